@@ -1,0 +1,39 @@
+/* The dictionary: precomputed distributions of codes and what follows from
+ * them. doc/format.md, "Dictionary"; idea: Shah et al., "Lightweight Huffman
+ * Coding for Efficient GPU Compression", ICS 2023.
+ *
+ * Entry ids run from 0: 25 Cauchy, then 25 Laplace, then 25 Gaussian, each
+ * from narrow to wide. The frequencies are part of the format and frozen;
+ * entries are only ever added. */
+#ifndef TERP_CODEBOOKS_H
+#define TERP_CODEBOOKS_H
+
+#include <stdint.h>
+
+#include "format.h"
+
+#define TERP_NENTRIES 75
+
+/* Rows of the tables below: magnitudes 0 .. TERP_MAX_CODE of a code, then the
+ * escape. Both signs of a magnitude have the same frequency. */
+#define TERP_ROW_ESCAPE TERP_RADIUS
+#define TERP_NROWS (TERP_RADIUS + 1)
+
+/* Frequencies of an entry sum to this: row 0, the escape and twice every
+ * other row. All are at least 1. */
+#define TERP_FREQUENCY_TOTAL (1u << 24)
+
+/* -log2(frequency / total) in units of 2^-10 bit, rounded to nearest, at most
+ * 24 * 2^10. Indexed [row][entry]; entries past TERP_NENTRIES are zero and
+ * only pad the row for vector loops. */
+#define TERP_COST_FRACTION_NBITS 10
+#define TERP_ENTRY_STRIDE 80
+
+extern const uint32_t terp_entry_frequency[TERP_NENTRIES][TERP_NROWS];
+extern const uint16_t terp_entry_cost[TERP_NROWS][TERP_ENTRY_STRIDE];
+
+/* Lengths of an entry's canonical Huffman code by symbol, in bits, 1 to
+ * TERP_MAX_CODE_NBITS. The code is complete (Kraft sum 1). */
+extern const uint8_t terp_entry_code_nbits[TERP_NENTRIES][TERP_NSYMBOLS];
+
+#endif

@@ -1,0 +1,65 @@
+/* Floor 0: byte order, little-endian words, checked arithmetic. */
+#ifndef TERP_BASE_H
+#define TERP_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* A word of `nbytes` (at most 8) at `src`, little-endian. */
+static inline uint64_t
+load_le(const uint8_t *src, int nbytes)
+{
+    uint64_t word = 0;
+    for (int i = 0; i < nbytes; i++)
+        word |= (uint64_t)src[i] << (8 * i);
+    return word;
+}
+
+static inline void
+store_le(uint8_t *dst, uint64_t word, int nbytes)
+{
+    for (int i = 0; i < nbytes; i++)
+        dst[i] = (uint8_t)(word >> (8 * i));
+}
+
+static inline uint64_t
+double_bits(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline double
+double_of_bits(uint64_t bits)
+{
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* False, and *product_ret unchanged, when a * b exceeds 63 bits. */
+static inline bool
+mul_fits(uint64_t a, uint64_t b, uint64_t *product_ret)
+{
+    if (a != 0 && b > (uint64_t)INT64_MAX / a)
+        return false;
+    *product_ret = a * b;
+    return true;
+}
+
+static inline uint64_t
+div_up(uint64_t a, uint64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+static inline uint64_t
+min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+#endif

@@ -1,0 +1,16 @@
+/* Floor 0: numbers that the stream fixes. doc/format.md. */
+#ifndef TERP_FORMAT_H
+#define TERP_FORMAT_H
+
+/* Codes run from -TERP_MAX_CODE to TERP_MAX_CODE; symbol = code + RADIUS,
+ * and symbol 0 is the escape. */
+#define TERP_MAX_CODE 511
+#define TERP_RADIUS (TERP_MAX_CODE + 1)
+#define TERP_ESCAPE 0
+#define TERP_NSYMBOLS (2 * TERP_RADIUS)
+_Static_assert(TERP_NSYMBOLS == 1024, "1023 bins and the escape");
+
+/* Longest code word of any codebook; a length fits in four bits. */
+#define TERP_MAX_CODE_NBITS 15
+
+#endif

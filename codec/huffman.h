@@ -1,0 +1,25 @@
+/* Floor 0: canonical Huffman codes limited to TERP_MAX_CODE_NBITS. */
+#ifndef TERP_HUFFMAN_H
+#define TERP_HUFFMAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "format.h"
+
+/* Code lengths of an optimal length-limited code for `frequency` (package-
+ * merge, Larmore and Hirschberg 1990; ties by symbol). A symbol of frequency
+ * 0 gets length 0; a lone symbol gets length 1. Frequencies sum to less than
+ * 2^58. Needs no allocation beyond its stack. */
+void
+terp_huffman_lengths(const uint64_t frequency[TERP_NSYMBOLS],
+                     uint8_t nbits_ret[TERP_NSYMBOLS]);
+
+/* Canonical code words: ascending by (length, symbol), first word all zeros.
+ * A word is right-aligned; the stream holds it most significant bit first.
+ * False when the lengths overfill the code space. */
+bool
+terp_huffman_words(const uint8_t nbits[TERP_NSYMBOLS],
+                   uint16_t words_ret[TERP_NSYMBOLS]);
+
+#endif

@@ -1,0 +1,28 @@
+#include "base.h"
+#include "frame.h"
+
+enum terp_status
+terp_inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret)
+{
+    static const char *const pipelines[] = {"raw", "constant", "huffman",
+                                            "custom", "speed"};
+    static const char *const predictors[] = {"none", "spline", "lorenzo"};
+    struct terp_frame frame;
+    int frame_nbytes;
+    enum terp_status st =
+        terp_frame_read(src, src_nbytes, &frame, &frame_nbytes);
+
+    if (st == TERP_OK)
+        st = terp_frame_verify(src, src_nbytes);
+    if (st != TERP_OK)
+        return st;
+    memset(info_ret, 0, sizeof *info_ret);
+    info_ret->chunk = frame.chunk;
+    info_ret->chunk_nbytes = terp_chunk_nbytes(&frame.chunk);
+    info_ret->stream_nbytes = src_nbytes;
+    info_ret->version = TERP_FORMAT_VERSION;
+    info_ret->pipeline = pipelines[frame.coding];
+    info_ret->predictor = predictors[frame.prediction];
+    info_ret->bound = frame.bound;
+    return TERP_OK;
+}

@@ -1,0 +1,24 @@
+/* Result codes of every terp function. Values are pinned: files of test
+ * expectations and other languages rely on them. */
+#ifndef TERP_STATUS_H
+#define TERP_STATUS_H
+
+enum terp_status {
+    TERP_OK = 0,
+    TERP_ERR_ARGUMENT = 1,  /* a caller broke the function's contract */
+    TERP_ERR_BOUND = 2,     /* the bound is zero, negative or not finite */
+    TERP_ERR_PARAMS = 3,    /* cd_values that terp does not understand */
+    TERP_ERR_MEMORY = 4,    /* an allocation failed */
+    TERP_ERR_CAPACITY = 5,  /* the destination is too small */
+    TERP_ERR_MAGIC = 6,     /* not a terp stream */
+    TERP_ERR_VERSION = 7,   /* written by a newer terp */
+    TERP_ERR_TRUNCATED = 8, /* the stream ends too early */
+    TERP_ERR_CHECKSUM = 9,  /* the stream was damaged */
+    TERP_ERR_CORRUPT = 10   /* checksum holds, contents contradict */
+};
+
+/* One English sentence without a full stop; static storage. */
+const char *
+terp_status_text(enum terp_status status);
+
+#endif
