@@ -3,8 +3,9 @@
  * Coding for Efficient GPU Compression", ICS 2023.
  *
  * Entry ids run from 0: 25 Cauchy, then 25 Laplace, then 25 Gaussian, each
- * from narrow to wide. The frequencies are part of the format and frozen;
- * entries are only ever added. */
+ * from narrow to wide; generate_frequencies.c says how they are made. The
+ * frequencies are part of the format and frozen; entries are only ever added.
+ * The other tables follow from them by integer arithmetic. */
 #ifndef TERP_CODEBOOKS_H
 #define TERP_CODEBOOKS_H
 
@@ -20,7 +21,7 @@
 #define TERP_NROWS (TERP_RADIUS + 1)
 
 /* Frequencies of an entry sum to this: row 0, the escape and twice every
- * other row. All are at least 1. */
+ * other row. All are at least 1, and none grows with the magnitude. */
 #define TERP_FREQUENCY_TOTAL (1u << 24)
 
 /* -log2(frequency / total) in units of 2^-10 bit, rounded to nearest, at most

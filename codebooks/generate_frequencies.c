@@ -1,0 +1,188 @@
+/* Writes frequencies.c to standard output. Run only to add entries; a test
+ * reruns it and compares.
+ *
+ * Row m of an entry stands for the mass of its distribution over
+ * [m - 1/2, m + 1/2], on either sign; the bins share what the escape leaves.
+ * Every bin gets one, so that every code has a word, and its share of the
+ * rest, rounded as follows: row 0 up to the next integer that leaves an even
+ * number for the two signs, the other rows by largest remainder, ties to the
+ * lower row. So frequencies never grow with the magnitude. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "codebooks.h"
+
+enum {
+    NSCALES = 25,
+    NBINS = 2 * TERP_MAX_CODE + 1,
+    LINE_NBYTES = 80,
+};
+
+/* An escape costs a whole value besides, so a chunk with many picks another
+ * bound or predictor: above MAX_ESCAPE the tail's mass would be wasted. Below
+ * MIN_ESCAPE one jump in a smooth chunk would decide which entry it takes. */
+#define MIN_ESCAPE (1.0 / 65536)
+#define MAX_ESCAPE (1.0 / 64)
+
+#define SQRT_2 1.41421356237309504880
+#define PI 3.14159265358979323846
+
+struct family {
+    const char *name;
+    double narrowest;
+    double widest;
+    double (*bin)(double scale, int magnitude);
+    double (*tail)(double scale, double edge); /* both signs */
+};
+
+/* The difference of two arc tangents as one, which keeps its digits. */
+static double
+cauchy_bin(double scale, int magnitude)
+{
+    if (magnitude == 0)
+        return atan(0.5 / scale) / PI * 2;
+    const double inner = magnitude - 0.5;
+    const double outer = magnitude + 0.5;
+    return atan(scale / (scale * scale + inner * outer)) / PI;
+}
+
+static double
+cauchy_tail(double scale, double edge)
+{
+    return atan(scale / edge) / PI * 2;
+}
+
+static double
+laplace_bin(double scale, int magnitude)
+{
+    if (magnitude == 0)
+        return -expm1(-0.5 / scale);
+    return exp(-magnitude / scale) * sinh(0.5 / scale);
+}
+
+static double
+laplace_tail(double scale, double edge)
+{
+    return exp(-edge / scale);
+}
+
+static double
+gaussian_tail(double scale, double edge)
+{
+    return erfc(edge / (scale * SQRT_2));
+}
+
+static double
+gaussian_bin(double scale, int magnitude)
+{
+    if (magnitude == 0)
+        return erf(0.5 / (scale * SQRT_2));
+    return (gaussian_tail(scale, magnitude - 0.5) -
+            gaussian_tail(scale, magnitude + 0.5)) /
+           2;
+}
+
+static const struct family families[] = {
+    {"Cauchy", 0.0005, 64.0, cauchy_bin, cauchy_tail},
+    {"Laplace", 0.05, 200.0, laplace_bin, laplace_tail},
+    {"Gaussian", 0.12, 256.0, gaussian_bin, gaussian_tail},
+};
+
+enum {
+    NFAMILIES = sizeof families / sizeof families[0]
+};
+_Static_assert(NFAMILIES *NSCALES == TERP_NENTRIES, "all entries are made");
+
+/* Gives each of the `nleft` rows of largest remainder one more. */
+static void
+round_by_remainder(uint32_t frequency[TERP_NROWS],
+                   double remainder[TERP_RADIUS], uint32_t nleft)
+{
+    for (; nleft > 0; nleft--) {
+        int best = 1;
+        for (int m = 2; m <= TERP_MAX_CODE; m++)
+            if (remainder[m] > remainder[best])
+                best = m;
+        frequency[best]++;
+        remainder[best] = -1.0;
+    }
+}
+
+static void
+make_entry(const struct family *family, double scale,
+           uint32_t frequency[TERP_NROWS])
+{
+    double mass[TERP_RADIUS];
+    double total = 0.0;
+    for (int m = TERP_MAX_CODE; m >= 0; m--) {
+        mass[m] = family->bin(scale, m);
+        total += m == 0 ? mass[m] : 2 * mass[m];
+    }
+
+    double escape = family->tail(scale, TERP_MAX_CODE + 0.5);
+    escape = fmin(fmax(escape, MIN_ESCAPE), MAX_ESCAPE);
+    frequency[TERP_ROW_ESCAPE] =
+        (uint32_t)floor(escape * TERP_FREQUENCY_TOTAL + 0.5);
+    uint32_t nleft = TERP_FREQUENCY_TOTAL - frequency[TERP_ROW_ESCAPE];
+    const double shared = nleft - NBINS;
+
+    frequency[0] = 1 + (uint32_t)ceil(shared * (mass[0] / total));
+    frequency[0] += (nleft - frequency[0]) % 2;
+    nleft = (nleft - frequency[0]) / 2;
+
+    double remainder[TERP_RADIUS];
+    for (int m = 1; m <= TERP_MAX_CODE; m++) {
+        const double share = shared * (mass[m] / total);
+        frequency[m] = 1 + (uint32_t)share;
+        remainder[m] = share - floor(share);
+        nleft -= frequency[m];
+    }
+    if (nleft > TERP_MAX_CODE) {
+        fprintf(stderr, "rows of %s %g do not add up\n", family->name, scale);
+        exit(EXIT_FAILURE);
+    }
+    round_by_remainder(frequency, remainder, nleft);
+}
+
+static void
+print_entry(const uint32_t frequency[TERP_NROWS])
+{
+    int column = 0;
+    for (int row = 0; row < TERP_NROWS; row++) {
+        char text[16];
+        const int nchars =
+            snprintf(text, sizeof text, "%lu,", (unsigned long)frequency[row]);
+        if (column + nchars > LINE_NBYTES) {
+            putchar('\n');
+            column = 0;
+        }
+        fputs(text, stdout);
+        column += nchars;
+    }
+}
+
+int
+main(void)
+{
+    puts("/* Made by generate_frequencies.c; frozen, never edited. */");
+    puts("#include \"codebooks.h\"\n");
+    puts("/* clang-format off */");
+    puts("const uint32_t terp_entry_frequency[TERP_NENTRIES][TERP_NROWS] = {");
+    int entry = 0;
+    for (int f = 0; f < NFAMILIES; f++) {
+        const struct family *family = &families[f];
+        const double ratio = family->widest / family->narrowest;
+        for (int i = 0; i < NSCALES; i++) {
+            const double scale =
+                family->narrowest * pow(ratio, (double)i / (NSCALES - 1));
+            uint32_t frequency[TERP_NROWS];
+            make_entry(family, scale, frequency);
+            printf("/* %d: %s %.6g */ {\n", entry++, family->name, scale);
+            print_entry(frequency);
+            puts("\n},");
+        }
+    }
+    puts("};");
+    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
