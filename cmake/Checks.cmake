@@ -1,0 +1,20 @@
+# Tests of the tree itself, label "tree". A tool that is missing makes its
+# test "skipped" (exit status 77); scripts/test.sh installs them all.
+
+find_package(Python3 COMPONENTS Interpreter)
+
+function(add_tree_test name)
+  add_test(NAME tree_${name} COMMAND ${ARGN}
+           WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/scripts)
+  set_tests_properties(tree_${name} PROPERTIES
+    LABELS tree SKIP_RETURN_CODE 77)
+endfunction()
+
+add_tree_test(format ./check_format.sh)
+add_tree_test(scripts ./check_scripts.sh)
+add_tree_test(cppcheck ./check_static.sh cppcheck ${CMAKE_BINARY_DIR})
+add_tree_test(clang_tidy ./check_static.sh clang-tidy ${CMAKE_BINARY_DIR})
+if(Python3_FOUND)
+  add_tree_test(floors ${Python3_EXECUTABLE} check_floors.py)
+  add_tree_test(floors_rules ${Python3_EXECUTABLE} test_check_floors.py)
+endif()

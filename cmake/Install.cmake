@@ -1,0 +1,37 @@
+# Install rules and the package that find_package(terp) finds:
+#   terp::h5z        C interface: the directory of h5z_terp.h
+#   terp_PLUGIN_DIR  what HDF5_PLUGIN_PATH must contain
+
+include(CMakePackageConfigHelpers)
+
+set(terp_install_plugin_dir ${CMAKE_INSTALL_LIBDIR}/hdf5/plugin)
+set(terp_install_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/terp)
+
+add_library(h5z INTERFACE)
+target_include_directories(h5z INTERFACE
+  $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/filter>
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+install(TARGETS h5z EXPORT terp)
+install(EXPORT terp NAMESPACE terp:: FILE terp-targets.cmake
+        DESTINATION ${terp_install_cmake_dir})
+
+if(TARGET h5zterp)
+  install(TARGETS h5zterp LIBRARY DESTINATION ${terp_install_plugin_dir})
+  install(FILES filter/h5z_terp.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+endif()
+if(TARGET terp)
+  install(TARGETS terp RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+install(FILES LICENSE README.md CHANGELOG.md
+        DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+configure_package_config_file(
+  cmake/terp-config.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/terp-config.cmake
+  INSTALL_DESTINATION ${terp_install_cmake_dir}
+  PATH_VARS terp_install_plugin_dir)
+write_basic_package_version_file(
+  ${CMAKE_CURRENT_BINARY_DIR}/terp-config-version.cmake
+  COMPATIBILITY SameMajorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/terp-config.cmake
+              ${CMAKE_CURRENT_BINARY_DIR}/terp-config-version.cmake
+        DESTINATION ${terp_install_cmake_dir})

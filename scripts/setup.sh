@@ -1,0 +1,39 @@
+# Sourced by the other scripts: makes sure that Debian packages are installed.
+# shellcheck shell=bash
+
+# The compiler side of every build of terp.
+# shellcheck disable=SC2034 # read by the scripts that source this one
+TERP_BUILD_PACKAGES=(build-essential cmake libxxhash-dev)
+
+# install_packages PACKAGE...: installs those that are missing, where that is
+# possible without a question; otherwise says what to install, and exits.
+install_packages() {
+    local missing=() package as_root=()
+    if ! command -v dpkg-query apt-get >/dev/null; then
+        echo "This is not Debian or Ubuntu, so nothing is installed for you." \
+            "Needed, by their Debian names: $*" >&2
+        return 0
+    fi
+    for package in "$@"; do
+        if [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" \
+            2>/dev/null)" != installed ]; then
+            missing+=("$package")
+        fi
+    done
+    if [ ${#missing[@]} -eq 0 ]; then
+        return 0
+    fi
+    if [ "$(id -u)" -ne 0 ]; then
+        if ! sudo -n true 2>/dev/null; then
+            echo "Missing packages, and no right to install them." \
+                "Please run:" >&2
+            echo "    sudo apt-get install ${missing[*]}" >&2
+            exit 1
+        fi
+        as_root=(sudo -n)
+    fi
+    echo "Installing: ${missing[*]}"
+    "${as_root[@]}" apt-get update -q
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -q -y --no-install-recommends "${missing[@]}"
+}

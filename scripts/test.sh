@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Sets up a Debian or Ubuntu machine, builds terp and runs all of its tests.
+# The first failure ends the run; the last lines are ctest's own summary.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# shellcheck source=scripts/setup.sh
+. scripts/setup.sh
+install_packages "${TERP_BUILD_PACKAGES[@]}" clang clang-format clang-tidy \
+    cppcheck shellcheck libcmocka-dev libhdf5-dev hdf5-tools pkg-config \
+    python3 python3-numpy python3-h5py python3-venv
+
+# Debian ships clang's sanitizers and libFuzzer apart from clang.
+clang_version=$(clang -dumpversion)
+install_packages "libclang-rt-${clang_version%%.*}-dev"
+
+jobs=$(nproc)
+
+say() {
+    printf '\n== %s\n' "$*"
+}
+
+# build PRESET [CMAKE_ARGUMENT...]: configures and builds build/PRESET.
+build() {
+    say "build: $*"
+    cmake --preset "$1" "${@:2}" >"build/$1.log" || {
+        cat "build/$1.log"
+        exit 1
+    }
+    cmake --build --preset "$1" -j "$jobs" -- --no-print-directory -s
+}
+
+mkdir -p build
+# No optimization, and another compiler: their streams are compared with those
+# of the release build by its tests.
+build dev
+build clang
+build asan
+build tsan
+build fuzz
+build release \
+    -DTERP_COMPARE_BUILDS="$PWD/build/dev;$PWD/build/clang"
+
+say "tests with AddressSanitizer and UndefinedBehaviorSanitizer"
+ctest --preset asan -j "$jobs"
+say "tests with ThreadSanitizer"
+ctest --preset tsan -j "$jobs"
+say "fuzzing"
+ctest --preset fuzz -j "$jobs"
+say "all tests of the release build"
+ctest --preset release -j "$jobs"

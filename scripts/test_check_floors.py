@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""Tests that check_floors.py sees what it is there to see."""
+import pathlib
+import tempfile
+import unittest
+
+import check_floors
+
+
+class FloorsTest(unittest.TestCase):
+    def messages(self, files):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for path, text in files.items():
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(text, encoding="utf-8")
+            return list(check_floors.check(root, check_floors.sources(root)))
+
+    def test_lower_floor_is_allowed(self):
+        self.assertEqual([], self.messages({
+            "codec/base.h": "#include <stdint.h>\n",
+            "codec/frame.h": '#include "base.h"\n'}))
+
+    def test_higher_floor_is_refused(self):
+        self.assertEqual(
+            ["codec/base.h (base): includes codec/frame.h (model)"],
+            self.messages({"codec/base.h": '#  include "frame.h"\n',
+                           "codec/frame.h": ""}))
+
+    def test_engine_from_filter_is_refused(self):
+        self.assertEqual(1, len(self.messages({
+            "filter/plugin.c": '#include "../codec/cpu_team.h"\n',
+            "codec/cpu_team.h": ""})))
+
+    def test_engines_do_not_see_each_other(self):
+        self.assertEqual(1, len(self.messages({
+            "gpu/tiles.cu": '#include "cpu_team.h"\n',
+            "codec/cpu_team.h": ""})))
+
+    def test_hdf5_in_codec_is_refused(self):
+        for name in ("hdf5.h", "H5Zpublic.h"):
+            self.assertEqual(1, len(self.messages({
+                "codec/chunk.c": f"#include <{name}>\n"})))
+
+    def test_cuda_outside_gpu_is_refused(self):
+        for name in ("cuda_runtime.h", "cub/cub.cuh"):
+            self.assertEqual(1, len(self.messages({
+                "codec/cpu_engine.c": f"#include <{name}>\n"})))
+            self.assertEqual([], self.messages({
+                "gpu/engine.cu": f"#include <{name}>\n"}))
+
+    def test_file_without_floor_is_refused(self):
+        self.assertEqual(1, len(self.messages({"codec/stray.c": ""})))
+
+    def test_missing_header_is_refused(self):
+        self.assertEqual(1, len(self.messages({
+            "codec/chunk.c": '#include "gone.h"\n'})))
+
+    def test_builds_are_not_looked_at(self):
+        self.assertEqual([], self.messages({"build/stray.c": ""}))
+
+
+if __name__ == "__main__":
+    unittest.main()
