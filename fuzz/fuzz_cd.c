@@ -1,0 +1,89 @@
+/* Any cd_values are safe to parse, and what parses survives being persisted:
+ * the words in the file mean what the user's words meant. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base.h"
+#include "cd_values.h"
+
+#define MAX_NWORDS 32
+
+/* Survives NDEBUG. */
+#define CHECK(condition)  \
+    do {                  \
+        if (!(condition)) \
+            abort();      \
+    } while (0)
+
+static bool
+same_chunk(const struct terp_chunk *a, const struct terp_chunk *b)
+{
+    return a->type == b->type && a->big_endian == b->big_endian &&
+           a->stack == b->stack && a->rank == b->rank &&
+           memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]) == 0;
+}
+
+static bool
+same_params(const struct terp_params *a, const struct terp_params *b)
+{
+    return a->bound_mode == b->bound_mode && a->bound == b->bound &&
+           a->pipeline == b->pipeline && a->predictor == b->predictor &&
+           a->has_fill == b->has_fill && a->fill_bits == b->fill_bits;
+}
+
+static void
+persist(const struct terp_cd *cd)
+{
+    unsigned words[TERP_CD_MAX_NWORDS], again[TERP_CD_MAX_NWORDS];
+    struct terp_cd read;
+    const char *reason = NULL;
+    size_t nwords = terp_cd_persist(cd, words);
+
+    CHECK(nwords <= TERP_CD_MAX_NWORDS);
+    CHECK(terp_cd_parse(nwords, words, &read, &reason) == TERP_OK);
+    CHECK(read.persisted && read.pass == cd->pass);
+    CHECK(same_params(&read.params, &cd->params));
+    if (read.pass == TERP_PASS_NO)
+        CHECK(same_chunk(&read.chunk, &cd->chunk));
+    CHECK(terp_cd_persist(&read, again) == nwords);
+    CHECK(memcmp(words, again, nwords * sizeof words[0]) == 0);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes);
+
+/* Byte 0: type, byte order, rank. Then words: cd_values, of which the first
+ * also serve as the dims of a chunk. */
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
+{
+    if (nbytes == 0)
+        return 0;
+    size_t nwords = (nbytes - 1) / 4;
+    if (nwords > MAX_NWORDS)
+        nwords = MAX_NWORDS;
+    /* Exactly as long as announced, so that ASan sees a step too far. */
+    unsigned *words = malloc(nwords * sizeof *words + 1);
+    CHECK(words != NULL);
+    for (size_t i = 0; i < nwords; i++)
+        words[i] = (unsigned)load_le(data + 1 + 4 * i, 4);
+
+    struct terp_cd cd;
+    const char *reason = NULL;
+    enum terp_status st = terp_cd_parse(nwords, words, &cd, &reason);
+    CHECK(reason != NULL);
+    CHECK((st == TERP_OK) == (reason[0] == '\0'));
+    if (st == TERP_OK && cd.persisted) {
+        persist(&cd);
+    } else if (st == TERP_OK) {
+        uint64_t dims[8];
+        int ndims = data[0] >> 4 & 7;
+        for (int i = 0; i < ndims; i++)
+            dims[i] = nwords > 0 ? words[(size_t)i % nwords] : 1;
+        enum terp_type type = data[0] & 1 ? TERP_FLOAT64 : TERP_FLOAT32;
+        terp_cd_apply_dims(&cd, type, data[0] & 2, ndims, dims);
+        persist(&cd);
+    }
+    free(words);
+    return 0;
+}

@@ -1,0 +1,130 @@
+/* Writes small valid inputs for the fuzzers: make_corpus FOLDER, which holds
+ * the folders decode and cd. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base.h"
+#include "cd_values.h"
+#include "terp.h"
+
+#define MAX_NVALUES 1024
+
+static int nfiles;
+
+static void
+write_file(const char *folder, const char *subject, const void *bytes,
+           size_t nbytes)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s/seed%03d", folder, subject, nfiles++);
+    FILE *file = fopen(path, "wb");
+    if (file == NULL || fwrite(bytes, 1, nbytes, file) != nbytes ||
+        fclose(file) != 0) {
+        fprintf(stderr, "cannot write %s\n", path);
+        exit(1);
+    }
+}
+
+/* A smooth field with a step, some noise, and special values in a corner. */
+static void
+fill(const struct terp_chunk *chunk, bool with_specials, void *values_ret)
+{
+    float *f32 = values_ret;
+    double *f64 = values_ret;
+    uint64_t nvalues =
+        terp_chunk_nbytes(chunk) /
+        (chunk->type == TERP_FLOAT32 ? sizeof *f32 : sizeof *f64);
+    uint64_t row = chunk->dims[chunk->rank - 1], random = 1;
+
+    for (uint64_t i = 0; i < nvalues; i++) {
+        double x = (double)(i % row), y = (double)(i / row);
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        double value = 0.01 * x * x - 0.3 * y + (x > 20 ? 5 : 0) +
+                       1e-3 * (double)(random >> 40) / (1 << 24);
+        if (with_specials && i % 97 < 9)
+            value = i % 97 < 3 ? NAN : i % 97 < 6 ? -INFINITY : -0.0;
+        if (chunk->type == TERP_FLOAT32)
+            f32[i] = (float)value;
+        else
+            f64[i] = value;
+    }
+}
+
+static void
+write_streams(const char *folder)
+{
+    static const uint64_t dims[][TERP_MAX_RANK] = {
+        {1}, {257}, {9, 33}, {7, 8, 11}, {3, 4, 5, 6}, {4, 100}};
+    static const int ranks[] = {1, 1, 2, 3, 4, 2};
+    static double values[MAX_NVALUES];
+    static uint8_t stream[MAX_NVALUES * sizeof(double) + TERP_MAX_FRAME_NBYTES];
+
+    /* Every choice of: shape, type, pipeline, predictor, specials. */
+    for (int choice = 0; choice < 6 * 2 * 3 * 2 * 2; choice++) {
+        int shape = choice % 6, rest = choice / 6;
+        struct terp_chunk chunk = {.type =
+                                       rest % 2 ? TERP_FLOAT64 : TERP_FLOAT32,
+                                   .stack = shape == 5,
+                                   .rank = ranks[shape]};
+        struct terp_params params = {
+            .bound_mode = TERP_BOUND_RELATIVE,
+            .bound = 1e-3,
+            .pipeline = (enum terp_pipeline)(1 + rest / 2 % 3),
+            .predictor = (enum terp_predictor)(1 + rest / 6 % 2)};
+        uint64_t stream_nbytes;
+
+        memcpy(chunk.dims, dims[shape], sizeof dims[shape]);
+        fill(&chunk, rest / 12 % 2, values);
+        if (terp_encode(&params, &chunk, values, stream, sizeof stream,
+                        &stream_nbytes, 1) != TERP_OK) {
+            fprintf(stderr, "cannot encode choice %d\n", choice);
+            exit(1);
+        }
+        write_file(folder, "decode", stream, stream_nbytes);
+    }
+}
+
+static void
+write_cd_values(const char *folder)
+{
+    static const unsigned words[][7] = {
+        {TERP_BOUND_RELATIVE, 1, 3},
+        {TERP_BOUND_ABSOLUTE | TERP_PIPELINE_SPEED << TERP_CD_PIPELINE_SHIFT,
+         25, (unsigned)-2},
+        {TERP_BOUND_ABSOLUTE | TERP_CD_EXACT, 0, 0x3FF00000},
+        {TERP_BOUND_RELATIVE, 1, 3, 1, 16},
+        {TERP_BOUND_RELATIVE, 1, 3, 3, 1, 1, 3}};
+    static const size_t nwords[] = {3, 3, 3, 5, 7};
+    unsigned persisted[TERP_CD_MAX_NWORDS];
+    uint8_t bytes[1 + 4 * TERP_CD_MAX_NWORDS];
+
+    for (int i = 0; i < 5; i++) {
+        struct terp_cd cd;
+        const uint64_t dims[] = {6, 8, 16};
+
+        bytes[0] = 0x30;
+        for (size_t j = 0; j < nwords[i]; j++)
+            store_le(bytes + 1 + 4 * j, words[i][j], 4);
+        write_file(folder, "cd", bytes, 1 + 4 * nwords[i]);
+        if (terp_cd_parse(nwords[i], words[i], &cd, NULL) != TERP_OK)
+            exit(1);
+        terp_cd_apply_dims(&cd, TERP_FLOAT32, false, 3, dims);
+        size_t npersisted = terp_cd_persist(&cd, persisted);
+        for (size_t j = 0; j < npersisted; j++)
+            store_le(bytes + 1 + 4 * j, persisted[j], 4);
+        write_file(folder, "cd", bytes, 1 + 4 * npersisted);
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    if (argc != 2) {
+        fprintf(stderr, "usage: make_corpus FOLDER\n");
+        return 2;
+    }
+    write_streams(argv[1]);
+    write_cd_values(argv[1]);
+    return 0;
+}
