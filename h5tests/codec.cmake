@@ -1,0 +1,12 @@
+# Tests of the codec through its C interface, codec/terp.h.
+
+# What they share: contents of chunks, and a round trip with its checks.
+add_library(terp_cases STATIC cases.c fields.c)
+target_link_libraries(terp_cases PUBLIC terp_codec PkgConfig::CMOCKA)
+
+function(terp_add_codec_test name)
+  terp_add_ctest(${name} ${name}.c)
+  target_link_libraries(${name} PRIVATE terp_cases)
+endfunction()
+
+terp_add_codec_test(test_roundtrip)
