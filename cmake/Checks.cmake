@@ -18,3 +18,13 @@ if(Python3_FOUND)
   add_tree_test(floors ${Python3_EXECUTABLE} check_floors.py)
   add_tree_test(floors_rules ${Python3_EXECUTABLE} test_check_floors.py)
 endif()
+
+# Other build trees whose streams must equal this one's.
+set(TERP_COMPARE_BUILDS "" CACHE STRING
+    "Build folders to compare streams with, separated by semicolons")
+foreach(build ${TERP_COMPARE_BUILDS})
+  get_filename_component(name ${build} NAME)
+  add_test(NAME streams_equal_${name}
+           COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/scripts/check_digests.sh
+                   $<TARGET_FILE:stream_digest> ${build}/h5tests/stream_digest)
+endforeach()
