@@ -3,7 +3,7 @@
 
 # The compiler side of every build of terp.
 # shellcheck disable=SC2034 # read by the scripts that source this one
-TERP_BUILD_PACKAGES=(build-essential cmake libxxhash-dev)
+TERP_BUILD_PACKAGES=(gcc libc6-dev make cmake libxxhash-dev)
 
 # install_packages PACKAGE...: installs those that are missing, where that is
 # possible without a question; otherwise says what to install, and exits.

@@ -27,7 +27,10 @@ build() {
         cat "build/$1.log"
         exit 1
     }
-    cmake --build --preset "$1" -j "$jobs" -- --no-print-directory -s
+    cmake --build --preset "$1" -j "$jobs" >"build/$1.log" 2>&1 || {
+        cat "build/$1.log"
+        exit 1
+    }
 }
 
 mkdir -p build
