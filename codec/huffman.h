@@ -8,9 +8,11 @@
 #include "format.h"
 
 /* Code lengths of an optimal length-limited code for `frequency` (package-
- * merge, Larmore and Hirschberg 1990; ties by symbol). A symbol of frequency
- * 0 gets length 0; a lone symbol gets length 1. Frequencies sum to less than
- * 2^58. Needs no allocation beyond its stack. */
+ * merge, Larmore and Hirschberg 1990). Of equal frequencies the lower symbol
+ * has no shorter a word; of equal weights a symbol goes before a package. A
+ * symbol of frequency 0 gets length 0; a lone symbol gets length 1.
+ * Frequencies sum to less than 2^58. Takes under 64 KiB of stack and nothing
+ * else. */
 void
 terp_huffman_lengths(const uint64_t frequency[TERP_NSYMBOLS],
                      uint8_t nbits_ret[TERP_NSYMBOLS]);

@@ -209,6 +209,18 @@ tied_symbols_get_longer_words_first(void **state)
     assert_int_equal(nbits[1023], 1);
 }
 
+/* 1, 1, 2, 2 has two codes of least cost; the flat one is ours. */
+static void
+tied_leaf_goes_before_package(void **state)
+{
+    (void)state;
+    uint64_t frequency[TERP_NSYMBOLS] = {1, 1, 2, 2};
+    uint8_t nbits[TERP_NSYMBOLS];
+    terp_huffman_lengths(frequency, nbits);
+    for (size_t symbol = 0; symbol < 4; symbol++)
+        assert_int_equal(nbits[symbol], 2);
+}
+
 static void
 lone_symbol_gets_one_bit(void **state)
 {
@@ -324,6 +336,7 @@ main(void)
         cmocka_unit_test(steep_histograms_get_limited_codes_of_least_cost),
         cmocka_unit_test(largest_frequencies_do_not_overflow),
         cmocka_unit_test(tied_symbols_get_longer_words_first),
+        cmocka_unit_test(tied_leaf_goes_before_package),
         cmocka_unit_test(lone_symbol_gets_one_bit),
         cmocka_unit_test(empty_histogram_gets_no_words),
         cmocka_unit_test(words_ascend_by_length_then_symbol),
