@@ -136,7 +136,7 @@ parse_persisted(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
                                   "newer version of terp");
     if (type > TERP_BYTES || flags > (FLAG_BIG_ENDIAN | FLAG_FILL | FLAG_STACK))
         return refuse(reason_ret, "cd_values[3] (layout) is not valid");
-    if (cd_values[WORD_PASS] > TERP_PASS_TOO_LARGE)
+    if (cd_values[WORD_PASS] > TERP_PASS_NOT_FIRST)
         return refuse(reason_ret, "cd_values[4] names an unknown reason to "
                                   "pass data through");
     cd->persisted = true;

@@ -28,7 +28,8 @@ enum terp_pass {
     TERP_PASS_NOT_FLOAT = 1,      /* integer, string, compound, ... */
     TERP_PASS_FLOAT_FORMAT = 2,   /* a float, but not IEEE binary32/64 */
     TERP_PASS_UNKNOWN_LAYOUT = 3, /* set_local could not ask the library */
-    TERP_PASS_TOO_LARGE = 4       /* dims that terp cannot address */
+    TERP_PASS_TOO_LARGE = 4,      /* dims that terp cannot address */
+    TERP_PASS_NOT_FIRST = 5       /* another filter comes before terp */
 };
 
 /* Everything cd_values can say. */

@@ -1,0 +1,131 @@
+/* H5Z-TERP: error-bounded lossy compression of float32 and float64 datasets
+ * in HDF5. This header is for programs that write HDF5 files; to read them
+ * only the plugin is needed, found through HDF5_PLUGIN_PATH.
+ *
+ * Works from C and C++. Link with libhdf5; there is no terp library to link.
+ * All functions here touch nothing but their arguments, so they follow
+ * HDF5's own rule for threads. The words that they make are described in
+ * doc/cd_values.md.
+ */
+#ifndef H5Z_TERP_H
+#define H5Z_TERP_H
+
+#include <hdf5.h>
+#include <stdint.h>
+#include <string.h>
+
+/* The filter's identifier, in the range that HDF5 leaves to everybody. */
+#define H5Z_FILTER_TERP 46117
+
+/* Bounds on |x - x'|, in the unit of the data: the bound itself, or the
+ * bound times (max - min) of the valid values of each chunk. */
+#define H5Z_TERP_ABSOLUTE 1u
+#define H5Z_TERP_RELATIVE 2u
+
+#define H5Z_TERP_PIPELINE_AUTO 0u
+#define H5Z_TERP_PIPELINE_HUFFMAN 1u
+#define H5Z_TERP_PIPELINE_CUSTOM 2u
+#define H5Z_TERP_PIPELINE_SPEED 3u
+
+#define H5Z_TERP_PREDICTOR_AUTO 0u
+#define H5Z_TERP_PREDICTOR_SPLINE 1u
+#define H5Z_TERP_PREDICTOR_LORENZO 2u
+
+#define H5Z_TERP_MAX_NLOGICAL 3
+#define H5Z_TERP_MAX_NWORDS (4 + H5Z_TERP_MAX_NLOGICAL)
+
+/* How to compress a dataset. Every field but `bound_mode` and `bound` may be
+ * left 0.
+ *
+ * `flags` is H5Z_FLAG_MANDATORY (0: to create or write the dataset fails
+ * where the plugin is not found) or H5Z_FLAG_OPTIONAL (the data is stored
+ * uncompressed then). With `nlogical` > 0, a chunk of k * logical[0] * ...
+ * values is a stack of k bricks of these dims, slowest first: for datasets
+ * that keep many 3-D boxes in one dimension. Where the dims do not divide the
+ * chunk, the chunk's own are used. */
+struct H5Z_terp_config {
+    unsigned bound_mode;
+    double bound;
+    unsigned pipeline;
+    unsigned predictor;
+    unsigned flags;
+    unsigned nlogical;
+    unsigned logical[H5Z_TERP_MAX_NLOGICAL];
+};
+
+/* Writes the cd_values of `config` for H5Pset_filter, nc_def_var_filter and
+ * the like. Returns their number, or 0 when a field is out of range. The
+ * bound itself is checked when the dataset is created. */
+static inline size_t
+H5Z_terp_cd_values(const struct H5Z_terp_config *config,
+                   unsigned cd_values[H5Z_TERP_MAX_NWORDS])
+{
+    /* Marks the form that holds a float64 in two words, low word first. */
+    const unsigned exact = 0x10000u;
+    uint64_t bits;
+
+    if (config->bound_mode < H5Z_TERP_ABSOLUTE ||
+        config->bound_mode > H5Z_TERP_RELATIVE ||
+        config->pipeline > H5Z_TERP_PIPELINE_SPEED ||
+        config->predictor > H5Z_TERP_PREDICTOR_LORENZO ||
+        config->nlogical > H5Z_TERP_MAX_NLOGICAL)
+        return 0;
+    memcpy(&bits, &config->bound, sizeof bits);
+    cd_values[0] = config->bound_mode | config->pipeline << 4 |
+                   config->predictor << 8 | exact;
+    cd_values[1] = (unsigned)(bits & 0xFFFFFFFFu);
+    cd_values[2] = (unsigned)(bits >> 32);
+    cd_values[3] = config->nlogical;
+    for (unsigned i = 0; i < config->nlogical; i++)
+        cd_values[4 + i] = config->logical[i];
+    return 4 + config->nlogical;
+}
+
+/* Adds terp to the filters of `dcpl`, a chunked dataset creation property
+ * list, which it modifies and does not keep. Must be the first filter: data
+ * that a shuffle has mixed passes through uncompressed. Returns a
+ * non-negative value, or a negative one with the reason on HDF5's error
+ * stack: a field out of range, or the plugin not found. A bound that is no
+ * finite number above 0 is refused when the dataset is created. */
+static inline herr_t
+H5Pset_terp(hid_t dcpl, const struct H5Z_terp_config *config)
+{
+    unsigned cd_values[H5Z_TERP_MAX_NWORDS];
+    size_t cd_nelmts = H5Z_terp_cd_values(config, cd_values);
+
+    if (cd_nelmts == 0) {
+        H5Epush2(H5E_DEFAULT, "h5z_terp.h", "H5Pset_terp", __LINE__,
+                 H5E_ERR_CLS, H5E_ARGS, H5E_BADRANGE,
+                 "a field of struct H5Z_terp_config is out of range");
+        return -1;
+    }
+    return H5Pset_filter(dcpl, H5Z_FILTER_TERP, config->flags, cd_nelmts,
+                         cd_values);
+}
+
+/* |x - x'| <= bound, mandatory, everything else chosen by terp. */
+static inline herr_t
+H5Pset_terp_abs(hid_t dcpl, double bound)
+{
+    struct H5Z_terp_config config;
+
+    memset(&config, 0, sizeof config);
+    config.bound_mode = H5Z_TERP_ABSOLUTE;
+    config.bound = bound;
+    return H5Pset_terp(dcpl, &config);
+}
+
+/* |x - x'| <= bound * (max - min) of each chunk, mandatory, everything else
+ * chosen by terp. */
+static inline herr_t
+H5Pset_terp_rel(hid_t dcpl, double bound)
+{
+    struct H5Z_terp_config config;
+
+    memset(&config, 0, sizeof config);
+    config.bound_mode = H5Z_TERP_RELATIVE;
+    config.bound = bound;
+    return H5Pset_terp(dcpl, &config);
+}
+
+#endif

@@ -1,0 +1,45 @@
+/* The HDF5 library that called the plugin, found anew in every call.
+ *
+ * A process may hold several libhdf5, some with every symbol renamed, so the
+ * plugin is linked to none. It asks the module that its caller lies in, and
+ * keeps nothing from call to call. */
+#ifndef TERP_HOST_H
+#define TERP_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct terp_host {
+    void *module;     /* dlopen handle, NULL where there is none */
+    const char *path; /* the module's file, as the loader knows it */
+};
+
+/* `caller` is the return address of a callback. Never fails: in a host that
+ * cannot be found no function is found. */
+void
+terp_host_open(const void *caller, struct terp_host *host_ret);
+
+void
+terp_host_close(struct terp_host *host);
+
+/* Stores the address of the function `name` ("H5...") in `*function_ret`, a
+ * pointer to that kind of function; false, and NULL, when there is none. */
+bool
+terp_host_find(const struct terp_host *host, const char *name,
+               void *function_ret);
+
+/* Memory that may change hands between the plugin and HDF5. */
+void *
+terp_host_allocate(const struct terp_host *host, size_t nbytes);
+
+void
+terp_host_release(const struct terp_host *host, void *memory);
+
+/* Puts `text` on HDF5's error stack, as the minor error that the variable
+ * `minor` holds, such as "H5E_CANTFILTER_g". Does nothing in a host that cannot
+ * be found. */
+void
+terp_host_push(const struct terp_host *host, const char *function,
+               unsigned line, const char *minor, const char *text);
+
+#endif
