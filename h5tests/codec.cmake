@@ -9,4 +9,6 @@ function(terp_add_codec_test name)
   target_link_libraries(${name} PRIVATE terp_cases)
 endfunction()
 
-terp_add_codec_test(test_roundtrip)
+foreach(name cd_values frame roundtrip)
+  terp_add_codec_test(test_${name})
+endforeach()
