@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Shows terp at work on a Debian or Ubuntu machine: builds it, runs a small
+# simulation that knows nothing of terp, compresses its file with h5repack,
+# and reads that back with h5dump. Takes about a minute.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# shellcheck source=scripts/setup.sh
+. scripts/setup.sh
+install_packages "${TERP_BUILD_PACKAGES[@]}" libhdf5-dev hdf5-tools
+
+# quietly COMMAND...: shows what a command printed only if it fails.
+quietly() {
+    "$@" >"$build.log" 2>&1 || {
+        cat "$build.log" >&2
+        echo "failed: $*" >&2
+        exit 1
+    }
+}
+
+build=$PWD/build/demo
+mkdir -p build
+echo "Building terp ..."
+quietly cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF
+quietly cmake --build "$build" -j "$(nproc)" --target h5zterp terp gray_scott
+
+# All that a reader or writer of HDF5 files needs.
+export HDF5_PLUGIN_PATH=$build/plugin
+
+cd "$build"
+echo "Simulating: Gray-Scott, 128^3 points, 400 steps, uncompressed output ..."
+quietly examples/gray_scott plain.h5 128 400 2 0
+
+parameters=UD=46117,0,3,2,1,3
+echo "Compressing: h5repack -f $parameters plain.h5 terp.h5"
+quietly h5repack -f "$parameters" plain.h5 terp.h5
+
+echo "Reading back one line of values with h5dump:"
+for file in plain terp; do
+    printf '  %-9s' "$file.h5"
+    h5dump -d /step_000400/u -s 64,64,60 -c 1,1,6 -y -w 80 "$file.h5" |
+        sed -n '/DATA {/{n;p;}' | tr -s ' '
+done
+
+echo "Comparing every value: terp compare plain.h5 terp.h5"
+tools/terp compare plain.h5 terp.h5 | sed 's/^/  /'
+
+size() {
+    stat -c %s "$1.h5"
+}
+awk -v plain="$(size plain)" -v terp="$(size terp)" 'BEGIN {
+    printf "Done: %.1f MB became %.2f MB, %.1f times smaller; ", plain / 1e6,
+        terp / 1e6, plain / terp
+    print "every error is within 1e-3 of its chunk\047s range."
+}'

@@ -1,0 +1,270 @@
+/* terp args: spells the filter's parameters for those who type them. */
+#include <argp.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base.h"
+#include "cd_values.h"
+#include "h5z_terp.h"
+#include "tool.h"
+
+enum {
+    KEY_ABS = 'a',
+    KEY_REL = 'r',
+    KEY_PIPELINE = 'p',
+    KEY_PREDICTOR = 'd',
+    KEY_BRICK = 'b',
+    MAX_NWORDS = 4 + TERP_MAX_RANK - 1
+};
+
+static const struct argp_option options[] = {
+    {"abs", KEY_ABS, "X", 0, "Bound every error by X", 1},
+    {"rel", KEY_REL, "X", 0,
+     "Bound every error by X times the value range of its chunk", 1},
+    {"pipeline", KEY_PIPELINE, "NAME", 0, "auto, huffman, custom or speed", 2},
+    {"predictor", KEY_PREDICTOR, "NAME", 0, "auto, spline or lorenzo", 2},
+    {"brick", KEY_BRICK, "AxBxC", 0,
+     "Each chunk is a stack of bricks of this shape, slowest dimension first",
+     2},
+    {0}};
+
+static const char doc[] =
+    "Prints the parameters of the terp filter as h5repack, h5py and C want "
+    "them."
+    "\v"
+    "Exactly one of --abs and --rel is needed. The number is written the "
+    "way h5repack takes it: as a decimal mantissa and exponent where that "
+    "gives the very number, else as the two words of a double.";
+
+struct request {
+    unsigned bound_mode;
+    const char *bound_text;
+    double bound;
+    unsigned pipeline, predictor;
+    unsigned nlogical;
+    unsigned logical[TERP_MAX_RANK - 1];
+};
+
+/* Place of `name` in a list that NULL ends. */
+static unsigned
+find_name(struct argp_state *state, const char *what, const char *name,
+          const char *const *names)
+{
+    for (unsigned i = 0; names[i] != NULL; i++)
+        if (strcmp(name, names[i]) == 0)
+            return i;
+    argp_error(state, "there is no %s '%s'", what, name);
+    return 0;
+}
+
+static void
+read_bound(struct argp_state *state, struct request *request, unsigned mode,
+           const char *text)
+{
+    char *end;
+
+    if (request->bound_text != NULL)
+        argp_error(state, "give one of --abs and --rel, once");
+    request->bound_mode = mode;
+    request->bound_text = text;
+    request->bound = strtod(text, &end);
+    if (end == text || *end != '\0')
+        argp_error(state, "'%s' is not a number", text);
+    if (!(request->bound > 0) || request->bound > 1.7976931348623157e308)
+        argp_error(state, "the bound %s is not a finite number above zero",
+                   text);
+}
+
+static void
+read_brick(struct argp_state *state, struct request *request, const char *text)
+{
+    const char *at = text;
+
+    request->nlogical = 0;
+    for (;;) {
+        char *end;
+        errno = 0;
+        unsigned long long dim = strtoull(at, &end, 10);
+        if (!isdigit((unsigned char)*at) || dim == 0 || dim > UINT32_MAX ||
+            errno != 0)
+            argp_error(state, "'%s' is no shape such as 64x64x64", text);
+        if (request->nlogical == TERP_MAX_RANK - 1)
+            argp_error(state, "a brick has at most %d dimensions",
+                       TERP_MAX_RANK - 1);
+        request->logical[request->nlogical++] = (unsigned)dim;
+        if (*end == '\0')
+            return;
+        at = *end == 'x' ? end + 1 : end;
+    }
+}
+
+static error_t
+parse_option(int key, char *arg, struct argp_state *state)
+{
+    static const char *const pipelines[] = {"auto", "huffman", "custom",
+                                            "speed", NULL};
+    static const char *const predictors[] = {"auto", "spline", "lorenzo", NULL};
+    struct request *request = state->input;
+
+    switch (key) {
+    case KEY_ABS:
+        read_bound(state, request, TERP_BOUND_ABSOLUTE, arg);
+        return 0;
+    case KEY_REL:
+        read_bound(state, request, TERP_BOUND_RELATIVE, arg);
+        return 0;
+    case KEY_PIPELINE:
+        request->pipeline = find_name(state, "pipeline", arg, pipelines);
+        return 0;
+    case KEY_PREDICTOR:
+        request->predictor = find_name(state, "predictor", arg, predictors);
+        return 0;
+    case KEY_BRICK:
+        read_brick(state, request, arg);
+        return 0;
+    case ARGP_KEY_END:
+        if (request->bound_text == NULL)
+            argp_error(state, "one of --abs and --rel is needed");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* Splits a decimal such as "12.50e-3" into mantissa * 10^-exponent, without
+ * needless zeros. False when the mantissa exceeds 32 bits, or the text is no
+ * plain decimal (hexadecimal, say). */
+static bool
+split_decimal(const char *text, uint32_t *mantissa_ret, int32_t *exponent_ret)
+{
+    uint64_t mantissa = 0;
+    long exponent = 0;
+    long nzeros = 0; /* zeros read since the last other digit */
+    bool point = false;
+
+    text += *text == '+';
+    for (; isdigit((unsigned char)*text) || (*text == '.' && !point); text++) {
+        if (*text == '.') {
+            point = true;
+            continue;
+        }
+        exponent += point;
+        nzeros++;
+        if (*text == '0')
+            continue;
+        for (; nzeros > 0 && mantissa <= UINT32_MAX; nzeros--)
+            mantissa *= 10;
+        nzeros = 0;
+        mantissa += (uint64_t)(*text - '0');
+        if (mantissa > UINT32_MAX)
+            return false;
+    }
+    exponent -= nzeros;
+    if (*text == 'e' || *text == 'E') {
+        char *end;
+        long typed = strtol(text + 1, &end, 10);
+        if (labs(typed) > 1000)
+            return false;
+        exponent -= typed;
+        text = end;
+    }
+    if (*text != '\0' || labs(exponent) > 2000)
+        return false;
+    /* 100 reads better than 1e2, whose exponent h5repack takes only as
+     * 4294967294. */
+    while (exponent < 0 && mantissa * 10 <= UINT32_MAX) {
+        mantissa *= 10;
+        exponent++;
+    }
+    *mantissa_ret = (uint32_t)mantissa;
+    *exponent_ret = (int32_t)exponent;
+    return true;
+}
+
+/* True when the filter would read the words as the request. */
+static bool
+reads_back(const struct request *request, const unsigned *words, size_t nwords)
+{
+    struct terp_cd cd;
+
+    if (terp_cd_parse(nwords, words, &cd, NULL) != TERP_OK ||
+        double_bits(cd.params.bound) != double_bits(request->bound) ||
+        (unsigned)cd.params.bound_mode != request->bound_mode ||
+        (unsigned)cd.params.pipeline != request->pipeline ||
+        (unsigned)cd.params.predictor != request->predictor ||
+        (unsigned)cd.nlogical != request->nlogical)
+        return false;
+    for (unsigned i = 0; i < request->nlogical; i++)
+        if (cd.logical[i] != request->logical[i])
+            return false;
+    return true;
+}
+
+/* The short form where it gives the very bound, else the exact form. Returns
+ * the number of words, 0 when neither is read back as the request. */
+static size_t
+make_words(const struct request *request, unsigned words[MAX_NWORDS])
+{
+    unsigned mode = request->bound_mode |
+                    request->pipeline << TERP_CD_PIPELINE_SHIFT |
+                    request->predictor << TERP_CD_PREDICTOR_SHIFT;
+    uint64_t bits = double_bits(request->bound);
+    uint32_t mantissa;
+    int32_t exponent;
+    size_t nwords = 3;
+
+    if (request->nlogical > 0)
+        words[nwords++] = request->nlogical;
+    for (unsigned i = 0; i < request->nlogical; i++)
+        words[nwords++] = request->logical[i];
+
+    if (split_decimal(request->bound_text, &mantissa, &exponent)) {
+        words[0] = mode;
+        words[1] = mantissa;
+        words[2] = (uint32_t)exponent;
+        if (reads_back(request, words, nwords))
+            return nwords;
+    }
+    words[0] = mode | TERP_CD_EXACT;
+    words[1] = (uint32_t)bits;
+    words[2] = (uint32_t)(bits >> 32);
+    return reads_back(request, words, nwords) ? nwords : 0;
+}
+
+static void
+print_words(const unsigned *words, size_t nwords, const char *separator)
+{
+    for (size_t i = 0; i < nwords; i++)
+        printf("%s%u", i == 0 ? "" : separator, words[i]);
+}
+
+int
+tool_args(int argc, char **argv)
+{
+    static const struct argp parser = {
+        .options = options, .parser = parse_option, .doc = doc};
+    struct request request = {0};
+    unsigned words[MAX_NWORDS];
+
+    argp_parse(&parser, argc, argv, 0, NULL, &request);
+    size_t nwords = make_words(&request, words);
+    if (nwords == 0) {
+        fprintf(stderr, "terp args: cannot express the bound %s\n",
+                request.bound_text);
+        return TOOL_TROUBLE;
+    }
+    printf("h5repack  h5repack -f UD=%d,0,%zu,", H5Z_FILTER_TERP, nwords);
+    print_words(words, nwords, ",");
+    printf(" in.h5 out.h5\nh5py      compression=%d, compression_opts=(",
+           H5Z_FILTER_TERP);
+    print_words(words, nwords, ", ");
+    printf(")\nC         H5Pset_filter(dcpl, %d, H5Z_FLAG_MANDATORY, %zu, "
+           "(const unsigned[]){",
+           H5Z_FILTER_TERP, nwords);
+    print_words(words, nwords, ", ");
+    printf("});\n");
+    return TOOL_OK;
+}

@@ -1,0 +1,87 @@
+/* The terp tool: finds the command and hands over its arguments. */
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool.h"
+
+struct command {
+    const char *name;
+    const char *full_name; /* what --help and errors call it */
+    int (*run)(int argc, char **argv);
+};
+
+static const struct command commands[] = {
+    {"args", "terp args", tool_args},
+    {"info", "terp info", tool_info},
+    {"compare", "terp compare", tool_compare},
+};
+enum {
+    NCOMMANDS = sizeof commands / sizeof commands[0]
+};
+
+static const char doc[] =
+    "Error-bounded lossy compression of floating-point data in HDF5 files."
+    "\v"
+    "Commands:\n"
+    "  args      print the filter parameters for h5repack, h5py and C\n"
+    "  info      show how the datasets of a file are compressed\n"
+    "  compare   check a compressed file against its original\n"
+    "\n"
+    "`terp COMMAND --help` tells more.\n"
+    "\n"
+    "Exit codes: 0 all is well; 1 a bound is exceeded, files differ or a "
+    "chunk is damaged; 2 wrong usage, or a file cannot be read.";
+
+struct call {
+    const struct command *command;
+    int argc;
+    char **argv;
+};
+
+static error_t
+parse_option(int key, char *arg, struct argp_state *state)
+{
+    struct call *call = state->input;
+
+    switch (key) {
+    case ARGP_KEY_ARG:
+        for (int i = 0; i < NCOMMANDS; i++)
+            if (strcmp(arg, commands[i].name) == 0)
+                call->command = &commands[i];
+        if (call->command == NULL)
+            argp_error(state, "there is no command '%s'", arg);
+        /* The rest belongs to the command. */
+        call->argc = state->argc - state->next + 1;
+        call->argv = state->argv + state->next - 1;
+        state->next = state->argc;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "a command is needed");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    static const struct argp parser = {
+        .parser = parse_option, .args_doc = "COMMAND [ARG...]", .doc = doc};
+    struct call call = {0};
+    char name[32];
+
+    argp_program_version = "terp " TERP_VERSION;
+    argp_err_exit_status = TOOL_TROUBLE;
+    argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &call);
+    snprintf(name, sizeof name, "%s", call.command->full_name);
+    call.argv[0] = name;
+    int code = call.command->run(call.argc, call.argv);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        perror("terp: standard output");
+        return TOOL_TROUBLE;
+    }
+    return code;
+}
