@@ -57,8 +57,9 @@ static bool
 must_be_exact(const struct terp_params *params, enum terp_type type,
               uint64_t bits)
 {
+    uint64_t mask = type == TERP_FLOAT64 ? UINT64_MAX : UINT32_MAX;
     return !bits_are_finite(type, bits) || bits_are_minus_zero(type, bits) ||
-           (params->has_fill && bits == params->fill_bits);
+           (params->has_fill && bits == (params->fill_bits & mask));
 }
 
 double
@@ -74,8 +75,7 @@ terp_case_bound(const struct terp_params *params,
     for (uint64_t i = 0; i < nvalues; i++) {
         uint64_t bits = value_bits(chunk, values, i);
         double value = value_of_bits(chunk->type, bits);
-        if (must_be_exact(params, chunk->type, bits) &&
-            !bits_are_minus_zero(chunk->type, bits))
+        if (must_be_exact(params, chunk->type, bits))
             continue;
         min = !seen || value < min ? value : min;
         max = !seen || value > max ? value : max;

@@ -9,6 +9,6 @@ function(terp_add_codec_test name)
   target_link_libraries(${name} PRIVATE terp_cases)
 endfunction()
 
-foreach(name cd_values frame roundtrip)
+foreach(name cd_values frame roundtrip special_values)
   terp_add_codec_test(test_${name})
 endforeach()
