@@ -1,22 +1,589 @@
-/* Placeholder while the stages are written: constant chunks only. */
-#include "base.h"
+/* Floor 3: the CPU engine. doc/format.md describes what it writes. */
+#include <fenv.h>
+#include <stdlib.h>
+
+#include "bytes.h"
+#include "cpu_lorenzo.h"
+#include "cpu_specials.h"
+#include "cpu_spline.h"
+#include "cpu_tiles.h"
+#include "cpu_tuner.h"
 #include "engine.h"
+
+/* Largest code of a speed stream: codes are bytes there. */
+#define SPEED_MAX_CODE 127
+
+/* The step is 2 * bound * (1 - 2^-shrink): what is left of the bound absorbs
+ * the rounding of reconstructed values. */
+#define MIN_SHRINK 1
+#define MAX_SHRINK 12
+
+static const struct cpu_stages *
+stages_of(enum terp_type type)
+{
+    return type == TERP_FLOAT32 ? &cpu_stages_f32 : &cpu_stages_f64;
+}
+
+static void
+swap_values(void *values, uint64_t nvalues, int value_nbytes)
+{
+    if (value_nbytes == 4) {
+        uint32_t *words = values;
+        for (uint64_t i = 0; i < nvalues; i++)
+            words[i] = __builtin_bswap32(words[i]);
+    } else {
+        uint64_t *words = values;
+        for (uint64_t i = 0; i < nvalues; i++)
+            words[i] = __builtin_bswap64(words[i]);
+    }
+}
+
+static double
+step_of(double bound, int shrink)
+{
+    double step = 2 * bound;
+    double taken = step;
+    for (int i = 0; i < shrink; i++)
+        taken *= 0.5;
+    return step - taken;
+}
+
+/* ---- encoding ---- */
+
+struct encode {
+    const struct terp_params *params;
+    const struct terp_chunk *chunk;
+    const struct cpu_stages *stages;
+    struct cpu_team *team;
+    struct cpu_layout layout;
+    const void *values; /* in the host's byte order */
+    void *swapped;
+    struct cpu_fills fills;
+    struct cpu_stats stats;
+    double bound;
+    int shrink;
+    int max_code;
+    struct cpu_spline spline;
+    struct cpu_lorenzo lorenzo;
+    uint64_t *mask;
+    uint16_t *symbols;
+    struct terp_frame frame;
+    struct writer writer;
+};
+
+static enum terp_coding
+coding_of(enum terp_pipeline pipeline)
+{
+    return pipeline == TERP_PIPELINE_SPEED    ? TERP_CODING_SPEED
+           : pipeline == TERP_PIPELINE_CUSTOM ? TERP_CODING_CUSTOM
+                                              : TERP_CODING_HUFFMAN;
+}
+
+static bool
+fill_is_known(const struct encode *e, double value)
+{
+    (void)e;
+    return value == 0;
+}
+
+/* A constant far outside the rest is taken for a fill value: masking it is
+ * exact, so a wrong guess only costs bytes. */
+#define FILL_DISTANCE 4
+#define FILL_MIN_REPEATS 2
+
+static void
+add_fill(struct encode *e, int slot, double value)
+{
+    if (e->stages->value_nbytes == 4) {
+        float narrow = (float)value;
+        uint32_t bits;
+        memcpy(&bits, &narrow, sizeof bits);
+        e->fills.bits[slot] = bits;
+    } else {
+        e->fills.bits[slot] = double_bits(value);
+    }
+}
+
+static void
+find_specials(struct encode *e)
+{
+    const struct cpu_stages *stages = e->stages;
+    uint64_t nvalues = e->layout.nvalues;
+    struct cpu_stats *stats = &e->stats;
+
+    for (int i = 0; i < CPU_NFILLS; i++)
+        e->fills.bits[i] = stages->negative_zero_bits;
+    if (e->params->has_fill)
+        e->fills.bits[0] = e->params->fill_bits;
+    stages->scan(e->values, nvalues, &e->fills, true, stats);
+    bool found = false;
+    if (stats->nmax >= FILL_MIN_REPEATS && !fill_is_known(e, stats->max) &&
+        stats->max - stats->second_max >
+            FILL_DISTANCE * (stats->second_max - stats->min)) {
+        add_fill(e, 1, stats->max);
+        found = true;
+    }
+    if (stats->nmin >= FILL_MIN_REPEATS && !fill_is_known(e, stats->min) &&
+        stats->second_min - stats->min >
+            FILL_DISTANCE * (stats->max - stats->second_min)) {
+        add_fill(e, 2, stats->min);
+        found = true;
+    }
+    if (found)
+        stages->scan(e->values, nvalues, &e->fills, false, stats);
+}
+
+/* Exponent field of a double, or of a float widened to one. */
+static int
+exponent_of(double value)
+{
+    return (int)(double_bits(value) >> 52 & 0x7FF);
+}
+
+/* Leaves room for a rounding error of the largest value, if there is any. */
+static int
+choose_shrink(const struct encode *e)
+{
+    double low = e->stats.min < 0 ? -e->stats.min : e->stats.min;
+    double high = e->stats.max < 0 ? -e->stats.max : e->stats.max;
+    int mantissa_nbits = e->stages->value_nbytes == 4 ? 23 : 52;
+    int shrink = exponent_of(e->bound) + mantissa_nbits - 1 -
+                 exponent_of(low > high ? low : high);
+
+    return shrink < MIN_SHRINK   ? MIN_SHRINK
+           : shrink > MAX_SHRINK ? MAX_SHRINK
+                                 : shrink;
+}
+
+static double
+absolute_bound(const struct encode *e)
+{
+    double bound = e->params->bound;
+    if (e->params->bound_mode == TERP_BOUND_ABSOLUTE)
+        return bound;
+    double range = e->stats.max - e->stats.min;
+    return range <= 1.7976931348623157e308
+               ? bound * range
+               : bound * e->stats.max - bound * e->stats.min;
+}
+
+/* A value within the bound of all valid ones, if there is one. */
+static bool
+find_constant(const struct encode *e, double *value_ret)
+{
+    const struct cpu_stats *stats = &e->stats;
+    double value = stats->min;
+
+    if (stats->nspecials == e->layout.nvalues) {
+        *value_ret = 0;
+        return true;
+    }
+    if (stats->min != stats->max) {
+        value = stats->min + (stats->max - stats->min) / 2;
+        if (e->stages->value_nbytes == 4)
+            value = (double)(float)value;
+        /* Strict, since the differences are rounded. */
+        if (!(stats->max - value < e->bound && value - stats->min < e->bound))
+            return false;
+    }
+    *value_ret = value;
+    return true;
+}
+
+static enum terp_status
+make_mask(struct encode *e)
+{
+    uint64_t nvalues = e->layout.nvalues;
+
+    e->mask = calloc(div_up(nvalues, 64), 8);
+    if (e->mask == NULL)
+        return TERP_ERR_MEMORY;
+    if (e->stats.nspecials > 0)
+        e->stages->mask(e->values, 0, nvalues, &e->fills, e->mask);
+    return TERP_OK;
+}
+
+static enum terp_status
+write_specials(struct encode *e)
+{
+    return cpu_specials_write(&e->writer, e->mask, e->values,
+                              e->layout.nvalues, e->stages->value_nbytes);
+}
+
+static void
+write_frame(struct encode *e)
+{
+    uint8_t frame[TERP_FRAME_MAX_NBYTES];
+    int nbytes = terp_frame_write(&e->frame, frame);
+    uint8_t *at = writer_take(&e->writer, (uint64_t)nbytes);
+    if (at != NULL)
+        memcpy(at, frame, (size_t)nbytes);
+}
+
+static enum terp_status
+encode_constant(struct encode *e, double value)
+{
+    e->frame.coding = TERP_CODING_CONSTANT;
+    e->frame.has_specials = e->stats.nspecials > 0;
+    write_frame(e);
+    if (e->stages->value_nbytes == 4) {
+        float narrow = (float)value;
+        uint32_t bits;
+        memcpy(&bits, &narrow, sizeof bits);
+        write_le(&e->writer, bits, 4);
+    } else {
+        write_le(&e->writer, double_bits(value), 8);
+    }
+    if (!e->frame.has_specials)
+        return TERP_OK;
+    enum terp_status st = make_mask(e);
+    return st == TERP_OK ? write_specials(e) : st;
+}
+
+/* Words of escaped positions, in scan order. */
+static void
+write_escapes(struct encode *e, const void *words)
+{
+    int nbytes = e->stages->value_nbytes;
+    uint64_t nvalues = e->layout.nvalues, nescapes = 0;
+
+    for (uint64_t i = 0; i < nvalues; i++)
+        nescapes += e->symbols[i] == TERP_ESCAPE;
+    write_uleb(&e->writer, nescapes);
+    uint8_t *at = writer_take(&e->writer, nescapes * (uint64_t)nbytes);
+    for (uint64_t i = 0; at != NULL && nescapes > 0; i++) {
+        if (e->symbols[i] != TERP_ESCAPE)
+            continue;
+        memcpy(at, (const uint8_t *)words + i * (uint64_t)nbytes,
+               (size_t)nbytes);
+        at += nbytes;
+        nescapes--;
+    }
+}
+
+static void
+write_plans(struct encode *e)
+{
+    for (int l = e->layout.nlevels; l >= 1; l--) {
+        const struct cpu_level_plan *plan = &e->spline.plan[l];
+        write_le(&e->writer,
+                 (uint64_t)(plan->ratio - 1) | (uint64_t)plan->spline << 6, 1);
+        write_le(&e->writer, plan->priorities, 1);
+    }
+}
+
+static enum terp_status
+choose_predictor(struct encode *e)
+{
+    uint64_t spline_cost, lorenzo_cost = UINT64_MAX;
+    enum terp_predictor asked = e->params->predictor;
+    enum terp_status st = TERP_OK;
+
+    e->lorenzo = (struct cpu_lorenzo){.stages = e->stages,
+                                      .layout = &e->layout,
+                                      .quantizer = e->spline.quantizer};
+    cpu_spline_deal(&e->spline, e->values,
+                    e->stats.nspecials > 0 ? &e->fills : NULL);
+    st = cpu_tune_spline(&e->spline, &spline_cost);
+    if (st == TERP_OK && asked != TERP_PREDICTOR_SPLINE)
+        st = cpu_tune_lorenzo(&e->lorenzo, e->values, &e->fills,
+                              &lorenzo_cost);
+    bool lorenzo = asked == TERP_PREDICTOR_LORENZO ||
+                   (asked == TERP_PREDICTOR_AUTO && lorenzo_cost < spline_cost);
+    e->frame.prediction =
+        lorenzo ? TERP_PREDICTION_LORENZO : TERP_PREDICTION_SPLINE;
+    return st;
+}
+
+static enum terp_status
+encode_predicted(struct encode *e)
+{
+    e->symbols = malloc(e->layout.nvalues * sizeof *e->symbols);
+    e->shrink = choose_shrink(e);
+    e->spline = (struct cpu_spline){
+        .stages = e->stages,
+        .layout = &e->layout,
+        .team = e->team,
+        .symbols = e->symbols,
+        .quantizer = {.step = step_of(e->bound, e->shrink),
+                      .bound = e->bound,
+                      .max_code = e->max_code,
+                      .has_specials = e->stats.nspecials > 0}};
+    if (e->symbols == NULL)
+        return TERP_ERR_MEMORY;
+    enum terp_status st = cpu_spline_make(&e->spline);
+    if (st == TERP_OK)
+        st = make_mask(e);
+    if (st == TERP_OK)
+        st = choose_predictor(e);
+    if (st != TERP_OK)
+        return st;
+    bool lorenzo = e->frame.prediction == TERP_PREDICTION_LORENZO;
+    if (lorenzo)
+        cpu_lorenzo_quantize(&e->lorenzo, e->values, e->mask,
+                             &e->stats.nspecials, e->spline.work, e->symbols);
+    else
+        cpu_spline_quantize(&e->spline);
+    e->frame.has_specials = e->stats.nspecials > 0;
+    write_frame(e);
+    write_le(&e->writer, (uint64_t)e->shrink, 1);
+    if (lorenzo)
+        write_le(&e->writer, e->lorenzo.dims, 1);
+    else
+        write_plans(e);
+    if (e->frame.has_specials)
+        st = write_specials(e);
+    if (st != TERP_OK)
+        return st;
+    write_escapes(e, e->spline.work);
+    cpu_spline_free(&e->spline);
+    return cpu_tiles_encode(e->team, e->frame.coding, e->symbols,
+                            e->layout.nvalues, &e->writer);
+}
+
+static enum terp_status
+encode_chunk(struct encode *e)
+{
+    uint64_t chunk_nbytes = terp_chunk_nbytes(e->chunk);
+    double constant;
+
+    if (e->chunk->big_endian) {
+        e->swapped = malloc(chunk_nbytes);
+        if (e->swapped == NULL)
+            return TERP_ERR_MEMORY;
+        memcpy(e->swapped, e->values, chunk_nbytes);
+        swap_values(e->swapped, e->layout.nvalues, e->stages->value_nbytes);
+        e->values = e->swapped;
+    }
+    find_specials(e);
+    e->bound = absolute_bound(e);
+    e->frame = (struct terp_frame){.chunk = *e->chunk, .bound = e->bound};
+    if (find_constant(e, &constant))
+        return encode_constant(e, constant);
+    if (!(e->bound > 0 && e->bound <= 1.7976931348623157e308))
+        return TERP_ERR_CAPACITY; /* a range that no double holds */
+    e->frame.coding = coding_of(e->params->pipeline);
+    e->max_code = e->frame.coding == TERP_CODING_SPEED ? SPEED_MAX_CODE
+                                                       : TERP_MAX_CODE;
+    return encode_predicted(e);
+}
 
 static enum terp_status
 encode(const struct terp_params *params, const struct terp_chunk *chunk,
        const void *src, uint8_t *dst, uint64_t *dst_nbytes_ret, int nthreads)
 {
-    (void)params, (void)chunk, (void)src, (void)dst, (void)dst_nbytes_ret,
-        (void)nthreads;
-    return TERP_ERR_CAPACITY;
+    struct encode *e = calloc(1, sizeof *e);
+    struct terp_frame raw = {.chunk = *chunk, .coding = TERP_CODING_RAW};
+    uint64_t raw_nbytes =
+        (uint64_t)terp_frame_nbytes(&raw) + terp_chunk_nbytes(chunk);
+    fenv_t host;
+
+    if (e == NULL)
+        return TERP_ERR_MEMORY;
+    fegetenv(&host);
+    fesetenv(FE_DFL_ENV);
+    e->params = params;
+    e->chunk = chunk;
+    e->stages = stages_of(chunk->type);
+    e->values = src;
+    e->team = cpu_team_make(nthreads);
+    e->writer = (struct writer){dst, dst + raw_nbytes - 1, false};
+    cpu_layout_make(chunk, &e->layout);
+    enum terp_status st = encode_chunk(e);
+    if (st == TERP_OK && e->writer.overflow)
+        st = TERP_ERR_CAPACITY;
+    if (st == TERP_OK) {
+        *dst_nbytes_ret = (uint64_t)(e->writer.at - dst);
+        terp_frame_seal(dst, *dst_nbytes_ret);
+    }
+    cpu_team_free(e->team);
+    cpu_spline_free(&e->spline);
+    free(e->mask);
+    free(e->symbols);
+    free(e->swapped);
+    free(e);
+    fesetenv(&host);
+    return st;
+}
+
+/* ---- decoding ---- */
+
+struct decode {
+    const struct terp_frame *frame;
+    const struct cpu_stages *stages;
+    struct cpu_team *team;
+    struct cpu_layout layout;
+    struct reader reader;
+    struct reader specials; /* its section, read last */
+    struct cpu_spline spline;
+    unsigned dims;
+    uint16_t *symbols;
+};
+
+static enum terp_status
+read_plans(struct decode *d)
+{
+    for (int l = d->layout.nlevels; l >= 1; l--) {
+        struct cpu_level_plan *plan = &d->spline.plan[l];
+        uint64_t byte = read_le(&d->reader, 1);
+        plan->ratio = (uint8_t)((byte & 63) + 1);
+        plan->spline = (uint8_t)(byte >> 6);
+        plan->priorities = (uint8_t)read_le(&d->reader, 1);
+        if (plan->spline >= TERP_NSPLINES)
+            return TERP_ERR_CORRUPT;
+    }
+    return d->reader.underflow ? TERP_ERR_CORRUPT : TERP_OK;
+}
+
+/* Counts of specials without values; leaves the reader behind the section. */
+static enum terp_status
+skip_specials(struct decode *d, uint64_t *nspecials_ret)
+{
+    *nspecials_ret = 0;
+    d->specials = d->reader;
+    if (!d->frame->has_specials)
+        return TERP_OK;
+    return cpu_specials_read(&d->reader, NULL, d->layout.nvalues,
+                             d->stages->value_nbytes, nspecials_ret);
+}
+
+static enum terp_status
+read_model(struct decode *d)
+{
+    int shrink = (int)read_le(&d->reader, 1);
+
+    if (d->reader.underflow || shrink < MIN_SHRINK || shrink > MAX_SHRINK)
+        return TERP_ERR_CORRUPT;
+    d->spline.stages = d->stages;
+    d->spline.layout = &d->layout;
+    d->spline.team = d->team;
+    d->spline.quantizer =
+        (struct cpu_quantizer){.step = step_of(d->frame->bound, shrink),
+                               .bound = d->frame->bound};
+    if (d->frame->prediction == TERP_PREDICTION_SPLINE)
+        return read_plans(d);
+    d->dims = (unsigned)read_le(&d->reader, 1);
+    return d->reader.underflow || d->dims >= CPU_NCLASSES ? TERP_ERR_CORRUPT
+                                                          : TERP_OK;
+}
+
+/* The section's words, whose number is checked against the stream. */
+static const uint8_t *
+read_escapes(struct decode *d, uint64_t *nescapes_ret)
+{
+    uint64_t nbytes;
+
+    *nescapes_ret = read_uleb(&d->reader);
+    if (!mul_fits(*nescapes_ret, (uint64_t)d->stages->value_nbytes, &nbytes))
+        return NULL;
+    return d->reader.underflow ? NULL : reader_take(&d->reader, nbytes);
+}
+
+static enum terp_status
+place_escapes(struct decode *d, const uint8_t *words, uint64_t nescapes)
+{
+    uint64_t nvalues = d->layout.nvalues, placed = 0;
+    size_t nbytes = (size_t)d->stages->value_nbytes;
+
+    for (uint64_t i = 0; i < nvalues; i++) {
+        if (d->symbols[i] != TERP_ESCAPE)
+            continue;
+        if (placed == nescapes)
+            return TERP_ERR_CORRUPT;
+        memcpy((uint8_t *)d->spline.work + i * nbytes, words + placed * nbytes,
+               nbytes);
+        placed++;
+    }
+    return placed == nescapes ? TERP_OK : TERP_ERR_CORRUPT;
+}
+
+static enum terp_status
+decode_predicted(struct decode *d, void *dst)
+{
+    uint64_t nescapes, nspecials;
+
+    enum terp_status st = read_model(d);
+    if (st == TERP_OK)
+        st = skip_specials(d, &nspecials);
+    if (st != TERP_OK)
+        return st;
+    const uint8_t *words = read_escapes(d, &nescapes);
+    if (words == NULL)
+        return TERP_ERR_CORRUPT;
+    d->symbols = malloc(d->layout.nvalues * sizeof *d->symbols);
+    if (d->symbols == NULL)
+        return TERP_ERR_MEMORY;
+    d->spline.symbols = d->symbols;
+    st = cpu_tiles_decode(d->team, d->frame->coding, &d->reader, d->symbols,
+                          d->layout.nvalues);
+    if (st == TERP_OK)
+        st = cpu_spline_make(&d->spline);
+    if (st == TERP_OK)
+        st = place_escapes(d, words, nescapes);
+    if (st != TERP_OK)
+        return st;
+    if (d->frame->prediction == TERP_PREDICTION_SPLINE) {
+        cpu_spline_reconstruct(&d->spline, dst);
+    } else {
+        struct cpu_lorenzo lorenzo = {.stages = d->stages,
+                                      .layout = &d->layout,
+                                      .quantizer = d->spline.quantizer,
+                                      .dims = d->dims};
+        cpu_lorenzo_reconstruct(&lorenzo, d->symbols, d->spline.work, dst);
+    }
+    if (d->frame->has_specials)
+        st = cpu_specials_read(&d->specials, dst, d->layout.nvalues,
+                               d->stages->value_nbytes, &nspecials);
+    return st;
+}
+
+static enum terp_status
+decode_constant(struct decode *d, void *dst)
+{
+    size_t nbytes = (size_t)d->stages->value_nbytes;
+    const uint8_t *value = reader_take(&d->reader, nbytes);
+    uint64_t nspecials;
+    enum terp_status st = TERP_OK;
+
+    if (value == NULL)
+        return TERP_ERR_CORRUPT;
+    for (uint64_t i = 0; i < d->layout.nvalues; i++)
+        memcpy((uint8_t *)dst + i * nbytes, value, nbytes);
+    if (d->frame->has_specials)
+        st = cpu_specials_read(&d->reader, dst, d->layout.nvalues,
+                               d->stages->value_nbytes, &nspecials);
+    if (st == TERP_OK && d->reader.at != d->reader.end)
+        st = TERP_ERR_CORRUPT;
+    return st;
 }
 
 static enum terp_status
 decode(const struct terp_frame *frame, const uint8_t *body,
        uint64_t body_nbytes, void *dst, int nthreads)
 {
-    (void)frame, (void)body, (void)body_nbytes, (void)dst, (void)nthreads;
-    return TERP_ERR_CORRUPT;
+    struct decode *d = calloc(1, sizeof *d);
+    enum terp_status st;
+    fenv_t host;
+
+    if (d == NULL)
+        return TERP_ERR_MEMORY;
+    fegetenv(&host);
+    fesetenv(FE_DFL_ENV);
+    d->frame = frame;
+    d->stages = stages_of(frame->chunk.type);
+    d->team = cpu_team_make(nthreads);
+    d->reader = (struct reader){body, body + body_nbytes, false};
+    cpu_layout_make(&frame->chunk, &d->layout);
+    st = frame->coding == TERP_CODING_CONSTANT ? decode_constant(d, dst)
+                                               : decode_predicted(d, dst);
+    if (st == TERP_OK && frame->chunk.big_endian)
+        swap_values(dst, d->layout.nvalues, d->stages->value_nbytes);
+    cpu_team_free(d->team);
+    cpu_spline_free(&d->spline);
+    free(d->symbols);
+    free(d);
+    fesetenv(&host);
+    return st;
 }
 
 const struct terp_engine terp_cpu_engine = {"cpu", encode, decode};

@@ -1,0 +1,57 @@
+#include "cpu_layout.h"
+
+#include <string.h>
+
+const uint8_t cpu_class_order[CPU_NCLASSES - 1] = {
+    1, 2, 4, 8, 3, 5, 6, 9, 10, 12, 7, 11, 13, 14, 15};
+
+uint64_t
+cpu_class_nrows(const struct cpu_layout *layout, int l, unsigned odd)
+{
+    uint64_t nrows = layout->nbricks;
+    for (int d = 1; d < CPU_NDIMS; d++)
+        nrows *= cpu_class_extent(&layout->level[l], odd, d);
+    return nrows;
+}
+
+void
+cpu_layout_make(const struct terp_chunk *chunk, struct cpu_layout *layout_ret)
+{
+    struct cpu_layout *layout = layout_ret;
+    int first = chunk->stack ? 1 : 0;
+    uint64_t largest = 1, fine[CPU_NDIMS];
+
+    memset(layout, 0, sizeof *layout);
+    layout->nbricks = chunk->stack ? chunk->dims[0] : 1;
+    layout->nvalues = layout->nbricks;
+    for (int d = 0; d < CPU_NDIMS; d++) {
+        int at = chunk->rank - 1 - d;
+        layout->dims[d] = at >= first ? chunk->dims[at] : 1;
+        layout->nvalues *= layout->dims[d];
+        fine[d] = layout->dims[d];
+        if (largest < fine[d])
+            largest = fine[d];
+    }
+    while ((uint64_t)1 << layout->nlevels < largest)
+        layout->nlevels++;
+
+    uint64_t class_end = layout->nvalues;
+    for (int l = 1; l <= layout->nlevels; l++) {
+        struct cpu_level *level = &layout->level[l];
+        uint64_t nlattice = layout->nbricks;
+        for (int d = 0; d < CPU_NDIMS; d++) {
+            level->neven[d] = fine[d] / 2 + fine[d] % 2;
+            level->nodd[d] = fine[d] / 2;
+            fine[d] = level->neven[d];
+            nlattice *= fine[d];
+        }
+        level->lattice_at = layout->nlattice;
+        layout->nlattice += nlattice;
+        for (int i = CPU_NCLASSES - 2; i >= 0; i--) {
+            unsigned odd = cpu_class_order[i];
+            class_end -= cpu_class_nrows(layout, l, odd) *
+                         cpu_class_extent(level, odd, 0);
+            level->class_at[odd] = class_end;
+        }
+    }
+}

@@ -1,0 +1,31 @@
+/* Floor 3: the Lorenzo predictor with dual quantization (Tian et al., "cuSZ",
+ * PACT 2020): values become integers first, then differences of integers,
+ * which are exact and need no order. */
+#ifndef TERP_CPU_LORENZO_H
+#define TERP_CPU_LORENZO_H
+
+#include "cpu_stages.h"
+#include "status.h"
+
+struct cpu_lorenzo {
+    const struct cpu_stages *stages;
+    const struct cpu_layout *layout;
+    struct cpu_quantizer quantizer;
+    unsigned dims; /* along which differences are taken; bit 0 the fastest */
+};
+
+/* Values to `levels` (integers of the values' width) and symbols. Values
+ * that the integers do not reproduce join the special ones in `mask`; the
+ * number of these is added to *nspecials. Escaped differences stay in
+ * `levels`. */
+void
+cpu_lorenzo_quantize(const struct cpu_lorenzo *lorenzo, const void *values,
+                     uint64_t *mask, uint64_t *nspecials, void *levels,
+                     uint16_t *symbols);
+
+/* Symbols, and escaped differences in `levels`, to values. */
+void
+cpu_lorenzo_reconstruct(const struct cpu_lorenzo *lorenzo,
+                        const uint16_t *symbols, void *levels, void *values);
+
+#endif

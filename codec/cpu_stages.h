@@ -1,0 +1,122 @@
+/* Floor 3: the stages that touch values, once per type. cpu_stages_f32.c and
+ * cpu_stages_f64.c instantiate cpu_stages_impl.h. */
+#ifndef TERP_CPU_STAGES_H
+#define TERP_CPU_STAGES_H
+
+#include "codebooks.h"
+#include "cpu_layout.h"
+#include "spline.h"
+
+/* Values that are stored exactly and not predicted: NaN, Inf, -0.0 and up to
+ * this many fill values, by their bits. Unused slots repeat -0.0. */
+#define CPU_NFILLS 3
+
+struct cpu_fills {
+    uint64_t bits[CPU_NFILLS];
+};
+
+/* What a pass over values finds. Counts and extremes of values that are not
+ * special; `min` > `max` when there are none. */
+struct cpu_stats {
+    double min, max;
+    double second_min, second_max; /* next to min and max, if any */
+    uint64_t nmin, nmax;           /* values equal to min, max */
+    uint64_t nspecials;
+};
+
+/* Points are dealt out to threads in runs of this many along dimension 0. */
+#define CPU_RUN_NVALUES 512
+
+/* One class of one level, ready to be predicted. */
+struct cpu_class {
+    unsigned odd;
+    unsigned predicting; /* subset of odd */
+    enum terp_spline spline;
+    uint64_t extent[CPU_NDIMS];
+    uint64_t nrows;
+    uint64_t nruns_per_row;
+    void *values;
+    uint16_t *symbols;
+    struct {
+        const void *values;
+        uint64_t extent[CPU_NDIMS];
+    } source[CPU_NDIMS]; /* the class that lacks this one odd dimension */
+};
+
+/* Step and limits of a level's quantizer. */
+struct cpu_quantizer {
+    double step;
+    double bound;
+    int max_code;
+    bool has_specials; /* NaN among the values stands for a special */
+};
+
+struct cpu_stages {
+    int value_nbytes;
+    uint64_t negative_zero_bits;
+
+    /* `second`: also fill in what comes next to min and max. */
+    void (*scan)(const void *values, uint64_t nvalues,
+                 const struct cpu_fills *fills, bool second,
+                 struct cpu_stats *stats_ret);
+
+    /* Bit i of `mask` (nvalues bits, 64 a word) tells if value i is special.
+     * Works on whole words: `first` is a multiple of 64. */
+    void (*mask)(const void *values, uint64_t first, uint64_t end,
+                 const struct cpu_fills *fills, uint64_t *mask);
+
+    /* Deals a run of 2 * n (or one less) lattice values to their even and
+     * odd points. `fills` is NULL when no special must become a NaN. */
+    void (*deal)(const void *lattice, uint64_t nlattice,
+                 const struct cpu_fills *fills, void *even, void *odd);
+    void (*merge)(const void *even, const void *odd, uint64_t nlattice,
+                  void *lattice);
+
+    /* Runs [first, end) of a class, values in place: predict and quantize,
+     * predict and reconstruct, predict and count magnitudes of codes. */
+    void (*quantize)(const struct cpu_class *cls,
+                     const struct cpu_quantizer *quantizer, uint64_t first,
+                     uint64_t end);
+    void (*reconstruct)(const struct cpu_class *cls,
+                        const struct cpu_quantizer *quantizer, uint64_t first,
+                        uint64_t end);
+    void (*sample)(const struct cpu_class *cls,
+                   const struct cpu_quantizer *quantizer, uint64_t first,
+                   uint64_t end, uint64_t every, uint32_t counts[TERP_NROWS]);
+
+    /* Values `values` predicted by the one before; the first by 0. */
+    void (*quantize_chain)(void *values, uint64_t nvalues,
+                           const struct cpu_quantizer *quantizer,
+                           uint16_t *symbols);
+    void (*reconstruct_chain)(void *values, uint64_t nvalues,
+                              const struct cpu_quantizer *quantizer,
+                              const uint16_t *symbols);
+
+    /* Dual quantization: integers of the values' own width in `levels`. A
+     * value that its integer does not reproduce within the bound joins the
+     * special ones in `mask`; a special value repeats the integer before it
+     * (`*carry`, kept across calls). Returns how many joined. */
+    uint64_t (*prequantize)(const void *values, uint64_t nvalues,
+                            const struct cpu_quantizer *quantizer,
+                            uint64_t *mask, uint64_t *carry, void *levels);
+    void (*dequantize)(const void *levels, uint64_t nvalues,
+                       const struct cpu_quantizer *quantizer, void *values);
+
+    /* levels[i] -= (or +=) levels[i - distance] along one dimension of an
+     * array [nouter][extent][ninner], modulo 2^width. */
+    void (*difference)(void *levels, uint64_t nouter, uint64_t extent,
+                       uint64_t ninner);
+    void (*accumulate)(void *levels, uint64_t nouter, uint64_t extent,
+                       uint64_t ninner);
+
+    /* Differences to symbols and back; what no code can hold escapes and
+     * stays in `levels`. */
+    void (*symbols_of)(const void *levels, uint64_t nvalues, int max_code,
+                       uint16_t *symbols);
+    void (*of_symbols)(const uint16_t *symbols, uint64_t nvalues,
+                       void *levels);
+};
+
+extern const struct cpu_stages cpu_stages_f32, cpu_stages_f64;
+
+#endif

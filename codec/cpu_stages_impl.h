@@ -1,0 +1,597 @@
+/* Floor 3: the body of cpu_stages_f32.c and cpu_stages_f64.c, which define
+ * T, the type of the values; WORD and INT, unsigned and signed integers of
+ * its width; LANES, values of a vector loop; ROUNDER, 1.5 * 2^(mantissa
+ * bits), whose addition rounds to an integer; MAX_LEVEL, the largest integer
+ * that ROUNDER still rounds; T_MAX, the largest value; and STAGES, the name
+ * of the table of functions. */
+
+#include <float.h>
+#include <math.h>
+
+#include "base.h"
+#include "cpu_stages.h"
+
+/* Expressions are evaluated in the type they are written in. */
+_Static_assert(FLT_EVAL_METHOD == 0, "excess precision changes streams");
+
+#define NEGATIVE_ZERO ((WORD)1 << (8 * sizeof(WORD) - 1))
+
+static inline WORD
+bits_of(T value)
+{
+    WORD bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline bool
+is_special(T value, const WORD fill[CPU_NFILLS])
+{
+    WORD bits = bits_of(value);
+    bool special = !(fabs((double)value) <= T_MAX) | (bits == NEGATIVE_ZERO);
+    for (int i = 0; i < CPU_NFILLS; i++)
+        special |= bits == fill[i];
+    return special;
+}
+
+static void
+words_of_fills(const struct cpu_fills *fills, WORD fill[CPU_NFILLS])
+{
+    for (int i = 0; i < CPU_NFILLS; i++)
+        fill[i] = (WORD)fills->bits[i];
+}
+
+/* The largest T that does not exceed the bound. */
+static T
+limit_of(double bound)
+{
+    T limit = bound < T_MAX ? (T)bound : (T)T_MAX;
+    if ((double)limit > bound) {
+        WORD below = bits_of(limit) - 1;
+        memcpy(&limit, &below, sizeof limit);
+    }
+    return limit;
+}
+
+static void
+scan(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
+     bool second, struct cpu_stats *stats_ret)
+{
+    const T *values = src;
+    WORD fill[CPU_NFILLS];
+    T lane_min[LANES], lane_max[LANES];
+    INT lane_nspecials[LANES];
+    T min = (T)T_MAX, max = -(T)T_MAX;
+    uint64_t nspecials = 0;
+
+    words_of_fills(fills, fill);
+    for (uint64_t at = 0; at < nvalues;) {
+        /* Lane counters must not overflow. */
+        uint64_t end = min_u64(nvalues, at + (uint64_t)LANES * 1000000);
+        for (int j = 0; j < LANES; j++) {
+            lane_min[j] = (T)T_MAX;
+            lane_max[j] = -(T)T_MAX;
+            lane_nspecials[j] = 0;
+        }
+        for (; at + LANES <= end; at += LANES) {
+            for (int j = 0; j < LANES; j++) {
+                T value = values[at + (uint64_t)j];
+                bool special = is_special(value, fill);
+                T low = special ? (T)T_MAX : value;
+                T high = special ? -(T)T_MAX : value;
+                lane_min[j] = low < lane_min[j] ? low : lane_min[j];
+                lane_max[j] = high > lane_max[j] ? high : lane_max[j];
+                lane_nspecials[j] += special;
+            }
+        }
+        for (; at < end && end == nvalues; at++) {
+            if (is_special(values[at], fill)) {
+                nspecials++;
+                continue;
+            }
+            min = values[at] < min ? values[at] : min;
+            max = values[at] > max ? values[at] : max;
+        }
+        for (int j = 0; j < LANES; j++) {
+            min = lane_min[j] < min ? lane_min[j] : min;
+            max = lane_max[j] > max ? lane_max[j] : max;
+            nspecials += (uint64_t)lane_nspecials[j];
+        }
+    }
+    *stats_ret = (struct cpu_stats){.min = (double)min,
+                                    .max = (double)max,
+                                    .second_min = (double)max,
+                                    .second_max = (double)min,
+                                    .nspecials = nspecials};
+    if (!second)
+        return;
+    T second_min = max, second_max = min;
+    for (uint64_t i = 0; i < nvalues; i++) {
+        T value = values[i];
+        if (value == max && !is_special(value, fill))
+            stats_ret->nmax++;
+        if (value == min && !is_special(value, fill))
+            stats_ret->nmin++;
+        if (value < max && value > second_max && !is_special(value, fill))
+            second_max = value;
+        if (value > min && value < second_min && !is_special(value, fill))
+            second_min = value;
+    }
+    stats_ret->second_min = (double)second_min;
+    stats_ret->second_max = (double)second_max;
+}
+
+static void
+mask(const void *src, uint64_t first, uint64_t end,
+     const struct cpu_fills *fills, uint64_t *mask_words)
+{
+    const T *values = src;
+    WORD fill[CPU_NFILLS];
+
+    words_of_fills(fills, fill);
+    for (uint64_t at = first; at < end; at += 64) {
+        uint64_t word = 0;
+        uint64_t n = min_u64(64, end - at);
+        for (uint64_t j = 0; j < n; j++)
+            word |= (uint64_t)is_special(values[at + j], fill) << j;
+        mask_words[at / 64] = word;
+    }
+}
+
+static void
+deal(const void *lattice, uint64_t nlattice, const struct cpu_fills *fills,
+     void *even, void *odd)
+{
+    const T *src = lattice;
+    T *restrict e = even, *restrict o = odd;
+    uint64_t nodd = nlattice / 2;
+    WORD fill[CPU_NFILLS];
+
+    if (fills == NULL) {
+        for (uint64_t i = 0; i < nodd; i++) {
+            e[i] = src[2 * i];
+            o[i] = src[2 * i + 1];
+        }
+        if (nlattice % 2)
+            e[nodd] = src[2 * nodd];
+        return;
+    }
+    words_of_fills(fills, fill);
+    for (uint64_t i = 0; i < nodd; i++) {
+        e[i] = is_special(src[2 * i], fill) ? (T)NAN : src[2 * i];
+        o[i] = is_special(src[2 * i + 1], fill) ? (T)NAN : src[2 * i + 1];
+    }
+    if (nlattice % 2)
+        e[nodd] = is_special(src[2 * nodd], fill) ? (T)NAN : src[2 * nodd];
+}
+
+static void
+merge(const void *even, const void *odd, uint64_t nlattice, void *lattice)
+{
+    const T *e = even, *o = odd;
+    T *restrict dst = lattice;
+    uint64_t nodd = nlattice / 2;
+
+    for (uint64_t i = 0; i < nodd; i++) {
+        dst[2 * i] = e[i];
+        dst[2 * i + 1] = o[i];
+    }
+    if (nlattice % 2)
+        dst[2 * nodd] = e[nodd];
+}
+
+/* Adds to (or, with `first`, sets) the prediction along one dimension. */
+static void
+predict_along(enum terp_form form, const T *a, const T *b, const T *c,
+              const T *d, uint64_t n, bool first, T *restrict pred)
+{
+#define EACH(expression)                                                       \
+    do {                                                                       \
+        if (first)                                                             \
+            for (uint64_t i = 0; i < n; i++)                                   \
+                pred[i] = (expression);                                        \
+        else                                                                   \
+            for (uint64_t i = 0; i < n; i++)                                   \
+                pred[i] += (expression);                                       \
+    } while (0)
+
+    switch (form) {
+    case TERP_FORM_COPY:
+        EACH(b[i]);
+        break;
+    case TERP_FORM_EXTRAPOLATE:
+        EACH(TERP_EXTRAPOLATE(a[i], b[i]));
+        break;
+    case TERP_FORM_LINEAR:
+        EACH(TERP_LINEAR(b[i], c[i]));
+        break;
+    case TERP_FORM_QUAD_BELOW:
+        EACH(TERP_QUAD_BELOW(a[i], b[i], c[i]));
+        break;
+    case TERP_FORM_QUAD_ABOVE:
+        EACH(TERP_QUAD_ABOVE(b[i], c[i], d[i]));
+        break;
+    case TERP_FORM_CUBIC:
+        EACH(TERP_CUBIC(a[i], b[i], c[i], d[i]));
+        break;
+    case TERP_FORM_NATURAL:
+        EACH(TERP_NATURAL(a[i], b[i], c[i], d[i], (T)0.025));
+        break;
+    }
+#undef EACH
+}
+
+/* A run of a row: its place, and where its neighbours stand. */
+struct run {
+    uint64_t at; /* in the class's arrays */
+    uint64_t x, n;
+    const T *row[CPU_NDIMS]; /* point b of the row's x = 0, per dimension */
+    uint64_t stride[CPU_NDIMS];
+    enum terp_form form[CPU_NDIMS]; /* of dimensions above 0 */
+    int order;                      /* highest among these; -1: none */
+};
+
+static void
+find_run(const struct cpu_class *cls, uint64_t index, struct run *run)
+{
+    uint64_t row = index / cls->nruns_per_row, left = row;
+    uint64_t at[CPU_NDIMS];
+
+    run->x = index % cls->nruns_per_row * CPU_RUN_NVALUES;
+    run->n = min_u64(CPU_RUN_NVALUES, cls->extent[0] - run->x);
+    run->at = row * cls->extent[0] + run->x;
+    for (int d = 1; d < CPU_NDIMS; d++) {
+        at[d] = left % cls->extent[d];
+        left /= cls->extent[d];
+    }
+    run->order = -1;
+    for (int d = 0; d < CPU_NDIMS; d++) {
+        if (!(cls->predicting >> d & 1))
+            continue;
+        const uint64_t *extent = cls->source[d].extent;
+        uint64_t source_row = left; /* the brick */
+        for (int e = CPU_NDIMS - 1; e > 0; e--)
+            source_row = source_row * extent[e] + at[e];
+        run->row[d] =
+            (const T *)cls->source[d].values + source_row * extent[0];
+        if (d == 0)
+            continue;
+        run->stride[d] = 1;
+        for (int e = 0; e < d; e++)
+            run->stride[d] *= extent[e];
+        run->form[d] = terp_form_at(cls->spline, at[d], extent[d]);
+        int order = terp_form_order(run->form[d]);
+        if (order > run->order)
+            run->order = order;
+    }
+}
+
+/* Points [x, x + n) of the row, whose form along dimension 0 is `form`. */
+static void
+predict_segment(const struct cpu_class *cls, const struct run *run, uint64_t x,
+                uint64_t n, enum terp_form form, T *pred)
+{
+    static const T share[CPU_NDIMS + 1] = {(T)1, (T)1, (T)0.5, (T)(1.0 / 3),
+                                           (T)0.25};
+    int order = run->order, naveraged = 0;
+    bool along_0 = cls->predicting & 1;
+
+    if (along_0 && terp_form_order(form) > order)
+        order = terp_form_order(form);
+    for (int d = CPU_NDIMS - 1; d >= 0; d--) {
+        if (!(cls->predicting >> d & 1))
+            continue;
+        enum terp_form along = d == 0 ? form : run->form[d];
+        if (terp_form_order(along) != order)
+            continue;
+        const T *b = run->row[d] + x;
+        uint64_t stride = d == 0 ? 1 : run->stride[d];
+        /* Points that the form does not read may not exist. */
+        bool has_a = along != TERP_FORM_COPY && along != TERP_FORM_LINEAR &&
+                     along != TERP_FORM_QUAD_ABOVE;
+        bool has_c = along >= TERP_FORM_LINEAR;
+        bool has_d = along >= TERP_FORM_QUAD_ABOVE;
+        predict_along(along, has_a ? b - stride : b, b,
+                      has_c ? b + stride : b, has_d ? b + 2 * stride : b, n,
+                      naveraged == 0, pred);
+        naveraged++;
+    }
+    if (naveraged > 1) {
+        T factor = share[naveraged];
+        for (uint64_t i = 0; i < n; i++)
+            pred[i] *= factor;
+    }
+}
+
+static void
+predict_run(const struct cpu_class *cls, const struct run *run,
+            T pred[CPU_RUN_NVALUES])
+{
+    uint64_t end = run->x + run->n;
+
+    if (!(cls->predicting & 1)) {
+        predict_segment(cls, run, run->x, run->n, TERP_FORM_COPY, pred);
+        return;
+    }
+    uint64_t neven = cls->source[0].extent[0];
+    for (uint64_t x = run->x; x < end;) {
+        enum terp_form form = terp_form_at(cls->spline, x, neven);
+        /* Away from the ends all points share one form. */
+        uint64_t next = x + 1;
+        if (x >= 1 && x + 3 < neven)
+            next = min_u64(end, neven - 2);
+        predict_segment(cls, run, x, next - x, form, pred + (x - run->x));
+        x = next;
+    }
+}
+
+struct constants {
+    T step, inverse, limit, max_code;
+};
+
+static struct constants
+constants_of(const struct cpu_quantizer *quantizer)
+{
+    /* No code times the step may overflow. */
+    double largest = T_MAX / (4 * TERP_RADIUS);
+    double step = quantizer->step < largest ? quantizer->step : largest;
+    return (struct constants){.step = (T)step,
+                              .inverse = (T)1 / (T)step,
+                              .limit = limit_of(quantizer->bound),
+                              .max_code = (T)quantizer->max_code};
+}
+
+/* The code of `value` as a T, and what the decoder makes of it. The limit is
+ * strict: only then does a rounded difference prove the exact one. */
+#define QUANTIZE(value, pred, k, code, rec, fits)                              \
+    T scaled = ((value) - (pred)) * (k).inverse;                               \
+    T code = (scaled + ROUNDER) - ROUNDER;                                     \
+    T rec = (pred) + code * (k).step;                                          \
+    bool fits =                                                                \
+        (ABS(code) <= (k).max_code) & (ABS((value)-rec) < (k).limit)
+
+static void
+quantize_values(T *restrict values, const T *restrict pred, uint64_t n,
+                struct constants k, uint16_t *restrict symbols)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        T value = values[i];
+        QUANTIZE(value, pred[i], k, code, rec, fits);
+        values[i] = fits ? rec : value;
+        INT symbol = (INT)(fits ? code : (T)-TERP_RADIUS) + TERP_RADIUS;
+        symbols[i] = (uint16_t)symbol;
+    }
+}
+
+/* The same with NaN as "any value will do": it takes the prediction. */
+static void
+quantize_masked(T *restrict values, const T *restrict pred, uint64_t n,
+                struct constants k, uint16_t *restrict symbols)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        bool special = values[i] != values[i];
+        T value = special ? pred[i] : values[i];
+        QUANTIZE(value, pred[i], k, code, rec, fits);
+        code = special ? (T)0 : code;
+        rec = special ? pred[i] : rec;
+        fits |= special;
+        values[i] = fits ? rec : value;
+        INT symbol = (INT)(fits ? code : (T)-TERP_RADIUS) + TERP_RADIUS;
+        symbols[i] = (uint16_t)symbol;
+    }
+}
+
+static void
+reconstruct_values(T *restrict values, const T *restrict pred, uint64_t n,
+                   T step, const uint16_t *restrict symbols)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        INT code = (INT)symbols[i] - TERP_RADIUS;
+        T rec = pred[i] + (T)code * step;
+        values[i] = symbols[i] == TERP_ESCAPE ? values[i] : rec;
+    }
+}
+
+static void
+quantize(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
+         uint64_t first, uint64_t end)
+{
+    struct constants k = constants_of(quantizer);
+    struct run run;
+    T pred[CPU_RUN_NVALUES];
+
+    for (uint64_t i = first; i < end; i++) {
+        find_run(cls, i, &run);
+        predict_run(cls, &run, pred);
+        (quantizer->has_specials ? quantize_masked : quantize_values)(
+            (T *)cls->values + run.at, pred, run.n, k, cls->symbols + run.at);
+    }
+}
+
+static void
+reconstruct(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
+            uint64_t first, uint64_t end)
+{
+    T step = constants_of(quantizer).step;
+    struct run run;
+    T pred[CPU_RUN_NVALUES];
+
+    for (uint64_t i = first; i < end; i++) {
+        find_run(cls, i, &run);
+        predict_run(cls, &run, pred);
+        reconstruct_values((T *)cls->values + run.at, pred, run.n, step,
+                           cls->symbols + run.at);
+    }
+}
+
+static void
+sample(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
+       uint64_t first, uint64_t end, uint64_t every,
+       uint32_t counts[TERP_NROWS])
+{
+    struct constants k = constants_of(quantizer);
+    struct run run;
+    T pred[CPU_RUN_NVALUES];
+
+    for (uint64_t i = first; i < end; i += every) {
+        find_run(cls, i, &run);
+        predict_run(cls, &run, pred);
+        const T *values = (const T *)cls->values + run.at;
+        for (uint64_t j = 0; j < run.n; j++) {
+            T difference = values[j] - pred[j];
+            T scaled = ABS(difference) * k.inverse;
+            /* A special value costs nothing, here or as a neighbour. */
+            if (difference != difference)
+                continue;
+            int row = scaled < k.max_code + (T)0.5 ? (int)(scaled + (T)0.5)
+                                                   : TERP_ROW_ESCAPE;
+            counts[row]++;
+        }
+    }
+}
+
+static void
+quantize_chain(void *inout, uint64_t nvalues,
+               const struct cpu_quantizer *quantizer, uint16_t *symbols)
+{
+    struct constants k = constants_of(quantizer);
+    T *values = inout, pred = 0;
+
+    for (uint64_t i = 0; i < nvalues; i++) {
+        quantize_masked(&values[i], &pred, 1, k, &symbols[i]);
+        pred = values[i];
+    }
+}
+
+static void
+reconstruct_chain(void *inout, uint64_t nvalues,
+                  const struct cpu_quantizer *quantizer,
+                  const uint16_t *symbols)
+{
+    T step = constants_of(quantizer).step;
+    T *values = inout, pred = 0;
+
+    for (uint64_t i = 0; i < nvalues; i++) {
+        reconstruct_values(&values[i], &pred, 1, step, &symbols[i]);
+        pred = values[i];
+    }
+}
+
+static uint64_t
+prequantize(const void *src, uint64_t nvalues,
+            const struct cpu_quantizer *quantizer, uint64_t *mask_words,
+            uint64_t *carry, void *levels_ret)
+{
+    struct constants k = constants_of(quantizer);
+    const T *values = src;
+    INT *levels = levels_ret;
+    INT last = (INT)*carry;
+    uint64_t njoined = 0;
+
+    for (uint64_t at = 0; at < nvalues; at += 64) {
+        uint64_t n = min_u64(64, nvalues - at);
+        uint64_t special = mask_words[at / 64], misses = 0;
+        for (uint64_t j = 0; j < n; j++) {
+            T value = values[at + j];
+            T scaled = value * k.inverse;
+            bool fits = ABS(scaled) <= (T)MAX_LEVEL;
+            T level = ((fits ? scaled : (T)0) + ROUNDER) - ROUNDER;
+            fits &= ABS(value - level * k.step) < k.limit;
+            levels[at + j] = (INT)level;
+            misses |= (uint64_t)!fits << j;
+        }
+        njoined += (uint64_t)__builtin_popcountll(misses & ~special);
+        special |= misses;
+        mask_words[at / 64] = special;
+        for (uint64_t j = 0; special != 0 && j < n; j++) {
+            if (special >> j & 1)
+                levels[at + j] = j > 0 ? levels[at + j - 1] : last;
+        }
+        last = levels[at + n - 1];
+    }
+    *carry = (uint64_t)last;
+    return njoined;
+}
+
+static void
+dequantize(const void *levels_in, uint64_t nvalues,
+           const struct cpu_quantizer *quantizer, void *dst)
+{
+    T step = constants_of(quantizer).step;
+    const INT *levels = levels_in;
+    T *restrict values = dst;
+
+    for (uint64_t i = 0; i < nvalues; i++)
+        values[i] = (T)levels[i] * step;
+}
+
+static void
+difference(void *inout, uint64_t nouter, uint64_t extent, uint64_t ninner)
+{
+    for (uint64_t o = 0; o < nouter; o++) {
+        WORD *base = (WORD *)inout + o * extent * ninner;
+        for (uint64_t i = extent - 1; i > 0; i--) {
+            WORD *restrict to = base + i * ninner;
+            const WORD *from = to - ninner;
+            for (uint64_t j = 0; j < ninner; j++)
+                to[j] -= from[j];
+        }
+    }
+}
+
+static void
+accumulate(void *inout, uint64_t nouter, uint64_t extent, uint64_t ninner)
+{
+    for (uint64_t o = 0; o < nouter; o++) {
+        WORD *base = (WORD *)inout + o * extent * ninner;
+        for (uint64_t i = 1; i < extent; i++) {
+            WORD *restrict to = base + i * ninner;
+            const WORD *from = to - ninner;
+            for (uint64_t j = 0; j < ninner; j++)
+                to[j] += from[j];
+        }
+    }
+}
+
+static void
+symbols_of(const void *levels_in, uint64_t nvalues, int max_code,
+           uint16_t *restrict symbols)
+{
+    const INT *levels = levels_in;
+
+    for (uint64_t i = 0; i < nvalues; i++) {
+        bool fits = levels[i] >= -max_code && levels[i] <= max_code;
+        INT symbol = (fits ? levels[i] : -TERP_RADIUS) + TERP_RADIUS;
+        symbols[i] = (uint16_t)symbol;
+    }
+}
+
+static void
+of_symbols(const uint16_t *symbols, uint64_t nvalues, void *inout)
+{
+    INT *restrict levels = inout;
+
+    for (uint64_t i = 0; i < nvalues; i++)
+        levels[i] = symbols[i] == TERP_ESCAPE
+                        ? levels[i]
+                        : (INT)symbols[i] - TERP_RADIUS;
+}
+
+const struct cpu_stages STAGES = {
+    .value_nbytes = sizeof(T),
+    .negative_zero_bits = NEGATIVE_ZERO,
+    .scan = scan,
+    .mask = mask,
+    .deal = deal,
+    .merge = merge,
+    .quantize = quantize,
+    .reconstruct = reconstruct,
+    .sample = sample,
+    .quantize_chain = quantize_chain,
+    .reconstruct_chain = reconstruct_chain,
+    .prequantize = prequantize,
+    .dequantize = dequantize,
+    .difference = difference,
+    .accumulate = accumulate,
+    .symbols_of = symbols_of,
+    .of_symbols = of_symbols};

@@ -1,0 +1,719 @@
+#include "cpu_tiles.h"
+
+#include <stdlib.h>
+
+#include "cpu_tile_index.h"
+#include "huffman.h"
+#include "reduce.h"
+
+/* Longest coded tile, whatever the coding. */
+#define TILE_MAX_NBYTES (TERP_TILE_NSYMBOLS * TERP_MAX_CODE_NBITS / 8)
+_Static_assert(TERP_PLANES_MAX_NBYTES * TERP_TILE_NSYMBOLS /
+                       TERP_PLANES_MAX_NCODES + 64 <= TILE_MAX_NBYTES,
+               "planes fit where code words do");
+_Static_assert(TERP_TILE_NSYMBOLS <= TERP_PLANES_MAX_NCODES,
+               "planes take a tile");
+#define PARTITION_MAX_NBYTES (TERP_PARTITION_NTILES * TILE_MAX_NBYTES)
+_Static_assert(PARTITION_MAX_NBYTES <= TERP_REDUCE_MAX_NBYTES,
+               "a partition can be reduced");
+/* The bit reader loads whole words. */
+#define PADDING_NBYTES 8
+
+/* The code of a speed tile's escape. */
+#define SPEED_ESCAPE (-128)
+
+#define ZERO_SYMBOL TERP_RADIUS
+
+uint32_t
+cpu_entry_select(const uint32_t counts[TERP_NROWS], int nrows, int *entry_ret)
+{
+    uint32_t cost[TERP_ENTRY_STRIDE];
+    int best = 0;
+
+    for (int e = 0; e < TERP_ENTRY_STRIDE; e++)
+        cost[e] = counts[TERP_ROW_ESCAPE] * terp_entry_cost[TERP_ROW_ESCAPE][e];
+    for (int row = 0; row < nrows; row++) {
+        uint32_t count = counts[row];
+        if (count == 0)
+            continue;
+        for (int e = 0; e < TERP_ENTRY_STRIDE; e++)
+            cost[e] += count * terp_entry_cost[row][e];
+    }
+    for (int e = 1; e < TERP_NENTRIES; e++)
+        if (cost[e] < cost[best])
+            best = e;
+    if (entry_ret != NULL)
+        *entry_ret = best;
+    return cost[best];
+}
+
+/* ---- code words of the codebooks at hand ---- */
+
+/* One codebook in a form that encodes: word << 4 | number of bits. */
+struct encode_book {
+    bool made;
+    uint32_t word[TERP_NSYMBOLS];
+};
+_Static_assert(TERP_MAX_CODE_NBITS < 16, "a length takes four bits");
+
+static void
+make_encode_book(const uint8_t nbits[TERP_NSYMBOLS], struct encode_book *book)
+{
+    uint16_t words[TERP_NSYMBOLS];
+
+    terp_huffman_words(nbits, words);
+    for (int s = 0; s < TERP_NSYMBOLS; s++)
+        book->word[s] = (uint32_t)words[s] << 4 | nbits[s];
+    book->made = true;
+}
+
+static uint16_t
+encode_words(const struct encode_book *book, const uint16_t *symbols,
+             uint64_t nsymbols, uint8_t *dst)
+{
+    uint8_t *at = dst;
+    uint64_t pending = 0; /* bits not yet stored, at the low end */
+    int npending = 0;
+
+    for (uint64_t i = 0; i < nsymbols; i++) {
+        uint32_t word = book->word[symbols[i]];
+        pending = pending << (word & 15) | word >> 4;
+        npending += (int)(word & 15);
+        if (npending >= 32) {
+            npending -= 32;
+            uint32_t full = (uint32_t)(pending >> npending);
+            for (int j = 0; j < 4; j++)
+                at[j] = (uint8_t)(full >> (24 - 8 * j));
+            at += 4;
+        }
+    }
+    for (; npending > 0; npending -= 8)
+        *at++ = (uint8_t)(npending >= 8 ? pending >> (npending - 8)
+                                        : pending << (8 - npending));
+    return (uint16_t)(at - dst);
+}
+
+static uint16_t
+encode_planes(const uint16_t *symbols, uint64_t nsymbols, uint8_t *dst)
+{
+    int8_t codes[TERP_TILE_NSYMBOLS];
+    struct writer writer = {dst, dst + TILE_MAX_NBYTES, false};
+
+    for (uint64_t i = 0; i < nsymbols; i++)
+        codes[i] = (int8_t)(symbols[i] == TERP_ESCAPE
+                                ? SPEED_ESCAPE
+                                : symbols[i] - TERP_RADIUS);
+    terp_planes_write(&writer, codes, nsymbols);
+    return (uint16_t)(writer.at - dst);
+}
+
+/* ---- encoding ---- */
+
+struct encoder {
+    enum terp_coding coding;
+    const uint16_t *symbols;
+    uint64_t nsymbols;
+    struct cpu_tile_index index;
+    uint8_t *staging; /* PARTITION_MAX_NBYTES a partition */
+    struct member_scratch {
+        uint64_t frequency[TERP_NSYMBOLS]; /* custom: of non-zero tiles */
+        struct encode_book book[TERP_NENTRIES];
+        uint8_t reduced[PARTITION_MAX_NBYTES];
+        uint8_t reduce[]; /* terp_reduce_scratch_nbytes */
+    } **scratch;
+    struct encode_book custom;
+};
+
+static uint64_t
+tile_nsymbols(uint64_t nsymbols, uint64_t tile)
+{
+    return min_u64(TERP_TILE_NSYMBOLS, nsymbols - tile * TERP_TILE_NSYMBOLS);
+}
+
+static bool
+is_zero_tile(const uint16_t *symbols, uint64_t nsymbols)
+{
+    unsigned differs = 0;
+    for (uint64_t i = 0; i < nsymbols; i++)
+        differs |= symbols[i] ^ ZERO_SYMBOL;
+    return differs == 0;
+}
+
+static void
+count_symbols(const uint16_t *symbols, uint64_t nsymbols,
+              uint32_t counts[TERP_NSYMBOLS])
+{
+    memset(counts, 0, TERP_NSYMBOLS * sizeof counts[0]);
+    for (uint64_t i = 0; i < nsymbols; i++)
+        counts[symbols[i]]++;
+}
+
+static int
+select_for_tile(const uint16_t *symbols, uint64_t nsymbols)
+{
+    uint32_t counts[TERP_NSYMBOLS], rows[TERP_NROWS];
+    int nrows = 1, entry;
+
+    count_symbols(symbols, nsymbols, counts);
+    rows[0] = counts[ZERO_SYMBOL];
+    for (int m = 1; m <= TERP_MAX_CODE; m++) {
+        rows[m] = counts[ZERO_SYMBOL - m] + counts[ZERO_SYMBOL + m];
+        if (rows[m] != 0)
+            nrows = m + 1;
+    }
+    rows[TERP_ROW_ESCAPE] = counts[TERP_ESCAPE];
+    cpu_entry_select(rows, nrows, &entry);
+    return entry;
+}
+
+/* Marks non-zero tiles; for `custom` also counts their symbols. */
+static void
+survey_partitions(void *arg, int id, uint64_t first, uint64_t end)
+{
+    struct encoder *encoder = arg;
+    struct cpu_tile_index *index = &encoder->index;
+    uint64_t tile = first * TERP_PARTITION_NTILES;
+    uint64_t tile_end = min_u64(end * TERP_PARTITION_NTILES, index->ntiles);
+    uint32_t counts[TERP_NSYMBOLS];
+
+    for (; tile < tile_end; tile++) {
+        const uint16_t *symbols =
+            encoder->symbols + tile * TERP_TILE_NSYMBOLS;
+        uint64_t n = tile_nsymbols(encoder->nsymbols, tile);
+        if (is_zero_tile(symbols, n))
+            continue;
+        index->nonzero[tile / 8] |= (uint8_t)(1u << (tile % 8));
+        if (encoder->coding != TERP_CODING_CUSTOM)
+            continue;
+        count_symbols(symbols, n, counts);
+        for (int s = 0; s < TERP_NSYMBOLS; s++)
+            encoder->scratch[id]->frequency[s] += counts[s];
+    }
+}
+
+static uint16_t
+encode_tile(struct encoder *encoder, struct member_scratch *scratch,
+            uint64_t tile, uint8_t *dst)
+{
+    const uint16_t *symbols = encoder->symbols + tile * TERP_TILE_NSYMBOLS;
+    uint64_t n = tile_nsymbols(encoder->nsymbols, tile);
+
+    if (encoder->coding == TERP_CODING_SPEED)
+        return encode_planes(symbols, n, dst);
+    if (encoder->coding == TERP_CODING_CUSTOM)
+        return encode_words(&encoder->custom, symbols, n, dst);
+    int entry = select_for_tile(symbols, n);
+    if (!scratch->book[entry].made)
+        make_encode_book(terp_entry_code_nbits[entry], &scratch->book[entry]);
+    encoder->index.entry[tile] = (uint8_t)entry;
+    return encode_words(&scratch->book[entry], symbols, n, dst);
+}
+
+static void
+encode_partitions(void *arg, int id, uint64_t first, uint64_t end)
+{
+    struct encoder *encoder = arg;
+    struct cpu_tile_index *index = &encoder->index;
+    struct member_scratch *scratch = encoder->scratch[id];
+
+    for (uint64_t p = first; p < end; p++) {
+        uint8_t *base = encoder->staging + p * PARTITION_MAX_NBYTES;
+        uint64_t nbytes = 0, tile = p * TERP_PARTITION_NTILES;
+        uint64_t tile_end =
+            min_u64(tile + TERP_PARTITION_NTILES, index->ntiles);
+        for (; tile < tile_end; tile++) {
+            if (!cpu_bit_at(index->nonzero, tile))
+                continue;
+            index->nbytes[tile] =
+                encode_tile(encoder, scratch, tile, base + nbytes);
+            nbytes += index->nbytes[tile];
+        }
+        if (encoder->coding != TERP_CODING_SPEED && nbytes > 0) {
+            struct writer writer = {scratch->reduced,
+                                    scratch->reduced + nbytes - 1, false};
+            terp_reduce_write(&writer, base, nbytes, scratch->reduce);
+            if (!writer.overflow) {
+                nbytes = (uint64_t)(writer.at - scratch->reduced);
+                memcpy(base, scratch->reduced, nbytes);
+                index->reduced[p / 8] |= (uint8_t)(1u << (p % 8));
+            }
+        }
+        index->begin[p + 1] = nbytes; /* a length until all are known */
+    }
+}
+
+/* Lengths of the chunk's own code, four bits each: the escape's, then those
+ * of symbols low .. high. */
+static void
+write_custom(struct writer *writer, const uint8_t nbits[TERP_NSYMBOLS])
+{
+    uint64_t low = TERP_NSYMBOLS - 1, high = 1;
+
+    for (uint64_t s = 1; s < TERP_NSYMBOLS; s++) {
+        if (nbits[s] == 0)
+            continue;
+        low = s < low ? s : low;
+        high = s;
+    }
+    if (low > high)
+        low = high;
+    write_le(writer, low, 2);
+    write_le(writer, high, 2);
+    uint64_t nbytes = packed_nbytes(high - low + 2, 4);
+    uint8_t *at = writer_take(writer, nbytes);
+    if (at == NULL)
+        return;
+    memset(at, 0, nbytes);
+    pack_bits(at, 0, 4, nbits[TERP_ESCAPE]);
+    for (uint64_t s = low; s <= high; s++)
+        pack_bits(at, 4 * (s - low + 1), 4, nbits[s]);
+}
+
+static bool
+read_custom(struct reader *reader, uint8_t nbits_ret[TERP_NSYMBOLS])
+{
+    uint64_t low = read_le(reader, 2), high = read_le(reader, 2);
+
+    if (reader->underflow || low < 1 || low > high || high >= TERP_NSYMBOLS)
+        return false;
+    const uint8_t *at = reader_take(reader, packed_nbytes(high - low + 2, 4));
+    if (at == NULL)
+        return false;
+    memset(nbits_ret, 0, TERP_NSYMBOLS);
+    nbits_ret[TERP_ESCAPE] = (uint8_t)unpack_bits(at, 0, 4);
+    for (uint64_t s = low; s <= high; s++)
+        nbits_ret[s] = (uint8_t)unpack_bits(at, 4 * (s - low + 1), 4);
+    return true;
+}
+
+static void
+write_codebooks(struct encoder *encoder, int nmembers, struct writer *writer)
+{
+    const struct cpu_tile_index *index = &encoder->index;
+    uint64_t *frequency = encoder->scratch[0]->frequency;
+    uint8_t nbits[TERP_NSYMBOLS];
+    bool any = false;
+
+    if (encoder->coding == TERP_CODING_HUFFMAN) {
+        for (uint64_t i = 0; i < index->ntiles; i++)
+            if (cpu_bit_at(index->nonzero, i))
+                write_le(writer, index->entry[i], 1);
+        return;
+    }
+    for (int id = 1; id < nmembers; id++)
+        for (int s = 0; s < TERP_NSYMBOLS; s++)
+            frequency[s] += encoder->scratch[id]->frequency[s];
+    for (int s = 0; s < TERP_NSYMBOLS; s++)
+        any |= frequency[s] != 0;
+    if (!any)
+        return;
+    terp_huffman_lengths(frequency, nbits);
+    make_encode_book(nbits, &encoder->custom);
+    write_custom(writer, nbits);
+}
+
+static enum terp_status
+write_payload(struct encoder *encoder, struct writer *writer)
+{
+    struct cpu_tile_index *index = &encoder->index;
+
+    for (uint64_t p = 0; p < index->npartitions; p++)
+        index->begin[p + 1] += index->begin[p];
+    cpu_tile_index_write_places(writer, index, encoder->coding);
+    for (uint64_t p = 0; p < index->npartitions; p++) {
+        uint64_t nbytes = index->begin[p + 1] - index->begin[p];
+        uint8_t *at = writer_take(writer, nbytes);
+        if (at == NULL)
+            return TERP_ERR_CAPACITY;
+        memcpy(at, encoder->staging + p * PARTITION_MAX_NBYTES, nbytes);
+    }
+    return writer->overflow ? TERP_ERR_CAPACITY : TERP_OK;
+}
+
+static void
+free_scratch(void **scratch, int nmembers)
+{
+    for (int id = 0; scratch != NULL && id < nmembers; id++)
+        free(scratch[id]);
+    free(scratch);
+}
+
+/* An array of `nmembers` zeroed blocks, or NULL. */
+static void *
+make_scratch(int nmembers, size_t nbytes)
+{
+    void **scratch = calloc((size_t)nmembers, sizeof *scratch);
+
+    for (int id = 0; scratch != NULL && id < nmembers; id++) {
+        scratch[id] = calloc(1, nbytes);
+        if (scratch[id] == NULL) {
+            free_scratch(scratch, nmembers);
+            return NULL;
+        }
+    }
+    return scratch;
+}
+
+enum terp_status
+cpu_tiles_encode(struct cpu_team *team, enum terp_coding coding,
+                 const uint16_t *symbols, uint64_t nsymbols,
+                 struct writer *writer)
+{
+    int nmembers = cpu_team_nmembers(team);
+    struct encoder *encoder = calloc(1, sizeof *encoder);
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    if (encoder == NULL)
+        return TERP_ERR_MEMORY;
+    encoder->coding = coding;
+    encoder->symbols = symbols;
+    encoder->nsymbols = nsymbols;
+    st = cpu_tile_index_make(nsymbols, &encoder->index);
+    if (st != TERP_OK)
+        goto out;
+    struct cpu_tile_index *index = &encoder->index;
+    encoder->staging = malloc(index->npartitions * PARTITION_MAX_NBYTES);
+    encoder->scratch =
+        make_scratch(nmembers,
+                     sizeof **encoder->scratch +
+                         terp_reduce_scratch_nbytes(PARTITION_MAX_NBYTES));
+    if (encoder->staging == NULL || encoder->scratch == NULL) {
+        st = TERP_ERR_MEMORY;
+        goto out;
+    }
+    cpu_team_run(team, survey_partitions, encoder, index->npartitions, 4);
+    cpu_tile_index_write_nonzero(writer, index);
+    if (coding == TERP_CODING_CUSTOM)
+        write_codebooks(encoder, nmembers, writer);
+    cpu_team_run(team, encode_partitions, encoder, index->npartitions, 4);
+    if (coding == TERP_CODING_HUFFMAN)
+        write_codebooks(encoder, nmembers, writer);
+    st = write_payload(encoder, writer);
+out:
+    free_scratch((void **)encoder->scratch, nmembers);
+    free(encoder->staging);
+    cpu_tile_index_free(&encoder->index);
+    free(encoder);
+    return st;
+}
+
+/* ---- decoding ---- */
+
+#define LOOKUP_NBITS 12
+
+/* A codebook in a form that decodes. */
+struct decode_book {
+    /* By the next LOOKUP_NBITS bits: symbol << 4 | bits, or 0 for longer. */
+    uint16_t lookup[1 << LOOKUP_NBITS];
+    /* Longer words, by length: below end[l] (left-aligned), word w stands for
+     * sorted[base[l] + w]. */
+    uint32_t end[TERP_MAX_CODE_NBITS + 1];
+    int32_t base[TERP_MAX_CODE_NBITS + 1];
+    uint16_t sorted[TERP_NSYMBOLS];
+};
+
+static bool
+make_decode_book(const uint8_t nbits[TERP_NSYMBOLS], struct decode_book *book)
+{
+    uint16_t words[TERP_NSYMBOLS];
+    int32_t nsorted = 0;
+
+    if (!terp_huffman_words(nbits, words))
+        return false;
+    memset(book->lookup, 0, sizeof book->lookup);
+    for (int length = 1; length <= TERP_MAX_CODE_NBITS; length++) {
+        book->end[length] = 0;
+        book->base[length] = 0;
+        for (int s = 0; s < TERP_NSYMBOLS; s++) {
+            if (nbits[s] != length)
+                continue;
+            if (book->end[length] == 0)
+                book->base[length] = nsorted - words[s];
+            book->sorted[nsorted++] = (uint16_t)s;
+            book->end[length] = (words[s] + 1u)
+                                << (TERP_MAX_CODE_NBITS - length);
+            if (length > LOOKUP_NBITS)
+                continue;
+            int spare = LOOKUP_NBITS - length;
+            for (int i = 0; i < 1 << spare; i++)
+                book->lookup[((int)words[s] << spare) + i] =
+                    (uint16_t)(s << 4 | length);
+        }
+    }
+    return true;
+}
+
+/* Symbol << 4 | bits of a word longer than LOOKUP_NBITS; 0 when the bits are
+ * no word. `next`: the next TERP_MAX_CODE_NBITS bits. */
+static unsigned
+decode_long_word(const struct decode_book *book, uint32_t next)
+{
+    for (int length = LOOKUP_NBITS + 1; length <= TERP_MAX_CODE_NBITS;
+         length++) {
+        if (next < book->end[length]) {
+            int32_t word = (int32_t)(next >> (TERP_MAX_CODE_NBITS - length));
+            int32_t at = book->base[length] + word;
+            if (at < 0 || at >= TERP_NSYMBOLS)
+                return 0;
+            return (unsigned)book->sorted[at] << 4 | (unsigned)length;
+        }
+    }
+    return 0;
+}
+
+static inline uint64_t
+load_be64(const uint8_t *src)
+{
+    uint64_t word = 0;
+    for (int i = 0; i < 8; i++)
+        word = word << 8 | src[i];
+    return word;
+}
+
+/* `src` has PADDING_NBYTES readable bytes behind its end. */
+static bool
+decode_words(const struct decode_book *book, const uint8_t *src,
+             uint64_t nbytes, uint16_t *symbols, uint64_t nsymbols)
+{
+    enum { PER_LOAD = (64 - 7) / TERP_MAX_CODE_NBITS };
+    uint64_t at = 0, nbits = 8 * nbytes;
+
+    for (uint64_t i = 0; i < nsymbols;) {
+        uint64_t stop = min_u64(nsymbols, i + PER_LOAD);
+        if (at > nbits)
+            return false;
+        uint64_t next = load_be64(src + at / 8) << (at % 8);
+        for (; i < stop; i++) {
+            unsigned found = book->lookup[next >> (64 - LOOKUP_NBITS)];
+            if (found == 0) {
+                found = decode_long_word(
+                    book, (uint32_t)(next >> (64 - TERP_MAX_CODE_NBITS)));
+                if (found == 0)
+                    return false;
+            }
+            symbols[i] = (uint16_t)(found >> 4);
+            next <<= found & 15;
+            at += found & 15;
+        }
+    }
+    return div_up(at, 8) == nbytes;
+}
+
+static bool
+decode_planes(const uint8_t *src, uint64_t nbytes, uint16_t *symbols,
+              uint64_t nsymbols)
+{
+    int8_t codes[TERP_TILE_NSYMBOLS];
+    struct reader reader = {src, src + nbytes, false};
+
+    terp_planes_read(&reader, codes, nsymbols);
+    if (reader.underflow || reader.at != reader.end)
+        return false;
+    for (uint64_t i = 0; i < nsymbols; i++)
+        symbols[i] = (uint16_t)(codes[i] == SPEED_ESCAPE
+                                    ? TERP_ESCAPE
+                                    : codes[i] + TERP_RADIUS);
+    return true;
+}
+
+struct decoder {
+    enum terp_coding coding;
+    struct cpu_tile_index index;
+    const uint8_t *payload;
+    const uint8_t *payload_end;
+    uint16_t *symbols;
+    uint64_t nsymbols;
+    struct decode_book *books;
+    int16_t book_of_entry[256];
+    struct decode_scratch {
+        bool failed;
+        uint8_t partition[PARTITION_MAX_NBYTES + PADDING_NBYTES];
+        uint8_t reduce[];
+    } **scratch;
+};
+
+/* The partition's tiles as they were before reduction, padded; or NULL. */
+static const uint8_t *
+expand_partition(const struct decoder *decoder, struct decode_scratch *scratch,
+                 uint64_t p, uint64_t tiles_nbytes)
+{
+    const struct cpu_tile_index *index = &decoder->index;
+    const uint8_t *src = decoder->payload + index->begin[p];
+    const uint8_t *end = decoder->payload + index->begin[p + 1];
+
+    if (cpu_bit_at(index->reduced, p)) {
+        struct reader reader = {src, end, false};
+        terp_reduce_read(&reader, scratch->partition, tiles_nbytes,
+                         scratch->reduce);
+        if (reader.underflow || reader.at != reader.end)
+            return NULL;
+        return scratch->partition;
+    }
+    if (decoder->payload_end - end >= PADDING_NBYTES)
+        return src;
+    memcpy(scratch->partition, src, tiles_nbytes);
+    return scratch->partition;
+}
+
+static bool
+decode_partition(const struct decoder *decoder, struct decode_scratch *scratch,
+                 uint64_t p)
+{
+    const struct cpu_tile_index *index = &decoder->index;
+    uint64_t first = p * TERP_PARTITION_NTILES, nbytes = 0;
+    uint64_t end = min_u64(first + TERP_PARTITION_NTILES, index->ntiles);
+
+    for (uint64_t tile = first; tile < end; tile++)
+        nbytes += index->nbytes[tile];
+    const uint8_t *src = expand_partition(decoder, scratch, p, nbytes);
+    if (src == NULL)
+        return false;
+    for (uint64_t tile = first; tile < end; tile++) {
+        uint16_t *symbols = decoder->symbols + tile * TERP_TILE_NSYMBOLS;
+        uint64_t n = tile_nsymbols(decoder->nsymbols, tile);
+        uint64_t tile_nbytes = index->nbytes[tile];
+        bool good = true;
+        if (!cpu_bit_at(index->nonzero, tile)) {
+            for (uint64_t i = 0; i < n; i++)
+                symbols[i] = ZERO_SYMBOL;
+        } else if (decoder->coding == TERP_CODING_SPEED) {
+            good = decode_planes(src, tile_nbytes, symbols, n);
+        } else {
+            int book = decoder->book_of_entry[index->entry[tile]];
+            good = decode_words(&decoder->books[book], src, tile_nbytes,
+                                symbols, n);
+        }
+        if (!good)
+            return false;
+        src += tile_nbytes;
+    }
+    return true;
+}
+
+static void
+decode_partitions(void *arg, int id, uint64_t first, uint64_t end)
+{
+    struct decoder *decoder = arg;
+    struct decode_scratch *scratch = decoder->scratch[id];
+
+    for (uint64_t p = first; p < end && !scratch->failed; p++)
+        scratch->failed = !decode_partition(decoder, scratch, p);
+}
+
+/* Reads the codebooks and makes those that occur ready to decode. */
+static enum terp_status
+read_codebooks(struct decoder *decoder, struct reader *reader)
+{
+    struct cpu_tile_index *index = &decoder->index;
+    uint8_t nbits[TERP_NSYMBOLS];
+    int nbooks = 0;
+    bool any = false;
+
+    for (int e = 0; e < 256; e++)
+        decoder->book_of_entry[e] = -1;
+    for (uint64_t i = 0; i < index->ntiles; i++) {
+        if (!cpu_bit_at(index->nonzero, i))
+            continue;
+        any = true;
+        if (decoder->coding != TERP_CODING_HUFFMAN)
+            break;
+        index->entry[i] = (uint8_t)read_le(reader, 1);
+        if (index->entry[i] >= TERP_NENTRIES)
+            return TERP_ERR_CORRUPT;
+        int16_t *book = &decoder->book_of_entry[index->entry[i]];
+        if (*book < 0)
+            *book = (int16_t)nbooks++;
+    }
+    if (reader->underflow)
+        return TERP_ERR_CORRUPT;
+    if (!any || decoder->coding == TERP_CODING_SPEED)
+        return TERP_OK;
+    if (decoder->coding == TERP_CODING_CUSTOM) {
+        if (!read_custom(reader, nbits))
+            return TERP_ERR_CORRUPT;
+        decoder->book_of_entry[0] = 0;
+        nbooks = 1;
+    }
+    decoder->books = malloc((size_t)nbooks * sizeof *decoder->books);
+    if (decoder->books == NULL)
+        return TERP_ERR_MEMORY;
+    for (int e = 0; e < TERP_NENTRIES; e++) {
+        const uint8_t *lengths = decoder->coding == TERP_CODING_CUSTOM
+                                     ? nbits
+                                     : terp_entry_code_nbits[e];
+        int book = decoder->book_of_entry[e];
+        if (book >= 0 && !make_decode_book(lengths, &decoder->books[book]))
+            return TERP_ERR_CORRUPT;
+    }
+    return TERP_OK;
+}
+
+enum terp_status
+cpu_tiles_decode(struct cpu_team *team, enum terp_coding coding,
+                 struct reader *reader, uint16_t *symbols_ret,
+                 uint64_t nsymbols)
+{
+    int nmembers = cpu_team_nmembers(team);
+    struct decoder decoder = {.coding = coding,
+                              .symbols = symbols_ret,
+                              .nsymbols = nsymbols};
+    struct cpu_tile_index *index = &decoder.index;
+
+    enum terp_status st = cpu_tile_index_make(nsymbols, index);
+    if (st == TERP_OK)
+        st = cpu_tile_index_read_nonzero(reader, index);
+    if (st == TERP_OK)
+        st = read_codebooks(&decoder, reader);
+    if (st == TERP_OK)
+        st = cpu_tile_index_read_places(reader, index, coding,
+                                        TILE_MAX_NBYTES);
+    if (st != TERP_OK)
+        goto out;
+    decoder.payload = reader->at;
+    decoder.payload_end = reader->end;
+    decoder.scratch =
+        make_scratch(nmembers,
+                     sizeof **decoder.scratch +
+                         terp_reduce_scratch_nbytes(PARTITION_MAX_NBYTES));
+    if (decoder.scratch == NULL) {
+        st = TERP_ERR_MEMORY;
+        goto out;
+    }
+    cpu_team_run(team, decode_partitions, &decoder, index->npartitions, 4);
+    for (int id = 0; id < nmembers; id++)
+        if (decoder.scratch[id]->failed)
+            st = TERP_ERR_CORRUPT;
+out:
+    free_scratch((void **)decoder.scratch, nmembers);
+    free(decoder.books);
+    cpu_tile_index_free(index);
+    return st;
+}
+
+enum terp_status
+cpu_tiles_inspect(enum terp_coding coding, struct reader *reader,
+                  uint64_t nsymbols, struct terp_info *info)
+{
+    struct decoder decoder = {.coding = coding, .nsymbols = nsymbols};
+    struct cpu_tile_index *index = &decoder.index;
+
+    enum terp_status st = cpu_tile_index_make(nsymbols, index);
+    if (st == TERP_OK)
+        st = cpu_tile_index_read_nonzero(reader, index);
+    if (st == TERP_OK)
+        st = read_codebooks(&decoder, reader);
+    if (st == TERP_OK)
+        st = cpu_tile_index_read_places(reader, index, coding,
+                                        TILE_MAX_NBYTES);
+    info->ntiles = index->ntiles;
+    info->index_nbytes = index->index_nbytes;
+    for (uint64_t i = 0; st == TERP_OK && i < index->ntiles; i++) {
+        if (!cpu_bit_at(index->nonzero, i))
+            info->ntiles_zero++;
+        else if (coding == TERP_CODING_HUFFMAN)
+            info->ntiles_with_entry[index->entry[i]]++;
+    }
+    free(decoder.books);
+    cpu_tile_index_free(index);
+    return st;
+}
