@@ -19,6 +19,14 @@ if(Python3_FOUND)
   add_tree_test(floors_rules ${Python3_EXECUTABLE} test_check_floors.py)
 endif()
 
+# A plugin with sanitizers in it loads only into programs that have them too.
+if(TARGET h5zterp AND TARGET terp AND NOT TERP_SANITIZE)
+  add_test(NAME install
+           COMMAND ${CMAKE_COMMAND} -DBUILD_DIR=${CMAKE_BINARY_DIR}
+                   -DWORK_DIR=${CMAKE_BINARY_DIR}/test_install
+                   -P ${CMAKE_CURRENT_SOURCE_DIR}/cmake/test_install.cmake)
+endif()
+
 # Other build trees whose streams must equal this one's.
 set(TERP_COMPARE_BUILDS "" CACHE STRING
     "Build folders to compare streams with, separated by semicolons")

@@ -12,14 +12,14 @@ if ! command -v "$tool" >/dev/null; then
 fi
 case $tool in
 cppcheck)
-    cppcheck --project="$database" --quiet --error-exitcode=1 -j 2 \
+    cppcheck --project="$database" --quiet --error-exitcode=1 -j "$(nproc)" \
         --enable=warning,performance,portability --inline-suppr \
         --suppress=missingIncludeSystem
     ;;
 clang-tidy)
     sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$database" | sort -u |
         grep -v '/codebooks/\(frequencies\|tables\)\.c$' |
-        xargs -P 2 -n 4 clang-tidy --quiet -p "${database%/*}"
+        xargs -P "$(nproc)" -n 1 clang-tidy --quiet -p "${database%/*}"
     ;;
 esac
 echo "$tool found nothing"

@@ -1,0 +1,22 @@
+# Installs BUILD_DIR into a folder of its own, builds the consumer against it
+# there, and runs it: cmake -DBUILD_DIR=... -DWORK_DIR=... -P test_install.cmake
+
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE result
+                  WORKING_DIRECTORY ${WORK_DIR})
+  if(NOT result EQUAL 0)
+    list(JOIN ARGN " " command)
+    message(FATAL_ERROR "${result} from: ${command}")
+  endif()
+endfunction()
+
+file(REMOVE_RECURSE ${WORK_DIR})
+file(MAKE_DIRECTORY ${WORK_DIR})
+run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${WORK_DIR}/first)
+# Moved, so that a path of the first place that was kept shows.
+file(RENAME ${WORK_DIR}/first ${WORK_DIR}/prefix)
+run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/consumer -B build
+    -DCMAKE_PREFIX_PATH=${WORK_DIR}/prefix)
+run(${CMAKE_COMMAND} --build build)
+run(build/consumer)
+run(prefix/bin/terp --version)
