@@ -155,7 +155,7 @@ steep_histograms_get_limited_codes_of_least_cost(void **state)
     (void)state;
     random_state = 1990;
     for (int round = 0; round < 40; round++) {
-        uint64_t descending[MAX_NSHAPED];
+        uint64_t descending[MAX_NSHAPED] = {0};
         uint64_t frequency[TERP_NSYMBOLS] = {0};
         uint8_t nbits[TERP_NSYMBOLS];
         const size_t nleaves = 18 + random_next() % (MAX_NSHAPED - 17);
