@@ -1,0 +1,156 @@
+"""What the benchmarks do before numpy and h5py load: packages, environment,
+the columns that say where and when a figure was taken."""
+
+import argparse
+import csv
+import datetime
+import importlib.util
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+VENV = PROJECT / "build" / "bench-venv"
+PACKAGES = ("numpy", "scipy", "h5py", "hdf5plugin", "pysz")
+PLUGIN_DIR = PROJECT / "build" / "release" / "plugin"
+
+
+def fail(message):
+    sys.exit(f"bench: {message}")
+
+
+def note(message):
+    print(f"bench: {message}", file=sys.stderr, flush=True)
+
+
+def missing_packages():
+    return [p for p in PACKAGES if importlib.util.find_spec(p) is None]
+
+
+def use_packages(install=True):
+    """Goes on under this interpreter when it has the packages, else starts
+    the script again under the benchmarks' own virtual environment."""
+    missing = missing_packages()
+    if not missing:
+        return
+    python = VENV / "bin" / "python3"
+    if Path(sys.prefix) != VENV and has_packages(python):
+        os.execv(python, [str(python), *sys.argv])
+    if not install:
+        return
+    note(f"installing {' '.join(PACKAGES)} from PyPI into {VENV}")
+    made = subprocess.run([sys.executable, "-m", "venv", str(VENV)],
+                          capture_output=True, text=True)
+    if made.returncode:
+        fail(f"cannot make {VENV}: {last_line(made)}\n"
+             "bench: on Debian, apt install python3-venv")
+    got = subprocess.run([str(python), "-m", "pip", "install", "-q",
+                          "--disable-pip-version-check", *PACKAGES],
+                         capture_output=True, text=True)
+    if got.returncode:
+        fail(f"PyPI cannot be reached, or lacks {', '.join(missing)}: "
+             f"{last_line(got)}\nbench: without a network, run this script "
+             "with a python3 that has them")
+    os.execv(python, [str(python), *sys.argv])
+
+
+def has_packages(python):
+    if not python.exists():
+        return False
+    probe = "import " + ", ".join(PACKAGES)
+    return not subprocess.run([str(python), "-c", probe],
+                              capture_output=True).returncode
+
+
+def last_line(process):
+    lines = (process.stderr or process.stdout).strip().splitlines()
+    return lines[-1] if lines else "no message"
+
+
+def parser(doc, codecs, chunks, bounds):
+    """The arguments that every benchmark has."""
+    out = argparse.ArgumentParser(description=doc)
+    out.add_argument("--fields", required=True, metavar="F,F,...",
+                     help="raw files like name_256x256x256.f32, directories "
+                     "of them, FILE.h5, FILE.h5:/dataset, or names that "
+                     "gen_fields.py knows (pres, vel, ...)")
+    out.add_argument("--bounds", default=bounds, metavar="B,B,...",
+                     help="relative to the range of the whole field's valid "
+                     "values (default %(default)s)")
+    out.add_argument("--chunks", default=chunks, metavar="C,C,...",
+                     help="'whole', '64' (64^3 values) or '32x64x64' "
+                     "(default %(default)s)")
+    out.add_argument("--codecs", default=codecs, metavar="C,C,...",
+                     help="terp[:PIPELINE[:PREDICTOR]] or a peer "
+                     "(default %(default)s)")
+    out.add_argument("--plugin", type=Path, default=PLUGIN_DIR, metavar="DIR",
+                     help="where the filter plugin was built "
+                     "(default %(default)s)")
+    out.add_argument("--fill", type=float,
+                     help="fill value of raw files; HDF5 files say their own")
+    return out
+
+
+def prepare(args, threads):
+    """Packages and environment; to be called before h5py is imported."""
+    use_packages()
+    args.bounds = [float(b) for b in args.bounds.split(",")]
+    args.chunks = args.chunks.split(",")
+    args.codecs = args.codecs.split(",")
+    wants_terp = any(c.split(":")[0] == "terp" for c in args.codecs)
+    if wants_terp and not any(args.plugin.glob("*.so")):
+        fail(f"no plugin in {args.plugin}: build it, or say --plugin DIR, "
+             "or leave terp out of --codecs")
+    os.environ["HDF5_PLUGIN_PATH"] = str(args.plugin)
+    for name in ("TERP_NUM_THREADS", "OMP_NUM_THREADS", "BLOSC_NTHREADS"):
+        os.environ[name] = str(threads)
+
+
+def machine():
+    """CPU, cores and system in one cell."""
+    cpu = platform.processor() or platform.machine()
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                cpu = line.split(":", 1)[1].strip()
+                break
+        system = platform.freedesktop_os_release()["PRETTY_NAME"]
+    except OSError:
+        system = platform.platform()
+    return f"{cpu} / {os.cpu_count()} cores / {system}"
+
+
+def terp_version():
+    """The commit that the figures belong to; '+' marks local changes."""
+    def git(*words):
+        return subprocess.run(["git", "-C", str(PROJECT), *words],
+                              capture_output=True, text=True).stdout.strip()
+    commit = git("rev-parse", "--short", "HEAD") or "unknown"
+    dirty = git("status", "--porcelain", "-uno", "--", "codec", "codebooks",
+                "filter")
+    return "terp " + commit + ("+" if dirty else "")
+
+
+class Table:
+    """CSV on stdout, a line as soon as it is known."""
+
+    def __init__(self, columns):
+        self.rows = []
+        self.common = {"date": datetime.date.today().isoformat(),
+                       "machine": machine()}
+        self.writer = csv.DictWriter(
+            sys.stdout, ["date", "machine", *columns], lineterminator="\n")
+        self.writer.writeheader()
+
+    def add(self, **row):
+        self.rows.append(row)
+        self.writer.writerow({**self.common, **row})
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    # python3 common.py: only makes the virtual environment.
+    use_packages()
+    note(f"{', '.join(PACKAGES)} are there: {sys.executable}")

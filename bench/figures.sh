@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# The figures that bench/results/ records: ratios of whole synthetic fields
+# and of 64^3 chunks, speed beside SZ3 on 64^3 and 128^3 chunks, ratios of
+# real fields where they are. Words: ratio, speed, real; all by default.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+results=results
+real=../../shared/data/real_dev.h5
+pipelines=terp:huffman,terp:custom,terp:speed
+forced=terp:huffman:spline,terp:huffman:lorenzo
+
+# record NAME COMMAND...: CSV and summary, replaced only by a complete run.
+record() {
+    local name=$1
+    shift
+    "$@" >"$results/$name.csv.part" 2>"$results/$name.txt.part" || {
+        cat "$results/$name.txt.part" >&2
+        exit 1
+    }
+    mv "$results/$name.csv.part" "$results/$name.csv"
+    mv "$results/$name.txt.part" "$results/$name.txt"
+    cat "$results/$name.txt"
+}
+
+mkdir -p "$results"
+[ $# -gt 0 ] || set -- ratio speed real
+for figure in "$@"; do
+    case $figure in
+    ratio)
+        record ratio python3 ratio.py --fields pres,dens,mira,rtm,vel \
+            --codecs "$pipelines,$forced,sz3,pysz,zfp,sperr"
+        ;;
+    speed)
+        record speed python3 speed.py --fields pres,vel,mira \
+            --codecs "$pipelines,$forced,pysz,zfp"
+        ;;
+    real)
+        if [ ! -e "$real" ]; then
+            echo "real: skipped, no $real"
+            continue
+        fi
+        record real python3 ratio.py --fields "$real" --chunks whole \
+            --codecs "$pipelines,sz3,pysz,zfp,sperr"
+        ;;
+    *)
+        echo "usage: figures.sh [ratio] [speed] [real]" >&2
+        exit 2
+        ;;
+    esac
+done

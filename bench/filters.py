@@ -1,0 +1,178 @@
+"""terp and its peers on HDF5 datasets in memory: as filters, and SZ3's own
+Python package, newer than the filter, chunk by chunk."""
+
+import importlib.metadata
+import itertools
+import re
+import struct
+
+import h5py
+import hdf5plugin
+import numpy as np
+
+from common import PROJECT, fail, terp_version
+
+HEADER = PROJECT / "filter" / "h5z_terp.h"
+TERP_ID = int(re.search(r"#define H5Z_FILTER_TERP (\d+)",
+                        HEADER.read_text())[1])
+# The mode word: doc/cd_values.md.
+MODE_ABSOLUTE_EXACT = 1 | 0x10000
+PIPELINES = {"auto": 0, "huffman": 1, "custom": 2, "speed": 3}
+PREDICTORS = {"auto": 0, "spline": 1, "lorenzo": 2}
+
+# Peers by name: create_dataset's arguments for an absolute bound. The last
+# group is lossless, for context.
+PEERS = {
+    "none": lambda bound: {},
+    "sz3": lambda bound: hdf5plugin.SZ3(absolute=bound),
+    "sz2": lambda bound: hdf5plugin.SZ(absolute=bound),
+    "zfp": lambda bound: hdf5plugin.Zfp(accuracy=bound),
+    "sperr": lambda bound: hdf5plugin.Sperr(absolute=bound),
+    "blosc2": lambda bound: hdf5plugin.Blosc2(
+        cname="zstd", clevel=5, filters=hdf5plugin.Blosc2.SHUFFLE),
+    "bitshuffle": lambda bound: hdf5plugin.Bitshuffle(cname="zstd"),
+    "gzip": lambda bound: {"compression": "gzip", "compression_opts": 4,
+                           "shuffle": True},
+}
+
+# Not a filter: chunks are compressed here and handed to HDF5 as they are. The
+# dataset names a filter that every chunk skips, since an unfiltered dataset
+# has room for whole chunks only.
+DIRECT = "pysz"
+SKIPPED = {"compression": "gzip"}
+SKIP_MASK = 1
+
+# Files in memory grow by this much, so that growing is not what is timed.
+GROWTH_NBYTES = 64 << 20
+
+file_numbers = itertools.count()
+
+
+def is_terp(codec):
+    return codec.split(":")[0] == "terp"
+
+
+def filter_of(codec, bound):
+    """create_dataset's arguments for a codec by name."""
+    if codec in PEERS:
+        return PEERS[codec](bound)
+    if codec == DIRECT:
+        return SKIPPED
+    name, _, rest = codec.partition(":")
+    pipeline, _, predictor = rest.partition(":")
+    try:
+        mode = (MODE_ABSOLUTE_EXACT | PIPELINES[pipeline or "auto"] << 4 |
+                PREDICTORS[predictor or "auto"] << 8)
+    except KeyError:
+        mode = None
+    if name != "terp" or mode is None:
+        fail(f"no codec {codec}: terp[:{'|'.join(PIPELINES)}"
+             f"[:{'|'.join(PREDICTORS)}]], {', '.join(PEERS)}, {DIRECT}")
+    if not h5py.h5z.filter_avail(TERP_ID):
+        fail("HDF5 cannot load the terp plugin; see --plugin")
+    low_high = struct.unpack("<2I", struct.pack("<d", bound))
+    return {"compression": TERP_ID, "compression_opts": (mode, *low_high)}
+
+
+def version_of(codec):
+    if is_terp(codec):
+        return terp_version()
+    if codec == DIRECT:
+        return f"pysz {importlib.metadata.version('pysz')}"
+    return f"hdf5plugin {hdf5plugin.version}" if codec in (
+        "sz3", "sz2", "zfp", "sperr", "blosc2", "bitshuffle") \
+        else f"HDF5 {h5py.version.hdf5_version}"
+
+
+def memory_file():
+    return h5py.File(f"terp-bench-{next(file_numbers)}", "w", driver="core",
+                     backing_store=False, block_size=GROWTH_NBYTES)
+
+
+def create(file, field, chunks, codec, bound):
+    """An empty dataset. The field's fill value is HDF5's, as netCDF-C has
+    it, so padded edge chunks look as they do in real files."""
+    return file.create_dataset("field", field.data.shape, field.data.dtype,
+                               chunks=chunks, fillvalue=field.fill,
+                               **filter_of(codec, bound))
+
+
+def write(dataset, data, codec, bound):
+    """Writes all values; every byte is in the file when it returns."""
+    if codec == DIRECT:
+        write_direct_chunks(dataset, data, bound)
+    else:
+        dataset.write_direct(data)
+    dataset.file.flush()
+
+
+def read(dataset, data, codec):
+    if codec == DIRECT:
+        read_direct_chunks(dataset, data)
+    else:
+        dataset.read_direct(data)
+
+
+def write_direct_chunks(dataset, data, bound):
+    import pysz
+    config = pysz.szConfig()
+    config.errorBoundMode = pysz.szErrorBoundMode.ABS
+    config.absErrorBound = bound
+    for place in dataset.iter_chunks():
+        chunk = data[place]
+        if chunk.shape != dataset.chunks:
+            padded = np.full(dataset.chunks, dataset.fillvalue, data.dtype)
+            padded[tuple(slice(n) for n in chunk.shape)] = chunk
+            chunk = padded
+        packed, _ = pysz.sz.compress(np.ascontiguousarray(chunk), config)
+        dataset.id.write_direct_chunk([s.start for s in place],
+                                      packed.tobytes(), SKIP_MASK)
+
+
+def read_direct_chunks(dataset, data):
+    import pysz
+    for place in dataset.iter_chunks():
+        _, packed = dataset.id.read_direct_chunk([s.start for s in place])
+        chunk, _ = pysz.sz.decompress(np.frombuffer(packed, np.uint8),
+                                      data.dtype.type, dataset.chunks)
+        part = data[place]
+        part[...] = chunk[tuple(slice(n) for n in part.shape)]
+
+
+def unfiltered_nchunks(dataset, codec):
+    """Chunks that an optional filter failed to compress."""
+    if codec == DIRECT:
+        return 0
+    return sum(dataset.id.get_chunk_info(i).filter_mask != 0
+               for i in range(dataset.id.get_num_chunks()))
+
+
+def measure_error(field, copy):
+    """Largest error and PSNR in dB; an infinite error when a value that is
+    not finite did not come back. Counted in more bits than the data have."""
+    wide = np.longdouble if field.data.dtype == np.float64 else np.float64
+    worst, square_sum, count = 0.0, 0.0, 0
+    flat, flat_copy = field.data.reshape(-1), copy.reshape(-1)
+    step = 1 << 22
+    for at in range(0, flat.size, step):
+        x, y = flat[at:at + step], flat_copy[at:at + step]
+        odd = ~np.isfinite(x)
+        if odd.any() and not ((x[odd] == y[odd]) |
+                              (np.isnan(x[odd]) & np.isnan(y[odd]))).all():
+            worst = np.inf
+        with np.errstate(invalid="ignore"):
+            error = np.abs(x.astype(wide) - y.astype(wide))[~odd]
+        if error.size:
+            top = error.max()
+            worst = max(worst, np.inf if np.isnan(top) else top)
+        counted = error[field.valid(x)[~odd]]
+        square_sum += float(np.sum(counted * counted, dtype=wide))
+        count += counted.size
+    return float(worst), psnr_db(field.value_range, square_sum, count)
+
+
+def psnr_db(value_range, square_sum, count):
+    if square_sum == 0 or value_range == 0:
+        return float("inf")
+    return float(20 * np.log10(value_range) -
+                 10 * np.log10(square_sum / count))

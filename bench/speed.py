@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Time to write and read a dataset through each filter, beside SZ3 and beside
+no filter at all, in interleaved repetitions on files in memory. CSV on
+stdout, summary on stderr."""
+
+import statistics
+import sys
+import time
+
+import common
+
+CODECS = "terp:huffman,terp:custom,terp:speed,pysz,zfp"
+# Always measured: what the others are compared with, and HDF5's own cost.
+BASELINES = ("sz3", "none")
+COLUMNS = ("version", "field", "dims", "type", "bound_rel", "chunk", "codec",
+           "threads", "clock", "op", "median_s", "mb_per_s", "ratio_vs_sz3",
+           "ratio_q1", "ratio_q3", "net_ratio_vs_sz3", "reps")
+OPS = ("write", "read")
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+
+
+def write_and_read(field, shape, codec, bound, clock):
+    """Seconds to write and to read, and the values that came back. The
+    dataset is opened anew before reading, so that no chunk is in HDF5's
+    cache; `copy` is touched before, so that no page fault is timed."""
+    import filters
+    import numpy as np
+    copy = np.zeros_like(field.data)
+    with filters.memory_file() as file:
+        dataset = filters.create(file, field, shape, codec, bound)
+        start = clock()
+        filters.write(dataset, field.data, codec, bound)
+        write_s = clock() - start
+        unfiltered = filters.unfiltered_nchunks(dataset, codec)
+        del dataset
+        dataset = file["field"]
+        start = clock()
+        filters.read(dataset, copy, codec)
+        read_s = clock() - start
+    return (write_s, read_s), copy, unfiltered
+
+
+def check(field, codec, bound, copy, unfiltered):
+    """A fast wrong answer is no answer."""
+    import filters
+    worst, _ = filters.measure_error(field, copy)
+    if worst > bound:
+        text = f"{codec} exceeds the bound on {field.name}: {worst / bound:g}"
+        if filters.is_terp(codec):
+            common.fail(text)
+        common.note(text)
+    if unfiltered:
+        common.note(f"{codec} left {unfiltered} chunks uncompressed")
+
+
+def measure(field, bound_rel, shape, codecs, reps, clock):
+    """Seconds by codec and operation, a list of repetitions each."""
+    bound = bound_rel * field.value_range
+    seconds = {}
+    # The first round is not counted: it loads plugins and touches memory.
+    for rep in range(reps + 1):
+        for codec in codecs:
+            try:
+                times, copy, unfiltered = write_and_read(
+                    field, shape, codec, bound, CLOCKS[clock])
+            except (OSError, ValueError, RuntimeError) as error:
+                if rep == 0:
+                    common.note(f"{codec} fails on {field.name}: {error}")
+                continue
+            if rep == 0:
+                check(field, codec, bound, copy, unfiltered)
+                continue
+            for op, one in zip(OPS, times):
+                seconds.setdefault((codec, op), []).append(one)
+    return seconds
+
+
+def rows_of(seconds, nbytes):
+    """Statistics of every codec and operation. The ratios are SZ3's time
+    over the codec's, repetition by repetition; the net one is without the
+    time of an unfiltered dataset."""
+    for (codec, op), times in seconds.items():
+        median_s = statistics.median(times)
+        row = {"codec": codec, "op": op, "median_s": f"{median_s:.5f}",
+               "mb_per_s": f"{nbytes / 1e6 / median_s:.1f}",
+               "reps": len(times)}
+        sz3 = seconds.get(("sz3", op))
+        if sz3 and len(sz3) == len(times):
+            ratios = [a / b for a, b in zip(sz3, times)]
+            low, middle, high = statistics.quantiles(
+                ratios, n=4, method="inclusive")
+            row |= {"ratio_vs_sz3": f"{middle:.3f}",
+                    "ratio_q1": f"{low:.3f}", "ratio_q3": f"{high:.3f}"}
+            none_s = statistics.median(seconds["none", op])
+            if median_s > none_s:
+                net = (statistics.median(sz3) - none_s) / (median_s - none_s)
+                row["net_ratio_vs_sz3"] = f"{net:.3f}"
+        yield row
+
+
+def print_summary(rows):
+    print(f"\n{'field chunk':28} {'codec':24} {'op':6} {'MB/s':>8} "
+          f"{'vs sz3':>7} {'q1':>7} {'q3':>7} {'net':>7}", file=sys.stderr)
+    for row in rows:
+        where = f"{row['field']} {row['bound_rel']} {row['chunk']}"
+        print(f"{where:28} {row['codec']:24} {row['op']:6} "
+              f"{row['mb_per_s']:>8}",
+              *(f"{row.get(c, '-'):>7}" for c in (
+                  "ratio_vs_sz3", "ratio_q1", "ratio_q3",
+                  "net_ratio_vs_sz3")), file=sys.stderr)
+
+
+def main():
+    parser = common.parser(__doc__, CODECS, "64,128", "1e-3")
+    parser.add_argument("--reps", type=int, default=7,
+                        help="counted repetitions (default %(default)s)")
+    parser.add_argument("--threads", type=int, default=1,
+                        help="for every codec that has threads (default 1)")
+    parser.add_argument("--clock", choices=CLOCKS, default="wall",
+                        help="'cpu' counts this process's time: steadier on "
+                        "a busy machine, for one thread only")
+    args = parser.parse_args()
+    if args.reps < 2 or args.threads < 1:
+        parser.error("at least 2 repetitions and 1 thread")
+    if args.clock == "cpu" and args.threads > 1:
+        parser.error("--clock cpu adds up threads")
+    common.prepare(args, args.threads)
+    import fields
+    import filters
+
+    names = [*BASELINES, *(c for c in args.codecs if c not in BASELINES)]
+    table = common.Table(COLUMNS)
+    for source in fields.find_fields(args.fields):
+        field = source.load(args.fill)
+        if not field.value_range > 0:
+            common.note(f"{field.name} is constant or has no valid value: a "
+                        "relative bound would be 0; skipped")
+            continue
+        for bound_rel in args.bounds:
+            for chunk in args.chunks:
+                shape = fields.chunk_shape(chunk, field.data.shape)
+                seconds = measure(field, bound_rel, shape, names, args.reps,
+                                  args.clock)
+                for row in rows_of(seconds, field.data.nbytes):
+                    table.add(version=filters.version_of(row["codec"]),
+                              field=field.name,
+                              dims=fields.text_of_dims(field.data.shape),
+                              type=field.data.dtype.name,
+                              bound_rel=f"{bound_rel:g}",
+                              chunk=fields.text_of_dims(shape),
+                              threads=args.threads, clock=args.clock, **row)
+    print_summary(table.rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Reads CSV files of ratio.py and compares codecs:
+summary.py FILE... [--against sz3,pysz,terp:custom,anchors]"""
+
+import argparse
+import csv
+import math
+import sys
+from pathlib import Path
+
+ANCHORS = Path(__file__).resolve().parent / "anchors.csv"
+
+
+def anchor_rows():
+    """anchors.csv as rows of a codec that compressed whole fields."""
+    with open(ANCHORS, newline="") as file:
+        return [{**row, "codec": "anchors", "chunk": row["dims"],
+                 "bound_rel": f"{float(row['bound_rel']):g}"}
+                for row in csv.DictReader(file)]
+
+
+def key(row):
+    return row["field"], row["dims"], row["bound_rel"], row["chunk"]
+
+
+def print_ratios(rows, references, out=sys.stderr):
+    """Per reference and chunk a table: ratio of every codec over the
+    reference's, a line a field and bound, geometric means below. Then every
+    codec's worst error."""
+    rows = rows + anchor_rows()
+    ratio = {(key(row), row["codec"]): float(row["ratio"]) for row in rows}
+    codecs = list(dict.fromkeys(row["codec"] for row in rows))
+    codecs.remove("anchors")
+    keys = list(dict.fromkeys(key(row) for row in rows
+                              if row["codec"] != "anchors"))
+    for reference in references:
+        # Whole fields and chunks make tables of their own.
+        for whole in (True, False):
+            have = [k for k in keys if (k[1] == k[3]) == whole and
+                    (k, reference) in ratio]
+            others = [c for c in codecs if c != reference]
+            if have and others:
+                name = "whole fields" if whole else "chunks"
+                print_table(f"ratio over {reference}, {name}", have, others,
+                            reference, ratio, out)
+    print_worst_errors(rows, codecs, out)
+
+
+def print_table(title, keys, codecs, reference, ratio, out):
+    widths = [max(9, len(c)) for c in codecs]
+    labels = {k: f"{k[0]} {k[2]}" + ("" if k[1] == k[3] else f" {k[3]}")
+              for k in keys}
+    left = max(14, *map(len, labels.values()))
+    print(f"\n{title}\n{'':{left}}", *(f"{c:>{w}}" for c, w in
+                                      zip(codecs, widths)), file=out)
+    columns = {c: [] for c in codecs}
+    for k in keys:
+        cells = []
+        for c, width in zip(codecs, widths):
+            times = ratio.get((k, c))
+            if times is not None:
+                times /= ratio[k, reference]
+                columns[c].append(times)
+            cells.append(f"{'-' if times is None else f'{times:.3f}':>{width}}")
+        print(f"{labels[k]:{left}}", *cells, file=out)
+    means = (f"{geometric_mean(columns[c]):>{w}.3f}" if columns[c] else
+             f"{'-':>{w}}" for c, w in zip(codecs, widths))
+    wins = (f"{f'{sum(t >= 1 for t in columns[c])}/{len(columns[c])}':>{w}}"
+            for c, w in zip(codecs, widths))
+    print(f"{'geometric mean':{left}}", *means, file=out)
+    print(f"{'at least equal':{left}}", *wins, file=out)
+
+
+def print_worst_errors(rows, codecs, out):
+    print("\nlargest error / bound, and how often the bound was exceeded",
+          file=out)
+    for codec in codecs:
+        errors = [float(row["max_err_over_bound"]) for row in rows
+                  if row["codec"] == codec]
+        print(f"{codec:24} {max(errors):.9g}  "
+              f"{sum(e > 1 for e in errors)}/{len(errors)}", file=out)
+
+
+def geometric_mean(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", nargs="+")
+    parser.add_argument("--against", default="sz3,pysz,terp:custom,anchors")
+    args = parser.parse_args()
+    rows = []
+    for name in args.files:
+        with open(name, newline="") as file:
+            rows += csv.DictReader(file)
+    print_ratios(rows, args.against.split(","), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""The benchmarks on tiny fields. Skipped where the packages are neither here
+nor in build/bench-venv (python3 bench/common.py makes it). TERP_BENCH_PLUGIN
+names the folder of the plugin."""
+
+import csv
+import io
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import common
+
+if __name__ == "__main__":
+    common.use_packages(install=False)
+MISSING = common.missing_packages()
+PLUGIN = os.environ.get("TERP_BENCH_PLUGIN", "")
+if not MISSING:
+    import numpy as np
+
+    import fields
+    import filters
+
+
+def run(script, *words):
+    return subprocess.run(
+        [sys.executable, str(Path(__file__).parent / script), *words],
+        capture_output=True, text=True, timeout=300)
+
+
+def rows_of(process):
+    return list(csv.DictReader(io.StringIO(process.stdout)))
+
+
+@unittest.skipIf(MISSING, f"not installed: {', '.join(MISSING)}")
+class Bench(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        axis = np.linspace(0, 3, 20)
+        self.data = np.float32(
+            np.sin(axis)[:, None, None] * axis[:, None] + np.cos(axis))
+        self.raw = self.folder / "wave_20x20x20.f32"
+        self.data.tofile(self.raw)
+
+    def test_raw_name_gives_shape_and_type(self):
+        source, = fields.find_fields(str(self.raw))
+        field = source.load(None)
+        self.assertEqual(field.name, "wave")
+        np.testing.assert_array_equal(field.data, self.data)
+
+    def test_h5_file_gives_every_float_array(self):
+        path = self.folder / "some.h5"
+        with filters.h5py.File(path, "w") as file:
+            file["a/wave"] = self.data.astype(">f8")
+            file["a/wave"].attrs["_FillValue"] = 1e20
+            file["count"] = np.arange(5)
+        source, = fields.find_fields(str(path))
+        field = source.load(None)
+        self.assertEqual((field.name, field.fill), ("a/wave", 1e20))
+        self.assertEqual(field.data.dtype, np.dtype("=f8"))
+        named, = fields.find_fields(f"{path}:/a/wave")
+        self.assertEqual(named.name, "a/wave")
+
+    def test_fill_and_nan_do_not_widen_the_range(self):
+        data = np.array([1, 2, np.nan, 1e20, 3], "f4")
+        self.assertEqual(fields.Field("x", data, fill=1e20).value_range, 2)
+
+    def test_chunk_is_clipped_and_keeps_its_volume(self):
+        self.assertEqual(fields.chunk_shape("64", (256, 256, 10)),
+                         (64, 64, 10))
+        self.assertEqual(fields.chunk_shape("64", (1 << 20,)), (64 ** 3,))
+        self.assertEqual(fields.chunk_shape("64", (900, 900)), (512, 512))
+        self.assertEqual(fields.chunk_shape("whole", (9, 8)), (9, 8))
+        self.assertEqual(fields.chunk_shape("4x8", (9, 8)), (4, 8))
+
+    def test_lost_nan_is_an_infinite_error(self):
+        data = np.array([0, 1, np.nan], "f4")
+        field = fields.Field("x", data)
+        self.assertEqual(filters.measure_error(field, data)[0], 0)
+        lost = np.array([0, 1, 0], "f4")
+        self.assertEqual(filters.measure_error(field, lost)[0], np.inf)
+        gained = np.array([0, np.nan, np.nan], "f4")
+        self.assertEqual(filters.measure_error(field, gained)[0], np.inf)
+
+    def test_error_and_psnr_are_those_of_the_definition(self):
+        data = np.array([0, 4, 8, 10], "f8")
+        copy = data + np.array([0, 0.5, -1, 0])
+        worst, psnr = filters.measure_error(fields.Field("x", data), copy)
+        self.assertEqual(worst, 1)
+        self.assertAlmostEqual(psnr, 10 * np.log10(100 / (1.25 / 4)))
+
+    def test_ratio_gives_a_row_a_codec(self):
+        got = run("ratio.py", "--fields", str(self.raw), "--bounds", "1e-3",
+                  "--chunks", "whole,8", "--codecs", "none,sz3,pysz,zfp")
+        self.assertEqual(got.returncode, 0, got.stderr)
+        rows = rows_of(got)
+        self.assertEqual(len(rows), 8)
+        by_codec = {r["codec"]: r for r in rows if r["chunk"] == "20x20x20"}
+        self.assertEqual(int(by_codec["none"]["stored_bytes"]),
+                         self.data.nbytes)
+        self.assertGreater(float(by_codec["sz3"]["ratio"]), 2)
+        for row in rows:
+            self.assertLessEqual(float(row["max_err_over_bound"]), 1, row)
+
+    def test_speed_gives_a_row_a_codec_and_operation(self):
+        got = run("speed.py", "--fields", str(self.raw), "--chunks", "8",
+                  "--codecs", "zfp", "--reps", "2")
+        self.assertEqual(got.returncode, 0, got.stderr)
+        rows = rows_of(got)
+        self.assertEqual({(r["codec"], r["op"]) for r in rows},
+                         {(c, o) for c in ("sz3", "none", "zfp")
+                          for o in ("write", "read")})
+        for row in rows:
+            self.assertGreater(float(row["median_s"]), 0)
+            if row["codec"] == "sz3":
+                self.assertEqual(float(row["ratio_vs_sz3"]), 1)
+
+    def test_unknown_codec_is_named(self):
+        got = run("ratio.py", "--fields", str(self.raw), "--codecs", "sz99")
+        self.assertNotEqual(got.returncode, 0)
+        self.assertIn("sz99", got.stderr)
+
+    @unittest.skipUnless(PLUGIN, "TERP_BENCH_PLUGIN is not set")
+    def test_every_pipeline_and_predictor_keeps_the_bound(self):
+        names = [f"terp:{pipeline}:{predictor}"
+                 for pipeline in filters.PIPELINES
+                 for predictor in filters.PREDICTORS]
+        got = run("ratio.py", "--plugin", PLUGIN, "--fields", str(self.raw),
+                  "--chunks", "whole,8", "--codecs", ",".join(names))
+        self.assertEqual(got.returncode, 0, got.stderr)
+        rows = rows_of(got)
+        self.assertEqual(len(rows), 2 * 3 * len(names))
+        for row in rows:
+            self.assertLessEqual(float(row["max_err_over_bound"]), 1, row)
+
+
+if __name__ == "__main__":
+    unittest.main()
