@@ -123,10 +123,10 @@ lay_out(uint64_t nbytes, uint8_t *scratch)
 uint64_t
 terp_reduce_scratch_nbytes(uint64_t nbytes)
 {
-    struct stages s = lay_out(nbytes, NULL);
-    uint64_t most_nbytes = div_up(s.nwords, 2) * 8;
+    uint64_t nwords = div_up(nbytes, 4);
+    uint64_t most_nbytes = div_up(nwords, 2) * 8;
 
-    return div_up(s.nwords, 8) + most_nbytes + most_nbytes / 8 +
+    return div_up(nwords, 8) + most_nbytes + most_nbytes / 8 +
            TERP_BITMAP_MAX_NBYTES(most_nbytes / 8);
 }
 
