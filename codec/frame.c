@@ -122,7 +122,8 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
     frame.prediction = (enum terp_prediction)prediction;
     frame.has_specials = src[7] & PREDICTION_SPECIALS;
     if (has_bound(frame.coding) != (prediction != TERP_PREDICTION_NONE) ||
-        (frame.has_specials && !has_bound(frame.coding)))
+        (frame.coding == TERP_CODING_RAW && frame.has_specials) ||
+        (frame.coding != TERP_CODING_RAW && chunk->type == TERP_BYTES))
         return TERP_ERR_CORRUPT;
 
     uint64_t frame_nbytes = TERP_FRAME_DIMS_AT +
@@ -137,8 +138,7 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
         return TERP_ERR_CORRUPT;
     if (has_bound(frame.coding)) {
         frame.bound = double_of_bits(load_le(at, 8));
-        if (chunk->type == TERP_BYTES || !(frame.bound > 0) ||
-            frame.bound > 1.7976931348623157e308)
+        if (!(frame.bound > 0) || frame.bound > 1.7976931348623157e308)
             return TERP_ERR_CORRUPT;
     }
     *frame_ret = frame;

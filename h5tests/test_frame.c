@@ -104,13 +104,14 @@ written_frame_reads_back(void **state)
                         .coding = (enum terp_coding)coding,
                         .prediction = (enum terp_prediction)(
                             has_bound ? 1 + flags % 2 : 0),
-                        .has_specials = has_bound && (flags & 4),
+                        .has_specials =
+                            coding != TERP_CODING_RAW && (flags & 4),
                         .bound = has_bound ? 1e-300 : 0,
                     };
                     struct terp_frame got;
                     uint8_t bytes[TERP_FRAME_MAX_NBYTES];
                     int nbytes = terp_frame_write(&frame, bytes), got_nbytes;
-                    if (type == TERP_BYTES && has_bound)
+                    if (type == TERP_BYTES && coding != TERP_CODING_RAW)
                         continue;
                     for (int i = rank; i < TERP_MAX_RANK; i++)
                         frame.chunk.dims[i] = 0;
@@ -173,6 +174,45 @@ wrong_fields_are_refused(void **state)
                          TERP_ERR_CORRUPT);
     /* dims[0] = 0 */
     assert_int_equal(status_with_byte(16, 0), TERP_ERR_CORRUPT);
+}
+
+static void
+raw_with_specials_is_refused(void **state)
+{
+    struct terp_frame frame = {
+        .chunk = {TERP_FLOAT32, false, false, 1, {10}},
+        .coding = TERP_CODING_RAW,
+        .has_specials = true,
+    };
+    uint8_t bytes[TERP_FRAME_MAX_NBYTES];
+    int nbytes = terp_frame_write(&frame, bytes);
+
+    (void)state;
+    assert_int_equal(terp_frame_read(bytes, (uint64_t)nbytes, &frame, &nbytes),
+                     TERP_ERR_CORRUPT);
+}
+
+/* Bytes have no value that they could all share. */
+static void
+bytes_that_are_not_raw_are_refused(void **state)
+{
+    (void)state;
+    for (int coding = TERP_CODING_CONSTANT; coding <= TERP_CODING_SPEED;
+         coding++) {
+        struct terp_frame frame = {
+            .chunk = {TERP_BYTES, false, false, 1, {10}},
+            .coding = (enum terp_coding)coding,
+            .prediction = coding == TERP_CODING_CONSTANT
+                              ? TERP_PREDICTION_NONE
+                              : TERP_PREDICTION_LORENZO,
+            .bound = 1,
+        };
+        uint8_t bytes[TERP_FRAME_MAX_NBYTES];
+        int nbytes = terp_frame_write(&frame, bytes);
+        assert_int_equal(
+            terp_frame_read(bytes, (uint64_t)nbytes, &frame, &nbytes),
+            TERP_ERR_CORRUPT);
+    }
 }
 
 static void
@@ -257,6 +297,8 @@ main(void)
         cmocka_unit_test(dims_take_the_least_width_that_fits),
         cmocka_unit_test(written_frame_reads_back),
         cmocka_unit_test(wrong_fields_are_refused),
+        cmocka_unit_test(raw_with_specials_is_refused),
+        cmocka_unit_test(bytes_that_are_not_raw_are_refused),
         cmocka_unit_test(impossible_bound_is_refused),
         cmocka_unit_test(dims_beyond_63_bits_are_refused),
         cmocka_unit_test(every_truncation_is_refused),
