@@ -186,7 +186,8 @@ terp_cd_parse(size_t cd_nelmts, const unsigned *cd_values,
     else
         cd.params.bound = decimal(cd_values[1], (int32_t)cd_values[2]);
     if (!is_bound(cd.params.bound)) {
-        *reason_ret = terp_status_text(TERP_ERR_BOUND);
+        *reason_ret = "cd_values[1] and cd_values[2] (bound) give no finite "
+                      "number above zero";
         return TERP_ERR_BOUND;
     }
     if (mode & TERP_CD_PERSISTED)

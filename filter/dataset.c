@@ -23,7 +23,9 @@ terp_dataset_get_words(const struct terp_host *host, hid_t dcpl,
                          size_t, char *, unsigned *);
 
     *nwords_ret = TERP_CD_MAX_NWORDS;
-    if (!terp_host_find(host, "H5Pget_filter_by_id2", &get_filter) ||
+    /* For the heap of a group HDF5 gives -1 in place of every id. */
+    if (dcpl < 0 ||
+        !terp_host_find(host, "H5Pget_filter_by_id2", &get_filter) ||
         get_filter(dcpl, H5Z_FILTER_TERP, flags_ret, nwords_ret, words_ret, 0,
                    NULL, NULL) < 0)
         return false;
@@ -199,7 +201,7 @@ terp_pass_text(enum terp_pass pass)
     case TERP_PASS_FLOAT_FORMAT:
         return "the floating-point type is neither IEEE binary32 nor binary64";
     case TERP_PASS_UNKNOWN_LAYOUT:
-        return "the HDF5 library could not be asked for type and chunk";
+        return "HDF5 has not told the type and the dims of the chunk";
     case TERP_PASS_TOO_LARGE:
         return "the chunk is too large";
     case TERP_PASS_NOT_FIRST:

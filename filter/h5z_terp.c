@@ -101,13 +101,13 @@ localize(const struct call *call, hid_t dcpl, hid_t type, hid_t space)
         return 0;
     }
     if (terp_cd_parse(nwords, words, &cd, &reason) != TERP_OK) {
-        FAIL(call, "H5E_SETLOCAL_g", "H5Z-TERP: %s", reason);
+        FAIL(call, "H5E_SETLOCAL_g", "%s", reason);
         return -1;
     }
     bool fits = terp_dataset_describe(&call->host, dcpl, type, space, &cd);
     nwords = terp_cd_persist(&cd, words);
     if (!terp_dataset_set_words(&call->host, dcpl, flags, nwords, words)) {
-        FAIL(call, "H5E_SETLOCAL_g", "H5Z-TERP: cannot keep the cd_values");
+        FAIL(call, "H5E_SETLOCAL_g", "cannot keep the cd_values");
         return -1;
     }
     say_words(call, &cd, fits);
@@ -223,8 +223,7 @@ write_chunk(const struct call *call, unsigned flags, size_t cd_nelmts,
     }
     if (reason != NULL && (flags & H5Z_FLAG_OPTIONAL)) {
         FAIL(call, "H5E_CANTFILTER_g",
-             "H5Z-TERP: a chunk of %zu bytes passes through: %s", nbytes,
-             reason);
+             "a chunk of %zu bytes passes through: %s", nbytes, reason);
         return 0;
     }
     if (reason != NULL) {
@@ -235,9 +234,8 @@ write_chunk(const struct call *call, unsigned flags, size_t cd_nelmts,
         st = encode(call, &unused, &chunk, *buf, &stream, &stream_nbytes);
     }
     if (st != TERP_OK) {
-        FAIL(call, "H5E_CANTFILTER_g",
-             "H5Z-TERP: cannot write a chunk of %zu bytes: %s", nbytes,
-             terp_status_text(st));
+        FAIL(call, "H5E_CANTFILTER_g", "cannot write a chunk of %zu bytes: %s",
+             nbytes, terp_status_text(st));
         return 0;
     }
     say_stream(call, "write", stream, stream_nbytes);
@@ -281,7 +279,7 @@ read_chunk(const struct call *call, size_t cd_nelmts, const unsigned *cd_values,
     if (st == TERP_OK &&
         !may_announce(chunk_nbytes, expected_nbytes, *buf, nbytes)) {
         FAIL(call, "H5E_CANTFILTER_g",
-             "H5Z-TERP: a stream of %zu bytes announces a chunk of %" PRIu64
+             "a stream of %zu bytes announces a chunk of %" PRIu64
              " bytes where %" PRIu64 " are expected",
              nbytes, chunk_nbytes,
              expected_nbytes == 0 ? MAX_UNKNOWN_NBYTES : expected_nbytes);
@@ -299,7 +297,7 @@ read_chunk(const struct call *call, size_t cd_nelmts, const unsigned *cd_values,
         if (chunk != NULL)
             terp_host_release(&call->host, chunk);
         FAIL(call, "H5E_CANTFILTER_g",
-             "H5Z-TERP: cannot read a chunk of %" PRIu64
+             "cannot read a chunk of %" PRIu64
              " bytes from a stream of %zu: %s",
              chunk_nbytes == 0 ? expected_nbytes : chunk_nbytes, nbytes,
              terp_status_text(st));

@@ -34,24 +34,28 @@ terp_host_close(struct terp_host *host)
     host->module = NULL;
 }
 
+/* A symbol under either name; RTLD_DEFAULT searches the whole program. */
+static void *
+find_in(void *module, const char *name)
+{
+    char renamed[MAX_SYMBOL_NBYTES];
+    void *symbol = dlsym(module, name);
+
+    if (symbol != NULL)
+        return symbol;
+    snprintf(renamed, sizeof renamed, VTK_PREFIX "%s", name);
+    return dlsym(module, renamed);
+}
+
 static void *
 find(const struct terp_host *host, const char *name)
 {
-    char renamed[MAX_SYMBOL_NBYTES];
     void *symbol = NULL;
 
-    snprintf(renamed, sizeof renamed, VTK_PREFIX "%s", name);
-    if (host->module != NULL) {
-        symbol = dlsym(host->module, name);
-        if (symbol == NULL)
-            symbol = dlsym(host->module, renamed);
-    }
+    if (host->module != NULL)
+        symbol = find_in(host->module, name);
     /* A program that holds HDF5 itself is no module that dlopen can name. */
-    if (symbol == NULL)
-        symbol = dlsym(RTLD_DEFAULT, name);
-    if (symbol == NULL)
-        symbol = dlsym(RTLD_DEFAULT, renamed);
-    return symbol;
+    return symbol != NULL ? symbol : find_in(RTLD_DEFAULT, name);
 }
 
 bool
@@ -86,15 +90,23 @@ terp_host_release(const struct terp_host *host, void *memory)
         free(memory);
 }
 
-/* An error class or number, which HDF5 keeps in a variable. */
+/* An error class or number, which HDF5 keeps in a variable. Where a program
+ * has taken the variable over (a copy relocation), the one in the library is
+ * never set, and the one in the program is found by RTLD_DEFAULT. */
 static bool
 find_id(const struct terp_host *host, const char *variable, hid_t *id_ret)
 {
-    const void *symbol = find(host, variable);
+    void *const modules[] = {host->module, RTLD_DEFAULT};
 
-    if (symbol != NULL)
+    for (size_t i = host->module == NULL; i < 2; i++) {
+        const void *symbol = find_in(modules[i], variable);
+        if (symbol == NULL)
+            continue;
         memcpy(id_ret, symbol, sizeof *id_ret);
-    return symbol != NULL;
+        if (*id_ret > 0)
+            return true;
+    }
+    return false;
 }
 
 void
@@ -110,5 +122,5 @@ terp_host_push(const struct terp_host *host, const char *function,
         find_id(host, "H5E_PLINE_g", &major_id) &&
         find_id(host, minor, &minor_id))
         push(H5E_DEFAULT, "h5z_terp.c", function, line, class_id, major_id,
-             minor_id, "%s", text);
+             minor_id, "H5Z-TERP: %s", text);
 }
