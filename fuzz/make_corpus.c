@@ -1,5 +1,5 @@
 /* Writes small valid inputs for the fuzzers: make_corpus FOLDER, which holds
- * the folders decode and cd. */
+ * the folders decode, cd and roundtrip. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,6 +117,31 @@ write_cd_values(const char *folder)
     }
 }
 
+/* Headers as fuzz_roundtrip.c reads them, then steps of a walk. */
+static void
+write_round_trips(const char *folder)
+{
+    uint8_t bytes[256];
+
+    for (int choice = 0; choice < 4 * 12 * 4; choice++) {
+        int rank = choice % 4, coding = choice / 4 % 12, kind = choice / 48;
+        uint32_t random = (uint32_t)choice;
+
+        for (size_t i = 0; i < sizeof bytes; i++) {
+            random = random * 1664525 + 1013904223;
+            bytes[i] = (uint8_t)((random >> 24) % 5 - 2);
+        }
+        bytes[0] = (uint8_t)((kind % 2 ? 1 : 0) | (kind / 2 ? 8 : 0) | 32);
+        bytes[1] = (uint8_t)rank;
+        bytes[2] = (uint8_t)coding;
+        for (int i = 3; i < 7; i++)
+            bytes[i] = (uint8_t)(37 * i + choice);
+        bytes[7] = 0;
+        bytes[8] = (uint8_t)-1;
+        write_file(folder, "roundtrip", bytes, sizeof bytes);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -126,5 +151,6 @@ main(int argc, char **argv)
     }
     write_streams(argv[1]);
     write_cd_values(argv[1]);
+    write_round_trips(argv[1]);
     return 0;
 }
