@@ -5,6 +5,7 @@ import argparse
 import csv
 import datetime
 import importlib.util
+import multiprocessing
 import os
 import platform
 import subprocess
@@ -120,6 +121,24 @@ def machine():
     except OSError:
         system = platform.platform()
     return f"{cpu} / {os.cpu_count()} cores / {system}"
+
+
+def apart(function, *arguments):
+    """function(*arguments) in a child process: a codec that crashes does not
+    end the run. Returns (result, 0), or (None, signal number)."""
+    fork = multiprocessing.get_context("fork")
+    receiver, sender = fork.Pipe(duplex=False)
+    child = fork.Process(target=lambda: sender.send(function(*arguments)))
+    child.start()
+    sender.close()
+    try:
+        result = receiver.recv()
+    except EOFError:
+        result = None
+    child.join()
+    if child.exitcode > 0:
+        sys.exit(child.exitcode)
+    return result, -child.exitcode
 
 
 def terp_version():

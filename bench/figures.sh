@@ -2,10 +2,12 @@
 # The figures that bench/results/ records: ratios of whole synthetic fields
 # and of 64^3 chunks, speed beside SZ3 on 64^3 and 128^3 chunks, ratios of
 # real fields where they are. Words: ratio, speed, real; all by default.
+# TERP_PLUGIN_DIR: where the plugin was built, build/release/plugin if not set.
 set -euo pipefail
 cd "$(dirname "$0")"
 
 results=results
+plugin=${TERP_PLUGIN_DIR:-../build/release/plugin}
 real=../../shared/data/real_dev.h5
 pipelines=terp:huffman,terp:custom,terp:speed
 forced=terp:huffman:spline,terp:huffman:lorenzo
@@ -28,11 +30,13 @@ mkdir -p "$results"
 for figure in "$@"; do
     case $figure in
     ratio)
-        record ratio python3 ratio.py --fields pres,dens,mira,rtm,vel \
+        record ratio python3 ratio.py --plugin "$plugin" \
+            --fields pres,dens,mira,rtm,vel \
             --codecs "$pipelines,$forced,sz3,pysz,zfp,sperr"
         ;;
     speed)
-        record speed python3 speed.py --fields pres,vel,mira \
+        record speed python3 speed.py --plugin "$plugin" \
+            --fields pres,vel,mira \
             --codecs "$pipelines,$forced,pysz,zfp"
         ;;
     real)
@@ -40,7 +44,8 @@ for figure in "$@"; do
             echo "real: skipped, no $real"
             continue
         fi
-        record real python3 ratio.py --fields "$real" --chunks whole \
+        record real python3 ratio.py --plugin "$plugin" \
+            --fields "$real" --chunks whole \
             --codecs "$pipelines,sz3,pysz,zfp,sperr"
         ;;
     *)
