@@ -17,3 +17,27 @@ foreach(name values pass errors)
   set_tests_properties(test_filter_${name} PROPERTIES
     ENVIRONMENT HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>)
 endforeach()
+
+# Hosts that are no libhdf5 at all, for what real ones cannot show here.
+function(terp_use_hdf5_headers target)
+  target_compile_definitions(${target} PRIVATE ${HDF5_C_DEFINITIONS})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/filter)
+  target_include_directories(${target} SYSTEM PRIVATE ${HDF5_C_INCLUDE_DIRS})
+endfunction()
+
+foreach(host fake_hdf5 fake_vtkhdf5)
+  add_library(${host} MODULE fake_host.c)
+  terp_use_hdf5_headers(${host})
+endforeach()
+target_compile_definitions(fake_vtkhdf5 PRIVATE FAKE_VTK)
+
+terp_add_ctest(test_filter_hosts test_filter_hosts.c)
+terp_add_ctest(test_filter_static test_filter_static.c fake_host.c)
+set_target_properties(test_filter_static PROPERTIES ENABLE_EXPORTS ON)
+foreach(name hosts static)
+  terp_use_hdf5_headers(test_filter_${name})
+  target_link_libraries(test_filter_${name} PRIVATE ${CMAKE_DL_LIBS})
+  add_dependencies(test_filter_${name} h5zterp fake_hdf5 fake_vtkhdf5)
+  set_tests_properties(test_filter_${name} PROPERTIES ENVIRONMENT
+    "TEST_PLUGIN=$<TARGET_FILE:h5zterp>;TEST_HOSTS=${CMAKE_CURRENT_BINARY_DIR}")
+endforeach()

@@ -230,6 +230,7 @@ stored_chunk_is_a_stream_for_the_codec(void **state)
     assert_int_equal(terp_inspect(stream, stream_nbytes, &info), TERP_OK);
     assert_int_equal(info.chunk.type, TERP_FLOAT64);
     assert_int_equal(info.chunk.rank, 3);
+    assert_true(info.chunk_nbytes >= 10 * info.stream_nbytes);
     assert_int_equal(terp_decode(stream, stream_nbytes, decoded,
                                  nvalues * sizeof *decoded, &nbytes, 1),
                      TERP_OK);

@@ -1,0 +1,23 @@
+/* A library that looks to the plugin like a libhdf5 with one dataset in it.
+ * It is built several times: with HDF5's names, with those of VTK, and into a
+ * program. Each knows a dataset of its own and counts what it is asked. */
+#ifndef TERP_FAKE_HOST_H
+#define TERP_FAKE_HOST_H
+
+#include <hdf5.h>
+
+/* What a test may do with a host, through dlsym("fake_host"). */
+struct fake_host {
+    /* Calls of the plugin that come from inside the host. */
+    herr_t (*set_local)(const H5Z_class2_t *filter);
+    size_t (*filter)(const H5Z_class2_t *filter, unsigned flags, size_t nbytes,
+                     size_t *buf_size, void **buf);
+    void *(*allocate)(size_t nbytes);
+    /* What the dataset keeps, and what the plugin has said and done. */
+    unsigned words[20];
+    size_t nwords;
+    int nallocated, nreleased;
+    char error[256];
+};
+
+#endif
