@@ -410,7 +410,7 @@ print_verdict(struct comparison *comparison, const char *path,
                        : verdict->type == TERP_BYTES || verdict->judged ||
                                verdict->worst.high == 0
                            ? "ok"
-                           : "no bound";
+                           : "unjudged";
 
     print_header(comparison);
     printf("%-10s", word);

@@ -277,22 +277,34 @@ is_cut(const struct tool_grid *grid)
     return false;
 }
 
+/* Asks in the slow way, which tells "not written" from "cannot be found". */
+static bool
+is_absent(const struct tool_dataset *dataset, const struct tool_grid *grid)
+{
+    unsigned mask;
+    haddr_t address;
+    hsize_t nbytes;
+
+    return H5Dget_chunk_info_by_coord(dataset->id, grid->at, &mask, &address,
+                                      &nbytes) >= 0 &&
+           address == HADDR_UNDEF;
+}
+
 void
 tool_chunk_read(const struct tool_dataset *dataset,
                 const struct tool_grid *grid, struct tool_chunk *chunk)
 {
-    hsize_t nbytes;
+    hsize_t nbytes = 0;
     uint32_t mask;
 
     chunk->kind = TOOL_CHUNK_UNREADABLE;
-    chunk->nbytes = 0;
-    if (H5Dget_chunk_storage_size(dataset->id, grid->at, &nbytes) < 0)
-        return;
-    chunk->nbytes = nbytes;
-    if (nbytes == 0) {
-        chunk->kind = TOOL_CHUNK_ABSENT;
+    if (H5Dget_chunk_storage_size(dataset->id, grid->at, &nbytes) < 0 ||
+        nbytes == 0) {
+        if (is_absent(dataset, grid))
+            chunk->kind = TOOL_CHUNK_ABSENT;
         return;
     }
+    chunk->nbytes = nbytes;
     if (nbytes > chunk->cap_nbytes) {
         uint8_t *bytes = realloc(chunk->bytes, nbytes);
         if (bytes == NULL)

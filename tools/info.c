@@ -14,20 +14,30 @@ enum {
     DIMS_TEXT_CAP = 21 * H5S_MAX_RANK
 };
 
-static const char *const pipelines[] = {"raw", "constant", "huffman", "custom",
-                                        "speed"};
-static const char *const predictors[] = {"none", "spline", "lorenzo"};
-enum {
-    PIPELINE_HUFFMAN = 2,
-    NPIPELINES = sizeof pipelines / sizeof pipelines[0],
-    NPREDICTORS = sizeof predictors / sizeof predictors[0]
+/* What a chunk can be: the pipelines of streams, then everything else. */
+enum kind {
+    KIND_HUFFMAN = 2,
+    KIND_PLAIN = 5,
+    KIND_ABSENT,
+    KIND_HIDDEN,
+    KIND_DAMAGED,
+    NKINDS
 };
+static const char *const kinds[NKINDS] = {
+    "raw",    "constant",     "huffman",     "custom",
+    "speed",  "stored plain", "not written", "behind another filter",
+    "damaged"};
+
+enum {
+    NPREDICTORS = 3
+};
+static const char *const predictors[NPREDICTORS] = {"none", "spline",
+                                                    "lorenzo"};
 
 /* What the streams of one dataset add up to. */
 struct summary {
     uint64_t nchunks; /* in the grid */
-    uint64_t nabsent, nplain, nhidden, nstreams, ndamaged;
-    uint64_t nwith_pipeline[NPIPELINES];
+    uint64_t nof_kind[NKINDS];
     uint64_t nwith_predictor[NPREDICTORS];
     uint64_t nvalues, nescapes, nspecials;
     uint64_t ntiles, ntiles_zero, index_nbytes;
@@ -50,9 +60,10 @@ add_stream(struct summary *sum, const struct terp_info *info)
 {
     uint64_t nvalues = 1;
 
+    if (info->chunk.type == TERP_BYTES)
+        nvalues = 0;
     for (int i = 0; i < info->chunk.rank; i++)
         nvalues *= info->chunk.dims[i];
-    sum->nstreams++;
     sum->nvalues += nvalues;
     sum->nescapes += info->nescapes;
     sum->nspecials += info->nspecials;
@@ -61,7 +72,7 @@ add_stream(struct summary *sum, const struct terp_info *info)
     sum->index_nbytes += info->index_nbytes;
     for (int i = 0; i < 256; i++)
         sum->ntiles_with_entry[i] += info->ntiles_with_entry[i];
-    count_name(info->pipeline, pipelines, NPIPELINES, sum->nwith_pipeline);
+    count_name(info->pipeline, kinds, KIND_PLAIN, sum->nof_kind);
     count_name(info->predictor, predictors, NPREDICTORS, sum->nwith_predictor);
 }
 
@@ -69,7 +80,7 @@ static void
 add_damage(struct summary *sum, const struct tool_grid *grid,
            const char *damage)
 {
-    if (sum->ndamaged++ > 0)
+    if (sum->nof_kind[KIND_DAMAGED]++ > 0)
         return;
     sum->damage = damage;
     memcpy(sum->damaged_at, grid->at, sizeof sum->damaged_at);
@@ -88,13 +99,13 @@ sum_chunks(const struct tool_dataset *dataset, struct summary *sum)
         tool_chunk_read(dataset, &grid, &chunk);
         switch (chunk.kind) {
         case TOOL_CHUNK_ABSENT:
-            sum->nabsent++;
+            sum->nof_kind[KIND_ABSENT]++;
             break;
         case TOOL_CHUNK_PLAIN:
-            sum->nplain++;
+            sum->nof_kind[KIND_PLAIN]++;
             break;
         case TOOL_CHUNK_HIDDEN:
-            sum->nhidden++;
+            sum->nof_kind[KIND_HIDDEN]++;
             break;
         case TOOL_CHUNK_UNREADABLE:
             add_damage(sum, &grid, "its bytes cannot be read");
@@ -151,16 +162,17 @@ print_params(const struct tool_dataset *dataset)
         printf("  passed      through uncompressed: %s\n", reasons[cd->pass]);
 }
 
-/* " 3 huffman, 1 raw" of the counts that are not 0. */
+/* "3 huffman, 1 raw" of the counts that are not 0. */
 static void
 print_counts(const char *const *names, const uint64_t *counts, int ncounts)
 {
-    const char *separator = " ";
+    const char *separator = "";
     for (int i = 0; i < ncounts; i++)
         if (counts[i] > 0) {
             printf("%s%" PRIu64 " %s", separator, counts[i], names[i]);
             separator = ", ";
         }
+    printf("\n");
 }
 
 static void
@@ -195,22 +207,13 @@ print_summary(const struct tool_dataset *dataset, const struct summary *sum)
 {
     char at[DIMS_TEXT_CAP];
 
-    printf("  chunks      %" PRIu64 ":", sum->nchunks);
-    print_counts(pipelines, sum->nwith_pipeline, NPIPELINES);
-    if (sum->nplain > 0)
-        printf("%s%" PRIu64 " stored plain", sum->nstreams > 0 ? ", " : " ",
-               sum->nplain);
-    if (sum->nabsent > 0)
-        printf("; %" PRIu64 " not written", sum->nabsent);
-    if (sum->nhidden > 0)
-        printf("; %" PRIu64 " behind another filter", sum->nhidden);
-    printf("\n");
-    if (sum->nwith_predictor[0] < sum->nstreams) {
-        printf("  predictors ");
+    printf("  chunks      %" PRIu64 ": ", sum->nchunks);
+    print_counts(kinds, sum->nof_kind, NKINDS);
+    if (sum->nwith_predictor[1] + sum->nwith_predictor[2] > 0) {
+        printf("  predictors  ");
         print_counts(predictors, sum->nwith_predictor, NPREDICTORS);
-        printf("\n");
     }
-    if (sum->nstreams > 0 && dataset->cd.pass == TERP_PASS_NO)
+    if (sum->nvalues > 0)
         printf("  values      %.3g %% escapes, %.3g %% special\n",
                percent(sum->nescapes, sum->nvalues),
                percent(sum->nspecials, sum->nvalues));
@@ -219,13 +222,12 @@ print_summary(const struct tool_dataset *dataset, const struct summary *sum)
                " bytes\n",
                sum->ntiles, percent(sum->ntiles_zero, sum->ntiles),
                sum->index_nbytes);
-    if (sum->nwith_pipeline[PIPELINE_HUFFMAN] > 0 &&
-        sum->ntiles > sum->ntiles_zero)
+    if (sum->nof_kind[KIND_HUFFMAN] > 0 && sum->ntiles > sum->ntiles_zero)
         print_entries(sum);
-    if (sum->ndamaged > 0) {
+    if (sum->nof_kind[KIND_DAMAGED] > 0) {
         tool_dims_text(dataset->rank, sum->damaged_at, at, sizeof at);
-        printf("  DAMAGED     %" PRIu64 " chunks; the first, at %s: %s\n",
-               sum->ndamaged, at, sum->damage);
+        printf("  DAMAGED     the first damaged chunk, at %s: %s\n", at,
+               sum->damage);
     }
 }
 
@@ -273,8 +275,9 @@ show_dataset(hid_t file, const char *path, void *context)
     } else if (dataset.has_terp) {
         print_params(&dataset);
         sum_chunks(&dataset, &sum);
-        print_summary(&dataset, &sum);
-        if (sum.ndamaged > 0)
+        if (sum.nchunks > 0)
+            print_summary(&dataset, &sum);
+        if (sum.nof_kind[KIND_DAMAGED] > 0)
             *code = TOOL_FOUND;
     }
     tool_dataset_close(&dataset);

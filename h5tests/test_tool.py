@@ -1,0 +1,522 @@
+#!/usr/bin/env python3
+"""Runs the terp tool: what it prints, and its exit codes.
+
+ctest sets TERP_TOOL, TERP_TOOL_FILES (test_tool_files.c, which makes the
+files), HDF5_PLUGIN_PATH and, where it can be used, TERP_H5REPACK.
+"""
+import ast
+import os
+import random
+import re
+import shlex
+import struct
+import subprocess
+import tempfile
+import unittest
+from fractions import Fraction
+
+TOOL = os.environ["TERP_TOOL"]
+FILES = os.environ["TERP_TOOL_FILES"]
+H5REPACK = os.environ.get("TERP_H5REPACK")
+
+OK, FOUND, TROUBLE = 0, 1, 2
+EXACT = 0x10000
+
+
+def terp(*arguments, **options):
+    return subprocess.run(
+        [TOOL, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        **options,
+    )
+
+
+class ToolTest(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = directory.name
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def make(self, name, *instructions):
+        path = self.path(name)
+        subprocess.run([FILES, path, *instructions], check=True)
+        return path
+
+    def expect(self, code, *arguments, **options):
+        result = terp(*arguments, **options)
+        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        return result.stdout if code != TROUBLE else result.stderr
+
+
+def words_of(text):
+    """The parameters that `terp args` prints, and the h5repack command."""
+    h5repack, h5py, c = text.splitlines()
+    command = h5repack.split(None, 1)[1]
+    id_, flag, nwords, *words = re.search(r"UD=([\d,]+) ", command)[1].split(",")
+    words = [int(word) for word in words]
+    assert (id_, flag, nwords) == ("46117", "0", str(len(words)))
+    options = re.search(r"compression=46117, compression_opts=(\(.*\))$", h5py)
+    assert list(ast.literal_eval(options[1])) == words
+    array = re.search(r"46117, \w+, (\d+), \(const unsigned\[\]\)\{(.*)\}\)", c)
+    assert int(array[1]) == len(words)
+    assert [int(word) for word in array[2].split(",")] == words
+    return words, command
+
+
+def bound_of(words):
+    """The bound as doc/cd_values.md defines it; exact for the short form."""
+    mode, first, second = words[:3]
+    if mode & EXACT:
+        return struct.unpack("<d", struct.pack("<II", first, second))[0]
+    exponent = second - (1 << 32) if second >> 31 else second
+    return first / Fraction(10) ** exponent
+
+
+class Args(ToolTest):
+    def words(self, *arguments):
+        return words_of(self.expect(OK, "args", *arguments))[0]
+
+    def test_short_decimal_is_typed_as_it_is(self):
+        self.assertEqual(self.words("--rel", "1e-3"), [2, 1, 3])
+        self.assertEqual(self.words("--rel", "0.001"), [2, 1, 3])
+        self.assertEqual(self.words("--abs", "0.0250"), [1, 25, 3])
+        self.assertEqual(self.words("--abs", "100"), [1, 100, 0])
+        self.assertEqual(self.words("--abs", "12.5e1"), [1, 125, 0])
+        self.assertEqual(self.words("--abs", "4294967295"), [1, 4294967295, 0])
+
+    def test_other_numbers_take_the_exact_form(self):
+        for text in ("0x1p-4", "0.12345678901", "4294967297"):
+            words = self.words("--abs", text)
+            self.assertEqual(words[0], 1 | EXACT)
+            value = float.fromhex(text) if "x" in text else float(text)
+            self.assertEqual(bound_of(words), value)
+
+    def test_any_decimal_gives_its_own_double(self):
+        generator = random.Random(7)
+        for _ in range(150):
+            text = generator.choice(
+                (
+                    f"{generator.randrange(1, 10 ** generator.randrange(1, 13))}"
+                    f"e{generator.randrange(-40, 30)}",
+                    repr(generator.lognormvariate(-7, 5)),
+                    f"{generator.uniform(0.0001, 1):.{generator.randrange(4, 9)}f}",
+                )
+            )
+            words = self.words("--rel", text)
+            bound = bound_of(words)
+            self.assertEqual(float(bound), float(text), text)
+            if not words[0] & EXACT:
+                self.assertEqual(bound, Fraction(text), text)
+
+    def test_options_become_bits_of_the_mode(self):
+        words = self.words(
+            "--rel=1e-2", "--pipeline=speed", "--predictor=lorenzo"
+        )
+        self.assertEqual(words, [2 | 3 << 4 | 2 << 8, 1, 2])
+        words = self.words("--abs=1", "--pipeline=custom", "--predictor=spline")
+        self.assertEqual(words, [1 | 2 << 4 | 1 << 8, 1, 0])
+
+    def test_brick_becomes_logical_dims(self):
+        words = self.words("--rel", "1e-3", "--brick", "64x32x16")
+        self.assertEqual(words, [2, 1, 3, 3, 64, 32, 16])
+
+    def test_nonsense_is_refused(self):
+        for arguments in (
+            (),
+            ("--rel", "1", "--abs", "1"),
+            ("--rel", "1", "--rel", "1"),
+            ("--rel", "0"),
+            ("--rel", "-1"),
+            ("--rel", "nan"),
+            ("--abs", "inf"),
+            ("--abs", "1e-3x"),
+            ("--abs", ""),
+            ("--abs", "1", "--brick", "4x"),
+            ("--abs", "1", "--brick", "0x4"),
+            ("--abs", "1", "--brick", "-4"),
+            ("--abs", "1", "--brick", "4294967296"),
+            ("--abs", "1", "--brick", "4x4x4x4"),
+            ("--abs", "1", "--pipeline", "fast"),
+            ("--abs", "1", "--predictor", "huffman"),
+        ):
+            with self.subTest(arguments):
+                self.expect(TROUBLE, "args", *arguments)
+
+    @unittest.skipUnless(H5REPACK, "needs h5repack and no sanitizers")
+    def test_h5repack_command_sets_what_was_asked_for(self):
+        plain = self.make("in.h5", "new x f32 4x8x8 4x8x8 - -")
+        for arguments, shown in (
+            (("--rel", "1e-3"), "relative bound 0.001, "),
+            (("--abs", "5e10"), "absolute bound 50000000000, "),
+            (("--abs", "0.3000000000000001"), "bound 0.3000000000000001, "),
+            (
+                ("--abs", "1", "--brick", "8x8", "--pipeline", "huffman"),
+                "bound 1, pipeline huffman, predictor auto, bricks 8x8",
+            ),
+        ):
+            _, command = words_of(self.expect(OK, "args", *arguments))
+            command = shlex.split(command)[1:-2]
+            out = self.path("out.h5")
+            subprocess.run([H5REPACK, *command, plain, out], check=True)
+            self.assertIn(shown, self.expect(OK, "info", out))
+
+
+class Main(ToolTest):
+    def test_help_and_version_come_from_every_command(self):
+        for command in ((), ("args",), ("info",), ("compare",)):
+            text = self.expect(OK, *command, "--help")
+            self.assertIn(" ".join(("Usage: terp", *command, "[OPTION")), text)
+            self.assertRegex(
+                self.expect(OK, *command, "--version"), r"^terp \d+\.\d+\.\d+\n$"
+            )
+
+    def test_wrong_usage_is_trouble(self):
+        for arguments in ((), ("what",), ("info",), ("info", "--what")):
+            self.expect(TROUBLE, *arguments)
+
+    def test_full_disk_is_trouble(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("needs /dev/full")
+        with open("/dev/full", "w", encoding="ascii") as full:
+            result = subprocess.run(
+                [TOOL, "args", "--rel", "1e-3"],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                check=False,
+            )
+        self.assertEqual(result.returncode, TROUBLE)
+
+
+CUBE = "20x20x20 10x10x10"
+
+
+class Info(ToolTest):
+    def info(self, *instructions, code=OK):
+        return self.expect(code, "info", self.make("file.h5", *instructions))
+
+    def test_float_dataset_is_described(self):
+        text = self.info(f"new a/b/c f32 {CUBE} terp=2,1,3 -")
+        self.assertIn("\n/a/b/c\n", text)
+        self.assertIn("float32, 20x20x20, chunks 10x10x10\n", text)
+        self.assertIn(
+            "relative bound 0.001, pipeline auto, predictor auto\n", text
+        )
+        self.assertIn("  chunks      8: 8 huffman\n", text)
+        self.assertRegex(text, r"\n  predictors  \d")
+        stored, whole, ratio = re.search(
+            r"stored +(\d+) bytes of (\d+), ratio ([\d.]+)\n", text
+        ).groups()
+        self.assertEqual(int(whole), 32000)
+        self.assertAlmostEqual(
+            float(ratio), int(whole) / int(stored), delta=0.006
+        )
+
+    def test_all_parameters_are_shown(self):
+        mode = 1 | 3 << 4 | 2 << 8
+        text = self.info(
+            f"new x f64be {CUBE} fill=-7+terp={mode},25,2,2,5,10 -"
+        )
+        self.assertIn("big-endian float64", text)
+        self.assertIn(
+            "absolute bound 0.25, pipeline speed, predictor lorenzo, "
+            "bricks 5x10, fill value kept\n",
+            text,
+        )
+
+    def test_integers_say_why_they_pass_through(self):
+        text = self.info("new x i32 100 50 terp=2,1,3 -")
+        self.assertIn("int32, 100, chunks 50\n", text)
+        self.assertIn("through uncompressed: not a floating-point type", text)
+        self.assertIn("  chunks      2: 2 raw\n", text)
+
+    def test_checksum_behind_terp_does_not_hide_streams(self):
+        text = self.info(f"new x f32 {CUBE} terp=2,1,3+fletcher32 -")
+        self.assertIn("  chunks      8: 8 huffman\n", text)
+
+    def test_filter_behind_terp_hides_streams(self):
+        text = self.info(f"new x f32 {CUBE} terp=2,1,3+gzip -")
+        self.assertIn("8 behind another filter\n", text)
+
+    def test_plain_and_absent_chunks_are_told_apart(self):
+        text = self.info(
+            "new x f32 300 100 terp=2,1,3 only=200", "plain x"
+        )
+        self.assertIn("3: 1 huffman, 1 stored plain, 1 not written\n", text)
+
+    def test_datasets_without_terp_are_listed(self):
+        text = self.info(
+            "new empty f32 0x3 - - -",
+            "new empty_chunked f32 0x3 5x3 terp=2,1,3 -",
+            "new null f32 null - - -",
+            "new one f64 scalar - - -",
+            "new plain f32 10 5 gzip -",
+            "new text text 1 - - -",
+        )
+        for line in ("float32, 0x3,", "float32, null,", "float64, scalar,"):
+            self.assertIn(line, text)
+        self.assertEqual(text.count("no terp filter"), 5)
+
+    def test_damaged_chunk_is_reported_for_its_dataset(self):
+        text = self.info(
+            f"new bad f32 {CUBE} terp=2,1,3 -",
+            f"new good f32 {CUBE} terp=2,1,3 -",
+            "flip bad 100",
+            code=FOUND,
+        )
+        bad, good = text.split("/good")
+        self.assertIn("DAMAGED     the first damaged chunk, at 0x0x0: ", bad)
+        self.assertIn("8: 7 huffman, 1 damaged\n", bad)
+        self.assertNotIn("DAMAGED", good)
+
+    def test_bytes_that_are_no_stream_are_damage(self):
+        text = self.info(
+            f"new x f32 {CUBE} terp=2,1,3 -", "flip x 0", code=FOUND
+        )
+        self.assertIn("not a terp stream", text)
+
+    def test_unreadable_file_is_trouble_and_others_are_shown(self):
+        good = self.make("good.h5", "new x f32 10 5 - -")
+        bad = self.path("bad.h5")
+        with open(bad, "w", encoding="ascii") as file:
+            file.write("this is text")
+        self.assertIn(
+            "not an HDF5 file", self.expect(TROUBLE, "info", bad)
+        )
+        missing = self.path("missing.h5")
+        self.assertIn(
+            "No such file", self.expect(TROUBLE, "info", missing)
+        )
+        result = terp("info", missing, good)
+        self.assertEqual(result.returncode, TROUBLE)
+        self.assertIn("/x\n", result.stdout)
+
+    def test_truncated_file_is_trouble(self):
+        path = self.make("file.h5", f"new x f32 {CUBE} terp=2,1,3 -")
+        os.truncate(path, os.path.getsize(path) // 2)
+        self.assertIn("truncated", self.expect(TROUBLE, "info", path))
+
+    def test_plugin_is_not_needed(self):
+        path = self.make("file.h5", f"new x f32 {CUBE} terp=2,1,3 -")
+        environment = {**os.environ, "HDF5_PLUGIN_PRELOAD": "::"}
+        text = self.expect(OK, "info", path, env=environment)
+        self.assertIn("8 huffman", text)
+
+
+class Compare(ToolTest):
+    def compare(self, code, a, b, *options):
+        a = self.make("a.h5", *([a] if isinstance(a, str) else a))
+        b = self.make("b.h5", *([b] if isinstance(b, str) else b))
+        return self.expect(code, "compare", *options, a, b)
+
+    def row(self, text, path):
+        """Verdict and columns of a dataset's row."""
+        for line in text.splitlines():
+            columns = line.split(None, 6)
+            if len(columns) == 7 and columns[6].split(":")[0] == path:
+                return columns
+        return self.fail(f"no row for {path} in\n{text}")
+
+    def test_compressed_copies_are_within_their_bounds(self):
+        edits = "0=nan,1=inf,2=-inf,3=-0.0,4=-9999"
+        names = {
+            "g/relative": "fill=-9999+terp=2,1,3",
+            "absolute": "fill=-9999+terp=1,1,3",
+            "speed": "fill=-9999+terp=50,1,3",
+            "lorenzo": "fill=-9999+terp=514,1,3",
+            "bricks": "fill=-9999+terp=2,1,3,2,10,10",
+            "checksum": "fill=-9999+terp=2,1,3+fletcher32",
+            "gzip": "fill=-9999+terp=1,1,3+gzip",
+        }
+        for kind in ("f32", "f64", "f64be"):
+            with self.subTest(kind):
+                text = self.compare(
+                    OK,
+                    [
+                        f"new {name} {kind} 20x20x20 - fill=-9999 {edits}"
+                        for name in names
+                    ],
+                    [
+                        f"new {name} {kind} {CUBE} {filters} {edits}"
+                        for name, filters in names.items()
+                    ],
+                )
+                for name in names:
+                    row = self.row(text, "/" + name)
+                    self.assertEqual(row[0], "ok")
+                    self.assertLessEqual(float(row[1]), 1)
+                    self.assertGreater(float(row[1]), 0.5)
+                    self.assertGreater(float(row[3]), 50)
+                    self.assertEqual(row[5], "5")
+
+    def test_absolute_bound_exceeded_is_found(self):
+        text = self.compare(
+            FOUND,
+            f"new x f32 {CUBE} - 7999=5",
+            f"new x f32 {CUBE} terp=1,1,3 7999=5.01",
+        )
+        row = self.row(text, "/x")
+        self.assertEqual(row[0], "EXCEEDED")
+        self.assertGreater(float(row[1]), 9)
+        self.assertAlmostEqual(float(row[2]), 0.01, delta=0.0011)
+
+    def test_relative_bound_exceeded_in_one_chunk_is_found(self):
+        # Every value from 4000 on is tiny there, so 1e-3 of the whole range
+        # would hide the error.
+        tiny = ",".join(f"{i}={i}e-9" for i in range(400, 410))
+        other = tiny.replace("405=405e-9", "405=406e-9")
+        a = f"new x f64 410 10 - {tiny}"
+        self.assertEqual(
+            self.row(
+                self.compare(OK, a, f"new x f64 410 10 terp=2,1,3 {tiny}"), "/x"
+            )[0],
+            "ok",
+        )
+        text = self.compare(FOUND, a, f"new x f64 410 10 terp=2,1,3 {other}")
+        self.assertEqual(self.row(text, "/x")[0], "EXCEEDED")
+
+    def test_error_equal_to_the_bound_is_within(self):
+        text = self.compare(
+            OK, "new x f64 4 - - 0=1", "new x f64 4 - - 0=1.5", "--abs", "0.5"
+        )
+        self.assertEqual(self.row(text, "/x")[:2], ["ok", "1.000000"])
+
+    def test_error_above_the_bound_by_less_than_rounding_is_found(self):
+        a, b = "new x f64 4 - - 0=1e-40", "new x f64 4 - - 0=-0.5"
+        text = self.compare(FOUND, a, b, "--abs", "0.5")
+        self.assertEqual(self.row(text, "/x")[:2], ["EXCEEDED", "1.000000"])
+        a, b = "new x f64 4 - - 0=1e-40", "new x f64 4 - - 0=0.5"
+        self.compare(OK, a, b, "--abs", "0.5")
+
+    def test_without_any_bound_errors_are_only_reported(self):
+        text = self.compare(OK, "new x f32 4 - - 0=1", "new x f32 4 - - 0=2")
+        row = self.row(text, "/x")
+        self.assertEqual((row[0], row[1], row[2]), ("unjudged", "-", "1"))
+
+    def test_relative_option_refers_to_the_range_of_a(self):
+        a = "new x f64 3 - - 0=0,1=10,2=4"
+        b = "new x f64 3 - - 0=0,1=10,2=5"
+        self.compare(OK, a, b, "--rel", "0.1")
+        self.compare(FOUND, a, b, "--rel", "0.0999")
+
+    def test_changed_special_values_are_found(self):
+        for was, is_ in (
+            ("nan", "0"),
+            ("nan", "inf"),
+            ("nan(1)", "nan(2)"),
+            ("inf", "-inf"),
+            ("-9999", "-9998.9999"),
+            ("0.25", "nan"),
+        ):
+            with self.subTest(was=was):
+                text = self.compare(
+                    FOUND,
+                    f"new x f64 4 - fill=-9999 1={was}",
+                    f"new x f64 4 - fill=-9999 1={is_}",
+                    "--abs=1",
+                )
+                self.assertIn(
+                    self.row(text, "/x")[0], ("SPECIALS", "EXCEEDED")
+                )
+
+    def test_shape_type_and_missing_datasets_are_found(self):
+        text = self.compare(
+            FOUND,
+            (
+                "new shape f32 4x4 - - -",
+                "new rank f32 4 - - -",
+                "new type f32 4 - - -",
+                "new gone f32 4 - - -",
+                "new same f32 4 - - -",
+            ),
+            (
+                "new shape f32 4x5 - - -",
+                "new rank f32 4x1 - - -",
+                "new type f64 4 - - -",
+                "new same f32 4 - - -",
+            ),
+        )
+        for path, verdict in (
+            ("/shape", "SHAPE"),
+            ("/rank", "SHAPE"),
+            ("/type", "TYPE"),
+            ("/gone", "MISSING"),
+            ("/same", "ok"),
+        ):
+            self.assertEqual(self.row(text, path)[0], verdict)
+
+    def test_integers_must_be_the_same(self):
+        a = "new x i32 100 - - -"
+        text = self.compare(OK, a, "new x i32 100 50 terp=2,1,3 -")
+        self.assertEqual(self.row(text, "/x")[0], "ok")
+        text = self.compare(FOUND, a, "new x i32 100 50 terp=2,1,3 99=7")
+        self.assertEqual(self.row(text, "/x")[0], "DIFFERENT")
+
+    def test_datasets_without_values_are_all_right(self):
+        datasets = (
+            "new empty f32 0x3 5x3 - -",
+            "new null f32 null - - -",
+            "new one f64 scalar - - 0=3",
+            "new text text 1 - - -",
+        )
+        text = self.compare(OK, datasets, datasets)
+        for path in ("/empty", "/null", "/one"):
+            self.assertEqual(self.row(text, path)[0], "ok")
+        self.assertIn("/text: its type is not compared", text)
+
+    def test_damaged_chunk_is_found_and_others_are_compared(self):
+        text = self.compare(
+            FOUND,
+            (f"new bad f32 {CUBE} - -", f"new good f32 {CUBE} - -"),
+            (
+                f"new bad f32 {CUBE} terp=2,1,3 -",
+                f"new good f32 {CUBE} terp=2,1,3 -",
+                "flip bad 100",
+            ),
+        )
+        self.assertEqual(self.row(text, "/bad")[0], "UNREADABLE")
+        self.assertEqual(self.row(text, "/good")[0], "ok")
+
+    def test_plain_and_absent_chunks_are_compared(self):
+        text = self.compare(
+            OK,
+            "new x f32 300 - - only=200",
+            ("new x f32 300 100 terp=2,1,3 only=200", "plain x"),
+        )
+        self.assertEqual(self.row(text, "/x")[0], "ok")
+
+    def test_files_that_cannot_be_opened_are_trouble(self):
+        good = self.make("good.h5", "new x f32 4 - - -")
+        text = self.path("text.h5")
+        with open(text, "w", encoding="ascii") as file:
+            file.write("this is text")
+        for a, b in ((good, self.path("no.h5")), (self.path("no.h5"), good),
+                     (good, text)):
+            self.expect(TROUBLE, "compare", a, b)
+        self.expect(TROUBLE, "compare", good)
+        self.expect(TROUBLE, "compare", good, good, good)
+        self.expect(TROUBLE, "compare", "--abs=1", "--rel=1", good, good)
+        self.expect(TROUBLE, "compare", "--abs=0", good, good)
+
+    def test_plugin_in_the_build_is_found_without_the_variable(self):
+        path = self.make("file.h5", f"new x f32 {CUBE} terp=2,1,3 -")
+        environment = dict(os.environ)
+        del environment["HDF5_PLUGIN_PATH"]
+        self.expect(OK, "compare", path, path, env=environment)
+        environment["HDF5_PLUGIN_PATH"] = self.path("missing")
+        self.expect(OK, "compare", path, path, env=environment)
+
+    def test_missing_plugin_is_said(self):
+        path = self.make("file.h5", f"new x f32 {CUBE} terp=2,1,3 -")
+        environment = {**os.environ, "HDF5_PLUGIN_PRELOAD": "::"}
+        text = self.expect(TROUBLE, "compare", path, path, env=environment)
+        self.assertIn("set HDF5_PLUGIN_PATH", text)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,30 @@
+# Tests of the terp tool: test_tool.py runs it on files that test_tool_files
+# writes through the filter.
+if(NOT TARGET terp OR NOT TARGET h5zterp)
+  return()
+endif()
+find_package(HDF5 REQUIRED COMPONENTS C)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+find_program(H5REPACK h5repack)
+
+add_executable(test_tool_files test_tool_files.c)
+target_include_directories(test_tool_files
+  PRIVATE ${PROJECT_SOURCE_DIR}/filter)
+target_include_directories(test_tool_files
+  SYSTEM PRIVATE ${HDF5_C_INCLUDE_DIRS})
+target_compile_definitions(test_tool_files
+  PRIVATE ${HDF5_C_DEFINITIONS} H5_USE_110_API _POSIX_C_SOURCE=200809L)
+target_link_libraries(test_tool_files PRIVATE ${HDF5_C_LIBRARIES} m)
+
+add_test(NAME test_tool
+         COMMAND ${Python3_EXECUTABLE}
+                 ${CMAKE_CURRENT_SOURCE_DIR}/test_tool.py)
+set(environment
+  TERP_TOOL=$<TARGET_FILE:terp>
+  TERP_TOOL_FILES=$<TARGET_FILE:test_tool_files>
+  HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>)
+# A program without sanitizers cannot load a plugin with them.
+if(H5REPACK AND NOT TERP_SANITIZE)
+  list(APPEND environment TERP_H5REPACK=${H5REPACK})
+endif()
+set_tests_properties(test_tool PROPERTIES ENVIRONMENT "${environment}")
