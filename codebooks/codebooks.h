@@ -33,8 +33,9 @@
 extern const uint32_t terp_entry_frequency[TERP_NENTRIES][TERP_NROWS];
 extern const uint16_t terp_entry_cost[TERP_NROWS][TERP_ENTRY_STRIDE];
 
-/* Lengths of an entry's canonical Huffman code by symbol, in bits, 1 to
- * TERP_MAX_CODE_NBITS. The code is complete (Kraft sum 1). */
-extern const uint8_t terp_entry_code_nbits[TERP_NENTRIES][TERP_NSYMBOLS];
+/* Lengths of the entries' canonical Huffman codes in bits, 1 to
+ * TERP_MAX_CODE_NBITS, padded like the costs. Each code is complete (Kraft sum
+ * 1). Indexed [symbol][entry]. */
+extern const uint8_t terp_entry_code_nbits[TERP_NSYMBOLS][TERP_ENTRY_STRIDE];
 
 #endif

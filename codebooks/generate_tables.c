@@ -74,23 +74,25 @@ print_costs(void)
 static void
 print_code_nbits(void)
 {
-    puts("const uint8_t terp_entry_code_nbits[TERP_NENTRIES][TERP_NSYMBOLS] "
-         "= {");
+    static uint8_t nbits[TERP_NENTRIES][TERP_NSYMBOLS];
+
     for (int entry = 0; entry < TERP_NENTRIES; entry++) {
         const uint32_t *row = terp_entry_frequency[entry];
         uint64_t frequency[TERP_NSYMBOLS];
-        uint8_t nbits[TERP_NSYMBOLS];
         for (int m = 0; m <= TERP_MAX_CODE; m++) {
             frequency[TERP_RADIUS + m] = row[m];
             frequency[TERP_RADIUS - m] = row[m];
         }
         frequency[TERP_ESCAPE] = row[TERP_ROW_ESCAPE];
-        terp_huffman_lengths(frequency, nbits);
-
-        printf("/* %d */ {\n", entry);
+        terp_huffman_lengths(frequency, nbits[entry]);
+    }
+    puts("const uint8_t terp_entry_code_nbits[TERP_NSYMBOLS]"
+         "[TERP_ENTRY_STRIDE] = {");
+    for (int symbol = 0; symbol < TERP_NSYMBOLS; symbol++) {
+        puts("{");
         int column = 0;
-        for (int symbol = 0; symbol < TERP_NSYMBOLS; symbol++)
-            column = print_number(nbits[symbol], column);
+        for (int entry = 0; entry < TERP_NENTRIES; entry++)
+            column = print_number(nbits[entry][symbol], column);
         puts("\n},");
     }
     puts("};");

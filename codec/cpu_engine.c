@@ -4,6 +4,7 @@
 
 #include "bytes.h"
 #include "cpu_lorenzo.h"
+#include "cpu_order.h"
 #include "cpu_specials.h"
 #include "cpu_spline.h"
 #include "cpu_tiles.h"
@@ -67,6 +68,7 @@ struct encode {
     struct cpu_lorenzo lorenzo;
     uint64_t *mask;
     uint16_t *symbols;
+    uint16_t *tiled; /* symbols in tile order */
     struct terp_frame frame;
     struct writer writer;
 };
@@ -206,8 +208,8 @@ make_mask(struct encode *e)
 static enum terp_status
 write_specials(struct encode *e)
 {
-    return cpu_specials_write(&e->writer, e->mask, e->values,
-                              e->layout.nvalues, e->stages->value_nbytes);
+    return cpu_specials_write(&e->writer, e->mask, e->values, e->layout.nvalues,
+                              e->stages->value_nbytes);
 }
 
 static void
@@ -286,8 +288,7 @@ choose_predictor(struct encode *e)
                     e->stats.nspecials > 0 ? &e->fills : NULL);
     st = cpu_tune_spline(&e->spline, &spline_cost);
     if (st == TERP_OK && asked != TERP_PREDICTOR_SPLINE)
-        st = cpu_tune_lorenzo(&e->lorenzo, e->values, &e->fills,
-                              &lorenzo_cost);
+        st = cpu_tune_lorenzo(&e->lorenzo, e->values, &e->fills, &lorenzo_cost);
     bool lorenzo = asked == TERP_PREDICTOR_LORENZO ||
                    (asked == TERP_PREDICTOR_AUTO && lorenzo_cost < spline_cost);
     e->frame.prediction =
@@ -337,7 +338,13 @@ encode_predicted(struct encode *e)
         return st;
     write_escapes(e, e->spline.work);
     cpu_spline_free(&e->spline);
-    return cpu_tiles_encode(e->team, e->frame.coding, e->symbols,
+    e->tiled = malloc(e->layout.nvalues * sizeof *e->tiled);
+    if (e->tiled == NULL)
+        return TERP_ERR_MEMORY;
+    cpu_order_into_tiles(e->team, &e->layout,
+                         lorenzo ? CPU_ORDER_RASTER : CPU_ORDER_CLASSES,
+                         e->symbols, e->tiled);
+    return cpu_tiles_encode(e->team, e->frame.coding, e->tiled,
                             e->layout.nvalues, &e->writer);
 }
 
@@ -363,8 +370,8 @@ encode_chunk(struct encode *e)
     if (!(e->bound > 0 && e->bound <= 1.7976931348623157e308))
         return TERP_ERR_CAPACITY; /* a range that no double holds */
     e->frame.coding = coding_of(e->params->pipeline);
-    e->max_code = e->frame.coding == TERP_CODING_SPEED ? SPEED_MAX_CODE
-                                                       : TERP_MAX_CODE;
+    e->max_code =
+        e->frame.coding == TERP_CODING_SPEED ? SPEED_MAX_CODE : TERP_MAX_CODE;
     return encode_predicted(e);
 }
 
@@ -400,6 +407,7 @@ encode(const struct terp_params *params, const struct terp_chunk *chunk,
     cpu_spline_free(&e->spline);
     free(e->mask);
     free(e->symbols);
+    free(e->tiled);
     free(e->swapped);
     free(e);
     fesetenv(&host);
@@ -418,6 +426,7 @@ struct decode {
     struct cpu_spline spline;
     unsigned dims;
     uint16_t *symbols;
+    uint16_t *tiled;
 };
 
 static enum terp_status
@@ -457,9 +466,8 @@ read_model(struct decode *d)
     d->spline.stages = d->stages;
     d->spline.layout = &d->layout;
     d->spline.team = d->team;
-    d->spline.quantizer =
-        (struct cpu_quantizer){.step = step_of(d->frame->bound, shrink),
-                               .bound = d->frame->bound};
+    d->spline.quantizer = (struct cpu_quantizer){
+        .step = step_of(d->frame->bound, shrink), .bound = d->frame->bound};
     if (d->frame->prediction == TERP_PREDICTION_SPLINE)
         return read_plans(d);
     d->dims = (unsigned)read_le(&d->reader, 1);
@@ -510,26 +518,32 @@ decode_predicted(struct decode *d, void *dst)
     const uint8_t *words = read_escapes(d, &nescapes);
     if (words == NULL)
         return TERP_ERR_CORRUPT;
+    bool lorenzo = d->frame->prediction == TERP_PREDICTION_LORENZO;
     d->symbols = malloc(d->layout.nvalues * sizeof *d->symbols);
-    if (d->symbols == NULL)
+    d->tiled = malloc(d->layout.nvalues * sizeof *d->tiled);
+    if (d->symbols == NULL || d->tiled == NULL)
         return TERP_ERR_MEMORY;
-    d->spline.symbols = d->symbols;
-    st = cpu_tiles_decode(d->team, d->frame->coding, &d->reader, d->symbols,
+    st = cpu_tiles_decode(d->team, d->frame->coding, &d->reader, d->tiled,
                           d->layout.nvalues);
-    if (st == TERP_OK)
-        st = cpu_spline_make(&d->spline);
+    if (st != TERP_OK)
+        return st;
+    cpu_order_from_tiles(d->team, &d->layout,
+                         lorenzo ? CPU_ORDER_RASTER : CPU_ORDER_CLASSES,
+                         d->tiled, d->symbols);
+    d->spline.symbols = d->symbols;
+    st = cpu_spline_make(&d->spline);
     if (st == TERP_OK)
         st = place_escapes(d, words, nescapes);
     if (st != TERP_OK)
         return st;
-    if (d->frame->prediction == TERP_PREDICTION_SPLINE) {
+    if (!lorenzo) {
         cpu_spline_reconstruct(&d->spline, dst);
     } else {
-        struct cpu_lorenzo lorenzo = {.stages = d->stages,
-                                      .layout = &d->layout,
-                                      .quantizer = d->spline.quantizer,
-                                      .dims = d->dims};
-        cpu_lorenzo_reconstruct(&lorenzo, d->symbols, d->spline.work, dst);
+        struct cpu_lorenzo model = {.stages = d->stages,
+                                    .layout = &d->layout,
+                                    .quantizer = d->spline.quantizer,
+                                    .dims = d->dims};
+        cpu_lorenzo_reconstruct(&model, d->symbols, d->spline.work, dst);
     }
     if (d->frame->has_specials)
         st = cpu_specials_read(&d->specials, dst, d->layout.nvalues,
@@ -581,8 +595,39 @@ decode(const struct terp_frame *frame, const uint8_t *body,
     cpu_team_free(d->team);
     cpu_spline_free(&d->spline);
     free(d->symbols);
+    free(d->tiled);
     free(d);
     fesetenv(&host);
+    return st;
+}
+
+enum terp_status
+terp_cpu_inspect(const struct terp_frame *frame, const uint8_t *body,
+                 uint64_t body_nbytes, struct terp_info *info)
+{
+    struct decode *d = calloc(1, sizeof *d);
+    enum terp_status st = TERP_OK;
+
+    if (d == NULL)
+        return TERP_ERR_MEMORY;
+    d->frame = frame;
+    d->stages = stages_of(frame->chunk.type);
+    d->reader = (struct reader){body, body + body_nbytes, false};
+    cpu_layout_make(&frame->chunk, &d->layout);
+    if (frame->coding == TERP_CODING_CONSTANT)
+        reader_take(&d->reader, (uint64_t)d->stages->value_nbytes);
+    else
+        st = read_model(d);
+    if (st == TERP_OK)
+        st = skip_specials(d, &info->nspecials);
+    if (st == TERP_OK && frame->coding != TERP_CODING_CONSTANT) {
+        if (read_escapes(d, &info->nescapes) == NULL)
+            st = TERP_ERR_CORRUPT;
+        else
+            st = cpu_tiles_inspect(frame->coding, &d->reader, d->layout.nvalues,
+                                   info);
+    }
+    free(d);
     return st;
 }
 

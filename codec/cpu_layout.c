@@ -23,6 +23,7 @@ cpu_layout_make(const struct terp_chunk *chunk, struct cpu_layout *layout_ret)
 
     memset(layout, 0, sizeof *layout);
     layout->nbricks = chunk->stack ? chunk->dims[0] : 1;
+    layout->rank = chunk->rank - first;
     layout->nvalues = layout->nbricks;
     for (int d = 0; d < CPU_NDIMS; d++) {
         int at = chunk->rank - 1 - d;

@@ -25,6 +25,7 @@ struct cpu_level {
 };
 
 struct cpu_layout {
+    int rank; /* of a brick */
     uint64_t nbricks;
     uint64_t dims[CPU_NDIMS]; /* of a brick, fastest first, 1 where unused */
     uint64_t nvalues;

@@ -8,8 +8,10 @@
 
 /* Longest coded tile, whatever the coding. */
 #define TILE_MAX_NBYTES (TERP_TILE_NSYMBOLS * TERP_MAX_CODE_NBITS / 8)
-_Static_assert(TERP_PLANES_MAX_NBYTES * TERP_TILE_NSYMBOLS /
-                       TERP_PLANES_MAX_NCODES + 64 <= TILE_MAX_NBYTES,
+_Static_assert(TERP_PLANES_MAX_NBYTES *TERP_TILE_NSYMBOLS /
+                           TERP_PLANES_MAX_NCODES +
+                       64 <=
+                   TILE_MAX_NBYTES,
                "planes fit where code words do");
 _Static_assert(TERP_TILE_NSYMBOLS <= TERP_PLANES_MAX_NCODES,
                "planes take a tile");
@@ -100,9 +102,9 @@ encode_planes(const uint16_t *symbols, uint64_t nsymbols, uint8_t *dst)
     struct writer writer = {dst, dst + TILE_MAX_NBYTES, false};
 
     for (uint64_t i = 0; i < nsymbols; i++)
-        codes[i] = (int8_t)(symbols[i] == TERP_ESCAPE
-                                ? SPEED_ESCAPE
-                                : symbols[i] - TERP_RADIUS);
+        codes[i] =
+            (int8_t)(symbols[i] == TERP_ESCAPE ? SPEED_ESCAPE
+                                               : symbols[i] - TERP_RADIUS);
     terp_planes_write(&writer, codes, nsymbols);
     return (uint16_t)(writer.at - dst);
 }
@@ -120,7 +122,7 @@ struct encoder {
         struct encode_book book[TERP_NENTRIES];
         uint8_t reduced[PARTITION_MAX_NBYTES];
         uint8_t reduce[]; /* terp_reduce_scratch_nbytes */
-    } **scratch;
+    } * *scratch;
     struct encode_book custom;
 };
 
@@ -148,22 +150,33 @@ count_symbols(const uint16_t *symbols, uint64_t nsymbols,
         counts[symbols[i]]++;
 }
 
+/* The entry whose code is shortest for the tile: cross entropy again, with
+ * the lengths of words for logarithms, since a word takes a bit at least. */
 static int
 select_for_tile(const uint16_t *symbols, uint64_t nsymbols)
 {
-    uint32_t counts[TERP_NSYMBOLS], rows[TERP_NROWS];
-    int nrows = 1, entry;
+    uint32_t counts[TERP_NSYMBOLS], nbits[TERP_ENTRY_STRIDE] = {0};
+    int best = 0;
 
     count_symbols(symbols, nsymbols, counts);
-    rows[0] = counts[ZERO_SYMBOL];
-    for (int m = 1; m <= TERP_MAX_CODE; m++) {
-        rows[m] = counts[ZERO_SYMBOL - m] + counts[ZERO_SYMBOL + m];
-        if (rows[m] != 0)
-            nrows = m + 1;
+    for (int s = 0; s < TERP_NSYMBOLS; s++) {
+        uint32_t count = counts[s];
+        if (count == 0)
+            continue;
+        for (int e = 0; e < TERP_ENTRY_STRIDE; e++)
+            nbits[e] += count * terp_entry_code_nbits[s][e];
     }
-    rows[TERP_ROW_ESCAPE] = counts[TERP_ESCAPE];
-    cpu_entry_select(rows, nrows, &entry);
-    return entry;
+    for (int e = 1; e < TERP_NENTRIES; e++)
+        if (nbits[e] < nbits[best])
+            best = e;
+    return best;
+}
+
+static void
+lengths_of_entry(int entry, uint8_t nbits_ret[TERP_NSYMBOLS])
+{
+    for (int s = 0; s < TERP_NSYMBOLS; s++)
+        nbits_ret[s] = terp_entry_code_nbits[s][entry];
 }
 
 /* Marks non-zero tiles; for `custom` also counts their symbols. */
@@ -177,8 +190,7 @@ survey_partitions(void *arg, int id, uint64_t first, uint64_t end)
     uint32_t counts[TERP_NSYMBOLS];
 
     for (; tile < tile_end; tile++) {
-        const uint16_t *symbols =
-            encoder->symbols + tile * TERP_TILE_NSYMBOLS;
+        const uint16_t *symbols = encoder->symbols + tile * TERP_TILE_NSYMBOLS;
         uint64_t n = tile_nsymbols(encoder->nsymbols, tile);
         if (is_zero_tile(symbols, n))
             continue;
@@ -203,8 +215,11 @@ encode_tile(struct encoder *encoder, struct member_scratch *scratch,
     if (encoder->coding == TERP_CODING_CUSTOM)
         return encode_words(&encoder->custom, symbols, n, dst);
     int entry = select_for_tile(symbols, n);
-    if (!scratch->book[entry].made)
-        make_encode_book(terp_entry_code_nbits[entry], &scratch->book[entry]);
+    if (!scratch->book[entry].made) {
+        uint8_t nbits[TERP_NSYMBOLS];
+        lengths_of_entry(entry, nbits);
+        make_encode_book(nbits, &scratch->book[entry]);
+    }
     encoder->index.entry[tile] = (uint8_t)entry;
     return encode_words(&scratch->book[entry], symbols, n, dst);
 }
@@ -286,6 +301,69 @@ read_custom(struct reader *reader, uint8_t nbits_ret[TERP_NSYMBOLS])
     return true;
 }
 
+/* The entries in use, ascending, then for each non-zero tile which of these
+ * it uses, in as few bits as number them. */
+static void
+write_entries(struct writer *writer, const struct cpu_tile_index *index)
+{
+    uint64_t ntiles[TERP_NENTRIES] = {0}, nnonzero = 0, packed = 0;
+    uint8_t number[TERP_NENTRIES];
+    uint64_t nused = 0;
+
+    for (uint64_t i = 0; i < index->ntiles; i++) {
+        if (cpu_bit_at(index->nonzero, i)) {
+            ntiles[index->entry[i]]++;
+            nnonzero++;
+        }
+    }
+    if (nnonzero == 0)
+        return;
+    for (int e = 0; e < TERP_NENTRIES; e++)
+        if (ntiles[e] > 0)
+            number[e] = (uint8_t)nused++;
+    write_le(writer, nused, 1);
+    for (uint64_t e = 0; e < TERP_NENTRIES; e++)
+        if (ntiles[e] > 0)
+            write_le(writer, e, 1);
+    int width = bit_width(nused - 1);
+    uint64_t nbytes = packed_nbytes(nnonzero, width);
+    uint8_t *at = writer_take(writer, nbytes);
+    if (at == NULL)
+        return;
+    memset(at, 0, nbytes);
+    for (uint64_t i = 0; i < index->ntiles; i++) {
+        if (!cpu_bit_at(index->nonzero, i))
+            continue;
+        pack_bits(at, packed, width, number[index->entry[i]]);
+        packed += (uint64_t)width;
+    }
+}
+
+static bool
+read_entries(struct reader *reader, struct cpu_tile_index *index,
+             uint64_t nnonzero)
+{
+    uint64_t nused = read_le(reader, 1), packed = 0;
+    const uint8_t *used = reader_take(reader, nused);
+
+    if (used == NULL || nused < 1 || nused > TERP_NENTRIES)
+        return false;
+    int width = bit_width(nused - 1);
+    const uint8_t *at = reader_take(reader, packed_nbytes(nnonzero, width));
+    if (at == NULL)
+        return false;
+    for (uint64_t i = 0; i < index->ntiles; i++) {
+        if (!cpu_bit_at(index->nonzero, i))
+            continue;
+        uint64_t number = unpack_bits(at, packed, width);
+        packed += (uint64_t)width;
+        if (number >= nused || used[number] >= TERP_NENTRIES)
+            return false;
+        index->entry[i] = used[number];
+    }
+    return true;
+}
+
 static void
 write_codebooks(struct encoder *encoder, int nmembers, struct writer *writer)
 {
@@ -295,9 +373,7 @@ write_codebooks(struct encoder *encoder, int nmembers, struct writer *writer)
     bool any = false;
 
     if (encoder->coding == TERP_CODING_HUFFMAN) {
-        for (uint64_t i = 0; i < index->ntiles; i++)
-            if (cpu_bit_at(index->nonzero, i))
-                write_le(writer, index->entry[i], 1);
+        write_entries(writer, index);
         return;
     }
     for (int id = 1; id < nmembers; id++)
@@ -373,10 +449,9 @@ cpu_tiles_encode(struct cpu_team *team, enum terp_coding coding,
         goto out;
     struct cpu_tile_index *index = &encoder->index;
     encoder->staging = malloc(index->npartitions * PARTITION_MAX_NBYTES);
-    encoder->scratch =
-        make_scratch(nmembers,
-                     sizeof **encoder->scratch +
-                         terp_reduce_scratch_nbytes(PARTITION_MAX_NBYTES));
+    encoder->scratch = make_scratch(
+        nmembers, sizeof **encoder->scratch +
+                      terp_reduce_scratch_nbytes(PARTITION_MAX_NBYTES));
     if (encoder->staging == NULL || encoder->scratch == NULL) {
         st = TERP_ERR_MEMORY;
         goto out;
@@ -475,7 +550,9 @@ static bool
 decode_words(const struct decode_book *book, const uint8_t *src,
              uint64_t nbytes, uint16_t *symbols, uint64_t nsymbols)
 {
-    enum { PER_LOAD = (64 - 7) / TERP_MAX_CODE_NBITS };
+    enum {
+        PER_LOAD = (64 - 7) / TERP_MAX_CODE_NBITS
+    };
     uint64_t at = 0, nbits = 8 * nbytes;
 
     for (uint64_t i = 0; i < nsymbols;) {
@@ -510,9 +587,9 @@ decode_planes(const uint8_t *src, uint64_t nbytes, uint16_t *symbols,
     if (reader.underflow || reader.at != reader.end)
         return false;
     for (uint64_t i = 0; i < nsymbols; i++)
-        symbols[i] = (uint16_t)(codes[i] == SPEED_ESCAPE
-                                    ? TERP_ESCAPE
-                                    : codes[i] + TERP_RADIUS);
+        symbols[i] =
+            (uint16_t)(codes[i] == SPEED_ESCAPE ? TERP_ESCAPE
+                                                : codes[i] + TERP_RADIUS);
     return true;
 }
 
@@ -524,12 +601,12 @@ struct decoder {
     uint16_t *symbols;
     uint64_t nsymbols;
     struct decode_book *books;
-    int16_t book_of_entry[256];
+    int16_t book_of_entry[TERP_NENTRIES];
     struct decode_scratch {
         bool failed;
         uint8_t partition[PARTITION_MAX_NBYTES + PADDING_NBYTES];
         uint8_t reduce[];
-    } **scratch;
+    } * *scratch;
 };
 
 /* The partition's tiles as they were before reduction, padded; or NULL. */
@@ -607,42 +684,34 @@ read_codebooks(struct decoder *decoder, struct reader *reader)
     struct cpu_tile_index *index = &decoder->index;
     uint8_t nbits[TERP_NSYMBOLS];
     int nbooks = 0;
-    bool any = false;
+    uint64_t nnonzero = 0;
 
-    for (int e = 0; e < 256; e++)
+    for (int e = 0; e < TERP_NENTRIES; e++)
         decoder->book_of_entry[e] = -1;
-    for (uint64_t i = 0; i < index->ntiles; i++) {
-        if (!cpu_bit_at(index->nonzero, i))
-            continue;
-        any = true;
-        if (decoder->coding != TERP_CODING_HUFFMAN)
-            break;
-        index->entry[i] = (uint8_t)read_le(reader, 1);
-        if (index->entry[i] >= TERP_NENTRIES)
-            return TERP_ERR_CORRUPT;
-        int16_t *book = &decoder->book_of_entry[index->entry[i]];
-        if (*book < 0)
-            *book = (int16_t)nbooks++;
-    }
-    if (reader->underflow)
-        return TERP_ERR_CORRUPT;
-    if (!any || decoder->coding == TERP_CODING_SPEED)
+    for (uint64_t i = 0; i < index->ntiles; i++)
+        nnonzero += cpu_bit_at(index->nonzero, i);
+    if (nnonzero == 0 || decoder->coding == TERP_CODING_SPEED)
         return TERP_OK;
-    if (decoder->coding == TERP_CODING_CUSTOM) {
-        if (!read_custom(reader, nbits))
-            return TERP_ERR_CORRUPT;
-        decoder->book_of_entry[0] = 0;
-        nbooks = 1;
+    /* All tiles of a custom stream use book 0, as entry 0. */
+    if (decoder->coding == TERP_CODING_CUSTOM
+            ? !read_custom(reader, nbits)
+            : !read_entries(reader, index, nnonzero))
+        return TERP_ERR_CORRUPT;
+    for (uint64_t i = 0; i < index->ntiles; i++) {
+        int16_t *book = &decoder->book_of_entry[index->entry[i]];
+        if (cpu_bit_at(index->nonzero, i) && *book < 0)
+            *book = (int16_t)nbooks++;
     }
     decoder->books = malloc((size_t)nbooks * sizeof *decoder->books);
     if (decoder->books == NULL)
         return TERP_ERR_MEMORY;
     for (int e = 0; e < TERP_NENTRIES; e++) {
-        const uint8_t *lengths = decoder->coding == TERP_CODING_CUSTOM
-                                     ? nbits
-                                     : terp_entry_code_nbits[e];
         int book = decoder->book_of_entry[e];
-        if (book >= 0 && !make_decode_book(lengths, &decoder->books[book]))
+        if (book < 0)
+            continue;
+        if (decoder->coding == TERP_CODING_HUFFMAN)
+            lengths_of_entry(e, nbits);
+        if (!make_decode_book(nbits, &decoder->books[book]))
             return TERP_ERR_CORRUPT;
     }
     return TERP_OK;
@@ -654,9 +723,8 @@ cpu_tiles_decode(struct cpu_team *team, enum terp_coding coding,
                  uint64_t nsymbols)
 {
     int nmembers = cpu_team_nmembers(team);
-    struct decoder decoder = {.coding = coding,
-                              .symbols = symbols_ret,
-                              .nsymbols = nsymbols};
+    struct decoder decoder = {
+        .coding = coding, .symbols = symbols_ret, .nsymbols = nsymbols};
     struct cpu_tile_index *index = &decoder.index;
 
     enum terp_status st = cpu_tile_index_make(nsymbols, index);
@@ -665,16 +733,14 @@ cpu_tiles_decode(struct cpu_team *team, enum terp_coding coding,
     if (st == TERP_OK)
         st = read_codebooks(&decoder, reader);
     if (st == TERP_OK)
-        st = cpu_tile_index_read_places(reader, index, coding,
-                                        TILE_MAX_NBYTES);
+        st = cpu_tile_index_read_places(reader, index, coding, TILE_MAX_NBYTES);
     if (st != TERP_OK)
         goto out;
     decoder.payload = reader->at;
     decoder.payload_end = reader->end;
-    decoder.scratch =
-        make_scratch(nmembers,
-                     sizeof **decoder.scratch +
-                         terp_reduce_scratch_nbytes(PARTITION_MAX_NBYTES));
+    decoder.scratch = make_scratch(
+        nmembers, sizeof **decoder.scratch +
+                      terp_reduce_scratch_nbytes(PARTITION_MAX_NBYTES));
     if (decoder.scratch == NULL) {
         st = TERP_ERR_MEMORY;
         goto out;
@@ -703,8 +769,7 @@ cpu_tiles_inspect(enum terp_coding coding, struct reader *reader,
     if (st == TERP_OK)
         st = read_codebooks(&decoder, reader);
     if (st == TERP_OK)
-        st = cpu_tile_index_read_places(reader, index, coding,
-                                        TILE_MAX_NBYTES);
+        st = cpu_tile_index_read_places(reader, index, coding, TILE_MAX_NBYTES);
     info->ntiles = index->ntiles;
     info->index_nbytes = index->index_nbytes;
     for (uint64_t i = 0; st == TERP_OK && i < index->ntiles; i++) {

@@ -8,7 +8,7 @@
 #include "frame.h"
 
 /* Symbols in a tile, tiles in a partition: part of the format. */
-#define TERP_TILE_NSYMBOLS 2048
+#define TERP_TILE_NSYMBOLS 4096
 #define TERP_PARTITION_NTILES 16
 
 /* Bits that a chunk's codes would take under the best entry, in units of the

@@ -22,6 +22,11 @@ struct terp_engine {
                                void *dst, int nthreads);
 };
 
+/* Fills in the counts of a stream with a body: escapes, specials, tiles. */
+enum terp_status
+terp_cpu_inspect(const struct terp_frame *frame, const uint8_t *body,
+                 uint64_t body_nbytes, struct terp_info *info);
+
 extern const struct terp_engine terp_cpu_engine;
 
 #endif

@@ -1,5 +1,5 @@
 #include "base.h"
-#include "frame.h"
+#include "engine.h"
 
 enum terp_status
 terp_inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret)
@@ -24,5 +24,8 @@ terp_inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret)
     info_ret->pipeline = pipelines[frame.coding];
     info_ret->predictor = predictors[frame.prediction];
     info_ret->bound = frame.bound;
-    return TERP_OK;
+    if (frame.coding == TERP_CODING_RAW)
+        return TERP_OK;
+    return terp_cpu_inspect(&frame, (const uint8_t *)src + frame_nbytes,
+                            src_nbytes - (uint64_t)frame_nbytes, info_ret);
 }
