@@ -139,13 +139,14 @@ make_dcpl(const struct run *run)
 
     H5Pset_chunk(dcpl, 3, chunk);
     if (run->relative_bound > 0) {
-        /* The line that a simulation adds. H5Pset_terp_rel() of h5z_terp.h
-         * does the same. */
+        need(H5Zfilter_avail(H5Z_FILTER_TERP) > 0 ? 0 : -1,
+             "find the terp filter: HDF5_PLUGIN_PATH must name the directory "
+             "that holds it");
+        /* What a simulation adds. H5Pset_terp_rel() does the same. */
         size_t nwords = H5Z_terp_cd_values(&config, cd_values);
         need(H5Pset_filter(dcpl, H5Z_FILTER_TERP, H5Z_FLAG_MANDATORY, nwords,
                            cd_values),
-             "use the terp filter: HDF5_PLUGIN_PATH must name the directory "
-             "that holds it");
+             "add the terp filter");
     }
     return dcpl;
 }

@@ -217,6 +217,21 @@ class Info(ToolTest):
             float(ratio), int(whole) / int(stored), delta=0.006
         )
 
+    def test_specials_are_counted(self):
+        text = self.info(
+            "new x f64 1000 100 terp=1,1,3 " + ",".join(
+                f"{i}=nan" for i in range(20)
+            )
+        )
+        self.assertIn(" 2 % special\n", text)
+
+    def test_tiles_and_dictionary_are_shown(self):
+        text = self.info("new x f32 30000 30000 terp=2,1,3 -")
+        self.assertRegex(text, r"\n  tiles +\d+, [\d.]+ % of them zero, index")
+        self.assertRegex(
+            text, r"\n  dictionary  (cauchy|laplace|gaussian) \d+ [\d.]+ %"
+        )
+
     def test_all_parameters_are_shown(self):
         mode = 1 | 3 << 4 | 2 << 8
         text = self.info(
@@ -403,6 +418,15 @@ class Compare(ToolTest):
         b = "new x f64 3 - - 0=0,1=10,2=5"
         self.compare(OK, a, b, "--rel", "0.1")
         self.compare(FOUND, a, b, "--rel", "0.0999")
+
+    def test_bound_as_large_as_the_range_is_judged(self):
+        # Chunks become constants, whose streams do not tell the bound.
+        a = f"new x f32 {CUBE} - 7=nan"
+        text = self.compare(OK, a, f"new x f32 {CUBE} terp=2,1,0 7=nan")
+        row = self.row(text, "/x")
+        self.assertEqual(row[0], "ok")
+        self.assertGreater(float(row[1]), 0.4)
+        self.compare(FOUND, a, f"new x f32 {CUBE} terp=2,1,0 7=nan,9=99")
 
     def test_changed_special_values_are_found(self):
         for was, is_ in (

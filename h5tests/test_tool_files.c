@@ -137,6 +137,8 @@ create_dataset(hid_t file, char *words)
         space = NEED(H5Screate(H5S_SCALAR));
     else
         space = NEED(H5Screate_simple(parse_dims(dims_text, dims), dims, NULL));
+    if (H5Sget_simple_extent_npoints(space) > MAX_NVALUES)
+        fail("no more than MAX_NVALUES values");
     if (*chunk_text != '-')
         NEED(H5Pset_chunk(dcpl, parse_dims(chunk_text, chunk), chunk));
     for (char *filter = strtok_r(filters, "+", &rest);

@@ -164,13 +164,19 @@ is_special(const struct verdict *verdict, double value, uint64_t bits)
     return special;
 }
 
-/* Adds a slab of floats; returns its largest error. */
-static struct error
+/* The valid values of one slab. */
+struct slab {
+    struct error worst;
+    uint64_t nvalid;
+    double min, max, sum_squares;
+};
+
+static void
 add_values(struct verdict *verdict, const void *values_a, const void *values_b,
-           uint64_t nvalues)
+           uint64_t nvalues, struct slab *slab_ret)
 {
     enum terp_type type = verdict->type;
-    struct error worst = {0, 0};
+    struct slab slab = {.min = INFINITY, .max = -INFINITY};
 
     for (uint64_t i = 0; i < nvalues; i++) {
         double a = value_at(type, values_a, i);
@@ -181,15 +187,30 @@ add_values(struct verdict *verdict, const void *values_a, const void *values_b,
             continue;
         }
         struct error error = error_of(a, value_at(type, values_b, i));
-        if (error_is_larger(error, worst))
-            worst = error;
-        if (verdict->nvalid++ == 0)
-            verdict->min = verdict->max = a;
-        verdict->min = a < verdict->min ? a : verdict->min;
-        verdict->max = a > verdict->max ? a : verdict->max;
-        verdict->sum_squares += error.high * error.high;
+        if (error_is_larger(error, slab.worst))
+            slab.worst = error;
+        slab.nvalid++;
+        slab.min = a < slab.min ? a : slab.min;
+        slab.max = a > slab.max ? a : slab.max;
+        slab.sum_squares += error.high * error.high;
     }
-    return worst;
+    if (error_is_larger(slab.worst, verdict->worst))
+        verdict->worst = slab.worst;
+    verdict->nvalid += slab.nvalid;
+    verdict->min = fmin(verdict->min, slab.min);
+    verdict->max = fmax(verdict->max, slab.max);
+    verdict->sum_squares += slab.sum_squares;
+    *slab_ret = slab;
+}
+
+/* A part of the range; 0 when there is none. */
+static double
+relative_bound(double relative, double min, double max)
+{
+    double range = max - min;
+    if (!(min < max))
+        return 0;
+    return isfinite(range) ? relative * range : relative * max - relative * min;
 }
 
 /* Holds the worst error so far against a bound; 0 means exact. */
@@ -248,10 +269,12 @@ plan_slabs(const struct tool_dataset *a, const struct tool_dataset *b,
     }
 }
 
-/* The absolute bound that holds for the chunk of B where `grid` stands. */
+/* The absolute bound that holds for the chunk of B where `grid` stands, whose
+ * values `slab` summarizes. */
 static bool
 chunk_bound(const struct tool_dataset *b, const struct tool_grid *grid,
-            struct tool_chunk *chunk, double *bound_ret)
+            const struct slab *slab, struct tool_chunk *chunk,
+            double *bound_ret)
 {
     struct terp_info info;
 
@@ -269,6 +292,10 @@ chunk_bound(const struct tool_dataset *b, const struct tool_grid *grid,
         terp_inspect(chunk->bytes, chunk->nbytes, &info) != TERP_OK)
         return false;
     *bound_ret = info.bound;
+    /* A constant that is within the bound of all values: the stream does not
+     * hold the bound then. */
+    if (strcmp(info.pipeline, "constant") == 0)
+        *bound_ret = relative_bound(b->cd.params.bound, slab->min, slab->max);
     return true;
 }
 
@@ -312,23 +339,22 @@ compare_slabs(const struct tool_dataset *a, const struct tool_dataset *b,
                 verdict->bytes_differ = true;
             continue;
         }
-        struct error error = add_values(verdict, values_a, values_b, nvalues);
-        if (error_is_larger(error, verdict->worst))
-            verdict->worst = error;
-        if (b->has_terp) {
-            if (!chunk_bound(b, &grid, &chunk, &bound)) {
-                snprintf(verdict->trouble, sizeof verdict->trouble,
-                         "the bound of a chunk of B cannot be read");
-                goto out;
-            }
-            judge(verdict, error, bound);
+        struct slab slab;
+        add_values(verdict, values_a, values_b, nvalues, &slab);
+        if (!b->has_terp)
+            continue;
+        if (!chunk_bound(b, &grid, &slab, &chunk, &bound)) {
+            snprintf(verdict->trouble, sizeof verdict->trouble,
+                     "the bound of a chunk of B cannot be read");
+            goto out;
         }
+        judge(verdict, slab.worst, bound);
     }
     if (!b->has_terp && request->absolute > 0)
         judge(verdict, verdict->worst, request->absolute);
     if (!b->has_terp && request->relative > 0)
         judge(verdict, verdict->worst,
-              request->relative * (verdict->max - verdict->min));
+              relative_bound(request->relative, verdict->min, verdict->max));
     ok = true;
 out:
     tool_chunk_free(&chunk);
@@ -444,7 +470,8 @@ static void
 compare_open(struct comparison *comparison, const char *path,
              const struct tool_dataset *a, const struct tool_dataset *b)
 {
-    struct verdict verdict = {.type = tool_dataset_type(a)};
+    struct verdict verdict = {
+        .type = tool_dataset_type(a), .min = INFINITY, .max = -INFINITY};
 
     if (H5Tequal(a->type, b->type) <= 0) {
         print_failure(comparison, "TYPE", path, "the types differ");
