@@ -124,21 +124,33 @@ def machine():
 
 
 def apart(function, *arguments):
-    """function(*arguments) in a child process: a codec that crashes does not
-    end the run. Returns (result, 0), or (None, signal number)."""
+    """function(*arguments) in a child process, so that a codec that crashes
+    does not end the run. Returns (result, None) or (None, reason)."""
     fork = multiprocessing.get_context("fork")
     receiver, sender = fork.Pipe(duplex=False)
-    child = fork.Process(target=lambda: sender.send(function(*arguments)))
-    child.start()
+
+    def child():
+        try:
+            sender.send((function(*arguments), None))
+        except Exception as error:
+            while error.__context__:  # the first one, not those of clean-up
+                error = error.__context__
+            sender.send((None, f"fails: {error}"))
+        # HDF5 tries once more, and may crash, on files that would not close.
+        sender.close()
+        os._exit(0)
+
+    process = fork.Process(target=child)
+    process.start()
     sender.close()
     try:
-        result = receiver.recv()
+        answer = receiver.recv()
     except EOFError:
-        result = None
-    child.join()
-    if child.exitcode > 0:
-        sys.exit(child.exitcode)
-    return result, -child.exitcode
+        answer = None
+    process.join()
+    if process.exitcode > 0:  # a message of fail(), already printed
+        sys.exit(process.exitcode)
+    return answer or (None, f"crashes, signal {-process.exitcode}")
 
 
 def terp_version():
