@@ -39,6 +39,29 @@ swap_values(void *values, uint64_t nvalues, int value_nbytes)
     }
 }
 
+/* The bits of a value that was widened to a double, and back. */
+static uint64_t
+value_bits(const struct cpu_stages *stages, double value)
+{
+    if (stages->value_nbytes == 8)
+        return double_bits(value);
+    float narrow = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &narrow, sizeof bits);
+    return bits;
+}
+
+static double
+value_of_bits(const struct cpu_stages *stages, uint64_t bits)
+{
+    if (stages->value_nbytes == 8)
+        return double_of_bits(bits);
+    uint32_t narrow_bits = (uint32_t)bits;
+    float narrow;
+    memcpy(&narrow, &narrow_bits, sizeof narrow);
+    return (double)narrow;
+}
+
 static double
 step_of(double bound, int shrink)
 {
@@ -81,30 +104,10 @@ coding_of(enum terp_pipeline pipeline)
                                               : TERP_CODING_HUFFMAN;
 }
 
-static bool
-fill_is_known(const struct encode *e, double value)
-{
-    (void)e;
-    return value == 0;
-}
-
 /* A constant far outside the rest is taken for a fill value: masking it is
  * exact, so a wrong guess only costs bytes. */
 #define FILL_DISTANCE 4
 #define FILL_MIN_REPEATS 2
-
-static void
-add_fill(struct encode *e, int slot, double value)
-{
-    if (e->stages->value_nbytes == 4) {
-        float narrow = (float)value;
-        uint32_t bits;
-        memcpy(&bits, &narrow, sizeof bits);
-        e->fills.bits[slot] = bits;
-    } else {
-        e->fills.bits[slot] = double_bits(value);
-    }
-}
 
 static void
 find_specials(struct encode *e)
@@ -119,16 +122,16 @@ find_specials(struct encode *e)
         e->fills.bits[0] = e->params->fill_bits;
     stages->scan(e->values, nvalues, &e->fills, true, stats);
     bool found = false;
-    if (stats->nmax >= FILL_MIN_REPEATS && !fill_is_known(e, stats->max) &&
+    if (stats->nmax >= FILL_MIN_REPEATS &&
         stats->max - stats->second_max >
             FILL_DISTANCE * (stats->second_max - stats->min)) {
-        add_fill(e, 1, stats->max);
+        e->fills.bits[1] = value_bits(e->stages, stats->max);
         found = true;
     }
-    if (stats->nmin >= FILL_MIN_REPEATS && !fill_is_known(e, stats->min) &&
+    if (stats->nmin >= FILL_MIN_REPEATS &&
         stats->second_min - stats->min >
             FILL_DISTANCE * (stats->max - stats->second_min)) {
-        add_fill(e, 2, stats->min);
+        e->fills.bits[2] = value_bits(e->stages, stats->min);
         found = true;
     }
     if (found)
@@ -222,20 +225,19 @@ write_frame(struct encode *e)
         memcpy(at, frame, (size_t)nbytes);
 }
 
+static void
+write_value(struct encode *e, double value)
+{
+    write_le(&e->writer, value_bits(e->stages, value), e->stages->value_nbytes);
+}
+
 static enum terp_status
 encode_constant(struct encode *e, double value)
 {
     e->frame.coding = TERP_CODING_CONSTANT;
     e->frame.has_specials = e->stats.nspecials > 0;
     write_frame(e);
-    if (e->stages->value_nbytes == 4) {
-        float narrow = (float)value;
-        uint32_t bits;
-        memcpy(&bits, &narrow, sizeof bits);
-        write_le(&e->writer, bits, 4);
-    } else {
-        write_le(&e->writer, double_bits(value), 8);
-    }
+    write_value(e, value);
     if (!e->frame.has_specials)
         return TERP_OK;
     enum terp_status st = make_mask(e);
@@ -296,6 +298,21 @@ choose_predictor(struct encode *e)
     return st;
 }
 
+/* The first value, which makes its code 0, or one in the middle of the valid
+ * ones. */
+static double
+choose_reference(const struct encode *e)
+{
+    const struct cpu_stats *stats = &e->stats;
+    struct cpu_stats first;
+
+    e->stages->scan(e->values, 1, &e->fills, false, &first);
+    double middle = stats->min + (stats->max - stats->min) / 2;
+    return first.nspecials == 0
+               ? first.min
+               : value_of_bits(e->stages, value_bits(e->stages, middle));
+}
+
 static enum terp_status
 encode_predicted(struct encode *e)
 {
@@ -309,7 +326,8 @@ encode_predicted(struct encode *e)
         .quantizer = {.step = step_of(e->bound, e->shrink),
                       .bound = e->bound,
                       .max_code = e->max_code,
-                      .has_specials = e->stats.nspecials > 0}};
+                      .has_specials = e->stats.nspecials > 0,
+                      .reference = choose_reference(e)}};
     if (e->symbols == NULL)
         return TERP_ERR_MEMORY;
     enum terp_status st = cpu_spline_make(&e->spline);
@@ -328,10 +346,12 @@ encode_predicted(struct encode *e)
     e->frame.has_specials = e->stats.nspecials > 0;
     write_frame(e);
     write_le(&e->writer, (uint64_t)e->shrink, 1);
-    if (lorenzo)
+    if (lorenzo) {
         write_le(&e->writer, e->lorenzo.dims, 1);
-    else
+    } else {
+        write_value(e, e->spline.quantizer.reference);
         write_plans(e);
+    }
     if (e->frame.has_specials)
         st = write_specials(e);
     if (st != TERP_OK)
@@ -468,8 +488,11 @@ read_model(struct decode *d)
     d->spline.team = d->team;
     d->spline.quantizer = (struct cpu_quantizer){
         .step = step_of(d->frame->bound, shrink), .bound = d->frame->bound};
-    if (d->frame->prediction == TERP_PREDICTION_SPLINE)
+    if (d->frame->prediction == TERP_PREDICTION_SPLINE) {
+        d->spline.quantizer.reference = value_of_bits(
+            d->stages, read_le(&d->reader, d->stages->value_nbytes));
         return read_plans(d);
+    }
     d->dims = (unsigned)read_le(&d->reader, 1);
     return d->reader.underflow || d->dims >= CPU_NCLASSES ? TERP_ERR_CORRUPT
                                                           : TERP_OK;

@@ -49,6 +49,7 @@ struct cpu_quantizer {
     double bound;
     int max_code;
     bool has_specials; /* NaN among the values stands for a special */
+    double reference;  /* predicts the first anchor; a value of the type */
 };
 
 struct cpu_stages {
@@ -84,7 +85,8 @@ struct cpu_stages {
                    const struct cpu_quantizer *quantizer, uint64_t first,
                    uint64_t end, uint64_t every, uint32_t counts[TERP_NROWS]);
 
-    /* Values `values` predicted by the one before; the first by 0. */
+    /* Anchors, each predicted by the one before, the first by the reference
+     * value. */
     void (*quantize_chain)(void *values, uint64_t nvalues,
                            const struct cpu_quantizer *quantizer,
                            uint16_t *symbols);
@@ -113,8 +115,7 @@ struct cpu_stages {
      * stays in `levels`. */
     void (*symbols_of)(const void *levels, uint64_t nvalues, int max_code,
                        uint16_t *symbols);
-    void (*of_symbols)(const uint16_t *symbols, uint64_t nvalues,
-                       void *levels);
+    void (*of_symbols)(const uint16_t *symbols, uint64_t nvalues, void *levels);
 };
 
 extern const struct cpu_stages cpu_stages_f32, cpu_stages_f64;

@@ -185,14 +185,14 @@ static void
 predict_along(enum terp_form form, const T *a, const T *b, const T *c,
               const T *d, uint64_t n, bool first, T *restrict pred)
 {
-#define EACH(expression)                                                       \
-    do {                                                                       \
-        if (first)                                                             \
-            for (uint64_t i = 0; i < n; i++)                                   \
-                pred[i] = (expression);                                        \
-        else                                                                   \
-            for (uint64_t i = 0; i < n; i++)                                   \
-                pred[i] += (expression);                                       \
+#define EACH(expression)                     \
+    do {                                     \
+        if (first)                           \
+            for (uint64_t i = 0; i < n; i++) \
+                pred[i] = (expression);      \
+        else                                 \
+            for (uint64_t i = 0; i < n; i++) \
+                pred[i] += (expression);     \
     } while (0)
 
     switch (form) {
@@ -252,8 +252,7 @@ find_run(const struct cpu_class *cls, uint64_t index, struct run *run)
         uint64_t source_row = left; /* the brick */
         for (int e = CPU_NDIMS - 1; e > 0; e--)
             source_row = source_row * extent[e] + at[e];
-        run->row[d] =
-            (const T *)cls->source[d].values + source_row * extent[0];
+        run->row[d] = (const T *)cls->source[d].values + source_row * extent[0];
         if (d == 0)
             continue;
         run->stride[d] = 1;
@@ -291,9 +290,8 @@ predict_segment(const struct cpu_class *cls, const struct run *run, uint64_t x,
                      along != TERP_FORM_QUAD_ABOVE;
         bool has_c = along >= TERP_FORM_LINEAR;
         bool has_d = along >= TERP_FORM_QUAD_ABOVE;
-        predict_along(along, has_a ? b - stride : b, b,
-                      has_c ? b + stride : b, has_d ? b + 2 * stride : b, n,
-                      naveraged == 0, pred);
+        predict_along(along, has_a ? b - stride : b, b, has_c ? b + stride : b,
+                      has_d ? b + 2 * stride : b, n, naveraged == 0, pred);
         naveraged++;
     }
     if (naveraged > 1) {
@@ -343,12 +341,11 @@ constants_of(const struct cpu_quantizer *quantizer)
 
 /* The code of `value` as a T, and what the decoder makes of it. The limit is
  * strict: only then does a rounded difference prove the exact one. */
-#define QUANTIZE(value, pred, k, code, rec, fits)                              \
-    T scaled = ((value) - (pred)) * (k).inverse;                               \
-    T code = (scaled + ROUNDER) - ROUNDER;                                     \
-    T rec = (pred) + code * (k).step;                                          \
-    bool fits =                                                                \
-        (ABS(code) <= (k).max_code) & (ABS((value)-rec) < (k).limit)
+#define QUANTIZE(value, pred, k, code, rec, fits) \
+    T scaled = ((value) - (pred)) * (k).inverse;  \
+    T code = (scaled + ROUNDER) - ROUNDER;        \
+    T rec = (pred) + code * (k).step;             \
+    bool fits = (ABS(code) <= (k).max_code) & (ABS((value)-rec) < (k).limit)
 
 static void
 quantize_values(T *restrict values, const T *restrict pred, uint64_t n,
@@ -438,11 +435,11 @@ sample(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
         predict_run(cls, &run, pred);
         const T *values = (const T *)cls->values + run.at;
         for (uint64_t j = 0; j < run.n; j++) {
-            T difference = values[j] - pred[j];
-            T scaled = ABS(difference) * k.inverse;
-            /* A special value costs nothing, here or as a neighbour. */
-            if (difference != difference)
-                continue;
+            T scaled = ABS(values[j] - pred[j]) * k.inverse;
+            /* A special value costs nothing; what one stands in for as a
+             * neighbour is not known yet and seldom good. */
+            if (scaled != scaled)
+                scaled = values[j] != values[j] ? 0 : k.max_code;
             int row = scaled < k.max_code + (T)0.5 ? (int)(scaled + (T)0.5)
                                                    : TERP_ROW_ESCAPE;
             counts[row]++;
@@ -455,7 +452,7 @@ quantize_chain(void *inout, uint64_t nvalues,
                const struct cpu_quantizer *quantizer, uint16_t *symbols)
 {
     struct constants k = constants_of(quantizer);
-    T *values = inout, pred = 0;
+    T *values = inout, pred = (T)quantizer->reference;
 
     for (uint64_t i = 0; i < nvalues; i++) {
         quantize_masked(&values[i], &pred, 1, k, &symbols[i]);
@@ -469,7 +466,7 @@ reconstruct_chain(void *inout, uint64_t nvalues,
                   const uint16_t *symbols)
 {
     T step = constants_of(quantizer).step;
-    T *values = inout, pred = 0;
+    T *values = inout, pred = (T)quantizer->reference;
 
     for (uint64_t i = 0; i < nvalues; i++) {
         reconstruct_values(&values[i], &pred, 1, step, &symbols[i]);
@@ -572,26 +569,24 @@ of_symbols(const uint16_t *symbols, uint64_t nvalues, void *inout)
     INT *restrict levels = inout;
 
     for (uint64_t i = 0; i < nvalues; i++)
-        levels[i] = symbols[i] == TERP_ESCAPE
-                        ? levels[i]
-                        : (INT)symbols[i] - TERP_RADIUS;
+        levels[i] = symbols[i] == TERP_ESCAPE ? levels[i]
+                                              : (INT)symbols[i] - TERP_RADIUS;
 }
 
-const struct cpu_stages STAGES = {
-    .value_nbytes = sizeof(T),
-    .negative_zero_bits = NEGATIVE_ZERO,
-    .scan = scan,
-    .mask = mask,
-    .deal = deal,
-    .merge = merge,
-    .quantize = quantize,
-    .reconstruct = reconstruct,
-    .sample = sample,
-    .quantize_chain = quantize_chain,
-    .reconstruct_chain = reconstruct_chain,
-    .prequantize = prequantize,
-    .dequantize = dequantize,
-    .difference = difference,
-    .accumulate = accumulate,
-    .symbols_of = symbols_of,
-    .of_symbols = of_symbols};
+const struct cpu_stages STAGES = {.value_nbytes = sizeof(T),
+                                  .negative_zero_bits = NEGATIVE_ZERO,
+                                  .scan = scan,
+                                  .mask = mask,
+                                  .deal = deal,
+                                  .merge = merge,
+                                  .quantize = quantize,
+                                  .reconstruct = reconstruct,
+                                  .sample = sample,
+                                  .quantize_chain = quantize_chain,
+                                  .reconstruct_chain = reconstruct_chain,
+                                  .prequantize = prequantize,
+                                  .dequantize = dequantize,
+                                  .difference = difference,
+                                  .accumulate = accumulate,
+                                  .symbols_of = symbols_of,
+                                  .of_symbols = of_symbols};

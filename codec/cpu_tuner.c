@@ -27,8 +27,7 @@ select_cost(const uint32_t counts[TERP_NROWS], uint64_t *nsampled)
     }
     /* An escape also stores its value. */
     return cpu_entry_select(counts, nrows, NULL) +
-           ((uint64_t)counts[TERP_ROW_ESCAPE] * 32
-            << TERP_COST_FRACTION_NBITS);
+           ((uint64_t)counts[TERP_ROW_ESCAPE] * 32 << TERP_COST_FRACTION_NBITS);
 }
 
 /* Costs of a level's classes by spline and predicting dimensions, in cost
@@ -64,8 +63,8 @@ cost_level(const struct cpu_spline *spline, int l, struct level_costs *costs)
     for (int kind = 0; kind < TERP_NSPLINES; kind++)
         for (unsigned odd = 1; odd < CPU_NCLASSES; odd++)
             for (unsigned dims = odd; dims > 0; dims = (dims - 1) & odd)
-                costs->cost[kind][odd][dims] = sample_class(
-                    spline, l, odd, dims, (enum terp_spline)kind);
+                costs->cost[kind][odd][dims] =
+                    sample_class(spline, l, odd, dims, (enum terp_spline)kind);
 }
 
 /* A vector of priorities is canonical when it uses 0 .. k without a gap and
@@ -112,27 +111,21 @@ plan_level(const struct cpu_spline *spline, int l,
     return best;
 }
 
+/* A tighter bound at coarse levels, each level's 1.25 times the next finer
+ * one's up to 4, where codes are few: there most of the prediction error is
+ * the error of what was decoded before (QoZ, Liu et al., SC 2022). Where codes
+ * are many it only makes more of them. */
+#define RATIO_MAX_COST (3u << TERP_COST_FRACTION_NBITS >> 1)
+
 static void
 choose_ratios(struct cpu_spline *spline, uint64_t cost)
 {
-    static const uint8_t steady[] = {64, 51, 41, 33, 26, 21, 17, 16};
-    uint64_t per_value = cost / spline->layout->nvalues;
-    double alpha = 0;
-    if (getenv("ALPHA")) alpha = atof(getenv("ALPHA"));
+    static const uint8_t falling[] = {64, 51, 41, 33, 26, 21, 17, 16};
+    bool few = cost / spline->layout->nvalues < RATIO_MAX_COST;
 
-    for (int l = 1; l <= spline->layout->nlevels; l++) {
-        int i = l - 1 < 7 ? l - 1 : 7;
+    for (int l = 1; l <= spline->layout->nlevels; l++)
         spline->plan[l].ratio =
-            per_value < (3 << TERP_COST_FRACTION_NBITS) / 2 ? steady[i]
-                                                            : CPU_RATIO_ONE;
-        if (alpha > 0) {
-            double r = 64;
-            for (int k = 1; k < l; k++) r /= alpha;
-            double cap = getenv("BETA") ? atof(getenv("BETA")) : 4;
-            if (r < 64/cap) r = 64/cap;
-            spline->plan[l].ratio = (uint8_t)(r + .5);
-        }
-    }
+            few ? falling[l < 8 ? l - 1 : 7] : CPU_RATIO_ONE;
 }
 
 enum terp_status
@@ -152,12 +145,119 @@ cpu_tune_spline(struct cpu_spline *spline, uint64_t *cost_ret)
     return TERP_OK;
 }
 
+/* ---- lorenzo ---- */
+
+/* Values of a row that are sampled together. */
+#define LORENZO_NVALUES 512
+#define LORENZO_NSAMPLES 2048
+
+/* Integers of a stretch of a row and of the rows before it in every
+ * combination of the slower dimensions: [2][2][2][n], the row itself last. */
+struct stencil {
+    uint64_t n;
+    uint64_t levels[8 * LORENZO_NVALUES]; /* room for either type */
+    uint64_t differences[8 * LORENZO_NVALUES];
+    uint16_t symbols[LORENZO_NVALUES];
+    uint32_t counts[CPU_NCLASSES][TERP_NROWS];
+    uint64_t njoined;
+};
+
+static void
+fill_stencil(const struct cpu_lorenzo *lorenzo, const void *values,
+             const struct cpu_fills *fills, uint64_t row,
+             struct stencil *stencil)
+{
+    const struct cpu_stages *stages = lorenzo->stages;
+    const uint64_t *dims = lorenzo->layout->dims;
+    uint64_t value_nbytes = (uint64_t)stages->value_nbytes;
+    uint64_t mask[LORENZO_NVALUES / 64];
+
+    for (unsigned corner = 0; corner < 8; corner++) {
+        uint64_t before = 0, stride = 1, left = row;
+        uint8_t *levels =
+            (uint8_t *)stencil->levels + corner * stencil->n * value_nbytes;
+        uint64_t carry = 0;
+        bool exists = true;
+        for (int d = 1; d < CPU_NDIMS; d++) {
+            if (!(corner >> (d - 1) & 1)) {
+                before += stride;
+                exists &= left % dims[d] > 0;
+            }
+            left /= dims[d];
+            stride *= dims[d];
+        }
+        if (!exists) {
+            memset(levels, 0, stencil->n * value_nbytes);
+            continue;
+        }
+        const uint8_t *from =
+            (const uint8_t *)values + (row - before) * dims[0] * value_nbytes;
+        stages->mask(from, 0, stencil->n, fills, mask);
+        uint64_t njoined = stages->prequantize(
+            from, stencil->n, &lorenzo->quantizer, mask, &carry, levels);
+        if (corner == 7)
+            stencil->njoined += njoined;
+    }
+}
+
+static void
+count_differences(const struct cpu_lorenzo *lorenzo, unsigned dims,
+                  struct stencil *stencil)
+{
+    const struct cpu_stages *stages = lorenzo->stages;
+    uint64_t n = stencil->n;
+    uint64_t row_nbytes = n * (uint64_t)stages->value_nbytes;
+    uint8_t *last = (uint8_t *)stencil->differences + 7 * row_nbytes;
+
+    memcpy(stencil->differences, stencil->levels, 8 * row_nbytes);
+    for (int d = 1; d < CPU_NDIMS; d++)
+        if (dims >> d & 1)
+            stages->difference(stencil->differences, 4u >> (d - 1), 2,
+                               n << (d - 1));
+    if (dims & 1)
+        stages->difference(last, 1, n, 1);
+    stages->symbols_of(last, n, lorenzo->quantizer.max_code, stencil->symbols);
+    /* The first has nothing before it here, but has in the chunk. */
+    for (uint64_t i = 1; i < n; i++) {
+        int code = stencil->symbols[i] - TERP_RADIUS;
+        stencil->counts[dims][code < 0 ? -code : code]++;
+    }
+}
+
 enum terp_status
 cpu_tune_lorenzo(struct cpu_lorenzo *lorenzo, const void *values,
                  const struct cpu_fills *fills, uint64_t *cost_ret)
 {
-    (void)values, (void)fills;
-    lorenzo->dims = 15;
+    const struct cpu_layout *layout = lorenzo->layout;
+    uint64_t nrows = layout->nvalues / layout->dims[0];
+    unsigned active = 0;
+    struct stencil *stencil = calloc(1, sizeof *stencil);
+
+    if (stencil == NULL)
+        return TERP_ERR_MEMORY;
+    stencil->n = min_u64(layout->dims[0], LORENZO_NVALUES);
+    for (int d = 0; d < CPU_NDIMS; d++)
+        active |= (unsigned)(layout->dims[d] > 1) << d;
+    uint64_t every = div_up(nrows * stencil->n, LORENZO_NSAMPLES);
+    for (uint64_t row = every / 2; row < nrows; row += every) {
+        fill_stencil(lorenzo, values, fills, row, stencil);
+        for (unsigned dims = active; dims > 0; dims = (dims - 1) & active)
+            count_differences(lorenzo, dims, stencil);
+    }
     *cost_ret = UINT64_MAX;
+    lorenzo->dims = active;
+    for (unsigned dims = active; dims > 0; dims = (dims - 1) & active) {
+        uint64_t nsampled;
+        uint64_t cost = select_cost(stencil->counts[dims], &nsampled) +
+                        (stencil->njoined * 64 << TERP_COST_FRACTION_NBITS);
+        if (nsampled == 0)
+            break;
+        cost = cost * layout->nvalues / nsampled;
+        if (cost < *cost_ret) {
+            *cost_ret = cost;
+            lorenzo->dims = dims;
+        }
+    }
+    free(stencil);
     return TERP_OK;
 }
