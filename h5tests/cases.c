@@ -120,8 +120,9 @@ check_inspection(const char *name, const struct terp_chunk *chunk,
     struct terp_info info;
     uint64_t nbytes = 0;
 
-    if (terp_inspect(stream->bytes, stream->nbytes, &info) != TERP_OK)
-        fail_msg("%s: the stream cannot be inspected", name);
+    enum terp_status st = terp_inspect(stream->bytes, stream->nbytes, &info);
+    if (st != TERP_OK)
+        fail_msg("%s: inspecting: %s", name, terp_status_text(st));
     assert_int_equal(info.chunk.type, chunk->type);
     assert_int_equal(info.chunk.big_endian, chunk->big_endian);
     assert_int_equal(info.chunk.stack, chunk->stack);
