@@ -29,15 +29,6 @@ _Static_assert(H5Z_TERP_ABSOLUTE == TERP_BOUND_ABSOLUTE &&
  * than its chunk may ask for this much: the largest chunk before HDF5 2.0. */
 #define MAX_UNKNOWN_NBYTES UINT64_C(0xFFFFFFFF)
 
-/* Puts a message on HDF5's error stack, and prints it when verbose. */
-#define FAIL(call, minor, ...)                                                \
-    do {                                                                      \
-        char fail_text[256];                                                  \
-        snprintf(fail_text, sizeof fail_text, __VA_ARGS__);                   \
-        terp_settings_say(&(call)->settings, &(call)->host, "%s", fail_text); \
-        terp_host_push(&(call)->host, __func__, __LINE__, minor, fail_text);  \
-    } while (0)
-
 /* Who called, and what the environment asks for. */
 struct call {
     struct terp_host host;
@@ -50,6 +41,32 @@ call_begin(const void *caller, struct call *call_ret)
     terp_host_open(caller, &call_ret->host);
     terp_settings_read(&call_ret->host, &call_ret->settings);
 }
+
+enum outcome {
+    REFUSED, /* the dataset is not created */
+    SKIPPED, /* the chunk is stored as it is */
+    FAILED   /* the chunk is not written or read */
+};
+
+static void
+report(const struct call *call, enum outcome outcome, const char *function,
+       unsigned line, const char *text)
+{
+    terp_settings_say(&call->settings, &call->host, "%s", text);
+    if (outcome == FAILED && !call->settings.verbose)
+        terp_host_print_dropped(&call->host, text);
+    terp_host_push(&call->host, function, line,
+                   outcome == REFUSED ? "H5E_SETLOCAL_g" : "H5E_CANTFILTER_g",
+                   text);
+}
+
+/* Puts a message on HDF5's error stack, and prints it when verbose. */
+#define REPORT(call, outcome, ...)                              \
+    do {                                                        \
+        char report_text[256];                                  \
+        snprintf(report_text, sizeof report_text, __VA_ARGS__); \
+        report(call, outcome, __func__, __LINE__, report_text); \
+    } while (0)
 
 /* Everything is accepted, because an optional filter runs anyway, and
  * h5repack applies a mandatory one to every dataset of a file. */
@@ -101,13 +118,13 @@ localize(const struct call *call, hid_t dcpl, hid_t type, hid_t space)
         return 0;
     }
     if (terp_cd_parse(nwords, words, &cd, &reason) != TERP_OK) {
-        FAIL(call, "H5E_SETLOCAL_g", "%s", reason);
+        REPORT(call, REFUSED, "%s", reason);
         return -1;
     }
     bool fits = terp_dataset_describe(&call->host, dcpl, type, space, &cd);
     nwords = terp_cd_persist(&cd, words);
     if (!terp_dataset_set_words(&call->host, dcpl, flags, nwords, words)) {
-        FAIL(call, "H5E_SETLOCAL_g", "cannot keep the cd_values");
+        REPORT(call, REFUSED, "cannot keep the cd_values");
         return -1;
     }
     say_words(call, &cd, fits);
@@ -222,8 +239,8 @@ write_chunk(const struct call *call, unsigned flags, size_t cd_nelmts,
         }
     }
     if (reason != NULL && (flags & H5Z_FLAG_OPTIONAL)) {
-        FAIL(call, "H5E_CANTFILTER_g",
-             "a chunk of %zu bytes passes through: %s", nbytes, reason);
+        REPORT(call, SKIPPED, "a chunk of %zu bytes passes through: %s", nbytes,
+               reason);
         return 0;
     }
     if (reason != NULL) {
@@ -234,8 +251,8 @@ write_chunk(const struct call *call, unsigned flags, size_t cd_nelmts,
         st = encode(call, &unused, &chunk, *buf, &stream, &stream_nbytes);
     }
     if (st != TERP_OK) {
-        FAIL(call, "H5E_CANTFILTER_g", "cannot write a chunk of %zu bytes: %s",
-             nbytes, terp_status_text(st));
+        REPORT(call, FAILED, "cannot write a chunk of %zu bytes: %s", nbytes,
+               terp_status_text(st));
         return 0;
     }
     say_stream(call, "write", stream, stream_nbytes);
@@ -278,11 +295,11 @@ read_chunk(const struct call *call, size_t cd_nelmts, const unsigned *cd_values,
     enum terp_status st = terp_decoded_nbytes(*buf, nbytes, &chunk_nbytes);
     if (st == TERP_OK &&
         !may_announce(chunk_nbytes, expected_nbytes, *buf, nbytes)) {
-        FAIL(call, "H5E_CANTFILTER_g",
-             "a stream of %zu bytes announces a chunk of %" PRIu64
-             " bytes where %" PRIu64 " are expected",
-             nbytes, chunk_nbytes,
-             expected_nbytes == 0 ? MAX_UNKNOWN_NBYTES : expected_nbytes);
+        REPORT(call, FAILED,
+               "a stream of %zu bytes announces a chunk of %" PRIu64
+               " bytes where %" PRIu64 " are expected",
+               nbytes, chunk_nbytes,
+               expected_nbytes == 0 ? MAX_UNKNOWN_NBYTES : expected_nbytes);
         return 0;
     }
     void *chunk = NULL;
@@ -296,11 +313,11 @@ read_chunk(const struct call *call, size_t cd_nelmts, const unsigned *cd_values,
     if (st != TERP_OK) {
         if (chunk != NULL)
             terp_host_release(&call->host, chunk);
-        FAIL(call, "H5E_CANTFILTER_g",
-             "cannot read a chunk of %" PRIu64
-             " bytes from a stream of %zu: %s",
-             chunk_nbytes == 0 ? expected_nbytes : chunk_nbytes, nbytes,
-             terp_status_text(st));
+        REPORT(call, FAILED,
+               "cannot read a chunk of %" PRIu64
+               " bytes from a stream of %zu: %s",
+               chunk_nbytes == 0 ? expected_nbytes : chunk_nbytes, nbytes,
+               terp_status_text(st));
         return 0;
     }
     say_stream(call, "read", *buf, nbytes);

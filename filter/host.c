@@ -124,3 +124,18 @@ terp_host_push(const struct terp_host *host, const char *function,
         push(H5E_DEFAULT, "h5z_terp.c", function, line, class_id, major_id,
              minor_id, "H5Z-TERP: %s", text);
 }
+
+void
+terp_host_print_dropped(const struct terp_host *host, const char *text)
+{
+    herr_t (*pause)(hid_t);
+    herr_t (*get_auto)(hid_t, H5E_auto2_t *, void **);
+    H5E_auto2_t print;
+    void *data;
+
+    /* H5Epause_stack came with the change. */
+    if (terp_host_find(host, "H5Epause_stack", &pause) &&
+        terp_host_find(host, "H5Eget_auto2", &get_auto) &&
+        get_auto(H5E_DEFAULT, &print, &data) >= 0 && print != NULL)
+        fprintf(stderr, "H5Z-TERP: %s\n", text);
+}

@@ -41,3 +41,56 @@ foreach(name hosts static)
   set_tests_properties(test_filter_${name} PROPERTIES ENVIRONMENT
     "TEST_PLUGIN=$<TARGET_FILE:h5zterp>;TEST_HOSTS=${CMAKE_CURRENT_BINARY_DIR}")
 endforeach()
+
+find_package(Python3 COMPONENTS Interpreter)
+find_program(H5REPACK h5repack)
+# The h5py of the system belongs to the system's Python.
+find_program(TERP_SYSTEM_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
+
+# terp_add_pytest(name command...): a test in py/ with the plugin's path. Exit
+# status 77 means "skipped".
+function(terp_add_pytest name)
+  add_test(NAME ${name} COMMAND ${ARGN}
+           WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/py)
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 ENVIRONMENT
+    "HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>;\
+TEST_PLUGIN=$<TARGET_FILE:h5zterp>;\
+TEST_OTHER_PYTHON=${TERP_SYSTEM_PYTHON};\
+TEST_H5REPACK=${H5REPACK};\
+PYTHONDONTWRITEBYTECODE=1")
+endfunction()
+
+if(NOT Python3_FOUND)
+  message(STATUS "The filter's tests in Python are left out: no Python")
+  return()
+endif()
+terp_add_pytest(filter_symbols ${Python3_EXECUTABLE} test_symbols.py)
+
+# A program without sanitizers cannot load a plugin with them.
+if(TERP_SANITIZE)
+  return()
+endif()
+set(in_venv ${Python3_EXECUTABLE} in_venv.py
+    ${CMAKE_CURRENT_BINARY_DIR}/venv)
+terp_add_pytest(filter_h5py_wheel ${in_venv} test_h5py.py)
+terp_add_pytest(filter_netcdf_wheel ${in_venv} test_netcdf.py)
+set(in_venv_tests filter_h5py_wheel filter_netcdf_wheel)
+
+set(no_h5py 1)
+if(TERP_SYSTEM_PYTHON)
+  execute_process(COMMAND ${TERP_SYSTEM_PYTHON} -c "import h5py"
+                  RESULT_VARIABLE no_h5py OUTPUT_QUIET ERROR_QUIET)
+endif()
+if(no_h5py EQUAL 0)
+  terp_add_pytest(filter_h5py_system ${TERP_SYSTEM_PYTHON} test_h5py.py)
+  terp_add_pytest(filter_h5py_exchange ${in_venv} test_exchange.py)
+  list(APPEND in_venv_tests filter_h5py_exchange)
+  if(H5REPACK)
+    terp_add_pytest(filter_h5tools ${TERP_SYSTEM_PYTHON} test_h5tools.py)
+  endif()
+else()
+  message(STATUS "Some of the filter's tests are left out: no h5py in "
+                 "/usr/bin/python3")
+endif()
+# The first of them makes the environment.
+set_tests_properties(${in_venv_tests} PROPERTIES RESOURCE_LOCK venv)

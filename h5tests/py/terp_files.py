@@ -1,0 +1,62 @@
+"""What the Python tests share: fields, and the checks of what comes back."""
+import os
+
+import numpy as np
+
+FILTER = 46117
+ABSOLUTE, RELATIVE = 1, 2
+
+# Files of real fields, beside the project where somebody has put them.
+REAL_DATA = os.path.join(
+    os.path.dirname(os.path.abspath(__file__)),
+    *[os.pardir] * 3, "shared", "data", "real_dev.h5")
+
+
+def smooth(shape, dtype, phase=0):
+    """A smooth field in [-1, 1]."""
+    field = np.ones(shape)
+    for axis, size in enumerate(shape):
+        x = np.arange(size).reshape([-1 if a == axis else 1
+                                     for a in range(len(shape))])
+        field = field * np.sin(x / 9.0 + phase + axis)
+    return field.astype(dtype)
+
+
+def with_specials(field):
+    """A copy in which every 11th value is special."""
+    field = field.copy()
+    flat = field.reshape(-1)
+    flat[::11] = np.nan
+    flat[5::11] = np.inf
+    flat[7::22] = -np.inf
+    return field
+
+
+def words(field):
+    """The bits of the values, as integers."""
+    return np.ascontiguousarray(field).view("u%d" % field.dtype.itemsize)
+
+
+def check(test, want, got, bound, fill=None):
+    """|want - got| <= bound, and the same bits where want is special."""
+    test.assertEqual(want.dtype, got.dtype)
+    special = ~np.isfinite(want)
+    if fill is not None:
+        special |= want == want.dtype.type(fill)
+    np.testing.assert_array_equal(words(want)[special], words(got)[special])
+    want, got = want[~special], got[~special]
+    test.assertTrue(np.isfinite(got).all())
+    # Wider than the values, so that the difference is not rounded down.
+    wide = np.float64 if want.dtype.itemsize == 4 else np.longdouble
+    error = np.abs(want.astype(wide) - got.astype(wide))
+    if error.size:
+        test.assertLessEqual(error.max(), bound)
+
+
+def value_range(field, fill=None):
+    """max - min of the valid values."""
+    valid = np.isfinite(field)
+    if fill is not None:
+        valid &= field != field.dtype.type(fill)
+    valid = field[valid].astype(np.float64)
+    return float(valid.max() - valid.min()) if valid.size else 0.0

@@ -1,0 +1,199 @@
+"""h5py writes and reads through the plugin, which only HDF5_PLUGIN_PATH
+names. Run with the h5py of the system and with the one of PyPI's wheel."""
+import os
+import tempfile
+import unittest
+
+import h5py
+import numpy as np
+
+from terp_files import (ABSOLUTE, FILTER, REAL_DATA, RELATIVE, check, smooth,
+                        value_range, with_specials)
+
+
+class Stderr:
+    """What C code prints to stderr inside a with statement."""
+
+    def __enter__(self):
+        self.file = tempfile.TemporaryFile()
+        self.saved = os.dup(2)
+        os.dup2(self.file.fileno(), 2)
+        return self
+
+    def __exit__(self, *_):
+        os.dup2(self.saved, 2)
+        os.close(self.saved)
+        self.file.seek(0)
+        self.text = self.file.read().decode()
+        self.file.close()
+
+
+class H5pyTest(unittest.TestCase):
+    def setUp(self):
+        self.file = h5py.File("memory.h5", "w", driver="core",
+                              backing_store=False, rdcc_nbytes=0)
+        self.addCleanup(self.file.close)
+
+    def write(self, name, field, words, **options):
+        options.setdefault("chunks", field.shape)
+        return self.file.create_dataset(name, data=field, compression=FILTER,
+                                        compression_opts=words, **options)
+
+    def test_fields_come_back_within_the_bound(self):
+        for dtype in "<f4", ">f4", "<f8", ">f8":
+            for shape in (1000,), (60, 70), (20, 30, 40), (3, 20, 21, 22):
+                field = with_specials(smooth(shape, dtype))
+                dataset = self.write(dtype + str(shape), field,
+                                     (ABSOLUTE, 1, 3))
+                check(self, field.astype(field.dtype.newbyteorder("=")),
+                      dataset[()].astype(field.dtype.newbyteorder("=")), 1e-3)
+
+    def test_smooth_fields_become_small(self):
+        for dtype in "<f4", ">f8":
+            field = smooth((64, 64, 64), dtype)
+            dataset = self.write(dtype, field, (RELATIVE, 1, 3))
+            self.assertLess(10 * dataset.id.get_storage_size(), field.nbytes)
+
+    def test_chunk_beyond_the_edge_keeps_the_bound(self):
+        field = smooth((50, 45), "f4")
+        dataset = self.write("edge", field, (ABSOLUTE, 1, 3), chunks=(32, 32))
+        check(self, field, dataset[()], 1e-3)
+
+    def test_dataset_grows_and_changes(self):
+        field = smooth((50, 45), "f8")
+        dataset = self.write("grows", field, (ABSOLUTE, 1, 3), chunks=(16, 16),
+                             maxshape=(None, None))
+        dataset.resize((100, 90))
+        check(self, field, dataset[:50, :45], 1e-3)
+        # Part of a chunk: its other values are coded a second time.
+        dataset[40:90, 20:80] = np.full((50, 60), 7.0)
+        check(self, field[:32], dataset[:32, :45], 1e-3)
+        check(self, field[32:40], dataset[32:40, :45], 2e-3)
+        check(self, np.full((50, 60), 7.0), dataset[40:90, 20:80], 1e-3)
+
+    def test_fill_value_is_kept(self):
+        field = smooth((40, 50), "f4")
+        field[::3] = 1e20
+        dataset = self.write("fill", field, (RELATIVE, 1, 2), fillvalue=1e20)
+        check(self, field, dataset[()], 1e-2 * value_range(field, 1e20), 1e20)
+
+    def test_other_types_come_back_exactly(self):
+        pair = np.dtype([("x", "<f4"), ("n", "<i8")])
+        fields = {
+            "integer": np.arange(1000),
+            "half": np.arange(1000, dtype="f2"),
+            "complex": np.arange(1000) * (1 + 2j),
+            "compound": np.zeros(1000, pair),
+            "long double": np.arange(1000, dtype=np.longdouble),
+            "string": np.array([b"one", b"", b"three"]),
+        }
+        for name, field in fields.items():
+            dataset = self.write(name, field, (RELATIVE, 1, 3))
+            np.testing.assert_array_equal(dataset[()], field)
+
+    def test_shuffled_values_come_back_exactly(self):
+        field = smooth((40, 50), "f4")
+        dataset = self.write("shuffle", field, (RELATIVE, 1, 1), shuffle=True)
+        np.testing.assert_array_equal(dataset[()], field)
+
+    def test_checksum_filter_follows(self):
+        field = smooth((40, 50), "f4")
+        dataset = self.write("sum", field, (ABSOLUTE, 1, 2), fletcher32=True)
+        check(self, field, dataset[()], 1e-2)
+
+    def test_wrong_words_are_named(self):
+        for words, named in [((9, 1, 3), r"cd_values\[0\]"),
+                             ((RELATIVE, 0, 3), r"\(bound\)"),
+                             ((RELATIVE, 1), "at least three")]:
+            with self.assertRaisesRegex(Exception, "H5Z-TERP: .*" + named):
+                self.write("wrong", np.zeros((8, 8), "f4"), words)
+            self.assertNotIn("wrong", self.file)
+
+    def damaged(self):
+        dataset = self.write("damaged", smooth((40, 50), "f4"),
+                             (ABSOLUTE, 1, 3))
+        _, stream = dataset.id.read_direct_chunk((0, 0))
+        dataset.id.write_direct_chunk((0, 0), stream[:-1] + b"?")
+        return dataset
+
+    def test_damaged_chunk_is_an_error(self):
+        dataset = self.damaged()
+        # From 2.0 on HDF5 drops what a filter puts on the error stack.
+        is_kept = h5py.version.hdf5_version_tuple < (2,)
+        with self.assertRaisesRegex(OSError, "checksum" if is_kept else ""):
+            dataset[()]
+
+    def test_error_is_printed_where_hdf5_drops_it(self):
+        dataset = self.damaged()
+        self.addCleanup(h5py._errors.silence_errors)
+        h5py._errors.unsilence_errors()
+        with Stderr() as stderr, self.assertRaises(OSError):
+            dataset[()]
+        self.assertRegex(stderr.text, "H5Z-TERP: .*checksum")
+
+    def test_verbose_tells_what_happens(self):
+        self.addCleanup(os.environ.pop, "TERP_VERBOSE", None)
+        self.addCleanup(os.environ.pop, "TERP_ENGINE", None)
+        os.environ["TERP_VERBOSE"] = "1"
+        os.environ["TERP_ENGINE"] = "abacus"
+        with Stderr() as stderr:
+            dataset = self.write("float", smooth((40, 50), "f4"),
+                                 (ABSOLUTE, 1, 3))
+            dataset[()]
+            self.write("integer", np.arange(100), (ABSOLUTE, 1, 3))
+        for said in (r"set_local: float32, chunk 40x50, absolute bound",
+                     r"write: 8000 bytes, stored \d+, ratio \d+\.\d+, "
+                     r"pipeline \w+, .*, engine cpu, threads 1 \[.*libhdf5",
+                     r"read: 8000 bytes", r"TERP_ENGINE is none of",
+                     r"passes through: the type is not a floating-point"):
+            self.assertRegex(stderr.text, said)
+
+    def test_nothing_is_said_unless_asked(self):
+        with Stderr() as stderr:
+            dataset = self.write("float", smooth((40, 50), "f4"),
+                                 (ABSOLUTE, 1, 3))
+            dataset[()]
+            self.write("integer", np.arange(100), (ABSOLUTE, 1, 3))
+        self.assertEqual(stderr.text, "")
+
+    def test_number_of_threads_changes_no_byte(self):
+        self.addCleanup(os.environ.pop, "TERP_NUM_THREADS", None)
+        field = smooth((64, 64, 64), "f4")
+        streams = set()
+        for number in "1", "2", "0", "":
+            os.environ["TERP_NUM_THREADS"] = number
+            dataset = self.write("threads" + number, field, (RELATIVE, 1, 4))
+            check(self, field, dataset[()], 1e-4 * value_range(field))
+            streams.add(bytes(dataset.id.read_direct_chunk((0, 0, 0))[1]))
+        self.assertEqual(len(streams), 1)
+
+
+@unittest.skipUnless(os.path.exists(REAL_DATA), "no real fields here")
+class RealFieldsTest(unittest.TestCase):
+    def test_bound_holds_and_specials_stay(self):
+        with h5py.File(REAL_DATA, "r") as source:
+            names = []
+            source.visititems(lambda name, item: names.append(name)
+                              if isinstance(item, h5py.Dataset) else None)
+            for name in names:
+                for exponent in 2, 3, 4:
+                    with self.subTest(name=name, exponent=exponent):
+                        self.round_trip(source[name], exponent)
+
+    def round_trip(self, dataset, exponent):
+        field = dataset[()]
+        fill = dataset.attrs.get("_FillValue")
+        with h5py.File("memory.h5", "w", driver="core", backing_store=False,
+                       rdcc_nbytes=0) as file:
+            copy = file.create_dataset(
+                "copy", data=field, chunks=field.shape, fillvalue=fill,
+                compression=FILTER, compression_opts=(RELATIVE, 1, exponent))
+            bound = value_range(field, fill) * 10.0**-exponent
+            check(self, field, copy[()], bound, fill)
+            self.assertLess(copy.id.get_storage_size(), field.nbytes + 65)
+
+
+if __name__ == "__main__":
+    print("h5py", h5py.version.version, "HDF5", h5py.version.hdf5_version,
+          "numpy", np.__version__)
+    unittest.main()

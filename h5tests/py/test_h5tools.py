@@ -1,0 +1,117 @@
+"""h5repack and nccopy compress with typed cd_values; h5dump reads the file.
+TEST_H5REPACK names h5repack; the others lie beside it."""
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import h5py
+import numpy as np
+
+from terp_files import FILTER, check, smooth, value_range, with_specials
+
+H5REPACK = os.environ["TEST_H5REPACK"]
+H5DUMP = os.path.join(os.path.dirname(H5REPACK), "h5dump")
+
+
+def run(*command):
+    return subprocess.run(command, check=True, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+class ToolsTest(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.plain = os.path.join(directory.name, "plain.h5")
+        self.small = os.path.join(directory.name, "small.h5")
+        self.again = os.path.join(directory.name, "again.h5")
+        self.field = with_specials(smooth((40, 41, 42), "f4"))
+        self.integers = np.arange(100000)
+        with h5py.File(self.plain, "w") as file:
+            file["group/field"] = self.field
+            file["double"] = smooth((64, 64, 64), ">f8")
+            file["integers"] = self.integers
+            file["names"] = np.array([b"some", b"names"] * 600)
+            file["scalar"] = 1.5
+
+    def repack(self, flag, *words, tool_options=()):
+        values = ",".join(map(str, words))
+        return run(H5REPACK, *tool_options, "-f",
+                   "UD=%d,%d,%d,%s" % (FILTER, flag, len(words), values),
+                   self.plain, self.small)
+
+    def check_small(self):
+        with h5py.File(self.small, "r") as file:
+            bound = 1e-3 * value_range(self.field)
+            check(self, self.field, file["group/field"][()], bound)
+            np.testing.assert_array_equal(file["integers"][()], self.integers)
+            self.assertEqual(file["names"][1], b"names")
+            self.assertEqual(file["scalar"][()], 1.5)
+            double = file["double"]
+            self.assertLess(10 * double.id.get_storage_size(), double.nbytes)
+
+    def test_mandatory_filter_takes_a_whole_file(self):
+        self.repack(0, 2, 1, 3)
+        self.check_small()
+
+    def test_optional_filter_takes_a_whole_file(self):
+        self.repack(1, 2, 1, 3)
+        self.check_small()
+
+    def test_dump_shows_filter_and_values(self):
+        self.repack(0, 2, 1, 3)
+        header = run(H5DUMP, "-p", "-H", "-d", "/double", self.small).stdout
+        self.assertRegex(header, r"FILTER_ID\s+%d" % FILTER)
+        self.assertIn("H5Z-TERP", header)
+        values = run(H5DUMP, "-d", "/double", "-m", "%.17g", "-y", "-w", "1",
+                     self.small).stdout
+        numbers = [float(x) for x in re.findall(r"^\s*([-+0-9.e]+),?$", values,
+                                                re.MULTILINE)]
+        want = smooth((64, 64, 64), "f8")
+        check(self, want, np.array(numbers).reshape(want.shape),
+              1e-3 * value_range(want))
+
+    def test_repack_again_takes_other_chunks_and_words(self):
+        self.repack(0, 2, 1, 4)
+        run(H5REPACK, "-l", "double:CHUNK=64x8x16", self.small, self.again)
+        with h5py.File(self.again, "r") as file:
+            want = smooth((64, 64, 64), "f8")
+            self.assertEqual(file["double"].chunks, (64, 8, 16))
+            # A bound for each of the two codings.
+            got = file["double"][()].astype("f8")
+            check(self, want, got, 2e-4 * value_range(want))
+        run(H5REPACK, "-f", "NONE", self.small, self.again)
+        with h5py.File(self.again, "r") as file:
+            self.assertEqual(file["double"].compression, None)
+
+    @unittest.skipUnless(shutil.which("nccopy"), "no nccopy here")
+    def test_nccopy_compresses_a_variable(self):
+        field = smooth((64, 64), "f4")
+        field[:, 10:20] = 1e20
+        with h5py.File(self.plain, "w") as file:
+            file["x"] = field
+            file["x"].attrs["_FillValue"] = np.float32(1e20)
+        run("nccopy", "-F", "x,%d,2,1,3" % FILTER, self.plain, self.small)
+        with h5py.File(self.small, "r") as file:
+            # The constant is found in the data: nccopy hands over none.
+            check(self, field, file["x"][()], 1e-3 * value_range(field, 1e20),
+                  1e20)
+            self.assertLess(5 * file["x"].id.get_storage_size(), field.nbytes)
+
+    # h5repack goes on with the settings of the input where a dataset cannot be
+    # created, and says why only when asked.
+    def test_wrong_words_leave_the_data_and_say_why(self):
+        said = self.repack(0, 7, 1, 3, tool_options=["--enable-error-stack"])
+        self.assertIn("H5Z-TERP: cd_values[0] (mode) names no bound mode",
+                      said.stderr)
+        with h5py.File(self.small, "r") as file:
+            np.testing.assert_array_equal(file["integers"][()], self.integers)
+            np.testing.assert_array_equal(file["double"][()],
+                                          smooth((64, 64, 64), "f8"))
+
+
+if __name__ == "__main__":
+    unittest.main()

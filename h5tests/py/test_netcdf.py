@@ -1,0 +1,58 @@
+"""h5py and netCDF4 from PyPI: two libhdf5 in one process, one plugin."""
+import os
+import re
+import tempfile
+import unittest
+
+import h5py
+import netCDF4
+import numpy as np
+
+from terp_files import ABSOLUTE, FILTER, check, smooth
+
+FILL = np.float32(9.96921e36)
+
+
+def libraries():
+    """The libhdf5 of this process."""
+    with open("/proc/self/maps") as maps:
+        return set(re.findall(r"/\S*/libhdf5-\S+", maps.read()))
+
+
+class NetcdfTest(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.path = os.path.join(directory.name, "two.nc")
+        self.field = smooth((40, 50), "f4")
+        self.field[::5] = FILL
+        # netCDF writes to groups that keep their order only.
+        with h5py.File(self.path, "w", track_order=True) as file:
+            dataset = file.create_dataset(
+                "x", data=self.field, chunks=(16, 50), fillvalue=FILL,
+                maxshape=(None, 50), compression=FILTER,
+                compression_opts=(ABSOLUTE, 1, 3))
+            for name, size in ("t", 40), ("y", 50):
+                scale = file.create_dataset(
+                    name, data=np.arange(size),
+                    maxshape=(None if name == "t" else size,), chunks=(size,))
+                scale.make_scale(name)
+                dataset.dims["ty".index(name)].attach_scale(scale)
+
+    def test_process_holds_two_libraries(self):
+        self.assertEqual(len(libraries()), 2)
+
+    def test_netcdf_reads_and_appends(self):
+        with netCDF4.Dataset(self.path, "a") as file:
+            variable = file["x"]
+            variable.set_auto_mask(False)
+            check(self, self.field, variable[:], 1e-3, FILL)
+            variable[40:56] = self.field[:16]
+        with h5py.File(self.path, "r") as file:
+            check(self, self.field[:32], file["x"][:32], 1e-3, FILL)
+            check(self, self.field[8:16], file["x"][48:56], 1e-3, FILL)
+            self.assertLess(file["x"].id.get_storage_size(), 56 * 50 * 4 / 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
