@@ -104,38 +104,27 @@ coding_of(enum terp_pipeline pipeline)
                                               : TERP_CODING_HUFFMAN;
 }
 
-/* A constant far outside the rest is taken for a fill value: masking it is
- * exact, so a wrong guess only costs bytes. */
-#define FILL_DISTANCE 4
-#define FILL_MIN_REPEATS 2
-
 static void
 find_specials(struct encode *e)
 {
     const struct cpu_stages *stages = e->stages;
     uint64_t nvalues = e->layout.nvalues;
     struct cpu_stats *stats = &e->stats;
+    bool min_is_fill, max_is_fill;
 
     for (int i = 0; i < CPU_NFILLS; i++)
         e->fills.bits[i] = stages->negative_zero_bits;
     if (e->params->has_fill)
         e->fills.bits[0] = e->params->fill_bits;
-    stages->scan(e->values, nvalues, &e->fills, true, stats);
-    bool found = false;
-    if (stats->nmax >= FILL_MIN_REPEATS &&
-        stats->max - stats->second_max >
-            FILL_DISTANCE * (stats->second_max - stats->min)) {
-        e->fills.bits[1] = value_bits(e->stages, stats->max);
-        found = true;
-    }
-    if (stats->nmin >= FILL_MIN_REPEATS &&
-        stats->second_min - stats->min >
-            FILL_DISTANCE * (stats->max - stats->second_min)) {
-        e->fills.bits[2] = value_bits(e->stages, stats->min);
-        found = true;
-    }
-    if (found)
-        stages->scan(e->values, nvalues, &e->fills, false, stats);
+    stages->scan(e->values, nvalues, &e->fills, stats);
+    stages->isolated(e->values, nvalues, &e->fills, stats, &min_is_fill,
+                     &max_is_fill);
+    if (min_is_fill)
+        e->fills.bits[1] = value_bits(stages, stats->min);
+    if (max_is_fill)
+        e->fills.bits[2] = value_bits(stages, stats->max);
+    if (min_is_fill || max_is_fill)
+        stages->scan(e->values, nvalues, &e->fills, stats);
 }
 
 /* Exponent field of a double, or of a float widened to one. */
@@ -288,8 +277,8 @@ choose_predictor(struct encode *e)
                                       .quantizer = e->spline.quantizer};
     cpu_spline_deal(&e->spline, e->values,
                     e->stats.nspecials > 0 ? &e->fills : NULL);
-    st = cpu_tune_spline(&e->spline, &spline_cost);
-    if (st == TERP_OK && asked != TERP_PREDICTOR_SPLINE)
+    cpu_tune_spline(&e->spline, &spline_cost);
+    if (asked != TERP_PREDICTOR_SPLINE)
         st = cpu_tune_lorenzo(&e->lorenzo, e->values, &e->fills, &lorenzo_cost);
     bool lorenzo = asked == TERP_PREDICTOR_LORENZO ||
                    (asked == TERP_PREDICTOR_AUTO && lorenzo_cost < spline_cost);
@@ -306,7 +295,7 @@ choose_reference(const struct encode *e)
     const struct cpu_stats *stats = &e->stats;
     struct cpu_stats first;
 
-    e->stages->scan(e->values, 1, &e->fills, false, &first);
+    e->stages->scan(e->values, 1, &e->fills, &first);
     double middle = stats->min + (stats->max - stats->min) / 2;
     return first.nspecials == 0
                ? first.min

@@ -19,10 +19,14 @@ struct cpu_fills {
  * special; `min` > `max` when there are none. */
 struct cpu_stats {
     double min, max;
-    double second_min, second_max; /* next to min and max, if any */
-    uint64_t nmin, nmax;           /* values equal to min, max */
     uint64_t nspecials;
 };
+
+/* An extreme that repeats exactly, this many times further from every other
+ * value than that one is from the other extreme, is taken for a fill value.
+ * Fill values are kept exactly: a wrong guess only costs bytes. */
+#define CPU_FILL_DISTANCE 4
+#define CPU_FILL_MIN_REPEATS 2
 
 /* Points are dealt out to threads in runs of this many along dimension 0. */
 #define CPU_RUN_NVALUES 512
@@ -56,10 +60,14 @@ struct cpu_stages {
     int value_nbytes;
     uint64_t negative_zero_bits;
 
-    /* `second`: also fill in what comes next to min and max. */
     void (*scan)(const void *values, uint64_t nvalues,
-                 const struct cpu_fills *fills, bool second,
-                 struct cpu_stats *stats_ret);
+                 const struct cpu_fills *fills, struct cpu_stats *stats_ret);
+
+    /* Whether min and max look like fill values. */
+    void (*isolated)(const void *values, uint64_t nvalues,
+                     const struct cpu_fills *fills,
+                     const struct cpu_stats *stats, bool *min_ret,
+                     bool *max_ret);
 
     /* Bit i of `mask` (nvalues bits, 64 a word) tells if value i is special.
      * Works on whole words: `first` is a multiple of 64. */

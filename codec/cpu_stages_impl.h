@@ -55,7 +55,7 @@ limit_of(double bound)
 
 static void
 scan(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
-     bool second, struct cpu_stats *stats_ret)
+     struct cpu_stats *stats_ret)
 {
     const T *values = src;
     WORD fill[CPU_NFILLS];
@@ -98,27 +98,35 @@ scan(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
             nspecials += (uint64_t)lane_nspecials[j];
         }
     }
-    *stats_ret = (struct cpu_stats){.min = (double)min,
-                                    .max = (double)max,
-                                    .second_min = (double)max,
-                                    .second_max = (double)min,
-                                    .nspecials = nspecials};
-    if (!second)
-        return;
-    T second_min = max, second_max = min;
-    for (uint64_t i = 0; i < nvalues; i++) {
-        T value = values[i];
-        if (value == max && !is_special(value, fill))
-            stats_ret->nmax++;
-        if (value == min && !is_special(value, fill))
-            stats_ret->nmin++;
-        if (value < max && value > second_max && !is_special(value, fill))
-            second_max = value;
-        if (value > min && value < second_min && !is_special(value, fill))
-            second_min = value;
+    *stats_ret = (struct cpu_stats){
+        .min = (double)min, .max = (double)max, .nspecials = nspecials};
+}
+
+static void
+isolated(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
+         const struct cpu_stats *stats, bool *min_ret, bool *max_ret)
+{
+    const T *values = src;
+    uint64_t nmin = 0, nmax = 0;
+    bool min_alone = true, max_alone = true;
+    WORD fill[CPU_NFILLS];
+
+    words_of_fills(fills, fill);
+    /* One value not far from an extreme settles it: most chunks end soon. */
+    for (uint64_t i = 0; i < nvalues && (min_alone | max_alone); i++) {
+        double value = (double)values[i];
+        if (is_special(values[i], fill))
+            continue;
+        double above = value - stats->min, below = stats->max - value;
+        nmin += above == 0;
+        nmax += below == 0;
+        if (above != 0 && below != 0) {
+            min_alone &= above > CPU_FILL_DISTANCE * below;
+            max_alone &= below > CPU_FILL_DISTANCE * above;
+        }
     }
-    stats_ret->second_min = (double)second_min;
-    stats_ret->second_max = (double)second_max;
+    *min_ret = min_alone && nmin >= CPU_FILL_MIN_REPEATS;
+    *max_ret = max_alone && nmax >= CPU_FILL_MIN_REPEATS;
 }
 
 static void
@@ -576,6 +584,7 @@ of_symbols(const uint16_t *symbols, uint64_t nvalues, void *inout)
 const struct cpu_stages STAGES = {.value_nbytes = sizeof(T),
                                   .negative_zero_bits = NEGATIVE_ZERO,
                                   .scan = scan,
+                                  .isolated = isolated,
                                   .mask = mask,
                                   .deal = deal,
                                   .merge = merge,

@@ -5,12 +5,14 @@
 #include "base.h"
 #include "cpu_tiles.h"
 
-/* Values that are sampled of a level, or of a chunk for lorenzo. More gain
- * little, see doc/design.md. */
-#define NSAMPLES 4096
+/* Values that are sampled of a class: one in so many, within limits. More
+ * gain little, see doc/design.md. */
+#define SAMPLE_EVERY 64
+#define MIN_NSAMPLES 2048
+#define MAX_NSAMPLES 32768
 
 /* Sums of products in a cost stay below 2^32. */
-_Static_assert((uint64_t)4 * NSAMPLES * (24 << TERP_COST_FRACTION_NBITS) <
+_Static_assert((uint64_t)4 * MAX_NSAMPLES * (24 << TERP_COST_FRACTION_NBITS) <
                    (uint64_t)1 << 32,
                "samples of a class are few enough");
 
@@ -30,12 +32,6 @@ select_cost(const uint32_t counts[TERP_NROWS], uint64_t *nsampled)
            ((uint64_t)counts[TERP_ROW_ESCAPE] * 32 << TERP_COST_FRACTION_NBITS);
 }
 
-/* Costs of a level's classes by spline and predicting dimensions, in cost
- * units per 1024 values of the whole level. */
-struct level_costs {
-    uint64_t cost[TERP_NSPLINES][CPU_NCLASSES][CPU_NCLASSES];
-};
-
 static uint64_t
 sample_class(const struct cpu_spline *spline, int l, unsigned odd,
              unsigned predicting, enum terp_spline kind)
@@ -49,22 +45,15 @@ sample_class(const struct cpu_spline *spline, int l, unsigned odd,
         return 0;
     uint64_t nruns = cls.nrows * cls.nruns_per_row;
     uint64_t nvalues = cls.nrows * cls.extent[0];
-    uint64_t every = div_up(nvalues, NSAMPLES);
+    uint64_t nwanted = nvalues / SAMPLE_EVERY;
+    nwanted = nwanted < MIN_NSAMPLES ? MIN_NSAMPLES : nwanted;
+    nwanted = min_u64(nwanted, MAX_NSAMPLES);
+    uint64_t every = div_up(nvalues, nwanted);
     /* At least a handful of runs, however long they are. */
     every = min_u64(every, div_up(nruns, 4));
     spline->stages->sample(&cls, &quantizer, every / 2, nruns, every, counts);
     uint64_t cost = select_cost(counts, &nsampled);
     return nsampled == 0 ? 0 : cost * nvalues / nsampled;
-}
-
-static void
-cost_level(const struct cpu_spline *spline, int l, struct level_costs *costs)
-{
-    for (int kind = 0; kind < TERP_NSPLINES; kind++)
-        for (unsigned odd = 1; odd < CPU_NCLASSES; odd++)
-            for (unsigned dims = odd; dims > 0; dims = (dims - 1) & odd)
-                costs->cost[kind][odd][dims] =
-                    sample_class(spline, l, odd, dims, (enum terp_spline)kind);
 }
 
 /* A vector of priorities is canonical when it uses 0 .. k without a gap and
@@ -84,28 +73,41 @@ is_canonical(unsigned priorities, unsigned active)
     return (used & (used + 1)) == 0;
 }
 
+/* Chooses who predicts under the cubic spline, then the spline. */
 static uint64_t
-plan_level(const struct cpu_spline *spline, int l,
-           const struct level_costs *costs, struct cpu_level_plan *plan)
+plan_level(const struct cpu_spline *spline, int l, struct cpu_level_plan *plan)
 {
+    uint64_t costs[CPU_NCLASSES][CPU_NCLASSES]; /* [odd][predicting] */
     unsigned active = 0;
     uint64_t best = UINT64_MAX;
 
     for (int d = 0; d < CPU_NDIMS; d++)
         active |= (unsigned)(spline->layout->level[l].nodd[d] > 0) << d;
-    for (unsigned kind = 0; kind < TERP_NSPLINES; kind++) {
-        for (unsigned priorities = 0; priorities < 256; priorities++) {
-            uint64_t cost = 0;
-            if (!is_canonical(priorities, active))
-                continue;
-            for (unsigned odd = 1; odd < CPU_NCLASSES; odd++)
-                cost += costs->cost[kind][odd]
-                                   [terp_predicting_dims(odd, priorities)];
-            if (cost < best) {
-                best = cost;
-                plan->spline = (uint8_t)kind;
-                plan->priorities = (uint8_t)priorities;
-            }
+    for (unsigned odd = 1; odd < CPU_NCLASSES; odd++)
+        for (unsigned dims = odd; dims > 0; dims = (dims - 1) & odd)
+            costs[odd][dims] =
+                sample_class(spline, l, odd, dims, TERP_SPLINE_CUBIC);
+    for (unsigned priorities = 0; priorities < 256; priorities++) {
+        uint64_t cost = 0;
+        if (!is_canonical(priorities, active))
+            continue;
+        for (unsigned odd = 1; odd < CPU_NCLASSES; odd++)
+            cost += costs[odd][terp_predicting_dims(odd, priorities)];
+        if (cost < best) {
+            best = cost;
+            plan->priorities = (uint8_t)priorities;
+        }
+    }
+    plan->spline = TERP_SPLINE_CUBIC;
+    for (unsigned kind = 1; kind < TERP_NSPLINES; kind++) {
+        uint64_t cost = 0;
+        for (unsigned odd = 1; odd < CPU_NCLASSES; odd++)
+            cost += sample_class(spline, l, odd,
+                                 terp_predicting_dims(odd, plan->priorities),
+                                 (enum terp_spline)kind);
+        if (cost < best) {
+            best = cost;
+            plan->spline = (uint8_t)kind;
         }
     }
     return best;
@@ -128,21 +130,13 @@ choose_ratios(struct cpu_spline *spline, uint64_t cost)
             few ? falling[l < 8 ? l - 1 : 7] : CPU_RATIO_ONE;
 }
 
-enum terp_status
+void
 cpu_tune_spline(struct cpu_spline *spline, uint64_t *cost_ret)
 {
-    struct level_costs *costs = malloc(sizeof *costs);
-
-    if (costs == NULL)
-        return TERP_ERR_MEMORY;
     *cost_ret = 0;
-    for (int l = 1; l <= spline->layout->nlevels; l++) {
-        cost_level(spline, l, costs);
-        *cost_ret += plan_level(spline, l, costs, &spline->plan[l]);
-    }
+    for (int l = 1; l <= spline->layout->nlevels; l++)
+        *cost_ret += plan_level(spline, l, &spline->plan[l]);
     choose_ratios(spline, *cost_ret);
-    free(costs);
-    return TERP_OK;
 }
 
 /* ---- lorenzo ---- */
