@@ -9,13 +9,13 @@
 
 /* Zero tiles have no length and no entry. */
 struct cpu_tile_index {
-    uint64_t ntiles, npartitions;
-    uint8_t *nonzero;   /* bit map of tiles */
-    uint8_t *reduced;   /* bit map of partitions */
-    uint8_t *entry;     /* per tile; huffman only */
-    uint16_t *nbytes;   /* per tile, before reduction */
-    uint64_t *begin;    /* per partition and one more, in the payload */
-    uint8_t *scratch;   /* for the bit map of tiles */
+    uint64_t nsymbols, ntiles, npartitions;
+    uint8_t *nonzero; /* bit map of tiles */
+    uint8_t *reduced; /* bit map of partitions */
+    uint8_t *entry;   /* per tile; huffman only */
+    uint16_t *nbytes; /* per tile, before reduction */
+    uint64_t *begin;  /* per partition and one more, in the payload */
+    uint8_t *scratch; /* for the bit map of tiles */
     void *memory;
     uint64_t index_nbytes; /* of lengths and offsets, when read */
 };
@@ -49,6 +49,6 @@ cpu_tile_index_read_nonzero(struct reader *reader,
 /* What is left of the reader is the payload then; `begin` lies within. */
 enum terp_status
 cpu_tile_index_read_places(struct reader *reader, struct cpu_tile_index *index,
-                           enum terp_coding coding, uint16_t max_nbytes);
+                           enum terp_coding coding, unsigned max_nbytes);
 
 #endif
