@@ -3,21 +3,12 @@
 #ifndef TERP_CASES_H
 #define TERP_CASES_H
 
-#include "terp.h"
+#include "modes.h"
 
 struct terp_stream {
     uint8_t *bytes; /* the caller frees */
     uint64_t nbytes;
 };
-
-/* All pipelines and predictors that can be forced, and AUTO for both. */
-struct terp_mode {
-    enum terp_pipeline pipeline;
-    enum terp_predictor predictor;
-    const char *name;
-};
-#define TERP_NMODES 7
-extern const struct terp_mode terp_mode[TERP_NMODES];
 
 /* malloc that fails the test instead of returning NULL. */
 void *

@@ -1,15 +1,17 @@
 # Tests of the codec through its C interface, codec/terp.h.
 
-# What they share: contents of chunks, and a round trip with its checks.
-add_library(terp_cases STATIC cases.c fields.c)
-target_link_libraries(terp_cases PUBLIC terp_codec PkgConfig::CMOCKA)
+# What they share: contents of chunks, modes, a round trip with its checks.
+add_library(terp_fields STATIC fields.c modes.c)
+target_link_libraries(terp_fields PUBLIC terp_codec)
+add_library(terp_cases STATIC cases.c)
+target_link_libraries(terp_cases PUBLIC terp_fields PkgConfig::CMOCKA)
 
 function(terp_add_codec_test name)
   terp_add_ctest(${name} ${name}.c ${ARGN})
   target_link_libraries(${name} PRIVATE terp_cases)
 endfunction()
 
-foreach(name cd_values frame roundtrip special_values)
+foreach(name cd_values frame roundtrip special_values threads)
   terp_add_codec_test(test_${name})
 endforeach()
 
@@ -21,3 +23,27 @@ foreach(name hostile memory)
     target_link_options(test_${name} PRIVATE -Wl,--wrap=${call})
   endforeach()
 endforeach()
+
+# Programs that make the files below; see the head of each.
+foreach(name stream_digest make_golden)
+  add_executable(${name} ${name}.c)
+  target_include_directories(${name} SYSTEM PRIVATE ${XXHASH_INCLUDE_DIR})
+  target_link_libraries(${name} PRIVATE terp_fields)
+endforeach()
+
+# One file for all compilers, options and numbers of threads.
+set(digests ${CMAKE_CURRENT_SOURCE_DIR}/stream_digest.txt)
+if(EXISTS ${digests})
+  foreach(nthreads 1 2)
+    add_test(NAME stream_digest_${nthreads}
+             COMMAND stream_digest --threads ${nthreads} --expect ${digests})
+  endforeach()
+endif()
+
+if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/golden/list.txt)
+  add_executable(test_golden test_golden.c)
+  target_include_directories(test_golden SYSTEM PRIVATE ${XXHASH_INCLUDE_DIR})
+  target_link_libraries(test_golden PRIVATE terp_cases)
+  add_test(NAME test_golden
+           COMMAND test_golden ${CMAKE_CURRENT_SOURCE_DIR}/golden)
+endif()

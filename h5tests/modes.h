@@ -1,0 +1,16 @@
+/* All pipelines and predictors that can be forced, and AUTO for both. */
+#ifndef TERP_MODES_H
+#define TERP_MODES_H
+
+#include "terp.h"
+
+struct terp_mode {
+    enum terp_pipeline pipeline;
+    enum terp_predictor predictor;
+    const char *name;
+};
+
+#define TERP_NMODES 7
+extern const struct terp_mode terp_mode[TERP_NMODES];
+
+#endif
