@@ -231,6 +231,8 @@ FAKE(H5Epush2)(hid_t stack, const char *file, const char *function,
     if (class_id != 1 || major != 2 || minor < 3)
         return -1;
     va_start(arguments, format);
+    /* clang-tidy loses track in a file that is built more than once. */
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized) */
     vsnprintf(fake_host.error, sizeof fake_host.error, format, arguments);
     va_end(arguments);
     return 0;
