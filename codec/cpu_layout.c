@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-const uint8_t cpu_class_order[CPU_NCLASSES - 1] = {
-    1, 2, 4, 8, 3, 5, 6, 9, 10, 12, 7, 11, 13, 14, 15};
+const uint8_t cpu_class_order[CPU_NCLASSES - 1] = {1,  2,  4, 8,  3,  5,  6, 9,
+                                                   10, 12, 7, 11, 13, 14, 15};
 
 uint64_t
 cpu_class_nrows(const struct cpu_layout *layout, int l, unsigned odd)

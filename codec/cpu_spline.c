@@ -123,12 +123,9 @@ transfer_runs(void *arg, int id, uint64_t first, uint64_t end)
         }
         uint64_t class_row = left; /* the brick */
         for (int d = CPU_NDIMS - 1; d > 0; d--)
-            class_row =
-                class_row * cpu_class_extent(level, odd, d) + at[d] / 2;
-        uint64_t n =
-            min_u64(2 * CPU_RUN_NVALUES, t->fine_extent[0] - 2 * x);
-        void *fine =
-            value_at(spline, t->fine, row * t->fine_extent[0] + 2 * x);
+            class_row = class_row * cpu_class_extent(level, odd, d) + at[d] / 2;
+        uint64_t n = min_u64(2 * CPU_RUN_NVALUES, t->fine_extent[0] - 2 * x);
+        void *fine = value_at(spline, t->fine, row * t->fine_extent[0] + 2 * x);
         void *even = value_at(spline, class_values(spline, t->l, odd),
                               class_row * level->neven[0] + x);
         void *odds = value_at(spline, class_values(spline, t->l, odd | 1),
@@ -145,11 +142,8 @@ transfer_level(const struct cpu_spline *spline, int l, void *fine,
                const struct cpu_fills *fills, bool merge)
 {
     const struct cpu_level *level = &spline->layout->level[l];
-    struct transfer t = {.spline = spline,
-                         .l = l,
-                         .fills = fills,
-                         .fine = fine,
-                         .merge = merge};
+    struct transfer t = {
+        .spline = spline, .l = l, .fills = fills, .fine = fine, .merge = merge};
     uint64_t nrows = spline->layout->nbricks;
 
     for (int d = 0; d < CPU_NDIMS; d++) {
@@ -256,8 +250,8 @@ cpu_spline_reconstruct(struct cpu_spline *spline, void *values)
 {
     uint64_t nbricks = spline->layout->nbricks;
 
-    spline->stages->reconstruct_chain(spline->work, nbricks,
-                                      &spline->quantizer, spline->symbols);
+    spline->stages->reconstruct_chain(spline->work, nbricks, &spline->quantizer,
+                                      spline->symbols);
     place_anchors(spline);
     for (int l = spline->layout->nlevels; l >= 1; l--) {
         pass_level(spline, l, true);

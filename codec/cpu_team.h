@@ -7,7 +7,8 @@
 struct cpu_team;
 
 /* Does items [first, end) of a task as member `id` of the team. */
-typedef void cpu_task(void *arg, int id, uint64_t first, uint64_t end);
+typedef void
+cpu_task(void *arg, int id, uint64_t first, uint64_t end);
 
 /* A team of at most `nthreads`; the calling thread is member 0. Members that
  * the system refuses are done without, so this never fails; NULL is a team

@@ -60,8 +60,8 @@ rre1_expand(struct reader *reader, const uint8_t *bitmap, uint8_t *dst,
 }
 
 void
-terp_bitmap_write(struct writer *writer, const uint8_t *bitmap,
-                  uint64_t nbytes, uint8_t *scratch)
+terp_bitmap_write(struct writer *writer, const uint8_t *bitmap, uint64_t nbytes,
+                  uint8_t *scratch)
 {
     if (nbytes <= BITMAP_STORED_NBYTES) {
         uint8_t *at = writer_take(writer, nbytes);
@@ -223,8 +223,8 @@ terp_reduce_read(struct reader *reader, uint8_t *dst, uint64_t nbytes,
 static uint64_t
 transpose_8x8(uint64_t m)
 {
-    static const uint64_t masks[3] = {
-        0x00AA00AA00AA00AA, 0x0000CCCC0000CCCC, 0x00000000F0F0F0F0};
+    static const uint64_t masks[3] = {0x00AA00AA00AA00AA, 0x0000CCCC0000CCCC,
+                                      0x00000000F0F0F0F0};
     for (int i = 0; i < 3; i++) {
         int shift = 7 << i;
         uint64_t swap = (m ^ m >> shift) & masks[i];
@@ -247,8 +247,8 @@ terp_planes_write(struct writer *writer, const int8_t *codes, uint64_t ncodes)
         uint64_t n = min_u64(8, ncodes - 8 * i);
         for (uint64_t j = 0; j < n; j++) {
             int code = codes[8 * i + j];
-            uint8_t tcms = (uint8_t)((unsigned)code << 1 ^
-                                     (code < 0 ? 0xFFu : 0u));
+            uint8_t tcms =
+                (uint8_t)((unsigned)code << 1 ^ (code < 0 ? 0xFFu : 0u));
             word |= (uint64_t)tcms << (8 * j);
         }
         word = transpose_8x8(word);

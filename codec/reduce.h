@@ -19,8 +19,8 @@
 
 /* `scratch`: TERP_BITMAP_MAX_NBYTES(nbytes) bytes. */
 void
-terp_bitmap_write(struct writer *writer, const uint8_t *bitmap,
-                  uint64_t nbytes, uint8_t *scratch);
+terp_bitmap_write(struct writer *writer, const uint8_t *bitmap, uint64_t nbytes,
+                  uint8_t *scratch);
 
 /* A bit map of `nbytes`; bits behind the last one in use are not checked. */
 void
@@ -44,8 +44,8 @@ terp_reduce_read(struct reader *reader, uint8_t *dst, uint64_t nbytes,
 
 /* TCMS1-BIT1-RRE1 of `ncodes` bytes, at most TERP_PLANES_MAX_NCODES. */
 #define TERP_PLANES_MAX_NCODES 4096
-#define TERP_PLANES_MAX_NBYTES                                                 \
-    (TERP_PLANES_MAX_NCODES +                                                  \
+#define TERP_PLANES_MAX_NBYTES \
+    (TERP_PLANES_MAX_NCODES +  \
      TERP_BITMAP_MAX_NBYTES(TERP_PLANES_MAX_NCODES / 8))
 
 void

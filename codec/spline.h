@@ -41,7 +41,7 @@ enum terp_form {
 static inline TERP_HOST_DEVICE int
 terp_form_order(enum terp_form form)
 {
-    return form <= TERP_FORM_QUAD_BELOW ? (int)form
+    return form <= TERP_FORM_QUAD_BELOW   ? (int)form
            : form == TERP_FORM_QUAD_ABOVE ? 3
                                           : 4;
 }
@@ -57,9 +57,9 @@ terp_form_at(enum terp_spline spline, uint64_t i, uint64_t neven)
     if (i >= 1 && i + 2 < neven)
         return spline == TERP_SPLINE_CUBIC ? TERP_FORM_CUBIC
                                            : TERP_FORM_NATURAL;
-    return i >= 1           ? TERP_FORM_QUAD_BELOW
+    return i >= 1          ? TERP_FORM_QUAD_BELOW
            : i + 2 < neven ? TERP_FORM_QUAD_ABOVE
-                            : TERP_FORM_LINEAR;
+                           : TERP_FORM_LINEAR;
 }
 
 /* The dimensions that predict a class of points whose coordinates are odd in
