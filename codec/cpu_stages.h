@@ -25,7 +25,7 @@ struct cpu_stats {
 /* An extreme that repeats exactly, this many times further from every other
  * value than that one is from the other extreme, is taken for a fill value.
  * Fill values are kept exactly: a wrong guess only costs bytes. */
-#define CPU_FILL_DISTANCE 4
+#define CPU_FILL_DISTANCE 8
 #define CPU_FILL_MIN_REPEATS 2
 
 /* Points are dealt out to threads in runs of this many along dimension 0. */

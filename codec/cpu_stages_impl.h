@@ -28,7 +28,7 @@ static inline bool
 is_special(T value, const WORD fill[CPU_NFILLS])
 {
     WORD bits = bits_of(value);
-    bool special = !(fabs((double)value) <= T_MAX) | (bits == NEGATIVE_ZERO);
+    bool special = !(ABS(value) <= T_MAX) | (bits == NEGATIVE_ZERO);
     for (int i = 0; i < CPU_NFILLS; i++)
         special |= bits == fill[i];
     return special;

@@ -1,0 +1,315 @@
+/* Ratio, error and speed of the codec alone, without HDF5: one raw field, cut
+ * into equal chunks, through terp_encode and terp_decode. A line of CSV on
+ * standard output; a chunk's time is the best of its repetitions. */
+#include <argp.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "terp.h"
+
+struct options {
+    const char *path;
+    double relative;
+    uint64_t chunk; /* extent in every dimension; 0: the whole field */
+    int nthreads, nrepeats;
+    enum terp_type type;
+    struct terp_params params;
+    int ndims;
+    uint64_t dims[TERP_MAX_RANK];
+};
+
+struct field {
+    const uint8_t *values;
+    uint64_t nvalues;
+    int value_nbytes;
+    double min, max;
+};
+
+struct totals {
+    uint64_t nchunks, stream_nbytes, index_nbytes, nescapes, nspecials;
+    uint64_t ntiles, ntiles_zero, nlorenzo;
+    double encode_s, decode_s, max_error, square_error;
+};
+
+static const struct argp_option option_table[] = {
+    {"rel", 'r', "X", 0, "bound, relative to the field's range [1e-3]", 0},
+    {"chunk", 'c', "N", 0, "chunks of N in every dimension [whole]", 0},
+    {"pipeline", 'p', "NAME", 0, "huffman, custom or speed [huffman]", 0},
+    {"predictor", 'd', "NAME", 0, "auto, spline or lorenzo [auto]", 0},
+    {"threads", 't', "N", 0, "threads [1]", 0},
+    {"repeat", 'n', "N", 0, "repetitions [1]", 0},
+    {0}};
+
+static int
+index_of(const char *const *names, const char *name)
+{
+    for (int i = 0; names[i] != NULL; i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    return -1;
+}
+
+static error_t
+parse_option(int key, char *arg, struct argp_state *state)
+{
+    static const char *const pipelines[] = {"auto", "huffman", "custom",
+                                            "speed", NULL};
+    static const char *const predictors[] = {"auto", "spline", "lorenzo", NULL};
+    struct options *options = state->input;
+    int found;
+
+    switch (key) {
+    case 'r':
+        options->relative = strtod(arg, NULL);
+        return 0;
+    case 'c':
+        options->chunk = strtoull(arg, NULL, 10);
+        return 0;
+    case 'p':
+    case 'd':
+        found = index_of(key == 'p' ? pipelines : predictors, arg);
+        if (found < 0)
+            argp_error(state, "unknown name '%s'", arg);
+        if (key == 'p')
+            options->params.pipeline = (enum terp_pipeline)found;
+        else
+            options->params.predictor = (enum terp_predictor)found;
+        return 0;
+    case 't':
+        options->nthreads = atoi(arg);
+        return 0;
+    case 'n':
+        options->nrepeats = atoi(arg);
+        return 0;
+    case ARGP_KEY_ARG:
+        if (state->arg_num > 0)
+            return ARGP_ERR_UNKNOWN;
+        options->path = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (state->arg_num < 1)
+            argp_usage(state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* Dims and type from a name like pres_256x256x256.f32. */
+static bool
+parse_name(struct options *options)
+{
+    const char *at = strrchr(options->path, '_');
+    const char *dot = strrchr(options->path, '.');
+    char *end;
+
+    if (at == NULL || dot == NULL)
+        return false;
+    options->type = strcmp(dot, ".f64") == 0 ? TERP_FLOAT64 : TERP_FLOAT32;
+    do {
+        options->dims[options->ndims++] = strtoull(at + 1, &end, 10);
+        at = end;
+    } while (*end == 'x' && options->ndims < TERP_MAX_RANK);
+    return end == dot;
+}
+
+static double
+value_at(const void *values, int value_nbytes, uint64_t i)
+{
+    return value_nbytes == 8 ? ((const double *)values)[i]
+                             : (double)((const float *)values)[i];
+}
+
+static bool
+read_field(const struct options *options, struct field *field)
+{
+    FILE *file = fopen(options->path, "rb");
+
+    field->value_nbytes = options->type == TERP_FLOAT64 ? 8 : 4;
+    field->nvalues = 1;
+    for (int d = 0; d < options->ndims; d++)
+        field->nvalues *= options->dims[d];
+    uint8_t *values = malloc(field->nvalues * (uint64_t)field->value_nbytes);
+    bool complete = file != NULL && values != NULL &&
+                    fread(values, (size_t)field->value_nbytes, field->nvalues,
+                          file) == field->nvalues;
+    if (file != NULL)
+        fclose(file);
+    field->values = values;
+    field->min = INFINITY;
+    field->max = -INFINITY;
+    for (uint64_t i = 0; complete && i < field->nvalues; i++) {
+        double value = value_at(values, field->value_nbytes, i);
+        field->min = fmin(field->min, value);
+        field->max = fmax(field->max, value);
+    }
+    return complete;
+}
+
+static double
+seconds(void)
+{
+    struct timespec now;
+    timespec_get(&now, TIME_UTC);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Copies chunk number `index` out of the field; dims padded to the front. */
+static void
+cut_chunk(const struct field *field, const uint64_t dims[TERP_MAX_RANK],
+          const uint64_t extent[TERP_MAX_RANK], uint64_t index, uint8_t *to)
+{
+    uint64_t low[TERP_MAX_RANK];
+    uint64_t nbytes = extent[3] * (uint64_t)field->value_nbytes;
+
+    for (int d = TERP_MAX_RANK - 1; d >= 0; d--) {
+        uint64_t nchunks = dims[d] / extent[d];
+        low[d] = index % nchunks * extent[d];
+        index /= nchunks;
+    }
+    for (uint64_t w = low[0]; w < low[0] + extent[0]; w++)
+        for (uint64_t z = low[1]; z < low[1] + extent[1]; z++)
+            for (uint64_t y = low[2]; y < low[2] + extent[2]; y++) {
+                uint64_t at =
+                    ((w * dims[1] + z) * dims[2] + y) * dims[3] + low[3];
+                memcpy(to, field->values + at * (uint64_t)field->value_nbytes,
+                       nbytes);
+                to += nbytes;
+            }
+}
+
+static bool
+run_chunk(const struct options *options, const struct terp_chunk *chunk,
+          const uint8_t *values, uint8_t *stream, uint8_t *decoded,
+          struct totals *totals)
+{
+    uint64_t cap = terp_encode_bound(chunk), nbytes = 0, chunk_nbytes = 0;
+    double encode_s = INFINITY, decode_s = INFINITY;
+    int value_nbytes = chunk->type == TERP_FLOAT64 ? 8 : 4;
+    struct terp_info info;
+
+    for (int i = 0; i < options->nrepeats; i++) {
+        double start = seconds();
+        if (terp_encode(&options->params, chunk, values, stream, cap, &nbytes,
+                        options->nthreads) != TERP_OK)
+            return false;
+        double middle = seconds();
+        if (terp_decode(stream, nbytes, decoded, terp_chunk_nbytes(chunk),
+                        &chunk_nbytes, options->nthreads) != TERP_OK)
+            return false;
+        encode_s = fmin(encode_s, middle - start);
+        decode_s = fmin(decode_s, seconds() - middle);
+    }
+    if (terp_inspect(stream, nbytes, &info) != TERP_OK)
+        return false;
+    totals->nchunks++;
+    totals->stream_nbytes += nbytes;
+    totals->encode_s += encode_s;
+    totals->decode_s += decode_s;
+    totals->index_nbytes += info.index_nbytes;
+    totals->nescapes += info.nescapes;
+    totals->nspecials += info.nspecials;
+    totals->ntiles += info.ntiles;
+    totals->ntiles_zero += info.ntiles_zero;
+    totals->nlorenzo += strcmp(info.predictor, "lorenzo") == 0;
+    for (uint64_t i = 0; i < chunk_nbytes / (uint64_t)value_nbytes; i++) {
+        double error = fabs(value_at(values, value_nbytes, i) -
+                            value_at(decoded, value_nbytes, i));
+        totals->max_error = fmax(totals->max_error, error);
+        totals->square_error += error * error;
+    }
+    return true;
+}
+
+static bool
+run_field(const struct options *options, const struct field *field,
+          struct totals *totals)
+{
+    uint64_t dims[TERP_MAX_RANK] = {1, 1, 1, 1}, extent[TERP_MAX_RANK];
+    uint64_t nchunks = 1;
+    struct terp_chunk chunk;
+
+    memcpy(dims + TERP_MAX_RANK - options->ndims, options->dims,
+           (size_t)options->ndims * sizeof dims[0]);
+    for (int d = 0; d < TERP_MAX_RANK; d++) {
+        extent[d] = options->chunk == 0 || options->chunk > dims[d]
+                        ? dims[d]
+                        : options->chunk;
+        nchunks *= dims[d] / extent[d];
+    }
+    if (terp_chunk_make(options->type, TERP_MAX_RANK, extent, &chunk) !=
+        TERP_OK)
+        return false;
+    uint64_t nbytes = terp_chunk_nbytes(&chunk);
+    uint8_t *values = malloc(nbytes), *decoded = malloc(nbytes);
+    uint8_t *stream = malloc(terp_encode_bound(&chunk));
+    bool good = values != NULL && decoded != NULL && stream != NULL;
+    for (uint64_t i = 0; good && i < nchunks; i++) {
+        cut_chunk(field, dims, extent, i, values);
+        good = run_chunk(options, &chunk, values, stream, decoded, totals);
+    }
+    free(values);
+    free(decoded);
+    free(stream);
+    return good;
+}
+
+static void
+print_line(const struct options *options, const struct field *field,
+           const struct totals *t)
+{
+    double nbytes = (double)(field->nvalues * (uint64_t)field->value_nbytes);
+    const char *name = strrchr(options->path, '/');
+
+    puts("field,rel_bound,chunk,threads,ratio,max_error_over_bound,psnr_db,"
+         "encode_mb_per_s,decode_mb_per_s,index_share,escapes,specials,"
+         "zero_tile_share,chunks,lorenzo_chunks");
+    printf("%s,%g,%llu,%d,%.2f,%.6f,%.2f,%.0f,%.0f,%.4f,%llu,%llu,%.3f,%llu,"
+           "%llu\n",
+           name == NULL ? options->path : name + 1, options->relative,
+           (unsigned long long)options->chunk, options->nthreads,
+           nbytes / (double)t->stream_nbytes,
+           t->max_error / options->params.bound,
+           20 * log10((field->max - field->min) /
+                      sqrt(t->square_error / (double)field->nvalues)),
+           nbytes / t->encode_s / 1e6, nbytes / t->decode_s / 1e6,
+           (double)t->index_nbytes / (double)t->stream_nbytes,
+           (unsigned long long)t->nescapes, (unsigned long long)t->nspecials,
+           t->ntiles == 0 ? 0 : (double)t->ntiles_zero / (double)t->ntiles,
+           (unsigned long long)t->nchunks, (unsigned long long)t->nlorenzo);
+}
+
+int
+main(int argc, char **argv)
+{
+    static const struct argp argp = {
+        option_table,
+        parse_option,
+        "FIELD_NxNxN.f32|f64",
+        "Measure terp's codec on a raw field whose name tells its dims and "
+        "type. Chunks that would be cut short at an edge are left out.",
+        NULL,
+        NULL,
+        NULL};
+    struct options options = {.relative = 1e-3, .nthreads = 1, .nrepeats = 1};
+    struct field field;
+    struct totals totals = {0};
+
+    argp_parse(&argp, argc, argv, 0, NULL, &options);
+    if (!parse_name(&options) || !read_field(&options, &field)) {
+        fprintf(stderr, "%s: cannot read a field from it\n", options.path);
+        return EXIT_FAILURE;
+    }
+    options.params.bound_mode = TERP_BOUND_ABSOLUTE;
+    options.params.bound = options.relative * (field.max - field.min);
+    if (!run_field(&options, &field, &totals)) {
+        fprintf(stderr, "%s: the codec failed\n", options.path);
+        return EXIT_FAILURE;
+    }
+    print_line(&options, &field, &totals);
+    return totals.max_error <= options.params.bound ? EXIT_SUCCESS
+                                                    : EXIT_FAILURE;
+}
