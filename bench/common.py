@@ -4,6 +4,7 @@ the columns that say where and when a figure was taken."""
 import argparse
 import csv
 import datetime
+import functools
 import importlib.util
 import multiprocessing
 import os
@@ -104,6 +105,7 @@ def prepare(args, threads):
     if wants_terp and not any(args.plugin.glob("*.so")):
         fail(f"no plugin in {args.plugin}: build it, or say --plugin DIR, "
              "or leave terp out of --codecs")
+    terp_version()  # now: the checkout may move on during the run
     os.environ["HDF5_PLUGIN_PATH"] = str(args.plugin)
     for name in ("TERP_NUM_THREADS", "OMP_NUM_THREADS", "BLOSC_NTHREADS"):
         os.environ[name] = str(threads)
@@ -153,8 +155,10 @@ def apart(function, *arguments):
     return answer or (None, f"crashes, signal {-process.exitcode}")
 
 
+@functools.cache
 def terp_version():
-    """The commit that the figures belong to; '+' marks local changes."""
+    """The commit checked out when the run began; '+' marks local changes.
+    The plugin is expected to be built from it."""
     def git(*words):
         return subprocess.run(["git", "-C", str(PROJECT), *words],
                               capture_output=True, text=True).stdout.strip()
