@@ -34,15 +34,17 @@ build() {
 }
 
 mkdir -p build
-# No optimization, and another compiler: their streams are compared with those
-# of the release build by its tests.
-build dev
-build clang
-build asan
-build tsan
-build fuzz
+# Another optimization level, compiler and instruction set: their streams are
+# compared with those of the release build by its tests.
+compare=(dev clang)
+if grep -qw fma /proc/cpuinfo && grep -qw avx2 /proc/cpuinfo; then
+    compare+=(fma)
+fi
+for preset in "${compare[@]}" asan tsan fuzz; do
+    build "$preset"
+done
 build release \
-    -DTERP_COMPARE_BUILDS="$PWD/build/dev;$PWD/build/clang"
+    -DTERP_COMPARE_BUILDS="$(printf "$PWD/build/%s;" "${compare[@]}")"
 
 say "tests with AddressSanitizer and UndefinedBehaviorSanitizer"
 ctest --preset asan -j "$jobs"
