@@ -105,7 +105,7 @@ terp_case_compare(const char *name, const struct terp_params *params,
 
 static void
 check_inspection(const char *name, const struct terp_chunk *chunk,
-                 const struct terp_stream *stream)
+                 const struct terp_stream *stream, double bound)
 {
     struct terp_info info;
     uint64_t nbytes = 0;
@@ -121,6 +121,8 @@ check_inspection(const char *name, const struct terp_chunk *chunk,
         assert_int_equal(info.chunk.dims[i], chunk->dims[i]);
     assert_int_equal(info.chunk_nbytes, terp_chunk_nbytes(chunk));
     assert_int_equal(info.stream_nbytes, stream->nbytes);
+    if (info.bound > bound)
+        fail_msg("%s: bound %a in the stream, not %a", name, info.bound, bound);
     assert_int_equal(
         terp_decoded_nbytes(stream->bytes, stream->nbytes, &nbytes), TERP_OK);
     assert_int_equal(nbytes, terp_chunk_nbytes(chunk));
@@ -131,6 +133,7 @@ terp_case_check(const char *name, const struct terp_params *params,
                 const struct terp_chunk *chunk, const uint8_t *values)
 {
     uint64_t nbytes = terp_chunk_nbytes(chunk), decoded_nbytes = 0;
+    double bound = terp_case_bound(params, chunk, values);
     uint8_t *before = terp_case_alloc(nbytes);
     uint8_t *decoded = terp_case_alloc(nbytes);
 
@@ -138,14 +141,13 @@ terp_case_check(const char *name, const struct terp_params *params,
     struct terp_stream stream = terp_case_encode(params, chunk, values, 1);
     if (memcmp(before, values, nbytes) != 0)
         fail_msg("%s: encoding altered the original data", name);
-    check_inspection(name, chunk, &stream);
+    check_inspection(name, chunk, &stream, bound);
     enum terp_status st = terp_decode(stream.bytes, stream.nbytes, decoded,
                                       nbytes, &decoded_nbytes, 1);
     if (st != TERP_OK)
         fail_msg("%s: decoding: %s", name, terp_status_text(st));
     assert_int_equal(decoded_nbytes, nbytes);
-    terp_case_compare(name, params, chunk, values, decoded,
-                      terp_case_bound(params, chunk, values));
+    terp_case_compare(name, params, chunk, values, decoded, bound);
     free(before);
     free(decoded);
     free(stream.bytes);
