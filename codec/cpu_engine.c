@@ -72,6 +72,22 @@ step_of(double bound, int shrink)
     return step - taken;
 }
 
+static uint64_t
+count_escapes(const uint16_t *symbols, uint64_t nsymbols)
+{
+    uint64_t nescapes = 0;
+
+    for (uint64_t i = 0; i < nsymbols;) {
+        /* Few enough for a narrow counter, which vectorizes better. */
+        uint64_t end = min_u64(nsymbols, i + UINT16_MAX);
+        uint16_t n = 0;
+        for (; i < end; i++)
+            n = (uint16_t)(n + (symbols[i] == TERP_ESCAPE));
+        nescapes += n;
+    }
+    return nescapes;
+}
+
 /* ---- encoding ---- */
 
 struct encode {
@@ -237,18 +253,15 @@ encode_constant(struct encode *e, double value)
 static void
 write_escapes(struct encode *e, const void *words)
 {
-    int nbytes = e->stages->value_nbytes;
-    uint64_t nvalues = e->layout.nvalues, nescapes = 0;
+    size_t nbytes = (size_t)e->stages->value_nbytes;
+    uint64_t nescapes = count_escapes(e->symbols, e->layout.nvalues);
 
-    for (uint64_t i = 0; i < nvalues; i++)
-        nescapes += e->symbols[i] == TERP_ESCAPE;
     write_uleb(&e->writer, nescapes);
-    uint8_t *at = writer_take(&e->writer, nescapes * (uint64_t)nbytes);
+    uint8_t *at = writer_take(&e->writer, nescapes * nbytes);
     for (uint64_t i = 0; at != NULL && nescapes > 0; i++) {
         if (e->symbols[i] != TERP_ESCAPE)
             continue;
-        memcpy(at, (const uint8_t *)words + i * (uint64_t)nbytes,
-               (size_t)nbytes);
+        memcpy(at, (const uint8_t *)words + i * nbytes, nbytes);
         at += nbytes;
         nescapes--;
     }
@@ -277,8 +290,8 @@ choose_predictor(struct encode *e)
                                       .quantizer = e->spline.quantizer};
     cpu_spline_deal(&e->spline, e->values,
                     e->stats.nspecials > 0 ? &e->fills : NULL);
-    cpu_tune_spline(&e->spline, &spline_cost);
-    if (asked != TERP_PREDICTOR_SPLINE)
+    st = cpu_tune_spline(&e->spline, &spline_cost);
+    if (st == TERP_OK && asked != TERP_PREDICTOR_SPLINE)
         st = cpu_tune_lorenzo(&e->lorenzo, e->values, &e->fills, &lorenzo_cost);
     bool lorenzo = asked == TERP_PREDICTOR_LORENZO ||
                    (asked == TERP_PREDICTOR_AUTO && lorenzo_cost < spline_cost);
@@ -502,19 +515,18 @@ read_escapes(struct decode *d, uint64_t *nescapes_ret)
 static enum terp_status
 place_escapes(struct decode *d, const uint8_t *words, uint64_t nescapes)
 {
-    uint64_t nvalues = d->layout.nvalues, placed = 0;
     size_t nbytes = (size_t)d->stages->value_nbytes;
 
-    for (uint64_t i = 0; i < nvalues; i++) {
+    if (count_escapes(d->symbols, d->layout.nvalues) != nescapes)
+        return TERP_ERR_CORRUPT;
+    for (uint64_t i = 0; nescapes > 0; i++) {
         if (d->symbols[i] != TERP_ESCAPE)
             continue;
-        if (placed == nescapes)
-            return TERP_ERR_CORRUPT;
-        memcpy((uint8_t *)d->spline.work + i * nbytes, words + placed * nbytes,
-               nbytes);
-        placed++;
+        memcpy((uint8_t *)d->spline.work + i * nbytes, words, nbytes);
+        words += nbytes;
+        nescapes--;
     }
-    return placed == nescapes ? TERP_OK : TERP_ERR_CORRUPT;
+    return TERP_OK;
 }
 
 static enum terp_status

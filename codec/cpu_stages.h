@@ -82,16 +82,19 @@ struct cpu_stages {
                   void *lattice);
 
     /* Runs [first, end) of a class, values in place: predict and quantize,
-     * predict and reconstruct, predict and count magnitudes of codes. */
+     * predict and reconstruct. */
     void (*quantize)(const struct cpu_class *cls,
                      const struct cpu_quantizer *quantizer, uint64_t first,
                      uint64_t end);
     void (*reconstruct)(const struct cpu_class *cls,
                         const struct cpu_quantizer *quantizer, uint64_t first,
                         uint64_t end);
-    void (*sample)(const struct cpu_class *cls,
-                   const struct cpu_quantizer *quantizer, uint64_t first,
-                   uint64_t end, uint64_t every, uint32_t counts[TERP_NROWS]);
+
+    /* One in `every` runs of a class, predicted from original values: rows of
+     * the dictionary that its codes would be. Returns how many. */
+    uint64_t (*sample)(const struct cpu_class *cls,
+                       const struct cpu_quantizer *quantizer, uint64_t every,
+                       uint16_t *rows_ret);
 
     /* Anchors, each predicted by the one before, the first by the reference
      * value. */

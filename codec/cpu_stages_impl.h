@@ -229,7 +229,45 @@ predict_along(enum terp_form form, const T *a, const T *b, const T *c,
 #undef EACH
 }
 
-/* A run of a row: its place, and where its neighbours stand. */
+/* Where a run stands: the row's coordinates, its brick at CPU_NDIMS, and the
+ * run's number in the row. */
+struct place {
+    uint64_t row, run_in_row;
+    uint64_t at[CPU_NDIMS + 1];
+};
+
+static struct place
+find_place(const struct cpu_class *cls, uint64_t index)
+{
+    struct place place = {.row = index / cls->nruns_per_row,
+                          .run_in_row = index % cls->nruns_per_row};
+    uint64_t left = place.row;
+
+    for (int d = 1; d < CPU_NDIMS; d++) {
+        place.at[d] = left % cls->extent[d];
+        left /= cls->extent[d];
+    }
+    place.at[CPU_NDIMS] = left;
+    return place;
+}
+
+/* The next run, without a division. */
+static void
+advance(const struct cpu_class *cls, struct place *place)
+{
+    if (++place->run_in_row < cls->nruns_per_row)
+        return;
+    place->run_in_row = 0;
+    place->row++;
+    for (int d = 1; d < CPU_NDIMS; d++) {
+        if (++place->at[d] < cls->extent[d])
+            return;
+        place->at[d] = 0;
+    }
+    place->at[CPU_NDIMS]++;
+}
+
+/* A run of a row: where it is, and where its neighbours stand. */
 struct run {
     uint64_t at; /* in the class's arrays */
     uint64_t x, n;
@@ -240,33 +278,27 @@ struct run {
 };
 
 static void
-find_run(const struct cpu_class *cls, uint64_t index, struct run *run)
+find_run(const struct cpu_class *cls, const struct place *place,
+         struct run *run)
 {
-    uint64_t row = index / cls->nruns_per_row, left = row;
-    uint64_t at[CPU_NDIMS];
-
-    run->x = index % cls->nruns_per_row * CPU_RUN_NVALUES;
+    run->x = place->run_in_row * CPU_RUN_NVALUES;
     run->n = min_u64(CPU_RUN_NVALUES, cls->extent[0] - run->x);
-    run->at = row * cls->extent[0] + run->x;
-    for (int d = 1; d < CPU_NDIMS; d++) {
-        at[d] = left % cls->extent[d];
-        left /= cls->extent[d];
-    }
+    run->at = place->row * cls->extent[0] + run->x;
     run->order = -1;
     for (int d = 0; d < CPU_NDIMS; d++) {
         if (!(cls->predicting >> d & 1))
             continue;
         const uint64_t *extent = cls->source[d].extent;
-        uint64_t source_row = left; /* the brick */
+        uint64_t source_row = place->at[CPU_NDIMS];
         for (int e = CPU_NDIMS - 1; e > 0; e--)
-            source_row = source_row * extent[e] + at[e];
+            source_row = source_row * extent[e] + place->at[e];
         run->row[d] = (const T *)cls->source[d].values + source_row * extent[0];
         if (d == 0)
             continue;
         run->stride[d] = 1;
         for (int e = 0; e < d; e++)
             run->stride[d] *= extent[e];
-        run->form[d] = terp_form_at(cls->spline, at[d], extent[d]);
+        run->form[d] = terp_form_at(cls->spline, place->at[d], extent[d]);
         int order = terp_form_order(run->form[d]);
         if (order > run->order)
             run->order = order;
@@ -402,11 +434,12 @@ quantize(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
          uint64_t first, uint64_t end)
 {
     struct constants k = constants_of(quantizer);
+    struct place place = find_place(cls, first);
     struct run run;
     T pred[CPU_RUN_NVALUES];
 
-    for (uint64_t i = first; i < end; i++) {
-        find_run(cls, i, &run);
+    for (uint64_t i = first; i < end; i++, advance(cls, &place)) {
+        find_run(cls, &place, &run);
         predict_run(cls, &run, pred);
         (quantizer->has_specials ? quantize_masked : quantize_values)(
             (T *)cls->values + run.at, pred, run.n, k, cls->symbols + run.at);
@@ -418,41 +451,53 @@ reconstruct(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
             uint64_t first, uint64_t end)
 {
     T step = constants_of(quantizer).step;
+    struct place place = find_place(cls, first);
     struct run run;
     T pred[CPU_RUN_NVALUES];
 
-    for (uint64_t i = first; i < end; i++) {
-        find_run(cls, i, &run);
+    for (uint64_t i = first; i < end; i++, advance(cls, &place)) {
+        find_run(cls, &place, &run);
         predict_run(cls, &run, pred);
         reconstruct_values((T *)cls->values + run.at, pred, run.n, step,
                            cls->symbols + run.at);
     }
 }
 
+/* Rows of the dictionary that the codes of `values` would be. */
 static void
+rows_of_codes(const T *restrict values, const T *restrict pred, uint64_t n,
+              struct constants k, uint16_t *restrict rows)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        T scaled = ABS(values[i] - pred[i]) * k.inverse;
+        /* A special value costs nothing; what one stands in for as a
+         * neighbour is not known yet and seldom good. */
+        T unknown = values[i] != values[i] ? (T)0 : k.max_code;
+        scaled = scaled != scaled ? unknown : scaled;
+        bool fits = scaled < k.max_code + (T)0.5;
+        INT row = (INT)(fits ? scaled + (T)0.5 : (T)TERP_ROW_ESCAPE);
+        rows[i] = (uint16_t)row;
+    }
+}
+
+static uint64_t
 sample(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
-       uint64_t first, uint64_t end, uint64_t every,
-       uint32_t counts[TERP_NROWS])
+       uint64_t every, uint16_t *rows)
 {
     struct constants k = constants_of(quantizer);
     struct run run;
     T pred[CPU_RUN_NVALUES];
+    uint64_t nruns = cls->nrows * cls->nruns_per_row, nsampled = 0;
 
-    for (uint64_t i = first; i < end; i += every) {
-        find_run(cls, i, &run);
+    for (uint64_t i = every / 2; i < nruns; i += every) {
+        struct place place = find_place(cls, i);
+        find_run(cls, &place, &run);
         predict_run(cls, &run, pred);
-        const T *values = (const T *)cls->values + run.at;
-        for (uint64_t j = 0; j < run.n; j++) {
-            T scaled = ABS(values[j] - pred[j]) * k.inverse;
-            /* A special value costs nothing; what one stands in for as a
-             * neighbour is not known yet and seldom good. */
-            if (scaled != scaled)
-                scaled = values[j] != values[j] ? 0 : k.max_code;
-            int row = scaled < k.max_code + (T)0.5 ? (int)(scaled + (T)0.5)
-                                                   : TERP_ROW_ESCAPE;
-            counts[row]++;
-        }
+        rows_of_codes((const T *)cls->values + run.at, pred, run.n, k,
+                      rows + nsampled);
+        nsampled += run.n;
     }
+    return nsampled;
 }
 
 static void

@@ -2,8 +2,9 @@
 
 #include <stdlib.h>
 
+#include "cpu_count.h"
 #include "cpu_tile_index.h"
-#include "huffman.h"
+#include "cpu_words.h"
 #include "reduce.h"
 
 /* Longest coded tile, whatever the coding. */
@@ -18,9 +19,6 @@ _Static_assert(TERP_TILE_NSYMBOLS <= TERP_PLANES_MAX_NCODES,
 #define PARTITION_MAX_NBYTES (TERP_PARTITION_NTILES * TILE_MAX_NBYTES)
 _Static_assert(PARTITION_MAX_NBYTES <= TERP_REDUCE_MAX_NBYTES,
                "a partition can be reduced");
-/* The bit reader loads whole words. */
-#define PADDING_NBYTES 8
-
 /* The code of a speed tile's escape. */
 #define SPEED_ESCAPE (-128)
 
@@ -49,52 +47,6 @@ cpu_entry_select(const uint32_t counts[TERP_NROWS], int nrows, int *entry_ret)
     return cost[best];
 }
 
-/* ---- code words of the codebooks at hand ---- */
-
-/* One codebook in a form that encodes: word << 4 | number of bits. */
-struct encode_book {
-    bool made;
-    uint32_t word[TERP_NSYMBOLS];
-};
-_Static_assert(TERP_MAX_CODE_NBITS < 16, "a length takes four bits");
-
-static void
-make_encode_book(const uint8_t nbits[TERP_NSYMBOLS], struct encode_book *book)
-{
-    uint16_t words[TERP_NSYMBOLS];
-
-    terp_huffman_words(nbits, words);
-    for (int s = 0; s < TERP_NSYMBOLS; s++)
-        book->word[s] = (uint32_t)words[s] << 4 | nbits[s];
-    book->made = true;
-}
-
-static uint16_t
-encode_words(const struct encode_book *book, const uint16_t *symbols,
-             uint64_t nsymbols, uint8_t *dst)
-{
-    uint8_t *at = dst;
-    uint64_t pending = 0; /* bits not yet stored, at the low end */
-    int npending = 0;
-
-    for (uint64_t i = 0; i < nsymbols; i++) {
-        uint32_t word = book->word[symbols[i]];
-        pending = pending << (word & 15) | word >> 4;
-        npending += (int)(word & 15);
-        if (npending >= 32) {
-            npending -= 32;
-            uint32_t full = (uint32_t)(pending >> npending);
-            for (int j = 0; j < 4; j++)
-                at[j] = (uint8_t)(full >> (24 - 8 * j));
-            at += 4;
-        }
-    }
-    for (; npending > 0; npending -= 8)
-        *at++ = (uint8_t)(npending >= 8 ? pending >> (npending - 8)
-                                        : pending << (8 - npending));
-    return (uint16_t)(at - dst);
-}
-
 static uint16_t
 encode_planes(const uint16_t *symbols, uint64_t nsymbols, uint8_t *dst)
 {
@@ -119,11 +71,11 @@ struct encoder {
     uint8_t *staging; /* PARTITION_MAX_NBYTES a partition */
     struct member_scratch {
         uint64_t frequency[TERP_NSYMBOLS]; /* custom: of non-zero tiles */
-        struct encode_book book[TERP_NENTRIES];
+        struct cpu_encode_book book[TERP_NENTRIES];
         uint8_t reduced[PARTITION_MAX_NBYTES];
         uint8_t reduce[]; /* terp_reduce_scratch_nbytes */
     } * *scratch;
-    struct encode_book custom;
+    struct cpu_encode_book custom;
 };
 
 static uint64_t
@@ -141,15 +93,6 @@ is_zero_tile(const uint16_t *symbols, uint64_t nsymbols)
     return differs == 0;
 }
 
-static void
-count_symbols(const uint16_t *symbols, uint64_t nsymbols,
-              uint32_t counts[TERP_NSYMBOLS])
-{
-    memset(counts, 0, TERP_NSYMBOLS * sizeof counts[0]);
-    for (uint64_t i = 0; i < nsymbols; i++)
-        counts[symbols[i]]++;
-}
-
 /* The entry whose code is shortest for the tile: cross entropy again, with
  * the lengths of words for logarithms, since a word takes a bit at least. */
 static int
@@ -158,7 +101,7 @@ select_for_tile(const uint16_t *symbols, uint64_t nsymbols)
     uint32_t counts[TERP_NSYMBOLS], nbits[TERP_ENTRY_STRIDE] = {0};
     int best = 0;
 
-    count_symbols(symbols, nsymbols, counts);
+    cpu_count(symbols, nsymbols, counts);
     for (int s = 0; s < TERP_NSYMBOLS; s++) {
         uint32_t count = counts[s];
         if (count == 0)
@@ -197,7 +140,7 @@ survey_partitions(void *arg, int id, uint64_t first, uint64_t end)
         index->nonzero[tile / 8] |= (uint8_t)(1u << (tile % 8));
         if (encoder->coding != TERP_CODING_CUSTOM)
             continue;
-        count_symbols(symbols, n, counts);
+        cpu_count(symbols, n, counts);
         for (int s = 0; s < TERP_NSYMBOLS; s++)
             encoder->scratch[id]->frequency[s] += counts[s];
     }
@@ -213,15 +156,15 @@ encode_tile(struct encoder *encoder, struct member_scratch *scratch,
     if (encoder->coding == TERP_CODING_SPEED)
         return encode_planes(symbols, n, dst);
     if (encoder->coding == TERP_CODING_CUSTOM)
-        return encode_words(&encoder->custom, symbols, n, dst);
+        return (uint16_t)cpu_words_encode(&encoder->custom, symbols, n, dst);
     int entry = select_for_tile(symbols, n);
     if (!scratch->book[entry].made) {
         uint8_t nbits[TERP_NSYMBOLS];
         lengths_of_entry(entry, nbits);
-        make_encode_book(nbits, &scratch->book[entry]);
+        cpu_encode_book_make(nbits, &scratch->book[entry]);
     }
     encoder->index.entry[tile] = (uint8_t)entry;
-    return encode_words(&scratch->book[entry], symbols, n, dst);
+    return (uint16_t)cpu_words_encode(&scratch->book[entry], symbols, n, dst);
 }
 
 static void
@@ -384,7 +327,7 @@ write_codebooks(struct encoder *encoder, int nmembers, struct writer *writer)
     if (!any)
         return;
     terp_huffman_lengths(frequency, nbits);
-    make_encode_book(nbits, &encoder->custom);
+    cpu_encode_book_make(nbits, &encoder->custom);
     write_custom(writer, nbits);
 }
 
@@ -474,108 +417,6 @@ out:
 
 /* ---- decoding ---- */
 
-#define LOOKUP_NBITS 12
-
-/* A codebook in a form that decodes. */
-struct decode_book {
-    /* By the next LOOKUP_NBITS bits: symbol << 4 | bits, or 0 for longer. */
-    uint16_t lookup[1 << LOOKUP_NBITS];
-    /* Longer words, by length: below end[l] (left-aligned), word w stands for
-     * sorted[base[l] + w]. */
-    uint32_t end[TERP_MAX_CODE_NBITS + 1];
-    int32_t base[TERP_MAX_CODE_NBITS + 1];
-    uint16_t sorted[TERP_NSYMBOLS];
-};
-
-static bool
-make_decode_book(const uint8_t nbits[TERP_NSYMBOLS], struct decode_book *book)
-{
-    uint16_t words[TERP_NSYMBOLS];
-    int32_t nsorted = 0;
-
-    if (!terp_huffman_words(nbits, words))
-        return false;
-    memset(book->lookup, 0, sizeof book->lookup);
-    for (int length = 1; length <= TERP_MAX_CODE_NBITS; length++) {
-        book->end[length] = 0;
-        book->base[length] = 0;
-        for (int s = 0; s < TERP_NSYMBOLS; s++) {
-            if (nbits[s] != length)
-                continue;
-            if (book->end[length] == 0)
-                book->base[length] = nsorted - words[s];
-            book->sorted[nsorted++] = (uint16_t)s;
-            book->end[length] = (words[s] + 1u)
-                                << (TERP_MAX_CODE_NBITS - length);
-            if (length > LOOKUP_NBITS)
-                continue;
-            int spare = LOOKUP_NBITS - length;
-            for (int i = 0; i < 1 << spare; i++)
-                book->lookup[((int)words[s] << spare) + i] =
-                    (uint16_t)(s << 4 | length);
-        }
-    }
-    return true;
-}
-
-/* Symbol << 4 | bits of a word longer than LOOKUP_NBITS; 0 when the bits are
- * no word. `next`: the next TERP_MAX_CODE_NBITS bits. */
-static unsigned
-decode_long_word(const struct decode_book *book, uint32_t next)
-{
-    for (int length = LOOKUP_NBITS + 1; length <= TERP_MAX_CODE_NBITS;
-         length++) {
-        if (next < book->end[length]) {
-            int32_t word = (int32_t)(next >> (TERP_MAX_CODE_NBITS - length));
-            int32_t at = book->base[length] + word;
-            if (at < 0 || at >= TERP_NSYMBOLS)
-                return 0;
-            return (unsigned)book->sorted[at] << 4 | (unsigned)length;
-        }
-    }
-    return 0;
-}
-
-static inline uint64_t
-load_be64(const uint8_t *src)
-{
-    uint64_t word = 0;
-    for (int i = 0; i < 8; i++)
-        word = word << 8 | src[i];
-    return word;
-}
-
-/* `src` has PADDING_NBYTES readable bytes behind its end. */
-static bool
-decode_words(const struct decode_book *book, const uint8_t *src,
-             uint64_t nbytes, uint16_t *symbols, uint64_t nsymbols)
-{
-    enum {
-        PER_LOAD = (64 - 7) / TERP_MAX_CODE_NBITS
-    };
-    uint64_t at = 0, nbits = 8 * nbytes;
-
-    for (uint64_t i = 0; i < nsymbols;) {
-        uint64_t stop = min_u64(nsymbols, i + PER_LOAD);
-        if (at > nbits)
-            return false;
-        uint64_t next = load_be64(src + at / 8) << (at % 8);
-        for (; i < stop; i++) {
-            unsigned found = book->lookup[next >> (64 - LOOKUP_NBITS)];
-            if (found == 0) {
-                found = decode_long_word(
-                    book, (uint32_t)(next >> (64 - TERP_MAX_CODE_NBITS)));
-                if (found == 0)
-                    return false;
-            }
-            symbols[i] = (uint16_t)(found >> 4);
-            next <<= found & 15;
-            at += found & 15;
-        }
-    }
-    return div_up(at, 8) == nbytes;
-}
-
 static bool
 decode_planes(const uint8_t *src, uint64_t nbytes, uint16_t *symbols,
               uint64_t nsymbols)
@@ -600,11 +441,11 @@ struct decoder {
     const uint8_t *payload_end;
     uint16_t *symbols;
     uint64_t nsymbols;
-    struct decode_book *books;
+    struct cpu_decode_book *books;
     int16_t book_of_entry[TERP_NENTRIES];
     struct decode_scratch {
         bool failed;
-        uint8_t partition[PARTITION_MAX_NBYTES + PADDING_NBYTES];
+        uint8_t partition[PARTITION_MAX_NBYTES + CPU_WORDS_PADDING_NBYTES];
         uint8_t reduce[];
     } * *scratch;
 };
@@ -626,7 +467,7 @@ expand_partition(const struct decoder *decoder, struct decode_scratch *scratch,
             return NULL;
         return scratch->partition;
     }
-    if (decoder->payload_end - end >= PADDING_NBYTES)
+    if (decoder->payload_end - end >= CPU_WORDS_PADDING_NBYTES)
         return src;
     memcpy(scratch->partition, src, tiles_nbytes);
     return scratch->partition;
@@ -657,8 +498,8 @@ decode_partition(const struct decoder *decoder, struct decode_scratch *scratch,
             good = decode_planes(src, tile_nbytes, symbols, n);
         } else {
             int book = decoder->book_of_entry[index->entry[tile]];
-            good = decode_words(&decoder->books[book], src, tile_nbytes,
-                                symbols, n);
+            good = cpu_words_decode(&decoder->books[book], src, tile_nbytes,
+                                    symbols, n);
         }
         if (!good)
             return false;
@@ -711,7 +552,7 @@ read_codebooks(struct decoder *decoder, struct reader *reader)
             continue;
         if (decoder->coding == TERP_CODING_HUFFMAN)
             lengths_of_entry(e, nbits);
-        if (!make_decode_book(nbits, &decoder->books[book]))
+        if (!cpu_decode_book_make(nbits, &decoder->books[book]))
             return TERP_ERR_CORRUPT;
     }
     return TERP_OK;

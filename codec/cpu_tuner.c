@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base.h"
+#include "cpu_count.h"
 #include "cpu_tiles.h"
 
 /* Values that are sampled of a class: one in so many, within limits. More
@@ -11,22 +12,26 @@
 #define MIN_NSAMPLES 2048
 #define MAX_NSAMPLES 32768
 
-/* Sums of products in a cost stay below 2^32. */
-_Static_assert((uint64_t)4 * MAX_NSAMPLES * (24 << TERP_COST_FRACTION_NBITS) <
+/* Rows are sampled whole, a run more than wanted at worst. */
+#define ROWS_CAPACITY (2 * MAX_NSAMPLES)
+_Static_assert(MAX_NSAMPLES + MIN_NSAMPLES + 2 * CPU_RUN_NVALUES <
+                   ROWS_CAPACITY,
+               "sampled runs fit");
+_Static_assert(ROWS_CAPACITY <= CPU_COUNT_MAX_NNUMBERS, "and can be counted");
+_Static_assert((uint64_t)ROWS_CAPACITY *(24 << TERP_COST_FRACTION_NBITS) <
                    (uint64_t)1 << 32,
-               "samples of a class are few enough");
+               "and their cost is a 32-bit number");
 
+/* What `nsampled` values cost whose codes are in these rows. */
 static uint64_t
-select_cost(const uint32_t counts[TERP_NROWS], uint64_t *nsampled)
+cost_of_rows(const uint16_t *rows, uint64_t nsampled)
 {
-    int nrows = 0;
+    uint32_t counts[TERP_NSYMBOLS];
+    int nrows = TERP_RADIUS;
 
-    *nsampled = counts[TERP_ROW_ESCAPE];
-    for (int row = 0; row < TERP_RADIUS; row++) {
-        if (counts[row] != 0)
-            nrows = row + 1;
-        *nsampled += counts[row];
-    }
+    cpu_count(rows, nsampled, counts);
+    while (nrows > 0 && counts[nrows - 1] == 0)
+        nrows--;
     /* An escape also stores its value. */
     return cpu_entry_select(counts, nrows, NULL) +
            ((uint64_t)counts[TERP_ROW_ESCAPE] * 32 << TERP_COST_FRACTION_NBITS);
@@ -34,12 +39,9 @@ select_cost(const uint32_t counts[TERP_NROWS], uint64_t *nsampled)
 
 static uint64_t
 sample_class(const struct cpu_spline *spline, int l, unsigned odd,
-             unsigned predicting, enum terp_spline kind)
+             unsigned predicting, enum terp_spline kind, uint16_t *rows)
 {
     struct cpu_class cls;
-    struct cpu_quantizer quantizer = spline->quantizer;
-    uint32_t counts[TERP_NROWS] = {0};
-    uint64_t nsampled;
 
     if (!cpu_spline_class(spline, l, odd, predicting, kind, &cls))
         return 0;
@@ -51,9 +53,10 @@ sample_class(const struct cpu_spline *spline, int l, unsigned odd,
     uint64_t every = div_up(nvalues, nwanted);
     /* At least a handful of runs, however long they are. */
     every = min_u64(every, div_up(nruns, 4));
-    spline->stages->sample(&cls, &quantizer, every / 2, nruns, every, counts);
-    uint64_t cost = select_cost(counts, &nsampled);
-    return nsampled == 0 ? 0 : cost * nvalues / nsampled;
+    uint64_t nsampled =
+        spline->stages->sample(&cls, &spline->quantizer, every, rows);
+    return nsampled == 0 ? 0
+                         : cost_of_rows(rows, nsampled) * nvalues / nsampled;
 }
 
 /* A vector of priorities is canonical when it uses 0 .. k without a gap and
@@ -75,7 +78,8 @@ is_canonical(unsigned priorities, unsigned active)
 
 /* Chooses who predicts under the cubic spline, then the spline. */
 static uint64_t
-plan_level(const struct cpu_spline *spline, int l, struct cpu_level_plan *plan)
+plan_level(const struct cpu_spline *spline, int l, uint16_t *rows,
+           struct cpu_level_plan *plan)
 {
     uint64_t costs[CPU_NCLASSES][CPU_NCLASSES]; /* [odd][predicting] */
     unsigned active = 0;
@@ -86,7 +90,7 @@ plan_level(const struct cpu_spline *spline, int l, struct cpu_level_plan *plan)
     for (unsigned odd = 1; odd < CPU_NCLASSES; odd++)
         for (unsigned dims = odd; dims > 0; dims = (dims - 1) & odd)
             costs[odd][dims] =
-                sample_class(spline, l, odd, dims, TERP_SPLINE_CUBIC);
+                sample_class(spline, l, odd, dims, TERP_SPLINE_CUBIC, rows);
     for (unsigned priorities = 0; priorities < 256; priorities++) {
         uint64_t cost = 0;
         if (!is_canonical(priorities, active))
@@ -104,7 +108,7 @@ plan_level(const struct cpu_spline *spline, int l, struct cpu_level_plan *plan)
         for (unsigned odd = 1; odd < CPU_NCLASSES; odd++)
             cost += sample_class(spline, l, odd,
                                  terp_predicting_dims(odd, plan->priorities),
-                                 (enum terp_spline)kind);
+                                 (enum terp_spline)kind, rows);
         if (cost < best) {
             best = cost;
             plan->spline = (uint8_t)kind;
@@ -130,20 +134,26 @@ choose_ratios(struct cpu_spline *spline, uint64_t cost)
             few ? falling[l < 8 ? l - 1 : 7] : CPU_RATIO_ONE;
 }
 
-void
+enum terp_status
 cpu_tune_spline(struct cpu_spline *spline, uint64_t *cost_ret)
 {
+    uint16_t *rows = malloc(ROWS_CAPACITY * sizeof *rows);
+
+    if (rows == NULL)
+        return TERP_ERR_MEMORY;
     *cost_ret = 0;
     for (int l = 1; l <= spline->layout->nlevels; l++)
-        *cost_ret += plan_level(spline, l, &spline->plan[l]);
+        *cost_ret += plan_level(spline, l, rows, &spline->plan[l]);
     choose_ratios(spline, *cost_ret);
+    free(rows);
+    return TERP_OK;
 }
 
 /* ---- lorenzo ---- */
 
-/* Values of a row that are sampled together. */
+/* Values of a row that are sampled together, and of a chunk. */
 #define LORENZO_NVALUES 512
-#define LORENZO_NSAMPLES 2048
+#define LORENZO_NSAMPLES 4096
 
 /* Integers of a stretch of a row and of the rows before it in every
  * combination of the slower dimensions: [2][2][2][n], the row itself last. */
@@ -152,13 +162,15 @@ struct stencil {
     uint64_t levels[8 * LORENZO_NVALUES]; /* room for either type */
     uint64_t differences[8 * LORENZO_NVALUES];
     uint16_t symbols[LORENZO_NVALUES];
-    uint32_t counts[CPU_NCLASSES][TERP_NROWS];
+    /* Of all stretches, by the dimensions of the differences. */
+    uint16_t rows[CPU_NCLASSES][LORENZO_NSAMPLES + LORENZO_NVALUES];
+    uint64_t nsampled;
     uint64_t njoined;
 };
 
 static void
 fill_stencil(const struct cpu_lorenzo *lorenzo, const void *values,
-             const struct cpu_fills *fills, uint64_t row,
+             const struct cpu_fills *fills, uint64_t row, uint64_t x,
              struct stencil *stencil)
 {
     const struct cpu_stages *stages = lorenzo->stages;
@@ -184,8 +196,8 @@ fill_stencil(const struct cpu_lorenzo *lorenzo, const void *values,
             memset(levels, 0, stencil->n * value_nbytes);
             continue;
         }
-        const uint8_t *from =
-            (const uint8_t *)values + (row - before) * dims[0] * value_nbytes;
+        const uint8_t *from = (const uint8_t *)values +
+                              ((row - before) * dims[0] + x) * value_nbytes;
         stages->mask(from, 0, stencil->n, fills, mask);
         uint64_t njoined = stages->prequantize(
             from, stencil->n, &lorenzo->quantizer, mask, &carry, levels);
@@ -214,7 +226,8 @@ count_differences(const struct cpu_lorenzo *lorenzo, unsigned dims,
     /* The first has nothing before it here, but has in the chunk. */
     for (uint64_t i = 1; i < n; i++) {
         int code = stencil->symbols[i] - TERP_RADIUS;
-        stencil->counts[dims][code < 0 ? -code : code]++;
+        stencil->rows[dims][stencil->nsampled + i - 1] =
+            (uint16_t)(code < 0 ? -code : code);
     }
 }
 
@@ -229,23 +242,27 @@ cpu_tune_lorenzo(struct cpu_lorenzo *lorenzo, const void *values,
 
     if (stencil == NULL)
         return TERP_ERR_MEMORY;
-    stencil->n = min_u64(layout->dims[0], LORENZO_NVALUES);
     for (int d = 0; d < CPU_NDIMS; d++)
         active |= (unsigned)(layout->dims[d] > 1) << d;
-    uint64_t every = div_up(nrows * stencil->n, LORENZO_NSAMPLES);
-    for (uint64_t row = every / 2; row < nrows; row += every) {
-        fill_stencil(lorenzo, values, fills, row, stencil);
+    uint64_t per_row = div_up(layout->dims[0], LORENZO_NVALUES);
+    uint64_t every = div_up(layout->nvalues, LORENZO_NSAMPLES);
+    for (uint64_t i = every / 2; i < nrows * per_row; i += every) {
+        uint64_t x = i % per_row * LORENZO_NVALUES;
+        stencil->n = min_u64(LORENZO_NVALUES, layout->dims[0] - x);
+        if (stencil->nsampled + stencil->n > LORENZO_NSAMPLES + LORENZO_NVALUES)
+            break;
+        fill_stencil(lorenzo, values, fills, i / per_row, x, stencil);
         for (unsigned dims = active; dims > 0; dims = (dims - 1) & active)
             count_differences(lorenzo, dims, stencil);
+        stencil->nsampled += stencil->n - 1;
     }
     *cost_ret = UINT64_MAX;
     lorenzo->dims = active;
-    for (unsigned dims = active; dims > 0; dims = (dims - 1) & active) {
-        uint64_t nsampled;
-        uint64_t cost = select_cost(stencil->counts[dims], &nsampled) +
+    uint64_t nsampled = stencil->nsampled;
+    for (unsigned dims = active; nsampled > 0 && dims > 0;
+         dims = (dims - 1) & active) {
+        uint64_t cost = cost_of_rows(stencil->rows[dims], nsampled) +
                         (stencil->njoined * 64 << TERP_COST_FRACTION_NBITS);
-        if (nsampled == 0)
-            break;
         cost = cost * layout->nvalues / nsampled;
         if (cost < *cost_ret) {
             *cost_ret = cost;

@@ -9,7 +9,7 @@
 
 /* Plans every level of `spline`, whose values were dealt. The estimated cost
  * of the chunk in *cost_ret. */
-void
+enum terp_status
 cpu_tune_spline(struct cpu_spline *spline, uint64_t *cost_ret);
 
 /* Chooses the dimensions for `lorenzo` and estimates its cost. */

@@ -1,0 +1,59 @@
+/* Floor 3: symbols to the code words of one codebook and back. */
+#ifndef TERP_CPU_WORDS_H
+#define TERP_CPU_WORDS_H
+
+#include "huffman.h"
+
+/* A codebook in a form that encodes: word << 4 | number of bits. */
+struct cpu_encode_book {
+    bool made;
+    uint32_t word[TERP_NSYMBOLS];
+};
+_Static_assert(TERP_MAX_CODE_NBITS < 16, "a length takes four bits");
+
+void
+cpu_encode_book_make(const uint8_t nbits[TERP_NSYMBOLS],
+                     struct cpu_encode_book *book);
+
+/* Returns the number of bytes; `dst` has room for TERP_MAX_CODE_NBITS a
+ * symbol. */
+uint64_t
+cpu_words_encode(const struct cpu_encode_book *book, const uint16_t *symbols,
+                 uint64_t nsymbols, uint8_t *dst);
+
+/* Bits that a look-up sees: one word, or a burst of short ones. */
+#define CPU_LOOKUP_NBITS 12
+#define CPU_BURST_NBITS 10
+#define CPU_BURST_MAX_NSYMBOLS 4
+
+/* A codebook in a form that decodes. */
+struct cpu_decode_book {
+    /* By the next CPU_LOOKUP_NBITS bits: symbol << 4 | bits; 0: longer. */
+    uint16_t lookup[1 << CPU_LOOKUP_NBITS];
+    /* By the next CPU_BURST_NBITS bits: up to four symbols, 16 bits each, the
+     * first lowest. Bits 10-15 of the first say how many there are, of the
+     * second how many bits they take; 0: not even one. */
+    uint64_t burst[1 << CPU_BURST_NBITS];
+    bool has_bursts; /* they pay where zero takes few bits */
+    /* Longer words, by length: below end[l] (left-aligned), word w stands for
+     * sorted[base[l] + w]. */
+    uint32_t end[TERP_MAX_CODE_NBITS + 1];
+    int32_t base[TERP_MAX_CODE_NBITS + 1];
+    uint16_t sorted[TERP_NSYMBOLS];
+};
+
+/* False when the lengths overfill the code space. */
+bool
+cpu_decode_book_make(const uint8_t nbits[TERP_NSYMBOLS],
+                     struct cpu_decode_book *book_ret);
+
+/* The decoder loads whole words: so many bytes behind `src` are readable. */
+#define CPU_WORDS_PADDING_NBYTES 8
+
+/* False unless exactly `nbytes` bytes make `nsymbols` symbols. Room for
+ * CPU_BURST_MAX_NSYMBOLS symbols more is not needed. */
+bool
+cpu_words_decode(const struct cpu_decode_book *book, const uint8_t *src,
+                 uint64_t nbytes, uint16_t *symbols_ret, uint64_t nsymbols);
+
+#endif
