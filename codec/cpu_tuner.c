@@ -12,6 +12,9 @@
 #define MIN_NSAMPLES 2048
 #define MAX_NSAMPLES 32768
 
+/* An odd distance meets every coordinate of dims that are powers of two. */
+#define ODD 1u
+
 /* Rows are sampled whole, a run more than wanted at worst. */
 #define ROWS_CAPACITY (2 * MAX_NSAMPLES)
 _Static_assert(MAX_NSAMPLES + MIN_NSAMPLES + 2 * CPU_RUN_NVALUES <
@@ -52,7 +55,7 @@ sample_class(const struct cpu_spline *spline, int l, unsigned odd,
     nwanted = min_u64(nwanted, MAX_NSAMPLES);
     uint64_t every = div_up(nvalues, nwanted);
     /* At least a handful of runs, however long they are. */
-    every = min_u64(every, div_up(nruns, 4));
+    every = min_u64(every, div_up(nruns, 4)) | ODD;
     uint64_t nsampled =
         spline->stages->sample(&cls, &spline->quantizer, every, rows);
     return nsampled == 0 ? 0
@@ -245,7 +248,7 @@ cpu_tune_lorenzo(struct cpu_lorenzo *lorenzo, const void *values,
     for (int d = 0; d < CPU_NDIMS; d++)
         active |= (unsigned)(layout->dims[d] > 1) << d;
     uint64_t per_row = div_up(layout->dims[0], LORENZO_NVALUES);
-    uint64_t every = div_up(layout->nvalues, LORENZO_NSAMPLES);
+    uint64_t every = div_up(layout->nvalues, LORENZO_NSAMPLES) | ODD;
     for (uint64_t i = every / 2; i < nrows * per_row; i += every) {
         uint64_t x = i % per_row * LORENZO_NVALUES;
         stencil->n = min_u64(LORENZO_NVALUES, layout->dims[0] - x);
