@@ -2,9 +2,12 @@
  * them. doc/format.md, "Dictionary"; idea: Shah et al., "Lightweight Huffman
  * Coding for Efficient GPU Compression", ICS 2023.
  *
- * Entry ids run from 0: 25 Cauchy, then 25 Laplace, then 25 Gaussian, each
- * from narrow to wide; generate_frequencies.c says how they are made. The
- * frequencies are part of the format and frozen; entries are only ever added.
+ * Entry ids run from 0: 25 Cauchy, then 25 Laplace, then 25 Gaussian. Of each
+ * 25, the first 19 are that distribution, from narrow to wide; then, each time
+ * at 3 scales from narrow to wide, 3 are a mixture of 1/4 zeros and 3/4 that
+ * distribution, and 3 of 7/8 zeros and 1/8. generate_frequencies.c has the
+ * scales and how masses become frequencies. The frequencies are part of the
+ * format and frozen from the first release on; entries are only ever added.
  * The other tables follow from them by integer arithmetic. */
 #ifndef TERP_CODEBOOKS_H
 #define TERP_CODEBOOKS_H
