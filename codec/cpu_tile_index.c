@@ -10,8 +10,7 @@ cpu_tile_index_make(uint64_t nsymbols, struct cpu_tile_index *index_ret)
     index.npartitions = div_up(index.ntiles, TERP_PARTITION_NTILES);
     uint64_t bitmap_nbytes = div_up(index.ntiles, 8);
     uint64_t nbytes = 8 * (index.npartitions + 1) + 2 * index.ntiles +
-                      index.ntiles + bitmap_nbytes +
-                      div_up(index.npartitions, 8) +
+                      index.ntiles + bitmap_nbytes + index.npartitions +
                       TERP_BITMAP_MAX_NBYTES(bitmap_nbytes);
 
     index.memory = calloc(1, nbytes);
@@ -21,8 +20,8 @@ cpu_tile_index_make(uint64_t nsymbols, struct cpu_tile_index *index_ret)
     index.nbytes = (uint16_t *)(index.begin + index.npartitions + 1);
     index.entry = (uint8_t *)(index.nbytes + index.ntiles);
     index.nonzero = index.entry + index.ntiles;
-    index.reduced = index.nonzero + bitmap_nbytes;
-    index.scratch = index.reduced + div_up(index.npartitions, 8);
+    index.reduced = (bool *)(index.nonzero + bitmap_nbytes);
+    index.scratch = (uint8_t *)(index.reduced + index.npartitions);
     *index_ret = index;
     return TERP_OK;
 }
@@ -140,7 +139,7 @@ cpu_tile_index_write_places(struct writer *writer,
             continue;
         write_le(writer,
                  (uint64_t)length_width(index, coding, p) |
-                     (cpu_bit_at(index->reduced, p) ? CONTROL_REDUCED : 0),
+                     (index->reduced[p] ? CONTROL_REDUCED : 0),
                  1);
     }
     int offset_nbytes =
@@ -183,9 +182,8 @@ read_lengths(struct reader *reader, struct cpu_tile_index *index,
     }
     /* A partition that is not reduced is as long as its tiles. */
     uint64_t stored = index->begin[partition + 1] - index->begin[partition];
-    return cpu_bit_at(index->reduced, partition) || stored == nbytes
-               ? TERP_OK
-               : TERP_ERR_CORRUPT;
+    return index->reduced[partition] || stored == nbytes ? TERP_OK
+                                                         : TERP_ERR_CORRUPT;
 }
 
 /* Offsets of partitions with tiles; an empty one begins where the next does.
@@ -206,7 +204,7 @@ read_offsets(struct reader *reader, struct cpu_tile_index *index,
             return TERP_ERR_CORRUPT;
         lengths_nbytes += packed_nbytes(nnonzero, width);
         if (control & CONTROL_REDUCED)
-            index->reduced[p / 8] |= (uint8_t)(1u << (p % 8));
+            index->reduced[p] = true;
     }
     int offset_nbytes = (int)read_le(reader, 1);
     if (offset_nbytes < 1 || offset_nbytes > 8)

@@ -11,7 +11,7 @@
 struct cpu_tile_index {
     uint64_t nsymbols, ntiles, npartitions;
     uint8_t *nonzero; /* bit map of tiles */
-    uint8_t *reduced; /* bit map of partitions */
+    bool *reduced;    /* per partition; no bit map: threads set them */
     uint8_t *entry;   /* per tile; huffman only */
     uint16_t *nbytes; /* per tile, before reduction */
     uint64_t *begin;  /* per partition and one more, in the payload */

@@ -9,6 +9,8 @@
 
 /* Longest coded tile, whatever the coding. */
 #define TILE_MAX_NBYTES (TERP_TILE_NSYMBOLS * TERP_MAX_CODE_NBITS / 8)
+_Static_assert(TERP_PARTITION_NTILES % 8 == 0,
+               "threads share no byte of the bit map of tiles");
 _Static_assert(TERP_PLANES_MAX_NBYTES *TERP_TILE_NSYMBOLS /
                            TERP_PLANES_MAX_NCODES +
                        64 <=
@@ -193,7 +195,7 @@ encode_partitions(void *arg, int id, uint64_t first, uint64_t end)
             if (!writer.overflow) {
                 nbytes = (uint64_t)(writer.at - scratch->reduced);
                 memcpy(base, scratch->reduced, nbytes);
-                index->reduced[p / 8] |= (uint8_t)(1u << (p % 8));
+                index->reduced[p] = true;
             }
         }
         index->begin[p + 1] = nbytes; /* a length until all are known */
@@ -459,7 +461,7 @@ expand_partition(const struct decoder *decoder, struct decode_scratch *scratch,
     const uint8_t *src = decoder->payload + index->begin[p];
     const uint8_t *end = decoder->payload + index->begin[p + 1];
 
-    if (cpu_bit_at(index->reduced, p)) {
+    if (index->reduced[p]) {
         struct reader reader = {src, end, false};
         terp_reduce_read(&reader, scratch->partition, tiles_nbytes,
                          scratch->reduce);
