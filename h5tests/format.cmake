@@ -1,0 +1,21 @@
+# doc/format.md as a program in Python, compared with the codec.
+find_package(Python3 COMPONENTS Interpreter)
+if(NOT Python3_FOUND)
+  message(STATUS "The test of doc/format.md is left out: no Python")
+  return()
+endif()
+
+add_executable(make_pairs make_pairs.c)
+target_link_libraries(make_pairs PRIVATE terp_fields)
+
+# numpy comes with the packages of the virtual environment.
+add_test(NAME format
+         COMMAND ${Python3_EXECUTABLE} in_venv.py
+                 ${CMAKE_CURRENT_BINARY_DIR}/venv test_format.py
+         WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/py)
+set(environment
+  TEST_PAIRS=$<TARGET_FILE:make_pairs>
+  TEST_FREQUENCIES=${PROJECT_SOURCE_DIR}/codebooks/frequencies.c
+  PYTHONDONTWRITEBYTECODE=1)
+set_tests_properties(format PROPERTIES
+  SKIP_RETURN_CODE 77 RESOURCE_LOCK venv ENVIRONMENT "${environment}")

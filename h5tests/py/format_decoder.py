@@ -1,0 +1,448 @@
+"""doc/format.md once more, as a program: a decoder that shares nothing with
+the C code but codebooks/frequencies.c, which belongs to the document. Plain
+rather than fast. Checksums are left to the C tests."""
+
+import re
+
+import numpy as np
+
+RADIUS, ESCAPE, NSYMBOLS, MAX_NBITS = 512, 0, 1024, 15
+TILE_NSYMBOLS, PARTITION_NTILES = 4096, 16
+RAW, CONSTANT, HUFFMAN, CUSTOM, SPEED = range(5)
+SPLINE, LORENZO = 1, 2
+CLASSES = (1, 2, 4, 8, 3, 5, 6, 9, 10, 12, 7, 11, 13, 14, 15)
+BOXES = {1: (4096, 1, 1, 1), 2: (64, 64, 1, 1), 3: (16, 16, 16, 1),
+         4: (8, 8, 8, 8)}
+
+
+def unpack(data, n, width):
+    """n numbers of a bit field array."""
+    number = int.from_bytes(data, "little")
+    return [number >> i * width & (1 << width) - 1 for i in range(n)]
+
+
+def bit_array(data, n):
+    return np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")[:n]
+
+
+class Reader:
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, n):
+        if n > len(self.data) - self.at:
+            raise ValueError("the stream ends too early")
+        self.at += n
+        return self.data[self.at - n:self.at]
+
+    def rest(self):
+        return self.take(len(self.data) - self.at)
+
+    def uint(self, nbytes=1):
+        return int.from_bytes(self.take(nbytes), "little")
+
+    def uleb(self):
+        value = shift = 0
+        while True:
+            byte = self.uint()
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    def array(self, dtype, n):
+        return np.frombuffer(self.take(n * np.dtype(dtype).itemsize), dtype)
+
+    def packed(self, n, width):
+        return unpack(self.take((n * width + 7) // 8), n, width)
+
+    def bit_map(self, nbytes):
+        if nbytes <= 8:
+            return self.take(nbytes)
+        return self.rre1(nbytes, self.bit_map((nbytes + 7) // 8))
+
+    def rre1(self, nbytes, bit_map):
+        differs = bit_array(bit_map, nbytes)
+        kept = self.array("u1", int(differs.sum()))
+        values = np.concatenate([np.zeros(1, np.uint8), kept])
+        return values[np.cumsum(differs)].tobytes()
+
+
+# ---- frame ----
+
+class Frame:
+    def __init__(self, reader):
+        if reader.take(4) != b"TERP" or reader.uint() != 0:
+            raise ValueError("not a terp stream of version 0")
+        layout, self.coding, prediction = reader.take(3)
+        reader.take(8)
+        rank, width = (layout & 3) + 1, 1 << (layout >> 2 & 3)
+        self.type = ("f4", "f8", "u1")[layout >> 4 & 3]
+        self.order = ">" if layout & 0x40 else "<"
+        self.prediction = prediction & 0xF
+        self.has_specials = bool(prediction & 0x10)
+        dims = [reader.uint(width) for _ in range(rank)]
+        self.nbricks = dims.pop(0) if layout & 0x80 else 1
+        self.rank = len(dims)
+        self.dims = [1] * (4 - len(dims)) + dims  # slowest first
+        self.nvalues = self.nbricks * int(np.prod(self.dims))
+        if self.coding not in (RAW, CONSTANT):
+            self.bound = float(reader.array("<f8", 1)[0])
+
+
+# ---- dictionary ----
+
+def read_frequencies(path):
+    """Per entry the frequencies of magnitudes 0 to 511 and of the escape."""
+    with open(path, encoding="ascii") as file:
+        table = file.read().split("= {", 1)[1]
+    table = re.sub(r"/\*.*?\*/", "", table, flags=re.DOTALL)
+    return [[int(n) for n in re.findall(r"\d+", entry)]
+            for entry in re.findall(r"\{([^{}]*)\}", table)]
+
+
+def huffman_lengths(entry):
+    """Package-merge; a symbol goes before a package of its weight."""
+    weights = [entry[RADIUS]] + [entry[abs(s - RADIUS)]
+                                 for s in range(1, NSYMBOLS)]
+    symbols = sorted(range(NSYMBOLS), key=lambda s: (weights[s], s))
+    leaves = [(weights[s], True) for s in symbols]
+    levels, packages = [], []
+    for _ in range(MAX_NBITS):
+        # Sorting is stable, and leaves come first.
+        level = sorted(leaves + packages, key=lambda item: item[0])
+        level = level[:2 * NSYMBOLS - 2]
+        levels.append(level)
+        packages = [(level[i][0] + level[i + 1][0], False)
+                    for i in range(0, len(level) - 1, 2)]
+    nbits, ntaken = [0] * NSYMBOLS, 2 * NSYMBOLS - 2
+    for level in reversed(levels):
+        nleaves = sum(is_leaf for _, is_leaf in level[:ntaken])
+        for s in symbols[:nleaves]:
+            nbits[s] += 1
+        ntaken = 2 * (ntaken - nleaves)
+    return nbits
+
+
+def decode_table(nbits):
+    """Symbol and length of the word that the next 15 bits begin with."""
+    table, at = [None] * (1 << MAX_NBITS), 0
+    for length, s in sorted((n, s) for s, n in enumerate(nbits) if n > 0):
+        size = 1 << (MAX_NBITS - length)
+        table[at:at + size] = [(s, length)] * size
+        at += size
+    return table
+
+
+# ---- tiles ----
+
+def decode_words(data, n, table):
+    bits = np.unpackbits(np.frombuffer(data + b"\0\0", np.uint8))
+    nwindows = len(bits) - MAX_NBITS + 1
+    windows = np.zeros(nwindows, np.int64)
+    for i in range(MAX_NBITS):
+        windows = 2 * windows + bits[i:i + nwindows]
+    windows, at, symbols = windows.tolist(), 0, []
+    for _ in range(n):
+        symbol, length = table[windows[at]]
+        symbols.append(symbol)
+        at += length
+    if (at + 7) // 8 != len(data):
+        raise ValueError("a tile's length is wrong")
+    return np.array(symbols)
+
+
+def decode_planes(data, n):
+    plane_nbytes = (n + 7) // 8
+    reader = Reader(data)
+    planes = reader.rre1(8 * plane_nbytes, reader.bit_map(plane_nbytes))
+    codes = np.zeros(n, np.int64)
+    for p in range(8):
+        plane = planes[p * plane_nbytes:(p + 1) * plane_nbytes]
+        codes = 2 * codes + bit_array(plane, n)
+    codes = codes >> 1 ^ -(codes & 1)
+    return np.where(codes == -128, ESCAPE, codes + RADIUS)
+
+
+def expand_partition(data, nbytes):
+    """The inverse of RRE4-TCMS8-RZE1."""
+    reader, nwords = Reader(data), (nbytes + 3) // 4
+    words_kept = bit_array(reader.bit_map((nwords + 7) // 8), nwords)
+    nlong = (int(words_kept.sum()) + 1) // 2
+    bytes_kept = bit_array(reader.bit_map(nlong), 8 * nlong)
+    longs = np.zeros(8 * nlong, np.uint8)
+    longs[bytes_kept == 1] = reader.array("u1", int(bytes_kept.sum()))
+    longs = longs.view("<u8")
+    longs = longs >> np.uint64(1) ^ (0 - (longs & np.uint64(1)))
+    words = np.concatenate([np.zeros(1, "<u4"), longs.view("<u4")])
+    return words[np.cumsum(words_kept)].tobytes()[:nbytes]
+
+
+def read_books(reader, coding, ntiles, frequencies):
+    """A table for each of the tiles that are not zero tiles."""
+    if coding == SPEED:
+        return [None] * ntiles
+    if coding == CUSTOM:
+        low, high = reader.uint(2), reader.uint(2)
+        lengths = reader.packed(high - low + 2, 4)
+        nbits = [0] * NSYMBOLS
+        nbits[ESCAPE], nbits[low:high + 1] = lengths[0], lengths[1:]
+        return [decode_table(nbits)] * ntiles
+    used = list(reader.take(reader.uint()))
+    width = (len(used) - 1).bit_length()
+    tables = [decode_table(huffman_lengths(frequencies[e])) for e in used]
+    return [tables[i] for i in reader.packed(ntiles, width)]
+
+
+def read_tiles(reader, coding, nsymbols, frequencies):
+    """All symbols in tile order."""
+    ntiles = -(-nsymbols // TILE_NSYMBOLS)
+    sizes = [min(TILE_NSYMBOLS, nsymbols - i * TILE_NSYMBOLS)
+             for i in range(ntiles)]
+    nonzero = bit_array(reader.bit_map((ntiles + 7) // 8), ntiles)
+    tiles = np.flatnonzero(nonzero).tolist()
+    symbols = np.full(nsymbols, RADIUS)
+    if not tiles:
+        return symbols
+    books = dict(zip(tiles, read_books(reader, coding, len(tiles),
+                                       frequencies)))
+    partitions = {}
+    for tile in tiles:
+        partitions.setdefault(tile // PARTITION_NTILES, []).append(tile)
+    controls = reader.take(len(partitions))
+    offset_nbytes = reader.uint()
+    begins = [0] + [reader.uint(offset_nbytes) for _ in controls[1:]]
+    lengths = {}
+    for control, members in zip(controls, partitions.values()):
+        numbers = reader.packed(len(members), control & 0x7F)
+        for tile, number in zip(members, numbers):
+            least = 1 if coding == SPEED else (sizes[tile] + 7) // 8
+            lengths[tile] = least + number
+    payload = reader.rest()
+    ends = begins[1:] + [len(payload)]
+    for control, members, begin, end in zip(controls, partitions.values(),
+                                            begins, ends):
+        data = payload[begin:end]
+        if control & 0x80:
+            data = expand_partition(data, sum(lengths[t] for t in members))
+        part = Reader(data)
+        for tile in members:
+            code = part.take(lengths[tile])
+            at = tile * TILE_NSYMBOLS
+            symbols[at:at + sizes[tile]] = (
+                decode_planes(code, sizes[tile]) if coding == SPEED
+                else decode_words(code, sizes[tile], books[tile]))
+    return symbols
+
+
+# ---- orders: arrays of points are [brick][dim 3][dim 2][dim 1][dim 0] ----
+
+def spline_nlevels(dims):
+    return (max(dims) - 1).bit_length()
+
+
+def class_slices(level, odd):
+    """Where the points of a class stand in the whole array."""
+    stride = 1 << level - 1
+    return (slice(None),) + tuple(
+        slice(stride if odd >> d & 1 else 0, None, 2 * stride)
+        for d in (3, 2, 1, 0))
+
+
+def boxes(points, rank):
+    """Points of an array, box by box."""
+    extent = BOXES[rank][::-1]
+    listed = [np.zeros(0, np.int64)]
+    for brick in points:
+        grid = [range(0, n, e) for n, e in zip(brick.shape, extent)]
+        for corner in np.array(np.meshgrid(*grid, indexing="ij")
+                               ).reshape(4, -1).T:
+            box = tuple(slice(at, at + e) for at, e in zip(corner, extent))
+            listed.append(brick[box].reshape(-1))
+    return np.concatenate(listed)
+
+
+def point_orders(frame):
+    """Places in C order of the symbols as listed, and of the escapes."""
+    points = np.arange(frame.nvalues).reshape(frame.nbricks, *frame.dims)
+    if frame.prediction == LORENZO:
+        return boxes(points, frame.rank), points.reshape(-1)
+    listed = [points[:, 0, 0, 0, 0]]
+    work = [points[:, 0, 0, 0, 0]]
+    for level in range(spline_nlevels(frame.dims), 0, -1):
+        for odd in CLASSES:
+            places = points[class_slices(level, odd)]
+            listed.append(boxes(places, frame.rank))
+            work.append(places.reshape(-1))
+    return np.concatenate(listed), np.concatenate(work)
+
+
+# ---- prediction ----
+
+def step_of(dtype, step):
+    return dtype.type(min(step, float(np.finfo(dtype).max) / 2048))
+
+
+def predict_along(even, nodd, axis, kind, dtype):
+    """Predictions from the even points along an axis, and their orders."""
+    even = np.moveaxis(even, axis, 0)
+    neven = len(even)
+    number = dtype.type
+    predictions, orders = [], []
+    for i in range(nodd):
+        has_a, has_c, has_d = i > 0, i + 1 < neven, i + 2 < neven
+        a = even[i - 1] if has_a else None
+        b = even[i]
+        c = even[i + 1] if has_c else None
+        d = even[i + 2] if has_d else None
+        if not has_c:
+            order, p = ((1, number(1.5) * b - number(0.5) * a) if has_a
+                        else (0, b))
+        elif kind == 2 or not (has_a or has_d):
+            order, p = 2, (b + c) * number(0.5)
+        elif not has_d:
+            order = 3
+            p = (number(6) * b + number(3) * c - a) * number(0.125)
+        elif not has_a:
+            order = 3
+            p = (number(3) * b + number(6) * c - d) * number(0.125)
+        elif kind == 0:
+            order = 4
+            p = (number(9) * (b + c) - (a + d)) * number(0.0625)
+        else:
+            order = 4
+            p = ((number(23) * (b + c) - number(3) * (a + d))
+                 * number(1 / 40))
+        predictions.append(p)
+        orders.append(order)
+    shape = [1] * 5
+    shape[axis] = nodd
+    return (np.moveaxis(np.array(predictions, dtype), 0, axis),
+            np.array(orders).reshape(shape))
+
+
+def predict_class(values, level, odd, kind, priorities):
+    shape = values[class_slices(level, odd)].shape
+    priority = {d: priorities >> 2 * d & 3 for d in range(4) if odd >> d & 1}
+    highest = max(priority.values())
+    along = []
+    for d in (3, 2, 1, 0):
+        if d in priority and priority[d] == highest:
+            even = values[class_slices(level, odd & ~(1 << d))]
+            along.append(predict_along(even, shape[4 - d], 4 - d, kind,
+                                       values.dtype))
+    best = np.zeros(shape, int)
+    for _, orders in along:
+        best = np.maximum(best, orders)
+    total, n = np.zeros(shape, values.dtype), np.zeros(shape, int)
+    for prediction, orders in along:
+        counts = orders == best
+        total = np.where(counts, np.where(n == 0, prediction,
+                                          total + prediction), total)
+        n = n + counts
+    shares = np.array([1, 1, 1 / 2, 1 / 3, 1 / 4], values.dtype)
+    return np.where(n > 1, total * shares[n], total)
+
+
+def reconstruct_spline(frame, model, codes, escaped, values):
+    """`values` holds the escaped ones."""
+    dtype = values.dtype
+    prediction = model["reference"]
+    step = step_of(dtype, model["step"])
+    for brick in range(frame.nbricks):
+        at = (brick, 0, 0, 0, 0)
+        if not escaped[at]:
+            values[at] = prediction + dtype.type(codes[at]) * step
+        prediction = values[at]
+    for level, plan in zip(range(len(model["plans"]), 0, -1), model["plans"]):
+        step = step_of(dtype, model["step"] * (((plan[0] & 63) + 1) / 64))
+        for odd in CLASSES:
+            at = class_slices(level, odd)
+            if values[at].size == 0:
+                continue
+            predicted = predict_class(values, level, odd, plan[0] >> 6,
+                                      plan[1])
+            predicted = predicted + codes[at].astype(dtype) * step
+            values[at] = np.where(escaped[at], values[at], predicted)
+
+
+def reconstruct_lorenzo(model, codes, escaped, values):
+    word = np.dtype("u%d" % values.dtype.itemsize)
+    integers = np.where(escaped, values.view(word), codes.astype(word))
+    for d in range(4):
+        if model["dims"] >> d & 1:
+            integers = np.cumsum(integers, axis=4 - d, dtype=word)
+    integers = integers.view("i%d" % word.itemsize)
+    values[...] = (integers.astype(values.dtype)
+                   * step_of(values.dtype, model["step"]))
+
+
+# ---- sections ----
+
+def read_model(reader, frame, dtype):
+    shrink = reader.uint()
+    step = 2 * frame.bound - 2 * frame.bound * 2.0 ** -shrink
+    if frame.prediction == LORENZO:
+        return {"step": step, "dims": reader.uint()}
+    return {"step": step, "reference": reader.array(dtype, 1)[0],
+            "plans": [reader.take(2)
+                      for _ in range(spline_nlevels(frame.dims))]}
+
+
+def read_list(reader, n):
+    numbers = []
+    while len(numbers) < n:
+        width = reader.uint()
+        numbers += reader.packed(min(64, n - len(numbers)), width)
+    return numbers
+
+
+def read_specials(reader, word):
+    """Places and words of special values."""
+    nruns, ncolors = reader.uleb(), reader.uint()
+    gaps = read_list(reader, nruns)
+    lengths = [more + 1 for more in read_list(reader, nruns)]
+    colors = read_list(reader, nruns) if ncolors > 1 else [0] * nruns
+    ends = np.cumsum(np.add(gaps, lengths))
+    places = np.concatenate(
+        [np.zeros(0, np.int64)] +
+        [np.arange(end - n, end) for end, n in zip(ends, lengths)])
+    if ncolors == 0:
+        return places, reader.array(word, len(places))
+    return places, reader.array(word, ncolors)[np.repeat(colors, lengths)]
+
+
+def decode(stream, frequencies):
+    """The bytes of a stream's chunk."""
+    reader = Reader(stream)
+    frame = Frame(reader)
+    if frame.coding == RAW:
+        return reader.rest()
+    dtype = np.dtype("<" + frame.type)
+    word = np.dtype("<u%d" % dtype.itemsize)
+    values = np.zeros((frame.nbricks, *frame.dims), dtype)
+    words = values.reshape(-1).view(word)
+    places, exact = [], []
+    if frame.coding == CONSTANT:
+        words[:] = reader.array(word, 1)[0]
+        if frame.has_specials:
+            places, exact = read_specials(reader, word)
+    else:
+        model = read_model(reader, frame, dtype)
+        if frame.has_specials:
+            places, exact = read_specials(reader, word)
+        escapes = reader.array(word, reader.uleb())
+        listed, work = point_orders(frame)
+        symbols = np.zeros(frame.nvalues, np.int64)
+        symbols[listed] = read_tiles(reader, frame.coding, frame.nvalues,
+                                     frequencies)
+        words[work[symbols[work] == ESCAPE]] = escapes
+        codes = (symbols - RADIUS).reshape(values.shape)
+        with np.errstate(all="ignore"):
+            if frame.prediction == LORENZO:
+                reconstruct_lorenzo(model, codes, codes == -RADIUS, values)
+            else:
+                reconstruct_spline(frame, model, codes, codes == -RADIUS,
+                                   values)
+    words[places] = exact
+    return values.astype(frame.order + frame.type, copy=False).tobytes()
