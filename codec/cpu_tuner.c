@@ -25,14 +25,21 @@ _Static_assert((uint64_t)ROWS_CAPACITY *(24 << TERP_COST_FRACTION_NBITS) <
                    (uint64_t)1 << 32,
                "and their cost is a 32-bit number");
 
-/* What `nsampled` values cost whose codes are in these rows. */
+/* How many samples are wanted of so many values. */
 static uint64_t
-cost_of_rows(const uint16_t *rows, uint64_t nsampled)
+nsamples_of(uint64_t nvalues)
 {
-    uint32_t counts[TERP_NSYMBOLS];
+    uint64_t nwanted = nvalues / SAMPLE_EVERY;
+    nwanted = nwanted < MIN_NSAMPLES ? MIN_NSAMPLES : nwanted;
+    return min_u64(nwanted, MAX_NSAMPLES);
+}
+
+/* What sampled codes cost whose magnitudes, or escapes, were counted. */
+static uint64_t
+cost_of_counts(const uint32_t counts[TERP_NROWS])
+{
     int nrows = TERP_RADIUS;
 
-    cpu_count(rows, nsampled, counts);
     while (nrows > 0 && counts[nrows - 1] == 0)
         nrows--;
     /* An escape also stores its value. */
@@ -45,21 +52,19 @@ sample_class(const struct cpu_spline *spline, int l, unsigned odd,
              unsigned predicting, enum terp_spline kind, uint16_t *rows)
 {
     struct cpu_class cls;
+    uint32_t counts[TERP_NSYMBOLS];
 
     if (!cpu_spline_class(spline, l, odd, predicting, kind, &cls))
         return 0;
     uint64_t nruns = cls.nrows * cls.nruns_per_row;
     uint64_t nvalues = cls.nrows * cls.extent[0];
-    uint64_t nwanted = nvalues / SAMPLE_EVERY;
-    nwanted = nwanted < MIN_NSAMPLES ? MIN_NSAMPLES : nwanted;
-    nwanted = min_u64(nwanted, MAX_NSAMPLES);
-    uint64_t every = div_up(nvalues, nwanted);
+    uint64_t every = div_up(nvalues, nsamples_of(nvalues));
     /* At least a handful of runs, however long they are. */
     every = min_u64(every, div_up(nruns, 4)) | ODD;
     uint64_t nsampled =
         spline->stages->sample(&cls, &spline->quantizer, every, rows);
-    return nsampled == 0 ? 0
-                         : cost_of_rows(rows, nsampled) * nvalues / nsampled;
+    cpu_count(rows, nsampled, counts);
+    return nsampled == 0 ? 0 : cost_of_counts(counts) * nvalues / nsampled;
 }
 
 /* A vector of priorities is canonical when it uses 0 .. k without a gap and
@@ -154,9 +159,8 @@ cpu_tune_spline(struct cpu_spline *spline, uint64_t *cost_ret)
 
 /* ---- lorenzo ---- */
 
-/* Values of a row that are sampled together, and of a chunk. */
+/* Values of a row that are sampled together. */
 #define LORENZO_NVALUES 512
-#define LORENZO_NSAMPLES 4096
 
 /* Integers of a stretch of a row and of the rows before it in every
  * combination of the slower dimensions: [2][2][2][n], the row itself last. */
@@ -166,7 +170,7 @@ struct stencil {
     uint64_t differences[8 * LORENZO_NVALUES];
     uint16_t symbols[LORENZO_NVALUES];
     /* Of all stretches, by the dimensions of the differences. */
-    uint16_t rows[CPU_NCLASSES][LORENZO_NSAMPLES + LORENZO_NVALUES];
+    uint32_t counts[CPU_NCLASSES][TERP_NROWS];
     uint64_t nsampled;
     uint64_t njoined;
 };
@@ -229,8 +233,7 @@ count_differences(const struct cpu_lorenzo *lorenzo, unsigned dims,
     /* The first has nothing before it here, but has in the chunk. */
     for (uint64_t i = 1; i < n; i++) {
         int code = stencil->symbols[i] - TERP_RADIUS;
-        stencil->rows[dims][stencil->nsampled + i - 1] =
-            (uint16_t)(code < 0 ? -code : code);
+        stencil->counts[dims][code < 0 ? -code : code]++;
     }
 }
 
@@ -248,12 +251,11 @@ cpu_tune_lorenzo(struct cpu_lorenzo *lorenzo, const void *values,
     for (int d = 0; d < CPU_NDIMS; d++)
         active |= (unsigned)(layout->dims[d] > 1) << d;
     uint64_t per_row = div_up(layout->dims[0], LORENZO_NVALUES);
-    uint64_t every = div_up(layout->nvalues, LORENZO_NSAMPLES) | ODD;
+    uint64_t every =
+        div_up(layout->nvalues, 2 * nsamples_of(layout->nvalues)) | ODD;
     for (uint64_t i = every / 2; i < nrows * per_row; i += every) {
         uint64_t x = i % per_row * LORENZO_NVALUES;
         stencil->n = min_u64(LORENZO_NVALUES, layout->dims[0] - x);
-        if (stencil->nsampled + stencil->n > LORENZO_NSAMPLES + LORENZO_NVALUES)
-            break;
         fill_stencil(lorenzo, values, fills, i / per_row, x, stencil);
         for (unsigned dims = active; dims > 0; dims = (dims - 1) & active)
             count_differences(lorenzo, dims, stencil);
@@ -264,7 +266,7 @@ cpu_tune_lorenzo(struct cpu_lorenzo *lorenzo, const void *values,
     uint64_t nsampled = stencil->nsampled;
     for (unsigned dims = active; nsampled > 0 && dims > 0;
          dims = (dims - 1) & active) {
-        uint64_t cost = cost_of_rows(stencil->rows[dims], nsampled) +
+        uint64_t cost = cost_of_counts(stencil->counts[dims]) +
                         (stencil->njoined * 64 << TERP_COST_FRACTION_NBITS);
         cost = cost * layout->nvalues / nsampled;
         if (cost < *cost_ret) {
