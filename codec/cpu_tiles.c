@@ -70,7 +70,8 @@ struct encoder {
     const uint16_t *symbols;
     uint64_t nsymbols;
     struct cpu_tile_index index;
-    uint8_t *staging; /* PARTITION_MAX_NBYTES a partition */
+    uint32_t (*cost)[TERP_NENTRIES]; /* huffman: bits of a tile by entry */
+    uint8_t *staging;                /* PARTITION_MAX_NBYTES a partition */
     struct member_scratch {
         uint64_t frequency[TERP_NSYMBOLS]; /* custom: of non-zero tiles */
         struct cpu_encode_book book[TERP_NENTRIES];
@@ -95,15 +96,14 @@ is_zero_tile(const uint16_t *symbols, uint64_t nsymbols)
     return differs == 0;
 }
 
-/* The entry whose code is shortest for the tile: cross entropy again, with
- * the lengths of words for logarithms, since a word takes a bit at least. */
-static int
-select_for_tile(const uint16_t *symbols, uint64_t nsymbols)
+/* Cross entropy with the entries, with the lengths of words for logarithms:
+ * a word takes a bit at least. */
+static void
+cost_tile(const uint32_t counts[TERP_NSYMBOLS],
+          uint32_t cost_ret[TERP_NENTRIES])
 {
-    uint32_t counts[TERP_NSYMBOLS], nbits[TERP_ENTRY_STRIDE] = {0};
-    int best = 0;
+    uint32_t nbits[TERP_ENTRY_STRIDE] = {0};
 
-    cpu_count(symbols, nsymbols, counts);
     for (int s = 0; s < TERP_NSYMBOLS; s++) {
         uint32_t count = counts[s];
         if (count == 0)
@@ -111,10 +111,64 @@ select_for_tile(const uint16_t *symbols, uint64_t nsymbols)
         for (int e = 0; e < TERP_ENTRY_STRIDE; e++)
             nbits[e] += count * terp_entry_code_nbits[s][e];
     }
-    for (int e = 1; e < TERP_NENTRIES; e++)
-        if (nbits[e] < nbits[best])
+    memcpy(cost_ret, nbits, TERP_NENTRIES * sizeof nbits[0]);
+}
+
+/* The best entry for a tile among the first `n` of `entries`; ties to the
+ * lower id. */
+static int
+select_entry(const uint32_t cost[TERP_NENTRIES], const uint8_t *entries, int n)
+{
+    int best = entries[0];
+
+    for (int i = 1; i < n; i++) {
+        int e = entries[i];
+        if (cost[e] < cost[best] || (cost[e] == cost[best] && e < best))
             best = e;
+    }
     return best;
+}
+
+/* Selects an entry for each tile among the 2^w that most tiles would select,
+ * for the w whose words and numbers of entries take the fewest bits. */
+static void
+select_entries(struct encoder *encoder)
+{
+    struct cpu_tile_index *index = &encoder->index;
+    uint64_t ntiles[TERP_NENTRIES] = {0}, least = UINT64_MAX;
+    uint8_t entries[TERP_NENTRIES];
+    int nkept = 0;
+
+    for (int e = 0; e < TERP_NENTRIES; e++)
+        entries[e] = (uint8_t)e;
+    for (uint64_t i = 0; i < index->ntiles; i++)
+        if (cpu_bit_at(index->nonzero, i))
+            ntiles[select_entry(encoder->cost[i], entries, TERP_NENTRIES)]++;
+    for (int i = 1; i < TERP_NENTRIES; i++) /* most used first, stable */
+        for (int j = i; j > 0 && ntiles[entries[j]] > ntiles[entries[j - 1]];
+             j--) {
+            uint8_t swap = entries[j];
+            entries[j] = entries[j - 1];
+            entries[j - 1] = swap;
+        }
+    for (int width = 0; width <= bit_width(TERP_NENTRIES - 1); width++) {
+        int n = (int)min_u64((uint64_t)1 << width, TERP_NENTRIES);
+        uint64_t nbits = 0;
+        for (uint64_t i = 0; i < index->ntiles; i++)
+            if (cpu_bit_at(index->nonzero, i))
+                nbits +=
+                    (uint64_t)width +
+                    encoder
+                        ->cost[i][select_entry(encoder->cost[i], entries, n)];
+        if (nbits < least) {
+            least = nbits;
+            nkept = n;
+        }
+    }
+    for (uint64_t i = 0; i < index->ntiles; i++)
+        if (cpu_bit_at(index->nonzero, i))
+            index->entry[i] =
+                (uint8_t)select_entry(encoder->cost[i], entries, nkept);
 }
 
 static void
@@ -124,7 +178,7 @@ lengths_of_entry(int entry, uint8_t nbits_ret[TERP_NSYMBOLS])
         nbits_ret[s] = terp_entry_code_nbits[s][entry];
 }
 
-/* Marks non-zero tiles; for `custom` also counts their symbols. */
+/* Marks non-zero tiles and counts their symbols. */
 static void
 survey_partitions(void *arg, int id, uint64_t first, uint64_t end)
 {
@@ -140,9 +194,13 @@ survey_partitions(void *arg, int id, uint64_t first, uint64_t end)
         if (is_zero_tile(symbols, n))
             continue;
         index->nonzero[tile / 8] |= (uint8_t)(1u << (tile % 8));
-        if (encoder->coding != TERP_CODING_CUSTOM)
+        if (encoder->coding == TERP_CODING_SPEED)
             continue;
         cpu_count(symbols, n, counts);
+        if (encoder->coding == TERP_CODING_HUFFMAN) {
+            cost_tile(counts, encoder->cost[tile]);
+            continue;
+        }
         for (int s = 0; s < TERP_NSYMBOLS; s++)
             encoder->scratch[id]->frequency[s] += counts[s];
     }
@@ -159,13 +217,12 @@ encode_tile(struct encoder *encoder, struct member_scratch *scratch,
         return encode_planes(symbols, n, dst);
     if (encoder->coding == TERP_CODING_CUSTOM)
         return (uint16_t)cpu_words_encode(&encoder->custom, symbols, n, dst);
-    int entry = select_for_tile(symbols, n);
+    int entry = encoder->index.entry[tile];
     if (!scratch->book[entry].made) {
         uint8_t nbits[TERP_NSYMBOLS];
         lengths_of_entry(entry, nbits);
         cpu_encode_book_make(nbits, &scratch->book[entry]);
     }
-    encoder->index.entry[tile] = (uint8_t)entry;
     return (uint16_t)cpu_words_encode(&scratch->book[entry], symbols, n, dst);
 }
 
@@ -312,13 +369,13 @@ read_entries(struct reader *reader, struct cpu_tile_index *index,
 static void
 write_codebooks(struct encoder *encoder, int nmembers, struct writer *writer)
 {
-    const struct cpu_tile_index *index = &encoder->index;
     uint64_t *frequency = encoder->scratch[0]->frequency;
     uint8_t nbits[TERP_NSYMBOLS];
     bool any = false;
 
     if (encoder->coding == TERP_CODING_HUFFMAN) {
-        write_entries(writer, index);
+        select_entries(encoder);
+        write_entries(writer, &encoder->index);
         return;
     }
     for (int id = 1; id < nmembers; id++)
@@ -397,20 +454,22 @@ cpu_tiles_encode(struct cpu_team *team, enum terp_coding coding,
     encoder->scratch = make_scratch(
         nmembers, sizeof **encoder->scratch +
                       terp_reduce_scratch_nbytes(PARTITION_MAX_NBYTES));
-    if (encoder->staging == NULL || encoder->scratch == NULL) {
+    if (coding == TERP_CODING_HUFFMAN)
+        encoder->cost = malloc(index->ntiles * sizeof *encoder->cost);
+    if (encoder->staging == NULL || encoder->scratch == NULL ||
+        (coding == TERP_CODING_HUFFMAN && encoder->cost == NULL)) {
         st = TERP_ERR_MEMORY;
         goto out;
     }
     cpu_team_run(team, survey_partitions, encoder, index->npartitions, 4);
     cpu_tile_index_write_nonzero(writer, index);
-    if (coding == TERP_CODING_CUSTOM)
+    if (coding != TERP_CODING_SPEED)
         write_codebooks(encoder, nmembers, writer);
     cpu_team_run(team, encode_partitions, encoder, index->npartitions, 4);
-    if (coding == TERP_CODING_HUFFMAN)
-        write_codebooks(encoder, nmembers, writer);
     st = write_payload(encoder, writer);
 out:
     free_scratch((void **)encoder->scratch, nmembers);
+    free(encoder->cost);
     free(encoder->staging);
     cpu_tile_index_free(&encoder->index);
     free(encoder);
