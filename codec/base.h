@@ -7,6 +7,9 @@
 #include <stdint.h>
 #include <string.h>
 
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "values and words are copied to and from streams as they are");
+
 /* A word of `nbytes` (at most 8) at `src`, little-endian. */
 static inline uint64_t
 load_le(const uint8_t *src, int nbytes)
@@ -38,6 +41,14 @@ double_of_bits(uint64_t bits)
     double value;
     memcpy(&value, &bits, sizeof value);
     return value;
+}
+
+/* Finite and above zero. By its bits: in a caller's floating-point environment
+ * subnormal numbers may be zero. */
+static inline bool
+is_bound(double value)
+{
+    return double_bits(value) - 1 < UINT64_C(0x7FEFFFFFFFFFFFFF);
 }
 
 /* False, and *product_ret unchanged, when a * b exceeds 63 bits. */

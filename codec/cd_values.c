@@ -1,5 +1,7 @@
 #include "cd_values.h"
 
+#include <fenv.h>
+
 #include "base.h"
 
 /* Words of the persisted form before the dims. */
@@ -38,30 +40,29 @@ split(uint64_t value, unsigned *words)
     words[1] = (unsigned)(value >> 32);
 }
 
-/* mantissa * 10^-exponent, by correctly rounded divisions or products only. */
+/* mantissa * 10^-exponent, by correctly rounded divisions or products only,
+ * whatever the caller's environment; volatile keeps them between the calls. */
 static double
 decimal(uint32_t mantissa, int32_t exponent)
 {
     static const double powers[MAX_EXACT_EXPONENT + 1] = {
         1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
         1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-    double value = mantissa;
+    volatile double value = mantissa;
+    fenv_t host;
     int64_t left = exponent < 0 ? -(int64_t)exponent : exponent;
     /* Past 700 every product is 0 or infinite already. */
     if (left > 700)
         left = 700;
+    fegetenv(&host);
+    fesetenv(FE_DFL_ENV);
     while (left > 0) {
         int step = left < MAX_EXACT_EXPONENT ? (int)left : MAX_EXACT_EXPONENT;
         value = exponent < 0 ? value * powers[step] : value / powers[step];
         left -= step;
     }
+    fesetenv(&host);
     return value;
-}
-
-static bool
-is_bound(double value)
-{
-    return value > 0 && value <= 1.7976931348623157e308;
 }
 
 static enum terp_status

@@ -25,17 +25,23 @@ stages_of(enum terp_type type)
     return type == TERP_FLOAT32 ? &cpu_stages_f32 : &cpu_stages_f64;
 }
 
+/* By memcpy: the values are of a floating type, and may be anywhere. */
 static void
 swap_values(void *values, uint64_t nvalues, int value_nbytes)
 {
-    if (value_nbytes == 4) {
-        uint32_t *words = values;
-        for (uint64_t i = 0; i < nvalues; i++)
-            words[i] = __builtin_bswap32(words[i]);
-    } else {
-        uint64_t *words = values;
-        for (uint64_t i = 0; i < nvalues; i++)
-            words[i] = __builtin_bswap64(words[i]);
+    uint8_t *bytes = values;
+    uint32_t word32;
+    uint64_t word64;
+
+    for (uint64_t i = 0; value_nbytes == 4 && i < nvalues; i++) {
+        memcpy(&word32, bytes + 4 * i, 4);
+        word32 = __builtin_bswap32(word32);
+        memcpy(bytes + 4 * i, &word32, 4);
+    }
+    for (uint64_t i = 0; value_nbytes == 8 && i < nvalues; i++) {
+        memcpy(&word64, bytes + 8 * i, 8);
+        word64 = __builtin_bswap64(word64);
+        memcpy(bytes + 8 * i, &word64, 8);
     }
 }
 
@@ -389,7 +395,7 @@ encode_chunk(struct encode *e)
     e->frame = (struct terp_frame){.chunk = *e->chunk, .bound = e->bound};
     if (find_constant(e, &constant))
         return encode_constant(e, constant);
-    if (!(e->bound > 0 && e->bound <= 1.7976931348623157e308))
+    if (!is_bound(e->bound))
         return TERP_ERR_CAPACITY; /* a range that no double holds */
     e->frame.coding = coding_of(e->params->pipeline);
     e->max_code =

@@ -1,7 +1,5 @@
 #include "cpu_specials.h"
 
-#include <stdlib.h>
-
 /* Different values that are told apart by runs. With more, every value is
  * written out. */
 #define MAX_PALETTE 15
@@ -9,32 +7,50 @@
 /* Numbers are packed in groups, each with its own width. */
 #define GROUP_NNUMBERS 64
 
-/* Of one run: values before it since the last run, its length less one and,
- * with a palette, which value it repeats. */
+/* Values before a run since the last one, its length less one and, with
+ * colors, which of them it repeats. */
 struct run {
-    uint64_t gap, more;
-    int color;
+    uint64_t gap, more, color;
+};
+enum field {
+    FIELD_GAP,
+    FIELD_MORE,
+    FIELD_COLOR,
+    NFIELDS
 };
 
-struct runs {
-    struct run *run; /* NULL: only count */
-    uint64_t nruns;
-    uint64_t nspecials;
+static uint64_t
+number_of(const struct run *run, int field)
+{
+    return field == FIELD_GAP    ? run->gap
+           : field == FIELD_MORE ? run->more
+                                 : run->color;
+}
+
+/* A walk over runs of specials or, `by_color`, of equal specials. Colors are
+ * added as they are met. */
+struct walk {
+    const uint64_t *mask;
+    const uint8_t *values;
+    uint64_t nvalues;
+    int value_nbytes;
+    bool by_color;
     uint64_t palette[MAX_PALETTE];
-    int ncolors; /* MAX_PALETTE + 1: too many */
+    int ncolors;  /* MAX_PALETTE + 1: too many */
+    uint64_t end; /* of the last run */
 };
 
 static int
-color_of(struct runs *runs, uint64_t bits)
+color_of(struct walk *walk, uint64_t bits)
 {
-    for (int c = 0; c < runs->ncolors && c < MAX_PALETTE; c++)
-        if (runs->palette[c] == bits)
+    for (int c = 0; c < walk->ncolors && c < MAX_PALETTE; c++)
+        if (walk->palette[c] == bits)
             return c;
-    if (runs->ncolors < MAX_PALETTE)
-        runs->palette[runs->ncolors] = bits;
-    if (runs->ncolors <= MAX_PALETTE)
-        runs->ncolors++;
-    return runs->ncolors - 1;
+    if (walk->ncolors < MAX_PALETTE)
+        walk->palette[walk->ncolors] = bits;
+    if (walk->ncolors <= MAX_PALETTE)
+        walk->ncolors++;
+    return walk->ncolors - 1;
 }
 
 /* First i >= at with mask bit `set`, or nvalues. */
@@ -51,54 +67,58 @@ find_bit(const uint64_t *mask, uint64_t at, uint64_t nvalues, bool set)
     return nvalues;
 }
 
-/* Runs of specials; `by_color`: of equal specials. */
-static void
-find_runs(const uint64_t *mask, const uint8_t *values, uint64_t nvalues,
-          int value_nbytes, bool by_color, struct runs *runs)
+static bool
+next_run(struct walk *walk, struct run *run_ret)
 {
-    uint64_t end = 0; /* of the last run */
+    size_t nbytes = (size_t)walk->value_nbytes;
+    uint64_t first = find_bit(walk->mask, walk->end, walk->nvalues, true);
 
-    for (;;) {
-        uint64_t first = find_bit(mask, end, nvalues, true);
-        if (first == nvalues)
-            return;
-        uint64_t stop = find_bit(mask, first, nvalues, false);
-        int color = 0;
-        if (by_color) {
-            const uint8_t *value = values + first * (uint64_t)value_nbytes;
-            uint64_t i = first + 1;
-            while (i < stop && memcmp(values + i * (uint64_t)value_nbytes,
-                                      value, (size_t)value_nbytes) == 0)
-                i++;
-            stop = i;
-            color = color_of(runs, load_le(value, value_nbytes));
-            if (color == MAX_PALETTE)
-                return;
-        }
-        if (runs->run != NULL)
-            runs->run[runs->nruns] =
-                (struct run){first - end, stop - first - 1, color};
-        runs->nruns++;
-        runs->nspecials += stop - first;
-        end = stop;
+    if (first == walk->nvalues)
+        return false;
+    uint64_t stop = find_bit(walk->mask, first, walk->nvalues, false);
+    *run_ret = (struct run){.gap = first - walk->end};
+    if (walk->by_color) {
+        const uint8_t *value = walk->values + first * nbytes;
+        uint64_t i = first + 1;
+        while (i < stop &&
+               memcmp(walk->values + i * nbytes, value, nbytes) == 0)
+            i++;
+        stop = i;
+        run_ret->color =
+            (uint64_t)color_of(walk, load_le(value, walk->value_nbytes));
     }
+    run_ret->more = stop - first - 1;
+    walk->end = stop;
+    return true;
 }
 
+/* Of the whole walk, or up to the first color too many. Rewinds. */
 static uint64_t
-number_of(const struct run *run, int field)
+count_runs(struct walk *walk)
 {
-    return field == 0   ? run->gap
-           : field == 1 ? run->more
-                        : (uint64_t)run->color;
+    struct run run;
+    uint64_t nruns = 0;
+
+    while (walk->ncolors <= MAX_PALETTE && next_run(walk, &run))
+        nruns++;
+    walk->end = 0;
+    return nruns;
 }
 
 static void
-write_field(struct writer *writer, const struct runs *runs, int field)
+write_field(struct writer *writer, struct walk walk, int field)
 {
-    for (uint64_t first = 0; first < runs->nruns; first += GROUP_NNUMBERS) {
-        uint64_t n = min_u64(GROUP_NNUMBERS, runs->nruns - first), all = 0;
-        for (uint64_t i = 0; i < n; i++)
-            all |= number_of(&runs->run[first + i], field);
+    uint64_t numbers[GROUP_NNUMBERS], n;
+    struct run run;
+
+    do {
+        uint64_t all = 0;
+        for (n = 0; n < GROUP_NNUMBERS && next_run(&walk, &run); n++) {
+            numbers[n] = number_of(&run, field);
+            all |= numbers[n];
+        }
+        if (n == 0)
+            return;
         int width = bit_width(all);
         write_le(writer, (uint64_t)width, 1);
         uint64_t nbytes = packed_nbytes(n, width);
@@ -107,28 +127,23 @@ write_field(struct writer *writer, const struct runs *runs, int field)
             return;
         memset(at, 0, nbytes);
         for (uint64_t i = 0; i < n; i++)
-            pack_bits(at, i * (uint64_t)width, width,
-                      number_of(&runs->run[first + i], field));
-    }
+            pack_bits(at, i * (uint64_t)width, width, numbers[i]);
+    } while (n == GROUP_NNUMBERS);
 }
 
 static void
-write_palette(struct writer *writer, const struct runs *runs, int value_nbytes)
+write_all(struct writer *writer, struct walk walk)
 {
-    for (int c = 0; c < runs->ncolors; c++)
-        write_le(writer, runs->palette[c], value_nbytes);
-}
+    struct run run;
 
-static void
-write_all(struct writer *writer, const uint64_t *mask, const uint8_t *values,
-          uint64_t nvalues, int value_nbytes)
-{
-    for (uint64_t i = find_bit(mask, 0, nvalues, true); i < nvalues;
-         i = find_bit(mask, i + 1, nvalues, true)) {
-        uint8_t *at = writer_take(writer, (uint64_t)value_nbytes);
+    while (next_run(&walk, &run)) {
+        uint64_t nbytes = (run.more + 1) * (uint64_t)walk.value_nbytes;
+        uint8_t *at = writer_take(writer, nbytes);
         if (at == NULL)
             return;
-        memcpy(at, values + i * (uint64_t)value_nbytes, (size_t)value_nbytes);
+        memcpy(at,
+               walk.values + walk.end * (uint64_t)walk.value_nbytes - nbytes,
+               nbytes);
     }
 }
 
@@ -136,129 +151,119 @@ enum terp_status
 cpu_specials_write(struct writer *writer, const uint64_t *mask,
                    const void *values, uint64_t nvalues, int value_nbytes)
 {
-    struct runs colored = {0}, runs = {0};
+    struct walk walk = {.mask = mask,
+                        .values = values,
+                        .nvalues = nvalues,
+                        .value_nbytes = value_nbytes,
+                        .by_color = true};
+    uint64_t nruns = count_runs(&walk);
 
-    find_runs(mask, values, nvalues, value_nbytes, true, &colored);
-    bool has_palette = colored.ncolors <= MAX_PALETTE;
-    runs.ncolors = has_palette ? colored.ncolors : 0;
-    find_runs(mask, values, nvalues, value_nbytes, false, &runs);
-    /* Runs that break at every change of value may cost more than they
-     * save: then values are written out as well. */
-    has_palette &= colored.nruns <= 2 * runs.nruns + 8;
-    uint64_t nruns = has_palette ? colored.nruns : runs.nruns;
-    runs = (struct runs){0};
-    runs.run = malloc(nruns * sizeof *runs.run + 1);
-    if (runs.run == NULL)
-        return TERP_ERR_MEMORY;
-    find_runs(mask, values, nvalues, value_nbytes, has_palette, &runs);
-
-    write_uleb(writer, runs.nruns);
-    write_le(writer, (uint64_t)runs.ncolors, 1);
-    write_field(writer, &runs, 0);
-    write_field(writer, &runs, 1);
-    if (runs.ncolors > 1)
-        write_field(writer, &runs, 2);
-    if (has_palette)
-        write_palette(writer, &runs, value_nbytes);
-    else
-        write_all(writer, mask, values, nvalues, value_nbytes);
-    free(runs.run);
+    if (walk.ncolors > MAX_PALETTE) {
+        walk.ncolors = 0;
+        walk.by_color = false;
+        nruns = count_runs(&walk);
+    }
+    write_uleb(writer, nruns);
+    write_le(writer, (uint64_t)walk.ncolors, 1);
+    for (int field = 0; field < (walk.ncolors > 1 ? NFIELDS : FIELD_COLOR);
+         field++)
+        write_field(writer, walk, field);
+    for (int c = 0; c < walk.ncolors; c++)
+        write_le(writer, walk.palette[c], value_nbytes);
+    if (walk.ncolors == 0)
+        write_all(writer, walk);
     return writer->overflow ? TERP_ERR_CAPACITY : TERP_OK;
 }
 
-static void
-read_field(struct reader *reader, struct run *run, uint64_t nruns, int field)
-{
-    for (uint64_t first = 0; first < nruns; first += GROUP_NNUMBERS) {
-        uint64_t n = min_u64(GROUP_NNUMBERS, nruns - first);
-        int width = (int)read_le(reader, 1);
-        if (width > 56)
-            reader->underflow = true;
-        const uint8_t *at = reader_take(reader, packed_nbytes(n, width));
-        if (at == NULL)
-            return;
-        for (uint64_t i = 0; i < n; i++) {
-            uint64_t value = unpack_bits(at, i * (uint64_t)width, width);
-            if (field == 0)
-                run[first + i].gap = value;
-            else if (field == 1)
-                run[first + i].more = value;
-            else
-                run[first + i].color = (int)(value & 0xFF);
-        }
-    }
-}
-
-/* Checks that the runs stay within the chunk; counts their values. */
-static bool
-check_runs(const struct runs *runs, uint64_t nvalues, uint64_t *nspecials_ret)
-{
-    uint64_t left = nvalues;
-
-    *nspecials_ret = 0;
-    for (uint64_t i = 0; i < runs->nruns; i++) {
-        const struct run *run = &runs->run[i];
-        if (run->gap > left || run->more >= left - run->gap ||
-            run->color > (runs->ncolors > 0 ? runs->ncolors - 1 : 0))
-            return false;
-        left -= run->gap + run->more + 1;
-        *nspecials_ret += run->more + 1;
-    }
-    return true;
-}
+/* A list of numbers, read one by one. */
+struct list {
+    struct reader reader;
+    uint64_t nnumbers, at;
+    const uint8_t *group;
+    int width;
+};
 
 static void
-put_back(const struct runs *runs, const uint8_t *exact, uint8_t *values,
-         int value_nbytes)
+start_group(struct list *list)
 {
-    uint8_t *at = values;
-    size_t nbytes = (size_t)value_nbytes;
+    uint64_t n = min_u64(GROUP_NNUMBERS, list->nnumbers - list->at);
+    list->width = (int)read_le(&list->reader, 1);
+    if (list->width > 56)
+        list->reader.underflow = true;
+    list->group = reader_take(&list->reader, packed_nbytes(n, list->width));
+}
 
-    for (uint64_t i = 0; i < runs->nruns; i++) {
-        const struct run *run = &runs->run[i];
-        at += run->gap * nbytes;
-        for (uint64_t j = 0; j <= run->more; j++, at += nbytes) {
-            if (runs->ncolors > 0) {
-                memcpy(at, exact + (size_t)run->color * nbytes, nbytes);
-            } else {
-                memcpy(at, exact, nbytes);
-                exact += nbytes;
-            }
-        }
-    }
+/* The list that begins at `reader`, which goes on behind it. */
+static struct list
+list_at(struct reader *reader, uint64_t nnumbers)
+{
+    struct list list = {.reader = *reader, .nnumbers = nnumbers};
+    struct list skipped = list;
+
+    for (; skipped.at < nnumbers && !skipped.reader.underflow;
+         skipped.at += GROUP_NNUMBERS)
+        start_group(&skipped);
+    *reader = skipped.reader;
+    return list;
+}
+
+/* Only of a list that was read to its end without an underflow. */
+static uint64_t
+next_number(struct list *list)
+{
+    uint64_t i = list->at % GROUP_NNUMBERS;
+
+    if (i == 0)
+        start_group(list);
+    list->at++;
+    return unpack_bits(list->group, i * (uint64_t)list->width, list->width);
+}
+
+static void
+fill_values(uint8_t *values, uint64_t nvalues, const uint8_t *value,
+            size_t nbytes)
+{
+    for (uint64_t i = 0; i < nvalues; i++)
+        memcpy(values + i * nbytes, value, nbytes);
 }
 
 enum terp_status
 cpu_specials_read(struct reader *reader, void *values, uint64_t nvalues,
                   int value_nbytes, uint64_t *nspecials_ret)
 {
-    struct runs runs = {.nruns = read_uleb(reader)};
-    enum terp_status st = TERP_ERR_CORRUPT;
+    size_t nbytes = (size_t)value_nbytes;
+    uint64_t nruns = read_uleb(reader), ncolors = read_le(reader, 1);
+    uint64_t end = 0; /* of the last run */
+    struct list lists[NFIELDS];
 
-    runs.ncolors = (int)read_le(reader, 1);
-    /* A group of runs takes at least a byte. */
-    if (reader->underflow || runs.ncolors > MAX_PALETTE ||
-        runs.nruns > nvalues ||
-        runs.nruns / GROUP_NNUMBERS > (uint64_t)(reader->end - reader->at))
+    *nspecials_ret = 0;
+    if (reader->underflow || ncolors > MAX_PALETTE || nruns > nvalues)
         return TERP_ERR_CORRUPT;
-    runs.run = calloc(runs.nruns + 1, sizeof *runs.run);
-    if (runs.run == NULL)
-        return TERP_ERR_MEMORY;
-    read_field(reader, runs.run, runs.nruns, 0);
-    read_field(reader, runs.run, runs.nruns, 1);
-    if (runs.ncolors > 1)
-        read_field(reader, runs.run, runs.nruns, 2);
-    if (!reader->underflow && check_runs(&runs, nvalues, nspecials_ret)) {
-        uint64_t nexact =
-            runs.ncolors > 0 ? (uint64_t)runs.ncolors : *nspecials_ret;
-        const uint8_t *exact =
-            reader_take(reader, nexact * (uint64_t)value_nbytes);
-        if (exact != NULL) {
-            st = TERP_OK;
-            if (values != NULL)
-                put_back(&runs, exact, values, value_nbytes);
+    for (int field = 0; field < (ncolors > 1 ? NFIELDS : FIELD_COLOR); field++)
+        lists[field] = list_at(reader, nruns);
+    const uint8_t *palette = reader_take(reader, ncolors * nbytes);
+    if (palette == NULL)
+        return TERP_ERR_CORRUPT;
+    for (uint64_t i = 0; i < nruns; i++) {
+        uint64_t gap = next_number(&lists[FIELD_GAP]);
+        uint64_t more = next_number(&lists[FIELD_MORE]);
+        uint64_t color = ncolors > 1 ? next_number(&lists[FIELD_COLOR]) : 0;
+        if (gap >= nvalues - end || more >= nvalues - end - gap ||
+            (ncolors > 0 && color >= ncolors))
+            return TERP_ERR_CORRUPT;
+        uint8_t *at =
+            values == NULL ? NULL : (uint8_t *)values + (end + gap) * nbytes;
+        if (ncolors == 0) {
+            const uint8_t *exact = reader_take(reader, (more + 1) * nbytes);
+            if (exact == NULL)
+                return TERP_ERR_CORRUPT;
+            if (at != NULL)
+                memcpy(at, exact, (more + 1) * nbytes);
+        } else if (at != NULL) {
+            fill_values(at, more + 1, palette + color * nbytes, nbytes);
         }
+        end += gap + more + 1;
+        *nspecials_ret += more + 1;
     }
-    free(runs.run);
-    return st;
+    return TERP_OK;
 }

@@ -14,6 +14,10 @@
 /* Expressions are evaluated in the type they are written in. */
 _Static_assert(FLT_EVAL_METHOD == 0, "excess precision changes streams");
 
+#if defined(__FAST_MATH__) || (__FINITE_MATH_ONLY__ + 0)
+#error "terp needs IEEE 754 arithmetic"
+#endif
+
 #define NEGATIVE_ZERO ((WORD)1 << (8 * sizeof(WORD) - 1))
 
 static inline WORD

@@ -21,6 +21,11 @@ _Static_assert(TERP_TILE_NSYMBOLS <= TERP_PLANES_MAX_NCODES,
 #define PARTITION_MAX_NBYTES (TERP_PARTITION_NTILES * TILE_MAX_NBYTES)
 _Static_assert(PARTITION_MAX_NBYTES <= TERP_REDUCE_MAX_NBYTES,
                "a partition can be reduced");
+/* A few bytes can claim any number of zero tiles, and a stream that is only
+ * inspected has no destination to measure them by. 2^36 values, an index of
+ * 64 MB. */
+#define INSPECT_MAX_NTILES ((uint64_t)1 << 24)
+
 /* The code of a speed tile's escape. */
 #define SPEED_ESCAPE (-128)
 
@@ -665,6 +670,8 @@ cpu_tiles_inspect(enum terp_coding coding, struct reader *reader,
     struct decoder decoder = {.coding = coding, .nsymbols = nsymbols};
     struct cpu_tile_index *index = &decoder.index;
 
+    if (nsymbols / TERP_TILE_NSYMBOLS > INSPECT_MAX_NTILES)
+        return TERP_ERR_MEMORY;
     enum terp_status st = cpu_tile_index_make(nsymbols, index);
     if (st == TERP_OK)
         st = cpu_tile_index_read_nonzero(reader, index);

@@ -138,7 +138,7 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
         return TERP_ERR_CORRUPT;
     if (has_bound(frame.coding)) {
         frame.bound = double_of_bits(load_le(at, 8));
-        if (!(frame.bound > 0) || frame.bound > 1.7976931348623157e308)
+        if (!is_bound(frame.bound))
             return TERP_ERR_CORRUPT;
     }
     *frame_ret = frame;

@@ -32,7 +32,7 @@ terp_encode(const struct terp_params *params, const struct terp_chunk *chunk,
         store_raw(chunk, src, src_nbytes, dst, dst_nbytes_ret);
         return TERP_OK;
     }
-    if (!(params->bound > 0) || params->bound > 1.7976931348623157e308)
+    if (!is_bound(params->bound))
         return TERP_ERR_BOUND;
     enum terp_status st = terp_cpu_engine.encode(params, chunk, src, dst,
                                                  dst_nbytes_ret, nthreads);
