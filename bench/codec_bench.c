@@ -22,7 +22,7 @@ struct options {
 };
 
 struct field {
-    const uint8_t *values;
+    uint8_t *values;
     uint64_t nvalues;
     int value_nbytes;
     double min, max;
@@ -146,6 +146,8 @@ read_field(const struct options *options, struct field *field)
         field->min = fmin(field->min, value);
         field->max = fmax(field->max, value);
     }
+    if (!complete)
+        free(values);
     return complete;
 }
 
@@ -305,7 +307,9 @@ main(int argc, char **argv)
     }
     options.params.bound_mode = TERP_BOUND_ABSOLUTE;
     options.params.bound = options.relative * (field.max - field.min);
-    if (!run_field(&options, &field, &totals)) {
+    bool ran = run_field(&options, &field, &totals);
+    free(field.values);
+    if (!ran) {
         fprintf(stderr, "%s: the codec failed\n", options.path);
         return EXIT_FAILURE;
     }
