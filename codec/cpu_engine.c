@@ -644,10 +644,10 @@ terp_cpu_inspect(const struct terp_frame *frame, const uint8_t *body,
     d->stages = stages_of(frame->chunk.type);
     d->reader = (struct reader){body, body + body_nbytes, false};
     cpu_layout_make(&frame->chunk, &d->layout);
-    if (frame->coding == TERP_CODING_CONSTANT)
-        reader_take(&d->reader, (uint64_t)d->stages->value_nbytes);
-    else
+    if (frame->coding != TERP_CODING_CONSTANT)
         st = read_model(d);
+    else if (reader_take(&d->reader, (uint64_t)d->stages->value_nbytes) == NULL)
+        st = TERP_ERR_CORRUPT;
     if (st == TERP_OK)
         st = skip_specials(d, &info->nspecials);
     if (st == TERP_OK && frame->coding != TERP_CODING_CONSTANT) {

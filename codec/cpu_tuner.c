@@ -15,7 +15,7 @@
 /* An odd distance meets every coordinate of dims that are powers of two. */
 #define ODD 1u
 
-/* Rows are sampled whole, a run more than wanted at worst. */
+/* Rows are sampled whole: with odd distances a few runs more than wanted. */
 #define ROWS_CAPACITY (2 * MAX_NSAMPLES)
 _Static_assert(MAX_NSAMPLES + MIN_NSAMPLES + 2 * CPU_RUN_NVALUES <
                    ROWS_CAPACITY,
@@ -32,6 +32,13 @@ nsamples_of(uint64_t nvalues)
     uint64_t nwanted = nvalues / SAMPLE_EVERY;
     nwanted = nwanted < MIN_NSAMPLES ? MIN_NSAMPLES : nwanted;
     return min_u64(nwanted, MAX_NSAMPLES);
+}
+
+/* The cost of `nvalues` values by that of `nsampled`. */
+static uint64_t
+scale_cost(uint64_t cost, uint64_t nvalues, uint64_t nsampled)
+{
+    return cost * (nvalues / nsampled) + cost * (nvalues % nsampled) / nsampled;
 }
 
 /* What sampled codes cost whose magnitudes, or escapes, were counted. */
@@ -64,7 +71,9 @@ sample_class(const struct cpu_spline *spline, int l, unsigned odd,
     uint64_t nsampled =
         spline->stages->sample(&cls, &spline->quantizer, every, rows);
     cpu_count(rows, nsampled, counts);
-    return nsampled == 0 ? 0 : cost_of_counts(counts) * nvalues / nsampled;
+    return nsampled == 0
+               ? 0
+               : scale_cost(cost_of_counts(counts), nvalues, nsampled);
 }
 
 /* A vector of priorities is canonical when it uses 0 .. k without a gap and
@@ -268,7 +277,7 @@ cpu_tune_lorenzo(struct cpu_lorenzo *lorenzo, const void *values,
          dims = (dims - 1) & active) {
         uint64_t cost = cost_of_counts(stencil->counts[dims]) +
                         (stencil->njoined * 64 << TERP_COST_FRACTION_NBITS);
-        cost = cost * layout->nvalues / nsampled;
+        cost = scale_cost(cost, layout->nvalues, nsampled);
         if (cost < *cost_ret) {
             *cost_ret = cost;
             lorenzo->dims = dims;

@@ -30,7 +30,7 @@ enum terp_type {
 enum terp_bound_mode {
     TERP_BOUND_ABSOLUTE = 1, /* |x - x'| <= bound */
     TERP_BOUND_RELATIVE = 2  /* |x - x'| <= bound * (max - min) of the
-                                chunk's valid values */
+                                chunk's valid values, in float64 */
 };
 
 /* How codes become bytes. AUTO is the default pipeline of this version. */
@@ -108,7 +108,8 @@ terp_encode_bound(const struct terp_chunk *chunk);
  * Data that does not compress is stored, so only a wrong argument, a bound
  * that is no bound, a lack of memory or a `dst_cap_nbytes` below
  * terp_encode_bound can fail. The bytes do not depend on `nthreads` (at
- * least 1). `src` and `dst` do not overlap. Source: doc/design.md. */
+ * least 1). `src` is aligned to its type and does not overlap `dst`. Source:
+ * doc/design.md. */
 enum terp_status
 terp_encode(const struct terp_params *params, const struct terp_chunk *chunk,
             const void *src, void *dst, uint64_t dst_cap_nbytes,
@@ -125,8 +126,9 @@ terp_inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret);
 enum terp_status
 terp_decoded_nbytes(const void *src, uint64_t src_nbytes, uint64_t *nbytes_ret);
 
-/* Decompresses a stream into `dst`. Any `src` is safe to pass; on an error
- * the contents of `dst` are unspecified. */
+/* Decompresses a stream into `dst`, which is aligned to the type of its
+ * values. Any `src` is safe to pass; on an error the contents of `dst` are
+ * unspecified. */
 enum terp_status
 terp_decode(const void *src, uint64_t src_nbytes, void *dst,
             uint64_t dst_cap_nbytes, uint64_t *dst_nbytes_ret, int nthreads);
