@@ -165,6 +165,19 @@ refused_threads_change_nothing(void **state)
     free(expected);
 }
 
+/* Two of three values special, no two neighbours alike: as many runs as can
+ * be. */
+static void
+make_broken_mask(const struct terp_chunk *chunk, uint8_t *values)
+{
+    uint64_t infinity = value_to_bits(chunk->type, 1e300 * 1e300);
+
+    terp_field_make(TERP_FIELD_ROUGH, chunk, values);
+    for (uint64_t i = 0; i < chunk_nvalues(chunk); i++)
+        if (i % 3 != 0)
+            value_put(chunk, values, i, infinity + i % 3 - 1);
+}
+
 static void
 check_peak(const char *what, const struct terp_params *params,
            const struct terp_chunk *chunk, const uint8_t *values, int nthreads)
@@ -212,13 +225,19 @@ working_memory_is_at_most_six_chunks(void **state)
     for (size_t c = 0; c < COUNT(chunks); c++) {
         assert_true(terp_chunk_nbytes(&chunks[c]) >= 1 << 20);
         uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunks[c]));
-        for (size_t f = 0; f < COUNT(contents); f++) {
-            terp_field_make(contents[f], &chunks[c], values);
+        for (size_t f = 0; f <= COUNT(contents); f++) {
+            const char *name = "broken mask";
+            if (f < COUNT(contents)) {
+                name = terp_field_name[contents[f]];
+                terp_field_make(contents[f], &chunks[c], values);
+            } else {
+                make_broken_mask(&chunks[c], values);
+            }
             for (int mode = 0; mode < TERP_NMODES; mode++) {
                 struct terp_params params = params_of(mode);
                 char what[128];
-                snprintf(what, sizeof what, "chunk %zu, %s, %s", c,
-                         terp_field_name[contents[f]], terp_mode[mode].name);
+                snprintf(what, sizeof what, "chunk %zu, %s, %s", c, name,
+                         terp_mode[mode].name);
                 check_peak(what, &params, &chunks[c], values,
                            mode % 2 == 0 ? 1 : 4);
             }
