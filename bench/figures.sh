@@ -36,7 +36,7 @@ for figure in "$@"; do
         ;;
     speed)
         record speed python3 speed.py --plugin "$plugin" \
-            --fields pres,vel,mira \
+            --fields pres,vel,mira --clock cpu \
             --codecs "$pipelines,$forced,pysz,zfp"
         ;;
     real)
