@@ -11,7 +11,8 @@ function(terp_add_codec_test name)
   target_link_libraries(${name} PRIVATE terp_cases)
 endfunction()
 
-foreach(name cd_values environment frame ratio roundtrip special_values threads)
+foreach(name cd_values environment frame ratio roundtrip special_values stages
+        threads)
   terp_add_codec_test(test_${name})
 endforeach()
 

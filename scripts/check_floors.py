@@ -22,6 +22,7 @@ PLACES = [
     ("header", r"filter/h5z_terp\.h"),
     ("filter", r"filter/\w+\.[ch]"),
     ("user", r"(tools|examples|bench|cmake/consumer)/\w+\.[ch]"),
+    ("stage test", r"h5tests/test_stages\.c"),
     ("test", r"(h5tests|fuzz)/\w+\.[ch]"),
 ]
 
@@ -40,6 +41,7 @@ MAY_INCLUDE = {
     "user": {"header", "user", "public", "base"},
     # Tests reach below the public headers to write bad streams.
     "test": MODEL | {"header", "test"},
+    "stage test": MODEL | {"cpu", "test"},
 }
 
 # Headers from outside that only some places may include.

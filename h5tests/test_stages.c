@@ -1,0 +1,125 @@
+/* The quantizer's check by itself. Through the codec it never has to act on
+ * ordinary data, whose step leaves room for rounding; here the step is too
+ * wide for the bound, so that only the check keeps the bound. */
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cmocka_all.h"
+#include "cpu_stages.h"
+
+#define NVALUES 4096
+#define BOUND 0.01
+
+static const struct cpu_quantizer wide = {
+    .step = 6 * BOUND, .bound = BOUND, .max_code = TERP_MAX_CODE};
+
+static double
+pseudo_random(uint64_t i)
+{
+    i = (i + 1) * UINT64_C(0x9E3779B97F4A7C15);
+    return (double)(i >> 40) / (1 << 24);
+}
+
+static void
+fill(double *doubles, float *floats)
+{
+    for (uint64_t i = 0; i < NVALUES; i++) {
+        doubles[i] = pseudo_random(i);
+        floats[i] = (float)doubles[i];
+    }
+}
+
+/* Codes within the bound, escapes that kept their value, and some of both. */
+static void
+check(const double *before, const double *after, const uint16_t *symbols)
+{
+    int nescapes = 0;
+
+    for (int i = 0; i < NVALUES; i++) {
+        assert_true(fabs(before[i] - after[i]) <= BOUND);
+        nescapes += symbols[i] == TERP_ESCAPE;
+        if (symbols[i] == TERP_ESCAPE)
+            assert_true(before[i] == after[i]);
+    }
+    assert_in_range(nescapes, NVALUES / 2, NVALUES - 100);
+}
+
+static void
+widen(const float *from, double *to)
+{
+    for (int i = 0; i < NVALUES; i++)
+        to[i] = (double)from[i];
+}
+
+/* A class of points between the even points of a row. */
+static struct cpu_class
+row(void *values, const void *even, uint16_t *symbols)
+{
+    struct cpu_class cls = {.odd = 1,
+                            .predicting = 1,
+                            .extent = {NVALUES, 1, 1, 1},
+                            .nrows = 1,
+                            .nruns_per_row = NVALUES / CPU_RUN_NVALUES,
+                            .values = values,
+                            .symbols = symbols};
+    cls.source[0].values = even;
+    for (int d = 0; d < CPU_NDIMS; d++)
+        cls.source[0].extent[d] = cls.extent[d];
+    return cls;
+}
+
+static void
+step_too_wide_escapes_in_a_class(void **state)
+{
+    static double doubles[NVALUES], before[NVALUES], even64[NVALUES];
+    static float floats[NVALUES], even32[NVALUES];
+    static uint16_t symbols[NVALUES];
+    const uint64_t nruns = NVALUES / CPU_RUN_NVALUES;
+
+    (void)state;
+    for (int masked = 0; masked < 2; masked++) {
+        struct cpu_quantizer quantizer = wide;
+        quantizer.has_specials = masked;
+        fill(before, floats);
+        fill(doubles, floats);
+        struct cpu_class cls = row(doubles, even64, symbols);
+        cpu_stages_f64.quantize(&cls, &quantizer, 0, nruns);
+        check(before, doubles, symbols);
+
+        widen(floats, before);
+        cls = row(floats, even32, symbols);
+        cpu_stages_f32.quantize(&cls, &quantizer, 0, nruns);
+        widen(floats, doubles);
+        check(before, doubles, symbols);
+    }
+}
+
+static void
+step_too_wide_makes_specials_for_lorenzo(void **state)
+{
+    static double before[NVALUES], after[NVALUES];
+    static float floats[NVALUES];
+    static int64_t levels[NVALUES];
+    uint64_t mask[NVALUES / 64] = {0}, carry = 0;
+
+    (void)state;
+    fill(before, floats);
+    uint64_t njoined = cpu_stages_f64.prequantize(before, NVALUES, &wide, mask,
+                                                  &carry, levels);
+    assert_in_range(njoined, NVALUES / 2, NVALUES - 100);
+    cpu_stages_f64.dequantize(levels, NVALUES, &wide, after);
+    for (int i = 0; i < NVALUES; i++)
+        if (!(mask[i / 64] >> (i % 64) & 1))
+            assert_true(fabs(before[i] - after[i]) <= BOUND);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(step_too_wide_escapes_in_a_class),
+        cmocka_unit_test(step_too_wide_makes_specials_for_lorenzo),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
