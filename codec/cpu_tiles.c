@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
+#include "cpu_books.h"
 #include "cpu_count.h"
-#include "cpu_tile_index.h"
 #include "cpu_words.h"
 #include "reduce.h"
 
@@ -30,29 +30,6 @@ _Static_assert(PARTITION_MAX_NBYTES <= TERP_REDUCE_MAX_NBYTES,
 #define SPEED_ESCAPE (-128)
 
 #define ZERO_SYMBOL TERP_RADIUS
-
-uint32_t
-cpu_entry_select(const uint32_t counts[TERP_NROWS], int nrows, int *entry_ret)
-{
-    uint32_t cost[TERP_ENTRY_STRIDE];
-    int best = 0;
-
-    for (int e = 0; e < TERP_ENTRY_STRIDE; e++)
-        cost[e] = counts[TERP_ROW_ESCAPE] * terp_entry_cost[TERP_ROW_ESCAPE][e];
-    for (int row = 0; row < nrows; row++) {
-        uint32_t count = counts[row];
-        if (count == 0)
-            continue;
-        for (int e = 0; e < TERP_ENTRY_STRIDE; e++)
-            cost[e] += count * terp_entry_cost[row][e];
-    }
-    for (int e = 1; e < TERP_NENTRIES; e++)
-        if (cost[e] < cost[best])
-            best = e;
-    if (entry_ret != NULL)
-        *entry_ret = best;
-    return cost[best];
-}
 
 static uint16_t
 encode_planes(const uint16_t *symbols, uint64_t nsymbols, uint8_t *dst)
@@ -101,88 +78,6 @@ is_zero_tile(const uint16_t *symbols, uint64_t nsymbols)
     return differs == 0;
 }
 
-/* Cross entropy with the entries, with the lengths of words for logarithms:
- * a word takes a bit at least. */
-static void
-cost_tile(const uint32_t counts[TERP_NSYMBOLS],
-          uint32_t cost_ret[TERP_NENTRIES])
-{
-    uint32_t nbits[TERP_ENTRY_STRIDE] = {0};
-
-    for (int s = 0; s < TERP_NSYMBOLS; s++) {
-        uint32_t count = counts[s];
-        if (count == 0)
-            continue;
-        for (int e = 0; e < TERP_ENTRY_STRIDE; e++)
-            nbits[e] += count * terp_entry_code_nbits[s][e];
-    }
-    memcpy(cost_ret, nbits, TERP_NENTRIES * sizeof nbits[0]);
-}
-
-/* The best entry for a tile among the first `n` of `entries`; ties to the
- * lower id. */
-static int
-select_entry(const uint32_t cost[TERP_NENTRIES], const uint8_t *entries, int n)
-{
-    int best = entries[0];
-
-    for (int i = 1; i < n; i++) {
-        int e = entries[i];
-        if (cost[e] < cost[best] || (cost[e] == cost[best] && e < best))
-            best = e;
-    }
-    return best;
-}
-
-/* Selects an entry for each tile among the 2^w that most tiles would select,
- * for the w whose words and numbers of entries take the fewest bits. */
-static void
-select_entries(struct encoder *encoder)
-{
-    struct cpu_tile_index *index = &encoder->index;
-    uint64_t ntiles[TERP_NENTRIES] = {0}, least = UINT64_MAX;
-    uint8_t entries[TERP_NENTRIES];
-    int nkept = 0;
-
-    for (int e = 0; e < TERP_NENTRIES; e++)
-        entries[e] = (uint8_t)e;
-    for (uint64_t i = 0; i < index->ntiles; i++)
-        if (cpu_bit_at(index->nonzero, i))
-            ntiles[select_entry(encoder->cost[i], entries, TERP_NENTRIES)]++;
-    for (int i = 1; i < TERP_NENTRIES; i++) /* most used first, stable */
-        for (int j = i; j > 0 && ntiles[entries[j]] > ntiles[entries[j - 1]];
-             j--) {
-            uint8_t swap = entries[j];
-            entries[j] = entries[j - 1];
-            entries[j - 1] = swap;
-        }
-    for (int width = 0; width <= bit_width(TERP_NENTRIES - 1); width++) {
-        int n = (int)min_u64((uint64_t)1 << width, TERP_NENTRIES);
-        uint64_t nbits = 0;
-        for (uint64_t i = 0; i < index->ntiles; i++)
-            if (cpu_bit_at(index->nonzero, i))
-                nbits +=
-                    (uint64_t)width +
-                    encoder
-                        ->cost[i][select_entry(encoder->cost[i], entries, n)];
-        if (nbits < least) {
-            least = nbits;
-            nkept = n;
-        }
-    }
-    for (uint64_t i = 0; i < index->ntiles; i++)
-        if (cpu_bit_at(index->nonzero, i))
-            index->entry[i] =
-                (uint8_t)select_entry(encoder->cost[i], entries, nkept);
-}
-
-static void
-lengths_of_entry(int entry, uint8_t nbits_ret[TERP_NSYMBOLS])
-{
-    for (int s = 0; s < TERP_NSYMBOLS; s++)
-        nbits_ret[s] = terp_entry_code_nbits[s][entry];
-}
-
 /* Marks non-zero tiles and counts their symbols. */
 static void
 survey_partitions(void *arg, int id, uint64_t first, uint64_t end)
@@ -203,7 +98,7 @@ survey_partitions(void *arg, int id, uint64_t first, uint64_t end)
             continue;
         cpu_count(symbols, n, counts);
         if (encoder->coding == TERP_CODING_HUFFMAN) {
-            cost_tile(counts, encoder->cost[tile]);
+            cpu_entry_costs(counts, encoder->cost[tile]);
             continue;
         }
         for (int s = 0; s < TERP_NSYMBOLS; s++)
@@ -225,7 +120,7 @@ encode_tile(struct encoder *encoder, struct member_scratch *scratch,
     int entry = encoder->index.entry[tile];
     if (!scratch->book[entry].made) {
         uint8_t nbits[TERP_NSYMBOLS];
-        lengths_of_entry(entry, nbits);
+        cpu_entry_lengths(entry, nbits);
         cpu_encode_book_make(nbits, &scratch->book[entry]);
     }
     return (uint16_t)cpu_words_encode(&scratch->book[entry], symbols, n, dst);
@@ -264,113 +159,6 @@ encode_partitions(void *arg, int id, uint64_t first, uint64_t end)
     }
 }
 
-/* Lengths of the chunk's own code, four bits each: the escape's, then those
- * of symbols low .. high. */
-static void
-write_custom(struct writer *writer, const uint8_t nbits[TERP_NSYMBOLS])
-{
-    uint64_t low = TERP_NSYMBOLS - 1, high = 1;
-
-    for (uint64_t s = 1; s < TERP_NSYMBOLS; s++) {
-        if (nbits[s] == 0)
-            continue;
-        low = s < low ? s : low;
-        high = s;
-    }
-    if (low > high)
-        low = high;
-    write_le(writer, low, 2);
-    write_le(writer, high, 2);
-    uint64_t nbytes = packed_nbytes(high - low + 2, 4);
-    uint8_t *at = writer_take(writer, nbytes);
-    if (at == NULL)
-        return;
-    memset(at, 0, nbytes);
-    pack_bits(at, 0, 4, nbits[TERP_ESCAPE]);
-    for (uint64_t s = low; s <= high; s++)
-        pack_bits(at, 4 * (s - low + 1), 4, nbits[s]);
-}
-
-static bool
-read_custom(struct reader *reader, uint8_t nbits_ret[TERP_NSYMBOLS])
-{
-    uint64_t low = read_le(reader, 2), high = read_le(reader, 2);
-
-    if (reader->underflow || low < 1 || low > high || high >= TERP_NSYMBOLS)
-        return false;
-    const uint8_t *at = reader_take(reader, packed_nbytes(high - low + 2, 4));
-    if (at == NULL)
-        return false;
-    memset(nbits_ret, 0, TERP_NSYMBOLS);
-    nbits_ret[TERP_ESCAPE] = (uint8_t)unpack_bits(at, 0, 4);
-    for (uint64_t s = low; s <= high; s++)
-        nbits_ret[s] = (uint8_t)unpack_bits(at, 4 * (s - low + 1), 4);
-    return true;
-}
-
-/* The entries in use, ascending, then for each non-zero tile which of these
- * it uses, in as few bits as number them. */
-static void
-write_entries(struct writer *writer, const struct cpu_tile_index *index)
-{
-    uint64_t ntiles[TERP_NENTRIES] = {0}, nnonzero = 0, packed = 0;
-    uint8_t number[TERP_NENTRIES];
-    uint64_t nused = 0;
-
-    for (uint64_t i = 0; i < index->ntiles; i++) {
-        if (cpu_bit_at(index->nonzero, i)) {
-            ntiles[index->entry[i]]++;
-            nnonzero++;
-        }
-    }
-    if (nnonzero == 0)
-        return;
-    for (int e = 0; e < TERP_NENTRIES; e++)
-        if (ntiles[e] > 0)
-            number[e] = (uint8_t)nused++;
-    write_le(writer, nused, 1);
-    for (uint64_t e = 0; e < TERP_NENTRIES; e++)
-        if (ntiles[e] > 0)
-            write_le(writer, e, 1);
-    int width = bit_width(nused - 1);
-    uint64_t nbytes = packed_nbytes(nnonzero, width);
-    uint8_t *at = writer_take(writer, nbytes);
-    if (at == NULL)
-        return;
-    memset(at, 0, nbytes);
-    for (uint64_t i = 0; i < index->ntiles; i++) {
-        if (!cpu_bit_at(index->nonzero, i))
-            continue;
-        pack_bits(at, packed, width, number[index->entry[i]]);
-        packed += (uint64_t)width;
-    }
-}
-
-static bool
-read_entries(struct reader *reader, struct cpu_tile_index *index,
-             uint64_t nnonzero)
-{
-    uint64_t nused = read_le(reader, 1), packed = 0;
-    const uint8_t *used = reader_take(reader, nused);
-
-    if (used == NULL || nused < 1 || nused > TERP_NENTRIES)
-        return false;
-    int width = bit_width(nused - 1);
-    const uint8_t *at = reader_take(reader, packed_nbytes(nnonzero, width));
-    if (at == NULL)
-        return false;
-    for (uint64_t i = 0; i < index->ntiles; i++) {
-        if (!cpu_bit_at(index->nonzero, i))
-            continue;
-        uint64_t number = unpack_bits(at, packed, width);
-        packed += (uint64_t)width;
-        if (number >= nused || used[number] >= TERP_NENTRIES)
-            return false;
-        index->entry[i] = used[number];
-    }
-    return true;
-}
-
 static void
 write_codebooks(struct encoder *encoder, int nmembers, struct writer *writer)
 {
@@ -379,8 +167,9 @@ write_codebooks(struct encoder *encoder, int nmembers, struct writer *writer)
     bool any = false;
 
     if (encoder->coding == TERP_CODING_HUFFMAN) {
-        select_entries(encoder);
-        write_entries(writer, &encoder->index);
+        cpu_entries_select(&encoder->index,
+                           (const uint32_t(*)[TERP_NENTRIES])encoder->cost);
+        cpu_entries_write(writer, &encoder->index);
         return;
     }
     for (int id = 1; id < nmembers; id++)
@@ -392,7 +181,7 @@ write_codebooks(struct encoder *encoder, int nmembers, struct writer *writer)
         return;
     terp_huffman_lengths(frequency, nbits);
     cpu_encode_book_make(nbits, &encoder->custom);
-    write_custom(writer, nbits);
+    cpu_custom_write(writer, nbits);
 }
 
 static enum terp_status
@@ -601,8 +390,8 @@ read_codebooks(struct decoder *decoder, struct reader *reader)
         return TERP_OK;
     /* All tiles of a custom stream use book 0, as entry 0. */
     if (decoder->coding == TERP_CODING_CUSTOM
-            ? !read_custom(reader, nbits)
-            : !read_entries(reader, index, nnonzero))
+            ? !cpu_custom_read(reader, nbits)
+            : !cpu_entries_read(reader, index, nnonzero))
         return TERP_ERR_CORRUPT;
     for (uint64_t i = 0; i < index->ntiles; i++) {
         int16_t *book = &decoder->book_of_entry[index->entry[i]];
@@ -617,11 +406,28 @@ read_codebooks(struct decoder *decoder, struct reader *reader)
         if (book < 0)
             continue;
         if (decoder->coding == TERP_CODING_HUFFMAN)
-            lengths_of_entry(e, nbits);
+            cpu_entry_lengths(e, nbits);
         if (!cpu_decode_book_make(nbits, &decoder->books[book]))
             return TERP_ERR_CORRUPT;
     }
     return TERP_OK;
+}
+
+/* All before the payload, at which the reader is left. */
+static enum terp_status
+read_index(struct decoder *decoder, struct reader *reader)
+{
+    struct cpu_tile_index *index = &decoder->index;
+
+    enum terp_status st = cpu_tile_index_make(decoder->nsymbols, index);
+    if (st == TERP_OK)
+        st = cpu_tile_index_read_nonzero(reader, index);
+    if (st == TERP_OK)
+        st = read_codebooks(decoder, reader);
+    if (st == TERP_OK)
+        st = cpu_tile_index_read_places(reader, index, decoder->coding,
+                                        TILE_MAX_NBYTES);
+    return st;
 }
 
 enum terp_status
@@ -634,13 +440,7 @@ cpu_tiles_decode(struct cpu_team *team, enum terp_coding coding,
         .coding = coding, .symbols = symbols_ret, .nsymbols = nsymbols};
     struct cpu_tile_index *index = &decoder.index;
 
-    enum terp_status st = cpu_tile_index_make(nsymbols, index);
-    if (st == TERP_OK)
-        st = cpu_tile_index_read_nonzero(reader, index);
-    if (st == TERP_OK)
-        st = read_codebooks(&decoder, reader);
-    if (st == TERP_OK)
-        st = cpu_tile_index_read_places(reader, index, coding, TILE_MAX_NBYTES);
+    enum terp_status st = read_index(&decoder, reader);
     if (st != TERP_OK)
         goto out;
     decoder.payload = reader->at;
@@ -672,13 +472,7 @@ cpu_tiles_inspect(enum terp_coding coding, struct reader *reader,
 
     if (nsymbols / TERP_TILE_NSYMBOLS > INSPECT_MAX_NTILES)
         return TERP_ERR_MEMORY;
-    enum terp_status st = cpu_tile_index_make(nsymbols, index);
-    if (st == TERP_OK)
-        st = cpu_tile_index_read_nonzero(reader, index);
-    if (st == TERP_OK)
-        st = read_codebooks(&decoder, reader);
-    if (st == TERP_OK)
-        st = cpu_tile_index_read_places(reader, index, coding, TILE_MAX_NBYTES);
+    enum terp_status st = read_index(&decoder, reader);
     info->ntiles = index->ntiles;
     info->index_nbytes = index->index_nbytes;
     for (uint64_t i = 0; st == TERP_OK && i < index->ntiles; i++) {

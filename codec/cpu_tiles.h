@@ -11,12 +11,6 @@
 #define TERP_TILE_NSYMBOLS 4096
 #define TERP_PARTITION_NTILES 16
 
-/* Bits that a chunk's codes would take under the best entry, in units of the
- * cost table: the lowest cross entropy, ties to the lower id. Rows from
- * `nrows` on are not counted, but for the escape. `entry_ret` may be NULL. */
-uint32_t
-cpu_entry_select(const uint32_t counts[TERP_NROWS], int nrows, int *entry_ret);
-
 /* Writes all tiles of `symbols` with a coding other than raw and constant. */
 enum terp_status
 cpu_tiles_encode(struct cpu_team *team, enum terp_coding coding,

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "base.h"
+#include "cpu_books.h"
 #include "cpu_count.h"
-#include "cpu_tiles.h"
 
 /* Values that are sampled of a class: one in so many, within limits. More
  * gain little, see doc/design.md. */
@@ -50,7 +50,7 @@ cost_of_counts(const uint32_t counts[TERP_NROWS])
     while (nrows > 0 && counts[nrows - 1] == 0)
         nrows--;
     /* An escape also stores its value. */
-    return cpu_entry_select(counts, nrows, NULL) +
+    return cpu_entry_least_cost(counts, nrows) +
            ((uint64_t)counts[TERP_ROW_ESCAPE] * 32 << TERP_COST_FRACTION_NBITS);
 }
 
