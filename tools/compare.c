@@ -1,4 +1,5 @@
 /* terp compare: holds a compressed file against its original. */
+#define _DEFAULT_SOURCE /* readlink */
 #include <argp.h>
 #include <inttypes.h>
 #include <math.h>
@@ -6,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base.h"
 #include "h5file.h"
@@ -534,23 +536,31 @@ is_directory(const char *path)
     return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
 }
 
-/* Lets HDF5 find the plugin in the build and where it is installed, after
- * HDF5_PLUGIN_PATH. HDF5 ends its search at a directory that does not exist,
- * so those are taken out. */
+/* Lets HDF5 find the plugin that was built or installed with this program,
+ * after HDF5_PLUGIN_PATH. HDF5 ends its search at a directory that does not
+ * exist, so those are taken out. */
 static void
 add_plugin_dirs(void)
 {
-    static const char *const dirs[] = {TERP_PLUGIN_DIRS};
-    char path[4096];
+    static const char *const beside[] = {"/../plugin",
+                                         "/../" TERP_PLUGIN_SUBDIR};
+    char path[4096], program[2048];
     unsigned npaths = 0;
 
     H5PLsize(&npaths);
     for (unsigned i = npaths; i-- > 0;)
         if (H5PLget(i, path, sizeof path) > 0 && !is_directory(path))
             H5PLremove(i);
-    for (size_t i = 0; i < sizeof dirs / sizeof dirs[0]; i++)
-        if (is_directory(dirs[i]))
-            H5PLappend(dirs[i]);
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (length < 0)
+        return;
+    program[length] = '\0';
+    *strrchr(program, '/') = '\0';
+    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) {
+        snprintf(path, sizeof path, "%s%s", program, beside[i]);
+        if (is_directory(path))
+            H5PLappend(path);
+    }
 }
 
 int
