@@ -11,14 +11,6 @@
 #include "cpu_tuner.h"
 #include "engine.h"
 
-/* Largest code of a speed stream: codes are bytes there. */
-#define SPEED_MAX_CODE 127
-
-/* The step is 2 * bound * (1 - 2^-shrink): what is left of the bound absorbs
- * the rounding of reconstructed values. */
-#define MIN_SHRINK 1
-#define MAX_SHRINK 12
-
 static const struct cpu_stages *
 stages_of(enum terp_type type)
 {
@@ -166,9 +158,9 @@ choose_shrink(const struct encode *e)
     int shrink = exponent_of(e->bound) + mantissa_nbits - 1 -
                  exponent_of(low > high ? low : high);
 
-    return shrink < MIN_SHRINK   ? MIN_SHRINK
-           : shrink > MAX_SHRINK ? MAX_SHRINK
-                                 : shrink;
+    return shrink < TERP_MIN_SHRINK   ? TERP_MIN_SHRINK
+           : shrink > TERP_MAX_SHRINK ? TERP_MAX_SHRINK
+                                      : shrink;
 }
 
 static double
@@ -398,8 +390,8 @@ encode_chunk(struct encode *e)
     if (!is_bound(e->bound))
         return TERP_ERR_CAPACITY; /* a range that no double holds */
     e->frame.coding = coding_of(e->params->pipeline);
-    e->max_code =
-        e->frame.coding == TERP_CODING_SPEED ? SPEED_MAX_CODE : TERP_MAX_CODE;
+    e->max_code = e->frame.coding == TERP_CODING_SPEED ? TERP_SPEED_MAX_CODE
+                                                       : TERP_MAX_CODE;
     return encode_predicted(e);
 }
 
@@ -489,7 +481,8 @@ read_model(struct decode *d)
 {
     int shrink = (int)read_le(&d->reader, 1);
 
-    if (d->reader.underflow || shrink < MIN_SHRINK || shrink > MAX_SHRINK)
+    if (d->reader.underflow || shrink < TERP_MIN_SHRINK ||
+        shrink > TERP_MAX_SHRINK)
         return TERP_ERR_CORRUPT;
     d->spline.stages = d->stages;
     d->spline.layout = &d->layout;

@@ -26,9 +26,6 @@ _Static_assert(PARTITION_MAX_NBYTES <= TERP_REDUCE_MAX_NBYTES,
  * 64 MB. */
 #define INSPECT_MAX_NTILES ((uint64_t)1 << 24)
 
-/* The code of a speed tile's escape. */
-#define SPEED_ESCAPE (-128)
-
 #define ZERO_SYMBOL TERP_RADIUS
 
 static uint16_t
@@ -39,7 +36,7 @@ encode_planes(const uint16_t *symbols, uint64_t nsymbols, uint8_t *dst)
 
     for (uint64_t i = 0; i < nsymbols; i++)
         codes[i] =
-            (int8_t)(symbols[i] == TERP_ESCAPE ? SPEED_ESCAPE
+            (int8_t)(symbols[i] == TERP_ESCAPE ? TERP_SPEED_ESCAPE
                                                : symbols[i] - TERP_RADIUS);
     terp_planes_write(&writer, codes, nsymbols);
     return (uint16_t)(writer.at - dst);
@@ -284,8 +281,8 @@ decode_planes(const uint8_t *src, uint64_t nbytes, uint16_t *symbols,
         return false;
     for (uint64_t i = 0; i < nsymbols; i++)
         symbols[i] =
-            (uint16_t)(codes[i] == SPEED_ESCAPE ? TERP_ESCAPE
-                                                : codes[i] + TERP_RADIUS);
+            (uint16_t)(codes[i] == TERP_SPEED_ESCAPE ? TERP_ESCAPE
+                                                     : codes[i] + TERP_RADIUS);
     return true;
 }
 

@@ -7,10 +7,6 @@
 #include "cpu_team.h"
 #include "frame.h"
 
-/* Symbols in a tile, tiles in a partition: part of the format. */
-#define TERP_TILE_NSYMBOLS 4096
-#define TERP_PARTITION_NTILES 16
-
 /* Writes all tiles of `symbols` with a coding other than raw and constant. */
 enum terp_status
 cpu_tiles_encode(struct cpu_team *team, enum terp_coding coding,

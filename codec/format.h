@@ -13,4 +13,17 @@ _Static_assert(TERP_NSYMBOLS == 1024, "1023 bins and the escape");
 /* Longest code word of any codebook; a length fits in four bits. */
 #define TERP_MAX_CODE_NBITS 15
 
+/* Symbols in a tile, tiles in a partition. */
+#define TERP_TILE_NSYMBOLS 4096
+#define TERP_PARTITION_NTILES 16
+
+/* Largest code of a speed stream, whose codes are bytes. */
+#define TERP_SPEED_MAX_CODE 127
+#define TERP_SPEED_ESCAPE (-128)
+
+/* The step is 2 * bound * (1 - 2^-shrink): what is left of the bound absorbs
+ * the rounding of reconstructed values. */
+#define TERP_MIN_SHRINK 1
+#define TERP_MAX_SHRINK 12
+
 #endif
