@@ -105,7 +105,6 @@ struct encode {
     struct cpu_lorenzo lorenzo;
     uint64_t *mask;
     uint16_t *symbols;
-    uint16_t *tiled; /* symbols in tile order */
     struct terp_frame frame;
     struct writer writer;
 };
@@ -357,15 +356,13 @@ encode_predicted(struct encode *e)
     if (st != TERP_OK)
         return st;
     write_escapes(e, e->spline.work);
-    cpu_spline_free(&e->spline);
-    e->tiled = malloc(e->layout.nvalues * sizeof *e->tiled);
-    if (e->tiled == NULL)
-        return TERP_ERR_MEMORY;
+    /* The values have served: symbols in tile order take their place. */
+    uint16_t *tiled = e->spline.work;
     cpu_order_into_tiles(e->team, &e->layout,
                          lorenzo ? CPU_ORDER_RASTER : CPU_ORDER_CLASSES,
-                         e->symbols, e->tiled);
-    return cpu_tiles_encode(e->team, e->frame.coding, e->tiled,
-                            e->layout.nvalues, &e->writer);
+                         e->symbols, tiled);
+    return cpu_tiles_encode(e->team, e->frame.coding, tiled, e->layout.nvalues,
+                            &e->writer);
 }
 
 static enum terp_status
@@ -427,7 +424,6 @@ encode(const struct terp_params *params, const struct terp_chunk *chunk,
     cpu_spline_free(&e->spline);
     free(e->mask);
     free(e->symbols);
-    free(e->tiled);
     free(e->swapped);
     free(e);
     fesetenv(&host);
@@ -446,7 +442,6 @@ struct decode {
     struct cpu_spline spline;
     unsigned dims;
     uint16_t *symbols;
-    uint16_t *tiled;
 };
 
 static enum terp_status
@@ -543,20 +538,22 @@ decode_predicted(struct decode *d, void *dst)
         return TERP_ERR_CORRUPT;
     bool lorenzo = d->frame->prediction == TERP_PREDICTION_LORENZO;
     d->symbols = malloc(d->layout.nvalues * sizeof *d->symbols);
-    d->tiled = malloc(d->layout.nvalues * sizeof *d->tiled);
-    if (d->symbols == NULL || d->tiled == NULL)
+    d->spline.symbols = d->symbols;
+    if (d->symbols == NULL)
         return TERP_ERR_MEMORY;
-    st = cpu_tiles_decode(d->team, d->frame->coding, &d->reader, d->tiled,
+    st = cpu_spline_make(&d->spline);
+    if (st != TERP_OK)
+        return st;
+    /* Symbols in tile order stand where values will. */
+    uint16_t *tiled = d->spline.work;
+    st = cpu_tiles_decode(d->team, d->frame->coding, &d->reader, tiled,
                           d->layout.nvalues);
     if (st != TERP_OK)
         return st;
     cpu_order_from_tiles(d->team, &d->layout,
-                         lorenzo ? CPU_ORDER_RASTER : CPU_ORDER_CLASSES,
-                         d->tiled, d->symbols);
-    d->spline.symbols = d->symbols;
-    st = cpu_spline_make(&d->spline);
-    if (st == TERP_OK)
-        st = place_escapes(d, words, nescapes);
+                         lorenzo ? CPU_ORDER_RASTER : CPU_ORDER_CLASSES, tiled,
+                         d->symbols);
+    st = place_escapes(d, words, nescapes);
     if (st != TERP_OK)
         return st;
     if (!lorenzo) {
@@ -618,7 +615,6 @@ decode(const struct terp_frame *frame, const uint8_t *body,
     cpu_team_free(d->team);
     cpu_spline_free(&d->spline);
     free(d->symbols);
-    free(d->tiled);
     free(d);
     fesetenv(&host);
     return st;
