@@ -81,6 +81,13 @@ read_uleb(struct reader *reader)
     return 0;
 }
 
+/* Bit i of a bit map, low bit first. */
+static inline bool
+bit_at(const uint8_t *bitmap, uint64_t i)
+{
+    return bitmap[i / 8] >> (i % 8) & 1;
+}
+
 /* Bits that hold `value`. */
 static inline int
 bit_width(uint64_t value)
@@ -94,22 +101,22 @@ packed_nbytes(uint64_t nvalues, int width)
     return div_up(nvalues * (uint64_t)width, 8);
 }
 
-/* Bit fields of `width` (at most 56) bits, low bit first, from bit `bit_at`
+/* Bit fields of `width` (at most 56) bits, low bit first, from bit `first_bit`
  * of `bytes` on. To pack, the bytes start out zero. */
 static inline void
-pack_bits(uint8_t *bytes, uint64_t bit_at, int width, uint64_t value)
+pack_bits(uint8_t *bytes, uint64_t first_bit, int width, uint64_t value)
 {
-    uint8_t *at = bytes + bit_at / 8;
-    int shift = (int)(bit_at % 8);
+    uint8_t *at = bytes + first_bit / 8;
+    int shift = (int)(first_bit % 8);
     for (value <<= shift, width += shift; width > 0; width -= 8, value >>= 8)
         *at++ |= (uint8_t)value;
 }
 
 static inline uint64_t
-unpack_bits(const uint8_t *bytes, uint64_t bit_at, int width)
+unpack_bits(const uint8_t *bytes, uint64_t first_bit, int width)
 {
-    int shift = (int)(bit_at % 8);
-    uint64_t word = load_le(bytes + bit_at / 8, (shift + width + 7) / 8);
+    int shift = (int)(first_bit % 8);
+    uint64_t word = load_le(bytes + first_bit / 8, (shift + width + 7) / 8);
     return word >> shift & (((uint64_t)1 << width) - 1);
 }
 

@@ -65,7 +65,7 @@ cpu_entries_select(struct cpu_tile_index *index,
     for (int e = 0; e < TERP_NENTRIES; e++)
         entries[e] = (uint8_t)e;
     for (uint64_t i = 0; i < index->ntiles; i++)
-        if (cpu_bit_at(index->nonzero, i))
+        if (bit_at(index->nonzero, i))
             ntiles[select_entry(costs[i], entries, TERP_NENTRIES)]++;
     for (int i = 1; i < TERP_NENTRIES; i++) /* most used first, stable */
         for (int j = i; j > 0 && ntiles[entries[j]] > ntiles[entries[j - 1]];
@@ -78,7 +78,7 @@ cpu_entries_select(struct cpu_tile_index *index,
         int n = (int)min_u64((uint64_t)1 << width, TERP_NENTRIES);
         uint64_t nbits = 0;
         for (uint64_t i = 0; i < index->ntiles; i++)
-            if (cpu_bit_at(index->nonzero, i))
+            if (bit_at(index->nonzero, i))
                 nbits += (uint64_t)width +
                          costs[i][select_entry(costs[i], entries, n)];
         if (nbits < least) {
@@ -87,7 +87,7 @@ cpu_entries_select(struct cpu_tile_index *index,
         }
     }
     for (uint64_t i = 0; i < index->ntiles; i++)
-        if (cpu_bit_at(index->nonzero, i))
+        if (bit_at(index->nonzero, i))
             index->entry[i] = (uint8_t)select_entry(costs[i], entries, nkept);
 }
 
@@ -150,7 +150,7 @@ cpu_entries_write(struct writer *writer, const struct cpu_tile_index *index)
     uint64_t nused = 0;
 
     for (uint64_t i = 0; i < index->ntiles; i++) {
-        if (cpu_bit_at(index->nonzero, i)) {
+        if (bit_at(index->nonzero, i)) {
             ntiles[index->entry[i]]++;
             nnonzero++;
         }
@@ -171,7 +171,7 @@ cpu_entries_write(struct writer *writer, const struct cpu_tile_index *index)
         return;
     memset(at, 0, nbytes);
     for (uint64_t i = 0; i < index->ntiles; i++) {
-        if (!cpu_bit_at(index->nonzero, i))
+        if (!bit_at(index->nonzero, i))
             continue;
         pack_bits(at, packed, width, number[index->entry[i]]);
         packed += (uint64_t)width;
@@ -192,7 +192,7 @@ cpu_entries_read(struct reader *reader, struct cpu_tile_index *index,
     if (at == NULL)
         return false;
     for (uint64_t i = 0; i < index->ntiles; i++) {
-        if (!cpu_bit_at(index->nonzero, i))
+        if (!bit_at(index->nonzero, i))
             continue;
         uint64_t number = unpack_bits(at, packed, width);
         packed += (uint64_t)width;

@@ -59,7 +59,6 @@ cpu_spline_class(const struct cpu_spline *spline, int l, unsigned odd,
     const struct cpu_level *level = &spline->layout->level[l];
 
     memset(cls_ret, 0, sizeof *cls_ret);
-    cls_ret->odd = odd;
     cls_ret->predicting = predicting;
     cls_ret->spline = kind;
     for (int d = 0; d < CPU_NDIMS; d++)

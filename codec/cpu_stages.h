@@ -33,8 +33,7 @@ struct cpu_stats {
 
 /* One class of one level, ready to be predicted. */
 struct cpu_class {
-    unsigned odd;
-    unsigned predicting; /* subset of odd */
+    unsigned predicting; /* dimensions, of those odd in the class */
     enum terp_spline spline;
     uint64_t extent[CPU_NDIMS];
     uint64_t nrows;

@@ -48,7 +48,7 @@ cpu_tile_index_read_nonzero(struct reader *reader, struct cpu_tile_index *index)
     if (reader->underflow)
         return TERP_ERR_CORRUPT;
     for (uint64_t i = index->ntiles; i % 8 != 0; i++)
-        if (cpu_bit_at(index->nonzero, i))
+        if (bit_at(index->nonzero, i))
             return TERP_ERR_CORRUPT;
     return TERP_OK;
 }
@@ -89,7 +89,7 @@ count_nonzero(const struct cpu_tile_index *index, uint64_t partition)
     uint64_t nnonzero = 0;
     for (uint64_t i = first_tile(partition); i < end_tile(index, partition);
          i++)
-        nnonzero += cpu_bit_at(index->nonzero, i);
+        nnonzero += bit_at(index->nonzero, i);
     return nnonzero;
 }
 
@@ -100,7 +100,7 @@ length_width(const struct cpu_tile_index *index, enum terp_coding coding,
     unsigned all = 0;
     for (uint64_t i = first_tile(partition); i < end_tile(index, partition);
          i++)
-        if (cpu_bit_at(index->nonzero, i))
+        if (bit_at(index->nonzero, i))
             all |= index->nbytes[i] - least_nbytes(index, coding, i);
     return bit_width(all);
 }
@@ -119,7 +119,7 @@ write_lengths(struct writer *writer, const struct cpu_tile_index *index,
     memset(at, 0, nbytes);
     for (uint64_t i = first_tile(partition); i < end_tile(index, partition);
          i++) {
-        if (!cpu_bit_at(index->nonzero, i))
+        if (!bit_at(index->nonzero, i))
             continue;
         pack_bits(at, packed, width,
                   index->nbytes[i] - least_nbytes(index, coding, i));
@@ -170,7 +170,7 @@ read_lengths(struct reader *reader, struct cpu_tile_index *index,
         return TERP_ERR_CORRUPT;
     for (uint64_t i = first_tile(partition); i < end_tile(index, partition);
          i++) {
-        if (!cpu_bit_at(index->nonzero, i))
+        if (!bit_at(index->nonzero, i))
             continue;
         uint64_t length =
             unpack_bits(at, packed, width) + least_nbytes(index, coding, i);

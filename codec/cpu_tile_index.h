@@ -26,12 +26,6 @@ cpu_tile_index_make(uint64_t nsymbols, struct cpu_tile_index *index_ret);
 void
 cpu_tile_index_free(struct cpu_tile_index *index);
 
-static inline bool
-cpu_bit_at(const uint8_t *bitmap, uint64_t i)
-{
-    return bitmap[i / 8] >> (i % 8) & 1;
-}
-
 /* The index is written around the codebooks: which tiles are not zero, then
  * (by the caller) codebooks, then lengths and offsets. */
 void

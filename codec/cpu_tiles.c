@@ -136,7 +136,7 @@ encode_partitions(void *arg, int id, uint64_t first, uint64_t end)
         uint64_t tile_end =
             min_u64(tile + TERP_PARTITION_NTILES, index->ntiles);
         for (; tile < tile_end; tile++) {
-            if (!cpu_bit_at(index->nonzero, tile))
+            if (!bit_at(index->nonzero, tile))
                 continue;
             index->nbytes[tile] =
                 encode_tile(encoder, scratch, tile, base + nbytes);
@@ -343,7 +343,7 @@ decode_partition(const struct decoder *decoder, struct decode_scratch *scratch,
         uint64_t n = tile_nsymbols(decoder->nsymbols, tile);
         uint64_t tile_nbytes = index->nbytes[tile];
         bool good = true;
-        if (!cpu_bit_at(index->nonzero, tile)) {
+        if (!bit_at(index->nonzero, tile)) {
             for (uint64_t i = 0; i < n; i++)
                 symbols[i] = ZERO_SYMBOL;
         } else if (decoder->coding == TERP_CODING_SPEED) {
@@ -382,7 +382,7 @@ read_codebooks(struct decoder *decoder, struct reader *reader)
     for (int e = 0; e < TERP_NENTRIES; e++)
         decoder->book_of_entry[e] = -1;
     for (uint64_t i = 0; i < index->ntiles; i++)
-        nnonzero += cpu_bit_at(index->nonzero, i);
+        nnonzero += bit_at(index->nonzero, i);
     if (nnonzero == 0 || decoder->coding == TERP_CODING_SPEED)
         return TERP_OK;
     /* All tiles of a custom stream use book 0, as entry 0. */
@@ -392,7 +392,7 @@ read_codebooks(struct decoder *decoder, struct reader *reader)
         return TERP_ERR_CORRUPT;
     for (uint64_t i = 0; i < index->ntiles; i++) {
         int16_t *book = &decoder->book_of_entry[index->entry[i]];
-        if (cpu_bit_at(index->nonzero, i) && *book < 0)
+        if (bit_at(index->nonzero, i) && *book < 0)
             *book = (int16_t)nbooks++;
     }
     decoder->books = malloc((size_t)nbooks * sizeof *decoder->books);
@@ -473,7 +473,7 @@ cpu_tiles_inspect(enum terp_coding coding, struct reader *reader,
     info->ntiles = index->ntiles;
     info->index_nbytes = index->index_nbytes;
     for (uint64_t i = 0; st == TERP_OK && i < index->ntiles; i++) {
-        if (!cpu_bit_at(index->nonzero, i))
+        if (!bit_at(index->nonzero, i))
             info->ntiles_zero++;
         else if (coding == TERP_CODING_HUFFMAN)
             info->ntiles_with_entry[index->entry[i]]++;

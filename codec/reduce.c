@@ -3,12 +3,6 @@
 /* A bit map this short is not worth another level. */
 #define BITMAP_STORED_NBYTES 8
 
-static inline bool
-bit_at(const uint8_t *bitmap, uint64_t i)
-{
-    return bitmap[i / 8] >> (i % 8) & 1;
-}
-
 /* RRE1: the bit map of `src`, and its kept bytes at `kept`. */
 static uint64_t
 rre1(const uint8_t *src, uint64_t nbytes, uint8_t *bitmap, uint8_t *kept)

@@ -56,8 +56,7 @@ widen(const float *from, double *to)
 static struct cpu_class
 row(void *values, const void *even, uint16_t *symbols)
 {
-    struct cpu_class cls = {.odd = 1,
-                            .predicting = 1,
+    struct cpu_class cls = {.predicting = 1,
                             .extent = {NVALUES, 1, 1, 1},
                             .nrows = 1,
                             .nruns_per_row = NVALUES / CPU_RUN_NVALUES,
