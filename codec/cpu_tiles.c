@@ -22,9 +22,9 @@ _Static_assert(TERP_TILE_NSYMBOLS <= TERP_PLANES_MAX_NCODES,
 _Static_assert(PARTITION_MAX_NBYTES <= TERP_REDUCE_MAX_NBYTES,
                "a partition can be reduced");
 /* A few bytes can claim any number of zero tiles, and a stream that is only
- * inspected has no destination to measure them by. 2^36 values, an index of
- * 64 MB. */
-#define INSPECT_MAX_NTILES ((uint64_t)1 << 24)
+ * inspected has no destination to measure them by. 2^32 values, more than a
+ * chunk of HDF5 holds before version 2; an index of 4 MB. */
+#define INSPECT_MAX_NTILES ((uint64_t)1 << 20)
 
 #define ZERO_SYMBOL TERP_RADIUS
 
