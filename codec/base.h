@@ -7,11 +7,21 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Floors 0 to 2 are read by the CUDA compiler too, and may run on a device. */
+#ifdef __CUDACC__
+#define TERP_HOST_DEVICE __host__ __device__
+#else
+#define TERP_HOST_DEVICE
+#endif
+#ifdef __cplusplus
+#define _Static_assert static_assert
+#endif
+
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "values and words are copied to and from streams as they are");
 
 /* A word of `nbytes` (at most 8) at `src`, little-endian. */
-static inline uint64_t
+static inline TERP_HOST_DEVICE uint64_t
 load_le(const uint8_t *src, int nbytes)
 {
     uint64_t word = 0;
@@ -20,14 +30,14 @@ load_le(const uint8_t *src, int nbytes)
     return word;
 }
 
-static inline void
+static inline TERP_HOST_DEVICE void
 store_le(uint8_t *dst, uint64_t word, int nbytes)
 {
     for (int i = 0; i < nbytes; i++)
         dst[i] = (uint8_t)(word >> (8 * i));
 }
 
-static inline uint64_t
+static inline TERP_HOST_DEVICE uint64_t
 double_bits(double value)
 {
     uint64_t bits;
@@ -35,7 +45,7 @@ double_bits(double value)
     return bits;
 }
 
-static inline double
+static inline TERP_HOST_DEVICE double
 double_of_bits(uint64_t bits)
 {
     double value;
@@ -45,14 +55,14 @@ double_of_bits(uint64_t bits)
 
 /* Finite and above zero. By its bits: in a caller's floating-point environment
  * subnormal numbers may be zero. */
-static inline bool
+static inline TERP_HOST_DEVICE bool
 is_bound(double value)
 {
     return double_bits(value) - 1 < UINT64_C(0x7FEFFFFFFFFFFFFF);
 }
 
 /* False, and *product_ret unchanged, when a * b exceeds 63 bits. */
-static inline bool
+static inline TERP_HOST_DEVICE bool
 mul_fits(uint64_t a, uint64_t b, uint64_t *product_ret)
 {
     if (a != 0 && b > (uint64_t)INT64_MAX / a)
@@ -61,13 +71,13 @@ mul_fits(uint64_t a, uint64_t b, uint64_t *product_ret)
     return true;
 }
 
-static inline uint64_t
+static inline TERP_HOST_DEVICE uint64_t
 div_up(uint64_t a, uint64_t b)
 {
     return a / b + (a % b != 0);
 }
 
-static inline uint64_t
+static inline TERP_HOST_DEVICE uint64_t
 min_u64(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;

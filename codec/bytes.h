@@ -17,7 +17,7 @@ struct reader {
 };
 
 /* Room for `nbytes`, or NULL. */
-static inline uint8_t *
+static inline TERP_HOST_DEVICE uint8_t *
 writer_take(struct writer *writer, uint64_t nbytes)
 {
     if (writer->overflow || nbytes > (uint64_t)(writer->end - writer->at)) {
@@ -29,7 +29,7 @@ writer_take(struct writer *writer, uint64_t nbytes)
 }
 
 /* The next `nbytes`, or NULL. */
-static inline const uint8_t *
+static inline TERP_HOST_DEVICE const uint8_t *
 reader_take(struct reader *reader, uint64_t nbytes)
 {
     if (reader->underflow || nbytes > (uint64_t)(reader->end - reader->at)) {
@@ -40,7 +40,7 @@ reader_take(struct reader *reader, uint64_t nbytes)
     return reader->at - nbytes;
 }
 
-static inline void
+static inline TERP_HOST_DEVICE void
 write_le(struct writer *writer, uint64_t word, int nbytes)
 {
     uint8_t *at = writer_take(writer, (uint64_t)nbytes);
@@ -48,7 +48,7 @@ write_le(struct writer *writer, uint64_t word, int nbytes)
         store_le(at, word, nbytes);
 }
 
-static inline uint64_t
+static inline TERP_HOST_DEVICE uint64_t
 read_le(struct reader *reader, int nbytes)
 {
     const uint8_t *at = reader_take(reader, (uint64_t)nbytes);
@@ -56,7 +56,7 @@ read_le(struct reader *reader, int nbytes)
 }
 
 /* ULEB128: seven bits a byte, low ones first, the high bit says "more". */
-static inline void
+static inline TERP_HOST_DEVICE void
 write_uleb(struct writer *writer, uint64_t value)
 {
     do {
@@ -67,7 +67,7 @@ write_uleb(struct writer *writer, uint64_t value)
 }
 
 /* Values above 63 bits count as an underflow: terp writes none. */
-static inline uint64_t
+static inline TERP_HOST_DEVICE uint64_t
 read_uleb(struct reader *reader)
 {
     uint64_t value = 0;
@@ -82,20 +82,24 @@ read_uleb(struct reader *reader)
 }
 
 /* Bit i of a bit map, low bit first. */
-static inline bool
+static inline TERP_HOST_DEVICE bool
 bit_at(const uint8_t *bitmap, uint64_t i)
 {
     return bitmap[i / 8] >> (i % 8) & 1;
 }
 
 /* Bits that hold `value`. */
-static inline int
+static inline TERP_HOST_DEVICE int
 bit_width(uint64_t value)
 {
+#ifdef __CUDA_ARCH__
+    return 64 - __clzll((long long)value);
+#else
     return value == 0 ? 0 : 64 - __builtin_clzll(value);
+#endif
 }
 
-static inline uint64_t
+static inline TERP_HOST_DEVICE uint64_t
 packed_nbytes(uint64_t nvalues, int width)
 {
     return div_up(nvalues * (uint64_t)width, 8);
@@ -103,7 +107,7 @@ packed_nbytes(uint64_t nvalues, int width)
 
 /* Bit fields of `width` (at most 56) bits, low bit first, from bit `first_bit`
  * of `bytes` on. To pack, the bytes start out zero. */
-static inline void
+static inline TERP_HOST_DEVICE void
 pack_bits(uint8_t *bytes, uint64_t first_bit, int width, uint64_t value)
 {
     uint8_t *at = bytes + first_bit / 8;
@@ -112,7 +116,7 @@ pack_bits(uint8_t *bytes, uint64_t first_bit, int width, uint64_t value)
         *at++ |= (uint8_t)value;
 }
 
-static inline uint64_t
+static inline TERP_HOST_DEVICE uint64_t
 unpack_bits(const uint8_t *bytes, uint64_t first_bit, int width)
 {
     int shift = (int)(first_bit % 8);

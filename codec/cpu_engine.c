@@ -60,16 +60,6 @@ value_of_bits(const struct cpu_stages *stages, uint64_t bits)
     return (double)narrow;
 }
 
-static double
-step_of(double bound, int shrink)
-{
-    double step = 2 * bound;
-    double taken = step;
-    for (int i = 0; i < shrink; i++)
-        taken *= 0.5;
-    return step - taken;
-}
-
 static uint64_t
 count_escapes(const uint16_t *symbols, uint64_t nsymbols)
 {
@@ -93,7 +83,7 @@ struct encode {
     const struct terp_chunk *chunk;
     const struct cpu_stages *stages;
     struct cpu_team *team;
-    struct cpu_layout layout;
+    struct terp_layout layout;
     const void *values; /* in the host's byte order */
     void *swapped;
     struct cpu_fills fills;
@@ -125,7 +115,7 @@ find_specials(struct encode *e)
     struct cpu_stats *stats = &e->stats;
     bool min_is_fill, max_is_fill;
 
-    for (int i = 0; i < CPU_NFILLS; i++)
+    for (int i = 0; i < TERP_NFILLS; i++)
         e->fills.bits[i] = stages->negative_zero_bits;
     if (e->params->has_fill)
         e->fills.bits[0] = e->params->fill_bits;
@@ -140,38 +130,13 @@ find_specials(struct encode *e)
         stages->scan(e->values, nvalues, &e->fills, stats);
 }
 
-/* Exponent field of a double, or of a float widened to one. */
-static int
-exponent_of(double value)
-{
-    return (int)(double_bits(value) >> 52 & 0x7FF);
-}
-
-/* Leaves room for a rounding error of the largest value, if there is any. */
-static int
-choose_shrink(const struct encode *e)
-{
-    double low = e->stats.min < 0 ? -e->stats.min : e->stats.min;
-    double high = e->stats.max < 0 ? -e->stats.max : e->stats.max;
-    int mantissa_nbits = e->stages->value_nbytes == 4 ? 23 : 52;
-    int shrink = exponent_of(e->bound) + mantissa_nbits - 1 -
-                 exponent_of(low > high ? low : high);
-
-    return shrink < TERP_MIN_SHRINK   ? TERP_MIN_SHRINK
-           : shrink > TERP_MAX_SHRINK ? TERP_MAX_SHRINK
-                                      : shrink;
-}
-
 static double
 absolute_bound(const struct encode *e)
 {
     double bound = e->params->bound;
-    if (e->params->bound_mode == TERP_BOUND_ABSOLUTE)
-        return bound;
-    double range = e->stats.max - e->stats.min;
-    return range <= 1.7976931348623157e308
-               ? bound * range
-               : bound * e->stats.max - bound * e->stats.min;
+    return e->params->bound_mode == TERP_BOUND_ABSOLUTE
+               ? bound
+               : terp_bound_of_range(bound, e->stats.min, e->stats.max);
 }
 
 /* A value within the bound of all valid ones, if there is one. */
@@ -316,13 +281,14 @@ static enum terp_status
 encode_predicted(struct encode *e)
 {
     e->symbols = malloc(e->layout.nvalues * sizeof *e->symbols);
-    e->shrink = choose_shrink(e);
+    e->shrink = terp_shrink_of(e->bound, e->stats.min, e->stats.max,
+                               e->stages->value_nbytes == 4 ? 23 : 52);
     e->spline = (struct cpu_spline){
         .stages = e->stages,
         .layout = &e->layout,
         .team = e->team,
         .symbols = e->symbols,
-        .quantizer = {.step = step_of(e->bound, e->shrink),
+        .quantizer = {.step = terp_step_of(e->bound, e->shrink),
                       .bound = e->bound,
                       .max_code = e->max_code,
                       .has_specials = e->stats.nspecials > 0,
@@ -412,7 +378,7 @@ encode(const struct terp_params *params, const struct terp_chunk *chunk,
     e->values = src;
     e->team = cpu_team_make(nthreads);
     e->writer = (struct writer){dst, dst + raw_nbytes - 1, false};
-    cpu_layout_make(chunk, &e->layout);
+    terp_layout_make(chunk, &e->layout);
     enum terp_status st = encode_chunk(e);
     if (st == TERP_OK && e->writer.overflow)
         st = TERP_ERR_CAPACITY;
@@ -436,7 +402,7 @@ struct decode {
     const struct terp_frame *frame;
     const struct cpu_stages *stages;
     struct cpu_team *team;
-    struct cpu_layout layout;
+    struct terp_layout layout;
     struct reader reader;
     struct reader specials; /* its section, read last */
     struct cpu_spline spline;
@@ -482,16 +448,17 @@ read_model(struct decode *d)
     d->spline.stages = d->stages;
     d->spline.layout = &d->layout;
     d->spline.team = d->team;
-    d->spline.quantizer = (struct cpu_quantizer){
-        .step = step_of(d->frame->bound, shrink), .bound = d->frame->bound};
+    d->spline.quantizer =
+        (struct cpu_quantizer){.step = terp_step_of(d->frame->bound, shrink),
+                               .bound = d->frame->bound};
     if (d->frame->prediction == TERP_PREDICTION_SPLINE) {
         d->spline.quantizer.reference = value_of_bits(
             d->stages, read_le(&d->reader, d->stages->value_nbytes));
         return read_plans(d);
     }
     d->dims = (unsigned)read_le(&d->reader, 1);
-    return d->reader.underflow || d->dims >= CPU_NCLASSES ? TERP_ERR_CORRUPT
-                                                          : TERP_OK;
+    return d->reader.underflow || d->dims >= TERP_NCLASSES ? TERP_ERR_CORRUPT
+                                                           : TERP_OK;
 }
 
 /* The section's words, whose number is checked against the stream. */
@@ -607,7 +574,7 @@ decode(const struct terp_frame *frame, const uint8_t *body,
     d->stages = stages_of(frame->chunk.type);
     d->team = cpu_team_make(nthreads);
     d->reader = (struct reader){body, body + body_nbytes, false};
-    cpu_layout_make(&frame->chunk, &d->layout);
+    terp_layout_make(&frame->chunk, &d->layout);
     st = frame->coding == TERP_CODING_CONSTANT ? decode_constant(d, dst)
                                                : decode_predicted(d, dst);
     if (st == TERP_OK && frame->chunk.big_endian)
@@ -632,7 +599,7 @@ terp_cpu_inspect(const struct terp_frame *frame, const uint8_t *body,
     d->frame = frame;
     d->stages = stages_of(frame->chunk.type);
     d->reader = (struct reader){body, body + body_nbytes, false};
-    cpu_layout_make(&frame->chunk, &d->layout);
+    terp_layout_make(&frame->chunk, &d->layout);
     if (frame->coding != TERP_CODING_CONSTANT)
         st = read_model(d);
     else if (reader_take(&d->reader, (uint64_t)d->stages->value_nbytes) == NULL)

@@ -7,10 +7,10 @@ static void
 along_dims(const struct cpu_lorenzo *lorenzo, void *levels,
            void (*step)(void *, uint64_t, uint64_t, uint64_t))
 {
-    const struct cpu_layout *layout = lorenzo->layout;
+    const struct terp_layout *layout = lorenzo->layout;
     uint64_t ninner = 1;
 
-    for (int d = 0; d < CPU_NDIMS; d++) {
+    for (int d = 0; d < TERP_NDIMS; d++) {
         uint64_t extent = layout->dims[d];
         if (lorenzo->dims >> d & 1)
             step(levels, layout->nvalues / (ninner * extent), extent, ninner);

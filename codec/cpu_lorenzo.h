@@ -9,7 +9,7 @@
 
 struct cpu_lorenzo {
     const struct cpu_stages *stages;
-    const struct cpu_layout *layout;
+    const struct terp_layout *layout;
     struct cpu_quantizer quantizer;
     unsigned dims; /* along which differences are taken; bit 0 the fastest */
 };

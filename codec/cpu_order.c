@@ -5,15 +5,15 @@
 #include "base.h"
 
 /* Extent of a box in each dimension, by the rank of a brick: 4096 symbols. */
-static const uint16_t box_extent[CPU_NDIMS + 1][CPU_NDIMS] = {{1, 1, 1, 1},
-                                                              {4096, 1, 1, 1},
-                                                              {64, 64, 1, 1},
-                                                              {16, 16, 16, 1},
-                                                              {8, 8, 8, 8}};
+static const uint16_t box_extent[TERP_NDIMS + 1][TERP_NDIMS] = {{1, 1, 1, 1},
+                                                                {4096, 1, 1, 1},
+                                                                {64, 64, 1, 1},
+                                                                {16, 16, 16, 1},
+                                                                {8, 8, 8, 8}};
 
 /* Stacked arrays [nbricks][n3][n2][n1][n0] on their way. */
 struct arrays {
-    uint64_t extent[CPU_NDIMS];
+    uint64_t extent[TERP_NDIMS];
     const uint16_t *box;
     int slowest; /* slabs are cut along this dimension */
     uint64_t nslabs;
@@ -25,13 +25,13 @@ struct arrays {
 /* Copies the box at `low`, clipped to `high`, whose array starts at `base`
  * and whose symbols in tile order start at `tiled`. */
 static uint64_t
-copy_box(const struct arrays *a, const uint64_t low[CPU_NDIMS],
-         const uint64_t high[CPU_NDIMS], uint64_t base, uint64_t tiled)
+copy_box(const struct arrays *a, const uint64_t low[TERP_NDIMS],
+         const uint64_t high[TERP_NDIMS], uint64_t base, uint64_t tiled)
 {
     const uint64_t *n = a->extent;
-    uint64_t end[CPU_NDIMS];
+    uint64_t end[TERP_NDIMS];
 
-    for (int d = 0; d < CPU_NDIMS; d++)
+    for (int d = 0; d < TERP_NDIMS; d++)
         end[d] = min_u64(low[d] + a->box[d], high[d]);
     uint64_t nx = end[0] - low[0];
     for (uint64_t w = low[3]; w < end[3]; w++) {
@@ -59,7 +59,7 @@ order_slabs(void *arg, int id, uint64_t first, uint64_t end)
     (void)id;
     for (uint64_t slab = first; slab < end; slab++) {
         int s = a->slowest;
-        uint64_t low[CPU_NDIMS] = {0}, high[CPU_NDIMS], at[CPU_NDIMS];
+        uint64_t low[TERP_NDIMS] = {0}, high[TERP_NDIMS], at[TERP_NDIMS];
         uint64_t base = slab / a->nslabs * brick_nvalues;
         memcpy(high, n, sizeof high);
         low[s] = slab % a->nslabs * a->box[s];
@@ -74,14 +74,14 @@ order_slabs(void *arg, int id, uint64_t first, uint64_t end)
 }
 
 static void
-order_arrays(struct cpu_team *team, const struct cpu_layout *layout,
+order_arrays(struct cpu_team *team, const struct terp_layout *layout,
              struct arrays *a)
 {
     uint64_t nvalues = layout->nbricks;
 
     a->box = box_extent[layout->rank];
     a->slowest = 0;
-    for (int d = 0; d < CPU_NDIMS; d++) {
+    for (int d = 0; d < TERP_NDIMS; d++) {
         nvalues *= a->extent[d];
         if (a->extent[d] > 1)
             a->slowest = d;
@@ -93,7 +93,7 @@ order_arrays(struct cpu_team *team, const struct cpu_layout *layout,
 }
 
 static void
-order(struct cpu_team *team, const struct cpu_layout *layout,
+order(struct cpu_team *team, const struct terp_layout *layout,
       enum cpu_order how, const uint16_t *from, uint16_t *to, bool into_tiles)
 {
     struct arrays a = {.from = from, .to = to, .into_tiles = into_tiles};
@@ -105,11 +105,11 @@ order(struct cpu_team *team, const struct cpu_layout *layout,
     }
     memcpy(to, from, layout->nbricks * sizeof *to); /* anchors */
     for (int l = layout->nlevels; l >= 1; l--) {
-        for (int i = 0; i < CPU_NCLASSES - 1; i++) {
-            unsigned odd = cpu_class_order[i];
+        for (int i = 0; i < TERP_NCLASSES - 1; i++) {
+            unsigned odd = terp_class_order[i];
             uint64_t at = layout->level[l].class_at[odd];
-            for (int d = 0; d < CPU_NDIMS; d++)
-                a.extent[d] = cpu_class_extent(&layout->level[l], odd, d);
+            for (int d = 0; d < TERP_NDIMS; d++)
+                a.extent[d] = terp_class_extent(&layout->level[l], odd, d);
             a.from = from + at;
             a.to = to + at;
             order_arrays(team, layout, &a);
@@ -118,14 +118,14 @@ order(struct cpu_team *team, const struct cpu_layout *layout,
 }
 
 void
-cpu_order_into_tiles(struct cpu_team *team, const struct cpu_layout *layout,
+cpu_order_into_tiles(struct cpu_team *team, const struct terp_layout *layout,
                      enum cpu_order how, const uint16_t *from, uint16_t *to)
 {
     order(team, layout, how, from, to, true);
 }
 
 void
-cpu_order_from_tiles(struct cpu_team *team, const struct cpu_layout *layout,
+cpu_order_from_tiles(struct cpu_team *team, const struct terp_layout *layout,
                      enum cpu_order how, const uint16_t *from, uint16_t *to)
 {
     order(team, layout, how, from, to, false);

@@ -4,8 +4,8 @@
 #ifndef TERP_CPU_ORDER_H
 #define TERP_CPU_ORDER_H
 
-#include "cpu_layout.h"
 #include "cpu_team.h"
+#include "layout.h"
 
 /* Which order the symbols come from, or go to. */
 enum cpu_order {
@@ -15,10 +15,10 @@ enum cpu_order {
 
 /* `from` and `to` hold a symbol for every value and do not overlap. */
 void
-cpu_order_into_tiles(struct cpu_team *team, const struct cpu_layout *layout,
+cpu_order_into_tiles(struct cpu_team *team, const struct terp_layout *layout,
                      enum cpu_order order, const uint16_t *from, uint16_t *to);
 void
-cpu_order_from_tiles(struct cpu_team *team, const struct cpu_layout *layout,
+cpu_order_from_tiles(struct cpu_team *team, const struct terp_layout *layout,
                      enum cpu_order order, const uint16_t *from, uint16_t *to);
 
 #endif

@@ -46,7 +46,7 @@ value_at(const struct cpu_spline *spline, void *base, uint64_t at)
 static void *
 class_values(const struct cpu_spline *spline, int l, unsigned odd)
 {
-    const struct cpu_level *level = &spline->layout->level[l];
+    const struct terp_level *level = &spline->layout->level[l];
     return odd == 0 ? value_at(spline, spline->lattice, level->lattice_at)
                     : value_at(spline, spline->work, level->class_at[odd]);
 }
@@ -56,27 +56,27 @@ cpu_spline_class(const struct cpu_spline *spline, int l, unsigned odd,
                  unsigned predicting, enum terp_spline kind,
                  struct cpu_class *cls_ret)
 {
-    const struct cpu_level *level = &spline->layout->level[l];
+    const struct terp_level *level = &spline->layout->level[l];
 
     memset(cls_ret, 0, sizeof *cls_ret);
     cls_ret->predicting = predicting;
     cls_ret->spline = kind;
-    for (int d = 0; d < CPU_NDIMS; d++)
-        cls_ret->extent[d] = cpu_class_extent(level, odd, d);
-    cls_ret->nrows = cpu_class_nrows(spline->layout, l, odd);
+    for (int d = 0; d < TERP_NDIMS; d++)
+        cls_ret->extent[d] = terp_class_extent(level, odd, d);
+    cls_ret->nrows = terp_class_nrows(spline->layout, l, odd);
     cls_ret->nruns_per_row = div_up(cls_ret->extent[0], CPU_RUN_NVALUES);
     if (cls_ret->nrows == 0 || cls_ret->extent[0] == 0)
         return false;
     cls_ret->values = class_values(spline, l, odd);
     cls_ret->symbols =
         spline->symbols == NULL ? NULL : spline->symbols + level->class_at[odd];
-    for (int d = 0; d < CPU_NDIMS; d++) {
+    for (int d = 0; d < TERP_NDIMS; d++) {
         unsigned source = odd & ~(1u << d);
         if (!(predicting >> d & 1))
             continue;
         cls_ret->source[d].values = class_values(spline, l, source);
-        for (int e = 0; e < CPU_NDIMS; e++)
-            cls_ret->source[d].extent[e] = cpu_class_extent(level, source, e);
+        for (int e = 0; e < TERP_NDIMS; e++)
+            cls_ret->source[d].extent[e] = terp_class_extent(level, source, e);
     }
     return true;
 }
@@ -85,7 +85,7 @@ struct cpu_quantizer
 cpu_spline_quantizer(const struct cpu_spline *spline, int l)
 {
     struct cpu_quantizer quantizer = spline->quantizer;
-    quantizer.step *= (double)spline->plan[l].ratio / CPU_RATIO_ONE;
+    quantizer.step *= (double)spline->plan[l].ratio / TERP_RATIO_ONE;
     return quantizer;
 }
 
@@ -97,7 +97,7 @@ struct transfer {
     const struct cpu_fills *fills;
     void *fine; /* the lattice of this level, all points, C order */
     bool merge; /* else deal */
-    uint64_t fine_extent[CPU_NDIMS];
+    uint64_t fine_extent[TERP_NDIMS];
     uint64_t nruns_per_row;
 };
 
@@ -107,22 +107,23 @@ transfer_runs(void *arg, int id, uint64_t first, uint64_t end)
 {
     const struct transfer *t = arg;
     const struct cpu_spline *spline = t->spline;
-    const struct cpu_level *level = &spline->layout->level[t->l];
+    const struct terp_level *level = &spline->layout->level[t->l];
 
     (void)id;
     for (uint64_t i = first; i < end; i++) {
         uint64_t row = i / t->nruns_per_row, left = row;
         uint64_t x = i % t->nruns_per_row * CPU_RUN_NVALUES;
-        uint64_t at[CPU_NDIMS];
+        uint64_t at[TERP_NDIMS];
         unsigned odd = 0;
-        for (int d = 1; d < CPU_NDIMS; d++) {
+        for (int d = 1; d < TERP_NDIMS; d++) {
             at[d] = left % t->fine_extent[d];
             left /= t->fine_extent[d];
             odd |= (unsigned)(at[d] & 1) << d;
         }
         uint64_t class_row = left; /* the brick */
-        for (int d = CPU_NDIMS - 1; d > 0; d--)
-            class_row = class_row * cpu_class_extent(level, odd, d) + at[d] / 2;
+        for (int d = TERP_NDIMS - 1; d > 0; d--)
+            class_row =
+                class_row * terp_class_extent(level, odd, d) + at[d] / 2;
         uint64_t n = min_u64(2 * CPU_RUN_NVALUES, t->fine_extent[0] - 2 * x);
         void *fine = value_at(spline, t->fine, row * t->fine_extent[0] + 2 * x);
         void *even = value_at(spline, class_values(spline, t->l, odd),
@@ -140,12 +141,12 @@ static void
 transfer_level(const struct cpu_spline *spline, int l, void *fine,
                const struct cpu_fills *fills, bool merge)
 {
-    const struct cpu_level *level = &spline->layout->level[l];
+    const struct terp_level *level = &spline->layout->level[l];
     struct transfer t = {
         .spline = spline, .l = l, .fills = fills, .fine = fine, .merge = merge};
     uint64_t nrows = spline->layout->nbricks;
 
-    for (int d = 0; d < CPU_NDIMS; d++) {
+    for (int d = 0; d < TERP_NDIMS; d++) {
         t.fine_extent[d] = level->neven[d] + level->nodd[d];
         if (d > 0)
             nrows *= t.fine_extent[d];
@@ -204,8 +205,8 @@ pass_level(const struct cpu_spline *spline, int l, bool decode)
                         .quantizer = cpu_spline_quantizer(spline, l),
                         .decode = decode};
 
-    for (int i = 0; i < CPU_NCLASSES - 1; i++) {
-        unsigned odd = cpu_class_order[i];
+    for (int i = 0; i < TERP_NCLASSES - 1; i++) {
+        unsigned odd = terp_class_order[i];
         unsigned predicting = terp_predicting_dims(odd, plan->priorities);
         if (cpu_spline_class(spline, l, odd, predicting,
                              (enum terp_spline)plan->spline, &cls))

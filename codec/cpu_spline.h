@@ -12,17 +12,16 @@ struct cpu_level_plan {
     uint8_t priorities; /* terp_predicting_dims */
     uint8_t ratio;      /* of the bound, in 1/64: 1 .. 64 */
 };
-#define CPU_RATIO_ONE 64
 
 struct cpu_spline {
     const struct cpu_stages *stages;
-    const struct cpu_layout *layout;
+    const struct terp_layout *layout;
     struct cpu_team *team;
     void *work;
     void *lattice;
     uint16_t *symbols;
     struct cpu_quantizer quantizer; /* of ratio one */
-    struct cpu_level_plan plan[CPU_MAX_LEVELS + 1];
+    struct cpu_level_plan plan[TERP_MAX_LEVELS + 1];
 };
 
 /* Allocates work and lattice. */

@@ -3,16 +3,12 @@
 #ifndef TERP_CPU_STAGES_H
 #define TERP_CPU_STAGES_H
 
-#include "codebooks.h"
-#include "cpu_layout.h"
+#include "choices.h"
+#include "layout.h"
 #include "spline.h"
 
-/* Values that are stored exactly and not predicted: NaN, Inf, -0.0 and up to
- * this many fill values, by their bits. Unused slots repeat -0.0. */
-#define CPU_NFILLS 3
-
 struct cpu_fills {
-    uint64_t bits[CPU_NFILLS];
+    uint64_t bits[TERP_NFILLS];
 };
 
 /* What a pass over values finds. Counts and extremes of values that are not
@@ -22,28 +18,22 @@ struct cpu_stats {
     uint64_t nspecials;
 };
 
-/* An extreme that repeats exactly, this many times further from every other
- * value than that one is from the other extreme, is taken for a fill value.
- * Fill values are kept exactly: a wrong guess only costs bytes. */
-#define CPU_FILL_DISTANCE 8
-#define CPU_FILL_MIN_REPEATS 2
-
 /* Points are dealt out to threads in runs of this many along dimension 0. */
-#define CPU_RUN_NVALUES 512
+#define CPU_RUN_NVALUES TERP_SAMPLE_RUN_NVALUES
 
 /* One class of one level, ready to be predicted. */
 struct cpu_class {
     unsigned predicting; /* dimensions, of those odd in the class */
     enum terp_spline spline;
-    uint64_t extent[CPU_NDIMS];
+    uint64_t extent[TERP_NDIMS];
     uint64_t nrows;
     uint64_t nruns_per_row;
     void *values;
     uint16_t *symbols;
     struct {
         const void *values;
-        uint64_t extent[CPU_NDIMS];
-    } source[CPU_NDIMS]; /* the class that lacks this one odd dimension */
+        uint64_t extent[TERP_NDIMS];
+    } source[TERP_NDIMS]; /* the class that lacks this one odd dimension */
 };
 
 /* Step and limits of a level's quantizer. */

@@ -29,19 +29,19 @@ bits_of(T value)
 }
 
 static inline bool
-is_special(T value, const WORD fill[CPU_NFILLS])
+is_special(T value, const WORD fill[TERP_NFILLS])
 {
     WORD bits = bits_of(value);
     bool special = !(ABS(value) <= T_MAX) | (bits == NEGATIVE_ZERO);
-    for (int i = 0; i < CPU_NFILLS; i++)
+    for (int i = 0; i < TERP_NFILLS; i++)
         special |= bits == fill[i];
     return special;
 }
 
 static void
-words_of_fills(const struct cpu_fills *fills, WORD fill[CPU_NFILLS])
+words_of_fills(const struct cpu_fills *fills, WORD fill[TERP_NFILLS])
 {
-    for (int i = 0; i < CPU_NFILLS; i++)
+    for (int i = 0; i < TERP_NFILLS; i++)
         fill[i] = (WORD)fills->bits[i];
 }
 
@@ -62,7 +62,7 @@ scan(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
      struct cpu_stats *stats_ret)
 {
     const T *values = src;
-    WORD fill[CPU_NFILLS];
+    WORD fill[TERP_NFILLS];
     T lane_min[LANES], lane_max[LANES];
     INT lane_nspecials[LANES];
     T min = (T)T_MAX, max = -(T)T_MAX;
@@ -113,7 +113,7 @@ isolated(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
     const T *values = src;
     uint64_t nmin = 0, nmax = 0;
     bool min_alone = true, max_alone = true;
-    WORD fill[CPU_NFILLS];
+    WORD fill[TERP_NFILLS];
 
     words_of_fills(fills, fill);
     /* One value not far from an extreme settles it: most chunks end soon. */
@@ -125,12 +125,12 @@ isolated(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
         nmin += above == 0;
         nmax += below == 0;
         if (above != 0 && below != 0) {
-            min_alone &= above > CPU_FILL_DISTANCE * below;
-            max_alone &= below > CPU_FILL_DISTANCE * above;
+            min_alone &= above > TERP_FILL_DISTANCE * below;
+            max_alone &= below > TERP_FILL_DISTANCE * above;
         }
     }
-    *min_ret = min_alone && nmin >= CPU_FILL_MIN_REPEATS;
-    *max_ret = max_alone && nmax >= CPU_FILL_MIN_REPEATS;
+    *min_ret = min_alone && nmin >= TERP_FILL_MIN_REPEATS;
+    *max_ret = max_alone && nmax >= TERP_FILL_MIN_REPEATS;
 }
 
 static void
@@ -138,7 +138,7 @@ mask(const void *src, uint64_t first, uint64_t end,
      const struct cpu_fills *fills, uint64_t *mask_words)
 {
     const T *values = src;
-    WORD fill[CPU_NFILLS];
+    WORD fill[TERP_NFILLS];
 
     words_of_fills(fills, fill);
     for (uint64_t at = first; at < end; at += 64) {
@@ -157,7 +157,7 @@ deal(const void *lattice, uint64_t nlattice, const struct cpu_fills *fills,
     const T *src = lattice;
     T *restrict e = even, *restrict o = odd;
     uint64_t nodd = nlattice / 2;
-    WORD fill[CPU_NFILLS];
+    WORD fill[TERP_NFILLS];
 
     if (fills == NULL) {
         for (uint64_t i = 0; i < nodd; i++) {
@@ -233,11 +233,11 @@ predict_along(enum terp_form form, const T *a, const T *b, const T *c,
 #undef EACH
 }
 
-/* Where a run stands: the row's coordinates, its brick at CPU_NDIMS, and the
+/* Where a run stands: the row's coordinates, its brick at TERP_NDIMS, and the
  * run's number in the row. */
 struct place {
     uint64_t row, run_in_row;
-    uint64_t at[CPU_NDIMS + 1];
+    uint64_t at[TERP_NDIMS + 1];
 };
 
 static struct place
@@ -247,11 +247,11 @@ find_place(const struct cpu_class *cls, uint64_t index)
                           .run_in_row = index % cls->nruns_per_row};
     uint64_t left = place.row;
 
-    for (int d = 1; d < CPU_NDIMS; d++) {
+    for (int d = 1; d < TERP_NDIMS; d++) {
         place.at[d] = left % cls->extent[d];
         left /= cls->extent[d];
     }
-    place.at[CPU_NDIMS] = left;
+    place.at[TERP_NDIMS] = left;
     return place;
 }
 
@@ -263,22 +263,22 @@ advance(const struct cpu_class *cls, struct place *place)
         return;
     place->run_in_row = 0;
     place->row++;
-    for (int d = 1; d < CPU_NDIMS; d++) {
+    for (int d = 1; d < TERP_NDIMS; d++) {
         if (++place->at[d] < cls->extent[d])
             return;
         place->at[d] = 0;
     }
-    place->at[CPU_NDIMS]++;
+    place->at[TERP_NDIMS]++;
 }
 
 /* A run of a row: where it is, and where its neighbours stand. */
 struct run {
     uint64_t at; /* in the class's arrays */
     uint64_t x, n;
-    const T *row[CPU_NDIMS]; /* point b of the row's x = 0, per dimension */
-    uint64_t stride[CPU_NDIMS];
-    enum terp_form form[CPU_NDIMS]; /* of dimensions above 0 */
-    int order;                      /* highest among these; -1: none */
+    const T *row[TERP_NDIMS]; /* point b of the row's x = 0, per dimension */
+    uint64_t stride[TERP_NDIMS];
+    enum terp_form form[TERP_NDIMS]; /* of dimensions above 0 */
+    int order;                       /* highest among these; -1: none */
 };
 
 static void
@@ -289,12 +289,12 @@ find_run(const struct cpu_class *cls, const struct place *place,
     run->n = min_u64(CPU_RUN_NVALUES, cls->extent[0] - run->x);
     run->at = place->row * cls->extent[0] + run->x;
     run->order = -1;
-    for (int d = 0; d < CPU_NDIMS; d++) {
+    for (int d = 0; d < TERP_NDIMS; d++) {
         if (!(cls->predicting >> d & 1))
             continue;
         const uint64_t *extent = cls->source[d].extent;
-        uint64_t source_row = place->at[CPU_NDIMS];
-        for (int e = CPU_NDIMS - 1; e > 0; e--)
+        uint64_t source_row = place->at[TERP_NDIMS];
+        for (int e = TERP_NDIMS - 1; e > 0; e--)
             source_row = source_row * extent[e] + place->at[e];
         run->row[d] = (const T *)cls->source[d].values + source_row * extent[0];
         if (d == 0)
@@ -314,14 +314,14 @@ static void
 predict_segment(const struct cpu_class *cls, const struct run *run, uint64_t x,
                 uint64_t n, enum terp_form form, T *pred)
 {
-    static const T share[CPU_NDIMS + 1] = {(T)1, (T)1, (T)0.5, (T)(1.0 / 3),
-                                           (T)0.25};
+    static const T share[TERP_NDIMS + 1] = {(T)1, (T)1, (T)0.5, (T)(1.0 / 3),
+                                            (T)0.25};
     int order = run->order, naveraged = 0;
     bool along_0 = cls->predicting & 1;
 
     if (along_0 && terp_form_order(form) > order)
         order = terp_form_order(form);
-    for (int d = CPU_NDIMS - 1; d >= 0; d--) {
+    for (int d = TERP_NDIMS - 1; d >= 0; d--) {
         if (!(cls->predicting >> d & 1))
             continue;
         enum terp_form along = d == 0 ? form : run->form[d];

@@ -6,40 +6,15 @@
 #include "cpu_books.h"
 #include "cpu_count.h"
 
-/* Values that are sampled of a class: one in so many, within limits. More
- * gain little, see doc/design.md. */
-#define SAMPLE_EVERY 64
-#define MIN_NSAMPLES 2048
-#define MAX_NSAMPLES 32768
-
-/* An odd distance meets every coordinate of dims that are powers of two. */
-#define ODD 1u
-
 /* Rows are sampled whole: with odd distances a few runs more than wanted. */
-#define ROWS_CAPACITY (2 * MAX_NSAMPLES)
-_Static_assert(MAX_NSAMPLES + MIN_NSAMPLES + 2 * CPU_RUN_NVALUES <
+#define ROWS_CAPACITY (2 * TERP_MAX_NSAMPLES)
+_Static_assert(TERP_MAX_NSAMPLES + TERP_MIN_NSAMPLES + 2 * CPU_RUN_NVALUES <
                    ROWS_CAPACITY,
                "sampled runs fit");
 _Static_assert(ROWS_CAPACITY <= CPU_COUNT_MAX_NNUMBERS, "and can be counted");
 _Static_assert((uint64_t)ROWS_CAPACITY *(24 << TERP_COST_FRACTION_NBITS) <
                    (uint64_t)1 << 32,
                "and their cost is a 32-bit number");
-
-/* How many samples are wanted of so many values. */
-static uint64_t
-nsamples_of(uint64_t nvalues)
-{
-    uint64_t nwanted = nvalues / SAMPLE_EVERY;
-    nwanted = nwanted < MIN_NSAMPLES ? MIN_NSAMPLES : nwanted;
-    return min_u64(nwanted, MAX_NSAMPLES);
-}
-
-/* The cost of `nvalues` values by that of `nsampled`. */
-static uint64_t
-scale_cost(uint64_t cost, uint64_t nvalues, uint64_t nsampled)
-{
-    return cost * (nvalues / nsampled) + cost * (nvalues % nsampled) / nsampled;
-}
 
 /* What sampled codes cost whose magnitudes, or escapes, were counted. */
 static uint64_t
@@ -51,7 +26,7 @@ cost_of_counts(const uint32_t counts[TERP_NROWS])
         nrows--;
     /* An escape also stores its value. */
     return cpu_entry_least_cost(counts, nrows) +
-           ((uint64_t)counts[TERP_ROW_ESCAPE] * 32 << TERP_COST_FRACTION_NBITS);
+           counts[TERP_ROW_ESCAPE] * TERP_ESCAPE_COST;
 }
 
 static uint64_t
@@ -65,32 +40,13 @@ sample_class(const struct cpu_spline *spline, int l, unsigned odd,
         return 0;
     uint64_t nruns = cls.nrows * cls.nruns_per_row;
     uint64_t nvalues = cls.nrows * cls.extent[0];
-    uint64_t every = div_up(nvalues, nsamples_of(nvalues));
-    /* At least a handful of runs, however long they are. */
-    every = min_u64(every, div_up(nruns, 4)) | ODD;
+    uint64_t every = terp_sample_distance(nvalues, nruns);
     uint64_t nsampled =
         spline->stages->sample(&cls, &spline->quantizer, every, rows);
     cpu_count(rows, nsampled, counts);
     return nsampled == 0
                ? 0
-               : scale_cost(cost_of_counts(counts), nvalues, nsampled);
-}
-
-/* A vector of priorities is canonical when it uses 0 .. k without a gap and
- * leaves idle dimensions at 0. */
-static bool
-is_canonical(unsigned priorities, unsigned active)
-{
-    unsigned used = 0;
-
-    for (int d = 0; d < CPU_NDIMS; d++) {
-        unsigned priority = priorities >> (2 * d) & 3;
-        if (active >> d & 1)
-            used |= 1u << priority;
-        else if (priority != 0)
-            return false;
-    }
-    return (used & (used + 1)) == 0;
+               : terp_scale_cost(cost_of_counts(counts), nvalues, nsampled);
 }
 
 /* Chooses who predicts under the cubic spline, then the spline. */
@@ -98,21 +54,21 @@ static uint64_t
 plan_level(const struct cpu_spline *spline, int l, uint16_t *rows,
            struct cpu_level_plan *plan)
 {
-    uint64_t costs[CPU_NCLASSES][CPU_NCLASSES]; /* [odd][predicting] */
+    uint64_t costs[TERP_NCLASSES][TERP_NCLASSES]; /* [odd][predicting] */
     unsigned active = 0;
     uint64_t best = UINT64_MAX;
 
-    for (int d = 0; d < CPU_NDIMS; d++)
+    for (int d = 0; d < TERP_NDIMS; d++)
         active |= (unsigned)(spline->layout->level[l].nodd[d] > 0) << d;
-    for (unsigned odd = 1; odd < CPU_NCLASSES; odd++)
+    for (unsigned odd = 1; odd < TERP_NCLASSES; odd++)
         for (unsigned dims = odd; dims > 0; dims = (dims - 1) & odd)
             costs[odd][dims] =
                 sample_class(spline, l, odd, dims, TERP_SPLINE_CUBIC, rows);
     for (unsigned priorities = 0; priorities < 256; priorities++) {
         uint64_t cost = 0;
-        if (!is_canonical(priorities, active))
+        if (!terp_priorities_are_canonical(priorities, active))
             continue;
-        for (unsigned odd = 1; odd < CPU_NCLASSES; odd++)
+        for (unsigned odd = 1; odd < TERP_NCLASSES; odd++)
             cost += costs[odd][terp_predicting_dims(odd, priorities)];
         if (cost < best) {
             best = cost;
@@ -122,7 +78,7 @@ plan_level(const struct cpu_spline *spline, int l, uint16_t *rows,
     plan->spline = TERP_SPLINE_CUBIC;
     for (unsigned kind = 1; kind < TERP_NSPLINES; kind++) {
         uint64_t cost = 0;
-        for (unsigned odd = 1; odd < CPU_NCLASSES; odd++)
+        for (unsigned odd = 1; odd < TERP_NCLASSES; odd++)
             cost += sample_class(spline, l, odd,
                                  terp_predicting_dims(odd, plan->priorities),
                                  (enum terp_spline)kind, rows);
@@ -132,23 +88,6 @@ plan_level(const struct cpu_spline *spline, int l, uint16_t *rows,
         }
     }
     return best;
-}
-
-/* A tighter bound at coarse levels, each level's 1.25 times the next finer
- * one's up to 4, where codes are few: there most of the prediction error is
- * the error of what was decoded before (QoZ, Liu et al., SC 2022). Where codes
- * are many it only makes more of them. */
-#define RATIO_MAX_COST (3u << TERP_COST_FRACTION_NBITS >> 1)
-
-static void
-choose_ratios(struct cpu_spline *spline, uint64_t cost)
-{
-    static const uint8_t falling[] = {64, 51, 41, 33, 26, 21, 17, 16};
-    bool few = cost / spline->layout->nvalues < RATIO_MAX_COST;
-
-    for (int l = 1; l <= spline->layout->nlevels; l++)
-        spline->plan[l].ratio =
-            few ? falling[l < 8 ? l - 1 : 7] : CPU_RATIO_ONE;
 }
 
 enum terp_status
@@ -161,25 +100,24 @@ cpu_tune_spline(struct cpu_spline *spline, uint64_t *cost_ret)
     *cost_ret = 0;
     for (int l = 1; l <= spline->layout->nlevels; l++)
         *cost_ret += plan_level(spline, l, rows, &spline->plan[l]);
-    choose_ratios(spline, *cost_ret);
+    for (int l = 1; l <= spline->layout->nlevels; l++)
+        spline->plan[l].ratio =
+            (uint8_t)terp_ratio_of_level(l, *cost_ret, spline->layout->nvalues);
     free(rows);
     return TERP_OK;
 }
 
 /* ---- lorenzo ---- */
 
-/* Values of a row that are sampled together. */
-#define LORENZO_NVALUES 512
-
 /* Integers of a stretch of a row and of the rows before it in every
  * combination of the slower dimensions: [2][2][2][n], the row itself last. */
 struct stencil {
     uint64_t n;
-    uint64_t levels[8 * LORENZO_NVALUES]; /* room for either type */
-    uint64_t differences[8 * LORENZO_NVALUES];
-    uint16_t symbols[LORENZO_NVALUES];
+    uint64_t levels[8 * TERP_LORENZO_NVALUES]; /* room for either type */
+    uint64_t differences[8 * TERP_LORENZO_NVALUES];
+    uint16_t symbols[TERP_LORENZO_NVALUES];
     /* Of all stretches, by the dimensions of the differences. */
-    uint32_t counts[CPU_NCLASSES][TERP_NROWS];
+    uint32_t counts[TERP_NCLASSES][TERP_NROWS];
     uint64_t nsampled;
     uint64_t njoined;
 };
@@ -192,7 +130,7 @@ fill_stencil(const struct cpu_lorenzo *lorenzo, const void *values,
     const struct cpu_stages *stages = lorenzo->stages;
     const uint64_t *dims = lorenzo->layout->dims;
     uint64_t value_nbytes = (uint64_t)stages->value_nbytes;
-    uint64_t mask[LORENZO_NVALUES / 64];
+    uint64_t mask[TERP_LORENZO_NVALUES / 64];
 
     for (unsigned corner = 0; corner < 8; corner++) {
         uint64_t before = 0, stride = 1, left = row;
@@ -200,7 +138,7 @@ fill_stencil(const struct cpu_lorenzo *lorenzo, const void *values,
             (uint8_t *)stencil->levels + corner * stencil->n * value_nbytes;
         uint64_t carry = 0;
         bool exists = true;
-        for (int d = 1; d < CPU_NDIMS; d++) {
+        for (int d = 1; d < TERP_NDIMS; d++) {
             if (!(corner >> (d - 1) & 1)) {
                 before += stride;
                 exists &= left % dims[d] > 0;
@@ -232,7 +170,7 @@ count_differences(const struct cpu_lorenzo *lorenzo, unsigned dims,
     uint8_t *last = (uint8_t *)stencil->differences + 7 * row_nbytes;
 
     memcpy(stencil->differences, stencil->levels, 8 * row_nbytes);
-    for (int d = 1; d < CPU_NDIMS; d++)
+    for (int d = 1; d < TERP_NDIMS; d++)
         if (dims >> d & 1)
             stages->difference(stencil->differences, 4u >> (d - 1), 2,
                                n << (d - 1));
@@ -250,21 +188,20 @@ enum terp_status
 cpu_tune_lorenzo(struct cpu_lorenzo *lorenzo, const void *values,
                  const struct cpu_fills *fills, uint64_t *cost_ret)
 {
-    const struct cpu_layout *layout = lorenzo->layout;
+    const struct terp_layout *layout = lorenzo->layout;
     uint64_t nrows = layout->nvalues / layout->dims[0];
     unsigned active = 0;
     struct stencil *stencil = calloc(1, sizeof *stencil);
 
     if (stencil == NULL)
         return TERP_ERR_MEMORY;
-    for (int d = 0; d < CPU_NDIMS; d++)
+    for (int d = 0; d < TERP_NDIMS; d++)
         active |= (unsigned)(layout->dims[d] > 1) << d;
-    uint64_t per_row = div_up(layout->dims[0], LORENZO_NVALUES);
-    uint64_t every =
-        div_up(layout->nvalues, 2 * nsamples_of(layout->nvalues)) | ODD;
+    uint64_t per_row = div_up(layout->dims[0], TERP_LORENZO_NVALUES);
+    uint64_t every = terp_lorenzo_distance(layout->nvalues);
     for (uint64_t i = every / 2; i < nrows * per_row; i += every) {
-        uint64_t x = i % per_row * LORENZO_NVALUES;
-        stencil->n = min_u64(LORENZO_NVALUES, layout->dims[0] - x);
+        uint64_t x = i % per_row * TERP_LORENZO_NVALUES;
+        stencil->n = min_u64(TERP_LORENZO_NVALUES, layout->dims[0] - x);
         fill_stencil(lorenzo, values, fills, i / per_row, x, stencil);
         for (unsigned dims = active; dims > 0; dims = (dims - 1) & active)
             count_differences(lorenzo, dims, stencil);
@@ -276,8 +213,8 @@ cpu_tune_lorenzo(struct cpu_lorenzo *lorenzo, const void *values,
     for (unsigned dims = active; nsampled > 0 && dims > 0;
          dims = (dims - 1) & active) {
         uint64_t cost = cost_of_counts(stencil->counts[dims]) +
-                        (stencil->njoined * 64 << TERP_COST_FRACTION_NBITS);
-        cost = scale_cost(cost, layout->nvalues, nsampled);
+                        stencil->njoined * TERP_JOINED_COST;
+        cost = terp_scale_cost(cost, layout->nvalues, nsampled);
         if (cost < *cost_ret) {
             *cost_ret = cost;
             lorenzo->dims = dims;

@@ -2,6 +2,8 @@
 #ifndef TERP_FORMAT_H
 #define TERP_FORMAT_H
 
+#include "base.h"
+
 /* Codes run from -TERP_MAX_CODE to TERP_MAX_CODE; symbol = code + RADIUS,
  * and symbol 0 is the escape. */
 #define TERP_MAX_CODE 511
@@ -25,5 +27,15 @@ _Static_assert(TERP_NSYMBOLS == 1024, "1023 bins and the escape");
  * the rounding of reconstructed values. */
 #define TERP_MIN_SHRINK 1
 #define TERP_MAX_SHRINK 12
+
+static inline TERP_HOST_DEVICE double
+terp_step_of(double bound, int shrink)
+{
+    double step = 2 * bound;
+    double taken = step;
+    for (int i = 0; i < shrink; i++)
+        taken *= 0.5;
+    return step - taken;
+}
 
 #endif

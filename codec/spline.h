@@ -9,13 +9,7 @@
 #ifndef TERP_SPLINE_H
 #define TERP_SPLINE_H
 
-#include <stdint.h>
-
-#ifdef __CUDACC__
-#define TERP_HOST_DEVICE __host__ __device__
-#else
-#define TERP_HOST_DEVICE
-#endif
+#include "base.h"
 
 /* A level's spline. Values are pinned: part of the stream. */
 enum terp_spline {

@@ -63,7 +63,7 @@ row(void *values, const void *even, uint16_t *symbols)
                             .values = values,
                             .symbols = symbols};
     cls.source[0].values = even;
-    for (int d = 0; d < CPU_NDIMS; d++)
+    for (int d = 0; d < TERP_NDIMS; d++)
         cls.source[0].extent[d] = cls.extent[d];
     return cls;
 }

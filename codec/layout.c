@@ -1,31 +1,31 @@
-#include "cpu_layout.h"
+#include "layout.h"
 
 #include <string.h>
 
-const uint8_t cpu_class_order[CPU_NCLASSES - 1] = {1,  2,  4, 8,  3,  5,  6, 9,
-                                                   10, 12, 7, 11, 13, 14, 15};
+const uint8_t terp_class_order[TERP_NCLASSES - 1] = {
+    1, 2, 4, 8, 3, 5, 6, 9, 10, 12, 7, 11, 13, 14, 15};
 
 uint64_t
-cpu_class_nrows(const struct cpu_layout *layout, int l, unsigned odd)
+terp_class_nrows(const struct terp_layout *layout, int l, unsigned odd)
 {
     uint64_t nrows = layout->nbricks;
-    for (int d = 1; d < CPU_NDIMS; d++)
-        nrows *= cpu_class_extent(&layout->level[l], odd, d);
+    for (int d = 1; d < TERP_NDIMS; d++)
+        nrows *= terp_class_extent(&layout->level[l], odd, d);
     return nrows;
 }
 
 void
-cpu_layout_make(const struct terp_chunk *chunk, struct cpu_layout *layout_ret)
+terp_layout_make(const struct terp_chunk *chunk, struct terp_layout *layout_ret)
 {
-    struct cpu_layout *layout = layout_ret;
+    struct terp_layout *layout = layout_ret;
     int first = chunk->stack ? 1 : 0;
-    uint64_t largest = 1, fine[CPU_NDIMS];
+    uint64_t largest = 1, fine[TERP_NDIMS];
 
     memset(layout, 0, sizeof *layout);
     layout->nbricks = chunk->stack ? chunk->dims[0] : 1;
     layout->rank = chunk->rank - first;
     layout->nvalues = layout->nbricks;
-    for (int d = 0; d < CPU_NDIMS; d++) {
+    for (int d = 0; d < TERP_NDIMS; d++) {
         int at = chunk->rank - 1 - d;
         layout->dims[d] = at >= first ? chunk->dims[at] : 1;
         layout->nvalues *= layout->dims[d];
@@ -38,9 +38,9 @@ cpu_layout_make(const struct terp_chunk *chunk, struct cpu_layout *layout_ret)
 
     uint64_t class_end = layout->nvalues;
     for (int l = 1; l <= layout->nlevels; l++) {
-        struct cpu_level *level = &layout->level[l];
+        struct terp_level *level = &layout->level[l];
         uint64_t nlattice = layout->nbricks;
-        for (int d = 0; d < CPU_NDIMS; d++) {
+        for (int d = 0; d < TERP_NDIMS; d++) {
             level->neven[d] = fine[d] / 2 + fine[d] % 2;
             level->nodd[d] = fine[d] / 2;
             fine[d] = level->neven[d];
@@ -48,10 +48,10 @@ cpu_layout_make(const struct terp_chunk *chunk, struct cpu_layout *layout_ret)
         }
         level->lattice_at = layout->nlattice;
         layout->nlattice += nlattice;
-        for (int i = CPU_NCLASSES - 2; i >= 0; i--) {
-            unsigned odd = cpu_class_order[i];
-            class_end -= cpu_class_nrows(layout, l, odd) *
-                         cpu_class_extent(level, odd, 0);
+        for (int i = TERP_NCLASSES - 2; i >= 0; i--) {
+            unsigned odd = terp_class_order[i];
+            class_end -= terp_class_nrows(layout, l, odd) *
+                         terp_class_extent(level, odd, 0);
             level->class_at[odd] = class_end;
         }
     }

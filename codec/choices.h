@@ -1,0 +1,142 @@
+/* Floor 2: numbers and rules that an encoder's choices rest on. A decoder
+ * does not know them, but every engine must choose alike, to the byte. */
+#ifndef TERP_CHOICES_H
+#define TERP_CHOICES_H
+
+#include "base.h"
+#include "codebooks.h"
+#include "format.h"
+
+/* ---- special values ---- */
+
+/* Values that are stored exactly and not predicted: NaN, Inf, -0.0 and up to
+ * this many fill values, by their bits. Unused slots repeat -0.0. */
+#define TERP_NFILLS 3
+
+/* An extreme that repeats exactly, this many times further from every other
+ * value than that one is from the other extreme, is taken for a fill value.
+ * Fill values are kept exactly: a wrong guess only costs bytes. */
+#define TERP_FILL_DISTANCE 8
+#define TERP_FILL_MIN_REPEATS 2
+
+/* ---- bound ---- */
+
+/* Exponent field of a double, or of a float widened to one. */
+static inline TERP_HOST_DEVICE int
+terp_exponent_of(double value)
+{
+    return (int)(double_bits(value) >> 52 & 0x7FF);
+}
+
+/* The shrink that leaves room for a rounding error of the largest value, if
+ * there is any. The type's mantissa has `mantissa_nbits`. */
+static inline TERP_HOST_DEVICE int
+terp_shrink_of(double bound, double min, double max, int mantissa_nbits)
+{
+    double low = min < 0 ? -min : min, high = max < 0 ? -max : max;
+    int shrink = terp_exponent_of(bound) + mantissa_nbits - 1 -
+                 terp_exponent_of(low > high ? low : high);
+
+    return shrink < TERP_MIN_SHRINK   ? TERP_MIN_SHRINK
+           : shrink > TERP_MAX_SHRINK ? TERP_MAX_SHRINK
+                                      : shrink;
+}
+
+/* What a relative bound means for a range of values. */
+static inline TERP_HOST_DEVICE double
+terp_bound_of_range(double bound, double min, double max)
+{
+    double range = max - min;
+    return range <= 1.7976931348623157e308 ? bound * range
+                                           : bound * max - bound * min;
+}
+
+/* ---- the tuner ---- */
+
+/* Values of a class are sampled in runs of this many along dimension 0. */
+#define TERP_SAMPLE_RUN_NVALUES 512
+
+/* Values that are sampled of a class: one in so many, within limits. More
+ * gain little, see doc/design.md. */
+#define TERP_SAMPLE_EVERY 64
+#define TERP_MIN_NSAMPLES 2048
+#define TERP_MAX_NSAMPLES 32768
+
+/* How many samples are wanted of so many values. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_nsamples_of(uint64_t nvalues)
+{
+    uint64_t nwanted = nvalues / TERP_SAMPLE_EVERY;
+    nwanted = nwanted < TERP_MIN_NSAMPLES ? TERP_MIN_NSAMPLES : nwanted;
+    return min_u64(nwanted, TERP_MAX_NSAMPLES);
+}
+
+/* One in how many of a class's runs is sampled, at least a handful however
+ * long they are. An odd distance meets every coordinate of dims that are
+ * powers of two. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_sample_distance(uint64_t nvalues, uint64_t nruns)
+{
+    uint64_t every = div_up(nvalues, terp_nsamples_of(nvalues));
+    return min_u64(every, div_up(nruns, 4)) | 1;
+}
+
+/* Values of a row that lorenzo samples together, and one in how many. */
+#define TERP_LORENZO_NVALUES 512
+
+static inline TERP_HOST_DEVICE uint64_t
+terp_lorenzo_distance(uint64_t nvalues)
+{
+    return div_up(nvalues, 2 * terp_nsamples_of(nvalues)) | 1;
+}
+
+/* The cost of `nvalues` values by that of `nsampled`. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_scale_cost(uint64_t cost, uint64_t nvalues, uint64_t nsampled)
+{
+    return cost * (nvalues / nsampled) + cost * (nvalues % nsampled) / nsampled;
+}
+
+/* What an escape costs beyond its word of code: its value. What a value costs
+ * that lorenzo cannot reproduce. Units of the dictionary's cost table. */
+#define TERP_ESCAPE_COST (UINT64_C(32) << TERP_COST_FRACTION_NBITS)
+#define TERP_JOINED_COST (UINT64_C(64) << TERP_COST_FRACTION_NBITS)
+
+/* A vector of priorities is canonical when it uses 0 .. k without a gap and
+ * leaves idle dimensions at 0. */
+static inline TERP_HOST_DEVICE bool
+terp_priorities_are_canonical(unsigned priorities, unsigned active)
+{
+    unsigned used = 0;
+
+    for (int d = 0; d < 4; d++) {
+        unsigned priority = priorities >> (2 * d) & 3;
+        if (active >> d & 1)
+            used |= 1u << priority;
+        else if (priority != 0)
+            return false;
+    }
+    return (used & (used + 1)) == 0;
+}
+
+/* A tighter bound at coarse levels, each level's 1.25 times the next finer
+ * one's up to 4, where codes are few: there most of the prediction error is
+ * the error of what was decoded before (QoZ, Liu et al., SC 2022). Where codes
+ * are many it only makes more of them. */
+#define TERP_RATIO_MAX_COST (3u << TERP_COST_FRACTION_NBITS >> 1)
+#define TERP_RATIO_ONE 64
+
+/* A level's ratio in 1/TERP_RATIO_ONE by the estimated cost of all levels. */
+static inline TERP_HOST_DEVICE int
+terp_ratio_of_level(int l, uint64_t cost, uint64_t nvalues)
+{
+    /* 64 / 1.25^(l - 1), a byte a level. */
+    const uint64_t falling = UINT64_C(0x1011151A21293340);
+    int at = l < 8 ? l - 1 : 7;
+
+    return cost / nvalues < TERP_RATIO_MAX_COST
+               ? (int)(falling >> (8 * at) & 0xFF)
+               : TERP_RATIO_ONE;
+}
+
+#endif
