@@ -1,0 +1,226 @@
+/* Floor 3: what the stages of the CUDA engine share.
+ *
+ * A call works on a batch of chunks of one shape. Its stages are kernels whose
+ * blockIdx.y is the chunk and whose blockIdx.x cuts the chunk's work; between
+ * them nothing returns to the host. Each stage reads what it needs to know
+ * from the chunk's state and does nothing where the state says that it does
+ * not apply, or that the chunk failed. */
+#ifndef TERP_CUDA_STATE_CUH
+#define TERP_CUDA_STATE_CUH
+
+#include "choices.h"
+#include "cuda_platform.cuh"
+#include "frame.h"
+#include "layout.h"
+#include "spline.h"
+
+/* How one level is predicted and how tight its bound is. */
+struct cuda_level_plan {
+    uint8_t spline;
+    uint8_t priorities; /* terp_predicting_dims */
+    uint8_t ratio;      /* of the bound, in 1/64: 1 .. 64 */
+};
+
+/* A chunk on its way. The host fills in the first part, all else is zero when
+ * a call begins. */
+struct cuda_chunk {
+    const void *src;     /* encode: values; decode: the stream */
+    void *dst;           /* encode: the stream; decode: values */
+    uint64_t src_nbytes; /* decode: of the stream */
+    /* decode: what the frame says. encode: coding and prediction follow. */
+    enum terp_coding coding;
+    enum terp_prediction prediction; /* none: constant or raw */
+    bool has_specials;
+    double bound; /* absolute */
+
+    /* TERP_OK as long as the chunk is worth going on with. TERP_ERR_CAPACITY
+     * (encode): to be stored raw. TERP_ERR_DEVICE: left to the CPU. */
+    enum terp_status status;
+
+    /* scan (encode) */
+    unsigned long long min_key, max_key; /* as their owner orders values */
+    unsigned long long nspecials;
+    double min, max; /* of values that are not special */
+    uint64_t fills[TERP_NFILLS];
+    uint64_t constant_bits; /* of the value, when coding is constant */
+    unsigned progress[8];   /* counters of blocks that are done, and flags */
+
+    /* model */
+    int shrink;
+    double step; /* of ratio one */
+    double reference;
+    struct cuda_level_plan plan[TERP_MAX_LEVELS + 1]; /* [0] is not used */
+    unsigned lorenzo_dims;
+
+    /* Sections, as bytes of the stream. Each begins where the last ends. */
+    uint64_t model_end;
+    uint64_t specials_end;
+    unsigned long long nescapes;
+    uint64_t escapes_end;
+    uint64_t payload_at;
+    uint64_t stream_nbytes;
+
+    /* tiles */
+    unsigned long long nnonzero;                   /* tiles */
+    unsigned long long ntiles_best[TERP_NENTRIES]; /* that would select it */
+    unsigned long long width_nbits[8];             /* by width of palette */
+};
+
+/* Tables that follow from the dictionary, in device memory, made once a
+ * context. */
+struct cuda_decode_book;
+struct cuda_tables {
+    const uint16_t *d_cost;      /* [TERP_NROWS][TERP_ENTRY_STRIDE] */
+    const uint8_t *d_code_nbits; /* [TERP_NSYMBOLS][TERP_ENTRY_STRIDE] */
+    const uint32_t *d_words;     /* [TERP_NENTRIES][TERP_NSYMBOLS],
+                                    word << 4 | bits */
+    const struct cuda_decode_book *d_decode_books; /* [TERP_NENTRIES] */
+};
+
+#define CUDA_TILE_MAX_NBYTES (TERP_TILE_NSYMBOLS * TERP_MAX_CODE_NBITS / 8)
+#define CUDA_PARTITION_MAX_NBYTES (TERP_PARTITION_NTILES * CUDA_TILE_MAX_NBYTES)
+
+/* Escapes are counted in ranges of this many points in work order (layout.h;
+ * C order for lorenzo). */
+#define CUDA_RANGE_NVALUES 1024
+
+/* Where a chunk's scratch memory holds what, in bytes from its begin. All are
+ * multiples of 256. */
+struct cuda_regions {
+    /* Zeroed when a call begins. */
+    uint64_t ranges;    /* u64[nranges + 1]: escapes, later their first */
+    uint64_t frequency; /* u64[TERP_NSYMBOLS]: custom, of non-zero tiles */
+    uint64_t zeroed_nbytes;
+    /* Not zeroed. */
+    uint64_t work;    /* T[nvalues] in work order; lorenzo: integers */
+    uint64_t lattice; /* T[nlattice], see layout.h */
+    uint64_t symbols; /* u16[nvalues] in tile order */
+    uint64_t mask;    /* u64 words, a bit a value in C order: special */
+    uint64_t tune;    /* u64[3 * 256 * (nlevels + 1)]: costs */
+    uint64_t cost;    /* u32[ntiles][TERP_NENTRIES]: huffman */
+    uint64_t entry;   /* u8[ntiles] */
+    uint64_t nonzero; /* u8[ntiles]: 1, the tile has words */
+    uint64_t nbytes;  /* u16[ntiles], before reduction */
+    uint64_t begin;   /* u64[npartitions + 1] in the payload; while
+                         encoding first the length of each */
+    uint64_t reduced; /* u8[npartitions] */
+    uint64_t staging; /* CUDA_PARTITION_MAX_NBYTES a partition; before
+                         tiles are coded it serves others as scratch */
+    uint64_t books;   /* custom: the codebook, 32 KiB */
+    uint64_t swapped; /* T[nvalues] of big-endian chunks, else empty */
+    uint64_t stride;  /* of chunks */
+};
+
+struct cuda_batch {
+    int nchunks;
+    struct terp_chunk chunk;   /* the shape of all */
+    struct terp_params params; /* encode */
+    enum terp_coding coding;   /* encode: asked for */
+    int max_code;              /* encode */
+    int value_nbytes;
+    uint64_t frame_nbytes; /* of a coded stream's frame */
+    uint64_t raw_nbytes;   /* of a raw stream: coded ones are shorter */
+    uint64_t nvalues, ntiles, npartitions, nranges;
+    const struct terp_layout *h_layout, *d_layout;
+    struct cuda_chunk *d_chunks;
+    struct cuda_tables tables;
+    struct cuda_regions at;
+    uint8_t *d_scratch;
+};
+
+/* A region of a chunk's scratch memory. */
+template <typename T>
+static __device__ __forceinline__ T *
+region(const struct cuda_batch &batch, unsigned chunk, uint64_t at)
+{
+    return (T *)(batch.d_scratch + chunk * batch.at.stride + at);
+}
+
+/* ---- stages: each launches its kernels on the stream ---- */
+
+/* encode, in this order */
+
+/* Byte order of values: src to the region `swapped`, which becomes src. */
+cudaError_t
+cuda_swap_src(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Special values and range: min, max, nspecials, fills, has_specials, bound,
+ * coding (constant: also constant_bits), shrink, step, reference. */
+cudaError_t
+cuda_scan(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* prediction, plan, lorenzo_dims. */
+cudaError_t
+cuda_tune(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Symbols in tile order, and `ranges`. Spline: reconstructions in work and
+ * lattice. Lorenzo: integers in work; values that they do not reproduce join
+ * the special ones (mask, nspecials, has_specials). */
+cudaError_t
+cuda_spline_quantize(const struct cuda_batch *batch, cudaStream_t stream);
+cudaError_t
+cuda_lorenzo_quantize(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* The section of specials at model_end of dst; specials_end. Of constant
+ * chunks too, whose stream it completes but for frame, value and checksum. */
+cudaError_t
+cuda_specials_write(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Sums `ranges`; nescapes; the section of escapes at specials_end of dst;
+ * escapes_end. */
+cudaError_t
+cuda_escapes_write(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Codebooks; tiles and partitions in staging. */
+cudaError_t
+cuda_tiles_encode(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Frame, model, and from escapes_end on index, codebooks, payload; or the raw
+ * chunk. stream_nbytes. */
+cudaError_t
+cuda_stream_write(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Checksums into the streams, but for those of CUDA_SHORT_NBYTES or less,
+ * which the host seals. */
+#define CUDA_SHORT_NBYTES 256
+cudaError_t
+cuda_seal(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* decode, in this order; the host has read the frames, verified the streams
+ * of CUDA_SHORT_NBYTES or less, and does not pass on raw ones */
+
+/* TERP_ERR_CHECKSUM. Streams of CUDA_SHORT_NBYTES or less are passed over. */
+cudaError_t
+cuda_verify(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Model; walks over the section of specials (nspecials, specials_end) and of
+ * escapes (nescapes, escapes_end). Constant: its value. */
+cudaError_t
+cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* nonzero, entry, nbytes, begin, reduced; payload_at; books. */
+cudaError_t
+cuda_tile_index_read(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Symbols in tile order, and `ranges`. */
+cudaError_t
+cuda_tiles_decode(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Sums `ranges`; escaped words into work; checks their number. */
+cudaError_t
+cuda_escapes_place(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Values in C order into dst. */
+cudaError_t
+cuda_spline_reconstruct(const struct cuda_batch *batch, cudaStream_t stream);
+cudaError_t
+cuda_lorenzo_reconstruct(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Special values, and the value of a constant chunk, into dst. */
+cudaError_t
+cuda_specials_read(const struct cuda_batch *batch, cudaStream_t stream);
+
+cudaError_t
+cuda_swap_dst(const struct cuda_batch *batch, cudaStream_t stream);
+
+#endif
