@@ -7,6 +7,10 @@
 
 #include "format.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Code lengths of an optimal length-limited code for `frequency` (package-
  * merge, Larmore and Hirschberg 1990). Of equal frequencies the lower symbol
  * has no shorter a word; of equal weights a symbol goes before a package. A
@@ -23,5 +27,9 @@ terp_huffman_lengths(const uint64_t frequency[TERP_NSYMBOLS],
 bool
 terp_huffman_words(const uint8_t nbits[TERP_NSYMBOLS],
                    uint16_t words_ret[TERP_NSYMBOLS]);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -13,6 +13,10 @@
 
 #include "terp.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define TERP_NDIMS 4
 #define TERP_NCLASSES 16
 #define TERP_MAX_LEVELS 63
@@ -51,5 +55,9 @@ terp_class_extent(const struct terp_level *level, unsigned odd, int d)
 /* Rows (runs along dimension 0) of a class in all bricks. */
 uint64_t
 terp_class_nrows(const struct terp_layout *layout, int l, unsigned odd);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
