@@ -358,9 +358,10 @@ encode_chunk(struct encode *e)
     return encode_predicted(e);
 }
 
-static enum terp_status
-encode(const struct terp_params *params, const struct terp_chunk *chunk,
-       const void *src, uint8_t *dst, uint64_t *dst_nbytes_ret, int nthreads)
+enum terp_status
+terp_cpu_encode(const struct terp_params *params,
+                const struct terp_chunk *chunk, const void *src, uint8_t *dst,
+                uint64_t *dst_nbytes_ret, int nthreads)
 {
     struct encode *e = calloc(1, sizeof *e);
     struct terp_frame raw = {.chunk = *chunk, .coding = TERP_CODING_RAW};
@@ -558,9 +559,9 @@ decode_constant(struct decode *d, void *dst)
     return st;
 }
 
-static enum terp_status
-decode(const struct terp_frame *frame, const uint8_t *body,
-       uint64_t body_nbytes, void *dst, int nthreads)
+enum terp_status
+terp_cpu_decode(const struct terp_frame *frame, const uint8_t *body,
+                uint64_t body_nbytes, void *dst, int nthreads)
 {
     struct decode *d = calloc(1, sizeof *d);
     enum terp_status st;
@@ -616,5 +617,3 @@ terp_cpu_inspect(const struct terp_frame *frame, const uint8_t *body,
     free(d);
     return st;
 }
-
-const struct terp_engine terp_cpu_engine = {"cpu", encode, decode};

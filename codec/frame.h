@@ -2,7 +2,13 @@
 #ifndef TERP_FRAME_H
 #define TERP_FRAME_H
 
+#include <assert.h>
+
 #include "terp.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define TERP_FORMAT_VERSION 0
 
@@ -34,8 +40,8 @@ struct terp_frame {
 #define TERP_FRAME_CHECKSUM_AT 8
 #define TERP_FRAME_DIMS_AT 16
 #define TERP_FRAME_MAX_NBYTES (TERP_FRAME_DIMS_AT + 8 * TERP_MAX_RANK + 8)
-_Static_assert(TERP_FRAME_MAX_NBYTES <= TERP_MAX_FRAME_NBYTES,
-               "the frame keeps its promise");
+static_assert(TERP_FRAME_MAX_NBYTES <= TERP_MAX_FRAME_NBYTES,
+              "the frame keeps its promise");
 
 int
 terp_frame_nbytes(const struct terp_frame *frame);
@@ -57,5 +63,9 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
  * TERP_FRAME_DIMS_AT bytes. */
 enum terp_status
 terp_frame_verify(const uint8_t *src, uint64_t src_nbytes);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -26,6 +26,8 @@ terp_status_text(enum terp_status status)
         return "the stream is damaged: its checksum does not match";
     case TERP_ERR_CORRUPT:
         return "the stream is malformed: its contents contradict each other";
+    case TERP_ERR_DEVICE:
+        return "the CUDA device failed, or there is none";
     }
     return "unknown status";
 }

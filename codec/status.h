@@ -3,6 +3,10 @@
 #ifndef TERP_STATUS_H
 #define TERP_STATUS_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum terp_status {
     TERP_OK = 0,
     TERP_ERR_ARGUMENT = 1,  /* a caller broke the function's contract */
@@ -14,11 +18,16 @@ enum terp_status {
     TERP_ERR_VERSION = 7,   /* written by a newer terp */
     TERP_ERR_TRUNCATED = 8, /* the stream ends too early */
     TERP_ERR_CHECKSUM = 9,  /* the stream was damaged */
-    TERP_ERR_CORRUPT = 10   /* checksum holds, contents contradict */
+    TERP_ERR_CORRUPT = 10,  /* checksum holds, contents contradict */
+    TERP_ERR_DEVICE = 11    /* no CUDA device, or it failed */
 };
 
 /* One English sentence without a full stop; static storage. */
 const char *
 terp_status_text(enum terp_status status);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -1,7 +1,9 @@
 /* The terp codec: one chunk of floating-point values in, one stream out.
  *
- * All functions are re-entrant and keep no state between calls. Sizes of
- * chunks and streams are 64-bit. Streams are described in doc/format.md.
+ * All functions are re-entrant: any thread may call any of them at any time.
+ * Nothing is kept between calls but the CUDA engine, once it was asked for.
+ * Sizes of chunks and streams are 64-bit. Streams are described in
+ * doc/format.md.
  */
 #ifndef TERP_H
 #define TERP_H
@@ -45,6 +47,19 @@ enum terp_predictor {
     TERP_PREDICTOR_AUTO = 0, /* the tuner chooses */
     TERP_PREDICTOR_SPLINE = 1,
     TERP_PREDICTOR_LORENZO = 2
+};
+
+/* Who codes. The bytes are the same. */
+enum terp_engine_kind {
+    TERP_ENGINE_CPU = 0,
+    TERP_ENGINE_CUDA = 1, /* the device, as long as it works */
+    TERP_ENGINE_AUTO = 2  /* the device, where it pays */
+};
+
+/* Where the chunks and streams of a call are. */
+enum terp_memory {
+    TERP_MEMORY_HOST = 0,  /* in any memory that the CPU reads and writes */
+    TERP_MEMORY_DEVICE = 1 /* on the device that this process uses */
 };
 
 /* What to do. `bound` is finite and above zero. Values whose bits equal
@@ -121,8 +136,13 @@ terp_encode(const struct terp_params *params, const struct terp_chunk *chunk,
 enum terp_status
 terp_inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret);
 
-/* Size of the chunk that a stream's frame announces, and nothing else: the
- * checksum is not verified. For sizing terp_decode's destination. */
+/* The chunk that a stream's frame announces, and nothing else: the checksum
+ * is not verified. For the destination of terp_decode, terp_decode_batch. */
+enum terp_status
+terp_decoded_chunk(const void *src, uint64_t src_nbytes,
+                   struct terp_chunk *chunk_ret);
+
+/* terp_chunk_nbytes of terp_decoded_chunk. */
 enum terp_status
 terp_decoded_nbytes(const void *src, uint64_t src_nbytes, uint64_t *nbytes_ret);
 
@@ -132,6 +152,51 @@ terp_decoded_nbytes(const void *src, uint64_t src_nbytes, uint64_t *nbytes_ret);
 enum terp_status
 terp_decode(const void *src, uint64_t src_nbytes, void *dst,
             uint64_t dst_cap_nbytes, uint64_t *dst_nbytes_ret, int nthreads);
+
+/* How to run a batch and, when the call returns, how it ran.
+ *
+ * With TERP_ENGINE_CUDA and TERP_ENGINE_AUTO a device that fails, in this call
+ * or an earlier one, is replaced by the CPU for the rest of the process; so is
+ * one that is not there. AUTO also leaves a batch on the host to the CPU where
+ * the device was not faster. doc/design.md tells which device is used. */
+struct terp_run {
+    enum terp_engine_kind engine;
+    enum terp_memory memory;
+    int nthreads; /* of the CPU, shared by the chunks; at least 1 */
+    /* Filled in by the call: */
+    enum terp_engine_kind used; /* CPU or CUDA */
+    const char *reason;         /* why not the device; NULL, or static */
+};
+
+/* Compresses `nchunks` chunks of one shape: src[i], terp_chunk_nbytes bytes,
+ * into dst[i], terp_encode_bound bytes; dst_nbytes_ret[i] is the stream's
+ * size. All src[i] and dst[i] are in run->memory and do not overlap, src[i]
+ * is aligned to its type, and dst[i] to 16 bytes on the device; the arrays
+ * are on the host. What writes src[i] on the device has finished before the
+ * call, and the streams are complete when it returns.
+ *
+ * Fails as terp_encode does, and with TERP_ERR_DEVICE where the memory is the
+ * device's and no device works; no stream is valid then. */
+enum terp_status
+terp_encode_batch(struct terp_run *run, const struct terp_params *params,
+                  const struct terp_chunk *chunk, uint64_t nchunks,
+                  const void *const *src, void *const *dst,
+                  uint64_t *dst_nbytes_ret);
+
+/* Decompresses `nchunks` streams of chunks like `chunk`: src[i], src_nbytes[i]
+ * bytes, into dst[i], terp_chunk_nbytes bytes. Memory as above, with src[i]
+ * aligned to 16 bytes on the device, and dst[i] to its type.
+ *
+ * status_ret[i] is what terp_decode says of src[i], or TERP_ERR_ARGUMENT for
+ * an intact stream of another chunk. Returns TERP_OK, or the first of these
+ * that is not; where no stream could be tried (TERP_ERR_ARGUMENT,
+ * TERP_ERR_DEVICE), all have the status that is returned. Any contents of
+ * src[i] are safe. dst[i] is unspecified where status_ret[i] is an error. */
+enum terp_status
+terp_decode_batch(struct terp_run *run, const struct terp_chunk *chunk,
+                  uint64_t nchunks, const void *const *src,
+                  const uint64_t *src_nbytes, void *const *dst,
+                  enum terp_status *status_ret);
 
 #ifdef __cplusplus
 }

@@ -18,11 +18,14 @@ PLACES = [
     ("cpu", r"codec/cpu_\w+\.[ch]"),
     ("model", r"codec/(cd_values|chunk|frame|inspect|layout|reduce|terp)\.c"),
     ("model", r"codec/(choices|engine|frame|layout|reduce|spline)\.h"),
+    ("model", r"codec/cuda_loader\.[ch]"),
     ("gpu", r"gpu/\w+\.(c|h|cu|cuh)"),
     ("header", r"filter/h5z_terp\.h"),
     ("filter", r"filter/\w+\.[ch]"),
     ("user", r"(tools|examples|bench|cmake/consumer)/\w+\.[ch]"),
     ("stage test", r"h5tests/test_stages\.c"),
+    ("emulator", r"h5tests/cuda_emulator/[\w/]+\.(h|cuh|cpp)"),
+    ("device test", r"h5tests/(test_)?cuda_\w+\.(c|cpp|h|cuh)"),
     ("test", r"(h5tests|fuzz)/\w+\.[ch]"),
 ]
 
@@ -42,15 +45,19 @@ MAY_INCLUDE = {
     # Tests reach below the public headers to write bad streams.
     "test": MODEL | {"header", "test"},
     "stage test": MODEL | {"cpu", "test"},
+    # A stand-in for CUDA, and tests that compare the stages of both engines.
+    "emulator": {"emulator"},
+    "device test": MODEL | {"cpu", "gpu", "test", "emulator", "device test"},
 }
 
 # Headers from outside that only some places may include.
 RESTRICTED = [
     (r"(hdf5|H5\w*)\.h", {"header", "filter", "user", "test"}),
-    (r"(cuda|cub/|cooperative_groups|nv\w*/)", {"gpu"}),
+    (r"(cuda\w*\.h|cub/|cooperative_groups|nv\w*/)",
+     {"gpu", "emulator", "device test"}),
 ]
 
-SUFFIXES = {".c", ".h", ".cu", ".cuh"}
+SUFFIXES = {".c", ".h", ".cpp", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -96,7 +103,8 @@ def check(root, paths):
                 if below is not None and below not in MAY_INCLUDE[place]:
                     yield f"{path} ({place}): includes {target} ({below})"
             for pattern, allowed in RESTRICTED:
-                if re.match(pattern, name) and place not in allowed:
+                if (quote == "<" and re.match(pattern, name) and
+                        place not in allowed):
                     yield f"{path} ({place}): includes <{name}>"
 
 

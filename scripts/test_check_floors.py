@@ -49,6 +49,19 @@ class FloorsTest(unittest.TestCase):
             self.assertEqual([], self.messages({
                 "gpu/engine.cu": f"#include <{name}>\n"}))
 
+    def test_cuda_header_is_refused_although_the_emulator_has_one(self):
+        self.assertEqual(1, len(self.messages({
+            "codec/terp.c": "#include <cuda_runtime.h>\n",
+            "h5tests/cuda_emulator/cuda_runtime.h": ""})))
+
+    def test_emulator_is_for_device_tests(self):
+        emulator = {"h5tests/cuda_emulator/emulator.h": ""}
+        self.assertEqual([], self.messages({
+            "h5tests/test_cuda_tiles.cpp": '#include "emulator.h"\n',
+            **emulator}))
+        self.assertEqual(1, len(self.messages({
+            "h5tests/test_frame.c": '#include "emulator.h"\n', **emulator})))
+
     def test_file_without_floor_is_refused(self):
         self.assertEqual(1, len(self.messages({"codec/stray.c": ""})))
 
