@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Fails when clang-format would change a C file; with --fix, changes it.
+# Fails when clang-format would change a C, C++ or CUDA file; with --fix,
+# changes it.
 # Generated tables keep the form that their generator gave them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,7 +12,7 @@ if [ "${version:-0}" -lt 14 ]; then
     exit 77
 fi
 
-mapfile -t files < <(find . -regex '.*\.\(c\|h\|cu\|cuh\)' \
+mapfile -t files < <(find . -regex '.*\.\(c\|h\|cpp\|cu\|cuh\)' \
     -not -path './build*' -not -path './.*' \
     -not -path './codebooks/frequencies.c' -not -path './codebooks/tables.c')
 if [ "${1-}" = --fix ]; then

@@ -7,8 +7,9 @@ cd "$(dirname "$0")/.."
 # shellcheck source=scripts/setup.sh
 . scripts/setup.sh
 install_packages "${TERP_BUILD_PACKAGES[@]}" clang clang-format clang-tidy \
-    cppcheck shellcheck libcmocka-dev libhdf5-dev hdf5-tools netcdf-bin \
-    pkg-config python3 python3-numpy python3-h5py python3-venv
+    cppcheck shellcheck g++ libboost-context-dev libcmocka-dev libhdf5-dev \
+    hdf5-tools netcdf-bin pkg-config python3 python3-numpy python3-h5py \
+    python3-venv
 
 # Debian ships clang's sanitizers and libFuzzer apart from clang.
 clang_version=$(clang -dumpversion)

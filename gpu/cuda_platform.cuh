@@ -1,0 +1,41 @@
+/* What differs between CUDA's compiler and the tests' emulator of it, and the
+ * one way in which kernels are launched. */
+#ifndef TERP_CUDA_PLATFORM_CUH
+#define TERP_CUDA_PLATFORM_CUH
+
+#include <cuda_runtime.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The codec's headers are C11. */
+#define _Static_assert static_assert
+
+/* The block's dynamic shared memory, aligned to 16 bytes. */
+template <typename T>
+static __device__ inline T *
+dynamic_shared(void)
+{
+#ifdef __CUDACC__
+    extern __shared__ __align__(16) unsigned char s_dynamic[];
+#else
+    unsigned char *s_dynamic = emulator_dynamic_shared();
+#endif
+    return reinterpret_cast<T *>(s_dynamic);
+}
+
+/* Launches kernel(arguments...), which are converted to its parameters' types.
+ * Returns what the launch returned; errors of the kernel itself come later. */
+template <typename... Expected, typename... Actual>
+static inline cudaError_t
+launch(void (*kernel)(Expected...), dim3 grid, dim3 block, size_t shared_nbytes,
+       cudaStream_t stream, Actual... arguments)
+{
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.dynamicSmemBytes = shared_nbytes;
+    config.stream = stream;
+    return cudaLaunchKernelEx(&config, kernel, arguments...);
+}
+
+#endif

@@ -1,0 +1,3 @@
+# The CUDA engine's files, for nvcc and for the tests' emulator alike.
+set(TERP_CUDA_SOURCES
+)

@@ -1,0 +1,114 @@
+/* The device side of the emulator: one block at a time, a fiber a thread.
+ *
+ * A block's fibers run one after another, each until it waits at a barrier or
+ * ends. They start in ascending order in one launch and in descending order in
+ * the next, and so do the blocks of a grid: what depends on the order because
+ * a barrier is missing gives different results.
+ *
+ * Not shown: races inside a statement, between a warp's lanes that a warp
+ * primitive orders by chance, or between blocks that run at the same time; the
+ * memory model; limits of registers and of static shared memory; speed. */
+#ifndef TERP_EMULATOR_H
+#define TERP_EMULATOR_H
+
+#include <functional>
+#include <stddef.h>
+#include <stdint.h>
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__ static
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __shared__ static thread_local
+#define __align__(nbytes) alignas(nbytes)
+
+struct uint3 {
+    unsigned x, y, z;
+};
+
+struct dim3 {
+    unsigned x, y, z;
+    constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1)
+        : x(x_), y(y_), z(z_)
+    {
+    }
+    constexpr dim3(uint3 from) : x(from.x), y(from.y), z(from.z)
+    {
+    }
+};
+
+/* Set whenever a fiber resumes. __thread: read without a function call. */
+extern __thread uint3 threadIdx, blockIdx, blockDim, gridDim;
+static const int warpSize = 32;
+
+/* Where a barrier stands in the source, for reports. */
+struct emulator_place {
+    const char *file;
+    int line;
+};
+
+inline emulator_place
+emulator_here(const char *file = __builtin_FILE(), int line = __builtin_LINE())
+{
+    return {file, line};
+}
+
+/* Who waits together. */
+enum emulator_group {
+    EMULATOR_BLOCK,
+    EMULATOR_WARP
+};
+
+/* Waits until every live thread of the group has posted an item under the
+ * same name from the same place. The last to arrive calls finish(argument,
+ * items, nitems): items[i] belongs to thread i of the group, or is null where
+ * that thread has ended; it lies on that thread's stack. */
+void
+emulator_meet(emulator_group group, const char *name, emulator_place place,
+              void *item,
+              void (*finish)(void *argument, void **items, unsigned nitems),
+              void *argument);
+
+template <typename Item, typename Finish>
+void
+emulator_meet(emulator_group group, const char *name, emulator_place place,
+              Item &item, Finish finish)
+{
+    emulator_meet(
+        group, name, place, &item,
+        [](void *argument, void **items, unsigned nitems) {
+            (*static_cast<Finish *>(argument))(reinterpret_cast<Item **>(items),
+                                               nitems);
+        },
+        &finish);
+}
+
+/* Reports that a collective's storage is used again in this block although no
+ * __syncthreads came after its last use, and aborts. */
+void
+emulator_use_storage(const void *storage, emulator_place place);
+
+/* The running block's dynamic shared memory, aligned to 16 bytes. */
+unsigned char *
+emulator_dynamic_shared(void);
+
+/* Runs a grid on the calling thread. */
+void
+emulator_run_grid(dim3 grid, dim3 block, size_t shared_nbytes,
+                  const std::function<void()> &kernel);
+
+/* A value that no kernel should use. */
+template <typename T>
+T
+emulator_poison()
+{
+    T value;
+    __builtin_memset(static_cast<void *>(&value), 0xA5, sizeof value);
+    return value;
+}
+
+#include "emulator_intrinsics.h"
+
+#endif

@@ -1,0 +1,33 @@
+/* What a test may ask of the emulator: failing calls, and counts. For C too. */
+#ifndef TERP_EMULATOR_FAILURES_H
+#define TERP_EMULATOR_FAILURES_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Lets the next `ncalls` calls of the runtime succeed and makes the one after
+ * them fail with this cudaError_t; where `sticky`, all later ones too. Calls
+ * that only name or read errors neither count nor fail. What a failing call
+ * should release is released. */
+void
+emulator_fail_after(uint64_t ncalls, int error, int sticky);
+
+/* No call fails any more. */
+void
+emulator_fail_never(void);
+
+/* Calls of the runtime so far, and allocations, streams, events and graphs
+ * that were made and not yet released. */
+uint64_t
+emulator_ncalls(void);
+int64_t
+emulator_nlive(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
