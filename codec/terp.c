@@ -216,6 +216,10 @@ choose_device(struct terp_run *run, const struct terp_chunk *chunk,
 
     if (run->engine == TERP_ENGINE_CPU)
         return NULL;
+    if (chunk->type == TERP_BYTES && run->memory == TERP_MEMORY_HOST) {
+        run->reason = "bytes are only copied";
+        return NULL;
+    }
     if (run->engine == TERP_ENGINE_AUTO && run->memory == TERP_MEMORY_HOST) {
         mul_fits(terp_chunk_nbytes(chunk), nchunks, &nbytes);
         run->reason = terp_cuda_decline(nbytes);

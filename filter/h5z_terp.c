@@ -1,7 +1,8 @@
 /* The filter as HDF5 sees it. Only here do HDF5's 0 and -1 appear.
  *
- * Nothing is kept between calls, and no object needs construction: HDF5
- * opens every plugin it meets, and may call from several threads. */
+ * Nothing is kept between calls but the codec's CUDA engine, where one is asked
+ * for, and no object needs construction: HDF5 opens every plugin it meets, and
+ * may call from several threads. */
 #include "h5z_terp.h"
 
 #include <inttypes.h>
@@ -142,11 +143,20 @@ set_local(hid_t dcpl, hid_t type, hid_t space)
     return result;
 }
 
+/* One chunk in host memory, by the engine that the environment asks for. */
+static struct terp_run
+make_run(const struct call *call)
+{
+    return (struct terp_run){.engine = call->settings.engine,
+                             .memory = TERP_MEMORY_HOST,
+                             .nthreads = call->settings.nthreads};
+}
+
 /* Encodes into a buffer that the caller releases, NULL on an error. */
 static enum terp_status
-encode(const struct call *call, const struct terp_params *params,
-       const struct terp_chunk *chunk, const void *src, uint8_t **stream_ret,
-       uint64_t *stream_nbytes_ret)
+encode(const struct call *call, struct terp_run *run,
+       const struct terp_params *params, const struct terp_chunk *chunk,
+       const void *src, void **stream_ret, uint64_t *stream_nbytes_ret)
 {
     uint64_t cap_nbytes = terp_encode_bound(chunk);
 
@@ -155,12 +165,11 @@ encode(const struct call *call, const struct terp_params *params,
         return TERP_ERR_ARGUMENT;
     if (cap_nbytes > SIZE_MAX)
         return TERP_ERR_MEMORY;
-    uint8_t *stream = terp_host_allocate(&call->host, cap_nbytes);
+    void *stream = terp_host_allocate(&call->host, cap_nbytes);
     if (stream == NULL)
         return TERP_ERR_MEMORY;
-    enum terp_status st =
-        terp_encode(params, chunk, src, stream, cap_nbytes, stream_nbytes_ret,
-                    call->settings.nthreads);
+    enum terp_status st = terp_encode_batch(run, params, chunk, 1, &src,
+                                            &stream, stream_nbytes_ret);
     if (st != TERP_OK) {
         terp_host_release(&call->host, stream);
         return st;
@@ -180,23 +189,26 @@ exchange(const struct call *call, void *data, size_t cap_nbytes,
 }
 
 static void
-say_stream(const struct call *call, const char *action, const void *stream,
-           uint64_t stream_nbytes)
+say_stream(const struct call *call, const struct terp_run *run,
+           const char *action, const void *stream, uint64_t stream_nbytes)
 {
     struct terp_info info;
+    bool explain = run->reason != NULL;
 
     /* Reading the frame again costs time, for the curious only. */
     if (!call->settings.verbose ||
         terp_inspect(stream, stream_nbytes, &info) != TERP_OK)
         return;
-    terp_settings_say(&call->settings, &call->host,
-                      "%s: %" PRIu64 " bytes, stored %" PRIu64
-                      ", ratio %.2f, pipeline %s, predictor %s, engine %s, "
-                      "threads %d",
-                      action, info.chunk_nbytes, stream_nbytes,
-                      (double)info.chunk_nbytes / (double)stream_nbytes,
-                      info.pipeline, info.predictor, call->settings.engine,
-                      call->settings.nthreads);
+    terp_settings_say(
+        &call->settings, &call->host,
+        "%s: %" PRIu64 " bytes, stored %" PRIu64
+        ", ratio %.2f, pipeline %s, predictor %s, engine %s%s%s%s, "
+        "threads %d",
+        action, info.chunk_nbytes, stream_nbytes,
+        (double)info.chunk_nbytes / (double)stream_nbytes, info.pipeline,
+        info.predictor, run->used == TERP_ENGINE_CUDA ? "cuda" : "cpu",
+        explain ? " (not cuda: " : "", explain ? run->reason : "",
+        explain ? ")" : "", run->nthreads);
 }
 
 /* Why the words do not allow to compress `nbytes`; NULL when they do. */
@@ -224,15 +236,17 @@ write_chunk(const struct call *call, unsigned flags, size_t cd_nelmts,
 {
     struct terp_cd cd;
     const char *reason;
-    uint8_t *stream = NULL;
+    void *stream = NULL;
     uint64_t stream_nbytes = 0;
+    struct terp_run run = make_run(call);
 
     enum terp_status st = terp_cd_parse(cd_nelmts, cd_values, &cd, &reason);
     reason = reason_to_pass(st, &cd, reason, nbytes);
     struct terp_chunk chunk = {TERP_BYTES, false, false, 1, {nbytes}};
     if (reason == NULL) {
         chunk = cd.chunk;
-        st = encode(call, &cd.params, &chunk, *buf, &stream, &stream_nbytes);
+        st = encode(call, &run, &cd.params, &chunk, *buf, &stream,
+                    &stream_nbytes);
         if (st != TERP_OK) {
             reason = terp_status_text(st);
             chunk = (struct terp_chunk){TERP_BYTES, false, false, 1, {nbytes}};
@@ -248,26 +262,26 @@ write_chunk(const struct call *call, unsigned flags, size_t cd_nelmts,
         terp_settings_say(&call->settings, &call->host,
                           "write: %zu bytes pass through in a frame: %s",
                           nbytes, reason);
-        st = encode(call, &unused, &chunk, *buf, &stream, &stream_nbytes);
+        st = encode(call, &run, &unused, &chunk, *buf, &stream, &stream_nbytes);
     }
     if (st != TERP_OK) {
         REPORT(call, FAILED, "cannot write a chunk of %zu bytes: %s", nbytes,
                terp_status_text(st));
         return 0;
     }
-    say_stream(call, "write", stream, stream_nbytes);
+    say_stream(call, &run, "write", stream, stream_nbytes);
     exchange(call, stream, terp_encode_bound(&chunk), buf_size, buf);
     return stream_nbytes;
 }
 
-/* Whether a chunk may have the size that its stream announces, so that a
+/* Whether a chunk may be what its stream of `nbytes` announces, so that a
  * damaged or hostile one neither asks for too much memory nor gives HDF5 less
  * than it expects. `expected_nbytes` is 0 where cd_values do not tell. */
 static bool
-may_announce(uint64_t announced_nbytes, uint64_t expected_nbytes,
-             const void *stream, size_t nbytes)
+may_announce(const struct terp_chunk *announced, uint64_t expected_nbytes,
+             size_t nbytes)
 {
-    struct terp_info info;
+    uint64_t announced_nbytes = terp_chunk_nbytes(announced);
 
     if (expected_nbytes == 0)
         return announced_nbytes <= nbytes ||
@@ -275,9 +289,7 @@ may_announce(uint64_t announced_nbytes, uint64_t expected_nbytes,
     if (announced_nbytes == expected_nbytes)
         return true;
     /* Written where set_local could not replace another dataset's words. */
-    return announced_nbytes <= nbytes &&
-           terp_inspect(stream, nbytes, &info) == TERP_OK &&
-           info.chunk.type == TERP_BYTES;
+    return announced_nbytes <= nbytes && announced->type == TERP_BYTES;
 }
 
 static size_t
@@ -285,16 +297,19 @@ read_chunk(const struct call *call, size_t cd_nelmts, const unsigned *cd_values,
            size_t nbytes, size_t *buf_size, void **buf)
 {
     struct terp_cd cd;
-    uint64_t expected_nbytes = 0, chunk_nbytes = 0;
+    struct terp_chunk chunk;
+    uint64_t expected_nbytes = 0, chunk_nbytes = 0, stream_nbytes = nbytes;
+    struct terp_run run = make_run(call);
 
     /* The stream tells all that decoding needs; the words are a check. */
     if (terp_cd_parse(cd_nelmts, cd_values, &cd, NULL) == TERP_OK &&
         cd.persisted && cd.pass == TERP_PASS_NO)
         expected_nbytes = terp_chunk_nbytes(&cd.chunk);
 
-    enum terp_status st = terp_decoded_nbytes(*buf, nbytes, &chunk_nbytes);
-    if (st == TERP_OK &&
-        !may_announce(chunk_nbytes, expected_nbytes, *buf, nbytes)) {
+    enum terp_status st = terp_decoded_chunk(*buf, nbytes, &chunk);
+    if (st == TERP_OK)
+        chunk_nbytes = terp_chunk_nbytes(&chunk);
+    if (st == TERP_OK && !may_announce(&chunk, expected_nbytes, nbytes)) {
         REPORT(call, FAILED,
                "a stream of %zu bytes announces a chunk of %" PRIu64
                " bytes where %" PRIu64 " are expected",
@@ -302,17 +317,17 @@ read_chunk(const struct call *call, size_t cd_nelmts, const unsigned *cd_values,
                expected_nbytes == 0 ? MAX_UNKNOWN_NBYTES : expected_nbytes);
         return 0;
     }
-    void *chunk = NULL;
+    void *values = NULL;
     if (st == TERP_OK && chunk_nbytes <= SIZE_MAX)
-        chunk = terp_host_allocate(&call->host, chunk_nbytes);
-    if (st == TERP_OK && chunk == NULL)
+        values = terp_host_allocate(&call->host, chunk_nbytes);
+    if (st == TERP_OK && values == NULL)
         st = TERP_ERR_MEMORY;
     if (st == TERP_OK)
-        st = terp_decode(*buf, nbytes, chunk, chunk_nbytes, &chunk_nbytes,
-                         call->settings.nthreads);
+        terp_decode_batch(&run, &chunk, 1, (const void *const *)buf,
+                          &stream_nbytes, &values, &st);
     if (st != TERP_OK) {
-        if (chunk != NULL)
-            terp_host_release(&call->host, chunk);
+        if (values != NULL)
+            terp_host_release(&call->host, values);
         REPORT(call, FAILED,
                "cannot read a chunk of %" PRIu64
                " bytes from a stream of %zu: %s",
@@ -320,8 +335,8 @@ read_chunk(const struct call *call, size_t cd_nelmts, const unsigned *cd_values,
                terp_status_text(st));
         return 0;
     }
-    say_stream(call, "read", *buf, nbytes);
-    exchange(call, chunk, chunk_nbytes, buf_size, buf);
+    say_stream(call, &run, "read", *buf, nbytes);
+    exchange(call, values, chunk_nbytes, buf_size, buf);
     return chunk_nbytes;
 }
 

@@ -38,27 +38,41 @@ read_nthreads(int *nthreads_ret)
     return true;
 }
 
+/* A program that has not asked for the device keeps all of it: its memory, and
+ * the right to use it in processes that it forks. */
+static bool
+read_engine(enum terp_engine_kind *engine_ret)
+{
+    static const char *const names[] = {[TERP_ENGINE_CPU] = "cpu",
+                                        [TERP_ENGINE_CUDA] = "cuda",
+                                        [TERP_ENGINE_AUTO] = "auto"};
+    const char *text = getenv("TERP_ENGINE");
+
+    *engine_ret = TERP_ENGINE_CPU;
+    if (text == NULL || *text == '\0')
+        return true;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(text, names[i]) != 0)
+            continue;
+        *engine_ret = (enum terp_engine_kind)i;
+        return true;
+    }
+    return false;
+}
+
 void
 terp_settings_read(const struct terp_host *host,
                    struct terp_settings *settings_ret)
 {
     const char *verbose = getenv("TERP_VERBOSE");
-    const char *engine = getenv("TERP_ENGINE");
 
     settings_ret->verbose = verbose != NULL && strcmp(verbose, "0") != 0;
-    settings_ret->engine = "cpu";
     if (!read_nthreads(&settings_ret->nthreads))
         terp_settings_say(settings_ret, host,
                           "TERP_NUM_THREADS is no number from 0 to %d; "
                           "1 is used",
                           MAX_NTHREADS);
-    if (engine == NULL || strcmp(engine, "cpu") == 0 ||
-        strcmp(engine, "auto") == 0)
-        return;
-    if (strcmp(engine, "cuda") == 0)
-        terp_settings_say(settings_ret, host,
-                          "there is no CUDA engine here; cpu is used");
-    else
+    if (!read_engine(&settings_ret->engine))
         terp_settings_say(settings_ret, host,
                           "TERP_ENGINE is none of cpu, cuda, auto; "
                           "cpu is used");

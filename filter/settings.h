@@ -5,11 +5,12 @@
 #include <stdbool.h>
 
 #include "host.h"
+#include "terp.h"
 
 struct terp_settings {
-    bool verbose;       /* TERP_VERBOSE is set and not 0 */
-    int nthreads;       /* TERP_NUM_THREADS; 0 there means all CPUs */
-    const char *engine; /* the one that TERP_ENGINE leads to */
+    bool verbose;                 /* TERP_VERBOSE is set and not 0 */
+    int nthreads;                 /* TERP_NUM_THREADS; 0 there means all CPUs */
+    enum terp_engine_kind engine; /* TERP_ENGINE */
 };
 
 /* A value that makes no sense counts as unset, which is said when verbose. */
