@@ -24,9 +24,10 @@ struct cuda_level_plan {
 /* A chunk on its way. The host fills in the first part, all else is zero when
  * a call begins. */
 struct cuda_chunk {
-    const void *src;     /* encode: values; decode: the stream */
-    void *dst;           /* encode: the stream; decode: values */
-    uint64_t src_nbytes; /* decode: of the stream */
+    const void *src;      /* encode: values; decode: the stream */
+    const void *original; /* encode: values in their own byte order */
+    void *dst;            /* encode: the stream; decode: values */
+    uint64_t src_nbytes;  /* decode: of the stream */
     /* decode: what the frame says. encode: coding and prediction follow. */
     enum terp_coding coding;
     enum terp_prediction prediction; /* none: constant or raw */
