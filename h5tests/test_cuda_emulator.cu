@@ -256,9 +256,9 @@ order_of_blocks_alternates(void **state)
 static __global__ void
 diverge_at_a_barrier(void)
 {
-    if (threadIdx.x < 32)
+    if (threadIdx.x >= 32)
         __syncthreads();
-    else
+    if (threadIdx.x < 32)
         __syncthreads();
 }
 

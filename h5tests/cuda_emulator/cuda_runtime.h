@@ -102,6 +102,10 @@ struct cudaPointerAttributes {
     void *devicePointer, *hostPointer;
 };
 
+/* As in CUDA, for C too, and for users of a shared library that this is in. */
+#pragma GCC visibility push(default)
+extern "C" {
+
 cudaError_t
 cudaGetLastError(void);
 cudaError_t
@@ -189,6 +193,8 @@ cudaError_t
 cudaGraphExecDestroy(cudaGraphExec_t executable);
 cudaError_t
 cudaGraphDestroy(cudaGraph_t graph);
+}
+#pragma GCC visibility pop
 
 cudaError_t
 emulator_set_shared_limit(const void *kernel, int nbytes);

@@ -224,8 +224,8 @@ emulator_use_storage(const void *storage, emulator_place place)
 unsigned char *
 emulator_dynamic_shared(void)
 {
-    uintptr_t at = (uintptr_t)block->dynamic_shared.data();
-    return (unsigned char *)((at + 15) & ~(uintptr_t)15);
+    unsigned char *at = block->dynamic_shared.data();
+    return at + (16 - (uintptr_t)at % 16) % 16;
 }
 
 void
