@@ -96,6 +96,10 @@ struct cudaLaunchConfig_t {
     unsigned numAttrs;
 };
 
+struct cudaDeviceProp {
+    char name[256];
+};
+
 struct cudaPointerAttributes {
     cudaMemoryType type;
     int device;
@@ -123,6 +127,8 @@ cudaError_t
 cudaGetDevice(int *device_ret);
 cudaError_t
 cudaDeviceGetAttribute(int *value_ret, cudaDeviceAttr attribute, int device);
+cudaError_t
+cudaGetDeviceProperties(cudaDeviceProp *properties_ret, int device);
 cudaError_t
 cudaDeviceSynchronize(void);
 cudaError_t

@@ -286,6 +286,17 @@ cudaGetDevice(int *device_ret)
 
 /* As an H200 says. */
 cudaError_t
+cudaGetDeviceProperties(cudaDeviceProp *properties_ret, int device)
+{
+    return call([=] {
+        if (device != 0)
+            return cudaErrorInvalidDevice;
+        strcpy(properties_ret->name, "emulator");
+        return cudaSuccess;
+    });
+}
+
+cudaError_t
 cudaDeviceGetAttribute(int *value_ret, cudaDeviceAttr attribute, int device)
 {
     static const std::map<cudaDeviceAttr, int> values = {
