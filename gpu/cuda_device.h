@@ -1,0 +1,19 @@
+/* Floor 3: which device a process uses. */
+#ifndef TERP_CUDA_DEVICE_H
+#define TERP_CUDA_DEVICE_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Of `ndevices` the one that TERP_DEVICE names, else the one of this process's
+ * rank on its machine (as Open MPI, MPICH, MVAPICH and Slurm tell it), modulo
+ * `ndevices`. */
+int
+cuda_device_choose(int ndevices);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
