@@ -11,6 +11,7 @@
 #ifndef TERP_LAYOUT_H
 #define TERP_LAYOUT_H
 
+#include "base.h"
 #include "terp.h"
 
 #ifdef __cplusplus
@@ -46,7 +47,7 @@ terp_layout_make(const struct terp_chunk *chunk,
                  struct terp_layout *layout_ret);
 
 /* Extent of a class along a dimension. */
-static inline uint64_t
+static inline TERP_HOST_DEVICE uint64_t
 terp_class_extent(const struct terp_level *level, unsigned odd, int d)
 {
     return odd >> d & 1 ? level->nodd[d] : level->neven[d];

@@ -1,0 +1,126 @@
+/* Floor 3: where symbols stand in tile order, in closed form. doc/format.md,
+ * "Tile order"; cpu_order.c walks it. */
+#ifndef TERP_CUDA_ORDER_CUH
+#define TERP_CUDA_ORDER_CUH
+
+#include "cuda_platform.cuh"
+#include "format.h"
+#include "layout.h"
+
+/* terp_class_order, four bits a class, the first lowest. */
+#define CUDA_CLASS_ORDER UINT64_C(0xFEDB7CA96538421)
+
+/* A box has the same extent in every dimension of a brick; beyond its rank
+ * extents are 1, and any box will do. */
+static __host__ __device__ __forceinline__ int
+box_shift(int rank)
+{
+    static_assert(TERP_TILE_NSYMBOLS == 1 << 12, "a box is a tile");
+    return 12 / rank;
+}
+
+/* A row of an array [nbricks][n3][n2][n1][n0]. Its symbols stand in pieces,
+ * one in each box that it runs through. The arrays of a class and of the one
+ * that differs from it in dimension 0 share these. */
+struct tiled_row {
+    uint64_t nrows_before; /* rows whose symbols all stand before */
+    uint32_t box_nrows;    /* rows of the boxes that it runs through */
+    uint32_t row_in_box;
+};
+
+/* extent[0] and at[0] are not read. */
+static __host__ __device__ __forceinline__ struct tiled_row
+tiled_row_at(int rank, const uint64_t extent[TERP_NDIMS],
+             const uint64_t at[TERP_NDIMS], uint64_t brick)
+{
+    const uint64_t box = (uint64_t)1 << box_shift(rank);
+    struct tiled_row row = {0, 1, 0};
+    uint64_t nrows = 1, inner[TERP_NDIMS], nslower = 1;
+
+    /* Rows behind a step of one along each dimension. */
+    for (int d = 1; d < TERP_NDIMS; d++) {
+        inner[d] = nrows;
+        nrows *= extent[d];
+    }
+    row.nrows_before = brick * nrows;
+    for (int d = TERP_NDIMS - 1; d > 0; d--) {
+        uint64_t low = at[d] & ~(box - 1);
+        uint64_t height = min_u64(box, extent[d] - low);
+        row.nrows_before += nslower * low * inner[d];
+        row.row_in_box =
+            row.row_in_box * (uint32_t)height + (uint32_t)(at[d] - low);
+        nslower *= height;
+    }
+    row.box_nrows = (uint32_t)nslower;
+    return row;
+}
+
+/* Of point x of the row, in an array whose rows have `n0` points. */
+static __host__ __device__ __forceinline__ uint64_t
+tiled_at(const struct tiled_row &row, int rank, uint64_t n0, uint64_t x)
+{
+    const uint64_t box = (uint64_t)1 << box_shift(rank);
+    uint64_t low = x & ~(box - 1);
+    uint64_t width = min_u64(box, n0 - low);
+    return row.nrows_before * n0 + low * row.box_nrows +
+           row.row_in_box * width + (x - low);
+}
+
+/* The other way: the point's place in C order of the array. */
+static __host__ __device__ inline uint64_t
+untiled_at(int rank, const uint64_t extent[TERP_NDIMS], uint64_t tiled)
+{
+    const uint64_t box = (uint64_t)1 << box_shift(rank);
+    uint64_t nvalues = 1, low[TERP_NDIMS], width[TERP_NDIMS], inner[TERP_NDIMS];
+
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        inner[d] = nvalues;
+        nvalues *= extent[d];
+    }
+    uint64_t brick = tiled / nvalues, left = tiled % nvalues, slower = 1;
+    for (int d = TERP_NDIMS - 1; d >= 0; d--) {
+        uint64_t step = slower * inner[d]; /* symbols of one in dimension d */
+        low[d] = left / (step * box) * box;
+        left -= low[d] * step;
+        width[d] = min_u64(box, extent[d] - low[d]);
+        slower *= width[d];
+    }
+    uint64_t at = brick * nvalues;
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        at += (low[d] + left % width[d]) * inner[d];
+        left /= width[d];
+    }
+    return at;
+}
+
+/* Work order: the place in `work` of a symbol in tile order. */
+static __host__ __device__ inline uint64_t
+work_position_of_tiled(const struct terp_layout *layout, uint64_t tiled)
+{
+    if (tiled < layout->nbricks)
+        return tiled;
+    int l = 1;
+    while (layout->level[l].class_at[1] > tiled)
+        l++;
+    const struct terp_level *level = &layout->level[l];
+    unsigned odd = 1;
+    for (int i = 1; i < TERP_NCLASSES - 1; i++) {
+        unsigned next = (unsigned)(CUDA_CLASS_ORDER >> (4 * i)) & 15;
+        if (level->class_at[next] <= tiled)
+            odd = next; /* the last that begins there is not empty */
+    }
+    uint64_t extent[TERP_NDIMS];
+    for (int d = 0; d < TERP_NDIMS; d++)
+        extent[d] = terp_class_extent(level, odd, d);
+    uint64_t at = level->class_at[odd];
+    return at + untiled_at(layout->rank, extent, tiled - at);
+}
+
+/* C order: the value's number. */
+static __host__ __device__ inline uint64_t
+raster_position_of_tiled(const struct terp_layout *layout, uint64_t tiled)
+{
+    return untiled_at(layout->rank, layout->dims, tiled);
+}
+
+#endif
