@@ -96,7 +96,6 @@ is_special(T value, const fill_words<T> &fills)
     word_of<T> bits = bits_of(value);
     bool special = !(absolute(value) <= value_traits<T>::T_MAX) |
                    (bits == value_traits<T>::NEGATIVE_ZERO);
-#pragma unroll
     for (int i = 0; i < TERP_NFILLS; i++)
         special |= bits == fills.at[i];
     return special;

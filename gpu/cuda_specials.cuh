@@ -1,0 +1,237 @@
+/* Floor 3: the section of special values as blocks of threads walk over it.
+ * doc/format.md, "Specials"; the same as in cpu_specials.c. */
+#ifndef TERP_CUDA_SPECIALS_CUH
+#define TERP_CUDA_SPECIALS_CUH
+
+#include "bytes.h"
+#include "cuda_state.cuh"
+
+#define SPECIALS_MAX_PALETTE 15
+#define SPECIALS_GROUP_NNUMBERS 64
+#define SPECIALS_MAX_WIDTH 56
+
+enum specials_field {
+    SPECIALS_GAP,
+    SPECIALS_MORE,
+    SPECIALS_COLOR,
+    SPECIALS_NFIELDS
+};
+
+/* Groups are found one after another, since each tells its own length. While
+ * decoding, `mask` holds what was found of every so many of them, a batch, so
+ * that batches are read side by side. */
+#define SPECIALS_BATCH_NGROUPS 16
+#define SPECIALS_BATCH_NRUNS (SPECIALS_BATCH_NGROUPS * SPECIALS_GROUP_NNUMBERS)
+
+struct specials_batch {
+    uint64_t list_at[SPECIALS_NFIELDS]; /* first group, in the stream */
+    uint64_t end;                       /* of the last run before */
+    uint64_t nspecials;                 /* before */
+    uint8_t width[SPECIALS_NFIELDS][SPECIALS_BATCH_NGROUPS];
+};
+/* A chunk has no more runs than values, and the region holds whole words. */
+static_assert(sizeof(struct specials_batch) * 8 <= SPECIALS_BATCH_NRUNS &&
+                  3 * sizeof(struct specials_batch) <=
+                      2 * SPECIALS_BATCH_NRUNS / 8 + 8 &&
+                  2 * sizeof(struct specials_batch) <= 256,
+              "batches fit in the mask of as many values");
+
+/* The head of a section. */
+struct specials_head {
+    uint64_t nruns;
+    int ncolors;
+    int nfields;
+    uint64_t lists_at;
+};
+
+static __device__ inline bool
+specials_read_head(const uint8_t *stream, uint64_t at, uint64_t end,
+                   uint64_t nvalues, struct specials_head *head_ret)
+{
+    struct reader reader = {stream + at, stream + end, false};
+    uint64_t nruns = read_uleb(&reader), ncolors = read_le(&reader, 1);
+
+    head_ret->nruns = nruns;
+    head_ret->ncolors = (int)ncolors;
+    head_ret->nfields = ncolors > 1 ? SPECIALS_NFIELDS : SPECIALS_COLOR;
+    head_ret->lists_at = (uint64_t)(reader.at - stream);
+    return !reader.underflow && ncolors <= SPECIALS_MAX_PALETTE &&
+           nruns <= nvalues;
+}
+
+/* Bytes of group `i` of a batch's list before it: all its groups are full. */
+static __device__ inline uint64_t
+specials_group_at(const struct specials_batch &batch, int field, unsigned i)
+{
+    uint64_t at = batch.list_at[field];
+    for (unsigned j = 0; j < i; j++)
+        at += 1 + packed_nbytes(SPECIALS_GROUP_NNUMBERS, batch.width[field][j]);
+    return at;
+}
+
+/* Number `i` of the group at `at`. */
+static __device__ inline uint64_t
+specials_number(const uint8_t *stream, uint64_t at, int width, unsigned i)
+{
+    return unpack_bits(stream + at + 1, (uint64_t)i * (unsigned)width, width);
+}
+
+/* Walks over one list by the bytes in [at, end). For all threads of a block;
+ * the first one walks, within a window that all of them fetch. Returns where
+ * the list ends, or 0 if it does not. */
+#define SPECIALS_WINDOW_NBYTES 8192
+static __device__ inline uint64_t
+specials_walk_list(const uint8_t *stream, uint64_t at, uint64_t end,
+                   uint64_t nruns, int field, struct specials_batch *batches)
+{
+    __shared__ uint8_t s_window[SPECIALS_WINDOW_NBYTES];
+    __shared__ uint64_t s_at, s_ngroups;
+    uint64_t ngroups = div_up(nruns, SPECIALS_GROUP_NNUMBERS), nwalked = 0;
+
+    while (nwalked < ngroups && at < end) {
+        uint64_t nbytes = min_u64(SPECIALS_WINDOW_NBYTES, end - at);
+        for (unsigned i = threadIdx.x; i < nbytes; i += blockDim.x)
+            s_window[i] = stream[at + i];
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            uint64_t next = 0;
+            while (nwalked < ngroups && next < nbytes) {
+                struct specials_batch *batch =
+                    &batches[nwalked / SPECIALS_BATCH_NGROUPS];
+                unsigned i = (unsigned)(nwalked % SPECIALS_BATCH_NGROUPS);
+                int width = s_window[next];
+                if (i == 0)
+                    batch->list_at[field] = at + next;
+                batch->width[field][i] = (uint8_t)width;
+                uint64_t n = min_u64(SPECIALS_GROUP_NNUMBERS,
+                                     nruns - nwalked * SPECIALS_GROUP_NNUMBERS);
+                next += 1 + packed_nbytes(n, width);
+                nwalked++;
+                if (width > SPECIALS_MAX_WIDTH || next > end - at)
+                    next = end - at + 1;
+            }
+            s_at = at + next;
+            s_ngroups = nwalked;
+        }
+        __syncthreads();
+        at = s_at;
+        nwalked = s_ngroups;
+    }
+    return nwalked == ngroups && at <= end ? at : 0;
+}
+
+/* Sums of a batch, by a warp: values up to the end of its last run (`end`)
+ * and specials. False where they exceed `nvalues` or a color does not exist. */
+static __device__ inline bool
+specials_sum_batch(const uint8_t *stream, const struct specials_head &head,
+                   uint64_t nvalues, uint64_t at, struct specials_batch *batch)
+{
+    unsigned lane = threadIdx.x % 32;
+    uint64_t left = head.nruns - at * SPECIALS_BATCH_NRUNS;
+    unsigned nruns = (unsigned)min_u64(SPECIALS_BATCH_NRUNS, left);
+    unsigned long long nwalked = 0, nspecials = 0;
+    bool valid = true;
+
+    for (unsigned i = lane; i < nruns; i += 32) {
+        unsigned group = i / SPECIALS_GROUP_NNUMBERS;
+        uint64_t number[SPECIALS_NFIELDS] = {0, 0, 0};
+        for (int field = 0; field < head.nfields; field++)
+            number[field] = specials_number(
+                stream, specials_group_at(*batch, field, group),
+                batch->width[field][group], i % SPECIALS_GROUP_NNUMBERS);
+        valid &= number[SPECIALS_GAP] < nvalues &&
+                 number[SPECIALS_MORE] < nvalues &&
+                 (head.ncolors == 0 ||
+                  number[SPECIALS_COLOR] < (uint64_t)head.ncolors);
+        nspecials += number[SPECIALS_MORE] + 1;
+        nwalked += number[SPECIALS_GAP] + number[SPECIALS_MORE] + 1;
+    }
+    for (int distance = 16; distance > 0; distance /= 2) {
+        nspecials += __shfl_xor_sync(0xFFFFFFFF, nspecials, distance);
+        nwalked += __shfl_xor_sync(0xFFFFFFFF, nwalked, distance);
+    }
+    valid = __all_sync(0xFFFFFFFF, valid) && nwalked <= nvalues;
+    if (lane == 0) {
+        batch->end = nwalked;
+        batch->nspecials = nspecials;
+    }
+    return valid;
+}
+
+/* Turns sums of batches into sums of those before, by a warp. */
+static __device__ inline void
+specials_add_up(struct specials_batch *batches, uint64_t nbatches,
+                unsigned long long *end_ret, unsigned long long *nspecials_ret)
+{
+    unsigned lane = threadIdx.x % 32;
+    unsigned long long end = 0, nspecials = 0;
+
+    for (uint64_t first = 0; first < nbatches; first += 32) {
+        bool is_there = first + lane < nbatches;
+        struct specials_batch *batch = &batches[is_there ? first + lane : 0];
+        unsigned long long own_end = is_there ? batch->end : 0;
+        unsigned long long own_nspecials = is_there ? batch->nspecials : 0;
+        unsigned long long sum_end = own_end, sum_nspecials = own_nspecials;
+        for (unsigned distance = 1; distance < 32; distance *= 2) {
+            unsigned long long before_end =
+                __shfl_up_sync(0xFFFFFFFF, sum_end, distance);
+            unsigned long long before_nspecials =
+                __shfl_up_sync(0xFFFFFFFF, sum_nspecials, distance);
+            sum_end += lane >= distance ? before_end : 0;
+            sum_nspecials += lane >= distance ? before_nspecials : 0;
+        }
+        if (is_there) {
+            batch->end = end + sum_end - own_end;
+            batch->nspecials = nspecials + sum_nspecials - own_nspecials;
+        }
+        end += __shfl_sync(0xFFFFFFFF, sum_end, 31);
+        nspecials += __shfl_sync(0xFFFFFFFF, sum_nspecials, 31);
+    }
+    *end_ret = end;
+    *nspecials_ret = nspecials;
+}
+
+/* Walks over the section at `at` of a stream of `end` bytes, for all threads
+ * of a block (whole warps). False, for all of them, where it is corrupt. Else
+ * the number of specials and where the section ends; `batches` (the chunk's
+ * region `mask`) are then ready for cuda_specials_read. */
+static __device__ inline bool
+specials_skip(const uint8_t *stream, uint64_t at, uint64_t end,
+              uint64_t nvalues, int value_nbytes,
+              struct specials_batch *batches, unsigned long long *nspecials_ret,
+              uint64_t *end_ret)
+{
+    __shared__ unsigned long long s_end, s_nspecials;
+    struct specials_head head;
+    unsigned warp = threadIdx.x / 32, nwarps = blockDim.x / 32;
+    bool valid = true;
+
+    if (!specials_read_head(stream, at, end, nvalues, &head))
+        return false;
+    at = head.lists_at;
+    for (int field = 0; field < head.nfields; field++) {
+        at = specials_walk_list(stream, at, end, head.nruns, field, batches);
+        if (at == 0)
+            return false;
+    }
+    uint64_t nbatches = div_up(head.nruns, SPECIALS_BATCH_NRUNS);
+    for (uint64_t i = warp; i < nbatches; i += nwarps)
+        valid &= specials_sum_batch(stream, head, nvalues, i, &batches[i]);
+    if (__syncthreads_or(!valid))
+        return false;
+    if (warp == 0) {
+        unsigned long long sum_end, sum_nspecials;
+        specials_add_up(batches, nbatches, &sum_end, &sum_nspecials);
+        s_end = sum_end;
+        s_nspecials = sum_nspecials;
+    }
+    __syncthreads();
+    uint64_t nvalues_stored =
+        head.ncolors == 0 ? s_nspecials : (uint64_t)head.ncolors;
+    *nspecials_ret = s_nspecials;
+    *end_ret = at + nvalues_stored * (uint64_t)value_nbytes;
+    return s_end <= nvalues &&
+           nvalues_stored <= (end - at) / (uint64_t)value_nbytes;
+}
+
+#endif
