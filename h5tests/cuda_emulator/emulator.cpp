@@ -2,6 +2,7 @@
 #include "emulator.h"
 #include <boost/context/fiber.hpp>
 #include <boost/context/protected_fixedsize_stack.hpp>
+#include <fenv.h>
 #include <memory>
 #include <stdio.h>
 #include <stdlib.h>
@@ -240,12 +241,17 @@ emulator_run_grid(dim3 grid, dim3 block_size, size_t shared_nbytes,
     block->dynamic_shared.resize(shared_nbytes + 15);
     gridDim = {grid.x, grid.y, grid.z};
     blockDim = {block_size.x, block_size.y, block_size.z};
+    /* The caller's rounding and denormals are not the device's. */
+    fenv_t callers;
+    fegetenv(&callers);
+    fesetenv(FE_DFL_ENV);
     for (uint64_t i = 0; i < nblocks; i++) {
         uint64_t at = descending ? nblocks - 1 - i : i;
         blockIdx = {(unsigned)(at % grid.x), (unsigned)(at / grid.x % grid.y),
                     (unsigned)(at / grid.x / grid.y)};
         run_block(block_size, descending);
     }
+    fesetenv(&callers);
 }
 
 void
