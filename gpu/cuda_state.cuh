@@ -21,6 +21,17 @@ struct cuda_level_plan {
     uint8_t ratio;      /* of the bound, in 1/64: 1 .. 64 */
 };
 
+/* A chunk's counters of blocks that are done, and its flags. Each has one
+ * owner. */
+enum cuda_progress {
+    CUDA_PROGRESS_SCAN,
+    CUDA_PROGRESS_ISOLATE,
+    CUDA_PROGRESS_NOT_ISOLATED, /* flags */
+    CUDA_PROGRESS_FIND_RUNS,    /* specials */
+    CUDA_PROGRESS_MEASURE_RUNS,
+    CUDA_NPROGRESS = 16
+};
+
 /* A chunk on its way. The host fills in the first part, all else is zero when
  * a call begins. */
 struct cuda_chunk {
@@ -40,11 +51,13 @@ struct cuda_chunk {
 
     /* scan (encode) */
     unsigned long long min_key, max_key; /* as their owner orders values */
+    unsigned long long inner_min_key, inner_max_key; /* next to these */
+    unsigned long long nmin, nmax;                   /* values at these */
     unsigned long long nspecials;
     double min, max; /* of values that are not special */
     uint64_t fills[TERP_NFILLS];
     uint64_t constant_bits; /* of the value, when coding is constant */
-    unsigned progress[8];   /* counters of blocks that are done, and flags */
+    unsigned progress[CUDA_NPROGRESS];
 
     /* model */
     int shrink;
