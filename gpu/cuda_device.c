@@ -5,10 +5,12 @@
 
 /* Open MPI, MVAPICH, Intel MPI and MPICH, MPICH on PMI, HPE's PALS, Slurm. A
  * launcher comes before the batch system that it runs in. */
-static const char *const rank_names[] = {
-    "OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK",
-    "MPI_LOCALRANKID",            "PMI_LOCAL_RANK",
-    "PALS_LOCAL_RANKID",          "SLURM_LOCALID"};
+static const char *const rank_names[] = {"OMPI_COMM_WORLD_LOCAL_RANK",
+                                         "MV2_COMM_WORLD_LOCAL_RANK",
+                                         "MPI_LOCALRANKID",
+                                         "PMI_LOCAL_RANK",
+                                         "PALS_LOCAL_RANKID",
+                                         "SLURM_LOCALID"};
 
 /* Anything but a number from 0 on counts as unset: -1. */
 static int

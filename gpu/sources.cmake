@@ -1,3 +1,4 @@
 # The CUDA engine's files, for nvcc and for the tests' emulator alike.
 set(TERP_CUDA_SOURCES
+  cuda_device.c
 )
