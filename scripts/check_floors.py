@@ -25,7 +25,7 @@ PLACES = [
     ("user", r"(tools|examples|bench|cmake/consumer)/\w+\.[ch]"),
     ("stage test", r"h5tests/test_stages\.c"),
     ("emulator", r"h5tests/cuda_emulator/[\w/]+\.(h|cuh|cpp)"),
-    ("device test", r"h5tests/(test_)?cuda_\w+\.(c|cpp|h|cuh)"),
+    ("device test", r"h5tests/(test_)?cuda_\w+\.(c|cpp|cu|h|cuh)"),
     ("test", r"(h5tests|fuzz)/\w+\.[ch]"),
 ]
 
