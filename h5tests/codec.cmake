@@ -4,7 +4,7 @@
 add_library(terp_fields STATIC fields.c modes.c)
 target_link_libraries(terp_fields PUBLIC terp_codec)
 add_library(terp_cases STATIC cases.c)
-target_link_libraries(terp_cases PUBLIC terp_fields PkgConfig::CMOCKA)
+target_link_libraries(terp_cases PUBLIC terp_fields terp_cmocka)
 
 function(terp_add_codec_test name)
   terp_add_ctest(${name} ${name}.c ${ARGN})

@@ -7,7 +7,7 @@ target_include_directories(terp_h5_files PUBLIC
 target_include_directories(terp_h5_files SYSTEM PUBLIC ${HDF5_C_INCLUDE_DIRS})
 target_compile_definitions(terp_h5_files PUBLIC ${HDF5_C_DEFINITIONS})
 target_link_libraries(terp_h5_files
-  PUBLIC terp_codec PkgConfig::CMOCKA ${HDF5_C_LIBRARIES})
+  PUBLIC terp_codec terp_cmocka ${HDF5_C_LIBRARIES})
 
 # The plugin is found as users find it, and linked to no test.
 foreach(name values pass errors)
