@@ -2,15 +2,19 @@
 # own type and order. What would change that is refused here.
 
 foreach(flags "${CMAKE_C_FLAGS}" "$ENV{CFLAGS}"
-        "${CMAKE_C_FLAGS_${CMAKE_BUILD_TYPE}}")
-  if(flags MATCHES "-ffast-math|-Ofast|-funsafe-math|-fassociative-math")
+        "${CMAKE_C_FLAGS_${CMAKE_BUILD_TYPE}}"
+        "${CMAKE_CUDA_FLAGS}" "$ENV{CUDAFLAGS}")
+  if(flags MATCHES
+     "fast.math|-Ofast|-funsafe-math|-fassociative-math|-ftz|-prec-|-fmad")
     message(FATAL_ERROR "terp's streams need exact arithmetic, so these "
                         "flags cannot be used: ${flags}")
   endif()
 endforeach()
 
 # No fused multiply-add, also where the target has one (arm64, -march=...).
-add_compile_options($<$<COMPILE_LANGUAGE:C>:-ffp-contract=off>)
+add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off>
+                    $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false>
+                    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-ffp-contract=off>)
 
 include(CheckCSourceCompiles)
 check_c_source_compiles("
