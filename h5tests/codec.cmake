@@ -17,12 +17,15 @@ foreach(name cd_values environment frame ratio roundtrip special_values stages
 endforeach()
 
 # These watch the memory that the codec takes.
-foreach(name hostile memory)
-  terp_add_codec_test(test_${name} allocations.c)
+function(terp_wrap_allocations target)
   foreach(call malloc calloc realloc aligned_alloc posix_memalign free
           pthread_create)
-    target_link_options(test_${name} PRIVATE -Wl,--wrap=${call})
+    target_link_options(${target} PRIVATE -Wl,--wrap=${call})
   endforeach()
+endfunction()
+foreach(name hostile memory)
+  terp_add_codec_test(test_${name} allocations.c)
+  terp_wrap_allocations(test_${name})
 endforeach()
 
 # Programs that make the files below; see the head of each.

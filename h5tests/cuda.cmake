@@ -1,22 +1,40 @@
-# The CUDA engine on machines without a GPU: its files are compiled as C++ for
-# an emulator (cuda_emulator/), and run by tests. Fibers and sanitizers do not
-# mix.
+# Tests of the CUDA engine. Without a GPU it runs on an emulator: gpu/ is
+# compiled as C++ for it (cuda_emulator/).
+
+# Fibers and sanitizers do not mix, and libFuzzer has no use for either.
 if(TERP_SANITIZE OR TERP_FUZZ)
   return()
 endif()
+
+# Tests of terp.h that ask both engines (both_engines.c). On a machine with a
+# GPU they are run as programs: TERP_CUDA_LIBRARY=... cuda_roundtrip.
+function(terp_add_cuda_program name)
+  add_executable(${name} ${ARGN} both_engines.c)
+  target_include_directories(${name} SYSTEM PRIVATE ${XXHASH_INCLUDE_DIR})
+  target_link_libraries(${name}
+    PRIVATE terp_cases terp_codec terp_codebooks terp_cmocka)
+  target_link_options(${name}
+    PRIVATE -Wl,--wrap=terp_encode -Wl,--wrap=terp_decode)
+endfunction()
+
+foreach(name environment roundtrip special_values threads)
+  terp_add_cuda_program(cuda_${name} test_${name}.c)
+endforeach()
+terp_add_cuda_program(cuda_golden test_golden.c)
+terp_add_cuda_program(cuda_hostile test_hostile.c allocations.c)
+terp_wrap_allocations(cuda_hostile)
+
 include(CheckLanguage)
 check_language(CXX)
-if(NOT CMAKE_CXX_COMPILER)
-  message(STATUS "No tests of the CUDA engine: needs a C++ compiler")
+find_library(BOOST_CONTEXT_LIBRARY boost_context)
+find_path(BOOST_CONTEXT_INCLUDE_DIR boost/context/fiber.hpp)
+if(NOT CMAKE_CXX_COMPILER OR NOT BOOST_CONTEXT_LIBRARY
+   OR NOT BOOST_CONTEXT_INCLUDE_DIR)
+  message(STATUS "The CUDA engine is not emulated: that needs a C++ compiler "
+                 "and Boost.Context")
   return()
 endif()
 enable_language(CXX)
-find_library(BOOST_CONTEXT_LIBRARY boost_context)
-find_path(BOOST_CONTEXT_INCLUDE_DIR boost/context/fiber.hpp)
-if(NOT BOOST_CONTEXT_LIBRARY OR NOT BOOST_CONTEXT_INCLUDE_DIR)
-  message(STATUS "No tests of the CUDA engine: needs Boost.Context")
-  return()
-endif()
 
 set(CMAKE_CXX_STANDARD 17)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -35,9 +53,11 @@ target_compile_options(terp_cuda_emulator PRIVATE ${terp_cuda_cxx_flags})
 target_link_libraries(terp_cuda_emulator
   PUBLIC ${BOOST_CONTEXT_LIBRARY} Threads::Threads)
 
-# terp_emulate_cuda(TARGET FILE...): adds CUDA files to a target, as C++.
+# Adds C, C++ and CUDA files, the last as C++, to a target.
 function(terp_emulate_cuda target)
-  set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX)
+  set(cuda_files ${ARGN})
+  list(FILTER cuda_files INCLUDE REGEX "\\.cu$")
+  set_source_files_properties(${cuda_files} PROPERTIES LANGUAGE CXX)
   target_sources(${target} PRIVATE ${ARGN})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/gpu)
   target_compile_options(${target}
@@ -46,30 +66,35 @@ function(terp_emulate_cuda target)
     PUBLIC terp_codec terp_codebooks terp_cuda_emulator)
 endfunction()
 
+# The engine: an archive for tests of its stages, and the shared object that
+# terp opens.
 include(${PROJECT_SOURCE_DIR}/gpu/sources.cmake)
 list(TRANSFORM TERP_CUDA_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/gpu/)
-if(TERP_CUDA_SOURCES)
-  add_library(terp_cuda_emulated STATIC)
-  terp_emulate_cuda(terp_cuda_emulated ${TERP_CUDA_SOURCES})
-endif()
+add_library(terp_cuda_emulated STATIC)
+terp_emulate_cuda(terp_cuda_emulated ${TERP_CUDA_SOURCES})
+add_library(terp_cuda_emulated_library SHARED
+  $<TARGET_OBJECTS:terp_cuda_emulated>)
+set_target_properties(terp_cuda_emulated_library PROPERTIES
+  OUTPUT_NAME terp_cuda LINKER_LANGUAGE CXX
+  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/emulated)
+target_link_libraries(terp_cuda_emulated_library
+  PRIVATE terp_codec terp_codebooks terp_cuda_emulator)
 
-# terp_add_cuda_test(NAME FILE...): a test of the emulated engine; FILEs may
-# be C, C++ or CUDA.
+# terp_add_cuda_test(NAME FILE...): a test that calls the emulated engine's
+# own functions.
 function(terp_add_cuda_test name)
   add_executable(${name})
-  terp_emulate_cuda(${name})
-  foreach(file ${ARGN})
-    if(file MATCHES "\\.cu$")
-      terp_emulate_cuda(${name} ${file})
-    else()
-      target_sources(${name} PRIVATE ${file})
-    endif()
-  endforeach()
-  target_link_libraries(${name} PRIVATE terp_cmocka)
-  if(TARGET terp_cuda_emulated)
-    target_link_libraries(${name} PRIVATE terp_cuda_emulated)
-  endif()
+  terp_emulate_cuda(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE terp_cuda_emulated terp_cmocka)
   add_test(NAME ${name} COMMAND ${name})
 endfunction()
 
 terp_add_cuda_test(test_cuda_emulator test_cuda_emulator.cu)
+
+# terp_add_emulated(PROGRAM EVERY [ARGUMENT...]): a test that runs a program
+# of those above, one call in EVERY with the emulated engine too.
+function(terp_add_emulated program every)
+  add_test(NAME ${program} COMMAND ${program} ${ARGN})
+  set_tests_properties(${program} PROPERTIES ENVIRONMENT
+    "TERP_CUDA_LIBRARY=$<TARGET_FILE:terp_cuda_emulated_library>;TERP_TEST_EVERY=${every}")
+endfunction()
