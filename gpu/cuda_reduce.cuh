@@ -125,8 +125,8 @@ tower_build(struct cuda_tower *tower, scan_storage<NTHREADS> &s_scan)
         below = (const uint8_t *)level;
         nbytes = (nbytes + 7) / 8;
     }
-    tower->nkept = scan_bits<NTHREADS>(tower->words, tower->nwords,
-                                       tower->before, s_scan);
+    tower->nkept =
+        scan_bits<NTHREADS>(tower->words, tower->nwords, tower->before, s_scan);
 }
 
 static __device__ __forceinline__ unsigned
@@ -238,8 +238,7 @@ reduce_write(const uint32_t *words, unsigned nbytes, uint32_t *kept,
     }
     if (threadIdx.x == 0 && nkept % 2 != 0)
         kept[nkept] = 0;
-    struct cuda_tower word_tower =
-        tower_of(map, (nwords + 7) / 8, true, &maps);
+    struct cuda_tower word_tower = tower_of(map, (nwords + 7) / 8, true, &maps);
     tower_build<NTHREADS>(&word_tower, s_scan);
     __syncthreads();
 

@@ -111,7 +111,8 @@ struct cuda_regions {
     uint64_t symbols; /* u16[nvalues] in tile order */
     uint64_t mask;    /* u64 words, a bit a value in C order: special */
     uint64_t tune;    /* u64[3 * 256 * (nlevels + 1)]: costs */
-    uint64_t cost;    /* u32[ntiles][TERP_NENTRIES]: huffman */
+    uint64_t cost;    /* u32[ntiles][TERP_NENTRIES]: struct cuda_tile_cost;
+                         then cuda_stream_write's scratch, of any coding */
     uint64_t entry;   /* u8[ntiles] */
     uint64_t nonzero; /* u8[ntiles]: 1, the tile has words */
     uint64_t nbytes;  /* u16[ntiles], before reduction */

@@ -1,0 +1,73 @@
+/* Floor 3: which codebooks a stream uses. doc/format.md, "Tiles"; the choices
+ * are those of cpu_books.c. */
+#ifndef TERP_CUDA_BOOKS_CUH
+#define TERP_CUDA_BOOKS_CUH
+
+#include "bytes.h"
+#include "cuda_state.cuh"
+
+/* The widths of numbers of entries: 0 to those that number all. */
+#define CUDA_NWIDTHS 8
+static_assert(TERP_NENTRIES > 1 << (CUDA_NWIDTHS - 2) &&
+                  TERP_NENTRIES <= 1 << (CUDA_NWIDTHS - 1),
+              "the largest width numbers all entries");
+
+/* What a tile's words cost. `best`, by the width of the palette: bits << 7 |
+ * entry for the entry that the tile selects; 0 for a zero tile. */
+struct cuda_tile_cost {
+    uint16_t nbits[TERP_ENTRY_STRIDE];
+    uint32_t best[CUDA_NWIDTHS];
+};
+static_assert(CUDA_TILE_MAX_NBYTES * 8 <= UINT16_MAX, "bits of a tile");
+static_assert(TERP_NENTRIES <= 1 << 7, "an entry has seven bits");
+static_assert(sizeof(struct cuda_tile_cost) % 16 == 0, "for wide loads");
+static_assert(sizeof(struct cuda_tile_cost) <= 4 * TERP_NENTRIES,
+              "the region of costs holds it");
+
+/* The chunk's own codebook, in the region of books. */
+struct cuda_custom_book {
+    uint32_t word[TERP_NSYMBOLS]; /* word << 4 | bits */
+    uint16_t low, high;           /* symbols with words, but the escape */
+};
+
+/* Whether the chunk has tiles to encode. */
+static __device__ __forceinline__ bool
+has_tiles(const struct cuda_chunk &chunk)
+{
+    return chunk.status == TERP_OK && chunk.coding >= TERP_CODING_HUFFMAN;
+}
+
+static __device__ __forceinline__ unsigned
+tile_nsymbols(const struct cuda_batch &batch, unsigned tile)
+{
+    return (unsigned)min_u64(TERP_TILE_NSYMBOLS,
+                             batch.nvalues -
+                                 (uint64_t)tile * TERP_TILE_NSYMBOLS);
+}
+
+/* The width of palette whose words and numbers take the fewest bits. */
+static __device__ __forceinline__ unsigned
+palette_width(const struct cuda_chunk &chunk)
+{
+    unsigned width = 0;
+
+    for (unsigned w = 1; w < CUDA_NWIDTHS; w++)
+        if (chunk.width_nbits[w] < chunk.width_nbits[width])
+            width = w;
+    return width;
+}
+
+/* huffman: from the tiles' costs and ntiles_best to each tile's best entries
+ * and width_nbits. */
+cudaError_t
+cuda_entries_select(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* custom: from the frequencies to the codebook. */
+cudaError_t
+cuda_custom_make(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Words of all entries, [TERP_NENTRIES][TERP_NSYMBOLS] in host memory. */
+void
+cuda_words_fill(uint32_t *words);
+
+#endif

@@ -1,0 +1,460 @@
+#include <cub/cub.cuh>
+
+#include "codebooks.h"
+#include "cuda_books.cuh"
+#include "cuda_reduce.cuh"
+
+#define FULL_WARP 0xFFFFFFFF
+
+/* Threads that share a tile: 16 symbols each. */
+#define TILE_NTHREADS 256
+#define THREAD_NSYMBOLS (TERP_TILE_NSYMBOLS / TILE_NTHREADS)
+static_assert(THREAD_NSYMBOLS == 16, "two wide loads");
+
+#define ZERO_PAIR (TERP_RADIUS << 16 | TERP_RADIUS)
+
+/* Eight symbols, those from `n` on 0 codes. */
+static __device__ __forceinline__ uint4
+load_symbols(const uint16_t *symbols, unsigned first, unsigned n)
+{
+    uint4 pairs = make_uint4(ZERO_PAIR, ZERO_PAIR, ZERO_PAIR, ZERO_PAIR);
+
+    if (first + 8 <= n) {
+        pairs = *(const uint4 *)(symbols + first);
+    } else if (first < n) {
+        uint32_t *pair = &pairs.x;
+#pragma unroll
+        for (unsigned i = 0; i < 8; i++)
+            if (first + i < n)
+                pair[i / 2] ^= (uint32_t)(symbols[first + i] ^ TERP_RADIUS)
+                               << (16 * (i % 2));
+    }
+    return pairs;
+}
+
+/* A thread's symbols of a tile, two by two. */
+struct thread_symbols {
+    uint32_t pair[THREAD_NSYMBOLS / 2];
+};
+
+/* Of `n` symbols, 8 from each of two places on. */
+static __device__ __forceinline__ struct thread_symbols
+load_thread_symbols(const uint16_t *symbols, unsigned first, unsigned second,
+                    unsigned n)
+{
+    uint4 a = load_symbols(symbols, first, n);
+    uint4 b = load_symbols(symbols, second, n);
+    return {{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
+}
+
+static __device__ __forceinline__ unsigned
+symbol_at(const struct thread_symbols &symbols, unsigned i)
+{
+    return symbols.pair[i / 2] >> (16 * (i % 2)) & 0xFFFF;
+}
+
+/* ---- survey ---- */
+
+/* Codes near 0, which are most, are counted in registers: eight bits for each
+ * of seven symbols. */
+#define NEAR_FIRST (TERP_RADIUS - 3)
+#define NEAR_NSYMBOLS 7
+static_assert(32 * THREAD_NSYMBOLS <= UINT16_MAX, "a warp's count of a symbol");
+
+static __device__ void
+count_symbols(const struct thread_symbols &symbols, uint32_t *s_counts)
+{
+    const uint64_t fields = UINT64_C(0x00FF00FF00FF00FF);
+    unsigned lane = threadIdx.x % 32;
+    uint64_t near = 0;
+
+#pragma unroll
+    for (unsigned i = 0; i < THREAD_NSYMBOLS; i++) {
+        unsigned symbol = symbol_at(symbols, i), at = symbol - NEAR_FIRST;
+        if (at < NEAR_NSYMBOLS)
+            near += (uint64_t)1 << (8 * at);
+        else
+            atomicAdd(&s_counts[symbol], 1u);
+    }
+    uint64_t even = near & fields, odd = near >> 8 & fields;
+    for (int step = 16; step > 0; step /= 2) {
+        even += __shfl_xor_sync(FULL_WARP, even, step);
+        odd += __shfl_xor_sync(FULL_WARP, odd, step);
+    }
+    if (lane < NEAR_NSYMBOLS) {
+        uint32_t n =
+            (uint32_t)((lane % 2 != 0 ? odd : even) >> (16 * (lane / 2)) &
+                       0xFFFF);
+        if (n > 0)
+            atomicAdd(&s_counts[NEAR_FIRST + lane], n);
+    }
+}
+
+/* Rows of the table of words' lengths hold words of four entries. */
+#define ROW_NWORDS (TERP_ENTRY_STRIDE / 4)
+#define NGROUPS (TILE_NTHREADS / ROW_NWORDS)
+static_assert(TERP_TILE_NSYMBOLS * TERP_MAX_CODE_NBITS <= UINT16_MAX,
+              "two costs fit in a word");
+
+/* Of four entries, two costs a word. */
+struct four_costs {
+    uint32_t even, odd;
+};
+
+/* Bits of a tile's words by entry, and the entry that would take the fewest.
+ * Groups of ROW_NWORDS threads take symbols in turn. */
+static __device__ void
+cost_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+          const uint32_t *s_counts, unsigned low, unsigned high,
+          struct four_costs (*s_costs)[ROW_NWORDS], struct cuda_tile_cost *cost)
+{
+    const uint32_t *rows = (const uint32_t *)batch.tables.d_code_nbits;
+    unsigned group = threadIdx.x / ROW_NWORDS, at = threadIdx.x % ROW_NWORDS;
+    unsigned nrows = low > high ? 1 : high - low + 2; /* the escape's first */
+    struct four_costs sum = {0, 0};
+    uint32_t best = UINT32_MAX;
+
+    for (unsigned i = group; i < nrows && group < NGROUPS; i += NGROUPS) {
+        unsigned symbol = i == 0 ? TERP_ESCAPE : low + i - 1;
+        uint32_t count = s_counts[symbol];
+        if (count == 0)
+            continue;
+        uint32_t nbits = __ldg(&rows[symbol * ROW_NWORDS + at]);
+        sum.even += count * (nbits & 0x00FF00FF);
+        sum.odd += count * (nbits >> 8 & 0x00FF00FF);
+    }
+    if (group < NGROUPS)
+        s_costs[group][at] = sum;
+    __syncthreads();
+    if (threadIdx.x >= 32)
+        return;
+    if (threadIdx.x < ROW_NWORDS) {
+        sum = s_costs[0][at];
+        for (unsigned g = 1; g < NGROUPS; g++) {
+            sum.even += s_costs[g][at].even;
+            sum.odd += s_costs[g][at].odd;
+        }
+        ((uint2 *)cost->nbits)[at] =
+            make_uint2((sum.even & 0xFFFF) | sum.odd << 16,
+                       sum.even >> 16 | (sum.odd & 0xFFFF0000));
+        for (unsigned i = 0; i < 4; i++) {
+            uint32_t nbits = (i % 2 != 0 ? sum.odd : sum.even) >> (8 * (i & 2));
+            if (4 * at + i < TERP_NENTRIES)
+                best = min(best, (nbits & 0xFFFF) << 7 | (4 * at + i));
+        }
+    }
+    for (int step = 16; step > 0; step /= 2)
+        best = min(best, __shfl_xor_sync(FULL_WARP, best, step));
+    if (threadIdx.x == 0)
+        atomicAdd(&chunk.ntiles_best[best & 127], 1ull);
+}
+
+/* Grid: x tiles, y chunks. Whether a tile is zero; huffman: its costs;
+ * custom: the chunk's frequencies. Thread i has counts 4 i to 4 i + 3. */
+static __global__ void
+__launch_bounds__(TILE_NTHREADS) survey_tiles(const struct cuda_batch batch)
+{
+    __shared__ __align__(16) uint32_t s_counts[TERP_NSYMBOLS];
+    __shared__ struct four_costs s_costs[NGROUPS][ROW_NWORDS];
+    __shared__ unsigned s_low, s_high;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    unsigned tile = blockIdx.x, i = threadIdx.x;
+    unsigned nsymbols = tile_nsymbols(batch, tile);
+
+    static_assert(TERP_NSYMBOLS == 4 * TILE_NTHREADS, "four counts a thread");
+    if (!has_tiles(chunk))
+        return;
+    struct thread_symbols symbols = load_thread_symbols(
+        region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
+            (uint64_t)tile * TERP_TILE_NSYMBOLS,
+        8 * i, 8 * (i + TILE_NTHREADS), nsymbols);
+    uint32_t differs = 0;
+#pragma unroll
+    for (unsigned k = 0; k < THREAD_NSYMBOLS / 2; k++)
+        differs |= symbols.pair[k] ^ ZERO_PAIR;
+    ((uint4 *)s_counts)[i] = make_uint4(0, 0, 0, 0);
+    if (i == 0) {
+        s_low = TERP_NSYMBOLS;
+        s_high = 0;
+    }
+    bool nonzero = __syncthreads_or(differs != 0) != 0;
+    if (i == 0)
+        region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile] = nonzero;
+    if (!nonzero || chunk.coding == TERP_CODING_SPEED)
+        return;
+
+    count_symbols(symbols, s_counts);
+    __syncthreads();
+    if (i == TERP_RADIUS / 4) /* symbols behind the end were counted too */
+        s_counts[TERP_RADIUS] -= TERP_TILE_NSYMBOLS - nsymbols;
+    if (chunk.coding == TERP_CODING_CUSTOM) {
+        unsigned long long *frequency =
+            region<unsigned long long>(batch, blockIdx.y, batch.at.frequency);
+        for (unsigned s = 4 * i; s < 4 * i + 4; s++)
+            if (s_counts[s] != 0)
+                atomicAdd(&frequency[s], (unsigned long long)s_counts[s]);
+        return;
+    }
+    for (unsigned s = 4 * i; s < 4 * i + 4; s++) {
+        if (s == TERP_ESCAPE || s_counts[s] == 0)
+            continue;
+        atomicMin(&s_low, s);
+        atomicMax(&s_high, s);
+    }
+    __syncthreads();
+    cost_tile(batch, chunk, s_counts, s_low, s_high, s_costs,
+              region<struct cuda_tile_cost>(batch, blockIdx.y, batch.at.cost) +
+                  tile);
+}
+
+/* ---- words ---- */
+
+/* Where a tile's bytes stand until their places in the stream are known. */
+static __device__ __forceinline__ uint8_t *
+tile_slot(const struct cuda_batch &batch, unsigned tile)
+{
+    return region<uint8_t>(batch, blockIdx.y, batch.at.staging) +
+           (uint64_t)tile * CUDA_TILE_MAX_NBYTES;
+}
+
+/* The words of the tile's codebook; sets its entry. */
+static __device__ const uint32_t *
+words_of_tile(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+              unsigned tile)
+{
+    if (chunk.coding == TERP_CODING_CUSTOM)
+        return region<struct cuda_custom_book>(batch, blockIdx.y,
+                                               batch.at.books)
+            ->word;
+    const struct cuda_tile_cost *cost =
+        region<struct cuda_tile_cost>(batch, blockIdx.y, batch.at.cost) + tile;
+    unsigned entry = cost->best[palette_width(chunk)] & 127;
+    if (threadIdx.x == 0)
+        region<uint8_t>(batch, blockIdx.y, batch.at.entry)[tile] =
+            (uint8_t)entry;
+    return batch.tables.d_words + entry * TERP_NSYMBOLS;
+}
+
+#define TILE_MAX_NWORDS (CUDA_TILE_MAX_NBYTES / 4)
+
+/* Grid: x tiles, y chunks; huffman and custom. A thread has 16 symbols that
+ * follow each other, and puts their words together in shared memory, where
+ * it shares the first and last word with its neighbours. */
+static __global__ void
+__launch_bounds__(TILE_NTHREADS) encode_words(const struct cuda_batch batch)
+{
+    __shared__ __align__(16) uint32_t s_bits[TILE_MAX_NWORDS];
+    __shared__ scan_storage<TILE_NTHREADS> s_scan;
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    unsigned tile = blockIdx.x, nsymbols = tile_nsymbols(batch, tile);
+    unsigned first = THREAD_NSYMBOLS * threadIdx.x;
+    uint32_t word[THREAD_NSYMBOLS], nbits = 0, at, total;
+
+    if (!has_tiles(chunk) ||
+        region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile] == 0)
+        return;
+    struct thread_symbols symbols = load_thread_symbols(
+        region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
+            (uint64_t)tile * TERP_TILE_NSYMBOLS,
+        first, first + 8, nsymbols);
+    const uint32_t *words = words_of_tile(batch, chunk, tile);
+#pragma unroll
+    for (unsigned i = 0; i < THREAD_NSYMBOLS; i++) {
+        word[i] =
+            first + i < nsymbols ? __ldg(&words[symbol_at(symbols, i)]) : 0;
+        nbits += word[i] & 15;
+    }
+    static_assert(TILE_MAX_NWORDS % 4 == 0, "cleared by wide stores");
+    for (unsigned i = threadIdx.x; i < TILE_MAX_NWORDS / 4; i += TILE_NTHREADS)
+        ((uint4 *)s_bits)[i] = make_uint4(0, 0, 0, 0);
+    __syncthreads();
+    block_scan<TILE_NTHREADS>(s_scan).ExclusiveSum(nbits, at, total);
+
+    uint32_t *to = s_bits + at / 32;
+    unsigned npending = at % 32;
+    uint64_t pending = 0; /* its low npending bits are not yet stored */
+#pragma unroll
+    for (unsigned i = 0; i < THREAD_NSYMBOLS; i++) {
+        pending = pending << (word[i] & 15) | word[i] >> 4;
+        npending += word[i] & 15;
+        if (npending >= 32) {
+            npending -= 32;
+            atomicOr(to++, (uint32_t)(pending >> npending));
+        }
+    }
+    if (npending > 0)
+        atomicOr(to, (uint32_t)(pending << (32 - npending)));
+    __syncthreads();
+
+    unsigned nbytes = (total + 7) / 8;
+    uint32_t *slot = (uint32_t *)tile_slot(batch, tile);
+    for (unsigned i = threadIdx.x; i < (nbytes + 3) / 4; i += TILE_NTHREADS)
+        slot[i] = __byte_perm(s_bits[i], 0, 0x0123);
+    if (threadIdx.x == 0)
+        region<uint16_t>(batch, blockIdx.y, batch.at.nbytes)[tile] =
+            (uint16_t)nbytes;
+}
+
+/* ---- planes ---- */
+
+#define PLANES_TOWER_NWORDS 146
+static_assert(TERP_TILE_NSYMBOLS / 32 + TERP_TILE_NSYMBOLS / 256 +
+                      TERP_TILE_NSYMBOLS / 2048 ==
+                  PLANES_TOWER_NWORDS,
+              "bit maps of 512, 64 and 8 bytes");
+static_assert(TERP_PLANES_MAX_NBYTES <= CUDA_TILE_MAX_NBYTES,
+              "planes fit where words do");
+
+/* Grid: x tiles, y chunks; speed. A thread has 16 symbols that follow each
+ * other, two bytes of each plane. */
+static __global__ void
+__launch_bounds__(TILE_NTHREADS) encode_planes(const struct cuda_batch batch)
+{
+    __shared__ __align__(16) uint8_t s_planes[TERP_TILE_NSYMBOLS];
+    __shared__ uint32_t s_tower[2 * PLANES_TOWER_NWORDS];
+    __shared__ scan_storage<TILE_NTHREADS> s_scan;
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    unsigned tile = blockIdx.x, nsymbols = tile_nsymbols(batch, tile);
+    unsigned first = THREAD_NSYMBOLS * threadIdx.x;
+    unsigned plane_nbytes = (nsymbols + 7) / 8;
+
+    if (!has_tiles(chunk) ||
+        region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile] == 0)
+        return;
+    struct thread_symbols symbols = load_thread_symbols(
+        region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
+            (uint64_t)tile * TERP_TILE_NSYMBOLS,
+        first, first + 8, nsymbols);
+#pragma unroll
+    for (unsigned half = 0; half < 2; half++) {
+        uint64_t codes = 0;
+        unsigned at = 2 * threadIdx.x + half;
+#pragma unroll
+        for (unsigned i = 0; i < 8; i++) {
+            unsigned symbol = symbol_at(symbols, 8 * half + i);
+            uint8_t code =
+                (uint8_t)(symbol == TERP_ESCAPE ? TERP_SPEED_ESCAPE
+                                                : (int)symbol - TERP_RADIUS);
+            codes |= (uint64_t)code << (8 * i);
+        }
+        uint64_t planes = planes_of_codes(codes);
+        for (unsigned p = 0; p < 8 && at < plane_nbytes; p++)
+            s_planes[(7 - p) * plane_nbytes + at] =
+                (uint8_t)(planes >> (8 * p));
+    }
+    __syncthreads();
+    uint32_t *memory = s_tower;
+    struct cuda_tower tower =
+        tower_of(s_planes, 8 * plane_nbytes, false, &memory);
+    tower_build<TILE_NTHREADS>(&tower, s_scan);
+    tower_store<TILE_NTHREADS>(tower, tile_slot(batch, tile));
+    if (threadIdx.x == 0)
+        region<uint16_t>(batch, blockIdx.y, batch.at.nbytes)[tile] =
+            (uint16_t)tower_nbytes(tower);
+}
+
+/* ---- partitions ---- */
+
+/* A warp a tile while a partition is put together. */
+#define PARTITION_NTHREADS (32 * TERP_PARTITION_NTILES)
+
+/* Shared memory of a block, four blocks to a multiprocessor. A partition that
+ * needs more uses the work region, whose values have served: twice the bytes
+ * of its words are less than four bytes a symbol. */
+#define PARTITION_SHARED_NBYTES (55 << 10)
+static_assert(2 * CUDA_TILE_MAX_NBYTES + 8 <= 4 * TERP_TILE_NSYMBOLS,
+              "the work region holds words twice");
+
+/* Puts a tile's bytes at `words`, from byte `at` on. By one warp; others write
+ * other bytes of the words at the ends. */
+static __device__ void
+join_tile(const uint8_t *slot, unsigned nbytes, uint32_t *words, unsigned at)
+{
+    unsigned lane = threadIdx.x % 32;
+    unsigned head = min(nbytes, (0 - at) % 4), nfull = (nbytes - head) / 4;
+    const uint32_t *from = (const uint32_t *)slot;
+    uint8_t *to = (uint8_t *)words + at;
+
+    for (unsigned i = lane; i < nfull; i += 32)
+        ((uint32_t *)(to + head))[i] =
+            __funnelshift_r(from[i], from[i + (head != 0)], 8 * head);
+    if (lane < head)
+        to[lane] = slot[lane];
+    unsigned tail = head + 4 * nfull + lane;
+    if (tail < nbytes)
+        to[tail] = slot[tail];
+}
+
+/* Grid: x partitions, y chunks. The partition's length, reduced where that
+ * pays; its reduced bytes then stand at its first tile's slot. */
+static __global__ void
+__launch_bounds__(PARTITION_NTHREADS)
+    end_partitions(const struct cuda_batch batch)
+{
+    __shared__ scan_storage<PARTITION_NTHREADS> s_scan;
+    uint8_t *s_memory = dynamic_shared<uint8_t>();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    unsigned p = blockIdx.x, tile = p * TERP_PARTITION_NTILES, lane;
+    uint32_t length = 0, at, nbytes;
+
+    if (!has_tiles(chunk))
+        return;
+    lane = threadIdx.x % 32;
+    tile += threadIdx.x / 32;
+    if (tile < batch.ntiles &&
+        region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile] != 0)
+        length = region<uint16_t>(batch, blockIdx.y, batch.at.nbytes)[tile];
+    /* Each warp's first thread counts. */
+    block_scan<PARTITION_NTHREADS>(s_scan).ExclusiveSum(lane == 0 ? length : 0,
+                                                        at, nbytes);
+    at = __shfl_sync(FULL_WARP, at, 0);
+    unsigned reduced = 0;
+    if (nbytes > 0 && chunk.coding != TERP_CODING_SPEED) {
+        unsigned kept_nbytes = 4 * reduce_kept_nwords(nbytes);
+        unsigned maps_nbytes = 4 * reduce_maps_nwords(nbytes);
+        uint8_t *words = s_memory + (maps_nbytes + 7) / 8 * 8;
+        if (maps_nbytes + 8 + 2 * kept_nbytes > PARTITION_SHARED_NBYTES)
+            words = region<uint8_t>(batch, blockIdx.y, batch.at.work) +
+                    (uint64_t)p * TERP_PARTITION_NTILES * TERP_TILE_NSYMBOLS *
+                        (unsigned)batch.value_nbytes;
+        join_tile(tile_slot(batch, tile), length, (uint32_t *)words, at);
+        if (threadIdx.x < (0 - nbytes) % 4)
+            words[nbytes + threadIdx.x] = 0;
+        __syncthreads();
+        reduced = reduce_write<PARTITION_NTHREADS>(
+            (const uint32_t *)words, nbytes, (uint32_t *)(words + kept_nbytes),
+            (uint32_t *)s_memory, tile_slot(batch, p * TERP_PARTITION_NTILES),
+            s_scan);
+    }
+    if (threadIdx.x == 0) {
+        region<uint64_t>(batch, blockIdx.y, batch.at.begin)[p + 1] =
+            reduced != 0 ? reduced : nbytes;
+        region<uint8_t>(batch, blockIdx.y, batch.at.reduced)[p] = reduced != 0;
+    }
+}
+
+cudaError_t
+cuda_tiles_encode(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    dim3 tiles((unsigned)batch->ntiles, (unsigned)batch->nchunks);
+    dim3 partitions((unsigned)batch->npartitions, (unsigned)batch->nchunks);
+
+    cudaError_t error =
+        launch(survey_tiles, tiles, TILE_NTHREADS, 0, stream, *batch);
+    if (error == cudaSuccess && batch->coding == TERP_CODING_HUFFMAN)
+        error = cuda_entries_select(batch, stream);
+    if (error == cudaSuccess && batch->coding == TERP_CODING_CUSTOM)
+        error = cuda_custom_make(batch, stream);
+    if (error == cudaSuccess)
+        error = launch(batch->coding == TERP_CODING_SPEED ? encode_planes
+                                                          : encode_words,
+                       tiles, TILE_NTHREADS, 0, stream, *batch);
+    if (error == cudaSuccess)
+        error = cudaFuncSetAttribute(
+            end_partitions, cudaFuncAttributeMaxDynamicSharedMemorySize,
+            PARTITION_SHARED_NBYTES);
+    if (error == cudaSuccess)
+        error = launch(end_partitions, partitions, PARTITION_NTHREADS,
+                       PARTITION_SHARED_NBYTES, stream, *batch);
+    return error;
+}
