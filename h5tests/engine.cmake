@@ -17,3 +17,62 @@ set_tests_properties(test_engine PROPERTIES
 terp_add_ctest(test_cuda_device
   test_cuda_device.c ${PROJECT_SOURCE_DIR}/gpu/cuda_device.c)
 target_include_directories(test_cuda_device PRIVATE ${PROJECT_SOURCE_DIR}/gpu)
+
+if(NOT TARGET h5zterp)
+  return()
+endif()
+
+# The plugin where a build and an install have it, and with the engine in its
+# own directory, where HDF5 opens both and must take the right one.
+set(plugin_dir_built ${engine_tree}/plugin)
+set(plugin_dir_installed ${engine_tree}/lib/hdf5/plugin)
+set(plugin_dir_shared ${engine_tree}/shared)
+add_custom_target(engine_tree ALL
+  COMMAND ${CMAKE_COMMAND} -E make_directory
+          ${plugin_dir_built} ${plugin_dir_installed} ${plugin_dir_shared}
+  COMMAND ${CMAKE_COMMAND} -E copy
+          $<TARGET_FILE:h5zterp> ${plugin_dir_built}
+  COMMAND ${CMAKE_COMMAND} -E copy
+          $<TARGET_FILE:h5zterp> ${plugin_dir_installed}
+  COMMAND ${CMAKE_COMMAND} -E copy
+          $<TARGET_FILE:h5zterp> $<TARGET_FILE:fake_cuda_engine>
+          ${plugin_dir_shared}
+  DEPENDS h5zterp fake_cuda_engine)
+
+add_executable(test_filter_engine test_filter_engine.c)
+target_link_libraries(test_filter_engine PRIVATE terp_fields terp_h5_files)
+add_dependencies(test_filter_engine engine_tree)
+
+# terp_add_engine_test(NAME PLUGIN_DIR SAID [VARIABLE=VALUE...]): what the
+# plugin in PLUGIN_DIR says of a chunk.
+function(terp_add_engine_test name plugin_dir said)
+  add_test(NAME filter_engine_${name} COMMAND test_filter_engine)
+  set(environment HDF5_PLUGIN_PATH=${plugin_dir} TERP_VERBOSE=1
+      "TEST_SAID=${said}" ${ARGN})
+  set_tests_properties(filter_engine_${name} PROPERTIES
+    ENVIRONMENT "${environment}")
+endfunction()
+
+foreach(place built installed shared)
+  terp_add_engine_test(${place} ${plugin_dir_${place}} "engine cuda, threads"
+    TERP_ENGINE=cuda)
+endforeach()
+terp_add_engine_test(named $<TARGET_FILE_DIR:h5zterp> "engine cuda, threads"
+  TERP_ENGINE=cuda TERP_CUDA_LIBRARY=$<TARGET_FILE:fake_cuda_engine>)
+terp_add_engine_test(missing ${plugin_dir_built}
+  "engine cpu (not cuda: /nowhere"
+  TERP_ENGINE=cuda TERP_CUDA_LIBRARY=/nowhere)
+terp_add_engine_test(small ${plugin_dir_built}
+  "engine cpu (not cuda: the CPU is faster for so few bytes), threads"
+  TERP_ENGINE=auto)
+terp_add_engine_test(cpu ${plugin_dir_built} "engine cpu, threads"
+  TERP_ENGINE=cpu)
+terp_add_engine_test(default ${plugin_dir_built} "engine cpu, threads")
+
+# The CUDA engine itself, without a driver or without a device.
+if(TARGET terp_cuda)
+  add_dependencies(test_filter_engine terp_cuda)
+  terp_add_engine_test(no_device $<TARGET_FILE_DIR:h5zterp>
+    "(not cuda: no CUDA-capable device|(not cuda: CUDA driver version is"
+    TERP_ENGINE=cuda CUDA_VISIBLE_DEVICES=)
+endif()
