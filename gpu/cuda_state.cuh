@@ -27,6 +27,7 @@ enum cuda_progress {
     CUDA_PROGRESS_SCAN,
     CUDA_PROGRESS_ISOLATE,
     CUDA_PROGRESS_NOT_ISOLATED, /* flags */
+    CUDA_PROGRESS_TUNE,
     CUDA_PROGRESS_FIND_RUNS,    /* specials */
     CUDA_PROGRESS_MEASURE_RUNS,
     CUDA_NPROGRESS = 16
@@ -110,7 +111,7 @@ struct cuda_regions {
     uint64_t lattice; /* T[nlattice], see layout.h */
     uint64_t symbols; /* u16[nvalues] in tile order */
     uint64_t mask;    /* u64 words, a bit a value in C order: special */
-    uint64_t tune;    /* u64[3 * 256 * (nlevels + 1)]: costs */
+    uint64_t tune;    /* u64[nlevels + 1][3 * 256]: costs, see its owner */
     uint64_t cost;    /* u32[ntiles][TERP_NENTRIES]: struct cuda_tile_cost;
                          then cuda_stream_write's scratch, of any coding */
     uint64_t entry;   /* u8[ntiles] */
