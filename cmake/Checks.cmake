@@ -23,6 +23,7 @@ endif()
 if(TARGET h5zterp AND TARGET terp AND NOT TERP_SANITIZE)
   add_test(NAME install
            COMMAND ${CMAKE_COMMAND} -DBUILD_DIR=${CMAKE_BINARY_DIR}
+                   -DFAKE_ENGINE=$<TARGET_FILE:fake_cuda_engine>
                    -DWORK_DIR=${CMAKE_BINARY_DIR}/test_install
                    -P ${CMAKE_CURRENT_SOURCE_DIR}/cmake/test_install.cmake)
 endif()

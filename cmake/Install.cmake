@@ -1,5 +1,6 @@
 # Install rules and the package that find_package(terp) finds:
 #   terp::h5z        C interface: the directory of h5z_terp.h
+#   terp::codec      the codec without HDF5, a static library: <terp/terp.h>
 #   terp_PLUGIN_DIR  what HDF5_PLUGIN_PATH must contain
 
 include(CMakePackageConfigHelpers)
@@ -12,6 +13,18 @@ target_include_directories(h5z INTERFACE
   $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/filter>
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 install(TARGETS h5z EXPORT terp)
+
+# A program that links the codec finds the CUDA engine by its run path.
+target_include_directories(terp_codec INTERFACE
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_options(terp_codec INTERFACE
+  $<INSTALL_INTERFACE:LINKER:-rpath,$<INSTALL_PREFIX>/${CMAKE_INSTALL_LIBDIR}>)
+set_target_properties(terp_codec PROPERTIES EXPORT_NAME codec)
+set_target_properties(terp_codebooks PROPERTIES EXPORT_NAME codebooks)
+install(TARGETS terp_codec terp_codebooks EXPORT terp
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES codec/terp.h codec/status.h
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/terp)
 install(EXPORT terp NAMESPACE terp:: FILE terp-targets.cmake
         DESTINATION ${terp_install_cmake_dir})
 

@@ -1,5 +1,6 @@
 # Installs BUILD_DIR into a folder of its own, builds the consumer against it
-# there, and runs it: cmake -DBUILD_DIR=... -DWORK_DIR=... -P test_install.cmake
+# there, and runs it, also with FAKE_ENGINE in the CUDA engine's place:
+#   cmake -DBUILD_DIR=... -DWORK_DIR=... -DFAKE_ENGINE=... -P test_install.cmake
 
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result
@@ -19,4 +20,9 @@ run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/consumer -B build
     -DCMAKE_PREFIX_PATH=${WORK_DIR}/prefix)
 run(${CMAKE_COMMAND} --build build)
 run(build/consumer)
+run(build/batch)
+file(GLOB_RECURSE archive ${WORK_DIR}/prefix/libterp_codec.a)
+get_filename_component(lib_dir ${archive} DIRECTORY)
+file(COPY_FILE ${FAKE_ENGINE} ${lib_dir}/libterp_cuda.so)
+run(build/batch cuda)
 run(prefix/bin/terp --version)
