@@ -22,6 +22,7 @@ PLACES = [
     ("gpu", r"gpu/\w+\.(c|h|cu|cuh)"),
     ("header", r"filter/h5z_terp\.h"),
     ("filter", r"filter/\w+\.[ch]"),
+    ("device user", r"bench/cuda_\w+\.(c|cpp|cu|h|cuh)"),
     ("user", r"(tools|examples|bench|cmake/consumer)/\w+\.[ch]"),
     ("stage test", r"h5tests/test_stages\.c"),
     ("emulator", r"h5tests/cuda_emulator/[\w/]+\.(h|cuh|cpp)"),
@@ -42,6 +43,7 @@ MAY_INCLUDE = {
     "header": {"header"},
     "filter": {"header", "filter", "public", "base"},
     "user": {"header", "user", "public", "base"},
+    "device user": MODEL | {"user", "gpu", "device user"},
     # Tests reach below the public headers to write bad streams.
     "test": MODEL | {"header", "test"},
     "stage test": MODEL | {"cpu", "test"},
@@ -54,7 +56,7 @@ MAY_INCLUDE = {
 RESTRICTED = [
     (r"(hdf5|H5\w*)\.h", {"header", "filter", "user", "test"}),
     (r"(cuda\w*\.h|cub/|cooperative_groups|nv\w*/)",
-     {"gpu", "emulator", "device test"}),
+     {"gpu", "emulator", "device test", "device user"}),
 ]
 
 SUFFIXES = {".c", ".h", ".cpp", ".cu", ".cuh"}
