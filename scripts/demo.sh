@@ -21,7 +21,8 @@ quietly() {
 build=$PWD/build/demo
 mkdir -p build
 echo "Building terp ..."
-quietly cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF
+quietly cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF \
+    -DTERP_CUDA=OFF
 quietly cmake --build "$build" -j "$(nproc)" --target h5zterp terp gray_scott
 
 # All that a reader or writer of HDF5 files needs.

@@ -21,17 +21,19 @@ say() {
     printf '\n== %s\n' "$*"
 }
 
+# logged FILE COMMAND...: shows what a command printed only if it fails.
+logged() {
+    "${@:2}" >"$1" 2>&1 || {
+        cat "$1"
+        exit 1
+    }
+}
+
 # build PRESET [CMAKE_ARGUMENT...]: configures and builds build/PRESET.
 build() {
     say "build: $*"
-    cmake --preset "$1" "${@:2}" >"build/$1.log" || {
-        cat "build/$1.log"
-        exit 1
-    }
-    cmake --build --preset "$1" -j "$jobs" >"build/$1.log" 2>&1 || {
-        cat "build/$1.log"
-        exit 1
-    }
+    logged "build/$1.log" cmake --preset "$1" "${@:2}"
+    logged "build/$1.log" cmake --build --preset "$1" -j "$jobs"
 }
 
 mkdir -p build
@@ -46,6 +48,17 @@ for preset in "${compare[@]}" asan tsan fuzz; do
 done
 build release \
     -DTERP_COMPARE_BUILDS="$(printf "$PWD/build/%s;" "${compare[@]}")"
+
+if command -v nvcc >/dev/null; then
+    say "build: the CUDA engine, for every device"
+    logged build/cuda.log cmake --preset cuda
+    logged build/cuda.log cmake --build --preset cuda -j "$jobs" --target \
+        terp_cuda terp test_engine test_filter_engine
+    say "tests of the CUDA engine without a device"
+    ctest --preset cuda -j "$jobs"
+else
+    say "the CUDA engine is not compiled: no nvcc here"
+fi
 
 say "tests with AddressSanitizer and UndefinedBehaviorSanitizer"
 ctest --preset asan -j "$jobs"
