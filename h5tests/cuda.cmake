@@ -6,23 +6,31 @@ if(TERP_SANITIZE OR TERP_FUZZ)
   return()
 endif()
 
-# Tests of terp.h that ask both engines (both_engines.c). On a machine with a
-# GPU they are run as programs: TERP_CUDA_LIBRARY=... cuda_roundtrip.
+# On a machine with a GPU these are run as programs, with TERP_CUDA_LIBRARY
+# naming the engine and TERP_TEST_CUDART the CUDA runtime.
 function(terp_add_cuda_program name)
-  add_executable(${name} ${ARGN} both_engines.c)
+  add_executable(${name} ${ARGN})
   target_include_directories(${name} SYSTEM PRIVATE ${XXHASH_INCLUDE_DIR})
   target_link_libraries(${name}
     PRIVATE terp_cases terp_codec terp_codebooks terp_cmocka)
+endfunction()
+
+# Tests of terp.h become tests of both engines.
+function(terp_add_both_engines name)
+  terp_add_cuda_program(${name} ${ARGN} both_engines.c)
   target_link_options(${name}
     PRIVATE -Wl,--wrap=terp_encode -Wl,--wrap=terp_decode)
 endfunction()
 
 foreach(name environment roundtrip special_values threads)
-  terp_add_cuda_program(cuda_${name} test_${name}.c)
+  terp_add_both_engines(cuda_${name} test_${name}.c)
 endforeach()
-terp_add_cuda_program(cuda_golden test_golden.c)
-terp_add_cuda_program(cuda_hostile test_hostile.c allocations.c)
+terp_add_both_engines(cuda_large cuda_large.c)
+terp_add_both_engines(cuda_golden test_golden.c)
+terp_add_both_engines(cuda_hostile test_hostile.c allocations.c)
 terp_wrap_allocations(cuda_hostile)
+terp_add_cuda_program(cuda_bytes test_cuda_bytes.c cuda_buffer.c)
+target_link_libraries(cuda_bytes PRIVATE ${CMAKE_DL_LIBS})
 
 include(CheckLanguage)
 check_language(CXX)
@@ -41,7 +49,8 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(terp_cuda_cxx_flags -O2 -ffp-contract=off -fno-trapping-math
-    -fno-math-errno -Wall -Wextra -Wshadow $<$<BOOL:${TERP_WERROR}>:-Werror>)
+    -fno-math-errno -Wall -Wextra -Wshadow -Wno-unknown-pragmas
+    $<$<BOOL:${TERP_WERROR}>:-Werror>)
 
 add_library(terp_cuda_emulator STATIC
   cuda_emulator/emulator.cpp
@@ -94,7 +103,8 @@ terp_add_cuda_test(test_cuda_emulator test_cuda_emulator.cu)
 # terp_add_emulated(PROGRAM EVERY [ARGUMENT...]): a test that runs a program
 # of those above, one call in EVERY with the emulated engine too.
 function(terp_add_emulated program every)
+  set(library $<TARGET_FILE:terp_cuda_emulated_library>)
   add_test(NAME ${program} COMMAND ${program} ${ARGN})
   set_tests_properties(${program} PROPERTIES ENVIRONMENT
-    "TERP_CUDA_LIBRARY=$<TARGET_FILE:terp_cuda_emulated_library>;TERP_TEST_EVERY=${every}")
+    "TERP_CUDA_LIBRARY=${library};TERP_TEST_CUDART=${library};TERP_TEST_EVERY=${every}")
 endfunction()
