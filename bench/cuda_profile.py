@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Where the CUDA engine's time goes: `cuda_profile.py CUDA_SPEED FIELD
+[PIPELINE:EXTENT:NCHUNKS...]` lets Nsight Compute (ncu) measure the kernels of
+one encode and one decode, and prints a table of them. Each is measured twice,
+and the shorter time counts: the first one may have had cold clocks.
+
+Times are of kernels that run alone, one after the other, without the gaps
+between them."""
+import csv
+import io
+import subprocess
+import sys
+
+CASES = "huffman:512:1 huffman:64:1 huffman:64:512"
+TIME = "gpu__time_duration.sum"
+READ = "dram__bytes_read.sum"
+WRITTEN = "dram__bytes_write.sum"
+BUSY = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
+NCU = ("ncu --csv --page raw --print-units base --kernel-name-base function "
+       "--clock-control none --cache-control none --metrics "
+       f"{TIME},{READ},{WRITTEN},{BUSY}")
+
+
+def number(text):
+    return float(text.replace(",", "") or 0)
+
+
+def launches(text):
+    """The launches in ncu's output, in order: name, grid, ns, bytes read and
+    written, percent of the multiprocessors' peak."""
+    lines = [line for line in text.splitlines() if line.startswith('"')]
+    rows = list(csv.DictReader(io.StringIO("\n".join(lines))))
+    # The first row holds the units.
+    return [(row["Kernel Name"], row["Grid Size"].replace(" ", ""),
+             number(row[TIME]), number(row[READ]), number(row[WRITTEN]),
+             number(row[BUSY])) for row in rows[1:]]
+
+
+def best_of_two(found):
+    """One of two equal runs, each launch with the shorter time."""
+    half = len(found) // 2
+    first, second = found[:half], found[half:]
+    if [one[0] for one in first] != [one[0] for one in second]:
+        sys.exit("the two runs launched different kernels")
+    return [min(pair, key=lambda one: one[2]) for pair in zip(first, second)]
+
+
+def split(found):
+    """Both directions begin with the same kernel, but for the one that fetches
+    the begins of streams."""
+    for i, one in enumerate(found):
+        if i > 0 and one[0] in (found[0][0], "copy_heads"):
+            return found[:i], found[i:]
+    return found, []
+
+
+def table(found):
+    """A line a kernel, its launches added up, in the order of the first."""
+    by_name = {}
+    for one in found:
+        by_name.setdefault(one[0], []).append(one)
+    yield (f"{'kernel':28} {'n':>3} {'grid':>15} {'us':>9} {'MB read':>9} "
+           f"{'written':>9} {'GB/s':>6} {'SM %':>5}")
+    for name, same in [*by_name.items(), ("all", found)]:
+        ns, read, written = (sum(one[i] for one in same) for i in (2, 3, 4))
+        busy = sum(one[5] * one[2] for one in same) / ns if ns else 0
+        grid = max(same, key=lambda one: one[2])[1] if name != "all" else ""
+        yield (f"{name[:28]:28} {len(same):3} {grid:>15} {ns / 1e3:9.1f} "
+               f"{read / 1e6:9.2f} {written / 1e6:9.2f} "
+               f"{(read + written) / ns if ns else 0:6.0f} {busy:5.0f}")
+
+
+def main():
+    program, field, *cases = sys.argv[1:]
+    for case in cases or CASES.split():
+        run = subprocess.run(
+            [*NCU.split(), program, field, "profile", *case.split(":")],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if run.returncode != 0:
+            sys.exit(f"{case}: {run.stdout}")
+        found = best_of_two(launches(run.stdout))
+        for direction, part in zip(("compress", "decompress"), split(found)):
+            print(f"\n{case}, {direction}")
+            print("\n".join(table(part)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,341 @@
+/* Speed of the CUDA engine as its users see it: wall clock of one synchronized
+ * call of the public interface. CSV on standard output, a line a figure; what
+ * the lines are is said in README.md. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda_bench.h"
+
+/* Sets that single small chunks take turns with. */
+#define NSETS 8
+
+struct pipeline {
+    const char *name;
+    enum terp_pipeline pipeline;
+};
+
+static const struct pipeline pipelines[] = {
+    {"huffman", TERP_PIPELINE_HUFFMAN},
+    {"custom", TERP_PIPELINE_CUSTOM},
+    {"speed", TERP_PIPELINE_SPEED},
+};
+
+static const char *const predictor_names[] = {"auto", "spline", "lorenzo"};
+
+/* A call that is timed. */
+struct call {
+    struct bench_chunks *chunks;
+    enum terp_engine_kind engine;
+};
+
+static void
+time_encode(void *arg, uint64_t i)
+{
+    const struct call *call = (const struct call *)arg;
+
+    bench_encode(call->chunks, i % call->chunks->nsets, call->engine);
+}
+
+static void
+time_decode(void *arg, uint64_t i)
+{
+    const struct call *call = (const struct call *)arg;
+
+    bench_decode(call->chunks, i % call->chunks->nsets, call->engine);
+}
+
+static void
+print_head(void)
+{
+    puts("what,engine,memory,type,extent,chunks,pipeline,predictor,direction,"
+         "reps,median_us,min_us,gb_per_s,ratio");
+}
+
+static void
+print_terp(const struct bench_chunks *chunks, enum terp_engine_kind engine,
+           const char *direction, const struct bench_times *times)
+{
+    const char *pipeline = "auto";
+
+    for (const struct pipeline &p : pipelines)
+        if (p.pipeline == chunks->params.pipeline)
+            pipeline = p.name;
+    printf("terp,%s,%s,%s,%llu,%llu,%s,%s,%s,%d,%.1f,%.1f,%.2f,%.2f\n",
+           engine == TERP_ENGINE_CUDA ? "cuda" : "cpu",
+           chunks->memory == TERP_MEMORY_DEVICE ? "device" : "host",
+           chunks->chunk.type == TERP_FLOAT64 ? "float64" : "float32",
+           (unsigned long long)chunks->chunk.dims[0],
+           (unsigned long long)chunks->nchunks, pipeline,
+           predictor_names[chunks->params.predictor], direction, times->n,
+           times->median_s * 1e6, times->min_s * 1e6,
+           (double)(chunks->chunk_nbytes * chunks->nchunks) / times->median_s /
+               1e9,
+           bench_ratio(chunks));
+    fflush(stdout);
+}
+
+static int nwrong;
+
+/* Two lines. A fast wrong answer is no answer, so that is said as well. */
+static void
+measure(struct bench_chunks *chunks, enum terp_engine_kind engine)
+{
+    struct call call = {chunks, engine};
+
+    struct bench_times encode = bench_time(time_encode, &call);
+    struct bench_times decode = bench_time(time_decode, &call);
+    print_terp(chunks, engine, "compress", &encode);
+    print_terp(chunks, engine, "decompress", &decode);
+    if (engine == TERP_ENGINE_CUDA && !bench_is_right(chunks)) {
+        fputs("wrong: the CPU has other bytes for the last two lines\n",
+              stderr);
+        nwrong++;
+    }
+}
+
+static void
+measure_all(struct bench_chunks *chunks)
+{
+    for (const struct pipeline &p : pipelines) {
+        chunks->params.pipeline = p.pipeline;
+        measure(chunks, TERP_ENGINE_CUDA);
+    }
+}
+
+/* ---- data on the device ---- */
+
+struct copy {
+    void *dst, *src;
+    uint64_t nbytes;
+};
+
+static void
+time_copy(void *arg, uint64_t i)
+{
+    const struct copy *copy = (const struct copy *)arg;
+
+    (void)i;
+    bench_check("cudaMemcpy", cudaMemcpy(copy->dst, copy->src, copy->nbytes,
+                                         cudaMemcpyDefault));
+    bench_check("cudaMemcpy", cudaDeviceSynchronize());
+}
+
+/* GB/s count the bytes once; the memory reads and writes each. */
+static void
+print_copy(const char *memory, const char *direction, uint64_t extent,
+           uint64_t nbytes, const struct bench_times *times)
+{
+    printf("copy,,%s,float32,%llu,1,,,%s,%d,%.1f,%.1f,%.2f,\n", memory,
+           (unsigned long long)extent, direction, times->n,
+           times->median_s * 1e6, times->min_s * 1e6,
+           (double)nbytes / times->median_s / 1e9);
+    fflush(stdout);
+}
+
+static void
+run_ceiling(const struct bench_field *field)
+{
+    uint64_t nbytes = field->extent * field->extent * field->extent * 4;
+    struct copy copy = {bench_alloc(TERP_MEMORY_DEVICE, nbytes),
+                        bench_alloc(TERP_MEMORY_DEVICE, nbytes), nbytes};
+
+    bench_check("cudaMemcpy", cudaMemcpy(copy.src, field->values, nbytes,
+                                         cudaMemcpyHostToDevice));
+    struct bench_times times = bench_time(time_copy, &copy);
+    print_copy("device", "device to device", field->extent, nbytes, &times);
+    bench_free(TERP_MEMORY_DEVICE, copy.dst);
+    bench_free(TERP_MEMORY_DEVICE, copy.src);
+}
+
+static void
+run_device(const struct bench_field *field)
+{
+    uint64_t whole = field->extent;
+
+    run_ceiling(field);
+    for (uint64_t extent = whole; extent >= whole / 8; extent /= 2) {
+        uint64_t nsets = extent <= whole / 4 ? NSETS : 1;
+        struct bench_chunks chunks = bench_chunks_make(
+            field, TERP_FLOAT32, extent, 1, nsets, TERP_MEMORY_DEVICE);
+        measure_all(&chunks);
+        if (extent == whole) {
+            chunks.params.predictor = TERP_PREDICTOR_LORENZO;
+            measure_all(&chunks);
+        }
+        bench_chunks_free(&chunks);
+    }
+    struct bench_chunks batch = bench_chunks_make(
+        field, TERP_FLOAT32, whole / 8, 512, 1, TERP_MEMORY_DEVICE);
+    measure_all(&batch);
+    bench_chunks_free(&batch);
+    struct bench_chunks doubles = bench_chunks_make(
+        field, TERP_FLOAT64, whole / 4 * 3, 1, 1, TERP_MEMORY_DEVICE);
+    measure_all(&doubles);
+    bench_chunks_free(&doubles);
+}
+
+/* ---- data on the host ---- */
+
+/* What the copies of such a call take alone, from memory like HDF5's. */
+struct transfer {
+    void *h_values, *h_stream, *d_values;
+    uint64_t values_nbytes, stream_nbytes;
+};
+
+static void
+time_compress_copies(void *arg, uint64_t i)
+{
+    const struct transfer *t = (const struct transfer *)arg;
+
+    (void)i;
+    bench_check("cudaMemcpy",
+                cudaMemcpy(t->d_values, t->h_values, t->values_nbytes,
+                           cudaMemcpyHostToDevice));
+    bench_check("cudaMemcpy",
+                cudaMemcpy(t->h_stream, t->d_values, t->stream_nbytes,
+                           cudaMemcpyDeviceToHost));
+}
+
+static void
+time_decompress_copies(void *arg, uint64_t i)
+{
+    const struct transfer *t = (const struct transfer *)arg;
+
+    (void)i;
+    bench_check("cudaMemcpy",
+                cudaMemcpy(t->d_values, t->h_stream, t->stream_nbytes,
+                           cudaMemcpyHostToDevice));
+    bench_check("cudaMemcpy",
+                cudaMemcpy(t->h_values, t->d_values, t->values_nbytes,
+                           cudaMemcpyDeviceToHost));
+}
+
+static void *
+alloc_host(bool pinned, uint64_t nbytes)
+{
+    void *at;
+
+    if (!pinned)
+        return bench_alloc(TERP_MEMORY_HOST, nbytes);
+    bench_check("cudaMallocHost", cudaMallocHost(&at, nbytes));
+    memset(at, 0xA5, nbytes);
+    return at;
+}
+
+static void
+free_host(bool pinned, void *at)
+{
+    if (pinned)
+        bench_check("cudaFreeHost", cudaFreeHost(at));
+    else
+        bench_free(TERP_MEMORY_HOST, at);
+}
+
+static void
+measure_transfer(uint64_t extent, uint64_t stream_nbytes, bool pinned)
+{
+    uint64_t nbytes = extent * extent * extent * 4;
+    const char *memory = pinned ? "pinned" : "pageable";
+    struct transfer t = {alloc_host(pinned, nbytes), alloc_host(pinned, nbytes),
+                         bench_alloc(TERP_MEMORY_DEVICE, nbytes), nbytes,
+                         stream_nbytes};
+
+    struct bench_times times = bench_time(time_compress_copies, &t);
+    print_copy(memory, "compress", extent, nbytes, &times);
+    times = bench_time(time_decompress_copies, &t);
+    print_copy(memory, "decompress", extent, nbytes, &times);
+    free_host(pinned, t.h_values);
+    free_host(pinned, t.h_stream);
+    bench_free(TERP_MEMORY_DEVICE, t.d_values);
+}
+
+static void
+run_host(const struct bench_field *field)
+{
+    for (uint64_t extent = field->extent; extent >= field->extent / 8;
+         extent /= 2) {
+        struct bench_chunks chunks = bench_chunks_make(
+            field, TERP_FLOAT32, extent, 1, 1, TERP_MEMORY_HOST);
+        chunks.params.pipeline = TERP_PIPELINE_HUFFMAN;
+        measure(&chunks, TERP_ENGINE_CUDA);
+        uint64_t stream_nbytes = chunks.stream_nbytes[0];
+        bench_chunks_free(&chunks);
+        measure_transfer(extent, stream_nbytes, false);
+        measure_transfer(extent, stream_nbytes, true);
+    }
+}
+
+/* ---- from which size on the device is faster ---- */
+
+static void
+run_crossover(const struct bench_field *field)
+{
+    static const uint64_t extents[] = {16, 24, 32, 40, 48, 64, 96, 128, 256};
+
+    for (uint64_t extent : extents) {
+        if (extent > field->extent)
+            continue;
+        struct bench_chunks chunks = bench_chunks_make(
+            field, TERP_FLOAT32, extent, 1, 1, TERP_MEMORY_HOST);
+        measure(&chunks, TERP_ENGINE_CPU);
+        measure(&chunks, TERP_ENGINE_CUDA);
+        bench_chunks_free(&chunks);
+    }
+}
+
+/* ---- for a profiler ---- */
+
+/* Twice the same, the first time with cold clocks. */
+static void
+run_profile(const struct bench_field *field, const char *pipeline,
+            uint64_t extent, uint64_t nchunks)
+{
+    struct bench_chunks chunks = bench_chunks_make(
+        field, TERP_FLOAT32, extent, nchunks, 1, TERP_MEMORY_DEVICE);
+
+    for (const struct pipeline &p : pipelines)
+        if (strcmp(p.name, pipeline) == 0)
+            chunks.params.pipeline = p.pipeline;
+    for (int i = 0; i < 2; i++) {
+        bench_encode(&chunks, 0, TERP_ENGINE_CUDA);
+        bench_decode(&chunks, 0, TERP_ENGINE_CUDA);
+    }
+    bench_chunks_free(&chunks);
+}
+
+static int
+usage(void)
+{
+    fputs("usage: cuda_speed FIELD_NxNxN.f32 [device] [host] [crossover]\n"
+          "       cuda_speed FIELD_NxNxN.f32 profile PIPELINE EXTENT NCHUNKS\n",
+          stderr);
+    return EXIT_FAILURE;
+}
+
+int
+main(int argc, char **argv)
+{
+    static void (*const parts[])(const struct bench_field *) = {
+        run_device, run_host, run_crossover};
+    static const char *const names[] = {"device", "host", "crossover"};
+
+    if (argc < 2)
+        return usage();
+    struct bench_field field = bench_field_read(argv[1]);
+    if (argc == 6 && strcmp(argv[2], "profile") == 0) {
+        run_profile(&field, argv[3], strtoull(argv[4], NULL, 10),
+                    strtoull(argv[5], NULL, 10));
+        return EXIT_SUCCESS;
+    }
+    print_head();
+    for (int part = 0; part < 3; part++) {
+        bool wanted = argc == 2;
+        for (int i = 2; i < argc; i++)
+            wanted = wanted || strcmp(argv[i], names[part]) == 0;
+        if (wanted)
+            parts[part](&field);
+    }
+    free(field.values);
+    return nwrong == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
