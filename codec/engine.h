@@ -49,8 +49,8 @@ terp_cpu_batch(terp_cpu_batch_task *task, void *batch, uint64_t nchunks,
 #define TERP_CUDA_LIBRARY "libterp_cuda.so"
 #define TERP_CUDA_OPEN "terp_cuda_open"
 
-/* From this many bytes of values in a call on, coding host memory was faster
- * on the device. doc/design.md has the figures. */
+/* TERP_ENGINE_AUTO takes the device for calls that have at least this many
+ * bytes of values on the host. */
 #define TERP_AUTO_MIN_NBYTES (UINT64_C(1) << 20)
 
 /* Batches of whole streams, frame, checksum and stored form included.

@@ -157,8 +157,9 @@ terp_decode(const void *src, uint64_t src_nbytes, void *dst,
  *
  * With TERP_ENGINE_CUDA and TERP_ENGINE_AUTO a device that fails, in this call
  * or an earlier one, is replaced by the CPU for the rest of the process; so is
- * one that is not there. AUTO also leaves a batch on the host to the CPU where
- * the device was not faster. doc/design.md tells which device is used. */
+ * one that is not there. AUTO also leaves small batches on the host to the
+ * CPU, and the first ones. TERP_DEVICE in the environment, or the process's
+ * rank on its machine, tells which device is used (doc/cd_values.md). */
 struct terp_run {
     enum terp_engine_kind engine;
     enum terp_memory memory;
