@@ -13,12 +13,14 @@ static const uint64_t dims[] = {12, 13, 14};
 static const struct terp_params relative = {.bound_mode = TERP_BOUND_RELATIVE,
                                             .bound = 1e-3};
 
+#define CONST(pointers) ((const void *const *)(pointers))
+
 /* Chunks of one shape and their streams, one call a chunk. */
 struct batch {
     struct terp_chunk chunk;
     uint64_t chunk_nbytes;
-    const void *values[NCHUNKS];
-    const void *streams[NCHUNKS];
+    void *values[NCHUNKS];
+    void *streams[NCHUNKS];
     uint64_t stream_nbytes[NCHUNKS];
     void *dst[NCHUNKS]; /* room for either */
 };
@@ -51,8 +53,8 @@ free_batch(void **state)
     struct batch *batch = *state;
 
     for (int i = 0; i < NCHUNKS; i++) {
-        free((void *)(uintptr_t)batch->values[i]);
-        free((void *)(uintptr_t)batch->streams[i]);
+        free(batch->values[i]);
+        free(batch->streams[i]);
         free(batch->dst[i]);
     }
     return 0;
@@ -68,8 +70,8 @@ batch_gives_the_streams_of_single_calls(void **state)
     for (size_t t = 0; t < sizeof nthreads / sizeof *nthreads; t++) {
         struct terp_run run = {.nthreads = nthreads[t]};
         assert_int_equal(terp_encode_batch(&run, &relative, &batch->chunk,
-                                           NCHUNKS, batch->values, batch->dst,
-                                           nbytes),
+                                           NCHUNKS, CONST(batch->values),
+                                           batch->dst, nbytes),
                          TERP_OK);
         assert_int_equal(run.used, TERP_ENGINE_CPU);
         assert_null(run.reason);
@@ -92,8 +94,9 @@ batch_gives_the_values_of_single_calls(void **state)
     for (int nthreads = 1; nthreads <= 4; nthreads++) {
         struct terp_run run = {.nthreads = nthreads};
         assert_int_equal(terp_decode_batch(&run, &batch->chunk, NCHUNKS,
-                                           batch->streams, batch->stream_nbytes,
-                                           batch->dst, status),
+                                           CONST(batch->streams),
+                                           batch->stream_nbytes, batch->dst,
+                                           status),
                          TERP_OK);
         for (int i = 0; i < NCHUNKS; i++) {
             assert_int_equal(status[i], TERP_OK);
@@ -153,18 +156,21 @@ wrong_arguments_are_refused(void **state)
     enum terp_status status[NCHUNKS] = {TERP_OK};
 
     assert_int_equal(terp_encode_batch(&no_threads, &relative, &batch->chunk, 1,
-                                       batch->values, batch->dst, nbytes),
+                                       CONST(batch->values), batch->dst,
+                                       nbytes),
                      TERP_ERR_ARGUMENT);
     assert_int_equal(terp_encode_batch(&run, &relative, &no_chunk, 1,
-                                       batch->values, batch->dst, nbytes),
+                                       CONST(batch->values), batch->dst,
+                                       nbytes),
                      TERP_ERR_ARGUMENT);
     assert_int_equal(terp_encode_batch(&run, &no_bound, &batch->chunk, 1,
-                                       batch->values, batch->dst, nbytes),
+                                       CONST(batch->values), batch->dst,
+                                       nbytes),
                      TERP_ERR_BOUND);
-    assert_int_equal(terp_decode_batch(&run, &no_chunk, 2, batch->streams,
-                                       batch->stream_nbytes, batch->dst,
-                                       status),
-                     TERP_ERR_ARGUMENT);
+    assert_int_equal(
+        terp_decode_batch(&run, &no_chunk, 2, CONST(batch->streams),
+                          batch->stream_nbytes, batch->dst, status),
+        TERP_ERR_ARGUMENT);
     assert_int_equal(status[0], TERP_ERR_ARGUMENT);
     assert_int_equal(status[1], TERP_ERR_ARGUMENT);
 }

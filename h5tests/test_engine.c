@@ -33,10 +33,12 @@
 static const struct terp_params params = {.bound_mode = TERP_BOUND_RELATIVE,
                                           .bound = 1e-3};
 
+#define CONST(pointers) ((const void *const *)(pointers))
+
 /* Some chunks, and what the CPU makes of them. */
 static struct terp_chunk chunk;
 static uint64_t chunk_nbytes;
-static const void *values[NCHUNKS], *decoded[NCHUNKS], *streams[NCHUNKS];
+static void *values[NCHUNKS], *decoded[NCHUNKS], *streams[NCHUNKS];
 static uint64_t stream_nbytes[NCHUNKS];
 
 static int
@@ -69,9 +71,9 @@ free_chunks(void **state)
 {
     (void)state;
     for (int i = 0; i < NCHUNKS; i++) {
-        free((void *)(uintptr_t)values[i]);
-        free((void *)(uintptr_t)decoded[i]);
-        free((void *)(uintptr_t)streams[i]);
+        free(values[i]);
+        free(decoded[i]);
+        free(streams[i]);
     }
     return 0;
 }
@@ -128,7 +130,7 @@ encode_all(enum terp_engine_kind engine, enum terp_memory memory)
 
     for (int i = 0; i < NCHUNKS; i++)
         CHECK((dst[i] = malloc(terp_encode_bound(&chunk))) != NULL);
-    CHECK(terp_encode_batch(&run, &params, &chunk, NCHUNKS, values, dst,
+    CHECK(terp_encode_batch(&run, &params, &chunk, NCHUNKS, CONST(values), dst,
                             nbytes) == TERP_OK);
     for (int i = 0; i < NCHUNKS; i++) {
         CHECK(nbytes[i] == stream_nbytes[i]);
@@ -147,8 +149,8 @@ decode_all(enum terp_engine_kind engine, enum terp_memory memory)
 
     for (int i = 0; i < NCHUNKS; i++)
         CHECK((dst[i] = malloc(chunk_nbytes)) != NULL);
-    CHECK(terp_decode_batch(&run, &chunk, NCHUNKS, streams, stream_nbytes, dst,
-                            status) == TERP_OK);
+    CHECK(terp_decode_batch(&run, &chunk, NCHUNKS, CONST(streams),
+                            stream_nbytes, dst, status) == TERP_OK);
     for (int i = 0; i < NCHUNKS; i++) {
         CHECK(status[i] == TERP_OK);
         CHECK(memcmp(dst[i], decoded[i], chunk_nbytes) == 0);
@@ -324,14 +326,14 @@ device_memory_without_device(void)
     uint64_t nbytes[2];
 
     fake->open_status = TERP_ERR_DEVICE;
-    CHECK(terp_encode_batch(&run, &params, &chunk, 2, values, dst, nbytes) ==
-          TERP_ERR_DEVICE);
-    CHECK(terp_decode_batch(&run, &chunk, 2, streams, stream_nbytes, dst,
+    CHECK(terp_encode_batch(&run, &params, &chunk, 2, CONST(values), dst,
+                            nbytes) == TERP_ERR_DEVICE);
+    CHECK(terp_decode_batch(&run, &chunk, 2, CONST(streams), stream_nbytes, dst,
                             status) == TERP_ERR_DEVICE);
     CHECK(status[0] == TERP_ERR_DEVICE && status[1] == TERP_ERR_DEVICE);
     run.engine = TERP_ENGINE_CPU;
-    CHECK(terp_encode_batch(&run, &params, &chunk, 2, values, dst, nbytes) ==
-          TERP_ERR_ARGUMENT);
+    CHECK(terp_encode_batch(&run, &params, &chunk, 2, CONST(values), dst,
+                            nbytes) == TERP_ERR_ARGUMENT);
 }
 
 static void
@@ -344,8 +346,8 @@ device_says_that_a_stream_is_bad(void)
 
     CHECK(dst != NULL);
     fake->stream_status = TERP_ERR_CORRUPT;
-    CHECK(terp_decode_batch(&run, &chunk, 1, streams, stream_nbytes, &dst,
-                            &status) == TERP_ERR_CORRUPT);
+    CHECK(terp_decode_batch(&run, &chunk, 1, CONST(streams), stream_nbytes,
+                            &dst, &status) == TERP_ERR_CORRUPT);
     CHECK(status == TERP_ERR_CORRUPT);
     CHECK(run.used == TERP_ENGINE_CUDA && fake->ndecodes == 1);
     fake->stream_status = TERP_OK;
@@ -590,8 +592,8 @@ when_only_copied(void)
     uint64_t got;
 
     CHECK(dst != NULL);
-    CHECK(terp_encode_batch(&run, &params, &bytes, 1, values, &dst, &got) ==
-          TERP_OK);
+    CHECK(terp_encode_batch(&run, &params, &bytes, 1, CONST(values), &dst,
+                            &got) == TERP_OK);
     check_cpu(run, "only copied");
     CHECK(fake->nopens == 0);
     free(dst);
