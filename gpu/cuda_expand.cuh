@@ -1,0 +1,188 @@
+/* Floor 3: how a block reads bytes of a stream, and expands what reduce.c
+ * made. All threads of the block call these together, with the same
+ * arguments, and get the same result. */
+#ifndef TERP_CUDA_EXPAND_CUH
+#define TERP_CUDA_EXPAND_CUH
+
+#include <cub/block/block_scan.cuh>
+
+#include "base.h"
+#include "cuda_platform.cuh"
+#include "format.h"
+
+/* ---- bytes ---- */
+
+/* A reader that every thread of a block holds, at the same place. Some of its
+ * bytes are staged: in shared memory too. Places count from `src`. */
+struct block_reader {
+    const uint8_t *src, *s_staged;
+    uint64_t staged_at, staged_end;
+    uint64_t at, end;
+    bool underflow;
+};
+
+/* Stages what comes next, up to `cap_nbytes`, where the last was staged. */
+template <unsigned NTHREADS>
+static __device__ inline void
+stage_bytes(struct block_reader *reader, uint8_t *s_staged, unsigned cap_nbytes)
+{
+    uint64_t left_nbytes = reader->end - reader->at;
+    unsigned nbytes = (unsigned)min_u64(cap_nbytes, left_nbytes);
+    const uint8_t *src = reader->src + reader->at;
+
+    __syncthreads();
+    for (unsigned i = threadIdx.x; i < nbytes; i += NTHREADS)
+        s_staged[i] = src[i];
+    reader->s_staged = s_staged;
+    reader->staged_at = reader->at;
+    reader->staged_end = reader->at + nbytes;
+    __syncthreads();
+}
+
+/* The bytes [at, at + nbytes), none of them before what is staged. */
+static __device__ __forceinline__ const uint8_t *
+bytes_at(const struct block_reader &reader, uint64_t at, uint64_t nbytes)
+{
+    return at + nbytes <= reader.staged_end
+               ? reader.s_staged + (at - reader.staged_at)
+               : reader.src + at;
+}
+
+/* The next `nbytes`, or NULL. */
+static __device__ __forceinline__ const uint8_t *
+take_bytes(struct block_reader *reader, uint64_t nbytes)
+{
+    if (reader->underflow || nbytes > reader->end - reader->at) {
+        reader->underflow = true;
+        return nullptr;
+    }
+    reader->at += nbytes;
+    return bytes_at(*reader, reader->at - nbytes, nbytes);
+}
+
+static __device__ __forceinline__ uint64_t
+take_le(struct block_reader *reader, int nbytes)
+{
+    const uint8_t *at = take_bytes(reader, (uint64_t)nbytes);
+    return at == nullptr ? 0 : load_le(at, nbytes);
+}
+
+/* ---- expansion ---- */
+
+template <unsigned NTHREADS>
+using block_sum = cub::BlockScan<unsigned, (int)NTHREADS>;
+
+/* How many of `n` items stand in the group of eight with number i. */
+static __device__ __forceinline__ unsigned
+group_of_eight(unsigned n, unsigned i)
+{
+    return 8 * i >= n ? 0 : min(8u, n - 8 * i);
+}
+
+/* RRE1 backwards: dst[i] is the byte kept for the last bit that is set in
+ * bitmap[0 .. i], or 0. dst is aligned to 8 bytes, and has room for a multiple
+ * of them. A thread makes 8 bytes at a time. Ends with a barrier. */
+template <unsigned NTHREADS>
+static __device__ void
+expand_rre1(struct block_reader *reader, const uint8_t *bitmap, uint8_t *dst,
+            unsigned nbytes, typename block_sum<NTHREADS>::TempStorage &s_scan)
+{
+    const unsigned ngroups = (nbytes + 7) / 8;
+    const uint64_t most = min_u64(nbytes, reader->end - reader->at);
+    const uint8_t *kept = bytes_at(*reader, reader->at, most);
+    unsigned nkept = 0;
+
+    for (unsigned first = 0; first < ngroups; first += NTHREADS) {
+        unsigned i = first + threadIdx.x, before, all;
+        unsigned mask = (1u << group_of_eight(nbytes, i)) - 1;
+        unsigned bits = i < ngroups ? bitmap[i] & mask : 0;
+        block_sum<NTHREADS>(s_scan).ExclusiveSum((unsigned)__popc(bits), before,
+                                                 all);
+        before += nkept;
+        nkept += all;
+        if (nkept > most)
+            break;
+        if (i < ngroups) {
+            uint8_t last = before > 0 ? kept[before - 1] : 0;
+            uint64_t word = 0;
+            for (int j = 0; j < 8; j++) {
+                if (bits >> j & 1)
+                    last = kept[before++];
+                word |= (uint64_t)last << (8 * j);
+            }
+            *(uint64_t *)(dst + 8 * i) = word;
+        }
+        __syncthreads();
+    }
+    take_bytes(reader, nkept);
+}
+
+/* A bit map of `nbytes` that is stored or reduced, into dst: aligned to 8, as
+ * `scratch` is, which has room for an eighth. Both have room for a multiple of
+ * 8 bytes. Bits behind the last one in use are not checked. */
+template <unsigned NTHREADS>
+static __device__ void
+expand_bitmap(struct block_reader *reader, uint8_t *dst, unsigned nbytes,
+              uint8_t *scratch,
+              typename block_sum<NTHREADS>::TempStorage &s_scan)
+{
+    unsigned level = 0;
+
+    if (nbytes == 0)
+        return;
+    /* Level k has a bit for each byte of level k - 1. The levels take turns in
+     * dst and scratch. */
+    while ((nbytes - 1) >> (3 * level) >= 8)
+        level++;
+    for (bool stored = true;; stored = false, level--) {
+        unsigned level_nbytes = ((nbytes - 1) >> (3 * level)) + 1;
+        uint8_t *to = level % 2 == 0 ? dst : scratch;
+        uint8_t *from = level % 2 == 0 ? scratch : dst;
+        if (stored) {
+            const uint8_t *at = take_bytes(reader, level_nbytes);
+            if (at != nullptr && threadIdx.x < level_nbytes)
+                to[threadIdx.x] = at[threadIdx.x];
+            __syncthreads();
+        } else {
+            expand_rre1<NTHREADS>(reader, from, to, level_nbytes, s_scan);
+        }
+        if (level == 0 || reader->underflow)
+            return;
+    }
+}
+
+/* Counts bits so that any can be found: before[i], of bits[0 .. i), for each
+ * word of a bit map of `nbits`, whose last word may hold others behind. Returns
+ * how many there are. Ends with a barrier. */
+template <unsigned NTHREADS>
+static __device__ unsigned
+count_bits(const uint64_t *bits, unsigned nbits, uint32_t *before,
+           typename block_sum<NTHREADS>::TempStorage &s_scan)
+{
+    const unsigned nwords = (nbits + 63) / 64;
+    unsigned nset = 0;
+
+    for (unsigned first = 0; first < nwords; first += NTHREADS) {
+        unsigned i = first + threadIdx.x, sum, all;
+        uint64_t word = i < nwords ? bits[i] : 0;
+        if (i == nbits / 64)
+            word &= ((uint64_t)1 << (nbits % 64)) - 1;
+        block_sum<NTHREADS>(s_scan).ExclusiveSum((unsigned)__popcll(word), sum,
+                                                 all);
+        if (i < nwords)
+            before[i] = nset + sum;
+        nset += all;
+        __syncthreads();
+    }
+    return nset;
+}
+
+/* How many bits are set before bit i. */
+static __device__ __forceinline__ unsigned
+bits_before(const uint64_t *bits, const uint32_t *before, unsigned i)
+{
+    uint64_t below = ((uint64_t)1 << (i % 64)) - 1;
+    return before[i / 64] + (unsigned)__popcll(bits[i / 64] & below);
+}
+
+#endif

@@ -1,0 +1,530 @@
+/* Floor 3: the payload's bytes to symbols. First reduced partitions become
+ * tiles' bytes again, then a block a tile makes symbols. The same as in
+ * cpu_tiles.c, cpu_words.c and reduce.c, and TERP_ERR_CORRUPT for the same
+ * streams.
+ *
+ * A tile's code words stand one behind another, and only the first one's place
+ * is known. They synchronize themselves, though: a decoder that starts anywhere
+ * soon meets word boundaries (Weissenberger and Schmidt, "Massively parallel
+ * Huffman decoding on GPUs", ICPP 2018). So each thread decodes a stretch of
+ * the tile's bits from where it guesses that a word begins, and again from
+ * where the thread before it ended as long as that is not where it began. What
+ * the first thread finds is right, so that all are in the end. */
+#include "bytes.h"
+#include "cuda_decode_book.cuh"
+#include "cuda_expand.cuh"
+#include "cuda_order.cuh"
+#include "cuda_state.cuh"
+
+/* ---- partitions ---- */
+
+#define EXPAND_NTHREADS 256
+#define EXPAND_STAGED_NBYTES 6144
+
+/* RRE4 sees a partition as words of four bytes, RZE1 what is left of them as
+ * pairs of words. A bit each for the words and for the bytes that are kept. */
+#define MAX_NWORDS (CUDA_PARTITION_MAX_NBYTES / 4)
+#define MAX_NPAIRS (MAX_NWORDS / 2)
+static_assert(MAX_NWORDS % 64 == 0 && MAX_NPAIRS % 64 == 0,
+              "bit maps are whole 64-bit words");
+
+struct expand_shared {
+    __align__(16) uint8_t staged[EXPAND_STAGED_NBYTES];
+    uint64_t words[MAX_NWORDS / 64]; /* bit maps */
+    uint64_t bytes[MAX_NPAIRS / 8];
+    uint64_t above[MAX_NPAIRS / 64];
+    uint32_t words_before[MAX_NWORDS / 64];
+    uint32_t bytes_before[MAX_NPAIRS / 8];
+    typename block_sum<EXPAND_NTHREADS>::TempStorage scan;
+};
+
+/* Pair `at` of the words that RRE4 kept: its bytes that are not zero, and TCMS8
+ * backwards. */
+static __device__ __forceinline__ uint64_t
+kept_pair(const struct expand_shared &s, const uint8_t *kept, unsigned at)
+{
+    unsigned bits = (unsigned)(s.bytes[at / 8] >> (8 * (at % 8))) & 255;
+    uint64_t pair = 0;
+
+    kept += bits_before(s.bytes, s.bytes_before, 8 * at);
+    for (; bits != 0; bits &= bits - 1)
+        pair |= (uint64_t)*kept++ << (8 * (__ffs((int)bits) - 1));
+    return pair >> 1 ^ (0 - (pair & 1));
+}
+
+/* RRE4-TCMS8-RZE1 backwards, into whole units of 16 bytes. A thread makes such
+ * a unit at a time, and finds what it needs by counts of bits. */
+static __device__ bool
+expand_partition(struct block_reader *reader, struct expand_shared &s,
+                 unsigned nbytes, uint4 *dst)
+{
+    const unsigned nwords = (nbytes + 3) / 4;
+
+    stage_bytes<EXPAND_NTHREADS>(reader, s.staged, EXPAND_STAGED_NBYTES);
+    expand_bitmap<EXPAND_NTHREADS>(reader, (uint8_t *)s.words, (nwords + 7) / 8,
+                                   (uint8_t *)s.above, s.scan);
+    if (reader->underflow)
+        return false;
+    unsigned nkept =
+        count_bits<EXPAND_NTHREADS>(s.words, nwords, s.words_before, s.scan);
+    unsigned npairs = (nkept + 1) / 2;
+    expand_bitmap<EXPAND_NTHREADS>(reader, (uint8_t *)s.bytes, npairs,
+                                   (uint8_t *)s.above, s.scan);
+    if (reader->underflow)
+        return false;
+    const uint8_t *kept =
+        take_bytes(reader, count_bits<EXPAND_NTHREADS>(s.bytes, 8 * npairs,
+                                                       s.bytes_before, s.scan));
+    if (kept == nullptr || reader->at != reader->end)
+        return false;
+    for (unsigned i = threadIdx.x; 4 * i < nwords; i += EXPAND_NTHREADS) {
+        unsigned bits = (unsigned)(s.words[i / 16] >> (4 * (i % 16))) & 15;
+        unsigned next = bits_before(s.words, s.words_before, 4 * i);
+        unsigned word[4], last = 0, n = min(4u, nwords - 4 * i);
+        uint64_t pair = 0;
+        bits &= (1u << n) - 1;
+        if (next > 0) {
+            pair = kept_pair(s, kept, (next - 1) / 2);
+            last = (unsigned)(pair >> (32 * ((next - 1) % 2)));
+        }
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            if (bits >> j & 1) {
+                if (next % 2 == 0)
+                    pair = kept_pair(s, kept, next / 2);
+                last = (unsigned)(pair >> (32 * (next % 2)));
+                next++;
+            }
+            word[j] = last;
+        }
+        dst[i] = make_uint4(word[0], word[1], word[2], word[3]);
+    }
+    return true;
+}
+
+/* The partition's tiles' bytes in the region `staging`. */
+static __device__ __forceinline__ uint8_t *
+staged_partition(const struct cuda_batch &batch, uint64_t p)
+{
+    return region<uint8_t>(batch, blockIdx.y, batch.at.staging) +
+           p * CUDA_PARTITION_MAX_NBYTES;
+}
+
+static __device__ __forceinline__ bool
+has_tiles(const struct cuda_chunk &chunk)
+{
+    return chunk.coding == TERP_CODING_HUFFMAN ||
+           chunk.coding == TERP_CODING_CUSTOM ||
+           chunk.coding == TERP_CODING_SPEED;
+}
+
+/* Grid (npartitions, nchunks), a block a partition. Others are not reduced and
+ * stay where they are. */
+static __global__ void
+__launch_bounds__(EXPAND_NTHREADS)
+    expand_partitions(const struct cuda_batch batch)
+{
+    __shared__ struct expand_shared s;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const uint64_t p = blockIdx.x;
+    const uint64_t *begin =
+        region<uint64_t>(batch, blockIdx.y, batch.at.begin) + p;
+    const uint16_t *tile_nbytes =
+        region<uint16_t>(batch, blockIdx.y, batch.at.nbytes) +
+        p * TERP_PARTITION_NTILES;
+    struct block_reader reader = {};
+    unsigned nbytes = 0;
+
+    /* Other blocks of this launch may set the status meanwhile. */
+    if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(chunk) ||
+        !region<uint8_t>(batch, blockIdx.y, batch.at.reduced)[p])
+        return;
+    for (int i = 0; i < TERP_PARTITION_NTILES; i++)
+        nbytes += tile_nbytes[i];
+    reader.src = (const uint8_t *)chunk.src;
+    reader.at = chunk.payload_at + begin[0];
+    reader.end = chunk.payload_at + begin[1];
+    if (!expand_partition(&reader, s, nbytes,
+                          (uint4 *)staged_partition(batch, p)) &&
+        threadIdx.x == 0)
+        chunk.status = TERP_ERR_CORRUPT;
+}
+
+/* ---- tiles ---- */
+
+#define TILE_NTHREADS 128
+
+/* Symbols wait here until they are stored together. Threads write runs of
+ * about 32 symbols; eight symbols of space in 64 spread these over the banks,
+ * and keep units of 16 bytes whole. */
+#define UNIT_NSYMBOLS 8
+#define SPACED(i) ((i) + (i) / 64 * UNIT_NSYMBOLS)
+
+struct words_shared {
+    uint32_t bits[CUDA_TILE_MAX_NBYTES / 4 + 2]; /* the first one highest */
+    __align__(16) uint32_t low[CUDA_LOOKUP_NENTRIES];
+    __align__(16) uint32_t high[CUDA_LOOKUP_NENTRIES];
+    uint32_t end[TERP_MAX_CODE_NBITS + 1];
+    union {
+        uint16_t at[SPACED(TERP_TILE_NSYMBOLS)];
+        uint4 unit[SPACED(TERP_TILE_NSYMBOLS) / UNIT_NSYMBOLS];
+    } symbols;
+    uint32_t stop[TILE_NTHREADS];
+};
+
+#define PLANE_MAX_NBYTES (TERP_TILE_NSYMBOLS / 8)
+struct planes_shared {
+    __align__(16) uint8_t staged[CUDA_TILE_MAX_NBYTES];
+    uint64_t planes[PLANE_MAX_NBYTES];
+    uint64_t bitmap[PLANE_MAX_NBYTES / 8];
+    uint64_t above[PLANE_MAX_NBYTES / 64];
+};
+
+union tile_shared {
+    struct words_shared words;
+    struct planes_shared planes;
+};
+
+typedef block_sum<TILE_NTHREADS>::TempStorage tile_scan;
+
+/* One more escape in the range of its place in work order. */
+static __device__ void
+count_escape(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+             uint64_t tiled)
+{
+    unsigned long long *ranges =
+        region<unsigned long long>(batch, blockIdx.y, batch.at.ranges);
+    uint64_t at = chunk.prediction == TERP_PREDICTION_LORENZO
+                      ? raster_position_of_tiled(batch.d_layout, tiled)
+                      : work_position_of_tiled(batch.d_layout, tiled);
+    atomicAdd(&ranges[at / CUDA_RANGE_NVALUES], 1ULL);
+}
+
+/* ---- tiles of code words ---- */
+
+/* No word begins here: what was decoded is none, or runs out of the tile. */
+#define NOWHERE UINT32_MAX
+
+static __device__ __forceinline__ uint32_t
+bits_at(const struct words_shared &s, unsigned at)
+{
+    return __funnelshift_l(s.bits[at / 32 + 1], s.bits[at / 32], at % 32);
+}
+
+/* Longer words than a look-up sees. */
+static __device__ __forceinline__ unsigned
+find_long(const struct words_shared &s, uint32_t next)
+{
+    return find_length(s.end, next >> (32 - TERP_MAX_CODE_NBITS),
+                       CUDA_LOOKUP_NBITS);
+}
+
+/* Counts the words that begin in [at, end). Returns where the next begins. */
+static __device__ __forceinline__ unsigned
+pass_words(const struct words_shared &s, unsigned at, unsigned end,
+           unsigned nbits, unsigned *nwords_ret)
+{
+    unsigned nwords = 0;
+
+    while (at < end) {
+        uint32_t next = bits_at(s, at);
+        uint32_t found = s.low[next >> (32 - CUDA_LOOKUP_NBITS)];
+        unsigned length = CUDA_FOUND_NBITS(found), n = 1;
+        if (length == 0) {
+            length = find_long(s, next);
+            if (length == 0) {
+                at = NOWHERE;
+                break;
+            }
+        } else if (at + length <= end) {
+            n = CUDA_FOUND_NSYMBOLS(found);
+        } else {
+            /* Words up to the first that ends at `end` or behind. */
+            unsigned ends = CUDA_FOUND_ENDS(found);
+            unsigned behind = ends >> (end - at - 1) << (end - at - 1);
+            unsigned last = behind & (0 - behind);
+            length = (unsigned)__ffs((int)last);
+            n = (unsigned)__popc(ends & (2 * last - 1));
+        }
+        at += length;
+        nwords += n;
+    }
+    if (at > nbits && at != NOWHERE) {
+        at = NOWHERE;
+        nwords--;
+    }
+    *nwords_ret = nwords;
+    return at;
+}
+
+/* Bits up to the end of word `n` (from 1) of those that were found. */
+static __device__ __forceinline__ unsigned
+end_of_word(unsigned ends, unsigned n)
+{
+    for (; n > 1; n--)
+        ends &= ends - 1;
+    return (unsigned)__ffs((int)ends);
+}
+
+static __device__ __forceinline__ void
+put_symbol(struct words_shared &s, unsigned i, unsigned nsymbols,
+           unsigned symbol, bool *escaped)
+{
+    if (i < nsymbols) {
+        s.symbols.at[SPACED(i)] = (uint16_t)symbol;
+        *escaped |= symbol == TERP_ESCAPE;
+    }
+}
+
+/* Writes the words that begin in [at, end), of which the first is number i.
+ * Those behind are the next thread's, who writes the same. Zeros are there
+ * already. False where the tile's last word is not in its last byte. */
+static __device__ __forceinline__ bool
+write_words(struct words_shared &s, const struct cuda_decode_book *book,
+            unsigned at, unsigned end, unsigned nbits, unsigned i,
+            unsigned nsymbols, bool *escaped)
+{
+    const int code_shift = 32 - CUDA_BURST_CODE_NBITS;
+    bool valid = true;
+
+    while (at < end && i < nsymbols) {
+        uint32_t next = bits_at(s, at);
+        unsigned place = next >> (32 - CUDA_LOOKUP_NBITS);
+        uint32_t low = s.low[place];
+        unsigned length = CUDA_FOUND_NBITS(low), n = CUDA_FOUND_NSYMBOLS(low);
+        unsigned ends = CUDA_FOUND_ENDS(low);
+        uint64_t codes =
+            ((uint64_t)s.high[place] << 32 | low) >> CUDA_FOUND_CODES_AT;
+        if (length == 0) {
+            length = find_long(s, next);
+            if (length == 0)
+                break; /* not reached: such words were not counted */
+            n = 1;
+            ends = 1u << (length - 1);
+            put_symbol(s, i, nsymbols,
+                       symbol_of_word(book, next >> (32 - TERP_MAX_CODE_NBITS),
+                                      length),
+                       escaped);
+        } else if (CUDA_FOUND_IS_WIDE(low)) {
+            put_symbol(s, i, nsymbols, (unsigned)codes, escaped);
+        } else {
+            for (unsigned j = i; codes != 0; j++) {
+                int code = (int)((unsigned)codes << code_shift) >> code_shift;
+                if (code != 0)
+                    put_symbol(s, j, nsymbols, (unsigned)(code + TERP_RADIUS),
+                               escaped);
+                codes >>= CUDA_BURST_CODE_NBITS;
+            }
+        }
+        if (i + n >= nsymbols)
+            valid = nbits - (at + end_of_word(ends, nsymbols - i)) < 8;
+        at += length;
+        i += n;
+    }
+    return valid;
+}
+
+static __device__ __forceinline__ uint4
+eight_zero_codes(void)
+{
+    const unsigned two = TERP_RADIUS << 16 | TERP_RADIUS;
+    return make_uint4(two, two, two, two);
+}
+
+static __device__ void
+stage_words(struct words_shared &s, const struct cuda_decode_book *book,
+            const uint8_t *src, unsigned nbytes)
+{
+    uint8_t *bytes = (uint8_t *)s.bits;
+    const unsigned padded_nbytes = (nbytes / 4 + 2) * 4;
+
+    for (unsigned i = threadIdx.x; i < padded_nbytes; i += TILE_NTHREADS)
+        bytes[i ^ 3] = i < nbytes ? src[i] : 0;
+    for (unsigned i = threadIdx.x; i < CUDA_LOOKUP_NENTRIES / 4;
+         i += TILE_NTHREADS) {
+        ((uint4 *)s.low)[i] = ((const uint4 *)book->low)[i];
+        ((uint4 *)s.high)[i] = ((const uint4 *)book->high)[i];
+    }
+    if (threadIdx.x <= TERP_MAX_CODE_NBITS)
+        s.end[threadIdx.x] = book->end[threadIdx.x];
+    for (unsigned i = threadIdx.x;
+         i < SPACED(TERP_TILE_NSYMBOLS) / UNIT_NSYMBOLS; i += TILE_NTHREADS)
+        s.symbols.unit[i] = eight_zero_codes();
+    __syncthreads();
+}
+
+/* A thread a stretch of the tile's bits. */
+static __device__ bool
+decode_words(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+             struct words_shared &s, tile_scan &s_scan,
+             const struct cuda_decode_book *book, const uint8_t *src,
+             unsigned nbytes, uint16_t *symbols, unsigned nsymbols)
+{
+    const unsigned nbits = 8 * nbytes;
+    const unsigned stretch =
+        max(32u, (nbits + TILE_NTHREADS - 1) / TILE_NTHREADS);
+    const unsigned end = min(nbits, (threadIdx.x + 1) * stretch);
+    unsigned begin = min(nbits, threadIdx.x * stretch);
+    const bool is_idle = begin == nbits;
+    unsigned nwords, first, nall;
+    bool escaped = false, is_right, valid;
+
+    stage_words(s, book, src, nbytes);
+    unsigned stop = pass_words(s, begin, end, nbits, &nwords);
+    /* After n rounds the first n threads are right. */
+    do {
+        s.stop[threadIdx.x] = stop;
+        __syncthreads();
+        unsigned before = threadIdx.x == 0 ? 0 : s.stop[threadIdx.x - 1];
+        is_right = is_idle || before == begin;
+        if (!is_right) {
+            begin = before;
+            stop = pass_words(s, begin, end, nbits, &nwords);
+        }
+    } while (__syncthreads_or(!is_right));
+    block_sum<TILE_NTHREADS>(s_scan).ExclusiveSum(nwords, first, nall);
+    valid = nall >= nsymbols;
+    if (valid)
+        valid =
+            write_words(s, book, begin, end, nbits, first, nsymbols, &escaped);
+    if (__syncthreads_or(!valid))
+        return false;
+    for (unsigned i = threadIdx.x; i * UNIT_NSYMBOLS < nsymbols;
+         i += TILE_NTHREADS)
+        ((uint4 *)symbols)[i] =
+            s.symbols.unit[SPACED(i * UNIT_NSYMBOLS) / UNIT_NSYMBOLS];
+    if (__syncthreads_or(escaped))
+        for (unsigned i = threadIdx.x; i < nsymbols; i += TILE_NTHREADS)
+            if (s.symbols.at[SPACED(i)] == TERP_ESCAPE)
+                count_escape(batch, chunk,
+                             (uint64_t)blockIdx.x * TERP_TILE_NSYMBOLS + i);
+    return true;
+}
+
+/* ---- tiles of bit planes ---- */
+
+/* Transposes the 8x8 bit matrix whose rows are the bytes of a word (Warren,
+ * Hacker's Delight, 7-3). */
+static __device__ __forceinline__ uint64_t
+transpose_8x8(uint64_t m)
+{
+    uint64_t swap = (m ^ m >> 7) & 0x00AA00AA00AA00AA;
+    m ^= swap ^ swap << 7;
+    swap = (m ^ m >> 14) & 0x0000CCCC0000CCCC;
+    m ^= swap ^ swap << 14;
+    swap = (m ^ m >> 28) & 0x00000000F0F0F0F0;
+    return m ^ swap ^ swap << 28;
+}
+
+/* TCMS1-BIT1-RRE1 backwards. A thread makes eight symbols at a time. */
+static __device__ bool
+decode_planes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+              struct planes_shared &s, tile_scan &s_scan, const uint8_t *src,
+              unsigned nbytes, uint16_t *symbols, unsigned nsymbols)
+{
+    const unsigned plane_nbytes = (nsymbols + 7) / 8;
+    const uint8_t *planes = (const uint8_t *)s.planes;
+    struct block_reader reader = {};
+
+    reader.src = src;
+    reader.end = nbytes;
+    stage_bytes<TILE_NTHREADS>(&reader, s.staged, sizeof s.staged);
+    expand_bitmap<TILE_NTHREADS>(&reader, (uint8_t *)s.bitmap, plane_nbytes,
+                                 (uint8_t *)s.above, s_scan);
+    if (!reader.underflow)
+        expand_rre1<TILE_NTHREADS>(&reader, (const uint8_t *)s.bitmap,
+                                   (uint8_t *)s.planes, 8 * plane_nbytes,
+                                   s_scan);
+    if (reader.underflow || reader.at != reader.end)
+        return false;
+    for (unsigned i = threadIdx.x; i < plane_nbytes; i += TILE_NTHREADS) {
+        unsigned n = group_of_eight(nsymbols, i), pair[4] = {0, 0, 0, 0};
+        unsigned escapes = 0;
+        uint64_t word = 0;
+        for (int p = 0; p < 8; p++)
+            word |= (uint64_t)planes[(7 - p) * plane_nbytes + i] << (8 * p);
+        word = transpose_8x8(word);
+#pragma unroll
+        for (unsigned j = 0; j < 8; j++) {
+            int tcms = (int)(word >> (8 * j) & 255);
+            int code = tcms >> 1 ^ -(tcms & 1);
+            unsigned symbol = (unsigned)(code + TERP_RADIUS);
+            if (code == TERP_SPEED_ESCAPE) {
+                symbol = TERP_ESCAPE;
+                escapes |= 1u << j;
+            }
+            pair[j / 2] |= symbol << (16 * (j % 2));
+        }
+        ((uint4 *)symbols)[i] = make_uint4(pair[0], pair[1], pair[2], pair[3]);
+        for (escapes &= (1u << n) - 1; escapes != 0; escapes &= escapes - 1)
+            count_escape(batch, chunk,
+                         (uint64_t)blockIdx.x * TERP_TILE_NSYMBOLS + 8 * i +
+                             (unsigned)__ffs((int)escapes) - 1);
+    }
+    return true;
+}
+
+/* ---- tiles ---- */
+
+/* Grid (ntiles, nchunks), a block a tile. Stores whole units of 16 bytes: the
+ * region of symbols has room for them. */
+static __global__ void
+__launch_bounds__(TILE_NTHREADS) decode_tiles(const struct cuda_batch batch)
+{
+    __shared__ union tile_shared s;
+    __shared__ tile_scan s_scan;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const uint64_t tile = blockIdx.x;
+    const uint64_t p = tile / TERP_PARTITION_NTILES;
+    const uint64_t left = batch.nvalues - tile * TERP_TILE_NSYMBOLS;
+    const unsigned nsymbols = (unsigned)min_u64(TERP_TILE_NSYMBOLS, left);
+    const uint16_t *tile_nbytes =
+        region<uint16_t>(batch, blockIdx.y, batch.at.nbytes);
+    uint16_t *symbols = region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
+                        tile * TERP_TILE_NSYMBOLS;
+    const struct cuda_decode_book *book =
+        region<struct cuda_decode_book>(batch, blockIdx.y, batch.at.books);
+    const uint8_t *src = staged_partition(batch, p);
+    bool valid;
+
+    /* Other blocks of this launch may set the status meanwhile. */
+    if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(chunk))
+        return;
+    if (!region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile]) {
+        for (unsigned i = threadIdx.x; i * UNIT_NSYMBOLS < nsymbols;
+             i += TILE_NTHREADS)
+            ((uint4 *)symbols)[i] = eight_zero_codes();
+        return;
+    }
+    if (!region<uint8_t>(batch, blockIdx.y, batch.at.reduced)[p])
+        src = (const uint8_t *)chunk.src + chunk.payload_at +
+              region<uint64_t>(batch, blockIdx.y, batch.at.begin)[p];
+    for (uint64_t i = p * TERP_PARTITION_NTILES; i < tile; i++)
+        src += tile_nbytes[i];
+    if (chunk.coding == TERP_CODING_SPEED) {
+        valid = decode_planes(batch, chunk, s.planes, s_scan, src,
+                              tile_nbytes[tile], symbols, nsymbols);
+    } else {
+        if (chunk.coding == TERP_CODING_HUFFMAN)
+            book = batch.tables.d_decode_books +
+                   region<uint8_t>(batch, blockIdx.y, batch.at.entry)[tile];
+        valid = decode_words(batch, chunk, s.words, s_scan, book, src,
+                             tile_nbytes[tile], symbols, nsymbols);
+    }
+    if (!valid && threadIdx.x == 0)
+        chunk.status = TERP_ERR_CORRUPT;
+}
+
+cudaError_t
+cuda_tiles_decode(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    const unsigned nchunks = (unsigned)batch->nchunks;
+
+    cudaError_t error =
+        launch(expand_partitions, dim3((unsigned)batch->npartitions, nchunks),
+               dim3(EXPAND_NTHREADS), 0, stream, *batch);
+    if (error != cudaSuccess)
+        return error;
+    return launch(decode_tiles, dim3((unsigned)batch->ntiles, nchunks),
+                  dim3(TILE_NTHREADS), 0, stream, *batch);
+}

@@ -1,0 +1,661 @@
+/* The stages that read a stream up to its symbols, on the emulator: the same
+ * symbols, counts and refusals as the CPU engine's. */
+#include <stdlib.h>
+
+extern "C" {
+#include "cmocka_all.h"
+#include "cpu_order.h"
+#include "cpu_specials.h"
+#include "cpu_tile_index.h"
+#include "cpu_tiles.h"
+#include "engine.h"
+#include "fields.h"
+}
+#include "cuda_decode_book.cuh"
+#include "cuda_state.cuh"
+
+static struct cuda_decode_book books[TERP_NENTRIES];
+static uint64_t nrandom;
+
+static uint64_t
+random_below(uint64_t n)
+{
+    return terp_field_mix(nrandom++) % n;
+}
+
+/* ---- a chunk on the emulated device ---- */
+
+struct device {
+    struct cuda_batch batch;
+    struct cuda_chunk chunk;
+    struct terp_layout layout;
+};
+
+static uint64_t
+take(uint64_t *at, uint64_t nbytes)
+{
+    *at += div_up(nbytes, 256) * 256;
+    return *at - div_up(nbytes, 256) * 256;
+}
+
+static void
+device_make(const struct terp_chunk *chunk, struct device *device)
+{
+    struct cuda_batch *batch = &device->batch;
+    struct cuda_regions *at = &batch->at;
+    struct terp_frame frame = {};
+
+    memset(device, 0, sizeof *device);
+    terp_layout_make(chunk, &device->layout);
+    frame.chunk = *chunk;
+    frame.coding = TERP_CODING_HUFFMAN;
+    batch->nchunks = 1;
+    batch->chunk = *chunk;
+    batch->value_nbytes = chunk->type == TERP_FLOAT64 ? 8 : 4;
+    batch->frame_nbytes = (uint64_t)terp_frame_nbytes(&frame);
+    batch->nvalues = device->layout.nvalues;
+    batch->ntiles = div_up(batch->nvalues, TERP_TILE_NSYMBOLS);
+    batch->npartitions = div_up(batch->ntiles, TERP_PARTITION_NTILES);
+    batch->nranges = div_up(batch->nvalues, CUDA_RANGE_NVALUES);
+    batch->h_layout = batch->d_layout = &device->layout;
+    batch->d_chunks = &device->chunk;
+    batch->tables.d_decode_books = books;
+    uint64_t nbytes = 0;
+    at->ranges = take(&nbytes, 8 * (batch->nranges + 1));
+    at->symbols = take(&nbytes, 2 * batch->nvalues);
+    at->mask = take(&nbytes, 8 * div_up(batch->nvalues, 64));
+    at->entry = take(&nbytes, batch->ntiles);
+    at->nonzero = take(&nbytes, batch->ntiles);
+    at->nbytes = take(&nbytes, 2 * batch->ntiles);
+    at->begin = take(&nbytes, 8 * (batch->npartitions + 1));
+    at->reduced = take(&nbytes, batch->npartitions);
+    at->staging = take(&nbytes, batch->npartitions * CUDA_PARTITION_MAX_NBYTES);
+    at->books = take(&nbytes, 32 << 10);
+    at->stride = nbytes;
+    batch->d_scratch = (uint8_t *)aligned_alloc(256, nbytes);
+    assert_non_null(batch->d_scratch);
+}
+
+static void
+device_free(struct device *device)
+{
+    free(device->batch.d_scratch);
+}
+
+template <typename T>
+static T *
+of_region(struct device *device, uint64_t at)
+{
+    return (T *)(device->batch.d_scratch + at);
+}
+
+/* Reads a stream; a copy of it, so that what is read outside is found. */
+static enum terp_status
+device_read(struct device *device, const struct terp_frame *frame,
+            const uint8_t *stream, uint64_t nbytes, bool decode)
+{
+    struct cuda_batch *batch = &device->batch;
+    uint8_t *copy = (uint8_t *)malloc(nbytes);
+
+    memcpy(copy, stream, nbytes);
+    memset(&device->chunk, 0, sizeof device->chunk);
+    memset(of_region<uint8_t>(device, batch->at.ranges), 0,
+           8 * (batch->nranges + 1));
+    memset(of_region<uint8_t>(device, batch->at.symbols), 0xA5,
+           decode ? 2 * batch->nvalues : 0);
+    device->chunk.src = copy;
+    device->chunk.src_nbytes = nbytes;
+    device->chunk.coding = frame->coding;
+    device->chunk.prediction = frame->prediction;
+    device->chunk.has_specials = frame->has_specials;
+    device->chunk.bound = frame->bound;
+    assert_int_equal(cuda_model_read(batch, NULL), cudaSuccess);
+    assert_int_equal(cuda_tile_index_read(batch, NULL), cudaSuccess);
+    if (decode)
+        assert_int_equal(cuda_tiles_decode(batch, NULL), cudaSuccess);
+    free(copy);
+    return device->chunk.status;
+}
+
+/* ---- what the CPU engine makes of it ---- */
+
+static enum terp_status
+cpu_read(const struct terp_frame *frame, const uint8_t *stream, uint64_t nbytes,
+         uint64_t frame_nbytes, uint16_t *symbols)
+{
+    struct terp_layout layout;
+    struct terp_info info = {};
+    int value_nbytes = frame->chunk.type == TERP_FLOAT64 ? 8 : 4;
+    uint64_t nspecials;
+
+    enum terp_status st = terp_cpu_inspect(frame, stream + frame_nbytes,
+                                           nbytes - frame_nbytes, &info);
+    if (st != TERP_OK)
+        return st;
+    terp_layout_make(&frame->chunk, &layout);
+    struct reader reader = {stream + frame_nbytes, stream + nbytes, false};
+    if (frame->prediction == TERP_PREDICTION_LORENZO)
+        reader_take(&reader, 2);
+    else
+        reader_take(&reader, (uint64_t)(1 + value_nbytes + 2 * layout.nlevels));
+    if (frame->has_specials)
+        cpu_specials_read(&reader, NULL, layout.nvalues, value_nbytes,
+                          &nspecials);
+    reader_take(&reader, read_uleb(&reader) * (uint64_t)value_nbytes);
+    return cpu_tiles_decode(NULL, frame->coding, &reader, symbols,
+                            layout.nvalues);
+}
+
+static void
+check_ranges(struct device *device, enum terp_prediction prediction,
+             const uint16_t *symbols)
+{
+    uint64_t nvalues = device->batch.nvalues;
+    uint64_t *counts = (uint64_t *)calloc(device->batch.nranges + 1, 8);
+    uint16_t *ordered = (uint16_t *)malloc(2 * nvalues);
+
+    cpu_order_from_tiles(NULL, &device->layout,
+                         prediction == TERP_PREDICTION_LORENZO
+                             ? CPU_ORDER_RASTER
+                             : CPU_ORDER_CLASSES,
+                         symbols, ordered);
+    for (uint64_t i = 0; i < nvalues; i++)
+        counts[i / CUDA_RANGE_NVALUES] += ordered[i] == TERP_ESCAPE;
+    assert_memory_equal(counts,
+                        of_region<uint64_t>(device, device->batch.at.ranges),
+                        8 * (device->batch.nranges + 1));
+    free(ordered);
+    free(counts);
+}
+
+/* Both read the stream; returns their status. */
+static enum terp_status
+check_stream(struct device *device, const struct terp_frame *frame,
+             const uint8_t *stream, uint64_t nbytes)
+{
+    uint64_t nvalues = device->batch.nvalues;
+    uint16_t *symbols = (uint16_t *)malloc(2 * nvalues);
+    enum terp_status expected =
+        cpu_read(frame, stream, nbytes, device->batch.frame_nbytes, symbols);
+
+    assert_int_equal(device_read(device, frame, stream, nbytes, true),
+                     expected);
+    if (expected == TERP_OK) {
+        assert_memory_equal(
+            symbols, of_region<uint8_t>(device, device->batch.at.symbols),
+            2 * nvalues);
+        check_ranges(device, frame->prediction, symbols);
+    }
+    free(symbols);
+    return expected;
+}
+
+/* ---- streams of given symbols ---- */
+
+struct stream {
+    struct terp_frame frame;
+    uint8_t *bytes;
+    uint64_t nbytes, frame_nbytes, tiles_at;
+};
+
+/* A frame's place, a model of lorenzo, no specials, no escapes, tiles. Words
+ * of escapes are not looked at. */
+static struct stream
+stream_of_symbols(enum terp_coding coding, const uint16_t *symbols,
+                  uint64_t nsymbols)
+{
+    struct stream stream = {};
+    uint64_t cap_nbytes = 4 * nsymbols + 4096;
+    struct writer writer;
+
+    stream.frame.chunk.type = TERP_FLOAT32;
+    stream.frame.chunk.rank = 1;
+    stream.frame.chunk.dims[0] = nsymbols;
+    stream.frame.coding = coding;
+    stream.frame.prediction = TERP_PREDICTION_LORENZO;
+    stream.frame.bound = 1;
+    stream.frame_nbytes = (uint64_t)terp_frame_nbytes(&stream.frame);
+    stream.bytes = (uint8_t *)calloc(1, cap_nbytes);
+    writer = {stream.bytes + stream.frame_nbytes, stream.bytes + cap_nbytes,
+              false};
+    write_le(&writer, 12, 1);
+    write_le(&writer, 1, 1);
+    write_uleb(&writer, 0);
+    stream.tiles_at = (uint64_t)(writer.at - stream.bytes);
+    assert_int_equal(cpu_tiles_encode(NULL, coding, symbols, nsymbols, &writer),
+                     TERP_OK);
+    stream.nbytes = (uint64_t)(writer.at - stream.bytes);
+    return stream;
+}
+
+/* Codes of about so many bits; one in `every` is an escape, 0: none. Of
+ * tiles, one in `sparse` has codes other than 0. */
+static uint16_t *
+make_symbols(enum terp_coding coding, uint64_t nsymbols, int nbits,
+             uint64_t every, uint64_t sparse)
+{
+    uint16_t *symbols = (uint16_t *)malloc(2 * nsymbols);
+    int max_code =
+        coding == TERP_CODING_SPEED ? TERP_SPEED_MAX_CODE : TERP_MAX_CODE;
+
+    for (uint64_t i = 0; i < nsymbols; i++) {
+        uint64_t random = random_below(UINT64_C(1) << 40);
+        int zeros = random >> 20 == 0 ? 40 : __builtin_ctzll(random >> 20);
+        int code = (int)(random % (1u << nbits)) * (zeros + 1) >> nbits / 2;
+        code = zeros < 3 && nbits < 3 ? 0 : code;
+        code = code > max_code ? max_code : code;
+        symbols[i] =
+            (uint16_t)(TERP_RADIUS + (random >> 19 & 1 ? -code : code));
+        if (every > 0 && random_below(every) == 0)
+            symbols[i] = TERP_ESCAPE;
+        if (i / TERP_TILE_NSYMBOLS % sparse != 0)
+            symbols[i] = TERP_RADIUS;
+    }
+    return symbols;
+}
+
+static const enum terp_coding codings[] = {
+    TERP_CODING_HUFFMAN, TERP_CODING_CUSTOM, TERP_CODING_SPEED};
+
+static void
+check_symbols(enum terp_coding coding, const uint16_t *symbols, uint64_t n)
+{
+    struct stream stream = stream_of_symbols(coding, symbols, n);
+    struct device device;
+
+    device_make(&stream.frame.chunk, &device);
+    assert_int_equal(
+        check_stream(&device, &stream.frame, stream.bytes, stream.nbytes),
+        TERP_OK);
+    assert_memory_equal(
+        symbols, of_region<uint8_t>(&device, device.batch.at.symbols), 2 * n);
+    device_free(&device);
+    free(stream.bytes);
+}
+
+static void
+symbols_come_back(void **state)
+{
+    static const uint64_t sizes[] = {1,    2,    63,    64,    100,  4095,
+                                     4096, 4097, 12000, 65536, 70001};
+    (void)state;
+    for (enum terp_coding coding : codings)
+        for (uint64_t n : sizes)
+            for (int nbits = 0; nbits <= 10; nbits++) {
+                uint16_t *symbols =
+                    make_symbols(coding, n, nbits, n % 2 ? 50 : 0, 1);
+                check_symbols(coding, symbols, n);
+                free(symbols);
+            }
+}
+
+static void
+many_tiles_come_back(void **state)
+{
+    const uint64_t n = 600 * TERP_TILE_NSYMBOLS - 5;
+
+    (void)state;
+    for (enum terp_coding coding : codings)
+        for (uint64_t sparse = 3; sparse < 200; sparse += 61) {
+            uint16_t *symbols = make_symbols(coding, n, 2, 5000, sparse);
+            check_symbols(coding, symbols, n);
+            free(symbols);
+        }
+}
+
+/* One symbol alone has a word of one bit; all of them, each a long one. */
+static void
+extreme_books_come_back(void **state)
+{
+    const uint64_t n = 9000;
+    uint16_t *symbols = (uint16_t *)malloc(2 * n);
+
+    (void)state;
+    for (uint16_t symbol = 0; symbol < TERP_NSYMBOLS; symbol += 341) {
+        for (uint64_t i = 0; i < n; i++)
+            symbols[i] = symbol;
+        check_symbols(TERP_CODING_CUSTOM, symbols, n);
+        check_symbols(TERP_CODING_HUFFMAN, symbols, n);
+    }
+    for (uint64_t i = 0; i < n; i++)
+        symbols[i] = (uint16_t)(i % TERP_NSYMBOLS);
+    check_symbols(TERP_CODING_CUSTOM, symbols, n);
+    check_symbols(TERP_CODING_HUFFMAN, symbols, n);
+    /* Lengths 1 to 15. */
+    for (uint64_t i = 0; i < n; i++)
+        symbols[i] = (uint16_t)(500 + __builtin_ctzll(i + 1));
+    check_symbols(TERP_CODING_CUSTOM, symbols, n);
+    free(symbols);
+}
+
+/* ---- hostile streams ---- */
+
+/* Every byte before the payload changed, and as many behind. */
+static uint64_t
+check_mutations(struct device *device, const struct terp_frame *frame,
+                const uint8_t *stream, uint64_t nbytes, uint64_t nmutations)
+{
+    uint64_t first = device->batch.frame_nbytes, nrefused = 0;
+    uint8_t *mutant = (uint8_t *)malloc(nbytes);
+
+    for (uint64_t i = 0; i < nmutations; i++) {
+        uint64_t body = nbytes - first, n = nbytes;
+        memcpy(mutant, stream, nbytes);
+        uint64_t at =
+            first + random_below(i % 2 == 0 ? body : min_u64(body, 160));
+        switch (i % 5) {
+        case 0:
+            n = at; /* truncated */
+            break;
+        case 1:
+            mutant[at] = (uint8_t)random_below(256);
+            break;
+        default:
+            mutant[at] ^= (uint8_t)(1 << random_below(8));
+        }
+        nrefused += check_stream(device, frame, mutant, n) != TERP_OK;
+    }
+    free(mutant);
+    return nrefused;
+}
+
+static void
+damaged_tiles_are_refused_as_by_the_cpu(void **state)
+{
+    (void)state;
+    for (enum terp_coding coding : codings)
+        for (int nbits = 1; nbits <= 9; nbits += 4) {
+            uint16_t *symbols = make_symbols(coding, 70000, nbits, 900, 2);
+            struct stream stream = stream_of_symbols(coding, symbols, 70000);
+            struct device device;
+            device_make(&stream.frame.chunk, &device);
+            uint64_t nrefused = check_mutations(
+                &device, &stream.frame, stream.bytes, stream.nbytes, 150);
+            assert_in_range(nrefused, 40, 149);
+            device_free(&device);
+            free(stream.bytes);
+            free(symbols);
+        }
+}
+
+/* ---- streams of the codec ---- */
+
+struct variant {
+    enum terp_type type;
+    bool stack;
+    int rank;
+    uint64_t dims[TERP_MAX_RANK];
+    enum terp_field field;
+    enum terp_pipeline pipeline;
+    enum terp_predictor predictor;
+    double bound; /* relative */
+};
+
+static const struct variant variants[] = {
+    {TERP_FLOAT32,
+     false,
+     1,
+     {5000},
+     TERP_FIELD_ROUGH,
+     TERP_PIPELINE_HUFFMAN,
+     TERP_PREDICTOR_SPLINE,
+     1e-3},
+    {TERP_FLOAT64,
+     false,
+     2,
+     {70, 90},
+     TERP_FIELD_GAPS,
+     TERP_PIPELINE_CUSTOM,
+     TERP_PREDICTOR_SPLINE,
+     1e-4},
+    {TERP_FLOAT32,
+     false,
+     3,
+     {33, 20, 40},
+     TERP_FIELD_OUTLIERS,
+     TERP_PIPELINE_SPEED,
+     TERP_PREDICTOR_SPLINE,
+     3e-3},
+    {TERP_FLOAT32,
+     true,
+     4,
+     {3, 20, 1, 31},
+     TERP_FIELD_NOISE,
+     TERP_PIPELINE_HUFFMAN,
+     TERP_PREDICTOR_SPLINE,
+     1e-3},
+    {TERP_FLOAT64,
+     false,
+     4,
+     {9, 10, 11, 12},
+     TERP_FIELD_COAST,
+     TERP_PIPELINE_HUFFMAN,
+     TERP_PREDICTOR_LORENZO,
+     1e-7},
+    {TERP_FLOAT32,
+     false,
+     3,
+     {40, 40, 40},
+     TERP_FIELD_SMOOTH,
+     TERP_PIPELINE_HUFFMAN,
+     TERP_PREDICTOR_SPLINE,
+     1e-2},
+    {TERP_FLOAT32,
+     false,
+     2,
+     {100, 64},
+     TERP_FIELD_SPIKES,
+     TERP_PIPELINE_CUSTOM,
+     TERP_PREDICTOR_LORENZO,
+     1e-3},
+};
+
+static struct stream
+stream_of_variant(const struct variant *variant)
+{
+    struct stream stream = {};
+    struct terp_params params = {};
+    struct terp_chunk chunk = {};
+    int frame_nbytes;
+
+    chunk.type = variant->type;
+    chunk.stack = variant->stack;
+    chunk.rank = variant->rank;
+    memcpy(chunk.dims, variant->dims, sizeof chunk.dims);
+    params.bound_mode = TERP_BOUND_RELATIVE;
+    params.bound = variant->bound;
+    params.pipeline = variant->pipeline;
+    params.predictor = variant->predictor;
+    uint64_t nbytes = terp_chunk_nbytes(&chunk);
+    uint8_t *values = (uint8_t *)malloc(nbytes);
+    terp_field_make(variant->field, &chunk, values);
+    stream.bytes = (uint8_t *)malloc(nbytes + TERP_MAX_FRAME_NBYTES);
+    assert_int_equal(terp_cpu_encode(&params, &chunk, values, stream.bytes,
+                                     &stream.nbytes, 1),
+                     TERP_OK);
+    assert_int_equal(terp_frame_read(stream.bytes, stream.nbytes, &stream.frame,
+                                     &frame_nbytes),
+                     TERP_OK);
+    stream.frame_nbytes = (uint64_t)frame_nbytes;
+    free(values);
+    return stream;
+}
+
+static void
+streams_are_read_as_by_the_cpu(void **state)
+{
+    (void)state;
+    for (const struct variant &variant : variants) {
+        struct stream stream = stream_of_variant(&variant);
+        struct device device;
+        device_make(&stream.frame.chunk, &device);
+        assert_int_equal(
+            check_stream(&device, &stream.frame, stream.bytes, stream.nbytes),
+            TERP_OK);
+        /* The rest of what was said about the chunk. */
+        struct terp_info info = {};
+        terp_cpu_inspect(&stream.frame, stream.bytes + stream.frame_nbytes,
+                         stream.nbytes - stream.frame_nbytes, &info);
+        const struct cuda_chunk *chunk = &device.chunk;
+        const uint8_t *model = stream.bytes + stream.frame_nbytes;
+        assert_true(chunk->nescapes == info.nescapes);
+        assert_true(chunk->nspecials == info.nspecials);
+        assert_int_equal(chunk->shrink, model[0]);
+        assert_true(chunk->step == terp_step_of(stream.frame.bound, model[0]));
+        if (stream.frame.prediction == TERP_PREDICTION_LORENZO) {
+            assert_int_equal(chunk->lorenzo_dims, model[1]);
+        } else {
+            double reference = double_of_bits(load_le(model + 1, 8));
+            float narrow;
+            memcpy(&narrow, model + 1, sizeof narrow);
+            if (variant.type == TERP_FLOAT32)
+                reference = (double)narrow;
+            assert_true(chunk->reference == reference);
+            const uint8_t *plan = model + 1 + device.batch.value_nbytes;
+            for (int l = device.layout.nlevels; l >= 1; l--, plan += 2) {
+                assert_int_equal(chunk->plan[l].ratio, (plan[0] & 63) + 1);
+                assert_int_equal(chunk->plan[l].spline, plan[0] >> 6);
+                assert_int_equal(chunk->plan[l].priorities, plan[1]);
+            }
+        }
+        device_free(&device);
+        free(stream.bytes);
+    }
+}
+
+static void
+damaged_streams_are_refused_as_by_the_cpu(void **state)
+{
+    (void)state;
+    for (const struct variant &variant : variants) {
+        struct stream stream = stream_of_variant(&variant);
+        struct device device;
+        device_make(&stream.frame.chunk, &device);
+        uint64_t nrefused = check_mutations(&device, &stream.frame,
+                                            stream.bytes, stream.nbytes, 200);
+        assert_in_range(nrefused, 40, 199);
+        device_free(&device);
+        free(stream.bytes);
+    }
+}
+
+/* Constant streams, with specials and without, and one byte too many or too
+ * few. */
+static void
+constant_streams_are_read_and_end(void **state)
+{
+    static const uint8_t value[4] = {0, 0, 0xC0, 0x3F};
+    struct terp_frame frame = {};
+    struct device device;
+    uint8_t stream[256] = {0};
+    uint64_t specials[16] = {0};
+    float values[1000] = {0};
+
+    (void)state;
+    frame.chunk.type = TERP_FLOAT32;
+    frame.chunk.rank = 1;
+    frame.chunk.dims[0] = 1000;
+    frame.coding = TERP_CODING_CONSTANT;
+    device_make(&frame.chunk, &device);
+    for (int has_specials = 0; has_specials < 2; has_specials++) {
+        struct writer writer = {stream + terp_frame_nbytes(&frame),
+                                stream + sizeof stream, false};
+        memcpy(writer_take(&writer, 4), value, 4);
+        frame.has_specials = has_specials;
+        specials[3] = 0xFF0;
+        if (has_specials)
+            cpu_specials_write(&writer, specials, values, 1000, 4);
+        uint64_t nbytes = (uint64_t)(writer.at - stream);
+        assert_int_equal(device_read(&device, &frame, stream, nbytes, true),
+                         TERP_OK);
+        assert_true(device.chunk.constant_bits == 0x3FC00000);
+        assert_true(device.chunk.nspecials == (has_specials ? 8 : 0));
+        assert_true(device.chunk.specials_end == nbytes);
+        assert_int_equal(device_read(&device, &frame, stream, nbytes - 1, true),
+                         TERP_ERR_CORRUPT);
+        assert_int_equal(device_read(&device, &frame, stream, nbytes + 1, true),
+                         TERP_ERR_CORRUPT);
+    }
+    device_free(&device);
+}
+
+/* ---- long indexes ---- */
+
+/* More tiles than a bit map in shared memory holds; no payload is decoded. */
+static void
+long_index_is_read_as_by_the_cpu(void **state)
+{
+    const uint64_t ntiles = 70001;
+    struct terp_frame frame = {};
+    struct cpu_tile_index index;
+    struct device device;
+    uint64_t cap_nbytes = 4 << 20, npayload_nbytes = 0;
+
+    (void)state;
+    frame.chunk.type = TERP_FLOAT32;
+    frame.chunk.rank = 1;
+    frame.chunk.dims[0] = ntiles * TERP_TILE_NSYMBOLS - 77;
+    frame.coding = TERP_CODING_SPEED;
+    frame.prediction = TERP_PREDICTION_LORENZO;
+    frame.bound = 1;
+    assert_int_equal(cpu_tile_index_make(frame.chunk.dims[0], &index), TERP_OK);
+    for (uint64_t i = 0; i < ntiles; i++) {
+        if (random_below(3) == 0 || i / 1000 % 2 == 0)
+            continue;
+        index.nonzero[i / 8] |= (uint8_t)(1u << (i % 8));
+        index.nbytes[i] = (uint16_t)(1 + random_below(i % 100 + 1));
+        index.begin[i / TERP_PARTITION_NTILES + 1] += index.nbytes[i];
+    }
+    for (uint64_t p = 0; p < index.npartitions; p++)
+        index.begin[p + 1] += index.begin[p];
+    npayload_nbytes = index.begin[index.npartitions];
+    uint8_t *stream = (uint8_t *)calloc(1, cap_nbytes + npayload_nbytes);
+    struct writer writer = {stream + terp_frame_nbytes(&frame),
+                            stream + cap_nbytes, false};
+    write_le(&writer, 12, 1);
+    write_le(&writer, 1, 1);
+    write_uleb(&writer, 0);
+    cpu_tile_index_write_nonzero(&writer, &index);
+    cpu_tile_index_write_places(&writer, &index, TERP_CODING_SPEED);
+    assert_false(writer.overflow);
+    uint64_t payload_at = (uint64_t)(writer.at - stream);
+
+    device_make(&frame.chunk, &device);
+    assert_int_equal(device_read(&device, &frame, stream,
+                                 payload_at + npayload_nbytes, false),
+                     TERP_OK);
+    assert_true(device.chunk.payload_at == payload_at);
+    const struct cuda_regions *at = &device.batch.at;
+    assert_memory_equal(of_region<uint8_t>(&device, at->nbytes), index.nbytes,
+                        2 * ntiles);
+    assert_memory_equal(of_region<uint8_t>(&device, at->begin), index.begin,
+                        8 * (index.npartitions + 1));
+    assert_memory_equal(of_region<uint8_t>(&device, at->reduced), index.reduced,
+                        index.npartitions);
+    for (uint64_t i = 0; i < ntiles; i++)
+        assert_int_equal(of_region<uint8_t>(&device, at->nonzero)[i],
+                         bit_at(index.nonzero, i));
+    assert_int_equal(device_read(&device, &frame, stream,
+                                 payload_at + npayload_nbytes - 1, false),
+                     TERP_ERR_CORRUPT);
+    device_free(&device);
+    cpu_tile_index_free(&index);
+    free(stream);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(symbols_come_back),
+        cmocka_unit_test(many_tiles_come_back),
+        cmocka_unit_test(extreme_books_come_back),
+        cmocka_unit_test(streams_are_read_as_by_the_cpu),
+        cmocka_unit_test(constant_streams_are_read_and_end),
+        cmocka_unit_test(long_index_is_read_as_by_the_cpu),
+        cmocka_unit_test(damaged_tiles_are_refused_as_by_the_cpu),
+        cmocka_unit_test(damaged_streams_are_refused_as_by_the_cpu),
+    };
+    cuda_decode_books_fill(books);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
