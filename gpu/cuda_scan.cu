@@ -1,0 +1,576 @@
+/* Floor 3: byte order, and the first look at a chunk's values: which are
+ * special, what range the others have, and what follows from it. Decides like
+ * find_specials and find_constant of the CPU engine. */
+#include "cuda_values.cuh"
+
+#define NTHREADS 256
+#define NWARPS (NTHREADS / 32)
+
+/* A thread has this many loads of 16 bytes in flight. */
+#define NLOADS 4
+#define UNIT_NBYTES (NTHREADS * NLOADS * 16)
+
+/* Blocks of a chunk: enough to fill a device several times over, few enough
+ * that what each adds to the chunk's state costs nothing. A look for isolated
+ * extremes is rarely needed and has fewer. */
+#define SCAN_MAX_NBLOCKS 8192
+#define ISOLATE_MAX_NBLOCKS 2048
+#define ISOLATE_MIN_NUNITS 4
+
+/* Values that are tried first to show that an extreme is not isolated. */
+#define NPROBES 8
+
+/* Flags of CUDA_PROGRESS_NOT_ISOLATED. */
+#define MIN_IS_NOT_ISOLATED 1u
+#define MAX_IS_NOT_ISOLATED 2u
+#define NONE_IS_ISOLATED 3u
+#define SETTLED 4u
+
+/* ---- byte order ---- */
+
+static __device__ __forceinline__ uint32_t
+swapped(uint32_t word)
+{
+    return __byte_perm(word, 0, 0x0123);
+}
+
+static __device__ __forceinline__ uint64_t
+swapped(uint64_t word)
+{
+    return (uint64_t)swapped((uint32_t)word) << 32 |
+           swapped((uint32_t)(word >> 32));
+}
+
+/* Grid: x cuts the values into units of NTHREADS * NLOADS, y chunks. A thread
+ * owns the values that it reads. */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS) swap_values(const struct cuda_batch batch, bool src)
+{
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    if (chunk.status != TERP_OK)
+        return;
+    const word_of<T> *from =
+        (const word_of<T> *)(src ? chunk.original : chunk.dst);
+    word_of<T> *to =
+        src ? region<word_of<T>>(batch, blockIdx.y, batch.at.swapped)
+            : (word_of<T> *)chunk.dst;
+    uint64_t first = (uint64_t)blockIdx.x * (NTHREADS * NLOADS) + threadIdx.x;
+    word_of<T> words[NLOADS];
+
+    for (int i = 0; i < NLOADS; i++)
+        if (first + i * NTHREADS < batch.nvalues)
+            words[i] = from[first + i * NTHREADS];
+    for (int i = 0; i < NLOADS; i++)
+        if (first + i * NTHREADS < batch.nvalues)
+            to[first + i * NTHREADS] = swapped(words[i]);
+}
+
+/* Grid: x one thread, y chunks. */
+static __global__ void
+adopt_swapped(const struct cuda_batch batch)
+{
+    batch.d_chunks[blockIdx.y].src =
+        region<uint8_t>(batch, blockIdx.y, batch.at.swapped);
+}
+
+static cudaError_t
+launch_swap(const struct cuda_batch *batch, bool src, cudaStream_t stream)
+{
+    dim3 grid((unsigned)div_up(batch->nvalues, NTHREADS * NLOADS),
+              (unsigned)batch->nchunks);
+
+    return batch->value_nbytes == 4 ? launch(swap_values<float>, grid, NTHREADS,
+                                             0, stream, *batch, src)
+                                    : launch(swap_values<double>, grid,
+                                             NTHREADS, 0, stream, *batch, src);
+}
+
+cudaError_t
+cuda_swap_src(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    if (!batch->chunk.big_endian)
+        return cudaSuccess;
+    cudaError_t error = launch_swap(batch, true, stream);
+    return error != cudaSuccess
+               ? error
+               : launch(adopt_swapped, dim3(1, (unsigned)batch->nchunks), 1, 0,
+                        stream, *batch);
+}
+
+cudaError_t
+cuda_swap_dst(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    return batch->chunk.big_endian ? launch_swap(batch, false, stream)
+                                   : cudaSuccess;
+}
+
+/* ---- extremes ---- */
+
+/* Keys order values like the values; 0 is below the key of any that is not
+ * special. */
+static __device__ __forceinline__ unsigned long long
+key_of(double value)
+{
+    uint64_t bits = bits_of(value);
+    return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
+}
+
+static __device__ __forceinline__ double
+value_of_key(unsigned long long key)
+{
+    uint64_t bits = key >> 63 ? key & ~(UINT64_C(1) << 63) : ~key;
+    return value_of_bits(bits);
+}
+
+/* State that other blocks change: not from this processor's cache. */
+static __device__ __forceinline__ unsigned long long
+peek(const unsigned long long *at)
+{
+    return *(const volatile unsigned long long *)at;
+}
+
+/* The largest and, by its complement, the smallest value so far. */
+static __device__ __forceinline__ void
+raise_key(unsigned long long *at, unsigned long long key)
+{
+    if (peek(at) < key)
+        atomicMax(at, key);
+}
+
+static __device__ __forceinline__ float
+smaller(float a, float b)
+{
+    return fminf(a, b);
+}
+
+static __device__ __forceinline__ float
+larger(float a, float b)
+{
+    return fmaxf(a, b);
+}
+
+static __device__ __forceinline__ double
+smaller(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static __device__ __forceinline__ double
+larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* Extremes of some values and two counts of them. `min` > `max`: none. */
+template <typename T> struct extremes {
+    T min, max;
+    unsigned long long n[2];
+};
+
+template <typename T>
+static __device__ __forceinline__ extremes<T>
+no_extremes(void)
+{
+    return {value_traits<T>::T_MAX, -value_traits<T>::T_MAX, {0, 0}};
+}
+
+/* Of all threads of the block, for its first thread. */
+template <typename T>
+static __device__ extremes<T>
+reduce_extremes(extremes<T> own)
+{
+    __shared__ extremes<T> s_of_warps[NWARPS];
+
+    for (int distance = 16; distance > 0; distance /= 2) {
+        own.min =
+            smaller(own.min, __shfl_xor_sync(0xFFFFFFFF, own.min, distance));
+        own.max =
+            larger(own.max, __shfl_xor_sync(0xFFFFFFFF, own.max, distance));
+        for (int i = 0; i < 2; i++)
+            own.n[i] += __shfl_xor_sync(0xFFFFFFFF, own.n[i], distance);
+    }
+    if (threadIdx.x % 32 == 0)
+        s_of_warps[threadIdx.x / 32] = own;
+    __syncthreads();
+    for (int warp = 1; warp < NWARPS && threadIdx.x == 0; warp++) {
+        own.min = smaller(own.min, s_of_warps[warp].min);
+        own.max = larger(own.max, s_of_warps[warp].max);
+        for (int i = 0; i < 2; i++)
+            own.n[i] += s_of_warps[warp].n[i];
+    }
+    return own;
+}
+
+/* True for all threads of the block of the chunk that comes last, which then
+ * sees what the others wrote. */
+static __device__ bool
+is_last_block(unsigned *progress)
+{
+    __shared__ bool s_is_last;
+
+    if (threadIdx.x == 0) {
+        __threadfence();
+        s_is_last = atomicAdd(progress, 1u) == gridDim.x - 1;
+        __threadfence();
+    }
+    __syncthreads();
+    return s_is_last;
+}
+
+/* ---- loads ---- */
+
+template <typename T> struct alignas(16) vector16 {
+    T at[16 / sizeof(T)];
+};
+
+/* A block's share of a chunk, in units, which begin at a multiple of 16 bytes
+ * of memory. Values are aligned to themselves only: `lead` of them would fit
+ * before the first. */
+template <typename T> struct share {
+    const T *src;
+    uint64_t nvalues;
+    unsigned lead;
+    uint64_t unit, end_unit;
+};
+
+template <typename T>
+static __device__ __forceinline__ share<T>
+share_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+         uint64_t block_nunits)
+{
+    const T *src = (const T *)chunk.src;
+    unsigned lead = (unsigned)((uintptr_t)src % 16 / sizeof(T));
+    uint64_t nunits =
+        div_up((lead + batch.nvalues) * sizeof(T), (uint64_t)UNIT_NBYTES);
+    uint64_t unit = blockIdx.x * block_nunits;
+    return {src, batch.nvalues, lead, unit,
+            min_u64(nunits, unit + block_nunits)};
+}
+
+/* A thread's values of a unit, NaN where there are none. */
+template <typename T>
+static __device__ __forceinline__ void
+load_values(const share<T> &share, uint64_t unit, vector16<T> values[NLOADS])
+{
+    const int64_t n = 16 / sizeof(T);
+    const int64_t unit_nvalues = UNIT_NBYTES / sizeof(T);
+    int64_t begin = (int64_t)unit * unit_nvalues - share.lead;
+    int64_t first = begin + threadIdx.x * n;
+
+    if (begin >= 0 && begin + unit_nvalues <= (int64_t)share.nvalues) {
+        for (int i = 0; i < NLOADS; i++)
+            values[i] =
+                *(const vector16<T> *)(share.src + first + i * NTHREADS * n);
+        return;
+    }
+    for (int i = 0; i < NLOADS; i++) {
+        for (int j = 0; j < n; j++) {
+            int64_t at = first + i * NTHREADS * n + j;
+            bool is_there = at >= 0 && at < (int64_t)share.nvalues;
+            values[i].at[j] = is_there ? share.src[at] : (T)NAN;
+        }
+    }
+}
+
+/* How many values there are in a block's share. */
+template <typename T>
+static __device__ __forceinline__ uint64_t
+share_nvalues(const share<T> &share)
+{
+    const uint64_t unit_nvalues = UNIT_NBYTES / sizeof(T);
+    uint64_t begin = share.unit * unit_nvalues;
+    uint64_t end =
+        min_u64(share.end_unit * unit_nvalues, share.lead + share.nvalues);
+    return end - (begin < share.lead ? share.lead : begin);
+}
+
+/* ---- decisions, by one thread ---- */
+
+/* A value within the bound of all that are not special, if there is one. */
+template <typename T>
+static __device__ bool
+find_constant(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+              double *value_ret)
+{
+    double min = chunk.min, max = chunk.max, value = min;
+
+    if (chunk.nspecials == batch.nvalues) {
+        *value_ret = 0;
+        return true;
+    }
+    if (min != max) {
+        value = (double)(T)(min + (max - min) / 2);
+        /* Strict, since the differences are rounded. */
+        if (!(max - value < chunk.bound && value - min < chunk.bound))
+            return false;
+    }
+    *value_ret = value;
+    return true;
+}
+
+/* What follows from specials and range. */
+template <typename T>
+static __device__ void
+settle(const struct cuda_batch &batch, struct cuda_chunk &chunk)
+{
+    double min = chunk.min, max = chunk.max, constant;
+    bool absolute_bound = batch.params.bound_mode == TERP_BOUND_ABSOLUTE;
+
+    chunk.progress[CUDA_PROGRESS_NOT_ISOLATED] = SETTLED;
+    chunk.has_specials = chunk.nspecials > 0;
+    chunk.bound = absolute_bound
+                      ? batch.params.bound
+                      : terp_bound_of_range(batch.params.bound, min, max);
+    chunk.coding = batch.coding;
+    if (find_constant<T>(batch, chunk, &constant)) {
+        chunk.coding = TERP_CODING_CONSTANT;
+        chunk.prediction = TERP_PREDICTION_NONE;
+        chunk.constant_bits = bits_of((T)constant);
+        return;
+    }
+    if (!is_bound(chunk.bound)) {
+        chunk.status = TERP_ERR_CAPACITY; /* a range that no double holds */
+        return;
+    }
+    chunk.shrink =
+        terp_shrink_of(chunk.bound, min, max, value_traits<T>::MANTISSA_NBITS);
+    chunk.step = terp_step_of(chunk.bound, chunk.shrink);
+    T first = *(const T *)chunk.src;
+    chunk.reference = is_special(first, fills_of<T>(chunk))
+                          ? (double)(T)(min + (max - min) / 2)
+                          : (double)first;
+}
+
+/* Whether a value between the extremes is close enough to one of them. */
+static __device__ __forceinline__ unsigned
+not_isolated(double value, double min, double max)
+{
+    double above = value - min, below = max - value;
+    return (above > TERP_FILL_DISTANCE * below ? 0 : MIN_IS_NOT_ISOLATED) |
+           (below > TERP_FILL_DISTANCE * above ? 0 : MAX_IS_NOT_ISOLATED);
+}
+
+/* By the nearest values between the extremes: is an extreme a fill value? Then
+ * it is special, and the next one takes its place. */
+template <typename T>
+static __device__ void
+take_fills(struct cuda_chunk &chunk)
+{
+    double min = chunk.min, max = chunk.max, inner_min = max, inner_max = min;
+    unsigned long long nmin = peek(&chunk.nmin), nmax = peek(&chunk.nmax);
+    unsigned long long inner_min_key = peek(&chunk.inner_min_key);
+    bool min_alone = true, max_alone = true, inner = inner_min_key != 0;
+
+    if (inner) {
+        inner_min = value_of_key(~inner_min_key);
+        inner_max = value_of_key(peek(&chunk.inner_max_key));
+        min_alone = !(not_isolated(inner_min, min, max) & MIN_IS_NOT_ISOLATED);
+        max_alone = !(not_isolated(inner_max, min, max) & MAX_IS_NOT_ISOLATED);
+    }
+    bool min_is_fill = min_alone && nmin >= TERP_FILL_MIN_REPEATS;
+    bool max_is_fill = max_alone && nmax >= TERP_FILL_MIN_REPEATS;
+    if (min_is_fill) {
+        chunk.fills[1] = bits_of((T)min);
+        chunk.nspecials += nmin;
+        chunk.min = inner_min;
+    }
+    if (max_is_fill) {
+        chunk.fills[2] = bits_of((T)max);
+        chunk.nspecials += nmax;
+        chunk.max = inner_max;
+    }
+    if (min_is_fill && max_is_fill && !inner) {
+        chunk.min = value_traits<T>::T_MAX;
+        chunk.max = -value_traits<T>::T_MAX;
+    }
+}
+
+/* ---- kernels ---- */
+
+/* Settles what the scan alone can: all values are the same or special, or a
+ * few of them show that no extreme is isolated. For the last block. */
+template <typename T>
+static __device__ void
+end_scan(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+         const fill_words<T> &fills)
+{
+    __shared__ double s_min, s_max;
+    const T *src = (const T *)chunk.src;
+    uint64_t distance = batch.nvalues / (NTHREADS * NPROBES) + 1;
+    unsigned found = 0;
+
+    if (threadIdx.x == 0) {
+        unsigned long long max_key = peek(&chunk.max_key);
+        s_min = max_key == 0 ? value_traits<T>::T_MAX
+                             : value_of_key(~peek(&chunk.min_key));
+        s_max = max_key == 0 ? -value_traits<T>::T_MAX : value_of_key(max_key);
+        chunk.min = s_min;
+        chunk.max = s_max;
+        chunk.nspecials = peek(&chunk.nspecials);
+        for (int i = 0; i < TERP_NFILLS; i++)
+            chunk.fills[i] = fills.at[i];
+    }
+    __syncthreads();
+    for (int i = 0; i < NPROBES; i++) {
+        uint64_t at = (uint64_t)(i * NTHREADS + threadIdx.x) * distance;
+        T value = at < batch.nvalues ? src[at] : (T)NAN;
+        if (!is_special(value, fills) && value != s_min && value != s_max)
+            found |= not_isolated(value, s_min, s_max);
+    }
+    found = (__syncthreads_or(found & MIN_IS_NOT_ISOLATED) ? MIN_IS_NOT_ISOLATED
+                                                           : 0) |
+            (__syncthreads_or(found & MAX_IS_NOT_ISOLATED) ? MAX_IS_NOT_ISOLATED
+                                                           : 0);
+    if (threadIdx.x != 0)
+        return;
+    if (s_min >= s_max) {
+        chunk.nmin = chunk.nmax = batch.nvalues - chunk.nspecials;
+        take_fills<T>(chunk);
+        chunk.nspecials = min_u64(chunk.nspecials, batch.nvalues);
+    }
+    if (s_min >= s_max || found == NONE_IS_ISOLATED)
+        settle<T>(batch, chunk);
+    else
+        chunk.progress[CUDA_PROGRESS_NOT_ISOLATED] = found;
+}
+
+/* Grid: x cuts a chunk into shares of block_nunits, y chunks. A block reduces
+ * its share and adds it to the chunk's state; order does not matter to
+ * extremes and counts. The last block of a chunk goes on with them. */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS)
+    scan_values(const struct cuda_batch batch, uint64_t block_nunits)
+{
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    if (chunk.status != TERP_OK)
+        return;
+    share<T> share = share_of<T>(batch, chunk, block_nunits);
+    extremes<T> own = no_extremes<T>();
+    fill_words<T> fills;
+    unsigned nvalid = 0;
+
+    for (int i = 0; i < TERP_NFILLS; i++)
+        fills.at[i] = value_traits<T>::NEGATIVE_ZERO;
+    if (batch.params.has_fill)
+        fills.at[0] = (word_of<T>)batch.params.fill_bits;
+    for (uint64_t unit = share.unit; unit < share.end_unit; unit++) {
+        vector16<T> values[NLOADS];
+        load_values(share, unit, values);
+        for (int i = 0; i < NLOADS; i++) {
+            for (int j = 0; j < (int)(16 / sizeof(T)); j++) {
+                T value = values[i].at[j];
+                bool special = is_special(value, fills);
+                own.min = smaller(own.min, special ? own.min : value);
+                own.max = larger(own.max, special ? own.max : value);
+                nvalid += !special;
+            }
+        }
+    }
+    own.n[0] = nvalid;
+    own = reduce_extremes(own);
+    if (threadIdx.x == 0 && share.unit < share.end_unit) {
+        uint64_t nspecials = share_nvalues(share) - own.n[0];
+        if (own.min <= own.max) {
+            raise_key(&chunk.min_key, ~key_of((double)own.min));
+            raise_key(&chunk.max_key, key_of((double)own.max));
+        }
+        if (nspecials > 0)
+            atomicAdd(&chunk.nspecials, (unsigned long long)nspecials);
+    }
+    if (is_last_block(&chunk.progress[CUDA_PROGRESS_SCAN]))
+        end_scan(batch, chunk, fills);
+}
+
+/* Grid as above. A block finds the values next to the extremes in its share,
+ * and how many are equal to these; it has nothing to do once both extremes
+ * were shown not to be isolated. The last block settles the chunk. */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS)
+    isolate_extremes(const struct cuda_batch batch, uint64_t block_nunits)
+{
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    __shared__ unsigned s_flags;
+    volatile unsigned *flags = &chunk.progress[CUDA_PROGRESS_NOT_ISOLATED];
+
+    if (threadIdx.x == 0)
+        s_flags = chunk.status == TERP_OK ? *flags : SETTLED;
+    __syncthreads();
+    if (s_flags & SETTLED)
+        return;
+    if (s_flags != NONE_IS_ISOLATED) {
+        share<T> share = share_of<T>(batch, chunk, block_nunits);
+        extremes<T> own = no_extremes<T>();
+        fill_words<T> fills = fills_of<T>(chunk);
+        T min = (T)chunk.min, max = (T)chunk.max;
+        unsigned found = 0;
+        for (uint64_t unit = share.unit; unit < share.end_unit; unit++) {
+            vector16<T> values[NLOADS];
+            load_values(share, unit, values);
+            for (int i = 0; i < NLOADS; i++) {
+                for (int j = 0; j < (int)(16 / sizeof(T)); j++) {
+                    T value = values[i].at[j];
+                    bool valid = !is_special(value, fills);
+                    bool inner = valid && value > min && value < max;
+                    own.min = smaller(own.min, inner ? value : own.min);
+                    own.max = larger(own.max, inner ? value : own.max);
+                    own.n[0] += valid && value == min;
+                    own.n[1] += valid && value == max;
+                }
+            }
+        }
+        own = reduce_extremes(own);
+        if (threadIdx.x == 0) {
+            if (own.min <= own.max) {
+                found = (not_isolated(own.min, chunk.min, chunk.max) &
+                         MIN_IS_NOT_ISOLATED) |
+                        (not_isolated(own.max, chunk.min, chunk.max) &
+                         MAX_IS_NOT_ISOLATED);
+                raise_key(&chunk.inner_min_key, ~key_of((double)own.min));
+                raise_key(&chunk.inner_max_key, key_of((double)own.max));
+            }
+            if (found != 0)
+                atomicOr(&chunk.progress[CUDA_PROGRESS_NOT_ISOLATED], found);
+            if (own.n[0] > 0)
+                atomicAdd(&chunk.nmin, own.n[0]);
+            if (own.n[1] > 0)
+                atomicAdd(&chunk.nmax, own.n[1]);
+        }
+    }
+    if (!is_last_block(&chunk.progress[CUDA_PROGRESS_ISOLATE]) ||
+        threadIdx.x != 0)
+        return;
+    if (*flags != NONE_IS_ISOLATED)
+        take_fills<T>(chunk);
+    settle<T>(batch, chunk);
+}
+
+/* Every block of a chunk has a share, which may be empty for the last one. */
+template <typename T>
+static cudaError_t
+launch_scan(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    uint64_t nunits = div_up(batch->nvalues * sizeof(T) + 15, UNIT_NBYTES);
+    uint64_t scan_nunits = div_up(nunits, SCAN_MAX_NBLOCKS);
+    uint64_t isolate_nunits = div_up(nunits, ISOLATE_MAX_NBLOCKS);
+
+    if (isolate_nunits < ISOLATE_MIN_NUNITS)
+        isolate_nunits = ISOLATE_MIN_NUNITS;
+    dim3 grid((unsigned)div_up(nunits, scan_nunits), (unsigned)batch->nchunks);
+    cudaError_t error =
+        launch(scan_values<T>, grid, NTHREADS, 0, stream, *batch, scan_nunits);
+    if (error != cudaSuccess)
+        return error;
+    grid.x = (unsigned)div_up(nunits, isolate_nunits);
+    return launch(isolate_extremes<T>, grid, NTHREADS, 0, stream, *batch,
+                  isolate_nunits);
+}
+
+cudaError_t
+cuda_scan(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    return batch->value_nbytes == 4 ? launch_scan<float>(batch, stream)
+                                    : launch_scan<double>(batch, stream);
+}
