@@ -36,6 +36,20 @@ static_assert(sizeof(struct specials_batch) * 8 <= SPECIALS_BATCH_NRUNS &&
                   2 * sizeof(struct specials_batch) <= 256,
               "batches fit in the mask of as many values");
 
+/* Where a coded chunk's section begins: behind its model, or its value. */
+static __device__ inline uint64_t
+specials_begin(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
+{
+    uint64_t value_nbytes = (uint64_t)batch.value_nbytes;
+
+    if (chunk.coding == TERP_CODING_CONSTANT) /* its frame has no bound */
+        return batch.frame_nbytes - sizeof chunk.bound + value_nbytes;
+    return batch.frame_nbytes + 1 +
+           (chunk.prediction == TERP_PREDICTION_LORENZO
+                ? 1
+                : value_nbytes + 2 * (uint64_t)batch.d_layout->nlevels);
+}
+
 /* The head of a section. */
 struct specials_head {
     uint64_t nruns;

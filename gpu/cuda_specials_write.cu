@@ -1,0 +1,711 @@
+/* Floor 3: the section of special values, written. The same bytes as by
+ * cpu_specials.c, in four steps:
+ *
+ *   find     bit maps of special values and of runs; the palette
+ *   list     where runs begin and end
+ *   measure  widths of groups, and with them every place in the section
+ *   pack     groups and values
+ *
+ * Each is spread over blocks, and `find` and `measure` end with what the last
+ * block does alone. A short chunk has one block for all of it. */
+#include <cub/cub.cuh>
+
+#include "cuda_specials.cuh"
+#include "cuda_values.cuh"
+
+#define NTHREADS 1024
+#define NWARPS (NTHREADS / 32)
+#define ALL_LANES 0xFFFFFFFF
+
+/* A thread's values in `find`, bits of the bit maps in `list` and `pack`. */
+#define NITEMS 16
+#define SEGMENT_NVALUES (NTHREADS * NITEMS)
+
+/* Groups that a block measures or packs at a time. */
+#define PACK_NGROUPS 64
+#define PACK_NRUNS (PACK_NGROUPS * SPECIALS_GROUP_NNUMBERS)
+
+/* Segments of a chunk that one block does, and blocks of a larger one. */
+#define ALONE_MAX_NSEGMENTS 32
+#define MAX_NBLOCKS 1024
+
+/* Colors as a block meets them, and where first. */
+struct color_table {
+    uint32_t ncolors; /* SPECIALS_MAX_PALETTE + 1: too many */
+    uint64_t color[SPECIALS_MAX_PALETTE];
+    uint64_t first[SPECIALS_MAX_PALETTE];
+};
+
+struct segment {
+    uint64_t run_at, special_at; /* runs and specials before */
+    uint32_t nruns, ncolored_runs, nspecials;
+};
+
+/* What the steps tell each other. Places are bytes of the stream. */
+struct section {
+    uint64_t nruns;
+    uint32_t ncolors;
+    uint32_t nfields;
+    uint64_t palette[SPECIALS_MAX_PALETTE];
+    uint64_t values_at;
+};
+
+/* Where they do, in the region `staging`. */
+struct room {
+    struct section *section;
+    struct color_table *tables;
+    struct segment *segments;
+    uint16_t *run_bits; /* runs of one color begin */
+    uint64_t *batch_at[SPECIALS_NFIELDS];
+    uint8_t *width[SPECIALS_NFIELDS];
+    uint32_t *run_begin, *run_end;
+    uint64_t max_nruns;
+    uint64_t nsegments;
+};
+
+/* Filled in by the first thread, into shared memory, for all. */
+static __device__ void
+lay_out(const struct cuda_batch &batch, struct room &room)
+{
+    uint8_t *at = region<uint8_t>(batch, blockIdx.y, batch.at.staging);
+    uint8_t *end = at + batch.npartitions * CUDA_PARTITION_MAX_NBYTES;
+
+    if (threadIdx.x != 0)
+        return;
+    room.nsegments = div_up(batch.nvalues, SEGMENT_NVALUES);
+    room.section = (struct section *)at;
+    at += sizeof *room.section;
+    room.tables = (struct color_table *)at;
+    at += min_u64(room.nsegments, MAX_NBLOCKS) * sizeof *room.tables;
+    room.segments = (struct segment *)at;
+    at += room.nsegments * sizeof *room.segments;
+    room.run_bits = (uint16_t *)at;
+    at += room.nsegments * (SEGMENT_NVALUES / 8);
+    /* A run has two places, a share in three widths and in three places. */
+    const uint64_t nbytes =
+        PACK_NRUNS * 8 + SPECIALS_NFIELDS * (PACK_NGROUPS + 8);
+    uint64_t nbatches = (uint64_t)(end - at) / nbytes;
+    room.max_nruns = nbatches * PACK_NRUNS;
+    for (int field = 0; field < SPECIALS_NFIELDS; field++) {
+        room.batch_at[field] = (uint64_t *)at;
+        at += nbatches * 8;
+    }
+    for (int field = 0; field < SPECIALS_NFIELDS; field++) {
+        room.width[field] = at;
+        at += nbatches * PACK_NGROUPS;
+    }
+    room.run_begin = (uint32_t *)at;
+    room.run_end = room.run_begin + room.max_nruns;
+}
+
+static __device__ bool
+is_last_block(unsigned *progress)
+{
+    __shared__ bool s_is_last;
+
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        s_is_last = atomicAdd(progress, 1u) == gridDim.x - 1;
+        __threadfence();
+    }
+    __syncthreads();
+    return s_is_last;
+}
+
+/* Sums before each thread's number; `*sum` grows by that of the block. */
+static __device__ uint64_t
+sum_before(uint64_t number, uint64_t *sum)
+{
+    typedef cub::BlockScan<unsigned long long, NTHREADS,
+                           cub::BLOCK_SCAN_WARP_SCANS>
+        scan;
+    __shared__ typename scan::TempStorage s_scan;
+    unsigned long long before, all;
+
+    __syncthreads();
+    scan(s_scan).ExclusiveSum((unsigned long long)number, before, all);
+    before += *sum;
+    *sum += all;
+    return before;
+}
+
+/* 16 bits of a bit map of values. */
+static __device__ __forceinline__ unsigned
+piece_of(const uint16_t *bits, uint64_t i, uint64_t nvalues)
+{
+    if (i * 16 >= nvalues)
+        return 0;
+    uint64_t left = nvalues - i * 16;
+    return left >= 16 ? bits[i] : bits[i] & ((1u << left) - 1);
+}
+
+/* ---- find ---- */
+
+/* The palette of a block, in shared memory. */
+struct palette {
+    color_table table;
+    unsigned next; /* place in the segment of the next color; ~0: none */
+};
+
+/* Adds the colors among a thread's values, flagged in `unknown`, in the order
+ * of their places: item `i` of this thread stands at place + 32 i. */
+template <typename T>
+static __device__ void
+add_colors(struct palette &s_palette, const T values[NITEMS], unsigned unknown,
+           unsigned place, uint64_t segment_first)
+{
+    unsigned nknown = 0;
+
+    for (;;) {
+        unsigned ncolors = s_palette.table.ncolors;
+        if (ncolors > SPECIALS_MAX_PALETTE)
+            return;
+        for (; nknown < ncolors && unknown != 0; nknown++)
+            for (int i = 0; i < NITEMS; i++)
+                if (bits_of(values[i]) == s_palette.table.color[nknown])
+                    unknown &= ~(1u << i);
+        if (!__syncthreads_or(unknown != 0))
+            return;
+        if (threadIdx.x == 0)
+            s_palette.next = UINT32_MAX;
+        __syncthreads();
+        unsigned lowest = unknown == 0 ? 0 : (unsigned)__ffs((int)unknown) - 1;
+        if (unknown != 0)
+            atomicMin(&s_palette.next, place + 32 * lowest);
+        __syncthreads();
+        if (unknown != 0 && s_palette.next == place + 32 * lowest) {
+            uint64_t color = 0;
+            for (unsigned i = 0; i < NITEMS; i++)
+                color = i == lowest ? bits_of(values[i]) : color;
+            if (ncolors < SPECIALS_MAX_PALETTE) {
+                s_palette.table.color[ncolors] = color;
+                s_palette.table.first[ncolors] = segment_first + s_palette.next;
+            }
+            s_palette.table.ncolors = ncolors + 1;
+        }
+        __syncthreads();
+    }
+}
+
+/* A segment of 16 values a thread. A warp owns 512 values, in rows of 32, and
+ * 16 words of the bit maps, which its first 16 lanes keep. */
+template <typename T>
+static __device__ void
+find_in_segment(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+                const struct room &room, uint64_t segment,
+                struct palette &s_palette)
+{
+    __shared__ unsigned s_count[3];
+    const T *src = (const T *)chunk.src;
+    uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
+    const fill_words<T> fills = fills_of<T>(chunk);
+    bool mask_is_made = chunk.prediction == TERP_PREDICTION_LORENZO;
+    unsigned lane = threadIdx.x % 32;
+    unsigned place = threadIdx.x / 32 * (32 * NITEMS);
+    uint64_t first = segment * SEGMENT_NVALUES + place;
+    T values[NITEMS], before = 0;
+    unsigned special_word = 0, run_word = 0, runs = 0;
+    bool special_before = false;
+
+    for (int i = 0; i < NITEMS; i++) {
+        uint64_t at = first + 32 * i + lane;
+        values[i] = at < batch.nvalues ? src[at] : (T)0;
+    }
+    if (mask_is_made && lane < NITEMS && first + 32 * lane < batch.nvalues)
+        special_word = mask[first / 32 + lane];
+    if (first > 0 && first <= batch.nvalues) {
+        before = src[first - 1];
+        special_before = mask_is_made ? mask[(first - 1) / 32] >> 31
+                                      : is_special(before, fills);
+    }
+    unsigned first_bit = special_before;
+    for (int i = 0; i < NITEMS; i++) {
+        bool special = mask_is_made
+                           ? __shfl_sync(ALL_LANES, special_word, i) >> lane & 1
+                           : is_special(values[i], fills);
+        special &= first + 32 * i + lane < batch.nvalues;
+        T neighbor = __shfl_sync(ALL_LANES, values[i], (int)(lane + 31) % 32);
+        T previous = lane == 0 ? before : neighbor;
+        unsigned specials = __ballot_sync(ALL_LANES, special);
+        bool previous_special =
+            lane == 0 ? special_before : specials >> (lane - 1) & 1;
+        bool begins = special && !(previous_special &&
+                                   bits_of(previous) == bits_of(values[i]));
+        unsigned begin_word = __ballot_sync(ALL_LANES, begins);
+        runs |= (unsigned)begins << i;
+        if ((int)lane == i) {
+            special_word = specials;
+            run_word = begin_word;
+        }
+        before = neighbor;
+        special_before = specials >> 31;
+    }
+    unsigned word_before = __shfl_up_sync(ALL_LANES, special_word, 1) >> 31;
+    unsigned bit_before = lane == 0 ? first_bit : word_before;
+    unsigned nruns = 0, ncolored_runs = 0, nspecials = 0;
+    if (lane < NITEMS && first + 32 * lane < batch.nvalues) {
+        if (!mask_is_made)
+            mask[first / 32 + lane] = special_word;
+        ((uint32_t *)room.run_bits)[first / 32 + lane] = run_word;
+        nruns = __popc(special_word & ~(special_word << 1 | bit_before));
+        ncolored_runs = __popc(run_word);
+        nspecials = __popc(special_word);
+    }
+    if (threadIdx.x < 3)
+        s_count[threadIdx.x] = 0;
+    __syncthreads();
+    if (nspecials > 0) {
+        atomicAdd(&s_count[0], nruns);
+        atomicAdd(&s_count[1], ncolored_runs);
+        atomicAdd(&s_count[2], nspecials);
+    }
+    add_colors(s_palette, values, runs, place + lane,
+               segment * SEGMENT_NVALUES);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        struct segment *found = &room.segments[segment];
+        found->nruns = s_count[0];
+        found->ncolored_runs = s_count[1];
+        found->nspecials = s_count[2];
+    }
+    __syncthreads();
+}
+
+/* All blocks' palettes in one, by first place. */
+static __device__ void
+merge_colors(const struct room &room, struct palette &s_palette)
+{
+    __shared__ unsigned long long s_first;
+    bool too_many = false;
+
+    if (threadIdx.x == 0)
+        s_palette.table.ncolors = 0;
+    for (unsigned i = threadIdx.x; i < gridDim.x; i += NTHREADS)
+        too_many |= room.tables[i].ncolors > SPECIALS_MAX_PALETTE;
+    if (__syncthreads_or(too_many)) {
+        if (threadIdx.x == 0)
+            s_palette.table.ncolors = SPECIALS_MAX_PALETTE + 1;
+        __syncthreads();
+        return;
+    }
+    for (unsigned ncolors = 0; ncolors <= SPECIALS_MAX_PALETTE; ncolors++) {
+        unsigned long long first = UINT64_MAX;
+        uint64_t color = 0;
+        if (threadIdx.x == 0)
+            s_first = UINT64_MAX;
+        __syncthreads();
+        for (unsigned i = threadIdx.x; i < gridDim.x; i += NTHREADS) {
+            const struct color_table *table = &room.tables[i];
+            for (unsigned c = 0; c < table->ncolors; c++) {
+                bool known = table->first[c] >= first;
+                for (unsigned k = 0; k < ncolors; k++)
+                    known |= s_palette.table.color[k] == table->color[c];
+                if (known)
+                    continue;
+                first = table->first[c];
+                color = table->color[c];
+            }
+        }
+        if (first != UINT64_MAX)
+            atomicMin(&s_first, first);
+        __syncthreads();
+        if (s_first == UINT64_MAX)
+            return;
+        if (first == s_first) {
+            if (ncolors < SPECIALS_MAX_PALETTE)
+                s_palette.table.color[ncolors] = color;
+            s_palette.table.ncolors = ncolors + 1;
+        }
+        __syncthreads();
+    }
+}
+
+/* Runs of one color where the palette holds all colors, and how many there are
+ * before each segment. */
+static __device__ void
+end_find(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+         const struct room &room, struct palette &s_palette)
+{
+    uint64_t nruns = 0, nspecials = 0;
+
+    merge_colors(room, s_palette);
+    bool colored = s_palette.table.ncolors <= SPECIALS_MAX_PALETTE;
+    for (uint64_t first = 0; first < room.nsegments; first += NTHREADS) {
+        uint64_t i = first + threadIdx.x;
+        bool is_there = i < room.nsegments;
+        struct segment *segment = &room.segments[is_there ? i : 0];
+        unsigned own = colored ? segment->ncolored_runs : segment->nruns;
+        uint64_t run_at = sum_before(is_there ? own : 0, &nruns);
+        uint64_t special_at =
+            sum_before(is_there ? segment->nspecials : 0, &nspecials);
+        if (is_there) {
+            segment->run_at = run_at;
+            segment->special_at = special_at;
+        }
+    }
+    if (threadIdx.x < SPECIALS_MAX_PALETTE)
+        room.section->palette[threadIdx.x] = s_palette.table.color[threadIdx.x];
+    if (threadIdx.x != 0)
+        return;
+    room.section->nruns = nruns;
+    room.section->ncolors = colored ? s_palette.table.ncolors : 0;
+    room.section->nfields =
+        room.section->ncolors > 1 ? SPECIALS_NFIELDS : SPECIALS_COLOR;
+    if (nruns > room.max_nruns || batch.nvalues > UINT32_MAX)
+        chunk.status = TERP_ERR_DEVICE;
+}
+
+template <typename T>
+static __device__ void
+find(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+     const struct room &room)
+{
+    __shared__ struct palette s_palette;
+
+    if (threadIdx.x == 0)
+        s_palette.table.ncolors = 0;
+    __syncthreads();
+    for (uint64_t i = blockIdx.x; i < room.nsegments; i += gridDim.x)
+        find_in_segment<T>(batch, chunk, room, i, s_palette);
+    if (threadIdx.x == 0)
+        room.tables[blockIdx.x] = s_palette.table;
+    if (is_last_block(&chunk.progress[CUDA_PROGRESS_FIND_RUNS]))
+        end_find(batch, chunk, room, s_palette);
+}
+
+/* ---- list ---- */
+
+/* A thread owns 16 values: the runs that begin there and those that end. */
+static __device__ void
+list(const struct cuda_batch &batch, const struct room &room)
+{
+    const uint16_t *mask = region<uint16_t>(batch, blockIdx.y, batch.at.mask);
+    uint64_t nvalues = batch.nvalues;
+    bool colored = room.section->ncolors > 0;
+
+    for (uint64_t i = blockIdx.x; i < room.nsegments; i += gridDim.x) {
+        uint64_t piece = i * NTHREADS + threadIdx.x;
+        unsigned special = piece_of(mask, piece, nvalues);
+        unsigned next = piece_of(mask, piece + 1, nvalues);
+        unsigned last = piece == 0 ? 0 : piece_of(mask, piece - 1, nvalues);
+        unsigned begins = special & ~(special << 1 | last >> 15);
+        unsigned next_begins = next & ~(special >> 15);
+        if (colored) {
+            begins = piece_of(room.run_bits, piece, nvalues);
+            next_begins = piece_of(room.run_bits, piece + 1, nvalues);
+        }
+        unsigned goes_on = special & ~begins,
+                 next_goes_on = next & ~next_begins;
+        unsigned ends = special & ~(goes_on >> 1 | next_goes_on << 15);
+        uint64_t nruns = room.segments[i].run_at;
+        uint64_t run = sum_before((unsigned)__popc(begins), &nruns);
+        for (int bit = 0; bit < NITEMS && (begins | ends) >> bit != 0; bit++) {
+            uint32_t at = (uint32_t)(piece * NITEMS) + bit;
+            if (begins >> bit & 1)
+                room.run_begin[run++] = at;
+            if (ends >> bit & 1)
+                room.run_end[run - 1] = at + 1;
+        }
+    }
+}
+
+/* ---- measure ---- */
+
+/* One field of run i. */
+template <typename T>
+static __device__ __forceinline__ uint32_t
+number_of(const struct cuda_chunk &chunk, const struct room &room, int field,
+          uint64_t i)
+{
+    uint32_t begin = room.run_begin[i], color = 0;
+
+    if (field == SPECIALS_GAP)
+        return begin - (i == 0 ? 0 : room.run_end[i - 1]);
+    if (field == SPECIALS_MORE)
+        return room.run_end[i] - begin - 1;
+    uint64_t bits = bits_of(((const T *)chunk.src)[begin]);
+    while (room.section->palette[color] != bits)
+        color++;
+    return color;
+}
+
+/* Where the groups of each batch go; the head and the palette. */
+static __device__ void
+end_measure(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+            const struct room &room)
+{
+    struct section *section = room.section;
+    uint64_t nbatches = div_up(section->nruns, PACK_NRUNS);
+    uint64_t value_nbytes = (uint64_t)batch.value_nbytes;
+    uint64_t at = chunk.model_end + 2;
+
+    for (uint64_t left = section->nruns >> 7; left > 0; left >>= 7)
+        at++;
+    for (unsigned field = 0; field < section->nfields; field++) {
+        for (uint64_t first = 0; first < nbatches; first += NTHREADS) {
+            uint64_t i = first + threadIdx.x;
+            uint64_t *batch_at = &room.batch_at[field][i];
+            uint64_t place = sum_before(i < nbatches ? *batch_at : 0, &at);
+            if (i < nbatches)
+                *batch_at = place;
+        }
+    }
+    if (threadIdx.x != 0)
+        return;
+    section->values_at = at;
+    chunk.specials_end =
+        at + value_nbytes *
+                 (section->ncolors > 0 ? section->ncolors : chunk.nspecials);
+    if (chunk.specials_end >= batch.raw_nbytes) {
+        chunk.status = TERP_ERR_CAPACITY;
+        return;
+    }
+    uint8_t *dst = (uint8_t *)chunk.dst;
+    struct writer writer = {dst + chunk.model_end, dst + at, false};
+    write_uleb(&writer, section->nruns);
+    write_le(&writer, section->ncolors, 1);
+    for (unsigned c = 0; c < section->ncolors; c++)
+        store_le(dst + at + c * value_nbytes, section->palette[c],
+                 batch.value_nbytes);
+}
+
+/* A warp owns a group. */
+template <typename T>
+static __device__ void
+measure(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+        const struct room &room)
+{
+    __shared__ unsigned s_nbytes[SPECIALS_NFIELDS];
+    uint64_t nruns = room.section->nruns;
+    unsigned lane = threadIdx.x % 32, nfields = room.section->nfields;
+
+    for (uint64_t i = blockIdx.x; i * PACK_NRUNS < nruns; i += gridDim.x) {
+        if (threadIdx.x < SPECIALS_NFIELDS)
+            s_nbytes[threadIdx.x] = 0;
+        __syncthreads();
+        for (unsigned g = threadIdx.x / 32; g < PACK_NGROUPS; g += NWARPS) {
+            uint64_t group = i * PACK_NGROUPS + g;
+            uint64_t first = group * SPECIALS_GROUP_NNUMBERS;
+            if (first >= nruns)
+                break;
+            uint64_t n = min_u64(SPECIALS_GROUP_NNUMBERS, nruns - first);
+            for (unsigned field = 0; field < nfields; field++) {
+                uint32_t all = 0;
+                for (unsigned j = lane; j < n; j += 32)
+                    all |= number_of<T>(chunk, room, (int)field, first + j);
+                for (int distance = 16; distance > 0; distance /= 2)
+                    all |= __shfl_xor_sync(ALL_LANES, all, distance);
+                if (lane > 0)
+                    continue;
+                int width = bit_width(all);
+                room.width[field][group] = (uint8_t)width;
+                atomicAdd(&s_nbytes[field],
+                          1 + (unsigned)packed_nbytes(n, width));
+            }
+            __syncwarp();
+        }
+        __syncthreads();
+        if (threadIdx.x < nfields)
+            room.batch_at[threadIdx.x][i] = s_nbytes[threadIdx.x];
+        __syncthreads();
+    }
+    if (is_last_block(&chunk.progress[CUDA_PROGRESS_MEASURE_RUNS]))
+        end_measure(batch, chunk, room);
+}
+
+/* ---- pack ---- */
+
+/* Byte `i` of a bit field array of n numbers. */
+static __device__ __forceinline__ uint8_t
+packed_byte(const uint32_t *numbers, unsigned n, unsigned width, unsigned i)
+{
+    unsigned at = 8 * i / width, nbits = (at + 1) * width - 8 * i;
+    uint64_t byte = numbers[at] >> (width - nbits);
+
+    for (; nbits < 8 && ++at < n; nbits += width)
+        byte |= (uint64_t)numbers[at] << nbits;
+    return (uint8_t)byte;
+}
+
+/* A warp owns a group; the first warps find the places of a batch's groups. */
+template <typename T>
+static __device__ void
+pack_batch(const struct cuda_chunk &chunk, const struct room &room, uint64_t i)
+{
+    __shared__ uint32_t s_numbers[NWARPS][SPECIALS_GROUP_NNUMBERS];
+    __shared__ uint64_t s_group_at[SPECIALS_NFIELDS][PACK_NGROUPS];
+    uint64_t nruns = room.section->nruns;
+    unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    unsigned nfields = room.section->nfields;
+    uint8_t *dst = (uint8_t *)chunk.dst;
+
+    if (warp < nfields) {
+        unsigned long long nbytes[2] = {0, 0};
+        for (int k = 0; k < 2; k++) {
+            uint64_t group = i * PACK_NGROUPS + 2 * lane + k;
+            if (group * SPECIALS_GROUP_NNUMBERS < nruns)
+                nbytes[k] = 1 + packed_nbytes(SPECIALS_GROUP_NNUMBERS,
+                                              room.width[warp][group]);
+        }
+        unsigned long long before = nbytes[0] + nbytes[1];
+        for (unsigned distance = 1; distance < 32; distance *= 2) {
+            unsigned long long other =
+                __shfl_up_sync(ALL_LANES, before, distance);
+            before += lane >= distance ? other : 0;
+        }
+        before += room.batch_at[warp][i] - nbytes[0] - nbytes[1];
+        s_group_at[warp][2 * lane] = before;
+        s_group_at[warp][2 * lane + 1] = before + nbytes[0];
+    }
+    __syncthreads();
+    for (unsigned g = warp; g < PACK_NGROUPS; g += NWARPS) {
+        uint64_t group = i * PACK_NGROUPS + g;
+        uint64_t first = group * SPECIALS_GROUP_NNUMBERS;
+        if (first >= nruns)
+            break;
+        unsigned n = (unsigned)min_u64(SPECIALS_GROUP_NNUMBERS, nruns - first);
+        for (unsigned field = 0; field < nfields; field++) {
+            unsigned width = room.width[field][group];
+            uint8_t *at = dst + s_group_at[field][g];
+            for (unsigned j = lane; j < n; j += 32)
+                s_numbers[warp][j] =
+                    number_of<T>(chunk, room, (int)field, first + j);
+            __syncwarp();
+            if (lane == 0)
+                *at = (uint8_t)width;
+            unsigned nbytes = (unsigned)packed_nbytes(n, (int)width);
+            for (unsigned j = lane; j < nbytes; j += 32)
+                at[1 + j] = packed_byte(s_numbers[warp], n, width, j);
+            __syncwarp();
+        }
+    }
+    __syncthreads();
+}
+
+/* All special values, one after another. A thread owns 16 values. */
+static __device__ void
+pack_values(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+            const struct room &room)
+{
+    const uint16_t *mask = region<uint16_t>(batch, blockIdx.y, batch.at.mask);
+    size_t nbytes = (size_t)batch.value_nbytes;
+
+    for (uint64_t i = blockIdx.x; i < room.nsegments; i += gridDim.x) {
+        uint64_t piece = i * NTHREADS + threadIdx.x;
+        unsigned special = piece_of(mask, piece, batch.nvalues);
+        uint64_t nspecials = room.segments[i].special_at;
+        uint64_t at = sum_before((unsigned)__popc(special), &nspecials);
+        uint8_t *to =
+            (uint8_t *)chunk.dst + room.section->values_at + at * nbytes;
+        for (; special != 0; special &= special - 1, to += nbytes) {
+            uint64_t value = piece * NITEMS + __ffs((int)special) - 1;
+            memcpy(to, (const uint8_t *)chunk.src + value * nbytes, nbytes);
+        }
+    }
+}
+
+template <typename T>
+static __device__ void
+pack(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+     const struct room &room)
+{
+    for (uint64_t i = blockIdx.x; i * PACK_NRUNS < room.section->nruns;
+         i += gridDim.x)
+        pack_batch<T>(chunk, room, i);
+    if (room.section->ncolors == 0)
+        pack_values(batch, chunk, room);
+}
+
+/* ---- kernels: x blocks of a chunk, y chunks; a step may begin when the one
+ * before is done in all blocks ---- */
+
+enum {
+    STEP_FIND = 1,
+    STEP_LIST = 2,
+    STEP_MEASURE = 4,
+    STEP_PACK = 8,
+    STEP_ALL = 15
+};
+
+/* True for all threads, while steps may change the state. */
+static __device__ bool
+is_ready(const struct cuda_chunk &chunk)
+{
+    bool ready = chunk.status == TERP_OK && chunk.nspecials > 0;
+    return !__syncthreads_or(!ready);
+}
+
+/* Where the section begins, and ends if there is none. */
+static __device__ void
+begin_section(const struct cuda_batch &batch, struct cuda_chunk &chunk)
+{
+    if (blockIdx.x > 0 || threadIdx.x > 0 || chunk.status != TERP_OK)
+        return;
+    chunk.model_end = specials_begin(batch, chunk);
+    if (chunk.nspecials > 0)
+        return;
+    chunk.specials_end = chunk.model_end;
+    if (chunk.specials_end >= batch.raw_nbytes)
+        chunk.status = TERP_ERR_CAPACITY;
+}
+
+template <typename T, int STEPS>
+static __global__ void
+__launch_bounds__(NTHREADS) write_specials(const struct cuda_batch batch)
+{
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    __shared__ struct room s_room;
+
+    if (STEPS & STEP_FIND)
+        begin_section(batch, chunk);
+    if (!is_ready(chunk))
+        return;
+    lay_out(batch, s_room);
+    __syncthreads();
+    if (STEPS & STEP_FIND)
+        find<T>(batch, chunk, s_room);
+    if (STEPS == STEP_ALL && !is_ready(chunk))
+        return;
+    if (STEPS & STEP_LIST)
+        list(batch, s_room);
+    if (STEPS == STEP_ALL)
+        __syncthreads();
+    if (STEPS & STEP_MEASURE)
+        measure<T>(batch, chunk, s_room);
+    if (STEPS == STEP_ALL && !is_ready(chunk))
+        return;
+    if (STEPS & STEP_PACK)
+        pack<T>(batch, chunk, s_room);
+}
+
+template <typename T>
+static cudaError_t
+launch_write(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    uint64_t nsegments = div_up(batch->nvalues, SEGMENT_NVALUES);
+    dim3 alone(1, (unsigned)batch->nchunks);
+    dim3 grid((unsigned)min_u64(nsegments, MAX_NBLOCKS), alone.y);
+
+    if (nsegments <= ALONE_MAX_NSEGMENTS)
+        return launch(write_specials<T, STEP_ALL>, alone, NTHREADS, 0, stream,
+                      *batch);
+    cudaError_t error =
+        launch(write_specials<T, STEP_FIND>, grid, NTHREADS, 0, stream, *batch);
+    if (error == cudaSuccess)
+        error = launch(write_specials<T, STEP_LIST>, grid, NTHREADS, 0, stream,
+                       *batch);
+    if (error == cudaSuccess)
+        error = launch(write_specials<T, STEP_MEASURE>, grid, NTHREADS, 0,
+                       stream, *batch);
+    return error == cudaSuccess ? launch(write_specials<T, STEP_PACK>, grid,
+                                         NTHREADS, 0, stream, *batch)
+                                : error;
+}
+
+cudaError_t
+cuda_specials_write(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    return batch->value_nbytes == 4 ? launch_write<float>(batch, stream)
+                                    : launch_write<double>(batch, stream);
+}
