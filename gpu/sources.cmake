@@ -1,4 +1,7 @@
 # The CUDA engine's files, for nvcc and for the tests' emulator alike.
 set(TERP_CUDA_SOURCES
   cuda_device.c
+  cuda_scan.cu
+  cuda_specials_read.cu
+  cuda_specials_write.cu
 )
