@@ -19,6 +19,20 @@ box_shift(int rank)
     return 12 / rank;
 }
 
+/* Divides by an extent; returns the remainder. */
+static __host__ __device__ __forceinline__ uint64_t
+split(uint64_t *left, uint64_t extent)
+{
+    if (extent == 1)
+        return 0;
+    uint64_t quotient = (*left | extent) >> 32 == 0
+                            ? (uint32_t)*left / (uint32_t)extent
+                            : *left / extent;
+    uint64_t rest = *left - quotient * extent;
+    *left = quotient;
+    return rest;
+}
+
 /* A row of an array [nbricks][n3][n2][n1][n0]. Its symbols stand in pieces,
  * one in each box that it runs through. The arrays of a class and of the one
  * that differs from it in dimension 0 share these. */
@@ -93,6 +107,19 @@ untiled_at(int rank, const uint64_t extent[TERP_NDIMS], uint64_t tiled)
     return at;
 }
 
+/* The class of a position that is among a level's. */
+static __host__ __device__ __forceinline__ unsigned
+class_of_position(const struct terp_level *level, uint64_t position)
+{
+    unsigned odd = 1;
+    for (int i = 1; i < TERP_NCLASSES - 1; i++) {
+        unsigned next = (unsigned)(CUDA_CLASS_ORDER >> (4 * i)) & 15;
+        if (level->class_at[next] <= position)
+            odd = next; /* the last that begins there is not empty */
+    }
+    return odd;
+}
+
 /* Work order: the place in `work` of a symbol in tile order. */
 static __host__ __device__ inline uint64_t
 work_position_of_tiled(const struct terp_layout *layout, uint64_t tiled)
@@ -103,17 +130,48 @@ work_position_of_tiled(const struct terp_layout *layout, uint64_t tiled)
     while (layout->level[l].class_at[1] > tiled)
         l++;
     const struct terp_level *level = &layout->level[l];
-    unsigned odd = 1;
-    for (int i = 1; i < TERP_NCLASSES - 1; i++) {
-        unsigned next = (unsigned)(CUDA_CLASS_ORDER >> (4 * i)) & 15;
-        if (level->class_at[next] <= tiled)
-            odd = next; /* the last that begins there is not empty */
-    }
+    unsigned odd = class_of_position(level, tiled);
     uint64_t extent[TERP_NDIMS];
     for (int d = 0; d < TERP_NDIMS; d++)
         extent[d] = terp_class_extent(level, odd, d);
     uint64_t at = level->class_at[odd];
     return at + untiled_at(layout->rank, extent, tiled - at);
+}
+
+/* A point by its position in work order. */
+struct work_point {
+    uint64_t tiled;  /* its symbol's position */
+    uint64_t raster; /* in C order of the chunk */
+};
+
+static __host__ __device__ inline struct work_point
+work_point_at(const struct terp_layout *layout, uint64_t position)
+{
+    struct work_point point = {position, 0};
+    uint64_t left = position, at[TERP_NDIMS] = {0};
+    int l = 1;
+
+    if (position >= layout->nbricks) {
+        uint64_t extent[TERP_NDIMS];
+        while (layout->level[l].class_at[1] > position)
+            l++;
+        const struct terp_level *level = &layout->level[l];
+        unsigned odd = class_of_position(level, position);
+        left -= level->class_at[odd];
+        for (int d = 0; d < TERP_NDIMS; d++) {
+            extent[d] = terp_class_extent(level, odd, d);
+            at[d] = split(&left, extent[d]);
+        }
+        struct tiled_row row = tiled_row_at(layout->rank, extent, at, left);
+        point.tiled = level->class_at[odd] +
+                      tiled_at(row, layout->rank, extent[0], at[0]);
+        for (int d = 0; d < TERP_NDIMS; d++)
+            at[d] = (2 * at[d] + (odd >> d & 1)) << (l - 1);
+    }
+    point.raster = left; /* the brick */
+    for (int d = TERP_NDIMS - 1; d >= 0; d--)
+        point.raster = point.raster * layout->dims[d] + at[d];
+    return point;
 }
 
 /* C order: the value's number. */

@@ -28,8 +28,9 @@ enum cuda_progress {
     CUDA_PROGRESS_ISOLATE,
     CUDA_PROGRESS_NOT_ISOLATED, /* flags */
     CUDA_PROGRESS_TUNE,
-    CUDA_PROGRESS_FIND_RUNS,    /* specials */
+    CUDA_PROGRESS_FIND_RUNS, /* specials */
     CUDA_PROGRESS_MEASURE_RUNS,
+    CUDA_PROGRESS_ESCAPES,
     CUDA_NPROGRESS = 16
 };
 

@@ -99,6 +99,8 @@ function(terp_add_cuda_test name)
 endfunction()
 
 terp_add_cuda_test(test_cuda_emulator test_cuda_emulator.cu)
+terp_add_cuda_test(test_cuda_prediction test_cuda_prediction.cu)
+target_link_libraries(test_cuda_prediction PRIVATE terp_fields)
 terp_add_cuda_test(test_cuda_specials test_cuda_specials.cu)
 target_link_libraries(test_cuda_specials PRIVATE terp_fields)
 

@@ -1,0 +1,465 @@
+/* Floor 3: the Lorenzo predictor with dual quantization. Integers lie in the
+ * region `work` in C order. */
+#include "cuda_lorenzo.cuh"
+#include "cuda_order.cuh"
+#include "cuda_values.cuh"
+
+#define ALL_LANES 0xFFFFFFFFu
+#define NTHREADS 256
+
+static __device__ __forceinline__ bool
+chunk_applies(const struct cuda_chunk &chunk)
+{
+    return chunk.status == TERP_OK &&
+           chunk.prediction == TERP_PREDICTION_LORENZO;
+}
+
+/* ---- values to integers ---- */
+
+/* Values of a block. */
+#define BLOCK_NVALUES 4096
+#define BLOCK_NWORDS (BLOCK_NVALUES / 32)
+
+/* Where a chunk's blocks tell which of their values that is not special comes
+ * last: its position plus one, or 0. */
+static __device__ __forceinline__ uint64_t *
+last_valid(const struct cuda_batch &batch)
+{
+    return region<uint64_t>(batch, blockIdx.y, batch.at.staging);
+}
+
+/* Integers of values that they reproduce; the mask of all others.
+ * Grid: (blocks of BLOCK_NVALUES, chunks). A thread takes every NTHREADS-th
+ * value, a warp makes 32 bits of the mask. */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS) lorenzo_prequantize(struct cuda_batch batch)
+{
+    __shared__ unsigned s_last, s_njoined;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const uint64_t first = (uint64_t)blockIdx.x * BLOCK_NVALUES;
+
+    if (!chunk_applies(chunk))
+        return;
+    if (threadIdx.x == 0)
+        s_last = s_njoined = 0;
+    __syncthreads();
+    const T rounder = value_traits<T>::ROUNDER;
+    const T *src = (const T *)chunk.src;
+    int_of<T> *levels = region<int_of<T>>(batch, blockIdx.y, batch.at.work);
+    uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
+    const struct constants<T> k =
+        constants_of<T>(chunk.step, chunk.bound, batch.max_code);
+    const struct fill_words<T> fills = fills_of<T>(chunk);
+    /* Where no value is special, none looks so: what other blocks add to the
+     * count does not matter here. */
+    const bool has_specials = chunk.has_specials;
+    /* Words of 64 bits are whole. */
+    const uint64_t end = div_up(batch.nvalues, 64) * 64;
+
+    for (unsigned i = threadIdx.x; i < BLOCK_NVALUES; i += NTHREADS) {
+        uint64_t at = first + i;
+        bool special = false, miss = false;
+        if (at < batch.nvalues) {
+            T value = src[at];
+            special = has_specials && is_special(value, fills);
+            T scaled = value * k.inverse;
+            bool fits = absolute(scaled) <= value_traits<T>::MAX_LEVEL;
+            T level = ((fits ? scaled : (T)0) + rounder) - rounder;
+            fits &= absolute(value - level * k.step) < k.limit;
+            miss = !fits;
+            if (!miss && !special)
+                levels[at] = (int_of<T>)level;
+        }
+        unsigned word = __ballot_sync(ALL_LANES, special | miss);
+        unsigned joined = __ballot_sync(ALL_LANES, miss && !special);
+        unsigned valid = ~word;
+        if (at - threadIdx.x % 32 + 32 > batch.nvalues) /* the warp's last */
+            valid &= batch.nvalues > at - threadIdx.x % 32
+                         ? (1u << (batch.nvalues % 32)) - 1
+                         : 0;
+        if (threadIdx.x % 32 == 0 && at < end) {
+            mask[at / 32] = word;
+            if (joined != 0)
+                atomicAdd(&s_njoined, (unsigned)__popc(joined));
+            if (valid != 0)
+                atomicMax(&s_last, i + 32 - (unsigned)__clz((int)valid));
+        }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        last_valid(batch)[blockIdx.x] = s_last == 0 ? 0 : first + s_last;
+        if (s_njoined != 0)
+            atomicAdd(&chunk.nspecials, (unsigned long long)s_njoined);
+    }
+}
+
+/* Special values repeat the integer of the nearest other one before them.
+ * Grid and ownership as before; reads only integers that are not written. */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS) lorenzo_repeat(struct cuda_batch batch)
+{
+    __shared__ uint32_t s_mask[BLOCK_NWORDS];
+    __shared__ unsigned long long s_before;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const uint64_t first = (uint64_t)blockIdx.x * BLOCK_NVALUES;
+
+    if (!chunk_applies(chunk) || chunk.nspecials == 0)
+        return;
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        chunk.has_specials = true;
+    const uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
+    const uint64_t nwords = div_up(batch.nvalues, 32);
+    bool some = false;
+    if (threadIdx.x < BLOCK_NWORDS) {
+        uint64_t at = first / 32 + threadIdx.x;
+        s_mask[threadIdx.x] = at < nwords ? mask[at] : 0;
+        some = s_mask[threadIdx.x] != 0;
+    }
+    if (threadIdx.x == 0)
+        s_before = 0;
+    if (!__syncthreads_or(some))
+        return;
+    /* The last valid one of the blocks before, NTHREADS blocks at a time. */
+    const uint64_t *last = last_valid(batch);
+    for (uint64_t end = blockIdx.x; end > 0;) {
+        uint64_t n = min_u64(end, NTHREADS);
+        unsigned long long found =
+            threadIdx.x < n ? last[end - 1 - threadIdx.x] : 0;
+        if (__syncthreads_or(found != 0)) {
+            if (found != 0)
+                atomicMax(&s_before, found);
+            break;
+        }
+        end -= n;
+    }
+    __syncthreads();
+    int_of<T> *levels = region<int_of<T>>(batch, blockIdx.y, batch.at.work);
+    for (unsigned i = threadIdx.x; i < BLOCK_NVALUES; i += NTHREADS) {
+        int word = (int)(i / 32);
+        if (!(s_mask[word] >> (i % 32) & 1) || first + i >= batch.nvalues)
+            continue;
+        uint32_t valid = ~s_mask[word] & ((1u << (i % 32)) - 1);
+        while (valid == 0 && word > 0)
+            valid = ~s_mask[--word];
+        uint64_t from = valid != 0 ? first + 32 * (unsigned)word + 32 -
+                                         (unsigned)__clz((int)valid)
+                                   : s_before;
+        levels[first + i] = from == 0 ? 0 : levels[from - 1];
+    }
+}
+
+/* ---- rows ---- */
+
+/* Rows are cut into segments, a warp each. */
+#define SEGMENT_NVALUES 1024
+
+/* A segment of a row, as a warp sees it. */
+struct segment {
+    uint64_t at;    /* of the row, in C order */
+    uint64_t x, nx; /* of the segment, in the row */
+    uint64_t coordinate[TERP_NDIMS];
+    struct tiled_row tiled;
+};
+
+static __host__ __device__ __forceinline__ uint64_t
+nsegments_of(const struct terp_layout *layout)
+{
+    return div_up(layout->dims[0], SEGMENT_NVALUES);
+}
+
+/* The warp's segment. False when there is none. */
+static __device__ __forceinline__ bool
+find_segment(const struct cuda_batch &batch, struct segment *segment_ret)
+{
+    const struct terp_layout *layout = batch.d_layout;
+    uint64_t left = (uint64_t)blockIdx.x * (NTHREADS / 32) + threadIdx.x / 32;
+    uint64_t x = split(&left, nsegments_of(layout)) * SEGMENT_NVALUES;
+
+    segment_ret->at = left * layout->dims[0];
+    segment_ret->x = x;
+    segment_ret->nx = min_u64(SEGMENT_NVALUES, layout->dims[0] - x);
+    for (int d = 1; d < TERP_NDIMS; d++)
+        segment_ret->coordinate[d] = split(&left, layout->dims[d]);
+    segment_ret->tiled =
+        tiled_row_at(layout->rank, layout->dims, segment_ret->coordinate, left);
+    return left < layout->nbricks;
+}
+
+/* Blocks of segments, a warp each. */
+static uint64_t
+nblocks_of_segments(const struct terp_layout *layout)
+{
+    return div_up(layout->nvalues / layout->dims[0] * nsegments_of(layout),
+                  NTHREADS / 32);
+}
+
+/* ---- integers to symbols ---- */
+
+/* Grid: (nblocks_of_segments, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS) lorenzo_symbols(struct cuda_batch batch)
+{
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct terp_layout *layout = batch.d_layout;
+    uint64_t stride[TERP_NDIMS], inner = 1;
+    struct segment segment;
+
+    if (!chunk_applies(chunk) || !find_segment(batch, &segment))
+        return;
+    unsigned dims = chunk.lorenzo_dims;
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        stride[d] = inner;
+        inner *= layout->dims[d];
+        if (d > 0 && segment.coordinate[d] == 0)
+            dims &= ~(1u << d);
+    }
+    const word_of<T> *levels =
+        region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    uint16_t *symbols = region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
+    unsigned long long *ranges =
+        region<unsigned long long>(batch, blockIdx.y, batch.at.ranges);
+    for (uint64_t i = threadIdx.x % 32; i < segment.nx; i += 32) {
+        uint64_t x = segment.x + i, at = segment.at + x;
+        int_of<T> code = (int_of<T>)lorenzo_difference(
+            levels + at, x > 0 ? dims : dims & ~1u, stride);
+        bool fits = code >= -batch.max_code && code <= batch.max_code;
+        symbols[tiled_at(segment.tiled, layout->rank, layout->dims[0], x)] =
+            (uint16_t)(fits ? (int)code + TERP_RADIUS : TERP_ESCAPE);
+        if (!fits)
+            atomicAdd(&ranges[at / CUDA_RANGE_NVALUES], 1ull);
+    }
+}
+
+cudaError_t
+cuda_lorenzo_quantize(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    const bool wide = batch->value_nbytes == 8;
+    const unsigned nchunks = (unsigned)batch->nchunks;
+    const dim3 values((unsigned)div_up(batch->nvalues, BLOCK_NVALUES), nchunks);
+    const dim3 rows((unsigned)nblocks_of_segments(batch->h_layout), nchunks);
+
+    if (batch->params.predictor == TERP_PREDICTOR_SPLINE)
+        return cudaSuccess;
+    cudaError_t err =
+        launch(wide ? lorenzo_prequantize<double> : lorenzo_prequantize<float>,
+               values, dim3(NTHREADS), 0, stream, *batch);
+    if (err == cudaSuccess)
+        err = launch(wide ? lorenzo_repeat<double> : lorenzo_repeat<float>,
+                     values, dim3(NTHREADS), 0, stream, *batch);
+    if (err == cudaSuccess)
+        err = launch(wide ? lorenzo_symbols<double> : lorenzo_symbols<float>,
+                     rows, dim3(NTHREADS), 0, stream, *batch);
+    return err;
+}
+
+/* ---- symbols to values ---- */
+
+/* Dimensions to sum along: those of the chunk that have more than one value. */
+static __device__ __forceinline__ unsigned
+dims_to_sum(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
+{
+    unsigned dims = 0;
+    for (int d = 0; d < TERP_NDIMS; d++)
+        if (batch.d_layout->dims[d] > 1)
+            dims |= chunk.lorenzo_dims & 1u << d;
+    return dims;
+}
+
+/* The difference at x of a segment's row. */
+template <typename T>
+static __device__ __forceinline__ word_of<T>
+difference_at(const struct cuda_batch &batch, const struct segment &segment,
+              const word_of<T> *levels, const uint16_t *symbols, uint64_t x)
+{
+    const struct terp_layout *layout = batch.d_layout;
+    unsigned symbol =
+        symbols[tiled_at(segment.tiled, layout->rank, layout->dims[0], x)];
+    return symbol == TERP_ESCAPE
+               ? levels[segment.at + x]
+               : (word_of<T>)(int_of<T>)((int)symbol - TERP_RADIUS);
+}
+
+/* Of rows of several segments: each segment's sum, by a warp.
+ * Grid: (nblocks_of_segments, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS) lorenzo_sum_segments(struct cuda_batch batch)
+{
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct segment segment;
+
+    if (!chunk_applies(chunk) || !(dims_to_sum(batch, chunk) & 1) ||
+        !find_segment(batch, &segment))
+        return;
+    const word_of<T> *levels =
+        region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    const uint16_t *symbols =
+        region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
+    word_of<T> sum = 0;
+    for (uint64_t i = threadIdx.x % 32; i < segment.nx; i += 32)
+        sum += difference_at<T>(batch, segment, levels, symbols, segment.x + i);
+    for (int distance = 16; distance > 0; distance /= 2)
+        sum += __shfl_xor_sync(ALL_LANES, sum, distance);
+    if (threadIdx.x % 32 == 0)
+        region<word_of<T>>(
+            batch, blockIdx.y,
+            batch.at.staging)[(uint64_t)blockIdx.x * (NTHREADS / 32) +
+                              threadIdx.x / 32] = sum;
+}
+
+/* The sums of all segments before, in their row. Grid: (rows, chunks), at most
+ * MAX_NROW_BLOCKS of rows, whose blocks take turns; a warp a row. */
+#define MAX_NROW_BLOCKS 4096
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS) lorenzo_scan_segments(struct cuda_batch batch)
+{
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct terp_layout *layout = batch.d_layout;
+    const uint64_t nrows = layout->nvalues / layout->dims[0];
+    const uint64_t nsegments = nsegments_of(layout);
+    const unsigned nwarps = NTHREADS / 32, lane = threadIdx.x % 32;
+
+    if (!chunk_applies(chunk) || !(dims_to_sum(batch, chunk) & 1))
+        return;
+    for (uint64_t row = (uint64_t)blockIdx.x * nwarps + threadIdx.x / 32;
+         row < nrows; row += (uint64_t)gridDim.x * nwarps) {
+        word_of<T> *sums =
+            region<word_of<T>>(batch, blockIdx.y, batch.at.staging) +
+            row * nsegments;
+        word_of<T> carry = 0;
+        for (uint64_t first = 0; first < nsegments; first += 32) {
+            bool exists = first + lane < nsegments;
+            word_of<T> own = exists ? sums[first + lane] : 0, sum = own;
+            for (int distance = 1; distance < 32; distance *= 2) {
+                word_of<T> below = __shfl_up_sync(ALL_LANES, sum, distance);
+                sum += (int)lane >= distance ? below : 0;
+            }
+            if (exists)
+                sums[first + lane] = carry + sum - own;
+            carry += __shfl_sync(ALL_LANES, sum, 31);
+        }
+    }
+}
+
+/* Symbols to integers, summed along dimension 0; to values, if that is all.
+ * Grid: (nblocks_of_segments, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS) lorenzo_sum_rows(struct cuda_batch batch)
+{
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const unsigned lane = threadIdx.x % 32;
+    struct segment segment;
+
+    if (!chunk_applies(chunk) || !find_segment(batch, &segment))
+        return;
+    const unsigned dims = dims_to_sum(batch, chunk);
+    word_of<T> *levels = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    const uint16_t *symbols =
+        region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
+    const T step =
+        constants_of<T>(chunk.step, chunk.bound, batch.max_code).step;
+    T *dst = (T *)chunk.dst;
+    word_of<T> carry = 0;
+    if ((dims & 1) && nsegments_of(batch.d_layout) > 1)
+        carry = region<word_of<T>>(
+            batch, blockIdx.y,
+            batch.at.staging)[(uint64_t)blockIdx.x * (NTHREADS / 32) +
+                              threadIdx.x / 32];
+    for (uint64_t first = 0; first < segment.nx; first += 32) {
+        bool exists = first + lane < segment.nx;
+        uint64_t x = segment.x + first + lane;
+        word_of<T> sum = 0;
+        if (exists)
+            sum = difference_at<T>(batch, segment, levels, symbols, x);
+        if (dims & 1) {
+            for (int distance = 1; distance < 32; distance *= 2) {
+                word_of<T> below = __shfl_up_sync(ALL_LANES, sum, distance);
+                sum += (int)lane >= distance ? below : 0;
+            }
+            sum += carry;
+            carry = __shfl_sync(ALL_LANES, sum, 31);
+        }
+        if (exists && dims >> 1 == 0)
+            dst[segment.at + x] = (T)(int_of<T>)sum * step;
+        else if (exists)
+            levels[segment.at + x] = sum;
+    }
+}
+
+/* Sums along a dimension above 0; to values, if it is the last.
+ * Grid: (blocks of lines, chunks); a thread a line. */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS) lorenzo_sum_lines(struct cuda_batch batch, int d)
+{
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct terp_layout *layout = batch.d_layout;
+    const uint64_t extent = layout->dims[d];
+    uint64_t line = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x, stride = 1;
+
+    if (!chunk_applies(chunk))
+        return;
+    const unsigned dims = dims_to_sum(batch, chunk);
+    if (!(dims >> d & 1) || line >= layout->nvalues / extent)
+        return;
+    for (int e = 0; e < d; e++)
+        stride *= layout->dims[e];
+    uint64_t inner = split(&line, stride);
+    uint64_t at = line * stride * extent + inner;
+    word_of<T> *levels = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    const bool last = dims >> (d + 1) == 0;
+    const T step =
+        constants_of<T>(chunk.step, chunk.bound, batch.max_code).step;
+    T *dst = (T *)chunk.dst;
+    word_of<T> sum = 0;
+#pragma unroll 8
+    for (uint64_t i = 0; i < extent; i++, at += stride) {
+        sum += levels[at];
+        if (last)
+            dst[at] = (T)(int_of<T>)sum * step;
+        else
+            levels[at] = sum;
+    }
+}
+
+cudaError_t
+cuda_lorenzo_reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    const struct terp_layout *layout = batch->h_layout;
+    const bool wide = batch->value_nbytes == 8;
+    const unsigned nchunks = (unsigned)batch->nchunks;
+    const dim3 block(NTHREADS);
+    const dim3 rows((unsigned)nblocks_of_segments(layout), nchunks);
+    cudaError_t err = cudaSuccess;
+
+    if (nsegments_of(layout) > 1) {
+        uint64_t nblocks =
+            div_up(layout->nvalues / layout->dims[0], NTHREADS / 32);
+        err = launch(wide ? lorenzo_sum_segments<double>
+                          : lorenzo_sum_segments<float>,
+                     rows, block, 0, stream, *batch);
+        if (err == cudaSuccess)
+            err = launch(
+                wide ? lorenzo_scan_segments<double>
+                     : lorenzo_scan_segments<float>,
+                dim3((unsigned)min_u64(nblocks, MAX_NROW_BLOCKS), nchunks),
+                block, 0, stream, *batch);
+    }
+    if (err == cudaSuccess)
+        err = launch(wide ? lorenzo_sum_rows<double> : lorenzo_sum_rows<float>,
+                     rows, block, 0, stream, *batch);
+    for (int d = 1; d < TERP_NDIMS && err == cudaSuccess; d++) {
+        uint64_t nlines = layout->nvalues / layout->dims[d];
+        if (layout->dims[d] > 1)
+            err = launch(wide ? lorenzo_sum_lines<double>
+                              : lorenzo_sum_lines<float>,
+                         dim3((unsigned)div_up(nlines, NTHREADS), nchunks),
+                         block, 0, stream, *batch, d);
+    }
+    return err;
+}

@@ -1,0 +1,515 @@
+/* Prediction on the device against the CPU engine's, stage by stage: symbols
+ * in tile order, counts of escapes, their section, and values. */
+#include "cuda_order.cuh"
+#include "cuda_state.cuh"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern "C" {
+#include "bytes.h"
+#include "cmocka_all.h"
+#include "cpu_lorenzo.h"
+#include "cpu_order.h"
+#include "cpu_spline.h"
+#include "fields.h"
+}
+
+#define NCHUNKS 2 /* a batch; the last one has failed before */
+
+/* One chunk with the memory of both engines. */
+struct bench {
+    struct terp_chunk chunk;
+    struct terp_layout layout;
+    const struct cpu_stages *stages;
+    struct cpu_quantizer quantizer;
+    struct cpu_fills fills;
+    uint64_t nvalues, nbytes; /* of the chunk */
+    uint8_t *values;
+    uint16_t *symbols, *tiled; /* the CPU's */
+    uint64_t *mask;
+    struct cuda_batch batch;
+    struct cuda_chunk *state; /* of the batch's chunks */
+    uint8_t *dst;
+};
+
+static uint64_t
+place_region(uint64_t *end, uint64_t nbytes)
+{
+    uint64_t at = *end;
+    *end += (nbytes + 255) / 256 * 256;
+    return at;
+}
+
+static void *
+device_memory(uint64_t nbytes)
+{
+    void *memory;
+    assert_int_equal(cudaMalloc(&memory, nbytes), cudaSuccess);
+    return memory;
+}
+
+static uint64_t
+random_of(uint64_t *seed)
+{
+    return terp_field_mix(++*seed);
+}
+
+/* The fills are what the field's special values need; a bound of about a
+ * hundredth of its range. */
+static void
+make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
+           bool stack, enum terp_field field, double bound)
+{
+    memset(b, 0, sizeof *b);
+    b->chunk.type = type;
+    b->chunk.rank = rank;
+    b->chunk.stack = stack;
+    memcpy(b->chunk.dims, dims, (size_t)rank * sizeof *dims);
+    terp_layout_make(&b->chunk, &b->layout);
+    b->stages = type == TERP_FLOAT32 ? &cpu_stages_f32 : &cpu_stages_f64;
+    b->nvalues = b->layout.nvalues;
+    b->nbytes = b->nvalues * (uint64_t)b->stages->value_nbytes;
+    b->values = (uint8_t *)malloc(b->nbytes);
+    b->symbols = (uint16_t *)malloc(2 * b->nvalues);
+    b->tiled = (uint16_t *)malloc(2 * b->nvalues);
+    b->mask = (uint64_t *)calloc(b->nvalues / 64 + 1, 8);
+    terp_field_make(field, &b->chunk, b->values);
+    for (int i = 0; i < TERP_NFILLS; i++)
+        b->fills.bits[i] = b->stages->negative_zero_bits;
+    if (field == TERP_FIELD_COAST || field == TERP_FIELD_OUTLIERS) {
+        double fill = 1e20;
+        float narrow = 1e20F;
+        memcpy(&b->fills.bits[1],
+               type == TERP_FLOAT32 ? (void *)&narrow : &fill,
+               (size_t)b->stages->value_nbytes);
+    }
+    struct cpu_stats stats;
+    b->stages->scan(b->values, b->nvalues, &b->fills, &stats);
+    b->quantizer.step = terp_step_of(bound, 10);
+    b->quantizer.bound = bound;
+    b->quantizer.max_code = TERP_MAX_CODE;
+    b->quantizer.has_specials = stats.nspecials > 0;
+    b->quantizer.reference = 0.25;
+    b->stages->mask(b->values, 0, b->nvalues, &b->fills, b->mask);
+
+    struct cuda_batch *batch = &b->batch;
+    batch->nchunks = NCHUNKS;
+    batch->chunk = b->chunk;
+    batch->max_code = b->quantizer.max_code;
+    batch->value_nbytes = b->stages->value_nbytes;
+    batch->raw_nbytes = b->nbytes + 64;
+    batch->nvalues = b->nvalues;
+    batch->ntiles = div_up(b->nvalues, TERP_TILE_NSYMBOLS);
+    batch->npartitions = div_up(batch->ntiles, TERP_PARTITION_NTILES);
+    batch->nranges = div_up(b->nvalues, CUDA_RANGE_NVALUES);
+    batch->h_layout = batch->d_layout = &b->layout;
+    uint64_t end = 0, value_nbytes = (uint64_t)b->stages->value_nbytes;
+    batch->at.ranges = place_region(&end, 8 * (batch->nranges + 1));
+    batch->at.zeroed_nbytes = end;
+    batch->at.work = place_region(&end, b->nbytes);
+    batch->at.lattice =
+        place_region(&end, b->layout.nlattice * value_nbytes + 1);
+    batch->at.symbols = place_region(&end, 2 * b->nvalues);
+    batch->at.mask = place_region(&end, (b->nvalues / 64 + 1) * 8);
+    batch->at.staging =
+        place_region(&end, batch->npartitions * CUDA_PARTITION_MAX_NBYTES);
+    batch->at.stride = end;
+    batch->d_scratch = (uint8_t *)device_memory(end * NCHUNKS);
+    b->state = (struct cuda_chunk *)device_memory(sizeof *b->state * NCHUNKS);
+    batch->d_chunks = b->state;
+    b->dst = (uint8_t *)device_memory(batch->raw_nbytes * NCHUNKS);
+    memset(b->state, 0, sizeof *b->state * NCHUNKS);
+    for (int i = 0; i < NCHUNKS; i++) {
+        struct cuda_chunk *state = &b->state[i];
+        memset(batch->d_scratch + (uint64_t)i * end, 0,
+               batch->at.zeroed_nbytes);
+        state->status = i + 1 < NCHUNKS ? TERP_OK : TERP_ERR_CAPACITY;
+        state->src = b->values;
+        state->dst = b->dst + (uint64_t)i * batch->raw_nbytes;
+        state->bound = bound;
+        state->step = b->quantizer.step;
+        state->reference = b->quantizer.reference;
+        state->has_specials = stats.nspecials > 0;
+        state->nspecials = stats.nspecials;
+        memcpy(state->fills, b->fills.bits, sizeof state->fills);
+        state->specials_end = 7;
+    }
+}
+
+static void
+free_bench(struct bench *b)
+{
+    free(b->values);
+    free(b->symbols);
+    free(b->tiled);
+    free(b->mask);
+    cudaFree(b->batch.d_scratch);
+    cudaFree(b->state);
+    cudaFree(b->dst);
+}
+
+static uint8_t *
+device_region(const struct bench *b, uint64_t at)
+{
+    return b->batch.d_scratch + at;
+}
+
+/* What is zero when a call begins. */
+static void
+begin_call(struct bench *b)
+{
+    memset(device_region(b, b->batch.at.ranges), 0, b->batch.at.zeroed_nbytes);
+    memset(b->state[0].progress, 0, sizeof b->state[0].progress);
+}
+
+static void
+fail_case(const struct bench *b, const char *what)
+{
+    char text[200];
+    const uint64_t *dims = b->chunk.dims;
+    snprintf(text, sizeof text, "%s: %s %s%d %llux%llux%llux%llu\n", what,
+             b->chunk.type == TERP_FLOAT32 ? "float32" : "float64",
+             b->chunk.stack ? "stack " : "", b->chunk.rank,
+             (unsigned long long)dims[0],
+             (unsigned long long)(b->chunk.rank > 1 ? dims[1] : 1),
+             (unsigned long long)(b->chunk.rank > 2 ? dims[2] : 1),
+             (unsigned long long)(b->chunk.rank > 3 ? dims[3] : 1));
+    fail_msg("%s", text);
+}
+
+/* The CPU's symbols in work order, and their escapes. */
+static void
+check_symbols(struct bench *b, enum cpu_order order)
+{
+    const struct cuda_regions *at = &b->batch.at;
+    const uint64_t *ranges = (uint64_t *)device_region(b, at->ranges);
+    uint64_t n = 0;
+
+    cpu_order_into_tiles(NULL, &b->layout, order, b->symbols, b->tiled);
+    if (memcmp(b->tiled, device_region(b, at->symbols), 2 * b->nvalues) != 0)
+        fail_case(b, "symbols");
+    for (uint64_t i = 0; i < b->nvalues; i++) {
+        n += b->symbols[i] == TERP_ESCAPE;
+        if ((i + 1) % CUDA_RANGE_NVALUES == 0 || i + 1 == b->nvalues) {
+            if (ranges[i / CUDA_RANGE_NVALUES] != n)
+                fail_case(b, "counts of escapes");
+            n = 0;
+        }
+    }
+}
+
+/* The section that the CPU would write, and back into `work`. */
+static void
+check_escapes(struct bench *b, const void *words)
+{
+    struct cuda_chunk *state = &b->state[0];
+    size_t nbytes = (size_t)b->stages->value_nbytes;
+    uint8_t *section = (uint8_t *)malloc(b->nbytes + 16), *at = section;
+    struct writer writer = {section, section + b->nbytes + 16, false};
+    uint64_t nescapes = 0;
+
+    for (uint64_t i = 0; i < b->nvalues; i++)
+        nescapes += b->symbols[i] == TERP_ESCAPE;
+    write_uleb(&writer, nescapes);
+    at = writer_take(&writer, nescapes * nbytes);
+    for (uint64_t i = 0; i < b->nvalues; i++) {
+        if (b->symbols[i] != TERP_ESCAPE)
+            continue;
+        memcpy(at, (const uint8_t *)words + i * nbytes, nbytes);
+        at += nbytes;
+    }
+    uint64_t section_nbytes = (uint64_t)(at - section);
+    memset(b->dst, 0xEE, b->batch.raw_nbytes);
+    assert_int_equal(cuda_escapes_write(&b->batch, NULL), cudaSuccess);
+    if (state->specials_end + section_nbytes >= b->batch.raw_nbytes) {
+        if (state->status != TERP_ERR_CAPACITY)
+            fail_case(b, "escapes beyond the capacity");
+        state->status = TERP_OK;
+        free(section);
+        return;
+    }
+    if (state->status != TERP_OK || state->nescapes != nescapes ||
+        state->escapes_end != state->specials_end + section_nbytes ||
+        memcmp(b->dst + state->specials_end, section, section_nbytes) != 0 ||
+        b->dst[state->specials_end - 1] != 0xEE ||
+        (state->escapes_end < b->batch.raw_nbytes &&
+         b->dst[state->escapes_end] != 0xEE))
+        fail_case(b, "section of escapes");
+
+    /* What decoding knows then. */
+    const struct cuda_chunk before = *state;
+    uint8_t *work = device_region(b, b->batch.at.work);
+    uint64_t *ranges = (uint64_t *)device_region(b, b->batch.at.ranges);
+    state->src = b->dst;
+    state->src_nbytes = state->escapes_end;
+    for (int wrong = 1; wrong >= 0; wrong--) {
+        begin_call(b);
+        memset(work, 0xA5, b->nbytes);
+        for (uint64_t i = 0; i < b->nvalues; i++)
+            ranges[i / CUDA_RANGE_NVALUES] += b->symbols[i] == TERP_ESCAPE;
+        state->nescapes = nescapes + (uint64_t)wrong;
+        assert_int_equal(cuda_escapes_place(&b->batch, NULL), cudaSuccess);
+        if (state->status != (wrong ? TERP_ERR_CORRUPT : TERP_OK))
+            fail_case(b, "number of escapes");
+        state->status = TERP_OK;
+    }
+    for (uint64_t i = 0; i < b->nvalues; i++)
+        if (b->symbols[i] == TERP_ESCAPE &&
+            memcmp(work + i * nbytes, (const uint8_t *)words + i * nbytes,
+                   nbytes) != 0)
+            fail_case(b, "placed escapes");
+    *state = before;
+    free(section);
+}
+
+/* `dst` after decoding: first as long as the values, at an aligned place. */
+static void
+check_values(struct bench *b, const void *values)
+{
+    if (memcmp(b->dst, values, b->nbytes) != 0)
+        fail_case(b, "values");
+}
+
+static void
+check_spline(struct bench *b, uint64_t *seed)
+{
+    struct cpu_spline cpu;
+    struct cuda_chunk *state = &b->state[0];
+    uint8_t *values = (uint8_t *)malloc(b->nbytes);
+
+    memset(&cpu, 0, sizeof cpu);
+    cpu.stages = b->stages;
+    cpu.layout = &b->layout;
+    cpu.quantizer = b->quantizer;
+    assert_int_equal(cpu_spline_make(&cpu), TERP_OK);
+    cpu.symbols = b->symbols;
+    for (int i = 0; i < NCHUNKS; i++)
+        b->state[i].prediction = TERP_PREDICTION_SPLINE;
+    for (int l = 1; l <= b->layout.nlevels; l++) {
+        uint64_t r = random_of(seed);
+        struct cpu_level_plan plan = {
+            (uint8_t)(r % 3 * (r >> 8 & 1)),
+            (uint8_t)(r >> 16 & 1 ? r >> 24 : 0),
+            (uint8_t)(r >> 40 & 1 ? TERP_RATIO_ONE : 1 + (r >> 48) % 64)};
+        cpu.plan[l] = plan;
+        for (int i = 0; i < NCHUNKS; i++) {
+            b->state[i].plan[l].spline = plan.spline;
+            b->state[i].plan[l].priorities = plan.priorities;
+            b->state[i].plan[l].ratio = plan.ratio;
+        }
+    }
+    cpu_spline_deal(&cpu, b->values,
+                    b->quantizer.has_specials ? &b->fills : NULL);
+    cpu_spline_quantize(&cpu);
+
+    begin_call(b);
+    state->src = b->values;
+    assert_int_equal(cuda_spline_quantize(&b->batch, NULL), cudaSuccess);
+    assert_int_equal(state->status, TERP_OK);
+    check_symbols(b, CPU_ORDER_CLASSES);
+    check_escapes(b, cpu.work);
+
+    cpu_order_from_tiles(NULL, &b->layout, CPU_ORDER_CLASSES, b->tiled,
+                         b->symbols);
+    memcpy(device_region(b, b->batch.at.symbols), b->tiled, 2 * b->nvalues);
+    memcpy(device_region(b, b->batch.at.work), cpu.work, b->nbytes);
+    cpu_spline_reconstruct(&cpu, values);
+    assert_int_equal(cuda_spline_reconstruct(&b->batch, NULL), cudaSuccess);
+    check_values(b, values);
+    free(values);
+    cpu_spline_free(&cpu);
+}
+
+static void
+check_lorenzo(struct bench *b, unsigned dims)
+{
+    uint64_t nspecials = b->state[0].nspecials;
+    const uint64_t mask_nbytes = div_up(b->nvalues, 64) * 8;
+    struct cpu_lorenzo cpu;
+    struct cuda_chunk *state = &b->state[0];
+    uint8_t *levels = (uint8_t *)malloc(b->nbytes);
+    uint8_t *values = (uint8_t *)malloc(b->nbytes);
+
+    memset(&cpu, 0, sizeof cpu);
+    cpu.stages = b->stages;
+    cpu.layout = &b->layout;
+    cpu.quantizer = b->quantizer;
+    cpu.dims = dims;
+    for (int i = 0; i < NCHUNKS; i++) {
+        b->state[i].prediction = TERP_PREDICTION_LORENZO;
+        b->state[i].lorenzo_dims = dims;
+    }
+    cpu_lorenzo_quantize(&cpu, b->values, b->mask, &nspecials, levels,
+                         b->symbols);
+    begin_call(b);
+    state->src = b->values;
+    assert_int_equal(cuda_lorenzo_quantize(&b->batch, NULL), cudaSuccess);
+    assert_int_equal(state->status, TERP_OK);
+    check_symbols(b, CPU_ORDER_RASTER);
+    if (state->nspecials != nspecials ||
+        state->has_specials != (nspecials > 0) ||
+        memcmp(b->mask, device_region(b, b->batch.at.mask), mask_nbytes) != 0)
+        fail_case(b, "special values of lorenzo");
+    check_escapes(b, levels);
+
+    memcpy(device_region(b, b->batch.at.symbols), b->tiled, 2 * b->nvalues);
+    memcpy(device_region(b, b->batch.at.work), levels, b->nbytes);
+    cpu_lorenzo_reconstruct(&cpu, b->symbols, levels, values);
+    assert_int_equal(cuda_lorenzo_reconstruct(&b->batch, NULL), cudaSuccess);
+    check_values(b, values);
+    free(levels);
+    free(values);
+}
+
+struct shape {
+    int rank;
+    bool stack;
+    uint64_t dims[4];
+};
+
+/* Odd and even extents, extents of one at either end, rows longer than a
+ * block, boxes cut short in every dimension, stacks. */
+static const struct shape shapes[] = {
+    {1, false, {1}},
+    {1, false, {2}},
+    {1, false, {37}},
+    {1, false, {8192}},
+    {1, false, {20001}},
+    {2, false, {1, 1}},
+    {2, false, {1, 300}},
+    {2, false, {300, 1}},
+    {2, false, {3, 2}},
+    {2, false, {129, 130}},
+    {2, false, {12, 1301}},
+    {2, true, {7, 1}},
+    {2, true, {1500, 3}},
+    {2, true, {5, 700}},
+    {3, false, {1, 1, 5}},
+    {3, false, {5, 1, 1}},
+    {3, false, {2, 3, 2}},
+    {3, false, {33, 1, 34}},
+    {3, false, {32, 32, 32}},
+    {3, false, {29, 31, 35}},
+    {3, false, {4, 6, 520}},
+    {3, false, {5, 4, 1030}},
+    {3, true, {3, 1, 40}},
+    {3, true, {4, 65, 66}},
+    {3, true, {30, 16, 17}},
+    {4, false, {9, 10, 11, 12}},
+    {4, false, {12, 16, 8, 16}},
+    {4, false, {1, 17, 1, 18}},
+    {4, false, {6, 1, 9, 1}},
+    {4, true, {3, 13, 20, 18}},
+    {4, true, {1, 24, 24, 24}},
+};
+
+static void
+all_shapes(bool lorenzo)
+{
+    static const struct {
+        enum terp_field field;
+        double bound;
+    } contents[] = {{TERP_FIELD_SMOOTH, 1e-4}, {TERP_FIELD_ROUGH, 1e-5},
+                    {TERP_FIELD_GAPS, 1e-3},   {TERP_FIELD_COAST, 1e-4},
+                    {TERP_FIELD_NOISE, 3e-4},  {TERP_FIELD_HUGE, 1e30}};
+    uint64_t seed = lorenzo;
+
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const struct shape *shape = &shapes[i];
+        for (int type = 0; type < 2; type++) {
+            struct bench b;
+            size_t which =
+                random_of(&seed) % (sizeof contents / sizeof *contents);
+            if (i < 3)
+                which = i;
+            make_bench(&b, type ? TERP_FLOAT64 : TERP_FLOAT32, shape->rank,
+                       shape->dims, shape->stack, contents[which].field,
+                       contents[which].bound);
+            if (lorenzo)
+                check_lorenzo(&b, (unsigned)random_of(&seed) &
+                                      ((1u << b.layout.rank) - 1));
+            else
+                check_spline(&b, &seed);
+            free_bench(&b);
+        }
+    }
+}
+
+static void
+spline_equals_the_cpu_for_all_shapes(void **state)
+{
+    (void)state;
+    all_shapes(false);
+}
+
+static void
+lorenzo_equals_the_cpu_for_all_shapes(void **state)
+{
+    (void)state;
+    all_shapes(true);
+}
+
+/* Every content, both predictors, every set of dimensions. */
+static void
+contents_equal_the_cpu(void **state)
+{
+    const uint64_t dims[4] = {18, 21, 40};
+    uint64_t seed = 1000;
+
+    (void)state;
+    for (int field = 0; field < TERP_NFIELDS; field++) {
+        for (int type = 0; type < 2; type++) {
+            struct bench b;
+            double bound = field == TERP_FIELD_DENORMALS ? 1e-40
+                           : field == TERP_FIELD_HUGE    ? 1e33
+                                                         : 1e-3;
+            make_bench(&b, type ? TERP_FLOAT64 : TERP_FLOAT32, 3, dims, false,
+                       (enum terp_field)field, bound);
+            check_spline(&b, &seed);
+            free_bench(&b);
+            make_bench(&b, type ? TERP_FLOAT64 : TERP_FLOAT32, 3, dims, false,
+                       (enum terp_field)field, bound);
+            check_lorenzo(&b, (unsigned)field & 7);
+            free_bench(&b);
+        }
+    }
+}
+
+/* Positions of a symbol, there and back. */
+static void
+tile_order_equals_the_cpu(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        struct bench b;
+        make_bench(&b, TERP_FLOAT32, shapes[i].rank, shapes[i].dims,
+                   shapes[i].stack, TERP_FIELD_CONSTANT, 1);
+        assert_true(b.nvalues <= UINT16_MAX);
+        for (uint64_t p = 0; p < b.nvalues; p++)
+            b.symbols[p] = (uint16_t)p;
+        cpu_order_into_tiles(NULL, &b.layout, CPU_ORDER_CLASSES, b.symbols,
+                             b.tiled);
+        for (uint64_t p = 0; p < b.nvalues; p++)
+            if (work_position_of_tiled(&b.layout, p) != b.tiled[p])
+                fail_case(&b, "work_position_of_tiled");
+        cpu_order_into_tiles(NULL, &b.layout, CPU_ORDER_RASTER, b.symbols,
+                             b.tiled);
+        for (uint64_t p = 0; p < b.nvalues; p++)
+            if (raster_position_of_tiled(&b.layout, p) != b.tiled[p])
+                fail_case(&b, "raster_position_of_tiled");
+        free_bench(&b);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tile_order_equals_the_cpu),
+        cmocka_unit_test(spline_equals_the_cpu_for_all_shapes),
+        cmocka_unit_test(lorenzo_equals_the_cpu_for_all_shapes),
+        cmocka_unit_test(contents_equal_the_cpu),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
