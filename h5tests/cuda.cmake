@@ -25,7 +25,6 @@ endfunction()
 foreach(name environment roundtrip special_values threads)
   terp_add_both_engines(cuda_${name} test_${name}.c)
 endforeach()
-terp_add_both_engines(cuda_large cuda_large.c)
 terp_add_both_engines(cuda_golden test_golden.c)
 terp_add_both_engines(cuda_hostile test_hostile.c allocations.c)
 terp_wrap_allocations(cuda_hostile)
@@ -94,15 +93,14 @@ target_link_libraries(terp_cuda_emulated_library
 function(terp_add_cuda_test name)
   add_executable(${name})
   terp_emulate_cuda(${name} ${ARGN})
-  target_link_libraries(${name} PRIVATE terp_cuda_emulated terp_cmocka)
+  target_link_libraries(${name} PRIVATE terp_cuda_emulated terp_cases terp_cmocka)
   add_test(NAME ${name} COMMAND ${name})
 endfunction()
 
 terp_add_cuda_test(test_cuda_emulator test_cuda_emulator.cu)
-terp_add_cuda_test(test_cuda_prediction test_cuda_prediction.cu)
-target_link_libraries(test_cuda_prediction PRIVATE terp_fields)
 terp_add_cuda_test(test_cuda_specials test_cuda_specials.cu)
-target_link_libraries(test_cuda_specials PRIVATE terp_fields)
+terp_add_cuda_test(test_cuda_prediction test_cuda_prediction.cu)
+terp_add_cuda_test(test_cuda_tiles_decode test_cuda_tiles_decode.cu)
 
 # terp_add_emulated(PROGRAM EVERY [ARGUMENT...]): a test that runs a program
 # of those above, one call in EVERY with the emulated engine too.
