@@ -6,6 +6,10 @@
 
 #include "terp.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum terp_field {
     TERP_FIELD_CONSTANT,
     TERP_FIELD_RAMP,      /* linear along every dim */
@@ -34,5 +38,9 @@ terp_field_make(enum terp_field field, const struct terp_chunk *chunk,
 /* A well mixed word of `counter` (the finalizer of splitmix64). */
 uint64_t
 terp_field_mix(uint64_t counter);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

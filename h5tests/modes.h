@@ -4,6 +4,10 @@
 
 #include "terp.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct terp_mode {
     enum terp_pipeline pipeline;
     enum terp_predictor predictor;
@@ -12,5 +16,9 @@ struct terp_mode {
 
 #define TERP_NMODES 7
 extern const struct terp_mode terp_mode[TERP_NMODES];
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -1,0 +1,15 @@
+# Programs for machines with a GPU, which scripts/gpu_check.sh runs.
+if(NOT TARGET terp_cuda)
+  return()
+endif()
+
+foreach(name failures hammer large)
+  add_executable(cuda_${name} cuda_${name}.cu)
+  target_link_libraries(cuda_${name} PRIVATE terp_fields)
+  set_target_properties(cuda_${name} PROPERTIES
+    CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF)
+endforeach()
+
+add_dependencies(terp_gpu_check cuda_failures cuda_hammer cuda_large
+  cuda_bytes cuda_environment cuda_golden cuda_hostile cuda_roundtrip
+  cuda_special_values cuda_threads)

@@ -1,0 +1,296 @@
+#!/usr/bin/env bash
+# Checks and measures the CUDA engine on a machine with a GPU.
+#
+#   scripts/gpu_check.sh [STAGE...]   all stages, or those named, in this order:
+#     build      the engine, its tests and benchmarks, in build/gpu
+#     bytes      the round-trip matrix, special values, golden files, damaged
+#                streams and batches through both engines: same bytes, same
+#                values, same errors
+#     large      the same for 512^3 float32, 384^3 float64, 2^31 + 4095 values
+#     sanitize   some of it under compute-sanitizer's memcheck and racecheck
+#     failures   no device, no memory, a lost device...: the CPU takes over
+#     threads    8 threads, one context
+#     measure    benchmarks: speed, forms of the index, codebooks
+#     profile    time and traffic of each kernel
+#   scripts/gpu_check.sh prepare      copies what such a machine may lack, the
+#                headers of xxHash and the library cmocka, to build/gpu-deps
+#
+# The report goes to standard output and, of all stages or where OUT is set,
+# to gpu_check.txt in the folder OUT (bench/results), with the benchmarks' CSV.
+#
+# TERP_DEPS: where `prepare` put its files (build/gpu-deps)
+# TERP_GPU_BUILD: where to build (build/gpu)
+# TERP_FIELD_EXTENT: of the field that is measured (512)
+# TERP_BENCHMARKS: those that measure runs ("speed index books")
+# TERP_SPEED_PARTS: of the first ("device host crossover")
+# TERP_TEST_EVERY: bytes takes one call in so many to the device (1)
+# Exit status: 0, 1 (a stage failed), 3 (there is no GPU).
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+all_stages="build bytes large sanitize failures threads measure profile"
+build=${TERP_GPU_BUILD:-build/gpu}
+deps=$(realpath -m "${TERP_DEPS:-build/gpu-deps}")
+extent=${TERP_FIELD_EXTENT:-512}
+logs=$build/logs
+results=${OUT:-bench/results}
+PATH=$PATH:/usr/local/cuda/bin
+export TERP_CUDA_LIBRARY=$PWD/$build/lib/libterp_cuda.so
+export PYTHONUNBUFFERED=1
+
+prepare() {
+    local file
+    mkdir -p "$deps/include" "$deps/lib"
+    for file in xxhash.h xxh3.h cmocka.h cmocka_pbc.h; do
+        if [ -e "/usr/include/$file" ]; then
+            cp "/usr/include/$file" "$deps/include/"
+        fi
+    done
+    file=$(${CC:-cc} -print-file-name=libcmocka.so)
+    cp -L "$file" "$deps/lib/libcmocka.so.0"
+    cp "$deps/lib/libcmocka.so.0" "$deps/lib/libcmocka.so"
+    git describe --always --dirty >"$deps/version"
+    echo "$deps: $(du -sh "$deps" | cut -f1)"
+}
+
+# ---- running programs of a stage ----
+
+# Each in the background, with its own log; `finish` waits, and tells.
+declare -A running=()
+
+# start NAME SECONDS COMMAND...
+start() {
+    local name=$1 limit=$2
+    shift 2
+    (
+        begin=$SECONDS
+        timeout "$limit" "$@" >"$logs/$name.log" 2>&1
+        status=$?
+        echo "after $((SECONDS - begin)) s" >>"$logs/$name.log"
+        exit "$status"
+    ) &
+    running[$name]=$!
+}
+
+# Fails where one of them failed; says which, and how its log ends.
+finish() {
+    local name status failed=0
+    for name in $(printf '%s\n' "${!running[@]}" | sort); do
+        wait "${running[$name]}"
+        status=$?
+        if [ "$status" -ne 0 ]; then
+            echo "-- $name: exit status $status (124: time limit)"
+            tail -n 25 "$logs/$name.log"
+            failed=1
+        else
+            echo "-- $name: passed $(tail -n 1 "$logs/$name.log")"
+        fi
+    done
+    running=()
+    return "$failed"
+}
+
+# ---- stages ----
+
+stage_build() {
+    local generator=() capability
+    if command -v ninja >/dev/null; then
+        generator=(-G Ninja)
+    fi
+    capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader |
+        head -n 1)
+    if ! {
+        cmake -S . -B "$build" "${generator[@]}" -DTERP_CUDA=ON \
+            -DTERP_HDF5=OFF -DCMAKE_PREFIX_PATH="$deps" \
+            -DCMAKE_CUDA_ARCHITECTURES="${capability//./}-real" &&
+            cmake --build "$build" -j "$(nproc)" --target terp_gpu_check
+    } >"$logs/build.log" 2>&1; then
+        grep -m 20 -iE 'error|failed' "$logs/build.log" ||
+            tail -n 30 "$logs/build.log"
+        return 1
+    fi
+}
+
+# The CUDA runtime as a library, by which a test allocates device memory.
+find_cudart() {
+    find -L "$(dirname "$(command -v nvcc)")/.." -name 'libcudart.so*' \
+        2>/dev/null | head -n 1
+}
+
+# start_both NAME SECONDS PROGRAM [WRAPPER...]: a program with both engines.
+start_both() {
+    local name=$1 limit=$2 program=$3 arguments=()
+    shift 3
+    if [ "$program" = golden ]; then
+        arguments=(h5tests/golden)
+    fi
+    start "$name" "$limit" "$@" "$build/h5tests/cuda_$program" \
+        "${arguments[@]}"
+}
+
+stage_bytes() {
+    local program
+    for program in environment roundtrip special_values threads golden \
+        hostile bytes; do
+        start_both "bytes_$program" 400 "$program"
+    done
+    finish
+}
+
+stage_large() {
+    start large 400 "$build/h5tests/cuda_large"
+    finish
+}
+
+stage_sanitize() {
+    local tool wrapper
+    for tool in memcheck racecheck; do
+        wrapper=(compute-sanitizer --tool "$tool" --error-exitcode 9)
+        # One call in so many goes to the device.
+        TERP_TEST_EVERY=1500 start_both "${tool}_roundtrip" 240 roundtrip \
+            "${wrapper[@]}"
+        TERP_TEST_EVERY=300 start_both "${tool}_special_values" 240 \
+            special_values "${wrapper[@]}"
+        TERP_TEST_EVERY=400 start_both "${tool}_hostile" 240 hostile \
+            "${wrapper[@]}"
+        start_both "${tool}_bytes" 240 bytes "${wrapper[@]}"
+        start "${tool}_large" 240 "${wrapper[@]}" \
+            "$build/h5tests/cuda_large" 48
+    done
+    finish
+}
+
+stage_failures() {
+    start failures 200 "$build/h5tests/cuda_failures"
+    finish
+    local status=$?
+    cat "$logs/failures.log"
+    return "$status"
+}
+
+stage_threads() {
+    start threads 120 "$build/h5tests/cuda_hammer" 8 20
+    finish
+}
+
+field() {
+    python3 bench/cuda_field.py "$build/fields" "$extent"
+}
+
+# benchmark NAME COMMAND...: its CSV goes to the results, and is shown.
+benchmark() {
+    local name=$1
+    shift
+    if timeout 300 "$@" >"$results/$name.csv" 2>"$logs/$name.log"; then
+        column -s, -t <"$results/$name.csv" || cat "$results/$name.csv"
+    else
+        cat "$results/$name.csv" "$logs/$name.log"
+        return 1
+    fi
+}
+
+stage_measure() {
+    local path failed=0 name parts=()
+    path=$(field) || return 1
+    for name in ${TERP_BENCHMARKS:-speed index books}; do
+        if [ "$name" = speed ]; then
+            read -ra parts <<<"${TERP_SPEED_PARTS:-}"
+        fi
+        benchmark "cuda_$name" "$build/bench/cuda_$name" "$path" \
+            "${parts[@]}" || failed=1
+        parts=()
+    done
+    return "$failed"
+}
+
+stage_profile() {
+    local path status
+    path=$(field) || return 1
+    timeout 300 python3 bench/cuda_profile.py "$build/bench/cuda_speed" \
+        "$path" "huffman:$extent:1" "huffman:$((extent / 8)):1" \
+        "huffman:$((extent / 8)):512" "speed:$extent:1" \
+        2>&1 | tee "$results/cuda_profile.txt"
+    status=${PIPESTATUS[0]}
+    return "$status"
+}
+
+# ---- the run ----
+
+describe_machine() {
+    local version
+    version=$(git describe --always --dirty 2>/dev/null ||
+        cat "$deps/version" 2>/dev/null || echo unknown)
+    echo "terp $version, $(date -u '+%Y-%m-%d %H:%M UTC')"
+    nvidia-smi --query-gpu=name,memory.total,driver_version \
+        --format=csv,noheader | sed 's/^/GPU: /; s/,\([^,]*\)$/, driver\1/'
+    echo "CUDA: $(nvcc --version | sed -n 's/.*release \([^,]*\),.*/\1/p')"
+    echo "CPU: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)," \
+        "$(nproc) cores"
+}
+
+run_stage() {
+    case $1 in
+    build) stage_build ;;
+    bytes) stage_bytes ;;
+    large) stage_large ;;
+    sanitize) stage_sanitize ;;
+    failures) stage_failures ;;
+    threads) stage_threads ;;
+    measure) stage_measure ;;
+    profile) stage_profile ;;
+    esac
+}
+
+run_stages() {
+    local stage begin status failed=0 lines=()
+    describe_machine
+    for stage in "$@"; do
+        printf '\n== %s\n' "$stage"
+        begin=$SECONDS
+        run_stage "$stage"
+        status=$?
+        lines+=("$(printf '%-9s %s %4d s' "$stage" \
+            "$([ "$status" -eq 0 ] && echo passed || echo FAILED)" \
+            $((SECONDS - begin)))")
+        if [ "$status" -ne 0 ]; then
+            failed=1
+            if [ "$stage" = build ]; then
+                break
+            fi
+        fi
+    done
+    printf '\n== summary\n'
+    printf '%s\n' "${lines[@]}"
+    return "$failed"
+}
+
+if [ "${1:-}" = prepare ]; then
+    set -e
+    prepare
+    exit
+fi
+for stage in "$@"; do
+    if [[ " $all_stages " != *" $stage "* ]]; then
+        sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
+        exit 2
+    fi
+done
+if ! nvidia-smi -L >/dev/null 2>&1; then
+    echo "There is no NVIDIA GPU here (nvidia-smi -L finds none):" \
+        "nothing was checked." >&2
+    exit 3
+fi
+if [ $# -eq 0 ]; then
+    report=$results/gpu_check.txt
+    # shellcheck disable=SC2086 # one word a stage
+    set -- $all_stages
+else
+    report=${OUT:+$OUT/gpu_check.txt}
+fi
+mkdir -p "$logs" "$results"
+if [ -z "${TERP_TEST_CUDART:-}" ]; then
+    TERP_TEST_CUDART=$(find_cudart)
+    export TERP_TEST_CUDART
+fi
+run_stages "$@" 2>&1 | tee "${report:-/dev/null}"
+exit "${PIPESTATUS[0]}"
