@@ -76,3 +76,11 @@ if(TARGET terp_cuda)
     "(not cuda: no CUDA-capable device|(not cuda: CUDA driver version is"
     TERP_ENGINE=cuda CUDA_VISIBLE_DEVICES=)
 endif()
+
+# The engine on the emulator.
+if(TARGET terp_cuda_emulated_library AND TERP_CUDA_SOURCES MATCHES cuda_engine)
+  add_dependencies(test_filter_engine terp_cuda_emulated_library)
+  terp_add_engine_test(emulated $<TARGET_FILE_DIR:h5zterp>
+    "engine cuda, threads" TERP_ENGINE=cuda
+    TERP_CUDA_LIBRARY=$<TARGET_FILE:terp_cuda_emulated_library>)
+endif()
