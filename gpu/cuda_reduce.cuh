@@ -61,7 +61,7 @@ scan_bits(const uint32_t *words, unsigned nwords, uint32_t *before,
  * Levels from 1 on stand in `words`, the last one first, each in whole words,
  * so that one scan of all their bits tells where each kept byte goes. */
 struct cuda_tower {
-    const uint8_t *bytes; /* level 0; words of 4 where it is a bit map */
+    const uint8_t *bytes; /* level 0 */
     unsigned nbytes;
     uint32_t *words;
     uint32_t *before; /* for each of `words` */

@@ -13,38 +13,45 @@ static_assert(THREAD_NSYMBOLS == 16, "two wide loads");
 
 #define ZERO_PAIR (TERP_RADIUS << 16 | TERP_RADIUS)
 
-/* Eight symbols, those from `n` on 0 codes. */
-static __device__ __forceinline__ uint4
-load_symbols(const uint16_t *symbols, unsigned first, unsigned n)
-{
-    uint4 pairs = make_uint4(ZERO_PAIR, ZERO_PAIR, ZERO_PAIR, ZERO_PAIR);
-
-    if (first + 8 <= n) {
-        pairs = *(const uint4 *)(symbols + first);
-    } else if (first < n) {
-        uint32_t *pair = &pairs.x;
-#pragma unroll
-        for (unsigned i = 0; i < 8; i++)
-            if (first + i < n)
-                pair[i / 2] ^= (uint32_t)(symbols[first + i] ^ TERP_RADIUS)
-                               << (16 * (i % 2));
-    }
-    return pairs;
-}
-
 /* A thread's symbols of a tile, two by two. */
 struct thread_symbols {
     uint32_t pair[THREAD_NSYMBOLS / 2];
 };
+
+/* Eight symbols, those from `n` on 0 codes. */
+static __device__ __forceinline__ void
+load_symbols(const uint16_t *symbols, unsigned first, unsigned n,
+             uint32_t pair[4])
+{
+    if (first + 8 <= n) {
+        uint4 pairs = *(const uint4 *)(symbols + first);
+        pair[0] = pairs.x;
+        pair[1] = pairs.y;
+        pair[2] = pairs.z;
+        pair[3] = pairs.w;
+        return;
+    }
+#pragma unroll
+    for (unsigned i = 0; i < 8; i += 2) {
+        unsigned low = TERP_RADIUS, high = TERP_RADIUS;
+        if (first + i < n)
+            low = symbols[first + i];
+        if (first + i + 1 < n)
+            high = symbols[first + i + 1];
+        pair[i / 2] = high << 16 | low;
+    }
+}
 
 /* Of `n` symbols, 8 from each of two places on. */
 static __device__ __forceinline__ struct thread_symbols
 load_thread_symbols(const uint16_t *symbols, unsigned first, unsigned second,
                     unsigned n)
 {
-    uint4 a = load_symbols(symbols, first, n);
-    uint4 b = load_symbols(symbols, second, n);
-    return {{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
+    struct thread_symbols loaded;
+
+    load_symbols(symbols, first, n, loaded.pair);
+    load_symbols(symbols, second, n, loaded.pair + 4);
+    return loaded;
 }
 
 static __device__ __forceinline__ unsigned
@@ -154,7 +161,7 @@ cost_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 static __global__ void
 __launch_bounds__(TILE_NTHREADS) survey_tiles(const struct cuda_batch batch)
 {
-    __shared__ __align__(16) uint32_t s_counts[TERP_NSYMBOLS];
+    alignas(16) __shared__ uint32_t s_counts[TERP_NSYMBOLS];
     __shared__ struct four_costs s_costs[NGROUPS][ROW_NWORDS];
     __shared__ unsigned s_low, s_high;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
@@ -243,7 +250,7 @@ words_of_tile(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 static __global__ void
 __launch_bounds__(TILE_NTHREADS) encode_words(const struct cuda_batch batch)
 {
-    __shared__ __align__(16) uint32_t s_bits[TILE_MAX_NWORDS];
+    alignas(16) __shared__ uint32_t s_bits[TILE_MAX_NWORDS];
     __shared__ scan_storage<TILE_NTHREADS> s_scan;
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     unsigned tile = blockIdx.x, nsymbols = tile_nsymbols(batch, tile);
@@ -310,7 +317,7 @@ static_assert(TERP_PLANES_MAX_NBYTES <= CUDA_TILE_MAX_NBYTES,
 static __global__ void
 __launch_bounds__(TILE_NTHREADS) encode_planes(const struct cuda_batch batch)
 {
-    __shared__ __align__(16) uint8_t s_planes[TERP_TILE_NSYMBOLS];
+    __shared__ uint8_t s_planes[TERP_TILE_NSYMBOLS];
     __shared__ uint32_t s_tower[2 * PLANES_TOWER_NWORDS];
     __shared__ scan_storage<TILE_NTHREADS> s_scan;
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];

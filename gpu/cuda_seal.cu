@@ -1,0 +1,165 @@
+#include "bytes.h"
+#include "cuda_state.cuh"
+#include "cuda_xxh3.cuh"
+
+#define NTHREADS 256
+#define NWARPS (NTHREADS / 32)
+
+/* Bytes that a block sums up at least, where a stream has as many, and the
+ * most blocks of a stream: what a large device runs at once. */
+#define GRID_BLOCK_NBYTES (64 << 10)
+#define MAX_NBLOCKS 1056
+
+/* Sums that the chain of scrambling has in registers before it needs them. */
+#define NAHEAD 16
+
+static_assert(CUDA_SHORT_NBYTES - TERP_FRAME_DIMS_AT + 1 >= XXH3_MIN_NBYTES,
+              "shorter inputs are hashed in another way");
+
+/* By one warp: `sums` has eight words for each of nblocks + 1 blocks. */
+static __device__ uint64_t
+chain(const uint64_t *sums, uint64_t nblocks, const uint64_t *secret)
+{
+    unsigned i = threadIdx.x % XXH3_NLANES;
+    uint64_t key = secret[XXH3_SCRAMBLE_AT / 8 + i];
+    uint64_t value = xxh3_first() + sums[i];
+    uint64_t ahead[NAHEAD], now[NAHEAD], b = 1;
+
+    sums += i;
+#pragma unroll
+    for (unsigned k = 0; k < NAHEAD; k++)
+        ahead[k] = b + k <= nblocks ? sums[(b + k) * XXH3_NLANES] : 0;
+    for (; b + NAHEAD - 1 <= nblocks; b += NAHEAD) {
+#pragma unroll
+        for (unsigned k = 0; k < NAHEAD; k++) {
+            uint64_t next = b + NAHEAD + k;
+            now[k] = ahead[k];
+            ahead[k] = next <= nblocks ? sums[next * XXH3_NLANES] : 0;
+        }
+#pragma unroll
+        for (unsigned k = 0; k < NAHEAD; k++)
+            value = xxh3_scramble_add(value, key, now[k]);
+    }
+#pragma unroll
+    for (unsigned k = 0; k < NAHEAD; k++)
+        if (b + k <= nblocks)
+            value = xxh3_scramble_add(value, key, ahead[k]);
+    return value;
+}
+
+/* What the last stripes, less than a block, add: those in line, and the one
+ * that ends where the input ends. */
+static __device__ uint64_t
+sum_tail(const uint8_t *input, uint64_t nbytes, const uint64_t *secret,
+         const uint64_t *key)
+{
+    uint64_t at = xxh3_nblocks(nbytes) * XXH3_BLOCK_NBYTES;
+    unsigned i = threadIdx.x % XXH3_NLANES;
+    uint64_t word = xxh3_load(input + nbytes - XXH3_STRIPE_NBYTES + 8 * i);
+
+    return xxh3_sum_stripes(input + at,
+                            (unsigned)((nbytes - 1 - at) / XXH3_STRIPE_NBYTES),
+                            key) +
+           xxh3_product(word, xxh3_key(secret, XXH3_LAST_STRIPE_AT + 8 * i)) +
+           __shfl_xor_sync(0xFFFFFFFF, word, 1);
+}
+
+/* The checksum of a stream, in all threads of the first warp of the block that
+ * ends last; false in all others. Grid: x, y chunks. A warp sums up a block of
+ * XXH3 at a time; sums are in the region of staging, and progress[7] counts
+ * blocks of threads. */
+static __device__ bool
+checksum(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+         const uint8_t *stream, uint64_t stream_nbytes, uint64_t *hash_ret)
+{
+    __shared__ uint64_t s_secret[XXH3_SECRET_NWORDS];
+    __shared__ bool s_last;
+    uint64_t *sums = region<uint64_t>(batch, blockIdx.y, batch.at.staging);
+    const uint8_t *input = stream + TERP_FRAME_DIMS_AT;
+    uint64_t nbytes = stream_nbytes - TERP_FRAME_DIMS_AT;
+    uint64_t nblocks = xxh3_nblocks(nbytes);
+    unsigned nactive =
+        (unsigned)min_u64(gridDim.x, div_up(nblocks + 1, NWARPS));
+    uint64_t key[XXH3_BLOCK_NSTRIPES / 4];
+
+    if (blockIdx.x >= nactive)
+        return false;
+    xxh3_make_secret(load_le(stream, TERP_FRAME_CHECKSUM_AT), s_secret);
+    __syncthreads();
+    xxh3_stripe_keys(s_secret, key);
+    for (uint64_t b = (uint64_t)blockIdx.x * NWARPS + threadIdx.x / 32;
+         b <= nblocks; b += (uint64_t)nactive * NWARPS) {
+        uint64_t sum = b < nblocks
+                           ? xxh3_sum_stripes(input + b * XXH3_BLOCK_NBYTES,
+                                              XXH3_BLOCK_NSTRIPES, key)
+                           : sum_tail(input, nbytes, s_secret, key);
+        if (threadIdx.x % 32 < XXH3_NLANES)
+            sums[b * XXH3_NLANES + threadIdx.x % 32] = sum;
+    }
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0)
+        s_last = atomicAdd(&chunk.progress[7], 1u) == nactive - 1;
+    __syncthreads();
+    if (!s_last || threadIdx.x >= 32)
+        return false;
+    __threadfence();
+    *hash_ret = xxh3_end(chain(sums, nblocks, s_secret), s_secret, nbytes);
+    return true;
+}
+
+static __global__ void
+__launch_bounds__(NTHREADS) seal(const struct cuda_batch batch)
+{
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    uint8_t *stream = (uint8_t *)chunk.dst;
+    uint64_t hash;
+
+    if (chunk.status != TERP_OK || chunk.stream_nbytes <= CUDA_SHORT_NBYTES)
+        return;
+    if (checksum(batch, chunk, stream, chunk.stream_nbytes, &hash) &&
+        threadIdx.x == 0)
+        store_le(stream + TERP_FRAME_CHECKSUM_AT, hash, 8);
+}
+
+static __global__ void
+__launch_bounds__(NTHREADS) verify(const struct cuda_batch batch)
+{
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const uint8_t *stream = (const uint8_t *)chunk.src;
+    const uint64_t sum_nbytes = XXH3_NLANES * sizeof(uint64_t);
+    uint64_t hash;
+
+    if (chunk.status != TERP_OK || chunk.src_nbytes <= CUDA_SHORT_NBYTES)
+        return;
+    /* Longer than any stream of such a chunk: there is no room for its sums. */
+    if (chunk.src_nbytes / XXH3_BLOCK_NBYTES * sum_nbytes >
+        batch.npartitions * CUDA_PARTITION_MAX_NBYTES - sum_nbytes) {
+        if (threadIdx.x == 0 && blockIdx.x == 0)
+            chunk.status = TERP_ERR_DEVICE;
+        return;
+    }
+    if (checksum(batch, chunk, stream, chunk.src_nbytes, &hash) &&
+        threadIdx.x == 0 && hash != load_le(stream + TERP_FRAME_CHECKSUM_AT, 8))
+        chunk.status = TERP_ERR_CHECKSUM;
+}
+
+static dim3
+grid_of(const struct cuda_batch *batch)
+{
+    uint64_t nblocks = div_up(batch->raw_nbytes, GRID_BLOCK_NBYTES);
+    return dim3((unsigned)min_u64(nblocks, MAX_NBLOCKS),
+                (unsigned)batch->nchunks);
+}
+
+cudaError_t
+cuda_seal(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    return launch(seal, grid_of(batch), NTHREADS, 0, stream, *batch);
+}
+
+cudaError_t
+cuda_verify(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    return launch(verify, grid_of(batch), NTHREADS, 0, stream, *batch);
+}
