@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "cuda_books.cuh"
 #include "cuda_decode_book.cuh"
 #include "cuda_device.h"
 
