@@ -29,13 +29,13 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 
 all_stages="build bytes large sanitize failures threads measure profile"
-build=${TERP_GPU_BUILD:-build/gpu}
+build=$(realpath -m "${TERP_GPU_BUILD:-build/gpu}")
 deps=$(realpath -m "${TERP_DEPS:-build/gpu-deps}")
 extent=${TERP_FIELD_EXTENT:-512}
 logs=$build/logs
 results=${OUT:-bench/results}
 PATH=$PATH:/usr/local/cuda/bin
-export TERP_CUDA_LIBRARY=$PWD/$build/lib/libterp_cuda.so
+export TERP_CUDA_LIBRARY=$build/lib/libterp_cuda.so
 export PYTHONUNBUFFERED=1
 
 prepare() {
