@@ -6,25 +6,24 @@
 #include "codebooks.h"
 #include "cuda_platform.cuh"
 
-/* Bits that a look-up sees. They may hold a burst of words: those of codes of
- * small magnitude. */
+/* Bits that a look-up sees. They may hold a burst of words: any number of code
+ * 0, and some of other codes of small magnitude. */
 #define CUDA_LOOKUP_NBITS 10
 #define CUDA_LOOKUP_NENTRIES (1 << CUDA_LOOKUP_NBITS)
-#define CUDA_BURST_MAX_NSYMBOLS 6
-#define CUDA_BURST_CODE_NBITS 7
+#define CUDA_BURST_MAX_NOTHERS 4
 
-/* What a look-up finds, 64 bits:
- *  0-3   bits of all its words; 0: the first word is longer, or none
- *  4-6   how many words
- *  7     one word of any symbol, which stands from bit 18 on
+/* What a look-up finds. The low word:
+ *  0-3   bits of all words; 0: the first word is longer, or none
+ *  4-7   how many words
  *  8-17  a bit for each bit that is the last of a word, the first lowest
- *  18-59 otherwise the words' codes, 7 bits each, the first lowest */
-#define CUDA_FOUND_NBITS(found) ((unsigned)(found)&15)
-#define CUDA_FOUND_NSYMBOLS(found) ((unsigned)(found) >> 4 & 7)
-#define CUDA_FOUND_IS_WIDE(found) (((unsigned)(found) >> 7 & 1) != 0)
-#define CUDA_FOUND_ENDS(found) \
-    ((unsigned)(found) >> 8 & (CUDA_LOOKUP_NENTRIES - 1))
-#define CUDA_FOUND_CODES_AT 18
+ *  18-27 a bit for each word, the first lowest: its code is not 0
+ *  28    one word of any symbol, which the high word holds
+ * The high word: else the codes that are not 0, signed bytes, first lowest. */
+#define CUDA_FOUND_NBITS(low) ((low)&15)
+#define CUDA_FOUND_NWORDS(low) ((low) >> 4 & 15)
+#define CUDA_FOUND_ENDS(low) ((low) >> 8 & (CUDA_LOOKUP_NENTRIES - 1))
+#define CUDA_FOUND_OTHERS(low) ((low) >> 18 & (CUDA_LOOKUP_NENTRIES - 1))
+#define CUDA_FOUND_IS_WIDE(low) (((low) >> 28 & 1) != 0)
 
 /* 10.3 KB. The halves of what is found are apart: to count words takes only
  * the low one, from all banks of shared memory. */
@@ -79,15 +78,14 @@ cuda_decode_book_ends(const uint32_t nwords[TERP_MAX_CODE_NBITS + 1],
     return true;
 }
 
-/* What to find for these bits, when all else is filled in. */
-static __host__ __device__ inline uint64_t
-cuda_decode_book_find(const struct cuda_decode_book *book, unsigned bits)
+/* Fills in what to find for these bits, when all else is filled in. */
+static __host__ __device__ inline void
+cuda_decode_book_look(struct cuda_decode_book *book, unsigned bits)
 {
-    const int nnarrow = 1 << (CUDA_BURST_CODE_NBITS - 1); /* of each sign */
-    unsigned left = CUDA_LOOKUP_NBITS, nsymbols = 0, ends = 0, is_wide = 0;
-    uint64_t codes = 0;
+    unsigned left = CUDA_LOOKUP_NBITS, nwords = 0, nothers = 0;
+    unsigned ends = 0, others = 0, codes = 0, is_wide = 0;
 
-    while (nsymbols < CUDA_BURST_MAX_NSYMBOLS && !is_wide) {
+    while (left > 0 && !is_wide) {
         /* Bits that were not looked at yet, then zeros. */
         unsigned next = bits << (TERP_MAX_CODE_NBITS - left) &
                         ((1u << TERP_MAX_CODE_NBITS) - 1);
@@ -96,30 +94,22 @@ cuda_decode_book_find(const struct cuda_decode_book *book, unsigned bits)
             break;
         unsigned symbol = symbol_of_word(book, next, length);
         int code = (int)symbol - TERP_RADIUS;
-        if (code >= -nnarrow && code < nnarrow) {
-            uint64_t narrow = (unsigned)code & (2 * nnarrow - 1);
-            codes |= narrow << (CUDA_BURST_CODE_NBITS * nsymbols);
-        } else if (nsymbols == 0) {
-            is_wide = 1;
-            codes = symbol;
-        } else {
-            break;
+        if (code != 0) {
+            bool wide = code < INT8_MIN || code > INT8_MAX;
+            if (nothers == CUDA_BURST_MAX_NOTHERS || (wide && nwords > 0))
+                break;
+            is_wide = wide;
+            codes |= wide ? symbol : ((unsigned)code & 255) << (8 * nothers);
+            others |= 1u << nwords;
+            nothers++;
         }
-        nsymbols++;
+        nwords++;
         left -= length;
         ends |= 1u << (CUDA_LOOKUP_NBITS - left - 1);
     }
-    return codes << CUDA_FOUND_CODES_AT | (uint64_t)ends << 8 |
-           (uint64_t)is_wide << 7 | (uint64_t)nsymbols << 4 |
-           (uint64_t)(CUDA_LOOKUP_NBITS - left);
-}
-
-static __host__ __device__ inline void
-cuda_decode_book_look(struct cuda_decode_book *book, unsigned bits)
-{
-    uint64_t found = cuda_decode_book_find(book, bits);
-    book->low[bits] = (uint32_t)found;
-    book->high[bits] = (uint32_t)(found >> 32);
+    book->low[bits] = is_wide << 28 | others << 18 | ends << 8 | nwords << 4 |
+                      (CUDA_LOOKUP_NBITS - left);
+    book->high[bits] = codes;
 }
 
 /* The books of the dictionary's entries. */

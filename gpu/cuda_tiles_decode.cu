@@ -154,6 +154,11 @@ __launch_bounds__(EXPAND_NTHREADS)
 
 #define TILE_NTHREADS 128
 
+/* Where there are many tiles, a block decodes this many: mostly with the same
+ * codebook, which it then fetches once. */
+#define BLOCK_NTILES 4
+#define MANY_TILES 8192
+
 /* Symbols wait here until they are stored together. Threads write runs of
  * about 32 symbols; eight symbols of space in 64 spread these over the banks,
  * and keep units of 16 bytes whole. */
@@ -161,7 +166,8 @@ __launch_bounds__(EXPAND_NTHREADS)
 #define SPACED(i) ((i) + (i) / 64 * UNIT_NSYMBOLS)
 
 struct words_shared {
-    uint32_t bits[CUDA_TILE_MAX_NBYTES / 4 + 2]; /* the first one highest */
+    /* The tile's bytes from a multiple of 4 on, the first one highest. */
+    uint32_t bits[CUDA_TILE_MAX_NBYTES / 4 + 2];
     __align__(16) uint32_t low[CUDA_LOOKUP_NENTRIES];
     __align__(16) uint32_t high[CUDA_LOOKUP_NENTRIES];
     uint32_t end[TERP_MAX_CODE_NBITS + 1];
@@ -202,6 +208,11 @@ count_escape(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 
 /* ---- tiles of code words ---- */
 
+/* A tile's words are the bits [begin, end) of words_shared. */
+struct tile_bits {
+    unsigned begin, end;
+};
+
 /* No word begins here: what was decoded is none, or runs out of the tile. */
 #define NOWHERE UINT32_MAX
 
@@ -222,25 +233,24 @@ find_long(const struct words_shared &s, uint32_t next)
 /* Counts the words that begin in [at, end). Returns where the next begins. */
 static __device__ __forceinline__ unsigned
 pass_words(const struct words_shared &s, unsigned at, unsigned end,
-           unsigned nbits, unsigned *nwords_ret)
+           unsigned tile_end, unsigned *nwords_ret)
 {
     unsigned nwords = 0;
 
     while (at < end) {
         uint32_t next = bits_at(s, at);
-        uint32_t found = s.low[next >> (32 - CUDA_LOOKUP_NBITS)];
-        unsigned length = CUDA_FOUND_NBITS(found), n = 1;
+        uint32_t low = s.low[next >> (32 - CUDA_LOOKUP_NBITS)];
+        unsigned length = CUDA_FOUND_NBITS(low), n = CUDA_FOUND_NWORDS(low);
         if (length == 0) {
             length = find_long(s, next);
             if (length == 0) {
                 at = NOWHERE;
                 break;
             }
-        } else if (at + length <= end) {
-            n = CUDA_FOUND_NSYMBOLS(found);
-        } else {
+            n = 1;
+        } else if (at + length > end) {
             /* Words up to the first that ends at `end` or behind. */
-            unsigned ends = CUDA_FOUND_ENDS(found);
+            unsigned ends = CUDA_FOUND_ENDS(low);
             unsigned behind = ends >> (end - at - 1) << (end - at - 1);
             unsigned last = behind & (0 - behind);
             length = (unsigned)__ffs((int)last);
@@ -249,7 +259,7 @@ pass_words(const struct words_shared &s, unsigned at, unsigned end,
         at += length;
         nwords += n;
     }
-    if (at > nbits && at != NOWHERE) {
+    if (at > tile_end && at != NOWHERE) {
         at = NOWHERE;
         nwords--;
     }
@@ -281,20 +291,17 @@ put_symbol(struct words_shared &s, unsigned i, unsigned nsymbols,
  * already. False where the tile's last word is not in its last byte. */
 static __device__ __forceinline__ bool
 write_words(struct words_shared &s, const struct cuda_decode_book *book,
-            unsigned at, unsigned end, unsigned nbits, unsigned i,
+            unsigned at, unsigned end, unsigned tile_end, unsigned i,
             unsigned nsymbols, bool *escaped)
 {
-    const int code_shift = 32 - CUDA_BURST_CODE_NBITS;
     bool valid = true;
 
     while (at < end && i < nsymbols) {
         uint32_t next = bits_at(s, at);
         unsigned place = next >> (32 - CUDA_LOOKUP_NBITS);
         uint32_t low = s.low[place];
-        unsigned length = CUDA_FOUND_NBITS(low), n = CUDA_FOUND_NSYMBOLS(low);
-        unsigned ends = CUDA_FOUND_ENDS(low);
-        uint64_t codes =
-            ((uint64_t)s.high[place] << 32 | low) >> CUDA_FOUND_CODES_AT;
+        unsigned length = CUDA_FOUND_NBITS(low), n = CUDA_FOUND_NWORDS(low);
+        unsigned ends = CUDA_FOUND_ENDS(low), others = CUDA_FOUND_OTHERS(low);
         if (length == 0) {
             length = find_long(s, next);
             if (length == 0)
@@ -306,18 +313,15 @@ write_words(struct words_shared &s, const struct cuda_decode_book *book,
                                       length),
                        escaped);
         } else if (CUDA_FOUND_IS_WIDE(low)) {
-            put_symbol(s, i, nsymbols, (unsigned)codes, escaped);
-        } else {
-            for (unsigned j = i; codes != 0; j++) {
-                int code = (int)((unsigned)codes << code_shift) >> code_shift;
-                if (code != 0)
-                    put_symbol(s, j, nsymbols, (unsigned)(code + TERP_RADIUS),
-                               escaped);
-                codes >>= CUDA_BURST_CODE_NBITS;
-            }
+            put_symbol(s, i, nsymbols, s.high[place], escaped);
+        } else if (others != 0) {
+            uint32_t codes = s.high[place];
+            for (; others != 0; others &= others - 1, codes >>= 8)
+                put_symbol(s, i + (unsigned)__ffs((int)others) - 1, nsymbols,
+                           (unsigned)((int8_t)codes + TERP_RADIUS), escaped);
         }
         if (i + n >= nsymbols)
-            valid = nbits - (at + end_of_word(ends, nsymbols - i)) < 8;
+            valid = tile_end - (at + end_of_word(ends, nsymbols - i)) < 8;
         at += length;
         i += n;
     }
@@ -331,73 +335,99 @@ eight_zero_codes(void)
     return make_uint4(two, two, two, two);
 }
 
-static __device__ void
-stage_words(struct words_shared &s, const struct cuda_decode_book *book,
-            const uint8_t *src, unsigned nbytes)
+/* The tile's bytes, whole words where there are such. `src` is not the first
+ * byte of its memory: what stands before may be read. */
+static __device__ __forceinline__ struct tile_bits
+stage_bits(struct words_shared &s, const uint8_t *src, unsigned nbytes)
 {
-    uint8_t *bytes = (uint8_t *)s.bits;
-    const unsigned padded_nbytes = (nbytes / 4 + 2) * 4;
+    const unsigned skipped = (unsigned)((uintptr_t)src % 4);
+    const uint32_t *words = (const uint32_t *)(src - skipped);
+    const unsigned end = skipped + nbytes;
+    const struct tile_bits bits = {8 * skipped, 8 * end};
 
-    for (unsigned i = threadIdx.x; i < padded_nbytes; i += TILE_NTHREADS)
-        bytes[i ^ 3] = i < nbytes ? src[i] : 0;
-    for (unsigned i = threadIdx.x; i < CUDA_LOOKUP_NENTRIES / 4;
-         i += TILE_NTHREADS) {
-        ((uint4 *)s.low)[i] = ((const uint4 *)book->low)[i];
-        ((uint4 *)s.high)[i] = ((const uint4 *)book->high)[i];
+    for (unsigned i = threadIdx.x; i < end / 4; i += TILE_NTHREADS)
+        s.bits[i] = __byte_perm(words[i], 0, 0x0123);
+    if (threadIdx.x < 2) {
+        uint32_t last = 0;
+        if (threadIdx.x == 0)
+            for (unsigned i = 0; i < end % 4; i++)
+                last |= (uint32_t)((const uint8_t *)words)[end / 4 * 4 + i]
+                        << (24 - 8 * i);
+        s.bits[end / 4 + threadIdx.x] = last;
+    }
+    return bits;
+}
+
+static __device__ __forceinline__ void
+stage_book(struct words_shared &s, const struct cuda_decode_book *book)
+{
+    static_assert(CUDA_LOOKUP_NENTRIES / 4 % TILE_NTHREADS == 0,
+                  "all threads copy as much");
+    uint4 *low = (uint4 *)s.low, *high = (uint4 *)s.high;
+
+#pragma unroll
+    for (unsigned i = 0; i < CUDA_LOOKUP_NENTRIES / 4; i += TILE_NTHREADS) {
+        low[i + threadIdx.x] = ((const uint4 *)book->low)[i + threadIdx.x];
+        high[i + threadIdx.x] = ((const uint4 *)book->high)[i + threadIdx.x];
     }
     if (threadIdx.x <= TERP_MAX_CODE_NBITS)
         s.end[threadIdx.x] = book->end[threadIdx.x];
+}
+
+/* A thread a stretch of the tile's bits. The book is staged, or will be with
+ * `stage`. */
+static __device__ bool
+decode_words(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+             struct words_shared &s, tile_scan &s_scan,
+             const struct cuda_decode_book *book, bool stage, uint64_t tile,
+             const uint8_t *src, unsigned nbytes, uint16_t *symbols,
+             unsigned nsymbols)
+{
+    const struct tile_bits bits = stage_bits(s, src, nbytes);
+    const unsigned stretch =
+        max(32u, (8 * nbytes + TILE_NTHREADS - 1) / TILE_NTHREADS);
+    unsigned begin = min(bits.end, bits.begin + threadIdx.x * stretch);
+    const unsigned end = min(bits.end, begin + stretch);
+    const bool is_idle = begin == end;
+    unsigned nwords, first, nall;
+    bool escaped = false, is_right, valid;
+
+    if (stage)
+        stage_book(s, book);
     for (unsigned i = threadIdx.x;
          i < SPACED(TERP_TILE_NSYMBOLS) / UNIT_NSYMBOLS; i += TILE_NTHREADS)
         s.symbols.unit[i] = eight_zero_codes();
     __syncthreads();
-}
-
-/* A thread a stretch of the tile's bits. */
-static __device__ bool
-decode_words(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-             struct words_shared &s, tile_scan &s_scan,
-             const struct cuda_decode_book *book, const uint8_t *src,
-             unsigned nbytes, uint16_t *symbols, unsigned nsymbols)
-{
-    const unsigned nbits = 8 * nbytes;
-    const unsigned stretch =
-        max(32u, (nbits + TILE_NTHREADS - 1) / TILE_NTHREADS);
-    const unsigned end = min(nbits, (threadIdx.x + 1) * stretch);
-    unsigned begin = min(nbits, threadIdx.x * stretch);
-    const bool is_idle = begin == nbits;
-    unsigned nwords, first, nall;
-    bool escaped = false, is_right, valid;
-
-    stage_words(s, book, src, nbytes);
-    unsigned stop = pass_words(s, begin, end, nbits, &nwords);
+    unsigned stop = pass_words(s, begin, end, bits.end, &nwords);
     /* After n rounds the first n threads are right. */
     do {
         s.stop[threadIdx.x] = stop;
         __syncthreads();
-        unsigned before = threadIdx.x == 0 ? 0 : s.stop[threadIdx.x - 1];
+        unsigned before =
+            threadIdx.x == 0 ? bits.begin : s.stop[threadIdx.x - 1];
         is_right = is_idle || before == begin;
         if (!is_right) {
             begin = before;
-            stop = pass_words(s, begin, end, nbits, &nwords);
+            stop = pass_words(s, begin, end, bits.end, &nwords);
         }
     } while (__syncthreads_or(!is_right));
     block_sum<TILE_NTHREADS>(s_scan).ExclusiveSum(nwords, first, nall);
     valid = nall >= nsymbols;
     if (valid)
-        valid =
-            write_words(s, book, begin, end, nbits, first, nsymbols, &escaped);
-    if (__syncthreads_or(!valid))
-        return false;
+        valid = write_words(s, book, begin, end, bits.end, first, nsymbols,
+                            &escaped);
+    bool is_special = __syncthreads_or(!valid || escaped) != 0;
     for (unsigned i = threadIdx.x; i * UNIT_NSYMBOLS < nsymbols;
          i += TILE_NTHREADS)
         ((uint4 *)symbols)[i] =
             s.symbols.unit[SPACED(i * UNIT_NSYMBOLS) / UNIT_NSYMBOLS];
-    if (__syncthreads_or(escaped))
-        for (unsigned i = threadIdx.x; i < nsymbols; i += TILE_NTHREADS)
-            if (s.symbols.at[SPACED(i)] == TERP_ESCAPE)
-                count_escape(batch, chunk,
-                             (uint64_t)blockIdx.x * TERP_TILE_NSYMBOLS + i);
+    if (!is_special)
+        return true;
+    if (__syncthreads_or(!valid))
+        return false;
+    for (unsigned i = threadIdx.x; i < nsymbols; i += TILE_NTHREADS)
+        if (s.symbols.at[SPACED(i)] == TERP_ESCAPE)
+            count_escape(batch, chunk, tile * TERP_TILE_NSYMBOLS + i);
     return true;
 }
 
@@ -419,8 +449,9 @@ transpose_8x8(uint64_t m)
 /* TCMS1-BIT1-RRE1 backwards. A thread makes eight symbols at a time. */
 static __device__ bool
 decode_planes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-              struct planes_shared &s, tile_scan &s_scan, const uint8_t *src,
-              unsigned nbytes, uint16_t *symbols, unsigned nsymbols)
+              struct planes_shared &s, tile_scan &s_scan, uint64_t tile,
+              const uint8_t *src, unsigned nbytes, uint16_t *symbols,
+              unsigned nsymbols)
 {
     const unsigned plane_nbytes = (nsymbols + 7) / 8;
     const uint8_t *planes = (const uint8_t *)s.planes;
@@ -458,7 +489,7 @@ decode_planes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
         ((uint4 *)symbols)[i] = make_uint4(pair[0], pair[1], pair[2], pair[3]);
         for (escapes &= (1u << n) - 1; escapes != 0; escapes &= escapes - 1)
             count_escape(batch, chunk,
-                         (uint64_t)blockIdx.x * TERP_TILE_NSYMBOLS + 8 * i +
+                         tile * TERP_TILE_NSYMBOLS + 8 * i +
                              (unsigned)__ffs((int)escapes) - 1);
     }
     return true;
@@ -466,65 +497,108 @@ decode_planes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 
 /* ---- tiles ---- */
 
-/* Grid (ntiles, nchunks), a block a tile. Stores whole units of 16 bytes: the
- * region of symbols has room for them. */
+/* What a block needs to know to decode a tile; fetched side by side. */
+struct tile_place {
+    uint64_t begin; /* of the partition, in the payload */
+    uint8_t nonzero, entry, reduced;
+    uint16_t nbytes;
+    unsigned nbytes_before; /* of the partition's tiles */
+};
+
+static __device__ __forceinline__ struct tile_place
+find_tile(const struct cuda_batch &batch, uint64_t tile)
+{
+    const uint64_t p = tile / TERP_PARTITION_NTILES;
+    const uint64_t first = p * TERP_PARTITION_NTILES;
+    const uint16_t *nbytes =
+        region<uint16_t>(batch, blockIdx.y, batch.at.nbytes);
+    const uint64_t lane = threadIdx.x % 32;
+    struct tile_place place;
+
+    place.begin = region<uint64_t>(batch, blockIdx.y, batch.at.begin)[p];
+    place.nonzero = region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile];
+    place.entry = region<uint8_t>(batch, blockIdx.y, batch.at.entry)[tile];
+    place.reduced = region<uint8_t>(batch, blockIdx.y, batch.at.reduced)[p];
+    place.nbytes = nbytes[tile];
+    place.nbytes_before = first + lane < tile ? nbytes[first + lane] : 0;
+    for (int distance = TERP_PARTITION_NTILES / 2; distance > 0; distance /= 2)
+        place.nbytes_before +=
+            __shfl_xor_sync(0xFFFFFFFF, place.nbytes_before, distance);
+    place.nbytes_before = __shfl_sync(0xFFFFFFFF, place.nbytes_before, 0);
+    return place;
+}
+
+/* Grid (ntiles / block_ntiles, nchunks), a block some tiles, one after another.
+ * Stores whole units of 16 bytes: the region of symbols has room for them. */
 static __global__ void
-__launch_bounds__(TILE_NTHREADS) decode_tiles(const struct cuda_batch batch)
+__launch_bounds__(TILE_NTHREADS)
+    decode_tiles(const struct cuda_batch batch, unsigned block_ntiles)
 {
     __shared__ union tile_shared s;
     __shared__ tile_scan s_scan;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const uint64_t tile = blockIdx.x;
-    const uint64_t p = tile / TERP_PARTITION_NTILES;
-    const uint64_t left = batch.nvalues - tile * TERP_TILE_NSYMBOLS;
-    const unsigned nsymbols = (unsigned)min_u64(TERP_TILE_NSYMBOLS, left);
-    const uint16_t *tile_nbytes =
-        region<uint16_t>(batch, blockIdx.y, batch.at.nbytes);
-    uint16_t *symbols = region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
-                        tile * TERP_TILE_NSYMBOLS;
-    const struct cuda_decode_book *book =
-        region<struct cuda_decode_book>(batch, blockIdx.y, batch.at.books);
-    const uint8_t *src = staged_partition(batch, p);
-    bool valid;
+    const uint64_t first = (uint64_t)blockIdx.x * block_ntiles;
+    const uint64_t end = min_u64(first + block_ntiles, batch.ntiles);
+    const enum terp_coding coding = chunk.coding;
+    const uint8_t *payload = (const uint8_t *)chunk.src + chunk.payload_at;
+    const struct cuda_decode_book *book, *staged = nullptr;
+    struct tile_place place = find_tile(batch, first);
 
     /* Other blocks of this launch may set the status meanwhile. */
     if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(chunk))
         return;
-    if (!region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile]) {
-        for (unsigned i = threadIdx.x; i * UNIT_NSYMBOLS < nsymbols;
-             i += TILE_NTHREADS)
-            ((uint4 *)symbols)[i] = eight_zero_codes();
-        return;
+    for (uint64_t tile = first; tile < end; tile++) {
+        const uint64_t left = batch.nvalues - tile * TERP_TILE_NSYMBOLS;
+        const unsigned nsymbols = (unsigned)min_u64(TERP_TILE_NSYMBOLS, left);
+        uint16_t *symbols =
+            region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
+            tile * TERP_TILE_NSYMBOLS;
+        bool valid;
+        if (tile > first)
+            place = find_tile(batch, tile);
+        const uint8_t *src =
+            (place.reduced
+                 ? staged_partition(batch, tile / TERP_PARTITION_NTILES)
+                 : payload + place.begin) +
+            place.nbytes_before;
+        if (!place.nonzero) {
+            for (unsigned i = threadIdx.x; i * UNIT_NSYMBOLS < nsymbols;
+                 i += TILE_NTHREADS)
+                ((uint4 *)symbols)[i] = eight_zero_codes();
+            continue;
+        }
+        __syncthreads(); /* the tile before has left shared memory */
+        if (coding == TERP_CODING_SPEED) {
+            valid = decode_planes(batch, chunk, s.planes, s_scan, tile, src,
+                                  place.nbytes, symbols, nsymbols);
+        } else {
+            book = coding == TERP_CODING_HUFFMAN
+                       ? batch.tables.d_decode_books + place.entry
+                       : region<struct cuda_decode_book>(batch, blockIdx.y,
+                                                         batch.at.books);
+            valid = decode_words(batch, chunk, s.words, s_scan, book,
+                                 book != staged, tile, src, place.nbytes,
+                                 symbols, nsymbols);
+            staged = book;
+        }
+        if (!valid && threadIdx.x == 0)
+            chunk.status = TERP_ERR_CORRUPT;
     }
-    if (!region<uint8_t>(batch, blockIdx.y, batch.at.reduced)[p])
-        src = (const uint8_t *)chunk.src + chunk.payload_at +
-              region<uint64_t>(batch, blockIdx.y, batch.at.begin)[p];
-    for (uint64_t i = p * TERP_PARTITION_NTILES; i < tile; i++)
-        src += tile_nbytes[i];
-    if (chunk.coding == TERP_CODING_SPEED) {
-        valid = decode_planes(batch, chunk, s.planes, s_scan, src,
-                              tile_nbytes[tile], symbols, nsymbols);
-    } else {
-        if (chunk.coding == TERP_CODING_HUFFMAN)
-            book = batch.tables.d_decode_books +
-                   region<uint8_t>(batch, blockIdx.y, batch.at.entry)[tile];
-        valid = decode_words(batch, chunk, s.words, s_scan, book, src,
-                             tile_nbytes[tile], symbols, nsymbols);
-    }
-    if (!valid && threadIdx.x == 0)
-        chunk.status = TERP_ERR_CORRUPT;
 }
 
 cudaError_t
 cuda_tiles_decode(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const unsigned nchunks = (unsigned)batch->nchunks;
+    const unsigned block_ntiles =
+        batch->ntiles * nchunks < MANY_TILES ? 1 : BLOCK_NTILES;
+    const unsigned nblocks = (unsigned)div_up(batch->ntiles, block_ntiles);
 
     cudaError_t error =
         launch(expand_partitions, dim3((unsigned)batch->npartitions, nchunks),
                dim3(EXPAND_NTHREADS), 0, stream, *batch);
     if (error != cudaSuccess)
         return error;
-    return launch(decode_tiles, dim3((unsigned)batch->ntiles, nchunks),
-                  dim3(TILE_NTHREADS), 0, stream, *batch);
+    return launch(decode_tiles, dim3(nblocks, nchunks), dim3(TILE_NTHREADS), 0,
+                  stream, *batch, block_ntiles);
 }
