@@ -57,6 +57,11 @@ palette_width(const struct cuda_chunk &chunk)
     return width;
 }
 
+/* What codebooks are chosen by: which tiles are zero; huffman: the others'
+ * costs and ntiles_best; custom: the frequencies. */
+cudaError_t
+cuda_tiles_survey(const struct cuda_batch *batch, cudaStream_t stream);
+
 /* huffman: from the tiles' costs and ntiles_best to each tile's best entries
  * and width_nbits. */
 cudaError_t

@@ -441,13 +441,20 @@ __launch_bounds__(PARTITION_NTHREADS)
 }
 
 cudaError_t
+cuda_tiles_survey(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    dim3 tiles((unsigned)batch->ntiles, (unsigned)batch->nchunks);
+
+    return launch(survey_tiles, tiles, TILE_NTHREADS, 0, stream, *batch);
+}
+
+cudaError_t
 cuda_tiles_encode(const struct cuda_batch *batch, cudaStream_t stream)
 {
     dim3 tiles((unsigned)batch->ntiles, (unsigned)batch->nchunks);
     dim3 partitions((unsigned)batch->npartitions, (unsigned)batch->nchunks);
 
-    cudaError_t error =
-        launch(survey_tiles, tiles, TILE_NTHREADS, 0, stream, *batch);
+    cudaError_t error = cuda_tiles_survey(batch, stream);
     if (error == cudaSuccess && batch->coding == TERP_CODING_HUFFMAN)
         error = cuda_entries_select(batch, stream);
     if (error == cudaSuccess && batch->coding == TERP_CODING_CUSTOM)
