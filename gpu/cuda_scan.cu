@@ -123,18 +123,12 @@ value_of_key(unsigned long long key)
     return value_of_bits(bits);
 }
 
-/* State that other blocks change: not from this processor's cache. */
-static __device__ __forceinline__ unsigned long long
-peek(const unsigned long long *at)
-{
-    return *(const volatile unsigned long long *)at;
-}
-
-/* The largest and, by its complement, the smallest value so far. */
+/* The largest and, by its complement, the smallest value so far. Few blocks
+ * change it: the others only look. */
 static __device__ __forceinline__ void
 raise_key(unsigned long long *at, unsigned long long key)
 {
-    if (peek(at) < key)
+    if (*(volatile unsigned long long *)at < key)
         atomicMax(at, key);
 }
 
@@ -358,13 +352,12 @@ static __device__ void
 take_fills(struct cuda_chunk &chunk)
 {
     double min = chunk.min, max = chunk.max, inner_min = max, inner_max = min;
-    unsigned long long nmin = peek(&chunk.nmin), nmax = peek(&chunk.nmax);
-    unsigned long long inner_min_key = peek(&chunk.inner_min_key);
-    bool min_alone = true, max_alone = true, inner = inner_min_key != 0;
+    unsigned long long nmin = chunk.nmin, nmax = chunk.nmax;
+    bool min_alone = true, max_alone = true, inner = chunk.inner_min_key != 0;
 
     if (inner) {
-        inner_min = value_of_key(~inner_min_key);
-        inner_max = value_of_key(peek(&chunk.inner_max_key));
+        inner_min = value_of_key(~chunk.inner_min_key);
+        inner_max = value_of_key(chunk.inner_max_key);
         min_alone = !(not_isolated(inner_min, min, max) & MIN_IS_NOT_ISOLATED);
         max_alone = !(not_isolated(inner_max, min, max) & MAX_IS_NOT_ISOLATED);
     }
@@ -399,24 +392,27 @@ end_scan(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     const T *src = (const T *)chunk.src;
     uint64_t distance = batch.nvalues / (NTHREADS * NPROBES) + 1;
     unsigned found = 0;
+    T probes[NPROBES];
 
     if (threadIdx.x == 0) {
-        unsigned long long max_key = peek(&chunk.max_key);
+        unsigned long long max_key = chunk.max_key;
         s_min = max_key == 0 ? value_traits<T>::T_MAX
-                             : value_of_key(~peek(&chunk.min_key));
+                             : value_of_key(~chunk.min_key);
         s_max = max_key == 0 ? -value_traits<T>::T_MAX : value_of_key(max_key);
         chunk.min = s_min;
         chunk.max = s_max;
-        chunk.nspecials = peek(&chunk.nspecials);
         for (int i = 0; i < TERP_NFILLS; i++)
             chunk.fills[i] = fills.at[i];
     }
     __syncthreads();
     for (int i = 0; i < NPROBES; i++) {
         uint64_t at = (uint64_t)(i * NTHREADS + threadIdx.x) * distance;
-        T value = at < batch.nvalues ? src[at] : (T)NAN;
-        if (!is_special(value, fills) && value != s_min && value != s_max)
-            found |= not_isolated(value, s_min, s_max);
+        probes[i] = at < batch.nvalues ? src[at] : (T)NAN;
+    }
+    for (int i = 0; i < NPROBES; i++) {
+        bool inner = !is_special(probes[i], fills) & (probes[i] != s_min) &
+                     (probes[i] != s_max);
+        found |= inner ? not_isolated(probes[i], s_min, s_max) : 0;
     }
     found = (__syncthreads_or(found & MIN_IS_NOT_ISOLATED) ? MIN_IS_NOT_ISOLATED
                                                            : 0) |
@@ -426,7 +422,7 @@ end_scan(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         return;
     if (s_min >= s_max) {
         chunk.nmin = chunk.nmax = batch.nvalues - chunk.nspecials;
-        take_fills<T>(chunk);
+        take_fills<T>(chunk); /* which counts them twice */
         chunk.nspecials = min_u64(chunk.nspecials, batch.nvalues);
     }
     if (s_min >= s_max || found == NONE_IS_ISOLATED)

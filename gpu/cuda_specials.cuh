@@ -73,13 +73,21 @@ specials_read_head(const uint8_t *stream, uint64_t at, uint64_t end,
            nruns <= nvalues;
 }
 
-/* Bytes of group `i` of a batch's list before it: all its groups are full. */
+/* Bytes of a group of `n` numbers. */
+static __device__ inline unsigned
+specials_group_nbytes(unsigned n, unsigned width)
+{
+    return 1 + (n * width + 7) / 8;
+}
+
+/* Where group `i` of a batch's list begins: those before it are full. */
 static __device__ inline uint64_t
 specials_group_at(const struct specials_batch &batch, int field, unsigned i)
 {
     uint64_t at = batch.list_at[field];
     for (unsigned j = 0; j < i; j++)
-        at += 1 + packed_nbytes(SPECIALS_GROUP_NNUMBERS, batch.width[field][j]);
+        at += specials_group_nbytes(SPECIALS_GROUP_NNUMBERS,
+                                    batch.width[field][j]);
     return at;
 }
 
@@ -90,48 +98,66 @@ specials_number(const uint8_t *stream, uint64_t at, int width, unsigned i)
     return unpack_bits(stream + at + 1, (uint64_t)i * (unsigned)width, width);
 }
 
-/* Walks over one list by the bytes in [at, end). For all threads of a block;
- * the first one walks, within a window that all of them fetch. Returns where
- * the list ends, or 0 if it does not. */
-#define SPECIALS_WINDOW_NBYTES 8192
+/* Fetches a window of the bytes in [at, end), by threads from `first` on. */
+#define SPECIALS_WINDOW_NBYTES 4096
+static __device__ inline void
+specials_fetch(const uint8_t *stream, uint64_t at, uint64_t end, unsigned first,
+               uint8_t *s_window)
+{
+    for (unsigned i = threadIdx.x - first;
+         i < SPECIALS_WINDOW_NBYTES && at + i < end; i += blockDim.x - first)
+        s_window[i] = stream[at + i];
+}
+
+/* Walks over one list by the bytes in [at, end). For all threads of a block of
+ * two warps or more: the first thread walks over a window, which no group is
+ * longer than, while the other warps fetch the next. Returns where the list
+ * ends, or 0 if it does not. */
 static __device__ inline uint64_t
 specials_walk_list(const uint8_t *stream, uint64_t at, uint64_t end,
                    uint64_t nruns, int field, struct specials_batch *batches)
 {
-    __shared__ uint8_t s_window[SPECIALS_WINDOW_NBYTES];
-    __shared__ uint64_t s_at, s_ngroups;
-    uint64_t ngroups = div_up(nruns, SPECIALS_GROUP_NNUMBERS), nwalked = 0;
+    __shared__ uint8_t s_window[2][SPECIALS_WINDOW_NBYTES];
+    __shared__ uint64_t s_at[2], s_left[2];
+    uint64_t window = at;
+    uint64_t ngroups = div_up(nruns, SPECIALS_GROUP_NNUMBERS), left = ngroups;
 
-    while (nwalked < ngroups && at < end) {
-        uint64_t nbytes = min_u64(SPECIALS_WINDOW_NBYTES, end - at);
-        for (unsigned i = threadIdx.x; i < nbytes; i += blockDim.x)
-            s_window[i] = stream[at + i];
-        __syncthreads();
+    specials_fetch(stream, window, end, 0, s_window[0]);
+    __syncthreads();
+    for (int k = 0; left > 0 && at < end; k ^= 1) {
         if (threadIdx.x == 0) {
-            uint64_t next = 0;
-            while (nwalked < ngroups && next < nbytes) {
-                struct specials_batch *batch =
-                    &batches[nwalked / SPECIALS_BATCH_NGROUPS];
-                unsigned i = (unsigned)(nwalked % SPECIALS_BATCH_NGROUPS);
-                int width = s_window[next];
+            unsigned next = (unsigned)(at - window), widest = 0;
+            unsigned nlast = (unsigned)(nruns - 1) % SPECIALS_GROUP_NNUMBERS;
+            unsigned i = (unsigned)(ngroups - left) % SPECIALS_BATCH_NGROUPS;
+            struct specials_batch *batch =
+                &batches[(ngroups - left) / SPECIALS_BATCH_NGROUPS];
+            unsigned nbytes =
+                (unsigned)min_u64(SPECIALS_WINDOW_NBYTES, end - window);
+            for (; left > 0 && next < nbytes; left--) {
+                unsigned width = s_window[k][next];
                 if (i == 0)
-                    batch->list_at[field] = at + next;
+                    batch->list_at[field] = window + next;
                 batch->width[field][i] = (uint8_t)width;
-                uint64_t n = min_u64(SPECIALS_GROUP_NNUMBERS,
-                                     nruns - nwalked * SPECIALS_GROUP_NNUMBERS);
-                next += 1 + packed_nbytes(n, width);
-                nwalked++;
-                if (width > SPECIALS_MAX_WIDTH || next > end - at)
-                    next = end - at + 1;
+                next += specials_group_nbytes(
+                    left > 1 ? SPECIALS_GROUP_NNUMBERS : nlast + 1, width);
+                widest = width > widest ? width : widest;
+                if (++i == SPECIALS_BATCH_NGROUPS) {
+                    i = 0;
+                    batch++;
+                }
             }
-            s_at = at + next;
-            s_ngroups = nwalked;
+            s_at[k] = widest > SPECIALS_MAX_WIDTH ? UINT64_MAX : window + next;
+            s_left[k] = left;
+        } else if (threadIdx.x >= 32) {
+            specials_fetch(stream, window + SPECIALS_WINDOW_NBYTES, end, 32,
+                           s_window[k ^ 1]);
         }
         __syncthreads();
-        at = s_at;
-        nwalked = s_ngroups;
+        at = s_at[k];
+        left = s_left[k];
+        window += SPECIALS_WINDOW_NBYTES;
     }
-    return nwalked == ngroups && at <= end ? at : 0;
+    return left == 0 && at <= end ? at : 0;
 }
 
 /* Sums of a batch, by a warp: values up to the end of its last run (`end`)
@@ -144,21 +170,30 @@ specials_sum_batch(const uint8_t *stream, const struct specials_head &head,
     uint64_t left = head.nruns - at * SPECIALS_BATCH_NRUNS;
     unsigned nruns = (unsigned)min_u64(SPECIALS_BATCH_NRUNS, left);
     unsigned long long nwalked = 0, nspecials = 0;
+    uint64_t group_at[SPECIALS_NFIELDS] = {batch->list_at[0], batch->list_at[1],
+                                           batch->list_at[2]};
     bool valid = true;
 
-    for (unsigned i = lane; i < nruns; i += 32) {
-        unsigned group = i / SPECIALS_GROUP_NNUMBERS;
-        uint64_t number[SPECIALS_NFIELDS] = {0, 0, 0};
-        for (int field = 0; field < head.nfields; field++)
-            number[field] = specials_number(
-                stream, specials_group_at(*batch, field, group),
-                batch->width[field][group], i % SPECIALS_GROUP_NNUMBERS);
-        valid &= number[SPECIALS_GAP] < nvalues &&
-                 number[SPECIALS_MORE] < nvalues &&
-                 (head.ncolors == 0 ||
-                  number[SPECIALS_COLOR] < (uint64_t)head.ncolors);
-        nspecials += number[SPECIALS_MORE] + 1;
-        nwalked += number[SPECIALS_GAP] + number[SPECIALS_MORE] + 1;
+    for (unsigned group = 0; group * SPECIALS_GROUP_NNUMBERS < nruns; group++) {
+        unsigned first = group * SPECIALS_GROUP_NNUMBERS;
+        for (unsigned i = lane; i < SPECIALS_GROUP_NNUMBERS; i += 32) {
+            uint64_t number[SPECIALS_NFIELDS] = {0, 0, 0};
+            if (first + i >= nruns)
+                break;
+            for (int field = 0; field < SPECIALS_NFIELDS; field++)
+                if (field < head.nfields)
+                    number[field] = specials_number(
+                        stream, group_at[field], batch->width[field][group], i);
+            valid &= number[SPECIALS_GAP] < nvalues &&
+                     number[SPECIALS_MORE] < nvalues &&
+                     (head.ncolors == 0 ||
+                      number[SPECIALS_COLOR] < (uint64_t)head.ncolors);
+            nspecials += number[SPECIALS_MORE] + 1;
+            nwalked += number[SPECIALS_GAP] + number[SPECIALS_MORE] + 1;
+        }
+        for (int field = 0; field < SPECIALS_NFIELDS; field++)
+            group_at[field] += specials_group_nbytes(
+                SPECIALS_GROUP_NNUMBERS, batch->width[field][group]);
     }
     for (int distance = 16; distance > 0; distance /= 2) {
         nspecials += __shfl_xor_sync(0xFFFFFFFF, nspecials, distance);
@@ -206,9 +241,9 @@ specials_add_up(struct specials_batch *batches, uint64_t nbatches,
 }
 
 /* Walks over the section at `at` of a stream of `end` bytes, for all threads
- * of a block (whole warps). False, for all of them, where it is corrupt. Else
- * the number of specials and where the section ends; `batches` (the chunk's
- * region `mask`) are then ready for cuda_specials_read. */
+ * of a block (whole warps, at least two). False, for all of them, where it is
+ * corrupt. Else the number of specials and where the section ends; `batches`
+ * (the chunk's region `mask`) are then ready for cuda_specials_read. */
 static __device__ inline bool
 specials_skip(const uint8_t *stream, uint64_t at, uint64_t end,
               uint64_t nvalues, int value_nbytes,

@@ -17,6 +17,7 @@ typedef cub::BlockScan<unsigned long long, NTHREADS, cub::BLOCK_SCAN_WARP_SCANS>
 
 /* What falls into a block's share of a batch's runs, in shared memory. */
 struct shared_runs {
+    uint64_t group_at[SPECIALS_NFIELDS][SPECIALS_BATCH_NGROUPS];
     uint32_t begin[SPECIALS_BATCH_NRUNS];   /* in the share */
     uint32_t before[SPECIALS_BATCH_NRUNS];  /* values of the runs before */
     uint64_t word_at[SPECIALS_BATCH_NRUNS]; /* of the first, in the stream */
@@ -54,15 +55,21 @@ cut_runs(const struct view &view, const struct specials_batch &batch,
     uint64_t number[NRUNS][SPECIALS_NFIELDS] = {};
     unsigned long long length[NRUNS], sum[NRUNS], rank[NRUNS];
     unsigned first = threadIdx.x * NRUNS;
+    unsigned group = threadIdx.x % SPECIALS_BATCH_NGROUPS;
+    int own_field = (int)threadIdx.x / SPECIALS_BATCH_NGROUPS;
 
+    if (own_field < view.head.nfields)
+        s_runs->group_at[own_field][group] =
+            specials_group_at(batch, own_field, group);
+    __syncthreads();
     for (int k = 0; k < NRUNS; k++) {
         bool is_there = first + k < left;
-        unsigned group = (first + k) / SPECIALS_GROUP_NNUMBERS;
+        group = (first + k) / SPECIALS_GROUP_NNUMBERS;
         for (int field = 0; is_there && field < view.head.nfields; field++)
-            number[k][field] = specials_number(
-                view.stream, specials_group_at(batch, field, group),
-                batch.width[field][group],
-                (first + k) % SPECIALS_GROUP_NNUMBERS);
+            number[k][field] =
+                specials_number(view.stream, s_runs->group_at[field][group],
+                                batch.width[field][group],
+                                (first + k) % SPECIALS_GROUP_NNUMBERS);
         length[k] = is_there ? number[k][SPECIALS_MORE] + 1 : 0;
         sum[k] = length[k] + number[k][SPECIALS_GAP];
         rank[k] = length[k];

@@ -279,7 +279,7 @@ fill_values_are_found_as_by_the_cpu(void **state)
 {
     const uint64_t dims[] = {17011};
     struct bench b;
-    int nspecial = 0, ncases = 300;
+    int nspecial = 0, ncases = 200;
 
     (void)state;
     for (int i = 0; i < ncases; i++) {
@@ -502,7 +502,7 @@ too_many_runs_are_left_to_the_cpu(void **state)
 static void
 damaged_sections_are_refused_as_by_the_cpu(void **state)
 {
-    const int ncases = 1500;
+    const int ncases = 600;
     struct bench b;
     int nrefused = 0;
 
