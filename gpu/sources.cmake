@@ -15,4 +15,5 @@ set(TERP_CUDA_SOURCES
   cuda_stream_write.cu
   cuda_tiles_decode.cu
   cuda_tiles_encode.cu
-  cuda_tuner.cu)
+  cuda_tuner.cu
+)

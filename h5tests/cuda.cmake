@@ -102,6 +102,7 @@ terp_add_cuda_test(test_cuda_specials test_cuda_specials.cu)
 terp_add_cuda_test(test_cuda_prediction test_cuda_prediction.cu)
 terp_add_cuda_test(test_cuda_tiles_decode test_cuda_tiles_decode.cu)
 terp_add_cuda_test(test_cuda_tiles_encode test_cuda_tiles_encode.cu)
+terp_add_cuda_test(test_cuda_tuner test_cuda_tuner.cu)
 
 # terp_add_emulated(PROGRAM EVERY [ARGUMENT...]): a test that runs a program
 # of those above, one call in EVERY with the emulated engine too.

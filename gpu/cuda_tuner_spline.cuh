@@ -1,0 +1,226 @@
+/* Floor 3: samples of a class of points under all splines; the same as those
+ * of `sample` in cpu_stages_impl.h. */
+#ifndef TERP_CUDA_TUNER_SPLINE_CUH
+#define TERP_CUDA_TUNER_SPLINE_CUH
+
+#include <limits.h>
+
+#include "cuda_tuner.cuh"
+
+/* A class and the runs of it that a block samples. */
+struct sampled_class {
+    int l;
+    unsigned odd;
+    uint64_t extent[TERP_NDIMS];
+    uint64_t neven[TERP_NDIMS];
+    uint64_t stride[TERP_NDIMS]; /* in the chunk, of the level's lattice */
+    uint64_t brick_nvalues;
+    uint64_t nvalues;
+    uint64_t nruns_per_row;
+    uint64_t every;
+    uint64_t first_run; /* of this block */
+    uint32_t run_nvalues;
+    uint32_t nsamples; /* at most */
+};
+
+static __device__ void
+find_class(const struct terp_layout *layout, int l, unsigned odd, unsigned part,
+           unsigned nparts, struct sampled_class *cls)
+{
+    const struct terp_level *level = &layout->level[l];
+    uint64_t nrows = layout->nbricks, stride = 1;
+
+    cls->l = l;
+    cls->odd = odd;
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        cls->extent[d] = odd >> d & 1 ? level->nodd[d] : level->neven[d];
+        cls->neven[d] = level->neven[d];
+        cls->stride[d] = stride << (l - 1);
+        stride *= layout->dims[d];
+        if (d > 0)
+            nrows *= cls->extent[d];
+    }
+    cls->brick_nvalues = stride;
+    cls->nvalues = nrows * cls->extent[0];
+    cls->nruns_per_row = div_up(cls->extent[0], TERP_SAMPLE_RUN_NVALUES);
+    uint64_t nruns = nrows * cls->nruns_per_row;
+    cls->every = terp_sample_distance(cls->nvalues, nruns);
+    /* Those of all blocks, of which this one has a part. */
+    uint32_t nsampled_runs =
+        (uint32_t)div_up(nruns - cls->every / 2, cls->every);
+    uint32_t first = nsampled_runs * part / nparts;
+    uint32_t end = nsampled_runs * (part + 1) / nparts;
+    cls->first_run = cls->every / 2 + first * cls->every;
+    cls->run_nvalues =
+        (uint32_t)min_u64(TERP_SAMPLE_RUN_NVALUES, cls->extent[0]);
+    cls->nsamples = (end - first) * cls->run_nvalues;
+}
+
+/* Predictions of a point along one dimension, by spline, and the order of the
+ * cubic and natural spline's form. The linear spline's order is the same, but
+ * at most linear. */
+template <typename T> struct along {
+    T by[TERP_NSPLINES];
+    int order;
+};
+#define LINEAR_ORDER 2
+
+/* `form` is the cubic spline's. */
+template <typename T>
+static __device__ __forceinline__ struct along<T>
+predict_along(const struct source<T> &source, const T *at, uint64_t stride,
+              enum terp_form form) {
+    bool has_a = form == TERP_FORM_EXTRAPOLATE ||
+                 form == TERP_FORM_QUAD_BELOW || form == TERP_FORM_CUBIC;
+    bool has_c = form >= TERP_FORM_LINEAR;
+    bool has_d = form >= TERP_FORM_QUAD_ABOVE;
+    T b = load(source, at - stride);
+    T a = has_a ? load(source, at - 3 * stride) : (T)0;
+    T c = has_c ? load(source, at + stride) : (T)0;
+    T d = has_d ? load(source, at + 3 * stride) : (T)0;
+    T linear = has_c ? TERP_LINEAR(b, c) : has_a ? TERP_EXTRAPOLATE(a, b) : b;
+    T cubic = linear, natural = linear;
+
+    if (form == TERP_FORM_CUBIC) {
+        cubic = TERP_CUBIC(a, b, c, d);
+        natural = TERP_NATURAL(a, b, c, d, (T)0.025);
+    } else if (form == TERP_FORM_QUAD_BELOW) {
+        cubic = natural = TERP_QUAD_BELOW(a, b, c);
+    } else if (form == TERP_FORM_QUAD_ABOVE) {
+        cubic = natural = TERP_QUAD_ABOVE(b, c, d);
+    }
+    struct along<T> along;
+    along.by[TERP_SPLINE_CUBIC] = cubic;
+    along.by[TERP_SPLINE_NATURAL] = natural;
+    along.by[TERP_SPLINE_LINEAR] = linear;
+    along.order = terp_form_order(form);
+    return along;
+}
+
+/* Sums of the predictions of highest order along some dimensions. */
+template <typename T>
+struct average {
+    T sum[TERP_NSPLINES];
+    int order; /* -1: of no dimension */
+    int n, linear_n;
+};
+
+/* Dimensions come from the slowest to the fastest. */
+template <typename T>
+static __device__ __forceinline__ struct average<T>
+average_with(const struct average<T> &slower, const struct along<T> &along) {
+    struct average<T> all = slower;
+
+    for (int s = 0; s < TERP_NSPLINES; s++) {
+        int most = s == TERP_SPLINE_LINEAR ? LINEAR_ORDER : INT_MAX;
+        int before = min(slower.order, most), order = min(along.order, most);
+        all.sum[s] = order > before    ? along.by[s]
+                     : order == before ? slower.sum[s] + along.by[s]
+                                       : slower.sum[s];
+        int &n = s == TERP_SPLINE_LINEAR ? all.linear_n : all.n;
+        if (s != TERP_SPLINE_NATURAL) /* as cubic */
+            n = order > before ? 1 : order == before ? n + 1 : n;
+    }
+    all.order = max(along.order, slower.order);
+    return all;
+}
+
+template <typename T>
+static __device__ __forceinline__ T
+share_of(int n)
+{
+    return n == 1 ? (T)1 : n == 2 ? (T)0.5 : n == 3 ? (T)(1.0 / 3) : (T)0.25;
+}
+
+/* What the code of `value` would be. A special value costs nothing; what one
+ * stands in for as a neighbour is not known yet and seldom good. */
+template <typename T>
+static __device__ __forceinline__ unsigned
+slot_of(T value, T pred, T inverse, T max_code)
+{
+    T scaled = absolute(value - pred) * inverse;
+    T unknown = value != value ? (T)0 : max_code;
+    scaled = scaled != scaled ? unknown : scaled;
+    bool fits = scaled < max_code + (T)0.5;
+    return fits ? (unsigned)(int)(scaled + (T)0.5) + 1 : 0;
+}
+
+/* Counts a value's codes under all splines and all sets of dimensions of the
+ * class that predict it and consist of those in `slower` and some below D. The
+ * set's number times the histograms of a set gives the place. */
+template <int D, typename T>
+static __device__ __forceinline__ void
+count_sets(T value, const struct along<T> along[TERP_NDIMS], unsigned odd,
+           T inverse, T max_code, const struct average<T> &slower,
+           uint32_t *s_histogram)
+{
+    if constexpr (D > 0) {
+        const unsigned faster = odd & ((1u << (D - 1)) - 1);
+        if (odd >> (D - 1) & 1) {
+            uint32_t *s_set = s_histogram + (TERP_NSPLINES * HISTOGRAM_NWORDS
+                                             << count_bits(faster));
+            struct average<T> all = average_with(slower, along[D - 1]);
+            T share = share_of<T>(all.n);
+            T linear_share = share_of<T>(all.linear_n);
+            for (int s = 0; s < TERP_NSPLINES; s++) {
+                T pred = all.sum[s] *
+                         (s == TERP_SPLINE_LINEAR ? linear_share : share);
+                count_slot(s_set + s * HISTOGRAM_NWORDS,
+                           slot_of(value, pred, inverse, max_code));
+            }
+            count_sets<D - 1>(value, along, odd, inverse, max_code, all, s_set);
+        }
+        count_sets<D - 1>(value, along, odd, inverse, max_code, slower,
+                          s_histogram);
+    }
+}
+
+/* Consecutive threads take consecutive values of the sampled runs. */
+template <typename T>
+static __device__ void
+sample_class(const volatile struct sampled_class &cls,
+             const struct source<T> &source, T inverse, T max_code,
+             uint32_t *s_histograms, struct findings *s_found)
+{
+    unsigned nsampled = 0;
+
+    for (unsigned i = threadIdx.x; i < cls.nsamples; i += TUNER_NTHREADS) {
+        uint32_t nth = i / cls.run_nvalues;
+        uint64_t run = cls.first_run + nth * cls.every;
+        uint64_t left = run / cls.nruns_per_row;
+        uint64_t at[TERP_NDIMS];
+        at[0] = (run - left * cls.nruns_per_row) * TERP_SAMPLE_RUN_NVALUES +
+                (i - nth * cls.run_nvalues);
+        if (at[0] >= cls.extent[0])
+            continue;
+        const T *point = source.values;
+        enum terp_form form[TERP_NDIMS];
+        for (int d = 0; d < TERP_NDIMS; d++) {
+            if (d > 0) {
+                uint64_t slower =
+                    cls.extent[d] == 1 ? left : left / cls.extent[d];
+                at[d] = left - slower * cls.extent[d];
+                left = slower;
+            }
+            form[d] = terp_form_at(TERP_SPLINE_CUBIC, at[d], cls.neven[d]);
+            point += (2 * at[d] + (cls.odd >> d & 1)) * cls.stride[d];
+        }
+        point += left * cls.brick_nvalues;
+        T value = load(source, point);
+        struct along<T> along[TERP_NDIMS];
+        for (int d = 0; d < TERP_NDIMS; d++)
+            if (cls.odd >> d & 1)
+                along[d] = predict_along(source, point, cls.stride[d], form[d]);
+        const struct average<T> none = {
+            {0, 0, 0}, -1, 0, 0
+        };
+        count_sets<TERP_NDIMS>(value, along, cls.odd, inverse, max_code, none,
+                               s_histograms - TERP_NSPLINES * HISTOGRAM_NWORDS);
+        nsampled++;
+    }
+    nsampled = warp_sum(nsampled);
+    if (threadIdx.x % 32 == 0)
+        atomicAdd(&s_found->nsampled, nsampled);
+}
+
+#endif
