@@ -197,6 +197,23 @@ encode_by_cpu(const struct job *job, uint64_t i)
     return st;
 }
 
+/* As a batch, so that a stream of another chunk is refused. */
+static enum terp_status
+decode_on_host(const struct job *job, const void *src, uint64_t src_nbytes,
+               void *dst)
+{
+    struct terp_run run = {};
+    enum terp_status st;
+
+    run.engine = TERP_ENGINE_CPU;
+    run.memory = TERP_MEMORY_HOST;
+    run.nthreads = 1;
+    (void)terp_decode_batch(&run, job->chunk, 1, &src, &src_nbytes, &dst, &st);
+    return st;
+}
+
+/* What the frame and the contents of a stream are, where the device does not
+ * look. */
 static enum terp_status
 decode_by_cpu(const struct job *job, uint64_t i)
 {
@@ -204,14 +221,13 @@ decode_by_cpu(const struct job *job, uint64_t i)
     enum terp_status st = TERP_ERR_MEMORY;
 
     if (job->host)
-        return terp_decode(job->src[i], job->src_nbytes[i], job->dst[i],
-                           chunk_nbytes, &chunk_nbytes, 1);
+        return decode_on_host(job, job->src[i], job->src_nbytes[i],
+                              job->dst[i]);
     void *src = malloc(job->src_nbytes[i]), *dst = malloc(chunk_nbytes);
     if (src != NULL && dst != NULL)
         st = cudaMemcpy(src, job->src[i], job->src_nbytes[i],
                         cudaMemcpyDeviceToHost) == cudaSuccess
-                 ? terp_decode(src, job->src_nbytes[i], dst, chunk_nbytes,
-                               &chunk_nbytes, 1)
+                 ? decode_on_host(job, src, job->src_nbytes[i], dst)
                  : TERP_ERR_DEVICE;
     if (st == TERP_OK && cudaMemcpy(job->dst[i], dst, chunk_nbytes,
                                     cudaMemcpyHostToDevice) != cudaSuccess)
@@ -424,23 +440,6 @@ start_decode(const struct job *job, const struct flight *flight)
                                 : error;
 }
 
-/* What the frame and the contents of a stream are, where the device did not
- * look. */
-static enum terp_status
-decode_rest(const struct job *job, uint64_t i, const uint8_t *head)
-{
-    struct terp_frame frame;
-    int frame_nbytes;
-
-    enum terp_status st =
-        terp_frame_read(head, min_u64(job->src_nbytes[i], CUDA_HEAD_NBYTES),
-                        &frame, &frame_nbytes);
-    if (st == TERP_OK &&
-        terp_chunk_nbytes(&frame.chunk) != terp_chunk_nbytes(job->chunk))
-        return TERP_ERR_ARGUMENT;
-    return st == TERP_OK ? decode_by_cpu(job, i) : st;
-}
-
 static cudaError_t
 finish_decode(const struct job *job, const struct flight *flight)
 {
@@ -452,9 +451,7 @@ finish_decode(const struct job *job, const struct flight *flight)
         enum terp_status st = lane->h_chunks[i].status;
         uint64_t at = flight->first + i;
         if (st == TERP_ERR_DEVICE)
-            st = decode_rest(job, at,
-                             job->host ? (const uint8_t *)job->src[at]
-                                       : lane->h_heads + i * CUDA_HEAD_NBYTES);
+            st = decode_by_cpu(job, at);
         else if (st == TERP_OK && job->host)
             error = cudaMemcpyAsync(
                 job->dst[at], lane->d_dst + i * lane->dst_stride, chunk_nbytes,
