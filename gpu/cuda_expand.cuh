@@ -21,21 +21,28 @@ struct block_reader {
     bool underflow;
 };
 
-/* Stages what comes next, up to `cap_nbytes`, where the last was staged. */
+/* Stages what comes next, in units of 16 bytes: up to `cap_nbytes`, less up to
+ * 15 that stand before and may be read, since a frame is longer. s_staged is
+ * aligned to 16. */
 template <unsigned NTHREADS>
 static __device__ inline void
 stage_bytes(struct block_reader *reader, uint8_t *s_staged, unsigned cap_nbytes)
 {
-    uint64_t left_nbytes = reader->end - reader->at;
-    unsigned nbytes = (unsigned)min_u64(cap_nbytes, left_nbytes);
-    const uint8_t *src = reader->src + reader->at;
+    const uint8_t *at = reader->src + reader->at;
+    const unsigned skipped = (unsigned)((uintptr_t)at % 16);
+    const uint8_t *src = at - skipped;
+    const unsigned end =
+        (unsigned)min_u64(cap_nbytes, skipped + (reader->end - reader->at));
+    const unsigned tail = end / 16 * 16;
 
     __syncthreads();
-    for (unsigned i = threadIdx.x; i < nbytes; i += NTHREADS)
-        s_staged[i] = src[i];
-    reader->s_staged = s_staged;
+    for (unsigned i = threadIdx.x; i < end / 16; i += NTHREADS)
+        ((uint4 *)s_staged)[i] = ((const uint4 *)src)[i];
+    if (threadIdx.x < end - tail)
+        s_staged[tail + threadIdx.x] = src[tail + threadIdx.x];
+    reader->s_staged = s_staged + skipped;
     reader->staged_at = reader->at;
-    reader->staged_end = reader->at + nbytes;
+    reader->staged_end = reader->at + (end - skipped);
     __syncthreads();
 }
 
@@ -81,8 +88,9 @@ group_of_eight(unsigned n, unsigned i)
 
 /* RRE1 backwards: dst[i] is the byte kept for the last bit that is set in
  * bitmap[0 .. i], or 0. dst is aligned to 8 bytes, and has room for a multiple
- * of them. A thread makes 8 bytes at a time. Ends with a barrier. */
-template <unsigned NTHREADS>
+ * of them. A thread makes NGROUPS times 8 bytes at a time. Ends with a
+ * barrier. */
+template <unsigned NTHREADS, unsigned NGROUPS>
 static __device__ void
 expand_rre1(struct block_reader *reader, const uint8_t *bitmap, uint8_t *dst,
             unsigned nbytes, typename block_sum<NTHREADS>::TempStorage &s_scan)
@@ -92,25 +100,33 @@ expand_rre1(struct block_reader *reader, const uint8_t *bitmap, uint8_t *dst,
     const uint8_t *kept = bytes_at(*reader, reader->at, most);
     unsigned nkept = 0;
 
-    for (unsigned first = 0; first < ngroups; first += NTHREADS) {
-        unsigned i = first + threadIdx.x, before, all;
-        unsigned mask = (1u << group_of_eight(nbytes, i)) - 1;
-        unsigned bits = i < ngroups ? bitmap[i] & mask : 0;
-        block_sum<NTHREADS>(s_scan).ExclusiveSum((unsigned)__popc(bits), before,
-                                                 all);
+    for (unsigned first = 0; first < ngroups; first += NTHREADS * NGROUPS) {
+        unsigned i = first + NGROUPS * threadIdx.x, before, all, n = 0;
+        unsigned bits[NGROUPS];
+#pragma unroll
+        for (unsigned g = 0; g < NGROUPS; g++) {
+            unsigned mask = (1u << group_of_eight(nbytes, i + g)) - 1;
+            bits[g] = i + g < ngroups ? bitmap[i + g] & mask : 0;
+            n += (unsigned)__popc(bits[g]);
+        }
+        block_sum<NTHREADS>(s_scan).ExclusiveSum(n, before, all);
         before += nkept;
         nkept += all;
         if (nkept > most)
             break;
-        if (i < ngroups) {
-            uint8_t last = before > 0 ? kept[before - 1] : 0;
-            uint64_t word = 0;
-            for (int j = 0; j < 8; j++) {
-                if (bits >> j & 1)
-                    last = kept[before++];
-                word |= (uint64_t)last << (8 * j);
+        uint8_t last = before > 0 ? kept[before - 1] : 0;
+#pragma unroll
+        for (unsigned g = 0; g < NGROUPS; g++) {
+            uint64_t word = last * UINT64_C(0x0101010101010101);
+            /* From each byte that is kept on, the word repeats it. */
+            for (; bits[g] != 0; bits[g] &= bits[g] - 1) {
+                int shift = 8 * (__ffs((int)bits[g]) - 1);
+                uint8_t next = kept[before++];
+                word ^= (last ^ next) * UINT64_C(0x0101010101010101) << shift;
+                last = next;
             }
-            *(uint64_t *)(dst + 8 * i) = word;
+            if (i + g < ngroups)
+                *(uint64_t *)(dst + 8 * (i + g)) = word;
         }
         __syncthreads();
     }
@@ -144,7 +160,7 @@ expand_bitmap(struct block_reader *reader, uint8_t *dst, unsigned nbytes,
                 to[threadIdx.x] = at[threadIdx.x];
             __syncthreads();
         } else {
-            expand_rre1<NTHREADS>(reader, from, to, level_nbytes, s_scan);
+            expand_rre1<NTHREADS, 1>(reader, from, to, level_nbytes, s_scan);
         }
         if (level == 0 || reader->underflow)
             return;

@@ -18,15 +18,27 @@
 #define CONTROL_REDUCED 0x80
 #define MAX_LENGTH_NBITS 16
 
+typedef cub::BlockScan<unsigned long long, NTHREADS> wide_sum;
+
 struct read_shared {
     __align__(16) uint8_t staged[STAGED_NBYTES];
     __align__(16) uint8_t bitmap[BITMAP_NBYTES];
     __align__(16) uint8_t above[BITMAP_NBYTES / 8];
     typename block_sum<NTHREADS>::TempStorage scan;
+    wide_sum::TempStorage wide_scan;
     /* custom codebook, by length */
     uint32_t nbefore[NTHREADS / 32][TERP_MAX_CODE_NBITS + 1];
     uint32_t nwords[TERP_MAX_CODE_NBITS + 1];
     bool fits;
+};
+
+/* What is read of the chunk's state: at once, before anything is written. */
+struct stream_facts {
+    enum terp_coding coding;
+    enum terp_prediction prediction;
+    bool has_specials;
+    double bound;
+    int nlevels;
 };
 
 /* ---- model, specials, escapes ---- */
@@ -40,10 +52,8 @@ value_of(const struct cuda_batch &batch, uint64_t bits)
 
 /* A thread a level. */
 static __device__ bool
-read_plans(const struct cuda_batch &batch, struct cuda_chunk *chunk,
-           struct block_reader *reader)
+read_plans(int nlevels, struct cuda_chunk *chunk, struct block_reader *reader)
 {
-    int nlevels = batch.d_layout->nlevels;
     int at = (int)threadIdx.x;
     bool valid = true;
 
@@ -62,8 +72,8 @@ read_plans(const struct cuda_batch &batch, struct cuda_chunk *chunk,
 }
 
 static __device__ bool
-read_model(const struct cuda_batch &batch, struct cuda_chunk *chunk,
-           struct block_reader *reader)
+read_model(const struct cuda_batch &batch, const struct stream_facts &facts,
+           struct cuda_chunk *chunk, struct block_reader *reader)
 {
     int shrink = (int)take_le(reader, 1);
 
@@ -72,13 +82,13 @@ read_model(const struct cuda_batch &batch, struct cuda_chunk *chunk,
         return false;
     if (threadIdx.x == 0) {
         chunk->shrink = shrink;
-        chunk->step = terp_step_of(chunk->bound, shrink);
+        chunk->step = terp_step_of(facts.bound, shrink);
     }
-    if (chunk->prediction == TERP_PREDICTION_SPLINE) {
+    if (facts.prediction == TERP_PREDICTION_SPLINE) {
         uint64_t reference = take_le(reader, batch.value_nbytes);
         if (threadIdx.x == 0)
             chunk->reference = value_of(batch, reference);
-        return read_plans(batch, chunk, reader);
+        return read_plans(facts.nlevels, chunk, reader);
     }
     unsigned dims = (unsigned)take_le(reader, 1);
     if (threadIdx.x == 0)
@@ -87,13 +97,13 @@ read_model(const struct cuda_batch &batch, struct cuda_chunk *chunk,
 }
 
 static __device__ bool
-pass_specials(const struct cuda_batch &batch, struct cuda_chunk *chunk,
-              struct block_reader *reader)
+pass_specials(const struct cuda_batch &batch, const struct stream_facts &facts,
+              struct cuda_chunk *chunk, struct block_reader *reader)
 {
     unsigned long long nspecials = 0;
     uint64_t end = reader->at;
 
-    if (chunk->has_specials &&
+    if (facts.has_specials &&
         !specials_skip(
             reader->src, reader->at, reader->end, batch.nvalues,
             batch.value_nbytes,
@@ -167,17 +177,6 @@ partition_bits(const struct cuda_batch &batch, const uint8_t *bitmap,
     return bits;
 }
 
-static __device__ __forceinline__ unsigned
-scan_share(struct read_shared &s, unsigned own, uint64_t *all_ret)
-{
-    unsigned before, all;
-
-    block_sum<NTHREADS>(s.scan).ExclusiveSum(own, before, all);
-    __syncthreads();
-    *all_ret = all;
-    return before;
-}
-
 /* Which tiles are not zero, and how many in each thread's share. */
 static __device__ bool
 read_nonzero(const struct cuda_batch &batch, struct block_reader *reader,
@@ -205,8 +204,14 @@ read_nonzero(const struct cuda_batch &batch, struct block_reader *reader,
         ntiles += (unsigned)__popc(bits);
         nfull += bits != 0;
     }
-    share->ntiles = scan_share(s, ntiles, &index->nnonzero);
-    share->nfull = scan_share(s, nfull, &index->nfull);
+    /* Both counts at once. */
+    unsigned long long before, all;
+    wide_sum(s.wide_scan)
+        .ExclusiveSum((unsigned long long)nfull << 32 | ntiles, before, all);
+    share->ntiles = (unsigned)before;
+    share->nfull = (unsigned)(before >> 32);
+    index->nnonzero = (uint32_t)all;
+    index->nfull = (uint32_t)(all >> 32);
     index->bitmap = bitmap;
     return true;
 }
@@ -290,8 +295,7 @@ read_places(const struct cuda_batch &batch, struct block_reader *reader,
             struct read_shared &s, struct tile_index *index,
             struct partition_share *share)
 {
-    unsigned own_nbytes = 0, full = share->nfull;
-    uint64_t lengths_nbytes;
+    unsigned own_nbytes = 0, full = share->nfull, lengths_nbytes;
     bool valid = true;
 
     index->controls = take_bytes(reader, index->nfull);
@@ -307,7 +311,8 @@ read_places(const struct cuda_batch &batch, struct block_reader *reader,
     }
     if (__syncthreads_or(!valid))
         return false;
-    share->lengths_nbytes = scan_share(s, own_nbytes, &lengths_nbytes);
+    block_sum<NTHREADS>(s.scan).ExclusiveSum(own_nbytes, share->lengths_nbytes,
+                                             lengths_nbytes);
     index->offset_nbytes = (int)take_le(reader, 1);
     if (index->offset_nbytes < 1 || index->offset_nbytes > 8)
         return false;
@@ -456,12 +461,12 @@ read_partitions(const struct cuda_batch &batch, enum terp_coding coding,
 }
 
 static __device__ bool
-read_index(const struct cuda_batch &batch, struct cuda_chunk *chunk,
-           struct block_reader *reader, struct read_shared &s)
+read_index(const struct cuda_batch &batch, enum terp_coding coding,
+           struct cuda_chunk *chunk, struct block_reader *reader,
+           struct read_shared &s)
 {
     struct tile_index index = {};
     struct partition_share share;
-    enum terp_coding coding = chunk->coding;
 
     if (!read_nonzero(batch, reader, s, &index, &share))
         return false;
@@ -489,24 +494,30 @@ read_stream(const struct cuda_batch &batch, struct cuda_chunk *chunk,
 
     reader.src = (const uint8_t *)chunk->src;
     reader.end = chunk->src_nbytes;
-    if (chunk->coding == TERP_CODING_CONSTANT) {
-        reader.at = batch.frame_nbytes - sizeof(double); /* no bound */
-        stage_bytes<NTHREADS>(&reader, s.staged, sizeof(double));
+    const struct stream_facts facts = {chunk->coding, chunk->prediction,
+                                       chunk->has_specials, chunk->bound,
+                                       batch.d_layout->nlevels};
+    if (facts.coding == TERP_CODING_CONSTANT) {
+        reader.at = batch.frame_nbytes - sizeof facts.bound; /* has none */
+        stage_bytes<NTHREADS>(&reader, s.staged, 32);
         uint64_t bits = take_le(&reader, batch.value_nbytes);
         if (threadIdx.x == 0)
             chunk->constant_bits = bits;
-        return !reader.underflow && pass_specials(batch, chunk, &reader) &&
+        return !reader.underflow &&
+               pass_specials(batch, facts, chunk, &reader) &&
                reader.at == reader.end;
     }
     reader.at = batch.frame_nbytes;
     stage_bytes<NTHREADS>(&reader, s.staged, STAGED_NBYTES);
-    if (!read_model(batch, chunk, &reader) ||
-        !pass_specials(batch, chunk, &reader) ||
+    if (!read_model(batch, facts, chunk, &reader) ||
+        !pass_specials(batch, facts, chunk, &reader) ||
         !pass_escapes(batch, chunk, &reader))
         return false;
-    if (reader.staged_end < reader.end)
+    /* Specials and escapes may have taken up what was staged. */
+    if (reader.staged_end < reader.end &&
+        reader.at - reader.staged_at > STAGED_NBYTES / 2)
         stage_bytes<NTHREADS>(&reader, s.staged, STAGED_NBYTES);
-    return read_index(batch, chunk, &reader, s);
+    return read_index(batch, facts.coding, chunk, &reader, s);
 }
 
 /* Grid (1, nchunks), a block a chunk. */

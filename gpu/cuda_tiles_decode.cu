@@ -153,6 +153,8 @@ __launch_bounds__(EXPAND_NTHREADS)
 /* ---- tiles ---- */
 
 #define TILE_NTHREADS 128
+#define TILE_MIN_NBLOCKS 8 /* of a multiprocessor: as many as fit its memory \
+                            */
 
 /* Where there are many tiles, a block decodes this many: mostly with the same
  * codebook, which it then fetches once. */
@@ -180,7 +182,7 @@ struct words_shared {
 
 #define PLANE_MAX_NBYTES (TERP_TILE_NSYMBOLS / 8)
 struct planes_shared {
-    __align__(16) uint8_t staged[CUDA_TILE_MAX_NBYTES];
+    __align__(16) uint8_t staged[CUDA_TILE_MAX_NBYTES + 16];
     uint64_t planes[PLANE_MAX_NBYTES];
     uint64_t bitmap[PLANE_MAX_NBYTES / 8];
     uint64_t above[PLANE_MAX_NBYTES / 64];
@@ -446,6 +448,36 @@ transpose_8x8(uint64_t m)
     return m ^ swap ^ swap << 28;
 }
 
+/* Four bytes of TCMS1 to codes, each with its sign bit flipped: code + 128. */
+static __device__ __forceinline__ uint32_t
+flipped_codes(uint32_t tcms)
+{
+    uint32_t sign = (tcms & 0x01010101) * 255;
+    return (tcms >> 1 & 0x7F7F7F7F) ^ sign ^ 0x80808080;
+}
+
+/* The flipped codes 2i and 2i + 1 of four as symbols, the first lowest. */
+static __device__ __forceinline__ uint32_t
+two_symbols(uint32_t flipped, int i)
+{
+    const uint32_t zero = TERP_RADIUS - 128;
+    return __byte_perm(flipped, 0, i == 0 ? 0x4140 : 0x4342) +
+           (zero << 16 | zero);
+}
+
+/* Escapes are 0 when flipped. A bit for each of four. The condition holds
+ * when there is any. */
+static __device__ __forceinline__ unsigned
+find_escapes(uint32_t flipped)
+{
+    unsigned found = 0;
+
+    if (((flipped - 0x01010101) & ~flipped & 0x80808080) != 0)
+        for (int i = 0; i < 4; i++)
+            found |= (unsigned)((flipped >> (8 * i) & 255) == 0) << i;
+    return found;
+}
+
 /* TCMS1-BIT1-RRE1 backwards. A thread makes eight symbols at a time. */
 static __device__ bool
 decode_planes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
@@ -453,6 +485,7 @@ decode_planes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
               const uint8_t *src, unsigned nbytes, uint16_t *symbols,
               unsigned nsymbols)
 {
+    static_assert(TERP_SPEED_ESCAPE == -128, "the least code of a byte");
     const unsigned plane_nbytes = (nsymbols + 7) / 8;
     const uint8_t *planes = (const uint8_t *)s.planes;
     struct block_reader reader = {};
@@ -463,31 +496,31 @@ decode_planes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     expand_bitmap<TILE_NTHREADS>(&reader, (uint8_t *)s.bitmap, plane_nbytes,
                                  (uint8_t *)s.above, s_scan);
     if (!reader.underflow)
-        expand_rre1<TILE_NTHREADS>(&reader, (const uint8_t *)s.bitmap,
-                                   (uint8_t *)s.planes, 8 * plane_nbytes,
-                                   s_scan);
+        expand_rre1<TILE_NTHREADS, PLANE_MAX_NBYTES / TILE_NTHREADS>(
+            &reader, (const uint8_t *)s.bitmap, (uint8_t *)s.planes,
+            8 * plane_nbytes, s_scan);
     if (reader.underflow || reader.at != reader.end)
         return false;
     for (unsigned i = threadIdx.x; i < plane_nbytes; i += TILE_NTHREADS) {
-        unsigned n = group_of_eight(nsymbols, i), pair[4] = {0, 0, 0, 0};
-        unsigned escapes = 0;
         uint64_t word = 0;
-        for (int p = 0; p < 8; p++)
+#pragma unroll
+        for (unsigned p = 0; p < 8; p++)
             word |= (uint64_t)planes[(7 - p) * plane_nbytes + i] << (8 * p);
         word = transpose_8x8(word);
+        uint32_t low = flipped_codes((uint32_t)word);
+        uint32_t high = flipped_codes((uint32_t)(word >> 32));
+        uint32_t two[4] = {two_symbols(low, 0), two_symbols(low, 1),
+                           two_symbols(high, 0), two_symbols(high, 1)};
+        unsigned escapes = find_escapes(low) | find_escapes(high) << 4;
+        if (escapes != 0) {
 #pragma unroll
-        for (unsigned j = 0; j < 8; j++) {
-            int tcms = (int)(word >> (8 * j) & 255);
-            int code = tcms >> 1 ^ -(tcms & 1);
-            unsigned symbol = (unsigned)(code + TERP_RADIUS);
-            if (code == TERP_SPEED_ESCAPE) {
-                symbol = TERP_ESCAPE;
-                escapes |= 1u << j;
-            }
-            pair[j / 2] |= symbol << (16 * (j % 2));
+            for (int j = 0; j < 8; j++)
+                if (escapes >> j & 1)
+                    two[j / 2] &= j % 2 == 0 ? 0xFFFF0000 : 0xFFFF;
+            escapes &= (1u << group_of_eight(nsymbols, i)) - 1;
         }
-        ((uint4 *)symbols)[i] = make_uint4(pair[0], pair[1], pair[2], pair[3]);
-        for (escapes &= (1u << n) - 1; escapes != 0; escapes &= escapes - 1)
+        ((uint4 *)symbols)[i] = make_uint4(two[0], two[1], two[2], two[3]);
+        for (; escapes != 0; escapes &= escapes - 1)
             count_escape(batch, chunk,
                          tile * TERP_TILE_NSYMBOLS + 8 * i +
                              (unsigned)__ffs((int)escapes) - 1);
@@ -531,7 +564,7 @@ find_tile(const struct cuda_batch &batch, uint64_t tile)
 /* Grid (ntiles / block_ntiles, nchunks), a block some tiles, one after another.
  * Stores whole units of 16 bytes: the region of symbols has room for them. */
 static __global__ void
-__launch_bounds__(TILE_NTHREADS)
+__launch_bounds__(TILE_NTHREADS, TILE_MIN_NBLOCKS)
     decode_tiles(const struct cuda_batch batch, unsigned block_ntiles)
 {
     __shared__ union tile_shared s;

@@ -89,7 +89,20 @@ of_region(struct device *device, uint64_t at)
     return (T *)(device->batch.d_scratch + at);
 }
 
-/* Reads a stream; a copy of it, so that what is read outside is found. */
+static void
+chunk_start(struct cuda_chunk *chunk, const struct terp_frame *frame,
+            const uint8_t *stream, uint64_t nbytes)
+{
+    memset(chunk, 0, sizeof *chunk);
+    chunk->src = stream;
+    chunk->src_nbytes = nbytes;
+    chunk->coding = frame->coding;
+    chunk->prediction = frame->prediction;
+    chunk->has_specials = frame->has_specials;
+    chunk->bound = frame->bound;
+}
+
+/* Reads a stream: a copy of its own, for tools that watch memory. */
 static enum terp_status
 device_read(struct device *device, const struct terp_frame *frame,
             const uint8_t *stream, uint64_t nbytes, bool decode)
@@ -98,17 +111,11 @@ device_read(struct device *device, const struct terp_frame *frame,
     uint8_t *copy = (uint8_t *)malloc(nbytes);
 
     memcpy(copy, stream, nbytes);
-    memset(&device->chunk, 0, sizeof device->chunk);
+    chunk_start(&device->chunk, frame, copy, nbytes);
     memset(of_region<uint8_t>(device, batch->at.ranges), 0,
            8 * (batch->nranges + 1));
     memset(of_region<uint8_t>(device, batch->at.symbols), 0xA5,
            decode ? 2 * batch->nvalues : 0);
-    device->chunk.src = copy;
-    device->chunk.src_nbytes = nbytes;
-    device->chunk.coding = frame->coding;
-    device->chunk.prediction = frame->prediction;
-    device->chunk.has_specials = frame->has_specials;
-    device->chunk.bound = frame->bound;
     assert_int_equal(cuda_model_read(batch, NULL), cudaSuccess);
     assert_int_equal(cuda_tile_index_read(batch, NULL), cudaSuccess);
     if (decode)
@@ -326,6 +333,64 @@ extreme_books_come_back(void **state)
         symbols[i] = (uint16_t)(500 + __builtin_ctzll(i + 1));
     check_symbols(TERP_CODING_CUSTOM, symbols, n);
     free(symbols);
+}
+
+/* ---- batches ---- */
+
+/* So many tiles that a block takes several, in chunks of different codings,
+ * one cut short and one that failed before. */
+static void
+chunks_of_a_batch_are_read_apart(void **state)
+{
+    enum {
+        NCHUNKS = 15,
+        CUT = 4,
+        FAILED = 7
+    };
+    const uint64_t n = 600 * TERP_TILE_NSYMBOLS - 5000;
+    struct cuda_chunk chunks[NCHUNKS];
+    struct stream streams[3];
+    uint16_t *symbols[3];
+    struct device device;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        symbols[i] = make_symbols(codings[i], n, 3, 3000, 7);
+        streams[i] = stream_of_symbols(codings[i], symbols[i], n);
+    }
+    device_make(&streams[0].frame.chunk, &device);
+    device_free(&device);
+    struct cuda_batch *batch = &device.batch;
+    batch->d_scratch =
+        (uint8_t *)aligned_alloc(256, NCHUNKS * batch->at.stride);
+    assert_non_null(batch->d_scratch);
+    batch->d_chunks = chunks;
+    batch->nchunks = NCHUNKS;
+    for (int i = 0; i < NCHUNKS; i++) {
+        const struct stream *stream = &streams[i % 3];
+        chunk_start(&chunks[i], &stream->frame, stream->bytes,
+                    stream->nbytes - (i == CUT));
+        memset(batch->d_scratch + (uint64_t)i * batch->at.stride, 0,
+               batch->at.stride);
+    }
+    chunks[FAILED].status = TERP_ERR_CHECKSUM;
+    assert_int_equal(cuda_model_read(batch, NULL), cudaSuccess);
+    assert_int_equal(cuda_tile_index_read(batch, NULL), cudaSuccess);
+    assert_int_equal(cuda_tiles_decode(batch, NULL), cudaSuccess);
+    for (int i = 0; i < NCHUNKS; i++) {
+        const uint16_t *decoded = of_region<uint16_t>(
+            &device, (uint64_t)i * batch->at.stride + batch->at.symbols);
+        assert_int_equal(chunks[i].status, i == CUT      ? TERP_ERR_CORRUPT
+                                           : i == FAILED ? TERP_ERR_CHECKSUM
+                                                         : TERP_OK);
+        if (i != CUT && i != FAILED)
+            assert_memory_equal(decoded, symbols[i % 3], 2 * n);
+    }
+    for (int i = 0; i < 3; i++) {
+        free(symbols[i]);
+        free(streams[i].bytes);
+    }
+    device_free(&device);
 }
 
 /* ---- hostile streams ---- */
@@ -650,6 +715,7 @@ main(void)
         cmocka_unit_test(symbols_come_back),
         cmocka_unit_test(many_tiles_come_back),
         cmocka_unit_test(extreme_books_come_back),
+        cmocka_unit_test(chunks_of_a_batch_are_read_apart),
         cmocka_unit_test(streams_are_read_as_by_the_cpu),
         cmocka_unit_test(constant_streams_are_read_and_end),
         cmocka_unit_test(long_index_is_read_as_by_the_cpu),
