@@ -53,15 +53,35 @@ scan_bits(const uint32_t *words, unsigned nwords, uint32_t *before,
 
 /* ---- bit maps ---- */
 
+/* Which of eight bytes are not zero, a bit a byte. */
+static __device__ __forceinline__ unsigned
+nonzero_bytes(uint64_t bytes)
+{
+    const uint64_t low = UINT64_C(0x7F7F7F7F7F7F7F7F);
+    uint64_t high = (((bytes & low) + low) | bytes) & ~low;
+    /* Flags eight bits apart to flags in the highest byte. */
+    return (unsigned)((high >> 7) * UINT64_C(0x0102040810204080) >> 56);
+}
+
+/* Writes those of eight bytes that have a bit. */
+static __device__ __forceinline__ void
+keep_bytes(uint8_t *dst, uint64_t bytes, unsigned bits)
+{
+    for (; bits != 0; bits &= bits - 1)
+        *dst++ = (uint8_t)(bytes >> (8 * (__ffs((int)bits) - 1)));
+}
+
 /* Bytes and the bit maps above them: level 0 is the bytes, each further level
  * the bit map of the RRE1 of the one below, the last one short enough to be
  * stored. The stream has the last level, then the bytes that RRE1 keeps of
  * each level below, down to level 0.
  *
- * Levels from 1 on stand in `words`, the last one first, each in whole words,
- * so that one scan of all their bits tells where each kept byte goes. */
+ * Levels from 1 on stand in `words`, the last one first, each filled up with
+ * zeros to a multiple of 8 bytes, so that one scan of all their bits tells
+ * where each kept byte goes. Threads take eight bytes at a time: level 0 is
+ * aligned to 8, and its last eight bytes can be read. */
 struct cuda_tower {
-    const uint8_t *bytes; /* level 0 */
+    const uint64_t *bytes; /* level 0 */
     unsigned nbytes;
     uint32_t *words;
     uint32_t *before; /* for each of `words` */
@@ -69,6 +89,13 @@ struct cuda_tower {
     unsigned top_nbytes; /* of the last level */
     unsigned nkept;      /* bytes, of all levels */
 };
+
+/* Words of the level above `nbytes` bytes. */
+static __host__ __device__ constexpr unsigned
+level_nwords(unsigned nbytes)
+{
+    return (nbytes + 63) / 64 * 2;
+}
 
 /* Number of words, and of bytes of the last level, above `nbytes` bytes. A bit
  * map needs no level above it when it is short, other bytes need one. */
@@ -79,20 +106,20 @@ tower_nwords(unsigned nbytes, bool is_bitmap, unsigned *top_nbytes_ret)
 
     for (bool more = !is_bitmap; more || nbytes > CUDA_STORED_NBYTES;
          more = false) {
-        nwords += (nbytes + 31) / 32;
+        nwords += level_nwords(nbytes);
         nbytes = (nbytes + 7) / 8;
     }
     *top_nbytes_ret = nbytes;
     return nwords;
 }
 
-/* Takes twice the words of its levels from *memory. */
+/* Takes twice the words of its levels from *memory, which is aligned to 8. */
 static __device__ __forceinline__ struct cuda_tower
 tower_of(const void *bytes, unsigned nbytes, bool is_bitmap, uint32_t **memory)
 {
     struct cuda_tower tower = {};
 
-    tower.bytes = (const uint8_t *)bytes;
+    tower.bytes = (const uint64_t *)bytes;
     tower.nbytes = nbytes;
     tower.nwords = tower_nwords(nbytes, is_bitmap, &tower.top_nbytes);
     tower.words = *memory;
@@ -106,23 +133,27 @@ template <int NTHREADS>
 static __device__ void
 tower_build(struct cuda_tower *tower, scan_storage<NTHREADS> &s_scan)
 {
-    const uint8_t *below = tower->bytes;
-    unsigned nbytes = tower->nbytes, lane = threadIdx.x % 32;
-    uint32_t *level = tower->words + tower->nwords;
+    const uint64_t *below = tower->bytes;
+    unsigned nbytes = tower->nbytes, at = tower->nwords;
 
-    while (level != tower->words) {
-        unsigned nwords = (nbytes + 31) / 32;
-        level -= nwords;
-        for (unsigned w = threadIdx.x / 32; w < nwords; w += NTHREADS / 32) {
-            unsigned i = 32 * w + lane;
-            bool differs =
-                i < nbytes && below[i] != (i == 0 ? 0 : below[i - 1]);
-            uint32_t bits = __ballot_sync(0xFFFFFFFF, differs);
-            if (lane == 0)
-                level[w] = bits;
+    while (at > 0) {
+        unsigned nwords = level_nwords(nbytes);
+        at -= nwords;
+        uint8_t *level = (uint8_t *)(tower->words + at);
+        for (unsigned i = threadIdx.x; i < 4 * nwords; i += NTHREADS) {
+            unsigned bits = 0;
+            if (8 * i < nbytes) {
+                uint64_t bytes = below[i];
+                uint64_t last =
+                    i == 0 ? 0 : ((const uint8_t *)below)[8 * i - 1];
+                bits = nonzero_bytes(bytes ^ (bytes << 8 | last));
+                if (nbytes - 8 * i < 8)
+                    bits &= bits_below(nbytes - 8 * i);
+            }
+            level[i] = (uint8_t)bits;
         }
         __syncthreads();
-        below = (const uint8_t *)level;
+        below = (const uint64_t *)level;
         nbytes = (nbytes + 7) / 8;
     }
     tower->nkept =
@@ -135,28 +166,40 @@ tower_nbytes(const struct cuda_tower &tower)
     return tower.top_nbytes + tower.nkept;
 }
 
+/* Writes the bytes that have a bit in `map`, where `before` bits come before
+ * each of its words. `bytes` is aligned to 8. */
+template <int NTHREADS>
+static __device__ void
+keep_marked(uint8_t *dst, const uint64_t *bytes, unsigned nbytes,
+            const uint32_t *map, const uint32_t *before)
+{
+    for (unsigned i = threadIdx.x; 8 * i < nbytes; i += NTHREADS) {
+        uint32_t word = map[i / 4];
+        unsigned bits = word >> (8 * (i % 4)) & 0xFF;
+        if (bits != 0)
+            keep_bytes(dst + before[i / 4] +
+                           __popc(word & bits_below(8 * (i % 4))),
+                       bytes[i], bits);
+    }
+}
+
 /* Writes tower_nbytes to dst, once the levels are made. */
 template <int NTHREADS>
 static __device__ void
 tower_store(const struct cuda_tower &tower, uint8_t *dst)
 {
-    const uint8_t *below = tower.bytes;
+    const uint64_t *below = tower.bytes;
     const uint8_t *top =
-        tower.nwords > 0 ? (const uint8_t *)tower.words : tower.bytes;
+        (const uint8_t *)(tower.nwords > 0 ? tower.words : (const void *)below);
     unsigned nbytes = tower.nbytes, at = tower.nwords;
 
     for (unsigned i = threadIdx.x; i < tower.top_nbytes; i += NTHREADS)
         dst[i] = top[i];
-    dst += tower.top_nbytes;
     while (at > 0) {
-        at -= (nbytes + 31) / 32;
-        for (unsigned i = threadIdx.x; i < nbytes; i += NTHREADS) {
-            uint32_t bits = tower.words[at + i / 32];
-            if (bits >> (i % 32) & 1)
-                dst[tower.before[at + i / 32] +
-                    __popc(bits & bits_below(i % 32))] = below[i];
-        }
-        below = (const uint8_t *)(tower.words + at);
+        at -= level_nwords(nbytes);
+        keep_marked<NTHREADS>(dst + tower.top_nbytes, below, nbytes,
+                              tower.words + at, tower.before + at);
+        below = (const uint64_t *)(tower.words + at);
         nbytes = (nbytes + 7) / 8;
     }
 }
@@ -188,17 +231,22 @@ planes_of_codes(uint64_t codes)
 
 /* ---- RRE4-TCMS8-RZE1 ---- */
 
-/* Scratch beside the words, in words of 4 bytes; see reduce_lay_out. */
+/* Words that hold bit maps of `nbits`, filled up to a multiple of 8 bytes. */
+static __host__ __device__ constexpr unsigned
+map_nwords(unsigned nbits)
+{
+    return (nbits + 63) / 64 * 2;
+}
+
+/* Scratch of reduce_write beside the bytes, in words of 4 bytes. */
 static __host__ __device__ __forceinline__ unsigned
 reduce_maps_nwords(unsigned nbytes)
 {
-    unsigned nwords = (nbytes + 3) / 4, top_nbytes;
-    unsigned word_map = (nwords + 31) / 32;
-    unsigned byte_map = ((nwords + 1) / 2 + 3) / 4;
+    unsigned nwords = (nbytes + 3) / 4, nlong = (nwords + 1) / 2, top_nbytes;
 
-    return 2 * (word_map + byte_map +
+    return 2 * (map_nwords(nwords) + map_nwords(8 * nlong) +
                 tower_nwords((nwords + 7) / 8, true, &top_nbytes) +
-                tower_nwords((nwords + 1) / 2, true, &top_nbytes));
+                tower_nwords(nlong, true, &top_nbytes));
 }
 
 /* Words that RRE4 keeps of so many bytes at most, in words of 4 bytes. */
@@ -209,16 +257,17 @@ reduce_kept_nwords(unsigned nbytes)
 }
 
 /* Reduces `nbytes` bytes, which stand in `words`, filled up with zeros; all of
- * them are visible to the block. `kept`: reduce_kept_nwords, aligned to 8;
- * `maps`: reduce_maps_nwords. Returns how many bytes it wrote to dst: less
- * than nbytes, or 0, and nothing is written, when that many do not suffice. */
+ * them are visible to the block. `kept`: reduce_kept_nwords; `maps`:
+ * reduce_maps_nwords; both aligned to 8. Returns how many bytes it left in
+ * place of the words: less than nbytes, or 0 where that many do not suffice
+ * and the words are as they were. */
 template <int NTHREADS>
 static __device__ unsigned
-reduce_write(const uint32_t *words, unsigned nbytes, uint32_t *kept,
-             uint32_t *maps, uint8_t *dst, scan_storage<NTHREADS> &s_scan)
+reduce_write(uint32_t *words, unsigned nbytes, uint32_t *kept, uint32_t *maps,
+             scan_storage<NTHREADS> &s_scan)
 {
     unsigned nwords = (nbytes + 3) / 4, lane = threadIdx.x % 32;
-    unsigned nmap = (nwords + 31) / 32;
+    unsigned nmap = map_nwords(nwords);
     uint32_t *map = maps, *before = maps + nmap;
 
     maps += 2 * nmap;
@@ -242,8 +291,8 @@ reduce_write(const uint32_t *words, unsigned nbytes, uint32_t *kept,
     tower_build<NTHREADS>(&word_tower, s_scan);
     __syncthreads();
 
-    unsigned nlong = (nkept + 1) / 2, nlong_map = (nlong + 3) / 4;
-    uint32_t *byte_map = maps, *byte_before = maps + nlong_map;
+    unsigned nlong = (nkept + 1) / 2, nlong_map = map_nwords(8 * nlong);
+    uint32_t *long_map = maps, *long_before = maps + nlong_map;
     uint64_t *longs = (uint64_t *)kept;
     maps += 2 * nlong_map;
     for (unsigned i = threadIdx.x; i < 4 * nlong_map; i += NTHREADS) {
@@ -251,30 +300,26 @@ reduce_write(const uint32_t *words, unsigned nbytes, uint32_t *kept,
         if (i < nlong) {
             uint64_t word = longs[i];
             word = word << 1 ^ (0 - (word >> 63));
-            for (unsigned j = 0; j < 8; j++)
-                bits |= (unsigned)((word >> (8 * j) & 0xFF) != 0) << j;
+            bits = nonzero_bytes(word);
             longs[i] = word;
         }
-        ((uint8_t *)byte_map)[i] = (uint8_t)bits;
+        ((uint8_t *)long_map)[i] = (uint8_t)bits;
     }
     __syncthreads();
     unsigned nrest =
-        scan_bits<NTHREADS>(byte_map, nlong_map, byte_before, s_scan);
-    struct cuda_tower byte_tower = tower_of(byte_map, nlong, true, &maps);
+        scan_bits<NTHREADS>(long_map, nlong_map, long_before, s_scan);
+    struct cuda_tower byte_tower = tower_of(long_map, nlong, true, &maps);
     tower_build<NTHREADS>(&byte_tower, s_scan);
 
+    uint8_t *dst = (uint8_t *)words;
     unsigned word_nbytes = tower_nbytes(word_tower);
     unsigned map_nbytes = word_nbytes + tower_nbytes(byte_tower);
     if (map_nbytes + nrest >= nbytes)
         return 0;
     tower_store<NTHREADS>(word_tower, dst);
     tower_store<NTHREADS>(byte_tower, dst + word_nbytes);
-    for (unsigned i = threadIdx.x; i < 8 * nlong; i += NTHREADS) {
-        uint32_t bits = byte_map[i / 32];
-        if (bits >> (i % 32) & 1)
-            dst[map_nbytes + byte_before[i / 32] +
-                __popc(bits & bits_below(i % 32))] = ((uint8_t *)longs)[i];
-    }
+    keep_marked<NTHREADS>(dst + map_nbytes, longs, 8 * nlong, long_map,
+                          long_before);
     return map_nbytes + nrest;
 }
 

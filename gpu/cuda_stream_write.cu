@@ -92,12 +92,15 @@ typedef cub::BlockScan<struct index_sums, HEAD_NTHREADS,
                        cub::BLOCK_SCAN_WARP_SCANS>
     index_scan;
 
+#define USED_NWORDS ((TERP_NENTRIES + 31) / 32)
+
 struct head_shared {
     union {
         typename index_scan::TempStorage sums;
         scan_storage<HEAD_NTHREADS> bits;
     } scan;
-    uint32_t used[(TERP_NENTRIES + 31) / 32]; /* a bit an entry */
+    uint32_t used[USED_NWORDS];    /* a bit an entry */
+    uint8_t number[TERP_NENTRIES]; /* of an entry among these */
 };
 
 /* Where things stand in memory and in the stream, the same in all threads. */
@@ -108,8 +111,8 @@ struct index {
     const struct cuda_custom_book *book;
     /* scratch, in the region of costs */
     struct index_sums *before; /* a partition */
-    uint16_t *map;             /* bits of tiles */
     uint8_t *numbers;          /* of the entries of non-zero tiles */
+    uint16_t *map;             /* bits of tiles; filled up to 8 bytes */
     struct cuda_tower tower;   /* of map */
     struct index_sums all;
     uint64_t books_at, books_nbytes, controls_at, lengths_at;
@@ -130,7 +133,8 @@ index_of(const struct cuda_batch &batch, unsigned chunk)
     index.nbytes = region<uint16_t>(batch, chunk, batch.at.nbytes);
     index.begin = region<uint64_t>(batch, chunk, batch.at.begin);
     index.book = region<struct cuda_custom_book>(batch, chunk, batch.at.books);
-    static_assert(sizeof(struct index_sums) + 2 + 2 * 4 + 16 + 16 + 16 <=
+    static_assert(sizeof(struct index_sums) + TERP_PARTITION_NTILES + 8 +
+                          4 * 8 <=
                       4 * TERP_NENTRIES,
                   "a tile's cost gives room to what a partition needs");
     index.before = (struct index_sums *)scratch;
@@ -138,7 +142,7 @@ index_of(const struct cuda_batch &batch, unsigned chunk)
     index.numbers = scratch;
     scratch += npartitions * TERP_PARTITION_NTILES;
     index.map = (uint16_t *)scratch;
-    words = (uint32_t *)scratch + (npartitions + 1) / 2;
+    words = (uint32_t *)scratch + (npartitions + 3) / 4 * 2;
     index.tower =
         tower_of(index.map, (unsigned)div_up(batch.ntiles, 8), true, &words);
     return index;
@@ -165,28 +169,66 @@ nonzero_tiles(const struct cuda_batch &batch, const struct index &index,
     return bits & bits_below(ntiles);
 }
 
-/* A non-zero tile's length less the least that it could have. */
-static __device__ __forceinline__ unsigned
-length_above_least(const struct cuda_batch &batch, const struct index &index,
-                   unsigned tile)
-{
-    unsigned least = batch.coding == TERP_CODING_SPEED
-                         ? 1
-                         : (tile_nsymbols(batch, tile) + 7) / 8;
-    return index.nbytes[tile] - least;
-}
+/* The lengths of a partition's tiles less the least that they could have; 0
+ * of zero tiles. */
+struct partition_lengths {
+    uint32_t at[TERP_PARTITION_NTILES];
+    int width; /* that holds them all */
+};
 
-static __device__ int
-length_width(const struct cuda_batch &batch, const struct index &index,
+static __device__ __forceinline__ struct partition_lengths
+load_lengths(const struct cuda_batch &batch, const struct index &index,
              unsigned p, unsigned tiles)
 {
-    unsigned all = 0;
+    const unsigned first = p * TERP_PARTITION_NTILES;
+    const uint4 *from = (const uint4 *)(index.nbytes + first);
+    const bool planes = batch.coding == TERP_CODING_SPEED;
+    const uint4 low = from[0], high = from[1];
+    const uint32_t pair[TERP_PARTITION_NTILES / 2] = {
+        low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+    struct partition_lengths lengths;
+    uint32_t all = 0;
 
-    for (; tiles != 0; tiles &= tiles - 1)
-        all |= length_above_least(batch, index,
-                                  p * TERP_PARTITION_NTILES +
-                                      (unsigned)__ffs((int)tiles) - 1);
-    return bit_width(all);
+#pragma unroll
+    for (unsigned i = 0; i < TERP_PARTITION_NTILES; i++) {
+        uint32_t least = planes ? 1 : (tile_nsymbols(batch, first + i) + 7) / 8;
+        uint32_t nbytes = pair[i / 2] >> (16 * (i % 2)) & 0xFFFF;
+        lengths.at[i] = tiles >> i & 1 ? nbytes - least : 0;
+        all |= lengths.at[i];
+    }
+    lengths.width = bit_width(all);
+    return lengths;
+}
+
+/* The entries of a partition's tiles. */
+struct partition_entries {
+    uint32_t four[TERP_PARTITION_NTILES / 4];
+};
+
+static __device__ __forceinline__ struct partition_entries
+load_entries(const struct index &index, unsigned p)
+{
+    const uint4 all = *(const uint4 *)(index.entry + p * TERP_PARTITION_NTILES);
+    return {{all.x, all.y, all.z, all.w}};
+}
+
+static __device__ __forceinline__ unsigned
+entry_at(const struct partition_entries &entries, unsigned i)
+{
+    return entries.four[i / 4] >> (8 * (i % 4)) & 0xFF;
+}
+
+static __device__ __forceinline__ void
+mark_entries(const struct partition_entries &entries, unsigned tiles,
+             struct head_shared *s)
+{
+#pragma unroll
+    for (unsigned i = 0; i < TERP_PARTITION_NTILES; i++) {
+        unsigned entry = entry_at(entries, i);
+        if ((tiles >> i & 1) != 0 &&
+            (s->used[entry / 32] >> (entry % 32) & 1) == 0)
+            atomicOr(&s->used[entry / 32], 1u << (entry % 32));
+    }
 }
 
 /* Bit map of tiles, entries in use, and what each partition takes. A thread a
@@ -204,19 +246,14 @@ measure_partitions(const struct cuda_batch &batch, struct index *index,
         struct index_sums mine = none, before, sum;
         if (p < npartitions) {
             unsigned tiles = nonzero_tiles(batch, *index, p);
-            int width = length_width(batch, *index, p, tiles);
+            int width = load_lengths(batch, *index, p, tiles).width;
             index->map[p] = (uint16_t)tiles;
             mine.nnonzero = (uint32_t)__popc(tiles);
             mine.nfull = tiles != 0;
             mine.lengths_nbytes = packed_nbytes(mine.nnonzero, width);
             mine.payload_nbytes = index->begin[p + 1];
-            for (; batch.coding == TERP_CODING_HUFFMAN && tiles != 0;
-                 tiles &= tiles - 1) {
-                unsigned entry = index->entry[p * TERP_PARTITION_NTILES +
-                                              (unsigned)__ffs((int)tiles) - 1];
-                if ((s->used[entry / 32] >> (entry % 32) & 1) == 0)
-                    atomicOr(&s->used[entry / 32], 1u << (entry % 32));
-            }
+            if (batch.coding == TERP_CODING_HUFFMAN)
+                mark_entries(load_entries(*index, p), tiles, s);
         }
         index_scan(s->scan.sums)
             .ExclusiveScan(mine, before, none, add_index_sums(), sum);
@@ -227,12 +264,18 @@ measure_partitions(const struct cuda_batch &batch, struct index *index,
     }
 }
 
-static __device__ unsigned
-count_used(const struct head_shared *s)
+/* Entries in use below one of them, or all. */
+static __device__ __forceinline__ unsigned
+count_used(const struct head_shared *s, unsigned end)
 {
     unsigned n = 0;
-    for (unsigned i = 0; i < sizeof s->used / sizeof s->used[0]; i++)
-        n += (unsigned)__popc(s->used[i]);
+
+#pragma unroll
+    for (unsigned i = 0; i < USED_NWORDS; i++)
+        if (32 * i < end)
+            n += (unsigned)__popc(
+                s->used[i] &
+                (end >= 32 * i + 32 ? UINT32_MAX : bits_below(end % 32)));
     return n;
 }
 
@@ -242,7 +285,7 @@ place_index(const struct cuda_chunk &chunk, struct index *index,
             const struct head_shared *s)
 {
     const struct index_sums &all = index->all;
-    unsigned nused = count_used(s);
+    unsigned nused = count_used(s, TERP_NENTRIES);
 
     index->books_at = chunk.escapes_end + tower_nbytes(index->tower);
     if (all.nnonzero == 0)
@@ -266,29 +309,28 @@ place_index(const struct cuda_chunk &chunk, struct index *index,
  * eight numbers of w bits are w bytes, by one thread. */
 static __device__ void
 write_entries(const struct cuda_batch &batch, const struct index &index,
-              const struct head_shared *s, uint8_t *dst)
+              struct head_shared *s, uint8_t *dst)
 {
-    unsigned nused = count_used(s), nnonzero = index.all.nnonzero;
+    unsigned nused = count_used(s, TERP_NENTRIES), entry = threadIdx.x;
+    unsigned nnonzero = index.all.nnonzero;
     unsigned width = (unsigned)bit_width(nused - 1);
 
+    if (entry < TERP_NENTRIES && (s->used[entry / 32] >> (entry % 32) & 1)) {
+        unsigned number = count_used(s, entry);
+        s->number[entry] = (uint8_t)number;
+        dst[1 + number] = (uint8_t)entry;
+    }
+    if (threadIdx.x == 0)
+        dst[0] = (uint8_t)nused;
+    __syncthreads();
     for (unsigned p = threadIdx.x; p < batch.npartitions; p += HEAD_NTHREADS) {
         uint8_t *to = index.numbers + index.before[p].nnonzero;
-        for (unsigned tiles = index.map[p]; tiles != 0; tiles &= tiles - 1) {
-            unsigned entry = index.entry[p * TERP_PARTITION_NTILES +
-                                         (unsigned)__ffs((int)tiles) - 1];
-            unsigned number =
-                (unsigned)__popc(s->used[entry / 32] & bits_below(entry % 32));
-            for (unsigned i = 0; i < entry / 32; i++)
-                number += (unsigned)__popc(s->used[i]);
-            *to++ = (uint8_t)number;
-        }
-    }
-    if (threadIdx.x == 0) {
-        *dst++ = (uint8_t)nused;
-        for (unsigned entry = 0; entry < TERP_NENTRIES; entry++)
-            if (s->used[entry / 32] >> (entry % 32) & 1)
-                *dst++ = (uint8_t)entry;
-        dst -= 1 + nused;
+        unsigned tiles = index.map[p];
+        struct partition_entries entries = load_entries(index, p);
+#pragma unroll
+        for (unsigned i = 0; i < TERP_PARTITION_NTILES; i++)
+            if (tiles >> i & 1)
+                *to++ = s->number[entry_at(entries, i)];
     }
     __syncthreads();
     dst += 1 + nused;
@@ -337,9 +379,9 @@ write_places(const struct cuda_batch &batch, const struct index &index,
         index.begin[p] = before.payload_nbytes;
         if (tiles == 0)
             continue;
-        int width = length_width(batch, index, p, tiles);
+        struct partition_lengths lengths = load_lengths(batch, index, p, tiles);
         dst[index.controls_at + before.nfull] =
-            (uint8_t)(width | index.reduced[p] << 7);
+            (uint8_t)(lengths.width | index.reduced[p] << 7);
         if (before.nfull > 0)
             store_le(dst + index.controls_at + index.all.nfull + 1 +
                          (uint64_t)(before.nfull - 1) * (unsigned)o,
@@ -347,12 +389,12 @@ write_places(const struct cuda_batch &batch, const struct index &index,
         uint8_t *at = dst + index.lengths_at + before.lengths_nbytes;
         uint32_t pending = 0;
         int npending = 0;
-        for (; tiles != 0; tiles &= tiles - 1) {
-            pending |= length_above_least(batch, index,
-                                          p * TERP_PARTITION_NTILES +
-                                              (unsigned)__ffs((int)tiles) - 1)
-                       << npending;
-            for (npending += width; npending >= 8; npending -= 8) {
+#pragma unroll
+        for (unsigned i = 0; i < TERP_PARTITION_NTILES; i++) {
+            if ((tiles >> i & 1) == 0)
+                continue;
+            pending |= lengths.at[i] << npending;
+            for (npending += lengths.width; npending >= 8; npending -= 8) {
                 *at++ = (uint8_t)pending;
                 pending >>= 8;
             }
@@ -411,9 +453,7 @@ __launch_bounds__(HEAD_NTHREADS) write_head(const struct cuda_batch batch)
     if (status != TERP_OK && !raw)
         return;
     if (!raw && coding == TERP_CODING_CONSTANT) {
-        uint64_t value_end =
-            batch.frame_nbytes - 8 + (unsigned)batch.value_nbytes;
-        uint64_t end = chunk.has_specials ? chunk.specials_end : value_end;
+        uint64_t end = chunk.specials_end;
         raw = end >= batch.raw_nbytes;
         if (!raw && threadIdx.x == 0) {
             uint64_t at = write_frame(batch, chunk, dst);

@@ -159,7 +159,7 @@ cost_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 /* Grid: x tiles, y chunks. Whether a tile is zero; huffman: its costs;
  * custom: the chunk's frequencies. Thread i has counts 4 i to 4 i + 3. */
 static __global__ void
-__launch_bounds__(TILE_NTHREADS) survey_tiles(const struct cuda_batch batch)
+__launch_bounds__(TILE_NTHREADS, 8) survey_tiles(const struct cuda_batch batch)
 {
     alignas(16) __shared__ uint32_t s_counts[TERP_NSYMBOLS];
     __shared__ struct four_costs s_costs[NGROUPS][ROW_NWORDS];
@@ -248,7 +248,7 @@ words_of_tile(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
  * follow each other, and puts their words together in shared memory, where
  * it shares the first and last word with its neighbours. */
 static __global__ void
-__launch_bounds__(TILE_NTHREADS) encode_words(const struct cuda_batch batch)
+__launch_bounds__(TILE_NTHREADS, 6) encode_words(const struct cuda_batch batch)
 {
     alignas(16) __shared__ uint32_t s_bits[TILE_MAX_NWORDS];
     __shared__ scan_storage<TILE_NTHREADS> s_scan;
@@ -305,20 +305,31 @@ __launch_bounds__(TILE_NTHREADS) encode_words(const struct cuda_batch batch)
 /* ---- planes ---- */
 
 #define PLANES_TOWER_NWORDS 146
-static_assert(TERP_TILE_NSYMBOLS / 32 + TERP_TILE_NSYMBOLS / 256 +
-                      TERP_TILE_NSYMBOLS / 2048 ==
+static_assert(level_nwords(TERP_TILE_NSYMBOLS) +
+                      level_nwords(TERP_TILE_NSYMBOLS / 8) +
+                      level_nwords(TERP_TILE_NSYMBOLS / 64) ==
                   PLANES_TOWER_NWORDS,
               "bit maps of 512, 64 and 8 bytes");
 static_assert(TERP_PLANES_MAX_NBYTES <= CUDA_TILE_MAX_NBYTES,
               "planes fit where words do");
 
+/* Copies whole words; the last may have bytes of no meaning. */
+template <int NTHREADS>
+static __device__ __forceinline__ void
+copy_words(uint8_t *slot, const uint32_t *words, unsigned nbytes)
+{
+    for (unsigned i = threadIdx.x; 4 * i < nbytes; i += NTHREADS)
+        ((uint32_t *)slot)[i] = words[i];
+}
+
 /* Grid: x tiles, y chunks; speed. A thread has 16 symbols that follow each
  * other, two bytes of each plane. */
 static __global__ void
-__launch_bounds__(TILE_NTHREADS) encode_planes(const struct cuda_batch batch)
+__launch_bounds__(TILE_NTHREADS, 8) encode_planes(const struct cuda_batch batch)
 {
-    __shared__ uint8_t s_planes[TERP_TILE_NSYMBOLS];
-    __shared__ uint32_t s_tower[2 * PLANES_TOWER_NWORDS];
+    alignas(8) __shared__ uint8_t s_planes[TERP_TILE_NSYMBOLS];
+    alignas(8) __shared__ uint32_t s_tower[2 * PLANES_TOWER_NWORDS];
+    __shared__ uint32_t s_bytes[TERP_PLANES_MAX_NBYTES / 4 + 1];
     __shared__ scan_storage<TILE_NTHREADS> s_scan;
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     unsigned tile = blockIdx.x, nsymbols = tile_nsymbols(batch, tile);
@@ -354,7 +365,10 @@ __launch_bounds__(TILE_NTHREADS) encode_planes(const struct cuda_batch batch)
     struct cuda_tower tower =
         tower_of(s_planes, 8 * plane_nbytes, false, &memory);
     tower_build<TILE_NTHREADS>(&tower, s_scan);
-    tower_store<TILE_NTHREADS>(tower, tile_slot(batch, tile));
+    tower_store<TILE_NTHREADS>(tower, (uint8_t *)s_bytes);
+    __syncthreads();
+    copy_words<TILE_NTHREADS>(tile_slot(batch, tile), s_bytes,
+                              tower_nbytes(tower));
     if (threadIdx.x == 0)
         region<uint16_t>(batch, blockIdx.y, batch.at.nbytes)[tile] =
             (uint16_t)tower_nbytes(tower);
@@ -365,10 +379,10 @@ __launch_bounds__(TILE_NTHREADS) encode_planes(const struct cuda_batch batch)
 /* A warp a tile while a partition is put together. */
 #define PARTITION_NTHREADS (32 * TERP_PARTITION_NTILES)
 
-/* Shared memory of a block, four blocks to a multiprocessor. A partition that
+/* Shared memory of a block, three blocks to a multiprocessor. A partition that
  * needs more uses the work region, whose values have served: twice the bytes
  * of its words are less than four bytes a symbol. */
-#define PARTITION_SHARED_NBYTES (55 << 10)
+#define PARTITION_SHARED_NBYTES (72 << 10)
 static_assert(2 * CUDA_TILE_MAX_NBYTES + 8 <= 4 * TERP_TILE_NSYMBOLS,
               "the work region holds words twice");
 
@@ -395,7 +409,7 @@ join_tile(const uint8_t *slot, unsigned nbytes, uint32_t *words, unsigned at)
 /* Grid: x partitions, y chunks. The partition's length, reduced where that
  * pays; its reduced bytes then stand at its first tile's slot. */
 static __global__ void
-__launch_bounds__(PARTITION_NTHREADS)
+__launch_bounds__(PARTITION_NTHREADS, 3)
     end_partitions(const struct cuda_batch batch)
 {
     __shared__ scan_storage<PARTITION_NTHREADS> s_scan;
@@ -429,9 +443,12 @@ __launch_bounds__(PARTITION_NTHREADS)
             words[nbytes + threadIdx.x] = 0;
         __syncthreads();
         reduced = reduce_write<PARTITION_NTHREADS>(
-            (const uint32_t *)words, nbytes, (uint32_t *)(words + kept_nbytes),
-            (uint32_t *)s_memory, tile_slot(batch, p * TERP_PARTITION_NTILES),
-            s_scan);
+            (uint32_t *)words, nbytes, (uint32_t *)(words + kept_nbytes),
+            (uint32_t *)s_memory, s_scan);
+        __syncthreads();
+        copy_words<PARTITION_NTHREADS>(
+            tile_slot(batch, p * TERP_PARTITION_NTILES),
+            (const uint32_t *)words, reduced);
     }
     if (threadIdx.x == 0) {
         region<uint64_t>(batch, blockIdx.y, batch.at.begin)[p + 1] =
