@@ -308,6 +308,49 @@ fill_values_are_found_as_by_the_cpu(void **state)
     assert_in_range(nspecial, ncases / 10, ncases);
 }
 
+/* Extremes far from all but single values, at `at`, `other` and the other way
+ * round. */
+static void
+check_single_values(double min, double max, double value, uint64_t at,
+                    double other_value, uint64_t other)
+{
+    const uint64_t dims[] = {50000};
+    struct terp_params params = params_of(TERP_BOUND_ABSOLUTE, 0.01);
+    struct bench b;
+
+    for (int i = 0; i < 4; i++) {
+        make_bench(&b, i / 2 ? TERP_FLOAT64 : TERP_FLOAT32, 1, dims, false,
+                   false);
+        for (uint64_t k = 0; k < b.nvalues; k++)
+            set_value(&b, k, bits_of_double(&b, k / 50 % 2 ? min : max));
+        set_value(&b, i % 2 ? at : other, bits_of_double(&b, value));
+        set_value(&b, i % 2 ? other : at, bits_of_double(&b, other_value));
+        scan_and_compare(&b, &params);
+        free_bench(&b);
+    }
+}
+
+static void
+fill_value_is_more_than_eight_times_as_far(void **state)
+{
+    (void)state;
+    check_single_values(0, 9, 8, 17, 8.5, 40001);
+    check_single_values(0, 9, 1, 17, 0.5, 40001);
+    check_single_values(0, 8.9375, 8, 17, 8.5, 40001);
+    check_single_values(0, 8.9375, 0.9375, 17, 0.5, 40001);
+}
+
+/* One of them is among the first values that are tried. */
+static void
+values_in_different_blocks_rule_out_fill_values(void **state)
+{
+    (void)state;
+    check_single_values(0, 100, 5, 0, 95, 49001);
+    check_single_values(0, 100, 95, 0, 5, 49001);
+    check_single_values(0, 100, 5, 101, 95, 49975);
+    check_single_values(0, 100, 95, 101, 5, 49975);
+}
+
 static void
 bound_of_zero_is_left_to_a_raw_stream(void **state)
 {
@@ -591,6 +634,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_fields_are_scanned_as_by_the_cpu),
         cmocka_unit_test(fill_values_are_found_as_by_the_cpu),
+        cmocka_unit_test(fill_value_is_more_than_eight_times_as_far),
+        cmocka_unit_test(values_in_different_blocks_rule_out_fill_values),
         cmocka_unit_test(bound_of_zero_is_left_to_a_raw_stream),
         cmocka_unit_test(sections_are_written_and_read_as_by_the_cpu),
         cmocka_unit_test(too_many_runs_are_left_to_the_cpu),
