@@ -16,7 +16,7 @@ static __host__ __device__ __forceinline__ int
 box_shift(int rank)
 {
     static_assert(TERP_TILE_NSYMBOLS == 1 << 12, "a box is a tile");
-    return 12 / rank;
+    return rank == 1 ? 12 : rank == 2 ? 6 : rank == 3 ? 4 : 3;
 }
 
 /* Divides by an extent; returns the remainder. */
@@ -48,24 +48,15 @@ tiled_row_at(int rank, const uint64_t extent[TERP_NDIMS],
              const uint64_t at[TERP_NDIMS], uint64_t brick)
 {
     const uint64_t box = (uint64_t)1 << box_shift(rank);
-    struct tiled_row row = {0, 1, 0};
-    uint64_t nrows = 1, inner[TERP_NDIMS], nslower = 1;
+    struct tiled_row row = {brick, 1, 0};
 
-    /* Rows behind a step of one along each dimension. */
-    for (int d = 1; d < TERP_NDIMS; d++) {
-        inner[d] = nrows;
-        nrows *= extent[d];
-    }
-    row.nrows_before = brick * nrows;
     for (int d = TERP_NDIMS - 1; d > 0; d--) {
         uint64_t low = at[d] & ~(box - 1);
-        uint64_t height = min_u64(box, extent[d] - low);
-        row.nrows_before += nslower * low * inner[d];
-        row.row_in_box =
-            row.row_in_box * (uint32_t)height + (uint32_t)(at[d] - low);
-        nslower *= height;
+        uint32_t height = (uint32_t)min_u64(box, extent[d] - low);
+        row.nrows_before = row.nrows_before * extent[d] + row.box_nrows * low;
+        row.row_in_box = row.row_in_box * height + (uint32_t)(at[d] - low);
+        row.box_nrows *= height;
     }
-    row.box_nrows = (uint32_t)nslower;
     return row;
 }
 

@@ -7,6 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A kernel's parameter that stays where it was passed. */
+#ifndef __CUDACC__
+#define __grid_constant__
+#endif
+
 /* The codec's headers are C11. */
 #define _Static_assert static_assert
 

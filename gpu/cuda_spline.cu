@@ -15,34 +15,70 @@
 
 /* ---- values ---- */
 
-/* An even point and the odd one behind it. */
-template <typename T> struct alignas(2 * sizeof(T)) pair {
-    T even, odd;
+/* What a thread has of a row of the fine lattice: an even point and the odd
+ * one behind it, or two of each. */
+template <typename T, int width> struct alignas(sizeof(T) * 2 * width) points {
+    T at[2 * width];
 };
 
-/* With `vector` pairs are aligned and whole. */
-template <bool vector, typename T>
-static __device__ __forceinline__ struct pair<T>
-load_pair(const T *at, bool has_odd) {
+/* With `vector` points are aligned and none is missing; else so many exist. */
+template <int width, bool vector, typename T>
+static __device__ __forceinline__ struct points<T, width>
+load_points(const T *at, uint32_t n) {
     if (vector)
-        return *reinterpret_cast<const struct pair<T> *>(at);
-    struct pair<T> p;
-    p.even = at[0];
-    p.odd = has_odd ? at[1] : at[0];
+        return *reinterpret_cast<const struct points<T, width> *>(at);
+    struct points<T, width> p = {
+    };
+#pragma unroll
+    for (uint32_t i = 0; i < 2 * width; i++)
+        if (i < n)
+            p.at[i] = at[i];
     return p;
 }
 
-template <bool vector, typename T>
+template <int width, bool vector, typename T>
 static __device__ __forceinline__ void
-store_pair(T *at, struct pair<T> p, bool has_odd)
+store_points(T *at, const struct points<T, width> &p, uint32_t n)
 {
     if (vector) {
-        *reinterpret_cast<struct pair<T> *>(at) = p;
+        *reinterpret_cast<struct points<T, width> *>(at) = p;
         return;
     }
-    at[0] = p.even;
-    if (has_odd)
-        at[1] = p.odd;
+#pragma unroll
+    for (uint32_t i = 0; i < 2 * width; i++)
+        if (i < n)
+            at[i] = p.at[i];
+}
+
+/* Symbols of neighbouring points of a class. */
+template <int width>
+static __device__ __forceinline__ void
+load_symbols(const uint16_t *at, uint32_t n, uint32_t symbol_ret[width])
+{
+    if (width == 2 && (uintptr_t)at % 4 == 0) {
+        uint32_t both = *reinterpret_cast<const uint32_t *>(at);
+        symbol_ret[0] = both & 0xFFFF;
+        symbol_ret[width - 1] = both >> 16;
+        return;
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < width; i++)
+        if (i < n)
+            symbol_ret[i] = at[i];
+}
+
+template <int width>
+static __device__ __forceinline__ void
+store_symbols(uint16_t *at, uint32_t n, const uint32_t symbol[width])
+{
+    if (width == 2 && (uintptr_t)at % 4 == 0) {
+        *reinterpret_cast<uint32_t *>(at) = symbol[0] | symbol[width - 1] << 16;
+        return;
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < width; i++)
+        if (i < n)
+            at[i] = (uint16_t)symbol[i];
 }
 
 template <typename T>
@@ -142,92 +178,80 @@ quantize(T value, T pred, const struct level_view<T> &view,
     return special ? pred : fits ? rec : value;
 }
 
+/* Of a symbol that is no escape. */
 template <typename T>
 static __device__ __forceinline__ T
-reconstruct(uint32_t symbol, T pred, const struct level_view<T> &view,
-            uint64_t work_at)
+reconstruct(uint32_t symbol, T pred, const struct level_view<T> &view)
 {
     const T rounder = value_traits<T>::ROUNDER;
     word_of<T> bits = bits_of(rounder) + symbol - TERP_RADIUS;
     T code = value_of_bits(bits) - rounder;
 
-    return symbol == TERP_ESCAPE ? view.work[work_at]
-                                 : pred + code * view.k.step;
+    return pred + code * view.k.step;
 }
 
 template <typename T>
 static __device__ __forceinline__ void
-count_escape(const struct level_view<T> &view, uint32_t symbol,
-             uint64_t work_at)
+count_escape(const struct level_view<T> &view, uint64_t work_at)
 {
-    if (symbol == TERP_ESCAPE)
-        atomicAdd(&view.ranges[work_at / CUDA_RANGE_NVALUES], 1ull);
+    atomicAdd(&view.ranges[work_at / CUDA_RANGE_NVALUES], 1ull);
 }
 
 /* ---- prediction ---- */
 
-/* The pairs around one, along a dimension. */
-template <typename T> struct neighbours {
-    struct pair<T> a, b, c, d;
-};
-
-/* Sums of predictions along the dimensions above 0, slowest first, for a pair
- * of points; `at` is the pair's place in the fine lattice. */
-template <typename T, int nodd_dims, bool vector>
-static __device__ __forceinline__ struct pair<T>
-predict_pair(const struct level_view<T> &view, const struct run<T> &run,
-             const T *at, bool has_odd) {
-    const unsigned dims = run.even_dims | run.odd_dims;
-    struct neighbours<T> near[NUPPER] = {
+/* Sums of predictions along the dimensions above 0, slowest first, for a
+ * thread's points at `at` in the fine lattice, of which n exist. */
+template <typename T, int nodd_dims, int width, bool vector>
+static __device__ __forceinline__ struct points<T, width>
+predict_points(const struct row_type &type, const struct run<T> &run,
+               const T *at, uint32_t n) {
+    struct points<T, width> sum = {
     };
-    struct pair<T> sum = {
-        0, 0
-    };
-    bool even_first = true, odd_first = true;
 
-    /* Two ways, so that loads of all dimensions go out together. */
+    if (run.plain) {
+        struct points<T, width> a[NUPPER], b[NUPPER], c[NUPPER], d[NUPPER];
 #pragma unroll
-    for (int j = 0; run.interior && j < nodd_dims; j++) {
-        if (!(dims >> j & 1))
-            continue;
-        uint64_t stride = run.stride[j];
-        near[j].a = load_pair<vector>(at - 3 * stride, has_odd);
-        near[j].b = load_pair<vector>(at - stride, has_odd);
-        near[j].c = load_pair<vector>(at + stride, has_odd);
-        near[j].d = load_pair<vector>(at + 3 * stride, has_odd);
-    }
+        for (int j = 0; j < nodd_dims; j++) {
+            uint64_t stride = type.stride[j];
+            a[j] = load_points<width, vector>(at - 3 * stride, n);
+            b[j] = load_points<width, vector>(at - stride, n);
+            c[j] = load_points<width, vector>(at + stride, n);
+            d[j] = load_points<width, vector>(at + 3 * stride, n);
+        }
 #pragma unroll
-    for (int j = 0; !run.interior && j < nodd_dims; j++) {
-        if (!(dims >> j & 1))
-            continue;
-        uint64_t stride = run.stride[j];
-        int form = run.form[j];
-        near[j].b = load_pair<vector>(at - stride, has_odd);
-        if (form_has_a(form))
-            near[j].a = load_pair<vector>(at - 3 * stride, has_odd);
-        if (form_has_c(form))
-            near[j].c = load_pair<vector>(at + stride, has_odd);
-        if (form_has_d(form))
-            near[j].d = load_pair<vector>(at + 3 * stride, has_odd);
+        for (int j = 0; j < nodd_dims; j++) {
+#pragma unroll
+            for (int i = 0; i < 2 * width; i++) {
+                T along =
+                    TERP_CUBIC(a[j].at[i], b[j].at[i], c[j].at[i], d[j].at[i]);
+                sum.at[i] = j == 0 ? along : sum.at[i] + along;
+            }
+        }
+        return sum;
     }
+    unsigned seen = 0;
 #pragma unroll
     for (int j = 0; j < nodd_dims; j++) {
-        const struct neighbours<T> &n = near[j];
-        struct pair<T> along;
-        if (!(dims >> j & 1))
+        struct points<T, width> a = {}, b, c = {}, d = {
+        };
+        const uint64_t stride = type.stride[j];
+        const enum terp_form form = (enum terp_form)run.form[j];
+        if (!((run.even_dims | run.odd_dims) >> j & 1))
             continue;
-        enum terp_form form = run.interior && view.spline == TERP_SPLINE_CUBIC
-                                  ? TERP_FORM_CUBIC
-                                  : (enum terp_form)run.form[j];
-        along.even = combine(form, n.a.even, n.b.even, n.c.even, n.d.even);
-        along.odd = combine(form, n.a.odd, n.b.odd, n.c.odd, n.d.odd);
-        if (run.even_dims >> j & 1) {
-            sum.even = even_first ? along.even : sum.even + along.even;
-            even_first = false;
-        }
-        if (run.odd_dims >> j & 1) {
-            sum.odd = odd_first ? along.odd : sum.odd + along.odd;
-            odd_first = false;
+        b = load_points<width, vector>(at - stride, n);
+        if (form_has_a(form))
+            a = load_points<width, vector>(at - 3 * stride, n);
+        if (form_has_c(form))
+            c = load_points<width, vector>(at + stride, n);
+        if (form_has_d(form))
+            d = load_points<width, vector>(at + 3 * stride, n);
+#pragma unroll
+        for (int i = 0; i < 2 * width; i++) {
+            const unsigned dims = i % 2 == 0 ? run.even_dims : run.odd_dims;
+            T along = combine(form, a.at[i], b.at[i], c.at[i], d.at[i]);
+            if (dims >> j & 1)
+                sum.at[i] = seen >> i & 1 ? sum.at[i] + along : along;
+            seen |= (dims >> j & 1) << i;
         }
     }
     return sum;
@@ -260,99 +284,168 @@ predict_odd(const struct level_view<T> &view, const struct run<T> &run, T sum,
                                    : sum * run.share_odd;
 }
 
-/* Makes the points of `nruns` runs of one step. The block's threads stand in
- * `nat_once` rows (`row`) of shape.span (`column`), a thread for an even point
- * and the odd one behind it; threads of other rows only meet barriers. Odd
- * points see the even ones through s_even[2][capacity], whose halves take
- * turns so that one barrier a turn will do. */
-template <typename T, int nodd_dims, bool decode, bool vector>
+/* Where a block's threads stand: `nat_once` rows (`row`) of shape.span threads
+ * (`column`), each of shape.width even points and the odd ones behind. Threads
+ * of other rows only meet barriers. */
+struct place {
+    unsigned nat_once, row, column;
+};
+
+/* Symbols to tile order; counts escapes, from `work_at` on in work order. */
+template <int width, typename T>
 static __device__ __forceinline__ void
-make_points(const struct level_shape &shape, const struct level_view<T> &view,
-            const struct run<T> *s_runs, unsigned nruns, unsigned nat_once,
-            unsigned column, unsigned row, T *s_even, unsigned capacity)
+write_symbols(const struct level_view<T> &view, uint64_t tiled,
+              uint64_t work_at, uint32_t n, const uint32_t symbol[width])
+{
+    store_symbols<width>(view.symbols + tiled, n, symbol);
+#pragma unroll
+    for (uint32_t i = 0; i < width; i++)
+        if (i < n && symbol[i] == TERP_ESCAPE)
+            count_escape(view, work_at + i);
+}
+
+/* What a thread has of its points before it predicts. */
+template <typename T, int width> struct input {
+    struct points<T, width> value;                  /* encode */
+    uint32_t even_symbol[width], odd_symbol[width]; /* decode */
+};
+
+/* Of point x of a run, in tile order. */
+template <typename T>
+static __device__ __forceinline__ uint64_t
+symbol_at(const struct level_shape &shape, const struct run<T> &run,
+          uint64_t tiled, uint32_t n0, uint32_t x)
 {
     const uint32_t box = 1u << box_shift(shape.rank);
-    const uint32_t neven = shape.neven[0], nodd = shape.nodd[0];
+    const uint32_t low = x & ~(box - 1);
+    return tiled + (uint64_t)low * run.box_nrows +
+           (run.row_in_box * min_u32(box, n0 - low) + (x - low));
+}
+
+template <typename T, int nodd_dims, bool decode, int width, bool vector>
+static __device__ __forceinline__ void
+load_input(const struct level_shape &shape, const struct level_view<T> &view,
+           const struct run<T> &run, uint32_t x, struct input<T, width> *in)
+{
+    const uint64_t stride = shape.src_stride[0];
+    const uint32_t neven = shape.neven, nodd = shape.nodd;
+
+    if (x >= neven)
+        return;
+    if (decode) {
+        const uint16_t *symbols = view.symbols;
+        if (nodd_dims > 0)
+            load_symbols<width>(
+                symbols + symbol_at(shape, run, run.even_tiled, neven, x),
+                neven - x, in->even_symbol);
+        if (x < nodd)
+            load_symbols<width>(
+                symbols + symbol_at(shape, run, run.odd_tiled, nodd, x),
+                nodd - x, in->odd_symbol);
+        return;
+    }
+    const T *src = view.src + run.src_at + 2 * stride * x;
+    if (vector && shape.l == 1) {
+        in->value = load_points<width, vector>(src, 2 * width);
+        return;
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < width; i++) {
+        if (nodd_dims > 0 && x + i < neven)
+            in->value.at[2 * i] = src[2 * i * stride];
+        if (x + i < nodd)
+            in->value.at[2 * i + 1] = src[(2 * i + 1) * stride];
+    }
+}
+
+/* Makes the points of `nruns` runs of one type in `nturns` turns. Odd points
+ * see the even ones through s_even[2][capacity], whose halves take turns so
+ * that one barrier a turn will do. A turn's input is loaded in the turn
+ * before. */
+template <typename T, int nodd_dims, bool decode, int width, bool vector>
+static __device__ __forceinline__ void
+make_points(const struct level_shape &shape, const struct row_type &type,
+            const struct level_view<T> &view, const struct run<T> *s_runs,
+            unsigned nruns, unsigned nturns, const struct place &place,
+            T *s_even, int capacity)
+{
     const bool keep = decode || shape.l > 1 || nodd_dims < shape.nactive;
-    unsigned turn = 0;
+    const uint32_t neven = shape.neven, nodd = shape.nodd;
+    const uint32_t ahead = (place.column - shape.halo) * width;
+    const bool may_own = ahead < shape.segment_npoints;
+    struct input<T, width> next = {
+    };
+    unsigned i = place.row < place.nat_once ? place.row : nruns;
 
-    for (unsigned first = 0; first < nruns; first += nat_once, turn ^= 1) {
-        bool in_turn = row < nat_once && first + row < nruns;
-        const struct run<T> &run = s_runs[in_turn ? first + row : 0];
-        const uint32_t x = run.x + column - shape.halo;
-        const bool exists = in_turn && x < neven;
-        const bool owned =
-            exists && column - shape.halo < shape.segment_npoints;
-        const bool has_odd = exists && x < nodd;
-        T *even = s_even + turn * capacity + row * shape.span + column;
+    if (i < nruns)
+        load_input<T, nodd_dims, decode, width, vector>(
+            shape, view, s_runs[i], s_runs[i].x + ahead, &next);
+    s_even += (place.row * shape.span + place.column) * width;
+    for (unsigned turn = 0; turn < nturns; turn++) {
+        const struct run<T> &run = s_runs[i < nruns ? i : 0];
+        const uint32_t x = run.x + ahead;
+        const bool exists = i < nruns && x < neven;
+        const bool owned = exists && may_own;
+        const uint32_t n = neven + nodd - 2 * x; /* that exist from here on */
         T *fine = view.fine + run.fine_at + 2 * (uint64_t)x;
-        struct pair<T> value = {0, 0}, sum = {
-            0, 0
+        struct input<T, width> in = next;
+        struct points<T, width> sum = {
         };
-        uint32_t even_symbol = TERP_RADIUS, odd_symbol = TERP_RADIUS;
-        uint64_t even_at = 0, odd_at = 0;
 
-        if (exists) {
-            uint32_t low = x & ~(box - 1);
-            uint64_t slab = (uint64_t)low * run.box_nrows;
-            uint32_t even_box = min_u32(box, neven - low);
-            uint32_t odd_box = min_u32(box, nodd - low);
-            even_at =
-                run.even_tiled + slab + (run.row_in_box * even_box + (x - low));
-            odd_at =
-                run.odd_tiled + slab + (run.row_in_box * odd_box + (x - low));
-            if (decode) {
-                if (nodd_dims > 0)
-                    even_symbol = view.symbols[even_at];
-                if (has_odd)
-                    odd_symbol = view.symbols[odd_at];
-            } else {
-                uint64_t stride = shape.src_stride[0];
-                const T *src = view.src + run.src_at + 2 * stride * x;
-                if (vector && shape.l == 1) {
-                    value = load_pair<vector>(src, true);
-                } else {
-                    if (nodd_dims > 0)
-                        value.even = src[0];
-                    if (has_odd)
-                        value.odd = src[stride];
-                }
-            }
-            if (nodd_dims == 0) {
-                value.even = view.coarse[run.even_work + x];
-            } else {
-                sum = predict_pair<T, nodd_dims, vector>(view, run, fine,
-                                                         has_odd);
-                T pred = sum.even * run.share_even;
-                if (decode)
-                    value.even =
-                        reconstruct(even_symbol, pred, view, run.even_work + x);
-                else
-                    value.even = quantize(value.even, pred, view, &even_symbol);
-            }
-            *even = value.even;
+        i += place.nat_once;
+        if (i < nruns)
+            load_input<T, nodd_dims, decode, width, vector>(
+                shape, view, s_runs[i], s_runs[i].x + ahead, &next);
+        if (exists && nodd_dims > 0)
+            sum =
+                predict_points<T, nodd_dims, width, vector>(type, run, fine, n);
+#pragma unroll
+        for (uint32_t e = 0; e < width; e++) {
+            T &value = in.value.at[2 * e];
+            uint32_t &symbol = in.even_symbol[e];
+            T pred = sum.at[2 * e] * run.share_even;
+            if (!exists || x + e >= neven)
+                continue;
+            if (nodd_dims == 0)
+                value = view.coarse[run.row * neven + x + e];
+            else if (!decode)
+                value = quantize(value, pred, view, &symbol);
+            else if (symbol != TERP_ESCAPE)
+                value = reconstruct(symbol, pred, view);
+            else
+                value = view.work[type.even_class_at + run.row * neven + x + e];
+            s_even[e] = value;
         }
         __syncthreads();
-        if (owned && has_odd) {
-            T pred = predict_odd(view, run, sum.odd, even, x, neven);
-            if (decode)
-                value.odd =
-                    reconstruct(odd_symbol, pred, view, run.odd_work + x);
+#pragma unroll
+        for (uint32_t o = 0; o < width; o++) {
+            T &value = in.value.at[2 * o + 1];
+            uint32_t &symbol = in.odd_symbol[o];
+            if (!owned || x + o >= nodd)
+                continue;
+            T pred = predict_odd(view, run, sum.at[2 * o + 1], s_even + o,
+                                 x + o, neven);
+            if (!decode)
+                value = quantize(value, pred, view, &symbol);
+            else if (symbol != TERP_ESCAPE)
+                value = reconstruct(symbol, pred, view);
             else
-                value.odd = quantize(value.odd, pred, view, &odd_symbol);
+                value = view.work[type.odd_class_at + run.row * nodd + x + o];
         }
         if (owned && keep)
-            store_pair<vector>(fine, value, has_odd);
-        if (owned && !decode) {
-            if (nodd_dims > 0) {
-                view.symbols[even_at] = (uint16_t)even_symbol;
-                count_escape(view, even_symbol, run.even_work + x);
-            }
-            if (has_odd) {
-                view.symbols[odd_at] = (uint16_t)odd_symbol;
-                count_escape(view, odd_symbol, run.odd_work + x);
-            }
-        }
+            store_points<width, vector>(fine, in.value, n);
+        if (owned && !decode && nodd_dims > 0)
+            write_symbols<width>(
+                view, symbol_at(shape, run, run.even_tiled, neven, x),
+                type.even_class_at + run.row * neven + x, neven - x,
+                in.even_symbol);
+        if (owned && !decode && x < nodd)
+            write_symbols<width>(view,
+                                 symbol_at(shape, run, run.odd_tiled, nodd, x),
+                                 type.odd_class_at + run.row * nodd + x,
+                                 nodd - x, in.odd_symbol);
+        s_even += capacity;
+        capacity = -capacity;
     }
 }
 
@@ -365,60 +458,71 @@ chunk_applies(const struct cuda_chunk &chunk)
            chunk.prediction == TERP_PREDICTION_SPLINE;
 }
 
-template <typename T>
-static __host__ __device__ __forceinline__ bool
+template <int width, typename T>
+static __device__ __forceinline__ bool
 is_aligned(const T *at)
 {
-    return (uintptr_t)at % sizeof(struct pair<T>) == 0;
+    return (uintptr_t)at % sizeof(struct points<T, width>) == 0;
 }
 
 /* Grid: (step.ntypes * groups of nruns_per_block runs, chunks); blocks of
  * neighbouring groups of all types follow each other, which read the same
  * rows. Block: (shape.span, runs at once). Shared: runs, then even points. */
-template <typename T, int nodd_dims, bool decode>
+template <typename T, int nodd_dims, bool decode, int width>
 static __global__ void
-__launch_bounds__(MAX_SPAN)
-    spline_step(struct cuda_batch batch, struct level_shape shape,
-                struct step step, unsigned nruns_per_block)
+__launch_bounds__(MAX_SPAN, 3)
+    spline_step(const __grid_constant__ struct cuda_batch batch,
+                const __grid_constant__ struct level_shape shape,
+                const __grid_constant__ struct step step,
+                unsigned nruns_per_block)
 {
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const unsigned which = blockIdx.x % step.ntypes;
-    const uint64_t first =
-        (uint64_t)(blockIdx.x / step.ntypes) * nruns_per_block;
+    const unsigned ntypes = (unsigned)step.ntypes;
+    const struct row_type &type = step.type[blockIdx.x % ntypes];
+    const uint64_t first = (uint64_t)(blockIdx.x / ntypes) * nruns_per_block;
 
-    if (!chunk_applies(chunk) || first >= step.nruns[which])
+    if (!chunk_applies(chunk) || first >= type.nruns)
         return;
     struct run<T> *s_runs = dynamic_shared<struct run<T>>();
     T *s_even = (T *)(s_runs + nruns_per_block);
-    unsigned nruns =
-        (unsigned)min_u64(nruns_per_block, step.nruns[which] - first);
-    unsigned nthreads = blockDim.x * blockDim.y;
+    const unsigned nruns =
+        (unsigned)min_u64(nruns_per_block, type.nruns - first);
+    const unsigned nthreads = blockDim.x * blockDim.y;
+    const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
+    const struct place place = {blockDim.y, threadIdx.y, threadIdx.x};
 
-    for (unsigned i = threadIdx.y * blockDim.x + threadIdx.x; i < nruns;
-         i += nthreads)
-        make_run(shape, chunk.plan[shape.l], step.type[which], first + i,
-                 &s_runs[i]);
+    if (thread < nruns) {
+        struct predictors p = predictors_of(chunk.plan[shape.l], type);
+        for (unsigned i = thread; i < nruns; i += nthreads)
+            make_run(shape, type, p, first + i, &s_runs[i]);
+    }
     struct level_view<T> view = view_of<T>(batch, chunk);
     view_level<T, decode>(batch, chunk, shape, &view);
     __syncthreads();
-    bool vector = shape.nodd[0] == shape.neven[0] && is_aligned(view.fine) &&
-                  (decode || shape.l > 1 || is_aligned(view.src));
+    const unsigned nturns = (nruns - 1) / place.nat_once + 1;
+    bool vector = shape.nodd == shape.neven && is_aligned<width>(view.fine) &&
+                  (decode || shape.l > 1 || is_aligned<width>(view.src));
     if (vector)
-        make_points<T, nodd_dims, decode, true>(shape, view, s_runs, nruns,
-                                                blockDim.y, threadIdx.x,
-                                                threadIdx.y, s_even, nthreads);
+        make_points<T, nodd_dims, decode, width, true>(
+            shape, type, view, s_runs, nruns, nturns, place, s_even,
+            (int)nthreads * width);
     else
-        make_points<T, nodd_dims, decode, false>(shape, view, s_runs, nruns,
-                                                 blockDim.y, threadIdx.x,
-                                                 threadIdx.y, s_even, nthreads);
+        make_points<T, nodd_dims, decode, width, false>(
+            shape, type, view, s_runs, nruns, nturns, place, s_even,
+            (int)nthreads * width);
 }
 
-/* Points that keep a large device busy twice over. */
-#define MANY_NTHREADS (1u << 19)
-#define MAX_NRUNS_PER_THREAD 8
+/* Threads that keep a large device busy twice over; tests make it small.
+ * With more than that each thread does several runs; with far more, twice as
+ * many points, where rows may be read in words of 16 bytes. */
+#ifndef CUDA_BUSY_NTHREADS
+#define CUDA_BUSY_NTHREADS (1u << 19)
+#endif
+#define WIDE_NVALUES (8 * CUDA_BUSY_NTHREADS)
+#define MAX_NRUNS_PER_THREAD 16
 #define MAX_NRUNS_PER_BLOCK 64
 
-template <typename T, int nodd_dims, bool decode>
+template <typename T, int nodd_dims, bool decode, int width>
 static cudaError_t
 launch_step(const struct cuda_batch *batch, const struct level_shape &shape,
             cudaStream_t stream)
@@ -426,45 +530,72 @@ launch_step(const struct cuda_batch *batch, const struct level_shape &shape,
     struct step step;
     uint64_t most = 0, nruns = 0;
 
-    make_step(shape, nodd_dims, &step);
+    make_step(batch->h_layout, &shape, nodd_dims, &step);
     for (int i = 0; i < step.ntypes; i++) {
-        most = step.nruns[i] > most ? step.nruns[i] : most;
-        nruns += step.nruns[i];
+        most = step.type[i].nruns > most ? step.type[i].nruns : most;
+        nruns += step.type[i].nruns;
     }
     if (nruns == 0)
         return cudaSuccess;
-    unsigned nat_once = MAX_SPAN / shape.span;
-    nat_once = (unsigned)min_u64(nat_once, most);
+    unsigned nat_once = (unsigned)min_u64(MAX_SPAN / shape.span, most);
     uint64_t per_thread =
-        nruns * shape.span * (uint64_t)batch->nchunks / MANY_NTHREADS;
+        nruns * shape.span * (uint64_t)batch->nchunks / CUDA_BUSY_NTHREADS;
     per_thread = min_u64(per_thread, MAX_NRUNS_PER_THREAD);
     per_thread = min_u64(per_thread, MAX_NRUNS_PER_BLOCK / nat_once);
     unsigned nruns_per_block =
         nat_once * (per_thread > 1 ? (unsigned)per_thread : 1);
     size_t shared_nbytes = nruns_per_block * sizeof(struct run<T>) +
-                           2 * nat_once * shape.span * sizeof(T);
+                           2 * nat_once * shape.span * width * sizeof(T);
     dim3 grid((unsigned)(step.ntypes * div_up(most, nruns_per_block)),
               (unsigned)batch->nchunks);
-    return launch(spline_step<T, nodd_dims, decode>, grid,
+    return launch(spline_step<T, nodd_dims, decode, width>, grid,
                   dim3(shape.span, nat_once), shared_nbytes, stream, *batch,
                   shape, step, nruns_per_block);
+}
+
+template <typename T, bool decode, int width>
+static cudaError_t
+launch_level(const struct cuda_batch *batch, const struct level_shape &shape,
+             cudaStream_t stream)
+{
+    cudaError_t err = launch_step<T, 0, decode, width>(batch, shape, stream);
+    if (err == cudaSuccess)
+        err = launch_step<T, 1, decode, width>(batch, shape, stream);
+    if (err == cudaSuccess)
+        err = launch_step<T, 2, decode, width>(batch, shape, stream);
+    if (err == cudaSuccess)
+        err = launch_step<T, 3, decode, width>(batch, shape, stream);
+    return err;
+}
+
+/* Whether a level's rows are wide. */
+static bool
+is_wide(const struct cuda_batch *batch, const struct level_shape &shape)
+{
+    return batch->value_nbytes == 4 && shape.neven == shape.nodd &&
+           shape.neven % WIDE == 0 && shape.fine_at % (2 * WIDE) == 0 &&
+           shape.fine_nvalues * (uint64_t)batch->nchunks >= WIDE_NVALUES;
 }
 
 /* ---- anchors and coarse levels: one launch ---- */
 
 /* A level whose fine lattice has no more values is coarse, one block does it.
- * Each level halves a lattice of at least two values. */
+ * Each level about halves a lattice of at least two values. */
 #define COARSE_NVALUES 8192
-#define MAX_NCOARSE 14
+#define MAX_NCOARSE 13
 #define COARSE_NTHREADS 1024
 #define COARSE_NRUNS 128 /* at once */
 
 template <typename T> struct coarse_shared {
-    struct level_shape shapes[MAX_NCOARSE];
     struct run<T> runs[COARSE_NRUNS];
     T even[2][COARSE_NTHREADS];
-    uint32_t symbols[COARSE_NTHREADS]; /* of anchors */
+    struct {
+        struct level_shape shape;
+        struct row_type type[1 << NUPPER]; /* by type >> 1 */
+    } level[MAX_NCOARSE];
 };
+static_assert(sizeof(struct coarse_shared<double>) <= 48 * 1024,
+              "what a block may have without being asked for");
 
 /* Anchors, each predicted by the one before: one thread goes along what the
  * others bring and take away. */
@@ -493,7 +624,9 @@ make_anchors(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             if (!decode)
                 last = quantize(s_values[i], last, view, &s_symbols[i]);
             else
-                last = reconstruct(s_symbols[i], last, view, first + i);
+                last = s_symbols[i] == TERP_ESCAPE
+                           ? s_values[i]
+                           : reconstruct(s_symbols[i], last, view);
             s_values[i] = last;
         }
         __syncthreads();
@@ -501,39 +634,53 @@ make_anchors(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             to[at] = s_values[threadIdx.x];
             if (!decode) {
                 view.symbols[at] = (uint16_t)s_symbols[threadIdx.x];
-                count_escape(view, s_symbols[threadIdx.x], at);
+                if (s_symbols[threadIdx.x] == TERP_ESCAPE)
+                    count_escape(view, at);
             }
         }
         __syncthreads();
     }
 }
 
+/* The types of a step side by side: each has its threads and its runs. */
 template <typename T, int nodd_dims, bool decode>
 static __device__ void
 coarse_step(const struct cuda_chunk &chunk, const struct level_shape &shape,
-            const struct level_view<T> &view, struct coarse_shared<T> *shared)
+            const struct row_type *s_types, const struct level_view<T> &view,
+            struct coarse_shared<T> *shared)
 {
-    struct step step;
-    const unsigned nat_once =
-        min_u32(COARSE_NTHREADS / shape.span, COARSE_NRUNS);
-    unsigned nruns = 0;
+    const unsigned ntypes = nodd_dims == 0 || nodd_dims == NUPPER ? 1 : NUPPER;
+    const unsigned nthreads = COARSE_NTHREADS / ntypes / 32 * 32;
+    const unsigned thread = threadIdx.x % nthreads;
+    const unsigned which = threadIdx.x / nthreads;
+    const bool idle = which >= ntypes;
+    const struct row_type &type =
+        s_types[(types_of_step(nodd_dims) >> (idle ? 0 : 8 * which) & 0xFF) /
+                2];
+    const struct predictors p = predictors_of(chunk.plan[shape.l], type);
+    struct run<T> *s_runs =
+        shared->runs + (idle ? 0 : which * (COARSE_NRUNS / ntypes));
+    struct place place = {min_u32(nthreads / shape.span, COARSE_NRUNS / ntypes),
+                          thread / shape.span, thread % shape.span};
+    uint64_t most = 0;
 
-    make_step(shape, nodd_dims, &step);
-    for (int i = 0; i < step.ntypes; i++)
-        nruns += (unsigned)step.nruns[i];
-    for (unsigned first = 0; first < nruns; first += nat_once) {
-        unsigned n = min_u32(nat_once, nruns - first),
-                 index = first + threadIdx.x;
-        int which = 0;
-        while (which + 1 < step.ntypes && index >= step.nruns[which])
-            index -= (unsigned)step.nruns[which++];
-        if (threadIdx.x < n)
-            make_run(shape, chunk.plan[shape.l], step.type[which], index,
-                     &shared->runs[threadIdx.x]);
+    if (nodd_dims > shape.nactive)
+        return;
+    for (unsigned i = 0; i < ntypes; i++) {
+        uint64_t n =
+            s_types[(types_of_step(nodd_dims) >> (8 * i) & 0xFF) / 2].nruns;
+        most = n > most ? n : most;
+    }
+    for (unsigned first = 0; first < most; first += place.nat_once) {
+        unsigned nruns = 0;
+        if (!idle && first < type.nruns)
+            nruns = (unsigned)min_u64(place.nat_once, type.nruns - first);
+        if (thread < nruns)
+            make_run(shape, type, p, first + thread, &s_runs[thread]);
         __syncthreads();
-        make_points<T, nodd_dims, decode, false>(
-            shape, view, shared->runs, n, nat_once, threadIdx.x % shape.span,
-            threadIdx.x / shape.span, shared->even[0], COARSE_NTHREADS);
+        make_points<T, nodd_dims, decode, 1, false>(
+            shape, type, view, s_runs, nruns, 1, place,
+            shared->even[0] + (idle ? 0 : which * nthreads), COARSE_NTHREADS);
         /* What follows reads these points, and reuses the memory. */
         __syncthreads();
     }
@@ -557,9 +704,15 @@ __launch_bounds__(COARSE_NTHREADS)
             chunk.status = TERP_ERR_DEVICE;
         return;
     }
-    if ((int)threadIdx.x < ncoarse)
-        make_shape(&layout, layout.nlevels - (int)threadIdx.x,
-                   &shared->shapes[threadIdx.x]);
+    const unsigned which = threadIdx.x >> NUPPER;
+    if ((int)which < ncoarse) {
+        const unsigned type = threadIdx.x % (1 << NUPPER);
+        struct level_shape shape;
+        make_shape(&layout, layout.nlevels - (int)which, 1, &shape);
+        make_type(&layout, &shape, 2 * type, &shared->level[which].type[type]);
+        if (type == 0)
+            shared->level[which].shape = shape;
+    }
     struct level_view<T> view = view_of<T>(batch, chunk);
     view.k = constants_of<T>(chunk.step, chunk.bound, batch.max_code);
     T *anchors = layout.nlevels > 0
@@ -567,14 +720,15 @@ __launch_bounds__(COARSE_NTHREADS)
                  : decode ? view.dst
                           : view.work;
     make_anchors<T, decode>(batch, chunk, view, anchors, shared->even[0],
-                            shared->symbols);
+                            (uint32_t *)shared->even[1]);
     for (int i = 0; i < ncoarse; i++) {
-        const struct level_shape &shape = shared->shapes[i];
+        const struct level_shape &shape = shared->level[i].shape;
+        const struct row_type *types = shared->level[i].type;
         view_level<T, decode>(batch, chunk, shape, &view);
-        coarse_step<T, 0, decode>(chunk, shape, view, shared);
-        coarse_step<T, 1, decode>(chunk, shape, view, shared);
-        coarse_step<T, 2, decode>(chunk, shape, view, shared);
-        coarse_step<T, 3, decode>(chunk, shape, view, shared);
+        coarse_step<T, 0, decode>(chunk, shape, types, view, shared);
+        coarse_step<T, 1, decode>(chunk, shape, types, view, shared);
+        coarse_step<T, 2, decode>(chunk, shape, types, view, shared);
+        coarse_step<T, 3, decode>(chunk, shape, types, view, shared);
     }
 }
 
@@ -592,8 +746,8 @@ launch_levels(const struct cuda_batch *batch, cudaStream_t stream)
     for (int d = 0; d < TERP_NDIMS; d++)
         too_long |= layout->dims[d] > UINT32_MAX;
     for (; l >= 1 && !too_long; l--) {
-        make_shape(layout, l, &shape);
-        if (shape.fine_stride[TERP_NDIMS] * shape.nbricks > COARSE_NVALUES)
+        make_shape(layout, l, 1, &shape);
+        if (shape.fine_nvalues > COARSE_NVALUES)
             break;
     }
     cudaError_t err =
@@ -601,14 +755,13 @@ launch_levels(const struct cuda_batch *batch, cudaStream_t stream)
                dim3(COARSE_NTHREADS), sizeof(struct coarse_shared<T>), stream,
                *batch, too_long ? -1 : layout->nlevels - l);
     for (; l >= 1 && !too_long && err == cudaSuccess; l--) {
-        make_shape(layout, l, &shape);
-        err = launch_step<T, 0, decode>(batch, shape, stream);
-        if (err == cudaSuccess)
-            err = launch_step<T, 1, decode>(batch, shape, stream);
-        if (err == cudaSuccess)
-            err = launch_step<T, 2, decode>(batch, shape, stream);
-        if (err == cudaSuccess)
-            err = launch_step<T, 3, decode>(batch, shape, stream);
+        make_shape(layout, l, 1, &shape);
+        if (!is_wide(batch, shape)) {
+            err = launch_level<T, decode, 1>(batch, shape, stream);
+            continue;
+        }
+        make_shape(layout, l, WIDE, &shape);
+        err = launch_level<float, decode, WIDE>(batch, shape, stream);
     }
     return err;
 }

@@ -382,6 +382,7 @@ static const struct shape shapes[] = {
     {2, false, {3, 2}},
     {2, false, {129, 130}},
     {2, false, {12, 1301}},
+    {2, false, {12, 1304}},
     {2, true, {7, 1}},
     {2, true, {1500, 3}},
     {2, true, {5, 700}},
