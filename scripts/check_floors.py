@@ -43,7 +43,8 @@ MAY_INCLUDE = {
     "header": {"header"},
     "filter": {"header", "filter", "public", "base"},
     "user": {"header", "user", "public", "base"},
-    "device user": MODEL | {"user", "gpu", "device user"},
+    # Benchmarks of the CUDA engine, and of the CPU's same stages.
+    "device user": MODEL | {"user", "gpu", "cpu", "device user"},
     # Tests reach below the public headers to write bad streams.
     "test": MODEL | {"header", "test"},
     "stage test": MODEL | {"cpu", "test"},

@@ -1,0 +1,184 @@
+#include "cuda_stages.cuh"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NREPS 41
+
+static void
+open_context(void)
+{
+    static bool is_open;
+    const char *device, *reason = "failed";
+
+    if (!is_open && cuda_context_open(&device, &reason) != TERP_OK)
+        bench_fail("opening the device", reason);
+    is_open = true;
+}
+
+static void
+read_frame(const struct bench_chunks *chunks, struct cuda_chunk *chunk)
+{
+    struct terp_frame frame;
+    uint8_t head[TERP_FRAME_MAX_NBYTES];
+    int frame_nbytes;
+
+    bench_check("cudaMemcpy", cudaMemcpy(head, chunks->streams[0], sizeof head,
+                                         cudaMemcpyDeviceToHost));
+    if (terp_frame_read(head, sizeof head, &frame, &frame_nbytes) != TERP_OK)
+        bench_fail("frame", "is none");
+    chunk->coding = frame.coding;
+    chunk->prediction = frame.prediction;
+    chunk->has_specials = frame.has_specials;
+    chunk->bound = frame.bound;
+}
+
+/* What a call begins with. */
+static void
+reset(const struct cuda_batch *batch, const struct cuda_chunk *from,
+      cudaStream_t stream)
+{
+    bench_check("cudaMemcpyAsync",
+                cudaMemcpyAsync(batch->d_chunks, from, sizeof *from,
+                                cudaMemcpyDefault, stream));
+    bench_check(
+        "cudaMemsetAsync",
+        cudaMemsetAsync(batch->d_scratch, 0, batch->at.zeroed_nbytes, stream));
+}
+
+struct bench_stages
+bench_stages_begin(const struct bench_chunks *chunks,
+                   enum cuda_direction direction)
+{
+    bool encode = direction == CUDA_ENCODE;
+    struct cuda_wave wave = {&chunks->chunk, encode ? &chunks->params : NULL, 1,
+                             false};
+    struct bench_stages stages;
+
+    open_context();
+    stages.lane = cuda_lane_take(false);
+    bench_check("preparing", cuda_lane_prepare(stages.lane, &wave));
+    stages.batch = &stages.lane->batch;
+    struct cuda_chunk *chunk = stages.lane->h_chunks;
+    memset(chunk, 0, sizeof *chunk);
+    chunk->src = encode ? chunks->values[0] : chunks->streams[0];
+    chunk->original = chunk->src;
+    chunk->dst = encode ? chunks->streams[0] : chunks->decoded[0];
+    chunk->src_nbytes = chunks->stream_nbytes[0];
+    if (!encode)
+        read_frame(chunks, chunk);
+    bench_check("cudaMalloc",
+                cudaMalloc((void **)&stages.d_saved, sizeof *chunk));
+    reset(stages.batch, chunk, stages.lane->stream);
+    return stages;
+}
+
+void
+bench_stages_run(struct bench_stages *stages, bench_stage *const *stage)
+{
+    cudaStream_t stream = stages->lane->stream;
+
+    for (; *stage != NULL; stage++)
+        bench_check("a stage", (*stage)(stages->batch, stream));
+    bench_check("cudaMemcpyAsync",
+                cudaMemcpyAsync(stages->d_saved, stages->batch->d_chunks,
+                                sizeof *stages->d_saved, cudaMemcpyDefault,
+                                stream));
+    bench_check("stages", cudaStreamSynchronize(stream));
+}
+
+void
+bench_stages_end(struct bench_stages *stages)
+{
+    bench_check("cudaFree", cudaFree(stages->d_saved));
+    cuda_lane_give(stages->lane);
+}
+
+/* ---- times ---- */
+
+static int
+compare_floats(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* Median seconds of a graph of the reset and, unless NULL, the launches. */
+static double
+time_graph(const struct bench_stages *stages,
+           void (*launches)(const void *arg, cudaStream_t stream),
+           const void *arg)
+{
+    cudaStream_t stream = stages->lane->stream;
+    float ms[NREPS];
+    cudaGraph_t graph;
+    cudaGraphExec_t executable;
+    cudaEvent_t begin, end;
+
+    bench_check("cudaEventCreate", cudaEventCreate(&begin));
+    bench_check("cudaEventCreate", cudaEventCreate(&end));
+    bench_check("capture", cudaStreamBeginCapture(
+                               stream, cudaStreamCaptureModeThreadLocal));
+    reset(stages->batch, stages->d_saved, stream);
+    if (launches != NULL)
+        launches(arg, stream);
+    bench_check("capture", cudaStreamEndCapture(stream, &graph));
+    bench_check("graph", cudaGraphInstantiate(&executable, graph, 0));
+    for (int i = -3; i < NREPS; i++) {
+        bench_check("event", cudaEventRecord(begin, stream));
+        bench_check("graph", cudaGraphLaunch(executable, stream));
+        bench_check("event", cudaEventRecord(end, stream));
+        bench_check("stages", cudaEventSynchronize(end));
+        if (i >= 0)
+            bench_check("event", cudaEventElapsedTime(&ms[i], begin, end));
+    }
+    bench_check("graph", cudaGraphExecDestroy(executable));
+    bench_check("graph", cudaGraphDestroy(graph));
+    bench_check("event", cudaEventDestroy(begin));
+    bench_check("event", cudaEventDestroy(end));
+    qsort(ms, NREPS, sizeof *ms, compare_floats);
+    return (double)ms[NREPS / 2] * 1e-3;
+}
+
+double
+bench_stages_time(const struct bench_stages *stages,
+                  void (*launches)(const void *arg, cudaStream_t stream),
+                  const void *arg)
+{
+    return time_graph(stages, launches, arg) - time_graph(stages, NULL, NULL);
+}
+
+struct stage_list {
+    const struct cuda_batch *batch;
+    bench_stage *const *stage;
+};
+
+static void
+launch_stages(const void *arg, cudaStream_t stream)
+{
+    const struct stage_list *list = (const struct stage_list *)arg;
+
+    for (bench_stage *const *stage = list->stage; *stage != NULL; stage++)
+        bench_check("a stage", (*stage)(list->batch, stream));
+}
+
+double
+bench_stages_time_all(const struct bench_stages *stages,
+                      bench_stage *const *stage)
+{
+    struct stage_list list = {stages->batch, stage};
+
+    return bench_stages_time(stages, launch_stages, &list);
+}
+
+void *
+bench_stages_region(const struct bench_stages *stages, uint64_t at,
+                    uint64_t nbytes)
+{
+    void *copy = bench_alloc(TERP_MEMORY_HOST, nbytes);
+
+    bench_check("cudaMemcpy", cudaMemcpy(copy, stages->batch->d_scratch + at,
+                                         nbytes, cudaMemcpyDeviceToHost));
+    return copy;
+}
