@@ -16,25 +16,33 @@
 static_assert(CUDA_SHORT_NBYTES - TERP_FRAME_DIMS_AT + 1 >= XXH3_MIN_NBYTES,
               "shorter inputs are hashed in another way");
 
+static __device__ __forceinline__ uint2
+halves_of(uint64_t word)
+{
+    return make_uint2((uint32_t)word, (uint32_t)(word >> 32));
+}
+
 /* By one warp: `sums` has eight words for each of nblocks + 1 blocks. */
 static __device__ uint64_t
-chain(const uint64_t *sums, uint64_t nblocks, const uint64_t *secret)
+chain(const uint2 *sums, uint64_t nblocks, const uint64_t *secret)
 {
-    unsigned i = threadIdx.x % XXH3_NLANES;
-    uint64_t key = secret[XXH3_SCRAMBLE_AT / 8 + i];
-    uint64_t value = xxh3_first() + sums[i];
-    uint64_t ahead[NAHEAD], now[NAHEAD], b = 1;
+    const unsigned i = threadIdx.x % XXH3_NLANES;
+    const uint2 key = halves_of(secret[XXH3_SCRAMBLE_AT / 8 + i]);
+    const uint2 none = make_uint2(0, 0), first = sums[i];
+    uint2 value = halves_of(xxh3_first() + ((uint64_t)first.y << 32 | first.x));
+    uint2 ahead[NAHEAD], now[NAHEAD];
+    uint64_t b = 1;
 
     sums += i;
 #pragma unroll
     for (unsigned k = 0; k < NAHEAD; k++)
-        ahead[k] = b + k <= nblocks ? sums[(b + k) * XXH3_NLANES] : 0;
+        ahead[k] = b + k <= nblocks ? sums[(b + k) * XXH3_NLANES] : none;
     for (; b + NAHEAD - 1 <= nblocks; b += NAHEAD) {
 #pragma unroll
         for (unsigned k = 0; k < NAHEAD; k++) {
             uint64_t next = b + NAHEAD + k;
             now[k] = ahead[k];
-            ahead[k] = next <= nblocks ? sums[next * XXH3_NLANES] : 0;
+            ahead[k] = next <= nblocks ? sums[next * XXH3_NLANES] : none;
         }
 #pragma unroll
         for (unsigned k = 0; k < NAHEAD; k++)
@@ -44,7 +52,7 @@ chain(const uint64_t *sums, uint64_t nblocks, const uint64_t *secret)
     for (unsigned k = 0; k < NAHEAD; k++)
         if (b + k <= nblocks)
             value = xxh3_scramble_add(value, key, ahead[k]);
-    return value;
+    return (uint64_t)value.y << 32 | value.x;
 }
 
 /* What the last stripes, less than a block, add: those in line, and the one
@@ -104,7 +112,8 @@ checksum(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     if (!s_last || threadIdx.x >= 32)
         return false;
     __threadfence();
-    *hash_ret = xxh3_end(chain(sums, nblocks, s_secret), s_secret, nbytes);
+    *hash_ret = xxh3_end(chain((const uint2 *)sums, nblocks, s_secret),
+                         s_secret, nbytes);
     return true;
 }
 

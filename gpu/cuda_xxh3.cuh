@@ -138,14 +138,20 @@ xxh3_first(void)
     return value;
 }
 
-/* An accumulator that a block's sum was added to, scrambled, and the next
- * block's sum added: written so that the sum rides on a multiply-add. */
-static __device__ __forceinline__ uint64_t
-xxh3_scramble_add(uint64_t value, uint64_t key, uint64_t next_sum)
+/* An accumulator (x the low half) that a block's sum was added to, scrambled,
+ * and the next block's sum added. A stream waits for as many of these one
+ * after another as it has blocks. In halves, so that each is no more than a
+ * shift, an xor and a multiply-add of 64 bits. */
+static __device__ __forceinline__ uint2
+xxh3_scramble_add(uint2 value, uint2 key, uint2 next_sum)
 {
-    value ^= value >> 47 ^ key;
-    uint64_t low = (value & 0xFFFFFFFF) * XXH3_PRIME32_1 + next_sum;
-    return low + ((value >> 32) * XXH3_PRIME32_1 << 32);
+    const uint32_t prime = (uint32_t)XXH3_PRIME32_1;
+    uint32_t low = value.x ^ value.y >> 15 ^ key.x;
+    uint32_t carried = (value.y ^ key.y) * prime + next_sum.y;
+    uint64_t next =
+        (uint64_t)low * prime + ((uint64_t)carried << 32 | next_sum.x);
+
+    return make_uint2((uint32_t)next, (uint32_t)(next >> 32));
 }
 
 /* Byte of the secret for the scrambling, the last stripe, and the end. */
