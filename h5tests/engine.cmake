@@ -78,7 +78,7 @@ if(TARGET terp_cuda)
 endif()
 
 # The engine on the emulator.
-if(TARGET terp_cuda_emulated_library AND TERP_CUDA_SOURCES MATCHES cuda_engine)
+if(TARGET terp_cuda_emulated_library)
   add_dependencies(test_filter_engine terp_cuda_emulated_library)
   terp_add_engine_test(emulated $<TARGET_FILE_DIR:h5zterp>
     "engine cuda, threads" TERP_ENGINE=cuda
