@@ -297,9 +297,13 @@ static __device__ __forceinline__ void
 write_symbols(const struct level_view<T> &view, uint64_t tiled,
               uint64_t work_at, uint32_t n, const uint32_t symbol[width])
 {
+    bool escaped = false;
+
     store_symbols<width>(view.symbols + tiled, n, symbol);
 #pragma unroll
     for (uint32_t i = 0; i < width; i++)
+        escaped |= symbol[i] == TERP_ESCAPE;
+    for (uint32_t i = 0; escaped && i < width; i++)
         if (i < n && symbol[i] == TERP_ESCAPE)
             count_escape(view, work_at + i);
 }
@@ -328,7 +332,7 @@ load_input(const struct level_shape &shape, const struct level_view<T> &view,
            const struct run<T> &run, uint32_t x, struct input<T, width> *in)
 {
     const uint64_t stride = shape.src_stride[0];
-    const uint32_t neven = shape.neven, nodd = shape.nodd;
+    const uint32_t neven = shape.neven, nodd = vector ? neven : shape.nodd;
 
     if (x >= neven)
         return;
@@ -370,7 +374,7 @@ make_points(const struct level_shape &shape, const struct row_type &type,
             T *s_even, int capacity)
 {
     const bool keep = decode || shape.l > 1 || nodd_dims < shape.nactive;
-    const uint32_t neven = shape.neven, nodd = shape.nodd;
+    const uint32_t neven = shape.neven, nodd = vector ? neven : shape.nodd;
     const uint32_t ahead = (place.column - shape.halo) * width;
     const bool may_own = ahead < shape.segment_npoints;
     struct input<T, width> next = {
@@ -404,7 +408,7 @@ make_points(const struct level_shape &shape, const struct row_type &type,
             T &value = in.value.at[2 * e];
             uint32_t &symbol = in.even_symbol[e];
             T pred = sum.at[2 * e] * run.share_even;
-            if (!exists || x + e >= neven)
+            if (!exists || (!vector && x + e >= neven))
                 continue;
             if (nodd_dims == 0)
                 value = view.coarse[run.row * neven + x + e];
@@ -417,14 +421,32 @@ make_points(const struct level_shape &shape, const struct row_type &type,
             s_even[e] = value;
         }
         __syncthreads();
+        const bool inside =
+            run.plain_odd && owned && x >= 1 && x + width + 1 < neven;
+        T even[width + 3] = {};
+        if (inside) {
+            even[0] = s_even[-1];
+#pragma unroll
+            for (int e = 0; e < width; e++)
+                even[1 + e] = in.value.at[2 * e];
+            even[width + 1] = s_even[width];
+            even[width + 2] = s_even[width + 1];
+        }
 #pragma unroll
         for (uint32_t o = 0; o < width; o++) {
             T &value = in.value.at[2 * o + 1];
             uint32_t &symbol = in.odd_symbol[o];
-            if (!owned || x + o >= nodd)
+            T pred = sum.at[2 * o + 1];
+            if (!owned || (!vector && x + o >= nodd))
                 continue;
-            T pred = predict_odd(view, run, sum.at[2 * o + 1], s_even + o,
-                                 x + o, neven);
+            if (inside) {
+                T along =
+                    TERP_CUBIC(even[o], even[o + 1], even[o + 2], even[o + 3]);
+                pred = run.odd_dims == 0 ? along
+                                         : (pred + along) * run.share_odd_0;
+            } else {
+                pred = predict_odd(view, run, pred, s_even + o, x + o, neven);
+            }
             if (!decode)
                 value = quantize(value, pred, view, &symbol);
             else if (symbol != TERP_ESCAPE)

@@ -208,7 +208,9 @@ template <typename T> struct alignas(16) run {
     uint8_t even_dims, odd_dims;
     int8_t odd_order; /* of the forms above dimension 0; -1: none */
     bool along_0;
-    bool plain; /* cubic along all odd dimensions */
+    bool plain;     /* cubic along all odd dimensions */
+    bool plain_odd; /* odd points are of the order of cubic ones, and so along
+                       dimension 0 away from its ends */
     uint8_t form[NUPPER];
 };
 
@@ -295,6 +297,9 @@ make_run(const struct level_shape &shape, const struct row_type &type,
     run->plain = interior && predictors.spline == TERP_SPLINE_CUBIC &&
                  even_dims == all && odd_dims == all;
     run->along_0 = predictors.along_0;
+    run->plain_odd =
+        predictors.along_0 && predictors.spline == TERP_SPLINE_CUBIC &&
+        (odd_dims == 0 || order == terp_form_order(TERP_FORM_CUBIC));
     run->even_dims = (uint8_t)even_dims;
     run->odd_dims = (uint8_t)odd_dims;
     run->odd_order = (int8_t)order;
