@@ -40,14 +40,14 @@ template <int width, bool vector, typename T>
 static __device__ __forceinline__ void
 store_points(T *at, const struct points<T, width> &p, uint32_t n)
 {
-    if (vector) {
+    if constexpr (vector) {
         *reinterpret_cast<struct points<T, width> *>(at) = p;
-        return;
-    }
+    } else {
 #pragma unroll
-    for (uint32_t i = 0; i < 2 * width; i++)
-        if (i < n)
-            at[i] = p.at[i];
+        for (uint32_t i = 0; i < 2 * width; i++)
+            if (i < n)
+                at[i] = p.at[i];
+    }
 }
 
 /* Symbols of neighbouring points of a class. */
