@@ -14,17 +14,21 @@
 #     profile    time and traffic of each kernel
 #   scripts/gpu_check.sh prepare      copies what such a machine may lack, the
 #                headers of xxHash and the library cmocka, to build/gpu-deps
+#   scripts/gpu_check.sh pack         builds, here, and copies the programs to
+#                build/gpu-bin: on the other machine, with build/gpu-deps and
+#                TERP_GPU_BUILD=build/gpu-bin, stages after build can be run
 #
 # The report goes to standard output and, of all stages or where OUT is set,
 # to gpu_check.txt in the folder OUT (bench/results), with the benchmarks' CSV.
 #
 # TERP_DEPS: where `prepare` put its files (build/gpu-deps)
 # TERP_GPU_BUILD: where to build (build/gpu)
+# TERP_GPU_ARCH: what to build for ("90-real"; by default the GPU's own)
 # TERP_FIELD_EXTENT: of the field that is measured (512)
 # TERP_BENCHMARKS: those that measure runs ("speed index books")
 # TERP_SPEED_PARTS: of the first ("device host crossover")
 # TERP_TEST_EVERY: bytes takes one call in so many to the device (1)
-# Exit status: 0, 1 (a stage failed), 3 (there is no GPU).
+# Exit status: 0, 1 (a stage failed), 3 (there is no GPU; build needs none).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -36,6 +40,7 @@ logs=$build/logs
 results=${OUT:-bench/results}
 PATH=$PATH:/usr/local/cuda/bin
 export TERP_CUDA_LIBRARY=$build/lib/libterp_cuda.so
+export LD_LIBRARY_PATH=$deps/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export PYTHONUNBUFFERED=1
 
 prepare() {
@@ -51,6 +56,20 @@ prepare() {
     cp "$deps/lib/libcmocka.so.0" "$deps/lib/libcmocka.so"
     git describe --always --dirty >"$deps/version"
     echo "$deps: $(du -sh "$deps" | cut -f1)"
+}
+
+pack() {
+    local packed=build/gpu-bin
+    rm -rf "$packed"
+    mkdir -p "$packed/lib" "$packed/bench" "$packed/h5tests" "$logs"
+    stage_build
+    cp "$build"/lib/libterp_cuda.so "$packed/lib/"
+    find "$build/bench" -maxdepth 1 -name 'cuda_*' -type f -perm -u+x \
+        -exec cp -t "$packed/bench" {} +
+    find "$build/h5tests" -maxdepth 1 -name 'cuda_*' -type f -perm -u+x \
+        -exec cp -t "$packed/h5tests" {} +
+    strip "$packed"/*/*
+    echo "$packed: $(du -sh "$packed" | cut -f1)"
 }
 
 # ---- running programs of a stage ----
@@ -93,16 +112,18 @@ finish() {
 # ---- stages ----
 
 stage_build() {
-    local generator=() capability
+    local generator=() arch=${TERP_GPU_ARCH:-}
     if command -v ninja >/dev/null; then
         generator=(-G Ninja)
     fi
-    capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader |
-        head -n 1)
+    if [ -z "$arch" ]; then
+        arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader |
+            head -n 1 | tr -d .)-real
+    fi
     if ! {
         cmake -S . -B "$build" "${generator[@]}" -DTERP_CUDA=ON \
             -DTERP_HDF5=OFF -DCMAKE_PREFIX_PATH="$deps" \
-            -DCMAKE_CUDA_ARCHITECTURES="${capability//./}-real" &&
+            -DCMAKE_CUDA_ARCHITECTURES="$arch" &&
             cmake --build "$build" -j "$(nproc)" --target terp_gpu_check
     } >"$logs/build.log" 2>&1; then
         grep -m 20 -iE 'error|failed' "$logs/build.log" ||
@@ -222,7 +243,8 @@ describe_machine() {
         cat "$deps/version" 2>/dev/null || echo unknown)
     echo "terp $version, $(date -u '+%Y-%m-%d %H:%M UTC')"
     nvidia-smi --query-gpu=name,memory.total,driver_version \
-        --format=csv,noheader | sed 's/^/GPU: /; s/,\([^,]*\)$/, driver\1/'
+        --format=csv,noheader 2>&1 |
+        sed 's/^/GPU: /; s/,\([^,]*\)$/, driver\1/'
     echo "CUDA: $(nvcc --version | sed -n 's/.*release \([^,]*\),.*/\1/p')"
     echo "CPU: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)," \
         "$(nproc) cores"
@@ -264,18 +286,20 @@ run_stages() {
     return "$failed"
 }
 
-if [ "${1:-}" = prepare ]; then
+case ${1:-} in
+prepare | pack)
     set -e
-    prepare
+    if [ "$1" = prepare ]; then prepare; else pack; fi
     exit
-fi
+    ;;
+esac
 for stage in "$@"; do
     if [[ " $all_stages " != *" $stage "* ]]; then
         sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
         exit 2
     fi
 done
-if ! nvidia-smi -L >/dev/null 2>&1; then
+if [ "$*" != build ] && ! nvidia-smi -L >/dev/null 2>&1; then
     echo "There is no NVIDIA GPU here (nvidia-smi -L finds none):" \
         "nothing was checked." >&2
     exit 3
