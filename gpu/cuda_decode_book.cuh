@@ -18,12 +18,14 @@
  *  8-17  a bit for each bit that is the last of a word, the first lowest
  *  18-27 a bit for each word, the first lowest: its code is not 0
  *  28    one word of any symbol, which the high word holds
+ *  29    all bits are zeros, and each is a word of code 0: more may follow
  * The high word: else the codes that are not 0, signed bytes, first lowest. */
 #define CUDA_FOUND_NBITS(low) ((low)&15)
 #define CUDA_FOUND_NWORDS(low) ((low) >> 4 & 15)
 #define CUDA_FOUND_ENDS(low) ((low) >> 8 & (CUDA_LOOKUP_NENTRIES - 1))
 #define CUDA_FOUND_OTHERS(low) ((low) >> 18 & (CUDA_LOOKUP_NENTRIES - 1))
 #define CUDA_FOUND_IS_WIDE(low) (((low) >> 28 & 1) != 0)
+#define CUDA_FOUND_IS_RUN(low) (((low) >> 29 & 1) != 0)
 
 /* 10.3 KB. The halves of what is found are apart: to count words takes only
  * the low one, from all banks of shared memory. */
@@ -107,8 +109,9 @@ cuda_decode_book_look(struct cuda_decode_book *book, unsigned bits)
         left -= length;
         ends |= 1u << (CUDA_LOOKUP_NBITS - left - 1);
     }
-    book->low[bits] = is_wide << 28 | others << 18 | ends << 8 | nwords << 4 |
-                      (CUDA_LOOKUP_NBITS - left);
+    unsigned is_run = bits == 0 && nwords == CUDA_LOOKUP_NBITS && others == 0;
+    book->low[bits] = is_run << 29 | is_wide << 28 | others << 18 | ends << 8 |
+                      nwords << 4 | (CUDA_LOOKUP_NBITS - left);
     book->high[bits] = codes;
 }
 

@@ -77,7 +77,8 @@ take_le(struct block_reader *reader, int nbytes)
 /* ---- expansion ---- */
 
 template <unsigned NTHREADS>
-using block_sum = cub::BlockScan<unsigned, (int)NTHREADS>;
+using block_sum =
+    cub::BlockScan<unsigned, (int)NTHREADS, cub::BLOCK_SCAN_WARP_SCANS>;
 
 /* How many of `n` items stand in the group of eight with number i. */
 static __device__ __forceinline__ unsigned

@@ -18,7 +18,8 @@
 #define CONTROL_REDUCED 0x80
 #define MAX_LENGTH_NBITS 16
 
-typedef cub::BlockScan<unsigned long long, NTHREADS> wide_sum;
+typedef cub::BlockScan<unsigned long long, NTHREADS, cub::BLOCK_SCAN_WARP_SCANS>
+    wide_sum;
 
 struct read_shared {
     __align__(16) uint8_t staged[STAGED_NBYTES];

@@ -153,8 +153,9 @@ __launch_bounds__(EXPAND_NTHREADS)
 /* ---- tiles ---- */
 
 #define TILE_NTHREADS 128
-#define TILE_MIN_NBLOCKS 8 /* of a multiprocessor: as many as fit its memory \
-                            */
+#define TILE_MIN_NBLOCKS                                \
+    8 /* of a multiprocessor: as many as fit its memory \
+       */
 
 /* Where there are many tiles, a block decodes this many: mostly with the same
  * codebook, which it then fetches once. */
@@ -173,9 +174,10 @@ struct words_shared {
     __align__(16) uint32_t low[CUDA_LOOKUP_NENTRIES];
     __align__(16) uint32_t high[CUDA_LOOKUP_NENTRIES];
     uint32_t end[TERP_MAX_CODE_NBITS + 1];
+    /* A burst may go on behind a tile's last symbol. */
     union {
-        uint16_t at[SPACED(TERP_TILE_NSYMBOLS)];
-        uint4 unit[SPACED(TERP_TILE_NSYMBOLS) / UNIT_NSYMBOLS];
+        uint16_t at[SPACED(TERP_TILE_NSYMBOLS + 64)];
+        uint4 unit[SPACED(TERP_TILE_NSYMBOLS + 64) / UNIT_NSYMBOLS];
     } symbols;
     uint32_t stop[TILE_NTHREADS];
 };
@@ -250,6 +252,8 @@ pass_words(const struct words_shared &s, unsigned at, unsigned end,
                 break;
             }
             n = 1;
+        } else if (CUDA_FOUND_IS_RUN(low)) {
+            length = n = min((unsigned)__clz((int)next), end - at);
         } else if (at + length > end) {
             /* Words up to the first that ends at `end` or behind. */
             unsigned ends = CUDA_FOUND_ENDS(low);
@@ -273,19 +277,10 @@ pass_words(const struct words_shared &s, unsigned at, unsigned end,
 static __device__ __forceinline__ unsigned
 end_of_word(unsigned ends, unsigned n)
 {
+#pragma unroll 1
     for (; n > 1; n--)
         ends &= ends - 1;
     return (unsigned)__ffs((int)ends);
-}
-
-static __device__ __forceinline__ void
-put_symbol(struct words_shared &s, unsigned i, unsigned nsymbols,
-           unsigned symbol, bool *escaped)
-{
-    if (i < nsymbols) {
-        s.symbols.at[SPACED(i)] = (uint16_t)symbol;
-        *escaped |= symbol == TERP_ESCAPE;
-    }
 }
 
 /* Writes the words that begin in [at, end), of which the first is number i.
@@ -294,8 +289,9 @@ put_symbol(struct words_shared &s, unsigned i, unsigned nsymbols,
 static __device__ __forceinline__ bool
 write_words(struct words_shared &s, const struct cuda_decode_book *book,
             unsigned at, unsigned end, unsigned tile_end, unsigned i,
-            unsigned nsymbols, bool *escaped)
+            unsigned nsymbols, bool *escaped_ret)
 {
+    unsigned least = TERP_RADIUS; /* of symbols that were looked at */
     bool valid = true;
 
     while (at < end && i < nsymbols) {
@@ -304,29 +300,37 @@ write_words(struct words_shared &s, const struct cuda_decode_book *book,
         uint32_t low = s.low[place];
         unsigned length = CUDA_FOUND_NBITS(low), n = CUDA_FOUND_NWORDS(low);
         unsigned ends = CUDA_FOUND_ENDS(low), others = CUDA_FOUND_OTHERS(low);
-        if (length == 0) {
-            length = find_long(s, next);
-            if (length == 0)
-                break; /* not reached: such words were not counted */
-            n = 1;
-            ends = 1u << (length - 1);
-            put_symbol(s, i, nsymbols,
-                       symbol_of_word(book, next >> (32 - TERP_MAX_CODE_NBITS),
-                                      length),
-                       escaped);
-        } else if (CUDA_FOUND_IS_WIDE(low)) {
-            put_symbol(s, i, nsymbols, s.high[place], escaped);
+        if (CUDA_FOUND_IS_RUN(low)) {
+            length = n = (unsigned)__clz((int)next);
+            ends = UINT32_MAX;
+        } else if (length == 0 || CUDA_FOUND_IS_WIDE(low)) {
+            unsigned symbol = s.high[place];
+            if (length == 0) {
+                length = find_long(s, next);
+                if (length == 0)
+                    break; /* not reached: such words were not counted */
+                symbol = symbol_of_word(
+                    book, next >> (32 - TERP_MAX_CODE_NBITS), length);
+                n = 1;
+                ends = 1u << (length - 1);
+            }
+            s.symbols.at[SPACED(i)] = (uint16_t)symbol;
+            least = min(least, symbol);
         } else if (others != 0) {
             uint32_t codes = s.high[place];
-            for (; others != 0; others &= others - 1, codes >>= 8)
-                put_symbol(s, i + (unsigned)__ffs((int)others) - 1, nsymbols,
-                           (unsigned)((int8_t)codes + TERP_RADIUS), escaped);
+#pragma unroll 1
+            for (; others != 0; others &= others - 1, codes >>= 8) {
+                unsigned to = i + (unsigned)__ffs((int)others) - 1;
+                s.symbols.at[SPACED(to)] =
+                    (uint16_t)((int8_t)codes + TERP_RADIUS);
+            }
         }
         if (i + n >= nsymbols)
             valid = tile_end - (at + end_of_word(ends, nsymbols - i)) < 8;
         at += length;
         i += n;
     }
+    *escaped_ret = least == TERP_ESCAPE;
     return valid;
 }
 
