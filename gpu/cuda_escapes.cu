@@ -1,12 +1,20 @@
 /* Floor 3: the section of escapes. Escapes are few, or the chunk compresses
- * badly: kernels are quick to see that a range has none. */
+ * badly: kernels are quick to see that a range has none, and a block looks
+ * through one that has some at once. */
 #include "bytes.h"
 #include "cuda_lorenzo.cuh"
 #include "cuda_order.cuh"
 
 #define ALL_LANES 0xFFFFFFFFu
-#define NTHREADS 256
+/* A thread has a position of a range. */
+#define NTHREADS CUDA_RANGE_NVALUES
 #define NWARPS (NTHREADS / 32)
+static_assert(NWARPS == 32, "a lane has a warp's sum");
+
+/* One block does all of a chunk of so many ranges. */
+#ifndef CUDA_ALONE_MAX_NRANGES
+#define CUDA_ALONE_MAX_NRANGES 256
+#endif
 
 static __device__ __forceinline__ bool
 chunk_applies(const struct cuda_chunk &chunk)
@@ -19,7 +27,7 @@ chunk_applies(const struct cuda_chunk &chunk)
 /* Ranges are summed in groups: `ranges` says how many escapes of its group are
  * before a range, and `group_begins`, in the region `staging`, how many are
  * before a group; one more is the end. */
-#define RANGES_PER_THREAD 8
+#define RANGES_PER_THREAD 2
 #define GROUP_NRANGES (NTHREADS * RANGES_PER_THREAD)
 
 static __device__ __forceinline__ uint64_t *
@@ -28,28 +36,34 @@ group_begins(const struct cuda_batch &batch)
     return region<uint64_t>(batch, blockIdx.y, batch.at.staging);
 }
 
+/* The sum of `value` in all lanes up to this one. */
+static __device__ __forceinline__ uint64_t
+warp_inclusive_sum(uint64_t value)
+{
+    const unsigned lane = threadIdx.x % 32;
+
+    for (unsigned distance = 1; distance < 32; distance *= 2) {
+        uint64_t below = __shfl_up_sync(ALL_LANES, value, distance);
+        value += lane >= distance ? below : 0;
+    }
+    return value;
+}
+
 /* The sum of `value` in all threads before, and in *total_ret of all. Shared:
- * a word a warp. */
+ * a word a warp, which may be used again after the next barrier. */
 static __device__ uint64_t
 block_exclusive_sum(uint64_t value, uint64_t *s_warps, uint64_t *total_ret)
 {
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    uint64_t sum = value, before = 0;
+    uint64_t sum = warp_inclusive_sum(value);
 
-    for (unsigned distance = 1; distance < 32; distance *= 2) {
-        uint64_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-        sum += lane >= distance ? below : 0;
-    }
-    __syncthreads(); /* s_warps may still be read */
     if (lane == 31)
         s_warps[warp] = sum;
     __syncthreads();
-    *total_ret = 0;
-    for (unsigned i = 0; i < NWARPS; i++) {
-        before += i < warp ? s_warps[i] : 0;
-        *total_ret += s_warps[i];
-    }
-    return before + sum - value;
+    uint64_t of_warp = s_warps[lane];
+    uint64_t of_warps = warp_inclusive_sum(of_warp);
+    *total_ret = __shfl_sync(ALL_LANES, of_warps, 31);
+    return __shfl_sync(ALL_LANES, of_warps - of_warp, (int)warp) + sum - value;
 }
 
 /* What the number of escapes means for the chunk; by one thread. */
@@ -73,13 +87,23 @@ finish_encode(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     chunk.escapes_end = (uint64_t)(writer.at - dst);
 }
 
+template <bool decode>
+static __device__ __forceinline__ void
+finish(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+       uint64_t nescapes)
+{
+    if (!decode)
+        finish_encode(batch, chunk, nescapes);
+    else if (nescapes != chunk.nescapes)
+        chunk.status = TERP_ERR_CORRUPT;
+}
+
 /* Grid: (groups, chunks). The block whose group is done last sums groups. */
 template <bool decode>
 static __global__ void
-__launch_bounds__(NTHREADS) escapes_sum(struct cuda_batch batch)
+__launch_bounds__(NTHREADS) escapes_sum(const struct cuda_batch batch)
 {
-    __shared__ uint64_t s_warps[NWARPS];
-    __shared__ bool s_is_last;
+    __shared__ uint64_t s_warps[2][NWARPS];
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     unsigned long long *ranges =
         region<unsigned long long>(batch, blockIdx.y, batch.at.ranges);
@@ -94,44 +118,33 @@ __launch_bounds__(NTHREADS) escapes_sum(struct cuda_batch batch)
         count[i] = first + i < batch.nranges ? ranges[first + i] : 0;
         sum += count[i];
     }
-    uint64_t before = block_exclusive_sum(sum, s_warps, &total);
+    uint64_t before = block_exclusive_sum(sum, s_warps[0], &total);
     for (int i = 0; total > 0 && i < RANGES_PER_THREAD; i++) {
         if (first + i < batch.nranges)
             ranges[first + i] = before;
         before += count[i];
     }
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == 0)
         begins[blockIdx.x] = total;
-        __threadfence();
-        s_is_last = atomicAdd(&chunk.progress[CUDA_PROGRESS_ESCAPES], 1u) ==
-                    gridDim.x - 1;
-        __threadfence();
-    }
-    __syncthreads();
-    if (!s_is_last)
+    if (!is_last_block(&chunk.progress[CUDA_PROGRESS_ESCAPES], gridDim.x))
         return;
     uint64_t nescapes = 0;
-    for (unsigned group = 0; group < gridDim.x; group += NTHREADS) {
+    for (unsigned group = 0, k = 0; group < gridDim.x;
+         group += NTHREADS, k ^= 1) {
         unsigned i = group + threadIdx.x;
-        before =
-            block_exclusive_sum(i < gridDim.x ? begins[i] : 0, s_warps, &total);
+        before = block_exclusive_sum(i < gridDim.x ? begins[i] : 0, s_warps[k],
+                                     &total);
         if (i < gridDim.x)
             begins[i] = nescapes + before;
         nescapes += total;
     }
     if (threadIdx.x == 0) {
         begins[gridDim.x] = nescapes;
-        if (!decode)
-            finish_encode(batch, chunk, nescapes);
-        else if (nescapes != chunk.nescapes)
-            chunk.status = TERP_ERR_CORRUPT;
+        finish<decode>(batch, chunk, nescapes);
     }
 }
 
 /* ---- words ---- */
-
-/* What a block looks through; a warp takes every NWARPS-th range. */
-#define BLOCK_NRANGES 256
 
 /* The word of an escape of Lorenzo at a position in C order. */
 template <typename W>
@@ -150,86 +163,178 @@ lorenzo_word(const struct terp_layout *layout, unsigned dims, const W *levels,
     return lorenzo_difference(levels + position, dims, stride);
 }
 
-/* Words to the stream, or from the stream to `work`: W is a word.
- * Grid: (blocks of BLOCK_NRANGES, chunks). */
-template <typename W, bool decode>
-static __global__ void
-__launch_bounds__(NTHREADS) escapes_move(struct cuda_batch batch)
+/* A position's symbol, and where its value is in C order. */
+static __device__ __forceinline__ struct work_point
+point_at(const struct terp_layout *layout, bool lorenzo, uint64_t position)
 {
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const struct terp_layout *layout = batch.d_layout;
+    struct work_point point = {0, position};
+    uint64_t left = position, at[TERP_NDIMS];
 
-    if (!chunk_applies(chunk) || chunk.nescapes == 0)
-        return;
+    if (!lorenzo)
+        return work_point_at(layout, position);
+    for (int d = 0; d < TERP_NDIMS; d++)
+        at[d] = split(&left, layout->dims[d]);
+    struct tiled_row row = tiled_row_at(layout->rank, layout->dims, at, left);
+    point.tiled = tiled_at(row, layout->rank, layout->dims[0], at[0]);
+    return point;
+}
+
+/* The range of a thread. Escapes are often close together: blocks take turns,
+ * by the eight ranges whose counts are read together. */
+static __device__ __forceinline__ uint64_t
+range_of_thread(unsigned thread)
+{
+    return ((uint64_t)(thread / 8) * gridDim.x + blockIdx.x) * 8 + thread % 8;
+}
+
+/* What the block knows of the ranges of its threads. */
+struct range_list {
+    uint64_t escape[NTHREADS]; /* the first of each */
+    uint32_t some[NWARPS];     /* a bit a thread: its range has escapes */
+    uint32_t nescapes[2][NWARPS];
+};
+
+/* Words to the stream, or from the stream to `work`: W is a word. Thread i
+ * tells of a range, those of blocks take turns by eight, that it has escapes
+ * and which is the first. The block takes one such range after another, a
+ * thread a position. */
+template <typename W, bool decode>
+static __device__ void
+move_words(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+           bool some, uint64_t first_escape, struct range_list *s_list)
+{
     const bool lorenzo = chunk.prediction == TERP_PREDICTION_LORENZO;
     const uint16_t *symbols =
         region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
+    const uint64_t words_at = chunk.escapes_end - chunk.nescapes * sizeof(W);
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    W *work = region<W>(batch, blockIdx.y, batch.at.work);
+    unsigned turn = 0;
+
+    const unsigned all_some = __ballot_sync(ALL_LANES, some);
+    if (lane == 0)
+        s_list->some[warp] = all_some;
+    s_list->escape[threadIdx.x] = first_escape;
+    __syncthreads();
+    for (unsigned i = 0; i < NTHREADS; i++) {
+        const unsigned left = s_list->some[i / 32] >> (i % 32);
+        if (left == 0) {
+            i |= 31;
+            continue;
+        }
+        i += (unsigned)__ffs((int)left) - 1;
+        const uint64_t position =
+            range_of_thread(i) * CUDA_RANGE_NVALUES + threadIdx.x;
+        struct work_point point = {0, 0};
+        bool escaped = false;
+        if (position < batch.nvalues) {
+            point = point_at(batch.d_layout, lorenzo, position);
+            escaped = symbols[point.tiled] == TERP_ESCAPE;
+        }
+        const unsigned all = __ballot_sync(ALL_LANES, escaped);
+        if (lane == 0)
+            s_list->nescapes[turn][warp] = (unsigned)__popc(all);
+        __syncthreads();
+        unsigned before = lane < warp ? s_list->nescapes[turn][lane] : 0;
+        for (int distance = 16; distance > 0; distance /= 2)
+            before += __shfl_xor_sync(ALL_LANES, before, distance);
+        turn ^= 1;
+        if (!escaped)
+            continue;
+        const uint64_t nth = s_list->escape[i] + before +
+                             (unsigned)__popc(all & ((1u << lane) - 1));
+        const uint64_t at = words_at + nth * sizeof(W);
+        if (nth >= chunk.nescapes)
+            continue;
+        if (decode)
+            work[position] =
+                (W)load_le((const uint8_t *)chunk.src + at, sizeof(W));
+        else
+            store_le((uint8_t *)chunk.dst + at,
+                     lorenzo ? lorenzo_word(batch.d_layout, chunk.lorenzo_dims,
+                                            (const W *)work, position)
+                             : ((const W *)chunk.src)[point.raster],
+                     sizeof(W));
+    }
+}
+
+/* Grid: (blocks of NTHREADS ranges, chunks). */
+template <typename W, bool decode>
+static __global__ void
+__launch_bounds__(NTHREADS) escapes_move(const struct cuda_batch batch)
+{
+    __shared__ struct range_list s_list;
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const unsigned long long *ranges =
         region<unsigned long long>(batch, blockIdx.y, batch.at.ranges);
     const uint64_t *begins = group_begins(batch);
-    W *work = region<W>(batch, blockIdx.y, batch.at.work);
-    const uint64_t words_at = chunk.escapes_end - chunk.nescapes * sizeof(W);
-    const unsigned lane = threadIdx.x % 32;
+    const uint64_t range = range_of_thread(threadIdx.x), next = range + 1;
+    const uint64_t group = range / GROUP_NRANGES;
+    uint64_t escape = 0, end = 0;
 
-    for (unsigned i = threadIdx.x / 32; i < BLOCK_NRANGES; i += NWARPS) {
-        const uint64_t range = (uint64_t)blockIdx.x * BLOCK_NRANGES + i;
-        const uint64_t next = range + 1, group = range / GROUP_NRANGES;
-        if (range >= batch.nranges)
-            break;
-        uint64_t escape = begins[group] + ranges[range];
-        uint64_t end = next / GROUP_NRANGES != group || next == batch.nranges
-                           ? begins[group + 1]
-                           : begins[group] + ranges[next];
-        for (unsigned j = lane; j - lane < CUDA_RANGE_NVALUES && escape < end;
-             j += 32) {
-            const uint64_t position = range * CUDA_RANGE_NVALUES + j;
-            bool escaped = false;
-            struct work_point point = {0, 0};
-            if (position < batch.nvalues && lorenzo) {
-                uint64_t left = position, at[TERP_NDIMS];
-                for (int d = 0; d < TERP_NDIMS; d++)
-                    at[d] = split(&left, layout->dims[d]);
-                struct tiled_row row =
-                    tiled_row_at(layout->rank, layout->dims, at, left);
-                point.tiled =
-                    tiled_at(row, layout->rank, layout->dims[0], at[0]);
-            } else if (position < batch.nvalues) {
-                point = work_point_at(layout, position);
-            }
-            if (position < batch.nvalues)
-                escaped = symbols[point.tiled] == TERP_ESCAPE;
-            unsigned all = __ballot_sync(ALL_LANES, escaped);
-            uint64_t nth = escape + __popc(all & ((1u << lane) - 1));
-            uint64_t at = words_at + nth * sizeof(W);
-            escape += __popc(all);
-            if (escaped && decode)
-                work[position] =
-                    (W)load_le((const uint8_t *)chunk.src + at, sizeof(W));
-            else if (escaped)
-                store_le((uint8_t *)chunk.dst + at,
-                         lorenzo ? lorenzo_word(layout, chunk.lorenzo_dims,
-                                                (const W *)work, position)
-                                 : ((const W *)chunk.src)[point.raster],
-                         sizeof(W));
-        }
+    if (!chunk_applies(chunk) || chunk.nescapes == 0)
+        return;
+    if (range < batch.nranges) {
+        escape = begins[group] + ranges[range];
+        end = next / GROUP_NRANGES != group || next == batch.nranges
+                  ? begins[group + 1]
+                  : begins[group] + ranges[next];
     }
+    move_words<W, decode>(batch, chunk, escape < end, escape, &s_list);
+}
+
+/* Grid: (1, chunks). All of it, where a thread has a range. */
+template <typename W, bool decode>
+static __global__ void
+__launch_bounds__(NTHREADS) escapes_alone(const struct cuda_batch batch)
+{
+    __shared__ uint64_t s_warps[NWARPS];
+    __shared__ struct range_list s_list;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const unsigned i = threadIdx.x;
+    uint64_t count = 0, total = 0, before = 0;
+
+    if (i < batch.nranges)
+        count = region<uint64_t>(batch, blockIdx.y, batch.at.ranges)[i];
+    if (!chunk_applies(chunk))
+        return;
+    if (__syncthreads_or(count != 0))
+        before = block_exclusive_sum(count, s_warps, &total);
+    if (i == 0)
+        finish<decode>(batch, chunk, total);
+    if (total == 0)
+        return;
+    __syncthreads();
+    if (chunk.status == TERP_OK)
+        move_words<W, decode>(batch, chunk, count != 0, before, &s_list);
+}
+
+template <typename W, bool decode>
+static cudaError_t
+launch_words(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    const unsigned nchunks = (unsigned)batch->nchunks;
+    const dim3 groups((unsigned)div_up(batch->nranges, GROUP_NRANGES), nchunks);
+    const dim3 blocks((unsigned)div_up(batch->nranges, NTHREADS), nchunks);
+
+    if (batch->nranges <= CUDA_ALONE_MAX_NRANGES)
+        return launch(escapes_alone<W, decode>, dim3(1, nchunks),
+                      dim3(NTHREADS), 0, stream, *batch);
+    cudaError_t err =
+        launch(escapes_sum<decode>, groups, dim3(NTHREADS), 0, stream, *batch);
+    if (err != cudaSuccess)
+        return err;
+    return launch(escapes_move<W, decode>, blocks, dim3(NTHREADS), 0, stream,
+                  *batch);
 }
 
 template <bool decode>
 static cudaError_t
 launch_escapes(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    const unsigned nchunks = (unsigned)batch->nchunks;
-    const dim3 groups((unsigned)div_up(batch->nranges, GROUP_NRANGES), nchunks);
-    const dim3 blocks((unsigned)div_up(batch->nranges, BLOCK_NRANGES), nchunks);
-
-    cudaError_t err =
-        launch(escapes_sum<decode>, groups, dim3(NTHREADS), 0, stream, *batch);
-    if (err != cudaSuccess)
-        return err;
-    return launch(batch->value_nbytes == 4 ? escapes_move<uint32_t, decode>
-                                           : escapes_move<uint64_t, decode>,
-                  blocks, dim3(NTHREADS), 0, stream, *batch);
+    return batch->value_nbytes == 4
+               ? launch_words<uint32_t, decode>(batch, stream)
+               : launch_words<uint64_t, decode>(batch, stream);
 }
 
 cudaError_t

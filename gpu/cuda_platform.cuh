@@ -28,6 +28,23 @@ dynamic_shared(void)
     return reinterpret_cast<T *>(s_dynamic);
 }
 
+/* True for all threads of the one block that comes last of `nblocks`, which
+ * count themselves in *progress; it sees what the others wrote before. */
+static __device__ inline bool
+is_last_block(unsigned *progress, unsigned nblocks)
+{
+    __shared__ bool s_is_last;
+
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        s_is_last = atomicAdd(progress, 1u) == nblocks - 1;
+        __threadfence();
+    }
+    __syncthreads();
+    return s_is_last;
+}
+
 /* Launches kernel(arguments...), which are converted to its parameters' types.
  * Returns what the launch returned; errors of the kernel itself come later. */
 template <typename... Expected, typename... Actual>

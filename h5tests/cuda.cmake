@@ -102,9 +102,10 @@ terp_add_cuda_test(test_cuda_specials test_cuda_specials.cu)
 terp_add_cuda_test(test_cuda_prediction test_cuda_prediction.cu)
 # The same with launches shaped as for large chunks.
 terp_add_cuda_test(test_cuda_prediction_busy test_cuda_prediction.cu
-  ${PROJECT_SOURCE_DIR}/gpu/cuda_spline.cu)
+  ${PROJECT_SOURCE_DIR}/gpu/cuda_spline.cu
+  ${PROJECT_SOURCE_DIR}/gpu/cuda_escapes.cu)
 target_compile_definitions(test_cuda_prediction_busy
-  PRIVATE CUDA_BUSY_NTHREADS=64)
+  PRIVATE CUDA_BUSY_NTHREADS=64 CUDA_ALONE_MAX_NRANGES=0)
 terp_add_cuda_test(test_cuda_tiles_decode test_cuda_tiles_decode.cu)
 terp_add_cuda_test(test_cuda_tiles_encode test_cuda_tiles_encode.cu)
 terp_add_cuda_test(test_cuda_tuner test_cuda_tuner.cu)
