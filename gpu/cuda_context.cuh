@@ -35,6 +35,7 @@ struct cuda_lane {
     uint8_t *d_src, *d_dst; /* of calls from host memory */
     uint64_t src_stride, dst_stride;
     struct terp_layout *h_layout;
+    bool has_layout; /* the device's memory has what h_layout has */
     struct cuda_sequence sequence[CUDA_NDIRECTIONS];
 };
 

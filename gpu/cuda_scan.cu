@@ -414,10 +414,10 @@ end_scan(const struct cuda_batch &batch, struct cuda_chunk &chunk,
                      (probes[i] != s_max);
         found |= inner ? not_isolated(probes[i], s_min, s_max) : 0;
     }
-    found = (__syncthreads_or(found & MIN_IS_NOT_ISOLATED) ? MIN_IS_NOT_ISOLATED
-                                                           : 0) |
-            (__syncthreads_or(found & MAX_IS_NOT_ISOLATED) ? MAX_IS_NOT_ISOLATED
-                                                           : 0);
+    bool of_min = __syncthreads_or((found & MIN_IS_NOT_ISOLATED) != 0) != 0;
+    bool of_max = __syncthreads_or((found & MAX_IS_NOT_ISOLATED) != 0) != 0;
+    found =
+        (of_min ? MIN_IS_NOT_ISOLATED : 0) | (of_max ? MAX_IS_NOT_ISOLATED : 0);
     if (threadIdx.x != 0)
         return;
     if (s_min >= s_max) {
