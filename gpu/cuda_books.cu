@@ -9,27 +9,46 @@
 
 /* ---- palettes ---- */
 
-#define SELECT_NTHREADS 256
-#define SELECT_NTILES 64 /* of a block */
+#define SELECT_NTHREADS 1024
+#define SELECT_NWARPS (SELECT_NTHREADS / 32)
+#define WARP_NTILES 2
+#define SELECT_NTILES (WARP_NTILES * SELECT_NWARPS) /* of a block */
 
-/* The entries, those that most tiles would select first. */
+/* Threads that share an entry. */
+#define ENTRY_NTHREADS 8
+static_assert(ENTRY_NTHREADS * TERP_NENTRIES <= SELECT_NTHREADS,
+              "every entry has its threads");
+
+/* A tile's costs, two by two. */
+#define COSTS_NWORDS (TERP_ENTRY_STRIDE / 2)
+static_assert(COSTS_NWORDS <= 64, "two words a lane");
+
+struct select_shared {
+    unsigned long long ntiles[TERP_NENTRIES];
+    uint32_t costs[SELECT_NWARPS][WARP_NTILES][COSTS_NWORDS];
+    uint32_t nbits[SELECT_NWARPS][CUDA_NWIDTHS];
+    uint8_t order[TERP_NENTRIES]; /* those that most tiles would select first */
+};
+
+/* Makes `order` of `ntiles`. */
 static __device__ void
-order_entries(const struct cuda_chunk &chunk, unsigned long long *s_ntiles,
-              uint8_t *s_order)
+order_entries(struct select_shared *s)
 {
-    unsigned entry = threadIdx.x, rank = 0;
+    const unsigned entry = threadIdx.x / ENTRY_NTHREADS;
+    const unsigned first = threadIdx.x % ENTRY_NTHREADS;
+    unsigned rank = 0;
 
-    if (entry < TERP_NENTRIES)
-        s_ntiles[entry] = chunk.ntiles_best[entry];
-    __syncthreads();
     if (entry < TERP_NENTRIES) {
-        unsigned long long mine = s_ntiles[entry];
-        for (unsigned other = 0; other < TERP_NENTRIES; other++)
-            rank += s_ntiles[other] > mine ||
-                    (s_ntiles[other] == mine && other < entry);
-        s_order[rank] = (uint8_t)entry;
+        unsigned long long mine = s->ntiles[entry];
+        for (unsigned other = first; other < TERP_NENTRIES;
+             other += ENTRY_NTHREADS)
+            rank += s->ntiles[other] > mine ||
+                    (s->ntiles[other] == mine && other < entry);
     }
-    __syncthreads();
+    for (int step = ENTRY_NTHREADS / 2; step > 0; step /= 2)
+        rank += __shfl_xor_sync(FULL_WARP, rank, step);
+    if (entry < TERP_NENTRIES && first == 0)
+        s->order[rank] = (uint8_t)entry;
 }
 
 static __device__ __forceinline__ uint32_t
@@ -64,45 +83,61 @@ best_of_widths(const uint16_t *nbits, const uint8_t *s_order)
     return lane == 6 ? second : lane == 7 ? all : best;
 }
 
-/* Grid: x SELECT_NTILES tiles a block, y chunks. A warp has a tile at a time,
- * its lane w the width w. */
+/* Grid: x SELECT_NTILES tiles a block, y chunks. A warp has two tiles, its
+ * lane w the width w. What the tiles need is loaded with what orders the
+ * entries. */
 static __global__ void
 __launch_bounds__(SELECT_NTHREADS) select_entries(const struct cuda_batch batch)
 {
-    __shared__ unsigned long long s_ntiles[TERP_NENTRIES];
-    __shared__ uint8_t s_order[TERP_NENTRIES];
-    __shared__ unsigned long long s_nbits[CUDA_NWIDTHS];
+    __shared__ struct select_shared s;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    unsigned lane = threadIdx.x % 32;
-    unsigned long long nbits = 0;
-
-    if (!has_tiles(chunk) || chunk.coding != TERP_CODING_HUFFMAN)
-        return;
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const uint64_t first =
+        (uint64_t)blockIdx.x * SELECT_NTILES + WARP_NTILES * warp;
     struct cuda_tile_cost *costs =
         region<struct cuda_tile_cost>(batch, blockIdx.y, batch.at.cost);
     const uint8_t *nonzero =
         region<uint8_t>(batch, blockIdx.y, batch.at.nonzero);
-    if (threadIdx.x < CUDA_NWIDTHS)
-        s_nbits[threadIdx.x] = 0;
-    order_entries(chunk, s_ntiles, s_order);
-    for (unsigned i = threadIdx.x / 32; i < SELECT_NTILES;
-         i += SELECT_NTHREADS / 32) {
-        uint64_t tile = (uint64_t)blockIdx.x * SELECT_NTILES + i;
+    uint32_t nbits = 0;
+    bool some[WARP_NTILES];
+
+    for (unsigned k = 0; k < WARP_NTILES; k++) {
+        some[k] = first + k < batch.ntiles && nonzero[first + k] != 0;
+        if (first + k >= batch.ntiles)
+            continue;
+        const uint32_t *from = (const uint32_t *)costs[first + k].nbits;
+        for (unsigned i = lane; i < COSTS_NWORDS; i += 32)
+            s.costs[warp][k][i] = from[i];
+    }
+    if (threadIdx.x < TERP_NENTRIES)
+        s.ntiles[threadIdx.x] = chunk.ntiles_best[threadIdx.x];
+    if (!has_tiles(chunk) || chunk.coding != TERP_CODING_HUFFMAN)
+        return;
+    __syncthreads();
+    order_entries(&s);
+    __syncthreads();
+    for (unsigned k = 0; k < WARP_NTILES && first + k < batch.ntiles; k++) {
         uint32_t best = 0;
-        if (tile >= batch.ntiles)
-            break;
-        if (nonzero[tile] != 0) {
-            best = best_of_widths(costs[tile].nbits, s_order);
+        if (some[k]) {
+            best = best_of_widths((const uint16_t *)s.costs[warp][k], s.order);
             nbits += (best >> 7) + lane;
         }
         if (lane < CUDA_NWIDTHS)
-            costs[tile].best[lane] = best;
+            costs[first + k].best[lane] = best;
     }
     if (lane < CUDA_NWIDTHS)
-        atomicAdd(&s_nbits[lane], nbits);
+        s.nbits[warp][lane] = nbits;
     __syncthreads();
-    if (threadIdx.x < CUDA_NWIDTHS)
-        atomicAdd(&chunk.width_nbits[threadIdx.x], s_nbits[threadIdx.x]);
+    if (warp > 0)
+        return;
+    nbits = 0;
+    for (unsigned w = lane / CUDA_NWIDTHS; w < SELECT_NWARPS;
+         w += 32 / CUDA_NWIDTHS)
+        nbits += s.nbits[w][lane % CUDA_NWIDTHS];
+    nbits += __shfl_xor_sync(FULL_WARP, nbits, 8);
+    nbits += __shfl_xor_sync(FULL_WARP, nbits, 16);
+    if (lane < CUDA_NWIDTHS)
+        atomicAdd(&chunk.width_nbits[lane], (unsigned long long)nbits);
 }
 
 cudaError_t

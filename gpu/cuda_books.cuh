@@ -34,7 +34,8 @@ struct cuda_custom_book {
 static __device__ __forceinline__ bool
 has_tiles(const struct cuda_chunk &chunk)
 {
-    return chunk.status == TERP_OK && chunk.coding >= TERP_CODING_HUFFMAN;
+    /* Both are loaded at once. */
+    return (chunk.status == TERP_OK) & (chunk.coding >= TERP_CODING_HUFFMAN);
 }
 
 static __device__ __forceinline__ unsigned

@@ -169,12 +169,12 @@ __launch_bounds__(TILE_NTHREADS, 8) survey_tiles(const struct cuda_batch batch)
     unsigned nsymbols = tile_nsymbols(batch, tile);
 
     static_assert(TERP_NSYMBOLS == 4 * TILE_NTHREADS, "four counts a thread");
-    if (!has_tiles(chunk))
-        return;
     struct thread_symbols symbols = load_thread_symbols(
         region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
             (uint64_t)tile * TERP_TILE_NSYMBOLS,
         8 * i, 8 * (i + TILE_NTHREADS), nsymbols);
+    if (!has_tiles(chunk))
+        return;
     uint32_t differs = 0;
 #pragma unroll
     for (unsigned k = 0; k < THREAD_NSYMBOLS / 2; k++)
@@ -224,22 +224,25 @@ tile_slot(const struct cuda_batch &batch, unsigned tile)
            (uint64_t)tile * CUDA_TILE_MAX_NBYTES;
 }
 
-/* The words of the tile's codebook; sets its entry. */
-static __device__ const uint32_t *
-words_of_tile(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+/* The entry that a tile selects, by the width of the palette: all of them are
+ * loaded together with what tells the width. */
+static __device__ __forceinline__ unsigned
+entry_of_tile(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
               unsigned tile)
 {
-    if (chunk.coding == TERP_CODING_CUSTOM)
-        return region<struct cuda_custom_book>(batch, blockIdx.y,
-                                               batch.at.books)
-            ->word;
-    const struct cuda_tile_cost *cost =
-        region<struct cuda_tile_cost>(batch, blockIdx.y, batch.at.cost) + tile;
-    unsigned entry = cost->best[palette_width(chunk)] & 127;
-    if (threadIdx.x == 0)
-        region<uint8_t>(batch, blockIdx.y, batch.at.entry)[tile] =
-            (uint8_t)entry;
-    return batch.tables.d_words + entry * TERP_NSYMBOLS;
+    const uint4 *from = (const uint4 *)region<struct cuda_tile_cost>(
+                            batch, blockIdx.y, batch.at.cost)[tile]
+                            .best;
+    const uint4 low = from[0], high = from[1];
+    const uint32_t best[CUDA_NWIDTHS] = {low.x,  low.y,  low.z,  low.w,
+                                         high.x, high.y, high.z, high.w};
+    unsigned width = palette_width(chunk);
+    uint32_t selected = best[0];
+
+#pragma unroll
+    for (unsigned w = 1; w < CUDA_NWIDTHS; w++)
+        selected = w == width ? best[w] : selected;
+    return selected & 127;
 }
 
 #define TILE_MAX_NWORDS (CUDA_TILE_MAX_NBYTES / 4)
@@ -256,15 +259,24 @@ __launch_bounds__(TILE_NTHREADS, 6) encode_words(const struct cuda_batch batch)
     unsigned tile = blockIdx.x, nsymbols = tile_nsymbols(batch, tile);
     unsigned first = THREAD_NSYMBOLS * threadIdx.x;
     uint32_t word[THREAD_NSYMBOLS], nbits = 0, at, total;
+    bool nonzero =
+        region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile] != 0;
+    unsigned entry = entry_of_tile(batch, chunk, tile);
 
-    if (!has_tiles(chunk) ||
-        region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile] == 0)
+    if (!has_tiles(chunk) || !nonzero)
         return;
     struct thread_symbols symbols = load_thread_symbols(
         region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
             (uint64_t)tile * TERP_TILE_NSYMBOLS,
         first, first + 8, nsymbols);
-    const uint32_t *words = words_of_tile(batch, chunk, tile);
+    const uint32_t *words = batch.tables.d_words + entry * TERP_NSYMBOLS;
+    if (chunk.coding == TERP_CODING_CUSTOM)
+        words =
+            region<struct cuda_custom_book>(batch, blockIdx.y, batch.at.books)
+                ->word;
+    else if (threadIdx.x == 0)
+        region<uint8_t>(batch, blockIdx.y, batch.at.entry)[tile] =
+            (uint8_t)entry;
 #pragma unroll
     for (unsigned i = 0; i < THREAD_NSYMBOLS; i++) {
         word[i] =
