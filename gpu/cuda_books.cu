@@ -89,6 +89,7 @@ best_of_widths(const uint16_t *nbits, const uint8_t *s_order)
 static __global__ void
 __launch_bounds__(SELECT_NTHREADS) select_entries(const struct cuda_batch batch)
 {
+    begin_kernel();
     __shared__ struct select_shared s;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -302,6 +303,7 @@ make_words(struct custom_shared *s, struct cuda_custom_book *book)
 static __global__ void
 __launch_bounds__(CUSTOM_NTHREADS) make_book(const struct cuda_batch batch)
 {
+    begin_kernel();
     struct custom_shared *s = dynamic_shared<struct custom_shared>();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     unsigned symbol = threadIdx.x;

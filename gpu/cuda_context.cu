@@ -73,6 +73,28 @@ make_tables(struct cuda_tables *tables)
     return error;
 }
 
+#ifdef __CUDACC__
+static __global__ void
+wait_only(void)
+{
+    begin_kernel();
+}
+#endif
+
+/* Not those for a device before 9.0, even on a newer one. */
+static cudaError_t
+find_whether_kernels_wait(void)
+{
+#ifdef __CUDACC__
+    cudaFuncAttributes attributes;
+    cudaError_t error = cudaFuncGetAttributes(&attributes, wait_only);
+    kernels_wait = error == cudaSuccess && attributes.ptxVersion >= 90;
+    return error;
+#else
+    return cudaSuccess;
+#endif
+}
+
 enum terp_status
 cuda_context_open(const char **device_ret, const char **reason_ret)
 {
@@ -103,6 +125,8 @@ cuda_context_open(const char **device_ret, const char **reason_ret)
     error = cudaMemGetInfo(&free_nbytes, &total_nbytes);
     if (error == cudaSuccess)
         error = make_tables(&context.tables);
+    if (error == cudaSuccess)
+        error = find_whether_kernels_wait();
     for (int i = 0; error == cudaSuccess && i < NLANES; i++)
         error = cudaStreamCreateWithFlags(&context.lane[i].stream,
                                           cudaStreamNonBlocking);
@@ -250,7 +274,7 @@ describe(const struct cuda_wave *wave, const struct terp_layout *layout)
 
 /* Places of what a wave keeps in device memory, from its begin. */
 struct places {
-    uint64_t layout, chunks, heads, src, dst, scratch, end;
+    uint64_t layout, chunks, src, dst, scratch, end;
     uint64_t src_stride, dst_stride;
 };
 
@@ -270,7 +294,6 @@ place(const struct cuda_wave *wave, const struct cuda_batch *batch)
     }
     p.layout = take(&at, sizeof(struct terp_layout));
     p.chunks = take(&at, n * sizeof(struct cuda_chunk));
-    p.heads = take(&at, n * CUDA_HEAD_NBYTES);
     p.src = take(&at, n * p.src_stride);
     p.dst = take(&at, n * p.dst_stride);
     p.scratch = take(&at, n * batch->at.stride);
@@ -348,7 +371,6 @@ cuda_lane_prepare(struct cuda_lane *lane, const struct cuda_wave *wave)
     batch.d_scratch = lane->d_memory + p.scratch;
     lane->h_chunks = (struct cuda_chunk *)(lane->h_memory + h_chunks_at);
     lane->h_heads = lane->h_memory + h_heads_at;
-    lane->d_heads = lane->d_memory + p.heads;
     lane->d_src = lane->d_memory + p.src;
     lane->d_dst = lane->d_memory + p.dst;
     lane->src_stride = p.src_stride;

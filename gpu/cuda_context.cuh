@@ -31,7 +31,7 @@ struct cuda_lane {
     /* Of the wave at work, in these memories. */
     struct cuda_batch batch;
     struct cuda_chunk *h_chunks;
-    uint8_t *h_heads, *d_heads;
+    uint8_t *h_heads;
     uint8_t *d_src, *d_dst; /* of calls from host memory */
     uint64_t src_stride, dst_stride;
     struct terp_layout *h_layout;

@@ -56,25 +56,63 @@ enum {
     STAGE_TILES = 8
 };
 
+/* What the host fills in of a chunk's state. */
+#define HOST_NBYTES offsetof(struct cuda_chunk, min_key)
+static_assert(HOST_NBYTES % 8 == 0 && sizeof(struct cuda_chunk) % 8 == 0,
+              "a state is copied by words");
+
+/* Grid: x blocks that share the zeroing, y chunks. States come from the host's
+ * pinned memory. */
 static __global__ void
-begin_chunks(const struct cuda_batch batch)
+begin_chunks(const struct cuda_batch batch, const struct cuda_chunk *h_chunks)
 {
+    begin_kernel();
     uint4 *zeroed = region<uint4>(batch, blockIdx.y, 0);
     uint64_t n = batch.at.zeroed_nbytes / sizeof *zeroed;
 
+    if (blockIdx.x == 0) {
+        const uint64_t *from = (const uint64_t *)&h_chunks[blockIdx.y];
+        uint64_t *to = (uint64_t *)&batch.d_chunks[blockIdx.y];
+        for (unsigned i = threadIdx.x; i < sizeof(struct cuda_chunk) / 8;
+             i += blockDim.x)
+            to[i] = i < HOST_NBYTES / 8 ? from[i] : 0;
+    }
     for (uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n;
          i += (uint64_t)gridDim.x * blockDim.x)
         zeroed[i] = make_uint4(0, 0, 0, 0);
 }
 
 static cudaError_t
-begin(const struct cuda_batch *batch, cudaStream_t stream)
+begin(const struct cuda_lane *lane)
 {
+    const struct cuda_batch *batch = &lane->batch;
     uint64_t nblocks = div_up(batch->at.zeroed_nbytes, 16 * 256);
+
     return launch(
         begin_chunks,
         dim3((unsigned)min_u64(nblocks, 1024), (unsigned)batch->nchunks), 256,
-        0, stream, *batch);
+        0, lane->stream, *batch, lane->h_chunks);
+}
+
+/* A thread a chunk. What the host asks for goes to its pinned memory. */
+static __global__ void
+end_chunks(const struct cuda_batch batch, struct cuda_chunk *h_chunks)
+{
+    begin_kernel();
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+
+    if (i < (unsigned)batch.nchunks) {
+        h_chunks[i].status = batch.d_chunks[i].status;
+        h_chunks[i].stream_nbytes = batch.d_chunks[i].stream_nbytes;
+    }
+}
+
+static cudaError_t
+end(const struct cuda_lane *lane)
+{
+    return launch(end_chunks,
+                  dim3((unsigned)div_up((uint64_t)lane->batch.nchunks, 128)),
+                  128, 0, lane->stream, lane->batch, lane->h_chunks);
 }
 
 typedef cudaError_t
@@ -87,7 +125,6 @@ struct step {
 };
 
 static const struct step encode_steps[] = {
-    {begin, 0},
     {cuda_swap_src, 0},
     {cuda_scan, 0},
     {cuda_tune, 0},
@@ -101,7 +138,6 @@ static const struct step encode_steps[] = {
     {NULL, 0}};
 
 static const struct step decode_steps[] = {
-    {begin, 0},
     {cuda_verify, 0},
     {cuda_model_read, 0},
     {cuda_tile_index_read, STAGE_TILES},
@@ -113,25 +149,18 @@ static const struct step decode_steps[] = {
     {cuda_swap_dst, 0},
     {NULL, 0}};
 
-/* States up, stages, states down. */
 static cudaError_t
 enqueue(const struct cuda_lane *lane, enum cuda_direction direction,
         unsigned stages)
 {
-    const struct cuda_batch *batch = &lane->batch;
-    uint64_t nbytes = (uint64_t)batch->nchunks * sizeof *batch->d_chunks;
     const struct step *step =
         direction == CUDA_ENCODE ? encode_steps : decode_steps;
 
-    cudaError_t error = cudaMemcpyAsync(batch->d_chunks, lane->h_chunks, nbytes,
-                                        cudaMemcpyHostToDevice, lane->stream);
+    cudaError_t error = begin(lane);
     for (; error == cudaSuccess && step->run != NULL; step++)
         if (step->stages == 0 || (step->stages & stages) != 0)
-            error = step->run(batch, lane->stream);
-    if (error == cudaSuccess)
-        error = cudaMemcpyAsync(lane->h_chunks, batch->d_chunks, nbytes,
-                                cudaMemcpyDeviceToHost, lane->stream);
-    return error;
+            error = step->run(&lane->batch, lane->stream);
+    return error == cudaSuccess ? end(lane) : error;
 }
 
 /* A batch that comes twice in a row becomes a graph. */
@@ -254,9 +283,9 @@ start_encode(const struct job *job, const struct flight *flight)
                           ? STAGE_LORENZO
                           : STAGE_SPLINE | STAGE_LORENZO;
 
-    memset(lane->h_chunks, 0, flight->n * sizeof *lane->h_chunks);
     for (uint64_t i = 0; error == cudaSuccess && i < flight->n; i++) {
         struct cuda_chunk *chunk = &lane->h_chunks[i];
+        memset((void *)chunk, 0, HOST_NBYTES);
         chunk->src = job->src[flight->first + i];
         chunk->dst = job->dst[flight->first + i];
         if (job->host) {
@@ -328,33 +357,24 @@ finish_encode(const struct job *job, const struct flight *flight,
 /* ---- decoding ---- */
 
 /* Grid: x 1, y chunks. A block of CUDA_HEAD_NBYTES threads copies a stream's
- * first bytes. */
+ * first bytes to the host's pinned memory. */
 static __global__ void
-copy_heads(const struct cuda_chunk *d_chunks, uint8_t *d_heads)
+copy_heads(const struct cuda_chunk *h_chunks, uint8_t *h_heads)
 {
-    const struct cuda_chunk &chunk = d_chunks[blockIdx.y];
+    begin_kernel();
+    const struct cuda_chunk &chunk = h_chunks[blockIdx.y];
 
     if (threadIdx.x < chunk.src_nbytes)
-        d_heads[blockIdx.y * CUDA_HEAD_NBYTES + threadIdx.x] =
+        h_heads[blockIdx.y * CUDA_HEAD_NBYTES + threadIdx.x] =
             ((const uint8_t *)chunk.src)[threadIdx.x];
 }
 
 static cudaError_t
 read_heads(struct cuda_lane *lane, uint64_t n)
 {
-    uint64_t nbytes = n * sizeof *lane->h_chunks;
-
     cudaError_t error =
-        cudaMemcpyAsync(lane->batch.d_chunks, lane->h_chunks, nbytes,
-                        cudaMemcpyHostToDevice, lane->stream);
-    if (error == cudaSuccess)
-        error = launch(
-            copy_heads, dim3(1, (unsigned)n), CUDA_HEAD_NBYTES, 0, lane->stream,
-            (const struct cuda_chunk *)lane->batch.d_chunks, lane->d_heads);
-    if (error == cudaSuccess)
-        error =
-            cudaMemcpyAsync(lane->h_heads, lane->d_heads, n * CUDA_HEAD_NBYTES,
-                            cudaMemcpyDeviceToHost, lane->stream);
+        launch(copy_heads, dim3(1, (unsigned)n), CUDA_HEAD_NBYTES, 0,
+               lane->stream, lane->h_chunks, lane->h_heads);
     return error == cudaSuccess ? cudaStreamSynchronize(lane->stream) : error;
 }
 
@@ -410,9 +430,9 @@ start_decode(const struct job *job, const struct flight *flight)
     cudaError_t error = cudaSuccess;
     unsigned stages = 0;
 
-    memset(lane->h_chunks, 0, flight->n * sizeof *lane->h_chunks);
     for (uint64_t i = 0; i < flight->n; i++) {
         struct cuda_chunk *chunk = &lane->h_chunks[i];
+        memset((void *)chunk, 0, HOST_NBYTES);
         chunk->src = job->src[flight->first + i];
         chunk->src_nbytes = job->src_nbytes[flight->first + i];
         chunk->dst = job->host ? lane->d_dst + i * lane->dst_stride

@@ -103,6 +103,7 @@ template <bool decode>
 static __global__ void
 __launch_bounds__(NTHREADS) escapes_sum(const struct cuda_batch batch)
 {
+    begin_kernel();
     __shared__ uint64_t s_warps[2][NWARPS];
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     unsigned long long *ranges =
@@ -263,6 +264,7 @@ template <typename W, bool decode>
 static __global__ void
 __launch_bounds__(NTHREADS) escapes_move(const struct cuda_batch batch)
 {
+    begin_kernel();
     __shared__ struct range_list s_list;
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const unsigned long long *ranges =
@@ -288,6 +290,7 @@ template <typename W, bool decode>
 static __global__ void
 __launch_bounds__(NTHREADS) escapes_alone(const struct cuda_batch batch)
 {
+    begin_kernel();
     __shared__ uint64_t s_warps[NWARPS];
     __shared__ struct range_list s_list;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];

@@ -45,6 +45,20 @@ is_last_block(unsigned *progress, unsigned nblocks)
     return s_is_last;
 }
 
+/* The first statement of every kernel: waits for the kernels before it in its
+ * stream and what they wrote, and lets the next one take its place to wait. */
+static __device__ __forceinline__ void
+begin_kernel(void)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    cudaTriggerProgrammaticLaunchCompletion();
+    cudaGridDependencySynchronize();
+#endif
+}
+
+/* The kernels wait for each other by begin_kernel. */
+inline bool kernels_wait = false;
+
 /* Launches kernel(arguments...), which are converted to its parameters' types.
  * Returns what the launch returned; errors of the kernel itself come later. */
 template <typename... Expected, typename... Actual>
@@ -57,6 +71,13 @@ launch(void (*kernel)(Expected...), dim3 grid, dim3 block, size_t shared_nbytes,
     config.blockDim = block;
     config.dynamicSmemBytes = shared_nbytes;
     config.stream = stream;
+#ifdef __CUDACC__
+    cudaLaunchAttribute early;
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    config.attrs = &early;
+    config.numAttrs = kernels_wait ? 1 : 0;
+#endif
     return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 

@@ -47,6 +47,7 @@ template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) swap_values(const struct cuda_batch batch, bool src)
 {
+    begin_kernel();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     if (chunk.status != TERP_OK)
         return;
@@ -70,6 +71,7 @@ __launch_bounds__(NTHREADS) swap_values(const struct cuda_batch batch, bool src)
 static __global__ void
 adopt_swapped(const struct cuda_batch batch)
 {
+    begin_kernel();
     batch.d_chunks[blockIdx.y].src =
         region<uint8_t>(batch, blockIdx.y, batch.at.swapped);
 }
@@ -439,6 +441,7 @@ static __global__ void
 __launch_bounds__(NTHREADS)
     scan_values(const struct cuda_batch batch, uint64_t block_nunits)
 {
+    begin_kernel();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     if (chunk.status != TERP_OK)
         return;
@@ -487,6 +490,7 @@ static __global__ void
 __launch_bounds__(NTHREADS)
     isolate_extremes(const struct cuda_batch batch, uint64_t block_nunits)
 {
+    begin_kernel();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     __shared__ unsigned s_flags;
     volatile unsigned *flags = &chunk.progress[CUDA_PROGRESS_NOT_ISOLATED];

@@ -120,6 +120,7 @@ checksum(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 static __global__ void
 __launch_bounds__(NTHREADS) seal(const struct cuda_batch batch)
 {
+    begin_kernel();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     uint8_t *stream = (uint8_t *)chunk.dst;
     uint64_t hash;
@@ -134,6 +135,7 @@ __launch_bounds__(NTHREADS) seal(const struct cuda_batch batch)
 static __global__ void
 __launch_bounds__(NTHREADS) verify(const struct cuda_batch batch)
 {
+    begin_kernel();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const uint8_t *stream = (const uint8_t *)chunk.src;
     const uint64_t sum_nbytes = XXH3_NLANES * sizeof(uint64_t);

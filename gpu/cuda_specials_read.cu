@@ -141,6 +141,7 @@ template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) read_specials(const struct cuda_batch batch)
 {
+    begin_kernel();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     __shared__ struct shared_runs s_runs;
     bool constant = chunk.coding == TERP_CODING_CONSTANT;

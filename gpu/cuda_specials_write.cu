@@ -654,6 +654,7 @@ template <typename T, int STEPS>
 static __global__ void
 __launch_bounds__(NTHREADS) write_specials(const struct cuda_batch batch)
 {
+    begin_kernel();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     __shared__ struct room s_room;
 

@@ -498,6 +498,7 @@ __launch_bounds__(MAX_SPAN, 3)
                 const __grid_constant__ struct step step,
                 unsigned nruns_per_block)
 {
+    begin_kernel();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const unsigned ntypes = (unsigned)step.ntypes;
     const struct row_type &type = step.type[blockIdx.x % ntypes];
@@ -715,6 +716,7 @@ static __global__ void
 __launch_bounds__(COARSE_NTHREADS)
     spline_coarse(struct cuda_batch batch, int ncoarse)
 {
+    begin_kernel();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const struct terp_layout &layout = *batch.d_layout;
     struct coarse_shared<T> *shared = dynamic_shared<struct coarse_shared<T>>();

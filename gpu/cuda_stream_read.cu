@@ -525,6 +525,7 @@ read_stream(const struct cuda_batch &batch, struct cuda_chunk *chunk,
 static __global__ void
 __launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)
 {
+    begin_kernel();
     __shared__ struct read_shared s;
     struct cuda_chunk *chunk = &batch.d_chunks[blockIdx.y];
 

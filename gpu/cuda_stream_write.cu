@@ -443,6 +443,7 @@ write_index(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 static __global__ void
 __launch_bounds__(HEAD_NTHREADS) write_head(const struct cuda_batch batch)
 {
+    begin_kernel();
     __shared__ struct head_shared s_head;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     uint8_t *dst = (uint8_t *)chunk.dst;
@@ -546,6 +547,7 @@ copy_partition(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 static __global__ void
 __launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
 {
+    begin_kernel();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const uint64_t slice_nbytes = (uint64_t)TERP_PARTITION_NTILES *
                                   TERP_TILE_NSYMBOLS *

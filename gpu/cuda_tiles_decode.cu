@@ -124,6 +124,7 @@ static __global__ void
 __launch_bounds__(EXPAND_NTHREADS)
     expand_partitions(const struct cuda_batch batch)
 {
+    begin_kernel();
     __shared__ struct expand_shared s;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const uint64_t p = blockIdx.x;
@@ -571,6 +572,7 @@ static __global__ void
 __launch_bounds__(TILE_NTHREADS, TILE_MIN_NBLOCKS)
     decode_tiles(const struct cuda_batch batch, unsigned block_ntiles)
 {
+    begin_kernel();
     __shared__ union tile_shared s;
     __shared__ tile_scan s_scan;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];

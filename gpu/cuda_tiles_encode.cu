@@ -161,6 +161,7 @@ cost_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 static __global__ void
 __launch_bounds__(TILE_NTHREADS, 8) survey_tiles(const struct cuda_batch batch)
 {
+    begin_kernel();
     alignas(16) __shared__ uint32_t s_counts[TERP_NSYMBOLS];
     __shared__ struct four_costs s_costs[NGROUPS][ROW_NWORDS];
     __shared__ unsigned s_low, s_high;
@@ -253,6 +254,7 @@ entry_of_tile(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 static __global__ void
 __launch_bounds__(TILE_NTHREADS, 6) encode_words(const struct cuda_batch batch)
 {
+    begin_kernel();
     alignas(16) __shared__ uint32_t s_bits[TILE_MAX_NWORDS];
     __shared__ scan_storage<TILE_NTHREADS> s_scan;
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
@@ -339,6 +341,7 @@ copy_words(uint8_t *slot, const uint32_t *words, unsigned nbytes)
 static __global__ void
 __launch_bounds__(TILE_NTHREADS, 8) encode_planes(const struct cuda_batch batch)
 {
+    begin_kernel();
     alignas(8) __shared__ uint8_t s_planes[TERP_TILE_NSYMBOLS];
     alignas(8) __shared__ uint32_t s_tower[2 * PLANES_TOWER_NWORDS];
     __shared__ uint32_t s_bytes[TERP_PLANES_MAX_NBYTES / 4 + 1];
@@ -424,6 +427,7 @@ static __global__ void
 __launch_bounds__(PARTITION_NTHREADS, 3)
     end_partitions(const struct cuda_batch batch)
 {
+    begin_kernel();
     __shared__ scan_storage<PARTITION_NTHREADS> s_scan;
     uint8_t *s_memory = dynamic_shared<uint8_t>();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];

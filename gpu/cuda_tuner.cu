@@ -429,6 +429,7 @@ static __global__ void
 __launch_bounds__(TUNER_NTHREADS, sizeof(T) == 4 ? 2 : 1)
     tune(const struct cuda_batch batch, const struct tune_grid grid)
 {
+    begin_kernel();
     __shared__ struct findings s_found;
     __shared__ bool s_is_last;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
