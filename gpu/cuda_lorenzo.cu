@@ -16,11 +16,22 @@ chunk_applies(const struct cuda_chunk &chunk)
 
 /* ---- values to integers ---- */
 
-/* Values of a block. */
-#define BLOCK_NVALUES 4096
-#define BLOCK_NWORDS (BLOCK_NVALUES / 32)
+/* Values are taken in pieces, which blocks take in turns: a chunk of another
+ * prediction should cost few blocks that have nothing to do. */
+#define PIECE_NVALUES 4096
+#define PIECE_NWORDS (PIECE_NVALUES / 32)
+#define MAX_NBLOCKS 2048     /* of a launch, but */
+#define MIN_NCHUNK_BLOCKS 8u /* of a chunk */
 
-/* Where a chunk's blocks tell which of their values that is not special comes
+static unsigned
+nblocks_for(const struct cuda_batch *batch, uint64_t npieces)
+{
+    unsigned most = MAX_NBLOCKS / (unsigned)batch->nchunks;
+    most = most > MIN_NCHUNK_BLOCKS ? most : MIN_NCHUNK_BLOCKS;
+    return (unsigned)min_u64(npieces, most);
+}
+
+/* Where a chunk's pieces tell which of their values that is not special comes
  * last: its position plus one, or 0. */
 static __device__ __forceinline__ uint64_t *
 last_valid(const struct cuda_batch &batch)
@@ -29,21 +40,18 @@ last_valid(const struct cuda_batch &batch)
 }
 
 /* Integers of values that they reproduce; the mask of all others.
- * Grid: (blocks of BLOCK_NVALUES, chunks). A thread takes every NTHREADS-th
- * value, a warp makes 32 bits of the mask. */
+ * Grid: (nblocks_for pieces, chunks). A thread takes every NTHREADS-th value of
+ * a piece, a warp makes 32 bits of the mask. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) lorenzo_prequantize(struct cuda_batch batch)
 {
+    begin_kernel();
     __shared__ unsigned s_last, s_njoined;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const uint64_t first = (uint64_t)blockIdx.x * BLOCK_NVALUES;
 
     if (!chunk_applies(chunk))
         return;
-    if (threadIdx.x == 0)
-        s_last = s_njoined = 0;
-    __syncthreads();
     const T rounder = value_traits<T>::ROUNDER;
     const T *src = (const T *)chunk.src;
     int_of<T> *levels = region<int_of<T>>(batch, blockIdx.y, batch.at.work);
@@ -57,40 +65,49 @@ __launch_bounds__(NTHREADS) lorenzo_prequantize(struct cuda_batch batch)
     /* Words of 64 bits are whole. */
     const uint64_t end = div_up(batch.nvalues, 64) * 64;
 
-    for (unsigned i = threadIdx.x; i < BLOCK_NVALUES; i += NTHREADS) {
-        uint64_t at = first + i;
-        bool special = false, miss = false;
-        if (at < batch.nvalues) {
-            T value = src[at];
-            special = has_specials && is_special(value, fills);
-            T scaled = value * k.inverse;
-            bool fits = absolute(scaled) <= value_traits<T>::MAX_LEVEL;
-            T level = ((fits ? scaled : (T)0) + rounder) - rounder;
-            fits &= absolute(value - level * k.step) < k.limit;
-            miss = !fits;
-            if (!miss && !special)
-                levels[at] = (int_of<T>)level;
+    for (uint64_t piece = blockIdx.x; piece * PIECE_NVALUES < batch.nvalues;
+         piece += gridDim.x) {
+        const uint64_t first = piece * PIECE_NVALUES;
+        if (threadIdx.x == 0)
+            s_last = s_njoined = 0;
+        __syncthreads();
+        for (unsigned i = threadIdx.x; i < PIECE_NVALUES; i += NTHREADS) {
+            uint64_t at = first + i;
+            bool special = false, miss = false;
+            if (at < batch.nvalues) {
+                T value = src[at];
+                special = has_specials && is_special(value, fills);
+                T scaled = value * k.inverse;
+                bool fits = absolute(scaled) <= value_traits<T>::MAX_LEVEL;
+                T level = ((fits ? scaled : (T)0) + rounder) - rounder;
+                fits &= absolute(value - level * k.step) < k.limit;
+                miss = !fits;
+                if (!miss && !special)
+                    levels[at] = (int_of<T>)level;
+            }
+            unsigned word = __ballot_sync(ALL_LANES, special | miss);
+            unsigned joined = __ballot_sync(ALL_LANES, miss && !special);
+            unsigned valid = ~word;
+            if (at - threadIdx.x % 32 + 32 >
+                batch.nvalues) /* the warp's last */
+                valid &= batch.nvalues > at - threadIdx.x % 32
+                             ? (1u << (batch.nvalues % 32)) - 1
+                             : 0;
+            if (threadIdx.x % 32 == 0 && at < end) {
+                mask[at / 32] = word;
+                if (joined != 0)
+                    atomicAdd(&s_njoined, (unsigned)__popc(joined));
+                if (valid != 0)
+                    atomicMax(&s_last, i + 32 - (unsigned)__clz((int)valid));
+            }
         }
-        unsigned word = __ballot_sync(ALL_LANES, special | miss);
-        unsigned joined = __ballot_sync(ALL_LANES, miss && !special);
-        unsigned valid = ~word;
-        if (at - threadIdx.x % 32 + 32 > batch.nvalues) /* the warp's last */
-            valid &= batch.nvalues > at - threadIdx.x % 32
-                         ? (1u << (batch.nvalues % 32)) - 1
-                         : 0;
-        if (threadIdx.x % 32 == 0 && at < end) {
-            mask[at / 32] = word;
-            if (joined != 0)
-                atomicAdd(&s_njoined, (unsigned)__popc(joined));
-            if (valid != 0)
-                atomicMax(&s_last, i + 32 - (unsigned)__clz((int)valid));
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            last_valid(batch)[piece] = s_last == 0 ? 0 : first + s_last;
+            if (s_njoined != 0)
+                atomicAdd(&chunk.nspecials, (unsigned long long)s_njoined);
         }
-    }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        last_valid(batch)[blockIdx.x] = s_last == 0 ? 0 : first + s_last;
-        if (s_njoined != 0)
-            atomicAdd(&chunk.nspecials, (unsigned long long)s_njoined);
+        __syncthreads();
     }
 }
 
@@ -100,53 +117,59 @@ template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) lorenzo_repeat(struct cuda_batch batch)
 {
-    __shared__ uint32_t s_mask[BLOCK_NWORDS];
+    begin_kernel();
+    __shared__ uint32_t s_mask[PIECE_NWORDS];
     __shared__ unsigned long long s_before;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const uint64_t first = (uint64_t)blockIdx.x * BLOCK_NVALUES;
 
     if (!chunk_applies(chunk) || chunk.nspecials == 0)
         return;
     if (blockIdx.x == 0 && threadIdx.x == 0)
         chunk.has_specials = true;
     const uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
-    const uint64_t nwords = div_up(batch.nvalues, 32);
-    bool some = false;
-    if (threadIdx.x < BLOCK_NWORDS) {
-        uint64_t at = first / 32 + threadIdx.x;
-        s_mask[threadIdx.x] = at < nwords ? mask[at] : 0;
-        some = s_mask[threadIdx.x] != 0;
-    }
-    if (threadIdx.x == 0)
-        s_before = 0;
-    if (!__syncthreads_or(some))
-        return;
-    /* The last valid one of the blocks before, NTHREADS blocks at a time. */
     const uint64_t *last = last_valid(batch);
-    for (uint64_t end = blockIdx.x; end > 0;) {
-        uint64_t n = min_u64(end, NTHREADS);
-        unsigned long long found =
-            threadIdx.x < n ? last[end - 1 - threadIdx.x] : 0;
-        if (__syncthreads_or(found != 0)) {
-            if (found != 0)
-                atomicMax(&s_before, found);
-            break;
-        }
-        end -= n;
-    }
-    __syncthreads();
     int_of<T> *levels = region<int_of<T>>(batch, blockIdx.y, batch.at.work);
-    for (unsigned i = threadIdx.x; i < BLOCK_NVALUES; i += NTHREADS) {
-        int word = (int)(i / 32);
-        if (!(s_mask[word] >> (i % 32) & 1) || first + i >= batch.nvalues)
+    const uint64_t nwords = div_up(batch.nvalues, 32);
+
+    for (uint64_t piece = blockIdx.x; piece * PIECE_NVALUES < batch.nvalues;
+         piece += gridDim.x) {
+        const uint64_t first = piece * PIECE_NVALUES;
+        bool some = false;
+        __syncthreads();
+        if (threadIdx.x < PIECE_NWORDS) {
+            uint64_t at = first / 32 + threadIdx.x;
+            s_mask[threadIdx.x] = at < nwords ? mask[at] : 0;
+            some = s_mask[threadIdx.x] != 0;
+        }
+        if (threadIdx.x == 0)
+            s_before = 0;
+        if (!__syncthreads_or(some))
             continue;
-        uint32_t valid = ~s_mask[word] & ((1u << (i % 32)) - 1);
-        while (valid == 0 && word > 0)
-            valid = ~s_mask[--word];
-        uint64_t from = valid != 0 ? first + 32 * (unsigned)word + 32 -
-                                         (unsigned)__clz((int)valid)
-                                   : s_before;
-        levels[first + i] = from == 0 ? 0 : levels[from - 1];
+        /* The last valid one of the pieces before, NTHREADS at a time. */
+        for (uint64_t end = piece; end > 0;) {
+            uint64_t n = min_u64(end, NTHREADS);
+            unsigned long long found =
+                threadIdx.x < n ? last[end - 1 - threadIdx.x] : 0;
+            if (__syncthreads_or(found != 0)) {
+                if (found != 0)
+                    atomicMax(&s_before, found);
+                break;
+            }
+            end -= n;
+        }
+        __syncthreads();
+        for (unsigned i = threadIdx.x; i < PIECE_NVALUES; i += NTHREADS) {
+            int word = (int)(i / 32);
+            if (!(s_mask[word] >> (i % 32) & 1) || first + i >= batch.nvalues)
+                continue;
+            uint32_t valid = ~s_mask[word] & ((1u << (i % 32)) - 1);
+            while (valid == 0 && word > 0)
+                valid = ~s_mask[--word];
+            uint64_t from = valid != 0 ? first + 32 * (unsigned)word + 32 -
+                                             (unsigned)__clz((int)valid)
+                                       : s_before;
+            levels[first + i] = from == 0 ? 0 : levels[from - 1];
+        }
     }
 }
 
@@ -169,12 +192,13 @@ nsegments_of(const struct terp_layout *layout)
     return div_up(layout->dims[0], SEGMENT_NVALUES);
 }
 
-/* The warp's segment. False when there is none. */
+/* The warp's segment of a row of blocks. False when there is none. */
 static __device__ __forceinline__ bool
-find_segment(const struct cuda_batch &batch, struct segment *segment_ret)
+find_segment(const struct cuda_batch &batch, uint64_t block,
+             struct segment *segment_ret)
 {
     const struct terp_layout *layout = batch.d_layout;
-    uint64_t left = (uint64_t)blockIdx.x * (NTHREADS / 32) + threadIdx.x / 32;
+    uint64_t left = block * (NTHREADS / 32) + threadIdx.x / 32;
     uint64_t x = split(&left, nsegments_of(layout)) * SEGMENT_NVALUES;
 
     segment_ret->at = left * layout->dims[0];
@@ -197,39 +221,44 @@ nblocks_of_segments(const struct terp_layout *layout)
 
 /* ---- integers to symbols ---- */
 
-/* Grid: (nblocks_of_segments, chunks). */
+/* Grid: (nblocks_for nblocks_of_segments, chunks). */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) lorenzo_symbols(struct cuda_batch batch)
 {
+    begin_kernel();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const struct terp_layout *layout = batch.d_layout;
     uint64_t stride[TERP_NDIMS], inner = 1;
     struct segment segment;
 
-    if (!chunk_applies(chunk) || !find_segment(batch, &segment))
+    if (!chunk_applies(chunk))
         return;
-    unsigned dims = chunk.lorenzo_dims;
     for (int d = 0; d < TERP_NDIMS; d++) {
         stride[d] = inner;
         inner *= layout->dims[d];
-        if (d > 0 && segment.coordinate[d] == 0)
-            dims &= ~(1u << d);
     }
     const word_of<T> *levels =
         region<word_of<T>>(batch, blockIdx.y, batch.at.work);
     uint16_t *symbols = region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
     unsigned long long *ranges =
         region<unsigned long long>(batch, blockIdx.y, batch.at.ranges);
-    for (uint64_t i = threadIdx.x % 32; i < segment.nx; i += 32) {
-        uint64_t x = segment.x + i, at = segment.at + x;
-        int_of<T> code = (int_of<T>)lorenzo_difference(
-            levels + at, x > 0 ? dims : dims & ~1u, stride);
-        bool fits = code >= -batch.max_code && code <= batch.max_code;
-        symbols[tiled_at(segment.tiled, layout->rank, layout->dims[0], x)] =
-            (uint16_t)(fits ? (int)code + TERP_RADIUS : TERP_ESCAPE);
-        if (!fits)
-            atomicAdd(&ranges[at / CUDA_RANGE_NVALUES], 1ull);
+    for (uint64_t block = blockIdx.x; find_segment(batch, block, &segment);
+         block += gridDim.x) {
+        unsigned dims = chunk.lorenzo_dims;
+        for (int d = 1; d < TERP_NDIMS; d++)
+            if (segment.coordinate[d] == 0)
+                dims &= ~(1u << d);
+        for (uint64_t i = threadIdx.x % 32; i < segment.nx; i += 32) {
+            uint64_t x = segment.x + i, at = segment.at + x;
+            int_of<T> code = (int_of<T>)lorenzo_difference(
+                levels + at, x > 0 ? dims : dims & ~1u, stride);
+            bool fits = code >= -batch.max_code && code <= batch.max_code;
+            symbols[tiled_at(segment.tiled, layout->rank, layout->dims[0], x)] =
+                (uint16_t)(fits ? (int)code + TERP_RADIUS : TERP_ESCAPE);
+            if (!fits)
+                atomicAdd(&ranges[at / CUDA_RANGE_NVALUES], 1ull);
+        }
     }
 }
 
@@ -238,8 +267,10 @@ cuda_lorenzo_quantize(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const bool wide = batch->value_nbytes == 8;
     const unsigned nchunks = (unsigned)batch->nchunks;
-    const dim3 values((unsigned)div_up(batch->nvalues, BLOCK_NVALUES), nchunks);
-    const dim3 rows((unsigned)nblocks_of_segments(batch->h_layout), nchunks);
+    const dim3 values(nblocks_for(batch, div_up(batch->nvalues, PIECE_NVALUES)),
+                      nchunks);
+    const dim3 rows(nblocks_for(batch, nblocks_of_segments(batch->h_layout)),
+                    nchunks);
 
     if (batch->params.predictor == TERP_PREDICTOR_SPLINE)
         return cudaSuccess;
@@ -288,11 +319,12 @@ template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) lorenzo_sum_segments(struct cuda_batch batch)
 {
+    begin_kernel();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     struct segment segment;
 
     if (!chunk_applies(chunk) || !(dims_to_sum(batch, chunk) & 1) ||
-        !find_segment(batch, &segment))
+        !find_segment(batch, blockIdx.x, &segment))
         return;
     const word_of<T> *levels =
         region<word_of<T>>(batch, blockIdx.y, batch.at.work);
@@ -317,6 +349,7 @@ template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) lorenzo_scan_segments(struct cuda_batch batch)
 {
+    begin_kernel();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const struct terp_layout *layout = batch.d_layout;
     const uint64_t nrows = layout->nvalues / layout->dims[0];
@@ -351,11 +384,12 @@ template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) lorenzo_sum_rows(struct cuda_batch batch)
 {
+    begin_kernel();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const unsigned lane = threadIdx.x % 32;
     struct segment segment;
 
-    if (!chunk_applies(chunk) || !find_segment(batch, &segment))
+    if (!chunk_applies(chunk) || !find_segment(batch, blockIdx.x, &segment))
         return;
     const unsigned dims = dims_to_sum(batch, chunk);
     word_of<T> *levels = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
@@ -397,6 +431,7 @@ template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) lorenzo_sum_lines(struct cuda_batch batch, int d)
 {
+    begin_kernel();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const struct terp_layout *layout = batch.d_layout;
     const uint64_t extent = layout->dims[d];
