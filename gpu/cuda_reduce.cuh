@@ -128,6 +128,19 @@ tower_of(const void *bytes, unsigned nbytes, bool is_bitmap, uint32_t **memory)
     return tower;
 }
 
+/* Which of the eight bytes from 8 i on differ from the byte before, a bit a
+ * byte. */
+static __device__ __forceinline__ unsigned
+differing_bytes(const uint64_t *bytes, unsigned i, unsigned nbytes)
+{
+    if (8 * i >= nbytes)
+        return 0;
+    uint64_t eight = bytes[i];
+    uint64_t last = i == 0 ? 0 : ((const uint8_t *)bytes)[8 * i - 1];
+    unsigned bits = nonzero_bytes(eight ^ (eight << 8 | last));
+    return nbytes - 8 * i < 8 ? bits & bits_below(nbytes - 8 * i) : bits;
+}
+
 /* Makes the levels. Level 0 is visible to the block. */
 template <int NTHREADS>
 static __device__ void
@@ -140,24 +153,49 @@ tower_build(struct cuda_tower *tower, scan_storage<NTHREADS> &s_scan)
         unsigned nwords = level_nwords(nbytes);
         at -= nwords;
         uint8_t *level = (uint8_t *)(tower->words + at);
-        for (unsigned i = threadIdx.x; i < 4 * nwords; i += NTHREADS) {
-            unsigned bits = 0;
-            if (8 * i < nbytes) {
-                uint64_t bytes = below[i];
-                uint64_t last =
-                    i == 0 ? 0 : ((const uint8_t *)below)[8 * i - 1];
-                bits = nonzero_bytes(bytes ^ (bytes << 8 | last));
-                if (nbytes - 8 * i < 8)
-                    bits &= bits_below(nbytes - 8 * i);
-            }
-            level[i] = (uint8_t)bits;
-        }
+        for (unsigned i = threadIdx.x; i < 4 * nwords; i += NTHREADS)
+            level[i] = (uint8_t)differing_bytes(below, i, nbytes);
         __syncthreads();
         below = (const uint64_t *)level;
         nbytes = (nbytes + 7) / 8;
     }
     tower->nkept =
         scan_bits<NTHREADS>(tower->words, tower->nwords, tower->before, s_scan);
+}
+
+/* The same by one warp. What `before` and the storage are for is known to it,
+ * and to the block after a barrier; `nkept` to the warp. */
+static __device__ void
+tower_build_by_warp(struct cuda_tower *tower)
+{
+    const uint64_t *below = tower->bytes;
+    unsigned nbytes = tower->nbytes, at = tower->nwords;
+    const unsigned lane = threadIdx.x % 32;
+
+    while (at > 0) {
+        unsigned nwords = level_nwords(nbytes);
+        at -= nwords;
+        uint8_t *level = (uint8_t *)(tower->words + at);
+        for (unsigned i = lane; i < 4 * nwords; i += 32)
+            level[i] = (uint8_t)differing_bytes(below, i, nbytes);
+        __syncwarp();
+        below = (const uint64_t *)level;
+        nbytes = (nbytes + 7) / 8;
+    }
+    unsigned total = 0;
+    for (unsigned first = 0; first < tower->nwords; first += 32) {
+        unsigned i = first + lane;
+        unsigned n = i < tower->nwords ? (unsigned)__popc(tower->words[i]) : 0;
+        unsigned sum = n;
+        for (unsigned step = 1; step < 32; step *= 2) {
+            unsigned other = __shfl_up_sync(0xFFFFFFFF, sum, step);
+            sum += lane >= step ? other : 0;
+        }
+        if (i < tower->nwords)
+            tower->before[i] = total + sum - n;
+        total += __shfl_sync(0xFFFFFFFF, sum, 31);
+    }
+    tower->nkept = total;
 }
 
 static __device__ __forceinline__ unsigned
@@ -244,8 +282,8 @@ reduce_maps_nwords(unsigned nbytes)
 {
     unsigned nwords = (nbytes + 3) / 4, nlong = (nwords + 1) / 2, top_nbytes;
 
-    return 2 * (map_nwords(nwords) + map_nwords(8 * nlong) +
-                tower_nwords((nwords + 7) / 8, true, &top_nbytes) +
+    return map_nwords(nwords) + map_nwords(8 * nlong) +
+           2 * (tower_nwords((nwords + 7) / 8, true, &top_nbytes) +
                 tower_nwords(nlong, true, &top_nbytes));
 }
 
@@ -256,46 +294,91 @@ reduce_kept_nwords(unsigned nbytes)
     return ((nbytes + 3) / 4 + 1) & ~1u;
 }
 
+/* What warps tell each other while they reduce. */
+template <int NTHREADS> struct reduce_counts {
+    unsigned nwords[NTHREADS / 32]; /* that differ, of each warp's */
+    unsigned nbytes[NTHREADS / 32]; /* that are not zero, of each warp's */
+    unsigned word_nkept, byte_nkept;
+};
+
+/* The sum of the counts of warps before this one, and of all. */
+template <int NTHREADS>
+static __device__ __forceinline__ unsigned
+sum_of_warps(const unsigned counts[NTHREADS / 32], unsigned *total_ret)
+{
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    unsigned all = lane < NTHREADS / 32 ? counts[lane] : 0;
+    unsigned before = lane < warp ? all : 0;
+
+    for (int step = 16; step > 0; step /= 2) {
+        all += __shfl_xor_sync(0xFFFFFFFF, all, step);
+        before += __shfl_xor_sync(0xFFFFFFFF, before, step);
+    }
+    *total_ret = all;
+    return before;
+}
+
 /* Reduces `nbytes` bytes, which stand in `words`, filled up with zeros; all of
  * them are visible to the block. `kept`: reduce_kept_nwords; `maps`:
  * reduce_maps_nwords; both aligned to 8. Returns how many bytes it left in
  * place of the words: less than nbytes, or 0 where that many do not suffice
- * and the words are as they were. */
+ * and the words are as they were.
+ *
+ * Each warp has a part of the words, later of the pairs that are kept, so that
+ * it knows their places once it knows how many the warps before it have. The
+ * levels above the maps are few: the last warp makes them. */
 template <int NTHREADS>
 static __device__ unsigned
 reduce_write(uint32_t *words, unsigned nbytes, uint32_t *kept, uint32_t *maps,
-             scan_storage<NTHREADS> &s_scan)
+             struct reduce_counts<NTHREADS> *s_counts)
 {
-    unsigned nwords = (nbytes + 3) / 4, lane = threadIdx.x % 32;
-    unsigned nmap = map_nwords(nwords);
-    uint32_t *map = maps, *before = maps + nmap;
+    constexpr unsigned NWARPS = NTHREADS / 32;
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const unsigned nwords = (nbytes + 3) / 4, nmap = map_nwords(nwords);
+    unsigned share = (nmap + NWARPS - 1) / NWARPS, n = 0, nkept, nrest;
+    unsigned begin = min(warp * share, nmap), end = min(begin + share, nmap);
+    uint32_t *map = maps;
 
-    maps += 2 * nmap;
-    for (unsigned w = threadIdx.x / 32; w < nmap; w += NTHREADS / 32) {
+    maps += nmap;
+    for (unsigned w = begin; w < end; w++) {
         unsigned i = 32 * w + lane;
         bool differs = i < nwords && words[i] != (i == 0 ? 0 : words[i - 1]);
         uint32_t bits = __ballot_sync(0xFFFFFFFF, differs);
         if (lane == 0)
             map[w] = bits;
+        n += (unsigned)__popc(bits);
     }
+    if (lane == 0)
+        s_counts->nwords[warp] = n;
     __syncthreads();
-    unsigned nkept = scan_bits<NTHREADS>(map, nmap, before, s_scan);
-    for (unsigned i = threadIdx.x; i < nwords; i += NTHREADS) {
-        uint32_t bits = map[i / 32];
-        if (bits >> (i % 32) & 1)
-            kept[before[i / 32] + __popc(bits & bits_below(i % 32))] = words[i];
+
+    unsigned at = sum_of_warps<NTHREADS>(s_counts->nwords, &nkept);
+    for (unsigned w = begin; w < end; w++) {
+        uint32_t bits = map[w];
+        if (bits >> lane & 1)
+            kept[at + (unsigned)__popc(bits & bits_below(lane))] =
+                words[32 * w + lane];
+        at += (unsigned)__popc(bits);
     }
     if (threadIdx.x == 0 && nkept % 2 != 0)
         kept[nkept] = 0;
     struct cuda_tower word_tower = tower_of(map, (nwords + 7) / 8, true, &maps);
-    tower_build<NTHREADS>(&word_tower, s_scan);
+    if (warp == NWARPS - 1) {
+        tower_build_by_warp(&word_tower);
+        s_counts->word_nkept = word_tower.nkept;
+    }
     __syncthreads();
 
-    unsigned nlong = (nkept + 1) / 2, nlong_map = map_nwords(8 * nlong);
-    uint32_t *long_map = maps, *long_before = maps + nlong_map;
+    const unsigned nlong = (nkept + 1) / 2,
+                   nlong_map = 4 * map_nwords(8 * nlong);
+    uint8_t *long_map = (uint8_t *)maps;
     uint64_t *longs = (uint64_t *)kept;
-    maps += 2 * nlong_map;
-    for (unsigned i = threadIdx.x; i < 4 * nlong_map; i += NTHREADS) {
+    maps += nlong_map / 4;
+    share = (nlong_map + NTHREADS - 1) / NTHREADS * 32;
+    begin = min(warp * share, nlong_map);
+    end = min(begin + share, nlong_map);
+    n = 0;
+    for (unsigned i = begin + lane; i < end; i += 32) {
         unsigned bits = 0;
         if (i < nlong) {
             uint64_t word = longs[i];
@@ -303,23 +386,45 @@ reduce_write(uint32_t *words, unsigned nbytes, uint32_t *kept, uint32_t *maps,
             bits = nonzero_bytes(word);
             longs[i] = word;
         }
-        ((uint8_t *)long_map)[i] = (uint8_t)bits;
+        long_map[i] = (uint8_t)bits;
+        n += (unsigned)__popc(bits);
     }
+    for (int step = 16; step > 0; step /= 2)
+        n += __shfl_xor_sync(0xFFFFFFFF, n, step);
+    if (lane == 0)
+        s_counts->nbytes[warp] = n;
     __syncthreads();
-    unsigned nrest =
-        scan_bits<NTHREADS>(long_map, nlong_map, long_before, s_scan);
+
     struct cuda_tower byte_tower = tower_of(long_map, nlong, true, &maps);
-    tower_build<NTHREADS>(&byte_tower, s_scan);
+    if (warp == NWARPS - 1) {
+        tower_build_by_warp(&byte_tower);
+        s_counts->byte_nkept = byte_tower.nkept;
+    }
+    at = sum_of_warps<NTHREADS>(s_counts->nbytes, &nrest);
+    __syncthreads();
 
     uint8_t *dst = (uint8_t *)words;
+    word_tower.nkept = s_counts->word_nkept;
+    byte_tower.nkept = s_counts->byte_nkept;
     unsigned word_nbytes = tower_nbytes(word_tower);
     unsigned map_nbytes = word_nbytes + tower_nbytes(byte_tower);
     if (map_nbytes + nrest >= nbytes)
         return 0;
     tower_store<NTHREADS>(word_tower, dst);
     tower_store<NTHREADS>(byte_tower, dst + word_nbytes);
-    keep_marked<NTHREADS>(dst + map_nbytes, longs, 8 * nlong, long_map,
-                          long_before);
+    for (unsigned first = begin; first < end; first += 32) {
+        unsigned i = first + lane;
+        unsigned bits = i < end ? long_map[i] : 0;
+        unsigned sum = (unsigned)__popc(bits);
+        n = sum;
+        for (unsigned step = 1; step < 32; step *= 2) {
+            unsigned below = __shfl_up_sync(0xFFFFFFFF, sum, step);
+            sum += lane >= step ? below : 0;
+        }
+        if (bits != 0)
+            keep_bytes(dst + map_nbytes + at + sum - n, longs[i], bits);
+        at += __shfl_sync(0xFFFFFFFF, sum, 31);
+    }
     return map_nbytes + nrest;
 }
 

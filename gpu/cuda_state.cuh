@@ -50,6 +50,9 @@ struct cuda_chunk {
     /* TERP_OK as long as the chunk is worth going on with. TERP_ERR_CAPACITY
      * (encode): to be stored raw. TERP_ERR_DEVICE: left to the CPU. */
     enum terp_status status;
+    /* decode: the same before verify, and then its own, so that it may run
+     * beside all else. It comes before the status. */
+    enum terp_status checksum_status;
 
     /* scan (encode) */
     unsigned long long min_key, max_key; /* as their owner orders values */
@@ -114,13 +117,14 @@ struct cuda_regions {
     uint64_t mask;    /* u64 words, a bit a value in C order: special */
     uint64_t tune;    /* u64[nlevels + 1][3 * 256]: costs, see its owner */
     uint64_t cost;    /* u32[ntiles][TERP_NENTRIES]: struct cuda_tile_cost;
-                         then cuda_stream_write's scratch, of any coding */
+                         then of any coding see cuda_index.cuh.
+                         decode: cuda_verify's sums, 64 bytes for each 1024
+                         of a raw stream, and 64 more */
     uint64_t entry;   /* u8[ntiles] */
     uint64_t nonzero; /* u8[ntiles]: 1, the tile has words */
     uint64_t nbytes;  /* u16[ntiles], before reduction */
-    uint64_t begin;   /* u64[npartitions + 1] in the payload; while
-                         encoding first the length of each */
-    uint64_t reduced; /* u8[npartitions] */
+    uint64_t begin;   /* decode: u64[npartitions + 1] in the payload */
+    uint64_t reduced; /* decode: u8[npartitions] */
     uint64_t staging; /* CUDA_PARTITION_MAX_NBYTES a partition; before
                          tiles are coded it serves others as scratch */
     uint64_t books;   /* custom: the codebook, 32 KiB */
@@ -206,7 +210,11 @@ cuda_seal(const struct cuda_batch *batch, cudaStream_t stream);
 /* decode, in this order; the host has read the frames, verified the streams
  * of CUDA_SHORT_NBYTES or less, and does not pass on raw ones */
 
-/* TERP_ERR_CHECKSUM. Streams of CUDA_SHORT_NBYTES or less are passed over. */
+/* checksum_status: TERP_ERR_CHECKSUM. Streams of CUDA_SHORT_NBYTES or less are
+ * passed over. Needs what the host fills in and zeroed progress, writes only
+ * this field, progress[7] and the region `cost`, which no other stage of
+ * decoding uses: it may run beside all of them, since each of them is safe
+ * with any stream. */
 cudaError_t
 cuda_verify(const struct cuda_batch *batch, cudaStream_t stream);
 

@@ -1,12 +1,16 @@
 #include <cub/cub.cuh>
 
-#include "cuda_books.cuh"
+#include "cuda_index.cuh"
 #include "cuda_reduce.cuh"
 
 #define FULL_WARP 0xFFFFFFFF
 
 /* One block writes all of a stream but escapes, specials and payload. */
 #define HEAD_NTHREADS 1024
+
+/* Threads that have a level each. */
+#define MODEL_NTHREADS 64
+static_assert(TERP_MAX_LEVELS < MODEL_NTHREADS, "and one what is before them");
 
 /* ---- frame and model ---- */
 
@@ -44,14 +48,13 @@ write_frame(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     return at;
 }
 
-/* Thread l has the plan of level l. */
+/* Thread l of those that call it has the plan of level l. */
 static __device__ void
 write_model(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-            uint8_t *dst)
+            uint8_t *dst, int l)
 {
     const int nlevels = batch.d_layout->nlevels;
     uint8_t *model = dst + batch.frame_nbytes;
-    int l = (int)threadIdx.x;
 
     if (l == 0) {
         model[0] = (uint8_t)chunk.shrink;
@@ -70,134 +73,128 @@ write_model(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 
 /* ---- index ---- */
 
-/* Of partitions; also of all before one. */
+/* Of partitions; also of all before one. A device's memory holds fewer than
+ * 2^24 partitions. */
 struct index_sums {
     uint64_t payload_nbytes;
-    uint64_t lengths_nbytes;
+    uint32_t lengths_nbytes;
     uint32_t nfull; /* have tiles */
     uint32_t nnonzero;
 };
 
-struct add_index_sums {
-    __device__ struct index_sums operator()(const struct index_sums &a,
-                                            const struct index_sums &b) const
-    {
-        return {a.payload_nbytes + b.payload_nbytes,
-                a.lengths_nbytes + b.lengths_nbytes, a.nfull + b.nfull,
-                a.nnonzero + b.nnonzero};
-    }
-};
+static __device__ __forceinline__ struct index_sums
+sums_of(const struct cuda_partition &partition)
+{
+    uint32_t nnonzero = (uint32_t)__popc(partition.tiles);
+    return {partition.nbytes, (nnonzero * partition.width + 7) / 8,
+            partition.tiles != 0, nnonzero};
+}
 
-typedef cub::BlockScan<struct index_sums, HEAD_NTHREADS,
-                       cub::BLOCK_SCAN_WARP_SCANS>
-    index_scan;
+static __device__ __forceinline__ void
+add_sums(struct index_sums *to, const struct index_sums &other)
+{
+    to->payload_nbytes += other.payload_nbytes;
+    to->lengths_nbytes += other.lengths_nbytes;
+    to->nfull += other.nfull;
+    to->nnonzero += other.nnonzero;
+}
+
+static __device__ __forceinline__ struct index_sums
+shuffle_sums(const struct index_sums &sums, unsigned from)
+{
+    return {__shfl_sync(FULL_WARP, sums.payload_nbytes, (int)from),
+            __shfl_sync(FULL_WARP, sums.lengths_nbytes, (int)from),
+            __shfl_sync(FULL_WARP, sums.nfull, (int)from),
+            __shfl_sync(FULL_WARP, sums.nnonzero, (int)from)};
+}
+
+/* Of this lane and those before it. */
+static __device__ struct index_sums
+scan_sums(struct index_sums sums)
+{
+    const unsigned lane = threadIdx.x % 32;
+
+#pragma unroll 1
+    for (unsigned step = 1; step < 32; step *= 2) {
+        struct index_sums below = shuffle_sums(sums, lane - step);
+        if (lane >= step)
+            add_sums(&sums, below);
+    }
+    return sums;
+}
 
 #define USED_NWORDS ((TERP_NENTRIES + 31) / 32)
 
+/* Partitions of which the map and the numbers of tiles are in shared memory.
+ * Longer ones have scratch. */
+#define SHARED_NPARTITIONS 1024
+#define SHARED_MAP_NBYTES (SHARED_NPARTITIONS * TERP_PARTITION_NTILES / 8)
+#define SHARED_TOWER_NWORDS                                                  \
+    (level_nwords(SHARED_MAP_NBYTES) + level_nwords(SHARED_MAP_NBYTES / 8) + \
+     level_nwords(SHARED_MAP_NBYTES / 64))
+static_assert(SHARED_MAP_NBYTES / 512 <= CUDA_STORED_NBYTES,
+              "these are all levels");
+
 struct head_shared {
-    union {
-        typename index_scan::TempStorage sums;
-        scan_storage<HEAD_NTHREADS> bits;
-    } scan;
+    scan_storage<HEAD_NTHREADS> scan;
+    struct index_sums warps[HEAD_NTHREADS / 32];
     uint32_t used[USED_NWORDS];    /* a bit an entry */
     uint8_t number[TERP_NENTRIES]; /* of an entry among these */
+    alignas(8) uint16_t map[SHARED_NPARTITIONS];
+    alignas(8) uint32_t tower[2 * SHARED_TOWER_NWORDS];
+    alignas(8) uint8_t numbers[SHARED_NPARTITIONS * TERP_PARTITION_NTILES];
 };
+static_assert(HEAD_NTHREADS / 32 == 32, "a lane has a warp's sums");
 
 /* Where things stand in memory and in the stream, the same in all threads. */
 struct index {
-    const uint8_t *nonzero, *entry, *reduced;
-    const uint16_t *nbytes;
-    uint64_t *begin;
+    struct cuda_index_room room;
+    const uint8_t *entry;
     const struct cuda_custom_book *book;
-    /* scratch, in the region of costs */
-    struct index_sums *before; /* a partition */
-    uint8_t *numbers;          /* of the entries of non-zero tiles */
-    uint16_t *map;             /* bits of tiles; filled up to 8 bytes */
-    struct cuda_tower tower;   /* of map */
+    uint8_t *numbers;        /* of the entries of non-zero tiles */
+    uint16_t *map;           /* bits of tiles; filled up to 8 bytes */
+    struct cuda_tower tower; /* of map */
     struct index_sums all;
+    struct index_sums before; /* this thread's partitions */
+    unsigned first, end;      /* these */
     uint64_t books_at, books_nbytes, controls_at, lengths_at;
-    int offset_nbytes;
+    unsigned offset_nbytes;
 };
 
 static __device__ struct index
-index_of(const struct cuda_batch &batch, unsigned chunk)
+index_of(const struct cuda_batch &batch, unsigned chunk, struct head_shared *s)
 {
     struct index index = {};
-    uint8_t *scratch = region<uint8_t>(batch, chunk, batch.at.cost);
-    unsigned npartitions = (unsigned)batch.npartitions;
-    uint32_t *words;
+    const unsigned npartitions = (unsigned)batch.npartitions;
+    const unsigned share = (npartitions + HEAD_NTHREADS - 1) / HEAD_NTHREADS;
+    uint32_t *words = s->tower;
 
-    index.nonzero = region<uint8_t>(batch, chunk, batch.at.nonzero);
-    index.entry = region<uint8_t>(batch, chunk, batch.at.entry);
-    index.reduced = region<uint8_t>(batch, chunk, batch.at.reduced);
-    index.nbytes = region<uint16_t>(batch, chunk, batch.at.nbytes);
-    index.begin = region<uint64_t>(batch, chunk, batch.at.begin);
-    index.book = region<struct cuda_custom_book>(batch, chunk, batch.at.books);
-    static_assert(sizeof(struct index_sums) + TERP_PARTITION_NTILES + 8 +
-                          4 * 8 <=
+    static_assert(sizeof(struct cuda_index_places) +
+                          sizeof(struct cuda_partition_place) +
+                          sizeof(struct cuda_partition) <=
                       4 * TERP_NENTRIES,
-                  "a tile's cost gives room to what a partition needs");
-    index.before = (struct index_sums *)scratch;
-    scratch += npartitions * sizeof *index.before;
-    index.numbers = scratch;
-    scratch += npartitions * TERP_PARTITION_NTILES;
-    index.map = (uint16_t *)scratch;
-    words = (uint32_t *)scratch + (npartitions + 3) / 4 * 2;
+                  "a tile's cost gives room to a partition");
+    static_assert(sizeof(struct cuda_partition_place) +
+                          sizeof(struct cuda_partition) +
+                          TERP_PARTITION_NTILES + 2 + 4 * 8 <=
+                      4 * TERP_NENTRIES,
+                  "and that of many tiles to what else partitions need");
+    index.room = index_room(batch, chunk);
+    index.entry = region<uint8_t>(batch, chunk, batch.at.entry);
+    index.book = region<struct cuda_custom_book>(batch, chunk, batch.at.books);
+    index.first = min(threadIdx.x * share, npartitions);
+    index.end = min(index.first + share, npartitions);
+    index.map = s->map;
+    index.numbers = s->numbers;
+    if (npartitions > SHARED_NPARTITIONS) {
+        index.numbers = index.room.rest;
+        index.map =
+            (uint16_t *)(index.numbers + npartitions * TERP_PARTITION_NTILES);
+        words = (uint32_t *)index.map + (npartitions + 3) / 4 * 2;
+    }
     index.tower =
         tower_of(index.map, (unsigned)div_up(batch.ntiles, 8), true, &words);
     return index;
-}
-
-/* Four bytes, of which bit 0 counts, to four bits. */
-static __device__ __forceinline__ unsigned
-gather_flags(uint32_t bytes)
-{
-    return (bytes & 0x01010101) * 0x01020408 >> 24 & 0xF;
-}
-
-/* A partition's tiles as a bit map. */
-static __device__ unsigned
-nonzero_tiles(const struct cuda_batch &batch, const struct index &index,
-              unsigned p)
-{
-    unsigned first = p * TERP_PARTITION_NTILES;
-    unsigned ntiles =
-        (unsigned)min_u64(TERP_PARTITION_NTILES, batch.ntiles - first);
-    uint4 flags = *(const uint4 *)(index.nonzero + first);
-    unsigned bits = gather_flags(flags.x) | gather_flags(flags.y) << 4 |
-                    gather_flags(flags.z) << 8 | gather_flags(flags.w) << 12;
-    return bits & bits_below(ntiles);
-}
-
-/* The lengths of a partition's tiles less the least that they could have; 0
- * of zero tiles. */
-struct partition_lengths {
-    uint32_t at[TERP_PARTITION_NTILES];
-    int width; /* that holds them all */
-};
-
-static __device__ __forceinline__ struct partition_lengths
-load_lengths(const struct cuda_batch &batch, const struct index &index,
-             unsigned p, unsigned tiles)
-{
-    const unsigned first = p * TERP_PARTITION_NTILES;
-    const uint4 *from = (const uint4 *)(index.nbytes + first);
-    const bool planes = batch.coding == TERP_CODING_SPEED;
-    const uint4 low = from[0], high = from[1];
-    const uint32_t pair[TERP_PARTITION_NTILES / 2] = {
-        low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-    struct partition_lengths lengths;
-    uint32_t all = 0;
-
-#pragma unroll
-    for (unsigned i = 0; i < TERP_PARTITION_NTILES; i++) {
-        uint32_t least = planes ? 1 : (tile_nsymbols(batch, first + i) + 7) / 8;
-        uint32_t nbytes = pair[i / 2] >> (16 * (i % 2)) & 0xFFFF;
-        lengths.at[i] = tiles >> i & 1 ? nbytes - least : 0;
-        all |= lengths.at[i];
-    }
-    lengths.width = bit_width(all);
-    return lengths;
 }
 
 /* The entries of a partition's tiles. */
@@ -231,37 +228,35 @@ mark_entries(const struct partition_entries &entries, unsigned tiles,
     }
 }
 
-/* Bit map of tiles, entries in use, and what each partition takes. A thread a
- * partition. */
+/* Bit map of tiles, entries in use, and what partitions take. A thread has
+ * partitions that follow each other. */
 static __device__ void
 measure_partitions(const struct cuda_batch &batch, struct index *index,
                    struct head_shared *s)
 {
-    const struct index_sums none = {0, 0, 0, 0};
-    unsigned npartitions = (unsigned)batch.npartitions;
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    struct index_sums mine = {0, 0, 0, 0};
 
-    index->all = none;
-    for (unsigned first = 0; first < npartitions; first += HEAD_NTHREADS) {
-        unsigned p = first + threadIdx.x;
-        struct index_sums mine = none, before, sum;
-        if (p < npartitions) {
-            unsigned tiles = nonzero_tiles(batch, *index, p);
-            int width = load_lengths(batch, *index, p, tiles).width;
-            index->map[p] = (uint16_t)tiles;
-            mine.nnonzero = (uint32_t)__popc(tiles);
-            mine.nfull = tiles != 0;
-            mine.lengths_nbytes = packed_nbytes(mine.nnonzero, width);
-            mine.payload_nbytes = index->begin[p + 1];
-            if (batch.coding == TERP_CODING_HUFFMAN)
-                mark_entries(load_entries(*index, p), tiles, s);
-        }
-        index_scan(s->scan.sums)
-            .ExclusiveScan(mine, before, none, add_index_sums(), sum);
-        if (p < npartitions)
-            index->before[p] = add_index_sums()(index->all, before);
-        index->all = add_index_sums()(index->all, sum);
-        __syncthreads();
+    for (unsigned p = index->first; p < index->end; p++) {
+        struct cuda_partition partition = index->room.partition[p];
+        if (batch.coding == TERP_CODING_HUFFMAN)
+            mark_entries(load_entries(*index, p), partition.tiles, s);
+        index->map[p] = partition.tiles;
+        add_sums(&mine, sums_of(partition));
     }
+    struct index_sums sums = scan_sums(mine);
+    if (lane == 31)
+        s->warps[warp] = sums;
+    __syncthreads();
+    struct index_sums of_warps = scan_sums(s->warps[lane]);
+    index->all = shuffle_sums(of_warps, 31);
+    index->before = {0, 0, 0, 0};
+    struct index_sums warps_before = shuffle_sums(of_warps, warp - 1);
+    if (warp > 0)
+        add_sums(&index->before, warps_before);
+    struct index_sums lanes_before = shuffle_sums(sums, lane - 1);
+    if (lane > 0)
+        add_sums(&index->before, lanes_before);
 }
 
 /* Entries in use below one of them, or all. */
@@ -298,48 +293,64 @@ place_index(const struct cuda_chunk &chunk, struct index *index,
             4 + packed_nbytes(
                     (uint64_t)index->book->high - index->book->low + 2, 4);
     index->controls_at = index->books_at + index->books_nbytes;
-    index->offset_nbytes = (bit_width(all.payload_nbytes) + 7) / 8;
-    index->lengths_at =
-        index->controls_at + all.nfull + 1 +
-        (uint64_t)(all.nfull - 1) * (unsigned)index->offset_nbytes;
+    index->offset_nbytes = ((unsigned)bit_width(all.payload_nbytes) + 7) / 8;
+    index->lengths_at = index->controls_at + all.nfull + 1 +
+                        (uint64_t)(all.nfull - 1) * index->offset_nbytes;
     return index->lengths_at + all.lengths_nbytes + all.payload_nbytes;
 }
 
-/* The entries in use, and the number that each tile's entry has among them:
- * eight numbers of w bits are w bytes, by one thread. */
+/* The entries in use, and their numbers. */
 static __device__ void
-write_entries(const struct cuda_batch &batch, const struct index &index,
-              struct head_shared *s, uint8_t *dst)
+write_palette(struct head_shared *s, uint8_t *dst)
 {
-    unsigned nused = count_used(s, TERP_NENTRIES), entry = threadIdx.x;
-    unsigned nnonzero = index.all.nnonzero;
-    unsigned width = (unsigned)bit_width(nused - 1);
+    const unsigned entry = threadIdx.x;
 
     if (entry < TERP_NENTRIES && (s->used[entry / 32] >> (entry % 32) & 1)) {
         unsigned number = count_used(s, entry);
         s->number[entry] = (uint8_t)number;
         dst[1 + number] = (uint8_t)entry;
     }
-    if (threadIdx.x == 0)
-        dst[0] = (uint8_t)nused;
-    __syncthreads();
-    for (unsigned p = threadIdx.x; p < batch.npartitions; p += HEAD_NTHREADS) {
-        uint8_t *to = index.numbers + index.before[p].nnonzero;
-        unsigned tiles = index.map[p];
-        struct partition_entries entries = load_entries(index, p);
+    if (entry == 0)
+        dst[0] = (uint8_t)count_used(s, TERP_NENTRIES);
+}
+
+/* What is before each partition, and the numbers of its tiles' entries. */
+static __device__ void
+place_partitions(const struct cuda_batch &batch, const struct index &index,
+                 const struct head_shared *s)
+{
+    struct index_sums before = index.before;
+
+    for (unsigned p = index.first; p < index.end; p++) {
+        struct cuda_partition partition = index.room.partition[p];
+        index.room.place[p] = {before.payload_nbytes, before.lengths_nbytes,
+                               before.nfull};
+        if (batch.coding == TERP_CODING_HUFFMAN) {
+            struct partition_entries entries = load_entries(index, p);
+            uint8_t *to = index.numbers + before.nnonzero;
 #pragma unroll
-        for (unsigned i = 0; i < TERP_PARTITION_NTILES; i++)
-            if (tiles >> i & 1)
-                *to++ = s->number[entry_at(entries, i)];
+            for (unsigned i = 0; i < TERP_PARTITION_NTILES; i++)
+                if (partition.tiles >> i & 1)
+                    *to++ = s->number[entry_at(entries, i)];
+        }
+        add_sums(&before, sums_of(partition));
     }
-    __syncthreads();
-    dst += 1 + nused;
+}
+
+/* Eight numbers of w bits are w bytes, by one thread. */
+static __device__ void
+write_numbers(const struct index &index, unsigned nused, uint8_t *dst)
+{
+    const unsigned nnonzero = index.all.nnonzero;
+    const unsigned width = (unsigned)bit_width(nused - 1);
+
     for (unsigned i = 8 * threadIdx.x; i < nnonzero && width > 0;
          i += 8 * HEAD_NTHREADS) {
-        unsigned n = min(8u, nnonzero - i);
+        const unsigned n = min(8u, nnonzero - i);
+        const uint64_t numbers = *(const uint64_t *)(index.numbers + i);
         uint64_t packed = 0;
         for (unsigned k = 0; k < n; k++)
-            packed |= (uint64_t)index.numbers[i + k] << (k * width);
+            packed |= (numbers >> (8 * k) & 0xFF) << (k * width);
         store_le(dst + i / 8 * width, packed, (int)(n * width + 7) / 8);
     }
 }
@@ -363,78 +374,48 @@ write_custom(const struct cuda_custom_book *book, uint8_t *dst)
     }
 }
 
-/* Control byte, offset and lengths of each partition that has tiles, and
- * where all begin. A thread a partition. */
-static __device__ void
-write_places(const struct cuda_batch &batch, const struct index &index,
-             uint8_t *dst)
-{
-    int o = index.offset_nbytes;
-
-    if (threadIdx.x == 0 && index.all.nnonzero > 0)
-        dst[index.controls_at + index.all.nfull] = (uint8_t)o;
-    for (unsigned p = threadIdx.x; p < batch.npartitions; p += HEAD_NTHREADS) {
-        struct index_sums before = index.before[p];
-        unsigned tiles = index.map[p];
-        index.begin[p] = before.payload_nbytes;
-        if (tiles == 0)
-            continue;
-        struct partition_lengths lengths = load_lengths(batch, index, p, tiles);
-        dst[index.controls_at + before.nfull] =
-            (uint8_t)(lengths.width | index.reduced[p] << 7);
-        if (before.nfull > 0)
-            store_le(dst + index.controls_at + index.all.nfull + 1 +
-                         (uint64_t)(before.nfull - 1) * (unsigned)o,
-                     before.payload_nbytes, o);
-        uint8_t *at = dst + index.lengths_at + before.lengths_nbytes;
-        uint32_t pending = 0;
-        int npending = 0;
-#pragma unroll
-        for (unsigned i = 0; i < TERP_PARTITION_NTILES; i++) {
-            if ((tiles >> i & 1) == 0)
-                continue;
-            pending |= lengths.at[i] << npending;
-            for (npending += lengths.width; npending >= 8; npending -= 8) {
-                *at++ = (uint8_t)pending;
-                pending >>= 8;
-            }
-        }
-        if (npending > 0)
-            *at = (uint8_t)pending;
-    }
-    if (threadIdx.x == 0)
-        index.begin[batch.npartitions] = index.all.payload_nbytes;
-}
-
-/* All of a coded stream's head from the escapes' end on. False, and nothing is
- * written, when the stream would not be shorter than a raw one. */
+/* All of a coded stream's head from the escapes' end on, but what each
+ * partition writes. False, and nothing is written, when the stream would not
+ * be shorter than a raw one. */
 static __device__ bool
 write_index(const struct cuda_batch &batch, struct cuda_chunk &chunk,
             struct head_shared *s)
 {
     uint8_t *dst = (uint8_t *)chunk.dst;
-    struct index index = index_of(batch, blockIdx.y);
+    struct index index = index_of(batch, blockIdx.y, s);
 
-    if (threadIdx.x < sizeof s->used / sizeof s->used[0])
+    if (threadIdx.x < USED_NWORDS)
         s->used[threadIdx.x] = 0;
     __syncthreads();
     measure_partitions(batch, &index, s);
-    tower_build<HEAD_NTHREADS>(&index.tower, s->scan.bits);
+    tower_build<HEAD_NTHREADS>(&index.tower, s->scan);
     uint64_t end = place_index(chunk, &index, s);
     if (end >= batch.raw_nbytes)
         return false;
     tower_store<HEAD_NTHREADS>(index.tower, dst + chunk.escapes_end);
     if (index.all.nnonzero > 0) {
+        uint8_t *books = dst + index.books_at;
         if (chunk.coding == TERP_CODING_HUFFMAN)
-            write_entries(batch, index, s, dst + index.books_at);
+            write_palette(s, books);
         if (chunk.coding == TERP_CODING_CUSTOM)
-            write_custom(index.book, dst + index.books_at);
+            write_custom(index.book, books);
+        __syncthreads();
+        place_partitions(batch, index, s);
+        __syncthreads();
+        if (chunk.coding == TERP_CODING_HUFFMAN) {
+            unsigned nused = count_used(s, TERP_NENTRIES);
+            write_numbers(index, nused, books + 1 + nused);
+        }
     }
-    write_places(batch, index, dst);
     if (threadIdx.x == 0) {
         chunk.nnonzero = index.all.nnonzero;
         chunk.payload_at = end - index.all.payload_nbytes;
         chunk.stream_nbytes = end;
+        *index.room.places = {index.controls_at, index.lengths_at,
+                              index.all.nfull, index.offset_nbytes};
+        if (index.all.nnonzero > 0)
+            dst[index.controls_at + index.all.nfull] =
+                (uint8_t)index.offset_nbytes;
     }
     return true;
 }
@@ -464,8 +445,10 @@ __launch_bounds__(HEAD_NTHREADS) write_head(const struct cuda_batch batch)
     } else if (!raw) {
         raw = !write_index(batch, chunk, &s_head);
         if (!raw) {
-            write_model(batch, chunk, dst);
-            if (threadIdx.x == 0)
+            /* By threads that have few partitions. */
+            unsigned i = HEAD_NTHREADS - 1 - threadIdx.x;
+            write_model(batch, chunk, dst, (int)i);
+            if (i == MODEL_NTHREADS)
                 write_frame(batch, chunk, dst);
         }
     }
@@ -504,37 +487,69 @@ copy_bytes(uint8_t *dst, const uint8_t *src, unsigned nbytes, unsigned i,
         dst[tail] = src[tail];
 }
 
+/* What the index says of a partition: control byte, offset, lengths. By one
+ * warp, whose lane i has tile i. */
+static __device__ void
+write_partition(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+                const struct cuda_partition &partition,
+                const struct cuda_partition_place &place, unsigned length)
+{
+    __shared__ uint32_t s_lengths[8];
+    const struct cuda_index_places places =
+        *index_room(batch, blockIdx.y).places;
+    const unsigned lane = threadIdx.x % 32;
+    const unsigned width = partition.width;
+    uint8_t *dst = (uint8_t *)chunk.dst;
+
+    if (lane < 8)
+        s_lengths[lane] = 0;
+    __syncwarp();
+    unsigned tiles_before =
+        (unsigned)__popc(partition.tiles & bits_below(lane % 32));
+    unsigned at = tiles_before * width;
+    uint64_t bits = (uint64_t)length_excess(batch, blockIdx.x, length)
+                    << (at % 32);
+    if ((uint32_t)bits != 0)
+        atomicOr(&s_lengths[at / 32], (uint32_t)bits);
+    if (bits >> 32 != 0)
+        atomicOr(&s_lengths[at / 32 + 1], (uint32_t)(bits >> 32));
+    __syncwarp();
+    if (lane < ((unsigned)__popc(partition.tiles) * width + 7) / 8)
+        dst[places.lengths_at + place.lengths_nbytes + lane] =
+            ((const uint8_t *)s_lengths)[lane];
+    if (lane == 31)
+        dst[places.controls_at + place.nfull] =
+            (uint8_t)(width | (unsigned)partition.reduced << 7);
+    if (place.nfull > 0 && lane < places.offset_nbytes)
+        dst[places.controls_at + places.nfull + 1 +
+            (uint64_t)(place.nfull - 1) * places.offset_nbytes + lane] =
+            (uint8_t)(place.payload_nbytes >> (8 * lane));
+}
+
 /* A partition's bytes: reduced in one piece, else tile by tile, a warp each
- * time. */
+ * time; and what the index says of it. */
 static __device__ void
 copy_partition(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-               unsigned p)
+               unsigned p, unsigned length,
+               const struct cuda_partition &partition,
+               const struct cuda_partition_place &place)
 {
-    const uint8_t *nonzero =
-        region<uint8_t>(batch, blockIdx.y, batch.at.nonzero);
-    const uint16_t *nbytes =
-        region<uint16_t>(batch, blockIdx.y, batch.at.nbytes);
-    const uint64_t *begin = region<uint64_t>(batch, blockIdx.y, batch.at.begin);
     const uint8_t *slot = region<uint8_t>(batch, blockIdx.y, batch.at.staging) +
                           (uint64_t)p * CUDA_PARTITION_MAX_NBYTES;
-    uint8_t *dst = (uint8_t *)chunk.dst + chunk.payload_at + begin[p];
-    unsigned lane = threadIdx.x % 32, length = 0, end;
+    uint8_t *dst =
+        (uint8_t *)chunk.dst + chunk.payload_at + place.payload_nbytes;
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 
-    if (region<uint8_t>(batch, blockIdx.y, batch.at.reduced)[p] != 0) {
-        copy_bytes(dst, slot, (unsigned)(begin[p + 1] - begin[p]), threadIdx.x,
-                   PAYLOAD_NTHREADS);
+    if (partition.tiles == 0)
+        return;
+    if (warp == PAYLOAD_NTHREADS / 32 - 1)
+        write_partition(batch, chunk, partition, place, length);
+    if (partition.reduced != 0) {
+        copy_bytes(dst, slot, partition.nbytes, threadIdx.x, PAYLOAD_NTHREADS);
         return;
     }
-    uint64_t tile = (uint64_t)p * TERP_PARTITION_NTILES + lane;
-    if (lane < TERP_PARTITION_NTILES && tile < batch.ntiles &&
-        nonzero[tile] != 0)
-        length = nbytes[tile];
-    end = length;
-    for (unsigned step = 1; step < TERP_PARTITION_NTILES; step *= 2) {
-        unsigned below = __shfl_up_sync(FULL_WARP, end, step);
-        end += lane >= step ? below : 0;
-    }
-    for (unsigned i = threadIdx.x / 32; i < TERP_PARTITION_NTILES;
+    const unsigned end = length_sum(length);
+    for (unsigned i = warp; i < TERP_PARTITION_NTILES;
          i += PAYLOAD_NTHREADS / 32) {
         unsigned n = __shfl_sync(FULL_WARP, length, (int)i);
         unsigned at = __shfl_sync(FULL_WARP, end, (int)i) - n;
@@ -552,10 +567,14 @@ __launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
     const uint64_t slice_nbytes = (uint64_t)TERP_PARTITION_NTILES *
                                   TERP_TILE_NSYMBOLS *
                                   (unsigned)batch.value_nbytes;
+    const struct cuda_index_room room = index_room(batch, blockIdx.y);
+    const struct cuda_partition partition = room.partition[blockIdx.x];
+    const struct cuda_partition_place place = room.place[blockIdx.x];
+    const unsigned length = tile_length(batch, blockIdx.y, blockIdx.x);
     uint64_t at = blockIdx.x * slice_nbytes;
 
     if (has_tiles(chunk))
-        copy_partition(batch, chunk, blockIdx.x);
+        copy_partition(batch, chunk, blockIdx.x, length, partition, place);
     else if (chunk.status == TERP_OK && chunk.coding == TERP_CODING_RAW)
         copy_bytes((uint8_t *)chunk.dst + chunk.payload_at + at,
                    (const uint8_t *)chunk.original + at,

@@ -1,7 +1,7 @@
 #include <cub/cub.cuh>
 
 #include "codebooks.h"
-#include "cuda_books.cuh"
+#include "cuda_index.cuh"
 #include "cuda_reduce.cuh"
 
 #define FULL_WARP 0xFFFFFFFF
@@ -428,25 +428,17 @@ __launch_bounds__(PARTITION_NTHREADS, 3)
     end_partitions(const struct cuda_batch batch)
 {
     begin_kernel();
-    __shared__ scan_storage<PARTITION_NTHREADS> s_scan;
+    __shared__ struct reduce_counts<PARTITION_NTHREADS> s_counts;
     uint8_t *s_memory = dynamic_shared<uint8_t>();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    unsigned p = blockIdx.x, tile = p * TERP_PARTITION_NTILES, lane;
-    uint32_t length = 0, at, nbytes;
+    const unsigned p = blockIdx.x, warp = threadIdx.x / 32;
+    unsigned length = tile_length(batch, blockIdx.y, p), reduced = 0;
 
     if (!has_tiles(chunk))
         return;
-    lane = threadIdx.x % 32;
-    tile += threadIdx.x / 32;
-    if (tile < batch.ntiles &&
-        region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile] != 0)
-        length = region<uint16_t>(batch, blockIdx.y, batch.at.nbytes)[tile];
-    /* Each warp's first thread counts. */
-    block_scan<PARTITION_NTHREADS>(s_scan).ExclusiveSum(lane == 0 ? length : 0,
-                                                        at, nbytes);
-    at = __shfl_sync(FULL_WARP, at, 0);
-    unsigned reduced = 0;
-    if (nbytes > 0 && chunk.coding != TERP_CODING_SPEED) {
+    unsigned end = length_sum(length);
+    unsigned nbytes = __shfl_sync(FULL_WARP, end, TERP_PARTITION_NTILES - 1);
+    if (nbytes > 0 && batch.coding != TERP_CODING_SPEED) {
         unsigned kept_nbytes = 4 * reduce_kept_nwords(nbytes);
         unsigned maps_nbytes = 4 * reduce_maps_nwords(nbytes);
         uint8_t *words = s_memory + (maps_nbytes + 7) / 8 * 8;
@@ -454,23 +446,30 @@ __launch_bounds__(PARTITION_NTHREADS, 3)
             words = region<uint8_t>(batch, blockIdx.y, batch.at.work) +
                     (uint64_t)p * TERP_PARTITION_NTILES * TERP_TILE_NSYMBOLS *
                         (unsigned)batch.value_nbytes;
-        join_tile(tile_slot(batch, tile), length, (uint32_t *)words, at);
+        join_tile(tile_slot(batch, p * TERP_PARTITION_NTILES + warp),
+                  __shfl_sync(FULL_WARP, length, (int)warp), (uint32_t *)words,
+                  __shfl_sync(FULL_WARP, end - length, (int)warp));
         if (threadIdx.x < (0 - nbytes) % 4)
             words[nbytes + threadIdx.x] = 0;
         __syncthreads();
         reduced = reduce_write<PARTITION_NTHREADS>(
             (uint32_t *)words, nbytes, (uint32_t *)(words + kept_nbytes),
-            (uint32_t *)s_memory, s_scan);
+            (uint32_t *)s_memory, &s_counts);
         __syncthreads();
         copy_words<PARTITION_NTHREADS>(
             tile_slot(batch, p * TERP_PARTITION_NTILES),
             (const uint32_t *)words, reduced);
     }
-    if (threadIdx.x == 0) {
-        region<uint64_t>(batch, blockIdx.y, batch.at.begin)[p + 1] =
-            reduced != 0 ? reduced : nbytes;
-        region<uint8_t>(batch, blockIdx.y, batch.at.reduced)[p] = reduced != 0;
-    }
+    if (warp > 0)
+        return;
+    unsigned excess = length_excess(batch, p, length);
+    for (int step = TERP_PARTITION_NTILES / 2; step > 0; step /= 2)
+        excess |= __shfl_xor_sync(FULL_WARP, excess, step);
+    unsigned tiles = __ballot_sync(FULL_WARP, length != 0);
+    if (threadIdx.x == 0)
+        index_room(batch, blockIdx.y).partition[p] = {
+            reduced != 0 ? reduced : nbytes, (uint16_t)tiles,
+            (uint8_t)bit_width(excess), (uint8_t)(reduced != 0)};
 }
 
 cudaError_t

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda_books.cuh"
+#include "cuda_index.cuh"
 
 extern "C" {
 #include "cmocka_all.h"
@@ -86,7 +86,8 @@ make_bench(struct bench *b, enum terp_type type, enum terp_coding coding,
     batch->at.work =
         place_region(&end, nvalues * (uint64_t)batch->value_nbytes);
     batch->at.symbols = place_region(&end, 2 * nvalues);
-    batch->at.cost = place_region(&end, 4 * TERP_NENTRIES * batch->ntiles);
+    batch->at.cost = place_region(&end, 4 * TERP_NENTRIES * batch->ntiles +
+                                            batch->raw_nbytes / 16 + 64);
     batch->at.entry = place_region(&end, batch->ntiles);
     batch->at.nonzero = place_region(&end, batch->ntiles);
     batch->at.nbytes = place_region(&end, 2 * batch->ntiles);
@@ -244,12 +245,13 @@ check_verify(struct bench *b)
             chunk->src = chunk->dst;
             chunk->src_nbytes = chunk->stream_nbytes;
             chunk->progress[7] = 0;
+            chunk->checksum_status = chunk->status;
             if (flipped && chunk->status == TERP_OK)
                 ((uint8_t *)chunk->dst)[chunk->stream_nbytes * 3 / 4] ^= 4;
         }
         assert_int_equal(cuda_verify(&b->batch, NULL), cudaSuccess);
         for (int i = 0; i < NCHUNKS - 1; i++)
-            assert_int_equal(b->chunk[i].status,
+            assert_int_equal(b->chunk[i].checksum_status,
                              flipped &&
                                      b->chunk[i].src_nbytes > CUDA_SHORT_NBYTES
                                  ? TERP_ERR_CHECKSUM
@@ -411,8 +413,8 @@ large_partitions_are_reduced(void **state)
         unsigned sum = 0;
         for (uint64_t i = 0; i < TERP_PARTITION_NTILES; i++)
             sum += nbytes[p * TERP_PARTITION_NTILES + i];
-        nlarge += sum > 72 << 9 &&
-                  region<uint8_t>(b.batch, 0, b.batch.at.reduced)[p] != 0;
+        nlarge +=
+            sum > 72 << 9 && index_room(b.batch, 0).partition[p].reduced != 0;
     }
     assert_true(nlarge > 0);
     free_bench(&b);
