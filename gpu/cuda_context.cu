@@ -218,7 +218,9 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->symbols = take(&at, 2 * batch->nvalues);
     regions->mask = take(&at, 8 * div_up(batch->nvalues, 64));
     regions->tune = take(&at, 8 * 3 * 256 * ((uint64_t)nlevels + 1));
-    regions->cost = take(&at, 4 * TERP_NENTRIES * batch->ntiles);
+    uint64_t sums_nbytes = batch->raw_nbytes / 16 + 64;
+    regions->cost =
+        take(&at, sums_nbytes + 4 * TERP_NENTRIES * batch->ntiles);
     regions->entry = take(&at, batch->ntiles);
     regions->nonzero = take(&at, batch->ntiles);
     regions->nbytes = take(&at, 2 * batch->ntiles);

@@ -102,8 +102,11 @@ end_chunks(const struct cuda_batch batch, struct cuda_chunk *h_chunks)
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
 
     if (i < (unsigned)batch.nchunks) {
-        h_chunks[i].status = batch.d_chunks[i].status;
-        h_chunks[i].stream_nbytes = batch.d_chunks[i].stream_nbytes;
+        const struct cuda_chunk &chunk = batch.d_chunks[i];
+        h_chunks[i].status = chunk.checksum_status != TERP_OK
+                                 ? chunk.checksum_status
+                                 : chunk.status;
+        h_chunks[i].stream_nbytes = chunk.stream_nbytes;
     }
 }
 
@@ -452,6 +455,7 @@ start_decode(const struct job *job, const struct flight *flight)
         if (chunk->src_nbytes > terp_encode_bound(job->chunk) &&
             chunk->status == TERP_OK)
             chunk->status = TERP_ERR_DEVICE;
+        chunk->checksum_status = chunk->status;
         if (!job->host || chunk->status != TERP_OK)
             continue;
         error = cudaMemcpyAsync(lane->d_src + i * lane->src_stride, chunk->src,

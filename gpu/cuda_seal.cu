@@ -74,15 +74,13 @@ sum_tail(const uint8_t *input, uint64_t nbytes, const uint64_t *secret,
 
 /* The checksum of a stream, in all threads of the first warp of the block that
  * ends last; false in all others. Grid: x, y chunks. A warp sums up a block of
- * XXH3 at a time; sums are in the region of staging, and progress[7] counts
- * blocks of threads. */
+ * XXH3 at a time; progress[7] counts blocks of threads. */
 static __device__ bool
-checksum(const struct cuda_batch &batch, struct cuda_chunk &chunk,
-         const uint8_t *stream, uint64_t stream_nbytes, uint64_t *hash_ret)
+checksum(struct cuda_chunk &chunk, const uint8_t *stream,
+         uint64_t stream_nbytes, uint64_t *sums, uint64_t *hash_ret)
 {
     __shared__ uint64_t s_secret[XXH3_SECRET_NWORDS];
     __shared__ bool s_last;
-    uint64_t *sums = region<uint64_t>(batch, blockIdx.y, batch.at.staging);
     const uint8_t *input = stream + TERP_FRAME_DIMS_AT;
     uint64_t nbytes = stream_nbytes - TERP_FRAME_DIMS_AT;
     uint64_t nblocks = xxh3_nblocks(nbytes);
@@ -123,11 +121,12 @@ __launch_bounds__(NTHREADS) seal(const struct cuda_batch batch)
     begin_kernel();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     uint8_t *stream = (uint8_t *)chunk.dst;
+    uint64_t *sums = region<uint64_t>(batch, blockIdx.y, batch.at.staging);
     uint64_t hash;
 
     if (chunk.status != TERP_OK || chunk.stream_nbytes <= CUDA_SHORT_NBYTES)
         return;
-    if (checksum(batch, chunk, stream, chunk.stream_nbytes, &hash) &&
+    if (checksum(chunk, stream, chunk.stream_nbytes, sums, &hash) &&
         threadIdx.x == 0)
         store_le(stream + TERP_FRAME_CHECKSUM_AT, hash, 8);
 }
@@ -138,21 +137,21 @@ __launch_bounds__(NTHREADS) verify(const struct cuda_batch batch)
     begin_kernel();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const uint8_t *stream = (const uint8_t *)chunk.src;
-    const uint64_t sum_nbytes = XXH3_NLANES * sizeof(uint64_t);
+    const uint64_t nbytes = chunk.src_nbytes;
+    uint64_t *sums = region<uint64_t>(batch, blockIdx.y, batch.at.cost);
     uint64_t hash;
 
-    if (chunk.status != TERP_OK || chunk.src_nbytes <= CUDA_SHORT_NBYTES)
+    if (chunk.checksum_status != TERP_OK || nbytes <= CUDA_SHORT_NBYTES)
         return;
     /* Longer than any stream of such a chunk: there is no room for its sums. */
-    if (chunk.src_nbytes / XXH3_BLOCK_NBYTES * sum_nbytes >
-        batch.npartitions * CUDA_PARTITION_MAX_NBYTES - sum_nbytes) {
-        if (threadIdx.x == 0 && blockIdx.x == 0)
-            chunk.status = TERP_ERR_DEVICE;
+    if (nbytes > batch.raw_nbytes) {
+        if (threadIdx.x == 0)
+            chunk.checksum_status = TERP_ERR_DEVICE;
         return;
     }
-    if (checksum(batch, chunk, stream, chunk.src_nbytes, &hash) &&
-        threadIdx.x == 0 && hash != load_le(stream + TERP_FRAME_CHECKSUM_AT, 8))
-        chunk.status = TERP_ERR_CHECKSUM;
+    if (checksum(chunk, stream, nbytes, sums, &hash) && threadIdx.x == 0 &&
+        hash != load_le(stream + TERP_FRAME_CHECKSUM_AT, 8))
+        chunk.checksum_status = TERP_ERR_CHECKSUM;
 }
 
 static dim3
