@@ -3,6 +3,9 @@
 #ifndef TERP_CUDA_PLATFORM_CUH
 #define TERP_CUDA_PLATFORM_CUH
 
+#ifdef __CUDACC__
+#include <cuda_pipeline.h>
+#endif
 #include <cuda_runtime.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -53,6 +56,28 @@ begin_kernel(void)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     cudaTriggerProgrammaticLaunchCompletion();
     cudaGridDependencySynchronize();
+#endif
+}
+
+/* Copies a value to shared memory without waiting for it. */
+template <typename T>
+static __device__ __forceinline__ void
+copy_async(T *s_to, const T *from)
+{
+#ifdef __CUDACC__
+    __pipeline_memcpy_async(s_to, from, sizeof *s_to);
+#else
+    *s_to = *from;
+#endif
+}
+
+/* Until the thread's own copies are there. */
+static __device__ __forceinline__ void
+wait_async(void)
+{
+#ifdef __CUDACC__
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
 #endif
 }
 

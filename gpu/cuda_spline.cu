@@ -10,8 +10,7 @@
  * that of a level above 1 in the region `lattice`, that of level 1 in `dst`
  * or, while encoding, in `work`, all in C order. Coarse levels are done in one
  * launch, by a block a chunk. */
-#include "cuda_spline.cuh"
-#include "cuda_values.cuh"
+#include "cuda_spline_coarse.cuh"
 
 /* ---- values ---- */
 
@@ -81,62 +80,6 @@ store_symbols(uint16_t *at, uint32_t n, const uint32_t symbol[width])
             at[i] = (uint16_t)symbol[i];
 }
 
-template <typename T>
-static __device__ __forceinline__ T
-combine(enum terp_form form, T a, T b, T c, T d)
-{
-    switch (form) {
-    case TERP_FORM_COPY:
-        return b;
-    case TERP_FORM_EXTRAPOLATE:
-        return TERP_EXTRAPOLATE(a, b);
-    case TERP_FORM_LINEAR:
-        return TERP_LINEAR(b, c);
-    case TERP_FORM_QUAD_BELOW:
-        return TERP_QUAD_BELOW(a, b, c);
-    case TERP_FORM_QUAD_ABOVE:
-        return TERP_QUAD_ABOVE(b, c, d);
-    case TERP_FORM_CUBIC:
-        return TERP_CUBIC(a, b, c, d);
-    default:
-        return TERP_NATURAL(a, b, c, d, (T)0.025);
-    }
-}
-
-/* What one chunk's threads need of it, at a level. */
-template <typename T> struct level_view {
-    const T *src;
-    T *dst; /* decode */
-    T *lattice;
-    T *work; /* decode: escaped values */
-    uint16_t *symbols;
-    unsigned long long *ranges;
-    struct fill_words<T> fills;
-    bool has_specials;
-    /* Of the level. */
-    const T *coarse;
-    T *fine;
-    struct constants<T> k;
-    enum terp_spline spline;
-};
-
-template <typename T>
-static __device__ __forceinline__ struct level_view<T>
-view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk) {
-    const unsigned c = blockIdx.y;
-    struct level_view<T> view;
-
-    view.src = (const T *)chunk.src;
-    view.dst = (T *)chunk.dst;
-    view.lattice = region<T>(batch, c, batch.at.lattice);
-    view.work = region<T>(batch, c, batch.at.work);
-    view.symbols = region<uint16_t>(batch, c, batch.at.symbols);
-    view.ranges = region<unsigned long long>(batch, c, batch.at.ranges);
-    view.fills = fills_of<T>(chunk);
-    view.has_specials = chunk.has_specials;
-    return view;
-}
-
 template <typename T, bool decode>
 static __device__ __forceinline__ void
 view_level(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
@@ -152,49 +95,6 @@ view_level(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
         constants_of<T>(chunk.step * ((double)plan.ratio / TERP_RATIO_ONE),
                         chunk.bound, batch.max_code);
     view->spline = (enum terp_spline)plan.spline;
-}
-
-/* The code of `value` as a symbol; returns what the decoder makes of it. */
-template <typename T>
-static __device__ __forceinline__ T
-quantize(T value, T pred, const struct level_view<T> &view,
-         uint32_t *symbol_ret)
-{
-    const T rounder = value_traits<T>::ROUNDER;
-    bool special = view.has_specials && is_special(value, view.fills);
-
-    value = special ? pred : value;
-    T scaled = (value - pred) * view.k.inverse;
-    T rounded = scaled + rounder;
-    T code = rounded - rounder;
-    T rec = pred + code * view.k.step;
-    bool fits = (absolute(code) <= view.k.max_code) &
-                (absolute(value - rec) < view.k.limit);
-    /* The sum's low bits are the code. */
-    uint32_t symbol =
-        (uint32_t)(bits_of(rounded) - bits_of(rounder)) + TERP_RADIUS;
-    symbol = fits ? symbol : TERP_ESCAPE;
-    *symbol_ret = special ? TERP_RADIUS : symbol;
-    return special ? pred : fits ? rec : value;
-}
-
-/* Of a symbol that is no escape. */
-template <typename T>
-static __device__ __forceinline__ T
-reconstruct(uint32_t symbol, T pred, const struct level_view<T> &view)
-{
-    const T rounder = value_traits<T>::ROUNDER;
-    word_of<T> bits = bits_of(rounder) + symbol - TERP_RADIUS;
-    T code = value_of_bits(bits) - rounder;
-
-    return pred + code * view.k.step;
-}
-
-template <typename T>
-static __device__ __forceinline__ void
-count_escape(const struct level_view<T> &view, uint64_t work_at)
-{
-    atomicAdd(&view.ranges[work_at / CUDA_RANGE_NVALUES], 1ull);
 }
 
 /* ---- prediction ---- */
@@ -473,13 +373,6 @@ make_points(const struct level_shape &shape, const struct row_type &type,
 
 /* ---- a step of a large level: a launch ---- */
 
-static __device__ __forceinline__ bool
-chunk_applies(const struct cuda_chunk &chunk)
-{
-    return chunk.status == TERP_OK &&
-           chunk.prediction == TERP_PREDICTION_SPLINE;
-}
-
 template <int width, typename T>
 static __device__ __forceinline__ bool
 is_aligned(const T *at)
@@ -600,162 +493,6 @@ is_wide(const struct cuda_batch *batch, const struct level_shape &shape)
            shape.fine_nvalues * (uint64_t)batch->nchunks >= WIDE_NVALUES;
 }
 
-/* ---- anchors and coarse levels: one launch ---- */
-
-/* A level whose fine lattice has no more values is coarse, one block does it.
- * Each level about halves a lattice of at least two values. */
-#define COARSE_NVALUES 8192
-#define MAX_NCOARSE 13
-#define COARSE_NTHREADS 1024
-#define COARSE_NRUNS 128 /* at once */
-
-template <typename T> struct coarse_shared {
-    struct run<T> runs[COARSE_NRUNS];
-    T even[2][COARSE_NTHREADS];
-    struct {
-        struct level_shape shape;
-        struct row_type type[1 << NUPPER]; /* by type >> 1 */
-    } level[MAX_NCOARSE];
-};
-static_assert(sizeof(struct coarse_shared<double>) <= 48 * 1024,
-              "what a block may have without being asked for");
-
-/* Anchors, each predicted by the one before: one thread goes along what the
- * others bring and take away. */
-template <typename T, bool decode>
-static __device__ __forceinline__ void
-make_anchors(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-             const struct level_view<T> &view, T *to, T *s_values,
-             uint32_t *s_symbols)
-{
-    const uint64_t nbricks = batch.d_layout->nbricks;
-    const uint64_t brick_nvalues = batch.nvalues / nbricks;
-    T last = (T)chunk.reference;
-
-    for (uint64_t first = 0; first < nbricks; first += COARSE_NTHREADS) {
-        unsigned n = (unsigned)min_u64(COARSE_NTHREADS, nbricks - first);
-        uint64_t at = first + threadIdx.x;
-        if (threadIdx.x < n) {
-            s_symbols[threadIdx.x] = decode ? view.symbols[at] : 0;
-            s_values[threadIdx.x] = !decode ? view.src[at * brick_nvalues]
-                                    : s_symbols[threadIdx.x] == TERP_ESCAPE
-                                        ? view.work[at]
-                                        : (T)0;
-        }
-        __syncthreads();
-        for (unsigned i = 0; threadIdx.x == 0 && i < n; i++) {
-            if (!decode)
-                last = quantize(s_values[i], last, view, &s_symbols[i]);
-            else
-                last = s_symbols[i] == TERP_ESCAPE
-                           ? s_values[i]
-                           : reconstruct(s_symbols[i], last, view);
-            s_values[i] = last;
-        }
-        __syncthreads();
-        if (threadIdx.x < n) {
-            to[at] = s_values[threadIdx.x];
-            if (!decode) {
-                view.symbols[at] = (uint16_t)s_symbols[threadIdx.x];
-                if (s_symbols[threadIdx.x] == TERP_ESCAPE)
-                    count_escape(view, at);
-            }
-        }
-        __syncthreads();
-    }
-}
-
-/* The types of a step side by side: each has its threads and its runs. */
-template <typename T, int nodd_dims, bool decode>
-static __device__ void
-coarse_step(const struct cuda_chunk &chunk, const struct level_shape &shape,
-            const struct row_type *s_types, const struct level_view<T> &view,
-            struct coarse_shared<T> *shared)
-{
-    const unsigned ntypes = nodd_dims == 0 || nodd_dims == NUPPER ? 1 : NUPPER;
-    const unsigned nthreads = COARSE_NTHREADS / ntypes / 32 * 32;
-    const unsigned thread = threadIdx.x % nthreads;
-    const unsigned which = threadIdx.x / nthreads;
-    const bool idle = which >= ntypes;
-    const struct row_type &type =
-        s_types[(types_of_step(nodd_dims) >> (idle ? 0 : 8 * which) & 0xFF) /
-                2];
-    const struct predictors p = predictors_of(chunk.plan[shape.l], type);
-    struct run<T> *s_runs =
-        shared->runs + (idle ? 0 : which * (COARSE_NRUNS / ntypes));
-    struct place place = {min_u32(nthreads / shape.span, COARSE_NRUNS / ntypes),
-                          thread / shape.span, thread % shape.span};
-    uint64_t most = 0;
-
-    if (nodd_dims > shape.nactive)
-        return;
-    for (unsigned i = 0; i < ntypes; i++) {
-        uint64_t n =
-            s_types[(types_of_step(nodd_dims) >> (8 * i) & 0xFF) / 2].nruns;
-        most = n > most ? n : most;
-    }
-    for (unsigned first = 0; first < most; first += place.nat_once) {
-        unsigned nruns = 0;
-        if (!idle && first < type.nruns)
-            nruns = (unsigned)min_u64(place.nat_once, type.nruns - first);
-        if (thread < nruns)
-            make_run(shape, type, p, first + thread, &s_runs[thread]);
-        __syncthreads();
-        make_points<T, nodd_dims, decode, 1, false>(
-            shape, type, view, s_runs, nruns, 1, place,
-            shared->even[0] + (idle ? 0 : which * nthreads), COARSE_NTHREADS);
-        /* What follows reads these points, and reuses the memory. */
-        __syncthreads();
-    }
-}
-
-/* Grid: (1, chunks). The block owns its chunk's anchors and its `ncoarse`
- * coarsest levels. */
-template <typename T, bool decode>
-static __global__ void
-__launch_bounds__(COARSE_NTHREADS)
-    spline_coarse(struct cuda_batch batch, int ncoarse)
-{
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const struct terp_layout &layout = *batch.d_layout;
-    struct coarse_shared<T> *shared = dynamic_shared<struct coarse_shared<T>>();
-
-    if (!chunk_applies(chunk))
-        return;
-    if (ncoarse < 0) {
-        if (threadIdx.x == 0)
-            chunk.status = TERP_ERR_DEVICE;
-        return;
-    }
-    const unsigned which = threadIdx.x >> NUPPER;
-    if ((int)which < ncoarse) {
-        const unsigned type = threadIdx.x % (1 << NUPPER);
-        struct level_shape shape;
-        make_shape(&layout, layout.nlevels - (int)which, 1, &shape);
-        make_type(&layout, &shape, 2 * type, &shared->level[which].type[type]);
-        if (type == 0)
-            shared->level[which].shape = shape;
-    }
-    struct level_view<T> view = view_of<T>(batch, chunk);
-    view.k = constants_of<T>(chunk.step, chunk.bound, batch.max_code);
-    T *anchors = layout.nlevels > 0
-                     ? view.lattice + layout.level[layout.nlevels].lattice_at
-                 : decode ? view.dst
-                          : view.work;
-    make_anchors<T, decode>(batch, chunk, view, anchors, shared->even[0],
-                            (uint32_t *)shared->even[1]);
-    for (int i = 0; i < ncoarse; i++) {
-        const struct level_shape &shape = shared->level[i].shape;
-        const struct row_type *types = shared->level[i].type;
-        view_level<T, decode>(batch, chunk, shape, &view);
-        coarse_step<T, 0, decode>(chunk, shape, types, view, shared);
-        coarse_step<T, 1, decode>(chunk, shape, types, view, shared);
-        coarse_step<T, 2, decode>(chunk, shape, types, view, shared);
-        coarse_step<T, 3, decode>(chunk, shape, types, view, shared);
-    }
-}
-
 /* ---- all levels ---- */
 
 template <typename T, bool decode>
@@ -764,6 +501,7 @@ launch_levels(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const struct terp_layout *layout = batch->h_layout;
     struct level_shape shape;
+    struct coarse_work coarse;
     int l = layout->nlevels;
     bool too_long = false;
 
@@ -774,10 +512,11 @@ launch_levels(const struct cuda_batch *batch, cudaStream_t stream)
         if (shape.fine_nvalues > COARSE_NVALUES)
             break;
     }
+    make_coarse_work(layout, too_long ? -1 : layout->nlevels - l, &coarse);
     cudaError_t err =
         launch(spline_coarse<T, decode>, dim3(1, (unsigned)batch->nchunks),
                dim3(COARSE_NTHREADS), sizeof(struct coarse_shared<T>), stream,
-               *batch, too_long ? -1 : layout->nlevels - l);
+               *batch, coarse);
     for (; l >= 1 && !too_long && err == cudaSuccess; l--) {
         make_shape(layout, l, 1, &shape);
         if (!is_wide(batch, shape)) {

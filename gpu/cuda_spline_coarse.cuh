@@ -1,0 +1,418 @@
+/* Floor 3: anchors and coarse levels of the spline predictor, in one launch.
+ *
+ * A chunk's block keeps the fine lattice of its finest coarse level in shared
+ * memory, and in it, at their places, the points of all coarser levels. Tile
+ * order begins with these points, level by level, and within a level by the
+ * number of odd dimensions: what may be made at once stands together. So the
+ * block first notes for each position of tile order which point it is and what
+ * predicts it, while values or symbols come, and then makes one step after the
+ * other without looking at global memory. */
+#ifndef TERP_CUDA_SPLINE_COARSE_CUH
+#define TERP_CUDA_SPLINE_COARSE_CUH
+
+#include "cuda_spline_values.cuh"
+
+/* A level whose fine lattice has no more values is coarse. Each level about
+ * halves a lattice of at least two values. */
+#define COARSE_NVALUES 4096
+#define MAX_NCOARSE 12
+#define COARSE_NTHREADS 1024
+
+/* A note: the point's place, then three bits a dimension: the form that
+ * predicts along it, or that none does. */
+#define NOTE_PLACE_NBITS 12
+#define NOTE_NO_FORM 7u
+#define NOTE_ESCAPED_AT (NOTE_PLACE_NBITS + 3 * TERP_NDIMS) /* decode */
+#define NOTE_RANGE_AT (NOTE_ESCAPED_AT + 1)                 /* of escapes */
+static_assert(COARSE_NVALUES == 1 << NOTE_PLACE_NBITS, "a place in a note");
+static_assert(COARSE_NVALUES / CUDA_RANGE_NVALUES <= 1 << (32 - NOTE_RANGE_AT),
+              "a range in a note");
+
+template <typename T> struct coarse_shared {
+    T values[COARSE_NVALUES];
+    /* By position of tile order: first symbols (decode), then notes, last
+     * symbols (encode). Of anchors always symbols. */
+    uint32_t notes[COARSE_NVALUES];
+};
+static_assert(sizeof(struct coarse_shared<double>) <= 48 * 1024,
+              "what a block may have without being asked for");
+
+struct coarse_work {
+    int nlevels; /* 0: anchors only; -1: too long a chunk */
+    int finest;  /* level, if there are any */
+    int rank;
+    uint32_t nvalues; /* of the lattice in shared memory */
+    /* Of this lattice. [TERP_NDIMS]: bricks. Reciprocals are for
+     * divide_by. */
+    uint32_t extent[TERP_NDIMS], reciprocal[TERP_NDIMS];
+    uint32_t stride[TERP_NDIMS + 1];
+    uint64_t src_stride[TERP_NDIMS + 1];
+    uint64_t lattice_at; /* where it goes to; of finest level 1: not used */
+    int nsteps;
+    struct {
+        uint16_t end;  /* in tile order */
+        uint8_t shift; /* level above the finest */
+    } step[MAX_NCOARSE * TERP_NDIMS];
+};
+
+/* Of a number below 2^13, by an extent below 2^13. */
+static __device__ __forceinline__ uint32_t
+divide_by(uint32_t reciprocal, uint32_t number)
+{
+    return (uint32_t)((uint64_t)number * reciprocal >> 31);
+}
+
+static inline uint32_t
+reciprocal_of(uint32_t extent)
+{
+    return (UINT32_C(1) << 31) / extent + 1;
+}
+
+static inline int
+nodd_dims_of(unsigned odd)
+{
+    int n = 0;
+    for (; odd != 0; odd &= odd - 1)
+        n++;
+    return n;
+}
+
+/* The first `nlevels` levels. */
+static inline void
+make_coarse_work(const struct terp_layout *layout, int nlevels,
+                 struct coarse_work *work)
+{
+    uint64_t src = 1;
+
+    *work = {};
+    work->nlevels = nlevels;
+    work->rank = layout->rank;
+    if (nlevels <= 0)
+        return;
+    const int finest = layout->nlevels - nlevels + 1;
+    work->finest = finest;
+    work->nvalues = 1;
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        const struct terp_level *level = &layout->level[finest];
+        work->extent[d] = (uint32_t)(level->neven[d] + level->nodd[d]);
+        work->reciprocal[d] = reciprocal_of(work->extent[d]);
+        work->stride[d] = work->nvalues;
+        work->src_stride[d] = src << (finest - 1);
+        work->nvalues *= work->extent[d];
+        src *= layout->dims[d];
+    }
+    work->stride[TERP_NDIMS] = work->nvalues;
+    work->src_stride[TERP_NDIMS] = src;
+    work->nvalues *= (uint32_t)layout->nbricks;
+    if (finest > 1)
+        work->lattice_at = layout->level[finest - 1].lattice_at;
+
+    /* Classes are in the order of their numbers of odd dimensions. */
+    uint64_t end = layout->nbricks;
+    for (int l = layout->nlevels; l >= finest; l--) {
+        for (int i = 0, nodd_dims = 1; nodd_dims <= TERP_NDIMS; nodd_dims++) {
+            uint64_t begin = end;
+            for (; i < TERP_NCLASSES - 1 &&
+                   nodd_dims_of(terp_class_order[i]) == nodd_dims;
+                 i++)
+                end += terp_class_nrows(layout, l, terp_class_order[i]) *
+                       terp_class_extent(&layout->level[l], terp_class_order[i],
+                                         0);
+            if (end == begin)
+                continue;
+            work->step[work->nsteps].end = (uint16_t)end;
+            work->step[work->nsteps++].shift = (uint8_t)(l - finest);
+        }
+    }
+}
+
+/* ---- notes ---- */
+
+/* A point of the lattice in shared memory. */
+struct coarse_point {
+    uint32_t tiled, work_at; /* its positions */
+    uint32_t note;           /* not of an anchor */
+    uint64_t src_at;
+};
+
+static __device__ __forceinline__ struct coarse_point
+coarse_point_at(const struct coarse_work &work,
+                const struct terp_layout &layout,
+                const struct cuda_level_plan *plans, uint32_t place)
+{
+    struct coarse_point point = {0, 0, place, 0};
+    uint32_t at[TERP_NDIMS], any = 0, left = place;
+
+#pragma unroll
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        at[d] = 0;
+        if (d >= work.rank)
+            continue;
+        uint32_t quotient = divide_by(work.reciprocal[d], left);
+        at[d] = left - quotient * work.extent[d];
+        any |= at[d];
+        left = quotient;
+        point.src_at += at[d] * work.src_stride[d];
+    }
+    const uint32_t brick = left;
+    point.src_at += brick * work.src_stride[TERP_NDIMS];
+    point.tiled = point.work_at = brick;
+    if (any == 0)
+        return point;
+
+    /* Its level is the first that has one of its coordinates odd. */
+    const int shift = __ffs((int)any) - 1;
+    const uint32_t box = 1u << box_shift(work.rank);
+    uint32_t row = brick, box_nrows = 1, row_in_box = 0, raster = brick;
+    uint32_t neven[TERP_NDIMS];
+    unsigned odd = 0;
+#pragma unroll
+    for (int d = TERP_NDIMS - 1; d >= 0; d--) {
+        neven[d] = 1;
+        if (d >= work.rank)
+            continue;
+        uint32_t is_odd = at[d] >> shift & 1;
+        uint32_t fine = ((work.extent[d] - 1) >> shift) + 1;
+        uint32_t extent = (fine + 1 - is_odd) >> 1;
+        uint32_t i = at[d] >> shift >> 1;
+        uint32_t low = i & ~(box - 1);
+        uint32_t height = min_u32(box, extent - low);
+        neven[d] = (fine + 1) >> 1;
+        at[d] = i;
+        odd |= is_odd << d;
+        raster = raster * extent + i;
+        row = row * extent + box_nrows * low;
+        row_in_box = row_in_box * height + (i - low);
+        box_nrows *= height;
+    }
+    const int l = work.finest + shift;
+    const uint32_t class_at = (uint32_t)layout.level[l].class_at[odd];
+    point.tiled = class_at + row + row_in_box;
+    point.work_at = class_at + raster;
+
+    const enum terp_spline spline = (enum terp_spline)plans[l].spline;
+    const unsigned dims = terp_predicting_dims(odd, plans[l].priorities);
+    unsigned form[TERP_NDIMS];
+    int order[TERP_NDIMS], best = -1;
+#pragma unroll
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        order[d] = -1;
+        form[d] = NOTE_NO_FORM;
+        if (!(dims >> d & 1))
+            continue;
+        form[d] = terp_form_at(spline, at[d], neven[d]);
+        order[d] = terp_form_order((enum terp_form)form[d]);
+        best = order[d] > best ? order[d] : best;
+    }
+#pragma unroll
+    for (int d = 0; d < TERP_NDIMS; d++)
+        point.note |= (order[d] == best ? form[d] : NOTE_NO_FORM)
+                      << (NOTE_PLACE_NBITS + 3 * d);
+    return point;
+}
+
+/* ---- values ---- */
+
+/* Anchors, each predicted by the one before: `last`. By one thread. */
+template <typename T, bool decode>
+static __device__ __forceinline__ void
+make_anchors(const struct level_view<T> &view, uint64_t first, unsigned n,
+             T *s_values, uint32_t stride, uint32_t *s_symbols, T *last)
+{
+    for (unsigned i = 0; i < n; i++) {
+        T &value = s_values[i * stride];
+        uint32_t &symbol = s_symbols[i];
+        if (!decode)
+            value = quantize(value, *last, view, &symbol);
+        else if (symbol != TERP_ESCAPE)
+            value = reconstruct(symbol, *last, view);
+        *last = value;
+        if (!decode && symbol == TERP_ESCAPE)
+            count_escape(view, first + i);
+    }
+}
+
+/* Of a chunk without coarse levels. */
+template <typename T, bool decode>
+static __device__ __forceinline__ void
+make_only_anchors(const struct cuda_batch &batch,
+                  const struct cuda_chunk &chunk,
+                  const struct level_view<T> &view,
+                  struct coarse_shared<T> *shared)
+{
+    const struct terp_layout &layout = *batch.d_layout;
+    const uint64_t nbricks = layout.nbricks;
+    const uint64_t brick_nvalues = batch.nvalues / nbricks;
+    T *to = layout.nlevels > 0
+                ? view.lattice + layout.level[layout.nlevels].lattice_at
+            : decode ? view.dst
+                     : view.work;
+    T last = (T)chunk.reference;
+
+    for (uint64_t first = 0; first < nbricks; first += COARSE_NTHREADS) {
+        unsigned n = (unsigned)min_u64(COARSE_NTHREADS, nbricks - first);
+        const uint64_t at = first + threadIdx.x;
+        T &s_value = shared->values[threadIdx.x];
+        uint32_t &s_symbol = shared->notes[threadIdx.x];
+        if (threadIdx.x < n) {
+            s_symbol = decode ? view.symbols[at] : 0;
+            if (!decode)
+                s_value = view.src[at * brick_nvalues];
+            else if (s_symbol == TERP_ESCAPE)
+                s_value = view.work[at];
+        }
+        __syncthreads();
+        if (threadIdx.x == 0)
+            make_anchors<T, decode>(view, first, n, shared->values, 1,
+                                    shared->notes, &last);
+        __syncthreads();
+        if (threadIdx.x < n) {
+            to[at] = s_value;
+            if (!decode)
+                view.symbols[at] = (uint16_t)s_symbol;
+        }
+    }
+}
+
+/* The point of a note; returns its symbol (encode). */
+template <typename T, bool decode>
+static __device__ __forceinline__ uint32_t
+make_coarse_point(const struct coarse_work &work,
+                  const struct level_view<T> &view, int shift, uint32_t note,
+                  T *s_values)
+{
+    T *at = s_values + (note & (COARSE_NVALUES - 1));
+    uint32_t symbol = 0;
+    int npredictions = 0;
+    T sum = 0;
+
+    /* Rolled: most of the time goes into loading instructions otherwise. */
+#pragma unroll 1
+    for (int d = work.rank - 1; d >= 0; d--) {
+        const unsigned form = note >> (NOTE_PLACE_NBITS + 3 * d) & 7;
+        const int stride = (int)(work.stride[d] << shift);
+        if (form == NOTE_NO_FORM)
+            continue;
+        T along =
+            combine((enum terp_form)form,
+                    form_has_a((int)form) ? at[-3 * stride] : (T)0, at[-stride],
+                    form_has_c((int)form) ? at[stride] : (T)0,
+                    form_has_d((int)form) ? at[3 * stride] : (T)0);
+        sum = npredictions++ == 0 ? along : sum + along;
+    }
+    T pred = sum * share_of<T>(npredictions);
+    if (!decode)
+        *at = quantize(*at, pred, view, &symbol);
+    else if (!(note >> NOTE_ESCAPED_AT & 1))
+        *at = pred + *at * view.k.step;
+    return symbol;
+}
+
+/* Notes of all points, while their values come. */
+template <typename T, bool decode>
+static __device__ __forceinline__ void
+make_notes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+           const struct coarse_work &work, const struct level_view<T> &view,
+           struct coarse_shared<T> *shared)
+{
+    for (uint32_t i = threadIdx.x; i < work.nvalues; i += COARSE_NTHREADS) {
+        struct coarse_point point =
+            coarse_point_at(work, *batch.d_layout, chunk.plan, i);
+        uint32_t &s_note = shared->notes[point.tiled];
+        if (!decode) {
+            copy_async(&shared->values[i], view.src + point.src_at);
+        } else if (s_note == TERP_ESCAPE) {
+            copy_async(&shared->values[i], view.work + point.work_at);
+            point.note |= 1u << NOTE_ESCAPED_AT;
+        } else {
+            shared->values[i] = code_of<T>(s_note);
+        }
+        point.note |= point.work_at / CUDA_RANGE_NVALUES << NOTE_RANGE_AT;
+        if (point.tiled >= batch.d_layout->nbricks)
+            s_note = point.note;
+    }
+    wait_async();
+}
+
+/* Grid: (1, chunks). The block owns its chunk's anchors and coarse levels.
+ * Shared: struct coarse_shared. */
+template <typename T, bool decode>
+static __global__ void
+__launch_bounds__(COARSE_NTHREADS)
+    spline_coarse(const __grid_constant__ struct cuda_batch batch,
+                  const __grid_constant__ struct coarse_work work)
+{
+    begin_kernel();
+    constexpr unsigned NEACH = COARSE_NVALUES / COARSE_NTHREADS;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct coarse_shared<T> *shared = dynamic_shared<struct coarse_shared<T>>();
+    const uint32_t nbricks = (uint32_t)batch.d_layout->nbricks;
+    struct level_view<T> view = view_of<T>(batch, chunk);
+    uint32_t symbol[NEACH] = {};
+
+    /* Loaded along with the chunk's state, whatever that says. */
+#pragma unroll
+    for (unsigned i = 0; decode && i < NEACH; i++)
+        if (i * COARSE_NTHREADS + threadIdx.x < work.nvalues)
+            symbol[i] = view.symbols[i * COARSE_NTHREADS + threadIdx.x];
+    if (!chunk_applies(chunk))
+        return;
+    if (work.nlevels < 0) {
+        if (threadIdx.x == 0)
+            chunk.status = TERP_ERR_DEVICE;
+        return;
+    }
+    view.k = constants_of<T>(chunk.step, chunk.bound, batch.max_code);
+    if (work.nlevels == 0) {
+        make_only_anchors<T, decode>(batch, chunk, view, shared);
+        return;
+    }
+#pragma unroll
+    for (unsigned i = 0; decode && i < NEACH; i++)
+        shared->notes[i * COARSE_NTHREADS + threadIdx.x] = symbol[i];
+    if (decode)
+        __syncthreads();
+    make_notes<T, decode>(batch, chunk, work, view, shared);
+    __syncthreads();
+    T last = (T)chunk.reference;
+    if (threadIdx.x == 0)
+        make_anchors<T, decode>(view, 0, nbricks, shared->values,
+                                work.stride[TERP_NDIMS], shared->notes, &last);
+    int shift = -1;
+    uint32_t begin = nbricks;
+#pragma unroll 1
+    for (int s = 0; s < work.nsteps; s++) {
+        const uint32_t end = work.step[s].end;
+        if (work.step[s].shift != shift) {
+            shift = work.step[s].shift;
+            double ratio = chunk.plan[work.finest + shift].ratio;
+            view.k = constants_of<T>(chunk.step * (ratio / TERP_RATIO_ONE),
+                                     chunk.bound, batch.max_code);
+        }
+        __syncthreads();
+#pragma unroll 1
+        for (uint32_t q = begin + threadIdx.x; q < end; q += COARSE_NTHREADS) {
+            uint32_t note = shared->notes[q];
+            uint32_t made = make_coarse_point<T, decode>(work, view, shift,
+                                                         note, shared->values);
+            if (decode)
+                continue;
+            shared->notes[q] = made;
+            if (made == TERP_ESCAPE)
+                atomicAdd(&view.ranges[note >> NOTE_RANGE_AT], 1ull);
+        }
+        begin = end;
+    }
+    __syncthreads();
+    T *to = work.finest > 1 ? view.lattice + work.lattice_at : view.dst;
+    const bool keep = decode || work.finest > 1;
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; i < work.nvalues; i += COARSE_NTHREADS) {
+        if (keep)
+            to[i] = shared->values[i];
+        if (!decode)
+            view.symbols[i] = (uint16_t)shared->notes[i];
+    }
+}
+
+#endif

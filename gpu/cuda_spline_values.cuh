@@ -1,0 +1,121 @@
+/* Floor 3: what a thread of a spline kernel knows of its chunk, and the
+ * arithmetic of one point. */
+#ifndef TERP_CUDA_SPLINE_VALUES_CUH
+#define TERP_CUDA_SPLINE_VALUES_CUH
+
+#include "cuda_spline.cuh"
+#include "cuda_values.cuh"
+
+static __device__ __forceinline__ bool
+chunk_applies(const struct cuda_chunk &chunk)
+{
+    return chunk.status == TERP_OK &&
+           chunk.prediction == TERP_PREDICTION_SPLINE;
+}
+
+template <typename T>
+static __device__ __forceinline__ T
+combine(enum terp_form form, T a, T b, T c, T d)
+{
+    switch (form) {
+    case TERP_FORM_COPY:
+        return b;
+    case TERP_FORM_EXTRAPOLATE:
+        return TERP_EXTRAPOLATE(a, b);
+    case TERP_FORM_LINEAR:
+        return TERP_LINEAR(b, c);
+    case TERP_FORM_QUAD_BELOW:
+        return TERP_QUAD_BELOW(a, b, c);
+    case TERP_FORM_QUAD_ABOVE:
+        return TERP_QUAD_ABOVE(b, c, d);
+    case TERP_FORM_CUBIC:
+        return TERP_CUBIC(a, b, c, d);
+    default:
+        return TERP_NATURAL(a, b, c, d, (T)0.025);
+    }
+}
+
+/* What one chunk's threads need of it, at a level. */
+template <typename T> struct level_view {
+    const T *src;
+    T *dst; /* decode */
+    T *lattice;
+    T *work; /* decode: escaped values */
+    uint16_t *symbols;
+    unsigned long long *ranges;
+    struct fill_words<T> fills;
+    bool has_specials;
+    /* Of the level. */
+    const T *coarse;
+    T *fine;
+    struct constants<T> k;
+    enum terp_spline spline;
+};
+
+template <typename T>
+static __device__ __forceinline__ struct level_view<T>
+view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk) {
+    const unsigned c = blockIdx.y;
+    struct level_view<T> view;
+
+    view.src = (const T *)chunk.src;
+    view.dst = (T *)chunk.dst;
+    view.lattice = region<T>(batch, c, batch.at.lattice);
+    view.work = region<T>(batch, c, batch.at.work);
+    view.symbols = region<uint16_t>(batch, c, batch.at.symbols);
+    view.ranges = region<unsigned long long>(batch, c, batch.at.ranges);
+    view.fills = fills_of<T>(chunk);
+    view.has_specials = chunk.has_specials;
+    return view;
+}
+
+/* The code of `value` as a symbol; returns what the decoder makes of it. */
+template <typename T>
+static __device__ __forceinline__ T
+quantize(T value, T pred, const struct level_view<T> &view,
+         uint32_t *symbol_ret)
+{
+    const T rounder = value_traits<T>::ROUNDER;
+    bool special = view.has_specials && is_special(value, view.fills);
+
+    value = special ? pred : value;
+    T scaled = (value - pred) * view.k.inverse;
+    T rounded = scaled + rounder;
+    T code = rounded - rounder;
+    T rec = pred + code * view.k.step;
+    bool fits = (absolute(code) <= view.k.max_code) &
+                (absolute(value - rec) < view.k.limit);
+    /* The sum's low bits are the code. */
+    uint32_t symbol =
+        (uint32_t)(bits_of(rounded) - bits_of(rounder)) + TERP_RADIUS;
+    symbol = fits ? symbol : TERP_ESCAPE;
+    *symbol_ret = special ? TERP_RADIUS : symbol;
+    return special ? pred : fits ? rec : value;
+}
+
+/* Of a symbol that is no escape. */
+template <typename T>
+static __device__ __forceinline__ T
+code_of(uint32_t symbol)
+{
+    const T rounder = value_traits<T>::ROUNDER;
+    word_of<T> bits = bits_of(rounder) + symbol - TERP_RADIUS;
+
+    return value_of_bits(bits) - rounder;
+}
+
+template <typename T>
+static __device__ __forceinline__ T
+reconstruct(uint32_t symbol, T pred, const struct level_view<T> &view)
+{
+    return pred + code_of<T>(symbol) * view.k.step;
+}
+
+template <typename T>
+static __device__ __forceinline__ void
+count_escape(const struct level_view<T> &view, uint64_t work_at)
+{
+    atomicAdd(&view.ranges[work_at / CUDA_RANGE_NVALUES], 1ull);
+}
+
+#endif
