@@ -1,7 +1,6 @@
 /* Floor 3: byte order, and the first look at a chunk's values: which are
- * special, what range the others have, and what follows from it. Decides like
- * find_specials and find_constant of the CPU engine. */
-#include "cuda_values.cuh"
+ * special, what range the others have, and what follows from it. */
+#include "cuda_range.cuh"
 
 #define NTHREADS 256
 #define NWARPS (NTHREADS / 32)
@@ -17,14 +16,15 @@
 #define ISOLATE_MAX_NBLOCKS 2048
 #define ISOLATE_MIN_NUNITS 4
 
+/* Blocks of all chunks that know their share at one look, one unit each. */
+#ifndef CUDA_ONE_LOOK_MAX_NBLOCKS
+#define CUDA_ONE_LOOK_MAX_NBLOCKS 512
+#endif
+#define LOOK_NTHREADS (NTHREADS * NLOADS)
+#define LOOK_NWARPS (LOOK_NTHREADS / 32)
+
 /* Values that are tried first to show that an extreme is not isolated. */
 #define NPROBES 8
-
-/* Flags of CUDA_PROGRESS_NOT_ISOLATED. */
-#define MIN_IS_NOT_ISOLATED 1u
-#define MAX_IS_NOT_ISOLATED 2u
-#define NONE_IS_ISOLATED 3u
-#define SETTLED 4u
 
 /* ---- byte order ---- */
 
@@ -134,30 +134,6 @@ raise_key(unsigned long long *at, unsigned long long key)
         atomicMax(at, key);
 }
 
-static __device__ __forceinline__ float
-smaller(float a, float b)
-{
-    return fminf(a, b);
-}
-
-static __device__ __forceinline__ float
-larger(float a, float b)
-{
-    return fmaxf(a, b);
-}
-
-static __device__ __forceinline__ double
-smaller(double a, double b)
-{
-    return a < b ? a : b;
-}
-
-static __device__ __forceinline__ double
-larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
 /* Extremes of some values and two counts of them. `min` > `max`: none. */
 template <typename T> struct extremes {
     T min, max;
@@ -196,22 +172,6 @@ reduce_extremes(extremes<T> own)
             own.n[i] += s_of_warps[warp].n[i];
     }
     return own;
-}
-
-/* True for all threads of the block of the chunk that comes last, which then
- * sees what the others wrote. */
-static __device__ bool
-is_last_block(unsigned *progress)
-{
-    __shared__ bool s_is_last;
-
-    if (threadIdx.x == 0) {
-        __threadfence();
-        s_is_last = atomicAdd(progress, 1u) == gridDim.x - 1;
-        __threadfence();
-    }
-    __syncthreads();
-    return s_is_last;
 }
 
 /* ---- loads ---- */
@@ -281,107 +241,175 @@ share_nvalues(const share<T> &share)
     return end - (begin < share.lead ? share.lead : begin);
 }
 
-/* ---- decisions, by one thread ---- */
-
-/* A value within the bound of all that are not special, if there is one. */
+/* What is special whatever the range. */
 template <typename T>
-static __device__ bool
-find_constant(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-              double *value_ret)
+static __device__ __forceinline__ fill_words<T>
+given_fills(const struct cuda_batch &batch)
 {
-    double min = chunk.min, max = chunk.max, value = min;
+    fill_words<T> fills;
 
-    if (chunk.nspecials == batch.nvalues) {
-        *value_ret = 0;
-        return true;
-    }
-    if (min != max) {
-        value = (double)(T)(min + (max - min) / 2);
-        /* Strict, since the differences are rounded. */
-        if (!(max - value < chunk.bound && value - min < chunk.bound))
-            return false;
-    }
-    *value_ret = value;
-    return true;
+    for (int i = 0; i < TERP_NFILLS; i++)
+        fills.at[i] = value_traits<T>::NEGATIVE_ZERO;
+    if (batch.params.has_fill)
+        fills.at[0] = (word_of<T>)batch.params.fill_bits;
+    return fills;
 }
 
-/* What follows from specials and range. */
-template <typename T>
-static __device__ void
-settle(const struct cuda_batch &batch, struct cuda_chunk &chunk)
-{
-    double min = chunk.min, max = chunk.max, constant;
-    bool absolute_bound = batch.params.bound_mode == TERP_BOUND_ABSOLUTE;
+/* ---- one look at a small chunk ---- */
 
-    chunk.progress[CUDA_PROGRESS_NOT_ISOLATED] = SETTLED;
-    chunk.has_specials = chunk.nspecials > 0;
-    chunk.bound = absolute_bound
-                      ? batch.params.bound
-                      : terp_bound_of_range(batch.params.bound, min, max);
-    chunk.coding = batch.coding;
-    if (find_constant<T>(batch, chunk, &constant)) {
-        chunk.coding = TERP_CODING_CONSTANT;
-        chunk.prediction = TERP_PREDICTION_NONE;
-        chunk.constant_bits = bits_of((T)constant);
+/* Extremes of some values, the nearest values between them, and counts.
+ * `min` > `max`: none; `inner_min` >= `max`: none between. */
+template <typename T> struct found_range {
+    T min, max, inner_min, inner_max;
+    uint32_t nmin, nmax, nvalid;
+};
+
+template <typename T>
+static __device__ __forceinline__ found_range<T>
+no_range(void)
+{
+    const T largest = value_traits<T>::T_MAX;
+    return {largest, -largest, largest, -largest, 0, 0, 0};
+}
+
+template <typename T>
+static __device__ __forceinline__ void
+add_range(found_range<T> *to, const found_range<T> &other)
+{
+    T inner_min = smaller(to->inner_min, other.inner_min);
+    T inner_max = larger(to->inner_max, other.inner_max);
+    T higher_min = larger(to->min, other.min);
+    T lower_max = smaller(to->max, other.max);
+    bool less = other.min < to->min, equal_min = other.min == to->min;
+    bool more = other.max > to->max, equal_max = other.max == to->max;
+
+    to->nmin = equal_min ? to->nmin + other.nmin : less ? other.nmin : to->nmin;
+    to->nmax = equal_max ? to->nmax + other.nmax : more ? other.nmax : to->nmax;
+    to->inner_min = equal_min ? inner_min : smaller(inner_min, higher_min);
+    to->inner_max = equal_max ? inner_max : larger(inner_max, lower_max);
+    to->min = less ? other.min : to->min;
+    to->max = more ? other.max : to->max;
+    to->nvalid += other.nvalid;
+}
+
+template <typename T>
+static __device__ __forceinline__ found_range<T>
+shuffle_range(const found_range<T> &range, int distance)
+{
+    return {__shfl_xor_sync(0xFFFFFFFF, range.min, distance),
+            __shfl_xor_sync(0xFFFFFFFF, range.max, distance),
+            __shfl_xor_sync(0xFFFFFFFF, range.inner_min, distance),
+            __shfl_xor_sync(0xFFFFFFFF, range.inner_max, distance),
+            __shfl_xor_sync(0xFFFFFFFF, range.nmin, distance),
+            __shfl_xor_sync(0xFFFFFFFF, range.nmax, distance),
+            __shfl_xor_sync(0xFFFFFFFF, range.nvalid, distance)};
+}
+
+/* Of all threads of the block, for its first warp. `s_of_warps` may be used
+ * again after the next barrier. */
+template <typename T>
+static __device__ found_range<T>
+reduce_range(found_range<T> own, found_range<T> *s_of_warps)
+{
+#pragma unroll 1
+    for (int distance = 16; distance > 0; distance /= 2)
+        add_range(&own, shuffle_range(own, distance));
+    if (threadIdx.x % 32 == 0)
+        s_of_warps[threadIdx.x / 32] = own;
+    __syncthreads();
+    own = s_of_warps[threadIdx.x % 32];
+#pragma unroll 1
+    for (int distance = 16; distance > 0; distance /= 2)
+        add_range(&own, shuffle_range(own, distance));
+    return own;
+}
+static_assert(LOOK_NWARPS == 32, "a lane has a warp's range");
+
+/* Grid: x units of a chunk, y chunks. A thread has 16 bytes of its block's
+ * unit. A block leaves what it found in the region `staging`; the last one
+ * puts all together and settles the chunk. */
+template <typename T>
+static __global__ void
+__launch_bounds__(LOOK_NTHREADS) look_at_values(const struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ found_range<T> s_of_warps[LOOK_NWARPS];
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    found_range<T> *of_blocks =
+        region<found_range<T>>(batch, blockIdx.y, batch.at.staging);
+    const enum terp_status status = chunk.status;
+    const T *src = (const T *)chunk.src;
+    const int64_t n = 16 / sizeof(T);
+    const int64_t lead = (int64_t)((uintptr_t)src % 16 / sizeof(T));
+    const int64_t at =
+        ((int64_t)blockIdx.x * LOOK_NTHREADS + threadIdx.x) * n - lead;
+    const fill_words<T> fills = given_fills<T>(batch);
+    found_range<T> own = no_range<T>();
+    vector16<T> values;
+
+    if (status != TERP_OK)
         return;
+    const T first = src[0];
+    if (at >= 0 && at + n <= (int64_t)batch.nvalues) {
+        values = *(const vector16<T> *)(src + at);
+    } else {
+        for (int i = 0; i < n; i++) {
+            bool is_there = at + i >= 0 && at + i < (int64_t)batch.nvalues;
+            values.at[i] = is_there ? src[at + i] : (T)NAN;
+        }
     }
-    if (!is_bound(chunk.bound)) {
-        chunk.status = TERP_ERR_CAPACITY; /* a range that no double holds */
+    for (int i = 0; i < n; i++) {
+        T value = values.at[i];
+        if (!is_special(value, fills))
+            add_range(&own, {value, value, value_traits<T>::T_MAX,
+                             -value_traits<T>::T_MAX, 1, 1, 1});
+    }
+    own = reduce_range(own, s_of_warps);
+    if (threadIdx.x == 0)
+        of_blocks[blockIdx.x] = own;
+    if (!is_last_block(&chunk.progress[CUDA_PROGRESS_SCAN], gridDim.x))
         return;
-    }
-    chunk.shrink =
-        terp_shrink_of(chunk.bound, min, max, value_traits<T>::MANTISSA_NBITS);
-    chunk.step = terp_step_of(chunk.bound, chunk.shrink);
-    T first = *(const T *)chunk.src;
-    chunk.reference = is_special(first, fills_of<T>(chunk))
-                          ? (double)(T)(min + (max - min) / 2)
-                          : (double)first;
+    own = no_range<T>();
+    for (unsigned i = threadIdx.x; i < gridDim.x; i += LOOK_NTHREADS)
+        add_range(&own, of_blocks[i]);
+    own = reduce_range(own, s_of_warps);
+    if (threadIdx.x != 0)
+        return;
+    struct value_range range = {own.min,
+                                own.max,
+                                own.inner_min,
+                                own.inner_max,
+                                own.inner_min < own.max,
+                                own.nmin,
+                                own.nmax,
+                                batch.nvalues - own.nvalid,
+                                {}};
+    for (int i = 0; i < TERP_NFILLS; i++)
+        range.fills[i] = fills.at[i];
+    take_fills<T>(batch, &range);
+    settle<T>(batch, chunk, range, first);
 }
 
-/* Whether a value between the extremes is close enough to one of them. */
-static __device__ __forceinline__ unsigned
-not_isolated(double value, double min, double max)
+/* ---- scans of a large one ---- */
+
+/* What the scans found. */
+static __device__ struct value_range
+range_of_chunk(const struct cuda_chunk &chunk)
 {
-    double above = value - min, below = max - value;
-    return (above > TERP_FILL_DISTANCE * below ? 0 : MIN_IS_NOT_ISOLATED) |
-           (below > TERP_FILL_DISTANCE * above ? 0 : MAX_IS_NOT_ISOLATED);
+    struct value_range range = {};
+
+    range.min = chunk.min;
+    range.max = chunk.max;
+    range.inner = chunk.inner_min_key != 0;
+    range.inner_min = value_of_key(~chunk.inner_min_key);
+    range.inner_max = value_of_key(chunk.inner_max_key);
+    range.nmin = chunk.nmin;
+    range.nmax = chunk.nmax;
+    range.nspecials = chunk.nspecials;
+    for (int i = 0; i < TERP_NFILLS; i++)
+        range.fills[i] = chunk.fills[i];
+    return range;
 }
-
-/* By the nearest values between the extremes: is an extreme a fill value? Then
- * it is special, and the next one takes its place. */
-template <typename T>
-static __device__ void
-take_fills(struct cuda_chunk &chunk)
-{
-    double min = chunk.min, max = chunk.max, inner_min = max, inner_max = min;
-    unsigned long long nmin = chunk.nmin, nmax = chunk.nmax;
-    bool min_alone = true, max_alone = true, inner = chunk.inner_min_key != 0;
-
-    if (inner) {
-        inner_min = value_of_key(~chunk.inner_min_key);
-        inner_max = value_of_key(chunk.inner_max_key);
-        min_alone = !(not_isolated(inner_min, min, max) & MIN_IS_NOT_ISOLATED);
-        max_alone = !(not_isolated(inner_max, min, max) & MAX_IS_NOT_ISOLATED);
-    }
-    bool min_is_fill = min_alone && nmin >= TERP_FILL_MIN_REPEATS;
-    bool max_is_fill = max_alone && nmax >= TERP_FILL_MIN_REPEATS;
-    if (min_is_fill) {
-        chunk.fills[1] = bits_of((T)min);
-        chunk.nspecials += nmin;
-        chunk.min = inner_min;
-    }
-    if (max_is_fill) {
-        chunk.fills[2] = bits_of((T)max);
-        chunk.nspecials += nmax;
-        chunk.max = inner_max;
-    }
-    if (min_is_fill && max_is_fill && !inner) {
-        chunk.min = value_traits<T>::T_MAX;
-        chunk.max = -value_traits<T>::T_MAX;
-    }
-}
-
-/* ---- kernels ---- */
 
 /* Settles what the scan alone can: all values are the same or special, or a
  * few of them show that no extreme is isolated. For the last block. */
@@ -422,15 +450,14 @@ end_scan(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         (of_min ? MIN_IS_NOT_ISOLATED : 0) | (of_max ? MAX_IS_NOT_ISOLATED : 0);
     if (threadIdx.x != 0)
         return;
-    if (s_min >= s_max) {
-        chunk.nmin = chunk.nmax = batch.nvalues - chunk.nspecials;
-        take_fills<T>(chunk); /* which counts them twice */
-        chunk.nspecials = min_u64(chunk.nspecials, batch.nvalues);
-    }
-    if (s_min >= s_max || found == NONE_IS_ISOLATED)
-        settle<T>(batch, chunk);
-    else
+    if (s_min < s_max && found != NONE_IS_ISOLATED) {
         chunk.progress[CUDA_PROGRESS_NOT_ISOLATED] = found;
+        return;
+    }
+    struct value_range range = range_of_chunk(chunk);
+    if (s_min >= s_max)
+        take_fills<T>(batch, &range);
+    settle<T>(batch, chunk, range, src[0]);
 }
 
 /* Grid: x cuts a chunk into shares of block_nunits, y chunks. A block reduces
@@ -447,13 +474,9 @@ __launch_bounds__(NTHREADS)
         return;
     share<T> share = share_of<T>(batch, chunk, block_nunits);
     extremes<T> own = no_extremes<T>();
-    fill_words<T> fills;
+    const fill_words<T> fills = given_fills<T>(batch);
     unsigned nvalid = 0;
 
-    for (int i = 0; i < TERP_NFILLS; i++)
-        fills.at[i] = value_traits<T>::NEGATIVE_ZERO;
-    if (batch.params.has_fill)
-        fills.at[0] = (word_of<T>)batch.params.fill_bits;
     for (uint64_t unit = share.unit; unit < share.end_unit; unit++) {
         vector16<T> values[NLOADS];
         load_values(share, unit, values);
@@ -478,7 +501,7 @@ __launch_bounds__(NTHREADS)
         if (nspecials > 0)
             atomicAdd(&chunk.nspecials, (unsigned long long)nspecials);
     }
-    if (is_last_block(&chunk.progress[CUDA_PROGRESS_SCAN]))
+    if (is_last_block(&chunk.progress[CUDA_PROGRESS_SCAN], gridDim.x))
         end_scan(batch, chunk, fills);
 }
 
@@ -539,12 +562,13 @@ __launch_bounds__(NTHREADS)
                 atomicAdd(&chunk.nmax, own.n[1]);
         }
     }
-    if (!is_last_block(&chunk.progress[CUDA_PROGRESS_ISOLATE]) ||
+    if (!is_last_block(&chunk.progress[CUDA_PROGRESS_ISOLATE], gridDim.x) ||
         threadIdx.x != 0)
         return;
+    struct value_range range = range_of_chunk(chunk);
     if (*flags != NONE_IS_ISOLATED)
-        take_fills<T>(chunk);
-    settle<T>(batch, chunk);
+        take_fills<T>(batch, &range);
+    settle<T>(batch, chunk, range, *(const T *)chunk.src);
 }
 
 /* Every block of a chunk has a share, which may be empty for the last one. */
@@ -553,6 +577,10 @@ static cudaError_t
 launch_scan(const struct cuda_batch *batch, cudaStream_t stream)
 {
     uint64_t nunits = div_up(batch->nvalues * sizeof(T) + 15, UNIT_NBYTES);
+    if (nunits * (uint64_t)batch->nchunks <= CUDA_ONE_LOOK_MAX_NBLOCKS)
+        return launch(look_at_values<T>,
+                      dim3((unsigned)nunits, (unsigned)batch->nchunks),
+                      LOOK_NTHREADS, 0, stream, *batch);
     uint64_t scan_nunits = div_up(nunits, SCAN_MAX_NBLOCKS);
     uint64_t isolate_nunits = div_up(nunits, ISOLATE_MAX_NBLOCKS);
 

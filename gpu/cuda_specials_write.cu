@@ -25,9 +25,11 @@
 #define PACK_NGROUPS 64
 #define PACK_NRUNS (PACK_NGROUPS * SPECIALS_GROUP_NNUMBERS)
 
-/* Segments of a chunk that one block does, and blocks of a larger one. */
+/* Segments of a chunk that one block does, and blocks of a larger one: what a
+ * large device runs at once, so that they are soon gone where nothing is to
+ * do. */
 #define ALONE_MAX_NSEGMENTS 32
-#define MAX_NBLOCKS 1024
+#define MAX_NBLOCKS 264
 
 /* Colors as a block meets them, and where first. */
 struct color_table {
@@ -96,21 +98,6 @@ lay_out(const struct cuda_batch &batch, struct room &room)
     }
     room.run_begin = (uint32_t *)at;
     room.run_end = room.run_begin + room.max_nruns;
-}
-
-static __device__ bool
-is_last_block(unsigned *progress)
-{
-    __shared__ bool s_is_last;
-
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        __threadfence();
-        s_is_last = atomicAdd(progress, 1u) == gridDim.x - 1;
-        __threadfence();
-    }
-    __syncthreads();
-    return s_is_last;
 }
 
 /* Sums before each thread's number; `*sum` grows by that of the block. */
@@ -370,7 +357,7 @@ find(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         find_in_segment<T>(batch, chunk, room, i, s_palette);
     if (threadIdx.x == 0)
         room.tables[blockIdx.x] = s_palette.table;
-    if (is_last_block(&chunk.progress[CUDA_PROGRESS_FIND_RUNS]))
+    if (is_last_block(&chunk.progress[CUDA_PROGRESS_FIND_RUNS], gridDim.x))
         end_find(batch, chunk, room, s_palette);
 }
 
@@ -510,7 +497,7 @@ measure(const struct cuda_batch &batch, struct cuda_chunk &chunk,
             room.batch_at[threadIdx.x][i] = s_nbytes[threadIdx.x];
         __syncthreads();
     }
-    if (is_last_block(&chunk.progress[CUDA_PROGRESS_MEASURE_RUNS]))
+    if (is_last_block(&chunk.progress[CUDA_PROGRESS_MEASURE_RUNS], gridDim.x))
         end_measure(batch, chunk, room);
 }
 

@@ -106,6 +106,10 @@ terp_add_cuda_test(test_cuda_prediction_busy test_cuda_prediction.cu
   ${PROJECT_SOURCE_DIR}/gpu/cuda_escapes.cu)
 target_compile_definitions(test_cuda_prediction_busy
   PRIVATE CUDA_BUSY_NTHREADS=64 CUDA_ALONE_MAX_NRANGES=0)
+terp_add_cuda_test(test_cuda_specials_busy test_cuda_specials.cu
+  ${PROJECT_SOURCE_DIR}/gpu/cuda_scan.cu)
+target_compile_definitions(test_cuda_specials_busy
+  PRIVATE CUDA_ONE_LOOK_MAX_NBLOCKS=0)
 terp_add_cuda_test(test_cuda_tiles_decode test_cuda_tiles_decode.cu)
 terp_add_cuda_test(test_cuda_tiles_encode test_cuda_tiles_encode.cu)
 terp_add_cuda_test(test_cuda_tuner test_cuda_tuner.cu)
