@@ -2,13 +2,17 @@
 #include "cuda_state.cuh"
 #include "cuda_xxh3.cuh"
 
-#define NTHREADS 256
+#define NTHREADS 512
 #define NWARPS (NTHREADS / 32)
+
+/* Blocks of XXH3 that a warp sums up at least: one block of threads does a
+ * short stream, and need not wait for others. */
+#define WARP_NBLOCKS 2
 
 /* Bytes that a block sums up at least, where a stream has as many, and the
  * most blocks of a stream: what a large device runs at once. */
 #define GRID_BLOCK_NBYTES (64 << 10)
-#define MAX_NBLOCKS 1056
+#define MAX_NBLOCKS 528
 
 /* Sums that the chain of scrambling has in registers before it needs them. */
 #define NAHEAD 16
@@ -80,12 +84,11 @@ checksum(struct cuda_chunk &chunk, const uint8_t *stream,
          uint64_t stream_nbytes, uint64_t *sums, uint64_t *hash_ret)
 {
     __shared__ uint64_t s_secret[XXH3_SECRET_NWORDS];
-    __shared__ bool s_last;
     const uint8_t *input = stream + TERP_FRAME_DIMS_AT;
     uint64_t nbytes = stream_nbytes - TERP_FRAME_DIMS_AT;
     uint64_t nblocks = xxh3_nblocks(nbytes);
-    unsigned nactive =
-        (unsigned)min_u64(gridDim.x, div_up(nblocks + 1, NWARPS));
+    unsigned nactive = (unsigned)min_u64(
+        gridDim.x, div_up(nblocks + 1, NWARPS * WARP_NBLOCKS));
     uint64_t key[XXH3_BLOCK_NSTRIPES / 4];
 
     if (blockIdx.x >= nactive)
@@ -93,6 +96,7 @@ checksum(struct cuda_chunk &chunk, const uint8_t *stream,
     xxh3_make_secret(load_le(stream, TERP_FRAME_CHECKSUM_AT), s_secret);
     __syncthreads();
     xxh3_stripe_keys(s_secret, key);
+#pragma unroll 2
     for (uint64_t b = (uint64_t)blockIdx.x * NWARPS + threadIdx.x / 32;
          b <= nblocks; b += (uint64_t)nactive * NWARPS) {
         uint64_t sum = b < nblocks
@@ -102,14 +106,12 @@ checksum(struct cuda_chunk &chunk, const uint8_t *stream,
         if (threadIdx.x % 32 < XXH3_NLANES)
             sums[b * XXH3_NLANES + threadIdx.x % 32] = sum;
     }
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0)
-        s_last = atomicAdd(&chunk.progress[7], 1u) == nactive - 1;
-    __syncthreads();
-    if (!s_last || threadIdx.x >= 32)
+    if (nactive == 1)
+        __syncthreads();
+    else if (!is_last_block(&chunk.progress[7], nactive))
         return false;
-    __threadfence();
+    if (threadIdx.x >= 32)
+        return false;
     *hash_ret = xxh3_end(chain((const uint2 *)sums, nblocks, s_secret),
                          s_secret, nbytes);
     return true;
@@ -122,12 +124,12 @@ __launch_bounds__(NTHREADS) seal(const struct cuda_batch batch)
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     uint8_t *stream = (uint8_t *)chunk.dst;
     uint64_t *sums = region<uint64_t>(batch, blockIdx.y, batch.at.staging);
+    const uint64_t nbytes = chunk.stream_nbytes;
     uint64_t hash;
 
-    if (chunk.status != TERP_OK || chunk.stream_nbytes <= CUDA_SHORT_NBYTES)
+    if ((chunk.status != TERP_OK) | (nbytes <= CUDA_SHORT_NBYTES))
         return;
-    if (checksum(chunk, stream, chunk.stream_nbytes, sums, &hash) &&
-        threadIdx.x == 0)
+    if (checksum(chunk, stream, nbytes, sums, &hash) && threadIdx.x == 0)
         store_le(stream + TERP_FRAME_CHECKSUM_AT, hash, 8);
 }
 
@@ -141,7 +143,7 @@ __launch_bounds__(NTHREADS) verify(const struct cuda_batch batch)
     uint64_t *sums = region<uint64_t>(batch, blockIdx.y, batch.at.cost);
     uint64_t hash;
 
-    if (chunk.checksum_status != TERP_OK || nbytes <= CUDA_SHORT_NBYTES)
+    if ((chunk.checksum_status != TERP_OK) | (nbytes <= CUDA_SHORT_NBYTES))
         return;
     /* Longer than any stream of such a chunk: there is no room for its sums. */
     if (nbytes > batch.raw_nbytes) {

@@ -121,12 +121,12 @@ cost_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     struct four_costs sum = {0, 0};
     uint32_t best = UINT32_MAX;
 
+#pragma unroll 2
     for (unsigned i = group; i < nrows && group < NGROUPS; i += NGROUPS) {
         unsigned symbol = i == 0 ? TERP_ESCAPE : low + i - 1;
         uint32_t count = s_counts[symbol];
-        if (count == 0)
-            continue;
-        uint32_t nbits = __ldg(&rows[symbol * ROW_NWORDS + at]);
+        uint32_t nbits =
+            count == 0 ? 0 : __ldg(&rows[symbol * ROW_NWORDS + at]);
         sum.even += count * (nbits & 0x00FF00FF);
         sum.odd += count * (nbits >> 8 & 0x00FF00FF);
     }
