@@ -513,10 +513,13 @@ launch_levels(const struct cuda_batch *batch, cudaStream_t stream)
             break;
     }
     make_coarse_work(layout, too_long ? -1 : layout->nlevels - l, &coarse);
-    cudaError_t err =
-        launch(spline_coarse<T, decode>, dim3(1, (unsigned)batch->nchunks),
-               dim3(COARSE_NTHREADS), sizeof(struct coarse_shared<T>), stream,
-               *batch, coarse);
+    cudaError_t err = cudaFuncSetAttribute(
+        spline_coarse<T, decode>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+        (int)sizeof(struct coarse_shared<T>));
+    if (err == cudaSuccess)
+        err = launch(spline_coarse<T, decode>,
+                     dim3(1, (unsigned)batch->nchunks), dim3(COARSE_NTHREADS),
+                     sizeof(struct coarse_shared<T>), stream, *batch, coarse);
     for (; l >= 1 && !too_long && err == cudaSuccess; l--) {
         make_shape(layout, l, 1, &shape);
         if (!is_wide(batch, shape)) {

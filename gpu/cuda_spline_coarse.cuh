@@ -29,18 +29,19 @@ static_assert(COARSE_NVALUES / CUDA_RANGE_NVALUES <= 1 << (32 - NOTE_RANGE_AT),
               "a range in a note");
 
 template <typename T> struct coarse_shared {
+    struct cuda_chunk chunk; /* a copy of the state */
+    struct constants<T> k[MAX_NCOARSE];
+    uint32_t class_at[MAX_NCOARSE][TERP_NCLASSES]; /* by level - finest */
     T values[COARSE_NVALUES];
     /* By position of tile order: first symbols (decode), then notes, last
      * symbols (encode). Of anchors always symbols. */
     uint32_t notes[COARSE_NVALUES];
 };
-static_assert(sizeof(struct coarse_shared<double>) <= 48 * 1024,
-              "what a block may have without being asked for");
-
 struct coarse_work {
     int nlevels; /* 0: anchors only; -1: too long a chunk */
     int finest;  /* level, if there are any */
     int rank;
+    uint32_t nbricks;
     uint32_t nvalues; /* of the lattice in shared memory */
     /* Of this lattice. [TERP_NDIMS]: bricks. Reciprocals are for
      * divide_by. */
@@ -103,7 +104,8 @@ make_coarse_work(const struct terp_layout *layout, int nlevels,
     }
     work->stride[TERP_NDIMS] = work->nvalues;
     work->src_stride[TERP_NDIMS] = src;
-    work->nvalues *= (uint32_t)layout->nbricks;
+    work->nbricks = (uint32_t)layout->nbricks;
+    work->nvalues *= work->nbricks;
     if (finest > 1)
         work->lattice_at = layout->level[finest - 1].lattice_at;
 
@@ -137,7 +139,7 @@ struct coarse_point {
 
 static __device__ __forceinline__ struct coarse_point
 coarse_point_at(const struct coarse_work &work,
-                const struct terp_layout &layout,
+                const uint32_t class_at[][TERP_NCLASSES],
                 const struct cuda_level_plan *plans, uint32_t place)
 {
     struct coarse_point point = {0, 0, place, 0};
@@ -185,13 +187,12 @@ coarse_point_at(const struct coarse_work &work,
         row_in_box = row_in_box * height + (i - low);
         box_nrows *= height;
     }
-    const int l = work.finest + shift;
-    const uint32_t class_at = (uint32_t)layout.level[l].class_at[odd];
-    point.tiled = class_at + row + row_in_box;
-    point.work_at = class_at + raster;
+    point.tiled = class_at[shift][odd] + row + row_in_box;
+    point.work_at = class_at[shift][odd] + raster;
 
-    const enum terp_spline spline = (enum terp_spline)plans[l].spline;
-    const unsigned dims = terp_predicting_dims(odd, plans[l].priorities);
+    const struct cuda_level_plan &plan = plans[work.finest + shift];
+    const enum terp_spline spline = (enum terp_spline)plan.spline;
+    const unsigned dims = terp_predicting_dims(odd, plan.priorities);
     unsigned form[TERP_NDIMS];
     int order[TERP_NDIMS], best = -1;
 #pragma unroll
@@ -311,13 +312,13 @@ make_coarse_point(const struct coarse_work &work,
 /* Notes of all points, while their values come. */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
-make_notes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-           const struct coarse_work &work, const struct level_view<T> &view,
-           struct coarse_shared<T> *shared)
+make_notes(const struct cuda_batch &batch, const struct coarse_work &work,
+           const struct level_view<T> &view, struct coarse_shared<T> *shared)
 {
+#pragma unroll 1
     for (uint32_t i = threadIdx.x; i < work.nvalues; i += COARSE_NTHREADS) {
         struct coarse_point point =
-            coarse_point_at(work, *batch.d_layout, chunk.plan, i);
+            coarse_point_at(work, shared->class_at, shared->chunk.plan, i);
         uint32_t &s_note = shared->notes[point.tiled];
         if (!decode) {
             copy_async(&shared->values[i], view.src + point.src_at);
@@ -328,10 +329,58 @@ make_notes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             shared->values[i] = code_of<T>(s_note);
         }
         point.note |= point.work_at / CUDA_RANGE_NVALUES << NOTE_RANGE_AT;
-        if (point.tiled >= batch.d_layout->nbricks)
+        if (point.tiled >= work.nbricks)
             s_note = point.note;
     }
+    if ((int)threadIdx.x < work.nlevels) {
+        const struct cuda_chunk &chunk = shared->chunk;
+        double ratio = chunk.plan[work.finest + (int)threadIdx.x].ratio;
+        shared->k[threadIdx.x] = constants_of<T>(
+            chunk.step * (ratio / TERP_RATIO_ONE), chunk.bound, batch.max_code);
+    }
     wait_async();
+}
+
+/* Starts with all that can be known without the chunk's state, which comes in
+ * the same go. */
+template <typename T, bool decode>
+static __device__ __forceinline__ void
+load_state(const struct cuda_batch &batch, const struct coarse_work &work,
+           struct coarse_shared<T> *shared)
+{
+    constexpr unsigned NEACH = COARSE_NVALUES / COARSE_NTHREADS;
+    constexpr unsigned NWORDS = sizeof(struct cuda_chunk) / 8;
+    const uint64_t *state =
+        (const uint64_t *)&batch.d_chunks[blockIdx.y] + threadIdx.x;
+    const uint16_t *symbols =
+        region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
+    const unsigned class_word = COARSE_NTHREADS - 1 - threadIdx.x;
+    const unsigned level = class_word / TERP_NCLASSES;
+    const unsigned odd = class_word % TERP_NCLASSES;
+    uint32_t symbol[NEACH] = {};
+    uint64_t word = 0;
+    uint32_t class_at = 0;
+
+    static_assert(NWORDS * 8 == sizeof(struct cuda_chunk), "whole words");
+    static_assert(NWORDS + MAX_NCOARSE * TERP_NCLASSES <= COARSE_NTHREADS,
+                  "a thread a word");
+    if (threadIdx.x < NWORDS)
+        word = *state;
+    if ((int)level < work.nlevels)
+        class_at = (uint32_t)batch.d_layout->level[work.finest + (int)level]
+                       .class_at[odd];
+#pragma unroll
+    for (unsigned i = 0; decode && i < NEACH; i++)
+        if (i * COARSE_NTHREADS + threadIdx.x < work.nvalues)
+            symbol[i] = symbols[i * COARSE_NTHREADS + threadIdx.x];
+    if (threadIdx.x < NWORDS)
+        ((uint64_t *)&shared->chunk)[threadIdx.x] = word;
+    if ((int)level < work.nlevels)
+        shared->class_at[level][odd] = class_at;
+#pragma unroll
+    for (unsigned i = 0; decode && i < NEACH; i++)
+        shared->notes[i * COARSE_NTHREADS + threadIdx.x] = symbol[i];
+    __syncthreads();
 }
 
 /* Grid: (1, chunks). The block owns its chunk's anchors and coarse levels.
@@ -343,52 +392,37 @@ __launch_bounds__(COARSE_NTHREADS)
                   const __grid_constant__ struct coarse_work work)
 {
     begin_kernel();
-    constexpr unsigned NEACH = COARSE_NVALUES / COARSE_NTHREADS;
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     struct coarse_shared<T> *shared = dynamic_shared<struct coarse_shared<T>>();
-    const uint32_t nbricks = (uint32_t)batch.d_layout->nbricks;
-    struct level_view<T> view = view_of<T>(batch, chunk);
-    uint32_t symbol[NEACH] = {};
+    const struct cuda_chunk &chunk = shared->chunk;
 
-    /* Loaded along with the chunk's state, whatever that says. */
-#pragma unroll
-    for (unsigned i = 0; decode && i < NEACH; i++)
-        if (i * COARSE_NTHREADS + threadIdx.x < work.nvalues)
-            symbol[i] = view.symbols[i * COARSE_NTHREADS + threadIdx.x];
+    load_state<T, decode>(batch, work, shared);
     if (!chunk_applies(chunk))
         return;
     if (work.nlevels < 0) {
         if (threadIdx.x == 0)
-            chunk.status = TERP_ERR_DEVICE;
+            batch.d_chunks[blockIdx.y].status = TERP_ERR_DEVICE;
         return;
     }
-    view.k = constants_of<T>(chunk.step, chunk.bound, batch.max_code);
+    struct level_view<T> view = view_of<T>(batch, chunk);
     if (work.nlevels == 0) {
+        view.k = constants_of<T>(chunk.step, chunk.bound, batch.max_code);
         make_only_anchors<T, decode>(batch, chunk, view, shared);
         return;
     }
-#pragma unroll
-    for (unsigned i = 0; decode && i < NEACH; i++)
-        shared->notes[i * COARSE_NTHREADS + threadIdx.x] = symbol[i];
-    if (decode)
-        __syncthreads();
-    make_notes<T, decode>(batch, chunk, work, view, shared);
+    make_notes<T, decode>(batch, work, view, shared);
     __syncthreads();
-    T last = (T)chunk.reference;
-    if (threadIdx.x == 0)
-        make_anchors<T, decode>(view, 0, nbricks, shared->values,
+    if (threadIdx.x == 0) {
+        T last = (T)chunk.reference;
+        view.k = constants_of<T>(chunk.step, chunk.bound, batch.max_code);
+        make_anchors<T, decode>(view, 0, work.nbricks, shared->values,
                                 work.stride[TERP_NDIMS], shared->notes, &last);
-    int shift = -1;
-    uint32_t begin = nbricks;
+    }
+    uint32_t begin = work.nbricks;
 #pragma unroll 1
     for (int s = 0; s < work.nsteps; s++) {
         const uint32_t end = work.step[s].end;
-        if (work.step[s].shift != shift) {
-            shift = work.step[s].shift;
-            double ratio = chunk.plan[work.finest + shift].ratio;
-            view.k = constants_of<T>(chunk.step * (ratio / TERP_RATIO_ONE),
-                                     chunk.bound, batch.max_code);
-        }
+        const int shift = work.step[s].shift;
+        view.k = shared->k[shift];
         __syncthreads();
 #pragma unroll 1
         for (uint32_t q = begin + threadIdx.x; q < end; q += COARSE_NTHREADS) {
