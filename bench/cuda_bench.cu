@@ -159,9 +159,9 @@ static void
 check_call(const char *what, const struct terp_run *run,
            enum terp_engine_kind engine, enum terp_status st)
 {
-    if (st != TERP_OK)
+    if (st != TERP_OK && run->reason == NULL)
         bench_fail(what, terp_status_text(st));
-    if (run->used != engine)
+    if (st != TERP_OK || run->used != engine)
         bench_fail(what, run->reason);
 }
 
@@ -236,11 +236,15 @@ bench_is_right(const struct bench_chunks *chunks)
 double
 bench_ratio(const struct bench_chunks *chunks)
 {
-    uint64_t nitems = chunks->nchunks * chunks->nsets, nbytes = 0;
+    uint64_t nitems = chunks->nchunks * chunks->nsets;
+    uint64_t stream_nbytes = 0, chunk_nbytes = 0;
 
-    for (uint64_t i = 0; i < nitems; i++)
-        nbytes += chunks->stream_nbytes[i];
-    return (double)(nitems * chunks->chunk_nbytes) / (double)nbytes;
+    for (uint64_t i = 0; i < nitems; i++) {
+        stream_nbytes += chunks->stream_nbytes[i];
+        if (chunks->stream_nbytes[i] > 0)
+            chunk_nbytes += chunks->chunk_nbytes;
+    }
+    return (double)chunk_nbytes / (double)stream_nbytes;
 }
 
 /* ---- times ---- */
@@ -254,6 +258,15 @@ bench_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+int
+bench_nreps(int nreps)
+{
+    const char *text = getenv("TERP_BENCH_REPS");
+    int most = text != NULL ? atoi(text) : 0;
+
+    return most > 0 && most < nreps ? most : nreps;
+}
+
 static int
 compare_doubles(const void *a, const void *b)
 {
@@ -265,13 +278,14 @@ struct bench_times
 bench_time(void (*function)(void *arg, uint64_t i), void *arg)
 {
     double s[MAX_REPS], sum = 0;
+    int least = bench_nreps(MIN_REPS), most = bench_nreps(MAX_REPS);
     struct bench_times times;
     uint64_t i = 0;
     int n = 0;
 
-    while (i < NWARM_UPS)
+    while (i < NWARM_UPS && i < (uint64_t)least)
         function(arg, i++);
-    while (n < MIN_REPS || (n < MAX_REPS && sum < ENOUGH_S)) {
+    while (n < least || (n < most && sum < ENOUGH_S)) {
         double start = bench_now();
         function(arg, i++);
         s[n] = bench_now() - start;

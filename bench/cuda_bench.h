@@ -68,7 +68,7 @@ bench_decode(struct bench_chunks *chunks, uint64_t set,
 bool
 bench_is_right(const struct bench_chunks *chunks);
 
-/* Of all sets. */
+/* Of all sets that were encoded. */
 double
 bench_ratio(const struct bench_chunks *chunks);
 
@@ -76,6 +76,10 @@ bench_ratio(const struct bench_chunks *chunks);
 
 double
 bench_now(void);
+
+/* `nreps`, or the smaller number in TERP_BENCH_REPS: to try a benchmark. */
+int
+bench_nreps(int nreps);
 
 /* Wall-clock seconds of one call, repeated. */
 struct bench_times {

@@ -56,6 +56,7 @@ static __global__ void
 read_offsets(const uint8_t *d_bytes, unsigned offset_nbytes, uint64_t n,
              uint64_t end, uint64_t *d_begin, uint32_t *d_nbytes)
 {
+    begin_kernel();
     uint64_t i = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
     unsigned nbits = 8 * offset_nbytes;
 
@@ -113,6 +114,7 @@ static __global__ void
 sum_lengths(const uint8_t *d_bytes, unsigned width, unsigned least, uint64_t n,
             uint64_t *d_sums)
 {
+    begin_kernel();
     uint64_t i = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x, all;
 
     (void)scan_block(length_of(d_bytes, width, least, i, n), &all);
@@ -124,6 +126,7 @@ sum_lengths(const uint8_t *d_bytes, unsigned width, unsigned least, uint64_t n,
 static __global__ void
 scan_sums(uint64_t *d_sums, uint64_t nsums)
 {
+    begin_kernel();
     uint64_t before = 0, all;
 
     for (uint64_t first = 0; first < nsums; first += NTHREADS) {
@@ -140,6 +143,7 @@ static __global__ void
 read_lengths(const uint8_t *d_bytes, unsigned width, unsigned least, uint64_t n,
              const uint64_t *d_sums, uint64_t *d_begin, uint32_t *d_nbytes)
 {
+    begin_kernel();
     uint64_t i = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x, all;
     uint64_t length = length_of(d_bytes, width, least, i, n);
     uint64_t before = scan_block(length, &all);
@@ -157,6 +161,7 @@ read_hybrid(const uint8_t *d_bytes, unsigned offset_nbytes, unsigned width,
             unsigned least, uint64_t n, uint64_t end, uint64_t *d_begin,
             uint32_t *d_nbytes)
 {
+    begin_kernel();
     uint64_t i = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
     uint64_t p = i / PARTITION, npartitions = (n + PARTITION - 1) / PARTITION;
     unsigned at = (unsigned)(i % PARTITION), nbits = 8 * offset_nbytes;

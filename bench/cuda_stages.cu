@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NREPS 41
+#define MAX_NREPS 41
 
 static void
 open_context(void)
@@ -111,7 +111,8 @@ time_graph(const struct bench_stages *stages,
            const void *arg)
 {
     cudaStream_t stream = stages->lane->stream;
-    float ms[NREPS];
+    float ms[MAX_NREPS];
+    int nreps = bench_nreps(MAX_NREPS);
     cudaGraph_t graph;
     cudaGraphExec_t executable;
     cudaEvent_t begin, end;
@@ -125,7 +126,7 @@ time_graph(const struct bench_stages *stages,
         launches(arg, stream);
     bench_check("capture", cudaStreamEndCapture(stream, &graph));
     bench_check("graph", cudaGraphInstantiate(&executable, graph, 0));
-    for (int i = -3; i < NREPS; i++) {
+    for (int i = -3; i < nreps; i++) {
         bench_check("event", cudaEventRecord(begin, stream));
         bench_check("graph", cudaGraphLaunch(executable, stream));
         bench_check("event", cudaEventRecord(end, stream));
@@ -137,8 +138,8 @@ time_graph(const struct bench_stages *stages,
     bench_check("graph", cudaGraphDestroy(graph));
     bench_check("event", cudaEventDestroy(begin));
     bench_check("event", cudaEventDestroy(end));
-    qsort(ms, NREPS, sizeof *ms, compare_floats);
-    return (double)ms[NREPS / 2] * 1e-3;
+    qsort(ms, (size_t)nreps, sizeof *ms, compare_floats);
+    return (double)ms[nreps / 2] * 1e-3;
 }
 
 double

@@ -1,0 +1,151 @@
+"""The CUDA engine's benchmarks on an emulated device and tiny fields: they run,
+their results are right, and their tables say what they are to say. Times mean
+nothing here. TERP_BENCH_PROGRAMS names the folder of the programs."""
+
+import array
+import csv
+import io
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import cuda_profile
+
+PROGRAMS = Path(os.environ.get("TERP_BENCH_PROGRAMS", "."))
+HERE = Path(__file__).parent
+
+NCU = """#!/bin/sh
+cat <<'EOF'
+==PROF== Connected to process 1
+"ID","Kernel Name","Grid Size","{read}","{written}","{time}","{busy}"
+"","","","byte","byte","ns","%"
+"0","begin_chunks","(7, 1, 1)","1,000","0","3000","10"
+"1","scan","(8, 1, 1)","4000000","1000","9000","50"
+"2","scan","(9, 2, 1)","4000000","1000","2000","50"
+"3","end_chunks","(1, 1, 1)","256","0","1500","1"
+"4","copy_heads","(1, 1, 1)","256","0","1500","1"
+"5","begin_chunks","(7, 1, 1)","1,000","0","3000","10"
+"6","end_chunks","(1, 1, 1)","256","0","1500","1"
+"7","begin_chunks","(7, 1, 1)","1,000","0","2000","10"
+"8","scan","(8, 1, 1)","4000000","1000","8000","50"
+"9","scan","(9, 2, 1)","4000000","1000","2500","50"
+"10","end_chunks","(1, 1, 1)","256","0","1600","1"
+"11","copy_heads","(1, 1, 1)","256","0","1000","1"
+"12","begin_chunks","(7, 1, 1)","1,000","0","3000","10"
+"13","end_chunks","(1, 1, 1)","256","0","1500","1"
+EOF
+""".format(read=cuda_profile.READ, written=cuda_profile.WRITTEN,
+           time=cuda_profile.TIME, busy=cuda_profile.BUSY)
+
+
+def make_field(folder, n):
+    """Waves and some noise."""
+    path = Path(folder) / f"wave_{n}x{n}x{n}.f32"
+    wave = [math.sin(0.2 * i) + 1e-3 * (i * 7919 % 101) for i in range(3 * n)]
+    values = array.array("f", (wave[x + y] * wave[y + z] + wave[z]
+                               for z in range(n) for y in range(n)
+                               for x in range(n)))
+    with open(path, "wb") as file:
+        values.tofile(file)
+    return path
+
+
+class CudaBench(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def rows_of(self, program, extent, *words):
+        field = make_field(self.folder, extent)
+        got = subprocess.run([PROGRAMS / program, field, *words],
+                             capture_output=True, text=True, timeout=300,
+                             env=os.environ | {"TERP_BENCH_REPS": "1"})
+        self.assertEqual(got.returncode, 0, got.stderr)
+        self.assertEqual(got.stderr, "")
+        return list(csv.DictReader(io.StringIO(got.stdout)))
+
+    def test_speed_has_a_line_a_figure(self):
+        rows = self.rows_of("cuda_speed", 32, "host", "crossover")
+        for row in rows:
+            self.assertGreater(float(row["median_us"]), 0, row)
+            if row["what"] == "terp":
+                self.assertGreater(float(row["ratio"]), 1.5, row)
+        self.assertEqual(
+            [row["extent"] for row in rows if row["what"] == "terp" and
+             row["pipeline"] == "huffman" and row["direction"] == "compress"],
+            ["32", "16", "8", "4"])
+        self.assertEqual({row["memory"] for row in rows},
+                         {"host", "pageable", "pinned"})
+        crossover = [(row["extent"], row["engine"]) for row in rows
+                     if row["pipeline"] == "auto" and
+                     row["direction"] == "decompress"]
+        self.assertEqual(crossover, [(extent, engine)
+                                     for extent in ("16", "24", "32")
+                                     for engine in ("cpu", "cuda")])
+
+    def test_batch_in_device_memory_can_be_profiled(self):
+        self.assertEqual(
+            self.rows_of("cuda_speed", 32, "profile", "huffman", "8", "5"), [])
+
+    def test_forms_of_the_index_say_the_same(self):
+        rows = self.rows_of("cuda_index", 64)
+        self.assertEqual(len(rows), 2 * 4)
+        nbytes = {(row["pipeline"], row["form"]): int(row["index_bytes"])
+                  for row in rows}
+        for pipeline in ("huffman", "speed"):
+            self.assertLess(nbytes[pipeline, "lengths"],
+                            nbytes[pipeline, "offsets"])
+
+    def test_codebooks_are_selected_and_built_on_both(self):
+        rows = self.rows_of("cuda_books", 64)
+        for row in rows:
+            self.assertGreater(float(row["us"]), 0, row)
+        self.assertEqual({row["where"] for row in rows}, {"device", "host"})
+        self.assertEqual(len(rows), 4 + 4 + 2)
+
+    def test_profile_adds_up_kernels_and_takes_the_shorter_time(self):
+        ncu = self.folder / "ncu"
+        ncu.write_text(NCU)
+        ncu.chmod(0o755)
+        path = f"{self.folder}:{os.environ['PATH']}"
+        got = subprocess.run(
+            [sys.executable, "-B", HERE / "cuda_profile.py", "program",
+             "field", "huffman:8:1"], capture_output=True, text=True,
+            env=os.environ | {"PATH": path})
+        self.assertEqual(got.returncode, 0, got.stderr)
+        lines = [line.split() for line in got.stdout.splitlines() if line]
+        self.assertEqual(lines[0], ["huffman:8:1,", "compress"])
+        self.assertEqual(lines[2][:4],
+                         ["begin_chunks", "1", "(7,1,1)", "2.0"])
+        self.assertEqual(lines[3][:6],
+                         ["scan", "2", "(8,1,1)", "10.0", "8.00", "0.00"])
+        self.assertEqual(lines[4][:2], ["end_chunks", "1"])
+        self.assertEqual(lines[5][:3], ["all", "4", "13.5"])
+        self.assertEqual(lines[6], ["huffman:8:1,", "decompress"])
+        self.assertEqual(lines[8][:4], ["copy_heads", "1", "(1,1,1)", "1.0"])
+        self.assertEqual([line[0] for line in lines[9:]],
+                         ["begin_chunks", "end_chunks", "all"])
+
+    def test_field_has_mean_0_and_deviation_1(self):
+        try:
+            import numpy as np
+            import scipy.fft  # noqa: F401
+        except ImportError:
+            self.skipTest("needs numpy and scipy")
+        got = subprocess.run(
+            [sys.executable, "-B", HERE / "cuda_field.py", self.folder, "32"],
+            capture_output=True, text=True)
+        self.assertEqual(got.returncode, 0, got.stderr)
+        field = np.fromfile(got.stdout.strip(), "<f4").astype("f8")
+        self.assertEqual(field.size, 32 ** 3)
+        self.assertAlmostEqual(field.mean(), 0, places=5)
+        self.assertAlmostEqual(field.std(), 1, places=5)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,46 @@
+# The CUDA engine's benchmarks, tried on the emulated device.
+if(NOT TARGET terp_cuda_emulated_library)
+  return()
+endif()
+find_package(Python3 COMPONENTS Interpreter)
+if(NOT Python3_FOUND)
+  message(STATUS "The test of the CUDA engine's benchmarks is left out: no "
+                 "Python")
+  return()
+endif()
+
+set(bench ${PROJECT_SOURCE_DIR}/bench)
+set(emulated_bench ${CMAKE_CURRENT_BINARY_DIR}/emulated_bench)
+function(terp_name_bench name)
+  target_include_directories(emulated_${name} PRIVATE ${bench})
+  set_target_properties(emulated_${name} PROPERTIES
+    OUTPUT_NAME cuda_${name} RUNTIME_OUTPUT_DIRECTORY ${emulated_bench})
+endfunction()
+
+# The runtime of the engine that it opens: both must know the same memory.
+set(speed_files ${bench}/cuda_speed.cu ${bench}/cuda_bench.cu)
+set_source_files_properties(${speed_files} PROPERTIES LANGUAGE CXX)
+add_executable(emulated_speed ${speed_files})
+target_include_directories(emulated_speed
+  PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/cuda_emulator)
+target_compile_options(emulated_speed PRIVATE ${terp_cuda_cxx_flags})
+target_link_libraries(emulated_speed
+  PRIVATE terp_codec terp_cuda_emulated_library)
+terp_name_bench(speed)
+
+# These run single stages.
+foreach(name index books)
+  add_executable(emulated_${name})
+  terp_emulate_cuda(emulated_${name} ${bench}/cuda_${name}.cu
+    ${bench}/cuda_bench.cu ${bench}/cuda_stages.cu)
+  target_link_libraries(emulated_${name} PRIVATE terp_cuda_emulated)
+  terp_name_bench(${name})
+endforeach()
+target_sources(emulated_books PRIVATE ${bench}/cuda_books_host.c)
+
+set(environment
+  TERP_BENCH_PROGRAMS=${emulated_bench}
+  TERP_CUDA_LIBRARY=$<TARGET_FILE:terp_cuda_emulated_library>)
+add_test(NAME bench.cuda
+         COMMAND ${Python3_EXECUTABLE} -B ${bench}/test_cuda_bench.py -v)
+set_tests_properties(bench.cuda PROPERTIES ENVIRONMENT "${environment}")
