@@ -5,23 +5,17 @@
  * one launch estimates all classes of all levels under all splines, and the
  * dimensions of lorenzo. Blocks count codes in shared memory and turn counts
  * into costs under each entry of the dictionary, which are sums: where blocks
- * share a class, the block that ends last adds theirs up. It also chooses. */
+ * share a class, the one that ends last adds theirs up. The last of the chunk
+ * chooses. */
 #include "cuda_tuner_lorenzo.cuh"
 #include "cuda_tuner_spline.cuh"
 
 /* A block takes this many samples or more; blocks that share a class leave
  * records to add up, so there is a limit to them. */
-#define SPLINE_PART_NVALUES 512
+#define SPLINE_PART_NVALUES 2048
 #define LORENZO_PART_NVALUES 2048
 #define MAX_NPARTS 8
 
-/* The most that one block may be given: counts have 16 bits. Up to half as
- * many again are sampled where rows end with a short run. */
-#define MAX_PART_NVALUES 32768
-_Static_assert(TERP_MAX_NSAMPLES <= MAX_PART_NVALUES &&
-                   3 * MAX_PART_NVALUES / 2 + 8 * TERP_SAMPLE_RUN_NVALUES <=
-                       UINT16_MAX,
-               "a class of one part can be counted");
 /* Lorenzo samples twice as much; its blocks' costs are added in 32 bits. */
 _Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES *
                        (24 << TERP_COST_FRACTION_NBITS) <
@@ -34,6 +28,7 @@ _Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES *
  * lorenzo's, then by level from 1, class from the last, part. */
 struct tune_grid {
     unsigned nblocks;
+    unsigned nclasses; /* one more with lorenzo */
     unsigned nlorenzo;
     unsigned lorenzo_record; /* first of them */
     int nlevels;             /* to be planned */
@@ -42,16 +37,6 @@ struct tune_grid {
     unsigned nparts[TERP_MAX_LEVELS + 1];
     unsigned first_record[TERP_MAX_LEVELS + 1]; /* where parts are many */
 };
-
-/* What a block leaves of a histogram, in the region `staging`: costs of its
- * codes by entry, and these. */
-enum {
-    RECORD_NSAMPLED = TERP_NENTRIES,
-    RECORD_NESCAPES,
-    RECORD_NJOINED,
-    RECORD_NWORDS = COSTS_NWORDS
-};
-_Static_assert(RECORD_NJOINED < RECORD_NWORDS, "padding has room for these");
 
 /* Costs in the region `tune`: of each level, by spline, class and dimensions
  * that predict. Of level 0, which there is not, the sums. */
@@ -117,231 +102,160 @@ dims_in_use(const struct terp_layout *layout)
     return dims;
 }
 
+/* ---- classes that blocks share ---- */
+
+/* Costs of a block's histograms, behind one another. */
 static __device__ void
-write_records(uint32_t *records, const uint32_t *s_histograms, unsigned n,
-              const struct findings *s_found)
+write_records(uint32_t *records, const uint32_t *s_histograms, unsigned n)
 {
-    for (unsigned i = threadIdx.x; i < n * RECORD_NWORDS; i += TUNER_NTHREADS) {
-        const uint32_t *s_histogram =
-            s_histograms + i / RECORD_NWORDS * HISTOGRAM_NWORDS;
-        unsigned word = i % RECORD_NWORDS;
-        records[i] = word == RECORD_NSAMPLED   ? s_found->nsampled
-                     : word == RECORD_NESCAPES ? count_of(s_histogram, 0)
-                     : word == RECORD_NJOINED
-                         ? s_found->njoined
-                         : s_histogram[NCOUNT_WORDS + word];
-    }
+    for (unsigned i = threadIdx.x; i < n * COSTS_NWORDS; i += blockDim.x)
+        records[i] = s_histograms[i / COSTS_NWORDS * HISTOGRAM_NWORDS +
+                                  COSTS_AT + i % COSTS_NWORDS];
 }
 
-/* ---- choices: the block that ends last ---- */
-
-/* A histogram of several blocks: costs of codes, escapes, values. */
-struct sums {
-    uint32_t least;
-    uint32_t nsampled, nescapes, njoined;
-};
-_Static_assert(5 * sizeof(struct sums) <= 4 * HISTOGRAM_NWORDS,
-               "a level's classes together have less than five times the "
-               "histograms of the one that has most, whose memory this is");
-
-/* Records [nparts][n] to n sums. */
+/* Records [nparts][n] to costs of n histograms. */
 static __device__ void
 add_records(const uint32_t *records, unsigned n, unsigned nparts,
-            struct sums *s_sums)
+            uint32_t *s_histograms)
 {
-    const unsigned nquads = RECORD_NWORDS / 4;
+    const unsigned nquads = COSTS_NWORDS / 4;
 
-    for (unsigned i = threadIdx.x; i < n; i += TUNER_NTHREADS) {
-        s_sums[i].least = 0xFFFFFFFF;
-        s_sums[i].nsampled = 0;
-        s_sums[i].nescapes = 0;
-        s_sums[i].njoined = 0;
-    }
-    __syncthreads();
-    for (unsigned i = threadIdx.x; i < n * nquads; i += TUNER_NTHREADS) {
+    for (unsigned i = threadIdx.x; i < n * nquads; i += blockDim.x) {
         const uint4 *quads = (const uint4 *)records + i;
-        struct sums *s_sum = &s_sums[i / nquads];
-        unsigned first = i % nquads * 4;
-        uint32_t words[4] = {0}, least = 0xFFFFFFFF;
+        uint4 sum = make_uint4(0, 0, 0, 0);
 #pragma unroll 8
         for (unsigned part = 0; part < nparts; part++) {
             uint4 quad = quads[part * n * nquads];
-            words[0] += quad.x;
-            words[1] += quad.y;
-            words[2] += quad.z;
-            words[3] += quad.w;
+            sum.x += quad.x;
+            sum.y += quad.y;
+            sum.z += quad.z;
+            sum.w += quad.w;
         }
-#pragma unroll
-        for (unsigned w = 0; w < 4; w++) {
-            if (first + w < TERP_NENTRIES)
-                least = min(least, words[w]);
-            else if (first + w == RECORD_NSAMPLED)
-                s_sum->nsampled = words[w];
-            else if (first + w == RECORD_NESCAPES)
-                s_sum->nescapes = words[w];
-            else if (first + w == RECORD_NJOINED)
-                s_sum->njoined = words[w];
-        }
-        atomicMin(&s_sum->least, least);
+        uint32_t *s_costs =
+            s_histograms + i / nquads * HISTOGRAM_NWORDS + COSTS_AT;
+        *(uint4 *)(s_costs + i % nquads * 4) = sum;
     }
     __syncthreads();
 }
 
-static __device__ __forceinline__ uint64_t
-cost_of_class(const struct terp_layout *layout, int l, unsigned odd,
-              uint64_t cost, uint32_t nsampled)
+/* Costs of all samples by those of this block's. False unless it is the last
+ * of nparts. They count themselves in a word that others take for zero. */
+static __device__ bool
+join_parts(const struct cuda_batch &batch, unsigned class_at, uint32_t *records,
+           unsigned part, unsigned nparts, uint32_t *s_histograms, unsigned n)
 {
-    const struct terp_level *level = &layout->level[l];
-    uint64_t nvalues = layout->nbricks;
-
-    for (int d = 0; d < TERP_NDIMS; d++)
-        nvalues *= odd >> d & 1 ? level->nodd[d] : level->neven[d];
-    return nsampled == 0 ? 0 : terp_scale_cost(cost, nvalues, nsampled);
+    if (nparts == 1)
+        return true;
+    unsigned *progress =
+        region<unsigned>(batch, blockIdx.y, batch.at.frequency) + class_at;
+    write_records(records + part * n * COSTS_NWORDS, s_histograms, n);
+    if (!is_last_block(progress, nparts))
+        return false;
+    if (threadIdx.x == 0)
+        *progress = 0;
+    add_records(records, n, nparts, s_histograms);
+    return true;
 }
+_Static_assert((TERP_MAX_LEVELS + 1) * TERP_NCLASSES * sizeof(unsigned) <=
+                   TERP_NSYMBOLS * sizeof(uint64_t),
+               "the region has a word for each class");
 
-static __device__ void
-add_level(const struct terp_layout *layout, int l, const uint32_t *records,
-          unsigned nparts, struct sums *s_sums, uint64_t *costs)
+/* ---- choices: the block that ends last ---- */
+
+/* A level's plan but for its ratio, and its cost: by a warp. Least are found
+ * among keys of a cost and, below it, what ties go to; a chunk on a device has
+ * fewer than 2^40 values, whose costs have less than 2^16 units each. */
+static __device__ __forceinline__ uint64_t
+plan_level(const struct terp_layout *layout, int l, const uint64_t *costs,
+           struct cuda_level_plan *plan)
 {
-    unsigned active = active_dims(layout->level[l].nodd);
-    unsigned n = histograms_before(1u << count_bits(active));
+    const unsigned active = active_dims(layout->level[l].nodd);
+    const unsigned nactive = count_bits(active), lane = threadIdx.x % 32;
+    unsigned ncandidates = 1;
+    uint64_t least = ~UINT64_C(0), least_spline = 0;
 
-    add_records(records, n, nparts, s_sums);
-    for (unsigned i = threadIdx.x; i < n; i += TUNER_NTHREADS) {
-        unsigned number = 1, h = i;
-        while (h >= nhistograms_of(count_bits(number)))
-            h -= nhistograms_of(count_bits(number++));
-        unsigned odd = subset_at(number, active);
-        unsigned predicting = subset_at(h / TERP_NSPLINES + 1, odd);
-        uint64_t cost = s_sums[i].least + s_sums[i].nescapes * TERP_ESCAPE_COST;
-        costs[cost_at(l, (int)(h % TERP_NSPLINES), odd, predicting)] =
-            cost_of_class(layout, l, odd, cost, s_sums[i].nsampled);
+    for (unsigned i = 0; i < nactive; i++)
+        ncandidates *= nactive;
+    for (unsigned i = lane; i < ncandidates; i += 32) {
+        uint64_t cost[TERP_NSPLINES] = {0};
+        unsigned priorities = 0, left = i;
+        for (int d = 0; d < TERP_NDIMS; d++) {
+            if (!(active >> d & 1))
+                continue;
+            priorities |= left % nactive << (2 * d);
+            left /= nactive;
+        }
+        if (!terp_priorities_are_canonical(priorities, active))
+            continue;
+#pragma unroll 5
+        for (unsigned odd = 1; odd < TERP_NCLASSES; odd++) {
+            unsigned predicting = terp_predicting_dims(odd, priorities);
+            for (int s = 0; s < TERP_NSPLINES; s++)
+                if ((odd & ~active) == 0)
+                    cost[s] += costs[cost_at(l, s, odd, predicting)];
+        }
+        uint64_t key = cost[TERP_SPLINE_CUBIC] << 8 | priorities;
+        if (key < least) {
+            least = key;
+            least_spline = ~UINT64_C(0);
+            for (unsigned s = 0; s < TERP_NSPLINES; s++)
+                least_spline = min_u64(least_spline, cost[s] << 2 | s);
+        }
     }
-    __syncthreads();
+    uint64_t key = least;
+    for (int lanes = 16; lanes > 0; lanes /= 2)
+        least = min_u64(least, __shfl_xor_sync(ALL_LANES, least, lanes));
+    unsigned winners = __ballot_sync(ALL_LANES, key == least);
+    least_spline = __shfl_sync(ALL_LANES, least_spline, __ffs(winners) - 1);
+    if (lane == 0) {
+        plan->priorities = (uint8_t)(least & 0xFF);
+        plan->spline = (uint8_t)(least_spline & 3);
+    }
+    return least_spline >> 2;
 }
 
-static __device__ __forceinline__ uint64_t
-cost_of_priorities(const uint64_t *costs, int l, int spline, unsigned active,
-                   unsigned priorities)
-{
-    uint64_t cost = 0;
-    for (unsigned odd = active; odd > 0; odd = (odd - 1) & active)
-        cost += costs[cost_at(l, spline, odd,
-                              terp_predicting_dims(odd, priorities))];
-    return cost;
-}
-
-/* All levels' plans but for ratios. Returns the cost. Least are found among
- * keys of a cost and, below it, what ties go to; a chunk on a device has fewer
- * than 2^40 values, whose costs have less than 2^16 units each. */
+/* All levels' plans. Returns the cost. */
 static __device__ uint64_t
 plan_levels(const struct terp_layout *layout, int nlevels,
             const uint64_t *costs, struct cuda_level_plan *plan)
 {
-    __shared__ unsigned long long s_least[TERP_MAX_LEVELS + 1];
-    __shared__ unsigned long long s_cost;
-    __shared__ uint8_t s_active[TERP_MAX_LEVELS + 1];
+    __shared__ uint64_t s_cost[TERP_MAX_LEVELS + 1];
+    uint64_t cost = 0;
 
-    for (int l = 1 + (int)threadIdx.x; l <= nlevels; l += TUNER_NTHREADS) {
-        s_least[l] = ~0ull;
-        s_active[l] = (uint8_t)active_dims(layout->level[l].nodd);
-    }
-    if (threadIdx.x == 0)
-        s_cost = 0;
-    __syncthreads();
-    for (int i = (int)threadIdx.x; i < nlevels * 256; i += TUNER_NTHREADS) {
-        int l = i / 256 + 1;
-        unsigned priorities = (unsigned)i % 256;
-        if (!terp_priorities_are_canonical(priorities, s_active[l]))
-            continue;
-        uint64_t cost = cost_of_priorities(costs, l, TERP_SPLINE_CUBIC,
-                                           s_active[l], priorities);
-        atomicMin(&s_least[l], (unsigned long long)(cost << 8 | priorities));
+    for (int l = 1 + (int)threadIdx.x / 32; l <= nlevels;
+         l += (int)blockDim.x / 32) {
+        uint64_t cost_of_level = plan_level(layout, l, costs, &plan[l]);
+        if (threadIdx.x % 32 == 0)
+            s_cost[l] = cost_of_level;
     }
     __syncthreads();
-    /* Four lanes a level, one for each spline. */
-    for (int first = 0; first < 4 * nlevels; first += TUNER_NTHREADS) {
-        int i = first + (int)threadIdx.x;
-        int l = min(i / 4 + 1, nlevels), spline = i % 4;
-        unsigned priorities = (unsigned)s_least[l] & 0xFF;
-        uint64_t least = ~UINT64_C(0);
-        if (spline < TERP_NSPLINES)
-            least =
-                cost_of_priorities(costs, l, spline, s_active[l], priorities)
-                    << 2 |
-                (unsigned)spline;
-        for (int lanes = 2; lanes > 0; lanes /= 2)
-            least = min_u64(least, __shfl_xor_sync(ALL_LANES, least, lanes));
-        if (spline == 0 && i < 4 * nlevels) {
-            plan[l].priorities = (uint8_t)priorities;
-            plan[l].spline = (uint8_t)(least & 3);
-            atomicAdd(&s_cost, (unsigned long long)(least >> 2));
-        }
-    }
-    __syncthreads();
-    return s_cost;
-}
-
-/* Returns the cost. Without a sample there is none, and all dimensions in use
- * are taken. */
-static __device__ uint64_t
-choose_dims(const struct terp_layout *layout, const uint32_t *records,
-            unsigned nparts, struct sums *s_sums, unsigned *dims_ret)
-{
-    __shared__ unsigned long long s_least;
-    unsigned active = dims_in_use(layout);
-    unsigned n = nparts > 0 ? (1u << count_bits(active)) - 1 : 0;
-    if (threadIdx.x == 0)
-        s_least = ~0ull;
-    add_records(records, n, nparts, s_sums);
-    if (threadIdx.x < n && s_sums[threadIdx.x].nsampled > 0) {
-        const struct sums *sums = &s_sums[threadIdx.x];
-        uint64_t cost = sums->least + sums->nescapes * TERP_ESCAPE_COST +
-                        sums->njoined * TERP_JOINED_COST;
-        cost = terp_scale_cost(cost, layout->nvalues, sums->nsampled);
-        /* Ties go to the larger set. */
-        atomicMin(&s_least,
-                  (unsigned long long)(cost << 4 | (14 - threadIdx.x)));
-    }
-    __syncthreads();
-    uint64_t least = s_least;
-    *dims_ret = least == ~UINT64_C(0)
-                    ? active
-                    : subset_at(15 - (unsigned)(least & 15), active);
-    return least == ~UINT64_C(0) ? least : least >> 4;
+    for (int l = 1; l <= nlevels; l++)
+        cost += s_cost[l];
+    for (int l = 1 + (int)threadIdx.x; l <= nlevels; l += (int)blockDim.x)
+        plan[l].ratio = (uint8_t)terp_ratio_of_level(l, cost, layout->nvalues);
+    return cost;
 }
 
 static __device__ void
 choose(const struct cuda_batch &batch, const struct tune_grid &grid,
        struct cuda_chunk &chunk)
 {
-    const struct terp_layout *layout = batch.d_layout;
-    const uint32_t *records =
-        region<uint32_t>(batch, blockIdx.y, batch.at.staging);
     uint64_t *costs = region<uint64_t>(batch, blockIdx.y, batch.at.tune);
-    struct sums *s_sums = dynamic_shared<struct sums>();
     enum terp_predictor asked = batch.params.predictor;
-    unsigned dims = 0;
+    uint64_t lorenzo_cost =
+        grid.nlorenzo > 0 ? costs[COST_LORENZO] : ~UINT64_C(0);
+    uint64_t spline_cost =
+        plan_levels(batch.d_layout, grid.nlevels, costs, chunk.plan);
 
-    for (int l = 1; l <= grid.nlevels && grid.nparts[l] > 1; l++)
-        add_level(layout, l, records + grid.first_record[l] * RECORD_NWORDS,
-                  grid.nparts[l], s_sums, costs);
-    uint64_t spline_cost = plan_levels(layout, grid.nlevels, costs, chunk.plan);
-    uint64_t lorenzo_cost = ~UINT64_C(0);
-    if (asked != TERP_PREDICTOR_SPLINE)
-        lorenzo_cost =
-            choose_dims(layout, records + grid.lorenzo_record * RECORD_NWORDS,
-                        grid.nlorenzo, s_sums, &dims);
-    for (int l = 1 + (int)threadIdx.x; l <= grid.nlevels; l += TUNER_NTHREADS)
-        chunk.plan[l].ratio =
-            (uint8_t)terp_ratio_of_level(l, spline_cost, layout->nvalues);
     if (threadIdx.x == 0) {
         bool lorenzo =
             asked == TERP_PREDICTOR_LORENZO ||
             (asked == TERP_PREDICTOR_AUTO && lorenzo_cost < spline_cost);
         chunk.prediction =
             lorenzo ? TERP_PREDICTION_LORENZO : TERP_PREDICTION_SPLINE;
-        chunk.lorenzo_dims = dims;
+        /* Without a sample all dimensions in use are taken. */
+        if (asked != TERP_PREDICTOR_SPLINE && lorenzo_cost == ~UINT64_C(0))
+            chunk.lorenzo_dims = dims_in_use(batch.d_layout);
         costs[COST_SPLINE] = spline_cost;
         costs[COST_LORENZO] = lorenzo_cost;
     }
@@ -349,15 +263,37 @@ choose(const struct cuda_batch &batch, const struct tune_grid &grid,
 
 /* ---- the kernel ---- */
 
+/* Costs of the counts. False unless they are those of all parts. */
+static __device__ bool
+find_costs(const struct cuda_batch &batch, unsigned class_at, unsigned record,
+           unsigned part, unsigned nparts, uint32_t *s_histograms, unsigned n,
+           struct findings *s_found)
+{
+    uint32_t *records = region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
+                        record * COSTS_NWORDS;
+
+    __syncthreads();
+    list_used(s_histograms, n, s_found);
+    cost_histograms(batch.tables.d_cost, s_histograms, n, s_found);
+    if (!join_parts(batch, class_at, records, part, nparts, s_histograms, n))
+        return false;
+    find_least(s_histograms, n);
+    return true;
+}
+
+/* The dimensions, if there is a sample, and their cost. False unless this was
+ * the last part. */
 template <typename T>
-static __device__ void
+static __device__ bool
 tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
              const struct source<T> &source, const struct constants<T> &k,
-             uint32_t *s_histograms, struct findings *s_found)
+             struct cuda_chunk &chunk, uint32_t *s_histograms,
+             struct findings *s_found)
 {
     __shared__ struct sampled_stretches s_stretches;
     const struct terp_layout *layout = batch.d_layout;
-    unsigned n = (1u << count_bits(dims_in_use(layout))) - 1;
+    const unsigned active = dims_in_use(layout);
+    const unsigned n = (1u << count_bits(active)) - 1;
 
     if (threadIdx.x == 0)
         find_stretches(layout, blockIdx.x, grid.nlorenzo, &s_stretches);
@@ -365,16 +301,39 @@ tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
     __syncthreads();
     sample_lorenzo(s_stretches, source, k, batch.max_code, s_histograms,
                    s_found);
-    __syncthreads();
-    gather_counts(s_histograms, n, s_found);
-    cost_histograms(batch.tables.d_cost, s_histograms, n, s_found);
-    write_records(region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
-                      (grid.lorenzo_record + blockIdx.x * n) * RECORD_NWORDS,
-                  s_histograms, n, s_found);
+    if (!find_costs(batch, 0, grid.lorenzo_record, blockIdx.x, grid.nlorenzo,
+                    s_histograms, n, s_found))
+        return false;
+    if (threadIdx.x >= 32)
+        return true;
+    uint64_t least = ~UINT64_C(0);
+    if (threadIdx.x < n) {
+        const uint32_t *s_costs =
+            s_histograms + threadIdx.x * HISTOGRAM_NWORDS + COSTS_AT;
+        uint64_t cost =
+            cost_of_codes(s_costs) + s_costs[RECORD_NJOINED] * TERP_JOINED_COST;
+        /* Ties go to the larger set. */
+        if (s_costs[RECORD_NSAMPLED] > 0)
+            least =
+                terp_scale_cost(cost, layout->nvalues, s_costs[RECORD_NSAMPLED])
+                    << 4 |
+                (14 - threadIdx.x);
+    }
+    for (int lanes = 16; lanes > 0; lanes /= 2)
+        least = min_u64(least, __shfl_xor_sync(ALL_LANES, least, lanes));
+    if (threadIdx.x == 0) {
+        uint64_t *costs = region<uint64_t>(batch, blockIdx.y, batch.at.tune);
+        bool any = least != ~UINT64_C(0);
+        costs[COST_LORENZO] = any ? least >> 4 : least;
+        if (any)
+            chunk.lorenzo_dims = subset_at(15 - (unsigned)(least & 15), active);
+    }
+    return true;
 }
 
+/* The costs of a class. False unless this was the last part. */
 template <typename T>
-static __device__ void
+static __device__ bool
 tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
            const struct source<T> &source, const struct constants<T> &k,
            uint32_t *s_histograms, struct findings *s_found)
@@ -392,71 +351,61 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
     unsigned number = nclasses - 1 - index / nparts;
     unsigned odd = subset_at(number, active);
     unsigned n = nhistograms_of(count_bits(odd));
+    unsigned record = grid.first_record[l] + nparts * histograms_before(number);
 
     if (threadIdx.x == 0)
         find_class(layout, l, odd, part, nparts, &s_class);
     clear_histograms(s_histograms, n, s_found);
     __syncthreads();
     sample_class(s_class, source, k.inverse, k.max_code, s_histograms, s_found);
-    __syncthreads();
-    gather_counts(s_histograms, n, s_found);
-    cost_histograms(batch.tables.d_cost, s_histograms, n, s_found);
-    if (nparts > 1) {
-        unsigned record = grid.first_record[l] +
-                          part * histograms_before(nclasses) +
-                          histograms_before(number);
-        write_records(region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
-                          record * RECORD_NWORDS,
-                      s_histograms, n, s_found);
-        return;
-    }
+    if (!find_costs(batch, (unsigned)l * TERP_NCLASSES + odd, record, part,
+                    nparts, s_histograms, n, s_found))
+        return false;
     uint64_t *costs = region<uint64_t>(batch, blockIdx.y, batch.at.tune);
-    for (unsigned h = threadIdx.x / 32; h < n; h += TUNER_NWARPS) {
-        uint64_t cost = least_cost(s_histograms + h * HISTOGRAM_NWORDS);
+    for (unsigned h = threadIdx.x; h < n; h += blockDim.x) {
+        const uint32_t *s_costs =
+            s_histograms + h * HISTOGRAM_NWORDS + COSTS_AT;
+        uint32_t nsampled = s_costs[RECORD_NSAMPLED];
         unsigned predicting = subset_at(h / TERP_NSPLINES + 1, odd);
-        if (threadIdx.x % 32 == 0)
-            costs[cost_at(l, (int)(h % TERP_NSPLINES), odd, predicting)] =
-                cost_of_class(layout, l, odd, cost, s_found->nsampled);
+        costs[cost_at(l, (int)(h % TERP_NSPLINES), odd, predicting)] =
+            nsampled == 0 ? 0
+                          : terp_scale_cost(cost_of_codes(s_costs),
+                                            s_class.nvalues, nsampled);
     }
+    return true;
 }
 
-/* Grid: struct tune_grid. Block: TUNER_NTHREADS; histograms of its class, or of
- * lorenzo, in dynamic shared memory. Blocks do not wait for each other; the
- * last of a chunk, by its counter, reads what the others left. Registers let
- * two blocks of float32 share a multiprocessor, or one of float64. */
+/* Grid: struct tune_grid. Block: up to TUNER_MAX_NTHREADS; histograms of its
+ * class, or of lorenzo, in dynamic shared memory. Blocks do not wait for each
+ * other: the last of a class, by the class's counter, adds up what the others
+ * left, and the last of those, by the chunk's, chooses. */
 template <typename T>
 static __global__ void
-__launch_bounds__(TUNER_NTHREADS, sizeof(T) == 4 ? 2 : 1)
+__launch_bounds__(TUNER_MAX_NTHREADS, sizeof(T) == 4 ? 2 : 1)
     tune(const struct cuda_batch batch, const struct tune_grid grid)
 {
-    begin_kernel();
     __shared__ struct findings s_found;
-    __shared__ bool s_is_last;
+    begin_kernel();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
 
     if (chunk.status != TERP_OK || chunk.coding == TERP_CODING_CONSTANT)
         return;
-    if (blockIdx.x < grid.nblocks) {
+    if (grid.nblocks > 0) {
         struct source<T> source = {
             (const T *)chunk.src, chunk.has_specials, fills_of<T>(chunk)
         };
         struct constants<T> k =
             constants_of<T>(chunk.step, chunk.bound, batch.max_code);
         uint32_t *s_histograms = dynamic_shared<uint32_t>();
-        if (blockIdx.x < grid.nlorenzo)
-            tune_lorenzo(batch, grid, source, k, s_histograms, &s_found);
-        else
-            tune_class(batch, grid, source, k, s_histograms, &s_found);
+        bool complete =
+            blockIdx.x < grid.nlorenzo
+                ? tune_lorenzo(batch, grid, source, k, chunk, s_histograms,
+                               &s_found)
+                : tune_class(batch, grid, source, k, s_histograms, &s_found);
+        if (!complete ||
+            !is_last_block(&chunk.progress[CUDA_PROGRESS_TUNE], grid.nclasses))
+            return;
     }
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0)
-        s_is_last =
-            atomicAdd(&chunk.progress[CUDA_PROGRESS_TUNE], 1u) == gridDim.x - 1;
-    __syncthreads();
-    if (!s_is_last)
-        return;
-    __threadfence();
     choose(batch, grid, chunk);
 }
 
@@ -466,9 +415,7 @@ __launch_bounds__(TUNER_NTHREADS, sizeof(T) == 4 ? 2 : 1)
 static unsigned
 nparts_of(uint64_t nsamples, uint64_t part_nvalues, unsigned most)
 {
-    uint64_t nparts = min_u64(div_up(nsamples, part_nvalues), most);
-    uint64_t least = div_up(nsamples, MAX_PART_NVALUES);
-    return (unsigned)(nparts < least ? least : nparts);
+    return (unsigned)min_u64(div_up(nsamples, part_nvalues), most);
 }
 
 /* Returns how many records there are. */
@@ -487,6 +434,7 @@ deal_blocks(const struct cuda_batch *batch, unsigned most_parts,
                                    LORENZO_PART_NVALUES, 4 * most_parts);
         grid->nhistograms = (1u << count_bits(dims_in_use(layout))) - 1;
         grid->nblocks = grid->nlorenzo;
+        grid->nclasses = 1;
         nrecords = grid->nlorenzo * grid->nhistograms;
     }
     if (asked != TERP_PREDICTOR_LORENZO)
@@ -500,6 +448,7 @@ deal_blocks(const struct cuda_batch *batch, unsigned most_parts,
         grid->nparts[l] = nparts_of(min_u64(nvalues, terp_nsamples_of(nvalues)),
                                     SPLINE_PART_NVALUES, most_parts);
         grid->first_block[l] = grid->nblocks;
+        grid->nclasses += (1u << nodd) - 1;
         grid->nblocks += ((1u << nodd) - 1) * grid->nparts[l];
         if (l == 1)
             grid->nhistograms = nhistograms_of(nodd);
@@ -518,6 +467,8 @@ launch_tune(const struct cuda_batch *batch, const struct tune_grid *grid,
 {
     const size_t always_nbytes = 40 << 10; /* of 48 KiB, the rest is static */
     size_t shared_nbytes = grid->nhistograms * HISTOGRAM_NWORDS * 4;
+    unsigned nthreads =
+        batch->nchunks == 1 ? TUNER_MAX_NTHREADS : TUNER_MAX_NTHREADS / 2;
     dim3 blocks(grid->nblocks > 0 ? grid->nblocks : 1,
                 (unsigned)batch->nchunks);
     cudaError_t error = cudaSuccess;
@@ -527,7 +478,7 @@ launch_tune(const struct cuda_batch *batch, const struct tune_grid *grid,
             tune<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
             (int)shared_nbytes);
     return error != cudaSuccess ? error
-                                : launch(tune<T>, blocks, TUNER_NTHREADS,
+                                : launch(tune<T>, blocks, nthreads,
                                          shared_nbytes, stream, *batch, *grid);
 }
 
@@ -540,7 +491,7 @@ cuda_tune(const struct cuda_batch *batch, cudaStream_t stream)
     unsigned most_parts =
         batch->nchunks < MAX_NPARTS ? MAX_NPARTS / (unsigned)batch->nchunks : 1;
 
-    while (deal_blocks(batch, most_parts, &grid) * RECORD_NWORDS * 4 > room &&
+    while (deal_blocks(batch, most_parts, &grid) * COSTS_NWORDS * 4 > room &&
            most_parts > 1)
         most_parts /= 2;
     return batch->chunk.type == TERP_FLOAT32

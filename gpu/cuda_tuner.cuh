@@ -4,10 +4,9 @@
 
 #include "cuda_values.cuh"
 
-/* A block takes the samples of a small chunk's class, or of its part of one,
- * in a round or two. */
-#define TUNER_NTHREADS 512
-#define TUNER_NWARPS (TUNER_NTHREADS / 32)
+/* Blocks of a single chunk have this many threads, those of a batch half as
+ * many. */
+#define TUNER_MAX_NTHREADS 512
 
 #define ALL_LANES 0xFFFFFFFFu
 
@@ -35,32 +34,28 @@ template <typename T> struct source {
 
 template <typename T>
 static __device__ __forceinline__ T
-load(const struct source<T> &source, const T *at)
+known(const struct source<T> &source, T value)
 {
-    T value = *at;
     return source.has_specials && is_special(value, source.fills) ? (T)NAN
                                                                   : value;
 }
 
 /* ---- histograms ---- */
 
-/* A histogram counts slots: 0 the escape, 1 .. the magnitudes of codes. Two
- * slots share a word. Most samples fall into the first few slots, which each
- * lane counts for itself until all are counted. Afterwards the lanes' words
- * hold costs by entry. */
+/* A histogram counts slots: 0 the escape, 1 .. the magnitudes of codes. Behind
+ * the counts are costs by entry, and what its record holds besides. */
 #define NSLOTS TERP_NROWS
-#define NCOUNT_WORDS ((NSLOTS + 1) / 2)
-#define NCOMMON_WORDS 4
-#define NLANE_WORDS (NCOMMON_WORDS * 32)
-#define HISTOGRAM_NWORDS (NCOUNT_WORDS + NLANE_WORDS)
+#define COSTS_AT ((NSLOTS + 3) / 4 * 4)
 #define COSTS_NWORDS TERP_ENTRY_STRIDE
-_Static_assert(COSTS_NWORDS <= NLANE_WORDS, "costs replace lanes' counts");
+#define HISTOGRAM_NWORDS (COSTS_AT + COSTS_NWORDS)
 
-#define MAX_NHISTOGRAMS (TERP_NSPLINES * (TERP_NCLASSES - 1))
-
-/* The costs of eight entries are one load. */
-#define NOCTETS (TERP_ENTRY_STRIDE / 8)
-_Static_assert(MAX_NHISTOGRAMS *NOCTETS <= TUNER_NTHREADS, "a thread each");
+enum {
+    RECORD_NSAMPLED = TERP_NENTRIES,
+    RECORD_NESCAPES,
+    RECORD_NJOINED,
+    RECORD_LEAST /* of the costs */
+};
+_Static_assert(RECORD_LEAST < COSTS_NWORDS, "padding has room for these");
 
 /* What a block found besides its histograms. */
 struct findings {
@@ -73,25 +68,16 @@ struct findings {
 static __device__ __forceinline__ void
 count_slot(uint32_t *s_histogram, unsigned slot)
 {
-    unsigned word = slot / 2;
-    unsigned at = word < NCOMMON_WORDS
-                      ? NCOUNT_WORDS + word * 32 + threadIdx.x % 32
-                      : word;
-    atomicAdd(s_histogram + at, 1u << (16 * (slot % 2)));
-}
-
-static __device__ __forceinline__ uint32_t
-count_of(const uint32_t *s_histogram, unsigned slot)
-{
-    return s_histogram[slot / 2] >> (16 * (slot % 2)) & 0xFFFF;
+    atomicAdd(s_histogram + slot, 1u);
 }
 
 static __device__ void
 clear_histograms(uint32_t *s_histograms, unsigned n, struct findings *s_found)
 {
-    for (unsigned i = threadIdx.x; i < n * HISTOGRAM_NWORDS;
-         i += TUNER_NTHREADS)
-        s_histograms[i] = 0;
+    uint4 *s_quads = (uint4 *)s_histograms;
+    for (unsigned i = threadIdx.x; i < n * (HISTOGRAM_NWORDS / 4);
+         i += blockDim.x)
+        s_quads[i] = make_uint4(0, 0, 0, 0);
     if (threadIdx.x == 0) {
         s_found->nsampled = 0;
         s_found->njoined = 0;
@@ -99,99 +85,122 @@ clear_histograms(uint32_t *s_histograms, unsigned n, struct findings *s_found)
     }
 }
 
-/* Adds up what lanes counted. Lists the slots in use, in any order. */
+/* Lists the slots in use, in any order. */
 static __device__ void
-gather_counts(uint32_t *s_histograms, unsigned n, struct findings *s_found)
+list_used(const uint32_t *s_histograms, unsigned n, struct findings *s_found)
 {
-    for (unsigned i = threadIdx.x; i < n * NCOMMON_WORDS; i += TUNER_NTHREADS) {
-        uint32_t *s_histogram =
-            s_histograms + i / NCOMMON_WORDS * HISTOGRAM_NWORDS;
-        unsigned word = i % NCOMMON_WORDS;
-        uint32_t sum = 0;
-        /* Each thread begins at another bank. */
-        for (unsigned k = 0; k < 32; k++)
-            sum += s_histogram[NCOUNT_WORDS + word * 32 + (k + i) % 32];
-        s_histogram[word] = sum;
-    }
-    __syncthreads();
-    for (unsigned first = 0; first < NCOUNT_WORDS; first += TUNER_NTHREADS) {
-        unsigned word = first + threadIdx.x;
+    for (unsigned first = 0; first < NSLOTS; first += blockDim.x) {
+        unsigned slot = first + threadIdx.x;
         uint32_t counts = 0;
-        for (unsigned h = 0; word < NCOUNT_WORDS && h < n; h++)
-            counts |= s_histograms[h * HISTOGRAM_NWORDS + word];
-        unsigned low = __ballot_sync(ALL_LANES, (counts & 0xFFFF) != 0);
-        unsigned high = __ballot_sync(ALL_LANES, counts >> 16 != 0);
-        unsigned lane = threadIdx.x % 32, before = (1u << lane) - 1;
-        unsigned at = 0;
-        if (lane == 0 && (low | high) != 0)
-            at = atomicAdd(&s_found->nused,
-                           (unsigned)(__popc(low) + __popc(high)));
-        at = __shfl_sync(ALL_LANES, at, 0) +
-             (unsigned)(__popc(low & before) + __popc(high & before));
-        if (low >> lane & 1)
-            s_found->used[at++] = (uint16_t)(2 * word);
-        if (high >> lane & 1)
-            s_found->used[at] = (uint16_t)(2 * word + 1);
+        for (unsigned h = 0; slot < NSLOTS && h < n; h++)
+            counts |= s_histograms[h * HISTOGRAM_NWORDS + slot];
+        unsigned used = __ballot_sync(ALL_LANES, counts != 0);
+        unsigned lane = threadIdx.x % 32, at = 0;
+        if (lane == 0 && used != 0)
+            at = atomicAdd(&s_found->nused, (unsigned)__popc(used));
+        at = __shfl_sync(ALL_LANES, at, 0);
+        if (used >> lane & 1)
+            s_found->used[at + (unsigned)__popc(used & ((1u << lane) - 1))] =
+                (uint16_t)slot;
     }
-    for (unsigned i = threadIdx.x; i < n * COSTS_NWORDS; i += TUNER_NTHREADS)
-        s_histograms[i / COSTS_NWORDS * HISTOGRAM_NWORDS + NCOUNT_WORDS +
-                     i % COSTS_NWORDS] = 0;
     __syncthreads();
 }
 
-/* Costs of each histogram under each entry, in place of the lanes' counts. A
- * thread has eight entries and, with others, one histogram. */
+/* Histograms that a warp costs together, slots whose costs it loads together,
+ * and entries of a lane. */
+#define NTOGETHER 3
+#define NAHEAD 4
+#define NLANE_ENTRIES ((TERP_NENTRIES + 31) / 32)
+
+/* Adds a warp's share of the used slots to the costs of its histograms. */
+static __device__ __forceinline__ void
+cost_slots(const uint16_t *d_cost, uint32_t *s_histograms, unsigned n,
+           unsigned slice, unsigned nslices, const struct findings *s_found)
+{
+    const unsigned lane = threadIdx.x % 32, nused = s_found->nused;
+    uint32_t sums[NTOGETHER][NLANE_ENTRIES] = {{0}};
+
+    for (unsigned first = slice; first < nused; first += NAHEAD * nslices) {
+        uint32_t costs[NAHEAD][NLANE_ENTRIES], counts[NAHEAD][NTOGETHER];
+#pragma unroll
+        for (unsigned k = 0; k < NAHEAD; k++) {
+            unsigned at = first + k * nslices;
+            unsigned slot = s_found->used[min(at, nused - 1)];
+            unsigned row = slot == 0 ? TERP_ROW_ESCAPE : slot - 1;
+            const uint16_t *cost = d_cost + row * TERP_ENTRY_STRIDE + lane;
+#pragma unroll
+            for (unsigned e = 0; e < NLANE_ENTRIES; e++)
+                costs[k][e] = 32 * e + lane < TERP_NENTRIES ? cost[32 * e] : 0u;
+#pragma unroll
+            for (unsigned h = 0; h < NTOGETHER; h++)
+                counts[k][h] = at < nused && h < n
+                                   ? s_histograms[h * HISTOGRAM_NWORDS + slot]
+                                   : 0;
+        }
+#pragma unroll
+        for (unsigned k = 0; k < NAHEAD; k++)
+#pragma unroll
+            for (unsigned h = 0; h < NTOGETHER; h++)
+#pragma unroll
+                for (unsigned e = 0; e < NLANE_ENTRIES; e++)
+                    sums[h][e] += counts[k][h] * costs[k][e];
+    }
+#pragma unroll
+    for (unsigned h = 0; h < NTOGETHER; h++)
+#pragma unroll
+        for (unsigned e = 0; e < NLANE_ENTRIES; e++)
+            if (h < n && 32 * e + lane < TERP_NENTRIES)
+                atomicAdd(s_histograms + h * HISTOGRAM_NWORDS + COSTS_AT +
+                              32 * e + lane,
+                          sums[h][e]);
+}
+
+/* Costs of each histogram under each entry, by whole warps. */
 static __device__ void
 cost_histograms(const uint16_t *d_cost, uint32_t *s_histograms, unsigned n,
                 const struct findings *s_found)
 {
-    unsigned octet = threadIdx.x % NOCTETS, rest = threadIdx.x / NOCTETS;
-    unsigned nslices = TUNER_NTHREADS / NOCTETS / n;
-    unsigned slice = rest / n, nused = s_found->nused;
-    uint32_t *s_histogram = s_histograms + rest % n * HISTOGRAM_NWORDS;
-    uint32_t sums[8] = {0};
+    const unsigned nwarps = blockDim.x / 32;
+    unsigned ngroups = (n + NTOGETHER - 1) / NTOGETHER;
+    unsigned nslices = max(nwarps / ngroups, 1u);
 
-    for (unsigned i = slice; slice < nslices && i < nused; i += 4 * nslices) {
-        uint4 costs[4];
-        uint32_t counts[4];
-#pragma unroll
-        for (unsigned k = 0; k < 4; k++) {
-            unsigned at = i + k * nslices;
-            unsigned slot = at < nused ? s_found->used[at] : 0;
-            unsigned row = slot == 0 ? TERP_ROW_ESCAPE : slot - 1;
-            counts[k] = at < nused ? count_of(s_histogram, slot) : 0;
-            costs[k] = make_uint4(0, 0, 0, 0);
-            if (counts[k] != 0)
-                costs[k] = *(const uint4 *)(d_cost + row * TERP_ENTRY_STRIDE +
-                                            octet * 8);
-        }
-#pragma unroll
-        for (unsigned k = 0; k < 4; k++) {
-            const uint32_t words[4] = {costs[k].x, costs[k].y, costs[k].z,
-                                       costs[k].w};
-#pragma unroll
-            for (unsigned e = 0; e < 4; e++) {
-                sums[2 * e] += counts[k] * (words[e] & 0xFFFF);
-                sums[2 * e + 1] += counts[k] * (words[e] >> 16);
-            }
-        }
+    for (unsigned task = threadIdx.x / 32; task < ngroups * nslices;
+         task += nwarps) {
+        unsigned first = task % ngroups * NTOGETHER;
+        cost_slots(d_cost, s_histograms + first * HISTOGRAM_NWORDS, n - first,
+                   task / ngroups, nslices, s_found);
     }
-    for (unsigned e = 0; e < 8; e++)
-        if (sums[e] != 0)
-            atomicAdd(s_histogram + NCOUNT_WORDS + octet * 8 + e, sums[e]);
+    for (unsigned h = threadIdx.x; h < n; h += blockDim.x) {
+        uint32_t *s_histogram = s_histograms + h * HISTOGRAM_NWORDS;
+        s_histogram[COSTS_AT + RECORD_NSAMPLED] = s_found->nsampled;
+        s_histogram[COSTS_AT + RECORD_NESCAPES] = s_histogram[0];
+        s_histogram[COSTS_AT + RECORD_NJOINED] = s_found->njoined;
+    }
     __syncthreads();
 }
 
-/* A histogram's least cost, of codes and escaped words, by a warp. */
-static __device__ __forceinline__ uint64_t
-least_cost(const uint32_t *s_histogram)
+/* The least of each histogram's costs. */
+static __device__ void
+find_least(uint32_t *s_histograms, unsigned n)
 {
-    unsigned least = 0xFFFFFFFF;
-    for (unsigned e = threadIdx.x % 32; e < TERP_NENTRIES; e += 32)
-        least = min(least, s_histogram[NCOUNT_WORDS + e]);
-    for (int lanes = 16; lanes > 0; lanes /= 2)
-        least = min(least, __shfl_xor_sync(ALL_LANES, least, lanes));
-    return least + count_of(s_histogram, 0) * TERP_ESCAPE_COST;
+    for (unsigned h = threadIdx.x / 32; h < n; h += blockDim.x / 32) {
+        uint32_t *s_costs = s_histograms + h * HISTOGRAM_NWORDS + COSTS_AT;
+        uint32_t least = 0xFFFFFFFF;
+        for (unsigned e = threadIdx.x % 32; e < TERP_NENTRIES; e += 32)
+            least = min(least, s_costs[e]);
+        for (int lanes = 16; lanes > 0; lanes /= 2)
+            least = min(least, __shfl_xor_sync(ALL_LANES, least, lanes));
+        if (threadIdx.x % 32 == 0)
+            s_costs[RECORD_LEAST] = least;
+    }
+    __syncthreads();
+}
+
+/* What a histogram's codes cost, with the words of escapes. */
+static __device__ __forceinline__ uint64_t
+cost_of_codes(const uint32_t *s_costs)
+{
+    return s_costs[RECORD_LEAST] + s_costs[RECORD_NESCAPES] * TERP_ESCAPE_COST;
 }
 
 #endif

@@ -167,7 +167,7 @@ sample_corners(const volatile struct sampled_stretches &some,
     unsigned group = (ALL_LANES >> (32 - nlanes)) << (lane - member);
     uint32_t nat_once = 32 / nlanes;
     for (uint32_t first = some.first + threadIdx.x / 32 * nat_once;
-         first < some.end; first += TUNER_NWARPS * nat_once) {
+         first < some.end; first += blockDim.x / 32 * nat_once) {
         uint32_t nth = first + lane / nlanes;
         struct stretch<T> stretch =
             find_stretch(some, source.values, nth < some.end ? nth : first);

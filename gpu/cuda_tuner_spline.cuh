@@ -19,8 +19,8 @@ struct sampled_class {
     uint64_t nruns_per_row;
     uint64_t every;
     uint64_t first_run; /* of this block */
+    uint32_t nruns;     /* likewise, of those sampled */
     uint32_t run_nvalues;
-    uint32_t nsamples; /* at most */
 };
 
 static __device__ void
@@ -53,7 +53,7 @@ find_class(const struct terp_layout *layout, int l, unsigned odd, unsigned part,
     cls->first_run = cls->every / 2 + first * cls->every;
     cls->run_nvalues =
         (uint32_t)min_u64(TERP_SAMPLE_RUN_NVALUES, cls->extent[0]);
-    cls->nsamples = (end - first) * cls->run_nvalues;
+    cls->nruns = end - first;
 }
 
 /* Predictions of a point along one dimension, by spline, and the order of the
@@ -65,20 +65,34 @@ template <typename T> struct along {
 };
 #define LINEAR_ORDER 2
 
+/* The four points around one, as far as its form needs them. */
+template <typename T> struct neighbours {
+    T a, b, c, d;
+};
+
+template <typename T>
+static __device__ __forceinline__ struct neighbours<T>
+load_neighbours(const T *at, uint64_t stride, enum terp_form form) {
+    bool has_a = form == TERP_FORM_EXTRAPOLATE ||
+                 form == TERP_FORM_QUAD_BELOW || form == TERP_FORM_CUBIC;
+    struct neighbours<T> near;
+    near.b = *(at - stride);
+    near.a = has_a ? *(at - 3 * stride) : (T)0;
+    near.c = form >= TERP_FORM_LINEAR ? at[stride] : (T)0;
+    near.d = form >= TERP_FORM_QUAD_ABOVE ? at[3 * stride] : (T)0;
+    return near;
+}
+
 /* `form` is the cubic spline's. */
 template <typename T>
 static __device__ __forceinline__ struct along<T>
-predict_along(const struct source<T> &source, const T *at, uint64_t stride,
+predict_along(const struct source<T> &source, const struct neighbours<T> &near,
               enum terp_form form) {
-    bool has_a = form == TERP_FORM_EXTRAPOLATE ||
-                 form == TERP_FORM_QUAD_BELOW || form == TERP_FORM_CUBIC;
-    bool has_c = form >= TERP_FORM_LINEAR;
-    bool has_d = form >= TERP_FORM_QUAD_ABOVE;
-    T b = load(source, at - stride);
-    T a = has_a ? load(source, at - 3 * stride) : (T)0;
-    T c = has_c ? load(source, at + stride) : (T)0;
-    T d = has_d ? load(source, at + 3 * stride) : (T)0;
-    T linear = has_c ? TERP_LINEAR(b, c) : has_a ? TERP_EXTRAPOLATE(a, b) : b;
+    T a = known(source, near.a), b = known(source, near.b);
+    T c = known(source, near.c), d = known(source, near.d);
+    T linear = form >= TERP_FORM_LINEAR        ? TERP_LINEAR(b, c)
+               : form == TERP_FORM_EXTRAPOLATE ? TERP_EXTRAPOLATE(a, b)
+                                               : b;
     T cubic = linear, natural = linear;
 
     if (form == TERP_FORM_CUBIC) {
@@ -175,6 +189,73 @@ count_sets(T value, const struct along<T> along[TERP_NDIMS], unsigned odd,
     }
 }
 
+/* A sampled run: found once, for all of its values. */
+struct sampled_run {
+    uint64_t at;      /* in the chunk */
+    uint64_t x;       /* in the class */
+    unsigned forms;   /* four bits a dimension, but for dimension 0 */
+    uint32_t nvalues; /* at most run_nvalues */
+};
+#define MAX_NRUNS 128 /* found at once */
+
+static __device__ __forceinline__ struct sampled_run
+find_run(const volatile struct sampled_class &cls, unsigned nth)
+{
+    uint64_t run = cls.first_run + nth * cls.every;
+    uint64_t left = run / cls.nruns_per_row;
+    struct sampled_run found;
+
+    found.x = (run - left * cls.nruns_per_row) * TERP_SAMPLE_RUN_NVALUES;
+    found.nvalues = (uint32_t)min_u64(cls.run_nvalues, cls.extent[0] - found.x);
+    found.at = (2 * found.x + (cls.odd & 1)) * cls.stride[0];
+    found.forms = 0;
+    for (int d = 1; d < TERP_NDIMS; d++) {
+        uint64_t slower = cls.extent[d] == 1 ? left : left / cls.extent[d];
+        uint64_t at = left - slower * cls.extent[d];
+        found.forms |=
+            (unsigned)terp_form_at(TERP_SPLINE_CUBIC, at, cls.neven[d])
+            << (4 * d);
+        found.at += (2 * at + (cls.odd >> d & 1)) * cls.stride[d];
+        left = slower;
+    }
+    found.at += left * cls.brick_nvalues;
+    return found;
+}
+
+template <typename T>
+static __device__ __forceinline__ void
+sample_value(const volatile struct sampled_class &cls,
+             const struct sampled_run &run, unsigned x,
+             const struct source<T> &source, T inverse, T max_code,
+             uint32_t *s_histograms)
+{
+    const T *point = source.values + run.at + 2 * x * cls.stride[0];
+    const unsigned odd = cls.odd;
+    enum terp_form form[TERP_NDIMS];
+    struct neighbours<T> near[TERP_NDIMS];
+    struct along<T> along[TERP_NDIMS];
+    T value = *point;
+
+#pragma unroll
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        form[d] = d == 0
+                      ? terp_form_at(TERP_SPLINE_CUBIC, run.x + x, cls.neven[0])
+                      : (enum terp_form)(run.forms >> (4 * d) & 15);
+        if (odd >> d & 1)
+            near[d] = load_neighbours(point, cls.stride[d], form[d]);
+    }
+    value = known(source, value);
+#pragma unroll
+    for (int d = 0; d < TERP_NDIMS; d++)
+        if (odd >> d & 1)
+            along[d] = predict_along(source, near[d], form[d]);
+    const struct average<T> none = {
+        {0, 0, 0}, -1, 0, 0
+    };
+    count_sets<TERP_NDIMS>(value, along, odd, inverse, max_code, none,
+                           s_histograms - TERP_NSPLINES * HISTOGRAM_NWORDS);
+}
+
 /* Consecutive threads take consecutive values of the sampled runs. */
 template <typename T>
 static __device__ void
@@ -182,41 +263,25 @@ sample_class(const volatile struct sampled_class &cls,
              const struct source<T> &source, T inverse, T max_code,
              uint32_t *s_histograms, struct findings *s_found)
 {
+    __shared__ struct sampled_run s_runs[MAX_NRUNS];
+    const unsigned run_nvalues = cls.run_nvalues, all = cls.nruns;
     unsigned nsampled = 0;
 
-    for (unsigned i = threadIdx.x; i < cls.nsamples; i += TUNER_NTHREADS) {
-        uint32_t nth = i / cls.run_nvalues;
-        uint64_t run = cls.first_run + nth * cls.every;
-        uint64_t left = run / cls.nruns_per_row;
-        uint64_t at[TERP_NDIMS];
-        at[0] = (run - left * cls.nruns_per_row) * TERP_SAMPLE_RUN_NVALUES +
-                (i - nth * cls.run_nvalues);
-        if (at[0] >= cls.extent[0])
-            continue;
-        const T *point = source.values;
-        enum terp_form form[TERP_NDIMS];
-        for (int d = 0; d < TERP_NDIMS; d++) {
-            if (d > 0) {
-                uint64_t slower =
-                    cls.extent[d] == 1 ? left : left / cls.extent[d];
-                at[d] = left - slower * cls.extent[d];
-                left = slower;
-            }
-            form[d] = terp_form_at(TERP_SPLINE_CUBIC, at[d], cls.neven[d]);
-            point += (2 * at[d] + (cls.odd >> d & 1)) * cls.stride[d];
+    for (unsigned first = 0; first < all; first += MAX_NRUNS) {
+        unsigned nruns = min((unsigned)MAX_NRUNS, all - first);
+        __syncthreads();
+        if (threadIdx.x < nruns)
+            s_runs[threadIdx.x] = find_run(cls, first + threadIdx.x);
+        __syncthreads();
+        for (unsigned i = threadIdx.x; i < nruns * run_nvalues;
+             i += blockDim.x) {
+            unsigned nth = i / run_nvalues, x = i - nth * run_nvalues;
+            if (x >= s_runs[nth].nvalues)
+                continue;
+            sample_value(cls, s_runs[nth], x, source, inverse, max_code,
+                         s_histograms);
+            nsampled++;
         }
-        point += left * cls.brick_nvalues;
-        T value = load(source, point);
-        struct along<T> along[TERP_NDIMS];
-        for (int d = 0; d < TERP_NDIMS; d++)
-            if (cls.odd >> d & 1)
-                along[d] = predict_along(source, point, cls.stride[d], form[d]);
-        const struct average<T> none = {
-            {0, 0, 0}, -1, 0, 0
-        };
-        count_sets<TERP_NDIMS>(value, along, cls.odd, inverse, max_code, none,
-                               s_histograms - TERP_NSPLINES * HISTOGRAM_NWORDS);
-        nsampled++;
     }
     nsampled = warp_sum(nsampled);
     if (threadIdx.x % 32 == 0)
