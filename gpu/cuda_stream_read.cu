@@ -7,7 +7,13 @@
 #include "cuda_expand.cuh"
 #include "cuda_specials.cuh"
 
-#define NTHREADS 1024
+/* Threads of a block: all that it can have for a long index. Of a short one
+ * every thread has little to do, and fewer are together sooner. */
+#define MANY_NTHREADS 1024
+#define FEW_NTHREADS 256
+#ifndef CUDA_MANY_PARTITIONS
+#define CUDA_MANY_PARTITIONS 128
+#endif
 
 /* Bytes of the stream that are staged at a time, and tiles' bit maps that fit
  * in shared memory. Longer ones are expanded in the region `staging`. */
@@ -18,17 +24,18 @@
 #define CONTROL_REDUCED 0x80
 #define MAX_LENGTH_NBITS 16
 
-typedef cub::BlockScan<unsigned long long, NTHREADS, cub::BLOCK_SCAN_WARP_SCANS>
-    wide_sum;
+template <unsigned NTHREADS>
+using wide_sum = cub::BlockScan<unsigned long long, (int)NTHREADS,
+                                cub::BLOCK_SCAN_WARP_SCANS>;
 
-struct read_shared {
+template <unsigned NTHREADS> struct read_shared {
     __align__(16) uint8_t staged[STAGED_NBYTES];
     __align__(16) uint8_t bitmap[BITMAP_NBYTES];
     __align__(16) uint8_t above[BITMAP_NBYTES / 8];
     typename block_sum<NTHREADS>::TempStorage scan;
-    wide_sum::TempStorage wide_scan;
+    typename wide_sum<NTHREADS>::TempStorage wide_scan;
     /* custom codebook, by length */
-    uint32_t nbefore[NTHREADS / 32][TERP_MAX_CODE_NBITS + 1];
+    uint32_t nbefore[TERP_NSYMBOLS / 32][TERP_MAX_CODE_NBITS + 1];
     uint32_t nwords[TERP_MAX_CODE_NBITS + 1];
     bool fits;
 };
@@ -179,9 +186,10 @@ partition_bits(const struct cuda_batch &batch, const uint8_t *bitmap,
 }
 
 /* Which tiles are not zero, and how many in each thread's share. */
+template <unsigned NTHREADS>
 static __device__ bool
 read_nonzero(const struct cuda_batch &batch, struct block_reader *reader,
-             struct read_shared &s, struct tile_index *index,
+             struct read_shared<NTHREADS> &s, struct tile_index *index,
              struct partition_share *share)
 {
     unsigned nbytes = (unsigned)div_up(batch.ntiles, 8);
@@ -200,6 +208,7 @@ read_nonzero(const struct cuda_batch &batch, struct block_reader *reader,
     uint64_t most = div_up(batch.npartitions, NTHREADS);
     share->first = min_u64(most * threadIdx.x, batch.npartitions);
     share->count = min_u64(most, batch.npartitions - share->first);
+#pragma unroll 1
     for (uint64_t i = 0; i < share->count; i++) {
         unsigned bits = partition_bits(batch, bitmap, share->first + i);
         ntiles += (unsigned)__popc(bits);
@@ -207,7 +216,7 @@ read_nonzero(const struct cuda_batch &batch, struct block_reader *reader,
     }
     /* Both counts at once. */
     unsigned long long before, all;
-    wide_sum(s.wide_scan)
+    wide_sum<NTHREADS>(s.wide_scan)
         .ExclusiveSum((unsigned long long)nfull << 32 | ntiles, before, all);
     share->ntiles = (unsigned)before;
     share->nfull = (unsigned)(before >> 32);
@@ -234,41 +243,55 @@ read_entries(struct block_reader *reader, struct tile_index *index)
     return index->numbers != nullptr;
 }
 
-/* The chunk's own codebook, made ready to decode. A thread a symbol. */
+/* Bits of a symbol's word by the stored codebook; 0: none. */
+static __device__ __forceinline__ unsigned
+custom_length(const uint8_t *lengths, unsigned low, unsigned high,
+              unsigned symbol)
+{
+    unsigned i = symbol == TERP_ESCAPE ? 0 : symbol - low + 1;
+
+    if (symbol != TERP_ESCAPE && (symbol < low || symbol > high))
+        return 0;
+    return lengths[i / 2] >> (4 * (i % 2)) & 15;
+}
+
+/* The chunk's own codebook, made ready to decode. */
+template <unsigned NTHREADS>
 static __device__ bool
 read_custom(const struct cuda_batch &batch, struct block_reader *reader,
-            struct read_shared &s)
+            struct read_shared<NTHREADS> &s)
 {
-    static_assert(NTHREADS == TERP_NSYMBOLS && NTHREADS == CUDA_LOOKUP_NENTRIES,
-                  "a thread a symbol, a thread a look-up");
+    static_assert(TERP_NSYMBOLS % NTHREADS == 0 &&
+                      CUDA_LOOKUP_NENTRIES % NTHREADS == 0,
+                  "threads have as many symbols and look-ups");
     struct cuda_decode_book *book =
         region<struct cuda_decode_book>(batch, blockIdx.y, batch.at.books);
-    const unsigned symbol = threadIdx.x, warp = threadIdx.x / 32;
     const unsigned lane = threadIdx.x % 32;
     unsigned low = (unsigned)take_le(reader, 2);
-    unsigned high = (unsigned)take_le(reader, 2), length = 0;
+    unsigned high = (unsigned)take_le(reader, 2);
 
     if (reader->underflow || low < 1 || low > high || high >= TERP_NSYMBOLS)
         return false;
     const uint8_t *at = take_bytes(reader, packed_nbytes(high - low + 2, 4));
     if (at == nullptr)
         return false;
-    if (symbol == TERP_ESCAPE || (symbol >= low && symbol <= high)) {
-        unsigned i = symbol == TERP_ESCAPE ? 0 : symbol - low + 1;
-        length = at[i / 2] >> (4 * (i % 2)) & 15;
+        /* Symbols of the same length, in each 32 symbols and in those before.
+         */
+#pragma unroll 1
+    for (unsigned symbol = threadIdx.x; symbol < TERP_NSYMBOLS;
+         symbol += NTHREADS) {
+        unsigned length = custom_length(at, low, high, symbol);
+        if (lane <= TERP_MAX_CODE_NBITS)
+            s.nbefore[symbol / 32][lane] = 0;
+        __syncwarp();
+        unsigned same = __match_any_sync(0xFFFFFFFF, length);
+        if ((same & ((1u << lane) - 1)) == 0)
+            s.nbefore[symbol / 32][length] = (uint32_t)__popc(same);
     }
-    /* Symbols of the same length, in the warp and in those before it. */
-    if (lane <= TERP_MAX_CODE_NBITS)
-        s.nbefore[warp][lane] = 0;
-    __syncwarp();
-    unsigned same = __match_any_sync(0xFFFFFFFF, length);
-    unsigned place = (unsigned)__popc(same & ((1u << lane) - 1));
-    if (place == 0)
-        s.nbefore[warp][length] = (uint32_t)__popc(same);
     __syncthreads();
     if (threadIdx.x <= TERP_MAX_CODE_NBITS) {
         unsigned sum = 0;
-        for (int w = 0; w < NTHREADS / 32; w++) {
+        for (int w = 0; w < TERP_NSYMBOLS / 32; w++) {
             unsigned n = s.nbefore[w][threadIdx.x];
             s.nbefore[w][threadIdx.x] = sum;
             sum += n;
@@ -278,22 +301,33 @@ read_custom(const struct cuda_batch &batch, struct block_reader *reader,
     __syncthreads();
     if (threadIdx.x == 0)
         s.fits = cuda_decode_book_ends(s.nwords, book);
-    place += s.nbefore[warp][length];
-    for (unsigned shorter = 1; shorter < length; shorter++)
-        place += s.nwords[shorter];
-    if (length > 0)
-        book->sorted[place] = (uint16_t)symbol;
+#pragma unroll 1
+    for (unsigned symbol = threadIdx.x; symbol < TERP_NSYMBOLS;
+         symbol += NTHREADS) {
+        unsigned length = custom_length(at, low, high, symbol);
+        unsigned same = __match_any_sync(0xFFFFFFFF, length);
+        unsigned place = s.nbefore[symbol / 32][length] +
+                         (unsigned)__popc(same & ((1u << lane) - 1));
+        for (unsigned shorter = 1; shorter < length; shorter++)
+            place += s.nwords[shorter];
+        if (length > 0)
+            book->sorted[place] = (uint16_t)symbol;
+    }
     __syncthreads();
     if (!s.fits)
         return false;
-    cuda_decode_book_look(book, threadIdx.x);
+#pragma unroll 1
+    for (unsigned bits = threadIdx.x; bits < CUDA_LOOKUP_NENTRIES;
+         bits += NTHREADS)
+        cuda_decode_book_look(book, bits);
     return true;
 }
 
 /* Controls and offsets; leaves the reader at the payload. */
+template <unsigned NTHREADS>
 static __device__ bool
 read_places(const struct cuda_batch &batch, struct block_reader *reader,
-            struct read_shared &s, struct tile_index *index,
+            struct read_shared<NTHREADS> &s, struct tile_index *index,
             struct partition_share *share)
 {
     unsigned own_nbytes = 0, full = share->nfull, lengths_nbytes;
@@ -302,6 +336,7 @@ read_places(const struct cuda_batch &batch, struct block_reader *reader,
     index->controls = take_bytes(reader, index->nfull);
     if (index->controls == nullptr)
         return false;
+#pragma unroll 1
     for (uint64_t i = 0; i < share->count; i++) {
         unsigned bits = partition_bits(batch, index->bitmap, share->first + i);
         if (bits == 0)
@@ -336,135 +371,151 @@ full_begin(const struct tile_index &index, uint64_t full)
                    index.offset_nbytes);
 }
 
-/* Numbers of up to 16 bits one after another. Reads no byte before it is
- * needed. */
-struct number_list {
-    const uint8_t *at;
-    unsigned bits;
-    int nbits;
-};
-
-static __device__ __forceinline__ struct number_list
-number_list_at(const uint8_t *bytes, uint64_t first_bit)
-{
-    struct number_list list = {bytes + first_bit / 8, 0, 0};
-    int skipped = (int)(first_bit % 8);
-
-    if (skipped > 0) {
-        list.bits = *list.at++ >> skipped;
-        list.nbits = 8 - skipped;
-    }
-    return list;
-}
-
+/* A number of up to 16 bits from any bit on. Reads no byte but its own. */
 static __device__ __forceinline__ unsigned
-next_number(struct number_list *list, int width)
+number_at(const uint8_t *bytes, uint64_t bit, unsigned width)
 {
-    for (; list->nbits < width; list->nbits += 8)
-        list->bits |= (unsigned)*list->at++ << list->nbits;
-    unsigned number = list->bits & ((1u << width) - 1);
-    list->bits >>= width;
-    list->nbits -= width;
-    return number;
+    const uint8_t *at = bytes + bit / 8;
+    const unsigned skipped = (unsigned)(bit % 8), end = skipped + width;
+    unsigned bits = width > 0 ? at[0] : 0;
+
+    bits |= end > 8 ? (unsigned)at[1] << 8 : 0;
+    bits |= end > 16 ? (unsigned)at[2] << 16 : 0;
+    return bits >> skipped & ((1u << width) - 1);
 }
 
-/* The tiles of one partition. */
-struct partition_tiles {
-    __align__(16) uint8_t nonzero[TERP_PARTITION_NTILES];
-    __align__(16) uint8_t entry[TERP_PARTITION_NTILES];
-    __align__(16) uint16_t nbytes[TERP_PARTITION_NTILES];
-};
-
-/* Reads entries and lengths of the tiles that are not zero; the share's counts
- * go on to the next partition. False where a number is not valid. */
+/* What the index says of one tile; false where that is not valid. `rank`: how
+ * many tiles of the partition have words and stand before. */
 static __device__ __forceinline__ bool
-read_partition(const struct cuda_batch &batch, enum terp_coding coding,
-               const struct tile_index &index, uint64_t p, unsigned bits,
-               struct partition_share *share, struct partition_tiles *tiles)
+read_tile(const struct cuda_batch &batch, enum terp_coding coding,
+          const struct tile_index &index, uint64_t tile, unsigned rank,
+          unsigned control, const struct partition_share &partition,
+          unsigned *nbytes_ret, unsigned *entry_ret)
 {
-    const unsigned control = index.controls[share->nfull];
-    const int width = (int)(control & ~(unsigned)CONTROL_REDUCED);
-    const bool huffman = coding == TERP_CODING_HUFFMAN;
-    struct number_list lengths =
-        number_list_at(index.lengths + share->lengths_nbytes, 0);
-    struct number_list numbers = number_list_at(
-        index.numbers, (uint64_t)share->ntiles * (unsigned)index.number_width);
-    uint64_t sum_nbytes = 0;
+    const unsigned width = control & ~(unsigned)CONTROL_REDUCED;
+    const uint64_t left = batch.nvalues - tile * TERP_TILE_NSYMBOLS;
+    /* A word takes a bit at least, planes a byte. */
+    const unsigned least =
+        coding == TERP_CODING_SPEED
+            ? 1
+            : ((unsigned)min_u64(TERP_TILE_NSYMBOLS, left) + 7) / 8;
+    const unsigned nbytes =
+        least + number_at(index.lengths + partition.lengths_nbytes,
+                          rank * width, width);
+    unsigned entry = 0;
+    bool valid = nbytes <= CUDA_TILE_MAX_NBYTES;
+
+    if (coding == TERP_CODING_HUFFMAN) {
+        const unsigned width = (unsigned)index.number_width;
+        unsigned number = number_at(
+            index.numbers, (uint64_t)(partition.ntiles + rank) * width, width);
+        valid &= number < index.nused;
+        entry = number < index.nused ? index.used[number] : 0;
+        valid &= entry < TERP_NENTRIES;
+    }
+    *nbytes_ret = nbytes;
+    *entry_ret = entry;
+    return valid;
+}
+
+/* The tiles of the 32 partitions that a warp's threads have. Two partitions at
+ * a time, a thread a tile. The bytes of the own partition's tiles; false where
+ * a number is not valid. */
+static __device__ __forceinline__ bool
+read_tiles(const struct cuda_batch &batch, enum terp_coding coding,
+           const struct tile_index &index, uint64_t p, unsigned bits,
+           unsigned control, const struct partition_share &own,
+           unsigned npartitions, unsigned *sum_nbytes_ret)
+{
+    static_assert(TERP_PARTITION_NTILES == 16, "a thread a tile, two halves");
+    uint8_t *nonzero = region<uint8_t>(batch, blockIdx.y, batch.at.nonzero);
+    uint8_t *entries = region<uint8_t>(batch, blockIdx.y, batch.at.entry);
+    uint16_t *sizes = region<uint16_t>(batch, blockIdx.y, batch.at.nbytes);
+    const unsigned all = 0xFFFFFFFF, lane = threadIdx.x % 32, i = lane % 16;
     bool valid = true;
 
-#pragma unroll
-    for (unsigned i = 0; i < TERP_PARTITION_NTILES; i++) {
-        if (!(bits >> i & 1))
-            continue;
-        /* A word takes a bit at least, planes a byte. */
-        uint64_t tile = p * TERP_PARTITION_NTILES + i;
-        unsigned least = 1;
-        if (coding != TERP_CODING_SPEED)
-            least = (unsigned)div_up(
-                min_u64(TERP_TILE_NSYMBOLS,
-                        batch.nvalues - tile * TERP_TILE_NSYMBOLS),
-                8);
-        unsigned nbytes = next_number(&lengths, width) + least;
-        unsigned number =
-            huffman ? next_number(&numbers, index.number_width) : 0;
-        unsigned entry = 0;
-        valid &= nbytes <= CUDA_TILE_MAX_NBYTES;
-        if (huffman && number < index.nused)
-            entry = index.used[number];
-        else
-            valid &= !huffman;
-        valid &= entry < TERP_NENTRIES;
-        tiles->nonzero[i] = 1;
-        tiles->entry[i] = (uint8_t)entry;
-        tiles->nbytes[i] = (uint16_t)nbytes;
-        sum_nbytes += nbytes;
+#pragma unroll 1
+    for (unsigned first = 0; first < npartitions; first += 2) {
+        const unsigned owner = first + lane / 16;
+        const unsigned tiles = __shfl_sync(all, bits, (int)owner);
+        const unsigned its_control = __shfl_sync(all, control, (int)owner);
+        const uint64_t tile =
+            (uint64_t)__shfl_sync(all, (unsigned)p, (int)owner) * 16 + i;
+        struct partition_share partition = {};
+        unsigned nbytes = 0, entry = 0;
+        partition.ntiles = __shfl_sync(all, own.ntiles, (int)owner);
+        partition.lengths_nbytes =
+            __shfl_sync(all, own.lengths_nbytes, (int)owner);
+        if (tiles >> i & 1)
+            valid &= read_tile(batch, coding, index, tile,
+                               (unsigned)__popc(tiles & ((1u << i) - 1)),
+                               its_control, partition, &nbytes, &entry);
+        /* Regions are multiples of 256 bytes: whole partitions fit. */
+        if (owner < npartitions) {
+            nonzero[tile] = tiles >> i & 1;
+            entries[tile] = (uint8_t)entry;
+            sizes[tile] = (uint16_t)nbytes;
+        }
+        for (int distance = 8; distance > 0; distance /= 2)
+            nbytes += __shfl_xor_sync(all, nbytes, distance);
+        const unsigned sums[2] = {__shfl_sync(all, nbytes, 0),
+                                  __shfl_sync(all, nbytes, 16)};
+        if (lane / 2 == first / 2)
+            *sum_nbytes_ret = lane % 2 == 0 ? sums[0] : sums[1];
     }
-    uint64_t begin = full_begin(index, share->nfull);
-    uint64_t end = full_begin(index, share->nfull + 1);
-    bool reduced = (control & CONTROL_REDUCED) != 0;
-    share->nfull++;
-    share->ntiles += (unsigned)__popc(bits);
-    share->lengths_nbytes += ((unsigned)__popc(bits) * (unsigned)width + 7) / 8;
-    return valid && begin <= end && (reduced || end - begin == sum_nbytes);
+    return valid;
 }
 
-/* Each thread those of its share. */
+/* Each warp those of its threads' shares. */
+template <unsigned NTHREADS>
 static __device__ bool
 read_partitions(const struct cuda_batch &batch, enum terp_coding coding,
                 const struct tile_index &index, struct partition_share share)
 {
-    uint4 *nonzero = region<uint4>(batch, blockIdx.y, batch.at.nonzero);
-    uint4 *entry = region<uint4>(batch, blockIdx.y, batch.at.entry);
-    uint4 *nbytes = region<uint4>(batch, blockIdx.y, batch.at.nbytes);
     uint64_t *begin = region<uint64_t>(batch, blockIdx.y, batch.at.begin);
     uint8_t *reduced = region<uint8_t>(batch, blockIdx.y, batch.at.reduced);
+    const unsigned most = (unsigned)div_up(batch.npartitions, NTHREADS);
     bool valid = true;
 
-    for (uint64_t i = 0; i < share.count; i++) {
-        uint64_t p = share.first + i;
-        unsigned bits = partition_bits(batch, index.bitmap, p);
-        struct partition_tiles tiles = {};
-        begin[p] = full_begin(index, share.nfull);
-        reduced[p] = 0;
-        if (bits != 0) {
-            reduced[p] = (index.controls[share.nfull] & CONTROL_REDUCED) != 0;
-            valid &=
-                read_partition(batch, coding, index, p, bits, &share, &tiles);
+#pragma unroll 1
+    for (unsigned i = 0; i < most; i++) {
+        const uint64_t p = share.first + i;
+        const bool is_there = i < share.count;
+        const unsigned npartitions =
+            (unsigned)__popc(__ballot_sync(0xFFFFFFFF, is_there));
+        unsigned bits = 0, control = 0, sum_nbytes = 0;
+        if (is_there)
+            bits = partition_bits(batch, index.bitmap, p);
+        if (bits != 0)
+            control = index.controls[share.nfull];
+        valid &= read_tiles(batch, coding, index, p, bits, control, share,
+                            npartitions, &sum_nbytes);
+        if (is_there) {
+            const uint64_t at = full_begin(index, share.nfull);
+            begin[p] = at;
+            reduced[p] = (control & CONTROL_REDUCED) != 0;
+            if (bits != 0) {
+                const unsigned width = control & ~(unsigned)CONTROL_REDUCED;
+                const unsigned ntiles = (unsigned)__popc(bits);
+                share.nfull++;
+                share.ntiles += ntiles;
+                share.lengths_nbytes += (ntiles * width + 7) / 8;
+                const uint64_t end = full_begin(index, share.nfull);
+                valid &= at <= end && ((control & CONTROL_REDUCED) != 0 ||
+                                       end - at == sum_nbytes);
+            }
         }
-        /* Regions are multiples of 256 bytes: whole partitions fit. */
-        memcpy(&nonzero[p], tiles.nonzero, sizeof tiles.nonzero);
-        memcpy(&entry[p], tiles.entry, sizeof tiles.entry);
-        memcpy(&nbytes[2 * p], tiles.nbytes, sizeof tiles.nbytes);
     }
     if (threadIdx.x == 0)
         begin[batch.npartitions] = index.payload_nbytes;
     return !__syncthreads_or(!valid);
 }
 
+template <unsigned NTHREADS>
 static __device__ bool
 read_index(const struct cuda_batch &batch, enum terp_coding coding,
            struct cuda_chunk *chunk, struct block_reader *reader,
-           struct read_shared &s)
+           struct read_shared<NTHREADS> &s)
 {
     struct tile_index index = {};
     struct partition_share share;
@@ -484,12 +535,13 @@ read_index(const struct cuda_batch &batch, enum terp_coding coding,
     }
     if (threadIdx.x == 0)
         chunk->payload_at = reader->at;
-    return read_partitions(batch, coding, index, share);
+    return read_partitions<NTHREADS>(batch, coding, index, share);
 }
 
+template <unsigned NTHREADS>
 static __device__ bool
 read_stream(const struct cuda_batch &batch, struct cuda_chunk *chunk,
-            struct read_shared &s)
+            struct read_shared<NTHREADS> &s)
 {
     struct block_reader reader = {};
 
@@ -522,16 +574,17 @@ read_stream(const struct cuda_batch &batch, struct cuda_chunk *chunk,
 }
 
 /* Grid (1, nchunks), a block a chunk. */
+template <unsigned NTHREADS>
 static __global__ void
 __launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)
 {
     begin_kernel();
-    __shared__ struct read_shared s;
+    __shared__ struct read_shared<NTHREADS> s;
     struct cuda_chunk *chunk = &batch.d_chunks[blockIdx.y];
 
     if (chunk->status != TERP_OK)
         return;
-    bool valid = read_stream(batch, chunk, s);
+    bool valid = read_stream<NTHREADS>(batch, chunk, s);
     __syncthreads(); /* all have seen the status */
     if (!valid && threadIdx.x == 0)
         chunk->status = TERP_ERR_CORRUPT;
@@ -540,8 +593,13 @@ __launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)
 cudaError_t
 cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return launch(read_streams, dim3(1, (unsigned)batch->nchunks),
-                  dim3(NTHREADS), 0, stream, *batch);
+    const dim3 grid(1, (unsigned)batch->nchunks);
+
+    return batch->npartitions < CUDA_MANY_PARTITIONS
+               ? launch(read_streams<FEW_NTHREADS>, grid, dim3(FEW_NTHREADS), 0,
+                        stream, *batch)
+               : launch(read_streams<MANY_NTHREADS>, grid, dim3(MANY_NTHREADS),
+                        0, stream, *batch);
 }
 
 /* Done by the launch of cuda_model_read, which reads on. */
