@@ -4,7 +4,7 @@
 #define TERP_CUDA_PLATFORM_CUH
 
 #ifdef __CUDACC__
-#include <cuda_pipeline.h>
+#include <cuda_pipeline_primitives.h>
 #endif
 #include <cuda_runtime.h>
 #include <stddef.h>
