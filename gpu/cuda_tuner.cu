@@ -274,7 +274,8 @@ find_costs(const struct cuda_batch &batch, unsigned class_at, unsigned record,
 
     __syncthreads();
     list_used(s_histograms, n, s_found);
-    cost_histograms(batch.tables.d_cost, s_histograms, n, s_found);
+    cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, s_histograms,
+                    n, s_found);
     if (!join_parts(batch, class_at, records, part, nparts, s_histograms, n))
         return false;
     find_least(s_histograms, n);

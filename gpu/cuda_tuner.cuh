@@ -42,8 +42,9 @@ known(const struct source<T> &source, T value)
 
 /* ---- histograms ---- */
 
-/* A histogram counts slots: 0 the escape, 1 .. the magnitudes of codes. Behind
- * the counts are costs by entry, and what its record holds besides. */
+/* A histogram counts slots: the magnitudes of codes, and behind the largest the
+ * escape. Behind the counts are costs by entry, and what its record holds
+ * besides. */
 #define NSLOTS TERP_NROWS
 #define COSTS_AT ((NSLOTS + 3) / 4 * 4)
 #define COSTS_NWORDS TERP_ENTRY_STRIDE
@@ -114,8 +115,9 @@ list_used(const uint32_t *s_histograms, unsigned n, struct findings *s_found)
 
 /* Adds a warp's share of the used slots to the costs of its histograms. */
 static __device__ __forceinline__ void
-cost_slots(const uint16_t *d_cost, uint32_t *s_histograms, unsigned n,
-           unsigned slice, unsigned nslices, const struct findings *s_found)
+cost_slots(const uint16_t *d_cost, unsigned max_code, uint32_t *s_histograms,
+           unsigned n, unsigned slice, unsigned nslices,
+           const struct findings *s_found)
 {
     const unsigned lane = threadIdx.x % 32, nused = s_found->nused;
     uint32_t sums[NTOGETHER][NLANE_ENTRIES] = {{0}};
@@ -126,7 +128,7 @@ cost_slots(const uint16_t *d_cost, uint32_t *s_histograms, unsigned n,
         for (unsigned k = 0; k < NAHEAD; k++) {
             unsigned at = first + k * nslices;
             unsigned slot = s_found->used[min(at, nused - 1)];
-            unsigned row = slot == 0 ? TERP_ROW_ESCAPE : slot - 1;
+            unsigned row = slot > max_code ? TERP_ROW_ESCAPE : slot;
             const uint16_t *cost = d_cost + row * TERP_ENTRY_STRIDE + lane;
 #pragma unroll
             for (unsigned e = 0; e < NLANE_ENTRIES; e++)
@@ -157,7 +159,8 @@ cost_slots(const uint16_t *d_cost, uint32_t *s_histograms, unsigned n,
 
 /* Costs of each histogram under each entry, by whole warps. */
 static __device__ void
-cost_histograms(const uint16_t *d_cost, uint32_t *s_histograms, unsigned n,
+cost_histograms(const uint16_t *d_cost, unsigned max_code,
+                uint32_t *s_histograms, unsigned n,
                 const struct findings *s_found)
 {
     const unsigned nwarps = blockDim.x / 32;
@@ -167,13 +170,13 @@ cost_histograms(const uint16_t *d_cost, uint32_t *s_histograms, unsigned n,
     for (unsigned task = threadIdx.x / 32; task < ngroups * nslices;
          task += nwarps) {
         unsigned first = task % ngroups * NTOGETHER;
-        cost_slots(d_cost, s_histograms + first * HISTOGRAM_NWORDS, n - first,
-                   task / ngroups, nslices, s_found);
+        cost_slots(d_cost, max_code, s_histograms + first * HISTOGRAM_NWORDS,
+                   n - first, task / ngroups, nslices, s_found);
     }
     for (unsigned h = threadIdx.x; h < n; h += blockDim.x) {
         uint32_t *s_histogram = s_histograms + h * HISTOGRAM_NWORDS;
         s_histogram[COSTS_AT + RECORD_NSAMPLED] = s_found->nsampled;
-        s_histogram[COSTS_AT + RECORD_NESCAPES] = s_histogram[0];
+        s_histogram[COSTS_AT + RECORD_NESCAPES] = s_histogram[max_code + 1];
         s_histogram[COSTS_AT + RECORD_NJOINED] = s_found->njoined;
     }
     __syncthreads();

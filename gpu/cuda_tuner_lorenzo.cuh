@@ -120,7 +120,7 @@ slot_of_difference(word_of<T> difference, int max_code)
 {
     int_of<T> code = (int_of<T>)difference;
     bool fits = code >= -max_code && code <= max_code;
-    return fits ? (unsigned)(code < 0 ? -code : code) + 1 : 0;
+    return (unsigned)(fits ? (code < 0 ? -code : code) : max_code + 1);
 }
 
 /* Counts the codes of a value by the dimensions of the difference; `row` holds

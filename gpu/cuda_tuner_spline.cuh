@@ -70,16 +70,21 @@ template <typename T> struct neighbours {
     T a, b, c, d;
 };
 
+_Static_assert(
+    (TERP_FORM_EXTRAPOLATE & TERP_FORM_QUAD_BELOW & TERP_FORM_CUBIC & 1) == 1 &&
+        ((TERP_FORM_COPY | TERP_FORM_LINEAR | TERP_FORM_QUAD_ABOVE) & 1) == 0,
+    "forms that take the point further below are odd");
+
 template <typename T>
 static __device__ __forceinline__ struct neighbours<T>
 load_neighbours(const T *at, uint64_t stride, enum terp_form form) {
-    bool has_a = form == TERP_FORM_EXTRAPOLATE ||
-                 form == TERP_FORM_QUAD_BELOW || form == TERP_FORM_CUBIC;
+    const T *below = at - stride, *above = at + stride;
+    bool has_a = form & 1;
     struct neighbours<T> near;
-    near.b = *(at - stride);
-    near.a = has_a ? *(at - 3 * stride) : (T)0;
-    near.c = form >= TERP_FORM_LINEAR ? at[stride] : (T)0;
-    near.d = form >= TERP_FORM_QUAD_ABOVE ? at[3 * stride] : (T)0;
+    near.b = *below;
+    near.a = has_a ? *(below - 2 * stride) : (T)0;
+    near.c = form >= TERP_FORM_LINEAR ? *above : (T)0;
+    near.d = form >= TERP_FORM_QUAD_ABOVE ? above[2 * stride] : (T)0;
     return near;
 }
 
@@ -154,9 +159,10 @@ slot_of(T value, T pred, T inverse, T max_code)
 {
     T scaled = absolute(value - pred) * inverse;
     T unknown = value != value ? (T)0 : max_code;
+    T most = max_code + (T)0.5; /* and more: an escape */
     scaled = scaled != scaled ? unknown : scaled;
-    bool fits = scaled < max_code + (T)0.5;
-    return fits ? (unsigned)(int)(scaled + (T)0.5) + 1 : 0;
+    scaled = scaled < most ? scaled : most;
+    return (unsigned)(int)(scaled + (T)0.5);
 }
 
 /* Counts a value's codes under all splines and all sets of dimensions of the
