@@ -14,10 +14,11 @@ struct alignas(8) cuda_partition {
 };
 
 /* What all partitions before one take. */
-struct alignas(16) cuda_partition_place {
+struct cuda_partition_place {
     uint64_t payload_nbytes;
     uint32_t lengths_nbytes;
-    uint32_t nfull; /* have tiles with words */
+    uint32_t nfull;    /* partitions that have tiles with words */
+    uint32_t nnonzero; /* such tiles */
 };
 
 /* Where the index has its parts, in bytes of the stream. */

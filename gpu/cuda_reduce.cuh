@@ -4,7 +4,9 @@
  *
  * All threads of a block of NTHREADS call these functions together. Memory is
  * shared or global; a function may read what it is given at once, and its
- * caller waits before it reads what others wrote, unless noted otherwise. */
+ * caller waits before it reads what others wrote, unless noted otherwise.
+ * Loops are not unrolled: the only block of a small chunk waits longer for
+ * code that it runs through once than for turns of a loop. */
 #ifndef TERP_CUDA_REDUCE_CUH
 #define TERP_CUDA_REDUCE_CUH
 
@@ -67,6 +69,7 @@ nonzero_bytes(uint64_t bytes)
 static __device__ __forceinline__ void
 keep_bytes(uint8_t *dst, uint64_t bytes, unsigned bits)
 {
+#pragma unroll 1
     for (; bits != 0; bits &= bits - 1)
         *dst++ = (uint8_t)(bytes >> (8 * (__ffs((int)bits) - 1)));
 }
@@ -104,6 +107,7 @@ tower_nwords(unsigned nbytes, bool is_bitmap, unsigned *top_nbytes_ret)
 {
     unsigned nwords = 0;
 
+#pragma unroll 1
     for (bool more = !is_bitmap; more || nbytes > CUDA_STORED_NBYTES;
          more = false) {
         nwords += level_nwords(nbytes);
@@ -149,10 +153,12 @@ tower_build(struct cuda_tower *tower, scan_storage<NTHREADS> &s_scan)
     const uint64_t *below = tower->bytes;
     unsigned nbytes = tower->nbytes, at = tower->nwords;
 
+#pragma unroll 1
     while (at > 0) {
         unsigned nwords = level_nwords(nbytes);
         at -= nwords;
         uint8_t *level = (uint8_t *)(tower->words + at);
+#pragma unroll 1
         for (unsigned i = threadIdx.x; i < 4 * nwords; i += NTHREADS)
             level[i] = (uint8_t)differing_bytes(below, i, nbytes);
         __syncthreads();
@@ -172,10 +178,12 @@ tower_build_by_warp(struct cuda_tower *tower)
     unsigned nbytes = tower->nbytes, at = tower->nwords;
     const unsigned lane = threadIdx.x % 32;
 
+#pragma unroll 1
     while (at > 0) {
         unsigned nwords = level_nwords(nbytes);
         at -= nwords;
         uint8_t *level = (uint8_t *)(tower->words + at);
+#pragma unroll 1
         for (unsigned i = lane; i < 4 * nwords; i += 32)
             level[i] = (uint8_t)differing_bytes(below, i, nbytes);
         __syncwarp();
@@ -183,10 +191,12 @@ tower_build_by_warp(struct cuda_tower *tower)
         nbytes = (nbytes + 7) / 8;
     }
     unsigned total = 0;
+#pragma unroll 1
     for (unsigned first = 0; first < tower->nwords; first += 32) {
         unsigned i = first + lane;
         unsigned n = i < tower->nwords ? (unsigned)__popc(tower->words[i]) : 0;
         unsigned sum = n;
+#pragma unroll 1
         for (unsigned step = 1; step < 32; step *= 2) {
             unsigned other = __shfl_up_sync(0xFFFFFFFF, sum, step);
             sum += lane >= step ? other : 0;
@@ -211,6 +221,7 @@ static __device__ void
 keep_marked(uint8_t *dst, const uint64_t *bytes, unsigned nbytes,
             const uint32_t *map, const uint32_t *before)
 {
+#pragma unroll 1
     for (unsigned i = threadIdx.x; 8 * i < nbytes; i += NTHREADS) {
         uint32_t word = map[i / 4];
         unsigned bits = word >> (8 * (i % 4)) & 0xFF;
@@ -231,8 +242,10 @@ tower_store(const struct cuda_tower &tower, uint8_t *dst)
         (const uint8_t *)(tower.nwords > 0 ? tower.words : (const void *)below);
     unsigned nbytes = tower.nbytes, at = tower.nwords;
 
+#pragma unroll 1
     for (unsigned i = threadIdx.x; i < tower.top_nbytes; i += NTHREADS)
         dst[i] = top[i];
+#pragma unroll 1
     while (at > 0) {
         at -= level_nwords(nbytes);
         keep_marked<NTHREADS>(dst + tower.top_nbytes, below, nbytes,
@@ -310,6 +323,7 @@ sum_of_warps(const unsigned counts[NTHREADS / 32], unsigned *total_ret)
     unsigned all = lane < NTHREADS / 32 ? counts[lane] : 0;
     unsigned before = lane < warp ? all : 0;
 
+#pragma unroll 1
     for (int step = 16; step > 0; step /= 2) {
         all += __shfl_xor_sync(0xFFFFFFFF, all, step);
         before += __shfl_xor_sync(0xFFFFFFFF, before, step);
@@ -340,6 +354,7 @@ reduce_write(uint32_t *words, unsigned nbytes, uint32_t *kept, uint32_t *maps,
     uint32_t *map = maps;
 
     maps += nmap;
+#pragma unroll 1
     for (unsigned w = begin; w < end; w++) {
         unsigned i = 32 * w + lane;
         bool differs = i < nwords && words[i] != (i == 0 ? 0 : words[i - 1]);
@@ -353,6 +368,7 @@ reduce_write(uint32_t *words, unsigned nbytes, uint32_t *kept, uint32_t *maps,
     __syncthreads();
 
     unsigned at = sum_of_warps<NTHREADS>(s_counts->nwords, &nkept);
+#pragma unroll 1
     for (unsigned w = begin; w < end; w++) {
         uint32_t bits = map[w];
         if (bits >> lane & 1)
@@ -378,6 +394,7 @@ reduce_write(uint32_t *words, unsigned nbytes, uint32_t *kept, uint32_t *maps,
     begin = min(warp * share, nlong_map);
     end = min(begin + share, nlong_map);
     n = 0;
+#pragma unroll 1
     for (unsigned i = begin + lane; i < end; i += 32) {
         unsigned bits = 0;
         if (i < nlong) {
@@ -389,6 +406,7 @@ reduce_write(uint32_t *words, unsigned nbytes, uint32_t *kept, uint32_t *maps,
         long_map[i] = (uint8_t)bits;
         n += (unsigned)__popc(bits);
     }
+#pragma unroll 1
     for (int step = 16; step > 0; step /= 2)
         n += __shfl_xor_sync(0xFFFFFFFF, n, step);
     if (lane == 0)
@@ -412,11 +430,13 @@ reduce_write(uint32_t *words, unsigned nbytes, uint32_t *kept, uint32_t *maps,
         return 0;
     tower_store<NTHREADS>(word_tower, dst);
     tower_store<NTHREADS>(byte_tower, dst + word_nbytes);
+#pragma unroll 1
     for (unsigned first = begin; first < end; first += 32) {
         unsigned i = first + lane;
         unsigned bits = i < end ? long_map[i] : 0;
         unsigned sum = (unsigned)__popc(bits);
         n = sum;
+#pragma unroll 1
         for (unsigned step = 1; step < 32; step *= 2) {
             unsigned below = __shfl_up_sync(0xFFFFFFFF, sum, step);
             sum += lane >= step ? below : 0;

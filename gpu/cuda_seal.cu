@@ -59,20 +59,14 @@ chain(const uint2 *sums, uint64_t nblocks, const uint64_t *secret)
     return (uint64_t)value.y << 32 | value.x;
 }
 
-/* What the last stripes, less than a block, add: those in line, and the one
- * that ends where the input ends. */
-static __device__ uint64_t
-sum_tail(const uint8_t *input, uint64_t nbytes, const uint64_t *secret,
-         const uint64_t *key)
+/* What the stripe adds that ends where the input ends. */
+static __device__ __forceinline__ uint64_t
+sum_last_stripe(const uint8_t *end, const uint64_t *secret)
 {
-    uint64_t at = xxh3_nblocks(nbytes) * XXH3_BLOCK_NBYTES;
     unsigned i = threadIdx.x % XXH3_NLANES;
-    uint64_t word = xxh3_load(input + nbytes - XXH3_STRIPE_NBYTES + 8 * i);
+    uint64_t word = xxh3_load(end - XXH3_STRIPE_NBYTES + 8 * i);
 
-    return xxh3_sum_stripes(input + at,
-                            (unsigned)((nbytes - 1 - at) / XXH3_STRIPE_NBYTES),
-                            key) +
-           xxh3_product(word, xxh3_key(secret, XXH3_LAST_STRIPE_AT + 8 * i)) +
+    return xxh3_product(word, xxh3_key(secret, XXH3_LAST_STRIPE_AT + 8 * i)) +
            __shfl_xor_sync(0xFFFFFFFF, word, 1);
 }
 
@@ -96,13 +90,16 @@ checksum(struct cuda_chunk &chunk, const uint8_t *stream,
     xxh3_make_secret(load_le(stream, TERP_FRAME_CHECKSUM_AT), s_secret);
     __syncthreads();
     xxh3_stripe_keys(s_secret, key);
-#pragma unroll 2
+#pragma unroll 1
     for (uint64_t b = (uint64_t)blockIdx.x * NWARPS + threadIdx.x / 32;
          b <= nblocks; b += (uint64_t)nactive * NWARPS) {
-        uint64_t sum = b < nblocks
-                           ? xxh3_sum_stripes(input + b * XXH3_BLOCK_NBYTES,
-                                              XXH3_BLOCK_NSTRIPES, key)
-                           : sum_tail(input, nbytes, s_secret, key);
+        uint64_t at = b * XXH3_BLOCK_NBYTES;
+        unsigned nstripes =
+            b < nblocks ? XXH3_BLOCK_NSTRIPES
+                        : (unsigned)((nbytes - 1 - at) / XXH3_STRIPE_NBYTES);
+        uint64_t sum = xxh3_sum_stripes(input + at, nstripes, key);
+        if (b == nblocks)
+            sum += sum_last_stripe(input + nbytes, s_secret);
         if (threadIdx.x % 32 < XXH3_NLANES)
             sums[b * XXH3_NLANES + threadIdx.x % 32] = sum;
     }

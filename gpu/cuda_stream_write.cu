@@ -73,16 +73,10 @@ write_model(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 
 /* ---- index ---- */
 
-/* Of partitions; also of all before one. A device's memory holds fewer than
- * 2^24 partitions. */
-struct index_sums {
-    uint64_t payload_nbytes;
-    uint32_t lengths_nbytes;
-    uint32_t nfull; /* have tiles */
-    uint32_t nnonzero;
-};
+/* Sums of partitions. A device's memory holds fewer than 2^24 of them. */
+typedef struct cuda_partition_place index_sums;
 
-static __device__ __forceinline__ struct index_sums
+static __device__ __forceinline__ index_sums
 sums_of(const struct cuda_partition &partition)
 {
     uint32_t nnonzero = (uint32_t)__popc(partition.tiles);
@@ -91,7 +85,7 @@ sums_of(const struct cuda_partition &partition)
 }
 
 static __device__ __forceinline__ void
-add_sums(struct index_sums *to, const struct index_sums &other)
+add_sums(index_sums *to, const index_sums &other)
 {
     to->payload_nbytes += other.payload_nbytes;
     to->lengths_nbytes += other.lengths_nbytes;
@@ -99,8 +93,8 @@ add_sums(struct index_sums *to, const struct index_sums &other)
     to->nnonzero += other.nnonzero;
 }
 
-static __device__ __forceinline__ struct index_sums
-shuffle_sums(const struct index_sums &sums, unsigned from)
+static __device__ __forceinline__ index_sums
+shuffle_sums(const index_sums &sums, unsigned from)
 {
     return {__shfl_sync(FULL_WARP, sums.payload_nbytes, (int)from),
             __shfl_sync(FULL_WARP, sums.lengths_nbytes, (int)from),
@@ -109,14 +103,14 @@ shuffle_sums(const struct index_sums &sums, unsigned from)
 }
 
 /* Of this lane and those before it. */
-static __device__ struct index_sums
-scan_sums(struct index_sums sums)
+static __device__ index_sums
+scan_sums(index_sums sums)
 {
     const unsigned lane = threadIdx.x % 32;
 
 #pragma unroll 1
     for (unsigned step = 1; step < 32; step *= 2) {
-        struct index_sums below = shuffle_sums(sums, lane - step);
+        index_sums below = shuffle_sums(sums, lane - step);
         if (lane >= step)
             add_sums(&sums, below);
     }
@@ -137,7 +131,7 @@ static_assert(SHARED_MAP_NBYTES / 512 <= CUDA_STORED_NBYTES,
 
 struct head_shared {
     scan_storage<HEAD_NTHREADS> scan;
-    struct index_sums warps[HEAD_NTHREADS / 32];
+    index_sums warps[HEAD_NTHREADS / 32];
     uint32_t used[USED_NWORDS];    /* a bit an entry */
     uint8_t number[TERP_NENTRIES]; /* of an entry among these */
     alignas(8) uint16_t map[SHARED_NPARTITIONS];
@@ -154,9 +148,9 @@ struct index {
     uint8_t *numbers;        /* of the entries of non-zero tiles */
     uint16_t *map;           /* bits of tiles; filled up to 8 bytes */
     struct cuda_tower tower; /* of map */
-    struct index_sums all;
-    struct index_sums before; /* this thread's partitions */
-    unsigned first, end;      /* these */
+    index_sums all;
+    index_sums before;   /* this thread's partitions */
+    unsigned first, end; /* these */
     uint64_t books_at, books_nbytes, controls_at, lengths_at;
     unsigned offset_nbytes;
 };
@@ -197,33 +191,18 @@ index_of(const struct cuda_batch &batch, unsigned chunk, struct head_shared *s)
     return index;
 }
 
-/* The entries of a partition's tiles. */
-struct partition_entries {
-    uint32_t four[TERP_PARTITION_NTILES / 4];
-};
-
-static __device__ __forceinline__ struct partition_entries
-load_entries(const struct index &index, unsigned p)
-{
-    const uint4 all = *(const uint4 *)(index.entry + p * TERP_PARTITION_NTILES);
-    return {{all.x, all.y, all.z, all.w}};
-}
-
-static __device__ __forceinline__ unsigned
-entry_at(const struct partition_entries &entries, unsigned i)
-{
-    return entries.four[i / 4] >> (8 * (i % 4)) & 0xFF;
-}
-
-static __device__ __forceinline__ void
-mark_entries(const struct partition_entries &entries, unsigned tiles,
+/* The entries that tiles use. A thread a tile. */
+static __device__ void
+mark_entries(const struct cuda_batch &batch, const struct index &index,
              struct head_shared *s)
 {
-#pragma unroll
-    for (unsigned i = 0; i < TERP_PARTITION_NTILES; i++) {
-        unsigned entry = entry_at(entries, i);
-        if ((tiles >> i & 1) != 0 &&
-            (s->used[entry / 32] >> (entry % 32) & 1) == 0)
+    const uint8_t *nonzero =
+        region<uint8_t>(batch, blockIdx.y, batch.at.nonzero);
+
+#pragma unroll 4
+    for (unsigned i = threadIdx.x; i < batch.ntiles; i += HEAD_NTHREADS) {
+        const unsigned entry = index.entry[i];
+        if (nonzero[i] != 0 && (s->used[entry / 32] >> (entry % 32) & 1) == 0)
             atomicOr(&s->used[entry / 32], 1u << (entry % 32));
     }
 }
@@ -235,26 +214,27 @@ measure_partitions(const struct cuda_batch &batch, struct index *index,
                    struct head_shared *s)
 {
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    struct index_sums mine = {0, 0, 0, 0};
+    index_sums mine = {0, 0, 0, 0};
 
+    if (batch.coding == TERP_CODING_HUFFMAN)
+        mark_entries(batch, *index, s);
+#pragma unroll 1
     for (unsigned p = index->first; p < index->end; p++) {
         struct cuda_partition partition = index->room.partition[p];
-        if (batch.coding == TERP_CODING_HUFFMAN)
-            mark_entries(load_entries(*index, p), partition.tiles, s);
         index->map[p] = partition.tiles;
         add_sums(&mine, sums_of(partition));
     }
-    struct index_sums sums = scan_sums(mine);
+    index_sums sums = scan_sums(mine);
     if (lane == 31)
         s->warps[warp] = sums;
     __syncthreads();
-    struct index_sums of_warps = scan_sums(s->warps[lane]);
+    index_sums of_warps = scan_sums(s->warps[lane]);
     index->all = shuffle_sums(of_warps, 31);
     index->before = {0, 0, 0, 0};
-    struct index_sums warps_before = shuffle_sums(of_warps, warp - 1);
+    index_sums warps_before = shuffle_sums(of_warps, warp - 1);
     if (warp > 0)
         add_sums(&index->before, warps_before);
-    struct index_sums lanes_before = shuffle_sums(sums, lane - 1);
+    index_sums lanes_before = shuffle_sums(sums, lane - 1);
     if (lane > 0)
         add_sums(&index->before, lanes_before);
 }
@@ -279,7 +259,7 @@ static __device__ uint64_t
 place_index(const struct cuda_chunk &chunk, struct index *index,
             const struct head_shared *s)
 {
-    const struct index_sums &all = index->all;
+    const index_sums &all = index->all;
     unsigned nused = count_used(s, TERP_NENTRIES);
 
     index->books_at = chunk.escapes_end + tower_nbytes(index->tower);
@@ -314,26 +294,32 @@ write_palette(struct head_shared *s, uint8_t *dst)
         dst[0] = (uint8_t)count_used(s, TERP_NENTRIES);
 }
 
-/* What is before each partition, and the numbers of its tiles' entries. */
+/* What is before each partition. */
 static __device__ void
-place_partitions(const struct cuda_batch &batch, const struct index &index,
-                 const struct head_shared *s)
+place_partitions(const struct index &index)
 {
-    struct index_sums before = index.before;
+    index_sums before = index.before;
 
+#pragma unroll 1
     for (unsigned p = index.first; p < index.end; p++) {
-        struct cuda_partition partition = index.room.partition[p];
-        index.room.place[p] = {before.payload_nbytes, before.lengths_nbytes,
-                               before.nfull};
-        if (batch.coding == TERP_CODING_HUFFMAN) {
-            struct partition_entries entries = load_entries(index, p);
-            uint8_t *to = index.numbers + before.nnonzero;
-#pragma unroll
-            for (unsigned i = 0; i < TERP_PARTITION_NTILES; i++)
-                if (partition.tiles >> i & 1)
-                    *to++ = s->number[entry_at(entries, i)];
-        }
-        add_sums(&before, sums_of(partition));
+        index.room.place[p] = before;
+        add_sums(&before, sums_of(index.room.partition[p]));
+    }
+}
+
+/* The numbers of tiles' entries. A thread a tile. */
+static __device__ void
+number_tiles(const struct cuda_batch &batch, const struct index &index,
+             const struct head_shared *s)
+{
+#pragma unroll 4
+    for (unsigned i = threadIdx.x; i < batch.ntiles; i += HEAD_NTHREADS) {
+        const unsigned p = i / TERP_PARTITION_NTILES;
+        const unsigned tiles = index.map[p], bit = i % TERP_PARTITION_NTILES;
+        if (tiles >> bit & 1)
+            index.numbers[index.room.place[p].nnonzero +
+                          (unsigned)__popc(tiles & bits_below(bit))] =
+                s->number[index.entry[i]];
     }
 }
 
@@ -344,11 +330,13 @@ write_numbers(const struct index &index, unsigned nused, uint8_t *dst)
     const unsigned nnonzero = index.all.nnonzero;
     const unsigned width = (unsigned)bit_width(nused - 1);
 
+#pragma unroll 1
     for (unsigned i = 8 * threadIdx.x; i < nnonzero && width > 0;
          i += 8 * HEAD_NTHREADS) {
         const unsigned n = min(8u, nnonzero - i);
         const uint64_t numbers = *(const uint64_t *)(index.numbers + i);
         uint64_t packed = 0;
+#pragma unroll 1
         for (unsigned k = 0; k < n; k++)
             packed |= (numbers >> (8 * k) & 0xFF) << (k * width);
         store_le(dst + i / 8 * width, packed, (int)(n * width + 7) / 8);
@@ -365,6 +353,7 @@ write_custom(const struct cuda_custom_book *book, uint8_t *dst)
         store_le(dst, low, 2);
         store_le(dst + 2, book->high, 2);
     }
+#pragma unroll 1
     for (unsigned i = 2 * threadIdx.x; i < n; i += 2 * HEAD_NTHREADS) {
         unsigned even = i == 0 ? TERP_ESCAPE : low + i - 1;
         unsigned nbits = book->word[even] & 15;
@@ -399,11 +388,12 @@ write_index(const struct cuda_batch &batch, struct cuda_chunk &chunk,
             write_palette(s, books);
         if (chunk.coding == TERP_CODING_CUSTOM)
             write_custom(index.book, books);
-        __syncthreads();
-        place_partitions(batch, index, s);
-        __syncthreads();
+        place_partitions(index);
         if (chunk.coding == TERP_CODING_HUFFMAN) {
             unsigned nused = count_used(s, TERP_NENTRIES);
+            __syncthreads();
+            number_tiles(batch, index, s);
+            __syncthreads();
             write_numbers(index, nused, books + 1 + nused);
         }
     }
@@ -434,32 +424,31 @@ __launch_bounds__(HEAD_NTHREADS) write_head(const struct cuda_batch batch)
 
     if (status != TERP_OK && !raw)
         return;
-    if (!raw && coding == TERP_CODING_CONSTANT) {
-        uint64_t end = chunk.specials_end;
-        raw = end >= batch.raw_nbytes;
-        if (!raw && threadIdx.x == 0) {
-            uint64_t at = write_frame(batch, chunk, dst);
-            store_le(dst + at, chunk.constant_bits, batch.value_nbytes);
-            chunk.stream_nbytes = end;
-        }
-    } else if (!raw) {
+    if (!raw && coding == TERP_CODING_CONSTANT)
+        raw = chunk.specials_end >= batch.raw_nbytes;
+    else if (!raw)
         raw = !write_index(batch, chunk, &s_head);
-        if (!raw) {
-            /* By threads that have few partitions. */
-            unsigned i = HEAD_NTHREADS - 1 - threadIdx.x;
-            write_model(batch, chunk, dst, (int)i);
-            if (i == MODEL_NTHREADS)
-                write_frame(batch, chunk, dst);
-        }
-    }
-    __syncthreads();
-    if (raw && threadIdx.x == 0) {
-        chunk.coding = TERP_CODING_RAW;
+    __syncthreads(); /* the state may change */
+    /* The rest is for threads that have few partitions. */
+    const unsigned i = HEAD_NTHREADS - 1 - threadIdx.x;
+    if (!raw && coding != TERP_CODING_CONSTANT)
+        write_model(batch, chunk, dst, (int)i);
+    if (i != MODEL_NTHREADS)
+        return;
+    if (raw) {
+        chunk.coding = coding = TERP_CODING_RAW;
         chunk.prediction = TERP_PREDICTION_NONE;
         chunk.has_specials = false;
-        chunk.payload_at = write_frame(batch, chunk, dst);
-        chunk.stream_nbytes = batch.raw_nbytes;
         chunk.status = TERP_OK;
+    }
+    uint64_t at = write_frame(batch, chunk, dst);
+    if (coding == TERP_CODING_CONSTANT) {
+        store_le(dst + at, chunk.constant_bits, batch.value_nbytes);
+        chunk.stream_nbytes = chunk.specials_end;
+    }
+    if (coding == TERP_CODING_RAW) {
+        chunk.payload_at = at;
+        chunk.stream_nbytes = batch.raw_nbytes;
     }
 }
 

@@ -332,6 +332,7 @@ template <int NTHREADS>
 static __device__ __forceinline__ void
 copy_words(uint8_t *slot, const uint32_t *words, unsigned nbytes)
 {
+#pragma unroll 1
     for (unsigned i = threadIdx.x; 4 * i < nbytes; i += NTHREADS)
         ((uint32_t *)slot)[i] = words[i];
 }
