@@ -28,10 +28,17 @@ static_assert(COARSE_NVALUES == 1 << NOTE_PLACE_NBITS, "a place in a note");
 static_assert(COARSE_NVALUES / CUDA_RANGE_NVALUES <= 1 << (32 - NOTE_RANGE_AT),
               "a range in a note");
 
+/* A level, by its distance from the finest. */
+struct coarse_level {
+    uint32_t class_at[TERP_NCLASSES];
+    uint8_t dims[TERP_NCLASSES]; /* that predict a class */
+    uint32_t forms;              /* as form_of wants them */
+};
+
 template <typename T> struct coarse_shared {
     struct cuda_chunk chunk; /* a copy of the state */
+    struct coarse_level level[MAX_NCOARSE];
     struct constants<T> k[MAX_NCOARSE];
-    uint32_t class_at[MAX_NCOARSE][TERP_NCLASSES]; /* by level - finest */
     T values[COARSE_NVALUES];
     /* By position of tile order: first symbols (decode), then notes, last
      * symbols (encode). Of anchors always symbols. */
@@ -41,6 +48,7 @@ struct coarse_work {
     int nlevels; /* 0: anchors only; -1: too long a chunk */
     int finest;  /* level, if there are any */
     int rank;
+    bool in_order; /* no class is wider than a box: tile order is work order */
     uint32_t nbricks;
     uint32_t nvalues; /* of the lattice in shared memory */
     /* Of this lattice. [TERP_NDIMS]: bricks. Reciprocals are for
@@ -92,6 +100,7 @@ make_coarse_work(const struct terp_layout *layout, int nlevels,
         return;
     const int finest = layout->nlevels - nlevels + 1;
     work->finest = finest;
+    work->in_order = true;
     work->nvalues = 1;
     for (int d = 0; d < TERP_NDIMS; d++) {
         const struct terp_level *level = &layout->level[finest];
@@ -100,6 +109,8 @@ make_coarse_work(const struct terp_layout *layout, int nlevels,
         work->stride[d] = work->nvalues;
         work->src_stride[d] = src << (finest - 1);
         work->nvalues *= work->extent[d];
+        work->in_order &= level->neven[d] <= 1u << box_shift(layout->rank) ||
+                          d >= layout->rank;
         src *= layout->dims[d];
     }
     work->stride[TERP_NDIMS] = work->nvalues;
@@ -137,10 +148,32 @@ struct coarse_point {
     uint64_t src_at;
 };
 
+/* What terp_form_at gives for each place of a point among `neven`, three bits
+ * a place: see form_of. */
+static __device__ __forceinline__ uint32_t
+forms_of(enum terp_spline spline)
+{
+    uint32_t forms = 0;
+
+    for (unsigned place = 0; place < 8; place++) {
+        uint64_t i = place & 1, neven = i + 1 + (place >> 1 & 1);
+        neven += place >> 2;
+        forms |= (uint32_t)terp_form_at(spline, i, neven) << (3 * place);
+    }
+    return forms;
+}
+
+static __device__ __forceinline__ unsigned
+form_of(uint32_t forms, uint32_t i, uint32_t neven)
+{
+    unsigned place =
+        (i > 0) + 2 * (i + 1 < neven) + 4 * (unsigned)(i + 2 < neven);
+    return forms >> (3 * place) & 7;
+}
+
 static __device__ __forceinline__ struct coarse_point
 coarse_point_at(const struct coarse_work &work,
-                const uint32_t class_at[][TERP_NCLASSES],
-                const struct cuda_level_plan *plans, uint32_t place)
+                const struct coarse_level *s_levels, uint32_t place)
 {
     struct coarse_point point = {0, 0, place, 0};
     uint32_t at[TERP_NDIMS], any = 0, left = place;
@@ -164,51 +197,46 @@ coarse_point_at(const struct coarse_work &work,
 
     /* Its level is the first that has one of its coordinates odd. */
     const int shift = __ffs((int)any) - 1;
+    const struct coarse_level &level = s_levels[shift];
     const uint32_t box = 1u << box_shift(work.rank);
     uint32_t row = brick, box_nrows = 1, row_in_box = 0, raster = brick;
-    uint32_t neven[TERP_NDIMS];
-    unsigned odd = 0;
+    unsigned odd = 0, forms = 0, orders = 0;
 #pragma unroll
     for (int d = TERP_NDIMS - 1; d >= 0; d--) {
-        neven[d] = 1;
         if (d >= work.rank)
             continue;
-        uint32_t is_odd = at[d] >> shift & 1;
+        uint32_t doubled = at[d] >> shift, i = doubled >> 1;
         uint32_t fine = ((work.extent[d] - 1) >> shift) + 1;
-        uint32_t extent = (fine + 1 - is_odd) >> 1;
-        uint32_t i = at[d] >> shift >> 1;
+        uint32_t extent = (fine + (~doubled & 1)) >> 1;
+        unsigned form = form_of(level.forms, i, (fine + 1) >> 1);
+        odd |= (doubled & 1) << d;
+        forms |= form << (3 * d);
+        orders |= (unsigned)(0x4433210 >> (4 * form) & 7) << (4 * d);
+        raster = raster * extent + i;
+        if (work.in_order)
+            continue;
         uint32_t low = i & ~(box - 1);
         uint32_t height = min_u32(box, extent - low);
-        neven[d] = (fine + 1) >> 1;
-        at[d] = i;
-        odd |= is_odd << d;
-        raster = raster * extent + i;
         row = row * extent + box_nrows * low;
         row_in_box = row_in_box * height + (i - low);
         box_nrows *= height;
     }
-    point.tiled = class_at[shift][odd] + row + row_in_box;
-    point.work_at = class_at[shift][odd] + raster;
+    const uint32_t class_at = level.class_at[odd];
+    point.work_at = class_at + raster;
+    point.tiled = work.in_order ? point.work_at : class_at + row + row_in_box;
 
-    const struct cuda_level_plan &plan = plans[work.finest + shift];
-    const enum terp_spline spline = (enum terp_spline)plan.spline;
-    const unsigned dims = terp_predicting_dims(odd, plan.priorities);
-    unsigned form[TERP_NDIMS];
-    int order[TERP_NDIMS], best = -1;
-#pragma unroll
-    for (int d = 0; d < TERP_NDIMS; d++) {
-        order[d] = -1;
-        form[d] = NOTE_NO_FORM;
-        if (!(dims >> d & 1))
-            continue;
-        form[d] = terp_form_at(spline, at[d], neven[d]);
-        order[d] = terp_form_order((enum terp_form)form[d]);
-        best = order[d] > best ? order[d] : best;
-    }
+    /* Of the dimensions that predict, those of the highest order. */
+    const unsigned dims = level.dims[odd];
+    unsigned best = 0;
 #pragma unroll
     for (int d = 0; d < TERP_NDIMS; d++)
-        point.note |= (order[d] == best ? form[d] : NOTE_NO_FORM)
-                      << (NOTE_PLACE_NBITS + 3 * d);
+        if (dims >> d & 1 && (orders >> (4 * d) & 7) > best)
+            best = orders >> (4 * d) & 7;
+#pragma unroll
+    for (int d = 0; d < TERP_NDIMS; d++)
+        if (!(dims >> d & 1) || (orders >> (4 * d) & 7) != best)
+            forms |= NOTE_NO_FORM << (3 * d);
+    point.note |= forms << NOTE_PLACE_NBITS;
     return point;
 }
 
@@ -220,6 +248,7 @@ static __device__ __forceinline__ void
 make_anchors(const struct level_view<T> &view, uint64_t first, unsigned n,
              T *s_values, uint32_t stride, uint32_t *s_symbols, T *last)
 {
+#pragma unroll 1
     for (unsigned i = 0; i < n; i++) {
         T &value = s_values[i * stride];
         uint32_t &symbol = s_symbols[i];
@@ -312,13 +341,12 @@ make_coarse_point(const struct coarse_work &work,
 /* Notes of all points, while their values come. */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
-make_notes(const struct cuda_batch &batch, const struct coarse_work &work,
-           const struct level_view<T> &view, struct coarse_shared<T> *shared)
+make_notes(const struct coarse_work &work, const struct level_view<T> &view,
+           struct coarse_shared<T> *shared)
 {
 #pragma unroll 1
     for (uint32_t i = threadIdx.x; i < work.nvalues; i += COARSE_NTHREADS) {
-        struct coarse_point point =
-            coarse_point_at(work, shared->class_at, shared->chunk.plan, i);
+        struct coarse_point point = coarse_point_at(work, shared->level, i);
         uint32_t &s_note = shared->notes[point.tiled];
         if (!decode) {
             copy_async(&shared->values[i], view.src + point.src_at);
@@ -331,12 +359,6 @@ make_notes(const struct cuda_batch &batch, const struct coarse_work &work,
         point.note |= point.work_at / CUDA_RANGE_NVALUES << NOTE_RANGE_AT;
         if (point.tiled >= work.nbricks)
             s_note = point.note;
-    }
-    if ((int)threadIdx.x < work.nlevels) {
-        const struct cuda_chunk &chunk = shared->chunk;
-        double ratio = chunk.plan[work.finest + (int)threadIdx.x].ratio;
-        shared->k[threadIdx.x] = constants_of<T>(
-            chunk.step * (ratio / TERP_RATIO_ONE), chunk.bound, batch.max_code);
     }
     wait_async();
 }
@@ -376,10 +398,36 @@ load_state(const struct cuda_batch &batch, const struct coarse_work &work,
     if (threadIdx.x < NWORDS)
         ((uint64_t *)&shared->chunk)[threadIdx.x] = word;
     if ((int)level < work.nlevels)
-        shared->class_at[level][odd] = class_at;
+        shared->level[level].class_at[odd] = class_at;
 #pragma unroll
     for (unsigned i = 0; decode && i < NEACH; i++)
         shared->notes[i * COARSE_NTHREADS + threadIdx.x] = symbol[i];
+    __syncthreads();
+}
+
+/* What follows from the state, for each level. */
+template <typename T>
+static __device__ __forceinline__ void
+prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
+               struct coarse_shared<T> *shared)
+{
+    const struct cuda_chunk &chunk = shared->chunk;
+    const unsigned level = threadIdx.x / 32, lane = threadIdx.x % 32;
+
+    if ((int)level < work.nlevels && lane <= TERP_NCLASSES) {
+        const struct cuda_level_plan &plan =
+            chunk.plan[work.finest + (int)level];
+        if (lane < TERP_NCLASSES) {
+            shared->level[level].dims[lane] =
+                (uint8_t)terp_predicting_dims(lane, plan.priorities);
+        } else {
+            shared->level[level].forms =
+                forms_of((enum terp_spline)plan.spline);
+            shared->k[level] = constants_of<T>(
+                chunk.step * ((double)plan.ratio / TERP_RATIO_ONE), chunk.bound,
+                batch.max_code);
+        }
+    }
     __syncthreads();
 }
 
@@ -409,7 +457,8 @@ __launch_bounds__(COARSE_NTHREADS)
         make_only_anchors<T, decode>(batch, chunk, view, shared);
         return;
     }
-    make_notes<T, decode>(batch, work, view, shared);
+    prepare_levels(batch, work, shared);
+    make_notes<T, decode>(work, view, shared);
     __syncthreads();
     if (threadIdx.x == 0) {
         T last = (T)chunk.reference;
