@@ -73,6 +73,22 @@ make_tables(struct cuda_tables *tables)
     return error;
 }
 
+static cudaError_t
+make_streams(struct cuda_lane *lane)
+{
+    const unsigned beside = cudaStreamNonBlocking,
+                   untimed = cudaEventDisableTiming;
+
+    cudaError_t error = cudaStreamCreateWithFlags(&lane->stream, beside);
+    if (error == cudaSuccess)
+        error = cudaStreamCreateWithFlags(&lane->side, beside);
+    if (error == cudaSuccess)
+        error = cudaEventCreateWithFlags(&lane->forked, untimed);
+    return error == cudaSuccess
+               ? cudaEventCreateWithFlags(&lane->joined, untimed)
+               : error;
+}
+
 #ifdef __CUDACC__
 static __global__ void
 wait_only(void)
@@ -128,8 +144,7 @@ cuda_context_open(const char **device_ret, const char **reason_ret)
     if (error == cudaSuccess)
         error = find_whether_kernels_wait();
     for (int i = 0; error == cudaSuccess && i < NLANES; i++)
-        error = cudaStreamCreateWithFlags(&context.lane[i].stream,
-                                          cudaStreamNonBlocking);
+        error = make_streams(&context.lane[i]);
     cuda_context_leave(previous);
     if (error != cudaSuccess)
         goto failed;
@@ -219,8 +234,7 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->mask = take(&at, 8 * div_up(batch->nvalues, 64));
     regions->tune = take(&at, 8 * 3 * 256 * ((uint64_t)nlevels + 1));
     uint64_t sums_nbytes = batch->raw_nbytes / 16 + 64;
-    regions->cost =
-        take(&at, sums_nbytes + 4 * TERP_NENTRIES * batch->ntiles);
+    regions->cost = take(&at, sums_nbytes + 4 * TERP_NENTRIES * batch->ntiles);
     regions->entry = take(&at, batch->ntiles);
     regions->nonzero = take(&at, batch->ntiles);
     regions->nbytes = take(&at, 2 * batch->ntiles);

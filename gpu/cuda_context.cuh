@@ -26,6 +26,8 @@ struct cuda_sequence {
 struct cuda_lane {
     bool busy;
     cudaStream_t stream;
+    cudaStream_t side; /* from `forked` to `joined` beside the other */
+    cudaEvent_t forked, joined;
     uint8_t *d_memory, *h_memory; /* h_: pinned */
     uint64_t d_nbytes, h_nbytes;
     /* Of the wave at work, in these memories. */

@@ -141,7 +141,6 @@ static const struct step encode_steps[] = {
     {NULL, 0}};
 
 static const struct step decode_steps[] = {
-    {cuda_verify, 0},
     {cuda_model_read, 0},
     {cuda_tile_index_read, STAGE_TILES},
     {cuda_tiles_decode, STAGE_TILES},
@@ -152,17 +151,34 @@ static const struct step decode_steps[] = {
     {cuda_swap_dst, 0},
     {NULL, 0}};
 
+/* Beside the stages of decoding, which bear with any bytes. */
+static cudaError_t
+fork_verify(const struct cuda_lane *lane)
+{
+    cudaError_t error = cudaEventRecord(lane->forked, lane->stream);
+    if (error == cudaSuccess)
+        error = cudaStreamWaitEvent(lane->side, lane->forked, 0);
+    if (error == cudaSuccess)
+        error = cuda_verify(&lane->batch, lane->side);
+    return error == cudaSuccess ? cudaEventRecord(lane->joined, lane->side)
+                                : error;
+}
+
 static cudaError_t
 enqueue(const struct cuda_lane *lane, enum cuda_direction direction,
         unsigned stages)
 {
-    const struct step *step =
-        direction == CUDA_ENCODE ? encode_steps : decode_steps;
+    bool decode = direction == CUDA_DECODE;
+    const struct step *step = decode ? decode_steps : encode_steps;
 
     cudaError_t error = begin(lane);
+    if (error == cudaSuccess && decode)
+        error = fork_verify(lane);
     for (; error == cudaSuccess && step->run != NULL; step++)
         if (step->stages == 0 || (step->stages & stages) != 0)
             error = step->run(&lane->batch, lane->stream);
+    if (error == cudaSuccess && decode)
+        error = cudaStreamWaitEvent(lane->stream, lane->joined, 0);
     return error == cudaSuccess ? end(lane) : error;
 }
 
@@ -394,8 +410,8 @@ same_chunk(const struct terp_chunk *a, const struct terp_chunk *b)
 /* Sets up a chunk by the frame in `head`, the stream's first bytes, in the
  * CPU's order of errors. Adds to `stages` what it will need. */
 static void
-read_frame(const struct job *job, struct cuda_chunk *chunk, const uint8_t *head,
-           unsigned *stages)
+read_frame(const struct job *job, const struct cuda_lane *lane,
+           struct cuda_chunk *chunk, const uint8_t *head, unsigned *stages)
 {
     struct terp_frame frame;
     int frame_nbytes;
@@ -408,8 +424,10 @@ read_frame(const struct job *job, struct cuda_chunk *chunk, const uint8_t *head,
         chunk->status = terp_frame_verify(head, chunk->src_nbytes);
     if (chunk->status != TERP_OK)
         return;
+    bool is_raw = frame.coding == TERP_CODING_RAW;
     if (!same_chunk(&frame.chunk, job->chunk) ||
-        frame.coding == TERP_CODING_RAW) {
+        (is_raw &&
+         (job->host || chunk->src_nbytes != lane->batch.raw_nbytes))) {
         /* The CPU tells what is wrong, or copies. */
         chunk->status = TERP_ERR_DEVICE;
         return;
@@ -420,7 +438,7 @@ read_frame(const struct job *job, struct cuda_chunk *chunk, const uint8_t *head,
     chunk->bound = frame.bound;
     if (frame.coding == TERP_CODING_CONSTANT || frame.has_specials)
         *stages |= STAGE_SPECIALS;
-    if (frame.coding != TERP_CODING_CONSTANT)
+    if (frame.coding != TERP_CODING_CONSTANT && !is_raw)
         *stages |= STAGE_TILES |
                    (frame.prediction == TERP_PREDICTION_SPLINE ? STAGE_SPLINE
                                                                : STAGE_LORENZO);
@@ -447,7 +465,7 @@ start_decode(const struct job *job, const struct flight *flight)
         return error;
     for (uint64_t i = 0; error == cudaSuccess && i < flight->n; i++) {
         struct cuda_chunk *chunk = &lane->h_chunks[i];
-        read_frame(job, chunk,
+        read_frame(job, lane, chunk,
                    job->host ? (const uint8_t *)chunk->src
                              : lane->h_heads + i * CUDA_HEAD_NBYTES,
                    &stages);
@@ -473,21 +491,27 @@ finish_decode(const struct job *job, const struct flight *flight)
     struct cuda_lane *lane = flight->lane;
     cudaError_t error = cudaStreamSynchronize(lane->stream);
     uint64_t chunk_nbytes = terp_chunk_nbytes(job->chunk);
+    bool is_copied = false;
 
     for (uint64_t i = 0; error == cudaSuccess && i < flight->n; i++) {
-        enum terp_status st = lane->h_chunks[i].status;
+        const struct cuda_chunk *chunk = &lane->h_chunks[i];
         uint64_t at = flight->first + i;
-        if (st == TERP_ERR_DEVICE)
-            st = decode_by_cpu(job, at);
-        else if (st == TERP_OK && job->host)
-            error = cudaMemcpyAsync(
-                job->dst[at], lane->d_dst + i * lane->dst_stride, chunk_nbytes,
-                cudaMemcpyDeviceToHost, lane->stream);
-        job->status[at] = st;
+        job->status[at] = chunk->status == TERP_ERR_DEVICE
+                              ? decode_by_cpu(job, at)
+                              : chunk->status;
+        if (chunk->status != TERP_OK ||
+            (!job->host && chunk->coding != TERP_CODING_RAW))
+            continue;
+        const uint8_t *from = job->host ? lane->d_dst + i * lane->dst_stride
+                                        : (const uint8_t *)chunk->src +
+                                              chunk->src_nbytes - chunk_nbytes;
+        error = cudaMemcpyAsync(job->dst[at], from, chunk_nbytes,
+                                cudaMemcpyDefault, lane->stream);
+        is_copied = true;
     }
-    if (error == cudaSuccess && job->host)
-        error = cudaStreamSynchronize(lane->stream);
-    return error;
+    return error == cudaSuccess && is_copied
+               ? cudaStreamSynchronize(lane->stream)
+               : error;
 }
 
 /* ---- waves ---- */
@@ -585,8 +609,10 @@ do_job(struct job *job)
         st = TERP_ERR_DEVICE;
     }
     for (int i = 0; i < nflights; i++) {
-        if (flights[i].n > 0) /* given up: nothing may still write */
+        if (flights[i].n > 0) { /* given up: nothing may still write */
+            cudaStreamSynchronize(flights[i].lane->side);
             cudaStreamSynchronize(flights[i].lane->stream);
+        }
         cuda_lane_give(flights[i].lane);
     }
     cudaGetLastError();

@@ -582,7 +582,7 @@ __launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)
     __shared__ struct read_shared<NTHREADS> s;
     struct cuda_chunk *chunk = &batch.d_chunks[blockIdx.y];
 
-    if (chunk->status != TERP_OK)
+    if (chunk->status != TERP_OK || chunk->coding == TERP_CODING_RAW)
         return;
     bool valid = read_stream<NTHREADS>(batch, chunk, s);
     __syncthreads(); /* all have seen the status */
