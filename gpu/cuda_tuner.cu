@@ -389,14 +389,18 @@ __launch_bounds__(TUNER_MAX_NTHREADS, sizeof(T) == 4 ? 2 : 1)
     begin_kernel();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
 
-    if (chunk.status != TERP_OK || chunk.coding == TERP_CODING_CONSTANT)
+    /* Volatile: the loads are not put off until the first has come. */
+    const volatile struct cuda_chunk &state = chunk;
+    const double step = state.step, bound = state.bound;
+    struct source<T> source;
+    source.values = (const T *)state.src;
+    source.has_specials = state.has_specials;
+    for (int i = 0; i < TERP_NFILLS; i++)
+        source.fills.at[i] = (word_of<T>)state.fills[i];
+    if (state.status != TERP_OK || state.coding == TERP_CODING_CONSTANT)
         return;
     if (grid.nblocks > 0) {
-        struct source<T> source = {
-            (const T *)chunk.src, chunk.has_specials, fills_of<T>(chunk)
-        };
-        struct constants<T> k =
-            constants_of<T>(chunk.step, chunk.bound, batch.max_code);
+        struct constants<T> k = constants_of<T>(step, bound, batch.max_code);
         uint32_t *s_histograms = dynamic_shared<uint32_t>();
         bool complete =
             blockIdx.x < grid.nlorenzo

@@ -110,7 +110,7 @@ list_used(const uint32_t *s_histograms, unsigned n, struct findings *s_found)
 /* Histograms that a warp costs together, slots whose costs it loads together,
  * and entries of a lane. */
 #define NTOGETHER 3
-#define NAHEAD 4
+#define NAHEAD 6
 #define NLANE_ENTRIES ((TERP_NENTRIES + 31) / 32)
 
 /* Adds a warp's share of the used slots to the costs of its histograms. */
@@ -123,29 +123,30 @@ cost_slots(const uint16_t *d_cost, unsigned max_code, uint32_t *s_histograms,
     uint32_t sums[NTOGETHER][NLANE_ENTRIES] = {{0}};
 
     for (unsigned first = slice; first < nused; first += NAHEAD * nslices) {
-        uint32_t costs[NAHEAD][NLANE_ENTRIES], counts[NAHEAD][NTOGETHER];
+        uint32_t costs[NAHEAD][NLANE_ENTRIES];
+        unsigned slots[NAHEAD];
 #pragma unroll
         for (unsigned k = 0; k < NAHEAD; k++) {
-            unsigned at = first + k * nslices;
-            unsigned slot = s_found->used[min(at, nused - 1)];
-            unsigned row = slot > max_code ? TERP_ROW_ESCAPE : slot;
+            slots[k] = s_found->used[min(first + k * nslices, nused - 1)];
+            unsigned row = slots[k] > max_code ? TERP_ROW_ESCAPE : slots[k];
             const uint16_t *cost = d_cost + row * TERP_ENTRY_STRIDE + lane;
 #pragma unroll
             for (unsigned e = 0; e < NLANE_ENTRIES; e++)
                 costs[k][e] = 32 * e + lane < TERP_NENTRIES ? cost[32 * e] : 0u;
-#pragma unroll
-            for (unsigned h = 0; h < NTOGETHER; h++)
-                counts[k][h] = at < nused && h < n
-                                   ? s_histograms[h * HISTOGRAM_NWORDS + slot]
-                                   : 0;
         }
 #pragma unroll
-        for (unsigned k = 0; k < NAHEAD; k++)
+        for (unsigned k = 0; k < NAHEAD; k++) {
+            if (first + k * nslices >= nused)
+                break;
 #pragma unroll
-            for (unsigned h = 0; h < NTOGETHER; h++)
+            for (unsigned h = 0; h < NTOGETHER; h++) {
+                uint32_t count =
+                    h < n ? s_histograms[h * HISTOGRAM_NWORDS + slots[k]] : 0;
 #pragma unroll
                 for (unsigned e = 0; e < NLANE_ENTRIES; e++)
-                    sums[h][e] += counts[k][h] * costs[k][e];
+                    sums[h][e] += count * costs[k][e];
+            }
+        }
     }
 #pragma unroll
     for (unsigned h = 0; h < NTOGETHER; h++)
