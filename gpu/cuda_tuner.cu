@@ -206,7 +206,8 @@ plan_level(const struct terp_layout *layout, int l, const uint64_t *costs,
     for (int lanes = 16; lanes > 0; lanes /= 2)
         least = min_u64(least, __shfl_xor_sync(ALL_LANES, least, lanes));
     unsigned winners = __ballot_sync(ALL_LANES, key == least);
-    least_spline = __shfl_sync(ALL_LANES, least_spline, __ffs(winners) - 1);
+    least_spline =
+        __shfl_sync(ALL_LANES, least_spline, __ffs((int)winners) - 1);
     if (lane == 0) {
         plan->priorities = (uint8_t)(least & 0xFF);
         plan->spline = (uint8_t)(least_spline & 3);
