@@ -108,7 +108,8 @@ struct cuda_tables {
 struct cuda_regions {
     /* Zeroed when a call begins. */
     uint64_t ranges;    /* u64[nranges + 1]: escapes, later their first */
-    uint64_t frequency; /* u64[TERP_NSYMBOLS]: custom, of non-zero tiles */
+    uint64_t frequency; /* u64[TERP_NSYMBOLS]: custom, of non-zero tiles;
+                           before, counters of tune, which ends with zeros */
     uint64_t zeroed_nbytes;
     /* Not zeroed. */
     uint64_t work;    /* T[nvalues] in work order; lorenzo: integers */
