@@ -392,19 +392,20 @@ __launch_bounds__(MAX_SPAN, 3)
                 unsigned nruns_per_block)
 {
     begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    __shared__ struct cuda_chunk chunk;
+    const unsigned nthreads = blockDim.x * blockDim.y;
+    const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
     const unsigned ntypes = (unsigned)step.ntypes;
     const struct row_type &type = step.type[blockIdx.x % ntypes];
     const uint64_t first = (uint64_t)(blockIdx.x / ntypes) * nruns_per_block;
 
+    copy_state(batch, thread, nthreads, &chunk);
     if (!chunk_applies(chunk) || first >= type.nruns)
         return;
     struct run<T> *s_runs = dynamic_shared<struct run<T>>();
     T *s_even = (T *)(s_runs + nruns_per_block);
     const unsigned nruns =
         (unsigned)min_u64(nruns_per_block, type.nruns - first);
-    const unsigned nthreads = blockDim.x * blockDim.y;
-    const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
     const struct place place = {blockDim.y, threadIdx.y, threadIdx.x};
 
     if (thread < nruns) {

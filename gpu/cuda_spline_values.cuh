@@ -6,6 +6,21 @@
 #include "cuda_spline.cuh"
 #include "cuda_values.cuh"
 
+/* The block's chunk to shared memory: all at once, as what lies in different
+ * lines would come one after the other. */
+static __device__ __forceinline__ void
+copy_state(const struct cuda_batch &batch, unsigned thread, unsigned nthreads,
+           struct cuda_chunk *s_chunk)
+{
+    constexpr unsigned NWORDS = sizeof *s_chunk / sizeof(uint64_t);
+    const uint64_t *from = (const uint64_t *)&batch.d_chunks[blockIdx.y];
+
+    static_assert(sizeof *s_chunk % sizeof(uint64_t) == 0, "whole words");
+    for (unsigned i = thread; i < NWORDS; i += nthreads)
+        ((uint64_t *)s_chunk)[i] = from[i];
+    __syncthreads();
+}
+
 static __device__ __forceinline__ bool
 chunk_applies(const struct cuda_chunk &chunk)
 {
