@@ -36,6 +36,7 @@ stage_bytes(struct block_reader *reader, uint8_t *s_staged, unsigned cap_nbytes)
     const unsigned tail = end / 16 * 16;
 
     __syncthreads();
+#pragma unroll 2
     for (unsigned i = threadIdx.x; i < end / 16; i += NTHREADS)
         ((uint4 *)s_staged)[i] = ((const uint4 *)src)[i];
     if (threadIdx.x < end - tail)
@@ -101,6 +102,7 @@ expand_rre1(struct block_reader *reader, const uint8_t *bitmap, uint8_t *dst,
     const uint8_t *kept = bytes_at(*reader, reader->at, most);
     unsigned nkept = 0;
 
+#pragma unroll 1
     for (unsigned first = 0; first < ngroups; first += NTHREADS * NGROUPS) {
         unsigned i = first + NGROUPS * threadIdx.x, before, all, n = 0;
         unsigned bits[NGROUPS];
@@ -120,6 +122,7 @@ expand_rre1(struct block_reader *reader, const uint8_t *bitmap, uint8_t *dst,
         for (unsigned g = 0; g < NGROUPS; g++) {
             uint64_t word = last * UINT64_C(0x0101010101010101);
             /* From each byte that is kept on, the word repeats it. */
+#pragma unroll 1
             for (; bits[g] != 0; bits[g] &= bits[g] - 1) {
                 int shift = 8 * (__ffs((int)bits[g]) - 1);
                 uint8_t next = kept[before++];
@@ -147,10 +150,12 @@ expand_bitmap(struct block_reader *reader, uint8_t *dst, unsigned nbytes,
 
     if (nbytes == 0)
         return;
-    /* Level k has a bit for each byte of level k - 1. The levels take turns in
-     * dst and scratch. */
+        /* Level k has a bit for each byte of level k - 1. The levels take turns
+         * in dst and scratch. */
+#pragma unroll 1
     while ((nbytes - 1) >> (3 * level) >= 8)
         level++;
+#pragma unroll 1
     for (bool stored = true;; stored = false, level--) {
         unsigned level_nbytes = ((nbytes - 1) >> (3 * level)) + 1;
         uint8_t *to = level % 2 == 0 ? dst : scratch;
@@ -179,6 +184,7 @@ count_bits(const uint64_t *bits, unsigned nbits, uint32_t *before,
     const unsigned nwords = (nbits + 63) / 64;
     unsigned nset = 0;
 
+#pragma unroll 1
     for (unsigned first = 0; first < nwords; first += NTHREADS) {
         unsigned i = first + threadIdx.x, sum, all;
         uint64_t word = i < nwords ? bits[i] : 0;

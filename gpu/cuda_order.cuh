@@ -71,6 +71,13 @@ tiled_at(const struct tiled_row &row, int rank, uint64_t n0, uint64_t x)
            row.row_in_box * width + (x - low);
 }
 
+/* Mostly of 32 bits, which are much faster to divide. */
+static __host__ __device__ __forceinline__ uint64_t
+divide(uint64_t a, uint64_t b)
+{
+    return (a | b) >> 32 == 0 ? (uint32_t)a / (uint32_t)b : a / b;
+}
+
 /* The other way: the point's place in C order of the array. */
 static __host__ __device__ inline uint64_t
 untiled_at(int rank, const uint64_t extent[TERP_NDIMS], uint64_t tiled)
@@ -82,18 +89,20 @@ untiled_at(int rank, const uint64_t extent[TERP_NDIMS], uint64_t tiled)
         inner[d] = nvalues;
         nvalues *= extent[d];
     }
-    uint64_t brick = tiled / nvalues, left = tiled % nvalues, slower = 1;
+    uint64_t brick = divide(tiled, nvalues), slower = 1;
+    uint64_t left = tiled - brick * nvalues;
     for (int d = TERP_NDIMS - 1; d >= 0; d--) {
         uint64_t step = slower * inner[d]; /* symbols of one in dimension d */
-        low[d] = left / (step * box) * box;
+        low[d] = divide(left, step * box) * box;
         left -= low[d] * step;
         width[d] = min_u64(box, extent[d] - low[d]);
         slower *= width[d];
     }
     uint64_t at = brick * nvalues;
     for (int d = 0; d < TERP_NDIMS; d++) {
-        at += (low[d] + left % width[d]) * inner[d];
-        left /= width[d];
+        uint64_t slow = divide(left, width[d]);
+        at += (low[d] + left - slow * width[d]) * inner[d];
+        left = slow;
     }
     return at;
 }
@@ -118,8 +127,8 @@ work_position_of_tiled(const struct terp_layout *layout, uint64_t tiled)
     if (tiled < layout->nbricks)
         return tiled;
     int l = 1;
-    while (layout->level[l].class_at[1] > tiled)
-        l++;
+    for (int coarser = 1; coarser < layout->nlevels; coarser++)
+        l += layout->level[coarser].class_at[1] > tiled;
     const struct terp_level *level = &layout->level[l];
     unsigned odd = class_of_position(level, tiled);
     uint64_t extent[TERP_NDIMS];

@@ -406,9 +406,9 @@ read_tile(const struct cuda_batch &batch, enum terp_coding coding,
     bool valid = nbytes <= CUDA_TILE_MAX_NBYTES;
 
     if (coding == TERP_CODING_HUFFMAN) {
-        const unsigned width = (unsigned)index.number_width;
+        const unsigned nbits = (unsigned)index.number_width;
         unsigned number = number_at(
-            index.numbers, (uint64_t)(partition.ntiles + rank) * width, width);
+            index.numbers, (uint64_t)(partition.ntiles + rank) * nbits, nbits);
         valid &= number < index.nused;
         entry = number < index.nused ? index.used[number] : 0;
         valid &= entry < TERP_NENTRIES;

@@ -18,7 +18,7 @@
 
 /* ---- partitions ---- */
 
-#define EXPAND_NTHREADS 256
+#define EXPAND_NTHREADS 512
 #define EXPAND_STAGED_NBYTES 6144
 
 /* RRE4 sees a partition as words of four bytes, RZE1 what is left of them as
@@ -47,6 +47,7 @@ kept_pair(const struct expand_shared &s, const uint8_t *kept, unsigned at)
     uint64_t pair = 0;
 
     kept += bits_before(s.bytes, s.bytes_before, 8 * at);
+#pragma unroll 1
     for (; bits != 0; bits &= bits - 1)
         pair |= (uint64_t)*kept++ << (8 * (__ffs((int)bits) - 1));
     return pair >> 1 ^ (0 - (pair & 1));
@@ -77,6 +78,7 @@ expand_partition(struct block_reader *reader, struct expand_shared &s,
                                                        s.bytes_before, s.scan));
     if (kept == nullptr || reader->at != reader->end)
         return false;
+#pragma unroll 1
     for (unsigned i = threadIdx.x; 4 * i < nwords; i += EXPAND_NTHREADS) {
         unsigned bits = (unsigned)(s.words[i / 16] >> (4 * (i % 16))) & 15;
         unsigned next = bits_before(s.words, s.words_before, 4 * i);
@@ -130,21 +132,24 @@ __launch_bounds__(EXPAND_NTHREADS)
     const uint64_t p = blockIdx.x;
     const uint64_t *begin =
         region<uint64_t>(batch, blockIdx.y, batch.at.begin) + p;
-    const uint16_t *tile_nbytes =
-        region<uint16_t>(batch, blockIdx.y, batch.at.nbytes) +
-        p * TERP_PARTITION_NTILES;
     struct block_reader reader = {};
-    unsigned nbytes = 0;
 
-    /* Other blocks of this launch may set the status meanwhile. */
-    if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(chunk) ||
-        !region<uint8_t>(batch, blockIdx.y, batch.at.reduced)[p])
-        return;
-    for (int i = 0; i < TERP_PARTITION_NTILES; i++)
-        nbytes += tile_nbytes[i];
+    /* All loads before the first that is waited for. */
+    const bool reduced =
+        region<uint8_t>(batch, blockIdx.y, batch.at.reduced)[p] != 0;
+    unsigned nbytes =
+        region<uint16_t>(batch, blockIdx.y,
+                         batch.at.nbytes)[p * TERP_PARTITION_NTILES +
+                                          threadIdx.x % TERP_PARTITION_NTILES];
     reader.src = (const uint8_t *)chunk.src;
     reader.at = chunk.payload_at + begin[0];
     reader.end = chunk.payload_at + begin[1];
+    /* Other blocks of this launch may set the status meanwhile. */
+    if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(chunk) ||
+        !reduced)
+        return;
+    for (int distance = TERP_PARTITION_NTILES / 2; distance > 0; distance /= 2)
+        nbytes += __shfl_xor_sync(0xFFFFFFFF, nbytes, distance);
     if (!expand_partition(&reader, s, nbytes,
                           (uint4 *)staged_partition(batch, p)) &&
         threadIdx.x == 0)
@@ -153,15 +158,18 @@ __launch_bounds__(EXPAND_NTHREADS)
 
 /* ---- tiles ---- */
 
-#define TILE_NTHREADS 128
-#define TILE_MIN_NBLOCKS                                \
+/* Where there are many tiles, a block of few threads decodes this many: mostly
+ * with the same codebook, which it then fetches once. Where there are few, a
+ * block has threads enough to be done with its tile soon. */
+#define MANY_TILES_NTHREADS 128
+#define MANY_TILES_NBLOCKS                              \
     8 /* of a multiprocessor: as many as fit its memory \
        */
-
-/* Where there are many tiles, a block decodes this many: mostly with the same
- * codebook, which it then fetches once. */
+#define FEW_TILES_NTHREADS 512
 #define BLOCK_NTILES 4
-#define MANY_TILES 8192
+#ifndef CUDA_MANY_TILES
+#define CUDA_MANY_TILES 2048
+#endif
 
 /* Symbols wait here until they are stored together. Threads write runs of
  * about 32 symbols; eight symbols of space in 64 spread these over the banks,
@@ -169,7 +177,7 @@ __launch_bounds__(EXPAND_NTHREADS)
 #define UNIT_NSYMBOLS 8
 #define SPACED(i) ((i) + (i) / 64 * UNIT_NSYMBOLS)
 
-struct words_shared {
+template <unsigned NTHREADS> struct words_shared {
     /* The tile's bytes from a multiple of 4 on, the first one highest. */
     uint32_t bits[CUDA_TILE_MAX_NBYTES / 4 + 2];
     __align__(16) uint32_t low[CUDA_LOOKUP_NENTRIES];
@@ -180,7 +188,7 @@ struct words_shared {
         uint16_t at[SPACED(TERP_TILE_NSYMBOLS + 64)];
         uint4 unit[SPACED(TERP_TILE_NSYMBOLS + 64) / UNIT_NSYMBOLS];
     } symbols;
-    uint32_t stop[TILE_NTHREADS];
+    uint32_t stop[NTHREADS];
 };
 
 #define PLANE_MAX_NBYTES (TERP_TILE_NSYMBOLS / 8)
@@ -191,24 +199,37 @@ struct planes_shared {
     uint64_t above[PLANE_MAX_NBYTES / 64];
 };
 
-union tile_shared {
-    struct words_shared words;
+template <unsigned NTHREADS> union tile_shared {
+    struct words_shared<NTHREADS> words;
     struct planes_shared planes;
 };
 
-typedef block_sum<TILE_NTHREADS>::TempStorage tile_scan;
+template <unsigned NTHREADS>
+using tile_scan = typename block_sum<NTHREADS>::TempStorage;
 
-/* One more escape in the range of its place in work order. */
-static __device__ void
-count_escape(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-             uint64_t tiled)
+/* One more escape in the range of the place in work order, for each of these
+ * symbols from number `tiled` on. Rare, and long: out of the way of others. */
+static __device__ __attribute__((noinline)) void
+count_in_ranges(unsigned long long *ranges, const struct terp_layout *layout,
+                bool is_lorenzo, uint64_t tiled, unsigned escapes)
 {
-    unsigned long long *ranges =
-        region<unsigned long long>(batch, blockIdx.y, batch.at.ranges);
-    uint64_t at = chunk.prediction == TERP_PREDICTION_LORENZO
-                      ? raster_position_of_tiled(batch.d_layout, tiled)
-                      : work_position_of_tiled(batch.d_layout, tiled);
-    atomicAdd(&ranges[at / CUDA_RANGE_NVALUES], 1ULL);
+#pragma unroll 1
+    for (; escapes != 0; escapes &= escapes - 1) {
+        uint64_t escape = tiled + (unsigned)__ffs((int)escapes) - 1;
+        uint64_t at = is_lorenzo ? raster_position_of_tiled(layout, escape)
+                                 : work_position_of_tiled(layout, escape);
+        atomicAdd(&ranges[at / CUDA_RANGE_NVALUES], 1ULL);
+    }
+}
+
+static __device__ __forceinline__ void
+count_escapes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+              uint64_t tiled, unsigned escapes)
+{
+    count_in_ranges(
+        region<unsigned long long>(batch, blockIdx.y, batch.at.ranges),
+        batch.d_layout, chunk.prediction == TERP_PREDICTION_LORENZO, tiled,
+        escapes);
 }
 
 /* ---- tiles of code words ---- */
@@ -221,23 +242,26 @@ struct tile_bits {
 /* No word begins here: what was decoded is none, or runs out of the tile. */
 #define NOWHERE UINT32_MAX
 
+template <unsigned NTHREADS>
 static __device__ __forceinline__ uint32_t
-bits_at(const struct words_shared &s, unsigned at)
+bits_at(const struct words_shared<NTHREADS> &s, unsigned at)
 {
     return __funnelshift_l(s.bits[at / 32 + 1], s.bits[at / 32], at % 32);
 }
 
 /* Longer words than a look-up sees. */
+template <unsigned NTHREADS>
 static __device__ __forceinline__ unsigned
-find_long(const struct words_shared &s, uint32_t next)
+find_long(const struct words_shared<NTHREADS> &s, uint32_t next)
 {
     return find_length(s.end, next >> (32 - TERP_MAX_CODE_NBITS),
                        CUDA_LOOKUP_NBITS);
 }
 
 /* Counts the words that begin in [at, end). Returns where the next begins. */
+template <unsigned NTHREADS>
 static __device__ __forceinline__ unsigned
-pass_words(const struct words_shared &s, unsigned at, unsigned end,
+pass_words(const struct words_shared<NTHREADS> &s, unsigned at, unsigned end,
            unsigned tile_end, unsigned *nwords_ret)
 {
     unsigned nwords = 0;
@@ -287,12 +311,12 @@ end_of_word(unsigned ends, unsigned n)
 /* Writes the words that begin in [at, end), of which the first is number i.
  * Those behind are the next thread's, who writes the same. Zeros are there
  * already. False where the tile's last word is not in its last byte. */
+template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
-write_words(struct words_shared &s, const struct cuda_decode_book *book,
-            unsigned at, unsigned end, unsigned tile_end, unsigned i,
-            unsigned nsymbols, bool *escaped_ret)
+write_words(struct words_shared<NTHREADS> &s,
+            const struct cuda_decode_book *book, unsigned at, unsigned end,
+            unsigned tile_end, unsigned i, unsigned nsymbols)
 {
-    unsigned least = TERP_RADIUS; /* of symbols that were looked at */
     bool valid = true;
 
     while (at < end && i < nsymbols) {
@@ -316,7 +340,6 @@ write_words(struct words_shared &s, const struct cuda_decode_book *book,
                 ends = 1u << (length - 1);
             }
             s.symbols.at[SPACED(i)] = (uint16_t)symbol;
-            least = min(least, symbol);
         } else if (others != 0) {
             uint32_t codes = s.high[place];
 #pragma unroll 1
@@ -331,8 +354,15 @@ write_words(struct words_shared &s, const struct cuda_decode_book *book,
         at += length;
         i += n;
     }
-    *escaped_ret = least == TERP_ESCAPE;
     return valid;
+}
+
+/* A bit for each of two symbols. */
+static __device__ __forceinline__ unsigned
+find_escapes_of_two(uint32_t two)
+{
+    static_assert(TERP_ESCAPE == 0, "a symbol of no bits");
+    return (unsigned)((two & 0xFFFF) == 0) | (unsigned)(two >> 16 == 0) << 1;
 }
 
 static __device__ __forceinline__ uint4
@@ -344,19 +374,23 @@ eight_zero_codes(void)
 
 /* The tile's bytes, whole words where there are such. `src` is not the first
  * byte of its memory: what stands before may be read. */
+template <unsigned NTHREADS>
 static __device__ __forceinline__ struct tile_bits
-stage_bits(struct words_shared &s, const uint8_t *src, unsigned nbytes)
+stage_bits(struct words_shared<NTHREADS> &s, const uint8_t *src,
+           unsigned nbytes)
 {
     const unsigned skipped = (unsigned)((uintptr_t)src % 4);
     const uint32_t *words = (const uint32_t *)(src - skipped);
     const unsigned end = skipped + nbytes;
     const struct tile_bits bits = {8 * skipped, 8 * end};
 
-    for (unsigned i = threadIdx.x; i < end / 4; i += TILE_NTHREADS)
+#pragma unroll 2
+    for (unsigned i = threadIdx.x; i < end / 4; i += NTHREADS)
         s.bits[i] = __byte_perm(words[i], 0, 0x0123);
     if (threadIdx.x < 2) {
         uint32_t last = 0;
         if (threadIdx.x == 0)
+#pragma unroll 1
             for (unsigned i = 0; i < end % 4; i++)
                 last |= (uint32_t)((const uint8_t *)words)[end / 4 * 4 + i]
                         << (24 - 8 * i);
@@ -365,17 +399,20 @@ stage_bits(struct words_shared &s, const uint8_t *src, unsigned nbytes)
     return bits;
 }
 
+template <unsigned NTHREADS>
 static __device__ __forceinline__ void
-stage_book(struct words_shared &s, const struct cuda_decode_book *book)
+stage_book(struct words_shared<NTHREADS> &s,
+           const struct cuda_decode_book *book)
 {
-    static_assert(CUDA_LOOKUP_NENTRIES / 4 % TILE_NTHREADS == 0,
-                  "all threads copy as much");
-    uint4 *low = (uint4 *)s.low, *high = (uint4 *)s.high;
+    const unsigned nunits = CUDA_LOOKUP_NENTRIES / 4;
 
+    static_assert(2 * nunits % NTHREADS == 0, "all threads copy as much");
 #pragma unroll
-    for (unsigned i = 0; i < CUDA_LOOKUP_NENTRIES / 4; i += TILE_NTHREADS) {
-        low[i + threadIdx.x] = ((const uint4 *)book->low)[i + threadIdx.x];
-        high[i + threadIdx.x] = ((const uint4 *)book->high)[i + threadIdx.x];
+    for (unsigned k = 0; k < 2 * nunits; k += NTHREADS) {
+        const unsigned i = k + threadIdx.x, at = i % nunits;
+        const uint32_t *from = i < nunits ? book->low : book->high;
+        uint32_t *to = i < nunits ? s.low : s.high;
+        ((uint4 *)to)[at] = ((const uint4 *)from)[at];
     }
     if (threadIdx.x <= TERP_MAX_CODE_NBITS)
         s.end[threadIdx.x] = book->end[threadIdx.x];
@@ -383,59 +420,62 @@ stage_book(struct words_shared &s, const struct cuda_decode_book *book)
 
 /* A thread a stretch of the tile's bits. The book is staged, or will be with
  * `stage`. */
+template <unsigned NTHREADS>
 static __device__ bool
 decode_words(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-             struct words_shared &s, tile_scan &s_scan,
+             struct words_shared<NTHREADS> &s, tile_scan<NTHREADS> &s_scan,
              const struct cuda_decode_book *book, bool stage, uint64_t tile,
              const uint8_t *src, unsigned nbytes, uint16_t *symbols,
              unsigned nsymbols)
 {
     const struct tile_bits bits = stage_bits(s, src, nbytes);
-    const unsigned stretch =
-        max(32u, (8 * nbytes + TILE_NTHREADS - 1) / TILE_NTHREADS);
+    const unsigned stretch = max(32u, (8 * nbytes + NTHREADS - 1) / NTHREADS);
     unsigned begin = min(bits.end, bits.begin + threadIdx.x * stretch);
     const unsigned end = min(bits.end, begin + stretch);
     const bool is_idle = begin == end;
     unsigned nwords, first, nall;
-    bool escaped = false, is_right, valid;
+    bool valid;
 
     if (stage)
         stage_book(s, book);
+#pragma unroll 1
     for (unsigned i = threadIdx.x;
-         i < SPACED(TERP_TILE_NSYMBOLS) / UNIT_NSYMBOLS; i += TILE_NTHREADS)
+         i < SPACED(TERP_TILE_NSYMBOLS) / UNIT_NSYMBOLS; i += NTHREADS)
         s.symbols.unit[i] = eight_zero_codes();
     __syncthreads();
-    unsigned stop = pass_words(s, begin, end, bits.end, &nwords);
     /* After n rounds the first n threads are right. */
-    do {
-        s.stop[threadIdx.x] = stop;
-        __syncthreads();
-        unsigned before =
-            threadIdx.x == 0 ? bits.begin : s.stop[threadIdx.x - 1];
-        is_right = is_idle || before == begin;
+    bool is_right = false;
+#pragma unroll 1
+    for (unsigned before = begin;;) {
         if (!is_right) {
             begin = before;
-            stop = pass_words(s, begin, end, bits.end, &nwords);
+            s.stop[threadIdx.x] = pass_words(s, begin, end, bits.end, &nwords);
         }
-    } while (__syncthreads_or(!is_right));
-    block_sum<TILE_NTHREADS>(s_scan).ExclusiveSum(nwords, first, nall);
+        __syncthreads();
+        before = threadIdx.x == 0 ? bits.begin : s.stop[threadIdx.x - 1];
+        is_right = is_idle || before == begin;
+        if (!__syncthreads_or(!is_right))
+            break;
+    }
+    block_sum<NTHREADS>(s_scan).ExclusiveSum(nwords, first, nall);
     valid = nall >= nsymbols;
     if (valid)
-        valid = write_words(s, book, begin, end, bits.end, first, nsymbols,
-                            &escaped);
-    bool is_special = __syncthreads_or(!valid || escaped) != 0;
+        valid = write_words(s, book, begin, end, bits.end, first, nsymbols);
+    valid = !__syncthreads_or(!valid);
+#pragma unroll 1
     for (unsigned i = threadIdx.x; i * UNIT_NSYMBOLS < nsymbols;
-         i += TILE_NTHREADS)
-        ((uint4 *)symbols)[i] =
-            s.symbols.unit[SPACED(i * UNIT_NSYMBOLS) / UNIT_NSYMBOLS];
-    if (!is_special)
-        return true;
-    if (__syncthreads_or(!valid))
-        return false;
-    for (unsigned i = threadIdx.x; i < nsymbols; i += TILE_NTHREADS)
-        if (s.symbols.at[SPACED(i)] == TERP_ESCAPE)
-            count_escape(batch, chunk, tile * TERP_TILE_NSYMBOLS + i);
-    return true;
+         i += NTHREADS) {
+        uint4 unit = s.symbols.unit[SPACED(i * UNIT_NSYMBOLS) / UNIT_NSYMBOLS];
+        ((uint4 *)symbols)[i] = unit;
+        unsigned escapes =
+            find_escapes_of_two(unit.x) | find_escapes_of_two(unit.y) << 2 |
+            find_escapes_of_two(unit.z) << 4 | find_escapes_of_two(unit.w) << 6;
+        if (escapes != 0)
+            count_escapes(batch, chunk,
+                          tile * TERP_TILE_NSYMBOLS + UNIT_NSYMBOLS * i,
+                          escapes);
+    }
+    return valid;
 }
 
 /* ---- tiles of bit planes ---- */
@@ -484,11 +524,12 @@ find_escapes(uint32_t flipped)
 }
 
 /* TCMS1-BIT1-RRE1 backwards. A thread makes eight symbols at a time. */
+template <unsigned NTHREADS>
 static __device__ bool
 decode_planes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-              struct planes_shared &s, tile_scan &s_scan, uint64_t tile,
-              const uint8_t *src, unsigned nbytes, uint16_t *symbols,
-              unsigned nsymbols)
+              struct planes_shared &s, tile_scan<NTHREADS> &s_scan,
+              uint64_t tile, const uint8_t *src, unsigned nbytes,
+              uint16_t *symbols, unsigned nsymbols)
 {
     static_assert(TERP_SPEED_ESCAPE == -128, "the least code of a byte");
     const unsigned plane_nbytes = (nsymbols + 7) / 8;
@@ -497,16 +538,17 @@ decode_planes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 
     reader.src = src;
     reader.end = nbytes;
-    stage_bytes<TILE_NTHREADS>(&reader, s.staged, sizeof s.staged);
-    expand_bitmap<TILE_NTHREADS>(&reader, (uint8_t *)s.bitmap, plane_nbytes,
-                                 (uint8_t *)s.above, s_scan);
+    stage_bytes<NTHREADS>(&reader, s.staged, sizeof s.staged);
+    expand_bitmap<NTHREADS>(&reader, (uint8_t *)s.bitmap, plane_nbytes,
+                            (uint8_t *)s.above, s_scan);
     if (!reader.underflow)
-        expand_rre1<TILE_NTHREADS, PLANE_MAX_NBYTES / TILE_NTHREADS>(
+        expand_rre1<NTHREADS, PLANE_MAX_NBYTES / NTHREADS>(
             &reader, (const uint8_t *)s.bitmap, (uint8_t *)s.planes,
             8 * plane_nbytes, s_scan);
     if (reader.underflow || reader.at != reader.end)
         return false;
-    for (unsigned i = threadIdx.x; i < plane_nbytes; i += TILE_NTHREADS) {
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i < plane_nbytes; i += NTHREADS) {
         uint64_t word = 0;
 #pragma unroll
         for (unsigned p = 0; p < 8; p++)
@@ -525,10 +567,9 @@ decode_planes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             escapes &= (1u << group_of_eight(nsymbols, i)) - 1;
         }
         ((uint4 *)symbols)[i] = make_uint4(two[0], two[1], two[2], two[3]);
-        for (; escapes != 0; escapes &= escapes - 1)
-            count_escape(batch, chunk,
-                         tile * TERP_TILE_NSYMBOLS + 8 * i +
-                             (unsigned)__ffs((int)escapes) - 1);
+        if (escapes != 0)
+            count_escapes(batch, chunk, tile * TERP_TILE_NSYMBOLS + 8 * i,
+                          escapes);
     }
     return true;
 }
@@ -568,13 +609,15 @@ find_tile(const struct cuda_batch &batch, uint64_t tile)
 
 /* Grid (ntiles / block_ntiles, nchunks), a block some tiles, one after another.
  * Stores whole units of 16 bytes: the region of symbols has room for them. */
+template <unsigned NTHREADS>
 static __global__ void
-__launch_bounds__(TILE_NTHREADS, TILE_MIN_NBLOCKS)
+__launch_bounds__(NTHREADS,
+                  NTHREADS == MANY_TILES_NTHREADS ? MANY_TILES_NBLOCKS : 1)
     decode_tiles(const struct cuda_batch batch, unsigned block_ntiles)
 {
     begin_kernel();
-    __shared__ union tile_shared s;
-    __shared__ tile_scan s_scan;
+    __shared__ union tile_shared<NTHREADS> s;
+    __shared__ tile_scan<NTHREADS> s_scan;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const uint64_t first = (uint64_t)blockIdx.x * block_ntiles;
     const uint64_t end = min_u64(first + block_ntiles, batch.ntiles);
@@ -601,23 +644,25 @@ __launch_bounds__(TILE_NTHREADS, TILE_MIN_NBLOCKS)
                  : payload + place.begin) +
             place.nbytes_before;
         if (!place.nonzero) {
+#pragma unroll 1
             for (unsigned i = threadIdx.x; i * UNIT_NSYMBOLS < nsymbols;
-                 i += TILE_NTHREADS)
+                 i += NTHREADS)
                 ((uint4 *)symbols)[i] = eight_zero_codes();
             continue;
         }
         __syncthreads(); /* the tile before has left shared memory */
         if (coding == TERP_CODING_SPEED) {
-            valid = decode_planes(batch, chunk, s.planes, s_scan, tile, src,
-                                  place.nbytes, symbols, nsymbols);
+            valid =
+                decode_planes<NTHREADS>(batch, chunk, s.planes, s_scan, tile,
+                                        src, place.nbytes, symbols, nsymbols);
         } else {
             book = coding == TERP_CODING_HUFFMAN
                        ? batch.tables.d_decode_books + place.entry
                        : region<struct cuda_decode_book>(batch, blockIdx.y,
                                                          batch.at.books);
-            valid = decode_words(batch, chunk, s.words, s_scan, book,
-                                 book != staged, tile, src, place.nbytes,
-                                 symbols, nsymbols);
+            valid = decode_words<NTHREADS>(batch, chunk, s.words, s_scan, book,
+                                           book != staged, tile, src,
+                                           place.nbytes, symbols, nsymbols);
             staged = book;
         }
         if (!valid && threadIdx.x == 0)
@@ -629,15 +674,18 @@ cudaError_t
 cuda_tiles_decode(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const unsigned nchunks = (unsigned)batch->nchunks;
-    const unsigned block_ntiles =
-        batch->ntiles * nchunks < MANY_TILES ? 1 : BLOCK_NTILES;
-    const unsigned nblocks = (unsigned)div_up(batch->ntiles, block_ntiles);
+    const unsigned ntiles = (unsigned)batch->ntiles;
 
     cudaError_t error =
         launch(expand_partitions, dim3((unsigned)batch->npartitions, nchunks),
                dim3(EXPAND_NTHREADS), 0, stream, *batch);
     if (error != cudaSuccess)
         return error;
-    return launch(decode_tiles, dim3(nblocks, nchunks), dim3(TILE_NTHREADS), 0,
-                  stream, *batch, block_ntiles);
+    if (batch->ntiles * nchunks < CUDA_MANY_TILES)
+        return launch(decode_tiles<FEW_TILES_NTHREADS>, dim3(ntiles, nchunks),
+                      dim3(FEW_TILES_NTHREADS), 0, stream, *batch, 1u);
+    return launch(decode_tiles<MANY_TILES_NTHREADS>,
+                  dim3((unsigned)div_up(batch->ntiles, BLOCK_NTILES), nchunks),
+                  dim3(MANY_TILES_NTHREADS), 0, stream, *batch,
+                  (unsigned)BLOCK_NTILES);
 }

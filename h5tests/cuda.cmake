@@ -111,6 +111,12 @@ terp_add_cuda_test(test_cuda_specials_busy test_cuda_specials.cu
 target_compile_definitions(test_cuda_specials_busy
   PRIVATE CUDA_ONE_LOOK_MAX_NBLOCKS=0)
 terp_add_cuda_test(test_cuda_tiles_decode test_cuda_tiles_decode.cu)
+# The same with launches shaped as for large chunks.
+terp_add_cuda_test(test_cuda_tiles_decode_busy test_cuda_tiles_decode.cu
+  ${PROJECT_SOURCE_DIR}/gpu/cuda_stream_read.cu
+  ${PROJECT_SOURCE_DIR}/gpu/cuda_tiles_decode.cu)
+target_compile_definitions(test_cuda_tiles_decode_busy
+  PRIVATE CUDA_MANY_PARTITIONS=1 CUDA_MANY_TILES=1)
 terp_add_cuda_test(test_cuda_tiles_encode test_cuda_tiles_encode.cu)
 terp_add_cuda_test(test_cuda_tuner test_cuda_tuner.cu)
 
