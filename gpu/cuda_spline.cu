@@ -10,7 +10,7 @@
  * that of a level above 1 in the region `lattice`, that of level 1 in `dst`
  * or, while encoding, in `work`, all in C order. Coarse levels are done in one
  * launch, by a block a chunk. */
-#include "cuda_spline_coarse.cuh"
+#include "cuda_spline_tile.cuh"
 
 /* ---- values ---- */
 
@@ -496,6 +496,33 @@ is_wide(const struct cuda_batch *batch, const struct level_shape &shape)
 
 /* ---- all levels ---- */
 
+/* Whether a level is done by tiles: they make more points, but wait less. */
+#define TILE_MAX_NVALUES (2 * CUDA_BUSY_NTHREADS)
+static bool
+is_tiled(const struct cuda_batch *batch, const struct level_shape &shape)
+{
+    return shape.rank <= TILE_NDIMS &&
+           shape.fine_nvalues * (uint64_t)batch->nchunks <= TILE_MAX_NVALUES;
+}
+
+template <typename T, bool decode>
+static cudaError_t
+launch_tiles(const struct cuda_batch *batch, int l, cudaStream_t stream)
+{
+    const size_t shared_nbytes = sizeof(struct tile_shared<T>);
+    struct tile_work work;
+
+    unsigned ntiles = make_tile_work(batch->h_layout, l, &work);
+    cudaError_t err = cudaFuncSetAttribute(
+        spline_tile<T, decode>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+        (int)shared_nbytes);
+    return err != cudaSuccess
+               ? err
+               : launch(spline_tile<T, decode>,
+                        dim3(ntiles, (unsigned)batch->nchunks), TILE_NTHREADS,
+                        shared_nbytes, stream, *batch, work);
+}
+
 template <typename T, bool decode>
 static cudaError_t
 launch_levels(const struct cuda_batch *batch, cudaStream_t stream)
@@ -523,6 +550,10 @@ launch_levels(const struct cuda_batch *batch, cudaStream_t stream)
                      sizeof(struct coarse_shared<T>), stream, *batch, coarse);
     for (; l >= 1 && !too_long && err == cudaSuccess; l--) {
         make_shape(layout, l, 1, &shape);
+        if (is_tiled(batch, shape)) {
+            err = launch_tiles<T, decode>(batch, l, stream);
+            continue;
+        }
         if (!is_wide(batch, shape)) {
             err = launch_level<T, decode, 1>(batch, shape, stream);
             continue;

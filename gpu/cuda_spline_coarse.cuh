@@ -171,6 +171,31 @@ form_of(uint32_t forms, uint32_t i, uint32_t neven)
     return forms >> (3 * place) & 7;
 }
 
+/* terp_form_order. */
+static __device__ __forceinline__ unsigned
+order_of(unsigned form)
+{
+    return 0x4433210u >> (4 * form) & 7;
+}
+
+/* The forms of those of `dims` that are of the highest order. Forms have three
+ * bits a dimension, orders four. */
+static __device__ __forceinline__ unsigned
+best_forms(unsigned dims, unsigned forms, unsigned orders)
+{
+    unsigned best = 0;
+
+#pragma unroll
+    for (int d = 0; d < TERP_NDIMS; d++)
+        if (dims >> d & 1 && (orders >> (4 * d) & 7) > best)
+            best = orders >> (4 * d) & 7;
+#pragma unroll
+    for (int d = 0; d < TERP_NDIMS; d++)
+        if (!(dims >> d & 1) || (orders >> (4 * d) & 7) != best)
+            forms |= NOTE_NO_FORM << (3 * d);
+    return forms;
+}
+
 static __device__ __forceinline__ struct coarse_point
 coarse_point_at(const struct coarse_work &work,
                 const struct coarse_level *s_levels, uint32_t place)
@@ -211,7 +236,7 @@ coarse_point_at(const struct coarse_work &work,
         unsigned form = form_of(level.forms, i, (fine + 1) >> 1);
         odd |= (doubled & 1) << d;
         forms |= form << (3 * d);
-        orders |= (unsigned)(0x4433210 >> (4 * form) & 7) << (4 * d);
+        orders |= order_of(form) << (4 * d);
         raster = raster * extent + i;
         if (work.in_order)
             continue;
@@ -225,18 +250,8 @@ coarse_point_at(const struct coarse_work &work,
     point.work_at = class_at + raster;
     point.tiled = work.in_order ? point.work_at : class_at + row + row_in_box;
 
-    /* Of the dimensions that predict, those of the highest order. */
-    const unsigned dims = level.dims[odd];
-    unsigned best = 0;
-#pragma unroll
-    for (int d = 0; d < TERP_NDIMS; d++)
-        if (dims >> d & 1 && (orders >> (4 * d) & 7) > best)
-            best = orders >> (4 * d) & 7;
-#pragma unroll
-    for (int d = 0; d < TERP_NDIMS; d++)
-        if (!(dims >> d & 1) || (orders >> (4 * d) & 7) != best)
-            forms |= NOTE_NO_FORM << (3 * d);
-    point.note |= forms << NOTE_PLACE_NBITS;
+    point.note |= best_forms(level.dims[odd], forms, orders)
+                  << NOTE_PLACE_NBITS;
     return point;
 }
 
@@ -307,7 +322,7 @@ make_only_anchors(const struct cuda_batch &batch,
 /* The point of a note; returns its symbol (encode). */
 template <typename T, bool decode>
 static __device__ __forceinline__ uint32_t
-make_coarse_point(const struct coarse_work &work,
+make_coarse_point(int rank, const uint32_t *strides,
                   const struct level_view<T> &view, int shift, uint32_t note,
                   T *s_values)
 {
@@ -318,9 +333,9 @@ make_coarse_point(const struct coarse_work &work,
 
     /* Rolled: most of the time goes into loading instructions otherwise. */
 #pragma unroll 1
-    for (int d = work.rank - 1; d >= 0; d--) {
+    for (int d = rank - 1; d >= 0; d--) {
         const unsigned form = note >> (NOTE_PLACE_NBITS + 3 * d) & 7;
-        const int stride = (int)(work.stride[d] << shift);
+        const int stride = (int)(strides[d] << shift);
         if (form == NOTE_NO_FORM)
             continue;
         T along =
@@ -476,8 +491,8 @@ __launch_bounds__(COARSE_NTHREADS)
 #pragma unroll 1
         for (uint32_t q = begin + threadIdx.x; q < end; q += COARSE_NTHREADS) {
             uint32_t note = shared->notes[q];
-            uint32_t made = make_coarse_point<T, decode>(work, view, shift,
-                                                         note, shared->values);
+            uint32_t made = make_coarse_point<T, decode>(
+                work.rank, work.stride, view, shift, note, shared->values);
             if (decode)
                 continue;
             shared->notes[q] = made;
