@@ -78,19 +78,22 @@ divide(uint64_t a, uint64_t b)
     return (a | b) >> 32 == 0 ? (uint32_t)a / (uint32_t)b : a / b;
 }
 
-/* The other way: the point's place in C order of the array. */
+/* The other way: the point's place in C order of the array. Its loops stay
+ * loops: it is rare, and should not take up much code. */
 static __host__ __device__ inline uint64_t
 untiled_at(int rank, const uint64_t extent[TERP_NDIMS], uint64_t tiled)
 {
     const uint64_t box = (uint64_t)1 << box_shift(rank);
     uint64_t nvalues = 1, low[TERP_NDIMS], width[TERP_NDIMS], inner[TERP_NDIMS];
 
+#pragma unroll 1
     for (int d = 0; d < TERP_NDIMS; d++) {
         inner[d] = nvalues;
         nvalues *= extent[d];
     }
     uint64_t brick = divide(tiled, nvalues), slower = 1;
     uint64_t left = tiled - brick * nvalues;
+#pragma unroll 1
     for (int d = TERP_NDIMS - 1; d >= 0; d--) {
         uint64_t step = slower * inner[d]; /* symbols of one in dimension d */
         low[d] = divide(left, step * box) * box;
@@ -99,6 +102,7 @@ untiled_at(int rank, const uint64_t extent[TERP_NDIMS], uint64_t tiled)
         slower *= width[d];
     }
     uint64_t at = brick * nvalues;
+#pragma unroll 1
     for (int d = 0; d < TERP_NDIMS; d++) {
         uint64_t slow = divide(left, width[d]);
         at += (low[d] + left - slow * width[d]) * inner[d];
