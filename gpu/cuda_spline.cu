@@ -8,8 +8,9 @@
  * of their row too. So a level takes one step for each number of odd
  * dimensions, 0 to 3, and each step writes whole rows of the fine lattice:
  * that of a level above 1 in the region `lattice`, that of level 1 in `dst`
- * or, while encoding, in `work`, all in C order. Coarse levels are done in one
- * launch, by a block a chunk. */
+ * or, while encoding, in `work`, all in C order. That is for large levels: of a
+ * small one a launch makes all steps, by tiles, and coarse levels are done all
+ * in one launch, by a block a chunk. */
 #include "cuda_spline_tile.cuh"
 
 /* ---- values ---- */
