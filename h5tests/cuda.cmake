@@ -128,3 +128,18 @@ function(terp_add_emulated program every)
   set_tests_properties(${program} PROPERTIES ENVIRONMENT
     "TERP_CUDA_LIBRARY=${library};TERP_TEST_CUDART=${library};TERP_TEST_EVERY=${every}")
 endfunction()
+
+terp_add_emulated(cuda_environment 50)
+terp_add_emulated(cuda_roundtrip 400)
+terp_add_emulated(cuda_special_values 200)
+terp_add_emulated(cuda_threads 50)
+terp_add_emulated(cuda_hostile 400)
+if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/golden/list.txt)
+  terp_add_emulated(cuda_golden 1 ${CMAKE_CURRENT_SOURCE_DIR}/golden)
+endif()
+terp_add_emulated(cuda_bytes 1)
+
+terp_add_cuda_program(test_cuda_failures test_cuda_failures.c)
+target_include_directories(test_cuda_failures PRIVATE cuda_emulator)
+target_link_libraries(test_cuda_failures PRIVATE ${CMAKE_DL_LIBS})
+terp_add_emulated(test_cuda_failures 1)

@@ -20,10 +20,13 @@ emulator_fail_after(uint64_t ncalls, int error, int sticky);
 void
 emulator_fail_never(void);
 
-/* Calls of the runtime so far, and allocations, streams, events and graphs
- * that were made and not yet released. */
+/* Calls of the runtime so far, those of them that only release something, and
+ * allocations, streams, events and graphs that were made and not yet released.
+ */
 uint64_t
 emulator_ncalls(void);
+uint64_t
+emulator_nreleases(void);
 int64_t
 emulator_nlive(void);
 

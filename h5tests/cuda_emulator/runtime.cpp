@@ -41,7 +41,7 @@ std::map<uintptr_t, allocation> allocations;
 std::map<const void *, int> shared_limits;
 size_t device_nbytes;
 int64_t nlive;
-uint64_t ncalls;
+uint64_t ncalls, nreleases;
 uint64_t fails_at = UINT64_MAX;
 cudaError_t failure = cudaSuccess;
 bool failure_is_sticky;
@@ -65,6 +65,17 @@ call(Act act)
     if (error != cudaSuccess && error != cudaErrorNotReady)
         last_error = error;
     return error;
+}
+
+/* A call that has released something; it may fail all the same. */
+cudaError_t
+call_to_release(cudaError_t error)
+{
+    {
+        std::lock_guard<std::mutex> guard(lock);
+        nreleases++;
+    }
+    return call([=] { return error; });
 }
 
 /* What a call does that always succeeds. */
@@ -220,6 +231,13 @@ emulator_ncalls(void)
     return ncalls;
 }
 
+uint64_t
+emulator_nreleases(void)
+{
+    std::lock_guard<std::mutex> guard(lock);
+    return nreleases;
+}
+
 int64_t
 emulator_nlive(void)
 {
@@ -357,15 +375,13 @@ cudaHostAlloc(void **at_ret, size_t nbytes, unsigned)
 cudaError_t
 cudaFree(void *at)
 {
-    cudaError_t error = release(at, true);
-    return call([=] { return error; });
+    return call_to_release(release(at, true));
 }
 
 cudaError_t
 cudaFreeHost(void *at)
 {
-    cudaError_t error = release(at, false);
-    return call([=] { return error; });
+    return call_to_release(release(at, false));
 }
 
 cudaError_t
@@ -436,7 +452,7 @@ cudaStreamDestroy(cudaStream_t stream)
 {
     delete stream;
     count_live(-1);
-    return call(nothing);
+    return call_to_release(cudaSuccess);
 }
 
 cudaError_t
@@ -521,7 +537,7 @@ cudaEventDestroy(cudaEvent_t event)
 {
     delete event;
     count_live(-1);
-    return call(nothing);
+    return call_to_release(cudaSuccess);
 }
 
 cudaError_t
@@ -582,7 +598,7 @@ cudaGraphDestroy(cudaGraph_t graph)
 {
     delete graph;
     count_live(-1);
-    return call(nothing);
+    return call_to_release(cudaSuccess);
 }
 
 cudaError_t
