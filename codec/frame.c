@@ -13,11 +13,6 @@ enum {
     LAYOUT_STACK = 0x80
 };
 
-/* The prediction byte: prediction | flags. */
-enum {
-    PREDICTION_SPECIALS = 0x10
-};
-
 /* log2 of the bytes that hold the largest dim. */
 static int
 dim_width_log2(const struct terp_chunk *chunk)
@@ -55,9 +50,10 @@ terp_frame_write(const struct terp_frame *frame, uint8_t *dst)
         (uint8_t)((chunk->rank - 1) | width_log2 << 2 | (int)chunk->type << 4 |
                   (chunk->big_endian ? LAYOUT_BIG_ENDIAN : 0) |
                   (chunk->stack ? LAYOUT_STACK : 0));
-    dst[6] = (uint8_t)frame->coding;
-    dst[7] = (uint8_t)((int)frame->prediction |
-                       (frame->has_specials ? PREDICTION_SPECIALS : 0));
+    dst[TERP_FRAME_CODING_AT] = (uint8_t)frame->coding;
+    dst[TERP_FRAME_PREDICTION_AT] =
+        (uint8_t)((int)frame->prediction |
+                  (frame->has_specials ? TERP_FRAME_SPECIALS : 0));
     for (int i = 0; i < chunk->rank; i++) {
         store_le(at, chunk->dims[i], 1 << width_log2);
         at += 1 << width_log2;
@@ -109,18 +105,18 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
         return TERP_ERR_VERSION;
 
     int width = 1 << (src[5] >> 2 & 3), type = src[5] >> 4 & 3;
-    int prediction = src[7] & 0xF;
+    int prediction = src[TERP_FRAME_PREDICTION_AT] & 0xF;
     chunk->rank = (src[5] & 3) + 1;
     chunk->big_endian = src[5] & LAYOUT_BIG_ENDIAN;
     chunk->stack = src[5] & LAYOUT_STACK;
-    if (type > TERP_BYTES || src[6] > TERP_CODING_SPEED ||
+    if (type > TERP_BYTES || src[TERP_FRAME_CODING_AT] > TERP_CODING_SPEED ||
         prediction > TERP_PREDICTION_LORENZO ||
-        (src[7] & ~(0xF | PREDICTION_SPECIALS)))
+        (src[TERP_FRAME_PREDICTION_AT] & ~(0xF | TERP_FRAME_SPECIALS)))
         return TERP_ERR_CORRUPT;
     chunk->type = (enum terp_type)type;
-    frame.coding = (enum terp_coding)src[6];
+    frame.coding = (enum terp_coding)src[TERP_FRAME_CODING_AT];
     frame.prediction = (enum terp_prediction)prediction;
-    frame.has_specials = src[7] & PREDICTION_SPECIALS;
+    frame.has_specials = src[TERP_FRAME_PREDICTION_AT] & TERP_FRAME_SPECIALS;
     if (has_bound(frame.coding) != (prediction != TERP_PREDICTION_NONE) ||
         (frame.coding == TERP_CODING_RAW && frame.has_specials) ||
         (frame.coding != TERP_CODING_RAW && chunk->type == TERP_BYTES))

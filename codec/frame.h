@@ -37,6 +37,9 @@ struct terp_frame {
 };
 
 /* Fixed part: magic, version, layout, coding, prediction, checksum. */
+#define TERP_FRAME_CODING_AT 6
+#define TERP_FRAME_PREDICTION_AT 7 /* its high bits are flags: */
+#define TERP_FRAME_SPECIALS 0x10
 #define TERP_FRAME_CHECKSUM_AT 8
 #define TERP_FRAME_DIMS_AT 16
 #define TERP_FRAME_MAX_NBYTES (TERP_FRAME_DIMS_AT + 8 * TERP_MAX_RANK + 8)

@@ -273,7 +273,7 @@ describe(const struct cuda_wave *wave, const struct terp_layout *layout)
     batch.raw_nbytes =
         (uint64_t)terp_frame_nbytes(&frame) + terp_chunk_nbytes(wave->chunk);
     frame.coding = TERP_CODING_HUFFMAN;
-    batch.frame_nbytes = (uint64_t)terp_frame_nbytes(&frame);
+    batch.frame_nbytes = (uint64_t)terp_frame_write(&frame, batch.frame);
     if (wave->params != NULL) {
         batch.params = *wave->params;
         batch.coding = coding_of(wave->params->pipeline);
@@ -375,7 +375,7 @@ cuda_lane_prepare(struct cuda_lane *lane, const struct cuda_wave *wave)
     uint64_t h_chunks_at =
         (take(&h_nbytes, h_layout_nbytes),
          take(&h_nbytes, wave->nchunks * sizeof(struct cuda_chunk)));
-    uint64_t h_heads_at = take(&h_nbytes, wave->nchunks * CUDA_HEAD_NBYTES);
+    uint64_t h_short_at = take(&h_nbytes, wave->nchunks * CUDA_SHORT_NBYTES);
 
     cudaError_t error = grow(lane, p.end, h_nbytes);
     if (error != cudaSuccess)
@@ -386,7 +386,7 @@ cuda_lane_prepare(struct cuda_lane *lane, const struct cuda_wave *wave)
     batch.d_chunks = (struct cuda_chunk *)(lane->d_memory + p.chunks);
     batch.d_scratch = lane->d_memory + p.scratch;
     lane->h_chunks = (struct cuda_chunk *)(lane->h_memory + h_chunks_at);
-    lane->h_heads = lane->h_memory + h_heads_at;
+    lane->h_short = lane->h_memory + h_short_at;
     lane->d_src = lane->d_memory + p.src;
     lane->d_dst = lane->d_memory + p.dst;
     lane->src_stride = p.src_stride;

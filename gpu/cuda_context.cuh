@@ -5,9 +5,6 @@
 
 #include "cuda_state.cuh"
 
-/* Bytes of a stream's begin that the host reads to see its frame. */
-#define CUDA_HEAD_NBYTES CUDA_SHORT_NBYTES
-
 /* What runs again and again between upload and download. */
 enum cuda_direction {
     CUDA_ENCODE,
@@ -19,7 +16,6 @@ enum cuda_direction {
 struct cuda_sequence {
     cudaGraphExec_t graph; /* NULL until the same batch came twice */
     bool seen;
-    unsigned stages;
     struct cuda_batch batch;
 };
 
@@ -33,7 +29,7 @@ struct cuda_lane {
     /* Of the wave at work, in these memories. */
     struct cuda_batch batch;
     struct cuda_chunk *h_chunks;
-    uint8_t *h_heads;
+    uint8_t *h_short;       /* [nchunks][CUDA_SHORT_NBYTES] */
     uint8_t *d_src, *d_dst; /* of calls from host memory */
     uint64_t src_stride, dst_stride;
     struct terp_layout *h_layout;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cuda_context.cuh"
+#include "cuda_chunks.cuh"
 #include "engine.h"
 
 /* Values of a wave that comes from host memory: enough to hide its launches,
@@ -48,144 +48,71 @@ struct flight {
 
 /* ---- sequences of kernels ---- */
 
-/* Parts of a sequence that this wave has no use for are left out. */
-enum {
-    STAGE_SPLINE = 1,
-    STAGE_LORENZO = 2,
-    STAGE_SPECIALS = 4,
-    STAGE_TILES = 8
-};
-
-/* What the host fills in of a chunk's state. */
-#define HOST_NBYTES offsetof(struct cuda_chunk, min_key)
-static_assert(HOST_NBYTES % 8 == 0 && sizeof(struct cuda_chunk) % 8 == 0,
-              "a state is copied by words");
-
-/* Grid: x blocks that share the zeroing, y chunks. States come from the host's
- * pinned memory. */
-static __global__ void
-begin_chunks(const struct cuda_batch batch, const struct cuda_chunk *h_chunks)
-{
-    begin_kernel();
-    uint4 *zeroed = region<uint4>(batch, blockIdx.y, 0);
-    uint64_t n = batch.at.zeroed_nbytes / sizeof *zeroed;
-
-    if (blockIdx.x == 0) {
-        const uint64_t *from = (const uint64_t *)&h_chunks[blockIdx.y];
-        uint64_t *to = (uint64_t *)&batch.d_chunks[blockIdx.y];
-        for (unsigned i = threadIdx.x; i < sizeof(struct cuda_chunk) / 8;
-             i += blockDim.x)
-            to[i] = i < HOST_NBYTES / 8 ? from[i] : 0;
-    }
-    for (uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n;
-         i += (uint64_t)gridDim.x * blockDim.x)
-        zeroed[i] = make_uint4(0, 0, 0, 0);
-}
-
-static cudaError_t
-begin(const struct cuda_lane *lane)
-{
-    const struct cuda_batch *batch = &lane->batch;
-    uint64_t nblocks = div_up(batch->at.zeroed_nbytes, 16 * 256);
-
-    return launch(
-        begin_chunks,
-        dim3((unsigned)min_u64(nblocks, 1024), (unsigned)batch->nchunks), 256,
-        0, lane->stream, *batch, lane->h_chunks);
-}
-
-/* A thread a chunk. What the host asks for goes to its pinned memory. */
-static __global__ void
-end_chunks(const struct cuda_batch batch, struct cuda_chunk *h_chunks)
-{
-    begin_kernel();
-    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-
-    if (i < (unsigned)batch.nchunks) {
-        const struct cuda_chunk &chunk = batch.d_chunks[i];
-        h_chunks[i].status = chunk.checksum_status != TERP_OK
-                                 ? chunk.checksum_status
-                                 : chunk.status;
-        h_chunks[i].stream_nbytes = chunk.stream_nbytes;
-    }
-}
-
-static cudaError_t
-end(const struct cuda_lane *lane)
-{
-    return launch(end_chunks,
-                  dim3((unsigned)div_up((uint64_t)lane->batch.nchunks, 128)),
-                  128, 0, lane->stream, lane->batch, lane->h_chunks);
-}
-
 typedef cudaError_t
 stage_function(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* A stage and the parts of a sequence that have it; 0: all. */
-struct step {
-    stage_function *run;
-    unsigned stages;
+/* Where a stage runs: on the lane's stream; or on its other one, from here on
+ * beside the stages that follow, up to a stage that joins. */
+enum {
+    SIDE = 1,
+    JOIN = 2
 };
 
-static const struct step encode_steps[] = {
-    {cuda_swap_src, 0},
-    {cuda_scan, 0},
-    {cuda_tune, 0},
-    {cuda_spline_quantize, STAGE_SPLINE},
-    {cuda_lorenzo_quantize, STAGE_LORENZO},
-    {cuda_specials_write, 0},
-    {cuda_escapes_write, 0},
-    {cuda_tiles_encode, 0},
-    {cuda_stream_write, 0},
-    {cuda_seal, 0},
-    {NULL, 0}};
+struct step {
+    stage_function *run;
+    unsigned where;
+};
 
+static const struct step encode_steps[] = {{cuda_swap_src, 0},
+                                           {cuda_scan, 0},
+                                           {cuda_tune, 0},
+                                           {cuda_lorenzo_quantize, SIDE},
+                                           {cuda_spline_quantize, 0},
+                                           {cuda_specials_write, JOIN},
+                                           {cuda_escapes_write, 0},
+                                           {cuda_tiles_encode, 0},
+                                           {cuda_stream_write, 0},
+                                           {cuda_seal, 0},
+                                           {NULL, 0}};
+
+/* The stages bear with any bytes: they need not wait for the checksum. */
 static const struct step decode_steps[] = {
-    {cuda_model_read, 0},
-    {cuda_tile_index_read, STAGE_TILES},
-    {cuda_tiles_decode, STAGE_TILES},
-    {cuda_escapes_place, STAGE_TILES},
-    {cuda_spline_reconstruct, STAGE_SPLINE},
-    {cuda_lorenzo_reconstruct, STAGE_LORENZO},
-    {cuda_specials_read, STAGE_SPECIALS},
-    {cuda_swap_dst, 0},
-    {NULL, 0}};
+    {cuda_verify, SIDE},          {cuda_model_read, 0},
+    {cuda_tile_index_read, 0},    {cuda_tiles_decode, 0},
+    {cuda_escapes_place, 0},      {cuda_lorenzo_reconstruct, SIDE},
+    {cuda_spline_reconstruct, 0}, {cuda_specials_read, JOIN},
+    {cuda_swap_dst, 0},           {NULL, 0}};
 
-/* Beside the stages of decoding, which bear with any bytes. */
 static cudaError_t
-fork_verify(const struct cuda_lane *lane)
+let_wait(cudaStream_t waiting, cudaEvent_t event, cudaStream_t stream)
 {
-    cudaError_t error = cudaEventRecord(lane->forked, lane->stream);
-    if (error == cudaSuccess)
-        error = cudaStreamWaitEvent(lane->side, lane->forked, 0);
-    if (error == cudaSuccess)
-        error = cuda_verify(&lane->batch, lane->side);
-    return error == cudaSuccess ? cudaEventRecord(lane->joined, lane->side)
+    cudaError_t error = cudaEventRecord(event, stream);
+    return error == cudaSuccess ? cudaStreamWaitEvent(waiting, event, 0)
                                 : error;
 }
 
 static cudaError_t
-enqueue(const struct cuda_lane *lane, enum cuda_direction direction,
-        unsigned stages)
+enqueue(const struct cuda_lane *lane, enum cuda_direction direction)
 {
     bool decode = direction == CUDA_DECODE;
     const struct step *step = decode ? decode_steps : encode_steps;
 
-    cudaError_t error = begin(lane);
-    if (error == cudaSuccess && decode)
-        error = fork_verify(lane);
-    for (; error == cudaSuccess && step->run != NULL; step++)
-        if (step->stages == 0 || (step->stages & stages) != 0)
-            error = step->run(&lane->batch, lane->stream);
-    if (error == cudaSuccess && decode)
-        error = cudaStreamWaitEvent(lane->stream, lane->joined, 0);
-    return error == cudaSuccess ? end(lane) : error;
+    cudaError_t error = cuda_chunks_begin(lane, decode);
+    for (; error == cudaSuccess && step->run != NULL; step++) {
+        bool side = (step->where & SIDE) != 0;
+        if (step->where & JOIN)
+            error = let_wait(lane->stream, lane->joined, lane->side);
+        if (error == cudaSuccess && side)
+            error = let_wait(lane->side, lane->forked, lane->stream);
+        if (error == cudaSuccess)
+            error = step->run(&lane->batch, side ? lane->side : lane->stream);
+    }
+    return error == cudaSuccess ? cuda_chunks_end(lane, decode) : error;
 }
 
 /* A batch that comes twice in a row becomes a graph. */
 static cudaError_t
-run_sequence(struct cuda_lane *lane, enum cuda_direction direction,
-             unsigned stages)
+run_sequence(struct cuda_lane *lane, enum cuda_direction direction)
 {
     struct cuda_sequence *sequence = &lane->sequence[direction];
     cudaGraph_t graph;
@@ -194,23 +121,22 @@ run_sequence(struct cuda_lane *lane, enum cuda_direction direction,
     // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-exp42-c)
     bool equal =
         memcmp(&sequence->batch, &lane->batch, sizeof lane->batch) == 0;
-    bool same = equal && sequence->seen && sequence->stages == stages;
+    bool same = equal && sequence->seen;
     if (same && sequence->graph != NULL)
         return cudaGraphLaunch(sequence->graph, lane->stream);
     if (sequence->graph != NULL)
         cudaGraphExecDestroy(sequence->graph);
     sequence->graph = NULL;
     sequence->seen = true;
-    sequence->stages = stages;
     sequence->batch = lane->batch;
     if (!same)
-        return enqueue(lane, direction, stages);
+        return enqueue(lane, direction);
 
     cudaError_t error =
         cudaStreamBeginCapture(lane->stream, cudaStreamCaptureModeThreadLocal);
     if (error != cudaSuccess)
         return error;
-    cudaError_t recorded = enqueue(lane, direction, stages);
+    cudaError_t recorded = enqueue(lane, direction);
     error = cudaStreamEndCapture(lane->stream, &graph);
     if (recorded != cudaSuccess || error != cudaSuccess)
         return recorded != cudaSuccess ? recorded : error;
@@ -296,15 +222,9 @@ start_encode(const struct job *job, const struct flight *flight)
     struct cuda_lane *lane = flight->lane;
     uint64_t chunk_nbytes = terp_chunk_nbytes(job->chunk);
     cudaError_t error = cudaSuccess;
-    unsigned stages = job->params->predictor == TERP_PREDICTOR_SPLINE
-                          ? STAGE_SPLINE
-                      : job->params->predictor == TERP_PREDICTOR_LORENZO
-                          ? STAGE_LORENZO
-                          : STAGE_SPLINE | STAGE_LORENZO;
-
     for (uint64_t i = 0; error == cudaSuccess && i < flight->n; i++) {
         struct cuda_chunk *chunk = &lane->h_chunks[i];
-        memset((void *)chunk, 0, HOST_NBYTES);
+        cuda_chunk_ask(chunk);
         chunk->src = job->src[flight->first + i];
         chunk->dst = job->dst[flight->first + i];
         if (job->host) {
@@ -316,31 +236,24 @@ start_encode(const struct job *job, const struct flight *flight)
         }
         chunk->original = chunk->src;
     }
-    return error == cudaSuccess ? run_sequence(lane, CUDA_ENCODE, stages)
-                                : error;
+    return error == cudaSuccess ? run_sequence(lane, CUDA_ENCODE) : error;
 }
 
 /* The checksum of a stream that is too short for cuda_seal. */
 static cudaError_t
 seal_short(const struct job *job, struct cuda_lane *lane, uint64_t i,
-           uint64_t nbytes)
+           uint8_t *dst, uint64_t nbytes)
 {
-    uint8_t stream[CUDA_SHORT_NBYTES];
+    uint8_t *stream = lane->h_short + i * CUDA_SHORT_NBYTES;
 
     if (job->host) {
-        terp_frame_seal((uint8_t *)job->dst[i], nbytes);
+        terp_frame_seal(dst, nbytes);
         return cudaSuccess;
     }
-    cudaError_t error = cudaMemcpyAsync(stream, job->dst[i], nbytes,
-                                        cudaMemcpyDeviceToHost, lane->stream);
-    if (error == cudaSuccess)
-        error = cudaStreamSynchronize(lane->stream);
-    if (error != cudaSuccess)
-        return error;
     terp_frame_seal(stream, nbytes);
-    error = cudaMemcpyAsync(job->dst[i], stream, nbytes, cudaMemcpyHostToDevice,
-                            lane->stream);
-    return error == cudaSuccess ? cudaStreamSynchronize(lane->stream) : error;
+    return cudaMemcpyAsync(dst + TERP_FRAME_CHECKSUM_AT,
+                           stream + TERP_FRAME_CHECKSUM_AT, 8,
+                           cudaMemcpyHostToDevice, lane->stream);
 }
 
 static cudaError_t
@@ -364,84 +277,28 @@ finish_encode(const struct job *job, const struct flight *flight,
     for (uint64_t i = 0;
          error == cudaSuccess && *st == TERP_OK && i < flight->n; i++) {
         const struct cuda_chunk *chunk = &lane->h_chunks[i];
+        uint64_t at = flight->first + i;
         if (chunk->status != TERP_OK)
-            *st = encode_by_cpu(job, flight->first + i);
+            *st = encode_by_cpu(job, at);
         else if (chunk->stream_nbytes <= CUDA_SHORT_NBYTES)
-            error =
-                seal_short(job, lane, flight->first + i, chunk->stream_nbytes);
+            error = seal_short(job, lane, i, (uint8_t *)job->dst[at],
+                               chunk->stream_nbytes);
     }
-    return error;
+    return error == cudaSuccess ? cudaStreamSynchronize(lane->stream) : error;
 }
 
 /* ---- decoding ---- */
 
-/* Grid: x 1, y chunks. A block of CUDA_HEAD_NBYTES threads copies a stream's
- * first bytes to the host's pinned memory. */
-static __global__ void
-copy_heads(const struct cuda_chunk *h_chunks, uint8_t *h_heads)
-{
-    begin_kernel();
-    const struct cuda_chunk &chunk = h_chunks[blockIdx.y];
-
-    if (threadIdx.x < chunk.src_nbytes)
-        h_heads[blockIdx.y * CUDA_HEAD_NBYTES + threadIdx.x] =
-            ((const uint8_t *)chunk.src)[threadIdx.x];
-}
-
-static cudaError_t
-read_heads(struct cuda_lane *lane, uint64_t n)
-{
-    cudaError_t error =
-        launch(copy_heads, dim3(1, (unsigned)n), CUDA_HEAD_NBYTES, 0,
-               lane->stream, lane->h_chunks, lane->h_heads);
-    return error == cudaSuccess ? cudaStreamSynchronize(lane->stream) : error;
-}
-
+/* A stream that is longer than a stored chunk is none of ours; a stored one in
+ * host memory need not be uploaded. */
 static bool
-same_chunk(const struct terp_chunk *a, const struct terp_chunk *b)
+is_for_cpu(const struct job *job, uint64_t at)
 {
-    bool same = a->type == b->type && a->big_endian == b->big_endian &&
-                a->stack == b->stack && a->rank == b->rank;
-    for (int i = 0; same && i < a->rank; i++)
-        same = a->dims[i] == b->dims[i];
-    return same;
-}
+    const uint8_t *src = (const uint8_t *)job->src[at];
 
-/* Sets up a chunk by the frame in `head`, the stream's first bytes, in the
- * CPU's order of errors. Adds to `stages` what it will need. */
-static void
-read_frame(const struct job *job, const struct cuda_lane *lane,
-           struct cuda_chunk *chunk, const uint8_t *head, unsigned *stages)
-{
-    struct terp_frame frame;
-    int frame_nbytes;
-    bool is_short = chunk->src_nbytes <= CUDA_SHORT_NBYTES;
-
-    chunk->status =
-        terp_frame_read(head, min_u64(chunk->src_nbytes, CUDA_HEAD_NBYTES),
-                        &frame, &frame_nbytes);
-    if (chunk->status == TERP_OK && is_short)
-        chunk->status = terp_frame_verify(head, chunk->src_nbytes);
-    if (chunk->status != TERP_OK)
-        return;
-    bool is_raw = frame.coding == TERP_CODING_RAW;
-    if (!same_chunk(&frame.chunk, job->chunk) ||
-        (is_raw &&
-         (job->host || chunk->src_nbytes != lane->batch.raw_nbytes))) {
-        /* The CPU tells what is wrong, or copies. */
-        chunk->status = TERP_ERR_DEVICE;
-        return;
-    }
-    chunk->coding = frame.coding;
-    chunk->prediction = frame.prediction;
-    chunk->has_specials = frame.has_specials;
-    chunk->bound = frame.bound;
-    if (frame.coding == TERP_CODING_CONSTANT || frame.has_specials)
-        *stages |= STAGE_SPECIALS;
-    if (frame.coding != TERP_CODING_CONSTANT && !is_raw)
-        *stages |= STAGE_TILES |
-                   (frame.prediction == TERP_PREDICTION_SPLINE ? STAGE_SPLINE
-                                                               : STAGE_LORENZO);
+    return job->src_nbytes[at] > terp_encode_bound(job->chunk) ||
+           (job->host && job->src_nbytes[at] > TERP_FRAME_CODING_AT &&
+            src[TERP_FRAME_CODING_AT] == TERP_CODING_RAW);
 }
 
 static cudaError_t
@@ -449,40 +306,41 @@ start_decode(const struct job *job, const struct flight *flight)
 {
     struct cuda_lane *lane = flight->lane;
     cudaError_t error = cudaSuccess;
-    unsigned stages = 0;
 
-    for (uint64_t i = 0; i < flight->n; i++) {
-        struct cuda_chunk *chunk = &lane->h_chunks[i];
-        memset((void *)chunk, 0, HOST_NBYTES);
-        chunk->src = job->src[flight->first + i];
-        chunk->src_nbytes = job->src_nbytes[flight->first + i];
-        chunk->dst = job->host ? lane->d_dst + i * lane->dst_stride
-                               : job->dst[flight->first + i];
-    }
-    if (!job->host)
-        error = read_heads(lane, flight->n);
-    if (error != cudaSuccess)
-        return error;
     for (uint64_t i = 0; error == cudaSuccess && i < flight->n; i++) {
         struct cuda_chunk *chunk = &lane->h_chunks[i];
-        read_frame(job, lane, chunk,
-                   job->host ? (const uint8_t *)chunk->src
-                             : lane->h_heads + i * CUDA_HEAD_NBYTES,
-                   &stages);
-        /* A stream that is longer than a stored chunk is none of ours. */
-        if (chunk->src_nbytes > terp_encode_bound(job->chunk) &&
-            chunk->status == TERP_OK)
-            chunk->status = TERP_ERR_DEVICE;
-        chunk->checksum_status = chunk->status;
-        if (!job->host || chunk->status != TERP_OK)
+        uint64_t at = flight->first + i;
+        cuda_chunk_ask(chunk);
+        chunk->src = job->src[at];
+        chunk->src_nbytes = job->src_nbytes[at];
+        chunk->dst = job->dst[at];
+        if (is_for_cpu(job, at))
+            chunk->status = chunk->checksum_status = TERP_ERR_DEVICE;
+        if (!job->host)
             continue;
-        error = cudaMemcpyAsync(lane->d_src + i * lane->src_stride, chunk->src,
-                                chunk->src_nbytes, cudaMemcpyHostToDevice,
-                                lane->stream);
         chunk->src = lane->d_src + i * lane->src_stride;
+        chunk->dst = lane->d_dst + i * lane->dst_stride;
+        if (chunk->status == TERP_OK)
+            error = cudaMemcpyAsync(lane->d_src + i * lane->src_stride,
+                                    job->src[at], chunk->src_nbytes,
+                                    cudaMemcpyHostToDevice, lane->stream);
     }
-    return error == cudaSuccess ? run_sequence(lane, CUDA_DECODE, stages)
-                                : error;
+    return error == cudaSuccess ? run_sequence(lane, CUDA_DECODE) : error;
+}
+
+/* A chunk's status; of a short stream the checksum has not been verified. */
+static enum terp_status
+decoded_status(const struct job *job, const struct cuda_lane *lane,
+               const struct flight *flight, uint64_t i)
+{
+    enum terp_status st = lane->h_chunks[i].status;
+    uint64_t nbytes = job->src_nbytes[flight->first + i];
+
+    if (st != TERP_ERR_DEVICE && nbytes <= CUDA_SHORT_NBYTES &&
+        terp_frame_verify(lane->h_short + i * CUDA_SHORT_NBYTES, nbytes) !=
+            TERP_OK)
+        st = TERP_ERR_CHECKSUM;
+    return st;
 }
 
 static cudaError_t
@@ -495,16 +353,15 @@ finish_decode(const struct job *job, const struct flight *flight)
 
     for (uint64_t i = 0; error == cudaSuccess && i < flight->n; i++) {
         const struct cuda_chunk *chunk = &lane->h_chunks[i];
+        enum terp_status st = decoded_status(job, lane, flight, i);
         uint64_t at = flight->first + i;
-        job->status[at] = chunk->status == TERP_ERR_DEVICE
-                              ? decode_by_cpu(job, at)
-                              : chunk->status;
-        if (chunk->status != TERP_OK ||
-            (!job->host && chunk->coding != TERP_CODING_RAW))
+        job->status[at] = st == TERP_ERR_DEVICE ? decode_by_cpu(job, at) : st;
+        if (st != TERP_OK || (!job->host && chunk->coding != TERP_CODING_RAW))
             continue;
-        const uint8_t *from = job->host ? lane->d_dst + i * lane->dst_stride
-                                        : (const uint8_t *)chunk->src +
-                                              chunk->src_nbytes - chunk_nbytes;
+        const uint8_t *from = job->host
+                                  ? lane->d_dst + i * lane->dst_stride
+                                  : (const uint8_t *)job->src[at] +
+                                        job->src_nbytes[at] - chunk_nbytes;
         error = cudaMemcpyAsync(job->dst[at], from, chunk_nbytes,
                                 cudaMemcpyDefault, lane->stream);
         is_copied = true;

@@ -141,6 +141,7 @@ struct cuda_batch {
     int max_code;              /* encode */
     int value_nbytes;
     uint64_t frame_nbytes; /* of a coded stream's frame */
+    uint8_t frame[TERP_MAX_FRAME_NBYTES]; /* of one, but for the bound */
     uint64_t raw_nbytes;   /* of a raw stream: coded ones are shorter */
     uint64_t nvalues, ntiles, npartitions, nranges;
     const struct terp_layout *h_layout, *d_layout;
@@ -208,8 +209,8 @@ cuda_stream_write(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_seal(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* decode, in this order; the host has read the frames, verified the streams
- * of CUDA_SHORT_NBYTES or less, and does not pass on raw ones */
+/* decode, in this order, but for cuda_verify, which runs beside all else. The
+ * frames have been read; raw streams are passed over. */
 
 /* checksum_status: TERP_ERR_CHECKSUM. Streams of CUDA_SHORT_NBYTES or less are
  * passed over. Needs what the host fills in and zeroed progress, writes only

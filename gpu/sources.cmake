@@ -1,6 +1,7 @@
 # The CUDA engine's files, for nvcc and for the tests' emulator alike.
 set(TERP_CUDA_SOURCES
   cuda_books.cu
+  cuda_chunks.cu
   cuda_context.cu
   cuda_device.c
   cuda_engine.cu
