@@ -30,12 +30,14 @@ struct cuda_custom_book {
     uint16_t low, high;           /* symbols with words, but the escape */
 };
 
-/* Whether the chunk has tiles to encode. */
+/* Whether the chunk has tiles to encode: the same for all threads of a block,
+ * while the stages of sections may set the status. */
 static __device__ __forceinline__ bool
 has_tiles(const struct cuda_chunk &chunk)
 {
     /* Both are loaded at once. */
-    return (chunk.status == TERP_OK) & (chunk.coding >= TERP_CODING_HUFFMAN);
+    return !__syncthreads_or((chunk.status != TERP_OK) |
+                             (chunk.coding < TERP_CODING_HUFFMAN));
 }
 
 static __device__ __forceinline__ unsigned

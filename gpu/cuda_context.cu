@@ -229,7 +229,10 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->frequency = take(&at, 8 * TERP_NSYMBOLS);
     regions->zeroed_nbytes = at;
     regions->work = take(&at, batch->nvalues * value_nbytes);
-    regions->lattice = take(&at, nlattice * value_nbytes);
+    uint64_t staging_nbytes = batch->npartitions * CUDA_PARTITION_MAX_NBYTES;
+    uint64_t lattice_nbytes = nlattice * value_nbytes;
+    regions->lattice = take(
+        &at, lattice_nbytes > staging_nbytes ? lattice_nbytes : staging_nbytes);
     regions->symbols = take(&at, 2 * batch->nvalues);
     regions->mask = take(&at, 8 * div_up(batch->nvalues, 64));
     regions->tune = take(&at, 8 * 3 * 256 * ((uint64_t)nlevels + 1));
@@ -240,8 +243,7 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->nbytes = take(&at, 2 * batch->ntiles);
     regions->begin = take(&at, 8 * (batch->npartitions + 1));
     regions->reduced = take(&at, batch->npartitions);
-    regions->staging =
-        take(&at, batch->npartitions * CUDA_PARTITION_MAX_NBYTES);
+    regions->staging = take(&at, staging_nbytes);
     regions->books = take(&at, 32 << 10);
     regions->swapped =
         take(&at, batch->chunk.big_endian ? batch->nvalues * value_nbytes : 0);

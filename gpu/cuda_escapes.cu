@@ -25,15 +25,18 @@ chunk_applies(const struct cuda_chunk &chunk)
 /* ---- where escapes of a range begin ---- */
 
 /* Ranges are summed in groups: `ranges` says how many escapes of its group are
- * before a range, and `group_begins`, in the region `staging`, how many are
+ * before a range, and `group_begins`, in the region `begin`, how many are
  * before a group; one more is the end. */
 #define RANGES_PER_THREAD 2
 #define GROUP_NRANGES (NTHREADS * RANGES_PER_THREAD)
+static_assert(TERP_TILE_NSYMBOLS * TERP_PARTITION_NTILES <=
+                  CUDA_RANGE_NVALUES * GROUP_NRANGES,
+              "no more groups than partitions");
 
 static __device__ __forceinline__ uint64_t *
 group_begins(const struct cuda_batch &batch)
 {
-    return region<uint64_t>(batch, blockIdx.y, batch.at.staging);
+    return region<uint64_t>(batch, blockIdx.y, batch.at.begin);
 }
 
 /* The sum of `value` in all lanes up to this one. */

@@ -52,7 +52,7 @@ struct section {
     uint64_t values_at;
 };
 
-/* Where they do, in the region `staging`. */
+/* Where they do, in the region `lattice`. */
 struct room {
     struct section *section;
     struct color_table *tables;
@@ -69,7 +69,7 @@ struct room {
 static __device__ void
 lay_out(const struct cuda_batch &batch, struct room &room)
 {
-    uint8_t *at = region<uint8_t>(batch, blockIdx.y, batch.at.staging);
+    uint8_t *at = region<uint8_t>(batch, blockIdx.y, batch.at.lattice);
     uint8_t *end = at + batch.npartitions * CUDA_PARTITION_MAX_NBYTES;
 
     if (threadIdx.x != 0)

@@ -112,8 +112,10 @@ struct cuda_regions {
                            before, counters of tune, which ends with zeros */
     uint64_t zeroed_nbytes;
     /* Not zeroed. */
-    uint64_t work;    /* T[nvalues] in work order; lorenzo: integers */
-    uint64_t lattice; /* T[nlattice], see layout.h */
+    uint64_t work;    /* T[nvalues] in work order; lorenzo: integers.
+                         encode: scratch of partitions in the end */
+    uint64_t lattice; /* T[nlattice], see layout.h. encode: scratch of
+                         special values when predicted, as large as staging */
     uint64_t symbols; /* u16[nvalues] in tile order */
     uint64_t mask;    /* u64 words, a bit a value in C order: special */
     uint64_t tune;    /* u64[nlevels + 1][3 * 256]: costs, see its owner */
@@ -124,10 +126,12 @@ struct cuda_regions {
     uint64_t entry;   /* u8[ntiles] */
     uint64_t nonzero; /* u8[ntiles]: 1, the tile has words */
     uint64_t nbytes;  /* u16[ntiles], before reduction */
-    uint64_t begin;   /* decode: u64[npartitions + 1] in the payload */
+    uint64_t begin;   /* decode: u64[npartitions + 1] in the payload; when
+                         tiles are decoded, and in encode, escapes of groups
+                         of ranges */
     uint64_t reduced; /* decode: u8[npartitions] */
-    uint64_t staging; /* CUDA_PARTITION_MAX_NBYTES a partition; before
-                         tiles are coded it serves others as scratch */
+    uint64_t staging; /* CUDA_PARTITION_MAX_NBYTES a partition; until all
+                         is predicted it serves others as scratch */
     uint64_t books;   /* custom: the codebook, 32 KiB */
     uint64_t swapped; /* T[nvalues] of big-endian chunks, else empty */
     uint64_t stride;  /* of chunks */
@@ -140,9 +144,9 @@ struct cuda_batch {
     enum terp_coding coding;   /* encode: asked for */
     int max_code;              /* encode */
     int value_nbytes;
-    uint64_t frame_nbytes; /* of a coded stream's frame */
+    uint64_t frame_nbytes;                /* of a coded stream's frame */
     uint8_t frame[TERP_MAX_FRAME_NBYTES]; /* of one, but for the bound */
-    uint64_t raw_nbytes;   /* of a raw stream: coded ones are shorter */
+    uint64_t raw_nbytes; /* of a raw stream: coded ones are shorter */
     uint64_t nvalues, ntiles, npartitions, nranges;
     const struct terp_layout *h_layout, *d_layout;
     struct cuda_chunk *d_chunks;
@@ -194,9 +198,14 @@ cuda_specials_write(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_escapes_write(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Codebooks; tiles and partitions in staging. */
+/* Codebooks; tiles in staging. May run beside special values and escapes,
+ * which write nothing that it needs but the status. */
 cudaError_t
 cuda_tiles_encode(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Partitions in staging. Escapes no longer need the region `work`. */
+cudaError_t
+cuda_partitions_encode(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Frame, model, and from escapes_end on index, codebooks, payload; or the raw
  * chunk. stream_nbytes. */

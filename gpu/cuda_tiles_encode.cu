@@ -485,7 +485,6 @@ cudaError_t
 cuda_tiles_encode(const struct cuda_batch *batch, cudaStream_t stream)
 {
     dim3 tiles((unsigned)batch->ntiles, (unsigned)batch->nchunks);
-    dim3 partitions((unsigned)batch->npartitions, (unsigned)batch->nchunks);
 
     cudaError_t error = cuda_tiles_survey(batch, stream);
     if (error == cudaSuccess && batch->coding == TERP_CODING_HUFFMAN)
@@ -496,12 +495,19 @@ cuda_tiles_encode(const struct cuda_batch *batch, cudaStream_t stream)
         error = launch(batch->coding == TERP_CODING_SPEED ? encode_planes
                                                           : encode_words,
                        tiles, TILE_NTHREADS, 0, stream, *batch);
-    if (error == cudaSuccess)
-        error = cudaFuncSetAttribute(
-            end_partitions, cudaFuncAttributeMaxDynamicSharedMemorySize,
-            PARTITION_SHARED_NBYTES);
-    if (error == cudaSuccess)
-        error = launch(end_partitions, partitions, PARTITION_NTHREADS,
-                       PARTITION_SHARED_NBYTES, stream, *batch);
     return error;
+}
+
+cudaError_t
+cuda_partitions_encode(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    dim3 partitions((unsigned)batch->npartitions, (unsigned)batch->nchunks);
+
+    cudaError_t error = cudaFuncSetAttribute(
+        end_partitions, cudaFuncAttributeMaxDynamicSharedMemorySize,
+        PARTITION_SHARED_NBYTES);
+    return error == cudaSuccess
+               ? launch(end_partitions, partitions, PARTITION_NTHREADS,
+                        PARTITION_SHARED_NBYTES, stream, *batch)
+               : error;
 }

@@ -112,6 +112,7 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
         place_region(&end, b->layout.nlattice * value_nbytes + 1);
     batch->at.symbols = place_region(&end, 2 * b->nvalues);
     batch->at.mask = place_region(&end, (b->nvalues / 64 + 1) * 8);
+    batch->at.begin = place_region(&end, 8 * (batch->npartitions + 1));
     batch->at.staging =
         place_region(&end, batch->npartitions * CUDA_PARTITION_MAX_NBYTES);
     batch->at.stride = end;

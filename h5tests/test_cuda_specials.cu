@@ -76,7 +76,7 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
     batch->npartitions = div_up(batch->ntiles, TERP_PARTITION_NTILES);
     batch->h_layout = batch->d_layout = &b->layout;
     batch->at.mask = place_region(&end, 8 * div_up(b->nvalues, 64));
-    batch->at.staging =
+    batch->at.lattice =
         place_region(&end, batch->npartitions * CUDA_PARTITION_MAX_NBYTES);
     batch->at.swapped = place_region(&end, b->nbytes);
     batch->at.stride = end;

@@ -268,6 +268,7 @@ check_symbols(struct bench *b)
     if (coded)
         ((uint8_t *)b->chunk[0].dst)[b->chunk[0].escapes_end - 1] = 0;
     assert_int_equal(cuda_tiles_encode(&b->batch, NULL), cudaSuccess);
+    assert_int_equal(cuda_partitions_encode(&b->batch, NULL), cudaSuccess);
     assert_int_equal(cuda_stream_write(&b->batch, NULL), cudaSuccess);
     assert_int_equal(cuda_seal(&b->batch, NULL), cudaSuccess);
     if (!coded)
@@ -435,6 +436,7 @@ constant_stream_gets_frame_and_value(void **state)
         b.chunk[0].specials_end = b.batch.frame_nbytes;
         b.chunk[0].constant_bits = UINT64_C(0x0123456789ABCDEF);
         assert_int_equal(cuda_tiles_encode(&b.batch, NULL), cudaSuccess);
+        assert_int_equal(cuda_partitions_encode(&b.batch, NULL), cudaSuccess);
         assert_int_equal(cuda_stream_write(&b.batch, NULL), cudaSuccess);
         if (n == 1) {
             expect_raw(&b); /* which is as long */
