@@ -402,24 +402,47 @@ __launch_bounds__(TILE_NTHREADS, 8) encode_planes(const struct cuda_batch batch)
 static_assert(2 * CUDA_TILE_MAX_NBYTES + 8 <= 4 * TERP_TILE_NSYMBOLS,
               "the work region holds words twice");
 
-/* Puts a tile's bytes at `words`, from byte `at` on. By one warp; others write
- * other bytes of the words at the ends. */
-static __device__ void
-join_tile(const uint8_t *slot, unsigned nbytes, uint32_t *words, unsigned at)
-{
-    unsigned lane = threadIdx.x % 32;
-    unsigned head = min(nbytes, (0 - at) % 4), nfull = (nbytes - head) / 4;
-    const uint32_t *from = (const uint32_t *)slot;
-    uint8_t *to = (uint8_t *)words + at;
+/* Five words of a tile: four, and the one behind. */
+struct five_words {
+    uint4 four;
+    uint32_t next;
+};
 
-    for (unsigned i = lane; i < nfull; i += 32)
-        ((uint32_t *)(to + head))[i] =
-            __funnelshift_r(from[i], from[i + (head != 0)], 8 * head);
+static __device__ __forceinline__ struct five_words
+load_five(const uint8_t *slot, unsigned i)
+{
+    return {((const uint4 *)slot)[i], ((const uint32_t *)slot)[4 * i + 4]};
+}
+
+/* Puts a tile's bytes at `words`, from byte `at` on. By one warp; others write
+ * other bytes of the words at the ends. `five`: of the lane's number. */
+static __device__ __forceinline__ void
+join_tile(const uint8_t *slot, struct five_words five, unsigned nbytes,
+          uint32_t *words, unsigned at)
+{
+    const unsigned lane = threadIdx.x % 32;
+    const unsigned head = min(nbytes, (0 - at) % 4);
+    const unsigned nfull = (nbytes - head) / 4;
+    const unsigned tail = head + 4 * nfull + lane;
+    uint8_t *to = (uint8_t *)words + at;
+    uint32_t *to_full = (uint32_t *)(to + head);
+
     if (lane < head)
         to[lane] = slot[lane];
-    unsigned tail = head + 4 * nfull + lane;
     if (tail < nbytes)
         to[tail] = slot[tail];
+#pragma unroll 1
+    for (unsigned i = 4 * lane; i < nfull; i += 4 * 32) {
+        const uint32_t word[5] = {five.four.x, five.four.y, five.four.z,
+                                  five.four.w, five.next};
+        if (i + 4 * 32 < nfull)
+            five = load_five(slot, i / 4 + 32);
+#pragma unroll
+        for (unsigned k = 0; k < 4; k++)
+            if (i + k < nfull)
+                to_full[i + k] =
+                    __funnelshift_r(word[k], word[k + 1], 8 * head);
+    }
 }
 
 /* Grid: x partitions, y chunks. The partition's length, reduced where that
@@ -433,33 +456,36 @@ __launch_bounds__(PARTITION_NTHREADS, 3)
     uint8_t *s_memory = dynamic_shared<uint8_t>();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const unsigned p = blockIdx.x, warp = threadIdx.x / 32;
-    unsigned length = tile_length(batch, blockIdx.y, p), reduced = 0;
+    const bool is_words = batch.coding != TERP_CODING_SPEED;
+    const uint8_t *slot = tile_slot(batch, p * TERP_PARTITION_NTILES + warp);
+    struct five_words five = {};
 
+    /* A tile that has words has as many bytes, whatever its length. */
+    if (is_words)
+        five = load_five(slot, threadIdx.x % 32);
+    unsigned length = tile_length(batch, blockIdx.y, p), reduced = 0;
     if (!has_tiles(chunk))
         return;
     unsigned end = length_sum(length);
     unsigned nbytes = __shfl_sync(FULL_WARP, end, TERP_PARTITION_NTILES - 1);
-    if (nbytes > 0 && batch.coding != TERP_CODING_SPEED) {
+    if (nbytes > 0 && is_words) {
         unsigned kept_nbytes = 4 * reduce_kept_nwords(nbytes);
         unsigned maps_nbytes = 4 * reduce_maps_nwords(nbytes);
-        uint8_t *words = s_memory + (maps_nbytes + 7) / 8 * 8;
-        if (maps_nbytes + 8 + 2 * kept_nbytes > PARTITION_SHARED_NBYTES)
+        uint8_t *words = s_memory + maps_nbytes;
+        if (maps_nbytes + 2 * kept_nbytes > PARTITION_SHARED_NBYTES)
             words = region<uint8_t>(batch, blockIdx.y, batch.at.work) +
                     (uint64_t)p * TERP_PARTITION_NTILES * TERP_TILE_NSYMBOLS *
                         (unsigned)batch.value_nbytes;
-        join_tile(tile_slot(batch, p * TERP_PARTITION_NTILES + warp),
-                  __shfl_sync(FULL_WARP, length, (int)warp), (uint32_t *)words,
+        join_tile(slot, five, __shfl_sync(FULL_WARP, length, (int)warp),
+                  (uint32_t *)words,
                   __shfl_sync(FULL_WARP, end - length, (int)warp));
         if (threadIdx.x < (0 - nbytes) % 4)
             words[nbytes + threadIdx.x] = 0;
         __syncthreads();
         reduced = reduce_write<PARTITION_NTHREADS>(
-            (uint32_t *)words, nbytes, (uint32_t *)(words + kept_nbytes),
-            (uint32_t *)s_memory, &s_counts);
-        __syncthreads();
-        copy_words<PARTITION_NTHREADS>(
             tile_slot(batch, p * TERP_PARTITION_NTILES),
-            (const uint32_t *)words, reduced);
+            (const uint32_t *)words, nbytes, (uint32_t *)(words + kept_nbytes),
+            (uint32_t *)s_memory, &s_counts);
     }
     if (warp > 0)
         return;
