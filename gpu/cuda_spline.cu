@@ -497,12 +497,15 @@ is_wide(const struct cuda_batch *batch, const struct level_shape &shape)
 
 /* ---- all levels ---- */
 
-/* Whether a level is done by tiles: they make more points, but wait less. */
+/* Whether a level is done by tiles: they make more points, but wait less.
+ * Short rows would leave most of a warp without points. */
+#define TILE_MIN_NEVEN 8
 #define TILE_MAX_NVALUES (2 * CUDA_BUSY_NTHREADS)
 static bool
 is_tiled(const struct cuda_batch *batch, const struct level_shape &shape)
 {
-    return shape.rank <= TILE_NDIMS &&
+    return shape.rank > 1 && shape.rank <= TILE_NDIMS &&
+           shape.neven >= TILE_MIN_NEVEN &&
            shape.fine_nvalues * (uint64_t)batch->nchunks <= TILE_MAX_NVALUES;
 }
 

@@ -39,6 +39,7 @@ template <typename T> struct coarse_shared {
     struct cuda_chunk chunk; /* a copy of the state */
     struct coarse_level level[MAX_NCOARSE];
     struct constants<T> k[MAX_NCOARSE];
+    struct form_weights<T> weights[NFORMS];
     T values[COARSE_NVALUES];
     /* By position of tile order: first symbols (decode), then notes, last
      * symbols (encode). Of anchors always symbols. */
@@ -319,31 +320,35 @@ make_only_anchors(const struct cuda_batch &batch,
     }
 }
 
-/* The point of a note; returns its symbol (encode). */
+/* The point of a note; returns its symbol (encode). All along all dimensions
+ * is read at once, and no thread of a warp waits for others' forms. */
 template <typename T, bool decode>
 static __device__ __forceinline__ uint32_t
-make_coarse_point(int rank, const uint32_t *strides,
-                  const struct level_view<T> &view, int shift, uint32_t note,
-                  T *s_values)
+make_coarse_point(const uint32_t *strides, const struct level_view<T> &view,
+                  const struct form_weights<T> *s_weights, int shift,
+                  uint32_t note, T *s_values)
 {
     T *at = s_values + (note & (COARSE_NVALUES - 1));
+    T along[TERP_NDIMS], sum = 0;
     uint32_t symbol = 0;
     int npredictions = 0;
-    T sum = 0;
 
-    /* Rolled: most of the time goes into loading instructions otherwise. */
-#pragma unroll 1
-    for (int d = rank - 1; d >= 0; d--) {
+#pragma unroll
+    for (int d = TERP_NDIMS - 1; d >= 0; d--) {
         const unsigned form = note >> (NOTE_PLACE_NBITS + 3 * d) & 7;
         const int stride = (int)(strides[d] << shift);
-        if (form == NOTE_NO_FORM)
+        const T none = (T)-0.0;
+        along[d] = combine_weighted(
+            s_weights[form], FORMS_WITH_A >> form & 1 ? at[-3 * stride] : none,
+            form != NOTE_NO_FORM ? at[-stride] : none,
+            FORMS_WITH_C >> form & 1 ? at[stride] : none,
+            FORMS_WITH_D >> form & 1 ? at[3 * stride] : none);
+    }
+#pragma unroll
+    for (int d = TERP_NDIMS - 1; d >= 0; d--) {
+        if ((note >> (NOTE_PLACE_NBITS + 3 * d) & 7) == NOTE_NO_FORM)
             continue;
-        T along =
-            combine((enum terp_form)form,
-                    form_has_a((int)form) ? at[-3 * stride] : (T)0, at[-stride],
-                    form_has_c((int)form) ? at[stride] : (T)0,
-                    form_has_d((int)form) ? at[3 * stride] : (T)0);
-        sum = npredictions++ == 0 ? along : sum + along;
+        sum = npredictions++ == 0 ? along[d] : sum + along[d];
     }
     T pred = sum * share_of<T>(npredictions);
     if (!decode)
@@ -443,6 +448,10 @@ prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
                 batch.max_code);
         }
     }
+    if (threadIdx.x >= COARSE_NTHREADS - NFORMS) {
+        const unsigned form = threadIdx.x - (COARSE_NTHREADS - NFORMS);
+        shared->weights[form] = weights_of<T>((enum terp_form)form);
+    }
     __syncthreads();
 }
 
@@ -491,8 +500,9 @@ __launch_bounds__(COARSE_NTHREADS)
 #pragma unroll 1
         for (uint32_t q = begin + threadIdx.x; q < end; q += COARSE_NTHREADS) {
             uint32_t note = shared->notes[q];
-            uint32_t made = make_coarse_point<T, decode>(
-                work.rank, work.stride, view, shift, note, shared->values);
+            uint32_t made =
+                make_coarse_point<T, decode>(work.stride, view, shared->weights,
+                                             shift, note, shared->values);
             if (decode)
                 continue;
             shared->notes[q] = made;

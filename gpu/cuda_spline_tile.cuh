@@ -1,35 +1,54 @@
 /* Floor 3: all steps of a small level in one launch.
  *
- * A block makes the points of a tile of the level's fine lattice. Along each
+ * A block makes the rows of a tile of the level's fine lattice. Along each
  * dimension an odd point is predicted from even ones at most three places
  * away, and a point is odd in a dimension or it is not: so what a tile needs
- * lies in the tile and three places around it, and the block makes that too,
- * for itself alone. Notes are those of coarse levels, but their order is the
- * block's own. */
+ * lies in the tile and three places around it, its region, and the block makes
+ * that too, for itself alone. A warp makes a row at once, the even and the odd
+ * points of its piece of the row: what the tile's other rows share, it knows
+ * before, and what differs from row to row is the same for all its threads. */
 #ifndef TERP_CUDA_SPLINE_TILE_CUH
 #define TERP_CUDA_SPLINE_TILE_CUH
 
 #include "cuda_spline_coarse.cuh"
 
 #define TILE_NDIMS 3 /* more have tiles that are mostly surroundings */
-#define TILE_NCLASSES (1 << TILE_NDIMS)
-#define TILE_NTHREADS 512
+#define TILE_NUPPER (TILE_NDIMS - 1)
+#define TILE_NTYPES (1 << TILE_NUPPER) /* of rows: odd >> 1 */
+#define TILE_NTHREADS 1024
+#define TILE_NWARPS (TILE_NTHREADS / 32)
+#define TILE_PITCH 64        /* values of a row of a region: two a thread */
+#define TILE_MAX_NPLACES 117 /* rows that a region has room for */
+#define TILE_NTURNS 4        /* rows of a warp */
 
-#define NO_NOTE UINT32_MAX
-#define NOTE_OWNED_AT NOTE_RANGE_AT /* encode */
-#define NOTE_HIGH_AT NOTE_RANGE_AT  /* decode: half of its word of symbols */
+/* A row of a region. */
+template <typename T> struct alignas(16) tile_row {
+    /* Of its points at 0 along dimension 0. */
+    uint64_t src_at;
+    uint32_t coarse_at, fine_at;
+    uint32_t even_tiled, odd_tiled; /* rows before count, see tiled_at */
+    uint32_t box_nrows, row_in_box;
+    uint32_t even_work, odd_work;
+    uint32_t place; /* in the region, of the row's first value there */
+    uint8_t type;
+    bool exists, owned; /* owned: by this tile */
+    bool along_0;       /* dimension 0 predicts the odd points */
+    /* Of the dimensions above 0, the slowest first. */
+    uint32_t even_index[TILE_NUPPER];
+    uint8_t form[TILE_NUPPER];
+    uint8_t even_dims, odd_dims;          /* masks of those that predict */
+    int8_t odd_order;                     /* of their forms; -1: none */
+    T share_even, share_odd, share_odd_0; /* 1 / predictions that are added;
+                                             the last: with dimension 0 */
+};
 
 template <typename T> struct tile_shared {
     struct cuda_chunk chunk; /* a copy of the state */
-    uint8_t dims[TILE_NCLASSES];
-    uint32_t forms;
     struct constants<T> k;
-    T values[COARSE_NVALUES]; /* of the region: the tile and around it */
-    uint32_t notes[COARSE_NVALUES];
-    /* By note. Encode: its position in tile order. Decode: the word of two
-     * symbols that has its own. */
-    uint32_t symbols[COARSE_NVALUES];
-    uint32_t work_at[COARSE_NVALUES]; /* likewise, in work order */
+    struct form_weights<T> weights[NFORMS];
+    struct tile_row<T> rows[TILE_NTURNS * TILE_NWARPS];
+    uint32_t symbols[TILE_NTURNS * TILE_NTHREADS]; /* decode: two a thread */
+    T values[TILE_MAX_NPLACES * TILE_PITCH];       /* the region */
 };
 
 /* Of a dimension. */
@@ -38,37 +57,34 @@ struct tile_axis {
     uint32_t ntiles;
     uint32_t core; /* even points of a tile */
     uint32_t halo; /* even points of a region below its tile: 1, or 0 */
-    /* Of a region: its points; even and odd ones that it needs. */
-    uint32_t width, neven_around, nodd_around;
-    uint32_t tile_width; /* points of a tile */
-    uint32_t width_reciprocal, tile_width_reciprocal;
+    uint32_t neven_around, nodd_around; /* of a region */
     uint32_t coarse_stride, fine_stride;
     uint64_t src_stride;
 };
 
 struct tile_work {
     int l, rank;
-    uint32_t nregion, ntile; /* values */
     struct tile_axis axis[TILE_NDIMS];
-    uint32_t stride[TILE_NDIMS]; /* in a region */
-    uint32_t class_at[TILE_NCLASSES];
-    uint32_t slot_at[TILE_NCLASSES];       /* of a class's notes */
-    uint32_t slot_end[TILE_NDIMS + 1];     /* of a step's; [0] is 0 */
+    uint32_t pitch[TILE_NUPPER]; /* of a region, the slowest first */
+    /* Rows of a region stand by type, types by the number of odd dimensions:
+     * that makes the steps. */
+    uint32_t row_end[TILE_NTYPES], step_end[TILE_NDIMS];
+    uint32_t class_at[2 * TILE_NTYPES];
     uint32_t coarse_nvalues, fine_nvalues; /* of a brick */
     uint64_t src_nvalues;
     uint64_t coarse_at, fine_at; /* in `lattice` */
 };
 
-/* Even points of a tile along dimension 0, and along the others; of a small
- * lattice tiles are smaller, so that there are more of them. */
+/* Even points of a tile: along dimension 0 what a warp has threads for; along
+ * the others so many that there are about as many tiles as a large device has
+ * multiprocessors. */
 #define TILE_SMALL_NVALUES (1u << 15)
 static inline uint32_t
 core_of(int rank, int d, uint64_t fine_nvalues)
 {
-    return rank == 1                                     ? 512
-           : rank == 2                                   ? 16
-           : d == 0 && fine_nvalues > TILE_SMALL_NVALUES ? 8
-                                                         : 4;
+    if (rank == 2)
+        return 16;
+    return d == 1 && fine_nvalues > TILE_SMALL_NVALUES ? 4 : 2;
 }
 
 static inline void
@@ -84,10 +100,6 @@ make_tile_axis(uint32_t neven, uint32_t nodd, uint32_t core,
     axis->ntiles = (neven - 1) / axis->core + 1;
     axis->neven_around = whole ? neven : core + 3;
     axis->nodd_around = whole ? nodd : core;
-    axis->width = whole ? neven + nodd : 2 * axis->neven_around - 1;
-    axis->tile_width = whole ? neven + nodd : 2 * core;
-    axis->width_reciprocal = reciprocal_of(axis->width);
-    axis->tile_width_reciprocal = reciprocal_of(axis->tile_width);
 }
 
 /* Of level l of a chunk of at most TILE_NDIMS dimensions a brick; returns the
@@ -96,49 +108,47 @@ static inline unsigned
 make_tile_work(const struct terp_layout *layout, int l, struct tile_work *work)
 {
     const struct terp_level *level = &layout->level[l];
-    uint64_t src = 1, ntiles = layout->nbricks;
+    uint64_t coarse = 1, fine = 1, src = 1, ntiles = layout->nbricks;
 
     *work = {};
     work->l = l;
     work->rank = layout->rank;
     work->coarse_at = level->lattice_at;
     work->fine_at = l > 1 ? layout->level[l - 1].lattice_at : 0;
-    work->nregion = work->ntile = 1;
-    work->coarse_nvalues = work->fine_nvalues = 1;
-    for (int d = 0; d < TILE_NDIMS; d++)
-        work->fine_nvalues *= (uint32_t)(level->neven[d] + level->nodd[d]);
-    uint64_t fine = 1, whole = work->fine_nvalues * layout->nbricks;
     for (int d = 0; d < TILE_NDIMS; d++) {
         struct tile_axis *axis = &work->axis[d];
-        make_tile_axis((uint32_t)level->neven[d], (uint32_t)level->nodd[d],
-                       core_of(layout->rank, d, whole), axis);
-        axis->coarse_stride = work->coarse_nvalues;
+        axis->coarse_stride = (uint32_t)coarse;
         axis->fine_stride = (uint32_t)fine;
         axis->src_stride = src << (l - 1);
-        work->stride[d] = work->nregion;
-        work->nregion *= axis->width;
-        work->ntile *= axis->tile_width;
-        work->coarse_nvalues *= axis->neven;
-        fine *= axis->neven + axis->nodd;
+        coarse *= level->neven[d];
+        fine *= level->neven[d] + level->nodd[d];
         src *= layout->dims[d];
-        ntiles *= axis->ntiles;
     }
+    work->coarse_nvalues = (uint32_t)coarse;
+    work->fine_nvalues = (uint32_t)fine;
     work->src_nvalues = src;
+    for (int d = 0; d < TILE_NDIMS; d++) {
+        const uint32_t neven = (uint32_t)level->neven[d];
+        uint32_t core = core_of(layout->rank, d, fine * layout->nbricks);
+        if (d == 0) /* pieces of about the same length */
+            core =
+                neven <= 32 ? neven : (neven - 1) / ((neven - 1) / 29 + 1) + 1;
+        make_tile_axis(neven, (uint32_t)level->nodd[d], core, &work->axis[d]);
+        ntiles *= work->axis[d].ntiles;
+    }
 
-    uint32_t slot = 0;
-    for (int i = 0; i < TERP_NCLASSES - 1; i++) {
-        const unsigned odd = terp_class_order[i];
-        uint32_t n = 1;
-        if (odd >= TILE_NCLASSES)
-            continue;
-        for (int d = 0; d < TILE_NDIMS; d++)
-            n *= odd >> d & 1 ? work->axis[d].nodd_around
-                              : work->axis[d].neven_around;
-        work->class_at[odd] = (uint32_t)level->class_at[odd];
-        work->slot_at[odd] = slot;
-        slot += n;
-        for (int nodd = nodd_dims_of(odd); nodd <= TILE_NDIMS; nodd++)
-            work->slot_end[nodd] = slot;
+    const struct tile_axis *y = &work->axis[1], *z = &work->axis[2];
+    work->pitch[1] = TILE_PITCH;
+    work->pitch[0] =
+        TILE_PITCH * (y->halo ? 2 * y->neven_around - 1 : y->neven + y->nodd);
+    uint32_t end = 0;
+    for (unsigned type = 0; type < TILE_NTYPES; type++) {
+        end += (type & 1 ? y->nodd_around : y->neven_around) *
+               (type & 2 ? z->nodd_around : z->neven_around);
+        work->row_end[type] = end;
+        work->step_end[(type + 1) / 2] = end;
+        work->class_at[2 * type] = (uint32_t)level->class_at[2 * type];
+        work->class_at[2 * type + 1] = (uint32_t)level->class_at[2 * type + 1];
     }
     return (unsigned)ntiles;
 }
@@ -166,142 +176,331 @@ tile_place_of(const struct tile_work &work)
     return tile;
 }
 
-/* Notes of the points of a region that are made, while they and the even
- * points come. */
-template <typename T, bool decode>
-static __device__ __forceinline__ void
-make_tile_notes(const struct tile_work &work, const struct tile_place &tile,
-                const struct level_view<T> &view, struct tile_shared<T> *shared)
-{
-    const uint32_t box = 1u << box_shift(work.rank);
-    const T *coarse = view.lattice + work.coarse_at +
-                      (uint64_t)tile.brick * work.coarse_nvalues;
-    const T *src = view.src + tile.brick * work.src_nvalues;
+/* ---- rows, each by one thread ---- */
 
-#pragma unroll 1
-    for (uint32_t i = threadIdx.x; i < work.nregion; i += TILE_NTHREADS) {
-        uint32_t left = i, at[TILE_NDIMS];
-        bool needed = true, owned = true;
-#pragma unroll
-        for (int d = 0; d < TILE_NDIMS; d++) {
-            const struct tile_axis &axis = work.axis[d];
-            uint32_t quotient = divide_by(axis.width_reciprocal, left);
-            at[d] = left - quotient * axis.width;
-            left = quotient;
-            /* Less than zero becomes large. */
-            uint32_t in_tile = at[d] - 2 * axis.halo;
-            uint32_t point = 2 * tile.first[d] + in_tile;
-            needed &= point < axis.neven + axis.nodd;
-            needed &= at[d] % 2 == 0 || in_tile / 2 < axis.nodd_around;
-            owned &= in_tile / 2 < axis.core;
-        }
-        if (!needed)
-            continue;
-        uint32_t slot = 0, row = tile.brick, box_nrows = 1, row_in_box = 0;
-        uint32_t raster = tile.brick;
-        uint32_t coarse_at = 0;
-        uint64_t src_at = 0;
-        unsigned odd = 0, forms = 0, orders = 0;
-#pragma unroll
-        for (int d = TILE_NDIMS - 1; d >= 0; d--) {
-            const struct tile_axis &axis = work.axis[d];
-            const uint32_t is_odd = at[d] & 1;
-            uint32_t even = at[d] / 2; /* of the region */
-            uint32_t e = tile.first[d] + even - axis.halo;
-            uint32_t extent = is_odd ? axis.nodd : axis.neven;
-            uint32_t low = e & ~(box - 1);
-            uint32_t height = min_u32(box, extent - low);
-            unsigned form = form_of(shared->forms, e, axis.neven);
-            slot = is_odd ? slot * axis.nodd_around + even - axis.halo
-                          : slot * axis.neven_around + even;
-            raster = raster * extent + e;
-            row = row * extent + box_nrows * low;
-            row_in_box = row_in_box * height + (e - low);
-            box_nrows *= height;
-            coarse_at += e * axis.coarse_stride;
-            src_at += (2 * e + is_odd) * axis.src_stride;
-            odd |= is_odd << d;
-            forms |= form << (3 * d);
-            orders |= order_of(form) << (4 * d);
-        }
-        if (odd == 0) {
-            copy_async(&shared->values[i], coarse + coarse_at);
-            continue;
-        }
-        slot += work.slot_at[odd];
-        uint32_t note = i | best_forms(shared->dims[odd], forms, orders)
-                                << NOTE_PLACE_NBITS;
-        const uint32_t tiled = work.class_at[odd] + row + row_in_box;
-        shared->work_at[slot] = work.class_at[odd] + raster;
-        if (decode) {
-            copy_async(&shared->symbols[slot],
-                       (const uint32_t *)view.symbols + tiled / 2);
-            note |= (tiled & 1) << NOTE_HIGH_AT;
-        } else {
-            copy_async(&shared->values[i], src + src_at);
-            shared->symbols[slot] = tiled;
-            note |= (uint32_t)owned << NOTE_OWNED_AT;
-        }
-        shared->notes[slot] = note;
-    }
-    wait_async();
-}
-
-/* The point of a note. */
-template <typename T, bool decode>
-static __device__ __forceinline__ void
-make_tile_point(const struct tile_work &work, const struct level_view<T> &view,
-                uint32_t slot, struct tile_shared<T> *shared)
-{
-    uint32_t note = shared->notes[slot];
-
-    if (note == NO_NOTE)
-        return;
-    T &value = shared->values[note & (COARSE_NVALUES - 1)];
-    if (decode) {
-        uint32_t symbol = shared->symbols[slot];
-        symbol = note >> NOTE_HIGH_AT & 1 ? symbol >> 16 : symbol & 0xFFFF;
-        bool escaped = symbol == TERP_ESCAPE;
-        value = escaped ? view.work[shared->work_at[slot]] : code_of<T>(symbol);
-        note |= (uint32_t)escaped << NOTE_ESCAPED_AT;
-    }
-    uint32_t symbol = make_coarse_point<T, decode>(work.rank, work.stride, view,
-                                                   0, note, shared->values);
-    if (decode || !(note >> NOTE_OWNED_AT & 1))
-        return;
-    view.symbols[shared->symbols[slot]] = (uint16_t)symbol;
-    if (symbol == TERP_ESCAPE)
-        count_escape(view, shared->work_at[slot]);
-}
-
-/* The tile to `to`, which has the level's fine lattice. */
+/* What does not depend on the chunk's state. */
 template <typename T>
 static __device__ __forceinline__ void
-write_tile(const struct tile_work &work, const struct tile_place &tile,
-           const T *s_values, T *to)
+place_row(const struct tile_work &work, const struct tile_place &tile,
+          uint32_t number, struct tile_row<T> *row)
 {
-#pragma unroll 1
-    for (uint32_t i = threadIdx.x; i < work.ntile; i += TILE_NTHREADS) {
-        uint32_t left = i, place = 0;
-        uint32_t fine_at = tile.brick * work.fine_nvalues;
-        bool exists = true;
-#pragma unroll
-        for (int d = 0; d < TILE_NDIMS; d++) {
-            const struct tile_axis &axis = work.axis[d];
-            uint32_t quotient = divide_by(axis.tile_width_reciprocal, left);
-            uint32_t at = left - quotient * axis.tile_width;
-            uint32_t point = 2 * tile.first[d] + at;
-            left = quotient;
-            exists &= point < axis.neven + axis.nodd;
-            place += (at + 2 * axis.halo) * work.stride[d];
-            fine_at += point * axis.fine_stride;
+    const uint32_t box = 1u << box_shift(work.rank);
+    uint32_t type = 0, begin = 0;
+    bool exists = true, owned = true;
+
+    for (uint32_t t = 0; t + 1 < TILE_NTYPES; t++) {
+        if (number >= work.row_end[t]) {
+            begin = work.row_end[t];
+            type = t + 1;
         }
-        if (exists)
-            to[fine_at] = s_values[place];
+    }
+    uint32_t index[TILE_NUPPER] = {0, number - begin};
+    const uint32_t ny =
+        type & 1 ? work.axis[1].nodd_around : work.axis[1].neven_around;
+    index[0] = index[1] / ny;
+    index[1] -= index[0] * ny;
+
+    uint32_t place = 0, raster = tile.brick, before = tile.brick;
+    uint32_t box_nrows = 1, row_in_box = 0;
+    uint32_t coarse_at = tile.brick * work.coarse_nvalues;
+    uint32_t fine_at = tile.brick * work.fine_nvalues;
+    uint64_t src_at = tile.brick * work.src_nvalues;
+#pragma unroll
+    for (int j = 0; j < TILE_NUPPER; j++) {
+        const int d = TILE_NUPPER - j;
+        const struct tile_axis &axis = work.axis[d];
+        const uint32_t is_odd = type >> (d - 1) & 1;
+        const uint32_t extent = is_odd ? axis.nodd : axis.neven;
+        /* Less than zero becomes large. */
+        uint32_t in_tile = is_odd ? index[j] : index[j] - axis.halo;
+        uint32_t e = tile.first[d] + in_tile;
+        uint32_t low = e & ~(box - 1);
+        uint32_t height = min_u32(box, extent - low);
+        exists &= e < extent;
+        owned &= in_tile < axis.core;
+        place += (2 * (in_tile + axis.halo) + is_odd) * work.pitch[j];
+        raster = raster * extent + e;
+        before = before * extent + box_nrows * low;
+        row_in_box = row_in_box * height + (e - low);
+        box_nrows *= height;
+        coarse_at += e * axis.coarse_stride;
+        fine_at += (2 * e + is_odd) * axis.fine_stride;
+        src_at += (2 * e + is_odd) * axis.src_stride;
+        row->even_index[j] = e;
+    }
+    const uint32_t neven = work.axis[0].neven, nodd = work.axis[0].nodd;
+    row->src_at = src_at;
+    row->coarse_at = coarse_at;
+    row->fine_at = fine_at;
+    row->even_tiled = work.class_at[2 * type] + before * neven;
+    row->odd_tiled = work.class_at[2 * type + 1] + before * nodd;
+    row->even_work = work.class_at[2 * type] + raster * neven;
+    row->odd_work = work.class_at[2 * type + 1] + raster * nodd;
+    row->box_nrows = box_nrows;
+    row->row_in_box = row_in_box;
+    row->place = place;
+    row->type = (uint8_t)type;
+    row->exists = exists;
+    row->owned = exists && owned;
+}
+
+/* What predicts it. */
+template <typename T>
+static __device__ __forceinline__ void
+plan_row(const struct tile_work &work, const struct cuda_level_plan &plan,
+         struct tile_row<T> *row)
+{
+    const unsigned odd = 2u * row->type;
+    const unsigned even_dims = terp_predicting_dims(odd, plan.priorities);
+    const unsigned odd_dims = terp_predicting_dims(odd | 1, plan.priorities);
+    int form[NUPPER] = {0}, order;
+
+#pragma unroll
+    for (int j = 0; j < TILE_NUPPER; j++) {
+        form[j] =
+            terp_form_at((enum terp_spline)plan.spline, row->even_index[j],
+                         work.axis[TILE_NUPPER - j].neven);
+        row->form[j] = (uint8_t)form[j];
+    }
+    unsigned even = (even_dims >> 2 & 1) | (even_dims & 2);
+    unsigned odds = (odd_dims >> 2 & 1) | (odd_dims & 2);
+    even = best_dims(form, even, &order);
+    odds = best_dims(form, odds, &order);
+    row->even_dims = (uint8_t)even;
+    row->odd_dims = (uint8_t)odds;
+    row->odd_order = (int8_t)order;
+    row->along_0 = (odd_dims & 1) != 0;
+    row->share_even = share_of<T>(__popc(even));
+    row->share_odd = share_of<T>(__popc(odds));
+    row->share_odd_0 = share_of<T>(__popc(odds) + 1);
+}
+
+/* ---- points, each thread's pair of a row by a warp ---- */
+
+/* What a thread knows of its pair in all rows. */
+template <typename T> struct tile_column {
+    uint32_t x;          /* of the even point, and of the odd one behind it */
+    bool exists;         /* the even point */
+    bool owned, has_odd; /* both by this tile */
+    /* In tile order, see tiled_at. */
+    uint32_t low, even_width, odd_width;
+    struct form_weights<T> weights; /* of the odd point along dimension 0 */
+    unsigned form;
+    int order; /* of the form */
+};
+
+template <typename T>
+static __device__ __forceinline__ struct tile_column<T>
+column_of(const struct tile_work &work, const struct tile_place &tile) {
+    const struct tile_axis &axis = work.axis[0];
+    const uint32_t box = 1u << box_shift(work.rank);
+    const uint32_t in_tile = threadIdx.x % 32 - axis.halo;
+    struct tile_column<T> column = {
+    };
+
+    column.x = tile.first[0] + in_tile;
+    column.exists = column.x < axis.neven;
+    column.owned = column.exists && in_tile < axis.core;
+    column.has_odd = column.owned && column.x < axis.nodd;
+    column.low = column.x & ~(box - 1);
+    column.even_width = min_u32(box, axis.neven - column.low);
+    column.odd_width = min_u32(box, axis.nodd - column.low);
+    return column;
+}
+
+template <typename T>
+static __device__ __forceinline__ uint32_t
+even_tiled_at(const struct tile_row<T> &row,
+              const struct tile_column<T> &column)
+{
+    return row.even_tiled + column.low * row.box_nrows +
+           row.row_in_box * column.even_width + (column.x - column.low);
+}
+
+template <typename T>
+static __device__ __forceinline__ uint32_t
+odd_tiled_at(const struct tile_row<T> &row, const struct tile_column<T> &column)
+{
+    return row.odd_tiled + column.low * row.box_nrows +
+           row.row_in_box * column.odd_width + (column.x - column.low);
+}
+
+/* Starts to load what the thread's points are made from. */
+template <typename T, bool decode>
+static __device__ __forceinline__ void
+load_rows(const struct tile_work &work, const struct level_view<T> &view,
+          const struct tile_column<T> &column, struct tile_shared<T> *shared)
+{
+    const uint32_t nrows = work.row_end[TILE_NTYPES - 1];
+    uint32_t even[TILE_NTURNS] = {}, odd[TILE_NTURNS] = {};
+
+#pragma unroll
+    for (uint32_t turn = 0; turn < TILE_NTURNS; turn++) {
+        const uint32_t number = turn * TILE_NWARPS + threadIdx.x / 32;
+        const struct tile_row<T> &row = shared->rows[number];
+        if (number >= nrows || !row.exists || !column.exists)
+            continue;
+        T *at = shared->values + row.place + 2 * (threadIdx.x % 32);
+        const uint64_t src_at =
+            row.src_at + 2 * column.x * work.axis[0].src_stride;
+        if (row.type == 0)
+            copy_async(at, view.coarse + row.coarse_at + column.x);
+        else if (decode)
+            even[turn] = view.symbols[even_tiled_at(row, column)];
+        else
+            copy_async(at, view.src + src_at);
+        if (decode && column.has_odd)
+            odd[turn] = view.symbols[odd_tiled_at(row, column)];
+        else if (column.has_odd)
+            copy_async(at + 1, view.src + src_at + work.axis[0].src_stride);
+    }
+#pragma unroll
+    for (uint32_t turn = 0; decode && turn < TILE_NTURNS; turn++)
+        shared->symbols[turn * TILE_NTHREADS + threadIdx.x] =
+            even[turn] | odd[turn] << 16;
+}
+
+/* A point: from its value (encode), or from its symbol; at `work_at` in work
+ * order. */
+template <typename T, bool decode>
+static __device__ __forceinline__ T
+make_tile_point(const struct level_view<T> &view, T value, T pred,
+                uint32_t work_at, uint32_t *symbol)
+{
+    if (!decode)
+        return quantize(value, pred, view, symbol);
+    return *symbol != TERP_ESCAPE ? reconstruct(*symbol, pred, view)
+                                  : view.work[work_at];
+}
+
+/* The even and the odd point of a thread. */
+template <typename T> struct alignas(2 * sizeof(T)) tile_pair {
+    T even, odd;
+};
+
+template <typename T>
+static __device__ __forceinline__ struct tile_pair<T>
+load_pair(const T *at, bool exists) {
+    struct tile_pair<T> none = {
+        (T) - 0.0, (T)-0.0
+    };
+    return exists ? *reinterpret_cast<const struct tile_pair<T> *>(at) : none;
+}
+
+/* Sums of predictions along the dimensions above 0. */
+template <typename T>
+static __device__ __forceinline__ struct tile_pair<T>
+predict_pair(const struct tile_work &work, const struct tile_row<T> &row,
+             const struct form_weights<T> *s_weights, const T *at) {
+    struct tile_pair<T> sum = {
+        0, 0
+    };
+    unsigned seen = 0;
+
+#pragma unroll
+    for (int j = 0; j < TILE_NUPPER; j++) {
+        const unsigned form = row.form[j];
+        const int pitch = (int)work.pitch[j];
+        const bool even = row.even_dims >> j & 1, odd = row.odd_dims >> j & 1;
+        if (!even && !odd)
+            continue;
+        const struct form_weights<T> weights = s_weights[form];
+        const struct tile_pair<T> a =
+            load_pair(at - 3 * pitch, FORMS_WITH_A >> form & 1);
+        const struct tile_pair<T> b = load_pair(at - pitch, true);
+        const struct tile_pair<T> c =
+            load_pair(at + pitch, FORMS_WITH_C >> form & 1);
+        const struct tile_pair<T> d =
+            load_pair(at + 3 * pitch, FORMS_WITH_D >> form & 1);
+        T along = combine_weighted(weights, a.even, b.even, c.even, d.even);
+        if (even)
+            sum.even = seen & 1 ? sum.even + along : along;
+        along = combine_weighted(weights, a.odd, b.odd, c.odd, d.odd);
+        if (odd)
+            sum.odd = seen & 2 ? sum.odd + along : along;
+        seen |= (unsigned)even | (unsigned)odd << 1;
+    }
+    return sum;
+}
+
+/* The prediction of an odd point: `sum` is of the dimensions above 0, `even`
+ * its row's even point behind which it stands. By all threads of a warp. */
+template <typename T>
+static __device__ __forceinline__ T
+predict_tile_odd(const struct tile_row<T> &row,
+                 const struct tile_column<T> &column, T sum, T even)
+{
+    const T none = (T)-0.0;
+    T a = __shfl_up_sync(0xFFFFFFFF, even, 1);
+    T c = __shfl_down_sync(0xFFFFFFFF, even, 1);
+    T d = __shfl_down_sync(0xFFFFFFFF, even, 2);
+    T along = combine_weighted(column.weights,
+                               FORMS_WITH_A >> column.form & 1 ? a : none, even,
+                               FORMS_WITH_C >> column.form & 1 ? c : none,
+                               FORMS_WITH_D >> column.form & 1 ? d : none);
+
+    if (!row.along_0 || column.order < row.odd_order)
+        return sum * row.share_odd;
+    return column.order > row.odd_order ? along
+                                        : (sum + along) * row.share_odd_0;
+}
+
+/* `to` has the level's fine lattice; nothing is written if it is NULL. */
+template <typename T, bool decode>
+static __device__ __forceinline__ void
+make_tile_row(const struct tile_work &work, const struct level_view<T> &view,
+              const struct tile_column<T> &column, uint32_t number, T *to,
+              struct tile_shared<T> *shared)
+{
+    const struct tile_row<T> &row = shared->rows[number];
+    T *at = shared->values + row.place + 2 * (threadIdx.x % 32);
+    const uint32_t both =
+        decode ? shared->symbols[number * 32 + threadIdx.x % 32] : 0;
+    uint32_t even_symbol = both & 0xFFFF, odd_symbol = both >> 16;
+    const bool owned = row.owned && column.owned;
+    struct tile_pair<T> pair = {0, 0}, sum = {
+        0, 0
+    };
+
+    if (column.exists) {
+        pair = load_pair(at, true);
+        if (row.type != 0) {
+            sum = predict_pair(work, row, shared->weights, at);
+            pair.even = make_tile_point<T, decode>(
+                view, pair.even, sum.even * row.share_even,
+                row.even_work + column.x, &even_symbol);
+        }
+    }
+    sum.odd = predict_tile_odd(row, column, sum.odd, pair.even);
+    if (column.has_odd)
+        pair.odd = make_tile_point<T, decode>(
+            view, pair.odd, sum.odd, row.odd_work + column.x, &odd_symbol);
+    if (column.exists)
+        *reinterpret_cast<struct tile_pair<T> *>(at) = pair;
+    if (!owned)
+        return;
+    if (to != NULL) {
+        to[row.fine_at + 2 * column.x] = pair.even;
+        if (column.has_odd)
+            to[row.fine_at + 2 * column.x + 1] = pair.odd;
+    }
+    if (decode)
+        return;
+    if (row.type != 0) {
+        view.symbols[even_tiled_at(row, column)] = (uint16_t)even_symbol;
+        if (even_symbol == TERP_ESCAPE)
+            count_escape(view, row.even_work + column.x);
+    }
+    if (column.has_odd) {
+        view.symbols[odd_tiled_at(row, column)] = (uint16_t)odd_symbol;
+        if (odd_symbol == TERP_ESCAPE)
+            count_escape(view, row.odd_work + column.x);
     }
 }
 
-/* Grid: (tiles of all bricks, chunks). Shared: struct tile_shared. */
+/* Grid: (tiles of all bricks, chunks). Shared: struct tile_shared. A warp
+ * makes every TILE_NWARPS-th row; types with as many odd dimensions make a
+ * step. */
 template <typename T, bool decode>
 static __global__ void
 __launch_bounds__(TILE_NTHREADS)
@@ -312,40 +511,47 @@ __launch_bounds__(TILE_NTHREADS)
     struct tile_shared<T> *shared = dynamic_shared<struct tile_shared<T>>();
     const struct cuda_chunk &chunk = shared->chunk;
     const struct tile_place tile = tile_place_of(work);
+    const uint32_t nrows = work.row_end[TILE_NTYPES - 1];
 
-    for (uint32_t i = threadIdx.x; i < work.slot_end[TILE_NDIMS];
-         i += TILE_NTHREADS)
-        shared->notes[i] = NO_NOTE;
+    if (threadIdx.x < nrows)
+        place_row(work, tile, threadIdx.x, &shared->rows[threadIdx.x]);
+    else if (threadIdx.x >= TILE_NTHREADS - NFORMS)
+        shared->weights[threadIdx.x % NFORMS] =
+            weights_of<T>((enum terp_form)(threadIdx.x % NFORMS));
+    struct tile_column<T> column = column_of<T>(work, tile);
     copy_state(batch, threadIdx.x, TILE_NTHREADS, &shared->chunk);
     if (!chunk_applies(chunk))
         return;
     const struct cuda_level_plan &plan = chunk.plan[work.l];
-    if (threadIdx.x < TILE_NCLASSES) {
-        shared->dims[threadIdx.x] =
-            (uint8_t)terp_predicting_dims(threadIdx.x, plan.priorities);
-    } else if (threadIdx.x == 32) {
-        shared->forms = forms_of((enum terp_spline)plan.spline);
-    } else if (threadIdx.x == 64) {
+    struct level_view<T> view = view_of<T>(batch, chunk);
+    view.coarse = view.lattice + work.coarse_at;
+    load_rows<T, decode>(work, view, column, shared);
+    if (threadIdx.x < nrows)
+        plan_row(work, plan, &shared->rows[threadIdx.x]);
+    else if (threadIdx.x == TILE_NTHREADS - 1)
         shared->k =
             constants_of<T>(chunk.step * ((double)plan.ratio / TERP_RATIO_ONE),
                             chunk.bound, batch.max_code);
-    }
+    enum terp_form form = terp_form_at((enum terp_spline)plan.spline, column.x,
+                                       work.axis[0].neven);
+    column.form = form;
+    column.order = terp_form_order(form);
+    column.weights = shared->weights[form];
+    wait_async();
     __syncthreads();
-    struct level_view<T> view = view_of<T>(batch, chunk);
     view.k = shared->k;
-    make_tile_notes<T, decode>(work, tile, view, shared);
+    T *to = work.l > 1 ? view.lattice + work.fine_at : decode ? view.dst : NULL;
+    uint32_t number = threadIdx.x / 32;
 #pragma unroll 1
-    for (int s = 0; s < work.rank; s++) {
-        __syncthreads();
+    for (int step = 0; step < TILE_NDIMS; step++) {
+        if (step > 0)
+            __syncthreads();
 #pragma unroll 1
-        for (uint32_t slot = work.slot_end[s] + threadIdx.x;
-             slot < work.slot_end[s + 1]; slot += TILE_NTHREADS)
-            make_tile_point<T, decode>(work, view, slot, shared);
+        for (; number < work.step_end[step]; number += TILE_NWARPS)
+            if (shared->rows[number].exists)
+                make_tile_row<T, decode>(work, view, column, number, to,
+                                         shared);
     }
-    __syncthreads();
-    if (decode || work.l > 1)
-        write_tile(work, tile, shared->values,
-                   work.l > 1 ? view.lattice + work.fine_at : view.dst);
 }
 
 #endif

@@ -50,6 +50,54 @@ combine(enum terp_form form, T a, T b, T c, T d)
     }
 }
 
+/* The forms in one expression, so that threads of a warp that have different
+ * ones stay together. What a form does not read is -0, which changes no sum,
+ * and no difference where its weight is -0 too. */
+template <typename T> struct alignas(sizeof(T) * 4) form_weights {
+    T b;     /* of b; of b + c where c has none */
+    T c;     /* 0: none of its own */
+    T outer; /* of a + d */
+    T scale;
+};
+
+template <typename T>
+static __device__ __forceinline__ struct form_weights<T>
+weights_of(enum terp_form form) {
+    switch (form) {
+    case TERP_FORM_COPY:
+        return {1, 0, (T)-0.0, 1};
+    case TERP_FORM_EXTRAPOLATE:
+        return {(T)1.5, 1, (T)0.5, 1};
+    case TERP_FORM_LINEAR:
+        return {1, 0, (T)-0.0, (T)0.5};
+    case TERP_FORM_QUAD_BELOW:
+        return {6, 3, 1, (T)0.125};
+    case TERP_FORM_QUAD_ABOVE:
+        return {3, 6, 1, (T)0.125};
+    case TERP_FORM_CUBIC:
+        return {9, 0, 1, (T)0.0625};
+    default:
+        return {23, 0, 3, (T)0.025};
+    }
+}
+
+#define NFORMS 8 /* the last is none */
+
+/* Masks of forms: see form_has_a. */
+#define FORMS_WITH_A 0x6Au
+#define FORMS_WITH_C 0x7Cu
+#define FORMS_WITH_D 0x70u
+
+/* Equal to combine, bit by bit. */
+template <typename T>
+static __device__ __forceinline__ T
+combine_weighted(const struct form_weights<T> &w, T a, T b, T c, T d)
+{
+    T inner = w.c == 0 ? w.b * (b + c) : w.b * b + w.c * c;
+
+    return (inner - w.outer * (a + d)) * w.scale;
+}
+
 /* What one chunk's threads need of it, at a level. */
 template <typename T> struct level_view {
     const T *src;
@@ -98,8 +146,8 @@ quantize(T value, T pred, const struct level_view<T> &view,
     T rounded = scaled + rounder;
     T code = rounded - rounder;
     T rec = pred + code * view.k.step;
-    bool fits = (absolute(code) <= view.k.max_code) &
-                (absolute(value - rec) < view.k.limit);
+    bool fits = absolute(code) <= view.k.max_code &&
+                absolute(value - rec) < view.k.limit;
     /* The sum's low bits are the code. */
     uint32_t symbol =
         (uint32_t)(bits_of(rounded) - bits_of(rounder)) + TERP_RADIUS;

@@ -393,6 +393,8 @@ static const struct shape shapes[] = {
     {3, false, {33, 1, 34}},
     {3, false, {32, 32, 32}},
     {3, false, {29, 31, 35}},
+    {3, false, {33, 34, 35}},
+    {3, false, {12, 30, 101}},
     {3, false, {4, 6, 520}},
     {3, false, {5, 4, 1030}},
     {3, true, {3, 1, 40}},
