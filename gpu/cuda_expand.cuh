@@ -137,14 +137,69 @@ expand_rre1(struct block_reader *reader, const uint8_t *bitmap, uint8_t *dst,
     take_bytes(reader, nkept);
 }
 
+/* Word i of a bit map of `nbits`, without the bits behind the last. */
+static __device__ __forceinline__ uint32_t
+map_word(const uint32_t *map, unsigned nbits, unsigned i)
+{
+    const unsigned n = nbits - 32 * i;
+    return n < 32 ? map[i] & ((1u << n) - 1) : map[i];
+}
+
+/* How many bits are set in a map of `nbits`, and in words before word `end`.
+ * Each warp finds this for itself. */
+static __device__ __forceinline__ unsigned
+count_map(const uint32_t *map, unsigned nbits, unsigned end,
+          unsigned *before_ret)
+{
+    unsigned all = 0, before = 0;
+
+#pragma unroll 1
+    for (unsigned i = threadIdx.x % 32; i < (nbits + 31) / 32; i += 32) {
+        unsigned n = (unsigned)__popc(map_word(map, nbits, i));
+        all += n;
+        before += i < end ? n : 0;
+    }
+#pragma unroll 1
+    for (int step = 16; step > 0; step /= 2) {
+        all += __shfl_xor_sync(0xFFFFFFFF, all, step);
+        before += __shfl_xor_sync(0xFFFFFFFF, before, step);
+    }
+    *before_ret = before;
+    return all;
+}
+
+/* RRE1 backwards, as above, for few bytes: a warp has some words of the map
+ * that follow each other, and makes a byte a lane. */
+template <unsigned NTHREADS>
+static __device__ void
+expand_level(struct block_reader *reader, const uint32_t *map, uint8_t *dst,
+             unsigned nbytes)
+{
+    const unsigned nwords = (nbytes + 31) / 32, lane = threadIdx.x % 32;
+    const unsigned share = (nwords + NTHREADS / 32 - 1) / (NTHREADS / 32);
+    const unsigned begin = threadIdx.x / 32 * share;
+    unsigned n;
+    const uint8_t *kept = take_bytes(reader, count_map(map, nbytes, begin, &n));
+
+#pragma unroll 1
+    for (unsigned i = begin; i < min(begin + share, nwords) && kept != nullptr;
+         i++) {
+        uint32_t bits = map_word(map, nbytes, i);
+        unsigned at = n + (unsigned)__popc(bits & ((2u << lane) - 1));
+        if (32 * i + lane < nbytes)
+            dst[32 * i + lane] = at > 0 ? kept[at - 1] : 0;
+        n += (unsigned)__popc(bits);
+    }
+    __syncthreads();
+}
+
 /* A bit map of `nbytes` that is stored or reduced, into dst: aligned to 8, as
  * `scratch` is, which has room for an eighth. Both have room for a multiple of
  * 8 bytes. Bits behind the last one in use are not checked. */
 template <unsigned NTHREADS>
 static __device__ void
 expand_bitmap(struct block_reader *reader, uint8_t *dst, unsigned nbytes,
-              uint8_t *scratch,
-              typename block_sum<NTHREADS>::TempStorage &s_scan)
+              uint8_t *scratch)
 {
     unsigned level = 0;
 
@@ -166,46 +221,12 @@ expand_bitmap(struct block_reader *reader, uint8_t *dst, unsigned nbytes,
                 to[threadIdx.x] = at[threadIdx.x];
             __syncthreads();
         } else {
-            expand_rre1<NTHREADS, 1>(reader, from, to, level_nbytes, s_scan);
+            expand_level<NTHREADS>(reader, (const uint32_t *)from, to,
+                                   level_nbytes);
         }
         if (level == 0 || reader->underflow)
             return;
     }
-}
-
-/* Counts bits so that any can be found: before[i], of bits[0 .. i), for each
- * word of a bit map of `nbits`, whose last word may hold others behind. Returns
- * how many there are. Ends with a barrier. */
-template <unsigned NTHREADS>
-static __device__ unsigned
-count_bits(const uint64_t *bits, unsigned nbits, uint32_t *before,
-           typename block_sum<NTHREADS>::TempStorage &s_scan)
-{
-    const unsigned nwords = (nbits + 63) / 64;
-    unsigned nset = 0;
-
-#pragma unroll 1
-    for (unsigned first = 0; first < nwords; first += NTHREADS) {
-        unsigned i = first + threadIdx.x, sum, all;
-        uint64_t word = i < nwords ? bits[i] : 0;
-        if (i == nbits / 64)
-            word &= ((uint64_t)1 << (nbits % 64)) - 1;
-        block_sum<NTHREADS>(s_scan).ExclusiveSum((unsigned)__popcll(word), sum,
-                                                 all);
-        if (i < nwords)
-            before[i] = nset + sum;
-        nset += all;
-        __syncthreads();
-    }
-    return nset;
-}
-
-/* How many bits are set before bit i. */
-static __device__ __forceinline__ unsigned
-bits_before(const uint64_t *bits, const uint32_t *before, unsigned i)
-{
-    uint64_t below = ((uint64_t)1 << (i % 64)) - 1;
-    return before[i / 64] + (unsigned)__popcll(bits[i / 64] & below);
 }
 
 #endif

@@ -200,7 +200,7 @@ read_nonzero(const struct cuda_batch &batch, struct block_reader *reader,
         bitmap = region<uint8_t>(batch, blockIdx.y, batch.at.staging);
         above = bitmap + div_up(nbytes, 8) * 8;
     }
-    expand_bitmap<NTHREADS>(reader, bitmap, nbytes, above, s.scan);
+    expand_bitmap<NTHREADS>(reader, bitmap, nbytes, above);
     if (reader->underflow)
         return false;
     if (batch.ntiles % 8 != 0 && bitmap[nbytes - 1] >> (batch.ntiles % 8) != 0)

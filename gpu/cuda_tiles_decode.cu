@@ -19,7 +19,8 @@
 /* ---- partitions ---- */
 
 #define EXPAND_NTHREADS 512
-#define EXPAND_STAGED_NBYTES 6144
+#define EXPAND_NBLOCKS 4 /* of a multiprocessor */
+#define EXPAND_STAGED_NBYTES 8192
 
 /* RRE4 sees a partition as words of four bytes, RZE1 what is left of them as
  * pairs of words. A bit each for the words and for the bytes that are kept. */
@@ -30,76 +31,115 @@ static_assert(MAX_NWORDS % 64 == 0 && MAX_NPAIRS % 64 == 0,
 
 struct expand_shared {
     __align__(16) uint8_t staged[EXPAND_STAGED_NBYTES];
-    uint64_t words[MAX_NWORDS / 64]; /* bit maps */
-    uint64_t bytes[MAX_NPAIRS / 8];
-    uint64_t above[MAX_NPAIRS / 64];
-    uint32_t words_before[MAX_NWORDS / 64];
-    uint32_t bytes_before[MAX_NPAIRS / 8];
+    alignas(8) uint32_t words[MAX_NWORDS / 32]; /* bit maps */
+    alignas(8) uint32_t bytes[MAX_NPAIRS / 4];
+    alignas(8) uint8_t above[MAX_NPAIRS / 8];
+    uint32_t before[MAX_NWORDS / 32 + MAX_NPAIRS / 4];
     typename block_sum<EXPAND_NTHREADS>::TempStorage scan;
 };
+
+/* What is kept of a partition. */
+struct kept_bytes {
+    unsigned nwords; /* of the partition */
+    unsigned npairs;
+    unsigned nmap; /* words of the map of words; in s.before these are first */
+    const uint8_t *bytes;
+};
+
+static __device__ __forceinline__ uint32_t
+word_of_maps(const struct expand_shared &s, const struct kept_bytes &kept,
+             unsigned i)
+{
+    return i < kept.nmap ? map_word(s.words, kept.nwords, i)
+                         : map_word(s.bytes, 8 * kept.npairs, i - kept.nmap);
+}
+
+/* Bits set before each word of its map, that of words having `nkept`. Ends with
+ * a barrier. */
+static __device__ __forceinline__ void
+count_maps(struct expand_shared &s, const struct kept_bytes &kept,
+           unsigned nkept)
+{
+    const unsigned n = kept.nmap + (kept.npairs + 3) / 4;
+    const unsigned share = (n + EXPAND_NTHREADS - 1) / EXPAND_NTHREADS;
+    const unsigned begin = threadIdx.x * share, end = min(begin + share, n);
+    unsigned sum = 0, before;
+
+#pragma unroll 1
+    for (unsigned i = begin; i < end; i++)
+        sum += (unsigned)__popc(word_of_maps(s, kept, i));
+    block_sum<EXPAND_NTHREADS>(s.scan).ExclusiveSum(sum, before);
+#pragma unroll 1
+    for (unsigned i = begin; i < end; i++) {
+        s.before[i] = i < kept.nmap ? before : before - nkept;
+        before += (unsigned)__popc(word_of_maps(s, kept, i));
+    }
+    __syncthreads();
+}
 
 /* Pair `at` of the words that RRE4 kept: its bytes that are not zero, and TCMS8
  * backwards. */
 static __device__ __forceinline__ uint64_t
-kept_pair(const struct expand_shared &s, const uint8_t *kept, unsigned at)
+kept_pair(const struct expand_shared &s, const struct kept_bytes &kept,
+          unsigned at)
 {
-    unsigned bits = (unsigned)(s.bytes[at / 8] >> (8 * (at % 8))) & 255;
+    const uint32_t map = s.bytes[at / 4];
+    const unsigned first = 8 * (at % 4), bits = map >> first & 255;
+    const uint8_t *from = kept.bytes + s.before[kept.nmap + at / 4] +
+                          __popc(map & ((1u << first) - 1));
     uint64_t pair = 0;
 
-    kept += bits_before(s.bytes, s.bytes_before, 8 * at);
-#pragma unroll 1
-    for (; bits != 0; bits &= bits - 1)
-        pair |= (uint64_t)*kept++ << (8 * (__ffs((int)bits) - 1));
+#pragma unroll
+    for (unsigned i = 0; i < 8; i++)
+        if (bits >> i & 1)
+            pair |= (uint64_t)*from++ << (8 * i);
     return pair >> 1 ^ (0 - (pair & 1));
 }
 
-/* RRE4-TCMS8-RZE1 backwards, into whole units of 16 bytes. A thread makes such
- * a unit at a time, and finds what it needs by counts of bits. */
-static __device__ bool
+/* RRE4-TCMS8-RZE1 backwards. A thread makes a word at a time, and finds what
+ * it needs by counts of bits. */
+static __device__ __forceinline__ bool
 expand_partition(struct block_reader *reader, struct expand_shared &s,
-                 unsigned nbytes, uint4 *dst)
+                 unsigned nbytes, uint32_t *dst)
 {
-    const unsigned nwords = (nbytes + 3) / 4;
+    struct kept_bytes kept = {};
+    unsigned nkept = 0, none;
 
+    kept.nwords = (nbytes + 3) / 4;
+    kept.nmap = (kept.nwords + 31) / 32;
     stage_bytes<EXPAND_NTHREADS>(reader, s.staged, EXPAND_STAGED_NBYTES);
-    expand_bitmap<EXPAND_NTHREADS>(reader, (uint8_t *)s.words, (nwords + 7) / 8,
-                                   (uint8_t *)s.above, s.scan);
-    if (reader->underflow)
-        return false;
-    unsigned nkept =
-        count_bits<EXPAND_NTHREADS>(s.words, nwords, s.words_before, s.scan);
-    unsigned npairs = (nkept + 1) / 2;
-    expand_bitmap<EXPAND_NTHREADS>(reader, (uint8_t *)s.bytes, npairs,
-                                   (uint8_t *)s.above, s.scan);
-    if (reader->underflow)
-        return false;
-    const uint8_t *kept =
-        take_bytes(reader, count_bits<EXPAND_NTHREADS>(s.bytes, 8 * npairs,
-                                                       s.bytes_before, s.scan));
-    if (kept == nullptr || reader->at != reader->end)
-        return false;
+    /* First the map of words, then that of the bytes of those that are kept.
+     * A loop, for less code. */
+    unsigned nbits = kept.nwords;
+    uint32_t *map = s.words;
 #pragma unroll 1
-    for (unsigned i = threadIdx.x; 4 * i < nwords; i += EXPAND_NTHREADS) {
-        unsigned bits = (unsigned)(s.words[i / 16] >> (4 * (i % 16))) & 15;
-        unsigned next = bits_before(s.words, s.words_before, 4 * i);
-        unsigned word[4], last = 0, n = min(4u, nwords - 4 * i);
+    for (bool of_words = true;; of_words = false) {
+        expand_bitmap<EXPAND_NTHREADS>(reader, (uint8_t *)map, (nbits + 7) / 8,
+                                       s.above);
+        if (reader->underflow)
+            return false;
+        unsigned n = count_map(map, nbits, 0, &none);
+        if (!of_words) {
+            kept.bytes = take_bytes(reader, n);
+            break;
+        }
+        nkept = n;
+        kept.npairs = (nkept + 1) / 2;
+        nbits = 8 * kept.npairs;
+        map = s.bytes;
+    }
+    if (kept.bytes == nullptr || reader->at != reader->end)
+        return false;
+    count_maps(s, kept, nkept);
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i < kept.nwords; i += EXPAND_NTHREADS) {
+        const unsigned n =
+            s.before[i / 32] +
+            (unsigned)__popc(s.words[i / 32] & ((2u << (i % 32)) - 1));
         uint64_t pair = 0;
-        bits &= (1u << n) - 1;
-        if (next > 0) {
-            pair = kept_pair(s, kept, (next - 1) / 2);
-            last = (unsigned)(pair >> (32 * ((next - 1) % 2)));
-        }
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            if (bits >> j & 1) {
-                if (next % 2 == 0)
-                    pair = kept_pair(s, kept, next / 2);
-                last = (unsigned)(pair >> (32 * (next % 2)));
-                next++;
-            }
-            word[j] = last;
-        }
-        dst[i] = make_uint4(word[0], word[1], word[2], word[3]);
+        if (n > 0)
+            pair = kept_pair(s, kept, (n - 1) / 2);
+        dst[i] = n % 2 != 0 ? (uint32_t)pair : (uint32_t)(pair >> 32);
     }
     return true;
 }
@@ -123,7 +163,7 @@ has_tiles(const struct cuda_chunk &chunk)
 /* Grid (npartitions, nchunks), a block a partition. Others are not reduced and
  * stay where they are. */
 static __global__ void
-__launch_bounds__(EXPAND_NTHREADS)
+__launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
     expand_partitions(const struct cuda_batch batch)
 {
     begin_kernel();
@@ -141,9 +181,8 @@ __launch_bounds__(EXPAND_NTHREADS)
         region<uint16_t>(batch, blockIdx.y,
                          batch.at.nbytes)[p * TERP_PARTITION_NTILES +
                                           threadIdx.x % TERP_PARTITION_NTILES];
-    reader.src = (const uint8_t *)chunk.src;
-    reader.at = chunk.payload_at + begin[0];
-    reader.end = chunk.payload_at + begin[1];
+    reader.src = (const uint8_t *)chunk.src + chunk.payload_at + begin[0];
+    reader.end = begin[1] - begin[0];
     /* Other blocks of this launch may set the status meanwhile. */
     if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(chunk) ||
         !reduced)
@@ -151,7 +190,7 @@ __launch_bounds__(EXPAND_NTHREADS)
     for (int distance = TERP_PARTITION_NTILES / 2; distance > 0; distance /= 2)
         nbytes += __shfl_xor_sync(0xFFFFFFFF, nbytes, distance);
     if (!expand_partition(&reader, s, nbytes,
-                          (uint4 *)staged_partition(batch, p)) &&
+                          (uint32_t *)staged_partition(batch, p)) &&
         threadIdx.x == 0)
         chunk.status = TERP_ERR_CORRUPT;
 }
@@ -540,7 +579,7 @@ decode_planes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     reader.end = nbytes;
     stage_bytes<NTHREADS>(&reader, s.staged, sizeof s.staged);
     expand_bitmap<NTHREADS>(&reader, (uint8_t *)s.bitmap, plane_nbytes,
-                            (uint8_t *)s.above, s_scan);
+                            (uint8_t *)s.above);
     if (!reader.underflow)
         expand_rre1<NTHREADS, PLANE_MAX_NBYTES / NTHREADS>(
             &reader, (const uint8_t *)s.bitmap, (uint8_t *)s.planes,
