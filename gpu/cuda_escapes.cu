@@ -2,6 +2,7 @@
  * badly: kernels are quick to see that a range has none, and a block looks
  * through one that has some at once. */
 #include "bytes.h"
+#include "cuda_escapes.cuh"
 #include "cuda_lorenzo.cuh"
 #include "cuda_order.cuh"
 
@@ -10,11 +11,7 @@
 #define NTHREADS CUDA_RANGE_NVALUES
 #define NWARPS (NTHREADS / 32)
 static_assert(NWARPS == 32, "a lane has a warp's sum");
-
-/* One block does all of a chunk of so many ranges. */
-#ifndef CUDA_ALONE_MAX_NRANGES
-#define CUDA_ALONE_MAX_NRANGES 256
-#endif
+static_assert(2 * CUDA_MAX_NLISTED <= NTHREADS, "places and words");
 
 static __device__ __forceinline__ bool
 chunk_applies(const struct cuda_chunk &chunk)
@@ -288,7 +285,47 @@ __launch_bounds__(NTHREADS) escapes_move(const struct cuda_batch batch)
     move_words<W, decode>(batch, chunk, escape < end, escape, &s_list);
 }
 
-/* Grid: (1, chunks). All of it, where a thread has a range. */
+/* A layout of few levels, as far as it says something: in shared memory, to be
+ * looked up quickly. */
+#define STAGED_NLEVELS 12
+#define STAGED_NBYTES (offsetof(struct terp_layout, level[STAGED_NLEVELS + 1]))
+union staged_layout {
+    struct terp_layout layout;
+    uint64_t words[STAGED_NBYTES / 8];
+};
+
+/* Words of listed escapes, a thread each. Shared: their places and the words,
+ * which stand in the order of these places. */
+template <typename W>
+static __device__ __forceinline__ void
+place_listed(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+             const struct terp_layout *layout, uint64_t tiled,
+             uint64_t *s_position, W *s_word)
+{
+    const unsigned i = threadIdx.x, n = (unsigned)chunk.nescapes;
+    const uint8_t *words =
+        (const uint8_t *)chunk.src + (chunk.escapes_end - n * sizeof(W));
+
+    if (i < n) {
+        W word = (W)load_le(words + i * sizeof(W), sizeof(W));
+        s_position[i] = chunk.prediction == TERP_PREDICTION_LORENZO
+                            ? raster_position_of_tiled(layout, tiled)
+                            : work_position_of_tiled(layout, tiled);
+        s_word[i] = word;
+    }
+    __syncthreads();
+    if (i >= n)
+        return;
+    const uint64_t position = s_position[i];
+    unsigned nth = 0;
+#pragma unroll 4
+    for (unsigned k = 0; k < n; k++)
+        nth += s_position[k] < position;
+    region<W>(batch, blockIdx.y, batch.at.work)[position] = s_word[nth];
+}
+
+/* Grid: (1, chunks). All of it, where a thread has a range; or an escape, of
+ * those that are listed. What each needs is loaded at once. */
 template <typename W, bool decode>
 static __global__ void
 __launch_bounds__(NTHREADS) escapes_alone(const struct cuda_batch batch)
@@ -296,14 +333,34 @@ __launch_bounds__(NTHREADS) escapes_alone(const struct cuda_batch batch)
     begin_kernel();
     __shared__ uint64_t s_warps[NWARPS];
     __shared__ struct range_list s_list;
+    __shared__ union staged_layout s_layout;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const unsigned i = threadIdx.x;
-    uint64_t count = 0, total = 0, before = 0;
+    uint64_t count = 0, total = 0, before = 0, tiled = 0;
 
+    if (decode && i < CUDA_MAX_NLISTED)
+        tiled = listed_escapes(batch)[i];
+    if (decode && i < STAGED_NBYTES / 8)
+        copy_async(&s_layout.words[i], (const uint64_t *)batch.d_layout + i);
     if (i < batch.nranges)
         count = region<uint64_t>(batch, blockIdx.y, batch.at.ranges)[i];
+    const unsigned nlisted = chunk.progress[CUDA_PROGRESS_LISTED];
     if (!chunk_applies(chunk))
         return;
+    if (decode && escapes_are_listed(batch, chunk)) {
+        if (nlisted != chunk.nescapes) {
+            chunk.status = TERP_ERR_CORRUPT;
+        } else if (nlisted > 0) {
+            wait_async();
+            __syncthreads();
+            place_listed<W>(
+                batch, chunk,
+                s_layout.layout.nlevels <= STAGED_NLEVELS ? &s_layout.layout
+                                                          : batch.d_layout,
+                tiled, s_list.escape, (W *)(s_list.escape + CUDA_MAX_NLISTED));
+        }
+        return;
+    }
     if (__syncthreads_or(count != 0))
         before = block_exclusive_sum(count, s_warps, &total);
     if (i == 0)

@@ -31,6 +31,7 @@ enum cuda_progress {
     CUDA_PROGRESS_FIND_RUNS, /* specials */
     CUDA_PROGRESS_MEASURE_RUNS,
     CUDA_PROGRESS_ESCAPES,
+    CUDA_PROGRESS_LISTED = 8, /* escapes; cuda_verify has 7 */
     CUDA_NPROGRESS = 16
 };
 
@@ -118,7 +119,8 @@ struct cuda_regions {
                          special values when predicted, as large as staging */
     uint64_t symbols; /* u16[nvalues] in tile order */
     uint64_t mask;    /* u64 words, a bit a value in C order: special */
-    uint64_t tune;    /* u64[nlevels + 1][3 * 256]: costs, see its owner */
+    uint64_t tune;    /* u64[nlevels + 1][3 * 256]: costs, see its owner.
+                         decode: few escapes, cuda_escapes.cuh */
     uint64_t cost;    /* u32[ntiles][TERP_NENTRIES]: struct cuda_tile_cost;
                          then of any coding see cuda_index.cuh.
                          decode: cuda_verify's sums, 64 bytes for each 1024
@@ -238,11 +240,12 @@ cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_tile_index_read(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Symbols in tile order, and `ranges`. */
+/* Symbols in tile order; `ranges`, or the list of escapes. */
 cudaError_t
 cuda_tiles_decode(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Sums `ranges`; escaped words into work; checks their number. */
+/* Sums `ranges`, or reads the list; escaped words into work; checks their
+ * number. */
 cudaError_t
 cuda_escapes_place(const struct cuda_batch *batch, cudaStream_t stream);
 

@@ -12,6 +12,7 @@
  * the first thread finds is right, so that all are in the end. */
 #include "bytes.h"
 #include "cuda_decode_book.cuh"
+#include "cuda_escapes.cuh"
 #include "cuda_expand.cuh"
 #include "cuda_order.cuh"
 #include "cuda_state.cuh"
@@ -261,14 +262,24 @@ count_in_ranges(unsigned long long *ranges, const struct terp_layout *layout,
     }
 }
 
+/* Lists or counts these escapes. */
 static __device__ __forceinline__ void
-count_escapes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-              uint64_t tiled, unsigned escapes)
+note_escapes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+             uint64_t tiled, unsigned escapes)
 {
-    count_in_ranges(
-        region<unsigned long long>(batch, blockIdx.y, batch.at.ranges),
-        batch.d_layout, chunk.prediction == TERP_PREDICTION_LORENZO, tiled,
-        escapes);
+    if (!escapes_are_listed(batch, chunk)) {
+        count_in_ranges(
+            region<unsigned long long>(batch, blockIdx.y, batch.at.ranges),
+            batch.d_layout, chunk.prediction == TERP_PREDICTION_LORENZO, tiled,
+            escapes);
+        return;
+    }
+    uint64_t *list = listed_escapes(batch);
+    unsigned to = atomicAdd(&chunk.progress[CUDA_PROGRESS_LISTED],
+                            (unsigned)__popc(escapes));
+#pragma unroll 1
+    for (; escapes != 0 && to < CUDA_MAX_NLISTED; escapes &= escapes - 1)
+        list[to++] = tiled + (unsigned)__ffs((int)escapes) - 1;
 }
 
 /* ---- tiles of code words ---- */
@@ -461,7 +472,7 @@ stage_book(struct words_shared<NTHREADS> &s,
  * `stage`. */
 template <unsigned NTHREADS>
 static __device__ bool
-decode_words(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+decode_words(const struct cuda_batch &batch, struct cuda_chunk &chunk,
              struct words_shared<NTHREADS> &s, tile_scan<NTHREADS> &s_scan,
              const struct cuda_decode_book *book, bool stage, uint64_t tile,
              const uint8_t *src, unsigned nbytes, uint16_t *symbols,
@@ -510,9 +521,9 @@ decode_words(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             find_escapes_of_two(unit.x) | find_escapes_of_two(unit.y) << 2 |
             find_escapes_of_two(unit.z) << 4 | find_escapes_of_two(unit.w) << 6;
         if (escapes != 0)
-            count_escapes(batch, chunk,
-                          tile * TERP_TILE_NSYMBOLS + UNIT_NSYMBOLS * i,
-                          escapes);
+            note_escapes(batch, chunk,
+                         tile * TERP_TILE_NSYMBOLS + UNIT_NSYMBOLS * i,
+                         escapes);
     }
     return valid;
 }
@@ -565,7 +576,7 @@ find_escapes(uint32_t flipped)
 /* TCMS1-BIT1-RRE1 backwards. A thread makes eight symbols at a time. */
 template <unsigned NTHREADS>
 static __device__ bool
-decode_planes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+decode_planes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
               struct planes_shared &s, tile_scan<NTHREADS> &s_scan,
               uint64_t tile, const uint8_t *src, unsigned nbytes,
               uint16_t *symbols, unsigned nsymbols)
@@ -607,8 +618,8 @@ decode_planes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
         }
         ((uint4 *)symbols)[i] = make_uint4(two[0], two[1], two[2], two[3]);
         if (escapes != 0)
-            count_escapes(batch, chunk, tile * TERP_TILE_NSYMBOLS + 8 * i,
-                          escapes);
+            note_escapes(batch, chunk, tile * TERP_TILE_NSYMBOLS + 8 * i,
+                         escapes);
     }
     return true;
 }

@@ -116,7 +116,7 @@ terp_add_cuda_test(test_cuda_tiles_decode_busy test_cuda_tiles_decode.cu
   ${PROJECT_SOURCE_DIR}/gpu/cuda_stream_read.cu
   ${PROJECT_SOURCE_DIR}/gpu/cuda_tiles_decode.cu)
 target_compile_definitions(test_cuda_tiles_decode_busy
-  PRIVATE CUDA_MANY_PARTITIONS=1 CUDA_MANY_TILES=1)
+  PRIVATE CUDA_MANY_PARTITIONS=1 CUDA_MANY_TILES=1 CUDA_ALONE_MAX_NRANGES=0)
 terp_add_cuda_test(test_cuda_tiles_encode test_cuda_tiles_encode.cu)
 terp_add_cuda_test(test_cuda_tuner test_cuda_tuner.cu)
 

@@ -1,7 +1,7 @@
 /* Prediction on the device against the CPU engine's, stage by stage: symbols
  * in tile order, counts of escapes, their section, and values. */
+#include "cuda_escapes.cuh"
 #include "cuda_order.cuh"
-#include "cuda_state.cuh"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +112,7 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
         place_region(&end, b->layout.nlattice * value_nbytes + 1);
     batch->at.symbols = place_region(&end, 2 * b->nvalues);
     batch->at.mask = place_region(&end, (b->nvalues / 64 + 1) * 8);
+    batch->at.tune = place_region(&end, 8 * CUDA_MAX_NLISTED);
     batch->at.begin = place_region(&end, 8 * (batch->npartitions + 1));
     batch->at.staging =
         place_region(&end, batch->npartitions * CUDA_PARTITION_MAX_NBYTES);
@@ -200,6 +201,19 @@ check_symbols(struct bench *b, enum cpu_order order)
     }
 }
 
+/* As decoded tiles do, but in no order that helps. */
+static void
+list_escapes(struct bench *b)
+{
+    uint64_t *list = (uint64_t *)device_region(b, b->batch.at.tune);
+    unsigned n = 0;
+
+    for (uint64_t i = b->nvalues; i-- > 0;)
+        if (b->tiled[i] == TERP_ESCAPE)
+            list[n++] = i;
+    b->state[0].progress[CUDA_PROGRESS_LISTED] = n;
+}
+
 /* The section that the CPU would write, and back into `work`. */
 static void
 check_escapes(struct bench *b, const void *words)
@@ -247,9 +261,12 @@ check_escapes(struct bench *b, const void *words)
     for (int wrong = 1; wrong >= 0; wrong--) {
         begin_call(b);
         memset(work, 0xA5, b->nbytes);
-        for (uint64_t i = 0; i < b->nvalues; i++)
-            ranges[i / CUDA_RANGE_NVALUES] += b->symbols[i] == TERP_ESCAPE;
         state->nescapes = nescapes + (uint64_t)wrong;
+        if (escapes_are_listed(b->batch, *state))
+            list_escapes(b);
+        else
+            for (uint64_t i = 0; i < b->nvalues; i++)
+                ranges[i / CUDA_RANGE_NVALUES] += b->symbols[i] == TERP_ESCAPE;
         assert_int_equal(cuda_escapes_place(&b->batch, NULL), cudaSuccess);
         if (state->status != (wrong ? TERP_ERR_CORRUPT : TERP_OK))
             fail_case(b, "number of escapes");

@@ -12,7 +12,7 @@ extern "C" {
 #include "fields.h"
 }
 #include "cuda_decode_book.cuh"
-#include "cuda_state.cuh"
+#include "cuda_escapes.cuh"
 
 static struct cuda_decode_book books[TERP_NENTRIES];
 static uint64_t nrandom;
@@ -68,6 +68,7 @@ device_make(const struct terp_chunk *chunk, struct device *device)
     at->nonzero = take(&nbytes, batch->ntiles);
     at->nbytes = take(&nbytes, 2 * batch->ntiles);
     at->begin = take(&nbytes, 8 * (batch->npartitions + 1));
+    at->tune = take(&nbytes, 8 * CUDA_MAX_NLISTED);
     at->reduced = take(&nbytes, batch->npartitions);
     at->staging = take(&nbytes, batch->npartitions * CUDA_PARTITION_MAX_NBYTES);
     at->books = take(&nbytes, 32 << 10);
@@ -153,26 +154,56 @@ cpu_read(const struct terp_frame *frame, const uint8_t *stream, uint64_t nbytes,
                             layout.nvalues);
 }
 
+/* Escapes are counted in ranges of `ordered`, unless they are listed. */
 static void
-check_ranges(struct device *device, enum terp_prediction prediction,
-             const uint16_t *symbols)
+check_ranges(struct device *device, const uint16_t *ordered)
 {
-    uint64_t nvalues = device->batch.nvalues;
     uint64_t *counts = (uint64_t *)calloc(device->batch.nranges + 1, 8);
-    uint16_t *ordered = (uint16_t *)malloc(2 * nvalues);
+    bool listed = escapes_are_listed(device->batch, device->chunk);
+
+    for (uint64_t i = 0; i < device->batch.nvalues && !listed; i++)
+        counts[i / CUDA_RANGE_NVALUES] += ordered[i] == TERP_ESCAPE;
+    assert_memory_equal(counts,
+                        of_region<uint64_t>(device, device->batch.at.ranges),
+                        8 * (device->batch.nranges + 1));
+    free(counts);
+}
+
+/* All are listed that have room, each once. */
+static void
+check_list(struct device *device, const uint16_t *symbols)
+{
+    const uint64_t *list = of_region<uint64_t>(device, device->batch.at.tune);
+    uint64_t nvalues = device->batch.nvalues;
+    uint8_t *seen = (uint8_t *)calloc(nvalues, 1);
+    unsigned n = 0, nlisted = device->chunk.progress[CUDA_PROGRESS_LISTED];
+
+    for (uint64_t i = 0; i < nvalues; i++)
+        n += symbols[i] == TERP_ESCAPE;
+    bool listed = escapes_are_listed(device->batch, device->chunk);
+    assert_int_equal(nlisted, listed ? n : 0);
+    for (unsigned i = 0; i < nlisted && i < CUDA_MAX_NLISTED; i++) {
+        assert_true(list[i] < nvalues && !seen[list[i]]);
+        assert_int_equal(symbols[list[i]], TERP_ESCAPE);
+        seen[list[i]] = 1;
+    }
+    free(seen);
+}
+
+static void
+check_noted(struct device *device, enum terp_prediction prediction,
+            const uint16_t *symbols)
+{
+    uint16_t *ordered = (uint16_t *)malloc(2 * device->batch.nvalues);
 
     cpu_order_from_tiles(NULL, &device->layout,
                          prediction == TERP_PREDICTION_LORENZO
                              ? CPU_ORDER_RASTER
                              : CPU_ORDER_CLASSES,
                          symbols, ordered);
-    for (uint64_t i = 0; i < nvalues; i++)
-        counts[i / CUDA_RANGE_NVALUES] += ordered[i] == TERP_ESCAPE;
-    assert_memory_equal(counts,
-                        of_region<uint64_t>(device, device->batch.at.ranges),
-                        8 * (device->batch.nranges + 1));
+    check_ranges(device, ordered);
+    check_list(device, symbols);
     free(ordered);
-    free(counts);
 }
 
 /* Both read the stream; returns their status. */
@@ -191,7 +222,7 @@ check_stream(struct device *device, const struct terp_frame *frame,
         assert_memory_equal(
             symbols, of_region<uint8_t>(device, device->batch.at.symbols),
             2 * nvalues);
-        check_ranges(device, frame->prediction, symbols);
+        check_noted(device, frame->prediction, symbols);
     }
     free(symbols);
     return expected;
