@@ -13,8 +13,11 @@
 /* A block takes this many samples or more; blocks that share a class leave
  * records to add up, so there is a limit to them. */
 #define SPLINE_PART_NVALUES 2048
-#define LORENZO_PART_NVALUES 2048
+#define LORENZO_PART_NVALUES 1024
 #define MAX_NPARTS 8
+
+/* One block takes all classes of a level that has so many values a class. */
+#define SMALL_NVALUES STORED_STRIDE
 
 /* Lorenzo samples twice as much; its blocks' costs are added in 32 bits. */
 _Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES *
@@ -25,16 +28,20 @@ _Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES *
 /* ---- what a block works on ---- */
 
 /* How a launch's blocks, the blockIdx.x of each chunk, are dealt out: first
- * lorenzo's, then by level from 1, class from the last, part. */
+ * lorenzo's, then by level from 1, class from the last, splines, part. */
 struct tune_grid {
     unsigned nblocks;
-    unsigned nclasses; /* one more with lorenzo */
+    unsigned ntasks; /* lorenzo, and what several parts or one block do */
     unsigned nlorenzo;
     unsigned lorenzo_record; /* first of them */
     int nlevels;             /* to be planned */
     unsigned nhistograms;    /* of a block, at most */
+    /* A small chunk's blocks are many and short: each takes one spline, and
+     * has the table of costs in shared memory. */
+    bool is_small;
     unsigned first_block[TERP_MAX_LEVELS + 1];
-    unsigned nparts[TERP_MAX_LEVELS + 1];
+    unsigned nparts[TERP_MAX_LEVELS + 1]; /* 0: a small level, one block */
+    uint8_t active[TERP_MAX_LEVELS + 1];  /* dimensions with odd points */
     unsigned first_record[TERP_MAX_LEVELS + 1]; /* where parts are many */
 };
 
@@ -84,7 +91,7 @@ histograms_before(unsigned number)
     return n;
 }
 
-static __host__ __device__ __forceinline__ unsigned
+static unsigned
 active_dims(const uint64_t nodd[TERP_NDIMS])
 {
     unsigned active = 0;
@@ -166,10 +173,10 @@ _Static_assert((TERP_MAX_LEVELS + 1) * TERP_NCLASSES * sizeof(unsigned) <=
  * among keys of a cost and, below it, what ties go to; a chunk on a device has
  * fewer than 2^40 values, whose costs have less than 2^16 units each. */
 static __device__ __forceinline__ uint64_t
-plan_level(const struct terp_layout *layout, int l, const uint64_t *costs,
+plan_level(const struct tune_grid &grid, int l, const uint64_t *costs,
            struct cuda_level_plan *plan)
 {
-    const unsigned active = active_dims(layout->level[l].nodd);
+    const unsigned active = grid.active[l];
     const unsigned nactive = count_bits(active), lane = threadIdx.x % 32;
     unsigned ncandidates = 1;
     uint64_t least = ~UINT64_C(0), least_spline = 0;
@@ -217,15 +224,16 @@ plan_level(const struct terp_layout *layout, int l, const uint64_t *costs,
 
 /* All levels' plans. Returns the cost. */
 static __device__ uint64_t
-plan_levels(const struct terp_layout *layout, int nlevels,
+plan_levels(const struct cuda_batch &batch, const struct tune_grid &grid,
             const uint64_t *costs, struct cuda_level_plan *plan)
 {
+    const int nlevels = grid.nlevels;
     __shared__ uint64_t s_cost[TERP_MAX_LEVELS + 1];
     uint64_t cost = 0;
 
     for (int l = 1 + (int)threadIdx.x / 32; l <= nlevels;
          l += (int)blockDim.x / 32) {
-        uint64_t cost_of_level = plan_level(layout, l, costs, &plan[l]);
+        uint64_t cost_of_level = plan_level(grid, l, costs, &plan[l]);
         if (threadIdx.x % 32 == 0)
             s_cost[l] = cost_of_level;
     }
@@ -233,7 +241,7 @@ plan_levels(const struct terp_layout *layout, int nlevels,
     for (int l = 1; l <= nlevels; l++)
         cost += s_cost[l];
     for (int l = 1 + (int)threadIdx.x; l <= nlevels; l += (int)blockDim.x)
-        plan[l].ratio = (uint8_t)terp_ratio_of_level(l, cost, layout->nvalues);
+        plan[l].ratio = (uint8_t)terp_ratio_of_level(l, cost, batch.nvalues);
     return cost;
 }
 
@@ -245,8 +253,7 @@ choose(const struct cuda_batch &batch, const struct tune_grid &grid,
     enum terp_predictor asked = batch.params.predictor;
     uint64_t lorenzo_cost =
         grid.nlorenzo > 0 ? costs[COST_LORENZO] : ~UINT64_C(0);
-    uint64_t spline_cost =
-        plan_levels(batch.d_layout, grid.nlevels, costs, chunk.plan);
+    uint64_t spline_cost = plan_levels(batch, grid, costs, chunk.plan);
 
     if (threadIdx.x == 0) {
         bool lorenzo =
@@ -262,21 +269,96 @@ choose(const struct cuda_batch &batch, const struct tune_grid &grid,
     }
 }
 
+/* ---- a block's task ---- */
+
+struct tune_task {
+    int l;           /* 0: lorenzo */
+    unsigned number; /* of the class; 0: all of a small level */
+    unsigned share;  /* of the splines */
+    unsigned part, nparts;
+};
+
+static __device__ struct tune_task
+find_task(const struct tune_grid &grid)
+{
+    struct tune_task task = {0, 0, 0, 0, grid.nlorenzo};
+
+    if (blockIdx.x < grid.nlorenzo) {
+        task.part = blockIdx.x;
+        return task;
+    }
+    task.l = 1;
+    while (task.l < grid.nlevels && blockIdx.x >= grid.first_block[task.l + 1])
+        task.l++;
+    task.nparts = grid.nparts[task.l];
+    if (task.nparts == 0)
+        return task;
+    unsigned nshares = grid.is_small ? TERP_NSPLINES : 1;
+    unsigned index = blockIdx.x - grid.first_block[task.l];
+    task.part = index % task.nparts;
+    index /= task.nparts;
+    task.share = index % nshares;
+    task.number = (1u << count_bits(grid.active[task.l])) - 1 - index / nshares;
+    return task;
+}
+
+/* What blocks sample: the stretches, the class, or all of a level. */
+static __device__ void
+describe_task(const struct cuda_batch &batch, const struct tune_grid &grid,
+              const struct tune_task &task,
+              struct sampled_class s_classes[TERP_NCLASSES],
+              struct sampled_stretches *s_stretches)
+{
+    const struct terp_layout *layout = batch.d_layout;
+    const unsigned active = grid.active[task.l];
+
+    if (task.l == 0) {
+        if (threadIdx.x == 0)
+            find_stretches(layout, task.part, task.nparts, s_stretches);
+        return;
+    }
+    bool is_level = task.number == 0;
+    unsigned number = is_level ? threadIdx.x : task.number;
+    if (is_level ? number > 0 && number < 1u << count_bits(active)
+                 : threadIdx.x == 0)
+        find_class(layout, task.l, subset_at(number, active), task.part,
+                   is_level ? 1 : task.nparts,
+                   &s_classes[is_level ? number : 0]);
+}
+
 /* ---- the kernel ---- */
+
+/* The table of costs: on its way to shared memory, until wait_async and a
+ * barrier, where the chunk is small. */
+static __device__ const uint16_t *
+get_costs(const struct cuda_batch &batch, const struct tune_grid &grid)
+{
+    const unsigned nquads = TERP_NROWS * TERP_ENTRY_STRIDE / 8;
+    const uint4 *quads = (const uint4 *)batch.tables.d_cost;
+    uint4 *s_quads = (uint4 *)(dynamic_shared<uint32_t>() +
+                               grid.nhistograms * HISTOGRAM_NWORDS);
+
+    if (!grid.is_small)
+        return batch.tables.d_cost;
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i < nquads; i += blockDim.x)
+        copy_async(s_quads + i, quads + i);
+    return (const uint16_t *)s_quads;
+}
+_Static_assert(TERP_NROWS *TERP_ENTRY_STRIDE % 8 == 0, "copied by quads");
 
 /* Costs of the counts. False unless they are those of all parts. */
 static __device__ bool
-find_costs(const struct cuda_batch &batch, unsigned class_at, unsigned record,
-           unsigned part, unsigned nparts, uint32_t *s_histograms, unsigned n,
-           struct findings *s_found)
+find_costs(const struct cuda_batch &batch, const uint16_t *cost,
+           unsigned class_at, unsigned record, unsigned part, unsigned nparts,
+           uint32_t *s_histograms, unsigned n, struct findings *s_found)
 {
     uint32_t *records = region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
                         record * COSTS_NWORDS;
 
+    wait_async();
     __syncthreads();
-    list_used(s_histograms, n, s_found);
-    cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, s_histograms,
-                    n, s_found);
+    cost_histograms(cost, (unsigned)batch.max_code, s_histograms, n, s_found);
     if (!join_parts(batch, class_at, records, part, nparts, s_histograms, n))
         return false;
     find_least(s_histograms, n);
@@ -288,23 +370,21 @@ find_costs(const struct cuda_batch &batch, unsigned class_at, unsigned record,
 template <typename T>
 static __device__ bool
 tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
+             const struct sampled_stretches &s_stretches,
              const struct source<T> &source, const struct constants<T> &k,
-             struct cuda_chunk &chunk, uint32_t *s_histograms,
-             struct findings *s_found)
+             const uint16_t *cost, struct cuda_chunk &chunk,
+             uint32_t *s_histograms, struct findings *s_found)
 {
-    __shared__ struct sampled_stretches s_stretches;
     const struct terp_layout *layout = batch.d_layout;
     const unsigned active = dims_in_use(layout);
     const unsigned n = (1u << count_bits(active)) - 1;
 
-    if (threadIdx.x == 0)
-        find_stretches(layout, blockIdx.x, grid.nlorenzo, &s_stretches);
     clear_histograms(s_histograms, n, s_found);
     __syncthreads();
     sample_lorenzo(s_stretches, source, k, batch.max_code, s_histograms,
                    s_found);
-    if (!find_costs(batch, 0, grid.lorenzo_record, blockIdx.x, grid.nlorenzo,
-                    s_histograms, n, s_found))
+    if (!find_costs(batch, cost, 0, grid.lorenzo_record, blockIdx.x,
+                    grid.nlorenzo, s_histograms, n, s_found))
         return false;
     if (threadIdx.x >= 32)
         return true;
@@ -312,12 +392,12 @@ tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
     if (threadIdx.x < n) {
         const uint32_t *s_costs =
             s_histograms + threadIdx.x * HISTOGRAM_NWORDS + COSTS_AT;
-        uint64_t cost =
+        uint64_t all =
             cost_of_codes(s_costs) + s_costs[RECORD_NJOINED] * TERP_JOINED_COST;
         /* Ties go to the larger set. */
         if (s_costs[RECORD_NSAMPLED] > 0)
             least =
-                terp_scale_cost(cost, layout->nvalues, s_costs[RECORD_NSAMPLED])
+                terp_scale_cost(all, layout->nvalues, s_costs[RECORD_NSAMPLED])
                     << 4 |
                 (14 - threadIdx.x);
     }
@@ -337,39 +417,35 @@ tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
 template <typename T>
 static __device__ bool
 tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
+           const struct tune_task &task, const struct sampled_class &s_class,
            const struct source<T> &source, const struct constants<T> &k,
-           uint32_t *s_histograms, struct findings *s_found)
+           const uint16_t *cost, uint32_t *s_histograms,
+           struct findings *s_found)
 {
-    __shared__ struct sampled_class s_class;
-    const struct terp_layout *layout = batch.d_layout;
-    int l = 1;
+    const unsigned nsplines = grid.is_small ? 1 : TERP_NSPLINES;
+    const unsigned odd = subset_at(task.number, grid.active[task.l]);
+    const unsigned nsets = (1u << count_bits(odd)) - 1, n = nsets * nsplines;
+    const unsigned record = grid.first_record[task.l] +
+                            task.nparts * histograms_before(task.number);
+    const struct sampling<T> sampling = {
+        (int)(task.share *nsplines),
+            (int)((task.share + 1) * nsplines), k.inverse, k.max_code
+    };
 
-    while (l < grid.nlevels && blockIdx.x >= grid.first_block[l + 1])
-        l++;
-    unsigned nparts = grid.nparts[l];
-    unsigned index = blockIdx.x - grid.first_block[l], part = index % nparts;
-    unsigned active = active_dims(layout->level[l].nodd);
-    unsigned nclasses = 1u << count_bits(active);
-    unsigned number = nclasses - 1 - index / nparts;
-    unsigned odd = subset_at(number, active);
-    unsigned n = nhistograms_of(count_bits(odd));
-    unsigned record = grid.first_record[l] + nparts * histograms_before(number);
-
-    if (threadIdx.x == 0)
-        find_class(layout, l, odd, part, nparts, &s_class);
     clear_histograms(s_histograms, n, s_found);
     __syncthreads();
-    sample_class(s_class, source, k.inverse, k.max_code, s_histograms, s_found);
-    if (!find_costs(batch, (unsigned)l * TERP_NCLASSES + odd, record, part,
-                    nparts, s_histograms, n, s_found))
+    sample_class(s_class, source, sampling, s_histograms, s_found);
+    if (!find_costs(batch, cost, (unsigned)task.l * TERP_NCLASSES + odd, record,
+                    task.part, task.nparts, s_histograms, n, s_found))
         return false;
     uint64_t *costs = region<uint64_t>(batch, blockIdx.y, batch.at.tune);
     for (unsigned h = threadIdx.x; h < n; h += blockDim.x) {
         const uint32_t *s_costs =
             s_histograms + h * HISTOGRAM_NWORDS + COSTS_AT;
         uint32_t nsampled = s_costs[RECORD_NSAMPLED];
-        unsigned predicting = subset_at(h / TERP_NSPLINES + 1, odd);
-        costs[cost_at(l, (int)(h % TERP_NSPLINES), odd, predicting)] =
+        unsigned predicting = subset_at(h % nsets + 1, odd);
+        int spline = sampling.first_spline + (int)(h / nsets);
+        costs[cost_at(task.l, spline, odd, predicting)] =
             nsampled == 0 ? 0
                           : terp_scale_cost(cost_of_codes(s_costs),
                                             s_class.nvalues, nsampled);
@@ -377,8 +453,93 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
     return true;
 }
 
-/* Grid: struct tune_grid. Block: up to TUNER_MAX_NTHREADS; histograms of its
- * class, or of lorenzo, in dynamic shared memory. Blocks do not wait for each
+/* The cost of `n` slots, by a warp. */
+static __device__ __forceinline__ uint64_t
+cost_of_slots(const uint16_t *cost, unsigned max_code, const uint16_t *s_slots,
+              unsigned n)
+{
+    const unsigned lane = threadIdx.x % 32;
+    uint32_t sums[NLANE_ENTRIES] = {0}, least = 0xFFFFFFFF, nescapes = 0;
+
+#pragma unroll 1
+    for (unsigned first = 0; first < n; first += NAHEAD) {
+        uint32_t costs[NAHEAD][NLANE_ENTRIES];
+#pragma unroll
+        for (unsigned k = 0; k < NAHEAD; k++) {
+            bool exists = first + k < n;
+            unsigned slot = exists ? s_slots[first + k] : 0;
+            unsigned row = slot > max_code ? TERP_ROW_ESCAPE : slot;
+            nescapes += slot > max_code;
+#pragma unroll
+            for (unsigned e = 0; e < NLANE_ENTRIES; e++)
+                costs[k][e] =
+                    exists && 32 * e + lane < TERP_NENTRIES
+                        ? cost[row * TERP_ENTRY_STRIDE + 32 * e + lane]
+                        : 0u;
+        }
+#pragma unroll
+        for (unsigned k = 0; k < NAHEAD; k++)
+#pragma unroll
+            for (unsigned e = 0; e < NLANE_ENTRIES; e++)
+                sums[e] += costs[k][e];
+    }
+    for (unsigned e = 0; e < NLANE_ENTRIES; e++)
+        if (32 * e + lane < TERP_NENTRIES)
+            least = min(least, sums[e]);
+    return warp_least(least) + nescapes * TERP_ESCAPE_COST;
+}
+
+/* The costs of a small level's classes, all of whose values are samples: the
+ * slots of each histogram are stored, then their costs added. */
+template <typename T>
+static __device__ void
+tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
+           const struct sampled_class s_classes[TERP_NCLASSES],
+           const struct source<T> &source, const struct constants<T> &k,
+           const uint16_t *cost, uint16_t *s_slots)
+{
+    const unsigned active = grid.active[l];
+    const unsigned nclasses = 1u << count_bits(active);
+    const struct sampling<T> sampling = {
+        0, TERP_NSPLINES, k.inverse, k.max_code
+    };
+
+    __syncthreads();
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i < (nclasses - 1) * SMALL_NVALUES;
+         i += blockDim.x) {
+        unsigned number = 1 + i / SMALL_NVALUES, point = i % SMALL_NVALUES;
+        if (point < s_classes[number].nvalues)
+            sample_point(s_classes[number], point, source, sampling,
+                         s_slots + histograms_before(number) * STORED_STRIDE);
+    }
+    wait_async();
+    __syncthreads();
+
+    uint64_t *costs = region<uint64_t>(batch, blockIdx.y, batch.at.tune);
+    unsigned n = histograms_before(nclasses);
+#pragma unroll 1
+    for (unsigned h = threadIdx.x / 32; h < n; h += blockDim.x / 32) {
+        unsigned number = 1, first = 0, end;
+        while (h >= (end = first + nhistograms_of(count_bits(number)))) {
+            first = end;
+            number++;
+        }
+        unsigned odd = subset_at(number, active);
+        uint64_t cost_of_h = cost_of_slots(cost, (unsigned)batch.max_code,
+                                           s_slots + h * STORED_STRIDE,
+                                           (unsigned)s_classes[number].nvalues);
+        unsigned nsets = (1u << count_bits(odd)) - 1;
+        unsigned predicting = subset_at((h - first) % nsets + 1, odd);
+        int spline = (int)((h - first) / nsets);
+        if (threadIdx.x % 32 == 0)
+            costs[cost_at(l, spline, odd, predicting)] = cost_of_h;
+    }
+}
+
+/* Grid: struct tune_grid. Block: up to TUNER_MAX_NTHREADS; in dynamic shared
+ * memory the histograms of its class, or of lorenzo, or the slots of a small
+ * level, then a small chunk's table of costs. Blocks do not wait for each
  * other: the last of a class, by the class's counter, adds up what the others
  * left, and the last of those, by the chunk's, chooses. */
 template <typename T>
@@ -386,6 +547,8 @@ static __global__ void
 __launch_bounds__(TUNER_MAX_NTHREADS, sizeof(T) == 4 ? 2 : 1)
     tune(const struct cuda_batch batch, const struct tune_grid grid)
 {
+    __shared__ struct sampled_class s_classes[TERP_NCLASSES];
+    __shared__ struct sampled_stretches s_stretches;
     __shared__ struct findings s_found;
     begin_kernel();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
@@ -398,18 +561,31 @@ __launch_bounds__(TUNER_MAX_NTHREADS, sizeof(T) == 4 ? 2 : 1)
     source.has_specials = state.has_specials;
     for (int i = 0; i < TERP_NFILLS; i++)
         source.fills.at[i] = (word_of<T>)state.fills[i];
-    if (state.status != TERP_OK || state.coding == TERP_CODING_CONSTANT)
+    const enum terp_status status = state.status;
+    const enum terp_coding coding = state.coding;
+    /* Meanwhile. */
+    const struct tune_task task = find_task(grid);
+    if (grid.nblocks > 0)
+        describe_task(batch, grid, task, s_classes, &s_stretches);
+    if (status != TERP_OK || coding == TERP_CODING_CONSTANT)
         return;
     if (grid.nblocks > 0) {
-        struct constants<T> k = constants_of<T>(step, bound, batch.max_code);
+        const struct constants<T> k =
+            constants_of<T>(step, bound, batch.max_code);
+        const uint16_t *cost = get_costs(batch, grid);
         uint32_t *s_histograms = dynamic_shared<uint32_t>();
-        bool complete =
-            blockIdx.x < grid.nlorenzo
-                ? tune_lorenzo(batch, grid, source, k, chunk, s_histograms,
-                               &s_found)
-                : tune_class(batch, grid, source, k, s_histograms, &s_found);
+        bool complete = true;
+        if (task.l == 0)
+            complete = tune_lorenzo(batch, grid, s_stretches, source, k, cost,
+                                    chunk, s_histograms, &s_found);
+        else if (task.number > 0)
+            complete = tune_class(batch, grid, task, s_classes[0], source, k,
+                                  cost, s_histograms, &s_found);
+        else
+            tune_level(batch, grid, task.l, s_classes, source, k, cost,
+                       (uint16_t *)s_histograms);
         if (!complete ||
-            !is_last_block(&chunk.progress[CUDA_PROGRESS_TUNE], grid.nclasses))
+            !is_last_block(&chunk.progress[CUDA_PROGRESS_TUNE], grid.ntasks))
             return;
     }
     choose(batch, grid, chunk);
@@ -422,6 +598,17 @@ static unsigned
 nparts_of(uint64_t nsamples, uint64_t part_nvalues, unsigned most)
 {
     return (unsigned)min_u64(div_up(nsamples, part_nvalues), most);
+}
+
+/* No class of a level has more. */
+static uint64_t
+class_max_nvalues(const struct terp_layout *layout, int l)
+{
+    uint64_t nvalues = layout->nbricks;
+
+    for (int d = 0; d < TERP_NDIMS; d++)
+        nvalues *= layout->level[l].neven[d];
+    return nvalues;
 }
 
 /* Returns how many records there are. */
@@ -437,28 +624,38 @@ deal_blocks(const struct cuda_batch *batch, unsigned most_parts,
     /* A row of one value has no difference that could be sampled. */
     if (asked != TERP_PREDICTOR_SPLINE && layout->dims[0] > 1) {
         grid->nlorenzo = nparts_of(2 * terp_nsamples_of(layout->nvalues),
-                                   LORENZO_PART_NVALUES, 4 * most_parts);
+                                   LORENZO_PART_NVALUES,
+                                   most_parts == 1 ? 2 : 4 * most_parts);
         grid->nhistograms = (1u << count_bits(dims_in_use(layout))) - 1;
         grid->nblocks = grid->nlorenzo;
-        grid->nclasses = 1;
+        grid->ntasks = 1;
         nrecords = grid->nlorenzo * grid->nhistograms;
     }
     if (asked != TERP_PREDICTOR_LORENZO)
         grid->nlevels = layout->nlevels;
+    grid->is_small = batch->nchunks == 1;
     for (int l = 1; l <= grid->nlevels; l++) {
-        const struct terp_level *level = &layout->level[l];
-        unsigned nodd = count_bits(active_dims(level->nodd));
-        uint64_t nvalues = layout->nbricks; /* no class has more */
-        for (int d = 0; d < TERP_NDIMS; d++)
-            nvalues *= level->neven[d];
-        grid->nparts[l] = nparts_of(min_u64(nvalues, terp_nsamples_of(nvalues)),
-                                    SPLINE_PART_NVALUES, most_parts);
-        grid->first_block[l] = grid->nblocks;
-        grid->nclasses += (1u << nodd) - 1;
-        grid->nblocks += ((1u << nodd) - 1) * grid->nparts[l];
+        uint64_t nvalues = class_max_nvalues(layout, l);
+        grid->nparts[l] =
+            nvalues <= SMALL_NVALUES
+                ? 0
+                : nparts_of(min_u64(nvalues, terp_nsamples_of(nvalues)),
+                            SPLINE_PART_NVALUES, most_parts);
+        grid->is_small &= grid->nparts[l] <= 1;
+    }
+    unsigned nshares = grid->is_small ? TERP_NSPLINES : 1;
+    for (int l = 1; l <= grid->nlevels; l++) {
+        grid->active[l] = (uint8_t)active_dims(layout->level[l].nodd);
+        unsigned nodd = count_bits(grid->active[l]);
+        unsigned ntasks =
+            grid->nparts[l] == 0 ? 1 : ((1u << nodd) - 1) * nshares;
         if (l == 1)
-            grid->nhistograms = nhistograms_of(nodd);
-        if (grid->nparts[l] == 1)
+            grid->nhistograms =
+                max(grid->nhistograms, nhistograms_of(nodd) / nshares);
+        grid->first_block[l] = grid->nblocks;
+        grid->ntasks += ntasks;
+        grid->nblocks += ntasks * max(grid->nparts[l], 1u);
+        if (grid->nparts[l] <= 1)
             continue;
         grid->first_record[l] = nrecords;
         nrecords += histograms_before(1u << nodd) * grid->nparts[l];
@@ -466,23 +663,31 @@ deal_blocks(const struct cuda_batch *batch, unsigned most_parts,
     return nrecords;
 }
 
+/* Of a small chunk: histograms of four odd dimensions under one spline, and the
+ * table of costs. Under all splines without the table it is less. */
+#define SHARED_MAX_NBYTES \
+    ((TERP_NCLASSES - 1) * HISTOGRAM_NWORDS * 4 + (int)sizeof terp_entry_cost)
+_Static_assert(TERP_NSPLINES *(TERP_NCLASSES - 1) * HISTOGRAM_NWORDS * 4 <=
+                   SHARED_MAX_NBYTES,
+               "it suffices for all");
+
 template <typename T>
 static cudaError_t
 launch_tune(const struct cuda_batch *batch, const struct tune_grid *grid,
             cudaStream_t stream)
 {
-    const size_t always_nbytes = 40 << 10; /* of 48 KiB, the rest is static */
     size_t shared_nbytes = grid->nhistograms * HISTOGRAM_NWORDS * 4;
     unsigned nthreads =
         batch->nchunks == 1 ? TUNER_MAX_NTHREADS : TUNER_MAX_NTHREADS / 2;
     dim3 blocks(grid->nblocks > 0 ? grid->nblocks : 1,
                 (unsigned)batch->nchunks);
-    cudaError_t error = cudaSuccess;
 
-    if (shared_nbytes > always_nbytes)
-        error = cudaFuncSetAttribute(
-            tune<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-            (int)shared_nbytes);
+    if (grid->is_small)
+        shared_nbytes += sizeof terp_entry_cost;
+    /* The same of all calls, which may come from several threads. */
+    cudaError_t error = cudaFuncSetAttribute(
+        tune<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+        SHARED_MAX_NBYTES);
     return error != cudaSuccess ? error
                                 : launch(tune<T>, blocks, nthreads,
                                          shared_nbytes, stream, *batch, *grid);

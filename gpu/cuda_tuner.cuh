@@ -19,10 +19,22 @@ warp_sum(unsigned n)
 }
 
 /* Dimensions of a set. */
-static __host__ __device__ __forceinline__ unsigned
+static __host__ __device__ __forceinline__ constexpr unsigned
 count_bits(unsigned dims)
 {
     return (0x4332322132212110ull >> (4 * dims) & 15);
+}
+
+static __device__ __forceinline__ float
+lesser(float a, float b)
+{
+    return fminf(a, b);
+}
+
+static __device__ __forceinline__ double
+lesser(double a, double b)
+{
+    return fmin(a, b);
 }
 
 /* Special values are taken for NaN. */
@@ -43,10 +55,11 @@ known(const struct source<T> &source, T value)
 /* ---- histograms ---- */
 
 /* A histogram counts slots: the magnitudes of codes, and behind the largest the
- * escape. Behind the counts are costs by entry, and what its record holds
- * besides. */
+ * escape. There is room for NROUNDS of them a lane. Behind the counts are costs
+ * by entry, and what its record holds besides. */
 #define NSLOTS TERP_NROWS
-#define COSTS_AT ((NSLOTS + 3) / 4 * 4)
+#define NROUNDS ((NSLOTS + 31) / 32)
+#define COSTS_AT (32 * NROUNDS)
 #define COSTS_NWORDS TERP_ENTRY_STRIDE
 #define HISTOGRAM_NWORDS (COSTS_AT + COSTS_NWORDS)
 
@@ -62,8 +75,6 @@ _Static_assert(RECORD_LEAST < COSTS_NWORDS, "padding has room for these");
 struct findings {
     uint32_t nsampled;
     uint32_t njoined;
-    uint32_t nused; /* slots in use in any histogram */
-    uint16_t used[NSLOTS];
 };
 
 static __device__ __forceinline__ void
@@ -76,72 +87,110 @@ static __device__ void
 clear_histograms(uint32_t *s_histograms, unsigned n, struct findings *s_found)
 {
     uint4 *s_quads = (uint4 *)s_histograms;
+#pragma unroll 1
     for (unsigned i = threadIdx.x; i < n * (HISTOGRAM_NWORDS / 4);
          i += blockDim.x)
         s_quads[i] = make_uint4(0, 0, 0, 0);
     if (threadIdx.x == 0) {
         s_found->nsampled = 0;
         s_found->njoined = 0;
-        s_found->nused = 0;
     }
-}
-
-/* Lists the slots in use, in any order. */
-static __device__ void
-list_used(const uint32_t *s_histograms, unsigned n, struct findings *s_found)
-{
-    for (unsigned first = 0; first < NSLOTS; first += blockDim.x) {
-        unsigned slot = first + threadIdx.x;
-        uint32_t counts = 0;
-        for (unsigned h = 0; slot < NSLOTS && h < n; h++)
-            counts |= s_histograms[h * HISTOGRAM_NWORDS + slot];
-        unsigned used = __ballot_sync(ALL_LANES, counts != 0);
-        unsigned lane = threadIdx.x % 32, at = 0;
-        if (lane == 0 && used != 0)
-            at = atomicAdd(&s_found->nused, (unsigned)__popc(used));
-        at = __shfl_sync(ALL_LANES, at, 0);
-        if (used >> lane & 1)
-            s_found->used[at + (unsigned)__popc(used & ((1u << lane) - 1))] =
-                (uint16_t)slot;
-    }
-    __syncthreads();
 }
 
 /* Histograms that a warp costs together, slots whose costs it loads together,
  * and entries of a lane. */
 #define NTOGETHER 3
-#define NAHEAD 6
+#define NAHEAD 8
 #define NLANE_ENTRIES ((TERP_NENTRIES + 31) / 32)
 
-/* Adds a warp's share of the used slots to the costs of its histograms. */
-static __device__ __forceinline__ void
-cost_slots(const uint16_t *d_cost, unsigned max_code, uint32_t *s_histograms,
-           unsigned n, unsigned slice, unsigned nslices,
-           const struct findings *s_found)
+/* A slice of the slots: of NROUNDS slots one behind another, a lane's, every
+ * nslices-th. Those in use are often the first ones; so all slices have about
+ * as many of them. */
+_Static_assert(NROUNDS % 2 == 1, "lanes have different banks");
+
+static __device__ __forceinline__ unsigned
+slot_of_slice(unsigned i, unsigned slice, unsigned nslices)
 {
-    const unsigned lane = threadIdx.x % 32, nused = s_found->nused;
+    return i % 32 * NROUNDS + slice + i / 32 * nslices;
+}
+
+/* Counts of a slice's slot go with the slot's number. */
+#define SLOT_NBITS 10
+_Static_assert(NSLOTS <= 1 << SLOT_NBITS, "a number has so many bits");
+_Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES << SLOT_NBITS <= (uint64_t)1
+                                                                    << 32,
+               "a count has the rest");
+
+/* Moves the counts of a warp's slice of the slots to the front of the slice
+ * where any of the histograms has one. Returns how many there are. */
+static __device__ __forceinline__ unsigned
+gather_slots(unsigned max_code, uint32_t *s_histograms, unsigned n,
+             unsigned slice, unsigned nslices)
+{
+    const unsigned lane = threadIdx.x % 32;
+    unsigned nused = 0;
+
+#pragma unroll 1
+    for (unsigned round = slice; round < NROUNDS; round += nslices) {
+        unsigned slot = lane * NROUNDS + round;
+        uint32_t counts[NTOGETHER], any = 0;
+#pragma unroll
+        for (unsigned h = 0; h < NTOGETHER; h++) {
+            counts[h] = h < n ? s_histograms[h * HISTOGRAM_NWORDS + slot] : 0;
+            any |= counts[h];
+        }
+        unsigned used = __ballot_sync(ALL_LANES, any != 0);
+        unsigned before = (unsigned)__popc(used & ((1u << lane) - 1));
+        unsigned to = slot_of_slice(nused + before, slice, nslices);
+#pragma unroll
+        for (unsigned h = 0; h < NTOGETHER; h++) {
+            if (any == 0 || h >= n)
+                continue;
+            uint32_t *s_histogram = s_histograms + h * HISTOGRAM_NWORDS;
+            s_histogram[to] = counts[h] << SLOT_NBITS | slot;
+            if (slot > max_code)
+                s_histogram[COSTS_AT + RECORD_NESCAPES] = counts[h];
+        }
+        nused += (unsigned)__popc(used);
+    }
+    __syncwarp();
+    return nused;
+}
+
+/* Adds a slice's share to the costs of its histograms. */
+static __device__ __forceinline__ void
+cost_slots(const uint16_t *cost, unsigned max_code, uint32_t *s_histograms,
+           unsigned n, unsigned slice, unsigned nslices)
+{
+    const unsigned lane = threadIdx.x % 32;
+    unsigned nused = gather_slots(max_code, s_histograms, n, slice, nslices);
     uint32_t sums[NTOGETHER][NLANE_ENTRIES] = {{0}};
 
-    for (unsigned first = slice; first < nused; first += NAHEAD * nslices) {
+#pragma unroll 1
+    for (unsigned first = 0; first < nused; first += NAHEAD) {
         uint32_t costs[NAHEAD][NLANE_ENTRIES];
-        unsigned slots[NAHEAD];
+        unsigned at[NAHEAD];
 #pragma unroll
         for (unsigned k = 0; k < NAHEAD; k++) {
-            slots[k] = s_found->used[min(first + k * nslices, nused - 1)];
-            unsigned row = slots[k] > max_code ? TERP_ROW_ESCAPE : slots[k];
-            const uint16_t *cost = d_cost + row * TERP_ENTRY_STRIDE + lane;
+            at[k] = slot_of_slice(min(first + k, nused - 1), slice, nslices);
+            unsigned slot = s_histograms[at[k]] & ((1u << SLOT_NBITS) - 1);
+            unsigned row = slot > max_code ? TERP_ROW_ESCAPE : slot;
+            const uint16_t *costs_of_row =
+                cost + row * TERP_ENTRY_STRIDE + lane;
 #pragma unroll
             for (unsigned e = 0; e < NLANE_ENTRIES; e++)
-                costs[k][e] = 32 * e + lane < TERP_NENTRIES ? cost[32 * e] : 0u;
+                costs[k][e] =
+                    32 * e + lane < TERP_NENTRIES ? costs_of_row[32 * e] : 0u;
         }
 #pragma unroll
         for (unsigned k = 0; k < NAHEAD; k++) {
-            if (first + k * nslices >= nused)
-                break;
 #pragma unroll
             for (unsigned h = 0; h < NTOGETHER; h++) {
                 uint32_t count =
-                    h < n ? s_histograms[h * HISTOGRAM_NWORDS + slots[k]] : 0;
+                    h < n && first + k < nused
+                        ? s_histograms[h * HISTOGRAM_NWORDS + at[k]] >>
+                              SLOT_NBITS
+                        : 0;
 #pragma unroll
                 for (unsigned e = 0; e < NLANE_ENTRIES; e++)
                     sums[h][e] += count * costs[k][e];
@@ -158,29 +207,39 @@ cost_slots(const uint16_t *d_cost, unsigned max_code, uint32_t *s_histograms,
                           sums[h][e]);
 }
 
-/* Costs of each histogram under each entry, by whole warps. */
+/* Costs of each histogram under each entry, by whole warps. What was counted
+ * is lost. */
 static __device__ void
-cost_histograms(const uint16_t *d_cost, unsigned max_code,
-                uint32_t *s_histograms, unsigned n,
-                const struct findings *s_found)
+cost_histograms(const uint16_t *cost, unsigned max_code, uint32_t *s_histograms,
+                unsigned n, const struct findings *s_found)
 {
     const unsigned nwarps = blockDim.x / 32;
     unsigned ngroups = (n + NTOGETHER - 1) / NTOGETHER;
-    unsigned nslices = max(nwarps / ngroups, 1u);
+    unsigned nslices = min(max(nwarps / ngroups, 1u), (unsigned)NROUNDS);
 
+#pragma unroll 1
     for (unsigned task = threadIdx.x / 32; task < ngroups * nslices;
          task += nwarps) {
         unsigned first = task % ngroups * NTOGETHER;
-        cost_slots(d_cost, max_code, s_histograms + first * HISTOGRAM_NWORDS,
-                   n - first, task / ngroups, nslices, s_found);
+        cost_slots(cost, max_code, s_histograms + first * HISTOGRAM_NWORDS,
+                   n - first, task / ngroups, nslices);
     }
     for (unsigned h = threadIdx.x; h < n; h += blockDim.x) {
         uint32_t *s_histogram = s_histograms + h * HISTOGRAM_NWORDS;
         s_histogram[COSTS_AT + RECORD_NSAMPLED] = s_found->nsampled;
-        s_histogram[COSTS_AT + RECORD_NESCAPES] = s_histogram[max_code + 1];
         s_histogram[COSTS_AT + RECORD_NJOINED] = s_found->njoined;
     }
     __syncthreads();
+}
+
+/* The least of the costs that lanes have, to all of them. */
+static __device__ __forceinline__ uint32_t
+warp_least(uint32_t least)
+{
+#pragma unroll 1
+    for (int lanes = 16; lanes > 0; lanes /= 2)
+        least = min(least, __shfl_xor_sync(ALL_LANES, least, lanes));
+    return least;
 }
 
 /* The least of each histogram's costs. */
@@ -192,8 +251,7 @@ find_least(uint32_t *s_histograms, unsigned n)
         uint32_t least = 0xFFFFFFFF;
         for (unsigned e = threadIdx.x % 32; e < TERP_NENTRIES; e += 32)
             least = min(least, s_costs[e]);
-        for (int lanes = 16; lanes > 0; lanes /= 2)
-            least = min(least, __shfl_xor_sync(ALL_LANES, least, lanes));
+        least = warp_least(least);
         if (threadIdx.x % 32 == 0)
             s_costs[RECORD_LEAST] = least;
     }

@@ -43,6 +43,12 @@ find_stretches(const struct terp_layout *layout, unsigned part, unsigned nparts,
 #define MAX_NCORNERS (1 << (TERP_NDIMS - 1))
 _Static_assert(MAX_NCORNERS <= 32, "a lane each");
 
+static __device__ constexpr unsigned
+lowest_bit(unsigned corner)
+{
+    return corner & 1 ? 0 : 1 + lowest_bit(corner / 2);
+}
+
 template <typename T> struct stretch {
     const T *values;
     uint32_t nvalues;
@@ -176,6 +182,12 @@ sample_corners(const volatile struct sampled_stretches &some,
         int_of<T> last_of_lane = 0;
         if (nth >= some.end)
             stretch.nvalues = 0;
+        const T *rows[NCORNERS];
+        rows[0] = stretch.values;
+#pragma unroll
+        for (unsigned corner = 1; corner < NCORNERS; corner++)
+            rows[corner] = rows[corner & (corner - 1)] -
+                           some.stride[1 + lowest_bit(corner)];
         for (uint32_t at = 0; at < most; at += nlanes) {
             uint32_t x = at + member;
             bool inside = x < stretch.nvalues;
@@ -183,14 +195,8 @@ sample_corners(const volatile struct sampled_stretches &some,
             T values[NCORNERS];
 #pragma unroll
             for (unsigned corner = 0; corner < NCORNERS; corner++) {
-                const T *value = stretch.values + x;
-                values[corner] = 0;
-                if ((corner & ~slower) != 0)
-                    continue;
-                for (int d = 1; d < TERP_NDIMS; d++)
-                    value -= corner >> (d - 1) & 1 ? some.stride[d] : 0;
-                if (inside && (corner & ~stretch.exists) == 0)
-                    values[corner] = *value;
+                bool exists = inside && (corner & ~stretch.exists) == 0;
+                values[corner] = exists ? __ldg(rows[corner] + x) : (T)0;
             }
 #pragma unroll
             for (unsigned corner = 0; corner < NCORNERS; corner++) {

@@ -3,17 +3,15 @@
 #ifndef TERP_CUDA_TUNER_SPLINE_CUH
 #define TERP_CUDA_TUNER_SPLINE_CUH
 
-#include <limits.h>
-
 #include "cuda_tuner.cuh"
 
 /* A class and the runs of it that a block samples. */
 struct sampled_class {
-    int l;
     unsigned odd;
     uint64_t extent[TERP_NDIMS];
     uint64_t neven[TERP_NDIMS];
     uint64_t stride[TERP_NDIMS]; /* in the chunk, of the level's lattice */
+    unsigned odd_dims;           /* four bits each, ascending */
     uint64_t brick_nvalues;
     uint64_t nvalues;
     uint64_t nruns_per_row;
@@ -30,9 +28,14 @@ find_class(const struct terp_layout *layout, int l, unsigned odd, unsigned part,
     const struct terp_level *level = &layout->level[l];
     uint64_t nrows = layout->nbricks, stride = 1;
 
-    cls->l = l;
+    unsigned nodd = 0;
+
     cls->odd = odd;
+    cls->odd_dims = 0;
+#pragma unroll
     for (int d = 0; d < TERP_NDIMS; d++) {
+        if (odd >> d & 1)
+            cls->odd_dims |= (unsigned)d << 4 * nodd++;
         cls->extent[d] = odd >> d & 1 ? level->nodd[d] : level->neven[d];
         cls->neven[d] = level->neven[d];
         cls->stride[d] = stride << (l - 1);
@@ -56,15 +59,6 @@ find_class(const struct terp_layout *layout, int l, unsigned odd, unsigned part,
     cls->nruns = end - first;
 }
 
-/* Predictions of a point along one dimension, by spline, and the order of the
- * cubic and natural spline's form. The linear spline's order is the same, but
- * at most linear. */
-template <typename T> struct along {
-    T by[TERP_NSPLINES];
-    int order;
-};
-#define LINEAR_ORDER 2
-
 /* The four points around one, as far as its form needs them. */
 template <typename T> struct neighbours {
     T a, b, c, d;
@@ -81,74 +75,69 @@ load_neighbours(const T *at, uint64_t stride, enum terp_form form) {
     const T *below = at - stride, *above = at + stride;
     bool has_a = form & 1;
     struct neighbours<T> near;
-    near.b = *below;
-    near.a = has_a ? *(below - 2 * stride) : (T)0;
-    near.c = form >= TERP_FORM_LINEAR ? *above : (T)0;
-    near.d = form >= TERP_FORM_QUAD_ABOVE ? above[2 * stride] : (T)0;
+    near.b = __ldg(below);
+    near.a = has_a ? __ldg(below - 2 * stride) : (T)0;
+    near.c = form >= TERP_FORM_LINEAR ? __ldg(above) : (T)0;
+    near.d = form >= TERP_FORM_QUAD_ABOVE ? __ldg(above + 2 * stride) : (T)0;
     return near;
 }
 
-/* `form` is the cubic spline's. */
-template <typename T>
-static __device__ __forceinline__ struct along<T>
-predict_along(const struct source<T> &source, const struct neighbours<T> &near,
-              enum terp_form form) {
-    T a = known(source, near.a), b = known(source, near.b);
-    T c = known(source, near.c), d = known(source, near.d);
-    T linear = form >= TERP_FORM_LINEAR        ? TERP_LINEAR(b, c)
-               : form == TERP_FORM_EXTRAPOLATE ? TERP_EXTRAPOLATE(a, b)
-                                               : b;
-    T cubic = linear, natural = linear;
-
-    if (form == TERP_FORM_CUBIC) {
-        cubic = TERP_CUBIC(a, b, c, d);
-        natural = TERP_NATURAL(a, b, c, d, (T)0.025);
-    } else if (form == TERP_FORM_QUAD_BELOW) {
-        cubic = natural = TERP_QUAD_BELOW(a, b, c);
-    } else if (form == TERP_FORM_QUAD_ABOVE) {
-        cubic = natural = TERP_QUAD_ABOVE(b, c, d);
-    }
-    struct along<T> along;
-    along.by[TERP_SPLINE_CUBIC] = cubic;
-    along.by[TERP_SPLINE_NATURAL] = natural;
-    along.by[TERP_SPLINE_LINEAR] = linear;
-    along.order = terp_form_order(form);
-    return along;
-}
-
-/* Sums of the predictions of highest order along some dimensions. */
+/* What a spline predicts along one dimension, or along some: the sum of the
+ * predictions of highest order, how many they are, and their order. */
 template <typename T>
 struct average {
-    T sum[TERP_NSPLINES];
-    int order; /* -1: of no dimension */
-    int n, linear_n;
+    T sum;
+    int n, order;
 };
+#define LINEAR_ORDER 2 /* at most, of the linear spline's forms */
+
+/* `form` is the cubic spline's. */
+template <typename T>
+static __device__ __forceinline__ struct average<T>
+predict_along(const struct neighbours<T> &near, enum terp_form form,
+              int spline) {
+    T a = near.a, b = near.b, c = near.c, d = near.d;
+    int order = terp_form_order(form);
+    T pred = form >= TERP_FORM_LINEAR        ? TERP_LINEAR(b, c)
+             : form == TERP_FORM_EXTRAPOLATE ? TERP_EXTRAPOLATE(a, b)
+                                             : b;
+
+    if (spline == TERP_SPLINE_LINEAR)
+        order = min(order, LINEAR_ORDER);
+    else if (form == TERP_FORM_CUBIC)
+        pred = spline == TERP_SPLINE_CUBIC ? TERP_CUBIC(a, b, c, d)
+                                           : TERP_NATURAL(a, b, c, d, (T)0.025);
+    else if (form == TERP_FORM_QUAD_BELOW)
+        pred = TERP_QUAD_BELOW(a, b, c);
+    else if (form == TERP_FORM_QUAD_ABOVE)
+        pred = TERP_QUAD_ABOVE(b, c, d);
+    return average<T>{pred, 1, order};
+}
 
 /* Dimensions come from the slowest to the fastest. */
 template <typename T>
 static __device__ __forceinline__ struct average<T>
-average_with(const struct average<T> &slower, const struct along<T> &along) {
-    struct average<T> all = slower;
+average_with(const struct average<T> &slower, const struct average<T> &along) {
+    bool higher = along.order > slower.order;
+    bool equal = along.order == slower.order;
+    struct average<T> all;
 
-    for (int s = 0; s < TERP_NSPLINES; s++) {
-        int most = s == TERP_SPLINE_LINEAR ? LINEAR_ORDER : INT_MAX;
-        int before = min(slower.order, most), order = min(along.order, most);
-        all.sum[s] = order > before    ? along.by[s]
-                     : order == before ? slower.sum[s] + along.by[s]
-                                       : slower.sum[s];
-        int &n = s == TERP_SPLINE_LINEAR ? all.linear_n : all.n;
-        if (s != TERP_SPLINE_NATURAL) /* as cubic */
-            n = order > before ? 1 : order == before ? n + 1 : n;
-    }
+    all.sum = equal ? slower.sum + along.sum : slower.sum;
+    all.sum = higher ? along.sum : all.sum;
+    all.n = higher ? 1 : slower.n + equal;
     all.order = max(along.order, slower.order);
     return all;
 }
 
-template <typename T>
+/* The share of each of n predictions, which are NDIMS at most. */
+template <unsigned NDIMS, typename T>
 static __device__ __forceinline__ T
 share_of(int n)
 {
-    return n == 1 ? (T)1 : n == 2 ? (T)0.5 : n == 3 ? (T)(1.0 / 3) : (T)0.25;
+    T share = NDIMS <= 2 || n == 2   ? (T)0.5
+              : NDIMS == 3 || n == 3 ? (T)(1.0 / 3)
+                                     : (T)0.25;
+    return NDIMS == 1 || n == 1 ? (T)1 : share;
 }
 
 /* What the code of `value` would be. A special value costs nothing; what one
@@ -161,137 +150,248 @@ slot_of(T value, T pred, T inverse, T max_code)
     T unknown = value != value ? (T)0 : max_code;
     T most = max_code + (T)0.5; /* and more: an escape */
     scaled = scaled != scaled ? unknown : scaled;
-    scaled = scaled < most ? scaled : most;
+    scaled = lesser(scaled, most);
     return (unsigned)(int)(scaled + (T)0.5);
 }
 
-/* Counts a value's codes under all splines and all sets of dimensions of the
- * class that predict it and consist of those in `slower` and some below D. The
- * set's number times the histograms of a set gives the place. */
-template <int D, typename T>
+/* Where a value's slots under a spline go, by the number of the histogram:
+ * they are counted, or stored. */
+struct counted {
+    uint32_t *s_histograms;
+};
+
+struct stored {
+    uint16_t *s_slots;
+};
+#define STORED_STRIDE 64 /* slots of a histogram */
+
 static __device__ __forceinline__ void
-count_sets(T value, const struct along<T> along[TERP_NDIMS], unsigned odd,
-           T inverse, T max_code, const struct average<T> &slower,
-           uint32_t *s_histogram)
+take_slot(const struct counted &to, unsigned histogram, unsigned slot)
+{
+    count_slot(to.s_histograms + histogram * HISTOGRAM_NWORDS, slot);
+}
+
+static __device__ __forceinline__ void
+take_slot(const struct stored &to, unsigned histogram, unsigned slot)
+{
+    to.s_slots[histogram * STORED_STRIDE] = (uint16_t)slot;
+}
+
+static __device__ __forceinline__ struct counted
+go_on(const struct counted &to, unsigned nhistograms)
+{
+    return counted{to.s_histograms + nhistograms * HISTOGRAM_NWORDS};
+}
+
+static __device__ __forceinline__ struct stored
+go_on(const struct stored &to, unsigned nhistograms)
+{
+    return stored{to.s_slots + nhistograms * STORED_STRIDE};
+}
+
+/* Some splines, whose histograms of a class stand one behind another, and how
+ * values are quantized. */
+template <typename T> struct sampling {
+    int first_spline, end_spline;
+    T inverse, max_code;
+};
+
+/* Takes a value's slots under a spline and all sets of the odd dimensions that
+ * consist of SLOWER, which `slower` is of, and some below D. */
+template <int D, unsigned SLOWER, typename T, typename To>
+static __device__ __forceinline__ void
+predict_sets(T value, const struct average<T> along[],
+             const struct average<T> &slower,
+             const struct sampling<T> &sampling, const To &to)
 {
     if constexpr (D > 0) {
-        const unsigned faster = odd & ((1u << (D - 1)) - 1);
-        if (odd >> (D - 1) & 1) {
-            uint32_t *s_set = s_histogram + (TERP_NSPLINES * HISTOGRAM_NWORDS
-                                             << count_bits(faster));
-            struct average<T> all = average_with(slower, along[D - 1]);
-            T share = share_of<T>(all.n);
-            T linear_share = share_of<T>(all.linear_n);
-            for (int s = 0; s < TERP_NSPLINES; s++) {
-                T pred = all.sum[s] *
-                         (s == TERP_SPLINE_LINEAR ? linear_share : share);
-                count_slot(s_set + s * HISTOGRAM_NWORDS,
-                           slot_of(value, pred, inverse, max_code));
-            }
-            count_sets<D - 1>(value, along, odd, inverse, max_code, all, s_set);
-        }
-        count_sets<D - 1>(value, along, odd, inverse, max_code, slower,
-                          s_histogram);
+        constexpr unsigned SET = SLOWER | 1u << (D - 1);
+        struct average<T> all =
+            SLOWER == 0 ? along[D - 1] : average_with(slower, along[D - 1]);
+        T pred = all.sum;
+        if constexpr (SLOWER != 0)
+            pred *= share_of<count_bits(SET), T>(all.n);
+        take_slot(to, SET - 1,
+                  slot_of(value, pred, sampling.inverse, sampling.max_code));
+        predict_sets<D - 1, SET>(value, along, all, sampling, to);
+        predict_sets<D - 1, SLOWER>(value, along, slower, sampling, to);
     }
 }
 
-/* A sampled run: found once, for all of its values. */
+/* Points of a row of a class. */
 struct sampled_run {
     uint64_t at;      /* in the chunk */
     uint64_t x;       /* in the class */
     unsigned forms;   /* four bits a dimension, but for dimension 0 */
     uint32_t nvalues; /* at most run_nvalues */
 };
-#define MAX_NRUNS 128 /* found at once */
+#define MAX_NRUNS 64 /* found at once */
+
+/* The first point of a class's row, or a later one of it. */
+static __device__ __forceinline__ struct sampled_run
+find_point(const volatile struct sampled_class &cls, uint64_t row, uint64_t x)
+{
+    struct sampled_run found;
+
+    found.x = x;
+    found.nvalues = (uint32_t)min_u64(cls.run_nvalues, cls.extent[0] - x);
+    found.at = (2 * x + (cls.odd & 1)) * cls.stride[0];
+    found.forms = 0;
+#pragma unroll 1
+    for (int d = 1; d < TERP_NDIMS; d++) {
+        uint64_t extent = cls.extent[d];
+        uint64_t slower = extent == 1 ? row : row / extent;
+        uint64_t at = row - slower * extent;
+        found.forms |=
+            (unsigned)terp_form_at(TERP_SPLINE_CUBIC, at, cls.neven[d])
+            << (4 * d);
+        found.at += (2 * at + (cls.odd >> d & 1)) * cls.stride[d];
+        row = slower;
+    }
+    found.at += row * cls.brick_nvalues;
+    return found;
+}
 
 static __device__ __forceinline__ struct sampled_run
 find_run(const volatile struct sampled_class &cls, unsigned nth)
 {
     uint64_t run = cls.first_run + nth * cls.every;
-    uint64_t left = run / cls.nruns_per_row;
-    struct sampled_run found;
+    uint64_t nper_row = cls.nruns_per_row;
+    uint64_t row = nper_row == 1 ? run : run / nper_row;
 
-    found.x = (run - left * cls.nruns_per_row) * TERP_SAMPLE_RUN_NVALUES;
-    found.nvalues = (uint32_t)min_u64(cls.run_nvalues, cls.extent[0] - found.x);
-    found.at = (2 * found.x + (cls.odd & 1)) * cls.stride[0];
-    found.forms = 0;
-    for (int d = 1; d < TERP_NDIMS; d++) {
-        uint64_t slower = cls.extent[d] == 1 ? left : left / cls.extent[d];
-        uint64_t at = left - slower * cls.extent[d];
-        found.forms |=
-            (unsigned)terp_form_at(TERP_SPLINE_CUBIC, at, cls.neven[d])
-            << (4 * d);
-        found.at += (2 * at + (cls.odd >> d & 1)) * cls.stride[d];
-        left = slower;
-    }
-    found.at += left * cls.brick_nvalues;
-    return found;
+    return find_point(cls, row,
+                      (run - row * nper_row) * TERP_SAMPLE_RUN_NVALUES);
 }
 
-template <typename T>
+/* Takes the slots of the x-th value of a run, in a class of N odd
+ * dimensions. */
+template <int N, typename T, typename To>
 static __device__ __forceinline__ void
 sample_value(const volatile struct sampled_class &cls,
              const struct sampled_run &run, unsigned x,
-             const struct source<T> &source, T inverse, T max_code,
-             uint32_t *s_histograms)
+             const struct source<T> &source, const struct sampling<T> &sampling,
+             const To &to)
 {
     const T *point = source.values + run.at + 2 * x * cls.stride[0];
-    const unsigned odd = cls.odd;
-    enum terp_form form[TERP_NDIMS];
-    struct neighbours<T> near[TERP_NDIMS];
-    struct along<T> along[TERP_NDIMS];
-    T value = *point;
+    const unsigned odd_dims = cls.odd_dims;
+    unsigned forms =
+        run.forms |
+        (unsigned)terp_form_at(TERP_SPLINE_CUBIC, run.x + x, cls.neven[0]);
+    enum terp_form form[N];
+    struct neighbours<T> near[N];
+    T value = __ldg(point);
 
 #pragma unroll
-    for (int d = 0; d < TERP_NDIMS; d++) {
-        form[d] = d == 0
-                      ? terp_form_at(TERP_SPLINE_CUBIC, run.x + x, cls.neven[0])
-                      : (enum terp_form)(run.forms >> (4 * d) & 15);
-        if (odd >> d & 1)
-            near[d] = load_neighbours(point, cls.stride[d], form[d]);
+    for (int k = 0; k < N; k++) {
+        unsigned d = odd_dims >> (4 * k) & 15;
+        form[k] = (enum terp_form)(forms >> (4 * d) & 15);
+        near[k] = load_neighbours(point, cls.stride[d], form[k]);
     }
-    value = known(source, value);
+    if (source.has_specials) {
+        value = known(source, value);
 #pragma unroll
-    for (int d = 0; d < TERP_NDIMS; d++)
-        if (odd >> d & 1)
-            along[d] = predict_along(source, near[d], form[d]);
-    const struct average<T> none = {
-        {0, 0, 0}, -1, 0, 0
-    };
-    count_sets<TERP_NDIMS>(value, along, odd, inverse, max_code, none,
-                           s_histograms - TERP_NSPLINES * HISTOGRAM_NWORDS);
+        for (int k = 0; k < N; k++) {
+            near[k].a = known(source, near[k].a);
+            near[k].b = known(source, near[k].b);
+            near[k].c = known(source, near[k].c);
+            near[k].d = known(source, near[k].d);
+        }
+    }
+#pragma unroll 1
+    for (int spline = sampling.first_spline; spline < sampling.end_spline;
+         spline++) {
+        struct average<T> along[N];
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            along[k] = predict_along(near[k], form[k], spline);
+        predict_sets<N, 0>(
+            value, along, along[0], sampling,
+            go_on(to, (unsigned)(spline - sampling.first_spline) *
+                          ((1u << N) - 1)));
+    }
 }
 
 /* Consecutive threads take consecutive values of the sampled runs. */
-template <typename T>
-static __device__ void
-sample_class(const volatile struct sampled_class &cls,
-             const struct source<T> &source, T inverse, T max_code,
-             uint32_t *s_histograms, struct findings *s_found)
+template <int N, typename T>
+static __device__ __forceinline__ void
+sample_runs(const volatile struct sampled_class &cls,
+            const struct source<T> &source, const struct sampling<T> &sampling,
+            struct sampled_run s_runs[MAX_NRUNS], uint32_t *s_histograms,
+            struct findings *s_found)
 {
-    __shared__ struct sampled_run s_runs[MAX_NRUNS];
     const unsigned run_nvalues = cls.run_nvalues, all = cls.nruns;
+    const unsigned nth_of_thread = threadIdx.x / run_nvalues;
+    const unsigned x_of_thread = threadIdx.x - nth_of_thread * run_nvalues;
+    const unsigned nruns_ahead = blockDim.x / run_nvalues;
+    const unsigned x_ahead = blockDim.x - nruns_ahead * run_nvalues;
+    const struct counted to = {s_histograms};
     unsigned nsampled = 0;
 
+#pragma unroll 1
     for (unsigned first = 0; first < all; first += MAX_NRUNS) {
         unsigned nruns = min((unsigned)MAX_NRUNS, all - first);
+        unsigned nth = nth_of_thread, x = x_of_thread;
         __syncthreads();
         if (threadIdx.x < nruns)
             s_runs[threadIdx.x] = find_run(cls, first + threadIdx.x);
         __syncthreads();
-        for (unsigned i = threadIdx.x; i < nruns * run_nvalues;
-             i += blockDim.x) {
-            unsigned nth = i / run_nvalues, x = i - nth * run_nvalues;
-            if (x >= s_runs[nth].nvalues)
-                continue;
-            sample_value(cls, s_runs[nth], x, source, inverse, max_code,
-                         s_histograms);
-            nsampled++;
+#pragma unroll 1
+        while (nth < nruns) {
+            if (x < s_runs[nth].nvalues) {
+                sample_value<N>(cls, s_runs[nth], x, source, sampling, to);
+                nsampled++;
+            }
+            nth += nruns_ahead;
+            x += x_ahead;
+            nth += x >= run_nvalues;
+            x -= x >= run_nvalues ? run_nvalues : 0;
         }
     }
     nsampled = warp_sum(nsampled);
     if (threadIdx.x % 32 == 0)
         atomicAdd(&s_found->nsampled, nsampled);
+}
+
+template <typename T>
+static __device__ void
+sample_class(const volatile struct sampled_class &cls,
+             const struct source<T> &source, const struct sampling<T> &sampling,
+             uint32_t *s_histograms, struct findings *s_found)
+{
+    __shared__ struct sampled_run s_runs[MAX_NRUNS];
+    unsigned nodd = count_bits(cls.odd);
+
+    if (nodd == 1)
+        sample_runs<1>(cls, source, sampling, s_runs, s_histograms, s_found);
+    else if (nodd == 2)
+        sample_runs<2>(cls, source, sampling, s_runs, s_histograms, s_found);
+    else if (nodd == 3)
+        sample_runs<3>(cls, source, sampling, s_runs, s_histograms, s_found);
+    else
+        sample_runs<4>(cls, source, sampling, s_runs, s_histograms, s_found);
+}
+
+/* Stores the slots of a point of a small class. */
+template <typename T>
+static __device__ __forceinline__ void
+sample_point(const volatile struct sampled_class &cls, unsigned point,
+             const struct source<T> &source, const struct sampling<T> &sampling,
+             uint16_t *s_slots)
+{
+    const unsigned nodd = count_bits(cls.odd);
+    const unsigned row = point / (unsigned)cls.extent[0];
+    const struct sampled_run run =
+        find_point(cls, row, point - row * (unsigned)cls.extent[0]);
+    const struct stored to = {s_slots + point};
+
+    if (nodd == 1)
+        sample_value<1>(cls, run, 0, source, sampling, to);
+    else if (nodd == 2)
+        sample_value<2>(cls, run, 0, source, sampling, to);
+    else if (nodd == 3)
+        sample_value<3>(cls, run, 0, source, sampling, to);
+    else
+        sample_value<4>(cls, run, 0, source, sampling, to);
 }
 
 #endif
