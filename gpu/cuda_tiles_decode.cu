@@ -154,11 +154,10 @@ staged_partition(const struct cuda_batch &batch, uint64_t p)
 }
 
 static __device__ __forceinline__ bool
-has_tiles(const struct cuda_chunk &chunk)
+has_tiles(enum terp_coding coding)
 {
-    return chunk.coding == TERP_CODING_HUFFMAN ||
-           chunk.coding == TERP_CODING_CUSTOM ||
-           chunk.coding == TERP_CODING_SPEED;
+    return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_CUSTOM ||
+           coding == TERP_CODING_SPEED;
 }
 
 /* Grid (npartitions, nchunks), a block a partition. Others are not reduced and
@@ -185,7 +184,7 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
     reader.src = (const uint8_t *)chunk.src + chunk.payload_at + begin[0];
     reader.end = begin[1] - begin[0];
     /* Other blocks of this launch may set the status meanwhile. */
-    if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(chunk) ||
+    if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(chunk.coding) ||
         !reduced)
         return;
     for (int distance = TERP_PARTITION_NTILES / 2; distance > 0; distance /= 2)
@@ -207,6 +206,7 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
        */
 #define FEW_TILES_NTHREADS 512
 #define BLOCK_NTILES 4
+static_assert(BLOCK_NTILES <= MANY_TILES_NTHREADS / 32, "a warp finds a tile");
 #ifndef CUDA_MANY_TILES
 #define CUDA_MANY_TILES 2048
 #endif
@@ -217,18 +217,33 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
 #define UNIT_NSYMBOLS 8
 #define SPACED(i) ((i) + (i) / 64 * UNIT_NSYMBOLS)
 
+/* What a block stages of a codebook: all of it, or all but the symbols of long
+ * words. */
+template <unsigned NTHREADS> struct staged_book {
+    static constexpr bool IS_WHOLE = NTHREADS == FEW_TILES_NTHREADS;
+    static constexpr unsigned NUNITS =
+        (IS_WHOLE ? sizeof(struct cuda_decode_book)
+                  : offsetof(struct cuda_decode_book, sorted)) /
+        16;
+};
+static_assert(sizeof(struct cuda_decode_book) % 16 == 0 &&
+                  offsetof(struct cuda_decode_book, sorted) % 16 == 0,
+              "copied by units");
+
+/* 15 bytes before a tile's, zeros behind, and words that are read ahead. */
+#define TILE_BITS_NUNITS (CUDA_TILE_MAX_NBYTES / 16 + 3)
+static_assert(CUDA_TILE_MAX_NBYTES % 16 == 0, "whole units");
+
 template <unsigned NTHREADS> struct words_shared {
-    /* The tile's bytes from a multiple of 4 on, the first one highest. */
-    uint32_t bits[CUDA_TILE_MAX_NBYTES / 4 + 2];
-    __align__(16) uint32_t low[CUDA_LOOKUP_NENTRIES];
-    __align__(16) uint32_t high[CUDA_LOOKUP_NENTRIES];
-    uint32_t end[TERP_MAX_CODE_NBITS + 1];
+    /* The tile's bytes from a multiple of 16 on. */
+    uint4 bits[TILE_BITS_NUNITS];
+    uint4 book[staged_book<NTHREADS>::NUNITS];
     /* A burst may go on behind a tile's last symbol. */
     union {
         uint16_t at[SPACED(TERP_TILE_NSYMBOLS + 64)];
         uint4 unit[SPACED(TERP_TILE_NSYMBOLS + 64) / UNIT_NSYMBOLS];
     } symbols;
-    uint32_t stop[NTHREADS];
+    uint32_t stop[2][NTHREADS];
 };
 
 #define PLANE_MAX_NBYTES (TERP_TILE_NSYMBOLS / 8)
@@ -292,20 +307,70 @@ struct tile_bits {
 /* No word begins here: what was decoded is none, or runs out of the tile. */
 #define NOWHERE UINT32_MAX
 
+/* A place in the bits, and the words that begin there: to read what comes next
+ * takes no memory. */
+struct bit_window {
+    unsigned at;
+    uint32_t word[3];
+};
+
+/* The first byte is the highest. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ uint32_t
-bits_at(const struct words_shared<NTHREADS> &s, unsigned at)
+word_of_bits(const struct words_shared<NTHREADS> &s, unsigned i)
 {
-    return __funnelshift_l(s.bits[at / 32 + 1], s.bits[at / 32], at % 32);
+    return __byte_perm(((const uint32_t *)s.bits)[i], 0, 0x0123);
 }
 
-/* Longer words than a look-up sees. */
 template <unsigned NTHREADS>
-static __device__ __forceinline__ unsigned
-find_long(const struct words_shared<NTHREADS> &s, uint32_t next)
+static __device__ __forceinline__ struct bit_window
+open_window(const struct words_shared<NTHREADS> &s, unsigned at)
 {
-    return find_length(s.end, next >> (32 - TERP_MAX_CODE_NBITS),
-                       CUDA_LOOKUP_NBITS);
+    return {at,
+            {word_of_bits(s, at / 32), word_of_bits(s, at / 32 + 1),
+             word_of_bits(s, at / 32 + 2)}};
+}
+
+static __device__ __forceinline__ uint32_t
+next_bits(const struct bit_window &window)
+{
+    return __funnelshift_l(window.word[1], window.word[0], window.at);
+}
+
+/* Goes on by up to 32 bits. */
+template <unsigned NTHREADS>
+static __device__ __forceinline__ void
+move_window(const struct words_shared<NTHREADS> &s, struct bit_window &window,
+            unsigned length)
+{
+    const unsigned before = window.at;
+
+    window.at += length;
+    if (window.at / 32 != before / 32) {
+        window.word[0] = window.word[1];
+        window.word[1] = window.word[2];
+        window.word[2] = word_of_bits(s, window.at / 32 + 2);
+    }
+}
+
+template <unsigned NTHREADS>
+static __device__ __forceinline__ const struct cuda_decode_book *
+book_of(const struct words_shared<NTHREADS> &s)
+{
+    return (const struct cuda_decode_book *)s.book;
+}
+
+/* Longer words than a look-up sees. 0: no word. */
+static __device__ __forceinline__ unsigned
+find_long(const struct cuda_decode_book *s_book, uint32_t next)
+{
+    const unsigned bits15 = next >> (32 - TERP_MAX_CODE_NBITS);
+    unsigned length = CUDA_LOOKUP_NBITS + 1;
+
+#pragma unroll
+    for (unsigned l = CUDA_LOOKUP_NBITS + 1; l <= TERP_MAX_CODE_NBITS; l++)
+        length += bits15 >= s_book->end[l];
+    return length <= TERP_MAX_CODE_NBITS ? length : 0;
 }
 
 /* Counts the words that begin in [at, end). Returns where the next begins. */
@@ -314,38 +379,42 @@ static __device__ __forceinline__ unsigned
 pass_words(const struct words_shared<NTHREADS> &s, unsigned at, unsigned end,
            unsigned tile_end, unsigned *nwords_ret)
 {
+    const struct cuda_decode_book *s_book = book_of(s);
     unsigned nwords = 0;
 
-    while (at < end) {
-        uint32_t next = bits_at(s, at);
-        uint32_t low = s.low[next >> (32 - CUDA_LOOKUP_NBITS)];
+    *nwords_ret = 0;
+    if (at >= end)
+        return at;
+    struct bit_window window = open_window(s, at);
+#pragma unroll 1
+    while (window.at < end) {
+        uint32_t next = next_bits(window);
+        uint32_t low = s_book->low[next >> (32 - CUDA_LOOKUP_NBITS)];
         unsigned length = CUDA_FOUND_NBITS(low), n = CUDA_FOUND_NWORDS(low);
         if (length == 0) {
-            length = find_long(s, next);
-            if (length == 0) {
-                at = NOWHERE;
-                break;
-            }
+            length = find_long(s_book, next);
             n = 1;
+            if (length == 0) {
+                *nwords_ret = nwords;
+                return NOWHERE;
+            }
         } else if (CUDA_FOUND_IS_RUN(low)) {
-            length = n = min((unsigned)__clz((int)next), end - at);
-        } else if (at + length > end) {
+            length = n = min((unsigned)__clz((int)next), end - window.at);
+        } else if (window.at + length > end) {
             /* Words up to the first that ends at `end` or behind. */
+            unsigned left = end - window.at - 1;
             unsigned ends = CUDA_FOUND_ENDS(low);
-            unsigned behind = ends >> (end - at - 1) << (end - at - 1);
+            unsigned behind = ends >> left << left;
             unsigned last = behind & (0 - behind);
             length = (unsigned)__ffs((int)last);
             n = (unsigned)__popc(ends & (2 * last - 1));
         }
-        at += length;
+        move_window(s, window, length);
         nwords += n;
     }
-    if (at > tile_end && at != NOWHERE) {
-        at = NOWHERE;
-        nwords--;
-    }
-    *nwords_ret = nwords;
-    return at;
+    const bool runs_out = window.at > tile_end;
+    *nwords_ret = nwords - (unsigned)runs_out;
+    return runs_out ? NOWHERE : window.at;
 }
 
 /* Bits up to the end of word `n` (from 1) of those that were found. */
@@ -363,35 +432,41 @@ end_of_word(unsigned ends, unsigned n)
  * already. False where the tile's last word is not in its last byte. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
-write_words(struct words_shared<NTHREADS> &s,
-            const struct cuda_decode_book *book, unsigned at, unsigned end,
-            unsigned tile_end, unsigned i, unsigned nsymbols)
+write_words(struct words_shared<NTHREADS> &s, const uint16_t *sorted,
+            unsigned at, unsigned end, unsigned tile_end, unsigned i,
+            unsigned nsymbols, bool *escaped_ret)
 {
+    const struct cuda_decode_book *s_book = book_of(s);
     bool valid = true;
 
-    while (at < end && i < nsymbols) {
-        uint32_t next = bits_at(s, at);
+    if (at >= end)
+        return true;
+    struct bit_window window = open_window(s, at);
+#pragma unroll 1
+    while (window.at < end && i < nsymbols) {
+        uint32_t next = next_bits(window);
         unsigned place = next >> (32 - CUDA_LOOKUP_NBITS);
-        uint32_t low = s.low[place];
+        uint32_t low = s_book->low[place];
         unsigned length = CUDA_FOUND_NBITS(low), n = CUDA_FOUND_NWORDS(low);
         unsigned ends = CUDA_FOUND_ENDS(low), others = CUDA_FOUND_OTHERS(low);
         if (CUDA_FOUND_IS_RUN(low)) {
             length = n = (unsigned)__clz((int)next);
             ends = UINT32_MAX;
         } else if (length == 0 || CUDA_FOUND_IS_WIDE(low)) {
-            unsigned symbol = s.high[place];
+            unsigned symbol = s_book->high[place];
             if (length == 0) {
-                length = find_long(s, next);
+                length = find_long(s_book, next);
                 if (length == 0)
                     break; /* not reached: such words were not counted */
-                symbol = symbol_of_word(
-                    book, next >> (32 - TERP_MAX_CODE_NBITS), length);
+                symbol =
+                    sorted[s_book->base[length] + (int)(next >> (32 - length))];
                 n = 1;
                 ends = 1u << (length - 1);
             }
             s.symbols.at[SPACED(i)] = (uint16_t)symbol;
+            *escaped_ret |= symbol == TERP_ESCAPE;
         } else if (others != 0) {
-            uint32_t codes = s.high[place];
+            uint32_t codes = s_book->high[place];
 #pragma unroll 1
             for (; others != 0; others &= others - 1, codes >>= 8) {
                 unsigned to = i + (unsigned)__ffs((int)others) - 1;
@@ -400,8 +475,9 @@ write_words(struct words_shared<NTHREADS> &s,
             }
         }
         if (i + n >= nsymbols)
-            valid = tile_end - (at + end_of_word(ends, nsymbols - i)) < 8;
-        at += length;
+            valid =
+                tile_end - (window.at + end_of_word(ends, nsymbols - i)) < 8;
+        move_window(s, window, length);
         i += n;
     }
     return valid;
@@ -422,31 +498,24 @@ eight_zero_codes(void)
     return make_uint4(two, two, two, two);
 }
 
-/* The tile's bytes, whole words where there are such. `src` is not the first
- * byte of its memory: what stands before may be read. */
+/* The tile's bytes, whole units where there are such, and 16 zeros or more.
+ * What stands up to 15 bytes before `src` may be read: a frame is longer. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ struct tile_bits
 stage_bits(struct words_shared<NTHREADS> &s, const uint8_t *src,
            unsigned nbytes)
 {
-    const unsigned skipped = (unsigned)((uintptr_t)src % 4);
-    const uint32_t *words = (const uint32_t *)(src - skipped);
-    const unsigned end = skipped + nbytes;
-    const struct tile_bits bits = {8 * skipped, 8 * end};
+    const unsigned skipped = (unsigned)((uintptr_t)src % 16);
+    const unsigned end = skipped + nbytes, tail = end / 16 * 16;
+    const uint8_t *from = src - skipped;
 
-#pragma unroll 2
-    for (unsigned i = threadIdx.x; i < end / 4; i += NTHREADS)
-        s.bits[i] = __byte_perm(words[i], 0, 0x0123);
-    if (threadIdx.x < 2) {
-        uint32_t last = 0;
-        if (threadIdx.x == 0)
 #pragma unroll 1
-            for (unsigned i = 0; i < end % 4; i++)
-                last |= (uint32_t)((const uint8_t *)words)[end / 4 * 4 + i]
-                        << (24 - 8 * i);
-        s.bits[end / 4 + threadIdx.x] = last;
-    }
-    return bits;
+    for (unsigned i = threadIdx.x; i < end / 16; i += NTHREADS)
+        copy_async(&s.bits[i], (const uint4 *)from + i);
+    if (threadIdx.x < 32)
+        ((uint8_t *)s.bits)[tail + threadIdx.x] =
+            tail + threadIdx.x < end ? from[tail + threadIdx.x] : 0;
+    return {8 * skipped, 8 * end};
 }
 
 template <unsigned NTHREADS>
@@ -454,18 +523,10 @@ static __device__ __forceinline__ void
 stage_book(struct words_shared<NTHREADS> &s,
            const struct cuda_decode_book *book)
 {
-    const unsigned nunits = CUDA_LOOKUP_NENTRIES / 4;
-
-    static_assert(2 * nunits % NTHREADS == 0, "all threads copy as much");
-#pragma unroll
-    for (unsigned k = 0; k < 2 * nunits; k += NTHREADS) {
-        const unsigned i = k + threadIdx.x, at = i % nunits;
-        const uint32_t *from = i < nunits ? book->low : book->high;
-        uint32_t *to = i < nunits ? s.low : s.high;
-        ((uint4 *)to)[at] = ((const uint4 *)from)[at];
-    }
-    if (threadIdx.x <= TERP_MAX_CODE_NBITS)
-        s.end[threadIdx.x] = book->end[threadIdx.x];
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i < staged_book<NTHREADS>::NUNITS;
+         i += NTHREADS)
+        copy_async(&s.book[i], (const uint4 *)book + i);
 }
 
 /* A thread a stretch of the tile's bits. The book is staged, or will be with
@@ -478,45 +539,58 @@ decode_words(const struct cuda_batch &batch, struct cuda_chunk &chunk,
              const uint8_t *src, unsigned nbytes, uint16_t *symbols,
              unsigned nsymbols)
 {
-    const struct tile_bits bits = stage_bits(s, src, nbytes);
-    const unsigned stretch = max(32u, (8 * nbytes + NTHREADS - 1) / NTHREADS);
-    unsigned begin = min(bits.end, bits.begin + threadIdx.x * stretch);
-    const unsigned end = min(bits.end, begin + stretch);
-    const bool is_idle = begin == end;
-    unsigned nwords, first, nall;
-    bool valid;
+    unsigned nwords = 0, first, nall, stop = 0;
+    bool is_right = false, escaped = false;
 
+    /* Nothing is waited for until all has been asked for. */
     if (stage)
         stage_book(s, book);
 #pragma unroll 1
     for (unsigned i = threadIdx.x;
          i < SPACED(TERP_TILE_NSYMBOLS) / UNIT_NSYMBOLS; i += NTHREADS)
         s.symbols.unit[i] = eight_zero_codes();
+    const struct tile_bits bits = stage_bits(s, src, nbytes);
+    const unsigned stretch = max(32u, (8 * nbytes + NTHREADS - 1) / NTHREADS);
+    unsigned begin = min(bits.end, bits.begin + threadIdx.x * stretch);
+    const unsigned end = min(bits.end, begin + stretch);
+    const bool is_idle = begin == end;
+    wait_async();
     __syncthreads();
-    /* After n rounds the first n threads are right. */
-    bool is_right = false;
+    /* After n rounds the first n threads are right; and all are when no thread
+     * ends elsewhere than in the round before. */
 #pragma unroll 1
-    for (unsigned before = begin;;) {
+    for (unsigned turn = 0, before = begin;; turn ^= 1) {
+        const unsigned last = stop;
         if (!is_right) {
             begin = before;
-            s.stop[threadIdx.x] = pass_words(s, begin, end, bits.end, &nwords);
+            stop = pass_words(s, begin, end, bits.end, &nwords);
         }
-        __syncthreads();
-        before = threadIdx.x == 0 ? bits.begin : s.stop[threadIdx.x - 1];
-        is_right = is_idle || before == begin;
-        if (!__syncthreads_or(!is_right))
+        s.stop[turn][threadIdx.x] = stop;
+        if (!__syncthreads_or(stop != last))
             break;
+        before = threadIdx.x == 0 ? bits.begin : s.stop[turn][threadIdx.x - 1];
+        is_right = is_idle || before == begin;
     }
     block_sum<NTHREADS>(s_scan).ExclusiveSum(nwords, first, nall);
-    valid = nall >= nsymbols;
+    bool valid = nall >= nsymbols;
     if (valid)
-        valid = write_words(s, book, begin, end, bits.end, first, nsymbols);
-    valid = !__syncthreads_or(!valid);
+        valid = write_words(s,
+                            staged_book<NTHREADS>::IS_WHOLE ? book_of(s)->sorted
+                                                            : book->sorted,
+                            begin, end, bits.end, first, nsymbols, &escaped);
+    const bool is_special = __syncthreads_or(!valid || escaped) != 0;
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i * UNIT_NSYMBOLS < nsymbols; i += NTHREADS)
+        ((uint4 *)symbols)[i] =
+            s.symbols.unit[SPACED(i * UNIT_NSYMBOLS) / UNIT_NSYMBOLS];
+    if (!is_special)
+        return true;
+    if (__syncthreads_or(!valid))
+        return false;
 #pragma unroll 1
     for (unsigned i = threadIdx.x; i * UNIT_NSYMBOLS < nsymbols;
          i += NTHREADS) {
         uint4 unit = s.symbols.unit[SPACED(i * UNIT_NSYMBOLS) / UNIT_NSYMBOLS];
-        ((uint4 *)symbols)[i] = unit;
         unsigned escapes =
             find_escapes_of_two(unit.x) | find_escapes_of_two(unit.y) << 2 |
             find_escapes_of_two(unit.z) << 4 | find_escapes_of_two(unit.w) << 6;
@@ -525,7 +599,7 @@ decode_words(const struct cuda_batch &batch, struct cuda_chunk &chunk,
                          tile * TERP_TILE_NSYMBOLS + UNIT_NSYMBOLS * i,
                          escapes);
     }
-    return valid;
+    return true;
 }
 
 /* ---- tiles of bit planes ---- */
@@ -626,7 +700,7 @@ decode_planes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 
 /* ---- tiles ---- */
 
-/* What a block needs to know to decode a tile; fetched side by side. */
+/* What a block needs to know to decode a tile; a warp finds it. */
 struct tile_place {
     uint64_t begin; /* of the partition, in the payload */
     uint8_t nonzero, entry, reduced;
@@ -668,16 +742,21 @@ __launch_bounds__(NTHREADS,
     begin_kernel();
     __shared__ union tile_shared<NTHREADS> s;
     __shared__ tile_scan<NTHREADS> s_scan;
+    __shared__ struct tile_place s_place[BLOCK_NTILES];
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const uint64_t first = (uint64_t)blockIdx.x * block_ntiles;
     const uint64_t end = min_u64(first + block_ntiles, batch.ntiles);
     const enum terp_coding coding = chunk.coding;
     const uint8_t *payload = (const uint8_t *)chunk.src + chunk.payload_at;
     const struct cuda_decode_book *book, *staged = nullptr;
-    struct tile_place place = find_tile(batch, first);
 
+    if (threadIdx.x / 32 < end - first) {
+        struct tile_place place = find_tile(batch, first + threadIdx.x / 32);
+        if (threadIdx.x % 32 == 0)
+            s_place[threadIdx.x / 32] = place;
+    }
     /* Other blocks of this launch may set the status meanwhile. */
-    if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(chunk))
+    if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(coding))
         return;
     for (uint64_t tile = first; tile < end; tile++) {
         const uint64_t left = batch.nvalues - tile * TERP_TILE_NSYMBOLS;
@@ -686,8 +765,7 @@ __launch_bounds__(NTHREADS,
             region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
             tile * TERP_TILE_NSYMBOLS;
         bool valid;
-        if (tile > first)
-            place = find_tile(batch, tile);
+        const struct tile_place place = s_place[tile - first];
         const uint8_t *src =
             (place.reduced
                  ? staged_partition(batch, tile / TERP_PARTITION_NTILES)
