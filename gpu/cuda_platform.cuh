@@ -48,15 +48,31 @@ is_last_block(unsigned *progress, unsigned nblocks)
     return s_is_last;
 }
 
-/* The first statement of every kernel: waits for the kernels before it in its
- * stream and what they wrote, and lets the next one take its place to wait. */
+/* Lets the next kernel of the stream take its place to wait. */
 static __device__ __forceinline__ void
-begin_kernel(void)
+let_next_kernel_come(void)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
+/* Waits for the kernels before this one in its stream and what they wrote. */
+static __device__ __forceinline__ void
+wait_for_kernels(void)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     cudaGridDependencySynchronize();
 #endif
+}
+
+/* The first statement of every kernel, unless it does something first that
+ * needs its parameters and the layout only, which nobody writes meanwhile. */
+static __device__ __forceinline__ void
+begin_kernel(void)
+{
+    let_next_kernel_come();
+    wait_for_kernels();
 }
 
 /* Copies a value to shared memory without waiting for it. */

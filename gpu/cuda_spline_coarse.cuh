@@ -32,8 +32,19 @@ static_assert(COARSE_NVALUES / CUDA_RANGE_NVALUES <= 1 << (32 - NOTE_RANGE_AT),
 struct coarse_level {
     uint32_t class_at[TERP_NCLASSES];
     uint8_t dims[TERP_NCLASSES]; /* that predict a class */
-    uint32_t forms;              /* as form_of wants them */
+    uint32_t forms;              /* see forms_of */
 };
+
+/* A point of the lattice as it is known before the chunk's state. */
+struct coarse_sight {
+    uint64_t src_at;
+    uint16_t tiled, work_at; /* its positions */
+    /* Where it stands along each dimension, three bits each, see forms_of;
+     * then its class, then its level. Of an anchor: 0. */
+    uint32_t facts;
+};
+#define SIGHT_ODD_AT (3 * TERP_NDIMS)
+#define SIGHT_LEVEL_AT (SIGHT_ODD_AT + TERP_NDIMS)
 
 template <typename T> struct coarse_shared {
     struct cuda_chunk chunk; /* a copy of the state */
@@ -44,6 +55,7 @@ template <typename T> struct coarse_shared {
     /* By position of tile order: first symbols (decode), then notes, last
      * symbols (encode). Of anchors always symbols. */
     uint32_t notes[COARSE_NVALUES];
+    struct coarse_sight sights[COARSE_NVALUES];
 };
 struct coarse_work {
     int nlevels; /* 0: anchors only; -1: too long a chunk */
@@ -142,15 +154,8 @@ make_coarse_work(const struct terp_layout *layout, int nlevels,
 
 /* ---- notes ---- */
 
-/* A point of the lattice in shared memory. */
-struct coarse_point {
-    uint32_t tiled, work_at; /* its positions */
-    uint32_t note;           /* not of an anchor */
-    uint64_t src_at;
-};
-
 /* What terp_form_at gives for each place of a point among `neven`, three bits
- * a place: see form_of. */
+ * a place: see form_place. */
 static __device__ __forceinline__ uint32_t
 forms_of(enum terp_spline spline)
 {
@@ -164,12 +169,11 @@ forms_of(enum terp_spline spline)
     return forms;
 }
 
+/* The place of point i. */
 static __device__ __forceinline__ unsigned
-form_of(uint32_t forms, uint32_t i, uint32_t neven)
+form_place(uint32_t i, uint32_t neven)
 {
-    unsigned place =
-        (i > 0) + 2 * (i + 1 < neven) + 4 * (unsigned)(i + 2 < neven);
-    return forms >> (3 * place) & 7;
+    return (i > 0) + 2 * (i + 1 < neven) + 4 * (unsigned)(i + 2 < neven);
 }
 
 /* terp_form_order. */
@@ -197,12 +201,14 @@ best_forms(unsigned dims, unsigned forms, unsigned orders)
     return forms;
 }
 
-static __device__ __forceinline__ struct coarse_point
-coarse_point_at(const struct coarse_work &work,
-                const struct coarse_level *s_levels, uint32_t place)
+/* What a point's note will be made from, but for the chunk's state. */
+static __device__ __forceinline__ void
+locate_point(const struct coarse_work &work,
+             const struct coarse_level *s_levels, uint32_t place,
+             struct coarse_sight *sight)
 {
-    struct coarse_point point = {0, 0, place, 0};
     uint32_t at[TERP_NDIMS], any = 0, left = place;
+    uint64_t src_at = 0;
 
 #pragma unroll
     for (int d = 0; d < TERP_NDIMS; d++) {
@@ -213,20 +219,20 @@ coarse_point_at(const struct coarse_work &work,
         at[d] = left - quotient * work.extent[d];
         any |= at[d];
         left = quotient;
-        point.src_at += at[d] * work.src_stride[d];
+        src_at += at[d] * work.src_stride[d];
     }
     const uint32_t brick = left;
-    point.src_at += brick * work.src_stride[TERP_NDIMS];
-    point.tiled = point.work_at = brick;
+    sight->src_at = src_at + brick * work.src_stride[TERP_NDIMS];
+    sight->tiled = sight->work_at = (uint16_t)brick;
+    sight->facts = 0;
     if (any == 0)
-        return point;
+        return;
 
     /* Its level is the first that has one of its coordinates odd. */
     const int shift = __ffs((int)any) - 1;
-    const struct coarse_level &level = s_levels[shift];
     const uint32_t box = 1u << box_shift(work.rank);
     uint32_t row = brick, box_nrows = 1, row_in_box = 0, raster = brick;
-    unsigned odd = 0, forms = 0, orders = 0;
+    uint32_t odd = 0, facts = (uint32_t)shift << SIGHT_LEVEL_AT;
 #pragma unroll
     for (int d = TERP_NDIMS - 1; d >= 0; d--) {
         if (d >= work.rank)
@@ -234,10 +240,8 @@ coarse_point_at(const struct coarse_work &work,
         uint32_t doubled = at[d] >> shift, i = doubled >> 1;
         uint32_t fine = ((work.extent[d] - 1) >> shift) + 1;
         uint32_t extent = (fine + (~doubled & 1)) >> 1;
-        unsigned form = form_of(level.forms, i, (fine + 1) >> 1);
         odd |= (doubled & 1) << d;
-        forms |= form << (3 * d);
-        orders |= order_of(form) << (4 * d);
+        facts |= form_place(i, (fine + 1) >> 1) << (3 * d);
         raster = raster * extent + i;
         if (work.in_order)
             continue;
@@ -247,13 +251,28 @@ coarse_point_at(const struct coarse_work &work,
         row_in_box = row_in_box * height + (i - low);
         box_nrows *= height;
     }
-    const uint32_t class_at = level.class_at[odd];
-    point.work_at = class_at + raster;
-    point.tiled = work.in_order ? point.work_at : class_at + row + row_in_box;
+    const uint32_t class_at = s_levels[shift].class_at[odd];
+    sight->facts = facts | odd << SIGHT_ODD_AT;
+    sight->work_at = (uint16_t)(class_at + raster);
+    sight->tiled = (uint16_t)(work.in_order ? class_at + raster
+                                            : class_at + row + row_in_box);
+}
 
-    point.note |= best_forms(level.dims[odd], forms, orders)
-                  << NOTE_PLACE_NBITS;
-    return point;
+/* What predicts it, as in a note. */
+static __device__ __forceinline__ uint32_t
+forms_at(const struct coarse_level *s_levels, uint32_t facts)
+{
+    const struct coarse_level &level = s_levels[facts >> SIGHT_LEVEL_AT];
+    unsigned forms = 0, orders = 0;
+
+#pragma unroll
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        unsigned form = level.forms >> (3 * (facts >> (3 * d) & 7)) & 7;
+        forms |= form << (3 * d);
+        orders |= order_of(form) << (4 * d);
+    }
+    return best_forms(level.dims[facts >> SIGHT_ODD_AT & (TERP_NCLASSES - 1)],
+                      forms, orders);
 }
 
 /* ---- values ---- */
@@ -324,7 +343,8 @@ make_only_anchors(const struct cuda_batch &batch,
  * is read at once, and no thread of a warp waits for others' forms. */
 template <typename T, bool decode>
 static __device__ __forceinline__ uint32_t
-make_coarse_point(const uint32_t *strides, const struct level_view<T> &view,
+make_coarse_point(int rank, const uint32_t *strides,
+                  const struct level_view<T> &view,
                   const struct form_weights<T> *s_weights, int shift,
                   uint32_t note, T *s_values)
 {
@@ -338,6 +358,9 @@ make_coarse_point(const uint32_t *strides, const struct level_view<T> &view,
         const unsigned form = note >> (NOTE_PLACE_NBITS + 3 * d) & 7;
         const int stride = (int)(strides[d] << shift);
         const T none = (T)-0.0;
+        along[d] = none;
+        if (d >= rank)
+            continue;
         along[d] = combine_weighted(
             s_weights[form], FORMS_WITH_A >> form & 1 ? at[-3 * stride] : none,
             form != NOTE_NO_FORM ? at[-stride] : none,
@@ -358,101 +381,104 @@ make_coarse_point(const uint32_t *strides, const struct level_view<T> &view,
     return symbol;
 }
 
-/* Notes of all points, while their values come. */
-template <typename T, bool decode>
+/* All that can be known without the chunk's state. */
+template <typename T>
 static __device__ __forceinline__ void
-make_notes(const struct coarse_work &work, const struct level_view<T> &view,
-           struct coarse_shared<T> *shared)
+locate_points(const struct cuda_batch &batch, const struct coarse_work &work,
+              struct coarse_shared<T> *shared)
 {
-#pragma unroll 1
-    for (uint32_t i = threadIdx.x; i < work.nvalues; i += COARSE_NTHREADS) {
-        struct coarse_point point = coarse_point_at(work, shared->level, i);
-        uint32_t &s_note = shared->notes[point.tiled];
-        if (!decode) {
-            copy_async(&shared->values[i], view.src + point.src_at);
-        } else if (s_note == TERP_ESCAPE) {
-            copy_async(&shared->values[i], view.work + point.work_at);
-            point.note |= 1u << NOTE_ESCAPED_AT;
-        } else {
-            shared->values[i] = code_of<T>(s_note);
-        }
-        point.note |= point.work_at / CUDA_RANGE_NVALUES << NOTE_RANGE_AT;
-        if (point.tiled >= work.nbricks)
-            s_note = point.note;
+    const unsigned level = threadIdx.x / TERP_NCLASSES;
+    const unsigned odd = threadIdx.x % TERP_NCLASSES;
+
+    static_assert(MAX_NCOARSE * TERP_NCLASSES + NFORMS <= COARSE_NTHREADS,
+                  "a thread an entry");
+    if ((int)level < work.nlevels)
+        shared->level[level].class_at[odd] =
+            (uint32_t)batch.d_layout->level[work.finest + (int)level]
+                .class_at[odd];
+    if (threadIdx.x >= COARSE_NTHREADS - NFORMS) {
+        const unsigned form = threadIdx.x - (COARSE_NTHREADS - NFORMS);
+        shared->weights[form] = weights_of<T>((enum terp_form)form);
     }
-    wait_async();
+    __syncthreads();
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; i < work.nvalues; i += COARSE_NTHREADS)
+        locate_point(work, shared->level, i, &shared->sights[i]);
 }
 
-/* Starts with all that can be known without the chunk's state, which comes in
- * the same go. */
+/* The chunk's state and, to decode, the points' symbols. */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
 load_state(const struct cuda_batch &batch, const struct coarse_work &work,
            struct coarse_shared<T> *shared)
 {
     constexpr unsigned NEACH = COARSE_NVALUES / COARSE_NTHREADS;
-    constexpr unsigned NWORDS = sizeof(struct cuda_chunk) / 8;
-    const uint64_t *state =
-        (const uint64_t *)&batch.d_chunks[blockIdx.y] + threadIdx.x;
     const uint16_t *symbols =
         region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
-    const unsigned class_word = COARSE_NTHREADS - 1 - threadIdx.x;
-    const unsigned level = class_word / TERP_NCLASSES;
-    const unsigned odd = class_word % TERP_NCLASSES;
     uint32_t symbol[NEACH] = {};
-    uint64_t word = 0;
-    uint32_t class_at = 0;
 
-    static_assert(NWORDS * 8 == sizeof(struct cuda_chunk), "whole words");
-    static_assert(NWORDS + MAX_NCOARSE * TERP_NCLASSES <= COARSE_NTHREADS,
-                  "a thread a word");
-    if (threadIdx.x < NWORDS)
-        word = *state;
-    if ((int)level < work.nlevels)
-        class_at = (uint32_t)batch.d_layout->level[work.finest + (int)level]
-                       .class_at[odd];
 #pragma unroll
     for (unsigned i = 0; decode && i < NEACH; i++)
         if (i * COARSE_NTHREADS + threadIdx.x < work.nvalues)
             symbol[i] = symbols[i * COARSE_NTHREADS + threadIdx.x];
-    if (threadIdx.x < NWORDS)
-        ((uint64_t *)&shared->chunk)[threadIdx.x] = word;
-    if ((int)level < work.nlevels)
-        shared->level[level].class_at[odd] = class_at;
+    copy_state(batch, threadIdx.x, COARSE_NTHREADS, &shared->chunk);
 #pragma unroll
     for (unsigned i = 0; decode && i < NEACH; i++)
         shared->notes[i * COARSE_NTHREADS + threadIdx.x] = symbol[i];
-    __syncthreads();
 }
 
-/* What follows from the state, for each level. */
+/* What follows from the state for each level. */
 template <typename T>
 static __device__ __forceinline__ void
-prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
-               struct coarse_shared<T> *shared)
+prepare_levels(const struct coarse_work &work, struct coarse_shared<T> *shared)
 {
-    const struct cuda_chunk &chunk = shared->chunk;
     const unsigned level = threadIdx.x / 32, lane = threadIdx.x % 32;
 
     if ((int)level < work.nlevels && lane <= TERP_NCLASSES) {
         const struct cuda_level_plan &plan =
-            chunk.plan[work.finest + (int)level];
-        if (lane < TERP_NCLASSES) {
+            shared->chunk.plan[work.finest + (int)level];
+        if (lane < TERP_NCLASSES)
             shared->level[level].dims[lane] =
                 (uint8_t)terp_predicting_dims(lane, plan.priorities);
-        } else {
+        else
             shared->level[level].forms =
                 forms_of((enum terp_spline)plan.spline);
-            shared->k[level] = constants_of<T>(
-                chunk.step * ((double)plan.ratio / TERP_RATIO_ONE), chunk.bound,
-                batch.max_code);
-        }
-    }
-    if (threadIdx.x >= COARSE_NTHREADS - NFORMS) {
-        const unsigned form = threadIdx.x - (COARSE_NTHREADS - NFORMS);
-        shared->weights[form] = weights_of<T>((enum terp_form)form);
     }
     __syncthreads();
+}
+
+/* Notes and constants, while values come. */
+template <typename T, bool decode>
+static __device__ __forceinline__ void
+make_notes(const struct cuda_batch &batch, const struct coarse_work &work,
+           const struct level_view<T> &view, struct coarse_shared<T> *shared)
+{
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; i < work.nvalues; i += COARSE_NTHREADS) {
+        const struct coarse_sight sight = shared->sights[i];
+        uint32_t &s_note = shared->notes[sight.tiled];
+        bool escaped = decode && s_note == TERP_ESCAPE;
+        if (!decode)
+            copy_async(&shared->values[i], view.src + sight.src_at);
+        else if (escaped)
+            copy_async(&shared->values[i], view.work + sight.work_at);
+        else
+            shared->values[i] = code_of<T>(s_note);
+        if (sight.tiled >= work.nbricks)
+            s_note =
+                i | forms_at(shared->level, sight.facts) << NOTE_PLACE_NBITS |
+                (uint32_t)escaped << NOTE_ESCAPED_AT |
+                (uint32_t)sight.work_at / CUDA_RANGE_NVALUES << NOTE_RANGE_AT;
+    }
+    const int level = (int)(COARSE_NTHREADS - 1 - threadIdx.x);
+    if (level < work.nlevels) {
+        const struct cuda_chunk &chunk = shared->chunk;
+        double ratio =
+            (double)chunk.plan[work.finest + level].ratio / TERP_RATIO_ONE;
+        shared->k[level] =
+            constants_of<T>(chunk.step * ratio, chunk.bound, batch.max_code);
+    }
+    wait_async();
 }
 
 /* Grid: (1, chunks). The block owns its chunk's anchors and coarse levels.
@@ -463,10 +489,12 @@ __launch_bounds__(COARSE_NTHREADS)
     spline_coarse(const __grid_constant__ struct cuda_batch batch,
                   const __grid_constant__ struct coarse_work work)
 {
-    begin_kernel();
+    let_next_kernel_come();
     struct coarse_shared<T> *shared = dynamic_shared<struct coarse_shared<T>>();
     const struct cuda_chunk &chunk = shared->chunk;
 
+    locate_points(batch, work, shared);
+    wait_for_kernels();
     load_state<T, decode>(batch, work, shared);
     if (!chunk_applies(chunk))
         return;
@@ -481,8 +509,8 @@ __launch_bounds__(COARSE_NTHREADS)
         make_only_anchors<T, decode>(batch, chunk, view, shared);
         return;
     }
-    prepare_levels(batch, work, shared);
-    make_notes<T, decode>(work, view, shared);
+    prepare_levels(work, shared);
+    make_notes<T, decode>(batch, work, view, shared);
     __syncthreads();
     if (threadIdx.x == 0) {
         T last = (T)chunk.reference;
@@ -500,9 +528,9 @@ __launch_bounds__(COARSE_NTHREADS)
 #pragma unroll 1
         for (uint32_t q = begin + threadIdx.x; q < end; q += COARSE_NTHREADS) {
             uint32_t note = shared->notes[q];
-            uint32_t made =
-                make_coarse_point<T, decode>(work.stride, view, shared->weights,
-                                             shift, note, shared->values);
+            uint32_t made = make_coarse_point<T, decode>(
+                work.rank, work.stride, view, shared->weights, shift, note,
+                shared->values);
             if (decode)
                 continue;
             shared->notes[q] = made;

@@ -331,10 +331,12 @@ static __device__ __forceinline__ void
 load_rows(const struct tile_work &work, const struct level_view<T> &view,
           const struct tile_column<T> &column, struct tile_shared<T> *shared)
 {
+    /* Copies do not wait, loads wait all at once. */
+    constexpr int NATONCE = decode ? TILE_NTURNS : 1;
     const uint32_t nrows = work.row_end[TILE_NTYPES - 1];
     uint32_t even[TILE_NTURNS] = {}, odd[TILE_NTURNS] = {};
 
-#pragma unroll
+#pragma unroll NATONCE
     for (uint32_t turn = 0; turn < TILE_NTURNS; turn++) {
         const uint32_t number = turn * TILE_NWARPS + threadIdx.x / 32;
         const struct tile_row<T> &row = shared->rows[number];
@@ -507,7 +509,7 @@ __launch_bounds__(TILE_NTHREADS)
     spline_tile(const __grid_constant__ struct cuda_batch batch,
                 const __grid_constant__ struct tile_work work)
 {
-    begin_kernel();
+    let_next_kernel_come();
     struct tile_shared<T> *shared = dynamic_shared<struct tile_shared<T>>();
     const struct cuda_chunk &chunk = shared->chunk;
     const struct tile_place tile = tile_place_of(work);
@@ -519,6 +521,7 @@ __launch_bounds__(TILE_NTHREADS)
         shared->weights[threadIdx.x % NFORMS] =
             weights_of<T>((enum terp_form)(threadIdx.x % NFORMS));
     struct tile_column<T> column = column_of<T>(work, tile);
+    wait_for_kernels();
     copy_state(batch, threadIdx.x, TILE_NTHREADS, &shared->chunk);
     if (!chunk_applies(chunk))
         return;
