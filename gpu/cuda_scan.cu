@@ -9,8 +9,8 @@
 #define NLOADS 4
 #define UNIT_NBYTES (NTHREADS * NLOADS * 16)
 
-/* Blocks of a chunk: enough to fill a device several times over, few enough
- * that what each adds to the chunk's state costs nothing. A look for isolated
+/* Blocks of all chunks: enough to fill a device several times over, few enough
+ * that what each adds to its chunk's state costs nothing. A look for isolated
  * extremes is rarely needed and has fewer. */
 #define SCAN_MAX_NBLOCKS 8192
 #define ISOLATE_MAX_NBLOCKS 2048
@@ -581,11 +581,14 @@ launch_scan(const struct cuda_batch *batch, cudaStream_t stream)
         return launch(look_at_values<T>,
                       dim3((unsigned)nunits, (unsigned)batch->nchunks),
                       LOOK_NTHREADS, 0, stream, *batch);
-    uint64_t scan_nunits = div_up(nunits, SCAN_MAX_NBLOCKS);
-    uint64_t isolate_nunits = div_up(nunits, ISOLATE_MAX_NBLOCKS);
+    uint64_t all_nunits = nunits * (uint64_t)batch->nchunks;
+    uint64_t scan_nunits =
+        min_u64(nunits, div_up(all_nunits, SCAN_MAX_NBLOCKS));
+    uint64_t isolate_nunits = div_up(all_nunits, ISOLATE_MAX_NBLOCKS);
 
-    if (isolate_nunits < ISOLATE_MIN_NUNITS)
-        isolate_nunits = ISOLATE_MIN_NUNITS;
+    isolate_nunits =
+        min_u64(nunits, isolate_nunits < ISOLATE_MIN_NUNITS ? ISOLATE_MIN_NUNITS
+                                                            : isolate_nunits);
     dim3 grid((unsigned)div_up(nunits, scan_nunits), (unsigned)batch->nchunks);
     cudaError_t error =
         launch(scan_values<T>, grid, NTHREADS, 0, stream, *batch, scan_nunits);
