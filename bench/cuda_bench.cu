@@ -55,7 +55,7 @@ bench_field_read(const char *path)
 {
     const char *name = strrchr(path, '_');
     struct bench_field field;
-    unsigned long long extent, other[2];
+    unsigned long long extent = 0, other[2];
 
     if (name == NULL ||
         sscanf(name, "_%llux%llux%llu.f32", &extent, &other[0], &other[1]) != 3)

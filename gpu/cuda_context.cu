@@ -394,7 +394,7 @@ cuda_lane_prepare(struct cuda_lane *lane, const struct cuda_wave *wave)
     lane->src_stride = p.src_stride;
     lane->dst_stride = p.dst_stride;
     /* Other padding would only cost a copy. */
-    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-exp42-c)
+    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-*)
     bool equal = memcmp(lane->h_layout, &layout, sizeof layout) == 0;
     if (!lane->has_layout || !equal) {
         memcpy(lane->h_layout, &layout, sizeof layout);

@@ -119,10 +119,9 @@ run_sequence(struct cuda_lane *lane, enum cuda_direction direction)
     cudaGraph_t graph;
 
     /* Other padding would only cost a graph. */
-    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-exp42-c)
-    bool equal =
-        memcmp(&sequence->batch, &lane->batch, sizeof lane->batch) == 0;
-    bool same = equal && sequence->seen;
+    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-*)
+    int differs = memcmp(&sequence->batch, &lane->batch, sizeof lane->batch);
+    bool same = differs == 0 && sequence->seen;
     if (same && sequence->graph != NULL)
         return cudaGraphLaunch(sequence->graph, lane->stream);
     if (sequence->graph != NULL)

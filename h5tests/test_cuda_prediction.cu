@@ -8,6 +8,7 @@
 
 extern "C" {
 #include "bytes.h"
+#include "cases.h"
 #include "cmocka_all.h"
 #include "cpu_lorenzo.h"
 #include "cpu_order.h"
@@ -70,7 +71,7 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
     b->stages = type == TERP_FLOAT32 ? &cpu_stages_f32 : &cpu_stages_f64;
     b->nvalues = b->layout.nvalues;
     b->nbytes = b->nvalues * (uint64_t)b->stages->value_nbytes;
-    b->values = (uint8_t *)malloc(b->nbytes);
+    b->values = (uint8_t *)terp_case_alloc(b->nbytes);
     b->symbols = (uint16_t *)malloc(2 * b->nvalues);
     b->tiled = (uint16_t *)malloc(2 * b->nvalues);
     b->mask = (uint64_t *)calloc(b->nvalues / 64 + 1, 8);
@@ -220,14 +221,14 @@ check_escapes(struct bench *b, const void *words)
 {
     struct cuda_chunk *state = &b->state[0];
     size_t nbytes = (size_t)b->stages->value_nbytes;
-    uint8_t *section = (uint8_t *)malloc(b->nbytes + 16), *at = section;
+    uint8_t *section = (uint8_t *)malloc(b->nbytes + 16);
     struct writer writer = {section, section + b->nbytes + 16, false};
     uint64_t nescapes = 0;
 
     for (uint64_t i = 0; i < b->nvalues; i++)
         nescapes += b->symbols[i] == TERP_ESCAPE;
     write_uleb(&writer, nescapes);
-    at = writer_take(&writer, nescapes * nbytes);
+    uint8_t *at = writer_take(&writer, nescapes * nbytes);
     for (uint64_t i = 0; i < b->nvalues; i++) {
         if (b->symbols[i] != TERP_ESCAPE)
             continue;

@@ -516,6 +516,7 @@ sections_are_written_and_read_as_by_the_cpu(void **state)
         }
         free_bench(&b);
     }
+    assert_true(nwritten > NRUNS);
 }
 
 /* Every other value: more runs than the lists of the device hold. */

@@ -145,7 +145,8 @@ cpu_read(const struct terp_frame *frame, const uint8_t *stream, uint64_t nbytes,
     if (frame->prediction == TERP_PREDICTION_LORENZO)
         reader_take(&reader, 2);
     else
-        reader_take(&reader, (uint64_t)(1 + value_nbytes + 2 * layout.nlevels));
+        reader_take(&reader,
+                    1 + (uint64_t)value_nbytes + 2 * (uint64_t)layout.nlevels);
     if (frame->has_specials)
         cpu_specials_read(&reader, NULL, layout.nvalues, value_nbytes,
                           &nspecials);
@@ -349,9 +350,9 @@ extreme_books_come_back(void **state)
     uint16_t *symbols = (uint16_t *)malloc(2 * n);
 
     (void)state;
-    for (uint16_t symbol = 0; symbol < TERP_NSYMBOLS; symbol += 341) {
+    for (unsigned symbol = 0; symbol < TERP_NSYMBOLS; symbol += 341) {
         for (uint64_t i = 0; i < n; i++)
-            symbols[i] = symbol;
+            symbols[i] = (uint16_t)symbol;
         check_symbols(TERP_CODING_CUSTOM, symbols, n);
         check_symbols(TERP_CODING_HUFFMAN, symbols, n);
     }

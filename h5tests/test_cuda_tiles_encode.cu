@@ -190,9 +190,9 @@ expect_stream(struct bench *b)
         write_le(&writer, plan->priorities, 1);
     }
     write_uleb(&writer, 0);
-    b->chunk[0].escapes_end =
-        (uint64_t)(frame_nbytes + 1 + batch->value_nbytes +
-                   2 * batch->h_layout->nlevels + 1);
+    b->chunk[0].escapes_end = (uint64_t)frame_nbytes + 1 +
+                              (uint64_t)batch->value_nbytes +
+                              2 * (uint64_t)batch->h_layout->nlevels + 1;
     struct cpu_team *team = cpu_team_make(1);
     enum terp_status st = cpu_tiles_encode(team, batch->coding, b->symbols,
                                            batch->nvalues, &writer);
