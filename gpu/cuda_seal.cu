@@ -1,133 +1,22 @@
-#include "bytes.h"
-#include "cuda_state.cuh"
-#include "cuda_xxh3.cuh"
+#include "cuda_checksum.cuh"
 
 #define NTHREADS 512
-#define NWARPS (NTHREADS / 32)
 
-/* Blocks of XXH3 that a warp sums up at least: one block of threads does a
- * short stream, and need not wait for others. */
-#define WARP_NBLOCKS 2
-
-/* Bytes that a block sums up at least, where a stream has as many, and the
- * most blocks of a stream: what a large device runs at once. */
-#define GRID_BLOCK_NBYTES (64 << 10)
-#define MAX_NBLOCKS 528
-
-/* Sums that the chain of scrambling has in registers before it needs them. */
+/* Sums of blocks that are on their way while they are chained. */
 #define NAHEAD 16
 
-static_assert(CUDA_SHORT_NBYTES - TERP_FRAME_DIMS_AT + 1 >= XXH3_MIN_NBYTES,
-              "shorter inputs are hashed in another way");
-
-static __device__ __forceinline__ uint2
-halves_of(uint64_t word)
-{
-    return make_uint2((uint32_t)word, (uint32_t)(word >> 32));
-}
-
-/* By one warp: `sums` has eight words for each of nblocks + 1 blocks. */
-static __device__ uint64_t
-chain(const uint2 *sums, uint64_t nblocks, const uint64_t *secret)
-{
-    const unsigned i = threadIdx.x % XXH3_NLANES;
-    const uint2 key = halves_of(secret[XXH3_SCRAMBLE_AT / 8 + i]);
-    const uint2 none = make_uint2(0, 0), first = sums[i];
-    uint2 value = halves_of(xxh3_first() + ((uint64_t)first.y << 32 | first.x));
-    uint2 ahead[NAHEAD], now[NAHEAD];
-    uint64_t b = 1;
-
-    sums += i;
-#pragma unroll
-    for (unsigned k = 0; k < NAHEAD; k++)
-        ahead[k] = b + k <= nblocks ? sums[(b + k) * XXH3_NLANES] : none;
-    for (; b + NAHEAD - 1 <= nblocks; b += NAHEAD) {
-#pragma unroll
-        for (unsigned k = 0; k < NAHEAD; k++) {
-            uint64_t next = b + NAHEAD + k;
-            now[k] = ahead[k];
-            ahead[k] = next <= nblocks ? sums[next * XXH3_NLANES] : none;
-        }
-#pragma unroll
-        for (unsigned k = 0; k < NAHEAD; k++)
-            value = xxh3_scramble_add(value, key, now[k]);
-    }
-#pragma unroll
-    for (unsigned k = 0; k < NAHEAD; k++)
-        if (b + k <= nblocks)
-            value = xxh3_scramble_add(value, key, ahead[k]);
-    return (uint64_t)value.y << 32 | value.x;
-}
-
-/* What the stripe adds that ends where the input ends. */
-static __device__ __forceinline__ uint64_t
-sum_last_stripe(const uint8_t *end, const uint64_t *secret)
-{
-    unsigned i = threadIdx.x % XXH3_NLANES;
-    uint64_t word = xxh3_load(end - XXH3_STRIPE_NBYTES + 8 * i);
-
-    return xxh3_product(word, xxh3_key(secret, XXH3_LAST_STRIPE_AT + 8 * i)) +
-           __shfl_xor_sync(0xFFFFFFFF, word, 1);
-}
-
-/* The checksum of a stream, in all threads of the first warp of the block that
- * ends last; false in all others. Grid: x, y chunks. A warp sums up a block of
- * XXH3 at a time; progress[7] counts blocks of threads. */
-static __device__ bool
-checksum(struct cuda_chunk &chunk, const uint8_t *stream,
-         uint64_t stream_nbytes, uint64_t *sums, uint64_t *hash_ret)
-{
-    __shared__ uint64_t s_secret[XXH3_SECRET_NWORDS];
-    const uint8_t *input = stream + TERP_FRAME_DIMS_AT;
-    uint64_t nbytes = stream_nbytes - TERP_FRAME_DIMS_AT;
-    uint64_t nblocks = xxh3_nblocks(nbytes);
-    unsigned nactive = (unsigned)min_u64(
-        gridDim.x, div_up(nblocks + 1, NWARPS * WARP_NBLOCKS));
-    uint64_t key[XXH3_BLOCK_NSTRIPES / 4];
-
-    if (blockIdx.x >= nactive)
-        return false;
-    xxh3_make_secret(load_le(stream, TERP_FRAME_CHECKSUM_AT), s_secret);
-    __syncthreads();
-    xxh3_stripe_keys(s_secret, key);
-#pragma unroll 1
-    for (uint64_t b = (uint64_t)blockIdx.x * NWARPS + threadIdx.x / 32;
-         b <= nblocks; b += (uint64_t)nactive * NWARPS) {
-        uint64_t at = b * XXH3_BLOCK_NBYTES;
-        unsigned nstripes =
-            b < nblocks ? XXH3_BLOCK_NSTRIPES
-                        : (unsigned)((nbytes - 1 - at) / XXH3_STRIPE_NBYTES);
-        uint64_t sum = xxh3_sum_stripes(input + at, nstripes, key);
-        if (b == nblocks)
-            sum += sum_last_stripe(input + nbytes, s_secret);
-        if (threadIdx.x % 32 < XXH3_NLANES)
-            sums[b * XXH3_NLANES + threadIdx.x % 32] = sum;
-    }
-    if (nactive == 1)
-        __syncthreads();
-    else if (!is_last_block(&chunk.progress[7], nactive))
-        return false;
-    if (threadIdx.x >= 32)
-        return false;
-    *hash_ret = xxh3_end(chain((const uint2 *)sums, nblocks, s_secret),
-                         s_secret, nbytes);
-    return true;
-}
+/* Bytes that a block sums up at least, where a stream has as many, and the
+ * most blocks of a grid: what a large device runs at once. */
+#define GRID_BLOCK_NBYTES (64 << 10)
+#define MAX_NBLOCKS 528
 
 static __global__ void
 __launch_bounds__(NTHREADS) seal(const struct cuda_batch batch)
 {
     begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    uint8_t *stream = (uint8_t *)chunk.dst;
-    uint64_t *sums = region<uint64_t>(batch, blockIdx.y, batch.at.staging);
-    const uint64_t nbytes = chunk.stream_nbytes;
-    uint64_t hash;
-
-    if ((chunk.status != TERP_OK) | (nbytes <= CUDA_SHORT_NBYTES))
-        return;
-    if (checksum(chunk, stream, nbytes, sums, &hash) && threadIdx.x == 0)
-        store_le(stream + TERP_FRAME_CHECKSUM_AT, hash, 8);
+    seal_stream<NTHREADS, NAHEAD>(
+        batch.d_chunks[blockIdx.y],
+        region<uint64_t>(batch, blockIdx.y, batch.at.staging));
 }
 
 static __global__ void
@@ -148,22 +37,25 @@ __launch_bounds__(NTHREADS) verify(const struct cuda_batch batch)
             chunk.checksum_status = TERP_ERR_DEVICE;
         return;
     }
-    if (checksum(chunk, stream, nbytes, sums, &hash) && threadIdx.x == 0 &&
-        hash != load_le(stream + TERP_FRAME_CHECKSUM_AT, 8))
+    if (checksum<NTHREADS, NAHEAD>(chunk, stream, nbytes, sums, &hash) &&
+        threadIdx.x == 0 && hash != load_le(stream + TERP_FRAME_CHECKSUM_AT, 8))
         chunk.checksum_status = TERP_ERR_CHECKSUM;
 }
 
 static dim3
 grid_of(const struct cuda_batch *batch)
 {
+    unsigned nchunks = (unsigned)batch->nchunks;
     uint64_t nblocks = div_up(batch->raw_nbytes, GRID_BLOCK_NBYTES);
-    return dim3((unsigned)min_u64(nblocks, MAX_NBLOCKS),
-                (unsigned)batch->nchunks);
+    return dim3((unsigned)min_u64(nblocks, div_up(MAX_NBLOCKS, nchunks)),
+                nchunks);
 }
 
 cudaError_t
 cuda_seal(const struct cuda_batch *batch, cudaStream_t stream)
 {
+    if (batch->npartitions <= CUDA_FEW_PARTITIONS)
+        return cudaSuccess; /* cuda_stream_write has done it */
     return launch(seal, grid_of(batch), NTHREADS, 0, stream, *batch);
 }
 

@@ -215,7 +215,8 @@ cudaError_t
 cuda_stream_write(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Checksums into the streams, but for those of CUDA_SHORT_NBYTES or less,
- * which the host seals. */
+ * which the host seals, and those of small chunks, which cuda_stream_write has
+ * sealed. */
 #define CUDA_SHORT_NBYTES 256
 cudaError_t
 cuda_seal(const struct cuda_batch *batch, cudaStream_t stream);

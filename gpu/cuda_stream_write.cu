@@ -1,11 +1,13 @@
 #include <cub/cub.cuh>
 
+#include "cuda_checksum.cuh"
 #include "cuda_index.cuh"
 #include "cuda_reduce.cuh"
 
 #define FULL_WARP 0xFFFFFFFF
 
-/* One block writes all of a stream but escapes, specials and payload. */
+/* One block writes all of a stream but escapes, specials and a payload of many
+ * partitions. */
 #define HEAD_NTHREADS 1024
 
 /* Threads that have a level each. */
@@ -410,13 +412,11 @@ write_index(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     return true;
 }
 
-/* Grid: x 1, y chunks. */
-static __global__ void
-__launch_bounds__(HEAD_NTHREADS) write_head(const struct cuda_batch batch)
+/* Frame, model and index, or the frame of a raw chunk. */
+static __device__ __forceinline__ void
+write_head(const struct cuda_batch &batch, struct cuda_chunk &chunk)
 {
-    begin_kernel();
     __shared__ struct head_shared s_head;
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     uint8_t *dst = (uint8_t *)chunk.dst;
     enum terp_status status = chunk.status;
     enum terp_coding coding = chunk.coding;
@@ -454,7 +454,10 @@ __launch_bounds__(HEAD_NTHREADS) write_head(const struct cuda_batch batch)
 
 /* ---- payload ---- */
 
+/* Threads that have a partition. */
 #define PAYLOAD_NTHREADS 256
+static_assert(HEAD_NTHREADS == CUDA_FEW_PARTITIONS * PAYLOAD_NTHREADS,
+              "one block has few partitions");
 
 /* Thread `i` of `nthreads` copies its part. `src` is aligned to 4, dst need
  * not be. */
@@ -481,9 +484,9 @@ copy_bytes(uint8_t *dst, const uint8_t *src, unsigned nbytes, unsigned i,
 static __device__ void
 write_partition(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                 const struct cuda_partition &partition,
-                const struct cuda_partition_place &place, unsigned length)
+                const struct cuda_partition_place &place, unsigned p,
+                unsigned length, uint32_t s_lengths[8])
 {
-    __shared__ uint32_t s_lengths[8];
     const struct cuda_index_places places =
         *index_room(batch, blockIdx.y).places;
     const unsigned lane = threadIdx.x % 32;
@@ -496,8 +499,7 @@ write_partition(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     unsigned tiles_before =
         (unsigned)__popc(partition.tiles & bits_below(lane % 32));
     unsigned at = tiles_before * width;
-    uint64_t bits = (uint64_t)length_excess(batch, blockIdx.x, length)
-                    << (at % 32);
+    uint64_t bits = (uint64_t)length_excess(batch, p, length) << (at % 32);
     if ((uint32_t)bits != 0)
         atomicOr(&s_lengths[at / 32], (uint32_t)bits);
     if (bits >> 32 != 0)
@@ -521,63 +523,102 @@ static __device__ void
 copy_partition(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                unsigned p, unsigned length,
                const struct cuda_partition &partition,
-               const struct cuda_partition_place &place)
+               const struct cuda_partition_place &place, uint32_t s_lengths[8])
 {
     const uint8_t *slot = region<uint8_t>(batch, blockIdx.y, batch.at.staging) +
                           (uint64_t)p * CUDA_PARTITION_MAX_NBYTES;
     uint8_t *dst =
         (uint8_t *)chunk.dst + chunk.payload_at + place.payload_nbytes;
-    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const unsigned i = threadIdx.x % PAYLOAD_NTHREADS;
+    const unsigned lane = i % 32, warp = i / 32;
 
     if (partition.tiles == 0)
         return;
     if (warp == PAYLOAD_NTHREADS / 32 - 1)
-        write_partition(batch, chunk, partition, place, length);
+        write_partition(batch, chunk, partition, place, p, length, s_lengths);
     if (partition.reduced != 0) {
-        copy_bytes(dst, slot, partition.nbytes, threadIdx.x, PAYLOAD_NTHREADS);
+        copy_bytes(dst, slot, partition.nbytes, i, PAYLOAD_NTHREADS);
         return;
     }
     const unsigned end = length_sum(length);
-    for (unsigned i = warp; i < TERP_PARTITION_NTILES;
-         i += PAYLOAD_NTHREADS / 32) {
-        unsigned n = __shfl_sync(FULL_WARP, length, (int)i);
-        unsigned at = __shfl_sync(FULL_WARP, end, (int)i) - n;
-        copy_bytes(dst + at, slot + i * CUDA_TILE_MAX_NBYTES, n, lane, 32);
+    for (unsigned tile = warp; tile < TERP_PARTITION_NTILES;
+         tile += PAYLOAD_NTHREADS / 32) {
+        unsigned n = __shfl_sync(FULL_WARP, length, (int)tile);
+        unsigned at = __shfl_sync(FULL_WARP, end, (int)tile) - n;
+        copy_bytes(dst + at, slot + tile * CUDA_TILE_MAX_NBYTES, n, lane, 32);
     }
 }
 
-/* Grid: x partitions, y chunks. A partition's payload, or as many values as a
- * partition has symbols. */
-static __global__ void
-__launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
+/* Partition p's payload, or as many values as a partition has symbols; `tiles`:
+ * the chunk has some. By PAYLOAD_NTHREADS threads. */
+static __device__ __forceinline__ void
+write_part(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+           unsigned p, bool tiles, uint32_t s_lengths[8])
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const uint64_t slice_nbytes = (uint64_t)TERP_PARTITION_NTILES *
                                   TERP_TILE_NSYMBOLS *
                                   (unsigned)batch.value_nbytes;
     const struct cuda_index_room room = index_room(batch, blockIdx.y);
-    const struct cuda_partition partition = room.partition[blockIdx.x];
-    const struct cuda_partition_place place = room.place[blockIdx.x];
-    const unsigned length = tile_length(batch, blockIdx.y, blockIdx.x);
-    uint64_t at = blockIdx.x * slice_nbytes;
+    const struct cuda_partition partition = room.partition[p];
+    const struct cuda_partition_place place = room.place[p];
+    const unsigned length = tile_length(batch, blockIdx.y, p);
+    uint64_t at = p * slice_nbytes;
 
-    if (has_tiles(chunk))
-        copy_partition(batch, chunk, blockIdx.x, length, partition, place);
+    if (tiles)
+        copy_partition(batch, chunk, p, length, partition, place, s_lengths);
     else if (chunk.status == TERP_OK && chunk.coding == TERP_CODING_RAW)
         copy_bytes((uint8_t *)chunk.dst + chunk.payload_at + at,
                    (const uint8_t *)chunk.original + at,
                    (unsigned)min_u64(slice_nbytes,
                                      batch.raw_nbytes - chunk.payload_at - at),
-                   threadIdx.x, PAYLOAD_NTHREADS);
+                   threadIdx.x % PAYLOAD_NTHREADS, PAYLOAD_NTHREADS);
+}
+
+/* Grid: x partitions, y chunks. */
+static __global__ void
+__launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ uint32_t s_lengths[8];
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+
+    write_part(batch, chunk, blockIdx.x, has_tiles(chunk), s_lengths);
+}
+
+/* Blocks of XXH3 whose sums are in shared memory. */
+#define SHARED_SUMS_NBLOCKS 64
+
+/* Grid: x 1, y chunks. Where there are few partitions, all of the stream. */
+static __global__ void
+__launch_bounds__(HEAD_NTHREADS) write_stream(const struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ uint32_t s_lengths[CUDA_FEW_PARTITIONS][8];
+    __shared__ uint64_t s_sums[(SHARED_SUMS_NBLOCKS + 1) * XXH3_NLANES];
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const unsigned p = threadIdx.x / PAYLOAD_NTHREADS;
+
+    write_head(batch, chunk);
+    if (batch.npartitions > CUDA_FEW_PARTITIONS)
+        return;
+    __syncthreads();
+    const bool tiles = has_tiles(chunk);
+    if (p < batch.npartitions)
+        write_part(batch, chunk, p, tiles, s_lengths[p]);
+    __syncthreads();
+    uint64_t *sums =
+        chunk.stream_nbytes <= SHARED_SUMS_NBLOCKS * XXH3_BLOCK_NBYTES
+            ? s_sums
+            : region<uint64_t>(batch, blockIdx.y, batch.at.staging);
+    seal_stream<HEAD_NTHREADS, 2>(chunk, sums);
 }
 
 cudaError_t
 cuda_stream_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    cudaError_t error = launch(write_head, dim3(1, (unsigned)batch->nchunks),
+    cudaError_t error = launch(write_stream, dim3(1, (unsigned)batch->nchunks),
                                HEAD_NTHREADS, 0, stream, *batch);
-    if (error == cudaSuccess)
+    if (error == cudaSuccess && batch->npartitions > CUDA_FEW_PARTITIONS)
         error =
             launch(write_payload,
                    dim3((unsigned)batch->npartitions, (unsigned)batch->nchunks),
