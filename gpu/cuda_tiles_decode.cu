@@ -308,27 +308,25 @@ struct tile_bits {
 #define NOWHERE UINT32_MAX
 
 /* A place in the bits, and the words that begin there: to read what comes next
- * takes no memory. */
+ * takes no memory. The word behind is on its way, and not looked at yet. */
 struct bit_window {
     unsigned at;
-    uint32_t word[3];
+    uint32_t word[2], behind;
 };
 
-/* The first byte is the highest. */
-template <unsigned NTHREADS>
+/* Makes the first byte the highest. */
 static __device__ __forceinline__ uint32_t
-word_of_bits(const struct words_shared<NTHREADS> &s, unsigned i)
+word_of_bytes(uint32_t bytes)
 {
-    return __byte_perm(((const uint32_t *)s.bits)[i], 0, 0x0123);
+    return __byte_perm(bytes, 0, 0x0123);
 }
 
 template <unsigned NTHREADS>
 static __device__ __forceinline__ struct bit_window
 open_window(const struct words_shared<NTHREADS> &s, unsigned at)
 {
-    return {at,
-            {word_of_bits(s, at / 32), word_of_bits(s, at / 32 + 1),
-             word_of_bits(s, at / 32 + 2)}};
+    const uint32_t *bytes = (const uint32_t *)s.bits + at / 32;
+    return {at, {word_of_bytes(bytes[0]), word_of_bytes(bytes[1])}, bytes[2]};
 }
 
 static __device__ __forceinline__ uint32_t
@@ -348,8 +346,8 @@ move_window(const struct words_shared<NTHREADS> &s, struct bit_window &window,
     window.at += length;
     if (window.at / 32 != before / 32) {
         window.word[0] = window.word[1];
-        window.word[1] = window.word[2];
-        window.word[2] = word_of_bits(s, window.at / 32 + 2);
+        window.word[1] = word_of_bytes(window.behind);
+        window.behind = ((const uint32_t *)s.bits)[window.at / 32 + 2];
     }
 }
 
