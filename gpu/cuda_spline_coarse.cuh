@@ -18,12 +18,12 @@
 #define MAX_NCOARSE 12
 #define COARSE_NTHREADS 1024
 
-/* A note: the point's place, then three bits a dimension: the form that
- * predicts along it, or that none does. */
+/* A note: the point's place, then three bits a dimension: what it reaches for
+ * along it, and how many predictions that makes, less one. */
 #define NOTE_PLACE_NBITS 12
-#define NOTE_NO_FORM 7u
-#define NOTE_ESCAPED_AT (NOTE_PLACE_NBITS + 3 * TERP_NDIMS) /* decode */
-#define NOTE_RANGE_AT (NOTE_ESCAPED_AT + 1)                 /* of escapes */
+#define NOTE_NPREDICTIONS_AT (NOTE_PLACE_NBITS + 3 * TERP_NDIMS)
+#define NOTE_ESCAPED_AT (NOTE_NPREDICTIONS_AT + 2) /* decode */
+#define NOTE_RANGE_AT (NOTE_ESCAPED_AT + 1)        /* of escapes */
 static_assert(COARSE_NVALUES == 1 << NOTE_PLACE_NBITS, "a place in a note");
 static_assert(COARSE_NVALUES / CUDA_RANGE_NVALUES <= 1 << (32 - NOTE_RANGE_AT),
               "a range in a note");
@@ -32,15 +32,15 @@ static_assert(COARSE_NVALUES / CUDA_RANGE_NVALUES <= 1 << (32 - NOTE_RANGE_AT),
 struct coarse_level {
     uint32_t class_at[TERP_NCLASSES];
     uint8_t dims[TERP_NCLASSES]; /* that predict a class */
-    uint32_t forms;              /* see forms_of */
+    uint8_t spline;
 };
 
 /* A point of the lattice as it is known before the chunk's state. */
 struct coarse_sight {
     uint64_t src_at;
     uint16_t tiled, work_at; /* its positions */
-    /* Where it stands along each dimension, three bits each, see forms_of;
-     * then its class, then its level. Of an anchor: 0. */
+    /* What it reaches for along each dimension, three bits each, unless the
+     * spline is linear; then its class, then its level. Of an anchor: 0. */
     uint32_t facts;
 };
 #define SIGHT_ODD_AT (3 * TERP_NDIMS)
@@ -50,7 +50,8 @@ template <typename T> struct coarse_shared {
     struct cuda_chunk chunk; /* a copy of the state */
     struct coarse_level level[MAX_NCOARSE];
     struct constants<T> k[MAX_NCOARSE];
-    struct form_weights<T> weights[NFORMS];
+    struct form_weights<T> weights[NWEIGHTS];
+    T shares[TERP_NDIMS]; /* by the number of predictions less one */
     T values[COARSE_NVALUES];
     /* By position of tile order: first symbols (decode), then notes, last
      * symbols (encode). Of anchors always symbols. */
@@ -154,51 +155,11 @@ make_coarse_work(const struct terp_layout *layout, int nlevels,
 
 /* ---- notes ---- */
 
-/* What terp_form_at gives for each place of a point among `neven`, three bits
- * a place: see form_place. */
-static __device__ __forceinline__ uint32_t
-forms_of(enum terp_spline spline)
-{
-    uint32_t forms = 0;
-
-    for (unsigned place = 0; place < 8; place++) {
-        uint64_t i = place & 1, neven = i + 1 + (place >> 1 & 1);
-        neven += place >> 2;
-        forms |= (uint32_t)terp_form_at(spline, i, neven) << (3 * place);
-    }
-    return forms;
-}
-
-/* The place of point i. */
+/* terp_form_order of a form by its reach. */
 static __device__ __forceinline__ unsigned
-form_place(uint32_t i, uint32_t neven)
+order_of(unsigned reach)
 {
-    return (i > 0) + 2 * (i + 1 < neven) + 4 * (unsigned)(i + 2 < neven);
-}
-
-/* terp_form_order. */
-static __device__ __forceinline__ unsigned
-order_of(unsigned form)
-{
-    return 0x4433210u >> (4 * form) & 7;
-}
-
-/* The forms of those of `dims` that are of the highest order. Forms have three
- * bits a dimension, orders four. */
-static __device__ __forceinline__ unsigned
-best_forms(unsigned dims, unsigned forms, unsigned orders)
-{
-    unsigned best = 0;
-
-#pragma unroll
-    for (int d = 0; d < TERP_NDIMS; d++)
-        if (dims >> d & 1 && (orders >> (4 * d) & 7) > best)
-            best = orders >> (4 * d) & 7;
-#pragma unroll
-    for (int d = 0; d < TERP_NDIMS; d++)
-        if (!(dims >> d & 1) || (orders >> (4 * d) & 7) != best)
-            forms |= NOTE_NO_FORM << (3 * d);
-    return forms;
+    return 0x43003210u >> (4 * reach) & 7;
 }
 
 /* What a point's note will be made from, but for the chunk's state. */
@@ -241,7 +202,7 @@ locate_point(const struct coarse_work &work,
         uint32_t fine = ((work.extent[d] - 1) >> shift) + 1;
         uint32_t extent = (fine + (~doubled & 1)) >> 1;
         odd |= (doubled & 1) << d;
-        facts |= form_place(i, (fine + 1) >> 1) << (3 * d);
+        facts |= reach_at(i, (fine + 1) >> 1) << (3 * d);
         raster = raster * extent + i;
         if (work.in_order)
             continue;
@@ -258,21 +219,34 @@ locate_point(const struct coarse_work &work,
                                             : class_at + row + row_in_box);
 }
 
-/* What predicts it, as in a note. */
+/* What predicts it, as in a note: those dimensions that predict its class and
+ * have forms of the highest order. */
 static __device__ __forceinline__ uint32_t
-forms_at(const struct coarse_level *s_levels, uint32_t facts)
+reaches_at(const struct coarse_level *s_levels, uint32_t facts)
 {
     const struct coarse_level &level = s_levels[facts >> SIGHT_LEVEL_AT];
-    unsigned forms = 0, orders = 0;
+    const unsigned dims =
+        level.dims[facts >> SIGHT_ODD_AT & (TERP_NCLASSES - 1)];
+    unsigned reaches = facts & ((1u << SIGHT_ODD_AT) - 1), best = 0;
+    unsigned npredictions = 0;
 
+    if (level.spline == TERP_SPLINE_LINEAR)
+        reaches = linear_reaches(reaches);
 #pragma unroll
     for (int d = 0; d < TERP_NDIMS; d++) {
-        unsigned form = level.forms >> (3 * (facts >> (3 * d) & 7)) & 7;
-        forms |= form << (3 * d);
-        orders |= order_of(form) << (4 * d);
+        unsigned order = order_of(reaches >> (3 * d) & 7);
+        if (dims >> d & 1 && order > best)
+            best = order;
     }
-    return best_forms(level.dims[facts >> SIGHT_ODD_AT & (TERP_NCLASSES - 1)],
-                      forms, orders);
+#pragma unroll
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        unsigned order = order_of(reaches >> (3 * d) & 7);
+        if (dims >> d & 1 && order == best)
+            npredictions++;
+        else
+            reaches = (reaches & ~(7u << (3 * d))) | REACHES_NOTHING << (3 * d);
+    }
+    return reaches | (npredictions - 1) << (3 * TERP_NDIMS);
 }
 
 /* ---- values ---- */
@@ -341,44 +315,65 @@ make_only_anchors(const struct cuda_batch &batch,
 
 /* The point of a note; returns its symbol (encode). All along all dimensions
  * is read at once, and no thread of a warp waits for others' forms. */
-template <typename T, bool decode>
+template <typename T, bool decode, int ndims>
 static __device__ __forceinline__ uint32_t
-make_coarse_point(int rank, const uint32_t *strides,
-                  const struct level_view<T> &view,
-                  const struct form_weights<T> *s_weights, int shift,
-                  uint32_t note, T *s_values)
+make_coarse_point(const uint32_t *strides, const struct level_view<T> &view,
+                  const struct form_weights<T> *s_weights, const T *s_shares,
+                  int shift, uint32_t note, T *s_values)
 {
     T *at = s_values + (note & (COARSE_NVALUES - 1));
-    T along[TERP_NDIMS], sum = 0;
+    T sum = (T)-0.0;
     uint32_t symbol = 0;
-    int npredictions = 0;
 
 #pragma unroll
-    for (int d = TERP_NDIMS - 1; d >= 0; d--) {
-        const unsigned form = note >> (NOTE_PLACE_NBITS + 3 * d) & 7;
+    for (int d = ndims - 1; d >= 0; d--) {
+        const unsigned reach = note >> (NOTE_PLACE_NBITS + 3 * d) & 7;
         const int stride = (int)(strides[d] << shift);
         const T none = (T)-0.0;
-        along[d] = none;
-        if (d >= rank)
-            continue;
-        along[d] = combine_weighted(
-            s_weights[form], FORMS_WITH_A >> form & 1 ? at[-3 * stride] : none,
-            form != NOTE_NO_FORM ? at[-stride] : none,
-            FORMS_WITH_C >> form & 1 ? at[stride] : none,
-            FORMS_WITH_D >> form & 1 ? at[3 * stride] : none);
+        sum += combine_weighted(
+            s_weights[reach], reach & REACHES_A ? at[-3 * stride] : none,
+            reach != REACHES_NOTHING ? at[-stride] : none,
+            reach & REACHES_C ? at[stride] : none,
+            reach >= (REACHES_C | REACHES_D) ? at[3 * stride] : none);
     }
-#pragma unroll
-    for (int d = TERP_NDIMS - 1; d >= 0; d--) {
-        if ((note >> (NOTE_PLACE_NBITS + 3 * d) & 7) == NOTE_NO_FORM)
-            continue;
-        sum = npredictions++ == 0 ? along[d] : sum + along[d];
-    }
-    T pred = sum * share_of<T>(npredictions);
+    T pred = sum * s_shares[note >> NOTE_NPREDICTIONS_AT & 3];
     if (!decode)
         *at = quantize(*at, pred, view, &symbol);
     else if (!(note >> NOTE_ESCAPED_AT & 1))
         *at = pred + *at * view.k.step;
     return symbol;
+}
+
+/* Step after step, from the notes of coarser ones on. */
+template <typename T, bool decode, int ndims>
+static __device__ __forceinline__ void
+make_steps(const struct coarse_work &work, struct level_view<T> *view,
+           struct coarse_shared<T> *shared)
+{
+    uint32_t begin = work.nbricks;
+
+#pragma unroll 1
+    for (int s = 0; s < work.nsteps; s++) {
+        const uint32_t end = work.step[s].end;
+        const int shift = work.step[s].shift;
+        const struct form_weights<T> *s_weights =
+            shared->weights + first_weights_of(shared->level[shift].spline);
+        view->k = shared->k[shift];
+        __syncthreads();
+#pragma unroll 1
+        for (uint32_t q = begin + threadIdx.x; q < end; q += COARSE_NTHREADS) {
+            uint32_t note = shared->notes[q];
+            uint32_t made = make_coarse_point<T, decode, ndims>(
+                work.stride, *view, s_weights, shared->shares, shift, note,
+                shared->values);
+            if (decode)
+                continue;
+            shared->notes[q] = made;
+            if (made == TERP_ESCAPE)
+                atomicAdd(&view->ranges[note >> NOTE_RANGE_AT], 1ull);
+        }
+        begin = end;
+    }
 }
 
 /* All that can be known without the chunk's state. */
@@ -390,16 +385,20 @@ locate_points(const struct cuda_batch &batch, const struct coarse_work &work,
     const unsigned level = threadIdx.x / TERP_NCLASSES;
     const unsigned odd = threadIdx.x % TERP_NCLASSES;
 
-    static_assert(MAX_NCOARSE * TERP_NCLASSES + NFORMS <= COARSE_NTHREADS,
+    const unsigned last = COARSE_NTHREADS - 1 - threadIdx.x;
+
+    static_assert(MAX_NCOARSE * TERP_NCLASSES + NWEIGHTS + TERP_NDIMS <=
+                      COARSE_NTHREADS,
                   "a thread an entry");
     if ((int)level < work.nlevels)
         shared->level[level].class_at[odd] =
             (uint32_t)batch.d_layout->level[work.finest + (int)level]
                 .class_at[odd];
-    if (threadIdx.x >= COARSE_NTHREADS - NFORMS) {
-        const unsigned form = threadIdx.x - (COARSE_NTHREADS - NFORMS);
-        shared->weights[form] = weights_of<T>((enum terp_form)form);
-    }
+    if (last < NWEIGHTS)
+        shared->weights[last] = weights_at<T>(last);
+    else if (last < NWEIGHTS + TERP_NDIMS)
+        shared->shares[last - NWEIGHTS] =
+            share_of<T>((int)(last - NWEIGHTS) + 1);
     __syncthreads();
 #pragma unroll 1
     for (uint32_t i = threadIdx.x; i < work.nvalues; i += COARSE_NTHREADS)
@@ -441,8 +440,7 @@ prepare_levels(const struct coarse_work &work, struct coarse_shared<T> *shared)
             shared->level[level].dims[lane] =
                 (uint8_t)terp_predicting_dims(lane, plan.priorities);
         else
-            shared->level[level].forms =
-                forms_of((enum terp_spline)plan.spline);
+            shared->level[level].spline = plan.spline;
     }
     __syncthreads();
 }
@@ -466,7 +464,7 @@ make_notes(const struct cuda_batch &batch, const struct coarse_work &work,
             shared->values[i] = code_of<T>(s_note);
         if (sight.tiled >= work.nbricks)
             s_note =
-                i | forms_at(shared->level, sight.facts) << NOTE_PLACE_NBITS |
+                i | reaches_at(shared->level, sight.facts) << NOTE_PLACE_NBITS |
                 (uint32_t)escaped << NOTE_ESCAPED_AT |
                 (uint32_t)sight.work_at / CUDA_RANGE_NVALUES << NOTE_RANGE_AT;
     }
@@ -518,27 +516,10 @@ __launch_bounds__(COARSE_NTHREADS)
         make_anchors<T, decode>(view, 0, work.nbricks, shared->values,
                                 work.stride[TERP_NDIMS], shared->notes, &last);
     }
-    uint32_t begin = work.nbricks;
-#pragma unroll 1
-    for (int s = 0; s < work.nsteps; s++) {
-        const uint32_t end = work.step[s].end;
-        const int shift = work.step[s].shift;
-        view.k = shared->k[shift];
-        __syncthreads();
-#pragma unroll 1
-        for (uint32_t q = begin + threadIdx.x; q < end; q += COARSE_NTHREADS) {
-            uint32_t note = shared->notes[q];
-            uint32_t made = make_coarse_point<T, decode>(
-                work.rank, work.stride, view, shared->weights, shift, note,
-                shared->values);
-            if (decode)
-                continue;
-            shared->notes[q] = made;
-            if (made == TERP_ESCAPE)
-                atomicAdd(&view.ranges[note >> NOTE_RANGE_AT], 1ull);
-        }
-        begin = end;
-    }
+    if (work.rank < TERP_NDIMS)
+        make_steps<T, decode, TERP_NDIMS - 1>(work, &view, shared);
+    else
+        make_steps<T, decode, TERP_NDIMS>(work, &view, shared);
     __syncthreads();
     T *to = work.finest > 1 ? view.lattice + work.lattice_at : view.dst;
     const bool keep = decode || work.finest > 1;

@@ -35,7 +35,7 @@ template <typename T> struct alignas(16) tile_row {
     bool along_0;       /* dimension 0 predicts the odd points */
     /* Of the dimensions above 0, the slowest first. */
     uint32_t even_index[TILE_NUPPER];
-    uint8_t form[TILE_NUPPER];
+    uint8_t reach[TILE_NUPPER];
     uint8_t even_dims, odd_dims;          /* masks of those that predict */
     int8_t odd_order;                     /* of their forms; -1: none */
     T share_even, share_odd, share_odd_0; /* 1 / predictions that are added;
@@ -45,7 +45,7 @@ template <typename T> struct alignas(16) tile_row {
 template <typename T> struct tile_shared {
     struct cuda_chunk chunk; /* a copy of the state */
     struct constants<T> k;
-    struct form_weights<T> weights[NFORMS];
+    struct form_weights<T> weights[NWEIGHTS];
     struct tile_row<T> rows[TILE_NTURNS * TILE_NWARPS];
     uint32_t symbols[TILE_NTURNS * TILE_NTHREADS]; /* decode: two a thread */
     T values[TILE_MAX_NPLACES * TILE_PITCH];       /* the region */
@@ -260,7 +260,11 @@ plan_row(const struct tile_work &work, const struct cuda_level_plan &plan,
         form[j] =
             terp_form_at((enum terp_spline)plan.spline, row->even_index[j],
                          work.axis[TILE_NUPPER - j].neven);
-        row->form[j] = (uint8_t)form[j];
+        unsigned reach =
+            reach_at(row->even_index[j], work.axis[TILE_NUPPER - j].neven);
+        row->reach[j] =
+            (uint8_t)(plan.spline == TERP_SPLINE_LINEAR ? linear_reaches(reach)
+                                                        : reach);
     }
     unsigned even = (even_dims >> 2 & 1) | (even_dims & 2);
     unsigned odds = (odd_dims >> 2 & 1) | (odd_dims & 2);
@@ -285,8 +289,8 @@ template <typename T> struct tile_column {
     /* In tile order, see tiled_at. */
     uint32_t low, even_width, odd_width;
     struct form_weights<T> weights; /* of the odd point along dimension 0 */
-    unsigned form;
-    int order; /* of the form */
+    unsigned reach;
+    int order; /* of its form */
 };
 
 template <typename T>
@@ -332,7 +336,7 @@ load_rows(const struct tile_work &work, const struct level_view<T> &view,
           const struct tile_column<T> &column, struct tile_shared<T> *shared)
 {
     /* Copies do not wait, loads wait all at once. */
-    constexpr int NATONCE = decode ? TILE_NTURNS : 1;
+    [[maybe_unused]] constexpr int NATONCE = decode ? TILE_NTURNS : 1;
     const uint32_t nrows = work.row_end[TILE_NTYPES - 1];
     uint32_t even[TILE_NTURNS] = {}, odd[TILE_NTURNS] = {};
 
@@ -395,32 +399,29 @@ static __device__ __forceinline__ struct tile_pair<T>
 predict_pair(const struct tile_work &work, const struct tile_row<T> &row,
              const struct form_weights<T> *s_weights, const T *at) {
     struct tile_pair<T> sum = {
-        0, 0
+        (T) - 0.0, (T)-0.0
     };
-    unsigned seen = 0;
 
 #pragma unroll
     for (int j = 0; j < TILE_NUPPER; j++) {
-        const unsigned form = row.form[j];
+        const unsigned reach = row.reach[j];
         const int pitch = (int)work.pitch[j];
         const bool even = row.even_dims >> j & 1, odd = row.odd_dims >> j & 1;
         if (!even && !odd)
             continue;
-        const struct form_weights<T> weights = s_weights[form];
+        const struct form_weights<T> weights = s_weights[reach];
         const struct tile_pair<T> a =
-            load_pair(at - 3 * pitch, FORMS_WITH_A >> form & 1);
+            load_pair(at - 3 * pitch, reach & REACHES_A);
         const struct tile_pair<T> b = load_pair(at - pitch, true);
-        const struct tile_pair<T> c =
-            load_pair(at + pitch, FORMS_WITH_C >> form & 1);
+        const struct tile_pair<T> c = load_pair(at + pitch, reach & REACHES_C);
         const struct tile_pair<T> d =
-            load_pair(at + 3 * pitch, FORMS_WITH_D >> form & 1);
+            load_pair(at + 3 * pitch, reach & REACHES_D);
         T along = combine_weighted(weights, a.even, b.even, c.even, d.even);
         if (even)
-            sum.even = seen & 1 ? sum.even + along : along;
+            sum.even += along;
         along = combine_weighted(weights, a.odd, b.odd, c.odd, d.odd);
         if (odd)
-            sum.odd = seen & 2 ? sum.odd + along : along;
-        seen |= (unsigned)even | (unsigned)odd << 1;
+            sum.odd += along;
     }
     return sum;
 }
@@ -436,10 +437,10 @@ predict_tile_odd(const struct tile_row<T> &row,
     T a = __shfl_up_sync(0xFFFFFFFF, even, 1);
     T c = __shfl_down_sync(0xFFFFFFFF, even, 1);
     T d = __shfl_down_sync(0xFFFFFFFF, even, 2);
-    T along = combine_weighted(column.weights,
-                               FORMS_WITH_A >> column.form & 1 ? a : none, even,
-                               FORMS_WITH_C >> column.form & 1 ? c : none,
-                               FORMS_WITH_D >> column.form & 1 ? d : none);
+    T along =
+        combine_weighted(column.weights, column.reach & REACHES_A ? a : none,
+                         even, column.reach & REACHES_C ? c : none,
+                         column.reach & REACHES_D ? d : none);
 
     if (!row.along_0 || column.order < row.odd_order)
         return sum * row.share_odd;
@@ -451,7 +452,8 @@ predict_tile_odd(const struct tile_row<T> &row,
 template <typename T, bool decode>
 static __device__ __forceinline__ void
 make_tile_row(const struct tile_work &work, const struct level_view<T> &view,
-              const struct tile_column<T> &column, uint32_t number, T *to,
+              const struct tile_column<T> &column,
+              const struct form_weights<T> *s_weights, uint32_t number, T *to,
               struct tile_shared<T> *shared)
 {
     const struct tile_row<T> &row = shared->rows[number];
@@ -467,7 +469,7 @@ make_tile_row(const struct tile_work &work, const struct level_view<T> &view,
     if (column.exists) {
         pair = load_pair(at, true);
         if (row.type != 0) {
-            sum = predict_pair(work, row, shared->weights, at);
+            sum = predict_pair(work, row, s_weights, at);
             pair.even = make_tile_point<T, decode>(
                 view, pair.even, sum.even * row.share_even,
                 row.even_work + column.x, &even_symbol);
@@ -517,9 +519,9 @@ __launch_bounds__(TILE_NTHREADS)
 
     if (threadIdx.x < nrows)
         place_row(work, tile, threadIdx.x, &shared->rows[threadIdx.x]);
-    else if (threadIdx.x >= TILE_NTHREADS - NFORMS)
-        shared->weights[threadIdx.x % NFORMS] =
-            weights_of<T>((enum terp_form)(threadIdx.x % NFORMS));
+    else if (threadIdx.x >= TILE_NTHREADS - NWEIGHTS)
+        shared->weights[threadIdx.x % NWEIGHTS] =
+            weights_at<T>(threadIdx.x % NWEIGHTS);
     struct tile_column<T> column = column_of<T>(work, tile);
     wait_for_kernels();
     copy_state(batch, threadIdx.x, TILE_NTHREADS, &shared->chunk);
@@ -537,9 +539,13 @@ __launch_bounds__(TILE_NTHREADS)
                             chunk.bound, batch.max_code);
     enum terp_form form = terp_form_at((enum terp_spline)plan.spline, column.x,
                                        work.axis[0].neven);
-    column.form = form;
     column.order = terp_form_order(form);
-    column.weights = shared->weights[form];
+    column.reach = reach_at(column.x, work.axis[0].neven);
+    if (plan.spline == TERP_SPLINE_LINEAR)
+        column.reach = linear_reaches(column.reach);
+    const struct form_weights<T> *s_weights =
+        shared->weights + first_weights_of(plan.spline);
+    column.weights = s_weights[column.reach];
     wait_async();
     __syncthreads();
     view.k = shared->k;
@@ -552,8 +558,8 @@ __launch_bounds__(TILE_NTHREADS)
 #pragma unroll 1
         for (; number < work.step_end[step]; number += TILE_NWARPS)
             if (shared->rows[number].exists)
-                make_tile_row<T, decode>(work, view, column, number, to,
-                                         shared);
+                make_tile_row<T, decode>(work, view, column, s_weights, number,
+                                         to, shared);
     }
 }
 

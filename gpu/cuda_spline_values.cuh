@@ -81,12 +81,49 @@ weights_of(enum terp_form form) {
     }
 }
 
-#define NFORMS 8 /* the last is none */
+/* What a point reaches for besides b tells its form, but for natural ones,
+ * which have tables of their own. */
+#define REACHES_A 1u
+#define REACHES_C 2u
+#define REACHES_D 4u
+#define REACHES_NOTHING REACHES_D /* not b either: the sum is -0 */
+#define NREACHES 8
+#define NWEIGHTS (2 * NREACHES) /* then those of natural splines */
 
-/* Masks of forms: see form_has_a. */
-#define FORMS_WITH_A 0x6Au
-#define FORMS_WITH_C 0x7Cu
-#define FORMS_WITH_D 0x70u
+/* Of point i of `neven` by a spline that is not linear. */
+static __device__ __forceinline__ unsigned
+reach_at(uint32_t i, uint32_t neven)
+{
+    return (i > 0) * REACHES_A + (i + 1 < neven) * REACHES_C +
+           (i + 2 < neven) * REACHES_D;
+}
+
+/* By a linear one; three bits a dimension. */
+static __device__ __forceinline__ unsigned
+linear_reaches(unsigned reaches)
+{
+    const unsigned with_c = reaches & 02222;
+
+    return reaches & ~(with_c >> 1 | with_c << 1);
+}
+
+/* Of a table that has all. */
+template <typename T>
+static __device__ __forceinline__ struct form_weights<T>
+weights_at(unsigned index) {
+    const unsigned reach = index % NREACHES;
+    const uint64_t i = reach & 1, neven = i + 1 + (reach >> 1 & 1);
+
+    return weights_of<T>(
+        terp_form_at(index < NREACHES ? TERP_SPLINE_CUBIC : TERP_SPLINE_NATURAL,
+                     i, neven + (reach >> 2)));
+}
+
+static __device__ __forceinline__ unsigned
+first_weights_of(unsigned spline)
+{
+    return spline == TERP_SPLINE_NATURAL ? NREACHES : 0;
+}
 
 /* Equal to combine, bit by bit. */
 template <typename T>
