@@ -8,6 +8,7 @@
  * share a class, the one that ends last adds theirs up. The last of the chunk
  * chooses. */
 #include "cuda_tuner_lorenzo.cuh"
+#include "cuda_tuner_plan.cuh"
 #include "cuda_tuner_spline.cuh"
 
 /* A block takes this many samples or more; blocks that share a class leave
@@ -25,53 +26,7 @@ _Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES *
                    (uint64_t)1 << 32,
                "costs of samples are 32-bit numbers");
 
-/* ---- what a block works on ---- */
-
-/* How a launch's blocks, the blockIdx.x of each chunk, are dealt out: first
- * lorenzo's, then by level from 1, class from the last, splines, part. */
-struct tune_grid {
-    unsigned nblocks;
-    unsigned ntasks; /* lorenzo, and what several parts or one block do */
-    unsigned nlorenzo;
-    unsigned lorenzo_record; /* first of them */
-    int nlevels;             /* to be planned */
-    unsigned nhistograms;    /* of a block, at most */
-    /* A small chunk's blocks are many and short: each takes one spline, and
-     * has the table of costs in shared memory. */
-    bool is_small;
-    unsigned first_block[TERP_MAX_LEVELS + 1];
-    unsigned nparts[TERP_MAX_LEVELS + 1]; /* 0: a small level, one block */
-    uint8_t active[TERP_MAX_LEVELS + 1];  /* dimensions with odd points */
-    unsigned first_record[TERP_MAX_LEVELS + 1]; /* where parts are many */
-};
-
-/* Costs in the region `tune`: of each level, by spline, class and dimensions
- * that predict. Of level 0, which there is not, the sums. */
-#define COST_SPLINE 0
-#define COST_LORENZO 1
-
-static __device__ __forceinline__ unsigned
-cost_at(int l, int spline, unsigned odd, unsigned predicting)
-{
-    return (((unsigned)l * TERP_NSPLINES + (unsigned)spline) * TERP_NCLASSES +
-            odd) *
-               TERP_NCLASSES +
-           predicting;
-}
-
-/* Subsets of a set of dimensions are numbered by pushing its bits together. */
-static __host__ __device__ __forceinline__ unsigned
-subset_at(unsigned number, unsigned dims)
-{
-    unsigned subset = 0;
-    for (int d = 0; d < TERP_NDIMS; d++) {
-        if (!(dims >> d & 1))
-            continue;
-        subset |= (number & 1) << d;
-        number >>= 1;
-    }
-    return subset;
-}
+/* ---- histograms ---- */
 
 /* One histogram for each set of dimensions that may predict a class of so
  * many odd dimensions, and each spline. */
@@ -92,21 +47,21 @@ histograms_before(unsigned number)
 }
 
 static unsigned
-active_dims(const uint64_t nodd[TERP_NDIMS])
-{
-    unsigned active = 0;
-    for (int d = 0; d < TERP_NDIMS; d++)
-        active |= (unsigned)(nodd[d] > 0) << d;
-    return active;
-}
-
-static __host__ __device__ __forceinline__ unsigned
 dims_in_use(const struct terp_layout *layout)
 {
     unsigned dims = 0;
     for (int d = 0; d < TERP_NDIMS; d++)
         dims |= (unsigned)(layout->dims[d] > 1) << d;
     return dims;
+}
+
+static unsigned
+active_dims(const uint64_t nodd[TERP_NDIMS])
+{
+    unsigned active = 0;
+    for (int d = 0; d < TERP_NDIMS; d++)
+        active |= (unsigned)(nodd[d] > 0) << d;
+    return active;
 }
 
 /* ---- classes that blocks share ---- */
@@ -167,108 +122,6 @@ _Static_assert((TERP_MAX_LEVELS + 1) * TERP_NCLASSES * sizeof(unsigned) <=
                    TERP_NSYMBOLS * sizeof(uint64_t),
                "the region has a word for each class");
 
-/* ---- choices: the block that ends last ---- */
-
-/* A level's plan but for its ratio, and its cost: by a warp. Least are found
- * among keys of a cost and, below it, what ties go to; a chunk on a device has
- * fewer than 2^40 values, whose costs have less than 2^16 units each. */
-static __device__ __forceinline__ uint64_t
-plan_level(const struct tune_grid &grid, int l, const uint64_t *costs,
-           struct cuda_level_plan *plan)
-{
-    const unsigned active = grid.active[l];
-    const unsigned nactive = count_bits(active), lane = threadIdx.x % 32;
-    unsigned ncandidates = 1;
-    uint64_t least = ~UINT64_C(0), least_spline = 0;
-
-    for (unsigned i = 0; i < nactive; i++)
-        ncandidates *= nactive;
-    for (unsigned i = lane; i < ncandidates; i += 32) {
-        uint64_t cost[TERP_NSPLINES] = {0};
-        unsigned priorities = 0, left = i;
-        for (int d = 0; d < TERP_NDIMS; d++) {
-            if (!(active >> d & 1))
-                continue;
-            priorities |= left % nactive << (2 * d);
-            left /= nactive;
-        }
-        if (!terp_priorities_are_canonical(priorities, active))
-            continue;
-#pragma unroll 5
-        for (unsigned odd = 1; odd < TERP_NCLASSES; odd++) {
-            unsigned predicting = terp_predicting_dims(odd, priorities);
-            for (int s = 0; s < TERP_NSPLINES; s++)
-                if ((odd & ~active) == 0)
-                    cost[s] += costs[cost_at(l, s, odd, predicting)];
-        }
-        uint64_t key = cost[TERP_SPLINE_CUBIC] << 8 | priorities;
-        if (key < least) {
-            least = key;
-            least_spline = ~UINT64_C(0);
-            for (unsigned s = 0; s < TERP_NSPLINES; s++)
-                least_spline = min_u64(least_spline, cost[s] << 2 | s);
-        }
-    }
-    uint64_t key = least;
-    for (int lanes = 16; lanes > 0; lanes /= 2)
-        least = min_u64(least, __shfl_xor_sync(ALL_LANES, least, lanes));
-    unsigned winners = __ballot_sync(ALL_LANES, key == least);
-    least_spline =
-        __shfl_sync(ALL_LANES, least_spline, __ffs((int)winners) - 1);
-    if (lane == 0) {
-        plan->priorities = (uint8_t)(least & 0xFF);
-        plan->spline = (uint8_t)(least_spline & 3);
-    }
-    return least_spline >> 2;
-}
-
-/* All levels' plans. Returns the cost. */
-static __device__ uint64_t
-plan_levels(const struct cuda_batch &batch, const struct tune_grid &grid,
-            const uint64_t *costs, struct cuda_level_plan *plan)
-{
-    const int nlevels = grid.nlevels;
-    __shared__ uint64_t s_cost[TERP_MAX_LEVELS + 1];
-    uint64_t cost = 0;
-
-    for (int l = 1 + (int)threadIdx.x / 32; l <= nlevels;
-         l += (int)blockDim.x / 32) {
-        uint64_t cost_of_level = plan_level(grid, l, costs, &plan[l]);
-        if (threadIdx.x % 32 == 0)
-            s_cost[l] = cost_of_level;
-    }
-    __syncthreads();
-    for (int l = 1; l <= nlevels; l++)
-        cost += s_cost[l];
-    for (int l = 1 + (int)threadIdx.x; l <= nlevels; l += (int)blockDim.x)
-        plan[l].ratio = (uint8_t)terp_ratio_of_level(l, cost, batch.nvalues);
-    return cost;
-}
-
-static __device__ void
-choose(const struct cuda_batch &batch, const struct tune_grid &grid,
-       struct cuda_chunk &chunk)
-{
-    uint64_t *costs = region<uint64_t>(batch, blockIdx.y, batch.at.tune);
-    enum terp_predictor asked = batch.params.predictor;
-    uint64_t lorenzo_cost =
-        grid.nlorenzo > 0 ? costs[COST_LORENZO] : ~UINT64_C(0);
-    uint64_t spline_cost = plan_levels(batch, grid, costs, chunk.plan);
-
-    if (threadIdx.x == 0) {
-        bool lorenzo =
-            asked == TERP_PREDICTOR_LORENZO ||
-            (asked == TERP_PREDICTOR_AUTO && lorenzo_cost < spline_cost);
-        chunk.prediction =
-            lorenzo ? TERP_PREDICTION_LORENZO : TERP_PREDICTION_SPLINE;
-        /* Without a sample all dimensions in use are taken. */
-        if (asked != TERP_PREDICTOR_SPLINE && lorenzo_cost == ~UINT64_C(0))
-            chunk.lorenzo_dims = dims_in_use(batch.d_layout);
-        costs[COST_SPLINE] = spline_cost;
-        costs[COST_LORENZO] = lorenzo_cost;
-    }
-}
-
 /* ---- a block's task ---- */
 
 struct tune_task {
@@ -276,15 +129,26 @@ struct tune_task {
     unsigned number; /* of the class; 0: all of a small level */
     unsigned share;  /* of the splines */
     unsigned part, nparts;
+    unsigned nhistograms; /* 0: of a small level, which stores slots */
+};
+
+/* What it samples. */
+union tune_samples {
+    struct sampled_stretches stretches;
+    struct {
+        struct sampled_class cls;
+        struct sampled_run runs[MAX_NRUNS];
+    } of_class;
+    struct sampled_class classes[TERP_NCLASSES];
 };
 
 static __device__ struct tune_task
 find_task(const struct tune_grid &grid)
 {
-    struct tune_task task = {0, 0, 0, 0, grid.nlorenzo};
+    struct tune_task task = {0, 0, 0, blockIdx.x, grid.nlorenzo, 0};
 
     if (blockIdx.x < grid.nlorenzo) {
-        task.part = blockIdx.x;
+        task.nhistograms = (1u << count_bits(grid.dims_in_use)) - 1;
         return task;
     }
     task.l = 1;
@@ -299,31 +163,34 @@ find_task(const struct tune_grid &grid)
     index /= task.nparts;
     task.share = index % nshares;
     task.number = (1u << count_bits(grid.active[task.l])) - 1 - index / nshares;
+    task.nhistograms = nhistograms_of(count_bits(task.number)) / nshares;
     return task;
 }
 
-/* What blocks sample: the stretches, the class, or all of a level. */
+/* Takes only what stays the same as long as the device has the batch's
+ * layout. */
 static __device__ void
-describe_task(const struct cuda_batch &batch, const struct tune_grid &grid,
-              const struct tune_task &task,
-              struct sampled_class s_classes[TERP_NCLASSES],
-              struct sampled_stretches *s_stretches)
+find_samples(const struct cuda_batch &batch, const struct tune_grid &grid,
+             const struct tune_task &task, union tune_samples *s_samples)
 {
     const struct terp_layout *layout = batch.d_layout;
-    const unsigned active = grid.active[task.l];
+    const unsigned active = grid.active[task.l], i = threadIdx.x;
 
     if (task.l == 0) {
-        if (threadIdx.x == 0)
-            find_stretches(layout, task.part, task.nparts, s_stretches);
-        return;
+        if (i == 0)
+            find_stretches(layout, task.part, task.nparts,
+                           &s_samples->stretches);
+    } else if (task.number == 0) {
+        if (i > 0 && i < 1u << count_bits(active))
+            find_class(layout, task.l, subset_at(i, active), 0, 1,
+                       &s_samples->classes[i]);
+    } else {
+        if (i == 0)
+            find_class(layout, task.l, subset_at(task.number, active),
+                       task.part, task.nparts, &s_samples->of_class.cls);
+        __syncthreads();
+        find_runs(s_samples->of_class.cls, 0, s_samples->of_class.runs);
     }
-    bool is_level = task.number == 0;
-    unsigned number = is_level ? threadIdx.x : task.number;
-    if (is_level ? number > 0 && number < 1u << count_bits(active)
-                 : threadIdx.x == 0)
-        find_class(layout, task.l, subset_at(number, active), task.part,
-                   is_level ? 1 : task.nparts,
-                   &s_classes[is_level ? number : 0]);
 }
 
 /* ---- the kernel ---- */
@@ -370,21 +237,19 @@ find_costs(const struct cuda_batch &batch, const uint16_t *cost,
 template <typename T>
 static __device__ bool
 tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
+             const struct tune_task &task,
              const struct sampled_stretches &s_stretches,
              const struct source<T> &source, const struct constants<T> &k,
              const uint16_t *cost, struct cuda_chunk &chunk,
              uint32_t *s_histograms, struct findings *s_found)
 {
-    const struct terp_layout *layout = batch.d_layout;
-    const unsigned active = dims_in_use(layout);
-    const unsigned n = (1u << count_bits(active)) - 1;
+    const unsigned n = task.nhistograms;
 
-    clear_histograms(s_histograms, n, s_found);
     __syncthreads();
     sample_lorenzo(s_stretches, source, k, batch.max_code, s_histograms,
                    s_found);
-    if (!find_costs(batch, cost, 0, grid.lorenzo_record, blockIdx.x,
-                    grid.nlorenzo, s_histograms, n, s_found))
+    if (!find_costs(batch, cost, 0, grid.lorenzo_record, task.part, task.nparts,
+                    s_histograms, n, s_found))
         return false;
     if (threadIdx.x >= 32)
         return true;
@@ -397,7 +262,7 @@ tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
         /* Ties go to the larger set. */
         if (s_costs[RECORD_NSAMPLED] > 0)
             least =
-                terp_scale_cost(all, layout->nvalues, s_costs[RECORD_NSAMPLED])
+                terp_scale_cost(all, batch.nvalues, s_costs[RECORD_NSAMPLED])
                     << 4 |
                 (14 - threadIdx.x);
     }
@@ -408,7 +273,8 @@ tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
         bool any = least != ~UINT64_C(0);
         costs[COST_LORENZO] = any ? least >> 4 : least;
         if (any)
-            chunk.lorenzo_dims = subset_at(15 - (unsigned)(least & 15), active);
+            chunk.lorenzo_dims =
+                subset_at(15 - (unsigned)(least & 15), grid.dims_in_use);
     }
     return true;
 }
@@ -418,13 +284,13 @@ template <typename T>
 static __device__ bool
 tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
            const struct tune_task &task, const struct sampled_class &s_class,
-           const struct source<T> &source, const struct constants<T> &k,
-           const uint16_t *cost, uint32_t *s_histograms,
-           struct findings *s_found)
+           struct sampled_run s_runs[MAX_NRUNS], const struct source<T> &source,
+           const struct constants<T> &k, const uint16_t *cost,
+           uint32_t *s_histograms, struct findings *s_found)
 {
     const unsigned nsplines = grid.is_small ? 1 : TERP_NSPLINES;
     const unsigned odd = subset_at(task.number, grid.active[task.l]);
-    const unsigned nsets = (1u << count_bits(odd)) - 1, n = nsets * nsplines;
+    const unsigned nsets = (1u << count_bits(odd)) - 1, n = task.nhistograms;
     const unsigned record = grid.first_record[task.l] +
                             task.nparts * histograms_before(task.number);
     const struct sampling<T> sampling = {
@@ -432,9 +298,7 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
             (int)((task.share + 1) * nsplines), k.inverse, k.max_code
     };
 
-    clear_histograms(s_histograms, n, s_found);
-    __syncthreads();
-    sample_class(s_class, source, sampling, s_histograms, s_found);
+    sample_class(s_class, s_runs, source, sampling, s_histograms, s_found);
     if (!find_costs(batch, cost, (unsigned)task.l * TERP_NCLASSES + odd, record,
                     task.part, task.nparts, s_histograms, n, s_found))
         return false;
@@ -547,12 +411,20 @@ static __global__ void
 __launch_bounds__(TUNER_MAX_NTHREADS, sizeof(T) == 4 ? 2 : 1)
     tune(const struct cuda_batch batch, const struct tune_grid grid)
 {
-    __shared__ struct sampled_class s_classes[TERP_NCLASSES];
-    __shared__ struct sampled_stretches s_stretches;
+    __shared__ union tune_samples s_samples;
     __shared__ struct findings s_found;
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct tune_task task = find_task(grid);
+    const uint16_t *cost = get_costs(batch, grid);
+    uint32_t *s_histograms = dynamic_shared<uint32_t>();
 
+    /* Before the kernels before it have ended: what they do not change. */
+    if (grid.nblocks > 0) {
+        clear_histograms(s_histograms, task.nhistograms, &s_found);
+        find_samples(batch, grid, task, &s_samples);
+    }
+    begin_kernel();
+
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     /* Volatile: the loads are not put off until the first has come. */
     const volatile struct cuda_chunk &state = chunk;
     const double step = state.step, bound = state.bound;
@@ -563,32 +435,30 @@ __launch_bounds__(TUNER_MAX_NTHREADS, sizeof(T) == 4 ? 2 : 1)
         source.fills.at[i] = (word_of<T>)state.fills[i];
     const enum terp_status status = state.status;
     const enum terp_coding coding = state.coding;
-    /* Meanwhile. */
-    const struct tune_task task = find_task(grid);
-    if (grid.nblocks > 0)
-        describe_task(batch, grid, task, s_classes, &s_stretches);
-    if (status != TERP_OK || coding == TERP_CODING_CONSTANT)
+    if (status != TERP_OK || coding == TERP_CODING_CONSTANT) {
+        wait_async();
         return;
+    }
     if (grid.nblocks > 0) {
         const struct constants<T> k =
             constants_of<T>(step, bound, batch.max_code);
-        const uint16_t *cost = get_costs(batch, grid);
-        uint32_t *s_histograms = dynamic_shared<uint32_t>();
         bool complete = true;
         if (task.l == 0)
-            complete = tune_lorenzo(batch, grid, s_stretches, source, k, cost,
-                                    chunk, s_histograms, &s_found);
+            complete =
+                tune_lorenzo(batch, grid, task, s_samples.stretches, source, k,
+                             cost, chunk, s_histograms, &s_found);
         else if (task.number > 0)
-            complete = tune_class(batch, grid, task, s_classes[0], source, k,
-                                  cost, s_histograms, &s_found);
+            complete = tune_class(batch, grid, task, s_samples.of_class.cls,
+                                  s_samples.of_class.runs, source, k, cost,
+                                  s_histograms, &s_found);
         else
-            tune_level(batch, grid, task.l, s_classes, source, k, cost,
+            tune_level(batch, grid, task.l, s_samples.classes, source, k, cost,
                        (uint16_t *)s_histograms);
         if (!complete ||
             !is_last_block(&chunk.progress[CUDA_PROGRESS_TUNE], grid.ntasks))
             return;
     }
-    choose(batch, grid, chunk);
+    choose(batch, grid, dynamic_shared<uint64_t>(), chunk);
 }
 
 /* ---- the launch ---- */
@@ -621,12 +491,13 @@ deal_blocks(const struct cuda_batch *batch, unsigned most_parts,
     unsigned nrecords = 0;
 
     *grid = tune_grid{};
+    grid->dims_in_use = dims_in_use(layout);
     /* A row of one value has no difference that could be sampled. */
     if (asked != TERP_PREDICTOR_SPLINE && layout->dims[0] > 1) {
         grid->nlorenzo = nparts_of(2 * terp_nsamples_of(layout->nvalues),
                                    LORENZO_PART_NVALUES,
                                    most_parts == 1 ? 2 : 4 * most_parts);
-        grid->nhistograms = (1u << count_bits(dims_in_use(layout))) - 1;
+        grid->nhistograms = (1u << count_bits(grid->dims_in_use)) - 1;
         grid->nblocks = grid->nlorenzo;
         grid->ntasks = 1;
         nrecords = grid->nlorenzo * grid->nhistograms;

@@ -225,7 +225,7 @@ struct sampled_run {
     unsigned forms;   /* four bits a dimension, but for dimension 0 */
     uint32_t nvalues; /* at most run_nvalues */
 };
-#define MAX_NRUNS 64 /* found at once */
+#define MAX_NRUNS 96 /* found at once */
 
 /* The first point of a class's row, or a later one of it. */
 static __device__ __forceinline__ struct sampled_run
@@ -261,6 +261,15 @@ find_run(const volatile struct sampled_class &cls, unsigned nth)
 
     return find_point(cls, row,
                       (run - row * nper_row) * TERP_SAMPLE_RUN_NVALUES);
+}
+
+/* The runs from `first` on, a thread each. */
+static __device__ __forceinline__ void
+find_runs(const volatile struct sampled_class &cls, unsigned first,
+          struct sampled_run s_runs[MAX_NRUNS])
+{
+    if (threadIdx.x < MAX_NRUNS && first + threadIdx.x < cls.nruns)
+        s_runs[threadIdx.x] = find_run(cls, first + threadIdx.x);
 }
 
 /* Takes the slots of the x-th value of a run, in a class of N odd
@@ -311,7 +320,8 @@ sample_value(const volatile struct sampled_class &cls,
     }
 }
 
-/* Consecutive threads take consecutive values of the sampled runs. */
+/* Consecutive threads take consecutive values of the sampled runs, the first of
+ * which are found. */
 template <int N, typename T>
 static __device__ __forceinline__ void
 sample_runs(const volatile struct sampled_class &cls,
@@ -332,9 +342,10 @@ sample_runs(const volatile struct sampled_class &cls,
         unsigned nruns = min((unsigned)MAX_NRUNS, all - first);
         unsigned nth = nth_of_thread, x = x_of_thread;
         __syncthreads();
-        if (threadIdx.x < nruns)
-            s_runs[threadIdx.x] = find_run(cls, first + threadIdx.x);
-        __syncthreads();
+        if (first > 0) {
+            find_runs(cls, first, s_runs);
+            __syncthreads();
+        }
 #pragma unroll 1
         while (nth < nruns) {
             if (x < s_runs[nth].nvalues) {
@@ -355,10 +366,10 @@ sample_runs(const volatile struct sampled_class &cls,
 template <typename T>
 static __device__ void
 sample_class(const volatile struct sampled_class &cls,
+             struct sampled_run s_runs[MAX_NRUNS],
              const struct source<T> &source, const struct sampling<T> &sampling,
              uint32_t *s_histograms, struct findings *s_found)
 {
-    __shared__ struct sampled_run s_runs[MAX_NRUNS];
     unsigned nodd = count_bits(cls.odd);
 
     if (nodd == 1)
