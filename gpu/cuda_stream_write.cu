@@ -517,40 +517,10 @@ write_partition(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             (uint8_t)(place.payload_nbytes >> (8 * lane));
 }
 
-/* A partition's bytes: reduced in one piece, else tile by tile, a warp each
- * time; and what the index says of it. */
-static __device__ void
-copy_partition(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-               unsigned p, unsigned length,
-               const struct cuda_partition &partition,
-               const struct cuda_partition_place &place, uint32_t s_lengths[8])
-{
-    const uint8_t *slot = region<uint8_t>(batch, blockIdx.y, batch.at.staging) +
-                          (uint64_t)p * CUDA_PARTITION_MAX_NBYTES;
-    uint8_t *dst =
-        (uint8_t *)chunk.dst + chunk.payload_at + place.payload_nbytes;
-    const unsigned i = threadIdx.x % PAYLOAD_NTHREADS;
-    const unsigned lane = i % 32, warp = i / 32;
-
-    if (partition.tiles == 0)
-        return;
-    if (warp == PAYLOAD_NTHREADS / 32 - 1)
-        write_partition(batch, chunk, partition, place, p, length, s_lengths);
-    if (partition.reduced != 0) {
-        copy_bytes(dst, slot, partition.nbytes, i, PAYLOAD_NTHREADS);
-        return;
-    }
-    const unsigned end = length_sum(length);
-    for (unsigned tile = warp; tile < TERP_PARTITION_NTILES;
-         tile += PAYLOAD_NTHREADS / 32) {
-        unsigned n = __shfl_sync(FULL_WARP, length, (int)tile);
-        unsigned at = __shfl_sync(FULL_WARP, end, (int)tile) - n;
-        copy_bytes(dst + at, slot + tile * CUDA_TILE_MAX_NBYTES, n, lane, 32);
-    }
-}
-
-/* Partition p's payload, or as many values as a partition has symbols; `tiles`:
- * the chunk has some. By PAYLOAD_NTHREADS threads. */
+/* Partition p's payload and what the index says of it, or as many values as a
+ * partition has symbols; `tiles`: the chunk has some. By PAYLOAD_NTHREADS
+ * threads. All copies are one piece of code: a reduced partition and values
+ * are copied by all threads, tiles by a warp each. */
 static __device__ __forceinline__ void
 write_part(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
            unsigned p, bool tiles, uint32_t s_lengths[8])
@@ -562,16 +532,45 @@ write_part(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     const struct cuda_partition partition = room.partition[p];
     const struct cuda_partition_place place = room.place[p];
     const unsigned length = tile_length(batch, blockIdx.y, p);
-    uint64_t at = p * slice_nbytes;
+    unsigned i = threadIdx.x % PAYLOAD_NTHREADS, nthreads = PAYLOAD_NTHREADS;
+    uint8_t *dst = (uint8_t *)chunk.dst + chunk.payload_at;
+    const uint8_t *src = region<uint8_t>(batch, blockIdx.y, batch.at.staging) +
+                         (uint64_t)p * CUDA_PARTITION_MAX_NBYTES;
+    unsigned nbytes = partition.nbytes, first = 0, npieces = 1;
+    const unsigned end = length_sum(length);
 
-    if (tiles)
-        copy_partition(batch, chunk, p, length, partition, place, s_lengths);
-    else if (chunk.status == TERP_OK && chunk.coding == TERP_CODING_RAW)
-        copy_bytes((uint8_t *)chunk.dst + chunk.payload_at + at,
-                   (const uint8_t *)chunk.original + at,
-                   (unsigned)min_u64(slice_nbytes,
-                                     batch.raw_nbytes - chunk.payload_at - at),
-                   threadIdx.x % PAYLOAD_NTHREADS, PAYLOAD_NTHREADS);
+    if (tiles) {
+        if (partition.tiles == 0)
+            return;
+        if (i / 32 == PAYLOAD_NTHREADS / 32 - 1)
+            write_partition(batch, chunk, partition, place, p, length,
+                            s_lengths);
+        dst += place.payload_nbytes;
+        if (partition.reduced == 0) {
+            first = i / 32;
+            npieces = TERP_PARTITION_NTILES;
+            i %= 32;
+            nthreads = 32;
+        }
+    } else {
+        uint64_t at = p * slice_nbytes;
+        if (chunk.status != TERP_OK || chunk.coding != TERP_CODING_RAW)
+            return;
+        dst += at;
+        src = (const uint8_t *)chunk.original + at;
+        nbytes = (unsigned)min_u64(slice_nbytes,
+                                   batch.raw_nbytes - chunk.payload_at - at);
+    }
+#pragma unroll 1
+    for (unsigned tile = first; tile < npieces; tile += PAYLOAD_NTHREADS / 32) {
+        unsigned at = 0;
+        if (npieces > 1) {
+            nbytes = __shfl_sync(FULL_WARP, length, (int)tile);
+            at = __shfl_sync(FULL_WARP, end, (int)tile) - nbytes;
+        }
+        copy_bytes(dst + at, src + (uint64_t)tile * CUDA_TILE_MAX_NBYTES,
+                   nbytes, i, nthreads);
+    }
 }
 
 /* Grid: x partitions, y chunks. */

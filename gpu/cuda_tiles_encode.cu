@@ -121,7 +121,7 @@ cost_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     struct four_costs sum = {0, 0};
     uint32_t best = UINT32_MAX;
 
-#pragma unroll 2
+#pragma unroll 4
     for (unsigned i = group; i < nrows && group < NGROUPS; i += NGROUPS) {
         unsigned symbol = i == 0 ? TERP_ESCAPE : low + i - 1;
         uint32_t count = s_counts[symbol];
