@@ -32,7 +32,8 @@ chain_sums(const uint2 *sums, uint64_t nblocks, const uint64_t *secret)
     const unsigned i = threadIdx.x % XXH3_NLANES;
     const uint2 key = halves_of(secret[XXH3_SCRAMBLE_AT / 8 + i]);
     const uint2 none = make_uint2(0, 0), first = sums[i];
-    uint2 value = halves_of(xxh3_first() + ((uint64_t)first.y << 32 | first.x));
+    uint2 value =
+        halves_of(xxh3_first(secret) + ((uint64_t)first.y << 32 | first.x));
     uint2 ahead[NAHEAD], now[NAHEAD];
     uint64_t b = 1;
 
@@ -78,7 +79,7 @@ checksum(struct cuda_chunk &chunk, const uint8_t *stream,
          uint64_t stream_nbytes, uint64_t *sums, uint64_t *hash_ret)
 {
     constexpr unsigned NWARPS = NTHREADS / 32;
-    __shared__ uint64_t s_secret[XXH3_SECRET_NWORDS];
+    __shared__ uint64_t s_secret[XXH3_TABLE_NWORDS];
     const uint8_t *input = stream + TERP_FRAME_DIMS_AT;
     uint64_t nbytes = stream_nbytes - TERP_FRAME_DIMS_AT;
     uint64_t nblocks = xxh3_nblocks(nbytes);

@@ -27,8 +27,10 @@
 #define XXH3_PRIME64_4 UINT64_C(0x85EBCA77C2B2AE63)
 #define XXH3_PRIME64_5 UINT64_C(0x27D4EB2F165667C5)
 
-/* The default secret of 192 bytes, as little-endian words. */
-static __device__ const uint64_t xxh3_secret[XXH3_SECRET_NWORDS] = {
+/* The default secret of 192 bytes, as little-endian words, and the first values
+ * of the accumulators: a load fetches both. */
+#define XXH3_TABLE_NWORDS (XXH3_SECRET_NWORDS + XXH3_NLANES)
+static __device__ const uint64_t xxh3_table[XXH3_TABLE_NWORDS] = {
     0xBE4BA423396CFEB8, 0x1CAD21F72C81017C, 0xDB979083E96DD4DE,
     0x1F67B3B7A4A44072, 0x78E5C0CC4EE679CB, 0x2172FFCC7DD05A82,
     0x8E2443F7744608B8, 0x4C263A81E69035E0, 0xCB00C391BB52283C,
@@ -36,17 +38,23 @@ static __device__ const uint64_t xxh3_secret[XXH3_SECRET_NWORDS] = {
     0x3F349CE33F76FAA8, 0x1D4F0BC7C7BBDCF9, 0x3159B4CD4BE0518A,
     0x647378D9C97E9FC8, 0xC3EBD33483ACC5EA, 0xEB6313FAFFA081C5,
     0x49DAF0B751DD0D17, 0x9E68D429265516D3, 0xFCA1477D58BE162B,
-    0xCE31D07AD1B8F88F, 0x280416958F3ACB45, 0x7E404BBBCAFBD7AF};
+    0xCE31D07AD1B8F88F, 0x280416958F3ACB45, 0x7E404BBBCAFBD7AF,
+    XXH3_PRIME32_3,     XXH3_PRIME64_1,     XXH3_PRIME64_2,
+    XXH3_PRIME64_3,     XXH3_PRIME64_4,     XXH3_PRIME32_2,
+    XXH3_PRIME64_5,     XXH3_PRIME32_1};
 
 /* Makes the seed's secret. By a block; s_secret is visible after a barrier. */
 static __device__ __forceinline__ void
-xxh3_make_secret(uint64_t seed, uint64_t s_secret[XXH3_SECRET_NWORDS])
+xxh3_make_secret(uint64_t seed, uint64_t s_secret[XXH3_TABLE_NWORDS])
 {
     unsigned i = threadIdx.x;
 
-    if (i < XXH3_SECRET_NWORDS)
-        s_secret[i] =
-            i % 2 == 0 ? xxh3_secret[i] + seed : xxh3_secret[i] - seed;
+    if (i < XXH3_TABLE_NWORDS) {
+        uint64_t word = xxh3_table[i];
+        if (i < XXH3_SECRET_NWORDS)
+            word = i % 2 == 0 ? word + seed : word - seed;
+        s_secret[i] = word;
+    }
 }
 
 /* Eight bytes of the secret from any byte on. */
@@ -126,16 +134,9 @@ xxh3_stripe_keys(const uint64_t *secret, uint64_t key[XXH3_BLOCK_NSTRIPES / 4])
 
 /* The first value of accumulator lane % 8. */
 static __device__ __forceinline__ uint64_t
-xxh3_first(void)
+xxh3_first(const uint64_t *secret)
 {
-    static constexpr uint64_t first[XXH3_NLANES] = {
-        XXH3_PRIME32_3, XXH3_PRIME64_1, XXH3_PRIME64_2, XXH3_PRIME64_3,
-        XXH3_PRIME64_4, XXH3_PRIME32_2, XXH3_PRIME64_5, XXH3_PRIME32_1};
-    uint64_t value = 0;
-#pragma unroll
-    for (unsigned i = 0; i < XXH3_NLANES; i++)
-        value = threadIdx.x % XXH3_NLANES == i ? first[i] : value;
-    return value;
+    return secret[XXH3_SECRET_NWORDS + threadIdx.x % XXH3_NLANES];
 }
 
 /* An accumulator (x the low half) that a block's sum was added to, scrambled,
