@@ -20,7 +20,7 @@ chunk_applies(const struct cuda_chunk &chunk)
  * prediction should cost few blocks that have nothing to do. */
 #define PIECE_NVALUES 4096
 #define PIECE_NWORDS (PIECE_NVALUES / 32)
-#define MAX_NBLOCKS 2048     /* of a launch, but */
+#define MAX_NBLOCKS 8192     /* of a launch, but */
 #define MIN_NCHUNK_BLOCKS 8u /* of a chunk */
 
 static unsigned
@@ -314,7 +314,7 @@ difference_at(const struct cuda_batch &batch, const struct segment &segment,
 }
 
 /* Of rows of several segments: each segment's sum, by a warp.
- * Grid: (nblocks_of_segments, chunks). */
+ * Grid: (nblocks_for nblocks_of_segments, chunks). */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) lorenzo_sum_segments(struct cuda_batch batch)
@@ -323,23 +323,24 @@ __launch_bounds__(NTHREADS) lorenzo_sum_segments(struct cuda_batch batch)
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     struct segment segment;
 
-    if (!chunk_applies(chunk) || !(dims_to_sum(batch, chunk) & 1) ||
-        !find_segment(batch, blockIdx.x, &segment))
+    if (!chunk_applies(chunk) || !(dims_to_sum(batch, chunk) & 1))
         return;
     const word_of<T> *levels =
         region<word_of<T>>(batch, blockIdx.y, batch.at.work);
     const uint16_t *symbols =
         region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
-    word_of<T> sum = 0;
-    for (uint64_t i = threadIdx.x % 32; i < segment.nx; i += 32)
-        sum += difference_at<T>(batch, segment, levels, symbols, segment.x + i);
-    for (int distance = 16; distance > 0; distance /= 2)
-        sum += __shfl_xor_sync(ALL_LANES, sum, distance);
-    if (threadIdx.x % 32 == 0)
-        region<word_of<T>>(
-            batch, blockIdx.y,
-            batch.at.staging)[(uint64_t)blockIdx.x * (NTHREADS / 32) +
-                              threadIdx.x / 32] = sum;
+    word_of<T> *sums = region<word_of<T>>(batch, blockIdx.y, batch.at.staging);
+    for (uint64_t block = blockIdx.x; find_segment(batch, block, &segment);
+         block += gridDim.x) {
+        word_of<T> sum = 0;
+        for (uint64_t i = threadIdx.x % 32; i < segment.nx; i += 32)
+            sum += difference_at<T>(batch, segment, levels, symbols,
+                                    segment.x + i);
+        for (int distance = 16; distance > 0; distance /= 2)
+            sum += __shfl_xor_sync(ALL_LANES, sum, distance);
+        if (threadIdx.x % 32 == 0)
+            sums[block * (NTHREADS / 32) + threadIdx.x / 32] = sum;
+    }
 }
 
 /* The sums of all segments before, in their row. Grid: (rows, chunks), at most
@@ -379,7 +380,7 @@ __launch_bounds__(NTHREADS) lorenzo_scan_segments(struct cuda_batch batch)
 }
 
 /* Symbols to integers, summed along dimension 0; to values, if that is all.
- * Grid: (nblocks_of_segments, chunks). */
+ * Grid: (nblocks_for nblocks_of_segments, chunks). */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) lorenzo_sum_rows(struct cuda_batch batch)
@@ -389,39 +390,41 @@ __launch_bounds__(NTHREADS) lorenzo_sum_rows(struct cuda_batch batch)
     const unsigned lane = threadIdx.x % 32;
     struct segment segment;
 
-    if (!chunk_applies(chunk) || !find_segment(batch, blockIdx.x, &segment))
+    if (!chunk_applies(chunk))
         return;
     const unsigned dims = dims_to_sum(batch, chunk);
+    const bool is_split = (dims & 1) && nsegments_of(batch.d_layout) > 1;
     word_of<T> *levels = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    const word_of<T> *sums =
+        region<word_of<T>>(batch, blockIdx.y, batch.at.staging);
     const uint16_t *symbols =
         region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
     const T step =
         constants_of<T>(chunk.step, chunk.bound, batch.max_code).step;
     T *dst = (T *)chunk.dst;
-    word_of<T> carry = 0;
-    if ((dims & 1) && nsegments_of(batch.d_layout) > 1)
-        carry = region<word_of<T>>(
-            batch, blockIdx.y,
-            batch.at.staging)[(uint64_t)blockIdx.x * (NTHREADS / 32) +
-                              threadIdx.x / 32];
-    for (uint64_t first = 0; first < segment.nx; first += 32) {
-        bool exists = first + lane < segment.nx;
-        uint64_t x = segment.x + first + lane;
-        word_of<T> sum = 0;
-        if (exists)
-            sum = difference_at<T>(batch, segment, levels, symbols, x);
-        if (dims & 1) {
-            for (int distance = 1; distance < 32; distance *= 2) {
-                word_of<T> below = __shfl_up_sync(ALL_LANES, sum, distance);
-                sum += (int)lane >= distance ? below : 0;
+    for (uint64_t block = blockIdx.x; find_segment(batch, block, &segment);
+         block += gridDim.x) {
+        word_of<T> carry =
+            is_split ? sums[block * (NTHREADS / 32) + threadIdx.x / 32] : 0;
+        for (uint64_t first = 0; first < segment.nx; first += 32) {
+            bool exists = first + lane < segment.nx;
+            uint64_t x = segment.x + first + lane;
+            word_of<T> sum = 0;
+            if (exists)
+                sum = difference_at<T>(batch, segment, levels, symbols, x);
+            if (dims & 1) {
+                for (int distance = 1; distance < 32; distance *= 2) {
+                    word_of<T> below = __shfl_up_sync(ALL_LANES, sum, distance);
+                    sum += (int)lane >= distance ? below : 0;
+                }
+                sum += carry;
+                carry = __shfl_sync(ALL_LANES, sum, 31);
             }
-            sum += carry;
-            carry = __shfl_sync(ALL_LANES, sum, 31);
+            if (exists && dims >> 1 == 0)
+                dst[segment.at + x] = (T)(int_of<T>)sum * step;
+            else if (exists)
+                levels[segment.at + x] = sum;
         }
-        if (exists && dims >> 1 == 0)
-            dst[segment.at + x] = (T)(int_of<T>)sum * step;
-        else if (exists)
-            levels[segment.at + x] = sum;
     }
 }
 
@@ -469,7 +472,7 @@ cuda_lorenzo_reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
     const bool wide = batch->value_nbytes == 8;
     const unsigned nchunks = (unsigned)batch->nchunks;
     const dim3 block(NTHREADS);
-    const dim3 rows((unsigned)nblocks_of_segments(layout), nchunks);
+    const dim3 rows(nblocks_for(batch, nblocks_of_segments(layout)), nchunks);
     cudaError_t err = cudaSuccess;
 
     if (nsegments_of(layout) > 1) {
