@@ -17,7 +17,8 @@
 #define LORENZO_PART_NVALUES 1024
 #define MAX_NPARTS 8
 
-/* One block takes all classes of a level that has so many values a class. */
+/* Of many chunks one block takes all classes of a level that has so many values
+ * a class: it is slow, but there are fewer. */
 #define SMALL_NVALUES STORED_STRIDE
 
 /* Lorenzo samples twice as much; its blocks' costs are added in 32 bits. */
@@ -129,7 +130,7 @@ struct tune_task {
     unsigned number; /* of the class; 0: all of a small level */
     unsigned share;  /* of the splines */
     unsigned part, nparts;
-    unsigned nhistograms; /* 0: of a small level, which stores slots */
+    unsigned nhistograms; /* 0: of a small level, which stores rows */
 };
 
 /* What it samples. */
@@ -317,32 +318,34 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
     return true;
 }
 
-/* The cost of `n` slots, by a warp. */
+/* The cost of what `n` values' rows say, by a warp. */
 static __device__ __forceinline__ uint64_t
-cost_of_slots(const uint16_t *cost, unsigned max_code, const uint16_t *s_slots,
-              unsigned n)
+cost_of_rows(const uint16_t *cost, const uint16_t *s_rows, unsigned n)
 {
     const unsigned lane = threadIdx.x % 32;
-    uint32_t sums[NLANE_ENTRIES] = {0}, least = 0xFFFFFFFF, nescapes = 0;
+    uint32_t sums[NLANE_ENTRIES] = {0}, least = 0xFFFFFFFF;
+    unsigned nescapes = 0;
 
+    for (unsigned i = 0; i < STORED_STRIDE; i += 32)
+        nescapes += (unsigned)__popc(__ballot_sync(
+            ALL_LANES, i + lane < n && s_rows[i + lane] == ESCAPE_ROW_AT));
 #pragma unroll 1
-    for (unsigned first = 0; first < n; first += NAHEAD) {
-        uint32_t costs[NAHEAD][NLANE_ENTRIES];
+    for (unsigned first = 0; first < n; first += 8) {
+        uint4 eight = *(const uint4 *)(s_rows + first);
+        uint32_t pairs[4] = {eight.x, eight.y, eight.z, eight.w};
+        uint32_t costs[8][NLANE_ENTRIES];
 #pragma unroll
-        for (unsigned k = 0; k < NAHEAD; k++) {
-            bool exists = first + k < n;
-            unsigned slot = exists ? s_slots[first + k] : 0;
-            unsigned row = slot > max_code ? TERP_ROW_ESCAPE : slot;
-            nescapes += slot > max_code;
+        for (unsigned k = 0; k < 8; k++) {
+            const uint16_t *row =
+                cost + (pairs[k / 2] >> (16 * (k % 2)) & 0xFFFF) + lane;
 #pragma unroll
             for (unsigned e = 0; e < NLANE_ENTRIES; e++)
-                costs[k][e] =
-                    exists && 32 * e + lane < TERP_NENTRIES
-                        ? cost[row * TERP_ENTRY_STRIDE + 32 * e + lane]
-                        : 0u;
+                costs[k][e] = first + k < n && 32 * e + lane < TERP_NENTRIES
+                                  ? row[32 * e]
+                                  : 0u;
         }
 #pragma unroll
-        for (unsigned k = 0; k < NAHEAD; k++)
+        for (unsigned k = 0; k < 8; k++)
 #pragma unroll
             for (unsigned e = 0; e < NLANE_ENTRIES; e++)
                 sums[e] += costs[k][e];
@@ -354,13 +357,13 @@ cost_of_slots(const uint16_t *cost, unsigned max_code, const uint16_t *s_slots,
 }
 
 /* The costs of a small level's classes, all of whose values are samples: the
- * slots of each histogram are stored, then their costs added. */
+ * rows of each histogram are stored, then their costs added. */
 template <typename T>
 static __device__ void
 tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
            const struct sampled_class s_classes[TERP_NCLASSES],
            const struct source<T> &source, const struct constants<T> &k,
-           const uint16_t *cost, uint16_t *s_slots)
+           const uint16_t *cost, uint16_t *s_rows)
 {
     const unsigned active = grid.active[l];
     const unsigned nclasses = 1u << count_bits(active);
@@ -375,7 +378,7 @@ tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
         unsigned number = 1 + i / SMALL_NVALUES, point = i % SMALL_NVALUES;
         if (point < s_classes[number].nvalues)
             sample_point(s_classes[number], point, source, sampling,
-                         s_slots + histograms_before(number) * STORED_STRIDE);
+                         s_rows + histograms_before(number) * STORED_STRIDE);
     }
     wait_async();
     __syncthreads();
@@ -390,9 +393,8 @@ tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
             number++;
         }
         unsigned odd = subset_at(number, active);
-        uint64_t cost_of_h = cost_of_slots(cost, (unsigned)batch.max_code,
-                                           s_slots + h * STORED_STRIDE,
-                                           (unsigned)s_classes[number].nvalues);
+        uint64_t cost_of_h = cost_of_rows(cost, s_rows + h * STORED_STRIDE,
+                                          (unsigned)s_classes[number].nvalues);
         unsigned nsets = (1u << count_bits(odd)) - 1;
         unsigned predicting = subset_at((h - first) % nsets + 1, odd);
         int spline = (int)((h - first) / nsets);
@@ -402,7 +404,7 @@ tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
 }
 
 /* Grid: struct tune_grid. Block: up to TUNER_MAX_NTHREADS; in dynamic shared
- * memory the histograms of its class, or of lorenzo, or the slots of a small
+ * memory the histograms of its class, or of lorenzo, or the rows of a small
  * level, then a small chunk's table of costs. Blocks do not wait for each
  * other: the last of a class, by the class's counter, adds up what the others
  * left, and the last of those, by the chunk's, chooses. */
@@ -508,7 +510,7 @@ deal_blocks(const struct cuda_batch *batch, unsigned most_parts,
     for (int l = 1; l <= grid->nlevels; l++) {
         uint64_t nvalues = class_max_nvalues(layout, l);
         grid->nparts[l] =
-            nvalues <= SMALL_NVALUES
+            batch->nchunks > 1 && nvalues <= SMALL_NVALUES
                 ? 0
                 : nparts_of(min_u64(nvalues, terp_nsamples_of(nvalues)),
                             SPLINE_PART_NVALUES, most_parts);

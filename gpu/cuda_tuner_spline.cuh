@@ -154,16 +154,19 @@ slot_of(T value, T pred, T inverse, T max_code)
     return (unsigned)(int)(scaled + (T)0.5);
 }
 
-/* Where a value's slots under a spline go, by the number of the histogram:
- * they are counted, or stored. */
+/* Where a value's slots under a spline go, by the number of the histogram: they
+ * are counted, or stored as what is before their rows in the table of costs. */
 struct counted {
     uint32_t *s_histograms;
 };
 
 struct stored {
-    uint16_t *s_slots;
+    uint16_t *s_rows;
+    unsigned max_code;
 };
-#define STORED_STRIDE 64 /* slots of a histogram */
+#define STORED_STRIDE 64 /* rows of a histogram */
+#define ESCAPE_ROW_AT (TERP_ROW_ESCAPE * TERP_ENTRY_STRIDE)
+_Static_assert(ESCAPE_ROW_AT < 1 << 16, "stored in 16 bits");
 
 static __device__ __forceinline__ void
 take_slot(const struct counted &to, unsigned histogram, unsigned slot)
@@ -174,7 +177,8 @@ take_slot(const struct counted &to, unsigned histogram, unsigned slot)
 static __device__ __forceinline__ void
 take_slot(const struct stored &to, unsigned histogram, unsigned slot)
 {
-    to.s_slots[histogram * STORED_STRIDE] = (uint16_t)slot;
+    unsigned row = slot > to.max_code ? TERP_ROW_ESCAPE : slot;
+    to.s_rows[histogram * STORED_STRIDE] = (uint16_t)(row * TERP_ENTRY_STRIDE);
 }
 
 static __device__ __forceinline__ struct counted
@@ -186,7 +190,7 @@ go_on(const struct counted &to, unsigned nhistograms)
 static __device__ __forceinline__ struct stored
 go_on(const struct stored &to, unsigned nhistograms)
 {
-    return stored{to.s_slots + nhistograms * STORED_STRIDE};
+    return stored{to.s_rows + nhistograms * STORED_STRIDE, to.max_code};
 }
 
 /* Some splines, whose histograms of a class stand one behind another, and how
@@ -382,18 +386,18 @@ sample_class(const volatile struct sampled_class &cls,
         sample_runs<4>(cls, source, sampling, s_runs, s_histograms, s_found);
 }
 
-/* Stores the slots of a point of a small class. */
+/* Stores the rows of a point of a small class. */
 template <typename T>
 static __device__ __forceinline__ void
 sample_point(const volatile struct sampled_class &cls, unsigned point,
              const struct source<T> &source, const struct sampling<T> &sampling,
-             uint16_t *s_slots)
+             uint16_t *s_rows)
 {
     const unsigned nodd = count_bits(cls.odd);
     const unsigned row = point / (unsigned)cls.extent[0];
     const struct sampled_run run =
         find_point(cls, row, point - row * (unsigned)cls.extent[0]);
-    const struct stored to = {s_slots + point};
+    const struct stored to = {s_rows + point, (unsigned)sampling.max_code};
 
     if (nodd == 1)
         sample_value<1>(cls, run, 0, source, sampling, to);
