@@ -128,7 +128,6 @@ _Static_assert((TERP_MAX_LEVELS + 1) * TERP_NCLASSES * sizeof(unsigned) <=
 struct tune_task {
     int l;           /* 0: lorenzo */
     unsigned number; /* of the class; 0: all of a small level */
-    unsigned share;  /* of the splines */
     unsigned part, nparts;
     unsigned nhistograms; /* 0: of a small level, which stores rows */
 };
@@ -146,7 +145,7 @@ union tune_samples {
 static __device__ struct tune_task
 find_task(const struct tune_grid &grid)
 {
-    struct tune_task task = {0, 0, 0, blockIdx.x, grid.nlorenzo, 0};
+    struct tune_task task = {0, 0, blockIdx.x, grid.nlorenzo, 0};
 
     if (blockIdx.x < grid.nlorenzo) {
         task.nhistograms = (1u << count_bits(grid.dims_in_use)) - 1;
@@ -158,13 +157,11 @@ find_task(const struct tune_grid &grid)
     task.nparts = grid.nparts[task.l];
     if (task.nparts == 0)
         return task;
-    unsigned nshares = grid.is_small ? TERP_NSPLINES : 1;
     unsigned index = blockIdx.x - grid.first_block[task.l];
     task.part = index % task.nparts;
-    index /= task.nparts;
-    task.share = index % nshares;
-    task.number = (1u << count_bits(grid.active[task.l])) - 1 - index / nshares;
-    task.nhistograms = nhistograms_of(count_bits(task.number)) / nshares;
+    task.number =
+        (1u << count_bits(grid.active[task.l])) - 1 - index / task.nparts;
+    task.nhistograms = nhistograms_of(count_bits(task.number));
     return task;
 }
 
@@ -196,37 +193,18 @@ find_samples(const struct cuda_batch &batch, const struct tune_grid &grid,
 
 /* ---- the kernel ---- */
 
-/* The table of costs: on its way to shared memory, until wait_async and a
- * barrier, where the chunk is small. */
-static __device__ const uint16_t *
-get_costs(const struct cuda_batch &batch, const struct tune_grid &grid)
-{
-    const unsigned nquads = TERP_NROWS * TERP_ENTRY_STRIDE / 8;
-    const uint4 *quads = (const uint4 *)batch.tables.d_cost;
-    uint4 *s_quads = (uint4 *)(dynamic_shared<uint32_t>() +
-                               grid.nhistograms * HISTOGRAM_NWORDS);
-
-    if (!grid.is_small)
-        return batch.tables.d_cost;
-#pragma unroll 1
-    for (unsigned i = threadIdx.x; i < nquads; i += blockDim.x)
-        copy_async(s_quads + i, quads + i);
-    return (const uint16_t *)s_quads;
-}
-_Static_assert(TERP_NROWS *TERP_ENTRY_STRIDE % 8 == 0, "copied by quads");
-
 /* Costs of the counts. False unless they are those of all parts. */
 static __device__ bool
-find_costs(const struct cuda_batch &batch, const uint16_t *cost,
-           unsigned class_at, unsigned record, unsigned part, unsigned nparts,
-           uint32_t *s_histograms, unsigned n, struct findings *s_found)
+find_costs(const struct cuda_batch &batch, unsigned class_at, unsigned record,
+           unsigned part, unsigned nparts, uint32_t *s_histograms, unsigned n,
+           struct findings *s_found)
 {
     uint32_t *records = region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
                         record * COSTS_NWORDS;
 
-    wait_async();
     __syncthreads();
-    cost_histograms(cost, (unsigned)batch.max_code, s_histograms, n, s_found);
+    cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, s_histograms,
+                    n, s_found);
     if (!join_parts(batch, class_at, records, part, nparts, s_histograms, n))
         return false;
     find_least(s_histograms, n);
@@ -241,15 +219,15 @@ tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
              const struct tune_task &task,
              const struct sampled_stretches &s_stretches,
              const struct source<T> &source, const struct constants<T> &k,
-             const uint16_t *cost, struct cuda_chunk &chunk,
-             uint32_t *s_histograms, struct findings *s_found)
+             struct cuda_chunk &chunk, uint32_t *s_histograms,
+             struct findings *s_found)
 {
     const unsigned n = task.nhistograms;
 
     __syncthreads();
     sample_lorenzo(s_stretches, source, k, batch.max_code, s_histograms,
                    s_found);
-    if (!find_costs(batch, cost, 0, grid.lorenzo_record, task.part, task.nparts,
+    if (!find_costs(batch, 0, grid.lorenzo_record, task.part, task.nparts,
                     s_histograms, n, s_found))
         return false;
     if (threadIdx.x >= 32)
@@ -258,12 +236,12 @@ tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
     if (threadIdx.x < n) {
         const uint32_t *s_costs =
             s_histograms + threadIdx.x * HISTOGRAM_NWORDS + COSTS_AT;
-        uint64_t all =
+        uint64_t cost =
             cost_of_codes(s_costs) + s_costs[RECORD_NJOINED] * TERP_JOINED_COST;
         /* Ties go to the larger set. */
         if (s_costs[RECORD_NSAMPLED] > 0)
             least =
-                terp_scale_cost(all, batch.nvalues, s_costs[RECORD_NSAMPLED])
+                terp_scale_cost(cost, batch.nvalues, s_costs[RECORD_NSAMPLED])
                     << 4 |
                 (14 - threadIdx.x);
     }
@@ -286,21 +264,16 @@ static __device__ bool
 tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
            const struct tune_task &task, const struct sampled_class &s_class,
            struct sampled_run s_runs[MAX_NRUNS], const struct source<T> &source,
-           const struct constants<T> &k, const uint16_t *cost,
-           uint32_t *s_histograms, struct findings *s_found)
+           const struct constants<T> &k, uint32_t *s_histograms,
+           struct findings *s_found)
 {
-    const unsigned nsplines = grid.is_small ? 1 : TERP_NSPLINES;
     const unsigned odd = subset_at(task.number, grid.active[task.l]);
     const unsigned nsets = (1u << count_bits(odd)) - 1, n = task.nhistograms;
     const unsigned record = grid.first_record[task.l] +
                             task.nparts * histograms_before(task.number);
-    const struct sampling<T> sampling = {
-        (int)(task.share *nsplines),
-            (int)((task.share + 1) * nsplines), k.inverse, k.max_code
-    };
 
-    sample_class(s_class, s_runs, source, sampling, s_histograms, s_found);
-    if (!find_costs(batch, cost, (unsigned)task.l * TERP_NCLASSES + odd, record,
+    sample_class(s_class, s_runs, source, k, s_histograms, s_found);
+    if (!find_costs(batch, (unsigned)task.l * TERP_NCLASSES + odd, record,
                     task.part, task.nparts, s_histograms, n, s_found))
         return false;
     uint64_t *costs = region<uint64_t>(batch, blockIdx.y, batch.at.tune);
@@ -309,7 +282,7 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
             s_histograms + h * HISTOGRAM_NWORDS + COSTS_AT;
         uint32_t nsampled = s_costs[RECORD_NSAMPLED];
         unsigned predicting = subset_at(h % nsets + 1, odd);
-        int spline = sampling.first_spline + (int)(h / nsets);
+        int spline = (int)(h / nsets);
         costs[cost_at(task.l, spline, odd, predicting)] =
             nsampled == 0 ? 0
                           : terp_scale_cost(cost_of_codes(s_costs),
@@ -363,13 +336,10 @@ static __device__ void
 tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
            const struct sampled_class s_classes[TERP_NCLASSES],
            const struct source<T> &source, const struct constants<T> &k,
-           const uint16_t *cost, uint16_t *s_rows)
+           uint16_t *s_rows)
 {
     const unsigned active = grid.active[l];
     const unsigned nclasses = 1u << count_bits(active);
-    const struct sampling<T> sampling = {
-        0, TERP_NSPLINES, k.inverse, k.max_code
-    };
 
     __syncthreads();
 #pragma unroll 1
@@ -377,10 +347,9 @@ tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
          i += blockDim.x) {
         unsigned number = 1 + i / SMALL_NVALUES, point = i % SMALL_NVALUES;
         if (point < s_classes[number].nvalues)
-            sample_point(s_classes[number], point, source, sampling,
+            sample_point(s_classes[number], point, source, k,
                          s_rows + histograms_before(number) * STORED_STRIDE);
     }
-    wait_async();
     __syncthreads();
 
     uint64_t *costs = region<uint64_t>(batch, blockIdx.y, batch.at.tune);
@@ -393,8 +362,9 @@ tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
             number++;
         }
         unsigned odd = subset_at(number, active);
-        uint64_t cost_of_h = cost_of_rows(cost, s_rows + h * STORED_STRIDE,
-                                          (unsigned)s_classes[number].nvalues);
+        uint64_t cost_of_h =
+            cost_of_rows(batch.tables.d_cost, s_rows + h * STORED_STRIDE,
+                         (unsigned)s_classes[number].nvalues);
         unsigned nsets = (1u << count_bits(odd)) - 1;
         unsigned predicting = subset_at((h - first) % nsets + 1, odd);
         int spline = (int)((h - first) / nsets);
@@ -405,9 +375,9 @@ tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
 
 /* Grid: struct tune_grid. Block: up to TUNER_MAX_NTHREADS; in dynamic shared
  * memory the histograms of its class, or of lorenzo, or the rows of a small
- * level, then a small chunk's table of costs. Blocks do not wait for each
- * other: the last of a class, by the class's counter, adds up what the others
- * left, and the last of those, by the chunk's, chooses. */
+ * level. Blocks do not wait for each other: the last of a class, by the class's
+ * counter, adds up what the others left, and the last of those, by the chunk's,
+ * chooses. */
 template <typename T>
 static __global__ void
 __launch_bounds__(TUNER_MAX_NTHREADS, sizeof(T) == 4 ? 2 : 1)
@@ -416,7 +386,6 @@ __launch_bounds__(TUNER_MAX_NTHREADS, sizeof(T) == 4 ? 2 : 1)
     __shared__ union tune_samples s_samples;
     __shared__ struct findings s_found;
     const struct tune_task task = find_task(grid);
-    const uint16_t *cost = get_costs(batch, grid);
     uint32_t *s_histograms = dynamic_shared<uint32_t>();
 
     /* Before the kernels before it have ended: what they do not change. */
@@ -437,24 +406,21 @@ __launch_bounds__(TUNER_MAX_NTHREADS, sizeof(T) == 4 ? 2 : 1)
         source.fills.at[i] = (word_of<T>)state.fills[i];
     const enum terp_status status = state.status;
     const enum terp_coding coding = state.coding;
-    if (status != TERP_OK || coding == TERP_CODING_CONSTANT) {
-        wait_async();
+    if (status != TERP_OK || coding == TERP_CODING_CONSTANT)
         return;
-    }
     if (grid.nblocks > 0) {
         const struct constants<T> k =
             constants_of<T>(step, bound, batch.max_code);
         bool complete = true;
         if (task.l == 0)
-            complete =
-                tune_lorenzo(batch, grid, task, s_samples.stretches, source, k,
-                             cost, chunk, s_histograms, &s_found);
+            complete = tune_lorenzo(batch, grid, task, s_samples.stretches,
+                                    source, k, chunk, s_histograms, &s_found);
         else if (task.number > 0)
             complete = tune_class(batch, grid, task, s_samples.of_class.cls,
-                                  s_samples.of_class.runs, source, k, cost,
+                                  s_samples.of_class.runs, source, k,
                                   s_histograms, &s_found);
         else
-            tune_level(batch, grid, task.l, s_samples.classes, source, k, cost,
+            tune_level(batch, grid, task.l, s_samples.classes, source, k,
                        (uint16_t *)s_histograms);
         if (!complete ||
             !is_last_block(&chunk.progress[CUDA_PROGRESS_TUNE], grid.ntasks))
@@ -506,7 +472,6 @@ deal_blocks(const struct cuda_batch *batch, unsigned most_parts,
     }
     if (asked != TERP_PREDICTOR_LORENZO)
         grid->nlevels = layout->nlevels;
-    grid->is_small = batch->nchunks == 1;
     for (int l = 1; l <= grid->nlevels; l++) {
         uint64_t nvalues = class_max_nvalues(layout, l);
         grid->nparts[l] =
@@ -514,17 +479,11 @@ deal_blocks(const struct cuda_batch *batch, unsigned most_parts,
                 ? 0
                 : nparts_of(min_u64(nvalues, terp_nsamples_of(nvalues)),
                             SPLINE_PART_NVALUES, most_parts);
-        grid->is_small &= grid->nparts[l] <= 1;
-    }
-    unsigned nshares = grid->is_small ? TERP_NSPLINES : 1;
-    for (int l = 1; l <= grid->nlevels; l++) {
         grid->active[l] = (uint8_t)active_dims(layout->level[l].nodd);
         unsigned nodd = count_bits(grid->active[l]);
-        unsigned ntasks =
-            grid->nparts[l] == 0 ? 1 : ((1u << nodd) - 1) * nshares;
+        unsigned ntasks = grid->nparts[l] == 0 ? 1 : (1u << nodd) - 1;
         if (l == 1)
-            grid->nhistograms =
-                max(grid->nhistograms, nhistograms_of(nodd) / nshares);
+            grid->nhistograms = max(grid->nhistograms, nhistograms_of(nodd));
         grid->first_block[l] = grid->nblocks;
         grid->ntasks += ntasks;
         grid->nblocks += ntasks * max(grid->nparts[l], 1u);
@@ -536,13 +495,9 @@ deal_blocks(const struct cuda_batch *batch, unsigned most_parts,
     return nrecords;
 }
 
-/* Of a small chunk: histograms of four odd dimensions under one spline, and the
- * table of costs. Under all splines without the table it is less. */
+/* Histograms of four odd dimensions under all splines. */
 #define SHARED_MAX_NBYTES \
-    ((TERP_NCLASSES - 1) * HISTOGRAM_NWORDS * 4 + (int)sizeof terp_entry_cost)
-_Static_assert(TERP_NSPLINES *(TERP_NCLASSES - 1) * HISTOGRAM_NWORDS * 4 <=
-                   SHARED_MAX_NBYTES,
-               "it suffices for all");
+    (TERP_NSPLINES * (TERP_NCLASSES - 1) * HISTOGRAM_NWORDS * 4)
 
 template <typename T>
 static cudaError_t
@@ -555,8 +510,6 @@ launch_tune(const struct cuda_batch *batch, const struct tune_grid *grid,
     dim3 blocks(grid->nblocks > 0 ? grid->nblocks : 1,
                 (unsigned)batch->nchunks);
 
-    if (grid->is_small)
-        shared_nbytes += sizeof terp_entry_cost;
     /* The same of all calls, which may come from several threads. */
     cudaError_t error = cudaFuncSetAttribute(
         tune<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,

@@ -7,7 +7,7 @@
 /* ---- what blocks work on ---- */
 
 /* How a launch's blocks, the blockIdx.x of each chunk, are dealt out: first
- * lorenzo's, then by level from 1, class from the last, splines, part. */
+ * lorenzo's, then by level from 1, class from the last, part. */
 struct tune_grid {
     unsigned nblocks;
     unsigned ntasks; /* lorenzo, and what several parts or one block do */
@@ -16,9 +16,6 @@ struct tune_grid {
     unsigned lorenzo_record; /* first of them */
     int nlevels;             /* to be planned */
     unsigned nhistograms;    /* of a block, at most */
-    /* A small chunk's blocks are many and short: each takes one spline, and
-     * has the table of costs in shared memory. */
-    bool is_small;
     unsigned first_block[TERP_MAX_LEVELS + 1];
     unsigned nparts[TERP_MAX_LEVELS + 1]; /* 0: a small level, one block */
     uint8_t active[TERP_MAX_LEVELS + 1];  /* dimensions with odd points */

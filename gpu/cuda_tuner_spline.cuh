@@ -193,20 +193,13 @@ go_on(const struct stored &to, unsigned nhistograms)
     return stored{to.s_rows + nhistograms * STORED_STRIDE, to.max_code};
 }
 
-/* Some splines, whose histograms of a class stand one behind another, and how
- * values are quantized. */
-template <typename T> struct sampling {
-    int first_spline, end_spline;
-    T inverse, max_code;
-};
-
 /* Takes a value's slots under a spline and all sets of the odd dimensions that
  * consist of SLOWER, which `slower` is of, and some below D. */
 template <int D, unsigned SLOWER, typename T, typename To>
 static __device__ __forceinline__ void
 predict_sets(T value, const struct average<T> along[],
-             const struct average<T> &slower,
-             const struct sampling<T> &sampling, const To &to)
+             const struct average<T> &slower, const struct constants<T> &k,
+             const To &to)
 {
     if constexpr (D > 0) {
         constexpr unsigned SET = SLOWER | 1u << (D - 1);
@@ -215,10 +208,9 @@ predict_sets(T value, const struct average<T> along[],
         T pred = all.sum;
         if constexpr (SLOWER != 0)
             pred *= share_of<count_bits(SET), T>(all.n);
-        take_slot(to, SET - 1,
-                  slot_of(value, pred, sampling.inverse, sampling.max_code));
-        predict_sets<D - 1, SET>(value, along, all, sampling, to);
-        predict_sets<D - 1, SLOWER>(value, along, slower, sampling, to);
+        take_slot(to, SET - 1, slot_of(value, pred, k.inverse, k.max_code));
+        predict_sets<D - 1, SET>(value, along, all, k, to);
+        predict_sets<D - 1, SLOWER>(value, along, slower, k, to);
     }
 }
 
@@ -276,13 +268,13 @@ find_runs(const volatile struct sampled_class &cls, unsigned first,
         s_runs[threadIdx.x] = find_run(cls, first + threadIdx.x);
 }
 
-/* Takes the slots of the x-th value of a run, in a class of N odd
- * dimensions. */
+/* Takes the slots of the x-th value of a run, in a class of N odd dimensions.
+ * The histograms of each spline stand behind those of the one before. */
 template <int N, typename T, typename To>
 static __device__ __forceinline__ void
 sample_value(const volatile struct sampled_class &cls,
              const struct sampled_run &run, unsigned x,
-             const struct source<T> &source, const struct sampling<T> &sampling,
+             const struct source<T> &source, const struct constants<T> &k,
              const To &to)
 {
     const T *point = source.values + run.at + 2 * x * cls.stride[0];
@@ -295,32 +287,29 @@ sample_value(const volatile struct sampled_class &cls,
     T value = __ldg(point);
 
 #pragma unroll
-    for (int k = 0; k < N; k++) {
-        unsigned d = odd_dims >> (4 * k) & 15;
-        form[k] = (enum terp_form)(forms >> (4 * d) & 15);
-        near[k] = load_neighbours(point, cls.stride[d], form[k]);
+    for (int i = 0; i < N; i++) {
+        unsigned d = odd_dims >> (4 * i) & 15;
+        form[i] = (enum terp_form)(forms >> (4 * d) & 15);
+        near[i] = load_neighbours(point, cls.stride[d], form[i]);
     }
     if (source.has_specials) {
         value = known(source, value);
 #pragma unroll
-        for (int k = 0; k < N; k++) {
-            near[k].a = known(source, near[k].a);
-            near[k].b = known(source, near[k].b);
-            near[k].c = known(source, near[k].c);
-            near[k].d = known(source, near[k].d);
+        for (int i = 0; i < N; i++) {
+            near[i].a = known(source, near[i].a);
+            near[i].b = known(source, near[i].b);
+            near[i].c = known(source, near[i].c);
+            near[i].d = known(source, near[i].d);
         }
     }
 #pragma unroll 1
-    for (int spline = sampling.first_spline; spline < sampling.end_spline;
-         spline++) {
+    for (int spline = 0; spline < TERP_NSPLINES; spline++) {
         struct average<T> along[N];
 #pragma unroll
-        for (int k = 0; k < N; k++)
-            along[k] = predict_along(near[k], form[k], spline);
-        predict_sets<N, 0>(
-            value, along, along[0], sampling,
-            go_on(to, (unsigned)(spline - sampling.first_spline) *
-                          ((1u << N) - 1)));
+        for (int i = 0; i < N; i++)
+            along[i] = predict_along(near[i], form[i], spline);
+        predict_sets<N, 0>(value, along, along[0], k,
+                           go_on(to, (unsigned)spline * ((1u << N) - 1)));
     }
 }
 
@@ -329,7 +318,7 @@ sample_value(const volatile struct sampled_class &cls,
 template <int N, typename T>
 static __device__ __forceinline__ void
 sample_runs(const volatile struct sampled_class &cls,
-            const struct source<T> &source, const struct sampling<T> &sampling,
+            const struct source<T> &source, const struct constants<T> &k,
             struct sampled_run s_runs[MAX_NRUNS], uint32_t *s_histograms,
             struct findings *s_found)
 {
@@ -353,7 +342,7 @@ sample_runs(const volatile struct sampled_class &cls,
 #pragma unroll 1
         while (nth < nruns) {
             if (x < s_runs[nth].nvalues) {
-                sample_value<N>(cls, s_runs[nth], x, source, sampling, to);
+                sample_value<N>(cls, s_runs[nth], x, source, k, to);
                 nsampled++;
             }
             nth += nruns_ahead;
@@ -371,42 +360,42 @@ template <typename T>
 static __device__ void
 sample_class(const volatile struct sampled_class &cls,
              struct sampled_run s_runs[MAX_NRUNS],
-             const struct source<T> &source, const struct sampling<T> &sampling,
+             const struct source<T> &source, const struct constants<T> &k,
              uint32_t *s_histograms, struct findings *s_found)
 {
     unsigned nodd = count_bits(cls.odd);
 
     if (nodd == 1)
-        sample_runs<1>(cls, source, sampling, s_runs, s_histograms, s_found);
+        sample_runs<1>(cls, source, k, s_runs, s_histograms, s_found);
     else if (nodd == 2)
-        sample_runs<2>(cls, source, sampling, s_runs, s_histograms, s_found);
+        sample_runs<2>(cls, source, k, s_runs, s_histograms, s_found);
     else if (nodd == 3)
-        sample_runs<3>(cls, source, sampling, s_runs, s_histograms, s_found);
+        sample_runs<3>(cls, source, k, s_runs, s_histograms, s_found);
     else
-        sample_runs<4>(cls, source, sampling, s_runs, s_histograms, s_found);
+        sample_runs<4>(cls, source, k, s_runs, s_histograms, s_found);
 }
 
 /* Stores the rows of a point of a small class. */
 template <typename T>
 static __device__ __forceinline__ void
 sample_point(const volatile struct sampled_class &cls, unsigned point,
-             const struct source<T> &source, const struct sampling<T> &sampling,
+             const struct source<T> &source, const struct constants<T> &k,
              uint16_t *s_rows)
 {
     const unsigned nodd = count_bits(cls.odd);
     const unsigned row = point / (unsigned)cls.extent[0];
     const struct sampled_run run =
         find_point(cls, row, point - row * (unsigned)cls.extent[0]);
-    const struct stored to = {s_rows + point, (unsigned)sampling.max_code};
+    const struct stored to = {s_rows + point, (unsigned)k.max_code};
 
     if (nodd == 1)
-        sample_value<1>(cls, run, 0, source, sampling, to);
+        sample_value<1>(cls, run, 0, source, k, to);
     else if (nodd == 2)
-        sample_value<2>(cls, run, 0, source, sampling, to);
+        sample_value<2>(cls, run, 0, source, k, to);
     else if (nodd == 3)
-        sample_value<3>(cls, run, 0, source, sampling, to);
+        sample_value<3>(cls, run, 0, source, k, to);
     else
-        sample_value<4>(cls, run, 0, source, sampling, to);
+        sample_value<4>(cls, run, 0, source, k, to);
 }
 
 #endif
