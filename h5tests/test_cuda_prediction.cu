@@ -72,8 +72,8 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
     b->nvalues = b->layout.nvalues;
     b->nbytes = b->nvalues * (uint64_t)b->stages->value_nbytes;
     b->values = (uint8_t *)terp_case_alloc(b->nbytes);
-    b->symbols = (uint16_t *)malloc(2 * b->nvalues);
-    b->tiled = (uint16_t *)malloc(2 * b->nvalues);
+    b->symbols = (uint16_t *)terp_case_alloc(2 * b->nvalues);
+    b->tiled = (uint16_t *)terp_case_alloc(2 * b->nvalues);
     b->mask = (uint64_t *)calloc(b->nvalues / 64 + 1, 8);
     terp_field_make(field, &b->chunk, b->values);
     for (int i = 0; i < TERP_NFILLS; i++)
