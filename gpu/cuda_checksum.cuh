@@ -72,7 +72,7 @@ sum_last_stripe(const uint8_t *end, const uint64_t *secret)
 
 /* The checksum of a stream, in all threads of the first warp of the block that
  * ends last; false in all others. Grid: x, y chunks. A warp sums up a block of
- * XXH3 at a time; progress[7] counts blocks of threads. */
+ * XXH3 at a time; progress counts blocks of threads. */
 template <unsigned NTHREADS, unsigned NAHEAD>
 static __device__ bool
 checksum(struct cuda_chunk &chunk, const uint8_t *stream,
@@ -107,7 +107,7 @@ checksum(struct cuda_chunk &chunk, const uint8_t *stream,
     }
     if (nactive == 1)
         __syncthreads();
-    else if (!is_last_block(&chunk.progress[7], nactive))
+    else if (!is_last_block(&chunk.progress[CUDA_PROGRESS_CHECKSUM], nactive))
         return false;
     if (threadIdx.x >= 32)
         return false;

@@ -31,7 +31,8 @@ enum cuda_progress {
     CUDA_PROGRESS_FIND_RUNS, /* specials */
     CUDA_PROGRESS_MEASURE_RUNS,
     CUDA_PROGRESS_ESCAPES,
-    CUDA_PROGRESS_LISTED = 8, /* escapes; cuda_verify has 7 */
+    CUDA_PROGRESS_CHECKSUM,
+    CUDA_PROGRESS_LISTED, /* escapes */
     CUDA_NPROGRESS = 16
 };
 
@@ -226,9 +227,9 @@ cuda_seal(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* checksum_status: TERP_ERR_CHECKSUM. Streams of CUDA_SHORT_NBYTES or less are
  * passed over. Needs what the host fills in and zeroed progress, writes only
- * this field, progress[7] and the region `cost`, which no other stage of
- * decoding uses: it may run beside all of them, since each of them is safe
- * with any stream. */
+ * this field, CUDA_PROGRESS_CHECKSUM and the region `cost`, which no other
+ * stage of decoding uses: it may run beside all of them, since each of them is
+ * safe with any stream. */
 cudaError_t
 cuda_verify(const struct cuda_batch *batch, cudaStream_t stream);
 

@@ -244,7 +244,7 @@ check_verify(struct bench *b)
             struct cuda_chunk *chunk = &b->chunk[i];
             chunk->src = chunk->dst;
             chunk->src_nbytes = chunk->stream_nbytes;
-            chunk->progress[7] = 0;
+            chunk->progress[CUDA_PROGRESS_CHECKSUM] = 0;
             chunk->checksum_status = chunk->status;
             if (flipped && chunk->status == TERP_OK)
                 ((uint8_t *)chunk->dst)[chunk->stream_nbytes * 3 / 4] ^= 4;
