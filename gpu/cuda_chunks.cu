@@ -21,8 +21,8 @@ take_state(struct cuda_chunk *chunk, const struct cuda_chunk *h_chunk)
         to[i] = i < HOST_NBYTES / 8 ? from[i] : 0;
 }
 
-/* Whether a frame is one that the chunk's own frame differs from in coding,
- * prediction and bound alone, and makes sense. Sets up the chunk. */
+/* Sets up a chunk by a frame whose other bytes are those of all frames of its
+ * shape. False when it makes no sense. */
 static __device__ bool
 take_frame(const struct cuda_batch &batch, const uint8_t *frame,
            struct cuda_chunk *chunk)
@@ -33,17 +33,12 @@ take_frame(const struct cuda_batch &batch, const uint8_t *frame,
     const bool is_raw = coding == TERP_CODING_RAW;
     const bool has_bound = coding >= TERP_CODING_HUFFMAN;
     const uint64_t dims_end = batch.frame_nbytes - sizeof chunk->bound;
-    bool same = true;
 
-    for (unsigned i = 0; i < dims_end; i++)
-        same &= frame[i] == batch.frame[i] ||
-                (i >= TERP_FRAME_CODING_AT && i < TERP_FRAME_DIMS_AT);
-    const uint64_t bound = load_le(frame + dims_end, 8);
     chunk->coding = (enum terp_coding)coding;
     chunk->prediction = (enum terp_prediction)prediction;
     chunk->has_specials = flags != 0;
-    chunk->bound = double_of_bits(bound);
-    return same && coding <= TERP_CODING_SPEED &&
+    chunk->bound = double_of_bits(load_le(frame + dims_end, 8));
+    return coding <= TERP_CODING_SPEED &&
            prediction <= TERP_PREDICTION_LORENZO &&
            (flags & ~TERP_FRAME_SPECIALS) == 0 &&
            has_bound == (prediction != TERP_PREDICTION_NONE) &&
@@ -58,12 +53,17 @@ read_frame(const struct cuda_batch &batch, struct cuda_chunk *chunk)
 {
     __shared__ uint8_t s_frame[TERP_MAX_FRAME_NBYTES];
     const uint8_t *src = (const uint8_t *)chunk->src;
+    const unsigned i = threadIdx.x;
+    bool same = true;
 
-    if (threadIdx.x < TERP_MAX_FRAME_NBYTES)
-        s_frame[threadIdx.x] =
-            threadIdx.x < chunk->src_nbytes ? src[threadIdx.x] : 0;
-    __syncthreads();
-    if (threadIdx.x > 0 || take_frame(batch, s_frame, chunk))
+    if (i < TERP_MAX_FRAME_NBYTES) {
+        s_frame[i] = i < chunk->src_nbytes ? src[i] : 0;
+        bool varies = (i >= TERP_FRAME_CODING_AT && i < TERP_FRAME_DIMS_AT) ||
+                      i >= batch.frame_nbytes - sizeof chunk->bound;
+        same = varies || s_frame[i] == batch.frame[i];
+    }
+    same = __syncthreads_and(same) != 0;
+    if (i > 0 || (take_frame(batch, s_frame, chunk) && same))
         return;
     chunk->status = TERP_ERR_DEVICE;
     chunk->checksum_status = TERP_ERR_DEVICE;

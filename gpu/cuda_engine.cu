@@ -262,6 +262,7 @@ finish_encode(const struct job *job, const struct flight *flight,
 {
     struct cuda_lane *lane = flight->lane;
     cudaError_t error = cudaStreamSynchronize(lane->stream);
+    bool is_sealed = false;
 
     for (uint64_t i = 0; error == cudaSuccess && i < flight->n; i++) {
         const struct cuda_chunk *chunk = &lane->h_chunks[i];
@@ -280,11 +281,15 @@ finish_encode(const struct job *job, const struct flight *flight,
         uint64_t at = flight->first + i;
         if (chunk->status != TERP_OK)
             *st = encode_by_cpu(job, at);
-        else if (chunk->stream_nbytes <= CUDA_SHORT_NBYTES)
+        else if (chunk->stream_nbytes <= CUDA_SHORT_NBYTES) {
             error = seal_short(job, lane, i, (uint8_t *)job->dst[at],
                                chunk->stream_nbytes);
+            is_sealed = true;
+        }
     }
-    return error == cudaSuccess ? cudaStreamSynchronize(lane->stream) : error;
+    return error == cudaSuccess && is_sealed
+               ? cudaStreamSynchronize(lane->stream)
+               : error;
 }
 
 /* ---- decoding ---- */
