@@ -23,31 +23,23 @@ value_word(const struct cuda_batch &batch, double value)
                                    : (uint64_t)__float_as_uint((float)value);
 }
 
-/* As terp_frame_write does. By one thread. Returns where the frame ends. */
+/* By one thread. Returns where the frame ends. */
 static __device__ uint64_t
 write_frame(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             uint8_t *dst)
 {
-    const struct terp_chunk &shape = batch.chunk;
-    uint64_t at = TERP_FRAME_DIMS_AT;
-    int width = (int)(batch.frame_nbytes - TERP_FRAME_DIMS_AT - 8) / shape.rank;
+    const uint64_t dims_end = batch.frame_nbytes - sizeof chunk.bound;
 
-    store_le(dst, UINT64_C(0x50524554), 4); /* "TERP" */
-    dst[4] = TERP_FORMAT_VERSION;
-    dst[5] =
-        (uint8_t)((shape.rank - 1) | (bit_width((unsigned)width) - 1) << 2 |
-                  (int)shape.type << 4 | (int)shape.big_endian << 6 |
-                  (int)shape.stack << 7);
-    dst[6] = (uint8_t)chunk.coding;
-    dst[7] = (uint8_t)((int)chunk.prediction | (int)chunk.has_specials << 4);
-    for (int i = 0; i < shape.rank; i++, at += (unsigned)width)
-        store_le(dst + at, shape.dims[i], width);
-    if (chunk.coding != TERP_CODING_RAW &&
-        chunk.coding != TERP_CODING_CONSTANT) {
-        store_le(dst + at, double_bits(chunk.bound), 8);
-        at += 8;
-    }
-    return at;
+    for (unsigned i = 0; i < dims_end; i++)
+        dst[i] = batch.frame[i];
+    dst[TERP_FRAME_CODING_AT] = (uint8_t)chunk.coding;
+    dst[TERP_FRAME_PREDICTION_AT] =
+        (uint8_t)((int)chunk.prediction |
+                  (chunk.has_specials ? TERP_FRAME_SPECIALS : 0));
+    if (chunk.coding == TERP_CODING_RAW || chunk.coding == TERP_CODING_CONSTANT)
+        return dims_end;
+    store_le(dst + dims_end, double_bits(chunk.bound), 8);
+    return batch.frame_nbytes;
 }
 
 /* Thread l of those that call it has the plan of level l. */
