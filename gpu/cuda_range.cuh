@@ -5,30 +5,6 @@
 
 #include "cuda_values.cuh"
 
-static __device__ __forceinline__ float
-smaller(float a, float b)
-{
-    return fminf(a, b);
-}
-
-static __device__ __forceinline__ float
-larger(float a, float b)
-{
-    return fmaxf(a, b);
-}
-
-static __device__ __forceinline__ double
-smaller(double a, double b)
-{
-    return a < b ? a : b;
-}
-
-static __device__ __forceinline__ double
-larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
 /* Of a chunk's values that are not special. */
 struct value_range {
     double min, max; /* `min` > `max`: there are none */

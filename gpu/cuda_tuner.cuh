@@ -25,18 +25,6 @@ count_bits(unsigned dims)
     return (0x4332322132212110ull >> (4 * dims) & 15);
 }
 
-static __device__ __forceinline__ float
-lesser(float a, float b)
-{
-    return fminf(a, b);
-}
-
-static __device__ __forceinline__ double
-lesser(double a, double b)
-{
-    return fmin(a, b);
-}
-
 /* Special values are taken for NaN. */
 template <typename T> struct source {
     const T *values;

@@ -150,7 +150,7 @@ slot_of(T value, T pred, T inverse, T max_code)
     T unknown = value != value ? (T)0 : max_code;
     T most = max_code + (T)0.5; /* and more: an escape */
     scaled = scaled != scaled ? unknown : scaled;
-    scaled = lesser(scaled, most);
+    scaled = smaller(scaled, most);
     return (unsigned)(int)(scaled + (T)0.5);
 }
 

@@ -37,6 +37,30 @@ template <typename T> using word_of = typename value_traits<T>::WORD;
 template <typename T> using int_of = typename value_traits<T>::INT;
 
 static __device__ __forceinline__ float
+smaller(float a, float b)
+{
+    return fminf(a, b);
+}
+
+static __device__ __forceinline__ float
+larger(float a, float b)
+{
+    return fmaxf(a, b);
+}
+
+static __device__ __forceinline__ double
+smaller(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static __device__ __forceinline__ double
+larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static __device__ __forceinline__ float
 absolute(float value)
 {
     return fabsf(value);
