@@ -1,9 +1,21 @@
 /* Floor 3: the payload's bytes to symbols. First reduced partitions become
  * tiles' bytes again, then a block a tile makes symbols. The same as in
  * cpu_tiles.c, cpu_words.c and reduce.c, and TERP_ERR_CORRUPT for the same
- * streams. */
+ * streams.
+ *
+ * A tile's code words stand one behind another, and only the first one's place
+ * is known. They synchronize themselves, though: a decoder that starts anywhere
+ * soon meets word boundaries (Weissenberger and Schmidt, "Massively parallel
+ * Huffman decoding on GPUs", ICPP 2018). So each thread decodes a stretch of
+ * the tile's bits from where it guesses that a word begins, and again from
+ * where the thread before it ended as long as that is not where it began. What
+ * the first thread finds is right, so that all are in the end. */
 #include "bytes.h"
-#include "cuda_decode_words.cuh"
+#include "cuda_decode_book.cuh"
+#include "cuda_escapes.cuh"
+#include "cuda_expand.cuh"
+#include "cuda_order.cuh"
+#include "cuda_state.cuh"
 
 /* ---- partitions ---- */
 
@@ -142,10 +154,11 @@ staged_partition(const struct cuda_batch &batch, uint64_t p)
 }
 
 static __device__ __forceinline__ bool
-has_tiles(enum terp_coding coding)
+has_tiles(const struct cuda_chunk &chunk)
 {
-    return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_CUSTOM ||
-           coding == TERP_CODING_SPEED;
+    return chunk.coding == TERP_CODING_HUFFMAN ||
+           chunk.coding == TERP_CODING_CUSTOM ||
+           chunk.coding == TERP_CODING_SPEED;
 }
 
 /* Grid (npartitions, nchunks), a block a partition. Others are not reduced and
@@ -172,7 +185,7 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
     reader.src = (const uint8_t *)chunk.src + chunk.payload_at + begin[0];
     reader.end = begin[1] - begin[0];
     /* Other blocks of this launch may set the status meanwhile. */
-    if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(chunk.coding) ||
+    if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(chunk) ||
         !reduced)
         return;
     for (int distance = TERP_PARTITION_NTILES / 2; distance > 0; distance /= 2)
@@ -185,14 +198,38 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
 
 /* ---- tiles ---- */
 
-/* Of many: blocks of a multiprocessor, as many as fit its memory, and tiles of
- * a block. */
-#define MANY_TILES_NBLOCKS 8
+/* Where there are many tiles, a block of few threads decodes this many: mostly
+ * with the same codebook, which it then fetches once. Where there are few, a
+ * block has threads enough to be done with its tile soon. */
+#define MANY_TILES_NTHREADS 128
+#define MANY_TILES_NBLOCKS                              \
+    8 /* of a multiprocessor: as many as fit its memory \
+       */
+#define FEW_TILES_NTHREADS 512
 #define BLOCK_NTILES 4
-static_assert(BLOCK_NTILES <= MANY_TILES_NTHREADS / 32, "a warp finds a tile");
 #ifndef CUDA_MANY_TILES
 #define CUDA_MANY_TILES 2048
 #endif
+
+/* Symbols wait here until they are stored together. Threads write runs of
+ * about 32 symbols; eight symbols of space in 64 spread these over the banks,
+ * and keep units of 16 bytes whole. */
+#define UNIT_NSYMBOLS 8
+#define SPACED(i) ((i) + (i) / 64 * UNIT_NSYMBOLS)
+
+template <unsigned NTHREADS> struct words_shared {
+    /* The tile's bytes from a multiple of 4 on, the first one highest. */
+    uint32_t bits[CUDA_TILE_MAX_NBYTES / 4 + 2];
+    __align__(16) uint32_t low[CUDA_LOOKUP_NENTRIES];
+    __align__(16) uint32_t high[CUDA_LOOKUP_NENTRIES];
+    uint32_t end[TERP_MAX_CODE_NBITS + 1];
+    /* A burst may go on behind a tile's last symbol. */
+    union {
+        uint16_t at[SPACED(TERP_TILE_NSYMBOLS + 64)];
+        uint4 unit[SPACED(TERP_TILE_NSYMBOLS + 64) / UNIT_NSYMBOLS];
+    } symbols;
+    uint32_t stop[NTHREADS];
+};
 
 #define PLANE_MAX_NBYTES (TERP_TILE_NSYMBOLS / 8)
 struct planes_shared {
@@ -206,6 +243,290 @@ template <unsigned NTHREADS> union tile_shared {
     struct words_shared<NTHREADS> words;
     struct planes_shared planes;
 };
+
+template <unsigned NTHREADS>
+using tile_scan = typename block_sum<NTHREADS>::TempStorage;
+
+/* One more escape in the range of the place in work order, for each of these
+ * symbols from number `tiled` on. Rare, and long: out of the way of others. */
+static __device__ __attribute__((noinline)) void
+count_in_ranges(unsigned long long *ranges, const struct terp_layout *layout,
+                bool is_lorenzo, uint64_t tiled, unsigned escapes)
+{
+#pragma unroll 1
+    for (; escapes != 0; escapes &= escapes - 1) {
+        uint64_t escape = tiled + (unsigned)__ffs((int)escapes) - 1;
+        uint64_t at = is_lorenzo ? raster_position_of_tiled(layout, escape)
+                                 : work_position_of_tiled(layout, escape);
+        atomicAdd(&ranges[at / CUDA_RANGE_NVALUES], 1ULL);
+    }
+}
+
+/* Lists or counts these escapes. */
+static __device__ __forceinline__ void
+note_escapes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+             uint64_t tiled, unsigned escapes)
+{
+    if (!escapes_are_listed(batch, chunk)) {
+        count_in_ranges(
+            region<unsigned long long>(batch, blockIdx.y, batch.at.ranges),
+            batch.d_layout, chunk.prediction == TERP_PREDICTION_LORENZO, tiled,
+            escapes);
+        return;
+    }
+    uint64_t *list = listed_escapes(batch);
+    unsigned to = atomicAdd(&chunk.progress[CUDA_PROGRESS_LISTED],
+                            (unsigned)__popc(escapes));
+#pragma unroll 1
+    for (; escapes != 0 && to < CUDA_MAX_NLISTED; escapes &= escapes - 1)
+        list[to++] = tiled + (unsigned)__ffs((int)escapes) - 1;
+}
+
+/* ---- tiles of code words ---- */
+
+/* A tile's words are the bits [begin, end) of words_shared. */
+struct tile_bits {
+    unsigned begin, end;
+};
+
+/* No word begins here: what was decoded is none, or runs out of the tile. */
+#define NOWHERE UINT32_MAX
+
+template <unsigned NTHREADS>
+static __device__ __forceinline__ uint32_t
+bits_at(const struct words_shared<NTHREADS> &s, unsigned at)
+{
+    return __funnelshift_l(s.bits[at / 32 + 1], s.bits[at / 32], at % 32);
+}
+
+/* Longer words than a look-up sees. */
+template <unsigned NTHREADS>
+static __device__ __forceinline__ unsigned
+find_long(const struct words_shared<NTHREADS> &s, uint32_t next)
+{
+    return find_length(s.end, next >> (32 - TERP_MAX_CODE_NBITS),
+                       CUDA_LOOKUP_NBITS);
+}
+
+/* Counts the words that begin in [at, end). Returns where the next begins. */
+template <unsigned NTHREADS>
+static __device__ __forceinline__ unsigned
+pass_words(const struct words_shared<NTHREADS> &s, unsigned at, unsigned end,
+           unsigned tile_end, unsigned *nwords_ret)
+{
+    unsigned nwords = 0;
+
+    while (at < end) {
+        uint32_t next = bits_at(s, at);
+        uint32_t low = s.low[next >> (32 - CUDA_LOOKUP_NBITS)];
+        unsigned length = CUDA_FOUND_NBITS(low), n = CUDA_FOUND_NWORDS(low);
+        if (length == 0) {
+            length = find_long(s, next);
+            if (length == 0) {
+                at = NOWHERE;
+                break;
+            }
+            n = 1;
+        } else if (CUDA_FOUND_IS_RUN(low)) {
+            length = n = min((unsigned)__clz((int)next), end - at);
+        } else if (at + length > end) {
+            /* Words up to the first that ends at `end` or behind. */
+            unsigned ends = CUDA_FOUND_ENDS(low);
+            unsigned behind = ends >> (end - at - 1) << (end - at - 1);
+            unsigned last = behind & (0 - behind);
+            length = (unsigned)__ffs((int)last);
+            n = (unsigned)__popc(ends & (2 * last - 1));
+        }
+        at += length;
+        nwords += n;
+    }
+    if (at > tile_end && at != NOWHERE) {
+        at = NOWHERE;
+        nwords--;
+    }
+    *nwords_ret = nwords;
+    return at;
+}
+
+/* Bits up to the end of word `n` (from 1) of those that were found. */
+static __device__ __forceinline__ unsigned
+end_of_word(unsigned ends, unsigned n)
+{
+#pragma unroll 1
+    for (; n > 1; n--)
+        ends &= ends - 1;
+    return (unsigned)__ffs((int)ends);
+}
+
+/* Writes the words that begin in [at, end), of which the first is number i.
+ * Those behind are the next thread's, who writes the same. Zeros are there
+ * already. False where the tile's last word is not in its last byte. */
+template <unsigned NTHREADS>
+static __device__ __forceinline__ bool
+write_words(struct words_shared<NTHREADS> &s,
+            const struct cuda_decode_book *book, unsigned at, unsigned end,
+            unsigned tile_end, unsigned i, unsigned nsymbols)
+{
+    bool valid = true;
+
+    while (at < end && i < nsymbols) {
+        uint32_t next = bits_at(s, at);
+        unsigned place = next >> (32 - CUDA_LOOKUP_NBITS);
+        uint32_t low = s.low[place];
+        unsigned length = CUDA_FOUND_NBITS(low), n = CUDA_FOUND_NWORDS(low);
+        unsigned ends = CUDA_FOUND_ENDS(low), others = CUDA_FOUND_OTHERS(low);
+        if (CUDA_FOUND_IS_RUN(low)) {
+            length = n = (unsigned)__clz((int)next);
+            ends = UINT32_MAX;
+        } else if (length == 0 || CUDA_FOUND_IS_WIDE(low)) {
+            unsigned symbol = s.high[place];
+            if (length == 0) {
+                length = find_long(s, next);
+                if (length == 0)
+                    break; /* not reached: such words were not counted */
+                symbol = symbol_of_word(
+                    book, next >> (32 - TERP_MAX_CODE_NBITS), length);
+                n = 1;
+                ends = 1u << (length - 1);
+            }
+            s.symbols.at[SPACED(i)] = (uint16_t)symbol;
+        } else if (others != 0) {
+            uint32_t codes = s.high[place];
+#pragma unroll 1
+            for (; others != 0; others &= others - 1, codes >>= 8) {
+                unsigned to = i + (unsigned)__ffs((int)others) - 1;
+                s.symbols.at[SPACED(to)] =
+                    (uint16_t)((int8_t)codes + TERP_RADIUS);
+            }
+        }
+        if (i + n >= nsymbols)
+            valid = tile_end - (at + end_of_word(ends, nsymbols - i)) < 8;
+        at += length;
+        i += n;
+    }
+    return valid;
+}
+
+/* A bit for each of two symbols. */
+static __device__ __forceinline__ unsigned
+find_escapes_of_two(uint32_t two)
+{
+    static_assert(TERP_ESCAPE == 0, "a symbol of no bits");
+    return (unsigned)((two & 0xFFFF) == 0) | (unsigned)(two >> 16 == 0) << 1;
+}
+
+static __device__ __forceinline__ uint4
+eight_zero_codes(void)
+{
+    const unsigned two = TERP_RADIUS << 16 | TERP_RADIUS;
+    return make_uint4(two, two, two, two);
+}
+
+/* The tile's bytes, whole words where there are such. `src` is not the first
+ * byte of its memory: what stands before may be read. */
+template <unsigned NTHREADS>
+static __device__ __forceinline__ struct tile_bits
+stage_bits(struct words_shared<NTHREADS> &s, const uint8_t *src,
+           unsigned nbytes)
+{
+    const unsigned skipped = (unsigned)((uintptr_t)src % 4);
+    const uint32_t *words = (const uint32_t *)(src - skipped);
+    const unsigned end = skipped + nbytes;
+    const struct tile_bits bits = {8 * skipped, 8 * end};
+
+#pragma unroll 2
+    for (unsigned i = threadIdx.x; i < end / 4; i += NTHREADS)
+        s.bits[i] = __byte_perm(words[i], 0, 0x0123);
+    if (threadIdx.x < 2) {
+        uint32_t last = 0;
+        if (threadIdx.x == 0)
+#pragma unroll 1
+            for (unsigned i = 0; i < end % 4; i++)
+                last |= (uint32_t)((const uint8_t *)words)[end / 4 * 4 + i]
+                        << (24 - 8 * i);
+        s.bits[end / 4 + threadIdx.x] = last;
+    }
+    return bits;
+}
+
+template <unsigned NTHREADS>
+static __device__ __forceinline__ void
+stage_book(struct words_shared<NTHREADS> &s,
+           const struct cuda_decode_book *book)
+{
+    const unsigned nunits = CUDA_LOOKUP_NENTRIES / 4;
+
+    static_assert(2 * nunits % NTHREADS == 0, "all threads copy as much");
+#pragma unroll
+    for (unsigned k = 0; k < 2 * nunits; k += NTHREADS) {
+        const unsigned i = k + threadIdx.x, at = i % nunits;
+        const uint32_t *from = i < nunits ? book->low : book->high;
+        uint32_t *to = i < nunits ? s.low : s.high;
+        ((uint4 *)to)[at] = ((const uint4 *)from)[at];
+    }
+    if (threadIdx.x <= TERP_MAX_CODE_NBITS)
+        s.end[threadIdx.x] = book->end[threadIdx.x];
+}
+
+/* A thread a stretch of the tile's bits. The book is staged, or will be with
+ * `stage`. */
+template <unsigned NTHREADS>
+static __device__ bool
+decode_words(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+             struct words_shared<NTHREADS> &s, tile_scan<NTHREADS> &s_scan,
+             const struct cuda_decode_book *book, bool stage, uint64_t tile,
+             const uint8_t *src, unsigned nbytes, uint16_t *symbols,
+             unsigned nsymbols)
+{
+    const struct tile_bits bits = stage_bits(s, src, nbytes);
+    const unsigned stretch = max(32u, (8 * nbytes + NTHREADS - 1) / NTHREADS);
+    unsigned begin = min(bits.end, bits.begin + threadIdx.x * stretch);
+    const unsigned end = min(bits.end, begin + stretch);
+    const bool is_idle = begin == end;
+    unsigned nwords, first, nall;
+    bool valid;
+
+    if (stage)
+        stage_book(s, book);
+#pragma unroll 1
+    for (unsigned i = threadIdx.x;
+         i < SPACED(TERP_TILE_NSYMBOLS) / UNIT_NSYMBOLS; i += NTHREADS)
+        s.symbols.unit[i] = eight_zero_codes();
+    __syncthreads();
+    /* After n rounds the first n threads are right. */
+    bool is_right = false;
+#pragma unroll 1
+    for (unsigned before = begin;;) {
+        if (!is_right) {
+            begin = before;
+            s.stop[threadIdx.x] = pass_words(s, begin, end, bits.end, &nwords);
+        }
+        __syncthreads();
+        before = threadIdx.x == 0 ? bits.begin : s.stop[threadIdx.x - 1];
+        is_right = is_idle || before == begin;
+        if (!__syncthreads_or(!is_right))
+            break;
+    }
+    block_sum<NTHREADS>(s_scan).ExclusiveSum(nwords, first, nall);
+    valid = nall >= nsymbols;
+    if (valid)
+        valid = write_words(s, book, begin, end, bits.end, first, nsymbols);
+    valid = !__syncthreads_or(!valid);
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i * UNIT_NSYMBOLS < nsymbols;
+         i += NTHREADS) {
+        uint4 unit = s.symbols.unit[SPACED(i * UNIT_NSYMBOLS) / UNIT_NSYMBOLS];
+        ((uint4 *)symbols)[i] = unit;
+        unsigned escapes =
+            find_escapes_of_two(unit.x) | find_escapes_of_two(unit.y) << 2 |
+            find_escapes_of_two(unit.z) << 4 | find_escapes_of_two(unit.w) << 6;
+        if (escapes != 0)
+            note_escapes(batch, chunk,
+                         tile * TERP_TILE_NSYMBOLS + UNIT_NSYMBOLS * i,
+                         escapes);
+    }
+    return valid;
+}
 
 /* ---- tiles of bit planes ---- */
 
@@ -305,7 +626,7 @@ decode_planes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 
 /* ---- tiles ---- */
 
-/* What a block needs to know to decode a tile; a warp finds it. */
+/* What a block needs to know to decode a tile; fetched side by side. */
 struct tile_place {
     uint64_t begin; /* of the partition, in the payload */
     uint8_t nonzero, entry, reduced;
@@ -347,21 +668,16 @@ __launch_bounds__(NTHREADS,
     begin_kernel();
     __shared__ union tile_shared<NTHREADS> s;
     __shared__ tile_scan<NTHREADS> s_scan;
-    __shared__ struct tile_place s_place[BLOCK_NTILES];
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const uint64_t first = (uint64_t)blockIdx.x * block_ntiles;
     const uint64_t end = min_u64(first + block_ntiles, batch.ntiles);
     const enum terp_coding coding = chunk.coding;
     const uint8_t *payload = (const uint8_t *)chunk.src + chunk.payload_at;
     const struct cuda_decode_book *book, *staged = nullptr;
+    struct tile_place place = find_tile(batch, first);
 
-    if (threadIdx.x / 32 < end - first) {
-        struct tile_place place = find_tile(batch, first + threadIdx.x / 32);
-        if (threadIdx.x % 32 == 0)
-            s_place[threadIdx.x / 32] = place;
-    }
     /* Other blocks of this launch may set the status meanwhile. */
-    if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(coding))
+    if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(chunk))
         return;
     for (uint64_t tile = first; tile < end; tile++) {
         const uint64_t left = batch.nvalues - tile * TERP_TILE_NSYMBOLS;
@@ -370,7 +686,8 @@ __launch_bounds__(NTHREADS,
             region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
             tile * TERP_TILE_NSYMBOLS;
         bool valid;
-        const struct tile_place place = s_place[tile - first];
+        if (tile > first)
+            place = find_tile(batch, tile);
         const uint8_t *src =
             (place.reduced
                  ? staged_partition(batch, tile / TERP_PARTITION_NTILES)
