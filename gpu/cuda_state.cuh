@@ -27,8 +27,7 @@ enum cuda_progress {
     CUDA_PROGRESS_SCAN,
     CUDA_PROGRESS_ISOLATE,
     CUDA_PROGRESS_NOT_ISOLATED, /* flags */
-    CUDA_PROGRESS_TUNE,
-    CUDA_PROGRESS_FIND_RUNS, /* specials */
+    CUDA_PROGRESS_FIND_RUNS,    /* specials */
     CUDA_PROGRESS_MEASURE_RUNS,
     CUDA_PROGRESS_ESCAPES,
     CUDA_PROGRESS_CHECKSUM,
@@ -86,6 +85,11 @@ struct cuda_chunk {
     unsigned long long ntiles_best[TERP_NENTRIES]; /* that would select it */
     unsigned long long width_nbits[8];             /* by width of palette */
 };
+
+/* What the host fills in. */
+#define CUDA_HOST_NBYTES offsetof(struct cuda_chunk, min_key)
+static_assert(CUDA_HOST_NBYTES % 8 == 0 && sizeof(struct cuda_chunk) % 8 == 0,
+              "a state is copied by words");
 
 /* Tables that follow from the dictionary, in device memory, made once a
  * context. */
@@ -153,6 +157,7 @@ struct cuda_batch {
     uint64_t nvalues, ntiles, npartitions, nranges;
     const struct terp_layout *h_layout, *d_layout;
     struct cuda_chunk *d_chunks;
+    struct cuda_chunk *h_chunks; /* pinned: the device may read it at once */
     struct cuda_tables tables;
     struct cuda_regions at;
     uint8_t *d_scratch;

@@ -5,7 +5,7 @@
  * one launch estimates all classes of all levels under all splines, and the
  * dimensions of lorenzo. Blocks count codes in shared memory and turn counts
  * into costs under each entry of the dictionary, which are sums: where blocks
- * share a class, the one that ends last adds theirs up. The last of the chunk
+ * share a class, the one that ends last adds theirs up. A second launch
  * chooses. */
 #include "cuda_tuner_lorenzo.cuh"
 #include "cuda_tuner_plan.cuh"
@@ -21,31 +21,17 @@
  * a class: it is slow, but there are fewer. */
 #define SMALL_NVALUES STORED_STRIDE
 
+/* A single chunk's blocks take one spline where a class that they need not
+ * share otherwise has more values. */
+#define FEW_NVALUES 512
+
 /* Lorenzo samples twice as much; its blocks' costs are added in 32 bits. */
 _Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES *
                        (24 << TERP_COST_FRACTION_NBITS) <
                    (uint64_t)1 << 32,
                "costs of samples are 32-bit numbers");
 
-/* ---- histograms ---- */
-
-/* One histogram for each set of dimensions that may predict a class of so
- * many odd dimensions, and each spline. */
-static __host__ __device__ __forceinline__ unsigned
-nhistograms_of(unsigned nodd)
-{
-    return TERP_NSPLINES * ((1u << nodd) - 1);
-}
-
-/* Histograms of the classes with lower numbers. */
-static __host__ __device__ __forceinline__ unsigned
-histograms_before(unsigned number)
-{
-    unsigned n = 0;
-    for (unsigned i = 1; i < number; i++)
-        n += nhistograms_of(count_bits(i));
-    return n;
-}
+/* ---- dimensions ---- */
 
 static unsigned
 dims_in_use(const struct terp_layout *layout)
@@ -76,31 +62,6 @@ write_records(uint32_t *records, const uint32_t *s_histograms, unsigned n)
                                   COSTS_AT + i % COSTS_NWORDS];
 }
 
-/* Records [nparts][n] to costs of n histograms. */
-static __device__ void
-add_records(const uint32_t *records, unsigned n, unsigned nparts,
-            uint32_t *s_histograms)
-{
-    const unsigned nquads = COSTS_NWORDS / 4;
-
-    for (unsigned i = threadIdx.x; i < n * nquads; i += blockDim.x) {
-        const uint4 *quads = (const uint4 *)records + i;
-        uint4 sum = make_uint4(0, 0, 0, 0);
-#pragma unroll 8
-        for (unsigned part = 0; part < nparts; part++) {
-            uint4 quad = quads[part * n * nquads];
-            sum.x += quad.x;
-            sum.y += quad.y;
-            sum.z += quad.z;
-            sum.w += quad.w;
-        }
-        uint32_t *s_costs =
-            s_histograms + i / nquads * HISTOGRAM_NWORDS + COSTS_AT;
-        *(uint4 *)(s_costs + i % nquads * 4) = sum;
-    }
-    __syncthreads();
-}
-
 /* Costs of all samples by those of this block's. False unless it is the last
  * of nparts. They count themselves in a word that others take for zero. */
 static __device__ bool
@@ -116,7 +77,8 @@ join_parts(const struct cuda_batch &batch, unsigned class_at, uint32_t *records,
         return false;
     if (threadIdx.x == 0)
         *progress = 0;
-    add_records(records, n, nparts, s_histograms);
+    add_records(records, n, nparts, s_histograms + COSTS_AT, HISTOGRAM_NWORDS);
+    __syncthreads();
     return true;
 }
 _Static_assert((TERP_MAX_LEVELS + 1) * TERP_NCLASSES * sizeof(unsigned) <=
@@ -129,6 +91,7 @@ struct tune_task {
     int l;           /* 0: lorenzo */
     unsigned number; /* of the class; 0: all of a small level */
     unsigned part, nparts;
+    int first_spline, end_spline;
     unsigned nhistograms; /* 0: of a small level, which stores rows */
 };
 
@@ -145,7 +108,7 @@ union tune_samples {
 static __device__ struct tune_task
 find_task(const struct tune_grid &grid)
 {
-    struct tune_task task = {0, 0, blockIdx.x, grid.nlorenzo, 0};
+    struct tune_task task = {0, 0, blockIdx.x, grid.nlorenzo, 0, 0, 0};
 
     if (blockIdx.x < grid.nlorenzo) {
         task.nhistograms = (1u << count_bits(grid.dims_in_use)) - 1;
@@ -159,9 +122,13 @@ find_task(const struct tune_grid &grid)
         return task;
     unsigned index = blockIdx.x - grid.first_block[task.l];
     task.part = index % task.nparts;
-    task.number =
-        (1u << count_bits(grid.active[task.l])) - 1 - index / task.nparts;
-    task.nhistograms = nhistograms_of(count_bits(task.number));
+    index /= task.nparts;
+    const unsigned nshares = grid.nshares[task.l];
+    const int nsplines = TERP_NSPLINES / (int)nshares;
+    task.first_spline = (int)(index % nshares) * nsplines;
+    task.end_spline = task.first_spline + nsplines;
+    task.number = (1u << count_bits(grid.active[task.l])) - 1 - index / nshares;
+    task.nhistograms = nhistograms_of(count_bits(task.number)) / nshares;
     return task;
 }
 
@@ -193,102 +160,63 @@ find_samples(const struct cuda_batch &batch, const struct tune_grid &grid,
 
 /* ---- the kernel ---- */
 
-/* Costs of the counts. False unless they are those of all parts. */
-static __device__ bool
-find_costs(const struct cuda_batch &batch, unsigned class_at, unsigned record,
-           unsigned part, unsigned nparts, uint32_t *s_histograms, unsigned n,
-           struct findings *s_found)
-{
-    uint32_t *records = region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
-                        record * COSTS_NWORDS;
-
-    __syncthreads();
-    cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, s_histograms,
-                    n, s_found);
-    if (!join_parts(batch, class_at, records, part, nparts, s_histograms, n))
-        return false;
-    find_least(s_histograms, n);
-    return true;
-}
-
-/* The dimensions, if there is a sample, and their cost. False unless this was
- * the last part. */
+/* Leaves the costs of a part of lorenzo. */
 template <typename T>
-static __device__ bool
+static __device__ void
 tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
              const struct tune_task &task,
              const struct sampled_stretches &s_stretches,
              const struct source<T> &source, const struct constants<T> &k,
-             struct cuda_chunk &chunk, uint32_t *s_histograms,
-             struct findings *s_found)
+             uint32_t *s_histograms, struct findings *s_found)
 {
     const unsigned n = task.nhistograms;
 
-    __syncthreads();
     sample_lorenzo(s_stretches, source, k, batch.max_code, s_histograms,
                    s_found);
-    if (!find_costs(batch, 0, grid.lorenzo_record, task.part, task.nparts,
-                    s_histograms, n, s_found))
-        return false;
-    if (threadIdx.x >= 32)
-        return true;
-    uint64_t least = ~UINT64_C(0);
-    if (threadIdx.x < n) {
-        const uint32_t *s_costs =
-            s_histograms + threadIdx.x * HISTOGRAM_NWORDS + COSTS_AT;
-        uint64_t cost =
-            cost_of_codes(s_costs) + s_costs[RECORD_NJOINED] * TERP_JOINED_COST;
-        /* Ties go to the larger set. */
-        if (s_costs[RECORD_NSAMPLED] > 0)
-            least =
-                terp_scale_cost(cost, batch.nvalues, s_costs[RECORD_NSAMPLED])
-                    << 4 |
-                (14 - threadIdx.x);
-    }
-    for (int lanes = 16; lanes > 0; lanes /= 2)
-        least = min_u64(least, __shfl_xor_sync(ALL_LANES, least, lanes));
-    if (threadIdx.x == 0) {
-        uint64_t *costs = region<uint64_t>(batch, blockIdx.y, batch.at.tune);
-        bool any = least != ~UINT64_C(0);
-        costs[COST_LORENZO] = any ? least >> 4 : least;
-        if (any)
-            chunk.lorenzo_dims =
-                subset_at(15 - (unsigned)(least & 15), grid.dims_in_use);
-    }
-    return true;
+    __syncthreads();
+    cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, s_histograms,
+                    n, s_found);
+    write_records(region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
+                      (grid.lorenzo_record + task.part * n) * COSTS_NWORDS,
+                  s_histograms, n);
 }
 
-/* The costs of a class. False unless this was the last part. */
+/* The costs of a class, by the last of its parts. */
 template <typename T>
-static __device__ bool
+static __device__ void
 tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
            const struct tune_task &task, const struct sampled_class &s_class,
            struct sampled_run s_runs[MAX_NRUNS], const struct source<T> &source,
            const struct constants<T> &k, uint32_t *s_histograms,
            struct findings *s_found)
 {
-    const unsigned odd = subset_at(task.number, grid.active[task.l]);
-    const unsigned nsets = (1u << count_bits(odd)) - 1, n = task.nhistograms;
-    const unsigned record = grid.first_record[task.l] +
-                            task.nparts * histograms_before(task.number);
+    const unsigned n = task.nhistograms;
+    const unsigned before = histograms_before(task.number);
+    uint32_t *records =
+        region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
+        (grid.first_record[task.l] + task.nparts * before) * COSTS_NWORDS;
 
-    sample_class(s_class, s_runs, source, k, s_histograms, s_found);
-    if (!find_costs(batch, (unsigned)task.l * TERP_NCLASSES + odd, record,
-                    task.part, task.nparts, s_histograms, n, s_found))
-        return false;
-    uint64_t *costs = region<uint64_t>(batch, blockIdx.y, batch.at.tune);
-    for (unsigned h = threadIdx.x; h < n; h += blockDim.x) {
+    sample_class(s_class, s_runs, source, k, task.first_spline, task.end_spline,
+                 s_histograms, s_found);
+    __syncthreads();
+    cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, s_histograms,
+                    n, s_found);
+    if (!join_parts(batch, (unsigned)task.l * TERP_NCLASSES + s_class.odd,
+                    records, task.part, task.nparts, s_histograms, n))
+        return;
+    uint64_t *costs = costs_of_level(batch, task.l) + before +
+                      n * (unsigned)(task.first_spline /
+                                     (task.end_spline - task.first_spline));
+    for (unsigned h = threadIdx.x / 32; h < n; h += blockDim.x / 32) {
         const uint32_t *s_costs =
             s_histograms + h * HISTOGRAM_NWORDS + COSTS_AT;
-        uint32_t nsampled = s_costs[RECORD_NSAMPLED];
-        unsigned predicting = subset_at(h % nsets + 1, odd);
-        int spline = (int)(h / nsets);
-        costs[cost_at(task.l, spline, odd, predicting)] =
-            nsampled == 0 ? 0
-                          : terp_scale_cost(cost_of_codes(s_costs),
-                                            s_class.nvalues, nsampled);
+        const uint32_t nsampled = s_costs[RECORD_NSAMPLED];
+        uint64_t cost = cost_of_codes(s_costs);
+        if (threadIdx.x % 32 == 0)
+            costs[h] = nsampled == 0
+                           ? 0
+                           : terp_scale_cost(cost, s_class.nvalues, nsampled);
     }
-    return true;
 }
 
 /* The cost of what `n` values' rows say, by a warp. */
@@ -352,7 +280,7 @@ tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
     }
     __syncthreads();
 
-    uint64_t *costs = region<uint64_t>(batch, blockIdx.y, batch.at.tune);
+    uint64_t *costs = costs_of_level(batch, l);
     unsigned n = histograms_before(nclasses);
 #pragma unroll 1
     for (unsigned h = threadIdx.x / 32; h < n; h += blockDim.x / 32) {
@@ -361,72 +289,55 @@ tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
             first = end;
             number++;
         }
-        unsigned odd = subset_at(number, active);
-        uint64_t cost_of_h =
+        uint64_t cost =
             cost_of_rows(batch.tables.d_cost, s_rows + h * STORED_STRIDE,
                          (unsigned)s_classes[number].nvalues);
-        unsigned nsets = (1u << count_bits(odd)) - 1;
-        unsigned predicting = subset_at((h - first) % nsets + 1, odd);
-        int spline = (int)((h - first) / nsets);
         if (threadIdx.x % 32 == 0)
-            costs[cost_at(l, spline, odd, predicting)] = cost_of_h;
+            costs[h] = cost;
     }
 }
 
 /* Grid: struct tune_grid. Block: up to TUNER_MAX_NTHREADS; in dynamic shared
  * memory the histograms of its class, or of lorenzo, or the rows of a small
  * level. Blocks do not wait for each other: the last of a class, by the class's
- * counter, adds up what the others left, and the last of those, by the chunk's,
- * chooses. */
+ * counter, adds up what the others left. */
 template <typename T>
 static __global__ void
 __launch_bounds__(TUNER_MAX_NTHREADS, sizeof(T) == 4 ? 2 : 1)
-    tune(const struct cuda_batch batch, const struct tune_grid grid)
+    tune(const __grid_constant__ struct cuda_batch batch,
+         const __grid_constant__ struct tune_grid grid)
 {
     __shared__ union tune_samples s_samples;
     __shared__ struct findings s_found;
+    __shared__ struct cuda_chunk s_chunk;
     const struct tune_task task = find_task(grid);
     uint32_t *s_histograms = dynamic_shared<uint32_t>();
 
     /* Before the kernels before it have ended: what they do not change. */
-    if (grid.nblocks > 0) {
-        clear_histograms(s_histograms, task.nhistograms, &s_found);
-        find_samples(batch, grid, task, &s_samples);
-    }
+    clear_histograms(s_histograms, task.nhistograms, &s_found);
+    find_samples(batch, grid, task, &s_samples);
     begin_kernel();
 
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    /* Volatile: the loads are not put off until the first has come. */
-    const volatile struct cuda_chunk &state = chunk;
-    const double step = state.step, bound = state.bound;
-    struct source<T> source;
-    source.values = (const T *)state.src;
-    source.has_specials = state.has_specials;
-    for (int i = 0; i < TERP_NFILLS; i++)
-        source.fills.at[i] = (word_of<T>)state.fills[i];
-    const enum terp_status status = state.status;
-    const enum terp_coding coding = state.coding;
-    if (status != TERP_OK || coding == TERP_CODING_CONSTANT)
+    fetch_state(batch, &s_chunk);
+    wait_async();
+    __syncthreads();
+    if (!is_tuned(s_chunk))
         return;
-    if (grid.nblocks > 0) {
-        const struct constants<T> k =
-            constants_of<T>(step, bound, batch.max_code);
-        bool complete = true;
-        if (task.l == 0)
-            complete = tune_lorenzo(batch, grid, task, s_samples.stretches,
-                                    source, k, chunk, s_histograms, &s_found);
-        else if (task.number > 0)
-            complete = tune_class(batch, grid, task, s_samples.of_class.cls,
-                                  s_samples.of_class.runs, source, k,
-                                  s_histograms, &s_found);
-        else
-            tune_level(batch, grid, task.l, s_samples.classes, source, k,
-                       (uint16_t *)s_histograms);
-        if (!complete ||
-            !is_last_block(&chunk.progress[CUDA_PROGRESS_TUNE], grid.ntasks))
-            return;
-    }
-    choose(batch, grid, dynamic_shared<uint64_t>(), chunk);
+    struct source<T> source;
+    source.values = (const T *)s_chunk.src;
+    source.has_specials = s_chunk.has_specials;
+    source.fills = fills_of<T>(s_chunk);
+    const struct constants<T> k =
+        constants_of<T>(s_chunk.step, s_chunk.bound, batch.max_code);
+    if (task.l == 0)
+        tune_lorenzo(batch, grid, task, s_samples.stretches, source, k,
+                     s_histograms, &s_found);
+    else if (task.number > 0)
+        tune_class(batch, grid, task, s_samples.of_class.cls,
+                   s_samples.of_class.runs, source, k, s_histograms, &s_found);
+    else
+        tune_level(batch, grid, task.l, s_samples.classes, source, k,
+                   (uint16_t *)s_histograms);
 }
 
 /* ---- the launch ---- */
@@ -467,7 +378,6 @@ deal_blocks(const struct cuda_batch *batch, unsigned most_parts,
                                    most_parts == 1 ? 2 : 4 * most_parts);
         grid->nhistograms = (1u << count_bits(grid->dims_in_use)) - 1;
         grid->nblocks = grid->nlorenzo;
-        grid->ntasks = 1;
         nrecords = grid->nlorenzo * grid->nhistograms;
     }
     if (asked != TERP_PREDICTOR_LORENZO)
@@ -479,14 +389,17 @@ deal_blocks(const struct cuda_batch *batch, unsigned most_parts,
                 ? 0
                 : nparts_of(min_u64(nvalues, terp_nsamples_of(nvalues)),
                             SPLINE_PART_NVALUES, most_parts);
+        grid->nshares[l] =
+            batch->nchunks == 1 && grid->nparts[l] == 1 && nvalues > FEW_NVALUES
+                ? TERP_NSPLINES
+                : 1;
         grid->active[l] = (uint8_t)active_dims(layout->level[l].nodd);
         unsigned nodd = count_bits(grid->active[l]);
         unsigned ntasks = grid->nparts[l] == 0 ? 1 : (1u << nodd) - 1;
         if (l == 1)
             grid->nhistograms = max(grid->nhistograms, nhistograms_of(nodd));
         grid->first_block[l] = grid->nblocks;
-        grid->ntasks += ntasks;
-        grid->nblocks += ntasks * max(grid->nparts[l], 1u);
+        grid->nblocks += ntasks * grid->nshares[l] * max(grid->nparts[l], 1u);
         if (grid->nparts[l] <= 1)
             continue;
         grid->first_record[l] = nrecords;
@@ -507,8 +420,7 @@ launch_tune(const struct cuda_batch *batch, const struct tune_grid *grid,
     size_t shared_nbytes = grid->nhistograms * HISTOGRAM_NWORDS * 4;
     unsigned nthreads =
         batch->nchunks == 1 ? TUNER_MAX_NTHREADS : TUNER_MAX_NTHREADS / 2;
-    dim3 blocks(grid->nblocks > 0 ? grid->nblocks : 1,
-                (unsigned)batch->nchunks);
+    dim3 blocks(grid->nblocks, (unsigned)batch->nchunks);
 
     /* The same of all calls, which may come from several threads. */
     cudaError_t error = cudaFuncSetAttribute(
@@ -527,11 +439,17 @@ cuda_tune(const struct cuda_batch *batch, cudaStream_t stream)
     /* Many chunks keep the device busy with one block a class. */
     unsigned most_parts =
         batch->nchunks < MAX_NPARTS ? MAX_NPARTS / (unsigned)batch->nchunks : 1;
+    cudaError_t error = cudaSuccess;
 
     while (deal_blocks(batch, most_parts, &grid) * COSTS_NWORDS * 4 > room &&
            most_parts > 1)
         most_parts /= 2;
-    return batch->chunk.type == TERP_FLOAT32
-               ? launch_tune<float>(batch, &grid, stream)
-               : launch_tune<double>(batch, &grid, stream);
+    if (grid.nblocks > 0)
+        error = batch->chunk.type == TERP_FLOAT32
+                    ? launch_tune<float>(batch, &grid, stream)
+                    : launch_tune<double>(batch, &grid, stream);
+    return error == cudaSuccess
+               ? launch(choose, dim3(1, (unsigned)batch->nchunks),
+                        CHOICE_NTHREADS, 0, stream, *batch, grid)
+               : error;
 }

@@ -2,6 +2,8 @@
 #ifndef TERP_CUDA_TUNER_CUH
 #define TERP_CUDA_TUNER_CUH
 
+#include <stddef.h>
+
 #include "cuda_values.cuh"
 
 /* Blocks of a single chunk have this many threads, those of a batch half as
@@ -23,6 +25,43 @@ static __host__ __device__ __forceinline__ constexpr unsigned
 count_bits(unsigned dims)
 {
     return (0x4332322132212110ull >> (4 * dims) & 15);
+}
+
+/* Subsets of a set of dimensions are numbered by pushing its bits together. */
+static __host__ __device__ __forceinline__ unsigned
+subset_at(unsigned number, unsigned dims)
+{
+    unsigned subset = 0;
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        if (!(dims >> d & 1))
+            continue;
+        subset |= (number & 1) << d;
+        number >>= 1;
+    }
+    return subset;
+}
+
+/* ---- state ---- */
+
+/* The chunk's state, up to its plan, on its way to shared memory until
+ * wait_async and a barrier: a word a thread, since all blocks read the same
+ * lines. */
+static __device__ __forceinline__ void
+fetch_state(const struct cuda_batch &batch, struct cuda_chunk *s_chunk)
+{
+    constexpr unsigned NWORDS =
+        offsetof(struct cuda_chunk, plan) / sizeof(uint64_t);
+    const uint64_t *from = (const uint64_t *)&batch.d_chunks[blockIdx.y];
+
+    static_assert(NWORDS <= 32, "a lane each");
+    if (threadIdx.x < NWORDS)
+        copy_async((uint64_t *)s_chunk + threadIdx.x, from + threadIdx.x);
+}
+
+static __device__ __forceinline__ bool
+is_tuned(const struct cuda_chunk &chunk)
+{
+    return chunk.status == TERP_OK && chunk.coding != TERP_CODING_CONSTANT;
 }
 
 /* Special values are taken for NaN. */
@@ -54,10 +93,27 @@ known(const struct source<T> &source, T value)
 enum {
     RECORD_NSAMPLED = TERP_NENTRIES,
     RECORD_NESCAPES,
-    RECORD_NJOINED,
-    RECORD_LEAST /* of the costs */
+    RECORD_NJOINED
 };
-_Static_assert(RECORD_LEAST < COSTS_NWORDS, "padding has room for these");
+_Static_assert(RECORD_NJOINED < COSTS_NWORDS, "padding has room for these");
+
+/* One histogram for each set of dimensions that may predict a class of so
+ * many odd dimensions, and each spline. */
+static __host__ __device__ __forceinline__ unsigned
+nhistograms_of(unsigned nodd)
+{
+    return TERP_NSPLINES * ((1u << nodd) - 1);
+}
+
+/* Histograms of the classes with lower numbers. */
+static __host__ __device__ __forceinline__ unsigned
+histograms_before(unsigned number)
+{
+    unsigned n = 0;
+    for (unsigned i = 1; i < number; i++)
+        n += nhistograms_of(count_bits(i));
+    return n;
+}
 
 /* What a block found besides its histograms. */
 struct findings {
@@ -220,6 +276,28 @@ cost_histograms(const uint16_t *cost, unsigned max_code, uint32_t *s_histograms,
     __syncthreads();
 }
 
+/* Records [nparts][n] to costs of n histograms, the n-th at n * stride. */
+static __device__ __forceinline__ void
+add_records(const uint32_t *records, unsigned n, unsigned nparts,
+            uint32_t *s_costs, unsigned stride)
+{
+    const unsigned nquads = COSTS_NWORDS / 4;
+
+    for (unsigned i = threadIdx.x; i < n * nquads; i += blockDim.x) {
+        const uint4 *quads = (const uint4 *)records + i;
+        uint4 sum = make_uint4(0, 0, 0, 0);
+#pragma unroll 8
+        for (unsigned part = 0; part < nparts; part++) {
+            uint4 quad = quads[part * n * nquads];
+            sum.x += quad.x;
+            sum.y += quad.y;
+            sum.z += quad.z;
+            sum.w += quad.w;
+        }
+        *(uint4 *)(s_costs + i / nquads * stride + i % nquads * 4) = sum;
+    }
+}
+
 /* The least of the costs that lanes have, to all of them. */
 static __device__ __forceinline__ uint32_t
 warp_least(uint32_t least)
@@ -230,27 +308,19 @@ warp_least(uint32_t least)
     return least;
 }
 
-/* The least of each histogram's costs. */
-static __device__ void
-find_least(uint32_t *s_histograms, unsigned n)
-{
-    for (unsigned h = threadIdx.x / 32; h < n; h += blockDim.x / 32) {
-        uint32_t *s_costs = s_histograms + h * HISTOGRAM_NWORDS + COSTS_AT;
-        uint32_t least = 0xFFFFFFFF;
-        for (unsigned e = threadIdx.x % 32; e < TERP_NENTRIES; e += 32)
-            least = min(least, s_costs[e]);
-        least = warp_least(least);
-        if (threadIdx.x % 32 == 0)
-            s_costs[RECORD_LEAST] = least;
-    }
-    __syncthreads();
-}
-
-/* What a histogram's codes cost, with the words of escapes. */
+/* What a histogram's codes cost under the best entry, with the words of
+ * escapes: by a warp. */
 static __device__ __forceinline__ uint64_t
 cost_of_codes(const uint32_t *s_costs)
 {
-    return s_costs[RECORD_LEAST] + s_costs[RECORD_NESCAPES] * TERP_ESCAPE_COST;
+    const unsigned lane = threadIdx.x % 32;
+    uint32_t least = 0xFFFFFFFF;
+
+#pragma unroll
+    for (unsigned e = 0; e < NLANE_ENTRIES; e++)
+        if (32 * e + lane < TERP_NENTRIES)
+            least = min(least, s_costs[32 * e + lane]);
+    return warp_least(least) + s_costs[RECORD_NESCAPES] * TERP_ESCAPE_COST;
 }
 
 #endif

@@ -7,109 +7,138 @@
 /* ---- what blocks work on ---- */
 
 /* How a launch's blocks, the blockIdx.x of each chunk, are dealt out: first
- * lorenzo's, then by level from 1, class from the last, part. */
+ * lorenzo's, then by level from 1, class from the last, splines, part. */
 struct tune_grid {
     unsigned nblocks;
-    unsigned ntasks; /* lorenzo, and what several parts or one block do */
     unsigned dims_in_use;
     unsigned nlorenzo;
-    unsigned lorenzo_record; /* first of them */
+    unsigned lorenzo_record; /* first of them, of [nlorenzo] blocks */
     int nlevels;             /* to be planned */
     unsigned nhistograms;    /* of a block, at most */
     unsigned first_block[TERP_MAX_LEVELS + 1];
     unsigned nparts[TERP_MAX_LEVELS + 1]; /* 0: a small level, one block */
+    uint8_t nshares[TERP_MAX_LEVELS + 1]; /* of the splines, a block each */
     uint8_t active[TERP_MAX_LEVELS + 1];  /* dimensions with odd points */
     unsigned first_record[TERP_MAX_LEVELS + 1]; /* where parts are many */
 };
 
-/* Costs in the region `tune`: of each level, by spline, class and dimensions
- * that predict. Of level 0, which there is not, the sums. */
+/* Costs in the region `tune`: of each level, by class, spline and dimensions
+ * that predict, as histograms stand behind one another. Of level 0, which there
+ * is not, the sums. */
 #define COST_SPLINE 0
 #define COST_LORENZO 1
+#define LEVEL_NCOSTS (TERP_NSPLINES * TERP_NCLASSES * TERP_NCLASSES)
 
-static __device__ __forceinline__ unsigned
-cost_at(int l, int spline, unsigned odd, unsigned predicting)
+static __device__ __forceinline__ uint64_t *
+costs_of_level(const struct cuda_batch &batch, int l)
 {
-    return (((unsigned)l * TERP_NSPLINES + (unsigned)spline) * TERP_NCLASSES +
-            odd) *
-               TERP_NCLASSES +
-           predicting;
+    return region<uint64_t>(batch, blockIdx.y, batch.at.tune) +
+           (unsigned)l * LEVEL_NCOSTS;
 }
 
-/* Subsets of a set of dimensions are numbered by pushing its bits together. */
-static __host__ __device__ __forceinline__ unsigned
-subset_at(unsigned number, unsigned dims)
+/* ---- candidates ---- */
+
+/* Priorities of a level's active dimensions, pushed together, and by the
+ * number of a class where its cost is, under the first spline, when these
+ * dimensions predict it. */
+struct candidate {
+    uint8_t priorities;
+    bool is_canonical;
+    uint8_t at[TERP_NCLASSES];
+};
+
+/* Of levels with fewer active dimensions: n^n of those with n. */
+static __device__ __forceinline__ constexpr unsigned
+candidates_before(unsigned nactive)
 {
-    unsigned subset = 0;
-    for (int d = 0; d < TERP_NDIMS; d++) {
-        if (!(dims >> d & 1))
-            continue;
-        subset |= (number & 1) << d;
-        number >>= 1;
-    }
-    return subset;
+    return nactive <= 1   ? 0
+           : nactive == 2 ? 1
+           : nactive == 3 ? 5
+           : nactive == 4 ? 32
+                          : 288;
 }
 
-/* ---- choices ---- */
+#define CANDIDATES_MAX_N (candidates_before(TERP_NDIMS + 1))
 
-/* A level's costs by set of odd dimensions, set that predicts, spline. */
-static __host__ __device__ __forceinline__ constexpr unsigned
-ncosts_of(unsigned nodd)
+/* Those of all levels, of which level 1 has the most. */
+static __device__ __forceinline__ void
+find_candidates(const struct tune_grid &grid, struct candidate *s_candidates)
 {
-    return TERP_NSPLINES << (2 * nodd);
-}
-/* With each dimension less a quarter of the costs are left, but a third of the
- * histograms or more. */
-_Static_assert(TUNER_MAX_NTHREADS / 32 * ncosts_of(TERP_NDIMS) * 8 <=
-                   TERP_NSPLINES * (TERP_NCLASSES - 1) * HISTOGRAM_NWORDS * 4,
-               "costs of each warp have room where histograms were");
+    const unsigned end = candidates_before(count_bits(grid.active[1]) + 1);
 
-/* A level's plan but for its ratio, and its cost: by a warp, which copies the
- * level's costs to `s_costs` first. Dimensions are those that are active,
- * pushed together. Least are found among keys of a cost and, below it, what
- * ties go to; a chunk on a device has fewer than 2^40 values, whose costs have
- * less than 2^16 units each. */
-static __device__ __forceinline__ uint64_t
-plan_level(const struct tune_grid &grid, int l, const uint64_t *costs,
-           uint64_t *s_costs, struct cuda_level_plan *plan)
-{
-    const unsigned active = grid.active[l];
-    const unsigned nactive = count_bits(active), lane = threadIdx.x % 32;
-    const unsigned nsets = 1u << nactive;
-    unsigned ncandidates = 1;
-    uint64_t least = ~UINT64_C(0), least_spline = 0;
-
-#pragma unroll 2
-    for (unsigned i = lane; i < nsets * nsets; i += 32) {
-        unsigned odd = i / nsets, predicting = i % nsets;
-        bool exists = predicting != 0 && (predicting & ~odd) == 0;
-        odd = subset_at(odd, active);
-        predicting = subset_at(predicting, active);
-#pragma unroll
-        for (int s = 0; s < TERP_NSPLINES; s++)
-            s_costs[i * TERP_NSPLINES + s] =
-                exists ? costs[cost_at(l, s, odd, predicting)] : 0;
-    }
-    __syncwarp();
-    for (unsigned i = 0; i < nactive; i++)
-        ncandidates *= nactive;
 #pragma unroll 1
-    for (unsigned i = lane; i < ncandidates; i += 32) {
-        uint64_t cost[TERP_NSPLINES] = {0};
-        unsigned priorities = 0, left = i;
+    for (unsigned i = threadIdx.x; i < end; i += blockDim.x) {
+        unsigned nactive = 1;
+        while (i >= candidates_before(nactive + 1))
+            nactive++;
+        unsigned left = i - candidates_before(nactive), priorities = 0;
+        struct candidate &candidate = s_candidates[i];
         for (unsigned d = 0; d < nactive; d++) {
             priorities |= left % nactive << (2 * d);
             left /= nactive;
         }
-        if (!terp_priorities_are_canonical(priorities, nsets - 1))
+        candidate.priorities = (uint8_t)priorities;
+        candidate.is_canonical =
+            terp_priorities_are_canonical(priorities, (1u << nactive) - 1);
+        unsigned before = 0;
+#pragma unroll 1
+        for (unsigned odd = 1; odd < 1u << nactive; odd++) {
+            unsigned dims = terp_predicting_dims(odd, priorities);
+            unsigned set = 0, ndims = 0;
+            for (unsigned d = 0; d < TERP_NDIMS; d++)
+                if (odd >> d & 1)
+                    set |= (dims >> d & 1) << ndims++;
+            candidate.at[odd] = (uint8_t)(before + set - 1);
+            before += nhistograms_of(ndims);
+        }
+    }
+}
+
+/* ---- choices ---- */
+
+#define CHOICE_NTHREADS 512
+#define CHOICE_NWARPS (CHOICE_NTHREADS / 32)
+
+/* Costs of a level, for a warp: on their way to shared memory until
+ * wait_async. */
+static __device__ __forceinline__ void
+fetch_costs(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
+            uint64_t *s_costs)
+{
+    const unsigned n = histograms_before(1u << count_bits(grid.active[l]));
+    const uint64_t *costs = costs_of_level(batch, l);
+
+#pragma unroll 1
+    for (unsigned i = threadIdx.x % 32; i < n; i += 32)
+        copy_async(s_costs + i, costs + i);
+}
+
+/* A level's plan but for its ratio, and its cost: by a warp. Least are found
+ * among keys of a cost and, below it, what ties go to; a chunk on a device has
+ * fewer than 2^40 values, whose costs have less than 2^16 units each. */
+static __device__ __forceinline__ uint64_t
+plan_level(const struct tune_grid &grid, int l, const uint64_t *s_costs,
+           const struct candidate *s_candidates, struct cuda_level_plan *plan)
+{
+    const unsigned active = grid.active[l];
+    const unsigned nactive = count_bits(active), lane = threadIdx.x % 32;
+    const unsigned end = candidates_before(nactive + 1);
+    uint64_t least = ~UINT64_C(0), least_spline = 0;
+
+#pragma unroll 1
+    for (unsigned i = candidates_before(nactive) + lane; i < end; i += 32) {
+        const struct candidate &candidate = s_candidates[i];
+        uint64_t cost[TERP_NSPLINES] = {0};
+        if (!candidate.is_canonical)
             continue;
 #pragma unroll 1
-        for (unsigned odd = 1; odd < nsets; odd++) {
-            unsigned at = odd * nsets + terp_predicting_dims(odd, priorities);
-            for (int s = 0; s < TERP_NSPLINES; s++)
-                cost[s] += s_costs[at * TERP_NSPLINES + s];
+        for (unsigned odd = 1; odd < 1u << nactive; odd++) {
+            const unsigned nsets = (1u << count_bits(odd)) - 1;
+            const uint64_t *s_cost = s_costs + candidate.at[odd];
+            for (unsigned s = 0; s < TERP_NSPLINES; s++)
+                cost[s] += s_cost[s * nsets];
         }
-        uint64_t key = cost[TERP_SPLINE_CUBIC] << 8 | priorities;
+        uint64_t key = cost[TERP_SPLINE_CUBIC] << 8 | candidate.priorities;
         if (key < least) {
             least = key;
             least_spline = ~UINT64_C(0);
@@ -135,61 +164,126 @@ plan_level(const struct tune_grid &grid, int l, const uint64_t *costs,
         plan->priorities = (uint8_t)priorities;
         plan->spline = (uint8_t)(least_spline & 3);
     }
-    __syncwarp();
     return least_spline >> 2;
 }
 
-/* All levels' plans. Returns the cost. Level 1 has as many active dimensions as
- * any. */
-static __device__ uint64_t
-plan_levels(const struct cuda_batch &batch, const struct tune_grid &grid,
-            const uint64_t *costs, uint64_t *s_costs,
-            struct cuda_level_plan *plan)
+/* The cost of the h-th set of dimensions for lorenzo, and below it what ties
+ * go to: by a warp. The largest number if there is no sample. */
+static __device__ __forceinline__ uint64_t
+weigh_lorenzo(const struct cuda_batch &batch, const uint32_t *s_record,
+              unsigned h)
 {
-    const int nlevels = grid.nlevels;
-    __shared__ uint64_t s_cost[TERP_MAX_LEVELS + 1];
-    uint64_t cost = 0;
+    const uint32_t nsampled = s_record[RECORD_NSAMPLED];
+    uint64_t cost =
+        cost_of_codes(s_record) + s_record[RECORD_NJOINED] * TERP_JOINED_COST;
 
-    for (int l = 1 + (int)threadIdx.x / 32; l <= nlevels;
-         l += (int)blockDim.x / 32) {
-        uint64_t *s_costs_of_warp =
-            s_costs + threadIdx.x / 32 * ncosts_of(count_bits(grid.active[1]));
-        uint64_t cost_of_level =
-            plan_level(grid, l, costs, s_costs_of_warp, &plan[l]);
-        if (threadIdx.x % 32 == 0)
-            s_cost[l] = cost_of_level;
-    }
-    __syncthreads();
-    for (int l = 1; l <= nlevels; l++)
-        cost += s_cost[l];
-    for (int l = 1 + (int)threadIdx.x; l <= nlevels; l += (int)blockDim.x)
-        plan[l].ratio = (uint8_t)terp_ratio_of_level(l, cost, batch.nvalues);
-    return cost;
+    /* Ties go to the larger set. */
+    return nsampled == 0
+               ? ~UINT64_C(0)
+               : terp_scale_cost(cost, batch.nvalues, nsampled) << 4 | (14 - h);
 }
 
-/* Of the dynamic shared memory each warp takes a level's costs. */
-static __device__ void
-choose(const struct cuda_batch &batch, const struct tune_grid &grid,
-       uint64_t *s_costs, struct cuda_chunk &chunk)
-{
-    uint64_t *costs = region<uint64_t>(batch, blockIdx.y, batch.at.tune);
-    enum terp_predictor asked = batch.params.predictor;
-    uint64_t lorenzo_cost =
-        grid.nlorenzo > 0 ? costs[COST_LORENZO] : ~UINT64_C(0);
-    uint64_t spline_cost = plan_levels(batch, grid, costs, s_costs, chunk.plan);
+struct choice_shared {
+    struct cuda_chunk chunk; /* its state, up to the plan */
+    struct candidate candidates[CANDIDATES_MAX_N];
+    uint64_t spline_cost[TERP_MAX_LEVELS + 1]; /* of a level */
+    uint64_t lorenzo_cost[TERP_NCLASSES - 1];  /* as weighed */
+    uint32_t lorenzo_record[(TERP_NCLASSES - 1) * COSTS_NWORDS];
+    /* A warp's. */
+    uint64_t costs[CHOICE_NWARPS]
+                  [TERP_NSPLINES * (4 * 1 + 6 * 3 + 4 * 7 + 1 * 15)];
+};
 
-    if (threadIdx.x == 0) {
-        bool lorenzo =
-            asked == TERP_PREDICTOR_LORENZO ||
-            (asked == TERP_PREDICTOR_AUTO && lorenzo_cost < spline_cost);
-        chunk.prediction =
-            lorenzo ? TERP_PREDICTION_LORENZO : TERP_PREDICTION_SPLINE;
-        /* Without a sample all dimensions in use are taken. */
-        if (asked != TERP_PREDICTOR_SPLINE && lorenzo_cost == ~UINT64_C(0))
-            chunk.lorenzo_dims = grid.dims_in_use;
-        costs[COST_SPLINE] = spline_cost;
-        costs[COST_LORENZO] = lorenzo_cost;
+/* The ratio of each level, and the prediction: by a warp. */
+static __device__ __forceinline__ void
+decide(const struct cuda_batch &batch, const struct tune_grid &grid,
+       const struct choice_shared *shared, struct cuda_chunk &chunk)
+{
+    const enum terp_predictor asked = batch.params.predictor;
+    const int lane = (int)threadIdx.x;
+    uint64_t spline_cost = 0, least = ~UINT64_C(0);
+
+    for (int l = 1; l <= grid.nlevels; l++)
+        spline_cost += shared->spline_cost[l];
+    for (int l = 1 + lane; l <= grid.nlevels; l += 32)
+        chunk.plan[l].ratio =
+            (uint8_t)terp_ratio_of_level(l, spline_cost, batch.nvalues);
+    if (grid.nlorenzo > 0 && lane < (1 << count_bits(grid.dims_in_use)) - 1)
+        least = shared->lorenzo_cost[lane];
+#pragma unroll 1
+    for (int lanes = 16; lanes > 0; lanes /= 2)
+        least = min_u64(least, __shfl_xor_sync(ALL_LANES, least, lanes));
+    if (lane > 0)
+        return;
+    const bool any = least != ~UINT64_C(0);
+    const uint64_t lorenzo_cost = any ? least >> 4 : least;
+    const bool lorenzo =
+        asked == TERP_PREDICTOR_LORENZO ||
+        (asked == TERP_PREDICTOR_AUTO && lorenzo_cost < spline_cost);
+    chunk.prediction =
+        lorenzo ? TERP_PREDICTION_LORENZO : TERP_PREDICTION_SPLINE;
+    /* Without a sample all dimensions in use are taken. */
+    if (asked != TERP_PREDICTOR_SPLINE)
+        chunk.lorenzo_dims =
+            subset_at(any ? 15 - (unsigned)(least & 15) : 15, grid.dims_in_use);
+    uint64_t *sums = costs_of_level(batch, 0);
+    sums[COST_SPLINE] = spline_cost;
+    sums[COST_LORENZO] = lorenzo_cost;
+}
+
+/* Grid: (1, chunks). A warp plans a level, or weighs lorenzo along a set of
+ * dimensions. It lets the next kernel come only when the kernels before it have
+ * ended: that one may read what they wrote before it waits itself, such as the
+ * chunk's state but for its plan. */
+static __global__ void
+__launch_bounds__(CHOICE_NTHREADS)
+    choose(const __grid_constant__ struct cuda_batch batch,
+           const __grid_constant__ struct tune_grid grid)
+{
+    __shared__ struct choice_shared s;
+    const int warp = (int)threadIdx.x / 32;
+    const unsigned nsets =
+        grid.nlorenzo > 0 ? (1u << count_bits(grid.dims_in_use)) - 1 : 0;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+
+    find_candidates(grid, s.candidates);
+    wait_for_kernels();
+    let_next_kernel_come();
+    fetch_state(batch, &s.chunk);
+    if (1 + warp <= grid.nlevels)
+        fetch_costs(batch, grid, 1 + warp, s.costs[warp]);
+    add_records(region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
+                    grid.lorenzo_record * COSTS_NWORDS,
+                nsets, grid.nlorenzo, s.lorenzo_record, COSTS_NWORDS);
+    wait_async();
+    __syncthreads();
+    if (!is_tuned(s.chunk))
+        return;
+
+#pragma unroll 1
+    for (int l = 1 + warp; l <= grid.nlevels; l += CHOICE_NWARPS) {
+        if (l > 1 + warp) {
+            __syncwarp();
+            fetch_costs(batch, grid, l, s.costs[warp]);
+            wait_async();
+            __syncwarp();
+        }
+        uint64_t cost =
+            plan_level(grid, l, s.costs[warp], s.candidates, &chunk.plan[l]);
+        if (threadIdx.x % 32 == 0)
+            s.spline_cost[l] = cost;
     }
+    /* The last warps seldom have levels. */
+#pragma unroll 1
+    for (int h = CHOICE_NWARPS - 1 - warp; h < (int)nsets; h += CHOICE_NWARPS) {
+        uint64_t cost = weigh_lorenzo(
+            batch, s.lorenzo_record + (unsigned)h * COSTS_NWORDS, (unsigned)h);
+        if (threadIdx.x % 32 == 0)
+            s.lorenzo_cost[h] = cost;
+    }
+    __syncthreads();
+    if (warp == 0)
+        decide(batch, grid, &s, chunk);
 }
 
 #endif

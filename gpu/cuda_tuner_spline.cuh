@@ -268,14 +268,15 @@ find_runs(const volatile struct sampled_class &cls, unsigned first,
         s_runs[threadIdx.x] = find_run(cls, first + threadIdx.x);
 }
 
-/* Takes the slots of the x-th value of a run, in a class of N odd dimensions.
- * The histograms of each spline stand behind those of the one before. */
+/* Takes the slots of the x-th value of a run, in a class of N odd dimensions,
+ * under splines up to the end. The histograms of each spline stand behind those
+ * of the one before. */
 template <int N, typename T, typename To>
 static __device__ __forceinline__ void
 sample_value(const volatile struct sampled_class &cls,
              const struct sampled_run &run, unsigned x,
              const struct source<T> &source, const struct constants<T> &k,
-             const To &to)
+             int first_spline, int end_spline, const To &to)
 {
     const T *point = source.values + run.at + 2 * x * cls.stride[0];
     const unsigned odd_dims = cls.odd_dims;
@@ -303,13 +304,14 @@ sample_value(const volatile struct sampled_class &cls,
         }
     }
 #pragma unroll 1
-    for (int spline = 0; spline < TERP_NSPLINES; spline++) {
+    for (int spline = first_spline; spline < end_spline; spline++) {
         struct average<T> along[N];
 #pragma unroll
         for (int i = 0; i < N; i++)
             along[i] = predict_along(near[i], form[i], spline);
-        predict_sets<N, 0>(value, along, along[0], k,
-                           go_on(to, (unsigned)spline * ((1u << N) - 1)));
+        predict_sets<N, 0>(
+            value, along, along[0], k,
+            go_on(to, (unsigned)(spline - first_spline) * ((1u << N) - 1)));
     }
 }
 
@@ -319,6 +321,7 @@ template <int N, typename T>
 static __device__ __forceinline__ void
 sample_runs(const volatile struct sampled_class &cls,
             const struct source<T> &source, const struct constants<T> &k,
+            int first_spline, int end_spline,
             struct sampled_run s_runs[MAX_NRUNS], uint32_t *s_histograms,
             struct findings *s_found)
 {
@@ -342,7 +345,8 @@ sample_runs(const volatile struct sampled_class &cls,
 #pragma unroll 1
         while (nth < nruns) {
             if (x < s_runs[nth].nvalues) {
-                sample_value<N>(cls, s_runs[nth], x, source, k, to);
+                sample_value<N>(cls, s_runs[nth], x, source, k, first_spline,
+                                end_spline, to);
                 nsampled++;
             }
             nth += nruns_ahead;
@@ -361,18 +365,23 @@ static __device__ void
 sample_class(const volatile struct sampled_class &cls,
              struct sampled_run s_runs[MAX_NRUNS],
              const struct source<T> &source, const struct constants<T> &k,
-             uint32_t *s_histograms, struct findings *s_found)
+             int first_spline, int end_spline, uint32_t *s_histograms,
+             struct findings *s_found)
 {
     unsigned nodd = count_bits(cls.odd);
 
     if (nodd == 1)
-        sample_runs<1>(cls, source, k, s_runs, s_histograms, s_found);
+        sample_runs<1>(cls, source, k, first_spline, end_spline, s_runs,
+                       s_histograms, s_found);
     else if (nodd == 2)
-        sample_runs<2>(cls, source, k, s_runs, s_histograms, s_found);
+        sample_runs<2>(cls, source, k, first_spline, end_spline, s_runs,
+                       s_histograms, s_found);
     else if (nodd == 3)
-        sample_runs<3>(cls, source, k, s_runs, s_histograms, s_found);
+        sample_runs<3>(cls, source, k, first_spline, end_spline, s_runs,
+                       s_histograms, s_found);
     else
-        sample_runs<4>(cls, source, k, s_runs, s_histograms, s_found);
+        sample_runs<4>(cls, source, k, first_spline, end_spline, s_runs,
+                       s_histograms, s_found);
 }
 
 /* Stores the rows of a point of a small class. */
@@ -389,13 +398,13 @@ sample_point(const volatile struct sampled_class &cls, unsigned point,
     const struct stored to = {s_rows + point, (unsigned)k.max_code};
 
     if (nodd == 1)
-        sample_value<1>(cls, run, 0, source, k, to);
+        sample_value<1>(cls, run, 0, source, k, 0, TERP_NSPLINES, to);
     else if (nodd == 2)
-        sample_value<2>(cls, run, 0, source, k, to);
+        sample_value<2>(cls, run, 0, source, k, 0, TERP_NSPLINES, to);
     else if (nodd == 3)
-        sample_value<3>(cls, run, 0, source, k, to);
+        sample_value<3>(cls, run, 0, source, k, 0, TERP_NSPLINES, to);
     else
-        sample_value<4>(cls, run, 0, source, k, to);
+        sample_value<4>(cls, run, 0, source, k, 0, TERP_NSPLINES, to);
 }
 
 #endif
