@@ -487,12 +487,12 @@ __launch_bounds__(COARSE_NTHREADS)
     spline_coarse(const __grid_constant__ struct cuda_batch batch,
                   const __grid_constant__ struct coarse_work work)
 {
-    let_next_kernel_come();
     struct coarse_shared<T> *shared = dynamic_shared<struct coarse_shared<T>>();
     const struct cuda_chunk &chunk = shared->chunk;
 
     locate_points(batch, work, shared);
     wait_for_kernels();
+    let_next_kernel_come(); /* see spline_tile */
     load_state<T, decode>(batch, work, shared);
     if (!chunk_applies(chunk))
         return;

@@ -15,11 +15,11 @@
 #define TILE_NDIMS 3 /* more have tiles that are mostly surroundings */
 #define TILE_NUPPER (TILE_NDIMS - 1)
 #define TILE_NTYPES (1 << TILE_NUPPER) /* of rows: odd >> 1 */
-#define TILE_NTHREADS 1024
+#define TILE_NTHREADS 512 /* a multiprocessor has room for two blocks */
 #define TILE_NWARPS (TILE_NTHREADS / 32)
 #define TILE_PITCH 64        /* values of a row of a region: two a thread */
 #define TILE_MAX_NPLACES 117 /* rows that a region has room for */
-#define TILE_NTURNS 4        /* rows of a warp */
+#define TILE_NTURNS 8        /* rows of a warp */
 
 /* A row of a region. */
 template <typename T> struct alignas(16) tile_row {
@@ -329,7 +329,12 @@ odd_tiled_at(const struct tile_row<T> &row, const struct tile_column<T> &column)
            row.row_in_box * column.odd_width + (column.x - column.low);
 }
 
-/* Starts to load what the thread's points are made from. */
+/* The even and the odd point of a thread. */
+template <typename T> struct alignas(2 * sizeof(T)) tile_pair {
+    T even, odd;
+};
+
+/* Starts to load values (encode), or loads symbols and what they stand for. */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
 load_rows(const struct tile_work &work, const struct level_view<T> &view,
@@ -338,6 +343,7 @@ load_rows(const struct tile_work &work, const struct level_view<T> &view,
     /* Copies do not wait, loads wait all at once. */
     [[maybe_unused]] constexpr int NATONCE = decode ? TILE_NTURNS : 1;
     const uint32_t nrows = work.row_end[TILE_NTYPES - 1];
+    const uint32_t lane = threadIdx.x % 32;
     uint32_t even[TILE_NTURNS] = {}, odd[TILE_NTURNS] = {};
 
 #pragma unroll NATONCE
@@ -346,43 +352,77 @@ load_rows(const struct tile_work &work, const struct level_view<T> &view,
         const struct tile_row<T> &row = shared->rows[number];
         if (number >= nrows || !row.exists || !column.exists)
             continue;
-        T *at = shared->values + row.place + 2 * (threadIdx.x % 32);
+        T *at = shared->values + row.place + 2 * lane;
         const uint64_t src_at =
             row.src_at + 2 * column.x * work.axis[0].src_stride;
-        if (row.type == 0)
-            copy_async(at, view.coarse + row.coarse_at + column.x);
-        else if (decode)
-            even[turn] = view.symbols[even_tiled_at(row, column)];
-        else
-            copy_async(at, view.src + src_at);
-        if (decode && column.has_odd)
-            odd[turn] = view.symbols[odd_tiled_at(row, column)];
-        else if (column.has_odd)
-            copy_async(at + 1, view.src + src_at + work.axis[0].src_stride);
+        if (row.type != 0) {
+            if (decode)
+                even[turn] = view.symbols[even_tiled_at(row, column)];
+            else
+                copy_async(at, view.src + src_at);
+        }
+        if (column.has_odd) {
+            if (decode)
+                odd[turn] = view.symbols[odd_tiled_at(row, column)];
+            else
+                copy_async(at + 1, view.src + src_at + work.axis[0].src_stride);
+        }
     }
 #pragma unroll
-    for (uint32_t turn = 0; decode && turn < TILE_NTURNS; turn++)
+    for (uint32_t turn = 0; decode && turn < TILE_NTURNS; turn++) {
+        const uint32_t number = turn * TILE_NWARPS + threadIdx.x / 32;
+        if (number >= nrows)
+            break;
+        struct tile_pair<T> codes = {
+            code_of<T>(even[turn]), code_of<T>(odd[turn])
+        };
         shared->symbols[turn * TILE_NTHREADS + threadIdx.x] =
             even[turn] | odd[turn] << 16;
+        *reinterpret_cast<struct tile_pair<T> *>(
+            shared->values + shared->rows[number].place + 2 * lane) = codes;
+    }
 }
 
-/* A point: from its value (encode), or from its symbol; at `work_at` in work
- * order. */
+/* Starts to load what the kernels before have made: the coarse lattice, and
+ * values that escaped (decode). */
+template <typename T, bool decode>
+static __device__ __forceinline__ void
+load_made(const struct tile_work &work, const struct level_view<T> &view,
+          const struct tile_column<T> &column, struct tile_shared<T> *shared)
+{
+    const uint32_t nrows =
+        decode ? work.row_end[TILE_NTYPES - 1] : work.row_end[0];
+
+#pragma unroll 1
+    for (uint32_t number = threadIdx.x / 32; number < nrows;
+         number += TILE_NWARPS) {
+        const struct tile_row<T> &row = shared->rows[number];
+        if (!row.exists || !column.exists)
+            continue;
+        T *at = shared->values + row.place + 2 * (threadIdx.x % 32);
+        if (row.type == 0)
+            copy_async(at, view.coarse + row.coarse_at + column.x);
+        if (!decode)
+            continue;
+        const uint32_t both = shared->symbols[number * 32 + threadIdx.x % 32];
+        if (row.type != 0 && (both & 0xFFFF) == TERP_ESCAPE)
+            copy_async(at, view.work + row.even_work + column.x);
+        if (column.has_odd && both >> 16 == TERP_ESCAPE)
+            copy_async(at + 1, view.work + row.odd_work + column.x);
+    }
+}
+
+/* A point: from its value (encode), or from the code that its symbol stands
+ * for, or as it has escaped. */
 template <typename T, bool decode>
 static __device__ __forceinline__ T
 make_tile_point(const struct level_view<T> &view, T value, T pred,
-                uint32_t work_at, uint32_t *symbol)
+                uint32_t *symbol)
 {
     if (!decode)
         return quantize(value, pred, view, symbol);
-    return *symbol != TERP_ESCAPE ? reconstruct(*symbol, pred, view)
-                                  : view.work[work_at];
+    return *symbol != TERP_ESCAPE ? pred + value * view.k.step : value;
 }
-
-/* The even and the odd point of a thread. */
-template <typename T> struct alignas(2 * sizeof(T)) tile_pair {
-    T even, odd;
-};
 
 template <typename T>
 static __device__ __forceinline__ struct tile_pair<T>
@@ -471,14 +511,13 @@ make_tile_row(const struct tile_work &work, const struct level_view<T> &view,
         if (row.type != 0) {
             sum = predict_pair(work, row, s_weights, at);
             pair.even = make_tile_point<T, decode>(
-                view, pair.even, sum.even * row.share_even,
-                row.even_work + column.x, &even_symbol);
+                view, pair.even, sum.even * row.share_even, &even_symbol);
         }
     }
     sum.odd = predict_tile_odd(row, column, sum.odd, pair.even);
     if (column.has_odd)
-        pair.odd = make_tile_point<T, decode>(
-            view, pair.odd, sum.odd, row.odd_work + column.x, &odd_symbol);
+        pair.odd =
+            make_tile_point<T, decode>(view, pair.odd, sum.odd, &odd_symbol);
     if (column.exists)
         *reinterpret_cast<struct tile_pair<T> *>(at) = pair;
     if (!owned)
@@ -502,53 +541,72 @@ make_tile_row(const struct tile_work &work, const struct level_view<T> &view,
     }
 }
 
-/* Grid: (tiles of all bricks, chunks). Shared: struct tile_shared. A warp
- * makes every TILE_NWARPS-th row; types with as many odd dimensions make a
- * step. */
-template <typename T, bool decode>
-static __global__ void
-__launch_bounds__(TILE_NTHREADS)
-    spline_tile(const __grid_constant__ struct cuda_batch batch,
-                const __grid_constant__ struct tile_work work)
+/* What follows from the chunk's state: what predicts rows and columns, by how
+ * much, and how it is quantized. */
+template <typename T>
+static __device__ __forceinline__ void
+plan_tile(const struct cuda_batch &batch, const struct tile_work &work,
+          struct tile_column<T> *column, struct tile_shared<T> *shared)
 {
-    let_next_kernel_come();
-    struct tile_shared<T> *shared = dynamic_shared<struct tile_shared<T>>();
     const struct cuda_chunk &chunk = shared->chunk;
-    const struct tile_place tile = tile_place_of(work);
-    const uint32_t nrows = work.row_end[TILE_NTYPES - 1];
-
-    if (threadIdx.x < nrows)
-        place_row(work, tile, threadIdx.x, &shared->rows[threadIdx.x]);
-    else if (threadIdx.x >= TILE_NTHREADS - NWEIGHTS)
-        shared->weights[threadIdx.x % NWEIGHTS] =
-            weights_at<T>(threadIdx.x % NWEIGHTS);
-    struct tile_column<T> column = column_of<T>(work, tile);
-    wait_for_kernels();
-    copy_state(batch, threadIdx.x, TILE_NTHREADS, &shared->chunk);
-    if (!chunk_applies(chunk))
-        return;
     const struct cuda_level_plan &plan = chunk.plan[work.l];
-    struct level_view<T> view = view_of<T>(batch, chunk);
-    view.coarse = view.lattice + work.coarse_at;
-    load_rows<T, decode>(work, view, column, shared);
-    if (threadIdx.x < nrows)
+    const enum terp_spline spline = (enum terp_spline)plan.spline;
+
+    if (threadIdx.x < work.row_end[TILE_NTYPES - 1])
         plan_row(work, plan, &shared->rows[threadIdx.x]);
     else if (threadIdx.x == TILE_NTHREADS - 1)
         shared->k =
             constants_of<T>(chunk.step * ((double)plan.ratio / TERP_RATIO_ONE),
                             chunk.bound, batch.max_code);
-    enum terp_form form = terp_form_at((enum terp_spline)plan.spline, column.x,
-                                       work.axis[0].neven);
-    column.order = terp_form_order(form);
-    column.reach = reach_at(column.x, work.axis[0].neven);
-    if (plan.spline == TERP_SPLINE_LINEAR)
-        column.reach = linear_reaches(column.reach);
-    const struct form_weights<T> *s_weights =
-        shared->weights + first_weights_of(plan.spline);
-    column.weights = s_weights[column.reach];
+    column->order =
+        terp_form_order(terp_form_at(spline, column->x, work.axis[0].neven));
+    column->reach = reach_at(column->x, work.axis[0].neven);
+    if (spline == TERP_SPLINE_LINEAR)
+        column->reach = linear_reaches(column->reach);
+    column->weights =
+        shared->weights[first_weights_of(plan.spline) + column->reach];
+}
+
+/* Grid: (tiles of all bricks, chunks). Shared: struct tile_shared. A warp
+ * makes every TILE_NWARPS-th row; types with as many odd dimensions make a
+ * step. Before the kernel before it has ended, a block may look at all that
+ * this one does not write: a kernel of splines lets the next one come when it
+ * has itself waited. */
+template <typename T, bool decode>
+static __global__ void
+__launch_bounds__(TILE_NTHREADS, sizeof(T) == 4 ? 2 : 1)
+    spline_tile(const __grid_constant__ struct cuda_batch batch,
+                const __grid_constant__ struct tile_work work)
+{
+    struct tile_shared<T> *shared = dynamic_shared<struct tile_shared<T>>();
+    const struct cuda_chunk &chunk = shared->chunk;
+    const struct tile_place tile = tile_place_of(work);
+    struct tile_column<T> column = column_of<T>(work, tile);
+
+    if (threadIdx.x < work.row_end[TILE_NTYPES - 1])
+        place_row(work, tile, threadIdx.x, &shared->rows[threadIdx.x]);
+    else if (threadIdx.x >= TILE_NTHREADS - NWEIGHTS)
+        shared->weights[threadIdx.x % NWEIGHTS] =
+            weights_at<T>(threadIdx.x % NWEIGHTS);
+    copy_state(batch, threadIdx.x, TILE_NTHREADS, &shared->chunk);
+    const bool applies = chunk_applies(chunk);
+    struct level_view<T> view = view_of<T>(batch, chunk);
+    if (applies) {
+        view.coarse = view.lattice + work.coarse_at;
+        load_rows<T, decode>(work, view, column, shared);
+        plan_tile(batch, work, &column, shared);
+        wait_async();
+    }
+    wait_for_kernels();
+    let_next_kernel_come();
+    if (!applies)
+        return;
+    load_made<T, decode>(work, view, column, shared);
     wait_async();
     __syncthreads();
     view.k = shared->k;
+    const struct form_weights<T> *s_weights =
+        shared->weights + first_weights_of(chunk.plan[work.l].spline);
     T *to = work.l > 1 ? view.lattice + work.fine_at : decode ? view.dst : NULL;
     uint32_t number = threadIdx.x / 32;
 #pragma unroll 1
