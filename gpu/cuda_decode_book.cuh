@@ -1,5 +1,6 @@
-/* Floor 3: a codebook in a form that decodes on the device. Blocks copy the
- * look-up to shared memory and read longer words where the book is. */
+/* Floor 3: a codebook in a form that decodes on the device. Blocks copy it
+ * to shared memory; where they are many, only the look-up, and they read longer
+ * words where the book is. */
 #ifndef TERP_CUDA_DECODE_BOOK_CUH
 #define TERP_CUDA_DECODE_BOOK_CUH
 
@@ -39,6 +40,17 @@ struct __align__(16) cuda_decode_book
     int32_t base[TERP_MAX_CODE_NBITS + 1];
     uint16_t sorted[TERP_NSYMBOLS];
 };
+
+/* What a book begins with: all that most words need. */
+struct __align__(16) cuda_short_book
+{
+    uint32_t low[CUDA_LOOKUP_NENTRIES];
+    uint32_t high[CUDA_LOOKUP_NENTRIES];
+    uint32_t end[TERP_MAX_CODE_NBITS + 1];
+};
+static_assert(sizeof(struct cuda_short_book) ==
+                  offsetof(struct cuda_decode_book, base),
+              "no gap");
 
 /* Words of lengths above `shortest` are looked for. 0: no word. */
 static __host__ __device__ __forceinline__ unsigned
