@@ -6,10 +6,6 @@
 #include "cuda_state.cuh"
 #include "cuda_xxh3.cuh"
 
-/* The block that writes the head of a chunk of so few partitions goes on with
- * its payload and its checksum: others would begin no sooner. */
-#define CUDA_FEW_PARTITIONS 4
-
 /* Blocks of XXH3 that a warp sums up at least: one block of threads does a
  * short stream, and need not wait for others. */
 #define CHECKSUM_WARP_NBLOCKS 2
@@ -70,6 +66,40 @@ sum_last_stripe(const uint8_t *end, const uint64_t *secret)
            __shfl_xor_sync(0xFFFFFFFF, word, 1);
 }
 
+/* Blocks of XXH3, one in `step` from block `first` on, which are the warp's,
+ * each to eight words of `sums`. `secret` is in shared memory. */
+static __device__ __forceinline__ void
+sum_blocks(const uint8_t *input, uint64_t nbytes, const uint64_t *secret,
+           uint64_t first, uint64_t step, uint64_t *sums)
+{
+    const uint64_t nblocks = xxh3_nblocks(nbytes);
+    uint64_t key[XXH3_BLOCK_NSTRIPES / 4];
+
+    xxh3_stripe_keys(secret, key);
+#pragma unroll 1
+    for (uint64_t b = first; b <= nblocks; b += step) {
+        uint64_t at = b * XXH3_BLOCK_NBYTES;
+        unsigned nstripes =
+            b < nblocks ? XXH3_BLOCK_NSTRIPES
+                        : (unsigned)((nbytes - 1 - at) / XXH3_STRIPE_NBYTES);
+        uint64_t sum = xxh3_sum_stripes(input + at, nstripes, key);
+        if (b == nblocks)
+            sum += sum_last_stripe(input + nbytes, secret);
+        if (threadIdx.x % 32 < XXH3_NLANES)
+            sums[b * XXH3_NLANES + threadIdx.x % 32] = sum;
+    }
+}
+
+/* The hash of an input, from the sums of its blocks. By one warp. */
+template <unsigned NAHEAD>
+static __device__ __forceinline__ uint64_t
+join_sums(const uint64_t *sums, uint64_t nbytes, const uint64_t *secret)
+{
+    return xxh3_end(
+        chain_sums<NAHEAD>((const uint2 *)sums, xxh3_nblocks(nbytes), secret),
+        secret, nbytes);
+}
+
 /* The checksum of a stream, in all threads of the first warp of the block that
  * ends last; false in all others. Grid: x, y chunks. A warp sums up a block of
  * XXH3 at a time; progress counts blocks of threads. */
@@ -80,40 +110,25 @@ checksum(struct cuda_chunk &chunk, const uint8_t *stream,
 {
     constexpr unsigned NWARPS = NTHREADS / 32;
     __shared__ uint64_t s_secret[XXH3_TABLE_NWORDS];
-    const uint8_t *input = stream + TERP_FRAME_DIMS_AT;
     uint64_t nbytes = stream_nbytes - TERP_FRAME_DIMS_AT;
-    uint64_t nblocks = xxh3_nblocks(nbytes);
-    unsigned nactive = (unsigned)min_u64(
-        gridDim.x, div_up(nblocks + 1, NWARPS * CHECKSUM_WARP_NBLOCKS));
-    uint64_t key[XXH3_BLOCK_NSTRIPES / 4];
+    unsigned nactive =
+        (unsigned)min_u64(gridDim.x, div_up(xxh3_nblocks(nbytes) + 1,
+                                            NWARPS * CHECKSUM_WARP_NBLOCKS));
 
     if (blockIdx.x >= nactive)
         return false;
     xxh3_make_secret(load_le(stream, TERP_FRAME_CHECKSUM_AT), s_secret);
     __syncthreads();
-    xxh3_stripe_keys(s_secret, key);
-#pragma unroll 1
-    for (uint64_t b = (uint64_t)blockIdx.x * NWARPS + threadIdx.x / 32;
-         b <= nblocks; b += (uint64_t)nactive * NWARPS) {
-        uint64_t at = b * XXH3_BLOCK_NBYTES;
-        unsigned nstripes =
-            b < nblocks ? XXH3_BLOCK_NSTRIPES
-                        : (unsigned)((nbytes - 1 - at) / XXH3_STRIPE_NBYTES);
-        uint64_t sum = xxh3_sum_stripes(input + at, nstripes, key);
-        if (b == nblocks)
-            sum += sum_last_stripe(input + nbytes, s_secret);
-        if (threadIdx.x % 32 < XXH3_NLANES)
-            sums[b * XXH3_NLANES + threadIdx.x % 32] = sum;
-    }
+    sum_blocks(stream + TERP_FRAME_DIMS_AT, nbytes, s_secret,
+               (uint64_t)blockIdx.x * NWARPS + threadIdx.x / 32,
+               (uint64_t)nactive * NWARPS, sums);
     if (nactive == 1)
         __syncthreads();
     else if (!is_last_block(&chunk.progress[CUDA_PROGRESS_CHECKSUM], nactive))
         return false;
     if (threadIdx.x >= 32)
         return false;
-    *hash_ret =
-        xxh3_end(chain_sums<NAHEAD>((const uint2 *)sums, nblocks, s_secret),
-                 s_secret, nbytes);
+    *hash_ret = join_sums<NAHEAD>(sums, nbytes, s_secret);
     return true;
 }
 

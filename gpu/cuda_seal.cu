@@ -1,4 +1,5 @@
 #include "cuda_checksum.cuh"
+#include "cuda_stream_small.cuh"
 
 #define NTHREADS 512
 

@@ -1,69 +1,14 @@
 #include <cub/cub.cuh>
 
-#include "cuda_checksum.cuh"
+#include "cuda_head.cuh"
 #include "cuda_index.cuh"
-#include "cuda_reduce.cuh"
+#include "cuda_join.cuh"
+#include "cuda_stream_small.cuh"
 
 #define FULL_WARP 0xFFFFFFFF
 
-/* One block writes all of a stream but escapes, specials and a payload of many
- * partitions. */
+/* One block writes all of a stream but escapes, specials and payload. */
 #define HEAD_NTHREADS 1024
-
-/* Threads that have a level each. */
-#define MODEL_NTHREADS 64
-static_assert(TERP_MAX_LEVELS < MODEL_NTHREADS, "and one what is before them");
-
-/* ---- frame and model ---- */
-
-static __device__ __forceinline__ uint64_t
-value_word(const struct cuda_batch &batch, double value)
-{
-    return batch.value_nbytes == 8 ? double_bits(value)
-                                   : (uint64_t)__float_as_uint((float)value);
-}
-
-/* By one thread. Returns where the frame ends. */
-static __device__ uint64_t
-write_frame(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-            uint8_t *dst)
-{
-    const uint64_t dims_end = batch.frame_nbytes - sizeof chunk.bound;
-
-    for (unsigned i = 0; i < dims_end; i++)
-        dst[i] = batch.frame[i];
-    dst[TERP_FRAME_CODING_AT] = (uint8_t)chunk.coding;
-    dst[TERP_FRAME_PREDICTION_AT] =
-        (uint8_t)((int)chunk.prediction |
-                  (chunk.has_specials ? TERP_FRAME_SPECIALS : 0));
-    if (chunk.coding == TERP_CODING_RAW || chunk.coding == TERP_CODING_CONSTANT)
-        return dims_end;
-    store_le(dst + dims_end, double_bits(chunk.bound), 8);
-    return batch.frame_nbytes;
-}
-
-/* Thread l of those that call it has the plan of level l. */
-static __device__ void
-write_model(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-            uint8_t *dst, int l)
-{
-    const int nlevels = batch.d_layout->nlevels;
-    uint8_t *model = dst + batch.frame_nbytes;
-
-    if (l == 0) {
-        model[0] = (uint8_t)chunk.shrink;
-        if (chunk.prediction == TERP_PREDICTION_SPLINE)
-            store_le(model + 1, value_word(batch, chunk.reference),
-                     batch.value_nbytes);
-        else
-            model[1] = (uint8_t)chunk.lorenzo_dims;
-    } else if (l <= nlevels && chunk.prediction == TERP_PREDICTION_SPLINE) {
-        const struct cuda_level_plan &plan = chunk.plan[l];
-        uint8_t *at = model + 1 + batch.value_nbytes + 2 * (nlevels - l);
-        at[0] = (uint8_t)((plan.ratio - 1) | plan.spline << 6);
-        at[1] = plan.priorities;
-    }
-}
 
 /* ---- index ---- */
 
@@ -111,8 +56,6 @@ scan_sums(index_sums sums)
     return sums;
 }
 
-#define USED_NWORDS ((TERP_NENTRIES + 31) / 32)
-
 /* Partitions of which the map and the numbers of tiles are in shared memory.
  * Longer ones have scratch. */
 #define SHARED_NPARTITIONS 1024
@@ -126,8 +69,7 @@ static_assert(SHARED_MAP_NBYTES / 512 <= CUDA_STORED_NBYTES,
 struct head_shared {
     scan_storage<HEAD_NTHREADS> scan;
     index_sums warps[HEAD_NTHREADS / 32];
-    uint32_t used[USED_NWORDS];    /* a bit an entry */
-    uint8_t number[TERP_NENTRIES]; /* of an entry among these */
+    uint32_t used[USED_NWORDS]; /* a bit an entry */
     alignas(8) uint16_t map[SHARED_NPARTITIONS];
     alignas(8) uint32_t tower[2 * SHARED_TOWER_NWORDS];
     alignas(8) uint8_t numbers[SHARED_NPARTITIONS * TERP_PARTITION_NTILES];
@@ -233,59 +175,23 @@ measure_partitions(const struct cuda_batch &batch, struct index *index,
         add_sums(&index->before, lanes_before);
 }
 
-/* Entries in use below one of them, or all. */
-static __device__ __forceinline__ unsigned
-count_used(const struct head_shared *s, unsigned end)
-{
-    unsigned n = 0;
-
-#pragma unroll
-    for (unsigned i = 0; i < USED_NWORDS; i++)
-        if (32 * i < end)
-            n += (unsigned)__popc(
-                s->used[i] &
-                (end >= 32 * i + 32 ? UINT32_MAX : bits_below(end % 32)));
-    return n;
-}
-
 /* Places in the stream; returns where it ends. */
 static __device__ uint64_t
 place_index(const struct cuda_chunk &chunk, struct index *index,
             const struct head_shared *s)
 {
     const index_sums &all = index->all;
-    unsigned nused = count_used(s, TERP_NENTRIES);
 
     index->books_at = chunk.escapes_end + tower_nbytes(index->tower);
     if (all.nnonzero == 0)
         return index->books_at;
-    if (chunk.coding == TERP_CODING_HUFFMAN)
-        index->books_nbytes =
-            1 + nused + packed_nbytes(all.nnonzero, bit_width(nused - 1));
-    if (chunk.coding == TERP_CODING_CUSTOM)
-        index->books_nbytes =
-            4 + packed_nbytes(
-                    (uint64_t)index->book->high - index->book->low + 2, 4);
+    index->books_nbytes =
+        books_nbytes(chunk.coding, s->used, all.nnonzero, index->book);
     index->controls_at = index->books_at + index->books_nbytes;
     index->offset_nbytes = ((unsigned)bit_width(all.payload_nbytes) + 7) / 8;
     index->lengths_at = index->controls_at + all.nfull + 1 +
                         (uint64_t)(all.nfull - 1) * index->offset_nbytes;
     return index->lengths_at + all.lengths_nbytes + all.payload_nbytes;
-}
-
-/* The entries in use, and their numbers. */
-static __device__ void
-write_palette(struct head_shared *s, uint8_t *dst)
-{
-    const unsigned entry = threadIdx.x;
-
-    if (entry < TERP_NENTRIES && (s->used[entry / 32] >> (entry % 32) & 1)) {
-        unsigned number = count_used(s, entry);
-        s->number[entry] = (uint8_t)number;
-        dst[1 + number] = (uint8_t)entry;
-    }
-    if (entry == 0)
-        dst[0] = (uint8_t)count_used(s, TERP_NENTRIES);
 }
 
 /* What is before each partition. */
@@ -313,7 +219,7 @@ number_tiles(const struct cuda_batch &batch, const struct index &index,
         if (tiles >> bit & 1)
             index.numbers[index.room.place[p].nnonzero +
                           (unsigned)__popc(tiles & bits_below(bit))] =
-                s->number[index.entry[i]];
+                (uint8_t)count_used(s->used, index.entry[i]);
     }
 }
 
@@ -334,26 +240,6 @@ write_numbers(const struct index &index, unsigned nused, uint8_t *dst)
         for (unsigned k = 0; k < n; k++)
             packed |= (numbers >> (8 * k) & 0xFF) << (k * width);
         store_le(dst + i / 8 * width, packed, (int)(n * width + 7) / 8);
-    }
-}
-
-/* A byte has two symbols, the escape first of all. */
-static __device__ void
-write_custom(const struct cuda_custom_book *book, uint8_t *dst)
-{
-    unsigned low = book->low, n = book->high - low + 2u;
-
-    if (threadIdx.x == 0) {
-        store_le(dst, low, 2);
-        store_le(dst + 2, book->high, 2);
-    }
-#pragma unroll 1
-    for (unsigned i = 2 * threadIdx.x; i < n; i += 2 * HEAD_NTHREADS) {
-        unsigned even = i == 0 ? TERP_ESCAPE : low + i - 1;
-        unsigned nbits = book->word[even] & 15;
-        if (i + 1 < n)
-            nbits |= (book->word[low + i] & 15) << 4;
-        dst[4 + i / 2] = (uint8_t)nbits;
     }
 }
 
@@ -379,12 +265,12 @@ write_index(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     if (index.all.nnonzero > 0) {
         uint8_t *books = dst + index.books_at;
         if (chunk.coding == TERP_CODING_HUFFMAN)
-            write_palette(s, books);
+            write_palette(s->used, books);
         if (chunk.coding == TERP_CODING_CUSTOM)
-            write_custom(index.book, books);
+            write_custom<HEAD_NTHREADS>(index.book, books);
         place_partitions(index);
         if (chunk.coding == TERP_CODING_HUFFMAN) {
-            unsigned nused = count_used(s, TERP_NENTRIES);
+            unsigned nused = count_used(s->used, TERP_NENTRIES);
             __syncthreads();
             number_tiles(batch, index, s);
             __syncthreads();
@@ -446,30 +332,7 @@ write_head(const struct cuda_batch &batch, struct cuda_chunk &chunk)
 
 /* ---- payload ---- */
 
-/* Threads that have a partition. */
 #define PAYLOAD_NTHREADS 256
-static_assert(HEAD_NTHREADS == CUDA_FEW_PARTITIONS * PAYLOAD_NTHREADS,
-              "one block has few partitions");
-
-/* Thread `i` of `nthreads` copies its part. `src` is aligned to 4, dst need
- * not be. */
-static __device__ __forceinline__ void
-copy_bytes(uint8_t *dst, const uint8_t *src, unsigned nbytes, unsigned i,
-           unsigned nthreads)
-{
-    unsigned head = min(nbytes, (0 - (unsigned)(uintptr_t)dst) % 4);
-    unsigned nfull = (nbytes - head) / 4, tail = head + 4 * nfull + i;
-    const uint32_t *from = (const uint32_t *)src;
-    uint32_t *to = (uint32_t *)(dst + head);
-
-#pragma unroll 4
-    for (unsigned w = i; w < nfull; w += nthreads)
-        to[w] = __funnelshift_r(from[w], from[w + (head != 0)], 8 * head);
-    if (i < head)
-        dst[i] = src[i];
-    if (tail < nbytes)
-        dst[tail] = src[tail];
-}
 
 /* What the index says of a partition: control byte, offset, lengths. By one
  * warp, whose lane i has tile i. */
@@ -509,14 +372,17 @@ write_partition(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             (uint8_t)(place.payload_nbytes >> (8 * lane));
 }
 
-/* Partition p's payload and what the index says of it, or as many values as a
- * partition has symbols; `tiles`: the chunk has some. By PAYLOAD_NTHREADS
- * threads. All copies are one piece of code: a reduced partition and values
- * are copied by all threads, tiles by a warp each. */
-static __device__ __forceinline__ void
-write_part(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-           unsigned p, bool tiles, uint32_t s_lengths[8])
+/* Grid: x partitions, y chunks. A partition's payload and what the index says
+ * of it, or as many values as a partition has symbols. All copies are one piece
+ * of code: words and values are copied by all threads, a tile's planes by a
+ * warp. */
+static __global__ void
+__launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
 {
+    begin_kernel();
+    __shared__ uint32_t s_lengths[8];
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const unsigned p = blockIdx.x;
     const uint64_t slice_nbytes = (uint64_t)TERP_PARTITION_NTILES *
                                   TERP_TILE_NSYMBOLS *
                                   (unsigned)batch.value_nbytes;
@@ -524,21 +390,21 @@ write_part(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     const struct cuda_partition partition = room.partition[p];
     const struct cuda_partition_place place = room.place[p];
     const unsigned length = tile_length(batch, blockIdx.y, p);
-    unsigned i = threadIdx.x % PAYLOAD_NTHREADS, nthreads = PAYLOAD_NTHREADS;
+    const unsigned end = length_sum(length);
+    unsigned i = threadIdx.x, nthreads = PAYLOAD_NTHREADS;
     uint8_t *dst = (uint8_t *)chunk.dst + chunk.payload_at;
     const uint8_t *src = region<uint8_t>(batch, blockIdx.y, batch.at.staging) +
                          (uint64_t)p * CUDA_PARTITION_MAX_NBYTES;
     unsigned nbytes = partition.nbytes, first = 0, npieces = 1;
-    const unsigned end = length_sum(length);
 
-    if (tiles) {
+    if (has_tiles(chunk)) {
         if (partition.tiles == 0)
             return;
         if (i / 32 == PAYLOAD_NTHREADS / 32 - 1)
             write_partition(batch, chunk, partition, place, p, length,
                             s_lengths);
         dst += place.payload_nbytes;
-        if (partition.reduced == 0) {
+        if (chunk.coding == TERP_CODING_SPEED) {
             first = i / 32;
             npieces = TERP_PARTITION_NTILES;
             i %= 32;
@@ -565,54 +431,24 @@ write_part(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     }
 }
 
-/* Grid: x partitions, y chunks. */
-static __global__ void
-__launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
-{
-    begin_kernel();
-    __shared__ uint32_t s_lengths[8];
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-
-    write_part(batch, chunk, blockIdx.x, has_tiles(chunk), s_lengths);
-}
-
-/* Blocks of XXH3 whose sums are in shared memory. */
-#define SHARED_SUMS_NBLOCKS 64
-
-/* Grid: x 1, y chunks. Where there are few partitions, all of the stream. */
+/* Grid: x 1, y chunks. */
 static __global__ void
 __launch_bounds__(HEAD_NTHREADS) write_stream(const struct cuda_batch batch)
 {
     begin_kernel();
-    __shared__ uint32_t s_lengths[CUDA_FEW_PARTITIONS][8];
-    __shared__ uint64_t s_sums[(SHARED_SUMS_NBLOCKS + 1) * XXH3_NLANES];
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const unsigned p = threadIdx.x / PAYLOAD_NTHREADS;
-
-    write_head(batch, chunk);
-    if (batch.npartitions > CUDA_FEW_PARTITIONS)
-        return;
-    __syncthreads();
-    const bool tiles = has_tiles(chunk);
-    if (p < batch.npartitions)
-        write_part(batch, chunk, p, tiles, s_lengths[p]);
-    __syncthreads();
-    uint64_t *sums =
-        chunk.stream_nbytes <= SHARED_SUMS_NBLOCKS * XXH3_BLOCK_NBYTES
-            ? s_sums
-            : region<uint64_t>(batch, blockIdx.y, batch.at.staging);
-    seal_stream<HEAD_NTHREADS, 2>(chunk, sums);
+    write_head(batch, batch.d_chunks[blockIdx.y]);
 }
 
 cudaError_t
 cuda_stream_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
+    if (batch->npartitions <= CUDA_FEW_PARTITIONS)
+        return cuda_small_stream_write(batch, stream);
     cudaError_t error = launch(write_stream, dim3(1, (unsigned)batch->nchunks),
                                HEAD_NTHREADS, 0, stream, *batch);
-    if (error == cudaSuccess && batch->npartitions > CUDA_FEW_PARTITIONS)
-        error =
-            launch(write_payload,
-                   dim3((unsigned)batch->npartitions, (unsigned)batch->nchunks),
-                   PAYLOAD_NTHREADS, 0, stream, *batch);
-    return error;
+    return error == cudaSuccess ? launch(write_payload,
+                                         dim3((unsigned)batch->npartitions,
+                                              (unsigned)batch->nchunks),
+                                         PAYLOAD_NTHREADS, 0, stream, *batch)
+                                : error;
 }

@@ -2,6 +2,7 @@
 
 #include "codebooks.h"
 #include "cuda_index.cuh"
+#include "cuda_join.cuh"
 #include "cuda_reduce.cuh"
 
 #define FULL_WARP 0xFFFFFFFF
@@ -402,56 +403,16 @@ __launch_bounds__(TILE_NTHREADS, 8) encode_planes(const struct cuda_batch batch)
 static_assert(2 * CUDA_TILE_MAX_NBYTES + 8 <= 4 * TERP_TILE_NSYMBOLS,
               "the work region holds words twice");
 
-/* Five words of a tile: four, and the one behind. */
-struct five_words {
-    uint4 four;
-    uint32_t next;
-};
-
-static __device__ __forceinline__ struct five_words
-load_five(const uint8_t *slot, unsigned i)
-{
-    return {((const uint4 *)slot)[i], ((const uint32_t *)slot)[4 * i + 4]};
-}
-
-/* Puts a tile's bytes at `words`, from byte `at` on. By one warp; others write
- * other bytes of the words at the ends. `five`: of the lane's number. */
-static __device__ __forceinline__ void
-join_tile(const uint8_t *slot, struct five_words five, unsigned nbytes,
-          uint32_t *words, unsigned at)
-{
-    const unsigned lane = threadIdx.x % 32;
-    const unsigned head = min(nbytes, (0 - at) % 4);
-    const unsigned nfull = (nbytes - head) / 4;
-    const unsigned tail = head + 4 * nfull + lane;
-    uint8_t *to = (uint8_t *)words + at;
-    uint32_t *to_full = (uint32_t *)(to + head);
-
-    if (lane < head)
-        to[lane] = slot[lane];
-    if (tail < nbytes)
-        to[tail] = slot[tail];
-#pragma unroll 1
-    for (unsigned i = 4 * lane; i < nfull; i += 4 * 32) {
-        const uint32_t word[5] = {five.four.x, five.four.y, five.four.z,
-                                  five.four.w, five.next};
-        if (i + 4 * 32 < nfull)
-            five = load_five(slot, i / 4 + 32);
-#pragma unroll
-        for (unsigned k = 0; k < 4; k++)
-            if (i + k < nfull)
-                to_full[i + k] =
-                    __funnelshift_r(word[k], word[k + 1], 8 * head);
-    }
-}
-
-/* Grid: x partitions, y chunks. The partition's length, reduced where that
- * pays; its reduced bytes then stand at its first tile's slot. */
+/* Grid: x partitions, y chunks. The partition's length; words are put one
+ * after another, and reduced where that pays: they then stand from their first
+ * tile's slot on. What comes next may read what was there before this kernel
+ * while it runs. */
 static __global__ void
 __launch_bounds__(PARTITION_NTHREADS, 3)
     end_partitions(const struct cuda_batch batch)
 {
-    begin_kernel();
+    wait_for_kernels();
+    let_next_kernel_come();
     __shared__ struct reduce_counts<PARTITION_NTHREADS> s_counts;
     uint8_t *s_memory = dynamic_shared<uint8_t>();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
@@ -471,21 +432,23 @@ __launch_bounds__(PARTITION_NTHREADS, 3)
     if (nbytes > 0 && is_words) {
         unsigned kept_nbytes = 4 * reduce_kept_nwords(nbytes);
         unsigned maps_nbytes = 4 * reduce_maps_nwords(nbytes);
+        uint8_t *to = tile_slot(batch, p * TERP_PARTITION_NTILES);
         uint8_t *words = s_memory + maps_nbytes;
         if (maps_nbytes + 2 * kept_nbytes > PARTITION_SHARED_NBYTES)
             words = region<uint8_t>(batch, blockIdx.y, batch.at.work) +
                     (uint64_t)p * TERP_PARTITION_NTILES * TERP_TILE_NSYMBOLS *
                         (unsigned)batch.value_nbytes;
-        join_tile(slot, five, __shfl_sync(FULL_WARP, length, (int)warp),
-                  (uint32_t *)words,
-                  __shfl_sync(FULL_WARP, end - length, (int)warp));
+        join_bytes(words + __shfl_sync(FULL_WARP, end - length, (int)warp),
+                   slot, five, __shfl_sync(FULL_WARP, length, (int)warp),
+                   threadIdx.x % 32, 32);
         if (threadIdx.x < (0 - nbytes) % 4)
             words[nbytes + threadIdx.x] = 0;
         __syncthreads();
         reduced = reduce_write<PARTITION_NTHREADS>(
-            tile_slot(batch, p * TERP_PARTITION_NTILES),
-            (const uint32_t *)words, nbytes, (uint32_t *)(words + kept_nbytes),
-            (uint32_t *)s_memory, &s_counts);
+            to, (const uint32_t *)words, nbytes,
+            (uint32_t *)(words + kept_nbytes), (uint32_t *)s_memory, &s_counts);
+        if (reduced == 0)
+            copy_words<PARTITION_NTHREADS>(to, (const uint32_t *)words, nbytes);
     }
     if (warp > 0)
         return;

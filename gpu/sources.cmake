@@ -13,6 +13,7 @@ set(TERP_CUDA_SOURCES
   cuda_specials_write.cu
   cuda_spline.cu
   cuda_stream_read.cu
+  cuda_stream_small.cu
   cuda_stream_write.cu
   cuda_tiles_decode.cu
   cuda_tiles_encode.cu
