@@ -316,9 +316,10 @@ __launch_bounds__(TUNER_MAX_NTHREADS, sizeof(T) == 4 ? 2 : 1)
     /* Before the kernels before it have ended: what they do not change. */
     clear_histograms(s_histograms, task.nhistograms, &s_found);
     find_samples(batch, grid, task, &s_samples);
-    begin_kernel();
+    wait_for_kernels();
+    let_next_kernel_come(); /* see choose */
 
-    fetch_state(batch, &s_chunk);
+    fetch_state(&batch.d_chunks[blockIdx.y], &s_chunk);
     wait_async();
     __syncthreads();
     if (!is_tuned(s_chunk))
@@ -370,6 +371,7 @@ deal_blocks(const struct cuda_batch *batch, unsigned most_parts,
     unsigned nrecords = 0;
 
     *grid = tune_grid{};
+    grid->rehearses = batch->nchunks == 1;
     grid->dims_in_use = dims_in_use(layout);
     /* A row of one value has no difference that could be sampled. */
     if (asked != TERP_PREDICTOR_SPLINE && layout->dims[0] > 1) {

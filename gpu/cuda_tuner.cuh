@@ -47,15 +47,15 @@ subset_at(unsigned number, unsigned dims)
  * wait_async and a barrier: a word a thread, since all blocks read the same
  * lines. */
 static __device__ __forceinline__ void
-fetch_state(const struct cuda_batch &batch, struct cuda_chunk *s_chunk)
+fetch_state(const struct cuda_chunk *chunk, struct cuda_chunk *s_chunk)
 {
     constexpr unsigned NWORDS =
         offsetof(struct cuda_chunk, plan) / sizeof(uint64_t);
-    const uint64_t *from = (const uint64_t *)&batch.d_chunks[blockIdx.y];
 
     static_assert(NWORDS <= 32, "a lane each");
     if (threadIdx.x < NWORDS)
-        copy_async((uint64_t *)s_chunk + threadIdx.x, from + threadIdx.x);
+        copy_async((uint64_t *)s_chunk + threadIdx.x,
+                   (const uint64_t *)chunk + threadIdx.x);
 }
 
 static __device__ __forceinline__ bool
