@@ -403,63 +403,87 @@ __launch_bounds__(TILE_NTHREADS, 8) encode_planes(const struct cuda_batch batch)
 static_assert(2 * CUDA_TILE_MAX_NBYTES + 8 <= 4 * TERP_TILE_NSYMBOLS,
               "the work region holds words twice");
 
+/* So few blocks rehearse, with so many bytes a tile. */
+#define REHEARSE_MAX_NBLOCKS 128
+#define REHEARSE_NBYTES 64
+#define REHEARSE_AT (PARTITION_SHARED_NBYTES / 2)
+static_assert(8 * TERP_PARTITION_NTILES * REHEARSE_NBYTES + 4096 <= REHEARSE_AT,
+              "scratch of a rehearsal");
+
 /* Grid: x partitions, y chunks. The partition's length; words are put one
  * after another, and reduced where that pays: they then stand from their first
  * tile's slot on. What comes next may read what was there before this kernel
- * while it runs. */
+ * while it runs. Few blocks reduce words of their own in shared memory while
+ * they wait, so that the code is at hand. */
 static __global__ void
 __launch_bounds__(PARTITION_NTHREADS, 3)
     end_partitions(const struct cuda_batch batch)
 {
-    wait_for_kernels();
-    let_next_kernel_come();
     __shared__ struct reduce_counts<PARTITION_NTHREADS> s_counts;
     uint8_t *s_memory = dynamic_shared<uint8_t>();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const unsigned p = blockIdx.x, warp = threadIdx.x / 32;
+    const unsigned p = blockIdx.x;
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const bool is_words = batch.coding != TERP_CODING_SPEED;
+    const bool rehearses =
+        is_words && gridDim.x * gridDim.y <= REHEARSE_MAX_NBLOCKS;
     const uint8_t *slot = tile_slot(batch, p * TERP_PARTITION_NTILES + warp);
-    struct five_words five = {};
 
-    /* A tile that has words has as many bytes, whatever its length. */
-    if (is_words)
-        five = load_five(slot, threadIdx.x % 32);
-    unsigned length = tile_length(batch, blockIdx.y, p), reduced = 0;
-    if (!has_tiles(chunk))
-        return;
-    unsigned end = length_sum(length);
-    unsigned nbytes = __shfl_sync(FULL_WARP, end, TERP_PARTITION_NTILES - 1);
-    if (nbytes > 0 && is_words) {
-        unsigned kept_nbytes = 4 * reduce_kept_nwords(nbytes);
-        unsigned maps_nbytes = 4 * reduce_maps_nwords(nbytes);
-        uint8_t *to = tile_slot(batch, p * TERP_PARTITION_NTILES);
-        uint8_t *words = s_memory + maps_nbytes;
-        if (maps_nbytes + 2 * kept_nbytes > PARTITION_SHARED_NBYTES)
-            words = region<uint8_t>(batch, blockIdx.y, batch.at.work) +
-                    (uint64_t)p * TERP_PARTITION_NTILES * TERP_TILE_NSYMBOLS *
-                        (unsigned)batch.value_nbytes;
-        join_bytes(words + __shfl_sync(FULL_WARP, end - length, (int)warp),
-                   slot, five, __shfl_sync(FULL_WARP, length, (int)warp),
-                   threadIdx.x % 32, 32);
-        if (threadIdx.x < (0 - nbytes) % 4)
-            words[nbytes + threadIdx.x] = 0;
+#pragma unroll 1
+    for (bool last = !rehearses;; last = true) {
+        uint8_t *to = s_memory + REHEARSE_AT;
+        unsigned length = lane < TERP_PARTITION_NTILES ? REHEARSE_NBYTES : 0;
+        struct five_words five = {make_uint4(warp, 0, lane, 0), 0};
+        if (last) {
+            wait_for_kernels();
+            let_next_kernel_come();
+            /* A tile that has words has as many bytes, whatever its length. */
+            if (is_words)
+                five = load_five(slot, lane);
+            to = tile_slot(batch, p * TERP_PARTITION_NTILES);
+            length = tile_length(batch, blockIdx.y, p);
+            if (!has_tiles(chunk))
+                return;
+        }
+        unsigned end = length_sum(length), reduced = 0;
+        unsigned nbytes =
+            __shfl_sync(FULL_WARP, end, TERP_PARTITION_NTILES - 1);
+        if (nbytes > 0 && is_words) {
+            unsigned kept_nbytes = 4 * reduce_kept_nwords(nbytes);
+            unsigned maps_nbytes = 4 * reduce_maps_nwords(nbytes);
+            uint8_t *words = s_memory + maps_nbytes;
+            if (maps_nbytes + 2 * kept_nbytes > PARTITION_SHARED_NBYTES)
+                words = region<uint8_t>(batch, blockIdx.y, batch.at.work) +
+                        (uint64_t)p * TERP_PARTITION_NTILES *
+                            TERP_TILE_NSYMBOLS * (unsigned)batch.value_nbytes;
+            join_bytes(words + __shfl_sync(FULL_WARP, end - length, (int)warp),
+                       slot, five, __shfl_sync(FULL_WARP, length, (int)warp),
+                       lane, 32);
+            if (threadIdx.x < (0 - nbytes) % 4)
+                words[nbytes + threadIdx.x] = 0;
+            __syncthreads();
+            reduced = reduce_write<PARTITION_NTHREADS>(
+                to, (const uint32_t *)words, nbytes,
+                (uint32_t *)(words + kept_nbytes), (uint32_t *)s_memory,
+                &s_counts);
+            if (reduced == 0)
+                copy_words<PARTITION_NTHREADS>(to, (const uint32_t *)words,
+                                               nbytes);
+        }
+        if (warp == 0) {
+            unsigned excess = length_excess(batch, p, length);
+            for (int step = TERP_PARTITION_NTILES / 2; step > 0; step /= 2)
+                excess |= __shfl_xor_sync(FULL_WARP, excess, step);
+            unsigned tiles = __ballot_sync(FULL_WARP, length != 0);
+            if (lane == 0 && last)
+                index_room(batch, blockIdx.y).partition[p] = {
+                    reduced != 0 ? reduced : nbytes, (uint16_t)tiles,
+                    (uint8_t)bit_width(excess), (uint8_t)(reduced != 0)};
+        }
+        if (last)
+            return;
         __syncthreads();
-        reduced = reduce_write<PARTITION_NTHREADS>(
-            to, (const uint32_t *)words, nbytes,
-            (uint32_t *)(words + kept_nbytes), (uint32_t *)s_memory, &s_counts);
-        if (reduced == 0)
-            copy_words<PARTITION_NTHREADS>(to, (const uint32_t *)words, nbytes);
     }
-    if (warp > 0)
-        return;
-    unsigned excess = length_excess(batch, p, length);
-    for (int step = TERP_PARTITION_NTILES / 2; step > 0; step /= 2)
-        excess |= __shfl_xor_sync(FULL_WARP, excess, step);
-    unsigned tiles = __ballot_sync(FULL_WARP, length != 0);
-    if (threadIdx.x == 0)
-        index_room(batch, blockIdx.y).partition[p] = {
-            reduced != 0 ? reduced : nbytes, (uint16_t)tiles,
-            (uint8_t)bit_width(excess), (uint8_t)(reduced != 0)};
 }
 
 cudaError_t
