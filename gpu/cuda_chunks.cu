@@ -5,11 +5,6 @@ static_assert(NTHREADS >= TERP_MAX_FRAME_NBYTES &&
                   NTHREADS >= CUDA_SHORT_NBYTES,
               "a thread a byte");
 
-/* What the host fills in of a chunk's state. */
-#define HOST_NBYTES offsetof(struct cuda_chunk, min_key)
-static_assert(HOST_NBYTES % 8 == 0 && sizeof(struct cuda_chunk) % 8 == 0,
-              "a state is copied by words");
-
 /* In all threads of a chunk's first block. */
 static __device__ void
 take_state(struct cuda_chunk *chunk, const struct cuda_chunk *h_chunk)
@@ -18,7 +13,7 @@ take_state(struct cuda_chunk *chunk, const struct cuda_chunk *h_chunk)
     uint64_t *to = (uint64_t *)chunk;
 
     for (unsigned i = threadIdx.x; i < sizeof *chunk / 8; i += NTHREADS)
-        to[i] = i < HOST_NBYTES / 8 ? from[i] : 0;
+        to[i] = i < CUDA_HOST_NBYTES / 8 ? from[i] : 0;
 }
 
 /* Sets up a chunk by a frame whose other bytes are those of all frames of its
@@ -73,8 +68,7 @@ read_frame(const struct cuda_batch &batch, struct cuda_chunk *chunk)
  * pinned memory. */
 static __global__ void
 __launch_bounds__(NTHREADS)
-    begin_chunks(const struct cuda_batch batch,
-                 const struct cuda_chunk *h_chunks, bool decode)
+    begin_chunks(const struct cuda_batch batch, bool decode)
 {
     begin_kernel();
     struct cuda_chunk *chunk = &batch.d_chunks[blockIdx.y];
@@ -82,7 +76,7 @@ __launch_bounds__(NTHREADS)
     const uint64_t n = batch.at.zeroed_nbytes / sizeof *zeroed;
 
     if (blockIdx.x == 0)
-        take_state(chunk, &h_chunks[blockIdx.y]);
+        take_state(chunk, &batch.h_chunks[blockIdx.y]);
     for (uint64_t i = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x; i < n;
          i += (uint64_t)gridDim.x * NTHREADS)
         zeroed[i] = make_uint4(0, 0, 0, 0);
@@ -94,12 +88,11 @@ __launch_bounds__(NTHREADS)
 /* Grid: y chunks. To the host's pinned memory. */
 static __global__ void
 __launch_bounds__(NTHREADS)
-    end_chunks(const struct cuda_batch batch, struct cuda_chunk *h_chunks,
-               uint8_t *h_short, bool decode)
+    end_chunks(const struct cuda_batch batch, uint8_t *h_short, bool decode)
 {
     begin_kernel();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    struct cuda_chunk *h_chunk = &h_chunks[blockIdx.y];
+    struct cuda_chunk *h_chunk = &batch.h_chunks[blockIdx.y];
     const uint8_t *stream = (const uint8_t *)(decode ? chunk.src : chunk.dst);
     const uint64_t nbytes = decode ? chunk.src_nbytes : chunk.stream_nbytes;
     const enum terp_status status =
@@ -119,7 +112,7 @@ __launch_bounds__(NTHREADS)
 void
 cuda_chunk_ask(struct cuda_chunk *h_chunk)
 {
-    memset((void *)h_chunk, 0, HOST_NBYTES);
+    memset((void *)h_chunk, 0, CUDA_HOST_NBYTES);
 }
 
 cudaError_t
@@ -131,13 +124,12 @@ cuda_chunks_begin(const struct cuda_lane *lane, bool decode)
     return launch(
         begin_chunks,
         dim3((unsigned)min_u64(nblocks, 1024), (unsigned)batch->nchunks),
-        NTHREADS, 0, lane->stream, *batch, lane->h_chunks, decode);
+        NTHREADS, 0, lane->stream, *batch, decode);
 }
 
 cudaError_t
 cuda_chunks_end(const struct cuda_lane *lane, bool decode)
 {
     return launch(end_chunks, dim3(1, (unsigned)lane->batch.nchunks), NTHREADS,
-                  0, lane->stream, lane->batch, lane->h_chunks, lane->h_short,
-                  decode);
+                  0, lane->stream, lane->batch, lane->h_short, decode);
 }

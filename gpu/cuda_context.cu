@@ -387,7 +387,7 @@ cuda_lane_prepare(struct cuda_lane *lane, const struct cuda_wave *wave)
     batch.d_layout = (const struct terp_layout *)(lane->d_memory + p.layout);
     batch.d_chunks = (struct cuda_chunk *)(lane->d_memory + p.chunks);
     batch.d_scratch = lane->d_memory + p.scratch;
-    lane->h_chunks = (struct cuda_chunk *)(lane->h_memory + h_chunks_at);
+    batch.h_chunks = (struct cuda_chunk *)(lane->h_memory + h_chunks_at);
     lane->h_short = lane->h_memory + h_short_at;
     lane->d_src = lane->d_memory + p.src;
     lane->d_dst = lane->d_memory + p.dst;

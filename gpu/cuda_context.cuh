@@ -28,7 +28,6 @@ struct cuda_lane {
     uint64_t d_nbytes, h_nbytes;
     /* Of the wave at work, in these memories. */
     struct cuda_batch batch;
-    struct cuda_chunk *h_chunks;
     uint8_t *h_short;       /* [nchunks][CUDA_SHORT_NBYTES] */
     uint8_t *d_src, *d_dst; /* of calls from host memory */
     uint64_t src_stride, dst_stride;

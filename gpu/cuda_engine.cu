@@ -223,7 +223,7 @@ start_encode(const struct job *job, const struct flight *flight)
     uint64_t chunk_nbytes = terp_chunk_nbytes(job->chunk);
     cudaError_t error = cudaSuccess;
     for (uint64_t i = 0; error == cudaSuccess && i < flight->n; i++) {
-        struct cuda_chunk *chunk = &lane->h_chunks[i];
+        struct cuda_chunk *chunk = &lane->batch.h_chunks[i];
         cuda_chunk_ask(chunk);
         chunk->src = job->src[flight->first + i];
         chunk->dst = job->dst[flight->first + i];
@@ -265,7 +265,7 @@ finish_encode(const struct job *job, const struct flight *flight,
     bool is_sealed = false;
 
     for (uint64_t i = 0; error == cudaSuccess && i < flight->n; i++) {
-        const struct cuda_chunk *chunk = &lane->h_chunks[i];
+        const struct cuda_chunk *chunk = &lane->batch.h_chunks[i];
         uint64_t at = flight->first + i;
         job->dst_nbytes[at] = chunk->stream_nbytes;
         if (job->host && chunk->status == TERP_OK)
@@ -277,7 +277,7 @@ finish_encode(const struct job *job, const struct flight *flight,
         error = cudaStreamSynchronize(lane->stream);
     for (uint64_t i = 0;
          error == cudaSuccess && *st == TERP_OK && i < flight->n; i++) {
-        const struct cuda_chunk *chunk = &lane->h_chunks[i];
+        const struct cuda_chunk *chunk = &lane->batch.h_chunks[i];
         uint64_t at = flight->first + i;
         if (chunk->status != TERP_OK)
             *st = encode_by_cpu(job, at);
@@ -313,7 +313,7 @@ start_decode(const struct job *job, const struct flight *flight)
     cudaError_t error = cudaSuccess;
 
     for (uint64_t i = 0; error == cudaSuccess && i < flight->n; i++) {
-        struct cuda_chunk *chunk = &lane->h_chunks[i];
+        struct cuda_chunk *chunk = &lane->batch.h_chunks[i];
         uint64_t at = flight->first + i;
         cuda_chunk_ask(chunk);
         chunk->src = job->src[at];
@@ -338,7 +338,7 @@ static enum terp_status
 decoded_status(const struct job *job, const struct cuda_lane *lane,
                const struct flight *flight, uint64_t i)
 {
-    enum terp_status st = lane->h_chunks[i].status;
+    enum terp_status st = lane->batch.h_chunks[i].status;
     uint64_t nbytes = job->src_nbytes[flight->first + i];
 
     if (st != TERP_ERR_DEVICE && nbytes <= CUDA_SHORT_NBYTES &&
@@ -357,7 +357,7 @@ finish_decode(const struct job *job, const struct flight *flight)
     bool is_copied = false;
 
     for (uint64_t i = 0; error == cudaSuccess && i < flight->n; i++) {
-        const struct cuda_chunk *chunk = &lane->h_chunks[i];
+        const struct cuda_chunk *chunk = &lane->batch.h_chunks[i];
         enum terp_status st = decoded_status(job, lane, flight, i);
         uint64_t at = flight->first + i;
         job->status[at] = st == TERP_ERR_DEVICE ? decode_by_cpu(job, at) : st;
