@@ -286,7 +286,7 @@ stage_bits(struct words_shared<NTHREADS> &s, const uint8_t *src,
     return bits;
 }
 
-/* As much of the book as is shared. */
+/* As much of the book as is shared; where tiles are few, until wait_async. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ void
 stage_book(struct words_shared<NTHREADS> &s,
@@ -298,8 +298,12 @@ stage_book(struct words_shared<NTHREADS> &s,
 #pragma unroll
     for (unsigned k = 0; k < nunits; k += NTHREADS) {
         const unsigned i = k + threadIdx.x;
-        if (i < nunits)
-            ((uint4 *)&s.book)[i] = ((const uint4 *)book)[i];
+        uint4 *to = (uint4 *)&s.book + i;
+        const uint4 *from = (const uint4 *)book + i;
+        if (i < nunits && are_few<NTHREADS>)
+            copy_async(to, from);
+        else if (i < nunits)
+            *to = *from;
     }
 }
 
@@ -348,7 +352,7 @@ find_words(struct words_shared<MANY_TILES_NTHREADS> &s,
 /* Four times the length of the word that each of so many bits begins, less
  * one; a thread eight entries. */
 static __device__ __forceinline__ void
-stage_lengths(uint8_t *s_length, const struct cuda_decode_book *book)
+stage_lengths(struct words_shared<FEW_TILES_NTHREADS> &s)
 {
     const unsigned below = TERP_MAX_CODE_NBITS - LENGTHS_NBITS;
     const unsigned first = 8 * threadIdx.x;
@@ -358,11 +362,11 @@ stage_lengths(uint8_t *s_length, const struct cuda_decode_book *book)
                   "a thread eight entries");
 #pragma unroll
     for (unsigned l = 1; l <= LENGTHS_NBITS; l++) {
-        const unsigned end = book->end[l] >> below;
+        const unsigned end = s.book.end[l] >> below;
         const unsigned n = end > first ? end - first : 0;
         lengths += n < 8 ? UINT64_C(0x0404040404040404) << (8 * n) : 0;
     }
-    ((uint64_t *)s_length)[threadIdx.x] = lengths;
+    ((uint64_t *)s.search.length)[threadIdx.x] = lengths;
 }
 
 /* Entry `i` of a map. */
@@ -477,29 +481,29 @@ find_words(struct words_shared<FEW_TILES_NTHREADS> &s,
 
 /* ---- a tile ---- */
 
-/* Threads have stretches of the tile's bits. The book is staged, or will be
- * with `stage`. */
+/* The codes of a tile before its words are written. */
 template <unsigned NTHREADS>
-static __device__ bool
-decode_words(const struct cuda_batch &batch, struct cuda_chunk &chunk,
-             struct words_shared<NTHREADS> &s, tile_scan<NTHREADS> &s_scan,
-             const struct cuda_decode_book *book, bool stage, uint64_t tile,
-             const uint8_t *src, unsigned nbytes, uint16_t *symbols,
-             unsigned nsymbols)
+static __device__ __forceinline__ void
+clear_symbols(struct words_shared<NTHREADS> &s)
 {
-    const struct tile_bits bits = stage_bits(s, src, nbytes);
-    unsigned first, nall;
-
-    if (stage)
-        stage_book(s, book);
-    if constexpr (are_few<NTHREADS>) {
-        stage_lengths(s.search.length, book);
-        book = &s.book; /* all of it */
-    }
 #pragma unroll 1
     for (unsigned i = threadIdx.x;
          i < SPACED(TERP_TILE_NSYMBOLS) / UNIT_NSYMBOLS; i += NTHREADS)
         s.symbols.unit[i] = eight_zero_codes();
+}
+
+/* Bits and book are staged and symbols are cleared, which this waits for. */
+template <unsigned NTHREADS>
+static __device__ bool
+decode_words(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+             struct words_shared<NTHREADS> &s, tile_scan<NTHREADS> &s_scan,
+             const struct cuda_decode_book *book, const struct tile_bits &bits,
+             uint64_t tile, uint16_t *symbols, unsigned nsymbols)
+{
+    unsigned first, nall;
+
+    if constexpr (are_few<NTHREADS>)
+        book = &s.book; /* all of it */
     __syncthreads();
     const struct word_stretch own = find_words(s, bits);
     block_sum<NTHREADS>(s_scan).ExclusiveSum(own.nwords, first, nall);

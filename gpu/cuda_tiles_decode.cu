@@ -2,136 +2,13 @@
  * tiles' bytes again, then a block a tile makes symbols. The same as in
  * cpu_tiles.c, cpu_words.c and reduce.c, and TERP_ERR_CORRUPT for the same
  * streams. */
-#include "bytes.h"
+#include "cuda_decode_partition.cuh"
 #include "cuda_decode_words.cuh"
 
 /* ---- partitions ---- */
 
-#define EXPAND_NTHREADS 512
 #define EXPAND_NBLOCKS 4 /* of a multiprocessor */
 #define EXPAND_STAGED_NBYTES 8192
-
-/* RRE4 sees a partition as words of four bytes, RZE1 what is left of them as
- * pairs of words. A bit each for the words and for the bytes that are kept. */
-#define MAX_NWORDS (CUDA_PARTITION_MAX_NBYTES / 4)
-#define MAX_NPAIRS (MAX_NWORDS / 2)
-static_assert(MAX_NWORDS % 64 == 0 && MAX_NPAIRS % 64 == 0,
-              "bit maps are whole 64-bit words");
-
-struct expand_shared {
-    __align__(16) uint8_t staged[EXPAND_STAGED_NBYTES];
-    alignas(8) uint32_t words[MAX_NWORDS / 32]; /* bit maps */
-    alignas(8) uint32_t bytes[MAX_NPAIRS / 4];
-    alignas(8) uint8_t above[MAX_NPAIRS / 8];
-    uint32_t before[MAX_NWORDS / 32 + MAX_NPAIRS / 4];
-    typename block_sum<EXPAND_NTHREADS>::TempStorage scan;
-};
-
-/* What is kept of a partition. */
-struct kept_bytes {
-    unsigned nwords; /* of the partition */
-    unsigned npairs;
-    unsigned nmap; /* words of the map of words; in s.before these are first */
-    const uint8_t *bytes;
-};
-
-static __device__ __forceinline__ uint32_t
-word_of_maps(const struct expand_shared &s, const struct kept_bytes &kept,
-             unsigned i)
-{
-    return i < kept.nmap ? map_word(s.words, kept.nwords, i)
-                         : map_word(s.bytes, 8 * kept.npairs, i - kept.nmap);
-}
-
-/* Bits set before each word of its map, that of words having `nkept`. Ends with
- * a barrier. */
-static __device__ __forceinline__ void
-count_maps(struct expand_shared &s, const struct kept_bytes &kept,
-           unsigned nkept)
-{
-    const unsigned n = kept.nmap + (kept.npairs + 3) / 4;
-    const unsigned share = (n + EXPAND_NTHREADS - 1) / EXPAND_NTHREADS;
-    const unsigned begin = threadIdx.x * share, end = min(begin + share, n);
-    unsigned sum = 0, before;
-
-#pragma unroll 1
-    for (unsigned i = begin; i < end; i++)
-        sum += (unsigned)__popc(word_of_maps(s, kept, i));
-    block_sum<EXPAND_NTHREADS>(s.scan).ExclusiveSum(sum, before);
-#pragma unroll 1
-    for (unsigned i = begin; i < end; i++) {
-        s.before[i] = i < kept.nmap ? before : before - nkept;
-        before += (unsigned)__popc(word_of_maps(s, kept, i));
-    }
-    __syncthreads();
-}
-
-/* Pair `at` of the words that RRE4 kept: its bytes that are not zero, and TCMS8
- * backwards. */
-static __device__ __forceinline__ uint64_t
-kept_pair(const struct expand_shared &s, const struct kept_bytes &kept,
-          unsigned at)
-{
-    const uint32_t map = s.bytes[at / 4];
-    const unsigned first = 8 * (at % 4), bits = map >> first & 255;
-    const uint8_t *from = kept.bytes + s.before[kept.nmap + at / 4] +
-                          __popc(map & ((1u << first) - 1));
-    uint64_t pair = 0;
-
-#pragma unroll
-    for (unsigned i = 0; i < 8; i++)
-        if (bits >> i & 1)
-            pair |= (uint64_t)*from++ << (8 * i);
-    return pair >> 1 ^ (0 - (pair & 1));
-}
-
-/* RRE4-TCMS8-RZE1 backwards. A thread makes a word at a time, and finds what
- * it needs by counts of bits. */
-static __device__ __forceinline__ bool
-expand_partition(struct block_reader *reader, struct expand_shared &s,
-                 unsigned nbytes, uint32_t *dst)
-{
-    struct kept_bytes kept = {};
-    unsigned nkept = 0, none;
-
-    kept.nwords = (nbytes + 3) / 4;
-    kept.nmap = (kept.nwords + 31) / 32;
-    stage_bytes<EXPAND_NTHREADS>(reader, s.staged, EXPAND_STAGED_NBYTES);
-    /* First the map of words, then that of the bytes of those that are kept.
-     * A loop, for less code. */
-    unsigned nbits = kept.nwords;
-    uint32_t *map = s.words;
-#pragma unroll 1
-    for (bool of_words = true;; of_words = false) {
-        expand_bitmap<EXPAND_NTHREADS>(reader, (uint8_t *)map, (nbits + 7) / 8,
-                                       s.above);
-        if (reader->underflow)
-            return false;
-        unsigned n = count_map(map, nbits, 0, &none);
-        if (!of_words) {
-            kept.bytes = take_bytes(reader, n);
-            break;
-        }
-        nkept = n;
-        kept.npairs = (nkept + 1) / 2;
-        nbits = 8 * kept.npairs;
-        map = s.bytes;
-    }
-    if (kept.bytes == nullptr || reader->at != reader->end)
-        return false;
-    count_maps(s, kept, nkept);
-#pragma unroll 1
-    for (unsigned i = threadIdx.x; i < kept.nwords; i += EXPAND_NTHREADS) {
-        const unsigned n =
-            s.before[i / 32] +
-            (unsigned)__popc(s.words[i / 32] & ((2u << (i % 32)) - 1));
-        uint64_t pair = 0;
-        if (n > 0)
-            pair = kept_pair(s, kept, (n - 1) / 2);
-        dst[i] = n % 2 != 0 ? (uint32_t)pair : (uint32_t)(pair >> 32);
-    }
-    return true;
-}
 
 /* The partition's tiles' bytes in the region `staging`. */
 static __device__ __forceinline__ uint8_t *
@@ -149,14 +26,14 @@ has_tiles(const struct cuda_chunk &chunk)
            chunk.coding == TERP_CODING_SPEED;
 }
 
-/* Grid (npartitions, nchunks), a block a partition. Others are not reduced and
- * stay where they are. */
+/* Grid (npartitions, nchunks), a block a partition, a thread a word at a time.
+ * Others are not reduced and stay where they are. */
 static __global__ void
 __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
     expand_partitions(const struct cuda_batch batch)
 {
     begin_kernel();
-    __shared__ struct expand_shared s;
+    __shared__ struct expand_shared<EXPAND_STAGED_NBYTES> s;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const uint64_t p = blockIdx.x;
     const uint64_t *begin =
@@ -178,10 +55,17 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
         return;
     for (int distance = TERP_PARTITION_NTILES / 2; distance > 0; distance /= 2)
         nbytes += __shfl_xor_sync(0xFFFFFFFF, nbytes, distance);
-    if (!expand_partition(&reader, s, nbytes,
-                          (uint32_t *)staged_partition(batch, p)) &&
-        threadIdx.x == 0)
-        chunk.status = TERP_ERR_CORRUPT;
+    stage_bytes<EXPAND_NTHREADS>(&reader, s.staged, EXPAND_STAGED_NBYTES);
+    struct kept_bytes kept;
+    if (!find_kept(&reader, s, nbytes, &kept)) {
+        if (threadIdx.x == 0)
+            chunk.status = TERP_ERR_CORRUPT;
+        return;
+    }
+    uint32_t *dst = (uint32_t *)staged_partition(batch, p);
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i < kept.nwords; i += EXPAND_NTHREADS)
+        dst[i] = kept_word(s, kept, i);
 }
 
 /* ---- tiles ---- */
@@ -194,6 +78,11 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
 #ifndef CUDA_MANY_TILES
 #define CUDA_MANY_TILES 2048
 #endif
+/* So few tiles' blocks run at once. Each then finds by itself what its
+ * partition keeps, and makes its own tile's bytes of that. */
+#define CUDA_ALONE_NTILES 128
+#define ALONE_STAGED_NBYTES 22528
+typedef struct expand_shared<ALONE_STAGED_NBYTES> alone_shared;
 
 #define PLANE_MAX_NBYTES (TERP_TILE_NSYMBOLS / 8)
 struct planes_shared {
@@ -308,10 +197,10 @@ decode_planes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 
 /* What a block needs to know to decode a tile; fetched side by side. */
 struct tile_place {
-    uint64_t begin; /* of the partition, in the payload */
+    uint64_t begin, end; /* of the partition, in the payload */
     uint8_t nonzero, entry, reduced;
     uint16_t nbytes;
-    unsigned nbytes_before; /* of the partition's tiles */
+    unsigned nbytes_before, nbytes_all; /* of the partition's tiles */
 };
 
 static __device__ __forceinline__ struct tile_place
@@ -321,39 +210,81 @@ find_tile(const struct cuda_batch &batch, uint64_t tile)
     const uint64_t first = p * TERP_PARTITION_NTILES;
     const uint16_t *nbytes =
         region<uint16_t>(batch, blockIdx.y, batch.at.nbytes);
-    const uint64_t lane = threadIdx.x % 32;
+    const uint64_t lane = threadIdx.x % TERP_PARTITION_NTILES;
     struct tile_place place;
 
     place.begin = region<uint64_t>(batch, blockIdx.y, batch.at.begin)[p];
+    place.end = region<uint64_t>(batch, blockIdx.y, batch.at.begin)[p + 1];
     place.nonzero = region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile];
     place.entry = region<uint8_t>(batch, blockIdx.y, batch.at.entry)[tile];
     place.reduced = region<uint8_t>(batch, blockIdx.y, batch.at.reduced)[p];
     place.nbytes = nbytes[tile];
-    place.nbytes_before = first + lane < tile ? nbytes[first + lane] : 0;
-    for (int distance = TERP_PARTITION_NTILES / 2; distance > 0; distance /= 2)
+    place.nbytes_all = nbytes[first + lane];
+    place.nbytes_before = first + lane < tile ? place.nbytes_all : 0;
+    for (int distance = TERP_PARTITION_NTILES / 2; distance > 0;
+         distance /= 2) {
         place.nbytes_before +=
             __shfl_xor_sync(0xFFFFFFFF, place.nbytes_before, distance);
-    place.nbytes_before = __shfl_sync(0xFFFFFFFF, place.nbytes_before, 0);
+        place.nbytes_all +=
+            __shfl_xor_sync(0xFFFFFFFF, place.nbytes_all, distance);
+    }
     return place;
 }
 
+/* The tile's bytes out of its partition, which stands at the reader: to where
+ * they are decoded, or speed's to memory. False where it is not valid. */
+static __device__ __forceinline__ bool
+expand_tile(const struct cuda_batch &batch, enum terp_coding coding,
+            struct words_shared<FEW_TILES_NTHREADS> &s_words, alone_shared &s,
+            struct block_reader *reader, const struct tile_place &place,
+            uint64_t tile, struct tile_bits *bits_ret)
+{
+    const unsigned skipped = place.nbytes_before % 4;
+    const unsigned end = skipped + place.nbytes;
+    uint32_t *dst =
+        (uint32_t *)staged_partition(batch, tile / TERP_PARTITION_NTILES);
+    struct kept_bytes kept;
+
+    static_assert(EXPAND_NTHREADS == FEW_TILES_NTHREADS, "the same block");
+    if (!find_kept(reader, s, place.nbytes_all, &kept))
+        return false;
+        /* A word more, since words of code are looked for in two. */
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i <= (end + 3) / 4; i += EXPAND_NTHREADS) {
+        const unsigned at = place.nbytes_before / 4 + i;
+        const uint32_t word = at < kept.nwords ? kept_word(s, kept, at) : 0;
+        if (coding != TERP_CODING_SPEED)
+            s_words.bits[i] = __byte_perm(word, 0, 0x0123);
+        else if (at < kept.nwords)
+            dst[at] = word;
+    }
+    *bits_ret = {8 * skipped, 8 * end};
+    return true;
+}
+
 /* Grid (ntiles / block_ntiles, nchunks), a block some tiles, one after another.
- * Stores whole units of 16 bytes: the region of symbols has room for them. */
+ * Few tiles: a block a tile, and with `alone` it expands reduced ones, using
+ * dynamic shared memory. Stores whole units of 16 bytes: the region of symbols
+ * has room for them. */
 template <unsigned NTHREADS>
 static __global__ void
 __launch_bounds__(NTHREADS,
                   NTHREADS == MANY_TILES_NTHREADS ? MANY_TILES_NBLOCKS : 1)
-    decode_tiles(const struct cuda_batch batch, unsigned block_ntiles)
+    decode_tiles(const struct cuda_batch batch, unsigned block_ntiles,
+                 bool alone)
 {
-    begin_kernel();
     __shared__ union tile_shared<NTHREADS> s;
     __shared__ tile_scan<NTHREADS> s_scan;
+    let_next_kernel_come();
+    if constexpr (are_few<NTHREADS>)
+        clear_symbols(s.words);
+    wait_for_kernels();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const uint64_t first = (uint64_t)blockIdx.x * block_ntiles;
     const uint64_t end = min_u64(first + block_ntiles, batch.ntiles);
     const enum terp_coding coding = chunk.coding;
     const uint8_t *payload = (const uint8_t *)chunk.src + chunk.payload_at;
-    const struct cuda_decode_book *book, *staged = nullptr;
+    const struct cuda_decode_book *book = nullptr, *staged = nullptr;
     struct tile_place place = find_tile(batch, first);
 
     /* Other blocks of this launch may set the status meanwhile. */
@@ -365,7 +296,7 @@ __launch_bounds__(NTHREADS,
         uint16_t *symbols =
             region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
             tile * TERP_TILE_NSYMBOLS;
-        bool valid;
+        bool valid = true;
         if (tile > first)
             place = find_tile(batch, tile);
         const uint8_t *src =
@@ -381,20 +312,47 @@ __launch_bounds__(NTHREADS,
             continue;
         }
         __syncthreads(); /* the tile before has left shared memory */
-        if (coding == TERP_CODING_SPEED) {
-            valid =
-                decode_planes<NTHREADS>(batch, chunk, s.planes, s_scan, tile,
-                                        src, place.nbytes, symbols, nsymbols);
-        } else {
+        if (coding != TERP_CODING_SPEED) {
             book = coding == TERP_CODING_HUFFMAN
                        ? batch.tables.d_decode_books + place.entry
                        : region<struct cuda_decode_book>(batch, blockIdx.y,
                                                          batch.at.books);
-            valid = decode_words<NTHREADS>(batch, chunk, s.words, s_scan, book,
-                                           book != staged, tile, src,
-                                           place.nbytes, symbols, nsymbols);
+            if (book != staged)
+                stage_book(s.words, book);
             staged = book;
         }
+        struct tile_bits bits = {};
+        if constexpr (are_few<NTHREADS>) {
+            alone_shared *s_alone = dynamic_shared<alone_shared>();
+            const bool expands = alone && place.reduced;
+            struct block_reader reader = {};
+            reader.src = payload + place.begin;
+            reader.end = place.end - place.begin;
+            if (expands)
+                stage_bytes<NTHREADS>(&reader, s_alone->staged,
+                                      sizeof s_alone->staged);
+            else if (coding != TERP_CODING_SPEED)
+                bits = stage_bits(s.words, src, place.nbytes);
+            if (coding != TERP_CODING_SPEED) {
+                wait_async();
+                __syncthreads();
+                stage_lengths(s.words);
+            }
+            if (expands)
+                valid = expand_tile(batch, coding, s.words, *s_alone, &reader,
+                                    place, tile, &bits);
+        } else if (coding != TERP_CODING_SPEED) {
+            bits = stage_bits(s.words, src, place.nbytes);
+            clear_symbols(s.words);
+        }
+        if (valid)
+            valid = coding == TERP_CODING_SPEED
+                        ? decode_planes<NTHREADS>(
+                              batch, chunk, s.planes, s_scan, tile, src,
+                              place.nbytes, symbols, nsymbols)
+                        : decode_words<NTHREADS>(batch, chunk, s.words, s_scan,
+                                                 book, bits, tile, symbols,
+                                                 nsymbols);
         if (!valid && threadIdx.x == 0)
             chunk.status = TERP_ERR_CORRUPT;
     }
@@ -406,16 +364,27 @@ cuda_tiles_decode(const struct cuda_batch *batch, cudaStream_t stream)
     const unsigned nchunks = (unsigned)batch->nchunks;
     const unsigned ntiles = (unsigned)batch->ntiles;
 
-    cudaError_t error =
-        launch(expand_partitions, dim3((unsigned)batch->npartitions, nchunks),
-               dim3(EXPAND_NTHREADS), 0, stream, *batch);
+    const uint64_t nall = batch->ntiles * nchunks;
+    const bool alone = nall <= CUDA_ALONE_NTILES && nall < CUDA_MANY_TILES;
+    const size_t nbytes = alone ? sizeof(alone_shared) : 0;
+    cudaError_t error = cudaSuccess;
+
+    if (alone)
+        error = cudaFuncSetAttribute(
+            decode_tiles<FEW_TILES_NTHREADS>,
+            cudaFuncAttributeMaxDynamicSharedMemorySize, (int)nbytes);
+    else
+        error = launch(expand_partitions,
+                       dim3((unsigned)batch->npartitions, nchunks),
+                       dim3(EXPAND_NTHREADS), 0, stream, *batch);
     if (error != cudaSuccess)
         return error;
-    if (batch->ntiles * nchunks < CUDA_MANY_TILES)
+    if (nall < CUDA_MANY_TILES)
         return launch(decode_tiles<FEW_TILES_NTHREADS>, dim3(ntiles, nchunks),
-                      dim3(FEW_TILES_NTHREADS), 0, stream, *batch, 1u);
+                      dim3(FEW_TILES_NTHREADS), nbytes, stream, *batch, 1u,
+                      alone);
     return launch(decode_tiles<MANY_TILES_NTHREADS>,
                   dim3((unsigned)div_up(batch->ntiles, BLOCK_NTILES), nchunks),
                   dim3(MANY_TILES_NTHREADS), 0, stream, *batch,
-                  (unsigned)BLOCK_NTILES);
+                  (unsigned)BLOCK_NTILES, false);
 }
