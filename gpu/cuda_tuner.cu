@@ -92,6 +92,7 @@ struct tune_task {
     unsigned number; /* of the class; 0: all of a small level */
     unsigned part, nparts;
     int first_spline, end_spline;
+    unsigned first_cost;  /* of the class: costs of the level before it */
     unsigned nhistograms; /* 0: of a small level, which stores rows */
 };
 
@@ -108,7 +109,7 @@ union tune_samples {
 static __device__ struct tune_task
 find_task(const struct tune_grid &grid)
 {
-    struct tune_task task = {0, 0, blockIdx.x, grid.nlorenzo, 0, 0, 0};
+    struct tune_task task = {0, 0, blockIdx.x, grid.nlorenzo, 0, 0, 0, 0};
 
     if (blockIdx.x < grid.nlorenzo) {
         task.nhistograms = (1u << count_bits(grid.dims_in_use)) - 1;
@@ -128,6 +129,7 @@ find_task(const struct tune_grid &grid)
     task.first_spline = (int)(index % nshares) * nsplines;
     task.end_spline = task.first_spline + nsplines;
     task.number = (1u << count_bits(grid.active[task.l])) - 1 - index / nshares;
+    task.first_cost = histograms_before(task.number);
     task.nhistograms = nhistograms_of(count_bits(task.number)) / nshares;
     return task;
 }
@@ -158,6 +160,49 @@ find_samples(const struct cuda_batch &batch, const struct tune_grid &grid,
     }
 }
 
+/* ---- rehearsals ---- */
+
+/* Code that runs for the first time waits for its instructions. So blocks of a
+ * single chunk, which run but once, go through theirs before the kernels before
+ * them have ended, with a sample of two constant values and a made-up state,
+ * and keep nothing of what comes out. */
+static __device__ void
+make_up_samples(const struct cuda_batch &batch, const struct tune_grid &grid,
+                struct tune_task *task, union tune_samples *s_samples,
+                struct cuda_chunk *s_chunk)
+{
+    for (unsigned i = threadIdx.x; i < sizeof *s_samples / 4; i += blockDim.x)
+        ((uint32_t *)s_samples)[i] = 0;
+    task->part = 0;
+    task->nparts = 1;
+    __syncthreads();
+    if (threadIdx.x > 0)
+        return;
+    s_chunk->status = TERP_OK;
+    s_chunk->coding = TERP_CODING_HUFFMAN;
+    s_chunk->src = batch.tables.d_cost;
+    s_chunk->has_specials = false;
+    s_chunk->step = s_chunk->bound = 1;
+    if (task->l == 0) {
+        struct sampled_stretches &some = s_samples->stretches;
+        for (int d = 0; d < TERP_NDIMS; d++)
+            some.dims[d] = d == 0 ? 2 : 1;
+        some.nper_row = some.every = some.end = 1;
+        some.slower = grid.dims_in_use >> 1;
+        return;
+    }
+    /* A point in the middle of four. */
+    struct sampled_class &cls = s_samples->of_class.cls;
+    cls.odd = subset_at(task->number, grid.active[task->l]);
+    cls.odd_dims = list_dims(cls.odd);
+    cls.neven[0] = 4;
+    cls.nvalues = cls.nruns = cls.run_nvalues = 1;
+    s_samples->of_class.runs[0].nvalues = 1;
+    s_samples->of_class.runs[0].x = 1;
+    s_samples->of_class.runs[0].forms = TERP_FORM_CUBIC * 0x1110;
+}
+_Static_assert(sizeof(union tune_samples) % 4 == 0, "cleared by words");
+
 /* ---- the kernel ---- */
 
 /* Leaves the costs of a part of lorenzo. */
@@ -167,7 +212,7 @@ tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
              const struct tune_task &task,
              const struct sampled_stretches &s_stretches,
              const struct source<T> &source, const struct constants<T> &k,
-             uint32_t *s_histograms, struct findings *s_found)
+             bool rehearsal, uint32_t *s_histograms, struct findings *s_found)
 {
     const unsigned n = task.nhistograms;
 
@@ -178,7 +223,7 @@ tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
                     n, s_found);
     write_records(region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
                       (grid.lorenzo_record + task.part * n) * COSTS_NWORDS,
-                  s_histograms, n);
+                  s_histograms, rehearsal ? 0 : n);
 }
 
 /* The costs of a class, by the last of its parts. */
@@ -187,14 +232,14 @@ static __device__ void
 tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
            const struct tune_task &task, const struct sampled_class &s_class,
            struct sampled_run s_runs[MAX_NRUNS], const struct source<T> &source,
-           const struct constants<T> &k, uint32_t *s_histograms,
+           const struct constants<T> &k, bool rehearsal, uint32_t *s_histograms,
            struct findings *s_found)
 {
     const unsigned n = task.nhistograms;
-    const unsigned before = histograms_before(task.number);
     uint32_t *records =
         region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
-        (grid.first_record[task.l] + task.nparts * before) * COSTS_NWORDS;
+        (grid.first_record[task.l] + task.nparts * task.first_cost) *
+            COSTS_NWORDS;
 
     sample_class(s_class, s_runs, source, k, task.first_spline, task.end_spline,
                  s_histograms, s_found);
@@ -204,7 +249,7 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
     if (!join_parts(batch, (unsigned)task.l * TERP_NCLASSES + s_class.odd,
                     records, task.part, task.nparts, s_histograms, n))
         return;
-    uint64_t *costs = costs_of_level(batch, task.l) + before +
+    uint64_t *costs = costs_of_level(batch, task.l) + task.first_cost +
                       n * (unsigned)(task.first_spline /
                                      (task.end_spline - task.first_spline));
     for (unsigned h = threadIdx.x / 32; h < n; h += blockDim.x / 32) {
@@ -212,7 +257,7 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
             s_histograms + h * HISTOGRAM_NWORDS + COSTS_AT;
         const uint32_t nsampled = s_costs[RECORD_NSAMPLED];
         uint64_t cost = cost_of_codes(s_costs);
-        if (threadIdx.x % 32 == 0)
+        if (threadIdx.x % 32 == 0 && !rehearsal)
             costs[h] = nsampled == 0
                            ? 0
                            : terp_scale_cost(cost, s_class.nvalues, nsampled);
@@ -310,35 +355,44 @@ __launch_bounds__(TUNER_MAX_NTHREADS, sizeof(T) == 4 ? 2 : 1)
     __shared__ union tune_samples s_samples;
     __shared__ struct findings s_found;
     __shared__ struct cuda_chunk s_chunk;
-    const struct tune_task task = find_task(grid);
     uint32_t *s_histograms = dynamic_shared<uint32_t>();
 
-    /* Before the kernels before it have ended: what they do not change. */
-    clear_histograms(s_histograms, task.nhistograms, &s_found);
-    find_samples(batch, grid, task, &s_samples);
-    wait_for_kernels();
-    let_next_kernel_come(); /* see choose */
-
-    fetch_state(&batch.d_chunks[blockIdx.y], &s_chunk);
-    wait_async();
-    __syncthreads();
-    if (!is_tuned(s_chunk))
-        return;
-    struct source<T> source;
-    source.values = (const T *)s_chunk.src;
-    source.has_specials = s_chunk.has_specials;
-    source.fills = fills_of<T>(s_chunk);
-    const struct constants<T> k =
-        constants_of<T>(s_chunk.step, s_chunk.bound, batch.max_code);
-    if (task.l == 0)
-        tune_lorenzo(batch, grid, task, s_samples.stretches, source, k,
-                     s_histograms, &s_found);
-    else if (task.number > 0)
-        tune_class(batch, grid, task, s_samples.of_class.cls,
-                   s_samples.of_class.runs, source, k, s_histograms, &s_found);
-    else
-        tune_level(batch, grid, task.l, s_samples.classes, source, k,
-                   (uint16_t *)s_histograms);
+#pragma unroll 1
+    for (bool rehearsal = grid.rehearses;; rehearsal = false) {
+        struct tune_task task = find_task(grid);
+        clear_histograms(s_histograms, task.nhistograms, &s_found);
+        if (rehearsal) {
+            make_up_samples(batch, grid, &task, &s_samples, &s_chunk);
+        } else {
+            find_samples(batch, grid, task, &s_samples);
+            wait_for_kernels();
+            let_next_kernel_come(); /* see choose */
+            fetch_state(&batch.d_chunks[blockIdx.y], &s_chunk);
+        }
+        wait_async();
+        __syncthreads();
+        if (!is_tuned(s_chunk))
+            return;
+        struct source<T> source;
+        source.values = (const T *)s_chunk.src;
+        source.has_specials = s_chunk.has_specials;
+        source.fills = fills_of<T>(s_chunk);
+        const struct constants<T> k =
+            constants_of<T>(s_chunk.step, s_chunk.bound, batch.max_code);
+        if (task.l == 0)
+            tune_lorenzo(batch, grid, task, s_samples.stretches, source, k,
+                         rehearsal, s_histograms, &s_found);
+        else if (task.number > 0)
+            tune_class(batch, grid, task, s_samples.of_class.cls,
+                       s_samples.of_class.runs, source, k, rehearsal,
+                       s_histograms, &s_found);
+        else
+            tune_level(batch, grid, task.l, s_samples.classes, source, k,
+                       (uint16_t *)s_histograms);
+        if (!rehearsal)
+            return;
+        __syncthreads();
+    }
 }
 
 /* ---- the launch ---- */

@@ -11,7 +11,7 @@ struct sampled_class {
     uint64_t extent[TERP_NDIMS];
     uint64_t neven[TERP_NDIMS];
     uint64_t stride[TERP_NDIMS]; /* in the chunk, of the level's lattice */
-    unsigned odd_dims;           /* four bits each, ascending */
+    unsigned odd_dims;           /* list_dims */
     uint64_t brick_nvalues;
     uint64_t nvalues;
     uint64_t nruns_per_row;
@@ -21,6 +21,18 @@ struct sampled_class {
     uint32_t run_nvalues;
 };
 
+/* Four bits each, ascending. */
+static __device__ __forceinline__ unsigned
+list_dims(unsigned dims)
+{
+    unsigned list = 0, n = 0;
+#pragma unroll
+    for (unsigned d = 0; d < TERP_NDIMS; d++)
+        if (dims >> d & 1)
+            list |= d << 4 * n++;
+    return list;
+}
+
 static __device__ void
 find_class(const struct terp_layout *layout, int l, unsigned odd, unsigned part,
            unsigned nparts, struct sampled_class *cls)
@@ -28,14 +40,10 @@ find_class(const struct terp_layout *layout, int l, unsigned odd, unsigned part,
     const struct terp_level *level = &layout->level[l];
     uint64_t nrows = layout->nbricks, stride = 1;
 
-    unsigned nodd = 0;
-
     cls->odd = odd;
-    cls->odd_dims = 0;
+    cls->odd_dims = list_dims(odd);
 #pragma unroll
     for (int d = 0; d < TERP_NDIMS; d++) {
-        if (odd >> d & 1)
-            cls->odd_dims |= (unsigned)d << 4 * nodd++;
         cls->extent[d] = odd >> d & 1 ? level->nodd[d] : level->neven[d];
         cls->neven[d] = level->neven[d];
         cls->stride[d] = stride << (l - 1);
