@@ -13,6 +13,12 @@ min_u32(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
+static __host__ __device__ __forceinline__ uint32_t
+max_u32(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
 /* ---- shapes: what is known without values ---- */
 
 /* Rows of one type. Dimensions above 0 that are odd are listed slowest first.

@@ -17,46 +17,64 @@
 #define COARSE_NVALUES 4096
 #define MAX_NCOARSE 12
 #define COARSE_NTHREADS 1024
+#define COARSE_NEACH (COARSE_NVALUES / COARSE_NTHREADS)
 
-/* A note: the point's place, then three bits a dimension: what it reaches for
- * along it, and how many predictions that makes, less one. */
-#define NOTE_PLACE_NBITS 12
-#define NOTE_NPREDICTIONS_AT (NOTE_PLACE_NBITS + 3 * TERP_NDIMS)
-#define NOTE_ESCAPED_AT (NOTE_NPREDICTIONS_AT + 2) /* decode */
-#define NOTE_RANGE_AT (NOTE_ESCAPED_AT + 1)        /* of escapes */
-static_assert(COARSE_NVALUES == 1 << NOTE_PLACE_NBITS, "a place in a note");
-static_assert(COARSE_NVALUES / CUDA_RANGE_NVALUES <= 1 << (32 - NOTE_RANGE_AT),
-              "a range in a note");
+/* Room for the lattice, whose rows and planes are kept apart so that points of
+ * a class mostly lie in different banks. */
+#define COARSE_NPLACES 5376
+
+/* A warp's part of tile order. */
+#define COARSE_NPART (32 * COARSE_NEACH)
+
+/* A position of tile order. In `where`, from the lowest bit on: the point's
+ * place; how many predictions it has, less one; whether it has escaped
+ * (decode); its position in work order; its level, from the finest.
+ * In the end: its symbol (encode). */
+struct alignas(8) coarse_note {
+    uint32_t where;
+    /* Until the chunk's state is known a byte a dimension, zero where the point
+     * is even: what it reaches for, by a spline that is not linear, and
+     * REACHES_B. Then a byte a prediction, the slowest dimension first: the
+     * same, and the dimension. */
+    uint32_t reaches;
+};
+#define NOTE_PLACE_NBITS 13
+#define NOTE_NPREDICTIONS_AT NOTE_PLACE_NBITS
+#define NOTE_ESCAPED_AT 15
+#define NOTE_WORK_AT 16
+#define NOTE_LEVEL_AT 28
+#define REACHES_B 8u
+#define REACHES_DIM_AT 4
+static_assert(COARSE_NPLACES <= 1 << NOTE_PLACE_NBITS, "a place in a note");
+static_assert(COARSE_NVALUES <= 1 << (NOTE_LEVEL_AT - NOTE_WORK_AT) &&
+                  MAX_NCOARSE <= 1 << (32 - NOTE_LEVEL_AT),
+              "a position and a level in a note");
+
+/* Values from a point to its neighbour b, and from there to the next even
+ * point. */
+struct alignas(8) coarse_stride {
+    int to_b, to_next;
+};
 
 /* A level, by its distance from the finest. */
-struct coarse_level {
+template <typename T> struct coarse_level {
     uint32_t class_at[TERP_NCLASSES];
-    uint8_t dims[TERP_NCLASSES]; /* that predict a class */
-    uint8_t spline;
+    struct coarse_stride strides[TERP_NDIMS];
+    uint32_t priorities; /* a byte a dimension: 8 times as much, and 1 */
+    uint32_t linear;     /* mask of what makes a prediction linear */
+    uint32_t weights;    /* the first of its spline */
+    struct constants<T> k;
 };
-
-/* A point of the lattice as it is known before the chunk's state. */
-struct coarse_sight {
-    uint64_t src_at;
-    uint16_t tiled, work_at; /* its positions */
-    /* What it reaches for along each dimension, three bits each, unless the
-     * spline is linear; then its class, then its level. Of an anchor: 0. */
-    uint32_t facts;
-};
-#define SIGHT_ODD_AT (3 * TERP_NDIMS)
-#define SIGHT_LEVEL_AT (SIGHT_ODD_AT + TERP_NDIMS)
 
 template <typename T> struct coarse_shared {
     struct cuda_chunk chunk; /* a copy of the state */
-    struct coarse_level level[MAX_NCOARSE];
-    struct constants<T> k[MAX_NCOARSE];
-    struct form_weights<T> weights[NWEIGHTS];
+    struct coarse_level<T> level[MAX_NCOARSE];
+    struct constants<T> k;                  /* of anchors */
+    struct form_weights<T> weights[2 * 16]; /* by spline and REACHES_B .. */
     T shares[TERP_NDIMS]; /* by the number of predictions less one */
-    T values[COARSE_NVALUES];
-    /* By position of tile order: first symbols (decode), then notes, last
-     * symbols (encode). Of anchors always symbols. */
-    uint32_t notes[COARSE_NVALUES];
-    struct coarse_sight sights[COARSE_NVALUES];
+    T values[COARSE_NPLACES];
+    struct coarse_note notes[COARSE_NVALUES];
+    uint16_t places[COARSE_NVALUES]; /* in C order */
 };
 struct coarse_work {
     int nlevels; /* 0: anchors only; -1: too long a chunk */
@@ -65,16 +83,20 @@ struct coarse_work {
     bool in_order; /* no class is wider than a box: tile order is work order */
     uint32_t nbricks;
     uint32_t nvalues; /* of the lattice in shared memory */
-    /* Of this lattice. [TERP_NDIMS]: bricks. Reciprocals are for
-     * divide_by. */
+    /* Of this lattice. [TERP_NDIMS]: bricks. Reciprocals are for divide_by.
+     * Strides are those in shared memory, where the even points of a row stand
+     * before the odd ones. */
     uint32_t extent[TERP_NDIMS], reciprocal[TERP_NDIMS];
     uint32_t stride[TERP_NDIMS + 1];
     uint64_t src_stride[TERP_NDIMS + 1];
     uint64_t lattice_at; /* where it goes to; of finest level 1: not used */
+    uint16_t class_at[MAX_NCOARSE][TERP_NCLASSES];
     int nsteps;
+    int nsmall; /* steps, from the first on, that a warp does alone */
     struct {
         uint16_t end;  /* in tile order */
         uint8_t shift; /* level above the finest */
+        uint8_t nodd_dims;
     } step[MAX_NCOARSE * TERP_NDIMS];
 };
 
@@ -100,6 +122,33 @@ nodd_dims_of(unsigned odd)
     return n;
 }
 
+/* The least number of at least `least` that leaves `rest` when divided. */
+static inline uint32_t
+padded(uint32_t least, uint32_t divisor, uint32_t rest)
+{
+    return least + (rest + divisor - least % divisor) % divisor;
+}
+
+/* Where the lattice's values stand: with room between rows and planes, if there
+ * is so much. A warp's points are each other's second neighbours. */
+static inline void
+make_coarse_strides(struct coarse_work *work)
+{
+    for (int pads = 1; pads >= 0; pads--) {
+        uint32_t stride = work->stride[0] = 1;
+        for (int d = 0; d < TERP_NDIMS; d++) {
+            stride *= work->extent[d];
+            if (pads != 0 && d == 0)
+                stride = padded(stride, 16, 4);
+            else if (pads != 0 && d == 1)
+                stride = padded(stride, 8, 2);
+            work->stride[d + 1] = stride;
+        }
+        if ((uint64_t)stride * work->nbricks <= COARSE_NPLACES)
+            break;
+    }
+}
+
 /* The first `nlevels` levels. */
 static inline void
 make_coarse_work(const struct terp_layout *layout, int nlevels,
@@ -120,16 +169,15 @@ make_coarse_work(const struct terp_layout *layout, int nlevels,
         const struct terp_level *level = &layout->level[finest];
         work->extent[d] = (uint32_t)(level->neven[d] + level->nodd[d]);
         work->reciprocal[d] = reciprocal_of(work->extent[d]);
-        work->stride[d] = work->nvalues;
         work->src_stride[d] = src << (finest - 1);
         work->nvalues *= work->extent[d];
         work->in_order &= level->neven[d] <= 1u << box_shift(layout->rank) ||
                           d >= layout->rank;
         src *= layout->dims[d];
     }
-    work->stride[TERP_NDIMS] = work->nvalues;
     work->src_stride[TERP_NDIMS] = src;
     work->nbricks = (uint32_t)layout->nbricks;
+    make_coarse_strides(work);
     work->nvalues *= work->nbricks;
     if (finest > 1)
         work->lattice_at = layout->level[finest - 1].lattice_at;
@@ -137,6 +185,9 @@ make_coarse_work(const struct terp_layout *layout, int nlevels,
     /* Classes are in the order of their numbers of odd dimensions. */
     uint64_t end = layout->nbricks;
     for (int l = layout->nlevels; l >= finest; l--) {
+        for (int odd = 1; odd < TERP_NCLASSES; odd++)
+            work->class_at[l - finest][odd] =
+                (uint16_t)layout->level[l].class_at[odd];
         for (int i = 0, nodd_dims = 1; nodd_dims <= TERP_NDIMS; nodd_dims++) {
             uint64_t begin = end;
             for (; i < TERP_NCLASSES - 1 &&
@@ -148,27 +199,25 @@ make_coarse_work(const struct terp_layout *layout, int nlevels,
             if (end == begin)
                 continue;
             work->step[work->nsteps].end = (uint16_t)end;
-            work->step[work->nsteps++].shift = (uint8_t)(l - finest);
+            work->step[work->nsteps].shift = (uint8_t)(l - finest);
+            work->step[work->nsteps++].nodd_dims = (uint8_t)nodd_dims;
+            if (work->nsmall == work->nsteps - 1 && end - begin <= 32 &&
+                end <= COARSE_NPART)
+                work->nsmall++;
         }
     }
 }
 
 /* ---- notes ---- */
 
-/* terp_form_order of a form by its reach. */
-static __device__ __forceinline__ unsigned
-order_of(unsigned reach)
+/* What is known of a point without the chunk's state; returns where its value
+ * is in the chunk. */
+template <typename T>
+static __device__ __forceinline__ uint64_t
+locate_point(const struct coarse_work &work, uint32_t number,
+             struct coarse_shared<T> *shared)
 {
-    return 0x43003210u >> (4 * reach) & 7;
-}
-
-/* What a point's note will be made from, but for the chunk's state. */
-static __device__ __forceinline__ void
-locate_point(const struct coarse_work &work,
-             const struct coarse_level *s_levels, uint32_t place,
-             struct coarse_sight *sight)
-{
-    uint32_t at[TERP_NDIMS], any = 0, left = place;
+    uint32_t at[TERP_NDIMS], any = 0, left = number, place = 0;
     uint64_t src_at = 0;
 
 #pragma unroll
@@ -181,19 +230,24 @@ locate_point(const struct coarse_work &work,
         any |= at[d];
         left = quotient;
         src_at += at[d] * work.src_stride[d];
+        place += d > 0
+                     ? at[d] * work.stride[d]
+                     : (at[0] >> 1) + (at[0] & 1) * ((work.extent[0] + 1) >> 1);
     }
     const uint32_t brick = left;
-    sight->src_at = src_at + brick * work.src_stride[TERP_NDIMS];
-    sight->tiled = sight->work_at = (uint16_t)brick;
-    sight->facts = 0;
-    if (any == 0)
-        return;
+    place += brick * work.stride[TERP_NDIMS];
+    shared->places[number] = (uint16_t)place;
+    src_at += brick * work.src_stride[TERP_NDIMS];
+    if (any == 0) {
+        shared->notes[brick] = {place | brick << NOTE_WORK_AT, 0};
+        return src_at;
+    }
 
     /* Its level is the first that has one of its coordinates odd. */
     const int shift = __ffs((int)any) - 1;
     const uint32_t box = 1u << box_shift(work.rank);
     uint32_t row = brick, box_nrows = 1, row_in_box = 0, raster = brick;
-    uint32_t odd = 0, facts = (uint32_t)shift << SIGHT_LEVEL_AT;
+    uint32_t odd = 0, reaches = 0;
 #pragma unroll
     for (int d = TERP_NDIMS - 1; d >= 0; d--) {
         if (d >= work.rank)
@@ -202,7 +256,8 @@ locate_point(const struct coarse_work &work,
         uint32_t fine = ((work.extent[d] - 1) >> shift) + 1;
         uint32_t extent = (fine + (~doubled & 1)) >> 1;
         odd |= (doubled & 1) << d;
-        facts |= reach_at(i, (fine + 1) >> 1) << (3 * d);
+        if (doubled & 1)
+            reaches |= (reach_at(i, (fine + 1) >> 1) | REACHES_B) << (8 * d);
         raster = raster * extent + i;
         if (work.in_order)
             continue;
@@ -212,41 +267,47 @@ locate_point(const struct coarse_work &work,
         row_in_box = row_in_box * height + (i - low);
         box_nrows *= height;
     }
-    const uint32_t class_at = s_levels[shift].class_at[odd];
-    sight->facts = facts | odd << SIGHT_ODD_AT;
-    sight->work_at = (uint16_t)(class_at + raster);
-    sight->tiled = (uint16_t)(work.in_order ? class_at + raster
-                                            : class_at + row + row_in_box);
+    const uint32_t class_at = shared->level[shift].class_at[odd];
+    const uint32_t tiled =
+        class_at + (work.in_order ? raster : row + row_in_box);
+    shared->notes[tiled] = {place | (class_at + raster) << NOTE_WORK_AT |
+                                (uint32_t)shift << NOTE_LEVEL_AT,
+                            reaches};
+    return src_at;
 }
 
-/* What predicts it, as in a note: those dimensions that predict its class and
- * have forms of the highest order. */
-static __device__ __forceinline__ uint32_t
-reaches_at(const struct coarse_level *s_levels, uint32_t facts)
+/* What predicts a point: along the dimensions of highest priority, those that
+ * have forms of the highest order. A form's order is what it reaches for
+ * besides b, c counting twice. */
+template <typename T>
+static __device__ __forceinline__ void
+finish_note(const struct coarse_level<T> &level, struct coarse_note *note)
 {
-    const struct coarse_level &level = s_levels[facts >> SIGHT_LEVEL_AT];
-    const unsigned dims =
-        level.dims[facts >> SIGHT_ODD_AT & (TERP_NCLASSES - 1)];
-    unsigned reaches = facts & ((1u << SIGHT_ODD_AT) - 1), best = 0;
-    unsigned npredictions = 0;
+    const uint32_t ones = 0x01010101;
+    uint32_t reaches = note->reaches, packed = 0, n = 0;
+    const uint32_t exists = (reaches >> 3 & ones) * 0xFF;
+    const uint32_t c = reaches & level.linear;
 
-    if (level.spline == TERP_SPLINE_LINEAR)
-        reaches = linear_reaches(reaches);
+    reaches &= ~(c >> 1 | c << 1);
+    const uint32_t ranks =
+        ((reaches & 3 * ones) + (reaches >> 2 & ones) + level.priorities) &
+        exists;
+    uint32_t best = 0;
 #pragma unroll
-    for (int d = 0; d < TERP_NDIMS; d++) {
-        unsigned order = order_of(reaches >> (3 * d) & 7);
-        if (dims >> d & 1 && order > best)
-            best = order;
-    }
+    for (int d = 0; d < TERP_NDIMS; d++)
+        best = max_u32(best, ranks >> (8 * d) & 0xFF);
+    /* No byte exceeds 127, and zero none but that of the best. */
+    const uint32_t others = (ranks ^ best * ones) + 0x7F * ones;
 #pragma unroll
-    for (int d = 0; d < TERP_NDIMS; d++) {
-        unsigned order = order_of(reaches >> (3 * d) & 7);
-        if (dims >> d & 1 && order == best)
-            npredictions++;
-        else
-            reaches = (reaches & ~(7u << (3 * d))) | REACHES_NOTHING << (3 * d);
+    for (int d = TERP_NDIMS - 1; d >= 0; d--) {
+        if (others >> (8 * d + 7) & 1)
+            continue;
+        packed |= ((reaches >> (8 * d) & 15) | (uint32_t)d << REACHES_DIM_AT)
+                  << n;
+        n += 8;
     }
-    return reaches | (npredictions - 1) << (3 * TERP_NDIMS);
+    note->reaches = packed;
+    note->where |= (n / 8 - 1) << NOTE_NPREDICTIONS_AT;
 }
 
 /* ---- values ---- */
@@ -255,18 +316,18 @@ reaches_at(const struct coarse_level *s_levels, uint32_t facts)
 template <typename T, bool decode>
 static __device__ __forceinline__ void
 make_anchors(const struct level_view<T> &view, uint64_t first, unsigned n,
-             T *s_values, uint32_t stride, uint32_t *s_symbols, T *last)
+             T *s_values, uint32_t stride, struct coarse_note *s_notes, T *last)
 {
 #pragma unroll 1
     for (unsigned i = 0; i < n; i++) {
         T &value = s_values[i * stride];
-        uint32_t &symbol = s_symbols[i];
+        uint32_t &where = s_notes[i].where;
         if (!decode)
-            value = quantize(value, *last, view, &symbol);
-        else if (symbol != TERP_ESCAPE)
-            value = reconstruct(symbol, *last, view);
+            value = quantize(value, *last, view, &where);
+        else if (!(where >> NOTE_ESCAPED_AT & 1))
+            value = *last + value * view.k.step;
         *last = value;
-        if (!decode && symbol == TERP_ESCAPE)
+        if (!decode && where == TERP_ESCAPE)
             count_escape(view, first + i);
     }
 }
@@ -292,13 +353,14 @@ make_only_anchors(const struct cuda_batch &batch,
         unsigned n = (unsigned)min_u64(COARSE_NTHREADS, nbricks - first);
         const uint64_t at = first + threadIdx.x;
         T &s_value = shared->values[threadIdx.x];
-        uint32_t &s_symbol = shared->notes[threadIdx.x];
+        uint32_t &s_where = shared->notes[threadIdx.x].where;
         if (threadIdx.x < n) {
-            s_symbol = decode ? view.symbols[at] : 0;
-            if (!decode)
-                s_value = view.src[at * brick_nvalues];
-            else if (s_symbol == TERP_ESCAPE)
-                s_value = view.work[at];
+            const uint32_t symbol = decode ? view.symbols[at] : 0;
+            const bool escaped = symbol == TERP_ESCAPE;
+            s_where = (uint32_t)escaped << NOTE_ESCAPED_AT;
+            s_value = !decode   ? view.src[at * brick_nvalues]
+                      : escaped ? view.work[at]
+                                : code_of<T>(symbol);
         }
         __syncthreads();
         if (threadIdx.x == 0)
@@ -308,192 +370,238 @@ make_only_anchors(const struct cuda_batch &batch,
         if (threadIdx.x < n) {
             to[at] = s_value;
             if (!decode)
-                view.symbols[at] = (uint16_t)s_symbol;
+                view.symbols[at] = (uint16_t)s_where;
         }
     }
 }
 
-/* The point of a note; returns its symbol (encode). All along all dimensions
- * is read at once, and no thread of a warp waits for others' forms. */
-template <typename T, bool decode, int ndims>
+/* A point of a class of so many odd dimensions; returns its symbol (encode).
+ * All along all dimensions is read at once, and no thread of a warp waits for
+ * others' forms. */
+template <typename T, bool decode, int nodd_dims>
 static __device__ __forceinline__ uint32_t
-make_coarse_point(const uint32_t *strides, const struct level_view<T> &view,
-                  const struct form_weights<T> *s_weights, const T *s_shares,
-                  int shift, uint32_t note, T *s_values)
+make_coarse_point(const struct coarse_level<T> &level,
+                  const struct level_view<T> &view, struct coarse_note note,
+                  struct coarse_shared<T> *shared)
 {
-    T *at = s_values + (note & (COARSE_NVALUES - 1));
-    T sum = (T)-0.0;
+    T *at = shared->values + (note.where & ((1u << NOTE_PLACE_NBITS) - 1));
+    const T none = (T)-0.0, value = *at;
+    const T share = shared->shares[note.where >> NOTE_NPREDICTIONS_AT & 3];
+    T sum = none;
     uint32_t symbol = 0;
 
 #pragma unroll
-    for (int d = ndims - 1; d >= 0; d--) {
-        const unsigned reach = note >> (NOTE_PLACE_NBITS + 3 * d) & 7;
-        const int stride = (int)(strides[d] << shift);
-        const T none = (T)-0.0;
+    for (int j = 0; j < nodd_dims; j++) {
+        const uint32_t reaches = note.reaches >> (8 * j);
+        const struct coarse_stride stride =
+            level.strides[reaches >> REACHES_DIM_AT & 3];
+        const T *b = at + stride.to_b, *a = b - stride.to_next;
+        const T *c = b + stride.to_next, *d = c + stride.to_next;
         sum += combine_weighted(
-            s_weights[reach], reach & REACHES_A ? at[-3 * stride] : none,
-            reach != REACHES_NOTHING ? at[-stride] : none,
-            reach & REACHES_C ? at[stride] : none,
-            reach >= (REACHES_C | REACHES_D) ? at[3 * stride] : none);
+            shared->weights[level.weights + (reaches & 15)],
+            reaches & REACHES_A ? *a : none, reaches & REACHES_B ? *b : none,
+            reaches & REACHES_C ? *c : none, reaches & REACHES_D ? *d : none);
     }
-    T pred = sum * s_shares[note >> NOTE_NPREDICTIONS_AT & 3];
+    const T pred = sum * share;
     if (!decode)
-        *at = quantize(*at, pred, view, &symbol);
-    else if (!(note >> NOTE_ESCAPED_AT & 1))
-        *at = pred + *at * view.k.step;
+        *at = quantize(value, pred, view, &symbol);
+    else if (!(note.where >> NOTE_ESCAPED_AT & 1))
+        *at = pred + value * view.k.step;
     return symbol;
 }
 
-/* Step after step, from the notes of coarser ones on. */
-template <typename T, bool decode, int ndims>
+/* Of a step. */
+template <typename T, bool decode, int nodd_dims>
+static __device__ __forceinline__ void
+make_coarse_points(const struct coarse_level<T> &level, uint32_t begin,
+                   uint32_t end, struct level_view<T> *view,
+                   struct coarse_shared<T> *shared)
+{
+#pragma unroll 1
+    for (uint32_t q = begin + threadIdx.x; q < end; q += COARSE_NTHREADS) {
+        const struct coarse_note note = shared->notes[q];
+        view->k = level.k;
+        uint32_t made =
+            make_coarse_point<T, decode, nodd_dims>(level, *view, note, shared);
+        if (decode)
+            continue;
+        shared->notes[q].where = made;
+        if (made == TERP_ESCAPE)
+            count_escape(*view, note.where << (32 - NOTE_LEVEL_AT) >>
+                                    (32 - NOTE_LEVEL_AT + NOTE_WORK_AT));
+    }
+}
+
+/* Step after step, from the notes of coarser ones on. The first warp alone does
+ * the small ones, while the others make their notes. */
+template <typename T, bool decode>
 static __device__ __forceinline__ void
 make_steps(const struct coarse_work &work, struct level_view<T> *view,
            struct coarse_shared<T> *shared)
 {
-    uint32_t begin = work.nbricks;
-
 #pragma unroll 1
-    for (int s = 0; s < work.nsteps; s++) {
+    for (int s = threadIdx.x < 32 ? 0 : work.nsmall; s < work.nsteps; s++) {
+        const uint32_t begin = s > 0 ? work.step[s - 1].end : work.nbricks;
         const uint32_t end = work.step[s].end;
-        const int shift = work.step[s].shift;
-        const struct form_weights<T> *s_weights =
-            shared->weights + first_weights_of(shared->level[shift].spline);
-        view->k = shared->k[shift];
-        __syncthreads();
-#pragma unroll 1
-        for (uint32_t q = begin + threadIdx.x; q < end; q += COARSE_NTHREADS) {
-            uint32_t note = shared->notes[q];
-            uint32_t made = make_coarse_point<T, decode, ndims>(
-                work.stride, *view, s_weights, shared->shares, shift, note,
-                shared->values);
-            if (decode)
-                continue;
-            shared->notes[q] = made;
-            if (made == TERP_ESCAPE)
-                atomicAdd(&view->ranges[note >> NOTE_RANGE_AT], 1ull);
+        const struct coarse_level<T> &level = shared->level[work.step[s].shift];
+        if (s < work.nsmall)
+            __syncwarp();
+        else
+            __syncthreads();
+        switch (work.step[s].nodd_dims) {
+        case 1:
+            make_coarse_points<T, decode, 1>(level, begin, end, view, shared);
+            break;
+        case 2:
+            make_coarse_points<T, decode, 2>(level, begin, end, view, shared);
+            break;
+        case 3:
+            make_coarse_points<T, decode, 3>(level, begin, end, view, shared);
+            break;
+        default:
+            make_coarse_points<T, decode, 4>(level, begin, end, view, shared);
         }
-        begin = end;
     }
+    __syncthreads();
 }
 
-/* All that can be known without the chunk's state. */
-template <typename T>
+/* All that can be known without the chunk's plan; values start to come
+ * (encode). */
+template <typename T, bool decode>
 static __device__ __forceinline__ void
 locate_points(const struct cuda_batch &batch, const struct coarse_work &work,
               struct coarse_shared<T> *shared)
 {
-    const unsigned level = threadIdx.x / TERP_NCLASSES;
+    const int level = (int)(threadIdx.x / TERP_NCLASSES);
     const unsigned odd = threadIdx.x % TERP_NCLASSES;
-
     const unsigned last = COARSE_NTHREADS - 1 - threadIdx.x;
 
-    static_assert(MAX_NCOARSE * TERP_NCLASSES + NWEIGHTS + TERP_NDIMS <=
+    static_assert(MAX_NCOARSE * TERP_NCLASSES + 2 * 16 + TERP_NDIMS <=
                       COARSE_NTHREADS,
                   "a thread an entry");
-    if ((int)level < work.nlevels)
-        shared->level[level].class_at[odd] =
-            (uint32_t)batch.d_layout->level[work.finest + (int)level]
-                .class_at[odd];
-    if (last < NWEIGHTS)
-        shared->weights[last] = weights_at<T>(last);
-    else if (last < NWEIGHTS + TERP_NDIMS)
-        shared->shares[last - NWEIGHTS] =
-            share_of<T>((int)(last - NWEIGHTS) + 1);
-    __syncthreads();
-#pragma unroll 1
-    for (uint32_t i = threadIdx.x; i < work.nvalues; i += COARSE_NTHREADS)
-        locate_point(work, shared->level, i, &shared->sights[i]);
-}
-
-/* The chunk's state and, to decode, the points' symbols. */
-template <typename T, bool decode>
-static __device__ __forceinline__ void
-load_state(const struct cuda_batch &batch, const struct coarse_work &work,
-           struct coarse_shared<T> *shared)
-{
-    constexpr unsigned NEACH = COARSE_NVALUES / COARSE_NTHREADS;
-    const uint16_t *symbols =
-        region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
-    uint32_t symbol[NEACH] = {};
-
-#pragma unroll
-    for (unsigned i = 0; decode && i < NEACH; i++)
-        if (i * COARSE_NTHREADS + threadIdx.x < work.nvalues)
-            symbol[i] = symbols[i * COARSE_NTHREADS + threadIdx.x];
-    copy_state(batch, threadIdx.x, COARSE_NTHREADS, &shared->chunk);
-#pragma unroll
-    for (unsigned i = 0; decode && i < NEACH; i++)
-        shared->notes[i * COARSE_NTHREADS + threadIdx.x] = symbol[i];
-}
-
-/* What follows from the state for each level. */
-template <typename T>
-static __device__ __forceinline__ void
-prepare_levels(const struct coarse_work &work, struct coarse_shared<T> *shared)
-{
-    const unsigned level = threadIdx.x / 32, lane = threadIdx.x % 32;
-
-    if ((int)level < work.nlevels && lane <= TERP_NCLASSES) {
-        const struct cuda_level_plan &plan =
-            shared->chunk.plan[work.finest + (int)level];
-        if (lane < TERP_NCLASSES)
-            shared->level[level].dims[lane] =
-                (uint8_t)terp_predicting_dims(lane, plan.priorities);
-        else
-            shared->level[level].spline = plan.spline;
+    if (level < work.nlevels) {
+        shared->level[level].class_at[odd] = work.class_at[level][odd];
+        const int to_b = -(int)(work.stride[odd % TERP_NDIMS] << level);
+        struct coarse_stride stride = {to_b, -2 * to_b};
+        if (odd == 0 && level == 0)
+            stride = {-(int)((work.extent[0] + 1) >> 1), 1};
+        else if (odd == 0)
+            stride = {to_b / 2, -to_b};
+        if (odd < TERP_NDIMS)
+            shared->level[level].strides[odd] = stride;
     }
+    if (last < 2 * 16)
+        shared->weights[last] =
+            last & REACHES_B ? weights_at<T>(last / 16 * NREACHES + last % 8)
+                             : weights_of<T>(TERP_FORM_COPY);
+    else if (last < 2 * 16 + TERP_NDIMS)
+        shared->shares[last - 2 * 16] = share_of<T>((int)(last - 2 * 16) + 1);
+    /* Volatile: not to be found again in a cache when the plan is read. */
+    const volatile struct cuda_chunk &state = batch.d_chunks[blockIdx.y];
+    const T *src = decode ? NULL : (const T *)state.src;
     __syncthreads();
-}
-
-/* Notes and constants, while values come. */
-template <typename T, bool decode>
-static __device__ __forceinline__ void
-make_notes(const struct cuda_batch &batch, const struct coarse_work &work,
-           const struct level_view<T> &view, struct coarse_shared<T> *shared)
-{
 #pragma unroll 1
     for (uint32_t i = threadIdx.x; i < work.nvalues; i += COARSE_NTHREADS) {
-        const struct coarse_sight sight = shared->sights[i];
-        uint32_t &s_note = shared->notes[sight.tiled];
-        bool escaped = decode && s_note == TERP_ESCAPE;
+        uint64_t src_at = locate_point(work, i, shared);
         if (!decode)
-            copy_async(&shared->values[i], view.src + sight.src_at);
-        else if (escaped)
-            copy_async(&shared->values[i], view.work + sight.work_at);
-        else
-            shared->values[i] = code_of<T>(s_note);
-        if (sight.tiled >= work.nbricks)
-            s_note =
-                i | reaches_at(shared->level, sight.facts) << NOTE_PLACE_NBITS |
-                (uint32_t)escaped << NOTE_ESCAPED_AT |
-                (uint32_t)sight.work_at / CUDA_RANGE_NVALUES << NOTE_RANGE_AT;
+            copy_async(&shared->values[shared->places[i]], src + src_at);
     }
-    const int level = (int)(COARSE_NTHREADS - 1 - threadIdx.x);
-    if (level < work.nlevels) {
-        const struct cuda_chunk &chunk = shared->chunk;
-        double ratio =
-            (double)chunk.plan[work.finest + level].ratio / TERP_RATIO_ONE;
-        shared->k[level] =
+    wait_async();
+}
+
+/* What follows from the state for each level, and for anchors. */
+template <typename T, bool decode>
+static __device__ __forceinline__ void
+prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
+               struct coarse_shared<T> *shared)
+{
+    const struct cuda_chunk &chunk = shared->chunk;
+    const int level = (int)(threadIdx.x / 32 % 16);
+    const bool anchors = level == work.nlevels;
+
+    static_assert(MAX_NCOARSE < 16 && COARSE_NTHREADS == 2 * 16 * 32,
+                  "two warps a level");
+    if (level > work.nlevels || threadIdx.x % 32 != 0)
+        return;
+    struct coarse_level<T> &s_level = shared->level[anchors ? 0 : level];
+    const struct cuda_level_plan &plan = chunk.plan[work.finest + level];
+    if (threadIdx.x >= COARSE_NTHREADS / 2) {
+        double ratio = anchors ? 1.0 : (double)plan.ratio / TERP_RATIO_ONE;
+        struct constants<T> &s_k = anchors ? shared->k : s_level.k;
+        struct constants<T> k =
             constants_of<T>(chunk.step * ratio, chunk.bound, batch.max_code);
+        if (decode)
+            s_k.step = k.step;
+        else
+            s_k = k;
+    } else if (!anchors) {
+        const unsigned spline = plan.spline;
+        uint32_t priorities = 0;
+        for (int d = 0; d < TERP_NDIMS; d++)
+            priorities |= (8 * (plan.priorities >> (2 * d) & 3u) + 1)
+                          << (8 * d);
+        s_level.priorities = priorities;
+        s_level.linear =
+            spline == TERP_SPLINE_LINEAR ? 0x01010101 * REACHES_C : 0;
+        s_level.weights = 2 * first_weights_of(spline);
+    }
+}
+
+/* A warp's part of the notes, and what its symbols stand for (decode). */
+template <typename T, bool decode>
+static __device__ __forceinline__ void
+finish_notes(const struct coarse_work &work, const struct level_view<T> &view,
+             const uint32_t symbol[COARSE_NEACH],
+             struct coarse_shared<T> *shared)
+{
+#pragma unroll
+    for (unsigned i = 0; i < COARSE_NEACH; i++) {
+        const uint32_t q =
+            threadIdx.x / 32 * COARSE_NPART + 32 * i + threadIdx.x % 32;
+        if (q >= work.nvalues)
+            break;
+        struct coarse_note note = shared->notes[q];
+        T *at = shared->values + (note.where & ((1u << NOTE_PLACE_NBITS) - 1));
+        const bool escaped = decode && symbol[i] == TERP_ESCAPE;
+        if (escaped)
+            copy_async(at, view.work + (note.where << (32 - NOTE_LEVEL_AT) >>
+                                        (32 - NOTE_LEVEL_AT + NOTE_WORK_AT)));
+        else if (decode)
+            *at = code_of<T>(symbol[i]);
+        if (q >= work.nbricks)
+            finish_note(shared->level[note.where >> NOTE_LEVEL_AT], &note);
+        note.where |= (uint32_t)escaped << NOTE_ESCAPED_AT;
+        shared->notes[q] = note;
     }
     wait_async();
 }
 
 /* Grid: (1, chunks). The block owns its chunk's anchors and coarse levels.
- * Shared: struct coarse_shared. */
+ * Shared: struct coarse_shared. What encodes may look at values before the
+ * kernels before it have ended: those of the tuner, which only make a plan and
+ * let this one come when all before them have ended. */
 template <typename T, bool decode>
 static __global__ void
-__launch_bounds__(COARSE_NTHREADS)
+__launch_bounds__(COARSE_NTHREADS, 1)
     spline_coarse(const __grid_constant__ struct cuda_batch batch,
                   const __grid_constant__ struct coarse_work work)
 {
     struct coarse_shared<T> *shared = dynamic_shared<struct coarse_shared<T>>();
     const struct cuda_chunk &chunk = shared->chunk;
+    uint32_t symbol[COARSE_NEACH] = {};
 
-    locate_points(batch, work, shared);
+    locate_points<T, decode>(batch, work, shared);
     wait_for_kernels();
     let_next_kernel_come(); /* see spline_tile */
-    load_state<T, decode>(batch, work, shared);
+#pragma unroll
+    for (unsigned i = 0; decode && i < COARSE_NEACH; i++) {
+        const uint32_t q =
+            threadIdx.x / 32 * COARSE_NPART + 32 * i + threadIdx.x % 32;
+        if (q < work.nvalues)
+            symbol[i] =
+                region<uint16_t>(batch, blockIdx.y, batch.at.symbols)[q];
+    }
+    copy_state(batch, threadIdx.x, COARSE_NTHREADS, &shared->chunk);
     if (!chunk_applies(chunk))
         return;
     if (work.nlevels < 0) {
@@ -507,28 +615,28 @@ __launch_bounds__(COARSE_NTHREADS)
         make_only_anchors<T, decode>(batch, chunk, view, shared);
         return;
     }
-    prepare_levels(work, shared);
-    make_notes<T, decode>(batch, work, view, shared);
+    prepare_levels<T, decode>(batch, work, shared);
     __syncthreads();
+    finish_notes<T, decode>(work, view, symbol, shared);
+    if (work.nbricks > COARSE_NPART)
+        __syncthreads();
+    else
+        __syncwarp();
     if (threadIdx.x == 0) {
         T last = (T)chunk.reference;
-        view.k = constants_of<T>(chunk.step, chunk.bound, batch.max_code);
+        view.k = shared->k;
         make_anchors<T, decode>(view, 0, work.nbricks, shared->values,
                                 work.stride[TERP_NDIMS], shared->notes, &last);
     }
-    if (work.rank < TERP_NDIMS)
-        make_steps<T, decode, TERP_NDIMS - 1>(work, &view, shared);
-    else
-        make_steps<T, decode, TERP_NDIMS>(work, &view, shared);
-    __syncthreads();
+    make_steps<T, decode>(work, &view, shared);
     T *to = work.finest > 1 ? view.lattice + work.lattice_at : view.dst;
     const bool keep = decode || work.finest > 1;
 #pragma unroll 1
     for (uint32_t i = threadIdx.x; i < work.nvalues; i += COARSE_NTHREADS) {
         if (keep)
-            to[i] = shared->values[i];
+            to[i] = shared->values[shared->places[i]];
         if (!decode)
-            view.symbols[i] = (uint16_t)shared->notes[i];
+            view.symbols[i] = (uint16_t)shared->notes[i].where;
     }
 }
 
