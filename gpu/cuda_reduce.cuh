@@ -5,8 +5,8 @@
  * All threads of a block of NTHREADS call these functions together. Memory is
  * shared or global; a function may read what it is given at once, and its
  * caller waits before it reads what others wrote, unless noted otherwise.
- * Loops are not unrolled: the only block of a small chunk waits longer for
- * code that it runs through once than for turns of a loop. */
+ * Loops with few turns are not unrolled: the only block of a small chunk waits
+ * longer for code that it runs through once than for turns of a loop. */
 #ifndef TERP_CUDA_REDUCE_CUH
 #define TERP_CUDA_REDUCE_CUH
 
@@ -295,6 +295,9 @@ reduce_kept_nwords(unsigned nbytes)
     return ((nbytes + 3) / 4 + 1) & ~1u;
 }
 
+/* Words that a thread loads at once. */
+#define REDUCE_NLOADS 4
+
 /* What warps tell each other while they reduce. */
 template <int NTHREADS> struct reduce_counts {
     unsigned nwords[NTHREADS / 32]; /* that differ, of each warp's */
@@ -346,28 +349,52 @@ reduce_words(const uint32_t *words, unsigned nwords, uint32_t *map,
     const unsigned share = (nmap + NWARPS - 1) / NWARPS;
     const unsigned begin = min(warp * share, nmap);
     const unsigned end = min(begin + share, nmap);
+    uint32_t last =
+        begin == 0 || 32 * begin > nwords ? 0 : words[32 * begin - 1];
     unsigned n = 0, nkept;
 
 #pragma unroll 1
-    for (unsigned w = begin; w < end; w++) {
-        unsigned i = 32 * w + lane;
-        bool differs = i < nwords && words[i] != (i == 0 ? 0 : words[i - 1]);
-        uint32_t bits = __ballot_sync(0xFFFFFFFF, differs);
-        if (lane == 0)
-            map[w] = bits;
-        n += (unsigned)__popc(bits);
+    for (unsigned w = begin; w < end; w += REDUCE_NLOADS) {
+        uint32_t word[REDUCE_NLOADS];
+#pragma unroll
+        for (unsigned k = 0; k < REDUCE_NLOADS; k++) {
+            unsigned i = 32 * (w + k) + lane;
+            word[k] = w + k < end && i < nwords ? words[i] : 0;
+        }
+#pragma unroll
+        for (unsigned k = 0; k < REDUCE_NLOADS; k++) {
+            uint32_t before = __shfl_up_sync(0xFFFFFFFF, word[k], 1);
+            before = lane == 0 ? last : before;
+            last = __shfl_sync(0xFFFFFFFF, word[k], 31);
+            uint32_t bits = __ballot_sync(
+                0xFFFFFFFF, w + k < end && 32 * (w + k) + lane < nwords &&
+                                word[k] != before);
+            if (lane == 0 && w + k < end)
+                map[w + k] = bits;
+            n += (unsigned)__popc(bits);
+        }
     }
     if (lane == 0)
         s_counts->nwords[warp] = n;
     __syncthreads();
     unsigned at = sum_of_warps<NTHREADS>(s_counts->nwords, &nkept);
 #pragma unroll 1
-    for (unsigned w = begin; w < end; w++) {
-        uint32_t bits = map[w];
-        if (bits >> lane & 1)
-            kept[at + (unsigned)__popc(bits & bits_below(lane))] =
-                words[32 * w + lane];
-        at += (unsigned)__popc(bits);
+    for (unsigned w = begin; w < end; w += REDUCE_NLOADS) {
+        uint32_t bits[REDUCE_NLOADS], word[REDUCE_NLOADS];
+#pragma unroll
+        for (unsigned k = 0; k < REDUCE_NLOADS; k++) {
+            bits[k] = w + k < end ? map[w + k] : 0;
+            word[k] = 0;
+            if (32 * (w + k) + lane < nwords)
+                word[k] = words[32 * (w + k) + lane];
+        }
+#pragma unroll
+        for (unsigned k = 0; k < REDUCE_NLOADS; k++) {
+            if (bits[k] >> lane & 1)
+                kept[at + (unsigned)__popc(bits[k] & bits_below(lane))] =
+                    word[k];
+            at += (unsigned)__popc(bits[k]);
+        }
     }
     if (threadIdx.x == 0 && nkept % 2 != 0)
         kept[nkept] = 0;
@@ -503,14 +530,27 @@ static __device__ __forceinline__ void
 store_bytes(uint8_t *dst, const uint8_t *bytes, const uint32_t *map,
             const uint32_t *before, unsigned nwords)
 {
+    constexpr unsigned NWARPS = NTHREADS / 32;
     const unsigned lane = threadIdx.x % 32;
 
-#pragma unroll 2
-    for (unsigned i = threadIdx.x / 32; i < nwords; i += NTHREADS / 32) {
-        uint32_t bits = map[i];
-        unsigned at = before[i] + (unsigned)__popc(bits & bits_below(lane));
-        if (bits >> lane & 1)
-            dst[at] = bytes[32 * i + lane];
+#pragma unroll 1
+    for (unsigned i = threadIdx.x / 32; i < nwords;
+         i += REDUCE_NLOADS * NWARPS) {
+        uint32_t bits[REDUCE_NLOADS], at[REDUCE_NLOADS];
+        uint8_t byte[REDUCE_NLOADS] = {};
+#pragma unroll
+        for (unsigned k = 0; k < REDUCE_NLOADS; k++) {
+            const unsigned w = min(i + k * NWARPS, nwords - 1);
+            bits[k] = i + k * NWARPS < nwords ? map[w] : 0;
+            at[k] = before[w];
+            if (bits[k] >> lane & 1)
+                byte[k] = bytes[32 * w + lane];
+        }
+#pragma unroll
+        for (unsigned k = 0; k < REDUCE_NLOADS; k++)
+            if (bits[k] >> lane & 1)
+                dst[at[k] + (unsigned)__popc(bits[k] & bits_below(lane))] =
+                    byte[k];
     }
 }
 
