@@ -1,6 +1,6 @@
 /* Floor 3: byte order, and the first look at a chunk's values: which are
  * special, what range the others have, and what follows from it. */
-#include "cuda_range.cuh"
+#include "cuda_look.cuh"
 
 #define NTHREADS 256
 #define NWARPS (NTHREADS / 32)
@@ -16,12 +16,10 @@
 #define ISOLATE_MAX_NBLOCKS 2048
 #define ISOLATE_MIN_NUNITS 4
 
-/* Blocks of all chunks that know their share at one look, one unit each. */
+/* As many blocks do with one look at all chunks. */
 #ifndef CUDA_ONE_LOOK_MAX_NBLOCKS
-#define CUDA_ONE_LOOK_MAX_NBLOCKS 512
+#define CUDA_ONE_LOOK_MAX_NBLOCKS 1024
 #endif
-#define LOOK_NTHREADS (NTHREADS * NLOADS)
-#define LOOK_NWARPS (LOOK_NTHREADS / 32)
 
 /* Values that are tried first to show that an extreme is not isolated. */
 #define NPROBES 8
@@ -176,10 +174,6 @@ reduce_extremes(extremes<T> own)
 
 /* ---- loads ---- */
 
-template <typename T> struct alignas(16) vector16 {
-    T at[16 / sizeof(T)];
-};
-
 /* A block's share of a chunk, in units, which begin at a multiple of 16 bytes
  * of memory. Values are aligned to themselves only: `lead` of them would fit
  * before the first. */
@@ -241,156 +235,7 @@ share_nvalues(const share<T> &share)
     return end - (begin < share.lead ? share.lead : begin);
 }
 
-/* What is special whatever the range. */
-template <typename T>
-static __device__ __forceinline__ fill_words<T>
-given_fills(const struct cuda_batch &batch)
-{
-    fill_words<T> fills;
-
-    for (int i = 0; i < TERP_NFILLS; i++)
-        fills.at[i] = value_traits<T>::NEGATIVE_ZERO;
-    if (batch.params.has_fill)
-        fills.at[0] = (word_of<T>)batch.params.fill_bits;
-    return fills;
-}
-
-/* ---- one look at a small chunk ---- */
-
-/* Extremes of some values, the nearest values between them, and counts.
- * `min` > `max`: none; `inner_min` >= `max`: none between. */
-template <typename T> struct found_range {
-    T min, max, inner_min, inner_max;
-    uint32_t nmin, nmax, nvalid;
-};
-
-template <typename T>
-static __device__ __forceinline__ found_range<T>
-no_range(void)
-{
-    const T largest = value_traits<T>::T_MAX;
-    return {largest, -largest, largest, -largest, 0, 0, 0};
-}
-
-template <typename T>
-static __device__ __forceinline__ void
-add_range(found_range<T> *to, const found_range<T> &other)
-{
-    T inner_min = smaller(to->inner_min, other.inner_min);
-    T inner_max = larger(to->inner_max, other.inner_max);
-    T higher_min = larger(to->min, other.min);
-    T lower_max = smaller(to->max, other.max);
-    bool less = other.min < to->min, equal_min = other.min == to->min;
-    bool more = other.max > to->max, equal_max = other.max == to->max;
-
-    to->nmin = equal_min ? to->nmin + other.nmin : less ? other.nmin : to->nmin;
-    to->nmax = equal_max ? to->nmax + other.nmax : more ? other.nmax : to->nmax;
-    to->inner_min = equal_min ? inner_min : smaller(inner_min, higher_min);
-    to->inner_max = equal_max ? inner_max : larger(inner_max, lower_max);
-    to->min = less ? other.min : to->min;
-    to->max = more ? other.max : to->max;
-    to->nvalid += other.nvalid;
-}
-
-template <typename T>
-static __device__ __forceinline__ found_range<T>
-shuffle_range(const found_range<T> &range, int distance)
-{
-    return {__shfl_xor_sync(0xFFFFFFFF, range.min, distance),
-            __shfl_xor_sync(0xFFFFFFFF, range.max, distance),
-            __shfl_xor_sync(0xFFFFFFFF, range.inner_min, distance),
-            __shfl_xor_sync(0xFFFFFFFF, range.inner_max, distance),
-            __shfl_xor_sync(0xFFFFFFFF, range.nmin, distance),
-            __shfl_xor_sync(0xFFFFFFFF, range.nmax, distance),
-            __shfl_xor_sync(0xFFFFFFFF, range.nvalid, distance)};
-}
-
-/* Of all threads of the block, for its first warp. `s_of_warps` may be used
- * again after the next barrier. */
-template <typename T>
-static __device__ found_range<T>
-reduce_range(found_range<T> own, found_range<T> *s_of_warps)
-{
-#pragma unroll 1
-    for (int distance = 16; distance > 0; distance /= 2)
-        add_range(&own, shuffle_range(own, distance));
-    if (threadIdx.x % 32 == 0)
-        s_of_warps[threadIdx.x / 32] = own;
-    __syncthreads();
-    own = s_of_warps[threadIdx.x % 32];
-#pragma unroll 1
-    for (int distance = 16; distance > 0; distance /= 2)
-        add_range(&own, shuffle_range(own, distance));
-    return own;
-}
-static_assert(LOOK_NWARPS == 32, "a lane has a warp's range");
-
-/* Grid: x units of a chunk, y chunks. A thread has 16 bytes of its block's
- * unit. A block leaves what it found in the region `staging`; the last one
- * puts all together and settles the chunk. */
-template <typename T>
-static __global__ void
-__launch_bounds__(LOOK_NTHREADS) look_at_values(const struct cuda_batch batch)
-{
-    begin_kernel();
-    __shared__ found_range<T> s_of_warps[LOOK_NWARPS];
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    found_range<T> *of_blocks =
-        region<found_range<T>>(batch, blockIdx.y, batch.at.staging);
-    const enum terp_status status = chunk.status;
-    const T *src = (const T *)chunk.src;
-    const int64_t n = 16 / sizeof(T);
-    const int64_t lead = (int64_t)((uintptr_t)src % 16 / sizeof(T));
-    const int64_t at =
-        ((int64_t)blockIdx.x * LOOK_NTHREADS + threadIdx.x) * n - lead;
-    const fill_words<T> fills = given_fills<T>(batch);
-    found_range<T> own = no_range<T>();
-    vector16<T> values;
-
-    if (status != TERP_OK)
-        return;
-    const T first = src[0];
-    if (at >= 0 && at + n <= (int64_t)batch.nvalues) {
-        values = *(const vector16<T> *)(src + at);
-    } else {
-        for (int i = 0; i < n; i++) {
-            bool is_there = at + i >= 0 && at + i < (int64_t)batch.nvalues;
-            values.at[i] = is_there ? src[at + i] : (T)NAN;
-        }
-    }
-    for (int i = 0; i < n; i++) {
-        T value = values.at[i];
-        if (!is_special(value, fills))
-            add_range(&own, {value, value, value_traits<T>::T_MAX,
-                             -value_traits<T>::T_MAX, 1, 1, 1});
-    }
-    own = reduce_range(own, s_of_warps);
-    if (threadIdx.x == 0)
-        of_blocks[blockIdx.x] = own;
-    if (!is_last_block(&chunk.progress[CUDA_PROGRESS_SCAN], gridDim.x))
-        return;
-    own = no_range<T>();
-    for (unsigned i = threadIdx.x; i < gridDim.x; i += LOOK_NTHREADS)
-        add_range(&own, of_blocks[i]);
-    own = reduce_range(own, s_of_warps);
-    if (threadIdx.x != 0)
-        return;
-    struct value_range range = {own.min,
-                                own.max,
-                                own.inner_min,
-                                own.inner_max,
-                                own.inner_min < own.max,
-                                own.nmin,
-                                own.nmax,
-                                batch.nvalues - own.nvalid,
-                                {}};
-    for (int i = 0; i < TERP_NFILLS; i++)
-        range.fills[i] = fills.at[i];
-    take_fills<T>(batch, &range);
-    settle<T>(batch, chunk, range, first);
-}
-
-/* ---- scans of a large one ---- */
+/* ---- scans ---- */
 
 /* What the scans found. */
 static __device__ struct value_range
@@ -576,11 +421,10 @@ template <typename T>
 static cudaError_t
 launch_scan(const struct cuda_batch *batch, cudaStream_t stream)
 {
+    if (look_nblocks(batch) * (uint64_t)batch->nchunks <=
+        CUDA_ONE_LOOK_MAX_NBLOCKS)
+        return launch_look<T>(batch, stream);
     uint64_t nunits = div_up(batch->nvalues * sizeof(T) + 15, UNIT_NBYTES);
-    if (nunits * (uint64_t)batch->nchunks <= CUDA_ONE_LOOK_MAX_NBLOCKS)
-        return launch(look_at_values<T>,
-                      dim3((unsigned)nunits, (unsigned)batch->nchunks),
-                      LOOK_NTHREADS, 0, stream, *batch);
     uint64_t all_nunits = nunits * (uint64_t)batch->nchunks;
     uint64_t scan_nunits =
         min_u64(nunits, div_up(all_nunits, SCAN_MAX_NBLOCKS));

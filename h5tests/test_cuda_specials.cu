@@ -88,7 +88,7 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
     assert_int_equal(cudaMalloc((void **)&batch->d_scratch, end * NCHUNKS), 0);
     assert_int_equal(cudaMalloc((void **)&b->state, sizeof *b->state * NCHUNKS),
                      0);
-    batch->d_chunks = b->state;
+    batch->d_chunks = batch->h_chunks = b->state;
 }
 
 static void
