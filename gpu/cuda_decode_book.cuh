@@ -1,6 +1,6 @@
-/* Floor 3: a codebook in a form that decodes on the device. Blocks copy it
- * to shared memory; where they are many, only the look-up, and they read longer
- * words where the book is. */
+/* Floor 3: a codebook in a form that decodes on the device. Where
+ * there are many tiles, blocks copy the look-up to shared memory and read
+ * longer words where the book is; where there are few, the rest. */
 #ifndef TERP_CUDA_DECODE_BOOK_CUH
 #define TERP_CUDA_DECODE_BOOK_CUH
 
@@ -41,16 +41,17 @@ struct __align__(16) cuda_decode_book
     uint16_t sorted[TERP_NSYMBOLS];
 };
 
-/* What a book begins with: all that most words need. */
-struct __align__(16) cuda_short_book
+/* What a book ends with: enough to decode a word alone. */
+struct __align__(16) cuda_word_book
 {
-    uint32_t low[CUDA_LOOKUP_NENTRIES];
-    uint32_t high[CUDA_LOOKUP_NENTRIES];
     uint32_t end[TERP_MAX_CODE_NBITS + 1];
+    int32_t base[TERP_MAX_CODE_NBITS + 1];
+    uint16_t sorted[TERP_NSYMBOLS];
 };
-static_assert(sizeof(struct cuda_short_book) ==
-                  offsetof(struct cuda_decode_book, base),
-              "no gap");
+static_assert(sizeof(struct cuda_word_book) ==
+                  sizeof(struct cuda_decode_book) -
+                      offsetof(struct cuda_decode_book, end),
+              "the same");
 
 /* Words of lengths above `shortest` are looked for. 0: no word. */
 static __host__ __device__ __forceinline__ unsigned
@@ -62,9 +63,9 @@ find_length(const uint32_t *end, unsigned bits15, unsigned shortest)
     return length <= TERP_MAX_CODE_NBITS ? length : 0;
 }
 
+template <typename Book>
 static __host__ __device__ __forceinline__ unsigned
-symbol_of_word(const struct cuda_decode_book *book, unsigned bits15,
-               unsigned length)
+symbol_of_word(const Book *book, unsigned bits15, unsigned length)
 {
     return book->sorted[book->base[length] +
                         (int)(bits15 >> (TERP_MAX_CODE_NBITS - length))];

@@ -2,6 +2,7 @@
  * tiles' bytes again, then a block a tile makes symbols. The same as in
  * cpu_tiles.c, cpu_words.c and reduce.c, and TERP_ERR_CORRUPT for the same
  * streams. */
+#include "cuda_decode_few.cuh"
 #include "cuda_decode_partition.cuh"
 #include "cuda_decode_words.cuh"
 
@@ -70,6 +71,7 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
 
 /* ---- tiles ---- */
 
+#define MANY_TILES_NTHREADS 128
 #define MANY_TILES_NBLOCKS                              \
     8 /* of a multiprocessor: as many as fit its memory \
        */
@@ -92,8 +94,13 @@ struct planes_shared {
     uint64_t above[PLANE_MAX_NBYTES / 64];
 };
 
+template <unsigned NTHREADS>
+constexpr bool are_few = NTHREADS == FEW_TILES_NTHREADS;
+
 template <unsigned NTHREADS> union tile_shared {
-    struct words_shared<NTHREADS> words;
+    std::conditional_t<are_few<NTHREADS>, struct few_words_shared,
+                       struct words_shared<NTHREADS>>
+        words;
     struct planes_shared planes;
 };
 
@@ -235,7 +242,7 @@ find_tile(const struct cuda_batch &batch, uint64_t tile)
  * they are decoded, or speed's to memory. False where it is not valid. */
 static __device__ __forceinline__ bool
 expand_tile(const struct cuda_batch &batch, enum terp_coding coding,
-            struct words_shared<FEW_TILES_NTHREADS> &s_words, alone_shared &s,
+            struct few_words_shared &s_words, alone_shared &s,
             struct block_reader *reader, const struct tile_place &place,
             uint64_t tile, struct tile_bits *bits_ret)
 {
@@ -275,10 +282,7 @@ __launch_bounds__(NTHREADS,
 {
     __shared__ union tile_shared<NTHREADS> s;
     __shared__ tile_scan<NTHREADS> s_scan;
-    let_next_kernel_come();
-    if constexpr (are_few<NTHREADS>)
-        clear_symbols(s.words);
-    wait_for_kernels();
+    begin_kernel();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const uint64_t first = (uint64_t)blockIdx.x * block_ntiles;
     const uint64_t end = min_u64(first + block_ntiles, batch.ntiles);
@@ -312,15 +316,11 @@ __launch_bounds__(NTHREADS,
             continue;
         }
         __syncthreads(); /* the tile before has left shared memory */
-        if (coding != TERP_CODING_SPEED) {
-            book = coding == TERP_CODING_HUFFMAN
-                       ? batch.tables.d_decode_books + place.entry
-                       : region<struct cuda_decode_book>(batch, blockIdx.y,
-                                                         batch.at.books);
-            if (book != staged)
-                stage_book(s.words, book);
-            staged = book;
-        }
+        const bool is_speed = coding == TERP_CODING_SPEED;
+        book = coding == TERP_CODING_HUFFMAN
+                   ? batch.tables.d_decode_books + place.entry
+                   : region<struct cuda_decode_book>(batch, blockIdx.y,
+                                                     batch.at.books);
         struct tile_bits bits = {};
         if constexpr (are_few<NTHREADS>) {
             alone_shared *s_alone = dynamic_shared<alone_shared>();
@@ -328,31 +328,36 @@ __launch_bounds__(NTHREADS,
             struct block_reader reader = {};
             reader.src = payload + place.begin;
             reader.end = place.end - place.begin;
+            if (!is_speed)
+                stage_word_book(s.words, book);
             if (expands)
                 stage_bytes<NTHREADS>(&reader, s_alone->staged,
                                       sizeof s_alone->staged);
-            else if (coding != TERP_CODING_SPEED)
-                bits = stage_bits(s.words, src, place.nbytes);
-            if (coding != TERP_CODING_SPEED) {
+            else if (!is_speed)
+                bits = stage_bits<NTHREADS>(s.words.bits, src, place.nbytes);
+            if (!is_speed) {
                 wait_async();
                 __syncthreads();
-                stage_lengths(s.words);
+                make_lengths(s.words);
             }
             if (expands)
                 valid = expand_tile(batch, coding, s.words, *s_alone, &reader,
                                     place, tile, &bits);
-        } else if (coding != TERP_CODING_SPEED) {
-            bits = stage_bits(s.words, src, place.nbytes);
-            clear_symbols(s.words);
         }
-        if (valid)
-            valid = coding == TERP_CODING_SPEED
-                        ? decode_planes<NTHREADS>(
-                              batch, chunk, s.planes, s_scan, tile, src,
-                              place.nbytes, symbols, nsymbols)
-                        : decode_words<NTHREADS>(batch, chunk, s.words, s_scan,
-                                                 book, bits, tile, symbols,
-                                                 nsymbols);
+        if (is_speed && valid)
+            valid =
+                decode_planes<NTHREADS>(batch, chunk, s.planes, s_scan, tile,
+                                        src, place.nbytes, symbols, nsymbols);
+        if constexpr (are_few<NTHREADS>) {
+            if (!is_speed && valid)
+                valid = decode_few_words(batch, chunk, s.words, s_scan, bits,
+                                         tile, symbols, nsymbols);
+        } else if (!is_speed) {
+            valid = decode_words<NTHREADS>(batch, chunk, s.words, s_scan, book,
+                                           book != staged, tile, src,
+                                           place.nbytes, symbols, nsymbols);
+            staged = book;
+        }
         if (!valid && threadIdx.x == 0)
             chunk.status = TERP_ERR_CORRUPT;
     }
