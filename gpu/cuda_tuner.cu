@@ -14,7 +14,7 @@
 /* A block takes this many samples or more; blocks that share a class leave
  * records to add up, so there is a limit to them. */
 #define SPLINE_PART_NVALUES 2048
-#define LORENZO_PART_NVALUES 1024
+#define LORENZO_PART_NVALUES 512
 #define MAX_NPARTS 8
 
 /* Of many chunks one block takes all classes of a level that has so many values
@@ -134,14 +134,16 @@ find_task(const struct tune_grid &grid)
     return task;
 }
 
-/* Takes only what stays the same as long as the device has the batch's
- * layout. */
-static __device__ void
-find_samples(const struct cuda_batch &batch, const struct tune_grid &grid,
+/* The class, by a thread of the last warp, or lorenzo's stretches, or all
+ * classes of a small level. Takes only what stays the same as long as the
+ * device has the batch's layout. */
+static __device__ __forceinline__ void
+find_classes(const struct cuda_batch &batch, const struct tune_grid &grid,
              const struct tune_task &task, union tune_samples *s_samples)
 {
     const struct terp_layout *layout = batch.d_layout;
-    const unsigned active = grid.active[task.l], i = threadIdx.x;
+    const unsigned active = grid.active[task.l];
+    const unsigned i = blockDim.x - 1 - threadIdx.x;
 
     if (task.l == 0) {
         if (i == 0)
@@ -151,12 +153,9 @@ find_samples(const struct cuda_batch &batch, const struct tune_grid &grid,
         if (i > 0 && i < 1u << count_bits(active))
             find_class(layout, task.l, subset_at(i, active), 0, 1,
                        &s_samples->classes[i]);
-    } else {
-        if (i == 0)
-            find_class(layout, task.l, subset_at(task.number, active),
-                       task.part, task.nparts, &s_samples->of_class.cls);
-        __syncthreads();
-        find_runs(s_samples->of_class.cls, 0, s_samples->of_class.runs);
+    } else if (i == 0) {
+        find_class(layout, task.l, subset_at(task.number, active), task.part,
+                   task.nparts, &s_samples->of_class.cls);
     }
 }
 
@@ -166,16 +165,22 @@ find_samples(const struct cuda_batch &batch, const struct tune_grid &grid,
  * single chunk, which run but once, go through theirs before the kernels before
  * them have ended, with a sample of two constant values and a made-up state,
  * and keep nothing of what comes out. */
-static __device__ void
+#define MADE_UP_NWORDS \
+    ((sizeof(struct sampled_class) + sizeof(struct sampled_run)) / 4)
+_Static_assert(sizeof(struct sampled_stretches) <= 4 * MADE_UP_NWORDS,
+               "what is made up are a class and a run, or stretches");
+
+static __device__ __forceinline__ void
 make_up_samples(const struct cuda_batch &batch, const struct tune_grid &grid,
-                struct tune_task *task, union tune_samples *s_samples,
+                const struct tune_task &task, union tune_samples *s_samples,
                 struct cuda_chunk *s_chunk)
 {
-    for (unsigned i = threadIdx.x; i < sizeof *s_samples / 4; i += blockDim.x)
+    if (threadIdx.x >= 32)
+        return;
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i < MADE_UP_NWORDS; i += 32)
         ((uint32_t *)s_samples)[i] = 0;
-    task->part = 0;
-    task->nparts = 1;
-    __syncthreads();
+    __syncwarp();
     if (threadIdx.x > 0)
         return;
     s_chunk->status = TERP_OK;
@@ -183,7 +188,7 @@ make_up_samples(const struct cuda_batch &batch, const struct tune_grid &grid,
     s_chunk->src = batch.tables.d_cost;
     s_chunk->has_specials = false;
     s_chunk->step = s_chunk->bound = 1;
-    if (task->l == 0) {
+    if (task.l == 0) {
         struct sampled_stretches &some = s_samples->stretches;
         for (int d = 0; d < TERP_NDIMS; d++)
             some.dims[d] = d == 0 ? 2 : 1;
@@ -193,7 +198,7 @@ make_up_samples(const struct cuda_batch &batch, const struct tune_grid &grid,
     }
     /* A point in the middle of four. */
     struct sampled_class &cls = s_samples->of_class.cls;
-    cls.odd = subset_at(task->number, grid.active[task->l]);
+    cls.odd = subset_at(task.number, grid.active[task.l]);
     cls.odd_dims = list_dims(cls.odd);
     cls.neven[0] = 4;
     cls.nvalues = cls.nruns = cls.run_nvalues = 1;
@@ -201,7 +206,6 @@ make_up_samples(const struct cuda_batch &batch, const struct tune_grid &grid,
     s_samples->of_class.runs[0].x = 1;
     s_samples->of_class.runs[0].forms = TERP_FORM_CUBIC * 0x1110;
 }
-_Static_assert(sizeof(union tune_samples) % 4 == 0, "cleared by words");
 
 /* ---- the kernel ---- */
 
@@ -236,6 +240,7 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
            struct findings *s_found)
 {
     const unsigned n = task.nhistograms;
+    const unsigned nparts = rehearsal ? 1 : task.nparts;
     uint32_t *records =
         region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
         (grid.first_record[task.l] + task.nparts * task.first_cost) *
@@ -247,7 +252,7 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
     cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, s_histograms,
                     n, s_found);
     if (!join_parts(batch, (unsigned)task.l * TERP_NCLASSES + s_class.odd,
-                    records, task.part, task.nparts, s_histograms, n))
+                    records, task.part, nparts, s_histograms, n))
         return;
     uint64_t *costs = costs_of_level(batch, task.l) + task.first_cost +
                       n * (unsigned)(task.first_spline /
@@ -352,19 +357,25 @@ __launch_bounds__(TUNER_MAX_NTHREADS, sizeof(T) == 4 ? 2 : 1)
     tune(const __grid_constant__ struct cuda_batch batch,
          const __grid_constant__ struct tune_grid grid)
 {
-    __shared__ union tune_samples s_samples;
+    __shared__ union tune_samples s_samples[2]; /* the second is made up */
     __shared__ struct findings s_found;
     __shared__ struct cuda_chunk s_chunk;
     uint32_t *s_histograms = dynamic_shared<uint32_t>();
+    const struct tune_task task = find_task(grid);
 
+    if (grid.rehearses) {
+        make_up_samples(batch, grid, task, &s_samples[1], &s_chunk);
+    } else {
+        find_classes(batch, grid, task, &s_samples[0]);
+        __syncthreads();
+    }
 #pragma unroll 1
     for (bool rehearsal = grid.rehearses;; rehearsal = false) {
-        struct tune_task task = find_task(grid);
+        union tune_samples &samples = s_samples[rehearsal];
         clear_histograms(s_histograms, task.nhistograms, &s_found);
-        if (rehearsal) {
-            make_up_samples(batch, grid, &task, &s_samples, &s_chunk);
-        } else {
-            find_samples(batch, grid, task, &s_samples);
+        if (!rehearsal) {
+            if (task.number > 0)
+                find_runs(samples.of_class.cls, 0, samples.of_class.runs);
             wait_for_kernels();
             let_next_kernel_come(); /* see choose */
             fetch_state(&batch.d_chunks[blockIdx.y], &s_chunk);
@@ -379,15 +390,18 @@ __launch_bounds__(TUNER_MAX_NTHREADS, sizeof(T) == 4 ? 2 : 1)
         source.fills = fills_of<T>(s_chunk);
         const struct constants<T> k =
             constants_of<T>(s_chunk.step, s_chunk.bound, batch.max_code);
+        /* Meanwhile the first warp samples. */
+        if (rehearsal)
+            find_classes(batch, grid, task, &s_samples[0]);
         if (task.l == 0)
-            tune_lorenzo(batch, grid, task, s_samples.stretches, source, k,
+            tune_lorenzo(batch, grid, task, samples.stretches, source, k,
                          rehearsal, s_histograms, &s_found);
         else if (task.number > 0)
-            tune_class(batch, grid, task, s_samples.of_class.cls,
-                       s_samples.of_class.runs, source, k, rehearsal,
+            tune_class(batch, grid, task, samples.of_class.cls,
+                       samples.of_class.runs, source, k, rehearsal,
                        s_histograms, &s_found);
         else
-            tune_level(batch, grid, task.l, s_samples.classes, source, k,
+            tune_level(batch, grid, task.l, samples.classes, source, k,
                        (uint16_t *)s_histograms);
         if (!rehearsal)
             return;

@@ -60,8 +60,9 @@ static __device__ __forceinline__ struct stretch<T>
 find_stretch(const volatile struct sampled_stretches &some, const T *values,
              uint32_t nth) {
     uint64_t at = some.every / 2 + nth * some.every;
-    uint64_t row = at / some.nper_row, left = row;
-    uint64_t x = (at - row * some.nper_row) * TERP_LORENZO_NVALUES;
+    uint64_t nper_row = some.nper_row;
+    uint64_t row = nper_row == 1 ? at : at / nper_row, left = row;
+    uint64_t x = (at - row * nper_row) * TERP_LORENZO_NVALUES;
     struct stretch<T> stretch;
 
     stretch.values = values + row * some.dims[0] + x;
