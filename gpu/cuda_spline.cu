@@ -392,8 +392,7 @@ __launch_bounds__(MAX_SPAN, 3)
                 const __grid_constant__ struct step step,
                 unsigned nruns_per_block)
 {
-    wait_for_kernels();
-    let_next_kernel_come(); /* see spline_tile */
+    begin_kernel();
     __shared__ struct cuda_chunk chunk;
     const unsigned nthreads = blockDim.x * blockDim.y;
     const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;

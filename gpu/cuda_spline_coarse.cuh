@@ -332,14 +332,16 @@ make_anchors(const struct level_view<T> &view, uint64_t first, unsigned n,
     }
 }
 
-/* Of a chunk without coarse levels. */
+/* Of a chunk without coarse levels; one that is too long is left alone. */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
 make_only_anchors(const struct cuda_batch &batch,
-                  const struct cuda_chunk &chunk,
-                  const struct level_view<T> &view,
+                  const struct coarse_work &work,
+                  struct level_view<T> *view_ret,
                   struct coarse_shared<T> *shared)
 {
+    const struct cuda_chunk &chunk = shared->chunk;
+    const struct level_view<T> &view = *view_ret;
     const struct terp_layout &layout = *batch.d_layout;
     const uint64_t nbricks = layout.nbricks;
     const uint64_t brick_nvalues = batch.nvalues / nbricks;
@@ -349,6 +351,12 @@ make_only_anchors(const struct cuda_batch &batch,
                      : view.work;
     T last = (T)chunk.reference;
 
+    if (work.nlevels < 0) {
+        if (threadIdx.x == 0)
+            batch.d_chunks[blockIdx.y].status = TERP_ERR_DEVICE;
+        return;
+    }
+    view_ret->k = constants_of<T>(chunk.step, chunk.bound, batch.max_code);
     for (uint64_t first = 0; first < nbricks; first += COARSE_NTHREADS) {
         unsigned n = (unsigned)min_u64(COARSE_NTHREADS, nbricks - first);
         const uint64_t at = first + threadIdx.x;
@@ -465,12 +473,10 @@ make_steps(const struct coarse_work &work, struct level_view<T> *view,
     __syncthreads();
 }
 
-/* All that can be known without the chunk's plan; values start to come
- * (encode). */
-template <typename T, bool decode>
+/* Tables that follow from the layout, or from nothing. */
+template <typename T>
 static __device__ __forceinline__ void
-locate_points(const struct cuda_batch &batch, const struct coarse_work &work,
-              struct coarse_shared<T> *shared)
+fill_tables(const struct coarse_work &work, struct coarse_shared<T> *shared)
 {
     const int level = (int)(threadIdx.x / TERP_NCLASSES);
     const unsigned odd = threadIdx.x % TERP_NCLASSES;
@@ -496,9 +502,19 @@ locate_points(const struct cuda_batch &batch, const struct coarse_work &work,
                              : weights_of<T>(TERP_FORM_COPY);
     else if (last < 2 * 16 + TERP_NDIMS)
         shared->shares[last - 2 * 16] = share_of<T>((int)(last - 2 * 16) + 1);
+}
+
+/* Notes, as far as they are known without the chunk's plan; values start to
+ * come (encode). */
+template <typename T, bool decode>
+static __device__ __forceinline__ void
+locate_points(const struct cuda_batch &batch, const struct coarse_work &work,
+              struct coarse_shared<T> *shared)
+{
     /* Volatile: not to be found again in a cache when the plan is read. */
     const volatile struct cuda_chunk &state = batch.d_chunks[blockIdx.y];
     const T *src = decode ? NULL : (const T *)state.src;
+
     __syncthreads();
 #pragma unroll 1
     for (uint32_t i = threadIdx.x; i < work.nvalues; i += COARSE_NTHREADS) {
@@ -507,6 +523,35 @@ locate_points(const struct cuda_batch &batch, const struct coarse_work &work,
             copy_async(&shared->values[shared->places[i]], src + src_at);
     }
     wait_async();
+}
+
+/* Code that runs for the first time waits for its instructions. So a single
+ * chunk's block goes through all steps before it may begin, with a made-up
+ * state and all points at one place, and keeps nothing of what comes out. */
+template <typename T>
+static __device__ __forceinline__ void
+make_up_chunk(const struct coarse_work &work, struct coarse_shared<T> *shared)
+{
+    struct cuda_chunk &chunk = shared->chunk;
+
+    for (unsigned i = threadIdx.x; i < COARSE_NVALUES; i += COARSE_NTHREADS)
+        shared->notes[i] = {0, 0};
+    if (threadIdx.x == 0) {
+        shared->values[0] = 0;
+        chunk.has_specials = false;
+        chunk.reference = 0;
+        chunk.step = chunk.bound = 1;
+        for (int level = 0; level < work.nlevels; level++)
+            chunk.plan[work.finest + level] = {TERP_SPLINE_CUBIC, 0, 1};
+    }
+    __syncthreads();
+}
+
+/* A symbol of a warp's part of tile order. */
+static __device__ __forceinline__ uint32_t
+position_of(unsigned i)
+{
+    return threadIdx.x / 32 * COARSE_NPART + 32 * i + threadIdx.x % 32;
 }
 
 /* What follows from the state for each level, and for anchors. */
@@ -556,8 +601,7 @@ finish_notes(const struct coarse_work &work, const struct level_view<T> &view,
 {
 #pragma unroll
     for (unsigned i = 0; i < COARSE_NEACH; i++) {
-        const uint32_t q =
-            threadIdx.x / 32 * COARSE_NPART + 32 * i + threadIdx.x % 32;
+        const uint32_t q = position_of(i);
         if (q >= work.nvalues)
             break;
         struct coarse_note note = shared->notes[q];
@@ -588,55 +632,62 @@ __launch_bounds__(COARSE_NTHREADS, 1)
 {
     struct coarse_shared<T> *shared = dynamic_shared<struct coarse_shared<T>>();
     const struct cuda_chunk &chunk = shared->chunk;
-    uint32_t symbol[COARSE_NEACH] = {};
 
-    locate_points<T, decode>(batch, work, shared);
-    wait_for_kernels();
-    let_next_kernel_come(); /* see spline_tile */
-#pragma unroll
-    for (unsigned i = 0; decode && i < COARSE_NEACH; i++) {
-        const uint32_t q =
-            threadIdx.x / 32 * COARSE_NPART + 32 * i + threadIdx.x % 32;
-        if (q < work.nvalues)
-            symbol[i] =
-                region<uint16_t>(batch, blockIdx.y, batch.at.symbols)[q];
-    }
-    copy_state(batch, threadIdx.x, COARSE_NTHREADS, &shared->chunk);
-    if (!chunk_applies(chunk))
-        return;
-    if (work.nlevels < 0) {
-        if (threadIdx.x == 0)
-            batch.d_chunks[blockIdx.y].status = TERP_ERR_DEVICE;
-        return;
-    }
-    struct level_view<T> view = view_of<T>(batch, chunk);
-    if (work.nlevels == 0) {
-        view.k = constants_of<T>(chunk.step, chunk.bound, batch.max_code);
-        make_only_anchors<T, decode>(batch, chunk, view, shared);
-        return;
-    }
-    prepare_levels<T, decode>(batch, work, shared);
-    __syncthreads();
-    finish_notes<T, decode>(work, view, symbol, shared);
-    if (work.nbricks > COARSE_NPART)
-        __syncthreads();
-    else
-        __syncwarp();
-    if (threadIdx.x == 0) {
-        T last = (T)chunk.reference;
-        view.k = shared->k;
-        make_anchors<T, decode>(view, 0, work.nbricks, shared->values,
-                                work.stride[TERP_NDIMS], shared->notes, &last);
-    }
-    make_steps<T, decode>(work, &view, shared);
-    T *to = work.finest > 1 ? view.lattice + work.lattice_at : view.dst;
-    const bool keep = decode || work.finest > 1;
+    fill_tables(work, shared);
 #pragma unroll 1
-    for (uint32_t i = threadIdx.x; i < work.nvalues; i += COARSE_NTHREADS) {
-        if (keep)
-            to[i] = shared->values[shared->places[i]];
-        if (!decode)
-            view.symbols[i] = (uint16_t)shared->notes[i].where;
+    for (bool rehearsal = batch.nchunks == 1 && work.nlevels > 0;;
+         rehearsal = false) {
+        uint32_t symbol[COARSE_NEACH];
+#pragma unroll
+        for (unsigned i = 0; i < COARSE_NEACH; i++)
+            symbol[i] = TERP_RADIUS;
+        if (rehearsal) {
+            make_up_chunk(work, shared);
+        } else {
+            locate_points<T, decode>(batch, work, shared);
+            wait_for_kernels();
+            let_next_kernel_come(); /* see spline_tile */
+#pragma unroll
+            for (unsigned i = 0; decode && i < COARSE_NEACH; i++)
+                if (position_of(i) < work.nvalues)
+                    symbol[i] = region<uint16_t>(
+                        batch, blockIdx.y, batch.at.symbols)[position_of(i)];
+            copy_state(batch, threadIdx.x, COARSE_NTHREADS, &shared->chunk);
+            if (!chunk_applies(chunk))
+                return;
+        }
+        struct level_view<T> view = view_of<T>(batch, chunk);
+        if (work.nlevels <= 0) {
+            make_only_anchors<T, decode>(batch, work, &view, shared);
+            return;
+        }
+        prepare_levels<T, decode>(batch, work, shared);
+        __syncthreads();
+        finish_notes<T, decode>(work, view, symbol, shared);
+        if (work.nbricks > COARSE_NPART)
+            __syncthreads();
+        else
+            __syncwarp();
+        if (threadIdx.x == 0) {
+            T last = (T)chunk.reference;
+            view.k = shared->k;
+            make_anchors<T, decode>(view, 0, rehearsal ? 1 : work.nbricks,
+                                    shared->values, work.stride[TERP_NDIMS],
+                                    shared->notes, &last);
+        }
+        make_steps<T, decode>(work, &view, shared);
+        if (rehearsal)
+            continue;
+        T *to = work.finest > 1 ? view.lattice + work.lattice_at : view.dst;
+        const bool keep = decode || work.finest > 1;
+#pragma unroll 1
+        for (uint32_t i = threadIdx.x; i < work.nvalues; i += COARSE_NTHREADS) {
+            if (keep)
+                to[i] = shared->values[shared->places[i]];
+            if (!decode)
+                view.symbols[i] = (uint16_t)shared->notes[i].where;
+        }
+        return;
     }
 }
 
