@@ -83,13 +83,17 @@ best_of_widths(const uint16_t *nbits, const uint8_t *s_order)
     return lane == 6 ? second : lane == 7 ? all : best;
 }
 
+/* So few blocks rehearse. */
+#define REHEARSE_MAX_NBLOCKS 64
+
 /* Grid: x SELECT_NTILES tiles a block, y chunks. A warp has two tiles, its
  * lane w the width w. What the tiles need is loaded with what orders the
- * entries. */
+ * entries. The next kernel may come when all before this one is done. Few
+ * blocks select by whatever is in their shared memory while they wait, so that
+ * the code is at hand. */
 static __global__ void
 __launch_bounds__(SELECT_NTHREADS) select_entries(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ struct select_shared s;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -99,46 +103,58 @@ __launch_bounds__(SELECT_NTHREADS) select_entries(const struct cuda_batch batch)
         region<struct cuda_tile_cost>(batch, blockIdx.y, batch.at.cost);
     const uint8_t *nonzero =
         region<uint8_t>(batch, blockIdx.y, batch.at.nonzero);
-    uint32_t nbits = 0;
-    bool some[WARP_NTILES];
+    const bool few = gridDim.x * gridDim.y <= REHEARSE_MAX_NBLOCKS;
 
-    for (unsigned k = 0; k < WARP_NTILES; k++) {
-        some[k] = first + k < batch.ntiles && nonzero[first + k] != 0;
-        if (first + k >= batch.ntiles)
-            continue;
-        const uint32_t *from = (const uint32_t *)costs[first + k].nbits;
-        for (unsigned i = lane; i < COSTS_NWORDS; i += 32)
-            s.costs[warp][k][i] = from[i];
-    }
-    if (threadIdx.x < TERP_NENTRIES)
-        s.ntiles[threadIdx.x] = chunk.ntiles_best[threadIdx.x];
-    if (!has_tiles(chunk) || chunk.coding != TERP_CODING_HUFFMAN)
-        return;
-    __syncthreads();
-    order_entries(&s);
-    __syncthreads();
-    for (unsigned k = 0; k < WARP_NTILES && first + k < batch.ntiles; k++) {
-        uint32_t best = 0;
-        if (some[k]) {
-            best = best_of_widths((const uint16_t *)s.costs[warp][k], s.order);
-            nbits += (best >> 7) + lane;
+#pragma unroll 1
+    for (bool last = !few;; last = true) {
+        uint32_t nbits = 0;
+        bool some[WARP_NTILES] = {true, true};
+
+        if (last) {
+            wait_for_kernels();
+            let_next_kernel_come();
+            for (unsigned k = 0; k < WARP_NTILES; k++) {
+                some[k] = first + k < batch.ntiles && nonzero[first + k] != 0;
+                if (first + k >= batch.ntiles)
+                    continue;
+                const uint32_t *from = (const uint32_t *)costs[first + k].nbits;
+                for (unsigned i = lane; i < COSTS_NWORDS; i += 32)
+                    s.costs[warp][k][i] = from[i];
+            }
+            if (threadIdx.x < TERP_NENTRIES)
+                s.ntiles[threadIdx.x] = chunk.ntiles_best[threadIdx.x];
+            if (!has_tiles(chunk) || chunk.coding != TERP_CODING_HUFFMAN)
+                return;
+        }
+        __syncthreads();
+        order_entries(&s);
+        __syncthreads();
+        for (unsigned k = 0; k < WARP_NTILES && first + k < batch.ntiles; k++) {
+            uint32_t best = 0;
+            if (some[k]) {
+                best =
+                    best_of_widths((const uint16_t *)s.costs[warp][k], s.order);
+                nbits += (best >> 7) + lane;
+            }
+            if (last && lane < CUDA_NWIDTHS)
+                costs[first + k].best[lane] = best;
         }
         if (lane < CUDA_NWIDTHS)
-            costs[first + k].best[lane] = best;
+            s.nbits[warp][lane] = nbits;
+        __syncthreads();
+        if (warp == 0) {
+            nbits = 0;
+            for (unsigned w = lane / CUDA_NWIDTHS; w < SELECT_NWARPS;
+                 w += 32 / CUDA_NWIDTHS)
+                nbits += s.nbits[w][lane % CUDA_NWIDTHS];
+            nbits += __shfl_xor_sync(FULL_WARP, nbits, 8);
+            nbits += __shfl_xor_sync(FULL_WARP, nbits, 16);
+            if (last && lane < CUDA_NWIDTHS)
+                atomicAdd(&chunk.width_nbits[lane], (unsigned long long)nbits);
+        }
+        if (last)
+            return;
     }
-    if (lane < CUDA_NWIDTHS)
-        s.nbits[warp][lane] = nbits;
-    __syncthreads();
-    if (warp > 0)
-        return;
-    nbits = 0;
-    for (unsigned w = lane / CUDA_NWIDTHS; w < SELECT_NWARPS;
-         w += 32 / CUDA_NWIDTHS)
-        nbits += s.nbits[w][lane % CUDA_NWIDTHS];
-    nbits += __shfl_xor_sync(FULL_WARP, nbits, 8);
-    nbits += __shfl_xor_sync(FULL_WARP, nbits, 16);
-    if (lane < CUDA_NWIDTHS)
-        atomicAdd(&chunk.width_nbits[lane], (unsigned long long)nbits);
 }
 
 cudaError_t
@@ -299,11 +315,13 @@ make_words(struct custom_shared *s, struct cuda_custom_book *book)
     book->word[symbol] = nbits == 0 ? 0 : word << 4 | nbits;
 }
 
-/* Grid: x 1, y chunks. Thread i has symbol i, later leaf i. */
+/* Grid: x 1, y chunks. Thread i has symbol i, later leaf i. The next kernel may
+ * come when all before this one is done. */
 static __global__ void
 __launch_bounds__(CUSTOM_NTHREADS) make_book(const struct cuda_batch batch)
 {
-    begin_kernel();
+    wait_for_kernels();
+    let_next_kernel_come();
     struct custom_shared *s = dynamic_shared<struct custom_shared>();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     unsigned symbol = threadIdx.x;

@@ -12,6 +12,13 @@
 #define THREAD_NSYMBOLS (TERP_TILE_NSYMBOLS / TILE_NTHREADS)
 static_assert(THREAD_NSYMBOLS == 16, "two wide loads");
 
+/* The latency of so few tiles counts, the throughput of more. */
+static __host__ __device__ __forceinline__ bool
+has_few_tiles(const struct cuda_batch &batch)
+{
+    return batch.ntiles * (unsigned)batch.nchunks <= 128;
+}
+
 #define ZERO_PAIR (TERP_RADIUS << 16 | TERP_RADIUS)
 
 /* A thread's symbols of a tile, two by two. */
@@ -104,30 +111,52 @@ count_symbols(const struct thread_symbols &symbols, uint32_t *s_counts)
 static_assert(TERP_TILE_NSYMBOLS * TERP_MAX_CODE_NBITS <= UINT16_MAX,
               "two costs fit in a word");
 
+/* Few tiles have that table in shared memory, before symbols are there. */
+#define TABLE_NBYTES (4 * TERP_NSYMBOLS * ROW_NWORDS)
+static_assert(TABLE_NBYTES % sizeof(uint4) == 0, "for wide loads");
+
 /* Of four entries, two costs a word. */
 struct four_costs {
     uint32_t even, odd;
 };
 
+/* Groups of four symbols that occur, a bit each. */
+#define GROUPS_NWORDS (TERP_NSYMBOLS / 4 / 32)
+static_assert(GROUPS_NWORDS == TILE_NTHREADS / 32, "a warp has a word");
+
 /* Bits of a tile's words by entry, and the entry that would take the fewest.
- * Groups of ROW_NWORDS threads take symbols in turn. */
+ * Groups of ROW_NWORDS threads take symbols in turn. `s_rows` is not NULL where
+ * the table is in shared memory. */
 static __device__ void
 cost_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
-          const uint32_t *s_counts, unsigned low, unsigned high,
+          const uint32_t *s_rows, const uint32_t *s_counts,
+          const uint32_t s_groups[GROUPS_NWORDS],
           struct four_costs (*s_costs)[ROW_NWORDS], struct cuda_tile_cost *cost)
 {
     const uint32_t *rows = (const uint32_t *)batch.tables.d_code_nbits;
     unsigned group = threadIdx.x / ROW_NWORDS, at = threadIdx.x % ROW_NWORDS;
-    unsigned nrows = low > high ? 1 : high - low + 2; /* the escape's first */
+    unsigned low = TERP_NSYMBOLS, high = 0;
     struct four_costs sum = {0, 0};
     uint32_t best = UINT32_MAX;
 
+#pragma unroll
+    for (unsigned w = 0; w < GROUPS_NWORDS; w++) {
+        const uint32_t groups = s_groups[w];
+        if (groups != 0) {
+            low = min(low, 128 * w + 4 * (unsigned)(__ffs((int)groups) - 1));
+            high = 128 * w + 4 * (31 - (unsigned)__clz((int)groups)) + 3;
+        }
+    }
+    low = max(low, 1u);
+    unsigned nrows = low > high ? 1 : high - low + 2; /* the escape's first */
 #pragma unroll 4
     for (unsigned i = group; i < nrows && group < NGROUPS; i += NGROUPS) {
-        unsigned symbol = i == 0 ? TERP_ESCAPE : low + i - 1;
+        unsigned symbol = i == 0 ? TERP_ESCAPE : low + i - 1, nbits = 0;
         uint32_t count = s_counts[symbol];
-        uint32_t nbits =
-            count == 0 ? 0 : __ldg(&rows[symbol * ROW_NWORDS + at]);
+        if (s_rows != NULL)
+            nbits = s_rows[symbol * ROW_NWORDS + at];
+        else if (count != 0)
+            nbits = __ldg(&rows[symbol * ROW_NWORDS + at]);
         sum.even += count * (nbits & 0x00FF00FF);
         sum.odd += count * (nbits >> 8 & 0x00FF00FF);
     }
@@ -157,61 +186,75 @@ cost_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         atomicAdd(&chunk.ntiles_best[best & 127], 1ull);
 }
 
+static __host__ __device__ __forceinline__ bool
+has_shared_table(const struct cuda_batch &batch)
+{
+    return batch.coding == TERP_CODING_HUFFMAN && has_few_tiles(batch);
+}
+
 /* Grid: x tiles, y chunks. Whether a tile is zero; huffman: its costs;
- * custom: the chunk's frequencies. Thread i has counts 4 i to 4 i + 3. */
+ * custom: the chunk's frequencies. Thread i has counts 4 i to 4 i + 3. Dynamic
+ * shared memory: the table of words' lengths where tiles are few. */
 static __global__ void
 __launch_bounds__(TILE_NTHREADS, 8) survey_tiles(const struct cuda_batch batch)
 {
-    begin_kernel();
+    let_next_kernel_come();
     alignas(16) __shared__ uint32_t s_counts[TERP_NSYMBOLS];
     __shared__ struct four_costs s_costs[NGROUPS][ROW_NWORDS];
-    __shared__ unsigned s_low, s_high;
+    __shared__ uint32_t s_groups[GROUPS_NWORDS];
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     unsigned tile = blockIdx.x, i = threadIdx.x;
     unsigned nsymbols = tile_nsymbols(batch, tile);
+    uint32_t *s_rows =
+        has_shared_table(batch) ? dynamic_shared<uint32_t>() : NULL;
 
+    for (unsigned w = i; s_rows != NULL && w < TABLE_NBYTES / sizeof(uint4);
+         w += TILE_NTHREADS)
+        copy_async((uint4 *)s_rows + w,
+                   (const uint4 *)batch.tables.d_code_nbits + w);
     static_assert(TERP_NSYMBOLS == 4 * TILE_NTHREADS, "four counts a thread");
+    ((uint4 *)s_counts)[i] = make_uint4(0, 0, 0, 0);
+    wait_for_kernels();
     struct thread_symbols symbols = load_thread_symbols(
         region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
             (uint64_t)tile * TERP_TILE_NSYMBOLS,
         8 * i, 8 * (i + TILE_NTHREADS), nsymbols);
+    enum terp_coding coding = chunk.coding;
     if (!has_tiles(chunk))
         return;
     uint32_t differs = 0;
 #pragma unroll
     for (unsigned k = 0; k < THREAD_NSYMBOLS / 2; k++)
         differs |= symbols.pair[k] ^ ZERO_PAIR;
-    ((uint4 *)s_counts)[i] = make_uint4(0, 0, 0, 0);
-    if (i == 0) {
-        s_low = TERP_NSYMBOLS;
-        s_high = 0;
-    }
     bool nonzero = __syncthreads_or(differs != 0) != 0;
     if (i == 0)
         region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile] = nonzero;
-    if (!nonzero || chunk.coding == TERP_CODING_SPEED)
+    if (!nonzero || coding == TERP_CODING_SPEED)
         return;
 
     count_symbols(symbols, s_counts);
     __syncthreads();
     if (i == TERP_RADIUS / 4) /* symbols behind the end were counted too */
         s_counts[TERP_RADIUS] -= TERP_TILE_NSYMBOLS - nsymbols;
-    if (chunk.coding == TERP_CODING_CUSTOM) {
+    const uint4 counts = ((const uint4 *)s_counts)[i];
+    const uint32_t count[4] = {counts.x, counts.y, counts.z, counts.w};
+    if (coding == TERP_CODING_CUSTOM) {
         unsigned long long *frequency =
             region<unsigned long long>(batch, blockIdx.y, batch.at.frequency);
-        for (unsigned s = 4 * i; s < 4 * i + 4; s++)
-            if (s_counts[s] != 0)
-                atomicAdd(&frequency[s], (unsigned long long)s_counts[s]);
+        for (unsigned k = 0; k < 4; k++)
+            if (count[k] != 0)
+                atomicAdd(&frequency[4 * i + k], (unsigned long long)count[k]);
         return;
     }
-    for (unsigned s = 4 * i; s < 4 * i + 4; s++) {
-        if (s == TERP_ESCAPE || s_counts[s] == 0)
-            continue;
-        atomicMin(&s_low, s);
-        atomicMax(&s_high, s);
-    }
+    static_assert(TERP_ESCAPE == 0, "a group has it first");
+    const uint32_t groups =
+        __ballot_sync(FULL_WARP, (count[1] | count[2] | count[3] |
+                                  (i == 0 ? 0 : count[0])) != 0);
+    if (i % 32 == 0)
+        s_groups[i / 32] = groups;
+    wait_async();
     __syncthreads();
-    cost_tile(batch, chunk, s_counts, s_low, s_high, s_costs,
+    cost_tile(batch, chunk, s_rows, s_counts, s_groups, s_costs,
               region<struct cuda_tile_cost>(batch, blockIdx.y, batch.at.cost) +
                   tile);
 }
@@ -251,70 +294,94 @@ entry_of_tile(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 
 /* Grid: x tiles, y chunks; huffman and custom. A thread has 16 symbols that
  * follow each other, and puts their words together in shared memory, where
- * it shares the first and last word with its neighbours. */
+ * it shares the first and last word with its neighbours. The kernel before this
+ * one lets it come when all before that is done, so symbols are there. FEW: so
+ * that the code is at hand, tiles are coded by any entry while their own are
+ * selected; and symbols are loaded at once, whether or not all are zero. */
+template <bool FEW>
 static __global__ void
-__launch_bounds__(TILE_NTHREADS, 6) encode_words(const struct cuda_batch batch)
+__launch_bounds__(TILE_NTHREADS, FEW ? 4 : 6)
+    encode_words(const struct cuda_batch batch)
 {
-    begin_kernel();
+    let_next_kernel_come();
     alignas(16) __shared__ uint32_t s_bits[TILE_MAX_NWORDS];
     __shared__ scan_storage<TILE_NTHREADS> s_scan;
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    unsigned tile = blockIdx.x, nsymbols = tile_nsymbols(batch, tile);
-    unsigned first = THREAD_NSYMBOLS * threadIdx.x;
-    uint32_t word[THREAD_NSYMBOLS], nbits = 0, at, total;
-    bool nonzero =
+    const unsigned tile = blockIdx.x, nsymbols = tile_nsymbols(batch, tile);
+    const unsigned first = THREAD_NSYMBOLS * threadIdx.x;
+    const bool is_huffman = batch.coding == TERP_CODING_HUFFMAN;
+    const bool nonzero =
         region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile] != 0;
-    unsigned entry = entry_of_tile(batch, chunk, tile);
+    struct thread_symbols symbols = {};
 
-    if (!has_tiles(chunk) || !nonzero)
+    if (FEW || nonzero)
+        symbols = load_thread_symbols(
+            region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
+                (uint64_t)tile * TERP_TILE_NSYMBOLS,
+            first, first + 8, nsymbols);
+    if (!has_tiles(chunk) || !nonzero) {
+        wait_for_kernels(); /* those that wait for this one rely on it */
         return;
-    struct thread_symbols symbols = load_thread_symbols(
-        region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
-            (uint64_t)tile * TERP_TILE_NSYMBOLS,
-        first, first + 8, nsymbols);
-    const uint32_t *words = batch.tables.d_words + entry * TERP_NSYMBOLS;
-    if (chunk.coding == TERP_CODING_CUSTOM)
-        words =
-            region<struct cuda_custom_book>(batch, blockIdx.y, batch.at.books)
-                ->word;
-    else if (threadIdx.x == 0)
-        region<uint8_t>(batch, blockIdx.y, batch.at.entry)[tile] =
-            (uint8_t)entry;
-#pragma unroll
-    for (unsigned i = 0; i < THREAD_NSYMBOLS; i++) {
-        word[i] =
-            first + i < nsymbols ? __ldg(&words[symbol_at(symbols, i)]) : 0;
-        nbits += word[i] & 15;
     }
-    static_assert(TILE_MAX_NWORDS % 4 == 0, "cleared by wide stores");
-    for (unsigned i = threadIdx.x; i < TILE_MAX_NWORDS / 4; i += TILE_NTHREADS)
-        ((uint4 *)s_bits)[i] = make_uint4(0, 0, 0, 0);
-    __syncthreads();
-    block_scan<TILE_NTHREADS>(s_scan).ExclusiveSum(nbits, at, total);
+#pragma unroll 1
+    for (bool last = !FEW || !is_huffman;; last = true) {
+        uint32_t word[THREAD_NSYMBOLS], nbits = 0, at, total;
+        unsigned entry = 0;
 
-    uint32_t *to = s_bits + at / 32;
-    unsigned npending = at % 32;
-    uint64_t pending = 0; /* its low npending bits are not yet stored */
-#pragma unroll
-    for (unsigned i = 0; i < THREAD_NSYMBOLS; i++) {
-        pending = pending << (word[i] & 15) | word[i] >> 4;
-        npending += word[i] & 15;
-        if (npending >= 32) {
-            npending -= 32;
-            atomicOr(to++, (uint32_t)(pending >> npending));
+        if (last) {
+            wait_for_kernels();
+            if (is_huffman)
+                entry = entry_of_tile(batch, chunk, tile);
         }
-    }
-    if (npending > 0)
-        atomicOr(to, (uint32_t)(pending << (32 - npending)));
-    __syncthreads();
+        const uint32_t *words = batch.tables.d_words + entry * TERP_NSYMBOLS;
+        if (!is_huffman)
+            words = region<struct cuda_custom_book>(batch, blockIdx.y,
+                                                    batch.at.books)
+                        ->word;
+#pragma unroll
+        for (unsigned i = 0; i < THREAD_NSYMBOLS; i++) {
+            word[i] =
+                first + i < nsymbols ? __ldg(&words[symbol_at(symbols, i)]) : 0;
+            nbits += word[i] & 15;
+        }
+        static_assert(TILE_MAX_NWORDS % 4 == 0, "cleared by wide stores");
+        for (unsigned i = threadIdx.x; i < TILE_MAX_NWORDS / 4;
+             i += TILE_NTHREADS)
+            ((uint4 *)s_bits)[i] = make_uint4(0, 0, 0, 0);
+        __syncthreads();
+        block_scan<TILE_NTHREADS>(s_scan).ExclusiveSum(nbits, at, total);
 
-    unsigned nbytes = (total + 7) / 8;
-    uint32_t *slot = (uint32_t *)tile_slot(batch, tile);
-    for (unsigned i = threadIdx.x; i < (nbytes + 3) / 4; i += TILE_NTHREADS)
-        slot[i] = __byte_perm(s_bits[i], 0, 0x0123);
-    if (threadIdx.x == 0)
-        region<uint16_t>(batch, blockIdx.y, batch.at.nbytes)[tile] =
-            (uint16_t)nbytes;
+        uint32_t *to = s_bits + at / 32;
+        unsigned npending = at % 32;
+        uint64_t pending = 0; /* its low npending bits are not yet stored */
+#pragma unroll
+        for (unsigned i = 0; i < THREAD_NSYMBOLS; i++) {
+            pending = pending << (word[i] & 15) | word[i] >> 4;
+            npending += word[i] & 15;
+            if (npending >= 32) {
+                npending -= 32;
+                atomicOr(to++, (uint32_t)(pending >> npending));
+            }
+        }
+        if (npending > 0)
+            atomicOr(to, (uint32_t)(pending << (32 - npending)));
+        __syncthreads();
+        if (!last)
+            continue;
+
+        unsigned nbytes = (total + 7) / 8;
+        uint32_t *slot = (uint32_t *)tile_slot(batch, tile);
+        for (unsigned i = threadIdx.x; i < (nbytes + 3) / 4; i += TILE_NTHREADS)
+            slot[i] = __byte_perm(s_bits[i], 0, 0x0123);
+        if (threadIdx.x == 0) {
+            region<uint16_t>(batch, blockIdx.y, batch.at.nbytes)[tile] =
+                (uint16_t)nbytes;
+            if (is_huffman)
+                region<uint8_t>(batch, blockIdx.y, batch.at.entry)[tile] =
+                    (uint8_t)entry;
+        }
+        return;
+    }
 }
 
 /* ---- planes ---- */
@@ -491,7 +558,14 @@ cuda_tiles_survey(const struct cuda_batch *batch, cudaStream_t stream)
 {
     dim3 tiles((unsigned)batch->ntiles, (unsigned)batch->nchunks);
 
-    return launch(survey_tiles, tiles, TILE_NTHREADS, 0, stream, *batch);
+    cudaError_t error = cudaFuncSetAttribute(
+        survey_tiles, cudaFuncAttributeMaxDynamicSharedMemorySize,
+        TABLE_NBYTES);
+    return error == cudaSuccess
+               ? launch(survey_tiles, tiles, TILE_NTHREADS,
+                        has_shared_table(*batch) ? TABLE_NBYTES : 0, stream,
+                        *batch)
+               : error;
 }
 
 cudaError_t
@@ -506,7 +580,8 @@ cuda_tiles_encode(const struct cuda_batch *batch, cudaStream_t stream)
         error = cuda_custom_make(batch, stream);
     if (error == cudaSuccess)
         error = launch(batch->coding == TERP_CODING_SPEED ? encode_planes
-                                                          : encode_words,
+                       : has_few_tiles(*batch)            ? encode_words<true>
+                                                          : encode_words<false>,
                        tiles, TILE_NTHREADS, 0, stream, *batch);
     return error;
 }
