@@ -11,7 +11,6 @@
 #define NTHREADS CUDA_RANGE_NVALUES
 #define NWARPS (NTHREADS / 32)
 static_assert(NWARPS == 32, "a lane has a warp's sum");
-static_assert(2 * CUDA_MAX_NLISTED <= NTHREADS, "places and words");
 
 static __device__ __forceinline__ bool
 chunk_applies(const struct cuda_chunk &chunk)
@@ -294,35 +293,55 @@ union staged_layout {
     uint64_t words[STAGED_NBYTES / 8];
 };
 
-/* Words of listed escapes, a thread each. Shared: their places and the words,
- * which stand in the order of these places. */
+/* Listed escapes: their places in work order, or C order, and the words, which
+ * stand in the order of these. */
+template <typename W> struct listed_words {
+    __align__(16) uint32_t position[CUDA_MAX_NLISTED];
+    W word[CUDA_MAX_NLISTED];
+};
+static_assert(CUDA_ALONE_MAX_NRANGES * CUDA_RANGE_NVALUES < UINT32_MAX,
+              "positions of 32 bits, and one of none");
+static_assert(CUDA_MAX_NLISTED <= NTHREADS && CUDA_MAX_NLISTED % 4 == 0,
+              "a thread an escape, four looked at together");
+
+/* Words from the stream to work, a thread each. Without work it only goes
+ * through the motions: then all this has been fetched when it counts. */
 template <typename W>
-static __device__ __forceinline__ void
-place_listed(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-             const struct terp_layout *layout, uint64_t tiled,
-             uint64_t *s_position, W *s_word)
+static __device__ __attribute__((noinline)) void
+place_listed(const struct terp_layout *layout, bool lorenzo, unsigned n,
+             uint64_t tiled, const uint8_t *words, W *work,
+             struct listed_words<W> *s_listed)
 {
-    const unsigned i = threadIdx.x, n = (unsigned)chunk.nescapes;
-    const uint8_t *words =
-        (const uint8_t *)chunk.src + (chunk.escapes_end - n * sizeof(W));
+    const unsigned i = threadIdx.x;
+    uint32_t position = UINT32_MAX;
 
     if (i < n) {
         W word = (W)load_le(words + i * sizeof(W), sizeof(W));
-        s_position[i] = chunk.prediction == TERP_PREDICTION_LORENZO
-                            ? raster_position_of_tiled(layout, tiled)
-                            : work_position_of_tiled(layout, tiled);
-        s_word[i] = word;
+        position = (uint32_t)(lorenzo ? raster_position_of_tiled(layout, tiled)
+                                      : work_position_of_tiled(layout, tiled));
+        s_listed->word[i] = word;
     }
+    if (i < CUDA_MAX_NLISTED)
+        s_listed->position[i] = position;
     __syncthreads();
     if (i >= n)
         return;
-    const uint64_t position = s_position[i];
     unsigned nth = 0;
-#pragma unroll 4
-    for (unsigned k = 0; k < n; k++)
-        nth += s_position[k] < position;
-    region<W>(batch, blockIdx.y, batch.at.work)[position] = s_word[nth];
+#pragma unroll 2
+    for (unsigned k = 0; k < n; k += 4) {
+        const uint4 four = *(const uint4 *)&s_listed->position[k];
+        nth += (four.x < position) + (four.y < position) + (four.z < position) +
+               (four.w < position);
+    }
+    if (work != nullptr)
+        work[position] = s_listed->word[nth];
 }
+
+/* What the block of a small chunk has in shared memory. */
+template <typename W> union alone_shared {
+    struct range_list list;
+    struct listed_words<W> listed;
+};
 
 /* Grid: (1, chunks). All of it, where a thread has a range; or an escape, of
  * those that are listed. What each needs is loaded at once. */
@@ -330,35 +349,50 @@ template <typename W, bool decode>
 static __global__ void
 __launch_bounds__(NTHREADS) escapes_alone(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ uint64_t s_warps[NWARPS];
-    __shared__ struct range_list s_list;
+    __shared__ union alone_shared<W> s;
     __shared__ union staged_layout s_layout;
+    __shared__ uint64_t s_state[sizeof(struct cuda_chunk) / 8];
+    static_assert(sizeof s_state / 8 <= NTHREADS, "a thread a word");
+    const struct cuda_chunk &state = *(const struct cuda_chunk *)s_state;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct terp_layout *layout = &s_layout.layout;
     const unsigned i = threadIdx.x;
     uint64_t count = 0, total = 0, before = 0, tiled = 0;
 
+    let_next_kernel_come();
+    if (decode) {
+        if (i < STAGED_NBYTES / 8)
+            copy_async(&s_layout.words[i],
+                       (const uint64_t *)batch.d_layout + i);
+        wait_async();
+        __syncthreads();
+        if (layout->nlevels > STAGED_NLEVELS)
+            layout = batch.d_layout;
+        place_listed<W>(layout, false, 1, batch.nvalues - 1,
+                        (const uint8_t *)s_layout.words, (W *)nullptr,
+                        &s.listed);
+    }
+    wait_for_kernels();
     if (decode && i < CUDA_MAX_NLISTED)
         tiled = listed_escapes(batch)[i];
-    if (decode && i < STAGED_NBYTES / 8)
-        copy_async(&s_layout.words[i], (const uint64_t *)batch.d_layout + i);
     if (i < batch.nranges)
         count = region<uint64_t>(batch, blockIdx.y, batch.at.ranges)[i];
-    const unsigned nlisted = chunk.progress[CUDA_PROGRESS_LISTED];
-    if (!chunk_applies(chunk))
+    if (i < sizeof state / 8)
+        s_state[i] = ((const uint64_t *)&chunk)[i];
+    __syncthreads();
+    if (!chunk_applies(state))
         return;
-    if (decode && escapes_are_listed(batch, chunk)) {
-        if (nlisted != chunk.nescapes) {
+    if (decode && escapes_are_listed(batch, state)) {
+        const unsigned n = (unsigned)state.nescapes;
+        if (state.progress[CUDA_PROGRESS_LISTED] != n)
             chunk.status = TERP_ERR_CORRUPT;
-        } else if (nlisted > 0) {
-            wait_async();
-            __syncthreads();
+        else if (n > 0)
             place_listed<W>(
-                batch, chunk,
-                s_layout.layout.nlevels <= STAGED_NLEVELS ? &s_layout.layout
-                                                          : batch.d_layout,
-                tiled, s_list.escape, (W *)(s_list.escape + CUDA_MAX_NLISTED));
-        }
+                layout, state.prediction == TERP_PREDICTION_LORENZO, n, tiled,
+                (const uint8_t *)state.src +
+                    (state.escapes_end - n * sizeof(W)),
+                region<W>(batch, blockIdx.y, batch.at.work), &s.listed);
         return;
     }
     if (__syncthreads_or(count != 0))
@@ -369,7 +403,7 @@ __launch_bounds__(NTHREADS) escapes_alone(const struct cuda_batch batch)
         return;
     __syncthreads();
     if (chunk.status == TERP_OK)
-        move_words<W, decode>(batch, chunk, count != 0, before, &s_list);
+        move_words<W, decode>(batch, chunk, count != 0, before, &s.list);
 }
 
 template <typename W, bool decode>
