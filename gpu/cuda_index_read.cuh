@@ -27,6 +27,15 @@ static_assert(CUDA_MANY_PARTITIONS <= 33, "a lane a partition");
  * in shared memory. Longer ones are expanded in the region `staging`. */
 #define STAGED_NBYTES 8192
 #define BITMAP_NBYTES 8192
+/* Of a short index: bit maps, either codebook and tiles' numbers, controls,
+ * offsets and lengths of tiles. */
+#define SHORT_NPARTITIONS (CUDA_MANY_PARTITIONS - 1)
+#define SHORT_NTILES (SHORT_NPARTITIONS * TERP_PARTITION_NTILES)
+static_assert(8 + SHORT_NTILES / 8 + 4 + TERP_NSYMBOLS / 2 + 256 +
+                      SHORT_NTILES + SHORT_NPARTITIONS * (1 + 8) +
+                      SHORT_NTILES * 2 <=
+                  STAGED_NBYTES / 2,
+              "see go_on_at");
 
 /* Control byte of a partition: width of its lengths, and whether reduced. */
 #define CONTROL_REDUCED 0x80
@@ -89,6 +98,97 @@ struct partition {
     unsigned ntiles, lengths_nbytes; /* before it */
     unsigned nbytes;                 /* of its payload */
 };
+
+/* ---- readers ---- */
+
+/* Reads what is staged, and is at the same place in all threads. All of a
+ * short index is staged, unless the stream ends before: to take its bytes is
+ * no more than to count them. */
+struct staged_reader {
+    const uint8_t *src; /* the stream */
+    uint64_t end;
+    const uint8_t *s_at; /* what comes next */
+    unsigned left;       /* how much of it is staged */
+    uint64_t staged_end;
+    bool underflow;
+};
+
+static __device__ __forceinline__ uint64_t
+place_of(const struct staged_reader &reader)
+{
+    return reader.staged_end - reader.left;
+}
+
+static __device__ __forceinline__ uint64_t
+place_of(const struct block_reader &reader)
+{
+    return reader.at;
+}
+
+/* The next `nbytes`, unless the reader underflows. */
+static __device__ __forceinline__ const uint8_t *
+take_bytes(struct staged_reader *reader, unsigned nbytes)
+{
+    const uint8_t *s_at = reader->s_at;
+    const unsigned taken = nbytes <= reader->left ? nbytes : 0;
+
+    reader->underflow |= taken < nbytes;
+    reader->s_at += taken;
+    reader->left -= taken;
+    return s_at;
+}
+
+/* Behind what is staged a byte of shared memory can be read. */
+static __device__ __forceinline__ unsigned
+take_byte(struct staged_reader *reader)
+{
+    return *take_bytes(reader, 1);
+}
+
+static __device__ __forceinline__ unsigned
+take_byte(struct block_reader *reader)
+{
+    return (unsigned)take_le(reader, 1);
+}
+
+/* Stages what comes from a place on. */
+template <unsigned NTHREADS>
+static __device__ __forceinline__ void
+stage_at(struct staged_reader *reader, uint64_t at, uint8_t *s_staged)
+{
+    struct block_reader block = {};
+
+    block.src = reader->src;
+    block.at = at;
+    block.end = reader->end;
+    stage_bytes<NTHREADS>(&block, s_staged, STAGED_NBYTES);
+    reader->s_at = block.s_staged;
+    reader->left = (unsigned)(block.staged_end - at);
+    reader->staged_end = block.staged_end;
+}
+
+/* Goes on to a place that is not behind the end. A short index, and what is
+ * read before one, is staged then. */
+template <unsigned NTHREADS>
+static __device__ __forceinline__ void
+go_on_at(struct staged_reader *reader, uint64_t at, uint8_t *s_staged)
+{
+    const bool staged = reader->staged_end == reader->end ||
+                        at + STAGED_NBYTES / 2 <= reader->staged_end;
+    const unsigned passed = (unsigned)(at - place_of(*reader));
+
+    if (!staged || at > reader->staged_end) {
+        stage_at<NTHREADS>(reader, at, s_staged);
+        return;
+    }
+    reader->s_at += passed;
+    reader->left -= passed;
+}
+
+template <unsigned NTHREADS>
+using index_reader =
+    std::conditional_t<is_short<NTHREADS>, struct staged_reader,
+                       struct block_reader>;
 
 /* Of a word of the index. A loop, not eight loads: it takes less code. */
 static __device__ __forceinline__ uint64_t
@@ -163,10 +263,10 @@ share_bits(const struct cuda_batch &batch, const struct tile_index &index,
 /* Those of the lane's partition. A short bit map is stored, or its own bit map
  * is. False for all lanes where it is not valid. */
 static __device__ __forceinline__ bool
-read_short_bitmap(const struct cuda_batch &batch, struct block_reader *reader,
+read_short_bitmap(const struct cuda_batch &batch, struct staged_reader *reader,
                   unsigned *bits_ret)
 {
-    static_assert(2 * (CUDA_MANY_PARTITIONS - 1) <= 64, "a bit a byte");
+    static_assert(SHORT_NTILES / 8 <= 64, "a bit a byte");
     const unsigned ntiles = (unsigned)batch.ntiles, nbytes = (ntiles + 7) / 8;
     const unsigned lane = threadIdx.x % 32;
     const bool stored = nbytes <= 8;
@@ -175,12 +275,12 @@ read_short_bitmap(const struct cuda_batch &batch, struct block_reader *reader,
     uint64_t map = 0;
     unsigned bits = 0;
 
-    if (bytes == nullptr)
+    if (reader->underflow)
         return false;
     if (!stored) {
         map = load_few(bytes, map_nbytes) & UINT64_MAX >> (64 - nbytes);
-        bytes = take_bytes(reader, (uint64_t)__popcll(map));
-        if (bytes == nullptr)
+        bytes = take_bytes(reader, (unsigned)__popcll(map));
+        if (reader->underflow)
             return false;
     }
 #pragma unroll
@@ -221,7 +321,7 @@ read_long_bitmap(const struct cuda_batch &batch, struct block_reader *reader,
 /* Which tiles are not zero, and how many in each thread's share. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
-read_nonzero(const struct cuda_batch &batch, struct block_reader *reader,
+read_nonzero(const struct cuda_batch &batch, index_reader<NTHREADS> *reader,
              read_shared<NTHREADS> &s, struct tile_index *index,
              struct partition_share *share)
 {
@@ -259,20 +359,21 @@ read_nonzero(const struct cuda_batch &batch, struct block_reader *reader,
 /* ---- codebooks ---- */
 
 /* Those of the dictionary: which, and the number of each tile's. */
+template <typename R>
 static __device__ __forceinline__ bool
-read_entries(struct block_reader *reader, struct tile_index *index)
+read_entries(R *reader, struct tile_index *index)
 {
-    unsigned nused = (unsigned)take_le(reader, 1);
+    unsigned nused = take_byte(reader);
     const uint8_t *used = take_bytes(reader, nused);
 
-    if (used == nullptr || nused < 1 || nused > TERP_NENTRIES)
+    if (reader->underflow || nused < 1 || nused > TERP_NENTRIES)
         return false;
     index->used = used;
     index->nused = nused;
     index->number_width = bit_width(nused - 1);
     index->numbers =
         take_bytes(reader, packed_nbytes(index->nnonzero, index->number_width));
-    return index->numbers != nullptr;
+    return !reader->underflow;
 }
 
 /* Bits of a symbol's word by the stored codebook; 0: none. */
@@ -290,20 +391,25 @@ custom_length(const uint8_t *lengths, unsigned low, unsigned high,
 /* The chunk's own codebook, made ready to decode. */
 template <unsigned NTHREADS>
 static __device__ __attribute__((noinline)) bool
-read_custom(struct cuda_decode_book *book, struct block_reader *reader,
+read_custom(struct cuda_decode_book *book, index_reader<NTHREADS> *reader,
             read_shared<NTHREADS> &s)
 {
     static_assert(TERP_NSYMBOLS % NTHREADS == 0 &&
                       CUDA_LOOKUP_NENTRIES % NTHREADS == 0,
                   "threads have as many symbols and look-ups");
     const unsigned lane = threadIdx.x % 32;
-    unsigned low = (unsigned)take_le(reader, 2);
-    unsigned high = (unsigned)take_le(reader, 2);
+    const uint8_t *range = take_bytes(reader, 4);
+    unsigned low, high;
 
-    if (reader->underflow || low < 1 || low > high || high >= TERP_NSYMBOLS)
+    if (reader->underflow)
+        return false;
+    low = (unsigned)load_le(range, 2);
+    high = (unsigned)load_le(range + 2, 2);
+
+    if (low < 1 || low > high || high >= TERP_NSYMBOLS)
         return false;
     const uint8_t *at = take_bytes(reader, packed_nbytes(high - low + 2, 4));
-    if (at == nullptr)
+    if (reader->underflow)
         return false;
         /* Symbols of the same length, in each 32 symbols and in those before.
          */
@@ -358,7 +464,7 @@ read_custom(struct cuda_decode_book *book, struct block_reader *reader,
 /* Controls and offsets; leaves the reader at the payload. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
-read_places(const struct cuda_batch &batch, struct block_reader *reader,
+read_places(const struct cuda_batch &batch, index_reader<NTHREADS> *reader,
             read_shared<NTHREADS> &s, struct tile_index *index,
             struct partition_share *share)
 {
@@ -367,7 +473,7 @@ read_places(const struct cuda_batch &batch, struct block_reader *reader,
     bool valid = true;
 
     index->controls = take_bytes(reader, index->nfull);
-    if (index->controls == nullptr)
+    if (reader->underflow)
         return false;
 #pragma unroll 1
     for (unsigned i = 0; i < share->count; i++) {
@@ -382,13 +488,13 @@ read_places(const struct cuda_batch &batch, struct block_reader *reader,
         return false;
     share->lengths_nbytes =
         (unsigned)sum_before<NTHREADS>(own_nbytes, s, &lengths_nbytes);
-    index->offset_nbytes = (int)take_le(reader, 1);
+    index->offset_nbytes = (int)take_byte(reader);
     if (index->offset_nbytes < 1 || index->offset_nbytes > 8)
         return false;
     index->offsets =
         take_bytes(reader, (index->nfull - 1) * (uint64_t)index->offset_nbytes);
     index->lengths = take_bytes(reader, lengths_nbytes);
-    index->payload_nbytes = reader->end - reader->at;
+    index->payload_nbytes = reader->end - place_of(*reader);
     return !reader->underflow;
 }
 
@@ -555,7 +661,7 @@ read_partitions(const struct cuda_batch &batch, enum terp_coding coding,
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 read_index(const struct cuda_batch &batch, enum terp_coding coding,
-           struct block_reader *reader, read_shared<NTHREADS> &s,
+           index_reader<NTHREADS> *reader, read_shared<NTHREADS> &s,
            uint64_t *payload_at_ret)
 {
     struct tile_index index = {};
@@ -564,13 +670,13 @@ read_index(const struct cuda_batch &batch, enum terp_coding coding,
     if (!read_nonzero<NTHREADS>(batch, reader, s, &index, &share))
         return false;
     if (index.nnonzero == 0) {
-        if (reader->at != reader->end)
+        if (place_of(*reader) != reader->end)
             return false;
     } else {
         if (coding == TERP_CODING_HUFFMAN && !read_entries(reader, &index))
             return false;
         if (coding == TERP_CODING_CUSTOM) {
-            struct block_reader copy = *reader; /* that has an address */
+            index_reader<NTHREADS> copy = *reader; /* that has an address */
             if (!read_custom<NTHREADS>(region<struct cuda_decode_book>(
                                            batch, blockIdx.y, batch.at.books),
                                        &copy, s))
@@ -580,7 +686,7 @@ read_index(const struct cuda_batch &batch, enum terp_coding coding,
         if (!read_places<NTHREADS>(batch, reader, s, &index, &share))
             return false;
     }
-    *payload_at_ret = reader->at;
+    *payload_at_ret = place_of(*reader);
     return read_partitions<NTHREADS>(batch, coding, index, share);
 }
 

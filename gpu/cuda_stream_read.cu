@@ -40,11 +40,11 @@ model_thread(void)
     return (int)threadIdx.x - (int)(NTHREADS - MODEL_NTHREADS);
 }
 
-static __device__ __forceinline__ uint64_t
+static __device__ __forceinline__ unsigned
 model_nbytes(const struct cuda_batch &batch, const struct stream_facts &facts)
 {
     return facts.prediction == TERP_PREDICTION_SPLINE
-               ? 1 + (uint64_t)batch.value_nbytes + 2 * (uint64_t)facts.nlevels
+               ? 1 + (unsigned)batch.value_nbytes + 2 * (unsigned)facts.nlevels
                : 2;
 }
 
@@ -103,43 +103,51 @@ skip_specials(const uint8_t *src, uint64_t begin, uint64_t end,
     return true;
 }
 
+template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 pass_specials(const struct cuda_batch &batch, const struct stream_facts &facts,
-              struct stream_found *s_found, struct block_reader *reader)
+              struct stream_found *s_found, struct staged_reader *reader,
+              read_shared<NTHREADS> &s)
 {
+    const uint64_t begin = place_of(*reader);
+
     if (threadIdx.x == 0)
-        s_found->model_end = s_found->specials_end = reader->at;
+        s_found->model_end = s_found->specials_end = begin;
     if (!facts.has_specials)
         return true;
     if (!skip_specials(
-            reader->src, reader->at, reader->end, batch.nvalues,
-            batch.value_nbytes,
+            reader->src, begin, reader->end, batch.nvalues, batch.value_nbytes,
             region<struct specials_batch>(batch, blockIdx.y, batch.at.mask),
             s_found))
         return false;
-    reader->at = s_found->specials_end;
+    go_on_at<NTHREADS>(reader, s_found->specials_end, s.staged);
     return true;
 }
 
+template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 pass_escapes(const struct cuda_batch &batch, struct stream_found *s_found,
-             struct block_reader *reader)
+             struct staged_reader *reader, read_shared<NTHREADS> &s)
 {
-    uint64_t nescapes = 0, nbytes, byte = 0x80;
+    const int word_shift = batch.value_nbytes == 8 ? 3 : 2;
+    uint64_t nescapes = 0;
+    unsigned byte = 0x80;
 
 #pragma unroll 1
     for (int shift = 0; shift < 63 && byte >= 0x80; shift += 7) {
-        byte = take_le(reader, 1);
-        nescapes |= (byte & 0x7F) << shift;
+        byte = take_byte(reader);
+        nescapes |= (uint64_t)(byte & 0x7F) << shift;
     }
-    if (byte >= 0x80 ||
-        !mul_fits(nescapes, (uint64_t)batch.value_nbytes, &nbytes) ||
-        take_bytes(reader, nbytes) == nullptr)
+    const uint64_t begin = place_of(*reader);
+    if (byte >= 0x80 || reader->underflow ||
+        nescapes > (reader->end - begin) >> word_shift)
         return false;
+    const uint64_t end = begin + (nescapes << word_shift);
     if (threadIdx.x == 0) {
         s_found->nescapes = nescapes;
-        s_found->escapes_end = reader->at;
+        s_found->escapes_end = end;
     }
+    go_on_at<NTHREADS>(reader, end, s.staged);
     return true;
 }
 
@@ -150,7 +158,7 @@ pass_escapes(const struct cuda_batch &batch, struct stream_found *s_found,
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 read_first(const struct cuda_batch &batch, const struct stream_facts &facts,
-           struct stream_found *s_found, struct block_reader *reader)
+           struct stream_found *s_found, struct staged_reader *reader)
 {
     const bool constant = facts.coding == TERP_CODING_CONSTANT;
     const uint64_t nbytes =
@@ -158,12 +166,12 @@ read_first(const struct cuda_batch &batch, const struct stream_facts &facts,
     const uint8_t *at = take_bytes(reader, nbytes);
     const int thread = model_thread<NTHREADS>();
 
-    if (at == nullptr || thread < 0)
-        return at != nullptr;
+    if (reader->underflow || thread < 0)
+        return !reader->underflow;
     if (!constant)
         return read_model(batch, facts, at, thread, s_found);
     if (thread == 0)
-        s_found->constant_bits = load_few(at, (unsigned)nbytes);
+        s_found->constant_bits = load_few(at, nbytes);
     return true;
 }
 
@@ -171,23 +179,30 @@ read_first(const struct cuda_batch &batch, const struct stream_facts &facts,
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 read_body(const struct cuda_batch &batch, const struct stream_facts &facts,
-          struct stream_found *s_found, struct block_reader *reader,
+          struct stream_found *s_found, struct staged_reader *reader,
           read_shared<NTHREADS> &s)
 {
     uint64_t payload_at = 0;
 
     bool valid = read_first<NTHREADS>(batch, facts, s_found, reader);
-    if (reader->underflow || !pass_specials(batch, facts, s_found, reader))
+    if (reader->underflow ||
+        !pass_specials<NTHREADS>(batch, facts, s_found, reader, s))
         return false;
     if (facts.coding == TERP_CODING_CONSTANT)
-        return valid && reader->at == reader->end;
-    if (!pass_escapes(batch, s_found, reader))
+        return valid && place_of(*reader) == reader->end;
+    if (!pass_escapes<NTHREADS>(batch, s_found, reader, s))
         return false;
-    /* Specials and escapes may have taken up what was staged. */
-    if (reader->staged_end < reader->end &&
-        reader->at - reader->staged_at > STAGED_NBYTES / 2)
-        stage_bytes<NTHREADS>(reader, s.staged, STAGED_NBYTES);
-    valid &= read_index<NTHREADS>(batch, facts.coding, reader, s, &payload_at);
+    if constexpr (is_short<NTHREADS>) {
+        valid &=
+            read_index<NTHREADS>(batch, facts.coding, reader, s, &payload_at);
+    } else {
+        const uint64_t at = place_of(*reader);
+        struct block_reader block = {
+            reader->src, reader->s_at, at,   reader->staged_end,
+            at,          reader->end,  false};
+        valid &=
+            read_index<NTHREADS>(batch, facts.coding, &block, s, &payload_at);
+    }
     if (threadIdx.x == 0)
         s_found->payload_at = payload_at;
     return valid;
@@ -232,7 +247,7 @@ __launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)
     struct cuda_chunk *chunk = &batch.d_chunks[blockIdx.y];
     /* A stream without a bound has its body here. */
     const uint64_t body_at = batch.frame_nbytes - sizeof(double);
-    struct block_reader reader = {};
+    struct staged_reader reader = {};
     struct stream_facts facts = {};
 
     if (threadIdx.x < CUDA_HOST_NBYTES / 8)
@@ -244,21 +259,21 @@ __launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)
     __syncthreads();
     reader.src = (const uint8_t *)host->src;
     reader.end = host->src_nbytes;
-    reader.at = TERP_FRAME_DIMS_AT;
     if (host->status != TERP_OK || reader.end < body_at) {
         wait_for_kernels();
         return;
     }
     const unsigned coding = reader.src[TERP_FRAME_CODING_AT];
     const unsigned prediction = reader.src[TERP_FRAME_PREDICTION_AT];
-    stage_bytes<NTHREADS>(&reader, s.staged, STAGED_NBYTES);
+    stage_at<NTHREADS>(&reader, TERP_FRAME_DIMS_AT, s.staged);
     facts.coding = (enum terp_coding)coding;
     facts.prediction = (enum terp_prediction)(prediction & 0xF);
     facts.has_specials = prediction >> 4 != 0;
-    reader.at =
+    const uint64_t begin =
         facts.coding == TERP_CODING_CONSTANT ? body_at : batch.frame_nbytes;
     bool valid = facts.coding == TERP_CODING_RAW;
-    if (!valid && reader.at <= reader.end)
+    take_bytes(&reader, (unsigned)(begin - TERP_FRAME_DIMS_AT));
+    if (!valid && !reader.underflow)
         valid = read_body<NTHREADS>(batch, facts, &s_found, &reader, s);
     valid = __syncthreads_and(valid) != 0;
 
