@@ -257,13 +257,13 @@ decode_unit(const struct few_words_shared &s, uint16_t *symbols,
     return escapes;
 }
 
-/* Bits and book are there when all threads come here. */
-static __device__ bool
-decode_few_words(const struct cuda_batch &batch, struct cuda_chunk &chunk,
-                 struct few_words_shared &s,
+/* Bits and book are there when all threads come here. A bit for each escape of
+ * the thread's unit of symbols. */
+static __device__ __forceinline__ bool
+decode_few_words(struct few_words_shared &s,
                  tile_scan<FEW_TILES_NTHREADS> &s_scan,
-                 const struct tile_bits &bits, uint64_t tile, uint16_t *symbols,
-                 unsigned nsymbols)
+                 const struct tile_bits &bits, uint16_t *symbols,
+                 unsigned nsymbols, unsigned *escapes_ret)
 {
     unsigned first, nall;
 
@@ -280,14 +280,8 @@ decode_few_words(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     }
     if (__syncthreads_or(!valid))
         return false;
-    if (UNIT_NSYMBOLS * threadIdx.x < nsymbols) {
-        unsigned escapes = decode_unit(s, symbols, nsymbols);
-        if (escapes != 0)
-            note_escapes(batch, chunk,
-                         tile * TERP_TILE_NSYMBOLS +
-                             UNIT_NSYMBOLS * threadIdx.x,
-                         escapes);
-    }
+    if (UNIT_NSYMBOLS * threadIdx.x < nsymbols)
+        *escapes_ret = decode_unit(s, symbols, nsymbols);
     return true;
 }
 

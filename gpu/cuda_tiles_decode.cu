@@ -20,11 +20,10 @@ staged_partition(const struct cuda_batch &batch, uint64_t p)
 }
 
 static __device__ __forceinline__ bool
-has_tiles(const struct cuda_chunk &chunk)
+has_tiles(enum terp_coding coding)
 {
-    return chunk.coding == TERP_CODING_HUFFMAN ||
-           chunk.coding == TERP_CODING_CUSTOM ||
-           chunk.coding == TERP_CODING_SPEED;
+    return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_CUSTOM ||
+           coding == TERP_CODING_SPEED;
 }
 
 /* Grid (npartitions, nchunks), a block a partition, a thread a word at a time.
@@ -51,7 +50,7 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
     reader.src = (const uint8_t *)chunk.src + chunk.payload_at + begin[0];
     reader.end = begin[1] - begin[0];
     /* Other blocks of this launch may set the status meanwhile. */
-    if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(chunk) ||
+    if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(chunk.coding) ||
         !reduced)
         return;
     for (int distance = TERP_PARTITION_NTILES / 2; distance > 0; distance /= 2)
@@ -72,17 +71,16 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
 /* ---- tiles ---- */
 
 #define MANY_TILES_NTHREADS 128
-#define MANY_TILES_NBLOCKS                              \
-    8 /* of a multiprocessor: as many as fit its memory \
-       */
-/* A block decodes this many, where there are many. */
-#define BLOCK_NTILES 4
+#define MANY_TILES_NBLOCKS                                                   \
+    8                      /* of a multiprocessor: as many as fit its memory \
+                            */
+#define MANY_TILES_BLOCK 4 /* tiles of a block, where there are many */
 #ifndef CUDA_MANY_TILES
 #define CUDA_MANY_TILES 2048
 #endif
 /* So few tiles' blocks run at once. Each then finds by itself what its
  * partition keeps, and makes its own tile's bytes of that. */
-#define CUDA_ALONE_NTILES 128
+#define ALONE_NTILES 128
 #define ALONE_STAGED_NBYTES 22528
 typedef struct expand_shared<ALONE_STAGED_NBYTES> alone_shared;
 
@@ -92,16 +90,6 @@ struct planes_shared {
     uint64_t planes[PLANE_MAX_NBYTES];
     uint64_t bitmap[PLANE_MAX_NBYTES / 8];
     uint64_t above[PLANE_MAX_NBYTES / 64];
-};
-
-template <unsigned NTHREADS>
-constexpr bool are_few = NTHREADS == FEW_TILES_NTHREADS;
-
-template <unsigned NTHREADS> union tile_shared {
-    std::conditional_t<are_few<NTHREADS>, struct few_words_shared,
-                       struct words_shared<NTHREADS>>
-        words;
-    struct planes_shared planes;
 };
 
 /* ---- tiles of bit planes ---- */
@@ -211,7 +199,7 @@ struct tile_place {
 };
 
 static __device__ __forceinline__ struct tile_place
-find_tile(const struct cuda_batch &batch, uint64_t tile)
+load_place(const struct cuda_batch &batch, uint64_t tile)
 {
     const uint64_t p = tile / TERP_PARTITION_NTILES;
     const uint64_t first = p * TERP_PARTITION_NTILES;
@@ -228,6 +216,13 @@ find_tile(const struct cuda_batch &batch, uint64_t tile)
     place.nbytes = nbytes[tile];
     place.nbytes_all = nbytes[first + lane];
     place.nbytes_before = first + lane < tile ? place.nbytes_all : 0;
+    return place;
+}
+
+/* Lanes have loaded a tile's bytes each. */
+static __device__ __forceinline__ void
+sum_place(struct tile_place &place)
+{
     for (int distance = TERP_PARTITION_NTILES / 2; distance > 0;
          distance /= 2) {
         place.nbytes_before +=
@@ -235,8 +230,38 @@ find_tile(const struct cuda_batch &batch, uint64_t tile)
         place.nbytes_all +=
             __shfl_xor_sync(0xFFFFFFFF, place.nbytes_all, distance);
     }
-    return place;
 }
+
+static __device__ __forceinline__ const uint8_t *
+tile_bytes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+           uint64_t tile, const struct tile_place &place)
+{
+    return (place.reduced
+                ? staged_partition(batch, tile / TERP_PARTITION_NTILES)
+                : (const uint8_t *)chunk.src + chunk.payload_at + place.begin) +
+           place.nbytes_before;
+}
+
+static __device__ __forceinline__ const struct cuda_decode_book *
+tile_book(const struct cuda_batch &batch, enum terp_coding coding,
+          unsigned entry)
+{
+    return coding == TERP_CODING_HUFFMAN
+               ? batch.tables.d_decode_books + entry
+               : region<struct cuda_decode_book>(batch, blockIdx.y,
+                                                 batch.at.books);
+}
+
+template <unsigned NTHREADS>
+static __device__ __forceinline__ void
+store_zero_tile(uint16_t *symbols, unsigned nsymbols)
+{
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i * UNIT_NSYMBOLS < nsymbols; i += NTHREADS)
+        ((uint4 *)symbols)[i] = eight_zero_codes();
+}
+
+/* ---- few tiles ---- */
 
 /* The tile's bytes out of its partition, which stands at the reader: to where
  * they are decoded, or speed's to memory. False where it is not valid. */
@@ -269,30 +294,135 @@ expand_tile(const struct cuda_batch &batch, enum terp_coding coding,
     return true;
 }
 
-/* Grid (ntiles / block_ntiles, nchunks), a block some tiles, one after another.
- * Few tiles: a block a tile, and with `alone` it expands reduced ones, using
- * dynamic shared memory. Stores whole units of 16 bytes: the region of symbols
- * has room for them. */
-template <unsigned NTHREADS>
+/* What is decoded while the kernels before have not ended, to have the code at
+ * hand: of a partition of zeros. Its stream: bit maps of all words and of no
+ * bytes. */
+#define REHEARSAL_NBYTES 512
+#define REHEARSAL_WORDS_NBYTES (2 + REHEARSAL_NBYTES / 32)
+#define REHEARSAL_REDUCED_NBYTES (REHEARSAL_WORDS_NBYTES + 8)
+static_assert(REHEARSAL_NBYTES / 32 <= 64 && REHEARSAL_NBYTES / 64 <= 8,
+              "maps have two levels, and the upper one so many bytes");
+
+/* Grid (ntiles, nchunks), a block a tile. With `alone`, in blocks that run at
+ * once, it expands reduced tiles, using dynamic shared memory, and rehearses
+ * that. Stores whole units of 16 bytes: the region of symbols has room for
+ * them. */
 static __global__ void
-__launch_bounds__(NTHREADS,
-                  NTHREADS == MANY_TILES_NTHREADS ? MANY_TILES_NBLOCKS : 1)
-    decode_tiles(const struct cuda_batch batch, unsigned block_ntiles,
-                 bool alone)
+__launch_bounds__(FEW_TILES_NTHREADS, 1)
+    decode_few_tiles(const struct cuda_batch batch, bool alone)
 {
-    __shared__ union tile_shared<NTHREADS> s;
-    __shared__ tile_scan<NTHREADS> s_scan;
-    begin_kernel();
+    __shared__ union {
+        struct few_words_shared words;
+        struct planes_shared planes;
+    } s;
+    __shared__ tile_scan<FEW_TILES_NTHREADS> s_scan;
+    alone_shared *s_alone = dynamic_shared<alone_shared>();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const uint64_t first = (uint64_t)blockIdx.x * block_ntiles;
-    const uint64_t end = min_u64(first + block_ntiles, batch.ntiles);
+    const uint64_t tile = blockIdx.x;
+
+    let_next_kernel_come();
+#pragma unroll 1
+    for (bool last = !alone;; last = true) {
+        enum terp_coding coding = TERP_CODING_HUFFMAN;
+        struct tile_place place = {};
+        struct block_reader reader = {};
+        struct tile_bits bits = {};
+        unsigned nsymbols = 0, escapes = 0;
+        uint16_t *symbols = (uint16_t *)s_alone->staged;
+        bool valid = true;
+        if (last) {
+            wait_for_kernels();
+            place = load_place(batch, tile);
+            coding = chunk.coding;
+            reader.src = (const uint8_t *)chunk.src + chunk.payload_at;
+            /* Other blocks of this launch may set the status meanwhile. */
+            if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(coding))
+                return;
+            sum_place(place);
+            reader.src += place.begin;
+            reader.end = place.end - place.begin;
+            nsymbols = (unsigned)min_u64(
+                TERP_TILE_NSYMBOLS, batch.nvalues - tile * TERP_TILE_NSYMBOLS);
+            symbols = region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
+                      tile * TERP_TILE_NSYMBOLS;
+            if (!place.nonzero) {
+                store_zero_tile<FEW_TILES_NTHREADS>(symbols, nsymbols);
+                return;
+            }
+        } else {
+            place.reduced = 1;
+            place.nbytes = place.nbytes_all = REHEARSAL_NBYTES;
+            reader.src = (const uint8_t *)batch.tables.d_decode_books;
+            reader.end = REHEARSAL_REDUCED_NBYTES;
+        }
+        const uint8_t *src = tile_bytes(batch, chunk, tile, place);
+        const bool is_speed = coding == TERP_CODING_SPEED;
+        const bool expands = alone && place.reduced;
+        if (!is_speed)
+            stage_word_book(s.words, tile_book(batch, coding, place.entry));
+        if (expands)
+            stage_bytes<FEW_TILES_NTHREADS>(&reader, s_alone->staged,
+                                            sizeof s_alone->staged);
+        else if (!is_speed)
+            bits =
+                stage_bits<FEW_TILES_NTHREADS>(s.words.bits, src, place.nbytes);
+        if (!last && threadIdx.x < REHEARSAL_REDUCED_NBYTES)
+            s_alone->staged[threadIdx.x] =
+                threadIdx.x < REHEARSAL_WORDS_NBYTES ? 255 : 0;
+        if (!is_speed) {
+            wait_async();
+            __syncthreads();
+            make_lengths(s.words);
+        }
+        if (expands)
+            valid = expand_tile(batch, coding, s.words, *s_alone, &reader,
+                                place, tile, &bits);
+        if (!last)
+            nsymbols = 8 * REHEARSAL_NBYTES / word_nbits(s.words, 0);
+        if (valid && is_speed)
+            valid = decode_planes<FEW_TILES_NTHREADS>(
+                batch, chunk, s.planes, s_scan, tile, src, place.nbytes,
+                symbols, nsymbols);
+        else if (valid)
+            valid = decode_few_words(s.words, s_scan, bits, symbols, nsymbols,
+                                     &escapes);
+        if (last) {
+            if (escapes != 0)
+                note_escapes(batch, chunk,
+                             tile * TERP_TILE_NSYMBOLS +
+                                 UNIT_NSYMBOLS * threadIdx.x,
+                             escapes);
+            if (!valid && threadIdx.x == 0)
+                chunk.status = TERP_ERR_CORRUPT;
+            return;
+        }
+        __syncthreads();
+    }
+}
+
+/* ---- many tiles ---- */
+
+/* Grid (ntiles / MANY_TILES_BLOCK, nchunks), a block some tiles, one after
+ * another. Stores whole units of 16 bytes, as above. */
+static __global__ void
+__launch_bounds__(MANY_TILES_NTHREADS, MANY_TILES_NBLOCKS)
+    decode_many_tiles(const struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ union {
+        struct words_shared<MANY_TILES_NTHREADS> words;
+        struct planes_shared planes;
+    } s;
+    __shared__ tile_scan<MANY_TILES_NTHREADS> s_scan;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const uint64_t first = (uint64_t)blockIdx.x * MANY_TILES_BLOCK;
+    const uint64_t end = min_u64(first + MANY_TILES_BLOCK, batch.ntiles);
     const enum terp_coding coding = chunk.coding;
-    const uint8_t *payload = (const uint8_t *)chunk.src + chunk.payload_at;
-    const struct cuda_decode_book *book = nullptr, *staged = nullptr;
-    struct tile_place place = find_tile(batch, first);
+    const struct cuda_decode_book *book, *staged = nullptr;
+    struct tile_place place = load_place(batch, first);
 
     /* Other blocks of this launch may set the status meanwhile. */
-    if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(chunk))
+    if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(coding))
         return;
     for (uint64_t tile = first; tile < end; tile++) {
         const uint64_t left = batch.nvalues - tile * TERP_TILE_NSYMBOLS;
@@ -300,62 +430,25 @@ __launch_bounds__(NTHREADS,
         uint16_t *symbols =
             region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
             tile * TERP_TILE_NSYMBOLS;
-        bool valid = true;
+        bool valid;
         if (tile > first)
-            place = find_tile(batch, tile);
-        const uint8_t *src =
-            (place.reduced
-                 ? staged_partition(batch, tile / TERP_PARTITION_NTILES)
-                 : payload + place.begin) +
-            place.nbytes_before;
+            place = load_place(batch, tile);
+        sum_place(place);
+        const uint8_t *src = tile_bytes(batch, chunk, tile, place);
         if (!place.nonzero) {
-#pragma unroll 1
-            for (unsigned i = threadIdx.x; i * UNIT_NSYMBOLS < nsymbols;
-                 i += NTHREADS)
-                ((uint4 *)symbols)[i] = eight_zero_codes();
+            store_zero_tile<MANY_TILES_NTHREADS>(symbols, nsymbols);
             continue;
         }
         __syncthreads(); /* the tile before has left shared memory */
-        const bool is_speed = coding == TERP_CODING_SPEED;
-        book = coding == TERP_CODING_HUFFMAN
-                   ? batch.tables.d_decode_books + place.entry
-                   : region<struct cuda_decode_book>(batch, blockIdx.y,
-                                                     batch.at.books);
-        struct tile_bits bits = {};
-        if constexpr (are_few<NTHREADS>) {
-            alone_shared *s_alone = dynamic_shared<alone_shared>();
-            const bool expands = alone && place.reduced;
-            struct block_reader reader = {};
-            reader.src = payload + place.begin;
-            reader.end = place.end - place.begin;
-            if (!is_speed)
-                stage_word_book(s.words, book);
-            if (expands)
-                stage_bytes<NTHREADS>(&reader, s_alone->staged,
-                                      sizeof s_alone->staged);
-            else if (!is_speed)
-                bits = stage_bits<NTHREADS>(s.words.bits, src, place.nbytes);
-            if (!is_speed) {
-                wait_async();
-                __syncthreads();
-                make_lengths(s.words);
-            }
-            if (expands)
-                valid = expand_tile(batch, coding, s.words, *s_alone, &reader,
-                                    place, tile, &bits);
-        }
-        if (is_speed && valid)
-            valid =
-                decode_planes<NTHREADS>(batch, chunk, s.planes, s_scan, tile,
-                                        src, place.nbytes, symbols, nsymbols);
-        if constexpr (are_few<NTHREADS>) {
-            if (!is_speed && valid)
-                valid = decode_few_words(batch, chunk, s.words, s_scan, bits,
-                                         tile, symbols, nsymbols);
-        } else if (!is_speed) {
-            valid = decode_words<NTHREADS>(batch, chunk, s.words, s_scan, book,
-                                           book != staged, tile, src,
-                                           place.nbytes, symbols, nsymbols);
+        if (coding == TERP_CODING_SPEED) {
+            valid = decode_planes<MANY_TILES_NTHREADS>(
+                batch, chunk, s.planes, s_scan, tile, src, place.nbytes,
+                symbols, nsymbols);
+        } else {
+            book = tile_book(batch, coding, place.entry);
+            valid = decode_words<MANY_TILES_NTHREADS>(
+                batch, chunk, s.words, s_scan, book, book != staged, tile, src,
+                place.nbytes, symbols, nsymbols);
             staged = book;
         }
         if (!valid && threadIdx.x == 0)
@@ -368,28 +461,27 @@ cuda_tiles_decode(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const unsigned nchunks = (unsigned)batch->nchunks;
     const unsigned ntiles = (unsigned)batch->ntiles;
-
     const uint64_t nall = batch->ntiles * nchunks;
-    const bool alone = nall <= CUDA_ALONE_NTILES && nall < CUDA_MANY_TILES;
-    const size_t nbytes = alone ? sizeof(alone_shared) : 0;
-    cudaError_t error = cudaSuccess;
+    const bool few = nall < CUDA_MANY_TILES;
+    const bool alone = few && nall <= ALONE_NTILES;
+    cudaError_t error;
 
     if (alone)
         error = cudaFuncSetAttribute(
-            decode_tiles<FEW_TILES_NTHREADS>,
-            cudaFuncAttributeMaxDynamicSharedMemorySize, (int)nbytes);
+            decode_few_tiles, cudaFuncAttributeMaxDynamicSharedMemorySize,
+            (int)sizeof(alone_shared));
     else
         error = launch(expand_partitions,
                        dim3((unsigned)batch->npartitions, nchunks),
                        dim3(EXPAND_NTHREADS), 0, stream, *batch);
     if (error != cudaSuccess)
         return error;
-    if (nall < CUDA_MANY_TILES)
-        return launch(decode_tiles<FEW_TILES_NTHREADS>, dim3(ntiles, nchunks),
-                      dim3(FEW_TILES_NTHREADS), nbytes, stream, *batch, 1u,
-                      alone);
-    return launch(decode_tiles<MANY_TILES_NTHREADS>,
-                  dim3((unsigned)div_up(batch->ntiles, BLOCK_NTILES), nchunks),
-                  dim3(MANY_TILES_NTHREADS), 0, stream, *batch,
-                  (unsigned)BLOCK_NTILES, false);
+    if (few)
+        return launch(decode_few_tiles, dim3(ntiles, nchunks),
+                      dim3(FEW_TILES_NTHREADS),
+                      alone ? sizeof(alone_shared) : 0, stream, *batch, alone);
+    return launch(
+        decode_many_tiles,
+        dim3((unsigned)div_up(batch->ntiles, MANY_TILES_BLOCK), nchunks),
+        dim3(MANY_TILES_NTHREADS), 0, stream, *batch);
 }
