@@ -77,12 +77,17 @@ static const struct step encode_steps[] = {{cuda_swap_src, 0},
                                            {NULL, 0}};
 
 /* The stages bear with any bytes: they need not wait for the checksum. */
-static const struct step decode_steps[] = {
-    {cuda_verify, SIDE},          {cuda_model_read, 0},
-    {cuda_tile_index_read, 0},    {cuda_tiles_decode, 0},
-    {cuda_escapes_place, 0},      {cuda_lorenzo_reconstruct, SIDE},
-    {cuda_spline_reconstruct, 0}, {cuda_specials_read, JOIN},
-    {cuda_swap_dst, 0},           {NULL, 0}};
+static const struct step decode_steps[] = {{cuda_verify, SIDE},
+                                           {cuda_model_read, 0},
+                                           {cuda_tile_index_read, 0},
+                                           {cuda_tiles_decode, 0},
+                                           {cuda_spline_begin, 0},
+                                           {cuda_escapes_place, 0},
+                                           {cuda_lorenzo_reconstruct, SIDE},
+                                           {cuda_spline_reconstruct, 0},
+                                           {cuda_specials_read, JOIN},
+                                           {cuda_swap_dst, 0},
+                                           {NULL, 0}};
 
 static cudaError_t
 let_wait(cudaStream_t waiting, cudaEvent_t event, cudaStream_t stream)

@@ -527,32 +527,55 @@ launch_tiles(const struct cuda_batch *batch, int l, cudaStream_t stream)
                         shared_nbytes, stream, *batch, work);
 }
 
-template <typename T, bool decode>
-static cudaError_t
-launch_levels(const struct cuda_batch *batch, cudaStream_t stream)
+/* Coarse levels; -1: the chunk is too long. */
+static int
+ncoarse_of(const struct cuda_batch *batch)
 {
     const struct terp_layout *layout = batch->h_layout;
     struct level_shape shape;
-    struct coarse_work coarse;
-    int l = layout->nlevels;
-    bool too_long = false;
+    int n = 0;
 
     for (int d = 0; d < TERP_NDIMS; d++)
-        too_long |= layout->dims[d] > UINT32_MAX;
-    for (; l >= 1 && !too_long; l--) {
-        make_shape(layout, l, 1, &shape);
+        if (layout->dims[d] > UINT32_MAX)
+            return -1;
+    for (; n < layout->nlevels; n++) {
+        make_shape(layout, layout->nlevels - n, 1, &shape);
         if (shape.fine_nvalues > COARSE_NVALUES)
             break;
     }
-    make_coarse_work(layout, too_long ? -1 : layout->nlevels - l, &coarse);
+    return n;
+}
+
+template <typename T, bool decode>
+static cudaError_t
+launch_coarse(const struct cuda_batch *batch, int ncoarse, cudaStream_t stream)
+{
+    const size_t shared_nbytes = sizeof(struct coarse_shared<T>);
+    struct coarse_work work;
+
+    make_coarse_work(batch->h_layout, ncoarse, &work);
     cudaError_t err = cudaFuncSetAttribute(
         spline_coarse<T, decode>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-        (int)sizeof(struct coarse_shared<T>));
-    if (err == cudaSuccess)
-        err = launch(spline_coarse<T, decode>,
-                     dim3(1, (unsigned)batch->nchunks), dim3(COARSE_NTHREADS),
-                     sizeof(struct coarse_shared<T>), stream, *batch, coarse);
-    for (; l >= 1 && !too_long && err == cudaSuccess; l--) {
+        (int)shared_nbytes);
+    return err != cudaSuccess ? err
+                              : launch(spline_coarse<T, decode>,
+                                       dim3(1, (unsigned)batch->nchunks),
+                                       dim3(COARSE_NTHREADS), shared_nbytes,
+                                       stream, *batch, work);
+}
+
+/* All others. */
+template <typename T, bool decode>
+static cudaError_t
+launch_levels(const struct cuda_batch *batch, int ncoarse, cudaStream_t stream)
+{
+    const struct terp_layout *layout = batch->h_layout;
+    struct level_shape shape;
+    cudaError_t err = cudaSuccess;
+
+    if (ncoarse < 0)
+        return err;
+    for (int l = layout->nlevels - ncoarse; l >= 1 && err == cudaSuccess; l--) {
         make_shape(layout, l, 1, &shape);
         if (is_tiled(batch, shape)) {
             err = launch_tiles<T, decode>(batch, l, stream);
@@ -568,18 +591,59 @@ launch_levels(const struct cuda_batch *batch, cudaStream_t stream)
     return err;
 }
 
+template <typename T>
+static cudaError_t
+launch_quantize(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    const int ncoarse = ncoarse_of(batch);
+
+    cudaError_t err = launch_coarse<T, false>(batch, ncoarse, stream);
+    return err == cudaSuccess ? launch_levels<T, false>(batch, ncoarse, stream)
+                              : err;
+}
+
+/* Anchors alone are made with what follows: their escapes need be placed. */
+template <typename T>
+static cudaError_t
+launch_reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    const int ncoarse = ncoarse_of(batch);
+
+    cudaError_t err = ncoarse > 0
+                          ? cudaSuccess
+                          : launch_coarse<T, true>(batch, ncoarse, stream);
+    return err == cudaSuccess ? launch_levels<T, true>(batch, ncoarse, stream)
+                              : err;
+}
+
 cudaError_t
 cuda_spline_quantize(const struct cuda_batch *batch, cudaStream_t stream)
 {
+    return batch->value_nbytes == 4 ? launch_quantize<float>(batch, stream)
+                                    : launch_quantize<double>(batch, stream);
+}
+
+bool
+cuda_spline_begins(const struct cuda_batch *batch)
+{
+    return ncoarse_of(batch) > 0;
+}
+
+cudaError_t
+cuda_spline_begin(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    const int ncoarse = ncoarse_of(batch);
+
+    if (ncoarse <= 0)
+        return cudaSuccess;
     return batch->value_nbytes == 4
-               ? launch_levels<float, false>(batch, stream)
-               : launch_levels<double, false>(batch, stream);
+               ? launch_coarse<float, true>(batch, ncoarse, stream)
+               : launch_coarse<double, true>(batch, ncoarse, stream);
 }
 
 cudaError_t
 cuda_spline_reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return batch->value_nbytes == 4
-               ? launch_levels<float, true>(batch, stream)
-               : launch_levels<double, true>(batch, stream);
+    return batch->value_nbytes == 4 ? launch_reconstruct<float>(batch, stream)
+                                    : launch_reconstruct<double>(batch, stream);
 }

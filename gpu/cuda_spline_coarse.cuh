@@ -10,6 +10,7 @@
 #ifndef TERP_CUDA_SPLINE_COARSE_CUH
 #define TERP_CUDA_SPLINE_COARSE_CUH
 
+#include "bytes.h"
 #include "cuda_spline_values.cuh"
 
 /* A level whose fine lattice has no more values is coarse. Each level about
@@ -75,6 +76,8 @@ template <typename T> struct coarse_shared {
     T values[COARSE_NPLACES];
     struct coarse_note notes[COARSE_NVALUES];
     uint16_t places[COARSE_NVALUES]; /* in C order */
+    /* decode: a bit a position of work order */
+    uint32_t escaped[COARSE_NVALUES / 32];
 };
 struct coarse_work {
     int nlevels; /* 0: anchors only; -1: too long a chunk */
@@ -209,6 +212,13 @@ make_coarse_work(const struct terp_layout *layout, int nlevels,
 }
 
 /* ---- notes ---- */
+
+static __device__ __forceinline__ uint32_t
+work_of(const struct coarse_note &note)
+{
+    return note.where << (32 - NOTE_LEVEL_AT) >>
+           (32 - NOTE_LEVEL_AT + NOTE_WORK_AT);
+}
 
 /* What is known of a point without the chunk's state; returns where its value
  * is in the chunk. */
@@ -435,8 +445,7 @@ make_coarse_points(const struct coarse_level<T> &level, uint32_t begin,
             continue;
         shared->notes[q].where = made;
         if (made == TERP_ESCAPE)
-            count_escape(*view, note.where << (32 - NOTE_LEVEL_AT) >>
-                                    (32 - NOTE_LEVEL_AT + NOTE_WORK_AT));
+            count_escape(*view, work_of(note));
     }
 }
 
@@ -496,6 +505,8 @@ fill_tables(const struct coarse_work &work, struct coarse_shared<T> *shared)
         if (odd < TERP_NDIMS)
             shared->level[level].strides[odd] = stride;
     }
+    if (last < COARSE_NVALUES / 32)
+        shared->escaped[last] = 0;
     if (last < 2 * 16)
         shared->weights[last] =
             last & REACHES_B ? weights_at<T>(last / 16 * NREACHES + last % 8)
@@ -592,10 +603,45 @@ prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
     }
 }
 
+/* Marks those of a warp's symbols that are escapes. */
+template <typename T>
+static __device__ __forceinline__ void
+mark_escapes(const uint32_t symbol[COARSE_NEACH],
+             struct coarse_shared<T> *shared)
+{
+#pragma unroll
+    for (unsigned i = 0; i < COARSE_NEACH; i++) {
+        if (symbol[i] != TERP_ESCAPE)
+            continue;
+        const uint32_t at = work_of(shared->notes[position_of(i)]);
+        atomicOr(&shared->escaped[at / 32], 1u << (at % 32));
+    }
+}
+
+/* The chunk's first words are those of coarse levels, in work order. */
+template <typename T>
+static __device__ __forceinline__ T
+escaped_value(const struct coarse_shared<T> *shared, uint32_t work_at)
+{
+    const struct cuda_chunk &chunk = shared->chunk;
+    unsigned nth = (unsigned)__popc(shared->escaped[work_at / 32] &
+                                    ((1u << (work_at % 32)) - 1));
+
+#pragma unroll 4
+    for (uint32_t i = 0; i < work_at / 32; i++)
+        nth += (unsigned)__popc(shared->escaped[i]);
+    if (nth >= chunk.nescapes) /* a stream that will be refused */
+        return 0;
+    const uint8_t *words = (const uint8_t *)chunk.src + chunk.escapes_end -
+                           chunk.nescapes * sizeof(T);
+    return value_of_bits(
+        (word_of<T>)load_le(words + nth * sizeof(T), (int)sizeof(T)));
+}
+
 /* A warp's part of the notes, and what its symbols stand for (decode). */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
-finish_notes(const struct coarse_work &work, const struct level_view<T> &view,
+finish_notes(const struct coarse_work &work,
              const uint32_t symbol[COARSE_NEACH],
              struct coarse_shared<T> *shared)
 {
@@ -608,8 +654,7 @@ finish_notes(const struct coarse_work &work, const struct level_view<T> &view,
         T *at = shared->values + (note.where & ((1u << NOTE_PLACE_NBITS) - 1));
         const bool escaped = decode && symbol[i] == TERP_ESCAPE;
         if (escaped)
-            copy_async(at, view.work + (note.where << (32 - NOTE_LEVEL_AT) >>
-                                        (32 - NOTE_LEVEL_AT + NOTE_WORK_AT)));
+            *at = escaped_value(shared, work_of(note));
         else if (decode)
             *at = code_of<T>(symbol[i]);
         if (q >= work.nbricks)
@@ -617,7 +662,6 @@ finish_notes(const struct coarse_work &work, const struct level_view<T> &view,
         note.where |= (uint32_t)escaped << NOTE_ESCAPED_AT;
         shared->notes[q] = note;
     }
-    wait_async();
 }
 
 /* Grid: (1, chunks). The block owns its chunk's anchors and coarse levels.
@@ -662,8 +706,10 @@ __launch_bounds__(COARSE_NTHREADS, 1)
             return;
         }
         prepare_levels<T, decode>(batch, work, shared);
+        if (decode)
+            mark_escapes(symbol, shared);
         __syncthreads();
-        finish_notes<T, decode>(work, view, symbol, shared);
+        finish_notes<T, decode>(work, symbol, shared);
         if (work.nbricks > COARSE_NPART)
             __syncthreads();
         else

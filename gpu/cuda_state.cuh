@@ -251,12 +251,19 @@ cuda_tile_index_read(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_tiles_decode(const struct cuda_batch *batch, cudaStream_t stream);
 
+/* Coarse levels of splines, whose escapes it finds itself: all are placed
+ * meanwhile. It launches nothing if there are none. */
+bool
+cuda_spline_begins(const struct cuda_batch *batch);
+cudaError_t
+cuda_spline_begin(const struct cuda_batch *batch, cudaStream_t stream);
+
 /* Sums `ranges`, or reads the list; escaped words into work; checks their
  * number. */
 cudaError_t
 cuda_escapes_place(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Values in C order into dst. */
+/* Values in C order into dst; splines: what cuda_spline_begin has left. */
 cudaError_t
 cuda_spline_reconstruct(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t

@@ -290,6 +290,26 @@ check_values(struct bench *b, const void *values)
         fail_case(b, "values");
 }
 
+/* A stream that ends with the escaped words. */
+static uint8_t *
+gather_escapes(struct bench *b, const uint8_t *work)
+{
+    struct cuda_chunk *state = &b->state[0];
+    size_t nbytes = (size_t)b->stages->value_nbytes;
+    uint8_t *words = (uint8_t *)malloc(b->nbytes);
+
+    state->nescapes = state->escapes_end = 0;
+    for (uint64_t i = 0; i < b->nvalues; i++) {
+        if (b->symbols[i] != TERP_ESCAPE)
+            continue;
+        memcpy(words + state->escapes_end, work + i * nbytes, nbytes);
+        state->escapes_end += nbytes;
+        state->nescapes++;
+    }
+    state->src = words;
+    return words;
+}
+
 static void
 check_spline(struct bench *b, uint64_t *seed)
 {
@@ -333,9 +353,12 @@ check_spline(struct bench *b, uint64_t *seed)
                          b->symbols);
     memcpy(device_region(b, b->batch.at.symbols), b->tiled, 2 * b->nvalues);
     memcpy(device_region(b, b->batch.at.work), cpu.work, b->nbytes);
+    uint8_t *words = gather_escapes(b, (uint8_t *)cpu.work);
     cpu_spline_reconstruct(&cpu, values);
+    assert_int_equal(cuda_spline_begin(&b->batch, NULL), cudaSuccess);
     assert_int_equal(cuda_spline_reconstruct(&b->batch, NULL), cudaSuccess);
     check_values(b, values);
+    free(words);
     free(values);
     cpu_spline_free(&cpu);
 }
