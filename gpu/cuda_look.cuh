@@ -127,13 +127,17 @@ template <typename T>
 static __global__ void
 __launch_bounds__(LOOK_NTHREADS) look_at_values(const struct cuda_batch batch)
 {
+    __shared__ const T *s_src; /* the way to the host is taken once */
     const int n = 16 / sizeof(T);
     T values[LOOK_NLOADS * n + 1]; /* one is left over */
 
     let_next_kernel_come();
     if (batch.chunk.big_endian)
         wait_for_kernels();
-    const T *src = values_of_chunk<T>(batch);
+    if (threadIdx.x == 0)
+        s_src = values_of_chunk<T>(batch);
+    __syncthreads();
+    const T *src = s_src;
     /* Values are aligned to themselves only. So many would fit before. */
     const unsigned lead = (unsigned)((uintptr_t)src % 16 / sizeof(T));
     const int64_t begin = (int64_t)blockIdx.x * (LOOK_NBYTES / sizeof(T));
