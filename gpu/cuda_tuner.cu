@@ -14,7 +14,7 @@
 /* A block takes this many samples or more; blocks that share a class leave
  * records to add up, so there is a limit to them. */
 #define SPLINE_PART_NVALUES 2048
-#define LORENZO_PART_NVALUES 512
+#define LORENZO_PART_NVALUES 1024
 #define MAX_NPARTS 8
 
 /* Of many chunks one block takes all classes of a level that has so many values
@@ -106,6 +106,14 @@ union tune_samples {
     struct sampled_class classes[TERP_NCLASSES];
 };
 
+/* Of a class, on a level that shares splines out to so many blocks: with few
+ * odd dimensions there is little to predict. */
+static __host__ __device__ __forceinline__ unsigned
+nshares_of(unsigned nshares, unsigned number)
+{
+    return count_bits(number) >= 3 ? nshares : 1;
+}
+
 static __device__ struct tune_task
 find_task(const struct tune_grid &grid)
 {
@@ -121,14 +129,18 @@ find_task(const struct tune_grid &grid)
     task.nparts = grid.nparts[task.l];
     if (task.nparts == 0)
         return task;
-    unsigned index = blockIdx.x - grid.first_block[task.l];
-    task.part = index % task.nparts;
-    index /= task.nparts;
-    const unsigned nshares = grid.nshares[task.l];
+    unsigned index = blockIdx.x - grid.first_block[task.l], nshares;
+    task.number = 1u << count_bits(grid.active[task.l]);
+    for (;;) {
+        nshares = nshares_of(grid.nshares[task.l], --task.number);
+        if (index < task.nparts * nshares)
+            break;
+        index -= task.nparts * nshares;
+    }
     const int nsplines = TERP_NSPLINES / (int)nshares;
-    task.first_spline = (int)(index % nshares) * nsplines;
+    task.part = index % task.nparts;
+    task.first_spline = (int)(index / task.nparts) * nsplines;
     task.end_spline = task.first_spline + nsplines;
-    task.number = (1u << count_bits(grid.active[task.l])) - 1 - index / nshares;
     task.first_cost = histograms_before(task.number);
     task.nhistograms = nhistograms_of(count_bits(task.number)) / nshares;
     return task;
@@ -465,11 +477,13 @@ deal_blocks(const struct cuda_batch *batch, unsigned most_parts,
                 : 1;
         grid->active[l] = (uint8_t)active_dims(layout->level[l].nodd);
         unsigned nodd = count_bits(grid->active[l]);
-        unsigned ntasks = grid->nparts[l] == 0 ? 1 : (1u << nodd) - 1;
         if (l == 1)
             grid->nhistograms = max(grid->nhistograms, nhistograms_of(nodd));
         grid->first_block[l] = grid->nblocks;
-        grid->nblocks += ntasks * grid->nshares[l] * max(grid->nparts[l], 1u);
+        for (unsigned number = 1; number < 1u << nodd; number++)
+            grid->nblocks +=
+                grid->nparts[l] * nshares_of(grid->nshares[l], number);
+        grid->nblocks += grid->nparts[l] == 0;
         if (grid->nparts[l] <= 1)
             continue;
         grid->first_record[l] = nrecords;

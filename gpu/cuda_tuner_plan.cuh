@@ -61,37 +61,36 @@ candidates_before(unsigned nactive)
 
 #define CANDIDATES_MAX_N (candidates_before(TERP_NDIMS + 1))
 
-/* Those of all levels, of which level 1 has the most. */
+/* Those of all levels, of which level 1 has the most: a thread a candidate and
+ * class. */
 static __device__ __forceinline__ void
 find_candidates(const struct tune_grid &grid, struct candidate *s_candidates)
 {
     const unsigned end = candidates_before(count_bits(grid.active[1]) + 1);
 
 #pragma unroll 1
-    for (unsigned i = threadIdx.x; i < end; i += blockDim.x) {
-        unsigned nactive = 1;
-        while (i >= candidates_before(nactive + 1))
+    for (unsigned i = threadIdx.x; i < end * TERP_NCLASSES; i += blockDim.x) {
+        const unsigned nth = i / TERP_NCLASSES, odd = i % TERP_NCLASSES;
+        unsigned nactive = 1, priorities = 0, set = 0, ndims = 0;
+        while (nth >= candidates_before(nactive + 1))
             nactive++;
-        unsigned left = i - candidates_before(nactive), priorities = 0;
-        struct candidate &candidate = s_candidates[i];
+        unsigned left = nth - candidates_before(nactive);
         for (unsigned d = 0; d < nactive; d++) {
             priorities |= left % nactive << (2 * d);
             left /= nactive;
         }
-        candidate.priorities = (uint8_t)priorities;
-        candidate.is_canonical =
-            terp_priorities_are_canonical(priorities, (1u << nactive) - 1);
-        unsigned before = 0;
-#pragma unroll 1
-        for (unsigned odd = 1; odd < 1u << nactive; odd++) {
-            unsigned dims = terp_predicting_dims(odd, priorities);
-            unsigned set = 0, ndims = 0;
-            for (unsigned d = 0; d < TERP_NDIMS; d++)
-                if (odd >> d & 1)
-                    set |= (dims >> d & 1) << ndims++;
-            candidate.at[odd] = (uint8_t)(before + set - 1);
-            before += nhistograms_of(ndims);
+        struct candidate &candidate = s_candidates[nth];
+        if (odd == 0) {
+            candidate.priorities = (uint8_t)priorities;
+            candidate.is_canonical =
+                terp_priorities_are_canonical(priorities, (1u << nactive) - 1);
+            continue;
         }
+        unsigned dims = terp_predicting_dims(odd, priorities);
+        for (unsigned d = 0; d < TERP_NDIMS; d++)
+            if (odd >> d & 1)
+                set |= (dims >> d & 1) << ndims++;
+        candidate.at[odd] = (uint8_t)(histograms_before(odd) + set - 1);
     }
 }
 
@@ -188,7 +187,7 @@ plan_level(unsigned active, const uint64_t *s_costs,
         uint64_t cost[TERP_NSPLINES] = {0};
         if (!candidate.is_canonical)
             continue;
-#pragma unroll 1
+#pragma unroll 4
         for (unsigned odd = 1; odd < 1u << nactive; odd++) {
             const unsigned nsets = (1u << count_bits(odd)) - 1;
             const uint64_t *s_cost = s_costs + candidate.at[odd];

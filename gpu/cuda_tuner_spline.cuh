@@ -311,15 +311,15 @@ sample_value(const volatile struct sampled_class &cls,
             near[i].d = known(source, near[i].d);
         }
     }
+    To here = to;
 #pragma unroll 1
     for (int spline = first_spline; spline < end_spline; spline++) {
         struct average<T> along[N];
 #pragma unroll
         for (int i = 0; i < N; i++)
             along[i] = predict_along(near[i], form[i], spline);
-        predict_sets<N, 0>(
-            value, along, along[0], k,
-            go_on(to, (unsigned)(spline - first_spline) * ((1u << N) - 1)));
+        predict_sets<N, 0>(value, along, along[0], k, here);
+        here = go_on(here, (1u << N) - 1);
     }
 }
 
