@@ -338,48 +338,35 @@ place_listed(const struct terp_layout *layout, bool lorenzo, unsigned n,
 }
 
 /* What the block of a small chunk has in shared memory. */
-template <typename W> union alone_shared {
-    struct range_list list;
-    struct listed_words<W> listed;
+template <typename W> struct alone_shared {
+    union {
+        struct range_list list;
+        struct listed_words<W> listed;
+    };
+    union staged_layout layout;
+    uint64_t state[sizeof(struct cuda_chunk) / 8];
+    uint64_t warps[NWARPS];
 };
 
-/* Grid: (1, chunks). All of it, where a thread has a range; or an escape, of
- * those that are listed. What each needs is loaded at once. */
+/* All of it, where a thread has a range; or an escape, of those that are
+ * listed. What each needs is loaded at once. */
 template <typename W, bool decode>
-static __global__ void
-__launch_bounds__(NTHREADS) escapes_alone(const struct cuda_batch batch)
+static __device__ __forceinline__ void
+do_all(const struct cuda_batch &batch, const struct terp_layout *layout,
+       struct alone_shared<W> *s)
 {
-    __shared__ uint64_t s_warps[NWARPS];
-    __shared__ union alone_shared<W> s;
-    __shared__ union staged_layout s_layout;
-    __shared__ uint64_t s_state[sizeof(struct cuda_chunk) / 8];
-    static_assert(sizeof s_state / 8 <= NTHREADS, "a thread a word");
-    const struct cuda_chunk &state = *(const struct cuda_chunk *)s_state;
+    static_assert(sizeof s->state / 8 <= NTHREADS, "a thread a word");
+    const struct cuda_chunk &state = *(const struct cuda_chunk *)s->state;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const struct terp_layout *layout = &s_layout.layout;
     const unsigned i = threadIdx.x;
     uint64_t count = 0, total = 0, before = 0, tiled = 0;
 
-    let_next_kernel_come();
-    if (decode) {
-        if (i < STAGED_NBYTES / 8)
-            copy_async(&s_layout.words[i],
-                       (const uint64_t *)batch.d_layout + i);
-        wait_async();
-        __syncthreads();
-        if (layout->nlevels > STAGED_NLEVELS)
-            layout = batch.d_layout;
-        place_listed<W>(layout, false, 1, batch.nvalues - 1,
-                        (const uint8_t *)s_layout.words, (W *)nullptr,
-                        &s.listed);
-    }
-    wait_for_kernels();
     if (decode && i < CUDA_MAX_NLISTED)
         tiled = listed_escapes(batch)[i];
     if (i < batch.nranges)
         count = region<uint64_t>(batch, blockIdx.y, batch.at.ranges)[i];
     if (i < sizeof state / 8)
-        s_state[i] = ((const uint64_t *)&chunk)[i];
+        s->state[i] = ((const uint64_t *)&chunk)[i];
     __syncthreads();
     if (!chunk_applies(state))
         return;
@@ -392,18 +379,48 @@ __launch_bounds__(NTHREADS) escapes_alone(const struct cuda_batch batch)
                 layout, state.prediction == TERP_PREDICTION_LORENZO, n, tiled,
                 (const uint8_t *)state.src +
                     (state.escapes_end - n * sizeof(W)),
-                region<W>(batch, blockIdx.y, batch.at.work), &s.listed);
+                region<W>(batch, blockIdx.y, batch.at.work), &s->listed);
         return;
     }
     if (__syncthreads_or(count != 0))
-        before = block_exclusive_sum(count, s_warps, &total);
+        before = block_exclusive_sum(count, s->warps, &total);
     if (i == 0)
         finish<decode>(batch, chunk, total);
     if (total == 0)
         return;
     __syncthreads();
     if (chunk.status == TERP_OK)
-        move_words<W, decode>(batch, chunk, count != 0, before, &s.list);
+        move_words<W, decode>(batch, chunk, count != 0, before, &s->list);
+}
+
+/* Grid: (1, chunks). With `beside` it goes on beside the kernel before it: that
+ * is spline_coarse, which lets this one come when all before it have ended. */
+template <typename W, bool decode>
+static __global__ void
+__launch_bounds__(NTHREADS)
+    escapes_alone(const struct cuda_batch batch, bool beside)
+{
+    __shared__ struct alone_shared<W> s;
+    const struct terp_layout *layout = &s.layout.layout;
+
+    let_next_kernel_come();
+    if (decode) {
+        if (threadIdx.x < STAGED_NBYTES / 8)
+            copy_async(&s.layout.words[threadIdx.x],
+                       (const uint64_t *)batch.d_layout + threadIdx.x);
+        wait_async();
+        __syncthreads();
+        if (layout->nlevels > STAGED_NLEVELS)
+            layout = batch.d_layout;
+        place_listed<W>(layout, false, 1, batch.nvalues - 1,
+                        (const uint8_t *)s.layout.words, (W *)nullptr,
+                        &s.listed);
+    }
+    if (!beside)
+        wait_for_kernels();
+    do_all<W, decode>(batch, layout, &s);
+    if (beside)
+        wait_for_kernels();
 }
 
 template <typename W, bool decode>
@@ -416,7 +433,8 @@ launch_words(const struct cuda_batch *batch, cudaStream_t stream)
 
     if (batch->nranges <= CUDA_ALONE_MAX_NRANGES)
         return launch(escapes_alone<W, decode>, dim3(1, nchunks),
-                      dim3(NTHREADS), 0, stream, *batch);
+                      dim3(NTHREADS), 0, stream, *batch,
+                      decode && cuda_spline_begins(batch));
     cudaError_t err =
         launch(escapes_sum<decode>, groups, dim3(NTHREADS), 0, stream, *batch);
     if (err != cudaSuccess)

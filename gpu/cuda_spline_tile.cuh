@@ -21,25 +21,40 @@
 #define TILE_MAX_NPLACES 117 /* rows that a region has room for */
 #define TILE_NTURNS 8        /* rows of a warp */
 
+/* What a row's warp looks at first, all at once. In `facts`, from the lowest
+ * bit on: the row's type, whether it exists, whether it is this tile's own;
+ * whether dimension 0 predicts odd points; masks of the dimensions above 0, the
+ * slowest first, that predict even and odd points; the order of their forms of
+ * odd ones, and 1; what they reach for. */
+struct alignas(8) tile_head {
+    uint32_t place; /* in the region, of the row's first value there */
+    uint32_t facts;
+};
+#define ROW_TYPE 3u
+#define ROW_EXISTS 4u
+#define ROW_OWNED 8u
+#define ROW_ALONG_0 16u
+#define ROW_EVEN_DIMS_AT 5
+#define ROW_ODD_DIMS_AT 7
+#define ROW_ODD_ORDER_AT 9
+#define ROW_REACHES_AT 12
+
+/* 1 / predictions that are added. */
+template <typename T> struct alignas(16) tile_shares {
+    T even, odd, odd_0; /* the last: with dimension 0 */
+};
+
 /* A row of a region. */
 template <typename T> struct alignas(16) tile_row {
+    struct tile_head head;
+    struct tile_shares<T> share;
     /* Of its points at 0 along dimension 0. */
     uint64_t src_at;
     uint32_t coarse_at, fine_at;
     uint32_t even_tiled, odd_tiled; /* rows before count, see tiled_at */
     uint32_t box_nrows, row_in_box;
     uint32_t even_work, odd_work;
-    uint32_t place; /* in the region, of the row's first value there */
-    uint8_t type;
-    bool exists, owned; /* owned: by this tile */
-    bool along_0;       /* dimension 0 predicts the odd points */
-    /* Of the dimensions above 0, the slowest first. */
     uint32_t even_index[TILE_NUPPER];
-    uint8_t reach[TILE_NUPPER];
-    uint8_t even_dims, odd_dims;          /* masks of those that predict */
-    int8_t odd_order;                     /* of their forms; -1: none */
-    T share_even, share_odd, share_odd_0; /* 1 / predictions that are added;
-                                             the last: with dimension 0 */
 };
 
 template <typename T> struct tile_shared {
@@ -238,10 +253,8 @@ place_row(const struct tile_work &work, const struct tile_place &tile,
     row->odd_work = work.class_at[2 * type + 1] + raster * nodd;
     row->box_nrows = box_nrows;
     row->row_in_box = row_in_box;
-    row->place = place;
-    row->type = (uint8_t)type;
-    row->exists = exists;
-    row->owned = exists && owned;
+    row->head = {place, type | (exists ? ROW_EXISTS : 0) |
+                            (exists && owned ? ROW_OWNED : 0)};
 }
 
 /* What predicts it. */
@@ -250,9 +263,10 @@ static __device__ __forceinline__ void
 plan_row(const struct tile_work &work, const struct cuda_level_plan &plan,
          struct tile_row<T> *row)
 {
-    const unsigned odd = 2u * row->type;
+    const unsigned odd = 2u * (row->head.facts & ROW_TYPE);
     const unsigned even_dims = terp_predicting_dims(odd, plan.priorities);
     const unsigned odd_dims = terp_predicting_dims(odd | 1, plan.priorities);
+    uint32_t reaches = 0;
     int form[NUPPER] = {0}, order;
 
 #pragma unroll
@@ -260,23 +274,23 @@ plan_row(const struct tile_work &work, const struct cuda_level_plan &plan,
         form[j] =
             terp_form_at((enum terp_spline)plan.spline, row->even_index[j],
                          work.axis[TILE_NUPPER - j].neven);
-        unsigned reach =
-            reach_at(row->even_index[j], work.axis[TILE_NUPPER - j].neven);
-        row->reach[j] =
-            (uint8_t)(plan.spline == TERP_SPLINE_LINEAR ? linear_reaches(reach)
-                                                        : reach);
+        reaches |=
+            reach_at(row->even_index[j], work.axis[TILE_NUPPER - j].neven)
+            << (3 * j);
     }
+    if (plan.spline == TERP_SPLINE_LINEAR)
+        reaches = linear_reaches(reaches);
     unsigned even = (even_dims >> 2 & 1) | (even_dims & 2);
     unsigned odds = (odd_dims >> 2 & 1) | (odd_dims & 2);
     even = best_dims(form, even, &order);
     odds = best_dims(form, odds, &order);
-    row->even_dims = (uint8_t)even;
-    row->odd_dims = (uint8_t)odds;
-    row->odd_order = (int8_t)order;
-    row->along_0 = (odd_dims & 1) != 0;
-    row->share_even = share_of<T>(__popc(even));
-    row->share_odd = share_of<T>(__popc(odds));
-    row->share_odd_0 = share_of<T>(__popc(odds) + 1);
+    row->head.facts |= ((odd_dims & 1) != 0 ? ROW_ALONG_0 : 0) |
+                       even << ROW_EVEN_DIMS_AT | odds << ROW_ODD_DIMS_AT |
+                       (uint32_t)(order + 1) << ROW_ODD_ORDER_AT |
+                       reaches << ROW_REACHES_AT;
+    row->share.even = share_of<T>(__popc(even));
+    row->share.odd = share_of<T>(__popc(odds));
+    row->share.odd_0 = share_of<T>(__popc(odds) + 1);
 }
 
 /* ---- points, each thread's pair of a row by a warp ---- */
@@ -350,12 +364,13 @@ load_rows(const struct tile_work &work, const struct level_view<T> &view,
     for (uint32_t turn = 0; turn < TILE_NTURNS; turn++) {
         const uint32_t number = turn * TILE_NWARPS + threadIdx.x / 32;
         const struct tile_row<T> &row = shared->rows[number];
-        if (number >= nrows || !row.exists || !column.exists)
+        const struct tile_head head = row.head;
+        if (number >= nrows || !(head.facts & ROW_EXISTS) || !column.exists)
             continue;
-        T *at = shared->values + row.place + 2 * lane;
+        T *at = shared->values + head.place + 2 * lane;
         const uint64_t src_at =
             row.src_at + 2 * column.x * work.axis[0].src_stride;
-        if (row.type != 0) {
+        if (head.facts & ROW_TYPE) {
             if (decode)
                 even[turn] = view.symbols[even_tiled_at(row, column)];
             else
@@ -379,7 +394,8 @@ load_rows(const struct tile_work &work, const struct level_view<T> &view,
         shared->symbols[turn * TILE_NTHREADS + threadIdx.x] =
             even[turn] | odd[turn] << 16;
         *reinterpret_cast<struct tile_pair<T> *>(
-            shared->values + shared->rows[number].place + 2 * lane) = codes;
+            shared->values + shared->rows[number].head.place + 2 * lane) =
+            codes;
     }
 }
 
@@ -397,15 +413,16 @@ load_made(const struct tile_work &work, const struct level_view<T> &view,
     for (uint32_t number = threadIdx.x / 32; number < nrows;
          number += TILE_NWARPS) {
         const struct tile_row<T> &row = shared->rows[number];
-        if (!row.exists || !column.exists)
+        const struct tile_head head = row.head;
+        if (!(head.facts & ROW_EXISTS) || !column.exists)
             continue;
-        T *at = shared->values + row.place + 2 * (threadIdx.x % 32);
-        if (row.type == 0)
+        T *at = shared->values + head.place + 2 * (threadIdx.x % 32);
+        if (!(head.facts & ROW_TYPE))
             copy_async(at, view.coarse + row.coarse_at + column.x);
         if (!decode)
             continue;
         const uint32_t both = shared->symbols[number * 32 + threadIdx.x % 32];
-        if (row.type != 0 && (both & 0xFFFF) == TERP_ESCAPE)
+        if (head.facts & ROW_TYPE && (both & 0xFFFF) == TERP_ESCAPE)
             copy_async(at, view.work + row.even_work + column.x);
         if (column.has_odd && both >> 16 == TERP_ESCAPE)
             copy_async(at + 1, view.work + row.odd_work + column.x);
@@ -436,7 +453,7 @@ load_pair(const T *at, bool exists) {
 /* Sums of predictions along the dimensions above 0. */
 template <typename T>
 static __device__ __forceinline__ struct tile_pair<T>
-predict_pair(const struct tile_work &work, const struct tile_row<T> &row,
+predict_pair(const struct tile_work &work, uint32_t facts,
              const struct form_weights<T> *s_weights, const T *at) {
     struct tile_pair<T> sum = {
         (T) - 0.0, (T)-0.0
@@ -444,9 +461,10 @@ predict_pair(const struct tile_work &work, const struct tile_row<T> &row,
 
 #pragma unroll
     for (int j = 0; j < TILE_NUPPER; j++) {
-        const unsigned reach = row.reach[j];
+        const unsigned reach = facts >> (ROW_REACHES_AT + 3 * j) & 7;
         const int pitch = (int)work.pitch[j];
-        const bool even = row.even_dims >> j & 1, odd = row.odd_dims >> j & 1;
+        const bool even = facts >> (ROW_EVEN_DIMS_AT + j) & 1;
+        const bool odd = facts >> (ROW_ODD_DIMS_AT + j) & 1;
         if (!even && !odd)
             continue;
         const struct form_weights<T> weights = s_weights[reach];
@@ -470,7 +488,7 @@ predict_pair(const struct tile_work &work, const struct tile_row<T> &row,
  * its row's even point behind which it stands. By all threads of a warp. */
 template <typename T>
 static __device__ __forceinline__ T
-predict_tile_odd(const struct tile_row<T> &row,
+predict_tile_odd(uint32_t facts, const struct tile_shares<T> &share,
                  const struct tile_column<T> &column, T sum, T even)
 {
     const T none = (T)-0.0;
@@ -482,10 +500,10 @@ predict_tile_odd(const struct tile_row<T> &row,
                          even, column.reach & REACHES_C ? c : none,
                          column.reach & REACHES_D ? d : none);
 
-    if (!row.along_0 || column.order < row.odd_order)
-        return sum * row.share_odd;
-    return column.order > row.odd_order ? along
-                                        : (sum + along) * row.share_odd_0;
+    const int order = (int)(facts >> ROW_ODD_ORDER_AT & 7) - 1;
+    if (!(facts & ROW_ALONG_0) || column.order < order)
+        return sum * share.odd;
+    return column.order > order ? along : (sum + along) * share.odd_0;
 }
 
 /* `to` has the level's fine lattice; nothing is written if it is NULL. */
@@ -497,24 +515,29 @@ make_tile_row(const struct tile_work &work, const struct level_view<T> &view,
               struct tile_shared<T> *shared)
 {
     const struct tile_row<T> &row = shared->rows[number];
-    T *at = shared->values + row.place + 2 * (threadIdx.x % 32);
+    const struct tile_head head = row.head;
+    const struct tile_shares<T> share = row.share;
+
+    if (!(head.facts & ROW_EXISTS))
+        return;
+    T *at = shared->values + head.place + 2 * (threadIdx.x % 32);
     const uint32_t both =
         decode ? shared->symbols[number * 32 + threadIdx.x % 32] : 0;
     uint32_t even_symbol = both & 0xFFFF, odd_symbol = both >> 16;
-    const bool owned = row.owned && column.owned;
+    const bool owned = head.facts & ROW_OWNED && column.owned;
     struct tile_pair<T> pair = {0, 0}, sum = {
         0, 0
     };
 
     if (column.exists) {
         pair = load_pair(at, true);
-        if (row.type != 0) {
-            sum = predict_pair(work, row, s_weights, at);
+        if (head.facts & ROW_TYPE) {
+            sum = predict_pair(work, head.facts, s_weights, at);
             pair.even = make_tile_point<T, decode>(
-                view, pair.even, sum.even * row.share_even, &even_symbol);
+                view, pair.even, sum.even * share.even, &even_symbol);
         }
     }
-    sum.odd = predict_tile_odd(row, column, sum.odd, pair.even);
+    sum.odd = predict_tile_odd(head.facts, share, column, sum.odd, pair.even);
     if (column.has_odd)
         pair.odd =
             make_tile_point<T, decode>(view, pair.odd, sum.odd, &odd_symbol);
@@ -529,7 +552,7 @@ make_tile_row(const struct tile_work &work, const struct level_view<T> &view,
     }
     if (decode)
         return;
-    if (row.type != 0) {
+    if (head.facts & ROW_TYPE) {
         view.symbols[even_tiled_at(row, column)] = (uint16_t)even_symbol;
         if (even_symbol == TERP_ESCAPE)
             count_escape(view, row.even_work + column.x);
@@ -623,9 +646,8 @@ __launch_bounds__(TILE_NTHREADS, sizeof(T) == 4 ? 2 : 1)
                 __syncthreads();
 #pragma unroll 1
             for (; number < work.step_end[step]; number += TILE_NWARPS)
-                if (shared->rows[number].exists)
-                    make_tile_row<T, decode>(work, view, column, s_weights,
-                                             number, to, shared);
+                make_tile_row<T, decode>(work, view, column, s_weights, number,
+                                         to, shared);
         }
         if (!rehearsal)
             return;
