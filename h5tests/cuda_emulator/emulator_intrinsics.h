@@ -173,6 +173,23 @@ __match_any_sync(unsigned mask, T value, emulator_place place = emulator_here())
     return mine.lanes;
 }
 
+inline unsigned
+__reduce_add_sync(unsigned mask, unsigned value,
+                  emulator_place place = emulator_here())
+{
+    emulator_check_mask(mask, place);
+    emulator_meet(EMULATOR_WARP, "__reduce_add_sync", place, value,
+                  [](unsigned **items, unsigned n) {
+                      unsigned sum = 0;
+                      for (unsigned i = 0; i < n; i++)
+                          sum += items[i] != nullptr ? *items[i] : 0;
+                      for (unsigned i = 0; i < n; i++)
+                          if (items[i] != nullptr)
+                              *items[i] = sum;
+                  });
+    return value;
+}
+
 /* Atomics on integers of 32 and 64 bits; each returns the old value. */
 
 template <typename T, typename Update>
