@@ -31,12 +31,12 @@ count_in_ranges(unsigned long long *ranges, const struct terp_layout *layout,
     }
 }
 
-/* Lists or counts these escapes. */
+/* Lists or counts these escapes, by escapes_are_listed. */
 static __device__ __forceinline__ void
 note_escapes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
-             uint64_t tiled, unsigned escapes)
+             bool listed, uint64_t tiled, unsigned escapes)
 {
-    if (!escapes_are_listed(batch, chunk)) {
+    if (!listed) {
         count_in_ranges(
             region<unsigned long long>(batch, blockIdx.y, batch.at.ranges),
             batch.d_layout, chunk.prediction == TERP_PREDICTION_LORENZO, tiled,

@@ -159,13 +159,8 @@ count_map(const uint32_t *map, unsigned nbits, unsigned end,
         all += n;
         before += i < end ? n : 0;
     }
-#pragma unroll 1
-    for (int step = 16; step > 0; step /= 2) {
-        all += __shfl_xor_sync(0xFFFFFFFF, all, step);
-        before += __shfl_xor_sync(0xFFFFFFFF, before, step);
-    }
-    *before_ret = before;
-    return all;
+    *before_ret = __reduce_add_sync(0xFFFFFFFF, before);
+    return __reduce_add_sync(0xFFFFFFFF, all);
 }
 
 /* RRE1 backwards, as above, for few bytes: a warp has some words of the map

@@ -47,14 +47,14 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
         region<uint16_t>(batch, blockIdx.y,
                          batch.at.nbytes)[p * TERP_PARTITION_NTILES +
                                           threadIdx.x % TERP_PARTITION_NTILES];
+    nbytes = threadIdx.x % 32 < TERP_PARTITION_NTILES ? nbytes : 0;
     reader.src = (const uint8_t *)chunk.src + chunk.payload_at + begin[0];
     reader.end = begin[1] - begin[0];
     /* Other blocks of this launch may set the status meanwhile. */
     if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(chunk.coding) ||
         !reduced)
         return;
-    for (int distance = TERP_PARTITION_NTILES / 2; distance > 0; distance /= 2)
-        nbytes += __shfl_xor_sync(0xFFFFFFFF, nbytes, distance);
+    nbytes = __reduce_add_sync(0xFFFFFFFF, nbytes);
     stage_bytes<EXPAND_NTHREADS>(&reader, s.staged, EXPAND_STAGED_NBYTES);
     struct kept_bytes kept;
     if (!find_kept(&reader, s, nbytes, &kept)) {
@@ -182,8 +182,8 @@ decode_planes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         }
         ((uint4 *)symbols)[i] = make_uint4(two[0], two[1], two[2], two[3]);
         if (escapes != 0)
-            note_escapes(batch, chunk, tile * TERP_TILE_NSYMBOLS + 8 * i,
-                         escapes);
+            note_escapes(batch, chunk, escapes_are_listed(batch, chunk),
+                         tile * TERP_TILE_NSYMBOLS + 8 * i, escapes);
     }
     return true;
 }
@@ -205,7 +205,7 @@ load_place(const struct cuda_batch &batch, uint64_t tile)
     const uint64_t first = p * TERP_PARTITION_NTILES;
     const uint16_t *nbytes =
         region<uint16_t>(batch, blockIdx.y, batch.at.nbytes);
-    const uint64_t lane = threadIdx.x % TERP_PARTITION_NTILES;
+    const uint64_t lane = threadIdx.x % 32;
     struct tile_place place;
 
     place.begin = region<uint64_t>(batch, blockIdx.y, batch.at.begin)[p];
@@ -214,7 +214,7 @@ load_place(const struct cuda_batch &batch, uint64_t tile)
     place.entry = region<uint8_t>(batch, blockIdx.y, batch.at.entry)[tile];
     place.reduced = region<uint8_t>(batch, blockIdx.y, batch.at.reduced)[p];
     place.nbytes = nbytes[tile];
-    place.nbytes_all = nbytes[first + lane];
+    place.nbytes_all = lane < TERP_PARTITION_NTILES ? nbytes[first + lane] : 0;
     place.nbytes_before = first + lane < tile ? place.nbytes_all : 0;
     return place;
 }
@@ -223,13 +223,8 @@ load_place(const struct cuda_batch &batch, uint64_t tile)
 static __device__ __forceinline__ void
 sum_place(struct tile_place &place)
 {
-    for (int distance = TERP_PARTITION_NTILES / 2; distance > 0;
-         distance /= 2) {
-        place.nbytes_before +=
-            __shfl_xor_sync(0xFFFFFFFF, place.nbytes_before, distance);
-        place.nbytes_all +=
-            __shfl_xor_sync(0xFFFFFFFF, place.nbytes_all, distance);
-    }
+    place.nbytes_before = __reduce_add_sync(0xFFFFFFFF, place.nbytes_before);
+    place.nbytes_all = __reduce_add_sync(0xFFFFFFFF, place.nbytes_all);
 }
 
 static __device__ __forceinline__ const uint8_t *
@@ -329,11 +324,12 @@ __launch_bounds__(FEW_TILES_NTHREADS, 1)
         struct tile_bits bits = {};
         unsigned nsymbols = 0, escapes = 0;
         uint16_t *symbols = (uint16_t *)s_alone->staged;
-        bool valid = true;
+        bool valid = true, listed = false;
         if (last) {
             wait_for_kernels();
             place = load_place(batch, tile);
             coding = chunk.coding;
+            listed = escapes_are_listed(batch, chunk);
             reader.src = (const uint8_t *)chunk.src + chunk.payload_at;
             /* Other blocks of this launch may set the status meanwhile. */
             if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(coding))
@@ -388,7 +384,7 @@ __launch_bounds__(FEW_TILES_NTHREADS, 1)
                                      &escapes);
         if (last) {
             if (escapes != 0)
-                note_escapes(batch, chunk,
+                note_escapes(batch, chunk, listed,
                              tile * TERP_TILE_NSYMBOLS +
                                  UNIT_NSYMBOLS * threadIdx.x,
                              escapes);
