@@ -175,8 +175,9 @@ find_classes(const struct cuda_batch &batch, const struct tune_grid &grid,
 
 /* Code that runs for the first time waits for its instructions. So blocks of a
  * single chunk, which run but once, go through theirs before the kernels before
- * them have ended, with a sample of two constant values and a made-up state,
- * and keep nothing of what comes out. */
+ * them have ended, with a sample of two constant values, some counts and a
+ * made-up state, and keep nothing of what comes out. Warps do not wait for each
+ * other: those that have nothing to sample go on to costs. */
 #define MADE_UP_NWORDS \
     ((sizeof(struct sampled_class) + sizeof(struct sampled_run)) / 4)
 _Static_assert(sizeof(struct sampled_stretches) <= 4 * MADE_UP_NWORDS,
@@ -234,12 +235,11 @@ tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
 
     sample_lorenzo(s_stretches, source, k, batch.max_code, s_histograms,
                    s_found);
-    __syncthreads();
-    cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, s_histograms,
-                    n, s_found);
-    write_records(region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
-                      (grid.lorenzo_record + task.part * n) * COSTS_NWORDS,
-                  s_histograms, rehearsal ? 0 : n);
+    cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, rehearsal,
+                    s_histograms, n, s_found);
+    uint32_t *records = region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
+                        (grid.lorenzo_record + task.part * n) * COSTS_NWORDS;
+    write_records(rehearsal ? s_histograms : records, s_histograms, n);
 }
 
 /* The costs of a class, by the last of its parts. */
@@ -260,9 +260,8 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
 
     sample_class(s_class, s_runs, source, k, task.first_spline, task.end_spline,
                  s_histograms, s_found);
-    __syncthreads();
-    cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, s_histograms,
-                    n, s_found);
+    cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, rehearsal,
+                    s_histograms, n, s_found);
     if (!join_parts(batch, (unsigned)task.l * TERP_NCLASSES + s_class.odd,
                     records, task.part, nparts, s_histograms, n))
         return;
@@ -274,10 +273,11 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
             s_histograms + h * HISTOGRAM_NWORDS + COSTS_AT;
         const uint32_t nsampled = s_costs[RECORD_NSAMPLED];
         uint64_t cost = cost_of_codes(s_costs);
-        if (threadIdx.x % 32 == 0 && !rehearsal)
-            costs[h] = nsampled == 0
-                           ? 0
-                           : terp_scale_cost(cost, s_class.nvalues, nsampled);
+        if (threadIdx.x % 32 == 0)
+            (rehearsal ? (uint64_t *)s_histograms : costs)[h] =
+                nsampled == 0
+                    ? 0
+                    : terp_scale_cost(cost, s_class.nvalues, nsampled);
     }
 }
 
@@ -384,7 +384,7 @@ __launch_bounds__(TUNER_MAX_NTHREADS, sizeof(T) == 4 ? 2 : 1)
 #pragma unroll 1
     for (bool rehearsal = grid.rehearses;; rehearsal = false) {
         union tune_samples &samples = s_samples[rehearsal];
-        clear_histograms(s_histograms, task.nhistograms, &s_found);
+        clear_histograms(s_histograms, task.nhistograms, rehearsal, &s_found);
         if (!rehearsal) {
             if (task.number > 0)
                 find_runs(samples.of_class.cls, 0, samples.of_class.runs);

@@ -245,7 +245,7 @@ decide(const struct cuda_batch &batch, const struct tune_grid &grid,
        const struct choice_shared *shared, const struct choice &choice)
 {
     const enum terp_predictor asked = batch.params.predictor;
-    const int lane = (int)threadIdx.x;
+    const int lane = (int)threadIdx.x % 32;
     uint64_t spline_cost = 0, least = ~UINT64_C(0);
 
     for (int l = 1; l <= grid.nlevels; l++)
@@ -275,7 +275,8 @@ decide(const struct cuda_batch &batch, const struct tune_grid &grid,
     choice.sums[COST_LORENZO] = lorenzo_cost;
 }
 
-/* A warp plans a level, or weighs lorenzo along a set of dimensions. */
+/* A warp plans a level, or weighs lorenzo along a set of dimensions. In a
+ * rehearsal none waits for others, and all decide. */
 static __device__ __forceinline__ void
 choose_from(const struct cuda_batch &batch, const struct tune_grid &grid,
             const struct choice &choice, bool rehearsal,
@@ -293,9 +294,11 @@ choose_from(const struct cuda_batch &batch, const struct tune_grid &grid,
     add_records(choice.records, (unsigned)nsets, choice.nrecords,
                 s->lorenzo_record, COSTS_NWORDS);
     wait_async();
-    __syncthreads();
-    if (!rehearsal && !is_tuned(s->chunk))
-        return;
+    if (!rehearsal) {
+        __syncthreads();
+        if (!is_tuned(s->chunk))
+            return;
+    }
 #pragma unroll 1
     for (int l = 1 + warp; l <= nlevels; l += CHOICE_NWARPS) {
         if (l > 1 + warp) {
@@ -317,8 +320,9 @@ choose_from(const struct cuda_batch &batch, const struct tune_grid &grid,
         if (threadIdx.x % 32 == 0)
             s->lorenzo_cost[h] = cost;
     }
-    __syncthreads();
-    if (warp == 0)
+    if (!rehearsal)
+        __syncthreads();
+    if (warp == 0 || rehearsal)
         decide(batch, grid, s, choice);
 }
 
@@ -336,6 +340,7 @@ __launch_bounds__(CHOICE_NTHREADS)
     if (grid.nblocks > 0)
         let_next_kernel_come();
     find_candidates(grid, s.candidates);
+    __syncthreads();
 #pragma unroll 1
     for (bool rehearsal = grid.rehearses;; rehearsal = false) {
         if (!rehearsal) {

@@ -345,8 +345,8 @@ sample_runs(const volatile struct sampled_class &cls,
     for (unsigned first = 0; first < all; first += MAX_NRUNS) {
         unsigned nruns = min((unsigned)MAX_NRUNS, all - first);
         unsigned nth = nth_of_thread, x = x_of_thread;
-        __syncthreads();
         if (first > 0) {
+            __syncthreads();
             find_runs(cls, first, s_runs);
             __syncthreads();
         }
