@@ -88,12 +88,12 @@ best_of_widths(const uint16_t *nbits, const uint8_t *s_order)
 
 /* Grid: x SELECT_NTILES tiles a block, y chunks. A warp has two tiles, its
  * lane w the width w. What the tiles need is loaded with what orders the
- * entries. The next kernel may come when all before this one is done. Few
- * blocks select by whatever is in their shared memory while they wait, so that
- * the code is at hand. */
+ * entries. Few blocks select by whatever is in their shared memory while they
+ * wait, so that the code is at hand. */
 static __global__ void
 __launch_bounds__(SELECT_NTHREADS) select_entries(const struct cuda_batch batch)
 {
+    let_next_kernel_come();
     __shared__ struct select_shared s;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -112,7 +112,6 @@ __launch_bounds__(SELECT_NTHREADS) select_entries(const struct cuda_batch batch)
 
         if (last) {
             wait_for_kernels();
-            let_next_kernel_come();
             for (unsigned k = 0; k < WARP_NTILES; k++) {
                 some[k] = first + k < batch.ntiles && nonzero[first + k] != 0;
                 if (first + k >= batch.ntiles)
@@ -315,13 +314,11 @@ make_words(struct custom_shared *s, struct cuda_custom_book *book)
     book->word[symbol] = nbits == 0 ? 0 : word << 4 | nbits;
 }
 
-/* Grid: x 1, y chunks. Thread i has symbol i, later leaf i. The next kernel may
- * come when all before this one is done. */
+/* Grid: x 1, y chunks. Thread i has symbol i, later leaf i. */
 static __global__ void
 __launch_bounds__(CUSTOM_NTHREADS) make_book(const struct cuda_batch batch)
 {
-    wait_for_kernels();
-    let_next_kernel_come();
+    begin_kernel();
     struct custom_shared *s = dynamic_shared<struct custom_shared>();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     unsigned symbol = threadIdx.x;

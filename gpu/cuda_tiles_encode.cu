@@ -294,10 +294,9 @@ entry_of_tile(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 
 /* Grid: x tiles, y chunks; huffman and custom. A thread has 16 symbols that
  * follow each other, and puts their words together in shared memory, where
- * it shares the first and last word with its neighbours. The kernel before this
- * one lets it come when all before that is done, so symbols are there. FEW: so
- * that the code is at hand, tiles are coded by any entry while their own are
- * selected; and symbols are loaded at once, whether or not all are zero. */
+ * it shares the first and last word with its neighbours. FEW: tiles of this
+ * kernel's own are coded while it waits, so that the code is at hand; and
+ * symbols are loaded whether or not all are zero, with what tells that. */
 template <bool FEW>
 static __global__ void
 __launch_bounds__(TILE_NTHREADS, FEW ? 4 : 6)
@@ -310,28 +309,32 @@ __launch_bounds__(TILE_NTHREADS, FEW ? 4 : 6)
     const unsigned tile = blockIdx.x, nsymbols = tile_nsymbols(batch, tile);
     const unsigned first = THREAD_NSYMBOLS * threadIdx.x;
     const bool is_huffman = batch.coding == TERP_CODING_HUFFMAN;
-    const bool nonzero =
-        region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile] != 0;
-    struct thread_symbols symbols = {};
 
-    if (FEW || nonzero)
-        symbols = load_thread_symbols(
-            region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
-                (uint64_t)tile * TERP_TILE_NSYMBOLS,
-            first, first + 8, nsymbols);
-    if (!has_tiles(chunk) || !nonzero) {
-        wait_for_kernels(); /* those that wait for this one rely on it */
-        return;
-    }
 #pragma unroll 1
     for (bool last = !FEW || !is_huffman;; last = true) {
+        struct thread_symbols symbols;
         uint32_t word[THREAD_NSYMBOLS], nbits = 0, at, total;
         unsigned entry = 0;
 
         if (last) {
             wait_for_kernels();
+            bool nonzero =
+                region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile] != 0;
+            const uint16_t *from =
+                region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
+                (uint64_t)tile * TERP_TILE_NSYMBOLS;
+            if (FEW)
+                symbols = load_thread_symbols(from, first, first + 8, nsymbols);
             if (is_huffman)
                 entry = entry_of_tile(batch, chunk, tile);
+            if (!has_tiles(chunk) || !nonzero)
+                return;
+            if (!FEW)
+                symbols = load_thread_symbols(from, first, first + 8, nsymbols);
+        } else {
+#pragma unroll
+            for (unsigned i = 0; i < THREAD_NSYMBOLS / 2; i++)
+                symbols.pair[i] = ZERO_PAIR + (threadIdx.x + i) % 4;
         }
         const uint32_t *words = batch.tables.d_words + entry * TERP_NSYMBOLS;
         if (!is_huffman)
@@ -479,13 +482,13 @@ static_assert(8 * TERP_PARTITION_NTILES * REHEARSE_NBYTES + 4096 <= REHEARSE_AT,
 
 /* Grid: x partitions, y chunks. The partition's length; words are put one
  * after another, and reduced where that pays: they then stand from their first
- * tile's slot on. What comes next may read what was there before this kernel
- * while it runs. Few blocks reduce words of their own in shared memory while
+ * tile's slot on. Few blocks reduce words of their own in shared memory while
  * they wait, so that the code is at hand. */
 static __global__ void
 __launch_bounds__(PARTITION_NTHREADS, 3)
     end_partitions(const struct cuda_batch batch)
 {
+    let_next_kernel_come();
     __shared__ struct reduce_counts<PARTITION_NTHREADS> s_counts;
     uint8_t *s_memory = dynamic_shared<uint8_t>();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
@@ -503,7 +506,6 @@ __launch_bounds__(PARTITION_NTHREADS, 3)
         struct five_words five = {make_uint4(warp, 0, lane, 0), 0};
         if (last) {
             wait_for_kernels();
-            let_next_kernel_come();
             /* A tile that has words has as many bytes, whatever its length. */
             if (is_words)
                 five = load_five(slot, lane);
