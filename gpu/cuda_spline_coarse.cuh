@@ -33,10 +33,11 @@
  * In the end: its symbol (encode). */
 struct alignas(8) coarse_note {
     uint32_t where;
-    /* Until the chunk's state is known a byte a dimension, zero where the point
-     * is even: what it reaches for, by a spline that is not linear, and
-     * REACHES_B. Then a byte a prediction, the slowest dimension first: the
-     * same, and the dimension. */
+    /* A byte an odd dimension, the slowest first: what the point reaches for
+     * along it, by a spline that is not linear, REACHES_B, and which dimension
+     * it is. Once the chunk's state is known: what it does reach for, zero
+     * where the dimension does not predict it. Its class stands where the
+     * first two bytes have room. */
     uint32_t reaches;
 };
 #define NOTE_PLACE_NBITS 13
@@ -46,6 +47,7 @@ struct alignas(8) coarse_note {
 #define NOTE_LEVEL_AT 28
 #define REACHES_B 8u
 #define REACHES_DIM_AT 4
+#define REACHES_CLASS_AT 6
 static_assert(COARSE_NPLACES <= 1 << NOTE_PLACE_NBITS, "a place in a note");
 static_assert(COARSE_NVALUES <= 1 << (NOTE_LEVEL_AT - NOTE_WORK_AT) &&
                   MAX_NCOARSE <= 1 << (32 - NOTE_LEVEL_AT),
@@ -57,13 +59,18 @@ struct alignas(8) coarse_stride {
     int to_b, to_next;
 };
 
+/* What chooses the dimensions that predict a class. */
+struct alignas(8) coarse_choice {
+    uint32_t priorities; /* a byte an odd dimension: 8 times as much, and 1 */
+    uint32_t linear;     /* mask of what makes a prediction linear */
+};
+
 /* A level, by its distance from the finest. */
 template <typename T> struct coarse_level {
+    struct coarse_choice choice[TERP_NCLASSES];
     uint32_t class_at[TERP_NCLASSES];
     struct coarse_stride strides[TERP_NDIMS];
-    uint32_t priorities; /* a byte a dimension: 8 times as much, and 1 */
-    uint32_t linear;     /* mask of what makes a prediction linear */
-    uint32_t weights;    /* the first of its spline */
+    uint32_t weights; /* the first of its spline */
     struct constants<T> k;
 };
 
@@ -257,7 +264,7 @@ locate_point(const struct coarse_work &work, uint32_t number,
     const int shift = __ffs((int)any) - 1;
     const uint32_t box = 1u << box_shift(work.rank);
     uint32_t row = brick, box_nrows = 1, row_in_box = 0, raster = brick;
-    uint32_t odd = 0, reaches = 0;
+    uint32_t odd = 0, reaches = 0, nodd_dims = 0;
 #pragma unroll
     for (int d = TERP_NDIMS - 1; d >= 0; d--) {
         if (d >= work.rank)
@@ -267,7 +274,9 @@ locate_point(const struct coarse_work &work, uint32_t number,
         uint32_t extent = (fine + (~doubled & 1)) >> 1;
         odd |= (doubled & 1) << d;
         if (doubled & 1)
-            reaches |= (reach_at(i, (fine + 1) >> 1) | REACHES_B) << (8 * d);
+            reaches |= (reach_at(i, (fine + 1) >> 1) | REACHES_B |
+                        (uint32_t)d << REACHES_DIM_AT)
+                       << (8 * nodd_dims++);
         raster = raster * extent + i;
         if (work.in_order)
             continue;
@@ -277,6 +286,8 @@ locate_point(const struct coarse_work &work, uint32_t number,
         row_in_box = row_in_box * height + (i - low);
         box_nrows *= height;
     }
+    reaches |= (odd & 3) << REACHES_CLASS_AT;
+    reaches |= (odd >> 2) << (8 + REACHES_CLASS_AT);
     const uint32_t class_at = shared->level[shift].class_at[odd];
     const uint32_t tiled =
         class_at + (work.in_order ? raster : row + row_in_box);
@@ -291,33 +302,26 @@ locate_point(const struct coarse_work &work, uint32_t number,
  * besides b, c counting twice. */
 template <typename T>
 static __device__ __forceinline__ void
-finish_note(const struct coarse_level<T> &level, struct coarse_note *note)
+finish_note(const struct coarse_shared<T> *shared, struct coarse_note *note)
 {
     const uint32_t ones = 0x01010101;
-    uint32_t reaches = note->reaches, packed = 0, n = 0;
-    const uint32_t exists = (reaches >> 3 & ones) * 0xFF;
-    const uint32_t c = reaches & level.linear;
+    uint32_t reaches = note->reaches, best = 0;
+    const uint32_t odd = (reaches >> REACHES_CLASS_AT & 3) |
+                         (reaches >> (8 + REACHES_CLASS_AT - 2) & 12);
+    const struct coarse_choice choice =
+        shared->level[note->where >> NOTE_LEVEL_AT].choice[odd];
+    const uint32_t c = reaches & choice.linear;
 
     reaches &= ~(c >> 1 | c << 1);
     const uint32_t ranks =
-        ((reaches & 3 * ones) + (reaches >> 2 & ones) + level.priorities) &
-        exists;
-    uint32_t best = 0;
+        (reaches & 3 * ones) + (reaches >> 2 & ones) + choice.priorities;
 #pragma unroll
-    for (int d = 0; d < TERP_NDIMS; d++)
-        best = max_u32(best, ranks >> (8 * d) & 0xFF);
+    for (int j = 0; j < TERP_NDIMS; j++)
+        best = max_u32(best, ranks >> (8 * j) & 0xFF);
     /* No byte exceeds 127, and zero none but that of the best. */
-    const uint32_t others = (ranks ^ best * ones) + 0x7F * ones;
-#pragma unroll
-    for (int d = TERP_NDIMS - 1; d >= 0; d--) {
-        if (others >> (8 * d + 7) & 1)
-            continue;
-        packed |= ((reaches >> (8 * d) & 15) | (uint32_t)d << REACHES_DIM_AT)
-                  << n;
-        n += 8;
-    }
-    note->reaches = packed;
-    note->where |= (n / 8 - 1) << NOTE_NPREDICTIONS_AT;
+    const uint32_t which = ~((ranks ^ best * ones) + 0x7F * ones) & 0x80 * ones;
+    note->reaches = reaches & (which >> 7) * 0xFF;
+    note->where |= ((uint32_t)__popc(which) - 1) << NOTE_NPREDICTIONS_AT;
 }
 
 /* ---- values ---- */
@@ -577,11 +581,26 @@ prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
 
     static_assert(MAX_NCOARSE < 16 && COARSE_NTHREADS == 2 * 16 * 32,
                   "two warps a level");
-    if (level > work.nlevels || threadIdx.x % 32 != 0)
+    const unsigned lane = threadIdx.x % 32;
+    if (level > work.nlevels || lane >= TERP_NCLASSES)
         return;
     struct coarse_level<T> &s_level = shared->level[anchors ? 0 : level];
     const struct cuda_level_plan &plan = chunk.plan[work.finest + level];
-    if (threadIdx.x >= COARSE_NTHREADS / 2) {
+    if (threadIdx.x < COARSE_NTHREADS / 2) {
+        if (anchors)
+            return;
+        uint32_t priorities = 0, nodd_dims = 0;
+#pragma unroll
+        for (int d = TERP_NDIMS - 1; d >= 0; d--)
+            if (lane >> d & 1)
+                priorities |= (8 * (plan.priorities >> (2 * d) & 3u) + 1)
+                              << (8 * nodd_dims++);
+        s_level.choice[lane] = {priorities, plan.spline == TERP_SPLINE_LINEAR
+                                                ? 0x01010101 * REACHES_C
+                                                : 0};
+        if (lane == 0)
+            s_level.weights = 2 * first_weights_of(plan.spline);
+    } else if (lane == 0) {
         double ratio = anchors ? 1.0 : (double)plan.ratio / TERP_RATIO_ONE;
         struct constants<T> &s_k = anchors ? shared->k : s_level.k;
         struct constants<T> k =
@@ -590,16 +609,6 @@ prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
             s_k.step = k.step;
         else
             s_k = k;
-    } else if (!anchors) {
-        const unsigned spline = plan.spline;
-        uint32_t priorities = 0;
-        for (int d = 0; d < TERP_NDIMS; d++)
-            priorities |= (8 * (plan.priorities >> (2 * d) & 3u) + 1)
-                          << (8 * d);
-        s_level.priorities = priorities;
-        s_level.linear =
-            spline == TERP_SPLINE_LINEAR ? 0x01010101 * REACHES_C : 0;
-        s_level.weights = 2 * first_weights_of(spline);
     }
 }
 
@@ -658,7 +667,7 @@ finish_notes(const struct coarse_work &work,
         else if (decode)
             *at = code_of<T>(symbol[i]);
         if (q >= work.nbricks)
-            finish_note(shared->level[note.where >> NOTE_LEVEL_AT], &note);
+            finish_note(shared, &note);
         note.where |= (uint32_t)escaped << NOTE_ESCAPED_AT;
         shared->notes[q] = note;
     }

@@ -16,6 +16,7 @@ copy_state(const struct cuda_batch &batch, unsigned thread, unsigned nthreads,
     const uint64_t *from = (const uint64_t *)&batch.d_chunks[blockIdx.y];
 
     static_assert(sizeof *s_chunk % sizeof(uint64_t) == 0, "whole words");
+#pragma unroll 1
     for (unsigned i = thread; i < NWORDS; i += nthreads)
         ((uint64_t *)s_chunk)[i] = from[i];
     __syncthreads();
