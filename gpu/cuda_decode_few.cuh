@@ -33,7 +33,7 @@ struct few_words_shared {
      * as if they had one bit more than is looked at. */
     alignas(8) uint8_t length[1 << LENGTHS_NBITS];
     uint64_t stretch[FEW_TILES_NTHREADS]; /* maps */
-    uint64_t group[NGROUPS];
+    alignas(8) uint32_t group[NGROUPS][2];
     union {
         uint16_t at[TERP_TILE_NSYMBOLS];
         uint2 four[TERP_TILE_NSYMBOLS / 4];
@@ -77,6 +77,12 @@ static __device__ __forceinline__ unsigned
 follow_map(uint64_t map, unsigned i)
 {
     return (unsigned)(map >> (4 * i)) & 15;
+}
+
+static __device__ __forceinline__ uint64_t
+group_map(const struct few_words_shared &s, unsigned group)
+{
+    return (uint64_t)s.group[group][1] << 32 | s.group[group][0];
 }
 
 /* The map of the units of 16 bits [first, end). From the last bit to the first;
@@ -134,9 +140,9 @@ find_entry(struct few_words_shared &s, uint64_t map, unsigned first)
     for (int distance = 1; distance < 8; distance *= 2)
         half |= __shfl_xor_sync(all, half, distance);
     if (i % 8 == 0)
-        ((uint32_t *)s.group)[2 * group + i / 8] = half;
+        s.group[group][i / 8] = half;
     __syncthreads();
-    const uint64_t of_lane = s.group[lane];
+    const uint64_t of_lane = group_map(s, lane);
     const uint64_t ones = UINT64_C(0x0111111111111111);
     const unsigned has_one =
         __ballot_sync(all, (of_lane & 15 * ones) == (of_lane & 15) * ones);
@@ -149,7 +155,7 @@ find_entry(struct few_words_shared &s, uint64_t map, unsigned first)
     }
 #pragma unroll 1
     for (; g < group; g++)
-        at = follow_map(s.group[g], at);
+        at = follow_map(group_map(s, g), at);
     const unsigned from = lane / 16 * 16 + at;
     const uint32_t low = __shfl_sync(all, entries[0], (int)from);
     const uint32_t high = __shfl_sync(all, entries[1], (int)from);
@@ -191,7 +197,7 @@ walk_words(const struct few_words_shared &s, struct word_stretch &own,
 #pragma unroll 1
         while (at < stop && n < max_nwords) {
             const unsigned nbits = word_nbits(s, high);
-            if (nbits > TERP_MAX_CODE_NBITS || at + nbits > tile_end) {
+            if (nbits > TERP_MAX_CODE_NBITS) {
                 own.is_cut = true;
                 break;
             }
@@ -202,6 +208,10 @@ walk_words(const struct few_words_shared &s, struct word_stretch &own,
             at += nbits;
             n++;
         }
+    }
+    if (at > tile_end && n > 0) {
+        own.is_cut = true;
+        n--;
     }
     own.nwords = n;
     own.last_end = at;
@@ -273,7 +283,8 @@ decode_few_words(struct few_words_shared &s,
     const unsigned end = first + own.nwords;
     bool valid = nall >= nsymbols && (!own.is_cut || end >= nsymbols);
     if (valid && first < nsymbols) {
-        walk_words(s, own, bits.end, nsymbols - first, &s.begin.at[first]);
+        walk_words(s, own, bits.end, min(own.nwords, nsymbols - first),
+                   &s.begin.at[first]);
         /* The last word ends in the last byte. */
         if (end >= nsymbols)
             valid = bits.end - own.last_end < 8;
