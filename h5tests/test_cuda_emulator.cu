@@ -184,6 +184,7 @@ try_warp_primitives(unsigned *d_passed)
     passed |= (unsigned)(__syncthreads_or(threadIdx.x == 7) != 0) << 10;
     passed |= (unsigned)(__syncthreads_and(threadIdx.x != 7) == 0) << 11;
     passed |= (unsigned)(__reduce_add_sync(ALL, lane) == 31 * 32 / 2) << 12;
+    passed |= (unsigned)(__reduce_min_sync(ALL, lane | 2) == 2) << 13;
     __syncwarp();
     d_passed[threadIdx.x] = passed;
 }
@@ -195,7 +196,7 @@ warp_primitives_follow_their_definition(void **state)
     unsigned *passed = make_array<unsigned>(NTHREADS);
     assert_int_equal(launch(try_warp_primitives, 1, NTHREADS, 0, 0, passed), 0);
     for (int i = 0; i < NTHREADS; i++)
-        assert_int_equal(passed[i], 0x1FFF);
+        assert_int_equal(passed[i], 0x3FFF);
     cudaFree(passed);
 }
 

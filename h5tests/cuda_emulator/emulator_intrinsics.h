@@ -190,6 +190,24 @@ __reduce_add_sync(unsigned mask, unsigned value,
     return value;
 }
 
+inline unsigned
+__reduce_min_sync(unsigned mask, unsigned value,
+                  emulator_place place = emulator_here())
+{
+    emulator_check_mask(mask, place);
+    emulator_meet(EMULATOR_WARP, "__reduce_min_sync", place, value,
+                  [](unsigned **items, unsigned n) {
+                      unsigned least = 0xFFFFFFFF;
+                      for (unsigned i = 0; i < n; i++)
+                          if (items[i] != nullptr && *items[i] < least)
+                              least = *items[i];
+                      for (unsigned i = 0; i < n; i++)
+                          if (items[i] != nullptr)
+                              *items[i] = least;
+                  });
+    return value;
+}
+
 /* Atomics on integers of 32 and 64 bits; each returns the old value. */
 
 template <typename T, typename Update>
