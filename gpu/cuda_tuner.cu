@@ -316,7 +316,7 @@ cost_of_rows(const uint16_t *cost, const uint16_t *s_rows, unsigned n)
     for (unsigned e = 0; e < NLANE_ENTRIES; e++)
         if (32 * e + lane < TERP_NENTRIES)
             least = min(least, sums[e]);
-    return warp_least(least) + nescapes * TERP_ESCAPE_COST;
+    return __reduce_min_sync(ALL_LANES, least) + nescapes * TERP_ESCAPE_COST;
 }
 
 /* The costs of a small level's classes, all of whose values are samples: the

@@ -12,14 +12,6 @@
 
 #define ALL_LANES 0xFFFFFFFFu
 
-static __device__ __forceinline__ unsigned
-warp_sum(unsigned n)
-{
-    for (int lanes = 16; lanes > 0; lanes /= 2)
-        n += __shfl_xor_sync(ALL_LANES, n, lanes);
-    return n;
-}
-
 /* Dimensions of a set. */
 static __host__ __device__ __forceinline__ constexpr unsigned
 count_bits(unsigned dims)
@@ -304,16 +296,6 @@ add_records(const uint32_t *records, unsigned n, unsigned nparts,
     }
 }
 
-/* The least of the costs that lanes have, to all of them. */
-static __device__ __forceinline__ uint32_t
-warp_least(uint32_t least)
-{
-#pragma unroll 1
-    for (int lanes = 16; lanes > 0; lanes /= 2)
-        least = min(least, __shfl_xor_sync(ALL_LANES, least, lanes));
-    return least;
-}
-
 /* What a histogram's codes cost under the best entry, with the words of
  * escapes: by a warp. */
 static __device__ __forceinline__ uint64_t
@@ -326,7 +308,8 @@ cost_of_codes(const uint32_t *s_costs)
     for (unsigned e = 0; e < NLANE_ENTRIES; e++)
         if (32 * e + lane < TERP_NENTRIES)
             least = min(least, s_costs[32 * e + lane]);
-    return warp_least(least) + s_costs[RECORD_NESCAPES] * TERP_ESCAPE_COST;
+    return __reduce_min_sync(ALL_LANES, least) +
+           s_costs[RECORD_NESCAPES] * TERP_ESCAPE_COST;
 }
 
 #endif

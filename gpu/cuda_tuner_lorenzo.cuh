@@ -225,8 +225,8 @@ sample_corners(const volatile struct sampled_stretches &some,
             nsampled++;
         }
     }
-    nsampled = warp_sum(nsampled);
-    njoined = warp_sum(njoined);
+    nsampled = __reduce_add_sync(ALL_LANES, nsampled);
+    njoined = __reduce_add_sync(ALL_LANES, njoined);
     if (lane == 0) {
         atomicAdd(&s_found->nsampled, nsampled);
         atomicAdd(&s_found->njoined, njoined);

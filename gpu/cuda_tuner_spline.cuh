@@ -363,7 +363,7 @@ sample_runs(const volatile struct sampled_class &cls,
             x -= x >= run_nvalues ? run_nvalues : 0;
         }
     }
-    nsampled = warp_sum(nsampled);
+    nsampled = __reduce_add_sync(ALL_LANES, nsampled);
     if (threadIdx.x % 32 == 0)
         atomicAdd(&s_found->nsampled, nsampled);
 }
