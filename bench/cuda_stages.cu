@@ -1,8 +1,8 @@
 #include "cuda_stages.cuh"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+
+#include "cuda_chunks.cuh"
 
 #define MAX_NREPS 41
 
@@ -17,24 +17,7 @@ open_context(void)
     is_open = true;
 }
 
-static void
-read_frame(const struct bench_chunks *chunks, struct cuda_chunk *chunk)
-{
-    struct terp_frame frame;
-    uint8_t head[TERP_FRAME_MAX_NBYTES];
-    int frame_nbytes;
-
-    bench_check("cudaMemcpy", cudaMemcpy(head, chunks->streams[0], sizeof head,
-                                         cudaMemcpyDeviceToHost));
-    if (terp_frame_read(head, sizeof head, &frame, &frame_nbytes) != TERP_OK)
-        bench_fail("frame", "is none");
-    chunk->coding = frame.coding;
-    chunk->prediction = frame.prediction;
-    chunk->has_specials = frame.has_specials;
-    chunk->bound = frame.bound;
-}
-
-/* What a call begins with. */
+/* What stages begin with, as it was saved. */
 static void
 reset(const struct cuda_batch *batch, const struct cuda_chunk *from,
       cudaStream_t stream)
@@ -60,17 +43,15 @@ bench_stages_begin(const struct bench_chunks *chunks,
     stages.lane = cuda_lane_take(false);
     bench_check("preparing", cuda_lane_prepare(stages.lane, &wave));
     stages.batch = &stages.lane->batch;
-    struct cuda_chunk *chunk = stages.lane->h_chunks;
-    memset(chunk, 0, sizeof *chunk);
+    struct cuda_chunk *chunk = stages.batch->h_chunks;
+    cuda_chunk_ask(chunk);
     chunk->src = encode ? chunks->values[0] : chunks->streams[0];
     chunk->original = chunk->src;
     chunk->dst = encode ? chunks->streams[0] : chunks->decoded[0];
     chunk->src_nbytes = chunks->stream_nbytes[0];
-    if (!encode)
-        read_frame(chunks, chunk);
     bench_check("cudaMalloc",
                 cudaMalloc((void **)&stages.d_saved, sizeof *chunk));
-    reset(stages.batch, chunk, stages.lane->stream);
+    bench_check("beginning", cuda_chunks_begin(stages.lane, !encode));
     return stages;
 }
 
