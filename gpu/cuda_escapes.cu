@@ -304,10 +304,9 @@ static_assert(CUDA_ALONE_MAX_NRANGES * CUDA_RANGE_NVALUES < UINT32_MAX,
 static_assert(CUDA_MAX_NLISTED <= NTHREADS && CUDA_MAX_NLISTED % 4 == 0,
               "a thread an escape, four looked at together");
 
-/* Words from the stream to work, a thread each. Without work it only goes
- * through the motions: then all this has been fetched when it counts. */
+/* Words from the stream to work, a thread each. */
 template <typename W>
-static __device__ __attribute__((noinline)) void
+static __device__ __forceinline__ void
 place_listed(const struct terp_layout *layout, bool lorenzo, unsigned n,
              uint64_t tiled, const uint8_t *words, W *work,
              struct listed_words<W> *s_listed)
@@ -333,8 +332,7 @@ place_listed(const struct terp_layout *layout, bool lorenzo, unsigned n,
         nth += (four.x < position) + (four.y < position) + (four.z < position) +
                (four.w < position);
     }
-    if (work != nullptr)
-        work[position] = s_listed->word[nth];
+    work[position] = s_listed->word[nth];
 }
 
 /* What the block of a small chunk has in shared memory. */
@@ -412,9 +410,6 @@ __launch_bounds__(NTHREADS)
         __syncthreads();
         if (layout->nlevels > STAGED_NLEVELS)
             layout = batch.d_layout;
-        place_listed<W>(layout, false, 1, batch.nvalues - 1,
-                        (const uint8_t *)s.layout.words, (W *)nullptr,
-                        &s.listed);
     }
     if (!beside)
         wait_for_kernels();

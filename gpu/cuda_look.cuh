@@ -29,16 +29,6 @@ given_fills(const struct cuda_batch &batch)
     return fills;
 }
 
-/* The chunk's values, known before its state is. */
-template <typename T>
-static __device__ __forceinline__ const T *
-values_of_chunk(const struct cuda_batch &batch)
-{
-    return batch.chunk.big_endian
-               ? region<T>(batch, blockIdx.y, batch.at.swapped)
-               : (const T *)batch.h_chunks[blockIdx.y].src;
-}
-
 /* Extremes of some values, the values next to them, and counts. `min` > `max`:
  * none. */
 template <typename T> struct alignas(16) found_range {
@@ -120,24 +110,15 @@ reduce_range(found_range<T> own)
 }
 
 /* Grid: x cuts a chunk into LOOK_NBYTES, y chunks. A warp leaves the range of
- * what it sees in the region `staging`. It takes the place of the values from
- * the host, and looks at them while the chunk's state is still being set up:
- * nobody has used the region in this call. */
+ * what it sees in the region `staging`. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LOOK_NTHREADS) look_at_values(const struct cuda_batch batch)
 {
-    __shared__ const T *s_src; /* the way to the host is taken once */
+    begin_kernel();
     const int n = 16 / sizeof(T);
     T values[LOOK_NLOADS * n + 1]; /* one is left over */
-
-    let_next_kernel_come();
-    if (batch.chunk.big_endian)
-        wait_for_kernels();
-    if (threadIdx.x == 0)
-        s_src = values_of_chunk<T>(batch);
-    __syncthreads();
-    const T *src = s_src;
+    const T *src = (const T *)batch.d_chunks[blockIdx.y].src;
     /* Values are aligned to themselves only. So many would fit before. */
     const unsigned lead = (unsigned)((uintptr_t)src % 16 / sizeof(T));
     const int64_t begin = (int64_t)blockIdx.x * (LOOK_NBYTES / sizeof(T));
@@ -170,7 +151,6 @@ __launch_bounds__(LOOK_NTHREADS) look_at_values(const struct cuda_batch batch)
     if (threadIdx.x % 32 == 0)
         region<found_range<T>>(batch, blockIdx.y, batch.at.staging)[warp] =
             range;
-    wait_for_kernels();
 }
 
 /* Of all threads, for the first warp. */
@@ -201,57 +181,38 @@ sum_ranges(const found_range<T> *ranges, unsigned n, found_range<T> *s_of_warps)
     return threadIdx.x < 32 ? reduce_range(s_of_warps[threadIdx.x]) : own;
 }
 
-/* Grid: (1, chunks). Settles a chunk by the ranges of its values. It does so
- * twice: first, while it would only wait, with no ranges and with a state that
- * nobody needs. The code has then been fetched when time counts. */
+/* Grid: (1, chunks). Settles a chunk by the ranges of its values. */
 template <typename T>
 static __global__ void
 __launch_bounds__(SETTLE_NTHREADS)
     settle_ranges(const struct cuda_batch batch, unsigned nranges)
 {
+    begin_kernel();
     __shared__ found_range<T> s_of_warps[32];
-    __shared__ struct cuda_chunk s_chunk;
-    const found_range<T> *ranges =
-        region<found_range<T>>(batch, blockIdx.y, batch.at.staging);
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const fill_words<T> fills = given_fills<T>(batch);
-    const T *src = nullptr;
+    T first = 0;
 
-    let_next_kernel_come();
     if (threadIdx.x == 0)
-        src = values_of_chunk<T>(batch);
-#pragma unroll 1
-    for (unsigned n = 0;; n = nranges) {
-        struct cuda_chunk *chunk = &s_chunk;
-        T first = 0;
-        if (n > 0) {
-            wait_for_kernels();
-            chunk = &batch.d_chunks[blockIdx.y];
-            if (threadIdx.x == 0)
-                first = src[0];
-        }
-        found_range<T> own = sum_ranges(ranges, n, s_of_warps);
-        if (n == 0) {
-            own = {0, 1, (T)0.5, (T)0.5, 1, 1, (uint32_t)batch.nvalues};
-            __syncthreads();
-        }
-        if (threadIdx.x == 0) {
-            struct value_range range = {own.min,
-                                        own.max,
-                                        own.inner_min,
-                                        own.inner_max,
-                                        own.inner_min < own.max,
-                                        own.nmin,
-                                        own.nmax,
-                                        batch.nvalues - own.nvalid,
-                                        {}};
-            for (int i = 0; i < TERP_NFILLS; i++)
-                range.fills[i] = fills.at[i];
-            take_fills<T>(batch, &range);
-            settle<T>(batch, *chunk, range, first);
-        }
-        if (n > 0)
-            return;
-    }
+        first = *(const T *)chunk.src;
+    const found_range<T> own =
+        sum_ranges(region<found_range<T>>(batch, blockIdx.y, batch.at.staging),
+                   nranges, s_of_warps);
+    if (threadIdx.x != 0)
+        return;
+    struct value_range range = {own.min,
+                                own.max,
+                                own.inner_min,
+                                own.inner_max,
+                                own.inner_min < own.max,
+                                own.nmin,
+                                own.nmax,
+                                batch.nvalues - own.nvalid,
+                                {}};
+    for (int i = 0; i < TERP_NFILLS; i++)
+        range.fills[i] = fills.at[i];
+    take_fills<T>(batch, &range);
+    settle<T>(batch, chunk, range, first);
 }
 
 /* The number of blocks that look at a chunk. */

@@ -171,55 +171,6 @@ find_classes(const struct cuda_batch &batch, const struct tune_grid &grid,
     }
 }
 
-/* ---- rehearsals ---- */
-
-/* Code that runs for the first time waits for its instructions. So blocks of a
- * single chunk, which run but once, go through theirs before the kernels before
- * them have ended, with a sample of two constant values, some counts and a
- * made-up state, and keep nothing of what comes out. Warps do not wait for each
- * other: those that have nothing to sample go on to costs. */
-#define MADE_UP_NWORDS \
-    ((sizeof(struct sampled_class) + sizeof(struct sampled_run)) / 4)
-_Static_assert(sizeof(struct sampled_stretches) <= 4 * MADE_UP_NWORDS,
-               "what is made up are a class and a run, or stretches");
-
-static __device__ __forceinline__ void
-make_up_samples(const struct cuda_batch &batch, const struct tune_grid &grid,
-                const struct tune_task &task, union tune_samples *s_samples,
-                struct cuda_chunk *s_chunk)
-{
-    if (threadIdx.x >= 32)
-        return;
-#pragma unroll 1
-    for (unsigned i = threadIdx.x; i < MADE_UP_NWORDS; i += 32)
-        ((uint32_t *)s_samples)[i] = 0;
-    __syncwarp();
-    if (threadIdx.x > 0)
-        return;
-    s_chunk->status = TERP_OK;
-    s_chunk->coding = TERP_CODING_HUFFMAN;
-    s_chunk->src = batch.tables.d_cost;
-    s_chunk->has_specials = false;
-    s_chunk->step = s_chunk->bound = 1;
-    if (task.l == 0) {
-        struct sampled_stretches &some = s_samples->stretches;
-        for (int d = 0; d < TERP_NDIMS; d++)
-            some.dims[d] = d == 0 ? 2 : 1;
-        some.nper_row = some.every = some.end = 1;
-        some.slower = grid.dims_in_use >> 1;
-        return;
-    }
-    /* A point in the middle of four. */
-    struct sampled_class &cls = s_samples->of_class.cls;
-    cls.odd = subset_at(task.number, grid.active[task.l]);
-    cls.odd_dims = list_dims(cls.odd);
-    cls.neven[0] = 4;
-    cls.nvalues = cls.nruns = cls.run_nvalues = 1;
-    s_samples->of_class.runs[0].nvalues = 1;
-    s_samples->of_class.runs[0].x = 1;
-    s_samples->of_class.runs[0].forms = TERP_FORM_CUBIC * 0x1110;
-}
-
 /* ---- the kernel ---- */
 
 /* Leaves the costs of a part of lorenzo. */
@@ -229,17 +180,17 @@ tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
              const struct tune_task &task,
              const struct sampled_stretches &s_stretches,
              const struct source<T> &source, const struct constants<T> &k,
-             bool rehearsal, uint32_t *s_histograms, struct findings *s_found)
+             uint32_t *s_histograms, struct findings *s_found)
 {
     const unsigned n = task.nhistograms;
 
     sample_lorenzo(s_stretches, source, k, batch.max_code, s_histograms,
                    s_found);
-    cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, rehearsal,
-                    s_histograms, n, s_found);
-    uint32_t *records = region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
-                        (grid.lorenzo_record + task.part * n) * COSTS_NWORDS;
-    write_records(rehearsal ? s_histograms : records, s_histograms, n);
+    cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, s_histograms,
+                    n, s_found);
+    write_records(region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
+                      (grid.lorenzo_record + task.part * n) * COSTS_NWORDS,
+                  s_histograms, n);
 }
 
 /* The costs of a class, by the last of its parts. */
@@ -248,11 +199,10 @@ static __device__ void
 tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
            const struct tune_task &task, const struct sampled_class &s_class,
            struct sampled_run s_runs[MAX_NRUNS], const struct source<T> &source,
-           const struct constants<T> &k, bool rehearsal, uint32_t *s_histograms,
+           const struct constants<T> &k, uint32_t *s_histograms,
            struct findings *s_found)
 {
     const unsigned n = task.nhistograms;
-    const unsigned nparts = rehearsal ? 1 : task.nparts;
     uint32_t *records =
         region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
         (grid.first_record[task.l] + task.nparts * task.first_cost) *
@@ -260,10 +210,10 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
 
     sample_class(s_class, s_runs, source, k, task.first_spline, task.end_spline,
                  s_histograms, s_found);
-    cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, rehearsal,
-                    s_histograms, n, s_found);
+    cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, s_histograms,
+                    n, s_found);
     if (!join_parts(batch, (unsigned)task.l * TERP_NCLASSES + s_class.odd,
-                    records, task.part, nparts, s_histograms, n))
+                    records, task.part, task.nparts, s_histograms, n))
         return;
     uint64_t *costs = costs_of_level(batch, task.l) + task.first_cost +
                       n * (unsigned)(task.first_spline /
@@ -274,10 +224,9 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
         const uint32_t nsampled = s_costs[RECORD_NSAMPLED];
         uint64_t cost = cost_of_codes(s_costs);
         if (threadIdx.x % 32 == 0)
-            (rehearsal ? (uint64_t *)s_histograms : costs)[h] =
-                nsampled == 0
-                    ? 0
-                    : terp_scale_cost(cost, s_class.nvalues, nsampled);
+            costs[h] = nsampled == 0
+                           ? 0
+                           : terp_scale_cost(cost, s_class.nvalues, nsampled);
     }
 }
 
@@ -362,63 +311,47 @@ tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
 /* Grid: struct tune_grid. Block: up to TUNER_MAX_NTHREADS; in dynamic shared
  * memory the histograms of its class, or of lorenzo, or the rows of a small
  * level. Blocks do not wait for each other: the last of a class, by the class's
- * counter, adds up what the others left. */
+ * counter, adds up what the others left. It lets the next kernel come only when
+ * the kernels before it have ended, see `choose`. */
 template <typename T>
 static __global__ void
 __launch_bounds__(TUNER_MAX_NTHREADS, sizeof(T) == 4 ? 2 : 1)
     tune(const __grid_constant__ struct cuda_batch batch,
          const __grid_constant__ struct tune_grid grid)
 {
-    __shared__ union tune_samples s_samples[2]; /* the second is made up */
+    __shared__ union tune_samples s_samples;
     __shared__ struct findings s_found;
     __shared__ struct cuda_chunk s_chunk;
     uint32_t *s_histograms = dynamic_shared<uint32_t>();
     const struct tune_task task = find_task(grid);
 
-    if (grid.rehearses) {
-        make_up_samples(batch, grid, task, &s_samples[1], &s_chunk);
-    } else {
-        find_classes(batch, grid, task, &s_samples[0]);
-        __syncthreads();
-    }
-#pragma unroll 1
-    for (bool rehearsal = grid.rehearses;; rehearsal = false) {
-        union tune_samples &samples = s_samples[rehearsal];
-        clear_histograms(s_histograms, task.nhistograms, rehearsal, &s_found);
-        if (!rehearsal) {
-            if (task.number > 0)
-                find_runs(samples.of_class.cls, 0, samples.of_class.runs);
-            wait_for_kernels();
-            let_next_kernel_come(); /* see choose */
-            fetch_state(&batch.d_chunks[blockIdx.y], &s_chunk);
-        }
-        wait_async();
-        __syncthreads();
-        if (!is_tuned(s_chunk))
-            return;
-        struct source<T> source;
-        source.values = (const T *)s_chunk.src;
-        source.has_specials = s_chunk.has_specials;
-        source.fills = fills_of<T>(s_chunk);
-        const struct constants<T> k =
-            constants_of<T>(s_chunk.step, s_chunk.bound, batch.max_code);
-        /* Meanwhile the first warp samples. */
-        if (rehearsal)
-            find_classes(batch, grid, task, &s_samples[0]);
-        if (task.l == 0)
-            tune_lorenzo(batch, grid, task, samples.stretches, source, k,
-                         rehearsal, s_histograms, &s_found);
-        else if (task.number > 0)
-            tune_class(batch, grid, task, samples.of_class.cls,
-                       samples.of_class.runs, source, k, rehearsal,
-                       s_histograms, &s_found);
-        else
-            tune_level(batch, grid, task.l, samples.classes, source, k,
-                       (uint16_t *)s_histograms);
-        if (!rehearsal)
-            return;
-        __syncthreads();
-    }
+    find_classes(batch, grid, task, &s_samples);
+    clear_histograms(s_histograms, task.nhistograms, &s_found);
+    __syncthreads();
+    if (task.number > 0)
+        find_runs(s_samples.of_class.cls, 0, s_samples.of_class.runs);
+    wait_for_kernels();
+    let_next_kernel_come();
+    fetch_state(&batch.d_chunks[blockIdx.y], &s_chunk);
+    wait_async();
+    __syncthreads();
+    if (!is_tuned(s_chunk))
+        return;
+    struct source<T> source;
+    source.values = (const T *)s_chunk.src;
+    source.has_specials = s_chunk.has_specials;
+    source.fills = fills_of<T>(s_chunk);
+    const struct constants<T> k =
+        constants_of<T>(s_chunk.step, s_chunk.bound, batch.max_code);
+    if (task.l == 0)
+        tune_lorenzo(batch, grid, task, s_samples.stretches, source, k,
+                     s_histograms, &s_found);
+    else if (task.number > 0)
+        tune_class(batch, grid, task, s_samples.of_class.cls,
+                   s_samples.of_class.runs, source, k, s_histograms, &s_found);
+    else
+        tune_level(batch, grid, task.l, s_samples.classes, source, k,
+                   (uint16_t *)s_histograms);
 }
 
 /* ---- the launch ---- */
@@ -451,7 +384,6 @@ deal_blocks(const struct cuda_batch *batch, unsigned most_parts,
     unsigned nrecords = 0;
 
     *grid = tune_grid{};
-    grid->rehearses = batch->nchunks == 1;
     grid->dims_in_use = dims_in_use(layout);
     /* A row of one value has no difference that could be sampled. */
     if (asked != TERP_PREDICTOR_SPLINE && layout->dims[0] > 1) {

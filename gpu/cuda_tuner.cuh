@@ -119,18 +119,16 @@ count_slot(uint32_t *s_histogram, unsigned slot)
     atomicAdd(s_histogram + slot, 1u);
 }
 
-/* To rehearse there are some counts. */
 static __device__ void
-clear_histograms(uint32_t *s_histograms, unsigned n, bool rehearsal,
-                 struct findings *s_found)
+clear_histograms(uint32_t *s_histograms, unsigned n, struct findings *s_found)
 {
     uint4 *s_quads = (uint4 *)s_histograms;
 #pragma unroll 1
     for (unsigned i = threadIdx.x; i < n * (HISTOGRAM_NWORDS / 4);
          i += blockDim.x)
-        s_quads[i] = make_uint4(rehearsal && i % 32 == 0, 0, 0, 0);
+        s_quads[i] = make_uint4(0, 0, 0, 0);
     if (threadIdx.x == 0) {
-        s_found->nsampled = rehearsal;
+        s_found->nsampled = 0;
         s_found->njoined = 0;
     }
 }
@@ -248,16 +246,14 @@ cost_slots(const uint16_t *cost, unsigned max_code, uint32_t *s_histograms,
 /* Costs of each histogram under each entry, by whole warps. What was counted
  * is lost. */
 static __device__ void
-cost_histograms(const uint16_t *cost, unsigned max_code, bool rehearsal,
-                uint32_t *s_histograms, unsigned n,
-                const struct findings *s_found)
+cost_histograms(const uint16_t *cost, unsigned max_code, uint32_t *s_histograms,
+                unsigned n, const struct findings *s_found)
 {
     const unsigned nwarps = blockDim.x / 32;
     unsigned ngroups = (n + NTOGETHER - 1) / NTOGETHER;
     unsigned nslices = min(max(nwarps / ngroups, 1u), (unsigned)NROUNDS);
 
-    if (!rehearsal)
-        __syncthreads();
+    __syncthreads();
 #pragma unroll 1
     for (unsigned task = threadIdx.x / 32; task < ngroups * nslices;
          task += nwarps) {
@@ -270,8 +266,7 @@ cost_histograms(const uint16_t *cost, unsigned max_code, bool rehearsal,
         s_histogram[COSTS_AT + RECORD_NSAMPLED] = s_found->nsampled;
         s_histogram[COSTS_AT + RECORD_NJOINED] = s_found->njoined;
     }
-    if (!rehearsal)
-        __syncthreads();
+    __syncthreads();
 }
 
 /* Records [nparts][n] to costs of n histograms, the n-th at n * stride. */

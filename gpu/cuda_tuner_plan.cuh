@@ -14,7 +14,6 @@ struct tune_grid {
     unsigned nlorenzo;
     unsigned lorenzo_record; /* first of them, of [nlorenzo] blocks */
     int nlevels;             /* to be planned */
-    bool rehearses;          /* blocks run through their code before they may */
     unsigned nhistograms;    /* of a block, at most */
     unsigned first_block[TERP_MAX_LEVELS + 1];
     unsigned nparts[TERP_MAX_LEVELS + 1]; /* 0: a small level, one block */
@@ -120,53 +119,17 @@ struct choice_shared {
     uint64_t costs[CHOICE_NWARPS][ncosts_of(TERP_NDIMS)]; /* a warp's level */
 };
 
-/* What is chosen from, and for. */
-struct choice {
-    const struct cuda_chunk *state;
-    const uint64_t *costs;
-    unsigned level_ncosts; /* from a level to the next */
-    const uint32_t *records;
-    unsigned nrecords; /* of a set of dimensions */
-    struct cuda_chunk *chunk;
-    uint64_t *sums;
-};
-
-/* For the chunk; or a rehearsal in shared memory, from numbers that have no
- * meaning but stand in constant memory: what the chunk has is not there yet. */
-static __device__ __forceinline__ struct choice
-make_choice(const struct cuda_batch &batch, const struct tune_grid &grid,
-            bool rehearsal, struct choice_shared *s)
-{
-    const void *table = batch.tables.d_cost;
-    struct choice choice;
-
-    choice.chunk = rehearsal ? &s->chunk : &batch.d_chunks[blockIdx.y];
-    choice.sums = rehearsal ? s->spline_cost : costs_of_level(batch, 0);
-    choice.state = rehearsal ? (const struct cuda_chunk *)table : choice.chunk;
-    choice.costs = rehearsal ? (const uint64_t *)table : choice.sums;
-    choice.level_ncosts = rehearsal ? 0 : LEVEL_NCOSTS;
-    choice.records =
-        rehearsal ? (const uint32_t *)table
-                  : region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
-                        grid.lorenzo_record * COSTS_NWORDS;
-    choice.nrecords = rehearsal ? 1 : grid.nlorenzo;
-    return choice;
-}
-_Static_assert(sizeof terp_entry_cost >= 32 * sizeof(uint64_t) &&
-                   sizeof terp_entry_cost >=
-                       (TERP_NCLASSES - 1) * COSTS_NWORDS * sizeof(uint32_t),
-               "a rehearsal has numbers");
-
 /* Costs of a level, for a warp: on their way to shared memory until
  * wait_async. */
 static __device__ __forceinline__ void
-fetch_costs(const struct choice &choice, unsigned nactive, int l,
+fetch_costs(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
             uint64_t *s_costs)
 {
-    const uint64_t *costs = choice.costs + (unsigned)l * choice.level_ncosts;
+    const unsigned n = ncosts_of(count_bits(grid.active[l]));
+    const uint64_t *costs = costs_of_level(batch, l);
 
 #pragma unroll 1
-    for (unsigned i = threadIdx.x % 32; i < ncosts_of(nactive); i += 32)
+    for (unsigned i = threadIdx.x % 32; i < n; i += 32)
         copy_async(s_costs + i, costs + i);
 }
 
@@ -239,19 +202,19 @@ weigh_lorenzo(const struct cuda_batch &batch, const uint32_t *s_record,
                : terp_scale_cost(cost, batch.nvalues, nsampled) << 4 | (14 - h);
 }
 
-/* The ratio of each level, and the prediction: by a warp. */
+/* The ratio of each level, and the prediction: by the first warp. */
 static __device__ __forceinline__ void
 decide(const struct cuda_batch &batch, const struct tune_grid &grid,
-       const struct choice_shared *shared, const struct choice &choice)
+       const struct choice_shared *shared, struct cuda_chunk &chunk)
 {
     const enum terp_predictor asked = batch.params.predictor;
-    const int lane = (int)threadIdx.x % 32;
+    const int lane = (int)threadIdx.x;
     uint64_t spline_cost = 0, least = ~UINT64_C(0);
 
     for (int l = 1; l <= grid.nlevels; l++)
         spline_cost += shared->spline_cost[l];
     for (int l = 1 + lane; l <= grid.nlevels; l += 32)
-        choice.chunk->plan[l].ratio =
+        chunk.plan[l].ratio =
             (uint8_t)terp_ratio_of_level(l, spline_cost, batch.nvalues);
     if (grid.nlorenzo > 0 && lane < (1 << count_bits(grid.dims_in_use)) - 1)
         least = shared->lorenzo_cost[lane];
@@ -265,94 +228,73 @@ decide(const struct cuda_batch &batch, const struct tune_grid &grid,
     const bool lorenzo =
         asked == TERP_PREDICTOR_LORENZO ||
         (asked == TERP_PREDICTOR_AUTO && lorenzo_cost < spline_cost);
-    choice.chunk->prediction =
+    chunk.prediction =
         lorenzo ? TERP_PREDICTION_LORENZO : TERP_PREDICTION_SPLINE;
     /* Without a sample all dimensions in use are taken. */
     if (asked != TERP_PREDICTOR_SPLINE)
-        choice.chunk->lorenzo_dims =
+        chunk.lorenzo_dims =
             subset_at(any ? 15 - (unsigned)(least & 15) : 15, grid.dims_in_use);
-    choice.sums[COST_SPLINE] = spline_cost;
-    choice.sums[COST_LORENZO] = lorenzo_cost;
+    uint64_t *sums = costs_of_level(batch, 0);
+    sums[COST_SPLINE] = spline_cost;
+    sums[COST_LORENZO] = lorenzo_cost;
 }
 
-/* A warp plans a level, or weighs lorenzo along a set of dimensions. In a
- * rehearsal none waits for others, and all decide. */
-static __device__ __forceinline__ void
-choose_from(const struct cuda_batch &batch, const struct tune_grid &grid,
-            const struct choice &choice, bool rehearsal,
-            struct choice_shared *s)
-{
-    const int warp = (int)threadIdx.x / 32, nlevels = grid.nlevels;
-    const int nsets =
-        grid.nlorenzo > 0 ? (1 << count_bits(grid.dims_in_use)) - 1 : 0;
-    uint64_t *s_costs = s->costs[warp];
-
-    fetch_state(choice.state, &s->chunk);
-    if (1 + warp <= nlevels)
-        fetch_costs(choice, count_bits(grid.active[1 + warp]), 1 + warp,
-                    s_costs);
-    add_records(choice.records, (unsigned)nsets, choice.nrecords,
-                s->lorenzo_record, COSTS_NWORDS);
-    wait_async();
-    if (!rehearsal) {
-        __syncthreads();
-        if (!is_tuned(s->chunk))
-            return;
-    }
-#pragma unroll 1
-    for (int l = 1 + warp; l <= nlevels; l += CHOICE_NWARPS) {
-        if (l > 1 + warp) {
-            __syncwarp();
-            fetch_costs(choice, count_bits(grid.active[l]), l, s_costs);
-            wait_async();
-            __syncwarp();
-        }
-        uint64_t cost = plan_level(grid.active[l], s_costs, s->candidates,
-                                   &choice.chunk->plan[l]);
-        if (threadIdx.x % 32 == 0)
-            s->spline_cost[l] = cost;
-    }
-    /* The last warps seldom have levels. */
-#pragma unroll 1
-    for (int h = CHOICE_NWARPS - 1 - warp; h < nsets; h += CHOICE_NWARPS) {
-        uint64_t cost = weigh_lorenzo(
-            batch, s->lorenzo_record + (unsigned)h * COSTS_NWORDS, (unsigned)h);
-        if (threadIdx.x % 32 == 0)
-            s->lorenzo_cost[h] = cost;
-    }
-    if (!rehearsal)
-        __syncthreads();
-    if (warp == 0 || rehearsal)
-        decide(batch, grid, s, choice);
-}
-
-/* Grid: (1, chunks). It lets the next kernel come at once, since `tune` let
- * this one come only when the kernels before `tune` had ended: what these wrote
- * the next kernel may read before it waits itself, such as the chunk's state,
- * but for prediction, plan and lorenzo_dims. */
+/* Grid: (1, chunks). A warp plans a level, or weighs lorenzo along a set of
+ * dimensions. It lets the next kernel come at once, since `tune` let this one
+ * come only when the kernels before `tune` had ended: what these wrote the next
+ * kernel may read before it waits itself, such as the chunk's state, but for
+ * prediction, plan and lorenzo_dims. */
 static __global__ void
 __launch_bounds__(CHOICE_NTHREADS)
     choose(const __grid_constant__ struct cuda_batch batch,
            const __grid_constant__ struct tune_grid grid)
 {
     __shared__ struct choice_shared s;
+    const int warp = (int)threadIdx.x / 32;
+    const unsigned nsets =
+        grid.nlorenzo > 0 ? (1u << count_bits(grid.dims_in_use)) - 1 : 0;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    uint64_t *s_costs = s.costs[warp];
 
     if (grid.nblocks > 0)
         let_next_kernel_come();
     find_candidates(grid, s.candidates);
+    wait_for_kernels();
+    let_next_kernel_come();
+    fetch_state(&chunk, &s.chunk);
+    if (1 + warp <= grid.nlevels)
+        fetch_costs(batch, grid, 1 + warp, s_costs);
+    add_records(region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
+                    grid.lorenzo_record * COSTS_NWORDS,
+                nsets, grid.nlorenzo, s.lorenzo_record, COSTS_NWORDS);
+    wait_async();
     __syncthreads();
+    if (!is_tuned(s.chunk))
+        return;
 #pragma unroll 1
-    for (bool rehearsal = grid.rehearses;; rehearsal = false) {
-        if (!rehearsal) {
-            wait_for_kernels();
-            let_next_kernel_come();
+    for (int l = 1 + warp; l <= grid.nlevels; l += CHOICE_NWARPS) {
+        if (l > 1 + warp) {
+            __syncwarp();
+            fetch_costs(batch, grid, l, s_costs);
+            wait_async();
+            __syncwarp();
         }
-        struct choice choice = make_choice(batch, grid, rehearsal, &s);
-        choose_from(batch, grid, choice, rehearsal, &s);
-        if (!rehearsal)
-            return;
-        __syncthreads();
+        uint64_t cost =
+            plan_level(grid.active[l], s_costs, s.candidates, &chunk.plan[l]);
+        if (threadIdx.x % 32 == 0)
+            s.spline_cost[l] = cost;
     }
+    /* The last warps seldom have levels. */
+#pragma unroll 1
+    for (int h = CHOICE_NWARPS - 1 - warp; h < (int)nsets; h += CHOICE_NWARPS) {
+        uint64_t cost = weigh_lorenzo(
+            batch, s.lorenzo_record + (unsigned)h * COSTS_NWORDS, (unsigned)h);
+        if (threadIdx.x % 32 == 0)
+            s.lorenzo_cost[h] = cost;
+    }
+    __syncthreads();
+    if (warp == 0)
+        decide(batch, grid, &s, chunk);
 }
 
 #endif
