@@ -289,23 +289,14 @@ expand_tile(const struct cuda_batch &batch, enum terp_coding coding,
     return true;
 }
 
-/* What is decoded while the kernels before have not ended, to have the code at
- * hand: of a partition of zeros. Its stream: bit maps of all words and of no
- * bytes. */
-#define REHEARSAL_NBYTES 512
-#define REHEARSAL_WORDS_NBYTES (2 + REHEARSAL_NBYTES / 32)
-#define REHEARSAL_REDUCED_NBYTES (REHEARSAL_WORDS_NBYTES + 8)
-static_assert(REHEARSAL_NBYTES / 32 <= 64 && REHEARSAL_NBYTES / 64 <= 8,
-              "maps have two levels, and the upper one so many bytes");
-
 /* Grid (ntiles, nchunks), a block a tile. With `alone`, in blocks that run at
- * once, it expands reduced tiles, using dynamic shared memory, and rehearses
- * that. Stores whole units of 16 bytes: the region of symbols has room for
- * them. */
+ * once, it expands reduced tiles, using dynamic shared memory. Stores whole
+ * units of 16 bytes: the region of symbols has room for them. */
 static __global__ void
 __launch_bounds__(FEW_TILES_NTHREADS, 1)
     decode_few_tiles(const struct cuda_batch batch, bool alone)
 {
+    let_next_kernel_come();
     __shared__ union {
         struct few_words_shared words;
         struct planes_shared planes;
@@ -314,86 +305,61 @@ __launch_bounds__(FEW_TILES_NTHREADS, 1)
     alone_shared *s_alone = dynamic_shared<alone_shared>();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const uint64_t tile = blockIdx.x;
+    const unsigned nsymbols = (unsigned)min_u64(
+        TERP_TILE_NSYMBOLS, batch.nvalues - tile * TERP_TILE_NSYMBOLS);
+    uint16_t *symbols = region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
+                        tile * TERP_TILE_NSYMBOLS;
 
-    let_next_kernel_come();
-#pragma unroll 1
-    for (bool last = !alone;; last = true) {
-        enum terp_coding coding = TERP_CODING_HUFFMAN;
-        struct tile_place place = {};
-        struct block_reader reader = {};
-        struct tile_bits bits = {};
-        unsigned nsymbols = 0, escapes = 0;
-        uint16_t *symbols = (uint16_t *)s_alone->staged;
-        bool valid = true, listed = false;
-        if (last) {
-            wait_for_kernels();
-            place = load_place(batch, tile);
-            coding = chunk.coding;
-            listed = escapes_are_listed(batch, chunk);
-            reader.src = (const uint8_t *)chunk.src + chunk.payload_at;
-            /* Other blocks of this launch may set the status meanwhile. */
-            if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(coding))
-                return;
-            sum_place(place);
-            reader.src += place.begin;
-            reader.end = place.end - place.begin;
-            nsymbols = (unsigned)min_u64(
-                TERP_TILE_NSYMBOLS, batch.nvalues - tile * TERP_TILE_NSYMBOLS);
-            symbols = region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
-                      tile * TERP_TILE_NSYMBOLS;
-            if (!place.nonzero) {
-                store_zero_tile<FEW_TILES_NTHREADS>(symbols, nsymbols);
-                return;
-            }
-        } else {
-            place.reduced = 1;
-            place.nbytes = place.nbytes_all = REHEARSAL_NBYTES;
-            reader.src = (const uint8_t *)batch.tables.d_decode_books;
-            reader.end = REHEARSAL_REDUCED_NBYTES;
-        }
-        const uint8_t *src = tile_bytes(batch, chunk, tile, place);
-        const bool is_speed = coding == TERP_CODING_SPEED;
-        const bool expands = alone && place.reduced;
-        if (!is_speed)
-            stage_word_book(s.words, tile_book(batch, coding, place.entry));
-        if (expands)
-            stage_bytes<FEW_TILES_NTHREADS>(&reader, s_alone->staged,
-                                            sizeof s_alone->staged);
-        else if (!is_speed)
-            bits =
-                stage_bits<FEW_TILES_NTHREADS>(s.words.bits, src, place.nbytes);
-        if (!last && threadIdx.x < REHEARSAL_REDUCED_NBYTES)
-            s_alone->staged[threadIdx.x] =
-                threadIdx.x < REHEARSAL_WORDS_NBYTES ? 255 : 0;
-        if (!is_speed) {
-            wait_async();
-            __syncthreads();
-            make_lengths(s.words);
-        }
-        if (expands)
-            valid = expand_tile(batch, coding, s.words, *s_alone, &reader,
-                                place, tile, &bits);
-        if (!last)
-            nsymbols = 8 * REHEARSAL_NBYTES / word_nbits(s.words, 0);
-        if (valid && is_speed)
-            valid = decode_planes<FEW_TILES_NTHREADS>(
-                batch, chunk, s.planes, s_scan, tile, src, place.nbytes,
-                symbols, nsymbols);
-        else if (valid)
-            valid = decode_few_words(s.words, s_scan, bits, symbols, nsymbols,
-                                     &escapes);
-        if (last) {
-            if (escapes != 0)
-                note_escapes(batch, chunk, listed,
-                             tile * TERP_TILE_NSYMBOLS +
-                                 UNIT_NSYMBOLS * threadIdx.x,
-                             escapes);
-            if (!valid && threadIdx.x == 0)
-                chunk.status = TERP_ERR_CORRUPT;
-            return;
-        }
-        __syncthreads();
+    wait_for_kernels();
+    struct tile_place place = load_place(batch, tile);
+    const enum terp_coding coding = chunk.coding;
+    const bool is_speed = coding == TERP_CODING_SPEED;
+    const bool listed = escapes_are_listed(batch, chunk);
+    const bool expands = alone && place.reduced;
+    struct block_reader reader = {};
+    struct tile_bits bits = {};
+    unsigned escapes = 0;
+    bool valid = true;
+
+    reader.src = (const uint8_t *)chunk.src + chunk.payload_at + place.begin;
+    reader.end = place.end - place.begin;
+    sum_place(place);
+    const uint8_t *src = tile_bytes(batch, chunk, tile, place);
+    /* Other blocks of this launch may set the status meanwhile. */
+    if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(coding))
+        return;
+    if (!place.nonzero) {
+        store_zero_tile<FEW_TILES_NTHREADS>(symbols, nsymbols);
+        return;
     }
+    if (!is_speed)
+        stage_word_book(s.words, tile_book(batch, coding, place.entry));
+    if (expands)
+        stage_bytes<FEW_TILES_NTHREADS>(&reader, s_alone->staged,
+                                        sizeof s_alone->staged);
+    else if (!is_speed)
+        bits = stage_bits<FEW_TILES_NTHREADS>(s.words.bits, src, place.nbytes);
+    if (!is_speed) {
+        wait_async();
+        __syncthreads();
+        make_lengths(s.words);
+    }
+    if (expands)
+        valid = expand_tile(batch, coding, s.words, *s_alone, &reader, place,
+                            tile, &bits);
+    if (valid && is_speed)
+        valid = decode_planes<FEW_TILES_NTHREADS>(
+            batch, chunk, s.planes, s_scan, tile, src, place.nbytes, symbols,
+            nsymbols);
+    else if (valid)
+        valid = decode_few_words(s.words, s_scan, bits, symbols, nsymbols,
+                                 &escapes);
+    if (escapes != 0)
+        note_escapes(batch, chunk, listed,
+                     tile * TERP_TILE_NSYMBOLS + UNIT_NSYMBOLS * threadIdx.x,
+                     escapes);
+    if (!valid && threadIdx.x == 0)
+        chunk.status = TERP_ERR_CORRUPT;
 }
 
 /* ---- many tiles ---- */
