@@ -30,10 +30,6 @@ static_assert(TERP_NSYMBOLS + TERP_NENTRIES + 64 * SMALL_NTILES <=
                   INDEX_MAX_NBYTES,
               "an index");
 
-/* So few chunks rehearse, with so many bytes a tile. */
-#define REHEARSE_MAX_NCHUNKS 64
-#define REHEARSE_NBYTES 40
-
 struct small_shared {
     struct cuda_chunk chunk;
     uint64_t secret[XXH3_TABLE_NWORDS];
@@ -228,29 +224,8 @@ write_plain(const struct cuda_batch &batch, struct cuda_chunk &chunk, bool raw)
         chunk, region<uint64_t>(batch, blockIdx.y, batch.at.staging));
 }
 
-/* A chunk to rehearse with. The state is visible after a barrier. */
-static __device__ __forceinline__ void
-make_rehearsal(const struct cuda_batch &batch, struct small_shared *s)
-{
-    if (threadIdx.x < CUDA_FEW_PARTITIONS)
-        s->partition[threadIdx.x] = {TERP_PARTITION_NTILES * REHEARSE_NBYTES,
-                                     0xFFFF, 6, 1};
-    if (threadIdx.x > 0)
-        return;
-    s->chunk.status = TERP_OK;
-    s->chunk.coding = batch.coding;
-    s->chunk.prediction = TERP_PREDICTION_SPLINE;
-    s->chunk.has_specials = false;
-    s->chunk.bound = 1;
-    s->chunk.shrink = 0;
-    s->chunk.reference = 1;
-    s->chunk.escapes_end = batch.frame_nbytes + model_nbytes(batch, s->chunk);
-}
-
 /* Grid: x 1, y chunks. All of the stream of a chunk of few partitions but
- * special values and escapes. A single chunk rehearses while it waits, from
- * shared memory to shared memory, so that the code is at hand. Dynamic shared
- * memory: STREAM_NBYTES. */
+ * special values and escapes. Dynamic shared memory: STREAM_NBYTES. */
 static __global__ void
 __launch_bounds__(SMALL_NTHREADS)
     write_small_stream(const struct cuda_batch batch)
@@ -267,153 +242,136 @@ __launch_bounds__(SMALL_NTHREADS)
     const unsigned npieces = is_words ? 1 : TERP_PARTITION_NTILES;
     const unsigned member = is_words ? i : lane;
     const unsigned nmembers = is_words ? PART_NTHREADS : 32;
-    const bool rehearses =
-        gridDim.y <= REHEARSE_MAX_NCHUNKS && batch.coding != TERP_CODING_CUSTOM;
-    bool raw = true;
+    const struct cuda_partition *partition =
+        index_room(batch, blockIdx.y).partition;
+    const uint8_t *from = region<uint8_t>(batch, blockIdx.y, batch.at.staging) +
+                          (uint64_t)p * CUDA_PARTITION_MAX_NBYTES +
+                          first * CUDA_TILE_MAX_NBYTES;
+    unsigned length = 0, entry = 0;
+    struct five_words five = {};
 
+    if (threadIdx.x < sizeof s.numbers / 4)
+        s.numbers[threadIdx.x] = 0;
+    if (threadIdx.x < sizeof s.lengths / 4)
+        ((uint32_t *)s.lengths)[threadIdx.x] = 0;
+    if (threadIdx.x < USED_NWORDS)
+        s.used[threadIdx.x] = 0;
+    wait_for_kernels();
+    /* All that is needed, whether or not the chunk has tiles. */
+    static_assert(sizeof s.chunk % 8 == 0 &&
+                      sizeof s.chunk / 8 <= SMALL_NTHREADS,
+                  "a thread a word");
+    if (p < batch.npartitions)
+        five = load_five(from, member);
+    if (threadIdx.x < sizeof s.chunk / 8)
+        ((uint64_t *)&s.chunk)[threadIdx.x] =
+            ((const uint64_t *)&chunk)[threadIdx.x];
+    if (i / 32 == 0) {
+        const unsigned tile = p * TERP_PARTITION_NTILES + lane;
+        length = tile_length(batch, blockIdx.y, p);
+        if (lane < TERP_PARTITION_NTILES && tile < batch.ntiles)
+            entry = region<uint8_t>(batch, blockIdx.y, batch.at.entry)[tile];
+        if (lane == TERP_PARTITION_NTILES)
+            s.partition[p] =
+                p < batch.npartitions ? partition[p] : cuda_partition{};
+    }
+    __syncthreads();
+
+    if (s.chunk.status != TERP_OK || s.chunk.coding < TERP_CODING_HUFFMAN) {
+        if (s.chunk.status == TERP_OK || s.chunk.status == TERP_ERR_CAPACITY)
+            write_plain(batch, chunk,
+                        s.chunk.status == TERP_ERR_CAPACITY ||
+                            s.chunk.coding == TERP_CODING_RAW ||
+                            s.chunk.specials_end >= batch.raw_nbytes);
+        return;
+    }
+    uint8_t *dst = (uint8_t *)s.chunk.dst;
+    const unsigned model_end =
+        (unsigned)(batch.frame_nbytes + model_nbytes(batch, s.chunk));
+    const uint64_t escapes_end = s.chunk.escapes_end;
+    uint8_t section = 0; /* this thread's first byte of other stages */
+    if (model_end + threadIdx.x < min_u64(escapes_end, batch.raw_nbytes))
+        section = dst[model_end + threadIdx.x];
+    if (i / 32 == 0)
+        note_tiles(batch, &s, p, length, entry);
+    if (threadIdx.x < batch.frame_nbytes)
+        s_stream[threadIdx.x] = frame_byte(batch, s.chunk, threadIdx.x);
+    if (p == 1 && i >= PART_NTHREADS - MODEL_NTHREADS)
+        write_model(batch, s.chunk, s_stream, (int)(PART_NTHREADS - 1 - i));
+    __syncthreads();
+
+    const struct small_index index = index_of(batch, &s);
+    if (index.end >= batch.raw_nbytes) {
+        write_plain(batch, chunk, true);
+        return;
+    }
+    const bool fits = index.end <= STREAM_NBYTES;
+    const unsigned payload_at = (unsigned)index.end - index.payload_nbytes;
+    uint8_t *out = fits ? s_stream : dst;
+    uint8_t *s_index = s_stream + (fits ? (unsigned)escapes_end : INDEX_AT);
+    write_index(&s, index, entry, s_index);
+    uint8_t *payload = out + payload_at + index.payload_before;
 #pragma unroll 1
-    for (bool last = !rehearses;; last = true) {
-        unsigned length = 0, entry = lane;
-        const uint8_t *from = s_stream;
-        struct five_words five = {};
-
-        if (threadIdx.x < sizeof s.numbers / 4)
-            s.numbers[threadIdx.x] = 0;
-        if (threadIdx.x < sizeof s.lengths / 4)
-            ((uint32_t *)s.lengths)[threadIdx.x] = 0;
-        if (threadIdx.x < USED_NWORDS)
-            s.used[threadIdx.x] = 0;
-        if (last) {
-            const struct cuda_partition *partition =
-                index_room(batch, blockIdx.y).partition;
-            from = region<uint8_t>(batch, blockIdx.y, batch.at.staging) +
-                   (uint64_t)p * CUDA_PARTITION_MAX_NBYTES +
-                   first * CUDA_TILE_MAX_NBYTES;
-            wait_for_kernels();
-            /* All that is needed, whether or not the chunk has tiles. */
-            static_assert(sizeof s.chunk % 8 == 0 &&
-                              sizeof s.chunk / 8 <= SMALL_NTHREADS,
-                          "a thread a word");
-            if (p < batch.npartitions)
-                five = load_five(from, member);
-            if (threadIdx.x < sizeof s.chunk / 8)
-                ((uint64_t *)&s.chunk)[threadIdx.x] =
-                    ((const uint64_t *)&chunk)[threadIdx.x];
-            if (i / 32 == 0) {
-                const unsigned tile = p * TERP_PARTITION_NTILES + lane;
-                length = tile_length(batch, blockIdx.y, p);
-                if (lane < TERP_PARTITION_NTILES && tile < batch.ntiles)
-                    entry = region<uint8_t>(batch, blockIdx.y,
-                                            batch.at.entry)[tile];
-                if (lane == TERP_PARTITION_NTILES)
-                    s.partition[p] =
-                        p < batch.npartitions ? partition[p] : cuda_partition{};
-            }
-        } else {
-            make_rehearsal(batch, &s);
-            length = lane < TERP_PARTITION_NTILES ? REHEARSE_NBYTES : 0;
+    for (unsigned piece = first; piece < npieces; piece += PART_NWARPS) {
+        unsigned at = 0, nbytes = s.partition[p].nbytes;
+        if (npieces > 1) {
+            nbytes = s.tile_nbytes[p * TERP_PARTITION_NTILES + piece];
+            at = s.tile_at[p * TERP_PARTITION_NTILES + piece];
         }
-        __syncthreads();
-
-        if (s.chunk.status != TERP_OK || s.chunk.coding < TERP_CODING_HUFFMAN) {
-            raw = s.chunk.status == TERP_ERR_CAPACITY ||
-                  s.chunk.coding == TERP_CODING_RAW ||
-                  s.chunk.specials_end >= batch.raw_nbytes;
-            break;
-        }
-        uint8_t *dst = last ? (uint8_t *)s.chunk.dst : s_stream;
-        const unsigned model_end =
-            (unsigned)(batch.frame_nbytes + model_nbytes(batch, s.chunk));
-        const uint64_t escapes_end = s.chunk.escapes_end;
-        uint8_t section = 0; /* this thread's first byte of other stages */
-        if (model_end + threadIdx.x < min_u64(escapes_end, batch.raw_nbytes))
-            section = dst[model_end + threadIdx.x];
-        if (i / 32 == 0)
-            note_tiles(batch, &s, p, length, entry);
-        if (threadIdx.x < batch.frame_nbytes)
-            s_stream[threadIdx.x] = frame_byte(batch, s.chunk, threadIdx.x);
-        if (p == 1 && i >= PART_NTHREADS - MODEL_NTHREADS)
-            write_model(batch, s.chunk, s_stream, (int)(PART_NTHREADS - 1 - i));
-        __syncthreads();
-
-        const struct small_index index = index_of(batch, &s);
-        if (last && index.end >= batch.raw_nbytes)
-            break;
-        const bool fits = index.end <= STREAM_NBYTES;
-        const unsigned payload_at = (unsigned)index.end - index.payload_nbytes;
-        uint8_t *out = fits ? s_stream : dst;
-        uint8_t *s_index = s_stream + (fits ? (unsigned)escapes_end : INDEX_AT);
-        write_index(&s, index, entry, s_index);
-        uint8_t *payload = out + payload_at + index.payload_before;
+        join_bytes(payload + at, from, five, nbytes, member, nmembers);
+        from += PART_NWARPS * CUDA_TILE_MAX_NBYTES;
+        if (piece + PART_NWARPS < npieces && p < batch.npartitions)
+            five = load_five(from, member);
+    }
+    if (fits)
 #pragma unroll 1
-        for (unsigned piece = first; piece < npieces; piece += PART_NWARPS) {
-            unsigned at = 0, nbytes = s.partition[p].nbytes;
-            if (npieces > 1) {
-                nbytes = s.tile_nbytes[p * TERP_PARTITION_NTILES + piece];
-                at = s.tile_at[p * TERP_PARTITION_NTILES + piece];
-            }
-            join_bytes(payload + at, from, five, nbytes, member, nmembers);
-            from += last ? PART_NWARPS * CUDA_TILE_MAX_NBYTES : 0;
-            if (piece + PART_NWARPS < npieces && p < batch.npartitions)
-                five = load_five(from, member);
+        for (unsigned at = model_end + threadIdx.x; at < escapes_end;
+             at += SMALL_NTHREADS) {
+            s_stream[at] = section;
+            if (at + SMALL_NTHREADS < escapes_end)
+                section = dst[at + SMALL_NTHREADS];
         }
-        if (fits)
-#pragma unroll 1
-            for (unsigned at = model_end + threadIdx.x; at < escapes_end;
-                 at += SMALL_NTHREADS) {
-                s_stream[at] = section;
-                if (at + SMALL_NTHREADS < escapes_end)
-                    section = dst[at + SMALL_NTHREADS];
-            }
-        xxh3_make_secret(load_le(s_stream, TERP_FRAME_CHECKSUM_AT), s.secret);
-        __syncthreads();
+    xxh3_make_secret(load_le(s_stream, TERP_FRAME_CHECKSUM_AT), s.secret);
+    __syncthreads();
 
-        write_books(batch, &s, index, s_index + index.map_nbytes);
-        __syncthreads();
-        if (!fits) {
-            copy_bytes(dst, s_stream, model_end, threadIdx.x, SMALL_NTHREADS);
-            copy_bytes(dst + escapes_end, s_index,
-                       payload_at - (unsigned)escapes_end, threadIdx.x,
-                       SMALL_NTHREADS);
-            __syncthreads();
-        }
-
-        /* The checksum, and all else to its place. */
-        const uint64_t hashed_nbytes = index.end - TERP_FRAME_DIMS_AT;
-        const bool is_long = index.end > CUDA_SHORT_NBYTES;
-        uint64_t *sums =
-            fits ? s.sums
-                 : region<uint64_t>(batch, blockIdx.y, batch.at.staging);
-        if (is_long)
-            sum_blocks(out + TERP_FRAME_DIMS_AT, hashed_nbytes, s.secret,
-                       threadIdx.x / 32, SMALL_NTHREADS / 32, sums);
-        __syncthreads();
-        if (threadIdx.x < 32) {
-            uint64_t hash = 0;
-            if (is_long)
-                hash = join_sums<2>(sums, hashed_nbytes, s.secret);
-            if (lane < TERP_FRAME_CHECKSUM_AT)
-                dst[lane] = s_stream[lane];
-            else if (lane < TERP_FRAME_DIMS_AT)
-                dst[lane] =
-                    (uint8_t)(hash >> (8 * (lane - TERP_FRAME_CHECKSUM_AT)));
-        } else if (fits) {
-            copy_bytes(dst + TERP_FRAME_DIMS_AT, s_stream + TERP_FRAME_DIMS_AT,
-                       (unsigned)hashed_nbytes, threadIdx.x - 32,
-                       SMALL_NTHREADS - 32);
-        }
-        if (last) {
-            if (threadIdx.x == 32) {
-                chunk.nnonzero = index.nnonzero;
-                chunk.payload_at = payload_at;
-                chunk.stream_nbytes = index.end;
-            }
-            return;
-        }
+    write_books(batch, &s, index, s_index + index.map_nbytes);
+    __syncthreads();
+    if (!fits) {
+        copy_bytes(dst, s_stream, model_end, threadIdx.x, SMALL_NTHREADS);
+        copy_bytes(dst + escapes_end, s_index,
+                   payload_at - (unsigned)escapes_end, threadIdx.x,
+                   SMALL_NTHREADS);
         __syncthreads();
     }
-    if (s.chunk.status == TERP_OK || s.chunk.status == TERP_ERR_CAPACITY)
-        write_plain(batch, chunk, raw);
+
+    /* The checksum, and all else to its place. */
+    const uint64_t hashed_nbytes = index.end - TERP_FRAME_DIMS_AT;
+    const bool is_long = index.end > CUDA_SHORT_NBYTES;
+    uint64_t *sums =
+        fits ? s.sums : region<uint64_t>(batch, blockIdx.y, batch.at.staging);
+    if (is_long)
+        sum_blocks(out + TERP_FRAME_DIMS_AT, hashed_nbytes, s.secret,
+                   threadIdx.x / 32, SMALL_NTHREADS / 32, sums);
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        uint64_t hash = 0;
+        if (is_long)
+            hash = join_sums<2>(sums, hashed_nbytes, s.secret);
+        if (lane < TERP_FRAME_CHECKSUM_AT)
+            dst[lane] = s_stream[lane];
+        else if (lane < TERP_FRAME_DIMS_AT)
+            dst[lane] =
+                (uint8_t)(hash >> (8 * (lane - TERP_FRAME_CHECKSUM_AT)));
+    } else if (fits) {
+        copy_bytes(dst + TERP_FRAME_DIMS_AT, s_stream + TERP_FRAME_DIMS_AT,
+                   (unsigned)hashed_nbytes, threadIdx.x - 32,
+                   SMALL_NTHREADS - 32);
+    }
+    if (threadIdx.x == 32) {
+        chunk.nnonzero = index.nnonzero;
+        chunk.payload_at = payload_at;
+        chunk.stream_nbytes = index.end;
+    }
 }
 
 cudaError_t
