@@ -229,28 +229,6 @@ locate_points(const struct cuda_batch &batch, const struct coarse_work &work,
     wait_async();
 }
 
-/* Code that runs for the first time waits for its instructions. So a single
- * chunk's block goes through all steps before it may begin, with a made-up
- * state and all points at one place, and keeps nothing of what comes out. */
-template <typename T>
-static __device__ __forceinline__ void
-make_up_chunk(const struct coarse_work &work, struct coarse_shared<T> *shared)
-{
-    struct cuda_chunk &chunk = shared->chunk;
-
-    for (unsigned i = threadIdx.x; i < COARSE_NVALUES; i += COARSE_NTHREADS)
-        shared->notes[i] = {0, 0};
-    if (threadIdx.x == 0) {
-        shared->values[0] = 0;
-        chunk.has_specials = false;
-        chunk.reference = 0;
-        chunk.step = chunk.bound = 1;
-        for (int level = 0; level < work.nlevels; level++)
-            chunk.plan[work.finest + level] = {TERP_SPLINE_CUBIC, 0, 1};
-    }
-    __syncthreads();
-}
-
 /* A symbol of a warp's part of tile order. */
 static __device__ __forceinline__ uint32_t
 position_of(unsigned i)
@@ -374,64 +352,50 @@ __launch_bounds__(COARSE_NTHREADS, 1)
 {
     struct coarse_shared<T> *shared = dynamic_shared<struct coarse_shared<T>>();
     const struct cuda_chunk &chunk = shared->chunk;
+    uint32_t symbol[COARSE_NEACH];
 
     fill_tables(work, shared);
-#pragma unroll 1
-    for (bool rehearsal = batch.nchunks == 1 && work.nlevels > 0;;
-         rehearsal = false) {
-        uint32_t symbol[COARSE_NEACH];
+    locate_points<T, decode>(batch, work, shared);
+    wait_for_kernels();
+    let_next_kernel_come(); /* see spline_tile */
 #pragma unroll
-        for (unsigned i = 0; i < COARSE_NEACH; i++)
-            symbol[i] = TERP_RADIUS;
-        if (rehearsal) {
-            make_up_chunk(work, shared);
-        } else {
-            locate_points<T, decode>(batch, work, shared);
-            wait_for_kernels();
-            let_next_kernel_come(); /* see spline_tile */
-#pragma unroll
-            for (unsigned i = 0; decode && i < COARSE_NEACH; i++)
-                if (position_of(i) < work.nvalues)
-                    symbol[i] = region<uint16_t>(
-                        batch, blockIdx.y, batch.at.symbols)[position_of(i)];
-            copy_state(batch, threadIdx.x, COARSE_NTHREADS, &shared->chunk);
-            if (!chunk_applies(chunk))
-                return;
-        }
-        struct level_view<T> view = view_of<T>(batch, chunk);
-        if (work.nlevels <= 0) {
-            make_only_anchors<T, decode>(batch, work, &view, shared);
-            return;
-        }
-        prepare_levels<T, decode>(batch, work, shared);
-        if (decode)
-            mark_escapes(symbol, shared);
-        __syncthreads();
-        finish_notes<T, decode>(work, symbol, shared);
-        if (work.nbricks > COARSE_NPART)
-            __syncthreads();
-        else
-            __syncwarp();
-        if (threadIdx.x == 0) {
-            T last = (T)chunk.reference;
-            view.k = shared->k;
-            make_anchors<T, decode>(view, 0, rehearsal ? 1 : work.nbricks,
-                                    shared->values, work.stride[TERP_NDIMS],
-                                    shared->notes, &last);
-        }
-        make_steps<T, decode>(work, &view, shared);
-        if (rehearsal)
-            continue;
-        T *to = work.finest > 1 ? view.lattice + work.lattice_at : view.dst;
-        const bool keep = decode || work.finest > 1;
-#pragma unroll 1
-        for (uint32_t i = threadIdx.x; i < work.nvalues; i += COARSE_NTHREADS) {
-            if (keep)
-                to[i] = shared->values[shared->places[i]];
-            if (!decode)
-                view.symbols[i] = (uint16_t)shared->notes[i].where;
-        }
+    for (unsigned i = 0; i < COARSE_NEACH; i++)
+        symbol[i] = decode && position_of(i) < work.nvalues
+                        ? region<uint16_t>(batch, blockIdx.y,
+                                           batch.at.symbols)[position_of(i)]
+                        : TERP_RADIUS;
+    copy_state(batch, threadIdx.x, COARSE_NTHREADS, &shared->chunk);
+    if (!chunk_applies(chunk))
         return;
+    struct level_view<T> view = view_of<T>(batch, chunk);
+    if (work.nlevels <= 0) {
+        make_only_anchors<T, decode>(batch, work, &view, shared);
+        return;
+    }
+    prepare_levels<T, decode>(batch, work, shared);
+    if (decode)
+        mark_escapes(symbol, shared);
+    __syncthreads();
+    finish_notes<T, decode>(work, symbol, shared);
+    if (work.nbricks > COARSE_NPART)
+        __syncthreads();
+    else
+        __syncwarp();
+    if (threadIdx.x == 0) {
+        T last = (T)chunk.reference;
+        view.k = shared->k;
+        make_anchors<T, decode>(view, 0, work.nbricks, shared->values,
+                                work.stride[TERP_NDIMS], shared->notes, &last);
+    }
+    make_steps<T, decode>(work, &view, shared);
+    T *to = work.finest > 1 ? view.lattice + work.lattice_at : view.dst;
+    const bool keep = decode || work.finest > 1;
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; i < work.nvalues; i += COARSE_NTHREADS) {
+        if (keep)
+            to[i] = shared->values[shared->places[i]];
+        if (!decode)
+            view.symbols[i] = (uint16_t)shared->notes[i].where;
     }
 }
 

@@ -466,8 +466,7 @@ plan_tile(const struct cuda_batch &batch, const struct tile_work &work,
  * makes every TILE_NWARPS-th row; types with as many odd dimensions make a
  * step. Before the kernels before it have ended, a block may look at all that
  * those of splines do not write: spline_coarse lets the next one come when all
- * before it have ended. A single chunk's blocks first go through all steps
- * without keeping anything, as spline_coarse does. */
+ * before it have ended. */
 template <typename T, bool decode>
 static __global__ void
 __launch_bounds__(TILE_NTHREADS, sizeof(T) == 4 ? 2 : 1)
@@ -479,7 +478,6 @@ __launch_bounds__(TILE_NTHREADS, sizeof(T) == 4 ? 2 : 1)
     const struct cuda_chunk &chunk = shared->chunk;
     const struct tile_place tile = tile_place_of(work);
     struct tile_column<T> column = column_of<T>(work, tile);
-    const bool owned = column.owned;
 
     if (threadIdx.x < work.row_end[TILE_NTYPES - 1])
         place_row(work, tile, threadIdx.x, &shared->rows[threadIdx.x]);
@@ -487,43 +485,33 @@ __launch_bounds__(TILE_NTHREADS, sizeof(T) == 4 ? 2 : 1)
         shared->weights[threadIdx.x % NWEIGHTS] =
             weights_at<T>(threadIdx.x % NWEIGHTS);
     copy_state(batch, threadIdx.x, TILE_NTHREADS, &shared->chunk);
-    const bool applies = chunk_applies(chunk);
-    if (applies)
-        plan_tile(batch, work, &column, shared);
+    if (!chunk_applies(chunk)) {
+        wait_for_kernels();
+        return;
+    }
+    plan_tile(batch, work, &column, shared);
     __syncthreads();
     struct level_view<T> view = view_of<T>(batch, chunk);
     view.coarse = view.lattice + work.coarse_at;
     view.k = shared->k;
+    load_rows<T, decode>(work, view, column, shared);
+    wait_async();
+    wait_for_kernels();
+    load_made<T, decode>(work, view, column, shared);
+    wait_async();
+    __syncthreads();
     const struct form_weights<T> *s_weights =
         shared->weights + first_weights_of(chunk.plan[work.l].spline);
     T *to = work.l > 1 ? view.lattice + work.fine_at : decode ? view.dst : NULL;
+    uint32_t number = threadIdx.x / 32;
 #pragma unroll 1
-    for (bool rehearsal = applies && batch.nchunks == 1;; rehearsal = false) {
-        if (!rehearsal) {
-            if (applies)
-                load_rows<T, decode>(work, view, column, shared);
-            wait_async();
-            wait_for_kernels();
-            if (!applies)
-                return;
-            load_made<T, decode>(work, view, column, shared);
-            wait_async();
+    for (int step = 0; step < TILE_NDIMS; step++) {
+        if (step > 0)
             __syncthreads();
-        }
-        column.owned = owned && !rehearsal;
-        uint32_t number = threadIdx.x / 32;
 #pragma unroll 1
-        for (int step = 0; step < TILE_NDIMS; step++) {
-            if (step > 0)
-                __syncthreads();
-#pragma unroll 1
-            for (; number < work.step_end[step]; number += TILE_NWARPS)
-                make_tile_row<T, decode>(work, view, column, s_weights, number,
-                                         to, shared);
-        }
-        if (!rehearsal)
-            return;
-        __syncthreads();
+        for (; number < work.step_end[step]; number += TILE_NWARPS)
+            make_tile_row<T, decode>(work, view, column, s_weights, number, to,
+                                     shared);
     }
 }
 
