@@ -294,9 +294,8 @@ entry_of_tile(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 
 /* Grid: x tiles, y chunks; huffman and custom. A thread has 16 symbols that
  * follow each other, and puts their words together in shared memory, where
- * it shares the first and last word with its neighbours. FEW: tiles of this
- * kernel's own are coded while it waits, so that the code is at hand; and
- * symbols are loaded whether or not all are zero, with what tells that. */
+ * it shares the first and last word with its neighbours. FEW: symbols are
+ * loaded whether or not all are zero, with what tells that. */
 template <bool FEW>
 static __global__ void
 __launch_bounds__(TILE_NTHREADS, FEW ? 4 : 6)
@@ -309,81 +308,66 @@ __launch_bounds__(TILE_NTHREADS, FEW ? 4 : 6)
     const unsigned tile = blockIdx.x, nsymbols = tile_nsymbols(batch, tile);
     const unsigned first = THREAD_NSYMBOLS * threadIdx.x;
     const bool is_huffman = batch.coding == TERP_CODING_HUFFMAN;
+    const uint16_t *from =
+        region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
+        (uint64_t)tile * TERP_TILE_NSYMBOLS;
+    struct thread_symbols symbols;
+    uint32_t word[THREAD_NSYMBOLS], nbits = 0, at, total;
+    unsigned entry = 0;
 
-#pragma unroll 1
-    for (bool last = !FEW || !is_huffman;; last = true) {
-        struct thread_symbols symbols;
-        uint32_t word[THREAD_NSYMBOLS], nbits = 0, at, total;
-        unsigned entry = 0;
-
-        if (last) {
-            wait_for_kernels();
-            bool nonzero =
-                region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile] != 0;
-            const uint16_t *from =
-                region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
-                (uint64_t)tile * TERP_TILE_NSYMBOLS;
-            if (FEW)
-                symbols = load_thread_symbols(from, first, first + 8, nsymbols);
-            if (is_huffman)
-                entry = entry_of_tile(batch, chunk, tile);
-            if (!has_tiles(chunk) || !nonzero)
-                return;
-            if (!FEW)
-                symbols = load_thread_symbols(from, first, first + 8, nsymbols);
-        } else {
-#pragma unroll
-            for (unsigned i = 0; i < THREAD_NSYMBOLS / 2; i++)
-                symbols.pair[i] = ZERO_PAIR + (threadIdx.x + i) % 4;
-        }
-        const uint32_t *words = batch.tables.d_words + entry * TERP_NSYMBOLS;
-        if (!is_huffman)
-            words = region<struct cuda_custom_book>(batch, blockIdx.y,
-                                                    batch.at.books)
-                        ->word;
-#pragma unroll
-        for (unsigned i = 0; i < THREAD_NSYMBOLS; i++) {
-            word[i] =
-                first + i < nsymbols ? __ldg(&words[symbol_at(symbols, i)]) : 0;
-            nbits += word[i] & 15;
-        }
-        static_assert(TILE_MAX_NWORDS % 4 == 0, "cleared by wide stores");
-        for (unsigned i = threadIdx.x; i < TILE_MAX_NWORDS / 4;
-             i += TILE_NTHREADS)
-            ((uint4 *)s_bits)[i] = make_uint4(0, 0, 0, 0);
-        __syncthreads();
-        block_scan<TILE_NTHREADS>(s_scan).ExclusiveSum(nbits, at, total);
-
-        uint32_t *to = s_bits + at / 32;
-        unsigned npending = at % 32;
-        uint64_t pending = 0; /* its low npending bits are not yet stored */
-#pragma unroll
-        for (unsigned i = 0; i < THREAD_NSYMBOLS; i++) {
-            pending = pending << (word[i] & 15) | word[i] >> 4;
-            npending += word[i] & 15;
-            if (npending >= 32) {
-                npending -= 32;
-                atomicOr(to++, (uint32_t)(pending >> npending));
-            }
-        }
-        if (npending > 0)
-            atomicOr(to, (uint32_t)(pending << (32 - npending)));
-        __syncthreads();
-        if (!last)
-            continue;
-
-        unsigned nbytes = (total + 7) / 8;
-        uint32_t *slot = (uint32_t *)tile_slot(batch, tile);
-        for (unsigned i = threadIdx.x; i < (nbytes + 3) / 4; i += TILE_NTHREADS)
-            slot[i] = __byte_perm(s_bits[i], 0, 0x0123);
-        if (threadIdx.x == 0) {
-            region<uint16_t>(batch, blockIdx.y, batch.at.nbytes)[tile] =
-                (uint16_t)nbytes;
-            if (is_huffman)
-                region<uint8_t>(batch, blockIdx.y, batch.at.entry)[tile] =
-                    (uint8_t)entry;
-        }
+    static_assert(TILE_MAX_NWORDS % 4 == 0, "cleared by wide stores");
+    for (unsigned i = threadIdx.x; i < TILE_MAX_NWORDS / 4; i += TILE_NTHREADS)
+        ((uint4 *)s_bits)[i] = make_uint4(0, 0, 0, 0);
+    wait_for_kernels();
+    const bool nonzero =
+        region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile] != 0;
+    if (FEW)
+        symbols = load_thread_symbols(from, first, first + 8, nsymbols);
+    if (is_huffman)
+        entry = entry_of_tile(batch, chunk, tile);
+    if (!has_tiles(chunk) || !nonzero)
         return;
+    if (!FEW)
+        symbols = load_thread_symbols(from, first, first + 8, nsymbols);
+    const uint32_t *words = batch.tables.d_words + entry * TERP_NSYMBOLS;
+    if (!is_huffman)
+        words =
+            region<struct cuda_custom_book>(batch, blockIdx.y, batch.at.books)
+                ->word;
+#pragma unroll
+    for (unsigned i = 0; i < THREAD_NSYMBOLS; i++) {
+        word[i] =
+            first + i < nsymbols ? __ldg(&words[symbol_at(symbols, i)]) : 0;
+        nbits += word[i] & 15;
+    }
+    block_scan<TILE_NTHREADS>(s_scan).ExclusiveSum(nbits, at, total);
+
+    uint32_t *to = s_bits + at / 32;
+    unsigned npending = at % 32;
+    uint64_t pending = 0; /* its low npending bits are not yet stored */
+#pragma unroll
+    for (unsigned i = 0; i < THREAD_NSYMBOLS; i++) {
+        pending = pending << (word[i] & 15) | word[i] >> 4;
+        npending += word[i] & 15;
+        if (npending >= 32) {
+            npending -= 32;
+            atomicOr(to++, (uint32_t)(pending >> npending));
+        }
+    }
+    if (npending > 0)
+        atomicOr(to, (uint32_t)(pending << (32 - npending)));
+    __syncthreads();
+
+    unsigned nbytes = (total + 7) / 8;
+    uint32_t *slot = (uint32_t *)tile_slot(batch, tile);
+    for (unsigned i = threadIdx.x; i < (nbytes + 3) / 4; i += TILE_NTHREADS)
+        slot[i] = __byte_perm(s_bits[i], 0, 0x0123);
+    if (threadIdx.x == 0) {
+        region<uint16_t>(batch, blockIdx.y, batch.at.nbytes)[tile] =
+            (uint16_t)nbytes;
+        if (is_huffman)
+            region<uint8_t>(batch, blockIdx.y, batch.at.entry)[tile] =
+                (uint8_t)entry;
     }
 }
 
@@ -473,17 +457,9 @@ __launch_bounds__(TILE_NTHREADS, 8) encode_planes(const struct cuda_batch batch)
 static_assert(2 * CUDA_TILE_MAX_NBYTES + 8 <= 4 * TERP_TILE_NSYMBOLS,
               "the work region holds words twice");
 
-/* So few blocks rehearse, with so many bytes a tile. */
-#define REHEARSE_MAX_NBLOCKS 128
-#define REHEARSE_NBYTES 64
-#define REHEARSE_AT (PARTITION_SHARED_NBYTES / 2)
-static_assert(8 * TERP_PARTITION_NTILES * REHEARSE_NBYTES + 4096 <= REHEARSE_AT,
-              "scratch of a rehearsal");
-
 /* Grid: x partitions, y chunks. The partition's length; words are put one
  * after another, and reduced where that pays: they then stand from their first
- * tile's slot on. Few blocks reduce words of their own in shared memory while
- * they wait, so that the code is at hand. */
+ * tile's slot on. */
 static __global__ void
 __launch_bounds__(PARTITION_NTHREADS, 3)
     end_partitions(const struct cuda_batch batch)
@@ -495,63 +471,50 @@ __launch_bounds__(PARTITION_NTHREADS, 3)
     const unsigned p = blockIdx.x;
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const bool is_words = batch.coding != TERP_CODING_SPEED;
-    const bool rehearses =
-        is_words && gridDim.x * gridDim.y <= REHEARSE_MAX_NBLOCKS;
-    const uint8_t *slot = tile_slot(batch, p * TERP_PARTITION_NTILES + warp);
+    uint8_t *to = tile_slot(batch, p * TERP_PARTITION_NTILES);
+    const uint8_t *slot = to + warp * CUDA_TILE_MAX_NBYTES;
+    struct five_words five = {};
 
-#pragma unroll 1
-    for (bool last = !rehearses;; last = true) {
-        uint8_t *to = s_memory + REHEARSE_AT;
-        unsigned length = lane < TERP_PARTITION_NTILES ? REHEARSE_NBYTES : 0;
-        struct five_words five = {make_uint4(warp, 0, lane, 0), 0};
-        if (last) {
-            wait_for_kernels();
-            /* A tile that has words has as many bytes, whatever its length. */
-            if (is_words)
-                five = load_five(slot, lane);
-            to = tile_slot(batch, p * TERP_PARTITION_NTILES);
-            length = tile_length(batch, blockIdx.y, p);
-            if (!has_tiles(chunk))
-                return;
-        }
-        unsigned end = length_sum(length), reduced = 0;
-        unsigned nbytes =
-            __shfl_sync(FULL_WARP, end, TERP_PARTITION_NTILES - 1);
-        if (nbytes > 0 && is_words) {
-            unsigned kept_nbytes = 4 * reduce_kept_nwords(nbytes);
-            unsigned maps_nbytes = 4 * reduce_maps_nwords(nbytes);
-            uint8_t *words = s_memory + maps_nbytes;
-            if (maps_nbytes + 2 * kept_nbytes > PARTITION_SHARED_NBYTES)
-                words = region<uint8_t>(batch, blockIdx.y, batch.at.work) +
-                        (uint64_t)p * TERP_PARTITION_NTILES *
-                            TERP_TILE_NSYMBOLS * (unsigned)batch.value_nbytes;
-            join_bytes(words + __shfl_sync(FULL_WARP, end - length, (int)warp),
-                       slot, five, __shfl_sync(FULL_WARP, length, (int)warp),
-                       lane, 32);
-            if (threadIdx.x < (0 - nbytes) % 4)
-                words[nbytes + threadIdx.x] = 0;
-            __syncthreads();
-            reduced = reduce_write<PARTITION_NTHREADS>(
-                to, (const uint32_t *)words, nbytes,
-                (uint32_t *)(words + kept_nbytes), (uint32_t *)s_memory,
-                &s_counts);
-            if (reduced == 0)
-                copy_words<PARTITION_NTHREADS>(to, (const uint32_t *)words,
-                                               nbytes);
-        }
-        if (warp == 0) {
-            unsigned excess = length_excess(batch, p, length);
-            for (int step = TERP_PARTITION_NTILES / 2; step > 0; step /= 2)
-                excess |= __shfl_xor_sync(FULL_WARP, excess, step);
-            unsigned tiles = __ballot_sync(FULL_WARP, length != 0);
-            if (lane == 0 && last)
-                index_room(batch, blockIdx.y).partition[p] = {
-                    reduced != 0 ? reduced : nbytes, (uint16_t)tiles,
-                    (uint8_t)bit_width(excess), (uint8_t)(reduced != 0)};
-        }
-        if (last)
-            return;
+    wait_for_kernels();
+    /* A tile that has words has as many bytes, whatever its length. */
+    if (is_words)
+        five = load_five(slot, lane);
+    const unsigned length = tile_length(batch, blockIdx.y, p);
+    if (!has_tiles(chunk))
+        return;
+    const unsigned end = length_sum(length);
+    const unsigned nbytes =
+        __shfl_sync(FULL_WARP, end, TERP_PARTITION_NTILES - 1);
+    unsigned reduced = 0;
+    if (nbytes > 0 && is_words) {
+        unsigned kept_nbytes = 4 * reduce_kept_nwords(nbytes);
+        unsigned maps_nbytes = 4 * reduce_maps_nwords(nbytes);
+        uint8_t *words = s_memory + maps_nbytes;
+        if (maps_nbytes + 2 * kept_nbytes > PARTITION_SHARED_NBYTES)
+            words = region<uint8_t>(batch, blockIdx.y, batch.at.work) +
+                    (uint64_t)p * TERP_PARTITION_NTILES * TERP_TILE_NSYMBOLS *
+                        (unsigned)batch.value_nbytes;
+        join_bytes(words + __shfl_sync(FULL_WARP, end - length, (int)warp),
+                   slot, five, __shfl_sync(FULL_WARP, length, (int)warp), lane,
+                   32);
+        if (threadIdx.x < (0 - nbytes) % 4)
+            words[nbytes + threadIdx.x] = 0;
         __syncthreads();
+        reduced = reduce_write<PARTITION_NTHREADS>(
+            to, (const uint32_t *)words, nbytes,
+            (uint32_t *)(words + kept_nbytes), (uint32_t *)s_memory, &s_counts);
+        if (reduced == 0)
+            copy_words<PARTITION_NTHREADS>(to, (const uint32_t *)words, nbytes);
+    }
+    if (warp == 0) {
+        unsigned excess = length_excess(batch, p, length);
+        for (int step = TERP_PARTITION_NTILES / 2; step > 0; step /= 2)
+            excess |= __shfl_xor_sync(FULL_WARP, excess, step);
+        unsigned tiles = __ballot_sync(FULL_WARP, length != 0);
+        if (lane == 0)
+            index_room(batch, blockIdx.y).partition[p] = {
+                reduced != 0 ? reduced : nbytes, (uint16_t)tiles,
+                (uint8_t)bit_width(excess), (uint8_t)(reduced != 0)};
     }
 }
 
