@@ -83,17 +83,13 @@ best_of_widths(const uint16_t *nbits, const uint8_t *s_order)
     return lane == 6 ? second : lane == 7 ? all : best;
 }
 
-/* So few blocks rehearse. */
-#define REHEARSE_MAX_NBLOCKS 64
-
 /* Grid: x SELECT_NTILES tiles a block, y chunks. A warp has two tiles, its
  * lane w the width w. What the tiles need is loaded with what orders the
- * entries. Few blocks select by whatever is in their shared memory while they
- * wait, so that the code is at hand. */
+ * entries. */
 static __global__ void
 __launch_bounds__(SELECT_NTHREADS) select_entries(const struct cuda_batch batch)
 {
-    let_next_kernel_come();
+    begin_kernel();
     __shared__ struct select_shared s;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -103,57 +99,43 @@ __launch_bounds__(SELECT_NTHREADS) select_entries(const struct cuda_batch batch)
         region<struct cuda_tile_cost>(batch, blockIdx.y, batch.at.cost);
     const uint8_t *nonzero =
         region<uint8_t>(batch, blockIdx.y, batch.at.nonzero);
-    const bool few = gridDim.x * gridDim.y <= REHEARSE_MAX_NBLOCKS;
+    bool some[WARP_NTILES] = {};
+    uint32_t nbits = 0;
 
-#pragma unroll 1
-    for (bool last = !few;; last = true) {
-        uint32_t nbits = 0;
-        bool some[WARP_NTILES] = {true, true};
-
-        if (last) {
-            wait_for_kernels();
-            for (unsigned k = 0; k < WARP_NTILES; k++) {
-                some[k] = first + k < batch.ntiles && nonzero[first + k] != 0;
-                if (first + k >= batch.ntiles)
-                    continue;
-                const uint32_t *from = (const uint32_t *)costs[first + k].nbits;
-                for (unsigned i = lane; i < COSTS_NWORDS; i += 32)
-                    s.costs[warp][k][i] = from[i];
-            }
-            if (threadIdx.x < TERP_NENTRIES)
-                s.ntiles[threadIdx.x] = chunk.ntiles_best[threadIdx.x];
-            if (!has_tiles(chunk) || chunk.coding != TERP_CODING_HUFFMAN)
-                return;
-        }
-        __syncthreads();
-        order_entries(&s);
-        __syncthreads();
-        for (unsigned k = 0; k < WARP_NTILES && first + k < batch.ntiles; k++) {
-            uint32_t best = 0;
-            if (some[k]) {
-                best =
-                    best_of_widths((const uint16_t *)s.costs[warp][k], s.order);
-                nbits += (best >> 7) + lane;
-            }
-            if (last && lane < CUDA_NWIDTHS)
-                costs[first + k].best[lane] = best;
+    for (unsigned k = 0; k < WARP_NTILES && first + k < batch.ntiles; k++) {
+        const uint32_t *from = (const uint32_t *)costs[first + k].nbits;
+        some[k] = nonzero[first + k] != 0;
+        for (unsigned i = lane; i < COSTS_NWORDS; i += 32)
+            s.costs[warp][k][i] = from[i];
+    }
+    if (threadIdx.x < TERP_NENTRIES)
+        s.ntiles[threadIdx.x] = chunk.ntiles_best[threadIdx.x];
+    if (!has_tiles(chunk) || chunk.coding != TERP_CODING_HUFFMAN)
+        return;
+    order_entries(&s);
+    __syncthreads();
+    for (unsigned k = 0; k < WARP_NTILES && first + k < batch.ntiles; k++) {
+        uint32_t best = 0;
+        if (some[k]) {
+            best = best_of_widths((const uint16_t *)s.costs[warp][k], s.order);
+            nbits += (best >> 7) + lane;
         }
         if (lane < CUDA_NWIDTHS)
-            s.nbits[warp][lane] = nbits;
-        __syncthreads();
-        if (warp == 0) {
-            nbits = 0;
-            for (unsigned w = lane / CUDA_NWIDTHS; w < SELECT_NWARPS;
-                 w += 32 / CUDA_NWIDTHS)
-                nbits += s.nbits[w][lane % CUDA_NWIDTHS];
-            nbits += __shfl_xor_sync(FULL_WARP, nbits, 8);
-            nbits += __shfl_xor_sync(FULL_WARP, nbits, 16);
-            if (last && lane < CUDA_NWIDTHS)
-                atomicAdd(&chunk.width_nbits[lane], (unsigned long long)nbits);
-        }
-        if (last)
-            return;
+            costs[first + k].best[lane] = best;
     }
+    if (lane < CUDA_NWIDTHS)
+        s.nbits[warp][lane] = nbits;
+    __syncthreads();
+    if (warp > 0)
+        return;
+    nbits = 0;
+    for (unsigned w = lane / CUDA_NWIDTHS; w < SELECT_NWARPS;
+         w += 32 / CUDA_NWIDTHS)
+        nbits += s.nbits[w][lane % CUDA_NWIDTHS];
+    nbits += __shfl_xor_sync(FULL_WARP, nbits, 8);
+    nbits += __shfl_xor_sync(FULL_WARP, nbits, 16);
+    if (lane < CUDA_NWIDTHS)
+        atomicAdd(&chunk.width_nbits[lane], (unsigned long long)nbits);
 }
 
 cudaError_t
