@@ -153,12 +153,11 @@ __launch_bounds__(LOOK_NTHREADS) look_at_values(const struct cuda_batch batch)
             range;
 }
 
-/* Of all threads, for the first warp. */
+/* Of the thread's share of `n` ranges. */
 template <typename T>
 static __device__ __forceinline__ found_range<T>
-sum_ranges(const found_range<T> *ranges, unsigned n, found_range<T> *s_of_warps)
+sum_ranges(const found_range<T> *ranges, unsigned n)
 {
-    static_assert(SETTLE_NTHREADS / 32 == 32, "a lane has a warp's range");
     found_range<T> own = no_range<T>();
 
 #pragma unroll 1
@@ -174,6 +173,16 @@ sum_ranges(const found_range<T> *ranges, unsigned n, found_range<T> *s_of_warps)
         own.nmax += other.nmax;
         own.nvalid += other.nvalid;
     }
+    return own;
+}
+
+/* Of all threads, for the first warp. */
+template <typename T>
+static __device__ __forceinline__ found_range<T>
+reduce_ranges(found_range<T> own, found_range<T> *s_of_warps)
+{
+    static_assert(SETTLE_NTHREADS / 32 == 32, "a lane has a warp's range");
+
     own = reduce_range(own);
     if (threadIdx.x % 32 == 0)
         s_of_warps[threadIdx.x / 32] = own;
@@ -191,13 +200,13 @@ __launch_bounds__(SETTLE_NTHREADS)
     __shared__ found_range<T> s_of_warps[32];
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const fill_words<T> fills = given_fills<T>(batch);
-    T first = 0;
+    /* Loaded while ranges are loaded and reduced. */
+    const T *src = (const T *)chunk.src;
+    found_range<T> own = sum_ranges(
+        region<found_range<T>>(batch, blockIdx.y, batch.at.staging), nranges);
+    const T first = src[0];
 
-    if (threadIdx.x == 0)
-        first = *(const T *)chunk.src;
-    const found_range<T> own =
-        sum_ranges(region<found_range<T>>(batch, blockIdx.y, batch.at.staging),
-                   nranges, s_of_warps);
+    own = reduce_ranges(own, s_of_warps);
     if (threadIdx.x != 0)
         return;
     struct value_range range = {own.min,
