@@ -34,7 +34,7 @@ struct small_shared {
     struct cuda_chunk chunk;
     uint64_t secret[XXH3_TABLE_NWORDS];
     uint64_t sums[(STREAM_NBYTES / XXH3_BLOCK_NBYTES + 1) * XXH3_NLANES];
-    struct cuda_partition partition[CUDA_FEW_PARTITIONS];
+    alignas(8) struct cuda_partition partition[CUDA_FEW_PARTITIONS];
     uint32_t used[USED_NWORDS]; /* a bit an entry */
     uint32_t numbers[SMALL_NTILES * ENTRY_NBITS / 32 + 1];
     uint32_t lengths[CUDA_FEW_PARTITIONS][9];
@@ -256,6 +256,8 @@ __launch_bounds__(SMALL_NTHREADS)
         ((uint32_t *)s.lengths)[threadIdx.x] = 0;
     if (threadIdx.x < USED_NWORDS)
         s.used[threadIdx.x] = 0;
+    if (threadIdx.x >= batch.npartitions && threadIdx.x < CUDA_FEW_PARTITIONS)
+        s.partition[threadIdx.x] = {};
     wait_for_kernels();
     /* All that is needed, whether or not the chunk has tiles. */
     static_assert(sizeof s.chunk % 8 == 0 &&
@@ -264,17 +266,17 @@ __launch_bounds__(SMALL_NTHREADS)
     if (p < batch.npartitions)
         five = load_five(from, member);
     if (threadIdx.x < sizeof s.chunk / 8)
-        ((uint64_t *)&s.chunk)[threadIdx.x] =
-            ((const uint64_t *)&chunk)[threadIdx.x];
+        copy_async((uint64_t *)&s.chunk + threadIdx.x,
+                   (const uint64_t *)&chunk + threadIdx.x);
+    if (threadIdx.x < batch.npartitions)
+        copy_async(&s.partition[threadIdx.x], &partition[threadIdx.x]);
     if (i / 32 == 0) {
         const unsigned tile = p * TERP_PARTITION_NTILES + lane;
-        length = tile_length(batch, blockIdx.y, p);
         if (lane < TERP_PARTITION_NTILES && tile < batch.ntiles)
             entry = region<uint8_t>(batch, blockIdx.y, batch.at.entry)[tile];
-        if (lane == TERP_PARTITION_NTILES)
-            s.partition[p] =
-                p < batch.npartitions ? partition[p] : cuda_partition{};
+        length = tile_length(batch, blockIdx.y, p);
     }
+    wait_async();
     __syncthreads();
 
     if (s.chunk.status != TERP_OK || s.chunk.coding < TERP_CODING_HUFFMAN) {
