@@ -52,11 +52,15 @@ tile_nsymbols(const struct cuda_batch &batch, unsigned tile)
 static __device__ __forceinline__ unsigned
 palette_width(const struct cuda_chunk &chunk)
 {
+    unsigned long long least = chunk.width_nbits[0];
     unsigned width = 0;
 
-    for (unsigned w = 1; w < CUDA_NWIDTHS; w++)
-        if (chunk.width_nbits[w] < chunk.width_nbits[width])
-            width = w;
+#pragma unroll
+    for (unsigned w = 1; w < CUDA_NWIDTHS; w++) {
+        const unsigned long long nbits = chunk.width_nbits[w];
+        width = nbits < least ? w : width;
+        least = min(least, nbits);
+    }
     return width;
 }
 
