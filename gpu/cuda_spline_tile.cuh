@@ -494,15 +494,15 @@ __launch_bounds__(TILE_NTHREADS, sizeof(T) == 4 ? 2 : 1)
     struct level_view<T> view = view_of<T>(batch, chunk);
     view.coarse = view.lattice + work.coarse_at;
     view.k = shared->k;
+    const struct form_weights<T> *s_weights =
+        shared->weights + first_weights_of(chunk.plan[work.l].spline);
+    T *to = work.l > 1 ? view.lattice + work.fine_at : decode ? view.dst : NULL;
     load_rows<T, decode>(work, view, column, shared);
     wait_async();
     wait_for_kernels();
     load_made<T, decode>(work, view, column, shared);
     wait_async();
     __syncthreads();
-    const struct form_weights<T> *s_weights =
-        shared->weights + first_weights_of(chunk.plan[work.l].spline);
-    T *to = work.l > 1 ? view.lattice + work.fine_at : decode ? view.dst : NULL;
     uint32_t number = threadIdx.x / 32;
 #pragma unroll 1
     for (int step = 0; step < TILE_NDIMS; step++) {
