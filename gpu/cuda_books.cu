@@ -19,13 +19,15 @@
 static_assert(ENTRY_NTHREADS * TERP_NENTRIES <= SELECT_NTHREADS,
               "every entry has its threads");
 
-/* A tile's costs, two by two. */
-#define COSTS_NWORDS (TERP_ENTRY_STRIDE / 2)
-static_assert(COSTS_NWORDS <= 64, "two words a lane");
+/* Lanes that load a tile's costs, eight each. */
+#define COSTS_NUNITS (TERP_ENTRY_STRIDE / 8)
+#define TILE_NLANES (32 / WARP_NTILES)
+static_assert(TERP_ENTRY_STRIDE % 8 == 0 && COSTS_NUNITS <= TILE_NLANES,
+              "a lane a unit");
 
 struct select_shared {
+    uint4 costs[SELECT_NWARPS][WARP_NTILES][COSTS_NUNITS];
     unsigned long long ntiles[TERP_NENTRIES];
-    uint32_t costs[SELECT_NWARPS][WARP_NTILES][COSTS_NWORDS];
     uint32_t nbits[SELECT_NWARPS][CUDA_NWIDTHS];
     uint8_t order[TERP_NENTRIES]; /* those that most tiles would select first */
 };
@@ -97,26 +99,28 @@ __launch_bounds__(SELECT_NTHREADS) select_entries(const struct cuda_batch batch)
         (uint64_t)blockIdx.x * SELECT_NTILES + WARP_NTILES * warp;
     struct cuda_tile_cost *costs =
         region<struct cuda_tile_cost>(batch, blockIdx.y, batch.at.cost);
-    const uint8_t *nonzero =
-        region<uint8_t>(batch, blockIdx.y, batch.at.nonzero);
-    bool some[WARP_NTILES] = {};
+    const unsigned of_lane = lane / TILE_NLANES, unit = lane % TILE_NLANES;
+    uint8_t nonzero = 0;
     uint32_t nbits = 0;
 
-    for (unsigned k = 0; k < WARP_NTILES && first + k < batch.ntiles; k++) {
-        const uint32_t *from = (const uint32_t *)costs[first + k].nbits;
-        some[k] = nonzero[first + k] != 0;
-        for (unsigned i = lane; i < COSTS_NWORDS; i += 32)
-            s.costs[warp][k][i] = from[i];
+    if (first + of_lane < batch.ntiles) {
+        const uint64_t tile = first + of_lane;
+        if (unit < COSTS_NUNITS)
+            copy_async(&s.costs[warp][of_lane][unit],
+                       (const uint4 *)costs[tile].nbits + unit);
+        nonzero = region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile];
     }
     if (threadIdx.x < TERP_NENTRIES)
         s.ntiles[threadIdx.x] = chunk.ntiles_best[threadIdx.x];
-    if (!has_tiles(chunk) || chunk.coding != TERP_CODING_HUFFMAN)
+    if (!has_tiles(chunk))
         return;
     order_entries(&s);
+    wait_async();
     __syncthreads();
+    const uint32_t some = __ballot_sync(FULL_WARP, nonzero != 0);
     for (unsigned k = 0; k < WARP_NTILES && first + k < batch.ntiles; k++) {
         uint32_t best = 0;
-        if (some[k]) {
+        if (some >> (k * TILE_NLANES) & 1) {
             best = best_of_widths((const uint16_t *)s.costs[warp][k], s.order);
             nbits += (best >> 7) + lane;
         }
