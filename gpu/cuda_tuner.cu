@@ -308,14 +308,14 @@ tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
     }
 }
 
-/* Grid: struct tune_grid. Block: up to TUNER_MAX_NTHREADS; in dynamic shared
+/* Grid: struct tune_grid. Block: up to SINGLE_NTHREADS; in dynamic shared
  * memory the histograms of its class, or of lorenzo, or the rows of a small
  * level. Blocks do not wait for each other: the last of a class, by the class's
  * counter, adds up what the others left. It lets the next kernel come only when
  * the kernels before it have ended, see `choose`. */
 template <typename T>
 static __global__ void
-__launch_bounds__(TUNER_MAX_NTHREADS, sizeof(T) == 4 ? 2 : 1)
+__launch_bounds__(SINGLE_NTHREADS<T>, 1)
     tune(const __grid_constant__ struct cuda_batch batch,
          const __grid_constant__ struct tune_grid grid)
 {
@@ -435,7 +435,7 @@ launch_tune(const struct cuda_batch *batch, const struct tune_grid *grid,
 {
     size_t shared_nbytes = grid->nhistograms * HISTOGRAM_NWORDS * 4;
     unsigned nthreads =
-        batch->nchunks == 1 ? TUNER_MAX_NTHREADS : TUNER_MAX_NTHREADS / 2;
+        batch->nchunks == 1 ? SINGLE_NTHREADS<T> : BATCH_NTHREADS;
     dim3 blocks(grid->nblocks, (unsigned)batch->nchunks);
 
     /* The same of all calls, which may come from several threads. */

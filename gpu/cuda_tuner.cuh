@@ -6,9 +6,11 @@
 
 #include "cuda_values.cuh"
 
-/* Blocks of a single chunk have this many threads, those of a batch half as
- * many. */
-#define TUNER_MAX_NTHREADS 512
+/* Threads of a block: of a single chunk there are few blocks, and the slowest
+ * decides. */
+template <typename T>
+static constexpr unsigned SINGLE_NTHREADS = sizeof(T) == 4 ? 1024 : 512;
+#define BATCH_NTHREADS 256
 
 #define ALL_LANES 0xFFFFFFFFu
 
