@@ -1,0 +1,368 @@
+/* Floor 3: the spline predictor along rows of a large level: how the threads of
+ * a block make the points of some rows of one type. For cuda_spline.cu alone,
+ * which says what rows are. */
+#ifndef TERP_CUDA_SPLINE_ROWS_CUH
+#define TERP_CUDA_SPLINE_ROWS_CUH
+
+#include "cuda_spline_values.cuh"
+
+/* ---- values ---- */
+
+/* What a thread has of a row of the fine lattice: an even point and the odd
+ * one behind it, or two of each. */
+template <typename T, int width> struct alignas(sizeof(T) * 2 * width) points {
+    T at[2 * width];
+};
+
+/* With `vector` points are aligned and none is missing; else so many exist. */
+template <int width, bool vector, typename T>
+static __device__ __forceinline__ struct points<T, width>
+load_points(const T *at, uint32_t n) {
+    if (vector)
+        return *reinterpret_cast<const struct points<T, width> *>(at);
+    struct points<T, width> p = {
+    };
+#pragma unroll
+    for (uint32_t i = 0; i < 2 * width; i++)
+        if (i < n)
+            p.at[i] = at[i];
+    return p;
+}
+
+template <int width, bool vector, typename T>
+static __device__ __forceinline__ void
+store_points(T *at, const struct points<T, width> &p, uint32_t n)
+{
+    if constexpr (vector) {
+        *reinterpret_cast<struct points<T, width> *>(at) = p;
+    } else {
+#pragma unroll
+        for (uint32_t i = 0; i < 2 * width; i++)
+            if (i < n)
+                at[i] = p.at[i];
+    }
+}
+
+/* Symbols of neighbouring points of a class. */
+template <int width>
+static __device__ __forceinline__ void
+load_symbols(const uint16_t *at, uint32_t n, uint32_t symbol_ret[width])
+{
+    if (width == 2 && (uintptr_t)at % 4 == 0) {
+        uint32_t both = *reinterpret_cast<const uint32_t *>(at);
+        symbol_ret[0] = both & 0xFFFF;
+        symbol_ret[width - 1] = both >> 16;
+        return;
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < width; i++)
+        if (i < n)
+            symbol_ret[i] = at[i];
+}
+
+template <int width>
+static __device__ __forceinline__ void
+store_symbols(uint16_t *at, uint32_t n, const uint32_t symbol[width])
+{
+    if (width == 2 && (uintptr_t)at % 4 == 0) {
+        *reinterpret_cast<uint32_t *>(at) = symbol[0] | symbol[width - 1] << 16;
+        return;
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < width; i++)
+        if (i < n)
+            at[i] = (uint16_t)symbol[i];
+}
+
+template <typename T, bool decode>
+static __device__ __forceinline__ void
+view_level(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+           const struct level_shape &shape, struct level_view<T> *view)
+{
+    const struct cuda_level_plan &plan = chunk.plan[shape.l];
+
+    view->coarse = view->lattice + shape.coarse_at;
+    view->fine = shape.l > 1 ? view->lattice + shape.fine_at
+                 : decode    ? view->dst
+                             : view->work;
+    view->k =
+        constants_of<T>(chunk.step * ((double)plan.ratio / TERP_RATIO_ONE),
+                        chunk.bound, batch.max_code);
+    view->spline = (enum terp_spline)plan.spline;
+}
+
+/* ---- prediction ---- */
+
+/* Sums of predictions along the dimensions above 0, slowest first, for a
+ * thread's points at `at` in the fine lattice, of which n exist. */
+template <typename T, int nodd_dims, int width, bool vector>
+static __device__ __forceinline__ struct points<T, width>
+predict_points(const struct row_type &type, const struct run<T> &run,
+               const T *at, uint32_t n) {
+    struct points<T, width> sum = {
+    };
+
+    if (run.plain) {
+        struct points<T, width> a[NUPPER], b[NUPPER], c[NUPPER], d[NUPPER];
+#pragma unroll
+        for (int j = 0; j < nodd_dims; j++) {
+            uint64_t stride = type.stride[j];
+            a[j] = load_points<width, vector>(at - 3 * stride, n);
+            b[j] = load_points<width, vector>(at - stride, n);
+            c[j] = load_points<width, vector>(at + stride, n);
+            d[j] = load_points<width, vector>(at + 3 * stride, n);
+        }
+#pragma unroll
+        for (int j = 0; j < nodd_dims; j++) {
+#pragma unroll
+            for (int i = 0; i < 2 * width; i++) {
+                T along =
+                    TERP_CUBIC(a[j].at[i], b[j].at[i], c[j].at[i], d[j].at[i]);
+                sum.at[i] = j == 0 ? along : sum.at[i] + along;
+            }
+        }
+        return sum;
+    }
+    unsigned seen = 0;
+#pragma unroll
+    for (int j = 0; j < nodd_dims; j++) {
+        struct points<T, width> a = {}, b, c = {}, d = {
+        };
+        const uint64_t stride = type.stride[j];
+        const enum terp_form form = (enum terp_form)run.form[j];
+        if (!((run.even_dims | run.odd_dims) >> j & 1))
+            continue;
+        b = load_points<width, vector>(at - stride, n);
+        if (form_has_a(form))
+            a = load_points<width, vector>(at - 3 * stride, n);
+        if (form_has_c(form))
+            c = load_points<width, vector>(at + stride, n);
+        if (form_has_d(form))
+            d = load_points<width, vector>(at + 3 * stride, n);
+#pragma unroll
+        for (int i = 0; i < 2 * width; i++) {
+            const unsigned dims = i % 2 == 0 ? run.even_dims : run.odd_dims;
+            T along = combine(form, a.at[i], b.at[i], c.at[i], d.at[i]);
+            if (dims >> j & 1)
+                sum.at[i] = seen >> i & 1 ? sum.at[i] + along : along;
+            seen |= (dims >> j & 1) << i;
+        }
+    }
+    return sum;
+}
+
+/* The prediction of an odd point: `sum` is of the dimensions above 0, `even`
+ * its even point x among those of its row. */
+template <typename T>
+static __device__ __forceinline__ T
+predict_odd(const struct level_view<T> &view, const struct run<T> &run, T sum,
+            const T *even, uint32_t x, uint32_t neven)
+{
+    T along;
+    int order;
+
+    if (!run.along_0)
+        return sum * run.share_odd;
+    if (x >= 1 && x + 2 < neven && view.spline == TERP_SPLINE_CUBIC) {
+        along = TERP_CUBIC(even[-1], even[0], even[1], even[2]);
+        order = terp_form_order(TERP_FORM_CUBIC);
+    } else {
+        enum terp_form form = terp_form_at(view.spline, x, neven);
+        along = combine(form, form_has_a(form) ? even[-1] : (T)0, even[0],
+                        form_has_c(form) ? even[1] : (T)0,
+                        form_has_d(form) ? even[2] : (T)0);
+        order = terp_form_order(form);
+    }
+    return order == run.odd_order  ? (sum + along) * run.share_odd_0
+           : order > run.odd_order ? along
+                                   : sum * run.share_odd;
+}
+
+/* Where a block's threads stand: `nat_once` rows (`row`) of shape.span threads
+ * (`column`), each of shape.width even points and the odd ones behind. Threads
+ * of other rows only meet barriers. */
+struct place {
+    unsigned nat_once, row, column;
+};
+
+/* Symbols to tile order; counts escapes, from `work_at` on in work order. */
+template <int width, typename T>
+static __device__ __forceinline__ void
+write_symbols(const struct level_view<T> &view, uint64_t tiled,
+              uint64_t work_at, uint32_t n, const uint32_t symbol[width])
+{
+    bool escaped = false;
+
+    store_symbols<width>(view.symbols + tiled, n, symbol);
+#pragma unroll
+    for (uint32_t i = 0; i < width; i++)
+        escaped |= symbol[i] == TERP_ESCAPE;
+    for (uint32_t i = 0; escaped && i < width; i++)
+        if (i < n && symbol[i] == TERP_ESCAPE)
+            count_escape(view, work_at + i);
+}
+
+/* What a thread has of its points before it predicts. */
+template <typename T, int width> struct input {
+    struct points<T, width> value;                  /* encode */
+    uint32_t even_symbol[width], odd_symbol[width]; /* decode */
+};
+
+/* Of point x of a run, in tile order. */
+template <typename T>
+static __device__ __forceinline__ uint64_t
+symbol_at(const struct level_shape &shape, const struct run<T> &run,
+          uint64_t tiled, uint32_t n0, uint32_t x)
+{
+    const uint32_t box = 1u << box_shift(shape.rank);
+    const uint32_t low = x & ~(box - 1);
+    return tiled + (uint64_t)low * run.box_nrows +
+           (run.row_in_box * min_u32(box, n0 - low) + (x - low));
+}
+
+template <typename T, int nodd_dims, bool decode, int width, bool vector>
+static __device__ __forceinline__ void
+load_input(const struct level_shape &shape, const struct level_view<T> &view,
+           const struct run<T> &run, uint32_t x, struct input<T, width> *in)
+{
+    const uint64_t stride = shape.src_stride[0];
+    const uint32_t neven = shape.neven, nodd = vector ? neven : shape.nodd;
+
+    if (x >= neven)
+        return;
+    if (decode) {
+        const uint16_t *symbols = view.symbols;
+        if (nodd_dims > 0)
+            load_symbols<width>(
+                symbols + symbol_at(shape, run, run.even_tiled, neven, x),
+                neven - x, in->even_symbol);
+        if (x < nodd)
+            load_symbols<width>(
+                symbols + symbol_at(shape, run, run.odd_tiled, nodd, x),
+                nodd - x, in->odd_symbol);
+        return;
+    }
+    const T *src = view.src + run.src_at + 2 * stride * x;
+    if (vector && shape.l == 1) {
+        in->value = load_points<width, vector>(src, 2 * width);
+        return;
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < width; i++) {
+        if (nodd_dims > 0 && x + i < neven)
+            in->value.at[2 * i] = src[2 * i * stride];
+        if (x + i < nodd)
+            in->value.at[2 * i + 1] = src[(2 * i + 1) * stride];
+    }
+}
+
+/* Makes the points of `nruns` runs of one type in `nturns` turns. Odd points
+ * see the even ones through s_even[2][capacity], whose halves take turns so
+ * that one barrier a turn will do. A turn's input is loaded in the turn
+ * before. */
+template <typename T, int nodd_dims, bool decode, int width, bool vector>
+static __device__ __forceinline__ void
+make_points(const struct level_shape &shape, const struct row_type &type,
+            const struct level_view<T> &view, const struct run<T> *s_runs,
+            unsigned nruns, unsigned nturns, const struct place &place,
+            T *s_even, int capacity)
+{
+    const bool keep = decode || shape.l > 1 || nodd_dims < shape.nactive;
+    const uint32_t neven = shape.neven, nodd = vector ? neven : shape.nodd;
+    const uint32_t ahead = (place.column - shape.halo) * width;
+    const bool may_own = ahead < shape.segment_npoints;
+    struct input<T, width> next = {
+    };
+    unsigned i = place.row < place.nat_once ? place.row : nruns;
+
+    if (i < nruns)
+        load_input<T, nodd_dims, decode, width, vector>(
+            shape, view, s_runs[i], s_runs[i].x + ahead, &next);
+    s_even += (place.row * shape.span + place.column) * width;
+    for (unsigned turn = 0; turn < nturns; turn++) {
+        const struct run<T> &run = s_runs[i < nruns ? i : 0];
+        const uint32_t x = run.x + ahead;
+        const bool exists = i < nruns && x < neven;
+        const bool owned = exists && may_own;
+        const uint32_t n = neven + nodd - 2 * x; /* that exist from here on */
+        T *fine = view.fine + run.fine_at + 2 * (uint64_t)x;
+        struct input<T, width> in = next;
+        struct points<T, width> sum = {
+        };
+
+        i += place.nat_once;
+        if (i < nruns)
+            load_input<T, nodd_dims, decode, width, vector>(
+                shape, view, s_runs[i], s_runs[i].x + ahead, &next);
+        if (exists && nodd_dims > 0)
+            sum =
+                predict_points<T, nodd_dims, width, vector>(type, run, fine, n);
+#pragma unroll
+        for (uint32_t e = 0; e < width; e++) {
+            T &value = in.value.at[2 * e];
+            uint32_t &symbol = in.even_symbol[e];
+            T pred = sum.at[2 * e] * run.share_even;
+            if (!exists || (!vector && x + e >= neven))
+                continue;
+            if (nodd_dims == 0)
+                value = view.coarse[run.row * neven + x + e];
+            else if (!decode)
+                value = quantize(value, pred, view, &symbol);
+            else if (symbol != TERP_ESCAPE)
+                value = reconstruct(symbol, pred, view);
+            else
+                value = view.work[type.even_class_at + run.row * neven + x + e];
+            s_even[e] = value;
+        }
+        __syncthreads();
+        const bool inside =
+            run.plain_odd && owned && x >= 1 && x + width + 1 < neven;
+        T even[width + 3] = {};
+        if (inside) {
+            even[0] = s_even[-1];
+#pragma unroll
+            for (int e = 0; e < width; e++)
+                even[1 + e] = in.value.at[2 * e];
+            even[width + 1] = s_even[width];
+            even[width + 2] = s_even[width + 1];
+        }
+#pragma unroll
+        for (uint32_t o = 0; o < width; o++) {
+            T &value = in.value.at[2 * o + 1];
+            uint32_t &symbol = in.odd_symbol[o];
+            T pred = sum.at[2 * o + 1];
+            if (!owned || (!vector && x + o >= nodd))
+                continue;
+            if (inside) {
+                T along =
+                    TERP_CUBIC(even[o], even[o + 1], even[o + 2], even[o + 3]);
+                pred = run.odd_dims == 0 ? along
+                                         : (pred + along) * run.share_odd_0;
+            } else {
+                pred = predict_odd(view, run, pred, s_even + o, x + o, neven);
+            }
+            if (!decode)
+                value = quantize(value, pred, view, &symbol);
+            else if (symbol != TERP_ESCAPE)
+                value = reconstruct(symbol, pred, view);
+            else
+                value = view.work[type.odd_class_at + run.row * nodd + x + o];
+        }
+        if (owned && keep)
+            store_points<width, vector>(fine, in.value, n);
+        if (owned && !decode && nodd_dims > 0)
+            write_symbols<width>(
+                view, symbol_at(shape, run, run.even_tiled, neven, x),
+                type.even_class_at + run.row * neven + x, neven - x,
+                in.even_symbol);
+        if (owned && !decode && x < nodd)
+            write_symbols<width>(view,
+                                 symbol_at(shape, run, run.odd_tiled, nodd, x),
+                                 type.odd_class_at + run.row * nodd + x,
+                                 nodd - x, in.odd_symbol);
+        s_even += capacity;
+        capacity = -capacity;
+    }
+}
+
+#endif
