@@ -115,7 +115,7 @@ struct choice_shared {
     struct candidate candidates[CANDIDATES_MAX_N];
     uint64_t spline_cost[TERP_MAX_LEVELS + 1]; /* of a level */
     uint64_t lorenzo_cost[TERP_NCLASSES - 1];  /* as weighed */
-    uint32_t lorenzo_record[(TERP_NCLASSES - 1) * COSTS_NWORDS];
+    alignas(16) uint32_t lorenzo_record[(TERP_NCLASSES - 1) * COSTS_NWORDS];
     uint64_t costs[CHOICE_NWARPS][ncosts_of(TERP_NDIMS)]; /* a warp's level */
 };
 
