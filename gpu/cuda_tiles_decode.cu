@@ -1,10 +1,11 @@
 /* Floor 3: the payload's bytes to symbols. First reduced partitions become
- * tiles' bytes again, then a block a tile makes symbols. The same as in
- * cpu_tiles.c, cpu_words.c and reduce.c, and TERP_ERR_CORRUPT for the same
- * streams. */
+ * tiles' bytes again, then a block makes a tile's symbols; where tiles are few,
+ * it does both. The same as in cpu_tiles.c, cpu_words.c and reduce.c, and
+ * TERP_ERR_CORRUPT for the same streams. */
 #include "cuda_decode_few.cuh"
 #include "cuda_decode_partition.cuh"
 #include "cuda_decode_words.cuh"
+#include "cuda_planes.cuh"
 
 /* ---- partitions ---- */
 
@@ -68,13 +69,11 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
         dst[i] = kept_word(s, kept, i);
 }
 
-/* ---- tiles ---- */
+/* ---- blocks of tiles ---- */
 
 #define MANY_TILES_NTHREADS 128
-#define MANY_TILES_NBLOCKS                                                   \
-    8                      /* of a multiprocessor: as many as fit its memory \
-                            */
-#define MANY_TILES_BLOCK 4 /* tiles of a block, where there are many */
+#define MANY_TILES_NBLOCKS 8 /* of a multiprocessor: its memory holds them */
+#define MANY_TILES_BLOCK 4   /* tiles of a block, where there are many */
 #ifndef CUDA_MANY_TILES
 #define CUDA_MANY_TILES 2048
 #endif
@@ -93,27 +92,6 @@ struct planes_shared {
 };
 
 /* ---- tiles of bit planes ---- */
-
-/* Transposes the 8x8 bit matrix whose rows are the bytes of a word (Warren,
- * Hacker's Delight, 7-3). */
-static __device__ __forceinline__ uint64_t
-transpose_8x8(uint64_t m)
-{
-    uint64_t swap = (m ^ m >> 7) & 0x00AA00AA00AA00AA;
-    m ^= swap ^ swap << 7;
-    swap = (m ^ m >> 14) & 0x0000CCCC0000CCCC;
-    m ^= swap ^ swap << 14;
-    swap = (m ^ m >> 28) & 0x00000000F0F0F0F0;
-    return m ^ swap ^ swap << 28;
-}
-
-/* Four bytes of TCMS1 to codes, each with its sign bit flipped: code + 128. */
-static __device__ __forceinline__ uint32_t
-flipped_codes(uint32_t tcms)
-{
-    uint32_t sign = (tcms & 0x01010101) * 255;
-    return (tcms >> 1 & 0x7F7F7F7F) ^ sign ^ 0x80808080;
-}
 
 /* The flipped codes 2i and 2i + 1 of four as symbols, the first lowest. */
 static __device__ __forceinline__ uint32_t
@@ -188,7 +166,7 @@ decode_planes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     return true;
 }
 
-/* ---- tiles ---- */
+/* ---- places of tiles ---- */
 
 /* What a block needs to know to decode a tile; fetched side by side. */
 struct tile_place {
@@ -275,9 +253,9 @@ expand_tile(const struct cuda_batch &batch, enum terp_coding coding,
     static_assert(EXPAND_NTHREADS == FEW_TILES_NTHREADS, "the same block");
     if (!find_kept(reader, s, place.nbytes_all, &kept))
         return false;
-        /* A word more, since words of code are looked for in two. */
 #pragma unroll 1
     for (unsigned i = threadIdx.x; i <= (end + 3) / 4; i += EXPAND_NTHREADS) {
+        /* A word more, since words of code are looked for in two. */
         const unsigned at = place.nbytes_before / 4 + i;
         const uint32_t word = at < kept.nwords ? kept_word(s, kept, at) : 0;
         if (coding != TERP_CODING_SPEED)

@@ -3,7 +3,8 @@
 #include "codebooks.h"
 #include "cuda_index.cuh"
 #include "cuda_join.cuh"
-#include "cuda_reduce.cuh"
+#include "cuda_planes.cuh"
+#include "cuda_reduce_partition.cuh"
 
 #define FULL_WARP 0xFFFFFFFF
 
