@@ -156,7 +156,6 @@ cuda_entries_select(const struct cuda_batch *batch, cudaStream_t stream)
 /* A thread a symbol, and a leaf. */
 #define CUSTOM_NTHREADS TERP_NSYMBOLS
 #define MAX_NITEMS (2 * TERP_NSYMBOLS - 2)
-#define MAX_NPACKAGES (MAX_NITEMS / 2)
 
 /* Bits for which a key is sorted: a frequency, then its symbol. */
 #define SYMBOL_NBITS 10

@@ -1,6 +1,6 @@
-/* Floor 3: a codebook in a form that decodes on the device. Where
- * there are many tiles, blocks copy the look-up to shared memory and read
- * longer words where the book is; where there are few, the rest. */
+/* Floor 3: a codebook in a form that decodes on the device. Where there are
+ * many tiles, blocks copy the look-up to shared memory and read longer words
+ * where the book is; where there are few, they copy the rest. */
 #ifndef TERP_CUDA_DECODE_BOOK_CUH
 #define TERP_CUDA_DECODE_BOOK_CUH
 

@@ -82,6 +82,19 @@ write_model(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     }
 }
 
+/* Up to 32 bits from bit `at` on, where only zeros are. Others may put theirs
+ * beside them at the same time. */
+static __device__ __forceinline__ void
+put_bits(uint32_t *s_words, unsigned at, uint32_t value)
+{
+    const uint64_t bits = (uint64_t)value << (at % 32);
+
+    if ((uint32_t)bits != 0)
+        atomicOr(&s_words[at / 32], (uint32_t)bits);
+    if (bits >> 32 != 0)
+        atomicOr(&s_words[at / 32 + 1], (uint32_t)(bits >> 32));
+}
+
 /* ---- codebooks ---- */
 
 /* Entries in use are a bit each. */

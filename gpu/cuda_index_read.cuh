@@ -313,8 +313,6 @@ read_custom(struct cuda_decode_book *book, index_reader<NTHREADS> *reader,
     const uint8_t *at = take_bytes(reader, packed_nbytes(high - low + 2, 4));
     if (reader->underflow)
         return false;
-        /* Symbols of the same length, in each 32 symbols and in those before.
-         */
 #pragma unroll 1
     for (unsigned symbol = threadIdx.x; symbol < TERP_NSYMBOLS;
          symbol += NTHREADS) {
@@ -322,6 +320,7 @@ read_custom(struct cuda_decode_book *book, index_reader<NTHREADS> *reader,
         if (lane <= TERP_MAX_CODE_NBITS)
             s.nbefore[symbol / 32][lane] = 0;
         __syncwarp();
+        /* Symbols of the same length, in each 32 symbols; then before them. */
         unsigned same = __match_any_sync(ALL_LANES, length);
         if ((same & ((1u << lane) - 1)) == 0)
             s.nbefore[symbol / 32][length] = (uint32_t)__popc(same);

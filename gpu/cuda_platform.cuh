@@ -67,7 +67,7 @@ wait_for_kernels(void)
 }
 
 /* The first statement of every kernel, unless it does something first that
- * needs its parameters and the layout only, which nobody writes meanwhile. */
+ * needs nothing which a kernel before it may still write. */
 static __device__ __forceinline__ void
 begin_kernel(void)
 {
@@ -97,7 +97,7 @@ wait_async(void)
 #endif
 }
 
-/* The kernels wait for each other by begin_kernel. */
+/* The kernels wait for each other by wait_for_kernels. */
 inline bool kernels_wait = false;
 
 /* Launches kernel(arguments...), which are converted to its parameters' types.

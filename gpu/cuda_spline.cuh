@@ -22,7 +22,7 @@ max_u32(uint32_t a, uint32_t b)
 /* ---- shapes: what is known without values ---- */
 
 /* Rows of one type. Dimensions above 0 that are odd are listed slowest first.
- * All extents have 32 bits, see launch_levels. */
+ * All extents have 32 bits, see ncoarse_of. */
 struct row_type {
     unsigned odd;                /* the type: a mask of dimensions */
     uint32_t extent[TERP_NDIMS]; /* of its classes; [0] is not used */

@@ -87,7 +87,6 @@ weights_of(enum terp_form form) {
 #define REACHES_A 1u
 #define REACHES_C 2u
 #define REACHES_D 4u
-#define REACHES_NOTHING REACHES_D /* not b either: the sum is -0 */
 #define NREACHES 8
 #define NWEIGHTS (2 * NREACHES) /* then those of natural splines */
 

@@ -81,7 +81,6 @@ struct cuda_chunk {
     uint64_t stream_nbytes;
 
     /* tiles */
-    unsigned long long nnonzero;                   /* tiles */
     unsigned long long ntiles_best[TERP_NENTRIES]; /* that would select it */
     unsigned long long width_nbits[8];             /* by width of palette */
 };
@@ -138,7 +137,8 @@ struct cuda_regions {
                          of ranges */
     uint64_t reduced; /* decode: u8[npartitions] */
     uint64_t staging; /* CUDA_PARTITION_MAX_NBYTES a partition; until all
-                         is predicted it serves others as scratch */
+                         is predicted it serves others as scratch, and
+                         cuda_seal once streams are written */
     uint64_t books;   /* custom: the codebook, 32 KiB */
     uint64_t swapped; /* T[nvalues] of big-endian chunks, else empty */
     uint64_t stride;  /* of chunks */
@@ -239,7 +239,8 @@ cudaError_t
 cuda_verify(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Model; walks over the section of specials (nspecials, specials_end) and of
- * escapes (nescapes, escapes_end). Constant: its value. */
+ * escapes (nescapes, escapes_end). Constant: its value. It looks at frames
+ * itself, by h_chunks: states may be set up meanwhile. */
 cudaError_t
 cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream);
 

@@ -53,18 +53,6 @@ struct small_index {
     uint64_t end; /* of the stream */
 };
 
-/* Bits that do not cross 64. */
-static __device__ __forceinline__ void
-put_bits(uint32_t *s_words, unsigned at, uint32_t value)
-{
-    const uint64_t bits = (uint64_t)value << (at % 32);
-
-    if ((uint32_t)bits != 0)
-        atomicOr(&s_words[at / 32], (uint32_t)bits);
-    if (bits >> 32 != 0)
-        atomicOr(&s_words[at / 32 + 1], (uint32_t)(bits >> 32));
-}
-
 /* ---- index ---- */
 
 /* By a warp, whose lane i has tile i of partition p. */
@@ -211,7 +199,6 @@ write_plain(const struct cuda_batch &batch, struct cuda_chunk &chunk, bool raw)
         } else {
             store_le(dst + at, chunk.constant_bits, batch.value_nbytes);
         }
-        chunk.payload_at = at;
         chunk.stream_nbytes = raw ? batch.raw_nbytes : chunk.specials_end;
         write_frame(batch, chunk, dst);
     }
@@ -369,11 +356,8 @@ __launch_bounds__(SMALL_NTHREADS)
                    (unsigned)hashed_nbytes, threadIdx.x - 32,
                    SMALL_NTHREADS - 32);
     }
-    if (threadIdx.x == 32) {
-        chunk.nnonzero = index.nnonzero;
-        chunk.payload_at = payload_at;
+    if (threadIdx.x == 32)
         chunk.stream_nbytes = index.end;
-    }
 }
 
 cudaError_t

@@ -278,7 +278,6 @@ write_index(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         }
     }
     if (threadIdx.x == 0) {
-        chunk.nnonzero = index.all.nnonzero;
         chunk.payload_at = end - index.all.payload_nbytes;
         chunk.stream_nbytes = end;
         *index.room.places = {index.controls_at, index.lengths_at,
@@ -351,14 +350,9 @@ write_partition(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     if (lane < 8)
         s_lengths[lane] = 0;
     __syncwarp();
-    unsigned tiles_before =
-        (unsigned)__popc(partition.tiles & bits_below(lane % 32));
-    unsigned at = tiles_before * width;
-    uint64_t bits = (uint64_t)length_excess(batch, p, length) << (at % 32);
-    if ((uint32_t)bits != 0)
-        atomicOr(&s_lengths[at / 32], (uint32_t)bits);
-    if (bits >> 32 != 0)
-        atomicOr(&s_lengths[at / 32 + 1], (uint32_t)(bits >> 32));
+    put_bits(s_lengths,
+             (unsigned)__popc(partition.tiles & bits_below(lane)) * width,
+             length_excess(batch, p, length));
     __syncwarp();
     if (lane < ((unsigned)__popc(partition.tiles) * width + 7) / 8)
         dst[places.lengths_at + place.lengths_nbytes + lane] =
