@@ -347,7 +347,9 @@ template <typename W> struct alone_shared {
 };
 
 /* All of it, where a thread has a range; or an escape, of those that are
- * listed. What each needs is loaded at once. */
+ * listed. What each needs is loaded at once; and, by volatile words, from
+ * memory: a multiprocessor's own cache may still have what was there before
+ * tiles were decoded, as long as this kernel has not waited. */
 template <typename W, bool decode>
 static __device__ __forceinline__ void
 do_all(const struct cuda_batch &batch, const struct terp_layout *layout,
@@ -360,11 +362,12 @@ do_all(const struct cuda_batch &batch, const struct terp_layout *layout,
     uint64_t count = 0, total = 0, before = 0, tiled = 0;
 
     if (decode && i < CUDA_MAX_NLISTED)
-        tiled = listed_escapes(batch)[i];
+        tiled = ((const volatile uint64_t *)listed_escapes(batch))[i];
     if (i < batch.nranges)
-        count = region<uint64_t>(batch, blockIdx.y, batch.at.ranges)[i];
+        count = region<const volatile uint64_t>(batch, blockIdx.y,
+                                                batch.at.ranges)[i];
     if (i < sizeof state / 8)
-        s->state[i] = ((const uint64_t *)&chunk)[i];
+        s->state[i] = ((const volatile uint64_t *)&chunk)[i];
     __syncthreads();
     if (!chunk_applies(state))
         return;
@@ -388,7 +391,8 @@ do_all(const struct cuda_batch &batch, const struct terp_layout *layout,
         return;
     __syncthreads();
     if (chunk.status == TERP_OK)
-        move_words<W, decode>(batch, chunk, count != 0, before, &s->list);
+        move_words<W, decode>(batch, decode ? state : chunk, count != 0, before,
+                              &s->list);
 }
 
 /* Grid: (1, chunks). With `beside` it goes on beside the kernel before it: that
