@@ -180,6 +180,7 @@ gather_slots(unsigned max_code, uint32_t *s_histograms, unsigned n,
         unsigned used = __ballot_sync(ALL_LANES, any != 0);
         unsigned before = (unsigned)__popc(used & ((1u << lane) - 1));
         unsigned to = slot_of_slice(nused + before, slice, nslices);
+        __syncwarp(); /* others have read what is there */
 #pragma unroll
         for (unsigned h = 0; h < NTOGETHER; h++) {
             if (any == 0 || h >= n)

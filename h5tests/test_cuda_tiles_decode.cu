@@ -178,7 +178,7 @@ check_list(struct device *device, const uint16_t *symbols)
 {
     const uint64_t *list = of_region<uint64_t>(device, device->batch.at.tune);
     uint64_t nvalues = device->batch.nvalues;
-    uint8_t *seen = (uint8_t *)calloc(nvalues, 1);
+    uint8_t *seen = (uint8_t *)calloc(nvalues + 1, 1);
     unsigned n = 0, nlisted = device->chunk.progress[CUDA_PROGRESS_LISTED];
 
     for (uint64_t i = 0; i < nvalues; i++)
