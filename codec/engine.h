@@ -50,8 +50,9 @@ terp_cpu_batch(terp_cpu_batch_task *task, void *batch, uint64_t nchunks,
 #define TERP_CUDA_OPEN "terp_cuda_open"
 
 /* TERP_ENGINE_AUTO takes the device for calls that have at least this many
- * bytes of values on the host. */
-#define TERP_AUTO_MIN_NBYTES (UINT64_C(1) << 20)
+ * bytes of values on the host: the fewest with which it was measured, and it
+ * was faster (doc/design.md, "Figures"). */
+#define TERP_AUTO_MIN_NBYTES (UINT64_C(1) << 14)
 
 /* Batches of whole streams, frame, checksum and stored form included.
  *
