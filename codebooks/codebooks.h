@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "format.h"
+#include "tokens.h"
 
 #define TERP_NENTRIES 75
 
@@ -40,5 +41,9 @@ extern const uint16_t terp_entry_cost[TERP_NROWS][TERP_ENTRY_STRIDE];
  * TERP_MAX_CODE_NBITS, padded like the costs. Each code is complete (Kraft sum
  * 1). Indexed [symbol][entry]. */
 extern const uint8_t terp_entry_code_nbits[TERP_NSYMBOLS][TERP_ENTRY_STRIDE];
+
+/* The same of tokens (tokens.h), as if codes came independently of each other.
+ * Indexed [token][entry]. */
+extern const uint8_t terp_entry_token_nbits[TERP_NTOKENS][TERP_ENTRY_STRIDE];
 
 #endif

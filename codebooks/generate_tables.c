@@ -72,6 +72,21 @@ print_costs(void)
 }
 
 static void
+print_nbits(const char *name, uint8_t nbits[TERP_NENTRIES][TERP_NSYMBOLS],
+            int nsymbols)
+{
+    printf("const uint8_t %s[TERP_ENTRY_STRIDE] = {\n", name);
+    for (int symbol = 0; symbol < nsymbols; symbol++) {
+        puts("{");
+        int column = 0;
+        for (int entry = 0; entry < TERP_NENTRIES; entry++)
+            column = print_number(nbits[entry][symbol], column);
+        puts("\n},");
+    }
+    puts("};");
+}
+
+static void
 print_code_nbits(void)
 {
     static uint8_t nbits[TERP_NENTRIES][TERP_NSYMBOLS];
@@ -86,16 +101,60 @@ print_code_nbits(void)
         frequency[TERP_ESCAPE] = row[TERP_ROW_ESCAPE];
         terp_huffman_lengths(frequency, nbits[entry]);
     }
-    puts("const uint8_t terp_entry_code_nbits[TERP_NSYMBOLS]"
-         "[TERP_ENTRY_STRIDE] = {");
-    for (int symbol = 0; symbol < TERP_NSYMBOLS; symbol++) {
-        puts("{");
-        int column = 0;
-        for (int entry = 0; entry < TERP_NENTRIES; entry++)
-            column = print_number(nbits[entry][symbol], column);
-        puts("\n},");
+    print_nbits("terp_entry_code_nbits[TERP_NSYMBOLS]", nbits, TERP_NSYMBOLS);
+    puts("");
+}
+
+/* Chances in units of 2^-32 that so many zeros follow each other. */
+static void
+run_chances(const uint32_t *row, uint64_t chance[TERP_TILE_NSYMBOLS + 1])
+{
+    const uint64_t zero = (uint64_t)row[0] << (32 - TOTAL_NBITS);
+
+    chance[0] = UINT64_C(1) << 32;
+    for (int n = 1; n <= TERP_TILE_NSYMBOLS; n++)
+        chance[n] = chance[n - 1] * zero >> 32;
+}
+
+/* Frequency of a class of codes, both signs. */
+static uint64_t
+code_class_frequency(const uint32_t *row, unsigned cls)
+{
+    uint64_t frequency = 0;
+
+    if (cls == TERP_CODE_CLASS_ESCAPE)
+        return row[TERP_ROW_ESCAPE];
+    unsigned first = 1 + terp_class_first(cls, TERP_CODE_SINGLES_LOG2);
+    unsigned end =
+        first + (1u << terp_class_nbits(cls, TERP_CODE_SINGLES_LOG2));
+    for (unsigned m = first; m < end && m <= TERP_MAX_CODE; m++)
+        frequency += 2 * (uint64_t)row[m];
+    return frequency;
+}
+
+static void
+print_token_nbits(void)
+{
+    static uint8_t nbits[TERP_NENTRIES][TERP_NSYMBOLS];
+
+    for (int entry = 0; entry < TERP_NENTRIES; entry++) {
+        const uint32_t *row = terp_entry_frequency[entry];
+        uint64_t chance[TERP_TILE_NSYMBOLS + 1];
+        uint64_t frequency[TERP_NSYMBOLS] = {0};
+        run_chances(row, chance);
+        for (unsigned token = 0; token < TERP_NTOKENS; token++) {
+            unsigned run = token / TERP_NCODE_CLASSES;
+            unsigned first = terp_class_first(run, TERP_RUN_SINGLES_LOG2);
+            unsigned end =
+                first + (1u << terp_class_nbits(run, TERP_RUN_SINGLES_LOG2));
+            uint64_t product =
+                (chance[first] - chance[end]) *
+                code_class_frequency(row, token % TERP_NCODE_CLASSES);
+            frequency[token] = product > 0 ? product : 1;
+        }
+        terp_huffman_lengths(frequency, nbits[entry]);
     }
-    puts("};");
+    print_nbits("terp_entry_token_nbits[TERP_NTOKENS]", nbits, TERP_NTOKENS);
 }
 
 int
@@ -106,5 +165,6 @@ main(void)
     puts("/* clang-format off */");
     print_costs();
     print_code_nbits();
+    print_token_nbits();
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

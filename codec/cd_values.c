@@ -89,7 +89,7 @@ parse_mode(uint32_t mode, struct terp_params *params, const char **reason_ret)
     if (bound_mode != TERP_BOUND_ABSOLUTE && bound_mode != TERP_BOUND_RELATIVE)
         return refuse(reason_ret, "cd_values[0] (mode) names no bound mode: 1 "
                                   "is absolute, 2 is relative");
-    if (pipeline > TERP_PIPELINE_SPEED)
+    if (pipeline > TERP_PIPELINE_RATIO)
         return refuse(reason_ret, "cd_values[0] (mode) names an unknown "
                                   "pipeline");
     if (predictor > TERP_PREDICTOR_LORENZO)

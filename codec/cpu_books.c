@@ -23,18 +23,29 @@ cpu_entry_least_cost(const uint32_t counts[TERP_NROWS], int nrows)
 
 /* ---- a tile's entry ---- */
 
+/* Lengths of words by entry, and how many there are. */
+static const uint8_t (*lengths_of(enum terp_coding coding,
+                                  int *n_ret))[TERP_ENTRY_STRIDE]
+{
+    *n_ret = coding == TERP_CODING_RATIO ? TERP_NTOKENS : TERP_NSYMBOLS;
+    return coding == TERP_CODING_RATIO ? terp_entry_token_nbits
+                                       : terp_entry_code_nbits;
+}
+
 void
-cpu_entry_costs(const uint32_t counts[TERP_NSYMBOLS],
+cpu_entry_costs(enum terp_coding coding, const uint32_t counts[TERP_NSYMBOLS],
                 uint32_t cost_ret[TERP_NENTRIES])
 {
     uint32_t nbits[TERP_ENTRY_STRIDE] = {0};
+    int n;
+    const uint8_t(*lengths)[TERP_ENTRY_STRIDE] = lengths_of(coding, &n);
 
-    for (int s = 0; s < TERP_NSYMBOLS; s++) {
+    for (int s = 0; s < n; s++) {
         uint32_t count = counts[s];
         if (count == 0)
             continue;
         for (int e = 0; e < TERP_ENTRY_STRIDE; e++)
-            nbits[e] += count * terp_entry_code_nbits[s][e];
+            nbits[e] += count * lengths[s][e];
     }
     memcpy(cost_ret, nbits, TERP_NENTRIES * sizeof nbits[0]);
 }
@@ -92,10 +103,15 @@ cpu_entries_select(struct cpu_tile_index *index,
 }
 
 void
-cpu_entry_lengths(int entry, uint8_t nbits_ret[TERP_NSYMBOLS])
+cpu_entry_lengths(enum terp_coding coding, int entry,
+                  uint8_t nbits_ret[TERP_NSYMBOLS])
 {
-    for (int s = 0; s < TERP_NSYMBOLS; s++)
-        nbits_ret[s] = terp_entry_code_nbits[s][entry];
+    int n;
+    const uint8_t(*lengths)[TERP_ENTRY_STRIDE] = lengths_of(coding, &n);
+
+    memset(nbits_ret, 0, TERP_NSYMBOLS);
+    for (int s = 0; s < n; s++)
+        nbits_ret[s] = lengths[s][entry];
 }
 
 /* ---- codebooks in the stream ---- */

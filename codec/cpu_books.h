@@ -10,10 +10,11 @@
 uint32_t
 cpu_entry_least_cost(const uint32_t counts[TERP_NROWS], int nrows);
 
-/* Bits of a tile's words by entry. This is cross entropy too, with lengths of
- * words for logarithms: a word takes a bit at least. */
+/* Bits of a tile's words by entry, of symbols or, in ratio streams, tokens.
+ * This is cross entropy too, with lengths of words for logarithms: a word takes
+ * a bit at least. */
 void
-cpu_entry_costs(const uint32_t counts[TERP_NSYMBOLS],
+cpu_entry_costs(enum terp_coding coding, const uint32_t counts[TERP_NSYMBOLS],
                 uint32_t costs_ret[TERP_NENTRIES]);
 
 /* Selects an entry for each tile among the 2^w that most tiles would select,
@@ -22,8 +23,10 @@ void
 cpu_entries_select(struct cpu_tile_index *index,
                    const uint32_t (*costs)[TERP_NENTRIES]);
 
+/* Lengths of an entry's words, of symbols or, in ratio streams, tokens. */
 void
-cpu_entry_lengths(int entry, uint8_t nbits_ret[TERP_NSYMBOLS]);
+cpu_entry_lengths(enum terp_coding coding, int entry,
+                  uint8_t nbits_ret[TERP_NSYMBOLS]);
 
 /* The entries in use, ascending, then for each non-zero tile which of these
  * it uses, in as few bits as number them. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "bytes.h"
+#include "cpu_context.h"
 #include "cpu_lorenzo.h"
 #include "cpu_order.h"
 #include "cpu_specials.h"
@@ -104,6 +105,7 @@ coding_of(enum terp_pipeline pipeline)
 {
     return pipeline == TERP_PIPELINE_SPEED    ? TERP_CODING_SPEED
            : pipeline == TERP_PIPELINE_CUSTOM ? TERP_CODING_CUSTOM
+           : pipeline == TERP_PIPELINE_RATIO  ? TERP_CODING_RATIO
                                               : TERP_CODING_HUFFMAN;
 }
 
@@ -324,9 +326,16 @@ encode_predicted(struct encode *e)
     write_escapes(e, e->spline.work);
     /* The values have served: symbols in tile order take their place. */
     uint16_t *tiled = e->spline.work;
-    cpu_order_into_tiles(e->team, &e->layout,
-                         lorenzo ? CPU_ORDER_RASTER : CPU_ORDER_CLASSES,
-                         e->symbols, tiled);
+    if (e->frame.coding == TERP_CODING_RATIO && !lorenzo) {
+        st = cpu_context_sort(e->team, &e->layout, e->symbols, tiled);
+        if (st != TERP_OK)
+            return st;
+        tiled = e->symbols;
+    } else {
+        cpu_order_into_tiles(e->team, &e->layout,
+                             lorenzo ? CPU_ORDER_RASTER : CPU_ORDER_CLASSES,
+                             e->symbols, tiled);
+    }
     return cpu_tiles_encode(e->team, e->frame.coding, tiled, e->layout.nvalues,
                             &e->writer);
 }
@@ -518,9 +527,15 @@ decode_predicted(struct decode *d, void *dst)
                           d->layout.nvalues);
     if (st != TERP_OK)
         return st;
-    cpu_order_from_tiles(d->team, &d->layout,
-                         lorenzo ? CPU_ORDER_RASTER : CPU_ORDER_CLASSES, tiled,
-                         d->symbols);
+    if (d->frame->coding == TERP_CODING_RATIO && !lorenzo)
+        st = cpu_context_restore(d->team, &d->layout, tiled,
+                                 tiled + d->layout.nvalues, d->symbols);
+    else
+        cpu_order_from_tiles(d->team, &d->layout,
+                             lorenzo ? CPU_ORDER_RASTER : CPU_ORDER_CLASSES,
+                             tiled, d->symbols);
+    if (st != TERP_OK)
+        return st;
     st = place_escapes(d, words, nescapes);
     if (st != TERP_OK)
         return st;

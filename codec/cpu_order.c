@@ -92,6 +92,21 @@ order_arrays(struct cpu_team *team, const struct terp_layout *layout,
     cpu_team_run(team, order_slabs, a, layout->nbricks * a->nslabs, 4);
 }
 
+void
+cpu_order_level(struct cpu_team *team, const struct terp_layout *layout, int l,
+                const uint16_t *from, uint16_t *to, bool into_tiles)
+{
+    for (int i = 0; i < TERP_NCLASSES - 1; i++) {
+        unsigned odd = terp_class_order[i];
+        uint64_t at = layout->level[l].class_at[odd];
+        struct arrays a = {
+            .from = from + at, .to = to + at, .into_tiles = into_tiles};
+        for (int d = 0; d < TERP_NDIMS; d++)
+            a.extent[d] = terp_class_extent(&layout->level[l], odd, d);
+        order_arrays(team, layout, &a);
+    }
+}
+
 static void
 order(struct cpu_team *team, const struct terp_layout *layout,
       enum cpu_order how, const uint16_t *from, uint16_t *to, bool into_tiles)
@@ -104,17 +119,8 @@ order(struct cpu_team *team, const struct terp_layout *layout,
         return;
     }
     memcpy(to, from, layout->nbricks * sizeof *to); /* anchors */
-    for (int l = layout->nlevels; l >= 1; l--) {
-        for (int i = 0; i < TERP_NCLASSES - 1; i++) {
-            unsigned odd = terp_class_order[i];
-            uint64_t at = layout->level[l].class_at[odd];
-            for (int d = 0; d < TERP_NDIMS; d++)
-                a.extent[d] = terp_class_extent(&layout->level[l], odd, d);
-            a.from = from + at;
-            a.to = to + at;
-            order_arrays(team, layout, &a);
-        }
-    }
+    for (int l = layout->nlevels; l >= 1; l--)
+        cpu_order_level(team, layout, l, from, to, into_tiles);
 }
 
 void

@@ -21,4 +21,9 @@ void
 cpu_order_from_tiles(struct cpu_team *team, const struct terp_layout *layout,
                      enum cpu_order order, const uint16_t *from, uint16_t *to);
 
+/* The symbols of one level, between work order and tile order. */
+void
+cpu_order_level(struct cpu_team *team, const struct terp_layout *layout, int l,
+                const uint16_t *from, uint16_t *to, bool into_tiles);
+
 #endif

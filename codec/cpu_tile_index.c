@@ -59,13 +59,13 @@ cpu_tile_index_read_nonzero(struct reader *reader, struct cpu_tile_index *index)
 #define CONTROL_REDUCED 0x80
 #define MAX_LENGTH_NBITS 16
 
-/* Bytes below which no tile can be: a word takes at least one bit. */
+/* Bytes below which no tile can be: a symbol's word takes at least one bit. */
 static unsigned
 least_nbytes(const struct cpu_tile_index *index, enum terp_coding coding,
              uint64_t tile)
 {
     uint64_t first = tile * TERP_TILE_NSYMBOLS;
-    if (coding == TERP_CODING_SPEED)
+    if (coding == TERP_CODING_SPEED || coding == TERP_CODING_RATIO)
         return 1;
     return (unsigned)div_up(
         min_u64(TERP_TILE_NSYMBOLS, index->nsymbols - first), 8);

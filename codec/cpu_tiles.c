@@ -4,18 +4,22 @@
 
 #include "cpu_books.h"
 #include "cpu_count.h"
+#include "cpu_tokens.h"
 #include "cpu_words.h"
 #include "reduce.h"
 
-/* Longest coded tile, whatever the coding. */
-#define TILE_MAX_NBYTES (TERP_TILE_NSYMBOLS * TERP_MAX_CODE_NBITS / 8)
+/* Longest coded tile: of symbols' words or planes, and whatever the coding. */
+#define WORDS_MAX_NBYTES (TERP_TILE_NSYMBOLS * TERP_MAX_CODE_NBITS / 8)
+#define TILE_MAX_NBYTES CPU_TOKENS_MAX_NBYTES
 _Static_assert(TERP_PARTITION_NTILES % 8 == 0,
                "threads share no byte of the bit map of tiles");
 _Static_assert(TERP_PLANES_MAX_NBYTES *TERP_TILE_NSYMBOLS /
                            TERP_PLANES_MAX_NCODES +
                        64 <=
-                   TILE_MAX_NBYTES,
+                   WORDS_MAX_NBYTES,
                "planes fit where code words do");
+_Static_assert(TERP_TILE_NSYMBOLS *TERP_MAX_CODE_NBITS / 8 <= TILE_MAX_NBYTES,
+               "code words fit too");
 _Static_assert(TERP_TILE_NSYMBOLS <= TERP_PLANES_MAX_NCODES,
                "planes take a tile");
 #define PARTITION_MAX_NBYTES (TERP_PARTITION_NTILES * TILE_MAX_NBYTES)
@@ -42,6 +46,20 @@ encode_planes(const uint16_t *symbols, uint64_t nsymbols, uint8_t *dst)
     return (uint16_t)(writer.at - dst);
 }
 
+/* Each tile's codebook is one of the dictionary. */
+static bool
+selects_entries(enum terp_coding coding)
+{
+    return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_RATIO;
+}
+
+/* Partitions of words are reduced where that pays. */
+static bool
+reduces(enum terp_coding coding)
+{
+    return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_CUSTOM;
+}
+
 /* ---- encoding ---- */
 
 struct encoder {
@@ -49,7 +67,7 @@ struct encoder {
     const uint16_t *symbols;
     uint64_t nsymbols;
     struct cpu_tile_index index;
-    uint32_t (*cost)[TERP_NENTRIES]; /* huffman: bits of a tile by entry */
+    uint32_t (*cost)[TERP_NENTRIES]; /* bits of a tile's words */
     uint8_t *staging;                /* PARTITION_MAX_NBYTES a partition */
     struct member_scratch {
         uint64_t frequency[TERP_NSYMBOLS]; /* custom: of non-zero tiles */
@@ -93,9 +111,12 @@ survey_partitions(void *arg, int id, uint64_t first, uint64_t end)
         index->nonzero[tile / 8] |= (uint8_t)(1u << (tile % 8));
         if (encoder->coding == TERP_CODING_SPEED)
             continue;
-        cpu_count(symbols, n, counts);
-        if (encoder->coding == TERP_CODING_HUFFMAN) {
-            cpu_entry_costs(counts, encoder->cost[tile]);
+        if (encoder->coding == TERP_CODING_RATIO)
+            cpu_tokens_count(symbols, n, counts);
+        else
+            cpu_count(symbols, n, counts);
+        if (selects_entries(encoder->coding)) {
+            cpu_entry_costs(encoder->coding, counts, encoder->cost[tile]);
             continue;
         }
         for (int s = 0; s < TERP_NSYMBOLS; s++)
@@ -117,9 +138,12 @@ encode_tile(struct encoder *encoder, struct member_scratch *scratch,
     int entry = encoder->index.entry[tile];
     if (!scratch->book[entry].made) {
         uint8_t nbits[TERP_NSYMBOLS];
-        cpu_entry_lengths(entry, nbits);
+        cpu_entry_lengths(encoder->coding, entry, nbits);
         cpu_encode_book_make(nbits, &scratch->book[entry]);
     }
+    if (encoder->coding == TERP_CODING_RATIO)
+        return (uint16_t)cpu_tokens_encode(&scratch->book[entry], symbols, n,
+                                           dst);
     return (uint16_t)cpu_words_encode(&scratch->book[entry], symbols, n, dst);
 }
 
@@ -142,7 +166,7 @@ encode_partitions(void *arg, int id, uint64_t first, uint64_t end)
                 encode_tile(encoder, scratch, tile, base + nbytes);
             nbytes += index->nbytes[tile];
         }
-        if (encoder->coding != TERP_CODING_SPEED && nbytes > 0) {
+        if (reduces(encoder->coding) && nbytes > 0) {
             struct writer writer = {scratch->reduced,
                                     scratch->reduced + nbytes - 1, false};
             terp_reduce_write(&writer, base, nbytes, scratch->reduce);
@@ -163,7 +187,7 @@ write_codebooks(struct encoder *encoder, int nmembers, struct writer *writer)
     uint8_t nbits[TERP_NSYMBOLS];
     bool any = false;
 
-    if (encoder->coding == TERP_CODING_HUFFMAN) {
+    if (selects_entries(encoder->coding)) {
         cpu_entries_select(&encoder->index,
                            (const uint32_t(*)[TERP_NENTRIES])encoder->cost);
         cpu_entries_write(writer, &encoder->index);
@@ -245,10 +269,10 @@ cpu_tiles_encode(struct cpu_team *team, enum terp_coding coding,
     encoder->scratch = make_scratch(
         nmembers, sizeof **encoder->scratch +
                       terp_reduce_scratch_nbytes(PARTITION_MAX_NBYTES));
-    if (coding == TERP_CODING_HUFFMAN)
+    if (selects_entries(coding))
         encoder->cost = malloc(index->ntiles * sizeof *encoder->cost);
     if (encoder->staging == NULL || encoder->scratch == NULL ||
-        (coding == TERP_CODING_HUFFMAN && encoder->cost == NULL)) {
+        (selects_entries(coding) && encoder->cost == NULL)) {
         st = TERP_ERR_MEMORY;
         goto out;
     }
@@ -294,6 +318,7 @@ struct decoder {
     uint16_t *symbols;
     uint64_t nsymbols;
     struct cpu_decode_book *books;
+    struct cpu_tokens tokens; /* ratio */
     int16_t book_of_entry[TERP_NENTRIES];
     struct decode_scratch {
         bool failed;
@@ -349,9 +374,12 @@ decode_partition(const struct decoder *decoder, struct decode_scratch *scratch,
         } else if (decoder->coding == TERP_CODING_SPEED) {
             good = decode_planes(src, tile_nbytes, symbols, n);
         } else {
-            int book = decoder->book_of_entry[index->entry[tile]];
-            good = cpu_words_decode(&decoder->books[book], src, tile_nbytes,
-                                    symbols, n);
+            const struct cpu_decode_book *book =
+                &decoder->books[decoder->book_of_entry[index->entry[tile]]];
+            good = decoder->coding == TERP_CODING_RATIO
+                       ? cpu_tokens_decode(&decoder->tokens, book, src,
+                                           tile_nbytes, symbols, n)
+                       : cpu_words_decode(book, src, tile_nbytes, symbols, n);
         }
         if (!good)
             return false;
@@ -395,6 +423,8 @@ read_codebooks(struct decoder *decoder, struct reader *reader)
         if (bit_at(index->nonzero, i) && *book < 0)
             *book = (int16_t)nbooks++;
     }
+    if (decoder->coding == TERP_CODING_RATIO)
+        cpu_tokens_make(&decoder->tokens);
     decoder->books = malloc((size_t)nbooks * sizeof *decoder->books);
     if (decoder->books == NULL)
         return TERP_ERR_MEMORY;
@@ -402,8 +432,8 @@ read_codebooks(struct decoder *decoder, struct reader *reader)
         int book = decoder->book_of_entry[e];
         if (book < 0)
             continue;
-        if (decoder->coding == TERP_CODING_HUFFMAN)
-            cpu_entry_lengths(e, nbits);
+        if (selects_entries(decoder->coding))
+            cpu_entry_lengths(decoder->coding, e, nbits);
         if (!cpu_decode_book_make(nbits, &decoder->books[book]))
             return TERP_ERR_CORRUPT;
     }
@@ -423,7 +453,9 @@ read_index(struct decoder *decoder, struct reader *reader)
         st = read_codebooks(decoder, reader);
     if (st == TERP_OK)
         st = cpu_tile_index_read_places(reader, index, decoder->coding,
-                                        TILE_MAX_NBYTES);
+                                        decoder->coding == TERP_CODING_RATIO
+                                            ? CPU_TOKENS_MAX_NBYTES
+                                            : WORDS_MAX_NBYTES);
     return st;
 }
 
@@ -475,7 +507,7 @@ cpu_tiles_inspect(enum terp_coding coding, struct reader *reader,
     for (uint64_t i = 0; st == TERP_OK && i < index->ntiles; i++) {
         if (!bit_at(index->nonzero, i))
             info->ntiles_zero++;
-        else if (coding == TERP_CODING_HUFFMAN)
+        else if (selects_entries(coding))
             info->ntiles_with_entry[index->entry[i]]++;
     }
     free(decoder.books);

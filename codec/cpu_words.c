@@ -100,41 +100,11 @@ cpu_decode_book_make(const uint8_t nbits[TERP_NSYMBOLS],
         book->end[length] = (words[s] + 1u) << (TERP_MAX_CODE_NBITS - length);
         fill_lookup(book, s, length, words[s]);
     }
-    book->has_bursts = nbits[TERP_RADIUS] <= 3;
+    int zero_nbits = nbits[TERP_RADIUS];
+    book->has_bursts = zero_nbits > 0 && zero_nbits <= 3;
     if (book->has_bursts)
         fill_bursts(book);
     return true;
-}
-
-/* Symbol << 4 | bits of the next word; 0 when the bits are no word. */
-static inline unsigned
-find_word(const struct cpu_decode_book *book, uint64_t next)
-{
-    unsigned found = book->lookup[next >> (64 - CPU_LOOKUP_NBITS)];
-    uint32_t bits = (uint32_t)(next >> (64 - TERP_MAX_CODE_NBITS));
-
-    if (found != 0)
-        return found;
-    for (int length = CPU_LOOKUP_NBITS + 1; length <= TERP_MAX_CODE_NBITS;
-         length++) {
-        if (bits < book->end[length]) {
-            int32_t at = book->base[length] +
-                         (int32_t)(bits >> (TERP_MAX_CODE_NBITS - length));
-            if (at < 0 || at >= TERP_NSYMBOLS)
-                return 0;
-            return (unsigned)book->sorted[at] << 4 | (unsigned)length;
-        }
-    }
-    return 0;
-}
-
-static inline uint64_t
-load_be64(const uint8_t *src)
-{
-    uint64_t word = 0;
-    for (int i = 0; i < 8; i++)
-        word = word << 8 | src[i];
-    return word;
 }
 
 /* Words that surely fit what is left of a load after shifting out a byte. */
@@ -157,7 +127,7 @@ cpu_words_decode(const struct cpu_decode_book *book, const uint8_t *src,
             uint64_t burst = book->burst[next >> (64 - CPU_BURST_NBITS)];
             unsigned n = burst >> 10 & 63, length = burst >> 26 & 63;
             if (n == 0) {
-                unsigned found = find_word(book, next);
+                unsigned found = cpu_find_word(book, next);
                 if (found == 0)
                     return false;
                 symbols[i++] = (uint16_t)(found >> 4);
@@ -178,7 +148,7 @@ cpu_words_decode(const struct cpu_decode_book *book, const uint8_t *src,
             return false;
         uint64_t next = load_be64(src + at / 8) << (at % 8);
         for (; i < stop; i++) {
-            unsigned found = find_word(book, next);
+            unsigned found = cpu_find_word(book, next);
             if (found == 0)
                 return false;
             symbols[i] = (uint16_t)(found >> 4);

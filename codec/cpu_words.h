@@ -2,6 +2,7 @@
 #ifndef TERP_CPU_WORDS_H
 #define TERP_CPU_WORDS_H
 
+#include "base.h"
 #include "huffman.h"
 
 /* A codebook in a form that encodes: word << 4 | number of bits. */
@@ -46,6 +47,38 @@ struct cpu_decode_book {
 bool
 cpu_decode_book_make(const uint8_t nbits[TERP_NSYMBOLS],
                      struct cpu_decode_book *book_ret);
+
+/* Symbol << 4 | bits of the word that `next` begins with, highest bit first; 0
+ * when these bits are no word. */
+static inline unsigned
+cpu_find_word(const struct cpu_decode_book *book, uint64_t next)
+{
+    unsigned found = book->lookup[next >> (64 - CPU_LOOKUP_NBITS)];
+    uint32_t bits = (uint32_t)(next >> (64 - TERP_MAX_CODE_NBITS));
+
+    if (found != 0)
+        return found;
+    for (int length = CPU_LOOKUP_NBITS + 1; length <= TERP_MAX_CODE_NBITS;
+         length++) {
+        if (bits < book->end[length]) {
+            int32_t at = book->base[length] +
+                         (int32_t)(bits >> (TERP_MAX_CODE_NBITS - length));
+            if (at < 0 || at >= TERP_NSYMBOLS)
+                return 0;
+            return (unsigned)book->sorted[at] << 4 | (unsigned)length;
+        }
+    }
+    return 0;
+}
+
+static inline uint64_t
+load_be64(const uint8_t *src)
+{
+    uint64_t word = 0;
+    for (int i = 0; i < 8; i++)
+        word = word << 8 | src[i];
+    return word;
+}
 
 /* The decoder loads whole words: so many bytes behind `src` are readable. */
 #define CPU_WORDS_PADDING_NBYTES 8

@@ -18,7 +18,8 @@ enum terp_coding {
     TERP_CODING_CONSTANT = 1,
     TERP_CODING_HUFFMAN = 2,
     TERP_CODING_CUSTOM = 3,
-    TERP_CODING_SPEED = 4
+    TERP_CODING_SPEED = 4,
+    TERP_CODING_RATIO = 5
 };
 
 /* Predictors as the stream numbers them. Values are pinned. */

@@ -4,8 +4,8 @@
 enum terp_status
 terp_inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret)
 {
-    static const char *const pipelines[] = {"raw", "constant", "huffman",
-                                            "custom", "speed"};
+    static const char *const pipelines[] = {"raw",    "constant", "huffman",
+                                            "custom", "speed",    "ratio"};
     static const char *const predictors[] = {"none", "spline", "lorenzo"};
     struct terp_frame frame;
     int frame_nbytes;

@@ -40,7 +40,8 @@ enum terp_pipeline {
     TERP_PIPELINE_AUTO = 0,
     TERP_PIPELINE_HUFFMAN = 1, /* dictionary codebook per tile */
     TERP_PIPELINE_CUSTOM = 2,  /* codebook from the chunk's own histogram */
-    TERP_PIPELINE_SPEED = 3    /* bit planes, no entropy coder */
+    TERP_PIPELINE_SPEED = 3,   /* bit planes, no entropy coder */
+    TERP_PIPELINE_RATIO = 4    /* contexts, and words for runs of zeros */
 };
 
 enum terp_predictor {
@@ -100,7 +101,8 @@ struct terp_info {
     uint64_t ntiles;
     uint64_t ntiles_zero;
     uint64_t index_nbytes;           /* places of tiles and partitions */
-    uint64_t ntiles_with_entry[256]; /* huffman: tiles per dictionary id */
+    uint64_t ntiles_with_entry[256]; /* huffman, ratio: tiles per
+                                        dictionary id */
 };
 
 /* Makes `chunk_ret` of an array's dims: drops unit dims, folds ranks above

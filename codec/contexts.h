@@ -1,0 +1,35 @@
+/* Floor 2: in which context a point's code is put by the pipeline `ratio`:
+ * how large the codes of the even points around it were. doc/format.md,
+ * "Context order". */
+#ifndef TERP_CONTEXTS_H
+#define TERP_CONTEXTS_H
+
+#include "bytes.h"
+#include "layout.h"
+
+/* Levels that have contexts, from 1 on; those above have few points. */
+#define TERP_NCONTEXT_LEVELS 3
+#define TERP_NCONTEXTS 8
+
+/* A point weighs this for each unit of its code's magnitude, up to a limit,
+ * when it is an even point of the next finer level, and half of that, rounded
+ * down, of each level further down. */
+#define TERP_CONTEXT_UNIT 4
+#define TERP_CONTEXT_MAX_CODE 63
+
+/* By the weights of the 2^n corners around a point of n odd dimensions: their
+ * sum times 2^(TERP_NDIMS - n). */
+#define TERP_CONTEXT_MAX_SUM 256 /* what is larger is not told apart */
+
+static inline TERP_HOST_DEVICE unsigned
+terp_context_of(unsigned sum)
+{
+    int width = bit_width(sum);
+
+    return sum == 0                     ? 0
+           : width <= 3                 ? 1
+           : width < TERP_NCONTEXTS + 1 ? (unsigned)width - 2
+                                        : TERP_NCONTEXTS - 1;
+}
+
+#endif
