@@ -55,8 +55,8 @@ index_of(const char *const *names, const char *name)
 static error_t
 parse_option(int key, char *arg, struct argp_state *state)
 {
-    static const char *const pipelines[] = {"auto", "huffman", "custom",
-                                            "speed", NULL};
+    static const char *const pipelines[] = {"auto",  "huffman", "custom",
+                                            "speed", "ratio",   NULL};
     static const char *const predictors[] = {"auto", "spline", "lorenzo", NULL};
     struct options *options = state->input;
     int found;

@@ -17,7 +17,8 @@ TERP_ID = int(re.search(r"#define H5Z_FILTER_TERP (\d+)",
                         HEADER.read_text())[1])
 # The mode word: doc/cd_values.md.
 MODE_ABSOLUTE_EXACT = 1 | 0x10000
-PIPELINES = {"auto": 0, "huffman": 1, "custom": 2, "speed": 3}
+PIPELINES = {"auto": 0, "huffman": 1, "custom": 2, "speed": 3,
+             "ratio": 4}
 PREDICTORS = {"auto": 0, "spline": 1, "lorenzo": 2}
 
 # Peers by name: create_dataset's arguments for an absolute bound. The last

@@ -26,6 +26,7 @@
 #define H5Z_TERP_PIPELINE_HUFFMAN 1u
 #define H5Z_TERP_PIPELINE_CUSTOM 2u
 #define H5Z_TERP_PIPELINE_SPEED 3u
+#define H5Z_TERP_PIPELINE_RATIO 4u
 
 #define H5Z_TERP_PREDICTOR_AUTO 0u
 #define H5Z_TERP_PREDICTOR_SPLINE 1u
@@ -66,7 +67,7 @@ H5Z_terp_cd_values(const struct H5Z_terp_config *config,
 
     if (config->bound_mode < H5Z_TERP_ABSOLUTE ||
         config->bound_mode > H5Z_TERP_RELATIVE ||
-        config->pipeline > H5Z_TERP_PIPELINE_SPEED ||
+        config->pipeline > H5Z_TERP_PIPELINE_RATIO ||
         config->predictor > H5Z_TERP_PREDICTOR_LORENZO ||
         config->nlogical > H5Z_TERP_MAX_NLOGICAL)
         return 0;

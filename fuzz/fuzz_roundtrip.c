@@ -68,7 +68,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
             flags & FLAG_RELATIVE ? TERP_BOUND_RELATIVE : TERP_BOUND_ABSOLUTE,
         /* From 2^-1024, a denormal, to nearly 2^1017. */
         .bound = ldexp(1 + data[7] / 256.0, 8 * (int8_t)data[8]),
-        .pipeline = (enum terp_pipeline)(data[2] % 4),
+        .pipeline = (enum terp_pipeline)(data[2] % 5),
         .predictor = (enum terp_predictor)(data[2] / 4 % 3),
         .has_fill = flags & FLAG_FILL,
         .fill_bits = load_le(data + 8, 8)};

@@ -70,7 +70,7 @@ write_streams(const char *folder)
         struct terp_params params = {
             .bound_mode = TERP_BOUND_RELATIVE,
             .bound = 1e-3,
-            .pipeline = (enum terp_pipeline)(1 + rest / 2 % 3),
+            .pipeline = (enum terp_pipeline)(1 + rest / 2 % 4),
             .predictor = (enum terp_predictor)(1 + rest / 6 % 2)};
         uint64_t stream_nbytes;
 

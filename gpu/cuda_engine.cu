@@ -449,9 +449,10 @@ do_job(struct job *job)
     int nflights = 1, previous;
 
     job->wave_nchunks = choose_wave(job);
-    if (job->wave_nchunks == 0 || job->chunk->type == TERP_BYTES) {
-        /* Nothing to do for the device, or more than it can hold. */
-        snprintf(reason, sizeof reason, "the chunk is too large");
+    if (job->wave_nchunks == 0 || job->chunk->type == TERP_BYTES ||
+        (job->params != NULL && job->params->pipeline == TERP_PIPELINE_RATIO)) {
+        /* Nothing that the device does, or more than it can hold. */
+        snprintf(reason, sizeof reason, "it is not for the device");
         for (uint64_t i = 0; st == TERP_OK && i < job->nchunks; i++) {
             if (job->params != NULL)
                 st = encode_by_cpu(job, i);

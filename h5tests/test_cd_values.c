@@ -144,7 +144,7 @@ wrong_words_are_refused_by_name(void **state)
         {2, {2, 1}, "at least three"},
         {3, {0, 1, 3}, "cd_values[0]"},
         {3, {3, 1, 3}, "cd_values[0]"},
-        {3, {2 | 4 << 4, 1, 3}, "pipeline"},
+        {3, {2 | 5 << 4, 1, 3}, "pipeline"},
         {3, {2 | 3 << 8, 1, 3}, "predictor"},
         {3, {2 | 1 << 12, 1, 3}, "cd_values[0]"},
         {3, {2 | 1 << 30, 1, 3}, "cd_values[0]"},
@@ -256,12 +256,12 @@ persisted_form_reads_back_the_same(void **state)
     static const uint64_t dims[] = {6, 5, UINT64_C(5000000000), 3};
 
     (void)state;
-    for (int i = 0; i < 2 * 2 * 2 * 4 * 3; i++) {
+    for (int i = 0; i < 2 * 2 * 2 * 4 * 3 * 5; i++) {
         bool stack = i & 1, big_endian = i & 2, has_fill = i & 4;
         int rank = 1 + i % 4;
         struct terp_cd cd = {
             .params = {i % 5 ? TERP_BOUND_ABSOLUTE : TERP_BOUND_RELATIVE, 0.1,
-                       (enum terp_pipeline)(i % 4),
+                       (enum terp_pipeline)(i % 5),
                        (enum terp_predictor)(i % 3), has_fill,
                        has_fill ? UINT64_C(0xC08F4000DEADBEEF) : 0},
             .persisted = true,

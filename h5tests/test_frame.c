@@ -92,7 +92,7 @@ written_frame_reads_back(void **state)
     (void)state;
     for (int type = TERP_FLOAT32; type <= TERP_BYTES; type++)
         for (int rank = 1; rank <= (type == TERP_BYTES ? 1 : 4); rank++)
-            for (int coding = 0; coding <= TERP_CODING_SPEED; coding++)
+            for (int coding = 0; coding <= TERP_CODING_RATIO; coding++)
                 for (int flags = 0; flags < 8; flags++) {
                     bool has_bound = coding >= TERP_CODING_HUFFMAN;
                     struct terp_frame frame = {
@@ -159,7 +159,7 @@ wrong_fields_are_refused(void **state)
     assert_int_equal(status_with_byte(5, 0x36), TERP_ERR_CORRUPT);
     /* a wider layout than there are bytes */
     assert_int_equal(status_with_byte(5, 0x0E), TERP_ERR_TRUNCATED);
-    for (int coding = TERP_CODING_SPEED + 1; coding < 256; coding++)
+    for (int coding = TERP_CODING_RATIO + 1; coding < 256; coding++)
         assert_int_equal(status_with_byte(6, (uint8_t)coding),
                          TERP_ERR_CORRUPT);
     /* raw and constant have no prediction */
@@ -197,7 +197,7 @@ static void
 bytes_that_are_not_raw_are_refused(void **state)
 {
     (void)state;
-    for (int coding = TERP_CODING_CONSTANT; coding <= TERP_CODING_SPEED;
+    for (int coding = TERP_CODING_CONSTANT; coding <= TERP_CODING_RATIO;
          coding++) {
         struct terp_frame frame = {
             .chunk = {TERP_BYTES, false, false, 1, {10}},

@@ -24,7 +24,8 @@ static const struct argp_option options[] = {
     {"abs", KEY_ABS, "X", 0, "Bound every error by X", 1},
     {"rel", KEY_REL, "X", 0,
      "Bound every error by X times the value range of its chunk", 1},
-    {"pipeline", KEY_PIPELINE, "NAME", 0, "auto, huffman, custom or speed", 2},
+    {"pipeline", KEY_PIPELINE, "NAME", 0,
+     "auto, huffman, custom, speed or ratio", 2},
     {"predictor", KEY_PREDICTOR, "NAME", 0, "auto, spline or lorenzo", 2},
     {"brick", KEY_BRICK, "AxBxC", 0,
      "Each chunk is a stack of bricks of this shape, slowest dimension first",
@@ -104,8 +105,8 @@ read_brick(struct argp_state *state, struct request *request, const char *text)
 static error_t
 parse_option(int key, char *arg, struct argp_state *state)
 {
-    static const char *const pipelines[] = {"auto", "huffman", "custom",
-                                            "speed", NULL};
+    static const char *const pipelines[] = {"auto",  "huffman", "custom",
+                                            "speed", "ratio",   NULL};
     static const char *const predictors[] = {"auto", "spline", "lorenzo", NULL};
     struct request *request = state->input;
 

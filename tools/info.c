@@ -17,15 +17,17 @@ enum {
 /* What a chunk can be: the pipelines of streams, then everything else. */
 enum kind {
     KIND_HUFFMAN = 2,
-    KIND_PLAIN = 5,
+    KIND_RATIO = 5,
+    KIND_PLAIN,
     KIND_ABSENT,
     KIND_HIDDEN,
     KIND_DAMAGED,
     NKINDS
 };
 static const char *const kinds[NKINDS] = {
-    "raw",    "constant",     "huffman",     "custom",
-    "speed",  "stored plain", "not written", "behind another filter",
+    "raw",          "constant",    "huffman",
+    "custom",       "speed",       "ratio",
+    "stored plain", "not written", "behind another filter",
     "damaged"};
 
 enum {
@@ -136,7 +138,7 @@ static void
 print_params(const struct tool_dataset *dataset)
 {
     static const char *const names_pipeline[] = {"auto", "huffman", "custom",
-                                                 "speed"};
+                                                 "speed", "ratio"};
     static const char *const names_predictor[] = {"auto", "spline", "lorenzo"};
     static const char *const reasons[] = {
         [TERP_PASS_NO] = "",
@@ -222,7 +224,8 @@ print_summary(const struct tool_dataset *dataset, const struct summary *sum)
                " bytes\n",
                sum->ntiles, percent(sum->ntiles_zero, sum->ntiles),
                sum->index_nbytes);
-    if (sum->nof_kind[KIND_HUFFMAN] > 0 && sum->ntiles > sum->ntiles_zero)
+    if (sum->nof_kind[KIND_HUFFMAN] + sum->nof_kind[KIND_RATIO] > 0 &&
+        sum->ntiles > sum->ntiles_zero)
         print_entries(sum);
     if (sum->nof_kind[KIND_DAMAGED] > 0) {
         tool_dims_text(dataset->rank, sum->damaged_at, at, sizeof at);

@@ -8,7 +8,9 @@ import numpy as np
 
 RADIUS, ESCAPE, NSYMBOLS, MAX_NBITS = 512, 0, 1024, 15
 TILE_NSYMBOLS, PARTITION_NTILES = 4096, 16
-RAW, CONSTANT, HUFFMAN, CUSTOM, SPEED = range(5)
+RAW, CONSTANT, HUFFMAN, CUSTOM, SPEED, RATIO = range(6)
+NRUN_CLASSES, NCODE_CLASSES = 24, 21
+NCONTEXTS, NCONTEXT_LEVELS = 8, 3
 SPLINE, LORENZO = 1, 2
 CLASSES = (1, 2, 4, 8, 3, 5, 6, 9, 10, 12, 7, 11, 13, 14, 15)
 BOXES = {1: (4096, 1, 1, 1), 2: (64, 64, 1, 1), 3: (16, 16, 16, 1),
@@ -101,21 +103,57 @@ def read_frequencies(path):
             for entry in re.findall(r"\{([^{}]*)\}", table)]
 
 
-def huffman_lengths(entry):
+def number_class(i, nsingle):
+    """First number and bits of a class of numbers."""
+    if i < nsingle:
+        return i, 0
+    octave, half = divmod(i - nsingle, 2)
+    nbits = nsingle.bit_length() - 2 + octave
+    return (2 + half) << nbits, nbits
+
+
+def token_classes(token):
+    """First run and bits of it, first code (None: escape) and bits of it."""
+    run, code = divmod(token, NCODE_CLASSES)
+    if code == NCODE_CLASSES - 1:
+        return *number_class(run, 4), None, 0
+    first, nbits = number_class(code, 8)
+    return *number_class(run, 4), first + 1, nbits
+
+
+def symbol_weights(entry):
+    return [entry[RADIUS]] + [entry[abs(s - RADIUS)]
+                              for s in range(1, NSYMBOLS)]
+
+
+def token_weights(entry):
+    chances = [1 << 32]
+    for _ in range(TILE_NSYMBOLS):
+        chances.append(chances[-1] * (entry[0] << 8) >> 32)
+    weights = []
+    for token in range(NRUN_CLASSES * NCODE_CLASSES):
+        run, run_nbits, code, code_nbits = token_classes(token)
+        frequency = (entry[RADIUS] if code is None else
+                     2 * sum(entry[code:min(code + (1 << code_nbits),
+                                            RADIUS)]))
+        chance = chances[run] - chances[run + (1 << run_nbits)]
+        weights.append(max(chance * frequency, 1))
+    return weights
+
+
+def huffman_lengths(weights):
     """Package-merge; a symbol goes before a package of its weight."""
-    weights = [entry[RADIUS]] + [entry[abs(s - RADIUS)]
-                                 for s in range(1, NSYMBOLS)]
-    symbols = sorted(range(NSYMBOLS), key=lambda s: (weights[s], s))
+    symbols = sorted(range(len(weights)), key=lambda s: (weights[s], s))
     leaves = [(weights[s], True) for s in symbols]
     levels, packages = [], []
     for _ in range(MAX_NBITS):
         # Sorting is stable, and leaves come first.
         level = sorted(leaves + packages, key=lambda item: item[0])
-        level = level[:2 * NSYMBOLS - 2]
+        level = level[:2 * len(weights) - 2]
         levels.append(level)
         packages = [(level[i][0] + level[i + 1][0], False)
                     for i in range(0, len(level) - 1, 2)]
-    nbits, ntaken = [0] * NSYMBOLS, 2 * NSYMBOLS - 2
+    nbits, ntaken = [0] * len(weights), 2 * len(weights) - 2
     for level in reversed(levels):
         nleaves = sum(is_leaf for _, is_leaf in level[:ntaken])
         for s in symbols[:nleaves]:
@@ -150,6 +188,31 @@ def decode_words(data, n, table):
     if (at + 7) // 8 != len(data):
         raise ValueError("a tile's length is wrong")
     return np.array(symbols)
+
+
+def decode_tokens(data, n, table):
+    bits = "".join(f"{byte:08b}" for byte in data)
+    symbols, at, i = np.full(n, RADIUS), 0, 0
+
+    def take(nbits):
+        nonlocal at
+        at += nbits
+        if at > len(bits):
+            raise ValueError("a tile ends within a token")
+        return int("0" + bits[at - nbits:at], 2)
+
+    while len(bits) - at >= 8 or "0" in bits[at:]:
+        token, length = table[int((bits[at:] + "0" * 15)[:MAX_NBITS], 2)]
+        take(length)
+        run, run_nbits, code, code_nbits = token_classes(token)
+        i += run + take(run_nbits)
+        if code is None:
+            symbols[i] = ESCAPE
+        else:
+            sign = -1 if take(1) else 1
+            symbols[i] = RADIUS + sign * (code + take(code_nbits))
+        i += 1
+    return symbols
 
 
 def decode_planes(data, n):
@@ -190,7 +253,9 @@ def read_books(reader, coding, ntiles, frequencies):
         return [decode_table(nbits)] * ntiles
     used = list(reader.take(reader.uint()))
     width = (len(used) - 1).bit_length()
-    tables = [decode_table(huffman_lengths(frequencies[e])) for e in used]
+    weights = token_weights if coding == RATIO else symbol_weights
+    tables = [decode_table(huffman_lengths(weights(frequencies[e])))
+              for e in used]
     return [tables[i] for i in reader.packed(ntiles, width)]
 
 
@@ -216,7 +281,8 @@ def read_tiles(reader, coding, nsymbols, frequencies):
     for control, members in zip(controls, partitions.values()):
         numbers = reader.packed(len(members), control & 0x7F)
         for tile, number in zip(members, numbers):
-            least = 1 if coding == SPEED else (sizes[tile] + 7) // 8
+            least = (1 if coding in (SPEED, RATIO)
+                     else (sizes[tile] + 7) // 8)
             lengths[tile] = least + number
     payload = reader.rest()
     ends = begins[1:] + [len(payload)]
@@ -231,6 +297,8 @@ def read_tiles(reader, coding, nsymbols, frequencies):
             at = tile * TILE_NSYMBOLS
             symbols[at:at + sizes[tile]] = (
                 decode_planes(code, sizes[tile]) if coding == SPEED
+                else decode_tokens(code, sizes[tile], books[tile])
+                if coding == RATIO
                 else decode_words(code, sizes[tile], books[tile]))
     return symbols
 
@@ -275,6 +343,54 @@ def point_orders(frame):
             listed.append(boxes(places, frame.rank))
             work.append(places.reshape(-1))
     return np.concatenate(listed), np.concatenate(work)
+
+
+def contexts_of(weights, level, odd, shape):
+    """Contexts of a class's points by the weights of even points."""
+    even = weights[class_slices(level, 0)]
+    total = np.zeros(shape, np.int64)
+    for corner in range(16):
+        if corner & ~odd:
+            continue
+        at = even
+        for d in range(4):
+            axis = 4 - d
+            places = np.arange(shape[axis]) + (corner >> d & 1)
+            at = np.take(at, np.minimum(places, even.shape[axis] - 1), axis)
+        total += at
+    total *= 16 >> bin(odd).count("1")
+    widths = np.ceil(np.log2(total + 1)).astype(int)
+    return np.where(total == 0, 0, np.clip(widths - 2, 1, NCONTEXTS - 1))
+
+
+def place_by_context(frame, sorted_symbols, symbols):
+    """Symbols in C order of those in context order."""
+    points = np.arange(frame.nvalues).reshape(frame.nbricks, *frame.dims)
+    weights = np.zeros(points.shape, np.int64)
+
+    def weigh(places):
+        codes = abs(symbols[places] - RADIUS)
+        weights.reshape(-1)[places] = 4 * np.minimum(codes, 63)
+
+    at = frame.nbricks
+    anchors = points[:, 0, 0, 0, 0]
+    symbols[anchors] = sorted_symbols[:at]
+    weigh(anchors)
+    for level in range(spline_nlevels(frame.dims), 0, -1):
+        listed, contexts = [], []
+        for odd in CLASSES:
+            places = points[class_slices(level, odd)]
+            listed.append(boxes(places, frame.rank))
+            found = np.zeros(places.shape, int)
+            if level <= NCONTEXT_LEVELS and places.size > 0:
+                found = contexts_of(weights, level, odd, places.shape)
+            contexts.append(boxes(found, frame.rank))
+        listed, contexts = np.concatenate(listed), np.concatenate(contexts)
+        listed = listed[np.argsort(contexts, kind="stable")]
+        symbols[listed] = sorted_symbols[at:at + len(listed)]
+        at += len(listed)
+        weights //= 2
+        weigh(listed)
 
 
 # ---- prediction ----
@@ -434,8 +550,11 @@ def decode(stream, frequencies):
         escapes = reader.array(word, reader.uleb())
         listed, work = point_orders(frame)
         symbols = np.zeros(frame.nvalues, np.int64)
-        symbols[listed] = read_tiles(reader, frame.coding, frame.nvalues,
-                                     frequencies)
+        tiled = read_tiles(reader, frame.coding, frame.nvalues, frequencies)
+        if frame.coding == RATIO and frame.prediction == SPLINE:
+            place_by_context(frame, tiled, symbols)
+        else:
+            symbols[listed] = tiled
         words[work[symbols[work] == ESCAPE]] = escapes
         codes = (symbols - RADIUS).reshape(values.shape)
         with np.errstate(all="ignore"):
