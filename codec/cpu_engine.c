@@ -330,6 +330,7 @@ encode_predicted(struct encode *e)
         st = cpu_context_sort(e->team, &e->layout, e->symbols, tiled);
         if (st != TERP_OK)
             return st;
+        cpu_spline_free(&e->spline);
         tiled = e->symbols;
     } else {
         cpu_order_into_tiles(e->team, &e->layout,

@@ -18,8 +18,6 @@ _Static_assert(TERP_PLANES_MAX_NBYTES *TERP_TILE_NSYMBOLS /
                        64 <=
                    WORDS_MAX_NBYTES,
                "planes fit where code words do");
-_Static_assert(TERP_TILE_NSYMBOLS *TERP_MAX_CODE_NBITS / 8 <= TILE_MAX_NBYTES,
-               "code words fit too");
 _Static_assert(TERP_TILE_NSYMBOLS <= TERP_PLANES_MAX_NCODES,
                "planes take a tile");
 #define PARTITION_MAX_NBYTES (TERP_PARTITION_NTILES * TILE_MAX_NBYTES)
@@ -36,7 +34,7 @@ static uint16_t
 encode_planes(const uint16_t *symbols, uint64_t nsymbols, uint8_t *dst)
 {
     int8_t codes[TERP_TILE_NSYMBOLS];
-    struct writer writer = {dst, dst + TILE_MAX_NBYTES, false};
+    struct writer writer = {dst, dst + WORDS_MAX_NBYTES, false};
 
     for (uint64_t i = 0; i < nsymbols; i++)
         codes[i] =
@@ -60,6 +58,12 @@ reduces(enum terp_coding coding)
     return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_CUSTOM;
 }
 
+static uint64_t
+tile_max_nbytes(enum terp_coding coding)
+{
+    return coding == TERP_CODING_RATIO ? TILE_MAX_NBYTES : WORDS_MAX_NBYTES;
+}
+
 /* ---- encoding ---- */
 
 struct encoder {
@@ -68,15 +72,22 @@ struct encoder {
     uint64_t nsymbols;
     struct cpu_tile_index index;
     uint32_t (*cost)[TERP_NENTRIES]; /* bits of a tile's words */
-    uint8_t *staging;                /* PARTITION_MAX_NBYTES a partition */
+    uint8_t *staging;                /* tile_max_nbytes a tile */
     struct member_scratch {
         uint64_t frequency[TERP_NSYMBOLS]; /* custom: of non-zero tiles */
         struct cpu_encode_book book[TERP_NENTRIES];
-        uint8_t reduced[PARTITION_MAX_NBYTES];
+        uint8_t reduced[TERP_PARTITION_NTILES * WORDS_MAX_NBYTES];
         uint8_t reduce[]; /* terp_reduce_scratch_nbytes */
     } * *scratch;
     struct cpu_encode_book custom;
 };
+
+static uint8_t *
+staged_partition(const struct encoder *encoder, uint64_t p)
+{
+    return encoder->staging +
+           p * TERP_PARTITION_NTILES * tile_max_nbytes(encoder->coding);
+}
 
 static uint64_t
 tile_nsymbols(uint64_t nsymbols, uint64_t tile)
@@ -155,7 +166,7 @@ encode_partitions(void *arg, int id, uint64_t first, uint64_t end)
     struct member_scratch *scratch = encoder->scratch[id];
 
     for (uint64_t p = first; p < end; p++) {
-        uint8_t *base = encoder->staging + p * PARTITION_MAX_NBYTES;
+        uint8_t *base = staged_partition(encoder, p);
         uint64_t nbytes = 0, tile = p * TERP_PARTITION_NTILES;
         uint64_t tile_end =
             min_u64(tile + TERP_PARTITION_NTILES, index->ntiles);
@@ -218,7 +229,7 @@ write_payload(struct encoder *encoder, struct writer *writer)
         uint8_t *at = writer_take(writer, nbytes);
         if (at == NULL)
             return TERP_ERR_CAPACITY;
-        memcpy(at, encoder->staging + p * PARTITION_MAX_NBYTES, nbytes);
+        memcpy(at, staged_partition(encoder, p), nbytes);
     }
     return writer->overflow ? TERP_ERR_CAPACITY : TERP_OK;
 }
@@ -265,7 +276,8 @@ cpu_tiles_encode(struct cpu_team *team, enum terp_coding coding,
     if (st != TERP_OK)
         goto out;
     struct cpu_tile_index *index = &encoder->index;
-    encoder->staging = malloc(index->npartitions * PARTITION_MAX_NBYTES);
+    encoder->staging = malloc(index->npartitions * TERP_PARTITION_NTILES *
+                              tile_max_nbytes(coding));
     encoder->scratch = make_scratch(
         nmembers, sizeof **encoder->scratch +
                       terp_reduce_scratch_nbytes(PARTITION_MAX_NBYTES));
@@ -452,10 +464,9 @@ read_index(struct decoder *decoder, struct reader *reader)
     if (st == TERP_OK)
         st = read_codebooks(decoder, reader);
     if (st == TERP_OK)
-        st = cpu_tile_index_read_places(reader, index, decoder->coding,
-                                        decoder->coding == TERP_CODING_RATIO
-                                            ? CPU_TOKENS_MAX_NBYTES
-                                            : WORDS_MAX_NBYTES);
+        st = cpu_tile_index_read_places(
+            reader, index, decoder->coding,
+            (unsigned)tile_max_nbytes(decoder->coding));
     return st;
 }
 
