@@ -4,7 +4,6 @@
 #ifndef TERP_CONTEXTS_H
 #define TERP_CONTEXTS_H
 
-#include "bytes.h"
 #include "layout.h"
 
 /* Levels that have contexts, from 1 on; those above have few points. */
@@ -19,17 +18,11 @@
 
 /* By the weights of the 2^n corners around a point of n odd dimensions: their
  * sum times 2^(TERP_NDIMS - n). */
-#define TERP_CONTEXT_MAX_SUM 256 /* what is larger is not told apart */
-
-static inline TERP_HOST_DEVICE unsigned
-terp_context_of(unsigned sum)
+static inline TERP_HOST_DEVICE uint16_t
+terp_context_of(uint16_t sum)
 {
-    int width = bit_width(sum);
-
-    return sum == 0                     ? 0
-           : width <= 3                 ? 1
-           : width < TERP_NCONTEXTS + 1 ? (unsigned)width - 2
-                                        : TERP_NCONTEXTS - 1;
+    return (uint16_t)((sum >= 1) + (sum >= 8) + (sum >= 16) + (sum >= 32) +
+                      (sum >= 64) + (sum >= 128) + (sum >= 256));
 }
 
 #endif

@@ -37,6 +37,18 @@ find_row(const uint64_t extent[TERP_NDIMS], uint64_t row,
     return row;
 }
 
+/* On to the next row. True when it is another brick's. */
+static bool
+next_row(const uint64_t extent[TERP_NDIMS], uint64_t at[TERP_NDIMS])
+{
+    for (int d = 1; d < TERP_NDIMS; d++) {
+        if (++at[d] < extent[d])
+            return false;
+        at[d] = 0;
+    }
+    return true;
+}
+
 static uint8_t
 weight_of(uint16_t symbol)
 {
@@ -58,8 +70,8 @@ merge_rows(void *arg, int id, uint64_t first, uint64_t end)
     (void)id;
     for (int d = 0; d < TERP_NDIMS; d++)
         fine[d] = level->neven[d] + level->nodd[d];
-    for (uint64_t row = first; row < end; row++) {
-        uint64_t brick = find_row(fine, row, at);
+    uint64_t brick = find_row(fine, first, at);
+    for (uint64_t row = first; row < end; row++, brick += next_row(fine, at)) {
         uint8_t *to = w->fine + row * fine[0];
         for (unsigned x_odd = 0; x_odd < 2; x_odd++) {
             unsigned odd = x_odd;
@@ -88,8 +100,7 @@ merge_rows(void *arg, int id, uint64_t first, uint64_t end)
 struct contexts {
     const struct weights *weights;
     unsigned odd;
-    uint16_t keep;                             /* bits of symbols that stay */
-    uint8_t context[TERP_CONTEXT_MAX_SUM + 1]; /* by sum */
+    uint16_t keep; /* bits of symbols that stay */
 };
 
 #define RUN_NVALUES 256 /* sums are made of so many at once */
@@ -109,8 +120,9 @@ mark_rows(void *arg, int id, uint64_t first, uint64_t end)
     (void)id;
     for (int d = 0; d < TERP_NDIMS; d++)
         extent[d] = terp_class_extent(level, c->odd, d);
-    for (uint64_t row = first; row < end; row++) {
-        uint64_t brick = find_row(extent, row, at);
+    uint64_t brick = find_row(extent, first, at);
+    for (uint64_t row = first; row < end;
+         row++, brick += next_row(extent, at)) {
         const uint8_t *rows[TERP_NCLASSES / 2];
         unsigned nrows = 0, shift = TERP_NDIMS;
         for (unsigned corner = 0; corner < TERP_NCLASSES; corner += 2) {
@@ -129,19 +141,19 @@ mark_rows(void *arg, int id, uint64_t first, uint64_t end)
         for (uint64_t x = 0; x < extent[0]; x += RUN_NVALUES) {
             uint64_t n = min_u64(RUN_NVALUES, extent[0] - x);
             uint64_t nsums = min_u64(n + 1, even[0] - x);
-            memset(sum, 0, sizeof sum);
+            memset(sum, 0, (n + 1) * sizeof *sum);
             for (unsigned r = 0; r < nrows; r++)
                 for (uint64_t i = 0; i < nsums; i++)
                     sum[i] = (uint16_t)(sum[i] + rows[r][x + i]);
             if (nsums == n)
                 sum[n] = sum[n - 1];
+            if (c->odd & 1)
+                for (uint64_t i = 0; i < n; i++)
+                    sum[i] = (uint16_t)(sum[i] + sum[i + 1]);
             for (uint64_t i = 0; i < n; i++) {
-                unsigned all = sum[i];
-                all = (c->odd & 1 ? all + sum[i + 1] : all) << shift;
-                all = all < TERP_CONTEXT_MAX_SUM ? all : TERP_CONTEXT_MAX_SUM;
-                symbols[x + i] =
-                    (uint16_t)((symbols[x + i] & c->keep) |
-                               (unsigned)c->context[all] << CONTEXT_SHIFT);
+                uint16_t context = terp_context_of((uint16_t)(sum[i] << shift));
+                symbols[x + i] = (uint16_t)((symbols[x + i] & c->keep) |
+                                            context << CONTEXT_SHIFT);
             }
         }
     }
@@ -153,8 +165,6 @@ mark_level(struct cpu_team *team, const struct weights *weights, uint16_t keep)
 {
     struct contexts c = {.weights = weights, .keep = keep};
 
-    for (unsigned sum = 0; sum <= TERP_CONTEXT_MAX_SUM; sum++)
-        c.context[sum] = (uint8_t)terp_context_of(sum);
     for (int i = 0; i < TERP_NCLASSES - 1; i++) {
         c.odd = terp_class_order[i];
         cpu_team_run(team, mark_rows, &c,
@@ -182,11 +192,16 @@ count_pieces(void *arg, int id, uint64_t first, uint64_t end)
     for (uint64_t piece = first; piece < end; piece++) {
         uint64_t i = piece * PIECE_NSYMBOLS;
         uint64_t last = min_u64(i + PIECE_NSYMBOLS, sort->nsymbols);
-        uint32_t counts[TERP_NCONTEXTS] = {0};
+        /* Equal neighbours go to different counters. */
+        uint32_t counts[4][TERP_NCONTEXTS] = {{0}};
+        for (; i + 4 <= last; i += 4)
+            for (unsigned k = 0; k < 4; k++)
+                counts[k][sort->marked[i + k] >> CONTEXT_SHIFT]++;
         for (; i < last; i++)
-            counts[sort->marked[i] >> CONTEXT_SHIFT]++;
+            counts[0][sort->marked[i] >> CONTEXT_SHIFT]++;
         for (int c = 0; c < TERP_NCONTEXTS; c++)
-            sort->begin[piece][c] = counts[c];
+            sort->begin[piece][c] =
+                counts[0][c] + counts[1][c] + counts[2][c] + counts[3][c];
     }
 }
 

@@ -80,6 +80,7 @@ struct encoder {
         uint8_t reduce[]; /* terp_reduce_scratch_nbytes */
     } * *scratch;
     struct cpu_encode_book custom;
+    struct cpu_tokens tokens; /* ratio */
 };
 
 static uint8_t *
@@ -123,7 +124,7 @@ survey_partitions(void *arg, int id, uint64_t first, uint64_t end)
         if (encoder->coding == TERP_CODING_SPEED)
             continue;
         if (encoder->coding == TERP_CODING_RATIO)
-            cpu_tokens_count(symbols, n, counts);
+            cpu_tokens_count(&encoder->tokens, symbols, n, counts);
         else
             cpu_count(symbols, n, counts);
         if (selects_entries(encoder->coding)) {
@@ -153,8 +154,8 @@ encode_tile(struct encoder *encoder, struct member_scratch *scratch,
         cpu_encode_book_make(nbits, &scratch->book[entry]);
     }
     if (encoder->coding == TERP_CODING_RATIO)
-        return (uint16_t)cpu_tokens_encode(&scratch->book[entry], symbols, n,
-                                           dst);
+        return (uint16_t)cpu_tokens_encode(
+            &encoder->tokens, &scratch->book[entry], symbols, n, dst);
     return (uint16_t)cpu_words_encode(&scratch->book[entry], symbols, n, dst);
 }
 
@@ -288,6 +289,8 @@ cpu_tiles_encode(struct cpu_team *team, enum terp_coding coding,
         st = TERP_ERR_MEMORY;
         goto out;
     }
+    if (coding == TERP_CODING_RATIO)
+        cpu_tokens_make(&encoder->tokens);
     cpu_team_run(team, survey_partitions, encoder, index->npartitions, 4);
     cpu_tile_index_write_nonzero(writer, index);
     if (coding != TERP_CODING_SPEED)
@@ -446,7 +449,10 @@ read_codebooks(struct decoder *decoder, struct reader *reader)
             continue;
         if (selects_entries(decoder->coding))
             cpu_entry_lengths(decoder->coding, e, nbits);
-        if (!cpu_decode_book_make(nbits, &decoder->books[book]))
+        if (!(decoder->coding == TERP_CODING_RATIO
+                  ? cpu_token_book_make(&decoder->tokens, nbits,
+                                        &decoder->books[book])
+                  : cpu_decode_book_make(nbits, &decoder->books[book])))
             return TERP_ERR_CORRUPT;
     }
     return TERP_OK;

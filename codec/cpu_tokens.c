@@ -21,47 +21,24 @@ pass_zeros(const uint16_t *symbols, uint64_t i, uint64_t nsymbols)
     return i;
 }
 
-/* A token, and the plain bits behind its word. */
-struct token {
-    unsigned number;
-    uint32_t bits;
-    int nbits;
-};
-
-static inline struct token
-token_of(uint64_t run, unsigned symbol)
+/* The run's part of a token's number. Most runs are empty. */
+static inline unsigned
+run_class_of(uint64_t run)
 {
-    unsigned run_class = terp_class_of((unsigned)run, TERP_RUN_SINGLES_LOG2);
-    struct token token = {
-        .nbits = terp_class_nbits(run_class, TERP_RUN_SINGLES_LOG2)};
-
-    token.bits = (uint32_t)run & ((1u << token.nbits) - 1);
-    token.number = run_class * TERP_NCODE_CLASSES;
-    if (symbol == TERP_ESCAPE) {
-        token.number += TERP_CODE_CLASS_ESCAPE;
-        return token;
-    }
-    unsigned is_negative = symbol < ZERO_SYMBOL;
-    unsigned above =
-        (is_negative ? ZERO_SYMBOL - symbol : symbol - ZERO_SYMBOL) - 1;
-    unsigned code_class = terp_class_of(above, TERP_CODE_SINGLES_LOG2);
-    int nbits = terp_class_nbits(code_class, TERP_CODE_SINGLES_LOG2);
-    token.number += code_class;
-    token.bits = (token.bits << 1 | is_negative) << nbits |
-                 (above & ((1u << nbits) - 1));
-    token.nbits += 1 + nbits;
-    return token;
+    return run == 0 ? 0
+                    : terp_class_of((unsigned)run, TERP_RUN_SINGLES_LOG2) *
+                          TERP_NCODE_CLASSES;
 }
 
 void
-cpu_tokens_count(const uint16_t *symbols, uint64_t nsymbols,
-                 uint32_t counts_ret[TERP_NSYMBOLS])
+cpu_tokens_count(const struct cpu_tokens *tokens, const uint16_t *symbols,
+                 uint64_t nsymbols, uint32_t counts_ret[TERP_NSYMBOLS])
 {
     uint64_t begin = 0, at;
 
     memset(counts_ret, 0, TERP_NSYMBOLS * sizeof counts_ret[0]);
     while ((at = pass_zeros(symbols, begin, nsymbols)) < nsymbols) {
-        counts_ret[token_of(at - begin, symbols[at]).number]++;
+        counts_ret[run_class_of(at - begin) + tokens->code[symbols[at]].cls]++;
         begin = at + 1;
     }
 }
@@ -89,17 +66,24 @@ put_bits(struct bit_writer *writer, uint32_t bits, int nbits)
 }
 
 uint64_t
-cpu_tokens_encode(const struct cpu_encode_book *book, const uint16_t *symbols,
+cpu_tokens_encode(const struct cpu_tokens *tokens,
+                  const struct cpu_encode_book *book, const uint16_t *symbols,
                   uint64_t nsymbols, uint8_t *dst)
 {
     struct bit_writer writer = {.at = dst};
     uint64_t begin = 0, at;
 
     while ((at = pass_zeros(symbols, begin, nsymbols)) < nsymbols) {
-        struct token token = token_of(at - begin, symbols[at]);
-        uint32_t word = book->word[token.number];
+        struct cpu_token_code code = tokens->code[symbols[at]];
+        unsigned run = run_class_of(at - begin), number = run + code.cls;
+        uint32_t word = book->word[number];
         put_bits(&writer, word >> 4, (int)(word & 15));
-        put_bits(&writer, token.bits, token.nbits);
+        if (run > 0) {
+            int nbits = tokens->token[number].run_nbits;
+            put_bits(&writer, (uint32_t)(at - begin) & ((1u << nbits) - 1),
+                     nbits);
+        }
+        put_bits(&writer, code.bits, code.nbits);
         begin = at + 1;
     }
     /* Ones, of which fewer than eight are no word: a book of so many tokens
@@ -112,27 +96,79 @@ cpu_tokens_encode(const struct cpu_encode_book *book, const uint16_t *symbols,
 }
 _Static_assert(TERP_NTOKENS > 1 << 8, "the longest word has nine bits or more");
 
+static struct cpu_token_code
+code_of(unsigned symbol)
+{
+    unsigned is_negative = symbol < ZERO_SYMBOL;
+    struct cpu_token_code code = {.cls = TERP_CODE_CLASS_ESCAPE};
+
+    if (symbol == TERP_ESCAPE || symbol == ZERO_SYMBOL)
+        return code;
+    unsigned above =
+        (is_negative ? ZERO_SYMBOL - symbol : symbol - ZERO_SYMBOL) - 1;
+    code.cls = (uint8_t)terp_class_of(above, TERP_CODE_SINGLES_LOG2);
+    int nbits = terp_class_nbits(code.cls, TERP_CODE_SINGLES_LOG2);
+    code.nbits = (uint8_t)(1 + nbits);
+    code.bits =
+        (uint16_t)(is_negative << nbits | (above & ((1u << nbits) - 1)));
+    return code;
+}
+
 void
 cpu_tokens_make(struct cpu_tokens *tokens_ret)
 {
     struct cpu_token *token = tokens_ret->token;
 
+    for (unsigned symbol = 0; symbol < TERP_NSYMBOLS; symbol++)
+        tokens_ret->code[symbol] = code_of(symbol);
     for (unsigned run = 0; run < TERP_NRUN_CLASSES; run++) {
         for (unsigned code = 0; code < TERP_NCODE_CLASSES; code++, token++) {
-            *token = (struct cpu_token){
-                .run_first =
-                    (uint16_t)terp_class_first(run, TERP_RUN_SINGLES_LOG2),
-                .run_nbits =
-                    (uint8_t)terp_class_nbits(run, TERP_RUN_SINGLES_LOG2),
-                .is_escape = code == TERP_CODE_CLASS_ESCAPE};
-            if (token->is_escape)
+            *token = (struct cpu_token){.run_first = (uint16_t)terp_class_first(
+                                            run, TERP_RUN_SINGLES_LOG2),
+                                        .run_nbits = (uint8_t)terp_class_nbits(
+                                            run, TERP_RUN_SINGLES_LOG2)};
+            token->nbits = token->run_nbits;
+            if (code == TERP_CODE_CLASS_ESCAPE)
                 continue;
             token->code_first =
                 (uint16_t)(1 + terp_class_first(code, TERP_CODE_SINGLES_LOG2));
             token->code_nbits =
                 (uint8_t)terp_class_nbits(code, TERP_CODE_SINGLES_LOG2);
+            token->nbits = (uint8_t)(token->nbits + 1 + token->code_nbits);
         }
     }
+}
+
+/* The token that `next` begins with. */
+static bool
+find_token(const struct cpu_tokens *tokens, const struct cpu_decode_book *book,
+           uint64_t next, struct cpu_token *token_ret)
+{
+    unsigned found = cpu_find_word(book, next), nbits = found & 15;
+
+    if (found == 0 || found >> 4 >= TERP_NTOKENS)
+        return false;
+    *token_ret = tokens->token[found >> 4];
+    token_ret->word_nbits = (uint8_t)nbits;
+    token_ret->nbits = (uint8_t)(token_ret->nbits + nbits);
+    return true;
+}
+
+bool
+cpu_token_book_make(const struct cpu_tokens *tokens,
+                    const uint8_t nbits[TERP_NSYMBOLS],
+                    struct cpu_decode_book *book)
+{
+    if (!cpu_decode_book_make(nbits, book))
+        return false;
+    for (uint64_t bits = 0; bits < 1 << CPU_BURST_NBITS; bits++) {
+        struct cpu_token token = {0};
+        if (!find_token(tokens, book, bits << (64 - CPU_BURST_NBITS), &token) ||
+            token.word_nbits > CPU_BURST_NBITS)
+            token.word_nbits = 0;
+        book->token[bits] = token;
+    }
+    return true;
 }
 
 /* The first bits of `*next`, which moves behind them. */
@@ -157,28 +193,22 @@ cpu_tokens_decode(const struct cpu_tokens *tokens,
         uint64_t next = load_be64(src + at / 8) << (at % 8);
         if (nbits - at < 8 && ~next >> 1 >> (63 - (nbits - at)) == 0)
             return true;
-        unsigned found = cpu_find_word(book, next);
-        if (found == 0 || found >> 4 >= TERP_NTOKENS)
+        struct cpu_token token = book->token[next >> (64 - CPU_BURST_NBITS)];
+        if (token.word_nbits == 0 && !find_token(tokens, book, next, &token))
             return false;
-        const struct cpu_token *token = &tokens->token[found >> 4];
-        next <<= found & 15;
-        i += token->run_first + take_bits(&next, token->run_nbits);
-        at += (found & 15) + token->run_nbits;
-        if (i >= nsymbols)
+        next <<= token.word_nbits;
+        at += token.nbits;
+        i += token.run_first + take_bits(&next, token.run_nbits);
+        if (i >= nsymbols || at > nbits)
             return false;
-        if (token->is_escape) {
-            symbols_ret[i] = TERP_ESCAPE;
-        } else {
-            bool is_negative = take_bits(&next, 1) != 0;
-            int code =
-                (int)(token->code_first + take_bits(&next, token->code_nbits));
-            at += 1u + token->code_nbits;
-            if (code > TERP_MAX_CODE)
-                return false;
-            symbols_ret[i] =
-                (uint16_t)(ZERO_SYMBOL + (is_negative ? -code : code));
-        }
-        if (at > nbits)
+        unsigned negative = 0 - take_bits(&next, token.code_first != 0);
+        unsigned magnitude =
+            token.code_first + take_bits(&next, token.code_nbits);
+        if (magnitude > TERP_MAX_CODE)
             return false;
+        symbols_ret[i] =
+            (uint16_t)(magnitude == 0
+                           ? TERP_ESCAPE
+                           : ZERO_SYMBOL + ((magnitude ^ negative) - negative));
     }
 }

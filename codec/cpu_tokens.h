@@ -1,5 +1,5 @@
 /* Floor 3: a tile's symbols to the words of tokens and back. tokens.h,
- * doc/format.md, "Ratio tiles". */
+ * doc/format.md, "ratio tiles". */
 #ifndef TERP_CPU_TOKENS_H
 #define TERP_CPU_TOKENS_H
 
@@ -10,27 +10,36 @@
 #define CPU_TOKENS_MAX_NBYTES \
     (TERP_TILE_NSYMBOLS * (TERP_MAX_CODE_NBITS + 8) / 8)
 
-/* How often each token occurs. */
-void
-cpu_tokens_count(const uint16_t *symbols, uint64_t nsymbols,
-                 uint32_t counts_ret[TERP_NSYMBOLS]);
-
-/* Returns the number of bytes; `dst` has room for CPU_TOKENS_MAX_NBYTES. */
-uint64_t
-cpu_tokens_encode(const struct cpu_encode_book *book, const uint16_t *symbols,
-                  uint64_t nsymbols, uint8_t *dst);
-
-/* What tokens stand for, ready to be looked up. */
+/* What tokens stand for, ready to be looked up, made once a call. */
 struct cpu_tokens {
-    struct cpu_token {
-        uint16_t run_first, code_first;
-        uint8_t run_nbits, code_nbits; /* the code's without the sign */
-        bool is_escape;
-    } token[TERP_NTOKENS];
+    /* By symbol, to encode: class, and plain bits, of which there are nbits. */
+    struct cpu_token_code {
+        uint8_t cls, nbits;
+        uint16_t bits;
+    } code[TERP_NSYMBOLS];
+    struct cpu_token token[TERP_NTOKENS]; /* word_nbits left open */
 };
 
 void
 cpu_tokens_make(struct cpu_tokens *tokens_ret);
+
+/* How often each token occurs. */
+void
+cpu_tokens_count(const struct cpu_tokens *tokens, const uint16_t *symbols,
+                 uint64_t nsymbols, uint32_t counts_ret[TERP_NSYMBOLS]);
+
+/* Returns the number of bytes; `dst` has room for CPU_TOKENS_MAX_NBYTES. */
+uint64_t
+cpu_tokens_encode(const struct cpu_tokens *tokens,
+                  const struct cpu_encode_book *book, const uint16_t *symbols,
+                  uint64_t nsymbols, uint8_t *dst);
+
+/* A codebook of tokens in a form that decodes. False when the lengths overfill
+ * the code space. */
+bool
+cpu_token_book_make(const struct cpu_tokens *tokens,
+                    const uint8_t nbits[TERP_NSYMBOLS],
+                    struct cpu_decode_book *book_ret);
 
 /* False unless `nbytes` bytes are a tile of `nsymbols` symbols. As for
  * cpu_words_decode some bytes behind `src` are readable. */

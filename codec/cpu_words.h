@@ -31,10 +31,19 @@ cpu_words_encode(const struct cpu_encode_book *book, const uint16_t *symbols,
 struct cpu_decode_book {
     /* By the next CPU_LOOKUP_NBITS bits: symbol << 4 | bits; 0: longer. */
     uint16_t lookup[1 << CPU_LOOKUP_NBITS];
-    /* By the next CPU_BURST_NBITS bits: up to four symbols, 16 bits each, the
-     * first lowest. Bits 10-15 of the first say how many there are, of the
-     * second how many bits they take; 0: not even one. */
-    uint64_t burst[1 << CPU_BURST_NBITS];
+    union {
+        /* By the next CPU_BURST_NBITS bits: up to four symbols, 16 bits each,
+         * the first lowest. Bits 10-15 of the first say how many there are, of
+         * the second how many bits they take; 0: not even one. */
+        uint64_t burst[1 << CPU_BURST_NBITS];
+        /* Or, of a book of tokens, the next one; cpu_tokens.h. */
+        struct cpu_token {
+            uint16_t run_first, code_first; /* of escapes the latter is 0 */
+            uint8_t word_nbits;             /* 0: a longer one */
+            uint8_t run_nbits, code_nbits;  /* the code's without the sign */
+            uint8_t nbits;                  /* of all */
+        } token[1 << CPU_BURST_NBITS];
+    };
     bool has_bursts; /* they pay where zero takes few bits */
     /* Longer words, by length: below end[l] (left-aligned), word w stands for
      * sorted[base[l] + w]. */
