@@ -27,6 +27,14 @@ cpu_words_encode(const struct cpu_encode_book *book, const uint16_t *symbols,
 #define CPU_BURST_NBITS 10
 #define CPU_BURST_MAX_NSYMBOLS 4
 
+/* A token of tokens.h: its word, its run and its code with their plain bits. */
+struct cpu_token {
+    uint16_t run_first, code_first; /* of escapes the latter is 0 */
+    uint8_t word_nbits;             /* 0: longer than was looked at */
+    uint8_t run_nbits, code_nbits;  /* the code's without the sign */
+    uint8_t nbits;                  /* of all */
+};
+
 /* A codebook in a form that decodes. */
 struct cpu_decode_book {
     /* By the next CPU_LOOKUP_NBITS bits: symbol << 4 | bits; 0: longer. */
@@ -37,12 +45,7 @@ struct cpu_decode_book {
          * the second how many bits they take; 0: not even one. */
         uint64_t burst[1 << CPU_BURST_NBITS];
         /* Or, of a book of tokens, the next one; cpu_tokens.h. */
-        struct cpu_token {
-            uint16_t run_first, code_first; /* of escapes the latter is 0 */
-            uint8_t word_nbits;             /* 0: a longer one */
-            uint8_t run_nbits, code_nbits;  /* the code's without the sign */
-            uint8_t nbits;                  /* of all */
-        } token[1 << CPU_BURST_NBITS];
+        struct cpu_token token[1 << CPU_BURST_NBITS];
     };
     bool has_bursts; /* they pay where zero takes few bits */
     /* Longer words, by length: below end[l] (left-aligned), word w stands for

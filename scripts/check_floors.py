@@ -11,13 +11,13 @@ import sys
 
 # Place -> pattern of paths. First match counts.
 PLACES = [
-    ("base", r"codec/(base|bytes|format)\.h"),
+    ("base", r"codec/(base|bytes|format|tokens)\.h"),
     ("base", r"codec/(status|huffman)\.[ch]"),
     ("codebooks", r"codebooks/\w+\.[ch]"),
     ("public", r"codec/(terp|cd_values)\.h"),
     ("cpu", r"codec/cpu_\w+\.[ch]"),
     ("model", r"codec/(cd_values|chunk|frame|inspect|layout|reduce|terp)\.c"),
-    ("model", r"codec/(choices|engine|frame|layout|reduce|spline)\.h"),
+    ("model", r"codec/(choices|contexts|engine|frame|layout|reduce|spline)\.h"),
     ("model", r"codec/cuda_loader\.[ch]"),
     ("gpu", r"gpu/\w+\.(c|h|cu|cuh)"),
     ("header", r"filter/h5z_terp\.h"),

@@ -38,7 +38,7 @@ class FormatTest(unittest.TestCase):
                         format_decoder.decode(stream, self.frequencies)
                         == values)
                 kinds.add((stream[6], stream[7] & 0xF))
-        coded = {(coding, prediction) for coding in (2, 3, 4)
+        coded = {(coding, prediction) for coding in (2, 3, 4, 5)
                  for prediction in (1, 2)}
         self.assertEqual(kinds, {(0, 0), (1, 0)} | coded)
 
