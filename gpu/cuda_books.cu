@@ -367,18 +367,30 @@ cuda_custom_make(const struct cuda_batch *batch, cudaStream_t stream)
                   (size_t)nbytes, stream, *batch);
 }
 
-void
-cuda_words_fill(uint32_t *words)
+/* Words of `n` symbols or tokens. */
+static void
+fill_words(const uint8_t (*lengths)[TERP_ENTRY_STRIDE], int n, uint32_t *words)
 {
-    uint8_t nbits[TERP_NSYMBOLS];
+    uint8_t nbits[TERP_NSYMBOLS] = {};
     uint16_t word[TERP_NSYMBOLS];
 
     for (int entry = 0; entry < TERP_NENTRIES; entry++) {
-        for (int s = 0; s < TERP_NSYMBOLS; s++)
-            nbits[s] = terp_entry_code_nbits[s][entry];
+        for (int s = 0; s < n; s++)
+            nbits[s] = lengths[s][entry];
         terp_huffman_words(nbits, word);
-        for (int s = 0; s < TERP_NSYMBOLS; s++)
-            words[entry * TERP_NSYMBOLS + s] =
-                (uint32_t)word[s] << 4 | nbits[s];
+        for (int s = 0; s < n; s++)
+            words[entry * n + s] = (uint32_t)word[s] << 4 | nbits[s];
     }
+}
+
+void
+cuda_words_fill(uint32_t *words)
+{
+    fill_words(terp_entry_code_nbits, TERP_NSYMBOLS, words);
+}
+
+void
+cuda_token_words_fill(uint32_t *words)
+{
+    fill_words(terp_entry_token_nbits, TERP_NTOKENS, words);
 }

@@ -6,6 +6,13 @@
 #include "bytes.h"
 #include "cuda_state.cuh"
 
+/* Each tile's codebook is one of the dictionary. */
+static __host__ __device__ __forceinline__ bool
+selects_entries(enum terp_coding coding)
+{
+    return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_RATIO;
+}
+
 /* The widths of numbers of entries: 0 to those that number all. */
 #define CUDA_NWIDTHS 8
 static_assert(TERP_NENTRIES > 1 << (CUDA_NWIDTHS - 2) &&
@@ -18,7 +25,7 @@ struct cuda_tile_cost {
     uint16_t nbits[TERP_ENTRY_STRIDE];
     uint32_t best[CUDA_NWIDTHS];
 };
-static_assert(CUDA_TILE_MAX_NBYTES * 8 <= UINT16_MAX, "bits of a tile");
+static_assert(CUDA_TILE_MAX_NBYTES * 8 <= UINT16_MAX, "bits of a tile's words");
 static_assert(TERP_NENTRIES <= 1 << 7, "an entry has seven bits");
 static_assert(sizeof(struct cuda_tile_cost) % 16 == 0, "for wide loads");
 static_assert(sizeof(struct cuda_tile_cost) <= 4 * TERP_NENTRIES,
@@ -64,13 +71,13 @@ palette_width(const struct cuda_chunk &chunk)
     return width;
 }
 
-/* What codebooks are chosen by: which tiles are zero; huffman: the others'
- * costs and ntiles_best; custom: the frequencies. */
+/* What codebooks are chosen by: which tiles are zero; huffman, ratio: the
+ * others' costs and ntiles_best; custom: the frequencies. */
 cudaError_t
 cuda_tiles_survey(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* huffman: from the tiles' costs and ntiles_best to each tile's best entries
- * and width_nbits. */
+/* huffman, ratio: from the tiles' costs and ntiles_best to each tile's best
+ * entries and width_nbits. */
 cudaError_t
 cuda_entries_select(const struct cuda_batch *batch, cudaStream_t stream);
 
@@ -78,8 +85,11 @@ cuda_entries_select(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_custom_make(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Words of all entries, [TERP_NENTRIES][TERP_NSYMBOLS] in host memory. */
+/* Words of all entries in host memory: of symbols, [TERP_NENTRIES]
+ * [TERP_NSYMBOLS], and of tokens, [TERP_NENTRIES][TERP_NTOKENS]. */
 void
 cuda_words_fill(uint32_t *words);
+void
+cuda_token_words_fill(uint32_t *words);
 
 #endif

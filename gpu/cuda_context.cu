@@ -47,7 +47,8 @@ upload(const T *table, uint64_t nitems, const T **d_table_ret)
 static cudaError_t
 make_tables(struct cuda_tables *tables)
 {
-    uint64_t nwords = (uint64_t)TERP_NENTRIES * TERP_NSYMBOLS;
+    const uint64_t nwords = (uint64_t)TERP_NENTRIES * TERP_NSYMBOLS;
+    const uint64_t ntoken_words = (uint64_t)TERP_NENTRIES * TERP_NTOKENS;
     uint32_t *words = (uint32_t *)malloc(nwords * sizeof *words);
     struct cuda_decode_book *books =
         (struct cuda_decode_book *)malloc(TERP_NENTRIES * sizeof *books);
@@ -59,6 +60,10 @@ make_tables(struct cuda_tables *tables)
         error = upload(words, nwords, &tables->d_words);
         if (error == cudaSuccess)
             error = upload(books, TERP_NENTRIES, &tables->d_decode_books);
+        static_assert(TERP_NTOKENS <= TERP_NSYMBOLS, "there is room for them");
+        cuda_token_words_fill(words);
+        if (error == cudaSuccess)
+            error = upload(words, ntoken_words, &tables->d_token_words);
     }
     free(words);
     free(books);
@@ -70,6 +75,10 @@ make_tables(struct cuda_tables *tables)
         error = upload(&terp_entry_code_nbits[0][0],
                        (uint64_t)TERP_NSYMBOLS * TERP_ENTRY_STRIDE,
                        &tables->d_code_nbits);
+    if (error == cudaSuccess)
+        error = upload(&terp_entry_token_nbits[0][0],
+                       (uint64_t)TERP_NTOKENS * TERP_ENTRY_STRIDE,
+                       &tables->d_token_nbits);
     return error;
 }
 
@@ -230,6 +239,8 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->zeroed_nbytes = at;
     regions->work = take(&at, batch->nvalues * value_nbytes);
     uint64_t staging_nbytes = batch->npartitions * CUDA_PARTITION_MAX_NBYTES;
+    uint64_t tiles_nbytes = batch->npartitions * TERP_PARTITION_NTILES *
+                            cuda_tile_max_nbytes(batch->coding);
     uint64_t lattice_nbytes = nlattice * value_nbytes;
     regions->lattice = take(
         &at, lattice_nbytes > staging_nbytes ? lattice_nbytes : staging_nbytes);
@@ -243,7 +254,7 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->nbytes = take(&at, 2 * batch->ntiles);
     regions->begin = take(&at, 8 * (batch->npartitions + 1));
     regions->reduced = take(&at, batch->npartitions);
-    regions->staging = take(&at, staging_nbytes);
+    regions->staging = take(&at, tiles_nbytes);
     regions->books = take(&at, 32 << 10);
     regions->swapped =
         take(&at, batch->chunk.big_endian ? batch->nvalues * value_nbytes : 0);
@@ -255,6 +266,7 @@ coding_of(enum terp_pipeline pipeline)
 {
     return pipeline == TERP_PIPELINE_SPEED    ? TERP_CODING_SPEED
            : pipeline == TERP_PIPELINE_CUSTOM ? TERP_CODING_CUSTOM
+           : pipeline == TERP_PIPELINE_RATIO  ? TERP_CODING_RATIO
                                               : TERP_CODING_HUFFMAN;
 }
 

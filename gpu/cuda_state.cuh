@@ -99,10 +99,26 @@ struct cuda_tables {
     const uint32_t *d_words;     /* [TERP_NENTRIES][TERP_NSYMBOLS],
                                     word << 4 | bits */
     const struct cuda_decode_book *d_decode_books; /* [TERP_NENTRIES] */
+    /* The same of tokens. */
+    const uint8_t *d_token_nbits;  /* [TERP_NTOKENS][TERP_ENTRY_STRIDE] */
+    const uint32_t *d_token_words; /* [TERP_NENTRIES][TERP_NTOKENS] */
 };
 
 #define CUDA_TILE_MAX_NBYTES (TERP_TILE_NSYMBOLS * TERP_MAX_CODE_NBITS / 8)
 #define CUDA_PARTITION_MAX_NBYTES (TERP_PARTITION_NTILES * CUDA_TILE_MAX_NBYTES)
+
+/* The longest tile of a ratio stream: a token of one symbol has a word, a sign
+ * and seven bits. */
+#define CUDA_TOKENS_MAX_NBYTES \
+    (TERP_TILE_NSYMBOLS * (TERP_MAX_CODE_NBITS + 8) / 8)
+
+/* What an encoder's tile may take. */
+static inline TERP_HOST_DEVICE unsigned
+cuda_tile_max_nbytes(enum terp_coding coding)
+{
+    return coding == TERP_CODING_RATIO ? CUDA_TOKENS_MAX_NBYTES
+                                       : CUDA_TILE_MAX_NBYTES;
+}
 
 /* Escapes are counted in ranges of this many points in work order (layout.h;
  * C order for lorenzo). */
@@ -136,9 +152,10 @@ struct cuda_regions {
                          tiles are decoded, and in encode, escapes of groups
                          of ranges */
     uint64_t reduced; /* decode: u8[npartitions] */
-    uint64_t staging; /* CUDA_PARTITION_MAX_NBYTES a partition; until all
-                         is predicted it serves others as scratch, and
-                         cuda_seal once streams are written */
+    uint64_t staging; /* CUDA_PARTITION_MAX_NBYTES a partition, or more:
+                         cuda_tile_max_nbytes a tile; until all is predicted
+                         it serves others as scratch, and cuda_seal once
+                         streams are written */
     uint64_t books;   /* custom: the codebook, 32 KiB */
     uint64_t swapped; /* T[nvalues] of big-endian chunks, else empty */
     uint64_t stride;  /* of chunks */
