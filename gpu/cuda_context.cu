@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "cuda_books.cuh"
+#include "cuda_context_order.cuh"
 #include "cuda_decode_book.cuh"
 #include "cuda_device.h"
 
@@ -236,6 +237,9 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
 
     regions->ranges = take(&at, 8 * (batch->nranges + 1));
     regions->frequency = take(&at, 8 * TERP_NSYMBOLS);
+    const bool ratio = batch->coding == TERP_CODING_RATIO;
+    regions->context_counts =
+        take(&at, ratio ? cuda_context_counts_nbytes(batch->ntiles) : 0);
     regions->zeroed_nbytes = at;
     regions->work = take(&at, batch->nvalues * value_nbytes);
     uint64_t staging_nbytes = batch->npartitions * CUDA_PARTITION_MAX_NBYTES;
@@ -245,6 +249,8 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->lattice = take(
         &at, lattice_nbytes > staging_nbytes ? lattice_nbytes : staging_nbytes);
     regions->symbols = take(&at, 2 * batch->nvalues);
+    regions->coded = take(&at, ratio ? 2 * batch->nvalues : 0);
+    regions->contexts = take(&at, ratio ? batch->nvalues : 0);
     regions->mask = take(&at, 8 * div_up(batch->nvalues, 64));
     regions->tune = take(&at, 8 * 3 * 256 * ((uint64_t)nlevels + 1));
     uint64_t sums_nbytes = batch->raw_nbytes / 16 + 64;

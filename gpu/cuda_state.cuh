@@ -128,45 +128,50 @@ cuda_tile_max_nbytes(enum terp_coding coding)
  * multiples of 256. */
 struct cuda_regions {
     /* Zeroed when a call begins. */
-    uint64_t ranges;    /* u64[nranges + 1]: escapes, later their first */
-    uint64_t frequency; /* u64[TERP_NSYMBOLS]: custom, of non-zero tiles;
-                           before, counters of tune, which ends with zeros */
+    uint64_t ranges;         /* u64[nranges + 1]: escapes, later their first */
+    uint64_t frequency;      /* u64[TERP_NSYMBOLS]: custom, of non-zero tiles;
+                                before, counters of tune, which ends with zeros */
+    uint64_t context_counts; /* ratio, else empty: cuda_context_order.cuh */
     uint64_t zeroed_nbytes;
     /* Not zeroed. */
-    uint64_t work;    /* T[nvalues] in work order; lorenzo: integers.
-                         encode: scratch of partitions in the end */
-    uint64_t lattice; /* T[nlattice], see layout.h. encode: scratch of
-                         special values when predicted, as large as staging */
-    uint64_t symbols; /* u16[nvalues] in tile order */
-    uint64_t mask;    /* u64 words, a bit a value in C order: special */
-    uint64_t tune;    /* u64[nlevels + 1][3 * 256]: costs, see its owner.
-                         decode: few escapes, cuda_escapes.cuh */
-    uint64_t cost;    /* u32[ntiles][TERP_NENTRIES]: struct cuda_tile_cost;
-                         then of any coding see cuda_index.cuh.
-                         decode: cuda_verify's sums, 64 bytes for each 1024
-                         of a raw stream, and 64 more */
-    uint64_t entry;   /* u8[ntiles] */
-    uint64_t nonzero; /* u8[ntiles]: 1, the tile has words */
-    uint64_t nbytes;  /* u16[ntiles], before reduction */
-    uint64_t begin;   /* decode: u64[npartitions + 1] in the payload; when
-                         tiles are decoded, and in encode, escapes of groups
-                         of ranges */
-    uint64_t reduced; /* decode: u8[npartitions] */
-    uint64_t staging; /* CUDA_PARTITION_MAX_NBYTES a partition, or more:
-                         cuda_tile_max_nbytes a tile; until all is predicted
-                         it serves others as scratch, and cuda_seal once
-                         streams are written */
-    uint64_t books;   /* custom: the codebook, 32 KiB */
-    uint64_t swapped; /* T[nvalues] of big-endian chunks, else empty */
-    uint64_t stride;  /* of chunks */
+    uint64_t work;     /* T[nvalues] in work order; lorenzo: integers.
+                          encode: scratch of partitions in the end */
+    uint64_t lattice;  /* T[nlattice], see layout.h. encode: scratch of
+                          special values when predicted, as large as staging */
+    uint64_t symbols;  /* u16[nvalues] in tile order */
+    uint64_t coded;    /* ratio, else empty: u16[nvalues] in context order */
+    uint64_t contexts; /* ratio, else empty: u8[nvalues] in tile order */
+    uint64_t mask;     /* u64 words, a bit a value in C order: special */
+    uint64_t tune;     /* u64[nlevels + 1][3 * 256]: costs, see its owner.
+                          decode: few escapes, cuda_escapes.cuh */
+    uint64_t cost;     /* u32[ntiles][TERP_NENTRIES]: struct cuda_tile_cost;
+                          then of any coding see cuda_index.cuh.
+                          decode: cuda_verify's sums, 64 bytes for each 1024
+                          of a raw stream, and 64 more */
+    uint64_t entry;    /* u8[ntiles] */
+    uint64_t nonzero;  /* u8[ntiles]: 1, the tile has words */
+    uint64_t nbytes;   /* u16[ntiles], before reduction */
+    uint64_t begin;    /* decode: u64[npartitions + 1] in the payload; when
+                          tiles are decoded, and in encode, escapes of groups
+                          of ranges */
+    uint64_t reduced;  /* decode: u8[npartitions] */
+    uint64_t staging;  /* CUDA_PARTITION_MAX_NBYTES a partition, or more:
+                          cuda_tile_max_nbytes a tile; until all is predicted
+                          it serves others as scratch, and cuda_seal once
+                          streams are written */
+    uint64_t books;    /* custom: the codebook, 32 KiB */
+    uint64_t swapped;  /* T[nvalues] of big-endian chunks, else empty */
+    uint64_t stride;   /* of chunks */
 };
 
 struct cuda_batch {
     int nchunks;
     struct terp_chunk chunk;   /* the shape of all */
     struct terp_params params; /* encode */
-    enum terp_coding coding;   /* encode: asked for */
-    int max_code;              /* encode */
+    /* encode: asked for; decode: ratio if there may be such streams, which
+     * are refused otherwise, else raw. */
+    enum terp_coding coding;
+    int max_code; /* encode */
     int value_nbytes;
     uint64_t frame_nbytes;                /* of a coded stream's frame */
     uint8_t frame[TERP_MAX_FRAME_NBYTES]; /* of one, but for the bound */
@@ -212,6 +217,11 @@ cudaError_t
 cuda_spline_quantize(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_lorenzo_quantize(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Ratio and spline: symbols in context order to the region `coded`, where tiles
+ * are made of them (coded_symbols, cuda_context_order.cuh). */
+cudaError_t
+cuda_context_sort(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* The section of specials at model_end of dst; specials_end. Of constant
  * chunks too, whose stream it completes but for frame, value and checksum. */
@@ -265,9 +275,14 @@ cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_tile_index_read(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Symbols in tile order; `ranges`, or the list of escapes. */
+/* Symbols in tile order; `ranges`, or the list of escapes. Those in context
+ * order go to the region `coded`, and nothing tells of their escapes. */
 cudaError_t
 cuda_tiles_decode(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Symbols in context order to tile order, and what tells of their escapes. */
+cudaError_t
+cuda_context_restore(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Coarse levels of splines, whose escapes it finds itself: all are placed
  * meanwhile. It launches nothing if there are none. */

@@ -1,0 +1,50 @@
+/* Floor 3: symbols in context order. doc/format.md, "Context order". */
+#ifndef TERP_CUDA_CONTEXT_ORDER_CUH
+#define TERP_CUDA_CONTEXT_ORDER_CUH
+
+#include "contexts.h"
+#include "cuda_state.cuh"
+
+/* Whether the chunk's tiles are of symbols in context order. */
+static __device__ __forceinline__ bool
+is_in_context_order(const struct cuda_chunk &chunk)
+{
+    return chunk.coding == TERP_CODING_RATIO &&
+           chunk.prediction == TERP_PREDICTION_SPLINE;
+}
+
+/* The symbols of the chunk's tiles: what is encoded, or decoded. */
+static __device__ __forceinline__ uint16_t *
+coded_symbols(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
+{
+    return region<uint16_t>(batch, blockIdx.y,
+                            is_in_context_order(chunk) ? batch.at.coded
+                                                       : batch.at.symbols);
+}
+
+/* How many symbols of a level each context has, in the region `context_counts`.
+ * Of tiles in tile order, which may hold symbols of other levels too; of groups
+ * of these, and of all. So a tile knows after few sums where its symbols of a
+ * context begin. */
+#define CUDA_CONTEXT_GROUP_NTILES 256
+struct cuda_context_counts {
+    uint32_t *tile;            /* [TERP_NCONTEXTS][ntiles] */
+    uint32_t *group;           /* [TERP_NCONTEXTS][ngroups] */
+    unsigned long long *total; /* [TERP_NCONTEXTS] */
+};
+
+static inline TERP_HOST_DEVICE uint64_t
+cuda_context_ngroups(uint64_t ntiles)
+{
+    return div_up(ntiles, CUDA_CONTEXT_GROUP_NTILES);
+}
+
+/* Of all levels. */
+static inline TERP_HOST_DEVICE uint64_t
+cuda_context_counts_nbytes(uint64_t ntiles)
+{
+    return (uint64_t)TERP_NCONTEXT_LEVELS * TERP_NCONTEXTS *
+           (8 + 4 * (ntiles + cuda_context_ngroups(ntiles)));
+}
+
+#endif
