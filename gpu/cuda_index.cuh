@@ -48,6 +48,14 @@ index_room(const struct cuda_batch &batch, unsigned chunk)
     return room;
 }
 
+/* A partition's words are put one after another, and reduced where that pays;
+ * tiles of others stay in their slots. */
+static __device__ __forceinline__ bool
+joins_tiles(enum terp_coding coding)
+{
+    return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_CUSTOM;
+}
+
 /* ---- lengths of a partition's tiles, by a warp: lane i has tile i ---- */
 
 /* 0 where the tile has no words. */
@@ -73,9 +81,9 @@ length_excess(const struct cuda_batch &batch, unsigned partition,
 
     if (length == 0)
         return 0;
-    return length - (batch.coding == TERP_CODING_SPEED
-                         ? 1
-                         : (tile_nsymbols(batch, tile) + 7) / 8);
+    return length - (joins_tiles(batch.coding)
+                         ? (tile_nsymbols(batch, tile) + 7) / 8
+                         : 1);
 }
 
 /* Lengths up to this lane's. */
@@ -89,6 +97,20 @@ length_sum(unsigned length)
         length += lane >= step ? below : 0;
     }
     return length;
+}
+
+/* A partition that is its tiles one after another; `end` is length_sum. */
+static __device__ __forceinline__ struct cuda_partition
+partition_of(const struct cuda_batch &batch, unsigned partition,
+             unsigned length, unsigned end)
+{
+    const unsigned tiles = __ballot_sync(0xFFFFFFFF, length != 0);
+    unsigned excess = length_excess(batch, partition, length);
+
+    for (int step = 16; step > 0; step /= 2)
+        excess |= __shfl_xor_sync(0xFFFFFFFF, excess, step);
+    return {__shfl_sync(0xFFFFFFFF, end, TERP_PARTITION_NTILES - 1),
+            (uint16_t)tiles, (uint8_t)bit_width(excess), 0};
 }
 
 #endif

@@ -38,7 +38,7 @@ struct small_shared {
     uint32_t used[USED_NWORDS]; /* a bit an entry */
     uint32_t numbers[SMALL_NTILES * ENTRY_NBITS / 32 + 1];
     uint32_t lengths[CUDA_FEW_PARTITIONS][9];
-    /* speed: of a tile, and where it begins in its partition. */
+    /* Unless joined: of a tile, and where it begins in its partition. */
     uint32_t tile_nbytes[SMALL_NTILES], tile_at[SMALL_NTILES];
 };
 
@@ -72,7 +72,7 @@ note_tiles(const struct cuda_batch &batch, struct small_shared *s, unsigned p,
     put_bits(s->lengths[p],
              (unsigned)__popc(tiles & bits_below(lane)) * s->partition[p].width,
              length_excess(batch, p, length));
-    if (batch.coding == TERP_CODING_HUFFMAN)
+    if (selects_entries(batch.coding))
         atomicOr(&s->used[entry / 32], 1u << (entry % 32));
 }
 
@@ -150,7 +150,7 @@ write_index(struct small_shared *s, const struct small_index &index,
         if (lane == 30 && index.full_before == 0)
             controls[index.nfull] = (uint8_t)index.offset_nbytes;
     }
-    if (s->chunk.coding == TERP_CODING_HUFFMAN && i < TERP_PARTITION_NTILES &&
+    if (selects_entries(s->chunk.coding) && i < TERP_PARTITION_NTILES &&
         (partition.tiles >> i & 1)) {
         const unsigned nused = count_used(s->used, TERP_NENTRIES);
         put_bits(s->numbers,
@@ -172,7 +172,7 @@ write_books(const struct cuda_batch &batch, const struct small_shared *s,
         write_custom<SMALL_NTHREADS>(
             region<struct cuda_custom_book>(batch, blockIdx.y, batch.at.books),
             books);
-    if (s->chunk.coding != TERP_CODING_HUFFMAN)
+    if (!selects_entries(s->chunk.coding))
         return;
     write_palette(s->used, books);
     const unsigned n = 1 + count_used(s->used, TERP_NENTRIES);
@@ -223,17 +223,18 @@ __launch_bounds__(SMALL_NTHREADS)
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const unsigned lane = threadIdx.x % 32, i = threadIdx.x % PART_NTHREADS;
     const unsigned p = threadIdx.x / PART_NTHREADS;
-    /* Of speed tiles are joined, a warp each; of others partitions. */
-    const bool is_words = batch.coding != TERP_CODING_SPEED;
+    /* Of words partitions are joined, of others tiles, a warp each. */
+    const bool is_words = joins_tiles(batch.coding);
+    const unsigned slot_nbytes = cuda_tile_max_nbytes(batch.coding);
     const unsigned first = is_words ? 0 : i / 32;
     const unsigned npieces = is_words ? 1 : TERP_PARTITION_NTILES;
     const unsigned member = is_words ? i : lane;
     const unsigned nmembers = is_words ? PART_NTHREADS : 32;
     const struct cuda_partition *partition =
         index_room(batch, blockIdx.y).partition;
-    const uint8_t *from = region<uint8_t>(batch, blockIdx.y, batch.at.staging) +
-                          (uint64_t)p * CUDA_PARTITION_MAX_NBYTES +
-                          first * CUDA_TILE_MAX_NBYTES;
+    const uint8_t *from =
+        region<uint8_t>(batch, blockIdx.y, batch.at.staging) +
+        (uint64_t)(p * TERP_PARTITION_NTILES + first) * slot_nbytes;
     unsigned length = 0, entry = 0;
     struct five_words five = {};
 
@@ -255,13 +256,20 @@ __launch_bounds__(SMALL_NTHREADS)
     if (threadIdx.x < sizeof s.chunk / 8)
         copy_async((uint64_t *)&s.chunk + threadIdx.x,
                    (const uint64_t *)&chunk + threadIdx.x);
-    if (threadIdx.x < batch.npartitions)
+    const bool is_noted = batch.coding != TERP_CODING_RATIO;
+    if (is_noted && threadIdx.x < batch.npartitions)
         copy_async(&s.partition[threadIdx.x], &partition[threadIdx.x]);
     if (i / 32 == 0) {
         const unsigned tile = p * TERP_PARTITION_NTILES + lane;
         if (lane < TERP_PARTITION_NTILES && tile < batch.ntiles)
             entry = region<uint8_t>(batch, blockIdx.y, batch.at.entry)[tile];
         length = tile_length(batch, blockIdx.y, p);
+        if (!is_noted && p < batch.npartitions) {
+            const struct cuda_partition noted =
+                partition_of(batch, p, length, length_sum(length));
+            if (lane == 0)
+                s.partition[p] = noted;
+        }
     }
     wait_async();
     __syncthreads();
@@ -308,7 +316,7 @@ __launch_bounds__(SMALL_NTHREADS)
             at = s.tile_at[p * TERP_PARTITION_NTILES + piece];
         }
         join_bytes(payload + at, from, five, nbytes, member, nmembers);
-        from += PART_NWARPS * CUDA_TILE_MAX_NBYTES;
+        from += PART_NWARPS * slot_nbytes;
         if (piece + PART_NWARPS < npieces && p < batch.npartitions)
             five = load_five(from, member);
     }

@@ -1,73 +1,11 @@
 #include <cub/cub.cuh>
 
-#include "codebooks.h"
 #include "cuda_index.cuh"
 #include "cuda_join.cuh"
 #include "cuda_planes.cuh"
 #include "cuda_reduce_partition.cuh"
-
-#define FULL_WARP 0xFFFFFFFF
-
-/* Threads that share a tile: 16 symbols each. */
-#define TILE_NTHREADS 256
-#define THREAD_NSYMBOLS (TERP_TILE_NSYMBOLS / TILE_NTHREADS)
-static_assert(THREAD_NSYMBOLS == 16, "two wide loads");
-
-/* The latency of so few tiles counts, the throughput of more. */
-static __host__ __device__ __forceinline__ bool
-has_few_tiles(const struct cuda_batch &batch)
-{
-    return batch.ntiles * (unsigned)batch.nchunks <= 128;
-}
-
-#define ZERO_PAIR (TERP_RADIUS << 16 | TERP_RADIUS)
-
-/* A thread's symbols of a tile, two by two. */
-struct thread_symbols {
-    uint32_t pair[THREAD_NSYMBOLS / 2];
-};
-
-/* Eight symbols, those from `n` on 0 codes. */
-static __device__ __forceinline__ void
-load_symbols(const uint16_t *symbols, unsigned first, unsigned n,
-             uint32_t pair[4])
-{
-    if (first + 8 <= n) {
-        uint4 pairs = *(const uint4 *)(symbols + first);
-        pair[0] = pairs.x;
-        pair[1] = pairs.y;
-        pair[2] = pairs.z;
-        pair[3] = pairs.w;
-        return;
-    }
-#pragma unroll
-    for (unsigned i = 0; i < 8; i += 2) {
-        unsigned low = TERP_RADIUS, high = TERP_RADIUS;
-        if (first + i < n)
-            low = symbols[first + i];
-        if (first + i + 1 < n)
-            high = symbols[first + i + 1];
-        pair[i / 2] = high << 16 | low;
-    }
-}
-
-/* Of `n` symbols, 8 from each of two places on. */
-static __device__ __forceinline__ struct thread_symbols
-load_thread_symbols(const uint16_t *symbols, unsigned first, unsigned second,
-                    unsigned n)
-{
-    struct thread_symbols loaded;
-
-    load_symbols(symbols, first, n, loaded.pair);
-    load_symbols(symbols, second, n, loaded.pair + 4);
-    return loaded;
-}
-
-static __device__ __forceinline__ unsigned
-symbol_at(const struct thread_symbols &symbols, unsigned i)
-{
-    return symbols.pair[i / 2] >> (16 * (i % 2)) & 0xFFFF;
-}
+#include "cuda_tile_encode.cuh"
+#include "cuda_tokens_encode.cuh"
 
 /* ---- survey ---- */
 
@@ -106,20 +44,9 @@ count_symbols(const struct thread_symbols &symbols, uint32_t *s_counts)
     }
 }
 
-/* Rows of the table of words' lengths hold words of four entries. */
-#define ROW_NWORDS (TERP_ENTRY_STRIDE / 4)
-#define NGROUPS (TILE_NTHREADS / ROW_NWORDS)
-static_assert(TERP_TILE_NSYMBOLS * TERP_MAX_CODE_NBITS <= UINT16_MAX,
-              "two costs fit in a word");
-
 /* Few tiles have that table in shared memory, before symbols are there. */
 #define TABLE_NBYTES (4 * TERP_NSYMBOLS * ROW_NWORDS)
 static_assert(TABLE_NBYTES % sizeof(uint4) == 0, "for wide loads");
-
-/* Of four entries, two costs a word. */
-struct four_costs {
-    uint32_t even, odd;
-};
 
 /* Groups of four symbols that occur, a bit each. */
 #define GROUPS_NWORDS (TERP_NSYMBOLS / 4 / 32)
@@ -138,7 +65,6 @@ cost_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     unsigned group = threadIdx.x / ROW_NWORDS, at = threadIdx.x % ROW_NWORDS;
     unsigned low = TERP_NSYMBOLS, high = 0;
     struct four_costs sum = {0, 0};
-    uint32_t best = UINT32_MAX;
 
 #pragma unroll
     for (unsigned w = 0; w < GROUPS_NWORDS; w++) {
@@ -164,27 +90,7 @@ cost_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     if (group < NGROUPS)
         s_costs[group][at] = sum;
     __syncthreads();
-    if (threadIdx.x >= 32)
-        return;
-    if (threadIdx.x < ROW_NWORDS) {
-        sum = s_costs[0][at];
-        for (unsigned g = 1; g < NGROUPS; g++) {
-            sum.even += s_costs[g][at].even;
-            sum.odd += s_costs[g][at].odd;
-        }
-        ((uint2 *)cost->nbits)[at] =
-            make_uint2((sum.even & 0xFFFF) | sum.odd << 16,
-                       sum.even >> 16 | (sum.odd & 0xFFFF0000));
-        for (unsigned i = 0; i < 4; i++) {
-            uint32_t nbits = (i % 2 != 0 ? sum.odd : sum.even) >> (8 * (i & 2));
-            if (4 * at + i < TERP_NENTRIES)
-                best = min(best, (nbits & 0xFFFF) << 7 | (4 * at + i));
-        }
-    }
-    for (int step = 16; step > 0; step /= 2)
-        best = min(best, __shfl_xor_sync(FULL_WARP, best, step));
-    if (threadIdx.x == 0)
-        atomicAdd(&chunk.ntiles_best[best & 127], 1ull);
+    end_costs(chunk, s_costs, cost);
 }
 
 static __host__ __device__ __forceinline__ bool
@@ -262,35 +168,6 @@ __launch_bounds__(TILE_NTHREADS, 8) survey_tiles(const struct cuda_batch batch)
 
 /* ---- words ---- */
 
-/* Where a tile's bytes stand until their places in the stream are known. */
-static __device__ __forceinline__ uint8_t *
-tile_slot(const struct cuda_batch &batch, unsigned tile)
-{
-    return region<uint8_t>(batch, blockIdx.y, batch.at.staging) +
-           (uint64_t)tile * CUDA_TILE_MAX_NBYTES;
-}
-
-/* The entry that a tile selects, by the width of the palette: all of them are
- * loaded together with what tells the width. */
-static __device__ __forceinline__ unsigned
-entry_of_tile(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-              unsigned tile)
-{
-    const uint4 *from = (const uint4 *)region<struct cuda_tile_cost>(
-                            batch, blockIdx.y, batch.at.cost)[tile]
-                            .best;
-    const uint4 low = from[0], high = from[1];
-    const uint32_t best[CUDA_NWIDTHS] = {low.x,  low.y,  low.z,  low.w,
-                                         high.x, high.y, high.z, high.w};
-    unsigned width = palette_width(chunk);
-    uint32_t selected = best[0];
-
-#pragma unroll
-    for (unsigned w = 1; w < CUDA_NWIDTHS; w++)
-        selected = w == width ? best[w] : selected;
-    return selected & 127;
-}
-
 #define TILE_MAX_NWORDS (CUDA_TILE_MAX_NBYTES / 4)
 
 /* Grid: x tiles, y chunks; huffman and custom. A thread has 16 symbols that
@@ -360,7 +237,7 @@ __launch_bounds__(TILE_NTHREADS, FEW ? 4 : 6)
     __syncthreads();
 
     unsigned nbytes = (total + 7) / 8;
-    uint32_t *slot = (uint32_t *)tile_slot(batch, tile);
+    uint32_t *slot = (uint32_t *)tile_slot(batch, tile, CUDA_TILE_MAX_NBYTES);
     for (unsigned i = threadIdx.x; i < (nbytes + 3) / 4; i += TILE_NTHREADS)
         slot[i] = __byte_perm(s_bits[i], 0, 0x0123);
     if (threadIdx.x == 0) {
@@ -439,8 +316,8 @@ __launch_bounds__(TILE_NTHREADS, 8) encode_planes(const struct cuda_batch batch)
     tower_build<TILE_NTHREADS>(&tower, s_scan);
     tower_store<TILE_NTHREADS>(tower, (uint8_t *)s_bytes);
     __syncthreads();
-    copy_words<TILE_NTHREADS>(tile_slot(batch, tile), s_bytes,
-                              tower_nbytes(tower));
+    copy_words<TILE_NTHREADS>(tile_slot(batch, tile, CUDA_TILE_MAX_NBYTES),
+                              s_bytes, tower_nbytes(tower));
     if (threadIdx.x == 0)
         region<uint16_t>(batch, blockIdx.y, batch.at.nbytes)[tile] =
             (uint16_t)tower_nbytes(tower);
@@ -472,7 +349,8 @@ __launch_bounds__(PARTITION_NTHREADS, 3)
     const unsigned p = blockIdx.x;
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const bool is_words = batch.coding != TERP_CODING_SPEED;
-    uint8_t *to = tile_slot(batch, p * TERP_PARTITION_NTILES);
+    uint8_t *to =
+        tile_slot(batch, p * TERP_PARTITION_NTILES, CUDA_TILE_MAX_NBYTES);
     const uint8_t *slot = to + warp * CUDA_TILE_MAX_NBYTES;
     struct five_words five = {};
 
@@ -508,14 +386,13 @@ __launch_bounds__(PARTITION_NTHREADS, 3)
             copy_words<PARTITION_NTHREADS>(to, (const uint32_t *)words, nbytes);
     }
     if (warp == 0) {
-        unsigned excess = length_excess(batch, p, length);
-        for (int step = TERP_PARTITION_NTILES / 2; step > 0; step /= 2)
-            excess |= __shfl_xor_sync(FULL_WARP, excess, step);
-        unsigned tiles = __ballot_sync(FULL_WARP, length != 0);
+        struct cuda_partition partition = partition_of(batch, p, length, end);
+        if (reduced != 0) {
+            partition.nbytes = reduced;
+            partition.reduced = 1;
+        }
         if (lane == 0)
-            index_room(batch, blockIdx.y).partition[p] = {
-                reduced != 0 ? reduced : nbytes, (uint16_t)tiles,
-                (uint8_t)bit_width(excess), (uint8_t)(reduced != 0)};
+            index_room(batch, blockIdx.y).partition[p] = partition;
     }
 }
 
@@ -524,6 +401,8 @@ cuda_tiles_survey(const struct cuda_batch *batch, cudaStream_t stream)
 {
     dim3 tiles((unsigned)batch->ntiles, (unsigned)batch->nchunks);
 
+    if (batch->coding == TERP_CODING_RATIO)
+        return cuda_tokens_survey(batch, stream);
     cudaError_t error = cudaFuncSetAttribute(
         survey_tiles, cudaFuncAttributeMaxDynamicSharedMemorySize,
         TABLE_NBYTES);
@@ -540,10 +419,12 @@ cuda_tiles_encode(const struct cuda_batch *batch, cudaStream_t stream)
     dim3 tiles((unsigned)batch->ntiles, (unsigned)batch->nchunks);
 
     cudaError_t error = cuda_tiles_survey(batch, stream);
-    if (error == cudaSuccess && batch->coding == TERP_CODING_HUFFMAN)
+    if (error == cudaSuccess && selects_entries(batch->coding))
         error = cuda_entries_select(batch, stream);
     if (error == cudaSuccess && batch->coding == TERP_CODING_CUSTOM)
         error = cuda_custom_make(batch, stream);
+    if (error == cudaSuccess && batch->coding == TERP_CODING_RATIO)
+        return cuda_tokens_encode(batch, stream);
     if (error == cudaSuccess)
         error = launch(batch->coding == TERP_CODING_SPEED ? encode_planes
                        : has_few_tiles(*batch)            ? encode_words<true>
@@ -557,6 +438,8 @@ cuda_partitions_encode(const struct cuda_batch *batch, cudaStream_t stream)
 {
     dim3 partitions((unsigned)batch->npartitions, (unsigned)batch->nchunks);
 
+    if (batch->coding == TERP_CODING_RATIO)
+        return cuda_tokens_note(batch, stream);
     cudaError_t error = cudaFuncSetAttribute(
         end_partitions, cudaFuncAttributeMaxDynamicSharedMemorySize,
         PARTITION_SHARED_NBYTES);

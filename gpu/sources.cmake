@@ -17,5 +17,6 @@ set(TERP_CUDA_SOURCES
   cuda_stream_write.cu
   cuda_tiles_decode.cu
   cuda_tiles_encode.cu
+  cuda_tokens_encode.cu
   cuda_tuner.cu
 )

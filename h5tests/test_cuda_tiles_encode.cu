@@ -94,7 +94,8 @@ make_bench(struct bench *b, enum terp_type type, enum terp_coding coding,
     batch->at.begin = place_region(&end, 8 * (batch->npartitions + 1));
     batch->at.reduced = place_region(&end, batch->npartitions);
     batch->at.staging =
-        place_region(&end, batch->npartitions * CUDA_PARTITION_MAX_NBYTES);
+        place_region(&end, batch->npartitions * TERP_PARTITION_NTILES *
+                               cuda_tile_max_nbytes(coding));
     batch->at.books = place_region(&end, 32 << 10);
     batch->at.stride = end;
     batch->d_scratch = (uint8_t *)device_memory(end * NCHUNKS);
@@ -103,6 +104,10 @@ make_bench(struct bench *b, enum terp_type type, enum terp_coding coding,
         (uint32_t *)device_memory(4 * TERP_NENTRIES * TERP_NSYMBOLS);
     cuda_words_fill(words);
     batch->tables.d_words = words;
+    batch->tables.d_token_nbits = &terp_entry_token_nbits[0][0];
+    words = (uint32_t *)device_memory(4 * TERP_NENTRIES * TERP_NTOKENS);
+    cuda_token_words_fill(words);
+    batch->tables.d_token_words = words;
 
     b->chunk = (struct cuda_chunk *)device_memory(NCHUNKS * sizeof *b->chunk);
     batch->d_chunks = b->chunk;
@@ -120,6 +125,7 @@ free_bench(struct bench *b)
 {
     cudaFree(b->batch.d_scratch);
     cudaFree((void *)b->batch.tables.d_words);
+    cudaFree((void *)b->batch.tables.d_token_words);
     cudaFree(b->chunk);
     cudaFree(b->dst);
     free(b->symbols);
@@ -292,6 +298,7 @@ enum pattern {
     WIDE,    /* all symbols alike */
     ESCAPES, /* nothing else */
     STEPS,   /* one code a tile, so that words repeat */
+    RUNS,    /* of zeros, of any length up to a tile's, and any symbol */
     MIXED,   /* another of these each tile */
     NPATTERNS
 };
@@ -323,6 +330,10 @@ make_symbol(enum pattern pattern, uint64_t i, int max_code)
     case STEPS:
         code = (int)(terp_field_mix(tile) % 41) * max_code / 40;
         code = tile % 2 != 0 ? -code : code;
+        break;
+    case RUNS:
+        if (random % (UINT64_C(1) << terp_field_mix(tile) % 13) == 0)
+            return make_symbol(WIDE, random >> 32, max_code);
         break;
     default:
         return make_symbol((enum pattern)(terp_field_mix(tile + 7) % MIXED), i,
@@ -378,6 +389,13 @@ speed_streams_equal_the_cpu_engines(void **state)
 {
     (void)state;
     check_sizes(TERP_FLOAT32, TERP_CODING_SPEED);
+}
+
+static void
+ratio_streams_equal_the_cpu_engines(void **state)
+{
+    (void)state;
+    check_sizes(TERP_FLOAT64, TERP_CODING_RATIO);
 }
 
 /* Enough tiles for three levels of their bit map, and more partitions than the
@@ -553,6 +571,7 @@ main(void)
         cmocka_unit_test(huffman_streams_equal_the_cpu_engines),
         cmocka_unit_test(custom_streams_equal_the_cpu_engines),
         cmocka_unit_test(speed_streams_equal_the_cpu_engines),
+        cmocka_unit_test(ratio_streams_equal_the_cpu_engines),
         cmocka_unit_test(large_partitions_are_reduced),
         cmocka_unit_test(long_index_equals_the_cpu_engines),
     };
