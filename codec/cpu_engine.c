@@ -180,7 +180,7 @@ make_mask(struct encode *e)
 static enum terp_status
 write_specials(struct encode *e)
 {
-    return cpu_specials_write(&e->writer, e->mask, e->values, e->layout.nvalues,
+    return cpu_specials_write(&e->writer, e->mask, e->values, &e->layout,
                               e->stages->value_nbytes);
 }
 
@@ -415,7 +415,8 @@ struct decode {
     struct cpu_team *team;
     struct terp_layout layout;
     struct reader reader;
-    struct reader specials; /* its section, read last */
+    struct reader specials; /* its section, whose values are placed last */
+    uint64_t *mask;         /* NULL where there are none */
     struct cpu_spline spline;
     unsigned dims;
     uint16_t *symbols;
@@ -436,16 +437,25 @@ read_plans(struct decode *d)
     return d->reader.underflow ? TERP_ERR_CORRUPT : TERP_OK;
 }
 
-/* Counts of specials without values; leaves the reader behind the section. */
+/* Where specials are; leaves the reader behind the section. */
 static enum terp_status
-skip_specials(struct decode *d, uint64_t *nspecials_ret)
+read_specials(struct decode *d)
 {
-    *nspecials_ret = 0;
+    uint64_t nspecials;
+
     d->specials = d->reader;
-    if (!d->frame->has_specials)
-        return TERP_OK;
-    return cpu_specials_read(&d->reader, NULL, d->layout.nvalues,
-                             d->stages->value_nbytes, nspecials_ret);
+    return d->frame->has_specials ? cpu_specials_read(&d->reader, &d->layout,
+                                                      d->stages->value_nbytes,
+                                                      &d->mask, &nspecials)
+                                  : TERP_OK;
+}
+
+static void
+place_specials(struct decode *d, void *dst)
+{
+    if (d->mask != NULL)
+        cpu_specials_place(&d->specials, &d->layout, d->stages->value_nbytes,
+                           d->mask, dst);
 }
 
 static enum terp_status
@@ -504,11 +514,11 @@ place_escapes(struct decode *d, const uint8_t *words, uint64_t nescapes)
 static enum terp_status
 decode_predicted(struct decode *d, void *dst)
 {
-    uint64_t nescapes, nspecials;
+    uint64_t nescapes;
 
     enum terp_status st = read_model(d);
     if (st == TERP_OK)
-        st = skip_specials(d, &nspecials);
+        st = read_specials(d);
     if (st != TERP_OK)
         return st;
     const uint8_t *words = read_escapes(d, &nescapes);
@@ -549,10 +559,8 @@ decode_predicted(struct decode *d, void *dst)
                                     .dims = d->dims};
         cpu_lorenzo_reconstruct(&model, d->symbols, d->spline.work, dst);
     }
-    if (d->frame->has_specials)
-        st = cpu_specials_read(&d->specials, dst, d->layout.nvalues,
-                               d->stages->value_nbytes, &nspecials);
-    return st;
+    place_specials(d, dst);
+    return TERP_OK;
 }
 
 static enum terp_status
@@ -560,19 +568,18 @@ decode_constant(struct decode *d, void *dst)
 {
     size_t nbytes = (size_t)d->stages->value_nbytes;
     const uint8_t *value = reader_take(&d->reader, nbytes);
-    uint64_t nspecials;
-    enum terp_status st = TERP_OK;
 
     if (value == NULL)
         return TERP_ERR_CORRUPT;
+    enum terp_status st = read_specials(d);
+    if (st != TERP_OK)
+        return st;
+    if (d->reader.at != d->reader.end)
+        return TERP_ERR_CORRUPT;
     for (uint64_t i = 0; i < d->layout.nvalues; i++)
         memcpy((uint8_t *)dst + i * nbytes, value, nbytes);
-    if (d->frame->has_specials)
-        st = cpu_specials_read(&d->reader, dst, d->layout.nvalues,
-                               d->stages->value_nbytes, &nspecials);
-    if (st == TERP_OK && d->reader.at != d->reader.end)
-        st = TERP_ERR_CORRUPT;
-    return st;
+    place_specials(d, dst);
+    return TERP_OK;
 }
 
 enum terp_status
@@ -599,6 +606,7 @@ terp_cpu_decode(const struct terp_frame *frame, const uint8_t *body,
     cpu_team_free(d->team);
     cpu_spline_free(&d->spline);
     free(d->symbols);
+    free(d->mask);
     free(d);
     fesetenv(&host);
     return st;
@@ -621,8 +629,10 @@ terp_cpu_inspect(const struct terp_frame *frame, const uint8_t *body,
         st = read_model(d);
     else if (reader_take(&d->reader, (uint64_t)d->stages->value_nbytes) == NULL)
         st = TERP_ERR_CORRUPT;
-    if (st == TERP_OK)
-        st = skip_specials(d, &info->nspecials);
+    info->nspecials = 0;
+    if (st == TERP_OK && frame->has_specials)
+        st = cpu_specials_read(&d->reader, &d->layout, d->stages->value_nbytes,
+                               NULL, &info->nspecials);
     if (st == TERP_OK && frame->coding != TERP_CODING_CONSTANT) {
         if (read_escapes(d, &info->nescapes) == NULL)
             st = TERP_ERR_CORRUPT;

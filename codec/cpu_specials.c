@@ -1,5 +1,7 @@
 #include "cpu_specials.h"
 
+#include <stdlib.h>
+
 /* Different values that are told apart by runs. With more, every value is
  * written out. */
 #define MAX_PALETTE 15
@@ -27,12 +29,30 @@ number_of(const struct run *run, int field)
                                  : run->color;
 }
 
+struct bits {
+    const uint64_t *words;
+    uint64_t nvalues;
+};
+
+/* First i >= at whose bit is `set`, or the number of values. */
+static uint64_t
+find_bit(const struct bits *bits, uint64_t at, bool set)
+{
+    while (at < bits->nvalues) {
+        uint64_t word = bits->words[at / 64];
+        word = (set ? word : ~word) >> at % 64;
+        if (word != 0)
+            return min_u64(bits->nvalues, at + (uint64_t)__builtin_ctzll(word));
+        at += 64 - at % 64;
+    }
+    return bits->nvalues;
+}
+
 /* A walk over runs of specials or, `by_color`, of equal specials. Colors are
  * added as they are met. */
 struct walk {
-    const uint64_t *mask;
+    struct bits bits;
     const uint8_t *values;
-    uint64_t nvalues;
     int value_nbytes;
     bool by_color;
     uint64_t palette[MAX_PALETTE];
@@ -53,29 +73,15 @@ color_of(struct walk *walk, uint64_t bits)
     return walk->ncolors - 1;
 }
 
-/* First i >= at with mask bit `set`, or nvalues. */
-static uint64_t
-find_bit(const uint64_t *mask, uint64_t at, uint64_t nvalues, bool set)
-{
-    while (at < nvalues) {
-        uint64_t word = set ? mask[at / 64] : ~mask[at / 64];
-        word >>= at % 64;
-        if (word != 0)
-            return min_u64(nvalues, at + (uint64_t)__builtin_ctzll(word));
-        at += 64 - at % 64;
-    }
-    return nvalues;
-}
-
 static bool
 next_run(struct walk *walk, struct run *run_ret)
 {
     size_t nbytes = (size_t)walk->value_nbytes;
-    uint64_t first = find_bit(walk->mask, walk->end, walk->nvalues, true);
+    uint64_t first = find_bit(&walk->bits, walk->end, true);
 
-    if (first == walk->nvalues)
+    if (first == walk->bits.nvalues)
         return false;
-    uint64_t stop = find_bit(walk->mask, first, walk->nvalues, false);
+    uint64_t stop = find_bit(&walk->bits, first, false);
     *run_ret = (struct run){.gap = first - walk->end};
     if (walk->by_color) {
         const uint8_t *value = walk->values + first * nbytes;
@@ -149,11 +155,11 @@ write_all(struct writer *writer, struct walk walk)
 
 enum terp_status
 cpu_specials_write(struct writer *writer, const uint64_t *mask,
-                   const void *values, uint64_t nvalues, int value_nbytes)
+                   const void *values, const struct terp_layout *layout,
+                   int value_nbytes)
 {
-    struct walk walk = {.mask = mask,
+    struct walk walk = {.bits = {mask, layout->nvalues},
                         .values = values,
-                        .nvalues = nvalues,
                         .value_nbytes = value_nbytes,
                         .by_color = true};
     uint64_t nruns = count_runs(&walk);
@@ -219,6 +225,100 @@ next_number(struct list *list)
     return unpack_bits(list->group, i * (uint64_t)list->width, list->width);
 }
 
+/* The head of a section. */
+struct head {
+    uint64_t nruns, ncolors;
+    int nfields;
+};
+
+static bool
+read_head(struct reader *reader, const struct terp_layout *layout,
+          struct head *head_ret)
+{
+    uint64_t nruns = read_uleb(reader), ncolors = read_le(reader, 1);
+
+    *head_ret = (struct head){.nruns = nruns,
+                              .ncolors = ncolors,
+                              .nfields = ncolors > 1 ? NFIELDS : FIELD_COLOR};
+    return !reader->underflow && nruns <= layout->nvalues &&
+           ncolors <= MAX_PALETTE;
+}
+
+static void
+set_bits(uint64_t *words, uint64_t begin, uint64_t end)
+{
+    uint64_t first = begin / 64, last = (end - 1) / 64;
+    uint64_t from = UINT64_MAX << begin % 64;
+    uint64_t to = UINT64_MAX >> (63 - (end - 1) % 64);
+
+    if (first == last) {
+        words[first] |= from & to;
+        return;
+    }
+    words[first] |= from;
+    for (uint64_t i = first + 1; i < last; i++)
+        words[i] = UINT64_MAX;
+    words[last] |= to;
+}
+
+/* All that stands in the section but the values, which are passed over. */
+static bool
+read_runs(struct reader *reader, const struct terp_layout *layout,
+          const struct head *head, int value_nbytes, uint64_t *mask,
+          uint64_t *nspecials_ret)
+{
+    uint64_t end = 0, nspecials = 0;
+    struct list lists[NFIELDS];
+
+    for (int field = 0; field < head->nfields; field++)
+        lists[field] = list_at(reader, head->nruns);
+    if (reader->underflow)
+        return false;
+    for (uint64_t i = 0; i < head->nruns; i++) {
+        uint64_t gap = next_number(&lists[FIELD_GAP]);
+        uint64_t more = next_number(&lists[FIELD_MORE]);
+        uint64_t left = layout->nvalues - end;
+        if (gap >= left || more >= left - gap)
+            return false;
+        if (head->nfields > FIELD_COLOR &&
+            next_number(&lists[FIELD_COLOR]) >= head->ncolors)
+            return false;
+        if (mask != NULL)
+            set_bits(mask, end + gap, end + gap + more + 1);
+        end += gap + more + 1;
+        nspecials += more + 1;
+    }
+    reader_take(reader, (head->ncolors > 0 ? head->ncolors : nspecials) *
+                            (uint64_t)value_nbytes);
+    *nspecials_ret = nspecials;
+    return !reader->underflow;
+}
+
+enum terp_status
+cpu_specials_read(struct reader *reader, const struct terp_layout *layout,
+                  int value_nbytes, uint64_t **mask_ret,
+                  uint64_t *nspecials_ret)
+{
+    uint64_t *mask = NULL;
+    struct head head;
+
+    *nspecials_ret = 0;
+    if (!read_head(reader, layout, &head))
+        return TERP_ERR_CORRUPT;
+    if (mask_ret != NULL) {
+        mask = calloc(div_up(layout->nvalues, 64), 8);
+        if (mask == NULL)
+            return TERP_ERR_MEMORY;
+    }
+    bool valid =
+        read_runs(reader, layout, &head, value_nbytes, mask, nspecials_ret);
+    if (valid && mask_ret != NULL)
+        *mask_ret = mask;
+    else
+        free(mask);
+    return valid ? TERP_OK : TERP_ERR_CORRUPT;
+}
+
 static void
 fill_values(uint8_t *values, uint64_t nvalues, const uint8_t *value,
             size_t nbytes)
@@ -227,43 +327,48 @@ fill_values(uint8_t *values, uint64_t nvalues, const uint8_t *value,
         memcpy(values + i * nbytes, value, nbytes);
 }
 
-enum terp_status
-cpu_specials_read(struct reader *reader, void *values, uint64_t nvalues,
-                  int value_nbytes, uint64_t *nspecials_ret)
+static void
+place_colors(struct list *lists, uint64_t nruns, const uint8_t *palette,
+             size_t nbytes, uint8_t *values)
 {
-    size_t nbytes = (size_t)value_nbytes;
-    uint64_t nruns = read_uleb(reader), ncolors = read_le(reader, 1);
-    uint64_t end = 0; /* of the last run */
-    struct list lists[NFIELDS];
-
-    *nspecials_ret = 0;
-    if (reader->underflow || ncolors > MAX_PALETTE || nruns > nvalues)
-        return TERP_ERR_CORRUPT;
-    for (int field = 0; field < (ncolors > 1 ? NFIELDS : FIELD_COLOR); field++)
-        lists[field] = list_at(reader, nruns);
-    const uint8_t *palette = reader_take(reader, ncolors * nbytes);
-    if (palette == NULL)
-        return TERP_ERR_CORRUPT;
     for (uint64_t i = 0; i < nruns; i++) {
         uint64_t gap = next_number(&lists[FIELD_GAP]);
-        uint64_t more = next_number(&lists[FIELD_MORE]);
-        uint64_t color = ncolors > 1 ? next_number(&lists[FIELD_COLOR]) : 0;
-        if (gap >= nvalues - end || more >= nvalues - end - gap ||
-            (ncolors > 0 && color >= ncolors))
-            return TERP_ERR_CORRUPT;
-        uint8_t *at =
-            values == NULL ? NULL : (uint8_t *)values + (end + gap) * nbytes;
-        if (ncolors == 0) {
-            const uint8_t *exact = reader_take(reader, (more + 1) * nbytes);
-            if (exact == NULL)
-                return TERP_ERR_CORRUPT;
-            if (at != NULL)
-                memcpy(at, exact, (more + 1) * nbytes);
-        } else if (at != NULL) {
-            fill_values(at, more + 1, palette + color * nbytes, nbytes);
-        }
-        end += gap + more + 1;
-        *nspecials_ret += more + 1;
+        uint64_t n = next_number(&lists[FIELD_MORE]) + 1;
+        uint64_t color = next_number(&lists[FIELD_COLOR]);
+        values += gap * nbytes;
+        fill_values(values, n, palette + color * nbytes, nbytes);
+        values += n * nbytes;
     }
-    return TERP_OK;
+}
+
+void
+cpu_specials_place(struct reader *reader, const struct terp_layout *layout,
+                   int value_nbytes, const uint64_t *mask, void *values)
+{
+    const struct bits bits = {mask, layout->nvalues};
+    size_t nbytes = (size_t)value_nbytes;
+    struct list lists[NFIELDS];
+    struct head head;
+
+    read_head(reader, layout, &head);
+    for (int field = 0; field < head.nfields; field++)
+        lists[field] = list_at(reader, head.nruns);
+    const uint8_t *words = reader->at;
+    if (head.ncolors > 1) {
+        place_colors(lists, head.nruns, words, nbytes, values);
+        return;
+    }
+    for (uint64_t end = 0;;) {
+        uint64_t begin = find_bit(&bits, end, true);
+        end = find_bit(&bits, begin, false);
+        if (begin == end)
+            return;
+        uint8_t *at = (uint8_t *)values + begin * nbytes;
+        if (head.ncolors == 1) {
+            fill_values(at, end - begin, words, nbytes);
+        } else {
+            memcpy(at, words, (end - begin) * nbytes);
+            words += (end - begin) * nbytes;
+        }
+    }
 }

@@ -212,8 +212,9 @@ scan_and_compare(struct bench *b, const struct terp_params *params)
     const uint8_t *section = reader.at;
     uint64_t nspecials = 0;
     if (frame.has_specials)
-        assert_int_equal(cpu_specials_read(&reader, NULL, b->nvalues,
-                                           (int)b->value_nbytes, &nspecials),
+        assert_int_equal(cpu_specials_read(&reader, &b->layout,
+                                           (int)b->value_nbytes, NULL,
+                                           &nspecials),
                          TERP_OK);
     assert_int_equal(state->nspecials, nspecials);
     check_section(b, section, (uint64_t)(reader.at - section));
@@ -410,7 +411,7 @@ write_and_compare(struct bench *b, uint64_t nspecials)
     struct writer writer = {bytes, bytes + b->batch.raw_nbytes - 1, false};
     writer_take(&writer, begin);
     enum terp_status st = cpu_specials_write(&writer, mask, b->values,
-                                             b->nvalues, (int)b->value_nbytes);
+                                             &b->layout, (int)b->value_nbytes);
     uint64_t nbytes = st == TERP_OK ? (uint64_t)(writer.at - bytes) - begin : 0;
     assert_int_equal(cuda_specials_write(&b->batch, 0), 0);
     if (st == TERP_OK) {
@@ -453,8 +454,9 @@ read_and_compare(struct bench *b, uint64_t at, uint64_t end, bool constant)
 {
     uint8_t *expected = (uint8_t *)malloc(b->nbytes);
     struct reader reader = {b->stream + 1 + at, b->stream + 1 + end, false};
+    struct reader section = reader;
     struct cuda_chunk *state = &b->state[0];
-    uint64_t nspecials;
+    uint64_t *mask = NULL, nspecials;
 
     begin_call(b, true);
     state->has_specials = true;
@@ -467,17 +469,20 @@ read_and_compare(struct bench *b, uint64_t at, uint64_t end, bool constant)
     for (uint64_t i = 0; constant && i < b->nvalues; i++)
         memcpy(expected + i * b->value_nbytes, &state->constant_bits,
                b->value_nbytes);
-    enum terp_status st = cpu_specials_read(&reader, expected, b->nvalues,
-                                            (int)b->value_nbytes, &nspecials);
+    enum terp_status st = cpu_specials_read(
+        &reader, &b->layout, (int)b->value_nbytes, &mask, &nspecials);
     assert_int_equal(state->status, st);
     assert_int_equal(cuda_specials_read(&b->batch, 0), 0);
     if (st == TERP_OK) {
         assert_int_equal(state->nspecials, nspecials);
         assert_int_equal(state->specials_end, reader.at - (b->stream + 1));
+        cpu_specials_place(&section, &b->layout, (int)b->value_nbytes, mask,
+                           expected);
         assert_memory_equal(b->output, expected, b->nbytes);
     } else {
         assert_true(all_are(b->output, b->nbytes, 0x77));
     }
+    free(mask);
     free(expected);
     return st;
 }

@@ -150,8 +150,7 @@ cpu_read(const struct terp_frame *frame, const uint8_t *stream, uint64_t nbytes,
         reader_take(&reader,
                     1 + (uint64_t)value_nbytes + 2 * (uint64_t)layout.nlevels);
     if (frame->has_specials)
-        cpu_specials_read(&reader, NULL, layout.nvalues, value_nbytes,
-                          &nspecials);
+        cpu_specials_read(&reader, &layout, value_nbytes, NULL, &nspecials);
     reader_take(&reader, read_uleb(&reader) * (uint64_t)value_nbytes);
     return cpu_tiles_decode(NULL, frame->coding, &reader, symbols,
                             layout.nvalues);
@@ -648,6 +647,7 @@ constant_streams_are_read_and_end(void **state)
 {
     static const uint8_t value[4] = {0, 0, 0xC0, 0x3F};
     struct terp_frame frame = {};
+    struct terp_layout layout;
     struct device device;
     uint8_t stream[256] = {0};
     uint64_t specials[16] = {0};
@@ -658,6 +658,7 @@ constant_streams_are_read_and_end(void **state)
     frame.chunk.rank = 1;
     frame.chunk.dims[0] = 1000;
     frame.coding = TERP_CODING_CONSTANT;
+    terp_layout_make(&frame.chunk, &layout);
     device_make(&frame.chunk, &device);
     for (int has_specials = 0; has_specials < 2; has_specials++) {
         struct writer writer = {stream + terp_frame_nbytes(&frame),
@@ -666,7 +667,7 @@ constant_streams_are_read_and_end(void **state)
         frame.has_specials = has_specials;
         specials[3] = 0xFF0;
         if (has_specials)
-            cpu_specials_write(&writer, specials, values, 1000, 4);
+            cpu_specials_write(&writer, specials, values, &layout, 4);
         uint64_t nbytes = (uint64_t)(writer.at - stream);
         assert_int_equal(device_read(&device, &frame, stream, nbytes, true),
                          TERP_OK);
