@@ -45,46 +45,56 @@ list_codes(const struct thread_symbols &symbols, uint32_t *s_codes,
     return n;
 }
 
-struct token {
-    unsigned number;
-    unsigned nbits; /* of its plain bits */
-    uint32_t bits;
-};
+/* A token: its number, then how many plain bits it has, then these. */
+#define PLAIN_MAX_NBITS 18
+#define PLAIN_WIDTH 5
+static_assert(TERP_NTOKENS <= 1 << (32 - PLAIN_WIDTH - PLAIN_MAX_NBITS) &&
+                  PLAIN_MAX_NBITS < 1 << PLAIN_WIDTH,
+              "a token fits in a word");
 
-/* A run of zero codes and the symbol behind it. */
-static __device__ __forceinline__ struct token
-token_of(unsigned run, unsigned symbol)
+static __device__ __forceinline__ unsigned
+token_number(uint32_t token)
 {
+    return token >> (PLAIN_MAX_NBITS + PLAIN_WIDTH);
+}
+
+static __device__ __forceinline__ unsigned
+token_nbits(uint32_t token)
+{
+    return token >> PLAIN_MAX_NBITS & bits_below(PLAIN_WIDTH);
+}
+
+/* Of a code, behind the place where the run begins. */
+static __device__ __forceinline__ uint32_t
+token_of(unsigned begin, uint32_t code)
+{
+    const unsigned run = (code >> 16) - begin, symbol = code & 0xFFFF;
     const bool is_negative = symbol < TERP_RADIUS;
     const unsigned above =
         (is_negative ? TERP_RADIUS - symbol : symbol - TERP_RADIUS) - 1;
     const unsigned of_run = terp_class_of(run, TERP_RUN_SINGLES_LOG2);
-    const unsigned of_code = symbol == TERP_ESCAPE
-                                 ? TERP_CODE_CLASS_ESCAPE
-                                 : terp_class_of(above, TERP_CODE_SINGLES_LOG2);
-    const unsigned run_nbits =
-        (unsigned)terp_class_nbits(of_run, TERP_RUN_SINGLES_LOG2);
-    struct token token = {of_run * TERP_NCODE_CLASSES + of_code, run_nbits,
-                          run & bits_below(run_nbits)};
+    unsigned of_code = TERP_CODE_CLASS_ESCAPE;
+    unsigned nbits = (unsigned)terp_class_nbits(of_run, TERP_RUN_SINGLES_LOG2);
+    uint32_t bits = run & bits_below(nbits);
 
     if (symbol != TERP_ESCAPE) {
-        const unsigned nbits =
+        of_code = terp_class_of(above, TERP_CODE_SINGLES_LOG2);
+        const unsigned code_nbits =
             (unsigned)terp_class_nbits(of_code, TERP_CODE_SINGLES_LOG2);
-        token.nbits += 1 + nbits;
-        token.bits = (token.bits << 1 | is_negative) << nbits |
-                     (above & bits_below(nbits));
+        bits = (bits << 1 | is_negative) << code_nbits |
+               (above & bits_below(code_nbits));
+        nbits += 1 + code_nbits;
     }
-    return token;
+    return ((of_run * TERP_NCODE_CLASSES + of_code) << PLAIN_WIDTH | nbits)
+               << PLAIN_MAX_NBITS |
+           bits;
 }
 
-/* Number `i` of a tile: the run begins behind the code before. */
-static __device__ __forceinline__ struct token
-token_at(uint32_t *s_codes, unsigned i)
+/* Where the run before code `i` begins. */
+static __device__ __forceinline__ unsigned
+run_begin(uint32_t *s_codes, unsigned i)
 {
-    const uint32_t code = code_at(s_codes, i);
-    const unsigned begin = i == 0 ? 0 : (code_at(s_codes, i - 1) >> 16) + 1;
-
-    return token_of((code >> 16) - begin, code & 0xFFFF);
+    return i == 0 ? 0 : (code_at(s_codes, i - 1) >> 16) + 1;
 }
 
 /* ---- survey ---- */
@@ -167,8 +177,11 @@ __launch_bounds__(TILE_NTHREADS, FEW ? 3 : 6)
         region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile] = n != 0;
     if (n == 0)
         return;
-    for (unsigned i = threadIdx.x; i < n; i += TILE_NTHREADS)
-        atomicAdd((uint32_t *)s_counts.count + token_at(s_codes, i).number, 1u);
+    for (unsigned i = threadIdx.x; i < n; i += TILE_NTHREADS) {
+        const uint32_t token =
+            token_of(run_begin(s_codes, i), code_at(s_codes, i));
+        atomicAdd((uint32_t *)s_counts.count + token_number(token), 1u);
+    }
     __syncthreads();
     list_occurring(&s_counts);
     wait_async();
@@ -252,24 +265,30 @@ __launch_bounds__(TILE_NTHREADS, FEW ? 3 : 7)
     const unsigned share = (n + TILE_NTHREADS - 1) / TILE_NTHREADS;
     const unsigned begin = min(share * threadIdx.x, n);
     const unsigned end = min(begin + share, n);
+    unsigned run_at = run_begin(s_codes, begin);
+    __syncthreads(); /* tokens take the place of codes */
 #pragma unroll 1
     for (unsigned i = begin; i < end; i++) {
-        const struct token token = token_at(s_codes, i);
-        nbits += (__ldg(&words[token.number]) & 15) + token.nbits;
+        const uint32_t code = code_at(s_codes, i);
+        const uint32_t token = token_of(run_at, code);
+        run_at = (code >> 16) + 1;
+        code_at(s_codes, i) = token;
+        nbits += (__ldg(&words[token_number(token)]) & 15) + token_nbits(token);
     }
     block_scan<TILE_NTHREADS>(s_scan).ExclusiveSum(nbits, at, total);
 
     uint32_t *to = s_bits + at / 32;
     unsigned npending = at % 32;
     uint64_t pending = 0; /* its low npending bits are not yet stored */
-    static_assert(31 + TERP_MAX_CODE_NBITS + 10 + 8 <= 64, "it has room");
+    static_assert(31 + TERP_MAX_CODE_NBITS + PLAIN_MAX_NBITS <= 64,
+                  "it has room");
 #pragma unroll 1
     for (unsigned i = begin; i < end; i++) {
-        const struct token token = token_at(s_codes, i);
-        const uint32_t word = __ldg(&words[token.number]);
-        pending =
-            (pending << (word & 15) | word >> 4) << token.nbits | token.bits;
-        npending += (word & 15) + token.nbits;
+        const uint32_t token = code_at(s_codes, i);
+        const uint32_t word = __ldg(&words[token_number(token)]);
+        pending = (pending << (word & 15) | word >> 4) << token_nbits(token) |
+                  (token & bits_below(PLAIN_MAX_NBITS));
+        npending += (word & 15) + token_nbits(token);
         while (npending >= 32) {
             npending -= 32;
             atomicOr(to++, (uint32_t)(pending >> npending));
