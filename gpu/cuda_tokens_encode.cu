@@ -45,8 +45,9 @@ list_codes(const struct thread_symbols &symbols, uint32_t *s_codes,
     return n;
 }
 
-/* A token: its number, then how many plain bits it has, then these. */
-#define PLAIN_MAX_NBITS 18
+/* A token: its number, then how many plain bits it has, then these: those of
+ * the longest run, a sign, and those of the largest magnitude. */
+#define PLAIN_MAX_NBITS (10 + 1 + 7)
 #define PLAIN_WIDTH 5
 static_assert(TERP_NTOKENS <= 1 << (32 - PLAIN_WIDTH - PLAIN_MAX_NBITS) &&
                   PLAIN_MAX_NBITS < 1 << PLAIN_WIDTH,

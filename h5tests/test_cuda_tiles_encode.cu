@@ -298,7 +298,8 @@ enum pattern {
     WIDE,    /* all symbols alike */
     ESCAPES, /* nothing else */
     STEPS,   /* one code a tile, so that words repeat */
-    RUNS,    /* of zeros, of any length up to a tile's, and any symbol */
+    RUNS,    /* of zeros, of any length, and any symbol */
+    LAST,    /* the longest run, and the largest code */
     MIXED,   /* another of these each tile */
     NPATTERNS
 };
@@ -334,6 +335,10 @@ make_symbol(enum pattern pattern, uint64_t i, int max_code)
     case RUNS:
         if (random % (UINT64_C(1) << terp_field_mix(tile) % 13) == 0)
             return make_symbol(WIDE, random >> 32, max_code);
+        break;
+    case LAST:
+        if ((i + 1) % TERP_TILE_NSYMBOLS == 0)
+            code = tile % 2 != 0 ? -max_code : max_code;
         break;
     default:
         return make_symbol((enum pattern)(terp_field_mix(tile + 7) % MIXED), i,
