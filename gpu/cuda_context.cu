@@ -10,6 +10,7 @@
 #include "cuda_context_order.cuh"
 #include "cuda_decode_book.cuh"
 #include "cuda_device.h"
+#include "cuda_token_book.cuh"
 
 /* Threads that are served at once; others wait. */
 #define NLANES 4
@@ -53,9 +54,11 @@ make_tables(struct cuda_tables *tables)
     uint32_t *words = (uint32_t *)malloc(nwords * sizeof *words);
     struct cuda_decode_book *books =
         (struct cuda_decode_book *)malloc(TERP_NENTRIES * sizeof *books);
+    struct cuda_token_book *token_books =
+        (struct cuda_token_book *)malloc(TERP_NENTRIES * sizeof *token_books);
     cudaError_t error = cudaErrorMemoryAllocation;
 
-    if (words != NULL && books != NULL) {
+    if (words != NULL && books != NULL && token_books != NULL) {
         cuda_words_fill(words);
         cuda_decode_books_fill(books);
         error = upload(words, nwords, &tables->d_words);
@@ -65,9 +68,13 @@ make_tables(struct cuda_tables *tables)
         cuda_token_words_fill(words);
         if (error == cudaSuccess)
             error = upload(words, ntoken_words, &tables->d_token_words);
+        cuda_token_books_fill(token_books);
+        if (error == cudaSuccess)
+            error = upload(token_books, TERP_NENTRIES, &tables->d_token_books);
     }
     free(words);
     free(books);
+    free(token_books);
     if (error == cudaSuccess)
         error =
             upload(&terp_entry_cost[0][0],

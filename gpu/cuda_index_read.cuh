@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "bytes.h"
+#include "cuda_books.cuh"
 #include "cuda_decode_book.cuh"
 #include "cuda_staged_reader.cuh"
 #include "cuda_state.cuh"
@@ -71,7 +72,7 @@ template <unsigned NTHREADS> struct read_shared {
 struct tile_index {
     const uint8_t *bitmap;    /* of a long one */
     unsigned nnonzero, nfull; /* tiles, and partitions that have some */
-    /* huffman */
+    /* huffman, ratio */
     const uint8_t *used;
     unsigned nused;
     const uint8_t *numbers;
@@ -426,6 +427,13 @@ number_at(const uint8_t *bytes, uint64_t bit, unsigned width)
     return bits >> skipped & ((1u << width) - 1);
 }
 
+/* A word takes a bit at least. */
+static __device__ __forceinline__ bool
+has_word_a_symbol(enum terp_coding coding)
+{
+    return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_CUSTOM;
+}
+
 /* What the index says of one tile; false where that is not valid. `rank`: how
  * many tiles of the partition have words and stand before. */
 static __device__ __forceinline__ bool
@@ -436,18 +444,17 @@ read_tile(const struct cuda_batch &batch, enum terp_coding coding,
 {
     const unsigned width = partition.control & ~(unsigned)CONTROL_REDUCED;
     const uint64_t left = batch.nvalues - tile * TERP_TILE_NSYMBOLS;
-    /* A word takes a bit at least, planes a byte. */
     const unsigned least =
-        coding == TERP_CODING_SPEED
-            ? 1
-            : ((unsigned)min_u64(TERP_TILE_NSYMBOLS, left) + 7) / 8;
+        has_word_a_symbol(coding)
+            ? ((unsigned)min_u64(TERP_TILE_NSYMBOLS, left) + 7) / 8
+            : 1;
     const unsigned nbytes =
         least + number_at(index.lengths + partition.lengths_nbytes,
                           rank * width, width);
     unsigned entry = 0;
-    bool valid = nbytes <= CUDA_TILE_MAX_NBYTES;
+    bool valid = nbytes <= cuda_tile_max_nbytes(coding);
 
-    if (coding == TERP_CODING_HUFFMAN) {
+    if (selects_entries(coding)) {
         const unsigned nbits = (unsigned)index.number_width;
         unsigned number = number_at(
             index.numbers, (uint64_t)(partition.ntiles + rank) * nbits, nbits);
@@ -574,7 +581,7 @@ read_index(const struct cuda_batch &batch, enum terp_coding coding,
         if (place_of(*reader) != reader->end)
             return false;
     } else {
-        if (coding == TERP_CODING_HUFFMAN && !read_entries(reader, &index))
+        if (selects_entries(coding) && !read_entries(reader, &index))
             return false;
         if (coding == TERP_CODING_CUSTOM) {
             index_reader<NTHREADS> copy = *reader; /* that has an address */

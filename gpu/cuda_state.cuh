@@ -93,6 +93,7 @@ static_assert(CUDA_HOST_NBYTES % 8 == 0 && sizeof(struct cuda_chunk) % 8 == 0,
 /* Tables that follow from the dictionary, in device memory, made once a
  * context. */
 struct cuda_decode_book;
+struct cuda_token_book;
 struct cuda_tables {
     const uint16_t *d_cost;      /* [TERP_NROWS][TERP_ENTRY_STRIDE] */
     const uint8_t *d_code_nbits; /* [TERP_NSYMBOLS][TERP_ENTRY_STRIDE] */
@@ -102,6 +103,7 @@ struct cuda_tables {
     /* The same of tokens. */
     const uint8_t *d_token_nbits;  /* [TERP_NTOKENS][TERP_ENTRY_STRIDE] */
     const uint32_t *d_token_words; /* [TERP_NENTRIES][TERP_NTOKENS] */
+    const struct cuda_token_book *d_token_books; /* [TERP_NENTRIES] */
 };
 
 #define CUDA_TILE_MAX_NBYTES (TERP_TILE_NSYMBOLS * TERP_MAX_CODE_NBITS / 8)
@@ -112,7 +114,7 @@ struct cuda_tables {
 #define CUDA_TOKENS_MAX_NBYTES \
     (TERP_TILE_NSYMBOLS * (TERP_MAX_CODE_NBITS + 8) / 8)
 
-/* What an encoder's tile may take. */
+/* What a tile may take. */
 static inline TERP_HOST_DEVICE unsigned
 cuda_tile_max_nbytes(enum terp_coding coding)
 {

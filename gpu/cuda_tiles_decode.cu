@@ -1,8 +1,11 @@
 /* Floor 3: the payload's bytes to symbols. First reduced partitions become
  * tiles' bytes again, then a block makes a tile's symbols; where tiles are few,
- * it does both. The same as in cpu_tiles.c, cpu_words.c and reduce.c, and
- * TERP_ERR_CORRUPT for the same streams. */
-#include "cuda_decode_few.cuh"
+ * it does both. The same as in cpu_tiles.c, cpu_words.c, cpu_tokens.c and
+ * reduce.c, and TERP_ERR_CORRUPT for the same streams.
+ *
+ * Of each kernel there is one that knows the coding `ratio` too, with
+ * `tokens`. */
+#include "cuda_decode_few_tokens.cuh"
 #include "cuda_decode_partition.cuh"
 #include "cuda_decode_words.cuh"
 #include "cuda_planes.cuh"
@@ -21,10 +24,17 @@ staged_partition(const struct cuda_batch &batch, uint64_t p)
 }
 
 static __device__ __forceinline__ bool
-has_tiles(enum terp_coding coding)
+has_partitions(enum terp_coding coding)
 {
     return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_CUSTOM ||
            coding == TERP_CODING_SPEED;
+}
+
+template <bool tokens>
+static __device__ __forceinline__ bool
+has_tiles(enum terp_coding coding)
+{
+    return has_partitions(coding) || (tokens && coding == TERP_CODING_RATIO);
 }
 
 /* Grid (npartitions, nchunks), a block a partition, a thread a word at a time.
@@ -52,8 +62,8 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
     reader.src = (const uint8_t *)chunk.src + chunk.payload_at + begin[0];
     reader.end = begin[1] - begin[0];
     /* Other blocks of this launch may set the status meanwhile. */
-    if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(chunk.coding) ||
-        !reduced)
+    if (__syncthreads_or(chunk.status != TERP_OK) ||
+        !has_partitions(chunk.coding) || !reduced)
         return;
     nbytes = __reduce_add_sync(0xFFFFFFFF, nbytes);
     stage_bytes<EXPAND_NTHREADS>(&reader, s.staged, EXPAND_STAGED_NBYTES);
@@ -225,6 +235,12 @@ tile_book(const struct cuda_batch &batch, enum terp_coding coding,
                                                  batch.at.books);
 }
 
+static __device__ __forceinline__ const struct cuda_token_book *
+tile_token_book(const struct cuda_batch &batch, unsigned entry)
+{
+    return batch.tables.d_token_books + entry;
+}
+
 template <unsigned NTHREADS>
 static __device__ __forceinline__ void
 store_zero_tile(uint16_t *symbols, unsigned nsymbols)
@@ -267,18 +283,26 @@ expand_tile(const struct cuda_batch &batch, enum terp_coding coding,
     return true;
 }
 
+template <bool tokens> union few_shared {
+    struct few_words_shared words;
+    struct planes_shared planes;
+};
+template <> union few_shared<true> {
+    struct few_words_shared words;
+    struct planes_shared planes;
+    struct few_tokens_shared tokens;
+};
+
 /* Grid (ntiles, nchunks), a block a tile. With `alone`, in blocks that run at
  * once, it expands reduced tiles, using dynamic shared memory. Stores whole
  * units of 16 bytes: the region of symbols has room for them. */
+template <bool tokens>
 static __global__ void
 __launch_bounds__(FEW_TILES_NTHREADS, 1)
     decode_few_tiles(const struct cuda_batch batch, bool alone)
 {
     let_next_kernel_come();
-    __shared__ union {
-        struct few_words_shared words;
-        struct planes_shared planes;
-    } s;
+    __shared__ union few_shared<tokens> s;
     __shared__ tile_scan<FEW_TILES_NTHREADS> s_scan;
     alone_shared *s_alone = dynamic_shared<alone_shared>();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
@@ -303,12 +327,27 @@ __launch_bounds__(FEW_TILES_NTHREADS, 1)
     reader.end = place.end - place.begin;
     sum_place(place);
     const uint8_t *src = tile_bytes(batch, chunk, tile, place);
+    if (tokens)
+        symbols = coded_symbols(batch, chunk) + tile * TERP_TILE_NSYMBOLS;
     /* Other blocks of this launch may set the status meanwhile. */
-    if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(coding))
+    if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles<tokens>(coding))
         return;
     if (!place.nonzero) {
         store_zero_tile<FEW_TILES_NTHREADS>(symbols, nsymbols);
         return;
+    }
+    if constexpr (tokens) {
+        if (coding == TERP_CODING_RATIO) {
+            stage_token_book(s.tokens, tile_token_book(batch, place.entry));
+            bits = stage_bits<FEW_TILES_NTHREADS>(s.tokens.bits, src,
+                                                  place.nbytes);
+            wait_async();
+            valid = decode_few_tokens(batch, chunk, s.tokens, s_scan, bits,
+                                      tile, symbols, nsymbols);
+            if (!valid && threadIdx.x == 0)
+                chunk.status = TERP_ERR_CORRUPT;
+            return;
+        }
     }
     if (!is_speed)
         stage_word_book(s.words, tile_book(batch, coding, place.entry));
@@ -342,33 +381,43 @@ __launch_bounds__(FEW_TILES_NTHREADS, 1)
 
 /* ---- many tiles ---- */
 
+template <bool tokens> union many_shared {
+    struct words_shared<MANY_TILES_NTHREADS> words;
+    struct planes_shared planes;
+};
+template <> union many_shared<true> {
+    struct words_shared<MANY_TILES_NTHREADS> words;
+    struct planes_shared planes;
+    struct tokens_shared<MANY_TILES_NTHREADS> tokens;
+};
+
 /* Grid (ntiles / MANY_TILES_BLOCK, nchunks), a block some tiles, one after
  * another. Stores whole units of 16 bytes, as above. */
+template <bool tokens>
 static __global__ void
 __launch_bounds__(MANY_TILES_NTHREADS, MANY_TILES_NBLOCKS)
     decode_many_tiles(const struct cuda_batch batch)
 {
     begin_kernel();
-    __shared__ union {
-        struct words_shared<MANY_TILES_NTHREADS> words;
-        struct planes_shared planes;
-    } s;
+    __shared__ union many_shared<tokens> s;
     __shared__ tile_scan<MANY_TILES_NTHREADS> s_scan;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const uint64_t first = (uint64_t)blockIdx.x * MANY_TILES_BLOCK;
     const uint64_t end = min_u64(first + MANY_TILES_BLOCK, batch.ntiles);
     const enum terp_coding coding = chunk.coding;
     const struct cuda_decode_book *book, *staged = nullptr;
+    const struct cuda_token_book *staged_tokens = nullptr;
     struct tile_place place = load_place(batch, first);
 
     /* Other blocks of this launch may set the status meanwhile. */
-    if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles(coding))
+    if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles<tokens>(coding))
         return;
     for (uint64_t tile = first; tile < end; tile++) {
         const uint64_t left = batch.nvalues - tile * TERP_TILE_NSYMBOLS;
         const unsigned nsymbols = (unsigned)min_u64(TERP_TILE_NSYMBOLS, left);
         uint16_t *symbols =
-            region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
+            (tokens ? coded_symbols(batch, chunk)
+                    : region<uint16_t>(batch, blockIdx.y, batch.at.symbols)) +
             tile * TERP_TILE_NSYMBOLS;
         bool valid;
         if (tile > first)
@@ -380,6 +429,20 @@ __launch_bounds__(MANY_TILES_NTHREADS, MANY_TILES_NBLOCKS)
             continue;
         }
         __syncthreads(); /* the tile before has left shared memory */
+        if constexpr (tokens) {
+            if (coding == TERP_CODING_RATIO) {
+                const struct cuda_token_book *token_book =
+                    tile_token_book(batch, place.entry);
+                valid = decode_tokens<MANY_TILES_NTHREADS>(
+                    batch, chunk, s.tokens, s_scan, token_book,
+                    token_book != staged_tokens, tile, src, place.nbytes,
+                    symbols, nsymbols);
+                staged_tokens = token_book;
+                if (!valid && threadIdx.x == 0)
+                    chunk.status = TERP_ERR_CORRUPT;
+                continue;
+            }
+        }
         if (coding == TERP_CODING_SPEED) {
             valid = decode_planes<MANY_TILES_NTHREADS>(
                 batch, chunk, s.planes, s_scan, tile, src, place.nbytes,
@@ -396,8 +459,9 @@ __launch_bounds__(MANY_TILES_NTHREADS, MANY_TILES_NBLOCKS)
     }
 }
 
-cudaError_t
-cuda_tiles_decode(const struct cuda_batch *batch, cudaStream_t stream)
+template <bool tokens>
+static cudaError_t
+launch_tiles(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const unsigned nchunks = (unsigned)batch->nchunks;
     const unsigned ntiles = (unsigned)batch->ntiles;
@@ -407,9 +471,10 @@ cuda_tiles_decode(const struct cuda_batch *batch, cudaStream_t stream)
     cudaError_t error;
 
     if (alone)
-        error = cudaFuncSetAttribute(
-            decode_few_tiles, cudaFuncAttributeMaxDynamicSharedMemorySize,
-            (int)sizeof(alone_shared));
+        error =
+            cudaFuncSetAttribute(decode_few_tiles<tokens>,
+                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 (int)sizeof(alone_shared));
     else
         error = launch(expand_partitions,
                        dim3((unsigned)batch->npartitions, nchunks),
@@ -417,11 +482,19 @@ cuda_tiles_decode(const struct cuda_batch *batch, cudaStream_t stream)
     if (error != cudaSuccess)
         return error;
     if (few)
-        return launch(decode_few_tiles, dim3(ntiles, nchunks),
+        return launch(decode_few_tiles<tokens>, dim3(ntiles, nchunks),
                       dim3(FEW_TILES_NTHREADS),
                       alone ? sizeof(alone_shared) : 0, stream, *batch, alone);
     return launch(
-        decode_many_tiles,
+        decode_many_tiles<tokens>,
         dim3((unsigned)div_up(batch->ntiles, MANY_TILES_BLOCK), nchunks),
         dim3(MANY_TILES_NTHREADS), 0, stream, *batch);
+}
+
+cudaError_t
+cuda_tiles_decode(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    return batch->coding == TERP_CODING_RATIO
+               ? launch_tiles<true>(batch, stream)
+               : launch_tiles<false>(batch, stream);
 }

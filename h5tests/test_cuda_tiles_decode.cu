@@ -4,17 +4,23 @@
 
 extern "C" {
 #include "cmocka_all.h"
+#include "cpu_books.h"
 #include "cpu_order.h"
 #include "cpu_specials.h"
 #include "cpu_tile_index.h"
 #include "cpu_tiles.h"
+#include "cpu_tokens.h"
 #include "engine.h"
 #include "fields.h"
 }
+#include "cuda_context_order.cuh"
 #include "cuda_decode_book.cuh"
 #include "cuda_escapes.cuh"
+#include "cuda_token_book.cuh"
 
 static struct cuda_decode_book books[TERP_NENTRIES];
+static struct cuda_token_book token_books[TERP_NENTRIES];
+static struct cpu_tokens tokens;
 static uint64_t nrandom;
 
 static uint64_t
@@ -38,8 +44,9 @@ take(uint64_t *at, uint64_t nbytes)
     return *at - div_up(nbytes, 256) * 256;
 }
 
+/* With `ratio` there may be streams of that coding. */
 static void
-device_make(const struct terp_chunk *chunk, struct device *device)
+device_make(const struct terp_chunk *chunk, bool ratio, struct device *device)
 {
     struct cuda_batch *batch = &device->batch;
     struct cuda_regions *at = &batch->at;
@@ -51,6 +58,7 @@ device_make(const struct terp_chunk *chunk, struct device *device)
     frame.coding = TERP_CODING_HUFFMAN;
     batch->nchunks = 1;
     batch->chunk = *chunk;
+    batch->coding = ratio ? TERP_CODING_RATIO : TERP_CODING_RAW;
     batch->value_nbytes = chunk->type == TERP_FLOAT64 ? 8 : 4;
     batch->frame_nbytes = (uint64_t)terp_frame_nbytes(&frame);
     batch->nvalues = device->layout.nvalues;
@@ -60,9 +68,11 @@ device_make(const struct terp_chunk *chunk, struct device *device)
     batch->h_layout = batch->d_layout = &device->layout;
     batch->d_chunks = batch->h_chunks = &device->chunk;
     batch->tables.d_decode_books = books;
+    batch->tables.d_token_books = token_books;
     uint64_t nbytes = 0;
     at->ranges = take(&nbytes, 8 * (batch->nranges + 1));
     at->symbols = take(&nbytes, 2 * batch->nvalues);
+    at->coded = take(&nbytes, ratio ? 2 * batch->nvalues : 0);
     at->mask = take(&nbytes, 8 * div_up(batch->nvalues, 64));
     at->entry = take(&nbytes, batch->ntiles);
     at->nonzero = take(&nbytes, batch->ntiles);
@@ -118,7 +128,7 @@ device_read(struct device *device, const struct terp_frame *frame,
     memset(of_region<uint8_t>(device, batch->at.ranges), 0,
            8 * (batch->nranges + 1));
     memset(of_region<uint8_t>(device, batch->at.symbols), 0xA5,
-           decode ? 2 * batch->nvalues : 0);
+           decode ? batch->at.mask - batch->at.symbols : 0);
     assert_int_equal(cuda_model_read(batch, NULL), cudaSuccess);
     assert_int_equal(cuda_tile_index_read(batch, NULL), cudaSuccess);
     if (decode)
@@ -192,12 +202,20 @@ check_list(struct device *device, const uint16_t *symbols)
     free(seen);
 }
 
+/* Where symbols are in context order, NULL, nothing is noted. */
 static void
 check_noted(struct device *device, enum terp_prediction prediction,
             const uint16_t *symbols)
 {
     uint16_t *ordered = (uint16_t *)malloc(2 * device->batch.nvalues);
 
+    if (symbols == NULL) {
+        memset(ordered, 0xFF, 2 * device->batch.nvalues);
+        check_ranges(device, ordered);
+        assert_int_equal(device->chunk.progress[CUDA_PROGRESS_LISTED], 0);
+        free(ordered);
+        return;
+    }
     cpu_order_from_tiles(NULL, &device->layout,
                          prediction == TERP_PREDICTION_LORENZO
                              ? CPU_ORDER_RASTER
@@ -208,7 +226,20 @@ check_noted(struct device *device, enum terp_prediction prediction,
     free(ordered);
 }
 
-/* Both read the stream; returns their status. */
+static bool
+any_is_reduced(struct device *device)
+{
+    const uint8_t *reduced =
+        of_region<uint8_t>(device, device->batch.at.reduced);
+    bool any = false;
+
+    for (uint64_t p = 0; p < device->batch.npartitions; p++)
+        any |= reduced[p] != 0;
+    return any;
+}
+
+/* Both read the stream; returns their status. Partitions of a ratio stream
+ * that are reduced, as no encoder does, are left to the CPU. */
 static enum terp_status
 check_stream(struct device *device, const struct terp_frame *frame,
              const uint8_t *stream, uint64_t nbytes)
@@ -218,16 +249,27 @@ check_stream(struct device *device, const struct terp_frame *frame,
     enum terp_status expected =
         cpu_read(frame, stream, nbytes, device->batch.frame_nbytes, symbols);
 
-    assert_int_equal(device_read(device, frame, stream, nbytes, true),
-                     expected);
-    if (expected == TERP_OK) {
+    enum terp_status st = device_read(device, frame, stream, nbytes, true);
+    const bool in_context_order = is_in_context_order(device->chunk);
+
+    if (st == TERP_ERR_DEVICE) {
+        assert_int_equal(frame->coding, TERP_CODING_RATIO);
+        assert_true(any_is_reduced(device));
+    } else {
+        assert_int_equal(st, expected);
+    }
+    if (st == TERP_OK) {
         assert_memory_equal(
-            symbols, of_region<uint8_t>(device, device->batch.at.symbols),
+            symbols,
+            of_region<uint8_t>(device, in_context_order
+                                           ? device->batch.at.coded
+                                           : device->batch.at.symbols),
             2 * nvalues);
-        check_noted(device, frame->prediction, symbols);
+        check_noted(device, frame->prediction,
+                    in_context_order ? NULL : symbols);
     }
     free(symbols);
-    return expected;
+    return st;
 }
 
 /* ---- streams of given symbols ---- */
@@ -238,14 +280,13 @@ struct stream {
     uint64_t nbytes, frame_nbytes, tiles_at;
 };
 
-/* A frame, a model of lorenzo, no specials, no escapes, tiles. Words
- * of escapes are not looked at. */
+/* A frame, a model of lorenzo, no specials, no escapes. Words of escapes are
+ * not looked at. */
 static struct stream
-stream_of_symbols(enum terp_coding coding, const uint16_t *symbols,
-                  uint64_t nsymbols)
+begin_stream(enum terp_coding coding, uint64_t nsymbols, uint64_t cap_nbytes,
+             struct writer *writer_ret)
 {
     struct stream stream = {};
-    uint64_t cap_nbytes = 4 * nsymbols + 4096;
     struct writer writer;
 
     stream.frame.chunk.type = TERP_FLOAT32;
@@ -263,6 +304,18 @@ stream_of_symbols(enum terp_coding coding, const uint16_t *symbols,
     write_le(&writer, 1, 1);
     write_uleb(&writer, 0);
     stream.tiles_at = (uint64_t)(writer.at - stream.bytes);
+    *writer_ret = writer;
+    return stream;
+}
+
+static struct stream
+stream_of_symbols(enum terp_coding coding, const uint16_t *symbols,
+                  uint64_t nsymbols)
+{
+    struct writer writer;
+    struct stream stream =
+        begin_stream(coding, nsymbols, 4 * nsymbols + 4096, &writer);
+
     assert_int_equal(cpu_tiles_encode(NULL, coding, symbols, nsymbols, &writer),
                      TERP_OK);
     stream.nbytes = (uint64_t)(writer.at - stream.bytes);
@@ -296,7 +349,8 @@ make_symbols(enum terp_coding coding, uint64_t nsymbols, int nbits,
 }
 
 static const enum terp_coding codings[] = {
-    TERP_CODING_HUFFMAN, TERP_CODING_CUSTOM, TERP_CODING_SPEED};
+    TERP_CODING_HUFFMAN, TERP_CODING_CUSTOM, TERP_CODING_SPEED,
+    TERP_CODING_RATIO};
 
 static void
 check_symbols(enum terp_coding coding, const uint16_t *symbols, uint64_t n)
@@ -304,7 +358,7 @@ check_symbols(enum terp_coding coding, const uint16_t *symbols, uint64_t n)
     struct stream stream = stream_of_symbols(coding, symbols, n);
     struct device device;
 
-    device_make(&stream.frame.chunk, &device);
+    device_make(&stream.frame.chunk, coding == TERP_CODING_RATIO, &device);
     assert_int_equal(
         check_stream(&device, &stream.frame, stream.bytes, stream.nbytes),
         TERP_OK);
@@ -359,16 +413,165 @@ extreme_books_come_back(void **state)
             symbols[i] = (uint16_t)symbol;
         check_symbols(TERP_CODING_CUSTOM, symbols, n);
         check_symbols(TERP_CODING_HUFFMAN, symbols, n);
+        check_symbols(TERP_CODING_RATIO, symbols, n);
     }
     for (uint64_t i = 0; i < n; i++)
         symbols[i] = (uint16_t)(i % TERP_NSYMBOLS);
     check_symbols(TERP_CODING_CUSTOM, symbols, n);
     check_symbols(TERP_CODING_HUFFMAN, symbols, n);
+    check_symbols(TERP_CODING_RATIO, symbols, n);
     /* Lengths 1 to 15. */
     for (uint64_t i = 0; i < n; i++)
         symbols[i] = (uint16_t)(500 + __builtin_ctzll(i + 1));
     check_symbols(TERP_CODING_CUSTOM, symbols, n);
     free(symbols);
+}
+
+/* ---- tiles of tokens ---- */
+
+/* A tile of ratio that is the only one of its stream. */
+struct token_tile {
+    int entry;
+    unsigned nsymbols;
+    uint64_t nbytes;
+    uint8_t bytes[CPU_TOKENS_MAX_NBYTES];
+};
+
+static struct stream
+stream_of_tile(const struct token_tile *tile)
+{
+    struct cpu_tile_index index;
+    struct writer writer;
+    struct stream stream = begin_stream(TERP_CODING_RATIO, tile->nsymbols,
+                                        CPU_TOKENS_MAX_NBYTES + 4096, &writer);
+
+    assert_int_equal(cpu_tile_index_make(tile->nsymbols, &index), TERP_OK);
+    index.nonzero[0] = 1;
+    index.entry[0] = (uint8_t)tile->entry;
+    index.nbytes[0] = (uint16_t)tile->nbytes;
+    index.begin[1] = tile->nbytes;
+    cpu_tile_index_write_nonzero(&writer, &index);
+    cpu_entries_write(&writer, &index);
+    cpu_tile_index_write_places(&writer, &index, TERP_CODING_RATIO);
+    memcpy(writer_take(&writer, tile->nbytes), tile->bytes, tile->nbytes);
+    stream.nbytes = (uint64_t)(writer.at - stream.bytes);
+    cpu_tile_index_free(&index);
+    return stream;
+}
+
+static enum terp_status
+check_tile(const struct token_tile *tile)
+{
+    struct stream stream = stream_of_tile(tile);
+    struct device device;
+
+    device_make(&stream.frame.chunk, true, &device);
+    enum terp_status st =
+        check_stream(&device, &stream.frame, stream.bytes, stream.nbytes);
+    device_free(&device);
+    free(stream.bytes);
+    return st;
+}
+
+/* Tokens of all classes of codes, and of runs up to a class. */
+static void
+make_token_tile(int entry, unsigned max_run_class, struct token_tile *tile)
+{
+    uint16_t symbols[TERP_TILE_NSYMBOLS];
+    struct cpu_encode_book book;
+    uint8_t lengths[TERP_NSYMBOLS];
+    unsigned at = 0;
+
+    tile->entry = entry;
+    tile->nsymbols = TERP_TILE_NSYMBOLS - (unsigned)random_below(3);
+    for (unsigned i = 0; i < TERP_TILE_NSYMBOLS; i++)
+        symbols[i] = TERP_RADIUS;
+    for (;;) {
+        unsigned run = (unsigned)random_below(max_run_class + 1);
+        unsigned code = (unsigned)random_below(TERP_NCODE_CLASSES);
+        int run_nbits = terp_class_nbits(run, TERP_RUN_SINGLES_LOG2);
+        int nbits = terp_class_nbits(code, TERP_CODE_SINGLES_LOG2);
+        int magnitude =
+            1 + (int)(terp_class_first(code, TERP_CODE_SINGLES_LOG2) +
+                      random_below(UINT64_C(1) << nbits));
+        magnitude = magnitude > TERP_MAX_CODE ? TERP_MAX_CODE : magnitude;
+        at += terp_class_first(run, TERP_RUN_SINGLES_LOG2) +
+              (unsigned)random_below(UINT64_C(1) << run_nbits);
+        if (at >= tile->nsymbols)
+            break;
+        symbols[at++] =
+            code == TERP_CODE_CLASS_ESCAPE
+                ? TERP_ESCAPE
+                : (uint16_t)(TERP_RADIUS +
+                             (random_below(2) == 0 ? magnitude : -magnitude));
+    }
+    symbols[random_below(tile->nsymbols)] = TERP_RADIUS - 1;
+    cpu_entry_lengths(TERP_CODING_RATIO, entry, lengths);
+    cpu_encode_book_make(lengths, &book);
+    tile->nbytes =
+        cpu_tokens_encode(&tokens, &book, symbols, tile->nsymbols, tile->bytes);
+}
+
+static void
+tokens_of_any_entry_come_back(void **state)
+{
+    struct token_tile tile;
+    uint64_t longest = 0;
+
+    (void)state;
+    for (int entry = 0; entry < TERP_NENTRIES; entry++)
+        for (unsigned run = 0; run < TERP_NRUN_CLASSES; run += 3) {
+            make_token_tile(entry, run, &tile);
+            assert_int_equal(check_tile(&tile), TERP_OK);
+            longest = tile.nbytes > longest ? tile.nbytes : longest;
+        }
+    /* Longer than what the other codings have. */
+    assert_true(longest > CUDA_TILE_MAX_NBYTES);
+}
+
+/* The tile's last byte is filled up with ones, of which eight would be a
+ * beginning of a word. */
+static void
+padding_of_tokens_is_checked(void **state)
+{
+    struct token_tile tile;
+    uint64_t naccepted = 0;
+
+    (void)state;
+    for (int entry = 0; entry < TERP_NENTRIES; entry++) {
+        make_token_tile(entry, 5, &tile);
+        tile.bytes[tile.nbytes++] = 0xFF;
+        assert_int_equal(check_tile(&tile), TERP_ERR_CORRUPT);
+        tile.nbytes--;
+        for (unsigned bit = 0; bit < 8; bit++) {
+            tile.bytes[tile.nbytes - 1] ^= (uint8_t)(1 << bit);
+            naccepted += check_tile(&tile) == TERP_OK;
+            tile.bytes[tile.nbytes - 1] ^= (uint8_t)(1 << bit);
+        }
+    }
+    assert_in_range(naccepted, TERP_NENTRIES / 2, 4 * TERP_NENTRIES);
+}
+
+/* Any bytes, also such whose tokens stand for as many symbols as there are. */
+static void
+tiles_of_any_bytes_are_read_as_by_the_cpu(void **state)
+{
+    struct token_tile tile;
+    uint64_t naccepted = 0;
+
+    (void)state;
+    for (int i = 0; i < 3000; i++) {
+        tile.entry = (int)random_below(TERP_NENTRIES);
+        tile.nbytes = 1 + random_below(i % 2 == 0 ? 8 : 300);
+        tile.nsymbols =
+            1 + (unsigned)random_below(i % 3 == 0 ? 40 : TERP_TILE_NSYMBOLS);
+        for (uint64_t k = 0; k < tile.nbytes; k++)
+            tile.bytes[k] = (uint8_t)random_below(256);
+        if (i % 4 != 0)
+            tile.bytes[tile.nbytes - 1] |= (1 << random_below(8)) - 1;
+        naccepted += check_tile(&tile) == TERP_OK;
+    }
+    assert_in_range(naccepted, 300, 2700);
 }
 
 /* ---- batches ---- */
@@ -379,22 +582,23 @@ static void
 chunks_of_a_batch_are_read_apart(void **state)
 {
     enum {
+        NCODINGS = sizeof codings / sizeof codings[0],
         NCHUNKS = 15,
         CUT = 4,
         FAILED = 7
     };
     const uint64_t n = 600 * TERP_TILE_NSYMBOLS - 5000;
     struct cuda_chunk chunks[NCHUNKS];
-    struct stream streams[3];
-    uint16_t *symbols[3];
+    struct stream streams[NCODINGS];
+    uint16_t *symbols[NCODINGS];
     struct device device;
 
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < NCODINGS; i++) {
         symbols[i] = make_symbols(codings[i], n, 3, 3000, 7);
         streams[i] = stream_of_symbols(codings[i], symbols[i], n);
     }
-    device_make(&streams[0].frame.chunk, &device);
+    device_make(&streams[0].frame.chunk, true, &device);
     device_free(&device);
     struct cuda_batch *batch = &device.batch;
     batch->d_scratch =
@@ -403,7 +607,7 @@ chunks_of_a_batch_are_read_apart(void **state)
     batch->d_chunks = batch->h_chunks = chunks;
     batch->nchunks = NCHUNKS;
     for (int i = 0; i < NCHUNKS; i++) {
-        const struct stream *stream = &streams[i % 3];
+        const struct stream *stream = &streams[i % NCODINGS];
         chunk_start(&chunks[i], &stream->frame, stream->bytes,
                     stream->nbytes - (i == CUT));
         memset(batch->d_scratch + (uint64_t)i * batch->at.stride, 0,
@@ -420,9 +624,9 @@ chunks_of_a_batch_are_read_apart(void **state)
                                            : i == FAILED ? TERP_ERR_CHECKSUM
                                                          : TERP_OK);
         if (i != CUT && i != FAILED)
-            assert_memory_equal(decoded, symbols[i % 3], 2 * n);
+            assert_memory_equal(decoded, symbols[i % NCODINGS], 2 * n);
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < NCODINGS; i++) {
         free(symbols[i]);
         free(streams[i].bytes);
     }
@@ -469,7 +673,8 @@ damaged_tiles_are_refused_as_by_the_cpu(void **state)
             uint16_t *symbols = make_symbols(coding, 70000, nbits, 900, 2);
             struct stream stream = stream_of_symbols(coding, symbols, 70000);
             struct device device;
-            device_make(&stream.frame.chunk, &device);
+            device_make(&stream.frame.chunk, coding == TERP_CODING_RATIO,
+                        &device);
             uint64_t nrefused = check_mutations(
                 &device, &stream.frame, stream.bytes, stream.nbytes, 150);
             assert_in_range(nrefused, 40, 149);
@@ -549,6 +754,30 @@ static const struct variant variants[] = {
      TERP_PIPELINE_CUSTOM,
      TERP_PREDICTOR_LORENZO,
      1e-3},
+    {TERP_FLOAT32,
+     false,
+     3,
+     {40, 50, 30},
+     TERP_FIELD_ROUGH,
+     TERP_PIPELINE_RATIO,
+     TERP_PREDICTOR_SPLINE,
+     1e-3},
+    {TERP_FLOAT64,
+     true,
+     3,
+     {5, 70, 60},
+     TERP_FIELD_OUTLIERS,
+     TERP_PIPELINE_RATIO,
+     TERP_PREDICTOR_SPLINE,
+     1e-4},
+    {TERP_FLOAT32,
+     false,
+     2,
+     {100, 90},
+     TERP_FIELD_SPIKES,
+     TERP_PIPELINE_RATIO,
+     TERP_PREDICTOR_LORENZO,
+     1e-3},
 };
 
 static struct stream
@@ -589,7 +818,7 @@ streams_are_read_as_by_the_cpu(void **state)
     for (const struct variant &variant : variants) {
         struct stream stream = stream_of_variant(&variant);
         struct device device;
-        device_make(&stream.frame.chunk, &device);
+        device_make(&stream.frame.chunk, true, &device);
         assert_int_equal(
             check_stream(&device, &stream.frame, stream.bytes, stream.nbytes),
             TERP_OK);
@@ -631,7 +860,7 @@ damaged_streams_are_refused_as_by_the_cpu(void **state)
     for (const struct variant &variant : variants) {
         struct stream stream = stream_of_variant(&variant);
         struct device device;
-        device_make(&stream.frame.chunk, &device);
+        device_make(&stream.frame.chunk, true, &device);
         uint64_t nrefused = check_mutations(&device, &stream.frame,
                                             stream.bytes, stream.nbytes, 200);
         assert_in_range(nrefused, 40, 199);
@@ -659,7 +888,7 @@ constant_streams_are_read_and_end(void **state)
     frame.chunk.dims[0] = 1000;
     frame.coding = TERP_CODING_CONSTANT;
     terp_layout_make(&frame.chunk, &layout);
-    device_make(&frame.chunk, &device);
+    device_make(&frame.chunk, false, &device);
     for (int has_specials = 0; has_specials < 2; has_specials++) {
         struct writer writer = {stream + terp_frame_nbytes(&frame),
                                 stream + sizeof stream, false};
@@ -723,7 +952,7 @@ long_index_is_read_as_by_the_cpu(void **state)
     assert_false(writer.overflow);
     uint64_t payload_at = (uint64_t)(writer.at - stream);
 
-    device_make(&frame.chunk, &device);
+    device_make(&frame.chunk, false, &device);
     assert_int_equal(device_read(&device, &frame, stream,
                                  payload_at + npayload_nbytes, false),
                      TERP_OK);
@@ -753,6 +982,9 @@ main(void)
         cmocka_unit_test(symbols_come_back),
         cmocka_unit_test(many_tiles_come_back),
         cmocka_unit_test(extreme_books_come_back),
+        cmocka_unit_test(tokens_of_any_entry_come_back),
+        cmocka_unit_test(padding_of_tokens_is_checked),
+        cmocka_unit_test(tiles_of_any_bytes_are_read_as_by_the_cpu),
         cmocka_unit_test(chunks_of_a_batch_are_read_apart),
         cmocka_unit_test(streams_are_read_as_by_the_cpu),
         cmocka_unit_test(constant_streams_are_read_and_end),
@@ -761,5 +993,7 @@ main(void)
         cmocka_unit_test(damaged_streams_are_refused_as_by_the_cpu),
     };
     cuda_decode_books_fill(books);
+    cuda_token_books_fill(token_books);
+    cpu_tokens_make(&tokens);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
