@@ -178,6 +178,7 @@ __launch_bounds__(TILE_NTHREADS, FEW ? 3 : 6)
         region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile] = n != 0;
     if (n == 0)
         return;
+#pragma unroll(FEW ? 4 : 1)
     for (unsigned i = threadIdx.x; i < n; i += TILE_NTHREADS) {
         const uint32_t token =
             token_of(run_begin(s_codes, i), code_at(s_codes, i));
@@ -230,13 +231,16 @@ static_assert(CUDA_TOKENS_MAX_NBYTES % 16 == 0, "tiles are aligned to 16");
 /* Grid: x tiles, y chunks. A thread has tokens that follow each other, and puts
  * their bits together in shared memory, where it shares the first and last word
  * with its neighbours. FEW: symbols are loaded whether or not all are zero,
- * with what tells that. */
+ * with what tells that; the words' table is in shared memory; what a token
+ * needs is loaded for several at once. */
 template <bool FEW>
 static __global__ void
 __launch_bounds__(TILE_NTHREADS, FEW ? 3 : 7)
     encode_tokens(const struct cuda_batch batch)
 {
     let_next_kernel_come();
+    constexpr unsigned NLOADS = FEW ? 4 : 1;
+    alignas(16) __shared__ uint32_t s_words[FEW ? TERP_NTOKENS : 4];
     alignas(16) __shared__ uint32_t s_bits[BITS_NWORDS];
     __shared__ uint32_t s_codes[CODES_NWORDS];
     __shared__ scan_storage<TILE_NTHREADS> s_scan;
@@ -257,24 +261,40 @@ __launch_bounds__(TILE_NTHREADS, FEW ? 3 : 7)
     if (FEW)
         symbols = load_thread_symbols(from, first, first + 8, nsymbols);
     const unsigned entry = entry_of_tile(batch, chunk, tile);
+    const uint32_t *words = batch.tables.d_token_words + entry * TERP_NTOKENS;
+    if (FEW) {
+        static_assert(TERP_NTOKENS % 4 == 0, "for wide loads");
+        if (threadIdx.x < TERP_NTOKENS / 4)
+            copy_async((uint4 *)s_words + threadIdx.x,
+                       (const uint4 *)words + threadIdx.x);
+        words = s_words;
+    }
     if (!has_tiles(chunk) || !nonzero)
         return;
     if (!FEW)
         symbols = load_thread_symbols(from, first, first + 8, nsymbols);
-    const uint32_t *words = batch.tables.d_token_words + entry * TERP_NTOKENS;
     const unsigned n = list_codes(symbols, s_codes, s_scan);
     const unsigned share = (n + TILE_NTHREADS - 1) / TILE_NTHREADS;
     const unsigned begin = min(share * threadIdx.x, n);
     const unsigned end = min(begin + share, n);
     unsigned run_at = run_begin(s_codes, begin);
+    wait_async();
     __syncthreads(); /* tokens take the place of codes */
 #pragma unroll 1
-    for (unsigned i = begin; i < end; i++) {
-        const uint32_t code = code_at(s_codes, i);
-        const uint32_t token = token_of(run_at, code);
-        run_at = (code >> 16) + 1;
-        code_at(s_codes, i) = token;
-        nbits += (__ldg(&words[token_number(token)]) & 15) + token_nbits(token);
+    for (unsigned i = begin; i < end; i += NLOADS) {
+        uint32_t code[NLOADS];
+#pragma unroll
+        for (unsigned k = 0; k < NLOADS; k++)
+            code[k] = i + k < end ? code_at(s_codes, i + k) : 0;
+#pragma unroll
+        for (unsigned k = 0; k < NLOADS; k++) {
+            const uint32_t token = token_of(run_at, code[k]);
+            run_at = (code[k] >> 16) + 1;
+            if (i + k < end) {
+                code_at(s_codes, i + k) = token;
+                nbits += (words[token_number(token)] & 15) + token_nbits(token);
+            }
+        }
     }
     block_scan<TILE_NTHREADS>(s_scan).ExclusiveSum(nbits, at, total);
 
@@ -284,15 +304,24 @@ __launch_bounds__(TILE_NTHREADS, FEW ? 3 : 7)
     static_assert(31 + TERP_MAX_CODE_NBITS + PLAIN_MAX_NBITS <= 64,
                   "it has room");
 #pragma unroll 1
-    for (unsigned i = begin; i < end; i++) {
-        const uint32_t token = code_at(s_codes, i);
-        const uint32_t word = __ldg(&words[token_number(token)]);
-        pending = (pending << (word & 15) | word >> 4) << token_nbits(token) |
-                  (token & bits_below(PLAIN_MAX_NBITS));
-        npending += (word & 15) + token_nbits(token);
-        while (npending >= 32) {
-            npending -= 32;
-            atomicOr(to++, (uint32_t)(pending >> npending));
+    for (unsigned i = begin; i < end; i += NLOADS) {
+        uint32_t token[NLOADS], word[NLOADS];
+#pragma unroll
+        for (unsigned k = 0; k < NLOADS; k++)
+            token[k] = i + k < end ? code_at(s_codes, i + k) : 0;
+#pragma unroll
+        for (unsigned k = 0; k < NLOADS; k++)
+            word[k] = i + k < end ? words[token_number(token[k])] : 0;
+#pragma unroll
+        for (unsigned k = 0; k < NLOADS; k++) {
+            pending = (pending << (word[k] & 15) | word[k] >> 4)
+                          << token_nbits(token[k]) |
+                      (token[k] & bits_below(PLAIN_MAX_NBITS));
+            npending += (word[k] & 15) + token_nbits(token[k]);
+            while (npending >= 32) {
+                npending -= 32;
+                atomicOr(to++, (uint32_t)(pending >> npending));
+            }
         }
     }
     if (npending > 0 && begin < end)
