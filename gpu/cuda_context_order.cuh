@@ -26,7 +26,9 @@ coded_symbols(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
  * Of tiles in tile order, which may hold symbols of other levels too; of groups
  * of these, and of all. So a tile knows after few sums where its symbols of a
  * context begin. */
+#ifndef CUDA_CONTEXT_GROUP_NTILES
 #define CUDA_CONTEXT_GROUP_NTILES 256
+#endif
 struct cuda_context_counts {
     uint32_t *tile;            /* [TERP_NCONTEXTS][ntiles] */
     uint32_t *group;           /* [TERP_NCONTEXTS][ngroups] */

@@ -33,6 +33,20 @@ split(uint64_t *left, uint64_t extent)
     return rest;
 }
 
+/* Of a number below 2^13, by an extent below 2^13, of which the reciprocal is
+ * known. */
+static __device__ __forceinline__ uint32_t
+divide_by(uint32_t reciprocal, uint32_t number)
+{
+    return (uint32_t)((uint64_t)number * reciprocal >> 31);
+}
+
+static inline uint32_t
+reciprocal_of(uint32_t extent)
+{
+    return (UINT32_C(1) << 31) / extent + 1;
+}
+
 /* A row of an array [nbricks][n3][n2][n1][n0]. Its symbols stand in pieces,
  * one in each box that it runs through. The arrays of a class and of the one
  * that differs from it in dimension 0 share these. */

@@ -3,6 +3,7 @@
 #ifndef TERP_CUDA_SPLINE_NOTES_CUH
 #define TERP_CUDA_SPLINE_NOTES_CUH
 
+#include "cuda_order.cuh"
 #include "cuda_spline_values.cuh"
 
 /* A level whose fine lattice has no more values is coarse. Each level about
@@ -101,19 +102,6 @@ struct coarse_work {
         uint8_t nodd_dims;
     } step[MAX_NCOARSE * TERP_NDIMS];
 };
-
-/* Of a number below 2^13, by an extent below 2^13. */
-static __device__ __forceinline__ uint32_t
-divide_by(uint32_t reciprocal, uint32_t number)
-{
-    return (uint32_t)((uint64_t)number * reciprocal >> 31);
-}
-
-static inline uint32_t
-reciprocal_of(uint32_t extent)
-{
-    return (UINT32_C(1) << 31) / extent + 1;
-}
 
 static inline int
 nodd_dims_of(unsigned odd)

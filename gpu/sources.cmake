@@ -3,6 +3,7 @@ set(TERP_CUDA_SOURCES
   cuda_books.cu
   cuda_chunks.cu
   cuda_context.cu
+  cuda_context_order.cu
   cuda_device.c
   cuda_engine.cu
   cuda_escapes.cu

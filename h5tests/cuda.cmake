@@ -119,6 +119,13 @@ target_compile_definitions(test_cuda_tiles_decode_busy
   PRIVATE CUDA_MANY_PARTITIONS=1 CUDA_MANY_TILES=1 CUDA_ALONE_MAX_NRANGES=0)
 terp_add_cuda_test(test_cuda_tiles_encode test_cuda_tiles_encode.cu)
 terp_add_cuda_test(test_cuda_tuner test_cuda_tuner.cu)
+terp_add_cuda_test(test_cuda_context_order test_cuda_context_order.cu)
+# The same as for large chunks.
+terp_add_cuda_test(test_cuda_context_order_busy test_cuda_context_order.cu
+  ${PROJECT_SOURCE_DIR}/gpu/cuda_context_order.cu)
+target_compile_definitions(test_cuda_context_order_busy
+  PRIVATE CUDA_CONTEXT_ALONE_NSYMBOLS=0 CUDA_CONTEXT_GROUP_NTILES=2
+    CUDA_CONTEXT_BUSY_NBLOCKS=1 CUDA_ALONE_MAX_NRANGES=0)
 
 # terp_add_emulated(PROGRAM EVERY [ARGUMENT...]): a test that runs a program
 # of those above, one call in EVERY with the emulated engine too.

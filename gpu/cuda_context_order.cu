@@ -1,0 +1,338 @@
+/* Floor 3: symbols between tile order and context order. doc/format.md,
+ * "Context order"; cpu_context.c.
+ *
+ * The contexts of a level follow from the symbols of coarser ones. An encoder
+ * has all symbols: one launch finds all contexts, and one sorts all levels. A
+ * decoder takes level after level. No prefix sums are made of what blocks have
+ * counted: each adds up the counts before its own. */
+#include "cuda_context_find.cuh"
+#include "cuda_context_move.cuh"
+
+/* A level is split no further than into so many blocks, if they have more than
+ * one turn to do. */
+#ifndef CUDA_CONTEXT_BUSY_NBLOCKS
+#define CUDA_CONTEXT_BUSY_NBLOCKS 256
+#endif
+
+/* A decoder's first levels that end before this one are left to one block. */
+#ifndef CUDA_CONTEXT_ALONE_NSYMBOLS
+#define CUDA_CONTEXT_ALONE_NSYMBOLS 8192
+#endif
+#define ALONE_NBLOCKS 2
+
+union context_shared {
+    struct find_shared find;
+    struct move_shared move;
+};
+
+/* Whether the block has something to do. Stages beside this one may set the
+ * status meanwhile. */
+static __device__ __forceinline__ bool
+chunk_applies(const struct cuda_chunk &chunk)
+{
+    return !__syncthreads_or(chunk.status != TERP_OK) &&
+           is_in_context_order(chunk);
+}
+
+/* ---- coarse symbols, which have the same place in both orders ---- */
+
+/* Those of a tile. */
+template <bool decode>
+static __device__ __forceinline__ void
+copy_coarse(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+            uint64_t ncoarse, uint64_t tile)
+{
+    uint16_t *symbols = region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
+    uint16_t *coded = region<uint16_t>(batch, blockIdx.y, batch.at.coded);
+    const uint64_t end = min_u64((tile + 1) * TERP_TILE_NSYMBOLS, ncoarse);
+
+#pragma unroll 4
+    for (uint64_t i = tile * TERP_TILE_NSYMBOLS + threadIdx.x; i < end;
+         i += CONTEXT_NTHREADS) {
+        if (!decode) {
+            coded[i] = symbols[i];
+            continue;
+        }
+        const uint16_t symbol = coded[i];
+        symbols[i] = symbol;
+        if (symbol == TERP_ESCAPE)
+            note_escapes(batch, chunk, escapes_are_listed(batch, chunk), i, 1);
+    }
+}
+
+/* ---- kernels ---- */
+
+static __host__ __device__ __forceinline__ uint64_t
+first_tile(const struct context_level &level)
+{
+    return level.begin / TERP_TILE_NSYMBOLS;
+}
+
+static __host__ __device__ __forceinline__ uint64_t
+level_ntiles(const struct context_level &level)
+{
+    return div_up(level.end, TERP_TILE_NSYMBOLS) - first_tile(level);
+}
+
+/* Grid: (blocks of levels `first` and so on, chunks). */
+static __global__ void
+__launch_bounds__(CONTEXT_NTHREADS, 5)
+    find_levels(const __grid_constant__ struct cuda_batch batch,
+                const __grid_constant__ struct context_work work, int first)
+{
+    begin_kernel();
+    __shared__ struct find_shared s;
+    uint32_t block = blockIdx.x;
+    int i = first;
+
+    if (!chunk_applies(batch.d_chunks[blockIdx.y]))
+        return;
+    while (block >= work.level[i].nblocks)
+        block -= work.level[i++].nblocks;
+    find_contexts(batch, work, work.level[i], block, &s);
+}
+
+/* Grid: (tiles of coarse symbols, then of all levels, chunks). */
+static __global__ void
+__launch_bounds__(CONTEXT_NTHREADS, 6)
+    sort_levels(const __grid_constant__ struct cuda_batch batch,
+                const __grid_constant__ struct context_work work)
+{
+    begin_kernel();
+    __shared__ struct move_shared s;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const uint64_t ncoarse = div_up(work.ncoarse, TERP_TILE_NSYMBOLS);
+    uint64_t tile = blockIdx.x;
+    int i = 0;
+
+    if (!chunk_applies(chunk))
+        return;
+    if (tile < ncoarse) {
+        copy_coarse<false>(batch, chunk, work.ncoarse, tile);
+        return;
+    }
+    tile -= ncoarse;
+    while (tile >= level_ntiles(work.level[i]))
+        tile -= level_ntiles(work.level[i++]);
+    move_tile<false>(batch, chunk, work.level[i],
+                     first_tile(work.level[i]) + tile, &s);
+}
+
+/* Grid: (tiles of coarse symbols, chunks). The only block of a chunk that has
+ * no more goes on with the first `nalone` levels. */
+static __global__ void
+__launch_bounds__(CONTEXT_NTHREADS)
+    restore_coarse(const __grid_constant__ struct cuda_batch batch,
+                   const __grid_constant__ struct context_work work, int nalone)
+{
+    begin_kernel();
+    __shared__ union context_shared s;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+
+    if (!chunk_applies(chunk))
+        return;
+    copy_coarse<true>(batch, chunk, work.ncoarse, blockIdx.x);
+#pragma unroll 1
+    for (int i = 0; i < nalone; i++) {
+        const struct context_level &level = work.level[i];
+#pragma unroll 1
+        for (uint32_t block = 0; block < level.nblocks; block++) {
+            __syncthreads();
+            find_contexts(batch, work, level, block, &s.find);
+        }
+#pragma unroll 1
+        for (uint64_t tile = 0; tile < level_ntiles(level); tile++) {
+            __syncthreads();
+            move_tile<true>(batch, chunk, level, first_tile(level) + tile,
+                            &s.move);
+        }
+    }
+}
+
+/* Grid: (tiles of the level, chunks). */
+static __global__ void
+__launch_bounds__(CONTEXT_NTHREADS, 6)
+    restore_level(const __grid_constant__ struct cuda_batch batch,
+                  const __grid_constant__ struct context_level level)
+{
+    begin_kernel();
+    __shared__ struct move_shared s;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+
+    if (chunk_applies(chunk))
+        move_tile<true>(batch, chunk, level, first_tile(level) + blockIdx.x,
+                        &s);
+}
+
+/* ---- how blocks share the work ---- */
+
+/* Numbers that follow from the regions' extents. */
+static void
+measure_regions(const struct terp_layout *layout, struct context_level *level)
+{
+    const struct terp_level *shape = &layout->level[level->l];
+    const int rank = layout->rank;
+    uint64_t nblocks = 1, ngroups = 1, nwords = 1, nhalves = 1;
+
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        const uint32_t n = level->extent[d];
+        const uint32_t groups = d == 0 ? (n + 3) / 4 : n;
+        const uint32_t words = d == 0 ? groups + 1 : d < rank ? n + 1 : 1;
+        level->nregions[d] = (uint32_t)div_up(shape->neven[d], n);
+        level->groups_reciprocal[d] = reciprocal_of(groups);
+        level->words_extent[d] = words;
+        level->words_reciprocal[d] = reciprocal_of(words);
+        level->halves_extent[d] = d < rank ? n / 2 + 1 : 1;
+        level->halves_reciprocal[d] = reciprocal_of(level->halves_extent[d]);
+        nblocks *= level->nregions[d];
+        ngroups *= groups;
+        nwords *= words;
+        nhalves *= level->halves_extent[d];
+        level->stride[d + 1] = (uint32_t)nwords;
+    }
+    const uint32_t nbricks = level->extent[TERP_NDIMS];
+    level->nblocks = (uint32_t)(nblocks * div_up(layout->nbricks, nbricks));
+    level->ngroups = (uint32_t)ngroups * nbricks;
+    level->nwords = (uint32_t)nwords * nbricks;
+    level->nhalves = (uint32_t)nhalves * nbricks;
+}
+
+/* Half of an extent: regions begin where the coordinate is even, and rows where
+ * it is a multiple of four. 0: it is too small. */
+static uint32_t
+half_extent(uint32_t extent, int d)
+{
+    const uint32_t unit = d == 0 ? 4 : 2;
+    return extent < 4 * unit ? 0 : (extent + 2 * unit - 1) / (2 * unit) * unit;
+}
+
+static void
+choose_regions(const struct cuda_batch *batch, struct context_level *level)
+{
+    const struct terp_layout *layout = batch->h_layout;
+    const struct terp_level *shape = &layout->level[level->l];
+    bool whole = true;
+    int d = layout->rank - 1;
+
+    level->extent[TERP_NDIMS] = 1;
+    for (int k = 0; k < TERP_NDIMS; k++) {
+        const uint64_t box = UINT64_C(1) << box_shift(layout->rank);
+        level->extent[k] = (uint32_t)min_u64(box, shape->neven[k]);
+    }
+    measure_regions(layout, level);
+    while (d >= 0 && level->ngroups > CONTEXT_NTHREADS &&
+           (uint64_t)level->nblocks * (unsigned)batch->nchunks <
+               CUDA_CONTEXT_BUSY_NBLOCKS) {
+        const uint32_t half = half_extent(level->extent[d], d);
+        if (half == 0) {
+            d--;
+            continue;
+        }
+        level->extent[d] = half;
+        measure_regions(layout, level);
+    }
+    for (int k = 0; k < TERP_NDIMS; k++)
+        whole &= level->nregions[k] == 1;
+    if (!whole)
+        return;
+    uint64_t nbricks = min_u64(CONTEXT_NTHREADS / level->ngroups,
+                               CONTEXT_MAX_NWORDS / level->nwords);
+    nbricks = min_u64(nbricks, layout->nbricks);
+    level->extent[TERP_NDIMS] = nbricks > 1 ? (uint32_t)nbricks : 1;
+    measure_regions(layout, level);
+}
+
+/* False where it would be none, since the chunk is left to the CPU: numbers
+ * would not fit. */
+static bool
+make_work(const struct cuda_batch *batch, struct context_work *work)
+{
+    const struct terp_layout *layout = batch->h_layout;
+
+    memset(work, 0, sizeof *work);
+    for (int d = 0; d < TERP_NDIMS; d++)
+        if (layout->dims[d] > UINT32_MAX)
+            return false;
+    work->rank = layout->rank;
+    work->nbricks = layout->nbricks;
+    work->nlevels = (int)min_u64(TERP_NCONTEXT_LEVELS, layout->nlevels);
+    work->ncoarse = work->nlevels == 0
+                        ? batch->nvalues
+                        : layout->level[work->nlevels].class_at[1];
+    for (int i = 0; i < work->nlevels; i++) {
+        struct context_level *level = &work->level[i];
+        const int l = work->nlevels - i;
+        level->l = l;
+        level->begin = layout->level[l].class_at[1];
+        level->end = l == 1 ? batch->nvalues : layout->level[l - 1].class_at[1];
+        choose_regions(batch, level);
+    }
+    return true;
+}
+
+/* ---- stages ---- */
+
+static dim3
+grid_of(const struct cuda_batch *batch, uint64_t nblocks)
+{
+    return dim3((unsigned)nblocks, (unsigned)batch->nchunks);
+}
+
+cudaError_t
+cuda_context_sort(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    struct context_work work;
+    cudaError_t error = cudaSuccess;
+    uint64_t nblocks = 0;
+
+    if (batch->coding != TERP_CODING_RATIO || !make_work(batch, &work))
+        return cudaSuccess;
+    uint64_t ntiles = div_up(work.ncoarse, TERP_TILE_NSYMBOLS);
+    for (int i = 0; i < work.nlevels; i++) {
+        nblocks += work.level[i].nblocks;
+        ntiles += level_ntiles(work.level[i]);
+    }
+    if (nblocks > 0)
+        error = launch(find_levels, grid_of(batch, nblocks), CONTEXT_NTHREADS,
+                       0, stream, *batch, work, 0);
+    return error == cudaSuccess
+               ? launch(sort_levels, grid_of(batch, ntiles), CONTEXT_NTHREADS,
+                        0, stream, *batch, work)
+               : error;
+}
+
+/* Levels that one block restores with what is coarser. */
+static int
+count_alone(const struct context_work *work)
+{
+    int n = 0;
+
+    while (n < work->nlevels && work->ncoarse <= TERP_TILE_NSYMBOLS &&
+           work->level[n].end <= CUDA_CONTEXT_ALONE_NSYMBOLS &&
+           work->level[n].nblocks <= ALONE_NBLOCKS)
+        n++;
+    return n;
+}
+
+cudaError_t
+cuda_context_restore(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    struct context_work work;
+
+    if (batch->coding != TERP_CODING_RATIO || !make_work(batch, &work))
+        return cudaSuccess;
+    const int nalone = count_alone(&work);
+    cudaError_t error =
+        launch(restore_coarse,
+               grid_of(batch, div_up(work.ncoarse, TERP_TILE_NSYMBOLS)),
+               CONTEXT_NTHREADS, 0, stream, *batch, work, nalone);
+    for (int i = nalone; error == cudaSuccess && i < work.nlevels; i++) {
+        const struct context_level &level = work.level[i];
+        error = launch(find_levels, grid_of(batch, level.nblocks),
+                       CONTEXT_NTHREADS, 0, stream, *batch, work, i);
+        if (error == cudaSuccess)
+            error = launch(restore_level, grid_of(batch, level_ntiles(level)),
+                           CONTEXT_NTHREADS, 0, stream, *batch, level);
+    }
+    return error;
+}
