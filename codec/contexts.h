@@ -10,6 +10,11 @@
 #define TERP_NCONTEXT_LEVELS 3
 #define TERP_NCONTEXTS 8
 
+/* What a level's points are sorted by: their context; special points, which
+ * need no code, come behind all others. */
+#define TERP_GROUP_SPECIALS TERP_NCONTEXTS
+#define TERP_NGROUPS (TERP_NCONTEXTS + 1)
+
 /* A point weighs this for each unit of its code's magnitude, up to a limit,
  * when it is an even point of the next finer level, and half of that, rounded
  * down, of each level further down. */

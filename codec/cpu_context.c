@@ -10,7 +10,7 @@
 #define CONTEXT_SHIFT 10
 #define SYMBOL_MASK ((1u << CONTEXT_SHIFT) - 1)
 _Static_assert(TERP_NSYMBOLS == 1 << CONTEXT_SHIFT &&
-                   TERP_NCONTEXTS << CONTEXT_SHIFT <= 1 << 16,
+                   TERP_NGROUPS << CONTEXT_SHIFT <= 1 << 16,
                "a context and a symbol in 16 bits");
 
 /* Symbols that a member of the team counts and moves on its own. */
@@ -47,6 +47,19 @@ next_row(const uint64_t extent[TERP_NDIMS], uint64_t at[TERP_NDIMS])
         at[d] = 0;
     }
     return true;
+}
+
+/* Where a class's row begins in C order; its points are 2^l apart. */
+static uint64_t
+row_begin(const struct terp_layout *layout, int l, unsigned odd, uint64_t brick,
+          const uint64_t at[TERP_NDIMS])
+{
+    uint64_t begin = brick;
+
+    for (int d = TERP_NDIMS - 1; d > 0; d--)
+        begin =
+            begin * layout->dims[d] + ((2 * at[d] + (odd >> d & 1)) << (l - 1));
+    return begin * layout->dims[0] + ((uint64_t)(odd & 1) << (l - 1));
 }
 
 static uint8_t
@@ -99,9 +112,27 @@ merge_rows(void *arg, int id, uint64_t first, uint64_t end)
 /* The points of a class, whose contexts are to be found. */
 struct contexts {
     const struct weights *weights;
+    const uint64_t *mask; /* of special points in C order, or NULL */
     unsigned odd;
     uint16_t keep; /* bits of symbols that stay */
 };
+
+static inline bool
+is_masked(const uint64_t *mask, uint64_t i)
+{
+    return mask[i / 64] >> (i % 64) & 1;
+}
+
+/* Special points stand behind all others. */
+static void
+mark_specials(const struct contexts *c, uint64_t at, uint64_t n,
+              uint16_t *symbols)
+{
+    for (uint64_t i = 0; i < n; i++, at += (uint64_t)1 << c->weights->l)
+        if (is_masked(c->mask, at))
+            symbols[i] = (uint16_t)((symbols[i] & c->keep) |
+                                    TERP_GROUP_SPECIALS << CONTEXT_SHIFT);
+}
 
 #define RUN_NVALUES 256 /* sums are made of so many at once */
 
@@ -156,14 +187,18 @@ mark_rows(void *arg, int id, uint64_t first, uint64_t end)
                                             context << CONTEXT_SHIFT);
             }
         }
+        if (c->mask != NULL)
+            mark_specials(c, row_begin(w->layout, w->l, c->odd, brick, at),
+                          extent[0], symbols);
     }
 }
 
 /* Marks a level's symbols, of which `keep` stays, with their contexts. */
 static void
-mark_level(struct cpu_team *team, const struct weights *weights, uint16_t keep)
+mark_level(struct cpu_team *team, const struct weights *weights,
+           const uint64_t *mask, uint16_t keep)
 {
-    struct contexts c = {.weights = weights, .keep = keep};
+    struct contexts c = {.weights = weights, .mask = mask, .keep = keep};
 
     for (int i = 0; i < TERP_NCLASSES - 1; i++) {
         c.odd = terp_class_order[i];
@@ -180,7 +215,7 @@ struct level_sort {
     const uint16_t *sorted; /* to restore; else NULL */
     uint16_t *to;
     uint64_t nsymbols;
-    uint64_t (*begin)[TERP_NCONTEXTS]; /* of each piece: counts, then places */
+    uint64_t (*begin)[TERP_NGROUPS]; /* of each piece: counts, then places */
 };
 
 static void
@@ -193,13 +228,13 @@ count_pieces(void *arg, int id, uint64_t first, uint64_t end)
         uint64_t i = piece * PIECE_NSYMBOLS;
         uint64_t last = min_u64(i + PIECE_NSYMBOLS, sort->nsymbols);
         /* Equal neighbours go to different counters. */
-        uint32_t counts[4][TERP_NCONTEXTS] = {{0}};
+        uint32_t counts[4][TERP_NGROUPS] = {{0}};
         for (; i + 4 <= last; i += 4)
             for (unsigned k = 0; k < 4; k++)
                 counts[k][sort->marked[i + k] >> CONTEXT_SHIFT]++;
         for (; i < last; i++)
             counts[0][sort->marked[i] >> CONTEXT_SHIFT]++;
-        for (int c = 0; c < TERP_NCONTEXTS; c++)
+        for (int c = 0; c < TERP_NGROUPS; c++)
             sort->begin[piece][c] =
                 counts[0][c] + counts[1][c] + counts[2][c] + counts[3][c];
     }
@@ -214,7 +249,7 @@ move_pieces(void *arg, int id, uint64_t first, uint64_t end)
     for (uint64_t piece = first; piece < end; piece++) {
         uint64_t i = piece * PIECE_NSYMBOLS;
         uint64_t last = min_u64(i + PIECE_NSYMBOLS, sort->nsymbols);
-        uint64_t at[TERP_NCONTEXTS];
+        uint64_t at[TERP_NGROUPS];
         memcpy(at, sort->begin[piece], sizeof at);
         if (sort->sorted != NULL)
             for (; i < last; i++)
@@ -236,7 +271,7 @@ move_level(struct cpu_team *team, struct level_sort *sort)
     if (sort->begin == NULL)
         return TERP_ERR_MEMORY;
     cpu_team_run(team, count_pieces, sort, npieces, 2);
-    for (int c = 0; c < TERP_NCONTEXTS; c++) {
+    for (int c = 0; c < TERP_NGROUPS; c++) {
         for (uint64_t piece = 0; piece < npieces; piece++) {
             uint64_t n = sort->begin[piece][c];
             sort->begin[piece][c] = next;
@@ -271,13 +306,13 @@ start_weights(const struct terp_layout *layout, uint16_t *symbols,
     uint8_t *memory = malloc(2 * nvalues + 1);
 
     *memory_ret = memory;
+    if (memory == NULL)
+        return TERP_ERR_MEMORY;
     *weights_ret = (struct weights){.layout = layout,
                                     .l = layout->nlevels,
                                     .even = memory,
                                     .fine = memory + nvalues,
                                     .symbols = symbols};
-    if (memory == NULL)
-        return TERP_ERR_MEMORY;
     for (uint64_t i = 0; layout->nlevels > 0 && i < layout->nbricks; i++)
         weights_ret->even[i] = weight_of(symbols[i]);
     return TERP_OK;
@@ -302,7 +337,7 @@ go_on(struct cpu_team *team, struct weights *weights)
 
 enum terp_status
 cpu_context_sort(struct cpu_team *team, const struct terp_layout *layout,
-                 uint16_t *symbols, uint16_t *scratch)
+                 const uint64_t *mask, uint16_t *symbols, uint16_t *scratch)
 {
     struct weights weights;
     void *memory;
@@ -311,7 +346,7 @@ cpu_context_sort(struct cpu_team *team, const struct terp_layout *layout,
     enum terp_status st = start_weights(layout, symbols, &weights, &memory);
     for (; st == TERP_OK && weights.l > 0; go_on(team, &weights))
         if (weights.l <= TERP_NCONTEXT_LEVELS)
-            mark_level(team, &weights, SYMBOL_MASK);
+            mark_level(team, &weights, mask, SYMBOL_MASK);
     free(memory);
     if (st != TERP_OK)
         return st;
@@ -332,8 +367,8 @@ cpu_context_sort(struct cpu_team *team, const struct terp_layout *layout,
 
 enum terp_status
 cpu_context_restore(struct cpu_team *team, const struct terp_layout *layout,
-                    const uint16_t *sorted, uint16_t *scratch,
-                    uint16_t *symbols_ret)
+                    const uint64_t *mask, const uint16_t *sorted,
+                    uint16_t *scratch, uint16_t *symbols_ret)
 {
     struct weights weights;
     void *memory;
@@ -347,7 +382,7 @@ cpu_context_restore(struct cpu_team *team, const struct terp_layout *layout,
         if (l > TERP_NCONTEXT_LEVELS) {
             cpu_order_level(team, layout, l, sorted, symbols_ret, false);
         } else {
-            mark_level(team, &weights, 0);
+            mark_level(team, &weights, mask, 0);
             cpu_order_level(team, layout, l, symbols_ret, scratch, true);
             struct level_sort sort = {.marked = scratch + begin,
                                       .sorted = sorted + begin,
@@ -360,4 +395,77 @@ cpu_context_restore(struct cpu_team *team, const struct terp_layout *layout,
     }
     free(memory);
     return st;
+}
+
+/* ---- between C order and work order ---- */
+
+struct deal {
+    const struct terp_layout *layout;
+    int l;
+    unsigned odd;
+    const uint16_t *from;
+    uint16_t *to;
+    bool into_classes;
+};
+
+/* Rows [first, end) of a class. */
+static void
+deal_rows(void *arg, int id, uint64_t first, uint64_t end)
+{
+    const struct deal *deal = arg;
+    const struct terp_level *level = &deal->layout->level[deal->l];
+    uint64_t extent[TERP_NDIMS], at[TERP_NDIMS];
+
+    (void)id;
+    for (int d = 0; d < TERP_NDIMS; d++)
+        extent[d] = terp_class_extent(level, deal->odd, d);
+    uint64_t brick = find_row(extent, first, at);
+    for (uint64_t row = first; row < end;
+         row++, brick += next_row(extent, at)) {
+        uint64_t begin = row_begin(deal->layout, deal->l, deal->odd, brick, at);
+        uint64_t work = level->class_at[deal->odd] + row * extent[0];
+        if (deal->into_classes)
+            for (uint64_t i = 0; i < extent[0]; i++)
+                deal->to[work + i] = deal->from[begin + (i << deal->l)];
+        else
+            for (uint64_t i = 0; i < extent[0]; i++)
+                deal->to[begin + (i << deal->l)] = deal->from[work + i];
+    }
+}
+
+static void
+deal_all(struct cpu_team *team, struct deal *deal)
+{
+    const struct terp_layout *layout = deal->layout;
+    uint64_t brick_nvalues = layout->nvalues / layout->nbricks;
+
+    for (uint64_t b = 0; b < layout->nbricks; b++) {
+        uint64_t work = b, raster = b * brick_nvalues;
+        deal->to[deal->into_classes ? work : raster] =
+            deal->from[deal->into_classes ? raster : work];
+    }
+    for (deal->l = layout->nlevels; deal->l > 0; deal->l--) {
+        for (int i = 0; i < TERP_NCLASSES - 1; i++) {
+            deal->odd = terp_class_order[i];
+            cpu_team_run(team, deal_rows, deal,
+                         terp_class_nrows(layout, deal->l, deal->odd), 64);
+        }
+    }
+}
+
+void
+cpu_context_deal(struct cpu_team *team, const struct terp_layout *layout,
+                 const uint16_t *from, uint16_t *to)
+{
+    struct deal deal = {
+        .layout = layout, .from = from, .to = to, .into_classes = true};
+    deal_all(team, &deal);
+}
+
+void
+cpu_context_merge(struct cpu_team *team, const struct terp_layout *layout,
+                  const uint16_t *from, uint16_t *to)
+{
+    struct deal deal = {.layout = layout, .from = from, .to = to};
+    deal_all(team, &deal);
 }

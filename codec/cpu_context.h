@@ -9,14 +9,24 @@
 #include "layout.h"
 #include "status.h"
 
-/* In place. `scratch` has room for as many symbols. */
+/* In place. `scratch` has room for as many symbols. `mask` names the special
+ * points (C order, bit i % 64 of word i / 64), whose symbols are 0 codes; NULL
+ * if there are none. */
 enum terp_status
 cpu_context_sort(struct cpu_team *team, const struct terp_layout *layout,
-                 uint16_t *symbols, uint16_t *scratch);
+                 const uint64_t *mask, uint16_t *symbols, uint16_t *scratch);
 
 enum terp_status
 cpu_context_restore(struct cpu_team *team, const struct terp_layout *layout,
-                    const uint16_t *sorted, uint16_t *scratch,
-                    uint16_t *symbols_ret);
+                    const uint64_t *mask, const uint16_t *sorted,
+                    uint16_t *scratch, uint16_t *symbols_ret);
+
+/* From C order to work order, and back. `from` and `to` do not overlap. */
+void
+cpu_context_deal(struct cpu_team *team, const struct terp_layout *layout,
+                 const uint16_t *from, uint16_t *to);
+void
+cpu_context_merge(struct cpu_team *team, const struct terp_layout *layout,
+                  const uint16_t *from, uint16_t *to);
 
 #endif

@@ -326,8 +326,14 @@ encode_predicted(struct encode *e)
     write_escapes(e, e->spline.work);
     /* The values have served: symbols in tile order take their place. */
     uint16_t *tiled = e->spline.work;
-    if (e->frame.coding == TERP_CODING_RATIO && !lorenzo) {
-        st = cpu_context_sort(e->team, &e->layout, e->symbols, tiled);
+    if (e->frame.coding == TERP_CODING_RATIO) {
+        if (lorenzo) {
+            cpu_context_deal(e->team, &e->layout, e->symbols, tiled);
+            memcpy(e->symbols, tiled, e->layout.nvalues * sizeof *tiled);
+        }
+        st = cpu_context_sort(e->team, &e->layout,
+                              e->frame.has_specials ? e->mask : NULL,
+                              e->symbols, tiled);
         if (st != TERP_OK)
             return st;
         cpu_spline_free(&e->spline);
@@ -538,13 +544,18 @@ decode_predicted(struct decode *d, void *dst)
                           d->layout.nvalues);
     if (st != TERP_OK)
         return st;
-    if (d->frame->coding == TERP_CODING_RATIO && !lorenzo)
-        st = cpu_context_restore(d->team, &d->layout, tiled,
+    if (d->frame->coding == TERP_CODING_RATIO) {
+        st = cpu_context_restore(d->team, &d->layout, d->mask, tiled,
                                  tiled + d->layout.nvalues, d->symbols);
-    else
+        if (st == TERP_OK && lorenzo) {
+            cpu_context_merge(d->team, &d->layout, d->symbols, tiled);
+            memcpy(d->symbols, tiled, d->layout.nvalues * sizeof *tiled);
+        }
+    } else {
         cpu_order_from_tiles(d->team, &d->layout,
                              lorenzo ? CPU_ORDER_RASTER : CPU_ORDER_CLASSES,
                              tiled, d->symbols);
+    }
     if (st != TERP_OK)
         return st;
     st = place_escapes(d, words, nescapes);

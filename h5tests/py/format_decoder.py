@@ -363,7 +363,7 @@ def contexts_of(weights, level, odd, shape):
     return np.where(total == 0, 0, np.clip(widths - 2, 1, NCONTEXTS - 1))
 
 
-def place_by_context(frame, sorted_symbols, symbols):
+def place_by_context(frame, special, sorted_symbols, symbols):
     """Symbols in C order of those in context order."""
     points = np.arange(frame.nvalues).reshape(frame.nbricks, *frame.dims)
     weights = np.zeros(points.shape, np.int64)
@@ -384,6 +384,7 @@ def place_by_context(frame, sorted_symbols, symbols):
             found = np.zeros(places.shape, int)
             if level <= NCONTEXT_LEVELS and places.size > 0:
                 found = contexts_of(weights, level, odd, places.shape)
+                found[special[places]] = NCONTEXTS
             contexts.append(boxes(found, frame.rank))
         listed, contexts = np.concatenate(listed), np.concatenate(contexts)
         listed = listed[np.argsort(contexts, kind="stable")]
@@ -551,8 +552,10 @@ def decode(stream, frequencies):
         listed, work = point_orders(frame)
         symbols = np.zeros(frame.nvalues, np.int64)
         tiled = read_tiles(reader, frame.coding, frame.nvalues, frequencies)
-        if frame.coding == RATIO and frame.prediction == SPLINE:
-            place_by_context(frame, tiled, symbols)
+        if frame.coding == RATIO:
+            special = np.zeros(frame.nvalues, bool)
+            special[places] = True
+            place_by_context(frame, special, tiled, symbols)
         else:
             symbols[listed] = tiled
         words[work[symbols[work] == ESCAPE]] = escapes
