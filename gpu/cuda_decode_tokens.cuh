@@ -158,7 +158,7 @@ decode_tokens(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     const unsigned last_byte = src[nbytes - 1], book_end = book->end;
     const struct tile_bits bits = stage_bits<NTHREADS>(s.bits, src, nbytes);
     const unsigned tile_end = bits.end - padding_nbits(last_byte);
-    const unsigned stretch = max(32u, (8 * nbytes + NTHREADS - 1) / NTHREADS);
+    const unsigned stretch = max(64u, (8 * nbytes + NTHREADS - 1) / NTHREADS);
     unsigned begin = min(tile_end, bits.begin + threadIdx.x * stretch);
     const unsigned end = min(tile_end, begin + stretch);
     const bool is_idle = begin == end, is_last = !is_idle && end == tile_end;

@@ -241,6 +241,15 @@ tile_token_book(const struct cuda_batch &batch, unsigned entry)
     return batch.tables.d_token_books + entry;
 }
 
+/* No encoder reduces partitions of ratio: that is left to the CPU. */
+static __device__ __forceinline__ bool
+is_for_device(struct cuda_chunk &chunk, const struct tile_place &place)
+{
+    if (place.reduced && threadIdx.x == 0)
+        chunk.status = TERP_ERR_DEVICE;
+    return !place.reduced;
+}
+
 template <unsigned NTHREADS>
 static __device__ __forceinline__ void
 store_zero_tile(uint16_t *symbols, unsigned nsymbols)
@@ -338,6 +347,8 @@ __launch_bounds__(FEW_TILES_NTHREADS, 1)
     }
     if constexpr (tokens) {
         if (coding == TERP_CODING_RATIO) {
+            if (!is_for_device(chunk, place))
+                return;
             stage_token_book(s.tokens, tile_token_book(batch, place.entry));
             bits = stage_bits<FEW_TILES_NTHREADS>(s.tokens.bits, src,
                                                   place.nbytes);
@@ -406,7 +417,7 @@ __launch_bounds__(MANY_TILES_NTHREADS, MANY_TILES_NBLOCKS)
     const uint64_t end = min_u64(first + MANY_TILES_BLOCK, batch.ntiles);
     const enum terp_coding coding = chunk.coding;
     const struct cuda_decode_book *book, *staged = nullptr;
-    const struct cuda_token_book *staged_tokens = nullptr;
+    unsigned staged_entry = TERP_NENTRIES;
     struct tile_place place = load_place(batch, first);
 
     /* Other blocks of this launch may set the status meanwhile. */
@@ -431,13 +442,14 @@ __launch_bounds__(MANY_TILES_NTHREADS, MANY_TILES_NBLOCKS)
         __syncthreads(); /* the tile before has left shared memory */
         if constexpr (tokens) {
             if (coding == TERP_CODING_RATIO) {
-                const struct cuda_token_book *token_book =
-                    tile_token_book(batch, place.entry);
+                if (!is_for_device(chunk, place))
+                    return;
                 valid = decode_tokens<MANY_TILES_NTHREADS>(
-                    batch, chunk, s.tokens, s_scan, token_book,
-                    token_book != staged_tokens, tile, src, place.nbytes,
+                    batch, chunk, s.tokens, s_scan,
+                    tile_token_book(batch, place.entry),
+                    place.entry != staged_entry, tile, src, place.nbytes,
                     symbols, nsymbols);
-                staged_tokens = token_book;
+                staged_entry = place.entry;
                 if (!valid && threadIdx.x == 0)
                     chunk.status = TERP_ERR_CORRUPT;
                 continue;

@@ -12,6 +12,7 @@ extern "C" {
 #include "cpu_tokens.h"
 #include "engine.h"
 #include "fields.h"
+#include "reduce.h"
 }
 #include "cuda_context_order.cuh"
 #include "cuda_decode_book.cuh"
@@ -432,6 +433,7 @@ extreme_books_come_back(void **state)
 /* A tile of ratio that is the only one of its stream. */
 struct token_tile {
     int entry;
+    bool reduced; /* its partition */
     unsigned nsymbols;
     uint64_t nbytes;
     uint8_t bytes[CPU_TOKENS_MAX_NBYTES];
@@ -440,22 +442,33 @@ struct token_tile {
 static struct stream
 stream_of_tile(const struct token_tile *tile)
 {
+    const uint64_t cap_nbytes = 2 * CPU_TOKENS_MAX_NBYTES;
+    uint8_t *payload = (uint8_t *)malloc(cap_nbytes);
+    uint8_t *scratch =
+        (uint8_t *)malloc(terp_reduce_scratch_nbytes(cap_nbytes));
+    struct writer packed = {payload, payload + cap_nbytes, false}, writer;
     struct cpu_tile_index index;
-    struct writer writer;
     struct stream stream = begin_stream(TERP_CODING_RATIO, tile->nsymbols,
-                                        CPU_TOKENS_MAX_NBYTES + 4096, &writer);
+                                        cap_nbytes + 4096, &writer);
 
     assert_int_equal(cpu_tile_index_make(tile->nsymbols, &index), TERP_OK);
     index.nonzero[0] = 1;
     index.entry[0] = (uint8_t)tile->entry;
     index.nbytes[0] = (uint16_t)tile->nbytes;
-    index.begin[1] = tile->nbytes;
+    index.reduced[0] = tile->reduced;
+    if (tile->reduced)
+        terp_reduce_write(&packed, tile->bytes, tile->nbytes, scratch);
+    else
+        memcpy(writer_take(&packed, tile->nbytes), tile->bytes, tile->nbytes);
+    index.begin[1] = (uint64_t)(packed.at - payload);
     cpu_tile_index_write_nonzero(&writer, &index);
     cpu_entries_write(&writer, &index);
     cpu_tile_index_write_places(&writer, &index, TERP_CODING_RATIO);
-    memcpy(writer_take(&writer, tile->nbytes), tile->bytes, tile->nbytes);
+    memcpy(writer_take(&writer, index.begin[1]), payload, index.begin[1]);
     stream.nbytes = (uint64_t)(writer.at - stream.bytes);
     cpu_tile_index_free(&index);
+    free(payload);
+    free(scratch);
     return stream;
 }
 
@@ -515,7 +528,7 @@ make_token_tile(int entry, unsigned max_run_class, struct token_tile *tile)
 static void
 tokens_of_any_entry_come_back(void **state)
 {
-    struct token_tile tile;
+    struct token_tile tile = {};
     uint64_t longest = 0;
 
     (void)state;
@@ -534,7 +547,7 @@ tokens_of_any_entry_come_back(void **state)
 static void
 padding_of_tokens_is_checked(void **state)
 {
-    struct token_tile tile;
+    struct token_tile tile = {};
     uint64_t naccepted = 0;
 
     (void)state;
@@ -552,11 +565,22 @@ padding_of_tokens_is_checked(void **state)
     assert_in_range(naccepted, TERP_NENTRIES / 2, 4 * TERP_NENTRIES);
 }
 
+static void
+reduced_tokens_are_left_to_the_cpu(void **state)
+{
+    struct token_tile tile = {};
+
+    (void)state;
+    tile.reduced = true;
+    make_token_tile(7, 5, &tile);
+    assert_int_equal(check_tile(&tile), TERP_ERR_DEVICE);
+}
+
 /* Any bytes, also such whose tokens stand for as many symbols as there are. */
 static void
 tiles_of_any_bytes_are_read_as_by_the_cpu(void **state)
 {
-    struct token_tile tile;
+    struct token_tile tile = {};
     uint64_t naccepted = 0;
 
     (void)state;
@@ -984,6 +1008,7 @@ main(void)
         cmocka_unit_test(extreme_books_come_back),
         cmocka_unit_test(tokens_of_any_entry_come_back),
         cmocka_unit_test(padding_of_tokens_is_checked),
+        cmocka_unit_test(reduced_tokens_are_left_to_the_cpu),
         cmocka_unit_test(tiles_of_any_bytes_are_read_as_by_the_cpu),
         cmocka_unit_test(chunks_of_a_batch_are_read_apart),
         cmocka_unit_test(streams_are_read_as_by_the_cpu),
