@@ -90,6 +90,35 @@ terp_lorenzo_distance(uint64_t nvalues)
     return div_up(nvalues, 2 * terp_nsamples_of(nvalues)) | 1;
 }
 
+/* Blending pays in levels with more points than this. 4096 */
+#define TERP_BLEND_MIN_NVALUES UINT64_MAX
+
+/* Sampled predictions rest on original values; the decoder's rest on values
+ * that are up to half a step off. What that adds to an error, in steps, is
+ * acted by a noise of this amplitude, the root of the sum of the weights'
+ * squares; of an average the sum of a cubic spline's, 0.64, shared. */
+static inline TERP_HOST_DEVICE double
+terp_noise_amplitude(int npredicting, int blend_order)
+{
+    if (TERP_BLEND_MIN_NVALUES == UINT64_MAX)
+        return 0; /* until the other engine does so too */
+    if (blend_order > 1)
+        return npredicting == 2 ? 1.118 : blend_order == 2 ? 0.866 : 1.541;
+    return npredicting == 1   ? 0.8
+           : npredicting == 2 ? 0.566
+           : npredicting == 3 ? 0.462
+                              : 0.4;
+}
+
+/* The noise, in sixteenths of a step of amplitude 1, by the point's place
+ * along dimension 0: eight evenly spread numbers. */
+static inline TERP_HOST_DEVICE int
+terp_noise_at(uint64_t x)
+{
+    /* -7 1 5 -3 7 -1 -5 3, and 8 of each. */
+    return (int)(0xB37F5D91u >> (4 * (x % 8)) & 15) - 8;
+}
+
 /* The cost of `nvalues` values by that of `nsampled`. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_scale_cost(uint64_t cost, uint64_t nvalues, uint64_t nsampled)

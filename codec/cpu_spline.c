@@ -70,14 +70,30 @@ cpu_spline_class(const struct cpu_spline *spline, int l, unsigned odd,
     cls_ret->values = class_values(spline, l, odd);
     cls_ret->symbols =
         spline->symbols == NULL ? NULL : spline->symbols + level->class_at[odd];
-    for (int d = 0; d < TERP_NDIMS; d++) {
-        unsigned source = odd & ~(1u << d);
-        if (!(predicting >> d & 1))
-            continue;
-        cls_ret->source[d].values = class_values(spline, l, source);
-        for (int e = 0; e < TERP_NDIMS; e++)
-            cls_ret->source[d].extent[e] = terp_class_extent(level, source, e);
+    cls_ret->blend_order = 1;
+    for (unsigned lack = predicting; lack > 0; lack = (lack - 1) & predicting) {
+        unsigned source = odd & ~lack;
+        cls_ret->source[lack].values = class_values(spline, l, source);
+        for (int d = 0; d < TERP_NDIMS; d++)
+            cls_ret->source[lack].extent[d] =
+                terp_class_extent(level, source, d);
     }
+    return true;
+}
+
+bool
+cpu_spline_planned_class(const struct cpu_spline *spline, int l, unsigned odd,
+                         const struct cpu_level_plan *plan,
+                         struct cpu_class *cls_ret)
+{
+    int nodd_dims = __builtin_popcount(odd);
+
+    if (!cpu_spline_class(spline, l, odd,
+                          terp_predicting_dims(odd, plan->priorities),
+                          (enum terp_spline)plan->spline, cls_ret))
+        return false;
+    if (nodd_dims == 2 || nodd_dims == 3)
+        cls_ret->blend_order = terp_blend_order(plan->priorities);
     return true;
 }
 
@@ -206,10 +222,8 @@ pass_level(const struct cpu_spline *spline, int l, bool decode)
                         .decode = decode};
 
     for (int i = 0; i < TERP_NCLASSES - 1; i++) {
-        unsigned odd = terp_class_order[i];
-        unsigned predicting = terp_predicting_dims(odd, plan->priorities);
-        if (cpu_spline_class(spline, l, odd, predicting,
-                             (enum terp_spline)plan->spline, &cls))
+        if (cpu_spline_planned_class(spline, l, terp_class_order[i], plan,
+                                     &cls))
             cpu_team_run(spline->team, pass_runs, &pass,
                          cls.nrows * cls.nruns_per_row,
                          min_items(min_u64(cls.extent[0], CPU_RUN_NVALUES)));

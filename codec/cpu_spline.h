@@ -31,11 +31,16 @@ cpu_spline_make(struct cpu_spline *spline);
 void
 cpu_spline_free(struct cpu_spline *spline);
 
-/* One class of one level under a plan. False when it has no points. */
+/* One class of one level, as these dimensions predict it, or as a plan has it.
+ * False when it has no points. */
 bool
 cpu_spline_class(const struct cpu_spline *spline, int l, unsigned odd,
                  unsigned predicting, enum terp_spline kind,
                  struct cpu_class *cls_ret);
+bool
+cpu_spline_planned_class(const struct cpu_spline *spline, int l, unsigned odd,
+                         const struct cpu_level_plan *plan,
+                         struct cpu_class *cls_ret);
 
 struct cpu_quantizer
 cpu_spline_quantizer(const struct cpu_spline *spline, int l);

@@ -25,6 +25,7 @@ struct cpu_stats {
 struct cpu_class {
     unsigned predicting; /* dimensions, of those odd in the class */
     enum terp_spline spline;
+    int blend_order; /* terp_blend_order; 1 where nothing is blended */
     uint64_t extent[TERP_NDIMS];
     uint64_t nrows;
     uint64_t nruns_per_row;
@@ -33,7 +34,7 @@ struct cpu_class {
     struct {
         const void *values;
         uint64_t extent[TERP_NDIMS];
-    } source[TERP_NDIMS]; /* the class that lacks this one odd dimension */
+    } source[TERP_NCLASSES]; /* the class that lacks these odd dimensions */
 };
 
 /* Step and limits of a level's quantizer. */

@@ -279,7 +279,58 @@ struct run {
     uint64_t stride[TERP_NDIMS];
     enum terp_form form[TERP_NDIMS]; /* of dimensions above 0 */
     int order;                       /* highest among these; -1: none */
+    /* For blending, if not NULL: points around that of x = 0 which differ from
+     * it in one dimension, in two, in three. */
+    const T *face[6], *edge[12], *corner[8];
 };
+
+/* Where x = 0 has its neighbour that differs from it in the dimensions `lack`:
+ * it stands above the point in those of `above`. */
+static const T *
+find_neighbour(const struct cpu_class *cls, const struct place *place,
+               unsigned lack, unsigned above)
+{
+    const uint64_t *extent = cls->source[lack].extent;
+    uint64_t row = place->at[TERP_NDIMS];
+
+    for (int d = TERP_NDIMS - 1; d > 0; d--)
+        row = row * extent[d] + place->at[d] + (above >> d & 1);
+    return (const T *)cls->source[lack].values + row * extent[0] + (above & 1);
+}
+
+/* All of those of a row that lies inside, slowest dimensions first. */
+static void
+find_neighbours(const struct cpu_class *cls, const struct place *place,
+                struct run *run)
+{
+    unsigned bit[TERP_NDIMS], nfaces = 0, nedges = 0;
+    int ndims = 0;
+
+    run->face[0] = NULL;
+    if (cls->blend_order < 2)
+        return;
+    for (int d = TERP_NDIMS - 1; d >= 0; d--) {
+        if (!(cls->predicting >> d & 1))
+            continue;
+        if (d > 0 && place->at[d] + 1 >= cls->source[1u << d].extent[d])
+            return;
+        bit[ndims++] = 1u << d;
+    }
+    for (int i = 0; i < ndims; i++)
+        for (unsigned c = 0; c < 2; c++)
+            run->face[nfaces++] =
+                find_neighbour(cls, place, bit[i], c * bit[i]);
+    for (int i = 0; i < ndims; i++)
+        for (int j = i + 1; j < ndims; j++)
+            for (unsigned c = 0; c < 4; c++)
+                run->edge[nedges++] =
+                    find_neighbour(cls, place, bit[i] | bit[j],
+                                   (c >> 1) * bit[i] | (c & 1) * bit[j]);
+    for (unsigned c = 0; ndims == 3 && c < 8; c++)
+        run->corner[c] = find_neighbour(
+            cls, place, cls->predicting,
+            (c >> 2) * bit[0] | (c >> 1 & 1) * bit[1] | (c & 1) * bit[2]);
+}
 
 static void
 find_run(const struct cpu_class *cls, const struct place *place,
@@ -292,11 +343,8 @@ find_run(const struct cpu_class *cls, const struct place *place,
     for (int d = 0; d < TERP_NDIMS; d++) {
         if (!(cls->predicting >> d & 1))
             continue;
-        const uint64_t *extent = cls->source[d].extent;
-        uint64_t source_row = place->at[TERP_NDIMS];
-        for (int e = TERP_NDIMS - 1; e > 0; e--)
-            source_row = source_row * extent[e] + place->at[e];
-        run->row[d] = (const T *)cls->source[d].values + source_row * extent[0];
+        const uint64_t *extent = cls->source[1u << d].extent;
+        run->row[d] = find_neighbour(cls, place, 1u << d, 0);
         if (d == 0)
             continue;
         run->stride[d] = 1;
@@ -307,7 +355,50 @@ find_run(const struct cpu_class *cls, const struct place *place,
         if (order > run->order)
             run->order = order;
     }
+    find_neighbours(cls, place, run);
 }
+
+#define FOUR(points, at, i)                      \
+    (((points)[at][i] + (points)[(at) + 1][i]) + \
+     ((points)[(at) + 2][i] + (points)[(at) + 3][i]))
+
+/* Points [x, x + n) of a row that are blended. */
+static void
+blend_segment(const struct cpu_class *cls, const struct run *run, uint64_t x,
+              uint64_t n, T *restrict pred)
+{
+    const T *face[6], *edge[12], *corner[8];
+    bool three = __builtin_popcount(cls->predicting) == 3;
+    T edges[CPU_RUN_NVALUES];
+
+    for (int i = 0; i < (three ? 6 : 4); i++)
+        face[i] = run->face[i] + x;
+    for (int i = 0; i < (three ? 12 : 4); i++)
+        edge[i] = run->edge[i] + x;
+    if (!three) {
+        for (uint64_t i = 0; i < n; i++)
+            pred[i] = TERP_BLEND_2(FOUR(face, 0, i), FOUR(edge, 0, i));
+        return;
+    }
+    for (uint64_t i = 0; i < n; i++)
+        edges[i] = FOUR(edge, 0, i) + FOUR(edge, 4, i);
+    for (uint64_t i = 0; i < n; i++)
+        edges[i] += FOUR(edge, 8, i);
+    for (uint64_t i = 0; i < n; i++)
+        pred[i] = FOUR(face, 0, i) + (face[4][i] + face[5][i]);
+    if (cls->blend_order == 2) {
+        for (uint64_t i = 0; i < n; i++)
+            pred[i] = TERP_BLEND_3_PAIRS(pred[i], edges[i], (T)(1.0 / 3),
+                                         (T)(1.0 / 12));
+        return;
+    }
+    for (int i = 0; i < 8; i++)
+        corner[i] = run->corner[i] + x;
+    for (uint64_t i = 0; i < n; i++)
+        pred[i] = TERP_BLEND_3_FULL(pred[i], edges[i],
+                                    FOUR(corner, 0, i) + FOUR(corner, 4, i));
+}
+#undef FOUR
 
 /* Points [x, x + n) of the row, whose form along dimension 0 is `form`. */
 static void
@@ -349,14 +440,19 @@ static void
 predict_run(const struct cpu_class *cls, const struct run *run,
             T pred[CPU_RUN_NVALUES])
 {
-    uint64_t end = run->x + run->n;
+    uint64_t x = run->x, end = run->x + run->n;
+    uint64_t neven = cls->predicting & 1 ? cls->source[1].extent[0] : end + 1;
 
+    if (run->face[0] != NULL && x + 1 < neven) {
+        x = min_u64(end, neven - 1);
+        blend_segment(cls, run, run->x, x - run->x, pred);
+    }
     if (!(cls->predicting & 1)) {
-        predict_segment(cls, run, run->x, run->n, TERP_FORM_COPY, pred);
+        if (x < end)
+            predict_segment(cls, run, x, end - x, TERP_FORM_COPY, pred);
         return;
     }
-    uint64_t neven = cls->source[0].extent[0];
-    for (uint64_t x = run->x; x < end;) {
+    while (x < end) {
         enum terp_form form = terp_form_at(cls->spline, x, neven);
         /* Away from the ends all points share one form. */
         uint64_t next = x + 1;
@@ -469,11 +565,12 @@ reconstruct(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
 
 /* Rows of the dictionary that the codes of `values` would be. */
 static void
-rows_of_codes(const T *restrict values, const T *restrict pred, uint64_t n,
-              struct constants k, uint16_t *restrict rows)
+rows_of_codes(const T *restrict values, const T *restrict pred,
+              const T *restrict noise, uint64_t n, struct constants k,
+              uint16_t *restrict rows)
 {
     for (uint64_t i = 0; i < n; i++) {
-        T scaled = ABS(values[i] - pred[i]) * k.inverse;
+        T scaled = ABS((values[i] - pred[i]) * k.inverse + noise[i]);
         /* A special value costs nothing; what one stands in for as a
          * neighbour is not known yet and seldom good. */
         T unknown = values[i] != values[i] ? (T)0 : k.max_code;
@@ -489,15 +586,21 @@ sample(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
        uint64_t every, uint16_t *rows)
 {
     struct constants k = constants_of(quantizer);
+    T amplitude = (T)(terp_noise_amplitude(__builtin_popcount(cls->predicting),
+                                           cls->blend_order) /
+                      16);
     struct run run;
-    T pred[CPU_RUN_NVALUES];
+    T pred[CPU_RUN_NVALUES], noise[CPU_RUN_NVALUES];
     uint64_t nruns = cls->nrows * cls->nruns_per_row, nsampled = 0;
+
+    for (uint64_t i = 0; i < CPU_RUN_NVALUES; i++)
+        noise[i] = (T)terp_noise_at(i) * amplitude;
 
     for (uint64_t i = every / 2; i < nruns; i += every) {
         struct place place = find_place(cls, i);
         find_run(cls, &place, &run);
         predict_run(cls, &run, pred);
-        rows_of_codes((const T *)cls->values + run.at, pred, run.n, k,
+        rows_of_codes((const T *)cls->values + run.at, pred, noise, run.n, k,
                       rows + nsampled);
         nsampled += run.n;
     }

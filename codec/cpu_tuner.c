@@ -30,31 +30,42 @@ cost_of_counts(const uint32_t counts[TERP_NROWS])
 }
 
 static uint64_t
-sample_class(const struct cpu_spline *spline, int l, unsigned odd,
-             unsigned predicting, enum terp_spline kind, uint16_t *rows)
+sample_class(const struct cpu_spline *spline, const struct cpu_class *cls,
+             uint16_t *rows)
 {
-    struct cpu_class cls;
     uint32_t counts[TERP_NSYMBOLS];
-
-    if (!cpu_spline_class(spline, l, odd, predicting, kind, &cls))
-        return 0;
-    uint64_t nruns = cls.nrows * cls.nruns_per_row;
-    uint64_t nvalues = cls.nrows * cls.extent[0];
+    uint64_t nruns = cls->nrows * cls->nruns_per_row;
+    uint64_t nvalues = cls->nrows * cls->extent[0];
     uint64_t every = terp_sample_distance(nvalues, nruns);
     uint64_t nsampled =
-        spline->stages->sample(&cls, &spline->quantizer, every, rows);
+        spline->stages->sample(cls, &spline->quantizer, every, rows);
+
     cpu_count(rows, nsampled, counts);
     return nsampled == 0
                ? 0
                : terp_scale_cost(cost_of_counts(counts), nvalues, nsampled);
 }
 
-/* Chooses who predicts under the cubic spline, then the spline. */
+/* Of a class that is predicted along `dims`. */
 static uint64_t
-plan_level(const struct cpu_spline *spline, int l, uint16_t *rows,
-           struct cpu_level_plan *plan)
+sample_dims(const struct cpu_spline *spline, int l, unsigned odd, unsigned dims,
+            enum terp_spline kind, uint16_t *rows)
 {
-    uint64_t costs[TERP_NCLASSES][TERP_NCLASSES]; /* [odd][predicting] */
+    struct cpu_class cls;
+
+    return cpu_spline_class(spline, l, odd, dims, kind, &cls)
+               ? sample_class(spline, &cls, rows)
+               : 0;
+}
+
+/* Chooses who predicts under the cubic spline, then the spline. `single`: of
+ * the classes of one odd dimension alone, by the spline. */
+static uint64_t
+plan_averages(const struct cpu_spline *spline, int l,
+              uint64_t costs[TERP_NCLASSES][TERP_NCLASSES],
+              uint64_t single_ret[TERP_NSPLINES], uint16_t *rows,
+              struct cpu_level_plan *plan)
+{
     unsigned active = 0;
     uint64_t best = UINT64_MAX;
 
@@ -63,7 +74,7 @@ plan_level(const struct cpu_spline *spline, int l, uint16_t *rows,
     for (unsigned odd = 1; odd < TERP_NCLASSES; odd++)
         for (unsigned dims = odd; dims > 0; dims = (dims - 1) & odd)
             costs[odd][dims] =
-                sample_class(spline, l, odd, dims, TERP_SPLINE_CUBIC, rows);
+                sample_dims(spline, l, odd, dims, TERP_SPLINE_CUBIC, rows);
     for (unsigned priorities = 0; priorities < 256; priorities++) {
         uint64_t cost = 0;
         if (!terp_priorities_are_canonical(priorities, active))
@@ -76,15 +87,59 @@ plan_level(const struct cpu_spline *spline, int l, uint16_t *rows,
         }
     }
     plan->spline = TERP_SPLINE_CUBIC;
-    for (unsigned kind = 1; kind < TERP_NSPLINES; kind++) {
+    for (unsigned kind = 0; kind < TERP_NSPLINES; kind++) {
         uint64_t cost = 0;
-        for (unsigned odd = 1; odd < TERP_NCLASSES; odd++)
-            cost += sample_class(spline, l, odd,
-                                 terp_predicting_dims(odd, plan->priorities),
-                                 (enum terp_spline)kind, rows);
+        single_ret[kind] = 0;
+        for (unsigned odd = 1; odd < TERP_NCLASSES; odd++) {
+            unsigned dims = terp_predicting_dims(odd, plan->priorities);
+            uint64_t of_class = kind == TERP_SPLINE_CUBIC
+                                    ? costs[odd][dims]
+                                    : sample_dims(spline, l, odd, dims,
+                                                  (enum terp_spline)kind, rows);
+            cost += of_class;
+            single_ret[kind] += (odd & (odd - 1)) == 0 ? of_class : 0;
+        }
         if (cost < best) {
             best = cost;
             plan->spline = (uint8_t)kind;
+        }
+    }
+    return best;
+}
+
+/* The same, or blending, with the spline that is best for what is left. */
+static uint64_t
+plan_level(const struct cpu_spline *spline, int l, uint16_t *rows,
+           struct cpu_level_plan *plan)
+{
+    const struct terp_level *level = &spline->layout->level[l];
+    uint64_t costs[TERP_NCLASSES][TERP_NCLASSES] = {{0}}; /* [odd][dims] */
+    uint64_t single[TERP_NSPLINES], nvalues = spline->layout->nbricks;
+    uint64_t best = plan_averages(spline, l, costs, single, rows, plan);
+    struct cpu_level_plan blended = {.spline = TERP_SPLINE_CUBIC};
+
+    for (int d = 0; d < TERP_NDIMS; d++)
+        nvalues *= level->neven[d] + level->nodd[d];
+    if (nvalues <= TERP_BLEND_MIN_NVALUES)
+        return best;
+    for (unsigned kind = 1; kind < TERP_NSPLINES; kind++)
+        if (single[kind] < single[blended.spline])
+            blended.spline = (uint8_t)kind;
+    for (int order = 2; order <= 3; order++) {
+        uint64_t cost = single[blended.spline] + costs[15][15];
+        struct cpu_class cls;
+        bool any = false;
+        blended.priorities = order == 2 ? TERP_BLEND_PAIRS : TERP_BLEND_FULL;
+        for (unsigned odd = 1; odd < TERP_NCLASSES; odd++) {
+            if (!cpu_spline_planned_class(spline, l, odd, &blended, &cls) ||
+                cls.blend_order == 1)
+                continue;
+            cost += sample_class(spline, &cls, rows);
+            any = true;
+        }
+        if (any && cost < best) {
+            best = cost;
+            *plan = blended;
         }
     }
     return best;

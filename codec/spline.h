@@ -76,6 +76,30 @@ terp_predicting_dims(unsigned odd, unsigned priorities)
     return dims;
 }
 
+/* Priorities that are all equal, and say that points with two or three odd
+ * dimensions, inside, are predicted by blending (Gordon, 1971: boolean sums of
+ * linear interpolants) instead of averaging: in pairs of dimensions or fully.
+ * Pinned: part of the stream. */
+#define TERP_BLEND_PAIRS 0xAA
+#define TERP_BLEND_FULL 0xFF
+
+/* Dimensions that are blended at a time; 1: none. */
+static inline TERP_HOST_DEVICE int
+terp_blend_order(unsigned priorities)
+{
+    return priorities == TERP_BLEND_PAIRS  ? 2
+           : priorities == TERP_BLEND_FULL ? 3
+                                           : 1;
+}
+
+/* Sums of the points around one that has two, or three, odd dimensions: of
+ * those that differ from it in one dimension, in two, in three. */
+#define TERP_BLEND_2(faces, edges) ((faces)*0.5f - (edges)*0.25f)
+#define TERP_BLEND_3_PAIRS(faces, edges, third, twelfth) \
+    ((faces) * (third) - (edges) * (twelfth))
+#define TERP_BLEND_3_FULL(faces, edges, corners) \
+    (((faces)*0.5f - (edges)*0.25f) + (corners)*0.125f)
+
 #define TERP_CUBIC(a, b, c, d) ((9 * ((b) + (c)) - ((a) + (d))) * 0.0625f)
 #define TERP_QUAD_BELOW(a, b, c) ((6 * (b) + 3 * (c) - (a)) * 0.125f)
 #define TERP_QUAD_ABOVE(b, c, d) ((3 * (b) + 6 * (c) - (d)) * 0.125f)

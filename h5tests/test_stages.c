@@ -62,9 +62,9 @@ row(void *values, const void *even, uint16_t *symbols)
                             .nruns_per_row = NVALUES / CPU_RUN_NVALUES,
                             .values = values,
                             .symbols = symbols};
-    cls.source[0].values = even;
+    cls.source[1].values = even;
     for (int d = 0; d < TERP_NDIMS; d++)
-        cls.source[0].extent[d] = cls.extent[d];
+        cls.source[1].extent[d] = cls.extent[d];
     return cls;
 }
 

@@ -2,6 +2,8 @@
 the C code but codebooks/frequencies.c, which belongs to the document. Plain
 rather than fast. Checksums are left to the C tests."""
 
+import functools
+import itertools
 import re
 
 import numpy as np
@@ -12,6 +14,7 @@ RAW, CONSTANT, HUFFMAN, CUSTOM, SPEED, RATIO = range(6)
 NRUN_CLASSES, NCODE_CLASSES = 24, 21
 NCONTEXTS, NCONTEXT_LEVELS = 8, 3
 SPLINE, LORENZO = 1, 2
+BLEND_PAIRS, BLEND_FULL = 170, 255
 CLASSES = (1, 2, 4, 8, 3, 5, 6, 9, 10, 12, 7, 11, 13, 14, 15)
 BOXES = {1: (4096, 1, 1, 1), 2: (64, 64, 1, 1), 3: (16, 16, 16, 1),
          4: (8, 8, 8, 8)}
@@ -458,7 +461,48 @@ def predict_class(values, level, odd, kind, priorities):
                                           total + prediction), total)
         n = n + counts
     shares = np.array([1, 1, 1 / 2, 1 / 3, 1 / 4], values.dtype)
-    return np.where(n > 1, total * shares[n], total)
+    average = np.where(n > 1, total * shares[n], total)
+    if priorities in (BLEND_PAIRS, BLEND_FULL) and len(priority) in (2, 3):
+        return blend_class(values, level, odd, priorities, average)
+    return average
+
+
+def blend_class(values, level, odd, priorities, average):
+    """The class predicted by blending, but by `average` at far ends."""
+    dtype, shape = values.dtype.type, average.shape
+    dims = [d for d in (3, 2, 1, 0) if odd >> d & 1]
+    inside = np.ones(shape, bool)
+    for d in dims:
+        nbelow = values[class_slices(level, odd & ~(1 << d))].shape[4 - d] - 1
+        axis_shape = [1] * 5
+        axis_shape[4 - d] = -1
+        inside &= (np.arange(shape[4 - d]) < nbelow).reshape(axis_shape)
+
+    def around(differing):
+        """Points that differ in these dimensions, slowest first."""
+        lack = sum(1 << d for d in differing)
+        found = []
+        for above in itertools.product((0, 1), repeat=len(differing)):
+            at = values[class_slices(level, odd & ~lack)]
+            for d, up in zip(differing, above):
+                places = np.arange(shape[4 - d]) + up
+                at = np.take(at, np.minimum(places, at.shape[4 - d] - 1),
+                             4 - d)
+            found.append(at)
+        while len(found) > 1:  # neighbours first
+            found = [a + b for a, b in zip(found[::2], found[1::2])]
+        return found[0]
+
+    faces, edges = [functools.reduce(np.add, [
+        around(differing) for differing in itertools.combinations(dims, n)])
+        for n in (1, 2)]
+    if len(dims) == 3 and priorities == BLEND_PAIRS:
+        blended = faces * dtype(1 / 3) - edges * dtype(1 / 12)
+    else:
+        blended = faces * dtype(0.5) - edges * dtype(0.25)
+        if len(dims) == 3:
+            blended = blended + around(dims) * dtype(0.125)
+    return np.where(inside, blended, average)
 
 
 def reconstruct_spline(frame, model, codes, escaped, values):
