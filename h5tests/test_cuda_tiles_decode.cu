@@ -227,6 +227,17 @@ check_noted(struct device *device, enum terp_prediction prediction,
     free(ordered);
 }
 
+/* Of a chunk of the device's batch, where its symbols are. */
+static const uint16_t *
+decoded_symbols(const struct cuda_batch *batch, int chunk)
+{
+    return (const uint16_t *)(batch->d_scratch +
+                              (uint64_t)chunk * batch->at.stride +
+                              (is_in_context_order(batch->d_chunks[chunk])
+                                   ? batch->at.coded
+                                   : batch->at.symbols));
+}
+
 static bool
 any_is_reduced(struct device *device)
 {
@@ -260,12 +271,8 @@ check_stream(struct device *device, const struct terp_frame *frame,
         assert_int_equal(st, expected);
     }
     if (st == TERP_OK) {
-        assert_memory_equal(
-            symbols,
-            of_region<uint8_t>(device, in_context_order
-                                           ? device->batch.at.coded
-                                           : device->batch.at.symbols),
-            2 * nvalues);
+        assert_memory_equal(symbols, decoded_symbols(&device->batch, 0),
+                            2 * nvalues);
         check_noted(device, frame->prediction,
                     in_context_order ? NULL : symbols);
     }
@@ -363,8 +370,7 @@ check_symbols(enum terp_coding coding, const uint16_t *symbols, uint64_t n)
     assert_int_equal(
         check_stream(&device, &stream.frame, stream.bytes, stream.nbytes),
         TERP_OK);
-    assert_memory_equal(
-        symbols, of_region<uint8_t>(&device, device.batch.at.symbols), 2 * n);
+    assert_memory_equal(symbols, decoded_symbols(&device.batch, 0), 2 * n);
     device_free(&device);
     free(stream.bytes);
 }
@@ -642,13 +648,12 @@ chunks_of_a_batch_are_read_apart(void **state)
     assert_int_equal(cuda_tile_index_read(batch, NULL), cudaSuccess);
     assert_int_equal(cuda_tiles_decode(batch, NULL), cudaSuccess);
     for (int i = 0; i < NCHUNKS; i++) {
-        const uint16_t *decoded = of_region<uint16_t>(
-            &device, (uint64_t)i * batch->at.stride + batch->at.symbols);
         assert_int_equal(chunks[i].status, i == CUT      ? TERP_ERR_CORRUPT
                                            : i == FAILED ? TERP_ERR_CHECKSUM
                                                          : TERP_OK);
         if (i != CUT && i != FAILED)
-            assert_memory_equal(decoded, symbols[i % NCODINGS], 2 * n);
+            assert_memory_equal(decoded_symbols(batch, i),
+                                symbols[i % NCODINGS], 2 * n);
     }
     for (int i = 0; i < NCODINGS; i++) {
         free(symbols[i]);
