@@ -23,12 +23,19 @@ is_aligned(const T *at)
     return (uintptr_t)at % sizeof(struct points<T, width>) == 0;
 }
 
+/* Blocks of a multiprocessor: where there is little to hold, so many that they
+ * hide each other's waiting. */
+template <typename T, int nodd_dims, bool decode, int width>
+static constexpr int
+    STEP_NBLOCKS = sizeof(T) == 4 && nodd_dims <= (width == 1 ? 2 : decode) ? 4
+                                                                            : 3;
+
 /* Grid: (step.ntypes * groups of nruns_per_block runs, chunks); blocks of
  * neighbouring groups of all types follow each other, which read the same
  * rows. Block: (shape.span, runs at once). Shared: runs, then even points. */
 template <typename T, int nodd_dims, bool decode, int width>
 static __global__ void
-__launch_bounds__(MAX_SPAN, 3)
+__launch_bounds__(MAX_SPAN, (STEP_NBLOCKS<T, nodd_dims, decode, width>))
     spline_step(const __grid_constant__ struct cuda_batch batch,
                 const __grid_constant__ struct level_shape shape,
                 const __grid_constant__ struct step step,
@@ -62,14 +69,26 @@ __launch_bounds__(MAX_SPAN, 3)
     const unsigned nturns = (nruns - 1) / place.nat_once + 1;
     bool vector = shape.nodd == shape.neven && is_aligned<width>(view.fine) &&
                   (decode || shape.l > 1 || is_aligned<width>(view.src));
+    const int capacity = (int)nthreads * width;
+    if constexpr (nodd_dims > 0) {
+        if (view.blend_order > 1) {
+            if (vector)
+                make_points<T, nodd_dims, decode, width, true, true>(
+                    shape, type, view, s_runs, nruns, nturns, place, s_even,
+                    capacity);
+            else
+                make_points<T, nodd_dims, decode, width, false, true>(
+                    shape, type, view, s_runs, nruns, nturns, place, s_even,
+                    capacity);
+            return;
+        }
+    }
     if (vector)
-        make_points<T, nodd_dims, decode, width, true>(
-            shape, type, view, s_runs, nruns, nturns, place, s_even,
-            (int)nthreads * width);
+        make_points<T, nodd_dims, decode, width, true, false>(
+            shape, type, view, s_runs, nruns, nturns, place, s_even, capacity);
     else
-        make_points<T, nodd_dims, decode, width, false>(
-            shape, type, view, s_runs, nruns, nturns, place, s_even,
-            (int)nthreads * width);
+        make_points<T, nodd_dims, decode, width, false, false>(
+            shape, type, view, s_runs, nruns, nturns, place, s_even, capacity);
 }
 
 /* Threads that keep a large device busy twice over; tests make it small.

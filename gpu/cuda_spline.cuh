@@ -181,6 +181,7 @@ struct predictors {
     enum terp_spline spline;
     unsigned even_dims, odd_dims;
     bool along_0; /* so does dimension 0 the odd points */
+    bool blend;
 };
 
 static __device__ __forceinline__ struct predictors
@@ -189,7 +190,8 @@ predictors_of(const struct cuda_level_plan &plan, const struct row_type &type)
     const unsigned priorities = plan.priorities;
     const unsigned even = terp_predicting_dims(type.odd, priorities);
     const unsigned odd = terp_predicting_dims(type.odd | 1, priorities);
-    struct predictors p = {(enum terp_spline)plan.spline, 0, 0, (odd & 1) != 0};
+    struct predictors p = {(enum terp_spline)plan.spline, 0, 0, (odd & 1) != 0,
+                           terp_blend_order(priorities) > 1};
 
 #pragma unroll
     for (int j = 0; j < NUPPER; j++) {
@@ -217,6 +219,8 @@ template <typename T> struct alignas(16) run {
     bool plain;     /* cubic along all odd dimensions */
     bool plain_odd; /* odd points are of the order of cubic ones, and so along
                        dimension 0 away from its ends */
+    bool blends;    /* its points are, as far as they have both neighbours
+                       along dimension 0 */
     uint8_t form[NUPPER];
 };
 
@@ -280,7 +284,7 @@ make_run(const struct level_shape &shape, const struct row_type &type,
 
     unsigned even_dims = predictors.even_dims, odd_dims = predictors.odd_dims;
     int form[NUPPER], order = odd_dims != 0 ? 4 : -1;
-    bool interior = true;
+    bool interior = true, between = true;
 #pragma unroll
     for (int j = 0; j < NUPPER; j++) {
         int d = type.dim[j];
@@ -292,6 +296,7 @@ make_run(const struct level_shape &shape, const struct row_type &type,
                                             : w,
                                    type.neven[j]);
             interior &= form_has_a(form[j]) && form_has_d(form[j]);
+            between &= form_has_c(form[j]);
         }
         run->form[j] = (uint8_t)form[j];
     }
@@ -302,6 +307,7 @@ make_run(const struct level_shape &shape, const struct row_type &type,
     const unsigned all = (1u << __popc(type.odd)) - 1;
     run->plain = interior && predictors.spline == TERP_SPLINE_CUBIC &&
                  even_dims == all && odd_dims == all;
+    run->blends = between && predictors.blend;
     run->along_0 = predictors.along_0;
     run->plain_odd =
         predictors.along_0 && predictors.spline == TERP_SPLINE_CUBIC &&

@@ -267,6 +267,9 @@ prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
                                                 : 0};
         if (lane == 0)
             s_level.weights = 2 * first_weights_of(plan.spline);
+        /* No encoder of ours does that at such levels. */
+        if (lane == 0 && terp_blend_order(plan.priorities) > 1)
+            batch.d_chunks[blockIdx.y].status = TERP_ERR_DEVICE;
     } else if (lane == 0) {
         double ratio = anchors ? 1.0 : (double)plan.ratio / TERP_RATIO_ONE;
         struct constants<T> &s_k = anchors ? shared->k : s_level.k;

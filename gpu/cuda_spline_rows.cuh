@@ -89,6 +89,7 @@ view_level(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
         constants_of<T>(chunk.step * ((double)plan.ratio / TERP_RATIO_ONE),
                         chunk.bound, batch.max_code);
     view->spline = (enum terp_spline)plan.spline;
+    view->blend_order = terp_blend_order(plan.priorities);
 }
 
 /* ---- prediction ---- */
@@ -149,6 +150,112 @@ predict_points(const struct row_type &type, const struct run<T> &run,
         }
     }
     return sum;
+}
+
+/* Of a row beside a thread's points: those at the same place, and the even one
+ * behind them. */
+template <typename T, int width>
+struct beside {
+    struct points<T, width> p;
+    T behind;
+};
+
+template <int width, bool vector, typename T>
+static __device__ __forceinline__ struct beside<T, width>
+load_beside(const T *at, uint32_t n) {
+    struct beside<T, width> row;
+
+    row.p = load_points<width, vector>(at, n);
+    row.behind = n > 2 * width ? at[2 * width] : (T)0;
+    return row;
+}
+
+/* The sum of the even points around an odd one. */
+template <int width, typename T>
+static __device__ __forceinline__ T
+evens_around(const struct beside<T, width> &row, int o)
+{
+    return row.p.at[2 * o] +
+           (o + 1 < width ? row.p.at[(2 * o + 2) % (2 * width)] : row.behind);
+}
+
+/* What other rows have of a thread's blended points. */
+template <typename T, int width> struct blended {
+    struct blend<T> even[width], odd[width];
+};
+
+/* Even points of two odd dimensions, odd ones of three; or odd ones of two. */
+template <typename T, int nodd_dims, int width, bool vector>
+static __device__ __forceinline__ void
+load_blended(const struct row_type &type, const T *at, uint32_t n,
+             struct blended<T, width> *near)
+{
+    const uint64_t s = type.stride[0], f = type.stride[1];
+    const struct beside<T, width> b = load_beside<width, vector>(at - s, n);
+    const struct beside<T, width> c = load_beside<width, vector>(at + s, n);
+
+    if (nodd_dims == 1) {
+#pragma unroll
+        for (int i = 0; i < width; i++) {
+            near->odd[i].faces = b.p.at[2 * i + 1] + c.p.at[2 * i + 1];
+            near->odd[i].edges = evens_around(b, i) + evens_around(c, i);
+        }
+        return;
+    }
+    const struct beside<T, width> fb = load_beside<width, vector>(at - f, n);
+    const struct beside<T, width> fc = load_beside<width, vector>(at + f, n);
+    const struct beside<T, width> bb =
+        load_beside<width, vector>(at - s - f, n);
+    const struct beside<T, width> bc =
+        load_beside<width, vector>(at - s + f, n);
+    const struct beside<T, width> cb =
+        load_beside<width, vector>(at + s - f, n);
+    const struct beside<T, width> cc =
+        load_beside<width, vector>(at + s + f, n);
+#pragma unroll
+    for (int i = 0; i < width; i++) {
+        const int e = 2 * i, o = 2 * i + 1;
+        near->even[i].faces =
+            (b.p.at[e] + c.p.at[e]) + (fb.p.at[e] + fc.p.at[e]);
+        near->even[i].edges =
+            (bb.p.at[e] + bc.p.at[e]) + (cb.p.at[e] + cc.p.at[e]);
+        near->odd[i].faces =
+            (b.p.at[o] + c.p.at[o]) + (fb.p.at[o] + fc.p.at[o]);
+        near->odd[i].edges =
+            (((bb.p.at[o] + bc.p.at[o]) + (cb.p.at[o] + cc.p.at[o])) +
+             (evens_around(b, i) + evens_around(c, i))) +
+            (evens_around(fb, i) + evens_around(fc, i));
+        near->odd[i].corners = (evens_around(bb, i) + evens_around(bc, i)) +
+                               (evens_around(cb, i) + evens_around(cc, i));
+    }
+}
+
+/* An even point of three odd dimensions. */
+template <typename T>
+static __device__ __forceinline__ struct blend<T>
+load_cube(const struct row_type &type, const T *at) {
+    struct blend<T> near;
+    T face[NUPPER], edge[NUPPER], corner[4];
+    const int64_t stride[NUPPER] = {(int64_t)type.stride[0],
+                                    (int64_t)type.stride[1],
+                                    (int64_t)type.stride[2]};
+
+#pragma unroll
+    for (int j = 0; j < NUPPER; j++) {
+        const int64_t s = stride[j == 2], f = stride[j == 0 ? 1 : 2];
+        face[j] = at[-stride[j]] + at[stride[j]];
+        edge[j] = (at[-s - f] + at[-s + f]) + (at[s - f] + at[s + f]);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const T *row = at + (i & 2 ? stride[0] : -stride[0]) +
+                       (i & 1 ? stride[1] : -stride[1]);
+        corner[i] = row[-stride[2]] + row[stride[2]];
+    }
+    near.faces = (face[0] + face[1]) + face[2];
+    near.edges = (edge[0] + edge[1]) + edge[2];
+    near.corners = (corner[0] + corner[1]) + (corner[2] + corner[3]);
+    return near;
 }
 
 /* The prediction of an odd point: `sum` is of the dimensions above 0, `even`
@@ -259,8 +366,9 @@ load_input(const struct level_shape &shape, const struct level_view<T> &view,
 /* Makes the points of `nruns` runs of one type in `nturns` turns. Odd points
  * see the even ones through s_even[2][capacity], whose halves take turns so
  * that one barrier a turn will do. A turn's input is loaded in the turn
- * before. */
-template <typename T, int nodd_dims, bool decode, int width, bool vector>
+ * before. With `blend` the level's points may be blended. */
+template <typename T, int nodd_dims, bool decode, int width, bool vector,
+          bool blend>
 static __device__ __forceinline__ void
 make_points(const struct level_shape &shape, const struct row_type &type,
             const struct level_view<T> &view, const struct run<T> *s_runs,
@@ -294,9 +402,15 @@ make_points(const struct level_shape &shape, const struct row_type &type,
         if (i < nruns)
             load_input<T, nodd_dims, decode, width, vector>(
                 shape, view, s_runs[i], s_runs[i].x + ahead, &next);
-        if (exists && nodd_dims > 0)
+        const bool blends = blend && exists && run.blends;
+        struct blended<T, width> near = {
+        };
+        if (exists && nodd_dims > 0 &&
+            (!blends || nodd_dims != 2 || x + width >= neven))
             sum =
                 predict_points<T, nodd_dims, width, vector>(type, run, fine, n);
+        if (blends && nodd_dims <= 2)
+            load_blended<T, nodd_dims, width, vector>(type, fine, n, &near);
 #pragma unroll
         for (uint32_t e = 0; e < width; e++) {
             T &value = in.value.at[2 * e];
@@ -304,6 +418,11 @@ make_points(const struct level_shape &shape, const struct row_type &type,
             T pred = sum.at[2 * e] * run.share_even;
             if (!exists || (!vector && x + e >= neven))
                 continue;
+            if (blends && nodd_dims == 2)
+                pred = blend_of<2>(near.even[e], view.blend_order);
+            if (blends && nodd_dims == 3)
+                pred = blend_of<3>(load_cube(type, fine + 2 * e),
+                                   view.blend_order);
             if (nodd_dims == 0)
                 value = view.coarse[run.row * neven + x + e];
             else if (!decode)
@@ -315,6 +434,10 @@ make_points(const struct level_shape &shape, const struct row_type &type,
             s_even[e] = value;
         }
         __syncthreads();
+        /* The even point behind the thread's. */
+        T behind = 0;
+        if (blends && owned && x + width < neven)
+            behind = s_even[width];
         const bool inside =
             run.plain_odd && owned && x >= 1 && x + width + 1 < neven;
         T even[width + 3] = {};
@@ -333,7 +456,13 @@ make_points(const struct level_shape &shape, const struct row_type &type,
             T pred = sum.at[2 * o + 1];
             if (!owned || (!vector && x + o >= nodd))
                 continue;
-            if (inside) {
+            if (blends && nodd_dims <= 2 && x + o + 1 < neven) {
+                const T c = o + 1 < width
+                                ? in.value.at[(2 * o + 2) % (2 * width)]
+                                : behind;
+                near.odd[o].faces += in.value.at[2 * o] + c;
+                pred = blend_of<nodd_dims + 1>(near.odd[o], view.blend_order);
+            } else if (inside) {
                 T along =
                     TERP_CUBIC(even[o], even[o + 1], even[o + 2], even[o + 3]);
                 pred = run.odd_dims == 0 ? along

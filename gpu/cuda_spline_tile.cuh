@@ -22,7 +22,7 @@
  * bit on: the row's type, whether it exists, whether it is this tile's own;
  * whether dimension 0 predicts odd points; masks of the dimensions above 0, the
  * slowest first, that predict even and odd points; the order of their forms of
- * odd ones, and 1; what they reach for. */
+ * odd ones, and 1; what they reach for; whether points are blended. */
 struct alignas(8) tile_head {
     uint32_t place; /* in the region, of the row's first value there */
     uint32_t facts;
@@ -35,6 +35,8 @@ struct alignas(8) tile_head {
 #define ROW_ODD_DIMS_AT 7
 #define ROW_ODD_ORDER_AT 9
 #define ROW_REACHES_AT 12
+#define ROW_BLENDS (1u << 18) /* where it goes on along dimension 0 */
+#define ROW_BLENDS_FULL (1u << 19)
 
 /* 1 / predictions that are added. */
 template <typename T> struct alignas(16) tile_shares {
@@ -139,6 +141,7 @@ plan_row(const struct tile_work &work, const struct cuda_level_plan &plan,
     const unsigned even_dims = terp_predicting_dims(odd, plan.priorities);
     const unsigned odd_dims = terp_predicting_dims(odd | 1, plan.priorities);
     uint32_t reaches = 0;
+    const int blend_order = terp_blend_order(plan.priorities);
     int form[NUPPER] = {0}, order;
 
 #pragma unroll
@@ -152,6 +155,12 @@ plan_row(const struct tile_work &work, const struct cuda_level_plan &plan,
     }
     if (plan.spline == TERP_SPLINE_LINEAR)
         reaches = linear_reaches(reaches);
+    static_assert(REACHES_C == 2, "is shifted to the place of a dimension");
+    const unsigned between =
+        (reaches & REACHES_C) << 1 | (reaches >> 3 & REACHES_C);
+    if (blend_order > 1 && odd != 0 && (odd & ~between) == 0)
+        row->head.facts |=
+            ROW_BLENDS | (blend_order == 3 ? ROW_BLENDS_FULL : 0);
     unsigned even = (even_dims >> 2 & 1) | (even_dims & 2);
     unsigned odds = (odd_dims >> 2 & 1) | (odd_dims & 2);
     even = best_dims(form, even, &order);
@@ -378,6 +387,48 @@ predict_tile_odd(uint32_t facts, const struct tile_shares<T> &share,
     return column.order > order ? along : (sum + along) * share.odd_0;
 }
 
+/* What other rows have of a pair in a row that blends: of the even point if it
+ * has two odd dimensions, of the odd one where `has_odd`. */
+template <typename T> struct tile_blend {
+    struct blend<T> even, odd;
+};
+
+template <typename T>
+static __device__ __forceinline__ struct tile_blend<T>
+blend_pair(const struct tile_work &work, uint32_t type, const T *at,
+           bool has_odd) {
+    const int s = (int)work.pitch[type == 1], f = (int)work.pitch[1];
+    const struct tile_pair<T> b = load_pair(at - s, true);
+    const struct tile_pair<T> c = load_pair(at + s, true);
+    struct tile_blend<T> near = {
+    };
+    T around = 0;
+
+    near.odd.faces = b.odd + c.odd;
+    if (has_odd)
+        around = (b.even + at[2 - s]) + (c.even + at[2 + s]);
+    near.odd.edges = around;
+    if (type != ROW_TYPE)
+        return near;
+    const struct tile_pair<T> fb = load_pair(at - f, true);
+    const struct tile_pair<T> fc = load_pair(at + f, true);
+    const struct tile_pair<T> bb = load_pair(at - s - f, true);
+    const struct tile_pair<T> bc = load_pair(at - s + f, true);
+    const struct tile_pair<T> cb = load_pair(at + s - f, true);
+    const struct tile_pair<T> cc = load_pair(at + s + f, true);
+    near.even.faces = (b.even + c.even) + (fb.even + fc.even);
+    near.even.edges = (bb.even + bc.even) + (cb.even + cc.even);
+    near.odd.faces += fb.odd + fc.odd;
+    near.odd.edges = ((bb.odd + bc.odd) + (cb.odd + cc.odd)) + around;
+    if (has_odd) {
+        near.odd.edges += (fb.even + at[2 - f]) + (fc.even + at[2 + f]);
+        near.odd.corners =
+            ((bb.even + at[2 - s - f]) + (bc.even + at[2 - s + f])) +
+            ((cb.even + at[2 + s - f]) + (cc.even + at[2 + s + f]));
+    }
+    return near;
+}
+
 /* `to` has the level's fine lattice; nothing is written if it is NULL. */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
@@ -400,16 +451,36 @@ make_tile_row(const struct tile_work &work, const struct level_view<T> &view,
     struct tile_pair<T> pair = {0, 0}, sum = {
         0, 0
     };
+    const uint32_t type = head.facts & ROW_TYPE;
+    const int order = head.facts & ROW_BLENDS_FULL ? 3 : 2;
+    const bool blends_odd =
+        head.facts & ROW_BLENDS && column.has_odd && column.reach & REACHES_C;
+    struct tile_blend<T> near = {
+    };
 
     if (column.exists) {
         pair = load_pair(at, true);
-        if (head.facts & ROW_TYPE) {
-            sum = predict_pair(work, head.facts, s_weights, at);
-            pair.even = make_tile_point<T, decode>(
-                view, pair.even, sum.even * share.even, &even_symbol);
+        if (type != 0) {
+            const bool blends_even = head.facts & ROW_BLENDS && type == 3;
+            if (!blends_even || !(column.reach & REACHES_C))
+                sum = predict_pair(work, head.facts, s_weights, at);
+            sum.even *= share.even;
+            if (head.facts & ROW_BLENDS)
+                near = blend_pair(work, type, at, blends_odd);
+            if (blends_even)
+                sum.even = blend_of<2>(near.even, order);
+            pair.even = make_tile_point<T, decode>(view, pair.even, sum.even,
+                                                   &even_symbol);
         }
     }
     sum.odd = predict_tile_odd(head.facts, share, column, sum.odd, pair.even);
+    if (head.facts & ROW_BLENDS) {
+        const T c = __shfl_down_sync(0xFFFFFFFF, pair.even, 1);
+        near.odd.faces += pair.even + c;
+        if (blends_odd)
+            sum.odd = type == 3 ? blend_of<3>(near.odd, order)
+                                : blend_of<2>(near.odd, order);
+    }
     if (column.has_odd)
         pair.odd =
             make_tile_point<T, decode>(view, pair.odd, sum.odd, &odd_symbol);

@@ -135,6 +135,25 @@ combine_weighted(const struct form_weights<T> &w, T a, T b, T c, T d)
     return (inner - w.outer * (a + d)) * w.scale;
 }
 
+/* Sums of a blended point's neighbours in the cube around it: those that differ
+ * from it along one of its odd dimensions, along two, along three. */
+template <typename T> struct blend {
+    T faces, edges, corners;
+};
+
+/* The prediction of a point of NODD odd dimensions, so many of them blended at
+ * a time. */
+template <int NODD, typename T>
+static __device__ __forceinline__ T
+blend_of(const struct blend<T> &near, int order)
+{
+    if (NODD == 2)
+        return TERP_BLEND_2(near.faces, near.edges);
+    return order == 2 ? TERP_BLEND_3_PAIRS(near.faces, near.edges, (T)(1.0 / 3),
+                                           (T)(1.0 / 12))
+                      : TERP_BLEND_3_FULL(near.faces, near.edges, near.corners);
+}
+
 /* What one chunk's threads need of it, at a level. */
 template <typename T> struct level_view {
     const T *src;
@@ -150,6 +169,7 @@ template <typename T> struct level_view {
     T *fine;
     struct constants<T> k;
     enum terp_spline spline;
+    int blend_order;
 };
 
 template <typename T>

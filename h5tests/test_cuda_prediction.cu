@@ -310,8 +310,20 @@ gather_escapes(struct bench *b, const uint8_t *work)
     return words;
 }
 
+/* Of all points of a level. */
+static uint64_t
+fine_nvalues(const struct terp_layout *layout, int l)
+{
+    uint64_t nvalues = layout->nbricks;
+
+    for (int d = 0; d < TERP_NDIMS; d++)
+        nvalues *= layout->level[l].neven[d] + layout->level[l].nodd[d];
+    return nvalues;
+}
+
+/* `blend` dimensions at a time are blended where they may be; 1: none. */
 static void
-check_spline(struct bench *b, uint64_t *seed)
+check_spline(struct bench *b, int blend, uint64_t *seed)
 {
     struct cpu_spline cpu;
     struct cuda_chunk *state = &b->state[0];
@@ -331,6 +343,10 @@ check_spline(struct bench *b, uint64_t *seed)
             (uint8_t)(r % 3 * (r >> 8 & 1)),
             (uint8_t)(r >> 16 & 1 ? r >> 24 : 0),
             (uint8_t)(r >> 40 & 1 ? TERP_RATIO_ONE : 1 + (r >> 48) % 64)};
+        if (blend > 1 && fine_nvalues(&b->layout, l) > 4096)
+            plan.priorities = blend == 2 ? TERP_BLEND_PAIRS : TERP_BLEND_FULL;
+        else if (terp_blend_order(plan.priorities) > 1)
+            plan.priorities = 0;
         cpu.plan[l] = plan;
         for (int i = 0; i < NCHUNKS; i++) {
             b->state[i].plan[l].spline = plan.spline;
@@ -449,16 +465,18 @@ static const struct shape shapes[] = {
     {4, true, {1, 24, 24, 24}},
 };
 
+/* `blend`: see check_spline; 0: lorenzo. */
 static void
-all_shapes(bool lorenzo)
+all_shapes(int blend)
 {
+    const bool lorenzo = blend == 0;
     static const struct {
         enum terp_field field;
         double bound;
     } contents[] = {{TERP_FIELD_SMOOTH, 1e-4}, {TERP_FIELD_ROUGH, 1e-5},
                     {TERP_FIELD_GAPS, 1e-3},   {TERP_FIELD_COAST, 1e-4},
                     {TERP_FIELD_NOISE, 3e-4},  {TERP_FIELD_HUGE, 1e30}};
-    uint64_t seed = lorenzo;
+    uint64_t seed = (uint64_t)blend;
 
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const struct shape *shape = &shapes[i];
@@ -475,7 +493,7 @@ all_shapes(bool lorenzo)
                 check_lorenzo(&b, (unsigned)random_of(&seed) &
                                       ((1u << b.layout.rank) - 1));
             else
-                check_spline(&b, &seed);
+                check_spline(&b, blend, &seed);
             free_bench(&b);
         }
     }
@@ -485,14 +503,28 @@ static void
 spline_equals_the_cpu_for_all_shapes(void **state)
 {
     (void)state;
-    all_shapes(false);
+    all_shapes(1);
+}
+
+static void
+blended_pairs_equal_the_cpu_for_all_shapes(void **state)
+{
+    (void)state;
+    all_shapes(2);
+}
+
+static void
+full_blending_equals_the_cpu_for_all_shapes(void **state)
+{
+    (void)state;
+    all_shapes(3);
 }
 
 static void
 lorenzo_equals_the_cpu_for_all_shapes(void **state)
 {
     (void)state;
-    all_shapes(true);
+    all_shapes(0);
 }
 
 /* Every content, both predictors, every set of dimensions. */
@@ -511,7 +543,7 @@ contents_equal_the_cpu(void **state)
                                                          : 1e-3;
             make_bench(&b, type ? TERP_FLOAT64 : TERP_FLOAT32, 3, dims, false,
                        (enum terp_field)field, bound);
-            check_spline(&b, &seed);
+            check_spline(&b, 1 + field % 3, &seed);
             free_bench(&b);
             make_bench(&b, type ? TERP_FLOAT64 : TERP_FLOAT32, 3, dims, false,
                        (enum terp_field)field, bound);
@@ -553,6 +585,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tile_order_equals_the_cpu),
         cmocka_unit_test(spline_equals_the_cpu_for_all_shapes),
+        cmocka_unit_test(blended_pairs_equal_the_cpu_for_all_shapes),
+        cmocka_unit_test(full_blending_equals_the_cpu_for_all_shapes),
         cmocka_unit_test(lorenzo_equals_the_cpu_for_all_shapes),
         cmocka_unit_test(contents_equal_the_cpu),
     };
