@@ -51,6 +51,17 @@ terp_bound_of_range(double bound, double min, double max)
                                            : bound * max - bound * min;
 }
 
+/* A chunk is constant when `value` is this much nearer than the bound to all
+ * of its values: predicted ones are, where they are smooth, for few bytes. */
+#define TERP_CONSTANT_NEARNESS 4
+
+static inline TERP_HOST_DEVICE bool
+terp_is_constant(double value, double min, double max, double bound)
+{
+    return TERP_CONSTANT_NEARNESS * (max - value) < bound &&
+           TERP_CONSTANT_NEARNESS * (value - min) < bound;
+}
+
 /* ---- the tuner ---- */
 
 /* Values of a class are sampled in runs of this many along dimension 0. */

@@ -141,7 +141,7 @@ absolute_bound(const struct encode *e)
                : terp_bound_of_range(bound, e->stats.min, e->stats.max);
 }
 
-/* A value within the bound of all valid ones, if there is one. */
+/* A value that is near enough to all valid ones, if there is one. */
 static bool
 find_constant(const struct encode *e, double *value_ret)
 {
@@ -156,8 +156,7 @@ find_constant(const struct encode *e, double *value_ret)
         value = stats->min + (stats->max - stats->min) / 2;
         if (e->stages->value_nbytes == 4)
             value = (double)(float)value;
-        /* Strict, since the differences are rounded. */
-        if (!(stats->max - value < e->bound && value - stats->min < e->bound))
+        if (!terp_is_constant(value, stats->min, stats->max, e->bound))
             return false;
     }
     *value_ret = value;

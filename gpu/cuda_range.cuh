@@ -72,7 +72,7 @@ take_fills(const struct cuda_batch &batch, struct value_range *range)
         range->nspecials = min_u64(range->nspecials, batch.nvalues);
 }
 
-/* A value within the bound of all that are not special, if there is one. */
+/* A value that is near enough to all that are not special, if there is one. */
 template <typename T>
 static __device__ bool
 find_constant(const struct cuda_batch &batch, const struct value_range &range,
@@ -86,8 +86,7 @@ find_constant(const struct cuda_batch &batch, const struct value_range &range,
     }
     if (min != max) {
         value = (double)(T)(min + (max - min) / 2);
-        /* Strict, since the differences are rounded. */
-        if (!(max - value < bound && value - min < bound))
+        if (!terp_is_constant(value, min, max, bound))
             return false;
     }
     *value_ret = value;
