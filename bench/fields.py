@@ -102,7 +102,9 @@ def generated(name):
         fail(f"no such file: {name}, and {GENERATOR} is not there to make it")
     if not made:
         note(f"generating {name} into {GENERATED_DIR}")
-        subprocess.run([sys.executable, str(GENERATOR), name], check=True,
+        # pres64 comes with pres.
+        subprocess.run([sys.executable, str(GENERATOR),
+                        name.removesuffix("64")], check=True,
                        stdout=subprocess.DEVNULL,
                        env={**os.environ, "OUT": str(GENERATED_DIR)})
         made = sorted(GENERATED_DIR.glob(f"{name}_*"))
@@ -132,11 +134,17 @@ def load_dataset(source):
                  data.astype(data.dtype.newbyteorder("="), copy=False), fill)
 
 
-def chunk_shape(word, shape):
-    """Dims of a chunk: 'whole', explicit 'AxBxC', or 'N' for about N^3
-    values of equal dims, never longer than the field's."""
+def chunk_shape(word, data):
+    """Dims of a chunk: 'whole', 'auto' as h5py guesses it, explicit 'AxBxC',
+    or 'N' for about N^3 values of equal dims, never longer than the field's."""
+    shape = data.shape
     if word == "whole":
         return tuple(shape)
+    if word == "auto":
+        with h5py.File("guess", "w", driver="core",
+                       backing_store=False) as file:
+            return file.create_dataset("field", shape, data.dtype,
+                                       chunks=True).chunks
     if "x" in word:
         dims = [int(d) for d in word.split("x")]
         if len(dims) != len(shape):

@@ -9,7 +9,7 @@ cd "$(dirname "$0")"
 results=results
 plugin=${TERP_PLUGIN_DIR:-../build/release/plugin}
 real=../../shared/data/real_dev.h5
-pipelines=terp:huffman,terp:custom,terp:speed
+pipelines=terp:ratio,terp:huffman,terp:custom,terp:speed
 forced=terp:huffman:spline,terp:huffman:lorenzo
 
 # record NAME COMMAND...: CSV and summary, replaced only by a complete run.
@@ -31,8 +31,8 @@ for figure in "$@"; do
     case $figure in
     ratio)
         record ratio python3 ratio.py --plugin "$plugin" \
-            --fields pres,dens,mira,rtm,vel \
-            --codecs "$pipelines,$forced,sz3,pysz,zfp,sperr"
+            --fields pres,dens,mira,rtm,vel,temp,cesm,part,pres64 \
+            --codecs terp:ratio,terp:huffman,terp:speed,sz3,pysz
         ;;
     speed)
         record speed python3 speed.py --plugin "$plugin" \
@@ -45,7 +45,7 @@ for figure in "$@"; do
             continue
         fi
         record real python3 ratio.py --plugin "$plugin" \
-            --fields "$real" --chunks whole \
+            --fields "$real" --chunks whole,auto \
             --codecs "$pipelines,sz3,pysz,zfp,sperr"
         ;;
     *)

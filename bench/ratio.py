@@ -18,7 +18,7 @@ def measure(field, bound_rel, chunk, codec):
     import filters
     import numpy as np
     bound = bound_rel * field.value_range
-    shape = fields.chunk_shape(chunk, field.data.shape)
+    shape = fields.chunk_shape(chunk, field.data)
     with filters.memory_file() as file:
         dataset = filters.create(file, field, shape, codec, bound)
         filters.write(dataset, field.data, codec, bound)

@@ -146,7 +146,7 @@ def main():
             continue
         for bound_rel in args.bounds:
             for chunk in args.chunks:
-                shape = fields.chunk_shape(chunk, field.data.shape)
+                shape = fields.chunk_shape(chunk, field.data)
                 seconds = measure(field, bound_rel, shape, names, args.reps,
                                   args.clock)
                 for row in rows_of(seconds, field.data.nbytes):

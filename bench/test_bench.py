@@ -70,12 +70,14 @@ class Bench(unittest.TestCase):
         self.assertEqual(fields.Field("x", data, fill=1e20).value_range, 2)
 
     def test_chunk_is_clipped_and_keeps_its_volume(self):
-        self.assertEqual(fields.chunk_shape("64", (256, 256, 10)),
-                         (64, 64, 10))
-        self.assertEqual(fields.chunk_shape("64", (1 << 20,)), (64 ** 3,))
-        self.assertEqual(fields.chunk_shape("64", (900, 900)), (512, 512))
-        self.assertEqual(fields.chunk_shape("whole", (9, 8)), (9, 8))
-        self.assertEqual(fields.chunk_shape("4x8", (9, 8)), (4, 8))
+        for word, shape, chunk in (("64", (256, 256, 10), (64, 64, 10)),
+                                   ("64", (1 << 20,), (64 ** 3,)),
+                                   ("64", (900, 900), (512, 512)),
+                                   ("whole", (9, 8), (9, 8)),
+                                   ("4x8", (9, 8), (4, 8)),
+                                   ("auto", (9, 8), (9, 8))):
+            self.assertEqual(
+                fields.chunk_shape(word, np.empty(shape, "f4")), chunk)
 
     def test_lost_nan_is_an_infinite_error(self):
         data = np.array([0, 1, np.nan], "f4")
