@@ -24,7 +24,7 @@
 /* By the weights of the 2^n corners around a point of n odd dimensions: their
  * sum times 2^(TERP_NDIMS - n). */
 static inline TERP_HOST_DEVICE uint16_t
-terp_context_of(uint16_t sum)
+terp_context_of(int16_t sum)
 {
     return (uint16_t)((sum >= 1) + (sum >= 8) + (sum >= 16) + (sum >= 32) +
                       (sum >= 64) + (sum >= 128) + (sum >= 256));

@@ -6,26 +6,7 @@
 #include "cpu_order.h"
 #include "format.h"
 
-/* While symbols are sorted their context stands above them. */
-#define CONTEXT_SHIFT 10
-#define SYMBOL_MASK ((1u << CONTEXT_SHIFT) - 1)
-_Static_assert(TERP_NSYMBOLS == 1 << CONTEXT_SHIFT &&
-                   TERP_NGROUPS << CONTEXT_SHIFT <= 1 << 16,
-               "a context and a symbol in 16 bits");
-
-/* Symbols that a member of the team counts and moves on its own. */
-#define PIECE_NSYMBOLS 32768
-
-/* Weights of a lattice's points: [nbricks][n3][n2][n1][n0] bytes. */
-struct weights {
-    const struct terp_layout *layout;
-    int l;             /* the level whose even points these are of */
-    uint8_t *even;     /* extents neven of the level */
-    uint8_t *fine;     /* those of the level's own points too */
-    uint16_t *symbols; /* work order */
-};
-
-/* A row's number to its coordinates; returns the brick. */
+/* A row's coordinates by its number; returns the brick. */
 static uint64_t
 find_row(const uint64_t extent[TERP_NDIMS], uint64_t row,
          uint64_t at[TERP_NDIMS])
@@ -62,14 +43,30 @@ row_begin(const struct terp_layout *layout, int l, unsigned odd, uint64_t brick,
     return begin * layout->dims[0] + ((uint64_t)(odd & 1) << (l - 1));
 }
 
-static uint8_t
+/* ---- weights ---- */
+
+/* Weights of a lattice's points: [nbricks][n3][n2][n1][n0] bytes. */
+struct weights {
+    const struct terp_layout *layout;
+    int l;                   /* the level whose even points these are of */
+    uint8_t *even;           /* extents neven of the level */
+    uint8_t *fine;           /* those of the level's own points too */
+    const uint16_t *symbols; /* work order */
+};
+
+/* Contexts are made of so many points at once, of which a row may have fewer:
+ * so many bytes behind the weights are readable. */
+#define BLOCK_NVALUES 32
+
+static inline uint8_t
 weight_of(uint16_t symbol)
 {
-    int code = (int)(symbol & SYMBOL_MASK) - TERP_RADIUS;
+    int code = (int)symbol - TERP_RADIUS;
+    int magnitude = code < 0 ? -code : code;
 
-    return (uint8_t)(TERP_CONTEXT_UNIT *
-                     min_u64((uint64_t)(code < 0 ? -code : code),
-                             TERP_CONTEXT_MAX_CODE));
+    return (uint8_t)(TERP_CONTEXT_UNIT * (magnitude < TERP_CONTEXT_MAX_CODE
+                                              ? magnitude
+                                              : TERP_CONTEXT_MAX_CODE));
 }
 
 /* Rows [first, end) of the lattice that a level makes. */
@@ -79,6 +76,7 @@ merge_rows(void *arg, int id, uint64_t first, uint64_t end)
     const struct weights *w = arg;
     const struct terp_level *level = &w->layout->level[w->l];
     uint64_t fine[TERP_NDIMS], at[TERP_NDIMS];
+    uint8_t half[2][BLOCK_NVALUES];
 
     (void)id;
     for (int d = 0; d < TERP_NDIMS; d++)
@@ -86,204 +84,35 @@ merge_rows(void *arg, int id, uint64_t first, uint64_t end)
     uint64_t brick = find_row(fine, first, at);
     for (uint64_t row = first; row < end; row++, brick += next_row(fine, at)) {
         uint8_t *to = w->fine + row * fine[0];
-        for (unsigned x_odd = 0; x_odd < 2; x_odd++) {
-            unsigned odd = x_odd;
-            uint64_t from = brick;
-            for (int d = TERP_NDIMS - 1; d > 0; d--)
-                odd |= (unsigned)(at[d] & 1) << d;
-            for (int d = TERP_NDIMS - 1; d > 0; d--)
-                from = from * terp_class_extent(level, odd, d) + at[d] / 2;
-            uint64_t n = terp_class_extent(level, odd, 0);
-            from *= n;
-            if (odd == 0) {
-                for (uint64_t i = 0; i < n; i++)
-                    to[2 * i] = w->even[from + i] / 2;
-                continue;
+        unsigned odd = 0;
+        uint64_t from = brick;
+        for (int d = TERP_NDIMS - 1; d > 0; d--)
+            odd |= (unsigned)(at[d] & 1) << d;
+        for (int d = TERP_NDIMS - 1; d > 0; d--)
+            from = from * terp_class_extent(level, odd, d) + at[d] / 2;
+        const uint8_t *even = w->even + from * level->neven[0];
+        const uint16_t *evens =
+            w->symbols + level->class_at[odd] + from * level->neven[0];
+        const uint16_t *odds =
+            w->symbols + level->class_at[odd | 1] + from * level->nodd[0];
+        for (uint64_t x = 0; x < level->neven[0]; x += BLOCK_NVALUES) {
+            uint64_t neven = min_u64(BLOCK_NVALUES, level->neven[0] - x);
+            uint64_t nodd = min_u64(BLOCK_NVALUES, level->nodd[0] - x);
+            for (uint64_t i = 0; odd == 0 && i < neven; i++)
+                half[0][i] = even[x + i] / 2;
+            for (uint64_t i = 0; odd != 0 && i < neven; i++)
+                half[0][i] = weight_of(evens[x + i]);
+            for (uint64_t i = 0; i < nodd; i++)
+                half[1][i] = weight_of(odds[x + i]);
+            for (uint64_t i = 0; i < nodd; i++) {
+                to[2 * (x + i)] = half[0][i];
+                to[2 * (x + i) + 1] = half[1][i];
             }
-            const uint16_t *symbols = w->symbols + level->class_at[odd] + from;
-            for (uint64_t i = 0; i < n; i++)
-                to[2 * i + x_odd] = weight_of(symbols[i]);
+            if (nodd < neven)
+                to[2 * (x + nodd)] = half[0][nodd];
         }
     }
 }
-
-/* ---- contexts ---- */
-
-/* The points of a class, whose contexts are to be found. */
-struct contexts {
-    const struct weights *weights;
-    const uint64_t *mask; /* of special points in C order, or NULL */
-    unsigned odd;
-    uint16_t keep; /* bits of symbols that stay */
-};
-
-static inline bool
-is_masked(const uint64_t *mask, uint64_t i)
-{
-    return mask[i / 64] >> (i % 64) & 1;
-}
-
-/* Special points stand behind all others. */
-static void
-mark_specials(const struct contexts *c, uint64_t at, uint64_t n,
-              uint16_t *symbols)
-{
-    for (uint64_t i = 0; i < n; i++, at += (uint64_t)1 << c->weights->l)
-        if (is_masked(c->mask, at))
-            symbols[i] = (uint16_t)((symbols[i] & c->keep) |
-                                    TERP_GROUP_SPECIALS << CONTEXT_SHIFT);
-}
-
-#define RUN_NVALUES 256 /* sums are made of so many at once */
-
-/* Context of the points of rows [first, end) of a class, put above their
- * symbols. */
-static void
-mark_rows(void *arg, int id, uint64_t first, uint64_t end)
-{
-    const struct contexts *c = arg;
-    const struct weights *w = c->weights;
-    const struct terp_level *level = &w->layout->level[w->l];
-    const uint64_t *even = level->neven;
-    uint64_t extent[TERP_NDIMS], at[TERP_NDIMS];
-    uint16_t sum[RUN_NVALUES + 1];
-
-    (void)id;
-    for (int d = 0; d < TERP_NDIMS; d++)
-        extent[d] = terp_class_extent(level, c->odd, d);
-    uint64_t brick = find_row(extent, first, at);
-    for (uint64_t row = first; row < end;
-         row++, brick += next_row(extent, at)) {
-        const uint8_t *rows[TERP_NCLASSES / 2];
-        unsigned nrows = 0, shift = TERP_NDIMS;
-        for (unsigned corner = 0; corner < TERP_NCLASSES; corner += 2) {
-            uint64_t from = brick;
-            if (corner & ~c->odd)
-                continue;
-            for (int d = TERP_NDIMS - 1; d > 0; d--)
-                from = from * even[d] +
-                       min_u64(at[d] + (corner >> d & 1), even[d] - 1);
-            rows[nrows++] = w->even + from * even[0];
-        }
-        for (unsigned n = nrows << (c->odd & 1); n > 1; n /= 2)
-            shift--;
-        uint16_t *symbols =
-            w->symbols + level->class_at[c->odd] + row * extent[0];
-        for (uint64_t x = 0; x < extent[0]; x += RUN_NVALUES) {
-            uint64_t n = min_u64(RUN_NVALUES, extent[0] - x);
-            uint64_t nsums = min_u64(n + 1, even[0] - x);
-            memset(sum, 0, (n + 1) * sizeof *sum);
-            for (unsigned r = 0; r < nrows; r++)
-                for (uint64_t i = 0; i < nsums; i++)
-                    sum[i] = (uint16_t)(sum[i] + rows[r][x + i]);
-            if (nsums == n)
-                sum[n] = sum[n - 1];
-            if (c->odd & 1)
-                for (uint64_t i = 0; i < n; i++)
-                    sum[i] = (uint16_t)(sum[i] + sum[i + 1]);
-            for (uint64_t i = 0; i < n; i++) {
-                uint16_t context = terp_context_of((uint16_t)(sum[i] << shift));
-                symbols[x + i] = (uint16_t)((symbols[x + i] & c->keep) |
-                                            context << CONTEXT_SHIFT);
-            }
-        }
-        if (c->mask != NULL)
-            mark_specials(c, row_begin(w->layout, w->l, c->odd, brick, at),
-                          extent[0], symbols);
-    }
-}
-
-/* Marks a level's symbols, of which `keep` stays, with their contexts. */
-static void
-mark_level(struct cpu_team *team, const struct weights *weights,
-           const uint64_t *mask, uint16_t keep)
-{
-    struct contexts c = {.weights = weights, .mask = mask, .keep = keep};
-
-    for (int i = 0; i < TERP_NCLASSES - 1; i++) {
-        c.odd = terp_class_order[i];
-        cpu_team_run(team, mark_rows, &c,
-                     terp_class_nrows(weights->layout, weights->l, c.odd), 64);
-    }
-}
-
-/* ---- between tile order and context order ---- */
-
-/* A level's symbols in tile order: pieces that members count and move. */
-struct level_sort {
-    const uint16_t *marked;
-    const uint16_t *sorted; /* to restore; else NULL */
-    uint16_t *to;
-    uint64_t nsymbols;
-    uint64_t (*begin)[TERP_NGROUPS]; /* of each piece: counts, then places */
-};
-
-static void
-count_pieces(void *arg, int id, uint64_t first, uint64_t end)
-{
-    struct level_sort *sort = arg;
-
-    (void)id;
-    for (uint64_t piece = first; piece < end; piece++) {
-        uint64_t i = piece * PIECE_NSYMBOLS;
-        uint64_t last = min_u64(i + PIECE_NSYMBOLS, sort->nsymbols);
-        /* Equal neighbours go to different counters. */
-        uint32_t counts[4][TERP_NGROUPS] = {{0}};
-        for (; i + 4 <= last; i += 4)
-            for (unsigned k = 0; k < 4; k++)
-                counts[k][sort->marked[i + k] >> CONTEXT_SHIFT]++;
-        for (; i < last; i++)
-            counts[0][sort->marked[i] >> CONTEXT_SHIFT]++;
-        for (int c = 0; c < TERP_NGROUPS; c++)
-            sort->begin[piece][c] =
-                counts[0][c] + counts[1][c] + counts[2][c] + counts[3][c];
-    }
-}
-
-static void
-move_pieces(void *arg, int id, uint64_t first, uint64_t end)
-{
-    struct level_sort *sort = arg;
-
-    (void)id;
-    for (uint64_t piece = first; piece < end; piece++) {
-        uint64_t i = piece * PIECE_NSYMBOLS;
-        uint64_t last = min_u64(i + PIECE_NSYMBOLS, sort->nsymbols);
-        uint64_t at[TERP_NGROUPS];
-        memcpy(at, sort->begin[piece], sizeof at);
-        if (sort->sorted != NULL)
-            for (; i < last; i++)
-                sort->to[i] =
-                    sort->sorted[at[sort->marked[i] >> CONTEXT_SHIFT]++];
-        else
-            for (; i < last; i++)
-                sort->to[at[sort->marked[i] >> CONTEXT_SHIFT]++] =
-                    sort->marked[i] & SYMBOL_MASK;
-    }
-}
-
-static enum terp_status
-move_level(struct cpu_team *team, struct level_sort *sort)
-{
-    uint64_t npieces = div_up(sort->nsymbols, PIECE_NSYMBOLS), next = 0;
-
-    sort->begin = malloc((npieces + 1) * sizeof *sort->begin);
-    if (sort->begin == NULL)
-        return TERP_ERR_MEMORY;
-    cpu_team_run(team, count_pieces, sort, npieces, 2);
-    for (int c = 0; c < TERP_NGROUPS; c++) {
-        for (uint64_t piece = 0; piece < npieces; piece++) {
-            uint64_t n = sort->begin[piece][c];
-            sort->begin[piece][c] = next;
-            next += n;
-        }
-    }
-    cpu_team_run(team, move_pieces, sort, npieces, 2);
-    free(sort->begin);
-    return TERP_OK;
-}
-
-/* ---- all levels ---- */
 
 /* As many symbols stand before the level's in every order. */
 static uint64_t
@@ -299,11 +128,11 @@ even_nvalues(const struct terp_layout *layout, int l)
 /* The weights of the anchors, of which those of all levels are made in turn.
  * Memory: `even`, and behind it `fine`. */
 static enum terp_status
-start_weights(const struct terp_layout *layout, uint16_t *symbols,
+start_weights(const struct terp_layout *layout, const uint16_t *symbols,
               struct weights *weights_ret, void **memory_ret)
 {
     uint64_t nvalues = layout->nlevels == 0 ? 0 : even_nvalues(layout, 1);
-    uint8_t *memory = malloc(2 * nvalues + 1);
+    uint8_t *memory = malloc(2 * nvalues + BLOCK_NVALUES);
 
     *memory_ret = memory;
     if (memory == NULL)
@@ -329,72 +158,447 @@ go_on(struct cpu_team *team, struct weights *weights)
     for (int d = 1; d < TERP_NDIMS; d++)
         nrows *= level->neven[d] + level->nodd[d];
     if (weights->l > 1)
-        cpu_team_run(team, merge_rows, weights, nrows, 64);
+        cpu_team_run(team, merge_rows, weights, nrows, 512);
     weights->even = weights->fine;
     weights->fine = even;
     weights->l--;
 }
 
-enum terp_status
-cpu_context_sort(struct cpu_team *team, const struct terp_layout *layout,
-                 const uint64_t *mask, uint16_t *symbols, uint16_t *scratch)
+/* ---- contexts ---- */
+
+/* A level's points on their way between work order and context order. */
+struct sort {
+    const struct weights *weights;
+    const uint64_t *mask; /* of special points in C order, or NULL */
+    const struct terp_layout *layout;
+    int l;
+    uint64_t begin;  /* of the level's symbols, in either order */
+    uint8_t *groups; /* by place in work order */
+    const uint16_t *from;
+    uint16_t *to;
+    bool restore; /* else to context order */
+    uint64_t npieces;
+    struct piece *pieces;
+};
+
+/* Slabs of a class that a member of the team does on its own. */
+struct piece {
+    unsigned odd;
+    uint64_t first, end;
+    /* Of each group: how many, then where they begin in context order. */
+    uint64_t at[TERP_NGROUPS];
+};
+#define PIECE_NSYMBOLS 8192 /* or one slab */
+
+static void
+boxes_of_class(const struct sort *sort, unsigned odd, struct cpu_boxes *boxes)
+{
+    uint64_t extent[TERP_NDIMS];
+
+    for (int d = 0; d < TERP_NDIMS; d++)
+        extent[d] = terp_class_extent(&sort->layout->level[sort->l], odd, d);
+    cpu_boxes_make(sort->layout, extent, boxes);
+}
+
+/* The level's pieces, classes and slabs in tile order. */
+static enum terp_status
+make_pieces(struct sort *sort)
+{
+    struct cpu_boxes boxes;
+
+    sort->npieces = 0;
+    sort->pieces = NULL;
+    for (int pass = 0; pass < 2; pass++) {
+        uint64_t n = 0;
+        for (int i = 0; i < TERP_NCLASSES - 1; i++) {
+            unsigned odd = terp_class_order[i];
+            boxes_of_class(sort, odd, &boxes);
+            uint64_t nslabs = sort->layout->nbricks * boxes.nslabs;
+            uint64_t step = PIECE_NSYMBOLS / (boxes.slab_nsymbols + 1) + 1;
+            for (uint64_t slab = 0; slab < nslabs; slab += step, n++)
+                if (pass == 1)
+                    sort->pieces[n] = (struct piece){
+                        odd, slab, min_u64(slab + step, nslabs), {0}};
+        }
+        if (pass == 1)
+            break;
+        sort->npieces = n;
+        sort->pieces = malloc((n + 1) * sizeof *sort->pieces);
+        if (sort->pieces == NULL)
+            return TERP_ERR_MEMORY;
+    }
+    return TERP_OK;
+}
+
+/* Sums of `n` corners' weights, which is a power of two. */
+static inline void
+sum_corners(const uint8_t *const *corner, unsigned n, uint64_t x,
+            int16_t sum[BLOCK_NVALUES])
+{
+    for (unsigned i = 0; i < BLOCK_NVALUES; i++) {
+        int16_t all = 0;
+        for (unsigned c = 0; c < n; c++)
+            all = (int16_t)(all + corner[c][x + i]);
+        sum[i] = all;
+    }
+}
+
+/* Contexts of BLOCK_NVALUES points. */
+static inline void
+find_contexts(const uint8_t *const *corner, unsigned ncorners, uint64_t x,
+              uint8_t *restrict contexts_ret)
+{
+    int16_t sum[BLOCK_NVALUES], context[BLOCK_NVALUES];
+    int16_t factor = (int16_t)(TERP_NCLASSES / ncorners);
+
+    /* With a constant each, for the compiler's sake. */
+    if (ncorners == 2)
+        sum_corners(corner, 2, x, sum);
+    else if (ncorners == 4)
+        sum_corners(corner, 4, x, sum);
+    else if (ncorners == 8)
+        sum_corners(corner, 8, x, sum);
+    else
+        sum_corners(corner, 16, x, sum);
+    for (unsigned i = 0; i < BLOCK_NVALUES; i++)
+        context[i] = (int16_t)terp_context_of((int16_t)(sum[i] * factor));
+    for (unsigned i = 0; i < BLOCK_NVALUES; i++)
+        contexts_ret[i] = (uint8_t)context[i];
+}
+
+/* The context of a row's last point, when nothing stands behind it. */
+static uint8_t
+find_last_context(const uint8_t *const *corner, unsigned ncorners, uint64_t x)
+{
+    int sum = 0;
+
+    for (unsigned c = 0; c < ncorners; c += 2)
+        sum += 2 * corner[c][x];
+    return (uint8_t)terp_context_of(
+        (int16_t)(sum * (int)(TERP_NCLASSES / ncorners)));
+}
+
+/* Points [begin, end) of a class, as if they stood one after another. */
+static void
+mark_points(const struct weights *w, unsigned odd, uint64_t begin, uint64_t end,
+            uint8_t *contexts)
+{
+    const struct terp_level *level = &w->layout->level[w->l];
+    const uint64_t *even = level->neven;
+    uint64_t extent[TERP_NDIMS], at[TERP_NDIMS], stride[TERP_NDIMS + 1] = {1};
+
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        extent[d] = terp_class_extent(level, odd, d);
+        stride[d + 1] = stride[d] * even[d];
+    }
+    uint64_t row = begin / extent[0], x = begin % extent[0];
+    uint64_t brick = find_row(extent, row, at);
+    for (uint64_t i = begin; i < end; x = 0, brick += next_row(extent, at)) {
+        const uint8_t *corner[TERP_NCLASSES];
+        unsigned ncorners = 1;
+        corner[0] = w->even + brick * stride[TERP_NDIMS];
+        for (int d = 1; d < TERP_NDIMS; d++)
+            corner[0] += at[d] * stride[d];
+        for (int d = 0; d < TERP_NDIMS; d++) {
+            if (!(odd >> d & 1))
+                continue;
+            uint64_t step = d == 0 || at[d] + 1 < even[d] ? stride[d] : 0;
+            for (unsigned c = 0; c < ncorners; c++)
+                corner[ncorners + c] = corner[c] + step;
+            ncorners *= 2;
+        }
+        uint64_t row_end = min_u64(extent[0], x + (end - i));
+        for (; x + BLOCK_NVALUES <= row_end; x += BLOCK_NVALUES) {
+            find_contexts(corner, ncorners, x, contexts + i);
+            i += BLOCK_NVALUES;
+        }
+        if (x < row_end) {
+            uint8_t block[BLOCK_NVALUES];
+            find_contexts(corner, ncorners, x, block);
+            memcpy(contexts + i, block, row_end - x);
+            i += row_end - x;
+        }
+        if (odd & 1 && row_end == even[0])
+            contexts[i - 1] = find_last_context(corner, ncorners, row_end - 1);
+    }
+}
+
+static inline bool
+is_masked(const uint64_t *mask, uint64_t i)
+{
+    return mask[i / 64] >> (i % 64) & 1;
+}
+
+/* Special points among [begin, end) of a class stand behind all others. */
+static void
+mark_specials(const struct sort *sort, unsigned odd, uint64_t begin,
+              uint64_t end, uint8_t *groups)
+{
+    const struct terp_layout *layout = sort->layout;
+    uint64_t extent[TERP_NDIMS], at[TERP_NDIMS];
+
+    for (int d = 0; d < TERP_NDIMS; d++)
+        extent[d] = terp_class_extent(&layout->level[sort->l], odd, d);
+    uint64_t row = begin / extent[0], x = begin % extent[0];
+    uint64_t brick = find_row(extent, row, at);
+    for (uint64_t i = begin; i < end; x = 0, brick += next_row(extent, at)) {
+        uint64_t from = row_begin(layout, sort->l, odd, brick, at);
+        for (; x < extent[0] && i < end; x++, i++)
+            if (is_masked(sort->mask, from + (x << sort->l)))
+                groups[i] = TERP_GROUP_SPECIALS;
+    }
+}
+
+static void
+count_groups(const uint8_t *groups, uint64_t n,
+             uint64_t counts_ret[TERP_NGROUPS])
+{
+    /* Two neighbours at once. Equal ones go to different counters. */
+    enum {
+        GROUP_NBITS = 4,
+        NPAIRS = 1 << (2 * GROUP_NBITS)
+    };
+    _Static_assert(TERP_NGROUPS <= 1 << GROUP_NBITS, "groups fit");
+    uint32_t pairs[4][NPAIRS] = {{0}};
+    uint64_t i = 0, eight;
+
+    memset(counts_ret, 0, TERP_NGROUPS * sizeof *counts_ret);
+    for (; i + 8 <= n; i += 8) {
+        memcpy(&eight, groups + i, sizeof eight);
+        eight |= eight >> (8 - GROUP_NBITS);
+        for (unsigned k = 0; k < 4; k++)
+            pairs[k][eight >> (16 * k) & (NPAIRS - 1)]++;
+    }
+    for (; i < n; i++)
+        counts_ret[groups[i]]++;
+    for (unsigned a = 0; a < TERP_NGROUPS; a++) {
+        for (unsigned b = 0; b < TERP_NGROUPS; b++) {
+            unsigned pair = a | b << GROUP_NBITS;
+            uint32_t count = pairs[0][pair] + pairs[1][pair] + pairs[2][pair] +
+                             pairs[3][pair];
+            counts_ret[a] += count;
+            counts_ret[b] += count;
+        }
+    }
+}
+
+static void
+mark_pieces(void *arg, int id, uint64_t first, uint64_t end)
+{
+    const struct sort *sort = arg;
+
+    (void)id;
+    for (uint64_t p = first; p < end; p++) {
+        struct piece *piece = &sort->pieces[p];
+        struct cpu_boxes boxes;
+        boxes_of_class(sort, piece->odd, &boxes);
+        uint64_t begin = cpu_slab_begin(&boxes, piece->first);
+        uint64_t stop = cpu_slab_begin(&boxes, piece->end);
+        uint8_t *groups =
+            sort->groups + sort->layout->level[sort->l].class_at[piece->odd];
+        mark_points(sort->weights, piece->odd, begin, stop, groups);
+        if (sort->mask != NULL)
+            mark_specials(sort, piece->odd, begin, stop, groups);
+        count_groups(groups + begin, stop - begin, piece->at);
+    }
+}
+
+/* ---- between work order and context order ---- */
+
+/* A class's arrays in work order, and the next place of each group: `at`, and
+ * of contexts a byte of `ahead` on, which is at hand at once where a place in
+ * memory had to be stored first. */
+struct move {
+    const uint8_t *groups;
+    const uint16_t *from;
+    uint16_t *to;
+    uint64_t at[TERP_NGROUPS];
+    uint64_t ahead;
+    uint64_t nahead; /* sum of its bytes */
+};
+#define MAX_NAHEAD 255
+_Static_assert(TERP_NCONTEXTS == 8, "a byte a context");
+
+static void
+catch_up(struct move *m)
+{
+    for (int c = 0; c < TERP_NCONTEXTS; c++)
+        m->at[c] += m->ahead >> (8 * c) & 0xFF;
+    m->ahead = m->nahead = 0;
+}
+
+/* Symbols of a row that can be moved at once: all, if they are not many. */
+static inline uint64_t
+go_ahead(struct move *m, uint64_t nleft)
+{
+    uint64_t n = min_u64(nleft, MAX_NAHEAD);
+
+    if (m->nahead + n > MAX_NAHEAD)
+        catch_up(m);
+    m->nahead += n;
+    return n;
+}
+
+/* The place in context order of a point that is not special; that of the next
+ * one is one on. */
+static inline uint64_t
+next_place(const struct move *m, unsigned context, uint64_t *ahead)
+{
+    uint64_t place = m->at[context] + (*ahead >> (8 * context) & 0xFF);
+
+    *ahead += UINT64_C(1) << (8 * context);
+    return place;
+}
+
+static inline void
+sort_row(void *arg, uint64_t at, uint64_t n)
+{
+    struct move *m = arg;
+
+    for (uint64_t end = at + n; at < end;) {
+        uint64_t stop = at + go_ahead(m, end - at), ahead = m->ahead;
+        for (; at < stop; at++)
+            m->to[next_place(m, m->groups[at], &ahead)] = m->from[at];
+        m->ahead = ahead;
+    }
+}
+
+static inline void
+restore_row(void *arg, uint64_t at, uint64_t n)
+{
+    struct move *m = arg;
+
+    for (uint64_t end = at + n; at < end;) {
+        uint64_t stop = at + go_ahead(m, end - at), ahead = m->ahead;
+        for (; at + 4 <= stop; at += 4) {
+            uint64_t four = 0; /* are stored at once */
+            for (unsigned k = 0; k < 4; k++)
+                four |=
+                    (uint64_t)m->from[next_place(m, m->groups[at + k], &ahead)]
+                    << (16 * k);
+            memcpy(m->to + at, &four, sizeof four);
+        }
+        for (; at < stop; at++)
+            m->to[at] = m->from[next_place(m, m->groups[at], &ahead)];
+        m->ahead = ahead;
+    }
+}
+
+/* The same where points may be special. */
+static inline void
+sort_masked_row(void *arg, uint64_t at, uint64_t n)
+{
+    struct move *m = arg;
+
+    for (uint64_t end = at + n; at < end; at++)
+        m->to[m->at[m->groups[at]]++] = m->from[at];
+}
+
+static inline void
+restore_masked_row(void *arg, uint64_t at, uint64_t n)
+{
+    struct move *m = arg;
+
+    for (uint64_t end = at + n; at < end; at++)
+        m->to[at] = m->from[m->at[m->groups[at]]++];
+}
+
+static void
+move_pieces(void *arg, int id, uint64_t first, uint64_t end)
+{
+    const struct sort *sort = arg;
+
+    (void)id;
+    for (uint64_t p = first; p < end; p++) {
+        const struct piece *piece = &sort->pieces[p];
+        uint64_t class_at = sort->layout->level[sort->l].class_at[piece->odd];
+        struct cpu_boxes boxes;
+        struct move m = {.groups = sort->groups + class_at,
+                         .from = sort->from + (sort->restore ? 0 : class_at),
+                         .to = sort->to + (sort->restore ? class_at : 0)};
+        memcpy(m.at, piece->at, sizeof m.at);
+        boxes_of_class(sort, piece->odd, &boxes);
+        for (uint64_t slab = piece->first; slab < piece->end; slab++) {
+            if (sort->restore && sort->mask != NULL)
+                cpu_slab_walk(&boxes, slab, restore_masked_row, &m);
+            else if (sort->restore)
+                cpu_slab_walk(&boxes, slab, restore_row, &m);
+            else if (sort->mask != NULL)
+                cpu_slab_walk(&boxes, slab, sort_masked_row, &m);
+            else
+                cpu_slab_walk(&boxes, slab, sort_row, &m);
+        }
+    }
+}
+
+static enum terp_status
+move_level(struct cpu_team *team, const struct weights *weights,
+           struct sort *sort)
+{
+    sort->weights = weights;
+    sort->layout = weights->layout;
+    sort->l = weights->l;
+    enum terp_status st = make_pieces(sort);
+    if (st != TERP_OK)
+        return st;
+    cpu_team_run(team, mark_pieces, sort, sort->npieces, 2);
+    uint64_t next = even_nvalues(sort->layout, sort->l);
+    for (int c = 0; c < TERP_NGROUPS; c++) {
+        for (uint64_t p = 0; p < sort->npieces; p++) {
+            uint64_t n = sort->pieces[p].at[c];
+            sort->pieces[p].at[c] = next;
+            next += n;
+        }
+    }
+    cpu_team_run(team, move_pieces, sort, sort->npieces, 2);
+    free(sort->pieces);
+    return TERP_OK;
+}
+
+/* All levels, from the coarsest on, as their weights become known. */
+static enum terp_status
+move_all(struct cpu_team *team, const struct terp_layout *layout,
+         const uint16_t *known, struct sort *sort)
 {
     struct weights weights;
     void *memory;
-    uint64_t end = layout->nvalues;
 
-    enum terp_status st = start_weights(layout, symbols, &weights, &memory);
-    for (; st == TERP_OK && weights.l > 0; go_on(team, &weights))
-        if (weights.l <= TERP_NCONTEXT_LEVELS)
-            mark_level(team, &weights, mask, SYMBOL_MASK);
-    free(memory);
-    if (st != TERP_OK)
-        return st;
-    cpu_order_into_tiles(team, layout, CPU_ORDER_CLASSES, symbols, scratch);
-    for (int l = 1; l <= layout->nlevels && l <= TERP_NCONTEXT_LEVELS; l++) {
-        uint64_t begin = even_nvalues(layout, l);
-        struct level_sort sort = {.marked = scratch + begin,
-                                  .to = symbols + begin,
-                                  .nsymbols = end - begin};
-        st = move_level(team, &sort);
-        if (st != TERP_OK)
-            return st;
-        end = begin;
+    memcpy(sort->to, sort->from, layout->nbricks * sizeof *sort->to);
+    enum terp_status st = start_weights(layout, known, &weights, &memory);
+    for (; st == TERP_OK && weights.l > 0; go_on(team, &weights)) {
+        if (weights.l > TERP_NCONTEXT_LEVELS)
+            cpu_order_level(team, layout, weights.l, sort->from, sort->to,
+                            !sort->restore);
+        else
+            st = move_level(team, &weights, sort);
     }
-    memcpy(symbols, scratch, end * sizeof *symbols);
-    return TERP_OK;
+    free(memory);
+    return st;
+}
+
+enum terp_status
+cpu_context_sort(struct cpu_team *team, const struct terp_layout *layout,
+                 const uint64_t *mask, const uint16_t *symbols,
+                 uint8_t *scratch, uint16_t *sorted_ret)
+{
+    struct sort sort = {
+        .mask = mask, .groups = scratch, .from = symbols, .to = sorted_ret};
+
+    return move_all(team, layout, symbols, &sort);
 }
 
 enum terp_status
 cpu_context_restore(struct cpu_team *team, const struct terp_layout *layout,
                     const uint64_t *mask, const uint16_t *sorted,
-                    uint16_t *scratch, uint16_t *symbols_ret)
+                    uint8_t *scratch, uint16_t *symbols_ret)
 {
-    struct weights weights;
-    void *memory;
-    uint64_t begin = layout->nbricks;
+    struct sort sort = {.mask = mask,
+                        .groups = scratch,
+                        .from = sorted,
+                        .to = symbols_ret,
+                        .restore = true};
 
-    memcpy(symbols_ret, sorted, begin * sizeof *sorted);
-    enum terp_status st = start_weights(layout, symbols_ret, &weights, &memory);
-    for (; st == TERP_OK && weights.l > 0; go_on(team, &weights)) {
-        int l = weights.l;
-        uint64_t end = l == 1 ? layout->nvalues : even_nvalues(layout, l - 1);
-        if (l > TERP_NCONTEXT_LEVELS) {
-            cpu_order_level(team, layout, l, sorted, symbols_ret, false);
-        } else {
-            mark_level(team, &weights, mask, 0);
-            cpu_order_level(team, layout, l, symbols_ret, scratch, true);
-            struct level_sort sort = {.marked = scratch + begin,
-                                      .sorted = sorted + begin,
-                                      .to = scratch + begin,
-                                      .nsymbols = end - begin};
-            st = move_level(team, &sort);
-            cpu_order_level(team, layout, l, scratch, symbols_ret, false);
-        }
-        begin = end;
-    }
-    free(memory);
-    return st;
+    return move_all(team, layout, symbols_ret, &sort);
 }
 
 /* ---- between C order and work order ---- */

@@ -9,17 +9,18 @@
 #include "layout.h"
 #include "status.h"
 
-/* In place. `scratch` has room for as many symbols. `mask` names the special
- * points (C order, bit i % 64 of word i / 64), whose symbols are 0 codes; NULL
- * if there are none. */
+/* `mask` names the special points (C order, bit i % 64 of word i / 64), whose
+ * symbols are 0 codes; NULL if there are none. `scratch` has room for a byte a
+ * symbol. Nothing overlaps. */
 enum terp_status
 cpu_context_sort(struct cpu_team *team, const struct terp_layout *layout,
-                 const uint64_t *mask, uint16_t *symbols, uint16_t *scratch);
+                 const uint64_t *mask, const uint16_t *symbols,
+                 uint8_t *scratch, uint16_t *sorted_ret);
 
 enum terp_status
 cpu_context_restore(struct cpu_team *team, const struct terp_layout *layout,
                     const uint64_t *mask, const uint16_t *sorted,
-                    uint16_t *scratch, uint16_t *symbols_ret);
+                    uint8_t *scratch, uint16_t *symbols_ret);
 
 /* From C order to work order, and back. `from` and `to` do not overlap. */
 void

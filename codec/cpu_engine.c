@@ -281,22 +281,19 @@ choose_reference(const struct encode *e)
 static enum terp_status
 encode_predicted(struct encode *e)
 {
-    e->symbols = malloc(e->layout.nvalues * sizeof *e->symbols);
     e->shrink = terp_shrink_of(e->bound, e->stats.min, e->stats.max,
                                e->stages->value_nbytes == 4 ? 23 : 52);
     e->spline = (struct cpu_spline){
         .stages = e->stages,
         .layout = &e->layout,
         .team = e->team,
-        .symbols = e->symbols,
         .quantizer = {.step = terp_step_of(e->bound, e->shrink),
                       .bound = e->bound,
                       .max_code = e->max_code,
                       .has_specials = e->stats.nspecials > 0,
                       .reference = choose_reference(e)}};
-    if (e->symbols == NULL)
-        return TERP_ERR_MEMORY;
     enum terp_status st = cpu_spline_make(&e->spline);
+    e->symbols = e->spline.symbols;
     if (st == TERP_OK)
         st = make_mask(e);
     if (st == TERP_OK)
@@ -323,20 +320,21 @@ encode_predicted(struct encode *e)
     if (st != TERP_OK)
         return st;
     write_escapes(e, e->spline.work);
-    /* The values have served: symbols in tile order take their place. */
+    /* The values have served: symbols in another order take their place. */
     uint16_t *tiled = e->spline.work;
     if (e->frame.coding == TERP_CODING_RATIO) {
+        uint16_t *from = e->symbols;
+        uint8_t *scratch = (uint8_t *)(tiled + e->layout.nvalues);
         if (lorenzo) {
-            cpu_context_deal(e->team, &e->layout, e->symbols, tiled);
-            memcpy(e->symbols, tiled, e->layout.nvalues * sizeof *tiled);
+            cpu_context_deal(e->team, &e->layout, from, tiled);
+            from = tiled;
+            tiled = e->symbols;
         }
         st = cpu_context_sort(e->team, &e->layout,
-                              e->frame.has_specials ? e->mask : NULL,
-                              e->symbols, tiled);
+                              e->frame.has_specials ? e->mask : NULL, from,
+                              scratch, tiled);
         if (st != TERP_OK)
             return st;
-        cpu_spline_free(&e->spline);
-        tiled = e->symbols;
     } else {
         cpu_order_into_tiles(e->team, &e->layout,
                              lorenzo ? CPU_ORDER_RASTER : CPU_ORDER_CLASSES,
@@ -405,7 +403,6 @@ terp_cpu_encode(const struct terp_params *params,
     cpu_team_free(e->team);
     cpu_spline_free(&e->spline);
     free(e->mask);
-    free(e->symbols);
     free(e->swapped);
     free(e);
     fesetenv(&host);
@@ -530,30 +527,31 @@ decode_predicted(struct decode *d, void *dst)
     if (words == NULL)
         return TERP_ERR_CORRUPT;
     bool lorenzo = d->frame->prediction == TERP_PREDICTION_LORENZO;
-    d->symbols = malloc(d->layout.nvalues * sizeof *d->symbols);
-    d->spline.symbols = d->symbols;
-    if (d->symbols == NULL)
-        return TERP_ERR_MEMORY;
     st = cpu_spline_make(&d->spline);
     if (st != TERP_OK)
         return st;
-    /* Symbols in tile order stand where values will. */
-    uint16_t *tiled = d->spline.work;
+    d->symbols = d->spline.symbols;
+    /* Symbols in another order stand where values will. */
+    uint16_t *tiled = d->spline.work, *to = d->symbols;
+    if (d->frame->coding == TERP_CODING_RATIO && lorenzo) {
+        to = tiled;
+        tiled = d->symbols;
+    }
     st = cpu_tiles_decode(d->team, d->frame->coding, &d->reader, tiled,
                           d->layout.nvalues);
     if (st != TERP_OK)
         return st;
     if (d->frame->coding == TERP_CODING_RATIO) {
-        st = cpu_context_restore(d->team, &d->layout, d->mask, tiled,
-                                 tiled + d->layout.nvalues, d->symbols);
-        if (st == TERP_OK && lorenzo) {
-            cpu_context_merge(d->team, &d->layout, d->symbols, tiled);
-            memcpy(d->symbols, tiled, d->layout.nvalues * sizeof *tiled);
-        }
+        uint16_t *work = d->spline.work;
+        uint8_t *scratch = (uint8_t *)(work + d->layout.nvalues);
+        st = cpu_context_restore(d->team, &d->layout, d->mask, tiled, scratch,
+                                 to);
+        if (st == TERP_OK && lorenzo)
+            cpu_context_merge(d->team, &d->layout, to, d->symbols);
     } else {
         cpu_order_from_tiles(d->team, &d->layout,
                              lorenzo ? CPU_ORDER_RASTER : CPU_ORDER_CLASSES,
-                             tiled, d->symbols);
+                             tiled, to);
     }
     if (st != TERP_OK)
         return st;
@@ -615,7 +613,6 @@ terp_cpu_decode(const struct terp_frame *frame, const uint8_t *body,
         swap_values(dst, d->layout.nvalues, d->stages->value_nbytes);
     cpu_team_free(d->team);
     cpu_spline_free(&d->spline);
-    free(d->symbols);
     free(d->mask);
     free(d);
     fesetenv(&host);

@@ -11,85 +11,72 @@ static const uint16_t box_extent[TERP_NDIMS + 1][TERP_NDIMS] = {{1, 1, 1, 1},
                                                                 {16, 16, 16, 1},
                                                                 {8, 8, 8, 8}};
 
-/* Stacked arrays [nbricks][n3][n2][n1][n0] on their way. */
-struct arrays {
-    uint64_t extent[TERP_NDIMS];
-    const uint16_t *box;
-    int slowest; /* slabs are cut along this dimension */
-    uint64_t nslabs;
+void
+cpu_boxes_make(const struct terp_layout *layout,
+               const uint64_t extent[TERP_NDIMS], struct cpu_boxes *boxes_ret)
+{
+    struct cpu_boxes *boxes = boxes_ret;
+
+    memcpy(boxes->extent, extent, sizeof boxes->extent);
+    boxes->box = box_extent[layout->rank];
+    boxes->slowest = 0;
+    boxes->brick_nsymbols = 1;
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        boxes->brick_nsymbols *= extent[d];
+        if (extent[d] > 1)
+            boxes->slowest = d;
+    }
+    boxes->nslabs = boxes->slab_nsymbols = 0;
+    if (boxes->brick_nsymbols == 0)
+        return;
+    uint64_t nslowest = extent[boxes->slowest];
+    uint64_t box = boxes->box[boxes->slowest];
+    boxes->nslabs = div_up(nslowest, box);
+    boxes->slab_nsymbols = boxes->brick_nsymbols / nslowest * box;
+}
+
+/* Arrays on their way. */
+struct transfer {
+    struct cpu_boxes boxes;
     const uint16_t *from;
     uint16_t *to;
     bool into_tiles;
 };
 
-/* Copies the box at `low`, clipped to `high`, whose array starts at `base`
- * and whose symbols in tile order start at `tiled`. */
-static uint64_t
-copy_box(const struct arrays *a, const uint64_t low[TERP_NDIMS],
-         const uint64_t high[TERP_NDIMS], uint64_t base, uint64_t tiled)
-{
-    const uint64_t *n = a->extent;
-    uint64_t end[TERP_NDIMS];
+/* Where a member's copying stands. */
+struct copy {
+    const struct transfer *transfer;
+    uint64_t tiled;
+};
 
-    for (int d = 0; d < TERP_NDIMS; d++)
-        end[d] = min_u64(low[d] + a->box[d], high[d]);
-    uint64_t nx = end[0] - low[0];
-    for (uint64_t w = low[3]; w < end[3]; w++) {
-        for (uint64_t z = low[2]; z < end[2]; z++) {
-            for (uint64_t y = low[1]; y < end[1]; y++, tiled += nx) {
-                uint64_t raster =
-                    base + ((w * n[2] + z) * n[1] + y) * n[0] + low[0];
-                memcpy(a->to + (a->into_tiles ? tiled : raster),
-                       a->from + (a->into_tiles ? raster : tiled), 2 * nx);
-            }
-        }
-    }
-    return tiled;
+static inline void
+copy_row(void *arg, uint64_t at, uint64_t n)
+{
+    struct copy *copy = arg;
+    const struct transfer *t = copy->transfer;
+
+    memcpy(t->to + (t->into_tiles ? copy->tiled : at),
+           t->from + (t->into_tiles ? at : copy->tiled), 2 * n);
+    copy->tiled += n;
 }
 
-/* A slab holds a brick's boxes of one place along the slowest dimension; it
- * covers the same range in both orders. */
 static void
-order_slabs(void *arg, int id, uint64_t first, uint64_t end)
+copy_slabs(void *arg, int id, uint64_t first, uint64_t end)
 {
-    const struct arrays *a = arg;
-    const uint64_t *n = a->extent;
-    uint64_t brick_nvalues = n[0] * n[1] * n[2] * n[3];
+    const struct transfer *t = arg;
+    struct copy copy = {t, cpu_slab_begin(&t->boxes, first)};
 
     (void)id;
-    for (uint64_t slab = first; slab < end; slab++) {
-        int s = a->slowest;
-        uint64_t low[TERP_NDIMS] = {0}, high[TERP_NDIMS], at[TERP_NDIMS];
-        uint64_t base = slab / a->nslabs * brick_nvalues;
-        memcpy(high, n, sizeof high);
-        low[s] = slab % a->nslabs * a->box[s];
-        high[s] = min_u64(low[s] + a->box[s], n[s]);
-        uint64_t tiled = base + low[s] * (brick_nvalues / n[s]);
-        for (at[3] = low[3]; at[3] < high[3]; at[3] += a->box[3])
-            for (at[2] = low[2]; at[2] < high[2]; at[2] += a->box[2])
-                for (at[1] = low[1]; at[1] < high[1]; at[1] += a->box[1])
-                    for (at[0] = low[0]; at[0] < high[0]; at[0] += a->box[0])
-                        tiled = copy_box(a, at, high, base, tiled);
-    }
+    for (uint64_t slab = first; slab < end; slab++)
+        cpu_slab_walk(&t->boxes, slab, copy_row, &copy);
 }
 
 static void
 order_arrays(struct cpu_team *team, const struct terp_layout *layout,
-             struct arrays *a)
+             const uint64_t extent[TERP_NDIMS], struct transfer *t)
 {
-    uint64_t nvalues = layout->nbricks;
-
-    a->box = box_extent[layout->rank];
-    a->slowest = 0;
-    for (int d = 0; d < TERP_NDIMS; d++) {
-        nvalues *= a->extent[d];
-        if (a->extent[d] > 1)
-            a->slowest = d;
-    }
-    if (nvalues == 0)
-        return;
-    a->nslabs = div_up(a->extent[a->slowest], a->box[a->slowest]);
-    cpu_team_run(team, order_slabs, a, layout->nbricks * a->nslabs, 4);
+    cpu_boxes_make(layout, extent, &t->boxes);
+    cpu_team_run(team, copy_slabs, t, layout->nbricks * t->boxes.nslabs, 4);
 }
 
 void
@@ -98,12 +85,12 @@ cpu_order_level(struct cpu_team *team, const struct terp_layout *layout, int l,
 {
     for (int i = 0; i < TERP_NCLASSES - 1; i++) {
         unsigned odd = terp_class_order[i];
-        uint64_t at = layout->level[l].class_at[odd];
-        struct arrays a = {
+        uint64_t at = layout->level[l].class_at[odd], extent[TERP_NDIMS];
+        struct transfer t = {
             .from = from + at, .to = to + at, .into_tiles = into_tiles};
         for (int d = 0; d < TERP_NDIMS; d++)
-            a.extent[d] = terp_class_extent(&layout->level[l], odd, d);
-        order_arrays(team, layout, &a);
+            extent[d] = terp_class_extent(&layout->level[l], odd, d);
+        order_arrays(team, layout, extent, &t);
     }
 }
 
@@ -111,11 +98,10 @@ static void
 order(struct cpu_team *team, const struct terp_layout *layout,
       enum cpu_order how, const uint16_t *from, uint16_t *to, bool into_tiles)
 {
-    struct arrays a = {.from = from, .to = to, .into_tiles = into_tiles};
+    struct transfer t = {.from = from, .to = to, .into_tiles = into_tiles};
 
     if (how == CPU_ORDER_RASTER) {
-        memcpy(a.extent, layout->dims, sizeof a.extent);
-        order_arrays(team, layout, &a);
+        order_arrays(team, layout, layout->dims, &t);
         return;
     }
     memcpy(to, from, layout->nbricks * sizeof *to); /* anchors */

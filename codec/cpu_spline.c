@@ -17,23 +17,30 @@ min_items(uint64_t nvalues_per_item)
 enum terp_status
 cpu_spline_make(struct cpu_spline *spline)
 {
+    const struct terp_layout *layout = spline->layout;
     uint64_t value_nbytes = (uint64_t)spline->stages->value_nbytes;
+    uint64_t work_nbytes = layout->nvalues * value_nbytes;
+    uint64_t lattice_nbytes = layout->nlattice * value_nbytes;
+    /* One block: freed in parts it would go back to the system more often,
+     * whose pages are zeroed anew for every call. */
+    uint8_t *memory = malloc(work_nbytes + lattice_nbytes +
+                             layout->nvalues * sizeof *spline->symbols);
 
-    spline->work = malloc(spline->layout->nvalues * value_nbytes);
-    spline->lattice = malloc(spline->layout->nlattice * value_nbytes + 1);
-    if (spline->work != NULL && spline->lattice != NULL)
-        return TERP_OK;
-    cpu_spline_free(spline);
-    return TERP_ERR_MEMORY;
+    if (memory == NULL)
+        return TERP_ERR_MEMORY;
+    spline->work = memory;
+    spline->lattice = memory + work_nbytes;
+    spline->symbols = (uint16_t *)(memory + work_nbytes + lattice_nbytes);
+    return TERP_OK;
 }
 
 void
 cpu_spline_free(struct cpu_spline *spline)
 {
     free(spline->work);
-    free(spline->lattice);
     spline->work = NULL;
     spline->lattice = NULL;
+    spline->symbols = NULL;
 }
 
 static void *

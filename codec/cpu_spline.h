@@ -24,7 +24,7 @@ struct cpu_spline {
     struct cpu_level_plan plan[TERP_MAX_LEVELS + 1];
 };
 
-/* Allocates work and lattice. */
+/* Allocates work, lattice and symbols. */
 enum terp_status
 cpu_spline_make(struct cpu_spline *spline);
 

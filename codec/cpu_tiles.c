@@ -71,23 +71,27 @@ struct encoder {
     const uint16_t *symbols;
     uint64_t nsymbols;
     struct cpu_tile_index index;
-    uint32_t (*cost)[TERP_NENTRIES]; /* bits of a tile's words */
-    uint8_t *staging;                /* tile_max_nbytes a tile */
+    /* Bits of a tile's words; of its tokens, plain bits included. */
+    uint32_t (*cost)[TERP_NENTRIES];
+    uint8_t *staging; /* but ratio: WORDS_MAX_NBYTES a tile */
     struct member_scratch {
         uint64_t frequency[TERP_NSYMBOLS]; /* custom: of non-zero tiles */
-        struct cpu_encode_book book[TERP_NENTRIES];
         uint8_t reduced[TERP_PARTITION_NTILES * WORDS_MAX_NBYTES];
-        uint8_t reduce[]; /* terp_reduce_scratch_nbytes */
-    } * *scratch;
-    struct cpu_encode_book custom;
-    struct cpu_tokens tokens; /* ratio */
+        uint8_t reduce[];          /* terp_reduce_scratch_nbytes */
+    } * *scratch;                  /* custom, huffman */
+    struct cpu_encode_book *books; /* those in use */
+    uint8_t book_of_entry[TERP_NENTRIES];
+    /* ratio: items of tokens, TERP_TILE_NSYMBOLS a tile, and how many. */
+    struct cpu_tokens tokens;
+    uint32_t *items;
+    uint16_t *nitems;
+    uint8_t *payload;
 };
 
 static uint8_t *
 staged_partition(const struct encoder *encoder, uint64_t p)
 {
-    return encoder->staging +
-           p * TERP_PARTITION_NTILES * tile_max_nbytes(encoder->coding);
+    return encoder->staging + p * TERP_PARTITION_NTILES * WORDS_MAX_NBYTES;
 }
 
 static uint64_t
@@ -105,6 +109,26 @@ is_zero_tile(const uint16_t *symbols, uint64_t nsymbols)
     return differs == 0;
 }
 
+/* Cuts a tile into tokens, of which there are none when it is zero. */
+static void
+survey_tokens(struct encoder *encoder, uint64_t tile)
+{
+    uint32_t *items = encoder->items + tile * TERP_TILE_NSYMBOLS;
+    uint32_t counts[TERP_NSYMBOLS];
+
+    uint64_t nitems = cpu_tokens_cut(
+        &encoder->tokens, encoder->symbols + tile * TERP_TILE_NSYMBOLS,
+        tile_nsymbols(encoder->nsymbols, tile), items);
+    encoder->nitems[tile] = (uint16_t)nitems;
+    if (nitems == 0)
+        return;
+    encoder->index.nonzero[tile / 8] |= (uint8_t)(1u << (tile % 8));
+    uint32_t nbits = cpu_tokens_count(items, nitems, counts);
+    cpu_entry_costs(TERP_CODING_RATIO, counts, encoder->cost[tile]);
+    for (int e = 0; e < TERP_NENTRIES; e++)
+        encoder->cost[tile][e] += nbits;
+}
+
 /* Marks non-zero tiles and counts their symbols. */
 static void
 survey_partitions(void *arg, int id, uint64_t first, uint64_t end)
@@ -118,16 +142,17 @@ survey_partitions(void *arg, int id, uint64_t first, uint64_t end)
     for (; tile < tile_end; tile++) {
         const uint16_t *symbols = encoder->symbols + tile * TERP_TILE_NSYMBOLS;
         uint64_t n = tile_nsymbols(encoder->nsymbols, tile);
+        if (encoder->coding == TERP_CODING_RATIO) {
+            survey_tokens(encoder, tile);
+            continue;
+        }
         if (is_zero_tile(symbols, n))
             continue;
         index->nonzero[tile / 8] |= (uint8_t)(1u << (tile % 8));
         if (encoder->coding == TERP_CODING_SPEED)
             continue;
-        if (encoder->coding == TERP_CODING_RATIO)
-            cpu_tokens_count(&encoder->tokens, symbols, n, counts);
-        else
-            cpu_count(symbols, n, counts);
-        if (selects_entries(encoder->coding)) {
+        cpu_count(symbols, n, counts);
+        if (encoder->coding == TERP_CODING_HUFFMAN) {
             cpu_entry_costs(encoder->coding, counts, encoder->cost[tile]);
             continue;
         }
@@ -136,27 +161,22 @@ survey_partitions(void *arg, int id, uint64_t first, uint64_t end)
     }
 }
 
+static const struct cpu_encode_book *
+book_of_tile(const struct encoder *encoder, uint64_t tile)
+{
+    return &encoder->books[encoder->book_of_entry[encoder->index.entry[tile]]];
+}
+
 static uint16_t
-encode_tile(struct encoder *encoder, struct member_scratch *scratch,
-            uint64_t tile, uint8_t *dst)
+encode_tile(const struct encoder *encoder, uint64_t tile, uint8_t *dst)
 {
     const uint16_t *symbols = encoder->symbols + tile * TERP_TILE_NSYMBOLS;
     uint64_t n = tile_nsymbols(encoder->nsymbols, tile);
 
-    if (encoder->coding == TERP_CODING_SPEED)
-        return encode_planes(symbols, n, dst);
-    if (encoder->coding == TERP_CODING_CUSTOM)
-        return (uint16_t)cpu_words_encode(&encoder->custom, symbols, n, dst);
-    int entry = encoder->index.entry[tile];
-    if (!scratch->book[entry].made) {
-        uint8_t nbits[TERP_NSYMBOLS];
-        cpu_entry_lengths(encoder->coding, entry, nbits);
-        cpu_encode_book_make(nbits, &scratch->book[entry]);
-    }
-    if (encoder->coding == TERP_CODING_RATIO)
-        return (uint16_t)cpu_tokens_encode(
-            &encoder->tokens, &scratch->book[entry], symbols, n, dst);
-    return (uint16_t)cpu_words_encode(&scratch->book[entry], symbols, n, dst);
+    return encoder->coding == TERP_CODING_SPEED
+               ? encode_planes(symbols, n, dst)
+               : (uint16_t)cpu_words_encode(book_of_tile(encoder, tile),
+                                            symbols, n, dst);
 }
 
 static void
@@ -164,7 +184,6 @@ encode_partitions(void *arg, int id, uint64_t first, uint64_t end)
 {
     struct encoder *encoder = arg;
     struct cpu_tile_index *index = &encoder->index;
-    struct member_scratch *scratch = encoder->scratch[id];
 
     for (uint64_t p = first; p < end; p++) {
         uint8_t *base = staged_partition(encoder, p);
@@ -174,11 +193,11 @@ encode_partitions(void *arg, int id, uint64_t first, uint64_t end)
         for (; tile < tile_end; tile++) {
             if (!bit_at(index->nonzero, tile))
                 continue;
-            index->nbytes[tile] =
-                encode_tile(encoder, scratch, tile, base + nbytes);
+            index->nbytes[tile] = encode_tile(encoder, tile, base + nbytes);
             nbytes += index->nbytes[tile];
         }
         if (reduces(encoder->coding) && nbytes > 0) {
+            struct member_scratch *scratch = encoder->scratch[id];
             struct writer writer = {scratch->reduced,
                                     scratch->reduced + nbytes - 1, false};
             terp_reduce_write(&writer, base, nbytes, scratch->reduce);
@@ -192,38 +211,85 @@ encode_partitions(void *arg, int id, uint64_t first, uint64_t end)
     }
 }
 
-static void
-write_codebooks(struct encoder *encoder, int nmembers, struct writer *writer)
+/* The books of the entries in use. */
+static bool
+make_books(struct encoder *encoder)
+{
+    const struct cpu_tile_index *index = &encoder->index;
+    bool used[TERP_NENTRIES] = {false};
+    uint8_t nbits[TERP_NSYMBOLS];
+    size_t nbooks = 0;
+
+    for (uint64_t i = 0; i < index->ntiles; i++)
+        if (bit_at(index->nonzero, i))
+            used[index->entry[i]] = true;
+    for (int e = 0; e < TERP_NENTRIES; e++)
+        if (used[e])
+            encoder->book_of_entry[e] = (uint8_t)nbooks++;
+    encoder->books = malloc((nbooks + 1) * sizeof *encoder->books);
+    if (encoder->books == NULL)
+        return false;
+    for (int e = 0; e < TERP_NENTRIES; e++) {
+        if (!used[e])
+            continue;
+        cpu_entry_lengths(encoder->coding, e, nbits);
+        cpu_encode_book_make(nbits, &encoder->books[encoder->book_of_entry[e]]);
+    }
+    return true;
+}
+
+/* All tiles use book 0, as entry 0. */
+static bool
+make_custom_book(struct encoder *encoder, int nmembers, struct writer *writer)
 {
     uint64_t *frequency = encoder->scratch[0]->frequency;
     uint8_t nbits[TERP_NSYMBOLS];
     bool any = false;
 
-    if (selects_entries(encoder->coding)) {
-        cpu_entries_select(&encoder->index,
-                           (const uint32_t(*)[TERP_NENTRIES])encoder->cost);
-        cpu_entries_write(writer, &encoder->index);
-        return;
-    }
+    encoder->books = malloc(sizeof *encoder->books);
+    if (encoder->books == NULL)
+        return false;
     for (int id = 1; id < nmembers; id++)
         for (int s = 0; s < TERP_NSYMBOLS; s++)
             frequency[s] += encoder->scratch[id]->frequency[s];
     for (int s = 0; s < TERP_NSYMBOLS; s++)
         any |= frequency[s] != 0;
     if (!any)
-        return;
+        return true;
     terp_huffman_lengths(frequency, nbits);
-    cpu_encode_book_make(nbits, &encoder->custom);
+    cpu_encode_book_make(nbits, encoder->books);
     cpu_custom_write(writer, nbits);
+    return true;
+}
+
+/* False when memory runs out. */
+static bool
+write_codebooks(struct encoder *encoder, int nmembers, struct writer *writer)
+{
+    if (encoder->coding == TERP_CODING_SPEED)
+        return true;
+    if (encoder->coding == TERP_CODING_CUSTOM)
+        return make_custom_book(encoder, nmembers, writer);
+    cpu_entries_select(&encoder->index,
+                       (const uint32_t(*)[TERP_NENTRIES])encoder->cost);
+    cpu_entries_write(writer, &encoder->index);
+    return make_books(encoder);
+}
+
+/* Where each partition's tiles begin, whose lengths stand there yet. */
+static void
+sum_lengths(struct cpu_tile_index *index)
+{
+    for (uint64_t p = 0; p < index->npartitions; p++)
+        index->begin[p + 1] += index->begin[p];
 }
 
 static enum terp_status
-write_payload(struct encoder *encoder, struct writer *writer)
+write_staged(struct encoder *encoder, struct writer *writer)
 {
     struct cpu_tile_index *index = &encoder->index;
 
-    for (uint64_t p = 0; p < index->npartitions; p++)
-        index->begin[p + 1] += index->begin[p];
+    sum_lengths(index);
     cpu_tile_index_write_places(writer, index, encoder->coding);
     for (uint64_t p = 0; p < index->npartitions; p++) {
         uint64_t nbytes = index->begin[p + 1] - index->begin[p];
@@ -233,6 +299,54 @@ write_payload(struct encoder *encoder, struct writer *writer)
         memcpy(at, staged_partition(encoder, p), nbytes);
     }
     return writer->overflow ? TERP_ERR_CAPACITY : TERP_OK;
+}
+
+/* Tokens go where they belong: their costs told how long tiles are. */
+static void
+encode_tokens(void *arg, int id, uint64_t first, uint64_t end)
+{
+    const struct encoder *encoder = arg;
+    const struct cpu_tile_index *index = &encoder->index;
+    uint8_t words[TILE_MAX_NBYTES + CPU_TOKENS_PADDING_NBYTES];
+
+    (void)id;
+    for (uint64_t p = first; p < end; p++) {
+        uint64_t tile = p * TERP_PARTITION_NTILES;
+        uint64_t tile_end =
+            min_u64(tile + TERP_PARTITION_NTILES, index->ntiles);
+        uint8_t *at = encoder->payload + index->begin[p];
+        for (; tile < tile_end; tile++) {
+            if (!bit_at(index->nonzero, tile))
+                continue;
+            cpu_tokens_encode(book_of_tile(encoder, tile),
+                              encoder->items + tile * TERP_TILE_NSYMBOLS,
+                              encoder->nitems[tile], words);
+            memcpy(at, words, index->nbytes[tile]);
+            at += index->nbytes[tile];
+        }
+    }
+}
+
+static enum terp_status
+write_tokens(struct cpu_team *team, struct encoder *encoder,
+             struct writer *writer)
+{
+    struct cpu_tile_index *index = &encoder->index;
+
+    for (uint64_t tile = 0; tile < index->ntiles; tile++) {
+        if (!bit_at(index->nonzero, tile))
+            continue;
+        uint32_t nbits = encoder->cost[tile][index->entry[tile]];
+        index->nbytes[tile] = (uint16_t)div_up(nbits, 8);
+        index->begin[tile / TERP_PARTITION_NTILES + 1] += index->nbytes[tile];
+    }
+    sum_lengths(index);
+    cpu_tile_index_write_places(writer, index, encoder->coding);
+    encoder->payload = writer_take(writer, index->begin[index->npartitions]);
+    if (encoder->payload == NULL)
+        return TERP_ERR_CAPACITY;
+    cpu_team_run(team, encode_tokens, encoder, index->npartitions, 4);
+    return TERP_OK;
 }
 
 static void
@@ -259,6 +373,37 @@ make_scratch(int nmembers, size_t nbytes)
     return scratch;
 }
 
+static bool
+make_encoder(struct encoder *encoder, int nmembers)
+{
+    const struct cpu_tile_index *index = &encoder->index;
+    enum terp_coding coding = encoder->coding;
+    bool good = true;
+
+    if (coding == TERP_CODING_RATIO) {
+        cpu_tokens_make(&encoder->tokens);
+        encoder->items =
+            malloc(index->ntiles * TERP_TILE_NSYMBOLS * sizeof *encoder->items);
+        encoder->nitems = malloc(index->ntiles * sizeof *encoder->nitems);
+        good = encoder->items != NULL && encoder->nitems != NULL;
+    } else {
+        encoder->staging = malloc(index->npartitions * TERP_PARTITION_NTILES *
+                                  WORDS_MAX_NBYTES);
+        good = encoder->staging != NULL;
+    }
+    if (good && selects_entries(coding)) {
+        encoder->cost = malloc(index->ntiles * sizeof *encoder->cost);
+        good = encoder->cost != NULL;
+    }
+    if (good && reduces(coding)) {
+        encoder->scratch = make_scratch(
+            nmembers, sizeof **encoder->scratch +
+                          terp_reduce_scratch_nbytes(PARTITION_MAX_NBYTES));
+        good = encoder->scratch != NULL;
+    }
+    return good;
+}
+
 enum terp_status
 cpu_tiles_encode(struct cpu_team *team, enum terp_coding coding,
                  const uint16_t *symbols, uint64_t nsymbols,
@@ -266,42 +411,36 @@ cpu_tiles_encode(struct cpu_team *team, enum terp_coding coding,
 {
     int nmembers = cpu_team_nmembers(team);
     struct encoder *encoder = calloc(1, sizeof *encoder);
-    enum terp_status st = TERP_ERR_MEMORY;
 
     if (encoder == NULL)
         return TERP_ERR_MEMORY;
     encoder->coding = coding;
     encoder->symbols = symbols;
     encoder->nsymbols = nsymbols;
-    st = cpu_tile_index_make(nsymbols, &encoder->index);
+    struct cpu_tile_index *index = &encoder->index;
+    enum terp_status st = cpu_tile_index_make(nsymbols, index);
+    if (st == TERP_OK && !make_encoder(encoder, nmembers))
+        st = TERP_ERR_MEMORY;
     if (st != TERP_OK)
         goto out;
-    struct cpu_tile_index *index = &encoder->index;
-    encoder->staging = malloc(index->npartitions * TERP_PARTITION_NTILES *
-                              tile_max_nbytes(coding));
-    encoder->scratch = make_scratch(
-        nmembers, sizeof **encoder->scratch +
-                      terp_reduce_scratch_nbytes(PARTITION_MAX_NBYTES));
-    if (selects_entries(coding))
-        encoder->cost = malloc(index->ntiles * sizeof *encoder->cost);
-    if (encoder->staging == NULL || encoder->scratch == NULL ||
-        (selects_entries(coding) && encoder->cost == NULL)) {
-        st = TERP_ERR_MEMORY;
-        goto out;
-    }
-    if (coding == TERP_CODING_RATIO)
-        cpu_tokens_make(&encoder->tokens);
     cpu_team_run(team, survey_partitions, encoder, index->npartitions, 4);
     cpu_tile_index_write_nonzero(writer, index);
-    if (coding != TERP_CODING_SPEED)
-        write_codebooks(encoder, nmembers, writer);
-    cpu_team_run(team, encode_partitions, encoder, index->npartitions, 4);
-    st = write_payload(encoder, writer);
+    if (!write_codebooks(encoder, nmembers, writer)) {
+        st = TERP_ERR_MEMORY;
+    } else if (coding == TERP_CODING_RATIO) {
+        st = write_tokens(team, encoder, writer);
+    } else {
+        cpu_team_run(team, encode_partitions, encoder, index->npartitions, 4);
+        st = write_staged(encoder, writer);
+    }
 out:
     free_scratch((void **)encoder->scratch, nmembers);
+    free(encoder->books);
+    free(encoder->nitems);
+    free(encoder->items);
     free(encoder->cost);
     free(encoder->staging);
-    cpu_tile_index_free(&encoder->index);
+    cpu_tile_index_free(index);
     free(encoder);
     return st;
 }
@@ -333,7 +472,7 @@ struct decoder {
     uint16_t *symbols;
     uint64_t nsymbols;
     struct cpu_decode_book *books;
-    struct cpu_tokens tokens; /* ratio */
+    struct cpu_token_book *token_books; /* ratio */
     int16_t book_of_entry[TERP_NENTRIES];
     struct decode_scratch {
         bool failed;
@@ -389,12 +528,12 @@ decode_partition(const struct decoder *decoder, struct decode_scratch *scratch,
         } else if (decoder->coding == TERP_CODING_SPEED) {
             good = decode_planes(src, tile_nbytes, symbols, n);
         } else {
-            const struct cpu_decode_book *book =
-                &decoder->books[decoder->book_of_entry[index->entry[tile]]];
+            int book = decoder->book_of_entry[index->entry[tile]];
             good = decoder->coding == TERP_CODING_RATIO
-                       ? cpu_tokens_decode(&decoder->tokens, book, src,
+                       ? cpu_tokens_decode(&decoder->token_books[book], src,
                                            tile_nbytes, symbols, n)
-                       : cpu_words_decode(book, src, tile_nbytes, symbols, n);
+                       : cpu_words_decode(&decoder->books[book], src,
+                                          tile_nbytes, symbols, n);
         }
         if (!good)
             return false;
@@ -439,9 +578,11 @@ read_codebooks(struct decoder *decoder, struct reader *reader)
             *book = (int16_t)nbooks++;
     }
     if (decoder->coding == TERP_CODING_RATIO)
-        cpu_tokens_make(&decoder->tokens);
-    decoder->books = malloc((size_t)nbooks * sizeof *decoder->books);
-    if (decoder->books == NULL)
+        decoder->token_books =
+            malloc((size_t)nbooks * sizeof *decoder->token_books);
+    else
+        decoder->books = malloc((size_t)nbooks * sizeof *decoder->books);
+    if (decoder->books == NULL && decoder->token_books == NULL)
         return TERP_ERR_MEMORY;
     for (int e = 0; e < TERP_NENTRIES; e++) {
         int book = decoder->book_of_entry[e];
@@ -450,8 +591,7 @@ read_codebooks(struct decoder *decoder, struct reader *reader)
         if (selects_entries(decoder->coding))
             cpu_entry_lengths(decoder->coding, e, nbits);
         if (!(decoder->coding == TERP_CODING_RATIO
-                  ? cpu_token_book_make(&decoder->tokens, nbits,
-                                        &decoder->books[book])
+                  ? cpu_token_book_make(nbits, &decoder->token_books[book])
                   : cpu_decode_book_make(nbits, &decoder->books[book])))
             return TERP_ERR_CORRUPT;
     }
@@ -505,6 +645,7 @@ cpu_tiles_decode(struct cpu_team *team, enum terp_coding coding,
 out:
     free_scratch((void **)decoder.scratch, nmembers);
     free(decoder.books);
+    free(decoder.token_books);
     cpu_tile_index_free(index);
     return st;
 }
@@ -528,6 +669,7 @@ cpu_tiles_inspect(enum terp_coding coding, struct reader *reader,
             info->ntiles_with_entry[index->entry[i]]++;
     }
     free(decoder.books);
+    free(decoder.token_books);
     cpu_tile_index_free(index);
     return st;
 }

@@ -10,42 +10,61 @@
 #define CPU_TOKENS_MAX_NBYTES \
     (TERP_TILE_NSYMBOLS * (TERP_MAX_CODE_NBITS + 8) / 8)
 
-/* What tokens stand for, ready to be looked up, made once a call. */
+/* ---- encoding ---- */
+
+/* What symbols and runs put into tokens, ready to be looked up, made once a
+ * call. An item is a part of a token's number, in bits 0-8, and plain bits,
+ * from bit 14 on, of which bits 9-13 hold the number. */
+#define CPU_TOKENS_NRUNS 64 /* longer ones are seldom */
 struct cpu_tokens {
-    /* By symbol, to encode: class, and plain bits, of which there are nbits. */
-    struct cpu_token_code {
-        uint8_t cls, nbits;
-        uint16_t bits;
-    } code[TERP_NSYMBOLS];
-    struct cpu_token token[TERP_NTOKENS]; /* word_nbits left open */
+    uint32_t code[TERP_NSYMBOLS];
+    uint32_t run[CPU_TOKENS_NRUNS];
 };
 
 void
 cpu_tokens_make(struct cpu_tokens *tokens_ret);
 
-/* How often each token occurs. */
-void
-cpu_tokens_count(const struct cpu_tokens *tokens, const uint16_t *symbols,
-                 uint64_t nsymbols, uint32_t counts_ret[TERP_NSYMBOLS]);
-
-/* Returns the number of bytes; `dst` has room for CPU_TOKENS_MAX_NBYTES. */
+/* Cuts a tile up. Returns the number of tokens: an item each. */
 uint64_t
-cpu_tokens_encode(const struct cpu_tokens *tokens,
-                  const struct cpu_encode_book *book, const uint16_t *symbols,
-                  uint64_t nsymbols, uint8_t *dst);
+cpu_tokens_cut(const struct cpu_tokens *tokens, const uint16_t *symbols,
+               uint64_t nsymbols, uint32_t items_ret[TERP_TILE_NSYMBOLS]);
 
-/* A codebook of tokens in a form that decodes. False when the lengths overfill
- * the code space. */
+/* How often each token occurs. Returns the number of their plain bits. */
+uint32_t
+cpu_tokens_count(const uint32_t *items, uint64_t nitems,
+                 uint32_t counts_ret[TERP_NSYMBOLS]);
+
+/* Returns the number of bytes. `dst` has room for CPU_TOKENS_MAX_NBYTES, and
+ * CPU_TOKENS_PADDING_NBYTES behind these, which may be overwritten. */
+#define CPU_TOKENS_PADDING_NBYTES 8
+uint64_t
+cpu_tokens_encode(const struct cpu_encode_book *book, const uint32_t *items,
+                  uint64_t nitems, uint8_t *dst);
+
+/* ---- decoding ---- */
+
+/* Whole tokens of up to so many bits are looked up at once. */
+#define CPU_TOKEN_LOOKUP_NBITS 11
+
+/* A codebook of tokens in a form that decodes. */
+struct cpu_token_book {
+    /* By the next bits. Bits 0-3: how many are a token; then bits 4-15 are its
+     * run and the others its symbol. Or bits 0-3 are 0, since the token is
+     * longer: then bits 4-7 say how long its word is and those from 16 on are
+     * its number; or these are 0, since the word is longer. */
+    uint32_t lookup[1 << CPU_TOKEN_LOOKUP_NBITS];
+    struct cpu_sorted_words words;
+};
+
+/* False when the lengths overfill the code space. */
 bool
-cpu_token_book_make(const struct cpu_tokens *tokens,
-                    const uint8_t nbits[TERP_NSYMBOLS],
-                    struct cpu_decode_book *book_ret);
+cpu_token_book_make(const uint8_t nbits[TERP_NSYMBOLS],
+                    struct cpu_token_book *book_ret);
 
 /* False unless `nbytes` bytes are a tile of `nsymbols` symbols. As for
  * cpu_words_decode some bytes behind `src` are readable. */
 bool
-cpu_tokens_decode(const struct cpu_tokens *tokens,
-                  const struct cpu_decode_book *book, const uint8_t *src,
+cpu_tokens_decode(const struct cpu_token_book *book, const uint8_t *src,
                   uint64_t nbytes, uint16_t *symbols_ret, uint64_t nsymbols);
 
 #endif

@@ -11,7 +11,6 @@ cpu_encode_book_make(const uint8_t nbits[TERP_NSYMBOLS],
     terp_huffman_words(nbits, words);
     for (int s = 0; s < TERP_NSYMBOLS; s++)
         book->word[s] = (uint32_t)words[s] << 4 | nbits[s];
-    book->made = true;
 }
 
 uint64_t
@@ -74,17 +73,16 @@ fill_bursts(struct cpu_decode_book *book)
 }
 
 bool
-cpu_decode_book_make(const uint8_t nbits[TERP_NSYMBOLS],
-                     struct cpu_decode_book *book)
+cpu_sorted_words_make(const uint8_t nbits[TERP_NSYMBOLS],
+                      uint16_t words[TERP_NSYMBOLS],
+                      struct cpu_sorted_words *sorted_ret)
 {
-    uint16_t words[TERP_NSYMBOLS];
     int32_t first[TERP_MAX_CODE_NBITS + 2] = {0};
 
     if (!terp_huffman_words(nbits, words))
         return false;
-    memset(book->lookup, 0, sizeof book->lookup);
-    memset(book->end, 0, sizeof book->end);
-    memset(book->base, 0, sizeof book->base);
+    memset(sorted_ret->end, 0, sizeof sorted_ret->end);
+    memset(sorted_ret->base, 0, sizeof sorted_ret->base);
     for (int s = 0; s < TERP_NSYMBOLS; s++)
         first[nbits[s] + 1]++;
     first[1] = 0; /* symbols without a word */
@@ -94,12 +92,27 @@ cpu_decode_book_make(const uint8_t nbits[TERP_NSYMBOLS],
         int length = nbits[s];
         if (length == 0)
             continue;
-        if (book->end[length] == 0)
-            book->base[length] = first[length] - words[s];
-        book->sorted[book->base[length] + words[s]] = (uint16_t)s;
-        book->end[length] = (words[s] + 1u) << (TERP_MAX_CODE_NBITS - length);
-        fill_lookup(book, s, length, words[s]);
+        if (sorted_ret->end[length] == 0)
+            sorted_ret->base[length] = first[length] - words[s];
+        sorted_ret->sorted[sorted_ret->base[length] + words[s]] = (uint16_t)s;
+        sorted_ret->end[length] = (words[s] + 1u)
+                                  << (TERP_MAX_CODE_NBITS - length);
     }
+    return true;
+}
+
+bool
+cpu_decode_book_make(const uint8_t nbits[TERP_NSYMBOLS],
+                     struct cpu_decode_book *book)
+{
+    uint16_t words[TERP_NSYMBOLS];
+
+    if (!cpu_sorted_words_make(nbits, words, &book->words))
+        return false;
+    memset(book->lookup, 0, sizeof book->lookup);
+    for (int s = 0; s < TERP_NSYMBOLS; s++)
+        if (nbits[s] > 0)
+            fill_lookup(book, s, nbits[s], words[s]);
     int zero_nbits = nbits[TERP_RADIUS];
     book->has_bursts = zero_nbits > 0 && zero_nbits <= 3;
     if (book->has_bursts)
