@@ -565,7 +565,8 @@ decode_predicted(struct decode *d, void *dst)
                                     .layout = &d->layout,
                                     .quantizer = d->spline.quantizer,
                                     .dims = d->dims};
-        cpu_lorenzo_reconstruct(&model, d->symbols, d->spline.work, dst);
+        cpu_lorenzo_reconstruct(&model, d->mask, d->symbols, d->spline.work,
+                                dst);
     }
     place_specials(d, dst);
     return TERP_OK;

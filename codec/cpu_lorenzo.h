@@ -1,6 +1,7 @@
 /* Floor 3: the Lorenzo predictor with dual quantization (Tian et al., "cuSZ",
  * PACT 2020): values become integers first, then differences of integers,
- * which are exact and need no order. */
+ * which are exact. Differences do not see special points: along a dimension
+ * each is to the last point before it that is not special. */
 #ifndef TERP_CPU_LORENZO_H
 #define TERP_CPU_LORENZO_H
 
@@ -23,9 +24,10 @@ cpu_lorenzo_quantize(const struct cpu_lorenzo *lorenzo, const void *values,
                      uint64_t *mask, uint64_t *nspecials, void *levels,
                      uint16_t *symbols);
 
-/* Symbols, and escaped differences in `levels`, to values. */
+/* Symbols, and escaped differences in `levels`, to values; those of special
+ * points do not count. `mask` is NULL when there are none. */
 void
-cpu_lorenzo_reconstruct(const struct cpu_lorenzo *lorenzo,
+cpu_lorenzo_reconstruct(const struct cpu_lorenzo *lorenzo, const uint64_t *mask,
                         const uint16_t *symbols, void *levels, void *values);
 
 #endif

@@ -97,13 +97,19 @@ struct cpu_stages {
 
     /* Dual quantization: integers of the values' own width in `levels`. A
      * value that its integer does not reproduce within the bound joins the
-     * special ones in `mask`; a special value repeats the integer before it
-     * (`*carry`, kept across calls). Returns how many joined. */
+     * special ones in `mask`; special values take 0. Returns how many
+     * joined. */
     uint64_t (*prequantize)(const void *values, uint64_t nvalues,
                             const struct cpu_quantizer *quantizer,
-                            uint64_t *mask, uint64_t *carry, void *levels);
+                            uint64_t *mask, void *levels);
     void (*dequantize)(const void *levels, uint64_t nvalues,
                        const struct cpu_quantizer *quantizer, void *values);
+
+    /* Special points take the integer `distance` before them, those of
+     * [first, end) one after another; or 0, those of [0, end). */
+    void (*repeat)(void *levels, const uint64_t *mask, uint64_t first,
+                   uint64_t end, uint64_t distance);
+    void (*clear)(void *levels, const uint64_t *mask, uint64_t end);
 
     /* levels[i] -= (or +=) levels[i - distance] along one dimension of an
      * array [nouter][extent][ninner], modulo 2^width. */

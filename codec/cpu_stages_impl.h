@@ -637,12 +637,11 @@ reconstruct_chain(void *inout, uint64_t nvalues,
 static uint64_t
 prequantize(const void *src, uint64_t nvalues,
             const struct cpu_quantizer *quantizer, uint64_t *mask_words,
-            uint64_t *carry, void *levels_ret)
+            void *levels_ret)
 {
     struct constants k = constants_of(quantizer);
     const T *values = src;
     INT *levels = levels_ret;
-    INT last = (INT)*carry;
     uint64_t njoined = 0;
 
     for (uint64_t at = 0; at < nvalues; at += 64) {
@@ -660,13 +659,9 @@ prequantize(const void *src, uint64_t nvalues,
         njoined += (uint64_t)__builtin_popcountll(misses & ~special);
         special |= misses;
         mask_words[at / 64] = special;
-        for (uint64_t j = 0; special != 0 && j < n; j++) {
-            if (special >> j & 1)
-                levels[at + j] = j > 0 ? levels[at + j - 1] : last;
-        }
-        last = levels[at + n - 1];
+        for (; special != 0; special &= special - 1)
+            levels[at + (uint64_t)__builtin_ctzll(special)] = 0;
     }
-    *carry = (uint64_t)last;
     return njoined;
 }
 
@@ -680,6 +675,34 @@ dequantize(const void *levels_in, uint64_t nvalues,
 
     for (uint64_t i = 0; i < nvalues; i++)
         values[i] = (T)levels[i] * step;
+}
+
+static void
+repeat(void *inout, const uint64_t *mask_words, uint64_t first, uint64_t end,
+       uint64_t distance)
+{
+    INT *levels = inout;
+
+    for (uint64_t at = first; at < end; at += 64 - at % 64) {
+        uint64_t special = mask_words[at / 64] >> at % 64;
+        if (end - at < 64)
+            special &= (UINT64_C(1) << (end - at)) - 1;
+        for (; special != 0; special &= special - 1) {
+            uint64_t i = at + (uint64_t)__builtin_ctzll(special);
+            levels[i] = levels[i - distance];
+        }
+    }
+}
+
+static void
+clear(void *inout, const uint64_t *mask_words, uint64_t end)
+{
+    INT *levels = inout;
+
+    for (uint64_t at = 0; at < end; at += 64)
+        for (uint64_t special = mask_words[at / 64]; special != 0;
+             special &= special - 1)
+            levels[at + (uint64_t)__builtin_ctzll(special)] = 0;
 }
 
 static void
@@ -747,6 +770,8 @@ const struct cpu_stages STAGES = {.value_nbytes = sizeof(T),
                                   .reconstruct_chain = reconstruct_chain,
                                   .prequantize = prequantize,
                                   .dequantize = dequantize,
+                                  .repeat = repeat,
+                                  .clear = clear,
                                   .difference = difference,
                                   .accumulate = accumulate,
                                   .symbols_of = symbols_of,

@@ -170,6 +170,7 @@ struct stencil {
     uint64_t n;
     uint64_t levels[8 * TERP_LORENZO_NVALUES]; /* room for either type */
     uint64_t differences[8 * TERP_LORENZO_NVALUES];
+    uint64_t special[TERP_LORENZO_NVALUES / 64]; /* of the row itself */
     uint16_t symbols[TERP_LORENZO_NVALUES];
     /* Of all stretches, by the dimensions of the differences. */
     uint32_t counts[TERP_NCLASSES][TERP_NROWS];
@@ -185,13 +186,12 @@ fill_stencil(const struct cpu_lorenzo *lorenzo, const void *values,
     const struct cpu_stages *stages = lorenzo->stages;
     const uint64_t *dims = lorenzo->layout->dims;
     uint64_t value_nbytes = (uint64_t)stages->value_nbytes;
-    uint64_t mask[TERP_LORENZO_NVALUES / 64];
+    uint64_t mask[TERP_LORENZO_NVALUES / 64] = {0};
 
     for (unsigned corner = 0; corner < 8; corner++) {
         uint64_t before = 0, stride = 1, left = row;
         uint8_t *levels =
             (uint8_t *)stencil->levels + corner * stencil->n * value_nbytes;
-        uint64_t carry = 0;
         bool exists = true;
         for (int d = 1; d < TERP_NDIMS; d++) {
             if (!(corner >> (d - 1) & 1)) {
@@ -209,9 +209,13 @@ fill_stencil(const struct cpu_lorenzo *lorenzo, const void *values,
                               ((row - before) * dims[0] + x) * value_nbytes;
         stages->mask(from, 0, stencil->n, fills, mask);
         uint64_t njoined = stages->prequantize(
-            from, stencil->n, &lorenzo->quantizer, mask, &carry, levels);
-        if (corner == 7)
+            from, stencil->n, &lorenzo->quantizer, mask, levels);
+        /* In truth the last one before along each dimension in turn. */
+        stages->repeat(levels, mask, 1, stencil->n, 1);
+        if (corner == 7) {
             stencil->njoined += njoined;
+            memcpy(stencil->special, mask, sizeof mask);
+        }
     }
 }
 
@@ -234,6 +238,8 @@ count_differences(const struct cpu_lorenzo *lorenzo, unsigned dims,
     stages->symbols_of(last, n, lorenzo->quantizer.max_code, stencil->symbols);
     /* The first has nothing before it here, but has in the chunk. */
     for (uint64_t i = 1; i < n; i++) {
+        if (stencil->special[i / 64] >> i % 64 & 1)
+            continue; /* which costs nothing */
         int code = stencil->symbols[i] - TERP_RADIUS;
         stencil->counts[dims][code < 0 ? -code : code]++;
     }
@@ -258,15 +264,18 @@ cpu_tune_lorenzo(struct cpu_lorenzo *lorenzo, const void *values,
         uint64_t x = i % per_row * TERP_LORENZO_NVALUES;
         stencil->n = min_u64(TERP_LORENZO_NVALUES, layout->dims[0] - x);
         fill_stencil(lorenzo, values, fills, i / per_row, x, stencil);
-        for (unsigned dims = active; dims > 0; dims = (dims - 1) & active)
-            count_differences(lorenzo, dims, stencil);
+        for (unsigned dims = 0; dims <= active; dims++)
+            if ((dims & ~active) == 0)
+                count_differences(lorenzo, dims, stencil);
         stencil->nsampled += stencil->n - 1;
     }
     *cost_ret = UINT64_MAX;
     lorenzo->dims = active;
     uint64_t nsampled = stencil->nsampled;
-    for (unsigned dims = active; nsampled > 0 && dims > 0;
-         dims = (dims - 1) & active) {
+    /* Ties go to the larger set. */
+    for (unsigned dims = active + 1; nsampled > 0 && dims-- > 0;) {
+        if ((dims & ~active) != 0)
+            continue;
         uint64_t cost = cost_of_counts(stencil->counts[dims]) +
                         stencil->njoined * TERP_JOINED_COST;
         cost = terp_scale_cost(cost, layout->nvalues, nsampled);

@@ -251,9 +251,10 @@ move_words(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                 (W)load_le((const uint8_t *)chunk.src + at, sizeof(W));
         else
             store_le((uint8_t *)chunk.dst + at,
-                     lorenzo ? lorenzo_word(batch.d_layout, chunk.lorenzo_dims,
-                                            (const W *)work, position)
-                             : ((const W *)chunk.src)[point.raster],
+                     lorenzo
+                         ? lorenzo_word(batch.d_layout, dims_to_subtract(chunk),
+                                        (const W *)work, position)
+                         : ((const W *)chunk.src)[point.raster],
                      sizeof(W));
     }
 }

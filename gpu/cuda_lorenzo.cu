@@ -39,7 +39,8 @@ last_valid(const struct cuda_batch &batch)
     return region<uint64_t>(batch, blockIdx.y, batch.at.staging);
 }
 
-/* Integers of values that they reproduce; the mask of all others.
+/* Integers of values that they reproduce; the mask of all others, which have
+ * 0.
  * Grid: (nblocks_for pieces, chunks). A thread takes every NTHREADS-th value of
  * a piece, a warp makes 32 bits of the mask. */
 template <typename T>
@@ -82,8 +83,7 @@ __launch_bounds__(NTHREADS) lorenzo_prequantize(struct cuda_batch batch)
                 T level = ((fits ? scaled : (T)0) + rounder) - rounder;
                 fits &= absolute(value - level * k.step) < k.limit;
                 miss = !fits;
-                if (!miss && !special)
-                    levels[at] = (int_of<T>)level;
+                levels[at] = miss || special ? 0 : (int_of<T>)level;
             }
             unsigned word = __ballot_sync(ALL_LANES, special | miss);
             unsigned joined = __ballot_sync(ALL_LANES, miss && !special);
@@ -111,8 +111,82 @@ __launch_bounds__(NTHREADS) lorenzo_prequantize(struct cuda_batch batch)
     }
 }
 
-/* Special values repeat the integer of the nearest other one before them.
- * Grid and ownership as before; reads only integers that are not written. */
+/* ---- lines along a dimension above 0 ---- */
+
+struct line {
+    uint64_t at, stride, extent;
+};
+
+/* A thread a line. False when there is none. */
+static __device__ __forceinline__ bool
+find_line(const struct cuda_batch &batch, int d, struct line *line_ret)
+{
+    const struct terp_layout *layout = batch.d_layout;
+    uint64_t number = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
+
+    line_ret->stride = 1;
+    line_ret->extent = layout->dims[d];
+    for (int e = 0; e < d; e++)
+        line_ret->stride *= layout->dims[e];
+    bool exists = number < layout->nvalues / line_ret->extent;
+    uint64_t inner = split(&number, line_ret->stride);
+    line_ret->at = number * line_ret->stride * line_ret->extent + inner;
+    return exists;
+}
+
+static dim3
+blocks_of_lines(const struct cuda_batch *batch, int d)
+{
+    uint64_t nlines = batch->h_layout->nvalues / batch->h_layout->dims[d];
+    return dim3((unsigned)div_up(nlines, NTHREADS), (unsigned)batch->nchunks);
+}
+
+/* Integers of a line that are loaded together. */
+#define NAHEAD 8
+
+/* Where points are special: differences along a dimension above 0, each to the
+ * last point before it that is not special. Special ones keep 0.
+ * Grid: blocks_of_lines; a thread a line. */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS)
+    lorenzo_subtract_lines(struct cuda_batch batch, int d)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct line line;
+
+    if (!chunk_applies(chunk) || chunk.nspecials == 0 ||
+        !(chunk.lorenzo_dims >> d & 1) || !find_line(batch, d, &line))
+        return;
+    const uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
+    word_of<T> *levels = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    word_of<T> last = 0;
+    for (uint64_t first = 0; first < line.extent; first += NAHEAD) {
+        word_of<T> *at = levels + line.at + first * line.stride, ahead[NAHEAD];
+        bool counts[NAHEAD];
+#pragma unroll
+        for (unsigned i = 0; i < NAHEAD; i++) {
+            counts[i] = first + i < line.extent &&
+                        !is_set(mask, line.at + (first + i) * line.stride);
+            ahead[i] = counts[i] ? at[i * line.stride] : 0;
+        }
+#pragma unroll
+        for (unsigned i = 0; i < NAHEAD; i++) {
+            if (!counts[i])
+                continue;
+            at[i * line.stride] = ahead[i] - last;
+            last = ahead[i];
+        }
+    }
+}
+
+/* ---- rows ---- */
+
+/* Where differences along dimension 0 follow, special values repeat the
+ * integer of the nearest other one before them in the row, if there is one.
+ * Grid and ownership as of lorenzo_prequantize; reads only integers that are
+ * not written. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) lorenzo_repeat(struct cuda_batch batch)
@@ -126,6 +200,8 @@ __launch_bounds__(NTHREADS) lorenzo_repeat(struct cuda_batch batch)
         return;
     if (blockIdx.x == 0 && threadIdx.x == 0)
         chunk.has_specials = true;
+    if (!(chunk.lorenzo_dims & 1))
+        return;
     const uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
     const uint64_t *last = last_valid(batch);
     int_of<T> *levels = region<int_of<T>>(batch, blockIdx.y, batch.at.work);
@@ -168,12 +244,13 @@ __launch_bounds__(NTHREADS) lorenzo_repeat(struct cuda_batch batch)
             uint64_t from = valid != 0 ? first + 32 * (unsigned)word + 32 -
                                              (unsigned)__clz((int)valid)
                                        : s_before;
-            levels[first + i] = from == 0 ? 0 : levels[from - 1];
+            uint64_t at = first + i, row = at;
+            uint64_t row_at = at - split(&row, batch.d_layout->dims[0]);
+            if (from > row_at)
+                levels[at] = levels[from - 1];
         }
     }
 }
-
-/* ---- rows ---- */
 
 /* Rows are cut into segments, a warp each. */
 #define SEGMENT_NVALUES 1024
@@ -245,7 +322,7 @@ __launch_bounds__(NTHREADS) lorenzo_symbols(struct cuda_batch batch)
         region<unsigned long long>(batch, blockIdx.y, batch.at.ranges);
     for (uint64_t block = blockIdx.x; find_segment(batch, block, &segment);
          block += gridDim.x) {
-        unsigned dims = chunk.lorenzo_dims;
+        unsigned dims = dims_to_subtract(chunk);
         for (int d = 1; d < TERP_NDIMS; d++)
             if (segment.coordinate[d] == 0)
                 dims &= ~(1u << d);
@@ -277,6 +354,12 @@ cuda_lorenzo_quantize(const struct cuda_batch *batch, cudaStream_t stream)
     cudaError_t err =
         launch(wide ? lorenzo_prequantize<double> : lorenzo_prequantize<float>,
                values, dim3(NTHREADS), 0, stream, *batch);
+    for (int d = TERP_NDIMS - 1; d > 0 && err == cudaSuccess; d--)
+        if (batch->h_layout->dims[d] > 1)
+            err = launch(wide ? lorenzo_subtract_lines<double>
+                              : lorenzo_subtract_lines<float>,
+                         blocks_of_lines(batch, d), dim3(NTHREADS), 0, stream,
+                         *batch, d);
     if (err == cudaSuccess)
         err = launch(wide ? lorenzo_repeat<double> : lorenzo_repeat<float>,
                      values, dim3(NTHREADS), 0, stream, *batch);
@@ -299,13 +382,25 @@ dims_to_sum(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
     return dims;
 }
 
-/* The difference at x of a segment's row. */
+/* Of special points, or NULL when there are none. */
+static __device__ __forceinline__ const uint32_t *
+mask_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
+{
+    return chunk.has_specials
+               ? region<uint32_t>(batch, blockIdx.y, batch.at.mask)
+               : nullptr;
+}
+
+/* The difference at x of a segment's row; 0 at special points. */
 template <typename T>
 static __device__ __forceinline__ word_of<T>
 difference_at(const struct cuda_batch &batch, const struct segment &segment,
-              const word_of<T> *levels, const uint16_t *symbols, uint64_t x)
+              const uint32_t *mask, const word_of<T> *levels,
+              const uint16_t *symbols, uint64_t x)
 {
     const struct terp_layout *layout = batch.d_layout;
+    if (mask != nullptr && is_set(mask, segment.at + x))
+        return 0;
     unsigned symbol =
         symbols[tiled_at(segment.tiled, layout->rank, layout->dims[0], x)];
     return symbol == TERP_ESCAPE
@@ -325,6 +420,7 @@ __launch_bounds__(NTHREADS) lorenzo_sum_segments(struct cuda_batch batch)
 
     if (!chunk_applies(chunk) || !(dims_to_sum(batch, chunk) & 1))
         return;
+    const uint32_t *mask = mask_of(batch, chunk);
     const word_of<T> *levels =
         region<word_of<T>>(batch, blockIdx.y, batch.at.work);
     const uint16_t *symbols =
@@ -334,7 +430,7 @@ __launch_bounds__(NTHREADS) lorenzo_sum_segments(struct cuda_batch batch)
          block += gridDim.x) {
         word_of<T> sum = 0;
         for (uint64_t i = threadIdx.x % 32; i < segment.nx; i += 32)
-            sum += difference_at<T>(batch, segment, levels, symbols,
+            sum += difference_at<T>(batch, segment, mask, levels, symbols,
                                     segment.x + i);
         for (int distance = 16; distance > 0; distance /= 2)
             sum += __shfl_xor_sync(ALL_LANES, sum, distance);
@@ -393,6 +489,7 @@ __launch_bounds__(NTHREADS) lorenzo_sum_rows(struct cuda_batch batch)
     if (!chunk_applies(chunk))
         return;
     const unsigned dims = dims_to_sum(batch, chunk);
+    const uint32_t *mask = mask_of(batch, chunk);
     const bool is_split = (dims & 1) && nsegments_of(batch.d_layout) > 1;
     word_of<T> *levels = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
     const word_of<T> *sums =
@@ -411,7 +508,8 @@ __launch_bounds__(NTHREADS) lorenzo_sum_rows(struct cuda_batch batch)
             uint64_t x = segment.x + first + lane;
             word_of<T> sum = 0;
             if (exists)
-                sum = difference_at<T>(batch, segment, levels, symbols, x);
+                sum =
+                    difference_at<T>(batch, segment, mask, levels, symbols, x);
             if (dims & 1) {
                 for (int distance = 1; distance < 32; distance *= 2) {
                     word_of<T> below = __shfl_up_sync(ALL_LANES, sum, distance);
@@ -428,41 +526,51 @@ __launch_bounds__(NTHREADS) lorenzo_sum_rows(struct cuda_batch batch)
     }
 }
 
+/* Sums along a line, of its points that are not special; to values, if that is
+ * all. */
+template <typename T, bool masked>
+static __device__ __forceinline__ void
+sum_line(const struct line &line, const uint32_t *mask, word_of<T> *levels,
+         bool is_last, T step, T *dst)
+{
+    uint64_t at = line.at;
+    word_of<T> sum = 0;
+#pragma unroll 8
+    for (uint64_t i = 0; i < line.extent; i++, at += line.stride) {
+        word_of<T> level = levels[at];
+        sum += masked && is_set(mask, at) ? 0 : level;
+        if (is_last)
+            dst[at] = (T)(int_of<T>)sum * step;
+        else
+            levels[at] = sum;
+    }
+}
+
 /* Sums along a dimension above 0; to values, if it is the last.
- * Grid: (blocks of lines, chunks); a thread a line. */
+ * Grid: blocks_of_lines; a thread a line. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) lorenzo_sum_lines(struct cuda_batch batch, int d)
 {
     begin_kernel();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const struct terp_layout *layout = batch.d_layout;
-    const uint64_t extent = layout->dims[d];
-    uint64_t line = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x, stride = 1;
+    struct line line;
 
     if (!chunk_applies(chunk))
         return;
     const unsigned dims = dims_to_sum(batch, chunk);
-    if (!(dims >> d & 1) || line >= layout->nvalues / extent)
+    if (!(dims >> d & 1) || !find_line(batch, d, &line))
         return;
-    for (int e = 0; e < d; e++)
-        stride *= layout->dims[e];
-    uint64_t inner = split(&line, stride);
-    uint64_t at = line * stride * extent + inner;
+    const uint32_t *mask = mask_of(batch, chunk);
     word_of<T> *levels = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
-    const bool last = dims >> (d + 1) == 0;
+    const bool is_last = dims >> (d + 1) == 0;
     const T step =
         constants_of<T>(chunk.step, chunk.bound, batch.max_code).step;
     T *dst = (T *)chunk.dst;
-    word_of<T> sum = 0;
-#pragma unroll 8
-    for (uint64_t i = 0; i < extent; i++, at += stride) {
-        sum += levels[at];
-        if (last)
-            dst[at] = (T)(int_of<T>)sum * step;
-        else
-            levels[at] = sum;
-    }
+    if (mask != nullptr)
+        sum_line<T, true>(line, mask, levels, is_last, step, dst);
+    else
+        sum_line<T, false>(line, mask, levels, is_last, step, dst);
 }
 
 cudaError_t
@@ -491,13 +599,10 @@ cuda_lorenzo_reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
     if (err == cudaSuccess)
         err = launch(wide ? lorenzo_sum_rows<double> : lorenzo_sum_rows<float>,
                      rows, block, 0, stream, *batch);
-    for (int d = 1; d < TERP_NDIMS && err == cudaSuccess; d++) {
-        uint64_t nlines = layout->nvalues / layout->dims[d];
+    for (int d = 1; d < TERP_NDIMS && err == cudaSuccess; d++)
         if (layout->dims[d] > 1)
-            err = launch(wide ? lorenzo_sum_lines<double>
-                              : lorenzo_sum_lines<float>,
-                         dim3((unsigned)div_up(nlines, NTHREADS), nchunks),
-                         block, 0, stream, *batch, d);
-    }
+            err = launch(
+                wide ? lorenzo_sum_lines<double> : lorenzo_sum_lines<float>,
+                blocks_of_lines(batch, d), block, 0, stream, *batch, d);
     return err;
 }

@@ -4,6 +4,22 @@
 
 #include "cuda_state.cuh"
 
+/* Bit i of a mask. */
+static __device__ __forceinline__ bool
+is_set(const uint32_t *mask, uint64_t i)
+{
+    return mask[i / 32] >> (i % 32) & 1;
+}
+
+/* Along which dimensions the integers that an encoder leaves are still to be
+ * subtracted. Where points are special, it has subtracted them along the
+ * dimensions above 0, and special ones repeat the integer before them. */
+static __device__ __forceinline__ unsigned
+dims_to_subtract(const struct cuda_chunk &chunk)
+{
+    return chunk.nspecials > 0 ? chunk.lorenzo_dims & 1 : chunk.lorenzo_dims;
+}
+
 /* The difference at `at` along all dimensions of `dims`: of the 2^n points
  * one before it in some of them, each added or taken by turns. Dimensions in
  * which it is the first are left out, there is nothing before it. */

@@ -281,6 +281,10 @@ __launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)
     write_found(facts, s_found, chunk);
     if (threadIdx.x == 0 && !valid && chunk->status == TERP_OK)
         chunk->status = TERP_ERR_CORRUPT;
+    /* Lorenzo needs a mask of special values, which only the CPU makes. */
+    if (threadIdx.x == 0 && chunk->status == TERP_OK && facts.has_specials &&
+        facts.prediction == TERP_PREDICTION_LORENZO)
+        chunk->status = TERP_ERR_DEVICE;
 }
 
 cudaError_t

@@ -120,7 +120,7 @@ find_task(const struct tune_grid &grid)
     struct tune_task task = {0, 0, blockIdx.x, grid.nlorenzo, 0, 0, 0, 0};
 
     if (blockIdx.x < grid.nlorenzo) {
-        task.nhistograms = (1u << count_bits(grid.dims_in_use)) - 1;
+        task.nhistograms = 1u << count_bits(grid.dims_in_use);
         return task;
     }
     task.l = 1;
@@ -390,7 +390,7 @@ deal_blocks(const struct cuda_batch *batch, unsigned most_parts,
         grid->nlorenzo = nparts_of(2 * terp_nsamples_of(layout->nvalues),
                                    LORENZO_PART_NVALUES,
                                    most_parts == 1 ? 2 : 4 * most_parts);
-        grid->nhistograms = (1u << count_bits(grid->dims_in_use)) - 1;
+        grid->nhistograms = 1u << count_bits(grid->dims_in_use);
         grid->nblocks = grid->nlorenzo;
         nrecords = grid->nlorenzo * grid->nhistograms;
     }

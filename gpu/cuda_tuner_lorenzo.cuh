@@ -78,13 +78,13 @@ find_stretch(const volatile struct sampled_stretches &some, const T *values,
 
 /* The integer that stands for a value, see prequantize in the CPU's stages. A
  * value that it does not reproduce repeats the one before, `last` before the
- * lanes of `group`, and so do special values. Where `exists` is false it is 0.
- * The whole warp takes part. */
+ * lanes of `group`, and so do special values: they are not valid. Where
+ * `exists` is false it is 0. The whole warp takes part. */
 template <typename T>
 static __device__ __forceinline__ int_of<T>
 integer_of(const struct source<T> &source, T value, bool exists,
            const struct constants<T> &k, unsigned group, int_of<T> last,
-           bool *joins_ret)
+           bool *valid_ret, bool *joins_ret)
 {
     bool special = source.has_specials && is_special(value, source.fills);
     T scaled = value * k.inverse;
@@ -95,6 +95,7 @@ integer_of(const struct source<T> &source, T value, bool exists,
     int_of<T> integer = exists ? (int_of<T>)level : 0;
     bool valid = !exists || (fits && !special);
 
+    *valid_ret = valid;
     *joins_ret = exists && !fits && !special;
     unsigned valids = __ballot_sync(ALL_LANES, valid);
     if (valids != ALL_LANES) {
@@ -143,11 +144,9 @@ count_differences(word_of<T> row[NCORNERS], word_of<T> column[NCORNERS],
     for (unsigned corner = 0; corner < NCORNERS; corner++) {
         if ((corner & ~slower) != 0)
             continue;
-        if (corner != 0) {
-            count_slot(s_histogram,
-                       slot_of_difference<T>(column[corner], max_code));
-            s_histogram += HISTOGRAM_NWORDS;
-        }
+        count_slot(s_histogram,
+                   slot_of_difference<T>(column[corner], max_code));
+        s_histogram += HISTOGRAM_NWORDS;
         count_slot(s_histogram, slot_of_difference<T>(row[corner], max_code));
         s_histogram += HISTOGRAM_NWORDS;
     }
@@ -192,6 +191,7 @@ sample_corners(const volatile struct sampled_stretches &some,
         for (uint32_t at = 0; at < most; at += nlanes) {
             uint32_t x = at + member;
             bool inside = x < stretch.nvalues;
+            bool counts = true;
             word_of<T> row[NCORNERS], column[NCORNERS];
             T values[NCORNERS];
 #pragma unroll
@@ -201,28 +201,33 @@ sample_corners(const volatile struct sampled_stretches &some,
             }
 #pragma unroll
             for (unsigned corner = 0; corner < NCORNERS; corner++) {
-                bool exists = inside && (corner & ~stretch.exists) == 0, joins;
+                bool exists = inside && (corner & ~stretch.exists) == 0;
+                bool valid, joins;
                 if ((corner & ~slower) != 0)
                     continue;
                 int_of<T> last =
                     __shfl_sync(ALL_LANES, last_of_lane, (int)corner);
                 int_of<T> integer = integer_of(source, values[corner], exists,
-                                               k, group, last, &joins);
+                                               k, group, last, &valid, &joins);
                 int_of<T> before = __shfl_up_sync(ALL_LANES, integer, 1);
                 before = member == 0 ? last : before;
                 column[corner] = (word_of<T>)integer;
                 row[corner] = (word_of<T>)integer - (word_of<T>)before;
                 integer = __shfl_sync(ALL_LANES, integer, 31);
                 last_of_lane = lane == corner ? integer : last_of_lane;
-                if (corner == 0)
+                if (corner == 0) {
+                    counts = valid;
                     njoined += joins;
+                }
             }
             /* The first has nothing before it here, but has in the chunk. */
             if (!inside || x == 0)
                 continue;
+            nsampled++;
+            if (!counts) /* a special value costs nothing */
+                continue;
             count_differences<T, NCORNERS>(row, column, slower, max_code,
                                            s_histograms);
-            nsampled++;
         }
     }
     nsampled = __reduce_add_sync(ALL_LANES, nsampled);

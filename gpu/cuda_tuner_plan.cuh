@@ -114,8 +114,8 @@ struct choice_shared {
     struct cuda_chunk chunk; /* its state, up to the plan */
     struct candidate candidates[CANDIDATES_MAX_N];
     uint64_t spline_cost[TERP_MAX_LEVELS + 1]; /* of a level */
-    uint64_t lorenzo_cost[TERP_NCLASSES - 1];  /* as weighed */
-    alignas(16) uint32_t lorenzo_record[(TERP_NCLASSES - 1) * COSTS_NWORDS];
+    uint64_t lorenzo_cost[TERP_NCLASSES];      /* as weighed */
+    alignas(16) uint32_t lorenzo_record[TERP_NCLASSES * COSTS_NWORDS];
     uint64_t costs[CHOICE_NWARPS][ncosts_of(TERP_NDIMS)]; /* a warp's level */
 };
 
@@ -199,7 +199,7 @@ weigh_lorenzo(const struct cuda_batch &batch, const uint32_t *s_record,
     /* Ties go to the larger set. */
     return nsampled == 0
                ? ~UINT64_C(0)
-               : terp_scale_cost(cost, batch.nvalues, nsampled) << 4 | (14 - h);
+               : terp_scale_cost(cost, batch.nvalues, nsampled) << 4 | (15 - h);
 }
 
 /* The ratio of each level, and the prediction: by the first warp. */
@@ -216,7 +216,7 @@ decide(const struct cuda_batch &batch, const struct tune_grid &grid,
     for (int l = 1 + lane; l <= grid.nlevels; l += 32)
         chunk.plan[l].ratio =
             (uint8_t)terp_ratio_of_level(l, spline_cost, batch.nvalues);
-    if (grid.nlorenzo > 0 && lane < (1 << count_bits(grid.dims_in_use)) - 1)
+    if (grid.nlorenzo > 0 && lane < 1 << count_bits(grid.dims_in_use))
         least = shared->lorenzo_cost[lane];
 #pragma unroll 1
     for (int lanes = 16; lanes > 0; lanes /= 2)
@@ -252,7 +252,7 @@ __launch_bounds__(CHOICE_NTHREADS)
     __shared__ struct choice_shared s;
     const int warp = (int)threadIdx.x / 32;
     const unsigned nsets =
-        grid.nlorenzo > 0 ? (1u << count_bits(grid.dims_in_use)) - 1 : 0;
+        grid.nlorenzo > 0 ? 1u << count_bits(grid.dims_in_use) : 0;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     uint64_t *s_costs = s.costs[warp];
 

@@ -100,12 +100,12 @@ step_too_wide_makes_specials_for_lorenzo(void **state)
     static double before[NVALUES], after[NVALUES];
     static float floats[NVALUES];
     static int64_t levels[NVALUES];
-    uint64_t mask[NVALUES / 64] = {0}, carry = 0;
+    uint64_t mask[NVALUES / 64] = {0};
 
     (void)state;
     fill(before, floats);
-    uint64_t njoined = cpu_stages_f64.prequantize(before, NVALUES, &wide, mask,
-                                                  &carry, levels);
+    uint64_t njoined =
+        cpu_stages_f64.prequantize(before, NVALUES, &wide, mask, levels);
     assert_in_range(njoined, NVALUES / 2, NVALUES - 100);
     cpu_stages_f64.dequantize(levels, NVALUES, &wide, after);
     for (int i = 0; i < NVALUES; i++)

@@ -527,11 +527,12 @@ def reconstruct_spline(frame, model, codes, escaped, values):
             values[at] = np.where(escaped[at], values[at], predicted)
 
 
-def reconstruct_lorenzo(model, codes, escaped, values):
+def reconstruct_lorenzo(model, codes, escaped, special, values):
     word = np.dtype("u%d" % values.dtype.itemsize)
     integers = np.where(escaped, values.view(word), codes.astype(word))
     for d in range(4):
         if model["dims"] >> d & 1:
+            integers[special] = 0
             integers = np.cumsum(integers, axis=4 - d, dtype=word)
     integers = integers.view("i%d" % word.itemsize)
     values[...] = (integers.astype(values.dtype)
@@ -583,7 +584,7 @@ def decode(stream, frequencies):
     word = np.dtype("<u%d" % dtype.itemsize)
     values = np.zeros((frame.nbricks, *frame.dims), dtype)
     words = values.reshape(-1).view(word)
-    places, exact = [], []
+    places, exact = np.zeros(0, np.int64), []
     if frame.coding == CONSTANT:
         words[:] = reader.array(word, 1)[0]
         if frame.has_specials:
@@ -606,7 +607,10 @@ def decode(stream, frequencies):
         codes = (symbols - RADIUS).reshape(values.shape)
         with np.errstate(all="ignore"):
             if frame.prediction == LORENZO:
-                reconstruct_lorenzo(model, codes, codes == -RADIUS, values)
+                special = np.zeros(frame.nvalues, bool)
+                special[places] = True
+                reconstruct_lorenzo(model, codes, codes == -RADIUS,
+                                    special.reshape(values.shape), values)
             else:
                 reconstruct_spline(frame, model, codes, codes == -RADIUS,
                                    values)
