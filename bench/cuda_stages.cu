@@ -36,7 +36,8 @@ bench_stages_begin(const struct bench_chunks *chunks,
 {
     bool encode = direction == CUDA_ENCODE;
     struct cuda_wave wave = {&chunks->chunk, encode ? &chunks->params : NULL, 1,
-                             false};
+                             false,
+                             chunks->params.pipeline == TERP_PIPELINE_RATIO};
     struct bench_stages stages;
 
     open_context();

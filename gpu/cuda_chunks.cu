@@ -22,6 +22,9 @@ static __device__ bool
 take_frame(const struct cuda_batch &batch, const uint8_t *frame,
            struct cuda_chunk *chunk)
 {
+    const int last_coding = batch.coding == TERP_CODING_RATIO
+                                ? TERP_CODING_RATIO
+                                : TERP_CODING_SPEED;
     const int coding = frame[TERP_FRAME_CODING_AT],
               prediction = frame[TERP_FRAME_PREDICTION_AT] & 0xF,
               flags = frame[TERP_FRAME_PREDICTION_AT] & ~0xF;
@@ -33,8 +36,7 @@ take_frame(const struct cuda_batch &batch, const uint8_t *frame,
     chunk->prediction = (enum terp_prediction)prediction;
     chunk->has_specials = flags != 0;
     chunk->bound = double_of_bits(load_le(frame + dims_end, 8));
-    return coding <= TERP_CODING_SPEED &&
-           prediction <= TERP_PREDICTION_LORENZO &&
+    return coding <= last_coding && prediction <= TERP_PREDICTION_LORENZO &&
            (flags & ~TERP_FRAME_SPECIALS) == 0 &&
            has_bound == (prediction != TERP_PREDICTION_NONE) &&
            chunk->src_nbytes >= (has_bound ? batch.frame_nbytes : dims_end) &&

@@ -258,6 +258,8 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->symbols = take(&at, 2 * batch->nvalues);
     regions->coded = take(&at, ratio ? 2 * batch->nvalues : 0);
     regions->contexts = take(&at, ratio ? batch->nvalues : 0);
+    regions->special_bits =
+        take(&at, ratio ? 8 * div_up(batch->nvalues, 64) : 0);
     regions->mask = take(&at, 8 * div_up(batch->nvalues, 64));
     regions->tune = take(&at, 8 * 3 * 256 * ((uint64_t)nlevels + 1));
     uint64_t sums_nbytes = batch->raw_nbytes / 16 + 64;
@@ -301,6 +303,8 @@ describe(const struct cuda_wave *wave, const struct terp_layout *layout)
         (uint64_t)terp_frame_nbytes(&frame) + terp_chunk_nbytes(wave->chunk);
     frame.coding = TERP_CODING_HUFFMAN;
     batch.frame_nbytes = (uint64_t)terp_frame_write(&frame, batch.frame);
+    if (wave->params == NULL && wave->ratio)
+        batch.coding = TERP_CODING_RATIO;
     if (wave->params != NULL) {
         batch.params = *wave->params;
         batch.coding = coding_of(wave->params->pipeline);

@@ -33,6 +33,7 @@ struct cuda_lane {
     uint64_t src_stride, dst_stride;
     struct terp_layout *h_layout;
     bool has_layout; /* the device's memory has what h_layout has */
+    bool saw_ratio;  /* among the streams that were last decoded */
     struct cuda_sequence sequence[CUDA_NDIRECTIONS];
 };
 
@@ -41,7 +42,8 @@ struct cuda_wave {
     const struct terp_chunk *chunk;
     const struct terp_params *params; /* NULL: decode */
     uint64_t nchunks;
-    bool host; /* the caller's memory */
+    bool host;  /* the caller's memory */
+    bool ratio; /* decode: there may be ratio streams */
 };
 
 /* Opens the device that TERP_DEVICE or the local rank names. NULL, and why. */

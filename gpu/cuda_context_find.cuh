@@ -3,89 +3,55 @@
  * A block has a region of the lattice of even points. For each of these it
  * finds the weight in the symbols of coarser levels; then the contexts of all
  * points between these and the next ones, of all classes, four points of a row
- * at a time. */
+ * at a time. An encoder's symbols of lorenzo are copied to the order of
+ * splines on the way. */
 #ifndef TERP_CUDA_CONTEXT_FIND_CUH
 #define TERP_CUDA_CONTEXT_FIND_CUH
 
-#include "cuda_context_order.cuh"
-#include "cuda_order.cuh"
+#include "cuda_context_region.cuh"
+#include "cuda_values.cuh"
 
-#define CONTEXT_NTHREADS 256
-
-/* Weights of a region, four a word, and those next to it on the far sides: of
- * 9^4 points, three words a row; other regions need fewer. */
-#define CONTEXT_MAX_NWORDS (9 * 9 * 9 * 3)
-
-/* Contexts are stored four times as large: how far to shift, so that each has
- * four bits of a word. */
+/* Contexts are stored four times as large, so that they tell how far to shift:
+ * each has four bits of a word. Special points have the ninth. */
 #define CONTEXT_SHIFT 2
-
-/* How blocks share a level. Regions lie in one box each, or hold several bricks
- * that are smaller. [d]: dimension, then bricks. Reciprocals are for
- * divide_by. */
-struct context_level {
-    int l;
-    uint64_t begin, end; /* positions of its symbols */
-    uint32_t nblocks;
-    uint32_t nregions[TERP_NDIMS]; /* along a dimension */
-    uint32_t extent[TERP_NDIMS + 1];
-    uint32_t ngroups; /* of four points, of a region */
-    uint32_t groups_reciprocal[TERP_NDIMS];
-    uint32_t nwords;                 /* of weights */
-    uint32_t stride[TERP_NDIMS + 1]; /* in words; [0]: not used */
-    uint32_t words_extent[TERP_NDIMS], words_reciprocal[TERP_NDIMS];
-    uint32_t nhalves; /* of weights whose coordinates are all even */
-    uint32_t halves_extent[TERP_NDIMS], halves_reciprocal[TERP_NDIMS];
-};
-
-/* Levels that have contexts, the coarsest first. */
-struct context_work {
-    int rank;
-    uint64_t nbricks;
-    uint64_t ncoarse; /* symbols before all of these */
-    int nlevels;
-    struct context_level level[TERP_NCONTEXT_LEVELS];
-};
-
-/* Where the symbols of a class of a region stand: in one box, or in those of
- * bricks that follow each other. */
-struct alignas(16) context_part {
-    uint64_t at;                     /* of the first */
-    uint32_t stride[TERP_NDIMS + 1]; /* [0]: 1 */
-    uint32_t left; /* symbols up to the end of the first one's tile; 0: none */
-};
+#define SPECIAL_MARK (TERP_GROUP_SPECIALS << CONTEXT_SHIFT)
+static_assert(TERP_GROUP_SPECIALS == 8, "a bit that no context has");
 
 struct find_shared {
     uint32_t weights[CONTEXT_MAX_NWORDS];
     struct context_part part[TERP_NCLASSES];
     /* Of the first tile that a class is in, and of the next. */
-    uint32_t count[TERP_NCLASSES][2][TERP_NCONTEXTS];
-    uint32_t total[TERP_NCONTEXTS];
+    uint32_t count[TERP_NCLASSES][2][TERP_NGROUPS];
+    uint32_t total[TERP_NGROUPS];
 };
-static_assert(TERP_NCLASSES * 2 * TERP_NCONTEXTS == CONTEXT_NTHREADS,
-              "a thread a count");
 
-/* A block's region. */
-struct context_region {
-    uint32_t low[TERP_NDIMS];
-    uint64_t brick;
-    /* Even and odd points from there on, and bricks. */
-    uint32_t neven[TERP_NDIMS], nodd[TERP_NDIMS], nbricks;
+/* What a region's points are found in. */
+struct find_view {
+    const struct terp_layout *layout;
+    const struct cuda_chunk *chunk;
+    const uint16_t *symbols;
+    /* Of lorenzo, to be copied to `to`: they stand in boxes of the bricks. */
+    bool is_raster;
+    uint16_t *to;
+    uint8_t *contexts;
+    bool has_specials;
+    const uint64_t *specials; /* a bit a value in C order; NULL: by values */
+    int value_nbytes;
 };
 
 /* A level's counts. */
 static __device__ __forceinline__ struct cuda_context_counts
 context_counts(const struct cuda_batch &batch, int l)
 {
-    const uint64_t ngroups = cuda_context_ngroups(batch.ntiles);
+    const uint64_t nspans = cuda_context_nspans(batch.ntiles);
+    const unsigned i = (unsigned)(l - 1) * TERP_NGROUPS;
+    const unsigned nall = TERP_NCONTEXT_LEVELS * TERP_NGROUPS;
     unsigned long long *totals =
         region<unsigned long long>(batch, blockIdx.y, batch.at.context_counts);
-    uint32_t *groups =
-        (uint32_t *)(totals + TERP_NCONTEXT_LEVELS * TERP_NCONTEXTS);
-    uint32_t *tiles = groups + TERP_NCONTEXT_LEVELS * TERP_NCONTEXTS * ngroups;
-    const unsigned i = (unsigned)(l - 1) * TERP_NCONTEXTS;
+    uint32_t *spans = (uint32_t *)(totals + nall);
+    uint32_t *tiles = spans + nall * nspans;
 
-    return {tiles + i * batch.ntiles, groups + i * ngroups, totals + i};
+    return {tiles + i * batch.ntiles, spans + i * nspans, totals + i};
 }
 
 /* ---- weights ---- */
@@ -109,13 +75,38 @@ store_weight(const struct context_level &level, const struct context_region &r,
         ((uint8_t *)row)[x + 1] = (uint8_t)weight;
 }
 
+/* The symbol of an even point of level l, which stands among the level `above`
+ * that it is new in. `at`: its coordinates in the lattice of that level's
+ * points, the finest of which has them all. */
+static __device__ __forceinline__ unsigned
+symbol_of(const struct find_view &view, int above,
+          const uint32_t at[TERP_NDIMS], uint64_t brick)
+{
+    const struct terp_layout *layout = view.layout;
+    const struct terp_level &level = layout->level[above];
+    uint64_t extent[TERP_NDIMS], c[TERP_NDIMS];
+    unsigned odd = 0;
+
+#pragma unroll
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        odd |= (at[d] & 1) << d;
+        c[d] = view.is_raster ? (uint64_t)at[d] << (above - 1) : at[d] >> 1;
+        extent[d] = view.is_raster ? layout->dims[d]
+                    : at[d] & 1    ? level.nodd[d]
+                                   : level.neven[d];
+    }
+    return view.symbols[(view.is_raster ? 0 : level.class_at[odd]) +
+                        tiled_at(tiled_row_at(layout->rank, extent, c, brick),
+                                 layout->rank, extent[0], c[0])];
+}
+
 /* Those of the level above: points that have an odd coordinate. */
 static __device__ __forceinline__ void
-weigh_level_above(const struct terp_layout *layout, int rank,
+weigh_level_above(const struct find_view &view,
                   const struct context_level &level,
-                  const struct context_region &r, const uint16_t *symbols,
-                  uint32_t *s_weights)
+                  const struct context_region &r, uint32_t *s_weights)
 {
+    const struct terp_layout *layout = view.layout;
     const struct terp_level *above = &layout->level[level.l + 1];
 
 #pragma unroll 1
@@ -135,37 +126,42 @@ weigh_level_above(const struct terp_layout *layout, int rank,
             inside &= c < r.neven[d];
             c += r.low[d];
             odd |= (c & 1) << d;
-            at[d] = c >> 1;
-            extent[d] = c & 1 ? above->nodd[d] : above->neven[d];
+            at[d] = view.is_raster ? (uint64_t)c << level.l : c >> 1;
+            extent[d] = view.is_raster ? layout->dims[d]
+                        : c & 1        ? above->nodd[d]
+                                       : above->neven[d];
         }
         if (!inside || left >= r.nbricks || x >= r.neven[0])
             continue;
         const struct tiled_row row =
-            tiled_row_at(rank, extent, at, r.brick + left);
-        const uint64_t half = (r.low[0] + x) / 2;
+            tiled_row_at(layout->rank, extent, at, r.brick + left);
 #pragma unroll
         for (unsigned k = 0; k < 4; k++) {
+            const uint64_t at0 = (uint64_t)r.low[0] + x + k;
             const uint64_t n0 = k % 2 == 0 ? above->neven[0] : above->nodd[0];
             if ((odd | k % 2) == 0 || x + k >= r.neven[0] ||
                 x + k > level.extent[0])
                 continue;
-            const uint64_t p = above->class_at[odd | k % 2] +
-                               tiled_at(row, rank, n0, half + k / 2);
+            const uint64_t p =
+                view.is_raster ? tiled_at(row, layout->rank, layout->dims[0],
+                                          at0 << level.l)
+                               : above->class_at[odd | k % 2] +
+                                     tiled_at(row, layout->rank, n0, at0 / 2);
             store_weight(level, r, s_weights + (i - x / 4), x + k,
-                         weight_of_symbol(symbols[p]));
+                         weight_of_symbol(view.symbols[p]));
         }
     }
 }
 
 /* Those of coarser levels, and anchors. */
 static __device__ __forceinline__ void
-weigh_coarse(const struct terp_layout *layout, int rank,
-             const struct context_level &level, const struct context_region &r,
-             const uint16_t *symbols, uint32_t *s_weights)
+weigh_coarse(const struct find_view &view, const struct context_level &level,
+             const struct context_region &r, uint32_t *s_weights)
 {
 #pragma unroll 1
     for (uint32_t i = threadIdx.x; i < level.nhalves; i += CONTEXT_NTHREADS) {
         uint32_t at[TERP_NDIMS], left = i, any = 0, x = 0, words = 0;
+        unsigned symbol;
         bool inside = true;
 #pragma unroll
         for (int d = 0; d < TERP_NDIMS; d++) {
@@ -184,27 +180,21 @@ weigh_coarse(const struct terp_layout *layout, int rank,
             continue;
         words += left * level.stride[TERP_NDIMS];
         const uint64_t brick = r.brick + left;
-        int shift = layout->nlevels - level.l;
-        uint64_t p = brick;
+        int shift = view.layout->nlevels - level.l;
         if (any != 0) {
             shift = __ffs((int)any) - 1;
-            const struct terp_level *coarse =
-                &layout->level[level.l + 1 + shift];
-            uint64_t extent[TERP_NDIMS], class_at[TERP_NDIMS];
-            unsigned odd = 0;
 #pragma unroll
-            for (int d = 0; d < TERP_NDIMS; d++) {
-                const uint32_t c = at[d] >> shift;
-                odd |= (c & 1) << d;
-                class_at[d] = c >> 1;
-                extent[d] = c & 1 ? coarse->nodd[d] : coarse->neven[d];
-            }
-            p = coarse->class_at[odd] +
-                tiled_at(tiled_row_at(rank, extent, class_at, brick), rank,
-                         extent[0], class_at[0]);
+            for (int d = 0; d < TERP_NDIMS; d++)
+                at[d] >>= shift;
+            symbol = symbol_of(view, level.l + 1 + shift, at, brick);
+        } else {
+            symbol =
+                view.symbols[view.is_raster ? brick * (view.layout->nvalues /
+                                                       view.layout->nbricks)
+                                            : brick];
         }
         store_weight(level, r, s_weights + words, x,
-                     weight_of_symbol(symbols[p]) >> min(shift, 31));
+                     weight_of_symbol(symbol) >> min(shift, 31));
     }
 }
 
@@ -275,95 +265,148 @@ add_counts(uint32_t counts, uint32_t *s_counts)
     }
 }
 
-/* Stores contexts of `n` points in a row, and counts these. */
+/* Adds a warp's counts of all groups. */
 static __device__ __forceinline__ void
-store_contexts(const struct context_part &part, uint32_t offset,
-               uint32_t contexts, unsigned n, uint8_t *to,
-               uint32_t s_counts[2][TERP_NCONTEXTS])
+count_groups(uint32_t marks, unsigned begin, unsigned end, bool has_specials,
+             uint32_t s_counts[TERP_NGROUPS])
 {
-    uint32_t counts = 0, of_next = 0;
+    uint32_t counts = 0, nspecials = 0;
 
-    if (n == 4 && (part.at + offset) % 4 == 0) {
-        *(uint32_t *)(to + offset) = contexts;
+#pragma unroll
+    for (unsigned k = 0; k < 4; k++) {
+        const unsigned mark = k >= begin && k < end ? marks >> (8 * k) & 63
+                                                    : (unsigned)SPECIAL_MARK;
+        counts += (uint32_t)((uint64_t)1 << mark);
+        nspecials += k >= begin && k < end && mark == SPECIAL_MARK;
+    }
+    add_counts(counts, s_counts);
+    if (!has_specials)
+        return;
+    nspecials = __reduce_add_sync(0xFFFFFFFF, nspecials);
+    if (threadIdx.x % 32 == 0 && nspecials > 0)
+        atomicAdd(&s_counts[TERP_GROUP_SPECIALS], nspecials);
+}
+
+/* Stores the marks of `n` points in a row, and counts these. */
+static __device__ __forceinline__ void
+store_marks(const struct find_view &view, const struct context_part &part,
+            uint32_t offset, uint32_t marks, unsigned n,
+            uint32_t s_counts[2][TERP_NGROUPS])
+{
+    uint8_t *to = view.contexts + part.at + offset;
+    const unsigned left = part.left > offset ? part.left - offset : 0;
+    const unsigned nfirst = min(n, left);
+
+    if (n == 4 && (uintptr_t)to % 4 == 0) {
+        *(uint32_t *)to = marks;
     } else {
 #pragma unroll 1
         for (unsigned k = 0; k < n; k++)
-            to[offset + k] = (uint8_t)(contexts >> (8 * k));
+            to[k] = (uint8_t)(marks >> (8 * k));
     }
-#pragma unroll
-    for (unsigned k = 0; k < 4; k++)
-        counts += k < n ? 1u << (contexts >> (8 * k) & 31) : 0;
-    if (__any_sync(0xFFFFFFFF, n > 0 && offset + n > part.left)) {
-#pragma unroll
-        for (unsigned k = 0; k < 4; k++)
-            if (k < n && offset + k >= part.left)
-                of_next += 1u << (contexts >> (8 * k) & 31);
-        add_counts(of_next, s_counts[1]);
+    count_groups(marks, 0, nfirst, view.has_specials, s_counts[0]);
+    if (__any_sync(0xFFFFFFFF, nfirst < n))
+        count_groups(marks, nfirst, n, view.has_specials, s_counts[1]);
+}
+
+template <typename T>
+static __device__ __forceinline__ bool
+has_special_value(const struct cuda_chunk &chunk, uint64_t at)
+{
+    return is_special(((const T *)chunk.src)[at], fills_of<T>(chunk));
+}
+
+/* Marks special ones of `n` points, the first of which is at `at` in C order.
+ * Few chunks have any: out of the way of others. */
+static __device__ __attribute__((noinline)) uint32_t
+mark_specials(const uint64_t *specials, const struct cuda_chunk *chunk,
+              int value_nbytes, uint64_t at, uint64_t step, unsigned n,
+              uint32_t marks)
+{
+#pragma unroll 1
+    for (unsigned k = 0; k < n; k++, at += step) {
+        bool special;
+        if (specials != NULL)
+            special = specials[at / 64] >> (at % 64) & 1;
+        else if (value_nbytes == 4)
+            special = has_special_value<float>(*chunk, at);
+        else
+            special = has_special_value<double>(*chunk, at);
+        if (special)
+            marks = (marks & ~(0xFFu << (8 * k))) | (uint32_t)SPECIAL_MARK
+                                                        << (8 * k);
     }
-    add_counts(counts - of_next, s_counts[0]);
+    return marks;
+}
+
+/* What else is to be done with `n` points of a class; returns their marks. */
+static __device__ __forceinline__ uint32_t
+finish_points(const struct find_view &view, const struct context_level &level,
+              const struct context_region &r, const struct context_group &group,
+              unsigned odd, uint64_t first, unsigned n, uint32_t marks)
+{
+    const struct raster_points points = raster_points_of(level, r, group, odd);
+
+    if (view.has_specials)
+        marks = mark_specials(view.specials, view.chunk, view.value_nbytes,
+                              raster_begin(view.layout, points), points.step, n,
+                              marks);
+    if (view.is_raster) {
+        const struct tiled_row row = raster_row(view.layout, points);
+#pragma unroll 1
+        for (unsigned k = 0; k < n; k++)
+            view.to[first + k] = view.symbols[tiled_at(
+                row, view.layout->rank, view.layout->dims[0],
+                points.at[0] + k * points.step)];
+    }
+    return marks;
 }
 
 /* All threads together, in turns of a group of four points each. */
 static __device__ __forceinline__ void
-make_contexts(int rank, const struct context_level &level,
-              const struct context_region &r, struct find_shared *s,
-              uint8_t *contexts)
+make_contexts(const struct find_view &view, const struct context_level &level,
+              const struct context_region &r, struct find_shared *s)
 {
+    const unsigned nsets = 1u << (view.layout->rank - 1);
+
 #pragma unroll 1
-    for (uint32_t first = 0; first < level.ngroups; first += CONTEXT_NTHREADS) {
-        uint32_t left = first + threadIdx.x, c[TERP_NDIMS], step[TERP_NDIMS];
-        bool inside = left < level.ngroups;
-        unsigned odd_inside = 0;
-        left = inside ? left : 0;
+    for (uint32_t i = threadIdx.x; i - threadIdx.x < level.ngroups;
+         i += CONTEXT_NTHREADS) {
+        const struct context_group group = context_group_of(level, r, i);
+        uint32_t step[TERP_NDIMS], at = group.c[0] / 4;
+        /* A corner beyond the far end is the one before it. */
 #pragma unroll
-        for (int d = 0; d < TERP_NDIMS; d++) {
-            const uint32_t next = divide_by(level.groups_reciprocal[d], left);
-            const uint32_t extent =
-                d == 0 ? (level.extent[0] + 3) / 4 : level.extent[d];
-            c[d] = left - next * extent;
-            left = next;
-            step[d] = 0;
-            if (d == 0)
-                continue;
-            inside &= c[d] < r.neven[d];
-            odd_inside |= (unsigned)(c[d] < r.nodd[d]) << (d - 1);
-            /* A corner beyond the far end is the one before it. */
-            step[d] = c[d] + 1 < r.neven[d] ? level.stride[d] : 0;
+        for (int d = 1; d < TERP_NDIMS; d++) {
+            step[d] = group.c[d] + 1 < r.neven[d] ? level.stride[d] : 0;
+            at += group.c[d] * level.stride[d];
         }
-        inside &= left < r.nbricks;
-        const uint32_t x = 4 * c[0];
-        const uint32_t row = c[1] * level.stride[1] + c[2] * level.stride[2] +
-                             c[3] * level.stride[3] + left * level.stride[4];
-        /* The region may be cut short in a box. */
-        const uint32_t most = x < level.extent[0] ? level.extent[0] - x : 0;
+        at += group.brick * level.stride[TERP_NDIMS];
+        step[0] = 0;
 #pragma unroll 1
-        for (unsigned odd = 0; odd < 1u << (rank - 1); odd++) {
+        for (unsigned set = 0; set < nsets; set++) {
             const struct weight_sums sums =
-                sum_weights(s->weights + row + c[0], step, odd);
-            const unsigned shift = TERP_NDIMS - (unsigned)__popc(odd);
-            const bool has = inside && (odd & ~odd_inside) == 0;
+                sum_weights(s->weights + at, step, set);
+            const unsigned shift = TERP_NDIMS - (unsigned)__popc(set);
 #pragma unroll 1
-            for (unsigned x_odd = 0; x_odd < 2; x_odd++) {
-                const struct context_part &part = s->part[2 * odd | x_odd];
-                const uint32_t nx = x_odd ? r.nodd[0] : r.neven[0];
-                const uint32_t n =
-                    has && x < nx ? min(min(nx - x, most), 4u) : 0;
-                uint32_t even_sums = sums.even << shift;
-                uint32_t odd_sums = sums.odd << shift;
+            for (unsigned odd = 2 * set; odd < 2 * set + 2; odd++) {
+                const struct context_part &part = s->part[odd];
                 if (part.left == 0)
                     continue;
-                if (x_odd) {
+                const unsigned n = context_group_size(level, r, group, odd);
+                const uint32_t offset = context_group_offset(part, group);
+                uint32_t even_sums = sums.even << shift;
+                uint32_t odd_sums = sums.odd << shift;
+                if (odd & 1) {
                     const uint32_t behind =
                         __funnelshift_r(sums.even, sums.next, 16);
                     even_sums = (sums.even + sums.odd) << (shift - 1);
                     odd_sums = (sums.odd + behind) << (shift - 1);
                 }
-                store_contexts(
-                    part,
-                    x + c[1] * part.stride[1] + c[2] * part.stride[2] +
-                        c[3] * part.stride[3] + left * part.stride[4],
-                    contexts_of(even_sums, odd_sums), n, contexts + part.at,
-                    s->count[2 * odd | x_odd]);
+                uint32_t marks = contexts_of(even_sums, odd_sums);
+                if (view.has_specials || view.is_raster)
+                    marks = finish_points(view, level, r, group, odd,
+                                          part.at + offset, n, marks);
+                store_marks(view, part, offset, marks, n, s->count[odd]);
             }
         }
     }
@@ -371,105 +414,83 @@ make_contexts(int rank, const struct context_level &level,
 
 /* ---- a region ---- */
 
-static __device__ __forceinline__ struct context_region
-context_region_of(const struct terp_level &shape, uint64_t nbricks,
-                  const struct context_level &level, uint32_t block)
-{
-    struct context_region r;
-
-#pragma unroll
-    for (int d = 0; d < TERP_NDIMS; d++) {
-        const uint32_t next = block / level.nregions[d];
-        r.low[d] = (block - next * level.nregions[d]) * level.extent[d];
-        block = next;
-        r.neven[d] = (uint32_t)shape.neven[d] - r.low[d];
-        r.nodd[d] = (uint32_t)shape.nodd[d] > r.low[d]
-                        ? (uint32_t)shape.nodd[d] - r.low[d]
-                        : 0;
-    }
-    r.brick = (uint64_t)block * level.extent[TERP_NDIMS];
-    r.nbricks = (uint32_t)min_u64(nbricks - r.brick, level.extent[TERP_NDIMS]);
-    return r;
-}
-
-static __device__ __forceinline__ struct context_part
-context_part_of(const struct terp_level &shape, int rank,
-                const struct context_region &r, unsigned odd)
-{
-    const uint64_t box = (uint64_t)1 << box_shift(rank);
-    uint64_t extent[TERP_NDIMS], at[TERP_NDIMS];
-    struct context_part part = {};
-    uint32_t stride = 1;
-    bool some = odd != 0;
-
-#pragma unroll
-    for (int d = 0; d < TERP_NDIMS; d++) {
-        extent[d] = terp_class_extent(&shape, odd, d);
-        at[d] = r.low[d];
-        some &= at[d] < extent[d];
-        part.stride[d] = stride;
-        stride *= (uint32_t)min_u64(box, extent[d] - (at[d] & ~(box - 1)));
-    }
-    part.stride[TERP_NDIMS] = stride;
-    if (!some)
-        return part;
-    part.at =
-        shape.class_at[odd] + tiled_at(tiled_row_at(rank, extent, at, r.brick),
-                                       rank, extent[0], at[0]);
-    part.left = TERP_TILE_NSYMBOLS - part.at % TERP_TILE_NSYMBOLS;
-    return part;
-}
-
-/* Thread i has a count of a class, of a tile, of a context. */
+/* A thread a count of a class, of a tile, of a group at a time. */
 static __device__ __forceinline__ void
 add_to_chunk(const struct cuda_batch &batch, int l, struct find_shared *s)
 {
     const struct cuda_context_counts counts = context_counts(batch, l);
-    const uint64_t ngroups = cuda_context_ngroups(batch.ntiles);
-    const unsigned i = threadIdx.x, context = i % TERP_NCONTEXTS;
-    const unsigned next = i / TERP_NCONTEXTS % 2;
-    const struct context_part &part = s->part[i / (2 * TERP_NCONTEXTS)];
-    const uint32_t n = ((const uint32_t *)s->count)[i];
+    const uint64_t nspans = cuda_context_nspans(batch.ntiles);
 
-    if (n > 0) {
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i < sizeof s->count / sizeof(uint32_t);
+         i += CONTEXT_NTHREADS) {
+        const unsigned group = i % TERP_NGROUPS;
+        const unsigned next = i / TERP_NGROUPS % 2;
+        const struct context_part &part = s->part[i / (2 * TERP_NGROUPS)];
+        const uint32_t n = ((const uint32_t *)s->count)[i];
+        if (n == 0)
+            continue;
         const uint64_t tile = part.at / TERP_TILE_NSYMBOLS + next;
-        atomicAdd(&counts.tile[context * batch.ntiles + tile], n);
+        atomicAdd(&counts.tile[group * batch.ntiles + tile], n);
         atomicAdd(
-            &counts.group[context * ngroups + tile / CUDA_CONTEXT_GROUP_NTILES],
-            n);
-        atomicAdd(&s->total[context], n);
+            &counts.span[group * nspans + tile / CUDA_CONTEXT_SPAN_NTILES], n);
+        atomicAdd(&s->total[group], n);
     }
     __syncthreads();
-    if (i < TERP_NCONTEXTS && s->total[i] > 0)
-        atomicAdd(&counts.total[i], (unsigned long long)s->total[i]);
+    if (threadIdx.x < TERP_NGROUPS && s->total[threadIdx.x] > 0)
+        atomicAdd(&counts.total[threadIdx.x],
+                  (unsigned long long)s->total[threadIdx.x]);
+}
+
+template <bool decode>
+static __device__ __forceinline__ struct find_view
+find_view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
+{
+    const bool is_lorenzo = chunk.prediction == TERP_PREDICTION_LORENZO;
+    const uint64_t *specials = region<uint64_t>(
+        batch, blockIdx.y, decode ? batch.at.special_bits : batch.at.mask);
+    uint16_t *symbols = class_symbols(batch, chunk);
+
+    return {batch.d_layout,
+            &chunk,
+            decode ? symbols
+                   : region<uint16_t>(batch, blockIdx.y, batch.at.symbols),
+            !decode && is_lorenzo,
+            symbols,
+            region<uint8_t>(batch, blockIdx.y, batch.at.contexts),
+            chunk.has_specials,
+            decode || is_lorenzo ? specials : NULL,
+            batch.value_nbytes};
 }
 
 /* Block number `block` of the level, whose coarser levels have their symbols.
  * The storage may be used again after the next barrier. */
+template <bool decode>
 static __device__ __forceinline__ void
-find_contexts(const struct cuda_batch &batch, const struct context_work &work,
+find_contexts(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
               const struct context_level &level, uint32_t block,
               struct find_shared *s)
 {
+    const struct find_view view = find_view_of<decode>(batch, chunk);
     const struct terp_layout *layout = batch.d_layout;
     const struct terp_level &shape = layout->level[level.l];
-    const uint16_t *symbols =
-        region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
     const struct context_region r =
-        context_region_of(shape, work.nbricks, level, block);
+        context_region_of(shape, layout->nbricks, level, block);
 
     if (threadIdx.x < TERP_NCLASSES)
         s->part[threadIdx.x] =
-            context_part_of(shape, work.rank, r, threadIdx.x);
-    ((uint32_t *)s->count)[threadIdx.x] = 0;
-    if (threadIdx.x < TERP_NCONTEXTS)
+            context_part_of(shape, layout->rank, r, threadIdx.x);
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i < sizeof s->count / sizeof(uint32_t);
+         i += CONTEXT_NTHREADS)
+        ((uint32_t *)s->count)[i] = 0;
+    if (threadIdx.x < TERP_NGROUPS)
         s->total[threadIdx.x] = 0;
     if (level.l < layout->nlevels)
-        weigh_level_above(layout, work.rank, level, r, symbols, s->weights);
-    weigh_coarse(layout, work.rank, level, r, symbols, s->weights);
+        weigh_level_above(view, level, r, s->weights);
+    weigh_coarse(view, level, r, s->weights);
     __syncthreads();
-    make_contexts(work.rank, level, r, s,
-                  region<uint8_t>(batch, blockIdx.y, batch.at.contexts));
+    make_contexts(view, level, r, s);
     __syncthreads();
     add_to_chunk(batch, level.l, s);
 }

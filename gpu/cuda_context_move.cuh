@@ -6,14 +6,14 @@
 #include "cuda_context_find.cuh"
 #include "cuda_decode_bits.cuh"
 
-#define MOVE_NSYMBOLS (TERP_TILE_NSYMBOLS / CONTEXT_NTHREADS) /* of a thread \
-                                                               */
+#define MOVE_NSYMBOLS                                      \
+    (TERP_TILE_NSYMBOLS / CONTEXT_NTHREADS) /* of a thread \
+                                             */
 #define MOVE_NWARPS (CONTEXT_NTHREADS / 32)
 static_assert(MOVE_NSYMBOLS == 16, "two wide loads, and one of contexts");
-static_assert(MOVE_NWARPS == TERP_NCONTEXTS, "a warp a context");
-static_assert(MOVE_NWARPS * TERP_NCONTEXTS == 64, "a warp's counts are four");
+static_assert(MOVE_NWARPS * 4 == 32, "a lane a pair of a warp's counts");
 
-/* A tile's symbols of one context, in context order: words of two symbols of
+/* A tile's symbols of one group, in context order: words of two symbols of
  * the region `coded`, the first and the last of which may have another one. */
 struct alignas(16) context_run {
     int64_t words_at;    /* what to add to a number of the tile's words */
@@ -22,14 +22,14 @@ struct alignas(16) context_run {
 };
 
 struct move_shared {
-    /* The tile's symbols, sorted by contexts: place i at i + i / 16 * 2, so
-     * that threads which have one context each lie in different banks. */
+    /* The tile's symbols, sorted by groups: place i at i + i / 16 * 2, so that
+     * threads which have one group each lie in different banks. */
     uint16_t sorted[TERP_TILE_NSYMBOLS / 16 * 18];
-    uint16_t begin[TERP_NCONTEXTS][CONTEXT_NTHREADS]; /* a thread's first */
-    uint32_t warp[MOVE_NWARPS][4];                    /* counts, in pairs */
-    uint64_t at[TERP_NCONTEXTS]; /* of the first symbol, in `coded` */
-    struct context_run run[TERP_NCONTEXTS];
-    uint32_t words_end[TERP_NCONTEXTS]; /* of a run's words among all */
+    uint16_t begin[TERP_NGROUPS][CONTEXT_NTHREADS]; /* a thread's first */
+    uint32_t warp[MOVE_NWARPS][4];                  /* counts, in pairs */
+    uint64_t at[TERP_NGROUPS]; /* of the first symbol, in `coded` */
+    struct context_run run[TERP_NGROUPS];
+    uint32_t words_end[TERP_NGROUPS]; /* of a run's words among all */
 };
 
 static __device__ __forceinline__ unsigned
@@ -38,8 +38,8 @@ sorted_place(unsigned i)
     return i + i / 16 * 2;
 }
 
-/* Eight counts of 16 bits, those of contexts 4, 6, 5, 7 above those of 0, 2, 1,
- * 3. */
+/* Counts of 16 bits, those of contexts 4, 6, 5, 7 above those of 0, 2, 1, 3.
+ * All other symbols are special points. */
 struct context_pairs {
     uint32_t pair[4];
 };
@@ -61,38 +61,42 @@ count_of(const struct context_pairs &pairs, unsigned context)
 
 /* ---- where symbols go ---- */
 
-/* Where in `coded` the tile's symbols of each context begin: warp i has context
- * i. What other blocks count is read from memory. */
+/* Where in `coded` the tile's symbols of each group begin: a warp a group at a
+ * time. What other blocks count is read from memory. */
 static __device__ __forceinline__ void
 find_begins(const struct cuda_batch &batch, const struct context_level &level,
             uint64_t tile, struct move_shared *s)
 {
     const struct cuda_context_counts counts = context_counts(batch, level.l);
-    const uint64_t ngroups = cuda_context_ngroups(batch.ntiles);
-    const unsigned lane = threadIdx.x % 32, context = threadIdx.x / 32;
-    const uint64_t group = tile / CUDA_CONTEXT_GROUP_NTILES;
-    const volatile uint32_t *groups = counts.group + context * ngroups;
-    const volatile uint32_t *tiles = counts.tile + context * batch.ntiles;
-    uint64_t sum = 0;
+    const uint64_t nspans = cuda_context_nspans(batch.ntiles);
+    const uint64_t span = tile / CUDA_CONTEXT_SPAN_NTILES;
+    const unsigned lane = threadIdx.x % 32;
 
-    if (lane < context)
-        sum = ((const volatile unsigned long long *)counts.total)[lane];
+#pragma unroll 1
+    for (unsigned group = threadIdx.x / 32; group < TERP_NGROUPS;
+         group += MOVE_NWARPS) {
+        const volatile uint32_t *spans = counts.span + group * nspans;
+        const volatile uint32_t *tiles = counts.tile + group * batch.ntiles;
+        uint64_t sum = 0;
+        if (lane < group)
+            sum = ((const volatile unsigned long long *)counts.total)[lane];
 #pragma unroll 2
-    for (uint64_t i = lane; i < group; i += 32)
-        sum += groups[i];
+        for (uint64_t i = lane; i < span; i += 32)
+            sum += spans[i];
 #pragma unroll 4
-    for (uint64_t i = group * CUDA_CONTEXT_GROUP_NTILES + lane; i < tile;
-         i += 32)
-        sum += tiles[i];
+        for (uint64_t i = span * CUDA_CONTEXT_SPAN_NTILES + lane; i < tile;
+             i += 32)
+            sum += tiles[i];
 #pragma unroll
-    for (int step = 16; step > 0; step /= 2)
-        sum += __shfl_xor_sync(0xFFFFFFFF, sum, step);
-    if (lane == 0)
-        s->at[context] = level.begin + sum;
+        for (int step = 16; step > 0; step /= 2)
+            sum += __shfl_xor_sync(0xFFFFFFFF, sum, step);
+        if (lane == 0)
+            s->at[group] = level.begin + sum;
+    }
 }
 
 /* A thread's contexts, a byte each. Symbols of coarser levels, which stand
- * before the level's, have context 0, those of finer ones the last. */
+ * before the level's, have context 0, those of finer ones are special. */
 struct thread_contexts {
     uint32_t four[MOVE_NSYMBOLS / 4];
 };
@@ -112,12 +116,11 @@ load_contexts(const uint8_t *contexts, unsigned begin, unsigned end)
 #pragma unroll
     for (unsigned i = 0; i < MOVE_NSYMBOLS; i++) {
         const uint32_t byte = 0xFFu << (8 * (i % 4));
-        const uint32_t last = (TERP_NCONTEXTS - 1) << CONTEXT_SHIFT;
         uint32_t &four = loaded.four[i / 4];
         if (first + i < begin)
             four &= ~byte;
         if (first + i >= end)
-            four = (four & ~byte) | last << (8 * (i % 4));
+            four = (four & ~byte) | (uint32_t)SPECIAL_MARK << (8 * (i % 4));
     }
     return loaded;
 }
@@ -126,7 +129,7 @@ load_contexts(const uint8_t *contexts, unsigned begin, unsigned end)
 static __device__ __forceinline__ unsigned
 shift_at(const struct thread_contexts &contexts, unsigned i)
 {
-    return contexts.four[i / 4] >> (8 * (i % 4)) & 31;
+    return contexts.four[i / 4] >> (8 * (i % 4)) & 63;
 }
 
 static __device__ __forceinline__ struct context_pairs
@@ -137,7 +140,7 @@ count_contexts(const struct thread_contexts &contexts)
 
 #pragma unroll
     for (unsigned i = 0; i < MOVE_NSYMBOLS; i++)
-        half[i / 8] += 1u << shift_at(contexts, i);
+        half[i / 8] += (uint32_t)((uint64_t)1 << shift_at(contexts, i));
     static_assert(MOVE_NSYMBOLS / 2 < 16, "four bits a count");
     const uint32_t even = (half[0] & nibbles) + (half[1] & nibbles);
     const uint32_t odd = (half[0] >> 4 & nibbles) + (half[1] >> 4 & nibbles);
@@ -145,11 +148,16 @@ count_contexts(const struct thread_contexts &contexts)
         {even & fields, even >> 8 & fields, odd & fields, odd >> 8 & fields}};
 }
 
-/* For each context the place, among the tile's sorted symbols, of the thread's
- * first one; and of the tile's. All threads meet here. */
+/* Places among the tile's sorted symbols. */
+struct sorted_places {
+    struct context_pairs context; /* the first of each */
+    uint32_t special;             /* the first of special points */
+};
+
+/* Of the thread's symbols, and of the tile's. All threads meet here. */
 static __device__ __forceinline__ void
 scan_contexts(struct context_pairs counts, struct move_shared *s,
-              struct context_pairs *own_ret, struct context_pairs *begin_ret)
+              struct sorted_places *own_ret, struct sorted_places *all_ret)
 {
     const unsigned all = 0xFFFFFFFF, lane = threadIdx.x % 32;
     const unsigned warp = threadIdx.x / 32;
@@ -177,52 +185,62 @@ scan_contexts(struct context_pairs counts, struct move_shared *s,
         through += lane >= step ? below : 0;
     }
     uint32_t before = 0; /* contexts, in both halves of a pair */
-    struct context_pairs begin;
 #pragma unroll
     for (unsigned i = 0; i < 4; i++) {
         const unsigned k = pair_of_context(i);
-        begin.pair[k] = before;
+        all_ret->context.pair[k] = before;
         before += __shfl_sync(all, through, (int)(28 + k));
     }
+    uint32_t nbefore = 0; /* symbols that are not special in threads before */
 #pragma unroll
     for (unsigned k = 0; k < 4; k++) {
         const uint32_t of_warp =
             __shfl_sync(all, through - own, (int)(4 * warp + k));
-        begin.pair[k] += before << 16;
-        own_ret->pair[k] =
-            begin.pair[k] + of_warp + sum.pair[k] - counts.pair[k];
+        const uint32_t of_threads = of_warp + sum.pair[k] - counts.pair[k];
+        all_ret->context.pair[k] += before << 16;
+        own_ret->context.pair[k] = all_ret->context.pair[k] + of_threads;
+        nbefore += of_threads;
     }
-    *begin_ret = begin;
+    all_ret->special = (before & 0xFFFF) + (before >> 16);
+    own_ret->special = all_ret->special + MOVE_NSYMBOLS * threadIdx.x -
+                       (nbefore & 0xFFFF) - (nbefore >> 16);
 }
 
 /* The tile's runs; by lanes of the first warp, which has seen all of it. Those
  * of the level are its symbols [first, end). */
 static __device__ __forceinline__ void
-make_runs(const struct context_pairs &begins, unsigned first, unsigned end,
+make_runs(const struct sorted_places &begins, unsigned first, unsigned end,
           struct move_shared *s)
 {
-    const unsigned lane = threadIdx.x % 32, context = lane % TERP_NCONTEXTS;
-    const unsigned run_begin = context == 0 ? first : count_of(begins, context);
-    const unsigned run_end =
-        context == TERP_NCONTEXTS - 1 ? end : count_of(begins, context + 1);
-    const uint64_t at = s->at[context];
+    const unsigned lane = threadIdx.x % 32;
+    const unsigned group = min(lane, (unsigned)TERP_GROUP_SPECIALS);
+    const unsigned run_begin = group == 0 ? first
+                               : group == TERP_GROUP_SPECIALS
+                                   ? begins.special
+                                   : count_of(begins.context, group);
+    const unsigned run_end = group == TERP_GROUP_SPECIALS ? end
+                             : group + 1 == TERP_NCONTEXTS
+                                 ? begins.special
+                                 : count_of(begins.context, group + 1);
+    const uint64_t at = s->at[group];
     const unsigned skipped = at % 2;
-    unsigned nwords = (run_end - run_begin + skipped + 1) / 2;
-    unsigned words_end = run_begin < run_end ? nwords : 0;
+    const unsigned nwords = lane < TERP_NGROUPS && run_begin < run_end
+                                ? (run_end - run_begin + skipped + 1) / 2
+                                : 0;
+    unsigned words_end = nwords;
 
-    nwords = words_end;
 #pragma unroll
-    for (unsigned step = 1; step < TERP_NCONTEXTS; step *= 2) {
+    for (unsigned step = 1; step < 2 * TERP_NCONTEXTS; step *= 2) {
         const uint32_t below = __shfl_up_sync(0xFFFFFFFF, words_end, step);
-        words_end += context >= step ? below : 0;
+        words_end += lane >= step ? below : 0;
     }
-    if (lane >= TERP_NCONTEXTS)
+    if (lane >= TERP_NGROUPS)
         return;
     const unsigned word = words_end - nwords;
-    s->run[context] = {(int64_t)(at / 2) - word,
-                       (int)run_begin - (int)(skipped + 2 * word),
-                       (uint16_t)run_begin, (uint16_t)run_end};
-    s->words_end[context] = words_end;
+    s->run[group] = {(int64_t)(at / 2) - word,
+                     (int)run_begin - (int)(skipped + 2 * word),
+                     (uint16_t)run_begin, (uint16_t)run_end};
+    s->words_end[group] = words_end;
 }
 
 /* ---- symbols ---- */
@@ -232,17 +250,17 @@ template <bool decode>
 static __device__ __forceinline__ void
 move_runs(uint16_t *coded, struct move_shared *s)
 {
-    uint32_t ends[TERP_NCONTEXTS];
+    uint32_t ends[TERP_NGROUPS];
 
 #pragma unroll
-    for (unsigned c = 0; c < TERP_NCONTEXTS; c++)
+    for (unsigned c = 0; c < TERP_NGROUPS; c++)
         ends[c] = s->words_end[c];
 #pragma unroll(decode ? 3 : 1)
-    for (unsigned i = threadIdx.x; i < ends[TERP_NCONTEXTS - 1];
+    for (unsigned i = threadIdx.x; i < ends[TERP_NGROUPS - 1];
          i += CONTEXT_NTHREADS) {
         unsigned c = 0;
 #pragma unroll
-        for (unsigned k = 0; k + 1 < TERP_NCONTEXTS; k++)
+        for (unsigned k = 0; k + 1 < TERP_NGROUPS; k++)
             c += i >= ends[k];
         const struct context_run run = s->run[c];
         uint32_t *word = (uint32_t *)coded + (run.words_at + (int)i);
@@ -272,16 +290,16 @@ static __device__ __forceinline__ void
 place_symbols(const struct thread_contexts &contexts,
               uint32_t pair[MOVE_NSYMBOLS / 2], struct move_shared *s)
 {
-    uint32_t counts = 0;
+    uint64_t counts = 0;
 
 #pragma unroll
     for (unsigned i = 0; i < MOVE_NSYMBOLS; i++) {
-        /* Only the last one may have a count that takes five bits. */
+        /* Only the last one may make a count that takes five bits. */
         const unsigned shift = shift_at(contexts, i);
         const unsigned at = s->begin[shift >> CONTEXT_SHIFT][threadIdx.x] +
-                            (counts >> shift & 15);
+                            ((unsigned)(counts >> shift) & 15);
         uint16_t *place = &s->sorted[sorted_place(at)];
-        counts += 1u << shift;
+        counts += (uint64_t)1 << shift;
         if (!decode)
             *place = (uint16_t)(pair[i / 2] >> (16 * (i % 2)));
         else if (i % 2 == 0)
@@ -291,8 +309,8 @@ place_symbols(const struct thread_contexts &contexts,
     }
 }
 
-/* Stores a thread's decoded symbols, those of the level in any case, and tells
- * of escapes among these. */
+/* Stores a thread's decoded symbols of the level, and tells of escapes, unless
+ * symbols are moved once more. */
 static __device__ __forceinline__ void
 store_symbols(const struct cuda_batch &batch, struct cuda_chunk &chunk,
               uint64_t tile, unsigned begin, unsigned end,
@@ -318,7 +336,7 @@ store_symbols(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     for (unsigned i = 0; i < MOVE_NSYMBOLS; i++)
         if (first + i < begin || first + i >= end)
             escapes &= ~(1u << i);
-    if (escapes != 0)
+    if (escapes != 0 && chunk.prediction == TERP_PREDICTION_SPLINE)
         note_escapes(batch, chunk, escapes_are_listed(batch, chunk),
                      tile * TERP_TILE_NSYMBOLS + first, escapes);
 }
@@ -336,8 +354,7 @@ move_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     const unsigned end =
         (unsigned)min_u64(TERP_TILE_NSYMBOLS, level.end - tile_at);
     const unsigned first = MOVE_NSYMBOLS * threadIdx.x;
-    uint16_t *symbols =
-        region<uint16_t>(batch, blockIdx.y, batch.at.symbols) + tile_at;
+    uint16_t *symbols = class_symbols(batch, chunk) + tile_at;
     uint16_t *coded = region<uint16_t>(batch, blockIdx.y, batch.at.coded);
     uint32_t pair[MOVE_NSYMBOLS / 2] = {};
 
@@ -357,11 +374,12 @@ move_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         pair[7] = high.w;
     }
     find_begins(batch, level, tile, s);
-    struct context_pairs own, begins;
+    struct sorted_places own, begins;
     scan_contexts(count_contexts(contexts), s, &own, &begins);
 #pragma unroll
     for (unsigned c = 0; c < TERP_NCONTEXTS; c++)
-        s->begin[c][threadIdx.x] = (uint16_t)count_of(own, c);
+        s->begin[c][threadIdx.x] = (uint16_t)count_of(own.context, c);
+    s->begin[TERP_GROUP_SPECIALS][threadIdx.x] = (uint16_t)own.special;
     if (threadIdx.x < 32)
         make_runs(begins, begin, end, s);
     if (!decode)

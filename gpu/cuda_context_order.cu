@@ -36,27 +36,45 @@ chunk_applies(const struct cuda_chunk &chunk)
 
 /* ---- coarse symbols, which have the same place in both orders ---- */
 
+/* Where lorenzo has the symbol that has place `tiled` in the tile order of
+ * splines. */
+static __device__ __attribute__((noinline)) uint64_t
+lorenzo_place(const struct terp_layout *layout, uint64_t tiled)
+{
+    const uint64_t work = work_position_of_tiled(layout, tiled);
+    uint64_t left = work_point_at(layout, work).raster, at[TERP_NDIMS];
+
+    for (int d = 0; d < TERP_NDIMS; d++)
+        at[d] = split(&left, layout->dims[d]);
+    return tiled_at(tiled_row_at(layout->rank, layout->dims, at, left),
+                    layout->rank, layout->dims[0], at[0]);
+}
+
 /* Those of a tile. */
 template <bool decode>
 static __device__ __forceinline__ void
 copy_coarse(const struct cuda_batch &batch, struct cuda_chunk &chunk,
             uint64_t ncoarse, uint64_t tile)
 {
+    const bool is_lorenzo = chunk.prediction == TERP_PREDICTION_LORENZO;
     uint16_t *symbols = region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
     uint16_t *coded = region<uint16_t>(batch, blockIdx.y, batch.at.coded);
     const uint64_t end = min_u64((tile + 1) * TERP_TILE_NSYMBOLS, ncoarse);
 
-#pragma unroll 4
+#pragma unroll 1
     for (uint64_t i = tile * TERP_TILE_NSYMBOLS + threadIdx.x; i < end;
          i += CONTEXT_NTHREADS) {
+        const uint64_t to = is_lorenzo ? lorenzo_place(batch.d_layout, i) : i;
         if (!decode) {
-            coded[i] = symbols[i];
+            coded[i] = symbols[to];
             continue;
         }
         const uint16_t symbol = coded[i];
-        symbols[i] = symbol;
+        symbols[to] = symbol;
+        if (is_lorenzo)
+            class_symbols(batch, chunk)[i] = symbol;
         if (symbol == TERP_ESCAPE)
-            note_escapes(batch, chunk, escapes_are_listed(batch, chunk), i, 1);
+            note_escapes(batch, chunk, escapes_are_listed(batch, chunk), to, 1);
     }
 }
 
@@ -75,6 +93,7 @@ level_ntiles(const struct context_level &level)
 }
 
 /* Grid: (blocks of levels `first` and so on, chunks). */
+template <bool decode>
 static __global__ void
 __launch_bounds__(CONTEXT_NTHREADS, 5)
     find_levels(const __grid_constant__ struct cuda_batch batch,
@@ -82,14 +101,15 @@ __launch_bounds__(CONTEXT_NTHREADS, 5)
 {
     begin_kernel();
     __shared__ struct find_shared s;
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     uint32_t block = blockIdx.x;
     int i = first;
 
-    if (!chunk_applies(batch.d_chunks[blockIdx.y]))
+    if (!chunk_applies(chunk))
         return;
     while (block >= work.level[i].nblocks)
         block -= work.level[i++].nblocks;
-    find_contexts(batch, work, work.level[i], block, &s);
+    find_contexts<decode>(batch, chunk, work.level[i], block, &s);
 }
 
 /* Grid: (tiles of coarse symbols, then of all levels, chunks). */
@@ -138,7 +158,7 @@ __launch_bounds__(CONTEXT_NTHREADS)
 #pragma unroll 1
         for (uint32_t block = 0; block < level.nblocks; block++) {
             __syncthreads();
-            find_contexts(batch, work, level, block, &s.find);
+            find_contexts<true>(batch, chunk, level, block, &s.find);
         }
 #pragma unroll 1
         for (uint64_t tile = 0; tile < level_ntiles(level); tile++) {
@@ -162,6 +182,62 @@ __launch_bounds__(CONTEXT_NTHREADS, 6)
     if (chunk_applies(chunk))
         move_tile<true>(batch, chunk, level, first_tile(level) + blockIdx.x,
                         &s);
+}
+
+/* Symbols of lorenzo from the tile order of splines to their own, and what
+ * tells of escapes. Grid: (blocks of all levels, chunks). */
+static __global__ void
+__launch_bounds__(CONTEXT_NTHREADS)
+    merge_levels(const __grid_constant__ struct cuda_batch batch,
+                 const __grid_constant__ struct context_work work)
+{
+    begin_kernel();
+    __shared__ struct context_part s_part[TERP_NCLASSES];
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct terp_layout *layout = batch.d_layout;
+    const int rank = layout->rank;
+    uint32_t block = blockIdx.x;
+    int i = 0;
+
+    if (!chunk_applies(chunk) || chunk.prediction != TERP_PREDICTION_LORENZO)
+        return;
+    while (block >= work.level[i].nblocks)
+        block -= work.level[i++].nblocks;
+    const struct context_level &level = work.level[i];
+    const struct terp_level &shape = layout->level[level.l];
+    const struct context_region r =
+        context_region_of(shape, layout->nbricks, level, block);
+    const uint16_t *from = class_symbols(batch, chunk);
+    uint16_t *to = region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
+    const bool listed = escapes_are_listed(batch, chunk);
+
+    if (threadIdx.x < TERP_NCLASSES)
+        s_part[threadIdx.x] = context_part_of(shape, rank, r, threadIdx.x);
+    __syncthreads();
+#pragma unroll 1
+    for (uint32_t g = threadIdx.x; g < level.ngroups; g += CONTEXT_NTHREADS) {
+        const struct context_group group = context_group_of(level, r, g);
+#pragma unroll 1
+        for (unsigned odd = 1; odd < 1u << rank; odd++) {
+            const unsigned n = context_group_size(level, r, group, odd);
+            const struct context_part &part = s_part[odd];
+            if (n == 0)
+                continue;
+            const struct raster_points points =
+                raster_points_of(level, r, group, odd);
+            const struct tiled_row row = raster_row(layout, points);
+            const uint64_t first = part.at + context_group_offset(part, group);
+#pragma unroll 1
+            for (unsigned k = 0; k < n; k++) {
+                const uint16_t symbol = from[first + k];
+                const uint64_t tiled = tiled_at(row, rank, layout->dims[0],
+                                                points.at[0] + k * points.step);
+                to[tiled] = symbol;
+                if (symbol == TERP_ESCAPE)
+                    note_escapes(batch, chunk, listed, tiled, 1);
+            }
+        }
+    }
 }
 
 /* ---- how blocks share the work ---- */
@@ -253,8 +329,6 @@ make_work(const struct cuda_batch *batch, struct context_work *work)
     for (int d = 0; d < TERP_NDIMS; d++)
         if (layout->dims[d] > UINT32_MAX)
             return false;
-    work->rank = layout->rank;
-    work->nbricks = layout->nbricks;
     work->nlevels = (int)min_u64(TERP_NCONTEXT_LEVELS, layout->nlevels);
     work->ncoarse = work->nlevels == 0
                         ? batch->nvalues
@@ -293,8 +367,8 @@ cuda_context_sort(const struct cuda_batch *batch, cudaStream_t stream)
         ntiles += level_ntiles(work.level[i]);
     }
     if (nblocks > 0)
-        error = launch(find_levels, grid_of(batch, nblocks), CONTEXT_NTHREADS,
-                       0, stream, *batch, work, 0);
+        error = launch(find_levels<false>, grid_of(batch, nblocks),
+                       CONTEXT_NTHREADS, 0, stream, *batch, work, 0);
     return error == cudaSuccess
                ? launch(sort_levels, grid_of(batch, ntiles), CONTEXT_NTHREADS,
                         0, stream, *batch, work)
@@ -318,6 +392,7 @@ cudaError_t
 cuda_context_restore(const struct cuda_batch *batch, cudaStream_t stream)
 {
     struct context_work work;
+    uint64_t nblocks = 0;
 
     if (batch->coding != TERP_CODING_RATIO || !make_work(batch, &work))
         return cudaSuccess;
@@ -328,11 +403,16 @@ cuda_context_restore(const struct cuda_batch *batch, cudaStream_t stream)
                CONTEXT_NTHREADS, 0, stream, *batch, work, nalone);
     for (int i = nalone; error == cudaSuccess && i < work.nlevels; i++) {
         const struct context_level &level = work.level[i];
-        error = launch(find_levels, grid_of(batch, level.nblocks),
+        error = launch(find_levels<true>, grid_of(batch, level.nblocks),
                        CONTEXT_NTHREADS, 0, stream, *batch, work, i);
         if (error == cudaSuccess)
             error = launch(restore_level, grid_of(batch, level_ntiles(level)),
                            CONTEXT_NTHREADS, 0, stream, *batch, level);
     }
-    return error;
+    for (int i = 0; i < work.nlevels; i++)
+        nblocks += work.level[i].nblocks;
+    return error == cudaSuccess && nblocks > 0
+               ? launch(merge_levels, grid_of(batch, nblocks), CONTEXT_NTHREADS,
+                        0, stream, *batch, work)
+               : error;
 }

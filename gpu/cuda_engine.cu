@@ -70,6 +70,7 @@ static const struct step encode_steps[] = {{cuda_swap_src, 0},
                                            {cuda_spline_quantize, 0},
                                            {cuda_specials_write, JOIN | SIDE},
                                            {cuda_escapes_write, SIDE},
+                                           {cuda_context_sort, 0},
                                            {cuda_tiles_encode, 0},
                                            {cuda_partitions_encode, JOIN},
                                            {cuda_stream_write, 0},
@@ -80,7 +81,9 @@ static const struct step encode_steps[] = {{cuda_swap_src, 0},
 static const struct step decode_steps[] = {{cuda_verify, SIDE},
                                            {cuda_model_read, 0},
                                            {cuda_tile_index_read, 0},
+                                           {cuda_specials_mark, 0},
                                            {cuda_tiles_decode, 0},
+                                           {cuda_context_restore, 0},
                                            {cuda_spline_begin, 0},
                                            {cuda_escapes_place, 0},
                                            {cuda_lorenzo_reconstruct, SIDE},
@@ -311,6 +314,24 @@ is_for_cpu(const struct job *job, uint64_t at)
             src[TERP_FRAME_CODING_AT] == TERP_CODING_RAW);
 }
 
+/* Whether a wave's streams may be ratio ones, for which kernels are launched
+ * that others do without. In device memory nobody has seen them; they are
+ * taken to be like those before. */
+static bool
+may_have_ratio(const struct job *job, const struct flight *flight)
+{
+    if (!job->host)
+        return flight->lane->saw_ratio;
+    for (uint64_t i = 0; i < flight->n; i++) {
+        uint64_t at = flight->first + i;
+        const uint8_t *src = (const uint8_t *)job->src[at];
+        if (job->src_nbytes[at] > TERP_FRAME_CODING_AT &&
+            src[TERP_FRAME_CODING_AT] == TERP_CODING_RATIO)
+            return true;
+    }
+    return false;
+}
+
 static cudaError_t
 start_decode(const struct job *job, const struct flight *flight)
 {
@@ -353,11 +374,43 @@ decoded_status(const struct job *job, const struct cuda_lane *lane,
     return st;
 }
 
+/* What a lane's kernels say of the streams. */
+static bool
+has_ratio(const struct flight *flight)
+{
+    const struct cuda_chunk *chunks = flight->lane->batch.h_chunks;
+
+    for (uint64_t i = 0; i < flight->n; i++)
+        if (chunks[i].coding == TERP_CODING_RATIO)
+            return true;
+    return false;
+}
+
 static cudaError_t
-finish_decode(const struct job *job, const struct flight *flight)
+start(const struct job *job, struct flight *flight);
+
+/* Waits for the wave. Unexpected ratio streams have been refused: all is done
+ * again. */
+static cudaError_t
+await_decode(const struct job *job, struct flight *flight)
 {
     struct cuda_lane *lane = flight->lane;
+
     cudaError_t error = cudaStreamSynchronize(lane->stream);
+    if (error != cudaSuccess || job->host)
+        return error;
+    lane->saw_ratio = has_ratio(flight);
+    if (!lane->saw_ratio || lane->batch.coding == TERP_CODING_RATIO)
+        return error;
+    error = start(job, flight);
+    return error == cudaSuccess ? cudaStreamSynchronize(lane->stream) : error;
+}
+
+static cudaError_t
+finish_decode(const struct job *job, struct flight *flight)
+{
+    struct cuda_lane *lane = flight->lane;
+    cudaError_t error = await_decode(job, flight);
     uint64_t chunk_nbytes = terp_chunk_nbytes(job->chunk);
     bool is_copied = false;
 
@@ -386,13 +439,14 @@ finish_decode(const struct job *job, const struct flight *flight)
 static cudaError_t
 start(const struct job *job, struct flight *flight)
 {
-    struct cuda_wave wave = {job->chunk, job->params, flight->n, job->host};
+    const bool decode = job->params == NULL;
+    struct cuda_wave wave = {job->chunk, job->params, flight->n, job->host,
+                             decode && may_have_ratio(job, flight)};
 
     cudaError_t error = cuda_lane_prepare(flight->lane, &wave);
     if (error != cudaSuccess)
         return error;
-    return job->params != NULL ? start_encode(job, flight)
-                               : start_decode(job, flight);
+    return decode ? start_decode(job, flight) : start_encode(job, flight);
 }
 
 static cudaError_t
@@ -433,7 +487,8 @@ fly(const struct job *job, struct flight *flights, int nflights,
 static uint64_t
 choose_wave(const struct job *job)
 {
-    struct cuda_wave one = {job->chunk, job->params, 1, job->host};
+    struct cuda_wave one = {job->chunk, job->params, 1, job->host,
+                            job->params == NULL};
     uint64_t n = min_u64(job->nchunks, MAX_WAVE_NCHUNKS);
 
     if (job->host)
@@ -449,8 +504,7 @@ do_job(struct job *job)
     int nflights = 1, previous;
 
     job->wave_nchunks = choose_wave(job);
-    if (job->wave_nchunks == 0 || job->chunk->type == TERP_BYTES ||
-        (job->params != NULL && job->params->pipeline == TERP_PIPELINE_RATIO)) {
+    if (job->wave_nchunks == 0 || job->chunk->type == TERP_BYTES) {
         /* Nothing that the device does, or more than it can hold. */
         snprintf(reason, sizeof reason, "it is not for the device");
         for (uint64_t i = 0; st == TERP_OK && i < job->nchunks; i++) {

@@ -95,6 +95,19 @@ cut_runs(const struct view &view, const struct specials_batch &batch,
     return nvalues;
 }
 
+/* The last run with no more than i values before it. Those without values
+ * stand before the one after them. */
+static __device__ __forceinline__ unsigned
+find_run(const struct shared_runs *s_runs, uint32_t i)
+{
+    unsigned run = 0;
+
+    for (unsigned step = SPECIALS_BATCH_NRUNS / 2; step > 0; step /= 2)
+        if (s_runs->before[run + step] <= i)
+            run += step;
+    return run;
+}
+
 /* Threads take the values of all runs in turn, however long these are. */
 template <typename T>
 static __device__ void
@@ -104,18 +117,45 @@ place_runs(const struct view &view, const struct shared_runs *s_runs,
     uint64_t stride = view.head.ncolors == 0 ? sizeof(T) : 0;
 
     for (uint32_t i = threadIdx.x; i < nvalues; i += NTHREADS) {
-        /* The last run with no more than i values before it. Those without
-         * values stand before the one after them. */
-        unsigned run = 0;
-        for (unsigned step = SPECIALS_BATCH_NRUNS / 2; step > 0; step /= 2)
-            if (s_runs->before[run + step] <= i)
-                run += step;
+        unsigned run = find_run(s_runs, i);
         uint32_t within = i - s_runs->before[run];
         const uint8_t *word =
             view.stream + s_runs->word_at[run] + within * stride;
         share[s_runs->begin[run] + within] =
             (word_of<T>)load_le(word, sizeof(T));
     }
+}
+
+/* Sets the share's bits of values of all runs. */
+static __device__ void
+mark_runs(const struct shared_runs *s_runs, uint32_t nvalues, uint32_t *s_bits)
+{
+    for (uint32_t i = threadIdx.x; i < nvalues; i += NTHREADS) {
+        unsigned run = find_run(s_runs, i);
+        uint32_t at = s_runs->begin[run] + (i - s_runs->before[run]);
+        atomicOr(&s_bits[at / 32], 1u << (at % 32));
+    }
+}
+
+static __device__ __forceinline__ void
+take_share(const struct cuda_batch &batch, struct view *view)
+{
+    view->begin = (uint64_t)blockIdx.x * SHARE_NVALUES;
+    view->end = min_u64(view->begin + SHARE_NVALUES, batch.nvalues);
+}
+
+static __device__ __forceinline__ void
+take_head(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+          struct view *view)
+{
+    view->stream = (const uint8_t *)chunk.src;
+    view->value_nbytes = batch.value_nbytes;
+    specials_read_head(view->stream, chunk.model_end, chunk.specials_end,
+                       batch.nvalues, &view->head);
+    const uint64_t nwords = view->head.ncolors == 0
+                                ? chunk.nspecials
+                                : (uint64_t)view->head.ncolors;
+    view->words_at = chunk.specials_end - (uint64_t)batch.value_nbytes * nwords;
 }
 
 /* Batches have their runs in order: the last one that may reach `value`. */
@@ -149,8 +189,7 @@ __launch_bounds__(NTHREADS) read_specials(const struct cuda_batch batch)
 
     if (chunk.status != TERP_OK || (!constant && !chunk.has_specials))
         return;
-    view.begin = (uint64_t)blockIdx.x * SHARE_NVALUES;
-    view.end = min_u64(view.begin + SHARE_NVALUES, batch.nvalues);
+    take_share(batch, &view);
     word_of<T> *share = (word_of<T> *)chunk.dst + view.begin;
     if (constant)
         for (unsigned i = threadIdx.x; i < view.end - view.begin; i += NTHREADS)
@@ -158,14 +197,7 @@ __launch_bounds__(NTHREADS) read_specials(const struct cuda_batch batch)
     if (!chunk.has_specials)
         return;
     __syncthreads();
-    view.stream = (const uint8_t *)chunk.src;
-    view.value_nbytes = batch.value_nbytes;
-    specials_read_head(view.stream, chunk.model_end, chunk.specials_end,
-                       batch.nvalues, &view.head);
-    view.words_at =
-        chunk.specials_end - sizeof(T) * (view.head.ncolors == 0
-                                              ? chunk.nspecials
-                                              : (uint64_t)view.head.ncolors);
+    take_head(batch, chunk, &view);
     const struct specials_batch *batches =
         region<struct specials_batch>(batch, blockIdx.y, batch.at.mask);
     uint64_t nbatches = div_up(view.head.nruns, SPECIALS_BATCH_NRUNS);
@@ -175,6 +207,53 @@ __launch_bounds__(NTHREADS) read_specials(const struct cuda_batch batch)
         place_runs<T>(view, &s_runs, nvalues, share);
         __syncthreads();
     }
+}
+
+/* Grid and ownership as before. */
+static __global__ void
+__launch_bounds__(NTHREADS) mark_specials(const struct cuda_batch batch)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    __shared__ struct shared_runs s_runs;
+    __shared__ uint32_t s_bits[SHARE_NVALUES / 32];
+    struct view view;
+
+    if (chunk.status != TERP_OK || chunk.coding != TERP_CODING_RATIO ||
+        !chunk.has_specials)
+        return;
+    for (unsigned i = threadIdx.x; i < SHARE_NVALUES / 32; i += NTHREADS)
+        s_bits[i] = 0;
+    take_share(batch, &view);
+    take_head(batch, chunk, &view);
+    const struct specials_batch *batches =
+        region<struct specials_batch>(batch, blockIdx.y, batch.at.mask);
+    const uint64_t nbatches = div_up(view.head.nruns, SPECIALS_BATCH_NRUNS);
+    __syncthreads();
+    for (uint64_t i = find_batch(batches, nbatches, view.begin);
+         i < nbatches && batches[i].end < view.end; i++) {
+        uint32_t nvalues = cut_runs(view, batches[i], i, &s_runs);
+        mark_runs(&s_runs, nvalues, s_bits);
+        __syncthreads();
+    }
+    uint32_t *bits =
+        region<uint32_t>(batch, blockIdx.y, batch.at.special_bits) +
+        view.begin / 32;
+    /* Words of 64 bits are whole. */
+    const uint64_t nwords = div_up(view.end - view.begin, 64) * 2;
+    for (unsigned i = threadIdx.x; i < nwords; i += NTHREADS)
+        bits[i] = s_bits[i];
+}
+
+cudaError_t
+cuda_specials_mark(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    dim3 grid((unsigned)div_up(batch->nvalues, SHARE_NVALUES),
+              (unsigned)batch->nchunks);
+
+    return batch->coding == TERP_CODING_RATIO
+               ? launch(mark_specials, grid, NTHREADS, 0, stream, *batch)
+               : cudaSuccess;
 }
 
 cudaError_t

@@ -143,27 +143,28 @@ struct cuda_regions {
     uint64_t symbols;  /* u16[nvalues] in tile order */
     uint64_t coded;    /* ratio, else empty: u16[nvalues] in context order */
     uint64_t contexts; /* ratio, else empty: u8[nvalues] in tile order */
-    uint64_t mask;     /* u64 words, a bit a value in C order: special */
-    uint64_t tune;     /* u64[nlevels + 1][3 * 256]: costs, see its owner.
-                          decode: few escapes, cuda_escapes.cuh */
-    uint64_t cost;     /* u32[ntiles][TERP_NENTRIES]: struct cuda_tile_cost;
-                          then of any coding see cuda_index.cuh.
-                          decode: cuda_verify's sums, 64 bytes for each 1024
-                          of a raw stream, and 64 more */
-    uint64_t entry;    /* u8[ntiles] */
-    uint64_t nonzero;  /* u8[ntiles]: 1, the tile has words */
-    uint64_t nbytes;   /* u16[ntiles], before reduction */
-    uint64_t begin;    /* decode: u64[npartitions + 1] in the payload; when
-                          tiles are decoded, and in encode, escapes of groups
-                          of ranges */
-    uint64_t reduced;  /* decode: u8[npartitions] */
-    uint64_t staging;  /* CUDA_PARTITION_MAX_NBYTES a partition, or more:
-                          cuda_tile_max_nbytes a tile; until all is predicted
-                          it serves others as scratch, and cuda_seal once
-                          streams are written */
-    uint64_t books;    /* custom: the codebook, 32 KiB */
-    uint64_t swapped;  /* T[nvalues] of big-endian chunks, else empty */
-    uint64_t stride;   /* of chunks */
+    uint64_t special_bits; /* ratio, else empty: as mask. decode */
+    uint64_t mask;         /* u64 words, a bit a value in C order: special */
+    uint64_t tune;         /* u64[nlevels + 1][3 * 256]: costs, see its owner.
+                              decode: few escapes, cuda_escapes.cuh */
+    uint64_t cost;         /* u32[ntiles][TERP_NENTRIES]: struct cuda_tile_cost;
+                              then of any coding see cuda_index.cuh.
+                              decode: cuda_verify's sums, 64 bytes for each 1024
+                              of a raw stream, and 64 more */
+    uint64_t entry;        /* u8[ntiles] */
+    uint64_t nonzero;      /* u8[ntiles]: 1, the tile has words */
+    uint64_t nbytes;       /* u16[ntiles], before reduction */
+    uint64_t begin;        /* decode: u64[npartitions + 1] in the payload; when
+                              tiles are decoded, and in encode, escapes of groups
+                              of ranges */
+    uint64_t reduced;      /* decode: u8[npartitions] */
+    uint64_t staging;      /* CUDA_PARTITION_MAX_NBYTES a partition, or more:
+                              cuda_tile_max_nbytes a tile; until all is predicted
+                              it serves others as scratch, and cuda_seal once
+                              streams are written */
+    uint64_t books;        /* custom: the codebook, 32 KiB */
+    uint64_t swapped;      /* T[nvalues] of big-endian chunks, else empty */
+    uint64_t stride;       /* of chunks */
 };
 
 struct cuda_batch {
@@ -220,8 +221,9 @@ cuda_spline_quantize(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_lorenzo_quantize(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Ratio and spline: symbols in context order to the region `coded`, where tiles
- * are made of them (coded_symbols, cuda_context_order.cuh). */
+/* Ratio: symbols in context order to the region `coded`, where tiles are made
+ * of them (coded_symbols, cuda_context_order.cuh). Takes up `staging` until it
+ * is done. */
 cudaError_t
 cuda_context_sort(const struct cuda_batch *batch, cudaStream_t stream);
 
@@ -276,6 +278,10 @@ cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream);
 /* nonzero, entry, nbytes, begin, reduced; payload_at; books. */
 cudaError_t
 cuda_tile_index_read(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Ratio: special_bits, where there are special values. */
+cudaError_t
+cuda_specials_mark(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Symbols in tile order; `ranges`, or the list of escapes. Those in context
  * order go to the region `coded`, and nothing tells of their escapes. */

@@ -2,6 +2,7 @@
 
 #include <cub/cub.cuh>
 
+#include "cuda_context_order.cuh"
 #include "cuda_index.cuh"
 #include "cuda_reduce.cuh"
 #include "cuda_stream_small.cuh"
@@ -168,8 +169,7 @@ __launch_bounds__(TILE_NTHREADS, FEW ? 3 : 6)
         s_counts.noccurring = 0;
     wait_for_kernels();
     const struct thread_symbols symbols = load_thread_symbols(
-        region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
-            (uint64_t)tile * TERP_TILE_NSYMBOLS,
+        coded_symbols(batch, chunk) + (uint64_t)tile * TERP_TILE_NSYMBOLS,
         first, first + 8, nsymbols);
     if (!has_tiles(chunk))
         return;
@@ -247,15 +247,14 @@ __launch_bounds__(TILE_NTHREADS, FEW ? 3 : 7)
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const unsigned tile = blockIdx.x, nsymbols = tile_nsymbols(batch, tile);
     const unsigned first = THREAD_NSYMBOLS * threadIdx.x;
-    const uint16_t *from =
-        region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
-        (uint64_t)tile * TERP_TILE_NSYMBOLS;
     struct thread_symbols symbols;
     uint32_t nbits = 0, at, total;
 
     for (unsigned i = threadIdx.x; i < BITS_NWORDS / 4; i += TILE_NTHREADS)
         ((uint4 *)s_bits)[i] = make_uint4(0, 0, 0, 0);
     wait_for_kernels();
+    const uint16_t *from =
+        coded_symbols(batch, chunk) + (uint64_t)tile * TERP_TILE_NSYMBOLS;
     const bool nonzero =
         region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile] != 0;
     if (FEW)

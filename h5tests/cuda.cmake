@@ -124,7 +124,7 @@ terp_add_cuda_test(test_cuda_context_order test_cuda_context_order.cu)
 terp_add_cuda_test(test_cuda_context_order_busy test_cuda_context_order.cu
   ${PROJECT_SOURCE_DIR}/gpu/cuda_context_order.cu)
 target_compile_definitions(test_cuda_context_order_busy
-  PRIVATE CUDA_CONTEXT_ALONE_NSYMBOLS=0 CUDA_CONTEXT_GROUP_NTILES=2
+  PRIVATE CUDA_CONTEXT_ALONE_NSYMBOLS=0 CUDA_CONTEXT_SPAN_NTILES=2
     CUDA_CONTEXT_BUSY_NBLOCKS=1 CUDA_ALONE_MAX_NRANGES=0)
 
 # terp_add_emulated(PROGRAM EVERY [ARGUMENT...]): a test that runs a program

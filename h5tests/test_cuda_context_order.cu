@@ -16,18 +16,29 @@ extern "C" {
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* A batch: one chunk, one that has failed before, one that is not in context
- * order, and one more. */
-#define NCHUNKS 4
-#define FAILED 1
-#define LORENZO 2
+/* A batch: chunks of both predictors, one that has failed before, and one that
+ * is not in context order. */
+enum {
+    SPLINE,
+    LORENZO,
+    FAILED,
+    OTHER,
+    NCHUNKS
+};
+#define NSORTED (LORENZO + 1)
 #define UNTOUCHED 0x5C
 
 /* Chunks of one shape with the memory of both engines. */
 struct bench {
     struct terp_layout layout;
     uint64_t nvalues;
-    uint16_t *symbols, *tiled, *sorted; /* the CPU's */
+    /* Of a predictor, by the CPU: in its work order, in its tile order, and in
+     * context order. */
+    uint16_t *symbols[NSORTED], *tiled[NSORTED], *sorted[NSORTED];
+    uint64_t nescapes[NSORTED];
+    uint64_t *mask;
+    bool has_specials;
+    uint8_t *values; /* special ones are NaN */
     struct cuda_batch batch;
     struct cuda_chunk *state;
 };
@@ -50,12 +61,17 @@ make_bench(struct bench *b, const struct terp_chunk *chunk)
     memset(b, 0, sizeof *b);
     terp_layout_make(chunk, &b->layout);
     b->nvalues = b->layout.nvalues;
-    b->symbols = (uint16_t *)terp_case_alloc(2 * b->nvalues);
-    b->tiled = (uint16_t *)terp_case_alloc(2 * b->nvalues);
-    b->sorted = (uint16_t *)terp_case_alloc(2 * b->nvalues);
+    for (int i = 0; i < NSORTED; i++) {
+        b->symbols[i] = (uint16_t *)terp_case_alloc(2 * b->nvalues);
+        b->tiled[i] = (uint16_t *)terp_case_alloc(2 * b->nvalues);
+        b->sorted[i] = (uint16_t *)terp_case_alloc(2 * b->nvalues);
+    }
+    b->mask = (uint64_t *)terp_case_alloc(8 * div_up(b->nvalues, 64));
+    b->values = (uint8_t *)terp_case_alloc(8 * b->nvalues);
     batch->nchunks = NCHUNKS;
     batch->chunk = *chunk;
     batch->coding = TERP_CODING_RATIO;
+    batch->value_nbytes = chunk->type == TERP_FLOAT32 ? 4 : 8;
     batch->nvalues = b->nvalues;
     batch->ntiles = div_up(b->nvalues, TERP_TILE_NSYMBOLS);
     batch->nranges = div_up(b->nvalues, CUDA_RANGE_NVALUES);
@@ -67,6 +83,9 @@ make_bench(struct bench *b, const struct terp_chunk *chunk)
     batch->at.symbols = place_region(&end, 2 * b->nvalues);
     batch->at.coded = place_region(&end, 2 * b->nvalues);
     batch->at.contexts = place_region(&end, b->nvalues);
+    batch->at.special_bits = place_region(&end, 8 * div_up(b->nvalues, 64));
+    batch->at.mask = place_region(&end, 8 * div_up(b->nvalues, 64));
+    batch->at.staging = place_region(&end, 2 * b->nvalues);
     batch->at.tune = place_region(&end, 8 * CUDA_MAX_NLISTED);
     batch->at.stride = end;
     assert_int_equal(cudaMalloc(&memory, end * NCHUNKS), cudaSuccess);
@@ -79,9 +98,13 @@ make_bench(struct bench *b, const struct terp_chunk *chunk)
 static void
 free_bench(struct bench *b)
 {
-    free(b->symbols);
-    free(b->tiled);
-    free(b->sorted);
+    for (int i = 0; i < NSORTED; i++) {
+        free(b->symbols[i]);
+        free(b->tiled[i]);
+        free(b->sorted[i]);
+    }
+    free(b->mask);
+    free(b->values);
     cudaFree(b->batch.d_scratch);
     cudaFree(b->state);
 }
@@ -97,46 +120,88 @@ region_of(const struct bench *b, int chunk, uint64_t at)
 static void
 make_symbols(struct bench *b, uint64_t seed, int rarity)
 {
-    for (uint64_t i = 0; i < b->nvalues; i++) {
-        uint64_t r = terp_field_mix(seed << 32 | i);
-        uint64_t where = terp_field_mix(seed ^ (i / 97)) % 6;
-        int most = where < 2 ? 0 : where < 5 ? 1 << (2 * where - 4) : 511;
-        int code = (int)(r % (unsigned)(2 * most + 1)) - most;
-        b->symbols[i] = (uint16_t)(code + TERP_RADIUS);
-        if (r >> 32 << (32 + 32 - rarity) == 0)
-            b->symbols[i] = TERP_ESCAPE;
+    for (int i = 0; i < NSORTED; i++) {
+        b->nescapes[i] = 0;
+        for (uint64_t k = 0; k < b->nvalues; k++) {
+            uint64_t r = terp_field_mix((2 * seed + (unsigned)i) << 32 | k);
+            uint64_t where = terp_field_mix(seed ^ (k / 97)) % 6;
+            int most = where < 2 ? 0 : where < 5 ? 1 << (2 * where - 4) : 511;
+            int code = (int)(r % (unsigned)(2 * most + 1)) - most;
+            b->symbols[i][k] = (uint16_t)(code + TERP_RADIUS);
+            if (r >> 32 << (32 + 32 - rarity) == 0)
+                b->symbols[i][k] = TERP_ESCAPE;
+            b->nescapes[i] += b->symbols[i][k] == TERP_ESCAPE;
+        }
+        cpu_order_into_tiles(NULL, &b->layout,
+                             i == SPLINE ? CPU_ORDER_CLASSES : CPU_ORDER_RASTER,
+                             b->symbols[i], b->tiled[i]);
     }
-    cpu_order_into_tiles(NULL, &b->layout, CPU_ORDER_CLASSES, b->symbols,
-                         b->tiled);
+}
+
+/* Runs of some length, and single ones. */
+static void
+make_specials(struct bench *b, uint64_t seed)
+{
+    const uint32_t nan32 = 0x7FC00000, one32 = 0x3F800000;
+    const uint64_t nan64 = UINT64_C(0x7FF8) << 48;
+    const uint64_t one64 = UINT64_C(0x3FF) << 52;
+
+    b->has_specials = seed % 2 != 0;
+    memset(b->mask, 0, 8 * div_up(b->nvalues, 64));
+    for (uint64_t i = 0; i < b->nvalues; i++) {
+        bool special =
+            b->has_specials && (terp_field_mix(seed << 32 | i / 31) % 3 == 0 ||
+                                terp_field_mix(seed << 40 | i) % 9 == 0);
+        b->mask[i / 64] |= (uint64_t)special << (i % 64);
+        if (b->batch.value_nbytes == 4)
+            memcpy(b->values + 4 * i, special ? &nan32 : &one32, 4);
+        else
+            memcpy(b->values + 8 * i, special ? &nan64 : &one64, 8);
+    }
 }
 
 /* By the CPU. */
 static void
 sort_symbols(struct bench *b)
 {
-    uint16_t *scratch = (uint16_t *)terp_case_alloc(2 * b->nvalues);
+    uint16_t *dealt = (uint16_t *)terp_case_alloc(2 * b->nvalues);
+    uint8_t *scratch = terp_case_alloc(b->nvalues);
 
-    memcpy(b->sorted, b->symbols, 2 * b->nvalues);
-    assert_int_equal(cpu_context_sort(NULL, &b->layout, b->sorted, scratch),
-                     TERP_OK);
+    cpu_context_deal(NULL, &b->layout, b->symbols[LORENZO], dealt);
+    for (int i = 0; i < NSORTED; i++)
+        assert_int_equal(
+            cpu_context_sort(NULL, &b->layout,
+                             b->has_specials ? b->mask : NULL,
+                             i == LORENZO ? dealt : b->symbols[i], scratch,
+                             b->sorted[i]),
+            TERP_OK);
     free(scratch);
+    free(dealt);
 }
 
 /* What the stages before have left: `from` holds these symbols. */
 static void
-begin_call(struct bench *b, uint64_t from, const uint16_t *symbols,
-           uint64_t nescapes)
+begin_call(struct bench *b, uint64_t from, uint16_t *const *symbols,
+           uint64_t special_bits)
 {
     memset(b->batch.d_scratch, UNTOUCHED, b->batch.at.stride * NCHUNKS);
     memset(b->state, 0, sizeof *b->state * NCHUNKS);
     for (int i = 0; i < NCHUNKS; i++) {
+        struct cuda_chunk *state = &b->state[i];
+        int like = i == LORENZO ? LORENZO : SPLINE;
         memset(region_of(b, i, 0), 0, b->batch.at.zeroed_nbytes);
-        memcpy(region_of(b, i, from), symbols, 2 * b->nvalues);
-        b->state[i].status = i == FAILED ? TERP_ERR_CAPACITY : TERP_OK;
-        b->state[i].coding = TERP_CODING_RATIO;
-        b->state[i].prediction =
+        memcpy(region_of(b, i, from), symbols[like], 2 * b->nvalues);
+        memcpy(region_of(b, i, special_bits), b->mask,
+               8 * div_up(b->nvalues, 64));
+        state->src = b->values;
+        state->status = i == FAILED ? TERP_ERR_CAPACITY : TERP_OK;
+        state->coding = i == OTHER ? TERP_CODING_HUFFMAN : TERP_CODING_RATIO;
+        state->prediction =
             i == LORENZO ? TERP_PREDICTION_LORENZO : TERP_PREDICTION_SPLINE;
-        b->state[i].nescapes = nescapes;
+        state->has_specials = b->has_specials;
+        state->nescapes = b->nescapes[like];
+        for (int k = 0; k < TERP_NFILLS; k++)
+            state->fills[k] = UINT64_MAX;
     }
 }
 
@@ -156,15 +221,14 @@ fail_case(const struct bench *b, const char *what)
 
 /* The region has these symbols, but for chunks that the stage passes over. */
 static void
-check_symbols(const struct bench *b, uint64_t at, const uint16_t *expected,
+check_symbols(const struct bench *b, uint64_t at, uint16_t *const *expected,
               const char *what)
 {
     for (int i = 0; i < NCHUNKS; i++) {
         const uint16_t *symbols = (uint16_t *)region_of(b, i, at);
         for (uint64_t k = 0; k < b->nvalues; k++) {
-            uint16_t symbol = i == FAILED || i == LORENZO
-                                  ? UNTOUCHED << 8 | UNTOUCHED
-                                  : expected[k];
+            uint16_t symbol =
+                i < NSORTED ? expected[i][k] : UNTOUCHED << 8 | UNTOUCHED;
             if (symbols[k] != symbol)
                 fail_case(b, what);
         }
@@ -191,14 +255,15 @@ check_escapes(const struct bench *b, int chunk)
         unsigned nlisted = b->state[chunk].progress[CUDA_PROGRESS_LISTED];
         qsort(list, nlisted, sizeof *list, compare_positions);
         for (uint64_t i = 0; i < b->nvalues; i++)
-            if (b->tiled[i] == TERP_ESCAPE && (n >= nlisted || list[n++] != i))
+            if (b->tiled[chunk][i] == TERP_ESCAPE &&
+                (n >= nlisted || list[n++] != i))
                 fail_case(b, "list of escapes");
         if (n != nlisted)
             fail_case(b, "length of the list of escapes");
         return;
     }
     for (uint64_t i = 0; i < b->nvalues; i++) {
-        n += b->symbols[i] == TERP_ESCAPE;
+        n += b->symbols[chunk][i] == TERP_ESCAPE;
         if ((i + 1) % CUDA_RANGE_NVALUES == 0 || i + 1 == b->nvalues) {
             if (ranges[i / CUDA_RANGE_NVALUES] != n)
                 fail_case(b, "counts of escapes");
@@ -210,21 +275,20 @@ check_escapes(const struct bench *b, int chunk)
 static void
 check_both_ways(struct bench *b, uint64_t seed, int rarity)
 {
-    uint64_t nescapes = 0;
+    const struct cuda_regions *at = &b->batch.at;
 
     make_symbols(b, seed, rarity);
+    make_specials(b, seed);
     sort_symbols(b);
-    for (uint64_t i = 0; i < b->nvalues; i++)
-        nescapes += b->symbols[i] == TERP_ESCAPE;
-    begin_call(b, b->batch.at.symbols, b->tiled, nescapes);
+    begin_call(b, at->symbols, b->tiled, at->mask);
+    memset(region_of(b, SPLINE, at->mask), UNTOUCHED, 8); /* not made yet */
     assert_int_equal(cuda_context_sort(&b->batch, NULL), cudaSuccess);
-    check_symbols(b, b->batch.at.coded, b->sorted, "sorted");
-    begin_call(b, b->batch.at.coded, b->sorted, nescapes);
+    check_symbols(b, at->coded, b->sorted, "sorted");
+    begin_call(b, at->coded, b->sorted, at->special_bits);
     assert_int_equal(cuda_context_restore(&b->batch, NULL), cudaSuccess);
-    check_symbols(b, b->batch.at.symbols, b->tiled, "restored");
-    for (int i = 0; i < NCHUNKS; i++)
-        if (i != FAILED && i != LORENZO)
-            check_escapes(b, i);
+    check_symbols(b, at->symbols, b->tiled, "restored");
+    for (int i = 0; i < NSORTED; i++)
+        check_escapes(b, i);
 }
 
 static void
@@ -234,12 +298,15 @@ check_shape(int rank, bool stack, const uint64_t *dims)
     struct terp_chunk chunk = {};
     struct bench b;
 
+    chunk.type = seed % 8 < 4 ? TERP_FLOAT32 : TERP_FLOAT64;
     chunk.rank = rank;
     chunk.stack = stack;
     memcpy(chunk.dims, dims, (size_t)rank * sizeof *dims);
     make_bench(&b, &chunk);
     check_both_ways(&b, ++seed, 12);
     check_both_ways(&b, ++seed, 3);
+    check_both_ways(&b, ++seed, 7);
+    seed++;
     free_bench(&b);
 }
 
@@ -307,8 +374,8 @@ symbols_that_are_all_alike_stay_where_they_are(void **state)
     make_bench(&b, &chunk);
     for (size_t i = 0; i < COUNT(symbols); i++) {
         for (uint64_t k = 0; k < b.nvalues; k++)
-            b.symbols[k] = b.tiled[k] = symbols[i];
-        begin_call(&b, b.batch.at.symbols, b.tiled, 0);
+            b.tiled[SPLINE][k] = b.tiled[LORENZO][k] = symbols[i];
+        begin_call(&b, b.batch.at.symbols, b.tiled, b.batch.at.mask);
         assert_int_equal(cuda_context_sort(&b.batch, NULL), cudaSuccess);
         check_symbols(&b, b.batch.at.coded, b.tiled, "sorted");
     }
