@@ -109,11 +109,10 @@ find_token_entry(struct few_tokens_shared &s, unsigned nmaps)
 
 /* Bits and book are there when all threads come here. */
 static __device__ __forceinline__ bool
-decode_few_tokens(const struct cuda_batch &batch, struct cuda_chunk &chunk,
-                  struct few_tokens_shared &s,
+decode_few_tokens(struct few_tokens_shared &s,
                   tile_scan<FEW_TILES_NTHREADS> &s_scan,
-                  const struct tile_bits &bits, uint64_t tile,
-                  uint16_t *symbols, unsigned nsymbols)
+                  const struct tile_bits &bits, uint16_t *symbols,
+                  unsigned nsymbols)
 {
     __syncthreads();
     const unsigned last_byte = bits_at(s.bits, bits.end - 8) >> 24;
@@ -144,8 +143,7 @@ decode_few_tokens(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         valid &= write_tokens(s.bits, s.book.token, s.book.end, at, end, first,
                               s.symbols.at);
     valid = !__syncthreads_or(!valid);
-    store_symbols<FEW_TILES_NTHREADS>(batch, chunk, s.symbols, tile, symbols,
-                                      nsymbols);
+    store_symbols<FEW_TILES_NTHREADS>(s.symbols, symbols, nsymbols);
     return valid;
 }
 

@@ -5,7 +5,6 @@
 #ifndef TERP_CUDA_DECODE_TOKENS_CUH
 #define TERP_CUDA_DECODE_TOKENS_CUH
 
-#include "cuda_context_order.cuh"
 #include "cuda_decode_bits.cuh"
 #include "cuda_token_book.cuh"
 
@@ -113,27 +112,16 @@ clear_symbols(union tile_symbols &s_symbols)
         s_symbols.unit[i] = eight_zero_codes();
 }
 
-/* To memory, where they are `symbols`. Escapes are noted, unless their places
- * in tile order are not known yet. */
+/* To memory. Their escapes are not noted: places in tile order are not known
+ * yet. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ void
-store_symbols(const struct cuda_batch &batch, struct cuda_chunk &chunk,
-              const union tile_symbols &s_symbols, uint64_t tile,
-              uint16_t *symbols, unsigned nsymbols)
+store_symbols(const union tile_symbols &s_symbols, uint16_t *symbols,
+              unsigned nsymbols)
 {
 #pragma unroll 1
-    for (unsigned i = threadIdx.x; i * UNIT_NSYMBOLS < nsymbols;
-         i += NTHREADS) {
-        uint4 unit = s_symbols.unit[i];
-        ((uint4 *)symbols)[i] = unit;
-        unsigned escapes =
-            find_escapes_of_two(unit.x) | find_escapes_of_two(unit.y) << 2 |
-            find_escapes_of_two(unit.z) << 4 | find_escapes_of_two(unit.w) << 6;
-        if (escapes != 0 && !is_in_context_order(chunk))
-            note_escapes(batch, chunk, escapes_are_listed(batch, chunk),
-                         tile * TERP_TILE_NSYMBOLS + UNIT_NSYMBOLS * i,
-                         escapes);
-    }
+    for (unsigned i = threadIdx.x; i * UNIT_NSYMBOLS < nsymbols; i += NTHREADS)
+        ((uint4 *)symbols)[i] = s_symbols.unit[i];
 }
 
 /* ---- many tiles ---- */
@@ -149,9 +137,8 @@ template <unsigned NTHREADS> struct tokens_shared {
  * `stage`. */
 template <unsigned NTHREADS>
 static __device__ bool
-decode_tokens(const struct cuda_batch &batch, struct cuda_chunk &chunk,
-              struct tokens_shared<NTHREADS> &s, tile_scan<NTHREADS> &s_scan,
-              const struct cuda_token_book *book, bool stage, uint64_t tile,
+decode_tokens(struct tokens_shared<NTHREADS> &s, tile_scan<NTHREADS> &s_scan,
+              const struct cuda_token_book *book, bool stage,
               const uint8_t *src, unsigned nbytes, uint16_t *symbols,
               unsigned nsymbols)
 {
@@ -191,7 +178,7 @@ decode_tokens(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         valid &= write_tokens(s.bits, s.token, book_end, begin, end, first,
                               s.symbols.at);
     valid = !__syncthreads_or(!valid);
-    store_symbols<NTHREADS>(batch, chunk, s.symbols, tile, symbols, nsymbols);
+    store_symbols<NTHREADS>(s.symbols, symbols, nsymbols);
     return valid;
 }
 

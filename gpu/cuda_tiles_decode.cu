@@ -5,6 +5,7 @@
  *
  * Of each kernel there is one that knows the coding `ratio` too, with
  * `tokens`. */
+#include "cuda_context_order.cuh"
 #include "cuda_decode_few_tokens.cuh"
 #include "cuda_decode_partition.cuh"
 #include "cuda_decode_words.cuh"
@@ -353,8 +354,8 @@ __launch_bounds__(FEW_TILES_NTHREADS, 1)
             bits = stage_bits<FEW_TILES_NTHREADS>(s.tokens.bits, src,
                                                   place.nbytes);
             wait_async();
-            valid = decode_few_tokens(batch, chunk, s.tokens, s_scan, bits,
-                                      tile, symbols, nsymbols);
+            valid =
+                decode_few_tokens(s.tokens, s_scan, bits, symbols, nsymbols);
             if (!valid && threadIdx.x == 0)
                 chunk.status = TERP_ERR_CORRUPT;
             return;
@@ -445,10 +446,9 @@ __launch_bounds__(MANY_TILES_NTHREADS, MANY_TILES_NBLOCKS)
                 if (!is_for_device(chunk, place))
                     return;
                 valid = decode_tokens<MANY_TILES_NTHREADS>(
-                    batch, chunk, s.tokens, s_scan,
-                    tile_token_book(batch, place.entry),
-                    place.entry != staged_entry, tile, src, place.nbytes,
-                    symbols, nsymbols);
+                    s.tokens, s_scan, tile_token_book(batch, place.entry),
+                    place.entry != staged_entry, src, place.nbytes, symbols,
+                    nsymbols);
                 staged_entry = place.entry;
                 if (!valid && threadIdx.x == 0)
                     chunk.status = TERP_ERR_CORRUPT;

@@ -442,7 +442,7 @@ struct token_tile {
     bool reduced; /* its partition */
     unsigned nsymbols;
     uint64_t nbytes;
-    uint8_t bytes[CPU_TOKENS_MAX_NBYTES];
+    uint8_t bytes[CPU_TOKENS_MAX_NBYTES + CPU_TOKENS_PADDING_NBYTES];
 };
 
 static struct stream
@@ -497,6 +497,7 @@ static void
 make_token_tile(int entry, unsigned max_run_class, struct token_tile *tile)
 {
     uint16_t symbols[TERP_TILE_NSYMBOLS];
+    uint32_t items[TERP_TILE_NSYMBOLS];
     struct cpu_encode_book book;
     uint8_t lengths[TERP_NSYMBOLS];
     unsigned at = 0;
@@ -527,8 +528,8 @@ make_token_tile(int entry, unsigned max_run_class, struct token_tile *tile)
     symbols[random_below(tile->nsymbols)] = TERP_RADIUS - 1;
     cpu_entry_lengths(TERP_CODING_RATIO, entry, lengths);
     cpu_encode_book_make(lengths, &book);
-    tile->nbytes =
-        cpu_tokens_encode(&tokens, &book, symbols, tile->nsymbols, tile->bytes);
+    uint64_t nitems = cpu_tokens_cut(&tokens, symbols, tile->nsymbols, items);
+    tile->nbytes = cpu_tokens_encode(&book, items, nitems, tile->bytes);
 }
 
 static void
