@@ -164,17 +164,16 @@ make_specials(struct bench *b, uint64_t seed)
 static void
 sort_symbols(struct bench *b)
 {
+    uint8_t *scratch = (uint8_t *)terp_case_alloc(b->nvalues);
     uint16_t *dealt = (uint16_t *)terp_case_alloc(2 * b->nvalues);
-    uint8_t *scratch = terp_case_alloc(b->nvalues);
 
     cpu_context_deal(NULL, &b->layout, b->symbols[LORENZO], dealt);
     for (int i = 0; i < NSORTED; i++)
-        assert_int_equal(
-            cpu_context_sort(NULL, &b->layout,
-                             b->has_specials ? b->mask : NULL,
-                             i == LORENZO ? dealt : b->symbols[i], scratch,
-                             b->sorted[i]),
-            TERP_OK);
+        assert_int_equal(cpu_context_sort(NULL, &b->layout,
+                                          b->has_specials ? b->mask : NULL,
+                                          i == SPLINE ? b->symbols[i] : dealt,
+                                          scratch, b->sorted[i]),
+                         TERP_OK);
     free(scratch);
     free(dealt);
 }

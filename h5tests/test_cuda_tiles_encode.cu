@@ -86,6 +86,7 @@ make_bench(struct bench *b, enum terp_type type, enum terp_coding coding,
     batch->at.work =
         place_region(&end, nvalues * (uint64_t)batch->value_nbytes);
     batch->at.symbols = place_region(&end, 2 * nvalues);
+    batch->at.coded = place_region(&end, 2 * nvalues);
     batch->at.cost = place_region(&end, 4 * TERP_NENTRIES * batch->ntiles +
                                             batch->raw_nbytes / 16 + 64);
     batch->at.entry = place_region(&end, batch->ntiles);
@@ -146,6 +147,7 @@ begin(struct bench *b)
         uint8_t *scratch = batch->d_scratch + (uint64_t)i * batch->at.stride;
         memset(scratch, 0, batch->at.zeroed_nbytes);
         memcpy(scratch + batch->at.symbols, b->symbols, 2 * batch->nvalues);
+        memcpy(scratch + batch->at.coded, b->symbols, 2 * batch->nvalues);
         chunk->original = chunk->src = b->values;
         chunk->dst = b->dst + (uint64_t)i * b->dst_stride;
         chunk->coding = batch->coding;
