@@ -6,6 +6,9 @@
  * written out. */
 #define MAX_PALETTE 15
 
+/* Where the byte of the number of colors has the dimension of a lag. */
+#define LAG_SHIFT 4
+
 /* Numbers are packed in groups, each with its own width. */
 #define GROUP_NNUMBERS 64
 
@@ -29,17 +32,31 @@ number_of(const struct run *run, int field)
                                  : run->color;
 }
 
+/* A mask, or with a lag what differs between it and itself so much before. */
 struct bits {
     const uint64_t *words;
-    uint64_t nvalues;
+    uint64_t nvalues, lag;
 };
+
+static uint64_t
+word_of(const struct bits *bits, uint64_t i)
+{
+    uint64_t at = bits->lag / 64, word = bits->words[i];
+    int shift = (int)(bits->lag % 64);
+
+    if (bits->lag > 0 && i >= at)
+        word ^= bits->words[i - at] << shift;
+    if (shift > 0 && i > at)
+        word ^= bits->words[i - at - 1] >> (64 - shift);
+    return word;
+}
 
 /* First i >= at whose bit is `set`, or the number of values. */
 static uint64_t
 find_bit(const struct bits *bits, uint64_t at, bool set)
 {
     while (at < bits->nvalues) {
-        uint64_t word = bits->words[at / 64];
+        uint64_t word = word_of(bits, at / 64);
         word = (set ? word : ~word) >> at % 64;
         if (word != 0)
             return min_u64(bits->nvalues, at + (uint64_t)__builtin_ctzll(word));
@@ -153,24 +170,49 @@ write_all(struct writer *writer, struct walk walk)
     }
 }
 
+/* Of a walk with one color: the dimension whose lag leaves the fewest runs, 0
+ * for none. */
+static int
+choose_lag(struct walk *walk, const struct terp_layout *layout,
+           uint64_t *nruns_inout)
+{
+    struct walk tried = *walk;
+    int best = 0;
+
+    for (int d = 1; d <= TERP_NDIMS; d++) {
+        tried.bits.lag = terp_lag(layout, d);
+        uint64_t nruns = tried.bits.lag == 0 ? UINT64_MAX : count_runs(&tried);
+        if (nruns >= *nruns_inout)
+            continue;
+        *nruns_inout = nruns;
+        walk->bits.lag = tried.bits.lag;
+        best = d;
+    }
+    return best;
+}
+
 enum terp_status
 cpu_specials_write(struct writer *writer, const uint64_t *mask,
                    const void *values, const struct terp_layout *layout,
                    int value_nbytes)
 {
-    struct walk walk = {.bits = {mask, layout->nvalues},
+    struct walk walk = {.bits = {mask, layout->nvalues, 0},
                         .values = values,
                         .value_nbytes = value_nbytes,
                         .by_color = true};
     uint64_t nruns = count_runs(&walk);
+    int lagged = 0;
 
     if (walk.ncolors > MAX_PALETTE) {
         walk.ncolors = 0;
         walk.by_color = false;
         nruns = count_runs(&walk);
+    } else if (walk.ncolors == 1) {
+        walk.by_color = false;
+        lagged = choose_lag(&walk, layout, &nruns);
     }
     write_uleb(writer, nruns);
-    write_le(writer, (uint64_t)walk.ncolors, 1);
+    write_le(writer, (uint64_t)(walk.ncolors | lagged << LAG_SHIFT), 1);
     for (int field = 0; field < (walk.ncolors > 1 ? NFIELDS : FIELD_COLOR);
          field++)
         write_field(writer, walk, field);
@@ -227,7 +269,7 @@ next_number(struct list *list)
 
 /* The head of a section. */
 struct head {
-    uint64_t nruns, ncolors;
+    uint64_t nruns, ncolors, lag;
     int nfields;
 };
 
@@ -235,13 +277,19 @@ static bool
 read_head(struct reader *reader, const struct terp_layout *layout,
           struct head *head_ret)
 {
-    uint64_t nruns = read_uleb(reader), ncolors = read_le(reader, 1);
+    uint64_t nruns = read_uleb(reader), byte = read_le(reader, 1);
+    uint64_t ncolors = byte & MAX_PALETTE, lagged = byte >> LAG_SHIFT;
+    bool valid =
+        !reader->underflow && nruns <= layout->nvalues && lagged <= TERP_NDIMS;
 
     *head_ret = (struct head){.nruns = nruns,
                               .ncolors = ncolors,
                               .nfields = ncolors > 1 ? NFIELDS : FIELD_COLOR};
-    return !reader->underflow && nruns <= layout->nvalues &&
-           ncolors <= MAX_PALETTE;
+    if (valid && lagged > 0) {
+        head_ret->lag = terp_lag(layout, (int)lagged);
+        valid = ncolors == 1 && head_ret->lag > 0;
+    }
+    return valid;
 }
 
 static void
@@ -259,6 +307,22 @@ set_bits(uint64_t *words, uint64_t begin, uint64_t end)
     for (uint64_t i = first + 1; i < last; i++)
         words[i] = UINT64_MAX;
     words[last] |= to;
+}
+
+/* Differences become the mask, and counted. */
+static uint64_t
+sum_up(uint64_t *words, uint64_t nvalues, uint64_t lag)
+{
+    const struct bits bits = {words, nvalues, lag};
+    uint64_t nwords = div_up(nvalues, 64), nspecials = 0;
+
+    for (uint64_t i = 0; i < nwords; i++) {
+        words[i] = word_of(&bits, i);
+        if (i == nwords - 1)
+            words[i] &= UINT64_MAX >> (63 - (nvalues - 1) % 64);
+        nspecials += (uint64_t)__builtin_popcountll(words[i]);
+    }
+    return nspecials;
 }
 
 /* All that stands in the section but the values, which are passed over. */
@@ -290,7 +354,8 @@ read_runs(struct reader *reader, const struct terp_layout *layout,
     }
     reader_take(reader, (head->ncolors > 0 ? head->ncolors : nspecials) *
                             (uint64_t)value_nbytes);
-    *nspecials_ret = nspecials;
+    *nspecials_ret =
+        head->lag == 0 ? nspecials : sum_up(mask, layout->nvalues, head->lag);
     return !reader->underflow;
 }
 
@@ -305,7 +370,7 @@ cpu_specials_read(struct reader *reader, const struct terp_layout *layout,
     *nspecials_ret = 0;
     if (!read_head(reader, layout, &head))
         return TERP_ERR_CORRUPT;
-    if (mask_ret != NULL) {
+    if (mask_ret != NULL || head.lag > 0) {
         mask = calloc(div_up(layout->nvalues, 64), 8);
         if (mask == NULL)
             return TERP_ERR_MEMORY;
@@ -345,7 +410,7 @@ void
 cpu_specials_place(struct reader *reader, const struct terp_layout *layout,
                    int value_nbytes, const uint64_t *mask, void *values)
 {
-    const struct bits bits = {mask, layout->nvalues};
+    const struct bits bits = {mask, layout->nvalues, 0};
     size_t nbytes = (size_t)value_nbytes;
     struct list lists[NFIELDS];
     struct head head;

@@ -258,9 +258,8 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->symbols = take(&at, 2 * batch->nvalues);
     regions->coded = take(&at, ratio ? 2 * batch->nvalues : 0);
     regions->contexts = take(&at, ratio ? batch->nvalues : 0);
-    regions->special_bits =
-        take(&at, ratio ? 8 * div_up(batch->nvalues, 64) : 0);
     regions->mask = take(&at, 8 * div_up(batch->nvalues, 64));
+    regions->runs = take(&at, 8 * div_up(batch->nvalues, 64));
     regions->tune = take(&at, 8 * 3 * 256 * ((uint64_t)nlevels + 1));
     uint64_t sums_nbytes = batch->raw_nbytes / 16 + 64;
     regions->cost = take(&at, sums_nbytes + 4 * TERP_NENTRIES * batch->ntiles);

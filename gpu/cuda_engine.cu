@@ -52,10 +52,12 @@ typedef cudaError_t
 stage_function(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Where a stage runs: on the lane's stream; or on its other one, from here on
- * beside the stages that follow, up to a stage that joins. */
+ * beside the stages that follow, up to a stage that joins, or that does so
+ * where there may be ratio streams. */
 enum {
     SIDE = 1,
-    JOIN = 2
+    JOIN = 2,
+    JOIN_RATIO = 4
 };
 
 struct step {
@@ -80,10 +82,10 @@ static const struct step encode_steps[] = {{cuda_swap_src, 0},
 /* The stages bear with any bytes: they need not wait for the checksum. */
 static const struct step decode_steps[] = {{cuda_verify, SIDE},
                                            {cuda_model_read, 0},
+                                           {cuda_specials_mask, SIDE},
                                            {cuda_tile_index_read, 0},
-                                           {cuda_specials_mark, 0},
                                            {cuda_tiles_decode, 0},
-                                           {cuda_context_restore, 0},
+                                           {cuda_context_restore, JOIN_RATIO},
                                            {cuda_spline_begin, 0},
                                            {cuda_escapes_place, 0},
                                            {cuda_lorenzo_reconstruct, SIDE},
@@ -109,7 +111,8 @@ enqueue(const struct cuda_lane *lane, enum cuda_direction direction)
     cudaError_t error = cuda_chunks_begin(lane, decode);
     for (; error == cudaSuccess && step->run != NULL; step++) {
         bool side = (step->where & SIDE) != 0;
-        if (step->where & JOIN)
+        bool ratio = lane->batch.coding == TERP_CODING_RATIO;
+        if (step->where & (ratio ? JOIN | JOIN_RATIO : JOIN))
             error = let_wait(lane->stream, lane->joined, lane->side);
         if (error == cudaSuccess && side)
             error = let_wait(lane->side, lane->forked, lane->stream);

@@ -7,6 +7,7 @@
 #include "cuda_state.cuh"
 
 #define SPECIALS_MAX_PALETTE 15
+#define SPECIALS_LAG_SHIFT 4
 #define SPECIALS_GROUP_NNUMBERS 64
 #define SPECIALS_MAX_WIDTH 56
 
@@ -18,7 +19,7 @@ enum specials_field {
 };
 
 /* Groups are found one after another, since each tells its own length. While
- * decoding, `mask` holds what was found of every so many of them, a batch, so
+ * decoding, `runs` holds what was found of every so many of them, a batch, so
  * that batches are read side by side. */
 #define SPECIALS_BATCH_NGROUPS 16
 #define SPECIALS_BATCH_NRUNS (SPECIALS_BATCH_NGROUPS * SPECIALS_GROUP_NNUMBERS)
@@ -29,12 +30,13 @@ struct specials_batch {
     uint64_t nspecials;                 /* before */
     uint8_t width[SPECIALS_NFIELDS][SPECIALS_BATCH_NGROUPS];
 };
-/* A chunk has no more runs than values, and the region holds whole words. */
+/* A chunk has no more runs than values, and the region has 8 bytes for each 64
+ * of these. */
 static_assert(sizeof(struct specials_batch) * 8 <= SPECIALS_BATCH_NRUNS &&
                   3 * sizeof(struct specials_batch) <=
                       2 * SPECIALS_BATCH_NRUNS / 8 + 8 &&
                   2 * sizeof(struct specials_batch) <= 256,
-              "batches fit in the mask of as many values");
+              "batches of all runs fit");
 
 /* Where a coded chunk's section begins: behind its model, or its value. */
 static __device__ inline uint64_t
@@ -52,7 +54,7 @@ specials_begin(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 
 /* The head of a section. */
 struct specials_head {
-    uint64_t nruns;
+    uint64_t nruns, lag;
     int ncolors;
     int nfields;
     uint64_t lists_at;
@@ -60,17 +62,27 @@ struct specials_head {
 
 static __device__ inline bool
 specials_read_head(const uint8_t *stream, uint64_t at, uint64_t end,
-                   uint64_t nvalues, struct specials_head *head_ret)
+                   const struct terp_layout *layout,
+                   struct specials_head *head_ret)
 {
     struct reader reader = {stream + at, stream + end, false};
-    uint64_t nruns = read_uleb(&reader), ncolors = read_le(&reader, 1);
+    uint64_t nruns = read_uleb(&reader);
+    unsigned byte = (unsigned)read_le(&reader, 1);
+    unsigned ncolors = byte & SPECIALS_MAX_PALETTE;
+    unsigned lagged = byte >> SPECIALS_LAG_SHIFT;
+    bool valid =
+        !reader.underflow && nruns <= layout->nvalues && lagged <= TERP_NDIMS;
 
     head_ret->nruns = nruns;
+    head_ret->lag = 0;
     head_ret->ncolors = (int)ncolors;
     head_ret->nfields = ncolors > 1 ? SPECIALS_NFIELDS : SPECIALS_COLOR;
     head_ret->lists_at = (uint64_t)(reader.at - stream);
-    return !reader.underflow && ncolors <= SPECIALS_MAX_PALETTE &&
-           nruns <= nvalues;
+    if (valid && lagged > 0) {
+        head_ret->lag = terp_lag(layout, (int)lagged);
+        valid = ncolors == 1 && head_ret->lag > 0;
+    }
+    return valid;
 }
 
 /* Bytes of a group of `n` numbers. */
@@ -242,20 +254,22 @@ specials_add_up(struct specials_batch *batches, uint64_t nbatches,
 
 /* Walks over the section at `at` of a stream of `end` bytes, for all threads
  * of a block (whole warps, at least two). False, for all of them, where it is
- * corrupt. Else the number of specials and where the section ends; `batches`
- * (the chunk's region `mask`) are then ready for cuda_specials_read. */
+ * corrupt. Else the number of values in runs and where the section ends;
+ * `batches` (the chunk's region `runs`) are then ready for cuda_specials_mask
+ * and cuda_specials_read. */
 static __device__ inline bool
 specials_skip(const uint8_t *stream, uint64_t at, uint64_t end,
-              uint64_t nvalues, int value_nbytes,
+              const struct terp_layout *layout, int value_nbytes,
               struct specials_batch *batches, unsigned long long *nspecials_ret,
               uint64_t *end_ret)
 {
+    const uint64_t nvalues = layout->nvalues;
     __shared__ unsigned long long s_end, s_nspecials;
     struct specials_head head;
     unsigned warp = threadIdx.x / 32, nwarps = blockDim.x / 32;
     bool valid = true;
 
-    if (!specials_read_head(stream, at, end, nvalues, &head))
+    if (!specials_read_head(stream, at, end, layout, &head))
         return false;
     at = head.lists_at;
     for (int field = 0; field < head.nfields; field++) {

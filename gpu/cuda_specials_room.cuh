@@ -22,7 +22,9 @@
 /* Segments of a chunk that one block does, and blocks of a larger one: what a
  * large device runs at once, so that they are soon gone where nothing is to
  * do. */
-#define ALONE_MAX_NSEGMENTS 32
+#ifndef CUDA_ALONE_MAX_NSEGMENTS
+#define CUDA_ALONE_MAX_NSEGMENTS 32
+#endif
 #define MAX_NBLOCKS 264
 
 /* Colors as a block meets them, and where first. */
@@ -32,14 +34,24 @@ struct color_table {
     uint64_t first[SPECIALS_MAX_PALETTE];
 };
 
+/* Kinds of runs: of specials, of one color, and with the lag of dimension d
+ * KIND_COLOR + d. */
+enum {
+    KIND_SPECIAL,
+    KIND_COLOR,
+    NKINDS = KIND_COLOR + 1 + TERP_NDIMS
+};
+
 struct segment {
     uint64_t run_at, special_at; /* runs and specials before */
-    uint32_t nruns, ncolored_runs, nspecials;
+    uint32_t nruns[NKINDS];
+    uint32_t nspecials;
 };
 
 /* What the steps tell each other. Places are bytes of the stream. */
 struct section {
-    uint64_t nruns;
+    uint64_t nruns, lag;
+    uint32_t lagged; /* the lag's dimension; 0: none */
     uint32_t ncolors;
     uint32_t nfields;
     uint64_t palette[SPECIALS_MAX_PALETTE];
@@ -119,6 +131,22 @@ piece_of(const uint16_t *bits, uint64_t i, uint64_t nvalues)
         return 0;
     uint64_t left = nvalues - i * 16;
     return left >= 16 ? bits[i] : bits[i] & ((1u << left) - 1);
+}
+
+/* The same of what differs from the bit map itself with a lag. */
+static __device__ __forceinline__ unsigned
+lagged_piece_of(const uint16_t *bits, uint64_t i, uint64_t nvalues,
+                uint64_t lag)
+{
+    uint64_t nwords = lag / 16, left = nvalues - i * 16;
+    unsigned piece = piece_of(bits, i, nvalues), shift = (unsigned)(lag % 16);
+
+    if (lag == 0 || i < nwords || i * 16 >= nvalues)
+        return piece;
+    piece ^= (unsigned)bits[i - nwords] << shift;
+    if (shift > 0 && i > nwords)
+        piece ^= (unsigned)bits[i - nwords - 1] >> (16 - shift);
+    return piece & (left >= 16 ? 0xFFFF : (1u << left) - 1);
 }
 
 #endif

@@ -28,7 +28,9 @@ enum cuda_progress {
     CUDA_PROGRESS_ISOLATE,
     CUDA_PROGRESS_NOT_ISOLATED, /* flags */
     CUDA_PROGRESS_FIND_RUNS,    /* specials */
+    CUDA_PROGRESS_CHOOSE_LAG,
     CUDA_PROGRESS_MEASURE_RUNS,
+    CUDA_PROGRESS_MASK,
     CUDA_PROGRESS_ESCAPES,
     CUDA_PROGRESS_CHECKSUM,
     CUDA_PROGRESS_LISTED, /* escapes */
@@ -59,8 +61,8 @@ struct cuda_chunk {
     unsigned long long min_key, max_key; /* as their owner orders values */
     unsigned long long inner_min_key, inner_max_key; /* next to these */
     unsigned long long nmin, nmax;                   /* values at these */
-    unsigned long long nspecials;
-    double min, max; /* of values that are not special */
+    unsigned long long nspecials; /* decode: values in runs */
+    double min, max;              /* of values that are not special */
     uint64_t fills[TERP_NFILLS];
     uint64_t constant_bits; /* of the value, when coding is constant */
     unsigned progress[CUDA_NPROGRESS];
@@ -143,28 +145,28 @@ struct cuda_regions {
     uint64_t symbols;  /* u16[nvalues] in tile order */
     uint64_t coded;    /* ratio, else empty: u16[nvalues] in context order */
     uint64_t contexts; /* ratio, else empty: u8[nvalues] in tile order */
-    uint64_t special_bits; /* ratio, else empty: as mask. decode */
-    uint64_t mask;         /* u64 words, a bit a value in C order: special */
-    uint64_t tune;         /* u64[nlevels + 1][3 * 256]: costs, see its owner.
-                              decode: few escapes, cuda_escapes.cuh */
-    uint64_t cost;         /* u32[ntiles][TERP_NENTRIES]: struct cuda_tile_cost;
-                              then of any coding see cuda_index.cuh.
-                              decode: cuda_verify's sums, 64 bytes for each 1024
-                              of a raw stream, and 64 more */
-    uint64_t entry;        /* u8[ntiles] */
-    uint64_t nonzero;      /* u8[ntiles]: 1, the tile has words */
-    uint64_t nbytes;       /* u16[ntiles], before reduction */
-    uint64_t begin;        /* decode: u64[npartitions + 1] in the payload; when
-                              tiles are decoded, and in encode, escapes of groups
-                              of ranges */
-    uint64_t reduced;      /* decode: u8[npartitions] */
-    uint64_t staging;      /* CUDA_PARTITION_MAX_NBYTES a partition, or more:
-                              cuda_tile_max_nbytes a tile; until all is predicted
-                              it serves others as scratch, and cuda_seal once
-                              streams are written */
-    uint64_t books;        /* custom: the codebook, 32 KiB */
-    uint64_t swapped;      /* T[nvalues] of big-endian chunks, else empty */
-    uint64_t stride;       /* of chunks */
+    uint64_t mask;     /* u64 words, a bit a value in C order: special */
+    uint64_t runs;     /* decode: of special values; as large as mask */
+    uint64_t tune;     /* u64[nlevels + 1][3 * 256]: costs, see its owner.
+                          decode: few escapes, cuda_escapes.cuh */
+    uint64_t cost;     /* u32[ntiles][TERP_NENTRIES]: struct cuda_tile_cost;
+                          then of any coding see cuda_index.cuh.
+                          decode: cuda_verify's sums, 64 bytes for each 1024
+                          of a raw stream, and 64 more */
+    uint64_t entry;    /* u8[ntiles] */
+    uint64_t nonzero;  /* u8[ntiles]: 1, the tile has words */
+    uint64_t nbytes;   /* u16[ntiles], before reduction */
+    uint64_t begin;    /* decode: u64[npartitions + 1] in the payload; when
+                          tiles are decoded, and in encode, escapes of groups
+                          of ranges */
+    uint64_t reduced;  /* decode: u8[npartitions] */
+    uint64_t staging;  /* CUDA_PARTITION_MAX_NBYTES a partition, or more:
+                          cuda_tile_max_nbytes a tile; until all is predicted
+                          it serves others as scratch, and cuda_seal once
+                          streams are written */
+    uint64_t books;    /* custom: the codebook, 32 KiB */
+    uint64_t swapped;  /* T[nvalues] of big-endian chunks, else empty */
+    uint64_t stride;   /* of chunks */
 };
 
 struct cuda_batch {
@@ -269,19 +271,20 @@ cuda_seal(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_verify(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Model; walks over the section of specials (nspecials, specials_end) and of
+/* Model; walks over the section of specials (runs, specials_end) and of
  * escapes (nescapes, escapes_end). Constant: its value. It looks at frames
  * itself, by h_chunks: states may be set up meanwhile. */
 cudaError_t
 cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream);
 
+/* The mask, where has_specials. Values need it, and symbols in context order:
+ * it may run beside what comes before these. */
+cudaError_t
+cuda_specials_mask(const struct cuda_batch *batch, cudaStream_t stream);
+
 /* nonzero, entry, nbytes, begin, reduced; payload_at; books. */
 cudaError_t
 cuda_tile_index_read(const struct cuda_batch *batch, cudaStream_t stream);
-
-/* Ratio: special_bits, where there are special values. */
-cudaError_t
-cuda_specials_mark(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Symbols in tile order; `ranges`, or the list of escapes. Those in context
  * order go to the region `coded`, and nothing tells of their escapes. */

@@ -86,13 +86,13 @@ read_model(const struct cuda_batch &batch, const struct stream_facts &facts,
 /* Apart from all else, which should not have to be fetched around it. */
 static __device__ __attribute__((noinline)) bool
 skip_specials(const uint8_t *src, uint64_t begin, uint64_t end,
-              uint64_t nvalues, int value_nbytes,
+              const struct terp_layout *layout, int value_nbytes,
               struct specials_batch *batches, struct stream_found *s_found)
 {
     unsigned long long nspecials;
     uint64_t specials_end;
 
-    if (!specials_skip(src, begin, end, nvalues, value_nbytes, batches,
+    if (!specials_skip(src, begin, end, layout, value_nbytes, batches,
                        &nspecials, &specials_end))
         return false;
     if (threadIdx.x == 0) {
@@ -116,8 +116,8 @@ pass_specials(const struct cuda_batch &batch, const struct stream_facts &facts,
     if (!facts.has_specials)
         return true;
     if (!skip_specials(
-            reader->src, begin, reader->end, batch.nvalues, batch.value_nbytes,
-            region<struct specials_batch>(batch, blockIdx.y, batch.at.mask),
+            reader->src, begin, reader->end, batch.d_layout, batch.value_nbytes,
+            region<struct specials_batch>(batch, blockIdx.y, batch.at.runs),
             s_found))
         return false;
     go_on_at<NTHREADS>(reader, s_found->specials_end, s.staged);
@@ -281,10 +281,6 @@ __launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)
     write_found(facts, s_found, chunk);
     if (threadIdx.x == 0 && !valid && chunk->status == TERP_OK)
         chunk->status = TERP_ERR_CORRUPT;
-    /* Lorenzo needs a mask of special values, which only the CPU makes. */
-    if (threadIdx.x == 0 && chunk->status == TERP_OK && facts.has_specials &&
-        facts.prediction == TERP_PREDICTION_LORENZO)
-        chunk->status = TERP_ERR_DEVICE;
 }
 
 cudaError_t

@@ -10,6 +10,7 @@ set(TERP_CUDA_SOURCES
   cuda_lorenzo.cu
   cuda_scan.cu
   cuda_seal.cu
+  cuda_specials_mask.cu
   cuda_specials_read.cu
   cuda_specials_write.cu
   cuda_spline.cu

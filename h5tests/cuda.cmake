@@ -107,9 +107,12 @@ terp_add_cuda_test(test_cuda_prediction_busy test_cuda_prediction.cu
 target_compile_definitions(test_cuda_prediction_busy
   PRIVATE CUDA_BUSY_NTHREADS=64 CUDA_ALONE_MAX_NRANGES=0)
 terp_add_cuda_test(test_cuda_specials_busy test_cuda_specials.cu
-  ${PROJECT_SOURCE_DIR}/gpu/cuda_scan.cu)
+  ${PROJECT_SOURCE_DIR}/gpu/cuda_scan.cu
+  ${PROJECT_SOURCE_DIR}/gpu/cuda_specials_mask.cu
+  ${PROJECT_SOURCE_DIR}/gpu/cuda_specials_write.cu)
 target_compile_definitions(test_cuda_specials_busy
-  PRIVATE CUDA_ONE_LOOK_MAX_NBLOCKS=0)
+  PRIVATE CUDA_ONE_LOOK_MAX_NBLOCKS=0 CUDA_ALONE_MAX_NLAGGED=0
+          CUDA_ALONE_MAX_NSEGMENTS=0)
 terp_add_cuda_test(test_cuda_tiles_decode test_cuda_tiles_decode.cu)
 # The same with launches shaped as for large chunks.
 terp_add_cuda_test(test_cuda_tiles_decode_busy test_cuda_tiles_decode.cu

@@ -49,6 +49,10 @@ static const struct golden goldens[] = {
      TERP_FIELD_COAST,
      {TERP_FLOAT64, false, false, 2, {40, 50}},
      1e-3},
+    {"f32-months", /* the mask repeats */
+     TERP_FIELD_COAST,
+     {TERP_FLOAT32, false, false, 3, {6, 20, 24}},
+     1e-3},
     {"f32-escapes",
      TERP_FIELD_SPIKES,
      {TERP_FLOAT32, false, false, 2, {37, 41}},

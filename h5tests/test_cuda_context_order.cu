@@ -83,7 +83,6 @@ make_bench(struct bench *b, const struct terp_chunk *chunk)
     batch->at.symbols = place_region(&end, 2 * b->nvalues);
     batch->at.coded = place_region(&end, 2 * b->nvalues);
     batch->at.contexts = place_region(&end, b->nvalues);
-    batch->at.special_bits = place_region(&end, 8 * div_up(b->nvalues, 64));
     batch->at.mask = place_region(&end, 8 * div_up(b->nvalues, 64));
     batch->at.staging = place_region(&end, 2 * b->nvalues);
     batch->at.tune = place_region(&end, 8 * CUDA_MAX_NLISTED);
@@ -180,8 +179,7 @@ sort_symbols(struct bench *b)
 
 /* What the stages before have left: `from` holds these symbols. */
 static void
-begin_call(struct bench *b, uint64_t from, uint16_t *const *symbols,
-           uint64_t special_bits)
+begin_call(struct bench *b, uint64_t from, uint16_t *const *symbols)
 {
     memset(b->batch.d_scratch, UNTOUCHED, b->batch.at.stride * NCHUNKS);
     memset(b->state, 0, sizeof *b->state * NCHUNKS);
@@ -190,7 +188,7 @@ begin_call(struct bench *b, uint64_t from, uint16_t *const *symbols,
         int like = i == LORENZO ? LORENZO : SPLINE;
         memset(region_of(b, i, 0), 0, b->batch.at.zeroed_nbytes);
         memcpy(region_of(b, i, from), symbols[like], 2 * b->nvalues);
-        memcpy(region_of(b, i, special_bits), b->mask,
+        memcpy(region_of(b, i, b->batch.at.mask), b->mask,
                8 * div_up(b->nvalues, 64));
         state->src = b->values;
         state->status = i == FAILED ? TERP_ERR_CAPACITY : TERP_OK;
@@ -279,11 +277,11 @@ check_both_ways(struct bench *b, uint64_t seed, int rarity)
     make_symbols(b, seed, rarity);
     make_specials(b, seed);
     sort_symbols(b);
-    begin_call(b, at->symbols, b->tiled, at->mask);
+    begin_call(b, at->symbols, b->tiled);
     memset(region_of(b, SPLINE, at->mask), UNTOUCHED, 8); /* not made yet */
     assert_int_equal(cuda_context_sort(&b->batch, NULL), cudaSuccess);
     check_symbols(b, at->coded, b->sorted, "sorted");
-    begin_call(b, at->coded, b->sorted, at->special_bits);
+    begin_call(b, at->coded, b->sorted);
     assert_int_equal(cuda_context_restore(&b->batch, NULL), cudaSuccess);
     check_symbols(b, at->symbols, b->tiled, "restored");
     for (int i = 0; i < NSORTED; i++)
@@ -374,7 +372,7 @@ symbols_that_are_all_alike_stay_where_they_are(void **state)
     for (size_t i = 0; i < COUNT(symbols); i++) {
         for (uint64_t k = 0; k < b.nvalues; k++)
             b.tiled[SPLINE][k] = b.tiled[LORENZO][k] = symbols[i];
-        begin_call(&b, b.batch.at.symbols, b.tiled, b.batch.at.mask);
+        begin_call(&b, b.batch.at.symbols, b.tiled);
         assert_int_equal(cuda_context_sort(&b.batch, NULL), cudaSuccess);
         check_symbols(&b, b.batch.at.coded, b.tiled, "sorted");
     }

@@ -76,6 +76,7 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
     batch->npartitions = div_up(batch->ntiles, TERP_PARTITION_NTILES);
     batch->h_layout = batch->d_layout = &b->layout;
     batch->at.mask = place_region(&end, 8 * div_up(b->nvalues, 64));
+    batch->at.runs = place_region(&end, 8 * div_up(b->nvalues, 64));
     batch->at.lattice =
         place_region(&end, batch->npartitions * CUDA_PARTITION_MAX_NBYTES);
     batch->at.swapped = place_region(&end, b->nbytes);
@@ -435,8 +436,8 @@ skip_section(const struct cuda_batch batch, uint64_t at, uint64_t end)
     unsigned long long nspecials;
     uint64_t section_end;
     bool valid = specials_skip(
-        (const uint8_t *)chunk.src, at, end, batch.nvalues, batch.value_nbytes,
-        region<struct specials_batch>(batch, 0, batch.at.mask), &nspecials,
+        (const uint8_t *)chunk.src, at, end, batch.d_layout, batch.value_nbytes,
+        region<struct specials_batch>(batch, 0, batch.at.runs), &nspecials,
         &section_end);
 
     if (threadIdx.x != 0)
@@ -458,6 +459,7 @@ read_and_compare(struct bench *b, uint64_t at, uint64_t end, bool constant)
     struct cuda_chunk *state = &b->state[0];
     uint64_t *mask = NULL, nspecials;
 
+    memset(b->batch.d_scratch, 0xA5, b->batch.at.stride);
     begin_call(b, true);
     state->has_specials = true;
     state->coding = constant ? TERP_CODING_CONSTANT : TERP_CODING_HUFFMAN;
@@ -472,9 +474,11 @@ read_and_compare(struct bench *b, uint64_t at, uint64_t end, bool constant)
     enum terp_status st = cpu_specials_read(
         &reader, &b->layout, (int)b->value_nbytes, &mask, &nspecials);
     assert_int_equal(state->status, st);
+    assert_int_equal(cuda_specials_mask(&b->batch, 0), 0);
     assert_int_equal(cuda_specials_read(&b->batch, 0), 0);
     if (st == TERP_OK) {
-        assert_int_equal(state->nspecials, nspecials);
+        assert_memory_equal(b->batch.d_scratch + b->batch.at.mask, mask,
+                            8 * div_up(b->nvalues, 64));
         assert_int_equal(state->specials_end, reader.at - (b->stream + 1));
         cpu_specials_place(&section, &b->layout, (int)b->value_nbytes, mask,
                            expected);
@@ -524,6 +528,100 @@ sections_are_written_and_read_as_by_the_cpu(void **state)
     assert_true(nwritten > NRUNS);
 }
 
+/* Makes the mask repeat, but for a few values, with a lag. All special values
+ * are equal. Returns how many there are. */
+static uint64_t
+repeat_mask(struct bench *b, uint64_t lag)
+{
+    uint64_t *mask = (uint64_t *)(b->batch.d_scratch + b->batch.at.mask);
+    uint64_t nspecials = 0;
+
+    for (uint64_t i = 0; i < b->nvalues; i++) {
+        if (i >= lag && random_below(2000) != 0) {
+            uint64_t bit = mask[(i - lag) / 64] >> (i - lag) % 64 & 1;
+            mask[i / 64] &= ~((uint64_t)1 << i % 64);
+            mask[i / 64] |= bit << i % 64;
+        }
+        if (!(mask[i / 64] >> i % 64 & 1))
+            continue;
+        set_value(b, i, bits_of_double(b, 0.5));
+        nspecials++;
+    }
+    return nspecials;
+}
+
+/* The mask repeats along dimension `d`. */
+static const struct repeats {
+    int rank;
+    uint64_t dims[4];
+    bool stack;
+    int d;
+} repeats[] = {
+    {2, {30, 64}, false, 1},        {2, {300, 65}, false, 1},
+    {2, {63, 100}, false, 1},       {2, {5, 4000}, false, 1},
+    {2, {2000, 127}, false, 1},     {3, {9, 40, 50}, false, 1},
+    {3, {12, 33, 31}, false, 2},    {3, {70, 64, 96}, false, 2},
+    {4, {4, 5, 30, 70}, false, 1},  {4, {6, 5, 30, 70}, false, 2},
+    {4, {60, 7, 11, 13}, false, 3}, {3, {25, 20, 40}, true, 4},
+    {4, {100, 10, 3, 64}, true, 4}, {2, {3000, 70}, true, 4},
+    {3, {21, 160, 170}, false, 2},  {2, {9000, 66}, false, 1},
+};
+#define NREPEATS (int)(sizeof repeats / sizeof *repeats)
+
+static void
+masks_that_repeat_are_told_by_differences(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    for (int i = 0; i < 2 * NREPEATS; i++) {
+        const struct repeats *r = &repeats[i / 2];
+        make_bench(&b, i % 2 ? TERP_FLOAT64 : TERP_FLOAT32, r->rank, r->dims,
+                   r->stack, false);
+        make_runs(&b, 9, 1);
+        uint64_t nspecials = repeat_mask(&b, terp_lag(&b.layout, r->d));
+        uint64_t nbytes = write_and_compare(&b, nspecials);
+        assert_true(nbytes > 0);
+        uint64_t at = b.state[0].model_end;
+        struct reader reader = {b.stream + 1 + at, b.stream + 1 + at + nbytes,
+                                false};
+        read_uleb(&reader);
+        uint64_t lagged = read_le(&reader, 1) >> SPECIALS_LAG_SHIFT;
+        assert_true(terp_lag(&b.layout, (int)lagged) ==
+                    terp_lag(&b.layout, r->d));
+        assert_int_equal(read_and_compare(&b, at, at + nbytes, i % 4 > 1),
+                         TERP_OK);
+        free_bench(&b);
+    }
+}
+
+/* Every dimension that may be named, of shapes where some lags are too short
+ * or too long, and of sections with other numbers of colors. */
+static void
+lags_out_of_place_are_refused(void **state)
+{
+    static const uint64_t dims[] = {4, 5, 30, 40};
+    struct bench b;
+
+    (void)state;
+    make_bench(&b, TERP_FLOAT32, 4, dims, false, false);
+    for (unsigned byte = 0; byte < 256; byte++) {
+        uint8_t *dst = b.stream + 1;
+        struct writer writer = {dst, dst + b.batch.raw_nbytes, false};
+        memset(dst, 0, b.batch.raw_nbytes);
+        write_uleb(&writer, 1); /* run, of value 3 */
+        write_le(&writer, byte, 1);
+        write_le(&writer, 2, 1);
+        write_le(&writer, 3, 1);
+        uint64_t lagged = byte >> SPECIALS_LAG_SHIFT;
+        bool valid =
+            lagged == 0 || (byte % 16 == 1 && lagged >= 2 && lagged <= 3);
+        assert_int_equal(read_and_compare(&b, 0, b.batch.raw_nbytes, false),
+                         valid ? TERP_OK : TERP_ERR_CORRUPT);
+    }
+    free_bench(&b);
+}
+
 /* Every other value: more runs than the lists of the device hold. */
 static void
 too_many_runs_are_left_to_the_cpu(void **state)
@@ -557,12 +655,16 @@ damaged_sections_are_refused_as_by_the_cpu(void **state)
 
     (void)state;
     for (int i = 0; i < ncases; i++) {
-        static const uint64_t nvalues[] = {40, 300, 5000, 20000};
+        static const uint64_t dims[][2] = {
+            {2, 20}, {3, 100}, {50, 100}, {100, 200}};
         static const uint64_t ncolors[] = {1, 2, 15, 40};
         uint64_t longest = 1 + random_below(60);
-        make_bench(&b, i % 2 ? TERP_FLOAT64 : TERP_FLOAT32, 1, &nvalues[i % 4],
-                   false, false);
+        make_bench(&b, i % 2 ? TERP_FLOAT64 : TERP_FLOAT32, 2, dims[i % 4],
+                   i % 3 == 0, false);
         uint64_t nspecials = make_runs(&b, longest, ncolors[i / 4 % 4]);
+        uint64_t lag = terp_lag(&b.layout, 1);
+        if (i / 4 % 4 == 0 && lag > 0)
+            nspecials = repeat_mask(&b, lag);
         uint64_t nbytes = nspecials > 0 ? write_and_compare(&b, nspecials) : 0;
         if (nbytes > 0) {
             uint64_t at = b.state[0].model_end, end = at + nbytes;
@@ -644,6 +746,8 @@ main(void)
         cmocka_unit_test(values_in_different_blocks_rule_out_fill_values),
         cmocka_unit_test(bound_of_zero_is_left_to_a_raw_stream),
         cmocka_unit_test(sections_are_written_and_read_as_by_the_cpu),
+        cmocka_unit_test(masks_that_repeat_are_told_by_differences),
+        cmocka_unit_test(lags_out_of_place_are_refused),
         cmocka_unit_test(too_many_runs_are_left_to_the_cpu),
         cmocka_unit_test(damaged_sections_are_refused_as_by_the_cpu),
         cmocka_unit_test(sums_beyond_the_chunk_are_refused),

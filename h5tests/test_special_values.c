@@ -284,6 +284,41 @@ zeros_keep_their_signs(void **state)
     }
 }
 
+/* Pages of the same mask, 1000 values each. */
+static void
+mask_that_repeats_is_stored_once(void **state)
+{
+    static const uint64_t npages[] = {1, 20};
+
+    (void)state;
+    for (int constant = 0; constant < 2; constant++)
+        for (int type = TERP_FLOAT32; type <= TERP_FLOAT64; type++) {
+            uint64_t nbytes[2];
+            for (int k = 0; k < 2; k++) {
+                const uint64_t dims[] = {npages[k], 25, 40};
+                struct terp_chunk chunk =
+                    terp_case_chunk((enum terp_type)type, 3, dims);
+                struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+                                             .bound = constant ? 100 : 1};
+                uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+                for (uint64_t i = 0; i < chunk_nvalues(&chunk); i++)
+                    value_put(
+                        &chunk, values, i,
+                        is_at(PLACE_SCATTERED, i % 1000, 1000)
+                            ? specials[0].bits[type]
+                            : value_to_bits(chunk.type, (double)(i % 40)));
+                terp_case_check("pages", &params, &chunk, values);
+                struct terp_stream stream =
+                    terp_case_encode(&params, &chunk, values, 1);
+                nbytes[k] = stream.nbytes;
+                free(stream.bytes);
+                free(values);
+            }
+            assert_true(nbytes[0] > 100);
+            assert_true(nbytes[1] < nbytes[0] + nbytes[0] / 2);
+        }
+}
+
 int
 main(void)
 {
@@ -296,6 +331,7 @@ main(void)
         cmocka_unit_test(fill_far_outside_is_found_and_leaves_the_range_alone),
         cmocka_unit_test(neighbours_of_a_fill_keep_the_bound),
         cmocka_unit_test(zeros_keep_their_signs),
+        cmocka_unit_test(mask_that_repeats_is_stored_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -559,9 +559,10 @@ def read_list(reader, n):
     return numbers
 
 
-def read_specials(reader, word):
+def read_specials(reader, frame, word):
     """Places and words of special values."""
-    nruns, ncolors = reader.uleb(), reader.uint()
+    nruns, byte = reader.uleb(), reader.uint()
+    ncolors, lagged = byte & 15, byte >> 4
     gaps = read_list(reader, nruns)
     lengths = [more + 1 for more in read_list(reader, nruns)]
     colors = read_list(reader, nruns) if ncolors > 1 else [0] * nruns
@@ -569,6 +570,13 @@ def read_specials(reader, word):
     places = np.concatenate(
         [np.zeros(0, np.int64)] +
         [np.arange(end - n, end) for end, n in zip(ends, lengths)])
+    if lagged > 0:
+        lag = int(np.prod(frame.dims[4 - lagged:]))
+        mask = np.zeros(-(-frame.nvalues // lag) * lag, bool)
+        mask[places] = True
+        mask = np.logical_xor.accumulate(mask.reshape(-1, lag)).reshape(-1)
+        places = np.flatnonzero(mask[:frame.nvalues])
+        return places, reader.array(word, 1)[0]
     if ncolors == 0:
         return places, reader.array(word, len(places))
     return places, reader.array(word, ncolors)[np.repeat(colors, lengths)]
@@ -588,11 +596,11 @@ def decode(stream, frequencies):
     if frame.coding == CONSTANT:
         words[:] = reader.array(word, 1)[0]
         if frame.has_specials:
-            places, exact = read_specials(reader, word)
+            places, exact = read_specials(reader, frame, word)
     else:
         model = read_model(reader, frame, dtype)
         if frame.has_specials:
-            places, exact = read_specials(reader, word)
+            places, exact = read_specials(reader, frame, word)
         escapes = reader.array(word, reader.uleb())
         listed, work = point_orders(frame)
         symbols = np.zeros(frame.nvalues, np.int64)
