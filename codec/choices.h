@@ -101,8 +101,8 @@ terp_lorenzo_distance(uint64_t nvalues)
     return div_up(nvalues, 2 * terp_nsamples_of(nvalues)) | 1;
 }
 
-/* Blending pays in levels with more points than this. 4096 */
-#define TERP_BLEND_MIN_NVALUES UINT64_MAX
+/* Blending pays in levels with more points than this. */
+#define TERP_BLEND_MIN_NVALUES 4096
 
 /* Sampled predictions rest on original values; the decoder's rest on values
  * that are up to half a step off. What that adds to an error, in steps, is
@@ -111,8 +111,6 @@ terp_lorenzo_distance(uint64_t nvalues)
 static inline TERP_HOST_DEVICE double
 terp_noise_amplitude(int npredicting, int blend_order)
 {
-    if (TERP_BLEND_MIN_NVALUES == UINT64_MAX)
-        return 0; /* until the other engine does so too */
     if (blend_order > 1)
         return npredicting == 2 ? 1.118 : blend_order == 2 ? 0.866 : 1.541;
     return npredicting == 1   ? 0.8
@@ -159,24 +157,43 @@ terp_priorities_are_canonical(unsigned priorities, unsigned active)
     return (used & (used + 1)) == 0;
 }
 
-/* A tighter bound at coarse levels, each level's 1.25 times the next finer
+/* A tighter bound at coarse levels, each level's 1.33 times the next finer
  * one's up to 4, where codes are few: there most of the prediction error is
  * the error of what was decoded before (QoZ, Liu et al., SC 2022). Where codes
- * are many it only makes more of them. */
+ * are many it only makes more of them. Of one dimension coarse levels hold a
+ * half, a quarter and so on of the points: there it is 1.1 times. */
 #define TERP_RATIO_MAX_COST (3u << TERP_COST_FRACTION_NBITS >> 1)
 #define TERP_RATIO_ONE 64
 
-/* A level's ratio in 1/TERP_RATIO_ONE by the estimated cost of all levels. */
+/* A level's ratio in 1/TERP_RATIO_ONE by the estimated cost of all levels.
+ * Bricks have `ndims` dimensions of more than one value. */
 static inline TERP_HOST_DEVICE int
-terp_ratio_of_level(int l, uint64_t cost, uint64_t nvalues)
+terp_ratio_of_level(int l, int ndims, uint64_t cost, uint64_t nvalues)
 {
-    /* 64 / 1.25^(l - 1), a byte a level. */
-    const uint64_t falling = UINT64_C(0x1011151A21293340);
+    /* 64 / 1.33^(l - 1), and 64 / 1.1^(l - 1), a byte a level. */
+    const uint64_t falling = ndims >= 2 ? UINT64_C(0x101010141B243040)
+                                        : UINT64_C(0x2124282C30353A40);
     int at = l < 8 ? l - 1 : 7;
 
-    return cost / nvalues < TERP_RATIO_MAX_COST
-               ? (int)(falling >> (8 * at) & 0xFF)
-               : TERP_RATIO_ONE;
+    if (cost / nvalues >= TERP_RATIO_MAX_COST)
+        return ndims >= 2 ? TERP_RATIO_ONE : TERP_RATIO_ONE - 4;
+    return (int)(falling >> (8 * at) & 0xFF);
+}
+
+/* Whether lorenzo is taken. Where codes are few the spline's error is far
+ * below the bound and that of lorenzo is not: there it must be much cheaper.
+ * Its cost is UINT64_MAX where it could not be sampled. */
+static inline TERP_HOST_DEVICE bool
+terp_prefers_lorenzo(uint64_t lorenzo_cost, uint64_t spline_cost,
+                     uint64_t nvalues)
+{
+    /* A section of its own weighs more in a small chunk. */
+    const uint64_t lead = UINT64_C(64 * 8) << TERP_COST_FRACTION_NBITS;
+    const uint64_t few = UINT64_C(1) << TERP_COST_FRACTION_NBITS >> 1;
+
+    if (lorenzo_cost >= spline_cost || spline_cost / nvalues >= few)
+        return lorenzo_cost < spline_cost;
+    return lorenzo_cost + lead < spline_cost / 8 * 5;
 }
 
 #endif

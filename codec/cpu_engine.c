@@ -256,8 +256,10 @@ choose_predictor(struct encode *e)
     st = cpu_tune_spline(&e->spline, &spline_cost);
     if (st == TERP_OK && asked != TERP_PREDICTOR_SPLINE)
         st = cpu_tune_lorenzo(&e->lorenzo, e->values, &e->fills, &lorenzo_cost);
-    bool lorenzo = asked == TERP_PREDICTOR_LORENZO ||
-                   (asked == TERP_PREDICTOR_AUTO && lorenzo_cost < spline_cost);
+    bool lorenzo =
+        asked == TERP_PREDICTOR_LORENZO ||
+        (asked == TERP_PREDICTOR_AUTO &&
+         terp_prefers_lorenzo(lorenzo_cost, spline_cost, e->layout.nvalues));
     e->frame.prediction =
         lorenzo ? TERP_PREDICTION_LORENZO : TERP_PREDICTION_SPLINE;
     return st;

@@ -107,7 +107,8 @@ plan_averages(const struct cpu_spline *spline, int l,
     return best;
 }
 
-/* The same, or blending, with the spline that is best for what is left. */
+/* The same, or blending, with the spline that is best for what is left. Few
+ * points of blended classes are: these are sampled under the cubic spline. */
 static uint64_t
 plan_level(const struct cpu_spline *spline, int l, uint16_t *rows,
            struct cpu_level_plan *plan)
@@ -117,16 +118,17 @@ plan_level(const struct cpu_spline *spline, int l, uint16_t *rows,
     uint64_t single[TERP_NSPLINES], nvalues = spline->layout->nbricks;
     uint64_t best = plan_averages(spline, l, costs, single, rows, plan);
     struct cpu_level_plan blended = {.spline = TERP_SPLINE_CUBIC};
+    unsigned left = TERP_SPLINE_CUBIC;
 
     for (int d = 0; d < TERP_NDIMS; d++)
         nvalues *= level->neven[d] + level->nodd[d];
     if (nvalues <= TERP_BLEND_MIN_NVALUES)
         return best;
     for (unsigned kind = 1; kind < TERP_NSPLINES; kind++)
-        if (single[kind] < single[blended.spline])
-            blended.spline = (uint8_t)kind;
+        if (single[kind] < single[left])
+            left = kind;
     for (int order = 2; order <= 3; order++) {
-        uint64_t cost = single[blended.spline] + costs[15][15];
+        uint64_t cost = single[left] + costs[15][15];
         struct cpu_class cls;
         bool any = false;
         blended.priorities = order == 2 ? TERP_BLEND_PAIRS : TERP_BLEND_FULL;
@@ -140,6 +142,7 @@ plan_level(const struct cpu_spline *spline, int l, uint16_t *rows,
         if (any && cost < best) {
             best = cost;
             *plan = blended;
+            plan->spline = (uint8_t)left;
         }
     }
     return best;
@@ -149,15 +152,18 @@ enum terp_status
 cpu_tune_spline(struct cpu_spline *spline, uint64_t *cost_ret)
 {
     uint16_t *rows = malloc(ROWS_CAPACITY * sizeof *rows);
+    int ndims = 0;
 
     if (rows == NULL)
         return TERP_ERR_MEMORY;
     *cost_ret = 0;
+    for (int d = 0; d < TERP_NDIMS; d++)
+        ndims += spline->layout->dims[d] > 1;
     for (int l = 1; l <= spline->layout->nlevels; l++)
         *cost_ret += plan_level(spline, l, rows, &spline->plan[l]);
     for (int l = 1; l <= spline->layout->nlevels; l++)
-        spline->plan[l].ratio =
-            (uint8_t)terp_ratio_of_level(l, *cost_ret, spline->layout->nvalues);
+        spline->plan[l].ratio = (uint8_t)terp_ratio_of_level(
+            l, ndims, *cost_ret, spline->layout->nvalues);
     free(rows);
     return TERP_OK;
 }

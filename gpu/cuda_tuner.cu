@@ -81,9 +81,9 @@ join_parts(const struct cuda_batch &batch, unsigned class_at, uint32_t *records,
     __syncthreads();
     return true;
 }
-_Static_assert((TERP_MAX_LEVELS + 1) * TERP_NCLASSES * sizeof(unsigned) <=
+_Static_assert(2 * (TERP_MAX_LEVELS + 1) * TERP_NCLASSES * sizeof(unsigned) <=
                    TERP_NSYMBOLS * sizeof(uint64_t),
-               "the region has a word for each class");
+               "the region has two words for each class");
 
 /* ---- a block's task ---- */
 
@@ -91,8 +91,9 @@ struct tune_task {
     int l;           /* 0: lorenzo */
     unsigned number; /* of the class; 0: all of a small level */
     unsigned part, nparts;
+    bool blends; /* or by splines: */
     int first_spline, end_spline;
-    unsigned first_cost;  /* of the class: costs of the level before it */
+    unsigned first_cost;  /* costs of the level before its own */
     unsigned nhistograms; /* 0: of a small level, which stores rows */
 };
 
@@ -114,10 +115,20 @@ nshares_of(unsigned nshares, unsigned number)
     return count_bits(number) >= 3 ? nshares : 1;
 }
 
+/* More of them, which blend. */
+static __host__ __device__ __forceinline__ unsigned
+nblending_of(bool blends, unsigned number)
+{
+    return blends && nblends_of(count_bits(number)) > 0;
+}
+
 static __device__ struct tune_task
 find_task(const struct tune_grid &grid)
 {
-    struct tune_task task = {0, 0, blockIdx.x, grid.nlorenzo, 0, 0, 0, 0};
+    struct tune_task task = {};
+
+    task.part = blockIdx.x;
+    task.nparts = grid.nlorenzo;
 
     if (blockIdx.x < grid.nlorenzo) {
         task.nhistograms = 1u << count_bits(grid.dims_in_use);
@@ -130,19 +141,30 @@ find_task(const struct tune_grid &grid)
     if (task.nparts == 0)
         return task;
     unsigned index = blockIdx.x - grid.first_block[task.l], nshares;
-    task.number = 1u << count_bits(grid.active[task.l]);
+    const unsigned nactive = count_bits(grid.active[task.l]);
+    task.number = 1u << nactive;
     for (;;) {
         nshares = nshares_of(grid.nshares[task.l], --task.number);
-        if (index < task.nparts * nshares)
+        unsigned n = task.nparts *
+                     (nshares + nblending_of(grid.blends[task.l], task.number));
+        if (index < n)
             break;
-        index -= task.nparts * nshares;
+        index -= n;
+    }
+    const unsigned nodd = count_bits(task.number);
+    const unsigned share = index / task.nparts;
+    task.part = index % task.nparts;
+    task.blends = share == nshares;
+    if (task.blends) {
+        task.nhistograms = nblends_of(nodd);
+        task.first_cost = ncosts_of(nactive) + blends_before(task.number);
+        return task;
     }
     const int nsplines = TERP_NSPLINES / (int)nshares;
-    task.part = index % task.nparts;
-    task.first_spline = (int)(index / task.nparts) * nsplines;
+    task.first_spline = (int)share * nsplines;
     task.end_spline = task.first_spline + nsplines;
-    task.first_cost = histograms_before(task.number);
-    task.nhistograms = nhistograms_of(count_bits(task.number)) / nshares;
+    task.nhistograms = nhistograms_of(nodd) / nshares;
+    task.first_cost = histograms_before(task.number) + share * task.nhistograms;
     return task;
 }
 
@@ -193,7 +215,7 @@ tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
                   s_histograms, n);
 }
 
-/* The costs of a class, by the last of its parts. */
+/* Costs of a class, by the last of its parts. */
 template <typename T>
 static __device__ void
 tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
@@ -208,16 +230,16 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
         (grid.first_record[task.l] + task.nparts * task.first_cost) *
             COSTS_NWORDS;
 
-    sample_class(s_class, s_runs, source, k, task.first_spline, task.end_spline,
-                 s_histograms, s_found);
+    sample_class(s_class, s_runs, source, k, task.blends, task.first_spline,
+                 task.end_spline, s_histograms, s_found);
     cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, s_histograms,
                     n, s_found);
-    if (!join_parts(batch, (unsigned)task.l * TERP_NCLASSES + s_class.odd,
-                    records, task.part, task.nparts, s_histograms, n))
+    const unsigned class_at =
+        (2 * (unsigned)task.l + task.blends) * TERP_NCLASSES + s_class.odd;
+    if (!join_parts(batch, class_at, records, task.part, task.nparts,
+                    s_histograms, n))
         return;
-    uint64_t *costs = costs_of_level(batch, task.l) + task.first_cost +
-                      n * (unsigned)(task.first_spline /
-                                     (task.end_spline - task.first_spline));
+    uint64_t *costs = costs_of_level(batch, task.l) + task.first_cost;
     for (unsigned h = threadIdx.x / 32; h < n; h += blockDim.x / 32) {
         const uint32_t *s_costs =
             s_histograms + h * HISTOGRAM_NWORDS + COSTS_AT;
@@ -363,6 +385,20 @@ nparts_of(uint64_t nsamples, uint64_t part_nvalues, unsigned most)
     return (unsigned)min_u64(div_up(nsamples, part_nvalues), most);
 }
 
+/* Whether a level has so many points that blending pays. */
+static bool
+may_blend(const struct terp_layout *layout, int l)
+{
+    const struct terp_level *level = &layout->level[l];
+    uint64_t nvalues = layout->nbricks;
+
+    for (int d = 0; d < TERP_NDIMS; d++)
+        nvalues *= level->neven[d] + level->nodd[d];
+    return nvalues > TERP_BLEND_MIN_NVALUES;
+}
+_Static_assert(SMALL_NVALUES *TERP_NCLASSES <= TERP_BLEND_MIN_NVALUES,
+               "small levels do not");
+
 /* No class of a level has more. */
 static uint64_t
 class_max_nvalues(const struct terp_layout *layout, int l)
@@ -409,17 +445,20 @@ deal_blocks(const struct cuda_batch *batch, unsigned most_parts,
                 : 1;
         grid->active[l] = (uint8_t)active_dims(layout->level[l].nodd);
         unsigned nodd = count_bits(grid->active[l]);
+        grid->blends[l] = nodd >= 2 && may_blend(layout, l);
         if (l == 1)
             grid->nhistograms = max(grid->nhistograms, nhistograms_of(nodd));
         grid->first_block[l] = grid->nblocks;
         for (unsigned number = 1; number < 1u << nodd; number++)
             grid->nblocks +=
-                grid->nparts[l] * nshares_of(grid->nshares[l], number);
+                grid->nparts[l] * (nshares_of(grid->nshares[l], number) +
+                                   nblending_of(grid->blends[l], number));
         grid->nblocks += grid->nparts[l] == 0;
         if (grid->nparts[l] <= 1)
             continue;
         grid->first_record[l] = nrecords;
-        nrecords += histograms_before(1u << nodd) * grid->nparts[l];
+        nrecords +=
+            (ncosts_of(nodd) + blends_before(1u << nodd)) * grid->nparts[l];
     }
     return nrecords;
 }

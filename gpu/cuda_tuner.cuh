@@ -109,6 +109,24 @@ histograms_before(unsigned number)
     return n;
 }
 
+/* Those of blended predictions, where a level has them: in pairs, and fully;
+ * of two odd dimensions both are the same. */
+static __host__ __device__ __forceinline__ constexpr unsigned
+nblends_of(unsigned nodd)
+{
+    return nodd == 2 ? 1 : nodd == 3 ? 2 : 0;
+}
+
+/* Of the classes with lower numbers. */
+static __host__ __device__ __forceinline__ constexpr unsigned
+blends_before(unsigned number)
+{
+    unsigned n = 0;
+    for (unsigned i = 1; i < number; i++)
+        n += nblends_of(count_bits(i));
+    return n;
+}
+
 /* What a block found besides its histograms. */
 struct findings {
     uint32_t nsampled;

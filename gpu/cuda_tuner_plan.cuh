@@ -7,7 +7,8 @@
 /* ---- what blocks work on ---- */
 
 /* How a launch's blocks, the blockIdx.x of each chunk, are dealt out: first
- * lorenzo's, then by level from 1, class from the last, splines, part. */
+ * lorenzo's, then by level from 1, class from the last, splines and then
+ * blending, part. */
 struct tune_grid {
     unsigned nblocks;
     unsigned dims_in_use;
@@ -19,12 +20,13 @@ struct tune_grid {
     unsigned nparts[TERP_MAX_LEVELS + 1]; /* 0: a small level, one block */
     uint8_t nshares[TERP_MAX_LEVELS + 1]; /* of the splines, a block each */
     uint8_t active[TERP_MAX_LEVELS + 1];  /* dimensions with odd points */
+    bool blends[TERP_MAX_LEVELS + 1];     /* whether a level may */
     unsigned first_record[TERP_MAX_LEVELS + 1]; /* where parts are many */
 };
 
 /* Costs in the region `tune`: of each level, by class, spline and dimensions
- * that predict, as histograms stand behind one another. Of level 0, which there
- * is not, the sums. */
+ * that predict, as histograms stand behind one another; then, by class, those
+ * of blending. Of level 0, which there is not, the sums. */
 #define COST_SPLINE 0
 #define COST_LORENZO 1
 #define LEVEL_NCOSTS (TERP_NSPLINES * TERP_NCLASSES * TERP_NCLASSES)
@@ -110,13 +112,16 @@ _Static_assert(ncosts_of(4) == TERP_NSPLINES * (81 - 16) &&
                    ncosts_of(1) == TERP_NSPLINES,
                "subsets of subsets, but for the empty ones");
 
+#define LEVEL_MAX_NCOSTS (ncosts_of(TERP_NDIMS) + blends_before(TERP_NCLASSES))
+_Static_assert(LEVEL_MAX_NCOSTS <= LEVEL_NCOSTS, "a level's costs have room");
+
 struct choice_shared {
     struct cuda_chunk chunk; /* its state, up to the plan */
     struct candidate candidates[CANDIDATES_MAX_N];
     uint64_t spline_cost[TERP_MAX_LEVELS + 1]; /* of a level */
     uint64_t lorenzo_cost[TERP_NCLASSES];      /* as weighed */
     alignas(16) uint32_t lorenzo_record[TERP_NCLASSES * COSTS_NWORDS];
-    uint64_t costs[CHOICE_NWARPS][ncosts_of(TERP_NDIMS)]; /* a warp's level */
+    uint64_t costs[CHOICE_NWARPS][LEVEL_MAX_NCOSTS]; /* a warp's level */
 };
 
 /* Costs of a level, for a warp: on their way to shared memory until
@@ -125,7 +130,9 @@ static __device__ __forceinline__ void
 fetch_costs(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
             uint64_t *s_costs)
 {
-    const unsigned n = ncosts_of(count_bits(grid.active[l]));
+    const unsigned nactive = count_bits(grid.active[l]);
+    const unsigned n = ncosts_of(nactive) +
+                       (grid.blends[l] ? blends_before(1u << nactive) : 0);
     const uint64_t *costs = costs_of_level(batch, l);
 
 #pragma unroll 1
@@ -133,11 +140,49 @@ fetch_costs(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
         copy_async(s_costs + i, costs + i);
 }
 
+/* Costs of a level that blends, in pairs and fully, with the spline that is the
+ * best for points of one odd dimension: by a warp. Returns that spline. */
+static __device__ __forceinline__ unsigned
+cost_blends(unsigned nactive, const uint64_t *s_costs, uint64_t cost_ret[2])
+{
+    const unsigned lane = threadIdx.x % 32;
+    const uint64_t *s_blends = s_costs + ncosts_of(nactive);
+    uint64_t cost = 0, least = ~UINT64_C(0);
+
+    /* A lane a spline, then one an order. */
+    if (lane < TERP_NSPLINES) {
+#pragma unroll
+        for (unsigned i = 0; i < TERP_NDIMS; i++)
+            if (i < nactive)
+                cost += s_costs[histograms_before(1u << i) + lane];
+    } else if (lane < TERP_NSPLINES + 2) {
+        const unsigned fully = lane - TERP_NSPLINES;
+#pragma unroll
+        for (unsigned number = 3; number < TERP_NCLASSES; number++) {
+            const unsigned n = nblends_of(count_bits(number));
+            if (n > 0 && number < 1u << nactive)
+                cost += s_blends[blends_before(number) + (n == 2 ? fully : 0)];
+        }
+        if (nactive == TERP_NDIMS)
+            cost += s_costs[histograms_before(TERP_NCLASSES - 1) +
+                            TERP_NCLASSES - 2];
+    }
+#pragma unroll
+    for (unsigned s = 0; s < TERP_NSPLINES; s++) {
+        uint64_t key = __shfl_sync(ALL_LANES, cost, (int)s) << 2 | s;
+        least = min_u64(least, key);
+    }
+    for (int i = 0; i < 2; i++)
+        cost_ret[i] =
+            (least >> 2) + __shfl_sync(ALL_LANES, cost, TERP_NSPLINES + i);
+    return (unsigned)(least & 3);
+}
+
 /* A level's plan but for its ratio, and its cost: by a warp. Least are found
  * among keys of a cost and, below it, what ties go to; a chunk on a device has
  * fewer than 2^40 values, whose costs have less than 2^16 units each. */
 static __device__ __forceinline__ uint64_t
-plan_level(unsigned active, const uint64_t *s_costs,
+plan_level(unsigned active, bool blends, const uint64_t *s_costs,
            const struct candidate *s_candidates, struct cuda_level_plan *plan)
 {
     const unsigned nactive = count_bits(active), lane = threadIdx.x % 32;
@@ -172,6 +217,19 @@ plan_level(unsigned active, const uint64_t *s_costs,
     unsigned winners = __ballot_sync(ALL_LANES, key == least);
     least_spline =
         __shfl_sync(ALL_LANES, least_spline, __ffs((int)winners) - 1);
+    unsigned spline = (unsigned)(least_spline & 3), blend = 0;
+    uint64_t best = least_spline >> 2;
+    if (blends) {
+        uint64_t cost[2];
+        unsigned left = cost_blends(nactive, s_costs, cost);
+        for (unsigned i = 0; i < 2; i++) {
+            if (cost[i] >= best)
+                continue;
+            best = cost[i];
+            blend = i == 0 ? TERP_BLEND_PAIRS : TERP_BLEND_FULL;
+            spline = left;
+        }
+    }
     if (lane == 0) {
         unsigned pushed = (unsigned)(least & 0xFF), priorities = 0;
         for (int d = 0; d < TERP_NDIMS; d++) {
@@ -180,10 +238,10 @@ plan_level(unsigned active, const uint64_t *s_costs,
             priorities |= (pushed & 3) << (2 * d);
             pushed >>= 2;
         }
-        plan->priorities = (uint8_t)priorities;
-        plan->spline = (uint8_t)(least_spline & 3);
+        plan->priorities = (uint8_t)(blend != 0 ? blend : priorities);
+        plan->spline = (uint8_t)spline;
     }
-    return least_spline >> 2;
+    return best;
 }
 
 /* The cost of the h-th set of dimensions for lorenzo, and below it what ties
@@ -214,8 +272,8 @@ decide(const struct cuda_batch &batch, const struct tune_grid &grid,
     for (int l = 1; l <= grid.nlevels; l++)
         spline_cost += shared->spline_cost[l];
     for (int l = 1 + lane; l <= grid.nlevels; l += 32)
-        chunk.plan[l].ratio =
-            (uint8_t)terp_ratio_of_level(l, spline_cost, batch.nvalues);
+        chunk.plan[l].ratio = (uint8_t)terp_ratio_of_level(
+            l, (int)count_bits(grid.dims_in_use), spline_cost, batch.nvalues);
     if (grid.nlorenzo > 0 && lane < 1 << count_bits(grid.dims_in_use))
         least = shared->lorenzo_cost[lane];
 #pragma unroll 1
@@ -227,7 +285,8 @@ decide(const struct cuda_batch &batch, const struct tune_grid &grid,
     const uint64_t lorenzo_cost = any ? least >> 4 : least;
     const bool lorenzo =
         asked == TERP_PREDICTOR_LORENZO ||
-        (asked == TERP_PREDICTOR_AUTO && lorenzo_cost < spline_cost);
+        (asked == TERP_PREDICTOR_AUTO &&
+         terp_prefers_lorenzo(lorenzo_cost, spline_cost, batch.nvalues));
     chunk.prediction =
         lorenzo ? TERP_PREDICTION_LORENZO : TERP_PREDICTION_SPLINE;
     /* Without a sample all dimensions in use are taken. */
@@ -279,8 +338,8 @@ __launch_bounds__(CHOICE_NTHREADS)
             wait_async();
             __syncwarp();
         }
-        uint64_t cost =
-            plan_level(grid.active[l], s_costs, s.candidates, &chunk.plan[l]);
+        uint64_t cost = plan_level(grid.active[l], grid.blends[l], s_costs,
+                                   s.candidates, &chunk.plan[l]);
         if (threadIdx.x % 32 == 0)
             s.spline_cost[l] = cost;
     }

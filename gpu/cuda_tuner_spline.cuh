@@ -148,15 +148,32 @@ share_of(int n)
     return NDIMS == 1 || n == 1 ? (T)1 : share;
 }
 
+/* What stands for the errors of what a decoder predicts from: a noise by the
+ * place along dimension 0, and its amplitude for a class of NDIMS predicting
+ * dimensions of which so many are blended at a time. */
+template <typename T>
+static __device__ __forceinline__ T
+noise_at(uint64_t x)
+{
+    return (T)terp_noise_at(x);
+}
+
+template <unsigned NDIMS, int blend_order, typename T>
+static __device__ __forceinline__ T
+amplitude_of(void)
+{
+    return (T)(terp_noise_amplitude(NDIMS, blend_order) / 16);
+}
+
 /* What the code of `value` would be. A special value costs nothing; what one
  * stands in for as a neighbour is not known yet and seldom good. */
 template <typename T>
 static __device__ __forceinline__ unsigned
-slot_of(T value, T pred, T inverse, T max_code)
+slot_of(T value, T pred, T noise, const struct constants<T> &k)
 {
-    T scaled = absolute(value - pred) * inverse;
-    T unknown = value != value ? (T)0 : max_code;
-    T most = max_code + (T)0.5; /* and more: an escape */
+    T scaled = absolute((value - pred) * k.inverse + noise);
+    T unknown = value != value ? (T)0 : k.max_code;
+    T most = k.max_code + (T)0.5; /* and more: an escape */
     scaled = scaled != scaled ? unknown : scaled;
     scaled = smaller(scaled, most);
     return (unsigned)(int)(scaled + (T)0.5);
@@ -205,7 +222,7 @@ go_on(const struct stored &to, unsigned nhistograms)
  * consist of SLOWER, which `slower` is of, and some below D. */
 template <int D, unsigned SLOWER, typename T, typename To>
 static __device__ __forceinline__ void
-predict_sets(T value, const struct average<T> along[],
+predict_sets(T value, T noise, const struct average<T> along[],
              const struct average<T> &slower, const struct constants<T> &k,
              const To &to)
 {
@@ -213,12 +230,14 @@ predict_sets(T value, const struct average<T> along[],
         constexpr unsigned SET = SLOWER | 1u << (D - 1);
         struct average<T> all =
             SLOWER == 0 ? along[D - 1] : average_with(slower, along[D - 1]);
+        constexpr unsigned NDIMS = count_bits(SET);
         T pred = all.sum;
         if constexpr (SLOWER != 0)
-            pred *= share_of<count_bits(SET), T>(all.n);
-        take_slot(to, SET - 1, slot_of(value, pred, k.inverse, k.max_code));
-        predict_sets<D - 1, SET>(value, along, all, k, to);
-        predict_sets<D - 1, SLOWER>(value, along, slower, k, to);
+            pred *= share_of<NDIMS, T>(all.n);
+        take_slot(to, SET - 1,
+                  slot_of(value, pred, noise * amplitude_of<NDIMS, 1, T>(), k));
+        predict_sets<D - 1, SET>(value, noise, along, all, k, to);
+        predict_sets<D - 1, SLOWER>(value, noise, along, slower, k, to);
     }
 }
 
@@ -311,6 +330,7 @@ sample_value(const volatile struct sampled_class &cls,
             near[i].d = known(source, near[i].d);
         }
     }
+    const T noise = noise_at<T>(run.x + x);
     To here = to;
 #pragma unroll 1
     for (int spline = first_spline; spline < end_spline; spline++) {
@@ -318,14 +338,110 @@ sample_value(const volatile struct sampled_class &cls,
 #pragma unroll
         for (int i = 0; i < N; i++)
             along[i] = predict_along(near[i], form[i], spline);
-        predict_sets<N, 0>(value, along, along[0], k, here);
+        predict_sets<N, 0>(value, noise, along, along[0], k, here);
         here = go_on(here, (1u << N) - 1);
     }
 }
 
+/* ---- blending ---- */
+
+template <typename T>
+static __device__ __forceinline__ T
+look_at(const struct source<T> &source, const T *at)
+{
+    return known(source, __ldg(at));
+}
+
+/* The neighbours of a point that differ from it along one dimension, or along
+ * two, slower one first; those below come first. */
+template <typename T>
+static __device__ __forceinline__ T
+sum_of_two(const struct source<T> &source, const T *at, uint64_t stride)
+{
+    return look_at(source, at - stride) + look_at(source, at + stride);
+}
+
+template <typename T>
+static __device__ __forceinline__ T
+sum_of_four(const struct source<T> &source, const T *at, uint64_t slow,
+            uint64_t fast)
+{
+    return sum_of_two(source, at - slow, fast) +
+           sum_of_two(source, at + slow, fast);
+}
+
+/* Takes the slots of the x-th value of a run, in a class of N odd dimensions,
+ * blended in pairs, and fully. Values that lack a neighbour are averaged, as by
+ * the cubic spline. */
+template <int N, typename T>
+static __device__ __forceinline__ void
+blend_value(const volatile struct sampled_class &cls,
+            const struct sampled_run &run, unsigned x,
+            const struct source<T> &source, const struct constants<T> &k,
+            const struct counted &to)
+{
+    const T *point = source.values + run.at + 2 * x * cls.stride[0];
+    const unsigned odd_dims = cls.odd_dims;
+    const unsigned forms =
+        run.forms |
+        (unsigned)terp_form_at(TERP_SPLINE_CUBIC, run.x + x, cls.neven[0]);
+    const T value = look_at(source, point), noise = noise_at<T>(run.x + x);
+    enum terp_form form[N]; /* slowest dimension first */
+    uint64_t stride[N];
+    bool inside = true;
+    T pairs, full;
+
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        unsigned d = odd_dims >> (4 * (N - 1 - i)) & 15;
+        form[i] = (enum terp_form)(forms >> (4 * d) & 15);
+        stride[i] = cls.stride[d];
+        inside &= form[i] >= TERP_FORM_LINEAR;
+    }
+    if (inside) {
+        T faces = sum_of_two(source, point, stride[0]) +
+                  sum_of_two(source, point, stride[1]);
+        T edges = sum_of_four(source, point, stride[0], stride[1]);
+        if constexpr (N == 3) {
+            faces += sum_of_two(source, point, stride[2]);
+            edges += sum_of_four(source, point, stride[0], stride[2]);
+            edges += sum_of_four(source, point, stride[1], stride[2]);
+            T corners =
+                sum_of_four(source, point - stride[0], stride[1], stride[2]) +
+                sum_of_four(source, point + stride[0], stride[1], stride[2]);
+            pairs =
+                TERP_BLEND_3_PAIRS(faces, edges, (T)(1.0 / 3), (T)(1.0 / 12));
+            full = TERP_BLEND_3_FULL(faces, edges, corners);
+        } else {
+            pairs = full = TERP_BLEND_2(faces, edges);
+        }
+    } else {
+        struct average<T> all;
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            struct neighbours<T> near =
+                load_neighbours(point, stride[i], form[i]);
+            near.a = known(source, near.a);
+            near.b = known(source, near.b);
+            near.c = known(source, near.c);
+            near.d = known(source, near.d);
+            const struct average<T> along =
+                predict_along(near, form[i], TERP_SPLINE_CUBIC);
+            all = i == 0 ? along : average_with(all, along);
+        }
+        pairs = full = all.sum * share_of<N, T>(all.n);
+    }
+    take_slot(to, 0, slot_of(value, pairs, noise * amplitude_of<N, 2, T>(), k));
+    if (N == 3)
+        take_slot(to, 1,
+                  slot_of(value, full, noise * amplitude_of<N, 3, T>(), k));
+}
+
+/* ---- runs ---- */
+
 /* Consecutive threads take consecutive values of the sampled runs, the first of
  * which are found. */
-template <int N, typename T>
+template <int N, bool blends, typename T>
 static __device__ __forceinline__ void
 sample_runs(const volatile struct sampled_class &cls,
             const struct source<T> &source, const struct constants<T> &k,
@@ -353,8 +469,11 @@ sample_runs(const volatile struct sampled_class &cls,
 #pragma unroll 1
         while (nth < nruns) {
             if (x < s_runs[nth].nvalues) {
-                sample_value<N>(cls, s_runs[nth], x, source, k, first_spline,
-                                end_spline, to);
+                if constexpr (blends)
+                    blend_value<N>(cls, s_runs[nth], x, source, k, to);
+                else
+                    sample_value<N>(cls, s_runs[nth], x, source, k,
+                                    first_spline, end_spline, to);
                 nsampled++;
             }
             nth += nruns_ahead;
@@ -373,23 +492,29 @@ static __device__ void
 sample_class(const volatile struct sampled_class &cls,
              struct sampled_run s_runs[MAX_NRUNS],
              const struct source<T> &source, const struct constants<T> &k,
-             int first_spline, int end_spline, uint32_t *s_histograms,
-             struct findings *s_found)
+             bool blends, int first_spline, int end_spline,
+             uint32_t *s_histograms, struct findings *s_found)
 {
     unsigned nodd = count_bits(cls.odd);
 
-    if (nodd == 1)
-        sample_runs<1>(cls, source, k, first_spline, end_spline, s_runs,
-                       s_histograms, s_found);
+    if (blends && nodd == 2)
+        sample_runs<2, true>(cls, source, k, 0, 0, s_runs, s_histograms,
+                             s_found);
+    else if (blends)
+        sample_runs<3, true>(cls, source, k, 0, 0, s_runs, s_histograms,
+                             s_found);
+    else if (nodd == 1)
+        sample_runs<1, false>(cls, source, k, first_spline, end_spline, s_runs,
+                              s_histograms, s_found);
     else if (nodd == 2)
-        sample_runs<2>(cls, source, k, first_spline, end_spline, s_runs,
-                       s_histograms, s_found);
+        sample_runs<2, false>(cls, source, k, first_spline, end_spline, s_runs,
+                              s_histograms, s_found);
     else if (nodd == 3)
-        sample_runs<3>(cls, source, k, first_spline, end_spline, s_runs,
-                       s_histograms, s_found);
+        sample_runs<3, false>(cls, source, k, first_spline, end_spline, s_runs,
+                              s_histograms, s_found);
     else
-        sample_runs<4>(cls, source, k, first_spline, end_spline, s_runs,
-                       s_histograms, s_found);
+        sample_runs<4, false>(cls, source, k, first_spline, end_spline, s_runs,
+                              s_histograms, s_found);
 }
 
 /* Stores the rows of a point of a small class. */

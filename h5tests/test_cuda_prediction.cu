@@ -343,7 +343,7 @@ check_spline(struct bench *b, int blend, uint64_t *seed)
             (uint8_t)(r % 3 * (r >> 8 & 1)),
             (uint8_t)(r >> 16 & 1 ? r >> 24 : 0),
             (uint8_t)(r >> 40 & 1 ? TERP_RATIO_ONE : 1 + (r >> 48) % 64)};
-        if (blend > 1 && fine_nvalues(&b->layout, l) > 4096)
+        if (blend > 1 && fine_nvalues(&b->layout, l) > TERP_BLEND_MIN_NVALUES)
             plan.priorities = blend == 2 ? TERP_BLEND_PAIRS : TERP_BLEND_FULL;
         else if (terp_blend_order(plan.priorities) > 1)
             plan.priorities = 0;

@@ -166,6 +166,9 @@ tune(struct bench *b, enum terp_predictor predictor)
     assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
 }
 
+/* Levels that were planned, by rank and terp_blend_order. */
+static int nplanned[TERP_NDIMS + 1][4];
+
 static void
 check_chunk(const struct bench *b, int i, const struct answer *answer)
 {
@@ -173,9 +176,11 @@ check_chunk(const struct bench *b, int i, const struct answer *answer)
     enum terp_predictor asked = b->batch.params.predictor;
     const uint64_t *costs =
         region<uint64_t>(b->batch, (unsigned)i, b->batch.at.tune);
-    bool lorenzo = asked == TERP_PREDICTOR_LORENZO ||
-                   (asked == TERP_PREDICTOR_AUTO &&
-                    answer->lorenzo_cost < answer->spline_cost);
+    bool lorenzo =
+        asked == TERP_PREDICTOR_LORENZO ||
+        (asked == TERP_PREDICTOR_AUTO &&
+         terp_prefers_lorenzo(answer->lorenzo_cost, answer->spline_cost,
+                              b->layout.nvalues));
 
     const uint64_t *frequency =
         region<uint64_t>(b->batch, (unsigned)i, b->batch.at.frequency);
@@ -196,6 +201,7 @@ check_chunk(const struct bench *b, int i, const struct answer *answer)
         assert_int_equal(state->plan[l].priorities, plan->priorities);
         assert_int_equal(state->plan[l].spline, plan->spline);
         assert_int_equal(state->plan[l].ratio, plan->ratio);
+        nplanned[b->layout.rank][terp_blend_order(plan->priorities)]++;
     }
 }
 
@@ -300,6 +306,35 @@ a_large_chunk_is_planned_alike_alone_and_in_a_batch(void **)
     check_batch(TERP_FLOAT64, &rows, TERP_FIELD_NOISE, 1e-2, TERP_MAX_CODE, 8);
 }
 
+/* Of every rank that may. Of two dimensions both orders are the same, and pairs
+ * come first. */
+static void
+levels_are_blended_as_by_the_cpu(void **)
+{
+    static const struct shape blended[] = {
+        {2, {70, 131}, false},       {3, {20, 33, 18}, false},
+        {3, {104, 108, 112}, false}, {4, {2, 19, 18, 17}, true},
+        {4, {9, 10, 11, 12}, false},
+    };
+    static const struct {
+        enum terp_field field;
+        double bound;
+    } contents[] = {{TERP_FIELD_SMOOTH, 1e-4},
+                    {TERP_FIELD_STEPS, 0.1},
+                    {TERP_FIELD_STEPS, 1e-4},
+                    {TERP_FIELD_GAPS, 1e-5}};
+
+    memset(nplanned, 0, sizeof nplanned);
+    for (int i = 0; i < 5; i++)
+        for (int j = 0; j < 4; j++)
+            check_batch((i + j) % 2 ? TERP_FLOAT64 : TERP_FLOAT32, &blended[i],
+                        contents[j].field, contents[j].bound, TERP_MAX_CODE,
+                        1 + j % 2);
+    for (int rank = 2; rank <= TERP_NDIMS; rank++)
+        for (int order = 1; order <= 3; order++)
+            assert_true(nplanned[rank][order] > 0 || (rank == 2 && order == 3));
+}
+
 static void
 a_chunk_that_failed_or_is_constant_is_left_alone(void **)
 {
@@ -327,6 +362,7 @@ main(void)
         cmocka_unit_test(any_values_are_planned_as_by_the_cpu),
         cmocka_unit_test(special_values_in_any_rank_are_planned_as_by_the_cpu),
         cmocka_unit_test(a_large_chunk_is_planned_alike_alone_and_in_a_batch),
+        cmocka_unit_test(levels_are_blended_as_by_the_cpu),
         cmocka_unit_test(a_chunk_that_failed_or_is_constant_is_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
