@@ -439,6 +439,16 @@ go_ahead(struct move *m, uint64_t nleft)
     return n;
 }
 
+/* Whether eight points have one group. */
+static inline bool
+are_alike(const uint8_t *groups)
+{
+    uint64_t eight;
+
+    memcpy(&eight, groups, sizeof eight);
+    return eight == groups[0] * UINT64_C(0x0101010101010101);
+}
+
 /* The place in context order of a point that is not special; that of the next
  * one is one on. */
 static inline uint64_t
@@ -457,6 +467,17 @@ sort_row(void *arg, uint64_t at, uint64_t n)
 
     for (uint64_t end = at + n; at < end;) {
         uint64_t stop = at + go_ahead(m, end - at), ahead = m->ahead;
+        for (; at + 8 <= stop; at += 8) {
+            if (are_alike(m->groups + at)) {
+                uint64_t to = next_place(m, m->groups[at], &ahead);
+                memcpy(m->to + to, m->from + at, 8 * sizeof *m->to);
+                ahead += UINT64_C(7) << (8 * m->groups[at]);
+                continue;
+            }
+            for (unsigned k = 0; k < 8; k++)
+                m->to[next_place(m, m->groups[at + k], &ahead)] =
+                    m->from[at + k];
+        }
         for (; at < stop; at++)
             m->to[next_place(m, m->groups[at], &ahead)] = m->from[at];
         m->ahead = ahead;
@@ -470,13 +491,22 @@ restore_row(void *arg, uint64_t at, uint64_t n)
 
     for (uint64_t end = at + n; at < end;) {
         uint64_t stop = at + go_ahead(m, end - at), ahead = m->ahead;
-        for (; at + 4 <= stop; at += 4) {
-            uint64_t four = 0; /* are stored at once */
-            for (unsigned k = 0; k < 4; k++)
-                four |=
-                    (uint64_t)m->from[next_place(m, m->groups[at + k], &ahead)]
-                    << (16 * k);
-            memcpy(m->to + at, &four, sizeof four);
+        for (; at + 8 <= stop; at += 8) {
+            if (are_alike(m->groups + at)) {
+                uint64_t from = next_place(m, m->groups[at], &ahead);
+                memcpy(m->to + at, m->from + from, 8 * sizeof *m->to);
+                ahead += UINT64_C(7) << (8 * m->groups[at]);
+                continue;
+            }
+            for (unsigned k = 0; k < 8; k += 4) {
+                uint64_t four = 0; /* are stored at once */
+                for (unsigned i = 0; i < 4; i++)
+                    four |=
+                        (uint64_t)m
+                            ->from[next_place(m, m->groups[at + k + i], &ahead)]
+                        << (16 * i);
+                memcpy(m->to + at + k, &four, sizeof four);
+            }
         }
         for (; at < stop; at++)
             m->to[at] = m->from[next_place(m, m->groups[at], &ahead)];

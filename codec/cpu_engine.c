@@ -109,6 +109,51 @@ coding_of(enum terp_pipeline pipeline)
                                               : TERP_CODING_HUFFMAN;
 }
 
+/* Parts that the team scans. */
+#define NSCANS 64
+struct scan {
+    const struct encode *e;
+    uint64_t part_nvalues;
+    struct cpu_stats stats[NSCANS];
+};
+
+static void
+scan_parts(void *arg, int id, uint64_t first, uint64_t end)
+{
+    struct scan *scan = arg;
+    const struct encode *e = scan->e;
+
+    (void)id;
+    for (uint64_t part = first; part < end; part++) {
+        uint64_t at = part * scan->part_nvalues;
+        const uint8_t *values = e->values;
+        e->stages->scan(values + at * (uint64_t)e->stages->value_nbytes,
+                        min_u64(scan->part_nvalues, e->layout.nvalues - at),
+                        &e->fills, &scan->stats[part]);
+    }
+}
+
+/* Extremes of all values, and how many are special. */
+static void
+scan_all(struct encode *e)
+{
+    struct scan scan = {.e = e};
+
+    scan.part_nvalues = div_up(e->layout.nvalues, NSCANS);
+    uint64_t nparts = div_up(e->layout.nvalues, scan.part_nvalues);
+    cpu_team_run(e->team, scan_parts, &scan, nparts,
+                 scan.part_nvalues < 1024 ? NSCANS + 1 : 2);
+    e->stats = scan.stats[0];
+    for (uint64_t part = 1; part < nparts; part++) {
+        const struct cpu_stats *stats = &scan.stats[part];
+        if (stats->min < e->stats.min)
+            e->stats.min = stats->min;
+        if (stats->max > e->stats.max)
+            e->stats.max = stats->max;
+        e->stats.nspecials += stats->nspecials;
+    }
+}
+
 static void
 find_specials(struct encode *e)
 {
@@ -121,7 +166,7 @@ find_specials(struct encode *e)
         e->fills.bits[i] = stages->negative_zero_bits;
     if (e->params->has_fill)
         e->fills.bits[0] = e->params->fill_bits;
-    stages->scan(e->values, nvalues, &e->fills, stats);
+    scan_all(e);
     stages->isolated(e->values, nvalues, &e->fills, stats, &min_is_fill,
                      &max_is_fill);
     if (min_is_fill)
@@ -129,7 +174,7 @@ find_specials(struct encode *e)
     if (max_is_fill)
         e->fills.bits[2] = value_bits(stages, stats->max);
     if (min_is_fill || max_is_fill)
-        stages->scan(e->values, nvalues, &e->fills, stats);
+        scan_all(e);
 }
 
 static double
@@ -250,6 +295,7 @@ choose_predictor(struct encode *e)
 
     e->lorenzo = (struct cpu_lorenzo){.stages = e->stages,
                                       .layout = &e->layout,
+                                      .team = e->team,
                                       .quantizer = e->spline.quantizer};
     cpu_spline_deal(&e->spline, e->values,
                     e->stats.nspecials > 0 ? &e->fills : NULL);

@@ -6,11 +6,13 @@
 #define TERP_CPU_LORENZO_H
 
 #include "cpu_stages.h"
+#include "cpu_team.h"
 #include "status.h"
 
 struct cpu_lorenzo {
     const struct cpu_stages *stages;
     const struct terp_layout *layout;
+    struct cpu_team *team;
     struct cpu_quantizer quantizer;
     unsigned dims; /* along which differences are taken; bit 0 the fastest */
 };

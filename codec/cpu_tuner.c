@@ -1,5 +1,6 @@
 #include "cpu_tuner.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base.h"
@@ -148,23 +149,50 @@ plan_level(const struct cpu_spline *spline, int l, uint16_t *rows,
     return best;
 }
 
+/* Levels, each of which is planned on its own. */
+struct planning {
+    struct cpu_spline *spline;
+    uint16_t *rows; /* ROWS_CAPACITY a member of the team */
+    atomic_int next;
+    uint64_t cost[TERP_MAX_LEVELS + 1];
+};
+
+/* A member takes the next level that nobody has taken. */
+static void
+plan_levels(void *arg, int id, uint64_t first, uint64_t end)
+{
+    struct planning *planning = arg;
+    struct cpu_spline *spline = planning->spline;
+    uint16_t *rows = planning->rows + (uint64_t)id * ROWS_CAPACITY;
+    int l;
+
+    (void)first;
+    (void)end;
+    while ((l = atomic_fetch_add(&planning->next, 1)) <=
+           spline->layout->nlevels)
+        planning->cost[l] = plan_level(spline, l, rows, &spline->plan[l]);
+}
+
 enum terp_status
 cpu_tune_spline(struct cpu_spline *spline, uint64_t *cost_ret)
 {
-    uint16_t *rows = malloc(ROWS_CAPACITY * sizeof *rows);
+    uint64_t nmembers = (uint64_t)cpu_team_nmembers(spline->team);
+    struct planning planning = {.spline = spline, .next = 1};
     int ndims = 0;
 
-    if (rows == NULL)
+    planning.rows = malloc(nmembers * ROWS_CAPACITY * sizeof *planning.rows);
+    if (planning.rows == NULL)
         return TERP_ERR_MEMORY;
+    cpu_team_run(spline->team, plan_levels, &planning, nmembers, 1);
     *cost_ret = 0;
     for (int d = 0; d < TERP_NDIMS; d++)
         ndims += spline->layout->dims[d] > 1;
     for (int l = 1; l <= spline->layout->nlevels; l++)
-        *cost_ret += plan_level(spline, l, rows, &spline->plan[l]);
+        *cost_ret += planning.cost[l];
     for (int l = 1; l <= spline->layout->nlevels; l++)
         spline->plan[l].ratio = (uint8_t)terp_ratio_of_level(
             l, ndims, *cost_ret, spline->layout->nvalues);
-    free(rows);
+    free(planning.rows);
     return TERP_OK;
 }
 
@@ -213,7 +241,9 @@ fill_stencil(const struct cpu_lorenzo *lorenzo, const void *values,
         }
         const uint8_t *from = (const uint8_t *)values +
                               ((row - before) * dims[0] + x) * value_nbytes;
-        stages->mask(from, 0, stencil->n, fills, mask);
+        memset(mask, 0, sizeof mask);
+        if (lorenzo->quantizer.has_specials)
+            stages->mask(from, 0, stencil->n, fills, mask);
         uint64_t njoined = stages->prequantize(
             from, stencil->n, &lorenzo->quantizer, mask, levels);
         /* In truth the last one before along each dimension in turn. */
@@ -251,30 +281,76 @@ count_differences(const struct cpu_lorenzo *lorenzo, unsigned dims,
     }
 }
 
+/* Stretches of rows that are sampled. */
+struct sampling {
+    const struct cpu_lorenzo *lorenzo;
+    const void *values;
+    const struct cpu_fills *fills;
+    unsigned active; /* dimensions */
+    uint64_t every;
+    struct stencil *stencils; /* a member of the team each */
+};
+
+static void
+sample_stretches(void *arg, int id, uint64_t first, uint64_t end)
+{
+    const struct sampling *sampling = arg;
+    const uint64_t *all = sampling->lorenzo->layout->dims;
+    struct stencil *stencil = &sampling->stencils[id];
+    uint64_t per_row = div_up(all[0], TERP_LORENZO_NVALUES);
+
+    for (uint64_t k = first; k < end; k++) {
+        uint64_t i = sampling->every / 2 + k * sampling->every;
+        uint64_t x = i % per_row * TERP_LORENZO_NVALUES;
+        stencil->n = min_u64(TERP_LORENZO_NVALUES, all[0] - x);
+        fill_stencil(sampling->lorenzo, sampling->values, sampling->fills,
+                     i / per_row, x, stencil);
+        for (unsigned dims = 0; dims <= sampling->active; dims++)
+            if ((dims & ~sampling->active) == 0)
+                count_differences(sampling->lorenzo, dims, stencil);
+        stencil->nsampled += stencil->n - 1;
+    }
+}
+
+/* What all members counted, in the first one's stencil. */
+static void
+add_stencils(struct stencil *stencils, int nmembers)
+{
+    for (int id = 1; id < nmembers; id++) {
+        for (int dims = 0; dims < TERP_NCLASSES; dims++)
+            for (int row = 0; row < TERP_NROWS; row++)
+                stencils[0].counts[dims][row] += stencils[id].counts[dims][row];
+        stencils[0].nsampled += stencils[id].nsampled;
+        stencils[0].njoined += stencils[id].njoined;
+    }
+}
+
 enum terp_status
 cpu_tune_lorenzo(struct cpu_lorenzo *lorenzo, const void *values,
                  const struct cpu_fills *fills, uint64_t *cost_ret)
 {
     const struct terp_layout *layout = lorenzo->layout;
-    uint64_t nrows = layout->nvalues / layout->dims[0];
+    int nmembers = cpu_team_nmembers(lorenzo->team);
+    struct stencil *stencil = calloc((size_t)nmembers, sizeof *stencil);
+    struct sampling sampling = {.lorenzo = lorenzo,
+                                .values = values,
+                                .fills = fills,
+                                .stencils = stencil};
     unsigned active = 0;
-    struct stencil *stencil = calloc(1, sizeof *stencil);
 
     if (stencil == NULL)
         return TERP_ERR_MEMORY;
     for (int d = 0; d < TERP_NDIMS; d++)
         active |= (unsigned)(layout->dims[d] > 1) << d;
-    uint64_t per_row = div_up(layout->dims[0], TERP_LORENZO_NVALUES);
-    uint64_t every = terp_lorenzo_distance(layout->nvalues);
-    for (uint64_t i = every / 2; i < nrows * per_row; i += every) {
-        uint64_t x = i % per_row * TERP_LORENZO_NVALUES;
-        stencil->n = min_u64(TERP_LORENZO_NVALUES, layout->dims[0] - x);
-        fill_stencil(lorenzo, values, fills, i / per_row, x, stencil);
-        for (unsigned dims = 0; dims <= active; dims++)
-            if ((dims & ~active) == 0)
-                count_differences(lorenzo, dims, stencil);
-        stencil->nsampled += stencil->n - 1;
-    }
+    uint64_t nstretches = layout->nvalues / layout->dims[0] *
+                          div_up(layout->dims[0], TERP_LORENZO_NVALUES);
+    sampling.active = active;
+    sampling.every = terp_lorenzo_distance(layout->nvalues);
+    uint64_t skipped = sampling.every / 2;
+    if (nstretches > skipped)
+        cpu_team_run(lorenzo->team, sample_stretches, &sampling,
+                     div_up(nstretches - skipped, sampling.every), 8);
+    add_stencils(stencil, nmembers);
     *cost_ret = UINT64_MAX;
     lorenzo->dims = active;
     uint64_t nsampled = stencil->nsampled;
