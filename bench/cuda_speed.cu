@@ -16,6 +16,7 @@ struct pipeline {
 };
 
 static const struct pipeline pipelines[] = {
+    {"ratio", TERP_PIPELINE_RATIO},
     {"huffman", TERP_PIPELINE_HUFFMAN},
     {"custom", TERP_PIPELINE_CUSTOM},
     {"speed", TERP_PIPELINE_SPEED},

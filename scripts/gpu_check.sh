@@ -224,7 +224,8 @@ stage_profile() {
     local path status
     path=$(field) || return 1
     timeout 300 python3 bench/cuda_profile.py "$build/bench/cuda_speed" \
-        "$path" "huffman:$extent:1" "huffman:$((extent / 8)):1" \
+        "$path" "ratio:$extent:1" "ratio:$((extent / 8)):1" \
+        "huffman:$extent:1" "huffman:$((extent / 8)):1" \
         "huffman:$((extent / 8)):512" "speed:$extent:1" \
         2>&1 | tee "$results/cuda_profile.txt"
     status=${PIPESTATUS[0]}
