@@ -37,6 +37,19 @@ store_le(uint8_t *dst, uint64_t word, int nbytes)
         dst[i] = (uint8_t)(word >> (8 * i));
 }
 
+/* A small number for one that is near zero, and back. */
+static inline TERP_HOST_DEVICE uint64_t
+zigzag(int64_t value)
+{
+    return (uint64_t)value << 1 ^ (value < 0 ? UINT64_MAX : 0);
+}
+
+static inline TERP_HOST_DEVICE int64_t
+unzigzag(uint64_t number)
+{
+    return (int64_t)(number >> 1) ^ -(int64_t)(number & 1);
+}
+
 static inline TERP_HOST_DEVICE uint64_t
 double_bits(double value)
 {

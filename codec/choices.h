@@ -135,9 +135,9 @@ terp_scale_cost(uint64_t cost, uint64_t nvalues, uint64_t nsampled)
     return cost * (nvalues / nsampled) + cost * (nvalues % nsampled) / nsampled;
 }
 
-/* What an escape costs beyond its word of code: its value. What a value costs
+/* What an escape costs beyond its word of code: its number. What a value costs
  * that lorenzo cannot reproduce. Units of the dictionary's cost table. */
-#define TERP_ESCAPE_COST (UINT64_C(32) << TERP_COST_FRACTION_NBITS)
+#define TERP_ESCAPE_COST (UINT64_C(16) << TERP_COST_FRACTION_NBITS)
 #define TERP_JOINED_COST (UINT64_C(64) << TERP_COST_FRACTION_NBITS)
 
 /* A vector of priorities is canonical when it uses 0 .. k without a gap and

@@ -4,6 +4,7 @@
 
 #include "bytes.h"
 #include "cpu_context.h"
+#include "cpu_escapes.h"
 #include "cpu_lorenzo.h"
 #include "cpu_order.h"
 #include "cpu_specials.h"
@@ -59,22 +60,6 @@ value_of_bits(const struct cpu_stages *stages, uint64_t bits)
     float narrow;
     memcpy(&narrow, &narrow_bits, sizeof narrow);
     return (double)narrow;
-}
-
-static uint64_t
-count_escapes(const uint16_t *symbols, uint64_t nsymbols)
-{
-    uint64_t nescapes = 0;
-
-    for (uint64_t i = 0; i < nsymbols;) {
-        /* Few enough for a narrow counter, which vectorizes better. */
-        uint64_t end = min_u64(nsymbols, i + UINT16_MAX);
-        uint16_t n = 0;
-        for (; i < end; i++)
-            n = (uint16_t)(n + (symbols[i] == TERP_ESCAPE));
-        nescapes += n;
-    }
-    return nescapes;
 }
 
 /* ---- encoding ---- */
@@ -257,24 +242,6 @@ encode_constant(struct encode *e, double value)
     return st == TERP_OK ? write_specials(e) : st;
 }
 
-/* Words of escaped positions, in scan order. */
-static void
-write_escapes(struct encode *e, const void *words)
-{
-    size_t nbytes = (size_t)e->stages->value_nbytes;
-    uint64_t nescapes = count_escapes(e->symbols, e->layout.nvalues);
-
-    write_uleb(&e->writer, nescapes);
-    uint8_t *at = writer_take(&e->writer, nescapes * nbytes);
-    for (uint64_t i = 0; at != NULL && nescapes > 0; i++) {
-        if (e->symbols[i] != TERP_ESCAPE)
-            continue;
-        memcpy(at, (const uint8_t *)words + i * nbytes, nbytes);
-        at += nbytes;
-        nescapes--;
-    }
-}
-
 static void
 write_plans(struct encode *e)
 {
@@ -336,6 +303,7 @@ encode_predicted(struct encode *e)
         .layout = &e->layout,
         .team = e->team,
         .quantizer = {.step = terp_step_of(e->bound, e->shrink),
+                      .grid_step = terp_step_of(e->bound, e->shrink),
                       .bound = e->bound,
                       .max_code = e->max_code,
                       .has_specials = e->stats.nspecials > 0,
@@ -349,6 +317,12 @@ encode_predicted(struct encode *e)
     if (st != TERP_OK)
         return st;
     bool lorenzo = e->frame.prediction == TERP_PREDICTION_LORENZO;
+    struct cpu_escapes escapes = {.stages = e->stages,
+                                  .quantizer =
+                                      lorenzo ? NULL : &e->spline.quantizer,
+                                  .symbols = e->symbols,
+                                  .nvalues = e->layout.nvalues,
+                                  .words = e->spline.work};
     if (lorenzo)
         cpu_lorenzo_quantize(&e->lorenzo, e->values, e->mask,
                              &e->stats.nspecials, e->spline.work, e->symbols);
@@ -367,7 +341,7 @@ encode_predicted(struct encode *e)
         st = write_specials(e);
     if (st != TERP_OK)
         return st;
-    write_escapes(e, e->spline.work);
+    cpu_escapes_write(&escapes, &e->writer);
     /* The values have served: symbols in another order take their place. */
     uint16_t *tiled = e->spline.work;
     if (e->frame.coding == TERP_CODING_RATIO) {
@@ -519,9 +493,10 @@ read_model(struct decode *d)
     d->spline.stages = d->stages;
     d->spline.layout = &d->layout;
     d->spline.team = d->team;
-    d->spline.quantizer =
-        (struct cpu_quantizer){.step = terp_step_of(d->frame->bound, shrink),
-                               .bound = d->frame->bound};
+    d->spline.quantizer = (struct cpu_quantizer){
+        .step = terp_step_of(d->frame->bound, shrink),
+        .grid_step = terp_step_of(d->frame->bound, shrink),
+        .bound = d->frame->bound};
     if (d->frame->prediction == TERP_PREDICTION_SPLINE) {
         d->spline.quantizer.reference = value_of_bits(
             d->stages, read_le(&d->reader, d->stages->value_nbytes));
@@ -532,48 +507,19 @@ read_model(struct decode *d)
                                                            : TERP_OK;
 }
 
-/* The section's words, whose number is checked against the stream. */
-static const uint8_t *
-read_escapes(struct decode *d, uint64_t *nescapes_ret)
-{
-    uint64_t nbytes;
-
-    *nescapes_ret = read_uleb(&d->reader);
-    if (!mul_fits(*nescapes_ret, (uint64_t)d->stages->value_nbytes, &nbytes))
-        return NULL;
-    return d->reader.underflow ? NULL : reader_take(&d->reader, nbytes);
-}
-
-static enum terp_status
-place_escapes(struct decode *d, const uint8_t *words, uint64_t nescapes)
-{
-    size_t nbytes = (size_t)d->stages->value_nbytes;
-
-    if (count_escapes(d->symbols, d->layout.nvalues) != nescapes)
-        return TERP_ERR_CORRUPT;
-    for (uint64_t i = 0; nescapes > 0; i++) {
-        if (d->symbols[i] != TERP_ESCAPE)
-            continue;
-        memcpy((uint8_t *)d->spline.work + i * nbytes, words, nbytes);
-        words += nbytes;
-        nescapes--;
-    }
-    return TERP_OK;
-}
-
 static enum terp_status
 decode_predicted(struct decode *d, void *dst)
 {
-    uint64_t nescapes;
+    struct cpu_escape_section section;
 
     enum terp_status st = read_model(d);
     if (st == TERP_OK)
         st = read_specials(d);
+    if (st == TERP_OK)
+        st = cpu_escapes_read(&d->reader, d->layout.nvalues,
+                              d->stages->value_nbytes, &section);
     if (st != TERP_OK)
         return st;
-    const uint8_t *words = read_escapes(d, &nescapes);
-    if (words == NULL)
-        return TERP_ERR_CORRUPT;
     bool lorenzo = d->frame->prediction == TERP_PREDICTION_LORENZO;
     st = cpu_spline_make(&d->spline);
     if (st != TERP_OK)
@@ -603,7 +549,13 @@ decode_predicted(struct decode *d, void *dst)
     }
     if (st != TERP_OK)
         return st;
-    st = place_escapes(d, words, nescapes);
+    struct cpu_escapes escapes = {.stages = d->stages,
+                                  .quantizer =
+                                      lorenzo ? NULL : &d->spline.quantizer,
+                                  .symbols = d->symbols,
+                                  .nvalues = d->layout.nvalues,
+                                  .words = d->spline.work};
+    st = cpu_escapes_place(&escapes, &section);
     if (st != TERP_OK)
         return st;
     if (!lorenzo) {
@@ -690,9 +642,11 @@ terp_cpu_inspect(const struct terp_frame *frame, const uint8_t *body,
         st = cpu_specials_read(&d->reader, &d->layout, d->stages->value_nbytes,
                                NULL, &info->nspecials);
     if (st == TERP_OK && frame->coding != TERP_CODING_CONSTANT) {
-        if (read_escapes(d, &info->nescapes) == NULL)
-            st = TERP_ERR_CORRUPT;
-        else
+        struct cpu_escape_section section = {.nescapes = 0};
+        st = cpu_escapes_read(&d->reader, d->layout.nvalues,
+                              d->stages->value_nbytes, &section);
+        info->nescapes = section.nescapes;
+        if (st == TERP_OK)
             st = cpu_tiles_inspect(frame->coding, &d->reader, d->layout.nvalues,
                                    info);
     }

@@ -40,11 +40,45 @@ struct cpu_class {
 /* Step and limits of a level's quantizer. */
 struct cpu_quantizer {
     double step;
+    double grid_step; /* of ratio one */
     double bound;
     int max_code;
     bool has_specials; /* NaN among the values stands for a special */
     double reference;  /* predicts the first anchor; a value of the type */
 };
+
+/* Where escaped values are put: whole steps of ratio one from the reference
+ * value. All are values of the type. */
+struct cpu_grid {
+    double reference, step, inverse, limit;
+};
+
+/* The first escape of symbols [first, end), or end. Four are looked at as one
+ * word: a sum has a symbol's high bit set unless the symbol is zero. */
+static inline uint64_t
+cpu_find_escape(const uint16_t *symbols, uint64_t first, uint64_t end)
+{
+    const uint64_t high = UINT64_C(0x8000800080008000);
+    const uint64_t sum = UINT64_C(0x7FFF7FFF7FFF7FFF);
+    uint64_t i = first, word[4];
+
+    _Static_assert(TERP_ESCAPE == 0 && TERP_NSYMBOLS <= 0x8000, "see above");
+    for (; i + 16 <= end; i += 16) {
+        memcpy(word, symbols + i, sizeof word);
+        if (((word[0] + sum) & (word[1] + sum) & (word[2] + sum) &
+             (word[3] + sum) & high) != high)
+            break;
+    }
+    for (; i + 4 <= end; i += 4) {
+        memcpy(word, symbols + i, sizeof *word);
+        uint64_t escapes = ~(word[0] + sum) & high;
+        if (escapes != 0)
+            return i + (uint64_t)__builtin_ctzll(escapes) / 16;
+    }
+    while (i < end && symbols[i] != TERP_ESCAPE)
+        i++;
+    return i;
+}
 
 struct cpu_stages {
     int value_nbytes;
@@ -72,7 +106,8 @@ struct cpu_stages {
                   void *lattice);
 
     /* Runs [first, end) of a class, values in place: predict and quantize,
-     * predict and reconstruct. */
+     * predict and reconstruct. What escapes is put on the grid if that is
+     * within the bound. */
     void (*quantize)(const struct cpu_class *cls,
                      const struct cpu_quantizer *quantizer, uint64_t first,
                      uint64_t end);
@@ -94,6 +129,14 @@ struct cpu_stages {
     void (*reconstruct_chain)(void *values, uint64_t nvalues,
                               const struct cpu_quantizer *quantizer,
                               const uint16_t *symbols);
+
+    struct cpu_grid (*grid)(const struct cpu_quantizer *quantizer);
+    /* How many steps an escaped value is from the reference; false if it is
+     * not on the grid. */
+    bool (*to_grid)(const void *value, const struct cpu_grid *grid,
+                    int64_t *nsteps_ret);
+    void (*from_grid)(int64_t nsteps, const struct cpu_grid *grid,
+                      void *value_ret);
 
     /* Dual quantization: integers of the values' own width in `levels`. A
      * value that its integer does not reproduce within the bound joins the

@@ -479,6 +479,72 @@ constants_of(const struct cpu_quantizer *quantizer)
                               .max_code = (T)quantizer->max_code};
 }
 
+static struct cpu_grid
+grid(const struct cpu_quantizer *quantizer)
+{
+    struct cpu_quantizer of_grid = *quantizer;
+
+    of_grid.step = quantizer->grid_step;
+    struct constants k = constants_of(&of_grid);
+    return (struct cpu_grid){.reference = quantizer->reference,
+                             .step = (double)k.step,
+                             .inverse = (double)k.inverse,
+                             .limit = (double)k.limit};
+}
+
+static inline T
+nsteps_to(T value, T reference, T inverse)
+{
+    return ((value - reference) * inverse + ROUNDER) - ROUNDER;
+}
+
+/* The value of the grid next to `value`; false if that is not within the bound,
+ * or would not tell the steps to it. */
+static inline bool
+find_on_grid(T value, const struct cpu_grid *grid, T *nsteps_ret, T *rec_ret)
+{
+    T reference = (T)grid->reference, inverse = (T)grid->inverse;
+    T nsteps = nsteps_to(value, reference, inverse);
+    T rec = reference + nsteps * (T)grid->step;
+
+    *nsteps_ret = nsteps;
+    *rec_ret = rec;
+    return ABS(nsteps) <= (T)MAX_LEVEL && ABS(value - rec) < (T)grid->limit &&
+           nsteps_to(rec, reference, inverse) == nsteps;
+}
+
+/* Those of the values that have escaped, where they can be. */
+static void
+put_on_grid(T *values, const uint16_t *symbols, uint64_t n,
+            const struct cpu_grid *grid)
+{
+    T nsteps, rec;
+
+    for (uint64_t i = cpu_find_escape(symbols, 0, n); i < n;
+         i = cpu_find_escape(symbols, i + 1, n))
+        if (find_on_grid(values[i], grid, &nsteps, &rec))
+            values[i] = rec;
+}
+
+static bool
+to_grid(const void *src, const struct cpu_grid *grid, int64_t *nsteps_ret)
+{
+    T value, nsteps, rec;
+
+    memcpy(&value, src, sizeof value);
+    if (!find_on_grid(value, grid, &nsteps, &rec))
+        return false;
+    *nsteps_ret = (int64_t)nsteps;
+    return true;
+}
+
+static void
+from_grid(int64_t nsteps, const struct cpu_grid *grid, void *dst)
+{
+    T value = (T)grid->reference + (T)(INT)nsteps * (T)grid->step;
+    memcpy(dst, &value, sizeof value);
+}
+
 /* The code of `value` as a T, and what the decoder makes of it. The limit is
  * strict: only then does a rounded difference prove the exact one. */
 #define QUANTIZE(value, pred, k, code, rec, fits) \
@@ -534,6 +600,7 @@ quantize(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
          uint64_t first, uint64_t end)
 {
     struct constants k = constants_of(quantizer);
+    struct cpu_grid of_escapes = grid(quantizer);
     struct place place = find_place(cls, first);
     struct run run;
     T pred[CPU_RUN_NVALUES];
@@ -543,6 +610,8 @@ quantize(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
         predict_run(cls, &run, pred);
         (quantizer->has_specials ? quantize_masked : quantize_values)(
             (T *)cls->values + run.at, pred, run.n, k, cls->symbols + run.at);
+        put_on_grid((T *)cls->values + run.at, cls->symbols + run.at, run.n,
+                    &of_escapes);
     }
 }
 
@@ -612,10 +681,12 @@ quantize_chain(void *inout, uint64_t nvalues,
                const struct cpu_quantizer *quantizer, uint16_t *symbols)
 {
     struct constants k = constants_of(quantizer);
+    struct cpu_grid of_escapes = grid(quantizer);
     T *values = inout, pred = (T)quantizer->reference;
 
     for (uint64_t i = 0; i < nvalues; i++) {
         quantize_masked(&values[i], &pred, 1, k, &symbols[i]);
+        put_on_grid(&values[i], &symbols[i], 1, &of_escapes);
         pred = values[i];
     }
 }
@@ -768,6 +839,9 @@ const struct cpu_stages STAGES = {.value_nbytes = sizeof(T),
                                   .sample = sample,
                                   .quantize_chain = quantize_chain,
                                   .reconstruct_chain = reconstruct_chain,
+                                  .grid = grid,
+                                  .to_grid = to_grid,
+                                  .from_grid = from_grid,
                                   .prequantize = prequantize,
                                   .dequantize = dequantize,
                                   .repeat = repeat,

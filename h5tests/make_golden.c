@@ -57,6 +57,10 @@ static const struct golden goldens[] = {
      TERP_FIELD_SPIKES,
      {TERP_FLOAT32, false, false, 2, {37, 41}},
      1e-1},
+    {"f64-escapes",
+     TERP_FIELD_SPIKES,
+     {TERP_FLOAT64, false, false, 2, {37, 41}},
+     1e-1},
 };
 
 /* Each once: what needs no mode. */

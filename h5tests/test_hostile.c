@@ -292,6 +292,92 @@ sealed_random_damage_is_survived(void **state)
     }
 }
 
+/* A stream of spikes, and where its section of escapes is: behind the model,
+ * as nothing is special. */
+static struct terp_stream
+make_escapes(enum terp_type type, enum terp_predictor predictor,
+             uint64_t *at_ret)
+{
+    struct terp_chunk chunk = {type, false, false, 1, {300}};
+    struct terp_params params = {.bound_mode = TERP_BOUND_RELATIVE,
+                                 .bound = 1e-5,
+                                 .pipeline = TERP_PIPELINE_HUFFMAN,
+                                 .predictor = predictor};
+    uint64_t nbytes = terp_chunk_nbytes(&chunk);
+    uint8_t *values = terp_case_alloc(nbytes);
+    const uint64_t nlevels = 9; /* 2^9 is the first above 300 */
+    struct terp_frame frame;
+    int frame_nbytes;
+
+    terp_field_make(TERP_FIELD_SPIKES, &chunk, values);
+    struct terp_stream stream = terp_case_encode(&params, &chunk, values, 1);
+    assert_int_equal(
+        terp_frame_read(stream.bytes, stream.nbytes, &frame, &frame_nbytes),
+        TERP_OK);
+    assert_int_equal(frame.prediction, predictor == TERP_PREDICTOR_SPLINE
+                                           ? TERP_PREDICTION_SPLINE
+                                           : TERP_PREDICTION_LORENZO);
+    assert_false(frame.has_specials);
+    uint64_t model_nbytes = predictor == TERP_PREDICTOR_SPLINE
+                                ? 1 + nbytes / chunk.dims[0] + 2 * nlevels
+                                : 2;
+    *at_ret = (uint64_t)frame_nbytes + model_nbytes;
+    free(values);
+    return stream;
+}
+
+/* Decodes it with another section of escapes: n numbers that are so long, or
+ * with 0 words, of bytes `fill`. */
+static enum terp_status
+decode_escapes(const struct terp_stream *stream, uint64_t at,
+               uint64_t value_nbytes, uint8_t n, uint8_t number_nbytes,
+               int fill)
+{
+    const uint8_t *old = stream->bytes + at;
+    uint64_t old_nbytes = 2 + (uint64_t)old[0] * old[1];
+    uint64_t each_nbytes = number_nbytes == 0 ? value_nbytes : number_nbytes;
+    uint64_t nbytes = 2 + n * each_nbytes;
+    uint64_t rest_nbytes = stream->nbytes - at - old_nbytes;
+    struct terp_stream made = {terp_case_alloc(at + nbytes + rest_nbytes),
+                               at + nbytes + rest_nbytes};
+
+    memcpy(made.bytes, stream->bytes, at);
+    memset(made.bytes + at, fill, nbytes);
+    made.bytes[at] = n;
+    made.bytes[at + 1] = number_nbytes;
+    memcpy(made.bytes + at + nbytes, old + old_nbytes, rest_nbytes);
+    return decode_sealed(made);
+}
+
+static void
+escapes_are_as_many_as_symbols_say_and_no_longer_than_values(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 4; which++) {
+        enum terp_type type = which % 2 == 0 ? TERP_FLOAT32 : TERP_FLOAT64;
+        int value_nbytes = type == TERP_FLOAT32 ? 4 : 8;
+        uint64_t at, room = (uint64_t)value_nbytes;
+        struct terp_stream stream = make_escapes(
+            type, which < 2 ? TERP_PREDICTOR_SPLINE : TERP_PREDICTOR_LORENZO,
+            &at);
+        uint8_t n = stream.bytes[at];
+
+        assert_in_range(n, 2, 0x7E); /* one byte says it */
+        assert_in_range(stream.bytes[at + 1], 1, value_nbytes);
+        for (int number_nbytes = 0; number_nbytes <= 0xFF; number_nbytes++)
+            for (int fill = 0; fill <= 0xFF; fill += 0x55)
+                assert_int_equal(
+                    decode_escapes(&stream, at, room, n, (uint8_t)number_nbytes,
+                                   fill),
+                    number_nbytes <= value_nbytes ? TERP_OK : TERP_ERR_CORRUPT);
+        for (int more = -1; more <= 1; more += 2)
+            assert_int_equal(
+                decode_escapes(&stream, at, room, (uint8_t)(n + more), 1, 0),
+                TERP_ERR_CORRUPT);
+        free(stream.bytes);
+    }
+}
+
 /* Several partitions of tiles: damage meets their index. */
 static void
 sealed_random_damage_of_many_tiles_is_survived(void **state)
@@ -392,6 +478,8 @@ main(void)
         cmocka_unit_test(sealed_trailing_bytes_are_refused),
         cmocka_unit_test(sealed_flipped_bit_is_survived),
         cmocka_unit_test(sealed_random_damage_is_survived),
+        cmocka_unit_test(
+            escapes_are_as_many_as_symbols_say_and_no_longer_than_values),
         cmocka_unit_test(sealed_random_damage_of_many_tiles_is_survived),
         cmocka_unit_test(sealed_foreign_body_is_survived),
         cmocka_unit_test(enormous_dims_with_a_tiny_body_are_refused),

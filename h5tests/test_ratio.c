@@ -38,7 +38,7 @@ static const struct {
     enum terp_field field;
     double ratio[TERP_NMODES];
 } floors[] = {
-    {TERP_FIELD_RAMP, {5000, 5000, 15, 1500, 15, 3000, 10, 5000, 15}},
+    {TERP_FIELD_RAMP, {5000, 5000, 15, 1500, 15, 1000, 10, 5000, 15}},
     {TERP_FIELD_SMOOTH, {50, 50, 8, 50, 8, 35, 6, 60, 10}},
     {TERP_FIELD_ROUGH, {3.5, 3.5, 3, 3.5, 3, 3, 2.5, 3.5, 3}},
     {TERP_FIELD_SPIKES, {15, 12, 15, 14, 18, 4, 4, 12, 15}},

@@ -11,8 +11,10 @@
 #define NVALUES 4096
 #define BOUND 0.01
 
-static const struct cpu_quantizer wide = {
-    .step = 6 * BOUND, .bound = BOUND, .max_code = TERP_MAX_CODE};
+static const struct cpu_quantizer wide = {.step = 6 * BOUND,
+                                          .grid_step = 6 * BOUND,
+                                          .bound = BOUND,
+                                          .max_code = TERP_MAX_CODE};
 
 static double
 pseudo_random(uint64_t i)
@@ -113,11 +115,65 @@ step_too_wide_makes_specials_for_lorenzo(void **state)
             assert_true(fabs(before[i] - after[i]) <= BOUND);
 }
 
+/* Values that no code reaches, under a step that fits the bound: each becomes
+ * one of the grid, which tells its steps. An enormous one stays as it is. */
+static void
+escapes_are_put_on_the_grid(void **state)
+{
+    static double doubles[NVALUES], before[NVALUES], even64[NVALUES];
+    static float floats[NVALUES], even32[NVALUES];
+    static uint16_t symbols[NVALUES];
+    const struct cpu_quantizer quantizer = {.step = BOUND / 2,
+                                            .grid_step = 1.9 * BOUND,
+                                            .bound = BOUND,
+                                            .max_code = TERP_MAX_CODE,
+                                            .reference = 0.25};
+
+    (void)state;
+    for (int wide_type = 0; wide_type < 2; wide_type++) {
+        const struct cpu_stages *stages =
+            wide_type ? &cpu_stages_f64 : &cpu_stages_f32;
+        fill(before, floats);
+        for (int i = 0; i < NVALUES; i++) {
+            floats[i] = i == 7 ? 1e30F : 1000 * floats[i] + 10;
+            doubles[i] = before[i] = (double)floats[i];
+        }
+        struct cpu_class cls = wide_type ? row(doubles, even64, symbols)
+                                         : row(floats, even32, symbols);
+        struct cpu_grid grid = stages->grid(&quantizer);
+        stages->quantize(&cls, &quantizer, 0, NVALUES / CPU_RUN_NVALUES);
+        for (int i = 0; i < NVALUES; i++) {
+            union {
+                float narrow;
+                double wide;
+            } value, again;
+            int64_t nsteps;
+            if (wide_type)
+                value.wide = doubles[i];
+            else
+                value.narrow = floats[i];
+            double after = wide_type ? value.wide : (double)value.narrow;
+            assert_int_equal(symbols[i], TERP_ESCAPE);
+            assert_int_equal(stages->to_grid(&value, &grid, &nsteps), i != 7);
+            if (i == 7) {
+                assert_true(after == before[i]);
+                continue;
+            }
+            stages->from_grid(nsteps, &grid, &again);
+            assert_memory_equal(&again, &value, (size_t)stages->value_nbytes);
+            assert_true(fabs(after - before[i]) <= BOUND);
+            assert_true(fabs((after - 0.25) / quantizer.grid_step -
+                             (double)nsteps) < 0.01);
+        }
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(step_too_wide_escapes_in_a_class),
+        cmocka_unit_test(escapes_are_put_on_the_grid),
         cmocka_unit_test(step_too_wide_makes_specials_for_lorenzo),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -527,6 +527,27 @@ def reconstruct_spline(frame, model, codes, escaped, values):
             values[at] = np.where(escaped[at], values[at], predicted)
 
 
+def read_escapes(reader, frame, model, dtype):
+    """As words of the type."""
+    word = np.dtype("<u%d" % dtype.itemsize)
+    n = reader.uleb()
+    nbytes = reader.uint() if n > 0 else 0
+    if nbytes > dtype.itemsize:
+        raise ValueError("numbers that are longer than words")
+    if nbytes == 0:
+        return reader.array(word, n)
+    numbers = np.zeros((n, 8), np.uint8)
+    numbers[:, :nbytes] = reader.array("u1", n * nbytes).reshape(n, nbytes)
+    numbers = numbers.view("<u8").reshape(n)
+    numbers = numbers >> np.uint64(1) ^ (0 - (numbers & np.uint64(1)))
+    numbers = numbers.astype(word)
+    if frame.prediction == LORENZO:
+        return numbers
+    nsteps = numbers.view("<i%d" % dtype.itemsize).astype(dtype)
+    values = model["reference"] + nsteps * step_of(dtype, model["step"])
+    return values.view(word)
+
+
 def reconstruct_lorenzo(model, codes, escaped, special, values):
     word = np.dtype("u%d" % values.dtype.itemsize)
     integers = np.where(escaped, values.view(word), codes.astype(word))
@@ -601,7 +622,8 @@ def decode(stream, frequencies):
         model = read_model(reader, frame, dtype)
         if frame.has_specials:
             places, exact = read_specials(reader, frame, word)
-        escapes = reader.array(word, reader.uleb())
+        with np.errstate(all="ignore"):
+            escapes = read_escapes(reader, frame, model, dtype)
         listed, work = point_orders(frame)
         symbols = np.zeros(frame.nvalues, np.int64)
         tiled = read_tiles(reader, frame.coding, frame.nvalues, frequencies)
