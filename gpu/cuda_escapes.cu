@@ -80,7 +80,15 @@ finish_encode(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         return;
     }
     write_uleb(&writer, nescapes);
-    writer_take(&writer, nescapes * (uint64_t)batch.value_nbytes);
+    if (nescapes > 0) {
+        const unsigned lengths = chunk.numbers_nbytes;
+        chunk.number_nbytes =
+            lengths & 1 ? 0 : (unsigned)bit_width(lengths) - 1;
+        write_le(&writer, chunk.number_nbytes, 1);
+        writer_take(&writer,
+                    nescapes *
+                        escape_nbytes(chunk, (unsigned)batch.value_nbytes));
+    }
     if (writer.overflow)
         chunk.status = TERP_ERR_CAPACITY;
     chunk.escapes_end = (uint64_t)(writer.at - dst);
@@ -194,11 +202,31 @@ struct range_list {
     uint32_t nescapes[2][NWARPS];
 };
 
-/* Words to the stream, or from the stream to `work`: W is a word. Thread i
- * tells of a range, those of blocks take turns by eight, that it has escapes
+/* The number, or word, of an escape at a position of work order, or C order. */
+template <typename T>
+static __device__ __forceinline__ uint64_t
+escape_bits(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+            const struct value_grid<T> &grid, uint64_t position,
+            uint64_t raster)
+{
+    if (chunk.prediction == TERP_PREDICTION_LORENZO) {
+        const word_of<T> word = lorenzo_word(
+            batch.d_layout, dims_to_subtract(chunk),
+            region<const word_of<T>>(batch, blockIdx.y, batch.at.work),
+            position);
+        return zigzag((int64_t)(int_of<T>)word);
+    }
+    const T value = ((const T *)chunk.src)[raster];
+    const struct grid_point<T> point = find_on_grid(grid, value);
+    return chunk.number_nbytes > 0 ? zigzag((int64_t)point.nsteps)
+                                   : bits_of(point.fits ? point.value : value);
+}
+
+/* Escapes to the stream, or from the stream to `work`. Thread i tells of a
+ * range, those of blocks take turns by eight, that it has escapes
  * and which is the first. The block takes one such range after another, a
  * thread a position. */
-template <typename W, bool decode>
+template <typename T, bool decode>
 static __device__ void
 move_words(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
            bool some, uint64_t first_escape, struct range_list *s_list)
@@ -206,9 +234,14 @@ move_words(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     const bool lorenzo = chunk.prediction == TERP_PREDICTION_LORENZO;
     const uint16_t *symbols =
         region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
-    const uint64_t words_at = chunk.escapes_end - chunk.nescapes * sizeof(W);
+    const unsigned nbytes = escape_nbytes(chunk, sizeof(T));
+    const uint64_t section_at = chunk.escapes_end - chunk.nescapes * nbytes;
+    const struct value_grid<T> grid =
+        grid_of<T>(chunk, limit_of<T>(chunk.bound));
+    const T step =
+        constants_of<T>(chunk.step, chunk.bound, batch.max_code).step;
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    W *work = region<W>(batch, blockIdx.y, batch.at.work);
+    word_of<T> *work = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
     unsigned turn = 0;
 
     const unsigned all_some = __ballot_sync(ALL_LANES, some);
@@ -243,24 +276,19 @@ move_words(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             continue;
         const uint64_t nth = s_list->escape[i] + before +
                              (unsigned)__popc(all & ((1u << lane) - 1));
-        const uint64_t at = words_at + nth * sizeof(W);
         if (nth >= chunk.nescapes)
             continue;
         if (decode)
-            work[position] =
-                (W)load_le((const uint8_t *)chunk.src + at, sizeof(W));
+            work[position] = read_escape<T>(chunk, step, nth);
         else
-            store_le((uint8_t *)chunk.dst + at,
-                     lorenzo
-                         ? lorenzo_word(batch.d_layout, dims_to_subtract(chunk),
-                                        (const W *)work, position)
-                         : ((const W *)chunk.src)[point.raster],
-                     sizeof(W));
+            store_le((uint8_t *)chunk.dst + section_at + nth * nbytes,
+                     escape_bits<T>(batch, chunk, grid, position, point.raster),
+                     (int)nbytes);
     }
 }
 
 /* Grid: (blocks of NTHREADS ranges, chunks). */
-template <typename W, bool decode>
+template <typename T, bool decode>
 static __global__ void
 __launch_bounds__(NTHREADS) escapes_move(const struct cuda_batch batch)
 {
@@ -282,7 +310,7 @@ __launch_bounds__(NTHREADS) escapes_move(const struct cuda_batch batch)
                   ? begins[group + 1]
                   : begins[group] + ranges[next];
     }
-    move_words<W, decode>(batch, chunk, escape < end, escape, &s_list);
+    move_words<T, decode>(batch, chunk, escape < end, escape, &s_list);
 }
 
 /* A layout of few levels, as far as it says something: in shared memory, to be
@@ -296,9 +324,9 @@ union staged_layout {
 
 /* Listed escapes: their places in work order, or C order, and the words, which
  * stand in the order of these. */
-template <typename W> struct listed_words {
+template <typename T> struct listed_words {
     __align__(16) uint32_t position[CUDA_MAX_NLISTED];
-    W word[CUDA_MAX_NLISTED];
+    word_of<T> word[CUDA_MAX_NLISTED];
 };
 static_assert(CUDA_ALONE_MAX_NRANGES * CUDA_RANGE_NVALUES < UINT32_MAX,
               "positions of 32 bits, and one of none");
@@ -306,19 +334,20 @@ static_assert(CUDA_MAX_NLISTED <= NTHREADS && CUDA_MAX_NLISTED % 4 == 0,
               "a thread an escape, four looked at together");
 
 /* Words from the stream to work, a thread each. */
-template <typename W>
+template <typename T>
 static __device__ __forceinline__ void
-place_listed(const struct terp_layout *layout, bool lorenzo, unsigned n,
-             uint64_t tiled, const uint8_t *words, W *work,
-             struct listed_words<W> *s_listed)
+place_listed(const struct terp_layout *layout, const struct cuda_chunk &chunk,
+             T step, uint64_t tiled, word_of<T> *work,
+             struct listed_words<T> *s_listed)
 {
-    const unsigned i = threadIdx.x;
+    const unsigned i = threadIdx.x, n = (unsigned)chunk.nescapes;
     uint32_t position = UINT32_MAX;
 
     if (i < n) {
-        W word = (W)load_le(words + i * sizeof(W), sizeof(W));
-        position = (uint32_t)(lorenzo ? raster_position_of_tiled(layout, tiled)
-                                      : work_position_of_tiled(layout, tiled));
+        const word_of<T> word = read_escape<T>(chunk, step, i);
+        position = (uint32_t)(chunk.prediction == TERP_PREDICTION_LORENZO
+                                  ? raster_position_of_tiled(layout, tiled)
+                                  : work_position_of_tiled(layout, tiled));
         s_listed->word[i] = word;
     }
     if (i < CUDA_MAX_NLISTED)
@@ -337,10 +366,10 @@ place_listed(const struct terp_layout *layout, bool lorenzo, unsigned n,
 }
 
 /* What the block of a small chunk has in shared memory. */
-template <typename W> struct alone_shared {
+template <typename T> struct alone_shared {
     union {
         struct range_list list;
-        struct listed_words<W> listed;
+        struct listed_words<T> listed;
     };
     union staged_layout layout;
     uint64_t state[sizeof(struct cuda_chunk) / 8];
@@ -351,10 +380,10 @@ template <typename W> struct alone_shared {
  * listed. What each needs is loaded at once; and, by volatile words, from
  * memory: a multiprocessor's own cache may still have what was there before
  * tiles were decoded, as long as this kernel has not waited. */
-template <typename W, bool decode>
+template <typename T, bool decode>
 static __device__ __forceinline__ void
 do_all(const struct cuda_batch &batch, const struct terp_layout *layout,
-       struct alone_shared<W> *s)
+       struct alone_shared<T> *s)
 {
     static_assert(sizeof s->state / 8 <= NTHREADS, "a thread a word");
     const struct cuda_chunk &state = *(const struct cuda_chunk *)s->state;
@@ -377,11 +406,11 @@ do_all(const struct cuda_batch &batch, const struct terp_layout *layout,
         if (state.progress[CUDA_PROGRESS_LISTED] != n)
             chunk.status = TERP_ERR_CORRUPT;
         else if (n > 0)
-            place_listed<W>(
-                layout, state.prediction == TERP_PREDICTION_LORENZO, n, tiled,
-                (const uint8_t *)state.src +
-                    (state.escapes_end - n * sizeof(W)),
-                region<W>(batch, blockIdx.y, batch.at.work), &s->listed);
+            place_listed<T>(
+                layout, state,
+                constants_of<T>(state.step, state.bound, batch.max_code).step,
+                tiled, region<word_of<T>>(batch, blockIdx.y, batch.at.work),
+                &s->listed);
         return;
     }
     if (__syncthreads_or(count != 0))
@@ -392,18 +421,18 @@ do_all(const struct cuda_batch &batch, const struct terp_layout *layout,
         return;
     __syncthreads();
     if (chunk.status == TERP_OK)
-        move_words<W, decode>(batch, decode ? state : chunk, count != 0, before,
+        move_words<T, decode>(batch, decode ? state : chunk, count != 0, before,
                               &s->list);
 }
 
 /* Grid: (1, chunks). With `beside` it goes on beside the kernel before it: that
  * is spline_coarse, which lets this one come when all before it have ended. */
-template <typename W, bool decode>
+template <typename T, bool decode>
 static __global__ void
 __launch_bounds__(NTHREADS)
     escapes_alone(const struct cuda_batch batch, bool beside)
 {
-    __shared__ struct alone_shared<W> s;
+    __shared__ struct alone_shared<T> s;
     const struct terp_layout *layout = &s.layout.layout;
 
     let_next_kernel_come();
@@ -418,12 +447,12 @@ __launch_bounds__(NTHREADS)
     }
     if (!beside)
         wait_for_kernels();
-    do_all<W, decode>(batch, layout, &s);
+    do_all<T, decode>(batch, layout, &s);
     if (beside)
         wait_for_kernels();
 }
 
-template <typename W, bool decode>
+template <typename T, bool decode>
 static cudaError_t
 launch_words(const struct cuda_batch *batch, cudaStream_t stream)
 {
@@ -432,14 +461,14 @@ launch_words(const struct cuda_batch *batch, cudaStream_t stream)
     const dim3 blocks((unsigned)div_up(batch->nranges, NTHREADS), nchunks);
 
     if (batch->nranges <= CUDA_ALONE_MAX_NRANGES)
-        return launch(escapes_alone<W, decode>, dim3(1, nchunks),
+        return launch(escapes_alone<T, decode>, dim3(1, nchunks),
                       dim3(NTHREADS), 0, stream, *batch,
                       decode && cuda_spline_begins(batch));
     cudaError_t err =
         launch(escapes_sum<decode>, groups, dim3(NTHREADS), 0, stream, *batch);
     if (err != cudaSuccess)
         return err;
-    return launch(escapes_move<W, decode>, blocks, dim3(NTHREADS), 0, stream,
+    return launch(escapes_move<T, decode>, blocks, dim3(NTHREADS), 0, stream,
                   *batch);
 }
 
@@ -448,8 +477,8 @@ static cudaError_t
 launch_escapes(const struct cuda_batch *batch, cudaStream_t stream)
 {
     return batch->value_nbytes == 4
-               ? launch_words<uint32_t, decode>(batch, stream)
-               : launch_words<uint64_t, decode>(batch, stream);
+               ? launch_words<float, decode>(batch, stream)
+               : launch_words<double, decode>(batch, stream);
 }
 
 cudaError_t

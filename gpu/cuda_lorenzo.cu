@@ -333,8 +333,11 @@ __launch_bounds__(NTHREADS) lorenzo_symbols(struct cuda_batch batch)
             bool fits = code >= -batch.max_code && code <= batch.max_code;
             symbols[tiled_at(segment.tiled, layout->rank, layout->dims[0], x)] =
                 (uint16_t)(fits ? (int)code + TERP_RADIUS : TERP_ESCAPE);
-            if (!fits)
+            if (!fits) {
                 atomicAdd(&ranges[at / CUDA_RANGE_NVALUES], 1ull);
+                note_number(&batch.d_chunks[blockIdx.y], true,
+                            zigzag((int64_t)code));
+            }
         }
     }
 }

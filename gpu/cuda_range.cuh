@@ -132,6 +132,10 @@ settle(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         terp_shrink_of(bound, min, max, value_traits<T>::MANTISSA_NBITS);
     chunk.shrink = shrink;
     chunk.step = terp_step_of(bound, shrink);
+    const struct constants<T> k =
+        constants_of<T>(chunk.step, bound, batch.max_code);
+    chunk.grid_step = (double)k.step;
+    chunk.grid_inverse = (double)k.inverse;
     chunk.reference = is_special(first, fills)
                           ? (double)(T)(min + (max - min) / 2)
                           : (double)first;

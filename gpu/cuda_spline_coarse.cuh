@@ -10,7 +10,7 @@
 #ifndef TERP_CUDA_SPLINE_COARSE_CUH
 #define TERP_CUDA_SPLINE_COARSE_CUH
 
-#include "bytes.h"
+#include "cuda_escapes.cuh"
 #include "cuda_spline_notes.cuh"
 
 /* ---- values ---- */
@@ -29,9 +29,11 @@ make_anchors(const struct level_view<T> &view, uint64_t first, unsigned n,
             value = quantize(value, *last, view, &where);
         else if (!(where >> NOTE_ESCAPED_AT & 1))
             value = *last + value * view.k.step;
-        *last = value;
-        if (!decode && where == TERP_ESCAPE)
+        if (!decode && __builtin_expect(where == TERP_ESCAPE, 0)) {
+            value = put_on_grid(value, view);
             count_escape(view, first + i);
+        }
+        *last = value;
     }
 }
 
@@ -95,7 +97,7 @@ make_coarse_point(const struct coarse_level<T> &level,
                   const struct level_view<T> &view, struct coarse_note note,
                   struct coarse_shared<T> *shared)
 {
-    T *at = shared->values + (note.where & ((1u << NOTE_PLACE_NBITS) - 1));
+    T *at = shared->values + place_of(note);
     const T none = (T)-0.0, value = *at;
     const T share = shared->shares[note.where >> NOTE_NPREDICTIONS_AT & 3];
     T sum = none;
@@ -137,8 +139,11 @@ make_coarse_points(const struct coarse_level<T> &level, uint32_t begin,
         if (decode)
             continue;
         shared->notes[q].where = made;
-        if (made == TERP_ESCAPE)
+        if (__builtin_expect(made == TERP_ESCAPE, 0)) {
+            T &value = shared->values[place_of(note)];
+            value = put_on_grid(value, *view);
             count_escape(*view, work_of(note));
+        }
     }
 }
 
@@ -297,7 +302,7 @@ mark_escapes(const uint32_t symbol[COARSE_NEACH],
     }
 }
 
-/* The chunk's first words are those of coarse levels, in work order. */
+/* The chunk's first escapes are those of coarse levels, in work order. */
 template <typename T>
 static __device__ __forceinline__ T
 escaped_value(const struct coarse_shared<T> *shared, uint32_t work_at)
@@ -311,10 +316,7 @@ escaped_value(const struct coarse_shared<T> *shared, uint32_t work_at)
         nth += (unsigned)__popc(shared->escaped[i]);
     if (nth >= chunk.nescapes) /* a stream that will be refused */
         return 0;
-    const uint8_t *words = (const uint8_t *)chunk.src + chunk.escapes_end -
-                           chunk.nescapes * sizeof(T);
-    return value_of_bits(
-        (word_of<T>)load_le(words + nth * sizeof(T), (int)sizeof(T)));
+    return value_of_bits(read_escape<T>(chunk, shared->k.step, nth));
 }
 
 /* A warp's part of the notes, and what its symbols stand for (decode). */
@@ -330,9 +332,9 @@ finish_notes(const struct coarse_work &work,
         if (q >= work.nvalues)
             break;
         struct coarse_note note = shared->notes[q];
-        T *at = shared->values + (note.where & ((1u << NOTE_PLACE_NBITS) - 1));
+        T *at = shared->values + place_of(note);
         const bool escaped = decode && symbol[i] == TERP_ESCAPE;
-        if (escaped)
+        if (__builtin_expect(escaped, 0))
             *at = escaped_value(shared, work_of(note));
         else if (decode)
             *at = code_of<T>(symbol[i]);

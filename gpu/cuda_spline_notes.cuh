@@ -201,6 +201,12 @@ make_coarse_work(const struct terp_layout *layout, int nlevels,
 /* ---- notes ---- */
 
 static __device__ __forceinline__ uint32_t
+place_of(const struct coarse_note &note)
+{
+    return note.where & ((1u << NOTE_PLACE_NBITS) - 1);
+}
+
+static __device__ __forceinline__ uint32_t
 work_of(const struct coarse_note &note)
 {
     return note.where << (32 - NOTE_LEVEL_AT) >>

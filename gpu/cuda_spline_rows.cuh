@@ -309,6 +309,25 @@ write_symbols(const struct level_view<T> &view, uint64_t tiled,
             count_escape(view, work_at + i);
 }
 
+/* Of n even or odd points, every second of `value`, those that have escaped. */
+template <int width, typename T>
+static __device__ __forceinline__ void
+put_escapes_on_grid(const struct level_view<T> &view, uint32_t n,
+                    const uint32_t symbol[width], T *value)
+{
+    bool escaped = false;
+
+#pragma unroll
+    for (uint32_t i = 0; i < width; i++)
+        escaped |= i < n && symbol[i] == TERP_ESCAPE;
+    if (__builtin_expect(!escaped, 1))
+        return;
+#pragma unroll
+    for (uint32_t i = 0; i < width; i++)
+        if (i < n && symbol[i] == TERP_ESCAPE)
+            value[2 * i] = put_on_grid(value[2 * i], view);
+}
+
 /* What a thread has of its points before it predicts. */
 template <typename T, int width> struct input {
     struct points<T, width> value;                  /* encode */
@@ -431,8 +450,14 @@ make_points(const struct level_shape &shape, const struct row_type &type,
                 value = reconstruct(symbol, pred, view);
             else
                 value = view.work[type.even_class_at + run.row * neven + x + e];
-            s_even[e] = value;
         }
+        if (!decode && nodd_dims > 0 && exists)
+            put_escapes_on_grid<width>(view, vector ? width : neven - x,
+                                       in.even_symbol, in.value.at);
+#pragma unroll
+        for (uint32_t e = 0; e < width; e++)
+            if (exists && (vector || x + e < neven))
+                s_even[e] = in.value.at[2 * e];
         __syncthreads();
         /* The even point behind the thread's. */
         T behind = 0;
@@ -477,6 +502,9 @@ make_points(const struct level_shape &shape, const struct row_type &type,
             else
                 value = view.work[type.odd_class_at + run.row * nodd + x + o];
         }
+        if (!decode && owned && x < nodd)
+            put_escapes_on_grid<width>(view, vector ? width : nodd - x,
+                                       in.odd_symbol, in.value.at + 1);
         if (owned && keep)
             store_points<width, vector>(fine, in.value, n);
         if (owned && !decode && nodd_dims > 0)

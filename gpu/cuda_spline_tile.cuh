@@ -317,8 +317,12 @@ static __device__ __forceinline__ T
 make_tile_point(const struct level_view<T> &view, T value, T pred,
                 uint32_t *symbol)
 {
-    if (!decode)
-        return quantize(value, pred, view, symbol);
+    if (!decode) {
+        T made = quantize(value, pred, view, symbol);
+        if (__builtin_expect(*symbol == TERP_ESCAPE, 0))
+            made = put_on_grid(made, view);
+        return made;
+    }
     return *symbol != TERP_ESCAPE ? pred + value * view.k.step : value;
 }
 

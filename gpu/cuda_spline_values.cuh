@@ -156,6 +156,8 @@ blend_of(const struct blend<T> &near, int order)
 
 /* What one chunk's threads need of it, at a level. */
 template <typename T> struct level_view {
+    const struct cuda_chunk *s_chunk; /* a copy of the state */
+    struct cuda_chunk *d_chunk;       /* encode: where escapes are noted */
     const T *src;
     T *dst; /* decode */
     T *lattice;
@@ -178,6 +180,8 @@ view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk) {
     const unsigned c = blockIdx.y;
     struct level_view<T> view;
 
+    view.s_chunk = &chunk;
+    view.d_chunk = &batch.d_chunks[c];
     view.src = (const T *)chunk.src;
     view.dst = (T *)chunk.dst;
     view.lattice = region<T>(batch, c, batch.at.lattice);
@@ -189,7 +193,8 @@ view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk) {
     return view;
 }
 
-/* The code of `value` as a symbol; returns what the decoder makes of it. */
+/* The code of `value` as a symbol; returns what the decoder makes of it, or the
+ * value if it escapes. */
 template <typename T>
 static __device__ __forceinline__ T
 quantize(T value, T pred, const struct level_view<T> &view,
@@ -211,6 +216,19 @@ quantize(T value, T pred, const struct level_view<T> &view,
     symbol = fits ? symbol : TERP_ESCAPE;
     *symbol_ret = special ? TERP_RADIUS : symbol;
     return special ? pred : fits ? rec : value;
+}
+
+/* What the decoder makes of a value that has escaped. */
+template <typename T>
+static __device__ __forceinline__ T
+put_on_grid(T value, const struct level_view<T> &view)
+{
+    const struct grid_point<T> point =
+        find_on_grid(grid_of<T>(*view.s_chunk, view.k.limit), value);
+
+    note_number(view.d_chunk, point.fits,
+                point.fits ? zigzag((int64_t)point.nsteps) : 0);
+    return point.fits ? point.value : value;
 }
 
 /* Of a symbol that is no escape. */

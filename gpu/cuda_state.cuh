@@ -73,11 +73,14 @@ struct cuda_chunk {
     double reference;
     struct cuda_level_plan plan[TERP_MAX_LEVELS + 1]; /* [0] is not used */
     unsigned lorenzo_dims;
+    double grid_step, grid_inverse; /* encode: of ratio one, in the type */
 
     /* Sections, as bytes of the stream. Each begins where the last ends. */
     uint64_t model_end;
     uint64_t specials_end;
     unsigned long long nescapes;
+    unsigned number_nbytes;  /* of an escape; 0: a word */
+    unsigned numbers_nbytes; /* encode: a bit for each that some escape needs */
     uint64_t escapes_end;
     uint64_t payload_at;
     uint64_t stream_nbytes;

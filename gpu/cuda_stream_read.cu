@@ -19,6 +19,7 @@ struct stream_found {
     uint64_t model_end, specials_end, escapes_end, payload_at;
     unsigned long long nspecials;
     uint64_t nescapes;
+    unsigned number_nbytes;
     /* model */
     double step, reference;
     int shrink;
@@ -129,22 +130,25 @@ static __device__ __forceinline__ bool
 pass_escapes(const struct cuda_batch &batch, struct stream_found *s_found,
              struct staged_reader *reader, read_shared<NTHREADS> &s)
 {
-    const int word_shift = batch.value_nbytes == 8 ? 3 : 2;
     uint64_t nescapes = 0;
-    unsigned byte = 0x80;
+    unsigned byte = 0x80, number_nbytes = 0;
 
 #pragma unroll 1
     for (int shift = 0; shift < 63 && byte >= 0x80; shift += 7) {
         byte = take_byte(reader);
         nescapes |= (uint64_t)(byte & 0x7F) << shift;
     }
-    const uint64_t begin = place_of(*reader);
-    if (byte >= 0x80 || reader->underflow ||
-        nescapes > (reader->end - begin) >> word_shift)
+    if (nescapes > 0)
+        number_nbytes = take_byte(reader);
+    const unsigned nbytes =
+        number_nbytes == 0 ? (unsigned)batch.value_nbytes : number_nbytes;
+    const uint64_t begin = place_of(*reader), end = begin + nescapes * nbytes;
+    if (byte >= 0x80 || reader->underflow || nescapes > batch.nvalues ||
+        number_nbytes > (unsigned)batch.value_nbytes || end > reader->end)
         return false;
-    const uint64_t end = begin + (nescapes << word_shift);
     if (threadIdx.x == 0) {
         s_found->nescapes = nescapes;
+        s_found->number_nbytes = number_nbytes;
         s_found->escapes_end = end;
     }
     go_on_at<NTHREADS>(reader, end, s.staged);
@@ -224,6 +228,7 @@ write_found(const struct stream_facts &facts,
     chunk->specials_end = s_found.specials_end;
     chunk->nspecials = s_found.nspecials;
     chunk->nescapes = s_found.nescapes;
+    chunk->number_nbytes = s_found.number_nbytes;
     chunk->escapes_end = s_found.escapes_end;
     chunk->payload_at = s_found.payload_at;
     chunk->shrink = s_found.shrink;

@@ -6,6 +6,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "bytes.h"
 #include "cuda_state.cuh"
 
 /* WORD and INT are integers of the value's width; ROUNDER, 1.5 * 2^(mantissa
@@ -153,6 +154,62 @@ constants_of(double step, double bound, int max_code)
     k.limit = limit_of<T>(bound);
     k.max_code = (T)max_code;
     return k;
+}
+
+/* ---- escapes ---- */
+
+/* Where escaped values are put: whole steps of ratio one from the reference
+ * value. */
+template <typename T> struct value_grid {
+    T reference, step, inverse, limit;
+};
+
+/* That of a chunk which is encoded. */
+template <typename T>
+static __device__ __forceinline__ struct value_grid<T>
+grid_of(const struct cuda_chunk &chunk, T limit) {
+    return {(T)chunk.reference, (T)chunk.grid_step, (T)chunk.grid_inverse,
+            limit};
+}
+
+template <typename T>
+struct grid_point {
+    T nsteps, value;
+    bool fits; /* within the bound, and its value tells the steps to it */
+};
+
+template <typename T>
+static __device__ __forceinline__ T
+nsteps_to(const struct value_grid<T> &grid, T value)
+{
+    const T rounder = value_traits<T>::ROUNDER;
+    return ((value - grid.reference) * grid.inverse + rounder) - rounder;
+}
+
+/* The point of the grid next to `value`. */
+template <typename T>
+static __device__ __forceinline__ struct grid_point<T>
+find_on_grid(const struct value_grid<T> &grid, T value) {
+    struct grid_point<T> point;
+
+    point.nsteps = nsteps_to(grid, value);
+    point.value = grid.reference + point.nsteps * grid.step;
+    point.fits = absolute(point.nsteps) <= value_traits<T>::MAX_LEVEL &&
+                 absolute(value - point.value) < grid.limit &&
+                 nsteps_to(grid, point.value) == point.nsteps;
+    return point;
+}
+
+/* The escape of a chunk has this number, or none. Few threads find something
+ * new: only these have to write. */
+static __device__ __forceinline__ void
+note_number(struct cuda_chunk *chunk, bool exists, uint64_t number)
+{
+    const unsigned bit =
+        exists ? 1u << ((unsigned)bit_width(number | 1) + 7) / 8 : 1;
+
+    if (!(*(const volatile unsigned *)&chunk->numbers_nbytes & bit))
+        atomicOr(&chunk->numbers_nbytes, bit);
 }
 
 #endif

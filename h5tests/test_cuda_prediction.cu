@@ -10,6 +10,7 @@ extern "C" {
 #include "bytes.h"
 #include "cases.h"
 #include "cmocka_all.h"
+#include "cpu_escapes.h"
 #include "cpu_lorenzo.h"
 #include "cpu_order.h"
 #include "cpu_spline.h"
@@ -87,7 +88,7 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
     }
     struct cpu_stats stats;
     b->stages->scan(b->values, b->nvalues, &b->fills, &stats);
-    b->quantizer.step = terp_step_of(bound, 10);
+    b->quantizer.step = b->quantizer.grid_step = terp_step_of(bound, 10);
     b->quantizer.bound = bound;
     b->quantizer.max_code = TERP_MAX_CODE;
     b->quantizer.has_specials = stats.nspecials > 0;
@@ -123,6 +124,7 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
     batch->d_chunks = b->state;
     b->dst = (uint8_t *)device_memory(batch->raw_nbytes * NCHUNKS);
     memset(b->state, 0, sizeof *b->state * NCHUNKS);
+    const struct cpu_grid grid = b->stages->grid(&b->quantizer);
     for (int i = 0; i < NCHUNKS; i++) {
         struct cuda_chunk *state = &b->state[i];
         memset(batch->d_scratch + (uint64_t)i * end, 0,
@@ -132,7 +134,9 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
         state->dst = b->dst + (uint64_t)i * batch->raw_nbytes;
         state->bound = bound;
         state->step = b->quantizer.step;
-        state->reference = b->quantizer.reference;
+        state->reference = grid.reference;
+        state->grid_step = grid.step;
+        state->grid_inverse = grid.inverse;
         state->has_specials = stats.nspecials > 0;
         state->nspecials = stats.nspecials;
         memcpy(state->fills, b->fills.bits, sizeof state->fills);
@@ -164,6 +168,7 @@ begin_call(struct bench *b)
 {
     memset(device_region(b, b->batch.at.ranges), 0, b->batch.at.zeroed_nbytes);
     memset(b->state[0].progress, 0, sizeof b->state[0].progress);
+    b->state[0].numbers_nbytes = 0;
 }
 
 static void
@@ -217,25 +222,23 @@ list_escapes(struct bench *b)
 
 /* The section that the CPU would write, and back into `work`. */
 static void
-check_escapes(struct bench *b, const void *words)
+check_escapes(struct bench *b, void *words)
 {
     struct cuda_chunk *state = &b->state[0];
-    size_t nbytes = (size_t)b->stages->value_nbytes;
-    uint8_t *section = (uint8_t *)malloc(b->nbytes + 16);
-    struct writer writer = {section, section + b->nbytes + 16, false};
+    const size_t nbytes = (size_t)b->stages->value_nbytes;
+    const uint64_t room_nbytes = b->nbytes + 32;
+    uint8_t *section = (uint8_t *)malloc(room_nbytes);
+    struct writer writer = {section, section + room_nbytes, false};
+    const bool lorenzo = state->prediction == TERP_PREDICTION_LORENZO;
+    const struct cpu_escapes escapes = {b->stages,
+                                        lorenzo ? NULL : &b->quantizer,
+                                        b->symbols, b->nvalues, words};
     uint64_t nescapes = 0;
 
     for (uint64_t i = 0; i < b->nvalues; i++)
         nescapes += b->symbols[i] == TERP_ESCAPE;
-    write_uleb(&writer, nescapes);
-    uint8_t *at = writer_take(&writer, nescapes * nbytes);
-    for (uint64_t i = 0; i < b->nvalues; i++) {
-        if (b->symbols[i] != TERP_ESCAPE)
-            continue;
-        memcpy(at, (const uint8_t *)words + i * nbytes, nbytes);
-        at += nbytes;
-    }
-    uint64_t section_nbytes = (uint64_t)(at - section);
+    cpu_escapes_write(&escapes, &writer);
+    uint64_t section_nbytes = (uint64_t)(writer.at - section);
     memset(b->dst, 0xEE, b->batch.raw_nbytes);
     assert_int_equal(cuda_escapes_write(&b->batch, NULL), cudaSuccess);
     if (state->specials_end + section_nbytes >= b->batch.raw_nbytes) {
@@ -299,6 +302,7 @@ gather_escapes(struct bench *b, const uint8_t *work)
     uint8_t *words = (uint8_t *)malloc(b->nbytes);
 
     state->nescapes = state->escapes_end = 0;
+    state->number_nbytes = 0;
     for (uint64_t i = 0; i < b->nvalues; i++) {
         if (b->symbols[i] != TERP_ESCAPE)
             continue;
