@@ -17,7 +17,8 @@ READ = "dram__bytes_read.sum"
 WRITTEN = "dram__bytes_write.sum"
 BUSY = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
 NCU = ("ncu --csv --page raw --print-units base --kernel-name-base function "
-       "--clock-control none --cache-control none --metrics "
+       "--clock-control none --cache-control none "
+       "--profile-from-start off --metrics "
        f"{TIME},{READ},{WRITTEN},{BUSY}")
 
 
