@@ -259,7 +259,9 @@ __launch_bounds__(TILE_NTHREADS, FEW ? 3 : 7)
         region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile] != 0;
     if (FEW)
         symbols = load_thread_symbols(from, first, first + 8, nsymbols);
-    const unsigned entry = entry_of_tile(batch, chunk, tile);
+    /* A tile of zeros has none: any, as long as there is one. */
+    const unsigned entry =
+        min(entry_of_tile(batch, chunk, tile), (unsigned)TERP_NENTRIES - 1);
     const uint32_t *words = batch.tables.d_token_words + entry * TERP_NTOKENS;
     if (FEW) {
         static_assert(TERP_NTOKENS % 4 == 0, "for wide loads");
