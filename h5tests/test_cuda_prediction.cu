@@ -612,6 +612,28 @@ contents_equal_the_cpu(void **state)
     }
 }
 
+static void
+a_coarse_level_that_blends_is_left_to_the_cpu(void **state)
+{
+    const uint64_t dims[3] = {16, 16, 16};
+    struct bench b;
+
+    (void)state;
+    make_bench(&b, TERP_FLOAT32, 3, dims, false, TERP_FIELD_SMOOTH, 1e-3);
+    for (int l = 1; l <= b.layout.nlevels; l++)
+        b.state[0].plan[l].ratio = TERP_RATIO_ONE;
+    b.state[0].plan[1].priorities = TERP_BLEND_PAIRS;
+    b.state[0].prediction = TERP_PREDICTION_SPLINE;
+    begin_call(&b);
+    assert_int_equal(cuda_spline_quantize(&b.batch, NULL), cudaSuccess);
+    assert_int_equal(b.state[0].status, TERP_ERR_DEVICE);
+    b.state[0].status = TERP_OK;
+    b.state[0].plan[1].priorities = TERP_BLEND_FULL;
+    assert_int_equal(cuda_spline_begin(&b.batch, NULL), cudaSuccess);
+    assert_int_equal(b.state[0].status, TERP_ERR_DEVICE);
+    free_bench(&b);
+}
+
 /* Positions of a symbol, there and back. */
 static void
 tile_order_equals_the_cpu(void **state)
@@ -649,6 +671,7 @@ main(void)
         cmocka_unit_test(lorenzo_equals_the_cpu_for_all_shapes),
         cmocka_unit_test(lorenzo_equals_the_cpu_around_special_values),
         cmocka_unit_test(contents_equal_the_cpu),
+        cmocka_unit_test(a_coarse_level_that_blends_is_left_to_the_cpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
