@@ -5,6 +5,7 @@
 extern "C" {
 #include "cmocka_all.h"
 #include "cpu_books.h"
+#include "cpu_escapes.h"
 #include "cpu_order.h"
 #include "cpu_specials.h"
 #include "cpu_tile_index.h"
@@ -149,6 +150,7 @@ cpu_read(const struct terp_frame *frame, const uint8_t *stream, uint64_t nbytes,
     struct terp_layout layout;
     struct terp_info info = {};
     int value_nbytes = frame->chunk.type == TERP_FLOAT64 ? 8 : 4;
+    struct cpu_escape_section section;
     uint64_t nspecials;
 
     enum terp_status st = terp_cpu_inspect(frame, stream + frame_nbytes,
@@ -164,7 +166,7 @@ cpu_read(const struct terp_frame *frame, const uint8_t *stream, uint64_t nbytes,
                     1 + (uint64_t)value_nbytes + 2 * (uint64_t)layout.nlevels);
     if (frame->has_specials)
         cpu_specials_read(&reader, &layout, value_nbytes, NULL, &nspecials);
-    reader_take(&reader, read_uleb(&reader) * (uint64_t)value_nbytes);
+    cpu_escapes_read(&reader, layout.nvalues, value_nbytes, &section);
     return cpu_tiles_decode(NULL, frame->coding, &reader, symbols,
                             layout.nvalues);
 }
