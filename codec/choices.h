@@ -4,6 +4,7 @@
 #define TERP_CHOICES_H
 
 #include "base.h"
+#include "bytes.h"
 #include "codebooks.h"
 #include "format.h"
 
@@ -126,6 +127,74 @@ terp_noise_at(uint64_t x)
 {
     /* -7 1 5 -3 7 -1 -5 3, and 8 of each. */
     return (int)(0xB37F5D91u >> (4 * (x % 8)) & 15) - 8;
+}
+
+/* A special value costs nothing; what it stands in for as a neighbour is not
+ * known yet. A value that such a neighbour predicts is taken for this code. */
+#define TERP_UNKNOWN_CODE 4
+
+/* Samples are priced together, by one entry of the dictionary, but tiles have
+ * one each: lorenzo's codes, which vary more from place to place than those of
+ * splines, gain by that. How much is told by runs of this many values of a row,
+ * each as if coded by its own mean; rows that fill half of one or less tell
+ * nothing. */
+#define TERP_LORENZO_RUN_NVALUES 32
+
+static inline TERP_HOST_DEVICE bool
+terp_lorenzo_has_runs(uint64_t row_nvalues)
+{
+    return row_nvalues > TERP_LORENZO_RUN_NVALUES / 2;
+}
+
+/* What a code costs where `mean` is 1 + 2e times the codes' mean magnitude: its
+ * logarithm, a straight line between powers of two and a parabola on top. Both
+ * in 1/1024. */
+static inline TERP_HOST_DEVICE uint32_t
+terp_cost_of_mean(uint32_t mean)
+{
+    uint32_t octave = (uint32_t)bit_width(mean) - 1;
+    uint32_t x = (mean << (31 - octave) >> 21) - 1024;
+    return ((octave - 10) << 10) + x + (352 * x * (1024 - x) >> 20);
+}
+#define TERP_2E 5567 /* in 1/1024 */
+
+/* What n codes cost by the sum of their magnitudes, of which an escape's is
+ * TERP_ROW_ESCAPE: at most TERP_MAX_RUN_COST a code. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_cost_of_sum(uint64_t sum, uint64_t n)
+{
+    return n == 0 ? 0
+                  : n * terp_cost_of_mean(
+                            (uint32_t)(((n << 10) + TERP_2E * sum) / n));
+}
+#define TERP_MAX_RUN_COST (12 << 10)
+_Static_assert(1024 + (uint64_t)TERP_2E * TERP_ROW_ESCAPE < 1 << 22,
+               "as its logarithm to base 2 says");
+
+/* The same of a run, in 32 bits. */
+static inline TERP_HOST_DEVICE uint32_t
+terp_cost_of_run(uint32_t sum, uint32_t n)
+{
+    return n == 0 ? 0 : n * terp_cost_of_mean(((n << 10) + TERP_2E * sum) / n);
+}
+_Static_assert((uint64_t)TERP_LORENZO_RUN_NVALUES *(1024 +
+                                                    TERP_2E * TERP_ROW_ESCAPE) <
+                   (uint64_t)1 << 32,
+               "which suffice");
+
+/* The cost of sampled codes where their runs' costs sum up to `of_runs`, and
+ * `of_all` is the cost of all of them as one run. Tiles are longer than runs
+ * and gain less, and where values differ much from place to place, splines gain
+ * too: so there is a limit. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_cost_in_runs(uint64_t cost, uint64_t of_runs, uint64_t of_all)
+{
+    uint64_t least = cost - cost / 16;
+
+    if (of_runs >= of_all)
+        return cost;
+    cost = cost * ((3 * of_runs + of_all) / 4) / of_all;
+    return cost > least ? cost : least;
 }
 
 /* The cost of `nvalues` values by that of `nsampled`. */

@@ -640,9 +640,7 @@ rows_of_codes(const T *restrict values, const T *restrict pred,
 {
     for (uint64_t i = 0; i < n; i++) {
         T scaled = ABS((values[i] - pred[i]) * k.inverse + noise[i]);
-        /* A special value costs nothing; what one stands in for as a
-         * neighbour is not known yet and seldom good. */
-        T unknown = values[i] != values[i] ? (T)0 : k.max_code;
+        T unknown = (T)(values[i] != values[i] ? 0 : TERP_UNKNOWN_CODE);
         scaled = scaled != scaled ? unknown : scaled;
         bool fits = scaled < k.max_code + (T)0.5;
         INT row = (INT)(fits ? scaled + (T)0.5 : (T)TERP_ROW_ESCAPE);

@@ -208,6 +208,8 @@ struct stencil {
     uint16_t symbols[TERP_LORENZO_NVALUES];
     /* Of all stretches, by the dimensions of the differences. */
     uint32_t counts[TERP_NCLASSES][TERP_NROWS];
+    uint64_t sums[TERP_NCLASSES];      /* of the codes' magnitudes */
+    uint64_t run_costs[TERP_NCLASSES]; /* of runs, on their own */
     uint64_t nsampled;
     uint64_t njoined;
 };
@@ -255,6 +257,26 @@ fill_stencil(const struct cpu_lorenzo *lorenzo, const void *values,
     }
 }
 
+/* Values [first, end) of the stretch. */
+static void
+count_run(uint64_t first, uint64_t end, unsigned dims, struct stencil *stencil)
+{
+    uint32_t sum = 0, n = 0;
+
+    /* The first has nothing before it here, but has in the chunk. */
+    for (uint64_t i = first == 0 ? 1 : first; i < end; i++) {
+        if (stencil->special[i / 64] >> i % 64 & 1)
+            continue; /* which costs nothing */
+        int code = stencil->symbols[i] - TERP_RADIUS;
+        uint32_t row = (uint32_t)(code < 0 ? -code : code);
+        stencil->counts[dims][row]++;
+        sum += row;
+        n++;
+    }
+    stencil->sums[dims] += sum;
+    stencil->run_costs[dims] += terp_cost_of_run(sum, n);
+}
+
 static void
 count_differences(const struct cpu_lorenzo *lorenzo, unsigned dims,
                   struct stencil *stencil)
@@ -272,13 +294,9 @@ count_differences(const struct cpu_lorenzo *lorenzo, unsigned dims,
     if (dims & 1)
         stages->difference(last, 1, n, 1);
     stages->symbols_of(last, n, lorenzo->quantizer.max_code, stencil->symbols);
-    /* The first has nothing before it here, but has in the chunk. */
-    for (uint64_t i = 1; i < n; i++) {
-        if (stencil->special[i / 64] >> i % 64 & 1)
-            continue; /* which costs nothing */
-        int code = stencil->symbols[i] - TERP_RADIUS;
-        stencil->counts[dims][code < 0 ? -code : code]++;
-    }
+    for (uint64_t first = 0; first < n; first += TERP_LORENZO_RUN_NVALUES)
+        count_run(first, min_u64(n, first + TERP_LORENZO_RUN_NVALUES), dims,
+                  stencil);
 }
 
 /* Stretches of rows that are sampled. */
@@ -317,12 +335,32 @@ static void
 add_stencils(struct stencil *stencils, int nmembers)
 {
     for (int id = 1; id < nmembers; id++) {
-        for (int dims = 0; dims < TERP_NCLASSES; dims++)
+        for (int dims = 0; dims < TERP_NCLASSES; dims++) {
             for (int row = 0; row < TERP_NROWS; row++)
                 stencils[0].counts[dims][row] += stencils[id].counts[dims][row];
+            stencils[0].sums[dims] += stencils[id].sums[dims];
+            stencils[0].run_costs[dims] += stencils[id].run_costs[dims];
+        }
         stencils[0].nsampled += stencils[id].nsampled;
         stencils[0].njoined += stencils[id].njoined;
     }
+}
+
+/* What the samples cost of differences along `dims`, told apart in runs or
+ * all alike. */
+static uint64_t
+cost_of_differences(const struct terp_layout *layout,
+                    const struct stencil *stencil, unsigned dims, bool in_runs)
+{
+    uint64_t cost = cost_of_counts(stencil->counts[dims]), n = 0;
+
+    for (int row = 0; row < TERP_NROWS; row++)
+        n += stencil->counts[dims][row];
+    if (in_runs)
+        cost = terp_cost_in_runs(cost, stencil->run_costs[dims],
+                                 terp_cost_of_sum(stencil->sums[dims], n));
+    cost += stencil->njoined * TERP_JOINED_COST;
+    return terp_scale_cost(cost, layout->nvalues, stencil->nsampled);
 }
 
 enum terp_status
@@ -353,19 +391,18 @@ cpu_tune_lorenzo(struct cpu_lorenzo *lorenzo, const void *values,
     add_stencils(stencil, nmembers);
     *cost_ret = UINT64_MAX;
     lorenzo->dims = active;
-    uint64_t nsampled = stencil->nsampled;
     /* Ties go to the larger set. */
-    for (unsigned dims = active + 1; nsampled > 0 && dims-- > 0;) {
+    for (unsigned dims = active + 1; stencil->nsampled > 0 && dims-- > 0;) {
         if ((dims & ~active) != 0)
             continue;
-        uint64_t cost = cost_of_counts(stencil->counts[dims]) +
-                        stencil->njoined * TERP_JOINED_COST;
-        cost = terp_scale_cost(cost, layout->nvalues, nsampled);
+        uint64_t cost = cost_of_differences(layout, stencil, dims, false);
         if (cost < *cost_ret) {
             *cost_ret = cost;
             lorenzo->dims = dims;
         }
     }
+    if (stencil->nsampled > 0 && terp_lorenzo_has_runs(layout->dims[0]))
+        *cost_ret = cost_of_differences(layout, stencil, lorenzo->dims, true);
     free(stencil);
     return TERP_OK;
 }

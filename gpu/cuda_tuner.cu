@@ -30,6 +30,9 @@ _Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES *
                        (24 << TERP_COST_FRACTION_NBITS) <
                    (uint64_t)1 << 32,
                "costs of samples are 32-bit numbers");
+_Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES * TERP_MAX_RUN_COST < (uint64_t)1
+                                                                         << 32,
+               "and so are those of their runs");
 
 /* ---- dimensions ---- */
 

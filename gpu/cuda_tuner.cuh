@@ -77,19 +77,25 @@ known(const struct source<T> &source, T value)
 
 /* A histogram counts slots: the magnitudes of codes, and behind the largest the
  * escape. There is room for NROUNDS of them a lane. Behind the counts are costs
- * by entry, and what its record holds besides. */
+ * by entry, and what its record holds besides; of lorenzo the sum of codes that
+ * were counted, how many these are, and their runs' cost. */
 #define NSLOTS TERP_NROWS
 #define NROUNDS ((NSLOTS + 31) / 32)
 #define COSTS_AT (32 * NROUNDS)
-#define COSTS_NWORDS TERP_ENTRY_STRIDE
+#define COSTS_NWORDS 84
 #define HISTOGRAM_NWORDS (COSTS_AT + COSTS_NWORDS)
 
 enum {
     RECORD_NSAMPLED = TERP_NENTRIES,
     RECORD_NESCAPES,
-    RECORD_NJOINED
+    RECORD_NJOINED,
+    RECORD_SUM,
+    RECORD_NCOUNTED,
+    RECORD_RUN_COST,
+    RECORD_END
 };
-_Static_assert(RECORD_NJOINED < COSTS_NWORDS, "padding has room for these");
+_Static_assert(RECORD_END <= COSTS_NWORDS && COSTS_NWORDS % 4 == 0,
+               "records are moved in quads");
 
 /* One histogram for each set of dimensions that may predict a class of so
  * many odd dimensions, and each spline. */

@@ -42,6 +42,7 @@ find_stretches(const struct terp_layout *layout, unsigned part, unsigned nparts,
  * corner is set where the row is the one before in dimension d. */
 #define MAX_NCORNERS (1 << (TERP_NDIMS - 1))
 _Static_assert(MAX_NCORNERS <= 32, "a lane each");
+_Static_assert(TERP_LORENZO_RUN_NVALUES == 32, "a warp's values are a run");
 
 static __device__ constexpr unsigned
 lowest_bit(unsigned corner)
@@ -131,29 +132,84 @@ slot_of_difference(word_of<T> difference, int max_code)
     return (unsigned)(fits ? (code < 0 ? -code : code) : max_code + 1);
 }
 
-/* Counts the codes of a value by the dimensions of the difference; `row` holds
- * differences along dimension 0. */
-template <typename T, int NCORNERS>
-static __device__ __forceinline__ void
-count_differences(word_of<T> row[NCORNERS], word_of<T> column[NCORNERS],
-                  unsigned slower, int max_code, uint32_t *s_histogram)
+/* See TERP_LORENZO_RUN_NVALUES. */
+static __device__ __forceinline__ uint32_t
+magnitude_of_slot(unsigned slot, int max_code)
 {
+    return slot > (unsigned)max_code ? TERP_ROW_ESCAPE : slot;
+}
+
+/* Counts the codes of a value by the dimensions of the difference, if it
+ * `counts`; `row` holds differences along dimension 0. The whole warp takes
+ * part: returns the sum of the magnitudes of its codes, of the lane's set of
+ * dimensions: two lanes a corner. */
+template <typename T, int NCORNERS>
+static __device__ __forceinline__ uint32_t
+count_differences(word_of<T> row[NCORNERS], word_of<T> column[NCORNERS],
+                  unsigned slower, bool counts, int max_code,
+                  uint32_t *s_histogram)
+{
+    const unsigned lane = threadIdx.x % 32;
+    uint32_t sum_of_lane = 0;
+
     difference_corners<NCORNERS>(row, slower);
     difference_corners<NCORNERS>(column, slower);
 #pragma unroll
     for (unsigned corner = 0; corner < NCORNERS; corner++) {
         if ((corner & ~slower) != 0)
             continue;
-        count_slot(s_histogram,
-                   slot_of_difference<T>(column[corner], max_code));
-        s_histogram += HISTOGRAM_NWORDS;
-        count_slot(s_histogram, slot_of_difference<T>(row[corner], max_code));
-        s_histogram += HISTOGRAM_NWORDS;
+        uint32_t sums = 0; /* 16 bits each */
+        if (counts) {
+            unsigned slot = slot_of_difference<T>(column[corner], max_code);
+            count_slot(s_histogram, slot);
+            sums = magnitude_of_slot(slot, max_code);
+            slot = slot_of_difference<T>(row[corner], max_code);
+            count_slot(s_histogram + HISTOGRAM_NWORDS, slot);
+            sums |= magnitude_of_slot(slot, max_code) << 16;
+        }
+        sums = __reduce_add_sync(ALL_LANES, sums);
+        if (lane / 2 == corner)
+            sum_of_lane = lane % 2 ? sums >> 16 : sums & 0xFFFF;
+        s_histogram += 2 * HISTOGRAM_NWORDS;
     }
+    return sum_of_lane;
+}
+_Static_assert(32 * TERP_ROW_ESCAPE < 1 << 16 && 2 * MAX_NCORNERS <= 32,
+               "a lane's sum has 16 bits");
+
+/* What the runs of a lane's set of dimensions sum up to. */
+struct lane_runs {
+    uint32_t sum, n, cost;
+};
+
+static __device__ __forceinline__ void
+add_run(struct lane_runs &runs, uint32_t sum, uint32_t n)
+{
+    runs.sum += sum;
+    runs.n += n;
+    runs.cost += terp_cost_of_run(sum, n);
+}
+
+/* To the records of the lanes' sets. */
+static __device__ __forceinline__ void
+add_runs(const struct lane_runs &runs, unsigned slower, uint32_t *s_histograms)
+{
+    const unsigned lane = threadIdx.x % 32;
+    unsigned number = lane % 2;
+
+    if ((lane / 2 & ~slower) != 0)
+        return;
+    for (unsigned corner = 0; corner < lane / 2; corner++)
+        number += (corner & ~slower) == 0 ? 2 : 0;
+    uint32_t *s_record = s_histograms + number * HISTOGRAM_NWORDS + COSTS_AT;
+    atomicAdd(s_record + RECORD_SUM, runs.sum);
+    atomicAdd(s_record + RECORD_NCOUNTED, runs.n);
+    atomicAdd(s_record + RECORD_RUN_COST, runs.cost);
 }
 
 /* A warp takes a stretch, 32 values at a time, or as many short ones as it
- * has room for, lanes in groups of a power of two. What is read of `some` is
+ * has room for, lanes in groups of a power of two. What it takes at a time is a
+ * run, unless stretches are too short for runs. What is read of `some` is
  * not kept: registers are scarce. A third slower dimension doubles what a lane
  * holds: NCORNERS is the number of corners, or larger. */
 template <int NCORNERS, typename T>
@@ -166,6 +222,7 @@ sample_corners(const volatile struct sampled_stretches &some,
     const unsigned slower = some.slower;
     unsigned nlanes = 32;
     uint32_t nsampled = 0, njoined = 0;
+    struct lane_runs runs = {0, 0, 0};
 
     while (nlanes / 2 >= most)
         nlanes /= 2;
@@ -191,7 +248,8 @@ sample_corners(const volatile struct sampled_stretches &some,
         for (uint32_t at = 0; at < most; at += nlanes) {
             uint32_t x = at + member;
             bool inside = x < stretch.nvalues;
-            bool counts = true;
+            /* The first has nothing before it here, but has in the chunk. */
+            bool counts = inside && x > 0;
             word_of<T> row[NCORNERS], column[NCORNERS];
             T values[NCORNERS];
 #pragma unroll
@@ -216,20 +274,19 @@ sample_corners(const volatile struct sampled_stretches &some,
                 integer = __shfl_sync(ALL_LANES, integer, 31);
                 last_of_lane = lane == corner ? integer : last_of_lane;
                 if (corner == 0) {
-                    counts = valid;
+                    nsampled += counts;
+                    counts &= valid; /* a special value costs nothing */
                     njoined += joins;
                 }
             }
-            /* The first has nothing before it here, but has in the chunk. */
-            if (!inside || x == 0)
-                continue;
-            nsampled++;
-            if (!counts) /* a special value costs nothing */
-                continue;
-            count_differences<T, NCORNERS>(row, column, slower, max_code,
-                                           s_histograms);
+            uint32_t sum = count_differences<T, NCORNERS>(
+                row, column, slower, counts, max_code, s_histograms);
+            uint32_t n = (uint32_t)__popc(__ballot_sync(ALL_LANES, counts));
+            add_run(runs, sum, n);
         }
     }
+    if (terp_lorenzo_has_runs(most))
+        add_runs(runs, slower, s_histograms);
     nsampled = __reduce_add_sync(ALL_LANES, nsampled);
     njoined = __reduce_add_sync(ALL_LANES, njoined);
     if (lane == 0) {

@@ -119,7 +119,8 @@ struct choice_shared {
     struct cuda_chunk chunk; /* its state, up to the plan */
     struct candidate candidates[CANDIDATES_MAX_N];
     uint64_t spline_cost[TERP_MAX_LEVELS + 1]; /* of a level */
-    uint64_t lorenzo_cost[TERP_NCLASSES];      /* as weighed */
+    uint64_t lorenzo_weight[TERP_NCLASSES];    /* of a set of dimensions */
+    uint64_t lorenzo_cost[TERP_NCLASSES];
     alignas(16) uint32_t lorenzo_record[TERP_NCLASSES * COSTS_NWORDS];
     uint64_t costs[CHOICE_NWARPS][LEVEL_MAX_NCOSTS]; /* a warp's level */
 };
@@ -244,20 +245,29 @@ plan_level(unsigned active, bool blends, const uint64_t *s_costs,
     return best;
 }
 
-/* The cost of the h-th set of dimensions for lorenzo, and below it what ties
- * go to: by a warp. The largest number if there is no sample. */
-static __device__ __forceinline__ uint64_t
+/* What lorenzo costs along the h-th set of dimensions: by a warp. What it
+ * weighs has below it what ties go to, the larger set; it is the largest number
+ * if there is no sample. Of the set that is taken the cost in runs counts. */
+static __device__ __forceinline__ void
 weigh_lorenzo(const struct cuda_batch &batch, const uint32_t *s_record,
-              unsigned h)
+              unsigned h, uint64_t *weight_ret, uint64_t *cost_ret)
 {
     const uint32_t nsampled = s_record[RECORD_NSAMPLED];
-    uint64_t cost =
-        cost_of_codes(s_record) + s_record[RECORD_NJOINED] * TERP_JOINED_COST;
+    const uint64_t joined = s_record[RECORD_NJOINED] * TERP_JOINED_COST;
+    const uint64_t cost = cost_of_codes(s_record);
 
-    /* Ties go to the larger set. */
-    return nsampled == 0
-               ? ~UINT64_C(0)
-               : terp_scale_cost(cost, batch.nvalues, nsampled) << 4 | (15 - h);
+    if (threadIdx.x % 32 > 0)
+        return;
+    if (nsampled == 0) {
+        *weight_ret = *cost_ret = ~UINT64_C(0);
+        return;
+    }
+    const uint64_t in_runs = terp_cost_in_runs(
+        cost, s_record[RECORD_RUN_COST],
+        terp_cost_of_sum(s_record[RECORD_SUM], s_record[RECORD_NCOUNTED]));
+    *weight_ret =
+        terp_scale_cost(cost + joined, batch.nvalues, nsampled) << 4 | (15 - h);
+    *cost_ret = terp_scale_cost(in_runs + joined, batch.nvalues, nsampled);
 }
 
 /* The ratio of each level, and the prediction: by the first warp. */
@@ -275,14 +285,15 @@ decide(const struct cuda_batch &batch, const struct tune_grid &grid,
         chunk.plan[l].ratio = (uint8_t)terp_ratio_of_level(
             l, (int)count_bits(grid.dims_in_use), spline_cost, batch.nvalues);
     if (grid.nlorenzo > 0 && lane < 1 << count_bits(grid.dims_in_use))
-        least = shared->lorenzo_cost[lane];
+        least = shared->lorenzo_weight[lane];
 #pragma unroll 1
     for (int lanes = 16; lanes > 0; lanes /= 2)
         least = min_u64(least, __shfl_xor_sync(ALL_LANES, least, lanes));
     if (lane > 0)
         return;
     const bool any = least != ~UINT64_C(0);
-    const uint64_t lorenzo_cost = any ? least >> 4 : least;
+    const unsigned set = 15 - (unsigned)(least & 15);
+    const uint64_t lorenzo_cost = any ? shared->lorenzo_cost[set] : least;
     const bool lorenzo =
         asked == TERP_PREDICTOR_LORENZO ||
         (asked == TERP_PREDICTOR_AUTO &&
@@ -291,8 +302,7 @@ decide(const struct cuda_batch &batch, const struct tune_grid &grid,
         lorenzo ? TERP_PREDICTION_LORENZO : TERP_PREDICTION_SPLINE;
     /* Without a sample all dimensions in use are taken. */
     if (asked != TERP_PREDICTOR_SPLINE)
-        chunk.lorenzo_dims =
-            subset_at(any ? 15 - (unsigned)(least & 15) : 15, grid.dims_in_use);
+        chunk.lorenzo_dims = subset_at(any ? set : 15, grid.dims_in_use);
     uint64_t *sums = costs_of_level(batch, 0);
     sums[COST_SPLINE] = spline_cost;
     sums[COST_LORENZO] = lorenzo_cost;
@@ -346,10 +356,8 @@ __launch_bounds__(CHOICE_NTHREADS)
     /* The last warps seldom have levels. */
 #pragma unroll 1
     for (int h = CHOICE_NWARPS - 1 - warp; h < (int)nsets; h += CHOICE_NWARPS) {
-        uint64_t cost = weigh_lorenzo(
-            batch, s.lorenzo_record + (unsigned)h * COSTS_NWORDS, (unsigned)h);
-        if (threadIdx.x % 32 == 0)
-            s.lorenzo_cost[h] = cost;
+        weigh_lorenzo(batch, s.lorenzo_record + (unsigned)h * COSTS_NWORDS,
+                      (unsigned)h, &s.lorenzo_weight[h], &s.lorenzo_cost[h]);
     }
     __syncthreads();
     if (warp == 0)

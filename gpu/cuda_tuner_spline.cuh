@@ -165,14 +165,13 @@ amplitude_of(void)
     return (T)(terp_noise_amplitude(NDIMS, blend_order) / 16);
 }
 
-/* What the code of `value` would be. A special value costs nothing; what one
- * stands in for as a neighbour is not known yet and seldom good. */
+/* What the code of `value` would be, see TERP_UNKNOWN_CODE. */
 template <typename T>
 static __device__ __forceinline__ unsigned
 slot_of(T value, T pred, T noise, const struct constants<T> &k)
 {
     T scaled = absolute((value - pred) * k.inverse + noise);
-    T unknown = value != value ? (T)0 : k.max_code;
+    T unknown = (T)(value != value ? 0 : TERP_UNKNOWN_CODE);
     T most = k.max_code + (T)0.5; /* and more: an escape */
     scaled = scaled != scaled ? unknown : scaled;
     scaled = smaller(scaled, most);

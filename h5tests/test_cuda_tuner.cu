@@ -1,6 +1,7 @@
 /* The tuner on the device against the CPU's: the cost of either predictor,
  * every level's plan, lorenzo's dimensions and which predictor is taken. */
 #include "cuda_state.cuh"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -354,10 +355,43 @@ a_chunk_that_failed_or_is_constant_is_left_alone(void **)
     free_bench(&b);
 }
 
+/* Means of lorenzo's codes, from none but zeros to none but escapes. */
+static void
+a_run_costs_the_logarithm_of_its_mean(void **)
+{
+    for (uint32_t sum = 0; sum <= 32 * TERP_ROW_ESCAPE; sum++) {
+        double cost = 32 * log2(1 + 2 * exp(1.0) * sum / 32);
+        double of_run = terp_cost_of_run(sum, 32) / 1024.0;
+        assert_true(fabs(of_run - cost) <= 32 * 0.011);
+        assert_true(of_run * 1024 < 32 * TERP_MAX_RUN_COST);
+        assert_true(terp_cost_of_sum(1000 * (uint64_t)sum, 32000) ==
+                    1000 * (uint64_t)terp_cost_of_run(sum, 32));
+    }
+    assert_int_equal(terp_cost_of_run(0, 0), 0);
+    assert_int_equal(terp_cost_of_sum(0, 0), 0);
+}
+
+/* Values of a row's first half, and those of its second. */
+static void
+runs_that_differ_make_lorenzo_cheaper_within_limits(void **)
+{
+    uint64_t alike = terp_cost_of_sum(200, 200);
+    uint64_t apart = terp_cost_of_sum(20, 100) + terp_cost_of_sum(180, 100);
+
+    assert_int_equal(terp_cost_in_runs(16000, alike, alike), 16000);
+    assert_int_equal(terp_cost_in_runs(16000, alike + 1, alike), 16000);
+    assert_in_range(terp_cost_in_runs(16000, 2 * apart, 2 * alike), 15000,
+                    15999);
+    assert_int_equal(terp_cost_in_runs(16000, 0, alike), 15000);
+    assert_int_equal(terp_cost_in_runs(16000, 0, 0), 16000);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_costs_the_logarithm_of_its_mean),
+        cmocka_unit_test(runs_that_differ_make_lorenzo_cheaper_within_limits),
         cmocka_unit_test(any_shape_is_planned_as_by_the_cpu),
         cmocka_unit_test(any_values_are_planned_as_by_the_cpu),
         cmocka_unit_test(special_values_in_any_rank_are_planned_as_by_the_cpu),
