@@ -109,7 +109,7 @@ plan_averages(const struct cpu_spline *spline, int l,
 }
 
 /* The same, or blending, with the spline that is best for what is left. Few
- * points of blended classes are: these are sampled under the cubic spline. */
+ * points of blended classes are: these are sampled under the linear one. */
 static uint64_t
 plan_level(const struct cpu_spline *spline, int l, uint16_t *rows,
            struct cpu_level_plan *plan)
@@ -118,7 +118,7 @@ plan_level(const struct cpu_spline *spline, int l, uint16_t *rows,
     uint64_t costs[TERP_NCLASSES][TERP_NCLASSES] = {{0}}; /* [odd][dims] */
     uint64_t single[TERP_NSPLINES], nvalues = spline->layout->nbricks;
     uint64_t best = plan_averages(spline, l, costs, single, rows, plan);
-    struct cpu_level_plan blended = {.spline = TERP_SPLINE_CUBIC};
+    struct cpu_level_plan blended = {.spline = TERP_SPLINE_LINEAR};
     unsigned left = TERP_SPLINE_CUBIC;
 
     for (int d = 0; d < TERP_NDIMS; d++)

@@ -23,19 +23,15 @@ is_aligned(const T *at)
     return (uintptr_t)at % sizeof(struct points<T, width>) == 0;
 }
 
-/* Blocks of a multiprocessor: where there is little to hold, so many that they
- * hide each other's waiting. */
-template <typename T, int nodd_dims, bool decode, int width>
-static constexpr int
-    STEP_NBLOCKS = sizeof(T) == 4 && nodd_dims <= (width == 1 ? 2 : decode) ? 4
-                                                                            : 3;
-
 /* Grid: (step.ntypes * groups of nruns_per_block runs, chunks); blocks of
  * neighbouring groups of all types follow each other, which read the same
- * rows. Block: (shape.span, runs at once). Shared: runs, then even points. */
+ * rows. Block: (shape.span, runs at once), four of which a multiprocessor has
+ * where they have little to hold. Shared: runs, then even points. */
 template <typename T, int nodd_dims, bool decode, int width>
 static __global__ void
-__launch_bounds__(MAX_SPAN, (STEP_NBLOCKS<T, nodd_dims, decode, width>))
+__launch_bounds__(MAX_SPAN,
+                  sizeof(T) == 4 && nodd_dims <= (width == 1 ? 2 : decode) ? 4
+                                                                           : 3)
     spline_step(const __grid_constant__ struct cuda_batch batch,
                 const __grid_constant__ struct level_shape shape,
                 const __grid_constant__ struct step step,

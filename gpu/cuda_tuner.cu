@@ -118,11 +118,12 @@ nshares_of(unsigned nshares, unsigned number)
     return count_bits(number) >= 3 ? nshares : 1;
 }
 
-/* More of them, which blend. */
+/* Blocks of a class that blend, where so many share its splines: they have less
+ * to count. */
 static __host__ __device__ __forceinline__ unsigned
-nblending_of(bool blends, unsigned number)
+nblending_of(bool blends, unsigned nparts, unsigned number)
 {
-    return blends && nblends_of(count_bits(number)) > 0;
+    return blends && nblends_of(count_bits(number)) > 0 ? (nparts + 1) / 2 : 0;
 }
 
 static __device__ struct tune_task
@@ -143,22 +144,23 @@ find_task(const struct tune_grid &grid)
     task.nparts = grid.nparts[task.l];
     if (task.nparts == 0)
         return task;
-    unsigned index = blockIdx.x - grid.first_block[task.l], nshares;
+    unsigned index = blockIdx.x - grid.first_block[task.l];
+    unsigned nshares, nblending;
     const unsigned nactive = count_bits(grid.active[task.l]);
     task.number = 1u << nactive;
     for (;;) {
         nshares = nshares_of(grid.nshares[task.l], --task.number);
-        unsigned n = task.nparts *
-                     (nshares + nblending_of(grid.blends[task.l], task.number));
-        if (index < n)
+        nblending = nblending_of(grid.blends[task.l], task.nparts, task.number);
+        if (index < task.nparts * nshares + nblending)
             break;
-        index -= n;
+        index -= task.nparts * nshares + nblending;
     }
     const unsigned nodd = count_bits(task.number);
     const unsigned share = index / task.nparts;
     task.part = index % task.nparts;
     task.blends = share == nshares;
     if (task.blends) {
+        task.nparts = nblending;
         task.nhistograms = nblends_of(nodd);
         task.first_cost = ncosts_of(nactive) + blends_before(task.number);
         return task;
@@ -230,7 +232,7 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
     const unsigned n = task.nhistograms;
     uint32_t *records =
         region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
-        (grid.first_record[task.l] + task.nparts * task.first_cost) *
+        (grid.first_record[task.l] + grid.nparts[task.l] * task.first_cost) *
             COSTS_NWORDS;
 
     sample_class(s_class, s_runs, source, k, task.blends, task.first_spline,
@@ -454,8 +456,8 @@ deal_blocks(const struct cuda_batch *batch, unsigned most_parts,
         grid->first_block[l] = grid->nblocks;
         for (unsigned number = 1; number < 1u << nodd; number++)
             grid->nblocks +=
-                grid->nparts[l] * (nshares_of(grid->nshares[l], number) +
-                                   nblending_of(grid->blends[l], number));
+                grid->nparts[l] * nshares_of(grid->nshares[l], number) +
+                nblending_of(grid->blends[l], grid->nparts[l], number);
         grid->nblocks += grid->nparts[l] == 0;
         if (grid->nparts[l] <= 1)
             continue;

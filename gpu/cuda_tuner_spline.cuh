@@ -344,34 +344,90 @@ sample_value(const volatile struct sampled_class &cls,
 
 /* ---- blending ---- */
 
-template <typename T>
-static __device__ __forceinline__ T
-look_at(const struct source<T> &source, const T *at)
+/* The cube around a point along N dimensions, the slowest first: below it, in
+ * its place, above. What is above along dimensions that end at the point does
+ * not exist. */
+#define CUBE_NVALUES(N) ((N) == 2 ? 9 : 27)
+
+template <int N, typename T>
+static __device__ __forceinline__ void
+load_cube(const struct source<T> &source, const T *point,
+          const uint64_t stride[N], const bool ends[N], T cube[CUBE_NVALUES(N)])
 {
-    return known(source, __ldg(at));
+#pragma unroll
+    for (int i = 0; i < CUBE_NVALUES(N) / 3; i++) {
+        const uint64_t beside = stride[N - 2];
+        const T *row = N == 2 || i / 3 == 1 ? point
+                       : i / 3 == 0         ? point - stride[0]
+                                            : point + stride[0];
+        row = i % 3 == 1 ? row : i % 3 == 0 ? row - beside : row + beside;
+        const bool exists =
+            !(i % 3 == 2 && ends[N - 2]) && !(i / 3 == 2 && ends[0]);
+        cube[3 * i] = exists ? __ldg(row - stride[N - 1]) : (T)0;
+        cube[3 * i + 1] = exists ? __ldg(row) : (T)0;
+        cube[3 * i + 2] =
+            exists && !ends[N - 1] ? __ldg(row + stride[N - 1]) : (T)0;
+    }
+    if (__builtin_expect(source.has_specials, false)) {
+#pragma unroll
+        for (int i = 0; i < CUBE_NVALUES(N); i++)
+            cube[i] = known(source, cube[i]);
+    }
 }
 
-/* The neighbours of a point that differ from it along one dimension, or along
- * two, slower one first; those below come first. */
+/* Two values of a cube on either side of the middle one, or of that one's
+ * neighbour `at`; four. */
 template <typename T>
 static __device__ __forceinline__ T
-sum_of_two(const struct source<T> &source, const T *at, uint64_t stride)
+sum_of_two(const T *middle, int at, int stride)
 {
-    return look_at(source, at - stride) + look_at(source, at + stride);
+    return middle[at - stride] + middle[at + stride];
 }
 
 template <typename T>
 static __device__ __forceinline__ T
-sum_of_four(const struct source<T> &source, const T *at, uint64_t slow,
-            uint64_t fast)
+sum_of_four(const T *middle, int at, int slow, int fast)
 {
-    return sum_of_two(source, at - slow, fast) +
-           sum_of_two(source, at + slow, fast);
+    return sum_of_two(middle, at - slow, fast) +
+           sum_of_two(middle, at + slow, fast);
+}
+
+/* By the linear spline, of a value that ends some of its dimensions: the others
+ * predict it, or if there are none all do. */
+template <int N, typename T>
+static __device__ __forceinline__ T
+predict_end(const struct source<T> &source, const T *point,
+            const uint64_t stride[N], const enum terp_form form[N],
+            const bool ends[N], const T *middle)
+{
+    struct average<T> all = {
+        0, 0, 0
+    };
+
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        const int at = N - i == 3 ? 9 : N - i == 2 ? 3 : 1;
+        T along = TERP_LINEAR(middle[-at], middle[at]);
+        if (!ends[i])
+            all.sum = all.n++ == 0 ? along : all.sum + along;
+    }
+    if (all.n == 0) {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            struct neighbours<T> near =
+                load_neighbours(point, stride[i], form[i]);
+            near.a = known(source, near.a);
+            near.b = known(source, near.b);
+            const struct average<T> along =
+                predict_along(near, form[i], TERP_SPLINE_LINEAR);
+            all = i == 0 ? along : average_with(all, along);
+        }
+    }
+    return all.sum * share_of<N, T>(all.n);
 }
 
 /* Takes the slots of the x-th value of a run, in a class of N odd dimensions,
- * blended in pairs, and fully. Values that lack a neighbour are averaged, as by
- * the cubic spline. */
+ * blended in pairs, and fully. */
 template <int N, typename T>
 static __device__ __forceinline__ void
 blend_value(const volatile struct sampled_class &cls,
@@ -384,56 +440,44 @@ blend_value(const volatile struct sampled_class &cls,
     const unsigned forms =
         run.forms |
         (unsigned)terp_form_at(TERP_SPLINE_CUBIC, run.x + x, cls.neven[0]);
-    const T value = look_at(source, point), noise = noise_at<T>(run.x + x);
+    const T noise = noise_at<T>(run.x + x);
     enum terp_form form[N]; /* slowest dimension first */
     uint64_t stride[N];
-    bool inside = true;
-    T pairs, full;
+    bool ends[N], inside = true;
+    T cube[CUBE_NVALUES(N)], pairs, full;
+    const T *middle = cube + CUBE_NVALUES(N) / 2;
 
 #pragma unroll
     for (int i = 0; i < N; i++) {
         unsigned d = odd_dims >> (4 * (N - 1 - i)) & 15;
         form[i] = (enum terp_form)(forms >> (4 * d) & 15);
         stride[i] = cls.stride[d];
-        inside &= form[i] >= TERP_FORM_LINEAR;
+        ends[i] = form[i] < TERP_FORM_LINEAR;
+        inside &= !ends[i];
     }
-    if (inside) {
-        T faces = sum_of_two(source, point, stride[0]) +
-                  sum_of_two(source, point, stride[1]);
-        T edges = sum_of_four(source, point, stride[0], stride[1]);
-        if constexpr (N == 3) {
-            faces += sum_of_two(source, point, stride[2]);
-            edges += sum_of_four(source, point, stride[0], stride[2]);
-            edges += sum_of_four(source, point, stride[1], stride[2]);
-            T corners =
-                sum_of_four(source, point - stride[0], stride[1], stride[2]) +
-                sum_of_four(source, point + stride[0], stride[1], stride[2]);
-            pairs =
-                TERP_BLEND_3_PAIRS(faces, edges, (T)(1.0 / 3), (T)(1.0 / 12));
-            full = TERP_BLEND_3_FULL(faces, edges, corners);
-        } else {
-            pairs = full = TERP_BLEND_2(faces, edges);
-        }
+    load_cube<N>(source, point, stride, ends, cube);
+    if constexpr (N == 3) {
+        T faces = sum_of_two(middle, 0, 9) + sum_of_two(middle, 0, 3) +
+                  sum_of_two(middle, 0, 1);
+        T edges = sum_of_four(middle, 0, 9, 3) + sum_of_four(middle, 0, 9, 1) +
+                  sum_of_four(middle, 0, 3, 1);
+        T corners =
+            sum_of_four(middle, -9, 3, 1) + sum_of_four(middle, 9, 3, 1);
+        pairs = TERP_BLEND_3_PAIRS(faces, edges, (T)(1.0 / 3), (T)(1.0 / 12));
+        full = TERP_BLEND_3_FULL(faces, edges, corners);
     } else {
-        struct average<T> all;
-#pragma unroll
-        for (int i = 0; i < N; i++) {
-            struct neighbours<T> near =
-                load_neighbours(point, stride[i], form[i]);
-            near.a = known(source, near.a);
-            near.b = known(source, near.b);
-            near.c = known(source, near.c);
-            near.d = known(source, near.d);
-            const struct average<T> along =
-                predict_along(near, form[i], TERP_SPLINE_CUBIC);
-            all = i == 0 ? along : average_with(all, along);
-        }
-        pairs = full = all.sum * share_of<N, T>(all.n);
+        pairs = full =
+            TERP_BLEND_2(sum_of_two(middle, 0, 3) + sum_of_two(middle, 0, 1),
+                         sum_of_four(middle, 0, 3, 1));
     }
-    take_slot(to, 0, slot_of(value, pairs, noise * amplitude_of<N, 2, T>(), k));
+    if (!inside)
+        pairs = full =
+            predict_end<N>(source, point, stride, form, ends, middle);
+    take_slot(to, 0,
+              slot_of(*middle, pairs, noise * amplitude_of<N, 2, T>(), k));
     if (N == 3)
         take_slot(to, 1,
-                  slot_of(value, full, noise * amplitude_of<N, 3, T>(), k));
+                  slot_of(*middle, full, noise * amplitude_of<N, 3, T>(), k));
 }
 
 /* ---- runs ---- */
