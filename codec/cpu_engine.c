@@ -88,10 +88,10 @@ struct encode {
 static enum terp_coding
 coding_of(enum terp_pipeline pipeline)
 {
-    return pipeline == TERP_PIPELINE_SPEED    ? TERP_CODING_SPEED
-           : pipeline == TERP_PIPELINE_CUSTOM ? TERP_CODING_CUSTOM
-           : pipeline == TERP_PIPELINE_RATIO  ? TERP_CODING_RATIO
-                                              : TERP_CODING_HUFFMAN;
+    return pipeline == TERP_PIPELINE_SPEED     ? TERP_CODING_SPEED
+           : pipeline == TERP_PIPELINE_CUSTOM  ? TERP_CODING_CUSTOM
+           : pipeline == TERP_PIPELINE_HUFFMAN ? TERP_CODING_HUFFMAN
+                                               : TERP_CODING_RATIO;
 }
 
 /* Parts that the team scans. */

@@ -35,7 +35,7 @@ enum terp_bound_mode {
                                 chunk's valid values, in float64 */
 };
 
-/* How codes become bytes. AUTO is the default pipeline of this version. */
+/* How codes become bytes. AUTO is this version's default, RATIO. */
 enum terp_pipeline {
     TERP_PIPELINE_AUTO = 0,
     TERP_PIPELINE_HUFFMAN = 1, /* dictionary codebook per tile */

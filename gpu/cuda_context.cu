@@ -278,10 +278,10 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
 static enum terp_coding
 coding_of(enum terp_pipeline pipeline)
 {
-    return pipeline == TERP_PIPELINE_SPEED    ? TERP_CODING_SPEED
-           : pipeline == TERP_PIPELINE_CUSTOM ? TERP_CODING_CUSTOM
-           : pipeline == TERP_PIPELINE_RATIO  ? TERP_CODING_RATIO
-                                              : TERP_CODING_HUFFMAN;
+    return pipeline == TERP_PIPELINE_SPEED     ? TERP_CODING_SPEED
+           : pipeline == TERP_PIPELINE_CUSTOM  ? TERP_CODING_CUSTOM
+           : pipeline == TERP_PIPELINE_HUFFMAN ? TERP_CODING_HUFFMAN
+                                               : TERP_CODING_RATIO;
 }
 
 /* All of a batch but its pointers. */

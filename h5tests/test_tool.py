@@ -207,7 +207,7 @@ class Info(ToolTest):
         self.assertIn(
             "relative bound 0.001, pipeline auto, predictor auto\n", text
         )
-        self.assertIn("  chunks      8: 8 huffman\n", text)
+        self.assertIn("  chunks      8: 8 ratio\n", text)
         self.assertRegex(text, r"\n  predictors  \d")
         stored, whole, ratio = re.search(
             r"stored +(\d+) bytes of (\d+), ratio ([\d.]+)\n", text
@@ -252,7 +252,7 @@ class Info(ToolTest):
 
     def test_checksum_behind_terp_does_not_hide_streams(self):
         text = self.info(f"new x f32 {CUBE} terp=2,1,3+fletcher32 -")
-        self.assertIn("  chunks      8: 8 huffman\n", text)
+        self.assertIn("  chunks      8: 8 ratio\n", text)
 
     def test_filter_behind_terp_hides_streams(self):
         text = self.info(f"new x f32 {CUBE} terp=2,1,3+gzip -")
@@ -262,7 +262,7 @@ class Info(ToolTest):
         text = self.info(
             "new x f32 300 100 terp=2,1,3 only=200", "plain x"
         )
-        self.assertIn("3: 1 huffman, 1 stored plain, 1 not written\n", text)
+        self.assertIn("3: 1 ratio, 1 stored plain, 1 not written\n", text)
 
     def test_datasets_without_terp_are_listed(self):
         text = self.info(
@@ -286,7 +286,7 @@ class Info(ToolTest):
         )
         bad, good = text.split("/good")
         self.assertIn("DAMAGED     the first damaged chunk, at 0x0x0: ", bad)
-        self.assertIn("8: 7 huffman, 1 damaged\n", bad)
+        self.assertIn("8: 7 ratio, 1 damaged\n", bad)
         self.assertNotIn("DAMAGED", good)
 
     def test_bytes_that_are_no_stream_are_damage(self):
@@ -320,7 +320,7 @@ class Info(ToolTest):
         path = self.make("file.h5", f"new x f32 {CUBE} terp=2,1,3 -")
         environment = {**os.environ, "HDF5_PLUGIN_PRELOAD": "::"}
         text = self.expect(OK, "info", path, env=environment)
-        self.assertIn("8 huffman", text)
+        self.assertIn("8 ratio", text)
 
 
 class Compare(ToolTest):
@@ -419,14 +419,14 @@ class Compare(ToolTest):
         self.compare(OK, a, b, "--rel", "0.1")
         self.compare(FOUND, a, b, "--rel", "0.0999")
 
-    def test_bound_as_large_as_the_range_is_judged(self):
+    def test_bound_beyond_the_range_is_judged(self):
         # Chunks become constants, whose streams do not tell the bound.
         a = f"new x f32 {CUBE} - 7=nan"
-        text = self.compare(OK, a, f"new x f32 {CUBE} terp=2,1,0 7=nan")
+        text = self.compare(OK, a, f"new x f32 {CUBE} terp=2,3,0 7=nan")
         row = self.row(text, "/x")
         self.assertEqual(row[0], "ok")
-        self.assertGreater(float(row[1]), 0.4)
-        self.compare(FOUND, a, f"new x f32 {CUBE} terp=2,1,0 7=nan,9=99")
+        self.assertGreater(float(row[1]), 0.1)
+        self.compare(FOUND, a, f"new x f32 {CUBE} terp=2,3,0 7=nan,9=99")
 
     def test_changed_special_values_are_found(self):
         for was, is_ in (
