@@ -4,44 +4,8 @@
 
 #include "contexts.h"
 #include "cpu_order.h"
+#include "cpu_rows.h"
 #include "format.h"
-
-/* A row's coordinates by its number; returns the brick. */
-static uint64_t
-find_row(const uint64_t extent[TERP_NDIMS], uint64_t row,
-         uint64_t at[TERP_NDIMS])
-{
-    for (int d = 1; d < TERP_NDIMS; d++) {
-        at[d] = row % extent[d];
-        row /= extent[d];
-    }
-    return row;
-}
-
-/* On to the next row. True when it is another brick's. */
-static bool
-next_row(const uint64_t extent[TERP_NDIMS], uint64_t at[TERP_NDIMS])
-{
-    for (int d = 1; d < TERP_NDIMS; d++) {
-        if (++at[d] < extent[d])
-            return false;
-        at[d] = 0;
-    }
-    return true;
-}
-
-/* Where a class's row begins in C order; its points are 2^l apart. */
-static uint64_t
-row_begin(const struct terp_layout *layout, int l, unsigned odd, uint64_t brick,
-          const uint64_t at[TERP_NDIMS])
-{
-    uint64_t begin = brick;
-
-    for (int d = TERP_NDIMS - 1; d > 0; d--)
-        begin =
-            begin * layout->dims[d] + ((2 * at[d] + (odd >> d & 1)) << (l - 1));
-    return begin * layout->dims[0] + ((uint64_t)(odd & 1) << (l - 1));
-}
 
 /* ---- weights ---- */
 
@@ -81,8 +45,9 @@ merge_rows(void *arg, int id, uint64_t first, uint64_t end)
     (void)id;
     for (int d = 0; d < TERP_NDIMS; d++)
         fine[d] = level->neven[d] + level->nodd[d];
-    uint64_t brick = find_row(fine, first, at);
-    for (uint64_t row = first; row < end; row++, brick += next_row(fine, at)) {
+    uint64_t brick = cpu_find_row(fine, first, at);
+    for (uint64_t row = first; row < end;
+         row++, brick += cpu_next_row(fine, at)) {
         uint8_t *to = w->fine + row * fine[0];
         unsigned odd = 0;
         uint64_t from = brick;
@@ -292,8 +257,9 @@ mark_points(const struct weights *w, unsigned odd, uint64_t begin, uint64_t end,
         stride[d + 1] = stride[d] * even[d];
     }
     uint64_t row = begin / extent[0], x = begin % extent[0];
-    uint64_t brick = find_row(extent, row, at);
-    for (uint64_t i = begin; i < end; x = 0, brick += next_row(extent, at)) {
+    uint64_t brick = cpu_find_row(extent, row, at);
+    for (uint64_t i = begin; i < end;
+         x = 0, brick += cpu_next_row(extent, at)) {
         const uint8_t *corner[TERP_NCLASSES];
         unsigned ncorners = 1;
         corner[0] = w->even + brick * stride[TERP_NDIMS];
@@ -340,9 +306,10 @@ mark_specials(const struct sort *sort, unsigned odd, uint64_t begin,
     for (int d = 0; d < TERP_NDIMS; d++)
         extent[d] = terp_class_extent(&layout->level[sort->l], odd, d);
     uint64_t row = begin / extent[0], x = begin % extent[0];
-    uint64_t brick = find_row(extent, row, at);
-    for (uint64_t i = begin; i < end; x = 0, brick += next_row(extent, at)) {
-        uint64_t from = row_begin(layout, sort->l, odd, brick, at);
+    uint64_t brick = cpu_find_row(extent, row, at);
+    for (uint64_t i = begin; i < end;
+         x = 0, brick += cpu_next_row(extent, at)) {
+        uint64_t from = cpu_row_begin(layout, sort->l, odd, brick, at);
         for (; x < extent[0] && i < end; x++, i++)
             if (is_masked(sort->mask, from + (x << sort->l)))
                 groups[i] = TERP_GROUP_SPECIALS;
@@ -629,77 +596,4 @@ cpu_context_restore(struct cpu_team *team, const struct terp_layout *layout,
                         .restore = true};
 
     return move_all(team, layout, symbols_ret, &sort);
-}
-
-/* ---- between C order and work order ---- */
-
-struct deal {
-    const struct terp_layout *layout;
-    int l;
-    unsigned odd;
-    const uint16_t *from;
-    uint16_t *to;
-    bool into_classes;
-};
-
-/* Rows [first, end) of a class. */
-static void
-deal_rows(void *arg, int id, uint64_t first, uint64_t end)
-{
-    const struct deal *deal = arg;
-    const struct terp_level *level = &deal->layout->level[deal->l];
-    uint64_t extent[TERP_NDIMS], at[TERP_NDIMS];
-
-    (void)id;
-    for (int d = 0; d < TERP_NDIMS; d++)
-        extent[d] = terp_class_extent(level, deal->odd, d);
-    uint64_t brick = find_row(extent, first, at);
-    for (uint64_t row = first; row < end;
-         row++, brick += next_row(extent, at)) {
-        uint64_t begin = row_begin(deal->layout, deal->l, deal->odd, brick, at);
-        uint64_t work = level->class_at[deal->odd] + row * extent[0];
-        if (deal->into_classes)
-            for (uint64_t i = 0; i < extent[0]; i++)
-                deal->to[work + i] = deal->from[begin + (i << deal->l)];
-        else
-            for (uint64_t i = 0; i < extent[0]; i++)
-                deal->to[begin + (i << deal->l)] = deal->from[work + i];
-    }
-}
-
-static void
-deal_all(struct cpu_team *team, struct deal *deal)
-{
-    const struct terp_layout *layout = deal->layout;
-    uint64_t brick_nvalues = layout->nvalues / layout->nbricks;
-
-    for (uint64_t b = 0; b < layout->nbricks; b++) {
-        uint64_t work = b, raster = b * brick_nvalues;
-        deal->to[deal->into_classes ? work : raster] =
-            deal->from[deal->into_classes ? raster : work];
-    }
-    for (deal->l = layout->nlevels; deal->l > 0; deal->l--) {
-        for (int i = 0; i < TERP_NCLASSES - 1; i++) {
-            deal->odd = terp_class_order[i];
-            cpu_team_run(team, deal_rows, deal,
-                         terp_class_nrows(layout, deal->l, deal->odd), 64);
-        }
-    }
-}
-
-void
-cpu_context_deal(struct cpu_team *team, const struct terp_layout *layout,
-                 const uint16_t *from, uint16_t *to)
-{
-    struct deal deal = {
-        .layout = layout, .from = from, .to = to, .into_classes = true};
-    deal_all(team, &deal);
-}
-
-void
-cpu_context_merge(struct cpu_team *team, const struct terp_layout *layout,
-                  const uint16_t *from, uint16_t *to)
-{
-    struct deal deal = {.layout = layout, .from = from, .to = to};
-    deal_all(team, &deal);
 }

@@ -22,12 +22,4 @@ cpu_context_restore(struct cpu_team *team, const struct terp_layout *layout,
                     const uint64_t *mask, const uint16_t *sorted,
                     uint8_t *scratch, uint16_t *symbols_ret);
 
-/* From C order to work order, and back. `from` and `to` do not overlap. */
-void
-cpu_context_deal(struct cpu_team *team, const struct terp_layout *layout,
-                 const uint16_t *from, uint16_t *to);
-void
-cpu_context_merge(struct cpu_team *team, const struct terp_layout *layout,
-                  const uint16_t *from, uint16_t *to);
-
 #endif

@@ -4,6 +4,7 @@
 
 #include "bytes.h"
 #include "cpu_context.h"
+#include "cpu_deal.h"
 #include "cpu_escapes.h"
 #include "cpu_lorenzo.h"
 #include "cpu_order.h"
@@ -348,7 +349,7 @@ encode_predicted(struct encode *e)
         uint16_t *from = e->symbols;
         uint8_t *scratch = (uint8_t *)(tiled + e->layout.nvalues);
         if (lorenzo) {
-            cpu_context_deal(e->team, &e->layout, from, tiled);
+            cpu_deal_symbols(e->team, &e->layout, from, tiled);
             from = tiled;
             tiled = e->symbols;
         }
@@ -541,7 +542,7 @@ decode_predicted(struct decode *d, void *dst)
         st = cpu_context_restore(d->team, &d->layout, d->mask, tiled, scratch,
                                  to);
         if (st == TERP_OK && lorenzo)
-            cpu_context_merge(d->team, &d->layout, to, d->symbols);
+            cpu_merge_symbols(d->team, &d->layout, to, d->symbols);
     } else {
         cpu_order_from_tiles(d->team, &d->layout,
                              lorenzo ? CPU_ORDER_RASTER : CPU_ORDER_CLASSES,

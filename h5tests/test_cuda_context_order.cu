@@ -10,6 +10,7 @@ extern "C" {
 #include "cases.h"
 #include "cmocka_all.h"
 #include "cpu_context.h"
+#include "cpu_deal.h"
 #include "cpu_order.h"
 #include "fields.h"
 }
@@ -166,7 +167,7 @@ sort_symbols(struct bench *b)
     uint8_t *scratch = (uint8_t *)terp_case_alloc(b->nvalues);
     uint16_t *dealt = (uint16_t *)terp_case_alloc(2 * b->nvalues);
 
-    cpu_context_deal(NULL, &b->layout, b->symbols[LORENZO], dealt);
+    cpu_deal_symbols(NULL, &b->layout, b->symbols[LORENZO], dealt);
     for (int i = 0; i < NSORTED; i++)
         assert_int_equal(cpu_context_sort(NULL, &b->layout,
                                           b->has_specials ? b->mask : NULL,
