@@ -504,8 +504,9 @@ read_model(struct decode *d)
         return read_plans(d);
     }
     d->dims = (unsigned)read_le(&d->reader, 1);
-    return d->reader.underflow || d->dims >= TERP_NCLASSES ? TERP_ERR_CORRUPT
-                                                           : TERP_OK;
+    bool valid = terp_lorenzo_dims_are_valid(&d->layout, d->dims,
+                                             d->frame->has_specials);
+    return d->reader.underflow || !valid ? TERP_ERR_CORRUPT : TERP_OK;
 }
 
 static enum terp_status

@@ -1,7 +1,8 @@
 /* Floor 3: the Lorenzo predictor with dual quantization (Tian et al., "cuSZ",
  * PACT 2020): values become integers first, then differences of integers,
  * which are exact. Differences do not see special points: along a dimension
- * each is to the last point before it that is not special. */
+ * each is to the last point before it that is not special. Where no point is,
+ * means may take the place of differences along the slowest dimension. */
 #ifndef TERP_CPU_LORENZO_H
 #define TERP_CPU_LORENZO_H
 
@@ -14,7 +15,9 @@ struct cpu_lorenzo {
     const struct terp_layout *layout;
     struct cpu_team *team;
     struct cpu_quantizer quantizer;
-    unsigned dims; /* along which differences are taken; bit 0 the fastest */
+    /* Along which differences are taken, bit 0 the fastest; quantizing adds
+     * TERP_LORENZO_MEANS where it takes these. */
+    unsigned dims;
 };
 
 /* Values to `levels` (integers of the values' width) and symbols. Values
@@ -22,7 +25,7 @@ struct cpu_lorenzo {
  * number of these is added to *nspecials. Escaped differences stay in
  * `levels`. */
 void
-cpu_lorenzo_quantize(const struct cpu_lorenzo *lorenzo, const void *values,
+cpu_lorenzo_quantize(struct cpu_lorenzo *lorenzo, const void *values,
                      uint64_t *mask, uint64_t *nspecials, void *levels,
                      uint16_t *symbols);
 

@@ -5,6 +5,7 @@
 
 #include "choices.h"
 #include "layout.h"
+#include "lorenzo.h"
 #include "spline.h"
 
 struct cpu_fills {
@@ -160,6 +161,18 @@ struct cpu_stages {
                        uint64_t ninner);
     void (*accumulate)(void *levels, uint64_t nouter, uint64_t extent,
                        uint64_t ninner);
+
+    /* The same by means (lorenzo.h). */
+    void (*difference_means)(void *levels, uint64_t nouter, uint64_t extent,
+                             uint64_t ninner);
+    void (*accumulate_means)(void *levels, uint64_t nouter, uint64_t extent,
+                             uint64_t ninner);
+
+    /* Adds up how large both would be, at i of `n` lines side by side, at most
+     * TERP_LORENZO_NVALUES. */
+    void (*weigh_means)(const void *line, uint64_t i, uint64_t extent,
+                        uint64_t ninner, uint64_t n, uint64_t *differences,
+                        uint64_t *means);
 
     /* Differences to symbols and back; what no code can hold escapes and
      * stays in `levels`. */

@@ -802,6 +802,8 @@ accumulate(void *inout, uint64_t nouter, uint64_t extent, uint64_t ninner)
     }
 }
 
+#include "cpu_means_impl.h"
+
 static void
 symbols_of(const void *levels_in, uint64_t nvalues, int max_code,
            uint16_t *restrict symbols)
@@ -846,5 +848,8 @@ const struct cpu_stages STAGES = {.value_nbytes = sizeof(T),
                                   .clear = clear,
                                   .difference = difference,
                                   .accumulate = accumulate,
+                                  .difference_means = difference_means,
+                                  .accumulate_means = accumulate_means,
+                                  .weigh_means = weigh_means,
                                   .symbols_of = symbols_of,
                                   .of_symbols = of_symbols};

@@ -154,21 +154,30 @@ __launch_bounds__(NTHREADS) escapes_sum(const struct cuda_batch batch)
 
 /* ---- words ---- */
 
-/* The word of an escape of Lorenzo at a position in C order. */
+/* The word of an escape of Lorenzo at a position in C order. Apart from the
+ * rest, which should not need as many registers. */
 template <typename W>
-static __device__ W
-lorenzo_word(const struct terp_layout *layout, unsigned dims, const W *levels,
-             uint64_t position)
+static __device__ __attribute__((noinline)) W
+lorenzo_word(const struct terp_layout *layout, const struct cuda_chunk &chunk,
+             const W *levels, uint64_t position)
 {
-    uint64_t left = position, stride[TERP_NDIMS], inner = 1;
+    const int means_dim = means_dim_of(chunk, layout);
+    unsigned dims = dims_to_subtract(chunk, means_dim);
+    uint64_t left = position, stride[TERP_NDIMS], inner = 1, i = 0;
 
     for (int d = 0; d < TERP_NDIMS; d++) {
         stride[d] = inner;
         inner *= layout->dims[d];
-        if (split(&left, layout->dims[d]) == 0)
+        uint64_t at = split(&left, layout->dims[d]);
+        if (at == 0)
             dims &= ~(1u << d);
+        if (d > 0 && d == means_dim)
+            i = at;
     }
-    return lorenzo_difference(levels + position, dims, stride);
+    const W word = lorenzo_difference(levels + position, dims, stride);
+    return i == 0 ? word
+                  : word - lorenzo_mean<W, true>(levels + position, dims,
+                                                 layout, means_dim, i);
 }
 
 /* A position's symbol, and where its value is in C order. */
@@ -211,7 +220,7 @@ escape_bits(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 {
     if (chunk.prediction == TERP_PREDICTION_LORENZO) {
         const word_of<T> word = lorenzo_word(
-            batch.d_layout, dims_to_subtract(chunk),
+            batch.d_layout, chunk,
             region<const word_of<T>>(batch, blockIdx.y, batch.at.work),
             position);
         return zigzag((int64_t)(int_of<T>)word);

@@ -3,6 +3,7 @@
 #define TERP_CUDA_HEAD_CUH
 
 #include "cuda_books.cuh"
+#include "cuda_lorenzo.cuh"
 #include "cuda_reduce.cuh"
 
 /* Threads that have a level each. */
@@ -73,7 +74,7 @@ write_model(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             store_le(model + 1, value_word(batch, chunk.reference),
                      batch.value_nbytes);
         else
-            model[1] = (uint8_t)chunk.lorenzo_dims;
+            model[1] = (uint8_t)coded_dims(chunk);
     } else if (l <= nlevels && chunk.prediction == TERP_PREDICTION_SPLINE) {
         const struct cuda_level_plan &plan = chunk.plan[l];
         uint8_t *at = model + 1 + batch.value_nbytes + 2 * (nlevels - l);

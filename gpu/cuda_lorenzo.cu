@@ -1,18 +1,7 @@
 /* Floor 3: the Lorenzo predictor with dual quantization. Integers lie in the
  * region `work` in C order. */
-#include "cuda_lorenzo.cuh"
-#include "cuda_order.cuh"
+#include "cuda_lorenzo_means.cuh"
 #include "cuda_values.cuh"
-
-#define ALL_LANES 0xFFFFFFFFu
-#define NTHREADS 256
-
-static __device__ __forceinline__ bool
-chunk_applies(const struct cuda_chunk &chunk)
-{
-    return chunk.status == TERP_OK &&
-           chunk.prediction == TERP_PREDICTION_LORENZO;
-}
 
 /* ---- values to integers ---- */
 
@@ -113,25 +102,11 @@ __launch_bounds__(NTHREADS) lorenzo_prequantize(struct cuda_batch batch)
 
 /* ---- lines along a dimension above 0 ---- */
 
-struct line {
-    uint64_t at, stride, extent;
-};
-
-/* A thread a line. False when there is none. */
-static __device__ __forceinline__ bool
-find_line(const struct cuda_batch &batch, int d, struct line *line_ret)
+/* A thread a line. */
+static __device__ __forceinline__ uint64_t
+line_of_thread(void)
 {
-    const struct terp_layout *layout = batch.d_layout;
-    uint64_t number = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
-
-    line_ret->stride = 1;
-    line_ret->extent = layout->dims[d];
-    for (int e = 0; e < d; e++)
-        line_ret->stride *= layout->dims[e];
-    bool exists = number < layout->nvalues / line_ret->extent;
-    uint64_t inner = split(&number, line_ret->stride);
-    line_ret->at = number * line_ret->stride * line_ret->extent + inner;
-    return exists;
+    return (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
 }
 
 static dim3
@@ -157,7 +132,8 @@ __launch_bounds__(NTHREADS)
     struct line line;
 
     if (!chunk_applies(chunk) || chunk.nspecials == 0 ||
-        !(chunk.lorenzo_dims >> d & 1) || !find_line(batch, d, &line))
+        !(chunk.lorenzo_dims >> d & 1) ||
+        !find_line(batch.d_layout, d, line_of_thread(), &line))
         return;
     const uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
     word_of<T> *levels = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
@@ -185,19 +161,26 @@ __launch_bounds__(NTHREADS)
 
 /* Where differences along dimension 0 follow, special values repeat the
  * integer of the nearest other one before them in the row, if there is one.
+ * Where no value is special, means are weighed.
  * Grid and ownership as of lorenzo_prequantize; reads only integers that are
  * not written. */
 template <typename T>
 static __global__ void
-__launch_bounds__(NTHREADS) lorenzo_repeat(struct cuda_batch batch)
+__launch_bounds__(NTHREADS, 4) lorenzo_repeat(struct cuda_batch batch)
 {
     begin_kernel();
     __shared__ uint32_t s_mask[PIECE_NWORDS];
     __shared__ unsigned long long s_before;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
 
-    if (!chunk_applies(chunk) || chunk.nspecials == 0)
+    if (!chunk_applies(chunk))
         return;
+    if (chunk.nspecials == 0) {
+        weigh_means(batch.d_layout,
+                    region<word_of<T>>(batch, blockIdx.y, batch.at.work),
+                    &chunk);
+        return;
+    }
     if (blockIdx.x == 0 && threadIdx.x == 0)
         chunk.has_specials = true;
     if (!(chunk.lorenzo_dims & 1))
@@ -271,10 +254,9 @@ nsegments_of(const struct terp_layout *layout)
 
 /* The warp's segment of a row of blocks. False when there is none. */
 static __device__ __forceinline__ bool
-find_segment(const struct cuda_batch &batch, uint64_t block,
+find_segment(const struct terp_layout *layout, uint64_t block,
              struct segment *segment_ret)
 {
-    const struct terp_layout *layout = batch.d_layout;
     uint64_t left = block * (NTHREADS / 32) + threadIdx.x / 32;
     uint64_t x = split(&left, nsegments_of(layout)) * SEGMENT_NVALUES;
 
@@ -298,48 +280,89 @@ nblocks_of_segments(const struct terp_layout *layout)
 
 /* ---- integers to symbols ---- */
 
-/* Grid: (nblocks_for nblocks_of_segments, chunks). */
-template <typename T>
-static __global__ void
-__launch_bounds__(NTHREADS) lorenzo_symbols(struct cuda_batch batch)
+/* Where a chunk's symbols are made of what, by the grid of lorenzo_symbols. */
+template <typename T> struct symbol_maker {
+    const struct terp_layout *layout;
+    struct cuda_chunk *chunk;
+    const word_of<T> *levels;
+    uint16_t *symbols;
+    unsigned long long *ranges;
+    int max_code;
+};
+
+template <typename T, bool means>
+static __device__ __forceinline__ void
+make_symbols(const struct symbol_maker<T> &maker)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const struct terp_layout *layout = batch.d_layout;
+    const struct terp_layout *layout = maker.layout;
+    const int means_dim = means ? terp_means_dim(layout) : 0;
     uint64_t stride[TERP_NDIMS], inner = 1;
     struct segment segment;
 
-    if (!chunk_applies(chunk))
-        return;
     for (int d = 0; d < TERP_NDIMS; d++) {
         stride[d] = inner;
         inner *= layout->dims[d];
     }
-    const word_of<T> *levels =
-        region<word_of<T>>(batch, blockIdx.y, batch.at.work);
-    uint16_t *symbols = region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
-    unsigned long long *ranges =
-        region<unsigned long long>(batch, blockIdx.y, batch.at.ranges);
-    for (uint64_t block = blockIdx.x; find_segment(batch, block, &segment);
+    for (uint64_t block = blockIdx.x; find_segment(layout, block, &segment);
          block += gridDim.x) {
-        unsigned dims = dims_to_subtract(chunk);
-        for (int d = 1; d < TERP_NDIMS; d++)
+        unsigned dims = dims_to_subtract(*maker.chunk, means_dim);
+        uint64_t nth = 0; /* along means_dim */
+        for (int d = 1; d < TERP_NDIMS; d++) {
             if (segment.coordinate[d] == 0)
                 dims &= ~(1u << d);
+            if (means && d == means_dim)
+                nth = segment.coordinate[d];
+        }
         for (uint64_t i = threadIdx.x % 32; i < segment.nx; i += 32) {
             uint64_t x = segment.x + i, at = segment.at + x;
-            int_of<T> code = (int_of<T>)lorenzo_difference(
-                levels + at, x > 0 ? dims : dims & ~1u, stride);
-            bool fits = code >= -batch.max_code && code <= batch.max_code;
-            symbols[tiled_at(segment.tiled, layout->rank, layout->dims[0], x)] =
+            const unsigned dims_here = x > 0 ? dims : dims & ~1u;
+            word_of<T> word =
+                lorenzo_difference(maker.levels + at, dims_here, stride);
+            if (means && nth > 0)
+                word -= lorenzo_mean<word_of<T>, true>(
+                    maker.levels + at, dims_here, layout, means_dim, nth);
+            int_of<T> code = (int_of<T>)word;
+            bool fits = code >= -maker.max_code && code <= maker.max_code;
+            maker.symbols[tiled_at(segment.tiled, layout->rank, layout->dims[0],
+                                   x)] =
                 (uint16_t)(fits ? (int)code + TERP_RADIUS : TERP_ESCAPE);
             if (!fits) {
-                atomicAdd(&ranges[at / CUDA_RANGE_NVALUES], 1ull);
-                note_number(&batch.d_chunks[blockIdx.y], true,
-                            zigzag((int64_t)code));
+                atomicAdd(&maker.ranges[at / CUDA_RANGE_NVALUES], 1ull);
+                note_number(maker.chunk, true, zigzag((int64_t)code));
             }
         }
     }
+}
+
+/* Apart from the rest, which should not need as many registers. */
+template <typename T>
+static __device__ __attribute__((noinline)) void
+make_symbols_of_means(const struct symbol_maker<T> &maker)
+{
+    make_symbols<T, true>(maker);
+}
+
+/* Grid: (nblocks_for nblocks_of_segments, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS, 4) lorenzo_symbols(struct cuda_batch batch)
+{
+    begin_kernel();
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+
+    if (!chunk_applies(chunk))
+        return;
+    const struct symbol_maker<T> maker = {
+        batch.d_layout, &chunk,
+            region<word_of<T>>(batch, blockIdx.y, batch.at.work),
+            region<uint16_t>(batch, blockIdx.y, batch.at.symbols),
+            region<unsigned long long>(batch, blockIdx.y, batch.at.ranges),
+            batch.max_code
+    };
+    if (means_dim_of(chunk, batch.d_layout) > 0)
+        make_symbols_of_means(maker);
+    else
+        make_symbols<T, false>(maker);
 }
 
 cudaError_t
@@ -374,7 +397,8 @@ cuda_lorenzo_quantize(const struct cuda_batch *batch, cudaStream_t stream)
 
 /* ---- symbols to values ---- */
 
-/* Dimensions to sum along: those of the chunk that have more than one value. */
+/* Dimensions to sum along: those of the chunk that have more than one value,
+ * but for one of means, which come first. */
 static __device__ __forceinline__ unsigned
 dims_to_sum(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
@@ -382,7 +406,16 @@ dims_to_sum(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
     for (int d = 0; d < TERP_NDIMS; d++)
         if (batch.d_layout->dims[d] > 1)
             dims |= chunk.lorenzo_dims & 1u << d;
-    return dims;
+    return dims & ~(1u << means_dim_of(chunk, batch.d_layout) & ~1u);
+}
+
+/* The chunk's symbols; NULL where means have made integers of them. */
+static __device__ __forceinline__ const uint16_t *
+symbols_to_sum(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
+{
+    return chunk.lorenzo_dims & TERP_LORENZO_MEANS
+               ? nullptr
+               : region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
 }
 
 /* Of special points, or NULL when there are none. */
@@ -402,6 +435,8 @@ difference_at(const struct cuda_batch &batch, const struct segment &segment,
               const uint16_t *symbols, uint64_t x)
 {
     const struct terp_layout *layout = batch.d_layout;
+    if (symbols == nullptr)
+        return levels[segment.at + x];
     if (mask != nullptr && is_set(mask, segment.at + x))
         return 0;
     unsigned symbol =
@@ -426,11 +461,10 @@ __launch_bounds__(NTHREADS) lorenzo_sum_segments(struct cuda_batch batch)
     const uint32_t *mask = mask_of(batch, chunk);
     const word_of<T> *levels =
         region<word_of<T>>(batch, blockIdx.y, batch.at.work);
-    const uint16_t *symbols =
-        region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
+    const uint16_t *symbols = symbols_to_sum(batch, chunk);
     word_of<T> *sums = region<word_of<T>>(batch, blockIdx.y, batch.at.staging);
-    for (uint64_t block = blockIdx.x; find_segment(batch, block, &segment);
-         block += gridDim.x) {
+    for (uint64_t block = blockIdx.x;
+         find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
         word_of<T> sum = 0;
         for (uint64_t i = threadIdx.x % 32; i < segment.nx; i += 32)
             sum += difference_at<T>(batch, segment, mask, levels, symbols,
@@ -497,13 +531,12 @@ __launch_bounds__(NTHREADS) lorenzo_sum_rows(struct cuda_batch batch)
     word_of<T> *levels = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
     const word_of<T> *sums =
         region<word_of<T>>(batch, blockIdx.y, batch.at.staging);
-    const uint16_t *symbols =
-        region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
+    const uint16_t *symbols = symbols_to_sum(batch, chunk);
     const T step =
         constants_of<T>(chunk.step, chunk.bound, batch.max_code).step;
     T *dst = (T *)chunk.dst;
-    for (uint64_t block = blockIdx.x; find_segment(batch, block, &segment);
-         block += gridDim.x) {
+    for (uint64_t block = blockIdx.x;
+         find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
         word_of<T> carry =
             is_split ? sums[block * (NTHREADS / 32) + threadIdx.x / 32] : 0;
         for (uint64_t first = 0; first < segment.nx; first += 32) {
@@ -562,7 +595,8 @@ __launch_bounds__(NTHREADS) lorenzo_sum_lines(struct cuda_batch batch, int d)
     if (!chunk_applies(chunk))
         return;
     const unsigned dims = dims_to_sum(batch, chunk);
-    if (!(dims >> d & 1) || !find_line(batch, d, &line))
+    if (!(dims >> d & 1) ||
+        !find_line(batch.d_layout, d, line_of_thread(), &line))
         return;
     const uint32_t *mask = mask_of(batch, chunk);
     word_of<T> *levels = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
@@ -584,9 +618,15 @@ cuda_lorenzo_reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
     const unsigned nchunks = (unsigned)batch->nchunks;
     const dim3 block(NTHREADS);
     const dim3 rows(nblocks_for(batch, nblocks_of_segments(layout)), nchunks);
+    const int means_dim = terp_means_dim(layout);
     cudaError_t err = cudaSuccess;
 
-    if (nsegments_of(layout) > 1) {
+    if (means_dim > 0)
+        err =
+            launch(wide ? lorenzo_add_means<double> : lorenzo_add_means<float>,
+                   dim3(nblocks_for(batch, nblocks_of_means(layout)), nchunks),
+                   block, 0, stream, *batch, means_dim);
+    if (err == cudaSuccess && nsegments_of(layout) > 1) {
         uint64_t nblocks =
             div_up(layout->nvalues / layout->dims[0], NTHREADS / 32);
         err = launch(wide ? lorenzo_sum_segments<double>

@@ -1,8 +1,10 @@
-/* Floor 3: a difference of lorenzo's integers. */
+/* Floor 3: a difference of lorenzo's integers, or what a mean leaves. */
 #ifndef TERP_CUDA_LORENZO_CUH
 #define TERP_CUDA_LORENZO_CUH
 
+#include "cuda_order.cuh"
 #include "cuda_state.cuh"
+#include "lorenzo.h"
 
 /* Bit i of a mask. */
 static __device__ __forceinline__ bool
@@ -11,13 +13,29 @@ is_set(const uint32_t *mask, uint64_t i)
     return mask[i / 32] >> (i % 32) & 1;
 }
 
+/* The byte of dimensions. */
+static __device__ __forceinline__ unsigned
+coded_dims(const struct cuda_chunk &chunk)
+{
+    return chunk.lorenzo_dims |
+           (chunk.means_sum < chunk.differences_sum ? TERP_LORENZO_MEANS : 0);
+}
+
+/* The dimension along which means are taken, or 0. */
+static __device__ __forceinline__ int
+means_dim_of(const struct cuda_chunk &chunk, const struct terp_layout *layout)
+{
+    return coded_dims(chunk) & TERP_LORENZO_MEANS ? terp_means_dim(layout) : 0;
+}
+
 /* Along which dimensions the integers that an encoder leaves are still to be
  * subtracted. Where points are special, it has subtracted them along the
  * dimensions above 0, and special ones repeat the integer before them. */
 static __device__ __forceinline__ unsigned
-dims_to_subtract(const struct cuda_chunk &chunk)
+dims_to_subtract(const struct cuda_chunk &chunk, int means_dim)
 {
-    return chunk.nspecials > 0 ? chunk.lorenzo_dims & 1 : chunk.lorenzo_dims;
+    return chunk.nspecials > 0 ? chunk.lorenzo_dims & 1
+                               : chunk.lorenzo_dims & ~(1u << means_dim & ~1u);
 }
 
 /* The difference at `at` along all dimensions of `dims`: of the 2^n points
@@ -38,6 +56,43 @@ lorenzo_difference(const W *at, unsigned dims, const uint64_t *stride)
         sum += __popc(set) % 2 == 1 ? (W)0 - *from : *from;
     }
     return sum;
+}
+
+/* The mean that predicts the integer at `at`, the i-th along means_dim, i > 0.
+ * Of differences along `dims`, if there are still to be any. */
+template <typename W, bool subtract>
+static __device__ __forceinline__ W
+lorenzo_mean(const W *at, unsigned dims, const struct terp_layout *layout,
+             int means_dim, uint64_t i)
+{
+    const uint64_t extent = layout->dims[means_dim];
+    const uint64_t step = terp_means_step(i);
+    uint64_t stride[TERP_NDIMS], inner = 1, line_stride = 1;
+    W sum = 0, count = 0;
+
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        stride[d] = inner;
+        line_stride = d == means_dim ? inner : line_stride;
+        inner *= layout->dims[d];
+    }
+    for (uint64_t k = 1; k < TERP_MEANS_REACH; k += 2) {
+        const uint64_t distance = k * step;
+        if (distance <= i) {
+            const W *from = at - distance * line_stride;
+            sum += subtract ? lorenzo_difference(from, dims, stride) : *from;
+            count++;
+        }
+        if (distance < extent - i) {
+            const W *from = at + distance * line_stride;
+            sum += subtract ? lorenzo_difference(from, dims, stride) : *from;
+            count++;
+        }
+    }
+    /* To the nearest, towards minus infinity: -1 - s / n of -1 - s. */
+    sum += count / 2;
+    const W sign = 0 - (sum >> (8 * sizeof(W) - 1));
+    const W magnitude = sum ^ sign;
+    return (count == 8 ? magnitude / 8 : magnitude / count) ^ sign;
 }
 
 #endif

@@ -73,6 +73,8 @@ struct cuda_chunk {
     double reference;
     struct cuda_level_plan plan[TERP_MAX_LEVELS + 1]; /* [0] is not used */
     unsigned lorenzo_dims;
+    /* encode, of samples: means are taken if they are smaller */
+    unsigned long long differences_sum, means_sum;
     double grid_step, grid_inverse; /* encode: of ratio one, in the type */
 
     /* Sections, as bytes of the stream. Each begins where the last ends. */

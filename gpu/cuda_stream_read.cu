@@ -4,6 +4,7 @@
  * is TERP_ERR_CORRUPT here too. */
 #include "cuda_index_read.cuh"
 #include "cuda_specials.cuh"
+#include "lorenzo.h"
 
 /* What is known of a chunk before its body is read. */
 struct stream_facts {
@@ -73,7 +74,8 @@ read_model(const struct cuda_batch &batch, const struct stream_facts &facts,
         terp_step_of(double_of_bits(load_le(at - sizeof(double), 8)), shrink);
     if (facts.prediction != TERP_PREDICTION_SPLINE) {
         s_found->dims = at[1];
-        return at[1] < TERP_NCLASSES;
+        return terp_lorenzo_dims_are_valid(batch.d_layout, at[1],
+                                           facts.has_specials);
     }
     s_found->reference =
         batch.value_nbytes == 8

@@ -4,7 +4,7 @@
 
 const char *const terp_field_name[TERP_NFIELDS] = {
     "constant", "ramp",      "smooth", "rough",    "noise", "spikes", "steps",
-    "integers", "denormals", "huge",   "outliers", "coast", "gaps"};
+    "integers", "denormals", "huge",   "outliers", "coast", "gaps",   "maps"};
 
 /* Fixed-point numbers have this many bits behind the point. */
 #define FRACTION_NBITS 30
@@ -80,6 +80,17 @@ noise(const struct place *place)
 {
     return (int64_t)(terp_field_mix(place->index) >> (63 - FRACTION_NBITS)) -
            ONE;
+}
+
+static int64_t
+map(const struct place *place)
+{
+    struct place first = *place;
+
+    first.index = place->brick;
+    for (int i = 1; i < place->rank; i++)
+        first.index = first.index * place->n[i] + place->at[i];
+    return noise(&first);
 }
 
 static bool
@@ -162,6 +173,9 @@ field_bits(enum terp_field field, enum terp_type type,
         if (chance(place, 7))
             return special_bits(type, terp_field_mix(place->index + 1));
         value = fraction(smooth(place) + noise(place) / 64);
+        break;
+    case TERP_FIELD_MAPS:
+        value = fraction(map(place) + noise(place) / 64);
         break;
     case TERP_FIELD_ROUGH:
         value = fraction(smooth(place) + noise(place) / 64);

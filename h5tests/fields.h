@@ -24,6 +24,8 @@ enum terp_field {
     TERP_FIELD_OUTLIERS,  /* near 1, and 1e20 for one value in 97 */
     TERP_FIELD_COAST,     /* smooth, and 1e20 on land: about a third */
     TERP_FIELD_GAPS,      /* rough, with NaN, infinities and -0.0 */
+    TERP_FIELD_MAPS,      /* along the slowest dim the same white noise, and
+                             other noise of a 64th of its range */
     TERP_NFIELDS
 };
 

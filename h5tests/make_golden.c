@@ -53,6 +53,10 @@ static const struct golden goldens[] = {
      TERP_FIELD_COAST,
      {TERP_FLOAT32, false, false, 3, {6, 20, 24}},
      1e-3},
+    {"f32-maps", /* means along the slowest dimension */
+     TERP_FIELD_MAPS,
+     {TERP_FLOAT32, false, false, 3, {24, 9, 14}},
+     1e-3},
     {"f32-escapes",
      TERP_FIELD_SPIKES,
      {TERP_FLOAT32, false, false, 2, {37, 41}},

@@ -22,6 +22,9 @@ static const struct terp_chunk chunks[] = {
     {TERP_FLOAT32, false, true, 2, {99, 1}},
 };
 
+static const struct terp_chunk maps = {
+    TERP_FLOAT64, true, false, 4, {21, 1, 13, 15}};
+
 static const double bounds[] = {1e-1, 1e-3, 1e-5};
 
 static bool
@@ -74,6 +77,14 @@ main(int argc, char **argv)
     if (argc != 2) {
         fputs("usage: make_pairs DIR\n", stderr);
         return EXIT_FAILURE;
+    }
+    /* In all modes: few fields have means. */
+    for (int mode = 0; mode < TERP_NMODES; mode++, number++) {
+        if (!make(argv[1], number, &maps, TERP_FIELD_MAPS, 1e-3,
+                  &terp_mode[mode])) {
+            fprintf(stderr, "make_pairs: no pair %d\n", number);
+            return EXIT_FAILURE;
+        }
     }
     /* Fields and bounds take turns: their numbers and that of the modes have
      * no common factor. */

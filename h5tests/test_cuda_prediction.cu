@@ -1,6 +1,7 @@
 /* Prediction on the device against the CPU engine's, stage by stage: symbols
  * in tile order, counts of escapes, their section, and values. */
 #include "cuda_escapes.cuh"
+#include "cuda_lorenzo.cuh"
 #include "cuda_order.cuh"
 #include <stdio.h>
 #include <stdlib.h>
@@ -405,7 +406,8 @@ is_near(const struct bench *b, const uint8_t *values, uint64_t i)
            -difference <= b->quantizer.bound;
 }
 
-static void
+/* Returns the dimensions that the stream would tell. */
+static unsigned
 check_lorenzo(struct bench *b, unsigned dims)
 {
     uint64_t nspecials = b->state[0].nspecials;
@@ -436,7 +438,11 @@ check_lorenzo(struct bench *b, unsigned dims)
         state->has_specials != (nspecials > 0) ||
         memcmp(b->mask, device_region(b, b->batch.at.mask), mask_nbytes) != 0)
         fail_case(b, "special values of lorenzo");
+    if (coded_dims(*state) != cpu.dims)
+        fail_case(b, "means");
     check_escapes(b, levels);
+    state->lorenzo_dims = cpu.dims;
+    state->differences_sum = state->means_sum = 0;
 
     /* Codes of special points do not count, whatever they are. */
     for (uint64_t i = 0; i < b->nvalues; i++)
@@ -459,6 +465,7 @@ check_lorenzo(struct bench *b, unsigned dims)
             fail_case(b, "bound");
     free(levels);
     free(values);
+    return cpu.dims;
 }
 
 struct shape {
@@ -586,6 +593,37 @@ lorenzo_equals_the_cpu_around_special_values(void **state)
     }
 }
 
+/* Of noise, whose mean is the best prediction: where the slowest dimension is
+ * predicted, and there is one above rows of enough values. Bounds for codes,
+ * for escapes, and for a mixture. */
+static void
+means_of_noise_equal_the_cpu_for_all_shapes(void **state)
+{
+    const double bounds[] = {3e-2, 1e-6, 1.5e-3};
+    unsigned n = 0, ntaken = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const struct shape *shape = &shapes[i];
+        for (unsigned turn = 0; turn < 3; turn++) {
+            struct bench b;
+            make_bench(&b, n++ % 2 ? TERP_FLOAT64 : TERP_FLOAT32, shape->rank,
+                       shape->dims, shape->stack, TERP_FIELD_NOISE,
+                       bounds[turn]);
+            const int d = terp_means_dim(&b.layout);
+            const unsigned dims = turn == 0   ? (1u << b.layout.rank) - 1
+                                  : turn == 1 ? 1u << d
+                                              : 1u << d | 1;
+            const unsigned told = check_lorenzo(&b, dims);
+            if (d == 0 && told != dims)
+                fail_case(&b, "means where none may be");
+            ntaken += told > dims;
+            free_bench(&b);
+        }
+    }
+    assert_true(ntaken > 20);
+}
+
 /* Every content, both predictors, every set of dimensions. */
 static void
 contents_equal_the_cpu(void **state)
@@ -670,6 +708,7 @@ main(void)
         cmocka_unit_test(full_blending_equals_the_cpu_for_all_shapes),
         cmocka_unit_test(lorenzo_equals_the_cpu_for_all_shapes),
         cmocka_unit_test(lorenzo_equals_the_cpu_around_special_values),
+        cmocka_unit_test(means_of_noise_equal_the_cpu_for_all_shapes),
         cmocka_unit_test(contents_equal_the_cpu),
         cmocka_unit_test(a_coarse_level_that_blends_is_left_to_the_cpu),
     };

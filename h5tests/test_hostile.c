@@ -378,6 +378,50 @@ escapes_are_as_many_as_symbols_say_and_no_longer_than_values(void **state)
     }
 }
 
+/* doc/format.md, "Lorenzo". */
+static void
+means_are_refused_where_none_may_be(void **state)
+{
+    static const struct {
+        struct terp_chunk chunk;
+        enum terp_field field;
+        unsigned needed; /* dimensions; 0: there may be no means */
+    } cases[] = {
+        {{TERP_FLOAT32, false, false, 2, {16, 40}}, TERP_FIELD_NOISE, 2},
+        {{TERP_FLOAT64, false, false, 4, {1, 8, 1, 9}}, TERP_FIELD_NOISE, 4},
+        {{TERP_FLOAT32, false, true, 3, {2, 9, 5}}, TERP_FIELD_NOISE, 2},
+        {{TERP_FLOAT64, false, false, 2, {16, 40}}, TERP_FIELD_GAPS, 0},
+        {{TERP_FLOAT32, false, false, 2, {7, 90}}, TERP_FIELD_NOISE, 0},
+        {{TERP_FLOAT64, false, true, 2, {16, 40}}, TERP_FIELD_NOISE, 0},
+        {{TERP_FLOAT32, false, false, 3, {1, 1, 640}}, TERP_FIELD_NOISE, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const struct terp_mode mode = {TERP_PIPELINE_RATIO,
+                                       TERP_PREDICTOR_LORENZO, "lorenzo"};
+        struct terp_stream stream =
+            make_stream_of(&cases[i].chunk, cases[i].field, &mode);
+        struct terp_frame frame;
+        int model_at;
+
+        assert_int_equal(
+            terp_frame_read(stream.bytes, stream.nbytes, &frame, &model_at),
+            TERP_OK);
+        assert_int_equal(frame.prediction, TERP_PREDICTION_LORENZO);
+        for (unsigned byte = 0; byte <= 0xFF; byte++) {
+            struct terp_stream made = {terp_case_alloc(stream.nbytes),
+                                       stream.nbytes};
+            bool means = byte < 32 && (byte & cases[i].needed) != 0;
+            memcpy(made.bytes, stream.bytes, stream.nbytes);
+            made.bytes[model_at + 1] = (uint8_t)byte;
+            assert_int_equal(decode_sealed(made),
+                             byte < 16 || means ? TERP_OK : TERP_ERR_CORRUPT);
+        }
+        free(stream.bytes);
+    }
+}
+
 /* Several partitions of tiles: damage meets their index. */
 static void
 sealed_random_damage_of_many_tiles_is_survived(void **state)
@@ -480,6 +524,7 @@ main(void)
         cmocka_unit_test(sealed_random_damage_is_survived),
         cmocka_unit_test(
             escapes_are_as_many_as_symbols_say_and_no_longer_than_values),
+        cmocka_unit_test(means_are_refused_where_none_may_be),
         cmocka_unit_test(sealed_random_damage_of_many_tiles_is_survived),
         cmocka_unit_test(sealed_foreign_body_is_survived),
         cmocka_unit_test(enormous_dims_with_a_tiny_body_are_refused),

@@ -17,7 +17,7 @@ PLACES = [
     ("public", r"codec/(terp|cd_values)\.h"),
     ("cpu", r"codec/cpu_\w+\.[ch]"),
     ("model", r"codec/(cd_values|chunk|frame|inspect|layout|reduce|terp)\.c"),
-    ("model", r"codec/(choices|contexts|engine|frame|layout|reduce|spline)\.h"),
+    ("model", r"codec/(choices|contexts|engine|frame|layout|lorenzo|reduce|spline)\.h"),
     ("model", r"codec/cuda_loader\.[ch]"),
     ("gpu", r"gpu/\w+\.(c|h|cu|cuh)"),
     ("header", r"filter/h5z_terp\.h"),

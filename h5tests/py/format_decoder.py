@@ -14,6 +14,7 @@ RAW, CONSTANT, HUFFMAN, CUSTOM, SPEED, RATIO = range(6)
 NRUN_CLASSES, NCODE_CLASSES = 24, 21
 NCONTEXTS, NCONTEXT_LEVELS = 8, 3
 SPLINE, LORENZO = 1, 2
+LORENZO_MEANS = 16  # of the byte of dimensions
 BLEND_PAIRS, BLEND_FULL = 170, 255
 CLASSES = (1, 2, 4, 8, 3, 5, 6, 9, 10, 12, 7, 11, 13, 14, 15)
 BOXES = {1: (4096, 1, 1, 1), 2: (64, 64, 1, 1), 3: (16, 16, 16, 1),
@@ -548,11 +549,38 @@ def read_escapes(reader, frame, model, dtype):
     return values.view(word)
 
 
+def add_means(integers, axis):
+    """From means of a hierarchy, in place."""
+    lines = np.moveaxis(integers, axis, 0)
+    signed = np.dtype("i%d" % lines.dtype.itemsize)
+    n = len(lines)
+    for level in range((n - 1).bit_length() - 1, -1, -1):
+        step = 1 << level
+        for i in range(step, n, 2 * step):
+            near = [lines[i + k * step] for k in (-7, -5, -3, -1, 1, 3, 5, 7)
+                    if 0 <= i + k * step < n]
+            total = sum(near[1:], near[0]) + lines.dtype.type(len(near) // 2)
+            lines[i] += (total.view(signed) // len(near)).view(lines.dtype)
+
+
+def means_dim(frame, dims):
+    """The dimension along which means were taken, if any."""
+    if not dims & LORENZO_MEANS:
+        return None
+    slowest = max(d for d in range(4) if frame.dims[3 - d] > 1)
+    if (dims >= 2 * LORENZO_MEANS or frame.has_specials or slowest == 0
+            or not dims >> slowest & 1 or frame.dims[3 - slowest] < 8):
+        raise ValueError("means where none may be")
+    return slowest
+
+
 def reconstruct_lorenzo(model, codes, escaped, special, values):
     word = np.dtype("u%d" % values.dtype.itemsize)
     integers = np.where(escaped, values.view(word), codes.astype(word))
+    if model["means"] is not None:
+        add_means(integers, 4 - model["means"])
     for d in range(4):
-        if model["dims"] >> d & 1:
+        if model["dims"] >> d & 1 and d != model["means"]:
             integers[special] = 0
             integers = np.cumsum(integers, axis=4 - d, dtype=word)
     integers = integers.view("i%d" % word.itemsize)
@@ -566,7 +594,8 @@ def read_model(reader, frame, dtype):
     shrink = reader.uint()
     step = 2 * frame.bound - 2 * frame.bound * 2.0 ** -shrink
     if frame.prediction == LORENZO:
-        return {"step": step, "dims": reader.uint()}
+        dims = reader.uint()
+        return {"step": step, "dims": dims, "means": means_dim(frame, dims)}
     return {"step": step, "reference": reader.array(dtype, 1)[0],
             "plans": [reader.take(2)
                       for _ in range(spline_nlevels(frame.dims))]}
