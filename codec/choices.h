@@ -189,7 +189,7 @@ _Static_assert((uint64_t)TERP_LORENZO_RUN_NVALUES *(1024 +
 static inline TERP_HOST_DEVICE uint64_t
 terp_cost_in_runs(uint64_t cost, uint64_t of_runs, uint64_t of_all)
 {
-    uint64_t least = cost - cost / 16;
+    uint64_t least = cost - cost / 18;
 
     if (of_runs >= of_all)
         return cost;
