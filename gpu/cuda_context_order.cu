@@ -299,12 +299,12 @@ choose_regions(const struct cuda_batch *batch, struct context_level *level)
     while (d >= 0 && level->ngroups > CONTEXT_NTHREADS &&
            (uint64_t)level->nblocks * (unsigned)batch->nchunks <
                CUDA_CONTEXT_BUSY_NBLOCKS) {
-        const uint32_t half = half_extent(level->extent[d], d);
-        if (half == 0) {
+        const uint32_t halved = half_extent(level->extent[d], d);
+        if (halved == 0) {
             d--;
             continue;
         }
-        level->extent[d] = half;
+        level->extent[d] = halved;
         measure_regions(layout, level);
     }
     for (int k = 0; k < TERP_NDIMS; k++)

@@ -1,8 +1,8 @@
 /* Large chunks on a machine with a GPU: the device's streams are the CPU's,
  * and so are the bits that both decode to. `cuda_large [EXTENT]`: cubes of
- * EXTENT^3 float32 and (3/4 EXTENT)^3 float64 values in host memory, a line of
- * 16 EXTENT^3 + 4095 float32 values in device memory. EXTENT is 512, so that
- * the last has more than 2^31 values. */
+ * EXTENT^3 float32 and (3/4 EXTENT)^3 float64 values in host memory, lines of
+ * 8 and 16 EXTENT^3 + 4095 float32 values in device memory. EXTENT is 512, so
+ * that the last has more than 2^31 values. */
 #include <cuda_runtime.h>
 
 #include <pthread.h>
@@ -256,8 +256,8 @@ check_mode(const struct terp_mode *mode, const struct terp_chunk *chunk,
 }
 
 static void
-check_chunk(const struct terp_chunk *chunk, enum terp_memory memory, int nmodes,
-            uint64_t free_before_nbytes)
+check_chunk(const struct terp_chunk *chunk, enum terp_memory memory,
+            int first_mode, int nmodes, uint64_t free_before_nbytes)
 {
     uint64_t nbytes = terp_chunk_nbytes(chunk);
     uint64_t cap_nbytes = terp_encode_bound(chunk);
@@ -274,8 +274,8 @@ check_chunk(const struct terp_chunk *chunk, enum terp_memory memory, int nmodes,
     b.stream = on_device ? alloc_device(cap_nbytes) : alloc_host(cap_nbytes);
     if (on_device)
         b.free_before_nbytes -= nbytes + cap_nbytes;
-    for (int mode = 0; mode < nmodes; mode++)
-        check_mode(&terp_mode[mode], chunk, &b);
+    for (int i = 0; i < nmodes; i++)
+        check_mode(&terp_mode[first_mode + i], chunk, &b);
     if (on_device) {
         check_cuda("cudaFree", cudaFree(b.values));
         check_cuda("cudaFree", cudaFree(b.stream));
@@ -313,9 +313,14 @@ main(int argc, char **argv)
     struct terp_chunk doubles = make_chunk(TERP_FLOAT64, 3, extent / 4 * 3);
     struct terp_chunk cube = make_chunk(TERP_FLOAT32, 3, extent);
     struct terp_chunk line =
+        make_chunk(TERP_FLOAT32, 1, 8 * extent * extent * extent + 4095);
+    struct terp_chunk long_line =
         make_chunk(TERP_FLOAT32, 1, 16 * extent * extent * extent + 4095);
-    check_chunk(&doubles, TERP_MEMORY_HOST, TERP_NMODES, free_nbytes);
-    check_chunk(&cube, TERP_MEMORY_HOST, TERP_NMODES, free_nbytes);
-    check_chunk(&line, TERP_MEMORY_DEVICE, 1, free_nbytes);
+    check_chunk(&doubles, TERP_MEMORY_HOST, 0, TERP_NMODES, free_nbytes);
+    check_chunk(&cube, TERP_MEMORY_HOST, 0, TERP_NMODES, free_nbytes);
+    /* By the default pipeline; and by another, since a lane has no memory for
+     * as many values and their contexts. */
+    check_chunk(&line, TERP_MEMORY_DEVICE, 0, 1, free_nbytes);
+    check_chunk(&long_line, TERP_MEMORY_DEVICE, 1, 1, free_nbytes);
     return EXIT_SUCCESS;
 }
