@@ -10,7 +10,6 @@ results=results
 plugin=${TERP_PLUGIN_DIR:-../build/release/plugin}
 real=../../shared/data/real_dev.h5
 pipelines=terp:ratio,terp:huffman,terp:custom,terp:speed
-forced=terp:huffman:spline,terp:huffman:lorenzo
 
 # record NAME COMMAND...: CSV and summary, replaced only by a complete run.
 record() {
@@ -37,7 +36,7 @@ for figure in "$@"; do
     speed)
         record speed python3 speed.py --plugin "$plugin" \
             --fields pres,vel,mira --clock cpu \
-            --codecs "$pipelines,$forced,pysz,zfp"
+            --codecs "$pipelines,pysz"
         ;;
     real)
         if [ ! -e "$real" ]; then

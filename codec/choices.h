@@ -108,12 +108,14 @@ terp_lorenzo_distance(uint64_t nvalues)
 /* Sampled predictions rest on original values; the decoder's rest on values
  * that are up to half a step off. What that adds to an error, in steps, is
  * acted by a noise of this amplitude, the root of the sum of the weights'
- * squares; of an average the sum of a cubic spline's, 0.64, shared. */
+ * squares; of an average the sum of a cubic spline's, 0.64, shared; of blending
+ * three quarters of that, since many of the points around are of coarser
+ * levels, whose bounds are tighter, and since samples blend at no border. */
 static inline TERP_HOST_DEVICE double
 terp_noise_amplitude(int npredicting, int blend_order)
 {
     if (blend_order > 1)
-        return npredicting == 2 ? 1.118 : blend_order == 2 ? 0.866 : 1.541;
+        return npredicting == 2 ? 0.84 : blend_order == 2 ? 0.65 : 1.16;
     return npredicting == 1   ? 0.8
            : npredicting == 2 ? 0.566
            : npredicting == 3 ? 0.462
