@@ -86,15 +86,6 @@ struct encode {
     struct writer writer;
 };
 
-static enum terp_coding
-coding_of(enum terp_pipeline pipeline)
-{
-    return pipeline == TERP_PIPELINE_SPEED     ? TERP_CODING_SPEED
-           : pipeline == TERP_PIPELINE_CUSTOM  ? TERP_CODING_CUSTOM
-           : pipeline == TERP_PIPELINE_HUFFMAN ? TERP_CODING_HUFFMAN
-                                               : TERP_CODING_RATIO;
-}
-
 /* Parts that the team scans. */
 #define NSCANS 64
 struct scan {
@@ -388,7 +379,7 @@ encode_chunk(struct encode *e)
         return encode_constant(e, constant);
     if (!is_bound(e->bound))
         return TERP_ERR_CAPACITY; /* a range that no double holds */
-    e->frame.coding = coding_of(e->params->pipeline);
+    e->frame.coding = terp_coding_of(e->params->pipeline);
     e->max_code = e->frame.coding == TERP_CODING_SPEED ? TERP_SPEED_MAX_CODE
                                                        : TERP_MAX_CODE;
     return encode_predicted(e);

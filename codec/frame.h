@@ -22,6 +22,16 @@ enum terp_coding {
     TERP_CODING_RATIO = 5
 };
 
+/* What a pipeline makes of a chunk that it predicts. */
+static inline enum terp_coding
+terp_coding_of(enum terp_pipeline pipeline)
+{
+    return pipeline == TERP_PIPELINE_SPEED     ? TERP_CODING_SPEED
+           : pipeline == TERP_PIPELINE_CUSTOM  ? TERP_CODING_CUSTOM
+           : pipeline == TERP_PIPELINE_HUFFMAN ? TERP_CODING_HUFFMAN
+                                               : TERP_CODING_RATIO;
+}
+
 /* Predictors as the stream numbers them. Values are pinned. */
 enum terp_prediction {
     TERP_PREDICTION_NONE = 0,

@@ -275,15 +275,6 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->stride = at;
 }
 
-static enum terp_coding
-coding_of(enum terp_pipeline pipeline)
-{
-    return pipeline == TERP_PIPELINE_SPEED     ? TERP_CODING_SPEED
-           : pipeline == TERP_PIPELINE_CUSTOM  ? TERP_CODING_CUSTOM
-           : pipeline == TERP_PIPELINE_HUFFMAN ? TERP_CODING_HUFFMAN
-                                               : TERP_CODING_RATIO;
-}
-
 /* All of a batch but its pointers. */
 static struct cuda_batch
 describe(const struct cuda_wave *wave, const struct terp_layout *layout)
@@ -306,7 +297,7 @@ describe(const struct cuda_wave *wave, const struct terp_layout *layout)
         batch.coding = TERP_CODING_RATIO;
     if (wave->params != NULL) {
         batch.params = *wave->params;
-        batch.coding = coding_of(wave->params->pipeline);
+        batch.coding = terp_coding_of(wave->params->pipeline);
         batch.max_code = batch.coding == TERP_CODING_SPEED ? TERP_SPEED_MAX_CODE
                                                            : TERP_MAX_CODE;
     }
