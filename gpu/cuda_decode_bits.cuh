@@ -109,4 +109,30 @@ stage_bits(uint32_t *s_bits, const uint8_t *src, unsigned nbytes)
     return bits;
 }
 
+/* Decodes a thread's stretch, pass(begin), from where the thread before ended,
+ * as long as that is not where it began last: which the first time is at
+ * `begin`, a guess. Returns where the stretch does begin. s_stop[threadIdx.x]
+ * is what the last pass returned. After n rounds the first n threads are
+ * right. */
+template <typename Pass>
+static __device__ __forceinline__ unsigned
+synchronize_stretches(uint32_t *s_stop, unsigned first_begin, unsigned begin,
+                      bool is_idle, Pass pass)
+{
+    bool is_right = false;
+
+#pragma unroll 1
+    for (unsigned before = begin;;) {
+        if (!is_right) {
+            begin = before;
+            s_stop[threadIdx.x] = pass(begin);
+        }
+        __syncthreads();
+        before = threadIdx.x == 0 ? first_begin : s_stop[threadIdx.x - 1];
+        is_right = is_idle || before == begin;
+        if (!__syncthreads_or(!is_right))
+            return begin;
+    }
+}
+
 #endif

@@ -149,7 +149,7 @@ decode_tokens(struct tokens_shared<NTHREADS> &s, tile_scan<NTHREADS> &s_scan,
     unsigned begin = min(tile_end, bits.begin + threadIdx.x * stretch);
     const unsigned end = min(tile_end, begin + stretch);
     const bool is_idle = begin == end, is_last = !is_idle && end == tile_end;
-    unsigned n, first, nall, stop;
+    unsigned n, first, nall;
 
     if (stage)
 #pragma unroll 1
@@ -157,23 +157,13 @@ decode_tokens(struct tokens_shared<NTHREADS> &s, tile_scan<NTHREADS> &s_scan,
             ((uint4 *)s.token)[i] = ((const uint4 *)book->token)[i];
     clear_symbols<NTHREADS>(s.symbols);
     __syncthreads();
-    /* After n rounds the first n threads are right. */
-    bool is_right = false;
-#pragma unroll 1
-    for (unsigned before = begin;;) {
-        if (!is_right) {
-            begin = before;
-            stop = pass_tokens(s.bits, s.token, book_end, begin, end, &n);
-            s.stop[threadIdx.x] = stop;
-        }
-        __syncthreads();
-        before = threadIdx.x == 0 ? bits.begin : s.stop[threadIdx.x - 1];
-        is_right = is_idle || before == begin;
-        if (!__syncthreads_or(!is_right))
-            break;
-    }
+    begin = synchronize_stretches(
+        s.stop, bits.begin, begin, is_idle, [&](unsigned at) {
+            return pass_tokens(s.bits, s.token, book_end, at, end, &n);
+        });
     block_sum<NTHREADS>(s_scan).ExclusiveSum(n, first, nall);
-    bool valid = nall <= nsymbols && (!is_last || stop <= bits.end);
+    bool valid =
+        nall <= nsymbols && (!is_last || s.stop[threadIdx.x] <= bits.end);
     if (nall <= nsymbols)
         valid &= write_tokens(s.bits, s.token, book_end, begin, end, first,
                               s.symbols.at);

@@ -186,20 +186,9 @@ decode_words(const struct cuda_batch &batch, struct cuda_chunk &chunk,
          i < SPACED(TERP_TILE_NSYMBOLS) / UNIT_NSYMBOLS; i += NTHREADS)
         s.symbols.unit[i] = eight_zero_codes();
     __syncthreads();
-    /* After n rounds the first n threads are right. */
-    bool is_right = false;
-#pragma unroll 1
-    for (unsigned before = begin;;) {
-        if (!is_right) {
-            begin = before;
-            s.stop[threadIdx.x] = pass_words(s, begin, end, bits.end, &nwords);
-        }
-        __syncthreads();
-        before = threadIdx.x == 0 ? bits.begin : s.stop[threadIdx.x - 1];
-        is_right = is_idle || before == begin;
-        if (!__syncthreads_or(!is_right))
-            break;
-    }
+    begin = synchronize_stretches(
+        s.stop, bits.begin, begin, is_idle,
+        [&](unsigned at) { return pass_words(s, at, end, bits.end, &nwords); });
     block_sum<NTHREADS>(s_scan).ExclusiveSum(nwords, first, nall);
     valid = nall >= nsymbols;
     if (valid)

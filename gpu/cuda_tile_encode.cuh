@@ -76,6 +76,25 @@ tile_slot(const struct cuda_batch &batch, unsigned tile, unsigned max_nbytes)
            (uint64_t)tile * max_nbytes;
 }
 
+/* The tile's `nbits` bits to its slot, by the whole block, and what the index
+ * tells of them. */
+static __device__ __forceinline__ void
+store_tile(const struct cuda_batch &batch, unsigned tile, unsigned max_nbytes,
+           const uint32_t *s_bits, unsigned nbits, unsigned entry)
+{
+    const unsigned nbytes = (nbits + 7) / 8;
+    uint32_t *slot = (uint32_t *)tile_slot(batch, tile, max_nbytes);
+
+    for (unsigned i = threadIdx.x; i < (nbytes + 3) / 4; i += TILE_NTHREADS)
+        slot[i] = __byte_perm(s_bits[i], 0, 0x0123);
+    if (threadIdx.x == 0) {
+        region<uint16_t>(batch, blockIdx.y, batch.at.nbytes)[tile] =
+            (uint16_t)nbytes;
+        region<uint8_t>(batch, blockIdx.y, batch.at.entry)[tile] =
+            (uint8_t)entry;
+    }
+}
+
 /* ---- costs ---- */
 
 /* Rows of the table of words' lengths hold words of four entries. */

@@ -332,17 +332,7 @@ __launch_bounds__(TILE_NTHREADS, FEW ? 3 : 7)
         atomicOr(&s_bits[total / 32], bits_below(8 - total % 8)
                                           << (24 - total % 32 / 8 * 8));
     __syncthreads();
-
-    const unsigned nbytes = (total + 7) / 8;
-    uint32_t *slot = (uint32_t *)tile_slot(batch, tile, CUDA_TOKENS_MAX_NBYTES);
-    for (unsigned i = threadIdx.x; i < (nbytes + 3) / 4; i += TILE_NTHREADS)
-        slot[i] = __byte_perm(s_bits[i], 0, 0x0123);
-    if (threadIdx.x == 0) {
-        region<uint16_t>(batch, blockIdx.y, batch.at.nbytes)[tile] =
-            (uint16_t)nbytes;
-        region<uint8_t>(batch, blockIdx.y, batch.at.entry)[tile] =
-            (uint8_t)entry;
-    }
+    store_tile(batch, tile, CUDA_TOKENS_MAX_NBYTES, s_bits, total, entry);
 }
 
 cudaError_t
