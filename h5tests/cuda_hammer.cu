@@ -46,11 +46,13 @@ static struct sample samples[COUNT(chunks)][TERP_NMODES][NFIELDS];
 static std::atomic_uint_fast64_t ncalls, nchunks_done;
 static double deadline;
 
+/* At once: other threads are in calls. */
 static void
 stop(const char *what, const char *why)
 {
     printf("FAILED: %s: %s\n", what, why);
-    exit(EXIT_FAILURE);
+    fflush(stdout);
+    _Exit(EXIT_FAILURE);
 }
 
 static void
@@ -67,6 +69,16 @@ now(void)
 
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* The device of the engine, as far as TERP_DEVICE names it. */
+static void
+use_device(void)
+{
+    const char *device = getenv("TERP_DEVICE");
+
+    if (device != NULL)
+        check_cuda("cudaSetDevice", cudaSetDevice(atoi(device)));
 }
 
 static void *
@@ -226,6 +238,7 @@ static void *
 hammer(void *arg)
 {
     (void)arg;
+    use_device();
     while (now() < deadline)
         do_call(terp_field_mix(ncalls++));
     return NULL;
@@ -240,6 +253,7 @@ main(int argc, char **argv)
 
     if (nthreads < 1 || nthreads > MAX_NTHREADS)
         stop("threads", "too many or too few");
+    use_device();
     make_samples();
     deadline = now() + seconds;
     for (int i = 0; i < nthreads; i++)
