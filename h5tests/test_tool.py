@@ -448,6 +448,36 @@ class Compare(ToolTest):
                     self.row(text, "/x")[0], ("SPECIALS", "EXCEEDED")
                 )
 
+    def test_undeclared_fill_values_do_not_count_for_psnr(self):
+        def psnr(edits, copy=None):
+            text = self.compare(
+                OK,
+                f"new x f32 4000 - - {edits}",
+                f"new x f32 4000 - - {copy or edits}",
+                "--abs=1e30",
+            )
+            return float(self.row(text, "/x")[3]), text
+
+        without, text = psnr("10=0.5", "10=0.6")
+        self.assertNotIn("left out", text)
+        for edits, nvalues in (
+            ("5=1e20,6=1e20", 2),
+            ("5=-9999,6=-9999,7=-9999", 3),
+            ("5=-999,6=999,7=-999,8=999", 4),
+        ):
+            with self.subTest(edits):
+                also, text = psnr(edits + ",10=0.5", edits + ",10=0.6")
+                self.assertAlmostEqual(also, without, delta=0.01)
+                self.assertIn(f"/x: {nvalues} values left out of PSNR", text)
+        for edits, copy in (
+            ("5=1e20", "5=1e20"),  # once: a value like any other
+            ("5=1e20,6=1e20", "5=1e20,6=1.001e20"),
+            ("5=2,6=2", "5=2,6=2"),
+        ):
+            with self.subTest(edits):
+                _, text = psnr(edits, copy)
+                self.assertNotIn("left out", text)
+
     def test_shape_type_and_missing_datasets_are_found(self):
         text = self.compare(
             FOUND,

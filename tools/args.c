@@ -9,6 +9,7 @@
 #include "base.h"
 #include "cd_values.h"
 #include "h5z_terp.h"
+#include "options.h"
 #include "tool.h"
 
 enum {
@@ -49,34 +50,15 @@ struct request {
     unsigned logical[TERP_MAX_RANK - 1];
 };
 
-/* Place of `name` in a list that NULL ends. */
-static unsigned
-find_name(struct argp_state *state, const char *what, const char *name,
-          const char *const *names)
-{
-    for (unsigned i = 0; names[i] != NULL; i++)
-        if (strcmp(name, names[i]) == 0)
-            return i;
-    argp_error(state, "there is no %s '%s'", what, name);
-    return 0;
-}
-
 static void
 read_bound(struct argp_state *state, struct request *request, unsigned mode,
            const char *text)
 {
-    char *end;
-
     if (request->bound_text != NULL)
         argp_error(state, "give one of --abs and --rel, once");
     request->bound_mode = mode;
     request->bound_text = text;
-    request->bound = strtod(text, &end);
-    if (end == text || *end != '\0')
-        argp_error(state, "'%s' is not a number", text);
-    if (!(request->bound > 0) || request->bound > 1.7976931348623157e308)
-        argp_error(state, "the bound %s is not a finite number above zero",
-                   text);
+    request->bound = tool_option_number(state, text);
 }
 
 static void
@@ -105,9 +87,6 @@ read_brick(struct argp_state *state, struct request *request, const char *text)
 static error_t
 parse_option(int key, char *arg, struct argp_state *state)
 {
-    static const char *const pipelines[] = {"auto",  "huffman", "custom",
-                                            "speed", "ratio",   NULL};
-    static const char *const predictors[] = {"auto", "spline", "lorenzo", NULL};
     struct request *request = state->input;
 
     switch (key) {
@@ -118,10 +97,12 @@ parse_option(int key, char *arg, struct argp_state *state)
         read_bound(state, request, TERP_BOUND_RELATIVE, arg);
         return 0;
     case KEY_PIPELINE:
-        request->pipeline = find_name(state, "pipeline", arg, pipelines);
+        request->pipeline =
+            tool_option_name(state, "pipeline", arg, tool_pipelines);
         return 0;
     case KEY_PREDICTOR:
-        request->predictor = find_name(state, "predictor", arg, predictors);
+        request->predictor =
+            tool_option_name(state, "predictor", arg, tool_predictors);
         return 0;
     case KEY_BRICK:
         read_brick(state, request, arg);

@@ -19,4 +19,10 @@ tool_info(int argc, char **argv);
 int
 tool_compare(int argc, char **argv);
 
+/* Lets HDF5 find the plugin that was built or installed with this program,
+ * after HDF5_PLUGIN_PATH. HDF5 ends its search at a directory that does not
+ * exist, so those are taken out. */
+void
+tool_plugin_dirs_add(void);
+
 #endif
