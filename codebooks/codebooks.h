@@ -17,7 +17,8 @@
 #include "format.h"
 #include "tokens.h"
 
-#define TERP_NENTRIES 75
+#define TERP_FAMILY_NENTRIES 25
+#define TERP_NENTRIES (3 * TERP_FAMILY_NENTRIES)
 
 /* Rows of the tables below: magnitudes 0 .. TERP_MAX_CODE of a code, then the
  * escape. Both signs of a magnitude have the same frequency. */

@@ -1,5 +1,17 @@
 #include "base.h"
+#include "codebooks.h"
 #include "engine.h"
+
+const char *
+terp_entry_family(int entry, int *place_ret)
+{
+    static const char *const families[] = {"cauchy", "laplace", "gaussian"};
+
+    if (entry < 0 || entry >= TERP_NENTRIES)
+        return NULL;
+    *place_ret = entry % TERP_FAMILY_NENTRIES;
+    return families[entry / TERP_FAMILY_NENTRIES];
+}
 
 enum terp_status
 terp_inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret)

@@ -138,6 +138,12 @@ terp_encode(const struct terp_params *params, const struct terp_chunk *chunk,
 enum terp_status
 terp_inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret);
 
+/* The distribution of dictionary entry `entry`, "cauchy", "laplace" or
+ * "gaussian", and in *place_ret its place among those; NULL if this version
+ * has no such entry. */
+const char *
+terp_entry_family(int entry, int *place_ret);
+
 /* The chunk that a stream's frame announces, and nothing else: the checksum
  * is not verified. For the destination of terp_decode, terp_decode_batch. */
 enum terp_status
