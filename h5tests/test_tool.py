@@ -250,6 +250,10 @@ class Info(ToolTest):
         self.assertIn("through uncompressed: not a floating-point type", text)
         self.assertIn("  chunks      2: 2 raw\n", text)
 
+    def test_terp_behind_another_filter_says_why_it_passes_through(self):
+        text = self.info(f"new x f32 {CUBE} gzip+terp=2,1,3 -")
+        self.assertIn("uncompressed: another filter comes before terp", text)
+
     def test_checksum_behind_terp_does_not_hide_streams(self):
         text = self.info(f"new x f32 {CUBE} terp=2,1,3+fletcher32 -")
         self.assertIn("  chunks      8: 8 ratio\n", text)
