@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Only types and constants: a macro such as H5E_PLINE calls H5open. */
-#include <hdf5.h>
+#include "program.h"
 
 /* VTK, and so ParaView, renames all of HDF5 with this prefix. */
 #define VTK_PREFIX "vtkhdf5_"
@@ -19,11 +18,13 @@ terp_host_open(const void *caller, struct terp_host *host_ret)
 {
     Dl_info info;
 
-    *host_ret = (struct terp_host){NULL, "unknown"};
+    *host_ret = (struct terp_host){NULL, false, "unknown"};
     if (dladdr(caller, &info) == 0 || info.dli_fname == NULL)
         return;
     host_ret->path = info.dli_fname;
-    host_ret->module = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    host_ret->is_program = terp_program_holds(caller);
+    host_ret->module = dlopen(host_ret->is_program ? NULL : info.dli_fname,
+                              RTLD_LAZY | RTLD_NOLOAD);
 }
 
 void
@@ -34,72 +35,70 @@ terp_host_close(struct terp_host *host)
     host->module = NULL;
 }
 
-/* A symbol under either name; RTLD_DEFAULT searches the whole program. */
+/* One way to look for a symbol of this very name. */
+typedef void *
+finder(const struct terp_host *host, const char *name);
+
 static void *
-find_in(void *module, const char *name)
+find_exported(const struct terp_host *host, const char *name)
+{
+    void *symbol = host->module == NULL ? NULL : dlsym(host->module, name);
+
+    /* The program's handle stands for all that is loaded with it, and another
+     * libhdf5 knows nothing of this one's ids. */
+    if (symbol != NULL && host->is_program && !terp_program_holds(symbol))
+        return NULL;
+    return symbol;
+}
+
+static void *
+find_hidden(const struct terp_host *host, const char *name)
+{
+    return host->is_program ? terp_program_find(name) : NULL;
+}
+
+/* Where a program has taken a variable over (a copy relocation), the one in
+ * the library is never set. */
+static void *
+find_taken_over(const struct terp_host *host, const char *name)
+{
+    return host->is_program ? NULL : dlsym(RTLD_DEFAULT, name);
+}
+
+/* A symbol under either name. */
+static void *
+find(finder *find_one, const struct terp_host *host, const char *name)
 {
     char renamed[MAX_SYMBOL_NBYTES];
-    void *symbol = dlsym(module, name);
+    void *symbol = find_one(host, name);
 
     if (symbol != NULL)
         return symbol;
     snprintf(renamed, sizeof renamed, VTK_PREFIX "%s", name);
-    return dlsym(module, renamed);
-}
-
-static void *
-find(const struct terp_host *host, const char *name)
-{
-    void *symbol = NULL;
-
-    if (host->module != NULL)
-        symbol = find_in(host->module, name);
-    /* A program that holds HDF5 itself is no module that dlopen can name. */
-    return symbol != NULL ? symbol : find_in(RTLD_DEFAULT, name);
+    return find_one(host, renamed);
 }
 
 bool
 terp_host_find(const struct terp_host *host, const char *name,
                void *function_ret)
 {
-    void *symbol = find(host, name);
+    void *symbol = find(find_exported, host, name);
 
+    if (symbol == NULL)
+        symbol = find(find_hidden, host, name);
     /* ISO C has no cast from an object's address to a function's. */
     memcpy(function_ret, &symbol, sizeof symbol);
     return symbol != NULL;
 }
 
-void *
-terp_host_allocate(const struct terp_host *host, size_t nbytes)
+bool
+terp_host_find_id(const struct terp_host *host, const char *variable,
+                  hid_t *id_ret)
 {
-    void *(*allocate)(size_t, hbool_t);
+    finder *const finders[] = {find_exported, find_hidden, find_taken_over};
 
-    if (terp_host_find(host, "H5allocate_memory", &allocate))
-        return allocate(nbytes, 0);
-    return malloc(nbytes);
-}
-
-void
-terp_host_release(const struct terp_host *host, void *memory)
-{
-    herr_t (*release)(void *);
-
-    if (terp_host_find(host, "H5free_memory", &release))
-        release(memory);
-    else
-        free(memory);
-}
-
-/* An error class or number, which HDF5 keeps in a variable. Where a program
- * has taken the variable over (a copy relocation), the one in the library is
- * never set, and the one in the program is found by RTLD_DEFAULT. */
-static bool
-find_id(const struct terp_host *host, const char *variable, hid_t *id_ret)
-{
-    void *const modules[] = {host->module, RTLD_DEFAULT};
-
-    for (size_t i = host->module == NULL; i < 2; i++) {
-        const void *symbol = find_in(modules[i], variable);
+    for (size_t i = 0; i < sizeof finders / sizeof *finders; i++) {
+        const void *symbol = find(finders[i], host, variable);
         if (symbol == NULL)
             continue;
         memcpy(id_ret, symbol, sizeof *id_ret);
@@ -107,6 +106,34 @@ find_id(const struct terp_host *host, const char *variable, hid_t *id_ret)
             return true;
     }
     return false;
+}
+
+/* Not looked for where it is hidden: that may take longer than a small chunk,
+ * and HDF5 itself calls malloc. */
+void *
+terp_host_allocate(const struct terp_host *host, size_t nbytes)
+{
+    void *symbol = find(find_exported, host, "H5allocate_memory");
+    void *(*allocate)(size_t, hbool_t);
+
+    if (symbol == NULL)
+        return malloc(nbytes);
+    memcpy(&allocate, &symbol, sizeof symbol);
+    return allocate(nbytes, 0);
+}
+
+void
+terp_host_release(const struct terp_host *host, void *memory)
+{
+    void *symbol = find(find_exported, host, "H5free_memory");
+    herr_t (*release)(void *);
+
+    if (symbol == NULL) {
+        free(memory);
+        return;
+    }
+    memcpy(&release, &symbol, sizeof symbol);
+    release(memory);
 }
 
 void
@@ -118,9 +145,9 @@ terp_host_push(const struct terp_host *host, const char *function,
     hid_t class_id, major_id, minor_id;
 
     if (terp_host_find(host, "H5Epush2", &push) &&
-        find_id(host, "H5E_ERR_CLS_g", &class_id) &&
-        find_id(host, "H5E_PLINE_g", &major_id) &&
-        find_id(host, minor, &minor_id))
+        terp_host_find_id(host, "H5E_ERR_CLS_g", &class_id) &&
+        terp_host_find_id(host, "H5E_PLINE_g", &major_id) &&
+        terp_host_find_id(host, minor, &minor_id))
         push(H5E_DEFAULT, "h5z_terp.c", function, line, class_id, major_id,
              minor_id, "H5Z-TERP: %s", text);
 }

@@ -9,8 +9,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Only types and constants: a macro such as H5E_PLINE calls H5open. */
+#include <hdf5.h>
+
 struct terp_host {
     void *module;     /* dlopen handle, NULL where there is none */
+    bool is_program;  /* HDF5 is linked into the program itself */
     const char *path; /* the module's file, as the loader knows it */
 };
 
@@ -27,6 +31,12 @@ terp_host_close(struct terp_host *host);
 bool
 terp_host_find(const struct terp_host *host, const char *name,
                void *function_ret);
+
+/* Stores the id that HDF5 keeps in `variable`, such as "H5T_IEEE_F32LE_g";
+ * false when there is no such variable, or HDF5 has not set it. */
+bool
+terp_host_find_id(const struct terp_host *host, const char *variable,
+                  hid_t *id_ret);
 
 /* Memory that may change hands between the plugin and HDF5. */
 void *
