@@ -1,9 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the terp tool: what it prints, and its exit codes.
-
-ctest sets TERP_TOOL, TERP_TOOL_FILES (test_tool_files.c, which makes the
-files), HDF5_PLUGIN_PATH and, where it can be used, TERP_H5REPACK.
-"""
+"""Runs the terp tool: what it prints, and its exit codes."""
 import ast
 import os
 import random
@@ -11,47 +7,20 @@ import re
 import shlex
 import struct
 import subprocess
-import tempfile
 import unittest
 from fractions import Fraction
 
-TOOL = os.environ["TERP_TOOL"]
-FILES = os.environ["TERP_TOOL_FILES"]
-H5REPACK = os.environ.get("TERP_H5REPACK")
-
-OK, FOUND, TROUBLE = 0, 1, 2
-EXACT = 0x10000
-
-
-def terp(*arguments, **options):
-    return subprocess.run(
-        [TOOL, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=60,
-        **options,
-    )
-
-
-class ToolTest(unittest.TestCase):
-    def setUp(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.directory = directory.name
-
-    def path(self, name):
-        return os.path.join(self.directory, name)
-
-    def make(self, name, *instructions):
-        path = self.path(name)
-        subprocess.run([FILES, path, *instructions], check=True)
-        return path
-
-    def expect(self, code, *arguments, **options):
-        result = terp(*arguments, **options)
-        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
-        return result.stdout if code != TROUBLE else result.stderr
+from tool_case import (
+    CUBE,
+    EXACT,
+    FOUND,
+    H5REPACK,
+    OK,
+    TOOL,
+    TROUBLE,
+    ToolTest,
+    terp,
+)
 
 
 def words_of(text):
@@ -191,9 +160,6 @@ class Main(ToolTest):
                 check=False,
             )
         self.assertEqual(result.returncode, TROUBLE)
-
-
-CUBE = "20x20x20 10x10x10"
 
 
 class Info(ToolTest):

@@ -1,4 +1,4 @@
-# Tests of the terp tool: test_tool.py runs it on files that test_tool_files
+# Tests of the terp tool: test_tool*.py run it on files that test_tool_files
 # writes through the filter.
 if(NOT TARGET terp OR NOT TARGET h5zterp)
   return()
@@ -16,9 +16,6 @@ target_compile_definitions(test_tool_files
   PRIVATE ${HDF5_C_DEFINITIONS} H5_USE_110_API _POSIX_C_SOURCE=200809L)
 target_link_libraries(test_tool_files PRIVATE ${HDF5_C_LIBRARIES} m)
 
-add_test(NAME test_tool
-         COMMAND ${Python3_EXECUTABLE}
-                 ${CMAKE_CURRENT_SOURCE_DIR}/test_tool.py)
 set(environment
   TERP_TOOL=$<TARGET_FILE:terp>
   TERP_TOOL_FILES=$<TARGET_FILE:test_tool_files>
@@ -27,4 +24,9 @@ set(environment
 if(H5REPACK AND NOT TERP_SANITIZE)
   list(APPEND environment TERP_H5REPACK=${H5REPACK})
 endif()
-set_tests_properties(test_tool PROPERTIES ENVIRONMENT "${environment}")
+foreach(name test_tool test_tool_json)
+  add_test(NAME ${name}
+           COMMAND ${Python3_EXECUTABLE}
+                   ${CMAKE_CURRENT_SOURCE_DIR}/${name}.py)
+  set_tests_properties(${name} PROPERTIES ENVIRONMENT "${environment}")
+endforeach()

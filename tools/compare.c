@@ -11,7 +11,8 @@
 
 enum {
     KEY_ABS = 'a',
-    KEY_REL = 'r'
+    KEY_REL = 'r',
+    KEY_JSON = 'j'
 };
 
 static const struct argp_option options[] = {
@@ -19,6 +20,7 @@ static const struct argp_option options[] = {
      "Bound for datasets of B that terp did not compress", 0},
     {"rel", KEY_REL, "X", 0,
      "The same, times the range of the dataset's values in A", 0},
+    {"json", KEY_JSON, NULL, 0, "Print JSON; `man terp` has the keys", 0},
     {0}};
 
 static const char doc[] =
@@ -54,6 +56,13 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_REL:
         request->bounds.relative = tool_option_number(state, arg);
+        return 0;
+    case KEY_JSON:
+#ifdef TERP_HAVE_JANSSON
+        request->report = &compare_report_json;
+#else
+        tool_option_missing(state, "--json", "jansson");
+#endif
         return 0;
     case ARGP_KEY_ARG:
         if (state->arg_num == 0)

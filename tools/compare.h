@@ -101,5 +101,6 @@ struct compare_report {
 };
 
 extern const struct compare_report compare_report_text;
+extern const struct compare_report compare_report_json; /* with jansson only */
 
 #endif

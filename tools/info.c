@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "info.h"
+#include "options.h"
 #include "tool.h"
 
 const char *const info_kinds[INFO_NKINDS] = {
@@ -109,6 +110,13 @@ sum_chunks(const struct tool_dataset *dataset, struct info_summary *sum)
     tool_chunk_free(&chunk);
 }
 
+enum {
+    KEY_JSON = 'j'
+};
+
+static const struct argp_option options[] = {
+    {"json", KEY_JSON, NULL, 0, "Print JSON; `man terp` has the keys", 0}, {0}};
+
 struct request {
     int nfiles;
     char **files;
@@ -172,6 +180,13 @@ parse_option(int key, char *arg, struct argp_state *state)
 
     (void)arg;
     switch (key) {
+    case KEY_JSON:
+#ifdef TERP_HAVE_JANSSON
+        request->report = &info_report_json;
+#else
+        tool_option_missing(state, "--json", "jansson");
+#endif
+        return 0;
     case ARGP_KEY_ARGS:
         request->files = state->argv + state->next;
         request->nfiles = state->argc - state->next;
@@ -188,6 +203,7 @@ int
 tool_info(int argc, char **argv)
 {
     static const struct argp parser = {
+        .options = options,
         .parser = parse_option,
         .args_doc = "FILE...",
         .doc = "Shows how the datasets of HDF5 files are compressed."

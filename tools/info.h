@@ -54,5 +54,6 @@ struct info_report {
 };
 
 extern const struct info_report info_report_text;
+extern const struct info_report info_report_json; /* with jansson only */
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base.h"
+#include "tool.h"
 
 const char *const tool_pipelines[] = {"auto",  "huffman", "custom",
                                       "speed", "ratio",   NULL};
@@ -29,4 +30,12 @@ tool_option_number(struct argp_state *state, const char *text)
     if (end == text || *end != '\0' || !is_bound(value))
         argp_error(state, "'%s' is not a finite number above zero", text);
     return value;
+}
+
+void
+tool_option_missing(struct argp_state *state, const char *option,
+                    const char *library)
+{
+    argp_failure(state, TOOL_TROUBLE, 0, "%s: built without %s", option,
+                 library);
 }

@@ -19,4 +19,9 @@ tool_option_name(struct argp_state *state, const char *what, const char *text,
 double
 tool_option_number(struct argp_state *state, const char *text);
 
+/* For an option that this program was built without: says so, and exits. */
+void
+tool_option_missing(struct argp_state *state, const char *option,
+                    const char *library);
+
 #endif
