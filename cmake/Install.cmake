@@ -1,6 +1,8 @@
 # Install rules and the package that find_package(terp) finds:
 #   terp::h5z        C interface: the directory of h5z_terp.h
 #   terp::codec      the codec without HDF5, a static library: <terp/terp.h>
+#   terp::h5         datasets by batches of chunks, a static library:
+#                    <terp/terp_h5.h>; the program links its own HDF5
 #   terp_PLUGIN_DIR  what HDF5_PLUGIN_PATH must contain
 
 include(CMakePackageConfigHelpers)
@@ -28,6 +30,14 @@ install(FILES codec/terp.h codec/status.h
 install(EXPORT terp NAMESPACE terp:: FILE terp-targets.cmake
         DESTINATION ${terp_install_cmake_dir})
 
+if(TARGET terp_h5)
+  target_include_directories(terp_h5 INTERFACE
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  set_target_properties(terp_h5 PROPERTIES EXPORT_NAME h5)
+  install(TARGETS terp_h5 EXPORT terp
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(FILES filter/terp_h5.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/terp)
+endif()
 if(TARGET h5zterp)
   install(TARGETS h5zterp LIBRARY DESTINATION ${terp_install_plugin_dir})
   install(FILES filter/h5z_terp.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

@@ -21,6 +21,7 @@ run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/consumer -B build
 run(${CMAKE_COMMAND} --build build)
 run(build/consumer)
 run(build/batch)
+run(build/blocks)
 file(GLOB_RECURSE archive ${WORK_DIR}/prefix/libterp_codec.a)
 get_filename_component(lib_dir ${archive} DIRECTORY)
 file(COPY_FILE ${FAKE_ENGINE} ${lib_dir}/libterp_cuda.so)

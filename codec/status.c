@@ -28,6 +28,8 @@ terp_status_text(enum terp_status status)
         return "the stream is malformed: its contents contradict each other";
     case TERP_ERR_DEVICE:
         return "the CUDA device failed, or there is none";
+    case TERP_ERR_HDF5:
+        return "HDF5 failed";
     }
     return "unknown status";
 }

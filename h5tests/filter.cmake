@@ -18,6 +18,17 @@ foreach(name values pass errors)
     ENVIRONMENT HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>)
 endforeach()
 
+# Blocks of datasets, in batches of few chunks.
+terp_add_ctest(test_h5_blocks test_h5_blocks.c cuda_buffer.c
+  ${PROJECT_SOURCE_DIR}/filter/terp_h5.c)
+target_compile_definitions(test_h5_blocks
+  PRIVATE H5_USE_110_API TERP_H5_BATCH_NBYTES=12000)
+target_link_libraries(test_h5_blocks
+  PRIVATE terp_h5_files terp_cases ${CMAKE_DL_LIBS})
+add_dependencies(test_h5_blocks h5zterp)
+set_tests_properties(test_h5_blocks PROPERTIES
+  ENVIRONMENT HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>)
+
 # Hosts that are no libhdf5 at all, for what real ones cannot show here.
 function(terp_use_hdf5_headers target)
   target_compile_definitions(${target} PRIVATE ${HDF5_C_DEFINITIONS})

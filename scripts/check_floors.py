@@ -14,19 +14,19 @@ PLACES = [
     ("base", r"codec/(base|bytes|format|tokens)\.h"),
     ("base", r"codec/(status|huffman)\.[ch]"),
     ("codebooks", r"codebooks/\w+\.[ch]"),
-    ("public", r"codec/(terp|cd_values)\.h"),
+    ("public", r"codec/(array|terp|cd_values)\.h"),
     ("cpu", r"codec/cpu_\w+\.[ch]"),
-    ("model", r"codec/(cd_values|chunk|frame|inspect|layout|reduce|terp)\.c"),
+    ("model", r"codec/(array|cd_values|chunk|frame|inspect|layout|reduce|terp)\.c"),
     ("model", r"codec/(choices|contexts|engine|frame|layout|lorenzo|reduce|spline)\.h"),
     ("model", r"codec/cuda_loader\.[ch]"),
     ("gpu", r"gpu/\w+\.(c|h|cu|cuh)"),
-    ("header", r"filter/h5z_terp\.h"),
+    ("header", r"filter/(h5z_terp|terp_h5)\.h"),
     ("filter", r"filter/\w+\.[ch]"),
     ("device user", r"bench/cuda_\w+\.(c|cpp|cu|h|cuh)"),
     ("user", r"(tools|examples|bench|cmake/consumer)/\w+\.[ch]"),
     ("stage test", r"h5tests/test_stages\.c"),
     ("emulator", r"h5tests/cuda_emulator/[\w/]+\.(h|cuh|cpp)"),
-    ("device test", r"h5tests/(test_)?cuda_\w+\.(c|cpp|cu|h|cuh)"),
+    ("device test", r"h5tests/((test_)?cuda_\w+|test_h5_blocks)\.(c|cpp|cu|h|cuh)"),
     ("test", r"(h5tests|fuzz)/\w+\.[ch]"),
 ]
 
@@ -40,7 +40,7 @@ MAY_INCLUDE = {
     "model": MODEL,
     "cpu": MODEL | {"cpu"},
     "gpu": MODEL | {"gpu"},
-    "header": {"header"},
+    "header": {"header", "public"},
     "filter": {"header", "filter", "public", "base"},
     "user": {"header", "user", "public", "base"},
     # Benchmarks of the CUDA engine, and of the CPU's same stages.
@@ -50,12 +50,12 @@ MAY_INCLUDE = {
     "stage test": MODEL | {"cpu", "test"},
     # A stand-in for CUDA, and tests that compare the stages of both engines.
     "emulator": {"emulator"},
-    "device test": MODEL | {"cpu", "gpu", "test", "emulator", "device test"},
+    "device test": MODEL | {"header", "cpu", "gpu", "test", "emulator", "device test"},
 }
 
 # Headers from outside that only some places may include.
 RESTRICTED = [
-    (r"(hdf5|H5\w*)\.h", {"header", "filter", "user", "test"}),
+    (r"(hdf5|H5\w*)\.h", {"header", "filter", "user", "test", "device test"}),
     (r"(cuda\w*\.h|cub/|cooperative_groups|nv\w*/)",
      {"gpu", "emulator", "device test", "device user"}),
 ]
