@@ -3,3 +3,11 @@ if(NOT TARGET h5zterp OR TERP_SANITIZE OR NOT no_h5py EQUAL 0)
   return()
 endif()
 terp_add_pytest(amrex_bricks ${TERP_SYSTEM_PYTHON} ../test_amrex.py)
+
+if(TARGET parallel_write)
+  terp_add_pytest(mpi_parallel_write ${TERP_SYSTEM_PYTHON} ../test_mpi.py)
+  set_property(TEST mpi_parallel_write APPEND PROPERTY ENVIRONMENT
+    TEST_MPIEXEC=${MPIEXEC_EXECUTABLE}
+    TEST_PARALLEL_WRITE=$<TARGET_FILE:parallel_write>
+    TEST_MPI_MESSAGES=$<TARGET_FILE:mpi_messages>)
+endif()

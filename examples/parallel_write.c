@@ -1,0 +1,193 @@
+/* Processes of an MPI program write one compressed dataset together.
+ *
+ *     mpirun -n 4 parallel_write FILE NZ NY NX
+ *
+ * Each process has whole layers of chunks of the field; HDF5 lets each one
+ * compress its own. The file does not depend on how many there are, but for
+ * the places of chunks in it. With TERP_ENGINE=cuda the processes of a machine
+ * share its GPUs out by their ranks there (TERP_DEVICE in doc/cd_values.md).
+ *
+ * Nothing of terp is linked. HDF5 wants writes through a filter to be
+ * collective: every process calls H5Dwrite, also one that has no values. */
+#include <hdf5.h>
+#include <math.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "h5z_terp.h"
+
+#define RANK 3
+#define CHUNK_DIM 32
+#define RELATIVE_BOUND 1e-3
+
+/* The part of the field that this process has: all of y and x. */
+struct part {
+    hsize_t begin[RANK], count[RANK];
+    size_t nvalues;
+    float *values, *values_read;
+};
+
+static void
+need(long long result, const char *what)
+{
+    if (result >= 0)
+        return;
+    fprintf(stderr, "parallel_write: cannot %s\n", what);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+/* Layers of whole chunks, as evenly as they go. */
+static void
+take_part(const hsize_t *dims, struct part *part_ret)
+{
+    hsize_t nlayers = (dims[0] + CHUNK_DIM - 1) / CHUNK_DIM;
+    int rank, nranks;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    hsize_t first = nlayers * (hsize_t)rank / (hsize_t)nranks;
+    hsize_t last = nlayers * ((hsize_t)rank + 1) / (hsize_t)nranks;
+    hsize_t begin = first * CHUNK_DIM, end = last * CHUNK_DIM;
+    if (end > dims[0])
+        end = dims[0];
+    *part_ret = (struct part){.begin = {begin, 0, 0},
+                              .count = {end - begin, dims[1], dims[2]}};
+    part_ret->nvalues = (size_t)((end - begin) * dims[1] * dims[2]);
+    /* One value more, so that a process without values has memory too. */
+    part_ret->values = malloc((part_ret->nvalues + 1) * sizeof(float));
+    part_ret->values_read = malloc((part_ret->nvalues + 1) * sizeof(float));
+    if (part_ret->values == NULL || part_ret->values_read == NULL)
+        need(-1, "get memory");
+}
+
+static void
+simulate(struct part *part)
+{
+    for (size_t i = 0; i < part->nvalues; i++) {
+        hsize_t row = i / part->count[2];
+        double x = (double)(i % part->count[2]);
+        double y = (double)(row % part->count[1]);
+        double z = (double)(part->begin[0] + row / part->count[1]);
+        part->values[i] = (float)(sin(0.11 * x + 0.02 * z) * cos(0.07 * y) +
+                                  0.3 * sin(0.09 * z * cos(0.01 * x)));
+    }
+}
+
+/* A bound in the unit of the data, relative to the range of the whole field,
+ * which no process knows by itself. */
+static double
+find_bound(const struct part *part)
+{
+    double extremes[2] = {-INFINITY, -INFINITY}; /* of -x and x */
+
+    for (size_t i = 0; i < part->nvalues; i++) {
+        extremes[0] = fmax(extremes[0], -(double)part->values[i]);
+        extremes[1] = fmax(extremes[1], (double)part->values[i]);
+    }
+    MPI_Allreduce(MPI_IN_PLACE, extremes, 2, MPI_DOUBLE, MPI_MAX,
+                  MPI_COMM_WORLD);
+    return RELATIVE_BOUND * (extremes[1] + extremes[0]);
+}
+
+static hid_t
+create(hid_t file, const hsize_t *dims, double bound)
+{
+    hsize_t chunk[RANK];
+    hid_t space = H5Screate_simple(RANK, dims, NULL);
+    hid_t dcpl = H5Pcreate(H5P_DATASET_CREATE);
+
+    for (int d = 0; d < RANK; d++)
+        chunk[d] = dims[d] < CHUNK_DIM ? dims[d] : CHUNK_DIM;
+    H5Pset_chunk(dcpl, RANK, chunk);
+    need(H5Zfilter_avail(H5Z_FILTER_TERP) > 0 ? 0 : -1,
+         "find the terp filter: HDF5_PLUGIN_PATH must name the directory that "
+         "holds it");
+    need(H5Pset_terp_abs(dcpl, bound), "add the terp filter");
+    hid_t dataset = H5Dcreate2(file, "field", H5T_IEEE_F32LE, space,
+                               H5P_DEFAULT, dcpl, H5P_DEFAULT);
+    need(dataset, "create the dataset");
+    H5Pclose(dcpl);
+    H5Sclose(space);
+    return dataset;
+}
+
+static void
+write_and_read(hid_t dataset, struct part *part)
+{
+    hid_t memory = H5Screate_simple(RANK, part->count, NULL);
+    hid_t space = H5Dget_space(dataset);
+    hid_t dxpl = H5Pcreate(H5P_DATASET_XFER);
+
+    if (part->nvalues > 0) {
+        H5Sselect_hyperslab(space, H5S_SELECT_SET, part->begin, NULL,
+                            part->count, NULL);
+    } else {
+        H5Sselect_none(space);
+        H5Sselect_none(memory);
+    }
+    H5Pset_dxpl_mpio(dxpl, H5FD_MPIO_COLLECTIVE);
+    need(H5Dwrite(dataset, H5T_NATIVE_FLOAT, memory, space, dxpl, part->values),
+         "write the dataset");
+    need(H5Dread(dataset, H5T_NATIVE_FLOAT, memory, space, dxpl,
+                 part->values_read),
+         "read the dataset");
+    H5Pclose(dxpl);
+    H5Sclose(space);
+    H5Sclose(memory);
+}
+
+static double
+find_largest_error(const struct part *part)
+{
+    double largest = 0;
+
+    for (size_t i = 0; i < part->nvalues; i++)
+        largest = fmax(largest, fabs((double)part->values[i] -
+                                     (double)part->values_read[i]));
+    MPI_Allreduce(MPI_IN_PLACE, &largest, 1, MPI_DOUBLE, MPI_MAX,
+                  MPI_COMM_WORLD);
+    return largest;
+}
+
+int
+main(int argc, char **argv)
+{
+    hsize_t dims[RANK];
+    struct part part;
+    int rank, nranks;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    for (int d = 0; d < RANK; d++) {
+        dims[d] = argc == 2 + RANK ? strtoull(argv[2 + d], NULL, 10) : 0;
+        if (dims[d] < 1 || dims[d] > 4096)
+            need(-1, "read the command line: FILE NZ NY NX, 1 to 4096 each");
+    }
+    take_part(dims, &part);
+    simulate(&part);
+    double bound = find_bound(&part);
+
+    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_fapl_mpio(fapl, MPI_COMM_WORLD, MPI_INFO_NULL);
+    hid_t file = H5Fcreate(argv[1], H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
+    need(file, "create the file");
+    hid_t dataset = create(file, dims, bound);
+    write_and_read(dataset, &part);
+    double error = find_largest_error(&part);
+    if (rank == 0)
+        printf("%d processes: ratio %.1f, the largest error is %g, the bound "
+               "%g\n",
+               nranks,
+               (double)(dims[0] * dims[1] * dims[2] * sizeof(float)) /
+                   (double)H5Dget_storage_size(dataset),
+               error, bound);
+    H5Dclose(dataset);
+    need(H5Fclose(file), "complete the file");
+    H5Pclose(fapl);
+    free(part.values);
+    free(part.values_read);
+    MPI_Finalize();
+    return !(error <= bound);
+}

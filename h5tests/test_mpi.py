@@ -1,0 +1,99 @@
+"""A dataset that MPI processes write together (examples/parallel_write.c) is
+the one that a single process writes; messages arrive (mpi_messages.c).
+TEST_MPIEXEC starts TEST_PARALLEL_WRITE and TEST_MPI_MESSAGES.
+"""
+import csv
+import os
+import subprocess
+import tempfile
+import unittest
+
+import h5py
+import numpy as np
+
+# For root in a container, and for more processes than cores. Other MPIs than
+# Open MPI do not look at these, and need no such permission.
+ALLOWED = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+           "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+FILTER = 46117
+
+
+def mpiexec(nranks, program, *arguments, **environment):
+    return subprocess.run(
+        [os.environ["TEST_MPIEXEC"], "-n", str(nranks), os.environ[program],
+         *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        timeout=60, env={**os.environ, **ALLOWED, **environment})
+
+
+def field(dims):
+    """As parallel_write.c makes it, but for what libraries round."""
+    z, y, x = np.meshgrid(*map(np.arange, dims), indexing="ij")
+    return (np.sin(0.11 * x + 0.02 * z) * np.cos(0.07 * y) +
+            0.3 * np.sin(0.09 * z * np.cos(0.01 * x)))
+
+
+class ParallelTest(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = directory.name
+
+    def write(self, nranks, dims, **environment):
+        path = os.path.join(self.directory, f"{nranks}.h5")
+        return path, mpiexec(nranks, "TEST_PARALLEL_WRITE", path, *dims,
+                             **environment)
+
+    def stored_chunks(self, path, dims):
+        """All chunks by their place, once the values were compared."""
+        want = field(dims)
+        with h5py.File(path, "r") as file:
+            data = file["field"]
+            self.assertIsNotNone(
+                data.id.get_create_plist().get_filter_by_id(FILTER))
+            bound = 1e-3 * np.ptp(want)
+            self.assertLessEqual(np.abs(data[()] - want).max(),
+                                 bound + 1e-6 * np.abs(want).max())
+            places = [data.id.get_chunk_info(i).chunk_offset
+                      for i in range(data.id.get_num_chunks())]
+            return {place: data.id.read_direct_chunk(place)
+                    for place in places}
+
+    def check(self, dims, nchunks):
+        alone = None
+        for nranks in 1, 2, 4:
+            path, result = self.write(nranks, dims)
+            self.assertEqual(result.returncode, 0, result.stdout)
+            chunks = self.stored_chunks(path, dims)
+            self.assertEqual(len(chunks), nchunks)
+            alone = alone or chunks
+            self.assertEqual(alone, chunks)
+
+    def test_several_processes_write_the_chunks_of_one(self):
+        self.check((100, 70, 90), 4 * 3 * 3)
+
+    def test_process_without_values_takes_part(self):
+        self.check((40, 33, 5), 2 * 2)
+
+    def test_missing_plugin_is_said(self):
+        _, result = self.write(2, (40, 33, 5), HDF5_PLUGIN_PATH=self.directory)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("find the terp filter", result.stdout)
+
+    # The program itself ends with an error where a bound does not hold.
+    def test_messages_arrive_smaller(self):
+        result = mpiexec(3, "TEST_MPI_MESSAGES", "huffman", "cpu", 2)
+        self.assertEqual(result.returncode, 0, result.stdout)
+        rows = list(csv.DictReader(result.stdout.splitlines()))
+        self.assertEqual([(row["operation"], row["message_mib"])
+                          for row in rows],
+                         [(operation, size) for size in ("1", "2")
+                          for operation in ("ring", "scatter")])
+        for row in rows:
+            self.assertEqual(row["processes"], "3")
+            self.assertGreater(float(row["ratio"]), 2)
+            self.assertGreater(float(row["pays_below_gb_s"]), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
