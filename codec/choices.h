@@ -206,6 +206,22 @@ terp_scale_cost(uint64_t cost, uint64_t nvalues, uint64_t nsampled)
     return cost * (nvalues / nsampled) + cost * (nvalues % nsampled) / nsampled;
 }
 
+/* What a class costs under a spline, by what it costs under the cubic one. It
+ * is told by what classes of one odd dimension cost under either, of all
+ * dimensions that predict this one: only those are sampled under every spline.
+ */
+static inline TERP_HOST_DEVICE uint64_t
+terp_cost_under_spline(uint64_t cost, uint64_t of_spline, uint64_t of_cubic)
+{
+    /* At most so much that a cost stays a 64-bit number. */
+    double most = 16 * (double)of_cubic, wanted = (double)of_spline;
+
+    return of_cubic == 0
+               ? cost
+               : (uint64_t)((double)cost * ((wanted < most ? wanted : most) /
+                                            (double)of_cubic));
+}
+
 /* What an escape costs beyond its word of code: its number. What a value costs
  * that lorenzo cannot reproduce. Units of the dictionary's cost table. */
 #define TERP_ESCAPE_COST (UINT64_C(16) << TERP_COST_FRACTION_NBITS)

@@ -59,46 +59,71 @@ sample_dims(const struct cpu_spline *spline, int l, unsigned odd, unsigned dims,
                : 0;
 }
 
-/* Chooses who predicts under the cubic spline, then the spline. `single`: of
- * the classes of one odd dimension alone, by the spline. */
+/* Estimated costs of a level. */
+struct level_costs {
+    /* Under the cubic spline: [odd][dims]. */
+    uint64_t cubic[TERP_NCLASSES][TERP_NCLASSES];
+    /* Of the class of one odd dimension. */
+    uint64_t single[TERP_NSPLINES][TERP_NDIMS];
+};
+
+static void
+sample_level(const struct cpu_spline *spline, int l, uint16_t *rows,
+             struct level_costs *costs)
+{
+    memset(costs, 0, sizeof *costs);
+    for (unsigned odd = 1; odd < TERP_NCLASSES; odd++)
+        for (unsigned dims = odd; dims > 0; dims = (dims - 1) & odd)
+            costs->cubic[odd][dims] =
+                sample_dims(spline, l, odd, dims, TERP_SPLINE_CUBIC, rows);
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        costs->single[TERP_SPLINE_CUBIC][d] = costs->cubic[1u << d][1u << d];
+        for (unsigned kind = 1; kind < TERP_NSPLINES; kind++)
+            costs->single[kind][d] = sample_dims(spline, l, 1u << d, 1u << d,
+                                                 (enum terp_spline)kind, rows);
+    }
+}
+
+/* Of classes of one odd dimension that is among `dims`. */
 static uint64_t
-plan_averages(const struct cpu_spline *spline, int l,
-              uint64_t costs[TERP_NCLASSES][TERP_NCLASSES],
-              uint64_t single_ret[TERP_NSPLINES], uint16_t *rows,
+cost_of_singles(const struct level_costs *costs, unsigned kind, unsigned dims)
+{
+    uint64_t cost = 0;
+
+    for (int d = 0; d < TERP_NDIMS; d++)
+        cost += dims >> d & 1 ? costs->single[kind][d] : 0;
+    return cost;
+}
+
+/* Chooses who predicts under the cubic spline, then the spline. */
+static uint64_t
+plan_averages(const struct terp_level *level, const struct level_costs *costs,
               struct cpu_level_plan *plan)
 {
     unsigned active = 0;
     uint64_t best = UINT64_MAX;
 
     for (int d = 0; d < TERP_NDIMS; d++)
-        active |= (unsigned)(spline->layout->level[l].nodd[d] > 0) << d;
-    for (unsigned odd = 1; odd < TERP_NCLASSES; odd++)
-        for (unsigned dims = odd; dims > 0; dims = (dims - 1) & odd)
-            costs[odd][dims] =
-                sample_dims(spline, l, odd, dims, TERP_SPLINE_CUBIC, rows);
+        active |= (unsigned)(level->nodd[d] > 0) << d;
     for (unsigned priorities = 0; priorities < 256; priorities++) {
         uint64_t cost = 0;
         if (!terp_priorities_are_canonical(priorities, active))
             continue;
         for (unsigned odd = 1; odd < TERP_NCLASSES; odd++)
-            cost += costs[odd][terp_predicting_dims(odd, priorities)];
+            cost += costs->cubic[odd][terp_predicting_dims(odd, priorities)];
         if (cost < best) {
             best = cost;
             plan->priorities = (uint8_t)priorities;
         }
     }
     plan->spline = TERP_SPLINE_CUBIC;
-    for (unsigned kind = 0; kind < TERP_NSPLINES; kind++) {
+    for (unsigned kind = 1; kind < TERP_NSPLINES; kind++) {
         uint64_t cost = 0;
-        single_ret[kind] = 0;
         for (unsigned odd = 1; odd < TERP_NCLASSES; odd++) {
             unsigned dims = terp_predicting_dims(odd, plan->priorities);
-            uint64_t of_class = kind == TERP_SPLINE_CUBIC
-                                    ? costs[odd][dims]
-                                    : sample_dims(spline, l, odd, dims,
-                                                  (enum terp_spline)kind, rows);
-            cost += of_class;
-            single_ret[kind] += (odd & (odd - 1)) == 0 ? of_class : 0;
+            cost += terp_cost_under_spline(
+                costs->cubic[odd][dims], cost_of_singles(costs, kind, dims),
+                cost_of_singles(costs, TERP_SPLINE_CUBIC, dims));
         }
         if (cost < best) {
             best = cost;
@@ -115,21 +140,26 @@ plan_level(const struct cpu_spline *spline, int l, uint16_t *rows,
            struct cpu_level_plan *plan)
 {
     const struct terp_level *level = &spline->layout->level[l];
-    uint64_t costs[TERP_NCLASSES][TERP_NCLASSES] = {{0}}; /* [odd][dims] */
-    uint64_t single[TERP_NSPLINES], nvalues = spline->layout->nbricks;
-    uint64_t best = plan_averages(spline, l, costs, single, rows, plan);
+    struct level_costs costs;
     struct cpu_level_plan blended = {.spline = TERP_SPLINE_LINEAR};
+    uint64_t best, least = UINT64_MAX, nvalues = spline->layout->nbricks;
     unsigned left = TERP_SPLINE_CUBIC;
 
+    sample_level(spline, l, rows, &costs);
+    best = plan_averages(level, &costs, plan);
     for (int d = 0; d < TERP_NDIMS; d++)
         nvalues *= level->neven[d] + level->nodd[d];
     if (nvalues <= TERP_BLEND_MIN_NVALUES)
         return best;
-    for (unsigned kind = 1; kind < TERP_NSPLINES; kind++)
-        if (single[kind] < single[left])
+    for (unsigned kind = 0; kind < TERP_NSPLINES; kind++) {
+        uint64_t cost = cost_of_singles(&costs, kind, TERP_NCLASSES - 1);
+        if (cost < least) {
+            least = cost;
             left = kind;
+        }
+    }
     for (int order = 2; order <= 3; order++) {
-        uint64_t cost = single[left] + costs[15][15];
+        uint64_t cost = least + costs.cubic[15][15];
         struct cpu_class cls;
         bool any = false;
         blended.priorities = order == 2 ? TERP_BLEND_PAIRS : TERP_BLEND_FULL;

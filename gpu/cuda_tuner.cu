@@ -21,10 +21,6 @@
  * a class: it is slow, but there are fewer. */
 #define SMALL_NVALUES STORED_STRIDE
 
-/* A single chunk's blocks take one spline where a class that they need not
- * share otherwise has more values. */
-#define FEW_NVALUES 512
-
 /* Lorenzo samples twice as much; its blocks' costs are added in 32 bits. */
 _Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES *
                        (24 << TERP_COST_FRACTION_NBITS) <
@@ -94,8 +90,7 @@ struct tune_task {
     int l;           /* 0: lorenzo */
     unsigned number; /* of the class; 0: all of a small level */
     unsigned part, nparts;
-    bool blends; /* or by splines: */
-    int first_spline, end_spline;
+    bool blends;          /* or averages */
     unsigned first_cost;  /* costs of the level before its own */
     unsigned nhistograms; /* 0: of a small level, which stores rows */
 };
@@ -110,16 +105,8 @@ union tune_samples {
     struct sampled_class classes[TERP_NCLASSES];
 };
 
-/* Of a class, on a level that shares splines out to so many blocks: with few
- * odd dimensions there is little to predict. */
-static __host__ __device__ __forceinline__ unsigned
-nshares_of(unsigned nshares, unsigned number)
-{
-    return count_bits(number) >= 3 ? nshares : 1;
-}
-
-/* Blocks of a class that blend, where so many share its splines: they have less
- * to count. */
+/* Blocks of a class that blend, where so many share what averages: they have
+ * less to count. */
 static __host__ __device__ __forceinline__ unsigned
 nblending_of(bool blends, unsigned nparts, unsigned number)
 {
@@ -145,31 +132,28 @@ find_task(const struct tune_grid &grid)
     if (task.nparts == 0)
         return task;
     unsigned index = blockIdx.x - grid.first_block[task.l];
-    unsigned nshares, nblending;
+    unsigned nblending;
     const unsigned nactive = count_bits(grid.active[task.l]);
     task.number = 1u << nactive;
     for (;;) {
-        nshares = nshares_of(grid.nshares[task.l], --task.number);
+        task.number--;
         nblending = nblending_of(grid.blends[task.l], task.nparts, task.number);
-        if (index < task.nparts * nshares + nblending)
+        if (index < task.nparts + nblending)
             break;
-        index -= task.nparts * nshares + nblending;
+        index -= task.nparts + nblending;
     }
     const unsigned nodd = count_bits(task.number);
-    const unsigned share = index / task.nparts;
-    task.part = index % task.nparts;
-    task.blends = share == nshares;
+    task.blends = index >= task.nparts;
     if (task.blends) {
+        task.part = index - task.nparts;
         task.nparts = nblending;
         task.nhistograms = nblends_of(nodd);
         task.first_cost = ncosts_of(nactive) + blends_before(task.number);
         return task;
     }
-    const int nsplines = TERP_NSPLINES / (int)nshares;
-    task.first_spline = (int)share * nsplines;
-    task.end_spline = task.first_spline + nsplines;
-    task.nhistograms = nhistograms_of(nodd) / nshares;
-    task.first_cost = histograms_before(task.number) + share * task.nhistograms;
+    task.part = index;
+    task.nhistograms = nhistograms_of(nodd);
+    task.first_cost = histograms_before(task.number);
     return task;
 }
 
@@ -235,8 +219,8 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
         (grid.first_record[task.l] + grid.nparts[task.l] * task.first_cost) *
             COSTS_NWORDS;
 
-    sample_class(s_class, s_runs, source, k, task.blends, task.first_spline,
-                 task.end_spline, s_histograms, s_found);
+    sample_class(s_class, s_runs, source, k, task.blends, s_histograms,
+                 s_found);
     cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, s_histograms,
                     n, s_found);
     const unsigned class_at =
@@ -444,10 +428,6 @@ deal_blocks(const struct cuda_batch *batch, unsigned most_parts,
                 ? 0
                 : nparts_of(min_u64(nvalues, terp_nsamples_of(nvalues)),
                             SPLINE_PART_NVALUES, most_parts);
-        grid->nshares[l] =
-            batch->nchunks == 1 && grid->nparts[l] == 1 && nvalues > FEW_NVALUES
-                ? TERP_NSPLINES
-                : 1;
         grid->active[l] = (uint8_t)active_dims(layout->level[l].nodd);
         unsigned nodd = count_bits(grid->active[l]);
         grid->blends[l] = nodd >= 2 && may_blend(layout, l);
@@ -456,7 +436,7 @@ deal_blocks(const struct cuda_batch *batch, unsigned most_parts,
         grid->first_block[l] = grid->nblocks;
         for (unsigned number = 1; number < 1u << nodd; number++)
             grid->nblocks +=
-                grid->nparts[l] * nshares_of(grid->nshares[l], number) +
+                grid->nparts[l] +
                 nblending_of(grid->blends[l], grid->nparts[l], number);
         grid->nblocks += grid->nparts[l] == 0;
         if (grid->nparts[l] <= 1)
@@ -468,9 +448,8 @@ deal_blocks(const struct cuda_batch *batch, unsigned most_parts,
     return nrecords;
 }
 
-/* Histograms of four odd dimensions under all splines. */
-#define SHARED_MAX_NBYTES \
-    (TERP_NSPLINES * (TERP_NCLASSES - 1) * HISTOGRAM_NWORDS * 4)
+/* Histograms of four odd dimensions, or of lorenzo. */
+#define SHARED_MAX_NBYTES (TERP_NCLASSES * HISTOGRAM_NWORDS * 4)
 
 template <typename T>
 static cudaError_t

@@ -97,12 +97,12 @@ enum {
 _Static_assert(RECORD_END <= COSTS_NWORDS && COSTS_NWORDS % 4 == 0,
                "records are moved in quads");
 
-/* One histogram for each set of dimensions that may predict a class of so
- * many odd dimensions, and each spline. */
-static __host__ __device__ __forceinline__ unsigned
+/* Of a class of one odd dimension a histogram for each spline; of others, under
+ * the cubic one, for each set of dimensions that may predict it. */
+static __host__ __device__ __forceinline__ constexpr unsigned
 nhistograms_of(unsigned nodd)
 {
-    return TERP_NSPLINES * ((1u << nodd) - 1);
+    return nodd == 1 ? TERP_NSPLINES : (1u << nodd) - 1;
 }
 
 /* Histograms of the classes with lower numbers. */

@@ -18,15 +18,14 @@ struct tune_grid {
     unsigned nhistograms;    /* of a block, at most */
     unsigned first_block[TERP_MAX_LEVELS + 1];
     unsigned nparts[TERP_MAX_LEVELS + 1]; /* 0: a small level, one block */
-    uint8_t nshares[TERP_MAX_LEVELS + 1]; /* of the splines, a block each */
     uint8_t active[TERP_MAX_LEVELS + 1];  /* dimensions with odd points */
     bool blends[TERP_MAX_LEVELS + 1];     /* whether a level may */
     unsigned first_record[TERP_MAX_LEVELS + 1]; /* where parts are many */
 };
 
-/* Costs in the region `tune`: of each level, by class, spline and dimensions
- * that predict, as histograms stand behind one another; then, by class, those
- * of blending. Of level 0, which there is not, the sums. */
+/* Costs in the region `tune`: of each level, by class, as histograms stand
+ * behind one another; then, by class, those of blending. Of level 0, which
+ * there is not, the sums. */
 #define COST_SPLINE 0
 #define COST_LORENZO 1
 #define LEVEL_NCOSTS (TERP_NSPLINES * TERP_NCLASSES * TERP_NCLASSES)
@@ -41,7 +40,7 @@ costs_of_level(const struct cuda_batch &batch, int l)
 /* ---- candidates ---- */
 
 /* Priorities of a level's active dimensions, pushed together, and by the
- * number of a class where its cost is, under the first spline, when these
+ * number of a class where its cost is, under the cubic spline, when these
  * dimensions predict it. */
 struct candidate {
     uint8_t priorities;
@@ -104,13 +103,13 @@ find_candidates(const struct tune_grid &grid, struct candidate *s_candidates)
 static __host__ __device__ __forceinline__ constexpr unsigned
 ncosts_of(unsigned nactive)
 {
-    return UINT64_C(0xC3390F0300) >> (8 * nactive) & 0xFF;
+    return UINT64_C(0x4919090300) >> (8 * nactive) & 0xFF;
 }
-_Static_assert(ncosts_of(4) == TERP_NSPLINES * (81 - 16) &&
-                   ncosts_of(3) == TERP_NSPLINES * (27 - 8) &&
-                   ncosts_of(2) == TERP_NSPLINES * (9 - 4) &&
+_Static_assert(ncosts_of(4) == 81 - 16 + 4 * (TERP_NSPLINES - 1) &&
+                   ncosts_of(3) == 27 - 8 + 3 * (TERP_NSPLINES - 1) &&
+                   ncosts_of(2) == 9 - 4 + 2 * (TERP_NSPLINES - 1) &&
                    ncosts_of(1) == TERP_NSPLINES,
-               "subsets of subsets, but for the empty ones");
+               "subsets of subsets, but for the empty ones, and splines");
 
 #define LEVEL_MAX_NCOSTS (ncosts_of(TERP_NDIMS) + blends_before(TERP_NCLASSES))
 _Static_assert(LEVEL_MAX_NCOSTS <= LEVEL_NCOSTS, "a level's costs have room");
@@ -179,6 +178,38 @@ cost_blends(unsigned nactive, const uint64_t *s_costs, uint64_t cost_ret[2])
     return (unsigned)(least & 3);
 }
 
+/* The least cost of a level under a spline other than the cubic, and below it,
+ * in two bits, that spline: by a warp. */
+static __device__ __forceinline__ uint64_t
+cost_splines(unsigned nactive, const uint64_t *s_costs,
+             const struct candidate &candidate)
+{
+    const unsigned lane = threadIdx.x % 32;
+    const unsigned spline = 1 + lane % 2, odd = 1 + lane / 2;
+    uint64_t cost = 0, of_spline = 0, of_cubic = 0;
+
+    /* A lane a spline and class. */
+    static_assert(TERP_NSPLINES == 3 && TERP_SPLINE_CUBIC == 0, "two others");
+    if (odd < 1u << nactive) {
+        unsigned dims = terp_predicting_dims(odd, candidate.priorities);
+#pragma unroll
+        for (unsigned i = 0; i < TERP_NDIMS; i++) {
+            if (!(dims >> i & 1))
+                continue;
+            const uint64_t *s_single = s_costs + histograms_before(1u << i);
+            of_spline += s_single[spline];
+            of_cubic += s_single[TERP_SPLINE_CUBIC];
+        }
+        cost = terp_cost_under_spline(s_costs[candidate.at[odd]], of_spline,
+                                      of_cubic);
+    }
+#pragma unroll
+    for (int lanes = 16; lanes > 1; lanes /= 2)
+        cost += __shfl_xor_sync(ALL_LANES, cost, lanes);
+    const uint64_t other = __shfl_xor_sync(ALL_LANES, cost, 1);
+    return min_u64(cost << 2 | spline, other << 2 | (3 - spline));
+}
+
 /* A level's plan but for its ratio, and its cost: by a warp. Least are found
  * among keys of a cost and, below it, what ties go to; a chunk on a device has
  * fewer than 2^40 values, whose costs have less than 2^16 units each. */
@@ -188,27 +219,22 @@ plan_level(unsigned active, bool blends, const uint64_t *s_costs,
 {
     const unsigned nactive = count_bits(active), lane = threadIdx.x % 32;
     const unsigned end = candidates_before(nactive + 1);
-    uint64_t least = ~UINT64_C(0), least_spline = 0;
+    unsigned nth = 0;
+    uint64_t least = ~UINT64_C(0);
 
 #pragma unroll 1
     for (unsigned i = candidates_before(nactive) + lane; i < end; i += 32) {
         const struct candidate &candidate = s_candidates[i];
-        uint64_t cost[TERP_NSPLINES] = {0};
+        uint64_t cost = 0;
         if (!candidate.is_canonical)
             continue;
 #pragma unroll 4
-        for (unsigned odd = 1; odd < 1u << nactive; odd++) {
-            const unsigned nsets = (1u << count_bits(odd)) - 1;
-            const uint64_t *s_cost = s_costs + candidate.at[odd];
-            for (unsigned s = 0; s < TERP_NSPLINES; s++)
-                cost[s] += s_cost[s * nsets];
-        }
-        uint64_t key = cost[TERP_SPLINE_CUBIC] << 8 | candidate.priorities;
+        for (unsigned odd = 1; odd < 1u << nactive; odd++)
+            cost += s_costs[candidate.at[odd]];
+        uint64_t key = cost << 8 | candidate.priorities;
         if (key < least) {
             least = key;
-            least_spline = ~UINT64_C(0);
-            for (unsigned s = 0; s < TERP_NSPLINES; s++)
-                least_spline = min_u64(least_spline, cost[s] << 2 | s);
+            nth = i;
         }
     }
     uint64_t key = least;
@@ -216,8 +242,9 @@ plan_level(unsigned active, bool blends, const uint64_t *s_costs,
     for (int lanes = 16; lanes > 0; lanes /= 2)
         least = min_u64(least, __shfl_xor_sync(ALL_LANES, least, lanes));
     unsigned winners = __ballot_sync(ALL_LANES, key == least);
-    least_spline =
-        __shfl_sync(ALL_LANES, least_spline, __ffs((int)winners) - 1);
+    nth = __shfl_sync(ALL_LANES, nth, __ffs((int)winners) - 1);
+    const uint64_t least_spline = min_u64(
+        least >> 8 << 2, cost_splines(nactive, s_costs, s_candidates[nth]));
     unsigned spline = (unsigned)(least_spline & 3), blend = 0;
     uint64_t best = least_spline >> 2;
     if (blends) {

@@ -1,5 +1,5 @@
-/* Floor 3: samples of a class of points under all splines; the same as those
- * of `sample` in cpu_stages_impl.h. */
+/* Floor 3: samples of a class of points under splines; the same as those of
+ * `sample` in cpu_stages_impl.h. */
 #ifndef TERP_CUDA_TUNER_SPLINE_CUH
 #define TERP_CUDA_TUNER_SPLINE_CUH
 
@@ -294,15 +294,14 @@ find_runs(const volatile struct sampled_class &cls, unsigned first,
         s_runs[threadIdx.x] = find_run(cls, first + threadIdx.x);
 }
 
-/* Takes the slots of the x-th value of a run, in a class of N odd dimensions,
- * under splines up to the end. The histograms of each spline stand behind those
- * of the one before. */
+/* Takes the slots of the x-th value of a run, in a class of N odd dimensions:
+ * of one, under all splines. */
 template <int N, typename T, typename To>
 static __device__ __forceinline__ void
 sample_value(const volatile struct sampled_class &cls,
              const struct sampled_run &run, unsigned x,
              const struct source<T> &source, const struct constants<T> &k,
-             int first_spline, int end_spline, const To &to)
+             const To &to)
 {
     const T *point = source.values + run.at + 2 * x * cls.stride[0];
     const unsigned odd_dims = cls.odd_dims;
@@ -330,17 +329,22 @@ sample_value(const volatile struct sampled_class &cls,
         }
     }
     const T noise = noise_at<T>(run.x + x);
-    To here = to;
-#pragma unroll 1
-    for (int spline = first_spline; spline < end_spline; spline++) {
-        struct average<T> along[N];
+    struct average<T> along[N];
 #pragma unroll
-        for (int i = 0; i < N; i++)
-            along[i] = predict_along(near[i], form[i], spline);
-        predict_sets<N, 0>(value, noise, along, along[0], k, here);
-        here = go_on(here, (1u << N) - 1);
+    for (int i = 0; i < N; i++)
+        along[i] = predict_along(near[i], form[i], TERP_SPLINE_CUBIC);
+    predict_sets<N, 0>(value, noise, along, along[0], k, to);
+    if constexpr (N == 1) {
+        To here = to;
+#pragma unroll
+        for (int spline = 1; spline < TERP_NSPLINES; spline++) {
+            here = go_on(here, 1);
+            along[0] = predict_along(near[0], form[0], spline);
+            predict_sets<1, 0>(value, noise, along, along[0], k, here);
+        }
     }
 }
+_Static_assert(TERP_SPLINE_CUBIC == 0, "the first spline");
 
 /* ---- blending ---- */
 
@@ -488,7 +492,6 @@ template <int N, bool blends, typename T>
 static __device__ __forceinline__ void
 sample_runs(const volatile struct sampled_class &cls,
             const struct source<T> &source, const struct constants<T> &k,
-            int first_spline, int end_spline,
             struct sampled_run s_runs[MAX_NRUNS], uint32_t *s_histograms,
             struct findings *s_found)
 {
@@ -515,8 +518,7 @@ sample_runs(const volatile struct sampled_class &cls,
                 if constexpr (blends)
                     blend_value<N>(cls, s_runs[nth], x, source, k, to);
                 else
-                    sample_value<N>(cls, s_runs[nth], x, source, k,
-                                    first_spline, end_spline, to);
+                    sample_value<N>(cls, s_runs[nth], x, source, k, to);
                 nsampled++;
             }
             nth += nruns_ahead;
@@ -535,29 +537,22 @@ static __device__ void
 sample_class(const volatile struct sampled_class &cls,
              struct sampled_run s_runs[MAX_NRUNS],
              const struct source<T> &source, const struct constants<T> &k,
-             bool blends, int first_spline, int end_spline,
-             uint32_t *s_histograms, struct findings *s_found)
+             bool blends, uint32_t *s_histograms, struct findings *s_found)
 {
     unsigned nodd = count_bits(cls.odd);
 
     if (blends && nodd == 2)
-        sample_runs<2, true>(cls, source, k, 0, 0, s_runs, s_histograms,
-                             s_found);
+        sample_runs<2, true>(cls, source, k, s_runs, s_histograms, s_found);
     else if (blends)
-        sample_runs<3, true>(cls, source, k, 0, 0, s_runs, s_histograms,
-                             s_found);
+        sample_runs<3, true>(cls, source, k, s_runs, s_histograms, s_found);
     else if (nodd == 1)
-        sample_runs<1, false>(cls, source, k, first_spline, end_spline, s_runs,
-                              s_histograms, s_found);
+        sample_runs<1, false>(cls, source, k, s_runs, s_histograms, s_found);
     else if (nodd == 2)
-        sample_runs<2, false>(cls, source, k, first_spline, end_spline, s_runs,
-                              s_histograms, s_found);
+        sample_runs<2, false>(cls, source, k, s_runs, s_histograms, s_found);
     else if (nodd == 3)
-        sample_runs<3, false>(cls, source, k, first_spline, end_spline, s_runs,
-                              s_histograms, s_found);
+        sample_runs<3, false>(cls, source, k, s_runs, s_histograms, s_found);
     else
-        sample_runs<4, false>(cls, source, k, first_spline, end_spline, s_runs,
-                              s_histograms, s_found);
+        sample_runs<4, false>(cls, source, k, s_runs, s_histograms, s_found);
 }
 
 /* Stores the rows of a point of a small class. */
@@ -574,13 +569,13 @@ sample_point(const volatile struct sampled_class &cls, unsigned point,
     const struct stored to = {s_rows + point, (unsigned)k.max_code};
 
     if (nodd == 1)
-        sample_value<1>(cls, run, 0, source, k, 0, TERP_NSPLINES, to);
+        sample_value<1>(cls, run, 0, source, k, to);
     else if (nodd == 2)
-        sample_value<2>(cls, run, 0, source, k, 0, TERP_NSPLINES, to);
+        sample_value<2>(cls, run, 0, source, k, to);
     else if (nodd == 3)
-        sample_value<3>(cls, run, 0, source, k, 0, TERP_NSPLINES, to);
+        sample_value<3>(cls, run, 0, source, k, to);
     else
-        sample_value<4>(cls, run, 0, source, k, 0, TERP_NSPLINES, to);
+        sample_value<4>(cls, run, 0, source, k, to);
 }
 
 #endif
