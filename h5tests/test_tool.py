@@ -138,7 +138,7 @@ class Args(ToolTest):
 
 class Main(ToolTest):
     def test_help_and_version_come_from_every_command(self):
-        for command in ((), ("args",), ("info",), ("compare",)):
+        for command in ((), ("args",), ("info",), ("compare",), ("repack",)):
             text = self.expect(OK, *command, "--help")
             self.assertIn(" ".join(("Usage: terp", *command, "[OPTION")), text)
             self.assertRegex(

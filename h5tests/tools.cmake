@@ -30,3 +30,13 @@ foreach(name test_tool test_tool_json)
                    ${CMAKE_CURRENT_SOURCE_DIR}/${name}.py)
   set_tests_properties(${name} PROPERTIES ENVIRONMENT "${environment}")
 endforeach()
+
+# Its files are made and read by h5py, which cannot load a plugin with
+# sanitizers.
+if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
+  add_test(NAME test_repack
+           COMMAND ${TERP_SYSTEM_PYTHON}
+                   ${CMAKE_CURRENT_SOURCE_DIR}/test_repack.py)
+  set_tests_properties(test_repack PROPERTIES
+    ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
+endif()

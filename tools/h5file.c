@@ -85,12 +85,30 @@ keep_first(unsigned n, const H5E_error2_t *error, void *context)
     return 0;
 }
 
+/* Of "file write failed: time = ..., errno = 28, error message = 'No space
+ * left on device', buf = ..." leaves what people want to know. */
+static void
+shorten(char *text)
+{
+    static const char mark[] = "error message = '";
+    char *colon = strstr(text, ": time = ");
+    char *system = strstr(text, mark);
+
+    if (colon == NULL || system == NULL)
+        return;
+    system += sizeof mark - 1;
+    size_t length = strcspn(system, "'");
+    memmove(colon + 2, system, length);
+    colon[2 + length] = '\0';
+}
+
 void
 tool_hdf5_reason(char *text_ret, size_t text_cap)
 {
     struct message message = {text_ret, text_cap};
     snprintf(text_ret, text_cap, "HDF5 gives no reason");
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_first, &message);
+    shorten(text_ret);
 }
 
 bool

@@ -16,6 +16,7 @@ static const struct command commands[] = {
     {"args", "terp args", tool_args},
     {"info", "terp info", tool_info},
     {"compare", "terp compare", tool_compare},
+    {"repack", "terp repack", tool_repack},
 };
 enum {
     NCOMMANDS = sizeof commands / sizeof commands[0]
@@ -28,6 +29,7 @@ static const char doc[] =
     "  args      print the filter parameters for h5repack, h5py and C\n"
     "  info      show how the datasets of a file are compressed\n"
     "  compare   check a compressed file against its original\n"
+    "  repack    copy a file with its float datasets compressed\n"
     "\n"
     "`terp COMMAND --help` tells more.\n"
     "\n"

@@ -19,6 +19,9 @@ tool_info(int argc, char **argv);
 int
 tool_compare(int argc, char **argv);
 
+int
+tool_repack(int argc, char **argv);
+
 /* Lets HDF5 find the plugin that was built or installed with this program,
  * after HDF5_PLUGIN_PATH. HDF5 ends its search at a directory that does not
  * exist, so those are taken out. */

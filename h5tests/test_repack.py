@@ -1,0 +1,625 @@
+#!/usr/bin/env python3
+"""Runs terp repack on files that h5py makes, and looks at what it wrote."""
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from tool_case import H5REPACK, OK, TOOL, TROUBLE, ToolTest, terp
+
+try:
+    import h5py
+    import numpy as np
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+FILTER = 46117
+NOBODY = 65534
+
+
+def smooth(*shape, dtype="f4"):
+    axes = np.meshgrid(
+        *[np.linspace(0, 6, n) for n in shape], indexing="ij", sparse=True
+    )
+    return sum(np.sin((i + 1) * axis) for i, axis in enumerate(axes)).astype(
+        dtype
+    )
+
+
+def parameters(dataset):
+    """The numbers that the filter has for a dataset; None without filter."""
+    plist = dataset.id.get_create_plist()
+    filters = [plist.get_filter(i) for i in range(plist.get_nfilters())]
+    found = [words for id_, _, words, _ in filters if id_ == FILTER]
+    assert len(found) == len(filters) <= 1, filters
+    return found[0] if found else None
+
+
+def bound_of(dataset):
+    """("abs" or "rel", bound) of a compressed dataset."""
+    words = np.array(parameters(dataset), "u4")
+    return {1: "abs", 2: "rel"}[words[0] & 15], words[1:3].view("f8")[0]
+
+
+class Repack(ToolTest):
+    def write(self, name="in.h5", **datasets):
+        path = self.path(name)
+        with h5py.File(path, "w") as file:
+            for key, values in datasets.items():
+                file[key] = values
+        return path
+
+    def repack(self, path, *arguments, code=OK):
+        """The path of the output."""
+        out = self.path("out.h5")
+        message = self.expect(code, "repack", path, out, *arguments)
+        # Nothing but the output is left behind.
+        left = [n for n in os.listdir(self.directory) if "part-" in n]
+        self.assertEqual(left, [])
+        return out if code == OK else message
+
+
+class Values(Repack):
+    def test_bound_is_of_the_whole_datasets_range(self):
+        values = smooth(40, 50, 60)
+        values[:20] *= 0.01  # chunks with a small range of their own
+        path = self.write(x=values)
+        with h5py.File(self.repack(path, "--rel=1e-3"), "r") as file:
+            kind, bound = bound_of(file["x"])
+            self.assertEqual(kind, "abs")
+            span = float(values.max()) - float(values.min())
+            self.assertAlmostEqual(bound / (1e-3 * span), 1, 12)
+            error = np.abs(file["x"][:].astype("f8") - values).max()
+            self.assertTrue(0.5 * bound < error <= bound)
+
+    def test_special_values_are_kept_and_do_not_count(self):
+        values = smooth(30, 40, 50).astype("f8")
+        values[3, :, 4] = np.nan
+        values[5, 6] = -np.inf
+        values[7, :9] = 1e20
+        span = 0.0
+        path = self.path("in.h5")
+        with h5py.File(path, "w") as file:
+            file.create_dataset("declared", data=values, fillvalue=1e20)
+            file["netcdf"] = values
+            file["netcdf"].attrs["_FillValue"] = 1e20
+            file["undeclared"] = values
+            valid = values[np.isfinite(values) & (values != 1e20)]
+            span = valid.max() - valid.min()
+        with h5py.File(self.repack(path, "--rel=1e-3"), "r") as file:
+            for name in file:
+                kind, bound = bound_of(file[name])
+                self.assertEqual(kind, "abs", name)
+                self.assertAlmostEqual(bound / (1e-3 * span), 1, 12)
+                got = file[name][:]
+                kept = ~np.isfinite(values) | (values == 1e20)
+                np.testing.assert_array_equal(got[kept], values[kept])
+
+    def test_psnr_is_what_was_asked_for(self):
+        # Noise: errors are spread evenly.
+        noise = np.random.default_rng(3).normal(size=(64, 64, 64))
+        path = self.write(noise=noise)
+        for psnr in (40, 70):
+            with h5py.File(self.repack(path, f"--psnr={psnr}"), "r") as file:
+                error = file["noise"][:] - noise
+                got = 20 * np.log10(np.ptp(noise) / np.sqrt((error**2).mean()))
+                self.assertAlmostEqual(got, psnr, delta=0.1)
+
+    def test_values_that_are_all_the_same_stay_so(self):
+        path = self.write(x=np.full((30, 40, 50), 7.25, "f4"))
+        with h5py.File(self.repack(path, "--rel=1e-2"), "r") as file:
+            self.assertEqual(bound_of(file["x"]), ("rel", 1e-2))
+            np.testing.assert_array_equal(file["x"][:], 7.25)
+
+    def test_output_is_what_the_filter_writes(self):
+        if not H5REPACK:
+            self.skipTest("needs h5repack and no sanitizers")
+        path = self.path("in.h5")
+        with h5py.File(path, "w") as file:
+            for name, type_, shape, chunks in (
+                ("even", "<f4", (64, 96, 32), (32, 32, 32)),
+                ("edge", "<f8", (33, 41, 50), (16, 20, 50)),
+                ("big", ">f4", (100, 130), (60, 60)),
+                ("line", "<f4", (5001,), (5000,)),
+                ("four", ">f8", (3, 5, 20, 30), (2, 5, 20, 20)),
+            ):
+                file.create_dataset(
+                    name,
+                    data=smooth(*shape).astype(type_),
+                    chunks=chunks,
+                    fillvalue=-99 if name == "edge" else None,
+                )
+        for pipeline, word in (("ratio", 64), ("huffman", 16)):
+            expected = self.path("expected.h5")
+            subprocess.run(
+                [H5REPACK, "-f", f"UD={FILTER},0,3,{1 + word},1,3", path,
+                 expected],
+                check=True,
+            )
+            out = self.repack(
+                path, "--abs=1e-3", f"--pipeline={pipeline}", "--threads=2"
+            )
+            with h5py.File(out, "r") as a, h5py.File(expected, "r") as b:
+                self.assertEqual(set(a), set(b))
+                for name in a:
+                    self.assertEqual(parameters(a[name]), parameters(b[name]))
+                    nchunks = a[name].id.get_num_chunks()
+                    self.assertEqual(nchunks, b[name].id.get_num_chunks())
+                    for i in range(nchunks):
+                        at = a[name].id.get_chunk_info(i).chunk_offset
+                        self.assertEqual(
+                            a[name].id.read_direct_chunk(at),
+                            b[name].id.read_direct_chunk(at),
+                        )
+
+    def test_blocks_and_edges_are_put_together(self):
+        # Several blocks of 64 MiB, chunks that do not divide the shape.
+        values = np.arange(5 * 1021 * 4099, dtype="f4").reshape(5, 1021, 4099)
+        path = self.write(x=values)
+        out = self.repack(path, "--abs=0.5", "--chunk=2x100x4000")
+        with h5py.File(out, "r") as file:
+            self.assertEqual(file["x"].chunks, (2, 100, 4000))
+            for got, want in zip(file["x"], values):
+                error = np.abs(got.astype("f8") - want).max()
+                self.assertLessEqual(error, 0.5)
+
+
+class Choice(Repack):
+    def setUp(self):
+        super().setUp()
+        self.values = smooth(30, 40, 50)
+
+    def test_rules_choose_bounds_by_path(self):
+        path = self.path("in.h5")
+        names = ("a/rho", "a/mask", "b/rho", "b/x=1", "few")
+        with h5py.File(path, "w") as file:
+            for name in names[:4]:
+                file[name] = self.values
+            file["few"] = self.values[0, 0]
+            file["other"] = file["b/rho"]
+        out = self.repack(
+            path, "--abs=1e-2", "-d*/rho=abs:1e-3", "--dataset=/a/mask=none",
+            "--dataset", "b/x=1=abs:1e-4", "-d", "other=abs:1e-5", "-dfew=0.1"
+        )
+        span = float(np.ptp(self.values[0, 0]))
+        with h5py.File(out, "r") as file:
+            self.assertEqual(bound_of(file["a/rho"])[1], 1e-3)
+            self.assertIsNone(parameters(file["a/mask"]))
+            self.assertEqual(bound_of(file["b/x=1"])[1], 1e-4)
+            self.assertEqual(bound_of(file["b/rho"])[1], 1e-5)
+            self.assertAlmostEqual(bound_of(file["few"])[1], 0.1 * span, 6)
+        with h5py.File(self.repack(path, "-d*/rho=abs:1e-3"), "r") as file:
+            self.assertIsNotNone(parameters(file["a/rho"]))
+            self.assertIsNone(parameters(file["a/mask"]))
+
+    def test_what_is_not_compressed_is_the_same(self):
+        path = self.path("in.h5")
+        with h5py.File(path, "w") as file:
+            file["few"] = self.values[0]
+            file["ints"] = np.arange(10000)
+            file["half"] = self.values.astype("f2")
+            file["complex"] = self.values.astype("c8")
+            file["scalar"] = 1.5
+            file["null"] = h5py.Empty("f4")
+            file.create_dataset("zero", (0, 500), "f4", maxshape=(None, 500))
+            file.create_dataset(
+                "gzip", data=np.arange(10000), chunks=(1000,),
+                compression="gzip", fletcher32=True
+            )
+            file.create_dataset("text", data=["a", "bc"])
+            vlen = file.create_dataset("vlen", (2,), h5py.vlen_dtype("f4"))
+            vlen[0] = [1, 2, 3]
+            file["scale"] = np.linspace(0, 1, 5000)
+            file["scale"].make_scale("x")
+        out = self.repack(path, "--rel=0.1")
+        with h5py.File(path, "r") as a, h5py.File(out, "r") as b:
+            self.assertEqual(list(a), list(b))
+            for name in a:
+                self.assertEqual(a[name].dtype, b[name].dtype)
+                self.assertEqual(a[name].maxshape, b[name].maxshape)
+                self.assertEqual(a[name].chunks, b[name].chunks)
+                self.assertEqual(a[name].compression, b[name].compression)
+                if name == "vlen":
+                    np.testing.assert_array_equal(a[name][0], b[name][0])
+                elif name != "null":
+                    np.testing.assert_array_equal(a[name][()], b[name][()])
+
+    def test_virtual_and_external_datasets_stay_what_they_are(self):
+        source = self.write("source.h5", x=self.values)
+        path = self.path("in.h5")
+        with h5py.File(path, "w") as file:
+            layout = h5py.VirtualLayout(self.values.shape, "f4")
+            layout[:] = h5py.VirtualSource(source, "x", self.values.shape)
+            file.create_virtual_dataset("virtual", layout)
+            raw = self.path("raw")
+            file.create_dataset(
+                "external", self.values.shape, "f4",
+                external=[(raw, 0, self.values.nbytes)]
+            )[...] = self.values
+        out = self.repack(path, "--abs=0.1")
+        with h5py.File(out, "r") as file:
+            self.assertTrue(file["virtual"].is_virtual)
+            self.assertEqual(file["external"].external[0][0], raw)
+            for name in file:
+                np.testing.assert_array_equal(file[name][:], self.values)
+        self.assertLess(os.path.getsize(out), self.values.nbytes)
+
+    def test_compressed_input_is_compressed_anew(self):
+        path = self.path("in.h5")
+        with h5py.File(path, "w") as file:
+            file.create_dataset(
+                "gzip", data=self.values, chunks=(10, 40, 50),
+                compression="gzip", shuffle=True, fletcher32=True
+            )
+            file["plain"] = self.values
+        first = self.repack(path, "--abs=1e-4")
+        shutil.move(first, path)
+        out = self.repack(path, "--abs=1e-2")
+        with h5py.File(out, "r") as file:
+            for name in file:
+                self.assertEqual(bound_of(file[name])[1], 1e-2)
+                error = np.abs(file[name][:] - self.values).max()
+                self.assertTrue(1e-3 < error < 1.011e-2)
+            self.assertEqual(file["gzip"].chunks, (10, 40, 50))
+
+    def test_chunks_are_kept_or_chosen_or_given(self):
+        path = self.path("in.h5")
+        shapes = {
+            "cube": (130, 190, 64),
+            "map": (1500, 700),
+            "line": (300000,),
+            "stack": (3, 100, 70, 60),
+            "maps": (9, 5, 40, 50),
+        }
+        with h5py.File(path, "w") as file:
+            for name, shape in shapes.items():
+                file.create_dataset(name, data=np.zeros(shape, "f4"))
+            file.create_dataset("kept", data=self.values, chunks=(3, 40, 7))
+        out = self.repack(path, "--abs=1")
+        chosen = {
+            "cube": (65, 64, 64),
+            "map": (500, 700),
+            "line": (300000,),
+            "stack": (1, 50, 70, 60),
+            "maps": (9, 5, 40, 50),
+        }
+        with h5py.File(out, "r") as file:
+            for name, chunks in chosen.items():
+                self.assertEqual(file[name].chunks, chunks, name)
+            self.assertEqual(file["kept"].chunks, (3, 40, 7))
+        with h5py.File(self.repack(path, "--abs=1", "--chunk=auto")) as file:
+            self.assertEqual(file["kept"].chunks, (30, 40, 50))
+        with h5py.File(self.repack(path, "--abs=1", "-c16x99x9")) as file:
+            self.assertEqual(file["kept"].chunks, (16, 40, 9))
+            self.assertEqual(file["cube"].chunks, (16, 99, 9))
+            self.assertEqual(file["map"].chunks, (500, 700))
+
+    def test_unlimited_and_unwritten_datasets_stay_so(self):
+        path = self.path("in.h5")
+        with h5py.File(path, "w") as file:
+            file.create_dataset(
+                "grows", data=self.values, chunks=(8, 40, 50),
+                maxshape=(None, 40, 50)
+            )
+            file.create_dataset("unwritten", (99, 99), "f4", fillvalue=3)
+        out = self.repack(path, "--rel=1e-3")
+        with h5py.File(out, "r+") as file:
+            self.assertEqual(file["grows"].maxshape, (None, 40, 50))
+            file["grows"].resize(60, axis=0)
+            file["grows"][30:] = self.values
+            self.assertEqual(file["unwritten"].id.get_storage_size(), 0)
+            np.testing.assert_array_equal(file["unwritten"][:], 3)
+            self.assertIsNotNone(parameters(file["unwritten"]))
+
+    def test_verbose_names_every_dataset(self):
+        path = self.write(x=self.values, ints=np.arange(10000))
+        result = terp("repack", path, self.path("out.h5"), "--abs=0.5", "-v")
+        self.assertEqual(result.returncode, OK)
+        self.assertRegex(result.stdout, r"/x: .*abs.* 0\.5.*30x40x50.*ratio")
+        self.assertRegex(result.stdout, r"/ints: copied, not float")
+        self.assertEqual(result.stderr, "")
+
+
+class Structure(Repack):
+    def test_groups_links_and_order_are_kept(self):
+        path = self.path("in.h5")
+        with h5py.File(path, "w", track_order=True) as file:
+            group = file.create_group("z/deep", track_order=True)
+            for name in "cab":
+                group[name] = smooth(20, 30, 40)
+                group.attrs[name] = name
+            file.create_group("a")
+            file["hard"] = group["a"]
+            file["loop"] = file["z"]
+            file["z/back"] = file["/"]
+            file["soft"] = h5py.SoftLink("/z/deep/a")
+            file["dangling"] = h5py.SoftLink("/nowhere")
+            file["outside"] = h5py.ExternalLink("other.h5", "/x")
+            file["\u00e4"] = 1
+        out = self.repack(path, "--abs=0.1")
+        with h5py.File(path, "r") as a, h5py.File(out, "r") as b:
+            self.assertEqual(list(a), list(b))
+            self.assertEqual(list(b["z/deep"]), ["c", "a", "b"])
+            self.assertEqual(list(b["z/deep"].attrs), ["c", "a", "b"])
+            self.assertEqual(b["hard"], b["z/deep/a"])
+            self.assertEqual(b["loop"], b["z"])
+            self.assertEqual(b["z/back"], b["/"])
+            for name in ("soft", "dangling", "outside"):
+                links = [f.get(name, getlink=True) for f in (a, b)]
+                self.assertEqual(*[link.path for link in links])
+                self.assertEqual(*[type(link) for link in links])
+            self.assertEqual(b.get("outside", getlink=True).filename,
+                             "other.h5")
+
+    def test_attributes_and_committed_types_are_kept(self):
+        path = self.path("in.h5")
+        with h5py.File(path, "w") as file:
+            pair = np.dtype([("a", "f4"), ("b", "i4")])
+            file["pair"] = pair
+            file["float"] = np.dtype("f4")
+            file["pair"].attrs["of"] = "a type"
+            file.create_dataset("pairs", (3,), file["pair"])[...] = np.array(
+                [(1, 2), (3, 4), (5, 6)], pair
+            )
+            values = smooth(20, 30, 40)
+            file.create_dataset("x", values.shape, file["float"])[...] = values
+            file["x"].attrs.create("p", np.array((7, 8), pair),
+                                   dtype=file["pair"])
+            file["x"].attrs["text"] = "t\u00e4xt"
+            file["x"].attrs["fixed"] = np.bytes_("fixed")
+            file["x"].attrs["texts"] = ["one", "two"]
+            file["x"].attrs["none"] = h5py.Empty("f8")
+            file["x"].attrs["array"] = np.arange(12).reshape(3, 4)
+            # A committed type that has no name any more.
+            file["gone"] = np.dtype("i2")
+            file.create_dataset("shorts", (4,), file["gone"])[...] = 5
+            del file["gone"]
+        out = self.repack(path, "--abs=0.1")
+        with h5py.File(path, "r") as a, h5py.File(out, "r") as b:
+            for name in ("x", "pairs"):
+                self.assertTrue(b[name].id.get_type().committed())
+            self.assertEqual(b["x"].id.get_type(), b["float"].id)
+            self.assertTrue(b["shorts"].id.get_type().committed())
+            np.testing.assert_array_equal(b["shorts"][:], 5)
+            np.testing.assert_array_equal(a["pairs"][:], b["pairs"][:])
+            self.assertIsNotNone(parameters(b["x"]))
+            self.assertEqual(b["pair"].attrs["of"], "a type")
+            self.assertEqual(list(a["x"].attrs), list(b["x"].attrs))
+            for name in a["x"].attrs:
+                one, other = a["x"].attrs[name], b["x"].attrs[name]
+                if name != "none":
+                    np.testing.assert_array_equal(one, other)
+                ids = [h5py.h5a.open(f["x"].id, name.encode()).get_type()
+                       for f in (a, b)]
+                self.assertTrue(ids[0].equal(ids[1]), name)
+            self.assertTrue(h5py.h5a.open(b["x"].id, b"p").get_type()
+                            .committed())
+
+    def test_references_point_into_the_output(self):
+        path = self.path("in.h5")
+        with h5py.File(path, "w") as file:
+            # Refers to what comes later, and to what has gone.
+            file["first"] = 0
+            refs = file.create_dataset("a_refs", (4,), h5py.ref_dtype)
+            file["gone"] = 1
+            file["x"] = smooth(20, 30, 40)
+            file["g/y"] = smooth(20, 30, 40)
+            refs[0], refs[1] = file["g/y"].ref, file["g"].ref
+            refs[3] = file["gone"].ref
+            regions = file.create_dataset("regions", (2,), h5py.regionref_dtype)
+            regions[0] = file["x"].regionref[1:3, 4, ::7]
+            both = np.dtype([("n", "i4"), ("ref", h5py.ref_dtype)])
+            file["both"] = np.array([(7, file["x"].ref)], both)
+            file["x"].attrs["ref"] = file["g"].ref
+            file["x"].attrs["region"] = file["g/y"].regionref[2:4]
+            del file["gone"]
+        want = {"g/y": "/g/y", "g": "/g"}
+        with h5py.File(self.repack(path, "--abs=0.1"), "r") as file:
+            refs = file["a_refs"]
+            self.assertEqual(file[refs[0]].name, want["g/y"])
+            self.assertEqual(file[refs[1]].name, want["g"])
+            self.assertFalse(refs[2])
+            self.assertFalse(refs[3])
+            region = file["regions"][0]
+            self.assertEqual(file[region].name, "/x")
+            self.assertEqual(file["x"].regionref.selection(region), (2, 1, 6))
+            self.assertFalse(file["regions"][1])
+            self.assertEqual(file["both"]["n"][0], 7)
+            self.assertEqual(file[file["both"]["ref"][0]].name, "/x")
+            self.assertEqual(file[file["x"].attrs["ref"]].name, "/g")
+            self.assertEqual(file[file["x"].attrs["region"]].name, "/g/y")
+
+    def test_dimension_scales_stay_attached(self):
+        path = self.path("in.h5")
+        with h5py.File(path, "w") as file:
+            file["x"] = smooth(20, 30, 40)
+            for i, name in enumerate(("z", "y", "lon")):
+                file[name] = np.arange(file["x"].shape[i], dtype="f4")
+                file[name].make_scale(name)
+                file["x"].dims[i].attach_scale(file[name])
+                file["x"].dims[i].label = name
+        with h5py.File(self.repack(path, "--rel=0.1"), "r") as file:
+            for dimension, name in zip(file["x"].dims, ("z", "y", "lon")):
+                self.assertEqual(dimension.label, name)
+                self.assertEqual(dimension[name], file[name])
+            back = file["lon"].attrs["REFERENCE_LIST"][0]
+            self.assertEqual(file[back[0]].name, "/x")
+            self.assertEqual(back[1], 2)
+
+    def test_user_block_is_kept(self):
+        path = self.path("in.h5")
+        with h5py.File(path, "w", userblock_size=1024) as file:
+            file["x"] = smooth(20, 30, 40)
+        with open(path, "r+b") as file:
+            file.write(b"MATLAB 7.3 MAT-file")
+        out = self.repack(path, "--abs=0.1")
+        with open(path, "rb") as a, open(out, "rb") as b:
+            self.assertEqual(a.read(1024), b.read(1024))
+
+    def test_file_format_is_not_newer_than_the_inputs(self):
+        for libver in ("earliest", "v108", "latest"):
+            path = self.path("in.h5")
+            with h5py.File(path, "w", libver=libver) as file:
+                file["x"] = smooth(20, 30, 40)
+                if libver != "earliest":
+                    file["x"].attrs["large"] = np.arange(20000)
+            out = self.repack(path, "--abs=0.1")
+            with open(path, "rb") as a, open(out, "rb") as b:
+                self.assertEqual(a.read(9), b.read(9))
+
+
+class Trouble(Repack):
+    def setUp(self):
+        super().setUp()
+        self.good = self.write("good.h5", x=smooth(64, 64, 64))
+
+    def refuse(self, path, *arguments):
+        message = self.repack(path, *arguments, code=TROUBLE)
+        self.assertFalse(os.path.exists(self.path("out.h5")))
+        self.assertRegex(message, "^terp repack: ")
+        self.assertNotIn("no reason", message)
+        return message
+
+    def test_wrong_usage_is_refused(self):
+        for arguments in (
+            (),
+            ("--rel=0",), ("--rel=1",), ("--rel=nan",), ("--rel=x",),
+            ("--abs=-1",), ("--abs=inf",), ("--psnr=1",), ("--psnr=1e9",),
+            ("--rel=0.1", "--abs=1"), ("--psnr=60", "--psnr=70"),
+            ("--dataset=x",), ("--dataset==1",), ("--dataset=x=",),
+            ("--dataset=x=abs:0",), ("--dataset=x=2",),
+            ("--rel=0.1", "--chunk=0x4"), ("--rel=0.1", "--chunk=4x"),
+            ("--rel=0.1", "--threads=0"), ("--rel=0.1", "--engine=gpu"),
+            ("--rel=0.1", "--pipeline=best"), ("--rel=0.1", "third.h5"),
+        ):
+            with self.subTest(arguments):
+                self.refuse(self.good, *arguments)
+
+    def test_unknown_dataset_is_named(self):
+        text = self.refuse(self.good, "--rel=0.1", "--dataset=rho=1e-3")
+        self.assertIn("rho=1e-3", text)
+        path = self.write("ints.h5", ints=np.arange(10000))
+        self.assertIn("ints=0.1", self.refuse(path, "--dataset=ints=0.1"))
+
+    def test_what_is_no_hdf5_file_is_refused(self):
+        text = self.path("text")
+        with open(text, "w", encoding="ascii") as file:
+            file.write("this is text")
+        self.assertIn("not an HDF5 file", self.refuse(text, "--rel=0.1"))
+        self.assertIn("No such file", self.refuse(self.path("no"), "--rel=0.1"))
+        self.refuse(self.directory, "--rel=0.1")
+
+    def test_damaged_input_is_refused(self):
+        path = self.path("bad.h5")
+        with h5py.File(path, "w") as file:
+            data = file.create_dataset(
+                "g/x", data=smooth(32, 32, 32), chunks=(16, 16, 16),
+                fletcher32=True
+            )
+            where = data.id.get_chunk_info(3).byte_offset
+        with open(path, "r+b") as file:
+            file.seek(where)
+            file.write(b"????")
+        self.assertIn("/g/x: ", self.refuse(path, "--rel=0.1"))
+        with open(self.good, "rb") as file:
+            half = file.read()[:50000]
+        with open(path, "wb") as file:
+            file.write(half)
+        self.assertIn("truncated", self.refuse(path, "--rel=0.1"))
+
+    def test_output_that_cannot_be_made_is_refused(self):
+        for out, word in (
+            (self.path("no/out.h5"), "No such file"),
+            (self.directory, "not a regular file"),
+            (self.good, "IN itself"),
+        ):
+            text = self.expect(TROUBLE, "repack", self.good, out, "--rel=0.1")
+            self.assertIn(word, text)
+        link = self.path("link.h5")
+        os.symlink(self.good, link)
+        self.expect(TROUBLE, "repack", self.good, link, "--rel=0.1")
+        with h5py.File(self.good, "r") as file:
+            self.assertIsNone(parameters(file["x"]))
+
+    def test_read_only_target_is_left_alone(self):
+        old = self.write("old.h5", y=[1.5])
+        os.chmod(old, 0o444)
+        os.chmod(self.directory, 0o777)
+        options = {"user": NOBODY} if os.geteuid() == 0 else {}
+        result = terp("repack", self.good, old, "--rel=0.1", **options)
+        self.assertEqual(result.returncode, TROUBLE)
+        self.assertIn("Permission denied", result.stderr)
+        os.chmod(self.directory, 0o555)
+        result = terp("repack", self.good, self.path("new.h5"), "--rel=0.1",
+                      **options)
+        os.chmod(self.directory, 0o777)
+        self.assertEqual(result.returncode, TROUBLE)
+        self.assertIn("Permission denied", result.stderr)
+        with h5py.File(old, "r") as file:
+            self.assertEqual(list(file), ["y"])
+
+    def test_full_disk_leaves_the_old_file(self):
+        noise = np.random.default_rng(5).normal(size=(128, 128, 128))
+        path = self.write("noise.h5", x=noise)
+        out = self.write("out.h5", y=[1.5])
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+        for arguments in (("--abs=1e-6",), ("--abs=1", "-dx=none")):
+            result = terp("repack", path, out, *arguments, preexec_fn=limit)
+            self.assertEqual(result.returncode, TROUBLE, result.stderr)
+            self.assertIn("File too large", result.stderr)
+            with h5py.File(out, "r") as file:
+                self.assertEqual(list(file), ["y"])
+        self.assertEqual(len(os.listdir(self.directory)), 3)
+
+    def start(self, *arguments):
+        """A repack that takes long; returns once it writes."""
+        noise = np.random.default_rng(5).normal(size=(400, 256, 256))
+        path = self.write("noise.h5", x=noise)
+        process = subprocess.Popen(
+            [TOOL, "repack", path, self.path("out.h5"), "--abs=1e-4",
+             "--threads=1", *arguments],
+            stderr=subprocess.PIPE, text=True
+        )
+        while process.poll() is None and not any(
+            "part-" in name and os.path.getsize(self.path(name)) > 1 << 20
+            for name in os.listdir(self.directory)
+        ):
+            time.sleep(0.01)
+        self.assertIsNone(process.poll(), "it ended too soon")
+        return path, process
+
+    def test_end_by_a_signal_leaves_nothing_behind(self):
+        _, process = self.start()
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+        self.assertEqual(process.returncode, -signal.SIGTERM)
+        self.assertEqual(sorted(os.listdir(self.directory)),
+                         ["good.h5", "noise.h5"])
+
+    def test_input_that_changes_is_noticed(self):
+        path, process = self.start()
+        os.utime(path)
+        _, text = process.communicate()
+        self.assertEqual(process.returncode, TROUBLE)
+        self.assertIn("changed while it was read", text)
+        self.assertEqual(sorted(os.listdir(self.directory)),
+                         ["good.h5", "noise.h5"])
+
+    def test_missing_plugin_is_said(self):
+        environment = {**os.environ, "HDF5_PLUGIN_PRELOAD": "::"}
+        result = terp("repack", self.good, self.path("out.h5"), "--rel=0.1",
+                      env=environment)
+        self.assertEqual(result.returncode, TROUBLE)
+        self.assertIn("set HDF5_PLUGIN_PATH", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

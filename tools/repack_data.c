@@ -1,0 +1,329 @@
+/* Compresses the values of a dataset, block by block. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base.h"
+#include "h5z_terp.h"
+#include "range.h"
+#include "repack.h"
+#include "terp_h5.h"
+
+/* Room for input chunks that several blocks touch. */
+#define CHUNK_CACHE_NBYTES ((size_t)64 << 20)
+#define MAX_NFILLS 3
+
+/* One dataset at work. */
+struct job {
+    struct repack *repack;
+    const struct repack_object *object;
+    hid_t in, out;
+    hid_t type;   /* in both files */
+    hid_t native; /* the same in this machine's byte order */
+    hid_t space, dcpl;
+    struct tool_grid grid;
+    uint64_t value_nbytes;
+    bool written; /* the input holds values at all */
+    void *values; /* a block, native */
+    bool has_all; /* the only block is in `values` */
+    uint64_t fills[MAX_NFILLS];
+    int nfills;
+};
+
+static bool
+job_fails(const struct job *job)
+{
+    return repack_fail(job->repack, job->object->path, NULL);
+}
+
+bool
+repack_select(hid_t dataset, const struct tool_grid *grid, hid_t *in_file_ret,
+              hid_t *in_memory_ret)
+{
+    hid_t in_file = H5Dget_space(dataset);
+
+    *in_file_ret = in_file;
+    if (grid->rank == 0) {
+        *in_memory_ret = H5Scopy(in_file);
+        return *in_memory_ret >= 0;
+    }
+    *in_memory_ret = H5Screate_simple(grid->rank, grid->count, NULL);
+    return in_file >= 0 && *in_memory_ret >= 0 &&
+           H5Sselect_hyperslab(in_file, H5S_SELECT_SET, grid->at, NULL,
+                               grid->count, NULL) >= 0;
+}
+
+static uint64_t
+block_nvalues(const struct job *job)
+{
+    uint64_t nvalues = 1;
+    for (int i = 0; i < job->grid.rank; i++)
+        nvalues *= job->grid.count[i];
+    return nvalues;
+}
+
+static bool
+read_block(struct job *job)
+{
+    hid_t in_file, in_memory;
+    bool ok = repack_select(job->in, &job->grid, &in_file, &in_memory) &&
+              H5Dread(job->in, job->native, in_memory, in_file, H5P_DEFAULT,
+                      job->values) >= 0;
+    if (in_file >= 0)
+        H5Sclose(in_file);
+    if (in_memory >= 0)
+        H5Sclose(in_memory);
+    if (ok)
+        tool_progress_add(&job->repack->progress,
+                          block_nvalues(job) * job->value_nbytes);
+    return ok || job_fails(job);
+}
+
+static uint64_t
+bits_at(const struct job *job, uint64_t i)
+{
+    uint64_t wide;
+    uint32_t narrow;
+
+    if (job->value_nbytes == 8) {
+        memcpy(&wide, (const double *)job->values + i, 8);
+        return wide;
+    }
+    memcpy(&narrow, (const float *)job->values + i, 4);
+    return narrow;
+}
+
+static void
+add_fill(struct job *job, const void *value)
+{
+    uint32_t narrow;
+
+    if (job->value_nbytes == 8) {
+        memcpy(&job->fills[job->nfills++], value, 8);
+        return;
+    }
+    memcpy(&narrow, value, 4);
+    job->fills[job->nfills++] = narrow;
+}
+
+/* The fill value that the filter keeps, and those that netCDF's conventions
+ * name: none of them counts for the range. */
+static void
+find_fills(struct job *job)
+{
+    static const char *const names[] = {"_FillValue", "missing_value"};
+    H5D_fill_value_t defined;
+    double value;
+
+    if (H5Pfill_value_defined(job->dcpl, &defined) >= 0 &&
+        defined == H5D_FILL_VALUE_USER_DEFINED &&
+        H5Pget_fill_value(job->dcpl, job->native, &value) >= 0)
+        add_fill(job, &value);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (H5Aexists(job->in, names[i]) <= 0)
+            continue;
+        hid_t attribute = H5Aopen(job->in, names[i], H5P_DEFAULT);
+        hid_t space = H5Aget_space(attribute);
+        hid_t type = H5Aget_type(attribute);
+        if (H5Sget_simple_extent_npoints(space) == 1 &&
+            H5Tget_class(type) == H5T_FLOAT &&
+            H5Aread(attribute, job->native, &value) >= 0)
+            add_fill(job, &value);
+        H5Tclose(type);
+        H5Sclose(space);
+        H5Aclose(attribute);
+    }
+}
+
+static void
+add_values(const struct job *job, struct tool_range *range)
+{
+    uint64_t nvalues = block_nvalues(job);
+
+    for (uint64_t i = 0; i < nvalues; i++) {
+        double value = job->value_nbytes == 8
+                           ? ((const double *)job->values)[i]
+                           : (double)((const float *)job->values)[i];
+        bool special = !isfinite(value);
+        for (int j = 0; j < job->nfills; j++)
+            special |= bits_at(job, i) == job->fills[j];
+        if (!special)
+            tool_range_add(range, value, false);
+    }
+}
+
+/* The bound that the filter gets: a relative one is that part of the range
+ * of all valid values. Where these are all the same, no absolute bound says
+ * so, and the relative one remains. */
+static bool
+find_bound(struct job *job, struct H5Z_terp_config *config)
+{
+    struct repack_bound bound = job->object->plan.bound;
+    struct tool_range range = TOOL_RANGE_EMPTY;
+    double min, max;
+    uint64_t nleft_out;
+
+    config->bound = bound.number;
+    config->bound_mode =
+        bound.mode == REPACK_ABS ? H5Z_TERP_ABSOLUTE : H5Z_TERP_RELATIVE;
+    if (bound.mode == REPACK_ABS || !job->written)
+        return true;
+    find_fills(job);
+    while (tool_grid_next(&job->grid)) {
+        if (!read_block(job))
+            return false;
+        add_values(job, &range);
+    }
+    job->grid.started = false;
+    job->has_all = repack_grid_is_single(&job->grid);
+    tool_range_trim(&range, &min, &max, &nleft_out);
+    if (!(min < max))
+        return true;
+    double absolute = isfinite(max - min)
+                          ? bound.number * (max - min)
+                          : bound.number * max - bound.number * min;
+    if (absolute > 0 && isfinite(absolute)) {
+        config->bound = absolute;
+        config->bound_mode = H5Z_TERP_ABSOLUTE;
+    }
+    return true;
+}
+
+/* As the input is created, but for layout and filters. */
+static bool
+create(struct job *job, const struct H5Z_terp_config *config, hid_t parent,
+       const char *name, hid_t lcpl)
+{
+    const char *path = job->object->path;
+    bool ok = H5Pset_layout(job->dcpl, H5D_CHUNKED) >= 0 &&
+              H5Pset_chunk(job->dcpl, job->grid.rank,
+                           job->object->plan.chunk_dims) >= 0 &&
+              H5Pset_chunk_opts(job->dcpl, 0) >= 0 &&
+              H5Premove_filter(job->dcpl, H5Z_FILTER_ALL) >= 0 &&
+              H5Pset_alloc_time(job->dcpl, H5D_ALLOC_TIME_INCR) >= 0 &&
+              H5Pset_terp(job->dcpl, config) >= 0;
+    if (!ok)
+        return job_fails(job);
+    hid_t type = repack_type(job->repack, path, job->type);
+    if (type < 0)
+        return job_fails(job);
+    job->out = H5Dcreate2(parent, name, type, job->space, lcpl, job->dcpl,
+                          H5P_DEFAULT);
+    H5Tclose(type);
+    return job->out >= 0 || job_fails(job);
+}
+
+static bool
+write_block(struct job *job)
+{
+    const struct repack_request *request = job->repack->request;
+    struct terp_run run = {.engine = request->engine,
+                           .memory = TERP_MEMORY_HOST,
+                           .nthreads = request->nthreads};
+    const char *path = job->object->path;
+
+    /* In place; the values are not needed again. */
+    if (H5Tequal(job->type, job->native) <= 0 &&
+        H5Tconvert(job->native, job->type, block_nvalues(job), job->values,
+                   NULL, H5P_DEFAULT) < 0)
+        return job_fails(job);
+    enum terp_status st = terp_h5_write(&run, job->out, job->grid.at,
+                                        job->grid.count, NULL, job->values);
+    if (st == TERP_ERR_HDF5)
+        return job_fails(job);
+    return st == TERP_OK ||
+           repack_fail(job->repack, path, "%s", terp_status_text(st));
+}
+
+static bool
+write_values(struct job *job)
+{
+    while (job->written && tool_grid_next(&job->grid))
+        if ((!job->has_all && !read_block(job)) || !write_block(job))
+            return false;
+    return true;
+}
+
+static void
+say(const struct job *job, const struct H5Z_terp_config *config)
+{
+    uint64_t stored_nbytes = H5Dget_storage_size(job->out);
+    char chunk_text[21 * H5S_MAX_RANK];
+    uint64_t nbytes = job->value_nbytes;
+
+    for (int i = 0; i < job->grid.rank; i++)
+        nbytes *= job->grid.dims[i];
+    tool_dims_text(job->grid.rank, job->object->plan.chunk_dims, chunk_text,
+                   sizeof chunk_text);
+    printf("%s: %s bound %g, chunks %s", job->object->path,
+           config->bound_mode == H5Z_TERP_ABSOLUTE ? "absolute" : "relative",
+           config->bound, chunk_text);
+    if (stored_nbytes > 0)
+        printf(", ratio %.2f", (double)nbytes / (double)stored_nbytes);
+    printf("\n");
+}
+
+static bool
+open_in(struct job *job)
+{
+    hid_t dapl = H5Pcreate(H5P_DATASET_ACCESS);
+    hsize_t dims[H5S_MAX_RANK];
+    uint64_t nvalues = 1;
+
+    H5Pset_chunk_cache(dapl, H5D_CHUNK_CACHE_NSLOTS_DEFAULT, CHUNK_CACHE_NBYTES,
+                       H5D_CHUNK_CACHE_W0_DEFAULT);
+    job->in = H5Dopen2(job->repack->in, job->object->path, dapl);
+    H5Pclose(dapl);
+    if (job->in < 0)
+        return job_fails(job);
+    job->type = H5Dget_type(job->in);
+    job->space = H5Dget_space(job->in);
+    job->dcpl = H5Dget_create_plist(job->in);
+    if (job->type < 0 || job->space < 0 || job->dcpl < 0)
+        return job_fails(job);
+    job->value_nbytes = H5Tget_size(job->type);
+    job->native = job->value_nbytes == 8 ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
+    job->written = H5Dget_storage_size(job->in) > 0;
+    int rank = H5Sget_simple_extent_dims(job->space, dims, NULL);
+    repack_grid(rank, dims, job->object->plan.chunk_dims, job->value_nbytes,
+                &job->grid);
+    for (int i = 0; i < rank; i++)
+        nvalues *= min_u64(job->grid.step[i], dims[i]);
+    job->values = malloc(nvalues * job->value_nbytes);
+    return job->values != NULL ||
+           repack_fail(job->repack, job->object->path, "not enough memory");
+}
+
+hid_t
+repack_compress(struct repack *repack, const struct repack_object *object,
+                hid_t parent, const char *name, hid_t lcpl)
+{
+    struct job job = {.repack = repack,
+                      .object = object,
+                      .in = -1,
+                      .out = -1,
+                      .type = -1,
+                      .space = -1,
+                      .dcpl = -1};
+    struct H5Z_terp_config config = {.pipeline = repack->request->pipeline};
+
+    bool ok = open_in(&job) && find_bound(&job, &config) &&
+              create(&job, &config, parent, name, lcpl) && write_values(&job);
+    if (ok && repack->request->verbose)
+        say(&job, &config);
+    free(job.values);
+    if (job.type >= 0)
+        H5Tclose(job.type);
+    if (job.space >= 0)
+        H5Sclose(job.space);
+    if (job.dcpl >= 0)
+        H5Pclose(job.dcpl);
+    if (job.in >= 0)
+        H5Dclose(job.in);
+    if (!ok && job.out >= 0) {
+        H5Dclose(job.out);
+        return -1;
+    }
+    return job.out;
+}

@@ -1,0 +1,175 @@
+/* What becomes of a dataset: its bound and its chunks. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base.h"
+#include "chunk_shape.h"
+#include "repack.h"
+
+/* Fewer values than a tile of the codec holds are not worth a bound's harm:
+ * such datasets are often coordinates and parameters. */
+#define MIN_NVALUES 4096
+
+static bool
+is_ieee_float(hid_t type)
+{
+    return H5Tequal(type, H5T_IEEE_F32LE) > 0 ||
+           H5Tequal(type, H5T_IEEE_F32BE) > 0 ||
+           H5Tequal(type, H5T_IEEE_F64LE) > 0 ||
+           H5Tequal(type, H5T_IEEE_F64BE) > 0;
+}
+
+const char *
+repack_obstacle(hid_t dataset)
+{
+    hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
+    hid_t dcpl = H5Dget_create_plist(dataset);
+    const char *obstacle = NULL;
+
+    if (type < 0 || space < 0 || dcpl < 0)
+        obstacle = "HDF5 does not tell what it is";
+    else if (!is_ieee_float(type))
+        obstacle = "not float32 or float64";
+    else if (H5Sget_simple_extent_ndims(space) == 0)
+        obstacle = "no array";
+    else if (H5Sget_simple_extent_npoints(space) <= 0)
+        obstacle = "no values";
+    else if (H5Pget_layout(dcpl) == H5D_VIRTUAL)
+        obstacle = "virtual";
+    else if (H5Pget_external_count(dcpl) > 0)
+        obstacle = "in external files";
+    if (type >= 0)
+        H5Tclose(type);
+    if (space >= 0)
+        H5Sclose(space);
+    if (dcpl >= 0)
+        H5Pclose(dcpl);
+    return obstacle;
+}
+
+/* Coordinates of other datasets, as HDF5's dimension scales and netCDF mark
+ * them. */
+static bool
+is_scale(hid_t dataset)
+{
+    static const char mark[] = "DIMENSION_SCALE";
+    char text[sizeof mark] = {0};
+    bool scale = false;
+
+    if (H5Aexists(dataset, "CLASS") <= 0)
+        return false;
+    hid_t attribute = H5Aopen(dataset, "CLASS", H5P_DEFAULT);
+    hid_t type = attribute >= 0 ? H5Aget_type(attribute) : -1;
+    if (type >= 0 && H5Tget_class(type) == H5T_STRING &&
+        H5Tis_variable_str(type) == 0 && H5Tget_size(type) <= sizeof text &&
+        H5Aread(attribute, type, text) >= 0)
+        scale = strncmp(text, mark, sizeof text) == 0;
+    if (type >= 0)
+        H5Tclose(type);
+    if (attribute >= 0)
+        H5Aclose(attribute);
+    return scale;
+}
+
+static void
+plan_chunks(const struct repack_request *request, hid_t dcpl, int rank,
+            const hsize_t *dims, const hsize_t *max_dims, hsize_t *chunk_dims)
+{
+    if (request->chunk_rank == rank)
+        memcpy(chunk_dims, request->chunk_dims, sizeof request->chunk_dims);
+    else if (request->chunk_auto || H5Pget_layout(dcpl) != H5D_CHUNKED)
+        tool_chunk_shape(rank, dims, chunk_dims);
+    else
+        H5Pget_chunk(dcpl, rank, chunk_dims);
+    /* Only a dim that can grow may be shorter than a chunk. */
+    for (int i = 0; i < rank; i++)
+        if (dims[i] == max_dims[i] && chunk_dims[i] > dims[i])
+            chunk_dims[i] = dims[i];
+}
+
+void
+repack_grid(int rank, const hsize_t *dims, const hsize_t *chunk_dims,
+            uint64_t value_nbytes, struct tool_grid *grid_ret)
+{
+    uint64_t nbytes = value_nbytes;
+
+    memset(grid_ret, 0, sizeof *grid_ret);
+    grid_ret->rank = rank;
+    for (int i = 0; i < rank; i++) {
+        grid_ret->dims[i] = dims[i];
+        grid_ret->step[i] = chunk_dims[i];
+        nbytes *= chunk_dims[i];
+    }
+    /* Whole rows of chunks first, then whole planes of rows. */
+    for (int i = rank - 1; i >= 0; i--) {
+        uint64_t nchunks = (dims[i] + chunk_dims[i] - 1) / chunk_dims[i];
+        uint64_t nfit = nbytes > 0 ? REPACK_BLOCK_NBYTES / nbytes : 0;
+        uint64_t n = min_u64(nchunks, nfit);
+        if (n <= 1)
+            n = 1;
+        grid_ret->step[i] *= n;
+        nbytes *= n;
+        if (n < nchunks)
+            break;
+    }
+}
+
+bool
+repack_grid_is_single(const struct tool_grid *grid)
+{
+    for (int i = 0; i < grid->rank; i++)
+        if (grid->step[i] < grid->dims[i])
+            return false;
+    return true;
+}
+
+bool
+repack_plan(struct repack *repack, struct repack_object *object,
+            uint64_t *total_nbytes)
+{
+    const struct repack_request *request = repack->request;
+    struct repack_plan *plan = &object->plan;
+    hsize_t dims[H5S_MAX_RANK], max_dims[H5S_MAX_RANK];
+    struct tool_grid grid;
+    hid_t space = -1, dcpl = -1;
+    hid_t dataset = H5Oopen_by_addr(repack->in, object->address);
+
+    if (dataset < 0)
+        return repack_fail(repack, object->path, NULL);
+    plan->bound = object->rule != NULL ? object->rule->bound : request->bound;
+    plan->reason = repack_obstacle(dataset);
+    if (plan->reason == NULL && plan->bound.mode == REPACK_KEEP)
+        plan->reason = "not asked for";
+    if (plan->reason != NULL)
+        goto out;
+    space = H5Dget_space(dataset);
+    dcpl = H5Dget_create_plist(dataset);
+    int rank = H5Sget_simple_extent_dims(space, dims, max_dims);
+    uint64_t nvalues = (uint64_t)H5Sget_simple_extent_npoints(space);
+    if (object->rule == NULL && nvalues < MIN_NVALUES)
+        plan->reason = "few values";
+    else if (object->rule == NULL && is_scale(dataset))
+        plan->reason = "a dimension scale";
+    if (plan->reason != NULL)
+        goto out;
+    plan_chunks(request, dcpl, rank, dims, max_dims, plan->chunk_dims);
+
+    /* Where there are several blocks, the range is looked for before. */
+    hid_t type = H5Dget_type(dataset);
+    uint64_t value_nbytes = H5Tget_size(type);
+    H5Tclose(type);
+    repack_grid(rank, dims, plan->chunk_dims, value_nbytes, &grid);
+    bool twice =
+        plan->bound.mode == REPACK_REL && !repack_grid_is_single(&grid);
+    if (H5Dget_storage_size(dataset) > 0)
+        *total_nbytes += nvalues * value_nbytes * (twice ? 2 : 1);
+out:
+    if (plan->reason != NULL)
+        plan->bound.mode = REPACK_KEEP;
+    if (dcpl >= 0)
+        H5Pclose(dcpl);
+    if (space >= 0)
+        H5Sclose(space);
+    H5Oclose(dataset);
+    return true;
+}
