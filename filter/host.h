@@ -52,9 +52,9 @@ void
 terp_host_push(const struct terp_host *host, const char *function,
                unsigned line, const char *minor, const char *text);
 
-/* HDF5 from 2.0 on puts its error stack back as it was when a filter returns,
- * and so drops what the filter has put there. In such a host, prints `text` to
- * stderr where the program lets HDF5 print its errors. */
+/* HDF5 from 1.14.6 on (1.14.4 not yet) puts its error stack back as it was when
+ * a filter returns, and so drops what the filter has put there. In such a host,
+ * prints `text` to stderr where the program lets HDF5 print its errors. */
 void
 terp_host_print_dropped(const struct terp_host *host, const char *text);
 

@@ -1,5 +1,5 @@
-"""h5repack and nccopy compress with typed cd_values; h5dump reads the file.
-TEST_H5REPACK names h5repack; the others lie beside it."""
+"""h5repack and nccopy compress with typed cd_values; h5dump, h5diff, h5copy and
+ncdump read the file. TEST_H5REPACK names h5repack; the others lie beside it."""
 import os
 import re
 import shutil
@@ -13,11 +13,12 @@ import numpy as np
 from terp_files import FILTER, check, smooth, value_range, with_specials
 
 H5REPACK = os.environ["TEST_H5REPACK"]
-H5DUMP = os.path.join(os.path.dirname(H5REPACK), "h5dump")
+H5DIFF, H5DUMP, H5COPY = (os.path.join(os.path.dirname(H5REPACK), name)
+                          for name in ("h5diff", "h5dump", "h5copy"))
 
 
-def run(*command):
-    return subprocess.run(command, check=True, text=True,
+def run(*command, check=True):
+    return subprocess.run(command, check=check, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -74,6 +75,28 @@ class ToolsTest(unittest.TestCase):
         check(self, want, np.array(numbers).reshape(want.shape),
               1e-3 * value_range(want))
 
+    def test_diff_finds_nothing_beyond_the_bound(self):
+        self.repack(0, 2, 1, 3)
+        want = smooth((64, 64, 64), "f8")
+        for factor, status in (1, 0), (1e-6, 1):
+            bound = factor * 1e-3 * value_range(want)
+            found = run(H5DIFF, "-d", "%.17g" % bound, self.plain, self.small,
+                        "/double", check=False)
+            self.assertEqual(found.returncode, status, found.stdout)
+
+    def test_copy_keeps_the_streams(self):
+        self.repack(0, 2, 1, 3)
+        run(H5COPY, "-i", self.small, "-o", self.again, "-s", "/double", "-d",
+            "/copy")
+        with h5py.File(self.small, "r") as small:
+            with h5py.File(self.again, "r") as again:
+                np.testing.assert_array_equal(again["copy"][()],
+                                              small["double"][()])
+                self.assertIn(str(FILTER), again["copy"]._filters)
+                self.assertEqual(
+                    again["copy"].id.read_direct_chunk((0, 0, 0)),
+                    small["double"].id.read_direct_chunk((0, 0, 0)))
+
     def test_repack_again_takes_other_chunks_and_words(self):
         self.repack(0, 2, 1, 4)
         run(H5REPACK, "-l", "double:CHUNK=64x8x16", self.small, self.again)
@@ -88,7 +111,7 @@ class ToolsTest(unittest.TestCase):
             self.assertEqual(file["double"].compression, None)
 
     @unittest.skipUnless(shutil.which("nccopy"), "no nccopy here")
-    def test_nccopy_compresses_a_variable(self):
+    def test_nccopy_compresses_and_ncdump_reads_a_variable(self):
         field = smooth((64, 64), "f4")
         field[:, 10:20] = 1e20
         with h5py.File(self.plain, "w") as file:
@@ -100,6 +123,15 @@ class ToolsTest(unittest.TestCase):
             check(self, field, file["x"][()], 1e-3 * value_range(field, 1e20),
                   1e20)
             self.assertLess(5 * file["x"].id.get_storage_size(), field.nbytes)
+        self.assertIn('x:_Filter = "%d,' % FILTER,
+                      run("ncdump", "-hs", self.small).stdout)
+        dump = run("ncdump", "-v", "x", "-p", "9", self.small).stdout
+        # A fill value is shown as "_".
+        values = re.findall(r"[-+0-9.e]+|_", dump.split("\n x =")[1])
+        self.assertEqual(len(values), field.size)
+        got = np.array([1e20 if value == "_" else float(value)
+                        for value in values], "f4").reshape(field.shape)
+        check(self, field, got, 1e-3 * value_range(field, 1e20), 1e20)
 
     # h5repack goes on with the settings of the input where a dataset cannot be
     # created, and says why only when asked.

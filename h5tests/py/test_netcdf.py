@@ -1,8 +1,13 @@
-"""h5py and netCDF4 from PyPI: two libhdf5 in one process, one plugin."""
+"""h5py and netCDF4 from PyPI: two libhdf5 in one process, one plugin.
+TEST_IMPORTS names the modules that are imported first, with commas."""
+import importlib
 import os
 import re
 import tempfile
 import unittest
+
+for first in os.environ["TEST_IMPORTS"].split(","):
+    importlib.import_module(first)
 
 import h5py
 import netCDF4
@@ -55,4 +60,6 @@ class NetcdfTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    print("h5py", h5py.version.version, "HDF5", h5py.version.hdf5_version,
+          "netCDF4", netCDF4.__version__, "HDF5", netCDF4.__hdf5libversion__)
     unittest.main()

@@ -1,0 +1,131 @@
+# Hosts of the plugin as users have them: programs in C, h5py and netCDF4 of
+# several origins, HDF5's own tools. doc/hosts.md tells which versions were run.
+find_package(Python3 COMPONENTS Interpreter)
+find_program(H5REPACK h5repack)
+# The h5py of the system belongs to the system's Python.
+find_program(TERP_SYSTEM_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
+
+# terp_add_pytest(name command...): a test in py/ with the plugin's path. Exit
+# status 77 means "skipped".
+function(terp_add_pytest name)
+  add_test(NAME ${name} COMMAND ${ARGN}
+           WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/py)
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 ENVIRONMENT
+    "HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>;\
+TEST_PLUGIN=$<TARGET_FILE:h5zterp>;\
+TEST_H5REPACK=${H5REPACK};\
+PYTHONDONTWRITEBYTECODE=1")
+endfunction()
+
+if(NOT Python3_FOUND)
+  message(STATUS "The filter's tests in Python are left out: no Python")
+  return()
+endif()
+terp_add_pytest(filter_symbols ${Python3_EXECUTABLE} test_symbols.py)
+
+# A program without sanitizers cannot load a plugin with them.
+if(TERP_SANITIZE)
+  return()
+endif()
+
+# What test_hosts.py lets read each other's files: --host NAME COMMAND...
+set(hosts)
+
+# A program that is a host by itself, and in its threads and children.
+# terp_add_host_program(target source libraries...)
+function(terp_add_host_program target source)
+  add_executable(${target} ${source})
+  terp_use_hdf5_headers(${target})
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE C)
+  target_link_libraries(${target} PRIVATE ${ARGN} Threads::Threads m)
+  add_dependencies(${target} h5zterp)
+  foreach(action threads fork)
+    set(file ${CMAKE_CURRENT_BINARY_DIR}/${target}_${action})
+    add_test(NAME filter_${target}_${action} COMMAND ${target} ${action}
+             ${file}_1.h5 ${file}_2.h5 ${file}_3.h5)
+    set_tests_properties(filter_${target}_${action} PROPERTIES ENVIRONMENT
+      "HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>;TERP_NUM_THREADS=2")
+  endforeach()
+endfunction()
+
+terp_add_host_program(host_shared host_file.c ${HDF5_C_LIBRARIES})
+list(APPEND hosts --host "libhdf5.so" $<TARGET_FILE:host_shared>)
+
+# The archive lies beside the library that CMake has found.
+set(archive ${HDF5_C_LIBRARIES})
+list(FILTER archive INCLUDE REGEX "/libhdf5[^/]*[.]so$")
+string(REGEX REPLACE "[.]so$" ".a" archive "${archive}")
+if(archive AND EXISTS "${archive}" AND CMAKE_NM AND CMAKE_OBJCOPY)
+  set(needed ${HDF5_C_LIBRARIES})
+  list(FILTER needed EXCLUDE REGEX "/libhdf5[^/]*$")
+  terp_add_host_program(host_static host_file.c ${archive} ${needed})
+  list(APPEND hosts --host "libhdf5.a" $<TARGET_FILE:host_static>)
+
+  # As in VTK's own libhdf5, every symbol gets a prefix.
+  set(renamed ${CMAKE_CURRENT_BINARY_DIR}/vtkhdf5)
+  add_library(host_plain OBJECT host_file.c)
+  terp_use_hdf5_headers(host_plain)
+  add_custom_command(OUTPUT ${renamed}.txt ${renamed}.a ${renamed}.o
+    COMMAND sh -c "\"$0\" -g --defined-only \"$1\" 2>/dev/null | \
+awk '$3 ~ /^H5/ { print $3, \"vtkhdf5_\" $3 }' | sort -u >\"$2\""
+            ${CMAKE_NM} ${archive} ${renamed}.txt
+    COMMAND ${CMAKE_OBJCOPY} --redefine-syms=${renamed}.txt
+            ${archive} ${renamed}.a
+    COMMAND ${CMAKE_OBJCOPY} --redefine-syms=${renamed}.txt
+            $<TARGET_OBJECTS:host_plain> ${renamed}.o
+    DEPENDS host_plain $<TARGET_OBJECTS:host_plain> ${archive}
+    VERBATIM)
+  terp_add_host_program(host_renamed ${renamed}.o ${renamed}.a ${needed})
+  list(APPEND hosts --host "libhdf5.a, vtkhdf5_" $<TARGET_FILE:host_renamed>)
+else()
+  message(STATUS "Hosts that hold HDF5 themselves are left out: no libhdf5.a")
+endif()
+
+set(no_h5py 1)
+if(TERP_SYSTEM_PYTHON)
+  execute_process(COMMAND ${TERP_SYSTEM_PYTHON} -c "import h5py"
+                  RESULT_VARIABLE no_h5py OUTPUT_QUIET ERROR_QUIET)
+endif()
+if(no_h5py EQUAL 0)
+  terp_add_pytest(filter_h5py_system ${TERP_SYSTEM_PYTHON} test_h5py.py)
+  list(APPEND hosts --host "h5py of the system"
+       ${TERP_SYSTEM_PYTHON} host_file.py)
+  if(H5REPACK)
+    terp_add_pytest(filter_h5tools ${TERP_SYSTEM_PYTHON} test_h5tools.py)
+  endif()
+else()
+  message(STATUS "Some of the filter's tests are left out: no h5py in "
+                 "/usr/bin/python3")
+endif()
+
+# Wheels from PyPI: the newest, with HDF5 2; and two with HDF5 1.14 and 1.12.
+# The first test of each makes its environment.
+set(wheels venv venv-1.14 venv-1.12)
+set(venv_packages h5py,netCDF4,hdf5plugin)
+set(venv-1.14_packages h5py==3.14.0)
+set(venv-1.12_packages h5py==3.9.0,numpy<2)
+
+# terp_add_venv_test(name venv script [import...])
+function(terp_add_venv_test name venv script)
+  string(REPLACE ";" "," imports "${ARGN}")
+  terp_add_pytest(${name} ${CMAKE_COMMAND} -E env TEST_IMPORTS=${imports}
+                  ${Python3_EXECUTABLE} in_venv.py
+                  ${CMAKE_CURRENT_BINARY_DIR}/${venv} "${${venv}_packages}"
+                  ${script})
+  set_tests_properties(${name} PROPERTIES RESOURCE_LOCK ${venv})
+endfunction()
+
+foreach(venv ${wheels})
+  terp_add_venv_test(filter_h5py_${venv} ${venv} test_h5py.py)
+  list(APPEND hosts --host "h5py wheel"
+       ${Python3_EXECUTABLE} in_venv.py ${CMAKE_CURRENT_BINARY_DIR}/${venv}
+       "${${venv}_packages}" host_file.py)
+endforeach()
+terp_add_venv_test(filter_netcdf_after venv test_netcdf.py h5py)
+terp_add_venv_test(filter_netcdf_before venv test_netcdf.py netCDF4)
+terp_add_venv_test(filter_hdf5plugin_after venv test_hdf5plugin.py
+                   h5py hdf5plugin)
+terp_add_venv_test(filter_hdf5plugin_before venv test_hdf5plugin.py hdf5plugin)
+
+terp_add_pytest(filter_hosts ${Python3_EXECUTABLE} test_hosts.py ${hosts})
+set_tests_properties(filter_hosts PROPERTIES RESOURCE_LOCK "${wheels}")
