@@ -1,4 +1,5 @@
-/* A dense array in C order, and the chunks that it is cut into. */
+/* A dense array in C order, on host or device, and the chunks that it is cut
+ * into. */
 #ifndef TERP_ARRAY_H
 #define TERP_ARRAY_H
 
@@ -57,14 +58,32 @@ terp_array_nchunks(const struct terp_array *array);
 uint64_t
 terp_array_chunk_nvalues(const struct terp_array *array);
 
+/* What follows is done in run->memory, with the device's engine where that is
+ * the device; then it fails with TERP_ERR_DEVICE, and run->reason, where that
+ * does not work. */
+
+/* Memory for any values and streams, which terp_memory_free frees.
+ * TERP_ERR_MEMORY: there is not as much. */
+enum terp_status
+terp_memory_make(struct terp_run *run, uint64_t nbytes, void **at_ret);
+void
+terp_memory_free(const struct terp_run *run, void *at);
+
+/* Copies n parts, nbytes[i] from src[i] to dst[i]; each end is in run->memory
+ * or on the host. */
+enum terp_status
+terp_memory_copy(struct terp_run *run, uint64_t n, void *const *dst,
+                 const void *const *src, const uint64_t *nbytes);
+
 /* Copies chunks [first, first + n) of the array at `values` to `chunks`, one
  * behind the other, padded; or, scattering, back, without the padding. */
-void
-terp_array_gather(const struct terp_array *array, uint64_t first, uint64_t n,
-                  const void *values, void *chunks);
-void
-terp_array_scatter(const struct terp_array *array, uint64_t first, uint64_t n,
-                   const void *chunks, void *values);
+enum terp_status
+terp_array_gather(struct terp_run *run, const struct terp_array *array,
+                  uint64_t first, uint64_t n, const void *values, void *chunks);
+enum terp_status
+terp_array_scatter(struct terp_run *run, const struct terp_array *array,
+                   uint64_t first, uint64_t n, const void *chunks,
+                   void *values);
 
 #ifdef __cplusplus
 }

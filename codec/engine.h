@@ -3,6 +3,7 @@
 #ifndef TERP_ENGINE_H
 #define TERP_ENGINE_H
 
+#include "array.h"
 #include "frame.h"
 
 #ifdef __cplusplus
@@ -43,7 +44,7 @@ terp_cpu_batch(terp_cpu_batch_task *task, void *batch, uint64_t nchunks,
 /* ---- the CUDA engine ---- */
 
 /* Counts changes of what follows, and of the structs of terp.h. */
-#define TERP_CUDA_ABI 1
+#define TERP_CUDA_ABI 2
 
 /* The name of the shared object, and of its only exported function. */
 #define TERP_CUDA_LIBRARY "libterp_cuda.so"
@@ -81,6 +82,21 @@ struct terp_cuda_engine {
                                const void *const *src,
                                const uint64_t *src_nbytes, void *const *dst,
                                enum terp_status *status_ret);
+
+    /* Device memory, for callers that code from or to the host by way of it;
+     * TERP_ERR_MEMORY: there is not as much. */
+    enum terp_status (*allocate)(uint64_t nbytes, void **at_ret);
+    void (*release)(void *at);
+
+    /* Copies n parts, nbytes[i] from src[i] to dst[i], on host or device. */
+    enum terp_status (*copy)(uint64_t n, void *const *dst,
+                             const void *const *src, const uint64_t *nbytes);
+
+    /* Copies chunks of an array, both on the device: `gather`, from the array
+     * `src` to chunks one behind the other at `dst`, padded; or back. */
+    enum terp_status (*move)(const struct terp_array *array, uint64_t first,
+                             uint64_t n, const void *src, void *dst,
+                             bool gather);
 
     /* Why the last call of this thread failed; static, or the thread's. */
     const char *(*reason)(void);

@@ -32,10 +32,12 @@ extern "C" {
  * TERP_ERR_ARGUMENT where H5Dwrite has to do it.
  *
  * `run` and the memory of `values` are as for terp_encode_batch; run->used is
- * of the last chunks. The call takes some 128 MiB for itself, or twice the size
- * of a chunk that is larger. Errors: those of terp_encode_batch,
- * TERP_ERR_ARGUMENT (a block that is not in the dataset, or not of whole
- * chunks), TERP_ERR_HDF5. On an error some chunks may have been written. */
+ * of the last chunks. Values on the device are cut into chunks there, and only
+ * streams come to the host. The call takes some 128 MiB of memory for itself
+ * (of the device's 512 MiB), or twice the size of a chunk that is larger.
+ * Errors: those of terp_encode_batch, TERP_ERR_ARGUMENT (a block that is not in
+ * the dataset, or not of whole chunks), TERP_ERR_HDF5. On an error some chunks
+ * may have been written. */
 enum terp_status
 terp_h5_write(struct terp_run *run, hid_t dataset, const hsize_t *offset,
               const hsize_t *count, const struct terp_params *params,

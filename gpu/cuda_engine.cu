@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "cuda_array.cuh"
 #include "cuda_chunks.cuh"
 #include "engine.h"
 
@@ -587,7 +588,51 @@ last_reason(void)
     return reason;
 }
 
-static struct terp_cuda_engine engine = {NULL, encode, decode, last_reason};
+/* ---- the caller's memory ---- */
+
+static enum terp_status
+report(const char *what, cudaError_t error)
+{
+    if (error == cudaSuccess)
+        return TERP_OK;
+    say(what, error);
+    return TERP_ERR_DEVICE;
+}
+
+static enum terp_status
+allocate(uint64_t nbytes, void **at_ret)
+{
+    cudaError_t error = cuda_array_allocate(nbytes, at_ret);
+
+    (void)report("allocating", error);
+    return error == cudaSuccess                 ? TERP_OK
+           : error == cudaErrorMemoryAllocation ? TERP_ERR_MEMORY
+                                                : TERP_ERR_DEVICE;
+}
+
+static void
+release(void *at)
+{
+    (void)report("releasing", cuda_array_release(at));
+}
+
+static enum terp_status
+copy(uint64_t n, void *const *dst, const void *const *src,
+     const uint64_t *nbytes)
+{
+    return report("copying", cuda_array_copy(n, dst, src, nbytes));
+}
+
+static enum terp_status
+move(const struct terp_array *array, uint64_t first, uint64_t n,
+     const void *src, void *dst, bool gather)
+{
+    return report("moving chunks",
+                  cuda_array_move(array, first, n, src, dst, gather));
+}
+
+static struct terp_cuda_engine engine = {NULL,    encode, decode, allocate,
+                                         release, copy,   move,   last_reason};
 
 #define EXPORT __attribute__((visibility("default")))
 

@@ -1,5 +1,6 @@
 # The CUDA engine's files, for nvcc and for the tests' emulator alike.
 set(TERP_CUDA_SOURCES
+  cuda_array.cu
   cuda_books.cu
   cuda_chunks.cu
   cuda_context.cu

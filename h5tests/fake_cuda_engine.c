@@ -1,6 +1,7 @@
 #include "fake_cuda_engine.h"
 
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine.h"
@@ -56,7 +57,35 @@ reason(void)
     return "the fake device was told to fail";
 }
 
-static const struct terp_cuda_engine engine = {"fake", encode, decode, reason};
+static enum terp_status
+allocate(uint64_t nbytes, void **at_ret)
+{
+    *at_ret = malloc(nbytes);
+    return *at_ret == NULL ? TERP_ERR_MEMORY : TERP_OK;
+}
+
+static enum terp_status
+copy(uint64_t n, void *const *dst, const void *const *src,
+     const uint64_t *nbytes)
+{
+    for (uint64_t i = 0; i < n; i++)
+        memcpy(dst[i], src[i], nbytes[i]);
+    return fake_cuda.call_status;
+}
+
+static enum terp_status
+move(const struct terp_array *array, uint64_t first, uint64_t n,
+     const void *src, void *dst, bool gather)
+{
+    struct terp_run run = {.memory = TERP_MEMORY_HOST};
+
+    (void)(gather ? terp_array_gather(&run, array, first, n, src, dst)
+                  : terp_array_scatter(&run, array, first, n, src, dst));
+    return fake_cuda.call_status;
+}
+
+static const struct terp_cuda_engine engine = {"fake", encode, decode, allocate,
+                                               free,   copy,   move,   reason};
 
 EXPORT terp_cuda_open_function terp_cuda_open;
 

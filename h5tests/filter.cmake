@@ -20,9 +20,11 @@ endforeach()
 
 # Blocks of datasets, in batches of few chunks.
 terp_add_ctest(test_h5_blocks test_h5_blocks.c cuda_buffer.c
+  ${PROJECT_SOURCE_DIR}/filter/h5_block.c
   ${PROJECT_SOURCE_DIR}/filter/terp_h5.c)
 target_compile_definitions(test_h5_blocks
-  PRIVATE H5_USE_110_API TERP_H5_BATCH_NBYTES=12000)
+  PRIVATE H5_USE_110_API TERP_H5_BATCH_NBYTES=12000
+          TERP_H5_DEVICE_BATCH_NBYTES=9000)
 target_link_libraries(test_h5_blocks
   PRIVATE terp_h5_files terp_cases ${CMAKE_DL_LIBS})
 add_dependencies(test_h5_blocks h5zterp)

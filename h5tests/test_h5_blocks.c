@@ -23,7 +23,7 @@ static hid_t file;
 
 /* With chunks that reach beyond the end, and without. */
 static const struct h5_shape shapes[] = {
-    {1, {5000}, {1024}},
+    {1, {5000}, {1500}},
     {1, {3}, {3}},
     {2, {70, 90}, {32, 90}},
     {3, {20, 21, 22}, {8, 16, 22}},
@@ -236,6 +236,9 @@ dataset_has_the_bytes_of_h5dwrite(void **state)
     (void)state;
     for (size_t s = 0; s < COUNT(shapes); s++)
         for (size_t t = 0; t < COUNT(types); t++) {
+            /* The emulated device is slow. */
+            if (memory == TERP_MEMORY_DEVICE && s % COUNT(types) != t)
+                continue;
             hid_t dcpl = h5_dcpl_new(&shapes[s], 0, 0, NULL);
             snprintf(name, sizeof name, "%zu %zu", s, t);
             compare_writers(&shapes[s], types[t], dcpl, name);
@@ -246,20 +249,21 @@ dataset_has_the_bytes_of_h5dwrite(void **state)
 static void
 edge_chunks_are_padded_as_hdf5_does(void **state)
 {
+    const struct h5_shape plate = {2, {20, 21}, {8, 16}};
     const float fill = -999.0f;
-    hid_t user = h5_dcpl_new(&cube, 0, 0, NULL);
-    hid_t never = h5_dcpl_new(&cube, 0, 0, NULL);
-    hid_t undefined = h5_dcpl_new(&cube, 0, 0, NULL);
+    hid_t user = h5_dcpl_new(&plate, 0, 0, NULL);
+    hid_t never = h5_dcpl_new(&plate, 0, 0, NULL);
+    hid_t undefined = h5_dcpl_new(&plate, 0, 0, NULL);
 
     (void)state;
     assert_true(H5Pset_fill_value(user, H5T_NATIVE_FLOAT, &fill) >= 0);
-    compare_writers(&cube, H5T_IEEE_F32LE, user, "user");
-    compare_writers(&cube, H5T_IEEE_F64BE, user, "user, converted");
+    compare_writers(&plate, H5T_IEEE_F32LE, user, "user");
+    compare_writers(&plate, H5T_IEEE_F64BE, user, "user, converted");
     assert_true(H5Pset_fill_value(never, H5T_NATIVE_FLOAT, &fill) >= 0);
     assert_true(H5Pset_fill_time(never, H5D_FILL_TIME_NEVER) >= 0);
-    compare_writers(&cube, H5T_IEEE_F32LE, never, "never");
+    compare_writers(&plate, H5T_IEEE_F32LE, never, "never");
     assert_true(H5Pset_fill_value(undefined, H5T_NATIVE_FLOAT, NULL) >= 0);
-    compare_writers(&cube, H5T_IEEE_F32LE, undefined, "undefined");
+    compare_writers(&plate, H5T_IEEE_F32LE, undefined, "undefined");
     H5Pclose(user);
     H5Pclose(never);
     H5Pclose(undefined);
