@@ -137,6 +137,7 @@ class Compare(ToolTest):
                 "bytes": 40,
                 "stored_bytes": 40,
                 "ratio": 1,
+                "png": None,
             },
         )
 

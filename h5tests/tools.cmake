@@ -24,7 +24,14 @@ set(environment
 if(H5REPACK AND NOT TERP_SANITIZE)
   list(APPEND environment TERP_H5REPACK=${H5REPACK})
 endif()
-foreach(name test_tool test_tool_json)
+# Reads the pictures that the tool draws where it has cairo.
+if(TARGET PkgConfig::CAIRO)
+  add_executable(png_pixels png_pixels.c)
+  target_link_libraries(png_pixels PRIVATE PkgConfig::CAIRO)
+  list(APPEND environment TERP_PNG_PIXELS=$<TARGET_FILE:png_pixels>
+       LSAN_OPTIONS=print_suppressions=0:suppressions=${CMAKE_CURRENT_SOURCE_DIR}/leaks_of_libraries.txt)
+endif()
+foreach(name test_tool test_tool_json test_tool_png)
   add_test(NAME ${name}
            COMMAND ${Python3_EXECUTABLE}
                    ${CMAKE_CURRENT_SOURCE_DIR}/${name}.py)

@@ -1,18 +1,23 @@
 /* terp compare: holds a compressed file against its original. */
 #include <argp.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "compare.h"
 #include "h5z_terp.h"
 #include "options.h"
+#include "plot.h"
 #include "tool.h"
 
 enum {
     KEY_ABS = 'a',
     KEY_REL = 'r',
-    KEY_JSON = 'j'
+    KEY_JSON = 'j',
+    KEY_PNG = 'p'
 };
 
 static const struct argp_option options[] = {
@@ -20,6 +25,11 @@ static const struct argp_option options[] = {
      "Bound for datasets of B that terp did not compress", 0},
     {"rel", KEY_REL, "X", 0,
      "The same, times the range of the dataset's values in A", 0},
+    {"png", KEY_PNG, "DIR", 0,
+     "Draw each float dataset that terp compressed, or that differs, into a "
+     "PNG file in DIR: a slice of both, the error, and how often which error "
+     "occurs",
+     0},
     {"json", KEY_JSON, NULL, 0, "Print JSON; `man terp` has the keys", 0},
     {0}};
 
@@ -43,6 +53,8 @@ struct request {
     const char *path_a, *path_b;
     struct compare_bounds bounds;
     const struct compare_report *report;
+    const char *png_directory;
+    compare_plot *plot; /* NULL: no pictures */
 };
 
 static error_t
@@ -62,6 +74,14 @@ parse_option(int key, char *arg, struct argp_state *state)
         request->report = &compare_report_json;
 #else
         tool_option_missing(state, "--json", "jansson");
+#endif
+        return 0;
+    case KEY_PNG:
+        request->png_directory = arg;
+#ifdef TERP_HAVE_CAIRO
+        request->plot = plot_compared;
+#else
+        tool_option_missing(state, "--png", "cairo");
 #endif
         return 0;
     case ARGP_KEY_ARG:
@@ -103,7 +123,7 @@ struct comparison {
     const struct request *request;
     hid_t file_a, file_b;
     void *report;
-    bool lacks_plugin;
+    bool lacks_plugin, lacks_picture;
     int code;
 };
 
@@ -142,6 +162,27 @@ compare_open(struct comparison *comparison, const struct tool_dataset *a,
         conclude(result, COMPARE_SKIPPED, "its type is not compared");
     else
         compare_values(a, b, &comparison->request->bounds, result);
+}
+
+/* Draws a pair of float datasets that terp compressed, or that differ. */
+static void
+plot(struct comparison *comparison, const struct tool_dataset *a,
+     const struct tool_dataset *b, struct compare_result *result)
+{
+    const struct request *request = comparison->request;
+    char reason[512];
+
+    if (request->plot == NULL || !result->compared || a->empty ||
+        result->type == TERP_BYTES ||
+        !(b->has_terp || result->max_error > 0 ||
+          result->nspecials_changed > 0))
+        return;
+    if (!request->plot(request->png_directory, a, b, result, &result->picture,
+                       reason, sizeof reason)) {
+        fprintf(stderr, "terp compare: no picture of %s: %s\n", result->path,
+                reason);
+        comparison->lacks_picture = true;
+    }
 }
 
 static void
@@ -185,9 +226,11 @@ compare_dataset(hid_t file_a, const char *path, void *context)
         conclude(&result, COMPARE_MISSING, "not in B");
     } else {
         compare_open(comparison, &a, &b, &result);
+        plot(comparison, &a, &b, &result);
         tool_dataset_close(&b);
     }
     add_result(comparison, &result);
+    free(result.picture);
     tool_dataset_close(&a);
 }
 
@@ -211,7 +254,18 @@ compare_files(struct comparison *comparison)
                 "HDF5_PLUGIN_PATH to the directory that holds it\n");
         comparison->code = TOOL_TROUBLE;
     }
+    if (comparison->lacks_picture)
+        comparison->code = TOOL_TROUBLE;
     request->report->end(comparison->report, comparison->code);
+}
+
+static bool
+make_directory(const char *path)
+{
+    if (path == NULL || mkdir(path, 0777) == 0 || errno == EEXIST)
+        return true;
+    fprintf(stderr, "terp compare: %s: %s\n", path, strerror(errno));
+    return false;
 }
 
 int
@@ -228,7 +282,8 @@ tool_compare(int argc, char **argv)
     tool_plugin_dirs_add();
     comparison.file_a = tool_file_open("compare", request.path_a);
     comparison.file_b = tool_file_open("compare", request.path_b);
-    if (comparison.file_a >= 0 && comparison.file_b >= 0)
+    if (comparison.file_a >= 0 && comparison.file_b >= 0 &&
+        make_directory(request.png_directory))
         compare_files(&comparison);
     if (comparison.file_a >= 0)
         H5Fclose(comparison.file_a);

@@ -71,6 +71,13 @@ compare_walk_open(struct compare_walk *walk, const struct tool_dataset *a,
 bool
 compare_walk_next(struct compare_walk *walk);
 
+/* Instead of a walk, one step: `count` values from `at` on, every `stride`th.
+ * Close in any case. */
+bool
+compare_walk_slice(struct compare_walk *walk, const struct tool_dataset *a,
+                   const struct tool_dataset *b, const hsize_t *at,
+                   const hsize_t *stride, const hsize_t *count);
+
 void
 compare_walk_close(struct compare_walk *walk);
 
@@ -91,6 +98,12 @@ void
 compare_values(const struct tool_dataset *a, const struct tool_dataset *b,
                const struct compare_bounds *bounds,
                struct compare_result *result);
+
+/* Draws two datasets, see plot.h. */
+typedef bool
+compare_plot(const char *directory, const struct tool_dataset *a,
+             const struct tool_dataset *b, const struct compare_result *result,
+             char **path_ret, char *reason_ret, size_t reason_cap);
 
 /* How results are told. `begin` returns what the others get; `end` frees
  * it. */

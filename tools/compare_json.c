@@ -39,6 +39,7 @@ set_values(json_t *dataset, const struct compare_result *result)
     tool_json_set(dataset, "stored_bytes",
                   tool_json_count(result->stored_nbytes));
     tool_json_set(dataset, "ratio", tool_json_number(ratio));
+    tool_json_set(dataset, "png", tool_json_text(result->picture));
 }
 
 static void

@@ -52,23 +52,32 @@ plan_steps(const struct tool_dataset *a, const struct tool_dataset *b,
     }
 }
 
+/* Room for the values of one step. */
+static bool
+prepare(struct compare_walk *walk, uint64_t nvalues)
+{
+    walk->type = tool_dataset_type(walk->a);
+    if (walk->type != TERP_BYTES)
+        find_exact_values(walk);
+    walk->nvalues = nvalues;
+    walk->values_a = calloc(nvalues, walk->a->value_nbytes);
+    walk->values_b = calloc(nvalues, walk->a->value_nbytes);
+    if (walk->values_a == NULL || walk->values_b == NULL)
+        walk->trouble = "not enough memory for a chunk";
+    return walk->trouble == NULL;
+}
+
 bool
 compare_walk_open(struct compare_walk *walk, const struct tool_dataset *a,
                   const struct tool_dataset *b)
 {
     uint64_t nvalues = 1;
 
-    *walk = (struct compare_walk){.a = a, .b = b, .type = tool_dataset_type(a)};
-    if (walk->type != TERP_BYTES)
-        find_exact_values(walk);
+    *walk = (struct compare_walk){.a = a, .b = b};
     plan_steps(a, b, &walk->grid);
     for (int i = 0; i < walk->grid.rank; i++)
         nvalues *= min_u64(walk->grid.step[i], walk->grid.dims[i]);
-    walk->values_a = calloc(nvalues, a->value_nbytes);
-    walk->values_b = calloc(nvalues, a->value_nbytes);
-    if (walk->values_a == NULL || walk->values_b == NULL)
-        walk->trouble = "not enough memory for a chunk";
-    return walk->trouble == NULL;
+    return prepare(walk, nvalues);
 }
 
 void
@@ -80,46 +89,68 @@ compare_walk_close(struct compare_walk *walk)
 }
 
 static bool
-read_step(const struct tool_dataset *dataset, hid_t type,
-          const struct tool_grid *grid, void *values)
+read_values(const struct tool_dataset *dataset, hid_t type, const hsize_t *at,
+            const hsize_t *stride, const hsize_t *count, void *values)
 {
     bool ok = false;
     hid_t in_file = H5S_ALL, in_memory = H5S_ALL;
 
-    if (grid->rank > 0) {
+    if (dataset->rank > 0) {
         in_file = H5Dget_space(dataset->id);
-        in_memory = H5Screate_simple(grid->rank, grid->count, NULL);
-        ok = H5Sselect_hyperslab(in_file, H5S_SELECT_SET, grid->at, NULL,
-                                 grid->count, NULL) >= 0;
+        in_memory = H5Screate_simple(dataset->rank, count, NULL);
+        ok = H5Sselect_hyperslab(in_file, H5S_SELECT_SET, at, stride, count,
+                                 NULL) >= 0;
     }
-    if (ok || grid->rank == 0)
+    if (ok || dataset->rank == 0)
         ok = H5Dread(dataset->id, type, in_memory, in_file, H5P_DEFAULT,
                      values) >= 0;
-    if (grid->rank > 0) {
+    if (dataset->rank > 0) {
         H5Sclose(in_file);
         H5Sclose(in_memory);
     }
     return ok;
 }
 
-bool
-compare_walk_next(struct compare_walk *walk)
+static bool
+read_both(struct compare_walk *walk, const hsize_t *at, const hsize_t *stride,
+          const hsize_t *count)
 {
     hid_t type = walk->type == TERP_FLOAT32   ? H5T_NATIVE_FLOAT
                  : walk->type == TERP_FLOAT64 ? H5T_NATIVE_DOUBLE
                                               : walk->a->type;
 
+    if (read_values(walk->a, type, at, stride, count, walk->values_a) &&
+        read_values(walk->b, type, at, stride, count, walk->values_b))
+        return true;
+    tool_hdf5_reason(walk->reason, sizeof walk->reason);
+    walk->trouble = walk->reason;
+    return false;
+}
+
+bool
+compare_walk_next(struct compare_walk *walk)
+{
+    const struct tool_grid *grid = &walk->grid;
+
     if (walk->trouble != NULL || !tool_grid_next(&walk->grid))
         return false;
     walk->nvalues = 1;
-    for (int i = 0; i < walk->grid.rank; i++)
-        walk->nvalues *= walk->grid.count[i];
-    if (!read_step(walk->a, type, &walk->grid, walk->values_a) ||
-        !read_step(walk->b, type, &walk->grid, walk->values_b)) {
-        tool_hdf5_reason(walk->reason, sizeof walk->reason);
-        walk->trouble = walk->reason;
-    }
-    return walk->trouble == NULL;
+    for (int i = 0; i < grid->rank; i++)
+        walk->nvalues *= grid->count[i];
+    return read_both(walk, grid->at, NULL, grid->count);
+}
+
+bool
+compare_walk_slice(struct compare_walk *walk, const struct tool_dataset *a,
+                   const struct tool_dataset *b, const hsize_t *at,
+                   const hsize_t *stride, const hsize_t *count)
+{
+    uint64_t nvalues = 1;
+
+    *walk = (struct compare_walk){.a = a, .b = b};
+    for (int i = 0; i < a->rank; i++)
+        nvalues *= count[i];
+    return prepare(walk, nvalues) && read_both(walk, at, stride, count);
 }
 
 static uint64_t
