@@ -158,15 +158,21 @@ class Values(Repack):
                         )
 
     def test_blocks_and_edges_are_put_together(self):
-        # Several blocks of 64 MiB, chunks that do not divide the shape.
-        values = np.arange(5 * 1021 * 4099, dtype="f4").reshape(5, 1021, 4099)
-        path = self.write(x=values)
-        out = self.repack(path, "--abs=0.5", "--chunk=2x100x4000")
+        # Several blocks of 16 MiB, chunks that do not divide the shape and
+        # cross those of the input.
+        values = np.arange(5 * 521 * 4099, dtype="f4").reshape(5, 521, 4099)
+        path = self.path("in.h5")
+        with h5py.File(path, "w") as file:
+            file["x"] = values
+            file.create_dataset("y", data=values, chunks=(1, 521, 4099))
+            file.create_dataset("z", data=values, chunks=(3, 70, 77))
+        out = self.repack(path, "--abs=0.5", "--chunk=2x100x3000")
         with h5py.File(out, "r") as file:
-            self.assertEqual(file["x"].chunks, (2, 100, 4000))
-            for got, want in zip(file["x"], values):
-                error = np.abs(got.astype("f8") - want).max()
-                self.assertLessEqual(error, 0.5)
+            for name in file:
+                self.assertEqual(file[name].chunks, (2, 100, 3000))
+                for got, want in zip(file[name], values):
+                    error = np.abs(got.astype("f8") - want).max()
+                    self.assertLessEqual(error, 0.5)
 
 
 class Choice(Repack):
@@ -581,7 +587,7 @@ class Trouble(Repack):
 
     def start(self, *arguments):
         """A repack that takes long; returns once it writes."""
-        noise = np.random.default_rng(5).normal(size=(400, 256, 256))
+        noise = np.random.default_rng(5).normal(size=(160, 256, 256))
         path = self.write("noise.h5", x=noise)
         process = subprocess.Popen(
             [TOOL, "repack", path, self.path("out.h5"), "--abs=1e-4",

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <math.h>
 #include <sched.h>
 #include <signal.h>
@@ -293,6 +294,16 @@ watch_signals(void)
     signal(SIGXFSZ, SIG_IGN);
 }
 
+/* What a block needs, the next one needs again: memory is not given back to
+ * the system in between, which would have to clean it. 32 MiB is the most that
+ * glibc takes. */
+static void
+keep_memory(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 256 << 20);
+}
+
 bool
 repack_fail(struct repack *repack, const char *path, const char *format, ...)
 {
@@ -469,6 +480,7 @@ tool_repack(int argc, char **argv)
      * at exit again, and may not come to an end. */
     H5dont_atexit();
     watch_signals();
+    keep_memory();
     tool_plugin_dirs_add();
     repack.in = tool_file_open("repack", request.path_in);
     if (repack.in >= 0) {

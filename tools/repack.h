@@ -12,8 +12,12 @@
 #include "progress.h"
 #include "terp.h"
 
-/* Values in memory at once, where no single chunk is larger. */
-#define REPACK_BLOCK_NBYTES ((uint64_t)64 << 20)
+/* Values in memory at once, unless a chunk is larger: enough chunks for many
+ * threads. Larger blocks cost time, by the page faults of their memory. */
+#define REPACK_BLOCK_NBYTES ((uint64_t)16 << 20)
+
+/* The same where chunks of input and output cross each other. */
+#define REPACK_UNIT_NBYTES ((uint64_t)256 << 20)
 
 enum repack_mode {
     REPACK_KEEP, /* do not compress */
@@ -52,6 +56,7 @@ struct repack_plan {
     struct repack_bound bound; /* REPACK_KEEP: copied as it is */
     const char *reason;        /* why it is copied; static */
     hsize_t chunk_dims[H5S_MAX_RANK];
+    hsize_t unit_dims[H5S_MAX_RANK]; /* chunks that are best coded together */
 };
 
 /* A group, dataset or committed type of the input. */
@@ -141,9 +146,10 @@ bool
 repack_copy_attributes(struct repack *repack, const char *path, hid_t in,
                        hid_t out);
 
-/* A grid of blocks of at most REPACK_BLOCK_NBYTES, each of whole chunks. */
+/* A grid of blocks, each of whole units: of as many as REPACK_BLOCK_NBYTES
+ * hold, at least one. */
 void
-repack_grid(int rank, const hsize_t *dims, const hsize_t *chunk_dims,
+repack_grid(int rank, const hsize_t *dims, const hsize_t *unit_dims,
             uint64_t value_nbytes, struct tool_grid *grid_ret);
 
 /* Whether it has one block. */

@@ -13,6 +13,8 @@
 /* Room for input chunks that several blocks touch. */
 #define CHUNK_CACHE_NBYTES ((size_t)64 << 20)
 #define MAX_NFILLS 3
+/* Values that are looked at together. */
+#define PIECE_NVALUES ((uint64_t)1024)
 
 /* One dataset at work. */
 struct job {
@@ -136,57 +138,110 @@ find_fills(struct job *job)
     }
 }
 
+static double
+value_at(const struct job *job, uint64_t i)
+{
+    return job->value_nbytes == 8 ? ((const double *)job->values)[i]
+                                  : (double)((const float *)job->values)[i];
+}
+
+static bool
+is_valid(const struct job *job, uint64_t i)
+{
+    bool valid = isfinite(value_at(job, i));
+    for (int j = 0; j < job->nfills; j++)
+        valid &= bits_at(job, i) != job->fills[j];
+    return valid;
+}
+
+/* Whether a piece of the values lies within what is known of the range, so
+ * that none of them need be looked at singly. NaN fails no comparison here,
+ * and does no harm. */
+static bool
+is_within(const struct job *job, uint64_t at, uint64_t n,
+          const struct tool_range *range)
+{
+    const double low = range->low.next, high = range->high.next;
+    int outside = 0;
+
+    if (job->value_nbytes == 8)
+        for (uint64_t i = at; i < at + n; i++)
+            outside |= (((const double *)job->values)[i] <= low) |
+                       (((const double *)job->values)[i] >= high);
+    else
+        for (uint64_t i = at; i < at + n; i++)
+            outside |= (((const float *)job->values)[i] <= (float)low) |
+                       (((const float *)job->values)[i] >= (float)high);
+    return outside == 0;
+}
+
 static void
 add_values(const struct job *job, struct tool_range *range)
 {
     uint64_t nvalues = block_nvalues(job);
 
-    for (uint64_t i = 0; i < nvalues; i++) {
-        double value = job->value_nbytes == 8
-                           ? ((const double *)job->values)[i]
-                           : (double)((const float *)job->values)[i];
-        bool special = !isfinite(value);
-        for (int j = 0; j < job->nfills; j++)
-            special |= bits_at(job, i) == job->fills[j];
-        if (!special)
-            tool_range_add(range, value, false);
+    for (uint64_t at = 0; at < nvalues; at += PIECE_NVALUES) {
+        uint64_t n = min_u64(PIECE_NVALUES, nvalues - at);
+        if (is_within(job, at, n, range))
+            continue;
+        for (uint64_t i = at; i < at + n; i++)
+            if (is_valid(job, i))
+                tool_range_add(range, value_at(job, i), false);
     }
+}
+
+/* Looks at all values. The only block stays in memory. */
+static bool
+find_range(struct job *job, struct tool_range *range_ret)
+{
+    *range_ret = TOOL_RANGE_EMPTY;
+    find_fills(job);
+    while (tool_grid_next(&job->grid)) {
+        if (!read_block(job))
+            return false;
+        add_values(job, range_ret);
+    }
+    job->grid.started = false;
+    job->has_all = repack_grid_is_single(&job->grid);
+    return true;
 }
 
 /* The bound that the filter gets: a relative one is that part of the range
  * of all valid values. Where these are all the same, no absolute bound says
  * so, and the relative one remains. */
-static bool
-find_bound(struct job *job, struct H5Z_terp_config *config)
+static void
+settle_bound(const struct repack_bound *bound, const struct tool_range *range,
+             struct H5Z_terp_config *config)
 {
-    struct repack_bound bound = job->object->plan.bound;
-    struct tool_range range = TOOL_RANGE_EMPTY;
     double min, max;
     uint64_t nleft_out;
 
-    config->bound = bound.number;
+    config->bound = bound->number;
     config->bound_mode =
-        bound.mode == REPACK_ABS ? H5Z_TERP_ABSOLUTE : H5Z_TERP_RELATIVE;
-    if (bound.mode == REPACK_ABS || !job->written)
-        return true;
-    find_fills(job);
-    while (tool_grid_next(&job->grid)) {
-        if (!read_block(job))
-            return false;
-        add_values(job, &range);
-    }
-    job->grid.started = false;
-    job->has_all = repack_grid_is_single(&job->grid);
-    tool_range_trim(&range, &min, &max, &nleft_out);
+        bound->mode == REPACK_ABS ? H5Z_TERP_ABSOLUTE : H5Z_TERP_RELATIVE;
+    if (bound->mode == REPACK_ABS)
+        return;
+    tool_range_trim(range, &min, &max, &nleft_out);
     if (!(min < max))
-        return true;
+        return;
     double absolute = isfinite(max - min)
-                          ? bound.number * (max - min)
-                          : bound.number * max - bound.number * min;
+                          ? bound->number * (max - min)
+                          : bound->number * max - bound->number * min;
     if (absolute > 0 && isfinite(absolute)) {
         config->bound = absolute;
         config->bound_mode = H5Z_TERP_ABSOLUTE;
     }
+}
+
+static bool
+find_bound(struct job *job, struct H5Z_terp_config *config)
+{
+    const struct repack_bound *bound = &job->object->plan.bound;
+    struct tool_range range = TOOL_RANGE_EMPTY;
+
+    if (bound->mode == REPACK_REL && job->written && !find_range(job, &range))
+        return false;
+    settle_bound(bound, &range, config);
     return true;
 }
 
@@ -286,7 +341,7 @@ open_in(struct job *job)
     job->native = job->value_nbytes == 8 ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
     job->written = H5Dget_storage_size(job->in) > 0;
     int rank = H5Sget_simple_extent_dims(job->space, dims, NULL);
-    repack_grid(rank, dims, job->object->plan.chunk_dims, job->value_nbytes,
+    repack_grid(rank, dims, job->object->plan.unit_dims, job->value_nbytes,
                 &job->grid);
     for (int i = 0; i < rank; i++)
         nvalues *= min_u64(job->grid.step[i], dims[i]);

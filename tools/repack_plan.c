@@ -87,8 +87,33 @@ plan_chunks(const struct repack_request *request, hid_t dcpl, int rank,
             chunk_dims[i] = dims[i];
 }
 
+/* The smallest block: chunks of the output that cover a chunk of the input,
+ * so that this is decoded once; or one chunk, where that were too much. */
+static void
+plan_unit(hid_t dcpl, int rank, const hsize_t *dims, uint64_t value_nbytes,
+          struct repack_plan *plan)
+{
+    hsize_t in_chunk[H5S_MAX_RANK];
+    uint64_t nbytes = value_nbytes;
+
+    memcpy(plan->unit_dims, plan->chunk_dims, sizeof plan->unit_dims);
+    if (H5Pget_layout(dcpl) != H5D_CHUNKED ||
+        H5Pget_chunk(dcpl, rank, in_chunk) != rank)
+        return;
+    for (int i = 0; i < rank; i++) {
+        hsize_t chunk = plan->chunk_dims[i];
+        in_chunk[i] = min_u64(in_chunk[i], dims[i]);
+        plan->unit_dims[i] = (in_chunk[i] + chunk - 1) / chunk * chunk;
+        if (plan->unit_dims[i] > REPACK_UNIT_NBYTES / nbytes) {
+            memcpy(plan->unit_dims, plan->chunk_dims, sizeof plan->unit_dims);
+            return;
+        }
+        nbytes *= plan->unit_dims[i];
+    }
+}
+
 void
-repack_grid(int rank, const hsize_t *dims, const hsize_t *chunk_dims,
+repack_grid(int rank, const hsize_t *dims, const hsize_t *unit_dims,
             uint64_t value_nbytes, struct tool_grid *grid_ret)
 {
     uint64_t nbytes = value_nbytes;
@@ -97,19 +122,19 @@ repack_grid(int rank, const hsize_t *dims, const hsize_t *chunk_dims,
     grid_ret->rank = rank;
     for (int i = 0; i < rank; i++) {
         grid_ret->dims[i] = dims[i];
-        grid_ret->step[i] = chunk_dims[i];
-        nbytes *= chunk_dims[i];
+        grid_ret->step[i] = unit_dims[i];
+        nbytes *= unit_dims[i];
     }
-    /* Whole rows of chunks first, then whole planes of rows. */
+    /* Whole rows of units first, then whole planes of rows. */
     for (int i = rank - 1; i >= 0; i--) {
-        uint64_t nchunks = (dims[i] + chunk_dims[i] - 1) / chunk_dims[i];
+        uint64_t nunits = (dims[i] + unit_dims[i] - 1) / unit_dims[i];
         uint64_t nfit = nbytes > 0 ? REPACK_BLOCK_NBYTES / nbytes : 0;
-        uint64_t n = min_u64(nchunks, nfit);
+        uint64_t n = min_u64(nunits, nfit);
         if (n <= 1)
             n = 1;
         grid_ret->step[i] *= n;
         nbytes *= n;
-        if (n < nchunks)
+        if (n < nunits)
             break;
     }
 }
@@ -158,7 +183,8 @@ repack_plan(struct repack *repack, struct repack_object *object,
     hid_t type = H5Dget_type(dataset);
     uint64_t value_nbytes = H5Tget_size(type);
     H5Tclose(type);
-    repack_grid(rank, dims, plan->chunk_dims, value_nbytes, &grid);
+    plan_unit(dcpl, rank, dims, value_nbytes, plan);
+    repack_grid(rank, dims, plan->unit_dims, value_nbytes, &grid);
     bool twice =
         plan->bound.mode == REPACK_REL && !repack_grid_is_single(&grid);
     if (H5Dget_storage_size(dataset) > 0)
