@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -74,6 +75,7 @@ find_in_table(const struct elf *elf, const ElfW(Shdr) * table,
     return 0;
 }
 
+/* The address of `name` in this process, 0 when the file does not tell it. */
 static uintptr_t
 find_in_file(const struct elf *elf, const char *name)
 {
@@ -91,33 +93,20 @@ find_in_file(const struct elf *elf, const char *name)
             sections[i].sh_link < head->e_shnum)
             value = find_in_table(elf, &sections[i],
                                   &sections[sections[i].sh_link], name);
+        /* The kernel says where the program begins, the file where it would
+         * if it were not moved. */
         if (value != 0)
-            return value;
+            return value + getauxval(AT_ENTRY) - head->e_entry;
     }
     return 0;
-}
-
-/* Where the loader has put the program, as against its file's addresses. */
-static bool
-find_place(uintptr_t *place_ret)
-{
-    struct link_map *map = NULL;
-    void *program = dlopen(NULL, RTLD_LAZY);
-
-    if (program == NULL)
-        return false;
-    bool found = dlinfo(program, RTLD_DI_LINKMAP, &map) == 0;
-    if (found)
-        *place_ret = map->l_addr;
-    dlclose(program);
-    return found;
 }
 
 void *
 terp_program_find(const char *name)
 {
     struct stat status;
-    uintptr_t place, value = 0;
+    uintptr_t address = 0;
+    void *symbol = NULL;
     int file = open(PROGRAM_FILE, O_RDONLY | O_CLOEXEC);
 
     if (file < 0)
@@ -126,15 +115,11 @@ terp_program_find(const char *name)
         size_t nbytes = (size_t)status.st_size;
         void *bytes = mmap(NULL, nbytes, PROT_READ, MAP_PRIVATE, file, 0);
         if (bytes != MAP_FAILED) {
-            value = find_in_file(&(struct elf){bytes, nbytes}, name);
+            address = find_in_file(&(struct elf){bytes, nbytes}, name);
             munmap(bytes, nbytes);
         }
     }
     close(file);
-    if (value == 0 || !find_place(&place))
-        return NULL;
-    void *symbol;
-    value += place;
-    memcpy(&symbol, &value, sizeof symbol);
+    memcpy(&symbol, &address, sizeof symbol);
     return symbol;
 }
