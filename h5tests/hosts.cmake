@@ -129,3 +129,10 @@ terp_add_venv_test(filter_hdf5plugin_before venv test_hdf5plugin.py hdf5plugin)
 
 terp_add_pytest(filter_hosts ${Python3_EXECUTABLE} test_hosts.py ${hosts})
 set_tests_properties(filter_hosts PROPERTIES RESOURCE_LOCK "${wheels}")
+
+option(TERP_TEST_READERS "Test VTK, yt, PyTables and xarray: 250 MB of wheels"
+       OFF)
+if(TERP_TEST_READERS)
+  set(venv-readers_packages vtk,yt,tables,xarray,h5netcdf,netCDF4,h5py)
+  terp_add_venv_test(filter_readers venv-readers test_readers.py)
+endif()
