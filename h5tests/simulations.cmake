@@ -3,6 +3,10 @@ if(NOT TARGET h5zterp OR TERP_SANITIZE OR NOT no_h5py EQUAL 0)
   return()
 endif()
 terp_add_pytest(amrex_bricks ${TERP_SYSTEM_PYTHON} ../test_amrex.py)
+if(TARGET terp)
+  set_property(TEST amrex_bricks APPEND PROPERTY ENVIRONMENT
+    TEST_TERP=$<TARGET_FILE:terp>)
+endif()
 
 if(TARGET parallel_write)
   terp_add_pytest(mpi_parallel_write ${TERP_SYSTEM_PYTHON} ../test_mpi.py)

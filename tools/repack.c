@@ -29,6 +29,7 @@ enum {
     KEY_THREADS = 't',
     KEY_ENGINE = 'e',
     KEY_VERBOSE = 'v',
+    KEY_AMREX = 256, /* no letter */
     MAX_NTHREADS = 1024
 };
 
@@ -45,6 +46,10 @@ static const struct argp_option options[] = {
     {"chunk", KEY_CHUNK, "auto|AxBxC", 0,
      "New chunks for datasets that have chunks, too: chosen, or of this shape "
      "where the rank is the same",
+     2},
+    {"amrex", KEY_AMREX, NULL, 0,
+     "IN is an AMReX plotfile: compress its levels box by box, relative bounds "
+     "being of each component's range on a level",
      2},
     {"pipeline", KEY_PIPELINE, "NAME", 0,
      "auto, huffman, custom, speed or ratio", 2},
@@ -66,6 +71,8 @@ static const char doc[] =
     "      only what is named\n"
     "  terp repack in.h5 out.h5 --rel 1e-3 --chunk auto --verbose\n"
     "      chunks that compress well, whatever they were\n"
+    "  terp repack plt00100.h5 small.h5 --amrex --rel 1e-3\n"
+    "      each component of an AMReX plotfile by its own range\n"
     "\n"
     "Groups, links, attributes, types, dimension scales and references are "
     "kept. Copied as they are: what is not float32 or float64; datasets "
@@ -231,6 +238,9 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_ENGINE:
         request->engine = tool_option_name(state, "engine", arg, engines);
+        return 0;
+    case KEY_AMREX:
+        request->amrex = true;
         return 0;
     case KEY_VERBOSE:
         request->verbose = true;
@@ -442,6 +452,20 @@ finish_out(struct repack *repack, const struct stat *stat_in, const char *out)
 }
 
 static bool
+check_levels(struct repack *repack)
+{
+    bool found = !repack->request->amrex;
+
+    for (const struct repack_object *object = repack->first_object;
+         object != NULL; object = object->next)
+        found |= object->plan.level != NULL;
+    return found || repack_fail(repack, repack->request->path_in,
+                                "no level of an AMReX plotfile is in it: no "
+                                "data:datatype=0 with boxes and "
+                                "data:offsets=0");
+}
+
+static bool
 run(struct repack *repack)
 {
     struct stat stat_in;
@@ -451,8 +475,8 @@ run(struct repack *repack)
         return repack_fail(repack, repack->request->path_in, "%s",
                            strerror(errno));
     bool ok = make_part(repack, &stat_in, &out) && repack_list(repack) &&
-              create_out(repack) && repack_make(repack) &&
-              finish_out(repack, &stat_in, out);
+              check_levels(repack) && create_out(repack) &&
+              repack_make(repack) && finish_out(repack, &stat_in, out);
     tool_progress_end(&repack->progress);
     remove_part();
     free(out);

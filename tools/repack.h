@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "amrex.h"
 #include "h5file.h"
 #include "progress.h"
 #include "terp.h"
@@ -48,6 +49,7 @@ struct repack_request {
     unsigned pipeline;
     enum terp_engine_kind engine;
     int nthreads;
+    bool amrex; /* levels of plotfiles are compressed box by box */
     bool verbose;
 };
 
@@ -57,6 +59,7 @@ struct repack_plan {
     const char *reason;        /* why it is copied; static */
     hsize_t chunk_dims[H5S_MAX_RANK];
     hsize_t unit_dims[H5S_MAX_RANK]; /* chunks that are best coded together */
+    struct amrex_level *level;       /* NULL for other data; of the plan */
 };
 
 /* A group, dataset or committed type of the input. */

@@ -476,6 +476,7 @@ repack_free(struct repack *repack)
     while (repack->first_object != NULL) {
         struct repack_object *object = repack->first_object;
         repack->first_object = object->next;
+        amrex_level_free(object->plan.level);
         free(object->path);
         free(object);
     }

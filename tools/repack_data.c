@@ -31,6 +31,11 @@ struct job {
     bool has_all; /* the only block is in `values` */
     uint64_t fills[MAX_NFILLS];
     int nfills;
+    /* A level of boxes has a bound for each of its components, other data has
+     * one. */
+    const struct amrex_level *level;
+    uint64_t ncomponents;
+    struct terp_params *params;
 };
 
 static bool
@@ -176,12 +181,11 @@ is_within(const struct job *job, uint64_t at, uint64_t n,
 }
 
 static void
-add_values(const struct job *job, struct tool_range *range)
+add_values(const struct job *job, uint64_t begin, uint64_t end,
+           struct tool_range *range)
 {
-    uint64_t nvalues = block_nvalues(job);
-
-    for (uint64_t at = 0; at < nvalues; at += PIECE_NVALUES) {
-        uint64_t n = min_u64(PIECE_NVALUES, nvalues - at);
+    for (uint64_t at = begin; at < end; at += PIECE_NVALUES) {
+        uint64_t n = min_u64(PIECE_NVALUES, end - at);
         if (is_within(job, at, n, range))
             continue;
         for (uint64_t i = at; i < at + n; i++)
@@ -190,35 +194,49 @@ add_values(const struct job *job, struct tool_range *range)
     }
 }
 
+/* Adds the block to the ranges of its components. */
+static void
+add_block(const struct job *job, struct tool_range *ranges)
+{
+    uint64_t nvalues = block_nvalues(job), at = 0;
+
+    if (job->level == NULL)
+        add_values(job, 0, nvalues, ranges);
+    while (job->level != NULL && at < nvalues) {
+        struct amrex_piece piece =
+            amrex_level_piece(job->level, job->grid.at[0] + at, nvalues - at);
+        add_values(job, at, at + piece.nvalues, &ranges[piece.component]);
+        at += piece.nvalues;
+    }
+}
+
 /* Looks at all values. The only block stays in memory. */
 static bool
-find_range(struct job *job, struct tool_range *range_ret)
+find_ranges(struct job *job, struct tool_range *ranges)
 {
-    *range_ret = TOOL_RANGE_EMPTY;
     find_fills(job);
     while (tool_grid_next(&job->grid)) {
         if (!read_block(job))
             return false;
-        add_values(job, range_ret);
+        add_block(job, ranges);
     }
     job->grid.started = false;
     job->has_all = repack_grid_is_single(&job->grid);
     return true;
 }
 
-/* The bound that the filter gets: a relative one is that part of the range
- * of all valid values. Where these are all the same, no absolute bound says
- * so, and the relative one remains. */
+/* A relative bound is that part of the range of all valid values. Where these
+ * are all the same, no absolute bound says so, and the relative one remains. */
 static void
 settle_bound(const struct repack_bound *bound, const struct tool_range *range,
-             struct H5Z_terp_config *config)
+             struct terp_params *params)
 {
     double min, max;
     uint64_t nleft_out;
 
-    config->bound = bound->number;
-    config->bound_mode =
-        bound->mode == REPACK_ABS ? H5Z_TERP_ABSOLUTE : H5Z_TERP_RELATIVE;
+    params->bound = bound->number;
+    params->bound_mode =
+        bound->mode == REPACK_ABS ? TERP_BOUND_ABSOLUTE : TERP_BOUND_RELATIVE;
     if (bound->mode == REPACK_ABS)
         return;
     tool_range_trim(range, &min, &max, &nleft_out);
@@ -228,21 +246,53 @@ settle_bound(const struct repack_bound *bound, const struct tool_range *range,
                           ? bound->number * (max - min)
                           : bound->number * max - bound->number * min;
     if (absolute > 0 && isfinite(absolute)) {
-        config->bound = absolute;
-        config->bound_mode = H5Z_TERP_ABSOLUTE;
+        params->bound = absolute;
+        params->bound_mode = TERP_BOUND_ABSOLUTE;
     }
 }
 
+/* What the filter is told: the largest bound of all components, so that it
+ * holds for each value. */
+static void
+set_config(const struct job *job, struct H5Z_terp_config *config)
+{
+    const struct terp_params *largest = &job->params[0];
+
+    for (uint64_t c = 1; c < job->ncomponents; c++)
+        if (job->params[c].bound_mode < largest->bound_mode ||
+            (job->params[c].bound_mode == largest->bound_mode &&
+             job->params[c].bound > largest->bound))
+            largest = &job->params[c];
+    config->bound_mode = largest->bound_mode;
+    config->bound = largest->bound;
+    config->pipeline = job->repack->request->pipeline;
+    if (job->level != NULL)
+        config->nlogical = amrex_level_brick(job->level, config->logical);
+}
+
 static bool
-find_bound(struct job *job, struct H5Z_terp_config *config)
+find_bounds(struct job *job, struct H5Z_terp_config *config)
 {
     const struct repack_bound *bound = &job->object->plan.bound;
-    struct tool_range range = TOOL_RANGE_EMPTY;
 
-    if (bound->mode == REPACK_REL && job->written && !find_range(job, &range))
-        return false;
-    settle_bound(bound, &range, config);
-    return true;
+    job->ncomponents = job->level != NULL ? job->level->ncomponents : 1;
+    struct tool_range *ranges = calloc(job->ncomponents, sizeof *ranges);
+    job->params = calloc(job->ncomponents, sizeof *job->params);
+    if (ranges == NULL || job->params == NULL) {
+        free(ranges);
+        return repack_fail(job->repack, job->object->path, "not enough memory");
+    }
+    for (uint64_t c = 0; c < job->ncomponents; c++)
+        ranges[c] = TOOL_RANGE_EMPTY;
+    bool ok =
+        bound->mode != REPACK_REL || !job->written || find_ranges(job, ranges);
+    for (uint64_t c = 0; c < job->ncomponents; c++) {
+        job->params[c].pipeline = job->repack->request->pipeline;
+        settle_bound(bound, &ranges[c], &job->params[c]);
+    }
+    free(ranges);
+    set_config(job, config);
+    return ok;
 }
 
 /* As the input is created, but for layout and filters. */
@@ -283,8 +333,12 @@ write_block(struct job *job)
         H5Tconvert(job->native, job->type, block_nvalues(job), job->values,
                    NULL, H5P_DEFAULT) < 0)
         return job_fails(job);
-    enum terp_status st = terp_h5_write(&run, job->out, job->grid.at,
-                                        job->grid.count, NULL, job->values);
+    enum terp_status st =
+        job->level != NULL ? amrex_level_write(job->level, &run, job->params,
+                                               job->out, job->grid.at[0],
+                                               job->grid.count[0], job->values)
+                           : terp_h5_write(&run, job->out, job->grid.at,
+                                           job->grid.count, NULL, job->values);
     if (st == TERP_ERR_HDF5)
         return job_fails(job);
     return st == TERP_OK ||
@@ -301,7 +355,7 @@ write_values(struct job *job)
 }
 
 static void
-say(const struct job *job, const struct H5Z_terp_config *config)
+say(const struct job *job)
 {
     uint64_t stored_nbytes = H5Dget_storage_size(job->out);
     char chunk_text[21 * H5S_MAX_RANK];
@@ -311,9 +365,13 @@ say(const struct job *job, const struct H5Z_terp_config *config)
         nbytes *= job->grid.dims[i];
     tool_dims_text(job->grid.rank, job->object->plan.chunk_dims, chunk_text,
                    sizeof chunk_text);
-    printf("%s: %s bound %g, chunks %s", job->object->path,
-           config->bound_mode == H5Z_TERP_ABSOLUTE ? "absolute" : "relative",
-           config->bound, chunk_text);
+    printf("%s: ", job->object->path);
+    for (uint64_t c = 0; c < job->ncomponents; c++)
+        printf("%s%s bound %g", c == 0 ? "" : ", ",
+               job->params[c].bound_mode == TERP_BOUND_ABSOLUTE ? "absolute"
+                                                                : "relative",
+               job->params[c].bound);
+    printf(", chunks %s", chunk_text);
     if (stored_nbytes > 0)
         printf(", ratio %.2f", (double)nbytes / (double)stored_nbytes);
     printf("\n");
@@ -356,18 +414,20 @@ repack_compress(struct repack *repack, const struct repack_object *object,
 {
     struct job job = {.repack = repack,
                       .object = object,
+                      .level = object->plan.level,
                       .in = -1,
                       .out = -1,
                       .type = -1,
                       .space = -1,
                       .dcpl = -1};
-    struct H5Z_terp_config config = {.pipeline = repack->request->pipeline};
+    struct H5Z_terp_config config = {0};
 
-    bool ok = open_in(&job) && find_bound(&job, &config) &&
+    bool ok = open_in(&job) && find_bounds(&job, &config) &&
               create(&job, &config, parent, name, lcpl) && write_values(&job);
     if (ok && repack->request->verbose)
-        say(&job, &config);
+        say(&job);
     free(job.values);
+    free(job.params);
     if (job.type >= 0)
         H5Tclose(job.type);
     if (job.space >= 0)

@@ -1,4 +1,5 @@
 /* What becomes of a dataset: its bound and its chunks. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,6 +113,20 @@ plan_unit(hid_t dcpl, int rank, const hsize_t *dims, uint64_t value_nbytes,
     }
 }
 
+/* A level's chunks follow its boxes, whatever was asked for. */
+static void
+plan_level(hid_t file, const char *path, struct repack_plan *plan)
+{
+    const char *reason;
+
+    plan->level = amrex_level_open(file, path, &reason);
+    if (plan->level != NULL)
+        plan->chunk_dims[0] = plan->level->chunk_nvalues;
+    else if (reason != NULL)
+        fprintf(stderr, "terp repack: %s: compressed without boxes: %s\n", path,
+                reason);
+}
+
 void
 repack_grid(int rank, const hsize_t *dims, const hsize_t *unit_dims,
             uint64_t value_nbytes, struct tool_grid *grid_ret)
@@ -178,6 +193,8 @@ repack_plan(struct repack *repack, struct repack_object *object,
     if (plan->reason != NULL)
         goto out;
     plan_chunks(request, dcpl, rank, dims, max_dims, plan->chunk_dims);
+    if (request->amrex)
+        plan_level(repack->in, object->path, plan);
 
     /* Where there are several blocks, the range is looked for before. */
     hid_t type = H5Dget_type(dataset);
