@@ -31,7 +31,7 @@ if(TARGET PkgConfig::CAIRO)
   list(APPEND environment TERP_PNG_PIXELS=$<TARGET_FILE:png_pixels>
        LSAN_OPTIONS=print_suppressions=0:suppressions=${CMAKE_CURRENT_SOURCE_DIR}/leaks_of_libraries.txt)
 endif()
-foreach(name test_tool test_tool_json test_tool_png)
+foreach(name test_tool test_tool_advise test_tool_json test_tool_png)
   add_test(NAME ${name}
            COMMAND ${Python3_EXECUTABLE}
                    ${CMAKE_CURRENT_SOURCE_DIR}/${name}.py)

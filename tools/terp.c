@@ -14,6 +14,7 @@ struct command {
 
 static const struct command commands[] = {
     {"args", "terp args", tool_args},
+    {"advise", "terp advise", tool_advise},
     {"info", "terp info", tool_info},
     {"compare", "terp compare", tool_compare},
     {"repack", "terp repack", tool_repack},
@@ -27,6 +28,7 @@ static const char doc[] =
     "\v"
     "Commands:\n"
     "  args      print the filter parameters for h5repack, h5py and C\n"
+    "  advise    show what bounds and pipelines make of a file's data\n"
     "  info      show how the datasets of a file are compressed\n"
     "  compare   check a compressed file against its original\n"
     "  repack    copy a file with its float datasets compressed\n"

@@ -14,6 +14,9 @@ int
 tool_args(int argc, char **argv);
 
 int
+tool_advise(int argc, char **argv);
+
+int
 tool_info(int argc, char **argv);
 
 int
