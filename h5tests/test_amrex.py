@@ -1,7 +1,9 @@
 """Plotfiles as AMReX writes them, compressed as bricks: by h5py, by h5repack
 and by terp repack. TEST_H5REPACK and TEST_TERP name these tools, if they are
 there."""
+import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -82,6 +84,27 @@ class FilterTest(PlotfileTest):
         for path in bricks, lines:
             self.check_bound(path, lambda level, box, i:
                              float(np.ptp(level.values[box][i])))
+
+    # What those say who cannot leave it to the filter.
+    @unittest.skipUnless(TERP, "the terp tool is not built")
+    def test_words_for_a_chunk_are_those_in_the_file(self):
+        for dtype, box, nboxes in ("float32", 16, 2), ("float64", 8, 1):
+            path = self.path("words.h5")
+            with h5py.File(path, "w") as file:
+                data = file.create_dataset(
+                    "x", (4 * box**3,), dtype,
+                    **amrex.brick_options(box, nboxes))
+                dcpl = data.id.get_create_plist()
+                stored = dcpl.get_filter_by_id(amrex.TERP)[1]
+            said = subprocess.run(
+                [TERP, "args", "--rel=1e-3", f"--chunk={nboxes * box**3}",
+                 f"--brick={box}x{box}x{box}", f"--type={dtype}"],
+                stdout=subprocess.PIPE, text=True, check=True).stdout
+            config = json.loads(re.search(r"^openPMD +(.*)$", said,
+                                          re.MULTILINE)[1])
+            filters = config["hdf5"]["dataset"]["permanent_filters"]
+            self.assertEqual(filters["cd_values"],
+                             [word & 0xFFFFFFFF for word in stored])
 
     # Three components of a box share a chunk, and so a bound.
     def test_chunk_of_several_boxes_is_a_stack(self):

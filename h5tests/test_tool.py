@@ -111,6 +111,9 @@ class Args(ToolTest):
             ("--abs", "1", "--brick", "-4"),
             ("--abs", "1", "--brick", "4294967296"),
             ("--abs", "1", "--brick", "4x4x4x4"),
+            ("--abs", "1", "--chunk", "100", "--brick", "3x3"),
+            ("--abs", "1", "--chunk", "x".join(["4294967295"] * 4)),
+            ("--abs", "1", "--chunk", "4", "--type", "int32"),
             ("--abs", "1", "--pipeline", "fast"),
             ("--abs", "1", "--predictor", "huffman"),
         ):

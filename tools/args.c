@@ -18,7 +18,8 @@ enum {
     KEY_PIPELINE = 'p',
     KEY_PREDICTOR = 'd',
     KEY_BRICK = 'b',
-    MAX_NWORDS = 4 + TERP_MAX_RANK - 1
+    KEY_CHUNK = 'c',
+    KEY_TYPE = 't'
 };
 
 static const struct argp_option options[] = {
@@ -31,6 +32,14 @@ static const struct argp_option options[] = {
     {"brick", KEY_BRICK, "AxBxC", 0,
      "Each chunk is a stack of bricks of this shape, slowest dimension first",
      2},
+    {"chunk", KEY_CHUNK, "AxBxC", 0,
+     "The shape of the chunks, for programs of whose HDF5 the filter learns "
+     "nothing",
+     3},
+    {"type", KEY_TYPE, "NAME", 0,
+     "With --chunk: float32 (if not given) or "
+     "float64",
+     3},
     {0}};
 
 static const char doc[] =
@@ -39,15 +48,28 @@ static const char doc[] =
     "\v"
     "Exactly one of --abs and --rel is needed. The number is written the "
     "way h5repack takes it: as a decimal mantissa and exponent where that "
-    "gives the very number, else as the two words of a double.";
+    "gives the very number, else as the two words of a double.\n"
+    "\n"
+    "With --chunk the parameters say all that the filter must know, as those "
+    "in a file do. Programs that have HDF5 in themselves and tell nothing of "
+    "it (openPMD-api's wheels, other programs that were stripped) need this; "
+    "with others it does no harm. There, nobody checks shape and type, which "
+    "is "
+    "little-endian: they have to be those of the dataset.";
+
+/* Of one shape, slowest dimension first. */
+struct shape {
+    unsigned rank;
+    uint64_t dims[H5S_MAX_RANK];
+};
 
 struct request {
     unsigned bound_mode;
     const char *bound_text;
     double bound;
     unsigned pipeline, predictor;
-    unsigned nlogical;
-    unsigned logical[TERP_MAX_RANK - 1];
+    struct shape brick, chunk; /* rank 0: not given */
+    unsigned type;
 };
 
 static void
@@ -62,11 +84,12 @@ read_bound(struct argp_state *state, struct request *request, unsigned mode,
 }
 
 static void
-read_brick(struct argp_state *state, struct request *request, const char *text)
+read_shape(struct argp_state *state, const char *text, unsigned max_rank,
+           struct shape *shape_ret)
 {
     const char *at = text;
 
-    request->nlogical = 0;
+    shape_ret->rank = 0;
     for (;;) {
         char *end;
         errno = 0;
@@ -74,10 +97,10 @@ read_brick(struct argp_state *state, struct request *request, const char *text)
         if (!isdigit((unsigned char)*at) || dim == 0 || dim > UINT32_MAX ||
             errno != 0)
             argp_error(state, "'%s' is no shape such as 64x64x64", text);
-        if (request->nlogical == TERP_MAX_RANK - 1)
-            argp_error(state, "a brick has at most %d dimensions",
-                       TERP_MAX_RANK - 1);
-        request->logical[request->nlogical++] = (unsigned)dim;
+        if (shape_ret->rank == max_rank)
+            argp_error(state, "'%s' has more than %u dimensions", text,
+                       max_rank);
+        shape_ret->dims[shape_ret->rank++] = dim;
         if (*end == '\0')
             return;
         at = *end == 'x' ? end + 1 : end;
@@ -87,6 +110,8 @@ read_brick(struct argp_state *state, struct request *request, const char *text)
 static error_t
 parse_option(int key, char *arg, struct argp_state *state)
 {
+    static const char *const types[] = {
+        [TERP_FLOAT32] = "float32", [TERP_FLOAT64] = "float64", NULL};
     struct request *request = state->input;
 
     switch (key) {
@@ -105,7 +130,13 @@ parse_option(int key, char *arg, struct argp_state *state)
             tool_option_name(state, "predictor", arg, tool_predictors);
         return 0;
     case KEY_BRICK:
-        read_brick(state, request, arg);
+        read_shape(state, arg, TERP_MAX_RANK - 1, &request->brick);
+        return 0;
+    case KEY_CHUNK:
+        read_shape(state, arg, H5S_MAX_RANK, &request->chunk);
+        return 0;
+    case KEY_TYPE:
+        request->type = tool_option_name(state, "type", arg, types);
         return 0;
     case ARGP_KEY_END:
         if (request->bound_text == NULL)
@@ -177,10 +208,10 @@ reads_back(const struct request *request, const unsigned *words, size_t nwords)
         (unsigned)cd.params.bound_mode != request->bound_mode ||
         (unsigned)cd.params.pipeline != request->pipeline ||
         (unsigned)cd.params.predictor != request->predictor ||
-        (unsigned)cd.nlogical != request->nlogical)
+        (unsigned)cd.nlogical != request->brick.rank)
         return false;
-    for (unsigned i = 0; i < request->nlogical; i++)
-        if (cd.logical[i] != request->logical[i])
+    for (unsigned i = 0; i < request->brick.rank; i++)
+        if (cd.logical[i] != request->brick.dims[i])
             return false;
     return true;
 }
@@ -188,7 +219,7 @@ reads_back(const struct request *request, const unsigned *words, size_t nwords)
 /* The short form where it gives the very bound, else the exact form. Returns
  * the number of words, 0 when neither is read back as the request. */
 static size_t
-make_words(const struct request *request, unsigned words[MAX_NWORDS])
+make_words(const struct request *request, unsigned *words)
 {
     unsigned mode = request->bound_mode |
                     request->pipeline << TERP_CD_PIPELINE_SHIFT |
@@ -198,10 +229,10 @@ make_words(const struct request *request, unsigned words[MAX_NWORDS])
     int32_t exponent;
     size_t nwords = 3;
 
-    if (request->nlogical > 0)
-        words[nwords++] = request->nlogical;
-    for (unsigned i = 0; i < request->nlogical; i++)
-        words[nwords++] = request->logical[i];
+    if (request->brick.rank > 0)
+        words[nwords++] = request->brick.rank;
+    for (unsigned i = 0; i < request->brick.rank; i++)
+        words[nwords++] = (unsigned)request->brick.dims[i];
 
     if (split_decimal(request->bound_text, &mantissa, &exponent)) {
         words[0] = mode;
@@ -214,6 +245,27 @@ make_words(const struct request *request, unsigned words[MAX_NWORDS])
     words[1] = (uint32_t)bits;
     words[2] = (uint32_t)(bits >> 32);
     return reads_back(request, words, nwords) ? nwords : 0;
+}
+
+/* Replaces the words by those that the filter would store in a file. */
+static size_t
+complete_words(const struct request *request, unsigned *words, size_t nwords)
+{
+    struct terp_cd cd;
+
+    if (terp_cd_parse(nwords, words, &cd, NULL) != TERP_OK)
+        return 0;
+    cd.pass = TERP_PASS_NO;
+    if (!terp_cd_apply_dims(&cd, (enum terp_type)request->type, false,
+                            (int)request->chunk.rank, request->chunk.dims)) {
+        fprintf(stderr, "terp args: the bricks do not divide the chunk\n");
+        return 0;
+    }
+    if (cd.pass != TERP_PASS_NO) {
+        fprintf(stderr, "terp args: the chunk is too large\n");
+        return 0;
+    }
+    return terp_cd_persist(&cd, words);
 }
 
 static void
@@ -229,7 +281,7 @@ tool_args(int argc, char **argv)
     static const struct argp parser = {
         .options = options, .parser = parse_option, .doc = doc};
     struct request request = {0};
-    unsigned words[MAX_NWORDS];
+    unsigned words[TERP_CD_MAX_NWORDS];
 
     argp_parse(&parser, argc, argv, 0, NULL, &request);
     size_t nwords = make_words(&request, words);
@@ -237,6 +289,11 @@ tool_args(int argc, char **argv)
         fprintf(stderr, "terp args: cannot express the bound %s\n",
                 request.bound_text);
         return TOOL_TROUBLE;
+    }
+    if (request.chunk.rank > 0) {
+        nwords = complete_words(&request, words, nwords);
+        if (nwords == 0)
+            return TOOL_TROUBLE;
     }
     printf("h5repack  h5repack -f UD=%d,0,%zu,", H5Z_FILTER_TERP, nwords);
     print_words(words, nwords, ",");
@@ -248,5 +305,16 @@ tool_args(int argc, char **argv)
            H5Z_FILTER_TERP, nwords);
     print_words(words, nwords, ", ");
     printf("});\n");
+    if (request.chunk.rank > 0) {
+        printf("openPMD   {\"hdf5\": {\"dataset\": {\"chunks\": [");
+        for (unsigned i = 0; i < request.chunk.rank; i++)
+            printf("%s%llu", i == 0 ? "" : ", ",
+                   (unsigned long long)request.chunk.dims[i]);
+        printf("], \"permanent_filters\": {\"id\": %d, \"flags\": "
+               "\"mandatory\", \"cd_values\": [",
+               H5Z_FILTER_TERP);
+        print_words(words, nwords, ", ");
+        printf("]}}}}\n");
+    }
     return TOOL_OK;
 }
