@@ -6,6 +6,11 @@ terp_add_pytest(amrex_bricks ${TERP_SYSTEM_PYTHON} ../test_amrex.py)
 if(TARGET terp)
   set_property(TEST amrex_bricks APPEND PROPERTY ENVIRONMENT
     TEST_TERP=$<TARGET_FILE:terp>)
+  terp_add_pytest(openpmd ${Python3_EXECUTABLE} in_venv.py
+                  ${CMAKE_CURRENT_BINARY_DIR}/venv-openpmd
+                  openpmd-api==0.17.1.post4,numpy ../test_openpmd.py)
+  set_property(TEST openpmd APPEND PROPERTY ENVIRONMENT
+    TEST_TERP=$<TARGET_FILE:terp>)
 endif()
 
 if(TARGET parallel_write)
