@@ -1,5 +1,6 @@
 /* Values that are copied as HDF5 reads them: of attributes, and of datasets
  * that cannot be copied as stored. References become those of the output. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,52 +8,59 @@
 #include "repack.h"
 
 static bool
-translate(const struct repack *repack, hid_t type, size_t nvalues,
-          void *values);
+translate(struct repack *repack, hid_t type, size_t nvalues, void *values);
 
 /* A reference to what is not in the input any more becomes a null
- * reference, which HDF5 writes as zeros. */
+ * reference, which HDF5 writes as zeros. Members of a compound may stand
+ * anywhere, so values are copied out and in. */
 static bool
-translate_object(const struct repack *repack, hobj_ref_t *reference)
+translate_object(struct repack *repack, void *value)
 {
-    hobj_ref_t was = *reference;
+    hobj_ref_t reference;
 
-    memset(reference, 0, sizeof *reference);
+    memcpy(&reference, value, sizeof reference);
     const struct repack_object *object =
-        was == 0 ? NULL : repack_find(repack, was);
-    if (object == NULL || !object->made)
-        return true;
-    hid_t target = H5Oopen_by_addr(repack->out, object->out_address);
-    bool ok =
-        target >= 0 && H5Rcreate(reference, target, ".", H5R_OBJECT, -1) >= 0;
-    if (target >= 0)
+        reference == 0 ? NULL : repack_find(repack, reference);
+    reference = 0;
+    if (object != NULL && object->made) {
+        hid_t target = H5Oopen_by_addr(repack->out, object->out_address);
+        if (target < 0)
+            return false;
+        herr_t status = H5Rcreate(&reference, target, ".", H5R_OBJECT, -1);
         H5Oclose(target);
-    return ok;
+        if (status < 0)
+            return false;
+    }
+    memcpy(value, &reference, sizeof reference);
+    return true;
 }
 
 static bool
-translate_region(const struct repack *repack, hdset_reg_ref_t *reference)
+translate_region(struct repack *repack, void *value)
 {
     const hdset_reg_ref_t null = {0};
+    hdset_reg_ref_t reference;
     H5O_info_t info;
     bool ok = false;
     hid_t target = -1, space = -1, in = -1;
 
-    if (memcmp(reference, &null, sizeof null) == 0)
+    if (memcmp(value, &null, sizeof null) == 0)
         return true;
-    in =
-        H5Rdereference2(repack->in, H5P_DEFAULT, H5R_DATASET_REGION, reference);
+    memcpy(&reference, value, sizeof reference);
+    in = H5Rdereference2(repack->in, H5P_DEFAULT, H5R_DATASET_REGION,
+                         &reference);
     if (in >= 0 && H5Oget_info(in, &info) >= 0) {
         const struct repack_object *object = repack_find(repack, info.addr);
-        space = H5Rget_region(repack->in, H5R_DATASET_REGION, reference);
+        space = H5Rget_region(repack->in, H5R_DATASET_REGION, &reference);
         if (object != NULL && object->made && space >= 0)
             target = H5Oopen_by_addr(repack->out, object->out_address);
     }
-    memset(reference, 0, sizeof *reference);
+    memset(&reference, 0, sizeof reference);
     if (target >= 0)
-        ok = H5Rcreate(reference, target, ".", H5R_DATASET_REGION, space) >= 0;
+        ok = H5Rcreate(&reference, target, ".", H5R_DATASET_REGION, space) >= 0;
     else
         ok = in < 0; /* what it pointed to is gone */
+    memcpy(value, &reference, sizeof reference);
     if (target >= 0)
         H5Oclose(target);
     if (space >= 0)
@@ -62,9 +70,18 @@ translate_region(const struct repack *repack, hdset_reg_ref_t *reference)
     return ok;
 }
 
-/* Values of one part of a compound, or of an array's elements. */
 static bool
-translate_parts(const struct repack *repack, hid_t type, size_t nvalues,
+translate_sequence(struct repack *repack, hid_t type, const void *value)
+{
+    hvl_t sequence;
+
+    memcpy(&sequence, value, sizeof sequence);
+    return translate(repack, type, sequence.len, sequence.p);
+}
+
+/* The members of compound values. */
+static bool
+translate_parts(struct repack *repack, hid_t type, size_t nvalues,
                 uint8_t *values)
 {
     size_t value_nbytes = H5Tget_size(type);
@@ -85,8 +102,10 @@ translate_parts(const struct repack *repack, hid_t type, size_t nvalues,
 
 /* Translates the references among values of a type in memory. */
 static bool
-translate(const struct repack *repack, hid_t type, size_t nvalues, void *values)
+translate(struct repack *repack, hid_t type, size_t nvalues, void *values)
 {
+    size_t value_nbytes = H5Tget_size(type);
+    uint8_t *at = values, *end = at + nvalues * value_nbytes;
     hid_t super = -1;
     bool ok = true;
 
@@ -95,28 +114,29 @@ translate(const struct repack *repack, hid_t type, size_t nvalues, void *values)
     switch (H5Tget_class(type)) {
     case H5T_REFERENCE:
         if (H5Tequal(type, H5T_STD_REF_OBJ) > 0)
-            for (size_t i = 0; ok && i < nvalues; i++)
-                ok = translate_object(repack, (hobj_ref_t *)values + i);
+            for (; ok && at < end; at += value_nbytes)
+                ok = translate_object(repack, at);
         else if (H5Tequal(type, H5T_STD_REF_DSETREG) > 0)
-            for (size_t i = 0; ok && i < nvalues; i++)
-                ok = translate_region(repack, (hdset_reg_ref_t *)values + i);
-        else
-            ok = false; /* HDF5 1.12 has another kind */
+            for (; ok && at < end; at += value_nbytes)
+                ok = translate_region(repack, at);
+        else {
+            snprintf(repack->reason, sizeof repack->reason,
+                     "references of HDF5 1.12's new kind are not known here");
+            ok = false;
+        }
         break;
     case H5T_COMPOUND:
         ok = translate_parts(repack, type, nvalues, values);
         break;
     case H5T_ARRAY:
         super = H5Tget_super(type);
-        ok =
-            translate(repack, super,
-                      nvalues * H5Tget_size(type) / H5Tget_size(super), values);
+        ok = translate(repack, super,
+                       nvalues * value_nbytes / H5Tget_size(super), values);
         break;
     case H5T_VLEN:
         super = H5Tget_super(type);
-        for (size_t i = 0; ok && i < nvalues; i++)
-            ok = translate(repack, super, ((hvl_t *)values)[i].len,
-                           ((hvl_t *)values)[i].p);
+        for (; ok && at < end; at += value_nbytes)
+            ok = translate_sequence(repack, super, at);
         break;
     default:
         break;
@@ -134,8 +154,8 @@ has_heap_values(hid_t type)
 }
 
 static bool
-copy_attribute_values(const struct repack *repack, hid_t in, hid_t out,
-                      hid_t type, hid_t space)
+copy_attribute_values(struct repack *repack, hid_t in, hid_t out, hid_t type,
+                      hid_t space)
 {
     hssize_t nvalues = H5Sget_simple_extent_npoints(space);
     bool ok = false;
@@ -267,8 +287,8 @@ copy_chunks(const struct tool_grid *whole, hid_t in, hid_t out)
 }
 
 static bool
-copy_blocks(const struct repack *repack, struct tool_grid *grid, hid_t type,
-            hid_t in, hid_t out)
+copy_blocks(struct repack *repack, struct tool_grid *grid, hid_t type, hid_t in,
+            hid_t out)
 {
     uint64_t nvalues = 1;
     bool ok = true;
