@@ -1,6 +1,8 @@
 /* Ratio, error and speed of the codec alone, without HDF5: one raw field, cut
  * into equal chunks, through terp_encode and terp_decode. A line of CSV on
- * standard output; a chunk's time is the best of its repetitions. */
+ * standard output; a chunk's time is the best of its repetitions. With --batch
+ * all chunks in one call of terp_encode_batch and terp_decode_batch, by one
+ * thread and by several in turn: the median times. */
 #include <argp.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,6 +17,7 @@ struct options {
     double relative;
     uint64_t chunk; /* extent in every dimension; 0: the whole field */
     int nthreads, nrepeats;
+    bool batch;
     enum terp_type type;
     struct terp_params params;
     int ndims;
@@ -37,10 +40,11 @@ struct totals {
 static const struct argp_option option_table[] = {
     {"rel", 'r', "X", 0, "bound, relative to the field's range [1e-3]", 0},
     {"chunk", 'c', "N", 0, "chunks of N in every dimension [whole]", 0},
-    {"pipeline", 'p', "NAME", 0, "huffman, custom or speed [huffman]", 0},
+    {"pipeline", 'p', "NAME", 0, "ratio, huffman, custom or speed [ratio]", 0},
     {"predictor", 'd', "NAME", 0, "auto, spline or lorenzo [auto]", 0},
     {"threads", 't', "N", 0, "threads [1]", 0},
     {"repeat", 'n', "N", 0, "repetitions [1]", 0},
+    {"batch", 'b', NULL, 0, "all chunks in one call, beside one thread", 0},
     {0}};
 
 static int
@@ -83,6 +87,11 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case 'n':
         options->nrepeats = atoi(arg);
+        if (options->nrepeats < 1)
+            argp_error(state, "no repetitions: '%s'", arg);
+        return 0;
+    case 'b':
+        options->batch = true;
         return 0;
     case ARGP_KEY_ARG:
         if (state->arg_num > 0)
@@ -226,32 +235,44 @@ run_chunk(const struct options *options, const struct terp_chunk *chunk,
     return true;
 }
 
+/* How a field is cut; dims padded to the front. */
+struct cut {
+    uint64_t dims[TERP_MAX_RANK], extent[TERP_MAX_RANK];
+    uint64_t nchunks;
+    struct terp_chunk chunk;
+};
+
+static bool
+make_cut(const struct options *options, struct cut *cut)
+{
+    *cut = (struct cut){.dims = {1, 1, 1, 1}, .nchunks = 1};
+    memcpy(cut->dims + TERP_MAX_RANK - options->ndims, options->dims,
+           (size_t)options->ndims * sizeof cut->dims[0]);
+    for (int d = 0; d < TERP_MAX_RANK; d++) {
+        cut->extent[d] = options->chunk == 0 || options->chunk > cut->dims[d]
+                             ? cut->dims[d]
+                             : options->chunk;
+        cut->nchunks *= cut->dims[d] / cut->extent[d];
+    }
+    return terp_chunk_make(options->type, TERP_MAX_RANK, cut->extent,
+                           &cut->chunk) == TERP_OK;
+}
+
 static bool
 run_field(const struct options *options, const struct field *field,
           struct totals *totals)
 {
-    uint64_t dims[TERP_MAX_RANK] = {1, 1, 1, 1}, extent[TERP_MAX_RANK];
-    uint64_t nchunks = 1;
-    struct terp_chunk chunk;
+    struct cut cut;
 
-    memcpy(dims + TERP_MAX_RANK - options->ndims, options->dims,
-           (size_t)options->ndims * sizeof dims[0]);
-    for (int d = 0; d < TERP_MAX_RANK; d++) {
-        extent[d] = options->chunk == 0 || options->chunk > dims[d]
-                        ? dims[d]
-                        : options->chunk;
-        nchunks *= dims[d] / extent[d];
-    }
-    if (terp_chunk_make(options->type, TERP_MAX_RANK, extent, &chunk) !=
-        TERP_OK)
+    if (!make_cut(options, &cut))
         return false;
-    uint64_t nbytes = terp_chunk_nbytes(&chunk);
+    uint64_t nbytes = terp_chunk_nbytes(&cut.chunk);
     uint8_t *values = malloc(nbytes), *decoded = malloc(nbytes);
-    uint8_t *stream = malloc(terp_encode_bound(&chunk));
+    uint8_t *stream = malloc(terp_encode_bound(&cut.chunk));
     bool good = values != NULL && decoded != NULL && stream != NULL;
-    for (uint64_t i = 0; good && i < nchunks; i++) {
-        cut_chunk(field, dims, extent, i, values);
-        good = run_chunk(options, &chunk, values, stream, decoded, totals);
+    for (uint64_t i = 0; good && i < cut.nchunks; i++) {
+        cut_chunk(field, cut.dims, cut.extent, i, values);
+        good = run_chunk(options, &cut.chunk, values, stream, decoded, totals);
     }
     free(values);
     free(decoded);
@@ -284,6 +305,154 @@ print_line(const struct options *options, const struct field *field,
            (unsigned long long)t->nchunks, (unsigned long long)t->nlorenzo);
 }
 
+/* ---- batches ---- */
+
+struct batch {
+    struct cut cut;
+    /* A chunk each, of one block: values, streams, values again. */
+    uint8_t *memory;
+    void **values, **streams, **decoded;
+    uint64_t *stream_nbytes;
+    enum terp_status *status;
+};
+
+/* What one repetition took, by one thread [0] and by several [1]. */
+struct times {
+    double encode_s[2], decode_s[2];
+};
+
+static void
+free_batch(struct batch *batch)
+{
+    free(batch->memory);
+    free(batch->values);
+    free(batch->streams);
+    free(batch->decoded);
+    free(batch->stream_nbytes);
+    free(batch->status);
+}
+
+static bool
+make_batch(const struct options *options, const struct field *field,
+           struct batch *batch)
+{
+    struct cut *cut = &batch->cut;
+
+    if (!make_cut(options, cut))
+        return false;
+    uint64_t n = cut->nchunks, nbytes = terp_chunk_nbytes(&cut->chunk);
+    uint64_t cap_nbytes = (terp_encode_bound(&cut->chunk) + 63) / 64 * 64;
+    batch->memory = malloc(n * (2 * nbytes + cap_nbytes));
+    batch->values = malloc(n * sizeof *batch->values);
+    batch->streams = malloc(n * sizeof *batch->streams);
+    batch->decoded = malloc(n * sizeof *batch->decoded);
+    batch->stream_nbytes = malloc(n * sizeof *batch->stream_nbytes);
+    batch->status = malloc(n * sizeof *batch->status);
+    if (batch->memory == NULL || batch->values == NULL ||
+        batch->streams == NULL || batch->decoded == NULL ||
+        batch->stream_nbytes == NULL || batch->status == NULL)
+        return false;
+    for (uint64_t i = 0; i < n; i++) {
+        batch->values[i] = batch->memory + i * nbytes;
+        batch->decoded[i] = batch->memory + (n + i) * nbytes;
+        batch->streams[i] = batch->memory + 2 * n * nbytes + i * cap_nbytes;
+        cut_chunk(field, cut->dims, cut->extent, i, batch->values[i]);
+    }
+    return true;
+}
+
+static bool
+run_batch(const struct options *options, struct batch *batch, int nthreads,
+          double *encode_s_ret, double *decode_s_ret)
+{
+    struct terp_run run = {.nthreads = nthreads};
+    double start = seconds();
+
+    if (terp_encode_batch(&run, &options->params, &batch->cut.chunk,
+                          batch->cut.nchunks,
+                          (const void *const *)batch->values, batch->streams,
+                          batch->stream_nbytes) != TERP_OK)
+        return false;
+    double middle = seconds();
+    if (terp_decode_batch(&run, &batch->cut.chunk, batch->cut.nchunks,
+                          (const void *const *)batch->streams,
+                          batch->stream_nbytes, batch->decoded,
+                          batch->status) != TERP_OK)
+        return false;
+    *encode_s_ret = middle - start;
+    *decode_s_ret = seconds() - middle;
+    return true;
+}
+
+static int
+compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of a field of `n` times, `first` being that of times[0]. */
+static double
+median(const double *first, int n, double *scratch)
+{
+    for (int i = 0; i < n; i++)
+        scratch[i] = first[(size_t)i * (sizeof(struct times) / sizeof *first)];
+    qsort(scratch, (size_t)n, sizeof *scratch, compare_doubles);
+    return scratch[n / 2];
+}
+
+static void
+print_batch(const struct options *options, const struct batch *batch,
+            const struct times *times, double *scratch)
+{
+    const char *name = strrchr(options->path, '/');
+    double nbytes =
+        (double)(terp_chunk_nbytes(&batch->cut.chunk) * batch->cut.nchunks);
+    uint64_t stream_nbytes = 0;
+    double encode_s[2], decode_s[2];
+
+    for (uint64_t i = 0; i < batch->cut.nchunks; i++)
+        stream_nbytes += batch->stream_nbytes[i];
+    for (int k = 0; k < 2; k++) {
+        encode_s[k] = median(&times->encode_s[k], options->nrepeats, scratch);
+        decode_s[k] = median(&times->decode_s[k], options->nrepeats, scratch);
+    }
+    puts("field,rel_bound,chunk,chunks,ratio,threads,encode_mb_per_s_1,"
+         "encode_mb_per_s,encode_speedup,decode_mb_per_s_1,decode_mb_per_s,"
+         "decode_speedup");
+    printf("%s,%g,%llu,%llu,%.2f,%d,%.0f,%.0f,%.2f,%.0f,%.0f,%.2f\n",
+           name == NULL ? options->path : name + 1, options->relative,
+           (unsigned long long)options->chunk,
+           (unsigned long long)batch->cut.nchunks,
+           nbytes / (double)stream_nbytes, options->nthreads,
+           nbytes / encode_s[0] / 1e6, nbytes / encode_s[1] / 1e6,
+           encode_s[0] / encode_s[1], nbytes / decode_s[0] / 1e6,
+           nbytes / decode_s[1] / 1e6, decode_s[0] / decode_s[1]);
+}
+
+static bool
+run_batches(const struct options *options, const struct field *field)
+{
+    struct batch batch = {.memory = NULL};
+    size_t n = (size_t)options->nrepeats;
+    struct times *times = malloc(n * sizeof *times);
+    double *scratch = malloc(n * sizeof *scratch), ignored;
+    bool good = times != NULL && scratch != NULL &&
+                make_batch(options, field, &batch) &&
+                run_batch(options, &batch, 1, &ignored, &ignored);
+
+    for (size_t i = 0; good && i < n; i++)
+        for (int k = 0; good && k < 2; k++)
+            good = run_batch(options, &batch, k == 0 ? 1 : options->nthreads,
+                             &times[i].encode_s[k], &times[i].decode_s[k]);
+    if (good)
+        print_batch(options, &batch, times, scratch);
+    free_batch(&batch);
+    free(scratch);
+    free(times);
+    return good;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -307,12 +476,15 @@ main(int argc, char **argv)
     }
     options.params.bound_mode = TERP_BOUND_ABSOLUTE;
     options.params.bound = options.relative * (field.max - field.min);
-    bool ran = run_field(&options, &field, &totals);
+    bool ran = options.batch ? run_batches(&options, &field)
+                             : run_field(&options, &field, &totals);
     free(field.values);
     if (!ran) {
         fprintf(stderr, "%s: the codec failed\n", options.path);
         return EXIT_FAILURE;
     }
+    if (options.batch)
+        return EXIT_SUCCESS;
     print_line(&options, &field, &totals);
     return totals.max_error <= options.params.bound ? EXIT_SUCCESS
                                                     : EXIT_FAILURE;
