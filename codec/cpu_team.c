@@ -2,8 +2,18 @@
 
 #include <fenv.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+
+/* Ranges that a member takes of a task, one after another, so that nobody
+ * waits long where work is spread unevenly. */
+#define NRANGES_PER_MEMBER 32
+
+/* How often a member looks for work, or for the end of it, before it sleeps:
+ * some 50 us, about what it takes to wake a thread. In between it yields. */
+#define NLOOKS 200
 
 struct member {
     struct cpu_team *team;
@@ -11,30 +21,72 @@ struct member {
     pthread_t thread;
 };
 
+/* A task is open while `round` is odd. Members join it by counting themselves
+ * active before they look at `round` again, and the caller closes it before it
+ * waits for active ones: so nobody waits for a member that sleeps, and none
+ * looks at a task that changes. */
 struct cpu_team {
     pthread_mutex_t lock;
     pthread_cond_t work_ready, work_done;
-    uint64_t round;  /* of the task at hand; 0 before the first */
-    int nunfinished; /* members still at it, the caller not counted */
-    bool stop;
+    atomic_uint round;
+    atomic_int nactive; /* the caller not counted */
+    atomic_bool stop;
+    atomic_uint_fast64_t next; /* range that nobody took */
     cpu_task *task;
     void *arg;
-    uint64_t nitems;
+    uint64_t nitems, nranges;
     int nmembers;
     struct member members[];
 };
 
 static void
-do_share(struct cpu_team *team, int id)
+do_ranges(struct cpu_team *team, int id)
 {
-    uint64_t share = team->nitems / (uint64_t)team->nmembers;
-    uint64_t rest = team->nitems % (uint64_t)team->nmembers;
-    uint64_t i = (uint64_t)id;
-    uint64_t first = i * share + (i < rest ? i : rest);
-    uint64_t end = first + share + (i < rest ? 1 : 0);
+    uint64_t share = team->nitems / team->nranges;
+    uint64_t rest = team->nitems % team->nranges;
+    uint64_t i;
 
-    if (first < end)
-        team->task(team->arg, id, first, end);
+    while ((i = atomic_fetch_add(&team->next, 1)) < team->nranges) {
+        uint64_t first = i * share + (i < rest ? i : rest);
+        team->task(team->arg, id, first, first + share + (i < rest ? 1 : 0));
+    }
+}
+
+/* Whether a member that did `round` has something to do. */
+static bool
+is_called(struct cpu_team *team, unsigned round)
+{
+    unsigned now = atomic_load(&team->round);
+
+    return (now % 2 == 1 && now != round) || atomic_load(&team->stop);
+}
+
+static void
+await_call(struct cpu_team *team, unsigned round)
+{
+    for (int i = 0; i < NLOOKS; i++) {
+        if (is_called(team, round))
+            return;
+        sched_yield();
+    }
+    pthread_mutex_lock(&team->lock);
+    while (!is_called(team, round))
+        pthread_cond_wait(&team->work_ready, &team->lock);
+    pthread_mutex_unlock(&team->lock);
+}
+
+static void
+await_members(struct cpu_team *team)
+{
+    for (int i = 0; i < NLOOKS; i++) {
+        if (atomic_load(&team->nactive) == 0)
+            return;
+        sched_yield();
+    }
+    pthread_mutex_lock(&team->lock);
+    while (atomic_load(&team->nactive) > 0)
+        pthread_cond_wait(&team->work_done, &team->lock);
+    pthread_mutex_unlock(&team->lock);
 }
 
 static void *
@@ -42,23 +94,26 @@ work(void *arg)
 {
     struct member *member = arg;
     struct cpu_team *team = member->team;
-    uint64_t round = 0;
+    unsigned round = 0;
 
     fesetenv(FE_DFL_ENV);
-    pthread_mutex_lock(&team->lock);
-    for (;;) {
-        while (!team->stop && team->round == round)
-            pthread_cond_wait(&team->work_ready, &team->lock);
-        if (team->stop)
-            break;
-        round = team->round;
-        pthread_mutex_unlock(&team->lock);
-        do_share(team, member->id);
-        pthread_mutex_lock(&team->lock);
-        if (--team->nunfinished == 0)
+    while (!atomic_load(&team->stop)) {
+        unsigned now = atomic_load(&team->round);
+        if (now % 2 == 0 || now == round) {
+            await_call(team, round);
+            continue;
+        }
+        atomic_fetch_add(&team->nactive, 1);
+        if (atomic_load(&team->round) == now) {
+            do_ranges(team, member->id);
+            round = now;
+        }
+        if (atomic_fetch_sub(&team->nactive, 1) == 1) {
+            pthread_mutex_lock(&team->lock);
             pthread_cond_signal(&team->work_done);
+            pthread_mutex_unlock(&team->lock);
+        }
     }
-    pthread_mutex_unlock(&team->lock);
     return NULL;
 }
 
@@ -84,15 +139,25 @@ cpu_team_make(int nthreads)
     return team;
 }
 
+/* Also wakes who sleeps. */
+static void
+call(struct cpu_team *team, bool stop)
+{
+    pthread_mutex_lock(&team->lock);
+    if (stop)
+        atomic_store(&team->stop, true);
+    else
+        atomic_fetch_add(&team->round, 1);
+    pthread_cond_broadcast(&team->work_ready);
+    pthread_mutex_unlock(&team->lock);
+}
+
 void
 cpu_team_free(struct cpu_team *team)
 {
     if (team == NULL)
         return;
-    pthread_mutex_lock(&team->lock);
-    team->stop = true;
-    pthread_cond_broadcast(&team->work_ready);
-    pthread_mutex_unlock(&team->lock);
+    call(team, true);
     for (int id = 1; id < team->nmembers; id++)
         pthread_join(team->members[id].thread, NULL);
     pthread_cond_destroy(&team->work_done);
@@ -111,22 +176,20 @@ void
 cpu_team_run(struct cpu_team *team, cpu_task *task, void *arg, uint64_t nitems,
              uint64_t min_nitems)
 {
-    if (cpu_team_nmembers(team) == 1 || nitems < min_nitems) {
+    if (cpu_team_nmembers(team) == 1 || nitems < min_nitems || nitems <= 1) {
         if (nitems > 0)
             task(arg, 0, 0, nitems);
         return;
     }
-    pthread_mutex_lock(&team->lock);
     team->task = task;
     team->arg = arg;
     team->nitems = nitems;
-    team->nunfinished = team->nmembers - 1;
-    team->round++;
-    pthread_cond_broadcast(&team->work_ready);
-    pthread_mutex_unlock(&team->lock);
-    do_share(team, 0);
-    pthread_mutex_lock(&team->lock);
-    while (team->nunfinished > 0)
-        pthread_cond_wait(&team->work_done, &team->lock);
-    pthread_mutex_unlock(&team->lock);
+    team->nranges = (uint64_t)team->nmembers * NRANGES_PER_MEMBER;
+    if (team->nranges > nitems)
+        team->nranges = nitems;
+    atomic_store(&team->next, 0);
+    call(team, false);
+    do_ranges(team, 0);
+    atomic_fetch_add(&team->round, 1); /* closed */
+    await_members(team);
 }

@@ -6,7 +6,8 @@
 
 struct cpu_team;
 
-/* Does items [first, end) of a task as member `id` of the team. */
+/* Does items [first, end) of a task as member `id` of the team, which calls it
+ * for any number of ranges. */
 typedef void
 cpu_task(void *arg, int id, uint64_t first, uint64_t end);
 
@@ -22,8 +23,9 @@ cpu_team_free(struct cpu_team *team);
 int
 cpu_team_nmembers(const struct cpu_team *team);
 
-/* Splits `nitems` into one contiguous range a member, in order, and returns
- * when all are done. Fewer than `min_nitems` are done by the caller. */
+/* Splits `nitems` into contiguous ranges, which members take in order as they
+ * come to them, and returns when all are done. Fewer than `min_nitems` are
+ * done by the caller. */
 void
 cpu_team_run(struct cpu_team *team, cpu_task *task, void *arg, uint64_t nitems,
              uint64_t min_nitems);
