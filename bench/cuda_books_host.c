@@ -38,8 +38,8 @@ select_entries(struct histograms *h)
 {
     for (uint64_t tile = 0; tile < h->index.ntiles; tile++)
         if (bit_at(h->index.nonzero, tile))
-            cpu_entry_costs(TERP_CODING_HUFFMAN, h->counts[tile],
-                            h->costs[tile]);
+            h->index.entry[tile] = cpu_entry_costs(
+                TERP_CODING_HUFFMAN, h->counts[tile], h->costs[tile]);
     cpu_entries_select(&h->index, (const uint32_t(*)[TERP_NENTRIES])h->costs);
 }
 

@@ -23,6 +23,12 @@ cpu_entry_least_cost(const uint32_t counts[TERP_NROWS], int nrows)
 
 /* ---- a tile's entry ---- */
 
+/* Bits that number all entries. */
+#define MAX_WIDTH 7
+_Static_assert(TERP_NENTRIES > 1 << (MAX_WIDTH - 1) &&
+                   TERP_NENTRIES <= 1 << MAX_WIDTH,
+               "see above");
+
 /* Lengths of words by entry, and how many there are. */
 static const uint8_t (*lengths_of(enum terp_coding coding,
                                   int *n_ret))[TERP_ENTRY_STRIDE]
@@ -32,12 +38,12 @@ static const uint8_t (*lengths_of(enum terp_coding coding,
                                        : terp_entry_code_nbits;
 }
 
-void
+uint8_t
 cpu_entry_costs(enum terp_coding coding, const uint32_t counts[TERP_NSYMBOLS],
                 uint32_t cost_ret[TERP_NENTRIES])
 {
     uint32_t nbits[TERP_ENTRY_STRIDE] = {0};
-    int n;
+    int n, best = 0;
     const uint8_t(*lengths)[TERP_ENTRY_STRIDE] = lengths_of(coding, &n);
 
     for (int s = 0; s < n; s++) {
@@ -48,6 +54,10 @@ cpu_entry_costs(enum terp_coding coding, const uint32_t counts[TERP_NSYMBOLS],
             nbits[e] += count * lengths[s][e];
     }
     memcpy(cost_ret, nbits, TERP_NENTRIES * sizeof nbits[0]);
+    for (int e = 1; e < TERP_NENTRIES; e++)
+        if (nbits[e] < nbits[best])
+            best = e;
+    return (uint8_t)best;
 }
 
 /* The best entry for a tile among the first `n` of `entries`; ties to the
@@ -65,19 +75,35 @@ select_entry(const uint32_t cost[TERP_NENTRIES], const uint8_t *entries, int n)
     return best;
 }
 
+/* Adds the least cost of a tile among the first 1, 2, 4... of `entries`. */
+static void
+add_least_costs(const uint32_t cost[TERP_NENTRIES],
+                const uint8_t entries[TERP_NENTRIES],
+                uint64_t nbits[MAX_WIDTH + 1])
+{
+    uint32_t least = UINT32_MAX;
+    int n = 0;
+
+    for (int width = 0; width <= MAX_WIDTH; width++) {
+        for (; n < TERP_NENTRIES && n < 1 << width; n++)
+            least = cost[entries[n]] < least ? cost[entries[n]] : least;
+        nbits[width] += (uint64_t)width + least;
+    }
+}
+
 void
 cpu_entries_select(struct cpu_tile_index *index,
                    const uint32_t (*costs)[TERP_NENTRIES])
 {
-    uint64_t ntiles[TERP_NENTRIES] = {0}, least = UINT64_MAX;
+    uint64_t ntiles[TERP_NENTRIES] = {0}, nbits[MAX_WIDTH + 1] = {0};
     uint8_t entries[TERP_NENTRIES];
-    int nkept = 0;
+    int best = 0;
 
     for (int e = 0; e < TERP_NENTRIES; e++)
         entries[e] = (uint8_t)e;
     for (uint64_t i = 0; i < index->ntiles; i++)
         if (bit_at(index->nonzero, i))
-            ntiles[select_entry(costs[i], entries, TERP_NENTRIES)]++;
+            ntiles[index->entry[i]]++;
     for (int i = 1; i < TERP_NENTRIES; i++) /* most used first, stable */
         for (int j = i; j > 0 && ntiles[entries[j]] > ntiles[entries[j - 1]];
              j--) {
@@ -85,19 +111,14 @@ cpu_entries_select(struct cpu_tile_index *index,
             entries[j] = entries[j - 1];
             entries[j - 1] = swap;
         }
-    for (int width = 0; width <= bit_width(TERP_NENTRIES - 1); width++) {
-        int n = (int)min_u64((uint64_t)1 << width, TERP_NENTRIES);
-        uint64_t nbits = 0;
-        for (uint64_t i = 0; i < index->ntiles; i++)
-            if (bit_at(index->nonzero, i))
-                nbits += (uint64_t)width +
-                         costs[i][select_entry(costs[i], entries, n)];
-        if (nbits < least) {
-            least = nbits;
-            nkept = n;
-        }
-    }
     for (uint64_t i = 0; i < index->ntiles; i++)
+        if (bit_at(index->nonzero, i))
+            add_least_costs(costs[i], entries, nbits);
+    for (int width = 1; width <= MAX_WIDTH; width++)
+        if (nbits[width] < nbits[best])
+            best = width;
+    int nkept = (int)min_u64((uint64_t)1 << best, TERP_NENTRIES);
+    for (uint64_t i = 0; nkept < TERP_NENTRIES && i < index->ntiles; i++)
         if (bit_at(index->nonzero, i))
             index->entry[i] = (uint8_t)select_entry(costs[i], entries, nkept);
 }

@@ -81,10 +81,7 @@ struct encoder {
     } * *scratch;                  /* custom, huffman */
     struct cpu_encode_book *books; /* those in use */
     uint8_t book_of_entry[TERP_NENTRIES];
-    /* ratio: items of tokens, TERP_TILE_NSYMBOLS a tile, and how many. */
-    struct cpu_tokens tokens;
-    uint32_t *items;
-    uint16_t *nitems;
+    struct cpu_tokens tokens; /* ratio */
     uint8_t *payload;
 };
 
@@ -109,22 +106,29 @@ is_zero_tile(const uint16_t *symbols, uint64_t nsymbols)
     return differs == 0;
 }
 
-/* Cuts a tile into tokens, of which there are none when it is zero. */
+static uint64_t
+cut_tile(const struct encoder *encoder, uint64_t tile,
+         uint32_t items[TERP_TILE_NSYMBOLS])
+{
+    return cpu_tokens_cut(&encoder->tokens,
+                          encoder->symbols + tile * TERP_TILE_NSYMBOLS,
+                          tile_nsymbols(encoder->nsymbols, tile), items);
+}
+
+/* A tile's tokens, of which there are none when it is zero. They are cut again
+ * when they are written: that takes less time than memory for all of them. */
 static void
 survey_tokens(struct encoder *encoder, uint64_t tile)
 {
-    uint32_t *items = encoder->items + tile * TERP_TILE_NSYMBOLS;
-    uint32_t counts[TERP_NSYMBOLS];
+    uint32_t items[TERP_TILE_NSYMBOLS], counts[TERP_NSYMBOLS];
 
-    uint64_t nitems = cpu_tokens_cut(
-        &encoder->tokens, encoder->symbols + tile * TERP_TILE_NSYMBOLS,
-        tile_nsymbols(encoder->nsymbols, tile), items);
-    encoder->nitems[tile] = (uint16_t)nitems;
+    uint64_t nitems = cut_tile(encoder, tile, items);
     if (nitems == 0)
         return;
     encoder->index.nonzero[tile / 8] |= (uint8_t)(1u << (tile % 8));
     uint32_t nbits = cpu_tokens_count(items, nitems, counts);
-    cpu_entry_costs(TERP_CODING_RATIO, counts, encoder->cost[tile]);
+    encoder->index.entry[tile] =
+        cpu_entry_costs(TERP_CODING_RATIO, counts, encoder->cost[tile]);
     for (int e = 0; e < TERP_NENTRIES; e++)
         encoder->cost[tile][e] += nbits;
 }
@@ -153,7 +157,8 @@ survey_partitions(void *arg, int id, uint64_t first, uint64_t end)
             continue;
         cpu_count(symbols, n, counts);
         if (encoder->coding == TERP_CODING_HUFFMAN) {
-            cpu_entry_costs(encoder->coding, counts, encoder->cost[tile]);
+            index->entry[tile] =
+                cpu_entry_costs(encoder->coding, counts, encoder->cost[tile]);
             continue;
         }
         for (int s = 0; s < TERP_NSYMBOLS; s++)
@@ -308,6 +313,7 @@ encode_tokens(void *arg, int id, uint64_t first, uint64_t end)
     const struct encoder *encoder = arg;
     const struct cpu_tile_index *index = &encoder->index;
     uint8_t words[TILE_MAX_NBYTES + CPU_TOKENS_PADDING_NBYTES];
+    uint32_t items[TERP_TILE_NSYMBOLS];
 
     (void)id;
     for (uint64_t p = first; p < end; p++) {
@@ -318,9 +324,9 @@ encode_tokens(void *arg, int id, uint64_t first, uint64_t end)
         for (; tile < tile_end; tile++) {
             if (!bit_at(index->nonzero, tile))
                 continue;
-            cpu_tokens_encode(book_of_tile(encoder, tile),
-                              encoder->items + tile * TERP_TILE_NSYMBOLS,
-                              encoder->nitems[tile], words);
+            uint64_t nitems = cut_tile(encoder, tile, items);
+            cpu_tokens_encode(book_of_tile(encoder, tile), items, nitems,
+                              words);
             memcpy(at, words, index->nbytes[tile]);
             at += index->nbytes[tile];
         }
@@ -382,10 +388,6 @@ make_encoder(struct encoder *encoder, int nmembers)
 
     if (coding == TERP_CODING_RATIO) {
         cpu_tokens_make(&encoder->tokens);
-        encoder->items =
-            malloc(index->ntiles * TERP_TILE_NSYMBOLS * sizeof *encoder->items);
-        encoder->nitems = malloc(index->ntiles * sizeof *encoder->nitems);
-        good = encoder->items != NULL && encoder->nitems != NULL;
     } else {
         encoder->staging = malloc(index->npartitions * TERP_PARTITION_NTILES *
                                   WORDS_MAX_NBYTES);
@@ -436,8 +438,6 @@ cpu_tiles_encode(struct cpu_team *team, enum terp_coding coding,
 out:
     free_scratch((void **)encoder->scratch, nmembers);
     free(encoder->books);
-    free(encoder->nitems);
-    free(encoder->items);
     free(encoder->cost);
     free(encoder->staging);
     cpu_tile_index_free(index);
