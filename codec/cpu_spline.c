@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base.h"
+#include "cpu_memory.h"
 
 /* Fewer values than this are not worth waking the team for. */
 #define MIN_NVALUES_SHARED 16384
@@ -23,8 +24,9 @@ cpu_spline_make(struct cpu_spline *spline)
     uint64_t lattice_nbytes = layout->nlattice * value_nbytes;
     /* One block: freed in parts it would go back to the system more often,
      * whose pages are zeroed anew for every call. */
-    uint8_t *memory = malloc(work_nbytes + lattice_nbytes +
-                             layout->nvalues * sizeof *spline->symbols);
+    uint8_t *memory = cpu_memory_make(
+        spline->team, work_nbytes + lattice_nbytes +
+                          layout->nvalues * sizeof *spline->symbols);
 
     if (memory == NULL)
         return TERP_ERR_MEMORY;
