@@ -1,5 +1,6 @@
 /* Floor 3: the CPU engine. doc/format.md describes what it writes. */
 #include <fenv.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "bytes.h"
@@ -88,36 +89,58 @@ struct encode {
 
 /* Parts that the team scans. */
 #define NSCANS 64
+/* Values that are looked at before it is asked if they suffice. */
+#define LOOK_NVALUES UINT64_C(4096)
 struct scan {
     const struct encode *e;
+    struct cpu_fills fills;
     uint64_t part_nvalues;
     struct cpu_stats stats[NSCANS];
+    /* Whether some value is not far from an extreme. */
+    atomic_bool near_min, near_max;
 };
+
+static void
+scan_part(const struct scan *scan, uint64_t at, uint64_t nvalues,
+          struct cpu_stats *stats_ret)
+{
+    const struct encode *e = scan->e;
+    const uint8_t *values = e->values;
+
+    e->stages->scan(values + at * (uint64_t)e->stages->value_nbytes, nvalues,
+                    &scan->fills, stats_ret);
+}
 
 static void
 scan_parts(void *arg, int id, uint64_t first, uint64_t end)
 {
     struct scan *scan = arg;
-    const struct encode *e = scan->e;
 
     (void)id;
     for (uint64_t part = first; part < end; part++) {
         uint64_t at = part * scan->part_nvalues;
-        const uint8_t *values = e->values;
-        e->stages->scan(values + at * (uint64_t)e->stages->value_nbytes,
-                        min_u64(scan->part_nvalues, e->layout.nvalues - at),
-                        &e->fills, &scan->stats[part]);
+        scan_part(scan, at,
+                  min_u64(scan->part_nvalues, scan->e->layout.nvalues - at),
+                  &scan->stats[part]);
     }
+}
+
+static uint64_t
+start_scan(const struct encode *e, struct scan *scan)
+{
+    scan->e = e;
+    scan->fills = e->fills;
+    scan->part_nvalues = div_up(e->layout.nvalues, NSCANS);
+    return div_up(e->layout.nvalues, scan->part_nvalues);
 }
 
 /* Extremes of all values, and how many are special. */
 static void
 scan_all(struct encode *e)
 {
-    struct scan scan = {.e = e};
+    struct scan scan;
+    uint64_t nparts = start_scan(e, &scan);
 
-    scan.part_nvalues = div_up(e->layout.nvalues, NSCANS);
-    uint64_t nparts = div_up(e->layout.nvalues, scan.part_nvalues);
     cpu_team_run(e->team, scan_parts, &scan, nparts,
                  scan.part_nvalues < 1024 ? NSCANS + 1 : 2);
     e->stats = scan.stats[0];
@@ -131,27 +154,74 @@ scan_all(struct encode *e)
     }
 }
 
+/* Looks at values that are not extreme, until it is known of either extreme
+ * that one is near: in most chunks soon. */
+static void
+look_near(void *arg, int id, uint64_t first, uint64_t end)
+{
+    struct scan *scan = arg;
+    const struct cpu_stats *stats = &scan->e->stats;
+    uint64_t stop = min_u64(end * scan->part_nvalues, scan->e->layout.nvalues);
+    struct cpu_stats inner;
+
+    (void)id;
+    for (uint64_t at = first * scan->part_nvalues; at < stop;
+         at += LOOK_NVALUES) {
+        if (atomic_load(&scan->near_min) && atomic_load(&scan->near_max))
+            return;
+        scan_part(scan, at, min_u64(LOOK_NVALUES, stop - at), &inner);
+        if (inner.min > inner.max)
+            continue; /* none */
+        if (!(inner.min - stats->min >
+              TERP_FILL_DISTANCE * (stats->max - inner.min)))
+            atomic_store(&scan->near_min, true);
+        if (!(stats->max - inner.max >
+              TERP_FILL_DISTANCE * (inner.max - stats->min)))
+            atomic_store(&scan->near_max, true);
+    }
+}
+
+/* Takes an extreme that is far from all other values, and repeats, for a fill
+ * value. */
+static void
+try_fill(struct encode *e, double extreme, uint64_t *fill)
+{
+    uint64_t nspecials = e->stats.nspecials, before = *fill;
+    struct cpu_stats stats = e->stats;
+
+    *fill = value_bits(e->stages, extreme);
+    scan_all(e);
+    if (e->stats.nspecials - nspecials >= TERP_FILL_MIN_REPEATS)
+        return;
+    *fill = before;
+    e->stats = stats;
+}
+
 static void
 find_specials(struct encode *e)
 {
     const struct cpu_stages *stages = e->stages;
-    uint64_t nvalues = e->layout.nvalues;
-    struct cpu_stats *stats = &e->stats;
-    bool min_is_fill, max_is_fill;
+    struct scan scan;
 
     for (int i = 0; i < TERP_NFILLS; i++)
         e->fills.bits[i] = stages->negative_zero_bits;
     if (e->params->has_fill)
         e->fills.bits[0] = e->params->fill_bits;
     scan_all(e);
-    stages->isolated(e->values, nvalues, &e->fills, stats, &min_is_fill,
-                     &max_is_fill);
-    if (min_is_fill)
-        e->fills.bits[1] = value_bits(stages, stats->min);
-    if (max_is_fill)
-        e->fills.bits[2] = value_bits(stages, stats->max);
-    if (min_is_fill || max_is_fill)
-        scan_all(e);
+    double min = e->stats.min, max = e->stats.max;
+    if (min > max)
+        return;
+    uint64_t nparts = start_scan(e, &scan);
+    scan.fills.bits[1] = value_bits(stages, min);
+    scan.fills.bits[2] = value_bits(stages, max);
+    atomic_init(&scan.near_min, false);
+    atomic_init(&scan.near_max, false);
+    cpu_team_run(e->team, look_near, &scan, nparts,
+                 scan.part_nvalues < 4 * LOOK_NVALUES ? NSCANS + 1 : 2);
+    if (!scan.near_min)
+        try_fill(e, min, &e->fills.bits[1]);
+    if (!scan.near_max)
+        try_fill(e, max, &e->fills.bits[2]);
 }
 
 static double
@@ -309,7 +379,8 @@ encode_predicted(struct encode *e)
     if (st != TERP_OK)
         return st;
     bool lorenzo = e->frame.prediction == TERP_PREDICTION_LORENZO;
-    struct cpu_escapes escapes = {.stages = e->stages,
+    struct cpu_escapes escapes = {.team = e->team,
+                                  .stages = e->stages,
                                   .quantizer =
                                       lorenzo ? NULL : &e->spline.quantizer,
                                   .symbols = e->symbols,
@@ -542,7 +613,8 @@ decode_predicted(struct decode *d, void *dst)
     }
     if (st != TERP_OK)
         return st;
-    struct cpu_escapes escapes = {.stages = d->stages,
+    struct cpu_escapes escapes = {.team = d->team,
+                                  .stages = d->stages,
                                   .quantizer =
                                       lorenzo ? NULL : &d->spline.quantizer,
                                   .symbols = d->symbols,

@@ -1,9 +1,36 @@
 #include "cpu_escapes.h"
 
+/* Symbols are looked through in so many parts, or fewer. */
+#define MAX_NPARTS 128
+#define MIN_PART_NVALUES 8192
+
+/* What the team does, part by part. */
+struct job {
+    const struct cpu_escapes *escapes;
+    struct cpu_grid grid;
+    uint64_t part_nvalues, nparts;
+    int number_nbytes;   /* 0: words, not numbers */
+    int nbytes;          /* of either */
+    uint8_t *to;         /* the section's, when written */
+    const uint8_t *from; /* and when read */
+    struct part {
+        uint64_t nescapes;
+        uint64_t before; /* escapes of the parts before it */
+        uint64_t all;    /* bits of any number */
+        bool fits;       /* every word has a number */
+    } part[MAX_NPARTS];
+};
+
 static uint64_t
-next_escape(const struct cpu_escapes *escapes, uint64_t from)
+next_escape(const struct job *job, uint64_t from, uint64_t end)
 {
-    return cpu_find_escape(escapes->symbols, from, escapes->nvalues);
+    return cpu_find_escape(job->escapes->symbols, from, end);
+}
+
+static uint64_t
+part_end(const struct job *job, uint64_t part)
+{
+    return min_u64((part + 1) * job->part_nvalues, job->escapes->nvalues);
 }
 
 static uint8_t *
@@ -13,20 +40,11 @@ word_at(const struct cpu_escapes *escapes, uint64_t i)
            i * (uint64_t)escapes->stages->value_nbytes;
 }
 
-static struct cpu_grid
-grid_of(const struct cpu_escapes *escapes)
-{
-    struct cpu_grid none = {.step = 0};
-    return escapes->quantizer == NULL
-               ? none
-               : escapes->stages->grid(escapes->quantizer);
-}
-
 /* The number that stands for the word at `i`; false if none does. */
 static bool
-number_at(const struct cpu_escapes *escapes, const struct cpu_grid *grid,
-          uint64_t i, uint64_t *number_ret)
+number_at(const struct job *job, uint64_t i, uint64_t *number_ret)
 {
+    const struct cpu_escapes *escapes = job->escapes;
     const uint8_t *word = word_at(escapes, i);
     int nbytes = escapes->stages->value_nbytes;
     int64_t signed_word;
@@ -34,57 +52,97 @@ number_at(const struct cpu_escapes *escapes, const struct cpu_grid *grid,
     if (escapes->quantizer == NULL) {
         uint64_t bits = load_le(word, nbytes);
         signed_word = nbytes == 4 ? (int32_t)bits : (int64_t)bits;
-    } else if (!escapes->stages->to_grid(word, grid, &signed_word)) {
+    } else if (!escapes->stages->to_grid(word, &job->grid, &signed_word)) {
         return false;
     }
     *number_ret = zigzag(signed_word);
     return true;
 }
 
-/* How many escapes there are; and bytes that hold every number, 0 if some word
- * has none. */
-static uint64_t
-survey(const struct cpu_escapes *escapes, const struct cpu_grid *grid,
-       int *number_nbytes_ret)
+static void
+survey_parts(void *arg, int id, uint64_t first, uint64_t end)
 {
-    uint64_t n = 0, all = 1; /* a byte at least */
-    bool fits = true;
+    struct job *job = arg;
 
-    for (uint64_t i = next_escape(escapes, 0); i < escapes->nvalues;
-         i = next_escape(escapes, i + 1)) {
-        uint64_t number = 0;
-        fits = fits && number_at(escapes, grid, i, &number);
-        all |= number;
-        n++;
+    (void)id;
+    for (uint64_t p = first; p < end; p++) {
+        struct part part = {.fits = true};
+        uint64_t stop = part_end(job, p);
+        for (uint64_t i = next_escape(job, p * job->part_nvalues, stop);
+             i < stop; i = next_escape(job, i + 1, stop)) {
+            uint64_t number = 0;
+            part.fits = part.fits && number_at(job, i, &number);
+            part.all |= number;
+            part.nescapes++;
+        }
+        job->part[p] = part;
     }
-    *number_nbytes_ret = fits ? (bit_width(all) + 7) / 8 : 0;
+}
+
+/* Makes the job and counts escapes; returns how many there are. */
+static uint64_t
+survey(const struct cpu_escapes *escapes, struct job *job)
+{
+    const struct cpu_quantizer *quantizer = escapes->quantizer;
+    uint64_t n = 0;
+
+    job->escapes = escapes;
+    job->grid = quantizer == NULL ? (struct cpu_grid){.step = 0}
+                                  : escapes->stages->grid(quantizer);
+    job->part_nvalues = div_up(escapes->nvalues, MAX_NPARTS);
+    if (job->part_nvalues < MIN_PART_NVALUES)
+        job->part_nvalues = MIN_PART_NVALUES;
+    job->nparts = div_up(escapes->nvalues, job->part_nvalues);
+    cpu_team_run(escapes->team, survey_parts, job, job->nparts, 8);
+    for (uint64_t p = 0; p < job->nparts; p++) {
+        job->part[p].before = n;
+        n += job->part[p].nescapes;
+    }
     return n;
+}
+
+static void
+write_parts(void *arg, int id, uint64_t first, uint64_t end)
+{
+    const struct job *job = arg;
+
+    (void)id;
+    for (uint64_t p = first; p < end; p++) {
+        uint64_t i = p * job->part_nvalues, stop = part_end(job, p);
+        uint8_t *at = job->to + job->part[p].before * (uint64_t)job->nbytes;
+        for (uint64_t left = job->part[p].nescapes; left > 0; left--, i++) {
+            uint64_t bits = 0;
+            i = next_escape(job, i, stop);
+            if (job->number_nbytes == 0)
+                bits = load_le(word_at(job->escapes, i), job->nbytes);
+            else
+                (void)number_at(job, i, &bits);
+            store_le(at, bits, job->nbytes);
+            at += job->nbytes;
+        }
+    }
 }
 
 void
 cpu_escapes_write(const struct cpu_escapes *escapes, struct writer *writer)
 {
-    struct cpu_grid grid = grid_of(escapes);
-    int number_nbytes;
+    struct job job;
+    uint64_t n = survey(escapes, &job), all = 1; /* a byte at least */
+    bool fits = true;
 
-    uint64_t left = survey(escapes, &grid, &number_nbytes);
-    int nbytes =
-        number_nbytes == 0 ? escapes->stages->value_nbytes : number_nbytes;
-    write_uleb(writer, left);
-    if (left == 0)
-        return;
-    write_le(writer, (uint64_t)number_nbytes, 1);
-    uint8_t *at = writer_take(writer, left * (uint64_t)nbytes);
-    for (uint64_t i = 0; at != NULL && left > 0; i++, left--) {
-        uint64_t bits = 0;
-        i = next_escape(escapes, i);
-        if (number_nbytes == 0)
-            bits = load_le(word_at(escapes, i), nbytes);
-        else
-            (void)number_at(escapes, &grid, i, &bits);
-        store_le(at, bits, nbytes);
-        at += nbytes;
+    for (uint64_t p = 0; p < job.nparts; p++) {
+        all |= job.part[p].all;
+        fits &= job.part[p].fits;
     }
+    job.number_nbytes = fits ? (bit_width(all) + 7) / 8 : 0;
+    job.nbytes = fits ? job.number_nbytes : escapes->stages->value_nbytes;
+    write_uleb(writer, n);
+    if (n == 0)
+        return;
+    write_le(writer, (uint64_t)job.number_nbytes, 1);
+    job.to = writer_take(writer, n * (uint64_t)job.nbytes);
+    if (job.to != NULL)
+        cpu_team_run(escapes->team, write_parts, &job, job.nparts, 8);
 }
 
 enum terp_status
@@ -105,29 +163,47 @@ cpu_escapes_read(struct reader *reader, uint64_t nvalues, int value_nbytes,
     return section.at == NULL ? TERP_ERR_CORRUPT : TERP_OK;
 }
 
+static void
+place_parts(void *arg, int id, uint64_t first, uint64_t end)
+{
+    const struct job *job = arg;
+    const struct cpu_escapes *escapes = job->escapes;
+
+    (void)id;
+    for (uint64_t p = first; p < end; p++) {
+        uint64_t i = p * job->part_nvalues, stop = part_end(job, p);
+        const uint8_t *at =
+            job->from + job->part[p].before * (uint64_t)job->nbytes;
+        for (uint64_t left = job->part[p].nescapes; left > 0; left--, i++) {
+            i = next_escape(job, i, stop);
+            uint8_t *word = word_at(escapes, i);
+            uint64_t bits = load_le(at, job->nbytes);
+            int64_t signed_word = unzigzag(bits);
+            if (job->number_nbytes == 0)
+                store_le(word, bits, job->nbytes);
+            else if (escapes->quantizer == NULL)
+                store_le(word, (uint64_t)signed_word,
+                         escapes->stages->value_nbytes);
+            else
+                escapes->stages->from_grid(signed_word, &job->grid, word);
+            at += job->nbytes;
+        }
+    }
+}
+
 enum terp_status
 cpu_escapes_place(const struct cpu_escapes *escapes,
                   const struct cpu_escape_section *section)
 {
-    struct cpu_grid grid = grid_of(escapes);
-    int value_nbytes = escapes->stages->value_nbytes;
-    int nbytes =
-        section->number_nbytes == 0 ? value_nbytes : section->number_nbytes;
-    const uint8_t *at = section->at;
-    uint64_t n = 0;
+    struct job job;
 
-    for (uint64_t i = next_escape(escapes, 0); i < escapes->nvalues;
-         i = next_escape(escapes, i + 1), at += nbytes) {
-        if (n++ == section->nescapes)
-            return TERP_ERR_CORRUPT;
-        uint64_t bits = load_le(at, nbytes);
-        int64_t signed_word = unzigzag(bits);
-        if (section->number_nbytes == 0)
-            store_le(word_at(escapes, i), bits, value_nbytes);
-        else if (escapes->quantizer == NULL)
-            store_le(word_at(escapes, i), (uint64_t)signed_word, value_nbytes);
-        else
-            escapes->stages->from_grid(signed_word, &grid, word_at(escapes, i));
-    }
-    return n == section->nescapes ? TERP_OK : TERP_ERR_CORRUPT;
+    if (survey(escapes, &job) != section->nescapes)
+        return TERP_ERR_CORRUPT;
+    job.number_nbytes = section->number_nbytes;
+    job.nbytes = section->number_nbytes == 0 ? escapes->stages->value_nbytes
+                                             : section->number_nbytes;
+    job.from = section->at;
+    if (section->nescapes > 0)
+        cpu_team_run(escapes->team, place_parts, &job, job.nparts, 8);
+    return TERP_OK;
 }

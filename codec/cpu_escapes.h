@@ -4,11 +4,13 @@
 
 #include "bytes.h"
 #include "cpu_stages.h"
+#include "cpu_team.h"
 #include "status.h"
 
 /* A chunk's symbols, and beside each that is an escape its word: a value that
  * is on the grid if it can be, or lorenzo's difference. */
 struct cpu_escapes {
+    struct cpu_team *team;
     const struct cpu_stages *stages;
     const struct cpu_quantizer *quantizer; /* NULL: differences */
     const uint16_t *symbols;

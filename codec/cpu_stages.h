@@ -88,12 +88,6 @@ struct cpu_stages {
     void (*scan)(const void *values, uint64_t nvalues,
                  const struct cpu_fills *fills, struct cpu_stats *stats_ret);
 
-    /* Whether min and max look like fill values. */
-    void (*isolated)(const void *values, uint64_t nvalues,
-                     const struct cpu_fills *fills,
-                     const struct cpu_stats *stats, bool *min_ret,
-                     bool *max_ret);
-
     /* Bit i of `mask` (nvalues bits, 64 a word) tells if value i is special.
      * Works on whole words: `first` is a multiple of 64. */
     void (*mask)(const void *values, uint64_t first, uint64_t end,

@@ -107,33 +107,6 @@ scan(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
 }
 
 static void
-isolated(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
-         const struct cpu_stats *stats, bool *min_ret, bool *max_ret)
-{
-    const T *values = src;
-    uint64_t nmin = 0, nmax = 0;
-    bool min_alone = true, max_alone = true;
-    WORD fill[TERP_NFILLS];
-
-    words_of_fills(fills, fill);
-    /* One value not far from an extreme settles it: most chunks end soon. */
-    for (uint64_t i = 0; i < nvalues && (min_alone | max_alone); i++) {
-        double value = (double)values[i];
-        if (is_special(values[i], fill))
-            continue;
-        double above = value - stats->min, below = stats->max - value;
-        nmin += above == 0;
-        nmax += below == 0;
-        if (above != 0 && below != 0) {
-            min_alone &= above > TERP_FILL_DISTANCE * below;
-            max_alone &= below > TERP_FILL_DISTANCE * above;
-        }
-    }
-    *min_ret = min_alone && nmin >= TERP_FILL_MIN_REPEATS;
-    *max_ret = max_alone && nmax >= TERP_FILL_MIN_REPEATS;
-}
-
-static void
 mask(const void *src, uint64_t first, uint64_t end,
      const struct cpu_fills *fills, uint64_t *mask_words)
 {
@@ -830,7 +803,6 @@ of_symbols(const uint16_t *symbols, uint64_t nvalues, void *inout)
 const struct cpu_stages STAGES = {.value_nbytes = sizeof(T),
                                   .negative_zero_bits = NEGATIVE_ZERO,
                                   .scan = scan,
-                                  .isolated = isolated,
                                   .mask = mask,
                                   .deal = deal,
                                   .merge = merge,

@@ -231,9 +231,9 @@ check_escapes(struct bench *b, void *words)
     uint8_t *section = (uint8_t *)malloc(room_nbytes);
     struct writer writer = {section, section + room_nbytes, false};
     const bool lorenzo = state->prediction == TERP_PREDICTION_LORENZO;
-    const struct cpu_escapes escapes = {b->stages,
-                                        lorenzo ? NULL : &b->quantizer,
-                                        b->symbols, b->nvalues, words};
+    const struct cpu_escapes escapes = {
+        NULL,       b->stages,  lorenzo ? NULL : &b->quantizer,
+        b->symbols, b->nvalues, words};
     uint64_t nescapes = 0;
 
     for (uint64_t i = 0; i < b->nvalues; i++)
