@@ -106,6 +106,21 @@ class CudaBench(unittest.TestCase):
         self.assertEqual({row["where"] for row in rows}, {"device", "host"})
         self.assertEqual(len(rows), 4 + 4 + 2)
 
+    def test_blocks_are_written_and_read_in_every_way(self):
+        program = os.environ.get("TERP_BENCH_H5")
+        if program is None:
+            self.skipTest("built without HDF5")
+        rows = self.rows_of(program, 16, "8", self.folder)
+        self.assertEqual(
+            [(row["direction"], row["what"], row["engine"]) for row in rows],
+            [(direction, *way) for direction in ("write", "read")
+             for way in (("filter", "cpu"), ("filter", "cpu"),
+                         ("filter", "cuda"), ("terp_h5", "cuda"))])
+        self.assertEqual(len({row["ratio"] for row in rows}), 1)
+        for row in rows:
+            self.assertGreater(float(row["ratio"]), 1.5, row)
+            self.assertGreater(float(row["median_ms"]), 0, row)
+
     def test_profile_adds_up_kernels_and_takes_the_shorter_time(self):
         ncu = self.folder / "ncu"
         ncu.write_text(NCU)

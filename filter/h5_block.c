@@ -215,13 +215,15 @@ transfer_slabs(struct terp_run *run, const struct h5_block *block,
 {
     hsize_t offset[H5S_MAX_RANK], count[H5S_MAX_RANK];
     hsize_t cap_nrows, nrows, all_nrows = block->rank > 0 ? block->count[0] : 1;
-    uint64_t row_nbytes;
+    uint64_t row_nbytes, slab_nbytes;
 
     enum terp_status st = cut_slab(block, &cap_nrows, &row_nbytes);
     if (st != TERP_OK)
         return st;
     cap_nrows = min_u64(cap_nrows, all_nrows);
-    void *slab = malloc(cap_nrows * row_nbytes);
+    if (!mul_fits(cap_nrows, row_nbytes, &slab_nbytes) || slab_nbytes == 0)
+        return TERP_ERR_MEMORY;
+    void *slab = malloc(slab_nbytes);
     if (slab == NULL)
         return TERP_ERR_MEMORY;
     memcpy(offset, block->offset, sizeof offset);

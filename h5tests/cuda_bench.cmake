@@ -38,7 +38,11 @@ foreach(name index books)
 endforeach()
 target_sources(emulated_books PRIVATE ${bench}/cuda_books_host.c)
 
-set(environment
+if(TARGET cuda_h5 AND TARGET h5zterp)
+  set(h5_environment TERP_BENCH_H5=$<TARGET_FILE:cuda_h5>
+      HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>)
+endif()
+set(environment ${h5_environment}
   TERP_BENCH_PROGRAMS=${emulated_bench}
   TERP_CUDA_LIBRARY=$<TARGET_FILE:terp_cuda_emulated_library>)
 add_test(NAME bench.cuda

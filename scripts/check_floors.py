@@ -44,7 +44,7 @@ MAY_INCLUDE = {
     "filter": {"header", "filter", "public", "base"},
     "user": {"header", "user", "public", "base"},
     # Benchmarks of the CUDA engine, and of the CPU's same stages.
-    "device user": MODEL | {"user", "gpu", "cpu", "device user"},
+    "device user": MODEL | {"header", "user", "gpu", "cpu", "device user"},
     # Tests reach below the public headers to write bad streams.
     "test": MODEL | {"header", "test"},
     "stage test": MODEL | {"cpu", "test"},
@@ -55,7 +55,7 @@ MAY_INCLUDE = {
 
 # Headers from outside that only some places may include.
 RESTRICTED = [
-    (r"(hdf5|H5\w*)\.h", {"header", "filter", "user", "test", "device test"}),
+    (r"(hdf5|H5\w*)\.h", {"header", "filter", "user", "test", "device user", "device test"}),
     (r"(cuda\w*\.h|cub/|cooperative_groups|nv\w*/)",
      {"gpu", "emulator", "device test", "device user"}),
 ]

@@ -12,8 +12,12 @@
 #     threads    8 threads, one context
 #     measure    benchmarks: speed, forms of the index, codebooks
 #     profile    time and traffic of each kernel
+#     h5         blocks of datasets in device memory against HDF5 with the
+#                filter: same chunks, same values, how fast; skipped where
+#                prepare has found no HDF5
 #   scripts/gpu_check.sh prepare      copies what such a machine may lack, the
-#                headers of xxHash and the library cmocka, to build/gpu-deps
+#                headers of xxHash, the library cmocka and, where libhdf5-dev
+#                is installed, HDF5 as a static library, to build/gpu-deps
 #   scripts/gpu_check.sh pack         builds, here, and copies the programs to
 #                build/gpu-bin: on the other machine, with build/gpu-deps and
 #                TERP_GPU_BUILD=build/gpu-bin, stages after build can be run
@@ -27,13 +31,14 @@
 # TERP_FIELD_EXTENT: of the field that is measured (512)
 # TERP_BENCHMARKS: those that measure runs ("speed index books")
 # TERP_SPEED_PARTS: of the first ("device host crossover")
+# TERP_H5_FOLDER: where h5 writes its files (/dev/shm)
 # TERP_TEST_EVERY: bytes and sanitize take one call in so many to the device
 #                  (bytes: all but those of damaged streams, one in 5)
 # Exit status: 0, 1 (a stage failed), 3 (there is no GPU; build needs none).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-all_stages="build bytes large sanitize failures threads measure profile"
+all_stages="build bytes large sanitize failures threads measure profile h5"
 build=$(realpath -m "${TERP_GPU_BUILD:-build/gpu}")
 deps=$(realpath -m "${TERP_DEPS:-build/gpu-deps}")
 extent=${TERP_FIELD_EXTENT:-512}
@@ -43,6 +48,29 @@ PATH=$PATH:/usr/local/cuda/bin
 export TERP_CUDA_LIBRARY=$build/lib/libterp_cuda.so
 export LD_LIBRARY_PATH=$deps/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export PYTHONUNBUFFERED=1
+
+# Debian's HDF5, and an h5cc that tells CMake where it is.
+prepare_hdf5() {
+    local name file
+    for name in hdf5_serial sz aec z; do
+        file=$(${CC:-cc} -print-file-name="lib$name.a")
+        if [ ! -e "$file" ]; then
+            echo "HDF5 is left out: no lib$name.a (libhdf5-dev, libaec-dev," \
+                "zlib1g-dev)"
+            return
+        fi
+        cp -L "$file" "$deps/lib/lib${name%_serial}.a"
+    done
+    mkdir -p "$deps/bin" "$deps/include/hdf5"
+    cp /usr/include/hdf5/serial/H5*.h /usr/include/hdf5/serial/hdf5.h \
+        "$deps/include/hdf5/"
+    cat >"$deps/bin/h5cc" <<'EOF'
+#!/bin/sh
+here=$(cd "$(dirname "$0")/.." && pwd)
+echo "cc -I$here/include/hdf5 -L$here/lib -lhdf5 -lsz -laec -lz -ldl -lm"
+EOF
+    chmod +x "$deps/bin/h5cc"
+}
 
 prepare() {
     local file
@@ -55,6 +83,7 @@ prepare() {
     file=$(${CC:-cc} -print-file-name=libcmocka.so)
     cp -L "$file" "$deps/lib/libcmocka.so.0"
     cp "$deps/lib/libcmocka.so.0" "$deps/lib/libcmocka.so"
+    prepare_hdf5
     git describe --always --dirty >"$deps/version"
     echo "$deps: $(du -sh "$deps" | cut -f1)"
 }
@@ -232,6 +261,30 @@ stage_profile() {
     return "$status"
 }
 
+# A build of its own, with HDF5; the engine is the first build's.
+stage_h5() {
+    local path failed=0 generator=()
+    if [ ! -e "$deps/bin/h5cc" ]; then
+        echo "skipped: no HDF5 in $deps"
+        return 77
+    fi
+    if command -v ninja >/dev/null; then
+        generator=(-G Ninja)
+    fi
+    # shellcheck disable=SC2016 # the inner shell's
+    try h5_build 300 sh -c 'cmake "$@" && cmake --build "$0" -j "$(nproc)" \
+        --target h5zterp cuda_h5 test_h5_blocks' "$build/h5" \
+        -S . -B "$build/h5" "${generator[@]}" -DTERP_CUDA=OFF \
+        -DCMAKE_PREFIX_PATH="$deps" || return 1
+    export HDF5_PLUGIN_PATH=$build/h5/plugin
+    TEST_MEMORY=device try h5_blocks 100 "$build/h5/h5tests/test_h5_blocks" ||
+        failed=1
+    path=$(field) || return 1
+    benchmark cuda_h5 "$build/h5/bench/cuda_h5" "$path" $((extent / 8)) \
+        "${TERP_H5_FOLDER:-/dev/shm}" || failed=1
+    return "$failed"
+}
+
 # ---- the run ----
 
 describe_machine() {
@@ -260,22 +313,26 @@ run_stage() {
     threads) stage_threads ;;
     measure) stage_measure ;;
     profile) stage_profile ;;
+    h5) stage_h5 ;;
     esac
 }
 
 run_stages() {
-    local stage begin status failed=0 lines=()
+    local stage begin status result failed=0 lines=()
     describe_machine
     for stage in "$@"; do
         printf '\n== %s\n' "$stage"
         begin=$SECONDS
         run_stage "$stage"
         status=$?
-        lines+=("$(printf '%-9s %s %4d s' "$stage" \
-            "$([ "$status" -eq 0 ] && echo passed || echo FAILED)" \
+        case $status in
+        0) result=passed ;;
+        77) result=skipped ;;
+        *) result=FAILED failed=1 ;;
+        esac
+        lines+=("$(printf '%-9s %-7s %4d s' "$stage" "$result" \
             $((SECONDS - begin)))")
-        if [ "$status" -ne 0 ]; then
-            failed=1
+        if [ "$result" = FAILED ]; then
             if [ "$stage" = build ]; then
                 break
             fi
