@@ -31,6 +31,38 @@ def smooth(*shape, dtype="f4"):
     )
 
 
+NETCDF = """netcdf in {
+types:
+  compound pair { float a ; int b ; } ;
+  byte enum colour { red = 0, blue = 1 } ;
+dimensions:
+  time = UNLIMITED ;
+  lat = 3 ;
+  wide = 5000 ;
+variables:
+  float T(time, lat, wide) ;
+    T:units = "K" ;
+    T:_FillValue = 1.e20f ;
+  double wide(wide) ;
+  double lat(lat) ;
+  pair p(lat) ;
+  colour c ;
+  :title = "a file of netCDF" ;
+data:
+  lat = 1, 2, 3 ;
+  p = {1, 2}, {3, 4}, {5, 6} ;
+  c = blue ;
+  T = 1, 2, 3, 4 ;
+group: g {
+  variables:
+    double U(time, lat) ;
+  data:
+    U = 1, 2, 3 ;
+  }
+}
+"""
+
+
 def parameters(dataset):
     """The numbers that the filter has for a dataset; None without filter."""
     plist = dataset.id.get_create_plist()
@@ -179,6 +211,17 @@ class Choice(Repack):
     def setUp(self):
         super().setUp()
         self.values = smooth(30, 40, 50)
+
+    def test_lossy_input_is_said(self):
+        path = self.write(x=self.values)
+        shutil.move(self.repack(path, "--abs=1e-4"), path)
+        result = terp("repack", path, self.path("out.h5"), "--abs=1e-2")
+        self.assertEqual(result.returncode, OK)
+        self.assertEqual(
+            result.stderr,
+            "terp repack: /x: compressed by terp before, with an absolute "
+            "bound of 0.0001; errors add up\n"
+        )
 
     def test_rules_choose_bounds_by_path(self):
         path = self.path("in.h5")
@@ -349,7 +392,14 @@ class Structure(Repack):
             file["\u00e4"] = 1
         out = self.repack(path, "--abs=0.1")
         with h5py.File(path, "r") as a, h5py.File(out, "r") as b:
-            self.assertEqual(list(a), list(b))
+            orders = [[], []]
+            for file, order in zip((a, b), orders):
+                root = h5py.h5g.open(file.id, b"/")
+                root.links.iterate(
+                    order.append, idx_type=h5py.h5.INDEX_CRT_ORDER
+                )
+            self.assertEqual(*orders)
+            self.assertEqual(orders[0][:2], [b"z", b"a"])
             self.assertEqual(list(b["z/deep"]), ["c", "a", "b"])
             self.assertEqual(list(b["z/deep"].attrs), ["c", "a", "b"])
             self.assertEqual(b["hard"], b["z/deep/a"])
@@ -457,6 +507,25 @@ class Structure(Repack):
             self.assertEqual(file[back[0]].name, "/x")
             self.assertEqual(back[1], 2)
 
+    def test_netcdf_file_is_the_same_to_netcdf(self):
+        if not shutil.which("ncgen") or not shutil.which("ncdump"):
+            self.skipTest("needs ncgen and ncdump")
+        text = self.path("in.cdl")
+        with open(text, "w", encoding="ascii") as file:
+            file.write(NETCDF)
+        path = self.path("in.nc")
+        subprocess.run(["ncgen", "-4", "-o", path, text], check=True)
+        dumps = []
+        for name in (path, self.repack(path, "--rel=1e-3")):
+            dump = subprocess.run(
+                ["ncdump", "-c", name], check=True, stdout=subprocess.PIPE
+            )
+            dumps.append(dump.stdout.split(b"\n", 1)[1])
+        self.assertEqual(*dumps)
+        with h5py.File(self.path("out.h5"), "r") as file:
+            self.assertIsNotNone(parameters(file["T"]))
+            self.assertIsNone(parameters(file["wide"]))
+
     def test_user_block_is_kept(self):
         path = self.path("in.h5")
         with h5py.File(path, "w", userblock_size=1024) as file:
@@ -477,6 +546,27 @@ class Structure(Repack):
             out = self.repack(path, "--abs=0.1")
             with open(path, "rb") as a, open(out, "rb") as b:
                 self.assertEqual(a.read(9), b.read(9))
+
+
+class Progress(Repack):
+    def test_bar_is_drawn_on_a_terminal_only(self):
+        noise = np.random.default_rng(5).normal(size=(64, 512, 512))
+        path = self.write(x=noise)
+        arguments = ("repack", path, self.path("out.h5"), "--abs=1e-5")
+        self.assertEqual(terp(*arguments).stderr, "")
+        main, terminal = os.openpty()
+        with subprocess.Popen([TOOL, *arguments], stderr=terminal) as process:
+            os.close(terminal)
+            drawn = b""
+            try:
+                while block := os.read(main, 4096):
+                    drawn += block
+            except OSError:  # the other end is closed
+                pass
+        os.close(main)
+        self.assertEqual(process.returncode, OK)
+        self.assertRegex(drawn, rb"\r\[#+\.*\] +\d+ %  .* of 134 MB")
+        self.assertRegex(drawn, rb"\r +\r$")
 
 
 class Trouble(Repack):

@@ -378,12 +378,35 @@ make_part(struct repack *repack, const struct stat *stat_in, char **out_ret)
     return true;
 }
 
+/* The input file's creation properties, with those of its root group, which
+ * HDF5 leaves out. */
+static hid_t
+copy_fcpl(hid_t in)
+{
+    hid_t fcpl = H5Fget_create_plist(in);
+    hid_t root = H5Gopen2(in, "/", H5P_DEFAULT);
+    hid_t gcpl = H5Gget_create_plist(root);
+    unsigned order, max_compact, min_dense;
+
+    H5Pget_link_creation_order(gcpl, &order);
+    H5Pset_link_creation_order(fcpl, order);
+    H5Pget_attr_creation_order(gcpl, &order);
+    H5Pset_attr_creation_order(fcpl, order);
+    H5Pget_link_phase_change(gcpl, &max_compact, &min_dense);
+    H5Pset_link_phase_change(fcpl, max_compact, min_dense);
+    H5Pget_attr_phase_change(gcpl, &max_compact, &min_dense);
+    H5Pset_attr_phase_change(fcpl, max_compact, min_dense);
+    H5Pclose(gcpl);
+    H5Gclose(root);
+    return fcpl;
+}
+
 /* The output has the input's creation properties, and object headers as old
  * as its. */
 static bool
 create_out(struct repack *repack)
 {
-    hid_t fcpl = H5Fget_create_plist(repack->in);
+    hid_t fcpl = copy_fcpl(repack->in);
     hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
     H5F_info2_t info;
     H5F_libver_t low = H5F_LIBVER_EARLIEST;

@@ -160,8 +160,8 @@ is_valid(const struct job *job, uint64_t i)
 }
 
 /* Whether a piece of the values lies within what is known of the range, so
- * that none of them need be looked at singly. NaN fails no comparison here,
- * and does no harm. */
+ * that none of them need be looked at singly. Comparisons with NaN are false,
+ * as they should be here. */
 static bool
 is_within(const struct job *job, uint64_t at, uint64_t n,
           const struct tool_range *range)
@@ -295,12 +295,42 @@ find_bounds(struct job *job, struct H5Z_terp_config *config)
     return ok;
 }
 
+/* A lossy copy of a lossy copy is allowed, but seldom meant. */
+static void
+warn_of_lossy(struct job *job)
+{
+    unsigned words[TERP_CD_MAX_NWORDS], flags;
+    struct terp_cd cd;
+
+    for (int i = 0; i < H5Pget_nfilters(job->dcpl); i++) {
+        size_t nwords = TERP_CD_MAX_NWORDS;
+        H5Z_filter_t filter = H5Pget_filter2(job->dcpl, (unsigned)i, &flags,
+                                             &nwords, words, 0, NULL, NULL);
+        if (filter != H5Z_FILTER_TERP ||
+            terp_cd_parse(min_u64(nwords, TERP_CD_MAX_NWORDS), words, &cd,
+                          NULL) != TERP_OK ||
+            cd.pass != TERP_PASS_NO)
+            continue;
+        tool_progress_end(&job->repack->progress);
+        fprintf(stderr,
+                "terp repack: %s: compressed by terp before, with %s bound of "
+                "%g; errors add up\n",
+                job->object->path,
+                cd.params.bound_mode == TERP_BOUND_ABSOLUTE ? "an absolute"
+                                                            : "a relative",
+                cd.params.bound);
+        return;
+    }
+}
+
 /* As the input is created, but for layout and filters. */
 static bool
 create(struct job *job, const struct H5Z_terp_config *config, hid_t parent,
        const char *name, hid_t lcpl)
 {
     const char *path = job->object->path;
+
+    warn_of_lossy(job);
     bool ok = H5Pset_layout(job->dcpl, H5D_CHUNKED) >= 0 &&
               H5Pset_chunk(job->dcpl, job->grid.rank,
                            job->object->plan.chunk_dims) >= 0 &&
