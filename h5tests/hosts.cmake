@@ -128,7 +128,9 @@ terp_add_venv_test(filter_hdf5plugin_after venv test_hdf5plugin.py
 terp_add_venv_test(filter_hdf5plugin_before venv test_hdf5plugin.py hdf5plugin)
 
 terp_add_pytest(filter_hosts ${Python3_EXECUTABLE} test_hosts.py ${hosts})
-set_tests_properties(filter_hosts PROPERTIES RESOURCE_LOCK "${wheels}")
+list(TRANSFORM wheels PREPEND filter_h5py_ OUTPUT_VARIABLE makers)
+set_tests_properties(filter_hosts PROPERTIES
+  RESOURCE_LOCK "${wheels}" DEPENDS "${makers}")
 
 option(TERP_TEST_READERS "Test VTK, yt, PyTables and xarray: 250 MB of wheels"
        OFF)
