@@ -48,6 +48,12 @@ if(TARGET terp_cuda)
 endif()
 if(TARGET terp)
   install(TARGETS terp RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(FILES doc/terp.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  install(FILES tools/completion/terp.bash
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+          RENAME terp)
+  install(FILES tools/completion/_terp
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 endif()
 install(FILES LICENSE README.md CHANGELOG.md
         DESTINATION ${CMAKE_INSTALL_DOCDIR})

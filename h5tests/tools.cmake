@@ -17,6 +17,7 @@ target_compile_definitions(test_tool_files
 target_link_libraries(test_tool_files PRIVATE ${HDF5_C_LIBRARIES} m)
 
 set(environment
+  TERP_SOURCE=${PROJECT_SOURCE_DIR}
   TERP_TOOL=$<TARGET_FILE:terp>
   TERP_TOOL_FILES=$<TARGET_FILE:test_tool_files>
   HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>)
@@ -31,7 +32,7 @@ if(TARGET PkgConfig::CAIRO)
   list(APPEND environment TERP_PNG_PIXELS=$<TARGET_FILE:png_pixels>
        LSAN_OPTIONS=print_suppressions=0:suppressions=${CMAKE_CURRENT_SOURCE_DIR}/leaks_of_libraries.txt)
 endif()
-foreach(name test_tool test_tool_advise test_tool_json test_tool_png)
+foreach(name test_tool test_tool_advise test_tool_docs test_tool_json test_tool_png)
   add_test(NAME ${name}
            COMMAND ${Python3_EXECUTABLE}
                    ${CMAKE_CURRENT_SOURCE_DIR}/${name}.py)

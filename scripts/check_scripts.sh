@@ -7,6 +7,7 @@ if ! command -v shellcheck >/dev/null; then
     echo "skipped: needs shellcheck"
     exit 77
 fi
-mapfile -t files < <(find . -name '*.sh' -not -path './build*' -not -path './.*')
+mapfile -t files < <(find . -name '*.*sh' -not -path './build*' \
+    -not -path './.*')
 shellcheck -x "${files[@]}" .ci/run
 echo "$((${#files[@]} + 1)) scripts are clean"

@@ -46,6 +46,14 @@ static const char doc[] =
     "Prints the parameters of the terp filter as h5repack, h5py and C want "
     "them."
     "\v"
+    "Examples:\n"
+    "  terp args --rel 1e-3\n"
+    "      no error above a thousandth of the value range of its chunk\n"
+    "  terp args --abs 0.05 --pipeline huffman\n"
+    "      no error above 0.05, and faster on a GPU\n"
+    "  terp args --rel 1e-4 --brick 64x64x64\n"
+    "      1-D chunks of 64^3 values or a multiple, such as AMReX writes\n"
+    "\n"
     "Exactly one of --abs and --rel is needed. The number is written the "
     "way h5repack takes it: as a decimal mantissa and exponent where that "
     "gives the very number, else as the two words of a double.\n"
@@ -54,8 +62,9 @@ static const char doc[] =
     "in a file do. Programs that have HDF5 in themselves and tell nothing of "
     "it (openPMD-api's wheels, other programs that were stripped) need this; "
     "with others it does no harm. There, nobody checks shape and type, which "
-    "is "
-    "little-endian: they have to be those of the dataset.";
+    "is little-endian: they have to be those of the dataset.\n"
+    "\n"
+    "Exit codes: 0 done; 2 wrong usage.";
 
 /* Of one shape, slowest dimension first. */
 struct shape {

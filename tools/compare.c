@@ -22,20 +22,27 @@ enum {
 
 static const struct argp_option options[] = {
     {"abs", KEY_ABS, "X", 0,
-     "Bound for datasets of B that terp did not compress", 0},
+     "Bound for datasets of B that terp did not compress", 1},
     {"rel", KEY_REL, "X", 0,
-     "The same, times the range of the dataset's values in A", 0},
+     "The same, times the range of the dataset's values in A", 1},
+    {"json", KEY_JSON, NULL, 0, "Print JSON; `man terp` has the keys", 2},
     {"png", KEY_PNG, "DIR", 0,
      "Draw each float dataset that terp compressed, or that differs, into a "
      "PNG file in DIR: a slice of both, the error, and how often which error "
      "occurs",
-     0},
-    {"json", KEY_JSON, NULL, 0, "Print JSON; `man terp` has the keys", 0},
+     2},
     {0}};
 
 static const char doc[] =
     "Compares the datasets of A with those of B, its compressed copy."
     "\v"
+    "Examples:\n"
+    "  terp compare in.h5 out.h5\n"
+    "  terp compare in.h5 out.h5 --png pictures\n"
+    "  terp compare in.h5 other.h5 --rel 1e-3\n"
+    "      when another program compressed other.h5\n"
+    "  terp compare in.h5 out.h5 --json | jq '.datasets[].psnr'\n"
+    "\n"
     "The bound is the one in B's parameters; a relative one is taken from "
     "the stream of each chunk. NaN, infinities and fill values must be the "
     "same bit for bit, and so must data that is not floating-point. "
@@ -47,7 +54,9 @@ static const char doc[] =
     "\n"
     "Exit codes: 0 all within the bound; 1 a bound is exceeded, a special "
     "value changed, a dataset is missing in B, differs in type or shape, or "
-    "cannot be read; 2 wrong usage, or a file cannot be opened.";
+    "cannot be read; 2 wrong usage, a file cannot be opened, or a picture not "
+    "be "
+    "written.";
 
 struct request {
     const char *path_a, *path_b;

@@ -208,8 +208,16 @@ tool_info(int argc, char **argv)
         .args_doc = "FILE...",
         .doc = "Shows how the datasets of HDF5 files are compressed."
                "\v"
+               "Examples:\n"
+               "  terp info out.h5\n"
+               "  terp info --json run*.h5 | jq "
+               "'.files[].datasets[] | [.path, .ratio]'\n"
+               "\n"
                "Reads the streams themselves; the filter plugin is not "
-               "needed. A chunk that is damaged makes the exit code 1."};
+               "needed.\n"
+               "\n"
+               "Exit codes: 0 all is well; 1 a chunk or dataset is damaged; "
+               "2 wrong usage, or a file cannot be opened."};
     struct request request = {.report = &info_report_text};
     int code = TOOL_OK;
 

@@ -13,11 +13,11 @@ struct command {
 };
 
 static const struct command commands[] = {
-    {"args", "terp args", tool_args},
     {"advise", "terp advise", tool_advise},
-    {"info", "terp info", tool_info},
-    {"compare", "terp compare", tool_compare},
     {"repack", "terp repack", tool_repack},
+    {"compare", "terp compare", tool_compare},
+    {"info", "terp info", tool_info},
+    {"args", "terp args", tool_args},
 };
 enum {
     NCOMMANDS = sizeof commands / sizeof commands[0]
@@ -27,16 +27,21 @@ static const char doc[] =
     "Error-bounded lossy compression of floating-point data in HDF5 files."
     "\v"
     "Commands:\n"
-    "  args      print the filter parameters for h5repack, h5py and C\n"
     "  advise    show what bounds and pipelines make of a file's data\n"
-    "  info      show how the datasets of a file are compressed\n"
-    "  compare   check a compressed file against its original\n"
     "  repack    copy a file with its float datasets compressed\n"
+    "  compare   check a compressed file against its original\n"
+    "  info      show how the datasets of a file are compressed\n"
+    "  args      print the filter parameters for h5repack, h5py and C\n"
     "\n"
-    "`terp COMMAND --help` tells more.\n"
+    "From a file to a smaller one:\n"
+    "  terp advise in.h5\n"
+    "  terp repack in.h5 out.h5 --rel 1e-3\n"
+    "  terp compare in.h5 out.h5\n"
+    "\n"
+    "`terp COMMAND --help` and `man terp` tell more.\n"
     "\n"
     "Exit codes: 0 all is well; 1 a bound is exceeded, files differ or a "
-    "chunk is damaged; 2 wrong usage, or a file cannot be read.";
+    "chunk is damaged; 2 wrong usage, or a file cannot be read or written.";
 
 struct call {
     const struct command *command;

@@ -1,0 +1,38 @@
+# shellcheck shell=bash
+# Completion of the terp tool in bash. Commands and options are those that
+# --help lists.
+
+_terp() {
+    local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
+    local words
+
+    # "--pipeline=ra" are three words for bash.
+    if [ "$word" = = ]; then
+        word=
+    elif [ "$previous" = = ]; then
+        previous=${COMP_WORDS[COMP_CWORD - 2]}
+    fi
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        words=$("${COMP_WORDS[0]}" --help |
+            sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
+    elif [ "$previous" = --pipeline ]; then
+        words="auto huffman custom speed ratio"
+    elif [ "$previous" = --predictor ]; then
+        words="auto spline lorenzo"
+    elif [ "$previous" = --type ]; then
+        words="float32 float64"
+    elif [ "$previous" = --engine ]; then
+        words="cpu cuda auto"
+    elif [ "${word:0:1}" = - ]; then
+        words=$("${COMP_WORDS[0]}" "${COMP_WORDS[1]}" --help |
+            sed -n 's/^  [ -].[ ,] \(--[a-z]*=\{0,1\}\).*/\1/p')
+        compopt -o nospace 2>/dev/null
+    else
+        # Files and directories, by readline.
+        COMPREPLY=()
+        return
+    fi
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+}
+
+complete -o default -F _terp terp
