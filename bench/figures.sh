@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The figures that bench/results/ records: ratios of whole synthetic fields
 # and of 64^3 chunks, speed beside SZ3 on 64^3 and 128^3 chunks, ratios of
-# real fields where they are. Words: ratio, speed, real; all by default.
+# real fields where they are, `terp repack` beside h5repack. Words: ratio,
+# speed, real, repack; all by default.
 # TERP_PLUGIN_DIR: where the plugin was built, build/release/plugin if not set.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -25,7 +26,7 @@ record() {
 }
 
 mkdir -p "$results"
-[ $# -gt 0 ] || set -- ratio speed real
+[ $# -gt 0 ] || set -- ratio speed real repack
 for figure in "$@"; do
     case $figure in
     ratio)
@@ -51,8 +52,13 @@ for figure in "$@"; do
             --fields "$real" --chunks auto --bounds 1e-3 \
             --codecs terp:ratio,terp:huffman,pysz --against pysz
         ;;
+    repack)
+        record repack python3 repack.py --plugin "$plugin" \
+            --tool "$plugin/../tools/terp" --fields pres,vel,mira,dens \
+            --large 20
+        ;;
     *)
-        echo "usage: figures.sh [ratio] [speed] [real]" >&2
+        echo "usage: figures.sh [ratio] [speed] [real] [repack]" >&2
         exit 2
         ;;
     esac

@@ -5,6 +5,7 @@ names the folder of the plugin."""
 import csv
 import io
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -123,6 +124,24 @@ class Bench(unittest.TestCase):
             self.assertGreater(float(row["median_s"]), 0)
             if row["codec"] == "sz3":
                 self.assertEqual(float(row["ratio_vs_sz3"]), 1)
+
+    @unittest.skipUnless(PLUGIN and shutil.which("h5repack"),
+                         "TERP_BENCH_PLUGIN is not set, or no h5repack")
+    def test_repack_gives_a_row_a_tool_and_shape(self):
+        tool = Path(PLUGIN).parent / "tools" / "terp"
+        if not tool.exists():
+            self.skipTest(f"no {tool}")
+        got = run("repack.py", "--plugin", PLUGIN, "--tool", str(tool),
+                  "--fields", str(self.raw), "--chunks", "8", "--reps", "2",
+                  "--large", "0.01", "--folder", str(self.folder))
+        self.assertEqual(got.returncode, 0, got.stderr)
+        rows = rows_of(got)
+        self.assertEqual([(r["field"], r["tool"]) for r in rows],
+                         [("wave", "terp repack"), ("wave", "h5repack sz3")] +
+                         3 * [("sparse", "terp repack")])
+        for row in rows:
+            self.assertGreater(float(row["ratio"]), 2)
+            self.assertGreater(float(row["peak_mib"]), 1)
 
     def test_unknown_codec_is_named(self):
         got = run("ratio.py", "--fields", str(self.raw), "--codecs", "sz99")
