@@ -365,6 +365,16 @@ class Choice(Repack):
             np.testing.assert_array_equal(file["unwritten"][:], 3)
             self.assertIsNotNone(parameters(file["unwritten"]))
 
+    def test_missing_gpu_is_said_once(self):
+        path = self.write(x=self.values, y=self.values)
+        result = terp(
+            "repack", path, self.path("out.h5"), "--abs=1", "--engine=cuda",
+            env={**os.environ, "TERP_CUDA_LIBRARY": self.path("missing")}
+        )
+        self.assertEqual(result.returncode, OK)
+        self.assertRegex(result.stderr,
+                         r"\Aterp repack: the CPU compresses: .+\n\Z")
+
     def test_verbose_names_every_dataset(self):
         path = self.write(x=self.values, ints=np.arange(10000))
         result = terp("repack", path, self.path("out.h5"), "--abs=0.5", "-v")

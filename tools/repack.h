@@ -92,6 +92,7 @@ struct repack {
     struct repack_link *first_link, *last_link;
     void *objects_by_address; /* a tree of tsearch() */
     struct tool_progress progress;
+    bool engine_told; /* that the CPU codes in place of the GPU */
     char reason[256]; /* why HDF5 failed most recently */
     char error[512];  /* of the first failure */
 };

@@ -349,6 +349,19 @@ create(struct job *job, const struct H5Z_terp_config *config, hid_t parent,
     return job->out >= 0 || job_fails(job);
 }
 
+/* Says once why the GPU that was asked for does not code. */
+static void
+warn_of_engine(struct repack *repack, const struct terp_run *run)
+{
+    if (run->engine != TERP_ENGINE_CUDA || run->used == TERP_ENGINE_CUDA ||
+        repack->engine_told)
+        return;
+    repack->engine_told = true;
+    tool_progress_end(&repack->progress);
+    fprintf(stderr, "terp repack: the CPU compresses: %s\n",
+            run->reason != NULL ? run->reason : "no reason is known");
+}
+
 static bool
 write_block(struct job *job)
 {
@@ -371,8 +384,10 @@ write_block(struct job *job)
                                            job->grid.count, NULL, job->values);
     if (st == TERP_ERR_HDF5)
         return job_fails(job);
-    return st == TERP_OK ||
-           repack_fail(job->repack, path, "%s", terp_status_text(st));
+    if (st != TERP_OK)
+        return repack_fail(job->repack, path, "%s", terp_status_text(st));
+    warn_of_engine(job->repack, &run);
+    return true;
 }
 
 static bool
