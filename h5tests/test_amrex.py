@@ -268,7 +268,7 @@ class RepackTest(PlotfileTest):
         """The level is compressed like any other data, and says why."""
         small, said = self.repack(self.path("plain.h5"), "--amrex",
                                   "--rel=1e-3")
-        self.assertIn("/level_0/data:datatype=0: compressed without boxes: " +
+        self.assertIn("/level_0/data:datatype=0: not taken box by box: " +
                       reason, said)
         self.assertGreater(self.ratio(small), 2)
         level = self.levels[0]

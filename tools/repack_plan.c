@@ -123,7 +123,7 @@ plan_level(hid_t file, const char *path, struct repack_plan *plan)
     if (plan->level != NULL)
         plan->chunk_dims[0] = plan->level->chunk_nvalues;
     else if (reason != NULL)
-        fprintf(stderr, "terp repack: %s: compressed without boxes: %s\n", path,
+        fprintf(stderr, "terp repack: %s: not taken box by box: %s\n", path,
                 reason);
 }
 
