@@ -244,42 +244,69 @@ terp_priorities_are_canonical(unsigned priorities, unsigned active)
     return (used & (used + 1)) == 0;
 }
 
-/* A tighter bound at coarse levels, each level's 1.33 times the next finer
- * one's up to 4, where codes are few: there most of the prediction error is
- * the error of what was decoded before (QoZ, Liu et al., SC 2022). Where codes
- * are many it only makes more of them. Of one dimension coarse levels hold a
- * half, a quarter and so on of the points: there it is 1.1 times. */
-#define TERP_RATIO_MAX_COST (3u << TERP_COST_FRACTION_NBITS >> 1)
+/* A tighter bound at coarse levels, each level's so many times the next finer
+ * one's up to a limit, where codes are few: there most of the prediction error
+ * is the error of what was decoded before (QoZ, Liu et al., SC 2022). Where
+ * codes are many it only makes more of them. Of one dimension coarse levels
+ * hold a half, a quarter and so on of the points: there it is 1.1 times. */
 #define TERP_RATIO_ONE 64
+
+/* Codes are few, or some, below so many bits a value. */
+#define TERP_FEW_COST (UINT64_C(3) << TERP_COST_FRACTION_NBITS >> 1)
+#define TERP_SOME_COST (UINT64_C(5) << TERP_COST_FRACTION_NBITS >> 1)
+
+/* Below so much, and so much a value, a stream is mostly what it has for any
+ * chunk: precision costs little. It does of two dimensions, or where there is
+ * next to nothing to code. */
+#define TERP_SMALL_COST (UINT64_C(16384) << TERP_COST_FRACTION_NBITS)
+#define TERP_SMALL_MIN_COST (UINT64_C(256) << TERP_COST_FRACTION_NBITS)
+#define TERP_SMALL_VALUE_COST (UINT64_C(1) << TERP_COST_FRACTION_NBITS >> 3)
 
 /* A level's ratio in 1/TERP_RATIO_ONE by the estimated cost of all levels.
  * Bricks have `ndims` dimensions of more than one value. */
 static inline TERP_HOST_DEVICE int
 terp_ratio_of_level(int l, int ndims, uint64_t cost, uint64_t nvalues)
 {
-    /* 64 / 1.33^(l - 1), and 64 / 1.1^(l - 1), a byte a level. */
-    const uint64_t falling = ndims >= 2 ? UINT64_C(0x101010141B243040)
-                                        : UINT64_C(0x2124282C30353A40);
-    int at = l < 8 ? l - 1 : 7;
+    /* A byte a level, 64 / x^(l - 1). */
+    const uint64_t by_1_1 = UINT64_C(0x2124282C30353A40);
+    const uint64_t by_1_15 = UINT64_C(0x2B2B2B2B2B303840);
+    const uint64_t by_1_33 = UINT64_C(0x101010141B243040);
+    const uint64_t by_1_5 = UINT64_C(0x10101010131C2B40);
+    const uint64_t of_value = cost / nvalues;
+    uint64_t falling = by_1_33;
 
-    if (cost / nvalues >= TERP_RATIO_MAX_COST)
-        return ndims >= 2 ? TERP_RATIO_ONE : TERP_RATIO_ONE - 4;
-    return (int)(falling >> (8 * at) & 0xFF);
+    if (ndims < 2) {
+        if (of_value >= TERP_FEW_COST)
+            return TERP_RATIO_ONE - 4;
+        falling = by_1_1;
+    } else if (of_value >= TERP_SOME_COST) {
+        return TERP_RATIO_ONE;
+    } else if (of_value >= TERP_FEW_COST) {
+        falling = by_1_15;
+    } else if (ndims > 2 && cost >= TERP_SMALL_MIN_COST &&
+               cost < TERP_SMALL_COST && of_value < TERP_SMALL_VALUE_COST) {
+        falling = by_1_5;
+    }
+    return (int)(falling >> (8 * (l < 8 ? l - 1 : 7)) & 0xFF);
 }
 
-/* Whether lorenzo is taken. Where codes are few the spline's error is far
- * below the bound and that of lorenzo is not: there it must be much cheaper.
- * Its cost is UINT64_MAX where it could not be sampled. */
+/* Whether lorenzo is taken. Where codes are few the spline's error is below
+ * that of lorenzo, which is as large as the bound: there it must be cheaper by
+ * an eighth, or where they are fewer still, and the spline's error is far
+ * below, by three. Its cost is UINT64_MAX where it could not be sampled. */
 static inline TERP_HOST_DEVICE bool
 terp_prefers_lorenzo(uint64_t lorenzo_cost, uint64_t spline_cost,
                      uint64_t nvalues)
 {
     /* A section of its own weighs more in a small chunk. */
     const uint64_t lead = UINT64_C(64 * 8) << TERP_COST_FRACTION_NBITS;
-    const uint64_t few = UINT64_C(1) << TERP_COST_FRACTION_NBITS >> 1;
+    const uint64_t fewest = UINT64_C(3) << TERP_COST_FRACTION_NBITS >> 2;
+    const uint64_t of_value = spline_cost / nvalues;
 
-    if (lorenzo_cost >= spline_cost || spline_cost / nvalues >= few)
+    if (lorenzo_cost >= spline_cost || of_value >= TERP_FEW_COST)
         return lorenzo_cost < spline_cost;
+    if (of_value >= fewest)
+        return lorenzo_cost < spline_cost / 8 * 7;
     return lorenzo_cost + lead < spline_cost / 8 * 5;
 }
 
