@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "array.h"
 #include "cases.h"
 #include "cmocka_all.h"
 #include "emulator_failures.h"
@@ -26,6 +27,9 @@
 
 /* A device is lost at one call in so many. */
 #define LOSS_STEP 5
+
+/* Of the device, that a caller takes: array, chunk, stream. */
+#define NMEMORIES 3
 
 static const struct terp_params params = {.bound_mode = TERP_BOUND_RELATIVE,
                                           .bound = 1e-3};
@@ -95,12 +99,86 @@ decode_is_right(struct terp_run *run)
     return is_right;
 }
 
-/* In a child, which has no engine yet. */
-static void
-use_device(uint64_t ncalls, int error, bool is_sticky)
+/* What a child does; false where it does not get what it must. */
+typedef bool
+act_function(void);
+
+static bool
+codes_in_host_memory(void)
 {
     struct terp_run run = {
         .engine = TERP_ENGINE_CUDA, .memory = TERP_MEMORY_HOST, .nthreads = 1};
+    bool is_right = true;
+
+    for (int turn = 0; turn < NTURNS; turn++) {
+        is_right = encode_is_right(&run) && is_right;
+        finding->ndevice_calls += run.used == TERP_ENGINE_CUDA;
+        is_right =
+            is_right && (run.reason == NULL) == (run.used == TERP_ENGINE_CUDA);
+        is_right = decode_is_right(&run) && is_right;
+        finding->ndevice_calls += run.used == TERP_ENGINE_CUDA;
+    }
+    return is_right;
+}
+
+/* From an array on the device to a stream on the host, as terp_h5_write does
+ * it. */
+static enum terp_status
+encode_from_device(struct terp_run *run, void **d_memory, void *stream,
+                   uint64_t *nbytes_ret)
+{
+    struct terp_array array = {.rank = sample.chunk.rank, .value_nbytes = 4};
+    uint64_t cap_nbytes = terp_encode_bound(&sample.chunk);
+
+    for (int d = 0; d < array.rank; d++)
+        array.dims[d] = array.chunk[d] = sample.chunk.dims[d];
+    enum terp_status st = TERP_OK;
+    for (int i = 0; st == TERP_OK && i < NMEMORIES; i++)
+        st = terp_memory_make(run, cap_nbytes, &d_memory[i]);
+    if (st == TERP_OK)
+        st = terp_memory_copy(run, 1, &d_memory[0], &sample.values,
+                              &sample.chunk_nbytes);
+    if (st == TERP_OK)
+        st = terp_array_gather(run, &array, 0, 1, d_memory[0], d_memory[1]);
+    if (st == TERP_OK)
+        st = terp_encode_batch(run, &params, &sample.chunk, 1,
+                               (const void *const *)&d_memory[1], &d_memory[2],
+                               nbytes_ret);
+    return st != TERP_OK ? st
+                         : terp_memory_copy(run, 1, &stream,
+                                            (const void *const *)&d_memory[2],
+                                            nbytes_ret);
+}
+
+/* There the CPU cannot take over: what fails is said. */
+static bool
+codes_in_device_memory(void)
+{
+    struct terp_run run = {.engine = TERP_ENGINE_CUDA,
+                           .memory = TERP_MEMORY_DEVICE,
+                           .nthreads = 1};
+    void *d_memory[NMEMORIES] = {NULL},
+         *stream = malloc(sample.chunk_nbytes + 64);
+    uint64_t nbytes = 0;
+
+    enum terp_status st = encode_from_device(&run, d_memory, stream, &nbytes);
+    bool is_right =
+        st == TERP_ERR_MEMORY || (st == TERP_ERR_DEVICE && run.reason != NULL);
+    if (st == TERP_OK) {
+        finding->ndevice_calls++;
+        is_right = nbytes == sample.stream.nbytes &&
+                   memcmp(stream, sample.stream.bytes, nbytes) == 0;
+    }
+    for (int i = 0; i < NMEMORIES; i++)
+        terp_memory_free(&run, d_memory[i]);
+    free(stream);
+    return is_right;
+}
+
+/* In a child, which has no engine yet. */
+static void
+use_device(act_function *act, uint64_t ncalls, int error, bool is_sticky)
+{
     void (*fail_after)(uint64_t, int, int);
     uint64_t (*count_calls)(void), (*count_releases)(void);
     int (*last_error)(void);
@@ -113,16 +191,7 @@ use_device(uint64_t ncalls, int error, bool is_sticky)
         last_error == NULL)
         return;
     fail_after(ncalls, error, is_sticky);
-    bool is_right = true;
-    for (int turn = 0; turn < NTURNS; turn++) {
-        is_right = encode_is_right(&run) && is_right;
-        finding->ndevice_calls += run.used == TERP_ENGINE_CUDA;
-        is_right =
-            is_right && (run.reason == NULL) == (run.used == TERP_ENGINE_CUDA);
-        is_right = decode_is_right(&run) && is_right;
-        finding->ndevice_calls += run.used == TERP_ENGINE_CUDA;
-    }
-    finding->is_right = is_right;
+    finding->is_right = act();
     finding->ncalls = count_calls();
     finding->nreleases = count_releases();
     finding->last_error = last_error();
@@ -130,7 +199,7 @@ use_device(uint64_t ncalls, int error, bool is_sticky)
 
 /* Lets a child's runtime fail after so many calls. */
 static void
-fail_in_child(uint64_t ncalls, int error, bool is_sticky)
+fail_in_child(act_function *act, uint64_t ncalls, int error, bool is_sticky)
 {
     int status;
 
@@ -141,7 +210,7 @@ fail_in_child(uint64_t ncalls, int error, bool is_sticky)
         /* Not into cmocka, which would go on with its tests. */
         signal(SIGSEGV, SIG_DFL);
         signal(SIGFPE, SIG_DFL);
-        use_device(ncalls, error, is_sticky);
+        use_device(act, ncalls, error, is_sticky);
         _exit(0);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -154,10 +223,10 @@ fail_in_child(uint64_t ncalls, int error, bool is_sticky)
 
 /* Calls of the runtime while nothing fails. */
 static struct finding
-count_calls(void)
+count_calls(act_function *act, int ndevice_calls)
 {
-    fail_in_child(UINT32_MAX, OUT_OF_MEMORY, false);
-    assert_int_equal(finding->ndevice_calls, 2 * NTURNS);
+    fail_in_child(act, UINT32_MAX, OUT_OF_MEMORY, false);
+    assert_int_equal(finding->ndevice_calls, ndevice_calls);
     assert_true(finding->ncalls > finding->nreleases);
     return *finding;
 }
@@ -166,12 +235,12 @@ count_calls(void)
 static void
 call_of_the_runtime_fails_and_is_noticed(void **state)
 {
-    const struct finding all = count_calls();
+    const struct finding all = count_calls(codes_in_host_memory, 2 * NTURNS);
     uint64_t nunnoticed = 0;
 
     (void)state;
     for (uint64_t i = 0; i < all.ncalls; i++) {
-        fail_in_child(i, OUT_OF_MEMORY, false);
+        fail_in_child(codes_in_host_memory, i, OUT_OF_MEMORY, false);
         nunnoticed += finding->ndevice_calls == 2 * NTURNS;
     }
     assert_int_equal(nunnoticed, all.nreleases);
@@ -180,20 +249,37 @@ call_of_the_runtime_fails_and_is_noticed(void **state)
 static void
 device_is_lost_at_a_call_and_the_cpu_goes_on(void **state)
 {
-    const struct finding all = count_calls();
+    const struct finding all = count_calls(codes_in_host_memory, 2 * NTURNS);
 
     (void)state;
     for (uint64_t i = 0; i < all.ncalls; i += LOSS_STEP) {
-        fail_in_child(i, LAUNCH_FAILURE, true);
+        fail_in_child(codes_in_host_memory, i, LAUNCH_FAILURE, true);
         assert_true(finding->ndevice_calls < 2 * NTURNS);
     }
+}
+
+static void
+call_for_device_memory_fails_and_is_noticed(void **state)
+{
+    const struct finding all = count_calls(codes_in_device_memory, 1);
+    uint64_t nunnoticed = 0;
+
+    (void)state;
+    for (uint64_t i = 0; i < all.ncalls; i++) {
+        fail_in_child(codes_in_device_memory, i, OUT_OF_MEMORY, false);
+        nunnoticed += finding->ndevice_calls == 1;
+        if (i % LOSS_STEP == 0)
+            fail_in_child(codes_in_device_memory, i, LAUNCH_FAILURE, true);
+    }
+    /* Before a memory is released the device is entered. */
+    assert_int_equal(nunnoticed, all.nreleases + NMEMORIES);
 }
 
 static void
 machine_has_no_device_and_uses_the_cpu(void **state)
 {
     (void)state;
-    fail_in_child(0, NO_DEVICE, true);
+    fail_in_child(codes_in_host_memory, 0, NO_DEVICE, true);
     assert_int_equal(finding->ndevice_calls, 0);
 }
 
@@ -227,6 +313,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(call_of_the_runtime_fails_and_is_noticed),
         cmocka_unit_test(device_is_lost_at_a_call_and_the_cpu_goes_on),
+        cmocka_unit_test(call_for_device_memory_fails_and_is_noticed),
         cmocka_unit_test(machine_has_no_device_and_uses_the_cpu),
     };
     return cmocka_run_group_tests(tests, make_sample, NULL);
