@@ -104,32 +104,48 @@ fail_inspect(const struct terp_stream *stream)
 }
 
 static void
+fail_all(const struct terp_chunk *chunk, enum terp_field content, int mode,
+         int nthreads)
+{
+    struct terp_params params = params_of(mode);
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(chunk));
+
+    terp_field_make(content, chunk, values);
+    struct terp_stream stream = terp_case_encode(&params, chunk, values, 1);
+    fail_encode(&params, chunk, values, nthreads, &stream);
+    fail_decode(&stream, chunk, nthreads);
+    fail_inspect(&stream);
+    free(stream.bytes);
+    free(values);
+}
+
+static void
 failed_allocations_are_reported_and_leak_nothing(void **state)
 {
     (void)state;
     for (size_t c = 0; c < COUNT(small_chunks); c++)
         for (size_t f = 0; f < COUNT(contents); f++)
             for (int mode = 0; mode < TERP_NMODES; mode++)
-                for (int nthreads = 1; nthreads <= 3; nthreads += 2) {
-                    const struct terp_chunk *chunk = &small_chunks[c];
-                    struct terp_params params = params_of(mode);
-                    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(chunk));
-                    terp_field_make(contents[f], chunk, values);
-                    struct terp_stream stream =
-                        terp_case_encode(&params, chunk, values, 1);
-                    fail_encode(&params, chunk, values, nthreads, &stream);
-                    fail_decode(&stream, chunk, nthreads);
-                    fail_inspect(&stream);
-                    free(stream.bytes);
-                    free(values);
-                }
+                fail_all(&small_chunks[c], contents[f], mode, 1);
+}
+
+/* A chunk that is large enough for two threads. */
+static void
+failed_allocations_of_a_team_leak_nothing(void **state)
+{
+    static const uint64_t dims[] = {64, 64, 65};
+    struct terp_chunk chunk = terp_case_chunk(TERP_FLOAT32, 3, dims);
+
+    (void)state;
+    for (int mode = 0; mode < TERP_NMODES; mode += 2)
+        fail_all(&chunk, TERP_FIELD_ROUGH, mode, 2);
 }
 
 /* Threads that the system refuses are done without. */
 static void
 refused_threads_change_nothing(void **state)
 {
-    static const uint64_t dims[] = {48, 50, 52};
+    static const uint64_t dims[] = {66, 68, 88};
     struct terp_chunk chunk = terp_case_chunk(TERP_FLOAT32, 3, dims);
     uint64_t nbytes = terp_chunk_nbytes(&chunk), got;
     uint8_t *values = terp_case_alloc(nbytes);
@@ -144,7 +160,7 @@ refused_threads_change_nothing(void **state)
         assert_int_equal(
             terp_decode(one.bytes, one.nbytes, expected, nbytes, &got, 1),
             TERP_OK);
-        for (int nallowed = 0; nallowed < 3; nallowed++) {
+        for (int nallowed = 0; nallowed < 2; nallowed++) {
             terp_allocations_limit_threads(nallowed);
             struct terp_stream few =
                 terp_case_encode(&params, &chunk, values, 4);
@@ -251,6 +267,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failed_allocations_are_reported_and_leak_nothing),
+        cmocka_unit_test(failed_allocations_of_a_team_leak_nothing),
         cmocka_unit_test(refused_threads_change_nothing),
         cmocka_unit_test(working_memory_is_at_most_six_chunks),
     };

@@ -13,7 +13,7 @@
 static const enum terp_field contents[] = {TERP_FIELD_SMOOTH, TERP_FIELD_ROUGH,
                                            TERP_FIELD_COAST, TERP_FIELD_NOISE};
 
-static const int nthreads_tried[] = {2, 3, 8};
+static const int nthreads_tried[] = {2, 3};
 
 static struct terp_params
 params_of(int mode)
@@ -57,10 +57,9 @@ any_number_of_threads_gives_the_same_bytes(void **state)
 {
     static const struct terp_chunk chunks[] = {
         {TERP_FLOAT32, false, false, 3, {64, 64, 64}},
-        {TERP_FLOAT64, false, false, 2, {271, 267}},
-        {TERP_FLOAT32, false, false, 1, {100003}},
-        {TERP_FLOAT64, true, true, 4, {21, 16, 16, 16}},
-        {TERP_FLOAT32, false, false, 2, {3, 30011}},
+        {TERP_FLOAT64, false, false, 2, {523, 509}},
+        {TERP_FLOAT32, false, false, 1, {400003}},
+        {TERP_FLOAT64, true, true, 4, {65, 16, 16, 16}},
         {TERP_FLOAT32, false, false, 1, {2}},
     };
 
@@ -119,11 +118,11 @@ call(void *arg)
 static void
 calls_at_the_same_time_do_not_meet(void **state)
 {
-    static const uint64_t dims[] = {24, 25, 40};
+    static const uint64_t dims[] = {64, 64, 65};
     struct terp_chunk chunk = terp_case_chunk(TERP_FLOAT32, 3, dims);
     uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
     struct terp_stream expected[TERP_NMODES];
-    struct caller callers[6];
+    struct caller callers[4];
     atomic_int nwrong = 0;
 
     (void)state;
