@@ -1,19 +1,18 @@
 /* terp advise: shows what bounds and pipelines make of a file's datasets. */
 #include <argp.h>
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "advise.h"
+#include "chunk_shape.h"
 #include "h5z_terp.h"
 #include "options.h"
 #include "tool.h"
 
 enum {
     KEY_DATASET = 'd',
-    KEY_JSON = 'j',
-    MIN_NVALUES = 4096 /* smaller ones are measured only when named */
+    KEY_JSON = 'j'
 };
 
 static const struct argp_option options[] = {
@@ -84,15 +83,13 @@ struct advice {
     int code;
 };
 
-/* A pattern may leave out the first slash. */
 static bool
 is_wanted(const struct request *request, const char *path)
 {
     bool wanted = request->nglobs == 0;
 
     for (int i = 0; i < request->nglobs; i++)
-        if (fnmatch(request->globs[i], path, 0) == 0 ||
-            fnmatch(request->globs[i], path + 1, 0) == 0)
+        if (tool_path_matches(path, request->globs[i]))
             wanted = request->used[i] = true;
     return wanted;
 }
@@ -109,7 +106,7 @@ advise_open(struct advice *advice, const char *path,
     if (tool_dataset_type(dataset) == TERP_BYTES || dataset->empty ||
         dataset->rank == 0 || !is_wanted(request, path))
         return;
-    if (request->nglobs == 0 && dataset->nvalues < MIN_NVALUES) {
+    if (request->nglobs == 0 && dataset->nvalues < TOOL_MIN_NVALUES) {
         request->report->add(advice->report, path, dataset, NULL, NULL,
                              "few values");
         return;

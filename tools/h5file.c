@@ -1,6 +1,7 @@
 #include "h5file.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,6 +70,12 @@ tool_file_visit(hid_t file, tool_visit *visit, void *context)
     struct visitor visitor = {visit, context};
     return H5Ovisit(file, H5_INDEX_NAME, H5_ITER_INC, visit_object, &visitor) >=
            0;
+}
+
+bool
+tool_path_matches(const char *path, const char *glob)
+{
+    return fnmatch(glob, path, 0) == 0 || fnmatch(glob, path + 1, 0) == 0;
 }
 
 struct message {

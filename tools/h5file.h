@@ -22,6 +22,11 @@ tool_visit(hid_t file, const char *path, void *context);
 bool
 tool_file_visit(hid_t file, tool_visit *visit, void *context);
 
+/* Whether `path` is one that --dataset=GLOB means: the pattern may leave out
+ * the first slash. */
+bool
+tool_path_matches(const char *path, const char *glob);
+
 /* The innermost message on HDF5's error stack. */
 void
 tool_hdf5_reason(char *text_ret, size_t text_cap);

@@ -1,7 +1,6 @@
 /* The structure of a file: lists its objects and links, and makes them anew
  * in the output, in the order in which groups list them. */
 #define _GNU_SOURCE /* tdestroy */
-#include <fnmatch.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,16 +74,14 @@ add_link(struct repack *repack, struct repack_object *parent, const char *name,
     return link;
 }
 
-/* A dataset may have several paths, and a pattern may leave out the first
- * slash. */
+/* A dataset may have several paths. */
 static void
 match_rules(const struct repack *repack, struct repack_object *object,
             hid_t dataset, const char *path)
 {
     for (int i = 0; i < repack->request->nrules; i++) {
         struct repack_rule *rule = &repack->request->rules[i];
-        if (fnmatch(rule->glob, path, 0) != 0 &&
-            fnmatch(rule->glob, path + 1, 0) != 0)
+        if (!tool_path_matches(path, rule->glob))
             continue;
         if (object->rule == NULL || object->rule < rule)
             object->rule = rule;

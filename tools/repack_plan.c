@@ -7,10 +7,6 @@
 #include "chunk_shape.h"
 #include "repack.h"
 
-/* Fewer values than a tile of the codec holds are not worth a bound's harm:
- * such datasets are often coordinates and parameters. */
-#define MIN_NVALUES 4096
-
 static bool
 is_ieee_float(hid_t type)
 {
@@ -186,7 +182,7 @@ repack_plan(struct repack *repack, struct repack_object *object,
     dcpl = H5Dget_create_plist(dataset);
     int rank = H5Sget_simple_extent_dims(space, dims, max_dims);
     uint64_t nvalues = (uint64_t)H5Sget_simple_extent_npoints(space);
-    if (object->rule == NULL && nvalues < MIN_NVALUES)
+    if (object->rule == NULL && nvalues < TOOL_MIN_NVALUES)
         plan->reason = "few values";
     else if (object->rule == NULL && is_scale(dataset))
         plan->reason = "a dimension scale";
