@@ -285,8 +285,8 @@ main(int argc, char **argv)
     check("device memory", terp_memory_make(&device, nbytes, &d_read));
     copy(d_values, h_values);
 
-    puts("what,direction,engine,threads,extent,chunk,median_ms,min_ms,GB/s,"
-         "ratio");
+    puts("what,direction,engine,threads,extent,chunk,median_ms,min_ms,"
+         "gb_per_s,ratio");
     /* What all others are compared with. */
     use(&ways[0]);
     write_file(&ways[0], first_path);
