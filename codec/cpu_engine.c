@@ -1,6 +1,5 @@
 /* Floor 3: the CPU engine. doc/format.md describes what it writes. */
 #include <fenv.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "bytes.h"
@@ -9,6 +8,7 @@
 #include "cpu_escapes.h"
 #include "cpu_lorenzo.h"
 #include "cpu_order.h"
+#include "cpu_scan.h"
 #include "cpu_specials.h"
 #include "cpu_spline.h"
 #include "cpu_tiles.h"
@@ -51,29 +51,6 @@ swap_values(void *values, uint64_t nvalues, int value_nbytes)
     }
 }
 
-/* The bits of a value that was widened to a double, and back. */
-static uint64_t
-value_bits(const struct cpu_stages *stages, double value)
-{
-    if (stages->value_nbytes == 8)
-        return double_bits(value);
-    float narrow = (float)value;
-    uint32_t bits;
-    memcpy(&bits, &narrow, sizeof bits);
-    return bits;
-}
-
-static double
-value_of_bits(const struct cpu_stages *stages, uint64_t bits)
-{
-    if (stages->value_nbytes == 8)
-        return double_of_bits(bits);
-    uint32_t narrow_bits = (uint32_t)bits;
-    float narrow;
-    memcpy(&narrow, &narrow_bits, sizeof narrow);
-    return (double)narrow;
-}
-
 /* ---- encoding ---- */
 
 struct encode {
@@ -96,143 +73,6 @@ struct encode {
     struct terp_frame frame;
     struct writer writer;
 };
-
-/* Parts that the team scans. */
-#define NSCANS 64
-/* Values that are looked at before it is asked if they suffice. */
-#define LOOK_NVALUES UINT64_C(4096)
-struct scan {
-    const struct encode *e;
-    struct cpu_fills fills;
-    uint64_t part_nvalues;
-    struct cpu_stats stats[NSCANS];
-    /* Whether some value is not far from an extreme. */
-    atomic_bool near_min, near_max;
-};
-
-static void
-scan_part(const struct scan *scan, uint64_t at, uint64_t nvalues,
-          struct cpu_stats *stats_ret)
-{
-    const struct encode *e = scan->e;
-    const uint8_t *values = e->values;
-
-    e->stages->scan(values + at * (uint64_t)e->stages->value_nbytes, nvalues,
-                    &scan->fills, stats_ret);
-}
-
-static void
-scan_parts(void *arg, int id, uint64_t first, uint64_t end)
-{
-    struct scan *scan = arg;
-
-    (void)id;
-    for (uint64_t part = first; part < end; part++) {
-        uint64_t at = part * scan->part_nvalues;
-        scan_part(scan, at,
-                  min_u64(scan->part_nvalues, scan->e->layout.nvalues - at),
-                  &scan->stats[part]);
-    }
-}
-
-static uint64_t
-start_scan(const struct encode *e, struct scan *scan)
-{
-    scan->e = e;
-    scan->fills = e->fills;
-    scan->part_nvalues = div_up(e->layout.nvalues, NSCANS);
-    return div_up(e->layout.nvalues, scan->part_nvalues);
-}
-
-/* Extremes of all values, and how many are special. */
-static void
-scan_all(struct encode *e)
-{
-    struct scan scan;
-    uint64_t nparts = start_scan(e, &scan);
-
-    cpu_team_run(e->team, scan_parts, &scan, nparts,
-                 scan.part_nvalues < 1024 ? NSCANS + 1 : 2);
-    e->stats = scan.stats[0];
-    for (uint64_t part = 1; part < nparts; part++) {
-        const struct cpu_stats *stats = &scan.stats[part];
-        if (stats->min < e->stats.min)
-            e->stats.min = stats->min;
-        if (stats->max > e->stats.max)
-            e->stats.max = stats->max;
-        e->stats.nspecials += stats->nspecials;
-    }
-}
-
-/* Looks at values that are not extreme, until it is known of either extreme
- * that one is near: in most chunks soon. */
-static void
-look_near(void *arg, int id, uint64_t first, uint64_t end)
-{
-    struct scan *scan = arg;
-    const struct cpu_stats *stats = &scan->e->stats;
-    uint64_t stop = min_u64(end * scan->part_nvalues, scan->e->layout.nvalues);
-    struct cpu_stats inner;
-
-    (void)id;
-    for (uint64_t at = first * scan->part_nvalues; at < stop;
-         at += LOOK_NVALUES) {
-        if (atomic_load(&scan->near_min) && atomic_load(&scan->near_max))
-            return;
-        scan_part(scan, at, min_u64(LOOK_NVALUES, stop - at), &inner);
-        if (inner.min > inner.max)
-            continue; /* none */
-        if (!(inner.min - stats->min >
-              TERP_FILL_DISTANCE * (stats->max - inner.min)))
-            atomic_store(&scan->near_min, true);
-        if (!(stats->max - inner.max >
-              TERP_FILL_DISTANCE * (inner.max - stats->min)))
-            atomic_store(&scan->near_max, true);
-    }
-}
-
-/* Takes an extreme that is far from all other values, and repeats, for a fill
- * value. */
-static void
-try_fill(struct encode *e, double extreme, uint64_t *fill)
-{
-    uint64_t nspecials = e->stats.nspecials, before = *fill;
-    struct cpu_stats stats = e->stats;
-
-    *fill = value_bits(e->stages, extreme);
-    scan_all(e);
-    if (e->stats.nspecials - nspecials >= TERP_FILL_MIN_REPEATS)
-        return;
-    *fill = before;
-    e->stats = stats;
-}
-
-static void
-find_specials(struct encode *e)
-{
-    const struct cpu_stages *stages = e->stages;
-    struct scan scan;
-
-    for (int i = 0; i < TERP_NFILLS; i++)
-        e->fills.bits[i] = stages->negative_zero_bits;
-    if (e->params->has_fill)
-        e->fills.bits[0] = e->params->fill_bits;
-    scan_all(e);
-    double min = e->stats.min, max = e->stats.max;
-    if (min > max)
-        return;
-    uint64_t nparts = start_scan(e, &scan);
-    scan.fills.bits[1] = value_bits(stages, min);
-    scan.fills.bits[2] = value_bits(stages, max);
-    atomic_init(&scan.near_min, false);
-    atomic_init(&scan.near_max, false);
-    cpu_team_run(e->team, look_near, &scan, nparts,
-                 scan.part_nvalues < 4 * LOOK_NVALUES ? NSCANS + 1 : 2);
-    if (!scan.near_min)
-        try_fill(e, min, &e->fills.bits[1]);
-    if (!scan.near_max)
-        try_fill(e, max, &e->fills.bits[2]);
-}
 
 static double
 absolute_bound(const struct encode *e)
@@ -298,7 +138,8 @@ write_frame(struct encode *e)
 static void
 write_value(struct encode *e, double value)
 {
-    write_le(&e->writer, value_bits(e->stages, value), e->stages->value_nbytes);
+    write_le(&e->writer, cpu_value_bits(e->stages, value),
+             e->stages->value_nbytes);
 }
 
 static enum terp_status
@@ -362,7 +203,8 @@ choose_reference(const struct encode *e)
     double middle = stats->min + (stats->max - stats->min) / 2;
     return first.nspecials == 0
                ? first.min
-               : value_of_bits(e->stages, value_bits(e->stages, middle));
+               : cpu_value_of_bits(e->stages,
+                                   cpu_value_bits(e->stages, middle));
 }
 
 static enum terp_status
@@ -453,7 +295,12 @@ encode_chunk(struct encode *e)
         swap_values(e->swapped, e->layout.nvalues, e->stages->value_nbytes);
         e->values = e->swapped;
     }
-    find_specials(e);
+    for (int i = 0; i < TERP_NFILLS; i++)
+        e->fills.bits[i] = e->stages->negative_zero_bits;
+    if (e->params->has_fill)
+        e->fills.bits[0] = e->params->fill_bits;
+    cpu_scan(e->team, e->stages, e->values, e->layout.nvalues, &e->fills,
+             &e->stats);
     e->bound = absolute_bound(e);
     e->frame = (struct terp_frame){.chunk = *e->chunk, .bound = e->bound};
     if (find_constant(e, &constant))
@@ -571,7 +418,7 @@ read_model(struct decode *d)
         .grid_step = terp_step_of(d->frame->bound, shrink),
         .bound = d->frame->bound};
     if (d->frame->prediction == TERP_PREDICTION_SPLINE) {
-        d->spline.quantizer.reference = value_of_bits(
+        d->spline.quantizer.reference = cpu_value_of_bits(
             d->stages, read_le(&d->reader, d->stages->value_nbytes));
         return read_plans(d);
     }

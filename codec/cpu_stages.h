@@ -175,6 +175,29 @@ struct cpu_stages {
     void (*of_symbols)(const uint16_t *symbols, uint64_t nvalues, void *levels);
 };
 
+/* The bits of a value that was widened to a double, and back. */
+static inline uint64_t
+cpu_value_bits(const struct cpu_stages *stages, double value)
+{
+    if (stages->value_nbytes == 8)
+        return double_bits(value);
+    float narrow = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &narrow, sizeof bits);
+    return bits;
+}
+
+static inline double
+cpu_value_of_bits(const struct cpu_stages *stages, uint64_t bits)
+{
+    if (stages->value_nbytes == 8)
+        return double_of_bits(bits);
+    uint32_t narrow_bits = (uint32_t)bits;
+    float narrow;
+    memcpy(&narrow, &narrow_bits, sizeof narrow);
+    return (double)narrow;
+}
+
 extern const struct cpu_stages cpu_stages_f32, cpu_stages_f64;
 
 #endif
