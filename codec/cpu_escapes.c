@@ -83,12 +83,12 @@ survey_parts(void *arg, int id, uint64_t first, uint64_t end)
 static uint64_t
 survey(const struct cpu_escapes *escapes, struct job *job)
 {
-    const struct cpu_quantizer *quantizer = escapes->quantizer;
     uint64_t n = 0;
 
     job->escapes = escapes;
-    job->grid = quantizer == NULL ? (struct cpu_grid){.step = 0}
-                                  : escapes->stages->grid(quantizer);
+    job->grid = (struct cpu_grid){.step = 0};
+    if (escapes->quantizer != NULL)
+        job->grid = escapes->stages->grid(escapes->quantizer);
     job->part_nvalues = div_up(escapes->nvalues, MAX_NPARTS);
     if (job->part_nvalues < MIN_PART_NVALUES)
         job->part_nvalues = MIN_PART_NVALUES;
