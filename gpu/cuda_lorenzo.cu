@@ -9,14 +9,16 @@
  * prediction should cost few blocks that have nothing to do. */
 #define PIECE_NVALUES 4096
 #define PIECE_NWORDS (PIECE_NVALUES / 32)
-#define MAX_NBLOCKS 8192     /* of a launch, but */
-#define MIN_NCHUNK_BLOCKS 8u /* of a chunk */
+#ifndef CUDA_LORENZO_MAX_NBLOCKS
+#define CUDA_LORENZO_MAX_NBLOCKS 2048 /* of a launch, but */
+#define CUDA_LORENZO_MIN_NBLOCKS 4u   /* of a chunk */
+#endif
 
 static unsigned
 nblocks_for(const struct cuda_batch *batch, uint64_t npieces)
 {
-    unsigned most = MAX_NBLOCKS / (unsigned)batch->nchunks;
-    most = most > MIN_NCHUNK_BLOCKS ? most : MIN_NCHUNK_BLOCKS;
+    unsigned most = CUDA_LORENZO_MAX_NBLOCKS / (unsigned)batch->nchunks;
+    most = most > CUDA_LORENZO_MIN_NBLOCKS ? most : CUDA_LORENZO_MIN_NBLOCKS;
     return (unsigned)min_u64(npieces, most);
 }
 
@@ -102,44 +104,38 @@ __launch_bounds__(NTHREADS) lorenzo_prequantize(struct cuda_batch batch)
 
 /* ---- lines along a dimension above 0 ---- */
 
-/* A thread a line. */
+/* A thread a line, and further ones in turn. */
 static __device__ __forceinline__ uint64_t
 line_of_thread(void)
 {
     return (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
 }
 
+static __device__ __forceinline__ uint64_t
+lines_at_once(void)
+{
+    return (uint64_t)gridDim.x * NTHREADS;
+}
+
 static dim3
 blocks_of_lines(const struct cuda_batch *batch, int d)
 {
     uint64_t nlines = batch->h_layout->nvalues / batch->h_layout->dims[d];
-    return dim3((unsigned)div_up(nlines, NTHREADS), (unsigned)batch->nchunks);
+    return dim3(nblocks_for(batch, div_up(nlines, NTHREADS)),
+                (unsigned)batch->nchunks);
 }
 
 /* Integers of a line that are loaded together. */
 #define NAHEAD 8
 
-/* Where points are special: differences along a dimension above 0, each to the
- * last point before it that is not special. Special ones keep 0.
- * Grid: blocks_of_lines; a thread a line. */
-template <typename T>
-static __global__ void
-__launch_bounds__(NTHREADS)
-    lorenzo_subtract_lines(struct cuda_batch batch, int d)
+template <typename W>
+static __device__ __forceinline__ void
+subtract_line(const struct line &line, const uint32_t *mask, W *levels)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    struct line line;
+    W last = 0;
 
-    if (!chunk_applies(chunk) || chunk.nspecials == 0 ||
-        !(chunk.lorenzo_dims >> d & 1) ||
-        !find_line(batch.d_layout, d, line_of_thread(), &line))
-        return;
-    const uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
-    word_of<T> *levels = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
-    word_of<T> last = 0;
     for (uint64_t first = 0; first < line.extent; first += NAHEAD) {
-        word_of<T> *at = levels + line.at + first * line.stride, ahead[NAHEAD];
+        W *at = levels + line.at + first * line.stride, ahead[NAHEAD];
         bool counts[NAHEAD];
 #pragma unroll
         for (unsigned i = 0; i < NAHEAD; i++) {
@@ -155,6 +151,28 @@ __launch_bounds__(NTHREADS)
             last = ahead[i];
         }
     }
+}
+
+/* Where points are special: differences along a dimension above 0, each to the
+ * last point before it that is not special. Special ones keep 0.
+ * Grid: blocks_of_lines. */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS)
+    lorenzo_subtract_lines(struct cuda_batch batch, int d)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct line line;
+
+    if (!chunk_applies(chunk) || chunk.nspecials == 0 ||
+        !(chunk.lorenzo_dims >> d & 1))
+        return;
+    const uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
+    word_of<T> *levels = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    for (uint64_t number = line_of_thread();
+         find_line(batch.d_layout, d, number, &line); number += lines_at_once())
+        subtract_line(line, mask, levels);
 }
 
 /* ---- rows ---- */
@@ -583,7 +601,7 @@ sum_line(const struct line &line, const uint32_t *mask, word_of<T> *levels,
 }
 
 /* Sums along a dimension above 0; to values, if it is the last.
- * Grid: blocks_of_lines; a thread a line. */
+ * Grid: blocks_of_lines. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) lorenzo_sum_lines(struct cuda_batch batch, int d)
@@ -595,8 +613,7 @@ __launch_bounds__(NTHREADS) lorenzo_sum_lines(struct cuda_batch batch, int d)
     if (!chunk_applies(chunk))
         return;
     const unsigned dims = dims_to_sum(batch, chunk);
-    if (!(dims >> d & 1) ||
-        !find_line(batch.d_layout, d, line_of_thread(), &line))
+    if (!(dims >> d & 1))
         return;
     const uint32_t *mask = mask_of(batch, chunk);
     word_of<T> *levels = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
@@ -604,10 +621,14 @@ __launch_bounds__(NTHREADS) lorenzo_sum_lines(struct cuda_batch batch, int d)
     const T step =
         constants_of<T>(chunk.step, chunk.bound, batch.max_code).step;
     T *dst = (T *)chunk.dst;
-    if (mask != nullptr)
-        sum_line<T, true>(line, mask, levels, is_last, step, dst);
-    else
-        sum_line<T, false>(line, mask, levels, is_last, step, dst);
+    for (uint64_t number = line_of_thread();
+         find_line(batch.d_layout, d, number, &line);
+         number += lines_at_once()) {
+        if (mask != nullptr)
+            sum_line<T, true>(line, mask, levels, is_last, step, dst);
+        else
+            sum_line<T, false>(line, mask, levels, is_last, step, dst);
+    }
 }
 
 cudaError_t

@@ -103,9 +103,11 @@ terp_add_cuda_test(test_cuda_prediction test_cuda_prediction.cu)
 # The same with launches shaped as for large chunks.
 terp_add_cuda_test(test_cuda_prediction_busy test_cuda_prediction.cu
   ${PROJECT_SOURCE_DIR}/gpu/cuda_spline.cu
-  ${PROJECT_SOURCE_DIR}/gpu/cuda_escapes.cu)
+  ${PROJECT_SOURCE_DIR}/gpu/cuda_escapes.cu
+  ${PROJECT_SOURCE_DIR}/gpu/cuda_lorenzo.cu)
 target_compile_definitions(test_cuda_prediction_busy
-  PRIVATE CUDA_BUSY_NTHREADS=64 CUDA_ALONE_MAX_NRANGES=0)
+  PRIVATE CUDA_BUSY_NTHREADS=64 CUDA_ALONE_MAX_NRANGES=0
+    CUDA_LORENZO_MAX_NBLOCKS=1 CUDA_LORENZO_MIN_NBLOCKS=1u)
 terp_add_cuda_test(test_cuda_specials_busy test_cuda_specials.cu
   ${PROJECT_SOURCE_DIR}/gpu/cuda_scan.cu
   ${PROJECT_SOURCE_DIR}/gpu/cuda_specials_mask.cu
