@@ -270,21 +270,27 @@ store_levels(uint8_t *dst, const uint32_t *maps, unsigned begin,
              const uint32_t *before, unsigned byte_top_nbytes)
 {
     const unsigned lane = threadIdx.x % 32;
+    const unsigned first = __shfl_sync(0xFFFFFFFF, begin, 0);
     const unsigned end = __shfl_sync(0xFFFFFFFF, begin, REDUCE_BYTE_MAP);
+    const unsigned of_words = __shfl_sync(0xFFFFFFFF, begin, REDUCE_WORD_MAP);
+    /* The map of words keeps none. */
+    const unsigned after =
+        __shfl_sync(0xFFFFFFFF, begin, REDUCE_WORD_MAP + 1) - of_words;
 
 #pragma unroll 1
-    for (unsigned i = __shfl_sync(0xFFFFFFFF, begin, 0) + threadIdx.x / 32;
-         i < end; i += NTHREADS / 32) {
+    for (unsigned i = first + threadIdx.x / 32; i < end - after;
+         i += NTHREADS / 32) {
+        const unsigned w = i < of_words ? i : i + after;
         int map = __popc(__ballot_sync(0xFFFFFFFF,
-                                       lane < REDUCE_BYTE_MAP && begin <= i)) -
+                                       lane < REDUCE_BYTE_MAP && begin <= w)) -
                   1;
         unsigned at = __shfl_sync(0xFFFFFFFF, begin, map);
         unsigned below = __shfl_sync(0xFFFFFFFF, begin, map + 1);
-        uint32_t bits = map == REDUCE_WORD_MAP ? 0 : maps[i];
+        uint32_t bits = maps[w];
         if (bits >> lane & 1)
-            dst[before[i] + (unsigned)__popc(bits & bits_below(lane)) +
+            dst[before[w] + (unsigned)__popc(bits & bits_below(lane)) +
                 (map > REDUCE_WORD_MAP ? byte_top_nbytes : 0)] =
-                ((const uint8_t *)(maps + below))[32 * (i - at) + lane];
+                ((const uint8_t *)(maps + below))[32 * (w - at) + lane];
     }
 }
 
