@@ -93,6 +93,8 @@ struct tune_task {
     bool blends;          /* or averages */
     unsigned first_cost;  /* costs of the level before its own */
     unsigned nhistograms; /* 0: of a small level, which stores rows */
+    unsigned njoint;      /* blends besides, which follow */
+    unsigned first_joint; /* likewise */
 };
 
 /* What it samples. */
@@ -105,12 +107,15 @@ union tune_samples {
     struct sampled_class classes[TERP_NCLASSES];
 };
 
-/* Blocks of a class that blend, where so many share what averages: they have
- * less to count. */
+/* Blocks of a class that only blend: fewer than average, since they have less
+ * to count. */
 static __host__ __device__ __forceinline__ unsigned
-nblending_of(bool blends, unsigned nparts, unsigned number)
+nblending_of(const struct tune_grid &grid, int l, unsigned number)
 {
-    return blends && nblends_of(count_bits(number)) > 0 ? (nparts + 1) / 2 : 0;
+    return grid.blends[l] && !grid.is_joint &&
+                   nblends_of(count_bits(number)) > 0
+               ? (grid.nparts[l] + 1) / 2
+               : 0;
 }
 
 static __device__ struct tune_task
@@ -137,23 +142,29 @@ find_task(const struct tune_grid &grid)
     task.number = 1u << nactive;
     for (;;) {
         task.number--;
-        nblending = nblending_of(grid.blends[task.l], task.nparts, task.number);
+        nblending = nblending_of(grid, task.l, task.number);
         if (index < task.nparts + nblending)
             break;
         index -= task.nparts + nblending;
     }
     const unsigned nodd = count_bits(task.number);
+    const unsigned first_blend =
+        ncosts_of(nactive) + blends_before(task.number);
     task.blends = index >= task.nparts;
     if (task.blends) {
         task.part = index - task.nparts;
         task.nparts = nblending;
         task.nhistograms = nblends_of(nodd);
-        task.first_cost = ncosts_of(nactive) + blends_before(task.number);
+        task.first_cost = first_blend;
         return task;
     }
     task.part = index;
     task.nhistograms = nhistograms_of(nodd);
     task.first_cost = histograms_before(task.number);
+    if (grid.is_joint && grid.blends[task.l]) {
+        task.njoint = nblends_of(nodd);
+        task.first_joint = first_blend;
+    }
     return task;
 }
 
@@ -213,14 +224,18 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
            const struct constants<T> &k, uint32_t *s_histograms,
            struct findings *s_found)
 {
-    const unsigned n = task.nhistograms;
+    const unsigned n = task.nhistograms + task.njoint;
     uint32_t *records =
         region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
         (grid.first_record[task.l] + grid.nparts[task.l] * task.first_cost) *
             COSTS_NWORDS;
 
-    sample_class(s_class, s_runs, source, k, task.blends, s_histograms,
-                 s_found);
+#pragma unroll 1
+    for (unsigned joint = 0; joint <= (task.njoint > 0); joint++)
+        sample_class(s_class, s_runs, source, k, task.blends || joint > 0,
+                     joint > 0,
+                     s_histograms + joint * task.nhistograms * HISTOGRAM_NWORDS,
+                     s_found);
     cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, s_histograms,
                     n, s_found);
     const unsigned class_at =
@@ -228,16 +243,18 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
     if (!join_parts(batch, class_at, records, task.part, task.nparts,
                     s_histograms, n))
         return;
-    uint64_t *costs = costs_of_level(batch, task.l) + task.first_cost;
+    uint64_t *costs = costs_of_level(batch, task.l);
     for (unsigned h = threadIdx.x / 32; h < n; h += blockDim.x / 32) {
         const uint32_t *s_costs =
             s_histograms + h * HISTOGRAM_NWORDS + COSTS_AT;
         const uint32_t nsampled = s_costs[RECORD_NSAMPLED];
         uint64_t cost = cost_of_codes(s_costs);
-        if (threadIdx.x % 32 == 0)
-            costs[h] = nsampled == 0
-                           ? 0
-                           : terp_scale_cost(cost, s_class.nvalues, nsampled);
+        if (threadIdx.x % 32 > 0)
+            continue;
+        costs[h < task.nhistograms ? task.first_cost + h
+                                   : task.first_joint + h - task.nhistograms] =
+            nsampled == 0 ? 0
+                          : terp_scale_cost(cost, s_class.nvalues, nsampled);
     }
 }
 
@@ -337,7 +354,7 @@ __launch_bounds__(SINGLE_NTHREADS<T>, 1)
     const struct tune_task task = find_task(grid);
 
     find_classes(batch, grid, task, &s_samples);
-    clear_histograms(s_histograms, task.nhistograms, &s_found);
+    clear_histograms(s_histograms, task.nhistograms + task.njoint, &s_found);
     __syncthreads();
     if (task.number > 0)
         find_runs(s_samples.of_class.cls, 0, s_samples.of_class.runs);
@@ -410,6 +427,8 @@ deal_blocks(const struct cuda_batch *batch, unsigned most_parts,
 
     *grid = tune_grid{};
     grid->dims_in_use = dims_in_use(layout);
+    /* Blocks of single chunks are few, and the slowest decides. */
+    grid->is_joint = most_parts == 1;
     /* A row of one value has no difference that could be sampled. */
     if (asked != TERP_PREDICTOR_SPLINE && layout->dims[0] > 1) {
         grid->nlorenzo = nparts_of(2 * terp_nsamples_of(layout->nvalues),
@@ -432,12 +451,13 @@ deal_blocks(const struct cuda_batch *batch, unsigned most_parts,
         unsigned nodd = count_bits(grid->active[l]);
         grid->blends[l] = nodd >= 2 && may_blend(layout, l);
         if (l == 1)
-            grid->nhistograms = max(grid->nhistograms, nhistograms_of(nodd));
+            grid->nhistograms = max(
+                grid->nhistograms,
+                nhistograms_of(nodd) +
+                    (grid->is_joint && grid->blends[l] ? nblends_of(nodd) : 0));
         grid->first_block[l] = grid->nblocks;
         for (unsigned number = 1; number < 1u << nodd; number++)
-            grid->nblocks +=
-                grid->nparts[l] +
-                nblending_of(grid->blends[l], grid->nparts[l], number);
+            grid->nblocks += grid->nparts[l] + nblending_of(*grid, l, number);
         grid->nblocks += grid->nparts[l] == 0;
         if (grid->nparts[l] <= 1)
             continue;

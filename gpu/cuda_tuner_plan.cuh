@@ -20,6 +20,7 @@ struct tune_grid {
     unsigned nparts[TERP_MAX_LEVELS + 1]; /* 0: a small level, one block */
     uint8_t active[TERP_MAX_LEVELS + 1];  /* dimensions with odd points */
     bool blends[TERP_MAX_LEVELS + 1];     /* whether a level may */
+    bool is_joint; /* a class's block averages and blends */
     unsigned first_record[TERP_MAX_LEVELS + 1]; /* where parts are many */
 };
 

@@ -487,13 +487,13 @@ blend_value(const volatile struct sampled_class &cls,
 /* ---- runs ---- */
 
 /* Consecutive threads take consecutive values of the sampled runs, the first of
- * which are found. */
+ * which are found, unless they are taken again. */
 template <int N, bool blends, typename T>
 static __device__ __forceinline__ void
 sample_runs(const volatile struct sampled_class &cls,
             const struct source<T> &source, const struct constants<T> &k,
-            struct sampled_run s_runs[MAX_NRUNS], uint32_t *s_histograms,
-            struct findings *s_found)
+            struct sampled_run s_runs[MAX_NRUNS], bool again,
+            uint32_t *s_histograms, struct findings *s_found)
 {
     const unsigned run_nvalues = cls.run_nvalues, all = cls.nruns;
     const unsigned nth_of_thread = threadIdx.x / run_nvalues;
@@ -507,7 +507,7 @@ sample_runs(const volatile struct sampled_class &cls,
     for (unsigned first = 0; first < all; first += MAX_NRUNS) {
         unsigned nruns = min((unsigned)MAX_NRUNS, all - first);
         unsigned nth = nth_of_thread, x = x_of_thread;
-        if (first > 0) {
+        if (first > 0 || (again && all > MAX_NRUNS)) {
             __syncthreads();
             find_runs(cls, first, s_runs);
             __syncthreads();
@@ -528,31 +528,39 @@ sample_runs(const volatile struct sampled_class &cls,
         }
     }
     nsampled = __reduce_add_sync(ALL_LANES, nsampled);
-    if (threadIdx.x % 32 == 0)
+    if (threadIdx.x % 32 == 0 && !again)
         atomicAdd(&s_found->nsampled, nsampled);
 }
 
+/* Again: after all of its values have been taken before. */
 template <typename T>
 static __device__ void
 sample_class(const volatile struct sampled_class &cls,
              struct sampled_run s_runs[MAX_NRUNS],
              const struct source<T> &source, const struct constants<T> &k,
-             bool blends, uint32_t *s_histograms, struct findings *s_found)
+             bool blends, bool again, uint32_t *s_histograms,
+             struct findings *s_found)
 {
     unsigned nodd = count_bits(cls.odd);
 
     if (blends && nodd == 2)
-        sample_runs<2, true>(cls, source, k, s_runs, s_histograms, s_found);
+        sample_runs<2, true>(cls, source, k, s_runs, again, s_histograms,
+                             s_found);
     else if (blends)
-        sample_runs<3, true>(cls, source, k, s_runs, s_histograms, s_found);
+        sample_runs<3, true>(cls, source, k, s_runs, again, s_histograms,
+                             s_found);
     else if (nodd == 1)
-        sample_runs<1, false>(cls, source, k, s_runs, s_histograms, s_found);
+        sample_runs<1, false>(cls, source, k, s_runs, again, s_histograms,
+                              s_found);
     else if (nodd == 2)
-        sample_runs<2, false>(cls, source, k, s_runs, s_histograms, s_found);
+        sample_runs<2, false>(cls, source, k, s_runs, again, s_histograms,
+                              s_found);
     else if (nodd == 3)
-        sample_runs<3, false>(cls, source, k, s_runs, s_histograms, s_found);
+        sample_runs<3, false>(cls, source, k, s_runs, again, s_histograms,
+                              s_found);
     else
-        sample_runs<4, false>(cls, source, k, s_runs, s_histograms, s_found);
+        sample_runs<4, false>(cls, source, k, s_runs, again, s_histograms,
+                              s_found);
 }
 
 /* Stores the rows of a point of a small class. */
