@@ -56,11 +56,11 @@ __launch_bounds__(WARP_NTHREADS *BLOCK_NWARPS)
     for (uint64_t base =
              ((uint64_t)blockIdx.x * BLOCK_NWARPS + warp) * WARP_NTHREADS;
          base < npieces; base += step) {
-        const unsigned n = (unsigned)min_u64(npieces - base, WARP_NTHREADS);
+        const int n = (int)min_u64(npieces - base, WARP_NTHREADS);
         struct piece mine = {};
-        if (lane < n)
+        if ((int)lane < n)
             mine = find_piece(array, first, nrows, base + lane);
-        for (unsigned p = 0; p < n; p++) {
+        for (int p = 0; p < n; p++) {
             const uint64_t in_chunks = __shfl_sync(~0u, mine.in_chunks, p);
             const uint64_t in_array = __shfl_sync(~0u, mine.in_array, p);
             const uint32_t nvalues = __shfl_sync(~0u, mine.nvalues, p);
