@@ -277,8 +277,10 @@ stage_h5() {
         -S . -B "$build/h5" "${generator[@]}" -DTERP_CUDA=OFF \
         -DCMAKE_PREFIX_PATH="$deps" || return 1
     export HDF5_PLUGIN_PATH=$build/h5/plugin
-    TEST_MEMORY=device try h5_blocks 100 "$build/h5/h5tests/test_h5_blocks" ||
-        failed=1
+    export TEST_MEMORY=device
+    try h5_blocks 100 "$build/h5/h5tests/test_h5_blocks" || failed=1
+    try h5_memcheck 100 compute-sanitizer --error-exitcode 9 \
+        "$build/h5/h5tests/test_h5_blocks" || failed=1
     path=$(field) || return 1
     benchmark cuda_h5 "$build/h5/bench/cuda_h5" "$path" $((extent / 8)) \
         "${TERP_H5_FOLDER:-/dev/shm}" || failed=1
