@@ -1,7 +1,6 @@
 /* terp args: spells the filter's parameters for those who type them. */
 #include <argp.h>
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,18 +65,12 @@ static const char doc[] =
     "\n"
     "Exit codes: 0 done; 2 wrong usage.";
 
-/* Of one shape, slowest dimension first. */
-struct shape {
-    unsigned rank;
-    uint64_t dims[H5S_MAX_RANK];
-};
-
 struct request {
     unsigned bound_mode;
     const char *bound_text;
     double bound;
     unsigned pipeline, predictor;
-    struct shape brick, chunk; /* rank 0: not given */
+    struct tool_shape brick, chunk;
     unsigned type;
 };
 
@@ -90,30 +83,6 @@ read_bound(struct argp_state *state, struct request *request, unsigned mode,
     request->bound_mode = mode;
     request->bound_text = text;
     request->bound = tool_option_number(state, text);
-}
-
-static void
-read_shape(struct argp_state *state, const char *text, unsigned max_rank,
-           struct shape *shape_ret)
-{
-    const char *at = text;
-
-    shape_ret->rank = 0;
-    for (;;) {
-        char *end;
-        errno = 0;
-        unsigned long long dim = strtoull(at, &end, 10);
-        if (!isdigit((unsigned char)*at) || dim == 0 || dim > UINT32_MAX ||
-            errno != 0)
-            argp_error(state, "'%s' is no shape such as 64x64x64", text);
-        if (shape_ret->rank == max_rank)
-            argp_error(state, "'%s' has more than %u dimensions", text,
-                       max_rank);
-        shape_ret->dims[shape_ret->rank++] = dim;
-        if (*end == '\0')
-            return;
-        at = *end == 'x' ? end + 1 : end;
-    }
 }
 
 static error_t
@@ -139,10 +108,10 @@ parse_option(int key, char *arg, struct argp_state *state)
             tool_option_name(state, "predictor", arg, tool_predictors);
         return 0;
     case KEY_BRICK:
-        read_shape(state, arg, TERP_MAX_RANK - 1, &request->brick);
+        tool_option_shape(state, arg, TERP_MAX_RANK - 1, &request->brick);
         return 0;
     case KEY_CHUNK:
-        read_shape(state, arg, H5S_MAX_RANK, &request->chunk);
+        tool_option_shape(state, arg, H5S_MAX_RANK, &request->chunk);
         return 0;
     case KEY_TYPE:
         request->type = tool_option_name(state, "type", arg, types);

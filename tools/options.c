@@ -1,5 +1,7 @@
 #include "options.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +32,30 @@ tool_option_number(struct argp_state *state, const char *text)
     if (end == text || *end != '\0' || !is_bound(value))
         argp_error(state, "'%s' is not a finite number above zero", text);
     return value;
+}
+
+void
+tool_option_shape(struct argp_state *state, const char *text, unsigned max_rank,
+                  struct tool_shape *shape_ret)
+{
+    const char *at = text;
+
+    shape_ret->rank = 0;
+    for (;;) {
+        char *end;
+        errno = 0;
+        unsigned long long dim = strtoull(at, &end, 10);
+        if (!isdigit((unsigned char)*at) || dim == 0 || dim > UINT32_MAX ||
+            errno != 0)
+            argp_error(state, "'%s' is no shape such as 64x64x64", text);
+        if (shape_ret->rank == max_rank)
+            argp_error(state, "'%s' has more than %u dimensions", text,
+                       max_rank);
+        shape_ret->dims[shape_ret->rank++] = dim;
+        if (*end == '\0')
+            return;
+        at = *end == 'x' ? end + 1 : end;
+    }
 }
 
 void

@@ -3,6 +3,15 @@
 #define TERP_OPTIONS_H
 
 #include <argp.h>
+#include <stdint.h>
+
+#include <hdf5.h>
+
+/* Dims, slowest first; rank 0: not given. */
+struct tool_shape {
+    unsigned rank;
+    uint64_t dims[H5S_MAX_RANK];
+};
 
 /* Names in the order of enum terp_pipeline and enum terp_predictor; NULL ends
  * them. */
@@ -18,6 +27,12 @@ tool_option_name(struct argp_state *state, const char *what, const char *text,
 /* A finite number above zero; otherwise says so, and exits. */
 double
 tool_option_number(struct argp_state *state, const char *text);
+
+/* Dims such as 64x64x64, at most max_rank of them; otherwise says so, and
+ * exits. */
+void
+tool_option_shape(struct argp_state *state, const char *text, unsigned max_rank,
+                  struct tool_shape *shape_ret);
 
 /* For an option that this program was built without: says so, and exits. */
 void

@@ -1,7 +1,6 @@
 /* terp repack: options, and the care for input and output file. */
 #define _GNU_SOURCE /* realpath, mkstemp, sched_getaffinity */
 #include <argp.h>
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -162,31 +161,6 @@ add_rule(struct argp_state *state, char *text)
     rule->bound = read_any(state, equals + 1);
 }
 
-static void
-read_chunk(struct argp_state *state, const char *text)
-{
-    struct repack_request *request = state->input;
-    const char *at = text;
-
-    request->chunk_rank = 0;
-    request->chunk_auto = strcmp(text, "auto") == 0;
-    while (!request->chunk_auto) {
-        char *end;
-        errno = 0;
-        unsigned long long dim = strtoull(at, &end, 10);
-        if (!isdigit((unsigned char)*at) || dim == 0 || dim > UINT32_MAX ||
-            errno != 0 || request->chunk_rank == H5S_MAX_RANK)
-            argp_error(state,
-                       "'%s' is neither auto nor a shape such as "
-                       "64x64x64",
-                       text);
-        request->chunk_dims[request->chunk_rank++] = dim;
-        if (*end == '\0')
-            return;
-        at = *end == 'x' ? end + 1 : end;
-    }
-}
-
 static int
 read_nthreads(struct argp_state *state, const char *text)
 {
@@ -227,7 +201,10 @@ parse_option(int key, char *arg, struct argp_state *state)
         add_rule(state, arg);
         return 0;
     case KEY_CHUNK:
-        read_chunk(state, arg);
+        request->chunk.rank = 0;
+        request->chunk_auto = strcmp(arg, "auto") == 0;
+        if (!request->chunk_auto)
+            tool_option_shape(state, arg, H5S_MAX_RANK, &request->chunk);
         return 0;
     case KEY_PIPELINE:
         request->pipeline =

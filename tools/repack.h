@@ -10,6 +10,7 @@
 
 #include "amrex.h"
 #include "h5file.h"
+#include "options.h"
 #include "progress.h"
 #include "terp.h"
 
@@ -44,8 +45,7 @@ struct repack_request {
     struct repack_rule *rules;
     int nrules;
     bool chunk_auto;
-    int chunk_rank; /* 0: not given */
-    hsize_t chunk_dims[H5S_MAX_RANK];
+    struct tool_shape chunk;
     unsigned pipeline;
     enum terp_engine_kind engine;
     int nthreads;

@@ -72,8 +72,11 @@ static void
 plan_chunks(const struct repack_request *request, hid_t dcpl, int rank,
             const hsize_t *dims, const hsize_t *max_dims, hsize_t *chunk_dims)
 {
-    if (request->chunk_rank == rank)
-        memcpy(chunk_dims, request->chunk_dims, sizeof request->chunk_dims);
+    const struct tool_shape *given = &request->chunk;
+
+    if ((int)given->rank == rank)
+        for (int i = 0; i < rank; i++)
+            chunk_dims[i] = given->dims[i];
     else if (request->chunk_auto || H5Pget_layout(dcpl) != H5D_CHUNKED)
         tool_chunk_shape(rank, dims, chunk_dims);
     else
