@@ -24,6 +24,19 @@ terp_array_chunk_nvalues(const struct terp_array *array)
     return nvalues;
 }
 
+/* ---- a run ---- */
+
+enum terp_status
+terp_run_begin(struct terp_run *run)
+{
+    run->used = TERP_ENGINE_CPU;
+    run->reason = NULL;
+    return run->nthreads < 1 || (run->engine == TERP_ENGINE_CPU &&
+                                 run->memory == TERP_MEMORY_DEVICE)
+               ? TERP_ERR_ARGUMENT
+               : TERP_OK;
+}
+
 /* ---- the device ---- */
 
 static const struct terp_cuda_engine *

@@ -58,6 +58,11 @@ terp_array_nchunks(const struct terp_array *array);
 uint64_t
 terp_array_chunk_nvalues(const struct terp_array *array);
 
+/* At the begin of a call: sets what it fills in. TERP_ERR_ARGUMENT: this run
+ * cannot be. */
+enum terp_status
+terp_run_begin(struct terp_run *run);
+
 /* What follows is done in run->memory, with the device's engine where that is
  * the device; then it fails with TERP_ERR_DEVICE, and run->reason, where that
  * does not work. */

@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "array.h"
 #include "base.h"
 #include "cuda_loader.h"
 #include "engine.h"
@@ -242,17 +243,6 @@ device_did(struct terp_run *run, const struct terp_cuda_engine *device,
     return false;
 }
 
-static enum terp_status
-begin_run(struct terp_run *run)
-{
-    run->used = TERP_ENGINE_CPU;
-    run->reason = NULL;
-    return run->nthreads < 1 || (run->engine == TERP_ENGINE_CPU &&
-                                 run->memory == TERP_MEMORY_DEVICE)
-               ? TERP_ERR_ARGUMENT
-               : TERP_OK;
-}
-
 enum terp_status
 terp_encode_batch(struct terp_run *run, const struct terp_params *params,
                   const struct terp_chunk *chunk, uint64_t nchunks,
@@ -261,7 +251,7 @@ terp_encode_batch(struct terp_run *run, const struct terp_params *params,
 {
     struct encode_batch batch = {params, chunk,          src,
                                  dst,    dst_nbytes_ret, TERP_OK};
-    enum terp_status st = begin_run(run);
+    enum terp_status st = terp_run_begin(run);
 
     if (st == TERP_OK)
         st = check_encode(params, chunk, run->nthreads);
@@ -302,7 +292,7 @@ terp_decode_batch(struct terp_run *run, const struct terp_chunk *chunk,
                   enum terp_status *status_ret)
 {
     struct decode_batch batch = {chunk, src, src_nbytes, dst, status_ret};
-    enum terp_status st = begin_run(run);
+    enum terp_status st = terp_run_begin(run);
 
     if (terp_chunk_nbytes(chunk) == 0)
         st = TERP_ERR_ARGUMENT;

@@ -252,17 +252,6 @@ read_batch(const struct h5_block *block, struct batch *batch, uint64_t first,
 
 /* ---- entry points ---- */
 
-static enum terp_status
-begin_run(struct terp_run *run)
-{
-    run->used = TERP_ENGINE_CPU;
-    run->reason = NULL;
-    return run->nthreads < 1 || (run->engine == TERP_ENGINE_CPU &&
-                                 run->memory == TERP_MEMORY_DEVICE)
-               ? TERP_ERR_ARGUMENT
-               : TERP_OK;
-}
-
 /* `params` NULL: the dataset's. */
 static enum terp_status
 write_streams(struct terp_run *run, const struct h5_block *block,
@@ -307,7 +296,7 @@ terp_h5_write(struct terp_run *run, hid_t dataset, const hsize_t *offset,
               const void *values)
 {
     struct h5_block block;
-    enum terp_status st = begin_run(run);
+    enum terp_status st = terp_run_begin(run);
 
     if (st != TERP_OK)
         return st;
@@ -332,7 +321,7 @@ terp_h5_read(struct terp_run *run, hid_t dataset, const hsize_t *offset,
              const hsize_t *count, void *values)
 {
     struct h5_block block;
-    enum terp_status st = begin_run(run);
+    enum terp_status st = terp_run_begin(run);
 
     if (st != TERP_OK)
         return st;
