@@ -169,7 +169,7 @@ void
 bench_encode(struct bench_chunks *chunks, uint64_t set,
              enum terp_engine_kind engine)
 {
-    struct terp_run run = {engine, chunks->memory, 1, engine, NULL};
+    struct terp_run run = {engine, chunks->memory, 1, engine, NULL, NULL};
     uint64_t first = set * chunks->nchunks;
 
     enum terp_status st = terp_encode_batch(
@@ -183,7 +183,7 @@ void
 bench_decode(struct bench_chunks *chunks, uint64_t set,
              enum terp_engine_kind engine)
 {
-    struct terp_run run = {engine, chunks->memory, 1, engine, NULL};
+    struct terp_run run = {engine, chunks->memory, 1, engine, NULL, NULL};
     uint64_t first = set * chunks->nchunks;
 
     enum terp_status st = terp_decode_batch(

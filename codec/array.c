@@ -30,6 +30,7 @@ enum terp_status
 terp_run_begin(struct terp_run *run)
 {
     run->used = TERP_ENGINE_CPU;
+    run->device = NULL;
     run->reason = NULL;
     return run->nthreads < 1 || (run->engine == TERP_ENGINE_CPU &&
                                  run->memory == TERP_MEMORY_DEVICE)

@@ -64,7 +64,7 @@ terp_cpu_batch(terp_cpu_batch_task *task, void *batch, uint64_t nchunks,
  * the engine is not called again in this process. Nothing here leaves an error
  * behind in the host's own use of CUDA, or changes its current device. */
 struct terp_cuda_engine {
-    const char *device; /* its name, for people; static */
+    const char *device; /* its name and place, for people; static */
 
     /* As terp_encode_batch: TERP_OK, TERP_ERR_DEVICE or TERP_ERR_MEMORY. */
     enum terp_status (*encode)(const struct terp_params *params,

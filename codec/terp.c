@@ -237,6 +237,7 @@ device_did(struct terp_run *run, const struct terp_cuda_engine *device,
 {
     if (st != TERP_ERR_DEVICE) {
         run->used = TERP_ENGINE_CUDA;
+        run->device = device->device;
         return true;
     }
     run->reason = terp_cuda_fail(device->reason());

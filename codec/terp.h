@@ -174,6 +174,7 @@ struct terp_run {
     int nthreads; /* of the CPU, shared by the chunks; at least 1 */
     /* Filled in by the call: */
     enum terp_engine_kind used; /* CPU or CUDA */
+    const char *device;         /* which one, for people; NULL, or static */
     const char *reason;         /* why not the device; NULL, or static */
 };
 

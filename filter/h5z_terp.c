@@ -194,7 +194,7 @@ say_stream(const struct call *call, const struct terp_run *run,
            const char *action, const void *stream, uint64_t stream_nbytes)
 {
     struct terp_info info;
-    bool explain = run->reason != NULL;
+    const char *more = run->device != NULL ? run->device : run->reason;
 
     /* Reading the frame again costs time, for the curious only. */
     if (!call->settings.verbose ||
@@ -203,13 +203,13 @@ say_stream(const struct call *call, const struct terp_run *run,
     terp_settings_say(
         &call->settings, &call->host,
         "%s: %" PRIu64 " bytes, stored %" PRIu64
-        ", ratio %.2f, pipeline %s, predictor %s, engine %s%s%s%s, "
+        ", ratio %.2f, pipeline %s, predictor %s, engine %s%s%s%s%s, "
         "threads %d",
         action, info.chunk_nbytes, stream_nbytes,
         (double)info.chunk_nbytes / (double)stream_nbytes, info.pipeline,
         info.predictor, run->used == TERP_ENGINE_CUDA ? "cuda" : "cpu",
-        explain ? " (not cuda: " : "", explain ? run->reason : "",
-        explain ? ")" : "", run->nthreads);
+        more != NULL ? " (" : "", run->reason != NULL ? "not cuda: " : "",
+        more != NULL ? more : "", more != NULL ? ")" : "", run->nthreads);
 }
 
 /* Why the words do not allow to compress `nbytes`; NULL when they do. */

@@ -20,7 +20,7 @@
 
 static struct {
     int device;
-    char name[256];
+    char name[256 + sizeof " at 12345678:12:12.0"];
     uint64_t memory_nbytes;
     struct cuda_tables tables;
     struct cuda_lane lane[NLANES];
@@ -151,7 +151,10 @@ cuda_context_open(const char **device_ret, const char **reason_ret)
         error = cudaGetDeviceProperties(&properties, context.device);
     if (error != cudaSuccess)
         goto failed;
-    snprintf(context.name, sizeof context.name, "%s", properties.name);
+    /* By its place on the bus, since each process may count devices anew. */
+    snprintf(context.name, sizeof context.name, "%s at %04x:%02x:%02x.0",
+             properties.name, (unsigned)properties.pciDomainID,
+             (unsigned)properties.pciBusID, (unsigned)properties.pciDeviceID);
     error = cuda_context_enter(&previous);
     if (error != cudaSuccess)
         goto failed;

@@ -118,7 +118,8 @@ is_right(const struct sample *sample, struct terp_run *run)
 static struct terp_run
 ask_for_device(enum terp_memory memory)
 {
-    struct terp_run run = {TERP_ENGINE_CUDA, memory, 2, TERP_ENGINE_CPU, NULL};
+    struct terp_run run = {TERP_ENGINE_CUDA, memory, 2,
+                           TERP_ENGINE_CPU,  NULL,   NULL};
     return run;
 }
 

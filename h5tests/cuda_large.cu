@@ -167,7 +167,8 @@ struct buffers {
 static struct terp_run
 run_on_device(enum terp_memory memory)
 {
-    struct terp_run run = {TERP_ENGINE_CUDA, memory, 1, TERP_ENGINE_CPU, NULL};
+    struct terp_run run = {TERP_ENGINE_CUDA, memory, 1,
+                           TERP_ENGINE_CPU,  NULL,   NULL};
     return run;
 }
 

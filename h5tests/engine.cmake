@@ -1,6 +1,8 @@
 # Tests of how the codec and the plugin reach the CUDA engine, with a fake one.
 
-add_library(fake_cuda_engine MODULE fake_cuda_engine.c)
+add_library(fake_cuda_engine MODULE
+  fake_cuda_engine.c ${PROJECT_SOURCE_DIR}/gpu/cuda_device.c)
+target_include_directories(fake_cuda_engine PRIVATE ${PROJECT_SOURCE_DIR}/gpu)
 target_link_libraries(fake_cuda_engine
   PRIVATE terp_codec -Wl,--exclude-libs,ALL)
 # Where the codec looks for the engine, seen from several places.
@@ -54,11 +56,12 @@ function(terp_add_engine_test name plugin_dir said)
 endfunction()
 
 foreach(place built installed shared)
-  terp_add_engine_test(${place} ${plugin_dir_${place}} "engine cuda, threads"
-    TERP_ENGINE=cuda)
+  terp_add_engine_test(${place} ${plugin_dir_${place}}
+    "engine cuda (fake 0), threads" TERP_ENGINE=cuda TERP_DEVICE=0)
 endforeach()
-terp_add_engine_test(named $<TARGET_FILE_DIR:h5zterp> "engine cuda, threads"
-  TERP_ENGINE=cuda TERP_CUDA_LIBRARY=$<TARGET_FILE:fake_cuda_engine>)
+terp_add_engine_test(named $<TARGET_FILE_DIR:h5zterp>
+  "engine cuda (fake 1), threads" TERP_ENGINE=cuda TERP_DEVICE=1
+  TERP_CUDA_LIBRARY=$<TARGET_FILE:fake_cuda_engine>)
 terp_add_engine_test(missing ${plugin_dir_built}
   "engine cpu (not cuda: /nowhere"
   TERP_ENGINE=cuda TERP_CUDA_LIBRARY=/nowhere)
@@ -81,7 +84,7 @@ endif()
 if(TARGET terp_cuda_emulated_library)
   add_dependencies(test_filter_engine terp_cuda_emulated_library)
   terp_add_engine_test(emulated $<TARGET_FILE_DIR:h5zterp>
-    "engine cuda, threads" TERP_ENGINE=cuda
+    "engine cuda (emulator at 0000:4e:00.0), threads" TERP_ENGINE=cuda
     TERP_CUDA_LIBRARY=$<TARGET_FILE:terp_cuda_emulated_library>)
 
   add_test(NAME test_h5_blocks_device COMMAND test_h5_blocks)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda_device.h"
 #include "engine.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -84,8 +85,9 @@ move(const struct terp_array *array, uint64_t first, uint64_t n,
     return fake_cuda.call_status;
 }
 
-static const struct terp_cuda_engine engine = {"fake", encode, decode, allocate,
-                                               free,   copy,   move,   reason};
+static const char *const names[] = {"fake 0", "fake 1"};
+static struct terp_cuda_engine engine = {NULL, encode, decode, allocate,
+                                         free, copy,   move,   reason};
 
 EXPORT terp_cuda_open_function terp_cuda_open;
 
@@ -98,6 +100,7 @@ terp_cuda_open(unsigned abi, const struct terp_cuda_engine **engine_ret,
         sched_yield();
     if (abi != TERP_CUDA_ABI)
         return TERP_ERR_ARGUMENT;
+    engine.device = names[cuda_device_choose(2)];
     *reason_ret = "the fake device is switched off";
     if (fake_cuda.open_status == TERP_OK)
         *engine_ret = &engine;

@@ -162,7 +162,7 @@ decode_all(enum terp_engine_kind engine, enum terp_memory memory)
 static void
 check_cpu(struct terp_run run, const char *reason)
 {
-    CHECK(run.used == TERP_ENGINE_CPU);
+    CHECK(run.used == TERP_ENGINE_CPU && run.device == NULL);
     CHECK(run.reason != NULL);
     if (strstr(run.reason, reason) == NULL) {
         fprintf(stderr, "\"%s\" is not in \"%s\"\n", reason, run.reason);
@@ -174,6 +174,7 @@ static void
 check_cuda(struct terp_run run)
 {
     CHECK(run.used == TERP_ENGINE_CUDA);
+    CHECK(run.device != NULL && strncmp(run.device, "fake ", 5) == 0);
     CHECK(run.reason == NULL);
 }
 

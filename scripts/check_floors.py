@@ -27,6 +27,7 @@ PLACES = [
     ("stage test", r"h5tests/test_stages\.c"),
     ("emulator", r"h5tests/cuda_emulator/[\w/]+\.(h|cuh|cpp)"),
     ("device test", r"h5tests/((test_)?cuda_\w+|test_h5_blocks)\.(c|cpp|cu|h|cuh)"),
+    ("device test", r"h5tests/fake_cuda_engine\.c"),
     ("test", r"(h5tests|fuzz)/\w+\.[ch]"),
 ]
 

@@ -98,6 +98,7 @@ struct cudaLaunchConfig_t {
 
 struct cudaDeviceProp {
     char name[256];
+    int pciDomainID, pciBusID, pciDeviceID;
 };
 
 struct cudaPointerAttributes {

@@ -309,7 +309,7 @@ cudaGetDeviceProperties(cudaDeviceProp *properties_ret, int device)
     return call([=] {
         if (device != 0)
             return cudaErrorInvalidDevice;
-        strcpy(properties_ret->name, "emulator");
+        *properties_ret = {"emulator", 0, 0x4e, 0};
         return cudaSuccess;
     });
 }
