@@ -1,6 +1,8 @@
 /* Processes of an MPI program write one compressed dataset together.
  *
- *     mpirun -n 4 parallel_write FILE NZ NY NX
+ *     mpirun -n 4 parallel_write FILE NZ NY NX [CHUNK]
+ *
+ * CHUNK: extent of the cubic chunks, 32 if not given.
  *
  * Each process has whole layers of chunks of the field; HDF5 lets each one
  * compress its own. The file does not depend on how many there are, but for
@@ -18,8 +20,9 @@
 #include "h5z_terp.h"
 
 #define RANK 3
-#define CHUNK_DIM 32
 #define RELATIVE_BOUND 1e-3
+
+static hsize_t chunk_dim = 32;
 
 /* The part of the field that this process has: all of y and x. */
 struct part {
@@ -41,14 +44,14 @@ need(long long result, const char *what)
 static void
 take_part(const hsize_t *dims, struct part *part_ret)
 {
-    hsize_t nlayers = (dims[0] + CHUNK_DIM - 1) / CHUNK_DIM;
+    hsize_t nlayers = (dims[0] + chunk_dim - 1) / chunk_dim;
     int rank, nranks;
 
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
     hsize_t first = nlayers * (hsize_t)rank / (hsize_t)nranks;
     hsize_t last = nlayers * ((hsize_t)rank + 1) / (hsize_t)nranks;
-    hsize_t begin = first * CHUNK_DIM, end = last * CHUNK_DIM;
+    hsize_t begin = first * chunk_dim, end = last * chunk_dim;
     if (end > dims[0])
         end = dims[0];
     *part_ret = (struct part){.begin = {begin, 0, 0},
@@ -61,17 +64,31 @@ take_part(const hsize_t *dims, struct part *part_ret)
         need(-1, "get memory");
 }
 
+/* f(x, z) cos(0.07 y) + g(x, z) */
 static void
 simulate(struct part *part)
 {
-    for (size_t i = 0; i < part->nvalues; i++) {
-        hsize_t row = i / part->count[2];
-        double x = (double)(i % part->count[2]);
-        double y = (double)(row % part->count[1]);
-        double z = (double)(part->begin[0] + row / part->count[1]);
-        part->values[i] = (float)(sin(0.11 * x + 0.02 * z) * cos(0.07 * y) +
-                                  0.3 * sin(0.09 * z * cos(0.01 * x)));
+    size_t nx = part->count[2];
+    double *f = malloc(nx * sizeof *f), *g = malloc(nx * sizeof *g);
+    float *value = part->values;
+
+    if (f == NULL || g == NULL)
+        need(-1, "get memory");
+    for (hsize_t k = 0; k < part->count[0]; k++) {
+        double z = (double)(part->begin[0] + k);
+        for (size_t i = 0; i < nx; i++) {
+            double x = (double)i;
+            f[i] = sin(0.11 * x + 0.02 * z);
+            g[i] = 0.3 * sin(0.09 * z * cos(0.01 * x));
+        }
+        for (hsize_t j = 0; j < part->count[1]; j++) {
+            double wave = cos(0.07 * (double)j);
+            for (size_t i = 0; i < nx; i++)
+                *value++ = (float)(f[i] * wave + g[i]);
+        }
     }
+    free(f);
+    free(g);
 }
 
 /* A bound in the unit of the data, relative to the range of the whole field,
@@ -98,7 +115,7 @@ create(hid_t file, const hsize_t *dims, double bound)
     hid_t dcpl = H5Pcreate(H5P_DATASET_CREATE);
 
     for (int d = 0; d < RANK; d++)
-        chunk[d] = dims[d] < CHUNK_DIM ? dims[d] : CHUNK_DIM;
+        chunk[d] = dims[d] < chunk_dim ? dims[d] : chunk_dim;
     H5Pset_chunk(dcpl, RANK, chunk);
     need(H5Zfilter_avail(H5Z_FILTER_TERP) > 0 ? 0 : -1,
          "find the terp filter: HDF5_PLUGIN_PATH must name the directory that "
@@ -112,8 +129,17 @@ create(hid_t file, const hsize_t *dims, double bound)
     return dataset;
 }
 
+/* A time that all processes have in common. */
+static double
+start(void)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    return MPI_Wtime();
+}
+
+/* Seconds of the slowest process to write, and to read. */
 static void
-write_and_read(hid_t dataset, struct part *part)
+write_and_read(hid_t dataset, struct part *part, double *seconds_ret)
 {
     hid_t memory = H5Screate_simple(RANK, part->count, NULL);
     hid_t space = H5Dget_space(dataset);
@@ -127,11 +153,17 @@ write_and_read(hid_t dataset, struct part *part)
         H5Sselect_none(memory);
     }
     H5Pset_dxpl_mpio(dxpl, H5FD_MPIO_COLLECTIVE);
+    double begin = start();
     need(H5Dwrite(dataset, H5T_NATIVE_FLOAT, memory, space, dxpl, part->values),
          "write the dataset");
+    seconds_ret[0] = MPI_Wtime() - begin;
+    begin = start();
     need(H5Dread(dataset, H5T_NATIVE_FLOAT, memory, space, dxpl,
                  part->values_read),
          "read the dataset");
+    seconds_ret[1] = MPI_Wtime() - begin;
+    MPI_Allreduce(MPI_IN_PLACE, seconds_ret, 2, MPI_DOUBLE, MPI_MAX,
+                  MPI_COMM_WORLD);
     H5Pclose(dxpl);
     H5Sclose(space);
     H5Sclose(memory);
@@ -150,21 +182,32 @@ find_largest_error(const struct part *part)
     return largest;
 }
 
+static hsize_t
+read_extent(int argc, char **argv, int at)
+{
+    hsize_t extent = at < argc ? strtoull(argv[at], NULL, 10) : 0;
+
+    if (extent < 1 || extent > 4096 || argc > 3 + RANK)
+        need(-1, "read the command line: FILE NZ NY NX [CHUNK], 1 to 4096 "
+                 "each");
+    return extent;
+}
+
 int
 main(int argc, char **argv)
 {
     hsize_t dims[RANK];
     struct part part;
+    double seconds[2];
     int rank, nranks;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
-    for (int d = 0; d < RANK; d++) {
-        dims[d] = argc == 2 + RANK ? strtoull(argv[2 + d], NULL, 10) : 0;
-        if (dims[d] < 1 || dims[d] > 4096)
-            need(-1, "read the command line: FILE NZ NY NX, 1 to 4096 each");
-    }
+    for (int d = 0; d < RANK; d++)
+        dims[d] = read_extent(argc, argv, 2 + d);
+    if (argc > 2 + RANK)
+        chunk_dim = read_extent(argc, argv, 2 + RANK);
     take_part(dims, &part);
     simulate(&part);
     double bound = find_bound(&part);
@@ -174,15 +217,15 @@ main(int argc, char **argv)
     hid_t file = H5Fcreate(argv[1], H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
     need(file, "create the file");
     hid_t dataset = create(file, dims, bound);
-    write_and_read(dataset, &part);
+    write_and_read(dataset, &part, seconds);
     double error = find_largest_error(&part);
     if (rank == 0)
         printf("%d processes: ratio %.1f, the largest error is %g, the bound "
-               "%g\n",
+               "%g; %.4f s to write, %.4f s to read\n",
                nranks,
                (double)(dims[0] * dims[1] * dims[2] * sizeof(float)) /
                    (double)H5Dget_storage_size(dataset),
-               error, bound);
+               error, bound, seconds[0], seconds[1]);
     H5Dclose(dataset);
     need(H5Fclose(file), "complete the file");
     H5Pclose(fapl);

@@ -17,6 +17,7 @@ if(TARGET parallel_write)
   terp_add_pytest(mpi_parallel_write ${TERP_SYSTEM_PYTHON} ../test_mpi.py)
   set_property(TEST mpi_parallel_write APPEND PROPERTY ENVIRONMENT
     TEST_MPIEXEC=${MPIEXEC_EXECUTABLE}
+    TERP_CUDA_LIBRARY=$<TARGET_FILE:fake_cuda_engine> TEST_NDEVICES=2
     TEST_PARALLEL_WRITE=$<TARGET_FILE:parallel_write>
     TEST_MPI_MESSAGES=$<TARGET_FILE:mpi_messages>)
 endif()

@@ -1,9 +1,12 @@
 """A dataset that MPI processes write together (examples/parallel_write.c) is
-the one that a single process writes; messages arrive (mpi_messages.c).
-TEST_MPIEXEC starts TEST_PARALLEL_WRITE and TEST_MPI_MESSAGES.
+the one that a single process writes, whichever engine; messages arrive
+(mpi_messages.c). TEST_MPIEXEC starts TEST_PARALLEL_WRITE and
+TEST_MPI_MESSAGES; TERP_CUDA_LIBRARY has TEST_NDEVICES devices.
 """
+import collections
 import csv
 import os
+import re
 import subprocess
 import tempfile
 import unittest
@@ -16,6 +19,8 @@ import numpy as np
 ALLOWED = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
            "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 FILTER = 46117
+CHUNK_DIM = 32
+NDEVICES = int(os.environ["TEST_NDEVICES"])
 
 
 def mpiexec(nranks, program, *arguments, **environment):
@@ -61,19 +66,34 @@ class ParallelTest(unittest.TestCase):
 
     def check(self, dims, nchunks):
         alone = None
-        for nranks in 1, 2, 4:
-            path, result = self.write(nranks, dims)
-            self.assertEqual(result.returncode, 0, result.stdout)
-            chunks = self.stored_chunks(path, dims)
-            self.assertEqual(len(chunks), nchunks)
-            alone = alone or chunks
-            self.assertEqual(alone, chunks)
+        for engine in "cpu", "cuda":
+            for nranks in 1, 2, 4:
+                path, result = self.write(nranks, dims, TERP_ENGINE=engine)
+                self.assertEqual(result.returncode, 0, result.stdout)
+                chunks = self.stored_chunks(path, dims)
+                self.assertEqual(len(chunks), nchunks)
+                alone = alone or chunks
+                self.assertEqual(alone, chunks)
 
     def test_several_processes_write_the_chunks_of_one(self):
         self.check((100, 70, 90), 4 * 3 * 3)
 
     def test_process_without_values_takes_part(self):
         self.check((40, 33, 5), 2 * 2)
+
+    def test_processes_share_the_devices_out(self):
+        nranks = max(4, NDEVICES)
+        _, result = self.write(nranks, (CHUNK_DIM * nranks, 40, 20),
+                               TERP_ENGINE="cuda", TERP_VERBOSE="1")
+        self.assertEqual(result.returncode, 0, result.stdout)
+        ncoded = collections.Counter(
+            re.findall(r"engine (.*), threads", result.stdout))
+        print(f"\n{nranks} processes: chunks that were written and read by",
+              dict(ncoded))
+        # Each process writes and reads two, HDF5 some more at the edge.
+        self.assertGreaterEqual(sum(ncoded.values()), 4 * nranks)
+        self.assertTrue(all(engine.startswith("cuda (") for engine in ncoded))
+        self.assertEqual(len(ncoded), NDEVICES)
 
     def test_missing_plugin_is_said(self):
         _, result = self.write(2, (40, 33, 5), HDF5_PLUGIN_PATH=self.directory)
