@@ -20,6 +20,7 @@
 #include "h5z_terp.h"
 
 #define RANK 3
+#define MAX_EXTENT 4096
 #define RELATIVE_BOUND 1e-3
 
 static hsize_t chunk_dim = 32;
@@ -38,6 +39,7 @@ need(long long result, const char *what)
         return;
     fprintf(stderr, "parallel_write: cannot %s\n", what);
     MPI_Abort(MPI_COMM_WORLD, 1);
+    exit(1);
 }
 
 /* Layers of whole chunks, as evenly as they go. */
@@ -69,11 +71,9 @@ static void
 simulate(struct part *part)
 {
     size_t nx = part->count[2];
-    double *f = malloc(nx * sizeof *f), *g = malloc(nx * sizeof *g);
+    double f[MAX_EXTENT], g[MAX_EXTENT];
     float *value = part->values;
 
-    if (f == NULL || g == NULL)
-        need(-1, "get memory");
     for (hsize_t k = 0; k < part->count[0]; k++) {
         double z = (double)(part->begin[0] + k);
         for (size_t i = 0; i < nx; i++) {
@@ -87,8 +87,6 @@ simulate(struct part *part)
                 *value++ = (float)(f[i] * wave + g[i]);
         }
     }
-    free(f);
-    free(g);
 }
 
 /* A bound in the unit of the data, relative to the range of the whole field,
@@ -187,7 +185,7 @@ read_extent(int argc, char **argv, int at)
 {
     hsize_t extent = at < argc ? strtoull(argv[at], NULL, 10) : 0;
 
-    if (extent < 1 || extent > 4096 || argc > 3 + RANK)
+    if (extent < 1 || extent > MAX_EXTENT || argc > 3 + RANK)
         need(-1, "read the command line: FILE NZ NY NX [CHUNK], 1 to 4096 "
                  "each");
     return extent;
