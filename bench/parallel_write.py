@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What the GPU brings when MPI processes write one dataset: CSV.
 
-    parallel_write.py PROGRAM [EXTENT [FOLDER]]
+    parallel_write.py PROGRAM [EXTENT [FOLDER [PROCESSES...]]]
 
 PROGRAM: parallel_write of examples/; the environment tells the plugin, the
 CUDA engine and mpiexec. EXTENT: of the field (512). FOLDER: for its file
-(/dev/shm). A run that is not measured tells, on standard error, which device
-each process had; it is an error if a chunk was coded by the CPU."""
+(/dev/shm). PROCESSES: numbers of them (1 4). A run that is not measured tells,
+on standard error, which device each process had; it is an error if a chunk was
+coded by the CPU."""
 import collections
 import csv
 import os
@@ -16,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 
-NPROCESSES = 1, 4
 CHUNKS = 32, 64, 128
 NREPS = 3
 
@@ -65,12 +65,13 @@ def main():
     program = sys.argv[1]
     extent = int(sys.argv[2]) if len(sys.argv) > 2 else 512
     parent = sys.argv[3] if len(sys.argv) > 3 else "/dev/shm"
+    numbers = [int(number) for number in sys.argv[4:]] or [1, 4]
     table = csv.writer(sys.stdout, lineterminator="\n")
     table.writerow(["extent", "chunk", "processes", "devices", "ratio",
                     "cpu_write_s", "cuda_write_s", "cpu_read_s", "cuda_read_s",
                     "write_speedup", "read_speedup"])
     with tempfile.TemporaryDirectory(dir=parent) as folder:
-        for nprocesses in NPROCESSES:
+        for nprocesses in numbers:
             for chunk in CHUNKS:
                 ndevices = tell_devices(program, nprocesses, folder, extent,
                                         chunk)

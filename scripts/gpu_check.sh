@@ -15,9 +15,13 @@
 #     h5         blocks of datasets in device memory against HDF5 with the
 #                filter: same chunks, same values, how fast; skipped where
 #                prepare has found no HDF5
+#     mpi        processes that write one file, each on its GPU, against one
+#                on the CPU: same chunks, how fast; messages. Skipped where
+#                prepare has found no MPI
 #   scripts/gpu_check.sh prepare      copies what such a machine may lack, the
-#                headers of xxHash, the library cmocka and, where libhdf5-dev
-#                is installed, HDF5 as a static library, to build/gpu-deps
+#                headers of xxHash, the library cmocka and, where they are
+#                installed, HDF5 as a static library and Open MPI with the
+#                programs for it, built here, to build/gpu-deps
 #   scripts/gpu_check.sh pack         builds, here, and copies the programs to
 #                build/gpu-bin: on the other machine, with build/gpu-deps and
 #                TERP_GPU_BUILD=build/gpu-bin, stages after build can be run
@@ -31,14 +35,14 @@
 # TERP_FIELD_EXTENT: of the field that is measured (512)
 # TERP_BENCHMARKS: those that measure runs ("speed index books")
 # TERP_SPEED_PARTS: of the first ("device host crossover")
-# TERP_H5_FOLDER: where h5 writes its files (/dev/shm)
+# TERP_H5_FOLDER: where h5 and mpi write their files (/dev/shm)
 # TERP_TEST_EVERY: bytes and sanitize take one call in so many to the device
 #                  (bytes: all but those of damaged streams, one in 5)
 # Exit status: 0, 1 (a stage failed), 3 (there is no GPU; build needs none).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-all_stages="build bytes large sanitize failures threads measure profile h5"
+all_stages="build bytes large sanitize failures threads measure profile h5 mpi"
 build=$(realpath -m "${TERP_GPU_BUILD:-build/gpu}")
 deps=$(realpath -m "${TERP_DEPS:-build/gpu-deps}")
 extent=${TERP_FIELD_EXTENT:-512}
@@ -84,6 +88,7 @@ prepare() {
     cp -L "$file" "$deps/lib/libcmocka.so.0"
     cp "$deps/lib/libcmocka.so.0" "$deps/lib/libcmocka.so"
     prepare_hdf5
+    scripts/carry_mpi.sh "$deps/mpi"
     git describe --always --dirty >"$deps/version"
     echo "$deps: $(du -sh "$deps" | cut -f1)"
 }
@@ -287,6 +292,36 @@ stage_h5() {
     return "$failed"
 }
 
+# The plugin and the programs are those of prepare; the engine is the build's.
+stage_mpi() {
+    local mpi=$deps/mpi ndevices path numbers=(1 4) failed=0
+    if [ ! -e "$mpi/bin/mpiexec" ]; then
+        echo "skipped: no MPI in $deps"
+        return 77
+    fi
+    ndevices=$(nvidia-smi -L | wc -l)
+    export HDF5_PLUGIN_PATH=$mpi/plugin
+    PATH=$mpi/bin:$PATH
+    TEST_NDEVICES=$ndevices TEST_MPIEXEC=$mpi/bin/mpiexec \
+        TEST_PARALLEL_WRITE=$mpi/bin/parallel_write \
+        TEST_MPI_MESSAGES=$mpi/bin/mpi_messages \
+        try mpi_files 200 python3 h5tests/test_mpi.py || failed=1
+    grep 'written and read by' "$logs/mpi_files.log"
+    if [ "$ndevices" -eq 1 ]; then
+        echo "not shown: processes that share several GPUs out; there is one"
+    elif [ "$ndevices" -gt 4 ]; then
+        numbers+=("$ndevices")
+    fi
+    benchmark cuda_parallel_write python3 bench/parallel_write.py \
+        "$mpi/bin/parallel_write" "$extent" "${TERP_H5_FOLDER:-/dev/shm}" \
+        "${numbers[@]}" || failed=1
+    cat "$logs/cuda_parallel_write.log"
+    path=$(python3 bench/cuda_field.py "$build/fields" 256) || return 1
+    benchmark cuda_mpi_messages bench/mpi_messages.sh \
+        "$mpi/bin/mpi_messages" "$path" 4 cuda || failed=1
+    return "$failed"
+}
+
 # ---- the run ----
 
 describe_machine() {
@@ -316,6 +351,7 @@ run_stage() {
     measure) stage_measure ;;
     profile) stage_profile ;;
     h5) stage_h5 ;;
+    mpi) stage_mpi ;;
     esac
 }
 

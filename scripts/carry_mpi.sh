@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Copies Open MPI, as installed here, and terp's programs of several processes
+# to a folder that can be taken to a machine without MPI.
+#   scripts/carry_mpi.sh FOLDER
+# FOLDER/bin: mpiexec, parallel_write, mpi_messages; FOLDER/plugin: the filter.
+# HDF5 is linked into parallel_write, since its shared library needs many more.
+# Without Open MPI or an HDF5 for it nothing is copied.
+set -euo pipefail
+folder=$(realpath -m "$1")
+cd "$(dirname "$0")/.."
+build=build/carry-mpi
+
+needs() {
+    echo "MPI is left out: no $1 (openmpi-bin, libopenmpi-dev," \
+        "libhdf5-openmpi-dev, libaec-dev, zlib1g-dev)"
+    exit
+}
+
+# setting NAME: a folder of this Open MPI.
+setting() {
+    ompi_info --parsable --path "$1" | sed "s/^path:$1://"
+}
+
+# What programs and plugins need, but for the C library, which must be that of
+# the machine they run on.
+copy_libraries() {
+    find "$folder/bin" "$folder/components" -type f -exec ldd {} + |
+        sed -n 's/.* => \(\/.*\) (0x.*/\1/p' | sort -u |
+        grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv)\.so' |
+        xargs cp -L -t "$folder/lib"
+}
+
+for name in mpicc orterun ompi_info; do
+    command -v "$name" >/dev/null || needs "$name"
+done
+hdf5=$(mpicc -print-file-name=libhdf5_openmpi.a)
+[ -e "$hdf5" ] || needs "$(basename "$hdf5")"
+
+rm -rf "$folder"
+mkdir -p "$folder"/{bin,lib,components,share,plugin} "$build"
+cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DTERP_CUDA=OFF \
+    -DBUILD_TESTING=OFF >"$build/log"
+cmake --build "$build" -j "$(nproc)" --target h5zterp mpi_messages \
+    >>"$build/log"
+cp "$build/plugin/libh5zterp.so" "$folder/plugin/"
+cp "$build/examples/mpi_messages" "$folder/bin/"
+mpicc -O2 -rdynamic -Ifilter -I/usr/include/hdf5/openmpi examples/parallel_write.c \
+    "$hdf5" -lsz -laec -lz -ldl -lm -o "$folder/bin/parallel_write"
+
+cp -L "$(command -v orterun)" "$folder/bin/"
+# Without networks, batch systems and other ways to start or watch processes.
+find "$(setting pkglibdir)" -name 'mca_*.so' | grep -vE \
+    -e '_(ofi|ucx|openib|usnic|psm2?|uct|slurm|flux|monitoring|rsh)\.so' \
+    -e '/mca_(btl_tcp|(atomic|memheap|scoll|spml|sshmem)_)' |
+    xargs cp -t "$folder/components"
+cp -r "$(setting pkgdatadir)" "$folder/share/openmpi"
+copy_libraries
+strip "$folder"/{bin,lib,components,plugin}/*
+cat >"$folder/bin/mpiexec" <<'END'
+#!/bin/sh
+# Runs Open MPI from this folder, processes of this machine only.
+here=$(cd "$(dirname "$0")/.." && pwd)
+export OPAL_PREFIX="$here" OPAL_LIBDIR="$here/lib" \
+    OPAL_PKGLIBDIR="$here/components" OPAL_DATADIR="$here/share" \
+    OPAL_PKGDATADIR="$here/share/openmpi" OPAL_SYSCONFDIR="$here/etc" \
+    PMIX_INSTALL_PREFIX="$here" PMIX_MCA_pcompress_base_silence_warning=1
+export OMPI_MCA_plm=isolated OMPI_MCA_oob_tcp_if_include=lo \
+    OMPI_MCA_btl=self,vader OMPI_MCA_btl_vader_single_copy_mechanism=none \
+    OMPI_MCA_hwloc_base_binding_policy=none
+export LD_LIBRARY_PATH="$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+exec "$here/bin/orterun" "$@"
+END
+chmod +x "$folder/bin/mpiexec"
+echo "$folder: $(du -sh "$folder" | cut -f1)"
