@@ -20,6 +20,7 @@ endforeach()
 
 # Blocks of datasets, in batches of few chunks.
 terp_add_ctest(test_h5_blocks test_h5_blocks.c cuda_buffer.c
+  ${PROJECT_SOURCE_DIR}/filter/h5_batch.c
   ${PROJECT_SOURCE_DIR}/filter/h5_block.c
   ${PROJECT_SOURCE_DIR}/filter/terp_h5.c)
 target_compile_definitions(test_h5_blocks

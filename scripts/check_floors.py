@@ -20,7 +20,7 @@ PLACES = [
     ("model", r"codec/(choices|contexts|engine|frame|layout|lorenzo|reduce|spline)\.h"),
     ("model", r"codec/cuda_loader\.[ch]"),
     ("gpu", r"gpu/\w+\.(c|h|cu|cuh)"),
-    ("header", r"filter/(h5z_terp|terp_h5)\.h"),
+    ("header", r"filter/(h5z_terp|terp_h5|h5_batch|h5_block)\.h"),
     ("filter", r"filter/\w+\.[ch]"),
     ("device user", r"bench/cuda_\w+\.(c|cpp|cu|h|cuh)"),
     ("user", r"(tools|examples|bench|cmake/consumer)/\w+\.[ch]"),
