@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Runs terp repack on files that h5py makes, and looks at what it wrote."""
 import os
+import re
 import resource
 import shutil
 import signal
@@ -19,6 +20,7 @@ except ImportError as error:
     sys.exit(77)
 
 FILTER = 46117
+FAKE_DEVICE = os.environ.get("TEST_FAKE_CUDA")
 NOBODY = 65534
 
 
@@ -375,6 +377,39 @@ class Choice(Repack):
         self.assertRegex(result.stderr,
                          r"\Aterp repack: the CPU compresses: .+\n\Z")
 
+    @unittest.skipUnless(FAKE_DEVICE, "no stand-in for the GPU was built")
+    def test_gpu_codes_beside_the_cpu(self):
+        """What stands in for the GPU codes with the CPU, and can be counted.
+        It is used where a file is large enough for two threads."""
+        path = self.path("in.h5")
+        with h5py.File(path, "w") as file:
+            data = file.create_dataset("x", (300, 1000, 500), "f4",
+                                       chunks=(100, 1000, 500))
+            data[:50] = smooth(50, 1000, 500)
+            data[200:] = 0
+        outs = {}
+        for engine in "cpu", "cuda", "auto":
+            outs[engine] = self.path(f"{engine}.h5")
+            text = self.expect(
+                OK, "repack", path, outs[engine], "--abs=1e-3", "--verbose",
+                f"--engine={engine}", "--chunk=50x100x100", "--threads=2",
+                env={**os.environ, "TERP_CUDA_LIBRARY": FAKE_DEVICE})
+            share = re.search(r"(\d+) % by the GPU", text)
+            if engine == "cpu":
+                self.assertIsNone(share)
+            elif engine == "cuda":
+                self.assertEqual(int(share[1]), 100)
+            else:
+                self.assertGreater(int(share[1]), 0)
+        files = [h5py.File(out, "r") for out in outs.values()]
+        ids = [file["x"].id for file in files]
+        for i in range(ids[0].get_num_chunks()):
+            where = ids[0].get_chunk_info(i).chunk_offset
+            streams = {id_.read_direct_chunk(where) for id_ in ids}
+            self.assertEqual(len(streams), 1, where)
+        for file in files:
+            file.close()
+
     def test_verbose_names_every_dataset(self):
         path = self.write(x=self.values, ints=np.arange(10000))
         result = terp("repack", path, self.path("out.h5"), "--abs=0.5", "-v")
@@ -564,7 +599,10 @@ class Progress(Repack):
         path = self.write(x=noise)
         arguments = ("repack", path, self.path("out.h5"), "--abs=1e-5")
         self.assertEqual(terp(*arguments).stderr, "")
-        main, terminal = os.openpty()
+        try:
+            main, terminal = os.openpty()
+        except OSError as error:
+            self.skipTest(error)
         with subprocess.Popen([TOOL, *arguments], stderr=terminal) as process:
             os.close(terminal)
             drawn = b""
@@ -652,11 +690,23 @@ class Trouble(Repack):
         with h5py.File(self.good, "r") as file:
             self.assertIsNone(parameters(file["x"]))
 
+    def as_nobody(self):
+        """Options of a process that has not all rights; skips the test where
+        such a one cannot run the tool, as in root's home."""
+        if os.geteuid() != 0:
+            return {}
+        options = {"user": NOBODY}
+        try:
+            terp("--version", **options)
+        except PermissionError as error:
+            self.skipTest(error)
+        return options
+
     def test_read_only_target_is_left_alone(self):
         old = self.write("old.h5", y=[1.5])
         os.chmod(old, 0o444)
         os.chmod(self.directory, 0o777)
-        options = {"user": NOBODY} if os.geteuid() == 0 else {}
+        options = self.as_nobody()
         result = terp("repack", self.good, old, "--rel=0.1", **options)
         self.assertEqual(result.returncode, TROUBLE)
         self.assertIn("Permission denied", result.stderr)

@@ -46,5 +46,6 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
            COMMAND ${TERP_SYSTEM_PYTHON}
                    ${CMAKE_CURRENT_SOURCE_DIR}/test_repack.py)
   set_tests_properties(test_repack PROPERTIES
-    ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
+    ENVIRONMENT "${environment};TEST_FAKE_CUDA=$<TARGET_FILE:fake_cuda_engine>"
+    SKIP_RETURN_CODE 77)
 endif()

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 # shellcheck source=scripts/setup.sh
 . scripts/setup.sh
 install_packages "${TERP_BUILD_PACKAGES[@]}" clang clang-format clang-tidy \
-    cppcheck shellcheck g++ libboost-context-dev libcmocka-dev libhdf5-dev \
+    libomp-dev cppcheck shellcheck g++ libboost-context-dev libcmocka-dev libhdf5-dev \
     libjansson-dev libcairo2-dev \
     gfortran libhdf5-openmpi-dev openmpi-bin \
     hdf5-tools netcdf-bin pkg-config python3 python3-numpy python3-h5py \

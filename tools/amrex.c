@@ -345,9 +345,11 @@ boxes_are_alike(const struct amrex_level *level, uint64_t at, uint64_t nvalues)
     return true;
 }
 
-void
-amrex_level_shape(const struct amrex_level *level, enum terp_type type,
-                  uint64_t at, struct terp_chunk *chunk_ret)
+/* How the chunk at value `at` is coded: as a brick or as many, where it holds
+ * whole bricks or planes of a brick; as rows; else as a line. */
+static void
+find_shape(const struct amrex_level *level, enum terp_type type, uint64_t at,
+           struct terp_chunk *chunk_ret)
 {
     uint64_t nvalues = level->chunk_nvalues;
     struct terp_chunk line = {.type = type, .rank = 1, .dims = {nvalues}};
@@ -386,7 +388,7 @@ amrex_level_brick(const struct amrex_level *level, unsigned *dims_ret)
         level->nvalues % chunk_nvalues != 0 ||
         (box_nvalues % chunk_nvalues != 0 && chunk_nvalues % box_nvalues != 0))
         return 0;
-    amrex_level_shape(level, TERP_FLOAT32, 0, &chunk);
+    find_shape(level, TERP_FLOAT32, 0, &chunk);
     if (chunk.rank == 1)
         return 0;
     int first = chunk.stack ? 1 : 0;
@@ -415,14 +417,11 @@ params_at(const struct amrex_level *level, const struct terp_params *params,
     return least;
 }
 
-/* One chunk of a block that is written. */
+/* How a chunk is coded. */
 struct work {
-    uint64_t at;
-    const void *values;
-    void *stream;
     struct terp_chunk chunk;
     struct terp_params params;
-    bool done;
+    bool taken;
 };
 
 static bool
@@ -434,102 +433,50 @@ is_alike(const struct work *a, const struct work *b)
            double_bits(a->params.bound) == double_bits(b->params.bound);
 }
 
-/* Codes `work[first]` and all behind it that are like it, in one batch, and
- * stores them. The arrays have room for all. */
+/* Codes `work[first]` and all behind it that are like it, in one batch;
+ * *ntaken counts the chunks that are taken. */
 static enum terp_status
-write_alike(struct terp_run *run, hid_t dataset, struct work *work,
-            uint64_t nwork, uint64_t first, const void **src, void **dst,
-            uint64_t *nbytes)
+encode_alike(struct h5_batch *batch, struct work *work, uint64_t nwork,
+             uint64_t first, uint64_t *ntaken)
 {
-    uint64_t nalike = 0;
+    const uint64_t from = *ntaken;
 
-    for (uint64_t i = first; i < nwork; i++)
-        if (!work[i].done && is_alike(&work[i], &work[first])) {
-            src[nalike] = work[i].values;
-            dst[nalike++] = work[i].stream;
-        }
-    enum terp_status st = terp_encode_batch(
-        run, &work[first].params, &work[first].chunk, nalike, src, dst, nbytes);
-    for (uint64_t i = first, nth = 0; st == TERP_OK && nth < nalike; i++) {
-        if (work[i].done || !is_alike(&work[i], &work[first]))
+    for (uint64_t i = first; i < nwork; i++) {
+        if (work[i].taken || !is_alike(&work[i], &work[first]))
             continue;
-        hsize_t at = work[i].at;
-        if (H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, &at, nbytes[nth],
-                           work[i].stream) < 0)
-            st = TERP_ERR_HDF5;
-        /* The first one is what the others are compared with. */
-        work[i].done = true;
-        nth++;
+        work[i].taken = true;
+        h5_batch_take(batch, i, i, (*ntaken)++);
     }
-    return st;
-}
-
-/* What the filter knows of the dataset. */
-static enum terp_status
-read_words(hid_t dataset, struct terp_cd *cd_ret)
-{
-    unsigned words[TERP_CD_MAX_NWORDS], flags;
-    size_t nwords = TERP_CD_MAX_NWORDS;
-    hid_t dcpl = H5Dget_create_plist(dataset);
-    herr_t got = H5Pget_filter_by_id2(dcpl, H5Z_FILTER_TERP, &flags, &nwords,
-                                      words, 0, NULL, NULL);
-
-    H5Pclose(dcpl);
-    if (got < 0)
-        return TERP_ERR_HDF5;
-    enum terp_status st =
-        terp_cd_parse(min_u64(nwords, TERP_CD_MAX_NWORDS), words, cd_ret, NULL);
-    if (st == TERP_OK && (!cd_ret->persisted || cd_ret->pass != TERP_PASS_NO))
-        st = TERP_ERR_PARAMS;
-    return st;
+    return terp_encode_batch(batch->run, &work[first].params,
+                             &work[first].chunk, *ntaken - from,
+                             (const void *const *)batch->chunk + from,
+                             batch->stream + from, batch->stream_nbytes + from);
 }
 
 enum terp_status
-amrex_level_write(const struct amrex_level *level, struct terp_run *run,
-                  const struct terp_params *params, hid_t dataset,
-                  uint64_t begin, uint64_t count, const void *values)
+amrex_level_encode(const struct amrex_level *level, struct h5_batch *batch,
+                   const struct h5_block *block,
+                   const struct terp_params *params, const void *values)
 {
-    const uint64_t nvalues = level->chunk_nvalues;
-    uint64_t nwork = div_up(count, nvalues);
-    struct terp_cd cd;
-
-    enum terp_status st = read_words(dataset, &cd);
-    if (st != TERP_OK)
-        return st;
-    uint64_t value_nbytes = cd.chunk.type == TERP_FLOAT64 ? 8 : 4;
-    uint64_t cap_nbytes = nvalues * value_nbytes + TERP_MAX_FRAME_NBYTES;
+    const uint64_t nwork = terp_array_nchunks(&block->array);
     struct work *work = calloc(nwork, sizeof *work);
-    const void **src = calloc(nwork, sizeof *src);
-    void **dst = calloc(nwork, sizeof *dst);
-    uint64_t *nbytes = calloc(nwork, sizeof *nbytes);
-    uint8_t *streams = malloc(nwork * cap_nbytes);
-    uint8_t *last = calloc(nvalues, value_nbytes);
-    if (work == NULL || src == NULL || dst == NULL || nbytes == NULL ||
-        streams == NULL || last == NULL)
-        st = TERP_ERR_MEMORY;
-    for (uint64_t i = 0; st == TERP_OK && i < nwork; i++) {
-        uint64_t done = i * nvalues;
-        work[i].at = begin + done;
-        work[i].values = (const uint8_t *)values + done * value_nbytes;
-        work[i].stream = streams + i * cap_nbytes;
-        if (count - done < nvalues) {
-            /* Zeros follow, as HDF5 has them there. */
-            memcpy(last, work[i].values, (count - done) * value_nbytes);
-            work[i].values = last;
-        }
-        amrex_level_shape(level, cd.chunk.type, work[i].at, &work[i].chunk);
-        work[i].params = params_at(level, params, work[i].at);
-        work[i].params.has_fill = cd.params.has_fill;
-        work[i].params.fill_bits = cd.params.fill_bits;
+    uint64_t ntaken = 0;
+
+    if (work == NULL)
+        return TERP_ERR_MEMORY;
+    enum terp_status st = terp_array_gather(batch->run, &block->array, 0, nwork,
+                                            values, batch->chunks);
+    for (uint64_t i = 0; i < nwork; i++) {
+        uint64_t at = block->offset[0] + i * level->chunk_nvalues;
+        find_shape(level, block->cd.chunk.type, at, &work[i].chunk);
+        work[i].chunk.big_endian = block->cd.chunk.big_endian;
+        work[i].params = params_at(level, params, at);
+        work[i].params.has_fill = block->cd.params.has_fill;
+        work[i].params.fill_bits = block->cd.params.fill_bits;
     }
     for (uint64_t i = 0; st == TERP_OK && i < nwork; i++)
-        if (!work[i].done)
-            st = write_alike(run, dataset, work, nwork, i, src, dst, nbytes);
+        if (!work[i].taken)
+            st = encode_alike(batch, work, nwork, i, &ntaken);
     free(work);
-    free(src);
-    free(dst);
-    free(nbytes);
-    free(streams);
-    free(last);
     return st;
 }

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "h5_batch.h"
 #include "terp.h"
 
 /* The cells of a box; `dims` slowest first, 1 where space has less than three
@@ -46,29 +47,19 @@ struct amrex_piece
 amrex_level_piece(const struct amrex_level *level, uint64_t at,
                   uint64_t nvalues);
 
-/* How the chunk at value `at` is coded: as a brick or as many, where it holds
- * whole bricks or planes of a brick; as rows; else as a line. */
-void
-amrex_level_shape(const struct amrex_level *level, enum terp_type type,
-                  uint64_t at, struct terp_chunk *chunk_ret);
-
 /* The shape that all boxes' parts in chunks have, as logical dims for
  * cd_values; returns how many, 0 where shapes differ. */
 unsigned
 amrex_level_brick(const struct amrex_level *level, unsigned *dims_ret);
 
-/* Compresses and stores the chunks of values begin to begin + count of
- * `dataset`, whose chunks are level->chunk_nvalues long. `begin` is a multiple
- * of that; `count` is too, or reaches the end. `values` are float or
- * double as in the dataset, params[c] is for component c; a chunk that has
+/* Codes all chunks of a block of the level's dataset, whose chunks are
+ * level->chunk_nvalues long; params[c] is for component c. A chunk that has
  * several takes the smallest bound, an absolute one if there is one. The fill
- * value is the dataset's, which has terp as its first filter.
- *
- * Errors: those of terp_encode_batch, and TERP_ERR_HDF5, for which HDF5's
- * error stack has a reason; some chunks may be stored then. */
+ * value is the dataset's. `batch` has room for all chunks. Errors: those of
+ * terp_encode_batch. */
 enum terp_status
-amrex_level_write(const struct amrex_level *level, struct terp_run *run,
-                  const struct terp_params *params, hid_t dataset,
-                  uint64_t begin, uint64_t count, const void *values);
+amrex_level_encode(const struct amrex_level *level, struct h5_batch *batch,
+                   const struct h5_block *block,
+                   const struct terp_params *params, const void *values);
 
 #endif

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <math.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -14,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "array.h"
 #include "options.h"
 #include "repack.h"
 #include "tool.h"
@@ -52,9 +54,12 @@ static const struct argp_option options[] = {
      2},
     {"pipeline", KEY_PIPELINE, "NAME", 0,
      "auto, huffman, custom, speed or ratio", 2},
-    {"threads", KEY_THREADS, "N", 0, "Threads; all CPUs if not given", 3},
+    {"threads", KEY_THREADS, "N", 0,
+     "Threads that compress; as many as CPUs if not given", 3},
     {"engine", KEY_ENGINE, "NAME", 0,
-     "cpu (if not given), cuda, or auto: the GPU where it is faster", 3},
+     "cpu, cuda, or auto (if not given): the GPU beside the CPU, where a file "
+     "is worth it",
+     3},
     {"verbose", KEY_VERBOSE, NULL, 0, "Say what becomes of each dataset", 4},
     {0}};
 
@@ -465,6 +470,39 @@ check_levels(struct repack *repack)
                                 "data:offsets=0");
 }
 
+/* Opening the device takes some tenths of a second, in which the CPU starts. */
+static void *
+open_device(void *context)
+{
+    struct repack *repack = context;
+    struct terp_run run = {.engine = TERP_ENGINE_CUDA,
+                           .memory = TERP_MEMORY_DEVICE,
+                           .nthreads = 1};
+    void *at;
+
+    if (terp_memory_make(&run, 1, &at) == TERP_OK) {
+        terp_memory_free(&run, at);
+        atomic_store(&repack->has_device, true);
+    }
+    return NULL;
+}
+
+static bool
+make_out(struct repack *repack)
+{
+    const struct repack_request *request = repack->request;
+    pthread_t opener;
+    bool opens = request->engine == TERP_ENGINE_AUTO &&
+                 repack->progress.total_nbytes / REPACK_DEVICE_NBYTES >=
+                     (uint64_t)request->nthreads &&
+                 pthread_create(&opener, NULL, open_device, repack) == 0;
+
+    bool ok = repack_make(repack);
+    if (opens)
+        pthread_join(opener, NULL);
+    return ok;
+}
+
 static bool
 run(struct repack *repack)
 {
@@ -475,8 +513,8 @@ run(struct repack *repack)
         return repack_fail(repack, repack->request->path_in, "%s",
                            strerror(errno));
     bool ok = make_part(repack, &stat_in, &out) && repack_list(repack) &&
-              check_levels(repack) && create_out(repack) &&
-              repack_make(repack) && finish_out(repack, &stat_in, out);
+              check_levels(repack) && create_out(repack) && make_out(repack) &&
+              finish_out(repack, &stat_in, out);
     tool_progress_end(&repack->progress);
     remove_part();
     free(out);
@@ -490,8 +528,12 @@ tool_repack(int argc, char **argv)
                                        .parser = parse_option,
                                        .args_doc = "IN OUT",
                                        .doc = doc};
-    struct repack_request request = {.nthreads = all_cpus()};
-    struct repack repack = {.request = &request, .in = -1, .out = -1};
+    struct repack_request request = {.nthreads = all_cpus(),
+                                     .engine = TERP_ENGINE_AUTO};
+    struct repack repack = {.request = &request,
+                            .in = -1,
+                            .out = -1,
+                            .device_is_busy = ATOMIC_FLAG_INIT};
     bool ok = false;
 
     request.rules = calloc((size_t)argc, sizeof *request.rules);

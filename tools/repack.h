@@ -1,10 +1,12 @@
 /* terp repack: what its files share. repack.c reads the options and cares for
  * the files, repack_copy.c walks through the input, repack_values.c moves
- * references and attributes, repack_plan.c decides, repack_data.c codes. */
+ * references and attributes, repack_plan.c decides, repack_data.c compresses
+ * datasets (repack_job.h). */
 #ifndef TERP_REPACK_H
 #define TERP_REPACK_H
 
 #include <hdf5.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -14,12 +16,11 @@
 #include "progress.h"
 #include "terp.h"
 
-/* Values in memory at once, unless a chunk is larger: enough chunks for many
- * threads. Larger blocks cost time, by the page faults of their memory. */
-#define REPACK_BLOCK_NBYTES ((uint64_t)16 << 20)
-
-/* The same where chunks of input and output cross each other. */
+/* Values of a unit (struct repack_plan), unless a chunk has more. */
 #define REPACK_UNIT_NBYTES ((uint64_t)256 << 20)
+
+/* With so many values for each thread the device is worth opening. */
+#define REPACK_DEVICE_NBYTES ((uint64_t)256 << 20)
 
 enum repack_mode {
     REPACK_KEEP, /* do not compress */
@@ -93,6 +94,9 @@ struct repack {
     void *objects_by_address; /* a tree of tsearch() */
     struct tool_progress progress;
     bool engine_told; /* that the CPU codes in place of the GPU */
+    /* Where the GPU codes beside the CPU: */
+    atomic_bool has_device;
+    atomic_flag device_is_busy;
     char reason[256]; /* why HDF5 failed most recently */
     char error[512];  /* of the first failure */
 };
@@ -150,15 +154,26 @@ bool
 repack_copy_attributes(struct repack *repack, const char *path, hid_t in,
                        hid_t out);
 
-/* A grid of blocks, each of whole units: of as many as REPACK_BLOCK_NBYTES
- * hold, at least one. */
+/* A grid of blocks, each of whole units: of as many as `cap_nbytes` hold, at
+ * least one. */
 void
 repack_grid(int rank, const hsize_t *dims, const hsize_t *unit_dims,
-            uint64_t value_nbytes, struct tool_grid *grid_ret);
+            uint64_t value_nbytes, uint64_t cap_nbytes,
+            struct tool_grid *grid_ret);
 
-/* Whether it has one block. */
-bool
-repack_grid_is_single(const struct tool_grid *grid);
+/* How a dataset is dealt out to threads. */
+struct repack_split {
+    struct tool_grid grid; /* a part is a block of this */
+    uint64_t nparts;
+    uint64_t nslots; /* parts in memory at a time */
+    int nworkers;    /* threads that take parts */
+    int nthreads;    /* of each of these, for its part */
+};
+
+void
+repack_split(const struct repack_request *request, int rank,
+             const hsize_t *dims, const hsize_t *unit_dims,
+             uint64_t value_nbytes, struct repack_split *split_ret);
 
 /* The part of `dataset` where `grid` stands, as a selection of a new
  * dataspace; the shape in memory likewise. Rank 0: the whole. */

@@ -128,7 +128,8 @@ plan_level(hid_t file, const char *path, struct repack_plan *plan)
 
 void
 repack_grid(int rank, const hsize_t *dims, const hsize_t *unit_dims,
-            uint64_t value_nbytes, struct tool_grid *grid_ret)
+            uint64_t value_nbytes, uint64_t cap_nbytes,
+            struct tool_grid *grid_ret)
 {
     uint64_t nbytes = value_nbytes;
 
@@ -142,7 +143,7 @@ repack_grid(int rank, const hsize_t *dims, const hsize_t *unit_dims,
     /* Whole rows of units first, then whole planes of rows. */
     for (int i = rank - 1; i >= 0; i--) {
         uint64_t nunits = (dims[i] + unit_dims[i] - 1) / unit_dims[i];
-        uint64_t nfit = nbytes > 0 ? REPACK_BLOCK_NBYTES / nbytes : 0;
+        uint64_t nfit = nbytes > 0 ? cap_nbytes / nbytes : 0;
         uint64_t n = min_u64(nunits, nfit);
         if (n <= 1)
             n = 1;
@@ -154,22 +155,13 @@ repack_grid(int rank, const hsize_t *dims, const hsize_t *unit_dims,
 }
 
 bool
-repack_grid_is_single(const struct tool_grid *grid)
-{
-    for (int i = 0; i < grid->rank; i++)
-        if (grid->step[i] < grid->dims[i])
-            return false;
-    return true;
-}
-
-bool
 repack_plan(struct repack *repack, struct repack_object *object,
             uint64_t *total_nbytes)
 {
     const struct repack_request *request = repack->request;
     struct repack_plan *plan = &object->plan;
     hsize_t dims[H5S_MAX_RANK], max_dims[H5S_MAX_RANK];
-    struct tool_grid grid;
+    struct repack_split split;
     hid_t space = -1, dcpl = -1;
     hid_t dataset = H5Oopen_by_addr(repack->in, object->address);
 
@@ -195,14 +187,14 @@ repack_plan(struct repack *repack, struct repack_object *object,
     if (request->amrex)
         plan_level(repack->in, object->path, plan);
 
-    /* Where there are several blocks, the range is looked for before. */
+    /* Values that cannot all be kept are read again after the range is known.
+     */
     hid_t type = H5Dget_type(dataset);
     uint64_t value_nbytes = H5Tget_size(type);
     H5Tclose(type);
     plan_unit(dcpl, rank, dims, value_nbytes, plan);
-    repack_grid(rank, dims, plan->unit_dims, value_nbytes, &grid);
-    bool twice =
-        plan->bound.mode == REPACK_REL && !repack_grid_is_single(&grid);
+    repack_split(request, rank, dims, plan->unit_dims, value_nbytes, &split);
+    bool twice = plan->bound.mode == REPACK_REL && split.nparts > split.nslots;
     if (H5Dget_storage_size(dataset) > 0)
         *total_nbytes += nvalues * value_nbytes * (twice ? 2 : 1);
 out:

@@ -7,6 +7,9 @@
 #include "base.h"
 #include "repack.h"
 
+/* Values that are copied at a time. */
+#define COPY_NBYTES ((uint64_t)16 << 20)
+
 static bool
 translate(struct repack *repack, hid_t type, size_t nvalues, void *values);
 
@@ -334,7 +337,8 @@ repack_copy_values(struct repack *repack, const char *path, hid_t in, hid_t out)
         chunk_dims[i] = 1;
     if (chunked)
         H5Pget_chunk(dcpl, rank, chunk_dims);
-    repack_grid(rank, dims, chunk_dims, H5Tget_size(memory_type), &grid);
+    repack_grid(rank, dims, chunk_dims, H5Tget_size(memory_type), COPY_NBYTES,
+                &grid);
     if (H5Dget_storage_size(in) == 0 ||
         H5Sget_simple_extent_type(space) == H5S_NULL) {
         ok = true; /* nothing was ever written */

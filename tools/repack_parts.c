@@ -1,0 +1,181 @@
+/* Deals the values of a dataset out in parts, to all threads. */
+#define _GNU_SOURCE /* madvise */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base.h"
+#include "repack_job.h"
+
+/* Values of a part, unless a unit has more: small enough that the last ones
+ * take no time to speak of. */
+#define PART_NBYTES ((uint64_t)4 << 20)
+/* Memory of all parts, each of which has its values three times: as read, as
+ * chunks, and room for streams. */
+#define PARTS_NBYTES ((uint64_t)512 << 20)
+/* Parts that the device does while a thread does one. */
+#define DEVICE_NPARTS 16
+/* Threads that keep the device busy. */
+#define DEVICE_NTHREADS 4
+#define LARGE_PAGE_NBYTES ((uint64_t)2 << 20)
+
+static uint64_t
+count_boxes(const struct tool_grid *grid, uint64_t *box_nvalues_ret)
+{
+    uint64_t nboxes = 1;
+
+    *box_nvalues_ret = 1;
+    for (int d = 0; d < grid->rank; d++) {
+        nboxes *= div_up(grid->dims[d], grid->step[d]);
+        *box_nvalues_ret *= min_u64(grid->step[d], grid->dims[d]);
+    }
+    return nboxes;
+}
+
+void
+repack_split(const struct repack_request *request, int rank,
+             const hsize_t *dims, const hsize_t *unit_dims,
+             uint64_t value_nbytes, struct repack_split *split_ret)
+{
+    const uint64_t nthreads = (uint64_t)request->nthreads;
+    uint64_t nbytes = value_nbytes, part_nbytes;
+
+    for (int d = 0; d < rank; d++)
+        nbytes *= dims[d];
+    repack_grid(rank, dims, unit_dims, value_nbytes,
+                min_u64(PART_NBYTES, nbytes / (4 * nthreads)),
+                &split_ret->grid);
+    split_ret->nparts = count_boxes(&split_ret->grid, &part_nbytes);
+    part_nbytes *= value_nbytes;
+
+    uint64_t nslots = 2 * nthreads + 2;
+    if (request->engine == TERP_ENGINE_AUTO &&
+        nbytes / REPACK_DEVICE_NBYTES >= nthreads)
+        nslots += DEVICE_NPARTS;
+    nslots = min_u64(nslots, PARTS_NBYTES / (3 * part_nbytes));
+    nslots = min_u64(nslots, split_ret->nparts);
+    split_ret->nslots = nslots > 0 ? nslots : 1;
+    uint64_t nworkers = min_u64(nthreads, split_ret->nslots);
+    if (request->engine == TERP_ENGINE_CUDA)
+        nworkers = min_u64(nworkers, DEVICE_NTHREADS);
+    split_ret->nworkers = (int)nworkers;
+    split_ret->nthreads = (int)(nthreads / nworkers);
+}
+
+/* The system clears a few large pages sooner than many small ones. */
+static void *
+make_room(uint64_t nbytes)
+{
+    uint64_t npages = div_up(nbytes, LARGE_PAGE_NBYTES);
+    void *room = aligned_alloc(LARGE_PAGE_NBYTES, npages * LARGE_PAGE_NBYTES);
+
+#ifdef MADV_HUGEPAGE
+    /* Without them it serves as well. */
+    if (room != NULL)
+        (void)madvise(room, nbytes, MADV_HUGEPAGE);
+#endif
+    return room;
+}
+
+bool
+repack_parts_make(struct repack_job *job)
+{
+    uint64_t nvalues;
+
+    count_boxes(&job->split.grid, &nvalues);
+    job->parts = calloc(job->split.nslots, sizeof *job->parts);
+    for (uint64_t i = 0; job->parts != NULL && i < job->split.nslots; i++) {
+        struct repack_part *part = &job->parts[i];
+        part->values = make_room(nvalues * job->value_nbytes);
+        part->range = calloc(job->ncomponents, sizeof *part->range);
+        if (part->values == NULL || part->range == NULL)
+            return false;
+    }
+    return job->parts != NULL;
+}
+
+void
+repack_parts_free(struct repack_job *job)
+{
+    for (uint64_t i = 0; job->parts != NULL && i < job->split.nslots; i++) {
+        free(job->parts[i].values);
+        free(job->parts[i].range);
+    }
+    free(job->parts);
+}
+
+static bool
+begin_part(struct repack_job *job, struct repack_part *part,
+           const struct repack_steps *steps)
+{
+    part->box = job->split.grid;
+    part->nvalues = 1;
+    for (int d = 0; d < part->box.rank; d++)
+        part->nvalues *= part->box.count[d];
+    return steps->begin(job, part);
+}
+
+/* Waits until the part is done by whoever has it. */
+static bool
+finish_part(struct repack_job *job, struct repack_part *part,
+            const struct repack_steps *steps)
+{
+#pragma omp taskwait depend(in : part[0])
+    return steps->finish(job, part);
+}
+
+/* Parts are finished in their order, whatever the order in which they are
+ * done, so that files do not depend on it. */
+static bool
+deal_parts(struct repack_job *job, const struct repack_steps *steps)
+{
+    const uint64_t nslots = job->split.nslots;
+    uint64_t nbegun = 0, nfinished = 0;
+    bool ok = true;
+
+    while (ok && tool_grid_next(&job->split.grid)) {
+        struct repack_part *part = &job->parts[nbegun % nslots];
+        if (nbegun - nfinished == nslots)
+            ok = finish_part(job, &job->parts[nfinished++ % nslots], steps);
+        if (!ok || !begin_part(job, part, steps)) {
+            ok = false;
+            break;
+        }
+        nbegun++;
+#pragma omp task depend(inout : part[0]) firstprivate(part)
+        steps->work(job, part);
+    }
+    while (nfinished < nbegun)
+        ok &= finish_part(job, &job->parts[nfinished++ % nslots], steps);
+    job->split.grid.started = false;
+    return ok;
+}
+
+bool
+repack_parts_do(struct repack_job *job, const struct repack_steps *steps)
+{
+    bool ok = false;
+
+    /* One thread more reads and writes: it waits most of the time. */
+#pragma omp parallel num_threads(job->split.nworkers + 1)
+#pragma omp master
+    ok = deal_parts(job, steps);
+    return ok;
+}
+
+bool
+repack_part_read(struct repack_job *job, struct repack_part *part, hid_t type)
+{
+    hid_t in_file, in_memory;
+    bool ok = repack_select(job->in, &part->box, &in_file, &in_memory) &&
+              H5Dread(job->in, type, in_memory, in_file, H5P_DEFAULT,
+                      part->values) >= 0;
+
+    if (in_file >= 0)
+        H5Sclose(in_file);
+    if (in_memory >= 0)
+        H5Sclose(in_memory);
+    if (ok)
+        tool_progress_add(&job->repack->progress,
+                          part->nvalues * job->value_nbytes);
+    return ok || repack_job_fails(job);
+}
