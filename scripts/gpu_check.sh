@@ -13,8 +13,8 @@
 #     measure    benchmarks: speed, forms of the index, codebooks
 #     profile    time and traffic of each kernel
 #     h5         blocks of datasets in device memory against HDF5 with the
-#                filter: same chunks, same values, how fast; skipped where
-#                prepare has found no HDF5
+#                filter, and terp repack with CPU, GPU and both: same chunks,
+#                same values, how fast; skipped where prepare has found no HDF5
 #     mpi        processes that write one file, each on its GPU, against one
 #                on the CPU: same chunks, how fast; messages. Skipped where
 #                prepare has found no MPI
@@ -278,7 +278,7 @@ stage_h5() {
     fi
     # shellcheck disable=SC2016 # the inner shell's
     try h5_build 300 sh -c 'cmake "$@" && cmake --build "$0" -j "$(nproc)" \
-        --target h5zterp cuda_h5 test_h5_blocks' "$build/h5" \
+        --target h5zterp terp cuda_h5 test_h5_blocks' "$build/h5" \
         -S . -B "$build/h5" "${generator[@]}" -DTERP_CUDA=OFF \
         -DCMAKE_PREFIX_PATH="$deps" || return 1
     export HDF5_PLUGIN_PATH=$build/h5/plugin
@@ -289,6 +289,8 @@ stage_h5() {
     path=$(field) || return 1
     benchmark cuda_h5 "$build/h5/bench/cuda_h5" "$path" $((extent / 8)) \
         "${TERP_H5_FOLDER:-/dev/shm}" || failed=1
+    benchmark cuda_repack python3 bench/cuda_repack.py "$build/h5/tools/terp" \
+        "$path" 8 "${TERP_H5_FOLDER:-/dev/shm}" || failed=1
     return "$failed"
 }
 
