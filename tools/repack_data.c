@@ -16,6 +16,14 @@ repack_job_fails(const struct repack_job *job)
 }
 
 bool
+repack_fails_by(const struct repack_job *job, enum terp_status st)
+{
+    return st == TERP_ERR_HDF5 ? repack_job_fails(job)
+                               : repack_fail(job->repack, job->object->path,
+                                             "%s", terp_status_text(st));
+}
+
+bool
 repack_select(hid_t dataset, const struct tool_grid *grid, hid_t *in_file_ret,
               hid_t *in_memory_ret)
 {
@@ -119,19 +127,13 @@ warn_of_engine(struct repack *repack, const struct terp_run *run)
             run->reason != NULL ? run->reason : "no reason is known");
 }
 
-static bool
-fails_by(const struct repack_job *job, enum terp_status st)
-{
-    return st == TERP_ERR_HDF5 ? repack_job_fails(job)
-                               : repack_fail(job->repack, job->object->path,
-                                             "%s", terp_status_text(st));
-}
-
+/* A failure is left to finish_coding. */
 static bool
 begin_coding(struct repack_job *job, struct repack_part *part)
 {
-    if (!job->has_all && !repack_part_read(job, part, job->type))
-        return false;
+    part->run = (struct terp_run){.memory = TERP_MEMORY_HOST,
+                                  .nthreads = job->split.nthreads};
+    part->batch = (struct h5_batch){.run = &part->run};
     /* In place; the values are not needed again. */
     if (job->has_all && H5Tequal(job->type, job->native) <= 0 &&
         H5Tconvert(job->native, job->type, part->nvalues, part->values, NULL,
@@ -139,29 +141,10 @@ begin_coding(struct repack_job *job, struct repack_part *part)
         return repack_job_fails(job);
     part->status =
         h5_block_open(job->out, part->box.at, part->box.count, &part->block);
-    if (part->status == TERP_OK)
-        return true;
-    h5_block_close(&part->block);
-    return fails_by(job, part->status);
-}
-
-static enum terp_status
-encode_part(const struct repack_job *job, struct repack_part *part)
-{
-    uint64_t nchunks = terp_array_nchunks(&part->block.array);
-
-    enum terp_status st =
-        h5_batch_make(&part->run, &part->block, UINT64_MAX, &part->batch);
-    if (st != TERP_OK)
-        return st;
-    if (part->batch.cap_nchunks < nchunks)
-        return TERP_ERR_MEMORY;
-    return job->level != NULL
-               ? amrex_level_encode(job->level, &part->batch, &part->block,
-                                    job->params, part->values)
-               : h5_batch_encode(&part->batch, &part->block,
-                                 &part->block.cd.params, 0, nchunks,
-                                 part->values);
+    if (part->status == TERP_OK && part->block.reason == NULL)
+        part->status =
+            h5_batch_make(&part->run, &part->block, UINT64_MAX, &part->batch);
+    return true;
 }
 
 /* A device that shares the work does one part at a time. */
@@ -169,17 +152,23 @@ static void
 code_part(struct repack_job *job, struct repack_part *part)
 {
     struct repack *repack = job->repack;
+    const struct h5_block *block = &part->block;
 
-    if (part->block.reason != NULL)
+    if (part->status != TERP_OK || block->reason != NULL)
         return;
+    const uint64_t nchunks = terp_array_nchunks(&block->array);
     bool shares = atomic_load(&repack->has_device) &&
                   !atomic_flag_test_and_set(&repack->device_is_busy);
-    bool on_device = shares || repack->request->engine == TERP_ENGINE_CUDA;
-    part->run = (struct terp_run){.engine = on_device ? TERP_ENGINE_CUDA
-                                                      : TERP_ENGINE_CPU,
-                                  .memory = TERP_MEMORY_HOST,
-                                  .nthreads = job->split.nthreads};
-    part->status = encode_part(job, part);
+    if (shares || repack->request->engine == TERP_ENGINE_CUDA)
+        part->run.engine = TERP_ENGINE_CUDA;
+    if (part->batch.cap_nchunks < nchunks)
+        part->status = TERP_ERR_MEMORY;
+    else if (job->level != NULL)
+        part->status = amrex_level_encode(job->level, &part->batch, block,
+                                          job->params, part->values);
+    else
+        part->status = h5_batch_encode(&part->batch, block, &block->cd.params,
+                                       0, nchunks, part->values);
     if (shares)
         atomic_flag_clear(&repack->device_is_busy);
 }
@@ -187,20 +176,20 @@ code_part(struct repack_job *job, struct repack_part *part)
 static bool
 finish_coding(struct repack_job *job, struct repack_part *part)
 {
+    const struct h5_block *block = &part->block;
     enum terp_status st = part->status;
 
-    if (part->block.reason != NULL) {
-        st = h5_block_transfer(&part->run, &part->block, part->values, NULL);
-    } else {
-        if (st == TERP_OK)
-            st = h5_batch_store(&part->batch, &part->block,
-                                terp_array_nchunks(&part->block.array));
+    if (st == TERP_OK && block->reason != NULL) {
+        st = h5_block_transfer(&part->run, block, part->values, NULL);
+    } else if (st == TERP_OK) {
         warn_of_engine(job->repack, &part->run);
         job->ndevice += part->run.used == TERP_ENGINE_CUDA;
-        h5_batch_free(&part->batch);
+        st = h5_batch_store(&part->batch, block,
+                            terp_array_nchunks(&block->array));
     }
+    h5_batch_free(&part->batch);
     h5_block_close(&part->block);
-    return st == TERP_OK || fails_by(job, st);
+    return st == TERP_OK || repack_fails_by(job, st);
 }
 
 static bool
@@ -209,7 +198,7 @@ write_values(struct repack_job *job)
     static const struct repack_steps steps = {begin_coding, code_part,
                                               finish_coding};
 
-    return !job->written || repack_parts_do(job, &steps);
+    return !job->written || repack_parts_do(job, job->type, &steps);
 }
 
 static void
@@ -261,6 +250,7 @@ open_in(struct repack_job *job)
     int rank = H5Sget_simple_extent_dims(job->space, dims, NULL);
     repack_split(job->repack->request, rank, dims, job->object->plan.unit_dims,
                  job->value_nbytes, &job->split);
+    repack_read_prepare(job);
     return true;
 }
 

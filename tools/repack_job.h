@@ -1,5 +1,6 @@
 /* terp repack: one dataset at work. repack_parts.c deals its values out,
- * repack_range.c finds its bounds, repack_data.c does the rest. */
+ * repack_read.c reads them, repack_range.c finds its bounds, repack_data.c does
+ * the rest. */
 #ifndef TERP_REPACK_JOB_H
 #define TERP_REPACK_JOB_H
 
@@ -19,6 +20,7 @@ struct repack_part {
     struct h5_batch batch;
     struct terp_run run;
     enum terp_status status;
+    bool unread; /* they could not be read; it is no success then */
 };
 
 struct repack_job {
@@ -30,6 +32,8 @@ struct repack_job {
     hid_t space, dcpl;
     uint64_t value_nbytes;
     bool written; /* the input holds values at all */
+    int file;     /* to be read without HDF5, from file_offset on; else -1 */
+    uint64_t file_offset;
     struct repack_split split;
     struct repack_part *parts; /* [split.nslots] */
     bool has_all;              /* they hold all values, which are native */
@@ -48,6 +52,10 @@ struct repack_job {
 bool
 repack_job_fails(const struct repack_job *job);
 
+/* Notes that something failed with that status; returns false. */
+bool
+repack_fails_by(const struct repack_job *job, enum terp_status st);
+
 /* Makes room for the parts. */
 bool
 repack_parts_make(struct repack_job *job);
@@ -56,21 +64,31 @@ repack_parts_free(struct repack_job *job);
 
 /* What is done with a part. `begin` and `finish` are called for one part after
  * the other, by the calling thread, which is the one that uses HDF5; `work` by
- * any thread, for several parts at once. What was begun is finished, also after
- * a failure. */
+ * any thread, for several parts at once, when the values are there. What was
+ * begun is finished, whatever has failed. */
 struct repack_steps {
     bool (*begin)(struct repack_job *job, struct repack_part *part);
     void (*work)(struct repack_job *job, struct repack_part *part);
     bool (*finish)(struct repack_job *job, struct repack_part *part);
 };
 
-/* Takes all parts through the steps. */
+/* Reads all parts, as values of `type` in memory, and takes them through the
+ * steps. Not read again is what job->has_all says is there. */
 bool
-repack_parts_do(struct repack_job *job, const struct repack_steps *steps);
+repack_parts_do(struct repack_job *job, hid_t type,
+                const struct repack_steps *steps);
 
-/* Reads the values of the part, as `type` has them. */
+/* Finds out how values are read. */
+void
+repack_read_prepare(struct repack_job *job);
+
+/* Reads the values of a part by HDF5. */
 bool
-repack_part_read(struct repack_job *job, struct repack_part *part, hid_t type);
+repack_read(const struct repack_job *job, struct repack_part *part, hid_t type);
+
+/* The same where job->file is one; any thread may call it. */
+bool
+repack_read_direct(const struct repack_job *job, struct repack_part *part);
 
 /* Fills in job->params, for which it may have to look at all values. */
 bool

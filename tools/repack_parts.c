@@ -47,7 +47,7 @@ repack_split(const struct repack_request *request, int rank,
     split_ret->nparts = count_boxes(&split_ret->grid, &part_nbytes);
     part_nbytes *= value_nbytes;
 
-    uint64_t nslots = 2 * nthreads + 2;
+    uint64_t nslots = nthreads + 2;
     if (request->engine == TERP_ENGINE_AUTO &&
         nbytes / REPACK_DEVICE_NBYTES >= nthreads)
         nslots += DEVICE_NPARTS;
@@ -104,14 +104,28 @@ repack_parts_free(struct repack_job *job)
 }
 
 static bool
-begin_part(struct repack_job *job, struct repack_part *part,
+begin_part(struct repack_job *job, struct repack_part *part, hid_t type,
            const struct repack_steps *steps)
 {
     part->box = job->split.grid;
     part->nvalues = 1;
     for (int d = 0; d < part->box.rank; d++)
         part->nvalues *= part->box.count[d];
-    return steps->begin(job, part);
+    part->status = TERP_OK;
+    return (job->has_all || job->file >= 0 || repack_read(job, part, type)) &&
+           steps->begin(job, part);
+}
+
+static void
+work_part(struct repack_job *job, struct repack_part *part,
+          const struct repack_steps *steps)
+{
+    part->unread =
+        !job->has_all && job->file >= 0 && !repack_read_direct(job, part);
+    if (part->unread)
+        part->status = TERP_ERR_HDF5;
+    else
+        steps->work(job, part);
 }
 
 /* Waits until the part is done by whoever has it. */
@@ -120,13 +134,19 @@ finish_part(struct repack_job *job, struct repack_part *part,
             const struct repack_steps *steps)
 {
 #pragma omp taskwait depend(in : part[0])
+    if (part->unread)
+        repack_fail(job->repack, job->object->path,
+                    "its values cannot all be read");
+    if (!job->has_all)
+        tool_progress_add(&job->repack->progress,
+                          part->nvalues * job->value_nbytes);
     return steps->finish(job, part);
 }
 
 /* Parts are finished in their order, whatever the order in which they are
  * done, so that files do not depend on it. */
 static bool
-deal_parts(struct repack_job *job, const struct repack_steps *steps)
+deal_parts(struct repack_job *job, hid_t type, const struct repack_steps *steps)
 {
     const uint64_t nslots = job->split.nslots;
     uint64_t nbegun = 0, nfinished = 0;
@@ -136,13 +156,12 @@ deal_parts(struct repack_job *job, const struct repack_steps *steps)
         struct repack_part *part = &job->parts[nbegun % nslots];
         if (nbegun - nfinished == nslots)
             ok = finish_part(job, &job->parts[nfinished++ % nslots], steps);
-        if (!ok || !begin_part(job, part, steps)) {
-            ok = false;
+        ok = ok && begin_part(job, part, type, steps);
+        if (!ok)
             break;
-        }
         nbegun++;
 #pragma omp task depend(inout : part[0]) firstprivate(part)
-        steps->work(job, part);
+        work_part(job, part, steps);
     }
     while (nfinished < nbegun)
         ok &= finish_part(job, &job->parts[nfinished++ % nslots], steps);
@@ -151,31 +170,14 @@ deal_parts(struct repack_job *job, const struct repack_steps *steps)
 }
 
 bool
-repack_parts_do(struct repack_job *job, const struct repack_steps *steps)
+repack_parts_do(struct repack_job *job, hid_t type,
+                const struct repack_steps *steps)
 {
     bool ok = false;
 
-    /* One thread more reads and writes: it waits most of the time. */
+    /* One thread more for HDF5: it waits most of the time. */
 #pragma omp parallel num_threads(job->split.nworkers + 1)
 #pragma omp master
-    ok = deal_parts(job, steps);
+    ok = deal_parts(job, type, steps);
     return ok;
-}
-
-bool
-repack_part_read(struct repack_job *job, struct repack_part *part, hid_t type)
-{
-    hid_t in_file, in_memory;
-    bool ok = repack_select(job->in, &part->box, &in_file, &in_memory) &&
-              H5Dread(job->in, type, in_memory, in_file, H5P_DEFAULT,
-                      part->values) >= 0;
-
-    if (in_file >= 0)
-        H5Sclose(in_file);
-    if (in_memory >= 0)
-        H5Sclose(in_memory);
-    if (ok)
-        tool_progress_add(&job->repack->progress,
-                          part->nvalues * job->value_nbytes);
-    return ok || repack_job_fails(job);
 }

@@ -118,7 +118,9 @@ add_values(const struct repack_job *job, const void *values, uint64_t begin,
 static bool
 begin_range(struct repack_job *job, struct repack_part *part)
 {
-    return repack_part_read(job, part, job->native);
+    for (uint64_t c = 0; c < job->ncomponents; c++)
+        part->range[c] = TOOL_RANGE_EMPTY;
+    return true;
 }
 
 static void
@@ -127,8 +129,6 @@ find_range(struct repack_job *job, struct repack_part *part)
     const struct amrex_level *level = job->level;
     uint64_t at = 0;
 
-    for (uint64_t c = 0; c < job->ncomponents; c++)
-        part->range[c] = TOOL_RANGE_EMPTY;
     if (level == NULL)
         add_values(job, part->values, 0, part->nvalues, part->range);
     while (level != NULL && at < part->nvalues) {
@@ -145,7 +145,7 @@ finish_range(struct repack_job *job, struct repack_part *part)
 {
     for (uint64_t c = 0; c < job->ncomponents; c++)
         tool_range_merge(&job->ranges[c], &part->range[c]);
-    return true;
+    return part->status == TERP_OK || repack_fails_by(job, part->status);
 }
 
 /* A relative bound is that part of the range of all valid values. Where these
@@ -186,7 +186,7 @@ repack_find_bounds(struct repack_job *job)
         job->ranges[c] = TOOL_RANGE_EMPTY;
     find_fills(job);
     if (bound->mode == REPACK_REL && job->written) {
-        ok = repack_parts_do(job, &steps);
+        ok = repack_parts_do(job, job->native, &steps);
         job->has_all = job->split.nparts <= job->split.nslots;
     }
     for (uint64_t c = 0; c < job->ncomponents; c++) {
