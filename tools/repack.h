@@ -161,7 +161,7 @@ repack_grid(int rank, const hsize_t *dims, const hsize_t *unit_dims,
             uint64_t value_nbytes, uint64_t cap_nbytes,
             struct tool_grid *grid_ret);
 
-/* How a dataset is dealt out to threads. */
+/* How a dataset is dealt out to threads, beside which a device may code. */
 struct repack_split {
     struct tool_grid grid; /* a part is a block of this */
     uint64_t nparts;
@@ -173,7 +173,8 @@ struct repack_split {
 void
 repack_split(const struct repack_request *request, int rank,
              const hsize_t *dims, const hsize_t *unit_dims,
-             uint64_t value_nbytes, struct repack_split *split_ret);
+             uint64_t value_nbytes, bool with_device,
+             struct repack_split *split_ret);
 
 /* The part of `dataset` where `grid` stands, as a selection of a new
  * dataspace; the shape in memory likewise. Rank 0: the whole. */

@@ -249,7 +249,8 @@ open_in(struct repack_job *job)
     job->written = H5Dget_storage_size(job->in) > 0;
     int rank = H5Sget_simple_extent_dims(job->space, dims, NULL);
     repack_split(job->repack->request, rank, dims, job->object->plan.unit_dims,
-                 job->value_nbytes, &job->split);
+                 job->value_nbytes, atomic_load(&job->repack->has_device),
+                 &job->split);
     repack_read_prepare(job);
     return true;
 }

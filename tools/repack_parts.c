@@ -6,12 +6,14 @@
 #include "base.h"
 #include "repack_job.h"
 
-/* Values of a part, unless a unit has more: small enough that the last ones
- * take no time to speak of. */
-#define PART_NBYTES ((uint64_t)4 << 20)
-/* Memory of all parts, each of which has its values three times: as read, as
- * chunks, and room for streams. */
-#define PARTS_NBYTES ((uint64_t)512 << 20)
+/* Values of a part: the last ones to be done should take no time to speak of,
+ * but what is read should be long runs of the file, such as rows of units. */
+#define PARTS_PER_THREAD 8
+#define MAX_PART_NBYTES ((uint64_t)16 << 20)
+#define MAX_ROW_NBYTES ((uint64_t)64 << 20)
+/* Memory of all parts, each of which has its values up to three times: as
+ * read, as chunks, and as streams. */
+#define PARTS_NBYTES ((uint64_t)768 << 20)
 /* Parts that the device does while a thread does one. */
 #define DEVICE_NPARTS 16
 /* Threads that keep the device busy. */
@@ -34,23 +36,26 @@ count_boxes(const struct tool_grid *grid, uint64_t *box_nvalues_ret)
 void
 repack_split(const struct repack_request *request, int rank,
              const hsize_t *dims, const hsize_t *unit_dims,
-             uint64_t value_nbytes, struct repack_split *split_ret)
+             uint64_t value_nbytes, bool with_device,
+             struct repack_split *split_ret)
 {
     const uint64_t nthreads = (uint64_t)request->nthreads;
-    uint64_t nbytes = value_nbytes, part_nbytes;
+    uint64_t nbytes = value_nbytes, row_nbytes = value_nbytes, part_nbytes;
 
-    for (int d = 0; d < rank; d++)
+    for (int d = 0; d < rank; d++) {
         nbytes *= dims[d];
-    repack_grid(rank, dims, unit_dims, value_nbytes,
-                min_u64(PART_NBYTES, nbytes / (4 * nthreads)),
+        row_nbytes *= d < rank - 1 ? unit_dims[d] : dims[d];
+    }
+    part_nbytes =
+        min_u64(MAX_PART_NBYTES, nbytes / (PARTS_PER_THREAD * nthreads));
+    if (part_nbytes < row_nbytes && row_nbytes <= MAX_ROW_NBYTES)
+        part_nbytes = row_nbytes;
+    repack_grid(rank, dims, unit_dims, value_nbytes, part_nbytes,
                 &split_ret->grid);
     split_ret->nparts = count_boxes(&split_ret->grid, &part_nbytes);
     part_nbytes *= value_nbytes;
 
-    uint64_t nslots = nthreads + 2;
-    if (request->engine == TERP_ENGINE_AUTO &&
-        nbytes / REPACK_DEVICE_NBYTES >= nthreads)
-        nslots += DEVICE_NPARTS;
+    uint64_t nslots = nthreads + 2 + (with_device ? DEVICE_NPARTS : 0);
     nslots = min_u64(nslots, PARTS_NBYTES / (3 * part_nbytes));
     nslots = min_u64(nslots, split_ret->nparts);
     split_ret->nslots = nslots > 0 ? nslots : 1;

@@ -193,7 +193,8 @@ repack_plan(struct repack *repack, struct repack_object *object,
     uint64_t value_nbytes = H5Tget_size(type);
     H5Tclose(type);
     plan_unit(dcpl, rank, dims, value_nbytes, plan);
-    repack_split(request, rank, dims, plan->unit_dims, value_nbytes, &split);
+    repack_split(request, rank, dims, plan->unit_dims, value_nbytes, false,
+                 &split);
     bool twice = plan->bound.mode == REPACK_REL && split.nparts > split.nslots;
     if (H5Dget_storage_size(dataset) > 0)
         *total_nbytes += nvalues * value_nbytes * (twice ? 2 : 1);
