@@ -530,10 +530,7 @@ tool_repack(int argc, char **argv)
                                        .doc = doc};
     struct repack_request request = {.nthreads = all_cpus(),
                                      .engine = TERP_ENGINE_AUTO};
-    struct repack repack = {.request = &request,
-                            .in = -1,
-                            .out = -1,
-                            .device_is_busy = ATOMIC_FLAG_INIT};
+    struct repack repack = {.request = &request, .in = -1, .out = -1};
     bool ok = false;
 
     request.rules = calloc((size_t)argc, sizeof *request.rules);

@@ -21,6 +21,8 @@
 
 /* With so many values for each thread the device is worth opening. */
 #define REPACK_DEVICE_NBYTES ((uint64_t)256 << 20)
+/* Threads that keep it busy. */
+#define REPACK_DEVICE_NTHREADS 4
 
 enum repack_mode {
     REPACK_KEEP, /* do not compress */
@@ -96,9 +98,9 @@ struct repack {
     bool engine_told; /* that the CPU codes in place of the GPU */
     /* Where the GPU codes beside the CPU: */
     atomic_bool has_device;
-    atomic_flag device_is_busy;
-    char reason[256]; /* why HDF5 failed most recently */
-    char error[512];  /* of the first failure */
+    atomic_int ndevice_threads; /* that use it now */
+    char reason[256];           /* why HDF5 failed most recently */
+    char error[512];            /* of the first failure */
 };
 
 /* Notes why the work fails, with HDF5's reason when `format` is NULL; the

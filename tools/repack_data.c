@@ -147,30 +147,38 @@ begin_coding(struct repack_job *job, struct repack_part *part)
     return true;
 }
 
-/* A device that shares the work does one part at a time. */
+static enum terp_status
+encode_part(const struct repack_job *job, struct repack_part *part)
+{
+    const struct h5_block *block = &part->block;
+    const uint64_t nchunks = terp_array_nchunks(&block->array);
+
+    if (part->batch.cap_nchunks < nchunks)
+        return TERP_ERR_MEMORY;
+    return job->level != NULL
+               ? amrex_level_encode(job->level, &part->batch, block,
+                                    job->params, part->values)
+               : h5_batch_encode(&part->batch, block, &block->cd.params, 0,
+                                 nchunks, part->values);
+}
+
+/* Where a device codes beside the CPU, some threads work for it. */
 static void
 code_part(struct repack_job *job, struct repack_part *part)
 {
     struct repack *repack = job->repack;
-    const struct h5_block *block = &part->block;
 
-    if (part->status != TERP_OK || block->reason != NULL)
+    if (part->status != TERP_OK || part->block.reason != NULL)
         return;
-    const uint64_t nchunks = terp_array_nchunks(&block->array);
-    bool shares = atomic_load(&repack->has_device) &&
-                  !atomic_flag_test_and_set(&repack->device_is_busy);
-    if (shares || repack->request->engine == TERP_ENGINE_CUDA)
+    int nothers = atomic_fetch_add(&repack->ndevice_threads, 1);
+    if (repack->request->engine == TERP_ENGINE_CUDA ||
+        (atomic_load(&repack->has_device) && nothers < REPACK_DEVICE_NTHREADS))
         part->run.engine = TERP_ENGINE_CUDA;
-    if (part->batch.cap_nchunks < nchunks)
-        part->status = TERP_ERR_MEMORY;
-    else if (job->level != NULL)
-        part->status = amrex_level_encode(job->level, &part->batch, block,
-                                          job->params, part->values);
     else
-        part->status = h5_batch_encode(&part->batch, block, &block->cd.params,
-                                       0, nchunks, part->values);
-    if (shares)
-        atomic_flag_clear(&repack->device_is_busy);
+        atomic_fetch_sub(&repack->ndevice_threads, 1);
+    part->status = encode_part(job, part);
+    if (part->run.engine == TERP_ENGINE_CUDA)
+        atomic_fetch_sub(&repack->ndevice_threads, 1);
 }
 
 static bool

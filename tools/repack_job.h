@@ -4,6 +4,8 @@
 #ifndef TERP_REPACK_JOB_H
 #define TERP_REPACK_JOB_H
 
+#include <semaphore.h>
+
 #include "h5_batch.h"
 #include "range.h"
 #include "repack.h"
@@ -16,11 +18,13 @@ struct repack_part {
     uint64_t nvalues;
     void *values;             /* room for the values of any part */
     struct tool_range *range; /* theirs, of each component */
+    struct tool_range *known; /* and of parts before */
     struct h5_block block;    /* theirs, in the output */
     struct h5_batch batch;
     struct terp_run run;
     enum terp_status status;
     bool unread; /* they could not be read; it is no success then */
+    sem_t done;  /* posted when all that other threads do is done */
 };
 
 struct repack_job {

@@ -16,8 +16,6 @@
 #define PARTS_NBYTES ((uint64_t)768 << 20)
 /* Parts that the device does while a thread does one. */
 #define DEVICE_NPARTS 16
-/* Threads that keep the device busy. */
-#define DEVICE_NTHREADS 4
 #define LARGE_PAGE_NBYTES ((uint64_t)2 << 20)
 
 static uint64_t
@@ -41,13 +39,17 @@ repack_split(const struct repack_request *request, int rank,
 {
     const uint64_t nthreads = (uint64_t)request->nthreads;
     uint64_t nbytes = value_nbytes, row_nbytes = value_nbytes, part_nbytes;
+    uint64_t nslots = nthreads + 2;
 
     for (int d = 0; d < rank; d++) {
         nbytes *= dims[d];
         row_nbytes *= d < rank - 1 ? unit_dims[d] : dims[d];
     }
-    part_nbytes =
-        min_u64(MAX_PART_NBYTES, nbytes / (PARTS_PER_THREAD * nthreads));
+    if (with_device || request->engine == TERP_ENGINE_CUDA)
+        nslots += DEVICE_NPARTS;
+    part_nbytes = min_u64(nbytes / (PARTS_PER_THREAD * nthreads),
+                          PARTS_NBYTES / (3 * nslots));
+    part_nbytes = min_u64(part_nbytes, MAX_PART_NBYTES);
     if (part_nbytes < row_nbytes && row_nbytes <= MAX_ROW_NBYTES)
         part_nbytes = row_nbytes;
     repack_grid(rank, dims, unit_dims, value_nbytes, part_nbytes,
@@ -55,13 +57,12 @@ repack_split(const struct repack_request *request, int rank,
     split_ret->nparts = count_boxes(&split_ret->grid, &part_nbytes);
     part_nbytes *= value_nbytes;
 
-    uint64_t nslots = nthreads + 2 + (with_device ? DEVICE_NPARTS : 0);
     nslots = min_u64(nslots, PARTS_NBYTES / (3 * part_nbytes));
     nslots = min_u64(nslots, split_ret->nparts);
     split_ret->nslots = nslots > 0 ? nslots : 1;
     uint64_t nworkers = min_u64(nthreads, split_ret->nslots);
     if (request->engine == TERP_ENGINE_CUDA)
-        nworkers = min_u64(nworkers, DEVICE_NTHREADS);
+        nworkers = min_u64(nworkers, REPACK_DEVICE_NTHREADS);
     split_ret->nworkers = (int)nworkers;
     split_ret->nthreads = (int)(nthreads / nworkers);
 }
@@ -92,7 +93,8 @@ repack_parts_make(struct repack_job *job)
         struct repack_part *part = &job->parts[i];
         part->values = make_room(nvalues * job->value_nbytes);
         part->range = calloc(job->ncomponents, sizeof *part->range);
-        if (part->values == NULL || part->range == NULL)
+        part->known = calloc(job->ncomponents, sizeof *part->known);
+        if (part->values == NULL || part->range == NULL || part->known == NULL)
             return false;
     }
     return job->parts != NULL;
@@ -104,6 +106,7 @@ repack_parts_free(struct repack_job *job)
     for (uint64_t i = 0; job->parts != NULL && i < job->split.nslots; i++) {
         free(job->parts[i].values);
         free(job->parts[i].range);
+        free(job->parts[i].known);
     }
     free(job->parts);
 }
@@ -117,6 +120,7 @@ begin_part(struct repack_job *job, struct repack_part *part, hid_t type,
     for (int d = 0; d < part->box.rank; d++)
         part->nvalues *= part->box.count[d];
     part->status = TERP_OK;
+    sem_init(&part->done, 0, 0);
     return (job->has_all || job->file >= 0 || repack_read(job, part, type)) &&
            steps->begin(job, part);
 }
@@ -131,14 +135,18 @@ work_part(struct repack_job *job, struct repack_part *part,
         part->status = TERP_ERR_HDF5;
     else
         steps->work(job, part);
+    sem_post(&part->done);
 }
 
-/* Waits until the part is done by whoever has it. */
+/* Waits until the part is done by whoever has it. Not by a dependence of tasks,
+ * for which GCC's threads wait busily. */
 static bool
 finish_part(struct repack_job *job, struct repack_part *part,
             const struct repack_steps *steps)
 {
-#pragma omp taskwait depend(in : part[0])
+    while (sem_wait(&part->done) != 0)
+        continue; /* a signal was handled */
+    sem_destroy(&part->done);
     if (part->unread)
         repack_fail(job->repack, job->object->path,
                     "its values cannot all be read");
@@ -165,7 +173,7 @@ deal_parts(struct repack_job *job, hid_t type, const struct repack_steps *steps)
         if (!ok)
             break;
         nbegun++;
-#pragma omp task depend(inout : part[0]) firstprivate(part)
+#pragma omp task firstprivate(part)
         work_part(job, part, steps);
     }
     while (nfinished < nbegun)

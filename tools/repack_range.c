@@ -102,12 +102,16 @@ is_within(const struct repack_job *job, const void *values, uint64_t at,
 }
 
 static void
-add_values(const struct repack_job *job, const void *values, uint64_t begin,
-           uint64_t end, struct tool_range *range)
+add_values(const struct repack_job *job, const struct repack_part *part,
+           uint64_t component, uint64_t begin, uint64_t end)
 {
+    struct tool_range *range = &part->range[component];
+    const void *values = part->values;
+
     for (uint64_t at = begin; at < end; at += PIECE_NVALUES) {
         uint64_t n = min_u64(PIECE_NVALUES, end - at);
-        if (is_within(job, values, at, n, range))
+        if (is_within(job, values, at, n, &part->known[component]) ||
+            is_within(job, values, at, n, range))
             continue;
         for (uint64_t i = at; i < at + n; i++)
             if (is_valid(job, values, i))
@@ -118,8 +122,10 @@ add_values(const struct repack_job *job, const void *values, uint64_t begin,
 static bool
 begin_range(struct repack_job *job, struct repack_part *part)
 {
-    for (uint64_t c = 0; c < job->ncomponents; c++)
+    for (uint64_t c = 0; c < job->ncomponents; c++) {
         part->range[c] = TOOL_RANGE_EMPTY;
+        part->known[c] = job->ranges[c];
+    }
     return true;
 }
 
@@ -130,12 +136,11 @@ find_range(struct repack_job *job, struct repack_part *part)
     uint64_t at = 0;
 
     if (level == NULL)
-        add_values(job, part->values, 0, part->nvalues, part->range);
+        add_values(job, part, 0, 0, part->nvalues);
     while (level != NULL && at < part->nvalues) {
         struct amrex_piece piece =
             amrex_level_piece(level, part->box.at[0] + at, part->nvalues - at);
-        add_values(job, part->values, at, at + piece.nvalues,
-                   &part->range[piece.component]);
+        add_values(job, part, piece.component, at, at + piece.nvalues);
         at += piece.nvalues;
     }
 }
