@@ -480,10 +480,11 @@ open_device(void *context)
                            .nthreads = 1};
     void *at;
 
-    if (terp_memory_make(&run, 1, &at) == TERP_OK) {
+    bool works = terp_memory_make(&run, 1, &at) == TERP_OK;
+    if (works)
         terp_memory_free(&run, at);
-        atomic_store(&repack->has_device, true);
-    }
+    atomic_store(&repack->device,
+                 works ? REPACK_DEVICE_OPEN : REPACK_DEVICE_NONE);
     return NULL;
 }
 
@@ -491,12 +492,18 @@ static bool
 make_out(struct repack *repack)
 {
     const struct repack_request *request = repack->request;
+    const uint64_t nthreads = (uint64_t)request->nthreads;
     pthread_t opener;
-    bool opens = request->engine == TERP_ENGINE_AUTO &&
-                 repack->progress.total_nbytes / REPACK_DEVICE_NBYTES >=
-                     (uint64_t)request->nthreads &&
-                 pthread_create(&opener, NULL, open_device, repack) == 0;
+    bool opens = false;
 
+    if (request->engine == TERP_ENGINE_CUDA) {
+        atomic_store(&repack->device, REPACK_DEVICE_OPEN);
+    } else if (request->engine == TERP_ENGINE_AUTO &&
+               repack->progress.total_nbytes / REPACK_DEVICE_NBYTES >=
+                   nthreads) {
+        atomic_store(&repack->device, REPACK_DEVICE_OPENING);
+        opens = pthread_create(&opener, NULL, open_device, repack) == 0;
+    }
     bool ok = repack_make(repack);
     if (opens)
         pthread_join(opener, NULL);

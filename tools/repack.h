@@ -21,8 +21,6 @@
 
 /* With so many values for each thread the device is worth opening. */
 #define REPACK_DEVICE_NBYTES ((uint64_t)256 << 20)
-/* Threads that keep it busy. */
-#define REPACK_DEVICE_NTHREADS 4
 
 enum repack_mode {
     REPACK_KEEP, /* do not compress */
@@ -40,6 +38,13 @@ struct repack_rule {
     const char *text, *glob;
     struct repack_bound bound;
     bool used;
+};
+
+/* Of a process that the device is to code for. */
+enum repack_device {
+    REPACK_DEVICE_NONE,
+    REPACK_DEVICE_OPENING,
+    REPACK_DEVICE_OPEN
 };
 
 struct repack_request {
@@ -96,8 +101,7 @@ struct repack {
     void *objects_by_address; /* a tree of tsearch() */
     struct tool_progress progress;
     bool engine_told; /* that the CPU codes in place of the GPU */
-    /* Where the GPU codes beside the CPU: */
-    atomic_bool has_device;
+    _Atomic(enum repack_device) device;
     atomic_int ndevice_threads; /* that use it now */
     char reason[256];           /* why HDF5 failed most recently */
     char error[512];            /* of the first failure */
@@ -167,9 +171,10 @@ repack_grid(int rank, const hsize_t *dims, const hsize_t *unit_dims,
 struct repack_split {
     struct tool_grid grid; /* a part is a block of this */
     uint64_t nparts;
-    uint64_t nslots; /* parts in memory at a time */
-    int nworkers;    /* threads that take parts */
-    int nthreads;    /* of each of these, for its part */
+    uint64_t nslots;     /* parts in memory at a time */
+    int nworkers;        /* threads that take parts */
+    int nthreads;        /* of each of these, for its part */
+    int ndevice_threads; /* workers that may code on the device at a time */
 };
 
 void

@@ -171,8 +171,8 @@ code_part(struct repack_job *job, struct repack_part *part)
     if (part->status != TERP_OK || part->block.reason != NULL)
         return;
     int nothers = atomic_fetch_add(&repack->ndevice_threads, 1);
-    if (repack->request->engine == TERP_ENGINE_CUDA ||
-        (atomic_load(&repack->has_device) && nothers < REPACK_DEVICE_NTHREADS))
+    if (atomic_load(&repack->device) == REPACK_DEVICE_OPEN &&
+        nothers < job->split.ndevice_threads)
         part->run.engine = TERP_ENGINE_CUDA;
     else
         atomic_fetch_sub(&repack->ndevice_threads, 1);
@@ -257,7 +257,8 @@ open_in(struct repack_job *job)
     job->written = H5Dget_storage_size(job->in) > 0;
     int rank = H5Sget_simple_extent_dims(job->space, dims, NULL);
     repack_split(job->repack->request, rank, dims, job->object->plan.unit_dims,
-                 job->value_nbytes, atomic_load(&job->repack->has_device),
+                 job->value_nbytes,
+                 atomic_load(&job->repack->device) != REPACK_DEVICE_NONE,
                  &job->split);
     repack_read_prepare(job);
     return true;

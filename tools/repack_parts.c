@@ -45,7 +45,7 @@ repack_split(const struct repack_request *request, int rank,
         nbytes *= dims[d];
         row_nbytes *= d < rank - 1 ? unit_dims[d] : dims[d];
     }
-    if (with_device || request->engine == TERP_ENGINE_CUDA)
+    if (with_device)
         nslots += DEVICE_NPARTS;
     part_nbytes = min_u64(nbytes / (PARTS_PER_THREAD * nthreads),
                           PARTS_NBYTES / (3 * nslots));
@@ -61,10 +61,11 @@ repack_split(const struct repack_request *request, int rank,
     nslots = min_u64(nslots, split_ret->nparts);
     split_ret->nslots = nslots > 0 ? nslots : 1;
     uint64_t nworkers = min_u64(nthreads, split_ret->nslots);
-    if (request->engine == TERP_ENGINE_CUDA)
-        nworkers = min_u64(nworkers, REPACK_DEVICE_NTHREADS);
     split_ret->nworkers = (int)nworkers;
     split_ret->nthreads = (int)(nthreads / nworkers);
+    split_ret->ndevice_threads = (int)nworkers;
+    if (request->engine == TERP_ENGINE_AUTO)
+        split_ret->ndevice_threads -= split_ret->nworkers / 4;
 }
 
 /* The system clears a few large pages sooner than many small ones. */
