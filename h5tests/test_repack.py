@@ -377,6 +377,22 @@ class Choice(Repack):
         self.assertRegex(result.stderr,
                          r"\Aterp repack: the CPU compresses: .+\n\Z")
 
+    def test_output_does_not_depend_on_threads(self):
+        path = self.write(x=smooth(90, 80, 70))
+        chunks = set()
+        for threads, limit in ("1", ""), ("4", ""), ("4", "2"), ("4", "1"):
+            out = self.path("out.h5")
+            limited = {"OMP_THREAD_LIMIT": limit} if limit else {}
+            self.expect(OK, "repack", path, out, "--rel=1e-3",
+                        f"--threads={threads}", "--chunk=16x16x16",
+                        env={**os.environ, **limited})
+            with h5py.File(out, "r") as file:
+                id_ = file["x"].id
+                chunks.add(tuple(
+                    id_.read_direct_chunk(id_.get_chunk_info(i).chunk_offset)
+                    for i in range(id_.get_num_chunks())))
+        self.assertEqual(len(chunks), 1)
+
     @unittest.skipUnless(FAKE_DEVICE, "no stand-in for the GPU was built")
     def test_gpu_codes_beside_the_cpu(self):
         """What stands in for the GPU codes with the CPU, and can be counted.

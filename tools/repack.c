@@ -252,8 +252,9 @@ all_cpus(void)
     return ncpus > 0 ? ncpus : 1;
 }
 
-/* The file that is written until it gets OUT's name. A signal that ends the
- * program removes it. */
+/* The file that is written until it gets OUT's name. It is removed when the
+ * program ends otherwise, by a signal or by OpenMP, which exits where it cannot
+ * have threads. */
 static char part_path[4096];
 static volatile sig_atomic_t has_part;
 
@@ -274,7 +275,7 @@ end_by_signal(int number)
 }
 
 static void
-watch_signals(void)
+watch_ends(void)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
     struct sigaction action = {.sa_handler = end_by_signal};
@@ -284,6 +285,7 @@ watch_signals(void)
         sigaction(numbers[i], &action, NULL);
     /* A file that may not grow further is an error of write(). */
     signal(SIGXFSZ, SIG_IGN);
+    atexit(remove_part);
 }
 
 /* What a block needs, the next one needs again: memory is not given back to
@@ -549,7 +551,7 @@ tool_repack(int argc, char **argv)
     /* A file that cannot be written to is not closed either; HDF5 would try
      * at exit again, and may not come to an end. */
     H5dont_atexit();
-    watch_signals();
+    watch_ends();
     keep_memory();
     tool_plugin_dirs_add();
     repack.in = tool_file_open("repack", request.path_in);

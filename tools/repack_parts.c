@@ -1,5 +1,6 @@
 /* Deals the values of a dataset out in parts, to all threads. */
 #define _GNU_SOURCE /* madvise */
+#include <omp.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -174,7 +175,8 @@ deal_parts(struct repack_job *job, hid_t type, const struct repack_steps *steps)
         if (!ok)
             break;
         nbegun++;
-#pragma omp task firstprivate(part)
+        /* The system may refuse all threads but this one. */
+#pragma omp task firstprivate(part) if (omp_get_num_threads() > 1)
         work_part(job, part, steps);
     }
     while (nfinished < nbegun)
