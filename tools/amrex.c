@@ -469,7 +469,6 @@ amrex_level_encode(const struct amrex_level *level, struct h5_batch *batch,
     for (uint64_t i = 0; i < nwork; i++) {
         uint64_t at = block->offset[0] + i * level->chunk_nvalues;
         find_shape(level, block->cd.chunk.type, at, &work[i].chunk);
-        work[i].chunk.big_endian = block->cd.chunk.big_endian;
         work[i].params = params_at(level, params, at);
         work[i].params.has_fill = block->cd.params.has_fill;
         work[i].params.fill_bits = block->cd.params.fill_bits;
