@@ -115,12 +115,11 @@ h5_batch_encode(struct h5_batch *batch, const struct h5_block *block,
     for (uint64_t i = 0; st == TERP_OK && i < n; i += step) {
         for (uint64_t j = 0; j < step; j++)
             h5_batch_take(batch, i + j, first + i + j, i + j);
-        void *const *chunk = step == 1 ? batch->chunk : &batch->chunk[i];
         st = terp_array_gather(run, &block->array, first + i, step, values,
-                               chunk[0]);
+                               batch->chunks);
         if (st == TERP_OK)
             st = terp_encode_batch(run, params, &block->cd.chunk, step,
-                                   (const void *const *)chunk,
+                                   (const void *const *)batch->chunk,
                                    &batch->stream[i], &batch->stream_nbytes[i]);
     }
     if (st == TERP_OK && run->memory == TERP_MEMORY_DEVICE)

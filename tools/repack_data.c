@@ -23,23 +23,6 @@ repack_fails_by(const struct repack_job *job, enum terp_status st)
                                              "%s", terp_status_text(st));
 }
 
-bool
-repack_select(hid_t dataset, const struct tool_grid *grid, hid_t *in_file_ret,
-              hid_t *in_memory_ret)
-{
-    hid_t in_file = H5Dget_space(dataset);
-
-    *in_file_ret = in_file;
-    if (grid->rank == 0) {
-        *in_memory_ret = H5Scopy(in_file);
-        return *in_memory_ret >= 0;
-    }
-    *in_memory_ret = H5Screate_simple(grid->rank, grid->count, NULL);
-    return in_file >= 0 && *in_memory_ret >= 0 &&
-           H5Sselect_hyperslab(in_file, H5S_SELECT_SET, grid->at, NULL,
-                               grid->count, NULL) >= 0;
-}
-
 /* What the filter is told: the largest bound of all components, so that it
  * holds for each value. */
 static void

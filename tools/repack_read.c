@@ -40,6 +40,23 @@ repack_read_prepare(struct repack_job *job)
 }
 
 bool
+repack_select(hid_t dataset, const struct tool_grid *grid, hid_t *in_file_ret,
+              hid_t *in_memory_ret)
+{
+    hid_t in_file = H5Dget_space(dataset);
+
+    *in_file_ret = in_file;
+    if (grid->rank == 0) {
+        *in_memory_ret = H5Scopy(in_file);
+        return *in_memory_ret >= 0;
+    }
+    *in_memory_ret = H5Screate_simple(grid->rank, grid->count, NULL);
+    return in_file >= 0 && *in_memory_ret >= 0 &&
+           H5Sselect_hyperslab(in_file, H5S_SELECT_SET, grid->at, NULL,
+                               grid->count, NULL) >= 0;
+}
+
+bool
 repack_read(const struct repack_job *job, struct repack_part *part, hid_t type)
 {
     hid_t in_file, in_memory;
