@@ -103,13 +103,16 @@ class Values(Repack):
         values = smooth(40, 50, 60)
         values[:20] *= 0.01  # chunks with a small range of their own
         path = self.write(x=values)
-        with h5py.File(self.repack(path, "--rel=1e-3"), "r") as file:
-            kind, bound = bound_of(file["x"])
-            self.assertEqual(kind, "abs")
-            span = float(values.max()) - float(values.min())
-            self.assertAlmostEqual(bound / (1e-3 * span), 1, 12)
-            error = np.abs(file["x"][:].astype("f8") - values).max()
-            self.assertTrue(0.5 * bound < error <= bound)
+        span = float(values.max()) - float(values.min())
+        # In one part, and in many.
+        for chunk in "40x50x60", "8x8x8":
+            out = self.repack(path, "--rel=1e-3", f"--chunk={chunk}")
+            with h5py.File(out, "r") as file:
+                kind, bound = bound_of(file["x"])
+                self.assertEqual(kind, "abs")
+                self.assertAlmostEqual(bound / (1e-3 * span), 1, 12)
+                error = np.abs(file["x"][:].astype("f8") - values).max()
+                self.assertTrue(0.5 * bound < error <= bound)
 
     def test_special_values_are_kept_and_do_not_count(self):
         values = smooth(30, 40, 50).astype("f8")
