@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "terp.h"
+#include "codec/api/terp.h"
 
 struct options {
     const char *path;

@@ -1,4 +1,4 @@
-#include "cuda_bench.h"
+#include "bench/cuda_bench.h"
 
 #include <stdio.h>
 #include <stdlib.h>

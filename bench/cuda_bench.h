@@ -6,7 +6,7 @@
 
 #include <cuda_runtime.h>
 
-#include "terp.h"
+#include "codec/api/terp.h"
 
 void
 bench_fail(const char *what, const char *why);

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cuda_books.cuh"
-#include "cuda_books_host.h"
-#include "cuda_stages.cuh"
+#include "bench/cuda_books_host.h"
+#include "bench/cuda_stages.cuh"
+#include "gpu/entropy/codebooks.cuh"
 
 static const uint64_t extents[] = {64, 128, 256};
 

@@ -1,11 +1,11 @@
-#include "cuda_books_host.h"
+#include "bench/cuda_books_host.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "cpu_books.h"
-#include "huffman.h"
+#include "codec/format/huffman.h"
+#include "cpu/entropy/codebooks.h"
 
 #define NREPS 21
 

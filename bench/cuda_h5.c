@@ -15,9 +15,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "array.h"
-#include "h5z_terp.h"
-#include "terp_h5.h"
+#include "codec/api/memory.h"
+#include "filter/h5/terp_h5.h"
+#include "filter/plugin/h5z_terp.h"
 
 #define BOUND 1e-3 /* of each chunk's range */
 #define MAX_NREPS 9

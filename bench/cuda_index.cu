@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bytes.h"
-#include "cuda_stages.cuh"
+#include "bench/cuda_stages.cuh"
+#include "codec/format/bytes.h"
 
 #define PARTITION TERP_PARTITION_NTILES /* tiles; a power of two below 33 */
 #define NTHREADS 256

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda_bench.h"
+#include "bench/cuda_bench.h"
 
 /* Sets that single small chunks take turns with. */
 #define NSETS 8

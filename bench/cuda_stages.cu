@@ -1,8 +1,8 @@
-#include "cuda_stages.cuh"
+#include "bench/cuda_stages.cuh"
 
 #include <stdlib.h>
 
-#include "cuda_chunks.cuh"
+#include "gpu/engine/chunks.cuh"
 
 #define MAX_NREPS 41
 

@@ -3,8 +3,8 @@
 #ifndef TERP_CUDA_STAGES_CUH
 #define TERP_CUDA_STAGES_CUH
 
-#include "cuda_bench.h"
-#include "cuda_context.cuh"
+#include "bench/cuda_bench.h"
+#include "gpu/engine/context.cuh"
 
 typedef cudaError_t
 bench_stage(const struct cuda_batch *batch, cudaStream_t stream);

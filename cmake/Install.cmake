@@ -12,7 +12,7 @@ set(terp_install_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/terp)
 
 add_library(h5z INTERFACE)
 target_include_directories(h5z INTERFACE
-  $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/filter>
+  $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/filter/plugin>
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 install(TARGETS h5z EXPORT terp)
 
@@ -25,7 +25,7 @@ set_target_properties(terp_codec PROPERTIES EXPORT_NAME codec)
 set_target_properties(terp_codebooks PROPERTIES EXPORT_NAME codebooks)
 install(TARGETS terp_codec terp_codebooks EXPORT terp
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES codec/terp.h codec/status.h
+install(FILES codec/api/terp.h codec/api/terp_status.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/terp)
 install(EXPORT terp NAMESPACE terp:: FILE terp-targets.cmake
         DESTINATION ${terp_install_cmake_dir})
@@ -36,13 +36,13 @@ if(TARGET terp_h5)
   set_target_properties(terp_h5 PROPERTIES EXPORT_NAME h5)
   install(TARGETS terp_h5 EXPORT terp
           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  install(FILES filter/terp_h5.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/terp)
+  install(FILES filter/h5/terp_h5.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/terp)
 endif()
 if(TARGET h5zterp)
   install(TARGETS h5zterp LIBRARY DESTINATION ${terp_install_plugin_dir})
-  install(FILES filter/h5z_terp.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  install(FILES filter/plugin/h5z_terp.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 endif()
-# Where the plugin looks for it, "../../" (codec/cuda_loader.c).
+# Where the plugin looks for it, "../../" (codec/api/loader.c).
 if(TARGET terp_cuda)
   install(TARGETS terp_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()

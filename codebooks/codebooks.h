@@ -14,8 +14,8 @@
 
 #include <stdint.h>
 
-#include "format.h"
-#include "tokens.h"
+#include "codec/format/limits.h"
+#include "codec/format/tokens.h"
 
 #define TERP_FAMILY_NENTRIES 25
 #define TERP_NENTRIES (3 * TERP_FAMILY_NENTRIES)

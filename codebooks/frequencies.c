@@ -1,5 +1,5 @@
 /* Made by generate_frequencies.c; frozen, never edited. */
-#include "codebooks.h"
+#include "codebooks/codebooks.h"
 
 /* clang-format off */
 const uint32_t terp_entry_frequency[TERP_NENTRIES][TERP_NROWS] = {

@@ -22,7 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "codebooks.h"
+#include "codebooks/codebooks.h"
 
 enum {
     NPURE = 19,
@@ -210,7 +210,7 @@ int
 main(void)
 {
     puts("/* Made by generate_frequencies.c; frozen, never edited. */");
-    puts("#include \"codebooks.h\"\n");
+    puts("#include \"codebooks/codebooks.h\"\n");
     puts("/* clang-format off */");
     puts("const uint32_t terp_entry_frequency[TERP_NENTRIES][TERP_NROWS] = {");
     int entry = 0;

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "codebooks.h"
-#include "huffman.h"
+#include "codebooks/codebooks.h"
+#include "codec/format/huffman.h"
 
 enum {
     TOTAL_NBITS = 24,
@@ -161,7 +161,7 @@ int
 main(void)
 {
     puts("/* Made by generate_tables.c from frequencies.c; never edited. */");
-    puts("#include \"codebooks.h\"\n");
+    puts("#include \"codebooks/codebooks.h\"\n");
     puts("/* clang-format off */");
     print_costs();
     print_code_nbits();

@@ -1,5 +1,5 @@
 /* Made by generate_tables.c from frequencies.c; never edited. */
-#include "codebooks.h"
+#include "codebooks/codebooks.h"
 
 /* clang-format off */
 const uint16_t terp_entry_cost[TERP_NROWS][TERP_ENTRY_STRIDE] = {

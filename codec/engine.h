@@ -3,8 +3,8 @@
 #ifndef TERP_ENGINE_H
 #define TERP_ENGINE_H
 
-#include "array.h"
-#include "frame.h"
+#include "codec/format/array.h"
+#include "codec/format/frame.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base.h"
-#include "cd_values.h"
+#include "codec/api/cd_values.h"
+#include "codec/format/base.h"
 
 #define MAX_NWORDS 32
 

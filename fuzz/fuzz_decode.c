@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frame.h"
-#include "terp.h"
+#include "codec/api/terp.h"
+#include "codec/format/frame.h"
 
 #define MAX_CHUNK_NBYTES (64u << 10)
 

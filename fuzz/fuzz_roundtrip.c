@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cases.h"
-#include "values.h"
+#include "h5tests/support/cases.h"
+#include "h5tests/support/values.h"
 
 enum {
     HEADER_NBYTES = 16,

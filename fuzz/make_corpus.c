@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base.h"
-#include "cd_values.h"
-#include "terp.h"
+#include "codec/api/cd_values.h"
+#include "codec/api/terp.h"
+#include "codec/format/base.h"
 
 #define MAX_NVALUES 1024
 

@@ -1,25 +1,25 @@
 # The CUDA engine's files, for nvcc and for the tests' emulator alike.
 set(TERP_CUDA_SOURCES
-  cuda_array.cu
-  cuda_books.cu
-  cuda_chunks.cu
-  cuda_context.cu
-  cuda_context_order.cu
-  cuda_device.c
-  cuda_engine.cu
-  cuda_escapes.cu
-  cuda_lorenzo.cu
-  cuda_scan.cu
-  cuda_seal.cu
-  cuda_specials_mask.cu
-  cuda_specials_read.cu
-  cuda_specials_write.cu
-  cuda_spline.cu
-  cuda_stream_read.cu
-  cuda_stream_small.cu
-  cuda_stream_write.cu
-  cuda_tiles_decode.cu
-  cuda_tiles_encode.cu
-  cuda_tokens_encode.cu
-  cuda_tuner.cu
+  engine/array.cu
+  engine/chunks.cu
+  engine/context.cu
+  engine/device.c
+  engine/engine.cu
+  entropy/codebooks.cu
+  entropy/contexts.cu
+  entropy/tiles_decode.cu
+  entropy/tiles_encode.cu
+  entropy/tokens_encode.cu
+  predict/lorenzo.cu
+  predict/scan.cu
+  predict/spline.cu
+  predict/tuner.cu
+  sections/escapes.cu
+  sections/seal.cu
+  sections/specials_mask.cu
+  sections/specials_read.cu
+  sections/specials_write.cu
+  sections/stream_read.cu
+  sections/stream_small.cu
+  sections/stream_write.cu
 )

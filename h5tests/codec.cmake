@@ -1,19 +1,19 @@
-# Tests of the codec through its C interface, codec/terp.h.
+# Tests of the codec through its C interface, codec/api/terp.h.
 
 # What they share: contents of chunks, modes, a round trip with its checks.
-add_library(terp_fields STATIC fields.c modes.c)
+add_library(terp_fields STATIC support/fields.c support/modes.c)
 target_link_libraries(terp_fields PUBLIC terp_codec)
-add_library(terp_cases STATIC cases.c)
+add_library(terp_cases STATIC support/cases.c)
 target_link_libraries(terp_cases PUBLIC terp_fields terp_cmocka)
 
-function(terp_add_codec_test name)
-  terp_add_ctest(${name} ${name}.c ${ARGN})
+function(terp_add_codec_test folder name)
+  terp_add_ctest(${name} ${folder}/${name}.c ${ARGN})
   target_link_libraries(${name} PRIVATE terp_cases)
 endfunction()
 
 foreach(name cd_values environment frame ratio roundtrip special_values stages
         threads)
-  terp_add_codec_test(test_${name})
+  terp_add_codec_test(codec test_${name})
 endforeach()
 
 # These watch the memory that the codec takes.
@@ -24,19 +24,19 @@ function(terp_wrap_allocations target)
   endforeach()
 endfunction()
 foreach(name hostile memory)
-  terp_add_codec_test(test_${name} allocations.c)
+  terp_add_codec_test(codec test_${name} support/allocations.c)
   terp_wrap_allocations(test_${name})
 endforeach()
 
 # Programs that make the files below; see the head of each.
 foreach(name stream_digest make_golden)
-  add_executable(${name} ${name}.c)
+  add_executable(${name} codec/${name}.c)
   target_include_directories(${name} SYSTEM PRIVATE ${XXHASH_INCLUDE_DIR})
   target_link_libraries(${name} PRIVATE terp_fields)
 endforeach()
 
 # One file for all compilers, options and numbers of threads.
-set(digests ${CMAKE_CURRENT_SOURCE_DIR}/stream_digest.txt)
+set(digests ${CMAKE_CURRENT_SOURCE_DIR}/codec/stream_digest.txt)
 if(EXISTS ${digests})
   foreach(nthreads 1 2)
     add_test(NAME stream_digest_${nthreads}
@@ -45,7 +45,7 @@ if(EXISTS ${digests})
 endif()
 
 if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/golden/list.txt)
-  add_executable(test_golden test_golden.c)
+  add_executable(test_golden codec/test_golden.c)
   target_include_directories(test_golden SYSTEM PRIVATE ${XXHASH_INCLUDE_DIR})
   target_link_libraries(test_golden PRIVATE terp_cases)
   add_test(NAME test_golden

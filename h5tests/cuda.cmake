@@ -17,18 +17,18 @@ endfunction()
 
 # Tests of terp.h become tests of both engines.
 function(terp_add_both_engines name)
-  terp_add_cuda_program(${name} ${ARGN} both_engines.c)
+  terp_add_cuda_program(${name} ${ARGN} gpu/both_engines.c)
   target_link_options(${name}
     PRIVATE -Wl,--wrap=terp_encode -Wl,--wrap=terp_decode)
 endfunction()
 
 foreach(name environment roundtrip special_values threads)
-  terp_add_both_engines(cuda_${name} test_${name}.c)
+  terp_add_both_engines(cuda_${name} codec/test_${name}.c)
 endforeach()
-terp_add_both_engines(cuda_golden test_golden.c)
-terp_add_both_engines(cuda_hostile test_hostile.c allocations.c)
+terp_add_both_engines(cuda_golden codec/test_golden.c)
+terp_add_both_engines(cuda_hostile codec/test_hostile.c support/allocations.c)
 terp_wrap_allocations(cuda_hostile)
-terp_add_cuda_program(cuda_bytes test_cuda_bytes.c cuda_buffer.c)
+terp_add_cuda_program(cuda_bytes gpu/test_cuda_bytes.c support/cuda_buffer.c)
 target_link_libraries(cuda_bytes PRIVATE ${CMAKE_DL_LIBS})
 
 include(CheckLanguage)
@@ -52,9 +52,9 @@ set(terp_cuda_cxx_flags -O2 -ffp-contract=off -fno-trapping-math
     $<$<BOOL:${TERP_WERROR}>:-Werror>)
 
 add_library(terp_cuda_emulator STATIC
-  cuda_emulator/emulator.cpp
-  cuda_emulator/runtime.cpp)
-target_include_directories(terp_cuda_emulator PUBLIC cuda_emulator)
+  emulator/emulator.cpp
+  emulator/runtime.cpp)
+target_include_directories(terp_cuda_emulator PUBLIC emulator)
 target_include_directories(terp_cuda_emulator SYSTEM
   PRIVATE ${BOOST_CONTEXT_INCLUDE_DIR})
 target_compile_options(terp_cuda_emulator PRIVATE ${terp_cuda_cxx_flags})
@@ -67,7 +67,6 @@ function(terp_emulate_cuda target)
   list(FILTER cuda_files INCLUDE REGEX "\\.cu$")
   set_source_files_properties(${cuda_files} PROPERTIES LANGUAGE CXX)
   target_sources(${target} PRIVATE ${ARGN})
-  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/gpu)
   target_compile_options(${target}
     PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${terp_cuda_cxx_flags}>)
   target_link_libraries(${target}
@@ -97,38 +96,38 @@ function(terp_add_cuda_test name)
   add_test(NAME ${name} COMMAND ${name})
 endfunction()
 
-terp_add_cuda_test(test_cuda_emulator test_cuda_emulator.cu)
-terp_add_cuda_test(test_cuda_specials test_cuda_specials.cu)
-terp_add_cuda_test(test_cuda_prediction test_cuda_prediction.cu)
+terp_add_cuda_test(test_cuda_emulator gpu/test_cuda_emulator.cu)
+terp_add_cuda_test(test_cuda_specials gpu/test_cuda_specials.cu)
+terp_add_cuda_test(test_cuda_prediction gpu/test_cuda_prediction.cu)
 # The same with launches shaped as for large chunks.
-terp_add_cuda_test(test_cuda_prediction_busy test_cuda_prediction.cu
-  ${PROJECT_SOURCE_DIR}/gpu/cuda_spline.cu
-  ${PROJECT_SOURCE_DIR}/gpu/cuda_escapes.cu
-  ${PROJECT_SOURCE_DIR}/gpu/cuda_lorenzo.cu)
+terp_add_cuda_test(test_cuda_prediction_busy gpu/test_cuda_prediction.cu
+  ${PROJECT_SOURCE_DIR}/gpu/predict/spline.cu
+  ${PROJECT_SOURCE_DIR}/gpu/sections/escapes.cu
+  ${PROJECT_SOURCE_DIR}/gpu/predict/lorenzo.cu)
 target_compile_definitions(test_cuda_prediction_busy
   PRIVATE CUDA_BUSY_NTHREADS=64 CUDA_ALONE_MAX_NRANGES=0
     CUDA_LORENZO_MAX_NBLOCKS=1 CUDA_LORENZO_MIN_NBLOCKS=1u)
-terp_add_cuda_test(test_cuda_specials_busy test_cuda_specials.cu
-  ${PROJECT_SOURCE_DIR}/gpu/cuda_scan.cu
-  ${PROJECT_SOURCE_DIR}/gpu/cuda_specials_mask.cu
-  ${PROJECT_SOURCE_DIR}/gpu/cuda_specials_write.cu)
+terp_add_cuda_test(test_cuda_specials_busy gpu/test_cuda_specials.cu
+  ${PROJECT_SOURCE_DIR}/gpu/predict/scan.cu
+  ${PROJECT_SOURCE_DIR}/gpu/sections/specials_mask.cu
+  ${PROJECT_SOURCE_DIR}/gpu/sections/specials_write.cu)
 target_compile_definitions(test_cuda_specials_busy
   PRIVATE CUDA_ONE_LOOK_MAX_NBLOCKS=0 CUDA_ALONE_MAX_NLAGGED=0
           CUDA_ALONE_MAX_NSEGMENTS=0)
-terp_add_cuda_test(test_cuda_tiles_decode test_cuda_tiles_decode.cu)
+terp_add_cuda_test(test_cuda_tiles_decode gpu/test_cuda_tiles_decode.cu)
 # The same with launches shaped as for large chunks.
-terp_add_cuda_test(test_cuda_tiles_decode_busy test_cuda_tiles_decode.cu
-  ${PROJECT_SOURCE_DIR}/gpu/cuda_stream_read.cu
-  ${PROJECT_SOURCE_DIR}/gpu/cuda_tiles_decode.cu)
+terp_add_cuda_test(test_cuda_tiles_decode_busy gpu/test_cuda_tiles_decode.cu
+  ${PROJECT_SOURCE_DIR}/gpu/sections/stream_read.cu
+  ${PROJECT_SOURCE_DIR}/gpu/entropy/tiles_decode.cu)
 target_compile_definitions(test_cuda_tiles_decode_busy
   PRIVATE CUDA_MANY_PARTITIONS=1 CUDA_MANY_TILES=1 CUDA_ALONE_MAX_NRANGES=0)
-terp_add_cuda_test(test_cuda_tiles_encode test_cuda_tiles_encode.cu)
-terp_add_cuda_test(test_cuda_tuner test_cuda_tuner.cu)
-terp_add_cuda_test(test_cuda_context_order test_cuda_context_order.cu)
+terp_add_cuda_test(test_cuda_tiles_encode gpu/test_cuda_tiles_encode.cu)
+terp_add_cuda_test(test_cuda_tuner gpu/test_cuda_tuner.cu)
+terp_add_cuda_test(test_cuda_contexts gpu/test_cuda_contexts.cu)
 # The same as for large chunks.
-terp_add_cuda_test(test_cuda_context_order_busy test_cuda_context_order.cu
-  ${PROJECT_SOURCE_DIR}/gpu/cuda_context_order.cu)
-target_compile_definitions(test_cuda_context_order_busy
+terp_add_cuda_test(test_cuda_contexts_busy gpu/test_cuda_contexts.cu
+  ${PROJECT_SOURCE_DIR}/gpu/entropy/contexts.cu)
+target_compile_definitions(test_cuda_contexts_busy
   PRIVATE CUDA_CONTEXT_ALONE_NSYMBOLS=0 CUDA_CONTEXT_SPAN_NTILES=2
     CUDA_CONTEXT_BUSY_NBLOCKS=1 CUDA_ALONE_MAX_NRANGES=0)
 
@@ -152,7 +151,7 @@ if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/golden/list.txt)
 endif()
 terp_add_emulated(cuda_bytes 1)
 
-terp_add_cuda_program(test_cuda_failures test_cuda_failures.c)
-target_include_directories(test_cuda_failures PRIVATE cuda_emulator)
+terp_add_cuda_program(test_cuda_failures gpu/test_cuda_failures.c)
+target_include_directories(test_cuda_failures PRIVATE emulator)
 target_link_libraries(test_cuda_failures PRIVATE ${CMAKE_DL_LIBS})
 terp_add_emulated(test_cuda_failures 1)

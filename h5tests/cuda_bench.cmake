@@ -22,7 +22,7 @@ set(speed_files ${bench}/cuda_speed.cu ${bench}/cuda_bench.cu)
 set_source_files_properties(${speed_files} PROPERTIES LANGUAGE CXX)
 add_executable(emulated_speed ${speed_files})
 target_include_directories(emulated_speed
-  PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/cuda_emulator)
+  PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/emulator)
 target_compile_options(emulated_speed PRIVATE ${terp_cuda_cxx_flags})
 target_link_libraries(emulated_speed
   PRIVATE terp_codec terp_cuda_emulated_library)

@@ -4,7 +4,7 @@ if(NOT TARGET terp_cuda)
 endif()
 
 foreach(name failures hammer large)
-  add_executable(cuda_${name} cuda_${name}.cu)
+  add_executable(cuda_${name} gpu/cuda_${name}.cu)
   target_link_libraries(cuda_${name} PRIVATE terp_fields)
   set_target_properties(cuda_${name} PROPERTIES
     CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF)

@@ -1,8 +1,7 @@
 # Tests of how the codec and the plugin reach the CUDA engine, with a fake one.
 
 add_library(fake_cuda_engine MODULE
-  fake_cuda_engine.c ${PROJECT_SOURCE_DIR}/gpu/cuda_device.c)
-target_include_directories(fake_cuda_engine PRIVATE ${PROJECT_SOURCE_DIR}/gpu)
+  engine/fake_cuda_engine.c ${PROJECT_SOURCE_DIR}/gpu/engine/device.c)
 target_link_libraries(fake_cuda_engine
   PRIVATE terp_codec -Wl,--exclude-libs,ALL)
 # Where the codec looks for the engine, seen from several places.
@@ -10,15 +9,14 @@ set(engine_tree ${CMAKE_CURRENT_BINARY_DIR}/engine_tree)
 set_target_properties(fake_cuda_engine PROPERTIES
   OUTPUT_NAME terp_cuda LIBRARY_OUTPUT_DIRECTORY ${engine_tree}/lib)
 
-terp_add_codec_test(test_batch)
-terp_add_codec_test(test_engine)
+terp_add_codec_test(codec test_batch)
+terp_add_codec_test(engine test_engine)
 add_dependencies(test_engine fake_cuda_engine)
 set_tests_properties(test_engine PROPERTIES
   ENVIRONMENT TEST_FAKE_CUDA=$<TARGET_FILE:fake_cuda_engine>)
 
 terp_add_ctest(test_cuda_device
-  test_cuda_device.c ${PROJECT_SOURCE_DIR}/gpu/cuda_device.c)
-target_include_directories(test_cuda_device PRIVATE ${PROJECT_SOURCE_DIR}/gpu)
+  engine/test_device.c ${PROJECT_SOURCE_DIR}/gpu/engine/device.c)
 
 if(NOT TARGET h5zterp)
   return()
@@ -41,7 +39,7 @@ add_custom_target(engine_tree ALL
           ${plugin_dir_shared}
   DEPENDS h5zterp fake_cuda_engine)
 
-add_executable(test_filter_engine test_filter_engine.c)
+add_executable(test_filter_engine engine/test_filter_engine.c)
 target_link_libraries(test_filter_engine PRIVATE terp_fields terp_h5_files)
 add_dependencies(test_filter_engine engine_tree)
 

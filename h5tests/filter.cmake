@@ -1,9 +1,7 @@
 # Tests of the plugin, through HDF5 as users meet it.
 find_package(HDF5 REQUIRED COMPONENTS C)
 
-add_library(terp_h5_files STATIC h5_files.c)
-target_include_directories(terp_h5_files PUBLIC
-  ${PROJECT_SOURCE_DIR}/filter)
+add_library(terp_h5_files STATIC support/h5_files.c)
 target_include_directories(terp_h5_files SYSTEM PUBLIC ${HDF5_C_INCLUDE_DIRS})
 target_compile_definitions(terp_h5_files PUBLIC ${HDF5_C_DEFINITIONS})
 target_link_libraries(terp_h5_files
@@ -11,7 +9,7 @@ target_link_libraries(terp_h5_files
 
 # The plugin is found as users find it, and linked to no test.
 foreach(name values pass errors)
-  terp_add_ctest(test_filter_${name} test_filter_${name}.c)
+  terp_add_ctest(test_filter_${name} filter/test_filter_${name}.c)
   target_link_libraries(test_filter_${name} PRIVATE terp_h5_files)
   add_dependencies(test_filter_${name} h5zterp)
   set_tests_properties(test_filter_${name} PROPERTIES
@@ -19,10 +17,10 @@ foreach(name values pass errors)
 endforeach()
 
 # Blocks of datasets, in batches of few chunks.
-terp_add_ctest(test_h5_blocks test_h5_blocks.c cuda_buffer.c
-  ${PROJECT_SOURCE_DIR}/filter/h5_batch.c
-  ${PROJECT_SOURCE_DIR}/filter/h5_block.c
-  ${PROJECT_SOURCE_DIR}/filter/terp_h5.c)
+terp_add_ctest(test_h5_blocks filter/test_h5_blocks.c support/cuda_buffer.c
+  ${PROJECT_SOURCE_DIR}/filter/h5/batch.c
+  ${PROJECT_SOURCE_DIR}/filter/h5/block.c
+  ${PROJECT_SOURCE_DIR}/filter/h5/terp_h5.c)
 target_compile_definitions(test_h5_blocks
   PRIVATE H5_USE_110_API TERP_H5_BATCH_NBYTES=12000
           TERP_H5_DEVICE_BATCH_NBYTES=9000)
@@ -35,19 +33,19 @@ set_tests_properties(test_h5_blocks PROPERTIES
 # Hosts that are no libhdf5 at all, for what real ones cannot show here.
 function(terp_use_hdf5_headers target)
   target_compile_definitions(${target} PRIVATE ${HDF5_C_DEFINITIONS})
-  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/filter)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
   target_include_directories(${target} SYSTEM PRIVATE ${HDF5_C_INCLUDE_DIRS})
 endfunction()
 
 foreach(host fake_hdf5 fake_vtkhdf5)
-  add_library(${host} MODULE fake_host.c)
+  add_library(${host} MODULE filter/fake_host.c)
   terp_use_hdf5_headers(${host})
 endforeach()
 target_compile_definitions(fake_vtkhdf5 PRIVATE FAKE_VTK)
 
-terp_add_ctest(test_filter_hosts test_filter_hosts.c)
+terp_add_ctest(test_filter_hosts filter/test_filter_hosts.c)
 foreach(name static static_hidden static_stripped)
-  terp_add_ctest(test_filter_${name} test_filter_static.c fake_host.c)
+  terp_add_ctest(test_filter_${name} filter/test_filter_static.c filter/fake_host.c)
 endforeach()
 set_target_properties(test_filter_static PROPERTIES ENABLE_EXPORTS ON)
 target_link_options(test_filter_static_stripped PRIVATE -s)

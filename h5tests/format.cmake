@@ -5,13 +5,13 @@ if(NOT Python3_FOUND)
   return()
 endif()
 
-add_executable(make_pairs make_pairs.c)
+add_executable(make_pairs format/make_pairs.c)
 target_link_libraries(make_pairs PRIVATE terp_fields)
 
 add_test(NAME format
-         COMMAND ${Python3_EXECUTABLE} in_venv.py
+         COMMAND ${Python3_EXECUTABLE} ../hosts/in_venv.py
                  ${CMAKE_CURRENT_BINARY_DIR}/venv-numpy numpy test_format.py
-         WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/py)
+         WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/format)
 set(environment
   TEST_PAIRS=$<TARGET_FILE:make_pairs>
   TEST_FREQUENCIES=${PROJECT_SOURCE_DIR}/codebooks/frequencies.c

@@ -5,11 +5,11 @@ find_program(H5REPACK h5repack)
 # The h5py of the system belongs to the system's Python.
 find_program(TERP_SYSTEM_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
 
-# terp_add_pytest(name command...): a test in py/ with the plugin's path. Exit
+# terp_add_pytest(name command...): a test in hosts/ with the plugin's path. Exit
 # status 77 means "skipped".
 function(terp_add_pytest name)
   add_test(NAME ${name} COMMAND ${ARGN}
-           WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/py)
+           WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/hosts)
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 ENVIRONMENT
     "HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>;\
 TEST_PLUGIN=$<TARGET_FILE:h5zterp>;\
@@ -48,7 +48,7 @@ function(terp_add_host_program target source)
   endforeach()
 endfunction()
 
-terp_add_host_program(host_shared host_file.c ${HDF5_C_LIBRARIES})
+terp_add_host_program(host_shared filter/host_file.c ${HDF5_C_LIBRARIES})
 list(APPEND hosts --host "libhdf5.so" $<TARGET_FILE:host_shared>)
 
 # The archive lies beside the library that CMake has found.
@@ -58,12 +58,12 @@ string(REGEX REPLACE "[.]so$" ".a" archive "${archive}")
 if(archive AND EXISTS "${archive}" AND CMAKE_NM AND CMAKE_OBJCOPY)
   set(needed ${HDF5_C_LIBRARIES})
   list(FILTER needed EXCLUDE REGEX "/libhdf5[^/]*$")
-  terp_add_host_program(host_static host_file.c ${archive} ${needed})
+  terp_add_host_program(host_static filter/host_file.c ${archive} ${needed})
   list(APPEND hosts --host "libhdf5.a" $<TARGET_FILE:host_static>)
 
   # As in VTK's own libhdf5, every symbol gets a prefix.
   set(renamed ${CMAKE_CURRENT_BINARY_DIR}/vtkhdf5)
-  add_library(host_plain OBJECT host_file.c)
+  add_library(host_plain OBJECT filter/host_file.c)
   terp_use_hdf5_headers(host_plain)
   add_custom_command(OUTPUT ${renamed}.txt ${renamed}.a ${renamed}.o
     COMMAND sh -c "\"$0\" -g --defined-only \"$1\" 2>/dev/null | \

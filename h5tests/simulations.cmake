@@ -2,19 +2,19 @@
 if(NOT TARGET h5zterp OR TERP_SANITIZE OR NOT no_h5py EQUAL 0)
   return()
 endif()
-terp_add_pytest(amrex_bricks ${TERP_SYSTEM_PYTHON} ../test_amrex.py)
+terp_add_pytest(amrex_bricks ${TERP_SYSTEM_PYTHON} ../tools/test_amrex.py)
 if(TARGET terp)
   set_property(TEST amrex_bricks APPEND PROPERTY ENVIRONMENT
     TEST_TERP=$<TARGET_FILE:terp>)
   terp_add_pytest(openpmd ${Python3_EXECUTABLE} in_venv.py
                   ${CMAKE_CURRENT_BINARY_DIR}/venv-openpmd
-                  openpmd-api==0.17.1.post4,numpy ../test_openpmd.py)
+                  openpmd-api==0.17.1.post4,numpy ../tools/test_openpmd.py)
   set_property(TEST openpmd APPEND PROPERTY ENVIRONMENT
     TEST_TERP=$<TARGET_FILE:terp>)
 endif()
 
 if(TARGET parallel_write)
-  terp_add_pytest(mpi_parallel_write ${TERP_SYSTEM_PYTHON} ../test_mpi.py)
+  terp_add_pytest(mpi_parallel_write ${TERP_SYSTEM_PYTHON} ../tools/test_mpi.py)
   set_property(TEST mpi_parallel_write APPEND PROPERTY ENVIRONMENT
     TEST_MPIEXEC=${MPIEXEC_EXECUTABLE}
     TERP_CUDA_LIBRARY=$<TARGET_FILE:fake_cuda_engine> TEST_NDEVICES=2

@@ -7,9 +7,8 @@ find_package(HDF5 REQUIRED COMPONENTS C)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 find_program(H5REPACK h5repack)
 
-add_executable(test_tool_files test_tool_files.c)
-target_include_directories(test_tool_files
-  PRIVATE ${PROJECT_SOURCE_DIR}/filter)
+add_executable(test_tool_files tools/test_tool_files.c)
+target_include_directories(test_tool_files PRIVATE ${PROJECT_SOURCE_DIR})
 target_include_directories(test_tool_files
   SYSTEM PRIVATE ${HDF5_C_INCLUDE_DIRS})
 target_compile_definitions(test_tool_files
@@ -27,7 +26,7 @@ if(H5REPACK AND NOT TERP_SANITIZE)
 endif()
 # Reads the pictures that the tool draws where it has cairo.
 if(TARGET PkgConfig::CAIRO)
-  add_executable(png_pixels png_pixels.c)
+  add_executable(png_pixels tools/png_pixels.c)
   target_link_libraries(png_pixels PRIVATE PkgConfig::CAIRO)
   list(APPEND environment TERP_PNG_PIXELS=$<TARGET_FILE:png_pixels>
        LSAN_OPTIONS=print_suppressions=0:suppressions=${CMAKE_CURRENT_SOURCE_DIR}/leaks_of_libraries.txt)
@@ -35,7 +34,7 @@ endif()
 foreach(name test_tool test_tool_advise test_tool_docs test_tool_json test_tool_png)
   add_test(NAME ${name}
            COMMAND ${Python3_EXECUTABLE}
-                   ${CMAKE_CURRENT_SOURCE_DIR}/${name}.py)
+                   ${CMAKE_CURRENT_SOURCE_DIR}/tools/${name}.py)
   set_tests_properties(${name} PROPERTIES ENVIRONMENT "${environment}")
 endforeach()
 
@@ -44,7 +43,7 @@ endforeach()
 if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
   add_test(NAME test_repack
            COMMAND ${TERP_SYSTEM_PYTHON}
-                   ${CMAKE_CURRENT_SOURCE_DIR}/test_repack.py)
+                   ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_repack.py)
   set_tests_properties(test_repack PROPERTIES
     ENVIRONMENT "${environment};TEST_FAKE_CUDA=$<TARGET_FILE:fake_cuda_engine>"
     SKIP_RETURN_CODE 77)

@@ -11,47 +11,51 @@ import sys
 
 # Place -> pattern of paths. First match counts.
 PLACES = [
-    ("base", r"codec/(base|bytes|format|tokens)\.h"),
-    ("base", r"codec/(status|huffman)\.[ch]"),
+    ("public", r"codec/api/(terp|terp_status)\.h"),
+    ("format", r"codec/format/\w+\.[ch]"),
     ("codebooks", r"codebooks/\w+\.[ch]"),
-    ("public", r"codec/(array|terp|cd_values)\.h"),
-    ("cpu", r"codec/cpu_\w+\.[ch]"),
-    ("model", r"codec/(array|cd_values|chunk|frame|inspect|layout|reduce|terp)\.c"),
-    ("model", r"codec/(choices|contexts|engine|frame|layout|lorenzo|reduce|spline)\.h"),
-    ("model", r"codec/cuda_loader\.[ch]"),
-    ("gpu", r"gpu/\w+\.(c|h|cu|cuh)"),
-    ("header", r"filter/(h5z_terp|terp_h5|h5_batch|h5_block)\.h"),
-    ("filter", r"filter/\w+\.[ch]"),
+    ("model", r"codec/model/\w+\.h"),
+    ("contract", r"codec/engine\.h"),
+    ("api", r"codec/api/\w+\.[ch]"),
+    ("cpu", r"cpu/(\w+/)?\w+\.[ch]"),
+    ("gpu", r"gpu/\w+/\w+\.(c|h|cu|cuh)"),
+    ("header", r"filter/(plugin/h5z_terp|h5/\w+)\.h"),
+    ("filter", r"filter/\w+/\w+\.[ch]"),
     ("device user", r"bench/cuda_\w+\.(c|cpp|cu|h|cuh)"),
-    ("user", r"(tools|examples|bench|cmake/consumer)/\w+\.[ch]"),
-    ("stage test", r"h5tests/test_stages\.c"),
-    ("emulator", r"h5tests/cuda_emulator/[\w/]+\.(h|cuh|cpp)"),
-    ("device test", r"h5tests/((test_)?cuda_\w+|test_h5_blocks)\.(c|cpp|cu|h|cuh)"),
-    ("device test", r"h5tests/fake_cuda_engine\.c"),
-    ("test", r"(h5tests|fuzz)/\w+\.[ch]"),
+    ("user", r"(tools|tools/\w+|examples|bench|cmake/consumer)/\w+\.[ch]"),
+    ("stage test", r"h5tests/codec/test_stages\.c"),
+    ("emulator", r"h5tests/emulator/[\w/]+\.(h|cuh|cpp)"),
+    ("device test", r"h5tests/gpu/\w+\.(c|cpp|cu|h|cuh)"),
+    ("device test", r"h5tests/engine/(fake_cuda_engine|test_device)\.c"),
+    ("device test", r"h5tests/(filter/test_h5_blocks\.c|support/cuda_buffer\.[ch])"),
+    ("test", r"(h5tests/\w+|fuzz)/\w+\.[ch]"),
 ]
 
-MODEL = {"base", "codebooks", "public", "model"}
+MODEL = {"public", "format", "codebooks", "model"}
 
 # Place -> the places whose files it may include.
 MAY_INCLUDE = {
-    "base": {"base"},
-    "codebooks": {"base", "codebooks"},
-    "public": {"base", "public"},
+    "public": {"public"},
+    "format": {"public", "format"},
+    "codebooks": {"public", "format", "codebooks"},
     "model": MODEL,
-    "cpu": MODEL | {"cpu"},
-    "gpu": MODEL | {"gpu"},
-    "header": {"header", "public"},
-    "filter": {"header", "filter", "public", "base"},
-    "user": {"header", "user", "public", "base"},
+    "contract": MODEL,
+    "api": MODEL | {"contract", "api"},
+    "cpu": MODEL | {"contract", "cpu"},
+    "gpu": MODEL | {"contract", "gpu"},
+    "header": {"header", "public", "api", "format"},
+    "filter": {"header", "filter", "public", "api", "format"},
+    "user": {"header", "user", "public", "api", "format"},
     # Benchmarks of the CUDA engine, and of the CPU's same stages.
-    "device user": MODEL | {"header", "user", "gpu", "cpu", "device user"},
+    "device user": MODEL | {"header", "user", "contract", "api", "gpu", "cpu",
+                            "device user"},
     # Tests reach below the public headers to write bad streams.
-    "test": MODEL | {"header", "test"},
+    "test": MODEL | {"header", "contract", "api", "test"},
     "stage test": MODEL | {"cpu", "test"},
     # A stand-in for CUDA, and tests that compare the stages of both engines.
     "emulator": {"emulator"},
-    "device test": MODEL | {"header", "cpu", "gpu", "test", "emulator", "device test"},
+    "device test": MODEL | {"header", "contract", "api", "cpu", "gpu", "test",
+                            "emulator", "device test"},
 }
 
 # Headers from outside that only some places may include.
@@ -60,6 +64,10 @@ RESTRICTED = [
     (r"(cuda\w*\.h|cub/|cooperative_groups|nv\w*/)",
      {"gpu", "emulator", "device test", "device user"}),
 ]
+
+# Folders whose headers are named without them: those that are installed, and
+# the stand-in for CUDA.
+PUBLIC = ("codec/api", "filter/plugin", "filter/h5", "h5tests/emulator")
 
 SUFFIXES = {".c", ".h", ".cpp", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
@@ -84,14 +92,7 @@ def sources(root):
 
 def check(root, paths):
     """Yields one message for each include or file that breaks a rule."""
-    by_name = {}
-    for path in paths:
-        if path.endswith((".h", ".cuh")):
-            by_name.setdefault(pathlib.PurePath(path).name, []).append(path)
-    for name, same in by_name.items():
-        if len(same) > 1:
-            yield f"{name}: two headers have this name: {', '.join(same)}"
-
+    known = set(paths)
     for path in paths:
         place = place_of(path)
         if place is None:
@@ -99,13 +100,18 @@ def check(root, paths):
             continue
         text = (root / path).read_text(encoding="utf-8")
         for quote, name in INCLUDE.findall(text):
-            target = by_name.get(pathlib.PurePath(name).name, [None])[0]
-            if quote == '"' and target is None:
+            folder = pathlib.PurePath(path).parent
+            # From the root, or beside the file; users name public headers as
+            # they are installed.
+            found = [target for target in (name, str(folder / name),
+                                           *(f"{public}/{name}" for public in PUBLIC))
+                     if target in known]
+            if quote == '"' and not found:
                 yield f'{path}: includes "{name}", which is not in the tree'
             elif quote == '"':
-                below = place_of(target)
+                below = place_of(found[0])
                 if below is not None and below not in MAY_INCLUDE[place]:
-                    yield f"{path} ({place}): includes {target} ({below})"
+                    yield f"{path} ({place}): includes {found[0]} ({below})"
             for pattern, allowed in RESTRICTED:
                 if (quote == "<" and re.match(pattern, name) and
                         place not in allowed):

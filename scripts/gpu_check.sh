@@ -307,7 +307,7 @@ stage_mpi() {
     TEST_NDEVICES=$ndevices TEST_MPIEXEC=$mpi/bin/mpiexec \
         TEST_PARALLEL_WRITE=$mpi/bin/parallel_write \
         TEST_MPI_MESSAGES=$mpi/bin/mpi_messages \
-        try mpi_files 200 python3 h5tests/test_mpi.py || failed=1
+        try mpi_files 200 python3 h5tests/tools/test_mpi.py || failed=1
     grep 'written and read by' "$logs/mpi_files.log"
     if [ "$ndevices" -eq 1 ]; then
         echo "not shown: processes that share several GPUs out; there is one"

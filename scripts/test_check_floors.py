@@ -18,56 +18,56 @@ class FloorsTest(unittest.TestCase):
 
     def test_lower_floor_is_allowed(self):
         self.assertEqual([], self.messages({
-            "codec/base.h": "#include <stdint.h>\n",
-            "codec/frame.h": '#include "base.h"\n'}))
+            "codec/format/base.h": "#include <stdint.h>\n",
+            "codec/model/spline.h": '#include "codec/format/base.h"\n'}))
 
     def test_higher_floor_is_refused(self):
         self.assertEqual(
-            ["codec/base.h (base): includes codec/frame.h (model)"],
-            self.messages({"codec/base.h": '#  include "frame.h"\n',
-                           "codec/frame.h": ""}))
+            ["codec/format/base.h (format): includes codec/model/spline.h (model)"],
+            self.messages({"codec/format/base.h": '#  include "codec/model/spline.h"\n',
+                           "codec/model/spline.h": ""}))
 
     def test_engine_from_filter_is_refused(self):
         self.assertEqual(1, len(self.messages({
-            "filter/plugin.c": '#include "../codec/cpu_team.h"\n',
-            "codec/cpu_team.h": ""})))
+            "filter/plugin/h5z_terp.c": '#include "cpu/pool/pool.h"\n',
+            "cpu/pool/pool.h": ""})))
 
     def test_engines_do_not_see_each_other(self):
         self.assertEqual(1, len(self.messages({
-            "gpu/tiles.cu": '#include "cpu_team.h"\n',
-            "codec/cpu_team.h": ""})))
+            "gpu/entropy/tiles.cu": '#include "cpu/pool/pool.h"\n',
+            "cpu/pool/pool.h": ""})))
 
     def test_hdf5_in_codec_is_refused(self):
         for name in ("hdf5.h", "H5Zpublic.h"):
             self.assertEqual(1, len(self.messages({
-                "codec/chunk.c": f"#include <{name}>\n"})))
+                "codec/format/chunk.c": f"#include <{name}>\n"})))
 
     def test_cuda_outside_gpu_is_refused(self):
-        for name in ("cuda_runtime.h", "cub/cub.cuh"):
+        for name in ("h5tests/emulator/cuda_runtime.h", "cub/cub.cuh"):
             self.assertEqual(1, len(self.messages({
-                "codec/cpu_engine.c": f"#include <{name}>\n"})))
+                "cpu/pipeline.c": f"#include <{name}>\n"})))
             self.assertEqual([], self.messages({
-                "gpu/engine.cu": f"#include <{name}>\n"}))
+                "gpu/engine/engine.cu": f"#include <{name}>\n"}))
 
     def test_cuda_header_is_refused_although_the_emulator_has_one(self):
         self.assertEqual(1, len(self.messages({
-            "codec/terp.c": "#include <cuda_runtime.h>\n",
-            "h5tests/cuda_emulator/cuda_runtime.h": ""})))
+            "codec/api/terp.c": "#include <cuda_runtime.h>\n",
+            "h5tests/emulator/cuda_runtime.h": ""})))
 
     def test_emulator_is_for_device_tests(self):
-        emulator = {"h5tests/cuda_emulator/emulator.h": ""}
+        emulator = {"h5tests/emulator/emulator.h": ""}
         self.assertEqual([], self.messages({
-            "h5tests/test_cuda_tiles.cpp": '#include "emulator.h"\n',
+            "h5tests/gpu/test_cuda_tiles.cpp": '#include "h5tests/emulator/emulator.h"\n',
             **emulator}))
         self.assertEqual(1, len(self.messages({
-            "h5tests/test_frame.c": '#include "emulator.h"\n', **emulator})))
+            "h5tests/codec/test_frame.c": '#include "h5tests/emulator/emulator.h"\n', **emulator})))
 
     def test_file_without_floor_is_refused(self):
         self.assertEqual(1, len(self.messages({"codec/stray.c": ""})))
 
     def test_missing_header_is_refused(self):
         self.assertEqual(1, len(self.messages({
-            "codec/chunk.c": '#include "gone.h"\n'})))
+            "codec/format/chunk.c": '#include "gone.h"\n'})))
 
     def test_builds_are_not_looked_at(self):
         self.assertEqual([], self.messages({"build/stray.c": ""}))

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "advise.h"
-#include "chunk_shape.h"
-#include "h5z_terp.h"
-#include "options.h"
-#include "tool.h"
+#include "filter/plugin/h5z_terp.h"
+#include "tools/advise.h"
+#include "tools/chunk_shape.h"
+#include "tools/options.h"
+#include "tools/tool.h"
 
 enum {
     KEY_DATASET = 'd',

@@ -3,7 +3,7 @@
 #ifndef TERP_ADVISE_H
 #define TERP_ADVISE_H
 
-#include "h5file.h"
+#include "tools/h5file.h"
 
 enum {
     ADVISE_MAX_BOXES = 16,

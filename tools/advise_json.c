@@ -1,7 +1,7 @@
 /* terp advise --json. doc/terp.1 has the keys. */
-#include "advise.h"
-#include "json.h"
-#include "options.h"
+#include "tools/advise.h"
+#include "tools/json.h"
+#include "tools/options.h"
 
 static void *
 json_begin(const char *path)

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "advise.h"
+#include "tools/advise.h"
 
 static const double bounds[ADVISE_NBOUNDS] = {1e-2, 1e-3, 1e-4, 1e-5};
 static const enum terp_pipeline pipelines[ADVISE_NPIPELINES] = {

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "advise.h"
-#include "base.h"
-#include "chunk_shape.h"
-#include "range.h"
+#include "codec/format/base.h"
+#include "tools/advise.h"
+#include "tools/chunk_shape.h"
+#include "tools/range.h"
 
 /* Enough for ratios that hold for the whole; a dozen ways to code so many
  * values take about a second. */

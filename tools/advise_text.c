@@ -2,8 +2,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "advise.h"
-#include "options.h"
+#include "tools/advise.h"
+#include "tools/options.h"
 
 enum {
     DIMS_TEXT_CAP = 21 * H5S_MAX_RANK

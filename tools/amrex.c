@@ -2,14 +2,14 @@
  * WriteMultiLevelPlotfileHDF5SingleDset and ...MultiDset, which take them from
  * Chombo: "data:datatype=0" holds all components of each box, or there is a
  * dataset "data:datatype=c" for each component c. */
-#include "amrex.h"
+#include "tools/amrex.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base.h"
-#include "cd_values.h"
-#include "h5z_terp.h"
+#include "codec/api/cd_values.h"
+#include "codec/format/base.h"
+#include "filter/plugin/h5z_terp.h"
 
 #define DATA_NAME "data:datatype="
 #define OFFSETS_NAME "data:offsets=0"

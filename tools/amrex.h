@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "h5_batch.h"
-#include "terp.h"
+#include "codec/api/terp.h"
+#include "filter/h5/batch.h"
 
 /* The cells of a box; `dims` slowest first, 1 where space has less than three
  * dimensions. */

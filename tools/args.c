@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base.h"
-#include "cd_values.h"
-#include "h5z_terp.h"
-#include "options.h"
-#include "tool.h"
+#include "codec/api/cd_values.h"
+#include "codec/format/base.h"
+#include "filter/plugin/h5z_terp.h"
+#include "tools/options.h"
+#include "tools/tool.h"
 
 enum {
     KEY_ABS = 'a',

@@ -1,6 +1,6 @@
-#include "chunk_shape.h"
+#include "tools/chunk_shape.h"
 
-#include "base.h"
+#include "codec/format/base.h"
 
 /* Smaller chunks compress worse (README.md); larger ones make readers of a
  * few values decode more than they want. */

@@ -1,4 +1,4 @@
-#include "colours.h"
+#include "tools/colours.h"
 
 #include <math.h>
 

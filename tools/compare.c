@@ -7,11 +7,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "compare.h"
-#include "h5z_terp.h"
-#include "options.h"
-#include "plot.h"
-#include "tool.h"
+#include "filter/plugin/h5z_terp.h"
+#include "tools/compare.h"
+#include "tools/options.h"
+#include "tools/plot.h"
+#include "tools/tool.h"
 
 enum {
     KEY_ABS = 'a',

@@ -3,7 +3,7 @@
 #ifndef TERP_COMPARE_H
 #define TERP_COMPARE_H
 
-#include "h5file.h"
+#include "tools/h5file.h"
 
 enum compare_verdict {
     COMPARE_OK,

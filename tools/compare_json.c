@@ -1,9 +1,9 @@
 /* terp compare --json. doc/terp.1 has the keys. */
 #include <math.h>
 
-#include "compare.h"
-#include "json.h"
-#include "tool.h"
+#include "tools/compare.h"
+#include "tools/json.h"
+#include "tools/tool.h"
 
 static void *
 json_begin(const char *path_a, const char *path_b)

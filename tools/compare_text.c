@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "compare.h"
+#include "tools/compare.h"
 
 static void *
 text_begin(const char *path_a, const char *path_b)

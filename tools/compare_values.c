@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base.h"
-#include "compare.h"
-#include "range.h"
+#include "codec/format/base.h"
+#include "tools/compare.h"
+#include "tools/range.h"
 
 /* Values read at once where no chunk says otherwise. */
 #define STEP_NVALUES ((uint64_t)1 << 22)

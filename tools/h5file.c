@@ -1,4 +1,4 @@
-#include "h5file.h"
+#include "tools/h5file.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base.h"
-#include "h5z_terp.h"
+#include "codec/format/base.h"
+#include "filter/plugin/h5z_terp.h"
 
 #define FLETCHER32_NBYTES 4
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cd_values.h"
+#include "codec/api/cd_values.h"
 
 /* Opens a file to read; on failure says why on standard error and returns a
  * negative number. Silences HDF5's own error printing. */

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "info.h"
-#include "options.h"
-#include "tool.h"
+#include "tools/info.h"
+#include "tools/options.h"
+#include "tools/tool.h"
 
 const char *const info_kinds[INFO_NKINDS] = {
     "raw",          "constant",    "huffman",

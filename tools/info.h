@@ -2,7 +2,7 @@
 #ifndef TERP_INFO_H
 #define TERP_INFO_H
 
-#include "h5file.h"
+#include "tools/h5file.h"
 
 /* What a chunk can be: the pipelines of streams, then everything else. */
 enum info_kind {

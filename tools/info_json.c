@@ -1,9 +1,9 @@
 /* terp info --json. doc/terp.1 has the keys. */
 #include <stdio.h>
 
-#include "info.h"
-#include "json.h"
-#include "options.h"
+#include "tools/info.h"
+#include "tools/json.h"
+#include "tools/options.h"
 
 static void *
 json_begin(void)

@@ -2,8 +2,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "info.h"
-#include "options.h"
+#include "tools/info.h"
+#include "tools/options.h"
 
 enum {
     NENTRIES_SHOWN = 3,

@@ -1,11 +1,11 @@
-#include "json.h"
+#include "tools/json.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool.h"
+#include "tools/tool.h"
 
 static json_t *
 need(json_t *value)

@@ -1,12 +1,12 @@
-#include "options.h"
+#include "tools/options.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base.h"
-#include "tool.h"
+#include "codec/format/base.h"
+#include "tools/tool.h"
 
 const char *const tool_pipelines[] = {"auto",  "huffman", "custom",
                                       "speed", "ratio",   NULL};

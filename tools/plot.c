@@ -1,5 +1,5 @@
 /* One picture: its file, and what is where on it. */
-#include "plot.h"
+#include "tools/plot.h"
 
 #include <cairo.h>
 #include <inttypes.h>
@@ -8,10 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "colours.h"
-#include "plot_draw.h"
+#include "tools/colours.h"
+#include "tools/plot_draw.h"
 
-/* Pixels. h5tests/test_tool_png.py looks at the images at these places. */
+/* Pixels. h5tests/tools/test_tool_png.py looks at the images at these places.
+ */
 enum {
     WIDTH = 1240,
     HEIGHT = 720,

@@ -3,7 +3,7 @@
 #ifndef TERP_PLOT_H
 #define TERP_PLOT_H
 
-#include "compare.h"
+#include "tools/compare.h"
 
 /* Draws a slice of both, their error and its histogram into a PNG file in
  * `directory`, named after the dataset. True with the file's path, to be

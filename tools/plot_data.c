@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base.h"
-#include "plot.h"
-#include "range.h"
+#include "codec/format/base.h"
+#include "tools/plot.h"
+#include "tools/range.h"
 
 /* Where a picture's axes are in the dataset. */
 struct slice {

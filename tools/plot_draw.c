@@ -1,4 +1,4 @@
-#include "plot_draw.h"
+#include "tools/plot_draw.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "colours.h"
+#include "tools/colours.h"
 
 #define INK 0x202020u
 #define GREY 0x808080u  /* kept bit for bit */

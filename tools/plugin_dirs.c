@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tool.h"
+#include "tools/tool.h"
 
 static bool
 is_directory(const char *path)

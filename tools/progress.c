@@ -1,12 +1,12 @@
 #define _POSIX_C_SOURCE 200809L /* clock_gettime, isatty */
-#include "progress.h"
+#include "tools/progress.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base.h"
+#include "codec/format/base.h"
 
 enum {
     BAR_WIDTH = 30

@@ -1,4 +1,4 @@
-#include "range.h"
+#include "tools/range.h"
 
 /* How far a fill value is from the others, in their own range. */
 #define FILL_DISTANCE 10

@@ -15,10 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "array.h"
-#include "options.h"
-#include "repack.h"
-#include "tool.h"
+#include "codec/api/memory.h"
+#include "tools/options.h"
+#include "tools/repack.h"
+#include "tools/tool.h"
 
 enum {
     KEY_ABS = 'a',

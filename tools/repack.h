@@ -10,11 +10,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "amrex.h"
-#include "h5file.h"
-#include "options.h"
-#include "progress.h"
-#include "terp.h"
+#include "codec/api/terp.h"
+#include "tools/amrex.h"
+#include "tools/h5file.h"
+#include "tools/options.h"
+#include "tools/progress.h"
 
 /* Values of a unit (struct repack_plan), unless a chunk has more. */
 #define REPACK_UNIT_NBYTES ((uint64_t)256 << 20)

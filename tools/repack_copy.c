@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "h5z_terp.h"
-#include "repack.h"
+#include "filter/plugin/h5z_terp.h"
+#include "tools/repack.h"
 
 static int
 compare_addresses(const void *a, const void *b)

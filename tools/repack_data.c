@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base.h"
-#include "h5z_terp.h"
-#include "repack_job.h"
+#include "codec/format/base.h"
+#include "filter/plugin/h5z_terp.h"
+#include "tools/repack_job.h"
 
 /* Room for input chunks that several parts touch. */
 #define CHUNK_CACHE_NBYTES ((size_t)64 << 20)

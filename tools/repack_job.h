@@ -6,9 +6,9 @@
 
 #include <semaphore.h>
 
-#include "h5_batch.h"
-#include "range.h"
-#include "repack.h"
+#include "filter/h5/batch.h"
+#include "tools/range.h"
+#include "tools/repack.h"
 
 #define REPACK_MAX_NFILLS 3
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "base.h"
-#include "repack_job.h"
+#include "codec/format/base.h"
+#include "tools/repack_job.h"
 
 /* Values of a part: the last ones to be done should take no time to speak of,
  * but what is read should be long runs of the file, such as rows of units. */

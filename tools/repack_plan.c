@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base.h"
-#include "chunk_shape.h"
-#include "repack.h"
+#include "codec/format/base.h"
+#include "tools/chunk_shape.h"
+#include "tools/repack.h"
 
 static bool
 is_ieee_float(hid_t type)

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base.h"
-#include "repack_job.h"
+#include "codec/format/base.h"
+#include "tools/repack_job.h"
 
 /* Values that are looked at together. */
 #define PIECE_NVALUES ((uint64_t)1024)

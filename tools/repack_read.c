@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "base.h"
-#include "repack_job.h"
+#include "codec/format/base.h"
+#include "tools/repack_job.h"
 
 /* HDF5's file, where that is one file on its own. */
 static int

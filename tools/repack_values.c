@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base.h"
-#include "repack.h"
+#include "codec/format/base.h"
+#include "tools/repack.h"
 
 /* Values that are copied at a time. */
 #define COPY_NBYTES ((uint64_t)16 << 20)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool.h"
+#include "tools/tool.h"
 
 struct command {
     const char *name;

@@ -1,0 +1,255 @@
+#include "codec/api/cd_values.h"
+
+#include <fenv.h>
+
+#include "codec/format/base.h"
+
+/* Words of the persisted form before the dims. */
+enum {
+    WORD_MODE = 0,
+    WORD_BOUND_LOW = 1,
+    WORD_BOUND_HIGH = 2,
+    WORD_LAYOUT = 3,
+    WORD_PASS = 4,
+    WORD_FILL_LOW = 5,
+    WORD_FILL_HIGH = 6,
+    WORD_DIMS = 7
+};
+_Static_assert(WORD_DIMS + 2 * TERP_MAX_RANK == TERP_CD_MAX_NWORDS,
+               "the persisted form is the longest");
+
+/* The layout word: version | type << 8 | flags << 16 | rank << 24. */
+#define LAYOUT_VERSION 1u
+#define FLAG_BIG_ENDIAN 1u
+#define FLAG_FILL 2u
+#define FLAG_STACK 4u
+
+/* Powers of ten up to here are exact in a double. */
+#define MAX_EXACT_EXPONENT 22
+
+static uint64_t
+join(const unsigned *words)
+{
+    return (uint64_t)(uint32_t)words[0] | (uint64_t)(uint32_t)words[1] << 32;
+}
+
+static void
+split(uint64_t value, unsigned *words)
+{
+    words[0] = (unsigned)(value & UINT32_MAX);
+    words[1] = (unsigned)(value >> 32);
+}
+
+/* mantissa * 10^-exponent, by correctly rounded divisions or products only,
+ * whatever the caller's environment; volatile keeps them between the calls. */
+static double
+decimal(uint32_t mantissa, int32_t exponent)
+{
+    static const double powers[MAX_EXACT_EXPONENT + 1] = {
+        1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+        1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    volatile double value = mantissa;
+    fenv_t host;
+    int64_t left = exponent < 0 ? -(int64_t)exponent : exponent;
+    /* Past 700 every product is 0 or infinite already. */
+    if (left > 700)
+        left = 700;
+    fegetenv(&host);
+    fesetenv(FE_DFL_ENV);
+    while (left > 0) {
+        int step = left < MAX_EXACT_EXPONENT ? (int)left : MAX_EXACT_EXPONENT;
+        value = exponent < 0 ? value * powers[step] : value / powers[step];
+        left -= step;
+    }
+    fesetenv(&host);
+    return value;
+}
+
+static enum terp_status
+refuse(const char **reason_ret, const char *reason)
+{
+    *reason_ret = reason;
+    return TERP_ERR_PARAMS;
+}
+
+static enum terp_status
+parse_mode(uint32_t mode, struct terp_params *params, const char **reason_ret)
+{
+    uint32_t known = TERP_CD_MODE_MASK | 0xFu << TERP_CD_PIPELINE_SHIFT |
+                     0xFu << TERP_CD_PREDICTOR_SHIFT | TERP_CD_EXACT |
+                     TERP_CD_PERSISTED;
+    uint32_t bound_mode = mode & TERP_CD_MODE_MASK;
+    uint32_t pipeline = mode >> TERP_CD_PIPELINE_SHIFT & 0xF;
+    uint32_t predictor = mode >> TERP_CD_PREDICTOR_SHIFT & 0xF;
+
+    if (mode & ~known)
+        return refuse(reason_ret,
+                      "cd_values[0] (mode) has bits this version of terp "
+                      "does not know");
+    if (bound_mode != TERP_BOUND_ABSOLUTE && bound_mode != TERP_BOUND_RELATIVE)
+        return refuse(reason_ret, "cd_values[0] (mode) names no bound mode: 1 "
+                                  "is absolute, 2 is relative");
+    if (pipeline > TERP_PIPELINE_RATIO)
+        return refuse(reason_ret, "cd_values[0] (mode) names an unknown "
+                                  "pipeline");
+    if (predictor > TERP_PREDICTOR_LORENZO)
+        return refuse(reason_ret, "cd_values[0] (mode) names an unknown "
+                                  "predictor");
+    params->bound_mode = (enum terp_bound_mode)bound_mode;
+    params->pipeline = (enum terp_pipeline)pipeline;
+    params->predictor = (enum terp_predictor)predictor;
+    return TERP_OK;
+}
+
+static enum terp_status
+parse_logical(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
+              const char **reason_ret)
+{
+    if (cd_nelmts < 4)
+        return TERP_OK;
+    if (cd_values[3] > TERP_MAX_RANK - 1)
+        return refuse(reason_ret,
+                      "cd_values[3] (number of logical dims) exceeds 3");
+    if (cd_nelmts < 4 + (size_t)cd_values[3])
+        return refuse(reason_ret, "cd_values[3] announces more logical dims "
+                                  "than there are cd_values");
+    cd->nlogical = (int)cd_values[3];
+    for (int i = 0; i < cd->nlogical; i++) {
+        cd->logical[i] = cd_values[4 + i];
+        if (cd->logical[i] == 0)
+            return refuse(reason_ret, "a logical dim is 0");
+    }
+    return TERP_OK;
+}
+
+static enum terp_status
+parse_persisted(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
+                const char **reason_ret)
+{
+    if (cd_nelmts < WORD_DIMS)
+        return refuse(reason_ret, "persisted cd_values are cut short");
+    uint32_t layout = cd_values[WORD_LAYOUT];
+    uint32_t type = layout >> 8 & 0xFF, flags = layout >> 16 & 0xFF;
+    uint32_t rank = layout >> 24;
+
+    if ((layout & 0xFF) != LAYOUT_VERSION)
+        return refuse(reason_ret, "persisted cd_values were written by a "
+                                  "newer version of terp");
+    if (type > TERP_BYTES || flags > (FLAG_BIG_ENDIAN | FLAG_FILL | FLAG_STACK))
+        return refuse(reason_ret, "cd_values[3] (layout) is not valid");
+    if (cd_values[WORD_PASS] > TERP_PASS_NOT_FIRST)
+        return refuse(reason_ret, "cd_values[4] names an unknown reason to "
+                                  "pass data through");
+    cd->persisted = true;
+    cd->pass = (enum terp_pass)cd_values[WORD_PASS];
+    cd->params.has_fill = flags & FLAG_FILL;
+    cd->params.fill_bits = join(cd_values + WORD_FILL_LOW);
+    if (cd->pass != TERP_PASS_NO)
+        return TERP_OK;
+    if (rank < 1 || rank > TERP_MAX_RANK ||
+        cd_nelmts < WORD_DIMS + 2 * (size_t)rank)
+        return refuse(reason_ret, "persisted cd_values lack the chunk's dims");
+    cd->chunk.type = (enum terp_type)type;
+    cd->chunk.big_endian = flags & FLAG_BIG_ENDIAN;
+    cd->chunk.stack = flags & FLAG_STACK;
+    cd->chunk.rank = (int)rank;
+    for (int i = 0; i < cd->chunk.rank; i++)
+        cd->chunk.dims[i] = join(cd_values + WORD_DIMS + 2 * i);
+    if (terp_chunk_nbytes(&cd->chunk) == 0)
+        return refuse(reason_ret, "the chunk's dims in cd_values are not "
+                                  "valid");
+    if (cd->chunk.stack)
+        cd->nlogical = cd->chunk.rank - 1;
+    for (int i = 0; i < cd->nlogical; i++)
+        cd->logical[i] = cd->chunk.dims[i + 1];
+    return TERP_OK;
+}
+
+enum terp_status
+terp_cd_parse(size_t cd_nelmts, const unsigned *cd_values,
+              struct terp_cd *cd_ret, const char **reason_ret)
+{
+    struct terp_cd cd = {0};
+    const char *unused;
+    if (reason_ret == NULL)
+        reason_ret = &unused;
+    *reason_ret = "";
+    if (cd_nelmts < 3)
+        return refuse(reason_ret, "terp needs at least three cd_values: "
+                                  "mode, mantissa, exponent");
+
+    uint32_t mode = cd_values[WORD_MODE];
+    enum terp_status st = parse_mode(mode, &cd.params, reason_ret);
+    if (st != TERP_OK)
+        return st;
+    if (mode & (TERP_CD_PERSISTED | TERP_CD_EXACT))
+        cd.params.bound = double_of_bits(join(cd_values + WORD_BOUND_LOW));
+    else
+        cd.params.bound = decimal(cd_values[1], (int32_t)cd_values[2]);
+    if (!is_bound(cd.params.bound)) {
+        *reason_ret = "cd_values[1] and cd_values[2] (bound) give no finite "
+                      "number above zero";
+        return TERP_ERR_BOUND;
+    }
+    if (mode & TERP_CD_PERSISTED)
+        st = parse_persisted(cd_nelmts, cd_values, &cd, reason_ret);
+    else
+        st = parse_logical(cd_nelmts, cd_values, &cd, reason_ret);
+    if (st == TERP_OK)
+        *cd_ret = cd;
+    return st;
+}
+
+size_t
+terp_cd_persist(const struct terp_cd *cd, unsigned *words_ret)
+{
+    const struct terp_params *params = &cd->params;
+    const struct terp_chunk *chunk = &cd->chunk;
+    int rank = cd->pass == TERP_PASS_NO ? chunk->rank : 0;
+    uint32_t flags = (chunk->big_endian ? FLAG_BIG_ENDIAN : 0) |
+                     (params->has_fill ? FLAG_FILL : 0) |
+                     (chunk->stack ? FLAG_STACK : 0);
+
+    words_ret[WORD_MODE] =
+        TERP_CD_PERSISTED | (unsigned)params->bound_mode |
+        (unsigned)params->pipeline << TERP_CD_PIPELINE_SHIFT |
+        (unsigned)params->predictor << TERP_CD_PREDICTOR_SHIFT;
+    split(double_bits(params->bound), words_ret + WORD_BOUND_LOW);
+    words_ret[WORD_LAYOUT] = LAYOUT_VERSION | (unsigned)chunk->type << 8 |
+                             flags << 16 | (unsigned)rank << 24;
+    words_ret[WORD_PASS] = (unsigned)cd->pass;
+    split(params->fill_bits, words_ret + WORD_FILL_LOW);
+    for (int i = 0; i < rank; i++)
+        split(chunk->dims[i], words_ret + WORD_DIMS + 2 * i);
+    return WORD_DIMS + 2 * (size_t)rank;
+}
+
+bool
+terp_cd_apply_dims(struct terp_cd *cd, enum terp_type type, bool big_endian,
+                   int ndims, const uint64_t *dims)
+{
+    uint64_t brick_nvalues = 1;
+    bool fits = true;
+
+    cd->pass = TERP_PASS_NO;
+    if (terp_chunk_make(type, ndims, dims, &cd->chunk) != TERP_OK) {
+        cd->pass = TERP_PASS_TOO_LARGE;
+        return true;
+    }
+    cd->chunk.big_endian = big_endian;
+    if (cd->nlogical == 0)
+        return true;
+    uint64_t nvalues = 1;
+    for (int i = 0; i < cd->chunk.rank; i++)
+        nvalues *= cd->chunk.dims[i];
+    for (int i = 0; i < cd->nlogical && fits; i++)
+        fits = mul_fits(brick_nvalues, cd->logical[i], &brick_nvalues);
+    if (!fits || nvalues % brick_nvalues != 0)
+        return false;
+    cd->chunk.stack = true;
+    cd->chunk.rank = cd->nlogical + 1;
+    cd->chunk.dims[0] = nvalues / brick_nvalues;
+    for (int i = 0; i < cd->nlogical; i++)
+        cd->chunk.dims[i + 1] = cd->logical[i];
+    return true;
+}

@@ -1,0 +1,63 @@
+/* The one translator between cd_values and parameters. Tables:
+ * doc/cd_values.md.
+ *
+ * User form, typed by people:   {mode, mantissa, exponent [, n, d1 ... dn]}
+ * Exact form, made by helpers:  {mode | EXACT, low, high [, n, d1 ... dn]}
+ * Persisted form, in the file:  {mode | PERSISTED, low, high, layout,
+ *                                reason, fill low, fill high, dims ...}
+ *
+ * mode = bound mode | pipeline << 4 | predictor << 8. The bound is
+ * mantissa * 10^-exponent (the exponent is read as a signed 32-bit number),
+ * or the float64 whose words are low and high. n, d1 ... dn: logical dims, a
+ * chunk of k * d1 * ... * dn values is a stack of k bricks. */
+#ifndef TERP_CD_VALUES_H
+#define TERP_CD_VALUES_H
+
+#include "codec/api/terp.h"
+
+#define TERP_CD_MODE_MASK 0xFu
+#define TERP_CD_PIPELINE_SHIFT 4
+#define TERP_CD_PREDICTOR_SHIFT 8
+#define TERP_CD_EXACT 0x00010000u
+#define TERP_CD_PERSISTED 0x80000000u
+#define TERP_CD_MAX_NWORDS 15
+
+/* Why a dataset passes through uncompressed. Pinned: stored in files. */
+enum terp_pass {
+    TERP_PASS_NO = 0,
+    TERP_PASS_NOT_FLOAT = 1,      /* integer, string, compound, ... */
+    TERP_PASS_FLOAT_FORMAT = 2,   /* a float, but not IEEE binary32/64 */
+    TERP_PASS_UNKNOWN_LAYOUT = 3, /* set_local could not ask the library */
+    TERP_PASS_TOO_LARGE = 4,      /* dims that terp cannot address */
+    TERP_PASS_NOT_FIRST = 5       /* another filter comes before terp */
+};
+
+/* Everything cd_values can say. */
+struct terp_cd {
+    struct terp_params params;
+    int nlogical; /* user's logical dims; 0 when none */
+    uint64_t logical[TERP_MAX_RANK - 1];
+    bool persisted; /* `pass` and `chunk` were read from the words */
+    enum terp_pass pass;
+    struct terp_chunk chunk;
+};
+
+/* Reads any of the three forms. TERP_ERR_PARAMS, with `*reason_ret` set to a
+ * static English sentence that names the wrong word, or TERP_ERR_BOUND. */
+enum terp_status
+terp_cd_parse(size_t cd_nelmts, const unsigned *cd_values,
+              struct terp_cd *cd_ret, const char **reason_ret);
+
+/* Writes the persisted form; returns the number of words, at most
+ * TERP_CD_MAX_NWORDS. */
+size_t
+terp_cd_persist(const struct terp_cd *cd, unsigned *words_ret);
+
+/* Fills cd->chunk from a dataset's chunk dims, applying logical dims where
+ * they divide the chunk. Returns false when they were given but do not fit;
+ * the chunk's own dims are used then. */
+bool
+terp_cd_apply_dims(struct terp_cd *cd, enum terp_type type, bool big_endian,
+                   int ndims, const uint64_t *dims);
+
+#endif

@@ -1,0 +1,49 @@
+/* What a run works in: memory on host or device, and the chunks of an array
+ * there. */
+#ifndef TERP_MEMORY_H
+#define TERP_MEMORY_H
+
+#include "codec/api/terp.h"
+#include "codec/format/array.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* At the begin of a call: sets what it fills in. TERP_ERR_ARGUMENT: this run
+ * cannot be. */
+enum terp_status
+terp_run_begin(struct terp_run *run);
+
+/* What follows is done in run->memory, with the device's engine where that is
+ * the device; then it fails with TERP_ERR_DEVICE, and run->reason, where that
+ * does not work. */
+
+/* Memory for any values and streams, which terp_memory_free frees.
+ * TERP_ERR_MEMORY: there is not as much. */
+enum terp_status
+terp_memory_make(struct terp_run *run, uint64_t nbytes, void **at_ret);
+void
+terp_memory_free(const struct terp_run *run, void *at);
+
+/* Copies n parts, nbytes[i] from src[i] to dst[i]; each end is in run->memory
+ * or on the host. */
+enum terp_status
+terp_memory_copy(struct terp_run *run, uint64_t n, void *const *dst,
+                 const void *const *src, const uint64_t *nbytes);
+
+/* Copies chunks [first, first + n) of the array at `values` to `chunks`, one
+ * behind the other, padded; or, scattering, back, without the padding. */
+enum terp_status
+terp_array_gather(struct terp_run *run, const struct terp_array *array,
+                  uint64_t first, uint64_t n, const void *values, void *chunks);
+enum terp_status
+terp_array_scatter(struct terp_run *run, const struct terp_array *array,
+                   uint64_t first, uint64_t n, const void *chunks,
+                   void *values);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

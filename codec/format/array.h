@@ -1,0 +1,70 @@
+/* A dense array in C order, on host or device, and the chunks that it is cut
+ * into. */
+#ifndef TERP_ARRAY_H
+#define TERP_ARRAY_H
+
+#include "codec/format/base.h"
+
+#define TERP_ARRAY_MAX_RANK 32
+
+/* Chunks are counted in C order of their places. Those at the array's ends
+ * reach beyond it; there they hold `pad`, `value_nbytes` (4 or 8) bytes as
+ * they are in memory. No dim is 0. */
+struct terp_array {
+    int rank;
+    uint32_t value_nbytes;
+    uint64_t dims[TERP_ARRAY_MAX_RANK];
+    uint64_t chunk[TERP_ARRAY_MAX_RANK];
+    uint8_t pad[8];
+};
+
+/* Row `row` of chunk `chunk`: how many of its values are the array's, and
+ * where in the array these begin. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_array_row(const struct terp_array *array, uint64_t chunk, uint64_t row,
+               uint64_t *at_ret)
+{
+    const int last = array->rank - 1;
+    uint64_t at = 0, stride = 1, nvalues = 0;
+
+    for (int d = last; d >= 0; d--) {
+        uint64_t nchunks = div_up(array->dims[d], array->chunk[d]);
+        uint64_t place = chunk % nchunks * array->chunk[d];
+        chunk /= nchunks;
+        if (d == last) {
+            nvalues = min_u64(array->chunk[d], array->dims[d] - place);
+        } else {
+            place += row % array->chunk[d];
+            row /= array->chunk[d];
+            if (place >= array->dims[d])
+                nvalues = 0;
+        }
+        at += place * stride;
+        stride *= array->dims[d];
+    }
+    *at_ret = at;
+    return nvalues;
+}
+
+static inline TERP_HOST_DEVICE uint64_t
+terp_array_nchunks(const struct terp_array *array)
+{
+    uint64_t nchunks = 1;
+
+    for (int d = 0; d < array->rank; d++)
+        nchunks *= div_up(array->dims[d], array->chunk[d]);
+    return nchunks;
+}
+
+/* Of one chunk, padding included. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_array_chunk_nvalues(const struct terp_array *array)
+{
+    uint64_t nvalues = 1;
+
+    for (int d = 0; d < array->rank; d++)
+        nvalues *= array->chunk[d];
+    return nvalues;
+}
+
+#endif

@@ -1,0 +1,85 @@
+/* The frame of a stream: the bytes before the body. doc/format.md, "Frame". */
+#ifndef TERP_FRAME_H
+#define TERP_FRAME_H
+
+#include <assert.h>
+
+#include "codec/api/terp.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TERP_FORMAT_VERSION 0
+
+/* Pipelines as the stream numbers them. Values are pinned. */
+enum terp_coding {
+    TERP_CODING_RAW = 0,
+    TERP_CODING_CONSTANT = 1,
+    TERP_CODING_HUFFMAN = 2,
+    TERP_CODING_CUSTOM = 3,
+    TERP_CODING_SPEED = 4,
+    TERP_CODING_RATIO = 5
+};
+
+/* What a pipeline makes of a chunk that it predicts. */
+static inline enum terp_coding
+terp_coding_of(enum terp_pipeline pipeline)
+{
+    return pipeline == TERP_PIPELINE_SPEED     ? TERP_CODING_SPEED
+           : pipeline == TERP_PIPELINE_CUSTOM  ? TERP_CODING_CUSTOM
+           : pipeline == TERP_PIPELINE_HUFFMAN ? TERP_CODING_HUFFMAN
+                                               : TERP_CODING_RATIO;
+}
+
+/* Predictors as the stream numbers them. Values are pinned. */
+enum terp_prediction {
+    TERP_PREDICTION_NONE = 0,
+    TERP_PREDICTION_SPLINE = 1,
+    TERP_PREDICTION_LORENZO = 2
+};
+
+struct terp_frame {
+    struct terp_chunk chunk;
+    enum terp_coding coding;
+    enum terp_prediction prediction;
+    bool has_specials;
+    double bound; /* absolute; not stored for raw and constant */
+};
+
+/* Fixed part: magic, version, layout, coding, prediction, checksum. */
+#define TERP_FRAME_CODING_AT 6
+#define TERP_FRAME_PREDICTION_AT 7 /* its high bits are flags: */
+#define TERP_FRAME_SPECIALS 0x10
+#define TERP_FRAME_CHECKSUM_AT 8
+#define TERP_FRAME_DIMS_AT 16
+#define TERP_FRAME_MAX_NBYTES (TERP_FRAME_DIMS_AT + 8 * TERP_MAX_RANK + 8)
+static_assert(TERP_FRAME_MAX_NBYTES <= TERP_MAX_FRAME_NBYTES,
+              "the frame keeps its promise");
+
+int
+terp_frame_nbytes(const struct terp_frame *frame);
+
+/* Writes the frame, its checksum left open. Returns its number of bytes. */
+int
+terp_frame_write(const struct terp_frame *frame, uint8_t *dst);
+
+/* Completes a stream whose other bytes are all in place. */
+void
+terp_frame_seal(uint8_t *stream, uint64_t stream_nbytes);
+
+/* Reads a frame without verifying the checksum. */
+enum terp_status
+terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
+                struct terp_frame *frame_ret, int *frame_nbytes_ret);
+
+/* TERP_OK when the checksum of the whole stream holds. Needs at least
+ * TERP_FRAME_DIMS_AT bytes. */
+enum terp_status
+terp_frame_verify(const uint8_t *src, uint64_t src_nbytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,152 @@
+#include "codec/format/huffman.h"
+
+#include <stddef.h>
+
+enum {
+    MAX_NITEMS = 2 * TERP_NSYMBOLS - 2,
+    DIGIT_NBITS = 8,
+    NDIGITS = 1 << DIGIT_NBITS,
+};
+
+_Static_assert(TERP_NSYMBOLS <= 1 << TERP_MAX_CODE_NBITS,
+               "every symbol has a word even when all occur");
+_Static_assert(TERP_MAX_CODE_NBITS <= 16, "a level is a bit of uint16_t");
+
+struct leaf {
+    uint64_t weight;
+    uint16_t symbol;
+};
+
+/* Ascending by weight; stable, so that equal weights stay ascending by symbol.
+ * A radix sort of only the digits in use: counts of a chunk take few. */
+static void
+sort_leaves(struct leaf *leaves, size_t nleaves)
+{
+    struct leaf other[TERP_NSYMBOLS];
+    uint64_t used = 0;
+    for (size_t i = 0; i < nleaves; i++)
+        used |= leaves[i].weight;
+
+    struct leaf *from = leaves;
+    struct leaf *to = other;
+    for (unsigned shift = 0; shift < 64 && used >> shift != 0;
+         shift += DIGIT_NBITS) {
+        size_t at[NDIGITS + 1] = {0};
+        for (size_t i = 0; i < nleaves; i++)
+            at[(from[i].weight >> shift) % NDIGITS + 1]++;
+        for (size_t digit = 1; digit < NDIGITS; digit++)
+            at[digit] += at[digit - 1];
+        for (size_t i = 0; i < nleaves; i++)
+            to[at[(from[i].weight >> shift) % NDIGITS]++] = from[i];
+        struct leaf *swap = from;
+        from = to;
+        to = swap;
+    }
+    for (size_t i = 0; from != leaves && i < nleaves; i++)
+        leaves[i] = from[i];
+}
+
+/* The lists of package-merge, one a level, the deepest first: the leaves,
+ * merged from the second level on with the pairs of the level before. Only
+ * the order matters afterwards: bit `level` of is_leaf[i] says that item i of
+ * that level's list is a leaf. A leaf goes before a package of its weight. */
+static void
+merge_packages(const struct leaf *leaves, size_t nleaves,
+               uint16_t is_leaf[MAX_NITEMS])
+{
+    const size_t nwanted = 2 * nleaves - 2;
+    uint64_t lists[2][MAX_NITEMS];
+    uint64_t *before = lists[0];
+    uint64_t *list = lists[1];
+    size_t nbefore = 0;
+
+    for (size_t i = 0; i < nwanted; i++)
+        is_leaf[i] = 0;
+    for (unsigned level = 0; level < TERP_MAX_CODE_NBITS; level++) {
+        const size_t npackages = nbefore / 2;
+        size_t nitems = nleaves + npackages;
+        if (nitems > nwanted)
+            nitems = nwanted;
+        size_t leaf = 0;
+        size_t package = 0;
+        for (size_t i = 0; i < nitems; i++) {
+            const uint64_t single =
+                leaf < nleaves ? leaves[leaf].weight : UINT64_MAX;
+            const uint64_t pair =
+                package < npackages
+                    ? before[2 * package] + before[2 * package + 1]
+                    : UINT64_MAX;
+            const bool take_leaf = single <= pair;
+            list[i] = take_leaf ? single : pair;
+            leaf += take_leaf;
+            package += !take_leaf;
+            is_leaf[i] |= (uint16_t)((unsigned)take_leaf << level);
+        }
+        uint64_t *swap = before;
+        before = list;
+        list = swap;
+        nbefore = nitems;
+    }
+}
+
+void
+terp_huffman_lengths(const uint64_t frequency[TERP_NSYMBOLS],
+                     uint8_t nbits_ret[TERP_NSYMBOLS])
+{
+    struct leaf leaves[TERP_NSYMBOLS];
+    uint16_t is_leaf[MAX_NITEMS];
+    size_t nleaves = 0;
+
+    for (size_t symbol = 0; symbol < TERP_NSYMBOLS; symbol++) {
+        nbits_ret[symbol] = 0;
+        if (frequency[symbol] != 0) {
+            leaves[nleaves].weight = frequency[symbol];
+            leaves[nleaves].symbol = (uint16_t)symbol;
+            nleaves++;
+        }
+    }
+    if (nleaves == 0)
+        return;
+    if (nleaves == 1) {
+        nbits_ret[leaves[0].symbol] = 1;
+        return;
+    }
+    sort_leaves(leaves, nleaves);
+    merge_packages(leaves, nleaves, is_leaf);
+
+    /* From the last list down: an item taken is a leaf, one bit more for its
+     * symbol, or a package, two items taken from the list before. */
+    size_t ntaken = 2 * nleaves - 2;
+    for (unsigned level = TERP_MAX_CODE_NBITS; level-- > 0;) {
+        size_t nleaves_taken = 0;
+        for (size_t i = 0; i < ntaken; i++)
+            nleaves_taken += (is_leaf[i] >> level) & 1u;
+        for (size_t i = 0; i < nleaves_taken; i++)
+            nbits_ret[leaves[i].symbol]++;
+        ntaken = 2 * (ntaken - nleaves_taken);
+    }
+}
+
+bool
+terp_huffman_words(const uint8_t nbits[TERP_NSYMBOLS],
+                   uint16_t words_ret[TERP_NSYMBOLS])
+{
+    uint32_t nwords[TERP_MAX_CODE_NBITS + 1] = {0};
+    uint32_t next[TERP_MAX_CODE_NBITS + 1] = {0};
+
+    for (size_t symbol = 0; symbol < TERP_NSYMBOLS; symbol++) {
+        if (nbits[symbol] > TERP_MAX_CODE_NBITS)
+            return false;
+        nwords[nbits[symbol]]++;
+    }
+    nwords[0] = 0;
+    for (unsigned length = 1; length <= TERP_MAX_CODE_NBITS; length++) {
+        next[length] = (next[length - 1] + nwords[length - 1]) << 1;
+        if (next[length] + nwords[length] > 1u << length)
+            return false;
+    }
+    for (size_t symbol = 0; symbol < TERP_NSYMBOLS; symbol++)
+        words_ret[symbol] =
+            nbits[symbol] == 0 ? 0 : (uint16_t)next[nbits[symbol]]++;
+    return true;
+}

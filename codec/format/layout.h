@@ -1,0 +1,77 @@
+/* Floor 2: where the points of a chunk stand while an engine works on them.
+ *
+ * Level l (nlevels .. 1) fills the lattice of stride 2^(l-1) from its even
+ * points, the lattice of stride 2^l. Its other points fall into classes by
+ * the set of dimensions in which their coordinate is odd. Dimension 0 is the
+ * fastest; a class is a bit mask of dimensions.
+ *
+ * `work` holds all points in the order of the stream: one anchor a brick,
+ * then level by level, class by class, brick by brick, C order. `lattice`
+ * holds each level's even points in C order. */
+#ifndef TERP_LAYOUT_H
+#define TERP_LAYOUT_H
+
+#include "codec/api/terp.h"
+#include "codec/format/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TERP_NDIMS 4
+#define TERP_NCLASSES 16
+#define TERP_MAX_LEVELS 63
+
+struct terp_level {
+    uint64_t neven[TERP_NDIMS];
+    uint64_t nodd[TERP_NDIMS];
+    uint64_t lattice_at;
+    uint64_t class_at[TERP_NCLASSES]; /* in work; [0] is not used */
+};
+
+struct terp_layout {
+    int rank; /* of a brick */
+    uint64_t nbricks;
+    uint64_t dims[TERP_NDIMS]; /* of a brick, fastest first, 1 where unused */
+    uint64_t nvalues;
+    uint64_t nlattice; /* values in `lattice` */
+    int nlevels;
+    struct terp_level level[TERP_MAX_LEVELS + 1]; /* [0] is not used */
+};
+
+/* Classes in stream order: after all classes that they are predicted from. */
+extern const uint8_t terp_class_order[TERP_NCLASSES - 1];
+
+void
+terp_layout_make(const struct terp_chunk *chunk,
+                 struct terp_layout *layout_ret);
+
+/* Extent of a class along a dimension. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_class_extent(const struct terp_level *level, unsigned odd, int d)
+{
+    return odd >> d & 1 ? level->nodd[d] : level->neven[d];
+}
+
+/* The mask of special values may be told by how it differs from itself so many
+ * values before: a step of dimension d, or of bricks, which come after the last
+ * dimension. 0: too few, or no fewer than there are. */
+#define TERP_MIN_LAG 64
+static inline TERP_HOST_DEVICE uint64_t
+terp_lag(const struct terp_layout *layout, int d)
+{
+    uint64_t lag = 1;
+    for (int e = 0; e < d; e++)
+        lag *= layout->dims[e];
+    return lag >= TERP_MIN_LAG && lag < layout->nvalues ? lag : 0;
+}
+
+/* Rows (runs along dimension 0) of a class in all bricks. */
+uint64_t
+terp_class_nrows(const struct terp_layout *layout, int l, unsigned odd);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,41 @@
+/* Floor 0: numbers that the stream fixes. doc/format.md. */
+#ifndef TERP_FORMAT_H
+#define TERP_FORMAT_H
+
+#include "codec/format/base.h"
+
+/* Codes run from -TERP_MAX_CODE to TERP_MAX_CODE; symbol = code + RADIUS,
+ * and symbol 0 is the escape. */
+#define TERP_MAX_CODE 511
+#define TERP_RADIUS (TERP_MAX_CODE + 1)
+#define TERP_ESCAPE 0
+#define TERP_NSYMBOLS (2 * TERP_RADIUS)
+_Static_assert(TERP_NSYMBOLS == 1024, "1023 bins and the escape");
+
+/* Longest code word of any codebook; a length fits in four bits. */
+#define TERP_MAX_CODE_NBITS 15
+
+/* Symbols in a tile, tiles in a partition. */
+#define TERP_TILE_NSYMBOLS 4096
+#define TERP_PARTITION_NTILES 16
+
+/* Largest code of a speed stream, whose codes are bytes. */
+#define TERP_SPEED_MAX_CODE 127
+#define TERP_SPEED_ESCAPE (-128)
+
+/* The step is 2 * bound * (1 - 2^-shrink): what is left of the bound absorbs
+ * the rounding of reconstructed values. */
+#define TERP_MIN_SHRINK 1
+#define TERP_MAX_SHRINK 12
+
+static inline TERP_HOST_DEVICE double
+terp_step_of(double bound, int shrink)
+{
+    double step = 2 * bound;
+    double taken = step;
+    for (int i = 0; i < shrink; i++)
+        taken *= 0.5;
+    return step - taken;
+}
+
+#endif

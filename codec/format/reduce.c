@@ -1,0 +1,283 @@
+#include "codec/format/reduce.h"
+
+/* A bit map this short is not worth another level. */
+#define BITMAP_STORED_NBYTES 8
+
+/* RRE1: the bit map of `src`, and its kept bytes at `kept`. */
+static uint64_t
+rre1(const uint8_t *src, uint64_t nbytes, uint8_t *bitmap, uint8_t *kept)
+{
+    uint64_t nkept = 0;
+    uint8_t last = 0;
+
+    for (uint64_t i = 0; i < nbytes; i += 8) {
+        unsigned bits = 0;
+        uint64_t n = min_u64(8, nbytes - i);
+        for (uint64_t j = 0; j < n; j++) {
+            uint8_t byte = src[i + j];
+            unsigned differs = byte != last;
+            bits |= differs << j;
+            kept[nkept] = byte;
+            nkept += differs;
+            last = byte;
+        }
+        bitmap[i / 8] = (uint8_t)bits;
+    }
+    return nkept;
+}
+
+static void
+rre1_expand(struct reader *reader, const uint8_t *bitmap, uint8_t *dst,
+            uint64_t nbytes)
+{
+    uint8_t last = 0;
+
+    for (uint64_t i = 0; i < nbytes; i += 8) {
+        unsigned bits = bitmap[i / 8];
+        uint64_t n = min_u64(8, nbytes - i);
+        if (n < 8)
+            bits &= (1u << n) - 1;
+        if (bits == 0) {
+            memset(dst + i, last, n);
+            continue;
+        }
+        const uint8_t *kept =
+            reader_take(reader, (uint64_t)__builtin_popcount(bits));
+        if (kept == NULL)
+            return;
+        for (uint64_t j = 0; j < n; j++) {
+            if (bits >> j & 1)
+                last = *kept++;
+            dst[i + j] = last;
+        }
+    }
+}
+
+void
+terp_bitmap_write(struct writer *writer, const uint8_t *bitmap, uint64_t nbytes,
+                  uint8_t *scratch)
+{
+    if (nbytes <= BITMAP_STORED_NBYTES) {
+        uint8_t *at = writer_take(writer, nbytes);
+        if (at != NULL)
+            memcpy(at, bitmap, nbytes);
+        return;
+    }
+    /* The level above goes first: its size follows from this one's. Kept
+     * bytes are found twice rather than held at every level at once. */
+    uint64_t above_nbytes = div_up(nbytes, 8);
+    rre1(bitmap, nbytes, scratch, scratch + above_nbytes);
+    terp_bitmap_write(writer, scratch, above_nbytes, scratch + above_nbytes);
+    uint8_t *kept = scratch + above_nbytes;
+    uint64_t nkept = rre1(bitmap, nbytes, scratch, kept);
+    uint8_t *at = writer_take(writer, nkept);
+    if (at != NULL)
+        memcpy(at, kept, nkept);
+}
+
+void
+terp_bitmap_read(struct reader *reader, uint8_t *bitmap_ret, uint64_t nbytes,
+                 uint8_t *scratch)
+{
+    if (nbytes <= BITMAP_STORED_NBYTES) {
+        const uint8_t *at = reader_take(reader, nbytes);
+        if (at != NULL)
+            memcpy(bitmap_ret, at, nbytes);
+        return;
+    }
+    uint64_t above_nbytes = div_up(nbytes, 8);
+    terp_bitmap_read(reader, scratch, above_nbytes, scratch + above_nbytes);
+    if (!reader->underflow)
+        rre1_expand(reader, scratch, bitmap_ret, nbytes);
+}
+
+/* Sizes of the stages of RRE4-TCMS8-RZE1 and their places in the scratch. */
+struct stages {
+    uint64_t nwords;
+    uint64_t words_nbytes; /* of kept words, padded to 8 */
+    uint8_t *word_bitmap;
+    uint8_t *words;
+    uint8_t *byte_bitmap;
+    uint8_t *rest;
+};
+
+static struct stages
+lay_out(uint64_t nbytes, uint8_t *scratch)
+{
+    struct stages s = {.nwords = div_up(nbytes, 4)};
+    uint64_t most_nbytes = div_up(s.nwords, 2) * 8;
+
+    s.word_bitmap = scratch;
+    s.words = s.word_bitmap + div_up(s.nwords, 8);
+    s.byte_bitmap = s.words + most_nbytes;
+    s.rest = s.byte_bitmap + most_nbytes / 8;
+    return s;
+}
+
+uint64_t
+terp_reduce_scratch_nbytes(uint64_t nbytes)
+{
+    uint64_t nwords = div_up(nbytes, 4);
+    uint64_t most_nbytes = div_up(nwords, 2) * 8;
+
+    return div_up(nwords, 8) + most_nbytes + most_nbytes / 8 +
+           TERP_BITMAP_MAX_NBYTES(most_nbytes / 8);
+}
+
+static uint32_t
+word_at(const uint8_t *src, uint64_t nbytes, uint64_t i)
+{
+    return (uint32_t)load_le(src + 4 * i, (int)min_u64(4, nbytes - 4 * i));
+}
+
+void
+terp_reduce_write(struct writer *writer, const uint8_t *src, uint64_t nbytes,
+                  uint8_t *scratch)
+{
+    struct stages s = lay_out(nbytes, scratch);
+    uint32_t last = 0;
+    uint64_t nkept = 0;
+
+    memset(s.word_bitmap, 0, div_up(s.nwords, 8));
+    for (uint64_t i = 0; i < s.nwords; i++) {
+        uint32_t word = word_at(src, nbytes, i);
+        if (word != last) {
+            s.word_bitmap[i / 8] |= (uint8_t)(1u << (i % 8));
+            store_le(s.words + 4 * nkept++, word, 4);
+        }
+        last = word;
+    }
+    if (nkept % 2)
+        store_le(s.words + 4 * nkept, 0, 4);
+    s.words_nbytes = div_up(nkept, 2) * 8;
+    terp_bitmap_write(writer, s.word_bitmap, div_up(s.nwords, 8), s.rest);
+
+    memset(s.byte_bitmap, 0, s.words_nbytes / 8);
+    uint64_t nbytes_kept = 0;
+    for (uint64_t i = 0; i < s.words_nbytes; i += 8) {
+        uint64_t word = load_le(s.words + i, 8);
+        word = word << 1 ^ (0 - (word >> 63));
+        unsigned bits = 0;
+        for (unsigned j = 0; j < 8; j++, word >>= 8) {
+            unsigned kept = (word & 0xFF) != 0;
+            bits |= kept << j;
+            s.words[nbytes_kept] = (uint8_t)word;
+            nbytes_kept += kept;
+        }
+        s.byte_bitmap[i / 8] = (uint8_t)bits;
+    }
+    terp_bitmap_write(writer, s.byte_bitmap, s.words_nbytes / 8, s.rest);
+    uint8_t *at = writer_take(writer, nbytes_kept);
+    if (at != NULL)
+        memcpy(at, s.words, nbytes_kept);
+}
+
+void
+terp_reduce_read(struct reader *reader, uint8_t *dst, uint64_t nbytes,
+                 uint8_t *scratch)
+{
+    struct stages s = lay_out(nbytes, scratch);
+    uint64_t nkept = 0;
+
+    terp_bitmap_read(reader, s.word_bitmap, div_up(s.nwords, 8), s.rest);
+    if (reader->underflow)
+        return;
+    for (uint64_t i = 0; i < s.nwords; i++)
+        nkept += bit_at(s.word_bitmap, i);
+    s.words_nbytes = div_up(nkept, 2) * 8;
+    terp_bitmap_read(reader, s.byte_bitmap, s.words_nbytes / 8, s.rest);
+    if (reader->underflow)
+        return;
+    for (uint64_t i = 0; i < s.words_nbytes; i += 8) {
+        unsigned bits = s.byte_bitmap[i / 8];
+        uint64_t word = 0;
+        const uint8_t *kept =
+            reader_take(reader, (uint64_t)__builtin_popcount(bits));
+        if (kept == NULL)
+            return;
+        for (unsigned j = 0; j < 8; j++)
+            if (bits >> j & 1)
+                word |= (uint64_t)*kept++ << (8 * j);
+        word = word >> 1 ^ (0 - (word & 1));
+        store_le(s.words + i, word, 8);
+    }
+    uint32_t last = 0;
+    const uint8_t *word = s.words;
+    for (uint64_t i = 0; i < s.nwords; i++) {
+        if (bit_at(s.word_bitmap, i)) {
+            last = (uint32_t)load_le(word, 4);
+            word += 4;
+        }
+        store_le(dst + 4 * i, last, (int)min_u64(4, nbytes - 4 * i));
+    }
+}
+
+/* Transposes the 8x8 bit matrix whose rows are the bytes of a word (Warren,
+ * Hacker's Delight, 7-3, describes the three swaps). */
+static uint64_t
+transpose_8x8(uint64_t m)
+{
+    static const uint64_t masks[3] = {0x00AA00AA00AA00AA, 0x0000CCCC0000CCCC,
+                                      0x00000000F0F0F0F0};
+    for (int i = 0; i < 3; i++) {
+        int shift = 7 << i;
+        uint64_t swap = (m ^ m >> shift) & masks[i];
+        m ^= swap ^ swap << shift;
+    }
+    return m;
+}
+
+void
+terp_planes_write(struct writer *writer, const int8_t *codes, uint64_t ncodes)
+{
+    uint8_t planes[TERP_PLANES_MAX_NCODES];
+    uint8_t bitmap[TERP_PLANES_MAX_NCODES / 8];
+    uint8_t kept[TERP_PLANES_MAX_NCODES];
+    uint8_t scratch[TERP_BITMAP_MAX_NBYTES(TERP_PLANES_MAX_NCODES / 8)];
+    uint64_t plane_nbytes = div_up(ncodes, 8);
+
+    for (uint64_t i = 0; i < plane_nbytes; i++) {
+        uint64_t word = 0;
+        uint64_t n = min_u64(8, ncodes - 8 * i);
+        for (uint64_t j = 0; j < n; j++) {
+            int code = codes[8 * i + j];
+            uint8_t tcms =
+                (uint8_t)((unsigned)code << 1 ^ (code < 0 ? 0xFFu : 0u));
+            word |= (uint64_t)tcms << (8 * j);
+        }
+        word = transpose_8x8(word);
+        for (uint64_t p = 0; p < 8; p++)
+            planes[(7 - p) * plane_nbytes + i] = (uint8_t)(word >> (8 * p));
+    }
+    uint64_t nkept = rre1(planes, 8 * plane_nbytes, bitmap, kept);
+    terp_bitmap_write(writer, bitmap, plane_nbytes, scratch);
+    uint8_t *at = writer_take(writer, nkept);
+    if (at != NULL)
+        memcpy(at, kept, nkept);
+}
+
+void
+terp_planes_read(struct reader *reader, int8_t *codes_ret, uint64_t ncodes)
+{
+    uint8_t planes[TERP_PLANES_MAX_NCODES];
+    uint8_t bitmap[TERP_PLANES_MAX_NCODES / 8];
+    uint8_t scratch[TERP_BITMAP_MAX_NBYTES(TERP_PLANES_MAX_NCODES / 8)];
+    uint64_t plane_nbytes = div_up(ncodes, 8);
+
+    terp_bitmap_read(reader, bitmap, plane_nbytes, scratch);
+    if (!reader->underflow)
+        rre1_expand(reader, bitmap, planes, 8 * plane_nbytes);
+    if (reader->underflow)
+        return;
+    for (uint64_t i = 0; i < plane_nbytes; i++) {
+        uint64_t word = 0;
+        for (uint64_t p = 0; p < 8; p++)
+            word |= (uint64_t)planes[(7 - p) * plane_nbytes + i] << (8 * p);
+        word = transpose_8x8(word);
+        uint64_t n = min_u64(8, ncodes - 8 * i);
+        for (uint64_t j = 0; j < n; j++) {
+            unsigned tcms = word >> (8 * j) & 0xFF;
+            codes_ret[8 * i + j] = (int8_t)(tcms >> 1 ^ (0u - (tcms & 1)));
+        }
+    }
+}

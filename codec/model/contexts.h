@@ -1,0 +1,33 @@
+/* Floor 2: in which context a point's code is put by the pipeline `ratio`:
+ * how large the codes of the even points around it were. doc/format.md,
+ * "Context order". */
+#ifndef TERP_CONTEXTS_H
+#define TERP_CONTEXTS_H
+
+#include "codec/format/layout.h"
+
+/* Levels that have contexts, from 1 on; those above have few points. */
+#define TERP_NCONTEXT_LEVELS 3
+#define TERP_NCONTEXTS 8
+
+/* What a level's points are sorted by: their context; special points, which
+ * need no code, come behind all others. */
+#define TERP_GROUP_SPECIALS TERP_NCONTEXTS
+#define TERP_NGROUPS (TERP_NCONTEXTS + 1)
+
+/* A point weighs this for each unit of its code's magnitude, up to a limit,
+ * when it is an even point of the next finer level, and half of that, rounded
+ * down, of each level further down. */
+#define TERP_CONTEXT_UNIT 4
+#define TERP_CONTEXT_MAX_CODE 63
+
+/* By the weights of the 2^n corners around a point of n odd dimensions: their
+ * sum times 2^(TERP_NDIMS - n). */
+static inline TERP_HOST_DEVICE uint16_t
+terp_context_of(int16_t sum)
+{
+    return (uint16_t)((sum >= 1) + (sum >= 8) + (sum >= 16) + (sum >= 32) +
+                      (sum >= 64) + (sum >= 128) + (sum >= 256));
+}
+
+#endif

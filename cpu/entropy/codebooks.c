@@ -1,0 +1,241 @@
+#include "cpu/entropy/codebooks.h"
+
+uint32_t
+cpu_entry_least_cost(const uint32_t counts[TERP_NROWS], int nrows)
+{
+    uint32_t cost[TERP_ENTRY_STRIDE];
+    int best = 0;
+
+    for (int e = 0; e < TERP_ENTRY_STRIDE; e++)
+        cost[e] = counts[TERP_ROW_ESCAPE] * terp_entry_cost[TERP_ROW_ESCAPE][e];
+    for (int row = 0; row < nrows; row++) {
+        uint32_t count = counts[row];
+        if (count == 0)
+            continue;
+        for (int e = 0; e < TERP_ENTRY_STRIDE; e++)
+            cost[e] += count * terp_entry_cost[row][e];
+    }
+    for (int e = 1; e < TERP_NENTRIES; e++)
+        if (cost[e] < cost[best])
+            best = e;
+    return cost[best];
+}
+
+/* ---- a tile's entry ---- */
+
+/* Bits that number all entries. */
+#define MAX_WIDTH 7
+_Static_assert(TERP_NENTRIES > 1 << (MAX_WIDTH - 1) &&
+                   TERP_NENTRIES <= 1 << MAX_WIDTH,
+               "see above");
+
+/* Lengths of words by entry, and how many there are. */
+static const uint8_t (*lengths_of(enum terp_coding coding,
+                                  int *n_ret))[TERP_ENTRY_STRIDE]
+{
+    *n_ret = coding == TERP_CODING_RATIO ? TERP_NTOKENS : TERP_NSYMBOLS;
+    return coding == TERP_CODING_RATIO ? terp_entry_token_nbits
+                                       : terp_entry_code_nbits;
+}
+
+uint8_t
+cpu_entry_costs(enum terp_coding coding, const uint32_t counts[TERP_NSYMBOLS],
+                uint32_t cost_ret[TERP_NENTRIES])
+{
+    uint32_t nbits[TERP_ENTRY_STRIDE] = {0};
+    int n, best = 0;
+    const uint8_t(*lengths)[TERP_ENTRY_STRIDE] = lengths_of(coding, &n);
+
+    for (int s = 0; s < n; s++) {
+        uint32_t count = counts[s];
+        if (count == 0)
+            continue;
+        for (int e = 0; e < TERP_ENTRY_STRIDE; e++)
+            nbits[e] += count * lengths[s][e];
+    }
+    memcpy(cost_ret, nbits, TERP_NENTRIES * sizeof nbits[0]);
+    for (int e = 1; e < TERP_NENTRIES; e++)
+        if (nbits[e] < nbits[best])
+            best = e;
+    return (uint8_t)best;
+}
+
+/* The best entry for a tile among the first `n` of `entries`; ties to the
+ * lower id. */
+static int
+select_entry(const uint32_t cost[TERP_NENTRIES], const uint8_t *entries, int n)
+{
+    int best = entries[0];
+
+    for (int i = 1; i < n; i++) {
+        int e = entries[i];
+        if (cost[e] < cost[best] || (cost[e] == cost[best] && e < best))
+            best = e;
+    }
+    return best;
+}
+
+/* Adds the least cost of a tile among the first 1, 2, 4... of `entries`. */
+static void
+add_least_costs(const uint32_t cost[TERP_NENTRIES],
+                const uint8_t entries[TERP_NENTRIES],
+                uint64_t nbits[MAX_WIDTH + 1])
+{
+    uint32_t least = UINT32_MAX;
+    int n = 0;
+
+    for (int width = 0; width <= MAX_WIDTH; width++) {
+        for (; n < TERP_NENTRIES && n < 1 << width; n++)
+            least = cost[entries[n]] < least ? cost[entries[n]] : least;
+        nbits[width] += (uint64_t)width + least;
+    }
+}
+
+void
+cpu_entries_select(struct cpu_tile_index *index,
+                   const uint32_t (*costs)[TERP_NENTRIES])
+{
+    uint64_t ntiles[TERP_NENTRIES] = {0}, nbits[MAX_WIDTH + 1] = {0};
+    uint8_t entries[TERP_NENTRIES];
+    int best = 0;
+
+    for (int e = 0; e < TERP_NENTRIES; e++)
+        entries[e] = (uint8_t)e;
+    for (uint64_t i = 0; i < index->ntiles; i++)
+        if (bit_at(index->nonzero, i))
+            ntiles[index->entry[i]]++;
+    for (int i = 1; i < TERP_NENTRIES; i++) /* most used first, stable */
+        for (int j = i; j > 0 && ntiles[entries[j]] > ntiles[entries[j - 1]];
+             j--) {
+            uint8_t swap = entries[j];
+            entries[j] = entries[j - 1];
+            entries[j - 1] = swap;
+        }
+    for (uint64_t i = 0; i < index->ntiles; i++)
+        if (bit_at(index->nonzero, i))
+            add_least_costs(costs[i], entries, nbits);
+    for (int width = 1; width <= MAX_WIDTH; width++)
+        if (nbits[width] < nbits[best])
+            best = width;
+    int nkept = (int)min_u64((uint64_t)1 << best, TERP_NENTRIES);
+    for (uint64_t i = 0; nkept < TERP_NENTRIES && i < index->ntiles; i++)
+        if (bit_at(index->nonzero, i))
+            index->entry[i] = (uint8_t)select_entry(costs[i], entries, nkept);
+}
+
+void
+cpu_entry_lengths(enum terp_coding coding, int entry,
+                  uint8_t nbits_ret[TERP_NSYMBOLS])
+{
+    int n;
+    const uint8_t(*lengths)[TERP_ENTRY_STRIDE] = lengths_of(coding, &n);
+
+    memset(nbits_ret, 0, TERP_NSYMBOLS);
+    for (int s = 0; s < n; s++)
+        nbits_ret[s] = lengths[s][entry];
+}
+
+/* ---- codebooks in the stream ---- */
+
+void
+cpu_custom_write(struct writer *writer, const uint8_t nbits[TERP_NSYMBOLS])
+{
+    uint64_t low = TERP_NSYMBOLS - 1, high = 1;
+
+    for (uint64_t s = 1; s < TERP_NSYMBOLS; s++) {
+        if (nbits[s] == 0)
+            continue;
+        low = s < low ? s : low;
+        high = s;
+    }
+    if (low > high)
+        low = high;
+    write_le(writer, low, 2);
+    write_le(writer, high, 2);
+    uint64_t nbytes = packed_nbytes(high - low + 2, 4);
+    uint8_t *at = writer_take(writer, nbytes);
+    if (at == NULL)
+        return;
+    memset(at, 0, nbytes);
+    pack_bits(at, 0, 4, nbits[TERP_ESCAPE]);
+    for (uint64_t s = low; s <= high; s++)
+        pack_bits(at, 4 * (s - low + 1), 4, nbits[s]);
+}
+
+bool
+cpu_custom_read(struct reader *reader, uint8_t nbits_ret[TERP_NSYMBOLS])
+{
+    uint64_t low = read_le(reader, 2), high = read_le(reader, 2);
+
+    if (reader->underflow || low < 1 || low > high || high >= TERP_NSYMBOLS)
+        return false;
+    const uint8_t *at = reader_take(reader, packed_nbytes(high - low + 2, 4));
+    if (at == NULL)
+        return false;
+    memset(nbits_ret, 0, TERP_NSYMBOLS);
+    nbits_ret[TERP_ESCAPE] = (uint8_t)unpack_bits(at, 0, 4);
+    for (uint64_t s = low; s <= high; s++)
+        nbits_ret[s] = (uint8_t)unpack_bits(at, 4 * (s - low + 1), 4);
+    return true;
+}
+
+void
+cpu_entries_write(struct writer *writer, const struct cpu_tile_index *index)
+{
+    uint64_t ntiles[TERP_NENTRIES] = {0}, nnonzero = 0, packed = 0;
+    uint8_t number[TERP_NENTRIES];
+    uint64_t nused = 0;
+
+    for (uint64_t i = 0; i < index->ntiles; i++) {
+        if (bit_at(index->nonzero, i)) {
+            ntiles[index->entry[i]]++;
+            nnonzero++;
+        }
+    }
+    if (nnonzero == 0)
+        return;
+    for (int e = 0; e < TERP_NENTRIES; e++)
+        if (ntiles[e] > 0)
+            number[e] = (uint8_t)nused++;
+    write_le(writer, nused, 1);
+    for (uint64_t e = 0; e < TERP_NENTRIES; e++)
+        if (ntiles[e] > 0)
+            write_le(writer, e, 1);
+    int width = bit_width(nused - 1);
+    uint64_t nbytes = packed_nbytes(nnonzero, width);
+    uint8_t *at = writer_take(writer, nbytes);
+    if (at == NULL)
+        return;
+    memset(at, 0, nbytes);
+    for (uint64_t i = 0; i < index->ntiles; i++) {
+        if (!bit_at(index->nonzero, i))
+            continue;
+        pack_bits(at, packed, width, number[index->entry[i]]);
+        packed += (uint64_t)width;
+    }
+}
+
+bool
+cpu_entries_read(struct reader *reader, struct cpu_tile_index *index,
+                 uint64_t nnonzero)
+{
+    uint64_t nused = read_le(reader, 1), packed = 0;
+    const uint8_t *used = reader_take(reader, nused);
+
+    if (used == NULL || nused < 1 || nused > TERP_NENTRIES)
+        return false;
+    int width = bit_width(nused - 1);
+    const uint8_t *at = reader_take(reader, packed_nbytes(nnonzero, width));
+    if (at == NULL)
+        return false;
+    for (uint64_t i = 0; i < index->ntiles; i++) {
+        if (!bit_at(index->nonzero, i))
+            continue;
+        uint64_t number = unpack_bits(at, packed, width);
+        packed += (uint64_t)width;
+        if (number >= nused || used[number] >= TERP_NENTRIES)
+            return false;
+        index->entry[i] = used[number];
+    }
+    return true;
+}

@@ -1,0 +1,599 @@
+#include "cpu/entropy/contexts.h"
+
+#include <stdlib.h>
+
+#include "codec/format/limits.h"
+#include "codec/model/contexts.h"
+#include "cpu/entropy/order.h"
+#include "cpu/entropy/rows.h"
+
+/* ---- weights ---- */
+
+/* Weights of a lattice's points: [nbricks][n3][n2][n1][n0] bytes. */
+struct weights {
+    const struct terp_layout *layout;
+    int l;                   /* the level whose even points these are of */
+    uint8_t *even;           /* extents neven of the level */
+    uint8_t *fine;           /* those of the level's own points too */
+    const uint16_t *symbols; /* work order */
+};
+
+/* Contexts are made of so many points at once, of which a row may have fewer:
+ * so many bytes behind the weights are readable. */
+#define BLOCK_NVALUES 32
+
+static inline uint8_t
+weight_of(uint16_t symbol)
+{
+    int code = (int)symbol - TERP_RADIUS;
+    int magnitude = code < 0 ? -code : code;
+
+    return (uint8_t)(TERP_CONTEXT_UNIT * (magnitude < TERP_CONTEXT_MAX_CODE
+                                              ? magnitude
+                                              : TERP_CONTEXT_MAX_CODE));
+}
+
+/* Rows [first, end) of the lattice that a level makes. */
+static void
+merge_rows(void *arg, int id, uint64_t first, uint64_t end)
+{
+    const struct weights *w = arg;
+    const struct terp_level *level = &w->layout->level[w->l];
+    uint64_t fine[TERP_NDIMS], at[TERP_NDIMS];
+    uint8_t half[2][BLOCK_NVALUES];
+
+    (void)id;
+    for (int d = 0; d < TERP_NDIMS; d++)
+        fine[d] = level->neven[d] + level->nodd[d];
+    uint64_t brick = cpu_find_row(fine, first, at);
+    for (uint64_t row = first; row < end;
+         row++, brick += cpu_next_row(fine, at)) {
+        uint8_t *to = w->fine + row * fine[0];
+        unsigned odd = 0;
+        uint64_t from = brick;
+        for (int d = TERP_NDIMS - 1; d > 0; d--)
+            odd |= (unsigned)(at[d] & 1) << d;
+        for (int d = TERP_NDIMS - 1; d > 0; d--)
+            from = from * terp_class_extent(level, odd, d) + at[d] / 2;
+        const uint8_t *even = w->even + from * level->neven[0];
+        const uint16_t *evens =
+            w->symbols + level->class_at[odd] + from * level->neven[0];
+        const uint16_t *odds =
+            w->symbols + level->class_at[odd | 1] + from * level->nodd[0];
+        for (uint64_t x = 0; x < level->neven[0]; x += BLOCK_NVALUES) {
+            uint64_t neven = min_u64(BLOCK_NVALUES, level->neven[0] - x);
+            uint64_t nodd = min_u64(BLOCK_NVALUES, level->nodd[0] - x);
+            for (uint64_t i = 0; odd == 0 && i < neven; i++)
+                half[0][i] = even[x + i] / 2;
+            for (uint64_t i = 0; odd != 0 && i < neven; i++)
+                half[0][i] = weight_of(evens[x + i]);
+            for (uint64_t i = 0; i < nodd; i++)
+                half[1][i] = weight_of(odds[x + i]);
+            for (uint64_t i = 0; i < nodd; i++) {
+                to[2 * (x + i)] = half[0][i];
+                to[2 * (x + i) + 1] = half[1][i];
+            }
+            if (nodd < neven)
+                to[2 * (x + nodd)] = half[0][nodd];
+        }
+    }
+}
+
+/* As many symbols stand before the level's in every order. */
+static uint64_t
+even_nvalues(const struct terp_layout *layout, int l)
+{
+    uint64_t nvalues = layout->nbricks;
+
+    for (int d = 0; d < TERP_NDIMS; d++)
+        nvalues *= layout->level[l].neven[d];
+    return nvalues;
+}
+
+/* The weights of the anchors, of which those of all levels are made in turn.
+ * Memory: `even`, and behind it `fine`. */
+static enum terp_status
+start_weights(const struct terp_layout *layout, const uint16_t *symbols,
+              struct weights *weights_ret, void **memory_ret)
+{
+    uint64_t nvalues = layout->nlevels == 0 ? 0 : even_nvalues(layout, 1);
+    uint8_t *memory = malloc(2 * nvalues + BLOCK_NVALUES);
+
+    *memory_ret = memory;
+    if (memory == NULL)
+        return TERP_ERR_MEMORY;
+    *weights_ret = (struct weights){.layout = layout,
+                                    .l = layout->nlevels,
+                                    .even = memory,
+                                    .fine = memory + nvalues,
+                                    .symbols = symbols};
+    for (uint64_t i = 0; layout->nlevels > 0 && i < layout->nbricks; i++)
+        weights_ret->even[i] = weight_of(symbols[i]);
+    return TERP_OK;
+}
+
+/* On to the next finer level, the symbols of this one being known. */
+static void
+go_on(struct cpu_team *team, struct weights *weights)
+{
+    const struct terp_level *level = &weights->layout->level[weights->l];
+    uint8_t *even = weights->even;
+    uint64_t nrows = weights->layout->nbricks;
+
+    for (int d = 1; d < TERP_NDIMS; d++)
+        nrows *= level->neven[d] + level->nodd[d];
+    if (weights->l > 1)
+        cpu_team_run(team, merge_rows, weights, nrows, 512);
+    weights->even = weights->fine;
+    weights->fine = even;
+    weights->l--;
+}
+
+/* ---- contexts ---- */
+
+/* A level's points on their way between work order and context order. */
+struct sort {
+    const struct weights *weights;
+    const uint64_t *mask; /* of special points in C order, or NULL */
+    const struct terp_layout *layout;
+    int l;
+    uint64_t begin;  /* of the level's symbols, in either order */
+    uint8_t *groups; /* by place in work order */
+    const uint16_t *from;
+    uint16_t *to;
+    bool restore; /* else to context order */
+    uint64_t npieces;
+    struct piece *pieces;
+};
+
+/* Slabs of a class that a member of the team does on its own. */
+struct piece {
+    unsigned odd;
+    uint64_t first, end;
+    /* Of each group: how many, then where they begin in context order. */
+    uint64_t at[TERP_NGROUPS];
+};
+#define PIECE_NSYMBOLS 8192 /* or one slab */
+
+static void
+boxes_of_class(const struct sort *sort, unsigned odd, struct cpu_boxes *boxes)
+{
+    uint64_t extent[TERP_NDIMS];
+
+    for (int d = 0; d < TERP_NDIMS; d++)
+        extent[d] = terp_class_extent(&sort->layout->level[sort->l], odd, d);
+    cpu_boxes_make(sort->layout, extent, boxes);
+}
+
+/* The level's pieces, classes and slabs in tile order. */
+static enum terp_status
+make_pieces(struct sort *sort)
+{
+    struct cpu_boxes boxes;
+
+    sort->npieces = 0;
+    sort->pieces = NULL;
+    for (int pass = 0; pass < 2; pass++) {
+        uint64_t n = 0;
+        for (int i = 0; i < TERP_NCLASSES - 1; i++) {
+            unsigned odd = terp_class_order[i];
+            boxes_of_class(sort, odd, &boxes);
+            uint64_t nslabs = sort->layout->nbricks * boxes.nslabs;
+            uint64_t step = PIECE_NSYMBOLS / (boxes.slab_nsymbols + 1) + 1;
+            for (uint64_t slab = 0; slab < nslabs; slab += step, n++)
+                if (pass == 1)
+                    sort->pieces[n] = (struct piece){
+                        odd, slab, min_u64(slab + step, nslabs), {0}};
+        }
+        if (pass == 1)
+            break;
+        sort->npieces = n;
+        sort->pieces = malloc((n + 1) * sizeof *sort->pieces);
+        if (sort->pieces == NULL)
+            return TERP_ERR_MEMORY;
+    }
+    return TERP_OK;
+}
+
+/* Sums of `n` corners' weights, which is a power of two. */
+static inline void
+sum_corners(const uint8_t *const *corner, unsigned n, uint64_t x,
+            int16_t sum[BLOCK_NVALUES])
+{
+    for (unsigned i = 0; i < BLOCK_NVALUES; i++) {
+        int16_t all = 0;
+        for (unsigned c = 0; c < n; c++)
+            all = (int16_t)(all + corner[c][x + i]);
+        sum[i] = all;
+    }
+}
+
+/* Contexts of BLOCK_NVALUES points. */
+static inline void
+find_contexts(const uint8_t *const *corner, unsigned ncorners, uint64_t x,
+              uint8_t *restrict contexts_ret)
+{
+    int16_t sum[BLOCK_NVALUES], context[BLOCK_NVALUES];
+    int16_t factor = (int16_t)(TERP_NCLASSES / ncorners);
+
+    /* With a constant each, for the compiler's sake. */
+    if (ncorners == 2)
+        sum_corners(corner, 2, x, sum);
+    else if (ncorners == 4)
+        sum_corners(corner, 4, x, sum);
+    else if (ncorners == 8)
+        sum_corners(corner, 8, x, sum);
+    else
+        sum_corners(corner, 16, x, sum);
+    for (unsigned i = 0; i < BLOCK_NVALUES; i++)
+        context[i] = (int16_t)terp_context_of((int16_t)(sum[i] * factor));
+    for (unsigned i = 0; i < BLOCK_NVALUES; i++)
+        contexts_ret[i] = (uint8_t)context[i];
+}
+
+/* The context of a row's last point, when nothing stands behind it. */
+static uint8_t
+find_last_context(const uint8_t *const *corner, unsigned ncorners, uint64_t x)
+{
+    int sum = 0;
+
+    for (unsigned c = 0; c < ncorners; c += 2)
+        sum += 2 * corner[c][x];
+    return (uint8_t)terp_context_of(
+        (int16_t)(sum * (int)(TERP_NCLASSES / ncorners)));
+}
+
+/* Points [begin, end) of a class, as if they stood one after another. */
+static void
+mark_points(const struct weights *w, unsigned odd, uint64_t begin, uint64_t end,
+            uint8_t *contexts)
+{
+    const struct terp_level *level = &w->layout->level[w->l];
+    const uint64_t *even = level->neven;
+    uint64_t extent[TERP_NDIMS], at[TERP_NDIMS], stride[TERP_NDIMS + 1] = {1};
+
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        extent[d] = terp_class_extent(level, odd, d);
+        stride[d + 1] = stride[d] * even[d];
+    }
+    uint64_t row = begin / extent[0], x = begin % extent[0];
+    uint64_t brick = cpu_find_row(extent, row, at);
+    for (uint64_t i = begin; i < end;
+         x = 0, brick += cpu_next_row(extent, at)) {
+        const uint8_t *corner[TERP_NCLASSES];
+        unsigned ncorners = 1;
+        corner[0] = w->even + brick * stride[TERP_NDIMS];
+        for (int d = 1; d < TERP_NDIMS; d++)
+            corner[0] += at[d] * stride[d];
+        for (int d = 0; d < TERP_NDIMS; d++) {
+            if (!(odd >> d & 1))
+                continue;
+            uint64_t step = d == 0 || at[d] + 1 < even[d] ? stride[d] : 0;
+            for (unsigned c = 0; c < ncorners; c++)
+                corner[ncorners + c] = corner[c] + step;
+            ncorners *= 2;
+        }
+        uint64_t row_end = min_u64(extent[0], x + (end - i));
+        for (; x + BLOCK_NVALUES <= row_end; x += BLOCK_NVALUES) {
+            find_contexts(corner, ncorners, x, contexts + i);
+            i += BLOCK_NVALUES;
+        }
+        if (x < row_end) {
+            uint8_t block[BLOCK_NVALUES];
+            find_contexts(corner, ncorners, x, block);
+            memcpy(contexts + i, block, row_end - x);
+            i += row_end - x;
+        }
+        if (odd & 1 && row_end == even[0])
+            contexts[i - 1] = find_last_context(corner, ncorners, row_end - 1);
+    }
+}
+
+static inline bool
+is_masked(const uint64_t *mask, uint64_t i)
+{
+    return mask[i / 64] >> (i % 64) & 1;
+}
+
+/* Special points among [begin, end) of a class stand behind all others. */
+static void
+mark_specials(const struct sort *sort, unsigned odd, uint64_t begin,
+              uint64_t end, uint8_t *groups)
+{
+    const struct terp_layout *layout = sort->layout;
+    uint64_t extent[TERP_NDIMS], at[TERP_NDIMS];
+
+    for (int d = 0; d < TERP_NDIMS; d++)
+        extent[d] = terp_class_extent(&layout->level[sort->l], odd, d);
+    uint64_t row = begin / extent[0], x = begin % extent[0];
+    uint64_t brick = cpu_find_row(extent, row, at);
+    for (uint64_t i = begin; i < end;
+         x = 0, brick += cpu_next_row(extent, at)) {
+        uint64_t from = cpu_row_begin(layout, sort->l, odd, brick, at);
+        for (; x < extent[0] && i < end; x++, i++)
+            if (is_masked(sort->mask, from + (x << sort->l)))
+                groups[i] = TERP_GROUP_SPECIALS;
+    }
+}
+
+static void
+count_groups(const uint8_t *groups, uint64_t n,
+             uint64_t counts_ret[TERP_NGROUPS])
+{
+    /* Two neighbours at once. Equal ones go to different counters. */
+    enum {
+        GROUP_NBITS = 4,
+        NPAIRS = 1 << (2 * GROUP_NBITS)
+    };
+    _Static_assert(TERP_NGROUPS <= 1 << GROUP_NBITS, "groups fit");
+    uint32_t pairs[4][NPAIRS] = {{0}};
+    uint64_t i = 0, eight;
+
+    memset(counts_ret, 0, TERP_NGROUPS * sizeof *counts_ret);
+    for (; i + 8 <= n; i += 8) {
+        memcpy(&eight, groups + i, sizeof eight);
+        eight |= eight >> (8 - GROUP_NBITS);
+        for (unsigned k = 0; k < 4; k++)
+            pairs[k][eight >> (16 * k) & (NPAIRS - 1)]++;
+    }
+    for (; i < n; i++)
+        counts_ret[groups[i]]++;
+    for (unsigned a = 0; a < TERP_NGROUPS; a++) {
+        for (unsigned b = 0; b < TERP_NGROUPS; b++) {
+            unsigned pair = a | b << GROUP_NBITS;
+            uint32_t count = pairs[0][pair] + pairs[1][pair] + pairs[2][pair] +
+                             pairs[3][pair];
+            counts_ret[a] += count;
+            counts_ret[b] += count;
+        }
+    }
+}
+
+static void
+mark_pieces(void *arg, int id, uint64_t first, uint64_t end)
+{
+    const struct sort *sort = arg;
+
+    (void)id;
+    for (uint64_t p = first; p < end; p++) {
+        struct piece *piece = &sort->pieces[p];
+        struct cpu_boxes boxes;
+        boxes_of_class(sort, piece->odd, &boxes);
+        uint64_t begin = cpu_slab_begin(&boxes, piece->first);
+        uint64_t stop = cpu_slab_begin(&boxes, piece->end);
+        uint8_t *groups =
+            sort->groups + sort->layout->level[sort->l].class_at[piece->odd];
+        mark_points(sort->weights, piece->odd, begin, stop, groups);
+        if (sort->mask != NULL)
+            mark_specials(sort, piece->odd, begin, stop, groups);
+        count_groups(groups + begin, stop - begin, piece->at);
+    }
+}
+
+/* ---- between work order and context order ---- */
+
+/* A class's arrays in work order, and the next place of each group: `at`, and
+ * of contexts a byte of `ahead` on, which is at hand at once where a place in
+ * memory had to be stored first. */
+struct move {
+    const uint8_t *groups;
+    const uint16_t *from;
+    uint16_t *to;
+    uint64_t at[TERP_NGROUPS];
+    uint64_t ahead;
+    uint64_t nahead; /* sum of its bytes */
+};
+#define MAX_NAHEAD 255
+_Static_assert(TERP_NCONTEXTS == 8, "a byte a context");
+
+static void
+catch_up(struct move *m)
+{
+    for (int c = 0; c < TERP_NCONTEXTS; c++)
+        m->at[c] += m->ahead >> (8 * c) & 0xFF;
+    m->ahead = m->nahead = 0;
+}
+
+/* Symbols of a row that can be moved at once: all, if they are not many. */
+static inline uint64_t
+go_ahead(struct move *m, uint64_t nleft)
+{
+    uint64_t n = min_u64(nleft, MAX_NAHEAD);
+
+    if (m->nahead + n > MAX_NAHEAD)
+        catch_up(m);
+    m->nahead += n;
+    return n;
+}
+
+/* Whether eight points have one group. */
+static inline bool
+are_alike(const uint8_t *groups)
+{
+    uint64_t eight;
+
+    memcpy(&eight, groups, sizeof eight);
+    return eight == groups[0] * UINT64_C(0x0101010101010101);
+}
+
+/* The place in context order of a point that is not special; that of the next
+ * one is one on. */
+static inline uint64_t
+next_place(const struct move *m, unsigned context, uint64_t *ahead)
+{
+    uint64_t place = m->at[context] + (*ahead >> (8 * context) & 0xFF);
+
+    *ahead += UINT64_C(1) << (8 * context);
+    return place;
+}
+
+static inline void
+sort_row(void *arg, uint64_t at, uint64_t n)
+{
+    struct move *m = arg;
+
+    for (uint64_t end = at + n; at < end;) {
+        uint64_t stop = at + go_ahead(m, end - at), ahead = m->ahead;
+        for (; at + 8 <= stop; at += 8) {
+            if (are_alike(m->groups + at)) {
+                uint64_t to = next_place(m, m->groups[at], &ahead);
+                memcpy(m->to + to, m->from + at, 8 * sizeof *m->to);
+                ahead += UINT64_C(7) << (8 * m->groups[at]);
+                continue;
+            }
+            for (unsigned k = 0; k < 8; k++)
+                m->to[next_place(m, m->groups[at + k], &ahead)] =
+                    m->from[at + k];
+        }
+        for (; at < stop; at++)
+            m->to[next_place(m, m->groups[at], &ahead)] = m->from[at];
+        m->ahead = ahead;
+    }
+}
+
+static inline void
+restore_row(void *arg, uint64_t at, uint64_t n)
+{
+    struct move *m = arg;
+
+    for (uint64_t end = at + n; at < end;) {
+        uint64_t stop = at + go_ahead(m, end - at), ahead = m->ahead;
+        for (; at + 8 <= stop; at += 8) {
+            if (are_alike(m->groups + at)) {
+                uint64_t from = next_place(m, m->groups[at], &ahead);
+                memcpy(m->to + at, m->from + from, 8 * sizeof *m->to);
+                ahead += UINT64_C(7) << (8 * m->groups[at]);
+                continue;
+            }
+            for (unsigned k = 0; k < 8; k += 4) {
+                uint64_t four = 0; /* are stored at once */
+                for (unsigned i = 0; i < 4; i++)
+                    four |=
+                        (uint64_t)m
+                            ->from[next_place(m, m->groups[at + k + i], &ahead)]
+                        << (16 * i);
+                memcpy(m->to + at + k, &four, sizeof four);
+            }
+        }
+        for (; at < stop; at++)
+            m->to[at] = m->from[next_place(m, m->groups[at], &ahead)];
+        m->ahead = ahead;
+    }
+}
+
+/* The same where points may be special. */
+static inline void
+sort_masked_row(void *arg, uint64_t at, uint64_t n)
+{
+    struct move *m = arg;
+
+    for (uint64_t end = at + n; at < end; at++)
+        m->to[m->at[m->groups[at]]++] = m->from[at];
+}
+
+static inline void
+restore_masked_row(void *arg, uint64_t at, uint64_t n)
+{
+    struct move *m = arg;
+
+    for (uint64_t end = at + n; at < end; at++)
+        m->to[at] = m->from[m->at[m->groups[at]]++];
+}
+
+static void
+move_pieces(void *arg, int id, uint64_t first, uint64_t end)
+{
+    const struct sort *sort = arg;
+
+    (void)id;
+    for (uint64_t p = first; p < end; p++) {
+        const struct piece *piece = &sort->pieces[p];
+        uint64_t class_at = sort->layout->level[sort->l].class_at[piece->odd];
+        struct cpu_boxes boxes;
+        struct move m = {.groups = sort->groups + class_at,
+                         .from = sort->from + (sort->restore ? 0 : class_at),
+                         .to = sort->to + (sort->restore ? class_at : 0)};
+        memcpy(m.at, piece->at, sizeof m.at);
+        boxes_of_class(sort, piece->odd, &boxes);
+        for (uint64_t slab = piece->first; slab < piece->end; slab++) {
+            if (sort->restore && sort->mask != NULL)
+                cpu_slab_walk(&boxes, slab, restore_masked_row, &m);
+            else if (sort->restore)
+                cpu_slab_walk(&boxes, slab, restore_row, &m);
+            else if (sort->mask != NULL)
+                cpu_slab_walk(&boxes, slab, sort_masked_row, &m);
+            else
+                cpu_slab_walk(&boxes, slab, sort_row, &m);
+        }
+    }
+}
+
+static enum terp_status
+move_level(struct cpu_team *team, const struct weights *weights,
+           struct sort *sort)
+{
+    sort->weights = weights;
+    sort->layout = weights->layout;
+    sort->l = weights->l;
+    enum terp_status st = make_pieces(sort);
+    if (st != TERP_OK)
+        return st;
+    cpu_team_run(team, mark_pieces, sort, sort->npieces, 2);
+    uint64_t next = even_nvalues(sort->layout, sort->l);
+    for (int c = 0; c < TERP_NGROUPS; c++) {
+        for (uint64_t p = 0; p < sort->npieces; p++) {
+            uint64_t n = sort->pieces[p].at[c];
+            sort->pieces[p].at[c] = next;
+            next += n;
+        }
+    }
+    cpu_team_run(team, move_pieces, sort, sort->npieces, 2);
+    free(sort->pieces);
+    return TERP_OK;
+}
+
+/* All levels, from the coarsest on, as their weights become known. */
+static enum terp_status
+move_all(struct cpu_team *team, const struct terp_layout *layout,
+         const uint16_t *known, struct sort *sort)
+{
+    struct weights weights;
+    void *memory;
+
+    memcpy(sort->to, sort->from, layout->nbricks * sizeof *sort->to);
+    enum terp_status st = start_weights(layout, known, &weights, &memory);
+    for (; st == TERP_OK && weights.l > 0; go_on(team, &weights)) {
+        if (weights.l > TERP_NCONTEXT_LEVELS)
+            cpu_order_level(team, layout, weights.l, sort->from, sort->to,
+                            !sort->restore);
+        else
+            st = move_level(team, &weights, sort);
+    }
+    free(memory);
+    return st;
+}
+
+enum terp_status
+cpu_context_sort(struct cpu_team *team, const struct terp_layout *layout,
+                 const uint64_t *mask, const uint16_t *symbols,
+                 uint8_t *scratch, uint16_t *sorted_ret)
+{
+    struct sort sort = {
+        .mask = mask, .groups = scratch, .from = symbols, .to = sorted_ret};
+
+    return move_all(team, layout, symbols, &sort);
+}
+
+enum terp_status
+cpu_context_restore(struct cpu_team *team, const struct terp_layout *layout,
+                    const uint64_t *mask, const uint16_t *sorted,
+                    uint8_t *scratch, uint16_t *symbols_ret)
+{
+    struct sort sort = {.mask = mask,
+                        .groups = scratch,
+                        .from = sorted,
+                        .to = symbols_ret,
+                        .restore = true};
+
+    return move_all(team, layout, symbols_ret, &sort);
+}

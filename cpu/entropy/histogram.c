@@ -1,0 +1,23 @@
+#include "cpu/entropy/histogram.h"
+
+#include <string.h>
+
+void
+cpu_count(const uint16_t *numbers, uint64_t nnumbers,
+          uint32_t counts_ret[TERP_NSYMBOLS])
+{
+    /* Equal neighbours go to different counters, which need not wait for each
+     * other. */
+    uint16_t lane[4][TERP_NSYMBOLS];
+    uint64_t i = 0;
+
+    memset(lane, 0, sizeof lane);
+    for (; i + 4 <= nnumbers; i += 4)
+        for (int j = 0; j < 4; j++)
+            lane[j][numbers[i + (uint64_t)j]]++;
+    for (; i < nnumbers; i++)
+        lane[0][numbers[i]]++;
+    for (int n = 0; n < TERP_NSYMBOLS; n++)
+        counts_ret[n] =
+            (uint32_t)lane[0][n] + lane[1][n] + lane[2][n] + lane[3][n];
+}

@@ -1,0 +1,124 @@
+#include "cpu/entropy/order.h"
+
+#include <string.h>
+
+#include "codec/format/base.h"
+
+/* Extent of a box in each dimension, by the rank of a brick: 4096 symbols. */
+static const uint16_t box_extent[TERP_NDIMS + 1][TERP_NDIMS] = {{1, 1, 1, 1},
+                                                                {4096, 1, 1, 1},
+                                                                {64, 64, 1, 1},
+                                                                {16, 16, 16, 1},
+                                                                {8, 8, 8, 8}};
+
+void
+cpu_boxes_make(const struct terp_layout *layout,
+               const uint64_t extent[TERP_NDIMS], struct cpu_boxes *boxes_ret)
+{
+    struct cpu_boxes *boxes = boxes_ret;
+
+    memcpy(boxes->extent, extent, sizeof boxes->extent);
+    boxes->box = box_extent[layout->rank];
+    boxes->slowest = 0;
+    boxes->brick_nsymbols = 1;
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        boxes->brick_nsymbols *= extent[d];
+        if (extent[d] > 1)
+            boxes->slowest = d;
+    }
+    boxes->nslabs = boxes->slab_nsymbols = 0;
+    if (boxes->brick_nsymbols == 0)
+        return;
+    uint64_t nslowest = extent[boxes->slowest];
+    uint64_t box = boxes->box[boxes->slowest];
+    boxes->nslabs = div_up(nslowest, box);
+    boxes->slab_nsymbols = boxes->brick_nsymbols / nslowest * box;
+}
+
+/* Arrays on their way. */
+struct transfer {
+    struct cpu_boxes boxes;
+    const uint16_t *from;
+    uint16_t *to;
+    bool into_tiles;
+};
+
+/* Where a member's copying stands. */
+struct copy {
+    const struct transfer *transfer;
+    uint64_t tiled;
+};
+
+static inline void
+copy_row(void *arg, uint64_t at, uint64_t n)
+{
+    struct copy *copy = arg;
+    const struct transfer *t = copy->transfer;
+
+    memcpy(t->to + (t->into_tiles ? copy->tiled : at),
+           t->from + (t->into_tiles ? at : copy->tiled), 2 * n);
+    copy->tiled += n;
+}
+
+static void
+copy_slabs(void *arg, int id, uint64_t first, uint64_t end)
+{
+    const struct transfer *t = arg;
+    struct copy copy = {t, cpu_slab_begin(&t->boxes, first)};
+
+    (void)id;
+    for (uint64_t slab = first; slab < end; slab++)
+        cpu_slab_walk(&t->boxes, slab, copy_row, &copy);
+}
+
+static void
+order_arrays(struct cpu_team *team, const struct terp_layout *layout,
+             const uint64_t extent[TERP_NDIMS], struct transfer *t)
+{
+    cpu_boxes_make(layout, extent, &t->boxes);
+    cpu_team_run(team, copy_slabs, t, layout->nbricks * t->boxes.nslabs, 4);
+}
+
+void
+cpu_order_level(struct cpu_team *team, const struct terp_layout *layout, int l,
+                const uint16_t *from, uint16_t *to, bool into_tiles)
+{
+    for (int i = 0; i < TERP_NCLASSES - 1; i++) {
+        unsigned odd = terp_class_order[i];
+        uint64_t at = layout->level[l].class_at[odd], extent[TERP_NDIMS];
+        struct transfer t = {
+            .from = from + at, .to = to + at, .into_tiles = into_tiles};
+        for (int d = 0; d < TERP_NDIMS; d++)
+            extent[d] = terp_class_extent(&layout->level[l], odd, d);
+        order_arrays(team, layout, extent, &t);
+    }
+}
+
+static void
+order(struct cpu_team *team, const struct terp_layout *layout,
+      enum cpu_order how, const uint16_t *from, uint16_t *to, bool into_tiles)
+{
+    struct transfer t = {.from = from, .to = to, .into_tiles = into_tiles};
+
+    if (how == CPU_ORDER_RASTER) {
+        order_arrays(team, layout, layout->dims, &t);
+        return;
+    }
+    memcpy(to, from, layout->nbricks * sizeof *to); /* anchors */
+    for (int l = layout->nlevels; l >= 1; l--)
+        cpu_order_level(team, layout, l, from, to, into_tiles);
+}
+
+void
+cpu_order_into_tiles(struct cpu_team *team, const struct terp_layout *layout,
+                     enum cpu_order how, const uint16_t *from, uint16_t *to)
+{
+    order(team, layout, how, from, to, true);
+}
+
+void
+cpu_order_from_tiles(struct cpu_team *team, const struct terp_layout *layout,
+                     enum cpu_order how, const uint16_t *from, uint16_t *to)
+{
+    order(team, layout, how, from, to, false);
+}

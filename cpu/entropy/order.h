@@ -1,0 +1,96 @@
+/* Floor 3: symbols from work order to tile order and back. doc/format.md,
+ * "Tile order": symbols are listed box by box, so that a tile holds
+ * neighbours in every dimension. */
+#ifndef TERP_CPU_ORDER_H
+#define TERP_CPU_ORDER_H
+
+#include "codec/format/layout.h"
+#include "cpu/pool/pool.h"
+
+/* Which order the symbols come from, or go to. */
+enum cpu_order {
+    CPU_ORDER_CLASSES, /* work order: every class is cut into boxes */
+    CPU_ORDER_RASTER   /* C order: the bricks themselves are */
+};
+
+/* `from` and `to` hold a symbol for every value and do not overlap. */
+void
+cpu_order_into_tiles(struct cpu_team *team, const struct terp_layout *layout,
+                     enum cpu_order order, const uint16_t *from, uint16_t *to);
+void
+cpu_order_from_tiles(struct cpu_team *team, const struct terp_layout *layout,
+                     enum cpu_order order, const uint16_t *from, uint16_t *to);
+
+/* The symbols of one level, between work order and tile order. */
+void
+cpu_order_level(struct cpu_team *team, const struct terp_layout *layout, int l,
+                const uint16_t *from, uint16_t *to, bool into_tiles);
+
+/* ---- boxes ---- */
+
+/* Stacked arrays [nbricks][n3][n2][n1][n0], cut into boxes. A slab holds a
+ * brick's boxes of one place along the slowest dimension; it covers the same
+ * range in C order and in tile order. */
+struct cpu_boxes {
+    uint64_t extent[TERP_NDIMS];
+    const uint16_t *box; /* a box's extents */
+    int slowest;         /* slabs are cut along this dimension */
+    uint64_t nslabs;     /* of a brick; 0: no symbols at all */
+    uint64_t slab_nsymbols, brick_nsymbols;
+};
+
+void
+cpu_boxes_make(const struct terp_layout *layout,
+               const uint64_t extent[TERP_NDIMS], struct cpu_boxes *boxes_ret);
+
+/* Where a slab begins, of all bricks' slabs, and the one before it ends. */
+static inline uint64_t
+cpu_slab_begin(const struct cpu_boxes *boxes, uint64_t slab)
+{
+    return slab / boxes->nslabs * boxes->brick_nsymbols +
+           slab % boxes->nslabs * boxes->slab_nsymbols;
+}
+
+/* A row of a box: `n` symbols from `at` on in C order. */
+typedef void
+cpu_row_visit(void *arg, uint64_t at, uint64_t n);
+
+/* Rows of the box at `low`, clipped to `high`, whose array starts at `base`. */
+static inline void
+cpu_box_walk(const struct cpu_boxes *boxes, const uint64_t low[TERP_NDIMS],
+             const uint64_t high[TERP_NDIMS], uint64_t base,
+             cpu_row_visit *visit, void *arg)
+{
+    const uint64_t *n = boxes->extent;
+    uint64_t end[TERP_NDIMS];
+
+    for (int d = 0; d < TERP_NDIMS; d++)
+        end[d] = min_u64(low[d] + boxes->box[d], high[d]);
+    for (uint64_t w = low[3]; w < end[3]; w++)
+        for (uint64_t z = low[2]; z < end[2]; z++)
+            for (uint64_t y = low[1]; y < end[1]; y++)
+                visit(arg, base + ((w * n[2] + z) * n[1] + y) * n[0] + low[0],
+                      end[0] - low[0]);
+}
+
+/* Visits a slab's rows in tile order. Inline, and so is the visitor. */
+static inline void
+cpu_slab_walk(const struct cpu_boxes *boxes, uint64_t slab,
+              cpu_row_visit *visit, void *arg)
+{
+    int s = boxes->slowest;
+    uint64_t low[TERP_NDIMS] = {0}, high[TERP_NDIMS], at[TERP_NDIMS];
+    uint64_t base = slab / boxes->nslabs * boxes->brick_nsymbols;
+    const uint16_t *box = boxes->box;
+
+    memcpy(high, boxes->extent, sizeof high);
+    low[s] = slab % boxes->nslabs * box[s];
+    high[s] = min_u64(low[s] + box[s], high[s]);
+    for (at[3] = low[3]; at[3] < high[3]; at[3] += box[3])
+        for (at[2] = low[2]; at[2] < high[2]; at[2] += box[2])
+            for (at[1] = low[1]; at[1] < high[1]; at[1] += box[1])
+                for (at[0] = low[0]; at[0] < high[0]; at[0] += box[0])
+                    cpu_box_walk(boxes, at, high, base, visit, arg);
+}
+
+#endif

@@ -1,0 +1,70 @@
+/* Floor 3: a tile's symbols to the words of tokens and back. tokens.h,
+ * doc/format.md, "ratio tiles". */
+#ifndef TERP_CPU_TOKENS_H
+#define TERP_CPU_TOKENS_H
+
+#include "codec/format/tokens.h"
+#include "cpu/entropy/codewords.h"
+
+/* Longest tile: a token of one symbol has a word, a sign and seven bits. */
+#define CPU_TOKENS_MAX_NBYTES \
+    (TERP_TILE_NSYMBOLS * (TERP_MAX_CODE_NBITS + 8) / 8)
+
+/* ---- encoding ---- */
+
+/* What symbols and runs put into tokens, ready to be looked up, made once a
+ * call. An item is a part of a token's number, in bits 0-8, and plain bits,
+ * from bit 14 on, of which bits 9-13 hold the number. */
+#define CPU_TOKENS_NRUNS 64 /* longer ones are seldom */
+struct cpu_tokens {
+    uint32_t code[TERP_NSYMBOLS];
+    uint32_t run[CPU_TOKENS_NRUNS];
+};
+
+void
+cpu_tokens_make(struct cpu_tokens *tokens_ret);
+
+/* Cuts a tile up. Returns the number of tokens: an item each. */
+uint64_t
+cpu_tokens_cut(const struct cpu_tokens *tokens, const uint16_t *symbols,
+               uint64_t nsymbols, uint32_t items_ret[TERP_TILE_NSYMBOLS]);
+
+/* How often each token occurs. Returns the number of their plain bits. */
+uint32_t
+cpu_tokens_count(const uint32_t *items, uint64_t nitems,
+                 uint32_t counts_ret[TERP_NSYMBOLS]);
+
+/* Returns the number of bytes. `dst` has room for CPU_TOKENS_MAX_NBYTES, and
+ * CPU_TOKENS_PADDING_NBYTES behind these, which may be overwritten. */
+#define CPU_TOKENS_PADDING_NBYTES 8
+uint64_t
+cpu_tokens_encode(const struct cpu_encode_book *book, const uint32_t *items,
+                  uint64_t nitems, uint8_t *dst);
+
+/* ---- decoding ---- */
+
+/* Whole tokens of up to so many bits are looked up at once. */
+#define CPU_TOKEN_LOOKUP_NBITS 11
+
+/* A codebook of tokens in a form that decodes. */
+struct cpu_token_book {
+    /* By the next bits. Bits 0-3: how many are a token; then bits 4-15 are its
+     * run and the others its symbol. Or bits 0-3 are 0, since the token is
+     * longer: then bits 4-7 say how long its word is and those from 16 on are
+     * its number; or these are 0, since the word is longer. */
+    uint32_t lookup[1 << CPU_TOKEN_LOOKUP_NBITS];
+    struct cpu_sorted_words words;
+};
+
+/* False when the lengths overfill the code space. */
+bool
+cpu_token_book_make(const uint8_t nbits[TERP_NSYMBOLS],
+                    struct cpu_token_book *book_ret);
+
+/* False unless `nbytes` bytes are a tile of `nsymbols` symbols. As for
+ * cpu_words_decode some bytes behind `src` are readable. */
+bool
+cpu_tokens_decode(const struct cpu_token_book *book, const uint8_t *src,
+                  uint64_t nbytes, uint16_t *symbols_ret, uint64_t nsymbols);
+
+#endif

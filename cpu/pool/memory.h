@@ -1,0 +1,15 @@
+/* Floor 3: large blocks of memory. */
+#ifndef TERP_CPU_MEMORY_H
+#define TERP_CPU_MEMORY_H
+
+#include <stddef.h>
+
+#include "cpu/pool/pool.h"
+
+/* As malloc, and released by free. A large block has large pages where the
+ * system gives such, and the team takes them: a call uses its memory once, for
+ * which page faults, one for 4 KiB, may take longer than the work. */
+void *
+cpu_memory_make(struct cpu_team *team, size_t nbytes);
+
+#endif

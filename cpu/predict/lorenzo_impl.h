@@ -1,0 +1,124 @@
+/* Floor 3: the part of cpu/predict/stages_impl.h that makes integers of values,
+ * and differences and symbols of these. */
+
+static uint64_t
+prequantize(const void *src, uint64_t nvalues,
+            const struct cpu_quantizer *quantizer, uint64_t *mask_words,
+            void *levels_ret)
+{
+    struct constants k = constants_of(quantizer);
+    const T *values = src;
+    INT *levels = levels_ret;
+    uint64_t njoined = 0;
+
+    for (uint64_t at = 0; at < nvalues; at += 64) {
+        uint64_t n = min_u64(64, nvalues - at);
+        uint64_t special = mask_words[at / 64], misses = 0;
+        for (uint64_t j = 0; j < n; j++) {
+            T value = values[at + j];
+            T scaled = value * k.inverse;
+            bool fits = ABS(scaled) <= (T)MAX_LEVEL;
+            T level = ((fits ? scaled : (T)0) + ROUNDER) - ROUNDER;
+            fits &= ABS(value - level * k.step) < k.limit;
+            levels[at + j] = (INT)level;
+            misses |= (uint64_t)!fits << j;
+        }
+        njoined += (uint64_t)__builtin_popcountll(misses & ~special);
+        special |= misses;
+        mask_words[at / 64] = special;
+        for (; special != 0; special &= special - 1)
+            levels[at + (uint64_t)__builtin_ctzll(special)] = 0;
+    }
+    return njoined;
+}
+
+static void
+dequantize(const void *levels_in, uint64_t nvalues,
+           const struct cpu_quantizer *quantizer, void *dst)
+{
+    T step = constants_of(quantizer).step;
+    const INT *levels = levels_in;
+    T *restrict values = dst;
+
+    for (uint64_t i = 0; i < nvalues; i++)
+        values[i] = (T)levels[i] * step;
+}
+
+static void
+repeat(void *inout, const uint64_t *mask_words, uint64_t first, uint64_t end,
+       uint64_t distance)
+{
+    INT *levels = inout;
+
+    for (uint64_t at = first; at < end; at += 64 - at % 64) {
+        uint64_t special = mask_words[at / 64] >> at % 64;
+        if (end - at < 64)
+            special &= (UINT64_C(1) << (end - at)) - 1;
+        for (; special != 0; special &= special - 1) {
+            uint64_t i = at + (uint64_t)__builtin_ctzll(special);
+            levels[i] = levels[i - distance];
+        }
+    }
+}
+
+static void
+clear(void *inout, const uint64_t *mask_words, uint64_t end)
+{
+    INT *levels = inout;
+
+    for (uint64_t at = 0; at < end; at += 64)
+        for (uint64_t special = mask_words[at / 64]; special != 0;
+             special &= special - 1)
+            levels[at + (uint64_t)__builtin_ctzll(special)] = 0;
+}
+
+static void
+difference(void *inout, uint64_t nouter, uint64_t extent, uint64_t ninner)
+{
+    for (uint64_t o = 0; o < nouter; o++) {
+        WORD *base = (WORD *)inout + o * extent * ninner;
+        for (uint64_t i = extent - 1; i > 0; i--) {
+            WORD *restrict to = base + i * ninner;
+            const WORD *from = to - ninner;
+            for (uint64_t j = 0; j < ninner; j++)
+                to[j] -= from[j];
+        }
+    }
+}
+
+static void
+accumulate(void *inout, uint64_t nouter, uint64_t extent, uint64_t ninner)
+{
+    for (uint64_t o = 0; o < nouter; o++) {
+        WORD *base = (WORD *)inout + o * extent * ninner;
+        for (uint64_t i = 1; i < extent; i++) {
+            WORD *restrict to = base + i * ninner;
+            const WORD *from = to - ninner;
+            for (uint64_t j = 0; j < ninner; j++)
+                to[j] += from[j];
+        }
+    }
+}
+
+static void
+symbols_of(const void *levels_in, uint64_t nvalues, int max_code,
+           uint16_t *restrict symbols)
+{
+    const INT *levels = levels_in;
+
+    for (uint64_t i = 0; i < nvalues; i++) {
+        bool fits = levels[i] >= -max_code && levels[i] <= max_code;
+        INT symbol = (fits ? levels[i] : -TERP_RADIUS) + TERP_RADIUS;
+        symbols[i] = (uint16_t)symbol;
+    }
+}
+
+static void
+of_symbols(const uint16_t *symbols, uint64_t nvalues, void *inout)
+{
+    INT *restrict levels = inout;
+
+    for (uint64_t i = 0; i < nvalues; i++)
+        levels[i] = symbols[i] == TERP_ESCAPE ? levels[i]
+                                              : (INT)symbols[i] - TERP_RADIUS;
+}

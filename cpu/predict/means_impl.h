@@ -1,0 +1,111 @@
+/* Floor 3: lorenzo's means, a part of cpu/predict/stages_impl.h. Lines are
+ * worked on side by side, so many at a time that what a mean needs stays in the
+ * cache. */
+#define STRIP_NVALUES TERP_LORENZO_NVALUES
+
+/* What predicts the i-th of `n` lines side by side, i > 0. */
+static void
+find_means(const WORD *levels, uint64_t i, uint64_t extent, uint64_t stride,
+           uint64_t n, WORD *restrict means)
+{
+    const uint64_t step = terp_means_step(i);
+    WORD count = 0;
+
+    memset(means, 0, n * sizeof *means);
+    for (uint64_t k = 1; k < TERP_MEANS_REACH; k += 2) {
+        const uint64_t distance = k * step;
+        if (distance <= i) {
+            const WORD *before = levels + (i - distance) * stride;
+            for (uint64_t j = 0; j < n; j++)
+                means[j] += before[j];
+            count++;
+        }
+        if (distance < extent - i) {
+            const WORD *after = levels + (i + distance) * stride;
+            for (uint64_t j = 0; j < n; j++)
+                means[j] += after[j];
+            count++;
+        }
+    }
+    /* To the nearest, towards minus infinity: -1 - s / n of -1 - s. */
+    for (uint64_t j = 0; j < n; j++) {
+        WORD sum = means[j] + count / 2;
+        WORD sign = 0 - (sum >> (8 * sizeof(WORD) - 1));
+        means[j] = count == 8 ? ((sum ^ sign) / 8) ^ sign
+                              : ((sum ^ sign) / count) ^ sign;
+    }
+}
+
+/* Lines of one brick, side by side. */
+static void
+subtract_means(WORD *levels, uint64_t extent, uint64_t stride, uint64_t n)
+{
+    WORD means[STRIP_NVALUES];
+
+    /* From fine to coarse: what a step rests on is still there. */
+    for (uint64_t step = 1; step < extent; step *= 2) {
+        for (uint64_t i = step; i < extent; i += 2 * step) {
+            WORD *to = levels + i * stride;
+            find_means(levels, i, extent, stride, n, means);
+            for (uint64_t j = 0; j < n; j++)
+                to[j] -= means[j];
+        }
+    }
+}
+
+static void
+add_means(WORD *levels, uint64_t extent, uint64_t stride, uint64_t n)
+{
+    WORD means[STRIP_NVALUES];
+
+    for (uint64_t step = terp_means_first_step(extent); step > 0; step /= 2) {
+        for (uint64_t i = step; i < extent; i += 2 * step) {
+            WORD *to = levels + i * stride;
+            find_means(levels, i, extent, stride, n, means);
+            for (uint64_t j = 0; j < n; j++)
+                to[j] += means[j];
+        }
+    }
+}
+
+static void
+difference_means(void *inout, uint64_t nouter, uint64_t extent, uint64_t ninner)
+{
+    for (uint64_t o = 0; o < nouter; o++)
+        for (uint64_t at = 0; at < ninner; at += STRIP_NVALUES)
+            subtract_means((WORD *)inout + o * extent * ninner + at, extent,
+                           ninner, min_u64(STRIP_NVALUES, ninner - at));
+}
+
+static void
+accumulate_means(void *inout, uint64_t nouter, uint64_t extent, uint64_t ninner)
+{
+    for (uint64_t o = 0; o < nouter; o++)
+        for (uint64_t at = 0; at < ninner; at += STRIP_NVALUES)
+            add_means((WORD *)inout + o * extent * ninner + at, extent, ninner,
+                      min_u64(STRIP_NVALUES, ninner - at));
+}
+
+static uint64_t
+limited_magnitude(WORD difference)
+{
+    WORD magnitude = (INT)difference < 0 ? 0 - difference : difference;
+    return magnitude < TERP_MEANS_MAX_MAGNITUDE ? magnitude
+                                                : TERP_MEANS_MAX_MAGNITUDE;
+}
+
+static void
+weigh_means(const void *line, uint64_t i, uint64_t extent, uint64_t ninner,
+            uint64_t n, uint64_t *differences, uint64_t *codes)
+{
+    const WORD *levels = line, *own = levels + i * ninner;
+    WORD means[STRIP_NVALUES] = {0};
+
+    if (i > 0)
+        find_means(levels, i, extent, ninner, n, means);
+    for (uint64_t j = 0; j < n; j++) {
+        WORD before = i > 0 ? (own - ninner)[j] : 0;
+        *differences += limited_magnitude(own[j] - before);
+        *codes += limited_magnitude(own[j] - means[j]);
+    }
+}

@@ -1,0 +1,131 @@
+#include "cpu/predict/scan.h"
+
+#include <stdatomic.h>
+
+#include "codec/format/base.h"
+
+/* Parts that the team scans. */
+#define NPARTS 64
+
+/* Values that are looked at before it is asked if they suffice. */
+#define LOOK_NVALUES UINT64_C(4096)
+
+struct scan {
+    struct cpu_team *team;
+    const struct cpu_stages *stages;
+    const uint8_t *values;
+    uint64_t nvalues, part_nvalues, nparts;
+    struct cpu_fills fills;
+    struct cpu_stats stats; /* of all */
+    struct cpu_stats part[NPARTS];
+    /* Whether some value is not far from an extreme. */
+    atomic_bool near_min, near_max;
+};
+
+static void
+scan_values(const struct scan *scan, uint64_t at, uint64_t nvalues,
+            struct cpu_stats *stats_ret)
+{
+    uint64_t value_nbytes = (uint64_t)scan->stages->value_nbytes;
+
+    scan->stages->scan(scan->values + at * value_nbytes, nvalues, &scan->fills,
+                       stats_ret);
+}
+
+static void
+scan_parts(void *arg, int id, uint64_t first, uint64_t end)
+{
+    struct scan *scan = arg;
+
+    (void)id;
+    for (uint64_t p = first; p < end; p++) {
+        uint64_t at = p * scan->part_nvalues;
+        scan_values(scan, at, min_u64(scan->part_nvalues, scan->nvalues - at),
+                    &scan->part[p]);
+    }
+}
+
+static void
+scan_all(struct scan *scan)
+{
+    cpu_team_run(scan->team, scan_parts, scan, scan->nparts, 2);
+    scan->stats = scan->part[0];
+    for (uint64_t p = 1; p < scan->nparts; p++) {
+        const struct cpu_stats *part = &scan->part[p];
+        if (part->min < scan->stats.min)
+            scan->stats.min = part->min;
+        if (part->max > scan->stats.max)
+            scan->stats.max = part->max;
+        scan->stats.nspecials += part->nspecials;
+    }
+}
+
+/* Looks at values that are not extreme, until it is known of either extreme
+ * that one is near: in most chunks soon. */
+static void
+look_near(void *arg, int id, uint64_t first, uint64_t end)
+{
+    struct scan *scan = arg;
+    double min = scan->stats.min, max = scan->stats.max;
+    uint64_t stop = min_u64(end * scan->part_nvalues, scan->nvalues);
+    struct cpu_stats inner;
+
+    (void)id;
+    for (uint64_t at = first * scan->part_nvalues; at < stop;
+         at += LOOK_NVALUES) {
+        if (atomic_load(&scan->near_min) && atomic_load(&scan->near_max))
+            return;
+        scan_values(scan, at, min_u64(LOOK_NVALUES, stop - at), &inner);
+        if (inner.min > inner.max)
+            continue; /* none */
+        if (!(inner.min - min > TERP_FILL_DISTANCE * (max - inner.min)))
+            atomic_store(&scan->near_min, true);
+        if (!(max - inner.max > TERP_FILL_DISTANCE * (inner.max - min)))
+            atomic_store(&scan->near_max, true);
+    }
+}
+
+/* Takes an extreme that is far from all other values, and repeats, for a fill
+ * value. */
+static void
+try_fill(struct scan *scan, double extreme, int place)
+{
+    struct cpu_stats before = scan->stats;
+    uint64_t bits = scan->fills.bits[place];
+
+    scan->fills.bits[place] = cpu_value_bits(scan->stages, extreme);
+    scan_all(scan);
+    if (scan->stats.nspecials - before.nspecials >= TERP_FILL_MIN_REPEATS)
+        return;
+    scan->fills.bits[place] = bits;
+    scan->stats = before;
+}
+
+void
+cpu_scan(struct cpu_team *team, const struct cpu_stages *stages,
+         const void *values, uint64_t nvalues, struct cpu_fills *fills,
+         struct cpu_stats *stats_ret)
+{
+    struct scan scan = {.team = team,
+                        .stages = stages,
+                        .values = values,
+                        .nvalues = nvalues,
+                        .part_nvalues = div_up(nvalues, NPARTS),
+                        .fills = *fills};
+
+    scan.nparts = div_up(nvalues, scan.part_nvalues);
+    scan_all(&scan);
+    double min = scan.stats.min, max = scan.stats.max;
+    if (min <= max) {
+        scan.fills.bits[1] = cpu_value_bits(stages, min);
+        scan.fills.bits[2] = cpu_value_bits(stages, max);
+        cpu_team_run(team, look_near, &scan, scan.nparts, 2);
+        scan.fills = *fills;
+        if (!atomic_load(&scan.near_min))
+            try_fill(&scan, min, 1);
+        if (!atomic_load(&scan.near_max))
+            try_fill(&scan, max, 2);
+    }
+    *fills = scan.fills;
+    *stats_ret = scan.stats;
+}

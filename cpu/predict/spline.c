@@ -1,0 +1,288 @@
+#include "cpu/predict/spline.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "codec/format/base.h"
+#include "cpu/pool/memory.h"
+
+/* Fewer values than this are not worth waking the team for. */
+#define MIN_NVALUES_SHARED 16384
+
+static uint64_t
+min_items(uint64_t nvalues_per_item)
+{
+    return MIN_NVALUES_SHARED / (nvalues_per_item + 1) + 2;
+}
+
+enum terp_status
+cpu_spline_make(struct cpu_spline *spline)
+{
+    const struct terp_layout *layout = spline->layout;
+    uint64_t value_nbytes = (uint64_t)spline->stages->value_nbytes;
+    uint64_t work_nbytes = layout->nvalues * value_nbytes;
+    uint64_t lattice_nbytes = layout->nlattice * value_nbytes;
+    /* One block: freed in parts it would go back to the system more often,
+     * whose pages are zeroed anew for every call. */
+    uint8_t *memory = cpu_memory_make(
+        spline->team, work_nbytes + lattice_nbytes +
+                          layout->nvalues * sizeof *spline->symbols);
+
+    if (memory == NULL)
+        return TERP_ERR_MEMORY;
+    spline->work = memory;
+    spline->lattice = memory + work_nbytes;
+    spline->symbols = (uint16_t *)(memory + work_nbytes + lattice_nbytes);
+    return TERP_OK;
+}
+
+void
+cpu_spline_free(struct cpu_spline *spline)
+{
+    free(spline->work);
+    spline->work = NULL;
+    spline->lattice = NULL;
+    spline->symbols = NULL;
+}
+
+static void *
+value_at(const struct cpu_spline *spline, void *base, uint64_t at)
+{
+    return (uint8_t *)base + at * (uint64_t)spline->stages->value_nbytes;
+}
+
+/* The array of a class; the even points are class 0. */
+static void *
+class_values(const struct cpu_spline *spline, int l, unsigned odd)
+{
+    const struct terp_level *level = &spline->layout->level[l];
+    return odd == 0 ? value_at(spline, spline->lattice, level->lattice_at)
+                    : value_at(spline, spline->work, level->class_at[odd]);
+}
+
+bool
+cpu_spline_class(const struct cpu_spline *spline, int l, unsigned odd,
+                 unsigned predicting, enum terp_spline kind,
+                 struct cpu_class *cls_ret)
+{
+    const struct terp_level *level = &spline->layout->level[l];
+
+    memset(cls_ret, 0, sizeof *cls_ret);
+    cls_ret->predicting = predicting;
+    cls_ret->spline = kind;
+    for (int d = 0; d < TERP_NDIMS; d++)
+        cls_ret->extent[d] = terp_class_extent(level, odd, d);
+    cls_ret->nrows = terp_class_nrows(spline->layout, l, odd);
+    cls_ret->nruns_per_row = div_up(cls_ret->extent[0], CPU_RUN_NVALUES);
+    if (cls_ret->nrows == 0 || cls_ret->extent[0] == 0)
+        return false;
+    cls_ret->values = class_values(spline, l, odd);
+    cls_ret->symbols =
+        spline->symbols == NULL ? NULL : spline->symbols + level->class_at[odd];
+    cls_ret->blend_order = 1;
+    for (unsigned lack = predicting; lack > 0; lack = (lack - 1) & predicting) {
+        unsigned source = odd & ~lack;
+        cls_ret->source[lack].values = class_values(spline, l, source);
+        for (int d = 0; d < TERP_NDIMS; d++)
+            cls_ret->source[lack].extent[d] =
+                terp_class_extent(level, source, d);
+    }
+    return true;
+}
+
+bool
+cpu_spline_planned_class(const struct cpu_spline *spline, int l, unsigned odd,
+                         const struct cpu_level_plan *plan,
+                         struct cpu_class *cls_ret)
+{
+    int nodd_dims = __builtin_popcount(odd);
+
+    if (!cpu_spline_class(spline, l, odd,
+                          terp_predicting_dims(odd, plan->priorities),
+                          (enum terp_spline)plan->spline, cls_ret))
+        return false;
+    if (nodd_dims == 2 || nodd_dims == 3)
+        cls_ret->blend_order = terp_blend_order(plan->priorities);
+    return true;
+}
+
+struct cpu_quantizer
+cpu_spline_quantizer(const struct cpu_spline *spline, int l)
+{
+    struct cpu_quantizer quantizer = spline->quantizer;
+    quantizer.step *= (double)spline->plan[l].ratio / TERP_RATIO_ONE;
+    return quantizer;
+}
+
+/* ---- between C order and work order ---- */
+
+struct transfer {
+    const struct cpu_spline *spline;
+    int l;
+    const struct cpu_fills *fills;
+    void *fine; /* the lattice of this level, all points, C order */
+    bool merge; /* else deal */
+    uint64_t fine_extent[TERP_NDIMS];
+    uint64_t nruns_per_row;
+};
+
+/* Runs of two times CPU_RUN_NVALUES lattice points. */
+static void
+transfer_runs(void *arg, int id, uint64_t first, uint64_t end)
+{
+    const struct transfer *t = arg;
+    const struct cpu_spline *spline = t->spline;
+    const struct terp_level *level = &spline->layout->level[t->l];
+
+    (void)id;
+    for (uint64_t i = first; i < end; i++) {
+        uint64_t row = i / t->nruns_per_row, left = row;
+        uint64_t x = i % t->nruns_per_row * CPU_RUN_NVALUES;
+        uint64_t at[TERP_NDIMS];
+        unsigned odd = 0;
+        for (int d = 1; d < TERP_NDIMS; d++) {
+            at[d] = left % t->fine_extent[d];
+            left /= t->fine_extent[d];
+            odd |= (unsigned)(at[d] & 1) << d;
+        }
+        uint64_t class_row = left; /* the brick */
+        for (int d = TERP_NDIMS - 1; d > 0; d--)
+            class_row =
+                class_row * terp_class_extent(level, odd, d) + at[d] / 2;
+        uint64_t n = min_u64(2 * CPU_RUN_NVALUES, t->fine_extent[0] - 2 * x);
+        void *fine = value_at(spline, t->fine, row * t->fine_extent[0] + 2 * x);
+        void *even = value_at(spline, class_values(spline, t->l, odd),
+                              class_row * level->neven[0] + x);
+        void *odds = value_at(spline, class_values(spline, t->l, odd | 1),
+                              class_row * level->nodd[0] + x);
+        if (t->merge)
+            spline->stages->merge(even, odds, n, fine);
+        else
+            spline->stages->deal(fine, n, t->fills, even, odds);
+    }
+}
+
+static void
+transfer_level(const struct cpu_spline *spline, int l, void *fine,
+               const struct cpu_fills *fills, bool merge)
+{
+    const struct terp_level *level = &spline->layout->level[l];
+    struct transfer t = {
+        .spline = spline, .l = l, .fills = fills, .fine = fine, .merge = merge};
+    uint64_t nrows = spline->layout->nbricks;
+
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        t.fine_extent[d] = level->neven[d] + level->nodd[d];
+        if (d > 0)
+            nrows *= t.fine_extent[d];
+    }
+    t.nruns_per_row = div_up(t.fine_extent[0], 2 * CPU_RUN_NVALUES);
+    cpu_team_run(spline->team, transfer_runs, &t, nrows * t.nruns_per_row,
+                 min_items(min_u64(t.fine_extent[0], 2 * CPU_RUN_NVALUES)));
+}
+
+void
+cpu_spline_deal(struct cpu_spline *spline, const void *values,
+                const struct cpu_fills *fills)
+{
+    int nlevels = spline->layout->nlevels;
+    void *fine = (void *)values; /* only read */
+
+    for (int l = 1; l <= nlevels; l++) {
+        transfer_level(spline, l, fine, l == 1 ? fills : NULL, false);
+        fine = class_values(spline, l, 0);
+    }
+    /* Even without a level, specials must become NaN: one value at a time. */
+    for (uint64_t i = 0; i < spline->layout->nbricks; i++) {
+        void *anchor = value_at(spline, spline->work, i);
+        void *value = value_at(spline, fine, i);
+        spline->stages->deal(value, 1, nlevels == 0 ? fills : NULL, anchor,
+                             anchor);
+    }
+}
+
+/* ---- prediction, level by level ---- */
+
+struct pass {
+    const struct cpu_stages *stages;
+    const struct cpu_class *cls;
+    struct cpu_quantizer quantizer;
+    bool decode;
+};
+
+static void
+pass_runs(void *arg, int id, uint64_t first, uint64_t end)
+{
+    const struct pass *pass = arg;
+
+    (void)id;
+    (pass->decode ? pass->stages->reconstruct : pass->stages->quantize)(
+        pass->cls, &pass->quantizer, first, end);
+}
+
+static void
+pass_level(const struct cpu_spline *spline, int l, bool decode)
+{
+    const struct cpu_level_plan *plan = &spline->plan[l];
+    struct cpu_class cls;
+    struct pass pass = {.stages = spline->stages,
+                        .cls = &cls,
+                        .quantizer = cpu_spline_quantizer(spline, l),
+                        .decode = decode};
+
+    for (int i = 0; i < TERP_NCLASSES - 1; i++) {
+        if (cpu_spline_planned_class(spline, l, terp_class_order[i], plan,
+                                     &cls))
+            cpu_team_run(spline->team, pass_runs, &pass,
+                         cls.nrows * cls.nruns_per_row,
+                         min_items(min_u64(cls.extent[0], CPU_RUN_NVALUES)));
+    }
+}
+
+/* Anchors to the coarsest lattice. */
+static void
+place_anchors(const struct cpu_spline *spline)
+{
+    int nlevels = spline->layout->nlevels;
+
+    if (nlevels > 0)
+        memcpy(class_values(spline, nlevels, 0), spline->work,
+               spline->layout->nbricks *
+                   (uint64_t)spline->stages->value_nbytes);
+}
+
+void
+cpu_spline_quantize(struct cpu_spline *spline)
+{
+    struct cpu_quantizer quantizer = spline->quantizer;
+    uint64_t nbricks = spline->layout->nbricks;
+
+    spline->stages->quantize_chain(spline->work, nbricks, &quantizer,
+                                   spline->symbols);
+    place_anchors(spline);
+    for (int l = spline->layout->nlevels; l >= 1; l--) {
+        pass_level(spline, l, false);
+        if (l > 1)
+            transfer_level(spline, l, class_values(spline, l - 1, 0), NULL,
+                           true);
+    }
+}
+
+void
+cpu_spline_reconstruct(struct cpu_spline *spline, void *values)
+{
+    uint64_t nbricks = spline->layout->nbricks;
+
+    spline->stages->reconstruct_chain(spline->work, nbricks, &spline->quantizer,
+                                      spline->symbols);
+    place_anchors(spline);
+    for (int l = spline->layout->nlevels; l >= 1; l--) {
+        pass_level(spline, l, true);
+        transfer_level(spline, l,
+                       l > 1 ? class_values(spline, l - 1, 0) : values, NULL,
+                       true);
+    }
+    if (spline->layout->nlevels == 0)
+        memcpy(values, spline->work,
+               nbricks * (uint64_t)spline->stages->value_nbytes);
+}

@@ -1,0 +1,204 @@
+/* Floor 3: the stages that touch values, once per type.
+ * cpu/predict/stages_f32.c and cpu/predict/stages_f64.c instantiate
+ * cpu/predict/stages_impl.h. */
+#ifndef TERP_CPU_STAGES_H
+#define TERP_CPU_STAGES_H
+
+#include "codec/format/layout.h"
+#include "codec/model/choices.h"
+#include "codec/model/lorenzo.h"
+#include "codec/model/spline.h"
+
+struct cpu_fills {
+    uint64_t bits[TERP_NFILLS];
+};
+
+/* What a pass over values finds. Counts and extremes of values that are not
+ * special; `min` > `max` when there are none. */
+struct cpu_stats {
+    double min, max;
+    uint64_t nspecials;
+};
+
+/* Points are dealt out to threads in runs of this many along dimension 0. */
+#define CPU_RUN_NVALUES TERP_SAMPLE_RUN_NVALUES
+
+/* One class of one level, ready to be predicted. */
+struct cpu_class {
+    unsigned predicting; /* dimensions, of those odd in the class */
+    enum terp_spline spline;
+    int blend_order; /* terp_blend_order; 1 where nothing is blended */
+    uint64_t extent[TERP_NDIMS];
+    uint64_t nrows;
+    uint64_t nruns_per_row;
+    void *values;
+    uint16_t *symbols;
+    struct {
+        const void *values;
+        uint64_t extent[TERP_NDIMS];
+    } source[TERP_NCLASSES]; /* the class that lacks these odd dimensions */
+};
+
+/* Step and limits of a level's quantizer. */
+struct cpu_quantizer {
+    double step;
+    double grid_step; /* of ratio one */
+    double bound;
+    int max_code;
+    bool has_specials; /* NaN among the values stands for a special */
+    double reference;  /* predicts the first anchor; a value of the type */
+};
+
+/* Where escaped values are put: whole steps of ratio one from the reference
+ * value. All are values of the type. */
+struct cpu_grid {
+    double reference, step, inverse, limit;
+};
+
+/* The first escape of symbols [first, end), or end. Four are looked at as one
+ * word: a sum has a symbol's high bit set unless the symbol is zero. */
+static inline uint64_t
+cpu_find_escape(const uint16_t *symbols, uint64_t first, uint64_t end)
+{
+    const uint64_t high = UINT64_C(0x8000800080008000);
+    const uint64_t sum = UINT64_C(0x7FFF7FFF7FFF7FFF);
+    uint64_t i = first, word[4];
+
+    _Static_assert(TERP_ESCAPE == 0 && TERP_NSYMBOLS <= 0x8000, "see above");
+    for (; i + 16 <= end; i += 16) {
+        memcpy(word, symbols + i, sizeof word);
+        if (((word[0] + sum) & (word[1] + sum) & (word[2] + sum) &
+             (word[3] + sum) & high) != high)
+            break;
+    }
+    for (; i + 4 <= end; i += 4) {
+        memcpy(word, symbols + i, sizeof *word);
+        uint64_t escapes = ~(word[0] + sum) & high;
+        if (escapes != 0)
+            return i + (uint64_t)__builtin_ctzll(escapes) / 16;
+    }
+    while (i < end && symbols[i] != TERP_ESCAPE)
+        i++;
+    return i;
+}
+
+struct cpu_stages {
+    int value_nbytes;
+    uint64_t negative_zero_bits;
+
+    void (*scan)(const void *values, uint64_t nvalues,
+                 const struct cpu_fills *fills, struct cpu_stats *stats_ret);
+
+    /* Bit i of `mask` (nvalues bits, 64 a word) tells if value i is special.
+     * Works on whole words: `first` is a multiple of 64. */
+    void (*mask)(const void *values, uint64_t first, uint64_t end,
+                 const struct cpu_fills *fills, uint64_t *mask);
+
+    /* Deals a run of 2 * n (or one less) lattice values to their even and
+     * odd points. `fills` is NULL when no special must become a NaN. */
+    void (*deal)(const void *lattice, uint64_t nlattice,
+                 const struct cpu_fills *fills, void *even, void *odd);
+    void (*merge)(const void *even, const void *odd, uint64_t nlattice,
+                  void *lattice);
+
+    /* Runs [first, end) of a class, values in place: predict and quantize,
+     * predict and reconstruct. What escapes is put on the grid if that is
+     * within the bound. */
+    void (*quantize)(const struct cpu_class *cls,
+                     const struct cpu_quantizer *quantizer, uint64_t first,
+                     uint64_t end);
+    void (*reconstruct)(const struct cpu_class *cls,
+                        const struct cpu_quantizer *quantizer, uint64_t first,
+                        uint64_t end);
+
+    /* One in `every` runs of a class, predicted from original values: rows of
+     * the dictionary that its codes would be. Returns how many. */
+    uint64_t (*sample)(const struct cpu_class *cls,
+                       const struct cpu_quantizer *quantizer, uint64_t every,
+                       uint16_t *rows_ret);
+
+    /* Anchors, each predicted by the one before, the first by the reference
+     * value. */
+    void (*quantize_chain)(void *values, uint64_t nvalues,
+                           const struct cpu_quantizer *quantizer,
+                           uint16_t *symbols);
+    void (*reconstruct_chain)(void *values, uint64_t nvalues,
+                              const struct cpu_quantizer *quantizer,
+                              const uint16_t *symbols);
+
+    struct cpu_grid (*grid)(const struct cpu_quantizer *quantizer);
+    /* How many steps an escaped value is from the reference; false if it is
+     * not on the grid. */
+    bool (*to_grid)(const void *value, const struct cpu_grid *grid,
+                    int64_t *nsteps_ret);
+    void (*from_grid)(int64_t nsteps, const struct cpu_grid *grid,
+                      void *value_ret);
+
+    /* Dual quantization: integers of the values' own width in `levels`. A
+     * value that its integer does not reproduce within the bound joins the
+     * special ones in `mask`; special values take 0. Returns how many
+     * joined. */
+    uint64_t (*prequantize)(const void *values, uint64_t nvalues,
+                            const struct cpu_quantizer *quantizer,
+                            uint64_t *mask, void *levels);
+    void (*dequantize)(const void *levels, uint64_t nvalues,
+                       const struct cpu_quantizer *quantizer, void *values);
+
+    /* Special points take the integer `distance` before them, those of
+     * [first, end) one after another; or 0, those of [0, end). */
+    void (*repeat)(void *levels, const uint64_t *mask, uint64_t first,
+                   uint64_t end, uint64_t distance);
+    void (*clear)(void *levels, const uint64_t *mask, uint64_t end);
+
+    /* levels[i] -= (or +=) levels[i - distance] along one dimension of an
+     * array [nouter][extent][ninner], modulo 2^width. */
+    void (*difference)(void *levels, uint64_t nouter, uint64_t extent,
+                       uint64_t ninner);
+    void (*accumulate)(void *levels, uint64_t nouter, uint64_t extent,
+                       uint64_t ninner);
+
+    /* The same by means (lorenzo.h). */
+    void (*difference_means)(void *levels, uint64_t nouter, uint64_t extent,
+                             uint64_t ninner);
+    void (*accumulate_means)(void *levels, uint64_t nouter, uint64_t extent,
+                             uint64_t ninner);
+
+    /* Adds up how large both would be, at i of `n` lines side by side, at most
+     * TERP_LORENZO_NVALUES. */
+    void (*weigh_means)(const void *line, uint64_t i, uint64_t extent,
+                        uint64_t ninner, uint64_t n, uint64_t *differences,
+                        uint64_t *means);
+
+    /* Differences to symbols and back; what no code can hold escapes and
+     * stays in `levels`. */
+    void (*symbols_of)(const void *levels, uint64_t nvalues, int max_code,
+                       uint16_t *symbols);
+    void (*of_symbols)(const uint16_t *symbols, uint64_t nvalues, void *levels);
+};
+
+/* The bits of a value that was widened to a double, and back. */
+static inline uint64_t
+cpu_value_bits(const struct cpu_stages *stages, double value)
+{
+    if (stages->value_nbytes == 8)
+        return double_bits(value);
+    float narrow = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &narrow, sizeof bits);
+    return bits;
+}
+
+static inline double
+cpu_value_of_bits(const struct cpu_stages *stages, uint64_t bits)
+{
+    if (stages->value_nbytes == 8)
+        return double_of_bits(bits);
+    uint32_t narrow_bits = (uint32_t)bits;
+    float narrow;
+    memcpy(&narrow, &narrow_bits, sizeof narrow);
+    return (double)narrow;
+}
+
+extern const struct cpu_stages cpu_stages_f32, cpu_stages_f64;
+
+#endif

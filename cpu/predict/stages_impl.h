@@ -1,0 +1,706 @@
+/* Floor 3: the body of cpu/predict/stages_f32.c and cpu/predict/stages_f64.c,
+ * which define T, the type of the values; WORD and INT, unsigned and signed
+ * integers of its width; LANES, values of a vector loop; ROUNDER, 1.5 *
+ * 2^(mantissa bits), whose addition rounds to an integer; MAX_LEVEL, the
+ * largest integer that ROUNDER still rounds; T_MAX, the largest value; and
+ * STAGES, the name of the table of functions. */
+
+#include <float.h>
+#include <math.h>
+
+#include "codec/format/base.h"
+#include "cpu/predict/stages.h"
+
+/* Expressions are evaluated in the type they are written in. */
+_Static_assert(FLT_EVAL_METHOD == 0, "excess precision changes streams");
+
+#if defined(__FAST_MATH__) || (__FINITE_MATH_ONLY__ + 0)
+#error "terp needs IEEE 754 arithmetic"
+#endif
+
+#define NEGATIVE_ZERO ((WORD)1 << (8 * sizeof(WORD) - 1))
+
+static inline WORD
+bits_of(T value)
+{
+    WORD bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline bool
+is_special(T value, const WORD fill[TERP_NFILLS])
+{
+    WORD bits = bits_of(value);
+    bool special = !(ABS(value) <= T_MAX) | (bits == NEGATIVE_ZERO);
+    for (int i = 0; i < TERP_NFILLS; i++)
+        special |= bits == fill[i];
+    return special;
+}
+
+static void
+words_of_fills(const struct cpu_fills *fills, WORD fill[TERP_NFILLS])
+{
+    for (int i = 0; i < TERP_NFILLS; i++)
+        fill[i] = (WORD)fills->bits[i];
+}
+
+/* The largest T that does not exceed the bound. */
+static T
+limit_of(double bound)
+{
+    T limit = bound < T_MAX ? (T)bound : (T)T_MAX;
+    if ((double)limit > bound) {
+        WORD below = bits_of(limit) - 1;
+        memcpy(&limit, &below, sizeof limit);
+    }
+    return limit;
+}
+
+static void
+scan(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
+     struct cpu_stats *stats_ret)
+{
+    const T *values = src;
+    WORD fill[TERP_NFILLS];
+    T lane_min[LANES], lane_max[LANES];
+    INT lane_nspecials[LANES];
+    T min = (T)T_MAX, max = -(T)T_MAX;
+    uint64_t nspecials = 0;
+
+    words_of_fills(fills, fill);
+    for (uint64_t at = 0; at < nvalues;) {
+        /* Lane counters must not overflow. */
+        uint64_t end = min_u64(nvalues, at + (uint64_t)LANES * 1000000);
+        for (int j = 0; j < LANES; j++) {
+            lane_min[j] = (T)T_MAX;
+            lane_max[j] = -(T)T_MAX;
+            lane_nspecials[j] = 0;
+        }
+        for (; at + LANES <= end; at += LANES) {
+            for (int j = 0; j < LANES; j++) {
+                T value = values[at + (uint64_t)j];
+                bool special = is_special(value, fill);
+                T low = special ? (T)T_MAX : value;
+                T high = special ? -(T)T_MAX : value;
+                lane_min[j] = low < lane_min[j] ? low : lane_min[j];
+                lane_max[j] = high > lane_max[j] ? high : lane_max[j];
+                lane_nspecials[j] += special;
+            }
+        }
+        for (; at < end && end == nvalues; at++) {
+            if (is_special(values[at], fill)) {
+                nspecials++;
+                continue;
+            }
+            min = values[at] < min ? values[at] : min;
+            max = values[at] > max ? values[at] : max;
+        }
+        for (int j = 0; j < LANES; j++) {
+            min = lane_min[j] < min ? lane_min[j] : min;
+            max = lane_max[j] > max ? lane_max[j] : max;
+            nspecials += (uint64_t)lane_nspecials[j];
+        }
+    }
+    *stats_ret = (struct cpu_stats){
+        .min = (double)min, .max = (double)max, .nspecials = nspecials};
+}
+
+static void
+mask(const void *src, uint64_t first, uint64_t end,
+     const struct cpu_fills *fills, uint64_t *mask_words)
+{
+    const T *values = src;
+    WORD fill[TERP_NFILLS];
+
+    words_of_fills(fills, fill);
+    for (uint64_t at = first; at < end; at += 64) {
+        uint64_t word = 0;
+        uint64_t n = min_u64(64, end - at);
+        for (uint64_t j = 0; j < n; j++)
+            word |= (uint64_t)is_special(values[at + j], fill) << j;
+        mask_words[at / 64] = word;
+    }
+}
+
+static void
+deal(const void *lattice, uint64_t nlattice, const struct cpu_fills *fills,
+     void *even, void *odd)
+{
+    const T *src = lattice;
+    T *restrict e = even, *restrict o = odd;
+    uint64_t nodd = nlattice / 2;
+    WORD fill[TERP_NFILLS];
+
+    if (fills == NULL) {
+        for (uint64_t i = 0; i < nodd; i++) {
+            e[i] = src[2 * i];
+            o[i] = src[2 * i + 1];
+        }
+        if (nlattice % 2)
+            e[nodd] = src[2 * nodd];
+        return;
+    }
+    words_of_fills(fills, fill);
+    for (uint64_t i = 0; i < nodd; i++) {
+        e[i] = is_special(src[2 * i], fill) ? (T)NAN : src[2 * i];
+        o[i] = is_special(src[2 * i + 1], fill) ? (T)NAN : src[2 * i + 1];
+    }
+    if (nlattice % 2)
+        e[nodd] = is_special(src[2 * nodd], fill) ? (T)NAN : src[2 * nodd];
+}
+
+static void
+merge(const void *even, const void *odd, uint64_t nlattice, void *lattice)
+{
+    const T *e = even, *o = odd;
+    T *restrict dst = lattice;
+    uint64_t nodd = nlattice / 2;
+
+    for (uint64_t i = 0; i < nodd; i++) {
+        dst[2 * i] = e[i];
+        dst[2 * i + 1] = o[i];
+    }
+    if (nlattice % 2)
+        dst[2 * nodd] = e[nodd];
+}
+
+/* Adds to (or, with `first`, sets) the prediction along one dimension. */
+static void
+predict_along(enum terp_form form, const T *a, const T *b, const T *c,
+              const T *d, uint64_t n, bool first, T *restrict pred)
+{
+#define EACH(expression)                     \
+    do {                                     \
+        if (first)                           \
+            for (uint64_t i = 0; i < n; i++) \
+                pred[i] = (expression);      \
+        else                                 \
+            for (uint64_t i = 0; i < n; i++) \
+                pred[i] += (expression);     \
+    } while (0)
+
+    switch (form) {
+    case TERP_FORM_COPY:
+        EACH(b[i]);
+        break;
+    case TERP_FORM_EXTRAPOLATE:
+        EACH(TERP_EXTRAPOLATE(a[i], b[i]));
+        break;
+    case TERP_FORM_LINEAR:
+        EACH(TERP_LINEAR(b[i], c[i]));
+        break;
+    case TERP_FORM_QUAD_BELOW:
+        EACH(TERP_QUAD_BELOW(a[i], b[i], c[i]));
+        break;
+    case TERP_FORM_QUAD_ABOVE:
+        EACH(TERP_QUAD_ABOVE(b[i], c[i], d[i]));
+        break;
+    case TERP_FORM_CUBIC:
+        EACH(TERP_CUBIC(a[i], b[i], c[i], d[i]));
+        break;
+    case TERP_FORM_NATURAL:
+        EACH(TERP_NATURAL(a[i], b[i], c[i], d[i], (T)0.025));
+        break;
+    }
+#undef EACH
+}
+
+/* Where a run stands: the row's coordinates, its brick at TERP_NDIMS, and the
+ * run's number in the row. */
+struct place {
+    uint64_t row, run_in_row;
+    uint64_t at[TERP_NDIMS + 1];
+};
+
+static struct place
+find_place(const struct cpu_class *cls, uint64_t index)
+{
+    struct place place = {.row = index / cls->nruns_per_row,
+                          .run_in_row = index % cls->nruns_per_row};
+    uint64_t left = place.row;
+
+    for (int d = 1; d < TERP_NDIMS; d++) {
+        place.at[d] = left % cls->extent[d];
+        left /= cls->extent[d];
+    }
+    place.at[TERP_NDIMS] = left;
+    return place;
+}
+
+/* The next run, without a division. */
+static void
+advance(const struct cpu_class *cls, struct place *place)
+{
+    if (++place->run_in_row < cls->nruns_per_row)
+        return;
+    place->run_in_row = 0;
+    place->row++;
+    for (int d = 1; d < TERP_NDIMS; d++) {
+        if (++place->at[d] < cls->extent[d])
+            return;
+        place->at[d] = 0;
+    }
+    place->at[TERP_NDIMS]++;
+}
+
+/* A run of a row: where it is, and where its neighbours stand. */
+struct run {
+    uint64_t at; /* in the class's arrays */
+    uint64_t x, n;
+    const T *row[TERP_NDIMS]; /* point b of the row's x = 0, per dimension */
+    uint64_t stride[TERP_NDIMS];
+    enum terp_form form[TERP_NDIMS]; /* of dimensions above 0 */
+    int order;                       /* highest among these; -1: none */
+    /* For blending, if not NULL: points around that of x = 0 which differ from
+     * it in one dimension, in two, in three. */
+    const T *face[6], *edge[12], *corner[8];
+};
+
+/* Where x = 0 has its neighbour that differs from it in the dimensions `lack`:
+ * it stands above the point in those of `above`. */
+static const T *
+find_neighbour(const struct cpu_class *cls, const struct place *place,
+               unsigned lack, unsigned above)
+{
+    const uint64_t *extent = cls->source[lack].extent;
+    uint64_t row = place->at[TERP_NDIMS];
+
+    for (int d = TERP_NDIMS - 1; d > 0; d--)
+        row = row * extent[d] + place->at[d] + (above >> d & 1);
+    return (const T *)cls->source[lack].values + row * extent[0] + (above & 1);
+}
+
+/* All of those of a row that lies inside, slowest dimensions first. */
+static void
+find_neighbours(const struct cpu_class *cls, const struct place *place,
+                struct run *run)
+{
+    unsigned bit[TERP_NDIMS], nfaces = 0, nedges = 0;
+    int ndims = 0;
+
+    run->face[0] = NULL;
+    if (cls->blend_order < 2)
+        return;
+    for (int d = TERP_NDIMS - 1; d >= 0; d--) {
+        if (!(cls->predicting >> d & 1))
+            continue;
+        if (d > 0 && place->at[d] + 1 >= cls->source[1u << d].extent[d])
+            return;
+        bit[ndims++] = 1u << d;
+    }
+    for (int i = 0; i < ndims; i++)
+        for (unsigned c = 0; c < 2; c++)
+            run->face[nfaces++] =
+                find_neighbour(cls, place, bit[i], c * bit[i]);
+    for (int i = 0; i < ndims; i++)
+        for (int j = i + 1; j < ndims; j++)
+            for (unsigned c = 0; c < 4; c++)
+                run->edge[nedges++] =
+                    find_neighbour(cls, place, bit[i] | bit[j],
+                                   (c >> 1) * bit[i] | (c & 1) * bit[j]);
+    for (unsigned c = 0; ndims == 3 && c < 8; c++)
+        run->corner[c] = find_neighbour(
+            cls, place, cls->predicting,
+            (c >> 2) * bit[0] | (c >> 1 & 1) * bit[1] | (c & 1) * bit[2]);
+}
+
+static void
+find_run(const struct cpu_class *cls, const struct place *place,
+         struct run *run)
+{
+    run->x = place->run_in_row * CPU_RUN_NVALUES;
+    run->n = min_u64(CPU_RUN_NVALUES, cls->extent[0] - run->x);
+    run->at = place->row * cls->extent[0] + run->x;
+    run->order = -1;
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        if (!(cls->predicting >> d & 1))
+            continue;
+        const uint64_t *extent = cls->source[1u << d].extent;
+        run->row[d] = find_neighbour(cls, place, 1u << d, 0);
+        if (d == 0)
+            continue;
+        run->stride[d] = 1;
+        for (int e = 0; e < d; e++)
+            run->stride[d] *= extent[e];
+        run->form[d] = terp_form_at(cls->spline, place->at[d], extent[d]);
+        int order = terp_form_order(run->form[d]);
+        if (order > run->order)
+            run->order = order;
+    }
+    find_neighbours(cls, place, run);
+}
+
+#define FOUR(points, at, i)                      \
+    (((points)[at][i] + (points)[(at) + 1][i]) + \
+     ((points)[(at) + 2][i] + (points)[(at) + 3][i]))
+
+/* Points [x, x + n) of a row that are blended. */
+static void
+blend_segment(const struct cpu_class *cls, const struct run *run, uint64_t x,
+              uint64_t n, T *restrict pred)
+{
+    const T *face[6], *edge[12], *corner[8];
+    bool three = __builtin_popcount(cls->predicting) == 3;
+    T edges[CPU_RUN_NVALUES];
+
+    for (int i = 0; i < (three ? 6 : 4); i++)
+        face[i] = run->face[i] + x;
+    for (int i = 0; i < (three ? 12 : 4); i++)
+        edge[i] = run->edge[i] + x;
+    if (!three) {
+        for (uint64_t i = 0; i < n; i++)
+            pred[i] = TERP_BLEND_2(FOUR(face, 0, i), FOUR(edge, 0, i));
+        return;
+    }
+    for (uint64_t i = 0; i < n; i++)
+        edges[i] = FOUR(edge, 0, i) + FOUR(edge, 4, i);
+    for (uint64_t i = 0; i < n; i++)
+        edges[i] += FOUR(edge, 8, i);
+    for (uint64_t i = 0; i < n; i++)
+        pred[i] = FOUR(face, 0, i) + (face[4][i] + face[5][i]);
+    if (cls->blend_order == 2) {
+        for (uint64_t i = 0; i < n; i++)
+            pred[i] = TERP_BLEND_3_PAIRS(pred[i], edges[i], (T)(1.0 / 3),
+                                         (T)(1.0 / 12));
+        return;
+    }
+    for (int i = 0; i < 8; i++)
+        corner[i] = run->corner[i] + x;
+    for (uint64_t i = 0; i < n; i++)
+        pred[i] = TERP_BLEND_3_FULL(pred[i], edges[i],
+                                    FOUR(corner, 0, i) + FOUR(corner, 4, i));
+}
+#undef FOUR
+
+/* Points [x, x + n) of the row, whose form along dimension 0 is `form`. */
+static void
+predict_segment(const struct cpu_class *cls, const struct run *run, uint64_t x,
+                uint64_t n, enum terp_form form, T *pred)
+{
+    static const T share[TERP_NDIMS + 1] = {(T)1, (T)1, (T)0.5, (T)(1.0 / 3),
+                                            (T)0.25};
+    int order = run->order, naveraged = 0;
+    bool along_0 = cls->predicting & 1;
+
+    if (along_0 && terp_form_order(form) > order)
+        order = terp_form_order(form);
+    for (int d = TERP_NDIMS - 1; d >= 0; d--) {
+        if (!(cls->predicting >> d & 1))
+            continue;
+        enum terp_form along = d == 0 ? form : run->form[d];
+        if (terp_form_order(along) != order)
+            continue;
+        const T *b = run->row[d] + x;
+        uint64_t stride = d == 0 ? 1 : run->stride[d];
+        /* Points that the form does not read may not exist. */
+        bool has_a = along != TERP_FORM_COPY && along != TERP_FORM_LINEAR &&
+                     along != TERP_FORM_QUAD_ABOVE;
+        bool has_c = along >= TERP_FORM_LINEAR;
+        bool has_d = along >= TERP_FORM_QUAD_ABOVE;
+        predict_along(along, has_a ? b - stride : b, b, has_c ? b + stride : b,
+                      has_d ? b + 2 * stride : b, n, naveraged == 0, pred);
+        naveraged++;
+    }
+    if (naveraged > 1) {
+        T factor = share[naveraged];
+        for (uint64_t i = 0; i < n; i++)
+            pred[i] *= factor;
+    }
+}
+
+static void
+predict_run(const struct cpu_class *cls, const struct run *run,
+            T pred[CPU_RUN_NVALUES])
+{
+    uint64_t x = run->x, end = run->x + run->n;
+    uint64_t neven = cls->predicting & 1 ? cls->source[1].extent[0] : end + 1;
+
+    if (run->face[0] != NULL && x + 1 < neven) {
+        x = min_u64(end, neven - 1);
+        blend_segment(cls, run, run->x, x - run->x, pred);
+    }
+    if (!(cls->predicting & 1)) {
+        if (x < end)
+            predict_segment(cls, run, x, end - x, TERP_FORM_COPY, pred);
+        return;
+    }
+    while (x < end) {
+        enum terp_form form = terp_form_at(cls->spline, x, neven);
+        /* Away from the ends all points share one form. */
+        uint64_t next = x + 1;
+        if (x >= 1 && x + 3 < neven)
+            next = min_u64(end, neven - 2);
+        predict_segment(cls, run, x, next - x, form, pred + (x - run->x));
+        x = next;
+    }
+}
+
+struct constants {
+    T step, inverse, limit, max_code;
+};
+
+static struct constants
+constants_of(const struct cpu_quantizer *quantizer)
+{
+    /* No code times the step may overflow. */
+    double largest = T_MAX / (4 * TERP_RADIUS);
+    double step = quantizer->step < largest ? quantizer->step : largest;
+    return (struct constants){.step = (T)step,
+                              .inverse = (T)1 / (T)step,
+                              .limit = limit_of(quantizer->bound),
+                              .max_code = (T)quantizer->max_code};
+}
+
+static struct cpu_grid
+grid(const struct cpu_quantizer *quantizer)
+{
+    struct cpu_quantizer of_grid = *quantizer;
+
+    of_grid.step = quantizer->grid_step;
+    struct constants k = constants_of(&of_grid);
+    return (struct cpu_grid){.reference = quantizer->reference,
+                             .step = (double)k.step,
+                             .inverse = (double)k.inverse,
+                             .limit = (double)k.limit};
+}
+
+static inline T
+nsteps_to(T value, T reference, T inverse)
+{
+    return ((value - reference) * inverse + ROUNDER) - ROUNDER;
+}
+
+/* The value of the grid next to `value`; false if that is not within the bound,
+ * or would not tell the steps to it. */
+static inline bool
+find_on_grid(T value, const struct cpu_grid *grid, T *nsteps_ret, T *rec_ret)
+{
+    T reference = (T)grid->reference, inverse = (T)grid->inverse;
+    T nsteps = nsteps_to(value, reference, inverse);
+    T rec = reference + nsteps * (T)grid->step;
+
+    *nsteps_ret = nsteps;
+    *rec_ret = rec;
+    return ABS(nsteps) <= (T)MAX_LEVEL && ABS(value - rec) < (T)grid->limit &&
+           nsteps_to(rec, reference, inverse) == nsteps;
+}
+
+/* Those of the values that have escaped, where they can be. */
+static void
+put_on_grid(T *values, const uint16_t *symbols, uint64_t n,
+            const struct cpu_grid *grid)
+{
+    T nsteps, rec;
+
+    for (uint64_t i = cpu_find_escape(symbols, 0, n); i < n;
+         i = cpu_find_escape(symbols, i + 1, n))
+        if (find_on_grid(values[i], grid, &nsteps, &rec))
+            values[i] = rec;
+}
+
+static bool
+to_grid(const void *src, const struct cpu_grid *grid, int64_t *nsteps_ret)
+{
+    T value, nsteps, rec;
+
+    memcpy(&value, src, sizeof value);
+    if (!find_on_grid(value, grid, &nsteps, &rec))
+        return false;
+    *nsteps_ret = (int64_t)nsteps;
+    return true;
+}
+
+static void
+from_grid(int64_t nsteps, const struct cpu_grid *grid, void *dst)
+{
+    T value = (T)grid->reference + (T)(INT)nsteps * (T)grid->step;
+    memcpy(dst, &value, sizeof value);
+}
+
+/* The code of `value` as a T, and what the decoder makes of it. The limit is
+ * strict: only then does a rounded difference prove the exact one. */
+#define QUANTIZE(value, pred, k, code, rec, fits) \
+    T scaled = ((value) - (pred)) * (k).inverse;  \
+    T code = (scaled + ROUNDER) - ROUNDER;        \
+    T rec = (pred) + code * (k).step;             \
+    bool fits = (ABS(code) <= (k).max_code) & (ABS((value)-rec) < (k).limit)
+
+static void
+quantize_values(T *restrict values, const T *restrict pred, uint64_t n,
+                struct constants k, uint16_t *restrict symbols)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        T value = values[i];
+        QUANTIZE(value, pred[i], k, code, rec, fits);
+        values[i] = fits ? rec : value;
+        INT symbol = (INT)(fits ? code : (T)-TERP_RADIUS) + TERP_RADIUS;
+        symbols[i] = (uint16_t)symbol;
+    }
+}
+
+/* The same with NaN as "any value will do": it takes the prediction. */
+static void
+quantize_masked(T *restrict values, const T *restrict pred, uint64_t n,
+                struct constants k, uint16_t *restrict symbols)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        bool special = values[i] != values[i];
+        T value = special ? pred[i] : values[i];
+        QUANTIZE(value, pred[i], k, code, rec, fits);
+        code = special ? (T)0 : code;
+        rec = special ? pred[i] : rec;
+        fits |= special;
+        values[i] = fits ? rec : value;
+        INT symbol = (INT)(fits ? code : (T)-TERP_RADIUS) + TERP_RADIUS;
+        symbols[i] = (uint16_t)symbol;
+    }
+}
+
+static void
+reconstruct_values(T *restrict values, const T *restrict pred, uint64_t n,
+                   T step, const uint16_t *restrict symbols)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        INT code = (INT)symbols[i] - TERP_RADIUS;
+        T rec = pred[i] + (T)code * step;
+        values[i] = symbols[i] == TERP_ESCAPE ? values[i] : rec;
+    }
+}
+
+static void
+quantize(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
+         uint64_t first, uint64_t end)
+{
+    struct constants k = constants_of(quantizer);
+    struct cpu_grid of_escapes = grid(quantizer);
+    struct place place = find_place(cls, first);
+    struct run run;
+    T pred[CPU_RUN_NVALUES];
+
+    for (uint64_t i = first; i < end; i++, advance(cls, &place)) {
+        find_run(cls, &place, &run);
+        predict_run(cls, &run, pred);
+        (quantizer->has_specials ? quantize_masked : quantize_values)(
+            (T *)cls->values + run.at, pred, run.n, k, cls->symbols + run.at);
+        put_on_grid((T *)cls->values + run.at, cls->symbols + run.at, run.n,
+                    &of_escapes);
+    }
+}
+
+static void
+reconstruct(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
+            uint64_t first, uint64_t end)
+{
+    T step = constants_of(quantizer).step;
+    struct place place = find_place(cls, first);
+    struct run run;
+    T pred[CPU_RUN_NVALUES];
+
+    for (uint64_t i = first; i < end; i++, advance(cls, &place)) {
+        find_run(cls, &place, &run);
+        predict_run(cls, &run, pred);
+        reconstruct_values((T *)cls->values + run.at, pred, run.n, step,
+                           cls->symbols + run.at);
+    }
+}
+
+/* Rows of the dictionary that the codes of `values` would be. */
+static void
+rows_of_codes(const T *restrict values, const T *restrict pred,
+              const T *restrict noise, uint64_t n, struct constants k,
+              uint16_t *restrict rows)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        T scaled = ABS((values[i] - pred[i]) * k.inverse + noise[i]);
+        T unknown = (T)(values[i] != values[i] ? 0 : TERP_UNKNOWN_CODE);
+        scaled = scaled != scaled ? unknown : scaled;
+        bool fits = scaled < k.max_code + (T)0.5;
+        INT row = (INT)(fits ? scaled + (T)0.5 : (T)TERP_ROW_ESCAPE);
+        rows[i] = (uint16_t)row;
+    }
+}
+
+static uint64_t
+sample(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
+       uint64_t every, uint16_t *rows)
+{
+    struct constants k = constants_of(quantizer);
+    T amplitude = (T)(terp_noise_amplitude(__builtin_popcount(cls->predicting),
+                                           cls->blend_order) /
+                      16);
+    struct run run;
+    T pred[CPU_RUN_NVALUES], noise[CPU_RUN_NVALUES];
+    uint64_t nruns = cls->nrows * cls->nruns_per_row, nsampled = 0;
+
+    for (uint64_t i = 0; i < CPU_RUN_NVALUES; i++)
+        noise[i] = (T)terp_noise_at(i) * amplitude;
+
+    for (uint64_t i = every / 2; i < nruns; i += every) {
+        struct place place = find_place(cls, i);
+        find_run(cls, &place, &run);
+        predict_run(cls, &run, pred);
+        rows_of_codes((const T *)cls->values + run.at, pred, noise, run.n, k,
+                      rows + nsampled);
+        nsampled += run.n;
+    }
+    return nsampled;
+}
+
+static void
+quantize_chain(void *inout, uint64_t nvalues,
+               const struct cpu_quantizer *quantizer, uint16_t *symbols)
+{
+    struct constants k = constants_of(quantizer);
+    struct cpu_grid of_escapes = grid(quantizer);
+    T *values = inout, pred = (T)quantizer->reference;
+
+    for (uint64_t i = 0; i < nvalues; i++) {
+        quantize_masked(&values[i], &pred, 1, k, &symbols[i]);
+        put_on_grid(&values[i], &symbols[i], 1, &of_escapes);
+        pred = values[i];
+    }
+}
+
+static void
+reconstruct_chain(void *inout, uint64_t nvalues,
+                  const struct cpu_quantizer *quantizer,
+                  const uint16_t *symbols)
+{
+    T step = constants_of(quantizer).step;
+    T *values = inout, pred = (T)quantizer->reference;
+
+    for (uint64_t i = 0; i < nvalues; i++) {
+        reconstruct_values(&values[i], &pred, 1, step, &symbols[i]);
+        pred = values[i];
+    }
+}
+
+#include "cpu/predict/lorenzo_impl.h"
+#include "cpu/predict/means_impl.h"
+
+const struct cpu_stages STAGES = {.value_nbytes = sizeof(T),
+                                  .negative_zero_bits = NEGATIVE_ZERO,
+                                  .scan = scan,
+                                  .mask = mask,
+                                  .deal = deal,
+                                  .merge = merge,
+                                  .quantize = quantize,
+                                  .reconstruct = reconstruct,
+                                  .sample = sample,
+                                  .quantize_chain = quantize_chain,
+                                  .reconstruct_chain = reconstruct_chain,
+                                  .grid = grid,
+                                  .to_grid = to_grid,
+                                  .from_grid = from_grid,
+                                  .prequantize = prequantize,
+                                  .dequantize = dequantize,
+                                  .repeat = repeat,
+                                  .clear = clear,
+                                  .difference = difference,
+                                  .accumulate = accumulate,
+                                  .difference_means = difference_means,
+                                  .accumulate_means = accumulate_means,
+                                  .weigh_means = weigh_means,
+                                  .symbols_of = symbols_of,
+                                  .of_symbols = of_symbols};

@@ -1,0 +1,259 @@
+#include "cpu/sections/index.h"
+
+#include <stdlib.h>
+
+enum terp_status
+cpu_tile_index_make(uint64_t nsymbols, struct cpu_tile_index *index_ret)
+{
+    struct cpu_tile_index index = {
+        .nsymbols = nsymbols, .ntiles = div_up(nsymbols, TERP_TILE_NSYMBOLS)};
+    index.npartitions = div_up(index.ntiles, TERP_PARTITION_NTILES);
+    uint64_t bitmap_nbytes = div_up(index.ntiles, 8);
+    uint64_t nbytes = 8 * (index.npartitions + 1) + 2 * index.ntiles +
+                      index.ntiles + bitmap_nbytes + index.npartitions +
+                      TERP_BITMAP_MAX_NBYTES(bitmap_nbytes);
+
+    index.memory = calloc(1, nbytes);
+    if (index.memory == NULL)
+        return TERP_ERR_MEMORY;
+    index.begin = index.memory;
+    index.nbytes = (uint16_t *)(index.begin + index.npartitions + 1);
+    index.entry = (uint8_t *)(index.nbytes + index.ntiles);
+    index.nonzero = index.entry + index.ntiles;
+    index.reduced = (bool *)(index.nonzero + bitmap_nbytes);
+    index.scratch = (uint8_t *)(index.reduced + index.npartitions);
+    *index_ret = index;
+    return TERP_OK;
+}
+
+void
+cpu_tile_index_free(struct cpu_tile_index *index)
+{
+    free(index->memory);
+}
+
+void
+cpu_tile_index_write_nonzero(struct writer *writer,
+                             struct cpu_tile_index *index)
+{
+    terp_bitmap_write(writer, index->nonzero, div_up(index->ntiles, 8),
+                      index->scratch);
+}
+
+enum terp_status
+cpu_tile_index_read_nonzero(struct reader *reader, struct cpu_tile_index *index)
+{
+    terp_bitmap_read(reader, index->nonzero, div_up(index->ntiles, 8),
+                     index->scratch);
+    if (reader->underflow)
+        return TERP_ERR_CORRUPT;
+    for (uint64_t i = index->ntiles; i % 8 != 0; i++)
+        if (bit_at(index->nonzero, i))
+            return TERP_ERR_CORRUPT;
+    return TERP_OK;
+}
+
+/* ---- places ---- */
+
+/* Control byte of a partition: width of its lengths, and whether reduced. */
+#define CONTROL_REDUCED 0x80
+#define MAX_LENGTH_NBITS 16
+
+/* Bytes below which no tile can be: a symbol's word takes at least one bit. */
+static unsigned
+least_nbytes(const struct cpu_tile_index *index, enum terp_coding coding,
+             uint64_t tile)
+{
+    uint64_t first = tile * TERP_TILE_NSYMBOLS;
+    if (coding == TERP_CODING_SPEED || coding == TERP_CODING_RATIO)
+        return 1;
+    return (unsigned)div_up(
+        min_u64(TERP_TILE_NSYMBOLS, index->nsymbols - first), 8);
+}
+
+static uint64_t
+first_tile(uint64_t partition)
+{
+    return partition * TERP_PARTITION_NTILES;
+}
+
+static uint64_t
+end_tile(const struct cpu_tile_index *index, uint64_t partition)
+{
+    return min_u64(first_tile(partition + 1), index->ntiles);
+}
+
+static uint64_t
+count_nonzero(const struct cpu_tile_index *index, uint64_t partition)
+{
+    uint64_t nnonzero = 0;
+    for (uint64_t i = first_tile(partition); i < end_tile(index, partition);
+         i++)
+        nnonzero += bit_at(index->nonzero, i);
+    return nnonzero;
+}
+
+static int
+length_width(const struct cpu_tile_index *index, enum terp_coding coding,
+             uint64_t partition)
+{
+    unsigned all = 0;
+    for (uint64_t i = first_tile(partition); i < end_tile(index, partition);
+         i++)
+        if (bit_at(index->nonzero, i))
+            all |= index->nbytes[i] - least_nbytes(index, coding, i);
+    return bit_width(all);
+}
+
+static void
+write_lengths(struct writer *writer, const struct cpu_tile_index *index,
+              enum terp_coding coding, uint64_t partition)
+{
+    int width = length_width(index, coding, partition);
+    uint64_t packed = 0;
+    uint64_t nbytes = packed_nbytes(count_nonzero(index, partition), width);
+    uint8_t *at = writer_take(writer, nbytes);
+
+    if (at == NULL)
+        return;
+    memset(at, 0, nbytes);
+    for (uint64_t i = first_tile(partition); i < end_tile(index, partition);
+         i++) {
+        if (!bit_at(index->nonzero, i))
+            continue;
+        pack_bits(at, packed, width,
+                  index->nbytes[i] - least_nbytes(index, coding, i));
+        packed += (uint64_t)width;
+    }
+}
+
+void
+cpu_tile_index_write_places(struct writer *writer,
+                            const struct cpu_tile_index *index,
+                            enum terp_coding coding)
+{
+    bool first = true;
+
+    for (uint64_t p = 0; p < index->npartitions; p++) {
+        if (count_nonzero(index, p) == 0)
+            continue;
+        write_le(writer,
+                 (uint64_t)length_width(index, coding, p) |
+                     (index->reduced[p] ? CONTROL_REDUCED : 0),
+                 1);
+    }
+    int offset_nbytes =
+        (int)div_up((uint64_t)bit_width(index->begin[index->npartitions]), 8);
+    if (offset_nbytes > 0)
+        write_le(writer, (uint64_t)offset_nbytes, 1);
+    for (uint64_t p = 0; p < index->npartitions; p++) {
+        if (count_nonzero(index, p) == 0)
+            continue;
+        if (!first)
+            write_le(writer, index->begin[p], offset_nbytes);
+        first = false;
+    }
+    for (uint64_t p = 0; p < index->npartitions; p++)
+        write_lengths(writer, index, coding, p);
+}
+
+static enum terp_status
+read_lengths(struct reader *reader, struct cpu_tile_index *index,
+             enum terp_coding coding, uint64_t partition, int width,
+             unsigned max_nbytes)
+{
+    uint64_t packed = 0, nbytes = 0;
+    const uint8_t *at = reader_take(
+        reader, packed_nbytes(count_nonzero(index, partition), width));
+
+    if (at == NULL)
+        return TERP_ERR_CORRUPT;
+    for (uint64_t i = first_tile(partition); i < end_tile(index, partition);
+         i++) {
+        if (!bit_at(index->nonzero, i))
+            continue;
+        uint64_t length =
+            unpack_bits(at, packed, width) + least_nbytes(index, coding, i);
+        packed += (uint64_t)width;
+        if (length > max_nbytes)
+            return TERP_ERR_CORRUPT;
+        index->nbytes[i] = (uint16_t)length;
+        nbytes += length;
+    }
+    /* A partition that is not reduced is as long as its tiles. */
+    uint64_t stored = index->begin[partition + 1] - index->begin[partition];
+    return index->reduced[partition] || stored == nbytes ? TERP_OK
+                                                         : TERP_ERR_CORRUPT;
+}
+
+/* Offsets of partitions with tiles; an empty one begins where the next does.
+ * The payload's end is not known before the lengths were passed over. */
+static enum terp_status
+read_offsets(struct reader *reader, struct cpu_tile_index *index,
+             const uint8_t *controls, uint64_t nfull)
+{
+    uint64_t lengths_nbytes = 0, full = 0;
+
+    for (uint64_t p = 0; p < index->npartitions; p++) {
+        uint64_t nnonzero = count_nonzero(index, p);
+        if (nnonzero == 0)
+            continue;
+        unsigned control = controls[full++];
+        int width = (int)(control & ~(unsigned)CONTROL_REDUCED);
+        if (width > MAX_LENGTH_NBITS)
+            return TERP_ERR_CORRUPT;
+        lengths_nbytes += packed_nbytes(nnonzero, width);
+        if (control & CONTROL_REDUCED)
+            index->reduced[p] = true;
+    }
+    int offset_nbytes = (int)read_le(reader, 1);
+    if (offset_nbytes < 1 || offset_nbytes > 8)
+        return TERP_ERR_CORRUPT;
+    const uint8_t *offsets =
+        reader_take(reader, (nfull - 1) * (uint64_t)offset_nbytes);
+    if (offsets == NULL ||
+        lengths_nbytes > (uint64_t)(reader->end - reader->at))
+        return TERP_ERR_CORRUPT;
+    uint64_t next = (uint64_t)(reader->end - reader->at) - lengths_nbytes;
+    index->begin[index->npartitions] = next;
+    for (uint64_t p = index->npartitions; p-- > 0;) {
+        if (count_nonzero(index, p) > 0) {
+            full--;
+            uint64_t at =
+                full == 0
+                    ? 0
+                    : load_le(offsets + (full - 1) * (uint64_t)offset_nbytes,
+                              offset_nbytes);
+            if (at > next)
+                return TERP_ERR_CORRUPT;
+            next = at;
+        }
+        index->begin[p] = next;
+    }
+    return TERP_OK;
+}
+
+enum terp_status
+cpu_tile_index_read_places(struct reader *reader, struct cpu_tile_index *index,
+                           enum terp_coding coding, unsigned max_nbytes)
+{
+    const uint8_t *places = reader->at;
+    uint64_t nfull = 0, full = 0;
+
+    for (uint64_t p = 0; p < index->npartitions; p++)
+        nfull += count_nonzero(index, p) > 0;
+    if (nfull == 0)
+        return reader->at == reader->end ? TERP_OK : TERP_ERR_CORRUPT;
+    const uint8_t *controls = reader_take(reader, nfull);
+    if (controls == NULL)
+        return TERP_ERR_CORRUPT;
+    enum terp_status st = read_offsets(reader, index, controls, nfull);
+    for (uint64_t p = 0; st == TERP_OK && p < index->npartitions; p++) {
+        if (count_nonzero(index, p) == 0)
+            continue;
+        int width = (int)(controls[full++] & ~(unsigned)CONTROL_REDUCED);
+        st = read_lengths(reader, index, coding, p, width, max_nbytes);
+    }
+    index->index_nbytes = (uint64_t)(reader->at - places);
+    return st;
+}

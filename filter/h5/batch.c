@@ -1,0 +1,239 @@
+/* Batches of chunks, coded by the codec and moved by direct chunk I/O.
+ *
+ * The functions of HDF5 are those of the program's own library: this file is
+ * for programs, not for the plugin. */
+#include "filter/h5/batch.h"
+
+#include <stdlib.h>
+
+/* Of streams on the device (terp_encode_batch). */
+#define STREAM_ALIGNMENT 16
+
+void
+h5_batch_free(struct h5_batch *batch)
+{
+    terp_memory_free(batch->run, batch->chunks);
+    terp_memory_free(batch->run, batch->streams);
+    if (batch->host_streams != batch->streams)
+        free(batch->host_streams);
+    free(batch->host_chunk);
+    free((void *)batch->chunk);
+    free((void *)batch->stream);
+    free((void *)batch->host_stream);
+    free(batch->stream_nbytes);
+    free(batch->number);
+    free(batch->status);
+}
+
+/* Memory of the run for `n` chunks and their streams. */
+static enum terp_status
+make_room(struct h5_batch *batch, uint64_t n)
+{
+    void *chunks = NULL, *streams = NULL;
+    uint64_t nbytes;
+
+    if (!mul_fits(n, batch->stream_stride, &nbytes))
+        return TERP_ERR_MEMORY;
+    enum terp_status st = terp_memory_make(batch->run, nbytes, &chunks);
+    if (st == TERP_OK)
+        st = terp_memory_make(batch->run, nbytes, &streams);
+    if (st != TERP_OK) {
+        terp_memory_free(batch->run, chunks);
+        return st;
+    }
+    batch->cap_nchunks = n;
+    batch->chunks = chunks;
+    batch->streams = streams;
+    return TERP_OK;
+}
+
+/* What the host has. */
+static enum terp_status
+make_host_room(struct h5_batch *batch)
+{
+    uint64_t n = batch->cap_nchunks;
+    bool on_host = batch->run->memory == TERP_MEMORY_HOST;
+
+    batch->host_streams =
+        on_host ? batch->streams : malloc(n * batch->stream_stride);
+    batch->host_chunk = on_host ? NULL : malloc(batch->chunk_nbytes);
+    batch->chunk = (void **)calloc(n, sizeof *batch->chunk);
+    batch->stream = (void **)calloc(n, sizeof *batch->stream);
+    batch->host_stream = (void **)calloc(n, sizeof *batch->host_stream);
+    batch->stream_nbytes = calloc(n, sizeof *batch->stream_nbytes);
+    batch->number = calloc(n, sizeof *batch->number);
+    batch->status = calloc(n, sizeof *batch->status);
+    return batch->host_streams == NULL ||
+                   (!on_host && batch->host_chunk == NULL) ||
+                   batch->chunk == NULL || batch->stream == NULL ||
+                   batch->host_stream == NULL || batch->stream_nbytes == NULL ||
+                   batch->number == NULL || batch->status == NULL
+               ? TERP_ERR_MEMORY
+               : TERP_OK;
+}
+
+enum terp_status
+h5_batch_make(struct terp_run *run, const struct h5_block *block,
+              uint64_t nbytes, struct h5_batch *batch)
+{
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    memset(batch, 0, sizeof *batch);
+    batch->run = run;
+    batch->chunk_nbytes = terp_chunk_nbytes(&block->cd.chunk);
+    batch->stream_stride =
+        div_up(terp_encode_bound(&block->cd.chunk), STREAM_ALIGNMENT) *
+        STREAM_ALIGNMENT;
+    for (uint64_t n = min_u64(terp_array_nchunks(&block->array),
+                              nbytes / batch->chunk_nbytes + 1);
+         st == TERP_ERR_MEMORY && n > 0; n /= 2)
+        st = make_room(batch, n);
+    return st == TERP_OK ? make_host_room(batch) : st;
+}
+
+void
+h5_batch_take(struct h5_batch *batch, uint64_t i, uint64_t number, uint64_t j)
+{
+    batch->number[j] = number;
+    batch->chunk[j] = batch->chunks + i * batch->chunk_nbytes;
+    batch->stream[j] = batch->streams + i * batch->stream_stride;
+    batch->host_stream[j] = batch->host_streams + i * batch->stream_stride;
+}
+
+enum terp_status
+h5_batch_encode(struct h5_batch *batch, const struct h5_block *block,
+                const struct terp_params *params, uint64_t first, uint64_t n,
+                const void *values)
+{
+    struct terp_run *run = batch->run;
+
+    /* One thread does them one by one, in memory that stays in its cache. */
+    const uint64_t step =
+        run->engine == TERP_ENGINE_CPU && run->nthreads == 1 ? 1 : n;
+    enum terp_status st = TERP_OK;
+
+    for (uint64_t i = 0; st == TERP_OK && i < n; i += step) {
+        for (uint64_t j = 0; j < step; j++)
+            h5_batch_take(batch, i + j, first + i + j, i + j);
+        st = terp_array_gather(run, &block->array, first + i, step, values,
+                               batch->chunks);
+        if (st == TERP_OK)
+            st = terp_encode_batch(run, params, &block->cd.chunk, step,
+                                   (const void *const *)batch->chunk,
+                                   &batch->stream[i], &batch->stream_nbytes[i]);
+    }
+    if (st == TERP_OK && run->memory == TERP_MEMORY_DEVICE)
+        st = terp_memory_copy(run, n, batch->host_stream,
+                              (const void *const *)batch->stream,
+                              batch->stream_nbytes);
+    return st;
+}
+
+enum terp_status
+h5_batch_store(const struct h5_batch *batch, const struct h5_block *block,
+               uint64_t n)
+{
+    hsize_t place[H5S_MAX_RANK];
+
+    for (uint64_t i = 0; i < n; i++) {
+        h5_block_place(block, batch->number[i], place);
+        if (H5Dwrite_chunk(block->dataset, H5P_DEFAULT, 0, place,
+                           batch->stream_nbytes[i], batch->host_stream[i]) < 0)
+            return TERP_ERR_HDF5;
+    }
+    return TERP_OK;
+}
+
+/* The stream of a chunk; *nbytes_ret is 0 where HDF5 has to read it. */
+static enum terp_status
+read_stream(const struct h5_block *block, uint64_t number, void *stream,
+            uint64_t stream_cap_nbytes, uint64_t *nbytes_ret)
+{
+    hsize_t place[H5S_MAX_RANK], nbytes = 0;
+    uint32_t skipped;
+    herr_t known;
+
+    *nbytes_ret = 0;
+    h5_block_place(block, number, place);
+    /* Of a chunk that was never written it says 0, or fails. */
+    H5E_BEGIN_TRY
+    {
+        known = H5Dget_chunk_storage_size(block->dataset, place, &nbytes);
+    }
+    H5E_END_TRY
+    if (known < 0 || nbytes == 0 || nbytes > stream_cap_nbytes)
+        return TERP_OK;
+    if (H5Dread_chunk(block->dataset, H5P_DEFAULT, place, &skipped, stream) < 0)
+        return TERP_ERR_HDF5;
+    *nbytes_ret = skipped == 0 ? nbytes : 0;
+    return TERP_OK;
+}
+
+/* A chunk that HDF5 has to read. */
+static enum terp_status
+read_chunk(const struct h5_block *block, struct h5_batch *batch,
+           uint64_t number, void *chunk)
+{
+    hsize_t place[H5S_MAX_RANK] = {0}, count[H5S_MAX_RANK] = {0};
+    bool on_host = batch->run->memory == TERP_MEMORY_HOST;
+    void *on_its_way = on_host ? chunk : batch->host_chunk;
+    const void *from = on_its_way;
+
+    h5_block_place(block, number, place);
+    for (int d = 0; d < block->rank; d++)
+        count[d] = min_u64(block->chunk[d], block->dims[d] - place[d]);
+    enum terp_status st = h5_block_transfer_part(
+        block, place, count, block->chunk, NULL, on_its_way);
+    return st != TERP_OK || on_host
+               ? st
+               : terp_memory_copy(batch->run, 1, &chunk, &from,
+                                  &batch->chunk_nbytes);
+}
+
+/* Decodes the first `n` streams that the batch has taken. */
+static enum terp_status
+decode_taken(const struct h5_block *block, struct h5_batch *batch, uint64_t n)
+{
+    struct terp_run *run = batch->run;
+    enum terp_status st = TERP_OK;
+
+    if (run->memory == TERP_MEMORY_DEVICE)
+        st = terp_memory_copy(run, n, batch->stream,
+                              (const void *const *)batch->host_stream,
+                              batch->stream_nbytes);
+    if (st != TERP_OK)
+        return st;
+    (void)terp_decode_batch(run, &block->cd.chunk, n,
+                            (const void *const *)batch->stream,
+                            batch->stream_nbytes, batch->chunk, batch->status);
+    for (uint64_t i = 0; st == TERP_OK && i < n; i++) {
+        st = batch->status[i];
+        /* A stream that only the filter makes something of. */
+        if (st == TERP_ERR_ARGUMENT)
+            st = read_chunk(block, batch, batch->number[i], batch->chunk[i]);
+    }
+    return st;
+}
+
+enum terp_status
+h5_batch_read(struct h5_batch *batch, const struct h5_block *block,
+              uint64_t first, uint64_t n, void *values)
+{
+    enum terp_status st = TERP_OK;
+    uint64_t ntaken = 0;
+
+    for (uint64_t i = 0; st == TERP_OK && i < n; i++) {
+        h5_batch_take(batch, i, first + i, ntaken);
+        st = read_stream(block, first + i, batch->host_stream[ntaken],
+                         batch->stream_stride, &batch->stream_nbytes[ntaken]);
+        if (st == TERP_OK && batch->stream_nbytes[ntaken] == 0)
+            st = read_chunk(block, batch, first + i, batch->chunk[ntaken]);
+        else
+            ntaken++;
+    }
+    if (st == TERP_OK)
+        st = decode_taken(block, batch, ntaken);
+    return st == TERP_OK ? terp_array_scatter(batch->run, &block->array, first,
+                                              n, batch->chunks, values)
+                         : st;
+}

@@ -1,0 +1,259 @@
+#include "filter/h5/block.h"
+
+#include <stdlib.h>
+
+#include "filter/plugin/h5z_terp.h"
+
+_Static_assert(TERP_ARRAY_MAX_RANK >= H5S_MAX_RANK, "any dataset's rank");
+
+/* ---- what the dataset is ---- */
+
+static enum terp_status
+read_extent(struct h5_block *block, const hsize_t *offset, const hsize_t *count)
+{
+    block->rank = H5Sget_simple_extent_ndims(block->space);
+    if (block->rank < 0 ||
+        H5Sget_simple_extent_dims(block->space, block->dims, NULL) < 0)
+        return TERP_ERR_HDF5;
+    for (int d = 0; d < block->rank; d++) {
+        hsize_t begin = offset == NULL ? 0 : offset[d];
+        if (begin > block->dims[d])
+            return TERP_ERR_ARGUMENT;
+        hsize_t room = block->dims[d] - begin;
+        block->offset[d] = begin;
+        block->count[d] = count == NULL ? room : count[d];
+        if (block->count[d] > room)
+            return TERP_ERR_ARGUMENT;
+    }
+    return TERP_OK;
+}
+
+bool
+h5_block_is_empty(const struct h5_block *block)
+{
+    for (int d = 0; d < block->rank; d++)
+        if (block->count[d] == 0)
+            return true;
+    return false;
+}
+
+/* Where values beyond the dataset's end come from: as HDF5 does it. */
+static enum terp_status
+read_padding(const struct h5_block *block, uint8_t *pad_ret)
+{
+    H5D_fill_value_t status;
+    H5D_fill_time_t when;
+
+    memset(pad_ret, 0, sizeof block->array.pad);
+    if (H5Pfill_value_defined(block->dcpl, &status) < 0 ||
+        H5Pget_fill_time(block->dcpl, &when) < 0)
+        return TERP_ERR_HDF5;
+    if (status == H5D_FILL_VALUE_UNDEFINED || when == H5D_FILL_TIME_NEVER)
+        return TERP_OK;
+    return H5Pget_fill_value(block->dcpl, block->type, pad_ret) < 0
+               ? TERP_ERR_HDF5
+               : TERP_OK;
+}
+
+/* Why the chunks are not streams of terp, as far as the dataset tells. */
+static const char *
+reason_of_filters(struct h5_block *block)
+{
+    unsigned words[TERP_CD_MAX_NWORDS], flags, options;
+    size_t nwords = TERP_CD_MAX_NWORDS;
+
+    int nfilters = H5Pget_nfilters(block->dcpl);
+    if (nfilters < 1 || H5Pget_filter2(block->dcpl, 0, &flags, &nwords, words,
+                                       0, NULL, NULL) != H5Z_FILTER_TERP)
+        return "the dataset's first filter is not terp";
+    if (nfilters > 1)
+        return "the dataset has other filters beside terp";
+    if (H5Pget_chunk_opts(block->dcpl, &options) < 0 ||
+        (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0)
+        return "the dataset's partial chunks are not filtered";
+    nwords = min_u64(nwords, TERP_CD_MAX_NWORDS);
+    if (terp_cd_parse(nwords, words, &block->cd, NULL) != TERP_OK ||
+        !block->cd.persisted || block->cd.pass != TERP_PASS_NO)
+        return "the dataset's values pass through terp as they are";
+    return NULL;
+}
+
+/* The block as the codec sees it, and the reason why it cannot. */
+static enum terp_status
+read_chunks(struct h5_block *block)
+{
+    struct terp_array *array = &block->array;
+
+    if (H5Pget_layout(block->dcpl) != H5D_CHUNKED) {
+        block->reason = "the dataset has no chunks";
+        return TERP_OK;
+    }
+    block->is_chunked = true;
+    if (H5Pget_chunk(block->dcpl, block->rank, block->chunk) != block->rank)
+        return TERP_ERR_HDF5;
+    block->is_whole = true;
+    array->rank = block->rank;
+    for (int d = 0; d < block->rank; d++) {
+        hsize_t end = block->offset[d] + block->count[d];
+        if (block->offset[d] % block->chunk[d] != 0 ||
+            (block->count[d] % block->chunk[d] != 0 && end != block->dims[d]))
+            block->is_whole = false;
+        array->dims[d] = block->count[d];
+        array->chunk[d] = block->chunk[d];
+    }
+    block->reason = reason_of_filters(block);
+    if (block->reason != NULL)
+        return TERP_OK;
+    if (!block->is_whole) {
+        block->reason = "the block is not made of whole chunks";
+        return TERP_OK;
+    }
+    array->value_nbytes = block->cd.chunk.type == TERP_FLOAT32 ? 4 : 8;
+    if (array->value_nbytes != H5Tget_size(block->type) ||
+        terp_chunk_nbytes(&block->cd.chunk) !=
+            terp_array_chunk_nvalues(array) * array->value_nbytes) {
+        block->reason = "the cd_values are of another dataset";
+        return TERP_OK;
+    }
+    return read_padding(block, array->pad);
+}
+
+void
+h5_block_close(struct h5_block *block)
+{
+    if (block->dcpl >= 0)
+        H5Pclose(block->dcpl);
+    if (block->space >= 0)
+        H5Sclose(block->space);
+    if (block->type >= 0)
+        H5Tclose(block->type);
+}
+
+enum terp_status
+h5_block_open(hid_t dataset, const hsize_t *offset, const hsize_t *count,
+              struct h5_block *block)
+{
+    memset(block, 0, sizeof *block);
+    block->dataset = dataset;
+    block->type = H5Dget_type(dataset);
+    block->space = block->type < 0 ? -1 : H5Dget_space(dataset);
+    block->dcpl = block->space < 0 ? -1 : H5Dget_create_plist(dataset);
+    if (block->dcpl < 0)
+        return TERP_ERR_HDF5;
+    enum terp_status st = read_extent(block, offset, count);
+    if (st != TERP_OK || h5_block_is_empty(block))
+        return st;
+    return read_chunks(block);
+}
+
+void
+h5_block_place(const struct h5_block *block, uint64_t number,
+               hsize_t *place_ret)
+{
+    for (int d = block->rank - 1; d >= 0; d--) {
+        uint64_t nchunks = div_up(block->count[d], block->chunk[d]);
+        place_ret[d] = block->offset[d] + number % nchunks * block->chunk[d];
+        number /= nchunks;
+    }
+}
+
+/* ---- what HDF5 moves ---- */
+
+enum terp_status
+h5_block_transfer_part(const struct h5_block *block, const hsize_t *offset,
+                       const hsize_t *count, const hsize_t *dims,
+                       const void *src, void *dst)
+{
+    static const hsize_t start[H5S_MAX_RANK];
+    hid_t memory = H5S_ALL, space = H5S_ALL;
+    herr_t result = 0;
+
+    if (block->rank > 0) {
+        space = block->space;
+        memory = H5Screate_simple(block->rank, dims, NULL);
+        if (memory < 0)
+            return TERP_ERR_HDF5;
+        result = H5Sselect_hyperslab(memory, H5S_SELECT_SET, start, NULL, count,
+                                     NULL);
+        if (result >= 0)
+            result = H5Sselect_hyperslab(space, H5S_SELECT_SET, offset, NULL,
+                                         count, NULL);
+    }
+    if (result >= 0)
+        result = src != NULL ? H5Dwrite(block->dataset, block->type, memory,
+                                        space, H5P_DEFAULT, src)
+                             : H5Dread(block->dataset, block->type, memory,
+                                       space, H5P_DEFAULT, dst);
+    if (memory != H5S_ALL)
+        H5Sclose(memory);
+    return result < 0 ? TERP_ERR_HDF5 : TERP_OK;
+}
+
+/* Rows of the slowest dim that go by way of the host at a time: whole chunks.
+ * One value where there are no dims. */
+static enum terp_status
+cut_slab(const struct h5_block *block, hsize_t *nrows_ret,
+         uint64_t *row_nbytes_ret)
+{
+    uint64_t row_nbytes = H5Tget_size(block->type);
+
+    for (int d = 1; d < block->rank; d++)
+        row_nbytes *= block->count[d];
+    if (row_nbytes == 0)
+        return TERP_ERR_HDF5;
+    *row_nbytes_ret = row_nbytes;
+    *nrows_ret = TERP_H5_BATCH_NBYTES / row_nbytes + 1;
+    if (block->is_chunked)
+        *nrows_ret = div_up(*nrows_ret, block->chunk[0]) * block->chunk[0];
+    return TERP_OK;
+}
+
+/* Moves slabs of the block between the device's memory and HDF5. */
+static enum terp_status
+transfer_slabs(struct terp_run *run, const struct h5_block *block,
+               const void *src, void *dst)
+{
+    hsize_t offset[H5S_MAX_RANK], count[H5S_MAX_RANK];
+    hsize_t cap_nrows, nrows, all_nrows = block->rank > 0 ? block->count[0] : 1;
+    uint64_t row_nbytes, slab_nbytes;
+
+    enum terp_status st = cut_slab(block, &cap_nrows, &row_nbytes);
+    if (st != TERP_OK)
+        return st;
+    cap_nrows = min_u64(cap_nrows, all_nrows);
+    if (!mul_fits(cap_nrows, row_nbytes, &slab_nbytes) || slab_nbytes == 0)
+        return TERP_ERR_MEMORY;
+    void *slab = malloc(slab_nbytes);
+    if (slab == NULL)
+        return TERP_ERR_MEMORY;
+    memcpy(offset, block->offset, sizeof offset);
+    memcpy(count, block->count, sizeof count);
+    for (hsize_t row = 0; st == TERP_OK && row < all_nrows; row += nrows) {
+        nrows = min_u64(cap_nrows, all_nrows - row);
+        uint64_t nbytes = nrows * row_nbytes, at = row * row_nbytes;
+        const void *from = src != NULL ? (const uint8_t *)src + at : slab;
+        void *to = src != NULL ? slab : (uint8_t *)dst + at;
+        offset[0] = block->offset[0] + row;
+        count[0] = nrows;
+        if (src == NULL)
+            st =
+                h5_block_transfer_part(block, offset, count, count, NULL, slab);
+        if (st == TERP_OK)
+            st = terp_memory_copy(run, 1, &to, &from, &nbytes);
+        if (st == TERP_OK && src != NULL)
+            st =
+                h5_block_transfer_part(block, offset, count, count, slab, NULL);
+    }
+    free(slab);
+    return st;
+}
+
+enum terp_status
+h5_block_transfer(struct terp_run *run, const struct h5_block *block,
+                  const void *src, void *dst)
+{
+    return run->memory == TERP_MEMORY_HOST
+               ? h5_block_transfer_part(block, block->offset, block->count,
+                                        block->count, src, dst)
+               : transfer_slabs(run, block, src, dst);
+}

@@ -1,0 +1,392 @@
+/* The filter as HDF5 sees it. Only here do HDF5's 0 and -1 appear.
+ *
+ * Nothing is kept between calls but the codec's CUDA engine, where one is asked
+ * for, and no object needs construction: HDF5 opens every plugin it meets, and
+ * may call from several threads. */
+#include "filter/plugin/h5z_terp.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include <H5PLextern.h>
+
+#include "codec/format/base.h"
+#include "filter/plugin/dataset.h"
+#include "filter/plugin/settings.h"
+
+_Static_assert(H5Z_TERP_ABSOLUTE == TERP_BOUND_ABSOLUTE &&
+                   H5Z_TERP_RELATIVE == TERP_BOUND_RELATIVE &&
+                   H5Z_TERP_PIPELINE_AUTO == TERP_PIPELINE_AUTO &&
+                   H5Z_TERP_PIPELINE_HUFFMAN == TERP_PIPELINE_HUFFMAN &&
+                   H5Z_TERP_PIPELINE_CUSTOM == TERP_PIPELINE_CUSTOM &&
+                   H5Z_TERP_PIPELINE_SPEED == TERP_PIPELINE_SPEED &&
+                   H5Z_TERP_PIPELINE_RATIO == TERP_PIPELINE_RATIO &&
+                   H5Z_TERP_PREDICTOR_AUTO == TERP_PREDICTOR_AUTO &&
+                   H5Z_TERP_PREDICTOR_SPLINE == TERP_PREDICTOR_SPLINE &&
+                   H5Z_TERP_PREDICTOR_LORENZO == TERP_PREDICTOR_LORENZO &&
+                   H5Z_TERP_MAX_NLOGICAL == TERP_MAX_RANK - 1,
+               "the installed header says what the codec means");
+
+/* Where cd_values do not tell the chunk's size, a stream that is smaller
+ * than its chunk may ask for this much: the largest chunk before HDF5 2.0. */
+#define MAX_UNKNOWN_NBYTES UINT64_C(0xFFFFFFFF)
+
+/* Who called, and what the environment asks for. */
+struct call {
+    struct terp_host host;
+    struct terp_settings settings;
+};
+
+static void
+call_begin(const void *caller, struct call *call_ret)
+{
+    terp_host_open(caller, &call_ret->host);
+    terp_settings_read(&call_ret->host, &call_ret->settings);
+}
+
+enum outcome {
+    REFUSED, /* the dataset is not created */
+    SKIPPED, /* the chunk is stored as it is */
+    FAILED   /* the chunk is not written or read */
+};
+
+static void
+report(const struct call *call, enum outcome outcome, const char *function,
+       unsigned line, const char *text)
+{
+    terp_settings_say(&call->settings, &call->host, "%s", text);
+    if (outcome == FAILED && !call->settings.verbose)
+        terp_host_print_dropped(&call->host, text);
+    terp_host_push(&call->host, function, line,
+                   outcome == REFUSED ? "H5E_SETLOCAL_g" : "H5E_CANTFILTER_g",
+                   text);
+}
+
+/* Puts a message on HDF5's error stack, and prints it when verbose. */
+#define REPORT(call, outcome, ...)                              \
+    do {                                                        \
+        char report_text[256];                                  \
+        snprintf(report_text, sizeof report_text, __VA_ARGS__); \
+        report(call, outcome, __func__, __LINE__, report_text); \
+    } while (0)
+
+/* Everything is accepted, because an optional filter runs anyway, and
+ * h5repack applies a mandatory one to every dataset of a file. */
+static htri_t
+can_apply(hid_t dcpl, hid_t type, hid_t space)
+{
+    (void)dcpl, (void)type, (void)space;
+    return 1;
+}
+
+static void
+say_words(const struct call *call, const struct terp_cd *cd, bool fits)
+{
+    char dims[128] = "";
+    size_t at = 0;
+
+    if (cd->pass != TERP_PASS_NO) {
+        terp_settings_say(&call->settings, &call->host,
+                          "set_local: data will pass through: %s",
+                          terp_pass_text(cd->pass));
+        return;
+    }
+    for (int i = 0; i < cd->chunk.rank && at < sizeof dims; i++)
+        at += (size_t)snprintf(dims + at, sizeof dims - at, "%s%" PRIu64,
+                               i == 0 ? "" : "x", cd->chunk.dims[i]);
+    terp_settings_say(
+        &call->settings, &call->host,
+        "set_local: %s%s, %s %s, %s bound %.17g%s%s",
+        cd->chunk.type == TERP_FLOAT32 ? "float32" : "float64",
+        cd->chunk.big_endian ? " big-endian" : "",
+        cd->chunk.stack ? "stack" : "chunk", dims,
+        cd->params.bound_mode == TERP_BOUND_ABSOLUTE ? "absolute" : "relative",
+        cd->params.bound, cd->params.has_fill ? ", fill value" : "",
+        fits ? "" : "; the logical dims do not divide the chunk");
+}
+
+/* Replaces the user's words by those that tell all of this dataset. */
+static herr_t
+localize(const struct call *call, hid_t dcpl, hid_t type, hid_t space)
+{
+    unsigned words[TERP_CD_MAX_NWORDS], flags;
+    size_t nwords;
+    struct terp_cd cd;
+    const char *reason;
+
+    if (!terp_dataset_get_words(&call->host, dcpl, &flags, &nwords, words)) {
+        terp_settings_say(&call->settings, &call->host, "set_local: %s",
+                          terp_pass_text(TERP_PASS_UNKNOWN_LAYOUT));
+        return 0;
+    }
+    if (terp_cd_parse(nwords, words, &cd, &reason) != TERP_OK) {
+        REPORT(call, REFUSED, "%s", reason);
+        return -1;
+    }
+    bool fits = terp_dataset_describe(&call->host, dcpl, type, space, &cd);
+    nwords = terp_cd_persist(&cd, words);
+    if (!terp_dataset_set_words(&call->host, dcpl, flags, nwords, words)) {
+        REPORT(call, REFUSED, "cannot keep the cd_values");
+        return -1;
+    }
+    say_words(call, &cd, fits);
+    return 0;
+}
+
+static herr_t
+set_local(hid_t dcpl, hid_t type, hid_t space)
+{
+    struct call call;
+
+    call_begin(__builtin_return_address(0), &call);
+    herr_t result = localize(&call, dcpl, type, space);
+    terp_host_close(&call.host);
+    return result;
+}
+
+/* One chunk in host memory, by the engine that the environment asks for. */
+static struct terp_run
+make_run(const struct call *call)
+{
+    return (struct terp_run){.engine = call->settings.engine,
+                             .memory = TERP_MEMORY_HOST,
+                             .nthreads = call->settings.nthreads};
+}
+
+/* Encodes into a buffer that the caller releases, NULL on an error. */
+static enum terp_status
+encode(const struct call *call, struct terp_run *run,
+       const struct terp_params *params, const struct terp_chunk *chunk,
+       const void *src, void **stream_ret, uint64_t *stream_nbytes_ret)
+{
+    uint64_t cap_nbytes = terp_encode_bound(chunk);
+
+    *stream_ret = NULL;
+    if (cap_nbytes == 0)
+        return TERP_ERR_ARGUMENT;
+    if (cap_nbytes > SIZE_MAX)
+        return TERP_ERR_MEMORY;
+    void *stream = terp_host_allocate(&call->host, cap_nbytes);
+    if (stream == NULL)
+        return TERP_ERR_MEMORY;
+    enum terp_status st = terp_encode_batch(run, params, chunk, 1, &src,
+                                            &stream, stream_nbytes_ret);
+    if (st != TERP_OK) {
+        terp_host_release(&call->host, stream);
+        return st;
+    }
+    *stream_ret = stream;
+    return TERP_OK;
+}
+
+/* Hands `data` of `cap_nbytes` to HDF5 for its own buffer. */
+static void
+exchange(const struct call *call, void *data, size_t cap_nbytes,
+         size_t *buf_size, void **buf)
+{
+    terp_host_release(&call->host, *buf);
+    *buf = data;
+    *buf_size = cap_nbytes;
+}
+
+static void
+say_stream(const struct call *call, const struct terp_run *run,
+           const char *action, const void *stream, uint64_t stream_nbytes)
+{
+    struct terp_info info;
+    const char *more = run->device != NULL ? run->device : run->reason;
+
+    /* Reading the frame again costs time, for the curious only. */
+    if (!call->settings.verbose ||
+        terp_inspect(stream, stream_nbytes, &info) != TERP_OK)
+        return;
+    terp_settings_say(
+        &call->settings, &call->host,
+        "%s: %" PRIu64 " bytes, stored %" PRIu64
+        ", ratio %.2f, pipeline %s, predictor %s, engine %s%s%s%s%s, "
+        "threads %d",
+        action, info.chunk_nbytes, stream_nbytes,
+        (double)info.chunk_nbytes / (double)stream_nbytes, info.pipeline,
+        info.predictor, run->used == TERP_ENGINE_CUDA ? "cuda" : "cpu",
+        more != NULL ? " (" : "", run->reason != NULL ? "not cuda: " : "",
+        more != NULL ? more : "", more != NULL ? ")" : "", run->nthreads);
+}
+
+/* Why the words do not allow to compress `nbytes`; NULL when they do. */
+static const char *
+reason_to_pass(enum terp_status st, const struct terp_cd *cd,
+               const char *parse_reason, size_t nbytes)
+{
+    if (st != TERP_OK)
+        return parse_reason;
+    if (!cd->persisted)
+        return terp_pass_text(TERP_PASS_UNKNOWN_LAYOUT);
+    if (cd->pass != TERP_PASS_NO)
+        return terp_pass_text(cd->pass);
+    if (terp_chunk_nbytes(&cd->chunk) != nbytes)
+        return "the chunk has not the size that the cd_values tell";
+    return NULL;
+}
+
+/* Data always finds its way into the file: compressed; or as it is, when
+ * HDF5 may skip the filter; or as it is inside our frame. */
+static size_t
+write_chunk(const struct call *call, unsigned flags, size_t cd_nelmts,
+            const unsigned *cd_values, size_t nbytes, size_t *buf_size,
+            void **buf)
+{
+    struct terp_cd cd;
+    const char *reason;
+    void *stream = NULL;
+    uint64_t stream_nbytes = 0;
+    struct terp_run run = make_run(call);
+
+    enum terp_status st = terp_cd_parse(cd_nelmts, cd_values, &cd, &reason);
+    reason = reason_to_pass(st, &cd, reason, nbytes);
+    struct terp_chunk chunk = {TERP_BYTES, false, false, 1, {nbytes}};
+    if (reason == NULL) {
+        chunk = cd.chunk;
+        st = encode(call, &run, &cd.params, &chunk, *buf, &stream,
+                    &stream_nbytes);
+        if (st != TERP_OK) {
+            reason = terp_status_text(st);
+            chunk = (struct terp_chunk){TERP_BYTES, false, false, 1, {nbytes}};
+        }
+    }
+    if (reason != NULL && (flags & H5Z_FLAG_OPTIONAL)) {
+        REPORT(call, SKIPPED, "a chunk of %zu bytes passes through: %s", nbytes,
+               reason);
+        return 0;
+    }
+    if (reason != NULL) {
+        struct terp_params unused = {.bound_mode = TERP_BOUND_ABSOLUTE};
+        terp_settings_say(&call->settings, &call->host,
+                          "write: %zu bytes pass through in a frame: %s",
+                          nbytes, reason);
+        st = encode(call, &run, &unused, &chunk, *buf, &stream, &stream_nbytes);
+    }
+    if (st != TERP_OK) {
+        REPORT(call, FAILED, "cannot write a chunk of %zu bytes: %s", nbytes,
+               terp_status_text(st));
+        return 0;
+    }
+    say_stream(call, &run, "write", stream, stream_nbytes);
+    exchange(call, stream, terp_encode_bound(&chunk), buf_size, buf);
+    return stream_nbytes;
+}
+
+/* Whether a chunk may be what its stream of `nbytes` announces, so that a
+ * damaged or hostile one neither asks for too much memory nor gives HDF5 less
+ * than it expects. `expected_nbytes` is 0 where cd_values do not tell. */
+static bool
+may_announce(const struct terp_chunk *announced, uint64_t expected_nbytes,
+             size_t nbytes)
+{
+    uint64_t announced_nbytes = terp_chunk_nbytes(announced);
+
+    if (expected_nbytes == 0)
+        return announced_nbytes <= nbytes ||
+               announced_nbytes <= MAX_UNKNOWN_NBYTES;
+    if (announced_nbytes == expected_nbytes)
+        return true;
+    /* Written where set_local could not replace another dataset's words. */
+    return announced_nbytes <= nbytes && announced->type == TERP_BYTES;
+}
+
+static size_t
+read_chunk(const struct call *call, size_t cd_nelmts, const unsigned *cd_values,
+           size_t nbytes, size_t *buf_size, void **buf)
+{
+    struct terp_cd cd;
+    struct terp_chunk chunk;
+    uint64_t expected_nbytes = 0, chunk_nbytes = 0, stream_nbytes = nbytes;
+    struct terp_run run = make_run(call);
+
+    /* The stream tells all that decoding needs; the words are a check. */
+    if (terp_cd_parse(cd_nelmts, cd_values, &cd, NULL) == TERP_OK &&
+        cd.persisted && cd.pass == TERP_PASS_NO)
+        expected_nbytes = terp_chunk_nbytes(&cd.chunk);
+
+    enum terp_status st = terp_decoded_chunk(*buf, nbytes, &chunk);
+    if (st == TERP_OK)
+        chunk_nbytes = terp_chunk_nbytes(&chunk);
+    if (st == TERP_OK && !may_announce(&chunk, expected_nbytes, nbytes)) {
+        REPORT(call, FAILED,
+               "a stream of %zu bytes announces a chunk of %" PRIu64
+               " bytes where %" PRIu64 " are expected",
+               nbytes, chunk_nbytes,
+               expected_nbytes == 0 ? MAX_UNKNOWN_NBYTES : expected_nbytes);
+        return 0;
+    }
+    void *values = NULL;
+    if (st == TERP_OK && chunk_nbytes <= SIZE_MAX)
+        values = terp_host_allocate(&call->host, chunk_nbytes);
+    if (st == TERP_OK && values == NULL)
+        st = TERP_ERR_MEMORY;
+    if (st == TERP_OK)
+        terp_decode_batch(&run, &chunk, 1, (const void *const *)buf,
+                          &stream_nbytes, &values, &st);
+    if (st != TERP_OK) {
+        if (values != NULL)
+            terp_host_release(&call->host, values);
+        REPORT(call, FAILED,
+               "cannot read a chunk of %" PRIu64
+               " bytes from a stream of %zu: %s",
+               chunk_nbytes == 0 ? expected_nbytes : chunk_nbytes, nbytes,
+               terp_status_text(st));
+        return 0;
+    }
+    say_stream(call, &run, "read", *buf, nbytes);
+    exchange(call, values, chunk_nbytes, buf_size, buf);
+    return chunk_nbytes;
+}
+
+static size_t
+filter(unsigned flags, size_t cd_nelmts, const unsigned *cd_values,
+       size_t nbytes, size_t *buf_size, void **buf)
+{
+    struct call call;
+    size_t result;
+
+    call_begin(__builtin_return_address(0), &call);
+    if (flags & H5Z_FLAG_REVERSE)
+        result = read_chunk(&call, cd_nelmts, cd_values, nbytes, buf_size, buf);
+    else
+        result = write_chunk(&call, flags, cd_nelmts, cd_values, nbytes,
+                             buf_size, buf);
+    terp_host_close(&call.host);
+    return result;
+}
+
+/* The name is stored in every file. It has the letters that HDF5 allows in
+ * the canonical names of H5Z_class3_t, so that it can stay. */
+static const H5Z_class2_t filter_class = {
+    H5Z_CLASS_T_VERS, H5Z_FILTER_TERP, 1,         1,
+    "H5Z-TERP",       can_apply,       set_local, filter,
+};
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT H5PL_type_t
+H5PLget_plugin_type(void)
+{
+    return H5PL_TYPE_FILTER;
+}
+
+EXPORT const void *
+H5PLget_plugin_info(void)
+{
+    return &filter_class;
+}
+
+/* hdf5plugin's loader hands over the library to take functions from. There
+ * is nothing to do: every call finds its own. */
+EXPORT int
+init_filter(const char *libhdf5_path);
+
+EXPORT int
+init_filter(const char *libhdf5_path)
+{
+    (void)libhdf5_path;
+    return 0;
+}

@@ -1,0 +1,94 @@
+#define _GNU_SOURCE /* sched_getaffinity */
+#include "filter/plugin/settings.h"
+
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAX_NTHREADS 1024
+
+/* CPUs that this process may run on. */
+static int
+count_cpus(void)
+{
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return CPU_COUNT(&set);
+    long ncpus = sysconf(_SC_NPROCESSORS_ONLN);
+    return ncpus < 1 ? 1 : ncpus > MAX_NTHREADS ? MAX_NTHREADS : (int)ncpus;
+}
+
+static bool
+read_nthreads(int *nthreads_ret)
+{
+    const char *text = getenv("TERP_NUM_THREADS");
+    char *end;
+
+    *nthreads_ret = 1;
+    if (text == NULL || *text == '\0')
+        return true;
+    long number = strtol(text, &end, 10);
+    if (*end != '\0' || number < 0 || number > MAX_NTHREADS)
+        return false;
+    *nthreads_ret = number == 0 ? count_cpus() : (int)number;
+    return true;
+}
+
+/* A program that has not asked for the device keeps all of it: its memory, and
+ * the right to use it in processes that it forks. */
+static bool
+read_engine(enum terp_engine_kind *engine_ret)
+{
+    static const char *const names[] = {[TERP_ENGINE_CPU] = "cpu",
+                                        [TERP_ENGINE_CUDA] = "cuda",
+                                        [TERP_ENGINE_AUTO] = "auto"};
+    const char *text = getenv("TERP_ENGINE");
+
+    *engine_ret = TERP_ENGINE_CPU;
+    if (text == NULL || *text == '\0')
+        return true;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(text, names[i]) != 0)
+            continue;
+        *engine_ret = (enum terp_engine_kind)i;
+        return true;
+    }
+    return false;
+}
+
+void
+terp_settings_read(const struct terp_host *host,
+                   struct terp_settings *settings_ret)
+{
+    const char *verbose = getenv("TERP_VERBOSE");
+
+    settings_ret->verbose = verbose != NULL && strcmp(verbose, "0") != 0;
+    if (!read_nthreads(&settings_ret->nthreads))
+        terp_settings_say(settings_ret, host,
+                          "TERP_NUM_THREADS is no number from 0 to %d; "
+                          "1 is used",
+                          MAX_NTHREADS);
+    if (!read_engine(&settings_ret->engine))
+        terp_settings_say(settings_ret, host,
+                          "TERP_ENGINE is none of cpu, cuda, auto; "
+                          "cpu is used");
+}
+
+void
+terp_settings_say(const struct terp_settings *settings,
+                  const struct terp_host *host, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+
+    if (!settings->verbose)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "H5Z-TERP: %s [%s]\n", text, host->path);
+}

@@ -1,0 +1,227 @@
+/* Floor 3: how a block reads bytes of a stream, and expands what
+ * codec/format/reduce.c made. All threads of the block call these together,
+ * with the same arguments, and get the same result. */
+#ifndef TERP_CUDA_EXPAND_CUH
+#define TERP_CUDA_EXPAND_CUH
+
+#include <cub/block/block_scan.cuh>
+
+#include "codec/format/base.h"
+#include "codec/format/limits.h"
+#include "gpu/engine/platform.cuh"
+
+/* ---- bytes ---- */
+
+/* A reader that every thread of a block holds, at the same place. Some of its
+ * bytes are staged: in shared memory too. Places count from `src`. */
+struct block_reader {
+    const uint8_t *src, *s_staged;
+    uint64_t staged_at, staged_end;
+    uint64_t at, end;
+    bool underflow;
+};
+
+/* Stages what comes next, in units of 16 bytes: up to `cap_nbytes`, less up to
+ * 15 that stand before and may be read, since a frame is longer. s_staged is
+ * aligned to 16. */
+template <unsigned NTHREADS>
+static __device__ inline void
+stage_bytes(struct block_reader *reader, uint8_t *s_staged, unsigned cap_nbytes)
+{
+    const uint8_t *at = reader->src + reader->at;
+    const unsigned skipped = (unsigned)((uintptr_t)at % 16);
+    const uint8_t *src = at - skipped;
+    const unsigned end =
+        (unsigned)min_u64(cap_nbytes, skipped + (reader->end - reader->at));
+    const unsigned tail = end / 16 * 16;
+
+    __syncthreads();
+#pragma unroll 2
+    for (unsigned i = threadIdx.x; i < end / 16; i += NTHREADS)
+        ((uint4 *)s_staged)[i] = ((const uint4 *)src)[i];
+    if (threadIdx.x < end - tail)
+        s_staged[tail + threadIdx.x] = src[tail + threadIdx.x];
+    reader->s_staged = s_staged + skipped;
+    reader->staged_at = reader->at;
+    reader->staged_end = reader->at + (end - skipped);
+    __syncthreads();
+}
+
+/* The bytes [at, at + nbytes), none of them before what is staged. */
+static __device__ __forceinline__ const uint8_t *
+bytes_at(const struct block_reader &reader, uint64_t at, uint64_t nbytes)
+{
+    return at + nbytes <= reader.staged_end
+               ? reader.s_staged + (at - reader.staged_at)
+               : reader.src + at;
+}
+
+/* The next `nbytes`, or NULL. */
+static __device__ __forceinline__ const uint8_t *
+take_bytes(struct block_reader *reader, uint64_t nbytes)
+{
+    if (reader->underflow || nbytes > reader->end - reader->at) {
+        reader->underflow = true;
+        return nullptr;
+    }
+    reader->at += nbytes;
+    return bytes_at(*reader, reader->at - nbytes, nbytes);
+}
+
+static __device__ __forceinline__ uint64_t
+take_le(struct block_reader *reader, int nbytes)
+{
+    const uint8_t *at = take_bytes(reader, (uint64_t)nbytes);
+    return at == nullptr ? 0 : load_le(at, nbytes);
+}
+
+/* ---- expansion ---- */
+
+template <unsigned NTHREADS>
+using block_sum =
+    cub::BlockScan<unsigned, (int)NTHREADS, cub::BLOCK_SCAN_WARP_SCANS>;
+
+/* How many of `n` items stand in the group of eight with number i. */
+static __device__ __forceinline__ unsigned
+group_of_eight(unsigned n, unsigned i)
+{
+    return 8 * i >= n ? 0 : min(8u, n - 8 * i);
+}
+
+/* RRE1 backwards: dst[i] is the byte kept for the last bit that is set in
+ * bitmap[0 .. i], or 0. dst is aligned to 8 bytes, and has room for a multiple
+ * of them. A thread makes NGROUPS times 8 bytes at a time. Ends with a
+ * barrier. */
+template <unsigned NTHREADS, unsigned NGROUPS>
+static __device__ void
+expand_rre1(struct block_reader *reader, const uint8_t *bitmap, uint8_t *dst,
+            unsigned nbytes, typename block_sum<NTHREADS>::TempStorage &s_scan)
+{
+    const unsigned ngroups = (nbytes + 7) / 8;
+    const uint64_t most = min_u64(nbytes, reader->end - reader->at);
+    const uint8_t *kept = bytes_at(*reader, reader->at, most);
+    unsigned nkept = 0;
+
+#pragma unroll 1
+    for (unsigned first = 0; first < ngroups; first += NTHREADS * NGROUPS) {
+        unsigned i = first + NGROUPS * threadIdx.x, before, all, n = 0;
+        unsigned bits[NGROUPS];
+#pragma unroll
+        for (unsigned g = 0; g < NGROUPS; g++) {
+            unsigned mask = (1u << group_of_eight(nbytes, i + g)) - 1;
+            bits[g] = i + g < ngroups ? bitmap[i + g] & mask : 0;
+            n += (unsigned)__popc(bits[g]);
+        }
+        block_sum<NTHREADS>(s_scan).ExclusiveSum(n, before, all);
+        before += nkept;
+        nkept += all;
+        if (nkept > most)
+            break;
+        uint8_t last = before > 0 ? kept[before - 1] : 0;
+#pragma unroll
+        for (unsigned g = 0; g < NGROUPS; g++) {
+            uint64_t word = last * UINT64_C(0x0101010101010101);
+            /* From each byte that is kept on, the word repeats it. */
+#pragma unroll 1
+            for (; bits[g] != 0; bits[g] &= bits[g] - 1) {
+                int shift = 8 * (__ffs((int)bits[g]) - 1);
+                uint8_t next = kept[before++];
+                word ^= (last ^ next) * UINT64_C(0x0101010101010101) << shift;
+                last = next;
+            }
+            if (i + g < ngroups)
+                *(uint64_t *)(dst + 8 * (i + g)) = word;
+        }
+        __syncthreads();
+    }
+    take_bytes(reader, nkept);
+}
+
+/* Word i of a bit map of `nbits`, without the bits behind the last. */
+static __device__ __forceinline__ uint32_t
+map_word(const uint32_t *map, unsigned nbits, unsigned i)
+{
+    const unsigned n = nbits - 32 * i;
+    return n < 32 ? map[i] & ((1u << n) - 1) : map[i];
+}
+
+/* How many bits are set in a map of `nbits`, and in words before word `end`.
+ * Each warp finds this for itself. */
+static __device__ __forceinline__ unsigned
+count_map(const uint32_t *map, unsigned nbits, unsigned end,
+          unsigned *before_ret)
+{
+    unsigned all = 0, before = 0;
+
+#pragma unroll 1
+    for (unsigned i = threadIdx.x % 32; i < (nbits + 31) / 32; i += 32) {
+        unsigned n = (unsigned)__popc(map_word(map, nbits, i));
+        all += n;
+        before += i < end ? n : 0;
+    }
+    *before_ret = __reduce_add_sync(0xFFFFFFFF, before);
+    return __reduce_add_sync(0xFFFFFFFF, all);
+}
+
+/* RRE1 backwards, as above, for few bytes: a warp has some words of the map
+ * that follow each other, and makes a byte a lane. */
+template <unsigned NTHREADS>
+static __device__ void
+expand_level(struct block_reader *reader, const uint32_t *map, uint8_t *dst,
+             unsigned nbytes)
+{
+    const unsigned nwords = (nbytes + 31) / 32, lane = threadIdx.x % 32;
+    const unsigned share = (nwords + NTHREADS / 32 - 1) / (NTHREADS / 32);
+    const unsigned begin = threadIdx.x / 32 * share;
+    unsigned n;
+    const uint8_t *kept = take_bytes(reader, count_map(map, nbytes, begin, &n));
+
+#pragma unroll 1
+    for (unsigned i = begin; i < min(begin + share, nwords) && kept != nullptr;
+         i++) {
+        uint32_t bits = map_word(map, nbytes, i);
+        unsigned at = n + (unsigned)__popc(bits & ((2u << lane) - 1));
+        if (32 * i + lane < nbytes)
+            dst[32 * i + lane] = at > 0 ? kept[at - 1] : 0;
+        n += (unsigned)__popc(bits);
+    }
+    __syncthreads();
+}
+
+/* A bit map of `nbytes` that is stored or reduced, into dst: aligned to 8, as
+ * `scratch` is, which has room for an eighth. Both have room for a multiple of
+ * 8 bytes. Bits behind the last one in use are not checked. */
+template <unsigned NTHREADS>
+static __device__ void
+expand_bitmap(struct block_reader *reader, uint8_t *dst, unsigned nbytes,
+              uint8_t *scratch)
+{
+    unsigned level = 0;
+
+    if (nbytes == 0)
+        return;
+        /* Level k has a bit for each byte of level k - 1. The levels take turns
+         * in dst and scratch. */
+#pragma unroll 1
+    while ((nbytes - 1) >> (3 * level) >= 8)
+        level++;
+#pragma unroll 1
+    for (bool stored = true;; stored = false, level--) {
+        unsigned level_nbytes = ((nbytes - 1) >> (3 * level)) + 1;
+        uint8_t *to = level % 2 == 0 ? dst : scratch;
+        uint8_t *from = level % 2 == 0 ? scratch : dst;
+        if (stored) {
+            const uint8_t *at = take_bytes(reader, level_nbytes);
+            if (at != nullptr && threadIdx.x < level_nbytes)
+                to[threadIdx.x] = at[threadIdx.x];
+            __syncthreads();
+        } else {
+            expand_level<NTHREADS>(reader, (const uint32_t *)from, to,
+                                   level_nbytes);
+        }
+        if (level == 0 || reader->underflow)
+            return;
+    }
+}
+
+#endif

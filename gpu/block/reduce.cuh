@@ -1,0 +1,217 @@
+/* Floor 3: bit maps of what is kept, a block at a time. doc/format.md, "Bit
+ * maps"; codec/format/reduce.c writes the same bytes one after another. What
+ * reads them is in gpu/block/expand.cuh.
+ *
+ * All threads of a block of NTHREADS call these functions together. Memory is
+ * shared or global; a function may read what it is given at once, and its
+ * caller waits before it reads what others wrote, unless noted otherwise.
+ * Loops with few turns are not unrolled: the only block of a small chunk waits
+ * longer for code that it runs through once than for turns of a loop. */
+#ifndef TERP_CUDA_REDUCE_CUH
+#define TERP_CUDA_REDUCE_CUH
+
+#include <cub/cub.cuh>
+
+#include "codec/format/reduce.h"
+#include "gpu/engine/platform.cuh"
+
+/* A bit map this short is stored. */
+#define CUDA_STORED_NBYTES 8
+
+template <int NTHREADS>
+using block_scan =
+    cub::BlockScan<uint32_t, NTHREADS, cub::BLOCK_SCAN_WARP_SCANS>;
+template <int NTHREADS>
+using scan_storage = typename block_scan<NTHREADS>::TempStorage;
+
+/* Bits of a word below bit i. */
+static __device__ __forceinline__ uint32_t
+bits_below(unsigned i)
+{
+    return (1u << i) - 1;
+}
+
+/* before[i]: how many bits are set in words before word i. Returns how many
+ * are set in all. `before` and the storage may be used when it returns. */
+template <int NTHREADS>
+static __device__ unsigned
+scan_bits(const uint32_t *words, unsigned nwords, uint32_t *before,
+          scan_storage<NTHREADS> &s_scan)
+{
+    unsigned total = 0;
+
+    for (unsigned first = 0; first < nwords; first += NTHREADS) {
+        unsigned i = first + threadIdx.x;
+        uint32_t at, sum;
+        uint32_t n = i < nwords ? (uint32_t)__popc(words[i]) : 0;
+        block_scan<NTHREADS>(s_scan).ExclusiveSum(n, at, sum);
+        if (i < nwords)
+            before[i] = total + at;
+        total += sum;
+        __syncthreads();
+    }
+    return total;
+}
+
+/* Which of eight bytes are not zero, a bit a byte. */
+static __device__ __forceinline__ unsigned
+nonzero_bytes(uint64_t bytes)
+{
+    const uint64_t low = UINT64_C(0x7F7F7F7F7F7F7F7F);
+    uint64_t high = (((bytes & low) + low) | bytes) & ~low;
+    /* Flags eight bits apart to flags in the highest byte. */
+    return (unsigned)((high >> 7) * UINT64_C(0x0102040810204080) >> 56);
+}
+
+/* Writes those of eight bytes that have a bit. */
+static __device__ __forceinline__ void
+keep_bytes(uint8_t *dst, uint64_t bytes, unsigned bits)
+{
+#pragma unroll 1
+    for (; bits != 0; bits &= bits - 1)
+        *dst++ = (uint8_t)(bytes >> (8 * (__ffs((int)bits) - 1)));
+}
+
+/* Bytes and the bit maps above them: level 0 is the bytes, each further level
+ * the bit map of the RRE1 of the one below, the last one short enough to be
+ * stored. The stream has the last level, then the bytes that RRE1 keeps of
+ * each level below, down to level 0.
+ *
+ * Levels from 1 on stand in `words`, the last one first, each filled up with
+ * zeros to a multiple of 8 bytes, so that one scan of all their bits tells
+ * where each kept byte goes. Threads take eight bytes at a time: level 0 is
+ * aligned to 8, and its last eight bytes can be read. */
+struct cuda_tower {
+    const uint64_t *bytes; /* level 0 */
+    unsigned nbytes;
+    uint32_t *words;
+    uint32_t *before; /* for each of `words` */
+    unsigned nwords;
+    unsigned top_nbytes; /* of the last level */
+    unsigned nkept;      /* bytes, of all levels */
+};
+
+/* Words of the level above `nbytes` bytes. */
+static __host__ __device__ constexpr unsigned
+level_nwords(unsigned nbytes)
+{
+    return (nbytes + 63) / 64 * 2;
+}
+
+/* Number of words, and of bytes of the last level, above `nbytes` bytes. A bit
+ * map needs no level above it when it is short, other bytes need one. */
+static __host__ __device__ __forceinline__ unsigned
+tower_nwords(unsigned nbytes, bool is_bitmap, unsigned *top_nbytes_ret)
+{
+    unsigned nwords = 0;
+
+#pragma unroll 1
+    for (bool more = !is_bitmap; more || nbytes > CUDA_STORED_NBYTES;
+         more = false) {
+        nwords += level_nwords(nbytes);
+        nbytes = (nbytes + 7) / 8;
+    }
+    *top_nbytes_ret = nbytes;
+    return nwords;
+}
+
+/* Takes twice the words of its levels from *memory, which is aligned to 8. */
+static __device__ __forceinline__ struct cuda_tower
+tower_of(const void *bytes, unsigned nbytes, bool is_bitmap, uint32_t **memory)
+{
+    struct cuda_tower tower = {};
+
+    tower.bytes = (const uint64_t *)bytes;
+    tower.nbytes = nbytes;
+    tower.nwords = tower_nwords(nbytes, is_bitmap, &tower.top_nbytes);
+    tower.words = *memory;
+    tower.before = *memory + tower.nwords;
+    *memory += 2 * tower.nwords;
+    return tower;
+}
+
+/* Which of the eight bytes from 8 i on differ from the byte before, a bit a
+ * byte. */
+static __device__ __forceinline__ unsigned
+differing_bytes(const uint64_t *bytes, unsigned i, unsigned nbytes)
+{
+    if (8 * i >= nbytes)
+        return 0;
+    uint64_t eight = bytes[i];
+    uint64_t last = i == 0 ? 0 : ((const uint8_t *)bytes)[8 * i - 1];
+    unsigned bits = nonzero_bytes(eight ^ (eight << 8 | last));
+    return nbytes - 8 * i < 8 ? bits & bits_below(nbytes - 8 * i) : bits;
+}
+
+/* Makes the levels. Level 0 is visible to the block. */
+template <int NTHREADS>
+static __device__ void
+tower_build(struct cuda_tower *tower, scan_storage<NTHREADS> &s_scan)
+{
+    const uint64_t *below = tower->bytes;
+    unsigned nbytes = tower->nbytes, at = tower->nwords;
+
+#pragma unroll 1
+    while (at > 0) {
+        unsigned nwords = level_nwords(nbytes);
+        at -= nwords;
+        uint8_t *level = (uint8_t *)(tower->words + at);
+#pragma unroll 1
+        for (unsigned i = threadIdx.x; i < 4 * nwords; i += NTHREADS)
+            level[i] = (uint8_t)differing_bytes(below, i, nbytes);
+        __syncthreads();
+        below = (const uint64_t *)level;
+        nbytes = (nbytes + 7) / 8;
+    }
+    tower->nkept =
+        scan_bits<NTHREADS>(tower->words, tower->nwords, tower->before, s_scan);
+}
+
+static __device__ __forceinline__ unsigned
+tower_nbytes(const struct cuda_tower &tower)
+{
+    return tower.top_nbytes + tower.nkept;
+}
+
+/* Writes the bytes that have a bit in `map`, where `before` bits come before
+ * each of its words. `bytes` is aligned to 8. */
+template <int NTHREADS>
+static __device__ void
+keep_marked(uint8_t *dst, const uint64_t *bytes, unsigned nbytes,
+            const uint32_t *map, const uint32_t *before)
+{
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; 8 * i < nbytes; i += NTHREADS) {
+        uint32_t word = map[i / 4];
+        unsigned bits = word >> (8 * (i % 4)) & 0xFF;
+        if (bits != 0)
+            keep_bytes(dst + before[i / 4] +
+                           __popc(word & bits_below(8 * (i % 4))),
+                       bytes[i], bits);
+    }
+}
+
+/* Writes tower_nbytes to dst, once the levels are made. */
+template <int NTHREADS>
+static __device__ void
+tower_store(const struct cuda_tower &tower, uint8_t *dst)
+{
+    const uint64_t *below = tower.bytes;
+    const uint8_t *top =
+        (const uint8_t *)(tower.nwords > 0 ? tower.words : (const void *)below);
+    unsigned nbytes = tower.nbytes, at = tower.nwords;
+
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i < tower.top_nbytes; i += NTHREADS)
+        dst[i] = top[i];
+#pragma unroll 1
+    while (at > 0) {
+        at -= level_nwords(nbytes);
+        keep_marked<NTHREADS>(dst + tower.top_nbytes, below, nbytes,
+                              tower.words + at, tower.before + at);
+        below = (const uint64_t *)(tower.words + at);
+        nbytes = (nbytes + 7) / 8;
+    }
+}
+
+#endif

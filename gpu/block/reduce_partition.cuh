@@ -1,0 +1,382 @@
+/* Floor 3: a partition of tiles reduced, by a block: RRE4-TCMS8-RZE1.
+ * doc/format.md, "Stages"; codec/format/reduce.c writes the same bytes. What
+ * goes backwards is in gpu/block/expand_partition.cuh; what
+ * gpu/block/reduce.cuh says of its functions holds here too. */
+#ifndef TERP_CUDA_REDUCE_PARTITION_CUH
+#define TERP_CUDA_REDUCE_PARTITION_CUH
+
+#include "gpu/block/reduce.cuh"
+
+/* Bit maps of a reduction stand in memory one after another: the levels above
+ * the map of words, the highest first; that map; the levels above the map of
+ * bytes; that map. Each is filled up with zeros to a multiple of 8 bytes. A
+ * level tells which bytes are kept of what comes next, the map of bytes which
+ * are kept of the pairs of words; so they are in the order of the stream. Lane
+ * i of each warp knows where map i begins, in words of 4 bytes, and the lane
+ * behind them where all end. The map of words is always at the same place. */
+#define REDUCE_NLEVELS 4 /* above a map */
+#define REDUCE_WORD_MAP REDUCE_NLEVELS
+#define REDUCE_BYTE_MAP (2 * REDUCE_NLEVELS + 1)
+#define REDUCE_NMAPS (REDUCE_BYTE_MAP + 1)
+#define REDUCE_WORD_MAP_AT 160
+#define REDUCE_MAX_NBYTES (1 << 17)
+
+/* Words of a map of `nbytes` bytes' bits, or of the level so high above. */
+static __host__ __device__ constexpr unsigned
+reduce_map_nwords(unsigned nbytes, unsigned level)
+{
+    return nbytes == 0 || (level > 0 && (nbytes - 1) >> (3 * level) == 0)
+               ? 0
+               : 2 * (((nbytes - 1) >> (3 * level + 3)) + 1);
+}
+static_assert(reduce_map_nwords(REDUCE_MAX_NBYTES / 32, 1) +
+                      reduce_map_nwords(REDUCE_MAX_NBYTES / 32, 2) +
+                      reduce_map_nwords(REDUCE_MAX_NBYTES / 32, 3) +
+                      reduce_map_nwords(REDUCE_MAX_NBYTES / 32, 4) <=
+                  REDUCE_WORD_MAP_AT,
+              "levels fit before the map of words");
+static_assert(REDUCE_MAX_NBYTES / 8 >> (3 * REDUCE_NLEVELS) <=
+                  CUDA_STORED_NBYTES,
+              "no map has more levels");
+
+/* Scratch of reduce_write beside the words, in words of 4 bytes: a number for
+ * each word of the maps too. */
+static __host__ __device__ __forceinline__ unsigned
+reduce_maps_nwords(unsigned nbytes)
+{
+    unsigned nwords = (nbytes + 3) / 4, npairs = (nwords + 1) / 2;
+
+    /* A map of npairs / 4, and its levels an eighth each time. */
+    return 2 * (REDUCE_WORD_MAP_AT + reduce_map_nwords((nwords + 7) / 8, 0) +
+                npairs / 3 + 2 * (REDUCE_NLEVELS + 1)) +
+           2;
+}
+
+/* Words that RRE4 keeps of so many bytes at most, in words of 4 bytes. */
+static __host__ __device__ __forceinline__ unsigned
+reduce_kept_nwords(unsigned nbytes)
+{
+    return ((nbytes + 3) / 4 + 1) & ~1u;
+}
+
+/* Words that a thread loads at once. */
+#define REDUCE_NLOADS 4
+
+/* What warps tell each other while they reduce. */
+template <int NTHREADS> struct reduce_counts {
+    unsigned nwords[NTHREADS / 32]; /* that differ, of each warp's */
+    unsigned nbytes[NTHREADS / 32]; /* that are kept, of each warp's maps */
+};
+
+/* The sum of the counts of warps before this one, and of all. */
+template <int NTHREADS>
+static __device__ __forceinline__ unsigned
+sum_of_warps(const unsigned counts[NTHREADS / 32], unsigned *total_ret)
+{
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    unsigned all = lane < NTHREADS / 32 ? counts[lane] : 0;
+    unsigned before = lane < warp ? all : 0;
+
+#pragma unroll 1
+    for (int step = 16; step > 0; step /= 2) {
+        all += __shfl_xor_sync(0xFFFFFFFF, all, step);
+        before += __shfl_xor_sync(0xFFFFFFFF, before, step);
+    }
+    *total_ret = all;
+    return before;
+}
+
+/* Of this lane and those before it. */
+static __device__ __forceinline__ unsigned
+sum_of_lanes(unsigned n)
+{
+    const unsigned lane = threadIdx.x % 32;
+
+#pragma unroll 1
+    for (unsigned step = 1; step < 32; step *= 2) {
+        unsigned below = __shfl_up_sync(0xFFFFFFFF, n, step);
+        n += lane >= step ? below : 0;
+    }
+    return n;
+}
+
+/* RRE4: its map, and the words that it keeps, the last pair filled up with
+ * zeros. Each warp has a part of the words. Returns how many are kept. */
+template <int NTHREADS>
+static __device__ __forceinline__ unsigned
+reduce_words(const uint32_t *words, unsigned nwords, uint32_t *map,
+             uint32_t *kept, struct reduce_counts<NTHREADS> *s_counts)
+{
+    constexpr unsigned NWARPS = NTHREADS / 32;
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const unsigned nmap = reduce_map_nwords((nwords + 7) / 8, 0);
+    const unsigned share = (nmap + NWARPS - 1) / NWARPS;
+    const unsigned begin = min(warp * share, nmap);
+    const unsigned end = min(begin + share, nmap);
+    uint32_t last =
+        begin == 0 || 32 * begin > nwords ? 0 : words[32 * begin - 1];
+    unsigned n = 0, nkept;
+
+#pragma unroll 1
+    for (unsigned w = begin; w < end; w += REDUCE_NLOADS) {
+        uint32_t word[REDUCE_NLOADS];
+#pragma unroll
+        for (unsigned k = 0; k < REDUCE_NLOADS; k++) {
+            unsigned i = 32 * (w + k) + lane;
+            word[k] = w + k < end && i < nwords ? words[i] : 0;
+        }
+#pragma unroll
+        for (unsigned k = 0; k < REDUCE_NLOADS; k++) {
+            uint32_t before = __shfl_up_sync(0xFFFFFFFF, word[k], 1);
+            before = lane == 0 ? last : before;
+            last = __shfl_sync(0xFFFFFFFF, word[k], 31);
+            uint32_t bits = __ballot_sync(
+                0xFFFFFFFF, w + k < end && 32 * (w + k) + lane < nwords &&
+                                word[k] != before);
+            if (lane == 0 && w + k < end)
+                map[w + k] = bits;
+            n += (unsigned)__popc(bits);
+        }
+    }
+    if (lane == 0)
+        s_counts->nwords[warp] = n;
+    __syncthreads();
+    unsigned at = sum_of_warps<NTHREADS>(s_counts->nwords, &nkept);
+#pragma unroll 1
+    for (unsigned w = begin; w < end; w += REDUCE_NLOADS) {
+        uint32_t bits[REDUCE_NLOADS], word[REDUCE_NLOADS];
+#pragma unroll
+        for (unsigned k = 0; k < REDUCE_NLOADS; k++) {
+            bits[k] = w + k < end ? map[w + k] : 0;
+            word[k] = 0;
+            if (32 * (w + k) + lane < nwords)
+                word[k] = words[32 * (w + k) + lane];
+        }
+#pragma unroll
+        for (unsigned k = 0; k < REDUCE_NLOADS; k++) {
+            if (bits[k] >> lane & 1)
+                kept[at + (unsigned)__popc(bits[k] & bits_below(lane))] =
+                    word[k];
+            at += (unsigned)__popc(bits[k]);
+        }
+    }
+    if (threadIdx.x == 0 && nkept % 2 != 0)
+        kept[nkept] = 0;
+    __syncthreads();
+    return nkept;
+}
+
+/* Where this lane's map begins, when those of words and of bytes have so many
+ * bytes. */
+static __device__ __forceinline__ unsigned
+place_maps(unsigned word_nbytes, unsigned byte_nbytes)
+{
+    const unsigned lane = threadIdx.x % 32;
+    const bool of_words = lane <= REDUCE_WORD_MAP;
+    unsigned n = 0;
+
+    if (lane < REDUCE_NMAPS)
+        n = reduce_map_nwords(of_words ? word_nbytes : byte_nbytes,
+                              (of_words ? REDUCE_WORD_MAP : REDUCE_BYTE_MAP) -
+                                  lane);
+    unsigned begin = sum_of_lanes(n) - n;
+    return begin + REDUCE_WORD_MAP_AT -
+           __shfl_sync(0xFFFFFFFF, begin, REDUCE_WORD_MAP);
+}
+
+/* TCMS8 of pairs, and the map of RZE1, filled up. A thread a pair. */
+template <int NTHREADS>
+static __device__ __forceinline__ void
+reduce_pairs(uint64_t *pairs, unsigned npairs, uint8_t *map)
+{
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i < (npairs + 7) / 8 * 8; i += NTHREADS) {
+        uint64_t pair = 0;
+        if (i < npairs) {
+            pair = pairs[i];
+            pair = pair << 1 ^ (0 - (pair >> 63));
+            pairs[i] = pair;
+        }
+        map[i] = (uint8_t)nonzero_bytes(pair);
+    }
+}
+
+/* Levels above both maps, half of the threads each. */
+template <int NTHREADS>
+static __device__ __forceinline__ void
+reduce_maps(uint32_t *maps, unsigned begin, unsigned word_nbytes,
+            unsigned byte_nbytes)
+{
+    const bool of_words = threadIdx.x < NTHREADS / 2;
+    unsigned nbytes = of_words ? word_nbytes : byte_nbytes;
+    unsigned map = of_words ? REDUCE_WORD_MAP : REDUCE_BYTE_MAP;
+
+    __syncthreads();
+#pragma unroll 1
+    for (unsigned most = max(word_nbytes, byte_nbytes);
+         most > CUDA_STORED_NBYTES; most = (most + 7) / 8) {
+        unsigned below = __shfl_sync(0xFFFFFFFF, begin, (int)map--);
+        unsigned at = __shfl_sync(0xFFFFFFFF, begin, (int)map);
+#pragma unroll 1
+        for (unsigned i = threadIdx.x % (NTHREADS / 2); i < 4 * (below - at);
+             i += NTHREADS / 2)
+            ((uint8_t *)(maps + at))[i] = (uint8_t)differing_bytes(
+                (const uint64_t *)(maps + below), i, nbytes);
+        nbytes = (nbytes + 7) / 8;
+        __syncthreads();
+    }
+}
+
+/* before[i]: how many bytes maps before word i keep; the map of words keeps
+ * none. Returns how many all keep. Ends with a barrier. */
+template <int NTHREADS>
+static __device__ __forceinline__ unsigned
+count_kept(const uint32_t *maps, unsigned begin, uint32_t *before,
+           struct reduce_counts<NTHREADS> *s_counts)
+{
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const unsigned first = __shfl_sync(0xFFFFFFFF, begin, 0);
+    const unsigned end = __shfl_sync(0xFFFFFFFF, begin, REDUCE_NMAPS);
+    const unsigned none = REDUCE_WORD_MAP_AT;
+    const unsigned none_end =
+        __shfl_sync(0xFFFFFFFF, begin, REDUCE_WORD_MAP + 1);
+    const unsigned share = (end - first + NTHREADS - 1) / NTHREADS;
+    const unsigned mine = first + threadIdx.x * share;
+    unsigned n = 0, total;
+
+#pragma unroll 1
+    for (unsigned i = mine; i < min(mine + share, end); i++)
+        n += i >= none && i < none_end ? 0 : (unsigned)__popc(maps[i]);
+    unsigned at = sum_of_lanes(n);
+    if (lane == 31)
+        s_counts->nbytes[warp] = at;
+    __syncthreads();
+    at += sum_of_warps<NTHREADS>(s_counts->nbytes, &total) - n;
+#pragma unroll 1
+    for (unsigned i = mine; i < min(mine + share, end); i++) {
+        before[i] = at;
+        at += i >= none && i < none_end ? 0 : (unsigned)__popc(maps[i]);
+    }
+    if (threadIdx.x == 0)
+        before[end] = total;
+    __syncthreads();
+    return total;
+}
+
+/* Of a level's bytes, those that are kept. A warp a word of a map. */
+template <int NTHREADS>
+static __device__ __forceinline__ void
+store_levels(uint8_t *dst, const uint32_t *maps, unsigned begin,
+             const uint32_t *before, unsigned byte_top_nbytes)
+{
+    const unsigned lane = threadIdx.x % 32;
+    const unsigned first = __shfl_sync(0xFFFFFFFF, begin, 0);
+    const unsigned end = __shfl_sync(0xFFFFFFFF, begin, REDUCE_BYTE_MAP);
+    const unsigned of_words = __shfl_sync(0xFFFFFFFF, begin, REDUCE_WORD_MAP);
+    /* The map of words keeps none. */
+    const unsigned after =
+        __shfl_sync(0xFFFFFFFF, begin, REDUCE_WORD_MAP + 1) - of_words;
+
+#pragma unroll 1
+    for (unsigned i = first + threadIdx.x / 32; i < end - after;
+         i += NTHREADS / 32) {
+        const unsigned w = i < of_words ? i : i + after;
+        int map = __popc(__ballot_sync(0xFFFFFFFF,
+                                       lane < REDUCE_BYTE_MAP && begin <= w)) -
+                  1;
+        unsigned at = __shfl_sync(0xFFFFFFFF, begin, map);
+        unsigned below = __shfl_sync(0xFFFFFFFF, begin, map + 1);
+        uint32_t bits = maps[w];
+        if (bits >> lane & 1)
+            dst[before[w] + (unsigned)__popc(bits & bits_below(lane)) +
+                (map > REDUCE_WORD_MAP ? byte_top_nbytes : 0)] =
+                ((const uint8_t *)(maps + below))[32 * (w - at) + lane];
+    }
+}
+
+/* Of the pairs' bytes, those that are kept. A warp a word of their map. */
+template <int NTHREADS>
+static __device__ __forceinline__ void
+store_bytes(uint8_t *dst, const uint8_t *bytes, const uint32_t *map,
+            const uint32_t *before, unsigned nwords)
+{
+    constexpr unsigned NWARPS = NTHREADS / 32;
+    const unsigned lane = threadIdx.x % 32;
+
+#pragma unroll 1
+    for (unsigned i = threadIdx.x / 32; i < nwords;
+         i += REDUCE_NLOADS * NWARPS) {
+        uint32_t bits[REDUCE_NLOADS], at[REDUCE_NLOADS];
+        uint8_t byte[REDUCE_NLOADS] = {};
+#pragma unroll
+        for (unsigned k = 0; k < REDUCE_NLOADS; k++) {
+            const unsigned w = min(i + k * NWARPS, nwords - 1);
+            bits[k] = i + k * NWARPS < nwords ? map[w] : 0;
+            at[k] = before[w];
+            if (bits[k] >> lane & 1)
+                byte[k] = bytes[32 * w + lane];
+        }
+#pragma unroll
+        for (unsigned k = 0; k < REDUCE_NLOADS; k++)
+            if (bits[k] >> lane & 1)
+                dst[at[k] + (unsigned)__popc(bits[k] & bits_below(lane))] =
+                    byte[k];
+    }
+}
+
+/* Bytes of the highest level above a map, or of a map that has none. */
+static __device__ __forceinline__ unsigned
+top_nbytes(unsigned nbytes)
+{
+#pragma unroll 1
+    while (nbytes > CUDA_STORED_NBYTES)
+        nbytes = (nbytes + 7) / 8;
+    return nbytes;
+}
+
+/* Reduces `nbytes` bytes, which stand in `words`, filled up with zeros; all of
+ * them are visible to the block. `kept`: reduce_kept_nwords; `maps`:
+ * reduce_maps_nwords; both aligned to 8. Returns how many bytes it wrote to
+ * dst: less than nbytes, or 0, and wrote none, where these do not suffice. */
+template <int NTHREADS>
+static __device__ unsigned
+reduce_write(uint8_t *dst, const uint32_t *words, unsigned nbytes,
+             uint32_t *kept, uint32_t *maps,
+             struct reduce_counts<NTHREADS> *s_counts)
+{
+    const unsigned nwords = (nbytes + 3) / 4, word_nbytes = (nwords + 7) / 8;
+    const unsigned npairs =
+        (reduce_words<NTHREADS>(words, nwords, maps + REDUCE_WORD_MAP_AT, kept,
+                                s_counts) +
+         1) /
+        2;
+    const unsigned begin = place_maps(word_nbytes, npairs);
+    const unsigned byte_map = __shfl_sync(0xFFFFFFFF, begin, REDUCE_BYTE_MAP);
+    const unsigned end = __shfl_sync(0xFFFFFFFF, begin, REDUCE_NMAPS);
+    uint32_t *before = maps + end;
+
+    reduce_pairs<NTHREADS>((uint64_t *)kept, npairs,
+                           (uint8_t *)(maps + byte_map));
+    reduce_maps<NTHREADS>(maps, begin, word_nbytes, npairs);
+    unsigned nkept = count_kept<NTHREADS>(maps, begin, before, s_counts);
+    const unsigned word_top_nbytes = top_nbytes(word_nbytes);
+    const unsigned byte_top_nbytes = top_nbytes(npairs);
+    nkept += word_top_nbytes + byte_top_nbytes;
+    if (nkept >= nbytes)
+        return 0;
+    const unsigned word_top = __shfl_sync(0xFFFFFFFF, begin, 0);
+    const unsigned byte_top =
+        __shfl_sync(0xFFFFFFFF, begin, REDUCE_WORD_MAP + 1);
+    if (threadIdx.x < word_top_nbytes)
+        dst[threadIdx.x] = ((const uint8_t *)(maps + word_top))[threadIdx.x];
+    dst += word_top_nbytes;
+    if (threadIdx.x < byte_top_nbytes)
+        dst[before[byte_top] + threadIdx.x] =
+            ((const uint8_t *)(maps + byte_top))[threadIdx.x];
+    store_levels<NTHREADS>(dst, maps, begin, before, byte_top_nbytes);
+    store_bytes<NTHREADS>(dst + byte_top_nbytes, (const uint8_t *)kept,
+                          maps + byte_map, before + byte_map, end - byte_map);
+    return nkept;
+}
+
+#endif

@@ -1,0 +1,106 @@
+/* Floor 3: how a block reads what is staged of a stream, and nothing else. */
+#ifndef TERP_CUDA_STAGED_READER_CUH
+#define TERP_CUDA_STAGED_READER_CUH
+
+#include "gpu/block/expand.cuh"
+
+/* Bytes of the stream that are staged at a time. */
+#define STAGED_NBYTES 8192
+
+/* Reads what is staged, and is at the same place in all threads. All of a
+ * short index is staged, unless the stream ends before: to take its bytes is
+ * no more than to count them. */
+struct staged_reader {
+    const uint8_t *src; /* the stream */
+    uint64_t end;
+    const uint8_t *s_at; /* what comes next */
+    unsigned left;       /* how much of it is staged */
+    uint64_t staged_end;
+    bool underflow;
+};
+
+static __device__ __forceinline__ uint64_t
+place_of(const struct staged_reader &reader)
+{
+    return reader.staged_end - reader.left;
+}
+
+static __device__ __forceinline__ uint64_t
+place_of(const struct block_reader &reader)
+{
+    return reader.at;
+}
+
+/* The next `nbytes`, unless the reader underflows. */
+static __device__ __forceinline__ const uint8_t *
+take_bytes(struct staged_reader *reader, unsigned nbytes)
+{
+    const uint8_t *s_at = reader->s_at;
+    const unsigned taken = nbytes <= reader->left ? nbytes : 0;
+
+    reader->underflow |= taken < nbytes;
+    reader->s_at += taken;
+    reader->left -= taken;
+    return s_at;
+}
+
+/* Behind what is staged a byte of shared memory can be read. */
+static __device__ __forceinline__ unsigned
+take_byte(struct staged_reader *reader)
+{
+    return *take_bytes(reader, 1);
+}
+
+static __device__ __forceinline__ unsigned
+take_byte(struct block_reader *reader)
+{
+    return (unsigned)take_le(reader, 1);
+}
+
+/* Stages what comes from a place on. */
+template <unsigned NTHREADS>
+static __device__ __forceinline__ void
+stage_at(struct staged_reader *reader, uint64_t at, uint8_t *s_staged)
+{
+    struct block_reader block = {};
+
+    block.src = reader->src;
+    block.at = at;
+    block.end = reader->end;
+    stage_bytes<NTHREADS>(&block, s_staged, STAGED_NBYTES);
+    reader->s_at = block.s_staged;
+    reader->left = (unsigned)(block.staged_end - at);
+    reader->staged_end = block.staged_end;
+}
+
+/* Goes on to a place that is not behind the end. A short index, and what is
+ * read before one, is staged then. */
+template <unsigned NTHREADS>
+static __device__ __forceinline__ void
+go_on_at(struct staged_reader *reader, uint64_t at, uint8_t *s_staged)
+{
+    const bool staged = reader->staged_end == reader->end ||
+                        at + STAGED_NBYTES / 2 <= reader->staged_end;
+    const unsigned passed = (unsigned)(at - place_of(*reader));
+
+    if (!staged || at > reader->staged_end) {
+        stage_at<NTHREADS>(reader, at, s_staged);
+        return;
+    }
+    reader->s_at += passed;
+    reader->left -= passed;
+}
+
+/* Of a word of the index. A loop, not eight loads: it takes less code. */
+static __device__ __forceinline__ uint64_t
+load_few(const uint8_t *at, unsigned nbytes)
+{
+    uint64_t word = 0;
+
+#pragma unroll 1
+    for (unsigned i = 0; i < nbytes; i++)
+        word |= (uint64_t)at[i] << (8 * i);
+    return word;
+}
+
+#endif

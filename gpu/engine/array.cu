@@ -1,0 +1,167 @@
+#include "gpu/engine/array.cuh"
+
+#define WARP_NTHREADS 32
+#define BLOCK_NWARPS 8
+
+/* Values of a row that a warp copies in one go. */
+#define PIECE_NVALUES 256
+
+/* Blocks of a grid: more than a large device runs at once. */
+#define MAX_NBLOCKS 8192
+
+/* A piece of a chunk's row: where it is in the chunks and in the array, its
+ * values, and those of them that are the array's. */
+struct piece {
+    uint64_t in_chunks, in_array;
+    uint32_t nvalues, ninside;
+};
+
+/* Piece `number`, counted from the first chunk's first row on. */
+static __device__ inline struct piece
+find_piece(const struct terp_array &array, uint64_t first, uint64_t nrows,
+           uint64_t number)
+{
+    const uint64_t row_nvalues = array.chunk[array.rank - 1];
+    const uint64_t row_npieces = div_up(row_nvalues, PIECE_NVALUES);
+    const uint64_t row = number / row_npieces;
+    const uint64_t begin = number % row_npieces * PIECE_NVALUES;
+    uint64_t at;
+    const uint64_t inside =
+        terp_array_row(&array, first + row / nrows, row % nrows, &at);
+    const uint64_t nvalues = min_u64(row_nvalues - begin, PIECE_NVALUES);
+    const uint64_t ninside =
+        inside > begin ? min_u64(inside - begin, nvalues) : 0;
+
+    return {row * row_nvalues + begin, at + begin, (uint32_t)nvalues,
+            (uint32_t)ninside};
+}
+
+/* Grid: any. A warp takes 32 pieces at a time: each of its threads finds one,
+ * for divisions are slow, and all copy one after the other. */
+template <typename Value, bool GATHER>
+static __global__ void
+__launch_bounds__(WARP_NTHREADS *BLOCK_NWARPS)
+    move_rows(const __grid_constant__ struct terp_array array,
+              const uint64_t first, const uint64_t nrows,
+              const uint64_t npieces, const Value *__restrict__ src,
+              Value *__restrict__ dst)
+{
+    begin_kernel();
+    const unsigned lane = threadIdx.x % WARP_NTHREADS;
+    const unsigned warp = threadIdx.x / WARP_NTHREADS;
+    const uint64_t step = (uint64_t)gridDim.x * BLOCK_NWARPS * WARP_NTHREADS;
+    Value pad;
+
+    memcpy(&pad, array.pad, sizeof pad);
+    for (uint64_t base =
+             ((uint64_t)blockIdx.x * BLOCK_NWARPS + warp) * WARP_NTHREADS;
+         base < npieces; base += step) {
+        const int n = (int)min_u64(npieces - base, WARP_NTHREADS);
+        struct piece mine = {};
+        if ((int)lane < n)
+            mine = find_piece(array, first, nrows, base + lane);
+        for (int p = 0; p < n; p++) {
+            const uint64_t in_chunks = __shfl_sync(~0u, mine.in_chunks, p);
+            const uint64_t in_array = __shfl_sync(~0u, mine.in_array, p);
+            const uint32_t nvalues = __shfl_sync(~0u, mine.nvalues, p);
+            const uint32_t ninside = __shfl_sync(~0u, mine.ninside, p);
+            for (uint32_t i = lane; i < (GATHER ? nvalues : ninside);
+                 i += WARP_NTHREADS) {
+                if (GATHER)
+                    dst[in_chunks + i] = i < ninside ? src[in_array + i] : pad;
+                else
+                    dst[in_array + i] = src[in_chunks + i];
+            }
+        }
+    }
+}
+
+template <typename Value, bool GATHER>
+static cudaError_t
+launch_rows(const struct terp_array *array, uint64_t first, uint64_t n,
+            const void *src, void *dst, cudaStream_t stream)
+{
+    const uint64_t row_nvalues = array->chunk[array->rank - 1];
+    const uint64_t nrows = terp_array_chunk_nvalues(array) / row_nvalues;
+    const uint64_t npieces = n * nrows * div_up(row_nvalues, PIECE_NVALUES);
+    const uint64_t nblocks =
+        min_u64(div_up(npieces, WARP_NTHREADS * BLOCK_NWARPS), MAX_NBLOCKS);
+
+    return launch(move_rows<Value, GATHER>, dim3((unsigned)nblocks),
+                  dim3(WARP_NTHREADS * BLOCK_NWARPS), 0, stream, *array, first,
+                  nrows, npieces, (const Value *)src, (Value *)dst);
+}
+
+/* Runs `work` on a lane's stream and waits for it. */
+template <typename Work>
+static cudaError_t
+on_lane(Work work)
+{
+    int previous;
+
+    cudaError_t error = cuda_context_enter(&previous);
+    if (error != cudaSuccess)
+        return error;
+    struct cuda_lane *lane = cuda_lane_take(false);
+    error = work(lane->stream);
+    cudaError_t done = cudaStreamSynchronize(lane->stream);
+    cuda_lane_give(lane);
+    cuda_context_leave(previous);
+    return error == cudaSuccess ? done : error;
+}
+
+cudaError_t
+cuda_array_allocate(uint64_t nbytes, void **at_ret)
+{
+    int previous;
+
+    cudaError_t error = cuda_context_enter(&previous);
+    if (error != cudaSuccess)
+        return error;
+    error = cudaMalloc(at_ret, nbytes);
+    cuda_context_leave(previous);
+    return error;
+}
+
+cudaError_t
+cuda_array_release(void *at)
+{
+    int previous;
+
+    cudaError_t error = cuda_context_enter(&previous);
+    if (error != cudaSuccess)
+        return error;
+    error = cudaFree(at);
+    cuda_context_leave(previous);
+    return error;
+}
+
+cudaError_t
+cuda_array_copy(uint64_t n, void *const *dst, const void *const *src,
+                const uint64_t *nbytes)
+{
+    return on_lane([=](cudaStream_t stream) {
+        cudaError_t error = cudaSuccess;
+        for (uint64_t i = 0; error == cudaSuccess && i < n; i++)
+            error = cudaMemcpyAsync(dst[i], src[i], nbytes[i],
+                                    cudaMemcpyDefault, stream);
+        return error;
+    });
+}
+
+cudaError_t
+cuda_array_move(const struct terp_array *array, uint64_t first, uint64_t n,
+                const void *src, void *dst, bool gather)
+{
+    return on_lane([=](cudaStream_t stream) {
+        if (array->value_nbytes == sizeof(uint32_t))
+            return gather ? launch_rows<uint32_t, true>(array, first, n, src,
+                                                        dst, stream)
+                          : launch_rows<uint32_t, false>(array, first, n, src,
+                                                         dst, stream);
+        return gather ? launch_rows<uint64_t, true>(array, first, n, src, dst,
+                                                    stream)
+                      : launch_rows<uint64_t, false>(array, first, n, src, dst,
+                                                     stream);
+    });
+}

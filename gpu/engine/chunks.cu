@@ -1,0 +1,137 @@
+#include "gpu/engine/chunks.cuh"
+
+#define NTHREADS 256
+static_assert(NTHREADS >= TERP_MAX_FRAME_NBYTES &&
+                  NTHREADS >= CUDA_SHORT_NBYTES,
+              "a thread a byte");
+
+/* In all threads of a chunk's first block. */
+static __device__ void
+take_state(struct cuda_chunk *chunk, const struct cuda_chunk *h_chunk)
+{
+    const uint64_t *from = (const uint64_t *)h_chunk;
+    uint64_t *to = (uint64_t *)chunk;
+
+    for (unsigned i = threadIdx.x; i < sizeof *chunk / 8; i += NTHREADS)
+        to[i] = i < CUDA_HOST_NBYTES / 8 ? from[i] : 0;
+}
+
+/* Sets up a chunk by a frame whose other bytes are those of all frames of its
+ * shape. False when it makes no sense. */
+static __device__ bool
+take_frame(const struct cuda_batch &batch, const uint8_t *frame,
+           struct cuda_chunk *chunk)
+{
+    const int last_coding = batch.coding == TERP_CODING_RATIO
+                                ? TERP_CODING_RATIO
+                                : TERP_CODING_SPEED;
+    const int coding = frame[TERP_FRAME_CODING_AT],
+              prediction = frame[TERP_FRAME_PREDICTION_AT] & 0xF,
+              flags = frame[TERP_FRAME_PREDICTION_AT] & ~0xF;
+    const bool is_raw = coding == TERP_CODING_RAW;
+    const bool has_bound = coding >= TERP_CODING_HUFFMAN;
+    const uint64_t dims_end = batch.frame_nbytes - sizeof chunk->bound;
+
+    chunk->coding = (enum terp_coding)coding;
+    chunk->prediction = (enum terp_prediction)prediction;
+    chunk->has_specials = flags != 0;
+    chunk->bound = double_of_bits(load_le(frame + dims_end, 8));
+    return coding <= last_coding && prediction <= TERP_PREDICTION_LORENZO &&
+           (flags & ~TERP_FRAME_SPECIALS) == 0 &&
+           has_bound == (prediction != TERP_PREDICTION_NONE) &&
+           chunk->src_nbytes >= (has_bound ? batch.frame_nbytes : dims_end) &&
+           (!has_bound || is_bound(chunk->bound)) &&
+           (!is_raw || (flags == 0 && chunk->src_nbytes == batch.raw_nbytes));
+}
+
+/* In all threads of a chunk's first block. */
+static __device__ void
+read_frame(const struct cuda_batch &batch, struct cuda_chunk *chunk)
+{
+    __shared__ uint8_t s_frame[TERP_MAX_FRAME_NBYTES];
+    const uint8_t *src = (const uint8_t *)chunk->src;
+    const unsigned i = threadIdx.x;
+    bool same = true;
+
+    if (i < TERP_MAX_FRAME_NBYTES) {
+        s_frame[i] = i < chunk->src_nbytes ? src[i] : 0;
+        bool varies = (i >= TERP_FRAME_CODING_AT && i < TERP_FRAME_DIMS_AT) ||
+                      i >= batch.frame_nbytes - sizeof chunk->bound;
+        same = varies || s_frame[i] == batch.frame[i];
+    }
+    same = __syncthreads_and(same) != 0;
+    if (i > 0 || (take_frame(batch, s_frame, chunk) && same))
+        return;
+    chunk->status = TERP_ERR_DEVICE;
+    chunk->checksum_status = TERP_ERR_DEVICE;
+}
+
+/* Grid: x blocks that share the zeroing, y chunks. States come from the host's
+ * pinned memory. */
+static __global__ void
+__launch_bounds__(NTHREADS)
+    begin_chunks(const struct cuda_batch batch, bool decode)
+{
+    begin_kernel();
+    struct cuda_chunk *chunk = &batch.d_chunks[blockIdx.y];
+    uint4 *zeroed = region<uint4>(batch, blockIdx.y, 0);
+    const uint64_t n = batch.at.zeroed_nbytes / sizeof *zeroed;
+
+    if (blockIdx.x == 0)
+        take_state(chunk, &batch.h_chunks[blockIdx.y]);
+    for (uint64_t i = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x; i < n;
+         i += (uint64_t)gridDim.x * NTHREADS)
+        zeroed[i] = make_uint4(0, 0, 0, 0);
+    __syncthreads();
+    if (blockIdx.x == 0 && decode && chunk->status == TERP_OK)
+        read_frame(batch, chunk);
+}
+
+/* Grid: y chunks. To the host's pinned memory. */
+static __global__ void
+__launch_bounds__(NTHREADS)
+    end_chunks(const struct cuda_batch batch, uint8_t *h_short, bool decode)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk *h_chunk = &batch.h_chunks[blockIdx.y];
+    const uint8_t *stream = (const uint8_t *)(decode ? chunk.src : chunk.dst);
+    const uint64_t nbytes = decode ? chunk.src_nbytes : chunk.stream_nbytes;
+    const enum terp_status status =
+        chunk.checksum_status != TERP_OK ? chunk.checksum_status : chunk.status;
+
+    if (threadIdx.x == 0) {
+        h_chunk->status = status;
+        h_chunk->coding = chunk.coding;
+        h_chunk->stream_nbytes = chunk.stream_nbytes;
+    }
+    if (status != TERP_ERR_DEVICE && nbytes <= CUDA_SHORT_NBYTES &&
+        threadIdx.x < nbytes)
+        h_short[blockIdx.y * CUDA_SHORT_NBYTES + threadIdx.x] =
+            stream[threadIdx.x];
+}
+
+void
+cuda_chunk_ask(struct cuda_chunk *h_chunk)
+{
+    memset((void *)h_chunk, 0, CUDA_HOST_NBYTES);
+}
+
+cudaError_t
+cuda_chunks_begin(const struct cuda_lane *lane, bool decode)
+{
+    const struct cuda_batch *batch = &lane->batch;
+    uint64_t nblocks = div_up(batch->at.zeroed_nbytes, 16 * NTHREADS);
+
+    return launch(
+        begin_chunks,
+        dim3((unsigned)min_u64(nblocks, 1024), (unsigned)batch->nchunks),
+        NTHREADS, 0, lane->stream, *batch, decode);
+}
+
+cudaError_t
+cuda_chunks_end(const struct cuda_lane *lane, bool decode)
+{
+    return launch(end_chunks, dim3(1, (unsigned)lane->batch.nchunks), NTHREADS,
+                  0, lane->stream, lane->batch, lane->h_short, decode);
+}

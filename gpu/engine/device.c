@@ -1,0 +1,37 @@
+#include "gpu/engine/device.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+/* Open MPI, MVAPICH, Intel MPI and MPICH, MPICH on PMI, HPE's PALS, Slurm. A
+ * launcher comes before the batch system that it runs in. */
+static const char *const rank_names[] = {"OMPI_COMM_WORLD_LOCAL_RANK",
+                                         "MV2_COMM_WORLD_LOCAL_RANK",
+                                         "MPI_LOCALRANKID",
+                                         "PMI_LOCAL_RANK",
+                                         "PALS_LOCAL_RANKID",
+                                         "SLURM_LOCALID"};
+
+/* Anything but a number from 0 on counts as unset: -1. */
+static int
+read_number(const char *name)
+{
+    const char *text = getenv(name);
+    char *end;
+
+    if (text == NULL || *text < '0' || *text > '9')
+        return -1;
+    long number = strtol(text, &end, 10);
+    return *end == '\0' && number <= INT_MAX ? (int)number : -1;
+}
+
+int
+cuda_device_choose(int ndevices)
+{
+    int number = read_number("TERP_DEVICE");
+
+    for (size_t i = 0; number < 0 && i < sizeof rank_names / sizeof *rank_names;
+         i++)
+        number = read_number(rank_names[i]);
+    return number < 0 ? 0 : number % ndevices;
+}

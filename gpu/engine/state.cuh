@@ -1,0 +1,329 @@
+/* Floor 3: what the stages of the CUDA engine share.
+ *
+ * A call works on a batch of chunks of one shape. Its stages are kernels whose
+ * blockIdx.y is the chunk and whose blockIdx.x cuts the chunk's work; between
+ * them nothing returns to the host. Each stage reads what it needs to know
+ * from the chunk's state and does nothing where the state says that it does
+ * not apply, or that the chunk failed. */
+#ifndef TERP_CUDA_STATE_CUH
+#define TERP_CUDA_STATE_CUH
+
+#include "codec/format/frame.h"
+#include "codec/format/layout.h"
+#include "codec/model/choices.h"
+#include "codec/model/spline.h"
+#include "gpu/engine/platform.cuh"
+
+/* How one level is predicted and how tight its bound is. */
+struct cuda_level_plan {
+    uint8_t spline;
+    uint8_t priorities; /* terp_predicting_dims */
+    uint8_t ratio;      /* of the bound, in 1/64: 1 .. 64 */
+};
+
+/* A chunk's counters of blocks that are done, and its flags. Each has one
+ * owner. */
+enum cuda_progress {
+    CUDA_PROGRESS_SCAN,
+    CUDA_PROGRESS_ISOLATE,
+    CUDA_PROGRESS_NOT_ISOLATED, /* flags */
+    CUDA_PROGRESS_FIND_RUNS,    /* specials */
+    CUDA_PROGRESS_CHOOSE_LAG,
+    CUDA_PROGRESS_MEASURE_RUNS,
+    CUDA_PROGRESS_MASK,
+    CUDA_PROGRESS_ESCAPES,
+    CUDA_PROGRESS_CHECKSUM,
+    CUDA_PROGRESS_LISTED, /* escapes */
+    CUDA_NPROGRESS = 16
+};
+
+/* A chunk on its way. The host fills in the first part, all else is zero when
+ * a call begins. */
+struct cuda_chunk {
+    const void *src;      /* encode: values; decode: the stream */
+    const void *original; /* encode: values in their own byte order */
+    void *dst;            /* encode: the stream; decode: values */
+    uint64_t src_nbytes;  /* decode: of the stream */
+    /* decode: what the frame says. encode: coding and prediction follow. */
+    enum terp_coding coding;
+    enum terp_prediction prediction; /* none: constant or raw */
+    bool has_specials;
+    double bound; /* absolute */
+
+    /* TERP_OK as long as the chunk is worth going on with. TERP_ERR_CAPACITY
+     * (encode): to be stored raw. TERP_ERR_DEVICE: left to the CPU. */
+    enum terp_status status;
+    /* decode: the same before verify, and then its own, so that it may run
+     * beside all else. It comes before the status. */
+    enum terp_status checksum_status;
+
+    /* scan (encode) */
+    unsigned long long min_key, max_key; /* as their owner orders values */
+    unsigned long long inner_min_key, inner_max_key; /* next to these */
+    unsigned long long nmin, nmax;                   /* values at these */
+    unsigned long long nspecials; /* decode: values in runs */
+    double min, max;              /* of values that are not special */
+    uint64_t fills[TERP_NFILLS];
+    uint64_t constant_bits; /* of the value, when coding is constant */
+    unsigned progress[CUDA_NPROGRESS];
+
+    /* model */
+    int shrink;
+    double step; /* of ratio one */
+    double reference;
+    struct cuda_level_plan plan[TERP_MAX_LEVELS + 1]; /* [0] is not used */
+    unsigned lorenzo_dims;
+    /* encode, of samples: means are taken if they are smaller */
+    unsigned long long differences_sum, means_sum;
+    double grid_step, grid_inverse; /* encode: of ratio one, in the type */
+
+    /* Sections, as bytes of the stream. Each begins where the last ends. */
+    uint64_t model_end;
+    uint64_t specials_end;
+    unsigned long long nescapes;
+    unsigned number_nbytes;  /* of an escape; 0: a word */
+    unsigned numbers_nbytes; /* encode: a bit for each that some escape needs */
+    uint64_t escapes_end;
+    uint64_t payload_at;
+    uint64_t stream_nbytes;
+
+    /* tiles */
+    unsigned long long ntiles_best[TERP_NENTRIES]; /* that would select it */
+    unsigned long long width_nbits[8];             /* by width of palette */
+};
+
+/* What the host fills in. */
+#define CUDA_HOST_NBYTES offsetof(struct cuda_chunk, min_key)
+static_assert(CUDA_HOST_NBYTES % 8 == 0 && sizeof(struct cuda_chunk) % 8 == 0,
+              "a state is copied by words");
+
+/* Tables that follow from the dictionary, in device memory, made once a
+ * context. */
+struct cuda_decode_book;
+struct cuda_token_book;
+struct cuda_tables {
+    const uint16_t *d_cost;      /* [TERP_NROWS][TERP_ENTRY_STRIDE] */
+    const uint8_t *d_code_nbits; /* [TERP_NSYMBOLS][TERP_ENTRY_STRIDE] */
+    const uint32_t *d_words;     /* [TERP_NENTRIES][TERP_NSYMBOLS],
+                                    word << 4 | bits */
+    const struct cuda_decode_book *d_decode_books; /* [TERP_NENTRIES] */
+    /* The same of tokens. */
+    const uint8_t *d_token_nbits;  /* [TERP_NTOKENS][TERP_ENTRY_STRIDE] */
+    const uint32_t *d_token_words; /* [TERP_NENTRIES][TERP_NTOKENS] */
+    const struct cuda_token_book *d_token_books; /* [TERP_NENTRIES] */
+};
+
+#define CUDA_TILE_MAX_NBYTES (TERP_TILE_NSYMBOLS * TERP_MAX_CODE_NBITS / 8)
+#define CUDA_PARTITION_MAX_NBYTES (TERP_PARTITION_NTILES * CUDA_TILE_MAX_NBYTES)
+
+/* The longest tile of a ratio stream: a token of one symbol has a word, a sign
+ * and seven bits. */
+#define CUDA_TOKENS_MAX_NBYTES \
+    (TERP_TILE_NSYMBOLS * (TERP_MAX_CODE_NBITS + 8) / 8)
+
+/* What a tile may take. */
+static inline TERP_HOST_DEVICE unsigned
+cuda_tile_max_nbytes(enum terp_coding coding)
+{
+    return coding == TERP_CODING_RATIO ? CUDA_TOKENS_MAX_NBYTES
+                                       : CUDA_TILE_MAX_NBYTES;
+}
+
+/* Escapes are counted in ranges of this many points in work order
+ * (codec/format/layout.h; C order for lorenzo). */
+#define CUDA_RANGE_NVALUES 1024
+
+/* Where a chunk's scratch memory holds what, in bytes from its begin. All are
+ * multiples of 256. */
+struct cuda_regions {
+    /* Zeroed when a call begins. */
+    uint64_t ranges;         /* u64[nranges + 1]: escapes, later their first */
+    uint64_t frequency;      /* u64[TERP_NSYMBOLS]: custom, of non-zero tiles;
+                                before, counters of tune, which ends with zeros */
+    uint64_t context_counts; /* ratio, else empty: gpu/entropy/contexts.cuh */
+    uint64_t zeroed_nbytes;
+    /* Not zeroed. */
+    uint64_t work; /* T[nvalues] in work order; lorenzo: integers.
+                      encode: scratch of partitions in the end */
+    uint64_t
+        lattice; /* T[nlattice], see codec/format/layout.h. encode: scratch of
+                    special values when predicted, as large as staging */
+    uint64_t symbols;  /* u16[nvalues] in tile order */
+    uint64_t coded;    /* ratio, else empty: u16[nvalues] in context order */
+    uint64_t contexts; /* ratio, else empty: u8[nvalues] in tile order */
+    uint64_t mask;     /* u64 words, a bit a value in C order: special */
+    uint64_t runs;     /* decode: of special values; as large as mask */
+    uint64_t tune;     /* u64[nlevels + 1][3 * 256]: costs, see its owner.
+                          decode: few escapes, gpu/sections/escapes.cuh */
+    uint64_t cost;     /* u32[ntiles][TERP_NENTRIES]: struct cuda_tile_cost;
+                          then of any coding see gpu/sections/index.cuh.
+                          decode: cuda_verify's sums, 64 bytes for each 1024
+                          of a raw stream, and 64 more */
+    uint64_t entry;    /* u8[ntiles] */
+    uint64_t nonzero;  /* u8[ntiles]: 1, the tile has words */
+    uint64_t nbytes;   /* u16[ntiles], before reduction */
+    uint64_t begin;    /* decode: u64[npartitions + 1] in the payload; when
+                          tiles are decoded, and in encode, escapes of groups
+                          of ranges */
+    uint64_t reduced;  /* decode: u8[npartitions] */
+    uint64_t staging;  /* CUDA_PARTITION_MAX_NBYTES a partition, or more:
+                          cuda_tile_max_nbytes a tile; until all is predicted
+                          it serves others as scratch, and cuda_seal once
+                          streams are written */
+    uint64_t books;    /* custom: the codebook, 32 KiB */
+    uint64_t swapped;  /* T[nvalues] of big-endian chunks, else empty */
+    uint64_t stride;   /* of chunks */
+};
+
+struct cuda_batch {
+    int nchunks;
+    struct terp_chunk chunk;   /* the shape of all */
+    struct terp_params params; /* encode */
+    /* encode: asked for; decode: ratio if there may be such streams, which
+     * are refused otherwise, else raw. */
+    enum terp_coding coding;
+    int max_code; /* encode */
+    int value_nbytes;
+    uint64_t frame_nbytes;                /* of a coded stream's frame */
+    uint8_t frame[TERP_MAX_FRAME_NBYTES]; /* of one, but for the bound */
+    uint64_t raw_nbytes; /* of a raw stream: coded ones are shorter */
+    uint64_t nvalues, ntiles, npartitions, nranges;
+    const struct terp_layout *h_layout, *d_layout;
+    struct cuda_chunk *d_chunks;
+    struct cuda_chunk *h_chunks; /* pinned: the device may read it at once */
+    struct cuda_tables tables;
+    struct cuda_regions at;
+    uint8_t *d_scratch;
+};
+
+/* A region of a chunk's scratch memory. */
+template <typename T>
+static __device__ __forceinline__ T *
+region(const struct cuda_batch &batch, unsigned chunk, uint64_t at)
+{
+    return (T *)(batch.d_scratch + chunk * batch.at.stride + at);
+}
+
+/* ---- stages: each launches its kernels on the stream ---- */
+
+/* encode, in this order */
+
+/* Byte order of values: src to the region `swapped`, which becomes src. */
+cudaError_t
+cuda_swap_src(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Special values and range: min, max, nspecials, fills, has_specials, bound,
+ * coding (constant: also constant_bits), shrink, step, reference. */
+cudaError_t
+cuda_scan(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* prediction, plan, lorenzo_dims. */
+cudaError_t
+cuda_tune(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Symbols in tile order, and `ranges`. Spline: reconstructions in work and
+ * lattice. Lorenzo: integers in work; values that they do not reproduce join
+ * the special ones (mask, nspecials, has_specials). */
+cudaError_t
+cuda_spline_quantize(const struct cuda_batch *batch, cudaStream_t stream);
+cudaError_t
+cuda_lorenzo_quantize(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Ratio: symbols in context order to the region `coded`, where tiles are made
+ * of them (coded_symbols, gpu/entropy/contexts.cuh). Takes up `staging` until
+ * it is done. */
+cudaError_t
+cuda_context_sort(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* The section of specials at model_end of dst; specials_end. Of constant
+ * chunks too, whose stream it completes but for frame, value and checksum. */
+cudaError_t
+cuda_specials_write(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Sums `ranges`; nescapes; the section of escapes at specials_end of dst;
+ * escapes_end. */
+cudaError_t
+cuda_escapes_write(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Codebooks; tiles in staging. May run beside special values and escapes,
+ * which write nothing that it needs but the status. */
+cudaError_t
+cuda_tiles_encode(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Partitions in staging. Escapes no longer need the region `work`. */
+cudaError_t
+cuda_partitions_encode(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Frame, model, and from escapes_end on index, codebooks, payload; or the raw
+ * chunk. stream_nbytes. */
+cudaError_t
+cuda_stream_write(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Checksums into the streams, but for those of CUDA_SHORT_NBYTES or less,
+ * which the host seals, and those of small chunks, which cuda_stream_write has
+ * sealed. */
+#define CUDA_SHORT_NBYTES 256
+cudaError_t
+cuda_seal(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* decode, in this order, but for cuda_verify, which runs beside all else. The
+ * frames have been read; raw streams are passed over. */
+
+/* checksum_status: TERP_ERR_CHECKSUM. Streams of CUDA_SHORT_NBYTES or less are
+ * passed over. Needs what the host fills in and zeroed progress, writes only
+ * this field, CUDA_PROGRESS_CHECKSUM and the region `cost`, which no other
+ * stage of decoding uses: it may run beside all of them, since each of them is
+ * safe with any stream. */
+cudaError_t
+cuda_verify(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Model; walks over the section of specials (runs, specials_end) and of
+ * escapes (nescapes, escapes_end). Constant: its value. It looks at frames
+ * itself, by h_chunks: states may be set up meanwhile. */
+cudaError_t
+cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* The mask, where has_specials. Values need it, and symbols in context order:
+ * it may run beside what comes before these. */
+cudaError_t
+cuda_specials_mask(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* nonzero, entry, nbytes, begin, reduced; payload_at; books. */
+cudaError_t
+cuda_tile_index_read(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Symbols in tile order; `ranges`, or the list of escapes. Those in context
+ * order go to the region `coded`, and nothing tells of their escapes. */
+cudaError_t
+cuda_tiles_decode(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Symbols in context order to tile order, and what tells of their escapes. */
+cudaError_t
+cuda_context_restore(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Coarse levels of splines, whose escapes it finds itself: all are placed
+ * meanwhile. It launches nothing if there are none. */
+bool
+cuda_spline_begins(const struct cuda_batch *batch);
+cudaError_t
+cuda_spline_begin(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Sums `ranges`, or reads the list; escaped words into work; checks their
+ * number. */
+cudaError_t
+cuda_escapes_place(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Values in C order into dst; splines: what cuda_spline_begin has left. */
+cudaError_t
+cuda_spline_reconstruct(const struct cuda_batch *batch, cudaStream_t stream);
+cudaError_t
+cuda_lorenzo_reconstruct(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Special values, and the value of a constant chunk, into dst. */
+cudaError_t
+cuda_specials_read(const struct cuda_batch *batch, cudaStream_t stream);
+
+cudaError_t
+cuda_swap_dst(const struct cuda_batch *batch, cudaStream_t stream);
+
+#endif

@@ -1,0 +1,397 @@
+#include "gpu/entropy/codebooks.cuh"
+
+#include <cub/cub.cuh>
+
+#include "codebooks/codebooks.h"
+#include "codec/format/huffman.h"
+
+#define FULL_WARP 0xFFFFFFFF
+
+/* ---- palettes ---- */
+
+#define SELECT_NTHREADS 1024
+#define SELECT_NWARPS (SELECT_NTHREADS / 32)
+#define WARP_NTILES 2
+#define SELECT_NTILES (WARP_NTILES * SELECT_NWARPS) /* of a block */
+
+/* Threads that share an entry. */
+#define ENTRY_NTHREADS 8
+static_assert(ENTRY_NTHREADS * TERP_NENTRIES <= SELECT_NTHREADS,
+              "every entry has its threads");
+
+/* Lanes that load a tile's costs, eight each. */
+#define COSTS_NUNITS (TERP_ENTRY_STRIDE / 8)
+#define TILE_NLANES (32 / WARP_NTILES)
+static_assert(TERP_ENTRY_STRIDE % 8 == 0 && COSTS_NUNITS <= TILE_NLANES,
+              "a lane a unit");
+
+struct select_shared {
+    uint4 costs[SELECT_NWARPS][WARP_NTILES][COSTS_NUNITS];
+    unsigned long long ntiles[TERP_NENTRIES];
+    uint32_t nbits[SELECT_NWARPS][CUDA_NWIDTHS];
+    uint8_t order[TERP_NENTRIES]; /* those that most tiles would select first */
+};
+
+/* Makes `order` of `ntiles`. */
+static __device__ void
+order_entries(struct select_shared *s)
+{
+    const unsigned entry = threadIdx.x / ENTRY_NTHREADS;
+    const unsigned first = threadIdx.x % ENTRY_NTHREADS;
+    unsigned rank = 0;
+
+    if (entry < TERP_NENTRIES) {
+        unsigned long long mine = s->ntiles[entry];
+        for (unsigned other = first; other < TERP_NENTRIES;
+             other += ENTRY_NTHREADS)
+            rank += s->ntiles[other] > mine ||
+                    (s->ntiles[other] == mine && other < entry);
+    }
+    for (int step = ENTRY_NTHREADS / 2; step > 0; step /= 2)
+        rank += __shfl_xor_sync(FULL_WARP, rank, step);
+    if (entry < TERP_NENTRIES && first == 0)
+        s->order[rank] = (uint8_t)entry;
+}
+
+static __device__ __forceinline__ uint32_t
+warp_min(uint32_t key)
+{
+    for (int step = 16; step > 0; step /= 2)
+        key = min(key, __shfl_xor_sync(FULL_WARP, key, step));
+    return key;
+}
+
+/* Lane w gets the least cost among the first 2^w entries, ties to the lower
+ * id, for w < CUDA_NWIDTHS. */
+static __device__ __forceinline__ uint32_t
+best_of_widths(const uint16_t *nbits, const uint8_t *s_order)
+{
+    unsigned lane = threadIdx.x % 32;
+    uint32_t key[3];
+
+    for (unsigned i = 0; i < 3; i++) {
+        unsigned at = 32 * i + lane,
+                 entry = at < TERP_NENTRIES ? s_order[at] : 0;
+        key[i] = at < TERP_NENTRIES ? (uint32_t)nbits[entry] << 7 | entry
+                                    : UINT32_MAX;
+    }
+    uint32_t least = key[0], best = key[0];
+    for (unsigned w = 1; w <= 5; w++) {
+        least = min(least, __shfl_xor_sync(FULL_WARP, least, 1 << (w - 1)));
+        best = lane == w ? least : best;
+    }
+    uint32_t second = min(least, warp_min(key[1]));
+    uint32_t all = min(second, warp_min(key[2]));
+    return lane == 6 ? second : lane == 7 ? all : best;
+}
+
+/* Grid: x SELECT_NTILES tiles a block, y chunks. A warp has two tiles, its
+ * lane w the width w. What the tiles need is loaded with what orders the
+ * entries. */
+static __global__ void
+__launch_bounds__(SELECT_NTHREADS) select_entries(const struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ struct select_shared s;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const uint64_t first =
+        (uint64_t)blockIdx.x * SELECT_NTILES + WARP_NTILES * warp;
+    struct cuda_tile_cost *costs =
+        region<struct cuda_tile_cost>(batch, blockIdx.y, batch.at.cost);
+    const unsigned of_lane = lane / TILE_NLANES, unit = lane % TILE_NLANES;
+    uint8_t nonzero = 0;
+    uint32_t nbits = 0;
+
+    if (first + of_lane < batch.ntiles) {
+        const uint64_t tile = first + of_lane;
+        if (unit < COSTS_NUNITS)
+            copy_async(&s.costs[warp][of_lane][unit],
+                       (const uint4 *)costs[tile].nbits + unit);
+        nonzero = region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile];
+    }
+    if (threadIdx.x < TERP_NENTRIES)
+        s.ntiles[threadIdx.x] = chunk.ntiles_best[threadIdx.x];
+    if (!has_tiles(chunk))
+        return;
+    order_entries(&s);
+    wait_async();
+    __syncthreads();
+    const uint32_t some = __ballot_sync(FULL_WARP, nonzero != 0);
+    for (unsigned k = 0; k < WARP_NTILES && first + k < batch.ntiles; k++) {
+        uint32_t best = 0;
+        if (some >> (k * TILE_NLANES) & 1) {
+            best = best_of_widths((const uint16_t *)s.costs[warp][k], s.order);
+            nbits += (best >> 7) + lane;
+        }
+        if (lane < CUDA_NWIDTHS)
+            costs[first + k].best[lane] = best;
+    }
+    if (lane < CUDA_NWIDTHS)
+        s.nbits[warp][lane] = nbits;
+    __syncthreads();
+    if (warp > 0)
+        return;
+    nbits = 0;
+    for (unsigned w = lane / CUDA_NWIDTHS; w < SELECT_NWARPS;
+         w += 32 / CUDA_NWIDTHS)
+        nbits += s.nbits[w][lane % CUDA_NWIDTHS];
+    nbits += __shfl_xor_sync(FULL_WARP, nbits, 8);
+    nbits += __shfl_xor_sync(FULL_WARP, nbits, 16);
+    if (lane < CUDA_NWIDTHS)
+        atomicAdd(&chunk.width_nbits[lane], (unsigned long long)nbits);
+}
+
+cudaError_t
+cuda_entries_select(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    return launch(select_entries,
+                  dim3((unsigned)div_up(batch->ntiles, SELECT_NTILES),
+                       (unsigned)batch->nchunks),
+                  SELECT_NTHREADS, 0, stream, *batch);
+}
+
+/* ---- the chunk's own code ---- */
+
+/* A thread a symbol, and a leaf. */
+#define CUSTOM_NTHREADS TERP_NSYMBOLS
+#define MAX_NITEMS (2 * TERP_NSYMBOLS - 2)
+
+/* Bits for which a key is sorted: a frequency, then its symbol. */
+#define SYMBOL_NBITS 10
+static_assert(TERP_NSYMBOLS == 1 << SYMBOL_NBITS, "a key holds a symbol");
+
+typedef cub::BlockRadixSort<unsigned long long, CUSTOM_NTHREADS, 1> leaf_sort;
+
+struct custom_shared {
+    union {
+        typename leaf_sort::TempStorage sort;
+        unsigned long long list[2][MAX_NITEMS];
+    };
+    unsigned long long leaf[TERP_NSYMBOLS]; /* weights, ascending */
+    uint16_t leaf_at[TERP_MAX_CODE_NBITS][TERP_NSYMBOLS]; /* in each list */
+    unsigned ntaken[TERP_MAX_CODE_NBITS];                 /* leaves */
+    uint8_t nbits[TERP_NSYMBOLS];
+    unsigned nwords[TERP_MAX_CODE_NBITS + 1][CUSTOM_NTHREADS / 32];
+    unsigned first_word[TERP_MAX_CODE_NBITS + 1];
+    unsigned low, high;
+};
+
+/* How many of `n` ascending numbers are below `bound`, or equal to it where
+ * `or_equal`. */
+static __device__ __forceinline__ unsigned
+count_below(const unsigned long long *numbers, unsigned n,
+            unsigned long long bound, bool or_equal)
+{
+    unsigned begin = 0;
+
+    while (n > 0) {
+        unsigned half = n / 2;
+        unsigned long long number = numbers[begin + half];
+        if (number < bound || (or_equal && number == bound)) {
+            begin += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return begin;
+}
+
+/* The lists of package-merge, see codec/format/huffman.c: leaf i goes before
+ * the packages that do not weigh less, so where both stand follows from
+ * counting. */
+static __device__ void
+merge_packages(struct custom_shared *s, unsigned nleaves)
+{
+    const unsigned nwanted = 2 * nleaves - 2, i = threadIdx.x;
+    unsigned nbefore = 0;
+
+    for (unsigned level = 0; level < TERP_MAX_CODE_NBITS; level++) {
+        const unsigned npackages = nbefore / 2;
+        /* Packages take the place of the pairs that they were made of. */
+        unsigned long long *before = s->list[level % 2];
+        unsigned long long *list = s->list[(level + 1) % 2];
+        unsigned long long pair = 0;
+        if (i < npackages)
+            pair = before[2 * i] + before[2 * i + 1];
+        __syncthreads();
+        if (i < npackages)
+            before[i] = pair;
+        __syncthreads();
+        if (i < nleaves) {
+            unsigned at = i + count_below(before, npackages, s->leaf[i], false);
+            s->leaf_at[level][i] = (uint16_t)at;
+            if (at < nwanted)
+                list[at] = s->leaf[i];
+        }
+        if (i < npackages) {
+            unsigned at = i + count_below(s->leaf, nleaves, pair, true);
+            if (at < nwanted)
+                list[at] = pair;
+        }
+        nbefore = min(nleaves + npackages, nwanted);
+        __syncthreads();
+    }
+}
+
+/* From the last list down: of the items taken the leaves give a bit to their
+ * symbols, the packages are two items each of the list before. By one warp. */
+static __device__ void
+take_leaves(struct custom_shared *s, unsigned nleaves)
+{
+    unsigned ntaken = 2 * nleaves - 2;
+
+    for (int level = TERP_MAX_CODE_NBITS - 1; level >= 0; level--) {
+        /* Places of leaves ascend: find the group of 32, then the leaf. */
+        const uint16_t *at = s->leaf_at[level];
+        unsigned lane = threadIdx.x, last = 32 * lane + 31;
+        unsigned ngroups = (unsigned)__popc(
+            __ballot_sync(FULL_WARP, last < nleaves && at[last] < ntaken));
+        unsigned i = 32 * ngroups + lane;
+        unsigned n =
+            32 * ngroups + (unsigned)__popc(__ballot_sync(
+                               FULL_WARP, i < nleaves && at[i] < ntaken));
+        if (lane == 0)
+            s->ntaken[level] = n;
+        ntaken = 2 * (ntaken - n);
+    }
+}
+
+/* Canonical words of s->nbits. */
+static __device__ void
+make_words(struct custom_shared *s, struct cuda_custom_book *book)
+{
+    unsigned symbol = threadIdx.x, lane = symbol % 32, warp = symbol / 32;
+    unsigned nbits = s->nbits[symbol];
+
+    for (unsigned i = symbol; i < sizeof s->nwords / sizeof s->nwords[0][0];
+         i += CUSTOM_NTHREADS)
+        (&s->nwords[0][0])[i] = 0;
+    __syncthreads();
+    unsigned same = __match_any_sync(FULL_WARP, nbits);
+    unsigned rank = (unsigned)__popc(same & ((1u << lane) - 1));
+    if (rank == 0)
+        s->nwords[nbits][warp] = (unsigned)__popc(same);
+    __syncthreads();
+    /* Warp w sums up words of w bits: lane i those of warp i. */
+    if (warp <= TERP_MAX_CODE_NBITS) {
+        unsigned mine = s->nwords[warp][lane], sum = mine;
+        for (unsigned step = 1; step < 32; step *= 2) {
+            unsigned below = __shfl_up_sync(FULL_WARP, sum, step);
+            sum += lane >= step ? below : 0;
+        }
+        s->nwords[warp][lane] = sum - mine;
+        if (lane == 31)
+            s->first_word[warp] = sum; /* for now, how many */
+    }
+    __syncthreads();
+    if (symbol == 0) {
+        unsigned next = 0;
+        s->first_word[0] = 0;
+        for (int length = 1; length <= TERP_MAX_CODE_NBITS; length++) {
+            unsigned n = s->first_word[length];
+            s->first_word[length] = next;
+            next = (next + n) << 1;
+        }
+    }
+    __syncthreads();
+    unsigned word = s->first_word[nbits] + s->nwords[nbits][warp] + rank;
+    book->word[symbol] = nbits == 0 ? 0 : word << 4 | nbits;
+}
+
+/* Grid: x 1, y chunks. Thread i has symbol i, later leaf i. */
+static __global__ void
+__launch_bounds__(CUSTOM_NTHREADS) make_book(const struct cuda_batch batch)
+{
+    begin_kernel();
+    struct custom_shared *s = dynamic_shared<struct custom_shared>();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    unsigned symbol = threadIdx.x;
+
+    if (!has_tiles(chunk) || chunk.coding != TERP_CODING_CUSTOM)
+        return;
+    const unsigned long long *frequency =
+        region<unsigned long long>(batch, blockIdx.y, batch.at.frequency);
+    struct cuda_custom_book *book =
+        region<struct cuda_custom_book>(batch, blockIdx.y, batch.at.books);
+    bool occurs = frequency[symbol] != 0;
+    unsigned nleaves = (unsigned)__syncthreads_count(occurs);
+    unsigned long long key[1] = {
+        occurs ? frequency[symbol] << SYMBOL_NBITS | symbol : ~0ull};
+    s->nbits[symbol] = 0;
+    if (symbol == 0) {
+        s->low = TERP_NSYMBOLS - 1;
+        s->high = 1;
+    }
+    /* One bit more than a frequency has: what does not occur goes last. */
+    leaf_sort(s->sort).Sort(key, 0,
+                            SYMBOL_NBITS + bit_width(batch.nvalues) + 1);
+    __syncthreads();
+    unsigned leaf_symbol = (unsigned)key[0] % TERP_NSYMBOLS;
+    s->leaf[symbol] = key[0] >> SYMBOL_NBITS;
+    if (occurs && symbol != TERP_ESCAPE) {
+        atomicMin(&s->low, symbol);
+        atomicMax(&s->high, symbol);
+    }
+    __syncthreads();
+    if (nleaves == 1 && symbol == 0)
+        s->nbits[leaf_symbol] = 1;
+    if (nleaves > 1) {
+        merge_packages(s, nleaves);
+        if (symbol < 32)
+            take_leaves(s, nleaves);
+        __syncthreads();
+        unsigned nbits = 0;
+        for (int level = 0; level < TERP_MAX_CODE_NBITS; level++)
+            nbits += symbol < s->ntaken[level];
+        if (symbol < nleaves)
+            s->nbits[leaf_symbol] = (uint8_t)nbits;
+    }
+    __syncthreads();
+    make_words(s, book);
+    if (symbol == 0) {
+        book->low = (uint16_t)min(s->low, s->high);
+        book->high = (uint16_t)s->high;
+    }
+}
+
+cudaError_t
+cuda_custom_make(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    const int nbytes = (int)sizeof(struct custom_shared);
+    cudaError_t error = cudaFuncSetAttribute(
+        make_book, cudaFuncAttributeMaxDynamicSharedMemorySize, nbytes);
+    if (error != cudaSuccess)
+        return error;
+    return launch(make_book, dim3(1, (unsigned)batch->nchunks), CUSTOM_NTHREADS,
+                  (size_t)nbytes, stream, *batch);
+}
+
+/* Words of `n` symbols or tokens. */
+static void
+fill_words(const uint8_t (*lengths)[TERP_ENTRY_STRIDE], int n, uint32_t *words)
+{
+    uint8_t nbits[TERP_NSYMBOLS] = {};
+    uint16_t word[TERP_NSYMBOLS];
+
+    for (int entry = 0; entry < TERP_NENTRIES; entry++) {
+        for (int s = 0; s < n; s++)
+            nbits[s] = lengths[s][entry];
+        terp_huffman_words(nbits, word);
+        for (int s = 0; s < n; s++)
+            words[entry * n + s] = (uint32_t)word[s] << 4 | nbits[s];
+    }
+}
+
+void
+cuda_words_fill(uint32_t *words)
+{
+    fill_words(terp_entry_code_nbits, TERP_NSYMBOLS, words);
+}
+
+void
+cuda_token_words_fill(uint32_t *words)
+{
+    fill_words(terp_entry_token_nbits, TERP_NTOKENS, words);
+}

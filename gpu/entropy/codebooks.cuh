@@ -1,0 +1,95 @@
+/* Floor 3: which codebooks a stream uses. doc/format.md, "Tiles"; the choices
+ * are those of cpu/entropy/codebooks.c. */
+#ifndef TERP_CUDA_BOOKS_CUH
+#define TERP_CUDA_BOOKS_CUH
+
+#include "codec/format/bytes.h"
+#include "gpu/engine/state.cuh"
+
+/* Each tile's codebook is one of the dictionary. */
+static __host__ __device__ __forceinline__ bool
+selects_entries(enum terp_coding coding)
+{
+    return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_RATIO;
+}
+
+/* The widths of numbers of entries: 0 to those that number all. */
+#define CUDA_NWIDTHS 8
+static_assert(TERP_NENTRIES > 1 << (CUDA_NWIDTHS - 2) &&
+                  TERP_NENTRIES <= 1 << (CUDA_NWIDTHS - 1),
+              "the largest width numbers all entries");
+
+/* What a tile's words cost. `best`, by the width of the palette: bits << 7 |
+ * entry for the entry that the tile selects; 0 for a zero tile. */
+struct cuda_tile_cost {
+    uint16_t nbits[TERP_ENTRY_STRIDE];
+    uint32_t best[CUDA_NWIDTHS];
+};
+static_assert(CUDA_TILE_MAX_NBYTES * 8 <= UINT16_MAX, "bits of a tile's words");
+static_assert(TERP_NENTRIES <= 1 << 7, "an entry has seven bits");
+static_assert(sizeof(struct cuda_tile_cost) % 16 == 0, "for wide loads");
+static_assert(sizeof(struct cuda_tile_cost) <= 4 * TERP_NENTRIES,
+              "the region of costs holds it");
+
+/* The chunk's own codebook, in the region of books. */
+struct cuda_custom_book {
+    uint32_t word[TERP_NSYMBOLS]; /* word << 4 | bits */
+    uint16_t low, high;           /* symbols with words, but the escape */
+};
+
+/* Whether the chunk has tiles to encode: the same for all threads of a block,
+ * while the stages of sections may set the status. */
+static __device__ __forceinline__ bool
+has_tiles(const struct cuda_chunk &chunk)
+{
+    /* Both are loaded at once. */
+    return !__syncthreads_or((chunk.status != TERP_OK) |
+                             (chunk.coding < TERP_CODING_HUFFMAN));
+}
+
+static __device__ __forceinline__ unsigned
+tile_nsymbols(const struct cuda_batch &batch, unsigned tile)
+{
+    return (unsigned)min_u64(TERP_TILE_NSYMBOLS,
+                             batch.nvalues -
+                                 (uint64_t)tile * TERP_TILE_NSYMBOLS);
+}
+
+/* The width of palette whose words and numbers take the fewest bits. */
+static __device__ __forceinline__ unsigned
+palette_width(const struct cuda_chunk &chunk)
+{
+    unsigned long long least = chunk.width_nbits[0];
+    unsigned width = 0;
+
+#pragma unroll
+    for (unsigned w = 1; w < CUDA_NWIDTHS; w++) {
+        const unsigned long long nbits = chunk.width_nbits[w];
+        width = nbits < least ? w : width;
+        least = min(least, nbits);
+    }
+    return width;
+}
+
+/* What codebooks are chosen by: which tiles are zero; huffman, ratio: the
+ * others' costs and ntiles_best; custom: the frequencies. */
+cudaError_t
+cuda_tiles_survey(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* huffman, ratio: from the tiles' costs and ntiles_best to each tile's best
+ * entries and width_nbits. */
+cudaError_t
+cuda_entries_select(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* custom: from the frequencies to the codebook. */
+cudaError_t
+cuda_custom_make(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Words of all entries in host memory: of symbols, [TERP_NENTRIES]
+ * [TERP_NSYMBOLS], and of tokens, [TERP_NENTRIES][TERP_NTOKENS]. */
+void
+cuda_words_fill(uint32_t *words);
+void
+cuda_token_words_fill(uint32_t *words);
+
+#endif

@@ -1,0 +1,418 @@
+/* Floor 3: symbols between tile order and context order. doc/format.md,
+ * "Context order"; cpu/entropy/contexts.c.
+ *
+ * The contexts of a level follow from the symbols of coarser ones. An encoder
+ * has all symbols: one launch finds all contexts, and one sorts all levels. A
+ * decoder takes level after level. No prefix sums are made of what blocks have
+ * counted: each adds up the counts before its own. */
+#include "gpu/entropy/contexts_find.cuh"
+#include "gpu/entropy/contexts_move.cuh"
+
+/* A level is split no further than into so many blocks, if they have more than
+ * one turn to do. */
+#ifndef CUDA_CONTEXT_BUSY_NBLOCKS
+#define CUDA_CONTEXT_BUSY_NBLOCKS 256
+#endif
+
+/* A decoder's first levels that end before this one are left to one block. */
+#ifndef CUDA_CONTEXT_ALONE_NSYMBOLS
+#define CUDA_CONTEXT_ALONE_NSYMBOLS 8192
+#endif
+#define ALONE_NBLOCKS 2
+
+union context_shared {
+    struct find_shared find;
+    struct move_shared move;
+};
+
+/* Whether the block has something to do. Stages beside this one may set the
+ * status meanwhile. */
+static __device__ __forceinline__ bool
+chunk_applies(const struct cuda_chunk &chunk)
+{
+    return !__syncthreads_or(chunk.status != TERP_OK) &&
+           is_in_context_order(chunk);
+}
+
+/* ---- coarse symbols, which have the same place in both orders ---- */
+
+/* Where lorenzo has the symbol that has place `tiled` in the tile order of
+ * splines. */
+static __device__ __attribute__((noinline)) uint64_t
+lorenzo_place(const struct terp_layout *layout, uint64_t tiled)
+{
+    const uint64_t work = work_position_of_tiled(layout, tiled);
+    uint64_t left = work_point_at(layout, work).raster, at[TERP_NDIMS];
+
+    for (int d = 0; d < TERP_NDIMS; d++)
+        at[d] = split(&left, layout->dims[d]);
+    return tiled_at(tiled_row_at(layout->rank, layout->dims, at, left),
+                    layout->rank, layout->dims[0], at[0]);
+}
+
+/* Those of a tile. */
+template <bool decode>
+static __device__ __forceinline__ void
+copy_coarse(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+            uint64_t ncoarse, uint64_t tile)
+{
+    const bool is_lorenzo = chunk.prediction == TERP_PREDICTION_LORENZO;
+    uint16_t *symbols = region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
+    uint16_t *coded = region<uint16_t>(batch, blockIdx.y, batch.at.coded);
+    const uint64_t end = min_u64((tile + 1) * TERP_TILE_NSYMBOLS, ncoarse);
+
+#pragma unroll 1
+    for (uint64_t i = tile * TERP_TILE_NSYMBOLS + threadIdx.x; i < end;
+         i += CONTEXT_NTHREADS) {
+        const uint64_t to = is_lorenzo ? lorenzo_place(batch.d_layout, i) : i;
+        if (!decode) {
+            coded[i] = symbols[to];
+            continue;
+        }
+        const uint16_t symbol = coded[i];
+        symbols[to] = symbol;
+        if (is_lorenzo)
+            class_symbols(batch, chunk)[i] = symbol;
+        if (symbol == TERP_ESCAPE)
+            note_escapes(batch, chunk, escapes_are_listed(batch, chunk), to, 1);
+    }
+}
+
+/* ---- kernels ---- */
+
+static __host__ __device__ __forceinline__ uint64_t
+first_tile(const struct context_level &level)
+{
+    return level.begin / TERP_TILE_NSYMBOLS;
+}
+
+static __host__ __device__ __forceinline__ uint64_t
+level_ntiles(const struct context_level &level)
+{
+    return div_up(level.end, TERP_TILE_NSYMBOLS) - first_tile(level);
+}
+
+/* Grid: (blocks of levels `first` and so on, chunks). */
+template <bool decode>
+static __global__ void
+__launch_bounds__(CONTEXT_NTHREADS, 5)
+    find_levels(const __grid_constant__ struct cuda_batch batch,
+                const __grid_constant__ struct context_work work, int first)
+{
+    begin_kernel();
+    __shared__ struct find_shared s;
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    uint32_t block = blockIdx.x;
+    int i = first;
+
+    if (!chunk_applies(chunk))
+        return;
+    while (block >= work.level[i].nblocks)
+        block -= work.level[i++].nblocks;
+    find_contexts<decode>(batch, chunk, work.level[i], block, &s);
+}
+
+/* Grid: (tiles of coarse symbols, then of all levels, chunks). */
+static __global__ void
+__launch_bounds__(CONTEXT_NTHREADS, 6)
+    sort_levels(const __grid_constant__ struct cuda_batch batch,
+                const __grid_constant__ struct context_work work)
+{
+    begin_kernel();
+    __shared__ struct move_shared s;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const uint64_t ncoarse = div_up(work.ncoarse, TERP_TILE_NSYMBOLS);
+    uint64_t tile = blockIdx.x;
+    int i = 0;
+
+    if (!chunk_applies(chunk))
+        return;
+    if (tile < ncoarse) {
+        copy_coarse<false>(batch, chunk, work.ncoarse, tile);
+        return;
+    }
+    tile -= ncoarse;
+    while (tile >= level_ntiles(work.level[i]))
+        tile -= level_ntiles(work.level[i++]);
+    move_tile<false>(batch, chunk, work.level[i],
+                     first_tile(work.level[i]) + tile, &s);
+}
+
+/* Grid: (tiles of coarse symbols, chunks). The only block of a chunk that has
+ * no more goes on with the first `nalone` levels. */
+static __global__ void
+__launch_bounds__(CONTEXT_NTHREADS)
+    restore_coarse(const __grid_constant__ struct cuda_batch batch,
+                   const __grid_constant__ struct context_work work, int nalone)
+{
+    begin_kernel();
+    __shared__ union context_shared s;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+
+    if (!chunk_applies(chunk))
+        return;
+    copy_coarse<true>(batch, chunk, work.ncoarse, blockIdx.x);
+#pragma unroll 1
+    for (int i = 0; i < nalone; i++) {
+        const struct context_level &level = work.level[i];
+#pragma unroll 1
+        for (uint32_t block = 0; block < level.nblocks; block++) {
+            __syncthreads();
+            find_contexts<true>(batch, chunk, level, block, &s.find);
+        }
+#pragma unroll 1
+        for (uint64_t tile = 0; tile < level_ntiles(level); tile++) {
+            __syncthreads();
+            move_tile<true>(batch, chunk, level, first_tile(level) + tile,
+                            &s.move);
+        }
+    }
+}
+
+/* Grid: (tiles of the level, chunks). */
+static __global__ void
+__launch_bounds__(CONTEXT_NTHREADS, 6)
+    restore_level(const __grid_constant__ struct cuda_batch batch,
+                  const __grid_constant__ struct context_level level)
+{
+    begin_kernel();
+    __shared__ struct move_shared s;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+
+    if (chunk_applies(chunk))
+        move_tile<true>(batch, chunk, level, first_tile(level) + blockIdx.x,
+                        &s);
+}
+
+/* Symbols of lorenzo from the tile order of splines to their own, and what
+ * tells of escapes. Grid: (blocks of all levels, chunks). */
+static __global__ void
+__launch_bounds__(CONTEXT_NTHREADS)
+    merge_levels(const __grid_constant__ struct cuda_batch batch,
+                 const __grid_constant__ struct context_work work)
+{
+    begin_kernel();
+    __shared__ struct context_part s_part[TERP_NCLASSES];
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct terp_layout *layout = batch.d_layout;
+    const int rank = layout->rank;
+    uint32_t block = blockIdx.x;
+    int i = 0;
+
+    if (!chunk_applies(chunk) || chunk.prediction != TERP_PREDICTION_LORENZO)
+        return;
+    while (block >= work.level[i].nblocks)
+        block -= work.level[i++].nblocks;
+    const struct context_level &level = work.level[i];
+    const struct terp_level &shape = layout->level[level.l];
+    const struct context_region r =
+        context_region_of(shape, layout->nbricks, level, block);
+    const uint16_t *from = class_symbols(batch, chunk);
+    uint16_t *to = region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
+    const bool listed = escapes_are_listed(batch, chunk);
+
+    if (threadIdx.x < TERP_NCLASSES)
+        s_part[threadIdx.x] = context_part_of(shape, rank, r, threadIdx.x);
+    __syncthreads();
+#pragma unroll 1
+    for (uint32_t g = threadIdx.x; g < level.ngroups; g += CONTEXT_NTHREADS) {
+        const struct context_group group = context_group_of(level, r, g);
+#pragma unroll 1
+        for (unsigned odd = 1; odd < 1u << rank; odd++) {
+            const unsigned n = context_group_size(level, r, group, odd);
+            const struct context_part &part = s_part[odd];
+            if (n == 0)
+                continue;
+            const struct raster_points points =
+                raster_points_of(level, r, group, odd);
+            const struct tiled_row row = raster_row(layout, points);
+            const uint64_t first = part.at + context_group_offset(part, group);
+#pragma unroll 1
+            for (unsigned k = 0; k < n; k++) {
+                const uint16_t symbol = from[first + k];
+                const uint64_t tiled = tiled_at(row, rank, layout->dims[0],
+                                                points.at[0] + k * points.step);
+                to[tiled] = symbol;
+                if (symbol == TERP_ESCAPE)
+                    note_escapes(batch, chunk, listed, tiled, 1);
+            }
+        }
+    }
+}
+
+/* ---- how blocks share the work ---- */
+
+/* Numbers that follow from the regions' extents. */
+static void
+measure_regions(const struct terp_layout *layout, struct context_level *level)
+{
+    const struct terp_level *shape = &layout->level[level->l];
+    const int rank = layout->rank;
+    uint64_t nblocks = 1, ngroups = 1, nwords = 1, nhalves = 1;
+
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        const uint32_t n = level->extent[d];
+        const uint32_t groups = d == 0 ? (n + 3) / 4 : n;
+        const uint32_t words = d == 0 ? groups + 1 : d < rank ? n + 1 : 1;
+        level->nregions[d] = (uint32_t)div_up(shape->neven[d], n);
+        level->groups_reciprocal[d] = reciprocal_of(groups);
+        level->words_extent[d] = words;
+        level->words_reciprocal[d] = reciprocal_of(words);
+        level->halves_extent[d] = d < rank ? n / 2 + 1 : 1;
+        level->halves_reciprocal[d] = reciprocal_of(level->halves_extent[d]);
+        nblocks *= level->nregions[d];
+        ngroups *= groups;
+        nwords *= words;
+        nhalves *= level->halves_extent[d];
+        level->stride[d + 1] = (uint32_t)nwords;
+    }
+    const uint32_t nbricks = level->extent[TERP_NDIMS];
+    level->nblocks = (uint32_t)(nblocks * div_up(layout->nbricks, nbricks));
+    level->ngroups = (uint32_t)ngroups * nbricks;
+    level->nwords = (uint32_t)nwords * nbricks;
+    level->nhalves = (uint32_t)nhalves * nbricks;
+}
+
+/* Half of an extent: regions begin where the coordinate is even, and rows where
+ * it is a multiple of four. 0: it is too small. */
+static uint32_t
+half_extent(uint32_t extent, int d)
+{
+    const uint32_t unit = d == 0 ? 4 : 2;
+    return extent < 4 * unit ? 0 : (extent + 2 * unit - 1) / (2 * unit) * unit;
+}
+
+static void
+choose_regions(const struct cuda_batch *batch, struct context_level *level)
+{
+    const struct terp_layout *layout = batch->h_layout;
+    const struct terp_level *shape = &layout->level[level->l];
+    bool whole = true;
+    int d = layout->rank - 1;
+
+    level->extent[TERP_NDIMS] = 1;
+    for (int k = 0; k < TERP_NDIMS; k++) {
+        const uint64_t box = UINT64_C(1) << box_shift(layout->rank);
+        level->extent[k] = (uint32_t)min_u64(box, shape->neven[k]);
+    }
+    measure_regions(layout, level);
+    while (d >= 0 && level->ngroups > CONTEXT_NTHREADS &&
+           (uint64_t)level->nblocks * (unsigned)batch->nchunks <
+               CUDA_CONTEXT_BUSY_NBLOCKS) {
+        const uint32_t halved = half_extent(level->extent[d], d);
+        if (halved == 0) {
+            d--;
+            continue;
+        }
+        level->extent[d] = halved;
+        measure_regions(layout, level);
+    }
+    for (int k = 0; k < TERP_NDIMS; k++)
+        whole &= level->nregions[k] == 1;
+    if (!whole)
+        return;
+    uint64_t nbricks = min_u64(CONTEXT_NTHREADS / level->ngroups,
+                               CONTEXT_MAX_NWORDS / level->nwords);
+    nbricks = min_u64(nbricks, layout->nbricks);
+    level->extent[TERP_NDIMS] = nbricks > 1 ? (uint32_t)nbricks : 1;
+    measure_regions(layout, level);
+}
+
+/* False where it would be none, since the chunk is left to the CPU: numbers
+ * would not fit. */
+static bool
+make_work(const struct cuda_batch *batch, struct context_work *work)
+{
+    const struct terp_layout *layout = batch->h_layout;
+
+    memset(work, 0, sizeof *work);
+    for (int d = 0; d < TERP_NDIMS; d++)
+        if (layout->dims[d] > UINT32_MAX)
+            return false;
+    work->nlevels = (int)min_u64(TERP_NCONTEXT_LEVELS, layout->nlevels);
+    work->ncoarse = work->nlevels == 0
+                        ? batch->nvalues
+                        : layout->level[work->nlevels].class_at[1];
+    for (int i = 0; i < work->nlevels; i++) {
+        struct context_level *level = &work->level[i];
+        const int l = work->nlevels - i;
+        level->l = l;
+        level->begin = layout->level[l].class_at[1];
+        level->end = l == 1 ? batch->nvalues : layout->level[l - 1].class_at[1];
+        choose_regions(batch, level);
+    }
+    return true;
+}
+
+/* ---- stages ---- */
+
+static dim3
+grid_of(const struct cuda_batch *batch, uint64_t nblocks)
+{
+    return dim3((unsigned)nblocks, (unsigned)batch->nchunks);
+}
+
+cudaError_t
+cuda_context_sort(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    struct context_work work;
+    cudaError_t error = cudaSuccess;
+    uint64_t nblocks = 0;
+
+    if (batch->coding != TERP_CODING_RATIO || !make_work(batch, &work))
+        return cudaSuccess;
+    uint64_t ntiles = div_up(work.ncoarse, TERP_TILE_NSYMBOLS);
+    for (int i = 0; i < work.nlevels; i++) {
+        nblocks += work.level[i].nblocks;
+        ntiles += level_ntiles(work.level[i]);
+    }
+    if (nblocks > 0)
+        error = launch(find_levels<false>, grid_of(batch, nblocks),
+                       CONTEXT_NTHREADS, 0, stream, *batch, work, 0);
+    return error == cudaSuccess
+               ? launch(sort_levels, grid_of(batch, ntiles), CONTEXT_NTHREADS,
+                        0, stream, *batch, work)
+               : error;
+}
+
+/* Levels that one block restores with what is coarser. */
+static int
+count_alone(const struct context_work *work)
+{
+    int n = 0;
+
+    while (n < work->nlevels && work->ncoarse <= TERP_TILE_NSYMBOLS &&
+           work->level[n].end <= CUDA_CONTEXT_ALONE_NSYMBOLS &&
+           work->level[n].nblocks <= ALONE_NBLOCKS)
+        n++;
+    return n;
+}
+
+cudaError_t
+cuda_context_restore(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    struct context_work work;
+    uint64_t nblocks = 0;
+
+    if (batch->coding != TERP_CODING_RATIO || !make_work(batch, &work))
+        return cudaSuccess;
+    const int nalone = count_alone(&work);
+    cudaError_t error =
+        launch(restore_coarse,
+               grid_of(batch, div_up(work.ncoarse, TERP_TILE_NSYMBOLS)),
+               CONTEXT_NTHREADS, 0, stream, *batch, work, nalone);
+    for (int i = nalone; error == cudaSuccess && i < work.nlevels; i++) {
+        const struct context_level &level = work.level[i];
+        error = launch(find_levels<true>, grid_of(batch, level.nblocks),
+                       CONTEXT_NTHREADS, 0, stream, *batch, work, i);
+        if (error == cudaSuccess)
+            error = launch(restore_level, grid_of(batch, level_ntiles(level)),
+                           CONTEXT_NTHREADS, 0, stream, *batch, level);
+    }
+    for (int i = 0; i < work.nlevels; i++)
+        nblocks += work.level[i].nblocks;
+    return error == cudaSuccess && nblocks > 0
+               ? launch(merge_levels, grid_of(batch, nblocks), CONTEXT_NTHREADS,
+                        0, stream, *batch, work)
+               : error;
+}

@@ -1,0 +1,498 @@
+/* Floor 3: contexts of a level's points, by the weights of its even points.
+ *
+ * A block has a region of the lattice of even points. For each of these it
+ * finds the weight in the symbols of coarser levels; then the contexts of all
+ * points between these and the next ones, of all classes, four points of a row
+ * at a time. An encoder's symbols of lorenzo are copied to the order of
+ * splines on the way. */
+#ifndef TERP_CUDA_CONTEXT_FIND_CUH
+#define TERP_CUDA_CONTEXT_FIND_CUH
+
+#include "gpu/entropy/contexts_region.cuh"
+#include "gpu/predict/values.cuh"
+
+/* Contexts are stored four times as large, so that they tell how far to shift:
+ * each has four bits of a word. Special points have the ninth. */
+#define CONTEXT_SHIFT 2
+#define SPECIAL_MARK (TERP_GROUP_SPECIALS << CONTEXT_SHIFT)
+static_assert(TERP_GROUP_SPECIALS == 8, "a bit that no context has");
+
+struct find_shared {
+    uint32_t weights[CONTEXT_MAX_NWORDS];
+    struct context_part part[TERP_NCLASSES];
+    /* Of the first tile that a class is in, and of the next. */
+    uint32_t count[TERP_NCLASSES][2][TERP_NGROUPS];
+    uint32_t total[TERP_NGROUPS];
+};
+
+/* What a region's points are found in. */
+struct find_view {
+    const struct terp_layout *layout;
+    const struct cuda_chunk *chunk;
+    const uint16_t *symbols;
+    /* Of lorenzo, to be copied to `to`: they stand in boxes of the bricks. */
+    bool is_raster;
+    uint16_t *to;
+    uint8_t *contexts;
+    bool has_specials;
+    const uint64_t *specials; /* a bit a value in C order; NULL: by values */
+    int value_nbytes;
+};
+
+/* A level's counts. */
+static __device__ __forceinline__ struct cuda_context_counts
+context_counts(const struct cuda_batch &batch, int l)
+{
+    const uint64_t nspans = cuda_context_nspans(batch.ntiles);
+    const unsigned i = (unsigned)(l - 1) * TERP_NGROUPS;
+    const unsigned nall = TERP_NCONTEXT_LEVELS * TERP_NGROUPS;
+    unsigned long long *totals =
+        region<unsigned long long>(batch, blockIdx.y, batch.at.context_counts);
+    uint32_t *spans = (uint32_t *)(totals + nall);
+    uint32_t *tiles = spans + nall * nspans;
+
+    return {tiles + i * batch.ntiles, spans + i * nspans, totals + i};
+}
+
+/* ---- weights ---- */
+
+static __device__ __forceinline__ uint32_t
+weight_of_symbol(unsigned symbol)
+{
+    const int code = (int)symbol - TERP_RADIUS;
+    return TERP_CONTEXT_UNIT *
+           min((unsigned)abs(code), (unsigned)TERP_CONTEXT_MAX_CODE);
+}
+
+/* Stores the weight of the region's even point x, or of the one next to it, of
+ * a row. Beyond the far end stands the last one again. */
+static __device__ __forceinline__ void
+store_weight(const struct context_level &level, const struct context_region &r,
+             uint32_t *row, uint32_t x, uint32_t weight)
+{
+    ((uint8_t *)row)[x] = (uint8_t)weight;
+    if (x + 1 == r.neven[0] && x < level.extent[0])
+        ((uint8_t *)row)[x + 1] = (uint8_t)weight;
+}
+
+/* The symbol of an even point of level l, which stands among the level `above`
+ * that it is new in. `at`: its coordinates in the lattice of that level's
+ * points, the finest of which has them all. */
+static __device__ __forceinline__ unsigned
+symbol_of(const struct find_view &view, int above,
+          const uint32_t at[TERP_NDIMS], uint64_t brick)
+{
+    const struct terp_layout *layout = view.layout;
+    const struct terp_level &level = layout->level[above];
+    uint64_t extent[TERP_NDIMS], c[TERP_NDIMS];
+    unsigned odd = 0;
+
+#pragma unroll
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        odd |= (at[d] & 1) << d;
+        c[d] = view.is_raster ? (uint64_t)at[d] << (above - 1) : at[d] >> 1;
+        extent[d] = view.is_raster ? layout->dims[d]
+                    : at[d] & 1    ? level.nodd[d]
+                                   : level.neven[d];
+    }
+    return view.symbols[(view.is_raster ? 0 : level.class_at[odd]) +
+                        tiled_at(tiled_row_at(layout->rank, extent, c, brick),
+                                 layout->rank, extent[0], c[0])];
+}
+
+/* Those of the level above: points that have an odd coordinate. */
+static __device__ __forceinline__ void
+weigh_level_above(const struct find_view &view,
+                  const struct context_level &level,
+                  const struct context_region &r, uint32_t *s_weights)
+{
+    const struct terp_layout *layout = view.layout;
+    const struct terp_level *above = &layout->level[level.l + 1];
+
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; i < level.nwords; i += CONTEXT_NTHREADS) {
+        uint64_t extent[TERP_NDIMS], at[TERP_NDIMS];
+        uint32_t left = i, odd = 0, x = 0;
+        bool inside = true;
+#pragma unroll
+        for (int d = 0; d < TERP_NDIMS; d++) {
+            const uint32_t next = divide_by(level.words_reciprocal[d], left);
+            uint32_t c = left - next * level.words_extent[d];
+            left = next;
+            if (d == 0) {
+                x = 4 * c;
+                continue;
+            }
+            inside &= c < r.neven[d];
+            c += r.low[d];
+            odd |= (c & 1) << d;
+            at[d] = view.is_raster ? (uint64_t)c << level.l : c >> 1;
+            extent[d] = view.is_raster ? layout->dims[d]
+                        : c & 1        ? above->nodd[d]
+                                       : above->neven[d];
+        }
+        if (!inside || left >= r.nbricks || x >= r.neven[0])
+            continue;
+        const struct tiled_row row =
+            tiled_row_at(layout->rank, extent, at, r.brick + left);
+#pragma unroll
+        for (unsigned k = 0; k < 4; k++) {
+            const uint64_t at0 = (uint64_t)r.low[0] + x + k;
+            const uint64_t n0 = k % 2 == 0 ? above->neven[0] : above->nodd[0];
+            if ((odd | k % 2) == 0 || x + k >= r.neven[0] ||
+                x + k > level.extent[0])
+                continue;
+            const uint64_t p =
+                view.is_raster ? tiled_at(row, layout->rank, layout->dims[0],
+                                          at0 << level.l)
+                               : above->class_at[odd | k % 2] +
+                                     tiled_at(row, layout->rank, n0, at0 / 2);
+            store_weight(level, r, s_weights + (i - x / 4), x + k,
+                         weight_of_symbol(view.symbols[p]));
+        }
+    }
+}
+
+/* Those of coarser levels, and anchors. */
+static __device__ __forceinline__ void
+weigh_coarse(const struct find_view &view, const struct context_level &level,
+             const struct context_region &r, uint32_t *s_weights)
+{
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; i < level.nhalves; i += CONTEXT_NTHREADS) {
+        uint32_t at[TERP_NDIMS], left = i, any = 0, x = 0, words = 0;
+        unsigned symbol;
+        bool inside = true;
+#pragma unroll
+        for (int d = 0; d < TERP_NDIMS; d++) {
+            const uint32_t next = divide_by(level.halves_reciprocal[d], left);
+            const uint32_t c = 2 * (left - next * level.halves_extent[d]);
+            left = next;
+            inside &= c < r.neven[d];
+            at[d] = r.low[d] + c;
+            any |= at[d];
+            if (d == 0)
+                x = c;
+            else
+                words += c * level.stride[d];
+        }
+        if (!inside || left >= r.nbricks)
+            continue;
+        words += left * level.stride[TERP_NDIMS];
+        const uint64_t brick = r.brick + left;
+        int shift = view.layout->nlevels - level.l;
+        if (any != 0) {
+            shift = __ffs((int)any) - 1;
+#pragma unroll
+            for (int d = 0; d < TERP_NDIMS; d++)
+                at[d] >>= shift;
+            symbol = symbol_of(view, level.l + 1 + shift, at, brick);
+        } else {
+            symbol =
+                view.symbols[view.is_raster ? brick * (view.layout->nvalues /
+                                                       view.layout->nbricks)
+                                            : brick];
+        }
+        store_weight(level, r, s_weights + words, x,
+                     weight_of_symbol(symbol) >> min(shift, 31));
+    }
+}
+
+/* ---- contexts ---- */
+
+/* Of four points, a byte each, by their sums of corners' weights: of points 0
+ * and 2, and of points 1 and 3. As terp_context_of does. */
+static __device__ __forceinline__ uint32_t
+contexts_of(uint32_t even, uint32_t odd)
+{
+    const uint32_t ones = 0x00010001;
+    uint32_t contexts = 0;
+
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+        /* 2 for 0, 4 to 7 for 1 to 7: its highest bit tells the context. */
+        uint32_t sum = k == 0 ? even : odd;
+        sum |= ((sum + 0x7FFF * ones) & 0x8000 * ones) >> 13 | 2 * ones;
+        const uint32_t low = 31 - (uint32_t)__clz((int)(sum & 0xFFFF));
+        const uint32_t high = 31 - (uint32_t)__clz((int)(sum >> 16));
+        contexts |= (min(low, 8u) | min(high, 8u) << 16) << (8 * k);
+    }
+    return (contexts - 0x01010101) << CONTEXT_SHIFT;
+}
+
+/* Sums of weights: of points 0 and 2, of points 1 and 3, of point 4. */
+struct weight_sums {
+    uint32_t even, odd, next;
+};
+
+/* Of all corners of a set of odd dimensions but the fastest: a bit of `odd` for
+ * each of the others. */
+static __device__ __forceinline__ struct weight_sums
+sum_weights(const uint32_t *at, const uint32_t step[TERP_NDIMS], unsigned odd)
+{
+    const uint32_t fields = 0x00FF00FF;
+    struct weight_sums sums = {0, 0, 0};
+
+#pragma unroll 1
+    for (unsigned corner = odd;; corner = (corner - 1) & odd) {
+        const uint32_t *from = at + (corner & 1 ? step[1] : 0) +
+                               (corner & 2 ? step[2] : 0) +
+                               (corner & 4 ? step[3] : 0);
+        const uint32_t four = from[0];
+        sums.even += four & fields;
+        sums.odd += four >> 8 & fields;
+        sums.next += from[1] & 0xFF;
+        if (corner == 0)
+            return sums;
+    }
+}
+
+/* Adds a warp's counts, four bits a context in each lane. */
+static __device__ __forceinline__ void
+add_counts(uint32_t counts, uint32_t *s_counts)
+{
+    const uint32_t fields = 0x0F0F0F0F;
+    const unsigned lane = threadIdx.x % 32;
+    const uint32_t even = __reduce_add_sync(0xFFFFFFFF, counts & fields);
+    const uint32_t odd = __reduce_add_sync(0xFFFFFFFF, counts >> 4 & fields);
+
+    static_assert(32 * 4 <= UINT8_MAX, "a warp's counts of a context");
+    if (lane < TERP_NCONTEXTS) {
+        const uint32_t n =
+            (lane % 2 == 0 ? even : odd) >> (8 * (lane / 2)) & 0xFF;
+        if (n > 0)
+            atomicAdd(&s_counts[lane], n);
+    }
+}
+
+/* Adds a warp's counts of all groups. */
+static __device__ __forceinline__ void
+count_groups(uint32_t marks, unsigned begin, unsigned end, bool has_specials,
+             uint32_t s_counts[TERP_NGROUPS])
+{
+    uint32_t counts = 0, nspecials = 0;
+
+#pragma unroll
+    for (unsigned k = 0; k < 4; k++) {
+        const unsigned mark = k >= begin && k < end ? marks >> (8 * k) & 63
+                                                    : (unsigned)SPECIAL_MARK;
+        counts += (uint32_t)((uint64_t)1 << mark);
+        nspecials += k >= begin && k < end && mark == SPECIAL_MARK;
+    }
+    add_counts(counts, s_counts);
+    if (!has_specials)
+        return;
+    nspecials = __reduce_add_sync(0xFFFFFFFF, nspecials);
+    if (threadIdx.x % 32 == 0 && nspecials > 0)
+        atomicAdd(&s_counts[TERP_GROUP_SPECIALS], nspecials);
+}
+
+/* Stores the marks of `n` points in a row, and counts these. */
+static __device__ __forceinline__ void
+store_marks(const struct find_view &view, const struct context_part &part,
+            uint32_t offset, uint32_t marks, unsigned n,
+            uint32_t s_counts[2][TERP_NGROUPS])
+{
+    uint8_t *to = view.contexts + part.at + offset;
+    const unsigned left = part.left > offset ? part.left - offset : 0;
+    const unsigned nfirst = min(n, left);
+
+    if (n == 4 && (uintptr_t)to % 4 == 0) {
+        *(uint32_t *)to = marks;
+    } else {
+#pragma unroll 1
+        for (unsigned k = 0; k < n; k++)
+            to[k] = (uint8_t)(marks >> (8 * k));
+    }
+    count_groups(marks, 0, nfirst, view.has_specials, s_counts[0]);
+    if (__any_sync(0xFFFFFFFF, nfirst < n))
+        count_groups(marks, nfirst, n, view.has_specials, s_counts[1]);
+}
+
+template <typename T>
+static __device__ __forceinline__ bool
+has_special_value(const struct cuda_chunk &chunk, uint64_t at)
+{
+    return is_special(((const T *)chunk.src)[at], fills_of<T>(chunk));
+}
+
+/* Marks special ones of `n` points, the first of which is at `at` in C order.
+ * Few chunks have any: out of the way of others. */
+static __device__ __attribute__((noinline)) uint32_t
+mark_specials(const uint64_t *specials, const struct cuda_chunk *chunk,
+              int value_nbytes, uint64_t at, uint64_t step, unsigned n,
+              uint32_t marks)
+{
+#pragma unroll 1
+    for (unsigned k = 0; k < n; k++, at += step) {
+        bool special;
+        if (specials != NULL)
+            special = specials[at / 64] >> (at % 64) & 1;
+        else if (value_nbytes == 4)
+            special = has_special_value<float>(*chunk, at);
+        else
+            special = has_special_value<double>(*chunk, at);
+        if (special)
+            marks = (marks & ~(0xFFu << (8 * k))) | (uint32_t)SPECIAL_MARK
+                                                        << (8 * k);
+    }
+    return marks;
+}
+
+/* What else is to be done with `n` points of a class; returns their marks. */
+static __device__ __forceinline__ uint32_t
+finish_points(const struct find_view &view, const struct context_level &level,
+              const struct context_region &r, const struct context_group &group,
+              unsigned odd, uint64_t first, unsigned n, uint32_t marks)
+{
+    const struct raster_points points = raster_points_of(level, r, group, odd);
+
+    if (view.has_specials)
+        marks = mark_specials(view.specials, view.chunk, view.value_nbytes,
+                              raster_begin(view.layout, points), points.step, n,
+                              marks);
+    if (view.is_raster) {
+        const struct tiled_row row = raster_row(view.layout, points);
+#pragma unroll 1
+        for (unsigned k = 0; k < n; k++)
+            view.to[first + k] = view.symbols[tiled_at(
+                row, view.layout->rank, view.layout->dims[0],
+                points.at[0] + k * points.step)];
+    }
+    return marks;
+}
+
+/* All threads together, in turns of a group of four points each. */
+static __device__ __forceinline__ void
+make_contexts(const struct find_view &view, const struct context_level &level,
+              const struct context_region &r, struct find_shared *s)
+{
+    const unsigned nsets = 1u << (view.layout->rank - 1);
+
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; i - threadIdx.x < level.ngroups;
+         i += CONTEXT_NTHREADS) {
+        const struct context_group group = context_group_of(level, r, i);
+        uint32_t step[TERP_NDIMS], at = group.c[0] / 4;
+        /* A corner beyond the far end is the one before it. */
+#pragma unroll
+        for (int d = 1; d < TERP_NDIMS; d++) {
+            step[d] = group.c[d] + 1 < r.neven[d] ? level.stride[d] : 0;
+            at += group.c[d] * level.stride[d];
+        }
+        at += group.brick * level.stride[TERP_NDIMS];
+        step[0] = 0;
+#pragma unroll 1
+        for (unsigned set = 0; set < nsets; set++) {
+            const struct weight_sums sums =
+                sum_weights(s->weights + at, step, set);
+            const unsigned shift = TERP_NDIMS - (unsigned)__popc(set);
+#pragma unroll 1
+            for (unsigned odd = 2 * set; odd < 2 * set + 2; odd++) {
+                const struct context_part &part = s->part[odd];
+                if (part.left == 0)
+                    continue;
+                const unsigned n = context_group_size(level, r, group, odd);
+                const uint32_t offset = context_group_offset(part, group);
+                uint32_t even_sums = sums.even << shift;
+                uint32_t odd_sums = sums.odd << shift;
+                if (odd & 1) {
+                    const uint32_t behind =
+                        __funnelshift_r(sums.even, sums.next, 16);
+                    even_sums = (sums.even + sums.odd) << (shift - 1);
+                    odd_sums = (sums.odd + behind) << (shift - 1);
+                }
+                uint32_t marks = contexts_of(even_sums, odd_sums);
+                if (view.has_specials || view.is_raster)
+                    marks = finish_points(view, level, r, group, odd,
+                                          part.at + offset, n, marks);
+                store_marks(view, part, offset, marks, n, s->count[odd]);
+            }
+        }
+    }
+}
+
+/* ---- a region ---- */
+
+/* A thread a count of a class, of a tile, of a group at a time. */
+static __device__ __forceinline__ void
+add_to_chunk(const struct cuda_batch &batch, int l, struct find_shared *s)
+{
+    const struct cuda_context_counts counts = context_counts(batch, l);
+    const uint64_t nspans = cuda_context_nspans(batch.ntiles);
+
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i < sizeof s->count / sizeof(uint32_t);
+         i += CONTEXT_NTHREADS) {
+        const unsigned group = i % TERP_NGROUPS;
+        const unsigned next = i / TERP_NGROUPS % 2;
+        const struct context_part &part = s->part[i / (2 * TERP_NGROUPS)];
+        const uint32_t n = ((const uint32_t *)s->count)[i];
+        if (n == 0)
+            continue;
+        const uint64_t tile = part.at / TERP_TILE_NSYMBOLS + next;
+        atomicAdd(&counts.tile[group * batch.ntiles + tile], n);
+        atomicAdd(
+            &counts.span[group * nspans + tile / CUDA_CONTEXT_SPAN_NTILES], n);
+        atomicAdd(&s->total[group], n);
+    }
+    __syncthreads();
+    if (threadIdx.x < TERP_NGROUPS && s->total[threadIdx.x] > 0)
+        atomicAdd(&counts.total[threadIdx.x],
+                  (unsigned long long)s->total[threadIdx.x]);
+}
+
+template <bool decode>
+static __device__ __forceinline__ struct find_view
+find_view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
+{
+    const bool is_lorenzo = chunk.prediction == TERP_PREDICTION_LORENZO;
+    const uint64_t *specials =
+        region<uint64_t>(batch, blockIdx.y, batch.at.mask);
+    uint16_t *symbols = class_symbols(batch, chunk);
+
+    return {batch.d_layout,
+            &chunk,
+            decode ? symbols
+                   : region<uint16_t>(batch, blockIdx.y, batch.at.symbols),
+            !decode && is_lorenzo,
+            symbols,
+            region<uint8_t>(batch, blockIdx.y, batch.at.contexts),
+            chunk.has_specials,
+            decode || is_lorenzo ? specials : NULL,
+            batch.value_nbytes};
+}
+
+/* Block number `block` of the level, whose coarser levels have their symbols.
+ * The storage may be used again after the next barrier. */
+template <bool decode>
+static __device__ __forceinline__ void
+find_contexts(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+              const struct context_level &level, uint32_t block,
+              struct find_shared *s)
+{
+    const struct find_view view = find_view_of<decode>(batch, chunk);
+    const struct terp_layout *layout = batch.d_layout;
+    const struct terp_level &shape = layout->level[level.l];
+    const struct context_region r =
+        context_region_of(shape, layout->nbricks, level, block);
+
+    if (threadIdx.x < TERP_NCLASSES)
+        s->part[threadIdx.x] =
+            context_part_of(shape, layout->rank, r, threadIdx.x);
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i < sizeof s->count / sizeof(uint32_t);
+         i += CONTEXT_NTHREADS)
+        ((uint32_t *)s->count)[i] = 0;
+    if (threadIdx.x < TERP_NGROUPS)
+        s->total[threadIdx.x] = 0;
+    if (level.l < layout->nlevels)
+        weigh_level_above(view, level, r, s->weights);
+    weigh_coarse(view, level, r, s->weights);
+    __syncthreads();
+    make_contexts(view, level, r, s);
+    __syncthreads();
+    add_to_chunk(batch, level.l, s);
+}
+
+#endif

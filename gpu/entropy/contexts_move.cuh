@@ -1,0 +1,396 @@
+/* Floor 3: a tile's symbols of a level, from tile order to context order or
+ * back, once all contexts of the level are counted. */
+#ifndef TERP_CUDA_CONTEXT_MOVE_CUH
+#define TERP_CUDA_CONTEXT_MOVE_CUH
+
+#include "gpu/entropy/contexts_find.cuh"
+#include "gpu/entropy/decode_bits.cuh"
+
+#define MOVE_NSYMBOLS                                      \
+    (TERP_TILE_NSYMBOLS / CONTEXT_NTHREADS) /* of a thread \
+                                             */
+#define MOVE_NWARPS (CONTEXT_NTHREADS / 32)
+static_assert(MOVE_NSYMBOLS == 16, "two wide loads, and one of contexts");
+static_assert(MOVE_NWARPS * 4 == 32, "a lane a pair of a warp's counts");
+
+/* A tile's symbols of one group, in context order: words of two symbols of
+ * the region `coded`, the first and the last of which may have another one. */
+struct alignas(16) context_run {
+    int64_t words_at;    /* what to add to a number of the tile's words */
+    int first;           /* symbol of word 0, if the run were that long */
+    uint16_t begin, end; /* of the tile's symbols, sorted */
+};
+
+struct move_shared {
+    /* The tile's symbols, sorted by groups: place i at i + i / 16 * 2, so that
+     * threads which have one group each lie in different banks. */
+    uint16_t sorted[TERP_TILE_NSYMBOLS / 16 * 18];
+    uint16_t begin[TERP_NGROUPS][CONTEXT_NTHREADS]; /* a thread's first */
+    uint32_t warp[MOVE_NWARPS][4];                  /* counts, in pairs */
+    uint64_t at[TERP_NGROUPS]; /* of the first symbol, in `coded` */
+    struct context_run run[TERP_NGROUPS];
+    uint32_t words_end[TERP_NGROUPS]; /* of a run's words among all */
+};
+
+static __device__ __forceinline__ unsigned
+sorted_place(unsigned i)
+{
+    return i + i / 16 * 2;
+}
+
+/* Counts of 16 bits, those of contexts 4, 6, 5, 7 above those of 0, 2, 1, 3.
+ * All other symbols are special points. */
+struct context_pairs {
+    uint32_t pair[4];
+};
+
+static __device__ __forceinline__ unsigned
+pair_of_context(unsigned context)
+{
+    return (context & 1) << 1 | (context >> 1 & 1);
+}
+
+/* The number of a context, which lanes choose on their own. */
+static __device__ __forceinline__ uint32_t
+count_of(const struct context_pairs &pairs, unsigned context)
+{
+    const uint32_t even = context & 2 ? pairs.pair[1] : pairs.pair[0];
+    const uint32_t odd = context & 2 ? pairs.pair[3] : pairs.pair[2];
+    return (context & 1 ? odd : even) >> (context & 4 ? 16 : 0) & 0xFFFF;
+}
+
+/* ---- where symbols go ---- */
+
+/* Where in `coded` the tile's symbols of each group begin: a warp a group at a
+ * time. What other blocks count is read from memory. */
+static __device__ __forceinline__ void
+find_begins(const struct cuda_batch &batch, const struct context_level &level,
+            uint64_t tile, struct move_shared *s)
+{
+    const struct cuda_context_counts counts = context_counts(batch, level.l);
+    const uint64_t nspans = cuda_context_nspans(batch.ntiles);
+    const uint64_t span = tile / CUDA_CONTEXT_SPAN_NTILES;
+    const unsigned lane = threadIdx.x % 32;
+
+#pragma unroll 1
+    for (unsigned group = threadIdx.x / 32; group < TERP_NGROUPS;
+         group += MOVE_NWARPS) {
+        const volatile uint32_t *spans = counts.span + group * nspans;
+        const volatile uint32_t *tiles = counts.tile + group * batch.ntiles;
+        uint64_t sum = 0;
+        if (lane < group)
+            sum = ((const volatile unsigned long long *)counts.total)[lane];
+#pragma unroll 2
+        for (uint64_t i = lane; i < span; i += 32)
+            sum += spans[i];
+#pragma unroll 4
+        for (uint64_t i = span * CUDA_CONTEXT_SPAN_NTILES + lane; i < tile;
+             i += 32)
+            sum += tiles[i];
+#pragma unroll
+        for (int step = 16; step > 0; step /= 2)
+            sum += __shfl_xor_sync(0xFFFFFFFF, sum, step);
+        if (lane == 0)
+            s->at[group] = level.begin + sum;
+    }
+}
+
+/* A thread's contexts, a byte each. Symbols of coarser levels, which stand
+ * before the level's, have context 0, those of finer ones are special. */
+struct thread_contexts {
+    uint32_t four[MOVE_NSYMBOLS / 4];
+};
+
+static __device__ __forceinline__ struct thread_contexts
+load_contexts(const uint8_t *contexts, unsigned begin, unsigned end)
+{
+    const unsigned first = MOVE_NSYMBOLS * threadIdx.x;
+    struct thread_contexts loaded = {};
+
+    if (first < end && first + MOVE_NSYMBOLS > begin) {
+        const uint4 all = ((const uint4 *)contexts)[threadIdx.x];
+        loaded = {{all.x, all.y, all.z, all.w}};
+    }
+    if (first >= begin && first + MOVE_NSYMBOLS <= end)
+        return loaded;
+#pragma unroll
+    for (unsigned i = 0; i < MOVE_NSYMBOLS; i++) {
+        const uint32_t byte = 0xFFu << (8 * (i % 4));
+        uint32_t &four = loaded.four[i / 4];
+        if (first + i < begin)
+            four &= ~byte;
+        if (first + i >= end)
+            four = (four & ~byte) | (uint32_t)SPECIAL_MARK << (8 * (i % 4));
+    }
+    return loaded;
+}
+
+/* How far to shift for the context of a symbol. */
+static __device__ __forceinline__ unsigned
+shift_at(const struct thread_contexts &contexts, unsigned i)
+{
+    return contexts.four[i / 4] >> (8 * (i % 4)) & 63;
+}
+
+static __device__ __forceinline__ struct context_pairs
+count_contexts(const struct thread_contexts &contexts)
+{
+    const uint32_t nibbles = 0x0F0F0F0F, fields = 0x00FF00FF;
+    uint32_t half[2] = {0, 0};
+
+#pragma unroll
+    for (unsigned i = 0; i < MOVE_NSYMBOLS; i++)
+        half[i / 8] += (uint32_t)((uint64_t)1 << shift_at(contexts, i));
+    static_assert(MOVE_NSYMBOLS / 2 < 16, "four bits a count");
+    const uint32_t even = (half[0] & nibbles) + (half[1] & nibbles);
+    const uint32_t odd = (half[0] >> 4 & nibbles) + (half[1] >> 4 & nibbles);
+    return {
+        {even & fields, even >> 8 & fields, odd & fields, odd >> 8 & fields}};
+}
+
+/* Places among the tile's sorted symbols. */
+struct sorted_places {
+    struct context_pairs context; /* the first of each */
+    uint32_t special;             /* the first of special points */
+};
+
+/* Of the thread's symbols, and of the tile's. All threads meet here. */
+static __device__ __forceinline__ void
+scan_contexts(struct context_pairs counts, struct move_shared *s,
+              struct sorted_places *own_ret, struct sorted_places *all_ret)
+{
+    const unsigned all = 0xFFFFFFFF, lane = threadIdx.x % 32;
+    const unsigned warp = threadIdx.x / 32;
+    struct context_pairs sum = counts;
+
+#pragma unroll
+    for (unsigned step = 1; step < 32; step *= 2)
+#pragma unroll
+        for (unsigned k = 0; k < 4; k++) {
+            const uint32_t below = __shfl_up_sync(all, sum.pair[k], step);
+            sum.pair[k] += lane >= step ? below : 0;
+        }
+    if (lane == 31)
+#pragma unroll
+        for (unsigned k = 0; k < 4; k++)
+            s->warp[warp][k] = sum.pair[k];
+    __syncthreads();
+
+    /* Lane i has pair i % 4 of warp i / 4. */
+    const uint32_t own = s->warp[lane / 4][lane % 4];
+    uint32_t through = own;
+#pragma unroll
+    for (unsigned step = 4; step < 32; step *= 2) {
+        const uint32_t below = __shfl_up_sync(all, through, step);
+        through += lane >= step ? below : 0;
+    }
+    uint32_t before = 0; /* contexts, in both halves of a pair */
+#pragma unroll
+    for (unsigned i = 0; i < 4; i++) {
+        const unsigned k = pair_of_context(i);
+        all_ret->context.pair[k] = before;
+        before += __shfl_sync(all, through, (int)(28 + k));
+    }
+    uint32_t nbefore = 0; /* symbols that are not special in threads before */
+#pragma unroll
+    for (unsigned k = 0; k < 4; k++) {
+        const uint32_t of_warp =
+            __shfl_sync(all, through - own, (int)(4 * warp + k));
+        const uint32_t of_threads = of_warp + sum.pair[k] - counts.pair[k];
+        all_ret->context.pair[k] += before << 16;
+        own_ret->context.pair[k] = all_ret->context.pair[k] + of_threads;
+        nbefore += of_threads;
+    }
+    all_ret->special = (before & 0xFFFF) + (before >> 16);
+    own_ret->special = all_ret->special + MOVE_NSYMBOLS * threadIdx.x -
+                       (nbefore & 0xFFFF) - (nbefore >> 16);
+}
+
+/* The tile's runs; by lanes of the first warp, which has seen all of it. Those
+ * of the level are its symbols [first, end). */
+static __device__ __forceinline__ void
+make_runs(const struct sorted_places &begins, unsigned first, unsigned end,
+          struct move_shared *s)
+{
+    const unsigned lane = threadIdx.x % 32;
+    const unsigned group = min(lane, (unsigned)TERP_GROUP_SPECIALS);
+    const unsigned run_begin = group == 0 ? first
+                               : group == TERP_GROUP_SPECIALS
+                                   ? begins.special
+                                   : count_of(begins.context, group);
+    const unsigned run_end = group == TERP_GROUP_SPECIALS ? end
+                             : group + 1 == TERP_NCONTEXTS
+                                 ? begins.special
+                                 : count_of(begins.context, group + 1);
+    const uint64_t at = s->at[group];
+    const unsigned skipped = at % 2;
+    const unsigned nwords = lane < TERP_NGROUPS && run_begin < run_end
+                                ? (run_end - run_begin + skipped + 1) / 2
+                                : 0;
+    unsigned words_end = nwords;
+
+#pragma unroll
+    for (unsigned step = 1; step < 2 * TERP_NCONTEXTS; step *= 2) {
+        const uint32_t below = __shfl_up_sync(0xFFFFFFFF, words_end, step);
+        words_end += lane >= step ? below : 0;
+    }
+    if (lane >= TERP_NGROUPS)
+        return;
+    const unsigned word = words_end - nwords;
+    s->run[group] = {(int64_t)(at / 2) - word,
+                     (int)run_begin - (int)(skipped + 2 * word),
+                     (uint16_t)run_begin, (uint16_t)run_end};
+    s->words_end[group] = words_end;
+}
+
+/* ---- symbols ---- */
+
+/* All runs between shared memory and `coded`, a thread a word at a time. */
+template <bool decode>
+static __device__ __forceinline__ void
+move_runs(uint16_t *coded, struct move_shared *s)
+{
+    uint32_t ends[TERP_NGROUPS];
+
+#pragma unroll
+    for (unsigned c = 0; c < TERP_NGROUPS; c++)
+        ends[c] = s->words_end[c];
+#pragma unroll(decode ? 3 : 1)
+    for (unsigned i = threadIdx.x; i < ends[TERP_NGROUPS - 1];
+         i += CONTEXT_NTHREADS) {
+        unsigned c = 0;
+#pragma unroll
+        for (unsigned k = 0; k + 1 < TERP_NGROUPS; k++)
+            c += i >= ends[k];
+        const struct context_run run = s->run[c];
+        uint32_t *word = (uint32_t *)coded + (run.words_at + (int)i);
+        const int at = run.first + 2 * (int)i;
+        const bool has_low = at >= run.begin, has_high = at + 1 < run.end;
+        const unsigned low = sorted_place((unsigned)max(at, 0));
+        const unsigned high = sorted_place((unsigned)(at + 1));
+        if (decode) {
+            const uint32_t two = *word;
+            if (has_low)
+                s->sorted[low] = (uint16_t)two;
+            if (has_high)
+                s->sorted[high] = (uint16_t)(two >> 16);
+        } else if (has_low && has_high) {
+            *word = (uint32_t)s->sorted[high] << 16 | s->sorted[low];
+        } else if (has_low) {
+            ((uint16_t *)word)[0] = s->sorted[low];
+        } else {
+            ((uint16_t *)word)[1] = s->sorted[high];
+        }
+    }
+}
+
+/* The thread's symbols, two by two, between registers and their places. */
+template <bool decode>
+static __device__ __forceinline__ void
+place_symbols(const struct thread_contexts &contexts,
+              uint32_t pair[MOVE_NSYMBOLS / 2], struct move_shared *s)
+{
+    uint64_t counts = 0;
+
+#pragma unroll
+    for (unsigned i = 0; i < MOVE_NSYMBOLS; i++) {
+        /* Only the last one may make a count that takes five bits. */
+        const unsigned shift = shift_at(contexts, i);
+        const unsigned at = s->begin[shift >> CONTEXT_SHIFT][threadIdx.x] +
+                            ((unsigned)(counts >> shift) & 15);
+        uint16_t *place = &s->sorted[sorted_place(at)];
+        counts += (uint64_t)1 << shift;
+        if (!decode)
+            *place = (uint16_t)(pair[i / 2] >> (16 * (i % 2)));
+        else if (i % 2 == 0)
+            pair[i / 2] = *place;
+        else
+            pair[i / 2] |= (uint32_t)*place << 16;
+    }
+}
+
+/* Stores a thread's decoded symbols of the level, and tells of escapes, unless
+ * symbols are moved once more. */
+static __device__ __forceinline__ void
+store_symbols(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+              uint64_t tile, unsigned begin, unsigned end,
+              const uint32_t pair[MOVE_NSYMBOLS / 2], uint16_t *to)
+{
+    const unsigned first = MOVE_NSYMBOLS * threadIdx.x;
+    unsigned escapes = 0;
+
+    if (first >= begin && first + MOVE_NSYMBOLS <= end) {
+        uint4 *units = (uint4 *)(to + first);
+        units[0] = make_uint4(pair[0], pair[1], pair[2], pair[3]);
+        units[1] = make_uint4(pair[4], pair[5], pair[6], pair[7]);
+    } else {
+#pragma unroll
+        for (unsigned i = 0; i < MOVE_NSYMBOLS; i++)
+            if (first + i >= begin && first + i < end)
+                to[first + i] = (uint16_t)(pair[i / 2] >> (16 * (i % 2)));
+    }
+#pragma unroll
+    for (unsigned i = 0; i < MOVE_NSYMBOLS / 2; i++)
+        escapes |= find_escapes_of_two(pair[i]) << (2 * i);
+#pragma unroll
+    for (unsigned i = 0; i < MOVE_NSYMBOLS; i++)
+        if (first + i < begin || first + i >= end)
+            escapes &= ~(1u << i);
+    if (escapes != 0 && chunk.prediction == TERP_PREDICTION_SPLINE)
+        note_escapes(batch, chunk, escapes_are_listed(batch, chunk),
+                     tile * TERP_TILE_NSYMBOLS + first, escapes);
+}
+
+/* The storage may be used again after the next barrier. */
+template <bool decode>
+static __device__ __forceinline__ void
+move_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+          const struct context_level &level, uint64_t tile,
+          struct move_shared *s)
+{
+    const uint64_t tile_at = tile * TERP_TILE_NSYMBOLS;
+    const unsigned begin =
+        (unsigned)(level.begin > tile_at ? level.begin - tile_at : 0);
+    const unsigned end =
+        (unsigned)min_u64(TERP_TILE_NSYMBOLS, level.end - tile_at);
+    const unsigned first = MOVE_NSYMBOLS * threadIdx.x;
+    uint16_t *symbols = class_symbols(batch, chunk) + tile_at;
+    uint16_t *coded = region<uint16_t>(batch, blockIdx.y, batch.at.coded);
+    uint32_t pair[MOVE_NSYMBOLS / 2] = {};
+
+    const struct thread_contexts contexts = load_contexts(
+        region<uint8_t>(batch, blockIdx.y, batch.at.contexts) + tile_at, begin,
+        end);
+    if (!decode && first < end) {
+        const uint4 *units = (const uint4 *)(symbols + first);
+        const uint4 low = units[0], high = units[1];
+        pair[0] = low.x;
+        pair[1] = low.y;
+        pair[2] = low.z;
+        pair[3] = low.w;
+        pair[4] = high.x;
+        pair[5] = high.y;
+        pair[6] = high.z;
+        pair[7] = high.w;
+    }
+    find_begins(batch, level, tile, s);
+    struct sorted_places own, begins;
+    scan_contexts(count_contexts(contexts), s, &own, &begins);
+#pragma unroll
+    for (unsigned c = 0; c < TERP_NCONTEXTS; c++)
+        s->begin[c][threadIdx.x] = (uint16_t)count_of(own.context, c);
+    s->begin[TERP_GROUP_SPECIALS][threadIdx.x] = (uint16_t)own.special;
+    if (threadIdx.x < 32)
+        make_runs(begins, begin, end, s);
+    if (!decode)
+        place_symbols<decode>(contexts, pair, s);
+    __syncthreads();
+    move_runs<decode>(coded, s);
+    if (!decode)
+        return;
+    __syncthreads();
+    place_symbols<decode>(contexts, pair, s);
+    store_symbols(batch, chunk, tile, begin, end, pair, symbols);
+}
+
+#endif

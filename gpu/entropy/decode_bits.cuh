@@ -1,0 +1,138 @@
+/* Floor 3: what it takes to decode a tile's code words, of whatever many tiles
+ * there are: a tile's bits in shared memory, and its escapes. */
+#ifndef TERP_CUDA_DECODE_BITS_CUH
+#define TERP_CUDA_DECODE_BITS_CUH
+
+#include "gpu/block/expand.cuh"
+#include "gpu/entropy/decode_table.cuh"
+#include "gpu/entropy/order.cuh"
+#include "gpu/sections/escapes.cuh"
+
+template <unsigned NTHREADS>
+using tile_scan = typename block_sum<NTHREADS>::TempStorage;
+
+/* Symbols are stored in units of 16 bytes. */
+#define UNIT_NSYMBOLS 8
+
+/* ---- escapes ---- */
+
+/* One more escape in the range of the place in work order, for each of these
+ * symbols from number `tiled` on. Rare, and long: out of the way of others. */
+static __device__ __attribute__((noinline)) void
+count_in_ranges(unsigned long long *ranges, const struct terp_layout *layout,
+                bool is_lorenzo, uint64_t tiled, unsigned escapes)
+{
+#pragma unroll 1
+    for (; escapes != 0; escapes &= escapes - 1) {
+        uint64_t escape = tiled + (unsigned)__ffs((int)escapes) - 1;
+        uint64_t at = is_lorenzo ? raster_position_of_tiled(layout, escape)
+                                 : work_position_of_tiled(layout, escape);
+        atomicAdd(&ranges[at / CUDA_RANGE_NVALUES], 1ULL);
+    }
+}
+
+/* Lists or counts these escapes, by escapes_are_listed. */
+static __device__ __forceinline__ void
+note_escapes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+             bool listed, uint64_t tiled, unsigned escapes)
+{
+    if (!listed) {
+        count_in_ranges(
+            region<unsigned long long>(batch, blockIdx.y, batch.at.ranges),
+            batch.d_layout, chunk.prediction == TERP_PREDICTION_LORENZO, tiled,
+            escapes);
+        return;
+    }
+    uint64_t *list = listed_escapes(batch);
+    unsigned to = atomicAdd(&chunk.progress[CUDA_PROGRESS_LISTED],
+                            (unsigned)__popc(escapes));
+#pragma unroll 1
+    for (; escapes != 0 && to < CUDA_MAX_NLISTED; escapes &= escapes - 1)
+        list[to++] = tiled + (unsigned)__ffs((int)escapes) - 1;
+}
+
+/* A bit for each of two symbols. */
+static __device__ __forceinline__ unsigned
+find_escapes_of_two(uint32_t two)
+{
+    static_assert(TERP_ESCAPE == 0, "a symbol of no bits");
+    return (unsigned)((two & 0xFFFF) == 0) | (unsigned)(two >> 16 == 0) << 1;
+}
+
+static __device__ __forceinline__ uint4
+eight_zero_codes(void)
+{
+    const unsigned two = TERP_RADIUS << 16 | TERP_RADIUS;
+    return make_uint4(two, two, two, two);
+}
+
+/* ---- bits ---- */
+
+/* A tile's bytes from a multiple of 4 on, the first one highest. Two words are
+ * behind these. */
+#define BITS_NWORDS (CUDA_TILE_MAX_NBYTES / 4 + 3)
+
+/* A tile's words are the bits [begin, end) of these. */
+struct tile_bits {
+    unsigned begin, end;
+};
+
+static __device__ __forceinline__ uint32_t
+bits_at(const uint32_t *bits, unsigned at)
+{
+    return __funnelshift_l(bits[at / 32 + 1], bits[at / 32], at % 32);
+}
+
+/* The tile's bytes, whole words where there are such. `src` is not the first
+ * byte of its memory: what stands before may be read. */
+template <unsigned NTHREADS>
+static __device__ __forceinline__ struct tile_bits
+stage_bits(uint32_t *s_bits, const uint8_t *src, unsigned nbytes)
+{
+    const unsigned skipped = (unsigned)((uintptr_t)src % 4);
+    const uint32_t *words = (const uint32_t *)(src - skipped);
+    const unsigned end = skipped + nbytes;
+    const struct tile_bits bits = {8 * skipped, 8 * end};
+
+#pragma unroll 2
+    for (unsigned i = threadIdx.x; i < end / 4; i += NTHREADS)
+        s_bits[i] = __byte_perm(words[i], 0, 0x0123);
+    if (threadIdx.x < 2) {
+        uint32_t last = 0;
+        if (threadIdx.x == 0)
+#pragma unroll 1
+            for (unsigned i = 0; i < end % 4; i++)
+                last |= (uint32_t)((const uint8_t *)words)[end / 4 * 4 + i]
+                        << (24 - 8 * i);
+        s_bits[end / 4 + threadIdx.x] = last;
+    }
+    return bits;
+}
+
+/* Decodes a thread's stretch, pass(begin), from where the thread before ended,
+ * as long as that is not where it began last: which the first time is at
+ * `begin`, a guess. Returns where the stretch does begin. s_stop[threadIdx.x]
+ * is what the last pass returned. After n rounds the first n threads are
+ * right. */
+template <typename Pass>
+static __device__ __forceinline__ unsigned
+synchronize_stretches(uint32_t *s_stop, unsigned first_begin, unsigned begin,
+                      bool is_idle, Pass pass)
+{
+    bool is_right = false;
+
+#pragma unroll 1
+    for (unsigned before = begin;;) {
+        if (!is_right) {
+            begin = before;
+            s_stop[threadIdx.x] = pass(begin);
+        }
+        __syncthreads();
+        before = threadIdx.x == 0 ? first_begin : s_stop[threadIdx.x - 1];
+        is_right = is_idle || before == begin;
+        if (!__syncthreads_or(!is_right))
+            return begin;
+    }
+}
+
+#endif

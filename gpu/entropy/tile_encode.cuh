@@ -1,0 +1,165 @@
+/* Floor 3: what an encoder's kernels share that have a tile a block. */
+#ifndef TERP_CUDA_TILE_ENCODE_CUH
+#define TERP_CUDA_TILE_ENCODE_CUH
+
+#include "codebooks/codebooks.h"
+#include "gpu/entropy/codebooks.cuh"
+
+#define FULL_WARP 0xFFFFFFFF
+
+/* Threads that share a tile: 16 symbols each. */
+#define TILE_NTHREADS 256
+#define THREAD_NSYMBOLS (TERP_TILE_NSYMBOLS / TILE_NTHREADS)
+static_assert(THREAD_NSYMBOLS == 16, "two wide loads");
+
+/* The latency of so few tiles counts, the throughput of more. */
+static __host__ __device__ __forceinline__ bool
+has_few_tiles(const struct cuda_batch &batch)
+{
+    return batch.ntiles * (unsigned)batch.nchunks <= 128;
+}
+
+#define ZERO_PAIR (TERP_RADIUS << 16 | TERP_RADIUS)
+
+/* A thread's symbols of a tile, two by two. */
+struct thread_symbols {
+    uint32_t pair[THREAD_NSYMBOLS / 2];
+};
+
+/* Eight symbols, those from `n` on 0 codes. */
+static __device__ __forceinline__ void
+load_symbols(const uint16_t *symbols, unsigned first, unsigned n,
+             uint32_t pair[4])
+{
+    if (first + 8 <= n) {
+        uint4 pairs = *(const uint4 *)(symbols + first);
+        pair[0] = pairs.x;
+        pair[1] = pairs.y;
+        pair[2] = pairs.z;
+        pair[3] = pairs.w;
+        return;
+    }
+#pragma unroll
+    for (unsigned i = 0; i < 8; i += 2) {
+        unsigned low = TERP_RADIUS, high = TERP_RADIUS;
+        if (first + i < n)
+            low = symbols[first + i];
+        if (first + i + 1 < n)
+            high = symbols[first + i + 1];
+        pair[i / 2] = high << 16 | low;
+    }
+}
+
+/* Of `n` symbols, 8 from each of two places on. */
+static __device__ __forceinline__ struct thread_symbols
+load_thread_symbols(const uint16_t *symbols, unsigned first, unsigned second,
+                    unsigned n)
+{
+    struct thread_symbols loaded;
+
+    load_symbols(symbols, first, n, loaded.pair);
+    load_symbols(symbols, second, n, loaded.pair + 4);
+    return loaded;
+}
+
+static __device__ __forceinline__ unsigned
+symbol_at(const struct thread_symbols &symbols, unsigned i)
+{
+    return symbols.pair[i / 2] >> (16 * (i % 2)) & 0xFFFF;
+}
+
+/* Where a tile's bytes stand until their places in the stream are known. */
+static __device__ __forceinline__ uint8_t *
+tile_slot(const struct cuda_batch &batch, unsigned tile, unsigned max_nbytes)
+{
+    return region<uint8_t>(batch, blockIdx.y, batch.at.staging) +
+           (uint64_t)tile * max_nbytes;
+}
+
+/* The tile's `nbits` bits to its slot, by the whole block, and what the index
+ * tells of them. */
+static __device__ __forceinline__ void
+store_tile(const struct cuda_batch &batch, unsigned tile, unsigned max_nbytes,
+           const uint32_t *s_bits, unsigned nbits, unsigned entry)
+{
+    const unsigned nbytes = (nbits + 7) / 8;
+    uint32_t *slot = (uint32_t *)tile_slot(batch, tile, max_nbytes);
+
+    for (unsigned i = threadIdx.x; i < (nbytes + 3) / 4; i += TILE_NTHREADS)
+        slot[i] = __byte_perm(s_bits[i], 0, 0x0123);
+    if (threadIdx.x == 0) {
+        region<uint16_t>(batch, blockIdx.y, batch.at.nbytes)[tile] =
+            (uint16_t)nbytes;
+        region<uint8_t>(batch, blockIdx.y, batch.at.entry)[tile] =
+            (uint8_t)entry;
+    }
+}
+
+/* ---- costs ---- */
+
+/* Rows of the table of words' lengths hold words of four entries. */
+#define ROW_NWORDS (TERP_ENTRY_STRIDE / 4)
+#define NGROUPS (TILE_NTHREADS / ROW_NWORDS)
+static_assert(TERP_TILE_NSYMBOLS * TERP_MAX_CODE_NBITS <= UINT16_MAX,
+              "two costs fit in a word");
+
+/* Of four entries, two costs a word. */
+struct four_costs {
+    uint32_t even, odd;
+};
+
+/* From the groups' sums to the bits of a tile's words by entry, and to the
+ * entry that would take the fewest bits. */
+static __device__ __forceinline__ void
+end_costs(struct cuda_chunk &chunk,
+          const struct four_costs (*s_costs)[ROW_NWORDS],
+          struct cuda_tile_cost *cost)
+{
+    const unsigned at = threadIdx.x;
+    uint32_t best = UINT32_MAX;
+
+    if (threadIdx.x >= 32)
+        return;
+    if (threadIdx.x < ROW_NWORDS) {
+        struct four_costs sum = s_costs[0][at];
+        for (unsigned g = 1; g < NGROUPS; g++) {
+            sum.even += s_costs[g][at].even;
+            sum.odd += s_costs[g][at].odd;
+        }
+        ((uint2 *)cost->nbits)[at] =
+            make_uint2((sum.even & 0xFFFF) | sum.odd << 16,
+                       sum.even >> 16 | (sum.odd & 0xFFFF0000));
+        for (unsigned i = 0; i < 4; i++) {
+            uint32_t nbits = (i % 2 != 0 ? sum.odd : sum.even) >> (8 * (i & 2));
+            if (4 * at + i < TERP_NENTRIES)
+                best = min(best, (nbits & 0xFFFF) << 7 | (4 * at + i));
+        }
+    }
+    for (int step = 16; step > 0; step /= 2)
+        best = min(best, __shfl_xor_sync(FULL_WARP, best, step));
+    if (threadIdx.x == 0)
+        atomicAdd(&chunk.ntiles_best[best & 127], 1ull);
+}
+
+/* The entry that a tile selects, by the width of the palette: all of them are
+ * loaded together with what tells the width. */
+static __device__ __forceinline__ unsigned
+entry_of_tile(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+              unsigned tile)
+{
+    const uint4 *from = (const uint4 *)region<struct cuda_tile_cost>(
+                            batch, blockIdx.y, batch.at.cost)[tile]
+                            .best;
+    const uint4 low = from[0], high = from[1];
+    const uint32_t best[CUDA_NWIDTHS] = {low.x,  low.y,  low.z,  low.w,
+                                         high.x, high.y, high.z, high.w};
+    unsigned width = palette_width(chunk);
+    uint32_t selected = best[0];
+
+#pragma unroll
+    for (unsigned w = 1; w < CUDA_NWIDTHS; w++)
+        selected = w == width ? best[w] : selected;
+    return selected & 127;
+}
+
+#endif

@@ -1,0 +1,98 @@
+/* Floor 3: a difference of lorenzo's integers, or what a mean leaves. */
+#ifndef TERP_CUDA_LORENZO_CUH
+#define TERP_CUDA_LORENZO_CUH
+
+#include "codec/model/lorenzo.h"
+#include "gpu/engine/state.cuh"
+#include "gpu/entropy/order.cuh"
+
+/* Bit i of a mask. */
+static __device__ __forceinline__ bool
+is_set(const uint32_t *mask, uint64_t i)
+{
+    return mask[i / 32] >> (i % 32) & 1;
+}
+
+/* The byte of dimensions. */
+static __device__ __forceinline__ unsigned
+coded_dims(const struct cuda_chunk &chunk)
+{
+    return chunk.lorenzo_dims |
+           (chunk.means_sum < chunk.differences_sum ? TERP_LORENZO_MEANS : 0);
+}
+
+/* The dimension along which means are taken, or 0. */
+static __device__ __forceinline__ int
+means_dim_of(const struct cuda_chunk &chunk, const struct terp_layout *layout)
+{
+    return coded_dims(chunk) & TERP_LORENZO_MEANS ? terp_means_dim(layout) : 0;
+}
+
+/* Along which dimensions the integers that an encoder leaves are still to be
+ * subtracted. Where points are special, it has subtracted them along the
+ * dimensions above 0, and special ones repeat the integer before them. */
+static __device__ __forceinline__ unsigned
+dims_to_subtract(const struct cuda_chunk &chunk, int means_dim)
+{
+    return chunk.nspecials > 0 ? chunk.lorenzo_dims & 1
+                               : chunk.lorenzo_dims & ~(1u << means_dim & ~1u);
+}
+
+/* The difference at `at` along all dimensions of `dims`: of the 2^n points
+ * one before it in some of them, each added or taken by turns. Dimensions in
+ * which it is the first are left out, there is nothing before it. */
+template <typename W>
+static __device__ __forceinline__ W
+lorenzo_difference(const W *at, unsigned dims, const uint64_t *stride)
+{
+    W sum = 0;
+
+    for (unsigned set = 0; set < TERP_NCLASSES; set++) {
+        if ((set & ~dims) != 0)
+            continue;
+        const W *from = at;
+        for (int d = 0; d < TERP_NDIMS; d++)
+            from -= set >> d & 1 ? stride[d] : 0;
+        sum += __popc(set) % 2 == 1 ? (W)0 - *from : *from;
+    }
+    return sum;
+}
+
+/* The mean that predicts the integer at `at`, the i-th along means_dim, i > 0.
+ * Of differences along `dims`, if there are still to be any. */
+template <typename W, bool subtract>
+static __device__ __forceinline__ W
+lorenzo_mean(const W *at, unsigned dims, const struct terp_layout *layout,
+             int means_dim, uint64_t i)
+{
+    const uint64_t extent = layout->dims[means_dim];
+    const uint64_t step = terp_means_step(i);
+    uint64_t stride[TERP_NDIMS], inner = 1, line_stride = 1;
+    W sum = 0, count = 0;
+
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        stride[d] = inner;
+        line_stride = d == means_dim ? inner : line_stride;
+        inner *= layout->dims[d];
+    }
+    for (uint64_t k = 1; k < TERP_MEANS_REACH; k += 2) {
+        const uint64_t distance = k * step;
+        if (distance <= i) {
+            const W *from = at - distance * line_stride;
+            sum += subtract ? lorenzo_difference(from, dims, stride) : *from;
+            count++;
+        }
+        if (distance < extent - i) {
+            const W *from = at + distance * line_stride;
+            sum += subtract ? lorenzo_difference(from, dims, stride) : *from;
+            count++;
+        }
+    }
+    /* To the nearest, towards minus infinity: -1 - s / n of -1 - s. */
+    sum += count / 2;
+    const W sign = 0 - (sum >> (8 * sizeof(W) - 1));
+    const W magnitude = sum ^ sign;
+    return (count == 8 ? magnitude / 8 : magnitude / count) ^ sign;
+}
+
+#endif

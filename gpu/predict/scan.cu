@@ -1,0 +1,451 @@
+/* Floor 3: byte order, and the first look at a chunk's values: which are
+ * special, what range the others have, and what follows from it. */
+#include "gpu/predict/scan_small.cuh"
+
+#define NTHREADS 256
+#define NWARPS (NTHREADS / 32)
+
+/* A thread has this many loads of 16 bytes in flight. */
+#define NLOADS 4
+#define UNIT_NBYTES (NTHREADS * NLOADS * 16)
+
+/* Blocks of all chunks: enough to fill a device several times over, few enough
+ * that what each adds to its chunk's state costs nothing. A look for isolated
+ * extremes is rarely needed and has fewer. */
+#define SCAN_MAX_NBLOCKS 8192
+#define ISOLATE_MAX_NBLOCKS 2048
+#define ISOLATE_MIN_NUNITS 4
+
+/* As many blocks do with one look at all chunks. */
+#ifndef CUDA_ONE_LOOK_MAX_NBLOCKS
+#define CUDA_ONE_LOOK_MAX_NBLOCKS 1024
+#endif
+
+/* Values that are tried first to show that an extreme is not isolated. */
+#define NPROBES 8
+
+/* ---- byte order ---- */
+
+static __device__ __forceinline__ uint32_t
+swapped(uint32_t word)
+{
+    return __byte_perm(word, 0, 0x0123);
+}
+
+static __device__ __forceinline__ uint64_t
+swapped(uint64_t word)
+{
+    return (uint64_t)swapped((uint32_t)word) << 32 |
+           swapped((uint32_t)(word >> 32));
+}
+
+/* Grid: x cuts the values into units of NTHREADS * NLOADS, y chunks. A thread
+ * owns the values that it reads. */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS) swap_values(const struct cuda_batch batch, bool src)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    if (chunk.status != TERP_OK)
+        return;
+    const word_of<T> *from =
+        (const word_of<T> *)(src ? chunk.original : chunk.dst);
+    word_of<T> *to =
+        src ? region<word_of<T>>(batch, blockIdx.y, batch.at.swapped)
+            : (word_of<T> *)chunk.dst;
+    uint64_t first = (uint64_t)blockIdx.x * (NTHREADS * NLOADS) + threadIdx.x;
+    word_of<T> words[NLOADS];
+
+    for (int i = 0; i < NLOADS; i++)
+        if (first + i * NTHREADS < batch.nvalues)
+            words[i] = from[first + i * NTHREADS];
+    for (int i = 0; i < NLOADS; i++)
+        if (first + i * NTHREADS < batch.nvalues)
+            to[first + i * NTHREADS] = swapped(words[i]);
+}
+
+/* Grid: x one thread, y chunks. */
+static __global__ void
+adopt_swapped(const struct cuda_batch batch)
+{
+    begin_kernel();
+    batch.d_chunks[blockIdx.y].src =
+        region<uint8_t>(batch, blockIdx.y, batch.at.swapped);
+}
+
+static cudaError_t
+launch_swap(const struct cuda_batch *batch, bool src, cudaStream_t stream)
+{
+    dim3 grid((unsigned)div_up(batch->nvalues, NTHREADS * NLOADS),
+              (unsigned)batch->nchunks);
+
+    return batch->value_nbytes == 4 ? launch(swap_values<float>, grid, NTHREADS,
+                                             0, stream, *batch, src)
+                                    : launch(swap_values<double>, grid,
+                                             NTHREADS, 0, stream, *batch, src);
+}
+
+cudaError_t
+cuda_swap_src(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    if (!batch->chunk.big_endian)
+        return cudaSuccess;
+    cudaError_t error = launch_swap(batch, true, stream);
+    return error != cudaSuccess
+               ? error
+               : launch(adopt_swapped, dim3(1, (unsigned)batch->nchunks), 1, 0,
+                        stream, *batch);
+}
+
+cudaError_t
+cuda_swap_dst(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    return batch->chunk.big_endian ? launch_swap(batch, false, stream)
+                                   : cudaSuccess;
+}
+
+/* ---- extremes ---- */
+
+/* Keys order values like the values; 0 is below the key of any that is not
+ * special. */
+static __device__ __forceinline__ unsigned long long
+key_of(double value)
+{
+    uint64_t bits = bits_of(value);
+    return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
+}
+
+static __device__ __forceinline__ double
+value_of_key(unsigned long long key)
+{
+    uint64_t bits = key >> 63 ? key & ~(UINT64_C(1) << 63) : ~key;
+    return value_of_bits(bits);
+}
+
+/* The largest and, by its complement, the smallest value so far. Few blocks
+ * change it: the others only look. */
+static __device__ __forceinline__ void
+raise_key(unsigned long long *at, unsigned long long key)
+{
+    if (*(volatile unsigned long long *)at < key)
+        atomicMax(at, key);
+}
+
+/* Extremes of some values and two counts of them. `min` > `max`: none. */
+template <typename T> struct extremes {
+    T min, max;
+    unsigned long long n[2];
+};
+
+template <typename T>
+static __device__ __forceinline__ extremes<T>
+no_extremes(void)
+{
+    return {value_traits<T>::T_MAX, -value_traits<T>::T_MAX, {0, 0}};
+}
+
+/* Of all threads of the block, for its first thread. */
+template <typename T>
+static __device__ extremes<T>
+reduce_extremes(extremes<T> own)
+{
+    __shared__ extremes<T> s_of_warps[NWARPS];
+
+    for (int distance = 16; distance > 0; distance /= 2) {
+        own.min =
+            smaller(own.min, __shfl_xor_sync(0xFFFFFFFF, own.min, distance));
+        own.max =
+            larger(own.max, __shfl_xor_sync(0xFFFFFFFF, own.max, distance));
+        for (int i = 0; i < 2; i++)
+            own.n[i] += __shfl_xor_sync(0xFFFFFFFF, own.n[i], distance);
+    }
+    if (threadIdx.x % 32 == 0)
+        s_of_warps[threadIdx.x / 32] = own;
+    __syncthreads();
+    for (int warp = 1; warp < NWARPS && threadIdx.x == 0; warp++) {
+        own.min = smaller(own.min, s_of_warps[warp].min);
+        own.max = larger(own.max, s_of_warps[warp].max);
+        for (int i = 0; i < 2; i++)
+            own.n[i] += s_of_warps[warp].n[i];
+    }
+    return own;
+}
+
+/* ---- loads ---- */
+
+/* A block's share of a chunk, in units, which begin at a multiple of 16 bytes
+ * of memory. Values are aligned to themselves only: `lead` of them would fit
+ * before the first. */
+template <typename T> struct share {
+    const T *src;
+    uint64_t nvalues;
+    unsigned lead;
+    uint64_t unit, end_unit;
+};
+
+template <typename T>
+static __device__ __forceinline__ share<T>
+share_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+         uint64_t block_nunits)
+{
+    const T *src = (const T *)chunk.src;
+    unsigned lead = (unsigned)((uintptr_t)src % 16 / sizeof(T));
+    uint64_t nunits =
+        div_up((lead + batch.nvalues) * sizeof(T), (uint64_t)UNIT_NBYTES);
+    uint64_t unit = blockIdx.x * block_nunits;
+    return {src, batch.nvalues, lead, unit,
+            min_u64(nunits, unit + block_nunits)};
+}
+
+/* A thread's values of a unit, NaN where there are none. */
+template <typename T>
+static __device__ __forceinline__ void
+load_values(const share<T> &share, uint64_t unit, vector16<T> values[NLOADS])
+{
+    const int64_t n = 16 / sizeof(T);
+    const int64_t unit_nvalues = UNIT_NBYTES / sizeof(T);
+    int64_t begin = (int64_t)unit * unit_nvalues - share.lead;
+    int64_t first = begin + threadIdx.x * n;
+
+    if (begin >= 0 && begin + unit_nvalues <= (int64_t)share.nvalues) {
+        for (int i = 0; i < NLOADS; i++)
+            values[i] =
+                *(const vector16<T> *)(share.src + first + i * NTHREADS * n);
+        return;
+    }
+    for (int i = 0; i < NLOADS; i++) {
+        for (int j = 0; j < n; j++) {
+            int64_t at = first + i * NTHREADS * n + j;
+            bool is_there = at >= 0 && at < (int64_t)share.nvalues;
+            values[i].at[j] = is_there ? share.src[at] : (T)NAN;
+        }
+    }
+}
+
+/* How many values there are in a block's share. */
+template <typename T>
+static __device__ __forceinline__ uint64_t
+share_nvalues(const share<T> &share)
+{
+    const uint64_t unit_nvalues = UNIT_NBYTES / sizeof(T);
+    uint64_t begin = share.unit * unit_nvalues;
+    uint64_t end =
+        min_u64(share.end_unit * unit_nvalues, share.lead + share.nvalues);
+    return end - (begin < share.lead ? share.lead : begin);
+}
+
+/* ---- scans ---- */
+
+/* What the scans found. */
+static __device__ struct value_range
+range_of_chunk(const struct cuda_chunk &chunk)
+{
+    struct value_range range = {};
+
+    range.min = chunk.min;
+    range.max = chunk.max;
+    range.inner = chunk.inner_min_key != 0;
+    range.inner_min = value_of_key(~chunk.inner_min_key);
+    range.inner_max = value_of_key(chunk.inner_max_key);
+    range.nmin = chunk.nmin;
+    range.nmax = chunk.nmax;
+    range.nspecials = chunk.nspecials;
+    for (int i = 0; i < TERP_NFILLS; i++)
+        range.fills[i] = chunk.fills[i];
+    return range;
+}
+
+/* Settles what the scan alone can: all values are the same or special, or a
+ * few of them show that no extreme is isolated. For the last block. */
+template <typename T>
+static __device__ void
+end_scan(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+         const fill_words<T> &fills)
+{
+    __shared__ double s_min, s_max;
+    const T *src = (const T *)chunk.src;
+    uint64_t distance = batch.nvalues / (NTHREADS * NPROBES) + 1;
+    unsigned found = 0;
+    T probes[NPROBES];
+
+    if (threadIdx.x == 0) {
+        unsigned long long max_key = chunk.max_key;
+        s_min = max_key == 0 ? value_traits<T>::T_MAX
+                             : value_of_key(~chunk.min_key);
+        s_max = max_key == 0 ? -value_traits<T>::T_MAX : value_of_key(max_key);
+        chunk.min = s_min;
+        chunk.max = s_max;
+        for (int i = 0; i < TERP_NFILLS; i++)
+            chunk.fills[i] = fills.at[i];
+    }
+    __syncthreads();
+    for (int i = 0; i < NPROBES; i++) {
+        uint64_t at = (uint64_t)(i * NTHREADS + threadIdx.x) * distance;
+        probes[i] = at < batch.nvalues ? src[at] : (T)NAN;
+    }
+    for (int i = 0; i < NPROBES; i++) {
+        bool inner = !is_special(probes[i], fills) & (probes[i] != s_min) &
+                     (probes[i] != s_max);
+        found |= inner ? not_isolated(probes[i], s_min, s_max) : 0;
+    }
+    bool of_min = __syncthreads_or((found & MIN_IS_NOT_ISOLATED) != 0) != 0;
+    bool of_max = __syncthreads_or((found & MAX_IS_NOT_ISOLATED) != 0) != 0;
+    found =
+        (of_min ? MIN_IS_NOT_ISOLATED : 0) | (of_max ? MAX_IS_NOT_ISOLATED : 0);
+    if (threadIdx.x != 0)
+        return;
+    if (s_min < s_max && found != NONE_IS_ISOLATED) {
+        chunk.progress[CUDA_PROGRESS_NOT_ISOLATED] = found;
+        return;
+    }
+    struct value_range range = range_of_chunk(chunk);
+    if (s_min >= s_max)
+        take_fills<T>(batch, &range);
+    settle<T>(batch, chunk, range, src[0]);
+}
+
+/* Grid: x cuts a chunk into shares of block_nunits, y chunks. A block reduces
+ * its share and adds it to the chunk's state; order does not matter to
+ * extremes and counts. The last block of a chunk goes on with them. */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS)
+    scan_values(const struct cuda_batch batch, uint64_t block_nunits)
+{
+    begin_kernel();
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    if (chunk.status != TERP_OK)
+        return;
+    share<T> share = share_of<T>(batch, chunk, block_nunits);
+    extremes<T> own = no_extremes<T>();
+    const fill_words<T> fills = given_fills<T>(batch);
+    unsigned nvalid = 0;
+
+    for (uint64_t unit = share.unit; unit < share.end_unit; unit++) {
+        vector16<T> values[NLOADS];
+        load_values(share, unit, values);
+        for (int i = 0; i < NLOADS; i++) {
+            for (int j = 0; j < (int)(16 / sizeof(T)); j++) {
+                T value = values[i].at[j];
+                bool special = is_special(value, fills);
+                own.min = smaller(own.min, special ? own.min : value);
+                own.max = larger(own.max, special ? own.max : value);
+                nvalid += !special;
+            }
+        }
+    }
+    own.n[0] = nvalid;
+    own = reduce_extremes(own);
+    if (threadIdx.x == 0 && share.unit < share.end_unit) {
+        uint64_t nspecials = share_nvalues(share) - own.n[0];
+        if (own.min <= own.max) {
+            raise_key(&chunk.min_key, ~key_of((double)own.min));
+            raise_key(&chunk.max_key, key_of((double)own.max));
+        }
+        if (nspecials > 0)
+            atomicAdd(&chunk.nspecials, (unsigned long long)nspecials);
+    }
+    if (is_last_block(&chunk.progress[CUDA_PROGRESS_SCAN], gridDim.x))
+        end_scan(batch, chunk, fills);
+}
+
+/* Grid as above. A block finds the values next to the extremes in its share,
+ * and how many are equal to these; it has nothing to do once both extremes
+ * were shown not to be isolated. The last block settles the chunk. */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS)
+    isolate_extremes(const struct cuda_batch batch, uint64_t block_nunits)
+{
+    begin_kernel();
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    __shared__ unsigned s_flags;
+    volatile unsigned *flags = &chunk.progress[CUDA_PROGRESS_NOT_ISOLATED];
+
+    if (threadIdx.x == 0)
+        s_flags = chunk.status == TERP_OK ? *flags : SETTLED;
+    __syncthreads();
+    if (s_flags & SETTLED)
+        return;
+    if (s_flags != NONE_IS_ISOLATED) {
+        share<T> share = share_of<T>(batch, chunk, block_nunits);
+        extremes<T> own = no_extremes<T>();
+        fill_words<T> fills = fills_of<T>(chunk);
+        T min = (T)chunk.min, max = (T)chunk.max;
+        unsigned found = 0;
+        for (uint64_t unit = share.unit; unit < share.end_unit; unit++) {
+            vector16<T> values[NLOADS];
+            load_values(share, unit, values);
+            for (int i = 0; i < NLOADS; i++) {
+                for (int j = 0; j < (int)(16 / sizeof(T)); j++) {
+                    T value = values[i].at[j];
+                    bool valid = !is_special(value, fills);
+                    bool inner = valid && value > min && value < max;
+                    own.min = smaller(own.min, inner ? value : own.min);
+                    own.max = larger(own.max, inner ? value : own.max);
+                    own.n[0] += valid && value == min;
+                    own.n[1] += valid && value == max;
+                }
+            }
+        }
+        own = reduce_extremes(own);
+        if (threadIdx.x == 0) {
+            if (own.min <= own.max) {
+                found = (not_isolated(own.min, chunk.min, chunk.max) &
+                         MIN_IS_NOT_ISOLATED) |
+                        (not_isolated(own.max, chunk.min, chunk.max) &
+                         MAX_IS_NOT_ISOLATED);
+                raise_key(&chunk.inner_min_key, ~key_of((double)own.min));
+                raise_key(&chunk.inner_max_key, key_of((double)own.max));
+            }
+            if (found != 0)
+                atomicOr(&chunk.progress[CUDA_PROGRESS_NOT_ISOLATED], found);
+            if (own.n[0] > 0)
+                atomicAdd(&chunk.nmin, own.n[0]);
+            if (own.n[1] > 0)
+                atomicAdd(&chunk.nmax, own.n[1]);
+        }
+    }
+    if (!is_last_block(&chunk.progress[CUDA_PROGRESS_ISOLATE], gridDim.x) ||
+        threadIdx.x != 0)
+        return;
+    struct value_range range = range_of_chunk(chunk);
+    if (*flags != NONE_IS_ISOLATED)
+        take_fills<T>(batch, &range);
+    settle<T>(batch, chunk, range, *(const T *)chunk.src);
+}
+
+/* Every block of a chunk has a share, which may be empty for the last one. */
+template <typename T>
+static cudaError_t
+launch_scan(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    if (look_nblocks(batch) * (uint64_t)batch->nchunks <=
+        CUDA_ONE_LOOK_MAX_NBLOCKS)
+        return launch_look<T>(batch, stream);
+    uint64_t nunits = div_up(batch->nvalues * sizeof(T) + 15, UNIT_NBYTES);
+    uint64_t all_nunits = nunits * (uint64_t)batch->nchunks;
+    uint64_t scan_nunits =
+        min_u64(nunits, div_up(all_nunits, SCAN_MAX_NBLOCKS));
+    uint64_t isolate_nunits = div_up(all_nunits, ISOLATE_MAX_NBLOCKS);
+
+    isolate_nunits =
+        min_u64(nunits, isolate_nunits < ISOLATE_MIN_NUNITS ? ISOLATE_MIN_NUNITS
+                                                            : isolate_nunits);
+    dim3 grid((unsigned)div_up(nunits, scan_nunits), (unsigned)batch->nchunks);
+    cudaError_t error =
+        launch(scan_values<T>, grid, NTHREADS, 0, stream, *batch, scan_nunits);
+    if (error != cudaSuccess)
+        return error;
+    grid.x = (unsigned)div_up(nunits, isolate_nunits);
+    return launch(isolate_extremes<T>, grid, NTHREADS, 0, stream, *batch,
+                  isolate_nunits);
+}
+
+cudaError_t
+cuda_scan(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    return batch->value_nbytes == 4 ? launch_scan<float>(batch, stream)
+                                    : launch_scan<double>(batch, stream);
+}

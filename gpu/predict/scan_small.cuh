@@ -1,0 +1,249 @@
+/* Floor 3: one look at a small chunk's values. Each warp finds the range of
+ * those that it sees, and one block puts all ranges together. */
+#ifndef TERP_CUDA_LOOK_CUH
+#define TERP_CUDA_LOOK_CUH
+
+#include "gpu/predict/range.cuh"
+
+/* A thread sees this many times 16 bytes. */
+#define LOOK_NTHREADS 256
+#define LOOK_NLOADS 2
+#define LOOK_NBYTES (LOOK_NTHREADS * LOOK_NLOADS * 16) /* of a block */
+#define SETTLE_NTHREADS 1024
+
+template <typename T> struct alignas(16) vector16 {
+    T at[16 / sizeof(T)];
+};
+
+/* What is special whatever the range. */
+template <typename T>
+static __device__ __forceinline__ fill_words<T>
+given_fills(const struct cuda_batch &batch)
+{
+    fill_words<T> fills;
+
+    for (int i = 0; i < TERP_NFILLS; i++)
+        fills.at[i] = value_traits<T>::NEGATIVE_ZERO;
+    if (batch.params.has_fill)
+        fills.at[0] = (word_of<T>)batch.params.fill_bits;
+    return fills;
+}
+
+/* Extremes of some values, the values next to them, and counts. `min` > `max`:
+ * none. */
+template <typename T> struct alignas(16) found_range {
+    T min, max, inner_min, inner_max;
+    uint32_t nmin, nmax, nvalid;
+};
+
+template <typename T>
+static __device__ __forceinline__ found_range<T>
+no_range(void)
+{
+    const T largest = value_traits<T>::T_MAX;
+    return {largest, -largest, largest, -largest, 0, 0, 0};
+}
+
+/* Of values, NaN where there are none. */
+template <typename T, int N>
+static __device__ __forceinline__ found_range<T>
+range_of_values(const T (&values)[N])
+{
+    found_range<T> range = no_range<T>();
+
+    for (T value : values) {
+        range.min = smaller(value, range.min);
+        range.max = larger(value, range.max);
+    }
+    for (T value : values) {
+        bool above = value > range.min, below = value < range.max;
+        range.inner_min =
+            smaller(above ? value : range.inner_min, range.inner_min);
+        range.inner_max =
+            larger(below ? value : range.inner_max, range.inner_max);
+        range.nmin += value == range.min;
+        range.nmax += value == range.max;
+        range.nvalid += value == value;
+    }
+    return range;
+}
+
+/* As part of a range with these extremes. */
+template <typename T>
+static __device__ __forceinline__ void
+widen_range(found_range<T> *range, T min, T max)
+{
+    range->inner_min = range->min > min ? range->min : range->inner_min;
+    range->inner_max = range->max < max ? range->max : range->inner_max;
+    range->nmin = range->min > min ? 0 : range->nmin;
+    range->nmax = range->max < max ? 0 : range->nmax;
+    range->min = min;
+    range->max = max;
+}
+
+/* Of all lanes. */
+template <typename T>
+static __device__ __forceinline__ found_range<T>
+reduce_range(found_range<T> own)
+{
+    T min = own.min, max = own.max;
+
+#pragma unroll 1
+    for (int distance = 16; distance > 0; distance /= 2) {
+        min = smaller(min, __shfl_xor_sync(0xFFFFFFFF, min, distance));
+        max = larger(max, __shfl_xor_sync(0xFFFFFFFF, max, distance));
+    }
+    widen_range(&own, min, max);
+#pragma unroll 1
+    for (int distance = 16; distance > 0; distance /= 2) {
+        own.inner_min =
+            smaller(own.inner_min,
+                    __shfl_xor_sync(0xFFFFFFFF, own.inner_min, distance));
+        own.inner_max =
+            larger(own.inner_max,
+                   __shfl_xor_sync(0xFFFFFFFF, own.inner_max, distance));
+        own.nmin += __shfl_xor_sync(0xFFFFFFFF, own.nmin, distance);
+        own.nmax += __shfl_xor_sync(0xFFFFFFFF, own.nmax, distance);
+        own.nvalid += __shfl_xor_sync(0xFFFFFFFF, own.nvalid, distance);
+    }
+    return own;
+}
+
+/* Grid: x cuts a chunk into LOOK_NBYTES, y chunks. A warp leaves the range of
+ * what it sees in the region `staging`. */
+template <typename T>
+static __global__ void
+__launch_bounds__(LOOK_NTHREADS) look_at_values(const struct cuda_batch batch)
+{
+    begin_kernel();
+    const int n = 16 / sizeof(T);
+    T values[LOOK_NLOADS * n + 1]; /* one is left over */
+    const T *src = (const T *)batch.d_chunks[blockIdx.y].src;
+    /* Values are aligned to themselves only. So many would fit before. */
+    const unsigned lead = (unsigned)((uintptr_t)src % 16 / sizeof(T));
+    const int64_t begin = (int64_t)blockIdx.x * (LOOK_NBYTES / sizeof(T));
+    const int64_t end = (int64_t)(gridDim.x * (LOOK_NBYTES / sizeof(T)));
+    for (int k = 0; k < LOOK_NLOADS; k++) {
+        int64_t at =
+            begin + (int64_t)(k * LOOK_NTHREADS + threadIdx.x) * n - lead;
+        if (at >= 0 && at + n <= (int64_t)batch.nvalues) {
+            vector16<T> loaded = *(const vector16<T> *)(src + at);
+            for (int i = 0; i < n; i++)
+                values[k * n + i] = loaded.at[i];
+        } else {
+            for (int i = 0; i < n; i++)
+                values[k * n + i] =
+                    at + i >= 0 && at + i < (int64_t)batch.nvalues ? src[at + i]
+                                                                   : (T)NAN;
+        }
+    }
+    /* What the lead has pushed behind the last block's end. */
+    const int64_t left = end - lead + threadIdx.x;
+    values[LOOK_NLOADS * n] =
+        blockIdx.x == 0 && threadIdx.x < lead && left < (int64_t)batch.nvalues
+            ? src[left]
+            : (T)NAN;
+    const fill_words<T> fills = given_fills<T>(batch);
+    for (T &value : values)
+        value = is_special(value, fills) ? (T)NAN : value;
+    const found_range<T> range = reduce_range(range_of_values(values));
+    const unsigned warp = (blockIdx.x * LOOK_NTHREADS + threadIdx.x) / 32;
+    if (threadIdx.x % 32 == 0)
+        region<found_range<T>>(batch, blockIdx.y, batch.at.staging)[warp] =
+            range;
+}
+
+/* Of the thread's share of `n` ranges. */
+template <typename T>
+static __device__ __forceinline__ found_range<T>
+sum_ranges(const found_range<T> *ranges, unsigned n)
+{
+    found_range<T> own = no_range<T>();
+
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i < n; i += SETTLE_NTHREADS) {
+        found_range<T> other = ranges[i];
+        const T min = smaller(own.min, other.min);
+        const T max = larger(own.max, other.max);
+        widen_range(&own, min, max);
+        widen_range(&other, min, max);
+        own.inner_min = smaller(own.inner_min, other.inner_min);
+        own.inner_max = larger(own.inner_max, other.inner_max);
+        own.nmin += other.nmin;
+        own.nmax += other.nmax;
+        own.nvalid += other.nvalid;
+    }
+    return own;
+}
+
+/* Of all threads, for the first warp. */
+template <typename T>
+static __device__ __forceinline__ found_range<T>
+reduce_ranges(found_range<T> own, found_range<T> *s_of_warps)
+{
+    static_assert(SETTLE_NTHREADS / 32 == 32, "a lane has a warp's range");
+
+    own = reduce_range(own);
+    if (threadIdx.x % 32 == 0)
+        s_of_warps[threadIdx.x / 32] = own;
+    __syncthreads();
+    return threadIdx.x < 32 ? reduce_range(s_of_warps[threadIdx.x]) : own;
+}
+
+/* Grid: (1, chunks). Settles a chunk by the ranges of its values. */
+template <typename T>
+static __global__ void
+__launch_bounds__(SETTLE_NTHREADS)
+    settle_ranges(const struct cuda_batch batch, unsigned nranges)
+{
+    begin_kernel();
+    __shared__ found_range<T> s_of_warps[32];
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const fill_words<T> fills = given_fills<T>(batch);
+    /* Loaded while ranges are loaded and reduced. */
+    const T *src = (const T *)chunk.src;
+    found_range<T> own = sum_ranges(
+        region<found_range<T>>(batch, blockIdx.y, batch.at.staging), nranges);
+    const T first = src[0];
+
+    own = reduce_ranges(own, s_of_warps);
+    if (threadIdx.x != 0)
+        return;
+    struct value_range range = {own.min,
+                                own.max,
+                                own.inner_min,
+                                own.inner_max,
+                                own.inner_min < own.max,
+                                own.nmin,
+                                own.nmax,
+                                batch.nvalues - own.nvalid,
+                                {}};
+    for (int i = 0; i < TERP_NFILLS; i++)
+        range.fills[i] = fills.at[i];
+    take_fills<T>(batch, &range);
+    settle<T>(batch, chunk, range, first);
+}
+
+/* The number of blocks that look at a chunk. */
+static inline uint64_t
+look_nblocks(const struct cuda_batch *batch)
+{
+    return div_up(batch->nvalues * (uint64_t)batch->value_nbytes, LOOK_NBYTES);
+}
+
+template <typename T>
+static cudaError_t
+launch_look(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    const unsigned nblocks = (unsigned)look_nblocks(batch);
+    const unsigned nchunks = (unsigned)batch->nchunks;
+    cudaError_t error = launch(look_at_values<T>, dim3(nblocks, nchunks),
+                               LOOK_NTHREADS, 0, stream, *batch);
+
+    return error != cudaSuccess
+               ? error
+               : launch(settle_ranges<T>, dim3(1, nchunks), SETTLE_NTHREADS, 0,
+                        stream, *batch, nblocks * (LOOK_NTHREADS / 32));
+}
+
+#endif

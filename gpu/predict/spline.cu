@@ -1,0 +1,306 @@
+/* Floor 3: the spline predictor over all levels of a chunk.
+ *
+ * A level's new points are made row by row, a row being the points of its fine
+ * lattice along dimension 0, even and odd ones together. Rows differ in type:
+ * the set of dimensions above 0 in which their coordinate is odd. A row of
+ * type 0 has its even points from the coarse lattice; all others are predicted
+ * from rows with one odd dimension less, and odd points from the even points
+ * of their row too. So a level takes one step for each number of odd
+ * dimensions, 0 to 3, and each step writes whole rows of the fine lattice:
+ * that of a level above 1 in the region `lattice`, that of level 1 in `dst`
+ * or, while encoding, in `work`, all in C order. That is for large levels: of a
+ * small one a launch makes all steps, by tiles, and coarse levels are done all
+ * in one launch, by a block a chunk. */
+#include "gpu/predict/spline_rows.cuh"
+#include "gpu/predict/spline_tile.cuh"
+
+/* ---- a step of a large level: a launch ---- */
+
+template <int width, typename T>
+static __device__ __forceinline__ bool
+is_aligned(const T *at)
+{
+    return (uintptr_t)at % sizeof(struct points<T, width>) == 0;
+}
+
+/* Grid: (step.ntypes * groups of nruns_per_block runs, chunks); blocks of
+ * neighbouring groups of all types follow each other, which read the same
+ * rows. Block: (shape.span, runs at once), four of which a multiprocessor has
+ * where they have little to hold. Shared: runs, then even points. */
+template <typename T, int nodd_dims, bool decode, int width>
+static __global__ void
+__launch_bounds__(MAX_SPAN,
+                  sizeof(T) == 4 && nodd_dims <= (width == 1 ? 2 : decode) ? 4
+                                                                           : 3)
+    spline_step(const __grid_constant__ struct cuda_batch batch,
+                const __grid_constant__ struct level_shape shape,
+                const __grid_constant__ struct step step,
+                unsigned nruns_per_block)
+{
+    begin_kernel();
+    __shared__ struct cuda_chunk chunk;
+    const unsigned nthreads = blockDim.x * blockDim.y;
+    const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
+    const unsigned ntypes = (unsigned)step.ntypes;
+    const struct row_type &type = step.type[blockIdx.x % ntypes];
+    const uint64_t first = (uint64_t)(blockIdx.x / ntypes) * nruns_per_block;
+
+    copy_state(batch, thread, nthreads, &chunk);
+    if (!chunk_applies(chunk) || first >= type.nruns)
+        return;
+    struct run<T> *s_runs = dynamic_shared<struct run<T>>();
+    T *s_even = (T *)(s_runs + nruns_per_block);
+    const unsigned nruns =
+        (unsigned)min_u64(nruns_per_block, type.nruns - first);
+    const struct place place = {blockDim.y, threadIdx.y, threadIdx.x};
+
+    if (thread < nruns) {
+        struct predictors p = predictors_of(chunk.plan[shape.l], type);
+        for (unsigned i = thread; i < nruns; i += nthreads)
+            make_run(shape, type, p, first + i, &s_runs[i]);
+    }
+    struct level_view<T> view = view_of<T>(batch, chunk);
+    view_level<T, decode>(batch, chunk, shape, &view);
+    __syncthreads();
+    const unsigned nturns = (nruns - 1) / place.nat_once + 1;
+    bool vector = shape.nodd == shape.neven && is_aligned<width>(view.fine) &&
+                  (decode || shape.l > 1 || is_aligned<width>(view.src));
+    const int capacity = (int)nthreads * width;
+    if constexpr (nodd_dims > 0) {
+        if (view.blend_order > 1) {
+            if (vector)
+                make_points<T, nodd_dims, decode, width, true, true>(
+                    shape, type, view, s_runs, nruns, nturns, place, s_even,
+                    capacity);
+            else
+                make_points<T, nodd_dims, decode, width, false, true>(
+                    shape, type, view, s_runs, nruns, nturns, place, s_even,
+                    capacity);
+            return;
+        }
+    }
+    if (vector)
+        make_points<T, nodd_dims, decode, width, true, false>(
+            shape, type, view, s_runs, nruns, nturns, place, s_even, capacity);
+    else
+        make_points<T, nodd_dims, decode, width, false, false>(
+            shape, type, view, s_runs, nruns, nturns, place, s_even, capacity);
+}
+
+/* Threads that keep a large device busy twice over; tests make it small.
+ * With more than that each thread does several runs; with far more, twice as
+ * many points, where rows may be read in words of 16 bytes. */
+#ifndef CUDA_BUSY_NTHREADS
+#define CUDA_BUSY_NTHREADS (1u << 19)
+#endif
+#define WIDE_NVALUES (8 * CUDA_BUSY_NTHREADS)
+#define MAX_NRUNS_PER_THREAD 16
+#define MAX_NRUNS_PER_BLOCK 64
+
+template <typename T, int nodd_dims, bool decode, int width>
+static cudaError_t
+launch_step(const struct cuda_batch *batch, const struct level_shape &shape,
+            cudaStream_t stream)
+{
+    struct step step;
+    uint64_t most = 0, nruns = 0;
+
+    make_step(batch->h_layout, &shape, nodd_dims, &step);
+    for (int i = 0; i < step.ntypes; i++) {
+        most = step.type[i].nruns > most ? step.type[i].nruns : most;
+        nruns += step.type[i].nruns;
+    }
+    if (nruns == 0)
+        return cudaSuccess;
+    unsigned nat_once = (unsigned)min_u64(MAX_SPAN / shape.span, most);
+    uint64_t per_thread =
+        nruns * shape.span * (uint64_t)batch->nchunks / CUDA_BUSY_NTHREADS;
+    per_thread = min_u64(per_thread, MAX_NRUNS_PER_THREAD);
+    per_thread = min_u64(per_thread, MAX_NRUNS_PER_BLOCK / nat_once);
+    unsigned nruns_per_block =
+        nat_once * (per_thread > 1 ? (unsigned)per_thread : 1);
+    size_t shared_nbytes = nruns_per_block * sizeof(struct run<T>) +
+                           2 * nat_once * shape.span * width * sizeof(T);
+    dim3 grid((unsigned)(step.ntypes * div_up(most, nruns_per_block)),
+              (unsigned)batch->nchunks);
+    return launch(spline_step<T, nodd_dims, decode, width>, grid,
+                  dim3(shape.span, nat_once), shared_nbytes, stream, *batch,
+                  shape, step, nruns_per_block);
+}
+
+template <typename T, bool decode, int width>
+static cudaError_t
+launch_level(const struct cuda_batch *batch, const struct level_shape &shape,
+             cudaStream_t stream)
+{
+    cudaError_t err = launch_step<T, 0, decode, width>(batch, shape, stream);
+    if (err == cudaSuccess)
+        err = launch_step<T, 1, decode, width>(batch, shape, stream);
+    if (err == cudaSuccess)
+        err = launch_step<T, 2, decode, width>(batch, shape, stream);
+    if (err == cudaSuccess)
+        err = launch_step<T, 3, decode, width>(batch, shape, stream);
+    return err;
+}
+
+/* Whether a level's rows are wide. */
+static bool
+is_wide(const struct cuda_batch *batch, const struct level_shape &shape)
+{
+    return batch->value_nbytes == 4 && shape.neven == shape.nodd &&
+           shape.neven % WIDE == 0 && shape.fine_at % (2 * WIDE) == 0 &&
+           shape.fine_nvalues * (uint64_t)batch->nchunks >= WIDE_NVALUES;
+}
+
+/* ---- all levels ---- */
+
+/* Whether a level is done by tiles: they make more points, but wait less.
+ * Short rows would leave most of a warp without points. */
+#define TILE_MIN_NEVEN 8
+#define TILE_MAX_NVALUES (2 * CUDA_BUSY_NTHREADS)
+static bool
+is_tiled(const struct cuda_batch *batch, const struct level_shape &shape)
+{
+    return shape.rank > 1 && shape.rank <= TILE_NDIMS &&
+           shape.neven >= TILE_MIN_NEVEN &&
+           shape.fine_nvalues * (uint64_t)batch->nchunks <= TILE_MAX_NVALUES;
+}
+
+template <typename T, bool decode>
+static cudaError_t
+launch_tiles(const struct cuda_batch *batch, int l, cudaStream_t stream)
+{
+    const size_t shared_nbytes = sizeof(struct tile_shared<T>);
+    struct tile_work work;
+
+    unsigned ntiles = make_tile_work(batch->h_layout, l, &work);
+    cudaError_t err = cudaFuncSetAttribute(
+        spline_tile<T, decode>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+        (int)shared_nbytes);
+    return err != cudaSuccess
+               ? err
+               : launch(spline_tile<T, decode>,
+                        dim3(ntiles, (unsigned)batch->nchunks), TILE_NTHREADS,
+                        shared_nbytes, stream, *batch, work);
+}
+
+/* Coarse levels; -1: the chunk is too long. */
+static int
+ncoarse_of(const struct cuda_batch *batch)
+{
+    const struct terp_layout *layout = batch->h_layout;
+    struct level_shape shape;
+    int n = 0;
+
+    for (int d = 0; d < TERP_NDIMS; d++)
+        if (layout->dims[d] > UINT32_MAX)
+            return -1;
+    for (; n < layout->nlevels; n++) {
+        make_shape(layout, layout->nlevels - n, 1, &shape);
+        if (shape.fine_nvalues > COARSE_NVALUES)
+            break;
+    }
+    return n;
+}
+
+template <typename T, bool decode>
+static cudaError_t
+launch_coarse(const struct cuda_batch *batch, int ncoarse, cudaStream_t stream)
+{
+    const size_t shared_nbytes = sizeof(struct coarse_shared<T>);
+    struct coarse_work work;
+
+    make_coarse_work(batch->h_layout, ncoarse, &work);
+    cudaError_t err = cudaFuncSetAttribute(
+        spline_coarse<T, decode>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+        (int)shared_nbytes);
+    return err != cudaSuccess ? err
+                              : launch(spline_coarse<T, decode>,
+                                       dim3(1, (unsigned)batch->nchunks),
+                                       dim3(COARSE_NTHREADS), shared_nbytes,
+                                       stream, *batch, work);
+}
+
+/* All others. */
+template <typename T, bool decode>
+static cudaError_t
+launch_levels(const struct cuda_batch *batch, int ncoarse, cudaStream_t stream)
+{
+    const struct terp_layout *layout = batch->h_layout;
+    struct level_shape shape;
+    cudaError_t err = cudaSuccess;
+
+    if (ncoarse < 0)
+        return err;
+    for (int l = layout->nlevels - ncoarse; l >= 1 && err == cudaSuccess; l--) {
+        make_shape(layout, l, 1, &shape);
+        if (is_tiled(batch, shape)) {
+            err = launch_tiles<T, decode>(batch, l, stream);
+            continue;
+        }
+        if (!is_wide(batch, shape)) {
+            err = launch_level<T, decode, 1>(batch, shape, stream);
+            continue;
+        }
+        make_shape(layout, l, WIDE, &shape);
+        err = launch_level<float, decode, WIDE>(batch, shape, stream);
+    }
+    return err;
+}
+
+template <typename T>
+static cudaError_t
+launch_quantize(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    const int ncoarse = ncoarse_of(batch);
+
+    cudaError_t err = launch_coarse<T, false>(batch, ncoarse, stream);
+    return err == cudaSuccess ? launch_levels<T, false>(batch, ncoarse, stream)
+                              : err;
+}
+
+/* Anchors alone are made with what follows: their escapes need be placed. */
+template <typename T>
+static cudaError_t
+launch_reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    const int ncoarse = ncoarse_of(batch);
+
+    cudaError_t err = ncoarse > 0
+                          ? cudaSuccess
+                          : launch_coarse<T, true>(batch, ncoarse, stream);
+    return err == cudaSuccess ? launch_levels<T, true>(batch, ncoarse, stream)
+                              : err;
+}
+
+cudaError_t
+cuda_spline_quantize(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    return batch->value_nbytes == 4 ? launch_quantize<float>(batch, stream)
+                                    : launch_quantize<double>(batch, stream);
+}
+
+bool
+cuda_spline_begins(const struct cuda_batch *batch)
+{
+    return ncoarse_of(batch) > 0;
+}
+
+cudaError_t
+cuda_spline_begin(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    const int ncoarse = ncoarse_of(batch);
+
+    if (ncoarse <= 0)
+        return cudaSuccess;
+    return batch->value_nbytes == 4
+               ? launch_coarse<float, true>(batch, ncoarse, stream)
+               : launch_coarse<double, true>(batch, ncoarse, stream);
+}
+
+cudaError_t
+cuda_spline_reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    return batch->value_nbytes == 4 ? launch_reconstruct<float>(batch, stream)
+                                    : launch_reconstruct<double>(batch, stream);
+}

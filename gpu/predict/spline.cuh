@@ -1,0 +1,324 @@
+/* Floor 3: the shape of a level as rows, and what a row's threads share. */
+#ifndef TERP_CUDA_SPLINE_CUH
+#define TERP_CUDA_SPLINE_CUH
+
+#include "gpu/engine/state.cuh"
+#include "gpu/entropy/order.cuh"
+
+#define NUPPER (TERP_NDIMS - 1) /* dimensions above 0 */
+
+static __host__ __device__ __forceinline__ uint32_t
+min_u32(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static __host__ __device__ __forceinline__ uint32_t
+max_u32(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- shapes: what is known without values ---- */
+
+/* Rows of one type. Dimensions above 0 that are odd are listed slowest first.
+ * All extents have 32 bits, see ncoarse_of. */
+struct row_type {
+    unsigned odd;                /* the type: a mask of dimensions */
+    uint32_t extent[TERP_NDIMS]; /* of its classes; [0] is not used */
+    uint64_t nruns;              /* segments of rows */
+    uint64_t even_class_at, odd_class_at;
+    uint64_t fine_at, src_at; /* of the first row */
+    uint64_t stride[NUPPER];  /* in the fine lattice, of odd dimensions */
+    uint32_t neven[NUPPER];   /* of these */
+    uint8_t dim[NUPPER];
+};
+
+/* Types with so many odd dimensions that have rows: the launch's work. */
+struct step {
+    int ntypes;
+    struct row_type type[NUPPER];
+};
+
+struct level_shape {
+    int l, rank;
+    uint32_t neven, nodd; /* of a row */
+    int nactive;          /* dimensions above 0 that have odd points */
+    /* Values to the next row of the same type along a dimension, or to the
+     * next brick: in the fine lattice, and in the chunk. [0]: values to the
+     * next odd point, that is from an even to an odd one in the chunk. */
+    uint64_t fine_stride[TERP_NDIMS + 1], src_stride[TERP_NDIMS + 1];
+    uint64_t coarse_at, fine_at; /* in `lattice`; level 1: fine_at is 0 */
+    uint64_t fine_nvalues;       /* of all bricks */
+    /* Rows are cut into segments of so many even points and the odd points
+     * behind them, `width` of each a thread. If there is more than one
+     * segment, threads of both ends (`halo` on the left) make the even points
+     * that odd points reach for: one on the left, two on the right. */
+    uint32_t width;
+    uint32_t segment_npoints, nsegments;
+    uint32_t span, halo; /* threads of a segment */
+};
+
+#define MAX_SPAN 256
+#define WIDE 2 /* where rows may be read in words of 16 bytes */
+
+static __host__ __device__ inline void
+make_shape(const struct terp_layout *layout, int l, uint32_t width,
+           struct level_shape *shape)
+{
+    const struct terp_level *level = &layout->level[l];
+    uint64_t fine = 1, src = (uint64_t)1 << (l - 1);
+
+    shape->l = l;
+    shape->rank = layout->rank;
+    shape->neven = (uint32_t)level->neven[0];
+    shape->nodd = (uint32_t)level->nodd[0];
+    shape->nactive = 0;
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        shape->nactive += d > 0 && level->nodd[d] > 0;
+        shape->fine_stride[d] = d > 0 ? 2 * fine : fine;
+        shape->src_stride[d] = d > 0 ? 2 * src : src;
+        fine *= level->neven[d] + level->nodd[d];
+        src *= layout->dims[d];
+    }
+    shape->fine_stride[TERP_NDIMS] = fine;
+    shape->src_stride[TERP_NDIMS] = src >> (l - 1);
+    shape->coarse_at = level->lattice_at;
+    shape->fine_at = l > 1 ? layout->level[l - 1].lattice_at : 0;
+    shape->fine_nvalues = fine * layout->nbricks;
+    uint32_t nthreads = (shape->neven - 1) / width + 1, nhalo = 0;
+    shape->width = width;
+    shape->halo = nthreads > MAX_SPAN;
+    if (shape->halo)
+        nhalo = width == 1 ? 3 : 2;
+    shape->nsegments = (nthreads - 1) / (MAX_SPAN - nhalo) + 1;
+    nthreads = (nthreads - 1) / shape->nsegments + 1;
+    shape->segment_npoints = nthreads * width;
+    shape->span = nthreads + nhalo;
+}
+
+static __host__ __device__ inline void
+make_type(const struct terp_layout *layout, const struct level_shape *shape,
+          unsigned odd, struct row_type *type)
+{
+    const struct terp_level *level = &layout->level[shape->l];
+    int n = 0;
+
+    type->odd = odd;
+    type->nruns = layout->nbricks * shape->nsegments;
+    type->even_class_at = level->class_at[odd];
+    type->odd_class_at = level->class_at[odd | 1];
+    type->fine_at = type->src_at = 0;
+    for (int d = TERP_NDIMS - 1; d >= 0; d--) {
+        type->extent[d] = (uint32_t)terp_class_extent(level, odd, d);
+        if (d > 0)
+            type->nruns *= type->extent[d];
+        if (!(odd >> d & 1))
+            continue;
+        type->fine_at += shape->fine_stride[d] / 2;
+        type->src_at += shape->src_stride[d] / 2;
+        type->stride[n] = shape->fine_stride[d] / 2;
+        type->neven[n] = (uint32_t)level->neven[d];
+        type->dim[n++] = (uint8_t)d;
+    }
+    for (; n < NUPPER; n++) {
+        type->stride[n] = 0;
+        type->neven[n] = 0;
+        type->dim[n] = 0;
+    }
+}
+
+/* Masks of types by the number of odd dimensions, a byte each. */
+static __host__ __device__ __forceinline__ unsigned
+types_of_step(int nodd_dims)
+{
+    return nodd_dims == 0   ? 0x00
+           : nodd_dims == 1 ? 0x080402
+           : nodd_dims == 2 ? 0x0C0A06
+                            : 0x0E;
+}
+
+static __host__ __device__ inline void
+make_step(const struct terp_layout *layout, const struct level_shape *shape,
+          int nodd_dims, struct step *step)
+{
+    unsigned types = types_of_step(nodd_dims);
+
+    step->ntypes = 0;
+    do {
+        struct row_type *type = &step->type[step->ntypes];
+        make_type(layout, shape, types & 0xFF, type);
+        step->ntypes += type->nruns > 0;
+        types >>= 8;
+    } while (types != 0);
+}
+
+/* ---- runs ---- */
+
+/* Points that a form does not read may not exist. */
+static __device__ __forceinline__ bool
+form_has_a(int form)
+{
+    return form != TERP_FORM_COPY && form != TERP_FORM_LINEAR &&
+           form != TERP_FORM_QUAD_ABOVE;
+}
+
+static __device__ __forceinline__ bool
+form_has_c(int form)
+{
+    return form >= TERP_FORM_LINEAR;
+}
+
+static __device__ __forceinline__ bool
+form_has_d(int form)
+{
+    return form >= TERP_FORM_QUAD_ABOVE;
+}
+
+/* What predicts the rows of a type; masks over its odd dimensions, in the
+ * order of row_type. */
+struct predictors {
+    enum terp_spline spline;
+    unsigned even_dims, odd_dims;
+    bool along_0; /* so does dimension 0 the odd points */
+    bool blend;
+};
+
+static __device__ __forceinline__ struct predictors
+predictors_of(const struct cuda_level_plan &plan, const struct row_type &type)
+{
+    const unsigned priorities = plan.priorities;
+    const unsigned even = terp_predicting_dims(type.odd, priorities);
+    const unsigned odd = terp_predicting_dims(type.odd | 1, priorities);
+    struct predictors p = {(enum terp_spline)plan.spline, 0, 0, (odd & 1) != 0,
+                           terp_blend_order(priorities) > 1};
+
+#pragma unroll
+    for (int j = 0; j < NUPPER; j++) {
+        if (type.dim[j] == 0)
+            continue;
+        p.even_dims |= (even >> type.dim[j] & 1) << j;
+        p.odd_dims |= (odd >> type.dim[j] & 1) << j;
+    }
+    return p;
+}
+
+/* A segment of a row, as all its threads share it. Of the dimensions that
+ * predict it only those of the highest order that occurs are set. */
+template <typename T> struct alignas(16) run {
+    uint64_t fine_at, src_at;       /* of the row's first point */
+    uint64_t even_tiled, odd_tiled; /* of the rows before, in tile order */
+    uint64_t row;                   /* its number among those of its type */
+    uint32_t x;                     /* of the segment's first even point */
+    uint32_t box_nrows, row_in_box;
+    T share_even, share_odd, share_odd_0; /* 1 / predictions that are added;
+                                             the last: with dimension 0 */
+    uint8_t even_dims, odd_dims;
+    int8_t odd_order; /* of the forms above dimension 0; -1: none */
+    bool along_0;
+    bool plain;     /* cubic along all odd dimensions */
+    bool plain_odd; /* odd points are of the order of cubic ones, and so along
+                       dimension 0 away from its ends */
+    bool blends;    /* its points are, as far as they have both neighbours
+                       along dimension 0 */
+    uint8_t form[NUPPER];
+};
+
+template <typename T>
+static __device__ __forceinline__ T
+share_of(int npredictions)
+{
+    return npredictions == 2   ? (T)0.5
+           : npredictions == 3 ? (T)(1.0 / 3)
+           : npredictions == 4 ? (T)0.25
+                               : (T)1;
+}
+
+/* Those of `dims` whose form is of the highest order. */
+static __device__ __forceinline__ unsigned
+best_dims(const int form[NUPPER], unsigned dims, int *order_ret)
+{
+    unsigned best = 0;
+
+    *order_ret = -1;
+#pragma unroll
+    for (int j = 0; j < NUPPER; j++) {
+        int order = terp_form_order((enum terp_form)form[j]);
+        if (!(dims >> j & 1) || order < *order_ret)
+            continue;
+        best = order > *order_ret ? 1u << j : best | 1u << j;
+        *order_ret = order;
+    }
+    return best;
+}
+
+/* By one thread. */
+template <typename T>
+static __device__ __forceinline__ void
+make_run(const struct level_shape &shape, const struct row_type &type,
+         const struct predictors &predictors, uint64_t index,
+         struct run<T> *run)
+{
+    uint64_t left = index;
+    const uint64_t segment = split(&left, shape.nsegments), row = left;
+    const uint64_t y = split(&left, type.extent[1]);
+    const uint64_t z = split(&left, type.extent[2]);
+    const uint64_t w = split(&left, type.extent[3]);
+    const uint64_t at[TERP_NDIMS] = {0, y, z, w};
+    const uint64_t extent[TERP_NDIMS] = {0, type.extent[1], type.extent[2],
+                                         type.extent[3]};
+
+    run->row = row;
+    run->x = (uint32_t)segment * shape.segment_npoints;
+    run->fine_at = type.fine_at + y * shape.fine_stride[1] +
+                   z * shape.fine_stride[2] + w * shape.fine_stride[3] +
+                   left * shape.fine_stride[4];
+    run->src_at = type.src_at + y * shape.src_stride[1] +
+                  z * shape.src_stride[2] + w * shape.src_stride[3] +
+                  left * shape.src_stride[4];
+    struct tiled_row tiled = tiled_row_at(shape.rank, extent, at, left);
+    run->even_tiled = type.even_class_at + tiled.nrows_before * shape.neven;
+    run->odd_tiled = type.odd_class_at + tiled.nrows_before * shape.nodd;
+    run->box_nrows = tiled.box_nrows;
+    run->row_in_box = tiled.row_in_box;
+
+    unsigned even_dims = predictors.even_dims, odd_dims = predictors.odd_dims;
+    int form[NUPPER], order = odd_dims != 0 ? 4 : -1;
+    bool interior = true, between = true;
+#pragma unroll
+    for (int j = 0; j < NUPPER; j++) {
+        int d = type.dim[j];
+        form[j] = TERP_FORM_COPY;
+        if (d != 0) {
+            form[j] = terp_form_at(predictors.spline,
+                                   d == 1   ? y
+                                   : d == 2 ? z
+                                            : w,
+                                   type.neven[j]);
+            interior &= form_has_a(form[j]) && form_has_d(form[j]);
+            between &= form_has_c(form[j]);
+        }
+        run->form[j] = (uint8_t)form[j];
+    }
+    if (!interior) {
+        even_dims = best_dims(form, even_dims, &order);
+        odd_dims = best_dims(form, odd_dims, &order);
+    }
+    const unsigned all = (1u << __popc(type.odd)) - 1;
+    run->plain = interior && predictors.spline == TERP_SPLINE_CUBIC &&
+                 even_dims == all && odd_dims == all;
+    run->blends = between && predictors.blend;
+    run->along_0 = predictors.along_0;
+    run->plain_odd =
+        predictors.along_0 && predictors.spline == TERP_SPLINE_CUBIC &&
+        (odd_dims == 0 || order == terp_form_order(TERP_FORM_CUBIC));
+    run->even_dims = (uint8_t)even_dims;
+    run->odd_dims = (uint8_t)odd_dims;
+    run->odd_order = (int8_t)order;
+    int nodd_dims = __popc(odd_dims);
+    run->share_even = share_of<T>(__popc(even_dims));
+    run->share_odd = share_of<T>(nodd_dims);
+    run->share_odd_0 = share_of<T>(nodd_dims + 1);
+}
+
+#endif

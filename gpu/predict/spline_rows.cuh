@@ -1,0 +1,525 @@
+/* Floor 3: the spline predictor along rows of a large level: how the threads of
+ * a block make the points of some rows of one type. For gpu/predict/spline.cu
+ * alone, which says what rows are. */
+#ifndef TERP_CUDA_SPLINE_ROWS_CUH
+#define TERP_CUDA_SPLINE_ROWS_CUH
+
+#include "gpu/predict/spline_values.cuh"
+
+/* ---- values ---- */
+
+/* What a thread has of a row of the fine lattice: an even point and the odd
+ * one behind it, or two of each. */
+template <typename T, int width> struct alignas(sizeof(T) * 2 * width) points {
+    T at[2 * width];
+};
+
+/* With `vector` points are aligned and none is missing; else so many exist. */
+template <int width, bool vector, typename T>
+static __device__ __forceinline__ struct points<T, width>
+load_points(const T *at, uint32_t n) {
+    if (vector)
+        return *reinterpret_cast<const struct points<T, width> *>(at);
+    struct points<T, width> p = {
+    };
+#pragma unroll
+    for (uint32_t i = 0; i < 2 * width; i++)
+        if (i < n)
+            p.at[i] = at[i];
+    return p;
+}
+
+template <int width, bool vector, typename T>
+static __device__ __forceinline__ void
+store_points(T *at, const struct points<T, width> &p, uint32_t n)
+{
+    if constexpr (vector) {
+        *reinterpret_cast<struct points<T, width> *>(at) = p;
+    } else {
+#pragma unroll
+        for (uint32_t i = 0; i < 2 * width; i++)
+            if (i < n)
+                at[i] = p.at[i];
+    }
+}
+
+/* Symbols of neighbouring points of a class. */
+template <int width>
+static __device__ __forceinline__ void
+load_symbols(const uint16_t *at, uint32_t n, uint32_t symbol_ret[width])
+{
+    if (width == 2 && (uintptr_t)at % 4 == 0) {
+        uint32_t both = *reinterpret_cast<const uint32_t *>(at);
+        symbol_ret[0] = both & 0xFFFF;
+        symbol_ret[width - 1] = both >> 16;
+        return;
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < width; i++)
+        if (i < n)
+            symbol_ret[i] = at[i];
+}
+
+template <int width>
+static __device__ __forceinline__ void
+store_symbols(uint16_t *at, uint32_t n, const uint32_t symbol[width])
+{
+    if (width == 2 && (uintptr_t)at % 4 == 0) {
+        *reinterpret_cast<uint32_t *>(at) = symbol[0] | symbol[width - 1] << 16;
+        return;
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < width; i++)
+        if (i < n)
+            at[i] = (uint16_t)symbol[i];
+}
+
+template <typename T, bool decode>
+static __device__ __forceinline__ void
+view_level(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+           const struct level_shape &shape, struct level_view<T> *view)
+{
+    const struct cuda_level_plan &plan = chunk.plan[shape.l];
+
+    view->coarse = view->lattice + shape.coarse_at;
+    view->fine = shape.l > 1 ? view->lattice + shape.fine_at
+                 : decode    ? view->dst
+                             : view->work;
+    view->k =
+        constants_of<T>(chunk.step * ((double)plan.ratio / TERP_RATIO_ONE),
+                        chunk.bound, batch.max_code);
+    view->spline = (enum terp_spline)plan.spline;
+    view->blend_order = terp_blend_order(plan.priorities);
+}
+
+/* ---- prediction ---- */
+
+/* Sums of predictions along the dimensions above 0, slowest first, for a
+ * thread's points at `at` in the fine lattice, of which n exist. */
+template <typename T, int nodd_dims, int width, bool vector>
+static __device__ __forceinline__ struct points<T, width>
+predict_points(const struct row_type &type, const struct run<T> &run,
+               const T *at, uint32_t n) {
+    struct points<T, width> sum = {
+    };
+
+    if (run.plain) {
+        struct points<T, width> a[NUPPER], b[NUPPER], c[NUPPER], d[NUPPER];
+#pragma unroll
+        for (int j = 0; j < nodd_dims; j++) {
+            uint64_t stride = type.stride[j];
+            a[j] = load_points<width, vector>(at - 3 * stride, n);
+            b[j] = load_points<width, vector>(at - stride, n);
+            c[j] = load_points<width, vector>(at + stride, n);
+            d[j] = load_points<width, vector>(at + 3 * stride, n);
+        }
+#pragma unroll
+        for (int j = 0; j < nodd_dims; j++) {
+#pragma unroll
+            for (int i = 0; i < 2 * width; i++) {
+                T along =
+                    TERP_CUBIC(a[j].at[i], b[j].at[i], c[j].at[i], d[j].at[i]);
+                sum.at[i] = j == 0 ? along : sum.at[i] + along;
+            }
+        }
+        return sum;
+    }
+    unsigned seen = 0;
+#pragma unroll
+    for (int j = 0; j < nodd_dims; j++) {
+        struct points<T, width> a = {}, b, c = {}, d = {
+        };
+        const uint64_t stride = type.stride[j];
+        const enum terp_form form = (enum terp_form)run.form[j];
+        if (!((run.even_dims | run.odd_dims) >> j & 1))
+            continue;
+        b = load_points<width, vector>(at - stride, n);
+        if (form_has_a(form))
+            a = load_points<width, vector>(at - 3 * stride, n);
+        if (form_has_c(form))
+            c = load_points<width, vector>(at + stride, n);
+        if (form_has_d(form))
+            d = load_points<width, vector>(at + 3 * stride, n);
+#pragma unroll
+        for (int i = 0; i < 2 * width; i++) {
+            const unsigned dims = i % 2 == 0 ? run.even_dims : run.odd_dims;
+            T along = combine(form, a.at[i], b.at[i], c.at[i], d.at[i]);
+            if (dims >> j & 1)
+                sum.at[i] = seen >> i & 1 ? sum.at[i] + along : along;
+            seen |= (dims >> j & 1) << i;
+        }
+    }
+    return sum;
+}
+
+/* Of a row beside a thread's points: those at the same place, and the even one
+ * behind them. */
+template <typename T, int width>
+struct beside {
+    struct points<T, width> p;
+    T behind;
+};
+
+template <int width, bool vector, typename T>
+static __device__ __forceinline__ struct beside<T, width>
+load_beside(const T *at, uint32_t n) {
+    struct beside<T, width> row;
+
+    row.p = load_points<width, vector>(at, n);
+    row.behind = n > 2 * width ? at[2 * width] : (T)0;
+    return row;
+}
+
+/* The sum of the even points around an odd one. */
+template <int width, typename T>
+static __device__ __forceinline__ T
+evens_around(const struct beside<T, width> &row, int o)
+{
+    return row.p.at[2 * o] +
+           (o + 1 < width ? row.p.at[(2 * o + 2) % (2 * width)] : row.behind);
+}
+
+/* What other rows have of a thread's blended points. */
+template <typename T, int width> struct blended {
+    struct blend<T> even[width], odd[width];
+};
+
+/* Even points of two odd dimensions, odd ones of three; or odd ones of two. */
+template <typename T, int nodd_dims, int width, bool vector>
+static __device__ __forceinline__ void
+load_blended(const struct row_type &type, const T *at, uint32_t n,
+             struct blended<T, width> *near)
+{
+    const uint64_t s = type.stride[0], f = type.stride[1];
+    const struct beside<T, width> b = load_beside<width, vector>(at - s, n);
+    const struct beside<T, width> c = load_beside<width, vector>(at + s, n);
+
+    if (nodd_dims == 1) {
+#pragma unroll
+        for (int i = 0; i < width; i++) {
+            near->odd[i].faces = b.p.at[2 * i + 1] + c.p.at[2 * i + 1];
+            near->odd[i].edges = evens_around(b, i) + evens_around(c, i);
+        }
+        return;
+    }
+    const struct beside<T, width> fb = load_beside<width, vector>(at - f, n);
+    const struct beside<T, width> fc = load_beside<width, vector>(at + f, n);
+    const struct beside<T, width> bb =
+        load_beside<width, vector>(at - s - f, n);
+    const struct beside<T, width> bc =
+        load_beside<width, vector>(at - s + f, n);
+    const struct beside<T, width> cb =
+        load_beside<width, vector>(at + s - f, n);
+    const struct beside<T, width> cc =
+        load_beside<width, vector>(at + s + f, n);
+#pragma unroll
+    for (int i = 0; i < width; i++) {
+        const int e = 2 * i, o = 2 * i + 1;
+        near->even[i].faces =
+            (b.p.at[e] + c.p.at[e]) + (fb.p.at[e] + fc.p.at[e]);
+        near->even[i].edges =
+            (bb.p.at[e] + bc.p.at[e]) + (cb.p.at[e] + cc.p.at[e]);
+        near->odd[i].faces =
+            (b.p.at[o] + c.p.at[o]) + (fb.p.at[o] + fc.p.at[o]);
+        near->odd[i].edges =
+            (((bb.p.at[o] + bc.p.at[o]) + (cb.p.at[o] + cc.p.at[o])) +
+             (evens_around(b, i) + evens_around(c, i))) +
+            (evens_around(fb, i) + evens_around(fc, i));
+        near->odd[i].corners = (evens_around(bb, i) + evens_around(bc, i)) +
+                               (evens_around(cb, i) + evens_around(cc, i));
+    }
+}
+
+/* An even point of three odd dimensions. */
+template <typename T>
+static __device__ __forceinline__ struct blend<T>
+load_cube(const struct row_type &type, const T *at) {
+    struct blend<T> near;
+    T face[NUPPER], edge[NUPPER], corner[4];
+    const int64_t stride[NUPPER] = {(int64_t)type.stride[0],
+                                    (int64_t)type.stride[1],
+                                    (int64_t)type.stride[2]};
+
+#pragma unroll
+    for (int j = 0; j < NUPPER; j++) {
+        const int64_t s = stride[j == 2], f = stride[j == 0 ? 1 : 2];
+        face[j] = at[-stride[j]] + at[stride[j]];
+        edge[j] = (at[-s - f] + at[-s + f]) + (at[s - f] + at[s + f]);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const T *row = at + (i & 2 ? stride[0] : -stride[0]) +
+                       (i & 1 ? stride[1] : -stride[1]);
+        corner[i] = row[-stride[2]] + row[stride[2]];
+    }
+    near.faces = (face[0] + face[1]) + face[2];
+    near.edges = (edge[0] + edge[1]) + edge[2];
+    near.corners = (corner[0] + corner[1]) + (corner[2] + corner[3]);
+    return near;
+}
+
+/* The prediction of an odd point: `sum` is of the dimensions above 0, `even`
+ * its even point x among those of its row. */
+template <typename T>
+static __device__ __forceinline__ T
+predict_odd(const struct level_view<T> &view, const struct run<T> &run, T sum,
+            const T *even, uint32_t x, uint32_t neven)
+{
+    T along;
+    int order;
+
+    if (!run.along_0)
+        return sum * run.share_odd;
+    if (x >= 1 && x + 2 < neven && view.spline == TERP_SPLINE_CUBIC) {
+        along = TERP_CUBIC(even[-1], even[0], even[1], even[2]);
+        order = terp_form_order(TERP_FORM_CUBIC);
+    } else {
+        enum terp_form form = terp_form_at(view.spline, x, neven);
+        along = combine(form, form_has_a(form) ? even[-1] : (T)0, even[0],
+                        form_has_c(form) ? even[1] : (T)0,
+                        form_has_d(form) ? even[2] : (T)0);
+        order = terp_form_order(form);
+    }
+    return order == run.odd_order  ? (sum + along) * run.share_odd_0
+           : order > run.odd_order ? along
+                                   : sum * run.share_odd;
+}
+
+/* Where a block's threads stand: `nat_once` rows (`row`) of shape.span threads
+ * (`column`), each of shape.width even points and the odd ones behind. Threads
+ * of other rows only meet barriers. */
+struct place {
+    unsigned nat_once, row, column;
+};
+
+/* Symbols to tile order; counts escapes, from `work_at` on in work order. */
+template <int width, typename T>
+static __device__ __forceinline__ void
+write_symbols(const struct level_view<T> &view, uint64_t tiled,
+              uint64_t work_at, uint32_t n, const uint32_t symbol[width])
+{
+    bool escaped = false;
+
+    store_symbols<width>(view.symbols + tiled, n, symbol);
+#pragma unroll
+    for (uint32_t i = 0; i < width; i++)
+        escaped |= symbol[i] == TERP_ESCAPE;
+    for (uint32_t i = 0; escaped && i < width; i++)
+        if (i < n && symbol[i] == TERP_ESCAPE)
+            count_escape(view, work_at + i);
+}
+
+/* Of n even or odd points, every second of `value`, those that have escaped. */
+template <int width, typename T>
+static __device__ __forceinline__ void
+put_escapes_on_grid(const struct level_view<T> &view, uint32_t n,
+                    const uint32_t symbol[width], T *value)
+{
+    bool escaped = false;
+
+#pragma unroll
+    for (uint32_t i = 0; i < width; i++)
+        escaped |= i < n && symbol[i] == TERP_ESCAPE;
+    if (__builtin_expect(!escaped, 1))
+        return;
+#pragma unroll
+    for (uint32_t i = 0; i < width; i++)
+        if (i < n && symbol[i] == TERP_ESCAPE)
+            value[2 * i] = put_on_grid(value[2 * i], view);
+}
+
+/* What a thread has of its points before it predicts. */
+template <typename T, int width> struct input {
+    struct points<T, width> value;                  /* encode */
+    uint32_t even_symbol[width], odd_symbol[width]; /* decode */
+};
+
+/* Of point x of a run, in tile order. */
+template <typename T>
+static __device__ __forceinline__ uint64_t
+symbol_at(const struct level_shape &shape, const struct run<T> &run,
+          uint64_t tiled, uint32_t n0, uint32_t x)
+{
+    const uint32_t box = 1u << box_shift(shape.rank);
+    const uint32_t low = x & ~(box - 1);
+    return tiled + (uint64_t)low * run.box_nrows +
+           (run.row_in_box * min_u32(box, n0 - low) + (x - low));
+}
+
+template <typename T, int nodd_dims, bool decode, int width, bool vector>
+static __device__ __forceinline__ void
+load_input(const struct level_shape &shape, const struct level_view<T> &view,
+           const struct run<T> &run, uint32_t x, struct input<T, width> *in)
+{
+    const uint64_t stride = shape.src_stride[0];
+    const uint32_t neven = shape.neven, nodd = vector ? neven : shape.nodd;
+
+    if (x >= neven)
+        return;
+    if (decode) {
+        const uint16_t *symbols = view.symbols;
+        if (nodd_dims > 0)
+            load_symbols<width>(
+                symbols + symbol_at(shape, run, run.even_tiled, neven, x),
+                neven - x, in->even_symbol);
+        if (x < nodd)
+            load_symbols<width>(
+                symbols + symbol_at(shape, run, run.odd_tiled, nodd, x),
+                nodd - x, in->odd_symbol);
+        return;
+    }
+    const T *src = view.src + run.src_at + 2 * stride * x;
+    if (vector && shape.l == 1) {
+        in->value = load_points<width, vector>(src, 2 * width);
+        return;
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < width; i++) {
+        if (nodd_dims > 0 && x + i < neven)
+            in->value.at[2 * i] = src[2 * i * stride];
+        if (x + i < nodd)
+            in->value.at[2 * i + 1] = src[(2 * i + 1) * stride];
+    }
+}
+
+/* Makes the points of `nruns` runs of one type in `nturns` turns. Odd points
+ * see the even ones through s_even[2][capacity], whose halves take turns so
+ * that one barrier a turn will do. A turn's input is loaded in the turn
+ * before. With `blend` the level's points may be blended. */
+template <typename T, int nodd_dims, bool decode, int width, bool vector,
+          bool blend>
+static __device__ __forceinline__ void
+make_points(const struct level_shape &shape, const struct row_type &type,
+            const struct level_view<T> &view, const struct run<T> *s_runs,
+            unsigned nruns, unsigned nturns, const struct place &place,
+            T *s_even, int capacity)
+{
+    const bool keep = decode || shape.l > 1 || nodd_dims < shape.nactive;
+    const uint32_t neven = shape.neven, nodd = vector ? neven : shape.nodd;
+    const uint32_t ahead = (place.column - shape.halo) * width;
+    const bool may_own = ahead < shape.segment_npoints;
+    struct input<T, width> next = {
+    };
+    unsigned i = place.row < place.nat_once ? place.row : nruns;
+
+    if (i < nruns)
+        load_input<T, nodd_dims, decode, width, vector>(
+            shape, view, s_runs[i], s_runs[i].x + ahead, &next);
+    s_even += (place.row * shape.span + place.column) * width;
+    for (unsigned turn = 0; turn < nturns; turn++) {
+        const struct run<T> &run = s_runs[i < nruns ? i : 0];
+        const uint32_t x = run.x + ahead;
+        const bool exists = i < nruns && x < neven;
+        const bool owned = exists && may_own;
+        const uint32_t n = neven + nodd - 2 * x; /* that exist from here on */
+        T *fine = view.fine + run.fine_at + 2 * (uint64_t)x;
+        struct input<T, width> in = next;
+        struct points<T, width> sum = {
+        };
+
+        i += place.nat_once;
+        if (i < nruns)
+            load_input<T, nodd_dims, decode, width, vector>(
+                shape, view, s_runs[i], s_runs[i].x + ahead, &next);
+        const bool blends = blend && exists && run.blends;
+        struct blended<T, width> near = {
+        };
+        if (exists && nodd_dims > 0 &&
+            (!blends || nodd_dims != 2 || x + width >= neven))
+            sum =
+                predict_points<T, nodd_dims, width, vector>(type, run, fine, n);
+        if (blends && nodd_dims <= 2)
+            load_blended<T, nodd_dims, width, vector>(type, fine, n, &near);
+#pragma unroll
+        for (uint32_t e = 0; e < width; e++) {
+            T &value = in.value.at[2 * e];
+            uint32_t &symbol = in.even_symbol[e];
+            T pred = sum.at[2 * e] * run.share_even;
+            if (!exists || (!vector && x + e >= neven))
+                continue;
+            if (blends && nodd_dims == 2)
+                pred = blend_of<2>(near.even[e], view.blend_order);
+            if (blends && nodd_dims == 3)
+                pred = blend_of<3>(load_cube(type, fine + 2 * e),
+                                   view.blend_order);
+            if (nodd_dims == 0)
+                value = view.coarse[run.row * neven + x + e];
+            else if (!decode)
+                value = quantize(value, pred, view, &symbol);
+            else if (symbol != TERP_ESCAPE)
+                value = reconstruct(symbol, pred, view);
+            else
+                value = view.work[type.even_class_at + run.row * neven + x + e];
+        }
+        if (!decode && nodd_dims > 0 && exists)
+            put_escapes_on_grid<width>(view, vector ? width : neven - x,
+                                       in.even_symbol, in.value.at);
+#pragma unroll
+        for (uint32_t e = 0; e < width; e++)
+            if (exists && (vector || x + e < neven))
+                s_even[e] = in.value.at[2 * e];
+        __syncthreads();
+        /* The even point behind the thread's. */
+        T behind = 0;
+        if (blends && owned && x + width < neven)
+            behind = s_even[width];
+        const bool inside =
+            run.plain_odd && owned && x >= 1 && x + width + 1 < neven;
+        T even[width + 3] = {};
+        if (inside) {
+            even[0] = s_even[-1];
+#pragma unroll
+            for (int e = 0; e < width; e++)
+                even[1 + e] = in.value.at[2 * e];
+            even[width + 1] = s_even[width];
+            even[width + 2] = s_even[width + 1];
+        }
+#pragma unroll
+        for (uint32_t o = 0; o < width; o++) {
+            T &value = in.value.at[2 * o + 1];
+            uint32_t &symbol = in.odd_symbol[o];
+            T pred = sum.at[2 * o + 1];
+            if (!owned || (!vector && x + o >= nodd))
+                continue;
+            if (blends && nodd_dims <= 2 && x + o + 1 < neven) {
+                const T c = o + 1 < width
+                                ? in.value.at[(2 * o + 2) % (2 * width)]
+                                : behind;
+                near.odd[o].faces += in.value.at[2 * o] + c;
+                pred = blend_of<nodd_dims + 1>(near.odd[o], view.blend_order);
+            } else if (inside) {
+                T along =
+                    TERP_CUBIC(even[o], even[o + 1], even[o + 2], even[o + 3]);
+                pred = run.odd_dims == 0 ? along
+                                         : (pred + along) * run.share_odd_0;
+            } else {
+                pred = predict_odd(view, run, pred, s_even + o, x + o, neven);
+            }
+            if (!decode)
+                value = quantize(value, pred, view, &symbol);
+            else if (symbol != TERP_ESCAPE)
+                value = reconstruct(symbol, pred, view);
+            else
+                value = view.work[type.odd_class_at + run.row * nodd + x + o];
+        }
+        if (!decode && owned && x < nodd)
+            put_escapes_on_grid<width>(view, vector ? width : nodd - x,
+                                       in.odd_symbol, in.value.at + 1);
+        if (owned && keep)
+            store_points<width, vector>(fine, in.value, n);
+        if (owned && !decode && nodd_dims > 0)
+            write_symbols<width>(
+                view, symbol_at(shape, run, run.even_tiled, neven, x),
+                type.even_class_at + run.row * neven + x, neven - x,
+                in.even_symbol);
+        if (owned && !decode && x < nodd)
+            write_symbols<width>(view,
+                                 symbol_at(shape, run, run.odd_tiled, nodd, x),
+                                 type.odd_class_at + run.row * nodd + x,
+                                 nodd - x, in.odd_symbol);
+        s_even += capacity;
+        capacity = -capacity;
+    }
+}
+
+#endif

@@ -1,0 +1,610 @@
+/* Floor 3: all steps of a small level in one launch.
+ *
+ * A block makes the rows of a tile of the level's fine lattice. Along each
+ * dimension an odd point is predicted from even ones at most three places
+ * away, and a point is odd in a dimension or it is not: so what a tile needs
+ * lies in the tile and three places around it, its region, and the block makes
+ * that too, for itself alone. A warp makes a row at once, the even and the odd
+ * points of its piece of the row: what the tile's other rows share, it knows
+ * before, and what differs from row to row is the same for all its threads. */
+#ifndef TERP_CUDA_SPLINE_TILE_CUH
+#define TERP_CUDA_SPLINE_TILE_CUH
+
+#include "gpu/predict/spline_coarse.cuh"
+#include "gpu/predict/spline_tile_work.cuh"
+
+#define TILE_NTHREADS 512 /* a multiprocessor has room for two blocks */
+#define TILE_NWARPS (TILE_NTHREADS / 32)
+#define TILE_MAX_NPLACES 117 /* rows that a region has room for */
+#define TILE_NTURNS 8        /* rows of a warp */
+
+/* What a row's warp looks at first, all at once. In `facts`, from the lowest
+ * bit on: the row's type, whether it exists, whether it is this tile's own;
+ * whether dimension 0 predicts odd points; masks of the dimensions above 0, the
+ * slowest first, that predict even and odd points; the order of their forms of
+ * odd ones, and 1; what they reach for; whether points are blended. */
+struct alignas(8) tile_head {
+    uint32_t place; /* in the region, of the row's first value there */
+    uint32_t facts;
+};
+#define ROW_TYPE 3u
+#define ROW_EXISTS 4u
+#define ROW_OWNED 8u
+#define ROW_ALONG_0 16u
+#define ROW_EVEN_DIMS_AT 5
+#define ROW_ODD_DIMS_AT 7
+#define ROW_ODD_ORDER_AT 9
+#define ROW_REACHES_AT 12
+#define ROW_BLENDS (1u << 18) /* where it goes on along dimension 0 */
+#define ROW_BLENDS_FULL (1u << 19)
+
+/* 1 / predictions that are added. */
+template <typename T> struct alignas(16) tile_shares {
+    T even, odd, odd_0; /* the last: with dimension 0 */
+};
+
+/* A row of a region. */
+template <typename T> struct alignas(16) tile_row {
+    struct tile_head head;
+    struct tile_shares<T> share;
+    /* Of its points at 0 along dimension 0. */
+    uint64_t src_at;
+    uint32_t coarse_at, fine_at;
+    uint32_t even_tiled, odd_tiled; /* rows before count, see tiled_at */
+    uint32_t box_nrows, row_in_box;
+    uint32_t even_work, odd_work;
+    uint32_t even_index[TILE_NUPPER];
+};
+
+template <typename T> struct tile_shared {
+    struct cuda_chunk chunk; /* a copy of the state */
+    struct constants<T> k;
+    struct form_weights<T> weights[NWEIGHTS];
+    struct tile_row<T> rows[TILE_NTURNS * TILE_NWARPS];
+    uint32_t symbols[TILE_NTURNS * TILE_NTHREADS]; /* decode: two a thread */
+    T values[TILE_MAX_NPLACES * TILE_PITCH];       /* the region */
+};
+
+/* ---- rows, each by one thread ---- */
+
+/* What does not depend on the chunk's state. */
+template <typename T>
+static __device__ __forceinline__ void
+place_row(const struct tile_work &work, const struct tile_place &tile,
+          uint32_t number, struct tile_row<T> *row)
+{
+    const uint32_t box = 1u << box_shift(work.rank);
+    uint32_t type = 0, begin = 0;
+    bool exists = true, owned = true;
+
+    for (uint32_t t = 0; t + 1 < TILE_NTYPES; t++) {
+        if (number >= work.row_end[t]) {
+            begin = work.row_end[t];
+            type = t + 1;
+        }
+    }
+    uint32_t index[TILE_NUPPER] = {0, number - begin};
+    const uint32_t ny =
+        type & 1 ? work.axis[1].nodd_around : work.axis[1].neven_around;
+    index[0] = index[1] / ny;
+    index[1] -= index[0] * ny;
+
+    uint32_t place = 0, raster = tile.brick, before = tile.brick;
+    uint32_t box_nrows = 1, row_in_box = 0;
+    uint32_t coarse_at = tile.brick * work.coarse_nvalues;
+    uint32_t fine_at = tile.brick * work.fine_nvalues;
+    uint64_t src_at = tile.brick * work.src_nvalues;
+#pragma unroll
+    for (int j = 0; j < TILE_NUPPER; j++) {
+        const int d = TILE_NUPPER - j;
+        const struct tile_axis &axis = work.axis[d];
+        const uint32_t is_odd = type >> (d - 1) & 1;
+        const uint32_t extent = is_odd ? axis.nodd : axis.neven;
+        /* Less than zero becomes large. */
+        uint32_t in_tile = is_odd ? index[j] : index[j] - axis.halo;
+        uint32_t e = tile.first[d] + in_tile;
+        uint32_t low = e & ~(box - 1);
+        uint32_t height = min_u32(box, extent - low);
+        exists &= e < extent;
+        owned &= in_tile < axis.core;
+        place += (2 * (in_tile + axis.halo) + is_odd) * work.pitch[j];
+        raster = raster * extent + e;
+        before = before * extent + box_nrows * low;
+        row_in_box = row_in_box * height + (e - low);
+        box_nrows *= height;
+        coarse_at += e * axis.coarse_stride;
+        fine_at += (2 * e + is_odd) * axis.fine_stride;
+        src_at += (2 * e + is_odd) * axis.src_stride;
+        row->even_index[j] = e;
+    }
+    const uint32_t neven = work.axis[0].neven, nodd = work.axis[0].nodd;
+    row->src_at = src_at;
+    row->coarse_at = coarse_at;
+    row->fine_at = fine_at;
+    row->even_tiled = work.class_at[2 * type] + before * neven;
+    row->odd_tiled = work.class_at[2 * type + 1] + before * nodd;
+    row->even_work = work.class_at[2 * type] + raster * neven;
+    row->odd_work = work.class_at[2 * type + 1] + raster * nodd;
+    row->box_nrows = box_nrows;
+    row->row_in_box = row_in_box;
+    row->head = {place, type | (exists ? ROW_EXISTS : 0) |
+                            (exists && owned ? ROW_OWNED : 0)};
+}
+
+/* What predicts it. */
+template <typename T>
+static __device__ __forceinline__ void
+plan_row(const struct tile_work &work, const struct cuda_level_plan &plan,
+         struct tile_row<T> *row)
+{
+    const unsigned odd = 2u * (row->head.facts & ROW_TYPE);
+    const unsigned even_dims = terp_predicting_dims(odd, plan.priorities);
+    const unsigned odd_dims = terp_predicting_dims(odd | 1, plan.priorities);
+    uint32_t reaches = 0;
+    const int blend_order = terp_blend_order(plan.priorities);
+    int form[NUPPER] = {0}, order;
+
+#pragma unroll
+    for (int j = 0; j < TILE_NUPPER; j++) {
+        form[j] =
+            terp_form_at((enum terp_spline)plan.spline, row->even_index[j],
+                         work.axis[TILE_NUPPER - j].neven);
+        reaches |=
+            reach_at(row->even_index[j], work.axis[TILE_NUPPER - j].neven)
+            << (3 * j);
+    }
+    if (plan.spline == TERP_SPLINE_LINEAR)
+        reaches = linear_reaches(reaches);
+    static_assert(REACHES_C == 2, "is shifted to the place of a dimension");
+    const unsigned between =
+        (reaches & REACHES_C) << 1 | (reaches >> 3 & REACHES_C);
+    if (blend_order > 1 && odd != 0 && (odd & ~between) == 0)
+        row->head.facts |=
+            ROW_BLENDS | (blend_order == 3 ? ROW_BLENDS_FULL : 0);
+    unsigned even = (even_dims >> 2 & 1) | (even_dims & 2);
+    unsigned odds = (odd_dims >> 2 & 1) | (odd_dims & 2);
+    even = best_dims(form, even, &order);
+    odds = best_dims(form, odds, &order);
+    row->head.facts |= ((odd_dims & 1) != 0 ? ROW_ALONG_0 : 0) |
+                       even << ROW_EVEN_DIMS_AT | odds << ROW_ODD_DIMS_AT |
+                       (uint32_t)(order + 1) << ROW_ODD_ORDER_AT |
+                       reaches << ROW_REACHES_AT;
+    row->share.even = share_of<T>(__popc(even));
+    row->share.odd = share_of<T>(__popc(odds));
+    row->share.odd_0 = share_of<T>(__popc(odds) + 1);
+}
+
+/* ---- points, each thread's pair of a row by a warp ---- */
+
+/* What a thread knows of its pair in all rows. */
+template <typename T> struct tile_column {
+    uint32_t x;          /* of the even point, and of the odd one behind it */
+    bool exists;         /* the even point */
+    bool owned, has_odd; /* both by this tile */
+    /* In tile order, see tiled_at. */
+    uint32_t low, even_width, odd_width;
+    struct form_weights<T> weights; /* of the odd point along dimension 0 */
+    unsigned reach;
+    int order; /* of its form */
+};
+
+template <typename T>
+static __device__ __forceinline__ struct tile_column<T>
+column_of(const struct tile_work &work, const struct tile_place &tile) {
+    const struct tile_axis &axis = work.axis[0];
+    const uint32_t box = 1u << box_shift(work.rank);
+    const uint32_t in_tile = threadIdx.x % 32 - axis.halo;
+    struct tile_column<T> column = {
+    };
+
+    column.x = tile.first[0] + in_tile;
+    column.exists = column.x < axis.neven;
+    column.owned = column.exists && in_tile < axis.core;
+    column.has_odd = column.owned && column.x < axis.nodd;
+    column.low = column.x & ~(box - 1);
+    column.even_width = min_u32(box, axis.neven - column.low);
+    column.odd_width = min_u32(box, axis.nodd - column.low);
+    return column;
+}
+
+template <typename T>
+static __device__ __forceinline__ uint32_t
+even_tiled_at(const struct tile_row<T> &row,
+              const struct tile_column<T> &column)
+{
+    return row.even_tiled + column.low * row.box_nrows +
+           row.row_in_box * column.even_width + (column.x - column.low);
+}
+
+template <typename T>
+static __device__ __forceinline__ uint32_t
+odd_tiled_at(const struct tile_row<T> &row, const struct tile_column<T> &column)
+{
+    return row.odd_tiled + column.low * row.box_nrows +
+           row.row_in_box * column.odd_width + (column.x - column.low);
+}
+
+/* The even and the odd point of a thread. */
+template <typename T> struct alignas(2 * sizeof(T)) tile_pair {
+    T even, odd;
+};
+
+/* Starts to load values (encode), or loads symbols and what they stand for. */
+template <typename T, bool decode>
+static __device__ __forceinline__ void
+load_rows(const struct tile_work &work, const struct level_view<T> &view,
+          const struct tile_column<T> &column, struct tile_shared<T> *shared)
+{
+    /* Copies do not wait, loads wait all at once. */
+    [[maybe_unused]] constexpr int NATONCE = decode ? TILE_NTURNS : 1;
+    const uint32_t nrows = work.row_end[TILE_NTYPES - 1];
+    const uint32_t lane = threadIdx.x % 32;
+    uint32_t even[TILE_NTURNS] = {}, odd[TILE_NTURNS] = {};
+
+#pragma unroll NATONCE
+    for (uint32_t turn = 0; turn < TILE_NTURNS; turn++) {
+        const uint32_t number = turn * TILE_NWARPS + threadIdx.x / 32;
+        const struct tile_row<T> &row = shared->rows[number];
+        const struct tile_head head = row.head;
+        if (number >= nrows || !(head.facts & ROW_EXISTS) || !column.exists)
+            continue;
+        T *at = shared->values + head.place + 2 * lane;
+        const uint64_t src_at =
+            row.src_at + 2 * column.x * work.axis[0].src_stride;
+        if (head.facts & ROW_TYPE) {
+            if (decode)
+                even[turn] = view.symbols[even_tiled_at(row, column)];
+            else
+                copy_async(at, view.src + src_at);
+        }
+        if (column.has_odd) {
+            if (decode)
+                odd[turn] = view.symbols[odd_tiled_at(row, column)];
+            else
+                copy_async(at + 1, view.src + src_at + work.axis[0].src_stride);
+        }
+    }
+#pragma unroll
+    for (uint32_t turn = 0; decode && turn < TILE_NTURNS; turn++) {
+        const uint32_t number = turn * TILE_NWARPS + threadIdx.x / 32;
+        if (number >= nrows)
+            break;
+        struct tile_pair<T> codes = {
+            code_of<T>(even[turn]), code_of<T>(odd[turn])
+        };
+        shared->symbols[turn * TILE_NTHREADS + threadIdx.x] =
+            even[turn] | odd[turn] << 16;
+        *reinterpret_cast<struct tile_pair<T> *>(
+            shared->values + shared->rows[number].head.place + 2 * lane) =
+            codes;
+    }
+}
+
+/* Starts to load what the kernels before have made: the coarse lattice, and
+ * values that escaped (decode). */
+template <typename T, bool decode>
+static __device__ __forceinline__ void
+load_made(const struct tile_work &work, const struct level_view<T> &view,
+          const struct tile_column<T> &column, struct tile_shared<T> *shared)
+{
+    const uint32_t nrows =
+        decode ? work.row_end[TILE_NTYPES - 1] : work.row_end[0];
+
+#pragma unroll 1
+    for (uint32_t number = threadIdx.x / 32; number < nrows;
+         number += TILE_NWARPS) {
+        const struct tile_row<T> &row = shared->rows[number];
+        const struct tile_head head = row.head;
+        if (!(head.facts & ROW_EXISTS) || !column.exists)
+            continue;
+        T *at = shared->values + head.place + 2 * (threadIdx.x % 32);
+        if (!(head.facts & ROW_TYPE))
+            copy_async(at, view.coarse + row.coarse_at + column.x);
+        if (!decode)
+            continue;
+        const uint32_t both = shared->symbols[number * 32 + threadIdx.x % 32];
+        if (head.facts & ROW_TYPE && (both & 0xFFFF) == TERP_ESCAPE)
+            copy_async(at, view.work + row.even_work + column.x);
+        if (column.has_odd && both >> 16 == TERP_ESCAPE)
+            copy_async(at + 1, view.work + row.odd_work + column.x);
+    }
+}
+
+/* A point: from its value (encode), or from the code that its symbol stands
+ * for, or as it has escaped. */
+template <typename T, bool decode>
+static __device__ __forceinline__ T
+make_tile_point(const struct level_view<T> &view, T value, T pred,
+                uint32_t *symbol)
+{
+    if (!decode) {
+        T made = quantize(value, pred, view, symbol);
+        if (__builtin_expect(*symbol == TERP_ESCAPE, 0))
+            made = put_on_grid(made, view);
+        return made;
+    }
+    return *symbol != TERP_ESCAPE ? pred + value * view.k.step : value;
+}
+
+template <typename T>
+static __device__ __forceinline__ struct tile_pair<T>
+load_pair(const T *at, bool exists) {
+    struct tile_pair<T> none = {
+        (T) - 0.0, (T)-0.0
+    };
+    return exists ? *reinterpret_cast<const struct tile_pair<T> *>(at) : none;
+}
+
+/* Sums of predictions along the dimensions above 0. */
+template <typename T>
+static __device__ __forceinline__ struct tile_pair<T>
+predict_pair(const struct tile_work &work, uint32_t facts,
+             const struct form_weights<T> *s_weights, const T *at) {
+    struct tile_pair<T> sum = {
+        (T) - 0.0, (T)-0.0
+    };
+
+#pragma unroll
+    for (int j = 0; j < TILE_NUPPER; j++) {
+        const unsigned reach = facts >> (ROW_REACHES_AT + 3 * j) & 7;
+        const int pitch = (int)work.pitch[j];
+        const bool even = facts >> (ROW_EVEN_DIMS_AT + j) & 1;
+        const bool odd = facts >> (ROW_ODD_DIMS_AT + j) & 1;
+        if (!even && !odd)
+            continue;
+        const struct form_weights<T> weights = s_weights[reach];
+        const struct tile_pair<T> a =
+            load_pair(at - 3 * pitch, reach & REACHES_A);
+        const struct tile_pair<T> b = load_pair(at - pitch, true);
+        const struct tile_pair<T> c = load_pair(at + pitch, reach & REACHES_C);
+        const struct tile_pair<T> d =
+            load_pair(at + 3 * pitch, reach & REACHES_D);
+        T along = combine_weighted(weights, a.even, b.even, c.even, d.even);
+        if (even)
+            sum.even += along;
+        along = combine_weighted(weights, a.odd, b.odd, c.odd, d.odd);
+        if (odd)
+            sum.odd += along;
+    }
+    return sum;
+}
+
+/* The prediction of an odd point: `sum` is of the dimensions above 0, `even`
+ * its row's even point behind which it stands. By all threads of a warp. */
+template <typename T>
+static __device__ __forceinline__ T
+predict_tile_odd(uint32_t facts, const struct tile_shares<T> &share,
+                 const struct tile_column<T> &column, T sum, T even)
+{
+    const T none = (T)-0.0;
+    T a = __shfl_up_sync(0xFFFFFFFF, even, 1);
+    T c = __shfl_down_sync(0xFFFFFFFF, even, 1);
+    T d = __shfl_down_sync(0xFFFFFFFF, even, 2);
+    T along =
+        combine_weighted(column.weights, column.reach & REACHES_A ? a : none,
+                         even, column.reach & REACHES_C ? c : none,
+                         column.reach & REACHES_D ? d : none);
+
+    const int order = (int)(facts >> ROW_ODD_ORDER_AT & 7) - 1;
+    if (!(facts & ROW_ALONG_0) || column.order < order)
+        return sum * share.odd;
+    return column.order > order ? along : (sum + along) * share.odd_0;
+}
+
+/* What other rows have of a pair in a row that blends: of the even point if it
+ * has two odd dimensions, of the odd one where `has_odd`. */
+template <typename T> struct tile_blend {
+    struct blend<T> even, odd;
+};
+
+template <typename T>
+static __device__ __forceinline__ struct tile_blend<T>
+blend_pair(const struct tile_work &work, uint32_t type, const T *at,
+           bool has_odd) {
+    const int s = (int)work.pitch[type == 1], f = (int)work.pitch[1];
+    const struct tile_pair<T> b = load_pair(at - s, true);
+    const struct tile_pair<T> c = load_pair(at + s, true);
+    struct tile_blend<T> near = {
+    };
+    T around = 0;
+
+    near.odd.faces = b.odd + c.odd;
+    if (has_odd)
+        around = (b.even + at[2 - s]) + (c.even + at[2 + s]);
+    near.odd.edges = around;
+    if (type != ROW_TYPE)
+        return near;
+    const struct tile_pair<T> fb = load_pair(at - f, true);
+    const struct tile_pair<T> fc = load_pair(at + f, true);
+    const struct tile_pair<T> bb = load_pair(at - s - f, true);
+    const struct tile_pair<T> bc = load_pair(at - s + f, true);
+    const struct tile_pair<T> cb = load_pair(at + s - f, true);
+    const struct tile_pair<T> cc = load_pair(at + s + f, true);
+    near.even.faces = (b.even + c.even) + (fb.even + fc.even);
+    near.even.edges = (bb.even + bc.even) + (cb.even + cc.even);
+    near.odd.faces += fb.odd + fc.odd;
+    near.odd.edges = ((bb.odd + bc.odd) + (cb.odd + cc.odd)) + around;
+    if (has_odd) {
+        near.odd.edges += (fb.even + at[2 - f]) + (fc.even + at[2 + f]);
+        near.odd.corners =
+            ((bb.even + at[2 - s - f]) + (bc.even + at[2 - s + f])) +
+            ((cb.even + at[2 + s - f]) + (cc.even + at[2 + s + f]));
+    }
+    return near;
+}
+
+/* `to` has the level's fine lattice; nothing is written if it is NULL. */
+template <typename T, bool decode>
+static __device__ __forceinline__ void
+make_tile_row(const struct tile_work &work, const struct level_view<T> &view,
+              const struct tile_column<T> &column,
+              const struct form_weights<T> *s_weights, uint32_t number, T *to,
+              struct tile_shared<T> *shared)
+{
+    const struct tile_row<T> &row = shared->rows[number];
+    const struct tile_head head = row.head;
+    const struct tile_shares<T> share = row.share;
+
+    if (!(head.facts & ROW_EXISTS))
+        return;
+    T *at = shared->values + head.place + 2 * (threadIdx.x % 32);
+    const uint32_t both =
+        decode ? shared->symbols[number * 32 + threadIdx.x % 32] : 0;
+    uint32_t even_symbol = both & 0xFFFF, odd_symbol = both >> 16;
+    const bool owned = head.facts & ROW_OWNED && column.owned;
+    struct tile_pair<T> pair = {0, 0}, sum = {
+        0, 0
+    };
+    const uint32_t type = head.facts & ROW_TYPE;
+    const int order = head.facts & ROW_BLENDS_FULL ? 3 : 2;
+    const bool blends_odd =
+        head.facts & ROW_BLENDS && column.has_odd && column.reach & REACHES_C;
+    struct tile_blend<T> near = {
+    };
+
+    if (column.exists) {
+        pair = load_pair(at, true);
+        if (type != 0) {
+            const bool blends_even = head.facts & ROW_BLENDS && type == 3;
+            if (!blends_even || !(column.reach & REACHES_C))
+                sum = predict_pair(work, head.facts, s_weights, at);
+            sum.even *= share.even;
+            if (head.facts & ROW_BLENDS)
+                near = blend_pair(work, type, at, blends_odd);
+            if (blends_even)
+                sum.even = blend_of<2>(near.even, order);
+            pair.even = make_tile_point<T, decode>(view, pair.even, sum.even,
+                                                   &even_symbol);
+        }
+    }
+    sum.odd = predict_tile_odd(head.facts, share, column, sum.odd, pair.even);
+    if (head.facts & ROW_BLENDS) {
+        const T c = __shfl_down_sync(0xFFFFFFFF, pair.even, 1);
+        near.odd.faces += pair.even + c;
+        if (blends_odd)
+            sum.odd = type == 3 ? blend_of<3>(near.odd, order)
+                                : blend_of<2>(near.odd, order);
+    }
+    if (column.has_odd)
+        pair.odd =
+            make_tile_point<T, decode>(view, pair.odd, sum.odd, &odd_symbol);
+    if (column.exists)
+        *reinterpret_cast<struct tile_pair<T> *>(at) = pair;
+    if (!owned)
+        return;
+    if (to != NULL) {
+        to[row.fine_at + 2 * column.x] = pair.even;
+        if (column.has_odd)
+            to[row.fine_at + 2 * column.x + 1] = pair.odd;
+    }
+    if (decode)
+        return;
+    if (head.facts & ROW_TYPE) {
+        view.symbols[even_tiled_at(row, column)] = (uint16_t)even_symbol;
+        if (even_symbol == TERP_ESCAPE)
+            count_escape(view, row.even_work + column.x);
+    }
+    if (column.has_odd) {
+        view.symbols[odd_tiled_at(row, column)] = (uint16_t)odd_symbol;
+        if (odd_symbol == TERP_ESCAPE)
+            count_escape(view, row.odd_work + column.x);
+    }
+}
+
+/* What follows from the chunk's state: what predicts rows and columns, by how
+ * much, and how it is quantized. */
+template <typename T>
+static __device__ __forceinline__ void
+plan_tile(const struct cuda_batch &batch, const struct tile_work &work,
+          struct tile_column<T> *column, struct tile_shared<T> *shared)
+{
+    const struct cuda_chunk &chunk = shared->chunk;
+    const struct cuda_level_plan &plan = chunk.plan[work.l];
+    const enum terp_spline spline = (enum terp_spline)plan.spline;
+
+    if (threadIdx.x < work.row_end[TILE_NTYPES - 1])
+        plan_row(work, plan, &shared->rows[threadIdx.x]);
+    else if (threadIdx.x == TILE_NTHREADS - 1)
+        shared->k =
+            constants_of<T>(chunk.step * ((double)plan.ratio / TERP_RATIO_ONE),
+                            chunk.bound, batch.max_code);
+    column->order =
+        terp_form_order(terp_form_at(spline, column->x, work.axis[0].neven));
+    column->reach = reach_at(column->x, work.axis[0].neven);
+    if (spline == TERP_SPLINE_LINEAR)
+        column->reach = linear_reaches(column->reach);
+    column->weights =
+        shared->weights[first_weights_of(plan.spline) + column->reach];
+}
+
+/* The chunk's state as memory has it. A multiprocessor's own cache may still
+ * have what kernels before `choose` read, as long as this kernel has not
+ * waited: volatile words pass it by. */
+template <typename T>
+static __device__ __forceinline__ void
+copy_state_early(const struct cuda_batch &batch, struct tile_shared<T> *shared)
+{
+    constexpr unsigned NWORDS = sizeof shared->chunk / sizeof(uint64_t);
+    const volatile uint64_t *from =
+        (const volatile uint64_t *)&batch.d_chunks[blockIdx.y];
+
+    static_assert(NWORDS <= TILE_NTHREADS, "a thread a word");
+    if (threadIdx.x < NWORDS)
+        ((uint64_t *)&shared->chunk)[threadIdx.x] = from[threadIdx.x];
+    __syncthreads();
+}
+
+/* Grid: (tiles of all bricks, chunks). Shared: struct tile_shared. A warp
+ * makes every TILE_NWARPS-th row; types with as many odd dimensions make a
+ * step. Before the kernels before it have ended, a block may look at all that
+ * those of splines do not write: spline_coarse lets the next one come when all
+ * before it have ended. */
+template <typename T, bool decode>
+static __global__ void
+__launch_bounds__(TILE_NTHREADS, sizeof(T) == 4 ? 2 : 1)
+    spline_tile(const __grid_constant__ struct cuda_batch batch,
+                const __grid_constant__ struct tile_work work)
+{
+    let_next_kernel_come();
+    struct tile_shared<T> *shared = dynamic_shared<struct tile_shared<T>>();
+    const struct cuda_chunk &chunk = shared->chunk;
+    const struct tile_place tile = tile_place_of(work);
+    struct tile_column<T> column = column_of<T>(work, tile);
+
+    if (threadIdx.x < work.row_end[TILE_NTYPES - 1])
+        place_row(work, tile, threadIdx.x, &shared->rows[threadIdx.x]);
+    else if (threadIdx.x >= TILE_NTHREADS - NWEIGHTS)
+        shared->weights[threadIdx.x % NWEIGHTS] =
+            weights_at<T>(threadIdx.x % NWEIGHTS);
+    copy_state_early(batch, shared);
+    if (!chunk_applies(chunk)) {
+        wait_for_kernels();
+        return;
+    }
+    plan_tile(batch, work, &column, shared);
+    __syncthreads();
+    struct level_view<T> view = view_of<T>(batch, chunk);
+    view.coarse = view.lattice + work.coarse_at;
+    view.k = shared->k;
+    const struct form_weights<T> *s_weights =
+        shared->weights + first_weights_of(chunk.plan[work.l].spline);
+    T *to = work.l > 1 ? view.lattice + work.fine_at : decode ? view.dst : NULL;
+    load_rows<T, decode>(work, view, column, shared);
+    wait_async();
+    wait_for_kernels();
+    load_made<T, decode>(work, view, column, shared);
+    wait_async();
+    __syncthreads();
+    uint32_t number = threadIdx.x / 32;
+#pragma unroll 1
+    for (int step = 0; step < TILE_NDIMS; step++) {
+        if (step > 0)
+            __syncthreads();
+#pragma unroll 1
+        for (; number < work.step_end[step]; number += TILE_NWARPS)
+            make_tile_row<T, decode>(work, view, column, s_weights, number, to,
+                                     shared);
+    }
+}
+
+#endif

@@ -1,0 +1,137 @@
+/* Floor 3: how a small level is cut into tiles. */
+#ifndef TERP_CUDA_SPLINE_TILE_WORK_CUH
+#define TERP_CUDA_SPLINE_TILE_WORK_CUH
+
+#include "gpu/predict/spline.cuh"
+
+#define TILE_NDIMS 3 /* more have tiles that are mostly surroundings */
+#define TILE_NUPPER (TILE_NDIMS - 1)
+#define TILE_NTYPES (1 << TILE_NUPPER) /* of rows: odd >> 1 */
+#define TILE_PITCH 64 /* values of a row of a region: two a thread */
+
+/* Of a dimension. */
+struct tile_axis {
+    uint32_t neven, nodd; /* of the level */
+    uint32_t ntiles;
+    uint32_t core; /* even points of a tile */
+    uint32_t halo; /* even points of a region below its tile: 1, or 0 */
+    uint32_t neven_around, nodd_around; /* of a region */
+    uint32_t coarse_stride, fine_stride;
+    uint64_t src_stride;
+};
+
+struct tile_work {
+    int l, rank;
+    struct tile_axis axis[TILE_NDIMS];
+    uint32_t pitch[TILE_NUPPER]; /* of a region, the slowest first */
+    /* Rows of a region stand by type, types by the number of odd dimensions:
+     * that makes the steps. */
+    uint32_t row_end[TILE_NTYPES], step_end[TILE_NDIMS];
+    uint32_t class_at[2 * TILE_NTYPES];
+    uint32_t coarse_nvalues, fine_nvalues; /* of a brick */
+    uint64_t src_nvalues;
+    uint64_t coarse_at, fine_at; /* in `lattice` */
+};
+
+/* Even points of a tile: along dimension 0 what a warp has threads for; along
+ * the others so many that there are about as many tiles as a large device has
+ * multiprocessors. */
+#define TILE_SMALL_NVALUES (1u << 15)
+static inline uint32_t
+core_of(int rank, int d, uint64_t fine_nvalues)
+{
+    if (rank == 2)
+        return 16;
+    return d == 1 && fine_nvalues > TILE_SMALL_NVALUES ? 4 : 2;
+}
+
+static inline void
+make_tile_axis(uint32_t neven, uint32_t nodd, uint32_t core,
+               struct tile_axis *axis)
+{
+    const bool whole = neven <= core;
+
+    axis->neven = neven;
+    axis->nodd = nodd;
+    axis->core = whole ? neven : core;
+    axis->halo = whole ? 0 : 1;
+    axis->ntiles = (neven - 1) / axis->core + 1;
+    axis->neven_around = whole ? neven : core + 3;
+    axis->nodd_around = whole ? nodd : core;
+}
+
+/* Of level l of a chunk of at most TILE_NDIMS dimensions a brick; returns the
+ * number of tiles. */
+static inline unsigned
+make_tile_work(const struct terp_layout *layout, int l, struct tile_work *work)
+{
+    const struct terp_level *level = &layout->level[l];
+    uint64_t coarse = 1, fine = 1, src = 1, ntiles = layout->nbricks;
+
+    *work = {};
+    work->l = l;
+    work->rank = layout->rank;
+    work->coarse_at = level->lattice_at;
+    work->fine_at = l > 1 ? layout->level[l - 1].lattice_at : 0;
+    for (int d = 0; d < TILE_NDIMS; d++) {
+        struct tile_axis *axis = &work->axis[d];
+        axis->coarse_stride = (uint32_t)coarse;
+        axis->fine_stride = (uint32_t)fine;
+        axis->src_stride = src << (l - 1);
+        coarse *= level->neven[d];
+        fine *= level->neven[d] + level->nodd[d];
+        src *= layout->dims[d];
+    }
+    work->coarse_nvalues = (uint32_t)coarse;
+    work->fine_nvalues = (uint32_t)fine;
+    work->src_nvalues = src;
+    for (int d = 0; d < TILE_NDIMS; d++) {
+        const uint32_t neven = (uint32_t)level->neven[d];
+        uint32_t core = core_of(layout->rank, d, fine * layout->nbricks);
+        if (d == 0) /* pieces of about the same length */
+            core =
+                neven <= 32 ? neven : (neven - 1) / ((neven - 1) / 29 + 1) + 1;
+        make_tile_axis(neven, (uint32_t)level->nodd[d], core, &work->axis[d]);
+        ntiles *= work->axis[d].ntiles;
+    }
+
+    const struct tile_axis *y = &work->axis[1], *z = &work->axis[2];
+    work->pitch[1] = TILE_PITCH;
+    work->pitch[0] =
+        TILE_PITCH * (y->halo ? 2 * y->neven_around - 1 : y->neven + y->nodd);
+    uint32_t end = 0;
+    for (unsigned type = 0; type < TILE_NTYPES; type++) {
+        end += (type & 1 ? y->nodd_around : y->neven_around) *
+               (type & 2 ? z->nodd_around : z->neven_around);
+        work->row_end[type] = end;
+        work->step_end[(type + 1) / 2] = end;
+        work->class_at[2 * type] = (uint32_t)level->class_at[2 * type];
+        work->class_at[2 * type + 1] = (uint32_t)level->class_at[2 * type + 1];
+    }
+    return (unsigned)ntiles;
+}
+
+/* The block's tile. */
+struct tile_place {
+    uint32_t brick;
+    uint32_t first[TILE_NDIMS]; /* even point */
+};
+
+static __device__ __forceinline__ struct tile_place
+tile_place_of(const struct tile_work &work)
+{
+    struct tile_place tile = {blockIdx.x, {0}};
+
+#pragma unroll
+    for (int d = 0; d < TILE_NDIMS; d++) {
+        const struct tile_axis &axis = work.axis[d];
+        if (axis.ntiles == 1)
+            continue;
+        uint32_t left = tile.brick / axis.ntiles;
+        tile.first[d] = (tile.brick - left * axis.ntiles) * axis.core;
+        tile.brick = left;
+    }
+    return tile;
+}
+
+#endif

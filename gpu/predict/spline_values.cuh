@@ -1,0 +1,259 @@
+/* Floor 3: what a thread of a spline kernel knows of its chunk, and the
+ * arithmetic of one point. */
+#ifndef TERP_CUDA_SPLINE_VALUES_CUH
+#define TERP_CUDA_SPLINE_VALUES_CUH
+
+#include "gpu/predict/spline.cuh"
+#include "gpu/predict/values.cuh"
+
+/* The block's chunk to shared memory: all at once, as what lies in different
+ * lines would come one after the other. */
+static __device__ __forceinline__ void
+copy_state(const struct cuda_batch &batch, unsigned thread, unsigned nthreads,
+           struct cuda_chunk *s_chunk)
+{
+    constexpr unsigned NWORDS = sizeof *s_chunk / sizeof(uint64_t);
+    const uint64_t *from = (const uint64_t *)&batch.d_chunks[blockIdx.y];
+
+    static_assert(sizeof *s_chunk % sizeof(uint64_t) == 0, "whole words");
+#pragma unroll 1
+    for (unsigned i = thread; i < NWORDS; i += nthreads)
+        ((uint64_t *)s_chunk)[i] = from[i];
+    __syncthreads();
+}
+
+static __device__ __forceinline__ bool
+chunk_applies(const struct cuda_chunk &chunk)
+{
+    return chunk.status == TERP_OK &&
+           chunk.prediction == TERP_PREDICTION_SPLINE;
+}
+
+template <typename T>
+static __device__ __forceinline__ T
+combine(enum terp_form form, T a, T b, T c, T d)
+{
+    switch (form) {
+    case TERP_FORM_COPY:
+        return b;
+    case TERP_FORM_EXTRAPOLATE:
+        return TERP_EXTRAPOLATE(a, b);
+    case TERP_FORM_LINEAR:
+        return TERP_LINEAR(b, c);
+    case TERP_FORM_QUAD_BELOW:
+        return TERP_QUAD_BELOW(a, b, c);
+    case TERP_FORM_QUAD_ABOVE:
+        return TERP_QUAD_ABOVE(b, c, d);
+    case TERP_FORM_CUBIC:
+        return TERP_CUBIC(a, b, c, d);
+    default:
+        return TERP_NATURAL(a, b, c, d, (T)0.025);
+    }
+}
+
+/* The forms in one expression, so that threads of a warp that have different
+ * ones stay together. What a form does not read is -0, which changes no sum,
+ * and no difference where its weight is -0 too. */
+template <typename T> struct alignas(sizeof(T) * 4) form_weights {
+    T b;     /* of b; of b + c where c has none */
+    T c;     /* 0: none of its own */
+    T outer; /* of a + d */
+    T scale;
+};
+
+template <typename T>
+static __device__ __forceinline__ struct form_weights<T>
+weights_of(enum terp_form form) {
+    switch (form) {
+    case TERP_FORM_COPY:
+        return {1, 0, (T)-0.0, 1};
+    case TERP_FORM_EXTRAPOLATE:
+        return {(T)1.5, 1, (T)0.5, 1};
+    case TERP_FORM_LINEAR:
+        return {1, 0, (T)-0.0, (T)0.5};
+    case TERP_FORM_QUAD_BELOW:
+        return {6, 3, 1, (T)0.125};
+    case TERP_FORM_QUAD_ABOVE:
+        return {3, 6, 1, (T)0.125};
+    case TERP_FORM_CUBIC:
+        return {9, 0, 1, (T)0.0625};
+    default:
+        return {23, 0, 3, (T)0.025};
+    }
+}
+
+/* What a point reaches for besides b tells its form, but for natural ones,
+ * which have tables of their own. */
+#define REACHES_A 1u
+#define REACHES_C 2u
+#define REACHES_D 4u
+#define NREACHES 8
+#define NWEIGHTS (2 * NREACHES) /* then those of natural splines */
+
+/* Of point i of `neven` by a spline that is not linear. */
+static __device__ __forceinline__ unsigned
+reach_at(uint32_t i, uint32_t neven)
+{
+    return (i > 0) * REACHES_A + (i + 1 < neven) * REACHES_C +
+           (i + 2 < neven) * REACHES_D;
+}
+
+/* By a linear one; three bits a dimension. */
+static __device__ __forceinline__ unsigned
+linear_reaches(unsigned reaches)
+{
+    const unsigned with_c = reaches & 02222;
+
+    return reaches & ~(with_c >> 1 | with_c << 1);
+}
+
+/* Of a table that has all. */
+template <typename T>
+static __device__ __forceinline__ struct form_weights<T>
+weights_at(unsigned index) {
+    const unsigned reach = index % NREACHES;
+    const uint64_t i = reach & 1, neven = i + 1 + (reach >> 1 & 1);
+
+    return weights_of<T>(
+        terp_form_at(index < NREACHES ? TERP_SPLINE_CUBIC : TERP_SPLINE_NATURAL,
+                     i, neven + (reach >> 2)));
+}
+
+static __device__ __forceinline__ unsigned
+first_weights_of(unsigned spline)
+{
+    return spline == TERP_SPLINE_NATURAL ? NREACHES : 0;
+}
+
+/* Equal to combine, bit by bit. */
+template <typename T>
+static __device__ __forceinline__ T
+combine_weighted(const struct form_weights<T> &w, T a, T b, T c, T d)
+{
+    T inner = w.c == 0 ? w.b * (b + c) : w.b * b + w.c * c;
+
+    return (inner - w.outer * (a + d)) * w.scale;
+}
+
+/* Sums of a blended point's neighbours in the cube around it: those that differ
+ * from it along one of its odd dimensions, along two, along three. */
+template <typename T> struct blend {
+    T faces, edges, corners;
+};
+
+/* The prediction of a point of NODD odd dimensions, so many of them blended at
+ * a time. */
+template <int NODD, typename T>
+static __device__ __forceinline__ T
+blend_of(const struct blend<T> &near, int order)
+{
+    if (NODD == 2)
+        return TERP_BLEND_2(near.faces, near.edges);
+    return order == 2 ? TERP_BLEND_3_PAIRS(near.faces, near.edges, (T)(1.0 / 3),
+                                           (T)(1.0 / 12))
+                      : TERP_BLEND_3_FULL(near.faces, near.edges, near.corners);
+}
+
+/* What one chunk's threads need of it, at a level. */
+template <typename T> struct level_view {
+    const struct cuda_chunk *s_chunk; /* a copy of the state */
+    struct cuda_chunk *d_chunk;       /* encode: where escapes are noted */
+    const T *src;
+    T *dst; /* decode */
+    T *lattice;
+    T *work; /* decode: escaped values */
+    uint16_t *symbols;
+    unsigned long long *ranges;
+    struct fill_words<T> fills;
+    bool has_specials;
+    /* Of the level. */
+    const T *coarse;
+    T *fine;
+    struct constants<T> k;
+    enum terp_spline spline;
+    int blend_order;
+};
+
+template <typename T>
+static __device__ __forceinline__ struct level_view<T>
+view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk) {
+    const unsigned c = blockIdx.y;
+    struct level_view<T> view;
+
+    view.s_chunk = &chunk;
+    view.d_chunk = &batch.d_chunks[c];
+    view.src = (const T *)chunk.src;
+    view.dst = (T *)chunk.dst;
+    view.lattice = region<T>(batch, c, batch.at.lattice);
+    view.work = region<T>(batch, c, batch.at.work);
+    view.symbols = region<uint16_t>(batch, c, batch.at.symbols);
+    view.ranges = region<unsigned long long>(batch, c, batch.at.ranges);
+    view.fills = fills_of<T>(chunk);
+    view.has_specials = chunk.has_specials;
+    return view;
+}
+
+/* The code of `value` as a symbol; returns what the decoder makes of it, or the
+ * value if it escapes. */
+template <typename T>
+static __device__ __forceinline__ T
+quantize(T value, T pred, const struct level_view<T> &view,
+         uint32_t *symbol_ret)
+{
+    const T rounder = value_traits<T>::ROUNDER;
+    bool special = view.has_specials && is_special(value, view.fills);
+
+    value = special ? pred : value;
+    T scaled = (value - pred) * view.k.inverse;
+    T rounded = scaled + rounder;
+    T code = rounded - rounder;
+    T rec = pred + code * view.k.step;
+    bool fits = absolute(code) <= view.k.max_code &&
+                absolute(value - rec) < view.k.limit;
+    /* The sum's low bits are the code. */
+    uint32_t symbol =
+        (uint32_t)(bits_of(rounded) - bits_of(rounder)) + TERP_RADIUS;
+    symbol = fits ? symbol : TERP_ESCAPE;
+    *symbol_ret = special ? TERP_RADIUS : symbol;
+    return special ? pred : fits ? rec : value;
+}
+
+/* What the decoder makes of a value that has escaped. */
+template <typename T>
+static __device__ __forceinline__ T
+put_on_grid(T value, const struct level_view<T> &view)
+{
+    const struct grid_point<T> point =
+        find_on_grid(grid_of<T>(*view.s_chunk, view.k.limit), value);
+
+    note_number(view.d_chunk, point.fits,
+                point.fits ? zigzag((int64_t)point.nsteps) : 0);
+    return point.fits ? point.value : value;
+}
+
+/* Of a symbol that is no escape. */
+template <typename T>
+static __device__ __forceinline__ T
+code_of(uint32_t symbol)
+{
+    const T rounder = value_traits<T>::ROUNDER;
+    word_of<T> bits = bits_of(rounder) + symbol - TERP_RADIUS;
+
+    return value_of_bits(bits) - rounder;
+}
+
+template <typename T>
+static __device__ __forceinline__ T
+reconstruct(uint32_t symbol, T pred, const struct level_view<T> &view)
+{
+    return pred + code_of<T>(symbol) * view.k.step;
+}
+
+template <typename T>
+static __device__ __forceinline__ void
+count_escape(const struct level_view<T> &view, uint64_t work_at)
+{
+    atomicAdd(&view.ranges[work_at / CUDA_RANGE_NVALUES], 1ull);
+}
+
+#endif

@@ -1,0 +1,514 @@
+/* Floor 3: what to predict with, estimated on samples of the original values.
+ * The same samples, costs and ties as in cpu/predict/tuner.c.
+ *
+ * Samples are predicted from original values, so nothing waits for anything:
+ * one launch estimates all classes of all levels under all splines, and the
+ * dimensions of lorenzo. Blocks count codes in shared memory and turn counts
+ * into costs under each entry of the dictionary, which are sums: where blocks
+ * share a class, the one that ends last adds theirs up. A second launch
+ * chooses. */
+#include "gpu/predict/tuner_lorenzo.cuh"
+#include "gpu/predict/tuner_plan.cuh"
+#include "gpu/predict/tuner_spline.cuh"
+
+/* A block takes this many samples or more; blocks that share a class leave
+ * records to add up, so there is a limit to them. */
+#define SPLINE_PART_NVALUES 2048
+#define LORENZO_PART_NVALUES 1024
+#define MAX_NPARTS 8
+
+/* Of many chunks one block takes all classes of a level that has so many values
+ * a class: it is slow, but there are fewer. */
+#define SMALL_NVALUES STORED_STRIDE
+
+/* Lorenzo samples twice as much; its blocks' costs are added in 32 bits. */
+_Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES *
+                       (24 << TERP_COST_FRACTION_NBITS) <
+                   (uint64_t)1 << 32,
+               "costs of samples are 32-bit numbers");
+_Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES * TERP_MAX_RUN_COST < (uint64_t)1
+                                                                         << 32,
+               "and so are those of their runs");
+
+/* ---- dimensions ---- */
+
+static unsigned
+dims_in_use(const struct terp_layout *layout)
+{
+    unsigned dims = 0;
+    for (int d = 0; d < TERP_NDIMS; d++)
+        dims |= (unsigned)(layout->dims[d] > 1) << d;
+    return dims;
+}
+
+static unsigned
+active_dims(const uint64_t nodd[TERP_NDIMS])
+{
+    unsigned active = 0;
+    for (int d = 0; d < TERP_NDIMS; d++)
+        active |= (unsigned)(nodd[d] > 0) << d;
+    return active;
+}
+
+/* ---- classes that blocks share ---- */
+
+/* Costs of a block's histograms, behind one another. */
+static __device__ void
+write_records(uint32_t *records, const uint32_t *s_histograms, unsigned n)
+{
+    for (unsigned i = threadIdx.x; i < n * COSTS_NWORDS; i += blockDim.x)
+        records[i] = s_histograms[i / COSTS_NWORDS * HISTOGRAM_NWORDS +
+                                  COSTS_AT + i % COSTS_NWORDS];
+}
+
+/* Costs of all samples by those of this block's. False unless it is the last
+ * of nparts. They count themselves in a word that others take for zero. */
+static __device__ bool
+join_parts(const struct cuda_batch &batch, unsigned class_at, uint32_t *records,
+           unsigned part, unsigned nparts, uint32_t *s_histograms, unsigned n)
+{
+    if (nparts == 1)
+        return true;
+    unsigned *progress =
+        region<unsigned>(batch, blockIdx.y, batch.at.frequency) + class_at;
+    write_records(records + part * n * COSTS_NWORDS, s_histograms, n);
+    if (!is_last_block(progress, nparts))
+        return false;
+    if (threadIdx.x == 0)
+        *progress = 0;
+    add_records(records, n, nparts, s_histograms + COSTS_AT, HISTOGRAM_NWORDS);
+    __syncthreads();
+    return true;
+}
+_Static_assert(2 * (TERP_MAX_LEVELS + 1) * TERP_NCLASSES * sizeof(unsigned) <=
+                   TERP_NSYMBOLS * sizeof(uint64_t),
+               "the region has two words for each class");
+
+/* ---- a block's task ---- */
+
+struct tune_task {
+    int l;           /* 0: lorenzo */
+    unsigned number; /* of the class; 0: all of a small level */
+    unsigned part, nparts;
+    bool blends;          /* or averages */
+    unsigned first_cost;  /* costs of the level before its own */
+    unsigned nhistograms; /* 0: of a small level, which stores rows */
+    unsigned njoint;      /* blends besides, which follow */
+    unsigned first_joint; /* likewise */
+};
+
+/* What it samples. */
+union tune_samples {
+    struct sampled_stretches stretches;
+    struct {
+        struct sampled_class cls;
+        struct sampled_run runs[MAX_NRUNS];
+    } of_class;
+    struct sampled_class classes[TERP_NCLASSES];
+};
+
+/* Blocks of a class that only blend: fewer than average, since they have less
+ * to count. */
+static __host__ __device__ __forceinline__ unsigned
+nblending_of(const struct tune_grid &grid, int l, unsigned number)
+{
+    return grid.blends[l] && !grid.is_joint &&
+                   nblends_of(count_bits(number)) > 0
+               ? (grid.nparts[l] + 1) / 2
+               : 0;
+}
+
+static __device__ struct tune_task
+find_task(const struct tune_grid &grid)
+{
+    struct tune_task task = {};
+
+    task.part = blockIdx.x;
+    task.nparts = grid.nlorenzo;
+
+    if (blockIdx.x < grid.nlorenzo) {
+        task.nhistograms = 1u << count_bits(grid.dims_in_use);
+        return task;
+    }
+    task.l = 1;
+    while (task.l < grid.nlevels && blockIdx.x >= grid.first_block[task.l + 1])
+        task.l++;
+    task.nparts = grid.nparts[task.l];
+    if (task.nparts == 0)
+        return task;
+    unsigned index = blockIdx.x - grid.first_block[task.l];
+    unsigned nblending;
+    const unsigned nactive = count_bits(grid.active[task.l]);
+    task.number = 1u << nactive;
+    for (;;) {
+        task.number--;
+        nblending = nblending_of(grid, task.l, task.number);
+        if (index < task.nparts + nblending)
+            break;
+        index -= task.nparts + nblending;
+    }
+    const unsigned nodd = count_bits(task.number);
+    const unsigned first_blend =
+        ncosts_of(nactive) + blends_before(task.number);
+    task.blends = index >= task.nparts;
+    if (task.blends) {
+        task.part = index - task.nparts;
+        task.nparts = nblending;
+        task.nhistograms = nblends_of(nodd);
+        task.first_cost = first_blend;
+        return task;
+    }
+    task.part = index;
+    task.nhistograms = nhistograms_of(nodd);
+    task.first_cost = histograms_before(task.number);
+    if (grid.is_joint && grid.blends[task.l]) {
+        task.njoint = nblends_of(nodd);
+        task.first_joint = first_blend;
+    }
+    return task;
+}
+
+/* The class, by a thread of the last warp, or lorenzo's stretches, or all
+ * classes of a small level. Takes only what stays the same as long as the
+ * device has the batch's layout. */
+static __device__ __forceinline__ void
+find_classes(const struct cuda_batch &batch, const struct tune_grid &grid,
+             const struct tune_task &task, union tune_samples *s_samples)
+{
+    const struct terp_layout *layout = batch.d_layout;
+    const unsigned active = grid.active[task.l];
+    const unsigned i = blockDim.x - 1 - threadIdx.x;
+
+    if (task.l == 0) {
+        if (i == 0)
+            find_stretches(layout, task.part, task.nparts,
+                           &s_samples->stretches);
+    } else if (task.number == 0) {
+        if (i > 0 && i < 1u << count_bits(active))
+            find_class(layout, task.l, subset_at(i, active), 0, 1,
+                       &s_samples->classes[i]);
+    } else if (i == 0) {
+        find_class(layout, task.l, subset_at(task.number, active), task.part,
+                   task.nparts, &s_samples->of_class.cls);
+    }
+}
+
+/* ---- the kernel ---- */
+
+/* Leaves the costs of a part of lorenzo. */
+template <typename T>
+static __device__ void
+tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
+             const struct tune_task &task,
+             const struct sampled_stretches &s_stretches,
+             const struct source<T> &source, const struct constants<T> &k,
+             uint32_t *s_histograms, struct findings *s_found)
+{
+    const unsigned n = task.nhistograms;
+
+    sample_lorenzo(s_stretches, source, k, batch.max_code, s_histograms,
+                   s_found);
+    cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, s_histograms,
+                    n, s_found);
+    write_records(region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
+                      (grid.lorenzo_record + task.part * n) * COSTS_NWORDS,
+                  s_histograms, n);
+}
+
+/* Costs of a class, by the last of its parts. */
+template <typename T>
+static __device__ void
+tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
+           const struct tune_task &task, const struct sampled_class &s_class,
+           struct sampled_run s_runs[MAX_NRUNS], const struct source<T> &source,
+           const struct constants<T> &k, uint32_t *s_histograms,
+           struct findings *s_found)
+{
+    const unsigned n = task.nhistograms + task.njoint;
+    uint32_t *records =
+        region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
+        (grid.first_record[task.l] + grid.nparts[task.l] * task.first_cost) *
+            COSTS_NWORDS;
+
+#pragma unroll 1
+    for (unsigned joint = 0; joint <= (task.njoint > 0); joint++)
+        sample_class(s_class, s_runs, source, k, task.blends || joint > 0,
+                     joint > 0,
+                     s_histograms + joint * task.nhistograms * HISTOGRAM_NWORDS,
+                     s_found);
+    cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, s_histograms,
+                    n, s_found);
+    const unsigned class_at =
+        (2 * (unsigned)task.l + task.blends) * TERP_NCLASSES + s_class.odd;
+    if (!join_parts(batch, class_at, records, task.part, task.nparts,
+                    s_histograms, n))
+        return;
+    uint64_t *costs = costs_of_level(batch, task.l);
+    for (unsigned h = threadIdx.x / 32; h < n; h += blockDim.x / 32) {
+        const uint32_t *s_costs =
+            s_histograms + h * HISTOGRAM_NWORDS + COSTS_AT;
+        const uint32_t nsampled = s_costs[RECORD_NSAMPLED];
+        uint64_t cost = cost_of_codes(s_costs);
+        if (threadIdx.x % 32 > 0)
+            continue;
+        costs[h < task.nhistograms ? task.first_cost + h
+                                   : task.first_joint + h - task.nhistograms] =
+            nsampled == 0 ? 0
+                          : terp_scale_cost(cost, s_class.nvalues, nsampled);
+    }
+}
+
+/* The cost of what `n` values' rows say, by a warp. */
+static __device__ __forceinline__ uint64_t
+cost_of_rows(const uint16_t *cost, const uint16_t *s_rows, unsigned n)
+{
+    const unsigned lane = threadIdx.x % 32;
+    uint32_t sums[NLANE_ENTRIES] = {0}, least = 0xFFFFFFFF;
+    unsigned nescapes = 0;
+
+    for (unsigned i = 0; i < STORED_STRIDE; i += 32)
+        nescapes += (unsigned)__popc(__ballot_sync(
+            ALL_LANES, i + lane < n && s_rows[i + lane] == ESCAPE_ROW_AT));
+#pragma unroll 1
+    for (unsigned first = 0; first < n; first += 8) {
+        uint4 eight = *(const uint4 *)(s_rows + first);
+        uint32_t pairs[4] = {eight.x, eight.y, eight.z, eight.w};
+        uint32_t costs[8][NLANE_ENTRIES];
+#pragma unroll
+        for (unsigned k = 0; k < 8; k++) {
+            const uint16_t *row =
+                cost + (pairs[k / 2] >> (16 * (k % 2)) & 0xFFFF) + lane;
+#pragma unroll
+            for (unsigned e = 0; e < NLANE_ENTRIES; e++)
+                costs[k][e] = first + k < n && 32 * e + lane < TERP_NENTRIES
+                                  ? row[32 * e]
+                                  : 0u;
+        }
+#pragma unroll
+        for (unsigned k = 0; k < 8; k++)
+#pragma unroll
+            for (unsigned e = 0; e < NLANE_ENTRIES; e++)
+                sums[e] += costs[k][e];
+    }
+    for (unsigned e = 0; e < NLANE_ENTRIES; e++)
+        if (32 * e + lane < TERP_NENTRIES)
+            least = min(least, sums[e]);
+    return __reduce_min_sync(ALL_LANES, least) + nescapes * TERP_ESCAPE_COST;
+}
+
+/* The costs of a small level's classes, all of whose values are samples: the
+ * rows of each histogram are stored, then their costs added. */
+template <typename T>
+static __device__ void
+tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
+           const struct sampled_class s_classes[TERP_NCLASSES],
+           const struct source<T> &source, const struct constants<T> &k,
+           uint16_t *s_rows)
+{
+    const unsigned active = grid.active[l];
+    const unsigned nclasses = 1u << count_bits(active);
+
+    __syncthreads();
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i < (nclasses - 1) * SMALL_NVALUES;
+         i += blockDim.x) {
+        unsigned number = 1 + i / SMALL_NVALUES, point = i % SMALL_NVALUES;
+        if (point < s_classes[number].nvalues)
+            sample_point(s_classes[number], point, source, k,
+                         s_rows + histograms_before(number) * STORED_STRIDE);
+    }
+    __syncthreads();
+
+    uint64_t *costs = costs_of_level(batch, l);
+    unsigned n = histograms_before(nclasses);
+#pragma unroll 1
+    for (unsigned h = threadIdx.x / 32; h < n; h += blockDim.x / 32) {
+        unsigned number = 1, first = 0, end;
+        while (h >= (end = first + nhistograms_of(count_bits(number)))) {
+            first = end;
+            number++;
+        }
+        uint64_t cost =
+            cost_of_rows(batch.tables.d_cost, s_rows + h * STORED_STRIDE,
+                         (unsigned)s_classes[number].nvalues);
+        if (threadIdx.x % 32 == 0)
+            costs[h] = cost;
+    }
+}
+
+/* Grid: struct tune_grid. Block: up to SINGLE_NTHREADS; in dynamic shared
+ * memory the histograms of its class, or of lorenzo, or the rows of a small
+ * level. Blocks do not wait for each other: the last of a class, by the class's
+ * counter, adds up what the others left. It lets the next kernel come only when
+ * the kernels before it have ended, see `choose`. */
+template <typename T>
+static __global__ void
+__launch_bounds__(SINGLE_NTHREADS<T>, 1)
+    tune(const __grid_constant__ struct cuda_batch batch,
+         const __grid_constant__ struct tune_grid grid)
+{
+    __shared__ union tune_samples s_samples;
+    __shared__ struct findings s_found;
+    __shared__ struct cuda_chunk s_chunk;
+    uint32_t *s_histograms = dynamic_shared<uint32_t>();
+    const struct tune_task task = find_task(grid);
+
+    find_classes(batch, grid, task, &s_samples);
+    clear_histograms(s_histograms, task.nhistograms + task.njoint, &s_found);
+    __syncthreads();
+    if (task.number > 0)
+        find_runs(s_samples.of_class.cls, 0, s_samples.of_class.runs);
+    wait_for_kernels();
+    let_next_kernel_come();
+    fetch_state(&batch.d_chunks[blockIdx.y], &s_chunk);
+    wait_async();
+    __syncthreads();
+    if (!is_tuned(s_chunk))
+        return;
+    struct source<T> source;
+    source.values = (const T *)s_chunk.src;
+    source.has_specials = s_chunk.has_specials;
+    source.fills = fills_of<T>(s_chunk);
+    const struct constants<T> k =
+        constants_of<T>(s_chunk.step, s_chunk.bound, batch.max_code);
+    if (task.l == 0)
+        tune_lorenzo(batch, grid, task, s_samples.stretches, source, k,
+                     s_histograms, &s_found);
+    else if (task.number > 0)
+        tune_class(batch, grid, task, s_samples.of_class.cls,
+                   s_samples.of_class.runs, source, k, s_histograms, &s_found);
+    else
+        tune_level(batch, grid, task.l, s_samples.classes, source, k,
+                   (uint16_t *)s_histograms);
+}
+
+/* ---- the launch ---- */
+
+/* Parts for so many samples. */
+static unsigned
+nparts_of(uint64_t nsamples, uint64_t part_nvalues, unsigned most)
+{
+    return (unsigned)min_u64(div_up(nsamples, part_nvalues), most);
+}
+
+/* Whether a level has so many points that blending pays. */
+static bool
+may_blend(const struct terp_layout *layout, int l)
+{
+    const struct terp_level *level = &layout->level[l];
+    uint64_t nvalues = layout->nbricks;
+
+    for (int d = 0; d < TERP_NDIMS; d++)
+        nvalues *= level->neven[d] + level->nodd[d];
+    return nvalues > TERP_BLEND_MIN_NVALUES;
+}
+_Static_assert(SMALL_NVALUES *TERP_NCLASSES <= TERP_BLEND_MIN_NVALUES,
+               "small levels do not");
+
+/* No class of a level has more. */
+static uint64_t
+class_max_nvalues(const struct terp_layout *layout, int l)
+{
+    uint64_t nvalues = layout->nbricks;
+
+    for (int d = 0; d < TERP_NDIMS; d++)
+        nvalues *= layout->level[l].neven[d];
+    return nvalues;
+}
+
+/* Returns how many records there are. */
+static uint64_t
+deal_blocks(const struct cuda_batch *batch, unsigned most_parts,
+            struct tune_grid *grid)
+{
+    const struct terp_layout *layout = batch->h_layout;
+    enum terp_predictor asked = batch->params.predictor;
+    unsigned nrecords = 0;
+
+    *grid = tune_grid{};
+    grid->dims_in_use = dims_in_use(layout);
+    /* Blocks of single chunks are few, and the slowest decides. */
+    grid->is_joint = most_parts == 1;
+    /* A row of one value has no difference that could be sampled. */
+    if (asked != TERP_PREDICTOR_SPLINE && layout->dims[0] > 1) {
+        grid->nlorenzo = nparts_of(2 * terp_nsamples_of(layout->nvalues),
+                                   LORENZO_PART_NVALUES,
+                                   most_parts == 1 ? 2 : 4 * most_parts);
+        grid->nhistograms = 1u << count_bits(grid->dims_in_use);
+        grid->nblocks = grid->nlorenzo;
+        nrecords = grid->nlorenzo * grid->nhistograms;
+    }
+    if (asked != TERP_PREDICTOR_LORENZO)
+        grid->nlevels = layout->nlevels;
+    for (int l = 1; l <= grid->nlevels; l++) {
+        uint64_t nvalues = class_max_nvalues(layout, l);
+        grid->nparts[l] =
+            batch->nchunks > 1 && nvalues <= SMALL_NVALUES
+                ? 0
+                : nparts_of(min_u64(nvalues, terp_nsamples_of(nvalues)),
+                            SPLINE_PART_NVALUES, most_parts);
+        grid->active[l] = (uint8_t)active_dims(layout->level[l].nodd);
+        unsigned nodd = count_bits(grid->active[l]);
+        grid->blends[l] = nodd >= 2 && may_blend(layout, l);
+        if (l == 1)
+            grid->nhistograms = max(
+                grid->nhistograms,
+                nhistograms_of(nodd) +
+                    (grid->is_joint && grid->blends[l] ? nblends_of(nodd) : 0));
+        grid->first_block[l] = grid->nblocks;
+        for (unsigned number = 1; number < 1u << nodd; number++)
+            grid->nblocks += grid->nparts[l] + nblending_of(*grid, l, number);
+        grid->nblocks += grid->nparts[l] == 0;
+        if (grid->nparts[l] <= 1)
+            continue;
+        grid->first_record[l] = nrecords;
+        nrecords +=
+            (ncosts_of(nodd) + blends_before(1u << nodd)) * grid->nparts[l];
+    }
+    return nrecords;
+}
+
+/* Histograms of four odd dimensions, or of lorenzo. */
+#define SHARED_MAX_NBYTES (TERP_NCLASSES * HISTOGRAM_NWORDS * 4)
+
+template <typename T>
+static cudaError_t
+launch_tune(const struct cuda_batch *batch, const struct tune_grid *grid,
+            cudaStream_t stream)
+{
+    size_t shared_nbytes = grid->nhistograms * HISTOGRAM_NWORDS * 4;
+    unsigned nthreads =
+        batch->nchunks == 1 ? SINGLE_NTHREADS<T> : BATCH_NTHREADS;
+    dim3 blocks(grid->nblocks, (unsigned)batch->nchunks);
+
+    /* The same of all calls, which may come from several threads. */
+    cudaError_t error = cudaFuncSetAttribute(
+        tune<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+        SHARED_MAX_NBYTES);
+    return error != cudaSuccess ? error
+                                : launch(tune<T>, blocks, nthreads,
+                                         shared_nbytes, stream, *batch, *grid);
+}
+
+cudaError_t
+cuda_tune(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    const uint64_t room = batch->npartitions * CUDA_PARTITION_MAX_NBYTES;
+    struct tune_grid grid;
+    /* Many chunks keep the device busy with one block a class. */
+    unsigned most_parts =
+        batch->nchunks < MAX_NPARTS ? MAX_NPARTS / (unsigned)batch->nchunks : 1;
+    cudaError_t error = cudaSuccess;
+
+    while (deal_blocks(batch, most_parts, &grid) * COSTS_NWORDS * 4 > room &&
+           most_parts > 1)
+        most_parts /= 2;
+    if (grid.nblocks > 0)
+        error = batch->chunk.type == TERP_FLOAT32
+                    ? launch_tune<float>(batch, &grid, stream)
+                    : launch_tune<double>(batch, &grid, stream);
+    return error == cudaSuccess
+               ? launch(choose, dim3(1, (unsigned)batch->nchunks),
+                        CHOICE_NTHREADS, 0, stream, *batch, grid)
+               : error;
+}

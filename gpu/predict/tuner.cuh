@@ -1,0 +1,337 @@
+/* Floor 3: what the tuner's blocks count, and what counts cost. */
+#ifndef TERP_CUDA_TUNER_CUH
+#define TERP_CUDA_TUNER_CUH
+
+#include <stddef.h>
+
+#include "gpu/predict/values.cuh"
+
+/* Threads of a block: of a single chunk there are few blocks, and the slowest
+ * decides. */
+template <typename T>
+static constexpr unsigned SINGLE_NTHREADS = sizeof(T) == 4 ? 1024 : 512;
+#define BATCH_NTHREADS 256
+
+#define ALL_LANES 0xFFFFFFFFu
+
+/* Dimensions of a set. */
+static __host__ __device__ __forceinline__ constexpr unsigned
+count_bits(unsigned dims)
+{
+    return (0x4332322132212110ull >> (4 * dims) & 15);
+}
+
+/* Subsets of a set of dimensions are numbered by pushing its bits together. */
+static __host__ __device__ __forceinline__ unsigned
+subset_at(unsigned number, unsigned dims)
+{
+    unsigned subset = 0;
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        if (!(dims >> d & 1))
+            continue;
+        subset |= (number & 1) << d;
+        number >>= 1;
+    }
+    return subset;
+}
+
+/* ---- state ---- */
+
+/* The chunk's state, up to its plan, on its way to shared memory until
+ * wait_async and a barrier: a word a thread, since all blocks read the same
+ * lines. */
+static __device__ __forceinline__ void
+fetch_state(const struct cuda_chunk *chunk, struct cuda_chunk *s_chunk)
+{
+    constexpr unsigned NWORDS =
+        offsetof(struct cuda_chunk, plan) / sizeof(uint64_t);
+
+    static_assert(NWORDS <= 32, "a lane each");
+    if (threadIdx.x < NWORDS)
+        copy_async((uint64_t *)s_chunk + threadIdx.x,
+                   (const uint64_t *)chunk + threadIdx.x);
+}
+
+static __device__ __forceinline__ bool
+is_tuned(const struct cuda_chunk &chunk)
+{
+    return chunk.status == TERP_OK && chunk.coding != TERP_CODING_CONSTANT;
+}
+
+/* Special values are taken for NaN. */
+template <typename T> struct source {
+    const T *values;
+    bool has_specials;
+    fill_words<T> fills;
+};
+
+template <typename T>
+static __device__ __forceinline__ T
+known(const struct source<T> &source, T value)
+{
+    return source.has_specials && is_special(value, source.fills) ? (T)NAN
+                                                                  : value;
+}
+
+/* ---- histograms ---- */
+
+/* A histogram counts slots: the magnitudes of codes, and behind the largest the
+ * escape. There is room for NROUNDS of them a lane. Behind the counts are costs
+ * by entry, and what its record holds besides; of lorenzo the sum of codes that
+ * were counted, how many these are, and their runs' cost. */
+#define NSLOTS TERP_NROWS
+#define NROUNDS ((NSLOTS + 31) / 32)
+#define COSTS_AT (32 * NROUNDS)
+#define COSTS_NWORDS 84
+#define HISTOGRAM_NWORDS (COSTS_AT + COSTS_NWORDS)
+
+enum {
+    RECORD_NSAMPLED = TERP_NENTRIES,
+    RECORD_NESCAPES,
+    RECORD_NJOINED,
+    RECORD_SUM,
+    RECORD_NCOUNTED,
+    RECORD_RUN_COST,
+    RECORD_END
+};
+_Static_assert(RECORD_END <= COSTS_NWORDS && COSTS_NWORDS % 4 == 0,
+               "records are moved in quads");
+
+/* Of a class of one odd dimension a histogram for each spline; of others, under
+ * the cubic one, for each set of dimensions that may predict it. */
+static __host__ __device__ __forceinline__ constexpr unsigned
+nhistograms_of(unsigned nodd)
+{
+    return nodd == 1 ? TERP_NSPLINES : (1u << nodd) - 1;
+}
+
+/* Histograms of the classes with lower numbers. */
+static __host__ __device__ __forceinline__ unsigned
+histograms_before(unsigned number)
+{
+    unsigned n = 0;
+    for (unsigned i = 1; i < number; i++)
+        n += nhistograms_of(count_bits(i));
+    return n;
+}
+
+/* Those of blended predictions, where a level has them: in pairs, and fully;
+ * of two odd dimensions both are the same. */
+static __host__ __device__ __forceinline__ constexpr unsigned
+nblends_of(unsigned nodd)
+{
+    return nodd == 2 ? 1 : nodd == 3 ? 2 : 0;
+}
+
+/* Of the classes with lower numbers. */
+static __host__ __device__ __forceinline__ constexpr unsigned
+blends_before(unsigned number)
+{
+    unsigned n = 0;
+    for (unsigned i = 1; i < number; i++)
+        n += nblends_of(count_bits(i));
+    return n;
+}
+
+/* What a block found besides its histograms. */
+struct findings {
+    uint32_t nsampled;
+    uint32_t njoined;
+};
+
+static __device__ __forceinline__ void
+count_slot(uint32_t *s_histogram, unsigned slot)
+{
+    atomicAdd(s_histogram + slot, 1u);
+}
+
+static __device__ void
+clear_histograms(uint32_t *s_histograms, unsigned n, struct findings *s_found)
+{
+    uint4 *s_quads = (uint4 *)s_histograms;
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i < n * (HISTOGRAM_NWORDS / 4);
+         i += blockDim.x)
+        s_quads[i] = make_uint4(0, 0, 0, 0);
+    if (threadIdx.x == 0) {
+        s_found->nsampled = 0;
+        s_found->njoined = 0;
+    }
+}
+
+/* Histograms that a warp costs together, slots whose costs it loads together,
+ * and entries of a lane. */
+#define NTOGETHER 3
+#define NAHEAD 4
+#define NLANE_ENTRIES ((TERP_NENTRIES + 31) / 32)
+
+/* A slice of the slots: of NROUNDS slots one behind another, a lane's, every
+ * nslices-th. Those in use are often the first ones; so all slices have about
+ * as many of them. */
+_Static_assert(NROUNDS % 2 == 1, "lanes have different banks");
+
+static __device__ __forceinline__ unsigned
+slot_of_slice(unsigned i, unsigned slice, unsigned nslices)
+{
+    return i % 32 * NROUNDS + slice + i / 32 * nslices;
+}
+
+/* Counts of a slice's slot go with the slot's number. */
+#define SLOT_NBITS 10
+_Static_assert(NSLOTS <= 1 << SLOT_NBITS, "a number has so many bits");
+_Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES << SLOT_NBITS <= (uint64_t)1
+                                                                    << 32,
+               "a count has the rest");
+
+/* Moves the counts of a warp's slice of the slots to the front of the slice
+ * where any of the histograms has one. Returns how many there are. */
+static __device__ __forceinline__ unsigned
+gather_slots(unsigned max_code, uint32_t *s_histograms, unsigned n,
+             unsigned slice, unsigned nslices)
+{
+    const unsigned lane = threadIdx.x % 32;
+    unsigned nused = 0;
+
+#pragma unroll 1
+    for (unsigned round = slice; round < NROUNDS; round += nslices) {
+        unsigned slot = lane * NROUNDS + round;
+        uint32_t counts[NTOGETHER], any = 0;
+#pragma unroll
+        for (unsigned h = 0; h < NTOGETHER; h++) {
+            counts[h] = h < n ? s_histograms[h * HISTOGRAM_NWORDS + slot] : 0;
+            any |= counts[h];
+        }
+        unsigned used = __ballot_sync(ALL_LANES, any != 0);
+        unsigned before = (unsigned)__popc(used & ((1u << lane) - 1));
+        unsigned to = slot_of_slice(nused + before, slice, nslices);
+        __syncwarp(); /* others have read what is there */
+#pragma unroll
+        for (unsigned h = 0; h < NTOGETHER; h++) {
+            if (any == 0 || h >= n)
+                continue;
+            uint32_t *s_histogram = s_histograms + h * HISTOGRAM_NWORDS;
+            s_histogram[to] = counts[h] << SLOT_NBITS | slot;
+            if (slot > max_code)
+                s_histogram[COSTS_AT + RECORD_NESCAPES] = counts[h];
+        }
+        nused += (unsigned)__popc(used);
+    }
+    __syncwarp();
+    return nused;
+}
+
+/* Adds a slice's share to the costs of its histograms. */
+static __device__ __forceinline__ void
+cost_slots(const uint16_t *cost, unsigned max_code, uint32_t *s_histograms,
+           unsigned n, unsigned slice, unsigned nslices)
+{
+    const unsigned lane = threadIdx.x % 32;
+    unsigned nused = gather_slots(max_code, s_histograms, n, slice, nslices);
+    uint32_t sums[NTOGETHER][NLANE_ENTRIES] = {{0}};
+
+#pragma unroll 1
+    for (unsigned first = 0; first < nused; first += NAHEAD) {
+        uint32_t costs[NAHEAD][NLANE_ENTRIES];
+        unsigned at[NAHEAD];
+#pragma unroll
+        for (unsigned k = 0; k < NAHEAD; k++) {
+            at[k] = slot_of_slice(min(first + k, nused - 1), slice, nslices);
+            unsigned slot = s_histograms[at[k]] & ((1u << SLOT_NBITS) - 1);
+            unsigned row = slot > max_code ? TERP_ROW_ESCAPE : slot;
+            const uint16_t *costs_of_row =
+                cost + row * TERP_ENTRY_STRIDE + lane;
+#pragma unroll
+            for (unsigned e = 0; e < NLANE_ENTRIES; e++)
+                costs[k][e] =
+                    32 * e + lane < TERP_NENTRIES ? costs_of_row[32 * e] : 0u;
+        }
+#pragma unroll
+        for (unsigned k = 0; k < NAHEAD; k++) {
+#pragma unroll
+            for (unsigned h = 0; h < NTOGETHER; h++) {
+                uint32_t count =
+                    h < n && first + k < nused
+                        ? s_histograms[h * HISTOGRAM_NWORDS + at[k]] >>
+                              SLOT_NBITS
+                        : 0;
+#pragma unroll
+                for (unsigned e = 0; e < NLANE_ENTRIES; e++)
+                    sums[h][e] += count * costs[k][e];
+            }
+        }
+    }
+#pragma unroll
+    for (unsigned h = 0; h < NTOGETHER; h++)
+#pragma unroll
+        for (unsigned e = 0; e < NLANE_ENTRIES; e++)
+            if (h < n && 32 * e + lane < TERP_NENTRIES)
+                atomicAdd(s_histograms + h * HISTOGRAM_NWORDS + COSTS_AT +
+                              32 * e + lane,
+                          sums[h][e]);
+}
+
+/* Costs of each histogram under each entry, by whole warps. What was counted
+ * is lost. */
+static __device__ void
+cost_histograms(const uint16_t *cost, unsigned max_code, uint32_t *s_histograms,
+                unsigned n, const struct findings *s_found)
+{
+    const unsigned nwarps = blockDim.x / 32;
+    unsigned ngroups = (n + NTOGETHER - 1) / NTOGETHER;
+    unsigned nslices = min(max(nwarps / ngroups, 1u), (unsigned)NROUNDS);
+
+    __syncthreads();
+#pragma unroll 1
+    for (unsigned task = threadIdx.x / 32; task < ngroups * nslices;
+         task += nwarps) {
+        unsigned first = task % ngroups * NTOGETHER;
+        cost_slots(cost, max_code, s_histograms + first * HISTOGRAM_NWORDS,
+                   n - first, task / ngroups, nslices);
+    }
+    for (unsigned h = threadIdx.x; h < n; h += blockDim.x) {
+        uint32_t *s_histogram = s_histograms + h * HISTOGRAM_NWORDS;
+        s_histogram[COSTS_AT + RECORD_NSAMPLED] = s_found->nsampled;
+        s_histogram[COSTS_AT + RECORD_NJOINED] = s_found->njoined;
+    }
+    __syncthreads();
+}
+
+/* Records [nparts][n] to costs of n histograms, the n-th at n * stride. */
+static __device__ __forceinline__ void
+add_records(const uint32_t *records, unsigned n, unsigned nparts,
+            uint32_t *s_costs, unsigned stride)
+{
+    const unsigned nquads = COSTS_NWORDS / 4;
+
+    for (unsigned i = threadIdx.x; i < n * nquads; i += blockDim.x) {
+        const uint4 *quads = (const uint4 *)records + i;
+        uint4 sum = make_uint4(0, 0, 0, 0);
+#pragma unroll 8
+        for (unsigned part = 0; part < nparts; part++) {
+            uint4 quad = quads[part * n * nquads];
+            sum.x += quad.x;
+            sum.y += quad.y;
+            sum.z += quad.z;
+            sum.w += quad.w;
+        }
+        *(uint4 *)(s_costs + i / nquads * stride + i % nquads * 4) = sum;
+    }
+}
+
+/* What a histogram's codes cost under the best entry, with the words of
+ * escapes: by a warp. */
+static __device__ __forceinline__ uint64_t
+cost_of_codes(const uint32_t *s_costs)
+{
+    const unsigned lane = threadIdx.x % 32;
+    uint32_t least = 0xFFFFFFFF;
+
+#pragma unroll
+    for (unsigned e = 0; e < NLANE_ENTRIES; e++)
+        if (32 * e + lane < TERP_NENTRIES)
+            least = min(least, s_costs[32 * e + lane]);
+    return __reduce_min_sync(ALL_LANES, least) +
+           s_costs[RECORD_NESCAPES] * TERP_ESCAPE_COST;
+}
+
+#endif

@@ -1,0 +1,312 @@
+/* Floor 3: samples of the Lorenzo predictor's differences; the same as those
+ * of cpu_tune_lorenzo. */
+#ifndef TERP_CUDA_TUNER_LORENZO_CUH
+#define TERP_CUDA_TUNER_LORENZO_CUH
+
+#include "gpu/predict/tuner.cuh"
+
+/* The stretches of rows that a block samples. */
+struct sampled_stretches {
+    uint64_t dims[TERP_NDIMS];
+    uint64_t stride[TERP_NDIMS];
+    uint64_t nper_row;
+    uint64_t every;
+    uint32_t first, end;
+    unsigned slower; /* bit d - 1: dimension d is in use */
+};
+
+static __device__ void
+find_stretches(const struct terp_layout *layout, unsigned part, unsigned nparts,
+               struct sampled_stretches *some)
+{
+    uint64_t stride = 1;
+
+    some->slower = 0;
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        some->dims[d] = layout->dims[d];
+        some->stride[d] = stride;
+        stride *= layout->dims[d];
+        if (d > 0)
+            some->slower |= (unsigned)(layout->dims[d] > 1) << (d - 1);
+    }
+    some->nper_row = div_up(layout->dims[0], TERP_LORENZO_NVALUES);
+    some->every = terp_lorenzo_distance(layout->nvalues);
+    uint64_t nstretches = layout->nvalues / layout->dims[0] * some->nper_row;
+    uint32_t nsampled =
+        (uint32_t)div_up(nstretches - some->every / 2, some->every);
+    some->first = nsampled * part / nparts;
+    some->end = nsampled * (part + 1) / nparts;
+}
+
+/* Rows that a difference along slower dimensions takes: bit d - 1 of a
+ * corner is set where the row is the one before in dimension d. */
+#define MAX_NCORNERS (1 << (TERP_NDIMS - 1))
+_Static_assert(MAX_NCORNERS <= 32, "a lane each");
+_Static_assert(TERP_LORENZO_RUN_NVALUES == 32, "a warp's values are a run");
+
+static __device__ constexpr unsigned
+lowest_bit(unsigned corner)
+{
+    return corner & 1 ? 0 : 1 + lowest_bit(corner / 2);
+}
+
+template <typename T> struct stretch {
+    const T *values;
+    uint32_t nvalues;
+    unsigned exists; /* bit d - 1: a row before it in dimension d */
+};
+
+template <typename T>
+static __device__ __forceinline__ struct stretch<T>
+find_stretch(const volatile struct sampled_stretches &some, const T *values,
+             uint32_t nth) {
+    uint64_t at = some.every / 2 + nth * some.every;
+    uint64_t nper_row = some.nper_row;
+    uint64_t row = nper_row == 1 ? at : at / nper_row, left = row;
+    uint64_t x = (at - row * nper_row) * TERP_LORENZO_NVALUES;
+    struct stretch<T> stretch;
+
+    stretch.values = values + row * some.dims[0] + x;
+    stretch.nvalues = (uint32_t)min_u64(TERP_LORENZO_NVALUES, some.dims[0] - x);
+    stretch.exists = 0;
+    for (int d = 1; d < TERP_NDIMS; d++) {
+        uint64_t dim = some.dims[d], slower = dim == 1 ? left : left / dim;
+        stretch.exists |= (unsigned)(left - slower * dim > 0) << (d - 1);
+        left = slower;
+    }
+    return stretch;
+}
+
+/* The integer that stands for a value, see prequantize in the CPU's stages. A
+ * value that it does not reproduce repeats the one before, `last` before the
+ * lanes of `group`, and so do special values: they are not valid. Where
+ * `exists` is false it is 0. The whole warp takes part. */
+template <typename T>
+static __device__ __forceinline__ int_of<T>
+integer_of(const struct source<T> &source, T value, bool exists,
+           const struct constants<T> &k, unsigned group, int_of<T> last,
+           bool *valid_ret, bool *joins_ret)
+{
+    bool special = source.has_specials && is_special(value, source.fills);
+    T scaled = value * k.inverse;
+    bool fits = absolute(scaled) <= value_traits<T>::MAX_LEVEL;
+    T level = ((fits ? scaled : (T)0) + value_traits<T>::ROUNDER) -
+              value_traits<T>::ROUNDER;
+    fits &= absolute(value - level * k.step) < k.limit;
+    int_of<T> integer = exists ? (int_of<T>)level : 0;
+    bool valid = !exists || (fits && !special);
+
+    *valid_ret = valid;
+    *joins_ret = exists && !fits && !special;
+    unsigned valids = __ballot_sync(ALL_LANES, valid);
+    if (valids != ALL_LANES) {
+        unsigned lane = threadIdx.x % 32;
+        unsigned until = valids & group & (ALL_LANES >> (31 - lane));
+        int from = until != 0 ? 31 - __clz((int)until) : (int)lane;
+        int_of<T> before = __shfl_sync(ALL_LANES, integer, from);
+        integer = until != 0 ? before : last;
+    }
+    return integer;
+}
+
+/* Differences along a set of slower dimensions, from rows that are corners. */
+template <int NCORNERS, typename W>
+static __device__ __forceinline__ void
+difference_corners(W corners[NCORNERS], unsigned slower)
+{
+#pragma unroll
+    for (int d = 0; d < TERP_NDIMS - 1; d++) {
+#pragma unroll
+        for (unsigned corner = 0; corner < NCORNERS; corner++)
+            if ((corner >> d & 1) && (slower >> d & 1))
+                corners[corner] = corners[corner ^ (1u << d)] - corners[corner];
+    }
+}
+
+template <typename T>
+static __device__ __forceinline__ unsigned
+slot_of_difference(word_of<T> difference, int max_code)
+{
+    int_of<T> code = (int_of<T>)difference;
+    bool fits = code >= -max_code && code <= max_code;
+    return (unsigned)(fits ? (code < 0 ? -code : code) : max_code + 1);
+}
+
+/* See TERP_LORENZO_RUN_NVALUES. */
+static __device__ __forceinline__ uint32_t
+magnitude_of_slot(unsigned slot, int max_code)
+{
+    return slot > (unsigned)max_code ? TERP_ROW_ESCAPE : slot;
+}
+
+/* Counts the codes of a value by the dimensions of the difference, if it
+ * `counts`; `row` holds differences along dimension 0. The whole warp takes
+ * part: returns the sum of the magnitudes of its codes, of the lane's set of
+ * dimensions: two lanes a corner. */
+template <typename T, int NCORNERS>
+static __device__ __forceinline__ uint32_t
+count_differences(word_of<T> row[NCORNERS], word_of<T> column[NCORNERS],
+                  unsigned slower, bool counts, int max_code,
+                  uint32_t *s_histogram)
+{
+    const unsigned lane = threadIdx.x % 32;
+    uint32_t sum_of_lane = 0;
+
+    difference_corners<NCORNERS>(row, slower);
+    difference_corners<NCORNERS>(column, slower);
+#pragma unroll
+    for (unsigned corner = 0; corner < NCORNERS; corner++) {
+        if ((corner & ~slower) != 0)
+            continue;
+        uint32_t sums = 0; /* 16 bits each */
+        if (counts) {
+            unsigned slot = slot_of_difference<T>(column[corner], max_code);
+            count_slot(s_histogram, slot);
+            sums = magnitude_of_slot(slot, max_code);
+            slot = slot_of_difference<T>(row[corner], max_code);
+            count_slot(s_histogram + HISTOGRAM_NWORDS, slot);
+            sums |= magnitude_of_slot(slot, max_code) << 16;
+        }
+        sums = __reduce_add_sync(ALL_LANES, sums);
+        if (lane / 2 == corner)
+            sum_of_lane = lane % 2 ? sums >> 16 : sums & 0xFFFF;
+        s_histogram += 2 * HISTOGRAM_NWORDS;
+    }
+    return sum_of_lane;
+}
+_Static_assert(32 * TERP_ROW_ESCAPE < 1 << 16 && 2 * MAX_NCORNERS <= 32,
+               "a lane's sum has 16 bits");
+
+/* What the runs of a lane's set of dimensions sum up to. */
+struct lane_runs {
+    uint32_t sum, n, cost;
+};
+
+static __device__ __forceinline__ void
+add_run(struct lane_runs &runs, uint32_t sum, uint32_t n)
+{
+    runs.sum += sum;
+    runs.n += n;
+    runs.cost += terp_cost_of_run(sum, n);
+}
+
+/* To the records of the lanes' sets. */
+static __device__ __forceinline__ void
+add_runs(const struct lane_runs &runs, unsigned slower, uint32_t *s_histograms)
+{
+    const unsigned lane = threadIdx.x % 32;
+    unsigned number = lane % 2;
+
+    if ((lane / 2 & ~slower) != 0)
+        return;
+    for (unsigned corner = 0; corner < lane / 2; corner++)
+        number += (corner & ~slower) == 0 ? 2 : 0;
+    uint32_t *s_record = s_histograms + number * HISTOGRAM_NWORDS + COSTS_AT;
+    atomicAdd(s_record + RECORD_SUM, runs.sum);
+    atomicAdd(s_record + RECORD_NCOUNTED, runs.n);
+    atomicAdd(s_record + RECORD_RUN_COST, runs.cost);
+}
+
+/* A warp takes a stretch, 32 values at a time, or as many short ones as it
+ * has room for, lanes in groups of a power of two. What it takes at a time is a
+ * run, unless stretches are too short for runs. What is read of `some` is
+ * not kept: registers are scarce. A third slower dimension doubles what a lane
+ * holds: NCORNERS is the number of corners, or larger. */
+template <int NCORNERS, typename T>
+static __device__ void
+sample_corners(const volatile struct sampled_stretches &some,
+               const struct source<T> &source, const struct constants<T> &k,
+               int max_code, uint32_t *s_histograms, struct findings *s_found)
+{
+    const uint32_t most = (uint32_t)min_u64(TERP_LORENZO_NVALUES, some.dims[0]);
+    const unsigned slower = some.slower;
+    unsigned nlanes = 32;
+    uint32_t nsampled = 0, njoined = 0;
+    struct lane_runs runs = {0, 0, 0};
+
+    while (nlanes / 2 >= most)
+        nlanes /= 2;
+    unsigned lane = threadIdx.x % 32, member = lane % nlanes;
+    unsigned group = (ALL_LANES >> (32 - nlanes)) << (lane - member);
+    uint32_t nat_once = 32 / nlanes;
+    for (uint32_t first = some.first + threadIdx.x / 32 * nat_once;
+         first < some.end; first += blockDim.x / 32 * nat_once) {
+        uint32_t nth = first + lane / nlanes;
+        struct stretch<T> stretch =
+            find_stretch(some, source.values, nth < some.end ? nth : first);
+        /* Of the corner's row that the lane has the number of: the integer
+         * before the warp's values. Only whole warps go on along a row. */
+        int_of<T> last_of_lane = 0;
+        if (nth >= some.end)
+            stretch.nvalues = 0;
+        const T *rows[NCORNERS];
+        rows[0] = stretch.values;
+#pragma unroll
+        for (unsigned corner = 1; corner < NCORNERS; corner++)
+            rows[corner] = rows[corner & (corner - 1)] -
+                           some.stride[1 + lowest_bit(corner)];
+        for (uint32_t at = 0; at < most; at += nlanes) {
+            uint32_t x = at + member;
+            bool inside = x < stretch.nvalues;
+            /* The first has nothing before it here, but has in the chunk. */
+            bool counts = inside && x > 0;
+            word_of<T> row[NCORNERS], column[NCORNERS];
+            T values[NCORNERS];
+#pragma unroll
+            for (unsigned corner = 0; corner < NCORNERS; corner++) {
+                bool exists = inside && (corner & ~stretch.exists) == 0;
+                values[corner] = exists ? __ldg(rows[corner] + x) : (T)0;
+            }
+#pragma unroll
+            for (unsigned corner = 0; corner < NCORNERS; corner++) {
+                bool exists = inside && (corner & ~stretch.exists) == 0;
+                bool valid, joins;
+                if ((corner & ~slower) != 0)
+                    continue;
+                int_of<T> last =
+                    __shfl_sync(ALL_LANES, last_of_lane, (int)corner);
+                int_of<T> integer = integer_of(source, values[corner], exists,
+                                               k, group, last, &valid, &joins);
+                int_of<T> before = __shfl_up_sync(ALL_LANES, integer, 1);
+                before = member == 0 ? last : before;
+                column[corner] = (word_of<T>)integer;
+                row[corner] = (word_of<T>)integer - (word_of<T>)before;
+                integer = __shfl_sync(ALL_LANES, integer, 31);
+                last_of_lane = lane == corner ? integer : last_of_lane;
+                if (corner == 0) {
+                    nsampled += counts;
+                    counts &= valid; /* a special value costs nothing */
+                    njoined += joins;
+                }
+            }
+            uint32_t sum = count_differences<T, NCORNERS>(
+                row, column, slower, counts, max_code, s_histograms);
+            uint32_t n = (uint32_t)__popc(__ballot_sync(ALL_LANES, counts));
+            add_run(runs, sum, n);
+        }
+    }
+    if (terp_lorenzo_has_runs(most))
+        add_runs(runs, slower, s_histograms);
+    nsampled = __reduce_add_sync(ALL_LANES, nsampled);
+    njoined = __reduce_add_sync(ALL_LANES, njoined);
+    if (lane == 0) {
+        atomicAdd(&s_found->nsampled, nsampled);
+        atomicAdd(&s_found->njoined, njoined);
+    }
+}
+
+template <typename T>
+static __device__ void
+sample_lorenzo(const struct sampled_stretches &some,
+               const struct source<T> &source, const struct constants<T> &k,
+               int max_code, uint32_t *s_histograms, struct findings *s_found)
+{
+    if (some.slower < MAX_NCORNERS / 2)
+        sample_corners<MAX_NCORNERS / 2>(some, source, k, max_code,
+                                         s_histograms, s_found);
+    else
+        sample_corners<MAX_NCORNERS>(some, source, k, max_code, s_histograms,
+                                     s_found);
+}
+
+#endif

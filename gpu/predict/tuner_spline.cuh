@@ -1,0 +1,589 @@
+/* Floor 3: samples of a class of points under splines; the same as those of
+ * `sample` in cpu/predict/stages_impl.h. */
+#ifndef TERP_CUDA_TUNER_SPLINE_CUH
+#define TERP_CUDA_TUNER_SPLINE_CUH
+
+#include "gpu/predict/tuner.cuh"
+
+/* A class and the runs of it that a block samples. */
+struct sampled_class {
+    unsigned odd;
+    uint64_t extent[TERP_NDIMS];
+    uint64_t neven[TERP_NDIMS];
+    uint64_t stride[TERP_NDIMS]; /* in the chunk, of the level's lattice */
+    unsigned odd_dims;           /* list_dims */
+    uint64_t brick_nvalues;
+    uint64_t nvalues;
+    uint64_t nruns_per_row;
+    uint64_t every;
+    uint64_t first_run; /* of this block */
+    uint32_t nruns;     /* likewise, of those sampled */
+    uint32_t run_nvalues;
+};
+
+/* Four bits each, ascending. */
+static __device__ __forceinline__ unsigned
+list_dims(unsigned dims)
+{
+    unsigned list = 0, n = 0;
+#pragma unroll
+    for (unsigned d = 0; d < TERP_NDIMS; d++)
+        if (dims >> d & 1)
+            list |= d << 4 * n++;
+    return list;
+}
+
+static __device__ void
+find_class(const struct terp_layout *layout, int l, unsigned odd, unsigned part,
+           unsigned nparts, struct sampled_class *cls)
+{
+    const struct terp_level *level = &layout->level[l];
+    uint64_t nrows = layout->nbricks, stride = 1;
+
+    cls->odd = odd;
+    cls->odd_dims = list_dims(odd);
+#pragma unroll
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        cls->extent[d] = odd >> d & 1 ? level->nodd[d] : level->neven[d];
+        cls->neven[d] = level->neven[d];
+        cls->stride[d] = stride << (l - 1);
+        stride *= layout->dims[d];
+        if (d > 0)
+            nrows *= cls->extent[d];
+    }
+    cls->brick_nvalues = stride;
+    cls->nvalues = nrows * cls->extent[0];
+    cls->nruns_per_row = div_up(cls->extent[0], TERP_SAMPLE_RUN_NVALUES);
+    uint64_t nruns = nrows * cls->nruns_per_row;
+    cls->every = terp_sample_distance(cls->nvalues, nruns);
+    /* Those of all blocks, of which this one has a part. */
+    uint32_t nsampled_runs =
+        (uint32_t)div_up(nruns - cls->every / 2, cls->every);
+    uint32_t first = nsampled_runs * part / nparts;
+    uint32_t end = nsampled_runs * (part + 1) / nparts;
+    cls->first_run = cls->every / 2 + first * cls->every;
+    cls->run_nvalues =
+        (uint32_t)min_u64(TERP_SAMPLE_RUN_NVALUES, cls->extent[0]);
+    cls->nruns = end - first;
+}
+
+/* The four points around one, as far as its form needs them. */
+template <typename T> struct neighbours {
+    T a, b, c, d;
+};
+
+_Static_assert(
+    (TERP_FORM_EXTRAPOLATE & TERP_FORM_QUAD_BELOW & TERP_FORM_CUBIC & 1) == 1 &&
+        ((TERP_FORM_COPY | TERP_FORM_LINEAR | TERP_FORM_QUAD_ABOVE) & 1) == 0,
+    "forms that take the point further below are odd");
+
+template <typename T>
+static __device__ __forceinline__ struct neighbours<T>
+load_neighbours(const T *at, uint64_t stride, enum terp_form form) {
+    const T *below = at - stride, *above = at + stride;
+    bool has_a = form & 1;
+    struct neighbours<T> near;
+    near.b = __ldg(below);
+    near.a = has_a ? __ldg(below - 2 * stride) : (T)0;
+    near.c = form >= TERP_FORM_LINEAR ? __ldg(above) : (T)0;
+    near.d = form >= TERP_FORM_QUAD_ABOVE ? __ldg(above + 2 * stride) : (T)0;
+    return near;
+}
+
+/* What a spline predicts along one dimension, or along some: the sum of the
+ * predictions of highest order, how many they are, and their order. */
+template <typename T>
+struct average {
+    T sum;
+    int n, order;
+};
+#define LINEAR_ORDER 2 /* at most, of the linear spline's forms */
+
+/* `form` is the cubic spline's. */
+template <typename T>
+static __device__ __forceinline__ struct average<T>
+predict_along(const struct neighbours<T> &near, enum terp_form form,
+              int spline) {
+    T a = near.a, b = near.b, c = near.c, d = near.d;
+    int order = terp_form_order(form);
+    T pred = form >= TERP_FORM_LINEAR        ? TERP_LINEAR(b, c)
+             : form == TERP_FORM_EXTRAPOLATE ? TERP_EXTRAPOLATE(a, b)
+                                             : b;
+
+    if (spline == TERP_SPLINE_LINEAR)
+        order = min(order, LINEAR_ORDER);
+    else if (form == TERP_FORM_CUBIC)
+        pred = spline == TERP_SPLINE_CUBIC ? TERP_CUBIC(a, b, c, d)
+                                           : TERP_NATURAL(a, b, c, d, (T)0.025);
+    else if (form == TERP_FORM_QUAD_BELOW)
+        pred = TERP_QUAD_BELOW(a, b, c);
+    else if (form == TERP_FORM_QUAD_ABOVE)
+        pred = TERP_QUAD_ABOVE(b, c, d);
+    return average<T>{pred, 1, order};
+}
+
+/* Dimensions come from the slowest to the fastest. */
+template <typename T>
+static __device__ __forceinline__ struct average<T>
+average_with(const struct average<T> &slower, const struct average<T> &along) {
+    bool higher = along.order > slower.order;
+    bool equal = along.order == slower.order;
+    struct average<T> all;
+
+    all.sum = equal ? slower.sum + along.sum : slower.sum;
+    all.sum = higher ? along.sum : all.sum;
+    all.n = higher ? 1 : slower.n + equal;
+    all.order = max(along.order, slower.order);
+    return all;
+}
+
+/* The share of each of n predictions, which are NDIMS at most. */
+template <unsigned NDIMS, typename T>
+static __device__ __forceinline__ T
+share_of(int n)
+{
+    T share = NDIMS <= 2 || n == 2   ? (T)0.5
+              : NDIMS == 3 || n == 3 ? (T)(1.0 / 3)
+                                     : (T)0.25;
+    return NDIMS == 1 || n == 1 ? (T)1 : share;
+}
+
+/* What stands for the errors of what a decoder predicts from: a noise by the
+ * place along dimension 0, and its amplitude for a class of NDIMS predicting
+ * dimensions of which so many are blended at a time. */
+template <typename T>
+static __device__ __forceinline__ T
+noise_at(uint64_t x)
+{
+    return (T)terp_noise_at(x);
+}
+
+template <unsigned NDIMS, int blend_order, typename T>
+static __device__ __forceinline__ T
+amplitude_of(void)
+{
+    return (T)(terp_noise_amplitude(NDIMS, blend_order) / 16);
+}
+
+/* What the code of `value` would be, see TERP_UNKNOWN_CODE. */
+template <typename T>
+static __device__ __forceinline__ unsigned
+slot_of(T value, T pred, T noise, const struct constants<T> &k)
+{
+    T scaled = absolute((value - pred) * k.inverse + noise);
+    T unknown = (T)(value != value ? 0 : TERP_UNKNOWN_CODE);
+    T most = k.max_code + (T)0.5; /* and more: an escape */
+    scaled = scaled != scaled ? unknown : scaled;
+    scaled = smaller(scaled, most);
+    return (unsigned)(int)(scaled + (T)0.5);
+}
+
+/* Where a value's slots under a spline go, by the number of the histogram: they
+ * are counted, or stored as what is before their rows in the table of costs. */
+struct counted {
+    uint32_t *s_histograms;
+};
+
+struct stored {
+    uint16_t *s_rows;
+    unsigned max_code;
+};
+#define STORED_STRIDE 64 /* rows of a histogram */
+#define ESCAPE_ROW_AT (TERP_ROW_ESCAPE * TERP_ENTRY_STRIDE)
+_Static_assert(ESCAPE_ROW_AT < 1 << 16, "stored in 16 bits");
+
+static __device__ __forceinline__ void
+take_slot(const struct counted &to, unsigned histogram, unsigned slot)
+{
+    count_slot(to.s_histograms + histogram * HISTOGRAM_NWORDS, slot);
+}
+
+static __device__ __forceinline__ void
+take_slot(const struct stored &to, unsigned histogram, unsigned slot)
+{
+    unsigned row = slot > to.max_code ? TERP_ROW_ESCAPE : slot;
+    to.s_rows[histogram * STORED_STRIDE] = (uint16_t)(row * TERP_ENTRY_STRIDE);
+}
+
+static __device__ __forceinline__ struct counted
+go_on(const struct counted &to, unsigned nhistograms)
+{
+    return counted{to.s_histograms + nhistograms * HISTOGRAM_NWORDS};
+}
+
+static __device__ __forceinline__ struct stored
+go_on(const struct stored &to, unsigned nhistograms)
+{
+    return stored{to.s_rows + nhistograms * STORED_STRIDE, to.max_code};
+}
+
+/* Takes a value's slots under a spline and all sets of the odd dimensions that
+ * consist of SLOWER, which `slower` is of, and some below D. */
+template <int D, unsigned SLOWER, typename T, typename To>
+static __device__ __forceinline__ void
+predict_sets(T value, T noise, const struct average<T> along[],
+             const struct average<T> &slower, const struct constants<T> &k,
+             const To &to)
+{
+    if constexpr (D > 0) {
+        constexpr unsigned SET = SLOWER | 1u << (D - 1);
+        struct average<T> all =
+            SLOWER == 0 ? along[D - 1] : average_with(slower, along[D - 1]);
+        constexpr unsigned NDIMS = count_bits(SET);
+        T pred = all.sum;
+        if constexpr (SLOWER != 0)
+            pred *= share_of<NDIMS, T>(all.n);
+        take_slot(to, SET - 1,
+                  slot_of(value, pred, noise * amplitude_of<NDIMS, 1, T>(), k));
+        predict_sets<D - 1, SET>(value, noise, along, all, k, to);
+        predict_sets<D - 1, SLOWER>(value, noise, along, slower, k, to);
+    }
+}
+
+/* Points of a row of a class. */
+struct sampled_run {
+    uint64_t at;      /* in the chunk */
+    uint64_t x;       /* in the class */
+    unsigned forms;   /* four bits a dimension, but for dimension 0 */
+    uint32_t nvalues; /* at most run_nvalues */
+};
+#define MAX_NRUNS 96 /* found at once */
+
+/* The first point of a class's row, or a later one of it. */
+static __device__ __forceinline__ struct sampled_run
+find_point(const volatile struct sampled_class &cls, uint64_t row, uint64_t x)
+{
+    struct sampled_run found;
+
+    found.x = x;
+    found.nvalues = (uint32_t)min_u64(cls.run_nvalues, cls.extent[0] - x);
+    found.at = (2 * x + (cls.odd & 1)) * cls.stride[0];
+    found.forms = 0;
+#pragma unroll 1
+    for (int d = 1; d < TERP_NDIMS; d++) {
+        uint64_t extent = cls.extent[d];
+        uint64_t slower = extent == 1 ? row : row / extent;
+        uint64_t at = row - slower * extent;
+        found.forms |=
+            (unsigned)terp_form_at(TERP_SPLINE_CUBIC, at, cls.neven[d])
+            << (4 * d);
+        found.at += (2 * at + (cls.odd >> d & 1)) * cls.stride[d];
+        row = slower;
+    }
+    found.at += row * cls.brick_nvalues;
+    return found;
+}
+
+static __device__ __forceinline__ struct sampled_run
+find_run(const volatile struct sampled_class &cls, unsigned nth)
+{
+    uint64_t run = cls.first_run + nth * cls.every;
+    uint64_t nper_row = cls.nruns_per_row;
+    uint64_t row = nper_row == 1 ? run : run / nper_row;
+
+    return find_point(cls, row,
+                      (run - row * nper_row) * TERP_SAMPLE_RUN_NVALUES);
+}
+
+/* The runs from `first` on, a thread each. */
+static __device__ __forceinline__ void
+find_runs(const volatile struct sampled_class &cls, unsigned first,
+          struct sampled_run s_runs[MAX_NRUNS])
+{
+    if (threadIdx.x < MAX_NRUNS && first + threadIdx.x < cls.nruns)
+        s_runs[threadIdx.x] = find_run(cls, first + threadIdx.x);
+}
+
+/* Takes the slots of the x-th value of a run, in a class of N odd dimensions:
+ * of one, under all splines. */
+template <int N, typename T, typename To>
+static __device__ __forceinline__ void
+sample_value(const volatile struct sampled_class &cls,
+             const struct sampled_run &run, unsigned x,
+             const struct source<T> &source, const struct constants<T> &k,
+             const To &to)
+{
+    const T *point = source.values + run.at + 2 * x * cls.stride[0];
+    const unsigned odd_dims = cls.odd_dims;
+    unsigned forms =
+        run.forms |
+        (unsigned)terp_form_at(TERP_SPLINE_CUBIC, run.x + x, cls.neven[0]);
+    enum terp_form form[N];
+    struct neighbours<T> near[N];
+    T value = __ldg(point);
+
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        unsigned d = odd_dims >> (4 * i) & 15;
+        form[i] = (enum terp_form)(forms >> (4 * d) & 15);
+        near[i] = load_neighbours(point, cls.stride[d], form[i]);
+    }
+    if (source.has_specials) {
+        value = known(source, value);
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            near[i].a = known(source, near[i].a);
+            near[i].b = known(source, near[i].b);
+            near[i].c = known(source, near[i].c);
+            near[i].d = known(source, near[i].d);
+        }
+    }
+    const T noise = noise_at<T>(run.x + x);
+    struct average<T> along[N];
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        along[i] = predict_along(near[i], form[i], TERP_SPLINE_CUBIC);
+    predict_sets<N, 0>(value, noise, along, along[0], k, to);
+    if constexpr (N == 1) {
+        To here = to;
+#pragma unroll
+        for (int spline = 1; spline < TERP_NSPLINES; spline++) {
+            here = go_on(here, 1);
+            along[0] = predict_along(near[0], form[0], spline);
+            predict_sets<1, 0>(value, noise, along, along[0], k, here);
+        }
+    }
+}
+_Static_assert(TERP_SPLINE_CUBIC == 0, "the first spline");
+
+/* ---- blending ---- */
+
+/* The cube around a point along N dimensions, the slowest first: below it, in
+ * its place, above. What is above along dimensions that end at the point does
+ * not exist. */
+#define CUBE_NVALUES(N) ((N) == 2 ? 9 : 27)
+
+template <int N, typename T>
+static __device__ __forceinline__ void
+load_cube(const struct source<T> &source, const T *point,
+          const uint64_t stride[N], const bool ends[N], T cube[CUBE_NVALUES(N)])
+{
+#pragma unroll
+    for (int i = 0; i < CUBE_NVALUES(N) / 3; i++) {
+        const uint64_t beside = stride[N - 2];
+        const T *row = N == 2 || i / 3 == 1 ? point
+                       : i / 3 == 0         ? point - stride[0]
+                                            : point + stride[0];
+        row = i % 3 == 1 ? row : i % 3 == 0 ? row - beside : row + beside;
+        const bool exists =
+            !(i % 3 == 2 && ends[N - 2]) && !(i / 3 == 2 && ends[0]);
+        cube[3 * i] = exists ? __ldg(row - stride[N - 1]) : (T)0;
+        cube[3 * i + 1] = exists ? __ldg(row) : (T)0;
+        cube[3 * i + 2] =
+            exists && !ends[N - 1] ? __ldg(row + stride[N - 1]) : (T)0;
+    }
+    if (__builtin_expect(source.has_specials, false)) {
+#pragma unroll
+        for (int i = 0; i < CUBE_NVALUES(N); i++)
+            cube[i] = known(source, cube[i]);
+    }
+}
+
+/* Two values of a cube on either side of the middle one, or of that one's
+ * neighbour `at`; four. */
+template <typename T>
+static __device__ __forceinline__ T
+sum_of_two(const T *middle, int at, int stride)
+{
+    return middle[at - stride] + middle[at + stride];
+}
+
+template <typename T>
+static __device__ __forceinline__ T
+sum_of_four(const T *middle, int at, int slow, int fast)
+{
+    return sum_of_two(middle, at - slow, fast) +
+           sum_of_two(middle, at + slow, fast);
+}
+
+/* By the linear spline, of a value that ends some of its dimensions: the others
+ * predict it, or if there are none all do. */
+template <int N, typename T>
+static __device__ __forceinline__ T
+predict_end(const struct source<T> &source, const T *point,
+            const uint64_t stride[N], const enum terp_form form[N],
+            const bool ends[N], const T *middle)
+{
+    struct average<T> all = {
+        0, 0, 0
+    };
+
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        const int at = N - i == 3 ? 9 : N - i == 2 ? 3 : 1;
+        T along = TERP_LINEAR(middle[-at], middle[at]);
+        if (!ends[i])
+            all.sum = all.n++ == 0 ? along : all.sum + along;
+    }
+    if (all.n == 0) {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            struct neighbours<T> near =
+                load_neighbours(point, stride[i], form[i]);
+            near.a = known(source, near.a);
+            near.b = known(source, near.b);
+            const struct average<T> along =
+                predict_along(near, form[i], TERP_SPLINE_LINEAR);
+            all = i == 0 ? along : average_with(all, along);
+        }
+    }
+    return all.sum * share_of<N, T>(all.n);
+}
+
+/* Takes the slots of the x-th value of a run, in a class of N odd dimensions,
+ * blended in pairs, and fully. */
+template <int N, typename T>
+static __device__ __forceinline__ void
+blend_value(const volatile struct sampled_class &cls,
+            const struct sampled_run &run, unsigned x,
+            const struct source<T> &source, const struct constants<T> &k,
+            const struct counted &to)
+{
+    const T *point = source.values + run.at + 2 * x * cls.stride[0];
+    const unsigned odd_dims = cls.odd_dims;
+    const unsigned forms =
+        run.forms |
+        (unsigned)terp_form_at(TERP_SPLINE_CUBIC, run.x + x, cls.neven[0]);
+    const T noise = noise_at<T>(run.x + x);
+    enum terp_form form[N]; /* slowest dimension first */
+    uint64_t stride[N];
+    bool ends[N], inside = true;
+    T cube[CUBE_NVALUES(N)], pairs, full;
+    const T *middle = cube + CUBE_NVALUES(N) / 2;
+
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        unsigned d = odd_dims >> (4 * (N - 1 - i)) & 15;
+        form[i] = (enum terp_form)(forms >> (4 * d) & 15);
+        stride[i] = cls.stride[d];
+        ends[i] = form[i] < TERP_FORM_LINEAR;
+        inside &= !ends[i];
+    }
+    load_cube<N>(source, point, stride, ends, cube);
+    if constexpr (N == 3) {
+        T faces = sum_of_two(middle, 0, 9) + sum_of_two(middle, 0, 3) +
+                  sum_of_two(middle, 0, 1);
+        T edges = sum_of_four(middle, 0, 9, 3) + sum_of_four(middle, 0, 9, 1) +
+                  sum_of_four(middle, 0, 3, 1);
+        T corners =
+            sum_of_four(middle, -9, 3, 1) + sum_of_four(middle, 9, 3, 1);
+        pairs = TERP_BLEND_3_PAIRS(faces, edges, (T)(1.0 / 3), (T)(1.0 / 12));
+        full = TERP_BLEND_3_FULL(faces, edges, corners);
+    } else {
+        pairs = full =
+            TERP_BLEND_2(sum_of_two(middle, 0, 3) + sum_of_two(middle, 0, 1),
+                         sum_of_four(middle, 0, 3, 1));
+    }
+    if (!inside)
+        pairs = full =
+            predict_end<N>(source, point, stride, form, ends, middle);
+    take_slot(to, 0,
+              slot_of(*middle, pairs, noise * amplitude_of<N, 2, T>(), k));
+    if (N == 3)
+        take_slot(to, 1,
+                  slot_of(*middle, full, noise * amplitude_of<N, 3, T>(), k));
+}
+
+/* ---- runs ---- */
+
+/* Consecutive threads take consecutive values of the sampled runs, the first of
+ * which are found, unless they are taken again. */
+template <int N, bool blends, typename T>
+static __device__ __forceinline__ void
+sample_runs(const volatile struct sampled_class &cls,
+            const struct source<T> &source, const struct constants<T> &k,
+            struct sampled_run s_runs[MAX_NRUNS], bool again,
+            uint32_t *s_histograms, struct findings *s_found)
+{
+    const unsigned run_nvalues = cls.run_nvalues, all = cls.nruns;
+    const unsigned nth_of_thread = threadIdx.x / run_nvalues;
+    const unsigned x_of_thread = threadIdx.x - nth_of_thread * run_nvalues;
+    const unsigned nruns_ahead = blockDim.x / run_nvalues;
+    const unsigned x_ahead = blockDim.x - nruns_ahead * run_nvalues;
+    const struct counted to = {s_histograms};
+    unsigned nsampled = 0;
+
+#pragma unroll 1
+    for (unsigned first = 0; first < all; first += MAX_NRUNS) {
+        unsigned nruns = min((unsigned)MAX_NRUNS, all - first);
+        unsigned nth = nth_of_thread, x = x_of_thread;
+        if (first > 0 || (again && all > MAX_NRUNS)) {
+            __syncthreads();
+            find_runs(cls, first, s_runs);
+            __syncthreads();
+        }
+#pragma unroll 1
+        while (nth < nruns) {
+            if (x < s_runs[nth].nvalues) {
+                if constexpr (blends)
+                    blend_value<N>(cls, s_runs[nth], x, source, k, to);
+                else
+                    sample_value<N>(cls, s_runs[nth], x, source, k, to);
+                nsampled++;
+            }
+            nth += nruns_ahead;
+            x += x_ahead;
+            nth += x >= run_nvalues;
+            x -= x >= run_nvalues ? run_nvalues : 0;
+        }
+    }
+    nsampled = __reduce_add_sync(ALL_LANES, nsampled);
+    if (threadIdx.x % 32 == 0 && !again)
+        atomicAdd(&s_found->nsampled, nsampled);
+}
+
+/* Again: after all of its values have been taken before. */
+template <typename T>
+static __device__ void
+sample_class(const volatile struct sampled_class &cls,
+             struct sampled_run s_runs[MAX_NRUNS],
+             const struct source<T> &source, const struct constants<T> &k,
+             bool blends, bool again, uint32_t *s_histograms,
+             struct findings *s_found)
+{
+    unsigned nodd = count_bits(cls.odd);
+
+    if (blends && nodd == 2)
+        sample_runs<2, true>(cls, source, k, s_runs, again, s_histograms,
+                             s_found);
+    else if (blends)
+        sample_runs<3, true>(cls, source, k, s_runs, again, s_histograms,
+                             s_found);
+    else if (nodd == 1)
+        sample_runs<1, false>(cls, source, k, s_runs, again, s_histograms,
+                              s_found);
+    else if (nodd == 2)
+        sample_runs<2, false>(cls, source, k, s_runs, again, s_histograms,
+                              s_found);
+    else if (nodd == 3)
+        sample_runs<3, false>(cls, source, k, s_runs, again, s_histograms,
+                              s_found);
+    else
+        sample_runs<4, false>(cls, source, k, s_runs, again, s_histograms,
+                              s_found);
+}
+
+/* Stores the rows of a point of a small class. */
+template <typename T>
+static __device__ __forceinline__ void
+sample_point(const volatile struct sampled_class &cls, unsigned point,
+             const struct source<T> &source, const struct constants<T> &k,
+             uint16_t *s_rows)
+{
+    const unsigned nodd = count_bits(cls.odd);
+    const unsigned row = point / (unsigned)cls.extent[0];
+    const struct sampled_run run =
+        find_point(cls, row, point - row * (unsigned)cls.extent[0]);
+    const struct stored to = {s_rows + point, (unsigned)k.max_code};
+
+    if (nodd == 1)
+        sample_value<1>(cls, run, 0, source, k, to);
+    else if (nodd == 2)
+        sample_value<2>(cls, run, 0, source, k, to);
+    else if (nodd == 3)
+        sample_value<3>(cls, run, 0, source, k, to);
+    else
+        sample_value<4>(cls, run, 0, source, k, to);
+}
+
+#endif

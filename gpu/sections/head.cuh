@@ -1,0 +1,166 @@
+/* Floor 3: what is written before a stream's payload, whatever its size. */
+#ifndef TERP_CUDA_HEAD_CUH
+#define TERP_CUDA_HEAD_CUH
+
+#include "gpu/block/reduce.cuh"
+#include "gpu/entropy/codebooks.cuh"
+#include "gpu/predict/lorenzo.cuh"
+
+/* Threads that have a level each. */
+#define MODEL_NTHREADS 64
+static_assert(TERP_MAX_LEVELS < MODEL_NTHREADS, "and one what is before them");
+
+static __device__ __forceinline__ uint64_t
+value_word(const struct cuda_batch &batch, double value)
+{
+    return batch.value_nbytes == 8 ? double_bits(value)
+                                   : (uint64_t)__float_as_uint((float)value);
+}
+
+/* Byte `i` of a coded stream's frame, but for the checksum. */
+static __device__ __forceinline__ uint8_t
+frame_byte(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+           unsigned i)
+{
+    const unsigned dims_end =
+        (unsigned)batch.frame_nbytes - (unsigned)sizeof chunk.bound;
+
+    if (i == TERP_FRAME_CODING_AT)
+        return (uint8_t)chunk.coding;
+    if (i == TERP_FRAME_PREDICTION_AT)
+        return (uint8_t)((int)chunk.prediction |
+                         (chunk.has_specials ? TERP_FRAME_SPECIALS : 0));
+    return i < dims_end
+               ? batch.frame[i]
+               : (uint8_t)(double_bits(chunk.bound) >> (8 * (i - dims_end)));
+}
+
+/* By one thread. Returns where the frame ends. */
+static __device__ uint64_t
+write_frame(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+            uint8_t *dst)
+{
+    const bool has_bound =
+        chunk.coding != TERP_CODING_RAW && chunk.coding != TERP_CODING_CONSTANT;
+    const uint64_t end =
+        batch.frame_nbytes - (has_bound ? 0 : sizeof chunk.bound);
+
+#pragma unroll 1
+    for (unsigned i = 0; i < end; i++)
+        dst[i] = frame_byte(batch, chunk, i);
+    return end;
+}
+
+static __device__ __forceinline__ uint64_t
+model_nbytes(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
+{
+    return chunk.prediction == TERP_PREDICTION_SPLINE
+               ? 1 + (unsigned)batch.value_nbytes +
+                     2 * (unsigned)batch.d_layout->nlevels
+               : 2;
+}
+
+/* Thread l of those that call it has the plan of level l. */
+static __device__ void
+write_model(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+            uint8_t *dst, int l)
+{
+    const int nlevels = batch.d_layout->nlevels;
+    uint8_t *model = dst + batch.frame_nbytes;
+
+    if (l == 0) {
+        model[0] = (uint8_t)chunk.shrink;
+        if (chunk.prediction == TERP_PREDICTION_SPLINE)
+            store_le(model + 1, value_word(batch, chunk.reference),
+                     batch.value_nbytes);
+        else
+            model[1] = (uint8_t)coded_dims(chunk);
+    } else if (l <= nlevels && chunk.prediction == TERP_PREDICTION_SPLINE) {
+        const struct cuda_level_plan &plan = chunk.plan[l];
+        uint8_t *at = model + 1 + batch.value_nbytes + 2 * (nlevels - l);
+        at[0] = (uint8_t)((plan.ratio - 1) | plan.spline << 6);
+        at[1] = plan.priorities;
+    }
+}
+
+/* Up to 32 bits from bit `at` on, where only zeros are. Others may put theirs
+ * beside them at the same time. */
+static __device__ __forceinline__ void
+put_bits(uint32_t *s_words, unsigned at, uint32_t value)
+{
+    const uint64_t bits = (uint64_t)value << (at % 32);
+
+    if ((uint32_t)bits != 0)
+        atomicOr(&s_words[at / 32], (uint32_t)bits);
+    if (bits >> 32 != 0)
+        atomicOr(&s_words[at / 32 + 1], (uint32_t)(bits >> 32));
+}
+
+/* ---- codebooks ---- */
+
+/* Entries in use are a bit each. */
+#define USED_NWORDS ((TERP_NENTRIES + 31) / 32)
+
+/* Entries in use below one of them, or all. */
+static __device__ __forceinline__ unsigned
+count_used(const uint32_t used[USED_NWORDS], unsigned end)
+{
+    unsigned n = 0;
+
+#pragma unroll
+    for (unsigned i = 0; i < USED_NWORDS; i++)
+        if (32 * i < end)
+            n += (unsigned)__popc(
+                used[i] &
+                (end >= 32 * i + 32 ? UINT32_MAX : bits_below(end % 32)));
+    return n;
+}
+
+/* How many entries are in use, and these. A thread an entry. */
+static __device__ __forceinline__ void
+write_palette(const uint32_t used[USED_NWORDS], uint8_t *dst)
+{
+    const unsigned entry = threadIdx.x;
+
+    if (entry < TERP_NENTRIES && (used[entry / 32] >> (entry % 32) & 1))
+        dst[1 + count_used(used, entry)] = (uint8_t)entry;
+    if (entry == 0)
+        dst[0] = (uint8_t)count_used(used, TERP_NENTRIES);
+}
+
+/* Bytes of all codebooks of a chunk in which some tiles have words. */
+static __device__ __forceinline__ uint64_t
+books_nbytes(enum terp_coding coding, const uint32_t used[USED_NWORDS],
+             unsigned nnonzero, const struct cuda_custom_book *book)
+{
+    if (selects_entries(coding)) {
+        unsigned nused = count_used(used, TERP_NENTRIES);
+        return 1 + nused + packed_nbytes(nnonzero, bit_width(nused - 1));
+    }
+    return coding == TERP_CODING_CUSTOM
+               ? 4 + packed_nbytes((uint64_t)book->high - book->low + 2, 4)
+               : 0;
+}
+
+/* By NTHREADS threads. A byte has two symbols, the escape first of all. */
+template <unsigned NTHREADS>
+static __device__ void
+write_custom(const struct cuda_custom_book *book, uint8_t *dst)
+{
+    unsigned low = book->low, n = book->high - low + 2u;
+
+    if (threadIdx.x == 0) {
+        store_le(dst, low, 2);
+        store_le(dst + 2, book->high, 2);
+    }
+#pragma unroll 1
+    for (unsigned i = 2 * threadIdx.x; i < n; i += 2 * NTHREADS) {
+        unsigned even = i == 0 ? TERP_ESCAPE : low + i - 1;
+        unsigned nbits = book->word[even] & 15;
+        if (i + 1 < n)
+            nbits |= (book->word[low + i] & 15) << 4;
+        dst[4 + i / 2] = (uint8_t)nbits;
+    }
+}
+
+#endif

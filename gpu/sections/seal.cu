@@ -1,0 +1,67 @@
+#include "gpu/block/checksum.cuh"
+#include "gpu/sections/stream_small.cuh"
+
+#define NTHREADS 512
+
+/* Sums of blocks that are on their way while they are chained. */
+#define NAHEAD 16
+
+/* Bytes that a block sums up at least, where a stream has as many, and the
+ * most blocks of a grid: what a large device runs at once. */
+#define GRID_BLOCK_NBYTES (64 << 10)
+#define MAX_NBLOCKS 528
+
+static __global__ void
+__launch_bounds__(NTHREADS) seal(const struct cuda_batch batch)
+{
+    begin_kernel();
+    seal_stream<NTHREADS, NAHEAD>(
+        batch.d_chunks[blockIdx.y],
+        region<uint64_t>(batch, blockIdx.y, batch.at.staging));
+}
+
+static __global__ void
+__launch_bounds__(NTHREADS) verify(const struct cuda_batch batch)
+{
+    begin_kernel();
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const uint8_t *stream = (const uint8_t *)chunk.src;
+    const uint64_t nbytes = chunk.src_nbytes;
+    uint64_t *sums = region<uint64_t>(batch, blockIdx.y, batch.at.cost);
+    uint64_t hash;
+
+    if ((chunk.checksum_status != TERP_OK) | (nbytes <= CUDA_SHORT_NBYTES))
+        return;
+    /* Longer than any stream of such a chunk: there is no room for its sums. */
+    if (nbytes > batch.raw_nbytes) {
+        if (threadIdx.x == 0)
+            chunk.checksum_status = TERP_ERR_DEVICE;
+        return;
+    }
+    if (checksum<NTHREADS, NAHEAD>(chunk, stream, nbytes, sums, &hash) &&
+        threadIdx.x == 0 && hash != load_le(stream + TERP_FRAME_CHECKSUM_AT, 8))
+        chunk.checksum_status = TERP_ERR_CHECKSUM;
+}
+
+static dim3
+grid_of(const struct cuda_batch *batch)
+{
+    unsigned nchunks = (unsigned)batch->nchunks;
+    uint64_t nblocks = div_up(batch->raw_nbytes, GRID_BLOCK_NBYTES);
+    return dim3((unsigned)min_u64(nblocks, div_up(MAX_NBLOCKS, nchunks)),
+                nchunks);
+}
+
+cudaError_t
+cuda_seal(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    if (batch->npartitions <= CUDA_FEW_PARTITIONS)
+        return cudaSuccess; /* cuda_stream_write has done it */
+    return launch(seal, grid_of(batch), NTHREADS, 0, stream, *batch);
+}
+
+cudaError_t
+cuda_verify(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    return launch(verify, grid_of(batch), NTHREADS, 0, stream, *batch);
+}

@@ -1,0 +1,324 @@
+/* Floor 3: the first steps of writing special values: which these are, in how
+ * many runs, and with which lag. For gpu/sections/specials_write.cu alone. */
+#ifndef TERP_CUDA_SPECIALS_FIND_CUH
+#define TERP_CUDA_SPECIALS_FIND_CUH
+
+#include "gpu/predict/values.cuh"
+#include "gpu/sections/specials_scratch.cuh"
+
+/* ---- find ---- */
+
+/* The palette of a block, in shared memory. */
+struct palette {
+    color_table table;
+    unsigned next; /* place in the segment of the next color; ~0: none */
+};
+
+/* Adds the colors among a thread's values, flagged in `unknown`, in the order
+ * of their places: item `i` of this thread stands at place + 32 i. */
+template <typename T>
+static __device__ void
+add_colors(struct palette &s_palette, const T values[NITEMS], unsigned unknown,
+           unsigned place, uint64_t segment_first)
+{
+    unsigned nknown = 0;
+
+    for (;;) {
+        unsigned ncolors = s_palette.table.ncolors;
+        if (ncolors > SPECIALS_MAX_PALETTE)
+            return;
+        for (; nknown < ncolors && unknown != 0; nknown++)
+            for (int i = 0; i < NITEMS; i++)
+                if (bits_of(values[i]) == s_palette.table.color[nknown])
+                    unknown &= ~(1u << i);
+        if (!__syncthreads_or(unknown != 0))
+            return;
+        if (threadIdx.x == 0)
+            s_palette.next = UINT32_MAX;
+        __syncthreads();
+        unsigned lowest = unknown == 0 ? 0 : (unsigned)__ffs((int)unknown) - 1;
+        if (unknown != 0)
+            atomicMin(&s_palette.next, place + 32 * lowest);
+        __syncthreads();
+        if (unknown != 0 && s_palette.next == place + 32 * lowest) {
+            uint64_t color = 0;
+            for (unsigned i = 0; i < NITEMS; i++)
+                color = i == lowest ? bits_of(values[i]) : color;
+            if (ncolors < SPECIALS_MAX_PALETTE) {
+                s_palette.table.color[ncolors] = color;
+                s_palette.table.first[ncolors] = segment_first + s_palette.next;
+            }
+            s_palette.table.ncolors = ncolors + 1;
+        }
+        __syncthreads();
+    }
+}
+
+/* A segment of 16 values a thread. A warp owns 512 values, in rows of 32, and
+ * 16 words of the bit maps, which its first 16 lanes keep. */
+template <typename T>
+static __device__ void
+find_in_segment(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+                const struct room &room, uint64_t segment,
+                struct palette &s_palette)
+{
+    __shared__ unsigned s_count[3];
+    const T *src = (const T *)chunk.src;
+    uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
+    const fill_words<T> fills = fills_of<T>(chunk);
+    bool mask_is_made = chunk.prediction == TERP_PREDICTION_LORENZO;
+    unsigned lane = threadIdx.x % 32;
+    unsigned place = threadIdx.x / 32 * (32 * NITEMS);
+    uint64_t first = segment * SEGMENT_NVALUES + place;
+    T values[NITEMS], before = 0;
+    unsigned special_word = 0, run_word = 0, runs = 0;
+    bool special_before = false;
+
+    for (int i = 0; i < NITEMS; i++) {
+        uint64_t at = first + 32 * i + lane;
+        values[i] = at < batch.nvalues ? src[at] : (T)0;
+    }
+    if (mask_is_made && lane < NITEMS && first + 32 * lane < batch.nvalues)
+        special_word = mask[first / 32 + lane];
+    if (first > 0 && first <= batch.nvalues) {
+        before = src[first - 1];
+        special_before = mask_is_made ? mask[(first - 1) / 32] >> 31
+                                      : is_special(before, fills);
+    }
+    unsigned first_bit = special_before;
+    for (int i = 0; i < NITEMS; i++) {
+        bool special = mask_is_made
+                           ? __shfl_sync(ALL_LANES, special_word, i) >> lane & 1
+                           : is_special(values[i], fills);
+        special &= first + 32 * i + lane < batch.nvalues;
+        T neighbor = __shfl_sync(ALL_LANES, values[i], (int)(lane + 31) % 32);
+        T previous = lane == 0 ? before : neighbor;
+        unsigned specials = __ballot_sync(ALL_LANES, special);
+        bool previous_special =
+            lane == 0 ? special_before : specials >> (lane - 1) & 1;
+        bool begins = special && !(previous_special &&
+                                   bits_of(previous) == bits_of(values[i]));
+        unsigned begin_word = __ballot_sync(ALL_LANES, begins);
+        runs |= (unsigned)begins << i;
+        if ((int)lane == i) {
+            special_word = specials;
+            run_word = begin_word;
+        }
+        before = neighbor;
+        special_before = specials >> 31;
+    }
+    unsigned word_before = __shfl_up_sync(ALL_LANES, special_word, 1) >> 31;
+    unsigned bit_before = lane == 0 ? first_bit : word_before;
+    unsigned nruns = 0, ncolored_runs = 0, nspecials = 0;
+    if (lane < NITEMS && first + 32 * lane < batch.nvalues) {
+        if (!mask_is_made)
+            mask[first / 32 + lane] = special_word;
+        ((uint32_t *)room.run_bits)[first / 32 + lane] = run_word;
+        nruns = __popc(special_word & ~(special_word << 1 | bit_before));
+        ncolored_runs = __popc(run_word);
+        nspecials = __popc(special_word);
+    }
+    if (threadIdx.x < 3)
+        s_count[threadIdx.x] = 0;
+    __syncthreads();
+    if (nspecials > 0) {
+        atomicAdd(&s_count[0], nruns);
+        atomicAdd(&s_count[1], ncolored_runs);
+        atomicAdd(&s_count[2], nspecials);
+    }
+    add_colors(s_palette, values, runs, place + lane,
+               segment * SEGMENT_NVALUES);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        struct segment *found = &room.segments[segment];
+        found->nruns[KIND_SPECIAL] = s_count[0];
+        found->nruns[KIND_COLOR] = s_count[1];
+        found->nspecials = s_count[2];
+    }
+    __syncthreads();
+}
+
+/* All blocks' palettes in one, by first place. */
+static __device__ void
+merge_colors(const struct room &room, struct palette &s_palette)
+{
+    __shared__ unsigned long long s_first;
+    bool too_many = false;
+
+    if (threadIdx.x == 0)
+        s_palette.table.ncolors = 0;
+    for (unsigned i = threadIdx.x; i < gridDim.x; i += NTHREADS)
+        too_many |= room.tables[i].ncolors > SPECIALS_MAX_PALETTE;
+    if (__syncthreads_or(too_many)) {
+        if (threadIdx.x == 0)
+            s_palette.table.ncolors = SPECIALS_MAX_PALETTE + 1;
+        __syncthreads();
+        return;
+    }
+    for (unsigned ncolors = 0; ncolors <= SPECIALS_MAX_PALETTE; ncolors++) {
+        unsigned long long first = UINT64_MAX;
+        uint64_t color = 0;
+        if (threadIdx.x == 0)
+            s_first = UINT64_MAX;
+        __syncthreads();
+        for (unsigned i = threadIdx.x; i < gridDim.x; i += NTHREADS) {
+            const struct color_table *table = &room.tables[i];
+            for (unsigned c = 0; c < table->ncolors; c++) {
+                bool known = table->first[c] >= first;
+                for (unsigned k = 0; k < ncolors; k++)
+                    known |= s_palette.table.color[k] == table->color[c];
+                if (known)
+                    continue;
+                first = table->first[c];
+                color = table->color[c];
+            }
+        }
+        if (first != UINT64_MAX)
+            atomicMin(&s_first, first);
+        __syncthreads();
+        if (s_first == UINT64_MAX)
+            return;
+        if (first == s_first) {
+            if (ncolors < SPECIALS_MAX_PALETTE)
+                s_palette.table.color[ncolors] = color;
+            s_palette.table.ncolors = ncolors + 1;
+        }
+        __syncthreads();
+    }
+}
+
+/* How many runs of a kind and specials there are before each segment. Returns
+ * the number of all these runs. */
+static __device__ uint64_t
+number_runs(const struct room &room, int kind)
+{
+    uint64_t nruns = 0, nspecials = 0;
+
+    for (uint64_t first = 0; first < room.nsegments; first += NTHREADS) {
+        uint64_t i = first + threadIdx.x;
+        bool is_there = i < room.nsegments;
+        struct segment *segment = &room.segments[is_there ? i : 0];
+        uint64_t run_at =
+            sum_before(is_there ? segment->nruns[kind] : 0, &nruns);
+        uint64_t special_at =
+            sum_before(is_there ? segment->nspecials : 0, &nspecials);
+        if (is_there) {
+            segment->run_at = run_at;
+            segment->special_at = special_at;
+        }
+    }
+    return nruns;
+}
+
+/* Runs of one color where the palette holds all colors. */
+static __device__ void
+end_find(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+         const struct room &room, struct palette &s_palette)
+{
+    merge_colors(room, s_palette);
+    bool colored = s_palette.table.ncolors <= SPECIALS_MAX_PALETTE;
+    uint64_t nruns = number_runs(room, colored ? KIND_COLOR : KIND_SPECIAL);
+    if (threadIdx.x < SPECIALS_MAX_PALETTE)
+        room.section->palette[threadIdx.x] = s_palette.table.color[threadIdx.x];
+    if (threadIdx.x != 0)
+        return;
+    room.section->nruns = nruns;
+    room.section->lag = 0;
+    room.section->lagged = 0;
+    room.section->ncolors = colored ? s_palette.table.ncolors : 0;
+    room.section->nfields =
+        room.section->ncolors > 1 ? SPECIALS_NFIELDS : SPECIALS_COLOR;
+    if (nruns > room.max_nruns || batch.nvalues > UINT32_MAX)
+        chunk.status = TERP_ERR_DEVICE;
+}
+
+template <typename T>
+static __device__ void
+find(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+     const struct room &room)
+{
+    __shared__ struct palette s_palette;
+
+    if (threadIdx.x == 0)
+        s_palette.table.ncolors = 0;
+    __syncthreads();
+    for (uint64_t i = blockIdx.x; i < room.nsegments; i += gridDim.x)
+        find_in_segment<T>(batch, chunk, room, i, s_palette);
+    if (threadIdx.x == 0)
+        room.tables[blockIdx.x] = s_palette.table;
+    if (is_last_block(&chunk.progress[CUDA_PROGRESS_FIND_RUNS], gridDim.x))
+        end_find(batch, chunk, room, s_palette);
+}
+
+/* ---- choose ---- */
+
+/* The lag that leaves the fewest runs. */
+static __device__ void
+end_choose(const struct cuda_batch &batch, const struct room &room)
+{
+    uint64_t fewest = room.section->nruns;
+    int best = 0;
+
+    for (int d = 1; d <= TERP_NDIMS; d++) {
+        uint64_t nruns = 0;
+        if (terp_lag(batch.d_layout, d) == 0)
+            continue;
+        for (uint64_t first = 0; first < room.nsegments; first += NTHREADS) {
+            uint64_t i = first + threadIdx.x;
+            sum_before(
+                i < room.nsegments ? room.segments[i].nruns[KIND_COLOR + d] : 0,
+                &nruns);
+        }
+        if (nruns < fewest) {
+            fewest = nruns;
+            best = d;
+        }
+    }
+    if (best == 0)
+        return;
+    number_runs(room, KIND_COLOR + best);
+    if (threadIdx.x != 0)
+        return;
+    room.section->nruns = fewest;
+    room.section->lag = terp_lag(batch.d_layout, best);
+    room.section->lagged = (uint32_t)best;
+}
+
+/* Counts runs with each lag. A thread owns 16 values. */
+static __device__ void
+choose(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+       const struct room &room)
+{
+    __shared__ unsigned s_nruns[TERP_NDIMS];
+    const uint16_t *mask = region<uint16_t>(batch, blockIdx.y, batch.at.mask);
+    const uint64_t nvalues = batch.nvalues;
+
+    if (room.section->ncolors != 1)
+        return;
+    for (uint64_t i = blockIdx.x; i < room.nsegments; i += gridDim.x) {
+        uint64_t piece = i * NTHREADS + threadIdx.x;
+        if (threadIdx.x < TERP_NDIMS)
+            s_nruns[threadIdx.x] = 0;
+        __syncthreads();
+        for (int d = 1; d <= TERP_NDIMS; d++) {
+            uint64_t lag = terp_lag(batch.d_layout, d);
+            if (lag == 0)
+                continue;
+            unsigned bits = lagged_piece_of(mask, piece, nvalues, lag);
+            unsigned last =
+                piece == 0 ? 0 : lagged_piece_of(mask, piece - 1, nvalues, lag);
+            int nruns = __popc(bits & ~(bits << 1 | last >> 15));
+            if (nruns > 0)
+                atomicAdd(&s_nruns[d - 1], (unsigned)nruns);
+        }
+        __syncthreads();
+        if (threadIdx.x < TERP_NDIMS)
+            room.segments[i].nruns[KIND_COLOR + 1 + threadIdx.x] =
+                s_nruns[threadIdx.x];
+        __syncthreads();
+    }
+    if (is_last_block(&chunk.progress[CUDA_PROGRESS_CHOOSE_LAG], gridDim.x))
+        end_choose(batch, room);
+}
+
+#endif

@@ -1,0 +1,312 @@
+/* Floor 3: all of a stream that stands before its payload. One block reads a
+ * chunk's; what is long (tiles, partitions) its threads share out. The same as
+ * in cpu/pipeline.c, cpu/entropy/codebooks.c and cpu/sections/index.c: whatever
+ * the CPU refuses is TERP_ERR_CORRUPT here too. */
+#include "codec/model/lorenzo.h"
+#include "gpu/sections/index_read.cuh"
+#include "gpu/sections/specials.cuh"
+
+/* What is known of a chunk before its body is read. */
+struct stream_facts {
+    enum terp_coding coding;
+    enum terp_prediction prediction;
+    bool has_specials;
+    int nlevels;
+};
+
+/* What is found of it, in shared memory. */
+struct stream_found {
+    uint64_t constant_bits;
+    uint64_t model_end, specials_end, escapes_end, payload_at;
+    unsigned long long nspecials;
+    uint64_t nescapes;
+    unsigned number_nbytes;
+    /* model */
+    double step, reference;
+    int shrink;
+    unsigned dims;
+    struct cuda_level_plan plan[TERP_MAX_LEVELS + 1];
+};
+
+/* ---- model ---- */
+
+/* The last threads of a block, a level each; the first of these has the rest
+ * of the model. Others need not wait for it. */
+#define MODEL_NTHREADS 64
+static_assert(TERP_MAX_LEVELS <= MODEL_NTHREADS, "a thread a level");
+
+template <unsigned NTHREADS>
+static __device__ __forceinline__ int
+model_thread(void)
+{
+    return (int)threadIdx.x - (int)(NTHREADS - MODEL_NTHREADS);
+}
+
+static __device__ __forceinline__ unsigned
+model_nbytes(const struct cuda_batch &batch, const struct stream_facts &facts)
+{
+    return facts.prediction == TERP_PREDICTION_SPLINE
+               ? 1 + (unsigned)batch.value_nbytes + 2 * (unsigned)facts.nlevels
+               : 2;
+}
+
+/* By a model thread. False where its part is not valid. */
+static __device__ __forceinline__ bool
+read_model(const struct cuda_batch &batch, const struct stream_facts &facts,
+           const uint8_t *at, int thread, struct stream_found *s_found)
+{
+    bool valid = true;
+
+    if (facts.prediction == TERP_PREDICTION_SPLINE && thread < facts.nlevels) {
+        const uint8_t *plan = at + 1 + batch.value_nbytes + 2 * thread;
+        const struct cuda_level_plan read = {(uint8_t)(plan[0] >> 6), plan[1],
+                                             (uint8_t)((plan[0] & 63) + 1)};
+        s_found->plan[facts.nlevels - thread] = read;
+        valid = read.spline < TERP_NSPLINES;
+    }
+    if (thread > 0)
+        return valid;
+    const int shrink = at[0];
+    if (shrink < TERP_MIN_SHRINK || shrink > TERP_MAX_SHRINK)
+        return false;
+    s_found->shrink = shrink;
+    s_found->step =
+        terp_step_of(double_of_bits(load_le(at - sizeof(double), 8)), shrink);
+    if (facts.prediction != TERP_PREDICTION_SPLINE) {
+        s_found->dims = at[1];
+        return terp_lorenzo_dims_are_valid(batch.d_layout, at[1],
+                                           facts.has_specials);
+    }
+    s_found->reference =
+        batch.value_nbytes == 8
+            ? double_of_bits(load_le(at + 1, 8))
+            : (double)__uint_as_float((unsigned)load_le(at + 1, 4));
+    return valid;
+}
+
+/* ---- specials, escapes ---- */
+
+/* Apart from all else, which should not have to be fetched around it. */
+static __device__ __attribute__((noinline)) bool
+skip_specials(const uint8_t *src, uint64_t begin, uint64_t end,
+              const struct terp_layout *layout, int value_nbytes,
+              struct specials_batch *batches, struct stream_found *s_found)
+{
+    unsigned long long nspecials;
+    uint64_t specials_end;
+
+    if (!specials_skip(src, begin, end, layout, value_nbytes, batches,
+                       &nspecials, &specials_end))
+        return false;
+    if (threadIdx.x == 0) {
+        s_found->nspecials = nspecials;
+        s_found->specials_end = specials_end;
+    }
+    __syncthreads();
+    return true;
+}
+
+template <unsigned NTHREADS>
+static __device__ __forceinline__ bool
+pass_specials(const struct cuda_batch &batch, const struct stream_facts &facts,
+              struct stream_found *s_found, struct staged_reader *reader,
+              read_shared<NTHREADS> &s)
+{
+    const uint64_t begin = place_of(*reader);
+
+    if (threadIdx.x == 0)
+        s_found->model_end = s_found->specials_end = begin;
+    if (!facts.has_specials)
+        return true;
+    if (!skip_specials(
+            reader->src, begin, reader->end, batch.d_layout, batch.value_nbytes,
+            region<struct specials_batch>(batch, blockIdx.y, batch.at.runs),
+            s_found))
+        return false;
+    go_on_at<NTHREADS>(reader, s_found->specials_end, s.staged);
+    return true;
+}
+
+template <unsigned NTHREADS>
+static __device__ __forceinline__ bool
+pass_escapes(const struct cuda_batch &batch, struct stream_found *s_found,
+             struct staged_reader *reader, read_shared<NTHREADS> &s)
+{
+    uint64_t nescapes = 0;
+    unsigned byte = 0x80, number_nbytes = 0;
+
+#pragma unroll 1
+    for (int shift = 0; shift < 63 && byte >= 0x80; shift += 7) {
+        byte = take_byte(reader);
+        nescapes |= (uint64_t)(byte & 0x7F) << shift;
+    }
+    if (nescapes > 0)
+        number_nbytes = take_byte(reader);
+    const unsigned nbytes =
+        number_nbytes == 0 ? (unsigned)batch.value_nbytes : number_nbytes;
+    const uint64_t begin = place_of(*reader), end = begin + nescapes * nbytes;
+    if (byte >= 0x80 || reader->underflow || nescapes > batch.nvalues ||
+        number_nbytes > (unsigned)batch.value_nbytes || end > reader->end)
+        return false;
+    if (threadIdx.x == 0) {
+        s_found->nescapes = nescapes;
+        s_found->number_nbytes = number_nbytes;
+        s_found->escapes_end = end;
+    }
+    go_on_at<NTHREADS>(reader, end, s.staged);
+    return true;
+}
+
+/* ---- streams ---- */
+
+/* What stands before the specials: the value that all others are, or the
+ * model. False in some threads, or in all, where it is not valid. */
+template <unsigned NTHREADS>
+static __device__ __forceinline__ bool
+read_first(const struct cuda_batch &batch, const struct stream_facts &facts,
+           struct stream_found *s_found, struct staged_reader *reader)
+{
+    const bool constant = facts.coding == TERP_CODING_CONSTANT;
+    const uint64_t nbytes =
+        constant ? (uint64_t)batch.value_nbytes : model_nbytes(batch, facts);
+    const uint8_t *at = take_bytes(reader, nbytes);
+    const int thread = model_thread<NTHREADS>();
+
+    if (reader->underflow || thread < 0)
+        return !reader->underflow;
+    if (!constant)
+        return read_model(batch, facts, at, thread, s_found);
+    if (thread == 0)
+        s_found->constant_bits = load_few(at, nbytes);
+    return true;
+}
+
+/* False in some threads, or in all, where it is not valid. */
+template <unsigned NTHREADS>
+static __device__ __forceinline__ bool
+read_body(const struct cuda_batch &batch, const struct stream_facts &facts,
+          struct stream_found *s_found, struct staged_reader *reader,
+          read_shared<NTHREADS> &s)
+{
+    uint64_t payload_at = 0;
+
+    bool valid = read_first<NTHREADS>(batch, facts, s_found, reader);
+    if (reader->underflow ||
+        !pass_specials<NTHREADS>(batch, facts, s_found, reader, s))
+        return false;
+    if (facts.coding == TERP_CODING_CONSTANT)
+        return valid && place_of(*reader) == reader->end;
+    if (!pass_escapes<NTHREADS>(batch, s_found, reader, s))
+        return false;
+    if constexpr (is_short<NTHREADS>) {
+        valid &=
+            read_index<NTHREADS>(batch, facts.coding, reader, s, &payload_at);
+    } else {
+        const uint64_t at = place_of(*reader);
+        struct block_reader block = {
+            reader->src, reader->s_at, at,   reader->staged_end,
+            at,          reader->end,  false};
+        valid &=
+            read_index<NTHREADS>(batch, facts.coding, &block, s, &payload_at);
+    }
+    if (threadIdx.x == 0)
+        s_found->payload_at = payload_at;
+    return valid;
+}
+
+/* Into the chunk's state. By 64 threads or more. */
+static __device__ __forceinline__ void
+write_found(const struct stream_facts &facts,
+            const struct stream_found &s_found, struct cuda_chunk *chunk)
+{
+    const unsigned i = threadIdx.x;
+
+    if (i >= 1 && i <= (unsigned)facts.nlevels)
+        chunk->plan[i] = s_found.plan[i];
+    if (i != 0)
+        return;
+    chunk->constant_bits = s_found.constant_bits;
+    chunk->model_end = s_found.model_end;
+    chunk->specials_end = s_found.specials_end;
+    chunk->nspecials = s_found.nspecials;
+    chunk->nescapes = s_found.nescapes;
+    chunk->number_nbytes = s_found.number_nbytes;
+    chunk->escapes_end = s_found.escapes_end;
+    chunk->payload_at = s_found.payload_at;
+    chunk->shrink = s_found.shrink;
+    chunk->step = s_found.step;
+    chunk->reference = s_found.reference;
+    chunk->lorenzo_dims = s_found.dims;
+}
+
+/* Grid (1, nchunks), a block a chunk. It takes the place of the stream from
+ * the host, and reads it while the chunk's state is still being set up; so it
+ * looks at the frame itself. Only the state is written once that is done:
+ * nobody has used the regions in this call. */
+template <unsigned NTHREADS>
+static __global__ void
+__launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)
+{
+    let_next_kernel_come();
+    __shared__ read_shared<NTHREADS> s;
+    __shared__ struct stream_found s_found;
+    const struct cuda_chunk *host = (const struct cuda_chunk *)s.host;
+    struct cuda_chunk *chunk = &batch.d_chunks[blockIdx.y];
+    /* A stream without a bound has its body here. */
+    const uint64_t body_at = batch.frame_nbytes - sizeof(double);
+    struct staged_reader reader = {};
+    struct stream_facts facts = {};
+
+    if (threadIdx.x < CUDA_HOST_NBYTES / 8)
+        s.host[threadIdx.x] =
+            ((const uint64_t *)&batch.h_chunks[blockIdx.y])[threadIdx.x];
+    facts.nlevels = batch.d_layout->nlevels;
+    for (unsigned i = threadIdx.x; i < sizeof s_found / 8; i += NTHREADS)
+        ((uint64_t *)&s_found)[i] = 0;
+    __syncthreads();
+    reader.src = (const uint8_t *)host->src;
+    reader.end = host->src_nbytes;
+    if (host->status != TERP_OK || reader.end < body_at) {
+        wait_for_kernels();
+        return;
+    }
+    const unsigned coding = reader.src[TERP_FRAME_CODING_AT];
+    const unsigned prediction = reader.src[TERP_FRAME_PREDICTION_AT];
+    stage_at<NTHREADS>(&reader, TERP_FRAME_DIMS_AT, s.staged);
+    facts.coding = (enum terp_coding)coding;
+    facts.prediction = (enum terp_prediction)(prediction & 0xF);
+    facts.has_specials = prediction >> 4 != 0;
+    const uint64_t begin =
+        facts.coding == TERP_CODING_CONSTANT ? body_at : batch.frame_nbytes;
+    bool valid = facts.coding == TERP_CODING_RAW;
+    take_bytes(&reader, (unsigned)(begin - TERP_FRAME_DIMS_AT));
+    if (!valid && !reader.underflow)
+        valid = read_body<NTHREADS>(batch, facts, &s_found, &reader, s);
+    valid = __syncthreads_and(valid) != 0;
+
+    wait_for_kernels();
+    write_found(facts, s_found, chunk);
+    if (threadIdx.x == 0 && !valid && chunk->status == TERP_OK)
+        chunk->status = TERP_ERR_CORRUPT;
+}
+
+cudaError_t
+cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    const dim3 grid(1, (unsigned)batch->nchunks);
+
+    return batch->npartitions < CUDA_MANY_PARTITIONS
+               ? launch(read_streams<FEW_NTHREADS>, grid, dim3(FEW_NTHREADS), 0,
+                        stream, *batch)
+               : launch(read_streams<MANY_NTHREADS>, grid, dim3(MANY_NTHREADS),
+                        0, stream, *batch);
+}
+
+/* Done by the launch of cuda_model_read, which reads on. */
+cudaError_t
+cuda_tile_index_read(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    (void)batch;
+    (void)stream;
+    return cudaSuccess;
+}

@@ -1,0 +1,449 @@
+#include <cub/cub.cuh>
+
+#include "gpu/block/concatenate.cuh"
+#include "gpu/sections/head.cuh"
+#include "gpu/sections/index.cuh"
+#include "gpu/sections/stream_small.cuh"
+
+#define FULL_WARP 0xFFFFFFFF
+
+/* One block writes all of a stream but escapes, specials and payload. */
+#define HEAD_NTHREADS 1024
+
+/* ---- index ---- */
+
+/* Sums of partitions. A device's memory holds fewer than 2^24 of them. */
+typedef struct cuda_partition_place index_sums;
+
+static __device__ __forceinline__ index_sums
+sums_of(const struct cuda_partition &partition)
+{
+    uint32_t nnonzero = (uint32_t)__popc(partition.tiles);
+    return {partition.nbytes, (nnonzero * partition.width + 7) / 8,
+            partition.tiles != 0, nnonzero};
+}
+
+static __device__ __forceinline__ void
+add_sums(index_sums *to, const index_sums &other)
+{
+    to->payload_nbytes += other.payload_nbytes;
+    to->lengths_nbytes += other.lengths_nbytes;
+    to->nfull += other.nfull;
+    to->nnonzero += other.nnonzero;
+}
+
+static __device__ __forceinline__ index_sums
+shuffle_sums(const index_sums &sums, unsigned from)
+{
+    return {__shfl_sync(FULL_WARP, sums.payload_nbytes, (int)from),
+            __shfl_sync(FULL_WARP, sums.lengths_nbytes, (int)from),
+            __shfl_sync(FULL_WARP, sums.nfull, (int)from),
+            __shfl_sync(FULL_WARP, sums.nnonzero, (int)from)};
+}
+
+/* Of this lane and those before it. */
+static __device__ index_sums
+scan_sums(index_sums sums)
+{
+    const unsigned lane = threadIdx.x % 32;
+
+#pragma unroll 1
+    for (unsigned step = 1; step < 32; step *= 2) {
+        index_sums below = shuffle_sums(sums, lane - step);
+        if (lane >= step)
+            add_sums(&sums, below);
+    }
+    return sums;
+}
+
+/* Partitions of which the map and the numbers of tiles are in shared memory.
+ * Longer ones have scratch. */
+#define SHARED_NPARTITIONS 1024
+#define SHARED_MAP_NBYTES (SHARED_NPARTITIONS * TERP_PARTITION_NTILES / 8)
+#define SHARED_TOWER_NWORDS                                                  \
+    (level_nwords(SHARED_MAP_NBYTES) + level_nwords(SHARED_MAP_NBYTES / 8) + \
+     level_nwords(SHARED_MAP_NBYTES / 64))
+static_assert(SHARED_MAP_NBYTES / 512 <= CUDA_STORED_NBYTES,
+              "these are all levels");
+
+struct head_shared {
+    scan_storage<HEAD_NTHREADS> scan;
+    index_sums warps[HEAD_NTHREADS / 32];
+    uint32_t used[USED_NWORDS]; /* a bit an entry */
+    alignas(8) uint16_t map[SHARED_NPARTITIONS];
+    alignas(8) uint32_t tower[2 * SHARED_TOWER_NWORDS];
+    alignas(8) uint8_t numbers[SHARED_NPARTITIONS * TERP_PARTITION_NTILES];
+};
+static_assert(HEAD_NTHREADS / 32 == 32, "a lane has a warp's sums");
+
+/* Where things stand in memory and in the stream, the same in all threads. */
+struct index {
+    struct cuda_index_room room;
+    const uint8_t *entry;
+    const struct cuda_custom_book *book;
+    uint8_t *numbers;        /* of the entries of non-zero tiles */
+    uint16_t *map;           /* bits of tiles; filled up to 8 bytes */
+    struct cuda_tower tower; /* of map */
+    index_sums all;
+    index_sums before;   /* this thread's partitions */
+    unsigned first, end; /* these */
+    uint64_t books_at, books_nbytes, controls_at, lengths_at;
+    unsigned offset_nbytes;
+};
+
+static __device__ struct index
+index_of(const struct cuda_batch &batch, unsigned chunk, struct head_shared *s)
+{
+    struct index index = {};
+    const unsigned npartitions = (unsigned)batch.npartitions;
+    const unsigned share = (npartitions + HEAD_NTHREADS - 1) / HEAD_NTHREADS;
+    uint32_t *words = s->tower;
+
+    static_assert(sizeof(struct cuda_index_places) +
+                          sizeof(struct cuda_partition_place) +
+                          sizeof(struct cuda_partition) <=
+                      4 * TERP_NENTRIES,
+                  "a tile's cost gives room to a partition");
+    static_assert(sizeof(struct cuda_partition_place) +
+                          sizeof(struct cuda_partition) +
+                          TERP_PARTITION_NTILES + 2 + 4 * 8 <=
+                      4 * TERP_NENTRIES,
+                  "and that of many tiles to what else partitions need");
+    index.room = index_room(batch, chunk);
+    index.entry = region<uint8_t>(batch, chunk, batch.at.entry);
+    index.book = region<struct cuda_custom_book>(batch, chunk, batch.at.books);
+    index.first = min(threadIdx.x * share, npartitions);
+    index.end = min(index.first + share, npartitions);
+    index.map = s->map;
+    index.numbers = s->numbers;
+    if (npartitions > SHARED_NPARTITIONS) {
+        index.numbers = index.room.rest;
+        index.map =
+            (uint16_t *)(index.numbers + npartitions * TERP_PARTITION_NTILES);
+        words = (uint32_t *)index.map + (npartitions + 3) / 4 * 2;
+    }
+    index.tower =
+        tower_of(index.map, (unsigned)div_up(batch.ntiles, 8), true, &words);
+    return index;
+}
+
+/* The entries that tiles use. A thread a tile. */
+static __device__ void
+mark_entries(const struct cuda_batch &batch, const struct index &index,
+             struct head_shared *s)
+{
+    const uint8_t *nonzero =
+        region<uint8_t>(batch, blockIdx.y, batch.at.nonzero);
+
+#pragma unroll 4
+    for (unsigned i = threadIdx.x; i < batch.ntiles; i += HEAD_NTHREADS) {
+        const unsigned entry = index.entry[i];
+        if (nonzero[i] != 0 && (s->used[entry / 32] >> (entry % 32) & 1) == 0)
+            atomicOr(&s->used[entry / 32], 1u << (entry % 32));
+    }
+}
+
+/* Bit map of tiles, entries in use, and what partitions take. A thread has
+ * partitions that follow each other. */
+static __device__ void
+measure_partitions(const struct cuda_batch &batch, struct index *index,
+                   struct head_shared *s)
+{
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    index_sums mine = {0, 0, 0, 0};
+
+    if (selects_entries(batch.coding))
+        mark_entries(batch, *index, s);
+#pragma unroll 1
+    for (unsigned p = index->first; p < index->end; p++) {
+        struct cuda_partition partition = index->room.partition[p];
+        index->map[p] = partition.tiles;
+        add_sums(&mine, sums_of(partition));
+    }
+    index_sums sums = scan_sums(mine);
+    if (lane == 31)
+        s->warps[warp] = sums;
+    __syncthreads();
+    index_sums of_warps = scan_sums(s->warps[lane]);
+    index->all = shuffle_sums(of_warps, 31);
+    index->before = {0, 0, 0, 0};
+    index_sums warps_before = shuffle_sums(of_warps, warp - 1);
+    if (warp > 0)
+        add_sums(&index->before, warps_before);
+    index_sums lanes_before = shuffle_sums(sums, lane - 1);
+    if (lane > 0)
+        add_sums(&index->before, lanes_before);
+}
+
+/* Places in the stream; returns where it ends. */
+static __device__ uint64_t
+place_index(const struct cuda_chunk &chunk, struct index *index,
+            const struct head_shared *s)
+{
+    const index_sums &all = index->all;
+
+    index->books_at = chunk.escapes_end + tower_nbytes(index->tower);
+    if (all.nnonzero == 0)
+        return index->books_at;
+    index->books_nbytes =
+        books_nbytes(chunk.coding, s->used, all.nnonzero, index->book);
+    index->controls_at = index->books_at + index->books_nbytes;
+    index->offset_nbytes = ((unsigned)bit_width(all.payload_nbytes) + 7) / 8;
+    index->lengths_at = index->controls_at + all.nfull + 1 +
+                        (uint64_t)(all.nfull - 1) * index->offset_nbytes;
+    return index->lengths_at + all.lengths_nbytes + all.payload_nbytes;
+}
+
+/* What is before each partition. */
+static __device__ void
+place_partitions(const struct index &index)
+{
+    index_sums before = index.before;
+
+#pragma unroll 1
+    for (unsigned p = index.first; p < index.end; p++) {
+        index.room.place[p] = before;
+        add_sums(&before, sums_of(index.room.partition[p]));
+    }
+}
+
+/* The numbers of tiles' entries. A thread a tile. */
+static __device__ void
+number_tiles(const struct cuda_batch &batch, const struct index &index,
+             const struct head_shared *s)
+{
+#pragma unroll 4
+    for (unsigned i = threadIdx.x; i < batch.ntiles; i += HEAD_NTHREADS) {
+        const unsigned p = i / TERP_PARTITION_NTILES;
+        const unsigned tiles = index.map[p], bit = i % TERP_PARTITION_NTILES;
+        if (tiles >> bit & 1)
+            index.numbers[index.room.place[p].nnonzero +
+                          (unsigned)__popc(tiles & bits_below(bit))] =
+                (uint8_t)count_used(s->used, index.entry[i]);
+    }
+}
+
+/* Eight numbers of w bits are w bytes, by one thread. */
+static __device__ void
+write_numbers(const struct index &index, unsigned nused, uint8_t *dst)
+{
+    const unsigned nnonzero = index.all.nnonzero;
+    const unsigned width = (unsigned)bit_width(nused - 1);
+
+#pragma unroll 1
+    for (unsigned i = 8 * threadIdx.x; i < nnonzero && width > 0;
+         i += 8 * HEAD_NTHREADS) {
+        const unsigned n = min(8u, nnonzero - i);
+        const uint64_t numbers = *(const uint64_t *)(index.numbers + i);
+        uint64_t packed = 0;
+#pragma unroll 1
+        for (unsigned k = 0; k < n; k++)
+            packed |= (numbers >> (8 * k) & 0xFF) << (k * width);
+        store_le(dst + i / 8 * width, packed, (int)(n * width + 7) / 8);
+    }
+}
+
+/* All of a coded stream's head from the escapes' end on, but what each
+ * partition writes. False, and nothing is written, when the stream would not
+ * be shorter than a raw one. */
+static __device__ bool
+write_index(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+            struct head_shared *s)
+{
+    uint8_t *dst = (uint8_t *)chunk.dst;
+    struct index index = index_of(batch, blockIdx.y, s);
+
+    if (threadIdx.x < USED_NWORDS)
+        s->used[threadIdx.x] = 0;
+    __syncthreads();
+    measure_partitions(batch, &index, s);
+    tower_build<HEAD_NTHREADS>(&index.tower, s->scan);
+    uint64_t end = place_index(chunk, &index, s);
+    if (end >= batch.raw_nbytes)
+        return false;
+    tower_store<HEAD_NTHREADS>(index.tower, dst + chunk.escapes_end);
+    if (index.all.nnonzero > 0) {
+        uint8_t *books = dst + index.books_at;
+        if (selects_entries(chunk.coding))
+            write_palette(s->used, books);
+        if (chunk.coding == TERP_CODING_CUSTOM)
+            write_custom<HEAD_NTHREADS>(index.book, books);
+        place_partitions(index);
+        if (selects_entries(chunk.coding)) {
+            unsigned nused = count_used(s->used, TERP_NENTRIES);
+            __syncthreads();
+            number_tiles(batch, index, s);
+            __syncthreads();
+            write_numbers(index, nused, books + 1 + nused);
+        }
+    }
+    if (threadIdx.x == 0) {
+        chunk.payload_at = end - index.all.payload_nbytes;
+        chunk.stream_nbytes = end;
+        *index.room.places = {index.controls_at, index.lengths_at,
+                              index.all.nfull, index.offset_nbytes};
+        if (index.all.nnonzero > 0)
+            dst[index.controls_at + index.all.nfull] =
+                (uint8_t)index.offset_nbytes;
+    }
+    return true;
+}
+
+/* Frame, model and index, or the frame of a raw chunk. */
+static __device__ __forceinline__ void
+write_head(const struct cuda_batch &batch, struct cuda_chunk &chunk)
+{
+    __shared__ struct head_shared s_head;
+    uint8_t *dst = (uint8_t *)chunk.dst;
+    enum terp_status status = chunk.status;
+    enum terp_coding coding = chunk.coding;
+    bool raw = status == TERP_ERR_CAPACITY;
+
+    if (status != TERP_OK && !raw)
+        return;
+    if (!raw && coding == TERP_CODING_CONSTANT)
+        raw = chunk.specials_end >= batch.raw_nbytes;
+    else if (!raw)
+        raw = !write_index(batch, chunk, &s_head);
+    __syncthreads(); /* the state may change */
+    /* The rest is for threads that have few partitions. */
+    const unsigned i = HEAD_NTHREADS - 1 - threadIdx.x;
+    if (!raw && coding != TERP_CODING_CONSTANT)
+        write_model(batch, chunk, dst, (int)i);
+    if (i != MODEL_NTHREADS)
+        return;
+    if (raw) {
+        chunk.coding = coding = TERP_CODING_RAW;
+        chunk.prediction = TERP_PREDICTION_NONE;
+        chunk.has_specials = false;
+        chunk.status = TERP_OK;
+    }
+    uint64_t at = write_frame(batch, chunk, dst);
+    if (coding == TERP_CODING_CONSTANT) {
+        store_le(dst + at, chunk.constant_bits, batch.value_nbytes);
+        chunk.stream_nbytes = chunk.specials_end;
+    }
+    if (coding == TERP_CODING_RAW) {
+        chunk.payload_at = at;
+        chunk.stream_nbytes = batch.raw_nbytes;
+    }
+}
+
+/* ---- payload ---- */
+
+#define PAYLOAD_NTHREADS 256
+
+/* What the index says of a partition: control byte, offset, lengths. By one
+ * warp, whose lane i has tile i. */
+static __device__ void
+write_partition(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+                const struct cuda_partition &partition,
+                const struct cuda_partition_place &place, unsigned p,
+                unsigned length, uint32_t s_lengths[8])
+{
+    const struct cuda_index_places places =
+        *index_room(batch, blockIdx.y).places;
+    const unsigned lane = threadIdx.x % 32;
+    const unsigned width = partition.width;
+    uint8_t *dst = (uint8_t *)chunk.dst;
+
+    if (lane < 8)
+        s_lengths[lane] = 0;
+    __syncwarp();
+    put_bits(s_lengths,
+             (unsigned)__popc(partition.tiles & bits_below(lane)) * width,
+             length_excess(batch, p, length));
+    __syncwarp();
+    if (lane < ((unsigned)__popc(partition.tiles) * width + 7) / 8)
+        dst[places.lengths_at + place.lengths_nbytes + lane] =
+            ((const uint8_t *)s_lengths)[lane];
+    if (lane == 31)
+        dst[places.controls_at + place.nfull] =
+            (uint8_t)(width | (unsigned)partition.reduced << 7);
+    if (place.nfull > 0 && lane < places.offset_nbytes)
+        dst[places.controls_at + places.nfull + 1 +
+            (uint64_t)(place.nfull - 1) * places.offset_nbytes + lane] =
+            (uint8_t)(place.payload_nbytes >> (8 * lane));
+}
+
+/* Grid: x partitions, y chunks. A partition's payload and what the index says
+ * of it, or as many values as a partition has symbols. All copies are one piece
+ * of code: joined words and values are copied by all threads, tiles in their
+ * slots by a warp each. */
+static __global__ void
+__launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ uint32_t s_lengths[8];
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const unsigned p = blockIdx.x;
+    const uint64_t slice_nbytes = (uint64_t)TERP_PARTITION_NTILES *
+                                  TERP_TILE_NSYMBOLS *
+                                  (unsigned)batch.value_nbytes;
+    const struct cuda_index_room room = index_room(batch, blockIdx.y);
+    const struct cuda_partition partition = room.partition[p];
+    const struct cuda_partition_place place = room.place[p];
+    const unsigned length = tile_length(batch, blockIdx.y, p);
+    const unsigned end = length_sum(length);
+    unsigned i = threadIdx.x, nthreads = PAYLOAD_NTHREADS;
+    uint8_t *dst = (uint8_t *)chunk.dst + chunk.payload_at;
+    const unsigned slot_nbytes = cuda_tile_max_nbytes(batch.coding);
+    const uint8_t *src = region<uint8_t>(batch, blockIdx.y, batch.at.staging) +
+                         (uint64_t)p * TERP_PARTITION_NTILES * slot_nbytes;
+    unsigned nbytes = partition.nbytes, first = 0, npieces = 1;
+
+    if (has_tiles(chunk)) {
+        if (partition.tiles == 0)
+            return;
+        if (i / 32 == PAYLOAD_NTHREADS / 32 - 1)
+            write_partition(batch, chunk, partition, place, p, length,
+                            s_lengths);
+        dst += place.payload_nbytes;
+        if (!joins_tiles(chunk.coding)) {
+            first = i / 32;
+            npieces = TERP_PARTITION_NTILES;
+            i %= 32;
+            nthreads = 32;
+        }
+    } else {
+        uint64_t at = p * slice_nbytes;
+        if (chunk.status != TERP_OK || chunk.coding != TERP_CODING_RAW)
+            return;
+        dst += at;
+        src = (const uint8_t *)chunk.original + at;
+        nbytes = (unsigned)min_u64(slice_nbytes,
+                                   batch.raw_nbytes - chunk.payload_at - at);
+    }
+#pragma unroll 1
+    for (unsigned tile = first; tile < npieces; tile += PAYLOAD_NTHREADS / 32) {
+        unsigned at = 0;
+        if (npieces > 1) {
+            nbytes = __shfl_sync(FULL_WARP, length, (int)tile);
+            at = __shfl_sync(FULL_WARP, end, (int)tile) - nbytes;
+        }
+        copy_bytes(dst + at, src + (uint64_t)tile * slot_nbytes, nbytes, i,
+                   nthreads);
+    }
+}
+
+/* Grid: x 1, y chunks. */
+static __global__ void
+__launch_bounds__(HEAD_NTHREADS) write_stream(const struct cuda_batch batch)
+{
+    begin_kernel();
+    write_head(batch, batch.d_chunks[blockIdx.y]);
+}
+
+cudaError_t
+cuda_stream_write(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    if (batch->npartitions <= CUDA_FEW_PARTITIONS)
+        return cuda_small_stream_write(batch, stream);
+    cudaError_t error = launch(write_stream, dim3(1, (unsigned)batch->nchunks),
+                               HEAD_NTHREADS, 0, stream, *batch);
+    return error == cudaSuccess ? launch(write_payload,
+                                         dim3((unsigned)batch->npartitions,
+                                              (unsigned)batch->nchunks),
+                                         PAYLOAD_NTHREADS, 0, stream, *batch)
+                                : error;
+}

@@ -1,0 +1,160 @@
+/* make_golden DIR: writes this version's golden streams and their list to an
+ * existing folder, in place of those of the same names.
+ * h5tests/support/golden.h. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "codec/format/frame.h"
+#include "h5tests/support/fields.h"
+#include "h5tests/support/golden.h"
+#include "h5tests/support/modes.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+struct golden {
+    const char *name;
+    enum terp_field field;
+    struct terp_chunk chunk;
+    double bound; /* absolute */
+};
+
+/* Each in every mode. */
+static const struct golden goldens[] = {
+    {"f32-1d", TERP_FIELD_ROUGH, {TERP_FLOAT32, false, false, 1, {701}}, 1e-3},
+    {"f64-2d",
+     TERP_FIELD_ROUGH,
+     {TERP_FLOAT64, false, false, 2, {29, 31}},
+     1e-4},
+    {"f32-3d-tiles",
+     TERP_FIELD_SMOOTH,
+     {TERP_FLOAT32, false, false, 3, {33, 34, 35}},
+     1e-4},
+    {"f64-4d-big-endian",
+     TERP_FIELD_STEPS,
+     {TERP_FLOAT64, true, false, 4, {5, 6, 7, 5}},
+     0.25},
+    {"f32-stack",
+     TERP_FIELD_ROUGH,
+     {TERP_FLOAT32, false, true, 4, {7, 8, 8, 8}},
+     1e-2},
+    {"f32-specials",
+     TERP_FIELD_GAPS,
+     {TERP_FLOAT32, false, false, 3, {9, 10, 11}},
+     1e-3},
+    {"f64-coast",
+     TERP_FIELD_COAST,
+     {TERP_FLOAT64, false, false, 2, {40, 50}},
+     1e-3},
+    {"f32-months", /* the mask repeats */
+     TERP_FIELD_COAST,
+     {TERP_FLOAT32, false, false, 3, {6, 20, 24}},
+     1e-3},
+    {"f32-maps", /* means along the slowest dimension */
+     TERP_FIELD_MAPS,
+     {TERP_FLOAT32, false, false, 3, {24, 9, 14}},
+     1e-3},
+    {"f32-escapes",
+     TERP_FIELD_SPIKES,
+     {TERP_FLOAT32, false, false, 2, {37, 41}},
+     1e-1},
+    {"f64-escapes",
+     TERP_FIELD_SPIKES,
+     {TERP_FLOAT64, false, false, 2, {37, 41}},
+     1e-1},
+};
+
+/* Each once: what needs no mode. */
+static const struct golden plain[] = {
+    {"f32-constant",
+     TERP_FIELD_CONSTANT,
+     {TERP_FLOAT32, false, false, 3, {64, 64, 64}},
+     1e-3},
+    {"f64-constant-specials",
+     TERP_FIELD_GAPS,
+     {TERP_FLOAT64, false, false, 2, {20, 20}},
+     10},
+    {"f32-raw", TERP_FIELD_NOISE, {TERP_FLOAT32, false, false, 1, {50}}, 1e-30},
+    {"bytes", TERP_FIELD_NOISE, {TERP_BYTES, false, false, 1, {99}}, 1},
+};
+
+static bool
+write_file(const char *dir, const char *name, const void *bytes,
+           uint64_t nbytes)
+{
+    char path[4096];
+    int n = snprintf(path, sizeof path, "%s/%s", dir, name);
+    if (n < 0 || (size_t)n >= sizeof path)
+        return false;
+    FILE *file = fopen(path, "wb");
+    if (file == NULL)
+        return false;
+    bool written = fwrite(bytes, 1, nbytes, file) == nbytes;
+    return fclose(file) == 0 && written;
+}
+
+static bool
+make(const char *dir, const struct golden *golden, const struct terp_mode *mode,
+     FILE *list)
+{
+    struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+                                 .bound = golden->bound,
+                                 .pipeline = mode->pipeline,
+                                 .predictor = mode->predictor};
+    const struct terp_chunk *chunk = &golden->chunk;
+    uint64_t nbytes = terp_chunk_nbytes(chunk), stream_nbytes, got;
+    uint64_t cap_nbytes = terp_encode_bound(chunk);
+    uint8_t *values = malloc(nbytes), *stream = malloc(cap_nbytes);
+    char name[TERP_GOLDEN_NAME_CAP];
+    bool made = false;
+
+    snprintf(name, sizeof name, "v%d-%s-%s.terp", TERP_FORMAT_VERSION,
+             golden->name, mode->name);
+    for (char *slash; (slash = strchr(name, '/')) != NULL;)
+        *slash = '-';
+    if (values != NULL && stream != NULL) {
+        terp_field_make(golden->field, chunk, values);
+        made =
+            terp_encode(&params, chunk, values, stream, cap_nbytes,
+                        &stream_nbytes, 1) == TERP_OK &&
+            terp_decode(stream, stream_nbytes, values, nbytes, &got, 1) ==
+                TERP_OK &&
+            write_file(dir, name, stream, stream_nbytes) &&
+            fprintf(list, "%s %" PRIu64 " %" PRIu64 " %016" PRIx64 "\n", name,
+                    stream_nbytes, nbytes, XXH3_64bits(values, nbytes)) > 0;
+    }
+    if (!made)
+        fprintf(stderr, "make_golden: cannot make %s/%s\n", dir, name);
+    free(values);
+    free(stream);
+    return made;
+}
+
+int
+main(int argc, char **argv)
+{
+    char path[4096];
+    bool made = true;
+
+    if (argc != 2) {
+        fputs("usage: make_golden DIR\n", stderr);
+        return EXIT_FAILURE;
+    }
+    int n = snprintf(path, sizeof path, "%s/%s", argv[1], TERP_GOLDEN_LIST);
+    FILE *list = n > 0 && (size_t)n < sizeof path ? fopen(path, "w") : NULL;
+    if (list == NULL) {
+        perror(argv[1]);
+        return EXIT_FAILURE;
+    }
+    for (size_t i = 0; i < COUNT(goldens); i++)
+        for (int mode = 1; mode < TERP_NMODES; mode++)
+            made &= make(argv[1], &goldens[i], &terp_mode[mode], list);
+    for (size_t i = 0; i < COUNT(plain); i++)
+        made &= make(argv[1], &plain[i], &terp_mode[0], list);
+    made &= fclose(list) == 0;
+    return made ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,170 @@
+/* stream_digest [--threads N] [--expect FILE]
+ *
+ * Prints the XXH3-64 digests of streams, and of what they decode to, for
+ * chunks of all kinds in all modes. A line says what the data and the mode
+ * are, never who made it, so that two builds, or two numbers of threads,
+ * agree when their outputs are the same file.
+ *
+ * With --expect, prints the lines that differ from FILE instead, and fails
+ * when there are any. Needs no test framework. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "h5tests/support/fields.h"
+#include "h5tests/support/modes.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static const struct terp_chunk chunks[] = {
+    {TERP_FLOAT64, false, false, 1, {2}},
+    {TERP_FLOAT32, false, false, 1, {5003}},
+    {TERP_FLOAT32, false, false, 2, {61, 131}},
+    {TERP_FLOAT64, true, false, 2, {3, 3001}},
+    {TERP_FLOAT32, true, false, 3, {7, 1, 13}},
+    {TERP_FLOAT32, false, false, 3, {33, 35, 37}},
+    {TERP_FLOAT64, false, false, 3, {32, 32, 32}},
+    {TERP_FLOAT32, false, false, 4, {9, 11, 13, 15}},
+    {TERP_FLOAT32, false, true, 4, {5, 15, 15, 15}},
+    {TERP_FLOAT32, false, true, 2, {100, 30}},
+};
+
+static const struct {
+    enum terp_bound_mode mode;
+    double bound;
+} bounds[] = {
+    {TERP_BOUND_RELATIVE, 1e-2},    {TERP_BOUND_RELATIVE, 1e-3},
+    {TERP_BOUND_RELATIVE, 1e-5},    {TERP_BOUND_ABSOLUTE, 0.5},
+    {TERP_BOUND_ABSOLUTE, 0x1p-23},
+};
+
+#define LINE_CAP 160
+
+static const char *
+dims_text(const struct terp_chunk *chunk, char text[static 64])
+{
+    size_t at = 0;
+    for (int i = 0; i < chunk->rank; i++)
+        at += (size_t)snprintf(text + at, 64 - at, "%s%" PRIu64,
+                               i == 0 ? "" : "x", chunk->dims[i]);
+    return text;
+}
+
+/* One line without its end; false when the codec fails. */
+static bool
+digest(enum terp_field field, const struct terp_chunk *chunk,
+       const struct terp_params *params, const char *mode,
+       const uint8_t *values, int nthreads, char line[static LINE_CAP])
+{
+    uint64_t nbytes = terp_chunk_nbytes(chunk), stream_nbytes, got;
+    uint64_t cap_nbytes = terp_encode_bound(chunk);
+    uint8_t *stream = malloc(cap_nbytes), *decoded = malloc(nbytes);
+    char dims[64];
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    if (stream != NULL && decoded != NULL)
+        st = terp_encode(params, chunk, values, stream, cap_nbytes,
+                         &stream_nbytes, nthreads);
+    if (st == TERP_OK)
+        st =
+            terp_decode(stream, stream_nbytes, decoded, nbytes, &got, nthreads);
+    if (st == TERP_OK)
+        snprintf(line, LINE_CAP,
+                 "%s %s%s%s %s %s %g %s: %016" PRIx64 " %" PRIu64
+                 " %016" PRIx64,
+                 terp_field_name[field],
+                 chunk->type == TERP_FLOAT64 ? "float64" : "float32",
+                 chunk->big_endian ? " big-endian" : "",
+                 chunk->stack ? " stack" : "", dims_text(chunk, dims),
+                 params->bound_mode == TERP_BOUND_RELATIVE ? "rel" : "abs",
+                 params->bound, mode, XXH3_64bits(stream, stream_nbytes),
+                 stream_nbytes, XXH3_64bits(decoded, nbytes));
+    else
+        fprintf(stderr, "stream_digest: %s\n", terp_status_text(st));
+    free(stream);
+    free(decoded);
+    return st == TERP_OK;
+}
+
+/* Prints a line, or compares it with the next of `expected`. */
+static bool
+report(const char *line, FILE *expected)
+{
+    char wanted[LINE_CAP + 1] = "";
+
+    if (expected == NULL) {
+        puts(line);
+        return true;
+    }
+    if (fgets(wanted, sizeof wanted, expected) != NULL)
+        wanted[strcspn(wanted, "\n")] = '\0';
+    if (strcmp(line, wanted) == 0)
+        return true;
+    printf("got      %s\nexpected %s\n", line, wanted);
+    return false;
+}
+
+static bool
+digest_all(int nthreads, FILE *expected)
+{
+    bool same = true;
+    size_t turn = 0; /* bounds rotate */
+
+    for (size_t c = 0; c < COUNT(chunks); c++)
+        for (int field = 0; field < TERP_NFIELDS; field++) {
+            uint8_t *values = malloc(terp_chunk_nbytes(&chunks[c]));
+            if (values == NULL)
+                return false;
+            terp_field_make((enum terp_field)field, &chunks[c], values);
+            for (int mode = 0; mode < TERP_NMODES; mode++, turn++) {
+                size_t b = turn % COUNT(bounds);
+                struct terp_params params = {
+                    .bound_mode = bounds[b].mode,
+                    .bound = bounds[b].bound,
+                    .pipeline = terp_mode[mode].pipeline,
+                    .predictor = terp_mode[mode].predictor};
+                char line[LINE_CAP];
+                if (!digest((enum terp_field)field, &chunks[c], &params,
+                            terp_mode[mode].name, values, nthreads, line))
+                    return false;
+                same &= report(line, expected);
+            }
+            free(values);
+        }
+    return same;
+}
+
+int
+main(int argc, char **argv)
+{
+    int nthreads = 1;
+    FILE *expected = NULL;
+
+    for (int i = 1; i < argc; i += 2) {
+        if (i + 1 < argc && strcmp(argv[i], "--threads") == 0) {
+            nthreads = atoi(argv[i + 1]);
+        } else if (i + 1 < argc && strcmp(argv[i], "--expect") == 0) {
+            expected = fopen(argv[i + 1], "r");
+            if (expected == NULL) {
+                perror(argv[i + 1]);
+                return EXIT_FAILURE;
+            }
+        } else {
+            fputs("usage: stream_digest [--threads N] [--expect FILE]\n",
+                  stderr);
+            return EXIT_FAILURE;
+        }
+    }
+    bool same = digest_all(nthreads, expected);
+    if (same && expected != NULL && fgetc(expected) != EOF) {
+        puts("more lines are expected");
+        same = false;
+    }
+    if (expected != NULL)
+        fclose(expected);
+    return same ? EXIT_SUCCESS : EXIT_FAILURE;
+}

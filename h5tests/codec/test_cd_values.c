@@ -1,0 +1,393 @@
+/* cd_values to parameters and back. doc/cd_values.md. */
+#include <math.h>
+#include <string.h>
+
+#include "codec/api/cd_values.h"
+#include "codec/format/base.h"
+#include "h5tests/support/cmocka_all.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static void
+assert_same_cd(const struct terp_cd *a, const struct terp_cd *b)
+{
+    assert_int_equal(a->params.bound_mode, b->params.bound_mode);
+    assert_true(a->params.bound == b->params.bound);
+    assert_int_equal(a->params.pipeline, b->params.pipeline);
+    assert_int_equal(a->params.predictor, b->params.predictor);
+    assert_int_equal(a->params.has_fill, b->params.has_fill);
+    assert_int_equal(a->params.fill_bits, b->params.fill_bits);
+    assert_int_equal(a->nlogical, b->nlogical);
+    for (int i = 0; i < a->nlogical; i++)
+        assert_int_equal(a->logical[i], b->logical[i]);
+    assert_int_equal(a->pass, b->pass);
+    assert_int_equal(a->chunk.type, b->chunk.type);
+    assert_int_equal(a->chunk.big_endian, b->chunk.big_endian);
+    assert_int_equal(a->chunk.stack, b->chunk.stack);
+    assert_int_equal(a->chunk.rank, b->chunk.rank);
+    for (int i = 0; i < a->chunk.rank; i++)
+        assert_int_equal(a->chunk.dims[i], b->chunk.dims[i]);
+}
+
+static void
+decimal_bounds_are_the_nearest_doubles(void **state)
+{
+    static const struct {
+        unsigned mantissa;
+        int exponent;
+        double bound;
+    } cases[] = {
+        {1, 3, 1e-3},
+        {1, 0, 1},
+        {1, 22, 1e-22},
+        {25, 4, 25e-4},
+        {5, -2, 500},
+        {123456789, 7, 12.3456789},
+        {UINT32_MAX, 0, 4294967295.0},
+        {1, -22, 1e22},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        unsigned words[] = {2, cases[i].mantissa, (unsigned)cases[i].exponent};
+        struct terp_cd cd;
+        const char *reason;
+        assert_int_equal(terp_cd_parse(3, words, &cd, &reason), TERP_OK);
+        assert_true(cd.params.bound == cases[i].bound);
+        assert_int_equal(cd.params.bound_mode, TERP_BOUND_RELATIVE);
+        assert_int_equal(cd.params.pipeline, TERP_PIPELINE_AUTO);
+        assert_int_equal(cd.params.predictor, TERP_PREDICTOR_AUTO);
+        assert_int_equal(cd.nlogical, 0);
+        assert_false(cd.persisted);
+        assert_false(cd.params.has_fill);
+    }
+}
+
+static void
+far_exponents_give_a_bound_or_an_error(void **state)
+{
+    static const struct {
+        int exponent;
+        enum terp_status status;
+    } cases[] = {
+        {300, TERP_OK},
+        {320, TERP_OK},
+        {400, TERP_ERR_BOUND},
+        {INT32_MAX, TERP_ERR_BOUND},
+        {-300, TERP_OK},
+        {-400, TERP_ERR_BOUND},
+        {INT32_MIN, TERP_ERR_BOUND},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        unsigned words[] = {1, 1, (unsigned)cases[i].exponent};
+        struct terp_cd cd;
+        const char *reason;
+        assert_int_equal(terp_cd_parse(3, words, &cd, &reason),
+                         cases[i].status);
+        if (cases[i].status == TERP_OK)
+            assert_true(cd.params.bound > 0 && cd.params.bound < INFINITY);
+    }
+}
+
+static void
+exact_form_gives_the_bound_bit_for_bit(void **state)
+{
+    static const double bounds[] = {0.1, 0x1p-1074, 1.7976931348623157e308,
+                                    1.0 / 3};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bounds); i++) {
+        uint64_t bits = double_bits(bounds[i]);
+        unsigned words[] = {1 | 3 << 4 | 2 << 8 | TERP_CD_EXACT, (unsigned)bits,
+                            (unsigned)(bits >> 32)};
+        struct terp_cd cd;
+        const char *reason;
+        assert_int_equal(terp_cd_parse(3, words, &cd, &reason), TERP_OK);
+        assert_true(cd.params.bound == bounds[i]);
+        assert_int_equal(cd.params.bound_mode, TERP_BOUND_ABSOLUTE);
+        assert_int_equal(cd.params.pipeline, TERP_PIPELINE_SPEED);
+        assert_int_equal(cd.params.predictor, TERP_PREDICTOR_LORENZO);
+    }
+}
+
+static void
+wrong_bounds_are_refused_as_bounds(void **state)
+{
+    static const double bounds[] = {0.0, -0.0, -1.0, INFINITY, -INFINITY, NAN};
+    static const unsigned zero[] = {1, 0, 3};
+    struct terp_cd cd;
+    const char *reason;
+
+    (void)state;
+    assert_int_equal(terp_cd_parse(3, zero, &cd, &reason), TERP_ERR_BOUND);
+    assert_true(strlen(reason) > 0);
+    for (size_t i = 0; i < COUNT(bounds); i++) {
+        uint64_t bits = double_bits(bounds[i]);
+        unsigned words[] = {1 | TERP_CD_EXACT, (unsigned)bits,
+                            (unsigned)(bits >> 32)};
+        assert_int_equal(terp_cd_parse(3, words, &cd, &reason), TERP_ERR_BOUND);
+        assert_true(strlen(reason) > 0);
+    }
+}
+
+static void
+wrong_words_are_refused_by_name(void **state)
+{
+    static const struct {
+        size_t n;
+        unsigned words[8];
+        const char *named;
+    } cases[] = {
+        {0, {0}, "at least three"},
+        {2, {2, 1}, "at least three"},
+        {3, {0, 1, 3}, "cd_values[0]"},
+        {3, {3, 1, 3}, "cd_values[0]"},
+        {3, {2 | 5 << 4, 1, 3}, "pipeline"},
+        {3, {2 | 3 << 8, 1, 3}, "predictor"},
+        {3, {2 | 1 << 12, 1, 3}, "cd_values[0]"},
+        {3, {2 | 1 << 30, 1, 3}, "cd_values[0]"},
+        {8, {2, 1, 3, 4, 1, 1, 1, 1}, "cd_values[3]"},
+        {5, {2, 1, 3, 2, 8}, "cd_values[3]"},
+        {4, {2, 1, 3, UINT32_MAX}, "cd_values[3]"},
+        {6, {2, 1, 3, 2, 8, 0}, "logical dim"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct terp_cd cd;
+        const char *reason = NULL;
+        assert_int_equal(
+            terp_cd_parse(cases[i].n, cases[i].words, &cd, &reason),
+            TERP_ERR_PARAMS);
+        assert_non_null(reason);
+        assert_non_null(strstr(reason, cases[i].named));
+        /* Callers that do not want the reason pass NULL. */
+        assert_int_equal(terp_cd_parse(cases[i].n, cases[i].words, &cd, NULL),
+                         TERP_ERR_PARAMS);
+    }
+}
+
+static void
+logical_dims_are_read(void **state)
+{
+    static const unsigned words[] = {2, 1, 3, 3, 4, 5, 6};
+    struct terp_cd cd;
+    const char *reason;
+
+    (void)state;
+    assert_int_equal(terp_cd_parse(7, words, &cd, &reason), TERP_OK);
+    assert_int_equal(cd.nlogical, 3);
+    assert_int_equal(cd.logical[0], 4);
+    assert_int_equal(cd.logical[1], 5);
+    assert_int_equal(cd.logical[2], 6);
+}
+
+static struct terp_cd
+parsed(size_t n, const unsigned *words)
+{
+    struct terp_cd cd;
+    const char *reason;
+    assert_int_equal(terp_cd_parse(n, words, &cd, &reason), TERP_OK);
+    return cd;
+}
+
+static void
+dims_become_a_chunk_or_a_stack(void **state)
+{
+    static const unsigned plain[] = {2, 1, 3};
+    static const unsigned bricks[] = {2, 1, 3, 3, 8, 8, 8};
+    static const uint64_t flat[] = {10 * 8 * 8 * 8}, uneven[] = {5000};
+    static const uint64_t array[] = {1, 20, 30, 1, 40};
+    struct terp_cd cd = parsed(3, plain);
+
+    (void)state;
+    assert_true(terp_cd_apply_dims(&cd, TERP_FLOAT64, true, 5, array));
+    assert_int_equal(cd.chunk.rank, 3);
+    assert_int_equal(cd.chunk.dims[2], 40);
+    assert_true(cd.chunk.big_endian);
+    assert_false(cd.chunk.stack);
+
+    cd = parsed(7, bricks);
+    assert_true(terp_cd_apply_dims(&cd, TERP_FLOAT32, false, 1, flat));
+    assert_true(cd.chunk.stack);
+    assert_int_equal(cd.chunk.rank, 4);
+    assert_int_equal(cd.chunk.dims[0], 10);
+    assert_int_equal(cd.chunk.dims[3], 8);
+
+    /* Bricks that do not fill the chunk: its own dims, and the caller hears
+     * of it. */
+    cd = parsed(7, bricks);
+    assert_false(terp_cd_apply_dims(&cd, TERP_FLOAT32, false, 1, uneven));
+    assert_false(cd.chunk.stack);
+    assert_int_equal(cd.chunk.rank, 1);
+    assert_int_equal(cd.chunk.dims[0], 5000);
+}
+
+static void
+too_large_dims_pass_through(void **state)
+{
+    static const unsigned words[] = {2, 1, 3};
+    static const uint64_t dims[] = {UINT64_C(1) << 40, UINT64_C(1) << 40};
+    struct terp_cd cd = parsed(3, words);
+
+    (void)state;
+    terp_cd_apply_dims(&cd, TERP_FLOAT32, false, 2, dims);
+    assert_int_equal(cd.pass, TERP_PASS_TOO_LARGE);
+}
+
+/* Logical dims whose product overflows do not fit any chunk. */
+static void
+logical_dims_beyond_63_bits_do_not_fit(void **state)
+{
+    static const unsigned words[] = {2, 1, 3, 3, UINT32_MAX, UINT32_MAX, 8};
+    static const uint64_t dims[] = {64};
+    struct terp_cd cd = parsed(7, words);
+
+    (void)state;
+    assert_false(terp_cd_apply_dims(&cd, TERP_FLOAT32, false, 1, dims));
+    assert_int_equal(cd.chunk.rank, 1);
+}
+
+static void
+persisted_form_reads_back_the_same(void **state)
+{
+    static const uint64_t dims[] = {6, 5, UINT64_C(5000000000), 3};
+
+    (void)state;
+    for (int i = 0; i < 2 * 2 * 2 * 4 * 3 * 5; i++) {
+        bool stack = i & 1, big_endian = i & 2, has_fill = i & 4;
+        int rank = 1 + i % 4;
+        struct terp_cd cd = {
+            .params = {i % 5 ? TERP_BOUND_ABSOLUTE : TERP_BOUND_RELATIVE, 0.1,
+                       (enum terp_pipeline)(i % 5),
+                       (enum terp_predictor)(i % 3), has_fill,
+                       has_fill ? UINT64_C(0xC08F4000DEADBEEF) : 0},
+            .persisted = true,
+            .chunk = {i % 2 ? TERP_FLOAT64 : TERP_FLOAT32,
+                      big_endian,
+                      stack && rank > 1,
+                      rank,
+                      {0}},
+        };
+        unsigned words[TERP_CD_MAX_NWORDS];
+        const char *reason;
+        struct terp_cd got;
+        for (int d = 0; d < rank; d++)
+            cd.chunk.dims[d] = dims[d];
+        if (cd.chunk.stack) {
+            cd.nlogical = rank - 1;
+            for (int d = 1; d < rank; d++)
+                cd.logical[d - 1] = dims[d];
+        }
+        size_t n = terp_cd_persist(&cd, words);
+        assert_int_equal(n, 7 + 2 * rank);
+        assert_true(words[0] & TERP_CD_PERSISTED);
+        assert_int_equal(terp_cd_parse(n, words, &got, &reason), TERP_OK);
+        assert_true(got.persisted);
+        assert_same_cd(&got, &cd);
+
+        /* Every shorter list of words is refused. */
+        for (size_t left = 0; left < n; left++)
+            assert_int_equal(terp_cd_parse(left, words, &got, &reason),
+                             TERP_ERR_PARAMS);
+    }
+}
+
+static void
+persisted_reason_reads_back(void **state)
+{
+    (void)state;
+    for (int pass = TERP_PASS_NOT_FLOAT; pass <= TERP_PASS_TOO_LARGE; pass++) {
+        struct terp_cd cd = {
+            .params = {TERP_BOUND_RELATIVE, 1e-3, 0, 0, false, 0},
+            .pass = (enum terp_pass)pass,
+        };
+        unsigned words[TERP_CD_MAX_NWORDS];
+        const char *reason;
+        struct terp_cd got;
+        size_t n = terp_cd_persist(&cd, words);
+        assert_int_equal(n, 7);
+        assert_int_equal(terp_cd_parse(n, words, &got, &reason), TERP_OK);
+        assert_true(got.persisted);
+        assert_int_equal(got.pass, pass);
+    }
+}
+
+static void
+wrong_persisted_words_are_refused(void **state)
+{
+    static const struct {
+        size_t at;
+        unsigned word;
+    } cases[] = {
+        {3, 2 | 1 << 24},           /* a newer layout */
+        {3, 1 | 3 << 8 | 1 << 24},  /* a type that is none */
+        {3, 1 | 8 << 16 | 1 << 24}, /* an unknown flag */
+        {3, 1 | 0 << 24},           /* no rank */
+        {3, 1 | 2 << 24},           /* a rank beyond the words */
+        {3, 1 | 5u << 24},          /* a rank that is none */
+        {3, 1 | 4 << 16 | 1 << 24}, /* a stack of rank 1 */
+        {4, 1000},                  /* an unknown reason to pass */
+        {7, 0},                     /* dims[0] = 0 */
+        {8, 1u << 31},              /* dims[0] beyond 63 bits */
+        {0, TERP_CD_PERSISTED},     /* no bound mode */
+    };
+    static const uint64_t dims[] = {100};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        static const unsigned user[] = {2, 1, 3};
+        struct terp_cd cd = parsed(3, user);
+        unsigned words[TERP_CD_MAX_NWORDS];
+        const char *reason = "";
+        terp_cd_apply_dims(&cd, TERP_FLOAT32, false, 1, dims);
+        size_t n = terp_cd_persist(&cd, words);
+        assert_int_equal(n, 9);
+        words[cases[i].at] = cases[i].word;
+        assert_int_equal(terp_cd_parse(n, words, &cd, &reason),
+                         TERP_ERR_PARAMS);
+        assert_true(strlen(reason) > 0);
+    }
+}
+
+/* A file is h5repacked: the persisted words are read as if a user had typed
+ * them, and the logical dims are those of the bricks. */
+static void
+persisted_stack_gives_its_bricks_as_logical_dims(void **state)
+{
+    static const unsigned bricks[] = {2, 1, 3, 3, 8, 8, 8};
+    static const uint64_t flat[] = {10 * 512}, longer[] = {30 * 512};
+    struct terp_cd cd = parsed(7, bricks);
+    unsigned words[TERP_CD_MAX_NWORDS];
+
+    (void)state;
+    assert_true(terp_cd_apply_dims(&cd, TERP_FLOAT32, false, 1, flat));
+    cd = parsed(terp_cd_persist(&cd, words), words);
+    assert_int_equal(cd.nlogical, 3);
+    assert_true(terp_cd_apply_dims(&cd, TERP_FLOAT32, false, 1, longer));
+    assert_int_equal(cd.chunk.dims[0], 30);
+    assert_int_equal(cd.chunk.dims[1], 8);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(decimal_bounds_are_the_nearest_doubles),
+        cmocka_unit_test(far_exponents_give_a_bound_or_an_error),
+        cmocka_unit_test(exact_form_gives_the_bound_bit_for_bit),
+        cmocka_unit_test(wrong_bounds_are_refused_as_bounds),
+        cmocka_unit_test(wrong_words_are_refused_by_name),
+        cmocka_unit_test(logical_dims_are_read),
+        cmocka_unit_test(dims_become_a_chunk_or_a_stack),
+        cmocka_unit_test(too_large_dims_pass_through),
+        cmocka_unit_test(logical_dims_beyond_63_bits_do_not_fit),
+        cmocka_unit_test(persisted_form_reads_back_the_same),
+        cmocka_unit_test(persisted_reason_reads_back),
+        cmocka_unit_test(wrong_persisted_words_are_refused),
+        cmocka_unit_test(persisted_stack_gives_its_bricks_as_logical_dims),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,308 @@
+/* The bytes before a stream's body. doc/format.md, "Frame". */
+#include <math.h>
+
+#include "codec/format/base.h"
+#include "codec/format/frame.h"
+#include "h5tests/support/cmocka_all.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static const struct terp_frame huffman_frame = {
+    .chunk = {TERP_FLOAT32, false, false, 3, {64, 300, 7}},
+    .coding = TERP_CODING_HUFFMAN,
+    .prediction = TERP_PREDICTION_SPLINE,
+    .bound = 0.5,
+};
+
+static void
+frame_with_bound_has_the_documented_bytes(void **state)
+{
+    static const uint8_t expected[30] = {
+        'T',  'E', 'R', 'P', /* magic */
+        0,                   /* version */
+        0x06,                /* rank - 1 = 2, dims of two bytes, float32 */
+        2,                   /* coding: huffman */
+        1,                   /* prediction: spline, no specials */
+        0,    0,   0,   0,   0, 0, 0,    0,   /* checksum, still open */
+        64,   0,                              /* dims[0] */
+        0x2C, 1,                              /* dims[1] = 300 */
+        7,    0,                              /* dims[2] */
+        0,    0,   0,   0,   0, 0, 0xE0, 0x3F /* bound: 0.5 as binary64 */
+    };
+    uint8_t bytes[TERP_FRAME_MAX_NBYTES] = {0};
+
+    (void)state;
+    assert_int_equal(terp_frame_nbytes(&huffman_frame), sizeof expected);
+    assert_int_equal(terp_frame_write(&huffman_frame, bytes), sizeof expected);
+    assert_memory_equal(bytes, expected, sizeof expected);
+}
+
+static void
+flags_have_the_documented_bits(void **state)
+{
+    struct terp_frame frame = {
+        .chunk = {TERP_FLOAT64, true, true, 2, {3, 200}},
+        .coding = TERP_CODING_SPEED,
+        .prediction = TERP_PREDICTION_LORENZO,
+        .has_specials = true,
+        .bound = 1,
+    };
+    uint8_t bytes[TERP_FRAME_MAX_NBYTES] = {0};
+
+    (void)state;
+    assert_int_equal(terp_frame_write(&frame, bytes), 16 + 2 + 8);
+    /* rank - 1 = 1, dims of one byte, float64, big-endian, stack */
+    assert_int_equal(bytes[5], 0x01 | 0x10 | 0x40 | 0x80);
+    assert_int_equal(bytes[6], 4);
+    assert_int_equal(bytes[7], 2 | 0x10);
+    assert_int_equal(bytes[17], 200);
+}
+
+/* The largest dim decides the width of all. */
+static void
+dims_take_the_least_width_that_fits(void **state)
+{
+    static const struct {
+        uint64_t dim;
+        int width;
+    } cases[] = {{1, 1},
+                 {0xFF, 1},
+                 {0x100, 2},
+                 {0xFFFF, 2},
+                 {0x10000, 4},
+                 {0xFFFFFFFF, 4},
+                 {UINT64_C(0x100000000), 8},
+                 {UINT64_C(1) << 59, 8}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct terp_frame frame = {
+            .chunk = {TERP_FLOAT32, false, false, 4, {1, 2, cases[i].dim, 1}},
+            .coding = TERP_CODING_CONSTANT,
+        };
+        uint8_t bytes[TERP_FRAME_MAX_NBYTES];
+        assert_int_equal(terp_frame_write(&frame, bytes),
+                         TERP_FRAME_DIMS_AT + 4 * cases[i].width);
+    }
+}
+
+static void
+written_frame_reads_back(void **state)
+{
+    (void)state;
+    for (int type = TERP_FLOAT32; type <= TERP_BYTES; type++)
+        for (int rank = 1; rank <= (type == TERP_BYTES ? 1 : 4); rank++)
+            for (int coding = 0; coding <= TERP_CODING_RATIO; coding++)
+                for (int flags = 0; flags < 8; flags++) {
+                    bool has_bound = coding >= TERP_CODING_HUFFMAN;
+                    struct terp_frame frame = {
+                        .chunk = {(enum terp_type)type,
+                                  flags & 1,
+                                  (flags & 2) && rank > 1,
+                                  rank,
+                                  {1000, 1, 70000, 2}},
+                        .coding = (enum terp_coding)coding,
+                        .prediction = (enum terp_prediction)(
+                            has_bound ? 1 + flags % 2 : 0),
+                        .has_specials =
+                            coding != TERP_CODING_RAW && (flags & 4),
+                        .bound = has_bound ? 1e-300 : 0,
+                    };
+                    struct terp_frame got;
+                    uint8_t bytes[TERP_FRAME_MAX_NBYTES];
+                    int nbytes = terp_frame_write(&frame, bytes), got_nbytes;
+                    if (type == TERP_BYTES && coding != TERP_CODING_RAW)
+                        continue;
+                    for (int i = rank; i < TERP_MAX_RANK; i++)
+                        frame.chunk.dims[i] = 0;
+                    assert_int_equal(terp_frame_read(bytes, (uint64_t)nbytes,
+                                                     &got, &got_nbytes),
+                                     TERP_OK);
+                    assert_int_equal(got_nbytes, nbytes);
+                    assert_int_equal(got.chunk.type, frame.chunk.type);
+                    assert_int_equal(got.chunk.big_endian,
+                                     frame.chunk.big_endian);
+                    assert_int_equal(got.chunk.stack, frame.chunk.stack);
+                    assert_int_equal(got.chunk.rank, rank);
+                    assert_memory_equal(got.chunk.dims, frame.chunk.dims,
+                                        sizeof got.chunk.dims);
+                    assert_int_equal(got.coding, frame.coding);
+                    assert_int_equal(got.prediction, frame.prediction);
+                    assert_int_equal(got.has_specials, frame.has_specials);
+                    assert_true(got.bound == frame.bound);
+                }
+}
+
+/* huffman_frame with the byte at `at` replaced. */
+static enum terp_status
+status_with_byte(int at, uint8_t byte)
+{
+    uint8_t bytes[TERP_FRAME_MAX_NBYTES] = {0};
+    struct terp_frame frame;
+    int nbytes = terp_frame_write(&huffman_frame, bytes);
+
+    bytes[at] = byte;
+    return terp_frame_read(bytes, (uint64_t)nbytes, &frame, &nbytes);
+}
+
+static void
+wrong_fields_are_refused(void **state)
+{
+    (void)state;
+    for (int at = 0; at < 4; at++)
+        assert_int_equal(status_with_byte(at, 't'), TERP_ERR_MAGIC);
+    for (int version = TERP_FORMAT_VERSION + 1; version < 256; version++)
+        assert_int_equal(status_with_byte(4, (uint8_t)version),
+                         TERP_ERR_VERSION);
+    /* type 2 is bytes, which have no bound and rank 1; type 3 is nothing */
+    assert_int_equal(status_with_byte(5, 0x26), TERP_ERR_CORRUPT);
+    assert_int_equal(status_with_byte(5, 0x36), TERP_ERR_CORRUPT);
+    /* a wider layout than there are bytes */
+    assert_int_equal(status_with_byte(5, 0x0E), TERP_ERR_TRUNCATED);
+    for (int coding = TERP_CODING_RATIO + 1; coding < 256; coding++)
+        assert_int_equal(status_with_byte(6, (uint8_t)coding),
+                         TERP_ERR_CORRUPT);
+    /* raw and constant have no prediction */
+    assert_int_equal(status_with_byte(6, TERP_CODING_RAW), TERP_ERR_CORRUPT);
+    assert_int_equal(status_with_byte(6, TERP_CODING_CONSTANT),
+                     TERP_ERR_CORRUPT);
+    /* no prediction, an unknown one, unknown flags */
+    assert_int_equal(status_with_byte(7, 0), TERP_ERR_CORRUPT);
+    assert_int_equal(status_with_byte(7, 3), TERP_ERR_CORRUPT);
+    for (int flag = 0x20; flag < 0x100; flag <<= 1)
+        assert_int_equal(status_with_byte(7, (uint8_t)(1 | flag)),
+                         TERP_ERR_CORRUPT);
+    /* dims[0] = 0 */
+    assert_int_equal(status_with_byte(16, 0), TERP_ERR_CORRUPT);
+}
+
+static void
+raw_with_specials_is_refused(void **state)
+{
+    struct terp_frame frame = {
+        .chunk = {TERP_FLOAT32, false, false, 1, {10}},
+        .coding = TERP_CODING_RAW,
+        .has_specials = true,
+    };
+    uint8_t bytes[TERP_FRAME_MAX_NBYTES];
+    int nbytes = terp_frame_write(&frame, bytes);
+
+    (void)state;
+    assert_int_equal(terp_frame_read(bytes, (uint64_t)nbytes, &frame, &nbytes),
+                     TERP_ERR_CORRUPT);
+}
+
+/* Bytes have no value that they could all share. */
+static void
+bytes_that_are_not_raw_are_refused(void **state)
+{
+    (void)state;
+    for (int coding = TERP_CODING_CONSTANT; coding <= TERP_CODING_RATIO;
+         coding++) {
+        struct terp_frame frame = {
+            .chunk = {TERP_BYTES, false, false, 1, {10}},
+            .coding = (enum terp_coding)coding,
+            .prediction = coding == TERP_CODING_CONSTANT
+                              ? TERP_PREDICTION_NONE
+                              : TERP_PREDICTION_LORENZO,
+            .bound = 1,
+        };
+        uint8_t bytes[TERP_FRAME_MAX_NBYTES];
+        int nbytes = terp_frame_write(&frame, bytes);
+        assert_int_equal(
+            terp_frame_read(bytes, (uint64_t)nbytes, &frame, &nbytes),
+            TERP_ERR_CORRUPT);
+    }
+}
+
+static void
+impossible_bound_is_refused(void **state)
+{
+    static const double wrong[] = {0.0, -0.0, -1.0, INFINITY, -INFINITY, NAN};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        struct terp_frame frame = huffman_frame;
+        uint8_t bytes[TERP_FRAME_MAX_NBYTES];
+        frame.bound = wrong[i];
+        int nbytes = terp_frame_write(&frame, bytes);
+        assert_int_equal(
+            terp_frame_read(bytes, (uint64_t)nbytes, &frame, &nbytes),
+            TERP_ERR_CORRUPT);
+    }
+}
+
+static void
+dims_beyond_63_bits_are_refused(void **state)
+{
+    static const uint64_t dims[][2] = {
+        {UINT64_C(1) << 61, 1},
+        {UINT64_C(1) << 31, UINT64_C(1) << 30},
+        {UINT64_MAX, UINT64_MAX},
+        {UINT64_C(0xFFFFFFFF), UINT64_C(0xFFFFFFFF)},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(dims); i++) {
+        struct terp_frame frame = {
+            .chunk = {TERP_FLOAT32, false, false, 2, {dims[i][0], dims[i][1]}},
+            .coding = TERP_CODING_CONSTANT,
+        };
+        uint8_t bytes[TERP_FRAME_MAX_NBYTES];
+        int nbytes = terp_frame_write(&frame, bytes);
+        assert_int_equal(
+            terp_frame_read(bytes, (uint64_t)nbytes, &frame, &nbytes),
+            TERP_ERR_CORRUPT);
+    }
+}
+
+static void
+every_truncation_is_refused(void **state)
+{
+    uint8_t bytes[TERP_FRAME_MAX_NBYTES];
+    struct terp_frame frame;
+    int nbytes = terp_frame_write(&huffman_frame, bytes), got_nbytes;
+
+    (void)state;
+    for (int left = 0; left < nbytes; left++)
+        assert_int_equal(
+            terp_frame_read(bytes, (uint64_t)left, &frame, &got_nbytes),
+            TERP_ERR_TRUNCATED);
+}
+
+static void
+checksum_covers_every_bit_but_its_own_place(void **state)
+{
+    uint8_t stream[TERP_FRAME_MAX_NBYTES + 40] = {0};
+    uint64_t nbytes = (uint64_t)terp_frame_write(&huffman_frame, stream) + 40;
+
+    (void)state;
+    terp_frame_seal(stream, nbytes);
+    assert_int_equal(terp_frame_verify(stream, nbytes), TERP_OK);
+    for (uint64_t bit = 0; bit < 8 * nbytes; bit++) {
+        stream[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        assert_int_equal(terp_frame_verify(stream, nbytes), TERP_ERR_CHECKSUM);
+        stream[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    }
+    for (uint64_t left = TERP_FRAME_DIMS_AT; left < nbytes; left++)
+        assert_int_equal(terp_frame_verify(stream, left), TERP_ERR_CHECKSUM);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(frame_with_bound_has_the_documented_bytes),
+        cmocka_unit_test(flags_have_the_documented_bits),
+        cmocka_unit_test(dims_take_the_least_width_that_fits),
+        cmocka_unit_test(written_frame_reads_back),
+        cmocka_unit_test(wrong_fields_are_refused),
+        cmocka_unit_test(raw_with_specials_is_refused),
+        cmocka_unit_test(bytes_that_are_not_raw_are_refused),
+        cmocka_unit_test(impossible_bound_is_refused),
+        cmocka_unit_test(dims_beyond_63_bits_are_refused),
+        cmocka_unit_test(every_truncation_is_refused),
+        cmocka_unit_test(checksum_covers_every_bit_but_its_own_place),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,534 @@
+/* Streams that nobody should have written: an error or the right data, and
+ * never a crash. Memory that the decoder takes is watched, and sanitizers
+ * watch what it touches. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "codec/format/frame.h"
+#include "h5tests/support/allocations.h"
+#include "h5tests/support/cases.h"
+#include "h5tests/support/cmocka_all.h"
+#include "h5tests/support/fields.h"
+#include "h5tests/support/values.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Chunks announced by damaged frames may be larger than the original ones;
+ * the tests give the decoder room for so much. */
+#define ROOM_NBYTES ((uint64_t)1 << 19)
+
+/* Whatever a stream says, decoding takes no more working memory than tables and
+ * some multiples of the destination do. */
+#define MAX_WORKING_NBYTES ((uint64_t)4 << 20)
+
+static const enum terp_field contents[] = {TERP_FIELD_SMOOTH, TERP_FIELD_ROUGH,
+                                           TERP_FIELD_GAPS, TERP_FIELD_SPIKES};
+
+static uint64_t random_state;
+
+static uint64_t
+random_below(uint64_t end)
+{
+    return terp_field_mix(++random_state) % end;
+}
+
+static struct terp_stream
+make_stream_of(const struct terp_chunk *chunk, enum terp_field content,
+               const struct terp_mode *mode)
+{
+    struct terp_params params = {.bound_mode = TERP_BOUND_RELATIVE,
+                                 .bound = 1e-3,
+                                 .pipeline = mode->pipeline,
+                                 .predictor = mode->predictor};
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(chunk));
+    terp_field_make(content, chunk, values);
+    struct terp_stream stream = terp_case_encode(&params, chunk, values, 1);
+    free(values);
+    return stream;
+}
+
+/* The stream of one of the small chunks that all tests damage; `which`
+ * counts types, contents, modes. */
+#define NSTREAMS ((int)(2 * COUNT(contents) * TERP_NMODES))
+
+static struct terp_stream
+make_stream(int which)
+{
+    static const struct terp_chunk chunks[] = {
+        {TERP_FLOAT32, false, false, 3, {5, 6, 7}},
+        {TERP_FLOAT64, false, false, 2, {11, 13}},
+        {TERP_FLOAT32, true, true, 4, {3, 4, 5, 3}},
+        {TERP_FLOAT64, false, false, 1, {300}},
+    };
+    int content = which / TERP_NMODES % (int)COUNT(contents);
+    struct terp_chunk chunk = chunks[which % (int)COUNT(chunks)];
+
+    chunk.type =
+        (enum terp_type)(which / TERP_NMODES / (int)COUNT(contents) % 2);
+    return make_stream_of(&chunk, contents[content],
+                          &terp_mode[which % TERP_NMODES]);
+}
+
+/* A copy of exactly nbytes, so that a sanitizer sees the byte behind. */
+static struct terp_stream
+copy_of(const uint8_t *bytes, uint64_t nbytes)
+{
+    struct terp_stream copy = {terp_case_alloc(nbytes + (nbytes == 0)), nbytes};
+    memcpy(copy.bytes, bytes, nbytes);
+    return copy;
+}
+
+static void
+check_allocations(struct terp_allocations used)
+{
+    assert_int_equal(used.nleaked, 0);
+    assert_true(used.peak_nbytes <= MAX_WORKING_NBYTES);
+}
+
+/* Starting threads costs more than decoding such chunks. */
+#define CALLS_PER_TEAM 8
+
+static uint64_t ncalls;
+
+/* Decodes twice, into memory of different contents: the same result and, if
+ * it is data, the same bytes, all of them written. The second time there are
+ * threads, now and then. The stream is inspected, too. */
+static enum terp_status
+decode(const struct terp_stream *stream)
+{
+    int nthreads[2] = {1, ++ncalls % CALLS_PER_TEAM == 0 ? 3 : 1};
+    uint64_t cap_nbytes = 0, nbytes[2] = {0, 0};
+    enum terp_status st[2];
+    uint8_t *decoded[2];
+    struct terp_info info;
+
+    if (terp_decoded_nbytes(stream->bytes, stream->nbytes, &cap_nbytes) !=
+            TERP_OK ||
+        cap_nbytes > ROOM_NBYTES)
+        cap_nbytes = 64;
+    for (int i = 0; i < 2; i++) {
+        decoded[i] = terp_case_alloc(cap_nbytes);
+        memset(decoded[i], i == 0 ? 0 : 0xA5, cap_nbytes);
+        terp_allocations_start(UINT64_MAX, MAX_WORKING_NBYTES);
+        st[i] = terp_decode(stream->bytes, stream->nbytes, decoded[i],
+                            cap_nbytes, &nbytes[i], nthreads[i]);
+        check_allocations(terp_allocations_stop());
+    }
+    assert_int_equal(st[0], st[1]);
+    if (st[0] == TERP_OK) {
+        assert_int_equal(nbytes[0], cap_nbytes);
+        assert_int_equal(nbytes[1], cap_nbytes);
+        assert_memory_equal(decoded[0], decoded[1], cap_nbytes);
+    } else {
+        assert_true(st[0] >= TERP_ERR_ARGUMENT && st[0] <= TERP_ERR_CORRUPT);
+        assert_int_not_equal(st[0], TERP_ERR_MEMORY);
+    }
+    /* The index of the tiles that a frame announces may be large, and there
+     * is no destination to compare it with: asking is right, if refused. */
+    terp_allocations_start(UINT64_MAX, MAX_WORKING_NBYTES);
+    (void)terp_inspect(stream->bytes, stream->nbytes, &info);
+    assert_int_equal(terp_allocations_stop().nleaked, 0);
+    free(decoded[0]);
+    free(decoded[1]);
+    return st[0];
+}
+
+/* Decodes `stream` with its checksum made right, and frees it. */
+static enum terp_status
+decode_sealed(struct terp_stream stream)
+{
+    if (stream.nbytes >= TERP_FRAME_DIMS_AT)
+        terp_frame_seal(stream.bytes, stream.nbytes);
+    enum terp_status st = decode(&stream);
+    free(stream.bytes);
+    return st;
+}
+
+static void
+every_truncation_is_refused(void **state)
+{
+    (void)state;
+    for (int which = 0; which < NSTREAMS; which++) {
+        struct terp_stream stream = make_stream(which);
+        for (uint64_t left = 0; left < stream.nbytes; left++) {
+            struct terp_stream cut = copy_of(stream.bytes, left);
+            assert_int_not_equal(decode(&cut), TERP_OK);
+            free(cut.bytes);
+        }
+        free(stream.bytes);
+    }
+}
+
+static void
+every_flipped_bit_is_refused(void **state)
+{
+    (void)state;
+    for (int which = 0; which < NSTREAMS; which++) {
+        struct terp_stream stream = make_stream(which);
+        for (uint64_t bit = 0; bit < 8 * stream.nbytes; bit++) {
+            stream.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+            assert_int_not_equal(decode(&stream), TERP_OK);
+            stream.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        }
+        assert_int_equal(decode(&stream), TERP_OK);
+        free(stream.bytes);
+    }
+}
+
+/* From here on the checksum is right, and only the decoder's own checks
+ * stand between the bytes and the memory. */
+static void
+sealed_truncation_is_refused(void **state)
+{
+    (void)state;
+    for (int which = 0; which < NSTREAMS; which++) {
+        struct terp_stream stream = make_stream(which);
+        for (uint64_t left = 0; left < stream.nbytes; left++)
+            assert_int_not_equal(decode_sealed(copy_of(stream.bytes, left)),
+                                 TERP_OK);
+        free(stream.bytes);
+    }
+}
+
+static void
+sealed_trailing_bytes_are_refused(void **state)
+{
+    (void)state;
+    for (int which = 0; which < NSTREAMS; which++) {
+        struct terp_stream stream = make_stream(which);
+        for (int more = 1; more <= 9; more += 4)
+            for (int fill = 0; fill <= 0xFF; fill += 0xFF) {
+                uint64_t nbytes = stream.nbytes + (uint64_t)more;
+                uint8_t *longer = terp_case_alloc(nbytes);
+                memset(longer, fill, nbytes);
+                memcpy(longer, stream.bytes, stream.nbytes);
+                assert_int_not_equal(
+                    decode_sealed((struct terp_stream){longer, nbytes}),
+                    TERP_OK);
+            }
+        free(stream.bytes);
+    }
+}
+
+static void
+sealed_flipped_bit_is_survived(void **state)
+{
+    (void)state;
+    for (int which = 0; which < NSTREAMS; which++) {
+        struct terp_stream stream = make_stream(which);
+        /* The bits of a long stream take turns. */
+        uint64_t step = 1 + 8 * stream.nbytes / 1000;
+        for (uint64_t bit = (uint64_t)which % step; bit < 8 * stream.nbytes;
+             bit += step) {
+            struct terp_stream bad = copy_of(stream.bytes, stream.nbytes);
+            bad.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+            decode_sealed(bad);
+        }
+        free(stream.bytes);
+    }
+}
+
+/* One damage of a kind that formats suffer from. */
+static struct terp_stream
+damage(struct terp_stream stream)
+{
+    static const uint8_t edges[] = {0x00, 0x01, 0x7F, 0x80, 0xFE, 0xFF};
+    uint64_t at = random_below(stream.nbytes);
+    uint64_t n = 1 + random_below(16), left = stream.nbytes - at;
+
+    n = n < left ? n : left;
+    switch (random_below(6)) {
+    case 0:
+        stream.bytes[at] = (uint8_t)random_below(256);
+        break;
+    case 1:
+        stream.bytes[at] = edges[random_below(COUNT(edges))];
+        break;
+    case 2:
+        memset(stream.bytes + at, edges[random_below(COUNT(edges))], n);
+        break;
+    case 3: /* bytes lost: what follows moves up */
+        memmove(stream.bytes + at, stream.bytes + at + n, left - n);
+        stream.nbytes -= n;
+        break;
+    case 4: /* bytes from elsewhere */
+        memmove(stream.bytes + at,
+                stream.bytes + random_below(stream.nbytes - n + 1), n);
+        break;
+    default:
+        stream.bytes[at] =
+            (uint8_t)(stream.bytes[at] + 1 - 2 * random_below(2));
+        break;
+    }
+    return stream;
+}
+
+static void
+survive_damage(const struct terp_stream *stream, int ntimes)
+{
+    for (int i = 0; i < ntimes; i++) {
+        struct terp_stream bad = copy_of(stream->bytes, stream->nbytes);
+        for (uint64_t n = random_below(4) + 1; n > 0 && bad.nbytes > 0; n--)
+            bad = damage(bad);
+        /* To the exact size again. */
+        struct terp_stream exact = copy_of(bad.bytes, bad.nbytes);
+        free(bad.bytes);
+        /* Magic and version would end the story early. */
+        if (exact.nbytes >= 5)
+            memcpy(exact.bytes, stream->bytes, 5);
+        decode_sealed(exact);
+    }
+}
+
+static void
+sealed_random_damage_is_survived(void **state)
+{
+    (void)state;
+    random_state = 0;
+    for (int which = 0; which < NSTREAMS; which++) {
+        struct terp_stream stream = make_stream(which);
+        survive_damage(&stream, 500);
+        free(stream.bytes);
+    }
+}
+
+/* A stream of spikes, and where its section of escapes is: behind the model,
+ * as nothing is special. */
+static struct terp_stream
+make_escapes(enum terp_type type, enum terp_predictor predictor,
+             uint64_t *at_ret)
+{
+    struct terp_chunk chunk = {type, false, false, 1, {300}};
+    struct terp_params params = {.bound_mode = TERP_BOUND_RELATIVE,
+                                 .bound = 1e-5,
+                                 .pipeline = TERP_PIPELINE_HUFFMAN,
+                                 .predictor = predictor};
+    uint64_t nbytes = terp_chunk_nbytes(&chunk);
+    uint8_t *values = terp_case_alloc(nbytes);
+    const uint64_t nlevels = 9; /* 2^9 is the first above 300 */
+    struct terp_frame frame;
+    int frame_nbytes;
+
+    terp_field_make(TERP_FIELD_SPIKES, &chunk, values);
+    struct terp_stream stream = terp_case_encode(&params, &chunk, values, 1);
+    assert_int_equal(
+        terp_frame_read(stream.bytes, stream.nbytes, &frame, &frame_nbytes),
+        TERP_OK);
+    assert_int_equal(frame.prediction, predictor == TERP_PREDICTOR_SPLINE
+                                           ? TERP_PREDICTION_SPLINE
+                                           : TERP_PREDICTION_LORENZO);
+    assert_false(frame.has_specials);
+    uint64_t model_nbytes = predictor == TERP_PREDICTOR_SPLINE
+                                ? 1 + nbytes / chunk.dims[0] + 2 * nlevels
+                                : 2;
+    *at_ret = (uint64_t)frame_nbytes + model_nbytes;
+    free(values);
+    return stream;
+}
+
+/* Decodes it with another section of escapes: n numbers that are so long, or
+ * with 0 words, of bytes `fill`. */
+static enum terp_status
+decode_escapes(const struct terp_stream *stream, uint64_t at,
+               uint64_t value_nbytes, uint8_t n, uint8_t number_nbytes,
+               int fill)
+{
+    const uint8_t *old = stream->bytes + at;
+    uint64_t old_nbytes = 2 + (uint64_t)old[0] * old[1];
+    uint64_t each_nbytes = number_nbytes == 0 ? value_nbytes : number_nbytes;
+    uint64_t nbytes = 2 + n * each_nbytes;
+    uint64_t rest_nbytes = stream->nbytes - at - old_nbytes;
+    struct terp_stream made = {terp_case_alloc(at + nbytes + rest_nbytes),
+                               at + nbytes + rest_nbytes};
+
+    memcpy(made.bytes, stream->bytes, at);
+    memset(made.bytes + at, fill, nbytes);
+    made.bytes[at] = n;
+    made.bytes[at + 1] = number_nbytes;
+    memcpy(made.bytes + at + nbytes, old + old_nbytes, rest_nbytes);
+    return decode_sealed(made);
+}
+
+static void
+escapes_are_as_many_as_symbols_say_and_no_longer_than_values(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 4; which++) {
+        enum terp_type type = which % 2 == 0 ? TERP_FLOAT32 : TERP_FLOAT64;
+        int value_nbytes = type == TERP_FLOAT32 ? 4 : 8;
+        uint64_t at, room = (uint64_t)value_nbytes;
+        struct terp_stream stream = make_escapes(
+            type, which < 2 ? TERP_PREDICTOR_SPLINE : TERP_PREDICTOR_LORENZO,
+            &at);
+        uint8_t n = stream.bytes[at];
+
+        assert_in_range(n, 2, 0x7E); /* one byte says it */
+        assert_in_range(stream.bytes[at + 1], 1, value_nbytes);
+        for (int number_nbytes = 0; number_nbytes <= 0xFF; number_nbytes++)
+            for (int fill = 0; fill <= 0xFF; fill += 0x55)
+                assert_int_equal(
+                    decode_escapes(&stream, at, room, n, (uint8_t)number_nbytes,
+                                   fill),
+                    number_nbytes <= value_nbytes ? TERP_OK : TERP_ERR_CORRUPT);
+        for (int more = -1; more <= 1; more += 2)
+            assert_int_equal(
+                decode_escapes(&stream, at, room, (uint8_t)(n + more), 1, 0),
+                TERP_ERR_CORRUPT);
+        free(stream.bytes);
+    }
+}
+
+/* doc/format.md, "Lorenzo". */
+static void
+means_are_refused_where_none_may_be(void **state)
+{
+    static const struct {
+        struct terp_chunk chunk;
+        enum terp_field field;
+        unsigned needed; /* dimensions; 0: there may be no means */
+    } cases[] = {
+        {{TERP_FLOAT32, false, false, 2, {16, 40}}, TERP_FIELD_NOISE, 2},
+        {{TERP_FLOAT64, false, false, 4, {1, 8, 1, 9}}, TERP_FIELD_NOISE, 4},
+        {{TERP_FLOAT32, false, true, 3, {2, 9, 5}}, TERP_FIELD_NOISE, 2},
+        {{TERP_FLOAT64, false, false, 2, {16, 40}}, TERP_FIELD_GAPS, 0},
+        {{TERP_FLOAT32, false, false, 2, {7, 90}}, TERP_FIELD_NOISE, 0},
+        {{TERP_FLOAT64, false, true, 2, {16, 40}}, TERP_FIELD_NOISE, 0},
+        {{TERP_FLOAT32, false, false, 3, {1, 1, 640}}, TERP_FIELD_NOISE, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const struct terp_mode mode = {TERP_PIPELINE_RATIO,
+                                       TERP_PREDICTOR_LORENZO, "lorenzo"};
+        struct terp_stream stream =
+            make_stream_of(&cases[i].chunk, cases[i].field, &mode);
+        struct terp_frame frame;
+        int model_at;
+
+        assert_int_equal(
+            terp_frame_read(stream.bytes, stream.nbytes, &frame, &model_at),
+            TERP_OK);
+        assert_int_equal(frame.prediction, TERP_PREDICTION_LORENZO);
+        for (unsigned byte = 0; byte <= 0xFF; byte++) {
+            struct terp_stream made = {terp_case_alloc(stream.nbytes),
+                                       stream.nbytes};
+            bool means = byte < 32 && (byte & cases[i].needed) != 0;
+            memcpy(made.bytes, stream.bytes, stream.nbytes);
+            made.bytes[model_at + 1] = (uint8_t)byte;
+            assert_int_equal(decode_sealed(made),
+                             byte < 16 || means ? TERP_OK : TERP_ERR_CORRUPT);
+        }
+        free(stream.bytes);
+    }
+}
+
+/* Several partitions of tiles: damage meets their index. */
+static void
+sealed_random_damage_of_many_tiles_is_survived(void **state)
+{
+    (void)state;
+    random_state = 0;
+    for (int type = TERP_FLOAT32; type <= TERP_FLOAT64; type++)
+        for (size_t content = 0; content < COUNT(contents); content++)
+            for (int mode = 0; mode < TERP_NMODES; mode++) {
+                struct terp_chunk chunk = {
+                    (enum terp_type)type, false, false, 3, {35, 36, 40}};
+                struct terp_stream stream =
+                    make_stream_of(&chunk, contents[content], &terp_mode[mode]);
+                survive_damage(&stream, 15);
+                free(stream.bytes);
+            }
+}
+
+/* The body of one stream behind the frame of another. */
+static void
+sealed_foreign_body_is_survived(void **state)
+{
+    (void)state;
+    for (int one = 0; one < NSTREAMS; one += 3)
+        for (int other = 1; other < NSTREAMS; other += 5) {
+            struct terp_stream a = make_stream(one);
+            struct terp_stream b = make_stream(other);
+            struct terp_frame frame;
+            int a_at, b_at;
+            assert_int_equal(terp_frame_read(a.bytes, a.nbytes, &frame, &a_at),
+                             TERP_OK);
+            assert_int_equal(terp_frame_read(b.bytes, b.nbytes, &frame, &b_at),
+                             TERP_OK);
+            uint64_t nbytes = (uint64_t)(a_at - b_at) + b.nbytes;
+            uint8_t *mixed = terp_case_alloc(nbytes);
+            memcpy(mixed, a.bytes, (size_t)a_at);
+            memcpy(mixed + a_at, b.bytes + b_at, b.nbytes - (uint64_t)b_at);
+            decode_sealed((struct terp_stream){mixed, nbytes});
+            free(a.bytes);
+            free(b.bytes);
+        }
+}
+
+/* Frames that announce far more than their body can hold: the destination is
+ * too small for them, and to find that out, or to inspect them, takes no more
+ * memory than for others. */
+static void
+enormous_dims_with_a_tiny_body_are_refused(void **state)
+{
+    static const uint64_t dims[][3] = {{1 << 20, 1 << 20, 1 << 19},
+                                       {1 << 14, 1 << 14, 1 << 6},
+                                       {1, 1, 1 << 30}};
+
+    (void)state;
+    for (int which = 0; which < (int)COUNT(dims) * 2 * 3 * 41 * 16; which++) {
+        int body_nbytes = which % 41, fill = which / 41 % 16 * 0x11;
+        int coding = which / 41 / 16 % 3, prediction = which / 41 / 48 % 2;
+        const uint64_t *dim = dims[which / 41 / 96];
+        struct terp_frame frame = {
+            .chunk = {TERP_FLOAT32, false, false, 3, {dim[0], dim[1], dim[2]}},
+            .coding = (enum terp_coding)(TERP_CODING_HUFFMAN + coding),
+            .prediction = (enum terp_prediction)(1 + prediction),
+            .bound = 1,
+        };
+        uint8_t bytes[TERP_FRAME_MAX_NBYTES + 40];
+        memset(bytes, fill, sizeof bytes);
+        uint64_t nbytes = (uint64_t)terp_frame_write(&frame, bytes);
+        assert_int_equal(
+            decode_sealed(copy_of(bytes, nbytes + (uint64_t)body_nbytes)),
+            TERP_ERR_CAPACITY);
+    }
+}
+
+static void
+other_bytes_are_told_from_streams(void **state)
+{
+    static const uint8_t hdf5[64] = "\211HDF\r\n\032\n";
+    struct terp_stream stream = make_stream(1);
+    struct terp_stream other = copy_of(hdf5, sizeof hdf5);
+
+    (void)state;
+    assert_int_equal(decode(&other), TERP_ERR_MAGIC);
+    stream.bytes[4] = TERP_FORMAT_VERSION + 1;
+    assert_int_equal(decode(&stream), TERP_ERR_VERSION);
+    terp_frame_seal(stream.bytes, stream.nbytes);
+    assert_int_equal(decode(&stream), TERP_ERR_VERSION);
+    free(other.bytes);
+    free(stream.bytes);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_truncation_is_refused),
+        cmocka_unit_test(every_flipped_bit_is_refused),
+        cmocka_unit_test(sealed_truncation_is_refused),
+        cmocka_unit_test(sealed_trailing_bytes_are_refused),
+        cmocka_unit_test(sealed_flipped_bit_is_survived),
+        cmocka_unit_test(sealed_random_damage_is_survived),
+        cmocka_unit_test(
+            escapes_are_as_many_as_symbols_say_and_no_longer_than_values),
+        cmocka_unit_test(means_are_refused_where_none_may_be),
+        cmocka_unit_test(sealed_random_damage_of_many_tiles_is_survived),
+        cmocka_unit_test(sealed_foreign_body_is_survived),
+        cmocka_unit_test(enormous_dims_with_a_tiny_body_are_refused),
+        cmocka_unit_test(other_bytes_are_told_from_streams),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

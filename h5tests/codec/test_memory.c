@@ -1,0 +1,275 @@
+/* Out of memory at any allocation is an error or done without, never a crash
+ * or a leak; and there are limits to what is asked for. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "h5tests/support/allocations.h"
+#include "h5tests/support/cases.h"
+#include "h5tests/support/cmocka_all.h"
+#include "h5tests/support/fields.h"
+#include "h5tests/support/values.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Working memory of encode and decode, in chunks. */
+#define MAX_NCHUNKS 6
+
+static const struct terp_chunk small_chunks[] = {
+    {TERP_FLOAT32, false, false, 3, {19, 18, 17}},
+    {TERP_FLOAT64, false, false, 2, {61, 67}},
+    {TERP_FLOAT32, true, true, 4, {6, 10, 10, 10}},
+};
+
+static const enum terp_field contents[] = {TERP_FIELD_SMOOTH, TERP_FIELD_GAPS,
+                                           TERP_FIELD_COAST, TERP_FIELD_NOISE};
+
+static struct terp_params
+params_of(int mode)
+{
+    return (struct terp_params){
+        TERP_BOUND_RELATIVE,       1e-3,  terp_mode[mode].pipeline,
+        terp_mode[mode].predictor, false, 0};
+}
+
+/* Encodes with every allocation failing in turn. */
+static void
+fail_encode(const struct terp_params *params, const struct terp_chunk *chunk,
+            const uint8_t *values, int nthreads,
+            const struct terp_stream *expected)
+{
+    uint64_t cap_nbytes = terp_encode_bound(chunk), nbytes;
+    uint8_t *encoded = terp_case_alloc(cap_nbytes);
+
+    for (uint64_t n = 0;; n++) {
+        terp_allocations_start(n, UINT64_MAX);
+        enum terp_status st = terp_encode(params, chunk, values, encoded,
+                                          cap_nbytes, &nbytes, nthreads);
+        struct terp_allocations used = terp_allocations_stop();
+        assert_int_equal(used.nleaked, 0);
+        if (st == TERP_OK) {
+            assert_int_equal(nbytes, expected->nbytes);
+            assert_memory_equal(encoded, expected->bytes, nbytes);
+        } else {
+            assert_int_equal(st, TERP_ERR_MEMORY);
+        }
+        if (used.ncalls <= n)
+            break;
+    }
+    free(encoded);
+}
+
+static void
+fail_decode(const struct terp_stream *stream, const struct terp_chunk *chunk,
+            int nthreads)
+{
+    uint64_t cap_nbytes = terp_chunk_nbytes(chunk), nbytes;
+    uint8_t *expected = terp_case_alloc(cap_nbytes);
+    uint8_t *decoded = terp_case_alloc(cap_nbytes);
+
+    assert_int_equal(terp_decode(stream->bytes, stream->nbytes, expected,
+                                 cap_nbytes, &nbytes, 1),
+                     TERP_OK);
+    for (uint64_t n = 0;; n++) {
+        terp_allocations_start(n, UINT64_MAX);
+        enum terp_status st =
+            terp_decode(stream->bytes, stream->nbytes, decoded, cap_nbytes,
+                        &nbytes, nthreads);
+        struct terp_allocations used = terp_allocations_stop();
+        assert_int_equal(used.nleaked, 0);
+        if (st == TERP_OK)
+            assert_memory_equal(decoded, expected, cap_nbytes);
+        else
+            assert_int_equal(st, TERP_ERR_MEMORY);
+        if (used.ncalls <= n)
+            break;
+    }
+    free(expected);
+    free(decoded);
+}
+
+static void
+fail_inspect(const struct terp_stream *stream)
+{
+    for (uint64_t n = 0;; n++) {
+        struct terp_info info;
+        terp_allocations_start(n, UINT64_MAX);
+        enum terp_status st =
+            terp_inspect(stream->bytes, stream->nbytes, &info);
+        struct terp_allocations used = terp_allocations_stop();
+        assert_int_equal(used.nleaked, 0);
+        assert_true(st == TERP_OK || st == TERP_ERR_MEMORY);
+        if (used.ncalls <= n)
+            break;
+    }
+}
+
+static void
+fail_all(const struct terp_chunk *chunk, enum terp_field content, int mode,
+         int nthreads)
+{
+    struct terp_params params = params_of(mode);
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(chunk));
+
+    terp_field_make(content, chunk, values);
+    struct terp_stream stream = terp_case_encode(&params, chunk, values, 1);
+    fail_encode(&params, chunk, values, nthreads, &stream);
+    fail_decode(&stream, chunk, nthreads);
+    fail_inspect(&stream);
+    free(stream.bytes);
+    free(values);
+}
+
+static void
+failed_allocations_are_reported_and_leak_nothing(void **state)
+{
+    (void)state;
+    for (size_t c = 0; c < COUNT(small_chunks); c++)
+        for (size_t f = 0; f < COUNT(contents); f++)
+            for (int mode = 0; mode < TERP_NMODES; mode++)
+                fail_all(&small_chunks[c], contents[f], mode, 1);
+}
+
+/* A chunk that is large enough for two threads. */
+static void
+failed_allocations_of_a_team_leak_nothing(void **state)
+{
+    static const uint64_t dims[] = {64, 64, 65};
+    struct terp_chunk chunk = terp_case_chunk(TERP_FLOAT32, 3, dims);
+
+    (void)state;
+    for (int mode = 0; mode < TERP_NMODES; mode += 2)
+        fail_all(&chunk, TERP_FIELD_ROUGH, mode, 2);
+}
+
+/* Threads that the system refuses are done without. */
+static void
+refused_threads_change_nothing(void **state)
+{
+    static const uint64_t dims[] = {66, 68, 88};
+    struct terp_chunk chunk = terp_case_chunk(TERP_FLOAT32, 3, dims);
+    uint64_t nbytes = terp_chunk_nbytes(&chunk), got;
+    uint8_t *values = terp_case_alloc(nbytes);
+    uint8_t *decoded = terp_case_alloc(nbytes);
+    uint8_t *expected = terp_case_alloc(nbytes);
+
+    (void)state;
+    terp_field_make(TERP_FIELD_ROUGH, &chunk, values);
+    for (int mode = 0; mode < TERP_NMODES; mode++) {
+        struct terp_params params = params_of(mode);
+        struct terp_stream one = terp_case_encode(&params, &chunk, values, 1);
+        assert_int_equal(
+            terp_decode(one.bytes, one.nbytes, expected, nbytes, &got, 1),
+            TERP_OK);
+        for (int nallowed = 0; nallowed < 2; nallowed++) {
+            terp_allocations_limit_threads(nallowed);
+            struct terp_stream few =
+                terp_case_encode(&params, &chunk, values, 4);
+            assert_int_equal(few.nbytes, one.nbytes);
+            assert_memory_equal(few.bytes, one.bytes, one.nbytes);
+            terp_allocations_limit_threads(nallowed);
+            assert_int_equal(
+                terp_decode(few.bytes, few.nbytes, decoded, nbytes, &got, 4),
+                TERP_OK);
+            assert_memory_equal(decoded, expected, nbytes);
+            free(few.bytes);
+        }
+        free(one.bytes);
+        terp_allocations_limit_threads(INT32_MAX);
+    }
+    free(values);
+    free(decoded);
+    free(expected);
+}
+
+/* Two of three values special, no two neighbours alike: as many runs as can
+ * be. */
+static void
+make_broken_mask(const struct terp_chunk *chunk, uint8_t *values)
+{
+    uint64_t infinity = value_to_bits(chunk->type, 1e300 * 1e300);
+
+    terp_field_make(TERP_FIELD_ROUGH, chunk, values);
+    for (uint64_t i = 0; i < chunk_nvalues(chunk); i++)
+        if (i % 3 != 0)
+            value_put(chunk, values, i, infinity + i % 3 - 1);
+}
+
+static void
+check_peak(const char *what, const struct terp_params *params,
+           const struct terp_chunk *chunk, const uint8_t *values, int nthreads)
+{
+    uint64_t nbytes = terp_chunk_nbytes(chunk), got;
+    uint64_t cap_nbytes = terp_encode_bound(chunk);
+    uint8_t *encoded = terp_case_alloc(cap_nbytes);
+    uint8_t *decoded = terp_case_alloc(nbytes);
+    struct terp_stream stream = {encoded, 0};
+
+    terp_allocations_start(UINT64_MAX, UINT64_MAX);
+    assert_int_equal(terp_encode(params, chunk, values, encoded, cap_nbytes,
+                                 &stream.nbytes, nthreads),
+                     TERP_OK);
+    struct terp_allocations used = terp_allocations_stop();
+    if (used.peak_nbytes > MAX_NCHUNKS * nbytes)
+        fail_msg("%s: encoding held %.2f chunks", what,
+                 (double)used.peak_nbytes / (double)nbytes);
+    terp_allocations_start(UINT64_MAX, UINT64_MAX);
+    assert_int_equal(terp_decode(stream.bytes, stream.nbytes, decoded, nbytes,
+                                 &got, nthreads),
+                     TERP_OK);
+    used = terp_allocations_stop();
+    if (used.peak_nbytes > MAX_NCHUNKS * nbytes)
+        fail_msg("%s: decoding held %.2f chunks", what,
+                 (double)used.peak_nbytes / (double)nbytes);
+    free(encoded);
+    free(decoded);
+}
+
+static void
+working_memory_is_at_most_six_chunks(void **state)
+{
+    static const struct terp_chunk chunks[] = {
+        {TERP_FLOAT32, false, false, 3, {64, 64, 64}},
+        {TERP_FLOAT64, false, false, 3, {51, 51, 51}},
+        {TERP_FLOAT32, true, false, 2, {3, 100003}},
+        {TERP_FLOAT64, false, false, 1, {131101}},
+        {TERP_FLOAT32, false, true, 4, {64, 16, 16, 17}},
+        {TERP_FLOAT64, false, true, 2, {65537, 2}},
+        {TERP_FLOAT32, false, false, 4, {23, 23, 23, 23}},
+    };
+
+    (void)state;
+    for (size_t c = 0; c < COUNT(chunks); c++) {
+        assert_true(terp_chunk_nbytes(&chunks[c]) >= 1 << 20);
+        uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunks[c]));
+        for (size_t f = 0; f <= COUNT(contents); f++) {
+            const char *name = "broken mask";
+            if (f < COUNT(contents)) {
+                name = terp_field_name[contents[f]];
+                terp_field_make(contents[f], &chunks[c], values);
+            } else {
+                make_broken_mask(&chunks[c], values);
+            }
+            for (int mode = 0; mode < TERP_NMODES; mode++) {
+                struct terp_params params = params_of(mode);
+                char what[128];
+                snprintf(what, sizeof what, "chunk %zu, %s, %s", c, name,
+                         terp_mode[mode].name);
+                check_peak(what, &params, &chunks[c], values,
+                           mode % 2 == 0 ? 1 : 4);
+            }
+        }
+        free(values);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(failed_allocations_are_reported_and_leak_nothing),
+        cmocka_unit_test(failed_allocations_of_a_team_leak_nothing),
+        cmocka_unit_test(refused_threads_change_nothing),
+        cmocka_unit_test(working_memory_is_at_most_six_chunks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

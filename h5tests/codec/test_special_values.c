@@ -1,0 +1,337 @@
+/* NaN, infinities, -0.0 and fill values come back bit for bit, and neither
+ * the value range nor the values beside them suffer. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "h5tests/support/cases.h"
+#include "h5tests/support/cmocka_all.h"
+#include "h5tests/support/fields.h"
+#include "h5tests/support/values.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Bits of one special value, per type. */
+struct special {
+    const char *name;
+    uint64_t bits[2];
+};
+
+static const struct special specials[] = {
+    {"quiet NaN", {0x7FC00000, UINT64_C(0x7FF8000000000000)}},
+    {"quiet NaN, payload", {0x7FD2D591, UINT64_C(0x7FFABCDEF0123456)}},
+    {"negative NaN, payload", {0xFFC00001, UINT64_C(0xFFF8000000000001)}},
+    {"signalling NaN", {0x7F800001, UINT64_C(0x7FF0000000000001)}},
+    {"negative signalling NaN", {0xFFBFFFFF, UINT64_C(0xFFF7FFFFFFFFFFFF)}},
+    {"infinity", {0x7F800000, UINT64_C(0x7FF0000000000000)}},
+    {"negative infinity", {0xFF800000, UINT64_C(0xFFF0000000000000)}},
+    {"-0.0", {0x80000000, UINT64_C(0x8000000000000000)}},
+};
+
+/* Where special values stand. */
+enum place {
+    PLACE_FIRST,
+    PLACE_LAST,
+    PLACE_ALTERNATING,
+    PLACE_PAIRS, /* two of three: no run is long, few values are left */
+    PLACE_SCATTERED,
+    PLACE_BLOCKS,
+    PLACE_ALL_BUT_ONE,
+    PLACE_ALL,
+    NPLACES
+};
+
+static bool
+is_at(enum place place, uint64_t i, uint64_t nvalues)
+{
+    switch (place) {
+    case PLACE_FIRST:
+        return i == 0;
+    case PLACE_LAST:
+        return i == nvalues - 1;
+    case PLACE_ALTERNATING:
+        return i % 2 == 0;
+    case PLACE_PAIRS:
+        return i % 3 != 0;
+    case PLACE_SCATTERED:
+        return terp_field_mix(i) % 11 == 0;
+    case PLACE_BLOCKS:
+        return i / 37 % 3 == 0;
+    case PLACE_ALL_BUT_ONE:
+        return i != nvalues / 2;
+    case PLACE_ALL:
+    case NPLACES:
+        break;
+    }
+    return true;
+}
+
+/* A smooth field around 10 with `bits` at a place; NULL: a mix of all. */
+static uint8_t *
+make_values(const struct terp_chunk *chunk, enum place place,
+            const uint64_t *bits)
+{
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(chunk));
+    uint64_t nvalues = chunk_nvalues(chunk);
+
+    terp_field_make(TERP_FIELD_ROUGH, chunk, values);
+    for (uint64_t i = 0; i < nvalues; i++) {
+        double value = value_of_bits(chunk->type, value_bits(chunk, values, i));
+        size_t which = terp_field_mix(i / 3) % COUNT(specials);
+        uint64_t special =
+            bits != NULL ? *bits : specials[which].bits[chunk->type];
+        value_put(chunk, values, i,
+                  is_at(place, i, nvalues)
+                      ? special
+                      : value_to_bits(chunk->type, 10 + value));
+    }
+    return values;
+}
+
+static const struct terp_chunk chunks[] = {
+    {TERP_FLOAT32, false, false, 1, {1}},
+    {TERP_FLOAT64, false, false, 1, {2}},
+    {TERP_FLOAT32, false, false, 1, {1021}},
+    {TERP_FLOAT64, false, false, 2, {33, 47}},
+    {TERP_FLOAT32, false, false, 3, {13, 17, 11}},
+    {TERP_FLOAT64, true, false, 3, {13, 17, 11}},
+    {TERP_FLOAT32, true, true, 4, {5, 8, 8, 8}},
+    {TERP_FLOAT64, false, false, 4, {5, 9, 6, 7}},
+};
+
+static void
+check_modes(const char *what, const struct terp_params *base,
+            const struct terp_chunk *chunk, enum place place,
+            const uint64_t *bits)
+{
+    static const struct {
+        enum terp_bound_mode mode;
+        double bound;
+    } bounds[] = {{TERP_BOUND_RELATIVE, 1e-3},
+                  {TERP_BOUND_ABSOLUTE, 1e-5},
+                  {TERP_BOUND_ABSOLUTE, 1e30}};
+    uint8_t *values = make_values(chunk, place, bits);
+
+    for (size_t b = 0; b < COUNT(bounds); b++)
+        for (int mode = 0; mode < TERP_NMODES; mode++) {
+            struct terp_params params = *base;
+            char name[128];
+            params.bound_mode = bounds[b].mode;
+            params.bound = bounds[b].bound;
+            params.pipeline = terp_mode[mode].pipeline;
+            params.predictor = terp_mode[mode].predictor;
+            snprintf(name, sizeof name, "%s at place %d, rank %d, %g, %s", what,
+                     (int)place, chunk->rank, params.bound,
+                     terp_mode[mode].name);
+            terp_case_check(name, &params, chunk, values);
+        }
+    free(values);
+}
+
+static void
+each_special_survives_at_each_place(void **state)
+{
+    const struct terp_params none = {0};
+
+    (void)state;
+    for (size_t c = 0; c < COUNT(chunks); c++)
+        for (size_t s = 0; s < COUNT(specials); s++)
+            for (int place = 0; place < NPLACES; place++)
+                check_modes(specials[s].name, &none, &chunks[c],
+                            (enum place)place,
+                            &specials[s].bits[chunks[c].type]);
+}
+
+static void
+mixed_specials_survive_at_each_place(void **state)
+{
+    const struct terp_params none = {0};
+
+    (void)state;
+    for (size_t c = 0; c < COUNT(chunks); c++)
+        for (int place = 0; place < NPLACES; place++)
+            check_modes("a mix", &none, &chunks[c], (enum place)place, NULL);
+}
+
+/* Fill values people use; the bits of 10.5 lie within the data. */
+static const double fills[] = {
+    1e20, 9.969209968386869e36, -9999, -999, 0, 10.5, 0x1p-149};
+
+static void
+given_fill_survives_at_each_place(void **state)
+{
+    (void)state;
+    for (size_t c = 0; c < COUNT(chunks); c++)
+        for (size_t f = 0; f < COUNT(fills); f++)
+            for (int place = 0; place < NPLACES; place++) {
+                uint64_t bits = value_to_bits(chunks[c].type, fills[f]);
+                struct terp_params params = {.has_fill = true,
+                                             .fill_bits = bits};
+                check_modes("a given fill", &params, &chunks[c],
+                            (enum place)place, &bits);
+            }
+}
+
+/* float32: what stands above the low 32 bits is nobody's business. */
+static void
+high_bits_of_a_float32_fill_are_ignored(void **state)
+{
+    uint64_t bits = value_to_bits(TERP_FLOAT32, -9999);
+    struct terp_params params = {
+        .has_fill = true, .fill_bits = bits | UINT64_C(0xDEADBEEF00000000)};
+
+    (void)state;
+    check_modes("a fill", &params, &chunks[2], PLACE_BLOCKS, &bits);
+}
+
+static void
+given_fill_may_be_nan(void **state)
+{
+    uint64_t bits = specials[1].bits[TERP_FLOAT64];
+    struct terp_params params = {.has_fill = true, .fill_bits = bits};
+
+    (void)state;
+    check_modes("a NaN fill", &params, &chunks[3], PLACE_BLOCKS, &bits);
+}
+
+/* With no fill given: the masks of ocean models. Every value that is not the
+ * fill keeps a bound made of the ocean's range alone. */
+static void
+fill_far_outside_is_found_and_leaves_the_range_alone(void **state)
+{
+    static const double found[] = {1e20, 9.969209968386869e36, -9999, -1e34};
+    static const uint64_t dims[] = {20, 30, 40};
+    static const enum place masks[] = {PLACE_SCATTERED, PLACE_BLOCKS};
+
+    (void)state;
+    for (int type = TERP_FLOAT32; type <= TERP_FLOAT64; type++)
+        for (size_t f = 0; f < COUNT(found); f++)
+            for (size_t m = 0; m < COUNT(masks); m++)
+                for (int mode = 0; mode < TERP_NMODES; mode++) {
+                    struct terp_chunk chunk =
+                        terp_case_chunk((enum terp_type)type, 3, dims);
+                    uint64_t bits = value_to_bits(chunk.type, found[f]);
+                    struct terp_params params = {TERP_BOUND_RELATIVE,
+                                                 1e-3,
+                                                 terp_mode[mode].pipeline,
+                                                 terp_mode[mode].predictor,
+                                                 false,
+                                                 0};
+                    uint8_t *values = make_values(&chunk, masks[m], &bits);
+                    uint64_t nbytes = terp_chunk_nbytes(&chunk);
+                    uint8_t *decoded = terp_case_alloc(nbytes);
+                    struct terp_stream stream =
+                        terp_case_encode(&params, &chunk, values, 1);
+                    assert_int_equal(terp_decode(stream.bytes, stream.nbytes,
+                                                 decoded, nbytes, &nbytes, 1),
+                                     TERP_OK);
+                    params.has_fill = true;
+                    params.fill_bits = bits;
+                    terp_case_compare(terp_mode[mode].name, &params, &chunk,
+                                      values, decoded,
+                                      terp_case_bound(&params, &chunk, values));
+                    free(stream.bytes);
+                    free(decoded);
+                    free(values);
+                }
+}
+
+/* Neighbours of a fill value are values like others. */
+static void
+neighbours_of_a_fill_keep_the_bound(void **state)
+{
+    static const uint64_t dims[] = {500};
+    struct terp_chunk chunk = terp_case_chunk(TERP_FLOAT64, 1, dims);
+    uint64_t bits = value_to_bits(TERP_FLOAT64, 1e20);
+    struct terp_params params = {TERP_BOUND_ABSOLUTE, 1e-3, 0, 0, true, bits};
+    uint8_t *values = make_values(&chunk, PLACE_BLOCKS, &bits);
+
+    (void)state;
+    for (uint64_t i = 0; i < 500; i += 7)
+        value_put(&chunk, values, i, bits + (i % 2 ? 1 : (uint64_t)-1));
+    for (int mode = 0; mode < TERP_NMODES; mode++) {
+        params.pipeline = terp_mode[mode].pipeline;
+        params.predictor = terp_mode[mode].predictor;
+        terp_case_check(terp_mode[mode].name, &params, &chunk, values);
+    }
+    free(values);
+}
+
+/* Zeros of both signs: equal as numbers, not as bits. */
+static void
+zeros_keep_their_signs(void **state)
+{
+    static const uint64_t dims[] = {9, 11, 10};
+    const struct terp_params none = {0};
+
+    (void)state;
+    for (int type = TERP_FLOAT32; type <= TERP_FLOAT64; type++) {
+        struct terp_chunk chunk =
+            terp_case_chunk((enum terp_type)type, 3, dims);
+        uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+        for (uint64_t i = 0; i < chunk_nvalues(&chunk); i++)
+            value_put(&chunk, values, i,
+                      terp_field_mix(i) % 2 ? specials[7].bits[type] : 0);
+        for (int mode = 0; mode < TERP_NMODES; mode++) {
+            struct terp_params params = none;
+            params.bound_mode = TERP_BOUND_ABSOLUTE;
+            params.bound = 1;
+            params.pipeline = terp_mode[mode].pipeline;
+            params.predictor = terp_mode[mode].predictor;
+            terp_case_check("zeros", &params, &chunk, values);
+        }
+        free(values);
+    }
+}
+
+/* Pages of the same mask, 1000 values each. */
+static void
+mask_that_repeats_is_stored_once(void **state)
+{
+    static const uint64_t npages[] = {1, 20};
+
+    (void)state;
+    for (int constant = 0; constant < 2; constant++)
+        for (int type = TERP_FLOAT32; type <= TERP_FLOAT64; type++) {
+            uint64_t nbytes[2];
+            for (int k = 0; k < 2; k++) {
+                const uint64_t dims[] = {npages[k], 25, 40};
+                struct terp_chunk chunk =
+                    terp_case_chunk((enum terp_type)type, 3, dims);
+                struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+                                             .bound = constant ? 100 : 1};
+                uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+                for (uint64_t i = 0; i < chunk_nvalues(&chunk); i++)
+                    value_put(
+                        &chunk, values, i,
+                        is_at(PLACE_SCATTERED, i % 1000, 1000)
+                            ? specials[0].bits[type]
+                            : value_to_bits(chunk.type, (double)(i % 40)));
+                terp_case_check("pages", &params, &chunk, values);
+                struct terp_stream stream =
+                    terp_case_encode(&params, &chunk, values, 1);
+                nbytes[k] = stream.nbytes;
+                free(stream.bytes);
+                free(values);
+            }
+            assert_true(nbytes[0] > 100);
+            assert_true(nbytes[1] < nbytes[0] + nbytes[0] / 2);
+        }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_special_survives_at_each_place),
+        cmocka_unit_test(mixed_specials_survive_at_each_place),
+        cmocka_unit_test(given_fill_survives_at_each_place),
+        cmocka_unit_test(high_bits_of_a_float32_fill_are_ignored),
+        cmocka_unit_test(given_fill_may_be_nan),
+        cmocka_unit_test(fill_far_outside_is_found_and_leaves_the_range_alone),
+        cmocka_unit_test(neighbours_of_a_fill_keep_the_bound),
+        cmocka_unit_test(zeros_keep_their_signs),
+        cmocka_unit_test(mask_that_repeats_is_stored_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

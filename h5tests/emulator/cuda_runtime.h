@@ -1,0 +1,246 @@
+/* An emulator of the part of CUDA that terp's engine uses, so that its kernels
+ * run, and their bytes are compared with those of the CPU engine, on machines
+ * without a GPU. gpu/ .cu files are compiled with it as C++17. What the device
+ * side shows and what it cannot is said in h5tests/emulator/emulator.h.
+ *
+ * The host side: device memory is the host's, filled with 0xA5. Copies and
+ * launches are done when they are asked for, in any stream; only work put into
+ * a stream that is being captured waits for its graph's launch. */
+#ifndef TERP_EMULATED_CUDA_RUNTIME_H
+#define TERP_EMULATED_CUDA_RUNTIME_H
+
+#include "emulator.h"
+#include <math.h>
+#include <string.h>
+#include <tuple>
+#include <utility>
+
+#define CUDART_VERSION 13000
+
+enum cudaError_t {
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorInitializationError = 3,
+    cudaErrorCudartUnloading = 4,
+    cudaErrorInvalidConfiguration = 9,
+    cudaErrorInsufficientDriver = 35,
+    cudaErrorNoDevice = 100,
+    cudaErrorInvalidDevice = 101,
+    cudaErrorInvalidResourceHandle = 400,
+    cudaErrorNotReady = 600,
+    cudaErrorIllegalAddress = 700,
+    cudaErrorLaunchFailure = 719,
+    cudaErrorStreamCaptureUnsupported = 900,
+    cudaErrorUnknown = 999
+};
+
+enum cudaMemcpyKind {
+    cudaMemcpyHostToHost,
+    cudaMemcpyHostToDevice,
+    cudaMemcpyDeviceToHost,
+    cudaMemcpyDeviceToDevice,
+    cudaMemcpyDefault
+};
+
+enum cudaDeviceAttr {
+    cudaDevAttrMaxThreadsPerBlock = 1,
+    cudaDevAttrMultiProcessorCount = 16,
+    cudaDevAttrL2CacheSize = 38,
+    cudaDevAttrMaxThreadsPerMultiProcessor = 39,
+    cudaDevAttrComputeCapabilityMajor = 75,
+    cudaDevAttrComputeCapabilityMinor = 76,
+    cudaDevAttrMaxSharedMemoryPerMultiprocessor = 81,
+    cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
+    cudaDevAttrMemoryPoolsSupported = 115
+};
+
+enum cudaFuncAttribute {
+    cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+    cudaFuncAttributePreferredSharedMemoryCarveout = 9
+};
+
+enum cudaMemoryType {
+    cudaMemoryTypeUnregistered,
+    cudaMemoryTypeHost,
+    cudaMemoryTypeDevice,
+    cudaMemoryTypeManaged
+};
+
+enum cudaStreamCaptureMode {
+    cudaStreamCaptureModeGlobal,
+    cudaStreamCaptureModeThreadLocal,
+    cudaStreamCaptureModeRelaxed
+};
+
+#define cudaStreamNonBlocking 1U
+#define cudaEventBlockingSync 1U
+#define cudaEventDisableTiming 2U
+#define cudaHostAllocDefault 0U
+#define cudaHostAllocPortable 1U
+
+struct emulator_stream;
+struct emulator_event;
+struct emulator_graph;
+typedef emulator_stream *cudaStream_t;
+typedef emulator_event *cudaEvent_t;
+typedef emulator_graph *cudaGraph_t;
+typedef emulator_graph *cudaGraphExec_t;
+
+struct cudaLaunchAttribute;
+struct cudaLaunchConfig_t {
+    dim3 gridDim, blockDim;
+    size_t dynamicSmemBytes;
+    cudaStream_t stream;
+    cudaLaunchAttribute *attrs;
+    unsigned numAttrs;
+};
+
+struct cudaDeviceProp {
+    char name[256];
+    int pciDomainID, pciBusID, pciDeviceID;
+};
+
+struct cudaPointerAttributes {
+    cudaMemoryType type;
+    int device;
+    void *devicePointer, *hostPointer;
+};
+
+/* As in CUDA, for C too, and for users of a shared library that this is in. */
+#pragma GCC visibility push(default)
+extern "C" {
+
+cudaError_t
+cudaGetLastError(void);
+cudaError_t
+cudaPeekAtLastError(void);
+const char *
+cudaGetErrorName(cudaError_t error);
+const char *
+cudaGetErrorString(cudaError_t error);
+
+cudaError_t
+cudaGetDeviceCount(int *count_ret);
+cudaError_t
+cudaSetDevice(int device);
+cudaError_t
+cudaGetDevice(int *device_ret);
+cudaError_t
+cudaDeviceGetAttribute(int *value_ret, cudaDeviceAttr attribute, int device);
+cudaError_t
+cudaGetDeviceProperties(cudaDeviceProp *properties_ret, int device);
+cudaError_t
+cudaDeviceSynchronize(void);
+cudaError_t
+cudaDriverGetVersion(int *version_ret);
+cudaError_t
+cudaRuntimeGetVersion(int *version_ret);
+
+cudaError_t
+cudaMalloc(void **at_ret, size_t nbytes);
+cudaError_t
+cudaFree(void *at);
+cudaError_t
+cudaMallocHost(void **at_ret, size_t nbytes);
+cudaError_t
+cudaHostAlloc(void **at_ret, size_t nbytes, unsigned flags);
+cudaError_t
+cudaFreeHost(void *at);
+cudaError_t
+cudaMemGetInfo(size_t *free_ret, size_t *total_ret);
+cudaError_t
+cudaPointerGetAttributes(cudaPointerAttributes *attributes, const void *at);
+cudaError_t
+cudaMemcpy(void *dst, const void *src, size_t nbytes, cudaMemcpyKind kind);
+cudaError_t
+cudaMemcpyAsync(void *dst, const void *src, size_t nbytes, cudaMemcpyKind kind,
+                cudaStream_t stream = nullptr);
+cudaError_t
+cudaMemset(void *dst, int byte, size_t nbytes);
+cudaError_t
+cudaMemsetAsync(void *dst, int byte, size_t nbytes,
+                cudaStream_t stream = nullptr);
+
+cudaError_t
+cudaStreamCreateWithFlags(cudaStream_t *stream_ret, unsigned flags);
+cudaError_t
+cudaStreamDestroy(cudaStream_t stream);
+cudaError_t
+cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t
+cudaStreamQuery(cudaStream_t stream);
+cudaError_t
+cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
+cudaError_t
+cudaEventCreate(cudaEvent_t *event_ret);
+cudaError_t
+cudaEventCreateWithFlags(cudaEvent_t *event_ret, unsigned flags);
+cudaError_t
+cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr);
+cudaError_t
+cudaEventQuery(cudaEvent_t event);
+cudaError_t
+cudaEventSynchronize(cudaEvent_t event);
+cudaError_t
+cudaEventElapsedTime(float *milliseconds_ret, cudaEvent_t from, cudaEvent_t to);
+cudaError_t
+cudaEventDestroy(cudaEvent_t event);
+
+cudaError_t
+cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t
+cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph_ret);
+cudaError_t
+cudaGraphInstantiate(cudaGraphExec_t *executable_ret, cudaGraph_t graph,
+                     unsigned long long flags = 0);
+cudaError_t
+cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream);
+cudaError_t
+cudaGraphExecDestroy(cudaGraphExec_t executable);
+cudaError_t
+cudaGraphDestroy(cudaGraph_t graph);
+}
+#pragma GCC visibility pop
+
+cudaError_t
+emulator_set_shared_limit(const void *kernel, int nbytes);
+cudaError_t
+emulator_launch(const cudaLaunchConfig_t *config, const void *kernel_at,
+                std::function<void()> kernel);
+
+template <typename Kernel>
+cudaError_t
+cudaFuncSetAttribute(Kernel *kernel, cudaFuncAttribute attribute, int value)
+{
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize)
+        return cudaSuccess;
+    return emulator_set_shared_limit((const void *)kernel, value);
+}
+
+template <typename... Expected, typename... Actual>
+cudaError_t
+cudaLaunchKernelEx(const cudaLaunchConfig_t *config,
+                   void (*kernel)(Expected...), Actual &&...arguments)
+{
+    std::tuple<std::decay_t<Expected>...> copies(
+        std::forward<Actual>(arguments)...);
+    return emulator_launch(config, (const void *)kernel,
+                           [kernel, copies] { std::apply(kernel, copies); });
+}
+
+template <typename T>
+cudaError_t
+cudaMalloc(T **at_ret, size_t nbytes)
+{
+    return cudaMalloc((void **)at_ret, nbytes);
+}
+
+template <typename T>
+cudaError_t
+cudaMallocHost(T **at_ret, size_t nbytes)
+{
+    return cudaMallocHost((void **)at_ret, nbytes);
+}
+
+#endif

@@ -1,0 +1,638 @@
+/* When the CUDA engine is used and what happens when it fails, with a fake
+ * one. A process opens the engine once, so every test runs in its own: a
+ * child of this program, which never asks for the engine itself. */
+#define _GNU_SOURCE /* setenv, usleep */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "codec/engine.h"
+#include "h5tests/engine/fake_cuda_engine.h"
+#include "h5tests/support/cases.h"
+#include "h5tests/support/cmocka_all.h"
+#include "h5tests/support/fields.h"
+#include "h5tests/support/values.h"
+
+#define NCHUNKS 3
+
+/* A child that waits for a lock would wait for ever. */
+#define MAX_SECONDS 60
+
+/* cmocka's checks belong to the parent. */
+#define CHECK(condition)                                                    \
+    do {                                                                    \
+        if (!(condition)) {                                                 \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+            _exit(1);                                                       \
+        }                                                                   \
+    } while (0)
+
+static const struct terp_params params = {.bound_mode = TERP_BOUND_RELATIVE,
+                                          .bound = 1e-3};
+
+#define CONST(pointers) ((const void *const *)(pointers))
+
+/* Some chunks, and what the CPU makes of them. */
+static struct terp_chunk chunk;
+static uint64_t chunk_nbytes;
+static void *values[NCHUNKS], *decoded[NCHUNKS], *streams[NCHUNKS];
+static uint64_t stream_nbytes[NCHUNKS];
+
+static int
+make_chunks(void **state)
+{
+    static const uint64_t dims[] = {10, 11, 12};
+    uint64_t got;
+
+    (void)state;
+    chunk = terp_case_chunk(TERP_FLOAT32, 3, dims);
+    chunk_nbytes = terp_chunk_nbytes(&chunk);
+    for (int i = 0; i < NCHUNKS; i++) {
+        uint8_t *bytes = terp_case_alloc(chunk_nbytes);
+        terp_field_make((enum terp_field)(TERP_FIELD_RAMP + i), &chunk, bytes);
+        struct terp_stream stream = terp_case_encode(&params, &chunk, bytes, 1);
+        uint8_t *back = terp_case_alloc(chunk_nbytes);
+        assert_int_equal(terp_decode(stream.bytes, stream.nbytes, back,
+                                     chunk_nbytes, &got, 1),
+                         TERP_OK);
+        values[i] = bytes;
+        decoded[i] = back;
+        streams[i] = stream.bytes;
+        stream_nbytes[i] = stream.nbytes;
+    }
+    return 0;
+}
+
+static int
+free_chunks(void **state)
+{
+    (void)state;
+    for (int i = 0; i < NCHUNKS; i++) {
+        free(values[i]);
+        free(decoded[i]);
+        free(streams[i]);
+    }
+    return 0;
+}
+
+/* Of a child that ended in its exit handler. */
+#define HANDLED 7
+
+static void
+run_in_child_to(int expected, void (*scenario)(void))
+{
+    int status;
+
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(MAX_SECONDS);
+        scenario();
+        exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), expected);
+}
+
+static void
+run_in_child(void (*scenario)(void))
+{
+    run_in_child_to(0, scenario);
+}
+
+/* The engine that this process will find. */
+static struct fake_cuda *
+take_fake(void)
+{
+    const char *path = getenv("TEST_FAKE_CUDA");
+
+    CHECK(path != NULL);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    CHECK(library != NULL);
+    struct fake_cuda *fake = dlsym(library, "fake_cuda");
+    CHECK(fake != NULL);
+    setenv("TERP_CUDA_LIBRARY", path, 1);
+    return fake;
+}
+
+/* Encodes all chunks; what comes back must be what the CPU gives. */
+static struct terp_run
+encode_all(enum terp_engine_kind engine, enum terp_memory memory)
+{
+    struct terp_run run = {.engine = engine, .memory = memory, .nthreads = 1};
+    uint64_t nbytes[NCHUNKS];
+    void *dst[NCHUNKS];
+
+    for (int i = 0; i < NCHUNKS; i++)
+        CHECK((dst[i] = malloc(terp_encode_bound(&chunk))) != NULL);
+    CHECK(terp_encode_batch(&run, &params, &chunk, NCHUNKS, CONST(values), dst,
+                            nbytes) == TERP_OK);
+    for (int i = 0; i < NCHUNKS; i++) {
+        CHECK(nbytes[i] == stream_nbytes[i]);
+        CHECK(memcmp(dst[i], streams[i], nbytes[i]) == 0);
+        free(dst[i]);
+    }
+    return run;
+}
+
+static struct terp_run
+decode_all(enum terp_engine_kind engine, enum terp_memory memory)
+{
+    struct terp_run run = {.engine = engine, .memory = memory, .nthreads = 1};
+    enum terp_status status[NCHUNKS];
+    void *dst[NCHUNKS];
+
+    for (int i = 0; i < NCHUNKS; i++)
+        CHECK((dst[i] = malloc(chunk_nbytes)) != NULL);
+    CHECK(terp_decode_batch(&run, &chunk, NCHUNKS, CONST(streams),
+                            stream_nbytes, dst, status) == TERP_OK);
+    for (int i = 0; i < NCHUNKS; i++) {
+        CHECK(status[i] == TERP_OK);
+        CHECK(memcmp(dst[i], decoded[i], chunk_nbytes) == 0);
+        free(dst[i]);
+    }
+    return run;
+}
+
+static void
+check_cpu(struct terp_run run, const char *reason)
+{
+    CHECK(run.used == TERP_ENGINE_CPU && run.device == NULL);
+    CHECK(run.reason != NULL);
+    if (strstr(run.reason, reason) == NULL) {
+        fprintf(stderr, "\"%s\" is not in \"%s\"\n", reason, run.reason);
+        _exit(1);
+    }
+}
+
+static void
+check_cuda(struct terp_run run)
+{
+    CHECK(run.used == TERP_ENGINE_CUDA);
+    CHECK(run.device != NULL && strncmp(run.device, "fake ", 5) == 0);
+    CHECK(run.reason == NULL);
+}
+
+/* ---- opening ---- */
+
+static void
+without_library(void)
+{
+    setenv("TERP_CUDA_LIBRARY", "/nowhere/libterp_cuda.so", 1);
+    for (int turn = 0; turn < 2; turn++) {
+        check_cpu(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST), "/nowhere/");
+        check_cpu(decode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST), "/nowhere/");
+    }
+}
+
+static void
+with_any_library(void)
+{
+    setenv("TERP_CUDA_LIBRARY", "libm.so.6", 1);
+    check_cpu(decode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST),
+              "is no engine of terp");
+}
+
+static void
+with_another_version(void)
+{
+    struct fake_cuda *fake = take_fake();
+
+    fake->open_status = TERP_ERR_ARGUMENT;
+    check_cpu(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST),
+              "of another version");
+    CHECK(fake->nencodes == 0);
+}
+
+static void
+without_device(void)
+{
+    struct fake_cuda *fake = take_fake();
+
+    fake->open_status = TERP_ERR_DEVICE;
+    check_cpu(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST), "switched off");
+    fake->open_status = TERP_OK;
+    check_cpu(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST), "switched off");
+    CHECK(fake->nopens == 1);
+    CHECK(fake->nencodes == 0);
+}
+
+static void
+with_device(void)
+{
+    struct fake_cuda *fake = take_fake();
+
+    check_cuda(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST));
+    check_cuda(decode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST));
+    check_cuda(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_DEVICE));
+    check_cuda(decode_all(TERP_ENGINE_AUTO, TERP_MEMORY_DEVICE));
+    CHECK(fake->nopens == 1 && fake->nencodes == 2 && fake->ndecodes == 2);
+}
+
+static void
+when_not_asked_for(void)
+{
+    struct fake_cuda *fake = take_fake();
+
+    struct terp_run run = encode_all(TERP_ENGINE_CPU, TERP_MEMORY_HOST);
+    CHECK(run.used == TERP_ENGINE_CPU && run.reason == NULL);
+    CHECK(fake->nopens == 0);
+}
+
+static void
+library_that_is_missing_leaves_all_to_the_cpu(void **state)
+{
+    (void)state;
+    run_in_child(without_library);
+}
+
+static void
+library_that_is_no_engine_is_not_used(void **state)
+{
+    (void)state;
+    run_in_child(with_any_library);
+}
+
+static void
+engine_of_another_version_is_not_used(void **state)
+{
+    (void)state;
+    run_in_child(with_another_version);
+}
+
+static void
+device_that_cannot_be_opened_is_not_tried_again(void **state)
+{
+    (void)state;
+    run_in_child(without_device);
+}
+
+static void
+device_that_works_does_the_batches(void **state)
+{
+    (void)state;
+    run_in_child(with_device);
+}
+
+static void
+engine_that_nobody_asks_for_is_not_opened(void **state)
+{
+    (void)state;
+    run_in_child(when_not_asked_for);
+}
+
+/* ---- failures ---- */
+
+static void
+device_lost_in_encode(void)
+{
+    struct fake_cuda *fake = take_fake();
+
+    check_cuda(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST));
+    fake->call_status = TERP_ERR_DEVICE;
+    check_cpu(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST), "told to fail");
+    fake->call_status = TERP_OK;
+    check_cpu(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST), "told to fail");
+    check_cpu(decode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST), "told to fail");
+    CHECK(fake->nencodes == 2 && fake->ndecodes == 0);
+}
+
+static void
+device_lost_in_decode(void)
+{
+    struct fake_cuda *fake = take_fake();
+
+    check_cuda(decode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST));
+    fake->call_status = TERP_ERR_DEVICE;
+    check_cpu(decode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST), "told to fail");
+    fake->call_status = TERP_OK;
+    check_cpu(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST), "told to fail");
+    CHECK(fake->nencodes == 0 && fake->ndecodes == 2);
+}
+
+static void
+device_memory_without_device(void)
+{
+    struct fake_cuda *fake = take_fake();
+    struct terp_run run = {.engine = TERP_ENGINE_CUDA,
+                           .memory = TERP_MEMORY_DEVICE,
+                           .nthreads = 1};
+    enum terp_status status[] = {TERP_OK, TERP_OK};
+    void *dst[] = {NULL, NULL};
+    uint64_t nbytes[2];
+
+    fake->open_status = TERP_ERR_DEVICE;
+    CHECK(terp_encode_batch(&run, &params, &chunk, 2, CONST(values), dst,
+                            nbytes) == TERP_ERR_DEVICE);
+    CHECK(terp_decode_batch(&run, &chunk, 2, CONST(streams), stream_nbytes, dst,
+                            status) == TERP_ERR_DEVICE);
+    CHECK(status[0] == TERP_ERR_DEVICE && status[1] == TERP_ERR_DEVICE);
+    run.engine = TERP_ENGINE_CPU;
+    CHECK(terp_encode_batch(&run, &params, &chunk, 2, CONST(values), dst,
+                            nbytes) == TERP_ERR_ARGUMENT);
+}
+
+static void
+device_says_that_a_stream_is_bad(void)
+{
+    struct fake_cuda *fake = take_fake();
+    struct terp_run run = {.engine = TERP_ENGINE_CUDA, .nthreads = 1};
+    enum terp_status status;
+    void *dst = malloc(chunk_nbytes);
+
+    CHECK(dst != NULL);
+    fake->stream_status = TERP_ERR_CORRUPT;
+    CHECK(terp_decode_batch(&run, &chunk, 1, CONST(streams), stream_nbytes,
+                            &dst, &status) == TERP_ERR_CORRUPT);
+    CHECK(status == TERP_ERR_CORRUPT);
+    CHECK(run.used == TERP_ENGINE_CUDA && fake->ndecodes == 1);
+    fake->stream_status = TERP_OK;
+    check_cuda(decode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST));
+    free(dst);
+}
+
+static void
+device_failure_is_made_good_for_the_whole_process(void **state)
+{
+    (void)state;
+    run_in_child(device_lost_in_encode);
+    run_in_child(device_lost_in_decode);
+}
+
+static void
+device_memory_without_a_device_is_an_error(void **state)
+{
+    (void)state;
+    run_in_child(device_memory_without_device);
+}
+
+static void
+bad_stream_is_told_and_ends_nothing(void **state)
+{
+    (void)state;
+    run_in_child(device_says_that_a_stream_is_bad);
+}
+
+/* ---- processes and threads ---- */
+
+static void
+in_forked_child_all_is_done_by_cpu(void)
+{
+    check_cpu(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST), "forked");
+    check_cpu(decode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST), "forked");
+}
+
+static void
+wait_for_child(pid_t child)
+{
+    int status;
+
+    CHECK(child > 0);
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void
+fork_after_use(void)
+{
+    struct fake_cuda *fake = take_fake();
+
+    check_cuda(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST));
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(MAX_SECONDS);
+        in_forked_child_all_is_done_by_cpu();
+        CHECK(fake->nencodes == 1 && fake->ndecodes == 0);
+        exit(0);
+    }
+    wait_for_child(child);
+    check_cuda(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST));
+}
+
+static void *
+encode_in_thread(void *arg)
+{
+    struct terp_run *run = arg;
+
+    *run = encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST);
+    return NULL;
+}
+
+static void
+fork_while_opening(void)
+{
+    struct fake_cuda *fake = take_fake();
+    struct terp_run run;
+    pthread_t thread;
+
+    fake->hold = true;
+    CHECK(pthread_create(&thread, NULL, encode_in_thread, &run) == 0);
+    while (fake->nopens == 0)
+        usleep(1000);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(MAX_SECONDS);
+        in_forked_child_all_is_done_by_cpu();
+        _exit(0);
+    }
+    wait_for_child(child);
+    fake->hold = false;
+    CHECK(pthread_join(thread, NULL) == 0);
+    check_cuda(run);
+}
+
+/* Registered before the engine is opened, as HDF5's handler is. */
+static void
+encode_at_exit(void)
+{
+    check_cpu(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST), "ending");
+    _exit(HANDLED);
+}
+
+static void
+exit_after_use(void)
+{
+    struct fake_cuda *fake = take_fake();
+
+    CHECK(atexit(encode_at_exit) == 0);
+    check_cuda(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST));
+    CHECK(fake->nencodes == 1);
+}
+
+static void
+first_use_by_many_threads(void)
+{
+    enum {
+        NTHREADS = 8
+    };
+    struct fake_cuda *fake = take_fake();
+    struct terp_run runs[NTHREADS];
+    pthread_t threads[NTHREADS];
+
+    for (int i = 0; i < NTHREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, encode_in_thread, &runs[i]) ==
+              0);
+    for (int i = 0; i < NTHREADS; i++) {
+        CHECK(pthread_join(threads[i], NULL) == 0);
+        check_cuda(runs[i]);
+    }
+    CHECK(fake->nopens == 1 && fake->nencodes == NTHREADS);
+}
+
+static void *
+encode_until_lost(void *arg)
+{
+    struct fake_cuda *fake = arg;
+
+    for (int turn = 0; turn < 20; turn++) {
+        struct terp_run run = encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST);
+        CHECK((run.used == TERP_ENGINE_CUDA) == (run.reason == NULL));
+        if (turn == 5)
+            fake->call_status = TERP_ERR_DEVICE;
+    }
+    check_cpu(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST), "");
+    return NULL;
+}
+
+static void
+loss_seen_by_many_threads(void)
+{
+    enum {
+        NTHREADS = 8
+    };
+    struct fake_cuda *fake = take_fake();
+    pthread_t threads[NTHREADS];
+
+    for (int i = 0; i < NTHREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, encode_until_lost, fake) == 0);
+    for (int i = 0; i < NTHREADS; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    check_cpu(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST), "told to fail");
+}
+
+static void
+forked_child_uses_the_cpu(void **state)
+{
+    (void)state;
+    run_in_child(fork_after_use);
+    run_in_child(fork_while_opening);
+}
+
+static void
+exit_handler_uses_the_cpu(void **state)
+{
+    (void)state;
+    run_in_child_to(HANDLED, exit_after_use);
+}
+
+static void
+threads_open_the_engine_once(void **state)
+{
+    (void)state;
+    run_in_child(first_use_by_many_threads);
+}
+
+static void
+threads_that_lose_the_device_go_on(void **state)
+{
+    (void)state;
+    run_in_child(loss_seen_by_many_threads);
+}
+
+/* ---- the choice ---- */
+
+/* Of so many bytes of zeros, which cost little time. */
+static struct terp_run
+encode_zeros(uint64_t nbytes)
+{
+    struct terp_run run = {.engine = TERP_ENGINE_AUTO, .nthreads = 1};
+    struct terp_chunk zeros = {TERP_FLOAT64, false, false, 1, {nbytes / 8}};
+    void *src = calloc(nbytes, 1), *dst = malloc(terp_encode_bound(&zeros));
+    const void *const read_only = src;
+    uint64_t got;
+
+    CHECK(src != NULL && dst != NULL);
+    CHECK(terp_encode_batch(&run, &params, &zeros, 1, &read_only, &dst, &got) ==
+          TERP_OK);
+    free(src);
+    free(dst);
+    return run;
+}
+
+static void
+when_auto(void)
+{
+    const uint64_t enough = TERP_AUTO_MIN_NBYTES;
+    struct fake_cuda *fake = take_fake();
+
+    check_cpu(encode_zeros(enough - 8), "so few bytes");
+    check_cpu(encode_zeros(enough), "worth opening");
+    CHECK(fake->nopens == 0);
+    for (int turn = 0; fake->nopens == 0; turn++) {
+        CHECK(turn < 8);
+        encode_zeros(UINT64_C(16) << 20);
+    }
+    check_cuda(encode_zeros(enough));
+    check_cpu(encode_zeros(enough - 8), "so few bytes");
+    fake->call_status = TERP_ERR_DEVICE;
+    check_cpu(encode_zeros(enough), "told to fail");
+}
+
+static void
+when_only_copied(void)
+{
+    struct terp_run run = {.engine = TERP_ENGINE_CUDA, .nthreads = 1};
+    struct terp_chunk bytes = {TERP_BYTES, false, false, 1, {chunk_nbytes}};
+    struct fake_cuda *fake = take_fake();
+    void *dst = malloc(terp_encode_bound(&bytes));
+    uint64_t got;
+
+    CHECK(dst != NULL);
+    CHECK(terp_encode_batch(&run, &params, &bytes, 1, CONST(values), &dst,
+                            &got) == TERP_OK);
+    check_cpu(run, "only copied");
+    CHECK(fake->nopens == 0);
+    free(dst);
+}
+
+static void
+auto_takes_the_device_where_it_pays(void **state)
+{
+    (void)state;
+    run_in_child(when_auto);
+}
+
+static void
+bytes_on_the_host_do_not_go_to_the_device(void **state)
+{
+    (void)state;
+    run_in_child(when_only_copied);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(library_that_is_missing_leaves_all_to_the_cpu),
+        cmocka_unit_test(library_that_is_no_engine_is_not_used),
+        cmocka_unit_test(engine_of_another_version_is_not_used),
+        cmocka_unit_test(device_that_cannot_be_opened_is_not_tried_again),
+        cmocka_unit_test(device_that_works_does_the_batches),
+        cmocka_unit_test(engine_that_nobody_asks_for_is_not_opened),
+        cmocka_unit_test(device_failure_is_made_good_for_the_whole_process),
+        cmocka_unit_test(device_memory_without_a_device_is_an_error),
+        cmocka_unit_test(bad_stream_is_told_and_ends_nothing),
+        cmocka_unit_test(forked_child_uses_the_cpu),
+        cmocka_unit_test(exit_handler_uses_the_cpu),
+        cmocka_unit_test(threads_open_the_engine_once),
+        cmocka_unit_test(threads_that_lose_the_device_go_on),
+        cmocka_unit_test(auto_takes_the_device_where_it_pays),
+        cmocka_unit_test(bytes_on_the_host_do_not_go_to_the_device),
+    };
+    return cmocka_run_group_tests(tests, make_chunks, free_chunks);
+}

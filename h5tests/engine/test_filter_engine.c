@@ -1,0 +1,121 @@
+/* The plugin says which engine it has used, and its bytes do not depend on it.
+ * The environment tells where the engine is, and TEST_SAID what must be said
+ * of each chunk, or with "|" between them any of several texts. */
+#define _GNU_SOURCE /* dup2, strsep */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "filter/plugin/h5z_terp.h"
+#include "h5tests/support/cmocka_all.h"
+#include "h5tests/support/fields.h"
+#include "h5tests/support/h5_files.h"
+
+/* Of few bytes, as filter_engine_small needs. */
+static const struct h5_shape shape = {3, {10, 12, 14}, {10, 12, 14}};
+
+/* Sends stderr to a file of its own; returns what undoes that. */
+static int
+redirect_stderr(FILE **file_ret)
+{
+    int kept = dup(STDERR_FILENO);
+
+    *file_ret = tmpfile();
+    assert_non_null(*file_ret);
+    assert_true(kept >= 0);
+    assert_true(dup2(fileno(*file_ret), STDERR_FILENO) >= 0);
+    return kept;
+}
+
+static void
+restore_stderr(int kept, FILE *file, char *text, size_t text_cap_nbytes)
+{
+    fflush(stderr);
+    assert_true(dup2(kept, STDERR_FILENO) >= 0);
+    close(kept);
+    rewind(file);
+    text[fread(text, 1, text_cap_nbytes - 1, file)] = '\0';
+    fclose(file);
+}
+
+static void
+check_said(const char *text, const char *action)
+{
+    const char *line = strstr(text, action), *said = getenv("TEST_SAID");
+    char copy[1024] = "", expected[256] = "", *rest = expected, *one;
+
+    if (line != NULL)
+        snprintf(copy, sizeof copy, "%.*s", (int)strcspn(line, "\n"), line);
+    assert_non_null(said);
+    snprintf(expected, sizeof expected, "%s", said);
+    while ((one = strsep(&rest, "|")) != NULL)
+        if (strstr(copy, one) != NULL)
+            return;
+    fail_msg("\"%s\" is not said of \"%s\" in:\n%s", said, action, text);
+}
+
+static void
+chunk_has_the_bytes_of_the_cpu_whoever_codes_it(void **state)
+{
+    unsigned words[H5Z_TERP_MAX_NWORDS];
+    struct H5Z_terp_config config = {.bound_mode = H5Z_TERP_RELATIVE,
+                                     .bound = 1e-3};
+    const hsize_t start[] = {0, 0, 0};
+    size_t nbytes = h5_shape_nvalues(&shape) * sizeof(float), stored;
+    float *values = malloc(nbytes), *back = malloc(nbytes);
+    float *decoded = malloc(nbytes);
+    struct terp_cd cd;
+    uint64_t got;
+    bool skipped;
+    FILE *file_of_text;
+    char text[8192];
+
+    (void)state;
+    assert_true(values != NULL && back != NULL && decoded != NULL);
+    size_t nwords = H5Z_terp_cd_values(&config, words);
+    hid_t file = h5_file_new();
+    hid_t dcpl = h5_dcpl_new(&shape, H5Z_FLAG_MANDATORY, nwords, words);
+
+    int kept = redirect_stderr(&file_of_text);
+    hid_t dataset =
+        h5_dataset_new(file, "field", H5T_NATIVE_FLOAT, &shape, dcpl);
+    assert_true(dataset >= 0);
+    h5_dataset_cd(dataset, &cd);
+    terp_field_make(TERP_FIELD_ROUGH, &cd.chunk, (uint8_t *)values);
+    h5_write(dataset, H5T_NATIVE_FLOAT, values);
+    h5_read(dataset, H5T_NATIVE_FLOAT, back);
+    restore_stderr(kept, file_of_text, text, sizeof text);
+    check_said(text, "write: ");
+    check_said(text, "read: ");
+
+    uint8_t *bytes = h5_chunk_bytes(dataset, start, &stored, &skipped);
+    uint8_t *stream = malloc(terp_encode_bound(&cd.chunk));
+    assert_non_null(stream);
+    assert_int_equal(terp_encode(&cd.params, &cd.chunk, values, stream,
+                                 terp_encode_bound(&cd.chunk), &got, 1),
+                     TERP_OK);
+    assert_int_equal(stored, got);
+    assert_memory_equal(bytes, stream, got);
+    assert_int_equal(terp_decode(stream, got, decoded, nbytes, &got, 1),
+                     TERP_OK);
+    assert_memory_equal(back, decoded, nbytes);
+
+    free(stream);
+    free(bytes);
+    free(decoded);
+    free(back);
+    free(values);
+    H5Pclose(dcpl);
+    H5Dclose(dataset);
+    H5Fclose(file);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chunk_has_the_bytes_of_the_cpu_whoever_codes_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,220 @@
+/* The plugin in programs with several libhdf5, with a renamed one, with one
+ * inside the program, and with one that hides its functions. This program is
+ * linked to no libhdf5. TEST_PLUGIN names the plugin,
+ * TEST_HOSTS the directory of the fake hosts. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codec/api/cd_values.h"
+#include "h5tests/filter/fake_host.h"
+#include "h5tests/support/cmocka_all.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static const unsigned typed[] = {1, 1, 2};
+static const H5Z_class2_t *filter;
+static struct fake_host *hosts[2];
+
+/* `name` of the file that the environment's `variable` and `file` tell. */
+static void *
+open_symbol(const char *variable, const char *file, const char *name)
+{
+    const char *start = getenv(variable);
+    char path[4096];
+
+    snprintf(path, sizeof path, "%s%s", start == NULL ? "" : start, file);
+    void *module = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+    void *symbol = module == NULL ? NULL : dlsym(module, name);
+
+    if (symbol == NULL) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(1);
+    }
+    return symbol;
+}
+
+static void
+host_reset(struct fake_host *host)
+{
+    memcpy(host->words, typed, sizeof typed);
+    host->nwords = COUNT(typed);
+    host->nallocated = host->nreleased = 0;
+    host->error[0] = '\0';
+}
+
+/* A buffer of 64 bytes more than the chunk, as HDF5 hands over. */
+static void *
+buffer_new(const struct fake_host *host, size_t nbytes, size_t *buf_size_ret)
+{
+    *buf_size_ret = nbytes + 64;
+    unsigned char *buf = host->allocate(*buf_size_ret);
+    assert_non_null(buf);
+    for (size_t i = 0; i < *buf_size_ret; i++)
+        buf[i] = (unsigned char)(i * 37 % 251);
+    return buf;
+}
+
+static void
+each_host_is_asked_for_its_own_dataset(void **state)
+{
+    (void)state;
+    /* In turns: what one host says must not stay for the other. */
+    for (int i = 0; i < 4; i++) {
+        struct fake_host *host = hosts[i % 2];
+        struct terp_cd cd;
+        const char *reason;
+        host_reset(host);
+        assert_true(host->set_local(filter) >= 0);
+        assert_int_equal(terp_cd_parse(host->nwords, host->words, &cd, &reason),
+                         TERP_OK);
+        assert_true(cd.persisted);
+        assert_int_equal(cd.pass, TERP_PASS_NO);
+        assert_int_equal(cd.chunk.type,
+                         i % 2 == 0 ? TERP_FLOAT32 : TERP_FLOAT64);
+        assert_int_equal(cd.chunk.big_endian, i % 2);
+        assert_int_equal(cd.chunk.rank, i % 2 == 0 ? 3 : 1);
+        assert_int_equal(cd.chunk.dims[0], i % 2 == 0 ? 8 : 100);
+    }
+}
+
+static void
+buffers_belong_to_the_host_that_calls(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        size_t nbytes = i == 0 ? 8 * 8 * 8 * 4 : 100 * 8, buf_size;
+        host_reset(hosts[i]);
+        host_reset(hosts[1 - i]);
+        assert_true(hosts[i]->set_local(filter) >= 0);
+        void *buf = buffer_new(hosts[i], nbytes, &buf_size);
+        size_t stored = hosts[i]->filter(filter, 0, nbytes, &buf_size, &buf);
+        assert_true(stored > 0 && stored <= buf_size);
+        assert_int_equal(
+            hosts[i]->filter(filter, H5Z_FLAG_REVERSE, stored, &buf_size, &buf),
+            nbytes);
+        assert_true(nbytes <= buf_size);
+        assert_int_equal(hosts[i]->nallocated, 2);
+        assert_int_equal(hosts[i]->nreleased, 2);
+        assert_int_equal(hosts[1 - i]->nallocated, 0);
+        free(buf);
+    }
+}
+
+static void
+errors_go_to_the_host_that_calls(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        host_reset(hosts[i]);
+        host_reset(hosts[1 - i]);
+        hosts[i]->words[1] = 0;
+        assert_true(hosts[i]->set_local(filter) < 0);
+        assert_non_null(strstr(hosts[i]->error, "(bound)"));
+        assert_string_equal(hosts[1 - i]->error, "");
+    }
+}
+
+/* Nothing but the return value tells HDF5 that the chunk stays as it is. */
+static void
+skipped_chunk_is_left_alone(void **state)
+{
+    size_t buf_size, nbytes = 1000;
+
+    (void)state;
+    host_reset(hosts[0]);
+    void *buf = buffer_new(hosts[0], nbytes, &buf_size);
+    void *copy = malloc(buf_size), *before = buf;
+    assert_non_null(copy);
+    memcpy(copy, buf, buf_size);
+    assert_int_equal(
+        hosts[0]->filter(filter, H5Z_FLAG_OPTIONAL, nbytes, &buf_size, &buf),
+        0);
+    assert_non_null(strstr(hosts[0]->error, "passes through"));
+    assert_ptr_equal(buf, before);
+    assert_int_equal(buf_size, nbytes + 64);
+    assert_memory_equal(buf, copy, buf_size);
+
+    /* Now an error: these bytes are no stream. */
+    assert_int_equal(
+        hosts[0]->filter(filter, H5Z_FLAG_REVERSE, nbytes, &buf_size, &buf), 0);
+    assert_non_null(strstr(hosts[0]->error, "not a terp stream"));
+    assert_ptr_equal(buf, before);
+    assert_int_equal(buf_size, nbytes + 64);
+    assert_memory_equal(buf, copy, buf_size);
+    free(buf);
+    free(copy);
+}
+
+/* The words tell a chunk of 2048 bytes; HDF5 hands over another number. */
+static void
+chunk_of_another_size_is_framed(void **state)
+{
+    static const size_t sizes[] = {1, 2047, 2049, 5000};
+
+    (void)state;
+    host_reset(hosts[0]);
+    assert_true(hosts[0]->set_local(filter) >= 0);
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        size_t buf_size, copy_size;
+        void *buf = buffer_new(hosts[0], sizes[i], &buf_size);
+        void *copy = buffer_new(hosts[0], sizes[i], &copy_size);
+        size_t stored = hosts[0]->filter(filter, 0, sizes[i], &buf_size, &buf);
+        assert_true(stored > sizes[i] &&
+                    stored <= sizes[i] + TERP_MAX_FRAME_NBYTES);
+        assert_true(stored <= buf_size);
+        assert_int_equal(
+            hosts[0]->filter(filter, H5Z_FLAG_REVERSE, stored, &buf_size, &buf),
+            sizes[i]);
+        assert_memory_equal(buf, copy, sizes[i]);
+        free(buf);
+        free(copy);
+    }
+}
+
+/* Called from this program, which holds no HDF5. */
+static void
+host_without_functions_stores_and_reads(void **state)
+{
+    size_t buf_size, copy_size, nbytes = 2000;
+    void *buf = buffer_new(hosts[0], nbytes, &buf_size);
+    void *copy = buffer_new(hosts[0], nbytes, &copy_size);
+
+    (void)state;
+    assert_true(filter->can_apply(1, 2, 3) > 0);
+    assert_true(filter->set_local(1, 2, 3) >= 0);
+    size_t stored =
+        filter->filter(0, COUNT(typed), typed, nbytes, &buf_size, &buf);
+    assert_true(stored > nbytes);
+    assert_int_equal(filter->filter(H5Z_FLAG_REVERSE, COUNT(typed), typed,
+                                    stored, &buf_size, &buf),
+                     nbytes);
+    assert_memory_equal(buf, copy, nbytes);
+    assert_int_equal(
+        filter->filter(H5Z_FLAG_OPTIONAL, 0, NULL, nbytes, &buf_size, &buf), 0);
+    assert_memory_equal(buf, copy, nbytes);
+    free(buf);
+    free(copy);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_host_is_asked_for_its_own_dataset),
+        cmocka_unit_test(buffers_belong_to_the_host_that_calls),
+        cmocka_unit_test(errors_go_to_the_host_that_calls),
+        cmocka_unit_test(skipped_chunk_is_left_alone),
+        cmocka_unit_test(chunk_of_another_size_is_framed),
+        cmocka_unit_test(host_without_functions_stores_and_reads),
+    };
+    const void *(*get_info)(void);
+
+    void *symbol = open_symbol("TEST_PLUGIN", "", "H5PLget_plugin_info");
+    memcpy(&get_info, &symbol, sizeof symbol);
+    filter = get_info();
+    hosts[0] = open_symbol("TEST_HOSTS", "/libfake_hdf5.so", "fake_host");
+    hosts[1] = open_symbol("TEST_HOSTS", "/libfake_vtkhdf5.so", "fake_host");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,711 @@
+/* terp_h5_write and terp_h5_read against H5Dwrite and H5Dread. With
+ * TEST_MEMORY=device the blocks are in the memory of the CUDA engine's device,
+ * which TERP_CUDA_LIBRARY and TERP_TEST_CUDART tell. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "filter/h5/terp_h5.h"
+#include "filter/plugin/h5z_terp.h"
+#include "h5tests/support/cases.h"
+#include "h5tests/support/cmocka_all.h"
+#include "h5tests/support/cuda_buffer.h"
+#include "h5tests/support/fields.h"
+#include "h5tests/support/h5_files.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* Room between values and guards, so that blocks are aligned to values only. */
+#define OFFSET 8
+
+static enum terp_memory memory;
+static hid_t file;
+
+/* With chunks that reach beyond the end, and without. */
+static const struct h5_shape shapes[] = {
+    {1, {5000}, {1500}},
+    {1, {3}, {3}},
+    {2, {70, 90}, {32, 90}},
+    {3, {20, 21, 22}, {8, 16, 22}},
+    {4, {3, 10, 9, 11}, {2, 8, 8, 8}},
+    {5, {2, 3, 8, 9, 11}, {1, 2, 8, 8, 8}},
+};
+static const struct h5_shape cube = {3, {20, 21, 22}, {8, 8, 8}};
+
+static int
+open_file(void **state)
+{
+    (void)state;
+    file = h5_file_new();
+    return 0;
+}
+
+static int
+close_file(void **state)
+{
+    (void)state;
+    return H5Fclose(file) < 0;
+}
+
+static struct terp_run
+make_run(void)
+{
+    return (struct terp_run){.engine = memory == TERP_MEMORY_DEVICE
+                                           ? TERP_ENGINE_CUDA
+                                           : TERP_ENGINE_CPU,
+                             .memory = memory,
+                             .nthreads = 2};
+}
+
+/* Values of a rough field with something special in it. */
+static uint8_t *
+make_values(const struct h5_shape *shape, hid_t type)
+{
+    struct terp_chunk chunk = {.type = H5Tget_size(type) == 4 ? TERP_FLOAT32
+                                                              : TERP_FLOAT64,
+                               .big_endian = H5Tget_order(type) == H5T_ORDER_BE,
+                               .rank = 1,
+                               .dims = {h5_shape_nvalues(shape)}};
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+
+    terp_field_make(TERP_FIELD_GAPS, &chunk, values);
+    return values;
+}
+
+static uint64_t
+nbytes_of(const hsize_t *count, int rank, hid_t type)
+{
+    uint64_t nbytes = H5Tget_size(type);
+
+    for (int d = 0; d < rank; d++)
+        nbytes *= count[d];
+    return nbytes;
+}
+
+static hid_t
+create_with(const char *name, hid_t type, const struct h5_shape *shape,
+            hid_t dcpl)
+{
+    hid_t own = H5Pcopy(dcpl);
+
+    assert_true(H5Pset_terp_abs(own, 1e-2) >= 0);
+    hid_t dataset = h5_dataset_new(file, name, type, shape, own);
+    assert_true(dataset >= 0);
+    H5Pclose(own);
+    return dataset;
+}
+
+static hid_t
+create(const char *name, hid_t type, const struct h5_shape *shape)
+{
+    hid_t dcpl = h5_dcpl_new(shape, 0, 0, NULL);
+    hid_t dataset = create_with(name, type, shape, dcpl);
+
+    H5Pclose(dcpl);
+    return dataset;
+}
+
+static enum terp_status
+write_from(struct terp_run *run, hid_t dataset, const hsize_t *offset,
+           const hsize_t *count, const struct terp_params *params,
+           const void *values, uint64_t nbytes)
+{
+    struct cuda_buffer buffer =
+        cuda_buffer_make(memory, values, nbytes, OFFSET);
+    enum terp_status st =
+        terp_h5_write(run, dataset, offset, count, params, buffer.bytes);
+
+    cuda_buffer_free(&buffer);
+    return st;
+}
+
+/* What was read, which the caller frees. */
+static enum terp_status
+read_to(struct terp_run *run, hid_t dataset, const hsize_t *offset,
+        const hsize_t *count, uint64_t nbytes, uint8_t **values_ret)
+{
+    struct cuda_buffer buffer = cuda_buffer_make(memory, NULL, nbytes, OFFSET);
+    enum terp_status st =
+        terp_h5_read(run, dataset, offset, count, buffer.bytes);
+
+    *values_ret = cuda_buffer_read(&buffer);
+    cuda_buffer_free(&buffer);
+    return st;
+}
+
+static void
+write_block(hid_t dataset, const hsize_t *offset, const hsize_t *count,
+            const struct terp_params *params, const void *values,
+            uint64_t nbytes)
+{
+    struct terp_run run = make_run();
+
+    assert_int_equal(
+        write_from(&run, dataset, offset, count, params, values, nbytes),
+        TERP_OK);
+    if (run.reason != NULL)
+        fail_msg("%s", run.reason);
+    assert_int_equal(run.used, run.engine);
+}
+
+/* Every chunk, by its stored bytes. */
+static void
+check_stored(const struct h5_shape *shape, hid_t want, hid_t got)
+{
+    hsize_t place[H5_MAX_RANK] = {0};
+    size_t want_nbytes, got_nbytes;
+    bool want_skipped, got_skipped;
+    int d;
+
+    do {
+        void *a = h5_chunk_bytes(want, place, &want_nbytes, &want_skipped);
+        void *b = h5_chunk_bytes(got, place, &got_nbytes, &got_skipped);
+        assert_int_equal(want_nbytes, got_nbytes);
+        assert_int_equal(want_skipped, got_skipped);
+        assert_memory_equal(a, b, want_nbytes);
+        free(a);
+        free(b);
+        for (d = shape->rank - 1; d >= 0; d--) {
+            place[d] += shape->chunk[d];
+            if (place[d] < shape->dims[d])
+                break;
+            place[d] = 0;
+        }
+    } while (d >= 0);
+}
+
+/* terp_h5_read gives of `offset`, `count` what H5Dread does, for `reason`. */
+static void
+check_read(hid_t dataset, const hsize_t *offset, const hsize_t *count, int rank,
+           const char *reason)
+{
+    hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
+    uint64_t nbytes = nbytes_of(count, rank, type);
+    uint8_t *want = terp_case_alloc(nbytes), *got;
+    struct terp_run run = make_run();
+    hid_t block = H5Screate_simple(rank, count, NULL);
+
+    assert_true(H5Sselect_hyperslab(space, H5S_SELECT_SET, offset, NULL, count,
+                                    NULL) >= 0);
+    assert_true(H5Dread(dataset, type, block, space, H5P_DEFAULT, want) >= 0);
+    assert_int_equal(read_to(&run, dataset, offset, count, nbytes, &got),
+                     TERP_OK);
+    assert_memory_equal(want, got, nbytes);
+    if (reason == NULL)
+        assert_null(run.reason);
+    else
+        assert_string_equal(run.reason, reason);
+    free(want);
+    free(got);
+    H5Sclose(block);
+    H5Sclose(space);
+    H5Tclose(type);
+}
+
+static const hsize_t beginning[H5_MAX_RANK];
+
+/* One dataset by HDF5, one by us. */
+static void
+compare_writers(const struct h5_shape *shape, hid_t type, hid_t dcpl,
+                const char *name)
+{
+    uint64_t nbytes = nbytes_of(shape->dims, shape->rank, type);
+    uint8_t *values = make_values(shape, type);
+    char other[64];
+
+    snprintf(other, sizeof other, "%s by hdf5", name);
+    hid_t ours = create_with(name, type, shape, dcpl);
+    hid_t theirs = create_with(other, type, shape, dcpl);
+    h5_write(theirs, type, values);
+    write_block(ours, NULL, NULL, NULL, values, nbytes);
+    check_stored(shape, theirs, ours);
+    check_read(theirs, beginning, shape->dims, shape->rank, NULL);
+    check_read(ours, beginning, shape->dims, shape->rank, NULL);
+    free(values);
+    H5Dclose(ours);
+    H5Dclose(theirs);
+}
+
+static void
+dataset_has_the_bytes_of_h5dwrite(void **state)
+{
+    const hid_t types[] = {H5T_IEEE_F32LE, H5T_IEEE_F32BE, H5T_IEEE_F64LE,
+                           H5T_IEEE_F64BE};
+    char name[32];
+
+    (void)state;
+    for (size_t s = 0; s < COUNT(shapes); s++)
+        for (size_t t = 0; t < COUNT(types); t++) {
+            /* The emulated device is slow. */
+            if (memory == TERP_MEMORY_DEVICE && s % COUNT(types) != t)
+                continue;
+            hid_t dcpl = h5_dcpl_new(&shapes[s], 0, 0, NULL);
+            snprintf(name, sizeof name, "%zu %zu", s, t);
+            compare_writers(&shapes[s], types[t], dcpl, name);
+            H5Pclose(dcpl);
+        }
+}
+
+static void
+edge_chunks_are_padded_as_hdf5_does(void **state)
+{
+    const struct h5_shape plate = {2, {20, 21}, {8, 16}};
+    const float fill = -999.0f;
+    hid_t user = h5_dcpl_new(&plate, 0, 0, NULL);
+    hid_t never = h5_dcpl_new(&plate, 0, 0, NULL);
+    hid_t undefined = h5_dcpl_new(&plate, 0, 0, NULL);
+
+    (void)state;
+    assert_true(H5Pset_fill_value(user, H5T_NATIVE_FLOAT, &fill) >= 0);
+    compare_writers(&plate, H5T_IEEE_F32LE, user, "user");
+    compare_writers(&plate, H5T_IEEE_F64BE, user, "user, converted");
+    assert_true(H5Pset_fill_value(never, H5T_NATIVE_FLOAT, &fill) >= 0);
+    assert_true(H5Pset_fill_time(never, H5D_FILL_TIME_NEVER) >= 0);
+    compare_writers(&plate, H5T_IEEE_F32LE, never, "never");
+    assert_true(H5Pset_fill_value(undefined, H5T_NATIVE_FLOAT, NULL) >= 0);
+    compare_writers(&plate, H5T_IEEE_F32LE, undefined, "undefined");
+    H5Pclose(user);
+    H5Pclose(never);
+    H5Pclose(undefined);
+}
+
+static void
+chunk_may_be_larger_than_the_dataset(void **state)
+{
+    const struct h5_shape shape = {2, {3, 5}, {7, 4}};
+    const hsize_t max_dims[] = {H5S_UNLIMITED, H5S_UNLIMITED};
+    const hsize_t offset[] = {7, 4}, dims[] = {9, 5};
+    hid_t dcpl = h5_dcpl_new(&shape, 0, 0, NULL);
+    hid_t space = H5Screate_simple(2, shape.dims, max_dims);
+    uint8_t *values = make_values(&cube, H5T_IEEE_F64LE);
+
+    (void)state;
+    assert_true(H5Pset_terp_abs(dcpl, 1e-2) >= 0);
+    hid_t dataset = H5Dcreate2(file, "field", H5T_IEEE_F64LE, space,
+                               H5P_DEFAULT, dcpl, H5P_DEFAULT);
+    write_block(dataset, NULL, NULL, NULL, values, sizeof(double) * 15);
+    check_read(dataset, beginning, shape.dims, 2, NULL);
+    assert_true(H5Dset_extent(dataset, dims) >= 0);
+    write_block(dataset, offset, NULL, NULL, values, sizeof(double) * 2);
+    check_read(dataset, beginning, dims, 2, NULL);
+    free(values);
+    H5Dclose(dataset);
+    H5Sclose(space);
+    H5Pclose(dcpl);
+}
+
+static void
+bricks_are_coded_as_bricks(void **state)
+{
+    struct h5_shape shape = {1, {3500}, {1024}};
+    struct H5Z_terp_config config = {.bound_mode = H5Z_TERP_RELATIVE,
+                                     .bound = 1e-3,
+                                     .nlogical = 3,
+                                     .logical = {8, 8, 8}};
+    hid_t dcpl = h5_dcpl_new(&shape, 0, 0, NULL);
+    uint8_t *values = make_values(&shape, H5T_IEEE_F32LE);
+    struct terp_cd cd;
+
+    (void)state;
+    assert_true(H5Pset_terp(dcpl, &config) >= 0);
+    hid_t ours = h5_dataset_new(file, "ours", H5T_IEEE_F32LE, &shape, dcpl);
+    hid_t theirs = h5_dataset_new(file, "theirs", H5T_IEEE_F32LE, &shape, dcpl);
+    h5_dataset_cd(ours, &cd);
+    assert_true(cd.chunk.stack);
+    h5_write(theirs, H5T_IEEE_F32LE, values);
+    write_block(ours, NULL, NULL, NULL, values, 4 * 3500);
+    check_stored(&shape, theirs, ours);
+    check_read(ours, beginning, shape.dims, 1, NULL);
+    free(values);
+    H5Dclose(ours);
+    H5Dclose(theirs);
+    H5Pclose(dcpl);
+}
+
+static void
+hyperslab_is_written_where_it_belongs(void **state)
+{
+    const hsize_t offset[] = {8, 8, 16}, count[] = {12, 8, 6};
+    const uint64_t nbytes = sizeof(float) * 12 * 8 * 6;
+    const struct h5_shape part = {3, {12, 8, 6}, {8, 8, 8}};
+    hid_t ours = create("ours", H5T_IEEE_F32LE, &cube);
+    hid_t theirs = create("theirs", H5T_IEEE_F32LE, &cube);
+    uint8_t *values = make_values(&cube, H5T_IEEE_F32LE);
+    uint8_t *part_values = make_values(&part, H5T_IEEE_F32LE);
+    hid_t space = H5Dget_space(theirs);
+    hid_t block = H5Screate_simple(3, count, NULL);
+
+    (void)state;
+    h5_write(theirs, H5T_IEEE_F32LE, values);
+    h5_write(ours, H5T_IEEE_F32LE, values);
+    assert_true(H5Sselect_hyperslab(space, H5S_SELECT_SET, offset, NULL, count,
+                                    NULL) >= 0);
+    assert_true(H5Dwrite(theirs, H5T_IEEE_F32LE, block, space, H5P_DEFAULT,
+                         part_values) >= 0);
+    write_block(ours, offset, count, NULL, part_values, nbytes);
+    check_read(ours, beginning, cube.dims, 3, NULL);
+    check_read(ours, offset, count, 3, NULL);
+    /* Only offsets, and only counts. */
+    struct terp_run run = make_run();
+    uint8_t *got;
+    assert_int_equal(read_to(&run, ours, offset, NULL, nbytes * 13 / 8, &got),
+                     TERP_OK);
+    free(got);
+    assert_int_equal(read_to(&run, ours, NULL, count, nbytes, &got), TERP_OK);
+    free(got);
+
+    free(values);
+    free(part_values);
+    H5Sclose(block);
+    H5Sclose(space);
+    H5Dclose(ours);
+    H5Dclose(theirs);
+}
+
+static void
+params_of_the_call_replace_those_of_the_dataset(void **state)
+{
+    const hsize_t count[] = {8, 8, 8};
+    struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+                                 .bound = 0.001953125,
+                                 .pipeline = TERP_PIPELINE_SPEED};
+    hid_t dataset = create("field", H5T_IEEE_F32LE, &cube);
+    uint8_t *values = make_values(&cube, H5T_IEEE_F32LE);
+    struct terp_info info;
+    size_t nbytes;
+    bool skipped;
+
+    (void)state;
+    write_block(dataset, NULL, count, &params, values, sizeof(float) * 512);
+    uint8_t *stream = h5_chunk_bytes(dataset, beginning, &nbytes, &skipped);
+    assert_int_equal(terp_inspect(stream, nbytes, &info), TERP_OK);
+    assert_string_equal(info.pipeline, "speed");
+    assert_true(info.bound == params.bound);
+    check_read(dataset, beginning, count, 3, NULL);
+
+    struct terp_run run = make_run();
+    params.bound = 0;
+    assert_int_equal(write_from(&run, dataset, NULL, NULL, &params, values,
+                                nbytes_of(cube.dims, 3, H5T_IEEE_F32LE)),
+                     TERP_ERR_BOUND);
+    free(stream);
+    free(values);
+    H5Dclose(dataset);
+}
+
+static void
+fill_value_of_the_dataset_stays_exact(void **state)
+{
+    const float fill = 1e20f;
+    const struct h5_shape shape = {1, {512}, {512}};
+    struct terp_params params = {.bound_mode = TERP_BOUND_RELATIVE,
+                                 .bound = 1e-3};
+    hid_t dcpl = h5_dcpl_new(&shape, 0, 0, NULL);
+    float values[512];
+    uint8_t *got;
+    struct terp_run run = make_run();
+
+    (void)state;
+    for (int i = 0; i < 512; i++)
+        values[i] = i % 3 == 0 ? fill : (float)i;
+    assert_true(H5Pset_fill_value(dcpl, H5T_NATIVE_FLOAT, &fill) >= 0);
+    hid_t dataset = create_with("field", H5T_IEEE_F32LE, &shape, dcpl);
+    write_block(dataset, NULL, NULL, &params, values, sizeof values);
+    assert_int_equal(read_to(&run, dataset, NULL, NULL, sizeof values, &got),
+                     TERP_OK);
+    for (size_t i = 0; i < 512; i++) {
+        float value;
+        memcpy(&value, got + i * sizeof value, sizeof value);
+        assert_true(value - values[i] < 0.6 && values[i] - value < 0.6);
+    }
+    free(got);
+    H5Dclose(dataset);
+    H5Pclose(dcpl);
+}
+
+static void
+chunks_that_are_no_streams_are_read_all_the_same(void **state)
+{
+    const hsize_t raw_at[] = {8, 0, 0}, bytes_at[] = {0, 8, 8};
+    const hsize_t count[] = {8, 8, 8};
+    const uint64_t chunk_nbytes = sizeof(float) * 512;
+    struct terp_chunk bytes = {.type = TERP_BYTES, .rank = 1, .dims = {2048}};
+    struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE, .bound = 1};
+    const float fill = 7;
+    hid_t dcpl = h5_dcpl_new(&cube, 0, 0, NULL);
+    uint8_t *values = make_values(&cube, H5T_IEEE_F32LE);
+    uint8_t stream[2048 + TERP_MAX_FRAME_NBYTES];
+    uint64_t nbytes;
+
+    (void)state;
+    assert_true(H5Pset_fill_value(dcpl, H5T_NATIVE_FLOAT, &fill) >= 0);
+    hid_t dataset = create_with("field", H5T_IEEE_F32LE, &cube, dcpl);
+    /* One by terp, one for which terp was skipped, one that passed through
+     * in a frame. */
+    write_block(dataset, NULL, count, NULL, values, chunk_nbytes);
+    assert_true(H5Dwrite_chunk(dataset, H5P_DEFAULT, 1, raw_at, chunk_nbytes,
+                               values) >= 0);
+    assert_int_equal(
+        terp_encode(&params, &bytes, values, stream, sizeof stream, &nbytes, 1),
+        TERP_OK);
+    assert_true(
+        H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, bytes_at, nbytes, stream) >= 0);
+    check_read(dataset, beginning, cube.dims, 3, NULL);
+    free(values);
+    H5Dclose(dataset);
+    H5Pclose(dcpl);
+}
+
+static void
+part_of_a_chunk_is_read_but_not_written(void **state)
+{
+    static const struct {
+        hsize_t offset[3], count[3];
+    } parts[] = {{{1, 0, 0}, {8, 8, 8}},
+                 {{0, 0, 0}, {8, 8, 7}},
+                 {{8, 8, 8}, {11, 8, 8}}};
+    hid_t dataset = create("field", H5T_IEEE_F32LE, &cube);
+    uint8_t *values = make_values(&cube, H5T_IEEE_F32LE);
+
+    (void)state;
+    write_block(dataset, NULL, NULL, NULL, values,
+                nbytes_of(cube.dims, 3, H5T_IEEE_F32LE));
+    for (size_t i = 0; i < COUNT(parts); i++) {
+        struct terp_run run = make_run();
+        assert_int_equal(
+            write_from(&run, dataset, parts[i].offset, parts[i].count, NULL,
+                       values, nbytes_of(parts[i].count, 3, H5T_IEEE_F32LE)),
+            TERP_ERR_ARGUMENT);
+        check_read(dataset, parts[i].offset, parts[i].count, 3,
+                   "the block is not made of whole chunks");
+    }
+    free(values);
+    H5Dclose(dataset);
+}
+
+/* Through HDF5, there and back; with params of the call it cannot be. */
+static void
+check_foreign(hid_t dataset, const struct h5_shape *shape, const char *reason)
+{
+    const struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+                                       .bound = 1};
+    hid_t type = H5Dget_type(dataset);
+    uint64_t nbytes = nbytes_of(shape->dims, shape->rank, type);
+    uint8_t *values = make_values(shape, H5T_IEEE_F64LE);
+    struct terp_run run = make_run();
+
+    assert_int_equal(
+        write_from(&run, dataset, NULL, NULL, NULL, values, nbytes), TERP_OK);
+    assert_string_equal(run.reason, reason);
+    assert_int_equal(run.used, TERP_ENGINE_CPU);
+    check_read(dataset, beginning, shape->dims, shape->rank, reason);
+    assert_int_equal(
+        write_from(&run, dataset, NULL, NULL, &params, values, nbytes),
+        TERP_ERR_ARGUMENT);
+    free(values);
+    H5Tclose(type);
+    H5Dclose(dataset);
+}
+
+static void
+other_datasets_are_left_to_hdf5(void **state)
+{
+    static const char others[] = "the dataset has other filters beside terp";
+    hid_t dcpl = H5Pcreate(H5P_DATASET_CREATE);
+
+    (void)state;
+    check_foreign(
+        h5_dataset_new(file, "contiguous", H5T_IEEE_F32BE, &cube, dcpl), &cube,
+        "the dataset has no chunks");
+    H5Pclose(dcpl);
+
+    dcpl = h5_dcpl_new(&cube, 0, 0, NULL);
+    check_foreign(h5_dataset_new(file, "chunks", H5T_STD_I16LE, &cube, dcpl),
+                  &cube, "the dataset's first filter is not terp");
+    check_foreign(create_with("integers", H5T_STD_I32LE, &cube, dcpl), &cube,
+                  "the dataset's values pass through terp as they are");
+    assert_true(H5Pset_terp_abs(dcpl, 1e-2) >= 0);
+    assert_true(H5Pset_fletcher32(dcpl) >= 0);
+    check_foreign(
+        h5_dataset_new(file, "terp first", H5T_IEEE_F32LE, &cube, dcpl), &cube,
+        others);
+    H5Pclose(dcpl);
+
+    dcpl = h5_dcpl_new(&cube, 0, 0, NULL);
+    assert_true(H5Pset_shuffle(dcpl) >= 0);
+    check_foreign(create_with("shuffle first", H5T_IEEE_F32LE, &cube, dcpl),
+                  &cube, "the dataset's first filter is not terp");
+    H5Pclose(dcpl);
+
+    dcpl = h5_dcpl_new(&cube, 0, 0, NULL);
+    assert_true(H5Pset_chunk_opts(dcpl, H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) >=
+                0);
+    check_foreign(create_with("whole only", H5T_IEEE_F32LE, &cube, dcpl), &cube,
+                  "the dataset's partial chunks are not filtered");
+    H5Pclose(dcpl);
+}
+
+static void
+dataset_without_dims_is_one_value(void **state)
+{
+    hid_t space = H5Screate(H5S_SCALAR);
+    hid_t dataset = H5Dcreate2(file, "scalar", H5T_IEEE_F64LE, space,
+                               H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    struct terp_run run = make_run();
+    double value = 42;
+    uint8_t *got;
+
+    (void)state;
+    assert_int_equal(
+        write_from(&run, dataset, NULL, NULL, NULL, &value, sizeof value),
+        TERP_OK);
+    assert_int_equal(read_to(&run, dataset, NULL, NULL, sizeof value, &got),
+                     TERP_OK);
+    assert_memory_equal(got, &value, sizeof value);
+    free(got);
+    H5Dclose(dataset);
+    H5Sclose(space);
+}
+
+static void
+empty_block_is_done_at_once(void **state)
+{
+    const struct h5_shape none = {1, {0}, {16}};
+    const hsize_t offset[] = {8, 21, 0}, count[] = {8, 0, 22};
+    const hsize_t nothing[] = {0, 0, 0};
+    hid_t dataset = create("field", H5T_IEEE_F32LE, &cube);
+    hid_t empty = create("empty", H5T_IEEE_F32LE, &none);
+    struct terp_run run = make_run();
+    uint8_t byte = 0;
+
+    (void)state;
+    assert_int_equal(terp_h5_write(&run, dataset, offset, count, NULL, &byte),
+                     TERP_OK);
+    assert_int_equal(terp_h5_read(&run, dataset, NULL, nothing, &byte),
+                     TERP_OK);
+    assert_int_equal(terp_h5_write(&run, empty, NULL, NULL, NULL, &byte),
+                     TERP_OK);
+    assert_int_equal(terp_h5_read(&run, empty, NULL, NULL, &byte), TERP_OK);
+    H5Dclose(dataset);
+    H5Dclose(empty);
+}
+
+static void
+damaged_stream_is_told_from_the_others(void **state)
+{
+    const hsize_t place[] = {8, 8, 8}, before[] = {8, 8, 8};
+    const uint64_t nbytes = nbytes_of(cube.dims, 3, H5T_IEEE_F32LE);
+    hid_t dataset = create("field", H5T_IEEE_F32LE, &cube);
+    uint8_t *values = make_values(&cube, H5T_IEEE_F32LE), *got;
+    struct terp_run run = make_run();
+    size_t stream_nbytes;
+    bool skipped;
+
+    (void)state;
+    write_block(dataset, NULL, NULL, NULL, values, nbytes);
+    uint8_t *stream = h5_chunk_bytes(dataset, place, &stream_nbytes, &skipped);
+    stream[stream_nbytes - 1] ^= 1;
+    assert_true(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, place, stream_nbytes,
+                               stream) >= 0);
+    assert_int_equal(read_to(&run, dataset, NULL, NULL, nbytes, &got),
+                     TERP_ERR_CHECKSUM);
+    free(got);
+    check_read(dataset, beginning, before, 3, NULL);
+    assert_true(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, place, 20, values) >=
+                0);
+    assert_int_equal(read_to(&run, dataset, NULL, NULL, nbytes, &got),
+                     TERP_ERR_MAGIC);
+    free(got);
+    free(stream);
+    free(values);
+    H5Dclose(dataset);
+}
+
+static void
+wrong_arguments_are_refused(void **state)
+{
+    const hsize_t behind[] = {24, 0, 0}, long_count[] = {21, 21, 22};
+    hid_t dataset = create("field", H5T_IEEE_F32LE, &cube);
+    struct terp_run run = make_run();
+    uint8_t byte = 0;
+
+    (void)state;
+    assert_int_equal(terp_h5_read(&run, dataset, behind, NULL, &byte),
+                     TERP_ERR_ARGUMENT);
+    assert_int_equal(
+        terp_h5_write(&run, dataset, NULL, long_count, NULL, &byte),
+        TERP_ERR_ARGUMENT);
+    assert_int_equal(terp_h5_read(&run, file, NULL, NULL, &byte),
+                     TERP_ERR_HDF5);
+    assert_int_equal(terp_h5_write(&run, -1, NULL, NULL, NULL, &byte),
+                     TERP_ERR_HDF5);
+    run.nthreads = 0;
+    assert_int_equal(terp_h5_read(&run, dataset, NULL, NULL, &byte),
+                     TERP_ERR_ARGUMENT);
+    run = make_run();
+    run.engine = TERP_ENGINE_CPU;
+    run.memory = TERP_MEMORY_DEVICE;
+    assert_int_equal(terp_h5_write(&run, dataset, NULL, NULL, NULL, &byte),
+                     TERP_ERR_ARGUMENT);
+    H5Dclose(dataset);
+}
+
+/* HDF5 itself refuses. */
+static void
+file_that_is_only_read_is_not_written(void **state)
+{
+    const char *name = "test_h5_blocks.h5";
+    const uint64_t nbytes = nbytes_of(cube.dims, 3, H5T_IEEE_F32LE);
+    uint8_t *values = make_values(&cube, H5T_IEEE_F32LE);
+    hid_t in_memory = file;
+    struct terp_run run = make_run();
+
+    (void)state;
+    file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t dataset = create("field", H5T_IEEE_F32LE, &cube);
+    write_block(dataset, NULL, NULL, NULL, values, nbytes);
+    H5Dclose(dataset);
+    H5Fclose(file);
+    file = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);
+    dataset = H5Dopen2(file, "field", H5P_DEFAULT);
+    check_read(dataset, beginning, cube.dims, 3, NULL);
+    assert_int_equal(
+        write_from(&run, dataset, NULL, NULL, NULL, values, nbytes),
+        TERP_ERR_HDF5);
+    H5Dclose(dataset);
+    H5Fclose(file);
+    remove(name);
+    file = in_memory;
+    free(values);
+}
+
+#define BLOCK_TEST(test) \
+    cmocka_unit_test_setup_teardown(test, open_file, close_file)
+
+int
+main(void)
+{
+    const char *where = getenv("TEST_MEMORY");
+    const struct CMUnitTest tests[] = {
+        BLOCK_TEST(dataset_has_the_bytes_of_h5dwrite),
+        BLOCK_TEST(edge_chunks_are_padded_as_hdf5_does),
+        BLOCK_TEST(chunk_may_be_larger_than_the_dataset),
+        BLOCK_TEST(bricks_are_coded_as_bricks),
+        BLOCK_TEST(hyperslab_is_written_where_it_belongs),
+        BLOCK_TEST(params_of_the_call_replace_those_of_the_dataset),
+        BLOCK_TEST(fill_value_of_the_dataset_stays_exact),
+        BLOCK_TEST(chunks_that_are_no_streams_are_read_all_the_same),
+        BLOCK_TEST(part_of_a_chunk_is_read_but_not_written),
+        BLOCK_TEST(other_datasets_are_left_to_hdf5),
+        BLOCK_TEST(dataset_without_dims_is_one_value),
+        BLOCK_TEST(empty_block_is_done_at_once),
+        BLOCK_TEST(damaged_stream_is_told_from_the_others),
+        BLOCK_TEST(wrong_arguments_are_refused),
+        BLOCK_TEST(file_that_is_only_read_is_not_written),
+    };
+
+    memory = where != NULL && strcmp(where, "device") == 0 ? TERP_MEMORY_DEVICE
+                                                           : TERP_MEMORY_HOST;
+    return cmocka_run_group_tests_name(
+        memory == TERP_MEMORY_DEVICE ? "device" : "host", tests, NULL, NULL);
+}

@@ -1,0 +1,191 @@
+/* Makes tests of terp.h tests of the CUDA engine as well: linked with
+ * --wrap=terp_encode and --wrap=terp_decode, what they encode and decode is
+ * done by both engines, and any difference ends the program.
+ *
+ * TERP_CUDA_LIBRARY names the engine: the emulated one or libterp_cuda.so of a
+ * machine with a GPU. TERP_TEST_EVERY=n takes one call in n to the device, for
+ * the emulator is slow; which ones is mixed, but the same each time. With
+ * TERP_TEST_NANS=any a NaN is as good as another: of a damaged stream
+ * arithmetic may make one, whose bits are the machine's. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "h5tests/support/fields.h"
+#include "h5tests/support/values.h"
+
+/* Names that --wrap gives. */
+enum terp_status
+__real_terp_encode(const struct terp_params *, const struct terp_chunk *,
+                   const void *, void *, uint64_t, uint64_t *, int);
+enum terp_status
+__real_terp_decode(const void *, uint64_t, void *, uint64_t, uint64_t *, int);
+enum terp_status
+__wrap_terp_encode(const struct terp_params *, const struct terp_chunk *,
+                   const void *, void *, uint64_t, uint64_t *, int);
+enum terp_status
+__wrap_terp_decode(const void *, uint64_t, void *, uint64_t, uint64_t *, int);
+
+/* cmocka's checks are for the main thread; this may be any. */
+static void
+stop(const struct terp_chunk *chunk, const struct terp_params *params,
+     const char *problem)
+{
+    fprintf(stderr,
+            "%s: float%d, %s%srank %d, %" PRIu64 "x%" PRIu64 "x%" PRIu64
+            "x%" PRIu64,
+            problem, chunk->type == TERP_FLOAT64 ? 64 : 32,
+            chunk->big_endian ? "big-endian, " : "",
+            chunk->stack ? "stack, " : "", chunk->rank, chunk->dims[0],
+            chunk->dims[1], chunk->dims[2], chunk->dims[3]);
+    if (params != NULL)
+        fprintf(stderr, ", %s %a, pipeline %d, predictor %d%s",
+                params->bound_mode == TERP_BOUND_RELATIVE ? "relative"
+                                                          : "absolute",
+                params->bound, (int)params->pipeline, (int)params->predictor,
+                params->has_fill ? ", fill" : "");
+    fputc('\n', stderr);
+    abort();
+}
+
+static bool
+is_chosen(void)
+{
+    static atomic_uint_fast64_t ncalls;
+    const char *every = getenv("TERP_TEST_EVERY");
+    uint64_t n = every == NULL ? 1 : strtoull(every, NULL, 10);
+
+    return n > 0 && terp_field_mix(ncalls++) % n == 0;
+}
+
+/* Not malloc: some tests count and limit what the codec takes from it. */
+static void *
+take_memory(uint64_t nbytes)
+{
+    void *bytes = mmap(NULL, nbytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (bytes == MAP_FAILED)
+        abort();
+    return bytes;
+}
+
+static void
+check_use(const struct terp_run *run, const struct terp_chunk *chunk)
+{
+    if (run->used != TERP_ENGINE_CUDA)
+        stop(chunk, NULL, run->reason);
+}
+
+static void
+compare_encoders(const struct terp_params *params,
+                 const struct terp_chunk *chunk, const void *src,
+                 const uint8_t *expected, uint64_t expected_nbytes)
+{
+    struct terp_run run = {
+        .engine = TERP_ENGINE_CUDA, .memory = TERP_MEMORY_HOST, .nthreads = 1};
+    void *dst = take_memory(terp_encode_bound(chunk));
+    uint64_t nbytes = 0, at = 0;
+    char problem[128];
+
+    if (terp_encode_batch(&run, params, chunk, 1, &src, &dst, &nbytes) !=
+        TERP_OK)
+        stop(chunk, params, "the device does not encode");
+    check_use(&run, chunk);
+    while (at < nbytes && at < expected_nbytes &&
+           ((const uint8_t *)dst)[at] == expected[at])
+        at++;
+    if (at < nbytes || at < expected_nbytes) {
+        snprintf(problem, sizeof problem,
+                 "streams of %" PRIu64 " (CPU) and %" PRIu64
+                 " bytes (CUDA) differ from byte %" PRIu64,
+                 expected_nbytes, nbytes, at);
+        stop(chunk, params, problem);
+    }
+    munmap(dst, terp_encode_bound(chunk));
+}
+
+/* Chunks that the caller has no room for stay with the CPU: a damaged frame
+ * may announce any. */
+static bool
+is_nan(enum terp_type type, uint64_t bits)
+{
+    double value = value_of_bits(type, bits);
+
+    return value != value;
+}
+
+static void
+compare_decoders(const void *src, uint64_t src_nbytes, uint64_t room_nbytes,
+                 int nthreads)
+{
+    /* A stream without a readable frame is refused, whatever is expected. */
+    struct terp_chunk chunk = {.type = TERP_FLOAT32, .rank = 1, .dims = {1}};
+    struct terp_run run = {
+        .engine = TERP_ENGINE_CUDA, .memory = TERP_MEMORY_HOST, .nthreads = 1};
+    enum terp_status cuda_st;
+    uint64_t nbytes, got;
+    const char *nans = getenv("TERP_TEST_NANS");
+    bool any_nan = nans != NULL && strcmp(nans, "any") == 0;
+    char problem[128];
+
+    (void)terp_decoded_chunk(src, src_nbytes, &chunk);
+    nbytes = terp_chunk_nbytes(&chunk);
+    if (chunk.type == TERP_BYTES || nbytes > room_nbytes)
+        return;
+    uint8_t *expected = take_memory(nbytes);
+    void *dst = take_memory(nbytes);
+    enum terp_status st =
+        __real_terp_decode(src, src_nbytes, expected, nbytes, &got, nthreads);
+    memset(dst, 0x5A, nbytes);
+    (void)terp_decode_batch(&run, &chunk, 1, &src, &src_nbytes, &dst, &cuda_st);
+    check_use(&run, &chunk);
+    if (st != cuda_st) {
+        snprintf(problem, sizeof problem, "\"%s\" (CPU) or \"%s\" (CUDA)",
+                 terp_status_text(st), terp_status_text(cuda_st));
+        stop(&chunk, NULL, problem);
+    }
+    for (uint64_t i = 0; st == TERP_OK && i < chunk_nvalues(&chunk); i++) {
+        uint64_t cpu = value_bits(&chunk, expected, i);
+        uint64_t cuda = value_bits(&chunk, dst, i);
+        if (cpu == cuda ||
+            (any_nan && is_nan(chunk.type, cpu) && is_nan(chunk.type, cuda)))
+            continue;
+        snprintf(problem, sizeof problem,
+                 "value %" PRIu64 " is decoded to %" PRIx64
+                 " (CPU) and %" PRIx64 " (CUDA)",
+                 i, cpu, cuda);
+        stop(&chunk, NULL, problem);
+    }
+    munmap(expected, nbytes);
+    munmap(dst, nbytes);
+}
+
+enum terp_status
+__wrap_terp_encode(const struct terp_params *params,
+                   const struct terp_chunk *chunk, const void *src, void *dst,
+                   uint64_t dst_cap_nbytes, uint64_t *dst_nbytes_ret,
+                   int nthreads)
+{
+    enum terp_status st = __real_terp_encode(
+        params, chunk, src, dst, dst_cap_nbytes, dst_nbytes_ret, nthreads);
+
+    if (st == TERP_OK && chunk->type != TERP_BYTES && is_chosen())
+        compare_encoders(params, chunk, src, dst, *dst_nbytes_ret);
+    return st;
+}
+
+enum terp_status
+__wrap_terp_decode(const void *src, uint64_t src_nbytes, void *dst,
+                   uint64_t dst_cap_nbytes, uint64_t *dst_nbytes_ret,
+                   int nthreads)
+{
+    if (nthreads > 0 && is_chosen())
+        compare_decoders(src, src_nbytes, dst_cap_nbytes, nthreads);
+    return __real_terp_decode(src, src_nbytes, dst, dst_cap_nbytes,
+                              dst_nbytes_ret, nthreads);
+}

@@ -1,0 +1,424 @@
+/* Devices that fail, on a machine with one that works: the CPU takes over, with
+ * the same bytes, and what the host itself does with CUDA is not disturbed.
+ *
+ * Each case is a process of its own, for a device that failed stays closed. A
+ * lost device is simulated by a kernel of the host's that writes to no memory:
+ * from then on every call of CUDA in the process fails, as it would if the
+ * device were gone. */
+#include <cuda_runtime.h>
+
+#include <atomic>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "codec/format/frame.h"
+#include "h5tests/support/fields.h"
+
+#define SMALL 24
+#define LARGE 160
+#define NTHREADS 8
+#define NTURNS 60
+
+/* A chunk with what the CPU makes of it. */
+struct sample {
+    struct terp_chunk chunk;
+    struct terp_params params;
+    uint64_t chunk_nbytes, stream_nbytes;
+    uint8_t *values, *stream, *decoded;
+};
+
+static struct sample small, large;
+
+static void
+stop(const char *what, const char *why)
+{
+    printf("  %s: %s\n", what, why);
+    fflush(stdout);
+    _exit(EXIT_FAILURE); /* also from within exit */
+}
+
+static void
+check_cuda(const char *what, cudaError_t error)
+{
+    if (error != cudaSuccess)
+        stop(what, cudaGetErrorString(error));
+}
+
+static void
+check_status(const char *what, enum terp_status st)
+{
+    if (st != TERP_OK)
+        stop(what, terp_status_text(st));
+}
+
+static uint8_t *
+alloc_host(uint64_t nbytes)
+{
+    void *at = malloc(nbytes);
+    if (at == NULL)
+        stop("malloc", "no memory");
+    return (uint8_t *)at;
+}
+
+static void
+make_sample(struct sample *sample, uint64_t extent)
+{
+    const uint64_t dims[] = {extent, extent, extent};
+    uint64_t got;
+
+    check_status("making a chunk",
+                 terp_chunk_make(TERP_FLOAT32, 3, dims, &sample->chunk));
+    sample->params.bound_mode = TERP_BOUND_RELATIVE;
+    sample->params.bound = 1e-3;
+    sample->chunk_nbytes = terp_chunk_nbytes(&sample->chunk);
+    uint64_t cap_nbytes = terp_encode_bound(&sample->chunk);
+    sample->values = alloc_host(sample->chunk_nbytes);
+    sample->stream = alloc_host(cap_nbytes);
+    sample->decoded = alloc_host(sample->chunk_nbytes);
+    terp_field_make(TERP_FIELD_ROUGH, &sample->chunk, sample->values);
+    check_status("encoding on the CPU",
+                 terp_encode(&sample->params, &sample->chunk, sample->values,
+                             sample->stream, cap_nbytes, &sample->stream_nbytes,
+                             1));
+    check_status("decoding on the CPU",
+                 terp_decode(sample->stream, sample->stream_nbytes,
+                             sample->decoded, sample->chunk_nbytes, &got, 1));
+}
+
+/* ---- calls that are right, whoever does them ---- */
+
+static bool
+is_right(const struct sample *sample, struct terp_run *run)
+{
+    const void *src = sample->values;
+    void *stream = malloc(terp_encode_bound(&sample->chunk));
+    void *values = malloc(sample->chunk_nbytes);
+    enum terp_status st = TERP_ERR_MEMORY;
+    uint64_t nbytes = 0;
+
+    bool right = stream != NULL && values != NULL &&
+                 terp_encode_batch(run, &sample->params, &sample->chunk, 1,
+                                   &src, &stream, &nbytes) == TERP_OK &&
+                 nbytes == sample->stream_nbytes &&
+                 memcmp(stream, sample->stream, nbytes) == 0;
+    src = stream;
+    right = right &&
+            terp_decode_batch(run, &sample->chunk, 1, &src, &nbytes, &values,
+                              &st) == TERP_OK &&
+            memcmp(values, sample->decoded, sample->chunk_nbytes) == 0;
+    free(stream);
+    free(values);
+    return right;
+}
+
+static struct terp_run
+ask_for_device(enum terp_memory memory)
+{
+    struct terp_run run = {TERP_ENGINE_CUDA, memory, 2,
+                           TERP_ENGINE_CPU,  NULL,   NULL};
+    return run;
+}
+
+static void
+expect(const struct sample *sample, enum terp_engine_kind engine)
+{
+    struct terp_run run = ask_for_device(TERP_MEMORY_HOST);
+
+    if (!is_right(sample, &run))
+        stop("a call", "is wrong");
+    if (run.used != engine)
+        stop("used the wrong engine", run.reason != NULL ? run.reason : "CUDA");
+    if ((run.reason == NULL) != (engine == TERP_ENGINE_CUDA))
+        stop("a call", "gives no reason, or one too many");
+    if (engine == TERP_ENGINE_CPU) {
+        printf("  the CPU, because: %s\n", run.reason);
+        fflush(stdout);
+    }
+}
+
+/* Chunks on the device need a device that works. */
+static void
+expect_refusal(void)
+{
+    struct terp_run run = ask_for_device(TERP_MEMORY_DEVICE);
+    const void *src = small.values;
+    void *dst = small.stream;
+    uint64_t nbytes;
+
+    if (terp_encode_batch(&run, &small.params, &small.chunk, 1, &src, &dst,
+                          &nbytes) != TERP_ERR_DEVICE)
+        stop("memory of the device", "is not refused");
+}
+
+/* ---- the host's own use of the device ---- */
+
+static __global__ void
+add_one(unsigned *d_number)
+{
+    *d_number += 1;
+}
+
+static void
+run_kernel(void (*kernel)(unsigned *), unsigned *d_number)
+{
+    void *arguments[] = {&d_number};
+
+    check_cuda("launch", cudaLaunchKernel((const void *)kernel, dim3(1),
+                                          dim3(1), arguments, 0, NULL));
+}
+
+static void
+check_host_works(void)
+{
+    unsigned *d_number, number = 41;
+
+    check_cuda("the host's last error", cudaGetLastError());
+    check_cuda("cudaMalloc", cudaMalloc((void **)&d_number, sizeof number));
+    check_cuda("cudaMemcpy", cudaMemcpy(d_number, &number, sizeof number,
+                                        cudaMemcpyHostToDevice));
+    run_kernel(add_one, d_number);
+    check_cuda("cudaMemcpy", cudaMemcpy(&number, d_number, sizeof number,
+                                        cudaMemcpyDeviceToHost));
+    check_cuda("cudaFree", cudaFree(d_number));
+    if (number != 42)
+        stop("the host's kernel", "has a wrong result");
+}
+
+static void
+lose_device(void)
+{
+    run_kernel(add_one, (unsigned *)64);
+    if (cudaDeviceSynchronize() == cudaSuccess)
+        stop("losing the device", "it is still there");
+}
+
+/* Takes all of the device's memory but crumbs. */
+static void
+fill_memory(void)
+{
+    size_t nbytes, total_nbytes;
+    void *at;
+
+    check_cuda("cudaMemGetInfo", cudaMemGetInfo(&nbytes, &total_nbytes));
+    for (; nbytes >= 1 << 16; nbytes /= 2)
+        while (cudaMalloc(&at, nbytes) == cudaSuccess)
+            ;
+    cudaGetLastError();
+}
+
+/* ---- cases ---- */
+
+static void
+works(void)
+{
+    expect(&small, TERP_ENGINE_CUDA);
+    expect(&large, TERP_ENGINE_CUDA);
+    check_host_works();
+}
+
+static void
+no_library(void)
+{
+    setenv("TERP_CUDA_LIBRARY", "/nonexistent/libterp_cuda.so", 1);
+    expect(&small, TERP_ENGINE_CPU);
+    expect_refusal();
+}
+
+static void
+no_device(void)
+{
+    setenv("CUDA_VISIBLE_DEVICES", "", 1);
+    expect(&small, TERP_ENGINE_CPU);
+    expect(&large, TERP_ENGINE_CPU);
+    expect_refusal();
+}
+
+static void
+memory_full_from_the_start(void)
+{
+    fill_memory();
+    expect(&large, TERP_ENGINE_CPU);
+    expect_refusal();
+    check_cuda("the host's last error", cudaGetLastError());
+}
+
+static void
+memory_full_later(void)
+{
+    expect(&small, TERP_ENGINE_CUDA);
+    fill_memory();
+    expect(&large, TERP_ENGINE_CPU);
+    /* Once and for good. */
+    expect(&small, TERP_ENGINE_CPU);
+    check_cuda("the host's last error", cudaGetLastError());
+}
+
+static void
+lost_before_the_first_call(void)
+{
+    lose_device();
+    expect(&small, TERP_ENGINE_CPU);
+    expect_refusal();
+}
+
+static void
+lost_between_calls(void)
+{
+    expect(&small, TERP_ENGINE_CUDA);
+    lose_device();
+    expect(&small, TERP_ENGINE_CPU);
+    expect(&large, TERP_ENGINE_CPU);
+    expect_refusal();
+}
+
+static std::atomic_int nwrong, ncuda, ncpu;
+
+static void *
+call_again_and_again(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < NTURNS; i++) {
+        struct terp_run run = ask_for_device(TERP_MEMORY_HOST);
+        if (!is_right(&small, &run))
+            nwrong++;
+        (run.used == TERP_ENGINE_CUDA ? ncuda : ncpu)++;
+    }
+    return NULL;
+}
+
+static void
+lost_while_threads_call(void)
+{
+    pthread_t threads[NTHREADS];
+
+    expect(&small, TERP_ENGINE_CUDA);
+    for (pthread_t &thread : threads)
+        if (pthread_create(&thread, NULL, call_again_and_again, NULL) != 0)
+            stop("pthread_create", "no thread");
+    while (ncuda < NTHREADS)
+        usleep(100);
+    lose_device();
+    for (pthread_t &thread : threads)
+        pthread_join(thread, NULL);
+    printf("  %d calls ended on the device, %d on the CPU, %d wrong\n",
+           (int)ncuda, (int)ncpu, (int)nwrong);
+    if (nwrong > 0 || ncpu == 0)
+        stop("calls", "are wrong, or none was left to the CPU");
+}
+
+static void
+forked_child(void)
+{
+    expect(&small, TERP_ENGINE_CUDA);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        expect(&small, TERP_ENGINE_CPU);
+        fflush(stdout);
+        _exit(EXIT_SUCCESS);
+    }
+    int status;
+    if (waitpid(child, &status, 0) != child || status != 0)
+        stop("the forked process", "failed");
+    expect(&small, TERP_ENGINE_CUDA);
+    check_host_works();
+}
+
+static void
+expect_cpu(void)
+{
+    expect(&small, TERP_ENGINE_CPU);
+}
+
+static void
+process_that_ends(void)
+{
+    if (atexit(expect_cpu) != 0)
+        stop("atexit", "failed");
+    expect(&small, TERP_ENGINE_CUDA);
+}
+
+/* Bits flipped behind a checksum that is right, in device memory. */
+static void
+damaged_streams(void)
+{
+    struct terp_run run = ask_for_device(TERP_MEMORY_DEVICE);
+    uint8_t *damaged = alloc_host(small.stream_nbytes);
+    void *d_stream, *d_values;
+    int nbad = 0;
+
+    check_cuda("cudaMalloc", cudaMalloc(&d_stream, small.stream_nbytes));
+    check_cuda("cudaMalloc", cudaMalloc(&d_values, small.chunk_nbytes));
+    for (uint64_t i = 0; i < 400; i++) {
+        uint64_t random = terp_field_mix(i);
+        const void *src = d_stream;
+        enum terp_status st;
+        memcpy(damaged, small.stream, small.stream_nbytes);
+        damaged[20 + random % (small.stream_nbytes - 20)] ^=
+            (uint8_t)(1 << random / 65536 % 8);
+        terp_frame_seal(damaged, small.stream_nbytes);
+        check_cuda("cudaMemcpy",
+                   cudaMemcpy(d_stream, damaged, small.stream_nbytes,
+                              cudaMemcpyHostToDevice));
+        (void)terp_decode_batch(&run, &small.chunk, 1, &src,
+                                &small.stream_nbytes, &d_values, &st);
+        if (run.used != TERP_ENGINE_CUDA)
+            stop("a damaged stream ended the use of the device", run.reason);
+        nbad += st != TERP_OK;
+        check_cuda("the host's last error", cudaGetLastError());
+    }
+    printf("  %d of 400 streams are refused\n", nbad);
+    if (nbad == 0)
+        stop("damage", "is never seen");
+    check_host_works();
+    expect(&small, TERP_ENGINE_CUDA);
+}
+
+struct test_case {
+    const char *name;
+    void (*run)(void);
+};
+
+static const struct test_case cases[] = {
+    {"works", works},
+    {"no library", no_library},
+    {"no device", no_device},
+    {"memory full from the start", memory_full_from_the_start},
+    {"memory full later", memory_full_later},
+    {"device lost before the first call", lost_before_the_first_call},
+    {"device lost between calls", lost_between_calls},
+    {"device lost while 8 threads call", lost_while_threads_call},
+    {"forked child", forked_child},
+    {"process that ends", process_that_ends},
+    {"damaged streams", damaged_streams},
+};
+
+int
+main(void)
+{
+    int nfailed = 0;
+
+    make_sample(&small, SMALL);
+    make_sample(&large, LARGE);
+    for (const test_case &one : cases) {
+        int status = 0;
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(60);
+            one.run();
+            exit(EXIT_SUCCESS);
+        }
+        bool passed =
+            child > 0 && waitpid(child, &status, 0) == child && status == 0;
+        printf("%s: %s\n", passed ? "ok" : "FAILED", one.name);
+        if (!passed && WIFSIGNALED(status))
+            printf("  signal %d\n", WTERMSIG(status));
+        nfailed += !passed;
+    }
+    return nfailed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,433 @@
+/* Batches: every stream and every value has the bits that the CPU gives one
+ * chunk at a time, in host and device memory, wherever the chunks lie. What
+ * single chunks hold is the subject of the programs with
+ * h5tests/gpu/both_engines.c. */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "codec/format/frame.h"
+#include "h5tests/support/cases.h"
+#include "h5tests/support/cmocka_all.h"
+#include "h5tests/support/cuda_buffer.h"
+#include "h5tests/support/fields.h"
+#include "h5tests/support/values.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+#define MAX_NCHUNKS 400
+
+/* Chunks of one shape and their streams, made by the CPU. */
+struct batch {
+    struct terp_chunk chunk;
+    uint64_t nchunks, chunk_nbytes;
+    uint8_t *values[MAX_NCHUNKS];
+    struct terp_stream streams[MAX_NCHUNKS];
+};
+
+/* Where the chunks of a call lie. */
+struct place {
+    enum terp_memory memory;
+    bool is_odd; /* aligned as much as must be, not more */
+};
+
+static const struct place places[] = {
+    {TERP_MEMORY_HOST, false},
+    {TERP_MEMORY_HOST, true},
+    {TERP_MEMORY_DEVICE, false},
+    {TERP_MEMORY_DEVICE, true},
+};
+
+static struct terp_params
+params_of(int mode)
+{
+    return (struct terp_params){.bound_mode = TERP_BOUND_RELATIVE,
+                                .bound = 1e-3,
+                                .pipeline = terp_mode[mode].pipeline,
+                                .predictor = terp_mode[mode].predictor};
+}
+
+/* Chunk i holds field `first` + i, so that a batch has chunks of all kinds:
+ * constant ones, coded ones with and without special values, raw ones. */
+static struct batch *
+make_batch(const struct terp_params *params, const struct terp_chunk *chunk,
+           uint64_t nchunks, uint64_t first)
+{
+    struct batch *batch = terp_case_alloc(sizeof *batch);
+
+    batch->chunk = *chunk;
+    batch->nchunks = nchunks;
+    batch->chunk_nbytes = terp_chunk_nbytes(chunk);
+    for (uint64_t i = 0; i < nchunks; i++) {
+        batch->values[i] = terp_case_alloc(batch->chunk_nbytes);
+        terp_field_make((enum terp_field)((first + i) % TERP_NFIELDS), chunk,
+                        batch->values[i]);
+        batch->streams[i] =
+            terp_case_encode(params, chunk, batch->values[i], 1);
+    }
+    return batch;
+}
+
+static void
+free_batch(struct batch *batch)
+{
+    for (uint64_t i = 0; i < batch->nchunks; i++) {
+        free(batch->values[i]);
+        free(batch->streams[i].bytes);
+    }
+    free(batch);
+}
+
+static uint64_t
+odd_offset(const struct place *place, uint64_t alignment)
+{
+    return place->is_odd ? alignment : 0;
+}
+
+/* Streams on the device are aligned to 16 bytes. */
+static uint64_t
+stream_offset(const struct place *place)
+{
+    return odd_offset(place, place->memory == TERP_MEMORY_HOST ? 1 : 16);
+}
+
+static uint64_t
+values_offset(const struct place *place, const struct terp_chunk *chunk)
+{
+    return odd_offset(place, (uint64_t)value_nbytes(chunk->type));
+}
+
+static void
+check_use(const struct terp_run *run)
+{
+    if (run->used != TERP_ENGINE_CUDA)
+        fail_msg("the device was not used: %s", run->reason);
+}
+
+static void
+check_bytes(const char *what, uint64_t chunk, const uint8_t *bytes,
+            const uint8_t *expected, uint64_t nbytes)
+{
+    uint64_t at = 0;
+
+    while (at < nbytes && bytes[at] == expected[at])
+        at++;
+    if (at < nbytes)
+        fail_msg("%s %" PRIu64 " differs from byte %" PRIu64 " of %" PRIu64,
+                 what, chunk, at, nbytes);
+}
+
+static void
+check_encode(const struct batch *batch, const struct terp_params *params,
+             const struct place *place)
+{
+    struct terp_run run = {
+        .engine = TERP_ENGINE_CUDA, .memory = place->memory, .nthreads = 1};
+    struct cuda_buffer src[MAX_NCHUNKS], dst[MAX_NCHUNKS];
+    const void *src_bytes[MAX_NCHUNKS];
+    void *dst_bytes[MAX_NCHUNKS];
+    uint64_t nbytes[MAX_NCHUNKS];
+
+    for (uint64_t i = 0; i < batch->nchunks; i++) {
+        src[i] = cuda_buffer_make(place->memory, batch->values[i],
+                                  batch->chunk_nbytes,
+                                  values_offset(place, &batch->chunk));
+        dst[i] = cuda_buffer_make(place->memory, NULL,
+                                  terp_encode_bound(&batch->chunk),
+                                  stream_offset(place));
+        src_bytes[i] = src[i].bytes;
+        dst_bytes[i] = dst[i].bytes;
+    }
+    assert_int_equal(terp_encode_batch(&run, params, &batch->chunk,
+                                       batch->nchunks, src_bytes, dst_bytes,
+                                       nbytes),
+                     TERP_OK);
+    check_use(&run);
+    for (uint64_t i = 0; i < batch->nchunks; i++) {
+        uint8_t *values = cuda_buffer_read(&src[i]);
+        uint8_t *stream = cuda_buffer_read(&dst[i]);
+        check_bytes("source", i, values, batch->values[i], batch->chunk_nbytes);
+        assert_int_equal(nbytes[i], batch->streams[i].nbytes);
+        check_bytes("stream", i, stream, batch->streams[i].bytes, nbytes[i]);
+        free(values);
+        free(stream);
+        cuda_buffer_free(&src[i]);
+        cuda_buffer_free(&dst[i]);
+    }
+}
+
+/* What the CPU says of each stream as one of batch->chunk, the device says. */
+static void
+check_decode(const struct batch *batch, const struct place *place)
+{
+    struct terp_run run = {
+        .engine = TERP_ENGINE_CUDA, .memory = place->memory, .nthreads = 1};
+    struct terp_run cpu_run = {.engine = TERP_ENGINE_CPU, .nthreads = 1};
+    struct cuda_buffer src[MAX_NCHUNKS], dst[MAX_NCHUNKS];
+    enum terp_status status[MAX_NCHUNKS], cpu_status;
+    const void *src_bytes[MAX_NCHUNKS];
+    void *dst_bytes[MAX_NCHUNKS];
+    uint64_t src_nbytes[MAX_NCHUNKS];
+    void *expected = terp_case_alloc(batch->chunk_nbytes);
+    enum terp_status first_bad = TERP_OK;
+
+    for (uint64_t i = 0; i < batch->nchunks; i++) {
+        src[i] =
+            cuda_buffer_make(place->memory, batch->streams[i].bytes,
+                             batch->streams[i].nbytes, stream_offset(place));
+        dst[i] = cuda_buffer_make(place->memory, NULL, batch->chunk_nbytes,
+                                  values_offset(place, &batch->chunk));
+        src_bytes[i] = src[i].bytes;
+        src_nbytes[i] = src[i].nbytes;
+        dst_bytes[i] = dst[i].bytes;
+    }
+    enum terp_status st =
+        terp_decode_batch(&run, &batch->chunk, batch->nchunks, src_bytes,
+                          src_nbytes, dst_bytes, status);
+    check_use(&run);
+    for (uint64_t i = 0; i < batch->nchunks; i++) {
+        const void *stream = batch->streams[i].bytes;
+        uint8_t *values = cuda_buffer_read(&dst[i]);
+        (void)terp_decode_batch(&cpu_run, &batch->chunk, 1, &stream,
+                                &src_nbytes[i], &expected, &cpu_status);
+        if (status[i] != cpu_status)
+            fail_msg("stream %" PRIu64 ": \"%s\", on the CPU \"%s\"", i,
+                     terp_status_text(status[i]), terp_status_text(cpu_status));
+        if (first_bad == TERP_OK)
+            first_bad = cpu_status;
+        if (cpu_status == TERP_OK)
+            check_bytes("chunk", i, values, expected, batch->chunk_nbytes);
+        free(values);
+        cuda_buffer_free(&src[i]);
+        cuda_buffer_free(&dst[i]);
+    }
+    assert_int_equal(st, first_bad);
+    free(expected);
+}
+
+static const struct terp_chunk chunks[] = {
+    {TERP_FLOAT32, false, false, 3, {13, 17, 11}},
+    {TERP_FLOAT64, true, false, 3, {9, 16, 15}},
+    {TERP_FLOAT32, true, false, 2, {33, 65}},
+    {TERP_FLOAT64, false, false, 1, {1001}},
+    {TERP_FLOAT32, false, true, 4, {3, 8, 8, 8}},
+    {TERP_FLOAT32, false, false, 1, {1}},
+    {TERP_FLOAT64, false, false, 4, {5, 4, 7, 6}},
+};
+
+static void
+batch_of_mixed_contents_equals_single_chunks(void **state)
+{
+    (void)state;
+    for (size_t c = 0; c < COUNT(chunks); c++)
+        for (int mode = 0; mode < TERP_NMODES; mode++) {
+            struct terp_params params = params_of(mode);
+            struct batch *batch =
+                make_batch(&params, &chunks[c], TERP_NFIELDS, (uint64_t)mode);
+            const struct place *place = &places[(c + (size_t)mode) % 4];
+            check_encode(batch, &params, place);
+            check_decode(batch, place);
+            free_batch(batch);
+        }
+}
+
+static void
+chunks_may_lie_anywhere_that_is_allowed(void **state)
+{
+    struct terp_params params = params_of(0);
+
+    (void)state;
+    for (size_t p = 0; p < COUNT(places); p++)
+        for (size_t c = 0; c < 4; c++) {
+            struct batch *batch = make_batch(&params, &chunks[c], 5, 7);
+            check_encode(batch, &params, &places[p]);
+            check_decode(batch, &places[p]);
+            free_batch(batch);
+        }
+}
+
+/* Sequences that come again may be replayed: with other contents, numbers of
+ * chunks and places in memory. */
+static void
+call_that_comes_again_does_its_own_work(void **state)
+{
+    static const uint64_t nchunks[] = {3, 3, 3, 3, 1, 3, 2, 2, 2};
+
+    (void)state;
+    for (int mode = 0; mode < TERP_NMODES; mode++) {
+        struct terp_params params = params_of(mode);
+        for (size_t i = 0; i < COUNT(nchunks); i++) {
+            const struct place *place = &places[i / 2 % COUNT(places)];
+            struct batch *batch =
+                make_batch(&params, &chunks[0], nchunks[i], 5 * i);
+            check_encode(batch, &params, place);
+            check_decode(batch, place);
+            free_batch(batch);
+        }
+    }
+}
+
+static void
+batch_of_hundreds_equals_single_chunks(void **state)
+{
+    static const uint64_t dims[] = {4, 5, 6};
+    struct terp_chunk chunk = terp_case_chunk(TERP_FLOAT32, 3, dims);
+    struct terp_params params = params_of(0);
+    struct batch *batch = make_batch(&params, &chunk, MAX_NCHUNKS, 0);
+
+    (void)state;
+    check_encode(batch, &params, &places[0]);
+    check_decode(batch, &places[0]);
+    free_batch(batch);
+}
+
+static void
+replace_stream(struct terp_stream *stream, const struct terp_stream *other)
+{
+    free(stream->bytes);
+    stream->bytes = terp_case_alloc(other->nbytes);
+    stream->nbytes = other->nbytes;
+    memcpy(stream->bytes, other->bytes, other->nbytes);
+}
+
+/* One of six kinds of harm; all but the first two leave checksums right. */
+static void
+harm(struct terp_stream *stream, uint64_t kind, uint64_t random,
+     const struct terp_stream *others)
+{
+    uint64_t at = random % stream->nbytes;
+
+    switch (kind % 6) {
+    case 0: /* a flipped bit */
+        stream->bytes[at] ^= (uint8_t)(1 << random / 8 % 8);
+        return;
+    case 1: /* cut off */
+        stream->nbytes = at;
+        return;
+    case 2: /* another shape */
+        replace_stream(stream, &others[0]);
+        return;
+    case 3: /* another type */
+        replace_stream(stream, &others[1]);
+        return;
+    case 4: /* cut off and sealed again */
+        stream->nbytes = stream->nbytes - random % 8 - 1;
+        break;
+    default: /* a flipped bit behind the version, sealed again */
+        at = at < 5 ? 5 : at;
+        stream->bytes[at] ^= (uint8_t)(1 << random / 8 % 8);
+        break;
+    }
+    if (stream->nbytes >= TERP_FRAME_DIMS_AT)
+        terp_frame_seal(stream->bytes, stream->nbytes);
+}
+
+static void
+bad_streams_spoil_no_good_ones(void **state)
+{
+    static const uint64_t other_dims[] = {11, 17, 13};
+    struct terp_chunk shape = terp_case_chunk(TERP_FLOAT32, 3, other_dims);
+    struct terp_chunk type = chunks[0];
+
+    (void)state;
+    type.type = TERP_FLOAT64;
+    for (uint64_t turn = 0; turn < 4 * TERP_NMODES; turn++) {
+        struct terp_params params = params_of((int)(turn % TERP_NMODES));
+        struct batch *batch = make_batch(&params, &chunks[0], 29, turn);
+        struct batch *other = make_batch(&params, &shape, 1, 2);
+        struct batch *wide = make_batch(&params, &type, 1, 2);
+        struct terp_stream others[] = {other->streams[0], wide->streams[0]};
+        for (uint64_t i = turn % 2; i < batch->nchunks; i += 2)
+            harm(&batch->streams[i], i / 2 + turn,
+                 terp_field_mix(turn << 32 | i), others);
+        check_decode(batch, &places[turn / 2 % COUNT(places)]);
+        free_batch(batch);
+        free_batch(other);
+        free_batch(wide);
+    }
+}
+
+/* cmocka's checks are for the main thread; callers only count. */
+struct caller {
+    pthread_t thread;
+    struct terp_params params;
+    struct batch *batch;
+    int nturns;
+    atomic_int *nwrong;
+};
+
+static bool
+one_call_is_right(const struct caller *caller, void *stream, void *values)
+{
+    const struct batch *batch = caller->batch;
+    struct terp_run run = {
+        .engine = TERP_ENGINE_CUDA, .memory = TERP_MEMORY_HOST, .nthreads = 1};
+    const struct terp_stream *expected = &batch->streams[0];
+    const void *src = batch->values[0], *coded = stream;
+    enum terp_status status;
+    uint64_t nbytes;
+
+    return terp_encode_batch(&run, &caller->params, &batch->chunk, 1, &src,
+                             &stream, &nbytes) == TERP_OK &&
+           run.used == TERP_ENGINE_CUDA && nbytes == expected->nbytes &&
+           memcmp(stream, expected->bytes, nbytes) == 0 &&
+           terp_decode_batch(&run, &batch->chunk, 1, &coded, &nbytes, &values,
+                             &status) == TERP_OK &&
+           run.used == TERP_ENGINE_CUDA;
+}
+
+static void *
+call(void *arg)
+{
+    const struct caller *caller = arg;
+    void *stream = malloc(terp_encode_bound(&caller->batch->chunk));
+    void *values = malloc(caller->batch->chunk_nbytes);
+
+    for (int i = 0; i < caller->nturns; i++)
+        if (stream == NULL || values == NULL ||
+            !one_call_is_right(caller, stream, values))
+            (*caller->nwrong)++;
+    free(stream);
+    free(values);
+    return NULL;
+}
+
+static void
+calls_at_the_same_time_do_not_meet(void **state)
+{
+    struct caller callers[8];
+    atomic_int nwrong = 0;
+
+    (void)state;
+    for (int i = 0; i < (int)COUNT(callers); i++) {
+        callers[i] = (struct caller){.params = params_of(i % TERP_NMODES),
+                                     .nturns = 20,
+                                     .nwrong = &nwrong};
+        callers[i].batch =
+            make_batch(&callers[i].params, &chunks[(size_t)i % COUNT(chunks)],
+                       1, TERP_FIELD_ROUGH + (uint64_t)i);
+    }
+    for (int i = 0; i < (int)COUNT(callers); i++)
+        assert_int_equal(
+            pthread_create(&callers[i].thread, NULL, call, &callers[i]), 0);
+    for (int i = 0; i < (int)COUNT(callers); i++)
+        assert_int_equal(pthread_join(callers[i].thread, NULL), 0);
+    assert_int_equal(nwrong, 0);
+    for (int i = 0; i < (int)COUNT(callers); i++)
+        free_batch(callers[i].batch);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batch_of_mixed_contents_equals_single_chunks),
+        cmocka_unit_test(chunks_may_lie_anywhere_that_is_allowed),
+        cmocka_unit_test(call_that_comes_again_does_its_own_work),
+        cmocka_unit_test(batch_of_hundreds_equals_single_chunks),
+        cmocka_unit_test(bad_streams_spoil_no_good_ones),
+        cmocka_unit_test(calls_at_the_same_time_do_not_meet),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

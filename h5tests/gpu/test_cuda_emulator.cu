@@ -1,0 +1,439 @@
+/* What the emulator of CUDA promises: collectives give what a serial loop
+ * gives, and kernels that lack a barrier or diverge do not pass unnoticed. */
+#include "gpu/engine/platform.cuh"
+#include <cub/cub.cuh>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern "C" {
+#include "h5tests/emulator/emulator_failures.h"
+#include "h5tests/support/cmocka_all.h"
+}
+
+static const int NTHREADS = 96;
+static const int NITEMS = 3;
+static const int NVALUES = NTHREADS * NITEMS;
+static const unsigned ALL = 0xFFFFFFFF;
+
+/* Device memory is the host's, so tests look at it directly. */
+template <typename T>
+static T *
+make_array(int nvalues)
+{
+    T *array;
+    assert_int_equal(cudaMalloc(&array, (size_t)nvalues * sizeof *array), 0);
+    return array;
+}
+
+static unsigned
+value_at(int i)
+{
+    return (unsigned)i * 2654435761U >> 20;
+}
+
+static __global__ void
+scan_values(unsigned *d_sums, unsigned *d_totals)
+{
+    using scan = cub::BlockScan<unsigned, NTHREADS>;
+    __shared__ typename scan::TempStorage s_storage;
+    int first = (int)threadIdx.x * NITEMS;
+    unsigned items[NITEMS];
+    unsigned total;
+    for (int i = 0; i < NITEMS; i++)
+        items[i] = value_at(first + i);
+    scan(s_storage).ExclusiveSum(items, items, total);
+    for (int i = 0; i < NITEMS; i++)
+        d_sums[first + i] = items[i];
+    d_totals[threadIdx.x] = total;
+}
+
+static void
+block_scan_equals_serial_sum(void **state)
+{
+    (void)state;
+    unsigned *sums = make_array<unsigned>(NVALUES);
+    unsigned *totals = make_array<unsigned>(NTHREADS);
+    assert_int_equal(launch(scan_values, 1, NTHREADS, 0, 0, sums, totals), 0);
+    unsigned sum = 0;
+    for (int i = 0; i < NVALUES; i++) {
+        assert_int_equal(sums[i], sum);
+        sum += value_at(i);
+    }
+    for (int i = 0; i < NTHREADS; i++)
+        assert_int_equal(totals[i], sum);
+    cudaFree(sums);
+    cudaFree(totals);
+}
+
+static __global__ void
+sort_values(unsigned *d_keys, unsigned *d_places)
+{
+    using sort = cub::BlockRadixSort<unsigned, NTHREADS, NITEMS, unsigned>;
+    __shared__ typename sort::TempStorage s_storage;
+    int first = (int)threadIdx.x * NITEMS;
+    unsigned keys[NITEMS];
+    unsigned places[NITEMS];
+    for (int i = 0; i < NITEMS; i++) {
+        keys[i] = value_at(first + i) % 16;
+        places[i] = (unsigned)(first + i);
+    }
+    sort(s_storage).SortDescending(keys, places, 0, 4);
+    for (int i = 0; i < NITEMS; i++) {
+        d_keys[first + i] = keys[i];
+        d_places[first + i] = places[i];
+    }
+}
+
+static void
+block_sort_is_ordered_and_stable(void **state)
+{
+    (void)state;
+    unsigned *keys = make_array<unsigned>(NVALUES);
+    unsigned *places = make_array<unsigned>(NVALUES);
+    assert_int_equal(launch(sort_values, 1, NTHREADS, 0, 0, keys, places), 0);
+    for (int i = 0; i < NVALUES; i++) {
+        assert_int_equal(keys[i], value_at((int)places[i]) % 16);
+        if (i > 0)
+            assert_true(keys[i - 1] > keys[i] ||
+                        (keys[i - 1] == keys[i] && places[i - 1] < places[i]));
+    }
+    cudaFree(keys);
+    cudaFree(places);
+}
+
+static __global__ void
+reduce_in_all_ways(unsigned *d_results, unsigned *d_counts)
+{
+    using reduce = cub::BlockReduce<unsigned, NTHREADS>;
+    using warp_reduce = cub::WarpReduce<unsigned>;
+    using warp_scan = cub::WarpScan<unsigned>;
+    using histogram = cub::BlockHistogram<unsigned char, NTHREADS, 1, 8>;
+    __shared__ typename reduce::TempStorage s_reduce;
+    __shared__ typename warp_reduce::TempStorage s_warps[NTHREADS / 32];
+    __shared__ typename warp_scan::TempStorage s_scans[NTHREADS / 32];
+    __shared__ typename histogram::TempStorage s_histogram;
+    unsigned value = value_at((int)threadIdx.x);
+    unsigned warp = threadIdx.x / 32;
+    unsigned char bins[1] = {(unsigned char)(value % 8)};
+    unsigned sum = reduce(s_reduce).Sum(value);
+    unsigned part = warp_reduce(s_warps[warp]).Sum(value);
+    unsigned upto;
+    warp_scan(s_scans[warp]).InclusiveSum(value, upto);
+    histogram(s_histogram).Histogram(bins, d_counts);
+    d_results[threadIdx.x] = upto;
+    if (threadIdx.x % 32 == 0)
+        d_results[NTHREADS + warp] = part;
+    if (threadIdx.x == 0)
+        d_results[NTHREADS + NTHREADS / 32] = sum;
+}
+
+static void
+reductions_equal_serial_sums(void **state)
+{
+    (void)state;
+    unsigned counts[8] = {0};
+    unsigned *results = make_array<unsigned>(NTHREADS + NTHREADS / 32 + 1);
+    unsigned *d_counts = make_array<unsigned>(8);
+    assert_int_equal(
+        launch(reduce_in_all_ways, 1, NTHREADS, 0, 0, results, d_counts), 0);
+    unsigned sum = 0;
+    unsigned part = 0;
+    for (int i = 0; i < NTHREADS; i++) {
+        part = i % 32 == 0 ? value_at(i) : part + value_at(i);
+        sum += value_at(i);
+        counts[value_at(i) % 8]++;
+        assert_int_equal(results[i], part);
+        if (i % 32 == 31)
+            assert_int_equal(results[NTHREADS + i / 32], part);
+    }
+    assert_int_equal(results[NTHREADS + NTHREADS / 32], sum);
+    assert_memory_equal(d_counts, counts, sizeof counts);
+    cudaFree(results);
+    cudaFree(d_counts);
+}
+
+/* Each bit tells of one primitive that did what it should. */
+static __global__ void
+try_warp_primitives(unsigned *d_passed)
+{
+    unsigned lane = threadIdx.x % 32;
+    unsigned base = threadIdx.x - lane;
+    bool third = threadIdx.x % 3 == 0;
+    unsigned thirds = 0;
+    for (unsigned i = 0; i < 32; i++)
+        thirds |= (unsigned)((base + i) % 3 == 0) << i;
+    unsigned passed = 0;
+    passed |= (unsigned)(__shfl_sync(ALL, threadIdx.x, 5) == base + 5) << 0;
+    passed |= (unsigned)(__shfl_sync(ALL, lane, 3, 8) == lane / 8 * 8 + 3) << 1;
+    passed |=
+        (unsigned)(__shfl_up_sync(ALL, lane, 2) == (lane < 2 ? lane : lane - 2))
+        << 2;
+    passed |= (unsigned)(__shfl_down_sync(ALL, lane, 2) ==
+                         (lane > 29 ? lane : lane + 2))
+              << 3;
+    passed |= (unsigned)(__shfl_xor_sync(ALL, lane, 9) == (lane ^ 9)) << 4;
+    passed |= (unsigned)(__ballot_sync(ALL, third) == thirds) << 5;
+    passed |= (unsigned)(__any_sync(ALL, third) && !__any_sync(ALL, 0)) << 6;
+    passed |= (unsigned)(__all_sync(ALL, 1) && !__all_sync(ALL, third)) << 7;
+    passed |=
+        (unsigned)(__match_any_sync(ALL, third) == (third ? thirds : ~thirds))
+        << 8;
+    passed |= (unsigned)(__syncthreads_count(third) == NTHREADS / 3) << 9;
+    passed |= (unsigned)(__syncthreads_or(threadIdx.x == 7) != 0) << 10;
+    passed |= (unsigned)(__syncthreads_and(threadIdx.x != 7) == 0) << 11;
+    passed |= (unsigned)(__reduce_add_sync(ALL, lane) == 31 * 32 / 2) << 12;
+    passed |= (unsigned)(__reduce_min_sync(ALL, lane | 2) == 2) << 13;
+    __syncwarp();
+    d_passed[threadIdx.x] = passed;
+}
+
+static void
+warp_primitives_follow_their_definition(void **state)
+{
+    (void)state;
+    unsigned *passed = make_array<unsigned>(NTHREADS);
+    assert_int_equal(launch(try_warp_primitives, 1, NTHREADS, 0, 0, passed), 0);
+    for (int i = 0; i < NTHREADS; i++)
+        assert_int_equal(passed[i], 0x3FFF);
+    cudaFree(passed);
+}
+
+static __global__ void
+reverse(int *d_to, bool has_barrier)
+{
+    int *s_values = dynamic_shared<int>();
+    s_values[threadIdx.x] = (int)threadIdx.x;
+    if (has_barrier)
+        __syncthreads();
+    d_to[threadIdx.x] = s_values[NTHREADS - 1 - (int)threadIdx.x];
+}
+
+/* Whether both orders of threads reverse the numbers. */
+static bool
+reverses(bool has_barrier)
+{
+    bool is_reversed = true;
+    int *to = make_array<int>(NTHREADS);
+    for (int order = 0; order < 2; order++) {
+        assert_int_equal(launch(reverse, 1, NTHREADS, NTHREADS * sizeof(int), 0,
+                                to, has_barrier),
+                         0);
+        for (int i = 0; i < NTHREADS; i++)
+            is_reversed &= to[i] == NTHREADS - 1 - i;
+    }
+    cudaFree(to);
+    return is_reversed;
+}
+
+static void
+missing_barrier_changes_results(void **state)
+{
+    (void)state;
+    assert_true(reverses(true));
+    assert_false(reverses(false));
+}
+
+static __global__ void
+take_first_block(int *d_first)
+{
+    if (threadIdx.x == 0)
+        atomicCAS(d_first, -1, (int)blockIdx.x);
+}
+
+static void
+order_of_blocks_alternates(void **state)
+{
+    (void)state;
+    int *firsts = make_array<int>(2);
+    for (int i = 0; i < 2; i++) {
+        firsts[i] = -1;
+        assert_int_equal(launch(take_first_block, 9, 32, 0, 0, firsts + i), 0);
+    }
+    assert_int_equal(firsts[0] + firsts[1], 8);
+    cudaFree(firsts);
+}
+
+static __global__ void
+diverge_at_a_barrier(void)
+{
+    if (threadIdx.x >= 32)
+        __syncthreads();
+    if (threadIdx.x < 32)
+        __syncthreads();
+}
+
+static __global__ void
+diverge_in_a_warp(void)
+{
+    if (threadIdx.x % 2 == 0)
+        __syncwarp();
+    else
+        __syncthreads();
+}
+
+static __global__ void
+name_half_of_the_warp(void)
+{
+    if (threadIdx.x % 32 < 16)
+        __syncwarp(0xFFFF);
+}
+
+static __global__ void
+use_storage_twice(void)
+{
+    using reduce = cub::BlockReduce<unsigned, NTHREADS>;
+    __shared__ typename reduce::TempStorage s_storage;
+    reduce(s_storage).Sum(1);
+    reduce(s_storage).Sum(2);
+}
+
+static void
+assert_kernel_aborts(void (*kernel)(void))
+{
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        signal(SIGABRT, SIG_DFL);
+        (void)!freopen("/dev/null", "w", stderr);
+        (void)launch(kernel, 1, NTHREADS, 0, 0);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
+static void
+divergent_barriers_abort(void **state)
+{
+    (void)state;
+    assert_kernel_aborts(diverge_at_a_barrier);
+    assert_kernel_aborts(diverge_in_a_warp);
+    assert_kernel_aborts(name_half_of_the_warp);
+}
+
+static void
+storage_without_a_barrier_between_aborts(void **state)
+{
+    (void)state;
+    assert_kernel_aborts(use_storage_twice);
+}
+
+static __global__ void
+count(int *d_count, int by)
+{
+    atomicAdd(d_count, by);
+}
+
+static void
+captured_work_waits_for_its_graph(void **state)
+{
+    (void)state;
+    cudaStream_t stream, other;
+    cudaEvent_t event;
+    cudaGraph_t graph;
+    cudaGraphExec_t executable;
+    int result = 0;
+    int64_t nlive = emulator_nlive();
+    int *counter = make_array<int>(1);
+    assert_int_equal(cudaStreamCreateWithFlags(&stream, 0), 0);
+    assert_int_equal(cudaStreamCreateWithFlags(&other, 0), 0);
+    assert_int_equal(cudaEventCreate(&event), 0);
+    *counter = 0;
+
+    assert_int_equal(
+        cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), 0);
+    assert_int_equal(launch(count, 2, 32, 0, stream, counter, 1), 0);
+    assert_int_equal(cudaEventRecord(event, stream), 0);
+    assert_int_equal(cudaStreamWaitEvent(other, event), 0);
+    assert_int_equal(cudaMemcpyAsync(&result, counter, sizeof result,
+                                     cudaMemcpyDeviceToHost, other),
+                     0);
+    assert_int_equal(cudaStreamSynchronize(stream),
+                     cudaErrorStreamCaptureUnsupported);
+    assert_int_equal(cudaStreamEndCapture(stream, &graph), 0);
+    assert_int_equal(*counter, 0);
+    assert_int_equal(cudaGraphInstantiate(&executable, graph), 0);
+    assert_int_equal(cudaGraphDestroy(graph), 0);
+    assert_int_equal(cudaGraphLaunch(executable, stream), 0);
+    assert_int_equal(cudaGraphLaunch(executable, other), 0);
+    assert_int_equal(result, 2 * 2 * 32);
+
+    assert_int_equal(cudaGraphExecDestroy(executable), 0);
+    assert_int_equal(cudaEventDestroy(event), 0);
+    assert_int_equal(cudaStreamDestroy(stream), 0);
+    assert_int_equal(cudaStreamDestroy(other), 0);
+    cudaFree(counter);
+    assert_int_equal(emulator_nlive(), nlive);
+    (void)cudaGetLastError();
+}
+
+static void
+asked_for_failures_happen(void **state)
+{
+    (void)state;
+    int *at;
+    emulator_fail_after(1, cudaErrorMemoryAllocation, 0);
+    assert_int_equal(cudaDeviceSynchronize(), 0);
+    assert_int_equal(cudaMalloc(&at, 4), cudaErrorMemoryAllocation);
+    assert_int_equal(cudaGetLastError(), cudaErrorMemoryAllocation);
+    assert_int_equal(cudaGetLastError(), 0);
+    assert_int_equal(cudaMalloc(&at, 4), 0);
+    emulator_fail_after(0, cudaErrorLaunchFailure, 1);
+    assert_int_equal(launch(count, 1, 32, 0, 0, at, 1), cudaErrorLaunchFailure);
+    assert_int_equal(cudaDeviceSynchronize(), cudaErrorLaunchFailure);
+    assert_int_equal(cudaFree(at), cudaErrorLaunchFailure);
+    emulator_fail_never();
+    assert_int_equal(cudaDeviceSynchronize(), 0);
+}
+
+static void
+wrong_launches_and_copies_are_refused(void **state)
+{
+    (void)state;
+    int *at = make_array<int>(4);
+    int host[4] = {0};
+    size_t large = 64 << 10;
+    assert_int_equal(launch(count, 1, 1025, 0, 0, at, 1),
+                     cudaErrorInvalidConfiguration);
+    assert_int_equal(launch(count, 0, 32, 0, 0, at, 1),
+                     cudaErrorInvalidConfiguration);
+    assert_int_equal(launch(count, 1, 32, large, 0, at, 1),
+                     cudaErrorInvalidConfiguration);
+    assert_int_equal(
+        cudaFuncSetAttribute(count, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             (int)large),
+        0);
+    assert_int_equal(launch(count, 1, 32, large, 0, at, 1), 0);
+    assert_int_equal(cudaMemcpy(at, host, sizeof host, cudaMemcpyDeviceToHost),
+                     cudaErrorInvalidValue);
+    assert_int_equal(
+        cudaMemcpy(at + 1, host, sizeof host, cudaMemcpyHostToDevice),
+        cudaErrorInvalidValue);
+    assert_int_equal(cudaMemcpy(at, host, sizeof host, cudaMemcpyHostToDevice),
+                     0);
+    assert_int_equal(at[3], 0);
+    cudaFree(at);
+    (void)cudaGetLastError();
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(block_scan_equals_serial_sum),
+        cmocka_unit_test(block_sort_is_ordered_and_stable),
+        cmocka_unit_test(reductions_equal_serial_sums),
+        cmocka_unit_test(warp_primitives_follow_their_definition),
+        cmocka_unit_test(missing_barrier_changes_results),
+        cmocka_unit_test(order_of_blocks_alternates),
+        cmocka_unit_test(divergent_barriers_abort),
+        cmocka_unit_test(storage_without_a_barrier_between_aborts),
+        cmocka_unit_test(captured_work_waits_for_its_graph),
+        cmocka_unit_test(asked_for_failures_happen),
+        cmocka_unit_test(wrong_launches_and_copies_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

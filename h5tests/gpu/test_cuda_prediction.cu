@@ -1,0 +1,716 @@
+/* Prediction on the device against the CPU engine's, stage by stage: symbols
+ * in tile order, counts of escapes, their section, and values. */
+#include "gpu/entropy/order.cuh"
+#include "gpu/predict/lorenzo.cuh"
+#include "gpu/sections/escapes.cuh"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern "C" {
+#include "codec/format/bytes.h"
+#include "cpu/entropy/order.h"
+#include "cpu/predict/lorenzo.h"
+#include "cpu/predict/spline.h"
+#include "cpu/sections/escapes.h"
+#include "h5tests/support/cases.h"
+#include "h5tests/support/cmocka_all.h"
+#include "h5tests/support/fields.h"
+}
+
+#define NCHUNKS 2 /* a batch; the last one has failed before */
+
+/* One chunk with the memory of both engines. */
+struct bench {
+    struct terp_chunk chunk;
+    struct terp_layout layout;
+    const struct cpu_stages *stages;
+    struct cpu_quantizer quantizer;
+    struct cpu_fills fills;
+    uint64_t nvalues, nbytes; /* of the chunk */
+    uint8_t *values;
+    uint16_t *symbols, *tiled; /* the CPU's */
+    uint64_t *mask;
+    struct cuda_batch batch;
+    struct cuda_chunk *state; /* of the batch's chunks */
+    uint8_t *dst;
+};
+
+static uint64_t
+place_region(uint64_t *end, uint64_t nbytes)
+{
+    uint64_t at = *end;
+    *end += (nbytes + 255) / 256 * 256;
+    return at;
+}
+
+static void *
+device_memory(uint64_t nbytes)
+{
+    void *memory;
+    assert_int_equal(cudaMalloc(&memory, nbytes), cudaSuccess);
+    return memory;
+}
+
+static uint64_t
+random_of(uint64_t *seed)
+{
+    return terp_field_mix(++*seed);
+}
+
+/* The fills are what the field's special values need; a bound of about a
+ * hundredth of its range. */
+static void
+make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
+           bool stack, enum terp_field field, double bound)
+{
+    memset(b, 0, sizeof *b);
+    b->chunk.type = type;
+    b->chunk.rank = rank;
+    b->chunk.stack = stack;
+    memcpy(b->chunk.dims, dims, (size_t)rank * sizeof *dims);
+    terp_layout_make(&b->chunk, &b->layout);
+    b->stages = type == TERP_FLOAT32 ? &cpu_stages_f32 : &cpu_stages_f64;
+    b->nvalues = b->layout.nvalues;
+    b->nbytes = b->nvalues * (uint64_t)b->stages->value_nbytes;
+    b->values = (uint8_t *)terp_case_alloc(b->nbytes);
+    b->symbols = (uint16_t *)terp_case_alloc(2 * b->nvalues);
+    b->tiled = (uint16_t *)terp_case_alloc(2 * b->nvalues);
+    b->mask = (uint64_t *)calloc(b->nvalues / 64 + 1, 8);
+    terp_field_make(field, &b->chunk, b->values);
+    for (int i = 0; i < TERP_NFILLS; i++)
+        b->fills.bits[i] = b->stages->negative_zero_bits;
+    if (field == TERP_FIELD_COAST || field == TERP_FIELD_OUTLIERS) {
+        double fill = 1e20;
+        float narrow = 1e20F;
+        memcpy(&b->fills.bits[1],
+               type == TERP_FLOAT32 ? (void *)&narrow : &fill,
+               (size_t)b->stages->value_nbytes);
+    }
+    struct cpu_stats stats;
+    b->stages->scan(b->values, b->nvalues, &b->fills, &stats);
+    b->quantizer.step = b->quantizer.grid_step = terp_step_of(bound, 10);
+    b->quantizer.bound = bound;
+    b->quantizer.max_code = TERP_MAX_CODE;
+    b->quantizer.has_specials = stats.nspecials > 0;
+    b->quantizer.reference = 0.25;
+    b->stages->mask(b->values, 0, b->nvalues, &b->fills, b->mask);
+
+    struct cuda_batch *batch = &b->batch;
+    batch->nchunks = NCHUNKS;
+    batch->chunk = b->chunk;
+    batch->max_code = b->quantizer.max_code;
+    batch->value_nbytes = b->stages->value_nbytes;
+    batch->raw_nbytes = b->nbytes + 64;
+    batch->nvalues = b->nvalues;
+    batch->ntiles = div_up(b->nvalues, TERP_TILE_NSYMBOLS);
+    batch->npartitions = div_up(batch->ntiles, TERP_PARTITION_NTILES);
+    batch->nranges = div_up(b->nvalues, CUDA_RANGE_NVALUES);
+    batch->h_layout = batch->d_layout = &b->layout;
+    uint64_t end = 0, value_nbytes = (uint64_t)b->stages->value_nbytes;
+    batch->at.ranges = place_region(&end, 8 * (batch->nranges + 1));
+    batch->at.zeroed_nbytes = end;
+    batch->at.work = place_region(&end, b->nbytes);
+    batch->at.lattice =
+        place_region(&end, b->layout.nlattice * value_nbytes + 1);
+    batch->at.symbols = place_region(&end, 2 * b->nvalues);
+    batch->at.mask = place_region(&end, (b->nvalues / 64 + 1) * 8);
+    batch->at.tune = place_region(&end, 8 * CUDA_MAX_NLISTED);
+    batch->at.begin = place_region(&end, 8 * (batch->npartitions + 1));
+    batch->at.staging =
+        place_region(&end, batch->npartitions * CUDA_PARTITION_MAX_NBYTES);
+    batch->at.stride = end;
+    batch->d_scratch = (uint8_t *)device_memory(end * NCHUNKS);
+    b->state = (struct cuda_chunk *)device_memory(sizeof *b->state * NCHUNKS);
+    batch->d_chunks = b->state;
+    b->dst = (uint8_t *)device_memory(batch->raw_nbytes * NCHUNKS);
+    memset(b->state, 0, sizeof *b->state * NCHUNKS);
+    const struct cpu_grid grid = b->stages->grid(&b->quantizer);
+    for (int i = 0; i < NCHUNKS; i++) {
+        struct cuda_chunk *state = &b->state[i];
+        memset(batch->d_scratch + (uint64_t)i * end, 0,
+               batch->at.zeroed_nbytes);
+        state->status = i + 1 < NCHUNKS ? TERP_OK : TERP_ERR_CAPACITY;
+        state->src = b->values;
+        state->dst = b->dst + (uint64_t)i * batch->raw_nbytes;
+        state->bound = bound;
+        state->step = b->quantizer.step;
+        state->reference = grid.reference;
+        state->grid_step = grid.step;
+        state->grid_inverse = grid.inverse;
+        state->has_specials = stats.nspecials > 0;
+        state->nspecials = stats.nspecials;
+        memcpy(state->fills, b->fills.bits, sizeof state->fills);
+        state->specials_end = 7;
+    }
+}
+
+static void
+free_bench(struct bench *b)
+{
+    free(b->values);
+    free(b->symbols);
+    free(b->tiled);
+    free(b->mask);
+    cudaFree(b->batch.d_scratch);
+    cudaFree(b->state);
+    cudaFree(b->dst);
+}
+
+static uint8_t *
+device_region(const struct bench *b, uint64_t at)
+{
+    return b->batch.d_scratch + at;
+}
+
+/* What is zero when a call begins. */
+static void
+begin_call(struct bench *b)
+{
+    memset(device_region(b, b->batch.at.ranges), 0, b->batch.at.zeroed_nbytes);
+    memset(b->state[0].progress, 0, sizeof b->state[0].progress);
+    b->state[0].numbers_nbytes = 0;
+}
+
+static void
+fail_case(const struct bench *b, const char *what)
+{
+    char text[200];
+    const uint64_t *dims = b->chunk.dims;
+    snprintf(text, sizeof text, "%s: %s %s%d %llux%llux%llux%llu\n", what,
+             b->chunk.type == TERP_FLOAT32 ? "float32" : "float64",
+             b->chunk.stack ? "stack " : "", b->chunk.rank,
+             (unsigned long long)dims[0],
+             (unsigned long long)(b->chunk.rank > 1 ? dims[1] : 1),
+             (unsigned long long)(b->chunk.rank > 2 ? dims[2] : 1),
+             (unsigned long long)(b->chunk.rank > 3 ? dims[3] : 1));
+    fail_msg("%s", text);
+}
+
+/* The CPU's symbols in work order, and their escapes. */
+static void
+check_symbols(struct bench *b, enum cpu_order order)
+{
+    const struct cuda_regions *at = &b->batch.at;
+    const uint64_t *ranges = (uint64_t *)device_region(b, at->ranges);
+    uint64_t n = 0;
+
+    cpu_order_into_tiles(NULL, &b->layout, order, b->symbols, b->tiled);
+    if (memcmp(b->tiled, device_region(b, at->symbols), 2 * b->nvalues) != 0)
+        fail_case(b, "symbols");
+    for (uint64_t i = 0; i < b->nvalues; i++) {
+        n += b->symbols[i] == TERP_ESCAPE;
+        if ((i + 1) % CUDA_RANGE_NVALUES == 0 || i + 1 == b->nvalues) {
+            if (ranges[i / CUDA_RANGE_NVALUES] != n)
+                fail_case(b, "counts of escapes");
+            n = 0;
+        }
+    }
+}
+
+/* As decoded tiles do, but in no order that helps. */
+static void
+list_escapes(struct bench *b)
+{
+    uint64_t *list = (uint64_t *)device_region(b, b->batch.at.tune);
+    unsigned n = 0;
+
+    for (uint64_t i = b->nvalues; i-- > 0;)
+        if (b->tiled[i] == TERP_ESCAPE)
+            list[n++] = i;
+    b->state[0].progress[CUDA_PROGRESS_LISTED] = n;
+}
+
+/* The section that the CPU would write, and back into `work`. */
+static void
+check_escapes(struct bench *b, void *words)
+{
+    struct cuda_chunk *state = &b->state[0];
+    const size_t nbytes = (size_t)b->stages->value_nbytes;
+    const uint64_t room_nbytes = b->nbytes + 32;
+    uint8_t *section = (uint8_t *)malloc(room_nbytes);
+    struct writer writer = {section, section + room_nbytes, false};
+    const bool lorenzo = state->prediction == TERP_PREDICTION_LORENZO;
+    const struct cpu_escapes escapes = {
+        NULL,       b->stages,  lorenzo ? NULL : &b->quantizer,
+        b->symbols, b->nvalues, words};
+    uint64_t nescapes = 0;
+
+    for (uint64_t i = 0; i < b->nvalues; i++)
+        nescapes += b->symbols[i] == TERP_ESCAPE;
+    cpu_escapes_write(&escapes, &writer);
+    uint64_t section_nbytes = (uint64_t)(writer.at - section);
+    memset(b->dst, 0xEE, b->batch.raw_nbytes);
+    assert_int_equal(cuda_escapes_write(&b->batch, NULL), cudaSuccess);
+    if (state->specials_end + section_nbytes >= b->batch.raw_nbytes) {
+        if (state->status != TERP_ERR_CAPACITY)
+            fail_case(b, "escapes beyond the capacity");
+        state->status = TERP_OK;
+        free(section);
+        return;
+    }
+    if (state->status != TERP_OK || state->nescapes != nescapes ||
+        state->escapes_end != state->specials_end + section_nbytes ||
+        memcmp(b->dst + state->specials_end, section, section_nbytes) != 0 ||
+        b->dst[state->specials_end - 1] != 0xEE ||
+        (state->escapes_end < b->batch.raw_nbytes &&
+         b->dst[state->escapes_end] != 0xEE))
+        fail_case(b, "section of escapes");
+
+    /* What decoding knows then. */
+    const struct cuda_chunk before = *state;
+    uint8_t *work = device_region(b, b->batch.at.work);
+    uint64_t *ranges = (uint64_t *)device_region(b, b->batch.at.ranges);
+    state->src = b->dst;
+    state->src_nbytes = state->escapes_end;
+    for (int wrong = 1; wrong >= 0; wrong--) {
+        begin_call(b);
+        memset(work, 0xA5, b->nbytes);
+        state->nescapes = nescapes + (uint64_t)wrong;
+        if (escapes_are_listed(b->batch, *state))
+            list_escapes(b);
+        else
+            for (uint64_t i = 0; i < b->nvalues; i++)
+                ranges[i / CUDA_RANGE_NVALUES] += b->symbols[i] == TERP_ESCAPE;
+        assert_int_equal(cuda_escapes_place(&b->batch, NULL), cudaSuccess);
+        if (state->status != (wrong ? TERP_ERR_CORRUPT : TERP_OK))
+            fail_case(b, "number of escapes");
+        state->status = TERP_OK;
+    }
+    for (uint64_t i = 0; i < b->nvalues; i++)
+        if (b->symbols[i] == TERP_ESCAPE &&
+            memcmp(work + i * nbytes, (const uint8_t *)words + i * nbytes,
+                   nbytes) != 0)
+            fail_case(b, "placed escapes");
+    *state = before;
+    free(section);
+}
+
+/* `dst` after decoding: first as long as the values, at an aligned place. */
+static void
+check_values(struct bench *b, const void *values)
+{
+    if (memcmp(b->dst, values, b->nbytes) != 0)
+        fail_case(b, "values");
+}
+
+/* A stream that ends with the escaped words. */
+static uint8_t *
+gather_escapes(struct bench *b, const uint8_t *work)
+{
+    struct cuda_chunk *state = &b->state[0];
+    size_t nbytes = (size_t)b->stages->value_nbytes;
+    uint8_t *words = (uint8_t *)malloc(b->nbytes);
+
+    state->nescapes = state->escapes_end = 0;
+    state->number_nbytes = 0;
+    for (uint64_t i = 0; i < b->nvalues; i++) {
+        if (b->symbols[i] != TERP_ESCAPE)
+            continue;
+        memcpy(words + state->escapes_end, work + i * nbytes, nbytes);
+        state->escapes_end += nbytes;
+        state->nescapes++;
+    }
+    state->src = words;
+    return words;
+}
+
+/* Of all points of a level. */
+static uint64_t
+fine_nvalues(const struct terp_layout *layout, int l)
+{
+    uint64_t nvalues = layout->nbricks;
+
+    for (int d = 0; d < TERP_NDIMS; d++)
+        nvalues *= layout->level[l].neven[d] + layout->level[l].nodd[d];
+    return nvalues;
+}
+
+/* `blend` dimensions at a time are blended where they may be; 1: none. */
+static void
+check_spline(struct bench *b, int blend, uint64_t *seed)
+{
+    struct cpu_spline cpu;
+    struct cuda_chunk *state = &b->state[0];
+    uint8_t *values = (uint8_t *)malloc(b->nbytes);
+
+    memset(&cpu, 0, sizeof cpu);
+    cpu.stages = b->stages;
+    cpu.layout = &b->layout;
+    cpu.quantizer = b->quantizer;
+    assert_int_equal(cpu_spline_make(&cpu), TERP_OK);
+    cpu.symbols = b->symbols;
+    for (int i = 0; i < NCHUNKS; i++)
+        b->state[i].prediction = TERP_PREDICTION_SPLINE;
+    for (int l = 1; l <= b->layout.nlevels; l++) {
+        uint64_t r = random_of(seed);
+        struct cpu_level_plan plan = {
+            (uint8_t)(r % 3 * (r >> 8 & 1)),
+            (uint8_t)(r >> 16 & 1 ? r >> 24 : 0),
+            (uint8_t)(r >> 40 & 1 ? TERP_RATIO_ONE : 1 + (r >> 48) % 64)};
+        if (blend > 1 && fine_nvalues(&b->layout, l) > TERP_BLEND_MIN_NVALUES)
+            plan.priorities = blend == 2 ? TERP_BLEND_PAIRS : TERP_BLEND_FULL;
+        else if (terp_blend_order(plan.priorities) > 1)
+            plan.priorities = 0;
+        cpu.plan[l] = plan;
+        for (int i = 0; i < NCHUNKS; i++) {
+            b->state[i].plan[l].spline = plan.spline;
+            b->state[i].plan[l].priorities = plan.priorities;
+            b->state[i].plan[l].ratio = plan.ratio;
+        }
+    }
+    cpu_spline_deal(&cpu, b->values,
+                    b->quantizer.has_specials ? &b->fills : NULL);
+    cpu_spline_quantize(&cpu);
+
+    begin_call(b);
+    state->src = b->values;
+    assert_int_equal(cuda_spline_quantize(&b->batch, NULL), cudaSuccess);
+    assert_int_equal(state->status, TERP_OK);
+    check_symbols(b, CPU_ORDER_CLASSES);
+    check_escapes(b, cpu.work);
+
+    cpu_order_from_tiles(NULL, &b->layout, CPU_ORDER_CLASSES, b->tiled,
+                         b->symbols);
+    memcpy(device_region(b, b->batch.at.symbols), b->tiled, 2 * b->nvalues);
+    memcpy(device_region(b, b->batch.at.work), cpu.work, b->nbytes);
+    uint8_t *words = gather_escapes(b, (uint8_t *)cpu.work);
+    cpu_spline_reconstruct(&cpu, values);
+    assert_int_equal(cuda_spline_begin(&b->batch, NULL), cudaSuccess);
+    assert_int_equal(cuda_spline_reconstruct(&b->batch, NULL), cudaSuccess);
+    check_values(b, values);
+    free(words);
+    free(values);
+    cpu_spline_free(&cpu);
+}
+
+static bool
+is_masked(const struct bench *b, uint64_t i)
+{
+    return b->mask[i / 64] >> (i % 64) & 1;
+}
+
+static double
+value_at(const struct bench *b, const uint8_t *values, uint64_t i)
+{
+    return b->chunk.type == TERP_FLOAT32 ? ((const float *)values)[i]
+                                         : ((const double *)values)[i];
+}
+
+/* Within the bound. */
+static bool
+is_near(const struct bench *b, const uint8_t *values, uint64_t i)
+{
+    double difference = value_at(b, values, i) - value_at(b, b->values, i);
+    return difference <= b->quantizer.bound &&
+           -difference <= b->quantizer.bound;
+}
+
+/* Returns the dimensions that the stream would tell. */
+static unsigned
+check_lorenzo(struct bench *b, unsigned dims)
+{
+    uint64_t nspecials = b->state[0].nspecials;
+    const uint64_t mask_nbytes = div_up(b->nvalues, 64) * 8;
+    const size_t value_nbytes = (size_t)b->stages->value_nbytes;
+    struct cpu_lorenzo cpu;
+    struct cuda_chunk *state = &b->state[0];
+    uint8_t *levels = (uint8_t *)malloc(b->nbytes);
+    uint8_t *values = (uint8_t *)malloc(b->nbytes);
+
+    memset(&cpu, 0, sizeof cpu);
+    cpu.stages = b->stages;
+    cpu.layout = &b->layout;
+    cpu.quantizer = b->quantizer;
+    cpu.dims = dims;
+    for (int i = 0; i < NCHUNKS; i++) {
+        b->state[i].prediction = TERP_PREDICTION_LORENZO;
+        b->state[i].lorenzo_dims = dims;
+    }
+    cpu_lorenzo_quantize(&cpu, b->values, b->mask, &nspecials, levels,
+                         b->symbols);
+    begin_call(b);
+    state->src = b->values;
+    assert_int_equal(cuda_lorenzo_quantize(&b->batch, NULL), cudaSuccess);
+    assert_int_equal(state->status, TERP_OK);
+    check_symbols(b, CPU_ORDER_RASTER);
+    if (state->nspecials != nspecials ||
+        state->has_specials != (nspecials > 0) ||
+        memcmp(b->mask, device_region(b, b->batch.at.mask), mask_nbytes) != 0)
+        fail_case(b, "special values of lorenzo");
+    if (coded_dims(*state) != cpu.dims)
+        fail_case(b, "means");
+    check_escapes(b, levels);
+    state->lorenzo_dims = cpu.dims;
+    state->differences_sum = state->means_sum = 0;
+
+    /* Codes of special points do not count, whatever they are. */
+    for (uint64_t i = 0; i < b->nvalues; i++)
+        if (is_masked(b, i))
+            b->symbols[i] = (uint16_t)(1 + i % (2 * TERP_MAX_CODE));
+    cpu_order_into_tiles(NULL, &b->layout, CPU_ORDER_RASTER, b->symbols,
+                         b->tiled);
+    memcpy(device_region(b, b->batch.at.symbols), b->tiled, 2 * b->nvalues);
+    memcpy(device_region(b, b->batch.at.work), levels, b->nbytes);
+    cpu_lorenzo_reconstruct(&cpu, nspecials > 0 ? b->mask : NULL, b->symbols,
+                            levels, values);
+    assert_int_equal(cuda_lorenzo_reconstruct(&b->batch, NULL), cudaSuccess);
+    for (uint64_t i = 0; i < b->nvalues; i++)
+        if (is_masked(b, i)) /* what stands there is overwritten */
+            memcpy(b->dst + i * value_nbytes, values + i * value_nbytes,
+                   value_nbytes);
+    check_values(b, values);
+    for (uint64_t i = 0; i < b->nvalues; i++)
+        if (!is_masked(b, i) && !is_near(b, values, i))
+            fail_case(b, "bound");
+    free(levels);
+    free(values);
+    return cpu.dims;
+}
+
+struct shape {
+    int rank;
+    bool stack;
+    uint64_t dims[4];
+};
+
+/* Odd and even extents, extents of one at either end, rows longer than a
+ * block, boxes cut short in every dimension, stacks. */
+static const struct shape shapes[] = {
+    {1, false, {1}},
+    {1, false, {2}},
+    {1, false, {37}},
+    {1, false, {8192}},
+    {1, false, {20001}},
+    {2, false, {1, 1}},
+    {2, false, {1, 300}},
+    {2, false, {300, 1}},
+    {2, false, {3, 2}},
+    {2, false, {129, 130}},
+    {2, false, {12, 1301}},
+    {2, false, {12, 1304}},
+    {2, true, {7, 1}},
+    {2, true, {1500, 3}},
+    {2, true, {5, 700}},
+    {3, false, {1, 1, 5}},
+    {3, false, {5, 1, 1}},
+    {3, false, {2, 3, 2}},
+    {3, false, {33, 1, 34}},
+    {3, false, {32, 32, 32}},
+    {3, false, {29, 31, 35}},
+    {3, false, {33, 34, 35}},
+    {3, false, {12, 30, 101}},
+    {3, false, {4, 6, 520}},
+    {3, false, {5, 4, 1030}},
+    {3, true, {3, 1, 40}},
+    {3, true, {4, 65, 66}},
+    {3, true, {30, 16, 17}},
+    {4, false, {9, 10, 11, 12}},
+    {4, false, {12, 16, 8, 16}},
+    {4, false, {1, 17, 1, 18}},
+    {4, false, {6, 1, 9, 1}},
+    {4, true, {3, 13, 20, 18}},
+    {4, true, {1, 24, 24, 24}},
+};
+
+/* `blend`: see check_spline; 0: lorenzo. */
+static void
+all_shapes(int blend)
+{
+    const bool lorenzo = blend == 0;
+    static const struct {
+        enum terp_field field;
+        double bound;
+    } contents[] = {{TERP_FIELD_SMOOTH, 1e-4}, {TERP_FIELD_ROUGH, 1e-5},
+                    {TERP_FIELD_GAPS, 1e-3},   {TERP_FIELD_COAST, 1e-4},
+                    {TERP_FIELD_NOISE, 3e-4},  {TERP_FIELD_HUGE, 1e30}};
+    uint64_t seed = (uint64_t)blend;
+
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const struct shape *shape = &shapes[i];
+        for (int type = 0; type < 2; type++) {
+            struct bench b;
+            size_t which =
+                random_of(&seed) % (sizeof contents / sizeof *contents);
+            if (i < 3)
+                which = i;
+            make_bench(&b, type ? TERP_FLOAT64 : TERP_FLOAT32, shape->rank,
+                       shape->dims, shape->stack, contents[which].field,
+                       contents[which].bound);
+            if (lorenzo)
+                check_lorenzo(&b, (unsigned)random_of(&seed) &
+                                      ((1u << b.layout.rank) - 1));
+            else
+                check_spline(&b, blend, &seed);
+            free_bench(&b);
+        }
+    }
+}
+
+static void
+spline_equals_the_cpu_for_all_shapes(void **state)
+{
+    (void)state;
+    all_shapes(1);
+}
+
+static void
+blended_pairs_equal_the_cpu_for_all_shapes(void **state)
+{
+    (void)state;
+    all_shapes(2);
+}
+
+static void
+full_blending_equals_the_cpu_for_all_shapes(void **state)
+{
+    (void)state;
+    all_shapes(3);
+}
+
+static void
+lorenzo_equals_the_cpu_for_all_shapes(void **state)
+{
+    (void)state;
+    all_shapes(0);
+}
+
+/* Lines that begin, end or consist of special points, in all dimensions. */
+static void
+lorenzo_equals_the_cpu_around_special_values(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const struct shape *shape = &shapes[i];
+        for (int turn = 0; turn < 2; turn++) {
+            struct bench b;
+            make_bench(&b, (i + (size_t)turn) % 2 ? TERP_FLOAT64 : TERP_FLOAT32,
+                       shape->rank, shape->dims, shape->stack,
+                       turn ? TERP_FIELD_GAPS : TERP_FIELD_COAST, 1e-3);
+            check_lorenzo(&b, (1u << b.layout.rank) - 1);
+            free_bench(&b);
+        }
+    }
+}
+
+/* Of noise, whose mean is the best prediction: where the slowest dimension is
+ * predicted, and there is one above rows of enough values. Bounds for codes,
+ * for escapes, and for a mixture. */
+static void
+means_of_noise_equal_the_cpu_for_all_shapes(void **state)
+{
+    const double bounds[] = {3e-2, 1e-6, 1.5e-3};
+    unsigned n = 0, ntaken = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const struct shape *shape = &shapes[i];
+        for (unsigned turn = 0; turn < 3; turn++) {
+            struct bench b;
+            make_bench(&b, n++ % 2 ? TERP_FLOAT64 : TERP_FLOAT32, shape->rank,
+                       shape->dims, shape->stack, TERP_FIELD_NOISE,
+                       bounds[turn]);
+            const int d = terp_means_dim(&b.layout);
+            const unsigned dims = turn == 0   ? (1u << b.layout.rank) - 1
+                                  : turn == 1 ? 1u << d
+                                              : 1u << d | 1;
+            const unsigned told = check_lorenzo(&b, dims);
+            if (d == 0 && told != dims)
+                fail_case(&b, "means where none may be");
+            ntaken += told > dims;
+            free_bench(&b);
+        }
+    }
+    assert_true(ntaken > 20);
+}
+
+/* Every content, both predictors, every set of dimensions. */
+static void
+contents_equal_the_cpu(void **state)
+{
+    const uint64_t dims[4] = {18, 21, 40};
+    uint64_t seed = 1000;
+
+    (void)state;
+    for (int field = 0; field < TERP_NFIELDS; field++) {
+        for (int type = 0; type < 2; type++) {
+            struct bench b;
+            double bound = field == TERP_FIELD_DENORMALS ? 1e-40
+                           : field == TERP_FIELD_HUGE    ? 1e33
+                                                         : 1e-3;
+            make_bench(&b, type ? TERP_FLOAT64 : TERP_FLOAT32, 3, dims, false,
+                       (enum terp_field)field, bound);
+            check_spline(&b, 1 + field % 3, &seed);
+            free_bench(&b);
+            make_bench(&b, type ? TERP_FLOAT64 : TERP_FLOAT32, 3, dims, false,
+                       (enum terp_field)field, bound);
+            check_lorenzo(&b, (unsigned)field & 7);
+            free_bench(&b);
+        }
+    }
+}
+
+static void
+a_coarse_level_that_blends_is_left_to_the_cpu(void **state)
+{
+    const uint64_t dims[3] = {16, 16, 16};
+    struct bench b;
+
+    (void)state;
+    make_bench(&b, TERP_FLOAT32, 3, dims, false, TERP_FIELD_SMOOTH, 1e-3);
+    for (int l = 1; l <= b.layout.nlevels; l++)
+        b.state[0].plan[l].ratio = TERP_RATIO_ONE;
+    b.state[0].plan[1].priorities = TERP_BLEND_PAIRS;
+    b.state[0].prediction = TERP_PREDICTION_SPLINE;
+    begin_call(&b);
+    assert_int_equal(cuda_spline_quantize(&b.batch, NULL), cudaSuccess);
+    assert_int_equal(b.state[0].status, TERP_ERR_DEVICE);
+    b.state[0].status = TERP_OK;
+    b.state[0].plan[1].priorities = TERP_BLEND_FULL;
+    assert_int_equal(cuda_spline_begin(&b.batch, NULL), cudaSuccess);
+    assert_int_equal(b.state[0].status, TERP_ERR_DEVICE);
+    free_bench(&b);
+}
+
+/* Positions of a symbol, there and back. */
+static void
+tile_order_equals_the_cpu(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        struct bench b;
+        make_bench(&b, TERP_FLOAT32, shapes[i].rank, shapes[i].dims,
+                   shapes[i].stack, TERP_FIELD_CONSTANT, 1);
+        assert_true(b.nvalues <= UINT16_MAX);
+        for (uint64_t p = 0; p < b.nvalues; p++)
+            b.symbols[p] = (uint16_t)p;
+        cpu_order_into_tiles(NULL, &b.layout, CPU_ORDER_CLASSES, b.symbols,
+                             b.tiled);
+        for (uint64_t p = 0; p < b.nvalues; p++)
+            if (work_position_of_tiled(&b.layout, p) != b.tiled[p])
+                fail_case(&b, "work_position_of_tiled");
+        cpu_order_into_tiles(NULL, &b.layout, CPU_ORDER_RASTER, b.symbols,
+                             b.tiled);
+        for (uint64_t p = 0; p < b.nvalues; p++)
+            if (raster_position_of_tiled(&b.layout, p) != b.tiled[p])
+                fail_case(&b, "raster_position_of_tiled");
+        free_bench(&b);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tile_order_equals_the_cpu),
+        cmocka_unit_test(spline_equals_the_cpu_for_all_shapes),
+        cmocka_unit_test(blended_pairs_equal_the_cpu_for_all_shapes),
+        cmocka_unit_test(full_blending_equals_the_cpu_for_all_shapes),
+        cmocka_unit_test(lorenzo_equals_the_cpu_for_all_shapes),
+        cmocka_unit_test(lorenzo_equals_the_cpu_around_special_values),
+        cmocka_unit_test(means_of_noise_equal_the_cpu_for_all_shapes),
+        cmocka_unit_test(contents_equal_the_cpu),
+        cmocka_unit_test(a_coarse_level_that_blends_is_left_to_the_cpu),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,75 @@
+"""Runs a script with packages from PyPI's wheels.
+
+    h5tests/hosts/in_venv.py DIRECTORY PACKAGES SCRIPT [ARGUMENT...]
+
+PACKAGES are requirements with commas between them. They go to DIRECTORY, a
+virtual environment that is made at the first run. Exits with 77, ctest's
+"skipped", where PyPI cannot be reached or has no such wheel for this Python;
+that is tried again after some minutes only.
+"""
+import os
+import subprocess
+import sys
+import time
+
+SKIPPED = 77
+SECONDS_TO_RETRY = 600
+
+
+def run(*command):
+    result = subprocess.run(command, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True)
+    if result.returncode != 0:
+        print(result.stdout)
+    return result.returncode == 0
+
+
+def make(directory, python, packages):
+    """Why that cannot be done, None when it is."""
+    if not run(sys.executable, "-m", "venv", "--clear", directory):
+        return "no virtual environment can be made here"
+    if not run(python, "-m", "pip", "install", "--only-binary=:all:",
+               "--disable-pip-version-check", "--retries", "1",
+               "--timeout", "20", *packages.split(",")):
+        return "PyPI cannot be reached, or has no %s for this Python" % packages
+    return None
+
+
+def make_once(directory, python, packages):
+    """The same, but for a while after a failure only its reason."""
+    failed = directory + "-failed"
+    if (os.path.exists(failed) and
+            time.time() - os.path.getmtime(failed) < SECONDS_TO_RETRY):
+        with open(failed) as file:
+            return file.read()
+    reason = make(directory, python, packages)
+    if reason:
+        with open(failed, "w") as file:
+            file.write(reason)
+    return reason
+
+
+def is_made(done, packages):
+    if not os.path.exists(done):
+        return False
+    with open(done) as file:
+        return file.read() == packages
+
+
+def main():
+    directory, packages, *script = sys.argv[1:]
+    python = os.path.join(directory, "bin", "python")
+    # Written last, so that a broken or older environment is made again.
+    done = os.path.join(directory, "terp-packages")
+    if not is_made(done, packages):
+        reason = make_once(directory, python, packages)
+        if reason:
+            print("skipped:", reason)
+            sys.exit(SKIPPED)
+        with open(done, "w") as file:
+            file.write(packages)
+    os.execv(python, [python, *script])
+
+
+if __name__ == "__main__":
+    main()

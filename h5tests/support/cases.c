@@ -1,0 +1,155 @@
+#include "h5tests/support/cases.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "h5tests/support/cmocka_all.h"
+#include "h5tests/support/values.h"
+
+void *
+terp_case_alloc(uint64_t nbytes)
+{
+    void *bytes = malloc(nbytes);
+    assert_non_null(bytes);
+    return bytes;
+}
+
+struct terp_chunk
+terp_case_chunk(enum terp_type type, int rank, const uint64_t *dims)
+{
+    struct terp_chunk chunk = {.type = type, .rank = rank};
+    for (int i = 0; i < rank; i++)
+        chunk.dims[i] = dims[i];
+    return chunk;
+}
+
+struct terp_stream
+terp_case_encode(const struct terp_params *params,
+                 const struct terp_chunk *chunk, const uint8_t *values,
+                 int nthreads)
+{
+    uint64_t cap_nbytes = terp_encode_bound(chunk);
+    uint8_t *encoded = terp_case_alloc(cap_nbytes);
+    struct terp_stream stream = {0};
+
+    assert_int_equal(terp_encode(params, chunk, values, encoded, cap_nbytes,
+                                 &stream.nbytes, nthreads),
+                     TERP_OK);
+    assert_true(stream.nbytes <= cap_nbytes);
+    stream.bytes = terp_case_alloc(stream.nbytes);
+    memcpy(stream.bytes, encoded, stream.nbytes);
+    free(encoded);
+    return stream;
+}
+
+static bool
+must_be_exact(const struct terp_params *params, enum terp_type type,
+              uint64_t bits)
+{
+    uint64_t mask = type == TERP_FLOAT64 ? UINT64_MAX : UINT32_MAX;
+    return !bits_are_finite(type, bits) || bits_are_minus_zero(type, bits) ||
+           (params->has_fill && bits == (params->fill_bits & mask));
+}
+
+double
+terp_case_bound(const struct terp_params *params,
+                const struct terp_chunk *chunk, const uint8_t *values)
+{
+    uint64_t nvalues = chunk_nvalues(chunk);
+    double min = 0, max = 0;
+    bool seen = false;
+
+    if (params->bound_mode == TERP_BOUND_ABSOLUTE)
+        return params->bound;
+    for (uint64_t i = 0; i < nvalues; i++) {
+        uint64_t bits = value_bits(chunk, values, i);
+        double value = value_of_bits(chunk->type, bits);
+        if (must_be_exact(params, chunk->type, bits))
+            continue;
+        min = !seen || value < min ? value : min;
+        max = !seen || value > max ? value : max;
+        seen = true;
+    }
+    /* Halved: the range of finite values may exceed the largest number. */
+    double half = max / 2 - min / 2;
+    double bound = half > 0x1p1021 ? half * params->bound * 2
+                                   : (max - min) * params->bound;
+    return bound < DBL_MAX ? bound : DBL_MAX;
+}
+
+void
+terp_case_compare(const char *name, const struct terp_params *params,
+                  const struct terp_chunk *chunk, const uint8_t *values,
+                  const uint8_t *decoded, double bound)
+{
+    uint64_t nvalues = chunk_nvalues(chunk);
+
+    for (uint64_t i = 0; i < nvalues; i++) {
+        uint64_t bits = value_bits(chunk, values, i);
+        uint64_t got_bits = value_bits(chunk, decoded, i);
+        if (bits == got_bits)
+            continue;
+        if (must_be_exact(params, chunk->type, bits))
+            fail_msg("%s: value %" PRIu64 " is special, its bits %" PRIx64
+                     " became %" PRIx64,
+                     name, i, bits, got_bits);
+        double value = value_of_bits(chunk->type, bits);
+        double got = value_of_bits(chunk->type, got_bits);
+        if (!bits_are_finite(chunk->type, got_bits) ||
+            !is_within(value, got, bound))
+            fail_msg("%s: value %" PRIu64 ": %a became %a, bound %a", name, i,
+                     value, got, bound);
+    }
+}
+
+static void
+check_inspection(const char *name, const struct terp_chunk *chunk,
+                 const struct terp_stream *stream, double bound)
+{
+    struct terp_info info;
+    uint64_t nbytes = 0;
+
+    enum terp_status st = terp_inspect(stream->bytes, stream->nbytes, &info);
+    if (st != TERP_OK)
+        fail_msg("%s: inspecting: %s", name, terp_status_text(st));
+    assert_int_equal(info.chunk.type, chunk->type);
+    assert_int_equal(info.chunk.big_endian, chunk->big_endian);
+    assert_int_equal(info.chunk.stack, chunk->stack);
+    assert_int_equal(info.chunk.rank, chunk->rank);
+    for (int i = 0; i < chunk->rank; i++)
+        assert_int_equal(info.chunk.dims[i], chunk->dims[i]);
+    assert_int_equal(info.chunk_nbytes, terp_chunk_nbytes(chunk));
+    assert_int_equal(info.stream_nbytes, stream->nbytes);
+    if (info.bound > bound)
+        fail_msg("%s: bound %a in the stream, not %a", name, info.bound, bound);
+    assert_int_equal(
+        terp_decoded_nbytes(stream->bytes, stream->nbytes, &nbytes), TERP_OK);
+    assert_int_equal(nbytes, terp_chunk_nbytes(chunk));
+}
+
+uint64_t
+terp_case_check(const char *name, const struct terp_params *params,
+                const struct terp_chunk *chunk, const uint8_t *values)
+{
+    uint64_t nbytes = terp_chunk_nbytes(chunk), decoded_nbytes = 0;
+    double bound = terp_case_bound(params, chunk, values);
+    uint8_t *before = terp_case_alloc(nbytes);
+    uint8_t *decoded = terp_case_alloc(nbytes);
+
+    memcpy(before, values, nbytes);
+    struct terp_stream stream = terp_case_encode(params, chunk, values, 1);
+    if (memcmp(before, values, nbytes) != 0)
+        fail_msg("%s: encoding altered the original data", name);
+    check_inspection(name, chunk, &stream, bound);
+    enum terp_status st = terp_decode(stream.bytes, stream.nbytes, decoded,
+                                      nbytes, &decoded_nbytes, 1);
+    if (st != TERP_OK)
+        fail_msg("%s: decoding: %s", name, terp_status_text(st));
+    assert_int_equal(decoded_nbytes, nbytes);
+    terp_case_compare(name, params, chunk, values, decoded, bound);
+    free(before);
+    free(decoded);
+    free(stream.bytes);
+    return stream.nbytes;
+}

@@ -1,0 +1,46 @@
+/* One chunk encoded and decoded with every promise checked. A broken promise
+ * fails the running cmocka test with a message that names the case. */
+#ifndef TERP_CASES_H
+#define TERP_CASES_H
+
+#include "h5tests/support/modes.h"
+
+struct terp_stream {
+    uint8_t *bytes; /* the caller frees */
+    uint64_t nbytes;
+};
+
+/* malloc that fails the test instead of returning NULL. */
+void *
+terp_case_alloc(uint64_t nbytes);
+
+/* A chunk of `rank` dims, at most four, that is no stack. */
+struct terp_chunk
+terp_case_chunk(enum terp_type type, int rank, const uint64_t *dims);
+
+/* Encodes with the given mode into a buffer of terp_encode_bound bytes, then
+ * shrinks it to the stream, so that a sanitizer sees any byte read behind. */
+struct terp_stream
+terp_case_encode(const struct terp_params *params,
+                 const struct terp_chunk *chunk, const uint8_t *values,
+                 int nthreads);
+
+/* The absolute bound that `params` promise for `values`: computed here from
+ * their range, without the codec. 0 when all must be exact. */
+double
+terp_case_bound(const struct terp_params *params,
+                const struct terp_chunk *chunk, const uint8_t *values);
+
+/* Fails unless every value of `decoded` is within `bound` of `values`, and
+ * non-finite values, -0.0 and the fill value are the same bit for bit. */
+void
+terp_case_compare(const char *name, const struct terp_params *params,
+                  const struct terp_chunk *chunk, const uint8_t *values,
+                  const uint8_t *decoded, double bound);
+
+/* Encodes, inspects, decodes, compares. Returns the stream's size. */
+uint64_t
+terp_case_check(const char *name, const struct terp_params *params,
+                const struct terp_chunk *chunk, const uint8_t *values);
+
+#endif

@@ -1,0 +1,230 @@
+#include "h5tests/support/fields.h"
+
+#include "h5tests/support/values.h"
+
+const char *const terp_field_name[TERP_NFIELDS] = {
+    "constant", "ramp",      "smooth", "rough",    "noise", "spikes", "steps",
+    "integers", "denormals", "huge",   "outliers", "coast", "gaps",   "maps"};
+
+/* Fixed-point numbers have this many bits behind the point. */
+#define FRACTION_NBITS 30
+#define ONE (INT64_C(1) << FRACTION_NBITS)
+
+uint64_t
+terp_field_mix(uint64_t counter)
+{
+    uint64_t word = counter * UINT64_C(0x9E3779B97F4A7C15);
+
+    word = (word ^ word >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    word = (word ^ word >> 27) * UINT64_C(0x94D049BB133111EB);
+    return word ^ word >> 31;
+}
+
+/* Where a value is: coordinates within its domain. */
+struct place {
+    int rank;
+    uint64_t brick;
+    uint64_t at[TERP_MAX_RANK], n[TERP_MAX_RANK];
+    uint64_t index;
+};
+
+static struct place
+place_of(const struct terp_chunk *chunk, uint64_t index)
+{
+    struct place place = {.index = index};
+    int first = chunk->stack ? 1 : 0;
+    uint64_t rest = index;
+
+    place.rank = chunk->rank - first;
+    for (int i = place.rank - 1; i >= 0; i--) {
+        place.n[i] = chunk->dims[first + i];
+        place.at[i] = rest % place.n[i];
+        rest /= place.n[i];
+    }
+    place.brick = rest;
+    return place;
+}
+
+/* u * (1 - u) * 4 for u in [0, 1]: 0 at the ends, ONE in the middle. */
+static int64_t
+parabola(int64_t u)
+{
+    return u * (ONE - u) / (ONE / 4);
+}
+
+/* A product of parabolas, with `nwaves` arcs of alternating sign per dim. */
+static int64_t
+waves(const struct place *place, int64_t nwaves)
+{
+    int64_t product = ONE;
+
+    for (int i = 0; i < place->rank; i++) {
+        uint64_t position =
+            (2 * place->at[i] + 1) * (uint64_t)nwaves * (ONE / 2);
+        int64_t u = (int64_t)(position / place->n[i]);
+        int64_t arc = parabola(u % ONE);
+        product = product / 2 * (u / ONE % 2 ? -arc : arc) / (ONE / 2);
+    }
+    return product;
+}
+
+static int64_t
+smooth(const struct place *place)
+{
+    int64_t phase = (int64_t)(place->brick % 4);
+    return (3 * waves(place, 1 + phase) - waves(place, 3)) / 4;
+}
+
+static int64_t
+noise(const struct place *place)
+{
+    return (int64_t)(terp_field_mix(place->index) >> (63 - FRACTION_NBITS)) -
+           ONE;
+}
+
+static int64_t
+map(const struct place *place)
+{
+    struct place first = *place;
+
+    first.index = place->brick;
+    for (int i = 1; i < place->rank; i++)
+        first.index = first.index * place->n[i] + place->at[i];
+    return noise(&first);
+}
+
+static bool
+chance(const struct place *place, uint64_t one_in)
+{
+    return terp_field_mix(~place->index) % one_in == 0;
+}
+
+static int64_t
+ramp(const struct place *place)
+{
+    int64_t sum = (int64_t)place->brick;
+    for (int i = 0; i < place->rank; i++)
+        sum += (int64_t)place->at[i] * (i + 1);
+    return sum;
+}
+
+static int64_t
+steps(const struct place *place)
+{
+    uint64_t cell = place->brick;
+    for (int i = 0; i < place->rank; i++)
+        cell = cell * 31 + place->at[i] / 5;
+    return (int64_t)(terp_field_mix(cell) % 5);
+}
+
+static double
+fraction(int64_t fixed)
+{
+    return (double)fixed * (1.0 / (double)ONE);
+}
+
+static double
+huge(enum terp_type type, const struct place *place)
+{
+    double largest =
+        type == TERP_FLOAT64 ? 0x1.FFFFFFFFFFFFFp1023 : 0x1.FFFFFEp127;
+    int64_t value = smooth(place);
+
+    if (chance(place, 19))
+        return value < 0 ? -largest : largest;
+    return fraction(value) * (type == TERP_FLOAT64 ? 0x1p1023 : 0x1p127);
+}
+
+/* Values that IEEE 754 says more about than a number: quiet and signalling
+ * NaN with payloads, infinities, -0.0. */
+static uint64_t
+special_bits(enum terp_type type, uint64_t word)
+{
+    int fraction_nbits = type == TERP_FLOAT64 ? 52 : 23;
+    uint64_t sign = UINT64_C(1) << (type == TERP_FLOAT64 ? 63 : 31);
+    uint64_t infinity =
+        type == TERP_FLOAT64 ? UINT64_C(0x7FF) << 52 : UINT64_C(0xFF) << 23;
+    uint64_t payload = word >> 8 & ((UINT64_C(1) << fraction_nbits) - 1);
+
+    if (word % 4 == 0)
+        return sign;
+    if (word % 4 == 1)
+        return infinity | (word >> 8 & 1 ? sign : 0);
+    return infinity | payload | 1 | (word >> 4 & 1 ? sign : 0);
+}
+
+static uint64_t
+field_bits(enum terp_field field, enum terp_type type,
+           const struct place *place)
+{
+    double value = 0;
+
+    switch (field) {
+    case TERP_FIELD_CONSTANT:
+        value = 0.1;
+        break;
+    case TERP_FIELD_RAMP:
+        value = (double)ramp(place) * 0.25;
+        break;
+    case TERP_FIELD_SMOOTH:
+        value = fraction(smooth(place));
+        break;
+    case TERP_FIELD_GAPS:
+        if (chance(place, 7))
+            return special_bits(type, terp_field_mix(place->index + 1));
+        value = fraction(smooth(place) + noise(place) / 64);
+        break;
+    case TERP_FIELD_MAPS:
+        value = fraction(map(place) + noise(place) / 64);
+        break;
+    case TERP_FIELD_ROUGH:
+        value = fraction(smooth(place) + noise(place) / 64);
+        break;
+    case TERP_FIELD_NOISE:
+        value = fraction(noise(place));
+        break;
+    case TERP_FIELD_SPIKES:
+        value = chance(place, 61) ? fraction(noise(place)) * 0x1p20 : 0;
+        break;
+    case TERP_FIELD_STEPS:
+        value = (double)steps(place) * 100;
+        break;
+    case TERP_FIELD_INTEGERS:
+        value = (double)(smooth(place) * 20 / ONE +
+                         (int64_t)(terp_field_mix(place->index) % 5));
+        break;
+    case TERP_FIELD_DENORMALS:
+        value = type == TERP_FLOAT64
+                    ? (double)(smooth(place) + noise(place) / 64) * 0x1p-1074
+                    : (double)((smooth(place) + noise(place) / 64) / 256) *
+                          0x1p-149;
+        break;
+    case TERP_FIELD_HUGE:
+        value = huge(type, place);
+        break;
+    case TERP_FIELD_OUTLIERS:
+        value = chance(place, 97) ? 1e20 : 1 + fraction(noise(place) / 1024);
+        break;
+    case TERP_FIELD_COAST:
+        /* Land where slow waves are high; a ragged edge. */
+        value = waves(place, 2) + noise(place) / 32 > ONE / 16
+                    ? 1e20
+                    : 10 + fraction(smooth(place));
+        break;
+    case TERP_NFIELDS:
+        break;
+    }
+    return value_to_bits(type, value);
+}
+
+void
+terp_field_make(enum terp_field field, const struct terp_chunk *chunk,
+                uint8_t *values_ret)
+{
+    uint64_t nvalues = chunk_nvalues(chunk);
+
+    for (uint64_t i = 0; i < nvalues; i++) {
+        struct place place = place_of(chunk, i);
+        value_put(chunk, values_ret, i, field_bits(field, chunk->type, &place));
+    }
+}

@@ -1,0 +1,24 @@
+/* All pipelines and predictors that can be forced, and AUTO for both. */
+#ifndef TERP_MODES_H
+#define TERP_MODES_H
+
+#include "codec/api/terp.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct terp_mode {
+    enum terp_pipeline pipeline;
+    enum terp_predictor predictor;
+    const char *name;
+};
+
+#define TERP_NMODES 9
+extern const struct terp_mode terp_mode[TERP_NMODES];
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

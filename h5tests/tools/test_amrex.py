@@ -1,0 +1,309 @@
+"""Plotfiles as AMReX writes them, compressed as bricks: by h5py, by h5repack
+and by terp repack. TEST_H5REPACK and TEST_TERP name these tools, if they are
+there."""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import h5py
+import numpy as np
+
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..",
+                                os.pardir, "examples"))
+import amrex_plotfile as amrex
+
+H5REPACK = os.environ.get("TEST_H5REPACK")
+TERP = os.environ.get("TEST_TERP")
+DOMAIN, BOX = 64, 16
+DATA = "data:datatype=0"
+STACK = 4  # flag of doc/cd_values.md, "Form in the file"
+
+
+def chunks(path, number):
+    """The chunks of a level as they are stored."""
+    with h5py.File(path, "r") as file:
+        data = file[f"level_{number}"][DATA].id
+        return [data.read_direct_chunk(data.get_chunk_info(i).chunk_offset)
+                for i in range(data.get_num_chunks())]
+
+
+class PlotfileTest(unittest.TestCase):
+    def setUp(self):
+        self.levels = amrex.example_levels(DOMAIN, BOX)
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = directory.name
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def write(self, name, **options):
+        amrex.write_plotfile(self.path(name), self.levels, **options)
+        return self.path(name)
+
+    def ratio(self, path):
+        nbytes, stored_nbytes = amrex.stored(path)
+        return nbytes / stored_nbytes
+
+    def check_bound(self, path, ranges):
+        """`ranges`: of which values a bound is relative."""
+        for number, level in enumerate(self.levels):
+            for i, name in enumerate(amrex.COMPONENTS):
+                boxes = amrex.read_boxes(path, number, name)
+                for box, (low, got) in enumerate(boxes):
+                    np.testing.assert_array_equal(low, level.low[box])
+                    want = level.values[box][i].astype("f8")
+                    error = np.abs(want - got).max()
+                    self.assertLessEqual(error, 1e-3 * ranges(level, box, i))
+
+
+class FilterTest(PlotfileTest):
+    def check_bricks(self, path, nboxes):
+        """The words in the file say stacks of `nboxes` cubes."""
+        with h5py.File(path, "r") as file:
+            for number in range(len(self.levels)):
+                data = file[f"level_{number}"][DATA]
+                dcpl = data.id.get_create_plist()
+                words = dcpl.get_filter_by_id(amrex.TERP)[1]
+                layout = words[3]
+                self.assertTrue(layout >> 16 & STACK)
+                self.assertEqual(layout >> 24, 4)
+                self.assertEqual(words[7::2][:4], (nboxes, BOX, BOX, BOX))
+
+    def test_bricks_are_at_most_half_as_large_as_lines(self):
+        options = amrex.brick_options(BOX)
+        bricks = self.write("bricks.h5", **options)
+        options["compression_opts"] = amrex.BOUND
+        lines = self.write("lines.h5", **options)
+        self.assertGreater(self.ratio(bricks), 2 * self.ratio(lines))
+        self.check_bricks(bricks, 1)
+        for path in bricks, lines:
+            self.check_bound(path, lambda level, box, i:
+                             float(np.ptp(level.values[box][i])))
+
+    # What those say who cannot leave it to the filter.
+    @unittest.skipUnless(TERP, "the terp tool is not built")
+    def test_words_for_a_chunk_are_those_in_the_file(self):
+        for dtype, box, nboxes in ("float32", 16, 2), ("float64", 8, 1):
+            path = self.path("words.h5")
+            with h5py.File(path, "w") as file:
+                data = file.create_dataset(
+                    "x", (4 * box**3,), dtype,
+                    **amrex.brick_options(box, nboxes))
+                dcpl = data.id.get_create_plist()
+                stored = dcpl.get_filter_by_id(amrex.TERP)[1]
+            said = subprocess.run(
+                [TERP, "args", "--rel=1e-3", f"--chunk={nboxes * box**3}",
+                 f"--brick={box}x{box}x{box}", f"--type={dtype}"],
+                stdout=subprocess.PIPE, text=True, check=True).stdout
+            config = json.loads(re.search(r"^openPMD +(.*)$", said,
+                                          re.MULTILINE)[1])
+            filters = config["hdf5"]["dataset"]["permanent_filters"]
+            self.assertEqual(filters["cd_values"],
+                             [word & 0xFFFFFFFF for word in stored])
+
+    # Three components of a box share a chunk, and so a bound.
+    def test_chunk_of_several_boxes_is_a_stack(self):
+        path = self.write("stacks.h5", **amrex.brick_options(BOX, 3))
+        self.check_bricks(path, 3)
+        self.check_bound(path, lambda level, box, _:
+                         float(np.ptp(level.values[box])))
+
+    @unittest.skipUnless(H5REPACK, "no h5repack here")
+    def test_h5repack_writes_the_chunks_that_h5py_writes(self):
+        plain, small = self.write("plain.h5"), self.path("small.h5")
+        bricks = self.write("bricks.h5", **amrex.brick_options(BOX))
+        words = *amrex.BOUND, 3, BOX, BOX, BOX
+        subprocess.run([H5REPACK, "-l", f"CHUNK={BOX**3}", "-f",
+                        f"UD={amrex.TERP},1,{len(words)}," +
+                        ",".join(map(str, words)), plain, small], check=True)
+        for number in range(len(self.levels)):
+            self.assertEqual(chunks(small, number), chunks(bricks, number))
+        with h5py.File(plain, "r") as want, h5py.File(small, "r") as got:
+            for number in range(len(self.levels)):
+                for name in "boxes", "boxcenter", "data:offsets=0":
+                    name = f"level_{number}/{name}"
+                    np.testing.assert_array_equal(want[name][()], got[name][()])
+
+
+def component_range(level, _, i):
+    """Of a component on the whole level, without what is not finite."""
+    values = np.concatenate([box[i].reshape(-1) for box in level.values])
+    return float(np.ptp(values[np.isfinite(values)].astype("f8")))
+
+
+@unittest.skipUnless(TERP, "the terp tool is not built")
+class RepackTest(PlotfileTest):
+    def repack(self, path, *arguments, code=0):
+        """The output and what was said."""
+        out = self.path("out.h5")
+        result = subprocess.run([TERP, "repack", path, out, *arguments],
+                                stdout=subprocess.PIPE, text=True,
+                                stderr=subprocess.STDOUT)
+        self.assertEqual(result.returncode, code, result.stdout)
+        return out, result.stdout
+
+    def ratio_of_lines(self, levels):
+        """Without boxes; components of one range, as they share a bound."""
+        self.levels = [
+            amrex.Level(level.domain, level.low, level.high,
+                        [box / ranges for box in level.values])
+            for level in levels
+            for ranges in [np.array(
+                [component_range(level, 0, i) for i in range(3)],
+                "f4").reshape(3, 1, 1, 1)]]
+        return self.ratio(self.repack(self.write("lines.h5"), "--rel=1e-3")[0])
+
+    def check(self, levels, gain, chunk):
+        """Repacks levels. Chunks are so long, and the ratio is `gain` times
+        that of lines."""
+        ratio_of_lines = self.ratio_of_lines(levels)
+        self.levels = levels
+        plain = self.write("plain.h5")
+        small, said = self.repack(plain, "--amrex", "--rel=1e-3")
+        self.assertEqual(said, "")
+        self.assertGreater(self.ratio(small), gain * ratio_of_lines)
+        self.check_bound(small, component_range)
+        for number in range(len(levels)):
+            with h5py.File(small, "r") as file:
+                data = file[f"level_{number}"][DATA]
+                self.assertEqual(data.chunks, (chunk,))
+        self.assertEqual(subprocess.run([TERP, "compare", plain, small],
+                                        stdout=subprocess.PIPE).returncode, 0)
+
+    def test_equal_boxes_are_chunks(self):
+        self.check(amrex.example_levels(DOMAIN, 32), 2, 32**3)
+
+    def test_unequal_boxes_are_cut_in_slabs(self):
+        boxes = [((0, 0, 0), (32, 32, 32)), ((32, 0, 0), (32, 32, 48)),
+                 ((0, 32, 0), (64, 32, 24)), ((0, 0, 32), (16, 32, 32))]
+        self.check([amrex.make_level(64, boxes)], 1.5, 16 * 32 * 32)
+
+    # No length divides them: chunks are lines, some of two components.
+    def test_odd_boxes_keep_the_bounds(self):
+        boxes = [((0, 0, 0), (31, 29, 37)), ((31, 0, 0), (33, 15, 30)),
+                 ((0, 29, 0), (19, 20, 21))]
+        self.check([amrex.make_level(64, boxes)], 0.3, 19 * 20 * 21 // 8)
+
+    def test_small_boxes_share_chunks(self):
+        self.check([amrex.make_level(64, amrex.tiled(0, 64, 8))], 1, 8**3)
+
+    def test_large_boxes_are_cut(self):
+        self.check([amrex.make_level(192, [((0, 0, 0), (192, 128, 129))])], 2,
+                   43 * 128 * 192)
+
+    def test_doubles_and_missing_cells_come_back(self):
+        level = amrex.make_level(64, amrex.tiled(0, 64, 32))
+        level.values = [box.astype("f8") for box in level.values]
+        level.values[1][1, 3:5, 7] = np.nan
+        level.values[2][0] = 4.25
+        self.levels = [level]
+        small, _ = self.repack(self.write("plain.h5"), "--amrex", "--abs=1e-3")
+        for i, name in enumerate(amrex.COMPONENTS):
+            for box, (_, got) in zip(level.values,
+                                     amrex.read_boxes(small, 0, name)):
+                np.testing.assert_array_equal(np.isnan(box[i]), np.isnan(got))
+                self.assertLessEqual(np.nanmax(np.abs(box[i] - got)), 1e-3)
+
+    def test_threads_do_not_change_a_chunk(self):
+        plain = self.write("plain.h5")
+        stored = []
+        for nthreads in 1, 3:
+            small, _ = self.repack(plain, "--amrex", "--psnr=60",
+                                   f"--threads={nthreads}")
+            stored.append([chunks(small, n) for n in range(len(self.levels))])
+        self.assertEqual(*stored)
+
+    # AMReX's other layout: a dataset for each component.
+    def test_components_in_datasets_of_their_own(self):
+        plain = self.write("plain.h5")
+        with h5py.File(plain, "r+") as file:
+            for number, level in enumerate(self.levels):
+                group = file[f"level_{number}"]
+                del group[DATA]
+                group["data:offsets=0"][...] //= len(amrex.COMPONENTS)
+                for i in range(len(amrex.COMPONENTS)):
+                    group[f"data:datatype={i}"] = np.concatenate(
+                        [box[i].reshape(-1) for box in level.values])
+        small, said = self.repack(plain, "--amrex", "--rel=1e-3")
+        self.assertEqual(said, "")
+        with h5py.File(small, "r") as file:
+            for number, level in enumerate(self.levels):
+                for i in range(len(amrex.COMPONENTS)):
+                    data = file[f"level_{number}/data:datatype={i}"]
+                    self.assertEqual(data.chunks, (BOX**3,))
+                    want = np.concatenate(
+                        [box[i].reshape(-1) for box in level.values])
+                    error = np.abs(want.astype("f8") - data[()]).max()
+                    self.assertLessEqual(error, 1e-3 *
+                                         component_range(level, 0, i))
+
+    def test_maps_of_two_dimensions(self):
+        names = "lo_i", "lo_j", "hi_i", "hi_j"
+        boxes = np.array([(0, 0, 127, 63), (128, 0, 255, 63)],
+                         [(name, "i4") for name in names])
+        x, y = np.arange(256), np.arange(64)[:, None]
+        field = np.sin(0.05 * x) * np.cos(0.07 * y)
+        want = np.concatenate([field[:, :128].reshape(-1),
+                               field[:, 128:].reshape(-1)])
+        plain = self.path("plain.h5")
+        with h5py.File(plain, "w") as file:
+            file["level_0/boxes"] = boxes
+            file["level_0/data:offsets=0"] = [0, 8192, 16384]
+            file["level_0/" + DATA] = want
+        small, said = self.repack(plain, "--amrex", "--abs=1e-4")
+        self.assertEqual(said, "")
+        with h5py.File(small, "r") as file:
+            data = file["level_0"][DATA]
+            self.assertEqual(data.chunks, (8192,))
+            self.assertLessEqual(np.abs(data[()] - want).max(), 1e-4)
+            words = data.id.get_create_plist().get_filter_by_id(amrex.TERP)[1]
+            self.assertEqual(words[7::2], (1, 1, 64, 128))
+
+    def check_without_boxes(self, reason):
+        """The level is compressed like any other data, and says why."""
+        small, said = self.repack(self.path("plain.h5"), "--amrex",
+                                  "--rel=1e-3")
+        self.assertIn("/level_0/data:datatype=0: not taken box by box: " +
+                      reason, said)
+        self.assertGreater(self.ratio(small), 2)
+        level = self.levels[0]
+        whole = float(np.ptp(np.stack(level.values).astype("f8")))
+        with h5py.File(small, "r") as file:
+            got = file["level_0"][DATA][()]
+        want = np.concatenate([box.reshape(-1) for box in level.values])
+        self.assertLessEqual(np.abs(want.astype("f8") - got).max(),
+                             1e-3 * whole)
+
+    def test_boxes_that_do_not_fit_are_said(self):
+        for change, reason in (
+                (lambda g: g["data:offsets=0"].__setitem__(3, 5),
+                 "its boxes and their offsets do not agree"),
+                (lambda g: g["boxes"].__setitem__(0, (0, 0, 0, 15, 15, 16)),
+                 "its boxes and their offsets do not agree"),
+                (lambda g: g["boxes"].__setitem__(0, (0, 0, 0, -9, 15, 15)),
+                 "its boxes and their offsets do not agree"),
+                (lambda g: g.__delitem__("data:offsets=0"),
+                 "there are no offsets for its boxes"),
+                (lambda g: g.__delitem__("boxes"),
+                 "there are no boxes beside it")):
+            with self.subTest(reason):
+                with h5py.File(self.write("plain.h5"), "r+") as file:
+                    change(file["level_0"])
+                self.check_without_boxes(reason)
+
+    def test_file_without_levels_is_refused(self):
+        with h5py.File(self.path("plain.h5"), "w") as file:
+            file["x"] = np.arange(10000.0)
+        out, said = self.repack(self.path("plain.h5"), "--amrex", "--rel=1e-3",
+                                code=2)
+        self.assertIn("no level of an AMReX plotfile", said)
+        self.assertFalse(os.path.exists(out))
+
+
+if __name__ == "__main__":
+    unittest.main()
