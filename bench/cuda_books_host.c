@@ -38,9 +38,10 @@ select_entries(struct histograms *h)
 {
     for (uint64_t tile = 0; tile < h->index.ntiles; tile++)
         if (bit_at(h->index.nonzero, tile))
-            h->index.entry[tile] = cpu_entry_costs(
+            h->index.entry[tile] = terp_cpu_entry_costs(
                 TERP_CODING_HUFFMAN, h->counts[tile], h->costs[tile]);
-    cpu_entries_select(&h->index, (const uint32_t(*)[TERP_NENTRIES])h->costs);
+    terp_cpu_entries_select(&h->index,
+                            (const uint32_t(*)[TERP_NENTRIES])h->costs);
 }
 
 static void
@@ -50,7 +51,7 @@ build_code(struct histograms *h)
     uint16_t words[TERP_NSYMBOLS];
 
     terp_huffman_lengths(h->frequency, nbits);
-    (void)terp_huffman_words(nbits, words);
+    (void)terp_huffman_codewords(nbits, words);
 }
 
 static double
@@ -88,7 +89,7 @@ books_time_host(const uint16_t *symbols, uint64_t nsymbols)
     struct books_times times = {0, 0};
     struct histograms h = {.counts = NULL};
 
-    if (cpu_tile_index_make(nsymbols, &h.index) != TERP_OK)
+    if (terp_cpu_tile_index_make(nsymbols, &h.index) != TERP_OK)
         return times;
     h.counts = calloc(h.index.ntiles, sizeof *h.counts);
     h.costs = calloc(h.index.ntiles, sizeof *h.costs);
@@ -99,6 +100,6 @@ books_time_host(const uint16_t *symbols, uint64_t nsymbols)
     }
     free(h.counts);
     free(h.costs);
-    cpu_tile_index_free(&h.index);
+    terp_cpu_tile_index_free(&h.index);
     return times;
 }

@@ -1,7 +1,7 @@
 /* What an engine is: the CPU's, which is linked, and the CUDA engine, which is
  * a shared object of its own. They never see each other. */
-#ifndef TERP_ENGINE_H
-#define TERP_ENGINE_H
+#ifndef TERP_CODEC_ENGINE_H
+#define TERP_CODEC_ENGINE_H
 
 #include "codec/format/array.h"
 #include "codec/format/frame.h"

@@ -1,4 +1,4 @@
-/* Floor 3: the CPU engine. doc/format.md describes what it writes. */
+/* The CPU engine. doc/format.md describes what it writes. */
 #include <fenv.h>
 #include <stdlib.h>
 
@@ -18,16 +18,16 @@
 static const struct cpu_stages *
 stages_of(enum terp_type type)
 {
-    return type == TERP_FLOAT32 ? &cpu_stages_f32 : &cpu_stages_f64;
+    return type == TERP_FLOAT32 ? &terp_cpu_stages_f32 : &terp_cpu_stages_f64;
 }
 
 /* With fewer a member would wait longer than it works: 0.2 ms of decoding. */
 #define MEMBER_NVALUES (UINT64_C(1) << 17)
 
-static struct cpu_team *
+static struct cpu_pool *
 make_team(const struct terp_layout *layout, int nthreads)
 {
-    return cpu_team_make(
+    return terp_cpu_pool_make(
         (int)min_u64((uint64_t)nthreads, layout->nvalues / MEMBER_NVALUES));
 }
 
@@ -57,14 +57,14 @@ struct encode {
     const struct terp_params *params;
     const struct terp_chunk *chunk;
     const struct cpu_stages *stages;
-    struct cpu_team *team;
+    struct cpu_pool *team;
     struct terp_layout layout;
     const void *values; /* in the host's byte order */
     void *swapped;
     struct cpu_fills fills;
     struct cpu_stats stats;
     double bound;
-    int shrink;
+    int step_slack_log2;
     int max_code;
     struct cpu_spline spline;
     struct cpu_lorenzo lorenzo;
@@ -121,8 +121,8 @@ make_mask(struct encode *e)
 static enum terp_status
 write_specials(struct encode *e)
 {
-    return cpu_specials_write(&e->writer, e->mask, e->values, &e->layout,
-                              e->stages->value_nbytes);
+    return terp_cpu_specials_write(&e->writer, e->mask, e->values, &e->layout,
+                                   e->stages->value_nbytes);
 }
 
 static void
@@ -177,11 +177,12 @@ choose_predictor(struct encode *e)
                                       .layout = &e->layout,
                                       .team = e->team,
                                       .quantizer = e->spline.quantizer};
-    cpu_spline_deal(&e->spline, e->values,
-                    e->stats.nspecials > 0 ? &e->fills : NULL);
-    st = cpu_tune_spline(&e->spline, &spline_cost);
+    terp_cpu_spline_deinterleave(&e->spline, e->values,
+                                 e->stats.nspecials > 0 ? &e->fills : NULL);
+    st = terp_cpu_tune_spline(&e->spline, &spline_cost);
     if (st == TERP_OK && asked != TERP_PREDICTOR_SPLINE)
-        st = cpu_tune_lorenzo(&e->lorenzo, e->values, &e->fills, &lorenzo_cost);
+        st = terp_cpu_tune_lorenzo(&e->lorenzo, e->values, &e->fills,
+                                   &lorenzo_cost);
     bool lorenzo =
         asked == TERP_PREDICTOR_LORENZO ||
         (asked == TERP_PREDICTOR_AUTO &&
@@ -210,19 +211,20 @@ choose_reference(const struct encode *e)
 static enum terp_status
 encode_predicted(struct encode *e)
 {
-    e->shrink = terp_shrink_of(e->bound, e->stats.min, e->stats.max,
-                               e->stages->value_nbytes == 4 ? 23 : 52);
+    e->step_slack_log2 =
+        terp_step_slack_of(e->bound, e->stats.min, e->stats.max,
+                           e->stages->value_nbytes == 4 ? 23 : 52);
     e->spline = (struct cpu_spline){
         .stages = e->stages,
         .layout = &e->layout,
         .team = e->team,
-        .quantizer = {.step = terp_step_of(e->bound, e->shrink),
-                      .grid_step = terp_step_of(e->bound, e->shrink),
+        .quantizer = {.step = terp_step_of(e->bound, e->step_slack_log2),
+                      .grid_step = terp_step_of(e->bound, e->step_slack_log2),
                       .bound = e->bound,
                       .max_code = e->max_code,
                       .has_specials = e->stats.nspecials > 0,
                       .reference = choose_reference(e)}};
-    enum terp_status st = cpu_spline_make(&e->spline);
+    enum terp_status st = terp_cpu_spline_make(&e->spline);
     e->symbols = e->spline.symbols;
     if (st == TERP_OK)
         st = make_mask(e);
@@ -239,13 +241,14 @@ encode_predicted(struct encode *e)
                                   .nvalues = e->layout.nvalues,
                                   .words = e->spline.work};
     if (lorenzo)
-        cpu_lorenzo_quantize(&e->lorenzo, e->values, e->mask,
-                             &e->stats.nspecials, e->spline.work, e->symbols);
+        terp_cpu_lorenzo_quantize(&e->lorenzo, e->values, e->mask,
+                                  &e->stats.nspecials, e->spline.work,
+                                  e->symbols);
     else
-        cpu_spline_quantize(&e->spline);
+        terp_cpu_spline_quantize(&e->spline);
     e->frame.has_specials = e->stats.nspecials > 0;
     write_frame(e);
-    write_le(&e->writer, (uint64_t)e->shrink, 1);
+    write_le(&e->writer, (uint64_t)e->step_slack_log2, 1);
     if (lorenzo) {
         write_le(&e->writer, e->lorenzo.dims, 1);
     } else {
@@ -256,29 +259,29 @@ encode_predicted(struct encode *e)
         st = write_specials(e);
     if (st != TERP_OK)
         return st;
-    cpu_escapes_write(&escapes, &e->writer);
+    terp_cpu_escapes_write(&escapes, &e->writer);
     /* The values have served: symbols in another order take their place. */
     uint16_t *tiled = e->spline.work;
     if (e->frame.coding == TERP_CODING_RATIO) {
         uint16_t *from = e->symbols;
         uint8_t *scratch = (uint8_t *)(tiled + e->layout.nvalues);
         if (lorenzo) {
-            cpu_deal_symbols(e->team, &e->layout, from, tiled);
+            terp_cpu_deinterleave_symbols(e->team, &e->layout, from, tiled);
             from = tiled;
             tiled = e->symbols;
         }
-        st = cpu_context_sort(e->team, &e->layout,
-                              e->frame.has_specials ? e->mask : NULL, from,
-                              scratch, tiled);
+        st = terp_cpu_context_sort(e->team, &e->layout,
+                                   e->frame.has_specials ? e->mask : NULL, from,
+                                   scratch, tiled);
         if (st != TERP_OK)
             return st;
     } else {
-        cpu_order_into_tiles(e->team, &e->layout,
-                             lorenzo ? CPU_ORDER_RASTER : CPU_ORDER_CLASSES,
-                             e->symbols, tiled);
+        terp_cpu_order_into_tiles(
+            e->team, &e->layout, lorenzo ? CPU_ORDER_RASTER : CPU_ORDER_CLASSES,
+            e->symbols, tiled);
     }
-    return cpu_tiles_encode(e->team, e->frame.coding, tiled, e->layout.nvalues,
-                            &e->writer);
+    return terp_cpu_tiles_encode(e->team, e->frame.coding, tiled,
+                                 e->layout.nvalues, &e->writer);
 }
 
 static enum terp_status
@@ -299,8 +302,8 @@ encode_chunk(struct encode *e)
         e->fills.bits[i] = e->stages->negative_zero_bits;
     if (e->params->has_fill)
         e->fills.bits[0] = e->params->fill_bits;
-    cpu_scan(e->team, e->stages, e->values, e->layout.nvalues, &e->fills,
-             &e->stats);
+    terp_cpu_scan(e->team, e->stages, e->values, e->layout.nvalues, &e->fills,
+                  &e->stats);
     e->bound = absolute_bound(e);
     e->frame = (struct terp_frame){.chunk = *e->chunk, .bound = e->bound};
     if (find_constant(e, &constant))
@@ -342,8 +345,8 @@ terp_cpu_encode(const struct terp_params *params,
         *dst_nbytes_ret = (uint64_t)(e->writer.at - dst);
         terp_frame_seal(dst, *dst_nbytes_ret);
     }
-    cpu_team_free(e->team);
-    cpu_spline_free(&e->spline);
+    terp_cpu_pool_free(e->team);
+    terp_cpu_spline_free(&e->spline);
     free(e->mask);
     free(e->swapped);
     free(e);
@@ -356,7 +359,7 @@ terp_cpu_encode(const struct terp_params *params,
 struct decode {
     const struct terp_frame *frame;
     const struct cpu_stages *stages;
-    struct cpu_team *team;
+    struct cpu_pool *team;
     struct terp_layout layout;
     struct reader reader;
     struct reader specials; /* its section, whose values are placed last */
@@ -388,34 +391,35 @@ read_specials(struct decode *d)
     uint64_t nspecials;
 
     d->specials = d->reader;
-    return d->frame->has_specials ? cpu_specials_read(&d->reader, &d->layout,
-                                                      d->stages->value_nbytes,
-                                                      &d->mask, &nspecials)
-                                  : TERP_OK;
+    return d->frame->has_specials
+               ? terp_cpu_specials_read(&d->reader, &d->layout,
+                                        d->stages->value_nbytes, &d->mask,
+                                        &nspecials)
+               : TERP_OK;
 }
 
 static void
 place_specials(struct decode *d, void *dst)
 {
     if (d->mask != NULL)
-        cpu_specials_place(&d->specials, &d->layout, d->stages->value_nbytes,
-                           d->mask, dst);
+        terp_cpu_specials_place(&d->specials, &d->layout,
+                                d->stages->value_nbytes, d->mask, dst);
 }
 
 static enum terp_status
 read_model(struct decode *d)
 {
-    int shrink = (int)read_le(&d->reader, 1);
+    int step_slack_log2 = (int)read_le(&d->reader, 1);
 
-    if (d->reader.underflow || shrink < TERP_MIN_SHRINK ||
-        shrink > TERP_MAX_SHRINK)
+    if (d->reader.underflow || step_slack_log2 < TERP_MIN_STEP_SLACK_LOG2 ||
+        step_slack_log2 > TERP_MAX_STEP_SLACK_LOG2)
         return TERP_ERR_CORRUPT;
     d->spline.stages = d->stages;
     d->spline.layout = &d->layout;
     d->spline.team = d->team;
     d->spline.quantizer = (struct cpu_quantizer){
-        .step = terp_step_of(d->frame->bound, shrink),
-        .grid_step = terp_step_of(d->frame->bound, shrink),
+        .step = terp_step_of(d->frame->bound, step_slack_log2),
+        .grid_step = terp_step_of(d->frame->bound, step_slack_log2),
         .bound = d->frame->bound};
     if (d->frame->prediction == TERP_PREDICTION_SPLINE) {
         d->spline.quantizer.reference = cpu_value_of_bits(
@@ -437,12 +441,12 @@ decode_predicted(struct decode *d, void *dst)
     if (st == TERP_OK)
         st = read_specials(d);
     if (st == TERP_OK)
-        st = cpu_escapes_read(&d->reader, d->layout.nvalues,
-                              d->stages->value_nbytes, &section);
+        st = terp_cpu_escapes_read(&d->reader, d->layout.nvalues,
+                                   d->stages->value_nbytes, &section);
     if (st != TERP_OK)
         return st;
     bool lorenzo = d->frame->prediction == TERP_PREDICTION_LORENZO;
-    st = cpu_spline_make(&d->spline);
+    st = terp_cpu_spline_make(&d->spline);
     if (st != TERP_OK)
         return st;
     d->symbols = d->spline.symbols;
@@ -452,21 +456,21 @@ decode_predicted(struct decode *d, void *dst)
         to = tiled;
         tiled = d->symbols;
     }
-    st = cpu_tiles_decode(d->team, d->frame->coding, &d->reader, tiled,
-                          d->layout.nvalues);
+    st = terp_cpu_tiles_decode(d->team, d->frame->coding, &d->reader, tiled,
+                               d->layout.nvalues);
     if (st != TERP_OK)
         return st;
     if (d->frame->coding == TERP_CODING_RATIO) {
         uint16_t *work = d->spline.work;
         uint8_t *scratch = (uint8_t *)(work + d->layout.nvalues);
-        st = cpu_context_restore(d->team, &d->layout, d->mask, tiled, scratch,
-                                 to);
+        st = terp_cpu_context_restore(d->team, &d->layout, d->mask, tiled,
+                                      scratch, to);
         if (st == TERP_OK && lorenzo)
-            cpu_merge_symbols(d->team, &d->layout, to, d->symbols);
+            terp_cpu_interleave_symbols(d->team, &d->layout, to, d->symbols);
     } else {
-        cpu_order_from_tiles(d->team, &d->layout,
-                             lorenzo ? CPU_ORDER_RASTER : CPU_ORDER_CLASSES,
-                             tiled, to);
+        terp_cpu_order_from_tiles(
+            d->team, &d->layout, lorenzo ? CPU_ORDER_RASTER : CPU_ORDER_CLASSES,
+            tiled, to);
     }
     if (st != TERP_OK)
         return st;
@@ -477,18 +481,18 @@ decode_predicted(struct decode *d, void *dst)
                                   .symbols = d->symbols,
                                   .nvalues = d->layout.nvalues,
                                   .words = d->spline.work};
-    st = cpu_escapes_place(&escapes, &section);
+    st = terp_cpu_escapes_place(&escapes, &section);
     if (st != TERP_OK)
         return st;
     if (!lorenzo) {
-        cpu_spline_reconstruct(&d->spline, dst);
+        terp_cpu_spline_reconstruct(&d->spline, dst);
     } else {
         struct cpu_lorenzo model = {.stages = d->stages,
                                     .layout = &d->layout,
                                     .quantizer = d->spline.quantizer,
                                     .dims = d->dims};
-        cpu_lorenzo_reconstruct(&model, d->mask, d->symbols, d->spline.work,
-                                dst);
+        terp_cpu_lorenzo_reconstruct(&model, d->mask, d->symbols,
+                                     d->spline.work, dst);
     }
     place_specials(d, dst);
     return TERP_OK;
@@ -534,8 +538,8 @@ terp_cpu_decode(const struct terp_frame *frame, const uint8_t *body,
                                                : decode_predicted(d, dst);
     if (st == TERP_OK && frame->chunk.big_endian)
         swap_values(dst, d->layout.nvalues, d->stages->value_nbytes);
-    cpu_team_free(d->team);
-    cpu_spline_free(&d->spline);
+    terp_cpu_pool_free(d->team);
+    terp_cpu_spline_free(&d->spline);
     free(d->mask);
     free(d);
     fesetenv(&host);
@@ -561,16 +565,17 @@ terp_cpu_inspect(const struct terp_frame *frame, const uint8_t *body,
         st = TERP_ERR_CORRUPT;
     info->nspecials = 0;
     if (st == TERP_OK && frame->has_specials)
-        st = cpu_specials_read(&d->reader, &d->layout, d->stages->value_nbytes,
-                               NULL, &info->nspecials);
+        st = terp_cpu_specials_read(&d->reader, &d->layout,
+                                    d->stages->value_nbytes, NULL,
+                                    &info->nspecials);
     if (st == TERP_OK && frame->coding != TERP_CODING_CONSTANT) {
         struct cpu_escape_section section = {.nescapes = 0};
-        st = cpu_escapes_read(&d->reader, d->layout.nvalues,
-                              d->stages->value_nbytes, &section);
+        st = terp_cpu_escapes_read(&d->reader, d->layout.nvalues,
+                                   d->stages->value_nbytes, &section);
         info->nescapes = section.nescapes;
         if (st == TERP_OK)
-            st = cpu_tiles_inspect(frame->coding, &d->reader, d->layout.nvalues,
-                                   info);
+            st = terp_cpu_tiles_inspect(frame->coding, &d->reader,
+                                        d->layout.nvalues, info);
     }
     free(d);
     return st;

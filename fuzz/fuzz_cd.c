@@ -43,7 +43,7 @@ persist(const struct terp_cd *cd)
     CHECK(terp_cd_parse(nwords, words, &read, &reason) == TERP_OK);
     CHECK(read.persisted && read.pass == cd->pass);
     CHECK(same_params(&read.params, &cd->params));
-    if (read.pass == TERP_PASS_NO)
+    if (read.pass == TERP_PASS_NONE)
         CHECK(same_chunk(&read.chunk, &cd->chunk));
     CHECK(terp_cd_persist(&read, again) == nwords);
     CHECK(memcmp(words, again, nwords * sizeof words[0]) == 0);

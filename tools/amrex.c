@@ -436,7 +436,7 @@ is_alike(const struct work *a, const struct work *b)
 /* Codes `work[first]` and all behind it that are like it, in one batch;
  * *ntaken counts the chunks that are taken. */
 static enum terp_status
-encode_alike(struct h5_batch *batch, struct work *work, uint64_t nwork,
+encode_alike(struct terp_h5_batch *batch, struct work *work, uint64_t nwork,
              uint64_t first, uint64_t *ntaken)
 {
     const uint64_t from = *ntaken;
@@ -445,7 +445,7 @@ encode_alike(struct h5_batch *batch, struct work *work, uint64_t nwork,
         if (work[i].taken || !is_alike(&work[i], &work[first]))
             continue;
         work[i].taken = true;
-        h5_batch_take(batch, i, i, (*ntaken)++);
+        terp_h5_batch_take(batch, i, i, (*ntaken)++);
     }
     return terp_encode_batch(batch->run, &work[first].params,
                              &work[first].chunk, *ntaken - from,
@@ -454,8 +454,8 @@ encode_alike(struct h5_batch *batch, struct work *work, uint64_t nwork,
 }
 
 enum terp_status
-amrex_level_encode(const struct amrex_level *level, struct h5_batch *batch,
-                   const struct h5_block *block,
+amrex_level_encode(const struct amrex_level *level, struct terp_h5_batch *batch,
+                   const struct terp_h5_block *block,
                    const struct terp_params *params, const void *values)
 {
     const uint64_t nwork = terp_array_nchunks(&block->array);

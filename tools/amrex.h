@@ -58,8 +58,8 @@ amrex_level_brick(const struct amrex_level *level, unsigned *dims_ret);
  * value is the dataset's. `batch` has room for all chunks. Errors: those of
  * terp_encode_batch. */
 enum terp_status
-amrex_level_encode(const struct amrex_level *level, struct h5_batch *batch,
-                   const struct h5_block *block,
+amrex_level_encode(const struct amrex_level *level, struct terp_h5_batch *batch,
+                   const struct terp_h5_block *block,
                    const struct terp_params *params, const void *values);
 
 #endif

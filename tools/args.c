@@ -233,13 +233,13 @@ complete_words(const struct request *request, unsigned *words, size_t nwords)
 
     if (terp_cd_parse(nwords, words, &cd, NULL) != TERP_OK)
         return 0;
-    cd.pass = TERP_PASS_NO;
+    cd.pass = TERP_PASS_NONE;
     if (!terp_cd_apply_dims(&cd, (enum terp_type)request->type, false,
                             (int)request->chunk.rank, request->chunk.dims)) {
         fprintf(stderr, "terp args: the bricks do not divide the chunk\n");
         return 0;
     }
-    if (cd.pass != TERP_PASS_NO) {
+    if (cd.pass != TERP_PASS_NONE) {
         fprintf(stderr, "terp args: the chunk is too large\n");
         return 0;
     }

@@ -208,7 +208,7 @@ compare_walk_bound(struct compare_walk *walk, double min, double max,
     struct terp_info info;
 
     *bound_ret = 0;
-    if (b->cd.pass != TERP_PASS_NO)
+    if (b->cd.pass != TERP_PASS_NONE)
         return true;
     if (b->cd.params.bound_mode == TERP_BOUND_ABSOLUTE) {
         *bound_ret = b->cd.params.bound;
@@ -341,7 +341,7 @@ common_bound(const struct tool_dataset *b, const struct compare_bounds *bounds,
     const struct terp_params *params = &b->cd.params;
 
     if (b->has_terp)
-        return b->cd.pass == TERP_PASS_NO &&
+        return b->cd.pass == TERP_PASS_NONE &&
                        params->bound_mode == TERP_BOUND_ABSOLUTE
                    ? params->bound
                    : (double)NAN;

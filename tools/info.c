@@ -19,7 +19,7 @@ const char *
 info_pass_text(const struct tool_dataset *dataset)
 {
     static const char *const texts[] = {
-        [TERP_PASS_NO] = "",
+        [TERP_PASS_NONE] = "",
         [TERP_PASS_NOT_FLOAT] = "not a floating-point type",
         [TERP_PASS_FLOAT_FORMAT] = "not an IEEE float of 32 or 64 bits",
         [TERP_PASS_UNKNOWN_LAYOUT] = "the library did not tell the layout",

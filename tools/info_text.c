@@ -33,7 +33,7 @@ print_params(const struct tool_dataset *dataset)
     if (params->has_fill)
         printf(", fill value kept");
     printf("\n");
-    if (cd->pass != TERP_PASS_NO)
+    if (cd->pass != TERP_PASS_NONE)
         printf("  passed      through uncompressed: %s\n",
                info_pass_text(dataset));
 }

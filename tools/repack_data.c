@@ -56,7 +56,7 @@ warn_of_lossy(struct repack_job *job)
         if (filter != H5Z_FILTER_TERP ||
             terp_cd_parse(min_u64(nwords, TERP_CD_MAX_NWORDS), words, &cd,
                           NULL) != TERP_OK ||
-            cd.pass != TERP_PASS_NO)
+            cd.pass != TERP_PASS_NONE)
             continue;
         tool_progress_end(&job->repack->progress);
         fprintf(stderr,
@@ -116,24 +116,24 @@ begin_coding(struct repack_job *job, struct repack_part *part)
 {
     part->run = (struct terp_run){.memory = TERP_MEMORY_HOST,
                                   .nthreads = job->split.nthreads};
-    part->batch = (struct h5_batch){.run = &part->run};
+    part->batch = (struct terp_h5_batch){.run = &part->run};
     /* In place; the values are not needed again. */
     if (job->has_all && H5Tequal(job->type, job->native) <= 0 &&
         H5Tconvert(job->native, job->type, part->nvalues, part->values, NULL,
                    H5P_DEFAULT) < 0)
         return repack_job_fails(job);
-    part->status =
-        h5_block_open(job->out, part->box.at, part->box.count, &part->block);
+    part->status = terp_h5_block_open(job->out, part->box.at, part->box.count,
+                                      &part->block);
     if (part->status == TERP_OK && part->block.reason == NULL)
-        part->status =
-            h5_batch_make(&part->run, &part->block, UINT64_MAX, &part->batch);
+        part->status = terp_h5_batch_make(&part->run, &part->block, UINT64_MAX,
+                                          &part->batch);
     return true;
 }
 
 static enum terp_status
 encode_part(const struct repack_job *job, struct repack_part *part)
 {
-    const struct h5_block *block = &part->block;
+    const struct terp_h5_block *block = &part->block;
     const uint64_t nchunks = terp_array_nchunks(&block->array);
 
     if (part->batch.cap_nchunks < nchunks)
@@ -141,8 +141,8 @@ encode_part(const struct repack_job *job, struct repack_part *part)
     return job->level != NULL
                ? amrex_level_encode(job->level, &part->batch, block,
                                     job->params, part->values)
-               : h5_batch_encode(&part->batch, block, &block->cd.params, 0,
-                                 nchunks, part->values);
+               : terp_h5_batch_encode(&part->batch, block, &block->cd.params, 0,
+                                      nchunks, part->values);
 }
 
 /* Where a device codes beside the CPU, some threads work for it. */
@@ -167,19 +167,19 @@ code_part(struct repack_job *job, struct repack_part *part)
 static bool
 finish_coding(struct repack_job *job, struct repack_part *part)
 {
-    const struct h5_block *block = &part->block;
+    const struct terp_h5_block *block = &part->block;
     enum terp_status st = part->status;
 
     if (st == TERP_OK && block->reason != NULL) {
-        st = h5_block_transfer(&part->run, block, part->values, NULL);
+        st = terp_h5_block_transfer(&part->run, block, part->values, NULL);
     } else if (st == TERP_OK) {
         warn_of_engine(job->repack, &part->run);
         job->ndevice += part->run.used == TERP_ENGINE_CUDA;
-        st = h5_batch_store(&part->batch, block,
-                            terp_array_nchunks(&block->array));
+        st = terp_h5_batch_store(&part->batch, block,
+                                 terp_array_nchunks(&block->array));
     }
-    h5_batch_free(&part->batch);
-    h5_block_close(&part->block);
+    terp_h5_batch_free(&part->batch);
+    terp_h5_block_close(&part->block);
     return st == TERP_OK || repack_fails_by(job, st);
 }
 

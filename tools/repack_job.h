@@ -16,11 +16,11 @@
 struct repack_part {
     struct tool_grid box; /* that these are, of the dataset */
     uint64_t nvalues;
-    void *values;             /* room for the values of any part */
-    struct tool_range *range; /* theirs, of each component */
-    struct tool_range *known; /* and of parts before */
-    struct h5_block block;    /* theirs, in the output */
-    struct h5_batch batch;
+    void *values;               /* room for the values of any part */
+    struct tool_range *range;   /* theirs, of each component */
+    struct tool_range *known;   /* and of parts before */
+    struct terp_h5_block block; /* theirs, in the output */
+    struct terp_h5_batch batch;
     struct terp_run run;
     enum terp_status status;
     bool unread; /* they could not be read; it is no success then */

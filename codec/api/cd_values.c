@@ -144,7 +144,7 @@ parse_persisted(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
     cd->pass = (enum terp_pass)cd_values[WORD_PASS];
     cd->params.has_fill = flags & FLAG_FILL;
     cd->params.fill_bits = join(cd_values + WORD_FILL_LOW);
-    if (cd->pass != TERP_PASS_NO)
+    if (cd->pass != TERP_PASS_NONE)
         return TERP_OK;
     if (rank < 1 || rank > TERP_MAX_RANK ||
         cd_nelmts < WORD_DIMS + 2 * (size_t)rank)
@@ -205,7 +205,7 @@ terp_cd_persist(const struct terp_cd *cd, unsigned *words_ret)
 {
     const struct terp_params *params = &cd->params;
     const struct terp_chunk *chunk = &cd->chunk;
-    int rank = cd->pass == TERP_PASS_NO ? chunk->rank : 0;
+    int rank = cd->pass == TERP_PASS_NONE ? chunk->rank : 0;
     uint32_t flags = (chunk->big_endian ? FLAG_BIG_ENDIAN : 0) |
                      (params->has_fill ? FLAG_FILL : 0) |
                      (chunk->stack ? FLAG_STACK : 0);
@@ -231,7 +231,7 @@ terp_cd_apply_dims(struct terp_cd *cd, enum terp_type type, bool big_endian,
     uint64_t brick_nvalues = 1;
     bool fits = true;
 
-    cd->pass = TERP_PASS_NO;
+    cd->pass = TERP_PASS_NONE;
     if (terp_chunk_make(type, ndims, dims, &cd->chunk) != TERP_OK) {
         cd->pass = TERP_PASS_TOO_LARGE;
         return true;

@@ -10,8 +10,8 @@
  * mantissa * 10^-exponent (the exponent is read as a signed 32-bit number),
  * or the float64 whose words are low and high. n, d1 ... dn: logical dims, a
  * chunk of k * d1 * ... * dn values is a stack of k bricks. */
-#ifndef TERP_CD_VALUES_H
-#define TERP_CD_VALUES_H
+#ifndef TERP_CODEC_API_CD_VALUES_H
+#define TERP_CODEC_API_CD_VALUES_H
 
 #include "codec/api/terp.h"
 
@@ -24,7 +24,7 @@
 
 /* Why a dataset passes through uncompressed. Pinned: stored in files. */
 enum terp_pass {
-    TERP_PASS_NO = 0,
+    TERP_PASS_NONE = 0,
     TERP_PASS_NOT_FLOAT = 1,      /* integer, string, compound, ... */
     TERP_PASS_FLOAT_FORMAT = 2,   /* a float, but not IEEE binary32/64 */
     TERP_PASS_UNKNOWN_LAYOUT = 3, /* set_local could not ask the library */

@@ -1,6 +1,6 @@
 /* The CUDA engine of this process, opened when it is first asked for. */
-#ifndef TERP_CUDA_LOADER_H
-#define TERP_CUDA_LOADER_H
+#ifndef TERP_CODEC_API_LOADER_H
+#define TERP_CODEC_API_LOADER_H
 
 #include "codec/engine.h"
 

@@ -1,7 +1,7 @@
 /* What a run works in: memory on host or device, and the chunks of an array
  * there. */
-#ifndef TERP_MEMORY_H
-#define TERP_MEMORY_H
+#ifndef TERP_CODEC_API_MEMORY_H
+#define TERP_CODEC_API_MEMORY_H
 
 #include "codec/api/terp.h"
 #include "codec/format/array.h"

@@ -1,7 +1,7 @@
 /* A dense array in C order, on host or device, and the chunks that it is cut
  * into. */
-#ifndef TERP_ARRAY_H
-#define TERP_ARRAY_H
+#ifndef TERP_CODEC_FORMAT_ARRAY_H
+#define TERP_CODEC_FORMAT_ARRAY_H
 
 #include "codec/format/base.h"
 

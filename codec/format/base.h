@@ -1,6 +1,6 @@
-/* Floor 0: byte order, little-endian words, checked arithmetic. */
-#ifndef TERP_BASE_H
-#define TERP_BASE_H
+/* Byte order, little-endian words, checked arithmetic. */
+#ifndef TERP_CODEC_FORMAT_BASE_H
+#define TERP_CODEC_FORMAT_BASE_H
 
 #include <stdbool.h>
 #include <stddef.h>

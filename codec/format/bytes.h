@@ -1,6 +1,6 @@
-/* Floor 0: a cursor that writes or reads bytes and never leaves its buffer. */
-#ifndef TERP_BYTES_H
-#define TERP_BYTES_H
+/* A cursor that writes or reads bytes and never leaves its buffer. */
+#ifndef TERP_CODEC_FORMAT_BYTES_H
+#define TERP_CODEC_FORMAT_BYTES_H
 
 #include "codec/format/base.h"
 

@@ -1,6 +1,6 @@
 /* The frame of a stream: the bytes before the body. doc/format.md, "Frame". */
-#ifndef TERP_FRAME_H
-#define TERP_FRAME_H
+#ifndef TERP_CODEC_FORMAT_FRAME_H
+#define TERP_CODEC_FORMAT_FRAME_H
 
 #include <assert.h>
 

@@ -128,8 +128,8 @@ terp_huffman_lengths(const uint64_t frequency[TERP_NSYMBOLS],
 }
 
 bool
-terp_huffman_words(const uint8_t nbits[TERP_NSYMBOLS],
-                   uint16_t words_ret[TERP_NSYMBOLS])
+terp_huffman_codewords(const uint8_t nbits[TERP_NSYMBOLS],
+                       uint16_t words_ret[TERP_NSYMBOLS])
 {
     uint32_t nwords[TERP_MAX_CODE_NBITS + 1] = {0};
     uint32_t next[TERP_MAX_CODE_NBITS + 1] = {0};

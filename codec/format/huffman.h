@@ -1,6 +1,6 @@
-/* Floor 0: canonical Huffman codes limited to TERP_MAX_CODE_NBITS. */
-#ifndef TERP_HUFFMAN_H
-#define TERP_HUFFMAN_H
+/* Canonical Huffman codes limited to TERP_MAX_CODE_NBITS. */
+#ifndef TERP_CODEC_FORMAT_HUFFMAN_H
+#define TERP_CODEC_FORMAT_HUFFMAN_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,8 +25,8 @@ terp_huffman_lengths(const uint64_t frequency[TERP_NSYMBOLS],
  * A word is right-aligned; the stream holds it most significant bit first.
  * False when the lengths overfill the code space. */
 bool
-terp_huffman_words(const uint8_t nbits[TERP_NSYMBOLS],
-                   uint16_t words_ret[TERP_NSYMBOLS]);
+terp_huffman_codewords(const uint8_t nbits[TERP_NSYMBOLS],
+                       uint16_t words_ret[TERP_NSYMBOLS]);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* Floor 2: where the points of a chunk stand while an engine works on them.
+/* Where the points of a chunk stand while an engine works on them.
  *
  * Level l (nlevels .. 1) fills the lattice of stride 2^(l-1) from its even
  * points, the lattice of stride 2^l. Its other points fall into classes by
@@ -8,8 +8,8 @@
  * `work` holds all points in the order of the stream: one anchor a brick,
  * then level by level, class by class, brick by brick, C order. `lattice`
  * holds each level's even points in C order. */
-#ifndef TERP_LAYOUT_H
-#define TERP_LAYOUT_H
+#ifndef TERP_CODEC_FORMAT_LAYOUT_H
+#define TERP_CODEC_FORMAT_LAYOUT_H
 
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
@@ -56,14 +56,15 @@ terp_class_extent(const struct terp_level *level, unsigned odd, int d)
 /* The mask of special values may be told by how it differs from itself so many
  * values before: a step of dimension d, or of bricks, which come after the last
  * dimension. 0: too few, or no fewer than there are. */
-#define TERP_MIN_LAG 64
+#define TERP_MIN_MASK_DELTA_DISTANCE 64
 static inline TERP_HOST_DEVICE uint64_t
-terp_lag(const struct terp_layout *layout, int d)
+terp_mask_delta_distance(const struct terp_layout *layout, int d)
 {
     uint64_t lag = 1;
     for (int e = 0; e < d; e++)
         lag *= layout->dims[e];
-    return lag >= TERP_MIN_LAG && lag < layout->nvalues ? lag : 0;
+    return lag >= TERP_MIN_MASK_DELTA_DISTANCE && lag < layout->nvalues ? lag
+                                                                        : 0;
 }
 
 /* Rows (runs along dimension 0) of a class in all bricks. */

@@ -1,6 +1,6 @@
-/* Floor 0: numbers that the stream fixes. doc/format.md. */
-#ifndef TERP_FORMAT_H
-#define TERP_FORMAT_H
+/* Numbers that the stream fixes. doc/format.md. */
+#ifndef TERP_CODEC_FORMAT_LIMITS_H
+#define TERP_CODEC_FORMAT_LIMITS_H
 
 #include "codec/format/base.h"
 
@@ -23,17 +23,17 @@ _Static_assert(TERP_NSYMBOLS == 1024, "1023 bins and the escape");
 #define TERP_SPEED_MAX_CODE 127
 #define TERP_SPEED_ESCAPE (-128)
 
-/* The step is 2 * bound * (1 - 2^-shrink): what is left of the bound absorbs
- * the rounding of reconstructed values. */
-#define TERP_MIN_SHRINK 1
-#define TERP_MAX_SHRINK 12
+/* The step is 2 * bound * (1 - 2^-step_slack_log2): what is left of the bound
+ * absorbs the rounding of reconstructed values. */
+#define TERP_MIN_STEP_SLACK_LOG2 1
+#define TERP_MAX_STEP_SLACK_LOG2 12
 
 static inline TERP_HOST_DEVICE double
-terp_step_of(double bound, int shrink)
+terp_step_of(double bound, int step_slack_log2)
 {
     double step = 2 * bound;
     double taken = step;
-    for (int i = 0; i < shrink; i++)
+    for (int i = 0; i < step_slack_log2; i++)
         taken *= 0.5;
     return step - taken;
 }

@@ -1,4 +1,4 @@
-/* Floor 2: lossless stages that drop repeated and zero words, after the LC
+/* Lossless stages that drop repeated and zero words, after the LC
  * framework's components as cuSZ-Hi combines them (Wu et al., 2025, 5.2):
  *
  * RREk  a bit a k-byte word, 0: it repeats the word before it (the first:
@@ -9,8 +9,8 @@
  *
  * A bit map of up to 8 bytes is stored; a longer one as the reduced bit map
  * of its RRE1, then the bytes that are kept. */
-#ifndef TERP_REDUCE_H
-#define TERP_REDUCE_H
+#ifndef TERP_CODEC_FORMAT_REDUCE_H
+#define TERP_CODEC_FORMAT_REDUCE_H
 
 #include "codec/format/bytes.h"
 

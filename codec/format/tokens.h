@@ -1,9 +1,9 @@
-/* Floor 0: how the pipeline `ratio` cuts a tile's codes up. A token is a run
+/* How the pipeline `ratio` cuts a tile's codes up. A token is a run
  * of zero codes, which may be empty, and the code behind it, which is not
  * zero. Long runs share tokens, and so do large magnitudes; plain bits behind
  * the token's word tell them apart. doc/format.md, "ratio tiles". */
-#ifndef TERP_TOKENS_H
-#define TERP_TOKENS_H
+#ifndef TERP_CODEC_FORMAT_TOKENS_H
+#define TERP_CODEC_FORMAT_TOKENS_H
 
 #include "codec/format/bytes.h"
 #include "codec/format/limits.h"

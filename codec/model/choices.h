@@ -1,7 +1,7 @@
-/* Floor 2: numbers and rules that an encoder's choices rest on. A decoder
+/* Numbers and rules that an encoder's choices rest on. A decoder
  * does not know them, but every engine must choose alike, to the byte. */
-#ifndef TERP_CHOICES_H
-#define TERP_CHOICES_H
+#ifndef TERP_CODEC_MODEL_CHOICES_H
+#define TERP_CODEC_MODEL_CHOICES_H
 
 #include "codebooks/codebooks.h"
 #include "codec/format/base.h"
@@ -29,18 +29,19 @@ terp_exponent_of(double value)
     return (int)(double_bits(value) >> 52 & 0x7FF);
 }
 
-/* The shrink that leaves room for a rounding error of the largest value, if
- * there is any. The type's mantissa has `mantissa_nbits`. */
+/* The step_slack_log2 that leaves room for a rounding error of the largest
+ * value, if there is any. The type's mantissa has `mantissa_nbits`. */
 static inline TERP_HOST_DEVICE int
-terp_shrink_of(double bound, double min, double max, int mantissa_nbits)
+terp_step_slack_of(double bound, double min, double max, int mantissa_nbits)
 {
     double low = min < 0 ? -min : min, high = max < 0 ? -max : max;
-    int shrink = terp_exponent_of(bound) + mantissa_nbits - 1 -
-                 terp_exponent_of(low > high ? low : high);
+    int step_slack_log2 = terp_exponent_of(bound) + mantissa_nbits - 1 -
+                          terp_exponent_of(low > high ? low : high);
 
-    return shrink < TERP_MIN_SHRINK   ? TERP_MIN_SHRINK
-           : shrink > TERP_MAX_SHRINK ? TERP_MAX_SHRINK
-                                      : shrink;
+    return step_slack_log2 < TERP_MIN_STEP_SLACK_LOG2 ? TERP_MIN_STEP_SLACK_LOG2
+           : step_slack_log2 > TERP_MAX_STEP_SLACK_LOG2
+               ? TERP_MAX_STEP_SLACK_LOG2
+               : step_slack_log2;
 }
 
 /* What a relative bound means for a range of values. */
@@ -225,7 +226,7 @@ terp_cost_under_spline(uint64_t cost, uint64_t of_spline, uint64_t of_cubic)
 /* What an escape costs beyond its word of code: its number. What a value costs
  * that lorenzo cannot reproduce. Units of the dictionary's cost table. */
 #define TERP_ESCAPE_COST (UINT64_C(16) << TERP_COST_FRACTION_NBITS)
-#define TERP_JOINED_COST (UINT64_C(64) << TERP_COST_FRACTION_NBITS)
+#define TERP_UNPREDICTABLE_COST (UINT64_C(64) << TERP_COST_FRACTION_NBITS)
 
 /* A vector of priorities is canonical when it uses 0 .. k without a gap and
  * leaves idle dimensions at 0. */

@@ -1,8 +1,8 @@
-/* Floor 2: in which context a point's code is put by the pipeline `ratio`:
+/* In which context a point's code is put by the pipeline `ratio`:
  * how large the codes of the even points around it were. doc/format.md,
  * "Context order". */
-#ifndef TERP_CONTEXTS_H
-#define TERP_CONTEXTS_H
+#ifndef TERP_CODEC_MODEL_CONTEXTS_H
+#define TERP_CODEC_MODEL_CONTEXTS_H
 
 #include "codec/format/layout.h"
 

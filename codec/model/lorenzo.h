@@ -1,11 +1,11 @@
-/* Floor 2: what a byte of dimensions may say to the Lorenzo predictor, and its
+/* What a byte of dimensions may say to the Lorenzo predictor, and its
  * means: along the slowest dimension an integer may be predicted by the mean of
  * those nearest to it that a hierarchy knows already, in place of the one
  * before it. The hierarchy is that of splines: the i-th is of the step h, the
  * largest power of two that divides i, and rests on those at odd multiples of h
  * from it, which are of larger steps. The first rests on nothing. */
-#ifndef TERP_LORENZO_H
-#define TERP_LORENZO_H
+#ifndef TERP_CODEC_MODEL_LORENZO_H
+#define TERP_CODEC_MODEL_LORENZO_H
 
 #include "codec/format/layout.h"
 

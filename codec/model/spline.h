@@ -1,4 +1,4 @@
-/* Floor 2: the arithmetic of the spline predictor and the quantizer, in the
+/* The arithmetic of the spline predictor and the quantizer, in the
  * one order of operations that every engine follows. Both compilers read
  * this file; neither may contract or reassociate it.
  *
@@ -6,8 +6,8 @@
  * around it: a, b below and c, d above (b and c are the nearest). The forms
  * are the splines of cuSZ-I and cuSZ-Hi (Liu et al., SC 2024; Wu et al.,
  * 2025), and what is left of them at a border. */
-#ifndef TERP_SPLINE_H
-#define TERP_SPLINE_H
+#ifndef TERP_CODEC_MODEL_SPLINE_H
+#define TERP_CODEC_MODEL_SPLINE_H
 
 #include "codec/format/base.h"
 

@@ -1,7 +1,7 @@
 #include "cpu/entropy/codebooks.h"
 
 uint32_t
-cpu_entry_least_cost(const uint32_t counts[TERP_NROWS], int nrows)
+terp_cpu_entry_least_cost(const uint32_t counts[TERP_NROWS], int nrows)
 {
     uint32_t cost[TERP_ENTRY_STRIDE];
     int best = 0;
@@ -39,8 +39,9 @@ static const uint8_t (*lengths_of(enum terp_coding coding,
 }
 
 uint8_t
-cpu_entry_costs(enum terp_coding coding, const uint32_t counts[TERP_NSYMBOLS],
-                uint32_t cost_ret[TERP_NENTRIES])
+terp_cpu_entry_costs(enum terp_coding coding,
+                     const uint32_t counts[TERP_NSYMBOLS],
+                     uint32_t cost_ret[TERP_NENTRIES])
 {
     uint32_t nbits[TERP_ENTRY_STRIDE] = {0};
     int n, best = 0;
@@ -92,8 +93,8 @@ add_least_costs(const uint32_t cost[TERP_NENTRIES],
 }
 
 void
-cpu_entries_select(struct cpu_tile_index *index,
-                   const uint32_t (*costs)[TERP_NENTRIES])
+terp_cpu_entries_select(struct cpu_tile_index *index,
+                        const uint32_t (*costs)[TERP_NENTRIES])
 {
     uint64_t ntiles[TERP_NENTRIES] = {0}, nbits[MAX_WIDTH + 1] = {0};
     uint8_t entries[TERP_NENTRIES];
@@ -124,8 +125,8 @@ cpu_entries_select(struct cpu_tile_index *index,
 }
 
 void
-cpu_entry_lengths(enum terp_coding coding, int entry,
-                  uint8_t nbits_ret[TERP_NSYMBOLS])
+terp_cpu_entry_lengths(enum terp_coding coding, int entry,
+                       uint8_t nbits_ret[TERP_NSYMBOLS])
 {
     int n;
     const uint8_t(*lengths)[TERP_ENTRY_STRIDE] = lengths_of(coding, &n);
@@ -138,7 +139,7 @@ cpu_entry_lengths(enum terp_coding coding, int entry,
 /* ---- codebooks in the stream ---- */
 
 void
-cpu_custom_write(struct writer *writer, const uint8_t nbits[TERP_NSYMBOLS])
+terp_cpu_custom_write(struct writer *writer, const uint8_t nbits[TERP_NSYMBOLS])
 {
     uint64_t low = TERP_NSYMBOLS - 1, high = 1;
 
@@ -163,7 +164,7 @@ cpu_custom_write(struct writer *writer, const uint8_t nbits[TERP_NSYMBOLS])
 }
 
 bool
-cpu_custom_read(struct reader *reader, uint8_t nbits_ret[TERP_NSYMBOLS])
+terp_cpu_custom_read(struct reader *reader, uint8_t nbits_ret[TERP_NSYMBOLS])
 {
     uint64_t low = read_le(reader, 2), high = read_le(reader, 2);
 
@@ -180,7 +181,8 @@ cpu_custom_read(struct reader *reader, uint8_t nbits_ret[TERP_NSYMBOLS])
 }
 
 void
-cpu_entries_write(struct writer *writer, const struct cpu_tile_index *index)
+terp_cpu_entries_write(struct writer *writer,
+                       const struct cpu_tile_index *index)
 {
     uint64_t ntiles[TERP_NENTRIES] = {0}, nnonzero = 0, packed = 0;
     uint8_t number[TERP_NENTRIES];
@@ -216,8 +218,8 @@ cpu_entries_write(struct writer *writer, const struct cpu_tile_index *index)
 }
 
 bool
-cpu_entries_read(struct reader *reader, struct cpu_tile_index *index,
-                 uint64_t nnonzero)
+terp_cpu_entries_read(struct reader *reader, struct cpu_tile_index *index,
+                      uint64_t nnonzero)
 {
     uint64_t nused = read_le(reader, 1), packed = 0;
     const uint8_t *used = reader_take(reader, nused);

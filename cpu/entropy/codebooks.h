@@ -1,6 +1,6 @@
-/* Floor 3: which codebooks a stream uses. doc/format.md, "Tiles". */
-#ifndef TERP_CPU_BOOKS_H
-#define TERP_CPU_BOOKS_H
+/* Which codebooks a stream uses. doc/format.md, "Tiles". */
+#ifndef TERP_CPU_ENTROPY_CODEBOOKS_H
+#define TERP_CPU_ENTROPY_CODEBOOKS_H
 
 #include "cpu/sections/index.h"
 
@@ -8,40 +8,43 @@
  * cost table: the lowest cross entropy, ties to the lower id. Rows from
  * `nrows` on are not counted, but for the escape. */
 uint32_t
-cpu_entry_least_cost(const uint32_t counts[TERP_NROWS], int nrows);
+terp_cpu_entry_least_cost(const uint32_t counts[TERP_NROWS], int nrows);
 
 /* Bits of a tile's words by entry, of symbols or, in ratio streams, tokens.
  * This is cross entropy too, with lengths of words for logarithms: a word takes
  * a bit at least. Returns the best entry, ties to the lower id. */
 uint8_t
-cpu_entry_costs(enum terp_coding coding, const uint32_t counts[TERP_NSYMBOLS],
-                uint32_t costs_ret[TERP_NENTRIES]);
+terp_cpu_entry_costs(enum terp_coding coding,
+                     const uint32_t counts[TERP_NSYMBOLS],
+                     uint32_t costs_ret[TERP_NENTRIES]);
 
 /* Selects an entry for each tile among the 2^w that are best for most tiles,
  * for the w whose words and numbers of entries take the fewest bits. The index
  * has each tile's best. */
 void
-cpu_entries_select(struct cpu_tile_index *index,
-                   const uint32_t (*costs)[TERP_NENTRIES]);
+terp_cpu_entries_select(struct cpu_tile_index *index,
+                        const uint32_t (*costs)[TERP_NENTRIES]);
 
 /* Lengths of an entry's words, of symbols or, in ratio streams, tokens. */
 void
-cpu_entry_lengths(enum terp_coding coding, int entry,
-                  uint8_t nbits_ret[TERP_NSYMBOLS]);
+terp_cpu_entry_lengths(enum terp_coding coding, int entry,
+                       uint8_t nbits_ret[TERP_NSYMBOLS]);
 
 /* The entries in use, ascending, then for each non-zero tile which of these
  * it uses, in as few bits as number them. */
 void
-cpu_entries_write(struct writer *writer, const struct cpu_tile_index *index);
+terp_cpu_entries_write(struct writer *writer,
+                       const struct cpu_tile_index *index);
 bool
-cpu_entries_read(struct reader *reader, struct cpu_tile_index *index,
-                 uint64_t nnonzero);
+terp_cpu_entries_read(struct reader *reader, struct cpu_tile_index *index,
+                      uint64_t nnonzero);
 
 /* Lengths of the chunk's own code, four bits each: the escape's, then those
  * of symbols low .. high. */
 void
-cpu_custom_write(struct writer *writer, const uint8_t nbits[TERP_NSYMBOLS]);
+terp_cpu_custom_write(struct writer *writer,
+                      const uint8_t nbits[TERP_NSYMBOLS]);
 bool
-cpu_custom_read(struct reader *reader, uint8_t nbits_ret[TERP_NSYMBOLS]);
+terp_cpu_custom_read(struct reader *reader, uint8_t nbits_ret[TERP_NSYMBOLS]);
 
 #endif

@@ -3,19 +3,20 @@
 #include "codec/format/base.h"
 
 void
-cpu_encode_book_make(const uint8_t nbits[TERP_NSYMBOLS],
-                     struct cpu_encode_book *book)
+terp_cpu_encode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
+                           struct cpu_encode_book *book)
 {
     uint16_t words[TERP_NSYMBOLS];
 
-    terp_huffman_words(nbits, words);
+    terp_huffman_codewords(nbits, words);
     for (int s = 0; s < TERP_NSYMBOLS; s++)
         book->word[s] = (uint32_t)words[s] << 4 | nbits[s];
 }
 
 uint64_t
-cpu_words_encode(const struct cpu_encode_book *book, const uint16_t *symbols,
-                 uint64_t nsymbols, uint8_t *dst)
+terp_cpu_codewords_encode(const struct cpu_encode_book *book,
+                          const uint16_t *symbols, uint64_t nsymbols,
+                          uint8_t *dst)
 {
     uint8_t *at = dst;
     uint64_t pending = 0; /* bits not yet stored, at the low end */
@@ -73,13 +74,13 @@ fill_bursts(struct cpu_decode_book *book)
 }
 
 bool
-cpu_sorted_words_make(const uint8_t nbits[TERP_NSYMBOLS],
-                      uint16_t words[TERP_NSYMBOLS],
-                      struct cpu_sorted_words *sorted_ret)
+terp_cpu_sorted_codewords_make(const uint8_t nbits[TERP_NSYMBOLS],
+                               uint16_t words[TERP_NSYMBOLS],
+                               struct cpu_sorted_words *sorted_ret)
 {
     int32_t first[TERP_MAX_CODE_NBITS + 2] = {0};
 
-    if (!terp_huffman_words(nbits, words))
+    if (!terp_huffman_codewords(nbits, words))
         return false;
     memset(sorted_ret->end, 0, sizeof sorted_ret->end);
     memset(sorted_ret->base, 0, sizeof sorted_ret->base);
@@ -102,12 +103,12 @@ cpu_sorted_words_make(const uint8_t nbits[TERP_NSYMBOLS],
 }
 
 bool
-cpu_decode_book_make(const uint8_t nbits[TERP_NSYMBOLS],
-                     struct cpu_decode_book *book)
+terp_cpu_decode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
+                           struct cpu_decode_book *book)
 {
     uint16_t words[TERP_NSYMBOLS];
 
-    if (!cpu_sorted_words_make(nbits, words, &book->words))
+    if (!terp_cpu_sorted_codewords_make(nbits, words, &book->words))
         return false;
     memset(book->lookup, 0, sizeof book->lookup);
     for (int s = 0; s < TERP_NSYMBOLS; s++)
@@ -126,8 +127,9 @@ enum {
 };
 
 bool
-cpu_words_decode(const struct cpu_decode_book *book, const uint8_t *src,
-                 uint64_t nbytes, uint16_t *symbols, uint64_t nsymbols)
+terp_cpu_codewords_decode(const struct cpu_decode_book *book,
+                          const uint8_t *src, uint64_t nbytes,
+                          uint16_t *symbols, uint64_t nsymbols)
 {
     uint64_t at = 0, nbits = 8 * nbytes, i = 0;
 

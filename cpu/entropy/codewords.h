@@ -1,6 +1,6 @@
-/* Floor 3: symbols to the code words of one codebook and back. */
-#ifndef TERP_CPU_WORDS_H
-#define TERP_CPU_WORDS_H
+/* Symbols to the code words of one codebook and back. */
+#ifndef TERP_CPU_ENTROPY_CODEWORDS_H
+#define TERP_CPU_ENTROPY_CODEWORDS_H
 
 #include "codec/format/base.h"
 #include "codec/format/huffman.h"
@@ -12,14 +12,15 @@ struct cpu_encode_book {
 _Static_assert(TERP_MAX_CODE_NBITS < 16, "a length takes four bits");
 
 void
-cpu_encode_book_make(const uint8_t nbits[TERP_NSYMBOLS],
-                     struct cpu_encode_book *book);
+terp_cpu_encode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
+                           struct cpu_encode_book *book);
 
 /* Returns the number of bytes; `dst` has room for TERP_MAX_CODE_NBITS a
  * symbol. */
 uint64_t
-cpu_words_encode(const struct cpu_encode_book *book, const uint16_t *symbols,
-                 uint64_t nsymbols, uint8_t *dst);
+terp_cpu_codewords_encode(const struct cpu_encode_book *book,
+                          const uint16_t *symbols, uint64_t nsymbols,
+                          uint8_t *dst);
 
 /* Bits that a look-up sees: one word, or a burst of short ones. */
 #define CPU_LOOKUP_NBITS 12
@@ -37,9 +38,9 @@ struct cpu_sorted_words {
 /* Also tells the words by symbol. False when the lengths overfill the code
  * space. */
 bool
-cpu_sorted_words_make(const uint8_t nbits[TERP_NSYMBOLS],
-                      uint16_t words_ret[TERP_NSYMBOLS],
-                      struct cpu_sorted_words *sorted_ret);
+terp_cpu_sorted_codewords_make(const uint8_t nbits[TERP_NSYMBOLS],
+                               uint16_t words_ret[TERP_NSYMBOLS],
+                               struct cpu_sorted_words *sorted_ret);
 
 /* A codebook in a form that decodes. */
 struct cpu_decode_book {
@@ -55,8 +56,8 @@ struct cpu_decode_book {
 
 /* False when the lengths overfill the code space. */
 bool
-cpu_decode_book_make(const uint8_t nbits[TERP_NSYMBOLS],
-                     struct cpu_decode_book *book_ret);
+terp_cpu_decode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
+                           struct cpu_decode_book *book_ret);
 
 /* Symbol << 4 | bits of the word that `next` begins with, highest bit first,
  * which has more bits than `length`; 0 when these bits are no word. */
@@ -104,7 +105,8 @@ load_be64(const uint8_t *src)
 /* False unless exactly `nbytes` bytes make `nsymbols` symbols. Room for
  * CPU_BURST_MAX_NSYMBOLS symbols more is not needed. */
 bool
-cpu_words_decode(const struct cpu_decode_book *book, const uint8_t *src,
-                 uint64_t nbytes, uint16_t *symbols_ret, uint64_t nsymbols);
+terp_cpu_codewords_decode(const struct cpu_decode_book *book,
+                          const uint8_t *src, uint64_t nbytes,
+                          uint16_t *symbols_ret, uint64_t nsymbols);
 
 #endif

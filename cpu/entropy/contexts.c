@@ -114,7 +114,7 @@ start_weights(const struct terp_layout *layout, const uint16_t *symbols,
 
 /* On to the next finer level, the symbols of this one being known. */
 static void
-go_on(struct cpu_team *team, struct weights *weights)
+go_on(struct cpu_pool *team, struct weights *weights)
 {
     const struct terp_level *level = &weights->layout->level[weights->l];
     uint8_t *even = weights->even;
@@ -123,7 +123,7 @@ go_on(struct cpu_team *team, struct weights *weights)
     for (int d = 1; d < TERP_NDIMS; d++)
         nrows *= level->neven[d] + level->nodd[d];
     if (weights->l > 1)
-        cpu_team_run(team, merge_rows, weights, nrows, 512);
+        terp_cpu_pool_run(team, merge_rows, weights, nrows, 512);
     weights->even = weights->fine;
     weights->fine = even;
     weights->l--;
@@ -162,7 +162,7 @@ boxes_of_class(const struct sort *sort, unsigned odd, struct cpu_boxes *boxes)
 
     for (int d = 0; d < TERP_NDIMS; d++)
         extent[d] = terp_class_extent(&sort->layout->level[sort->l], odd, d);
-    cpu_boxes_make(sort->layout, extent, boxes);
+    terp_cpu_boxes_make(sort->layout, extent, boxes);
 }
 
 /* The level's pieces, classes and slabs in tile order. */
@@ -529,7 +529,7 @@ move_pieces(void *arg, int id, uint64_t first, uint64_t end)
 }
 
 static enum terp_status
-move_level(struct cpu_team *team, const struct weights *weights,
+move_level(struct cpu_pool *team, const struct weights *weights,
            struct sort *sort)
 {
     sort->weights = weights;
@@ -538,7 +538,7 @@ move_level(struct cpu_team *team, const struct weights *weights,
     enum terp_status st = make_pieces(sort);
     if (st != TERP_OK)
         return st;
-    cpu_team_run(team, mark_pieces, sort, sort->npieces, 2);
+    terp_cpu_pool_run(team, mark_pieces, sort, sort->npieces, 2);
     uint64_t next = even_nvalues(sort->layout, sort->l);
     for (int c = 0; c < TERP_NGROUPS; c++) {
         for (uint64_t p = 0; p < sort->npieces; p++) {
@@ -547,14 +547,14 @@ move_level(struct cpu_team *team, const struct weights *weights,
             next += n;
         }
     }
-    cpu_team_run(team, move_pieces, sort, sort->npieces, 2);
+    terp_cpu_pool_run(team, move_pieces, sort, sort->npieces, 2);
     free(sort->pieces);
     return TERP_OK;
 }
 
 /* All levels, from the coarsest on, as their weights become known. */
 static enum terp_status
-move_all(struct cpu_team *team, const struct terp_layout *layout,
+move_all(struct cpu_pool *team, const struct terp_layout *layout,
          const uint16_t *known, struct sort *sort)
 {
     struct weights weights;
@@ -564,8 +564,8 @@ move_all(struct cpu_team *team, const struct terp_layout *layout,
     enum terp_status st = start_weights(layout, known, &weights, &memory);
     for (; st == TERP_OK && weights.l > 0; go_on(team, &weights)) {
         if (weights.l > TERP_NCONTEXT_LEVELS)
-            cpu_order_level(team, layout, weights.l, sort->from, sort->to,
-                            !sort->restore);
+            terp_cpu_order_level(team, layout, weights.l, sort->from, sort->to,
+                                 !sort->restore);
         else
             st = move_level(team, &weights, sort);
     }
@@ -574,9 +574,9 @@ move_all(struct cpu_team *team, const struct terp_layout *layout,
 }
 
 enum terp_status
-cpu_context_sort(struct cpu_team *team, const struct terp_layout *layout,
-                 const uint64_t *mask, const uint16_t *symbols,
-                 uint8_t *scratch, uint16_t *sorted_ret)
+terp_cpu_context_sort(struct cpu_pool *team, const struct terp_layout *layout,
+                      const uint64_t *mask, const uint16_t *symbols,
+                      uint8_t *scratch, uint16_t *sorted_ret)
 {
     struct sort sort = {
         .mask = mask, .groups = scratch, .from = symbols, .to = sorted_ret};
@@ -585,9 +585,10 @@ cpu_context_sort(struct cpu_team *team, const struct terp_layout *layout,
 }
 
 enum terp_status
-cpu_context_restore(struct cpu_team *team, const struct terp_layout *layout,
-                    const uint64_t *mask, const uint16_t *sorted,
-                    uint8_t *scratch, uint16_t *symbols_ret)
+terp_cpu_context_restore(struct cpu_pool *team,
+                         const struct terp_layout *layout, const uint64_t *mask,
+                         const uint16_t *sorted, uint8_t *scratch,
+                         uint16_t *symbols_ret)
 {
     struct sort sort = {.mask = mask,
                         .groups = scratch,

@@ -1,9 +1,9 @@
-/* Floor 3: symbols from work order to context order and back. doc/format.md,
+/* Symbols from work order to context order and back. doc/format.md,
  * "Context order": at the finest levels, points whose coarser neighbours had
  * large codes stand apart from those whose neighbours had none, so that tiles
  * hold codes of one distribution. */
-#ifndef TERP_CPU_CONTEXT_H
-#define TERP_CPU_CONTEXT_H
+#ifndef TERP_CPU_ENTROPY_CONTEXTS_H
+#define TERP_CPU_ENTROPY_CONTEXTS_H
 
 #include "codec/api/terp_status.h"
 #include "codec/format/layout.h"
@@ -13,13 +13,14 @@
  * symbols are 0 codes; NULL if there are none. `scratch` has room for a byte a
  * symbol. Nothing overlaps. */
 enum terp_status
-cpu_context_sort(struct cpu_team *team, const struct terp_layout *layout,
-                 const uint64_t *mask, const uint16_t *symbols,
-                 uint8_t *scratch, uint16_t *sorted_ret);
+terp_cpu_context_sort(struct cpu_pool *team, const struct terp_layout *layout,
+                      const uint64_t *mask, const uint16_t *symbols,
+                      uint8_t *scratch, uint16_t *sorted_ret);
 
 enum terp_status
-cpu_context_restore(struct cpu_team *team, const struct terp_layout *layout,
-                    const uint64_t *mask, const uint16_t *sorted,
-                    uint8_t *scratch, uint16_t *symbols_ret);
+terp_cpu_context_restore(struct cpu_pool *team,
+                         const struct terp_layout *layout, const uint64_t *mask,
+                         const uint16_t *sorted, uint8_t *scratch,
+                         uint16_t *symbols_ret);
 
 #endif

@@ -3,8 +3,8 @@
 #include <string.h>
 
 void
-cpu_count(const uint16_t *numbers, uint64_t nnumbers,
-          uint32_t counts_ret[TERP_NSYMBOLS])
+terp_cpu_histogram(const uint16_t *numbers, uint64_t nnumbers,
+                   uint32_t counts_ret[TERP_NSYMBOLS])
 {
     /* Equal neighbours go to different counters, which need not wait for each
      * other. */

@@ -1,6 +1,6 @@
-/* Floor 3: histograms. */
-#ifndef TERP_CPU_COUNT_H
-#define TERP_CPU_COUNT_H
+/* Histograms. */
+#ifndef TERP_CPU_ENTROPY_HISTOGRAM_H
+#define TERP_CPU_ENTROPY_HISTOGRAM_H
 
 #include <stdint.h>
 
@@ -11,7 +11,7 @@
 
 /* How often each number below TERP_NSYMBOLS occurs. */
 void
-cpu_count(const uint16_t *numbers, uint64_t nnumbers,
-          uint32_t counts_ret[TERP_NSYMBOLS]);
+terp_cpu_histogram(const uint16_t *numbers, uint64_t nnumbers,
+                   uint32_t counts_ret[TERP_NSYMBOLS]);
 
 #endif

@@ -12,8 +12,9 @@ static const uint16_t box_extent[TERP_NDIMS + 1][TERP_NDIMS] = {{1, 1, 1, 1},
                                                                 {8, 8, 8, 8}};
 
 void
-cpu_boxes_make(const struct terp_layout *layout,
-               const uint64_t extent[TERP_NDIMS], struct cpu_boxes *boxes_ret)
+terp_cpu_boxes_make(const struct terp_layout *layout,
+                    const uint64_t extent[TERP_NDIMS],
+                    struct cpu_boxes *boxes_ret)
 {
     struct cpu_boxes *boxes = boxes_ret;
 
@@ -72,16 +73,17 @@ copy_slabs(void *arg, int id, uint64_t first, uint64_t end)
 }
 
 static void
-order_arrays(struct cpu_team *team, const struct terp_layout *layout,
+order_arrays(struct cpu_pool *team, const struct terp_layout *layout,
              const uint64_t extent[TERP_NDIMS], struct transfer *t)
 {
-    cpu_boxes_make(layout, extent, &t->boxes);
-    cpu_team_run(team, copy_slabs, t, layout->nbricks * t->boxes.nslabs, 4);
+    terp_cpu_boxes_make(layout, extent, &t->boxes);
+    terp_cpu_pool_run(team, copy_slabs, t, layout->nbricks * t->boxes.nslabs,
+                      4);
 }
 
 void
-cpu_order_level(struct cpu_team *team, const struct terp_layout *layout, int l,
-                const uint16_t *from, uint16_t *to, bool into_tiles)
+terp_cpu_order_level(struct cpu_pool *team, const struct terp_layout *layout,
+                     int l, const uint16_t *from, uint16_t *to, bool into_tiles)
 {
     for (int i = 0; i < TERP_NCLASSES - 1; i++) {
         unsigned odd = terp_class_order[i];
@@ -95,7 +97,7 @@ cpu_order_level(struct cpu_team *team, const struct terp_layout *layout, int l,
 }
 
 static void
-order(struct cpu_team *team, const struct terp_layout *layout,
+order(struct cpu_pool *team, const struct terp_layout *layout,
       enum cpu_order how, const uint16_t *from, uint16_t *to, bool into_tiles)
 {
     struct transfer t = {.from = from, .to = to, .into_tiles = into_tiles};
@@ -106,19 +108,21 @@ order(struct cpu_team *team, const struct terp_layout *layout,
     }
     memcpy(to, from, layout->nbricks * sizeof *to); /* anchors */
     for (int l = layout->nlevels; l >= 1; l--)
-        cpu_order_level(team, layout, l, from, to, into_tiles);
+        terp_cpu_order_level(team, layout, l, from, to, into_tiles);
 }
 
 void
-cpu_order_into_tiles(struct cpu_team *team, const struct terp_layout *layout,
-                     enum cpu_order how, const uint16_t *from, uint16_t *to)
+terp_cpu_order_into_tiles(struct cpu_pool *team,
+                          const struct terp_layout *layout, enum cpu_order how,
+                          const uint16_t *from, uint16_t *to)
 {
     order(team, layout, how, from, to, true);
 }
 
 void
-cpu_order_from_tiles(struct cpu_team *team, const struct terp_layout *layout,
-                     enum cpu_order how, const uint16_t *from, uint16_t *to)
+terp_cpu_order_from_tiles(struct cpu_pool *team,
+                          const struct terp_layout *layout, enum cpu_order how,
+                          const uint16_t *from, uint16_t *to)
 {
     order(team, layout, how, from, to, false);
 }

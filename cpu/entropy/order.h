@@ -1,8 +1,8 @@
-/* Floor 3: symbols from work order to tile order and back. doc/format.md,
+/* Symbols from work order to tile order and back. doc/format.md,
  * "Tile order": symbols are listed box by box, so that a tile holds
  * neighbours in every dimension. */
-#ifndef TERP_CPU_ORDER_H
-#define TERP_CPU_ORDER_H
+#ifndef TERP_CPU_ENTROPY_ORDER_H
+#define TERP_CPU_ENTROPY_ORDER_H
 
 #include "codec/format/layout.h"
 #include "cpu/pool/pool.h"
@@ -15,16 +15,21 @@ enum cpu_order {
 
 /* `from` and `to` hold a symbol for every value and do not overlap. */
 void
-cpu_order_into_tiles(struct cpu_team *team, const struct terp_layout *layout,
-                     enum cpu_order order, const uint16_t *from, uint16_t *to);
+terp_cpu_order_into_tiles(struct cpu_pool *team,
+                          const struct terp_layout *layout,
+                          enum cpu_order order, const uint16_t *from,
+                          uint16_t *to);
 void
-cpu_order_from_tiles(struct cpu_team *team, const struct terp_layout *layout,
-                     enum cpu_order order, const uint16_t *from, uint16_t *to);
+terp_cpu_order_from_tiles(struct cpu_pool *team,
+                          const struct terp_layout *layout,
+                          enum cpu_order order, const uint16_t *from,
+                          uint16_t *to);
 
 /* The symbols of one level, between work order and tile order. */
 void
-cpu_order_level(struct cpu_team *team, const struct terp_layout *layout, int l,
-                const uint16_t *from, uint16_t *to, bool into_tiles);
+terp_cpu_order_level(struct cpu_pool *team, const struct terp_layout *layout,
+                     int l, const uint16_t *from, uint16_t *to,
+                     bool into_tiles);
 
 /* ---- boxes ---- */
 
@@ -40,8 +45,9 @@ struct cpu_boxes {
 };
 
 void
-cpu_boxes_make(const struct terp_layout *layout,
-               const uint64_t extent[TERP_NDIMS], struct cpu_boxes *boxes_ret);
+terp_cpu_boxes_make(const struct terp_layout *layout,
+                    const uint64_t extent[TERP_NDIMS],
+                    struct cpu_boxes *boxes_ret);
 
 /* Where a slab begins, of all bricks' slabs, and the one before it ends. */
 static inline uint64_t

@@ -1,6 +1,6 @@
-/* Floor 3: rows of a level's points, one after another. */
-#ifndef TERP_CPU_ROWS_H
-#define TERP_CPU_ROWS_H
+/* Rows of a level's points, one after another. */
+#ifndef TERP_CPU_ENTROPY_ROWS_H
+#define TERP_CPU_ENTROPY_ROWS_H
 
 #include "codec/format/layout.h"
 

@@ -110,9 +110,9 @@ static uint64_t
 cut_tile(const struct encoder *encoder, uint64_t tile,
          uint32_t items[TERP_TILE_NSYMBOLS])
 {
-    return cpu_tokens_cut(&encoder->tokens,
-                          encoder->symbols + tile * TERP_TILE_NSYMBOLS,
-                          tile_nsymbols(encoder->nsymbols, tile), items);
+    return terp_cpu_tokens_cut(&encoder->tokens,
+                               encoder->symbols + tile * TERP_TILE_NSYMBOLS,
+                               tile_nsymbols(encoder->nsymbols, tile), items);
 }
 
 /* A tile's tokens, of which there are none when it is zero. They are cut again
@@ -126,9 +126,9 @@ survey_tokens(struct encoder *encoder, uint64_t tile)
     if (nitems == 0)
         return;
     encoder->index.nonzero[tile / 8] |= (uint8_t)(1u << (tile % 8));
-    uint32_t nbits = cpu_tokens_count(items, nitems, counts);
+    uint32_t nbits = terp_cpu_tokens_count(items, nitems, counts);
     encoder->index.entry[tile] =
-        cpu_entry_costs(TERP_CODING_RATIO, counts, encoder->cost[tile]);
+        terp_cpu_entry_costs(TERP_CODING_RATIO, counts, encoder->cost[tile]);
     for (int e = 0; e < TERP_NENTRIES; e++)
         encoder->cost[tile][e] += nbits;
 }
@@ -155,10 +155,10 @@ survey_partitions(void *arg, int id, uint64_t first, uint64_t end)
         index->nonzero[tile / 8] |= (uint8_t)(1u << (tile % 8));
         if (encoder->coding == TERP_CODING_SPEED)
             continue;
-        cpu_count(symbols, n, counts);
+        terp_cpu_histogram(symbols, n, counts);
         if (encoder->coding == TERP_CODING_HUFFMAN) {
-            index->entry[tile] =
-                cpu_entry_costs(encoder->coding, counts, encoder->cost[tile]);
+            index->entry[tile] = terp_cpu_entry_costs(encoder->coding, counts,
+                                                      encoder->cost[tile]);
             continue;
         }
         for (int s = 0; s < TERP_NSYMBOLS; s++)
@@ -180,8 +180,8 @@ encode_tile(const struct encoder *encoder, uint64_t tile, uint8_t *dst)
 
     return encoder->coding == TERP_CODING_SPEED
                ? encode_planes(symbols, n, dst)
-               : (uint16_t)cpu_words_encode(book_of_tile(encoder, tile),
-                                            symbols, n, dst);
+               : (uint16_t)terp_cpu_codewords_encode(
+                     book_of_tile(encoder, tile), symbols, n, dst);
 }
 
 static void
@@ -237,8 +237,9 @@ make_books(struct encoder *encoder)
     for (int e = 0; e < TERP_NENTRIES; e++) {
         if (!used[e])
             continue;
-        cpu_entry_lengths(encoder->coding, e, nbits);
-        cpu_encode_book_make(nbits, &encoder->books[encoder->book_of_entry[e]]);
+        terp_cpu_entry_lengths(encoder->coding, e, nbits);
+        terp_cpu_encode_table_make(nbits,
+                                   &encoder->books[encoder->book_of_entry[e]]);
     }
     return true;
 }
@@ -262,8 +263,8 @@ make_custom_book(struct encoder *encoder, int nmembers, struct writer *writer)
     if (!any)
         return true;
     terp_huffman_lengths(frequency, nbits);
-    cpu_encode_book_make(nbits, encoder->books);
-    cpu_custom_write(writer, nbits);
+    terp_cpu_encode_table_make(nbits, encoder->books);
+    terp_cpu_custom_write(writer, nbits);
     return true;
 }
 
@@ -275,9 +276,9 @@ write_codebooks(struct encoder *encoder, int nmembers, struct writer *writer)
         return true;
     if (encoder->coding == TERP_CODING_CUSTOM)
         return make_custom_book(encoder, nmembers, writer);
-    cpu_entries_select(&encoder->index,
-                       (const uint32_t(*)[TERP_NENTRIES])encoder->cost);
-    cpu_entries_write(writer, &encoder->index);
+    terp_cpu_entries_select(&encoder->index,
+                            (const uint32_t(*)[TERP_NENTRIES])encoder->cost);
+    terp_cpu_entries_write(writer, &encoder->index);
     return make_books(encoder);
 }
 
@@ -295,7 +296,7 @@ write_staged(struct encoder *encoder, struct writer *writer)
     struct cpu_tile_index *index = &encoder->index;
 
     sum_lengths(index);
-    cpu_tile_index_write_places(writer, index, encoder->coding);
+    terp_cpu_tile_index_write_places(writer, index, encoder->coding);
     for (uint64_t p = 0; p < index->npartitions; p++) {
         uint64_t nbytes = index->begin[p + 1] - index->begin[p];
         uint8_t *at = writer_take(writer, nbytes);
@@ -325,8 +326,8 @@ encode_tokens(void *arg, int id, uint64_t first, uint64_t end)
             if (!bit_at(index->nonzero, tile))
                 continue;
             uint64_t nitems = cut_tile(encoder, tile, items);
-            cpu_tokens_encode(book_of_tile(encoder, tile), items, nitems,
-                              words);
+            terp_cpu_tokens_encode(book_of_tile(encoder, tile), items, nitems,
+                                   words);
             memcpy(at, words, index->nbytes[tile]);
             at += index->nbytes[tile];
         }
@@ -334,7 +335,7 @@ encode_tokens(void *arg, int id, uint64_t first, uint64_t end)
 }
 
 static enum terp_status
-write_tokens(struct cpu_team *team, struct encoder *encoder,
+write_tokens(struct cpu_pool *team, struct encoder *encoder,
              struct writer *writer)
 {
     struct cpu_tile_index *index = &encoder->index;
@@ -347,11 +348,11 @@ write_tokens(struct cpu_team *team, struct encoder *encoder,
         index->begin[tile / TERP_PARTITION_NTILES + 1] += index->nbytes[tile];
     }
     sum_lengths(index);
-    cpu_tile_index_write_places(writer, index, encoder->coding);
+    terp_cpu_tile_index_write_places(writer, index, encoder->coding);
     encoder->payload = writer_take(writer, index->begin[index->npartitions]);
     if (encoder->payload == NULL)
         return TERP_ERR_CAPACITY;
-    cpu_team_run(team, encode_tokens, encoder, index->npartitions, 4);
+    terp_cpu_pool_run(team, encode_tokens, encoder, index->npartitions, 4);
     return TERP_OK;
 }
 
@@ -387,7 +388,7 @@ make_encoder(struct encoder *encoder, int nmembers)
     bool good = true;
 
     if (coding == TERP_CODING_RATIO) {
-        cpu_tokens_make(&encoder->tokens);
+        terp_cpu_tokens_make(&encoder->tokens);
     } else {
         encoder->staging = malloc(index->npartitions * TERP_PARTITION_NTILES *
                                   WORDS_MAX_NBYTES);
@@ -407,11 +408,11 @@ make_encoder(struct encoder *encoder, int nmembers)
 }
 
 enum terp_status
-cpu_tiles_encode(struct cpu_team *team, enum terp_coding coding,
-                 const uint16_t *symbols, uint64_t nsymbols,
-                 struct writer *writer)
+terp_cpu_tiles_encode(struct cpu_pool *team, enum terp_coding coding,
+                      const uint16_t *symbols, uint64_t nsymbols,
+                      struct writer *writer)
 {
-    int nmembers = cpu_team_nmembers(team);
+    int nmembers = terp_cpu_pool_nworkers(team);
     struct encoder *encoder = calloc(1, sizeof *encoder);
 
     if (encoder == NULL)
@@ -420,19 +421,20 @@ cpu_tiles_encode(struct cpu_team *team, enum terp_coding coding,
     encoder->symbols = symbols;
     encoder->nsymbols = nsymbols;
     struct cpu_tile_index *index = &encoder->index;
-    enum terp_status st = cpu_tile_index_make(nsymbols, index);
+    enum terp_status st = terp_cpu_tile_index_make(nsymbols, index);
     if (st == TERP_OK && !make_encoder(encoder, nmembers))
         st = TERP_ERR_MEMORY;
     if (st != TERP_OK)
         goto out;
-    cpu_team_run(team, survey_partitions, encoder, index->npartitions, 4);
-    cpu_tile_index_write_nonzero(writer, index);
+    terp_cpu_pool_run(team, survey_partitions, encoder, index->npartitions, 4);
+    terp_cpu_tile_index_write_nonzero(writer, index);
     if (!write_codebooks(encoder, nmembers, writer)) {
         st = TERP_ERR_MEMORY;
     } else if (coding == TERP_CODING_RATIO) {
         st = write_tokens(team, encoder, writer);
     } else {
-        cpu_team_run(team, encode_partitions, encoder, index->npartitions, 4);
+        terp_cpu_pool_run(team, encode_partitions, encoder, index->npartitions,
+                          4);
         st = write_staged(encoder, writer);
     }
 out:
@@ -440,7 +442,7 @@ out:
     free(encoder->books);
     free(encoder->cost);
     free(encoder->staging);
-    cpu_tile_index_free(index);
+    terp_cpu_tile_index_free(index);
     free(encoder);
     return st;
 }
@@ -530,10 +532,10 @@ decode_partition(const struct decoder *decoder, struct decode_scratch *scratch,
         } else {
             int book = decoder->book_of_entry[index->entry[tile]];
             good = decoder->coding == TERP_CODING_RATIO
-                       ? cpu_tokens_decode(&decoder->token_books[book], src,
-                                           tile_nbytes, symbols, n)
-                       : cpu_words_decode(&decoder->books[book], src,
-                                          tile_nbytes, symbols, n);
+                       ? terp_cpu_tokens_decode(&decoder->token_books[book],
+                                                src, tile_nbytes, symbols, n)
+                       : terp_cpu_codewords_decode(&decoder->books[book], src,
+                                                   tile_nbytes, symbols, n);
         }
         if (!good)
             return false;
@@ -569,8 +571,8 @@ read_codebooks(struct decoder *decoder, struct reader *reader)
         return TERP_OK;
     /* All tiles of a custom stream use book 0, as entry 0. */
     if (decoder->coding == TERP_CODING_CUSTOM
-            ? !cpu_custom_read(reader, nbits)
-            : !cpu_entries_read(reader, index, nnonzero))
+            ? !terp_cpu_custom_read(reader, nbits)
+            : !terp_cpu_entries_read(reader, index, nnonzero))
         return TERP_ERR_CORRUPT;
     for (uint64_t i = 0; i < index->ntiles; i++) {
         int16_t *book = &decoder->book_of_entry[index->entry[i]];
@@ -589,10 +591,11 @@ read_codebooks(struct decoder *decoder, struct reader *reader)
         if (book < 0)
             continue;
         if (selects_entries(decoder->coding))
-            cpu_entry_lengths(decoder->coding, e, nbits);
+            terp_cpu_entry_lengths(decoder->coding, e, nbits);
         if (!(decoder->coding == TERP_CODING_RATIO
-                  ? cpu_token_book_make(nbits, &decoder->token_books[book])
-                  : cpu_decode_book_make(nbits, &decoder->books[book])))
+                  ? terp_cpu_token_decode_table_make(
+                        nbits, &decoder->token_books[book])
+                  : terp_cpu_decode_table_make(nbits, &decoder->books[book])))
             return TERP_ERR_CORRUPT;
     }
     return TERP_OK;
@@ -604,24 +607,24 @@ read_index(struct decoder *decoder, struct reader *reader)
 {
     struct cpu_tile_index *index = &decoder->index;
 
-    enum terp_status st = cpu_tile_index_make(decoder->nsymbols, index);
+    enum terp_status st = terp_cpu_tile_index_make(decoder->nsymbols, index);
     if (st == TERP_OK)
-        st = cpu_tile_index_read_nonzero(reader, index);
+        st = terp_cpu_tile_index_read_nonzero(reader, index);
     if (st == TERP_OK)
         st = read_codebooks(decoder, reader);
     if (st == TERP_OK)
-        st = cpu_tile_index_read_places(
+        st = terp_cpu_tile_index_read_places(
             reader, index, decoder->coding,
             (unsigned)tile_max_nbytes(decoder->coding));
     return st;
 }
 
 enum terp_status
-cpu_tiles_decode(struct cpu_team *team, enum terp_coding coding,
-                 struct reader *reader, uint16_t *symbols_ret,
-                 uint64_t nsymbols)
+terp_cpu_tiles_decode(struct cpu_pool *team, enum terp_coding coding,
+                      struct reader *reader, uint16_t *symbols_ret,
+                      uint64_t nsymbols)
 {
-    int nmembers = cpu_team_nmembers(team);
+    int nmembers = terp_cpu_pool_nworkers(team);
     struct decoder decoder = {
         .coding = coding, .symbols = symbols_ret, .nsymbols = nsymbols};
     struct cpu_tile_index *index = &decoder.index;
@@ -638,7 +641,7 @@ cpu_tiles_decode(struct cpu_team *team, enum terp_coding coding,
         st = TERP_ERR_MEMORY;
         goto out;
     }
-    cpu_team_run(team, decode_partitions, &decoder, index->npartitions, 4);
+    terp_cpu_pool_run(team, decode_partitions, &decoder, index->npartitions, 4);
     for (int id = 0; id < nmembers; id++)
         if (decoder.scratch[id]->failed)
             st = TERP_ERR_CORRUPT;
@@ -646,13 +649,13 @@ out:
     free_scratch((void **)decoder.scratch, nmembers);
     free(decoder.books);
     free(decoder.token_books);
-    cpu_tile_index_free(index);
+    terp_cpu_tile_index_free(index);
     return st;
 }
 
 enum terp_status
-cpu_tiles_inspect(enum terp_coding coding, struct reader *reader,
-                  uint64_t nsymbols, struct terp_info *info)
+terp_cpu_tiles_inspect(enum terp_coding coding, struct reader *reader,
+                       uint64_t nsymbols, struct terp_info *info)
 {
     struct decoder decoder = {.coding = coding, .nsymbols = nsymbols};
     struct cpu_tile_index *index = &decoder.index;
@@ -670,6 +673,6 @@ cpu_tiles_inspect(enum terp_coding coding, struct reader *reader,
     }
     free(decoder.books);
     free(decoder.token_books);
-    cpu_tile_index_free(index);
+    terp_cpu_tile_index_free(index);
     return st;
 }

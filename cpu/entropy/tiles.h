@@ -1,6 +1,6 @@
-/* Floor 3: symbols to bytes and back, tile by tile. doc/format.md, "Tiles". */
-#ifndef TERP_CPU_TILES_H
-#define TERP_CPU_TILES_H
+/* Symbols to bytes and back, tile by tile. doc/format.md, "Tiles". */
+#ifndef TERP_CPU_ENTROPY_TILES_H
+#define TERP_CPU_ENTROPY_TILES_H
 
 #include "codebooks/codebooks.h"
 #include "codec/format/bytes.h"
@@ -9,19 +9,19 @@
 
 /* Writes all tiles of `symbols` with a coding other than raw and constant. */
 enum terp_status
-cpu_tiles_encode(struct cpu_team *team, enum terp_coding coding,
-                 const uint16_t *symbols, uint64_t nsymbols,
-                 struct writer *writer);
+terp_cpu_tiles_encode(struct cpu_pool *team, enum terp_coding coding,
+                      const uint16_t *symbols, uint64_t nsymbols,
+                      struct writer *writer);
 
-/* Reads what cpu_tiles_encode wrote, up to the reader's end. */
+/* Reads what terp_cpu_tiles_encode wrote, up to the reader's end. */
 enum terp_status
-cpu_tiles_decode(struct cpu_team *team, enum terp_coding coding,
-                 struct reader *reader, uint16_t *symbols_ret,
-                 uint64_t nsymbols);
+terp_cpu_tiles_decode(struct cpu_pool *team, enum terp_coding coding,
+                      struct reader *reader, uint16_t *symbols_ret,
+                      uint64_t nsymbols);
 
 /* Fills in the tile and index counts. */
 enum terp_status
-cpu_tiles_inspect(enum terp_coding coding, struct reader *reader,
-                  uint64_t nsymbols, struct terp_info *info);
+terp_cpu_tiles_inspect(enum terp_coding coding, struct reader *reader,
+                       uint64_t nsymbols, struct terp_info *info);
 
 #endif

@@ -57,7 +57,7 @@ item_of_run(unsigned run)
 }
 
 void
-cpu_tokens_make(struct cpu_tokens *tokens_ret)
+terp_cpu_tokens_make(struct cpu_tokens *tokens_ret)
 {
     for (unsigned symbol = 0; symbol < TERP_NSYMBOLS; symbol++)
         tokens_ret->code[symbol] = item_of_code(symbol);
@@ -92,8 +92,8 @@ find_codes(const uint16_t *symbols)
 }
 
 uint64_t
-cpu_tokens_cut(const struct cpu_tokens *tokens, const uint16_t *symbols,
-               uint64_t nsymbols, uint32_t items[TERP_TILE_NSYMBOLS])
+terp_cpu_tokens_cut(const struct cpu_tokens *tokens, const uint16_t *symbols,
+                    uint64_t nsymbols, uint32_t items[TERP_TILE_NSYMBOLS])
 {
     uint64_t nitems = 0, begin = 0; /* of the run */
 
@@ -118,8 +118,8 @@ cpu_tokens_cut(const struct cpu_tokens *tokens, const uint16_t *symbols,
 }
 
 uint32_t
-cpu_tokens_count(const uint32_t *items, uint64_t nitems,
-                 uint32_t counts_ret[TERP_NSYMBOLS])
+terp_cpu_tokens_count(const uint32_t *items, uint64_t nitems,
+                      uint32_t counts_ret[TERP_NSYMBOLS])
 {
     /* Equal neighbours go to different counters. */
     uint16_t lane[2][TERP_NTOKENS] = {{0}};
@@ -144,8 +144,8 @@ cpu_tokens_count(const uint32_t *items, uint64_t nitems,
 }
 
 uint64_t
-cpu_tokens_encode(const struct cpu_encode_book *book, const uint32_t *items,
-                  uint64_t nitems, uint8_t *dst)
+terp_cpu_tokens_encode(const struct cpu_encode_book *book,
+                       const uint32_t *items, uint64_t nitems, uint8_t *dst)
 {
     uint8_t *at = dst;
     uint64_t pending = 0; /* fewer than eight bits, the highest */
@@ -248,12 +248,12 @@ fill_lookup(struct cpu_token_book *book, unsigned number, int length,
 }
 
 bool
-cpu_token_book_make(const uint8_t nbits[TERP_NSYMBOLS],
-                    struct cpu_token_book *book)
+terp_cpu_token_decode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
+                                 struct cpu_token_book *book)
 {
     uint16_t words[TERP_NSYMBOLS];
 
-    if (!cpu_sorted_words_make(nbits, words, &book->words))
+    if (!terp_cpu_sorted_codewords_make(nbits, words, &book->words))
         return false;
     memset(book->lookup, 0, sizeof book->lookup);
     for (unsigned number = 0; number < TERP_NTOKENS; number++)
@@ -347,8 +347,9 @@ out:
 }
 
 bool
-cpu_tokens_decode(const struct cpu_token_book *book, const uint8_t *src,
-                  uint64_t nbytes, uint16_t *symbols_ret, uint64_t nsymbols)
+terp_cpu_tokens_decode(const struct cpu_token_book *book, const uint8_t *src,
+                       uint64_t nbytes, uint16_t *symbols_ret,
+                       uint64_t nsymbols)
 {
     struct tile_reader tile = {.book = book,
                                .src = src,

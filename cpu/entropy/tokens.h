@@ -1,7 +1,7 @@
-/* Floor 3: a tile's symbols to the words of tokens and back. tokens.h,
+/* A tile's symbols to the words of tokens and back. tokens.h,
  * doc/format.md, "ratio tiles". */
-#ifndef TERP_CPU_TOKENS_H
-#define TERP_CPU_TOKENS_H
+#ifndef TERP_CPU_ENTROPY_TOKENS_H
+#define TERP_CPU_ENTROPY_TOKENS_H
 
 #include "codec/format/tokens.h"
 #include "cpu/entropy/codewords.h"
@@ -22,24 +22,24 @@ struct cpu_tokens {
 };
 
 void
-cpu_tokens_make(struct cpu_tokens *tokens_ret);
+terp_cpu_tokens_make(struct cpu_tokens *tokens_ret);
 
 /* Cuts a tile up. Returns the number of tokens: an item each. */
 uint64_t
-cpu_tokens_cut(const struct cpu_tokens *tokens, const uint16_t *symbols,
-               uint64_t nsymbols, uint32_t items_ret[TERP_TILE_NSYMBOLS]);
+terp_cpu_tokens_cut(const struct cpu_tokens *tokens, const uint16_t *symbols,
+                    uint64_t nsymbols, uint32_t items_ret[TERP_TILE_NSYMBOLS]);
 
 /* How often each token occurs. Returns the number of their plain bits. */
 uint32_t
-cpu_tokens_count(const uint32_t *items, uint64_t nitems,
-                 uint32_t counts_ret[TERP_NSYMBOLS]);
+terp_cpu_tokens_count(const uint32_t *items, uint64_t nitems,
+                      uint32_t counts_ret[TERP_NSYMBOLS]);
 
 /* Returns the number of bytes. `dst` has room for CPU_TOKENS_MAX_NBYTES, and
  * CPU_TOKENS_PADDING_NBYTES behind these, which may be overwritten. */
 #define CPU_TOKENS_PADDING_NBYTES 8
 uint64_t
-cpu_tokens_encode(const struct cpu_encode_book *book, const uint32_t *items,
-                  uint64_t nitems, uint8_t *dst);
+terp_cpu_tokens_encode(const struct cpu_encode_book *book,
+                       const uint32_t *items, uint64_t nitems, uint8_t *dst);
 
 /* ---- decoding ---- */
 
@@ -58,13 +58,14 @@ struct cpu_token_book {
 
 /* False when the lengths overfill the code space. */
 bool
-cpu_token_book_make(const uint8_t nbits[TERP_NSYMBOLS],
-                    struct cpu_token_book *book_ret);
+terp_cpu_token_decode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
+                                 struct cpu_token_book *book_ret);
 
 /* False unless `nbytes` bytes are a tile of `nsymbols` symbols. As for
- * cpu_words_decode some bytes behind `src` are readable. */
+ * terp_cpu_codewords_decode some bytes behind `src` are readable. */
 bool
-cpu_tokens_decode(const struct cpu_token_book *book, const uint8_t *src,
-                  uint64_t nbytes, uint16_t *symbols_ret, uint64_t nsymbols);
+terp_cpu_tokens_decode(const struct cpu_token_book *book, const uint8_t *src,
+                       uint64_t nbytes, uint16_t *symbols_ret,
+                       uint64_t nsymbols);
 
 #endif

@@ -1,4 +1,4 @@
-/* Floor 3: many chunks at once. */
+/* Many chunks at once. */
 #include "codec/engine.h"
 #include "cpu/pool/pool.h"
 
@@ -23,8 +23,8 @@ terp_cpu_batch(terp_cpu_batch_task *task, void *batch, uint64_t nchunks,
 {
     int nmembers = (uint64_t)nthreads < nchunks ? nthreads : (int)nchunks;
     struct batch shared = {task, batch, nmembers > 0 ? nthreads / nmembers : 1};
-    struct cpu_team *team = cpu_team_make(nmembers);
+    struct cpu_pool *team = terp_cpu_pool_make(nmembers);
 
-    cpu_team_run(team, do_chunks, &shared, nchunks, 0);
-    cpu_team_free(team);
+    terp_cpu_pool_run(team, do_chunks, &shared, nchunks, 0);
+    terp_cpu_pool_free(team);
 }

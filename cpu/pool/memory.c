@@ -23,7 +23,7 @@ touch_pages(void *arg, int id, uint64_t first, uint64_t end)
 }
 
 void *
-cpu_memory_make(struct cpu_team *team, size_t nbytes)
+terp_cpu_memory_make(struct cpu_pool *team, size_t nbytes)
 {
     size_t npages = nbytes / LARGE_PAGE_NBYTES;
 
@@ -36,8 +36,8 @@ cpu_memory_make(struct cpu_team *team, size_t nbytes)
     /* Without it the block serves as well. */
     if (memory != NULL &&
         madvise(memory, npages * LARGE_PAGE_NBYTES, MADV_HUGEPAGE) == 0 &&
-        cpu_team_nmembers(team) > 1)
-        cpu_team_run(team, touch_pages, memory, npages, 2);
+        terp_cpu_pool_nworkers(team) > 1)
+        terp_cpu_pool_run(team, touch_pages, memory, npages, 2);
 #endif
     return memory;
 }

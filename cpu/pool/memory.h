@@ -1,6 +1,6 @@
-/* Floor 3: large blocks of memory. */
-#ifndef TERP_CPU_MEMORY_H
-#define TERP_CPU_MEMORY_H
+/* Large blocks of memory. */
+#ifndef TERP_CPU_POOL_MEMORY_H
+#define TERP_CPU_POOL_MEMORY_H
 
 #include <stddef.h>
 
@@ -10,6 +10,6 @@
  * system gives such, and the team takes them: a call uses its memory once, for
  * which page faults, one for 4 KiB, may take longer than the work. */
 void *
-cpu_memory_make(struct cpu_team *team, size_t nbytes);
+terp_cpu_memory_make(struct cpu_pool *team, size_t nbytes);
 
 #endif

@@ -13,10 +13,10 @@
 
 /* How often a member looks for work, or for the end of it, before it sleeps:
  * some 50 us, about what it takes to wake a thread. In between it yields. */
-#define NLOOKS 200
+#define SPIN_COUNT 200
 
 struct member {
-    struct cpu_team *team;
+    struct cpu_pool *team;
     int id;
     pthread_t thread;
 };
@@ -25,7 +25,7 @@ struct member {
  * active before they look at `round` again, and the caller closes it before it
  * waits for active ones: so nobody waits for a member that sleeps, and none
  * looks at a task that changes. */
-struct cpu_team {
+struct cpu_pool {
     pthread_mutex_t lock;
     pthread_cond_t work_ready, work_done;
     atomic_uint round;
@@ -40,7 +40,7 @@ struct cpu_team {
 };
 
 static void
-do_ranges(struct cpu_team *team, int id)
+do_ranges(struct cpu_pool *team, int id)
 {
     uint64_t share = team->nitems / team->nranges;
     uint64_t rest = team->nitems % team->nranges;
@@ -54,7 +54,7 @@ do_ranges(struct cpu_team *team, int id)
 
 /* Whether a member that did `round` has something to do. */
 static bool
-is_called(struct cpu_team *team, unsigned round)
+is_called(struct cpu_pool *team, unsigned round)
 {
     unsigned now = atomic_load(&team->round);
 
@@ -62,9 +62,9 @@ is_called(struct cpu_team *team, unsigned round)
 }
 
 static void
-await_call(struct cpu_team *team, unsigned round)
+await_call(struct cpu_pool *team, unsigned round)
 {
-    for (int i = 0; i < NLOOKS; i++) {
+    for (int i = 0; i < SPIN_COUNT; i++) {
         if (is_called(team, round))
             return;
         sched_yield();
@@ -76,9 +76,9 @@ await_call(struct cpu_team *team, unsigned round)
 }
 
 static void
-await_members(struct cpu_team *team)
+await_members(struct cpu_pool *team)
 {
-    for (int i = 0; i < NLOOKS; i++) {
+    for (int i = 0; i < SPIN_COUNT; i++) {
         if (atomic_load(&team->nactive) == 0)
             return;
         sched_yield();
@@ -93,7 +93,7 @@ static void *
 work(void *arg)
 {
     struct member *member = arg;
-    struct cpu_team *team = member->team;
+    struct cpu_pool *team = member->team;
     unsigned round = 0;
 
     fesetenv(FE_DFL_ENV);
@@ -117,12 +117,12 @@ work(void *arg)
     return NULL;
 }
 
-struct cpu_team *
-cpu_team_make(int nthreads)
+struct cpu_pool *
+terp_cpu_pool_make(int nthreads)
 {
     if (nthreads <= 1)
         return NULL;
-    struct cpu_team *team =
+    struct cpu_pool *team =
         calloc(1, sizeof *team + (size_t)nthreads * sizeof team->members[0]);
     if (team == NULL)
         return NULL;
@@ -141,7 +141,7 @@ cpu_team_make(int nthreads)
 
 /* Also wakes who sleeps. */
 static void
-call(struct cpu_team *team, bool stop)
+call(struct cpu_pool *team, bool stop)
 {
     pthread_mutex_lock(&team->lock);
     if (stop)
@@ -153,7 +153,7 @@ call(struct cpu_team *team, bool stop)
 }
 
 void
-cpu_team_free(struct cpu_team *team)
+terp_cpu_pool_free(struct cpu_pool *team)
 {
     if (team == NULL)
         return;
@@ -167,16 +167,17 @@ cpu_team_free(struct cpu_team *team)
 }
 
 int
-cpu_team_nmembers(const struct cpu_team *team)
+terp_cpu_pool_nworkers(const struct cpu_pool *team)
 {
     return team == NULL ? 1 : team->nmembers;
 }
 
 void
-cpu_team_run(struct cpu_team *team, cpu_task *task, void *arg, uint64_t nitems,
-             uint64_t min_nitems)
+terp_cpu_pool_run(struct cpu_pool *team, cpu_task *task, void *arg,
+                  uint64_t nitems, uint64_t min_nitems)
 {
-    if (cpu_team_nmembers(team) == 1 || nitems < min_nitems || nitems <= 1) {
+    if (terp_cpu_pool_nworkers(team) == 1 || nitems < min_nitems ||
+        nitems <= 1) {
         if (nitems > 0)
             task(arg, 0, 0, nitems);
         return;

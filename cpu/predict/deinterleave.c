@@ -38,7 +38,7 @@ deal_rows(void *arg, int id, uint64_t first, uint64_t end)
 }
 
 static void
-deal_all(struct cpu_team *team, struct deal *deal)
+deal_all(struct cpu_pool *team, struct deal *deal)
 {
     const struct terp_layout *layout = deal->layout;
     uint64_t brick_nvalues = layout->nvalues / layout->nbricks;
@@ -51,15 +51,16 @@ deal_all(struct cpu_team *team, struct deal *deal)
     for (deal->l = layout->nlevels; deal->l > 0; deal->l--) {
         for (int i = 0; i < TERP_NCLASSES - 1; i++) {
             deal->odd = terp_class_order[i];
-            cpu_team_run(team, deal_rows, deal,
-                         terp_class_nrows(layout, deal->l, deal->odd), 64);
+            terp_cpu_pool_run(team, deal_rows, deal,
+                              terp_class_nrows(layout, deal->l, deal->odd), 64);
         }
     }
 }
 
 void
-cpu_deal_symbols(struct cpu_team *team, const struct terp_layout *layout,
-                 const uint16_t *from, uint16_t *to)
+terp_cpu_deinterleave_symbols(struct cpu_pool *team,
+                              const struct terp_layout *layout,
+                              const uint16_t *from, uint16_t *to)
 {
     struct deal deal = {
         .layout = layout, .from = from, .to = to, .into_classes = true};
@@ -67,8 +68,9 @@ cpu_deal_symbols(struct cpu_team *team, const struct terp_layout *layout,
 }
 
 void
-cpu_merge_symbols(struct cpu_team *team, const struct terp_layout *layout,
-                  const uint16_t *from, uint16_t *to)
+terp_cpu_interleave_symbols(struct cpu_pool *team,
+                            const struct terp_layout *layout,
+                            const uint16_t *from, uint16_t *to)
 {
     struct deal deal = {.layout = layout, .from = from, .to = to};
     deal_all(team, &deal);

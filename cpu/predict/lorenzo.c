@@ -87,9 +87,9 @@ take_differences(const struct cpu_lorenzo *lorenzo, const uint64_t *mask,
 }
 
 void
-cpu_lorenzo_quantize(struct cpu_lorenzo *lorenzo, const void *values,
-                     uint64_t *mask, uint64_t *nspecials, void *levels,
-                     uint16_t *symbols)
+terp_cpu_lorenzo_quantize(struct cpu_lorenzo *lorenzo, const void *values,
+                          uint64_t *mask, uint64_t *nspecials, void *levels,
+                          uint16_t *symbols)
 {
     const struct cpu_stages *stages = lorenzo->stages;
     uint64_t nvalues = lorenzo->layout->nvalues;
@@ -115,8 +115,9 @@ cpu_lorenzo_quantize(struct cpu_lorenzo *lorenzo, const void *values,
 }
 
 void
-cpu_lorenzo_reconstruct(const struct cpu_lorenzo *lorenzo, const uint64_t *mask,
-                        const uint16_t *symbols, void *levels, void *values)
+terp_cpu_lorenzo_reconstruct(const struct cpu_lorenzo *lorenzo,
+                             const uint64_t *mask, const uint16_t *symbols,
+                             void *levels, void *values)
 {
     const struct cpu_stages *stages = lorenzo->stages;
     uint64_t nvalues = lorenzo->layout->nvalues;

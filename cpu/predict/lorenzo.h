@@ -1,10 +1,10 @@
-/* Floor 3: the Lorenzo predictor with dual quantization (Tian et al., "cuSZ",
+/* The Lorenzo predictor with dual quantization (Tian et al., "cuSZ",
  * PACT 2020): values become integers first, then differences of integers,
  * which are exact. Differences do not see special points: along a dimension
  * each is to the last point before it that is not special. Where no point is,
  * means may take the place of differences along the slowest dimension. */
-#ifndef TERP_CPU_LORENZO_H
-#define TERP_CPU_LORENZO_H
+#ifndef TERP_CPU_PREDICT_LORENZO_H
+#define TERP_CPU_PREDICT_LORENZO_H
 
 #include "codec/api/terp_status.h"
 #include "cpu/pool/pool.h"
@@ -13,7 +13,7 @@
 struct cpu_lorenzo {
     const struct cpu_stages *stages;
     const struct terp_layout *layout;
-    struct cpu_team *team;
+    struct cpu_pool *team;
     struct cpu_quantizer quantizer;
     /* Along which differences are taken, bit 0 the fastest; quantizing adds
      * TERP_LORENZO_MEANS where it takes these. */
@@ -25,14 +25,15 @@ struct cpu_lorenzo {
  * number of these is added to *nspecials. Escaped differences stay in
  * `levels`. */
 void
-cpu_lorenzo_quantize(struct cpu_lorenzo *lorenzo, const void *values,
-                     uint64_t *mask, uint64_t *nspecials, void *levels,
-                     uint16_t *symbols);
+terp_cpu_lorenzo_quantize(struct cpu_lorenzo *lorenzo, const void *values,
+                          uint64_t *mask, uint64_t *nspecials, void *levels,
+                          uint16_t *symbols);
 
 /* Symbols, and escaped differences in `levels`, to values; those of special
  * points do not count. `mask` is NULL when there are none. */
 void
-cpu_lorenzo_reconstruct(const struct cpu_lorenzo *lorenzo, const uint64_t *mask,
-                        const uint16_t *symbols, void *levels, void *values);
+terp_cpu_lorenzo_reconstruct(const struct cpu_lorenzo *lorenzo,
+                             const uint64_t *mask, const uint16_t *symbols,
+                             void *levels, void *values);
 
 #endif

@@ -1,4 +1,4 @@
-/* Floor 3: the part of cpu/predict/stages_impl.h that makes integers of values,
+/* The part of cpu/predict/stages_impl.h that makes integers of values,
  * and differences and symbols of these. */
 
 static uint64_t

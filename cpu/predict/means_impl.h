@@ -1,4 +1,4 @@
-/* Floor 3: lorenzo's means, a part of cpu/predict/stages_impl.h. Lines are
+/* Lorenzo's means, a part of cpu/predict/stages_impl.h. Lines are
  * worked on side by side, so many at a time that what a mean needs stays in the
  * cache. */
 #define STRIP_NVALUES TERP_LORENZO_NVALUES

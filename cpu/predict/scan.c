@@ -11,7 +11,7 @@
 #define LOOK_NVALUES UINT64_C(4096)
 
 struct scan {
-    struct cpu_team *team;
+    struct cpu_pool *team;
     const struct cpu_stages *stages;
     const uint8_t *values;
     uint64_t nvalues, part_nvalues, nparts;
@@ -48,7 +48,7 @@ scan_parts(void *arg, int id, uint64_t first, uint64_t end)
 static void
 scan_all(struct scan *scan)
 {
-    cpu_team_run(scan->team, scan_parts, scan, scan->nparts, 2);
+    terp_cpu_pool_run(scan->team, scan_parts, scan, scan->nparts, 2);
     scan->stats = scan->part[0];
     for (uint64_t p = 1; p < scan->nparts; p++) {
         const struct cpu_stats *part = &scan->part[p];
@@ -102,9 +102,9 @@ try_fill(struct scan *scan, double extreme, int place)
 }
 
 void
-cpu_scan(struct cpu_team *team, const struct cpu_stages *stages,
-         const void *values, uint64_t nvalues, struct cpu_fills *fills,
-         struct cpu_stats *stats_ret)
+terp_cpu_scan(struct cpu_pool *team, const struct cpu_stages *stages,
+              const void *values, uint64_t nvalues, struct cpu_fills *fills,
+              struct cpu_stats *stats_ret)
 {
     struct scan scan = {.team = team,
                         .stages = stages,
@@ -119,7 +119,7 @@ cpu_scan(struct cpu_team *team, const struct cpu_stages *stages,
     if (min <= max) {
         scan.fills.bits[1] = cpu_value_bits(stages, min);
         scan.fills.bits[2] = cpu_value_bits(stages, max);
-        cpu_team_run(team, look_near, &scan, scan.nparts, 2);
+        terp_cpu_pool_run(team, look_near, &scan, scan.nparts, 2);
         scan.fills = *fills;
         if (!atomic_load(&scan.near_min))
             try_fill(&scan, min, 1);

@@ -16,7 +16,7 @@ min_items(uint64_t nvalues_per_item)
 }
 
 enum terp_status
-cpu_spline_make(struct cpu_spline *spline)
+terp_cpu_spline_make(struct cpu_spline *spline)
 {
     const struct terp_layout *layout = spline->layout;
     uint64_t value_nbytes = (uint64_t)spline->stages->value_nbytes;
@@ -24,7 +24,7 @@ cpu_spline_make(struct cpu_spline *spline)
     uint64_t lattice_nbytes = layout->nlattice * value_nbytes;
     /* One block: freed in parts it would go back to the system more often,
      * whose pages are zeroed anew for every call. */
-    uint8_t *memory = cpu_memory_make(
+    uint8_t *memory = terp_cpu_memory_make(
         spline->team, work_nbytes + lattice_nbytes +
                           layout->nvalues * sizeof *spline->symbols);
 
@@ -37,7 +37,7 @@ cpu_spline_make(struct cpu_spline *spline)
 }
 
 void
-cpu_spline_free(struct cpu_spline *spline)
+terp_cpu_spline_free(struct cpu_spline *spline)
 {
     free(spline->work);
     spline->work = NULL;
@@ -61,9 +61,9 @@ class_values(const struct cpu_spline *spline, int l, unsigned odd)
 }
 
 bool
-cpu_spline_class(const struct cpu_spline *spline, int l, unsigned odd,
-                 unsigned predicting, enum terp_spline kind,
-                 struct cpu_class *cls_ret)
+terp_cpu_spline_class(const struct cpu_spline *spline, int l, unsigned odd,
+                      unsigned predicting, enum terp_spline kind,
+                      struct cpu_class *cls_ret)
 {
     const struct terp_level *level = &spline->layout->level[l];
 
@@ -91,15 +91,15 @@ cpu_spline_class(const struct cpu_spline *spline, int l, unsigned odd,
 }
 
 bool
-cpu_spline_planned_class(const struct cpu_spline *spline, int l, unsigned odd,
-                         const struct cpu_level_plan *plan,
-                         struct cpu_class *cls_ret)
+terp_cpu_spline_planned_class(const struct cpu_spline *spline, int l,
+                              unsigned odd, const struct cpu_level_plan *plan,
+                              struct cpu_class *cls_ret)
 {
     int nodd_dims = __builtin_popcount(odd);
 
-    if (!cpu_spline_class(spline, l, odd,
-                          terp_predicting_dims(odd, plan->priorities),
-                          (enum terp_spline)plan->spline, cls_ret))
+    if (!terp_cpu_spline_class(spline, l, odd,
+                               terp_predicting_dims(odd, plan->priorities),
+                               (enum terp_spline)plan->spline, cls_ret))
         return false;
     if (nodd_dims == 2 || nodd_dims == 3)
         cls_ret->blend_order = terp_blend_order(plan->priorities);
@@ -107,7 +107,7 @@ cpu_spline_planned_class(const struct cpu_spline *spline, int l, unsigned odd,
 }
 
 struct cpu_quantizer
-cpu_spline_quantizer(const struct cpu_spline *spline, int l)
+terp_cpu_spline_quantizer(const struct cpu_spline *spline, int l)
 {
     struct cpu_quantizer quantizer = spline->quantizer;
     quantizer.step *= (double)spline->plan[l].ratio / TERP_RATIO_ONE;
@@ -177,13 +177,14 @@ transfer_level(const struct cpu_spline *spline, int l, void *fine,
             nrows *= t.fine_extent[d];
     }
     t.nruns_per_row = div_up(t.fine_extent[0], 2 * CPU_RUN_NVALUES);
-    cpu_team_run(spline->team, transfer_runs, &t, nrows * t.nruns_per_row,
-                 min_items(min_u64(t.fine_extent[0], 2 * CPU_RUN_NVALUES)));
+    terp_cpu_pool_run(
+        spline->team, transfer_runs, &t, nrows * t.nruns_per_row,
+        min_items(min_u64(t.fine_extent[0], 2 * CPU_RUN_NVALUES)));
 }
 
 void
-cpu_spline_deal(struct cpu_spline *spline, const void *values,
-                const struct cpu_fills *fills)
+terp_cpu_spline_deinterleave(struct cpu_spline *spline, const void *values,
+                             const struct cpu_fills *fills)
 {
     int nlevels = spline->layout->nlevels;
     void *fine = (void *)values; /* only read */
@@ -227,15 +228,15 @@ pass_level(const struct cpu_spline *spline, int l, bool decode)
     struct cpu_class cls;
     struct pass pass = {.stages = spline->stages,
                         .cls = &cls,
-                        .quantizer = cpu_spline_quantizer(spline, l),
+                        .quantizer = terp_cpu_spline_quantizer(spline, l),
                         .decode = decode};
 
     for (int i = 0; i < TERP_NCLASSES - 1; i++) {
-        if (cpu_spline_planned_class(spline, l, terp_class_order[i], plan,
-                                     &cls))
-            cpu_team_run(spline->team, pass_runs, &pass,
-                         cls.nrows * cls.nruns_per_row,
-                         min_items(min_u64(cls.extent[0], CPU_RUN_NVALUES)));
+        if (terp_cpu_spline_planned_class(spline, l, terp_class_order[i], plan,
+                                          &cls))
+            terp_cpu_pool_run(
+                spline->team, pass_runs, &pass, cls.nrows * cls.nruns_per_row,
+                min_items(min_u64(cls.extent[0], CPU_RUN_NVALUES)));
     }
 }
 
@@ -252,7 +253,7 @@ place_anchors(const struct cpu_spline *spline)
 }
 
 void
-cpu_spline_quantize(struct cpu_spline *spline)
+terp_cpu_spline_quantize(struct cpu_spline *spline)
 {
     struct cpu_quantizer quantizer = spline->quantizer;
     uint64_t nbricks = spline->layout->nbricks;
@@ -269,7 +270,7 @@ cpu_spline_quantize(struct cpu_spline *spline)
 }
 
 void
-cpu_spline_reconstruct(struct cpu_spline *spline, void *values)
+terp_cpu_spline_reconstruct(struct cpu_spline *spline, void *values)
 {
     uint64_t nbricks = spline->layout->nbricks;
 

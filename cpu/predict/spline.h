@@ -1,6 +1,6 @@
-/* Floor 3: the spline predictor over all levels of a chunk. */
-#ifndef TERP_CPU_SPLINE_H
-#define TERP_CPU_SPLINE_H
+/* The spline predictor over all levels of a chunk. */
+#ifndef TERP_CPU_PREDICT_SPLINE_H
+#define TERP_CPU_PREDICT_SPLINE_H
 
 #include "codec/api/terp_status.h"
 #include "cpu/pool/pool.h"
@@ -16,7 +16,7 @@ struct cpu_level_plan {
 struct cpu_spline {
     const struct cpu_stages *stages;
     const struct terp_layout *layout;
-    struct cpu_team *team;
+    struct cpu_pool *team;
     void *work;
     void *lattice;
     uint16_t *symbols;
@@ -26,36 +26,36 @@ struct cpu_spline {
 
 /* Allocates work, lattice and symbols. */
 enum terp_status
-cpu_spline_make(struct cpu_spline *spline);
+terp_cpu_spline_make(struct cpu_spline *spline);
 
 void
-cpu_spline_free(struct cpu_spline *spline);
+terp_cpu_spline_free(struct cpu_spline *spline);
 
 /* One class of one level, as these dimensions predict it, or as a plan has it.
  * False when it has no points. */
 bool
-cpu_spline_class(const struct cpu_spline *spline, int l, unsigned odd,
-                 unsigned predicting, enum terp_spline kind,
-                 struct cpu_class *cls_ret);
+terp_cpu_spline_class(const struct cpu_spline *spline, int l, unsigned odd,
+                      unsigned predicting, enum terp_spline kind,
+                      struct cpu_class *cls_ret);
 bool
-cpu_spline_planned_class(const struct cpu_spline *spline, int l, unsigned odd,
-                         const struct cpu_level_plan *plan,
-                         struct cpu_class *cls_ret);
+terp_cpu_spline_planned_class(const struct cpu_spline *spline, int l,
+                              unsigned odd, const struct cpu_level_plan *plan,
+                              struct cpu_class *cls_ret);
 
 struct cpu_quantizer
-cpu_spline_quantizer(const struct cpu_spline *spline, int l);
+terp_cpu_spline_quantizer(const struct cpu_spline *spline, int l);
 
 /* Values in C order to work order. `fills`: NULL when nothing is special. */
 void
-cpu_spline_deal(struct cpu_spline *spline, const void *values,
-                const struct cpu_fills *fills);
+terp_cpu_spline_deinterleave(struct cpu_spline *spline, const void *values,
+                             const struct cpu_fills *fills);
 
 /* Values in work to their reconstruction; symbols. */
 void
-cpu_spline_quantize(struct cpu_spline *spline);
+terp_cpu_spline_quantize(struct cpu_spline *spline);
 
 /* Symbols, and escaped values in work, to values in C order. */
 void
-cpu_spline_reconstruct(struct cpu_spline *spline, void *values);
+terp_cpu_spline_reconstruct(struct cpu_spline *spline, void *values);
 
 #endif

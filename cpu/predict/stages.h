@@ -1,8 +1,8 @@
-/* Floor 3: the stages that touch values, once per type.
+/* The stages that touch values, once per type.
  * cpu/predict/stages_f32.c and cpu/predict/stages_f64.c instantiate
  * cpu/predict/stages_impl.h. */
-#ifndef TERP_CPU_STAGES_H
-#define TERP_CPU_STAGES_H
+#ifndef TERP_CPU_PREDICT_STAGES_H
+#define TERP_CPU_PREDICT_STAGES_H
 
 #include "codec/format/layout.h"
 #include "codec/model/choices.h"
@@ -199,6 +199,6 @@ cpu_value_of_bits(const struct cpu_stages *stages, uint64_t bits)
     return (double)narrow;
 }
 
-extern const struct cpu_stages cpu_stages_f32, cpu_stages_f64;
+extern const struct cpu_stages terp_cpu_stages_f32, terp_cpu_stages_f64;
 
 #endif

@@ -6,5 +6,5 @@
 #define T_MAX FLT_MAX
 #define ROUNDER 12582912.0f
 #define MAX_LEVEL 4194303
-#define STAGES cpu_stages_f32
+#define STAGES terp_cpu_stages_f32
 #include "cpu/predict/stages_impl.h"

@@ -6,5 +6,5 @@
 #define T_MAX DBL_MAX
 #define ROUNDER 6755399441055744.0
 #define MAX_LEVEL 2251799813685247
-#define STAGES cpu_stages_f64
+#define STAGES terp_cpu_stages_f64
 #include "cpu/predict/stages_impl.h"

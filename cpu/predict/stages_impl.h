@@ -1,4 +1,4 @@
-/* Floor 3: the body of cpu/predict/stages_f32.c and cpu/predict/stages_f64.c,
+/* The body of cpu/predict/stages_f32.c and cpu/predict/stages_f64.c,
  * which define T, the type of the values; WORD and INT, unsigned and signed
  * integers of its width; LANES, values of a vector loop; ROUNDER, 1.5 *
  * 2^(mantissa bits), whose addition rounds to an integer; MAX_LEVEL, the

@@ -26,7 +26,7 @@ cost_of_counts(const uint32_t counts[TERP_NROWS])
     while (nrows > 0 && counts[nrows - 1] == 0)
         nrows--;
     /* An escape also stores its value. */
-    return cpu_entry_least_cost(counts, nrows) +
+    return terp_cpu_entry_least_cost(counts, nrows) +
            counts[TERP_ROW_ESCAPE] * TERP_ESCAPE_COST;
 }
 
@@ -41,7 +41,7 @@ sample_class(const struct cpu_spline *spline, const struct cpu_class *cls,
     uint64_t nsampled =
         spline->stages->sample(cls, &spline->quantizer, every, rows);
 
-    cpu_count(rows, nsampled, counts);
+    terp_cpu_histogram(rows, nsampled, counts);
     return nsampled == 0
                ? 0
                : terp_scale_cost(cost_of_counts(counts), nvalues, nsampled);
@@ -54,7 +54,7 @@ sample_dims(const struct cpu_spline *spline, int l, unsigned odd, unsigned dims,
 {
     struct cpu_class cls;
 
-    return cpu_spline_class(spline, l, odd, dims, kind, &cls)
+    return terp_cpu_spline_class(spline, l, odd, dims, kind, &cls)
                ? sample_class(spline, &cls, rows)
                : 0;
 }
@@ -164,7 +164,8 @@ plan_level(const struct cpu_spline *spline, int l, uint16_t *rows,
         bool any = false;
         blended.priorities = order == 2 ? TERP_BLEND_PAIRS : TERP_BLEND_FULL;
         for (unsigned odd = 1; odd < TERP_NCLASSES; odd++) {
-            if (!cpu_spline_planned_class(spline, l, odd, &blended, &cls) ||
+            if (!terp_cpu_spline_planned_class(spline, l, odd, &blended,
+                                               &cls) ||
                 cls.blend_order == 1)
                 continue;
             cost += sample_class(spline, &cls, rows);
@@ -204,16 +205,16 @@ plan_levels(void *arg, int id, uint64_t first, uint64_t end)
 }
 
 enum terp_status
-cpu_tune_spline(struct cpu_spline *spline, uint64_t *cost_ret)
+terp_cpu_tune_spline(struct cpu_spline *spline, uint64_t *cost_ret)
 {
-    uint64_t nmembers = (uint64_t)cpu_team_nmembers(spline->team);
+    uint64_t nmembers = (uint64_t)terp_cpu_pool_nworkers(spline->team);
     struct planning planning = {.spline = spline, .next = 1};
     int ndims = 0;
 
     planning.rows = malloc(nmembers * ROWS_CAPACITY * sizeof *planning.rows);
     if (planning.rows == NULL)
         return TERP_ERR_MEMORY;
-    cpu_team_run(spline->team, plan_levels, &planning, nmembers, 1);
+    terp_cpu_pool_run(spline->team, plan_levels, &planning, nmembers, 1);
     *cost_ret = 0;
     for (int d = 0; d < TERP_NDIMS; d++)
         ndims += spline->layout->dims[d] > 1;
@@ -389,16 +390,16 @@ cost_of_differences(const struct terp_layout *layout,
     if (in_runs)
         cost = terp_cost_in_runs(cost, stencil->run_costs[dims],
                                  terp_cost_of_sum(stencil->sums[dims], n));
-    cost += stencil->njoined * TERP_JOINED_COST;
+    cost += stencil->njoined * TERP_UNPREDICTABLE_COST;
     return terp_scale_cost(cost, layout->nvalues, stencil->nsampled);
 }
 
 enum terp_status
-cpu_tune_lorenzo(struct cpu_lorenzo *lorenzo, const void *values,
-                 const struct cpu_fills *fills, uint64_t *cost_ret)
+terp_cpu_tune_lorenzo(struct cpu_lorenzo *lorenzo, const void *values,
+                      const struct cpu_fills *fills, uint64_t *cost_ret)
 {
     const struct terp_layout *layout = lorenzo->layout;
-    int nmembers = cpu_team_nmembers(lorenzo->team);
+    int nmembers = terp_cpu_pool_nworkers(lorenzo->team);
     struct stencil *stencil = calloc((size_t)nmembers, sizeof *stencil);
     struct sampling sampling = {.lorenzo = lorenzo,
                                 .values = values,
@@ -416,8 +417,8 @@ cpu_tune_lorenzo(struct cpu_lorenzo *lorenzo, const void *values,
     sampling.every = terp_lorenzo_distance(layout->nvalues);
     uint64_t skipped = sampling.every / 2;
     if (nstretches > skipped)
-        cpu_team_run(lorenzo->team, sample_stretches, &sampling,
-                     div_up(nstretches - skipped, sampling.every), 8);
+        terp_cpu_pool_run(lorenzo->team, sample_stretches, &sampling,
+                          div_up(nstretches - skipped, sampling.every), 8);
     add_stencils(stencil, nmembers);
     *cost_ret = UINT64_MAX;
     lorenzo->dims = active;

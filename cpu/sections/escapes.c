@@ -93,7 +93,7 @@ survey(const struct cpu_escapes *escapes, struct job *job)
     if (job->part_nvalues < MIN_PART_NVALUES)
         job->part_nvalues = MIN_PART_NVALUES;
     job->nparts = div_up(escapes->nvalues, job->part_nvalues);
-    cpu_team_run(escapes->team, survey_parts, job, job->nparts, 8);
+    terp_cpu_pool_run(escapes->team, survey_parts, job, job->nparts, 8);
     for (uint64_t p = 0; p < job->nparts; p++) {
         job->part[p].before = n;
         n += job->part[p].nescapes;
@@ -124,7 +124,7 @@ write_parts(void *arg, int id, uint64_t first, uint64_t end)
 }
 
 void
-cpu_escapes_write(const struct cpu_escapes *escapes, struct writer *writer)
+terp_cpu_escapes_write(const struct cpu_escapes *escapes, struct writer *writer)
 {
     struct job job;
     uint64_t n = survey(escapes, &job), all = 1; /* a byte at least */
@@ -142,12 +142,12 @@ cpu_escapes_write(const struct cpu_escapes *escapes, struct writer *writer)
     write_le(writer, (uint64_t)job.number_nbytes, 1);
     job.to = writer_take(writer, n * (uint64_t)job.nbytes);
     if (job.to != NULL)
-        cpu_team_run(escapes->team, write_parts, &job, job.nparts, 8);
+        terp_cpu_pool_run(escapes->team, write_parts, &job, job.nparts, 8);
 }
 
 enum terp_status
-cpu_escapes_read(struct reader *reader, uint64_t nvalues, int value_nbytes,
-                 struct cpu_escape_section *section_ret)
+terp_cpu_escapes_read(struct reader *reader, uint64_t nvalues, int value_nbytes,
+                      struct cpu_escape_section *section_ret)
 {
     struct cpu_escape_section section = {.nescapes = read_uleb(reader)};
 
@@ -192,8 +192,8 @@ place_parts(void *arg, int id, uint64_t first, uint64_t end)
 }
 
 enum terp_status
-cpu_escapes_place(const struct cpu_escapes *escapes,
-                  const struct cpu_escape_section *section)
+terp_cpu_escapes_place(const struct cpu_escapes *escapes,
+                       const struct cpu_escape_section *section)
 {
     struct job job;
 
@@ -204,6 +204,6 @@ cpu_escapes_place(const struct cpu_escapes *escapes,
                                              : section->number_nbytes;
     job.from = section->at;
     if (section->nescapes > 0)
-        cpu_team_run(escapes->team, place_parts, &job, job.nparts, 8);
+        terp_cpu_pool_run(escapes->team, place_parts, &job, job.nparts, 8);
     return TERP_OK;
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 enum terp_status
-cpu_tile_index_make(uint64_t nsymbols, struct cpu_tile_index *index_ret)
+terp_cpu_tile_index_make(uint64_t nsymbols, struct cpu_tile_index *index_ret)
 {
     struct cpu_tile_index index = {
         .nsymbols = nsymbols, .ntiles = div_up(nsymbols, TERP_TILE_NSYMBOLS)};
@@ -27,21 +27,22 @@ cpu_tile_index_make(uint64_t nsymbols, struct cpu_tile_index *index_ret)
 }
 
 void
-cpu_tile_index_free(struct cpu_tile_index *index)
+terp_cpu_tile_index_free(struct cpu_tile_index *index)
 {
     free(index->memory);
 }
 
 void
-cpu_tile_index_write_nonzero(struct writer *writer,
-                             struct cpu_tile_index *index)
+terp_cpu_tile_index_write_nonzero(struct writer *writer,
+                                  struct cpu_tile_index *index)
 {
     terp_bitmap_write(writer, index->nonzero, div_up(index->ntiles, 8),
                       index->scratch);
 }
 
 enum terp_status
-cpu_tile_index_read_nonzero(struct reader *reader, struct cpu_tile_index *index)
+terp_cpu_tile_index_read_nonzero(struct reader *reader,
+                                 struct cpu_tile_index *index)
 {
     terp_bitmap_read(reader, index->nonzero, div_up(index->ntiles, 8),
                      index->scratch);
@@ -128,9 +129,9 @@ write_lengths(struct writer *writer, const struct cpu_tile_index *index,
 }
 
 void
-cpu_tile_index_write_places(struct writer *writer,
-                            const struct cpu_tile_index *index,
-                            enum terp_coding coding)
+terp_cpu_tile_index_write_places(struct writer *writer,
+                                 const struct cpu_tile_index *index,
+                                 enum terp_coding coding)
 {
     bool first = true;
 
@@ -234,8 +235,9 @@ read_offsets(struct reader *reader, struct cpu_tile_index *index,
 }
 
 enum terp_status
-cpu_tile_index_read_places(struct reader *reader, struct cpu_tile_index *index,
-                           enum terp_coding coding, unsigned max_nbytes)
+terp_cpu_tile_index_read_places(struct reader *reader,
+                                struct cpu_tile_index *index,
+                                enum terp_coding coding, unsigned max_nbytes)
 {
     const uint8_t *places = reader->at;
     uint64_t nfull = 0, full = 0;

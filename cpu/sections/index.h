@@ -1,8 +1,8 @@
-/* Floor 3: the index of a stream's tiles. After the hybrid form of Noordsij
+/* The index of a stream's tiles. After the hybrid form of Noordsij
  * et al., "Parallelization of variable rate decompression through metadata",
  * PDP 2020: an absolute offset a partition, short lengths within it. */
-#ifndef TERP_CPU_TILE_INDEX_H
-#define TERP_CPU_TILE_INDEX_H
+#ifndef TERP_CPU_SECTIONS_INDEX_H
+#define TERP_CPU_SECTIONS_INDEX_H
 
 #include "codec/format/reduce.h"
 #include "cpu/entropy/tiles.h"
@@ -21,28 +21,29 @@ struct cpu_tile_index {
 };
 
 enum terp_status
-cpu_tile_index_make(uint64_t nsymbols, struct cpu_tile_index *index_ret);
+terp_cpu_tile_index_make(uint64_t nsymbols, struct cpu_tile_index *index_ret);
 
 void
-cpu_tile_index_free(struct cpu_tile_index *index);
+terp_cpu_tile_index_free(struct cpu_tile_index *index);
 
 /* The index is written around the codebooks: which tiles are not zero, then
  * (by the caller) codebooks, then lengths and offsets. */
 void
-cpu_tile_index_write_nonzero(struct writer *writer,
-                             struct cpu_tile_index *index);
+terp_cpu_tile_index_write_nonzero(struct writer *writer,
+                                  struct cpu_tile_index *index);
 void
-cpu_tile_index_write_places(struct writer *writer,
-                            const struct cpu_tile_index *index,
-                            enum terp_coding coding);
+terp_cpu_tile_index_write_places(struct writer *writer,
+                                 const struct cpu_tile_index *index,
+                                 enum terp_coding coding);
 
 enum terp_status
-cpu_tile_index_read_nonzero(struct reader *reader,
-                            struct cpu_tile_index *index);
+terp_cpu_tile_index_read_nonzero(struct reader *reader,
+                                 struct cpu_tile_index *index);
 
 /* What is left of the reader is the payload then; `begin` lies within. */
 enum terp_status
-cpu_tile_index_read_places(struct reader *reader, struct cpu_tile_index *index,
-                           enum terp_coding coding, unsigned max_nbytes);
+terp_cpu_tile_index_read_places(struct reader *reader,
+                                struct cpu_tile_index *index,
+                                enum terp_coding coding, unsigned max_nbytes);
 
 #endif

@@ -180,7 +180,7 @@ choose_lag(struct walk *walk, const struct terp_layout *layout,
     int best = 0;
 
     for (int d = 1; d <= TERP_NDIMS; d++) {
-        tried.bits.lag = terp_lag(layout, d);
+        tried.bits.lag = terp_mask_delta_distance(layout, d);
         uint64_t nruns = tried.bits.lag == 0 ? UINT64_MAX : count_runs(&tried);
         if (nruns >= *nruns_inout)
             continue;
@@ -192,9 +192,9 @@ choose_lag(struct walk *walk, const struct terp_layout *layout,
 }
 
 enum terp_status
-cpu_specials_write(struct writer *writer, const uint64_t *mask,
-                   const void *values, const struct terp_layout *layout,
-                   int value_nbytes)
+terp_cpu_specials_write(struct writer *writer, const uint64_t *mask,
+                        const void *values, const struct terp_layout *layout,
+                        int value_nbytes)
 {
     struct walk walk = {.bits = {mask, layout->nvalues, 0},
                         .values = values,
@@ -286,7 +286,7 @@ read_head(struct reader *reader, const struct terp_layout *layout,
                               .ncolors = ncolors,
                               .nfields = ncolors > 1 ? NFIELDS : FIELD_COLOR};
     if (valid && lagged > 0) {
-        head_ret->lag = terp_lag(layout, (int)lagged);
+        head_ret->lag = terp_mask_delta_distance(layout, (int)lagged);
         valid = ncolors == 1 && head_ret->lag > 0;
     }
     return valid;
@@ -360,9 +360,9 @@ read_runs(struct reader *reader, const struct terp_layout *layout,
 }
 
 enum terp_status
-cpu_specials_read(struct reader *reader, const struct terp_layout *layout,
-                  int value_nbytes, uint64_t **mask_ret,
-                  uint64_t *nspecials_ret)
+terp_cpu_specials_read(struct reader *reader, const struct terp_layout *layout,
+                       int value_nbytes, uint64_t **mask_ret,
+                       uint64_t *nspecials_ret)
 {
     uint64_t *mask = NULL;
     struct head head;
@@ -407,8 +407,8 @@ place_colors(struct list *lists, uint64_t nruns, const uint8_t *palette,
 }
 
 void
-cpu_specials_place(struct reader *reader, const struct terp_layout *layout,
-                   int value_nbytes, const uint64_t *mask, void *values)
+terp_cpu_specials_place(struct reader *reader, const struct terp_layout *layout,
+                        int value_nbytes, const uint64_t *mask, void *values)
 {
     const struct bits bits = {mask, layout->nvalues, 0};
     size_t nbytes = (size_t)value_nbytes;

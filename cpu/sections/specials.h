@@ -1,6 +1,6 @@
-/* Floor 3: the exact values of masked points. doc/format.md, "Specials". */
-#ifndef TERP_CPU_SPECIALS_H
-#define TERP_CPU_SPECIALS_H
+/* The exact values of masked points. doc/format.md, "Specials". */
+#ifndef TERP_CPU_SECTIONS_SPECIALS_H
+#define TERP_CPU_SECTIONS_SPECIALS_H
 
 #include "codec/api/terp_status.h"
 #include "codec/format/bytes.h"
@@ -9,22 +9,22 @@
 /* Writes which values the mask names (bit i % 64 of word i / 64) and their
  * bits. */
 enum terp_status
-cpu_specials_write(struct writer *writer, const uint64_t *mask,
-                   const void *values, const struct terp_layout *layout,
-                   int value_nbytes);
+terp_cpu_specials_write(struct writer *writer, const uint64_t *mask,
+                        const void *values, const struct terp_layout *layout,
+                        int value_nbytes);
 
 /* Reads such a section to its end: the mask, for the caller to free, and the
  * number of values in it. No mask is returned where it is not asked for
  * (NULL), or on failure. */
 enum terp_status
-cpu_specials_read(struct reader *reader, const struct terp_layout *layout,
-                  int value_nbytes, uint64_t **mask_ret,
-                  uint64_t *nspecials_ret);
+terp_cpu_specials_read(struct reader *reader, const struct terp_layout *layout,
+                       int value_nbytes, uint64_t **mask_ret,
+                       uint64_t *nspecials_ret);
 
 /* Puts the values back where the mask says, out of a section that has been
  * read before: `reader` is at its begin. */
 void
-cpu_specials_place(struct reader *reader, const struct terp_layout *layout,
-                   int value_nbytes, const uint64_t *mask, void *values);
+terp_cpu_specials_place(struct reader *reader, const struct terp_layout *layout,
+                        int value_nbytes, const uint64_t *mask, void *values);
 
 #endif

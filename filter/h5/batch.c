@@ -10,7 +10,7 @@
 #define STREAM_ALIGNMENT 16
 
 void
-h5_batch_free(struct h5_batch *batch)
+terp_h5_batch_free(struct terp_h5_batch *batch)
 {
     terp_memory_free(batch->run, batch->chunks);
     terp_memory_free(batch->run, batch->streams);
@@ -27,7 +27,7 @@ h5_batch_free(struct h5_batch *batch)
 
 /* Memory of the run for `n` chunks and their streams. */
 static enum terp_status
-make_room(struct h5_batch *batch, uint64_t n)
+make_room(struct terp_h5_batch *batch, uint64_t n)
 {
     void *chunks = NULL, *streams = NULL;
     uint64_t nbytes;
@@ -49,7 +49,7 @@ make_room(struct h5_batch *batch, uint64_t n)
 
 /* What the host has. */
 static enum terp_status
-make_host_room(struct h5_batch *batch)
+make_host_room(struct terp_h5_batch *batch)
 {
     uint64_t n = batch->cap_nchunks;
     bool on_host = batch->run->memory == TERP_MEMORY_HOST;
@@ -73,8 +73,8 @@ make_host_room(struct h5_batch *batch)
 }
 
 enum terp_status
-h5_batch_make(struct terp_run *run, const struct h5_block *block,
-              uint64_t nbytes, struct h5_batch *batch)
+terp_h5_batch_make(struct terp_run *run, const struct terp_h5_block *block,
+                   uint64_t nbytes, struct terp_h5_batch *batch)
 {
     enum terp_status st = TERP_ERR_MEMORY;
 
@@ -92,7 +92,8 @@ h5_batch_make(struct terp_run *run, const struct h5_block *block,
 }
 
 void
-h5_batch_take(struct h5_batch *batch, uint64_t i, uint64_t number, uint64_t j)
+terp_h5_batch_take(struct terp_h5_batch *batch, uint64_t i, uint64_t number,
+                   uint64_t j)
 {
     batch->number[j] = number;
     batch->chunk[j] = batch->chunks + i * batch->chunk_nbytes;
@@ -101,9 +102,10 @@ h5_batch_take(struct h5_batch *batch, uint64_t i, uint64_t number, uint64_t j)
 }
 
 enum terp_status
-h5_batch_encode(struct h5_batch *batch, const struct h5_block *block,
-                const struct terp_params *params, uint64_t first, uint64_t n,
-                const void *values)
+terp_h5_batch_encode(struct terp_h5_batch *batch,
+                     const struct terp_h5_block *block,
+                     const struct terp_params *params, uint64_t first,
+                     uint64_t n, const void *values)
 {
     struct terp_run *run = batch->run;
 
@@ -114,7 +116,7 @@ h5_batch_encode(struct h5_batch *batch, const struct h5_block *block,
 
     for (uint64_t i = 0; st == TERP_OK && i < n; i += step) {
         for (uint64_t j = 0; j < step; j++)
-            h5_batch_take(batch, i + j, first + i + j, i + j);
+            terp_h5_batch_take(batch, i + j, first + i + j, i + j);
         st = terp_array_gather(run, &block->array, first + i, step, values,
                                batch->chunks);
         if (st == TERP_OK)
@@ -130,13 +132,13 @@ h5_batch_encode(struct h5_batch *batch, const struct h5_block *block,
 }
 
 enum terp_status
-h5_batch_store(const struct h5_batch *batch, const struct h5_block *block,
-               uint64_t n)
+terp_h5_batch_store(const struct terp_h5_batch *batch,
+                    const struct terp_h5_block *block, uint64_t n)
 {
     hsize_t place[H5S_MAX_RANK];
 
     for (uint64_t i = 0; i < n; i++) {
-        h5_block_place(block, batch->number[i], place);
+        terp_h5_block_place(block, batch->number[i], place);
         if (H5Dwrite_chunk(block->dataset, H5P_DEFAULT, 0, place,
                            batch->stream_nbytes[i], batch->host_stream[i]) < 0)
             return TERP_ERR_HDF5;
@@ -146,7 +148,7 @@ h5_batch_store(const struct h5_batch *batch, const struct h5_block *block,
 
 /* The stream of a chunk; *nbytes_ret is 0 where HDF5 has to read it. */
 static enum terp_status
-read_stream(const struct h5_block *block, uint64_t number, void *stream,
+read_stream(const struct terp_h5_block *block, uint64_t number, void *stream,
             uint64_t stream_cap_nbytes, uint64_t *nbytes_ret)
 {
     hsize_t place[H5S_MAX_RANK], nbytes = 0;
@@ -154,7 +156,7 @@ read_stream(const struct h5_block *block, uint64_t number, void *stream,
     herr_t known;
 
     *nbytes_ret = 0;
-    h5_block_place(block, number, place);
+    terp_h5_block_place(block, number, place);
     /* Of a chunk that was never written it says 0, or fails. */
     H5E_BEGIN_TRY
     {
@@ -171,7 +173,7 @@ read_stream(const struct h5_block *block, uint64_t number, void *stream,
 
 /* A chunk that HDF5 has to read. */
 static enum terp_status
-read_chunk(const struct h5_block *block, struct h5_batch *batch,
+read_chunk(const struct terp_h5_block *block, struct terp_h5_batch *batch,
            uint64_t number, void *chunk)
 {
     hsize_t place[H5S_MAX_RANK] = {0}, count[H5S_MAX_RANK] = {0};
@@ -179,10 +181,10 @@ read_chunk(const struct h5_block *block, struct h5_batch *batch,
     void *on_its_way = on_host ? chunk : batch->host_chunk;
     const void *from = on_its_way;
 
-    h5_block_place(block, number, place);
+    terp_h5_block_place(block, number, place);
     for (int d = 0; d < block->rank; d++)
         count[d] = min_u64(block->chunk[d], block->dims[d] - place[d]);
-    enum terp_status st = h5_block_transfer_part(
+    enum terp_status st = terp_h5_block_transfer_part(
         block, place, count, block->chunk, NULL, on_its_way);
     return st != TERP_OK || on_host
                ? st
@@ -192,7 +194,8 @@ read_chunk(const struct h5_block *block, struct h5_batch *batch,
 
 /* Decodes the first `n` streams that the batch has taken. */
 static enum terp_status
-decode_taken(const struct h5_block *block, struct h5_batch *batch, uint64_t n)
+decode_taken(const struct terp_h5_block *block, struct terp_h5_batch *batch,
+             uint64_t n)
 {
     struct terp_run *run = batch->run;
     enum terp_status st = TERP_OK;
@@ -216,14 +219,15 @@ decode_taken(const struct h5_block *block, struct h5_batch *batch, uint64_t n)
 }
 
 enum terp_status
-h5_batch_read(struct h5_batch *batch, const struct h5_block *block,
-              uint64_t first, uint64_t n, void *values)
+terp_h5_batch_read(struct terp_h5_batch *batch,
+                   const struct terp_h5_block *block, uint64_t first,
+                   uint64_t n, void *values)
 {
     enum terp_status st = TERP_OK;
     uint64_t ntaken = 0;
 
     for (uint64_t i = 0; st == TERP_OK && i < n; i++) {
-        h5_batch_take(batch, i, first + i, ntaken);
+        terp_h5_batch_take(batch, i, first + i, ntaken);
         st = read_stream(block, first + i, batch->host_stream[ntaken],
                          batch->stream_stride, &batch->stream_nbytes[ntaken]);
         if (st == TERP_OK && batch->stream_nbytes[ntaken] == 0)

@@ -1,10 +1,10 @@
 /* Chunks of a block and their streams, some at a time. */
-#ifndef TERP_H5_BATCH_H
-#define TERP_H5_BATCH_H
+#ifndef TERP_FILTER_H5_BATCH_H
+#define TERP_FILTER_H5_BATCH_H
 
 #include "filter/h5/block.h"
 
-struct h5_batch {
+struct terp_h5_batch {
     struct terp_run *run;
     uint64_t cap_nchunks, chunk_nbytes, stream_stride;
     uint8_t *chunks, *streams; /* where the run has its memory */
@@ -20,31 +20,34 @@ struct h5_batch {
  * little memory, as on a device. The block's reason is NULL. Must be freed,
  * whatever the result. */
 enum terp_status
-h5_batch_make(struct terp_run *run, const struct h5_block *block,
-              uint64_t nbytes, struct h5_batch *batch);
+terp_h5_batch_make(struct terp_run *run, const struct terp_h5_block *block,
+                   uint64_t nbytes, struct terp_h5_batch *batch);
 void
-h5_batch_free(struct h5_batch *batch);
+terp_h5_batch_free(struct terp_h5_batch *batch);
 
 /* Takes chunk i of those in `batch`, which is number `number` of the block, as
  * the j-th to be coded. */
 void
-h5_batch_take(struct h5_batch *batch, uint64_t i, uint64_t number, uint64_t j);
+terp_h5_batch_take(struct terp_h5_batch *batch, uint64_t i, uint64_t number,
+                   uint64_t j);
 
 /* Codes chunks [first, first + n) of the block, whose values are at `values`.
  * Nothing of HDF5 is called: another thread may do so. */
 enum terp_status
-h5_batch_encode(struct h5_batch *batch, const struct h5_block *block,
-                const struct terp_params *params, uint64_t first, uint64_t n,
-                const void *values);
+terp_h5_batch_encode(struct terp_h5_batch *batch,
+                     const struct terp_h5_block *block,
+                     const struct terp_params *params, uint64_t first,
+                     uint64_t n, const void *values);
 
 /* Stores the streams of the first `n` chunks that were taken and coded. */
 enum terp_status
-h5_batch_store(const struct h5_batch *batch, const struct h5_block *block,
-               uint64_t n);
+terp_h5_batch_store(const struct terp_h5_batch *batch,
+                    const struct terp_h5_block *block, uint64_t n);
 
 /* Reads chunks [first, first + n) of the block into `values`. */
 enum terp_status
-h5_batch_read(struct h5_batch *batch, const struct h5_block *block,
-              uint64_t first, uint64_t n, void *values);
+terp_h5_batch_read(struct terp_h5_batch *batch,
+                   const struct terp_h5_block *block, uint64_t first,
+                   uint64_t n, void *values);
 
 #endif

@@ -9,7 +9,8 @@ _Static_assert(TERP_ARRAY_MAX_RANK >= H5S_MAX_RANK, "any dataset's rank");
 /* ---- what the dataset is ---- */
 
 static enum terp_status
-read_extent(struct h5_block *block, const hsize_t *offset, const hsize_t *count)
+read_extent(struct terp_h5_block *block, const hsize_t *offset,
+            const hsize_t *count)
 {
     block->rank = H5Sget_simple_extent_ndims(block->space);
     if (block->rank < 0 ||
@@ -29,7 +30,7 @@ read_extent(struct h5_block *block, const hsize_t *offset, const hsize_t *count)
 }
 
 bool
-h5_block_is_empty(const struct h5_block *block)
+terp_h5_block_is_empty(const struct terp_h5_block *block)
 {
     for (int d = 0; d < block->rank; d++)
         if (block->count[d] == 0)
@@ -39,7 +40,7 @@ h5_block_is_empty(const struct h5_block *block)
 
 /* Where values beyond the dataset's end come from: as HDF5 does it. */
 static enum terp_status
-read_padding(const struct h5_block *block, uint8_t *pad_ret)
+read_padding(const struct terp_h5_block *block, uint8_t *pad_ret)
 {
     H5D_fill_value_t status;
     H5D_fill_time_t when;
@@ -57,7 +58,7 @@ read_padding(const struct h5_block *block, uint8_t *pad_ret)
 
 /* Why the chunks are not streams of terp, as far as the dataset tells. */
 static const char *
-reason_of_filters(struct h5_block *block)
+reason_of_filters(struct terp_h5_block *block)
 {
     unsigned words[TERP_CD_MAX_NWORDS], flags, options;
     size_t nwords = TERP_CD_MAX_NWORDS;
@@ -73,14 +74,14 @@ reason_of_filters(struct h5_block *block)
         return "the dataset's partial chunks are not filtered";
     nwords = min_u64(nwords, TERP_CD_MAX_NWORDS);
     if (terp_cd_parse(nwords, words, &block->cd, NULL) != TERP_OK ||
-        !block->cd.persisted || block->cd.pass != TERP_PASS_NO)
+        !block->cd.persisted || block->cd.pass != TERP_PASS_NONE)
         return "the dataset's values pass through terp as they are";
     return NULL;
 }
 
 /* The block as the codec sees it, and the reason why it cannot. */
 static enum terp_status
-read_chunks(struct h5_block *block)
+read_chunks(struct terp_h5_block *block)
 {
     struct terp_array *array = &block->array;
 
@@ -119,7 +120,7 @@ read_chunks(struct h5_block *block)
 }
 
 void
-h5_block_close(struct h5_block *block)
+terp_h5_block_close(struct terp_h5_block *block)
 {
     if (block->dcpl >= 0)
         H5Pclose(block->dcpl);
@@ -130,8 +131,8 @@ h5_block_close(struct h5_block *block)
 }
 
 enum terp_status
-h5_block_open(hid_t dataset, const hsize_t *offset, const hsize_t *count,
-              struct h5_block *block)
+terp_h5_block_open(hid_t dataset, const hsize_t *offset, const hsize_t *count,
+                   struct terp_h5_block *block)
 {
     memset(block, 0, sizeof *block);
     block->dataset = dataset;
@@ -141,14 +142,14 @@ h5_block_open(hid_t dataset, const hsize_t *offset, const hsize_t *count,
     if (block->dcpl < 0)
         return TERP_ERR_HDF5;
     enum terp_status st = read_extent(block, offset, count);
-    if (st != TERP_OK || h5_block_is_empty(block))
+    if (st != TERP_OK || terp_h5_block_is_empty(block))
         return st;
     return read_chunks(block);
 }
 
 void
-h5_block_place(const struct h5_block *block, uint64_t number,
-               hsize_t *place_ret)
+terp_h5_block_place(const struct terp_h5_block *block, uint64_t number,
+                    hsize_t *place_ret)
 {
     for (int d = block->rank - 1; d >= 0; d--) {
         uint64_t nchunks = div_up(block->count[d], block->chunk[d]);
@@ -160,9 +161,9 @@ h5_block_place(const struct h5_block *block, uint64_t number,
 /* ---- what HDF5 moves ---- */
 
 enum terp_status
-h5_block_transfer_part(const struct h5_block *block, const hsize_t *offset,
-                       const hsize_t *count, const hsize_t *dims,
-                       const void *src, void *dst)
+terp_h5_block_transfer_part(const struct terp_h5_block *block,
+                            const hsize_t *offset, const hsize_t *count,
+                            const hsize_t *dims, const void *src, void *dst)
 {
     static const hsize_t start[H5S_MAX_RANK];
     hid_t memory = H5S_ALL, space = H5S_ALL;
@@ -192,7 +193,7 @@ h5_block_transfer_part(const struct h5_block *block, const hsize_t *offset,
 /* Rows of the slowest dim that go by way of the host at a time: whole chunks.
  * One value where there are no dims. */
 static enum terp_status
-cut_slab(const struct h5_block *block, hsize_t *nrows_ret,
+cut_slab(const struct terp_h5_block *block, hsize_t *nrows_ret,
          uint64_t *row_nbytes_ret)
 {
     uint64_t row_nbytes = H5Tget_size(block->type);
@@ -210,7 +211,7 @@ cut_slab(const struct h5_block *block, hsize_t *nrows_ret,
 
 /* Moves slabs of the block between the device's memory and HDF5. */
 static enum terp_status
-transfer_slabs(struct terp_run *run, const struct h5_block *block,
+transfer_slabs(struct terp_run *run, const struct terp_h5_block *block,
                const void *src, void *dst)
 {
     hsize_t offset[H5S_MAX_RANK], count[H5S_MAX_RANK];
@@ -236,24 +237,24 @@ transfer_slabs(struct terp_run *run, const struct h5_block *block,
         offset[0] = block->offset[0] + row;
         count[0] = nrows;
         if (src == NULL)
-            st =
-                h5_block_transfer_part(block, offset, count, count, NULL, slab);
+            st = terp_h5_block_transfer_part(block, offset, count, count, NULL,
+                                             slab);
         if (st == TERP_OK)
             st = terp_memory_copy(run, 1, &to, &from, &nbytes);
         if (st == TERP_OK && src != NULL)
-            st =
-                h5_block_transfer_part(block, offset, count, count, slab, NULL);
+            st = terp_h5_block_transfer_part(block, offset, count, count, slab,
+                                             NULL);
     }
     free(slab);
     return st;
 }
 
 enum terp_status
-h5_block_transfer(struct terp_run *run, const struct h5_block *block,
-                  const void *src, void *dst)
+terp_h5_block_transfer(struct terp_run *run, const struct terp_h5_block *block,
+                       const void *src, void *dst)
 {
     return run->memory == TERP_MEMORY_HOST
-               ? h5_block_transfer_part(block, block->offset, block->count,
-                                        block->count, src, dst)
+               ? terp_h5_block_transfer_part(block, block->offset, block->count,
+                                             block->count, src, dst)
                : transfer_slabs(run, block, src, dst);
 }

@@ -1,6 +1,6 @@
 /* A part of a dataset, and how HDF5 stores it. */
-#ifndef TERP_H5_BLOCK_H
-#define TERP_H5_BLOCK_H
+#ifndef TERP_FILTER_H5_BLOCK_H
+#define TERP_FILTER_H5_BLOCK_H
 
 #include <hdf5.h>
 
@@ -14,7 +14,7 @@
 #define TERP_H5_BATCH_NBYTES (UINT64_C(64) << 20)
 #endif
 
-struct h5_block {
+struct terp_h5_block {
     hid_t dataset, type, space, dcpl;
     int rank;
     hsize_t dims[H5S_MAX_RANK]; /* of the dataset */
@@ -31,29 +31,29 @@ struct h5_block {
 /* Looks at the block of `count` values from `offset` on, as terp_h5_write has
  * them. Must be closed, whatever the result. */
 enum terp_status
-h5_block_open(hid_t dataset, const hsize_t *offset, const hsize_t *count,
-              struct h5_block *block);
+terp_h5_block_open(hid_t dataset, const hsize_t *offset, const hsize_t *count,
+                   struct terp_h5_block *block);
 void
-h5_block_close(struct h5_block *block);
+terp_h5_block_close(struct terp_h5_block *block);
 
 bool
-h5_block_is_empty(const struct h5_block *block);
+terp_h5_block_is_empty(const struct terp_h5_block *block);
 
 /* Where in the dataset chunk `number` of the block begins. */
 void
-h5_block_place(const struct h5_block *block, uint64_t number,
-               hsize_t *place_ret);
+terp_h5_block_place(const struct terp_h5_block *block, uint64_t number,
+                    hsize_t *place_ret);
 
 /* Reads `count` values from `offset` on into the beginning of an array of
  * `dims`, or with `src` writes them from there, by HDF5. All on the host. */
 enum terp_status
-h5_block_transfer_part(const struct h5_block *block, const hsize_t *offset,
-                       const hsize_t *count, const hsize_t *dims,
-                       const void *src, void *dst);
+terp_h5_block_transfer_part(const struct terp_h5_block *block,
+                            const hsize_t *offset, const hsize_t *count,
+                            const hsize_t *dims, const void *src, void *dst);
 
 /* All of the block by HDF5, from `src` or to `dst`, in run->memory. */
 enum terp_status
-h5_block_transfer(struct terp_run *run, const struct h5_block *block,
-                  const void *src, void *dst);
+terp_h5_block_transfer(struct terp_run *run, const struct terp_h5_block *block,
+                       const void *src, void *dst);
 
 #endif

@@ -17,42 +17,46 @@ batch_nbytes(const struct terp_run *run)
 
 /* `params` NULL: the dataset's. */
 static enum terp_status
-write_streams(struct terp_run *run, const struct h5_block *block,
+write_streams(struct terp_run *run, const struct terp_h5_block *block,
               const struct terp_params *params, const void *values)
 {
     uint64_t nchunks = terp_array_nchunks(&block->array);
     struct terp_params used = block->cd.params;
-    struct h5_batch batch;
+    struct terp_h5_batch batch;
 
     if (params != NULL) {
         used = *params;
         used.has_fill = block->cd.params.has_fill;
         used.fill_bits = block->cd.params.fill_bits;
     }
-    enum terp_status st = h5_batch_make(run, block, batch_nbytes(run), &batch);
+    enum terp_status st =
+        terp_h5_batch_make(run, block, batch_nbytes(run), &batch);
     for (uint64_t first = 0; st == TERP_OK && first < nchunks;
          first += batch.cap_nchunks) {
         uint64_t n = min_u64(batch.cap_nchunks, nchunks - first);
-        st = h5_batch_encode(&batch, block, &used, first, n, values);
+        st = terp_h5_batch_encode(&batch, block, &used, first, n, values);
         if (st == TERP_OK)
-            st = h5_batch_store(&batch, block, n);
+            st = terp_h5_batch_store(&batch, block, n);
     }
-    h5_batch_free(&batch);
+    terp_h5_batch_free(&batch);
     return st;
 }
 
 static enum terp_status
-read_streams(struct terp_run *run, const struct h5_block *block, void *values)
+read_streams(struct terp_run *run, const struct terp_h5_block *block,
+             void *values)
 {
     uint64_t nchunks = terp_array_nchunks(&block->array);
-    struct h5_batch batch;
+    struct terp_h5_batch batch;
 
-    enum terp_status st = h5_batch_make(run, block, batch_nbytes(run), &batch);
+    enum terp_status st =
+        terp_h5_batch_make(run, block, batch_nbytes(run), &batch);
     for (uint64_t first = 0; st == TERP_OK && first < nchunks;
          first += batch.cap_nchunks)
-        st = h5_batch_read(&batch, block, first,
-                           min_u64(batch.cap_nchunks, nchunks - first), values);
-    h5_batch_free(&batch);
+        st = terp_h5_batch_read(&batch, block, first,
+                                min_u64(batch.cap_nchunks, nchunks - first),
+                                values);
+    terp_h5_batch_free(&batch);
     return st;
 }
 
@@ -61,24 +65,24 @@ terp_h5_write(struct terp_run *run, hid_t dataset, const hsize_t *offset,
               const hsize_t *count, const struct terp_params *params,
               const void *values)
 {
-    struct h5_block block;
+    struct terp_h5_block block;
     enum terp_status st = terp_run_begin(run);
 
     if (st != TERP_OK)
         return st;
-    st = h5_block_open(dataset, offset, count, &block);
-    if (st == TERP_OK && !h5_block_is_empty(&block)) {
+    st = terp_h5_block_open(dataset, offset, count, &block);
+    if (st == TERP_OK && !terp_h5_block_is_empty(&block)) {
         if ((block.is_chunked && !block.is_whole) ||
             (params != NULL && block.reason != NULL))
             st = TERP_ERR_ARGUMENT;
         else if (block.reason != NULL)
-            st = h5_block_transfer(run, &block, values, NULL);
+            st = terp_h5_block_transfer(run, &block, values, NULL);
         else
             st = write_streams(run, &block, params, values);
         if (run->reason == NULL)
             run->reason = block.reason;
     }
-    h5_block_close(&block);
+    terp_h5_block_close(&block);
     return st;
 }
 
@@ -86,18 +90,19 @@ enum terp_status
 terp_h5_read(struct terp_run *run, hid_t dataset, const hsize_t *offset,
              const hsize_t *count, void *values)
 {
-    struct h5_block block;
+    struct terp_h5_block block;
     enum terp_status st = terp_run_begin(run);
 
     if (st != TERP_OK)
         return st;
-    st = h5_block_open(dataset, offset, count, &block);
-    if (st == TERP_OK && !h5_block_is_empty(&block)) {
-        st = block.reason != NULL ? h5_block_transfer(run, &block, NULL, values)
-                                  : read_streams(run, &block, values);
+    st = terp_h5_block_open(dataset, offset, count, &block);
+    if (st == TERP_OK && !terp_h5_block_is_empty(&block)) {
+        st = block.reason != NULL
+                 ? terp_h5_block_transfer(run, &block, NULL, values)
+                 : read_streams(run, &block, values);
         if (run->reason == NULL)
             run->reason = block.reason;
     }
-    h5_block_close(&block);
+    terp_h5_block_close(&block);
     return st;
 }

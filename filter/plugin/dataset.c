@@ -61,7 +61,7 @@ check_place(const struct terp_host *host, hid_t dcpl)
         return TERP_PASS_UNKNOWN_LAYOUT;
     H5Z_filter_t first =
         get_filter(dcpl, 0, &flags, &nwords, NULL, 0, NULL, &config);
-    return first == H5Z_FILTER_TERP ? TERP_PASS_NO : TERP_PASS_NOT_FIRST;
+    return first == H5Z_FILTER_TERP ? TERP_PASS_NONE : TERP_PASS_NOT_FIRST;
 }
 
 /* Compared as a whole: a program that is linked with libhdf5.a lacks the
@@ -89,7 +89,7 @@ read_type(const struct terp_host *host, hid_t type, enum terp_type *type_ret,
         if (is_equal(type, known) > 0) {
             *type_ret = candidate->type;
             *big_endian_ret = candidate->big_endian;
-            return TERP_PASS_NO;
+            return TERP_PASS_NONE;
         }
     }
     return TERP_PASS_FLOAT_FORMAT;
@@ -153,16 +153,16 @@ terp_dataset_describe(const struct terp_host *host, hid_t dcpl, hid_t type,
     cd->params.fill_bits = 0;
 
     cd->pass = check_place(host, dcpl);
-    if (cd->pass == TERP_PASS_NO)
+    if (cd->pass == TERP_PASS_NONE)
         cd->pass = read_type(host, type, &value_type, &big_endian);
-    if (cd->pass == TERP_PASS_NO) {
+    if (cd->pass == TERP_PASS_NONE) {
         ndims = read_dims(host, space, dims);
         if (ndims < 0)
             cd->pass = TERP_PASS_UNKNOWN_LAYOUT;
     }
-    if (cd->pass == TERP_PASS_NO)
+    if (cd->pass == TERP_PASS_NONE)
         fits = terp_cd_apply_dims(cd, value_type, big_endian, ndims, dims);
-    if (cd->pass == TERP_PASS_NO)
+    if (cd->pass == TERP_PASS_NONE)
         read_fill(host, dcpl, type, cd);
     return fits;
 }
@@ -171,7 +171,7 @@ const char *
 terp_pass_text(enum terp_pass pass)
 {
     switch (pass) {
-    case TERP_PASS_NO:
+    case TERP_PASS_NONE:
         return "it is compressed";
     case TERP_PASS_NOT_FLOAT:
         return "the type is not a floating-point number";

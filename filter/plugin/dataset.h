@@ -1,6 +1,6 @@
 /* What HDF5 says of a dataset that is about to be created. */
-#ifndef TERP_DATASET_H
-#define TERP_DATASET_H
+#ifndef TERP_FILTER_PLUGIN_DATASET_H
+#define TERP_FILTER_PLUGIN_DATASET_H
 
 #include <hdf5.h>
 

@@ -85,7 +85,7 @@ say_words(const struct call *call, const struct terp_cd *cd, bool fits)
     char dims[128] = "";
     size_t at = 0;
 
-    if (cd->pass != TERP_PASS_NO) {
+    if (cd->pass != TERP_PASS_NONE) {
         terp_settings_say(&call->settings, &call->host,
                           "set_local: data will pass through: %s",
                           terp_pass_text(cd->pass));
@@ -221,7 +221,7 @@ reason_to_pass(enum terp_status st, const struct terp_cd *cd,
         return parse_reason;
     if (!cd->persisted)
         return terp_pass_text(TERP_PASS_UNKNOWN_LAYOUT);
-    if (cd->pass != TERP_PASS_NO)
+    if (cd->pass != TERP_PASS_NONE)
         return terp_pass_text(cd->pass);
     if (terp_chunk_nbytes(&cd->chunk) != nbytes)
         return "the chunk has not the size that the cd_values tell";
@@ -304,7 +304,7 @@ read_chunk(const struct call *call, size_t cd_nelmts, const unsigned *cd_values,
 
     /* The stream tells all that decoding needs; the words are a check. */
     if (terp_cd_parse(cd_nelmts, cd_values, &cd, NULL) == TERP_OK &&
-        cd.persisted && cd.pass == TERP_PASS_NO)
+        cd.persisted && cd.pass == TERP_PASS_NONE)
         expected_nbytes = terp_chunk_nbytes(&cd.chunk);
 
     enum terp_status st = terp_decoded_chunk(*buf, nbytes, &chunk);

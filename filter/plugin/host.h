@@ -3,8 +3,8 @@
  * A process may hold several libhdf5, some with every symbol renamed, so the
  * plugin is linked to none. It asks the module that its caller lies in, and
  * keeps nothing from call to call. */
-#ifndef TERP_HOST_H
-#define TERP_HOST_H
+#ifndef TERP_FILTER_PLUGIN_HOST_H
+#define TERP_FILTER_PLUGIN_HOST_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* Symbols of a program that holds HDF5 itself, linked from libhdf5.a, and
  * exports none of it: the dynamic loader does not know them, but the program's
  * file does, unless it was stripped. */
-#ifndef TERP_PROGRAM_H
-#define TERP_PROGRAM_H
+#ifndef TERP_FILTER_PLUGIN_PROGRAM_H
+#define TERP_FILTER_PLUGIN_PROGRAM_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* What the environment asks of the plugin, read anew in every call. */
-#ifndef TERP_SETTINGS_H
-#define TERP_SETTINGS_H
+#ifndef TERP_FILTER_PLUGIN_SETTINGS_H
+#define TERP_FILTER_PLUGIN_SETTINGS_H
 
 #include <stdbool.h>
 

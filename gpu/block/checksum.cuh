@@ -1,6 +1,6 @@
-/* Floor 3: the checksum of a stream, by one block or a grid of blocks. */
-#ifndef TERP_CUDA_CHECKSUM_CUH
-#define TERP_CUDA_CHECKSUM_CUH
+/* The checksum of a stream, by one block or a grid of blocks. */
+#ifndef TERP_GPU_BLOCK_CHECKSUM_CUH
+#define TERP_GPU_BLOCK_CHECKSUM_CUH
 
 #include "codec/format/bytes.h"
 #include "gpu/block/xxh3.cuh"

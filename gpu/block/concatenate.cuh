@@ -1,6 +1,6 @@
-/* Floor 3: bytes put one after another, at any place. */
-#ifndef TERP_CUDA_JOIN_CUH
-#define TERP_CUDA_JOIN_CUH
+/* Bytes put one after another, at any place. */
+#ifndef TERP_GPU_BLOCK_CONCATENATE_CUH
+#define TERP_GPU_BLOCK_CONCATENATE_CUH
 
 #include "gpu/engine/platform.cuh"
 

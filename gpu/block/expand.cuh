@@ -1,8 +1,8 @@
-/* Floor 3: how a block reads bytes of a stream, and expands what
+/* How a block reads bytes of a stream, and expands what
  * codec/format/reduce.c made. All threads of the block call these together,
  * with the same arguments, and get the same result. */
-#ifndef TERP_CUDA_EXPAND_CUH
-#define TERP_CUDA_EXPAND_CUH
+#ifndef TERP_GPU_BLOCK_EXPAND_CUH
+#define TERP_GPU_BLOCK_EXPAND_CUH
 
 #include <cub/block/block_scan.cuh>
 

@@ -1,7 +1,7 @@
-/* Floor 3: a reduced partition of tiles back to its bytes, by a block.
+/* A reduced partition of tiles back to its bytes, by a block.
  * RRE4-TCMS8-RZE1 backwards; codec/format/reduce.c does the same. */
-#ifndef TERP_CUDA_DECODE_PARTITION_CUH
-#define TERP_CUDA_DECODE_PARTITION_CUH
+#ifndef TERP_GPU_BLOCK_EXPAND_PARTITION_CUH
+#define TERP_GPU_BLOCK_EXPAND_PARTITION_CUH
 
 #include "codec/format/bytes.h"
 #include "gpu/block/expand.cuh"

@@ -1,7 +1,7 @@
-/* Floor 3: codes to bit planes and back, TCMS1-BIT1. doc/format.md, "Stages";
+/* Codes to bit planes and back, TCMS1-BIT1. doc/format.md, "Stages";
  * the same as in codec/format/reduce.c. */
-#ifndef TERP_CUDA_PLANES_CUH
-#define TERP_CUDA_PLANES_CUH
+#ifndef TERP_GPU_BLOCK_PLANES_CUH
+#define TERP_GPU_BLOCK_PLANES_CUH
 
 #include "gpu/engine/platform.cuh"
 

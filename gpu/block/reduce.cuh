@@ -1,4 +1,4 @@
-/* Floor 3: bit maps of what is kept, a block at a time. doc/format.md, "Bit
+/* Bit maps of what is kept, a block at a time. doc/format.md, "Bit
  * maps"; codec/format/reduce.c writes the same bytes one after another. What
  * reads them is in gpu/block/expand.cuh.
  *
@@ -7,8 +7,8 @@
  * caller waits before it reads what others wrote, unless noted otherwise.
  * Loops with few turns are not unrolled: the only block of a small chunk waits
  * longer for code that it runs through once than for turns of a loop. */
-#ifndef TERP_CUDA_REDUCE_CUH
-#define TERP_CUDA_REDUCE_CUH
+#ifndef TERP_GPU_BLOCK_REDUCE_CUH
+#define TERP_GPU_BLOCK_REDUCE_CUH
 
 #include <cub/cub.cuh>
 

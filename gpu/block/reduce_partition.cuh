@@ -1,9 +1,9 @@
-/* Floor 3: a partition of tiles reduced, by a block: RRE4-TCMS8-RZE1.
+/* A partition of tiles reduced, by a block: RRE4-TCMS8-RZE1.
  * doc/format.md, "Stages"; codec/format/reduce.c writes the same bytes. What
  * goes backwards is in gpu/block/expand_partition.cuh; what
  * gpu/block/reduce.cuh says of its functions holds here too. */
-#ifndef TERP_CUDA_REDUCE_PARTITION_CUH
-#define TERP_CUDA_REDUCE_PARTITION_CUH
+#ifndef TERP_GPU_BLOCK_REDUCE_PARTITION_CUH
+#define TERP_GPU_BLOCK_REDUCE_PARTITION_CUH
 
 #include "gpu/block/reduce.cuh"
 

@@ -1,6 +1,6 @@
-/* Floor 3: how a block reads what is staged of a stream, and nothing else. */
-#ifndef TERP_CUDA_STAGED_READER_CUH
-#define TERP_CUDA_STAGED_READER_CUH
+/* How a block reads what is staged of a stream, and nothing else. */
+#ifndef TERP_GPU_BLOCK_STAGED_READER_CUH
+#define TERP_GPU_BLOCK_STAGED_READER_CUH
 
 #include "gpu/block/expand.cuh"
 

@@ -1,4 +1,4 @@
-/* Floor 3: XXH3, 64 bits, of more than 240 bytes with a seed, by many threads.
+/* XXH3, 64 bits, of more than 240 bytes with a seed, by many threads.
  * After the specification of xxHash (Yann Collet,
  * doc/xxhash_spec.md of the reference implementation, "XXH3").
  *
@@ -6,8 +6,8 @@
  * scrambled at the end of each block of 16 stripes. What a stripe adds does
  * not depend on the accumulators, so the blocks' sums are found side by side;
  * only the scrambling goes from block to block. */
-#ifndef TERP_CUDA_XXH3_CUH
-#define TERP_CUDA_XXH3_CUH
+#ifndef TERP_GPU_BLOCK_XXH3_CUH
+#define TERP_GPU_BLOCK_XXH3_CUH
 
 #include "gpu/engine/platform.cuh"
 

@@ -1,8 +1,8 @@
-/* Floor 3: an array in device memory and its chunks, for a caller whose other
+/* An array in device memory and its chunks, for a caller whose other
  * end is the host. All functions work on the context's device, wait until it
  * is done, and may be called by any thread. */
-#ifndef TERP_CUDA_ARRAY_CUH
-#define TERP_CUDA_ARRAY_CUH
+#ifndef TERP_GPU_ENGINE_ARRAY_CUH
+#define TERP_GPU_ENGINE_ARRAY_CUH
 
 #include "codec/format/array.h"
 #include "gpu/engine/context.cuh"

@@ -1,6 +1,6 @@
-/* Floor 3: how chunks' states come to the device, and back. */
-#ifndef TERP_CUDA_CHUNKS_CUH
-#define TERP_CUDA_CHUNKS_CUH
+/* How chunks' states come to the device, and back. */
+#ifndef TERP_GPU_ENGINE_CHUNKS_CUH
+#define TERP_GPU_ENGINE_CHUNKS_CUH
 
 #include "gpu/engine/context.cuh"
 

@@ -1,7 +1,7 @@
-/* Floor 3: the device, its tables, and lanes: a stream with the memory of one
+/* The device, its tables, and lanes: a stream with the memory of one
  * wave of chunks. A context lives as long as the process. */
-#ifndef TERP_CUDA_CONTEXT_CUH
-#define TERP_CUDA_CONTEXT_CUH
+#ifndef TERP_GPU_ENGINE_CONTEXT_CUH
+#define TERP_GPU_ENGINE_CONTEXT_CUH
 
 #include "gpu/engine/state.cuh"
 

@@ -1,6 +1,6 @@
-/* Floor 3: which device a process uses. */
-#ifndef TERP_CUDA_DEVICE_H
-#define TERP_CUDA_DEVICE_H
+/* Which device a process uses. */
+#ifndef TERP_GPU_ENGINE_DEVICE_H
+#define TERP_GPU_ENGINE_DEVICE_H
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,4 +1,4 @@
-/* Floor 3: the CUDA engine. Chunks go through in waves; while one wave's
+/* The CUDA engine. Chunks go through in waves; while one wave's
  * kernels run, a call from host memory uploads the next and downloads the
  * last. doc/design.md, "CUDA engine". */
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* What differs between CUDA's compiler and the tests' emulator of it, and the
  * one way in which kernels are launched. */
-#ifndef TERP_CUDA_PLATFORM_CUH
-#define TERP_CUDA_PLATFORM_CUH
+#ifndef TERP_GPU_ENGINE_PLATFORM_CUH
+#define TERP_GPU_ENGINE_PLATFORM_CUH
 
 #ifdef __CUDACC__
 #include <cuda_pipeline_primitives.h>

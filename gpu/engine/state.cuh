@@ -1,12 +1,12 @@
-/* Floor 3: what the stages of the CUDA engine share.
+/* What the stages of the CUDA engine share.
  *
  * A call works on a batch of chunks of one shape. Its stages are kernels whose
  * blockIdx.y is the chunk and whose blockIdx.x cuts the chunk's work; between
  * them nothing returns to the host. Each stage reads what it needs to know
  * from the chunk's state and does nothing where the state says that it does
  * not apply, or that the chunk failed. */
-#ifndef TERP_CUDA_STATE_CUH
-#define TERP_CUDA_STATE_CUH
+#ifndef TERP_GPU_ENGINE_STATE_CUH
+#define TERP_GPU_ENGINE_STATE_CUH
 
 #include "codec/format/frame.h"
 #include "codec/format/layout.h"
@@ -68,7 +68,7 @@ struct cuda_chunk {
     unsigned progress[CUDA_NPROGRESS];
 
     /* model */
-    int shrink;
+    int step_slack_log2;
     double step; /* of ratio one */
     double reference;
     struct cuda_level_plan plan[TERP_MAX_LEVELS + 1]; /* [0] is not used */
@@ -213,7 +213,7 @@ cudaError_t
 cuda_swap_src(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Special values and range: min, max, nspecials, fills, has_specials, bound,
- * coding (constant: also constant_bits), shrink, step, reference. */
+ * coding (constant: also constant_bits), step_slack_log2, step, reference. */
 cudaError_t
 cuda_scan(const struct cuda_batch *batch, cudaStream_t stream);
 

@@ -378,7 +378,7 @@ fill_words(const uint8_t (*lengths)[TERP_ENTRY_STRIDE], int n, uint32_t *words)
     for (int entry = 0; entry < TERP_NENTRIES; entry++) {
         for (int s = 0; s < n; s++)
             nbits[s] = lengths[s][entry];
-        terp_huffman_words(nbits, word);
+        terp_huffman_codewords(nbits, word);
         for (int s = 0; s < n; s++)
             words[entry * n + s] = (uint32_t)word[s] << 4 | nbits[s];
     }

@@ -1,7 +1,7 @@
-/* Floor 3: which codebooks a stream uses. doc/format.md, "Tiles"; the choices
+/* Which codebooks a stream uses. doc/format.md, "Tiles"; the choices
  * are those of cpu/entropy/codebooks.c. */
-#ifndef TERP_CUDA_BOOKS_CUH
-#define TERP_CUDA_BOOKS_CUH
+#ifndef TERP_GPU_ENTROPY_CODEBOOKS_CUH
+#define TERP_GPU_ENTROPY_CODEBOOKS_CUH
 
 #include "codec/format/bytes.h"
 #include "gpu/engine/state.cuh"

@@ -1,4 +1,4 @@
-/* Floor 3: symbols between tile order and context order. doc/format.md,
+/* Symbols between tile order and context order. doc/format.md,
  * "Context order"; cpu/entropy/contexts.c.
  *
  * The contexts of a level follow from the symbols of coarser ones. An encoder

@@ -1,6 +1,6 @@
-/* Floor 3: symbols in context order. doc/format.md, "Context order". */
-#ifndef TERP_CUDA_CONTEXT_ORDER_CUH
-#define TERP_CUDA_CONTEXT_ORDER_CUH
+/* Symbols in context order. doc/format.md, "Context order". */
+#ifndef TERP_GPU_ENTROPY_CONTEXTS_CUH
+#define TERP_GPU_ENTROPY_CONTEXTS_CUH
 
 #include "codec/model/contexts.h"
 #include "gpu/engine/state.cuh"

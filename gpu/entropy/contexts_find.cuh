@@ -1,12 +1,12 @@
-/* Floor 3: contexts of a level's points, by the weights of its even points.
+/* Contexts of a level's points, by the weights of its even points.
  *
  * A block has a region of the lattice of even points. For each of these it
  * finds the weight in the symbols of coarser levels; then the contexts of all
  * points between these and the next ones, of all classes, four points of a row
  * at a time. An encoder's symbols of lorenzo are copied to the order of
  * splines on the way. */
-#ifndef TERP_CUDA_CONTEXT_FIND_CUH
-#define TERP_CUDA_CONTEXT_FIND_CUH
+#ifndef TERP_GPU_ENTROPY_CONTEXTS_FIND_CUH
+#define TERP_GPU_ENTROPY_CONTEXTS_FIND_CUH
 
 #include "gpu/entropy/contexts_region.cuh"
 #include "gpu/predict/values.cuh"

@@ -1,7 +1,7 @@
-/* Floor 3: a tile's symbols of a level, from tile order to context order or
+/* A tile's symbols of a level, from tile order to context order or
  * back, once all contexts of the level are counted. */
-#ifndef TERP_CUDA_CONTEXT_MOVE_CUH
-#define TERP_CUDA_CONTEXT_MOVE_CUH
+#ifndef TERP_GPU_ENTROPY_CONTEXTS_MOVE_CUH
+#define TERP_GPU_ENTROPY_CONTEXTS_MOVE_CUH
 
 #include "gpu/entropy/contexts_find.cuh"
 #include "gpu/entropy/decode_bits.cuh"

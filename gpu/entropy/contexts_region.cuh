@@ -1,6 +1,6 @@
-/* Floor 3: how blocks share the points of levels that have contexts. */
-#ifndef TERP_CUDA_CONTEXT_REGION_CUH
-#define TERP_CUDA_CONTEXT_REGION_CUH
+/* How blocks share the points of levels that have contexts. */
+#ifndef TERP_GPU_ENTROPY_CONTEXTS_REGION_CUH
+#define TERP_GPU_ENTROPY_CONTEXTS_REGION_CUH
 
 #include "gpu/entropy/contexts.cuh"
 #include "gpu/entropy/order.cuh"

@@ -1,7 +1,7 @@
-/* Floor 3: what it takes to decode a tile's code words, of whatever many tiles
+/* What it takes to decode a tile's code words, of whatever many tiles
  * there are: a tile's bits in shared memory, and its escapes. */
-#ifndef TERP_CUDA_DECODE_BITS_CUH
-#define TERP_CUDA_DECODE_BITS_CUH
+#ifndef TERP_GPU_ENTROPY_DECODE_BITS_CUH
+#define TERP_GPU_ENTROPY_DECODE_BITS_CUH
 
 #include "gpu/block/expand.cuh"
 #include "gpu/entropy/decode_table.cuh"

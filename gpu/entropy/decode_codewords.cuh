@@ -1,4 +1,4 @@
-/* Floor 3: a tile's code words to symbols, by a block of few threads where
+/* A tile's code words to symbols, by a block of few threads where
  * there are many tiles.
  *
  * A tile's code words stand one behind another, and only the first one's place
@@ -8,8 +8,8 @@
  * the tile's bits from where it guesses that a word begins, and again from
  * where the thread before it ended as long as that is not where it began. What
  * the first thread finds is right, so that all are in the end. */
-#ifndef TERP_CUDA_DECODE_WORDS_CUH
-#define TERP_CUDA_DECODE_WORDS_CUH
+#ifndef TERP_GPU_ENTROPY_DECODE_CODEWORDS_CUH
+#define TERP_GPU_ENTROPY_DECODE_CODEWORDS_CUH
 
 #include "gpu/entropy/decode_bits.cuh"
 

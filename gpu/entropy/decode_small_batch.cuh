@@ -1,4 +1,4 @@
-/* Floor 3: a tile's code words to symbols, by a block of many threads where
+/* A tile's code words to symbols, by a block of many threads where
  * there are few tiles.
  *
  * A thread has a stretch of the tile's bits. To know where in it the first word
@@ -7,8 +7,8 @@
  * It finds for each bit that may be the first where words from there on leave
  * its stretch, and all threads follow these maps. Then it notes where words
  * begin, and each word is decoded. */
-#ifndef TERP_CUDA_DECODE_FEW_CUH
-#define TERP_CUDA_DECODE_FEW_CUH
+#ifndef TERP_GPU_ENTROPY_DECODE_SMALL_BATCH_CUH
+#define TERP_GPU_ENTROPY_DECODE_SMALL_BATCH_CUH
 
 #include "gpu/entropy/decode_bits.cuh"
 

@@ -1,8 +1,8 @@
-/* Floor 3: a codebook in a form that decodes on the device. Where there are
+/* A codebook in a form that decodes on the device. Where there are
  * many tiles, blocks copy the look-up to shared memory and read longer words
  * where the book is; where there are few, they copy the rest. */
-#ifndef TERP_CUDA_DECODE_BOOK_CUH
-#define TERP_CUDA_DECODE_BOOK_CUH
+#ifndef TERP_GPU_ENTROPY_DECODE_TABLE_CUH
+#define TERP_GPU_ENTROPY_DECODE_TABLE_CUH
 
 #include "codebooks/codebooks.h"
 #include "gpu/engine/platform.cuh"
@@ -72,7 +72,7 @@ symbol_of_word(const Book *book, unsigned bits15, unsigned length)
 }
 
 /* Fills in `end` and `base` by the number of words of each length. False when
- * they overfill the code space, as terp_huffman_words finds. */
+ * they overfill the code space, as terp_huffman_codewords finds. */
 static __host__ __device__ inline bool
 cuda_decode_book_ends(const uint32_t nwords[TERP_MAX_CODE_NBITS + 1],
                       struct cuda_decode_book *book)

@@ -1,10 +1,10 @@
-/* Floor 3: a tile's tokens (tokens.h) to symbols, by a block of few threads
+/* A tile's tokens (tokens.h) to symbols, by a block of few threads
  * where there are many tiles. Like words (gpu/entropy/decode_codewords.cuh)
  * tokens synchronize themselves; where the next one begins follows from the
  * word alone, and how many symbols a token stands for from the bits of its run.
  */
-#ifndef TERP_CUDA_DECODE_TOKENS_CUH
-#define TERP_CUDA_DECODE_TOKENS_CUH
+#ifndef TERP_GPU_ENTROPY_DECODE_TOKENS_CUH
+#define TERP_GPU_ENTROPY_DECODE_TOKENS_CUH
 
 #include "gpu/entropy/decode_bits.cuh"
 #include "gpu/entropy/token_decode_table.cuh"

@@ -1,8 +1,8 @@
-/* Floor 3: a tile's tokens (tokens.h) to symbols, by a block of many threads
+/* A tile's tokens (tokens.h) to symbols, by a block of many threads
  * where there are few tiles: by maps of stretches, as for words
  * (gpu/entropy/decode_small_batch.cuh). */
-#ifndef TERP_CUDA_DECODE_FEW_TOKENS_CUH
-#define TERP_CUDA_DECODE_FEW_TOKENS_CUH
+#ifndef TERP_GPU_ENTROPY_DECODE_TOKENS_SMALL_BATCH_CUH
+#define TERP_GPU_ENTROPY_DECODE_TOKENS_SMALL_BATCH_CUH
 
 #include "gpu/entropy/decode_small_batch.cuh"
 #include "gpu/entropy/decode_tokens.cuh"

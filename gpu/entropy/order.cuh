@@ -1,7 +1,7 @@
-/* Floor 3: where symbols stand in tile order, in closed form. doc/format.md,
+/* Where symbols stand in tile order, in closed form. doc/format.md,
  * "Tile order"; cpu/entropy/order.c walks it. */
-#ifndef TERP_CUDA_ORDER_CUH
-#define TERP_CUDA_ORDER_CUH
+#ifndef TERP_GPU_ENTROPY_ORDER_CUH
+#define TERP_GPU_ENTROPY_ORDER_CUH
 
 #include "codec/format/layout.h"
 #include "codec/format/limits.h"

@@ -1,6 +1,6 @@
-/* Floor 3: what an encoder's kernels share that have a tile a block. */
-#ifndef TERP_CUDA_TILE_ENCODE_CUH
-#define TERP_CUDA_TILE_ENCODE_CUH
+/* What an encoder's kernels share that have a tile a block. */
+#ifndef TERP_GPU_ENTROPY_TILE_ENCODE_CUH
+#define TERP_GPU_ENTROPY_TILE_ENCODE_CUH
 
 #include "codebooks/codebooks.h"
 #include "gpu/entropy/codebooks.cuh"

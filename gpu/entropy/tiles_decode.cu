@@ -1,4 +1,4 @@
-/* Floor 3: the payload's bytes to symbols. First reduced partitions become
+/* The payload's bytes to symbols. First reduced partitions become
  * tiles' bytes again, then a block makes a tile's symbols; where tiles are few,
  * it does both. The same as in cpu/entropy/tiles.c, cpu/entropy/codewords.c,
  * cpu/entropy/tokens.c and codec/format/reduce.c, and TERP_ERR_CORRUPT for the

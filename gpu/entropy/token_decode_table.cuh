@@ -1,7 +1,7 @@
-/* Floor 3: a codebook of the pipeline `ratio`, whose words are tokens
+/* A codebook of the pipeline `ratio`, whose words are tokens
  * (tokens.h), in a form that decodes on the device. */
-#ifndef TERP_CUDA_TOKEN_BOOK_CUH
-#define TERP_CUDA_TOKEN_BOOK_CUH
+#ifndef TERP_GPU_ENTROPY_TOKEN_DECODE_TABLE_CUH
+#define TERP_GPU_ENTROPY_TOKEN_DECODE_TABLE_CUH
 
 #include "codebooks/codebooks.h"
 #include "gpu/engine/platform.cuh"

@@ -1,7 +1,7 @@
-/* Floor 3: tiles of the coding `ratio`. tokens.h, doc/format.md, "ratio tiles";
+/* Tiles of the coding `ratio`. tokens.h, doc/format.md, "ratio tiles";
  * cpu/entropy/tokens.c writes the same bytes. */
-#ifndef TERP_CUDA_TOKENS_ENCODE_CUH
-#define TERP_CUDA_TOKENS_ENCODE_CUH
+#ifndef TERP_GPU_ENTROPY_TOKENS_ENCODE_CUH
+#define TERP_GPU_ENTROPY_TOKENS_ENCODE_CUH
 
 #include "gpu/engine/state.cuh"
 

@@ -1,4 +1,4 @@
-/* Floor 3: the Lorenzo predictor with dual quantization. Integers lie in the
+/* The Lorenzo predictor with dual quantization. Integers lie in the
  * region `work` in C order. */
 #include "gpu/predict/lorenzo_means.cuh"
 #include "gpu/predict/values.cuh"

@@ -1,6 +1,6 @@
-/* Floor 3: a difference of lorenzo's integers, or what a mean leaves. */
-#ifndef TERP_CUDA_LORENZO_CUH
-#define TERP_CUDA_LORENZO_CUH
+/* A difference of lorenzo's integers, or what a mean leaves. */
+#ifndef TERP_GPU_PREDICT_LORENZO_CUH
+#define TERP_GPU_PREDICT_LORENZO_CUH
 
 #include "codec/model/lorenzo.h"
 #include "gpu/engine/state.cuh"

@@ -1,7 +1,7 @@
-/* Floor 3: lorenzo's means (lorenzo.h): whether an encoder takes them, and a
+/* Lorenzo's means (lorenzo.h): whether an encoder takes them, and a
  * decoder's integers of them. */
-#ifndef TERP_CUDA_LORENZO_MEANS_CUH
-#define TERP_CUDA_LORENZO_MEANS_CUH
+#ifndef TERP_GPU_PREDICT_LORENZO_MEANS_CUH
+#define TERP_GPU_PREDICT_LORENZO_MEANS_CUH
 
 #include "gpu/predict/lorenzo.cuh"
 #include "gpu/predict/values.cuh"

@@ -1,7 +1,7 @@
-/* Floor 3: what follows from the range of a chunk's values. Decides like
+/* What follows from the range of a chunk's values. Decides like
  * find_specials and find_constant of the CPU engine. */
-#ifndef TERP_CUDA_RANGE_CUH
-#define TERP_CUDA_RANGE_CUH
+#ifndef TERP_GPU_PREDICT_RANGE_CUH
+#define TERP_GPU_PREDICT_RANGE_CUH
 
 #include "gpu/predict/values.cuh"
 
@@ -128,10 +128,10 @@ settle(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         chunk.status = TERP_ERR_CAPACITY; /* a range that no double holds */
         return;
     }
-    const int shrink =
-        terp_shrink_of(bound, min, max, value_traits<T>::MANTISSA_NBITS);
-    chunk.shrink = shrink;
-    chunk.step = terp_step_of(bound, shrink);
+    const int step_slack_log2 =
+        terp_step_slack_of(bound, min, max, value_traits<T>::MANTISSA_NBITS);
+    chunk.step_slack_log2 = step_slack_log2;
+    chunk.step = terp_step_of(bound, step_slack_log2);
     const struct constants<T> k =
         constants_of<T>(chunk.step, bound, batch.max_code);
     chunk.grid_step = (double)k.step;

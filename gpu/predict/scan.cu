@@ -1,4 +1,4 @@
-/* Floor 3: byte order, and the first look at a chunk's values: which are
+/* Byte order, and the first look at a chunk's values: which are
  * special, what range the others have, and what follows from it. */
 #include "gpu/predict/scan_small.cuh"
 

@@ -1,7 +1,7 @@
-/* Floor 3: one look at a small chunk's values. Each warp finds the range of
+/* One look at a small chunk's values. Each warp finds the range of
  * those that it sees, and one block puts all ranges together. */
-#ifndef TERP_CUDA_LOOK_CUH
-#define TERP_CUDA_LOOK_CUH
+#ifndef TERP_GPU_PREDICT_SCAN_SMALL_CUH
+#define TERP_GPU_PREDICT_SCAN_SMALL_CUH
 
 #include "gpu/predict/range.cuh"
 

@@ -1,4 +1,4 @@
-/* Floor 3: the spline predictor over all levels of a chunk.
+/* The spline predictor over all levels of a chunk.
  *
  * A level's new points are made row by row, a row being the points of its fine
  * lattice along dimension 0, even and odd ones together. Rows differ in type:

@@ -1,6 +1,6 @@
-/* Floor 3: the shape of a level as rows, and what a row's threads share. */
-#ifndef TERP_CUDA_SPLINE_CUH
-#define TERP_CUDA_SPLINE_CUH
+/* The shape of a level as rows, and what a row's threads share. */
+#ifndef TERP_GPU_PREDICT_SPLINE_CUH
+#define TERP_GPU_PREDICT_SPLINE_CUH
 
 #include "gpu/engine/state.cuh"
 #include "gpu/entropy/order.cuh"

@@ -1,4 +1,4 @@
-/* Floor 3: anchors and coarse levels of the spline predictor, in one launch.
+/* Anchors and coarse levels of the spline predictor, in one launch.
  *
  * A chunk's block keeps the fine lattice of its finest coarse level in shared
  * memory, and in it, at their places, the points of all coarser levels. Tile
@@ -7,8 +7,8 @@
  * block notes for each position of tile order which point it is, before the
  * kernels before it have ended, and then what predicts it; and it makes one
  * step after the other without looking at global memory. */
-#ifndef TERP_CUDA_SPLINE_COARSE_CUH
-#define TERP_CUDA_SPLINE_COARSE_CUH
+#ifndef TERP_GPU_PREDICT_SPLINE_COARSE_CUH
+#define TERP_GPU_PREDICT_SPLINE_COARSE_CUH
 
 #include "gpu/predict/spline_notes.cuh"
 #include "gpu/sections/escapes.cuh"

@@ -1,7 +1,7 @@
-/* Floor 3: what the block of a chunk's coarse levels notes of each point before
+/* What the block of a chunk's coarse levels notes of each point before
  * it makes them: where it is, and what predicts it. */
-#ifndef TERP_CUDA_SPLINE_NOTES_CUH
-#define TERP_CUDA_SPLINE_NOTES_CUH
+#ifndef TERP_GPU_PREDICT_SPLINE_NOTES_CUH
+#define TERP_GPU_PREDICT_SPLINE_NOTES_CUH
 
 #include "gpu/entropy/order.cuh"
 #include "gpu/predict/spline_values.cuh"

@@ -1,8 +1,8 @@
-/* Floor 3: the spline predictor along rows of a large level: how the threads of
+/* The spline predictor along rows of a large level: how the threads of
  * a block make the points of some rows of one type. For gpu/predict/spline.cu
  * alone, which says what rows are. */
-#ifndef TERP_CUDA_SPLINE_ROWS_CUH
-#define TERP_CUDA_SPLINE_ROWS_CUH
+#ifndef TERP_GPU_PREDICT_SPLINE_ROWS_CUH
+#define TERP_GPU_PREDICT_SPLINE_ROWS_CUH
 
 #include "gpu/predict/spline_values.cuh"
 

@@ -1,4 +1,4 @@
-/* Floor 3: all steps of a small level in one launch.
+/* All steps of a small level in one launch.
  *
  * A block makes the rows of a tile of the level's fine lattice. Along each
  * dimension an odd point is predicted from even ones at most three places
@@ -7,8 +7,8 @@
  * that too, for itself alone. A warp makes a row at once, the even and the odd
  * points of its piece of the row: what the tile's other rows share, it knows
  * before, and what differs from row to row is the same for all its threads. */
-#ifndef TERP_CUDA_SPLINE_TILE_CUH
-#define TERP_CUDA_SPLINE_TILE_CUH
+#ifndef TERP_GPU_PREDICT_SPLINE_TILE_CUH
+#define TERP_GPU_PREDICT_SPLINE_TILE_CUH
 
 #include "gpu/predict/spline_coarse.cuh"
 #include "gpu/predict/spline_tile_work.cuh"

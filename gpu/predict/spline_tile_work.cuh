@@ -1,6 +1,6 @@
-/* Floor 3: how a small level is cut into tiles. */
-#ifndef TERP_CUDA_SPLINE_TILE_WORK_CUH
-#define TERP_CUDA_SPLINE_TILE_WORK_CUH
+/* How a small level is cut into tiles. */
+#ifndef TERP_GPU_PREDICT_SPLINE_TILE_WORK_CUH
+#define TERP_GPU_PREDICT_SPLINE_TILE_WORK_CUH
 
 #include "gpu/predict/spline.cuh"
 

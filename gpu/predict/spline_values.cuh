@@ -1,7 +1,7 @@
-/* Floor 3: what a thread of a spline kernel knows of its chunk, and the
+/* What a thread of a spline kernel knows of its chunk, and the
  * arithmetic of one point. */
-#ifndef TERP_CUDA_SPLINE_VALUES_CUH
-#define TERP_CUDA_SPLINE_VALUES_CUH
+#ifndef TERP_GPU_PREDICT_SPLINE_VALUES_CUH
+#define TERP_GPU_PREDICT_SPLINE_VALUES_CUH
 
 #include "gpu/predict/spline.cuh"
 #include "gpu/predict/values.cuh"

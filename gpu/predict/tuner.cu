@@ -1,4 +1,4 @@
-/* Floor 3: what to predict with, estimated on samples of the original values.
+/* What to predict with, estimated on samples of the original values.
  * The same samples, costs and ties as in cpu/predict/tuner.c.
  *
  * Samples are predicted from original values, so nothing waits for anything:

@@ -1,6 +1,6 @@
-/* Floor 3: what the tuner's blocks count, and what counts cost. */
-#ifndef TERP_CUDA_TUNER_CUH
-#define TERP_CUDA_TUNER_CUH
+/* What the tuner's blocks count, and what counts cost. */
+#ifndef TERP_GPU_PREDICT_TUNER_CUH
+#define TERP_GPU_PREDICT_TUNER_CUH
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
-/* Floor 3: samples of the Lorenzo predictor's differences; the same as those
- * of cpu_tune_lorenzo. */
-#ifndef TERP_CUDA_TUNER_LORENZO_CUH
-#define TERP_CUDA_TUNER_LORENZO_CUH
+/* Samples of the Lorenzo predictor's differences; the same as those
+ * of terp_cpu_tune_lorenzo. */
+#ifndef TERP_GPU_PREDICT_TUNER_LORENZO_CUH
+#define TERP_GPU_PREDICT_TUNER_LORENZO_CUH
 
 #include "gpu/predict/tuner.cuh"
 

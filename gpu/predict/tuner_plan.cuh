@@ -1,6 +1,6 @@
-/* Floor 3: the tuner's costs, and what is chosen by them. */
-#ifndef TERP_CUDA_TUNER_PLAN_CUH
-#define TERP_CUDA_TUNER_PLAN_CUH
+/* The tuner's costs, and what is chosen by them. */
+#ifndef TERP_GPU_PREDICT_TUNER_PLAN_CUH
+#define TERP_GPU_PREDICT_TUNER_PLAN_CUH
 
 #include "gpu/predict/tuner.cuh"
 
@@ -281,7 +281,7 @@ weigh_lorenzo(const struct cuda_batch &batch, const uint32_t *s_record,
               unsigned h, uint64_t *weight_ret, uint64_t *cost_ret)
 {
     const uint32_t nsampled = s_record[RECORD_NSAMPLED];
-    const uint64_t joined = s_record[RECORD_NJOINED] * TERP_JOINED_COST;
+    const uint64_t joined = s_record[RECORD_NJOINED] * TERP_UNPREDICTABLE_COST;
     const uint64_t cost = cost_of_codes(s_record);
 
     if (threadIdx.x % 32 > 0)

@@ -1,7 +1,7 @@
-/* Floor 3: samples of a class of points under splines; the same as those of
+/* Samples of a class of points under splines; the same as those of
  * `sample` in cpu/predict/stages_impl.h. */
-#ifndef TERP_CUDA_TUNER_SPLINE_CUH
-#define TERP_CUDA_TUNER_SPLINE_CUH
+#ifndef TERP_GPU_PREDICT_TUNER_SPLINE_CUH
+#define TERP_GPU_PREDICT_TUNER_SPLINE_CUH
 
 #include "gpu/predict/tuner.cuh"
 

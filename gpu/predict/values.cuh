@@ -1,7 +1,7 @@
-/* Floor 3: what a kernel knows of a value, once per type. The same as in
+/* What a kernel knows of a value, once per type. The same as in
  * cpu/predict/stages_impl.h, expression by expression. */
-#ifndef TERP_CUDA_VALUES_CUH
-#define TERP_CUDA_VALUES_CUH
+#ifndef TERP_GPU_PREDICT_VALUES_CUH
+#define TERP_GPU_PREDICT_VALUES_CUH
 
 #include <float.h>
 #include <math.h>

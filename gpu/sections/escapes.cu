@@ -1,4 +1,4 @@
-/* Floor 3: the section of escapes. Escapes are few, or the chunk compresses
+/* The section of escapes. Escapes are few, or the chunk compresses
  * badly: kernels are quick to see that a range has none, and a block looks
  * through one that has some at once. */
 #include "codec/format/bytes.h"

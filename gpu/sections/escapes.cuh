@@ -1,6 +1,6 @@
-/* Floor 3: how decoded tiles tell the stage of escapes where escapes are. */
-#ifndef TERP_CUDA_ESCAPES_CUH
-#define TERP_CUDA_ESCAPES_CUH
+/* How decoded tiles tell the stage of escapes where escapes are. */
+#ifndef TERP_GPU_SECTIONS_ESCAPES_CUH
+#define TERP_GPU_SECTIONS_ESCAPES_CUH
 
 #include "gpu/predict/values.cuh"
 

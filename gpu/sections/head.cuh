@@ -1,6 +1,6 @@
-/* Floor 3: what is written before a stream's payload, whatever its size. */
-#ifndef TERP_CUDA_HEAD_CUH
-#define TERP_CUDA_HEAD_CUH
+/* What is written before a stream's payload, whatever its size. */
+#ifndef TERP_GPU_SECTIONS_HEAD_CUH
+#define TERP_GPU_SECTIONS_HEAD_CUH
 
 #include "gpu/block/reduce.cuh"
 #include "gpu/entropy/codebooks.cuh"
@@ -69,7 +69,7 @@ write_model(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     uint8_t *model = dst + batch.frame_nbytes;
 
     if (l == 0) {
-        model[0] = (uint8_t)chunk.shrink;
+        model[0] = (uint8_t)chunk.step_slack_log2;
         if (chunk.prediction == TERP_PREDICTION_SPLINE)
             store_le(model + 1, value_word(batch, chunk.reference),
                      batch.value_nbytes);

@@ -1,7 +1,7 @@
-/* Floor 3: what an encoder's kernels tell each other about partitions of
+/* What an encoder's kernels tell each other about partitions of
  * tiles, in the region of costs once tiles are coded. */
-#ifndef TERP_CUDA_INDEX_CUH
-#define TERP_CUDA_INDEX_CUH
+#ifndef TERP_GPU_SECTIONS_INDEX_CUH
+#define TERP_GPU_SECTIONS_INDEX_CUH
 
 #include "gpu/entropy/codebooks.cuh"
 

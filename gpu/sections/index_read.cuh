@@ -1,9 +1,9 @@
-/* Floor 3: the index of tiles as a block reads it. Of a short index each warp
+/* The index of tiles as a block reads it. Of a short index each warp
  * finds out all that it needs by itself, without waiting for others: it takes
  * longer to come together, and to fetch more code, than to do it again. The
  * warps then share the tiles. Of a long one each thread has some partitions. */
-#ifndef TERP_CUDA_INDEX_READ_CUH
-#define TERP_CUDA_INDEX_READ_CUH
+#ifndef TERP_GPU_SECTIONS_INDEX_READ_CUH
+#define TERP_GPU_SECTIONS_INDEX_READ_CUH
 
 #include <type_traits>
 

@@ -1,7 +1,7 @@
-/* Floor 3: the section of special values as blocks of threads walk over it.
+/* The section of special values as blocks of threads walk over it.
  * doc/format.md, "Specials"; the same as in cpu/sections/specials.c. */
-#ifndef TERP_CUDA_SPECIALS_CUH
-#define TERP_CUDA_SPECIALS_CUH
+#ifndef TERP_GPU_SECTIONS_SPECIALS_CUH
+#define TERP_GPU_SECTIONS_SPECIALS_CUH
 
 #include "codec/format/bytes.h"
 #include "gpu/engine/state.cuh"
@@ -79,7 +79,7 @@ specials_read_head(const uint8_t *stream, uint64_t at, uint64_t end,
     head_ret->nfields = ncolors > 1 ? SPECIALS_NFIELDS : SPECIALS_COLOR;
     head_ret->lists_at = (uint64_t)(reader.at - stream);
     if (valid && lagged > 0) {
-        head_ret->lag = terp_lag(layout, (int)lagged);
+        head_ret->lag = terp_mask_delta_distance(layout, (int)lagged);
         valid = ncolors == 1 && head_ret->lag > 0;
     }
     return valid;

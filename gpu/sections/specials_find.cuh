@@ -1,7 +1,7 @@
-/* Floor 3: the first steps of writing special values: which these are, in how
+/* The first steps of writing special values: which these are, in how
  * many runs, and with which lag. For gpu/sections/specials_write.cu alone. */
-#ifndef TERP_CUDA_SPECIALS_FIND_CUH
-#define TERP_CUDA_SPECIALS_FIND_CUH
+#ifndef TERP_GPU_SECTIONS_SPECIALS_FIND_CUH
+#define TERP_GPU_SECTIONS_SPECIALS_FIND_CUH
 
 #include "gpu/predict/values.cuh"
 #include "gpu/sections/specials_scratch.cuh"
@@ -261,7 +261,7 @@ end_choose(const struct cuda_batch &batch, const struct room &room)
 
     for (int d = 1; d <= TERP_NDIMS; d++) {
         uint64_t nruns = 0;
-        if (terp_lag(batch.d_layout, d) == 0)
+        if (terp_mask_delta_distance(batch.d_layout, d) == 0)
             continue;
         for (uint64_t first = 0; first < room.nsegments; first += NTHREADS) {
             uint64_t i = first + threadIdx.x;
@@ -280,7 +280,7 @@ end_choose(const struct cuda_batch &batch, const struct room &room)
     if (threadIdx.x != 0)
         return;
     room.section->nruns = fewest;
-    room.section->lag = terp_lag(batch.d_layout, best);
+    room.section->lag = terp_mask_delta_distance(batch.d_layout, best);
     room.section->lagged = (uint32_t)best;
 }
 
@@ -301,7 +301,7 @@ choose(const struct cuda_batch &batch, struct cuda_chunk &chunk,
             s_nruns[threadIdx.x] = 0;
         __syncthreads();
         for (int d = 1; d <= TERP_NDIMS; d++) {
-            uint64_t lag = terp_lag(batch.d_layout, d);
+            uint64_t lag = terp_mask_delta_distance(batch.d_layout, d);
             if (lag == 0)
                 continue;
             unsigned bits = lagged_piece_of(mask, piece, nvalues, lag);

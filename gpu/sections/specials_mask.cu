@@ -1,4 +1,4 @@
-/* Floor 3: the mask of special values, from their runs. With a lag these tell
+/* The mask of special values, from their runs. With a lag these tell
  * where it differs from itself so many values before: such differences are
  * summed up (modulo 2) in columns of 32 values, from row to row of as many
  * values as the lag has. Long columns are cut into parts: first each part's sum

@@ -1,4 +1,4 @@
-/* Floor 3: the value of a constant chunk and the special values of any, put
+/* The value of a constant chunk and the special values of any, put
  * into place. */
 #include "gpu/predict/values.cuh"
 #include "gpu/sections/specials_runs.cuh"

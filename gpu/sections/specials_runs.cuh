@@ -1,8 +1,8 @@
-/* Floor 3: the runs of special values as blocks look for those in their share
+/* The runs of special values as blocks look for those in their share
  * of a chunk. cuda_model_read has walked over the section, found that it is
  * sound, and left its batches in the region `runs`. */
-#ifndef TERP_CUDA_SPECIALS_RUNS_CUH
-#define TERP_CUDA_SPECIALS_RUNS_CUH
+#ifndef TERP_GPU_SECTIONS_SPECIALS_RUNS_CUH
+#define TERP_GPU_SECTIONS_SPECIALS_RUNS_CUH
 
 #include <cub/cub.cuh>
 

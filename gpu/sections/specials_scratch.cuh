@@ -1,7 +1,7 @@
-/* Floor 3: where the steps of writing special values keep what they tell each
+/* Where the steps of writing special values keep what they tell each
  * other. For gpu/sections/specials_write.cu alone. */
-#ifndef TERP_CUDA_SPECIALS_ROOM_CUH
-#define TERP_CUDA_SPECIALS_ROOM_CUH
+#ifndef TERP_GPU_SECTIONS_SPECIALS_SCRATCH_CUH
+#define TERP_GPU_SECTIONS_SPECIALS_SCRATCH_CUH
 
 #include <cub/cub.cuh>
 

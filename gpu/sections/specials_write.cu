@@ -1,4 +1,4 @@
-/* Floor 3: the section of special values, written. The same bytes as by
+/* The section of special values, written. The same bytes as by
  * cpu/sections/specials.c, in five steps:
  *
  *   find     bit maps of special values and of runs; the palette

@@ -1,4 +1,4 @@
-/* Floor 3: all of a stream that stands before its payload. One block reads a
+/* All of a stream that stands before its payload. One block reads a
  * chunk's; what is long (tiles, partitions) its threads share out. The same as
  * in cpu/pipeline.c, cpu/entropy/codebooks.c and cpu/sections/index.c: whatever
  * the CPU refuses is TERP_ERR_CORRUPT here too. */
@@ -23,7 +23,7 @@ struct stream_found {
     unsigned number_nbytes;
     /* model */
     double step, reference;
-    int shrink;
+    int step_slack_log2;
     unsigned dims;
     struct cuda_level_plan plan[TERP_MAX_LEVELS + 1];
 };
@@ -66,12 +66,13 @@ read_model(const struct cuda_batch &batch, const struct stream_facts &facts,
     }
     if (thread > 0)
         return valid;
-    const int shrink = at[0];
-    if (shrink < TERP_MIN_SHRINK || shrink > TERP_MAX_SHRINK)
+    const int step_slack_log2 = at[0];
+    if (step_slack_log2 < TERP_MIN_STEP_SLACK_LOG2 ||
+        step_slack_log2 > TERP_MAX_STEP_SLACK_LOG2)
         return false;
-    s_found->shrink = shrink;
-    s_found->step =
-        terp_step_of(double_of_bits(load_le(at - sizeof(double), 8)), shrink);
+    s_found->step_slack_log2 = step_slack_log2;
+    s_found->step = terp_step_of(
+        double_of_bits(load_le(at - sizeof(double), 8)), step_slack_log2);
     if (facts.prediction != TERP_PREDICTION_SPLINE) {
         s_found->dims = at[1];
         return terp_lorenzo_dims_are_valid(batch.d_layout, at[1],
@@ -233,7 +234,7 @@ write_found(const struct stream_facts &facts,
     chunk->number_nbytes = s_found.number_nbytes;
     chunk->escapes_end = s_found.escapes_end;
     chunk->payload_at = s_found.payload_at;
-    chunk->shrink = s_found.shrink;
+    chunk->step_slack_log2 = s_found.step_slack_log2;
     chunk->step = s_found.step;
     chunk->reference = s_found.reference;
     chunk->lorenzo_dims = s_found.dims;

@@ -1,6 +1,6 @@
-/* Floor 3: streams of small chunks. */
-#ifndef TERP_CUDA_STREAM_SMALL_CUH
-#define TERP_CUDA_STREAM_SMALL_CUH
+/* Streams of small chunks. */
+#ifndef TERP_GPU_SECTIONS_STREAM_SMALL_CUH
+#define TERP_GPU_SECTIONS_STREAM_SMALL_CUH
 
 #include "gpu/engine/state.cuh"
 

@@ -157,7 +157,7 @@ codes_are_complete(void **state)
             kraft += 1u << (TERP_MAX_CODE_NBITS - nbits);
         }
         assert_int_equal(kraft, 1u << TERP_MAX_CODE_NBITS);
-        assert_true(terp_huffman_words(lengths, words));
+        assert_true(terp_huffman_codewords(lengths, words));
     }
 }
 

@@ -232,7 +232,7 @@ lone_symbol_gets_one_bit(void **state)
     terp_huffman_lengths(frequency, nbits);
     for (size_t symbol = 0; symbol < TERP_NSYMBOLS; symbol++)
         assert_int_equal(nbits[symbol], symbol == TERP_RADIUS);
-    assert_true(terp_huffman_words(nbits, words));
+    assert_true(terp_huffman_codewords(nbits, words));
     assert_int_equal(words[TERP_RADIUS], 0);
 }
 
@@ -247,7 +247,7 @@ empty_histogram_gets_no_words(void **state)
     terp_huffman_lengths(frequency, nbits);
     for (size_t symbol = 0; symbol < TERP_NSYMBOLS; symbol++)
         assert_int_equal(nbits[symbol], 0);
-    assert_true(terp_huffman_words(nbits, words));
+    assert_true(terp_huffman_codewords(nbits, words));
 }
 
 static void
@@ -260,7 +260,7 @@ words_ascend_by_length_then_symbol(void **state)
     nbits[9] = 1;
     nbits[10] = 3;
     nbits[2] = 2;
-    assert_true(terp_huffman_words(nbits, words));
+    assert_true(terp_huffman_codewords(nbits, words));
     assert_int_equal(words[9], 0);  /* 0 */
     assert_int_equal(words[2], 2);  /* 10 */
     assert_int_equal(words[5], 6);  /* 110 */
@@ -284,7 +284,7 @@ words_are_prefix_free(void **state)
             frequency[symbol] = random_next() >> shift;
         }
         terp_huffman_lengths(frequency, nbits);
-        assert_true(terp_huffman_words(nbits, words));
+        assert_true(terp_huffman_codewords(nbits, words));
         memset(taken, 0, sizeof taken);
         for (size_t symbol = 0; symbol < TERP_NSYMBOLS; symbol++) {
             if (nbits[symbol] == 0)
@@ -305,15 +305,15 @@ overfull_lengths_are_refused(void **state)
     uint8_t nbits[TERP_NSYMBOLS] = {0};
     uint16_t words[TERP_NSYMBOLS];
     nbits[0] = nbits[1] = nbits[2] = 1;
-    assert_false(terp_huffman_words(nbits, words));
+    assert_false(terp_huffman_codewords(nbits, words));
 
     memset(nbits, 0, sizeof nbits);
     nbits[0] = nbits[1] = 1;
     nbits[2] = TERP_MAX_CODE_NBITS;
-    assert_false(terp_huffman_words(nbits, words));
+    assert_false(terp_huffman_codewords(nbits, words));
 
     memset(nbits, 9, sizeof nbits);
-    assert_false(terp_huffman_words(nbits, words));
+    assert_false(terp_huffman_codewords(nbits, words));
 }
 
 static void
@@ -323,9 +323,9 @@ lengths_past_the_limit_are_refused(void **state)
     uint8_t nbits[TERP_NSYMBOLS] = {0};
     uint16_t words[TERP_NSYMBOLS];
     nbits[0] = TERP_MAX_CODE_NBITS;
-    assert_true(terp_huffman_words(nbits, words));
+    assert_true(terp_huffman_codewords(nbits, words));
     nbits[1] = TERP_MAX_CODE_NBITS + 1;
-    assert_false(terp_huffman_words(nbits, words));
+    assert_false(terp_huffman_codewords(nbits, words));
 }
 
 int

@@ -85,12 +85,12 @@ step_too_wide_escapes_in_a_class(void **state)
         fill(before, floats);
         fill(doubles, floats);
         struct cpu_class cls = row(doubles, even64, symbols);
-        cpu_stages_f64.quantize(&cls, &quantizer, 0, nruns);
+        terp_cpu_stages_f64.quantize(&cls, &quantizer, 0, nruns);
         check(before, doubles, symbols);
 
         widen(floats, before);
         cls = row(floats, even32, symbols);
-        cpu_stages_f32.quantize(&cls, &quantizer, 0, nruns);
+        terp_cpu_stages_f32.quantize(&cls, &quantizer, 0, nruns);
         widen(floats, doubles);
         check(before, doubles, symbols);
     }
@@ -107,9 +107,9 @@ step_too_wide_makes_specials_for_lorenzo(void **state)
     (void)state;
     fill(before, floats);
     uint64_t njoined =
-        cpu_stages_f64.prequantize(before, NVALUES, &wide, mask, levels);
+        terp_cpu_stages_f64.prequantize(before, NVALUES, &wide, mask, levels);
     assert_in_range(njoined, NVALUES / 2, NVALUES - 100);
-    cpu_stages_f64.dequantize(levels, NVALUES, &wide, after);
+    terp_cpu_stages_f64.dequantize(levels, NVALUES, &wide, after);
     for (int i = 0; i < NVALUES; i++)
         if (!(mask[i / 64] >> (i % 64) & 1))
             assert_true(fabs(before[i] - after[i]) <= BOUND);
@@ -132,7 +132,7 @@ escapes_are_put_on_the_grid(void **state)
     (void)state;
     for (int wide_type = 0; wide_type < 2; wide_type++) {
         const struct cpu_stages *stages =
-            wide_type ? &cpu_stages_f64 : &cpu_stages_f32;
+            wide_type ? &terp_cpu_stages_f64 : &terp_cpu_stages_f32;
         fill(before, floats);
         for (int i = 0; i < NVALUES; i++) {
             floats[i] = i == 7 ? 1e30F : 1000 * floats[i] + 10;

@@ -70,7 +70,7 @@ each_host_is_asked_for_its_own_dataset(void **state)
         assert_int_equal(terp_cd_parse(host->nwords, host->words, &cd, &reason),
                          TERP_OK);
         assert_true(cd.persisted);
-        assert_int_equal(cd.pass, TERP_PASS_NO);
+        assert_int_equal(cd.pass, TERP_PASS_NONE);
         assert_int_equal(cd.chunk.type,
                          i % 2 == 0 ? TERP_FLOAT32 : TERP_FLOAT64);
         assert_int_equal(cd.chunk.big_endian, i % 2);

@@ -54,7 +54,7 @@ functions_inside_the_program_are_found(void **state)
         terp_cd_parse(fake_host.nwords, fake_host.words, &cd, &reason),
         TERP_OK);
     assert_true(cd.persisted);
-    assert_int_equal(cd.pass, TERP_PASS_NO);
+    assert_int_equal(cd.pass, TERP_PASS_NONE);
     assert_int_equal(cd.chunk.rank, 3);
 }
 

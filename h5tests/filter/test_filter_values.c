@@ -110,7 +110,7 @@ each_rank_type_and_order_keeps_the_bound(void **state)
             h5_read(dataset, H5T_NATIVE_DOUBLE, got);
             check_values(want, got, nvalues, bound);
             h5_dataset_cd(dataset, &cd);
-            assert_int_equal(cd.pass, TERP_PASS_NO);
+            assert_int_equal(cd.pass, TERP_PASS_NONE);
             assert_int_equal(cd.chunk.type,
                              t < 2 ? TERP_FLOAT32 : TERP_FLOAT64);
             assert_int_equal(cd.chunk.big_endian, t % 2);
@@ -369,7 +369,7 @@ list_of_another_dataset_is_adapted(void **state)
     copy = H5Dget_create_plist(second);
     hid_t third = h5_dataset_new(file, "3", H5T_IEEE_F64LE, &shapes[1], copy);
     h5_dataset_cd(third, &cd);
-    assert_int_equal(cd.pass, TERP_PASS_NO);
+    assert_int_equal(cd.pass, TERP_PASS_NONE);
     assert_int_equal(cd.chunk.type, TERP_FLOAT64);
     assert_false(cd.chunk.big_endian);
     assert_int_equal(cd.chunk.rank, 3);

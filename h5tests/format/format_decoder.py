@@ -591,8 +591,8 @@ def reconstruct_lorenzo(model, codes, escaped, special, values):
 # ---- sections ----
 
 def read_model(reader, frame, dtype):
-    shrink = reader.uint()
-    step = 2 * frame.bound - 2 * frame.bound * 2.0 ** -shrink
+    step_slack_log2 = reader.uint()
+    step = 2 * frame.bound - 2 * frame.bound * 2.0 ** -step_slack_log2
     if frame.prediction == LORENZO:
         dims = reader.uint()
         return {"step": step, "dims": dims, "means": means_dim(frame, dims)}

@@ -132,9 +132,10 @@ make_symbols(struct bench *b, uint64_t seed, int rarity)
                 b->symbols[i][k] = TERP_ESCAPE;
             b->nescapes[i] += b->symbols[i][k] == TERP_ESCAPE;
         }
-        cpu_order_into_tiles(NULL, &b->layout,
-                             i == SPLINE ? CPU_ORDER_CLASSES : CPU_ORDER_RASTER,
-                             b->symbols[i], b->tiled[i]);
+        terp_cpu_order_into_tiles(NULL, &b->layout,
+                                  i == SPLINE ? CPU_ORDER_CLASSES
+                                              : CPU_ORDER_RASTER,
+                                  b->symbols[i], b->tiled[i]);
     }
 }
 
@@ -167,12 +168,12 @@ sort_symbols(struct bench *b)
     uint8_t *scratch = (uint8_t *)terp_case_alloc(b->nvalues);
     uint16_t *dealt = (uint16_t *)terp_case_alloc(2 * b->nvalues);
 
-    cpu_deal_symbols(NULL, &b->layout, b->symbols[LORENZO], dealt);
+    terp_cpu_deinterleave_symbols(NULL, &b->layout, b->symbols[LORENZO], dealt);
     for (int i = 0; i < NSORTED; i++)
-        assert_int_equal(cpu_context_sort(NULL, &b->layout,
-                                          b->has_specials ? b->mask : NULL,
-                                          i == SPLINE ? b->symbols[i] : dealt,
-                                          scratch, b->sorted[i]),
+        assert_int_equal(terp_cpu_context_sort(
+                             NULL, &b->layout, b->has_specials ? b->mask : NULL,
+                             i == SPLINE ? b->symbols[i] : dealt, scratch,
+                             b->sorted[i]),
                          TERP_OK);
     free(scratch);
     free(dealt);

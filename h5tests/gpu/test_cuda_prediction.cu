@@ -70,7 +70,8 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
     b->chunk.stack = stack;
     memcpy(b->chunk.dims, dims, (size_t)rank * sizeof *dims);
     terp_layout_make(&b->chunk, &b->layout);
-    b->stages = type == TERP_FLOAT32 ? &cpu_stages_f32 : &cpu_stages_f64;
+    b->stages =
+        type == TERP_FLOAT32 ? &terp_cpu_stages_f32 : &terp_cpu_stages_f64;
     b->nvalues = b->layout.nvalues;
     b->nbytes = b->nvalues * (uint64_t)b->stages->value_nbytes;
     b->values = (uint8_t *)terp_case_alloc(b->nbytes);
@@ -195,7 +196,7 @@ check_symbols(struct bench *b, enum cpu_order order)
     const uint64_t *ranges = (uint64_t *)device_region(b, at->ranges);
     uint64_t n = 0;
 
-    cpu_order_into_tiles(NULL, &b->layout, order, b->symbols, b->tiled);
+    terp_cpu_order_into_tiles(NULL, &b->layout, order, b->symbols, b->tiled);
     if (memcmp(b->tiled, device_region(b, at->symbols), 2 * b->nvalues) != 0)
         fail_case(b, "symbols");
     for (uint64_t i = 0; i < b->nvalues; i++) {
@@ -238,7 +239,7 @@ check_escapes(struct bench *b, void *words)
 
     for (uint64_t i = 0; i < b->nvalues; i++)
         nescapes += b->symbols[i] == TERP_ESCAPE;
-    cpu_escapes_write(&escapes, &writer);
+    terp_cpu_escapes_write(&escapes, &writer);
     uint64_t section_nbytes = (uint64_t)(writer.at - section);
     memset(b->dst, 0xEE, b->batch.raw_nbytes);
     assert_int_equal(cuda_escapes_write(&b->batch, NULL), cudaSuccess);
@@ -338,7 +339,7 @@ check_spline(struct bench *b, int blend, uint64_t *seed)
     cpu.stages = b->stages;
     cpu.layout = &b->layout;
     cpu.quantizer = b->quantizer;
-    assert_int_equal(cpu_spline_make(&cpu), TERP_OK);
+    assert_int_equal(terp_cpu_spline_make(&cpu), TERP_OK);
     cpu.symbols = b->symbols;
     for (int i = 0; i < NCHUNKS; i++)
         b->state[i].prediction = TERP_PREDICTION_SPLINE;
@@ -359,9 +360,9 @@ check_spline(struct bench *b, int blend, uint64_t *seed)
             b->state[i].plan[l].ratio = plan.ratio;
         }
     }
-    cpu_spline_deal(&cpu, b->values,
-                    b->quantizer.has_specials ? &b->fills : NULL);
-    cpu_spline_quantize(&cpu);
+    terp_cpu_spline_deinterleave(&cpu, b->values,
+                                 b->quantizer.has_specials ? &b->fills : NULL);
+    terp_cpu_spline_quantize(&cpu);
 
     begin_call(b);
     state->src = b->values;
@@ -370,18 +371,18 @@ check_spline(struct bench *b, int blend, uint64_t *seed)
     check_symbols(b, CPU_ORDER_CLASSES);
     check_escapes(b, cpu.work);
 
-    cpu_order_from_tiles(NULL, &b->layout, CPU_ORDER_CLASSES, b->tiled,
-                         b->symbols);
+    terp_cpu_order_from_tiles(NULL, &b->layout, CPU_ORDER_CLASSES, b->tiled,
+                              b->symbols);
     memcpy(device_region(b, b->batch.at.symbols), b->tiled, 2 * b->nvalues);
     memcpy(device_region(b, b->batch.at.work), cpu.work, b->nbytes);
     uint8_t *words = gather_escapes(b, (uint8_t *)cpu.work);
-    cpu_spline_reconstruct(&cpu, values);
+    terp_cpu_spline_reconstruct(&cpu, values);
     assert_int_equal(cuda_spline_begin(&b->batch, NULL), cudaSuccess);
     assert_int_equal(cuda_spline_reconstruct(&b->batch, NULL), cudaSuccess);
     check_values(b, values);
     free(words);
     free(values);
-    cpu_spline_free(&cpu);
+    terp_cpu_spline_free(&cpu);
 }
 
 static bool
@@ -427,8 +428,8 @@ check_lorenzo(struct bench *b, unsigned dims)
         b->state[i].prediction = TERP_PREDICTION_LORENZO;
         b->state[i].lorenzo_dims = dims;
     }
-    cpu_lorenzo_quantize(&cpu, b->values, b->mask, &nspecials, levels,
-                         b->symbols);
+    terp_cpu_lorenzo_quantize(&cpu, b->values, b->mask, &nspecials, levels,
+                              b->symbols);
     begin_call(b);
     state->src = b->values;
     assert_int_equal(cuda_lorenzo_quantize(&b->batch, NULL), cudaSuccess);
@@ -448,12 +449,12 @@ check_lorenzo(struct bench *b, unsigned dims)
     for (uint64_t i = 0; i < b->nvalues; i++)
         if (is_masked(b, i))
             b->symbols[i] = (uint16_t)(1 + i % (2 * TERP_MAX_CODE));
-    cpu_order_into_tiles(NULL, &b->layout, CPU_ORDER_RASTER, b->symbols,
-                         b->tiled);
+    terp_cpu_order_into_tiles(NULL, &b->layout, CPU_ORDER_RASTER, b->symbols,
+                              b->tiled);
     memcpy(device_region(b, b->batch.at.symbols), b->tiled, 2 * b->nvalues);
     memcpy(device_region(b, b->batch.at.work), levels, b->nbytes);
-    cpu_lorenzo_reconstruct(&cpu, nspecials > 0 ? b->mask : NULL, b->symbols,
-                            levels, values);
+    terp_cpu_lorenzo_reconstruct(&cpu, nspecials > 0 ? b->mask : NULL,
+                                 b->symbols, levels, values);
     assert_int_equal(cuda_lorenzo_reconstruct(&b->batch, NULL), cudaSuccess);
     for (uint64_t i = 0; i < b->nvalues; i++)
         if (is_masked(b, i)) /* what stands there is overwritten */
@@ -684,13 +685,13 @@ tile_order_equals_the_cpu(void **state)
         assert_true(b.nvalues <= UINT16_MAX);
         for (uint64_t p = 0; p < b.nvalues; p++)
             b.symbols[p] = (uint16_t)p;
-        cpu_order_into_tiles(NULL, &b.layout, CPU_ORDER_CLASSES, b.symbols,
-                             b.tiled);
+        terp_cpu_order_into_tiles(NULL, &b.layout, CPU_ORDER_CLASSES, b.symbols,
+                                  b.tiled);
         for (uint64_t p = 0; p < b.nvalues; p++)
             if (work_position_of_tiled(&b.layout, p) != b.tiled[p])
                 fail_case(&b, "work_position_of_tiled");
-        cpu_order_into_tiles(NULL, &b.layout, CPU_ORDER_RASTER, b.symbols,
-                             b.tiled);
+        terp_cpu_order_into_tiles(NULL, &b.layout, CPU_ORDER_RASTER, b.symbols,
+                                  b.tiled);
         for (uint64_t p = 0; p < b.nvalues; p++)
             if (raster_position_of_tiled(&b.layout, p) != b.tiled[p])
                 fail_case(&b, "raster_position_of_tiled");

@@ -58,7 +58,8 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
     b->chunk.big_endian = big_endian;
     memcpy(b->chunk.dims, dims, (size_t)rank * sizeof *dims);
     terp_layout_make(&b->chunk, &b->layout);
-    b->stages = type == TERP_FLOAT32 ? &cpu_stages_f32 : &cpu_stages_f64;
+    b->stages =
+        type == TERP_FLOAT32 ? &terp_cpu_stages_f32 : &terp_cpu_stages_f64;
     b->nvalues = b->layout.nvalues;
     b->value_nbytes = (uint64_t)b->stages->value_nbytes;
     b->nbytes = b->nvalues * b->value_nbytes;
@@ -200,9 +201,10 @@ scan_and_compare(struct bench *b, const struct terp_params *params)
                     read_le(&reader, (int)b->value_nbytes));
     } else {
         assert_true(double_bits(state->bound) == double_bits(frame.bound));
-        assert_int_equal(state->shrink, read_le(&reader, 1));
-        assert_true(double_bits(state->step) ==
-                    double_bits(terp_step_of(frame.bound, state->shrink)));
+        assert_int_equal(state->step_slack_log2, read_le(&reader, 1));
+        assert_true(
+            double_bits(state->step) ==
+            double_bits(terp_step_of(frame.bound, state->step_slack_log2)));
         assert_true(bits_of_double(b, state->reference) ==
                     read_le(&reader, (int)b->value_nbytes));
         reader.at += 2 * b->layout.nlevels;
@@ -213,9 +215,9 @@ scan_and_compare(struct bench *b, const struct terp_params *params)
     const uint8_t *section = reader.at;
     uint64_t nspecials = 0;
     if (frame.has_specials)
-        assert_int_equal(cpu_specials_read(&reader, &b->layout,
-                                           (int)b->value_nbytes, NULL,
-                                           &nspecials),
+        assert_int_equal(terp_cpu_specials_read(&reader, &b->layout,
+                                                (int)b->value_nbytes, NULL,
+                                                &nspecials),
                          TERP_OK);
     assert_int_equal(state->nspecials, nspecials);
     check_section(b, section, (uint64_t)(reader.at - section));
@@ -411,8 +413,8 @@ write_and_compare(struct bench *b, uint64_t nspecials)
     uint64_t begin = b->batch.frame_nbytes + 2;
     struct writer writer = {bytes, bytes + b->batch.raw_nbytes - 1, false};
     writer_take(&writer, begin);
-    enum terp_status st = cpu_specials_write(&writer, mask, b->values,
-                                             &b->layout, (int)b->value_nbytes);
+    enum terp_status st = terp_cpu_specials_write(
+        &writer, mask, b->values, &b->layout, (int)b->value_nbytes);
     uint64_t nbytes = st == TERP_OK ? (uint64_t)(writer.at - bytes) - begin : 0;
     assert_int_equal(cuda_specials_write(&b->batch, 0), 0);
     if (st == TERP_OK) {
@@ -471,7 +473,7 @@ read_and_compare(struct bench *b, uint64_t at, uint64_t end, bool constant)
     for (uint64_t i = 0; constant && i < b->nvalues; i++)
         memcpy(expected + i * b->value_nbytes, &state->constant_bits,
                b->value_nbytes);
-    enum terp_status st = cpu_specials_read(
+    enum terp_status st = terp_cpu_specials_read(
         &reader, &b->layout, (int)b->value_nbytes, &mask, &nspecials);
     assert_int_equal(state->status, st);
     assert_int_equal(cuda_specials_mask(&b->batch, 0), 0);
@@ -480,8 +482,8 @@ read_and_compare(struct bench *b, uint64_t at, uint64_t end, bool constant)
         assert_memory_equal(b->batch.d_scratch + b->batch.at.mask, mask,
                             8 * div_up(b->nvalues, 64));
         assert_int_equal(state->specials_end, reader.at - (b->stream + 1));
-        cpu_specials_place(&section, &b->layout, (int)b->value_nbytes, mask,
-                           expected);
+        terp_cpu_specials_place(&section, &b->layout, (int)b->value_nbytes,
+                                mask, expected);
         assert_memory_equal(b->output, expected, b->nbytes);
     } else {
         assert_true(all_are(b->output, b->nbytes, 0x77));
@@ -579,7 +581,8 @@ masks_that_repeat_are_told_by_differences(void **state)
         make_bench(&b, i % 2 ? TERP_FLOAT64 : TERP_FLOAT32, r->rank, r->dims,
                    r->stack, false);
         make_runs(&b, 9, 1);
-        uint64_t nspecials = repeat_mask(&b, terp_lag(&b.layout, r->d));
+        uint64_t nspecials =
+            repeat_mask(&b, terp_mask_delta_distance(&b.layout, r->d));
         uint64_t nbytes = write_and_compare(&b, nspecials);
         assert_true(nbytes > 0);
         uint64_t at = b.state[0].model_end;
@@ -587,8 +590,8 @@ masks_that_repeat_are_told_by_differences(void **state)
                                 false};
         read_uleb(&reader);
         uint64_t lagged = read_le(&reader, 1) >> SPECIALS_LAG_SHIFT;
-        assert_true(terp_lag(&b.layout, (int)lagged) ==
-                    terp_lag(&b.layout, r->d));
+        assert_true(terp_mask_delta_distance(&b.layout, (int)lagged) ==
+                    terp_mask_delta_distance(&b.layout, r->d));
         assert_int_equal(read_and_compare(&b, at, at + nbytes, i % 4 > 1),
                          TERP_OK);
         free_bench(&b);
@@ -662,7 +665,7 @@ damaged_sections_are_refused_as_by_the_cpu(void **state)
         make_bench(&b, i % 2 ? TERP_FLOAT64 : TERP_FLOAT32, 2, dims[i % 4],
                    i % 3 == 0, false);
         uint64_t nspecials = make_runs(&b, longest, ncolors[i / 4 % 4]);
-        uint64_t lag = terp_lag(&b.layout, 1);
+        uint64_t lag = terp_mask_delta_distance(&b.layout, 1);
         if (i / 4 % 4 == 0 && lag > 0)
             nspecials = repeat_mask(&b, lag);
         uint64_t nbytes = nspecials > 0 ? write_and_compare(&b, nspecials) : 0;

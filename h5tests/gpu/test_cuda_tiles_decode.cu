@@ -165,10 +165,11 @@ cpu_read(const struct terp_frame *frame, const uint8_t *stream, uint64_t nbytes,
         reader_take(&reader,
                     1 + (uint64_t)value_nbytes + 2 * (uint64_t)layout.nlevels);
     if (frame->has_specials)
-        cpu_specials_read(&reader, &layout, value_nbytes, NULL, &nspecials);
-    cpu_escapes_read(&reader, layout.nvalues, value_nbytes, &section);
-    return cpu_tiles_decode(NULL, frame->coding, &reader, symbols,
-                            layout.nvalues);
+        terp_cpu_specials_read(&reader, &layout, value_nbytes, NULL,
+                               &nspecials);
+    terp_cpu_escapes_read(&reader, layout.nvalues, value_nbytes, &section);
+    return terp_cpu_tiles_decode(NULL, frame->coding, &reader, symbols,
+                                 layout.nvalues);
 }
 
 /* Escapes are counted in ranges of `ordered`, unless they are listed. */
@@ -221,11 +222,11 @@ check_noted(struct device *device, enum terp_prediction prediction,
         free(ordered);
         return;
     }
-    cpu_order_from_tiles(NULL, &device->layout,
-                         prediction == TERP_PREDICTION_LORENZO
-                             ? CPU_ORDER_RASTER
-                             : CPU_ORDER_CLASSES,
-                         symbols, ordered);
+    terp_cpu_order_from_tiles(NULL, &device->layout,
+                              prediction == TERP_PREDICTION_LORENZO
+                                  ? CPU_ORDER_RASTER
+                                  : CPU_ORDER_CLASSES,
+                              symbols, ordered);
     check_ranges(device, ordered);
     check_list(device, symbols);
     free(ordered);
@@ -328,8 +329,9 @@ stream_of_symbols(enum terp_coding coding, const uint16_t *symbols,
     struct stream stream =
         begin_stream(coding, nsymbols, 4 * nsymbols + 4096, &writer);
 
-    assert_int_equal(cpu_tiles_encode(NULL, coding, symbols, nsymbols, &writer),
-                     TERP_OK);
+    assert_int_equal(
+        terp_cpu_tiles_encode(NULL, coding, symbols, nsymbols, &writer),
+        TERP_OK);
     stream.nbytes = (uint64_t)(writer.at - stream.bytes);
     return stream;
 }
@@ -461,7 +463,7 @@ stream_of_tile(const struct token_tile *tile)
     struct stream stream = begin_stream(TERP_CODING_RATIO, tile->nsymbols,
                                         cap_nbytes + 4096, &writer);
 
-    assert_int_equal(cpu_tile_index_make(tile->nsymbols, &index), TERP_OK);
+    assert_int_equal(terp_cpu_tile_index_make(tile->nsymbols, &index), TERP_OK);
     index.nonzero[0] = 1;
     index.entry[0] = (uint8_t)tile->entry;
     index.nbytes[0] = (uint16_t)tile->nbytes;
@@ -471,12 +473,12 @@ stream_of_tile(const struct token_tile *tile)
     else
         memcpy(writer_take(&packed, tile->nbytes), tile->bytes, tile->nbytes);
     index.begin[1] = (uint64_t)(packed.at - payload);
-    cpu_tile_index_write_nonzero(&writer, &index);
-    cpu_entries_write(&writer, &index);
-    cpu_tile_index_write_places(&writer, &index, TERP_CODING_RATIO);
+    terp_cpu_tile_index_write_nonzero(&writer, &index);
+    terp_cpu_entries_write(&writer, &index);
+    terp_cpu_tile_index_write_places(&writer, &index, TERP_CODING_RATIO);
     memcpy(writer_take(&writer, index.begin[1]), payload, index.begin[1]);
     stream.nbytes = (uint64_t)(writer.at - stream.bytes);
-    cpu_tile_index_free(&index);
+    terp_cpu_tile_index_free(&index);
     free(payload);
     free(scratch);
     return stream;
@@ -530,10 +532,11 @@ make_token_tile(int entry, unsigned max_run_class, struct token_tile *tile)
                              (random_below(2) == 0 ? magnitude : -magnitude));
     }
     symbols[random_below(tile->nsymbols)] = TERP_RADIUS - 1;
-    cpu_entry_lengths(TERP_CODING_RATIO, entry, lengths);
-    cpu_encode_book_make(lengths, &book);
-    uint64_t nitems = cpu_tokens_cut(&tokens, symbols, tile->nsymbols, items);
-    tile->nbytes = cpu_tokens_encode(&book, items, nitems, tile->bytes);
+    terp_cpu_entry_lengths(TERP_CODING_RATIO, entry, lengths);
+    terp_cpu_encode_table_make(lengths, &book);
+    uint64_t nitems =
+        terp_cpu_tokens_cut(&tokens, symbols, tile->nsymbols, items);
+    tile->nbytes = terp_cpu_tokens_encode(&book, items, nitems, tile->bytes);
 }
 
 static void
@@ -868,7 +871,7 @@ streams_are_read_as_by_the_cpu(void **state)
             specials_read_head(stream.bytes, chunk->model_end,
                                chunk->specials_end, &device.layout, &head);
         assert_true(head.lag > 0 || chunk->nspecials == info.nspecials);
-        assert_int_equal(chunk->shrink, model[0]);
+        assert_int_equal(chunk->step_slack_log2, model[0]);
         assert_true(chunk->step == terp_step_of(stream.frame.bound, model[0]));
         if (stream.frame.prediction == TERP_PREDICTION_LORENZO) {
             assert_int_equal(chunk->lorenzo_dims, model[1]);
@@ -934,7 +937,7 @@ constant_streams_are_read_and_end(void **state)
         frame.has_specials = has_specials;
         specials[3] = 0xFF0;
         if (has_specials)
-            cpu_specials_write(&writer, specials, values, &layout, 4);
+            terp_cpu_specials_write(&writer, specials, values, &layout, 4);
         uint64_t nbytes = (uint64_t)(writer.at - stream);
         assert_int_equal(device_read(&device, &frame, stream, nbytes, true),
                          TERP_OK);
@@ -968,7 +971,8 @@ long_index_is_read_as_by_the_cpu(void **state)
     frame.coding = TERP_CODING_SPEED;
     frame.prediction = TERP_PREDICTION_LORENZO;
     frame.bound = 1;
-    assert_int_equal(cpu_tile_index_make(frame.chunk.dims[0], &index), TERP_OK);
+    assert_int_equal(terp_cpu_tile_index_make(frame.chunk.dims[0], &index),
+                     TERP_OK);
     for (uint64_t i = 0; i < ntiles; i++) {
         if (random_below(3) == 0 || i / 1000 % 2 == 0)
             continue;
@@ -985,8 +989,8 @@ long_index_is_read_as_by_the_cpu(void **state)
     write_le(&writer, 12, 1);
     write_le(&writer, 1, 1);
     write_uleb(&writer, 0);
-    cpu_tile_index_write_nonzero(&writer, &index);
-    cpu_tile_index_write_places(&writer, &index, TERP_CODING_SPEED);
+    terp_cpu_tile_index_write_nonzero(&writer, &index);
+    terp_cpu_tile_index_write_places(&writer, &index, TERP_CODING_SPEED);
     assert_false(writer.overflow);
     uint64_t payload_at = (uint64_t)(writer.at - stream);
 
@@ -1009,7 +1013,7 @@ long_index_is_read_as_by_the_cpu(void **state)
                                  payload_at + npayload_nbytes - 1, false),
                      TERP_ERR_CORRUPT);
     device_free(&device);
-    cpu_tile_index_free(&index);
+    terp_cpu_tile_index_free(&index);
     free(stream);
 }
 
@@ -1033,6 +1037,6 @@ main(void)
     };
     cuda_decode_books_fill(books);
     cuda_token_books_fill(token_books);
-    cpu_tokens_make(&tokens);
+    terp_cpu_tokens_make(&tokens);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

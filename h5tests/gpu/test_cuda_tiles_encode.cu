@@ -153,7 +153,7 @@ begin(struct bench *b)
         chunk->coding = batch->coding;
         chunk->prediction = TERP_PREDICTION_SPLINE;
         chunk->bound = 0.125;
-        chunk->shrink = 7;
+        chunk->step_slack_log2 = 7;
         chunk->reference = -1.5;
         for (int l = 1; l <= batch->h_layout->nlevels; l++) {
             chunk->plan[l].spline = (uint8_t)(l % 3);
@@ -183,7 +183,7 @@ expect_stream(struct bench *b)
     uint8_t *at = writer_take(&writer, (uint64_t)frame_nbytes);
     if (at != NULL)
         memcpy(at, bytes, (size_t)frame_nbytes);
-    write_le(&writer, (uint64_t)chunk->shrink, 1);
+    write_le(&writer, (uint64_t)chunk->step_slack_log2, 1);
     float reference = (float)chunk->reference;
     uint64_t word = 0;
     if (batch->value_nbytes == 4)
@@ -201,10 +201,10 @@ expect_stream(struct bench *b)
     b->chunk[0].escapes_end = (uint64_t)frame_nbytes + 1 +
                               (uint64_t)batch->value_nbytes +
                               2 * (uint64_t)batch->h_layout->nlevels + 1;
-    struct cpu_team *team = cpu_team_make(1);
-    enum terp_status st = cpu_tiles_encode(team, batch->coding, b->symbols,
-                                           batch->nvalues, &writer);
-    cpu_team_free(team);
+    struct cpu_pool *team = terp_cpu_pool_make(1);
+    enum terp_status st = terp_cpu_tiles_encode(team, batch->coding, b->symbols,
+                                                batch->nvalues, &writer);
+    terp_cpu_pool_free(team);
     b->expected_nbytes = (uint64_t)(writer.at - b->expected);
     if (st == TERP_OK && !writer.overflow) {
         terp_frame_seal(b->expected, b->expected_nbytes);
@@ -526,7 +526,7 @@ custom_codes_equal_package_merge(void **state)
         for (unsigned s = 0; s < TERP_NSYMBOLS; s++)
             frequency[s] = make_frequency(kind, s);
         terp_huffman_lengths(frequency, nbits);
-        cpu_encode_book_make(nbits, &book);
+        terp_cpu_encode_table_make(nbits, &book);
         assert_int_equal(cuda_custom_make(&b.batch, NULL), cudaSuccess);
         assert_memory_equal(
             region<struct cuda_custom_book>(b.batch, 0, b.batch.at.books)->word,

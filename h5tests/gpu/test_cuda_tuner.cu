@@ -59,7 +59,8 @@ make_bench(struct bench *b, enum terp_type type, const struct shape *shape,
     b->chunk.stack = shape->stack;
     memcpy(b->chunk.dims, shape->dims, sizeof b->chunk.dims);
     terp_layout_make(&b->chunk, &b->layout);
-    b->stages = type == TERP_FLOAT32 ? &cpu_stages_f32 : &cpu_stages_f64;
+    b->stages =
+        type == TERP_FLOAT32 ? &terp_cpu_stages_f32 : &terp_cpu_stages_f64;
     b->nbytes = terp_chunk_nbytes(&b->chunk);
     b->values = (uint8_t *)malloc(b->nbytes);
     assert_non_null(b->values);
@@ -105,9 +106,9 @@ make_bench(struct bench *b, enum terp_type type, const struct shape *shape,
         state->src = b->values;
         state->coding = TERP_CODING_HUFFMAN;
         state->bound = bound;
-        state->shrink = terp_shrink_of(bound, stats.min, stats.max,
-                                       type == TERP_FLOAT32 ? 23 : 52);
-        state->step = terp_step_of(bound, state->shrink);
+        state->step_slack_log2 = terp_step_slack_of(
+            bound, stats.min, stats.max, type == TERP_FLOAT32 ? 23 : 52);
+        state->step = terp_step_of(bound, state->step_slack_log2);
         state->has_specials = stats.nspecials > 0;
         memcpy(state->fills, fills.bits, sizeof state->fills);
     }
@@ -139,22 +140,24 @@ ask_cpu(const struct bench *b, struct answer *answer)
     memcpy(fills.bits, state->fills, sizeof fills.bits);
     spline->stages = b->stages;
     spline->layout = &b->layout;
-    spline->team = cpu_team_make(1);
+    spline->team = terp_cpu_pool_make(1);
     spline->quantizer.step = state->step;
     spline->quantizer.bound = state->bound;
     spline->quantizer.max_code = b->batch.max_code;
     spline->quantizer.has_specials = state->has_specials;
-    assert_int_equal(cpu_spline_make(spline), TERP_OK);
-    cpu_spline_deal(spline, b->values, state->has_specials ? &fills : NULL);
-    assert_int_equal(cpu_tune_spline(spline, &answer->spline_cost), TERP_OK);
+    assert_int_equal(terp_cpu_spline_make(spline), TERP_OK);
+    terp_cpu_spline_deinterleave(spline, b->values,
+                                 state->has_specials ? &fills : NULL);
+    assert_int_equal(terp_cpu_tune_spline(spline, &answer->spline_cost),
+                     TERP_OK);
     answer->lorenzo.stages = b->stages;
     answer->lorenzo.layout = &b->layout;
     answer->lorenzo.quantizer = spline->quantizer;
-    assert_int_equal(cpu_tune_lorenzo(&answer->lorenzo, b->values, &fills,
-                                      &answer->lorenzo_cost),
+    assert_int_equal(terp_cpu_tune_lorenzo(&answer->lorenzo, b->values, &fills,
+                                           &answer->lorenzo_cost),
                      TERP_OK);
-    cpu_team_free(spline->team);
-    cpu_spline_free(spline);
+    terp_cpu_pool_free(spline->team);
+    terp_cpu_spline_free(spline);
 }
 
 static void
