@@ -5,39 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "filter/plugin/h5z_terp.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/fields.h"
 #include "h5tests/support/h5_files.h"
+#include "h5tests/support/stderr_text.h"
 
 /* Of few bytes, as filter_engine_small needs. */
 static const struct h5_shape shape = {3, {10, 12, 14}, {10, 12, 14}};
-
-/* Sends stderr to a file of its own; returns what undoes that. */
-static int
-redirect_stderr(FILE **file_ret)
-{
-    int kept = dup(STDERR_FILENO);
-
-    *file_ret = tmpfile();
-    assert_non_null(*file_ret);
-    assert_true(kept >= 0);
-    assert_true(dup2(fileno(*file_ret), STDERR_FILENO) >= 0);
-    return kept;
-}
-
-static void
-restore_stderr(int kept, FILE *file, char *text, size_t text_cap_nbytes)
-{
-    fflush(stderr);
-    assert_true(dup2(kept, STDERR_FILENO) >= 0);
-    close(kept);
-    rewind(file);
-    text[fread(text, 1, text_cap_nbytes - 1, file)] = '\0';
-    fclose(file);
-}
 
 static void
 check_said(const char *text, const char *action)
