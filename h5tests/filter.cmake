@@ -52,7 +52,8 @@ target_link_options(test_filter_static_stripped PRIVATE -s)
 target_compile_definitions(test_filter_static_stripped PRIVATE STRIPPED)
 foreach(name hosts static static_hidden static_stripped)
   terp_use_hdf5_headers(test_filter_${name})
-  target_link_libraries(test_filter_${name} PRIVATE ${CMAKE_DL_LIBS})
+  target_link_libraries(test_filter_${name}
+    PRIVATE ${CMAKE_DL_LIBS} Threads::Threads)
   add_dependencies(test_filter_${name} h5zterp fake_hdf5 fake_vtkhdf5)
   set_tests_properties(test_filter_${name} PROPERTIES ENVIRONMENT
     "TEST_PLUGIN=$<TARGET_FILE:h5zterp>;TEST_HOSTS=${CMAKE_CURRENT_BINARY_DIR}")

@@ -1,11 +1,13 @@
 /* The filter as HDF5 sees it. Only here do HDF5's 0 and -1 appear.
  *
  * Nothing is kept between calls but the codec's CUDA engine, where one is asked
- * for, and no object needs construction: HDF5 opens every plugin it meets, and
- * may call from several threads. */
+ * for, and which causes were printed. No object needs construction: HDF5 opens
+ * every plugin it meets, and may call from several threads. */
 #include "filter/plugin/h5z_terp.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include <H5PLextern.h>
@@ -50,25 +52,51 @@ enum outcome {
     FAILED   /* the chunk is not written or read */
 };
 
-static void
-report(const struct call *call, enum outcome outcome, const char *function,
-       unsigned line, const char *text)
+/* More than there are causes: they are literals of this file and the codec. */
+#define MAX_NCAUSES 64
+
+/* Whether the process has met `cause`, in any thread, for the first time. */
+static bool
+is_first(const char *cause)
 {
-    terp_settings_say(&call->settings, &call->host, "%s", text);
-    if (outcome == FAILED && !call->settings.verbose)
-        terp_host_print_dropped(&call->host, text);
-    terp_host_push(&call->host, function, line,
-                   outcome == REFUSED ? "H5E_SETLOCAL_g" : "H5E_CANTFILTER_g",
-                   text);
+    static _Atomic(const char *) met[MAX_NCAUSES];
+
+    for (size_t i = 0; i < MAX_NCAUSES; i++) {
+        const char *found = NULL;
+        if (atomic_compare_exchange_strong(&met[i], &found, cause))
+            return true;
+        if (found == cause)
+            return false;
+    }
+    return false;
 }
 
-/* Puts a message on HDF5's error stack, and prints it when verbose. */
-#define REPORT(call, outcome, ...)                              \
-    do {                                                        \
-        char report_text[256];                                  \
-        snprintf(report_text, sizeof report_text, __VA_ARGS__); \
-        report(call, outcome, __func__, __LINE__, report_text); \
-    } while (0)
+/* Puts a message on HDF5's error stack, and prints it when verbose. An error
+ * that HDF5 would not print is printed, once a `cause` (static storage), since
+ * thousands of chunks may share it. */
+__attribute__((format(printf, 6, 7))) static void
+report(const struct call *call, enum outcome outcome, const char *cause,
+       const char *function, unsigned line, const char *format, ...)
+{
+    char text[256];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    terp_settings_say(&call->settings, &call->host, "%s", text);
+    bool is_shown = terp_host_push(
+        &call->host, function, line,
+        outcome == REFUSED ? "H5E_SETLOCAL_g" : "H5E_CANTFILTER_g", text);
+    if (!is_shown && outcome != SKIPPED && !call->settings.verbose &&
+        !call->settings.quiet && is_first(cause))
+        fprintf(stderr,
+                "H5Z-TERP: %s (said once; TERP_VERBOSE=1 says it each time)\n",
+                text);
+}
+
+#define REPORT(call, outcome, cause, ...) \
+    report(call, outcome, cause, __func__, __LINE__, __VA_ARGS__)
 
 /* Everything is accepted, because an optional filter runs anyway, and
  * h5repack applies a mandatory one to every dataset of a file. */
@@ -120,13 +148,14 @@ localize(const struct call *call, hid_t dcpl, hid_t type, hid_t space)
         return 0;
     }
     if (terp_cd_parse(nwords, words, &cd, &reason) != TERP_OK) {
-        REPORT(call, REFUSED, "%s", reason);
+        REPORT(call, REFUSED, reason, "%s", reason);
         return -1;
     }
     bool fits = terp_dataset_describe(&call->host, dcpl, type, space, &cd);
     nwords = terp_cd_persist(&cd, words);
     if (!terp_dataset_set_words(&call->host, dcpl, flags, nwords, words)) {
-        REPORT(call, REFUSED, "cannot keep the cd_values");
+        reason = "cannot keep the cd_values";
+        REPORT(call, REFUSED, reason, "%s", reason);
         return -1;
     }
     say_words(call, &cd, fits);
@@ -254,8 +283,8 @@ write_chunk(const struct call *call, unsigned flags, size_t cd_nelmts,
         }
     }
     if (reason != NULL && (flags & H5Z_FLAG_OPTIONAL)) {
-        REPORT(call, SKIPPED, "a chunk of %zu bytes passes through: %s", nbytes,
-               reason);
+        REPORT(call, SKIPPED, reason, "a chunk of %zu bytes passes through: %s",
+               nbytes, reason);
         return 0;
     }
     if (reason != NULL) {
@@ -266,8 +295,9 @@ write_chunk(const struct call *call, unsigned flags, size_t cd_nelmts,
         st = encode(call, &run, &unused, &chunk, *buf, &stream, &stream_nbytes);
     }
     if (st != TERP_OK) {
-        REPORT(call, FAILED, "cannot write a chunk of %zu bytes: %s", nbytes,
-               terp_status_text(st));
+        reason = terp_status_text(st);
+        REPORT(call, FAILED, reason, "cannot write a chunk of %zu bytes: %s",
+               nbytes, reason);
         return 0;
     }
     say_stream(call, &run, "write", stream, stream_nbytes);
@@ -311,7 +341,7 @@ read_chunk(const struct call *call, size_t cd_nelmts, const unsigned *cd_values,
     if (st == TERP_OK)
         chunk_nbytes = terp_chunk_nbytes(&chunk);
     if (st == TERP_OK && !may_announce(&chunk, expected_nbytes, nbytes)) {
-        REPORT(call, FAILED,
+        REPORT(call, FAILED, "another size",
                "a stream of %zu bytes announces a chunk of %" PRIu64
                " bytes where %" PRIu64 " are expected",
                nbytes, chunk_nbytes,
@@ -329,11 +359,11 @@ read_chunk(const struct call *call, size_t cd_nelmts, const unsigned *cd_values,
     if (st != TERP_OK) {
         if (values != NULL)
             terp_host_release(&call->host, values);
-        REPORT(call, FAILED,
-               "cannot read a chunk of %" PRIu64
-               " bytes from a stream of %zu: %s",
-               chunk_nbytes == 0 ? expected_nbytes : chunk_nbytes, nbytes,
-               terp_status_text(st));
+        const char *reason = terp_status_text(st);
+        REPORT(
+            call, FAILED, reason,
+            "cannot read a chunk of %" PRIu64 " bytes from a stream of %zu: %s",
+            chunk_nbytes == 0 ? expected_nbytes : chunk_nbytes, nbytes, reason);
         return 0;
     }
     say_stream(call, &run, "read", *buf, nbytes);

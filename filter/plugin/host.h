@@ -46,16 +46,12 @@ void
 terp_host_release(const struct terp_host *host, void *memory);
 
 /* Puts `text` on HDF5's error stack, as the minor error that the variable
- * `minor` holds, such as "H5E_CANTFILTER_g". Does nothing in a host that cannot
- * be found. */
-void
+ * `minor` holds, such as "H5E_CANTFILTER_g". Returns whether HDF5 will print
+ * it: not where the program has switched that off, and not where HDF5 drops it.
+ * HDF5 1.14.5 to 2.0 does so in each call of a filter, 2.2 where the reader has
+ * set a callback for failures; the stack is paused then, and does not grow. */
+bool
 terp_host_push(const struct terp_host *host, const char *function,
                unsigned line, const char *minor, const char *text);
-
-/* HDF5 from 1.14.6 on (1.14.4 not yet) puts its error stack back as it was when
- * a filter returns, and so drops what the filter has put there. In such a host,
- * prints `text` to stderr where the program lets HDF5 print its errors. */
-void
-terp_host_print_dropped(const struct terp_host *host, const char *text);
 
 #endif

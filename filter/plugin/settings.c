@@ -66,7 +66,8 @@ terp_settings_read(const struct terp_host *host,
 {
     const char *verbose = getenv("TERP_VERBOSE");
 
-    settings_ret->verbose = verbose != NULL && strcmp(verbose, "0") != 0;
+    settings_ret->quiet = verbose != NULL && strcmp(verbose, "0") == 0;
+    settings_ret->verbose = verbose != NULL && !settings_ret->quiet;
     if (!read_nthreads(&settings_ret->nthreads))
         terp_settings_say(settings_ret, host,
                           "TERP_NUM_THREADS is no number from 0 to %d; "

@@ -9,6 +9,7 @@
 
 struct terp_settings {
     bool verbose;                 /* TERP_VERBOSE is set and not 0 */
+    bool quiet;                   /* TERP_VERBOSE is 0 */
     int nthreads;                 /* TERP_NUM_THREADS; 0 there means all CPUs */
     enum terp_engine_kind engine; /* TERP_ENGINE */
 };

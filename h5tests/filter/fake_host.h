@@ -5,6 +5,7 @@
 #define TERP_FAKE_HOST_H
 
 #include <hdf5.h>
+#include <stdbool.h>
 
 /* What a test may do with a host, through dlsym("fake_host"). */
 struct fake_host {
@@ -18,6 +19,10 @@ struct fake_host {
     size_t nwords;
     int nallocated, nreleased;
     char error[256];
+    int nerrors;
+    /* As an HDF5 whose program has left automatic printing on, and as one that
+     * drops what a filter puts on its error stack. */
+    bool prints, drops;
 };
 
 #endif

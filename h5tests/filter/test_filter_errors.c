@@ -1,4 +1,5 @@
 /* What is wrong gives an error that says so, and the program goes on. */
+#define _GNU_SOURCE /* dup2, setenv */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,6 +7,7 @@
 #include "filter/plugin/h5z_terp.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/h5_files.h"
+#include "h5tests/support/stderr_text.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define NVALUES 1024
@@ -50,6 +52,38 @@ check_program_goes_on(void)
     H5Dclose(dataset);
     H5Pclose(dcpl);
     assert_true(H5Ldelete(file, "good", H5P_DEFAULT) >= 0);
+}
+
+/* Whether what a filter puts on the error stack while it codes a chunk is still
+ * there afterwards. */
+static bool
+hdf5_keeps_errors(void)
+{
+    unsigned major, minor, release;
+
+    assert_true(H5get_libversion(&major, &minor, &release) >= 0);
+    unsigned version = (major * 100 + minor) * 100 + release;
+    return version < 11405 || version >= 20200;
+}
+
+/* The reason why `dataset` cannot be read is on the error stack; or on stderr,
+ * here each time. */
+static void
+check_read_says(hid_t dataset, hid_t memory, hid_t space, const char *says)
+{
+    float got[NVALUES];
+    char text[4096];
+    FILE *printed;
+    bool is_kept = hdf5_keeps_errors();
+
+    setenv("TERP_VERBOSE", "1", 1);
+    int kept = redirect_stderr(&printed);
+    herr_t result =
+        H5Dread(dataset, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, got);
+    restore_stderr(kept, printed, text, sizeof text);
+    unsetenv("TERP_VERBOSE");
+    assert_true(result < 0);
+    assert_true(is_kept ? h5_error_says(says) : strstr(text, says) != NULL);
 }
 
 static void
@@ -119,7 +153,6 @@ static void
 check_stream_is_refused(const void *stream, size_t nbytes, const char *says)
 {
     static const unsigned words[] = {1, 1, 2};
-    float got[NVALUES];
     hid_t dcpl = h5_dcpl_new(&shape, 0, COUNT(words), words);
     hid_t dataset =
         h5_dataset_new(file, "damaged", H5T_NATIVE_FLOAT, &shape, dcpl);
@@ -127,9 +160,7 @@ check_stream_is_refused(const void *stream, size_t nbytes, const char *says)
     assert_true(dataset >= 0);
     assert_true(
         H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, offset, nbytes, stream) >= 0);
-    assert_true(H5Dread(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL,
-                        H5P_DEFAULT, got) < 0);
-    assert_true(h5_error_says(says));
+    check_read_says(dataset, H5S_ALL, H5S_ALL, says);
     H5Dclose(dataset);
     H5Pclose(dcpl);
     assert_true(H5Ldelete(file, "damaged", H5P_DEFAULT) >= 0);
@@ -246,8 +277,7 @@ damage_of_one_chunk_leaves_the_others(void **state)
     hid_t space = H5Dget_space(dataset);
     hid_t memory = H5Screate_simple(1, count, NULL);
     H5Sselect_hyperslab(space, H5S_SELECT_SET, offset, NULL, count, NULL);
-    assert_true(H5Dread(dataset, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT,
-                        got) < 0);
+    check_read_says(dataset, memory, space, "not a terp stream");
     H5Sselect_hyperslab(space, H5S_SELECT_SET, second, NULL, count, NULL);
     assert_true(H5Dread(dataset, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT,
                         got) >= 0);

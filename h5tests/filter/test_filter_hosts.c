@@ -2,7 +2,9 @@
  * inside the program, and with one that hides its functions. This program is
  * linked to no libhdf5. TEST_PLUGIN names the plugin,
  * TEST_HOSTS the directory of the fake hosts. */
+#define _GNU_SOURCE /* dup2, setenv */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +12,7 @@
 #include "codec/api/cd_values.h"
 #include "h5tests/filter/fake_host.h"
 #include "h5tests/support/cmocka_all.h"
+#include "h5tests/support/stderr_text.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -42,6 +45,9 @@ host_reset(struct fake_host *host)
     host->nwords = COUNT(typed);
     host->nallocated = host->nreleased = 0;
     host->error[0] = '\0';
+    host->nerrors = 0;
+    host->prints = true;
+    host->drops = false;
 }
 
 /* A buffer of 64 bytes more than the chunk, as HDF5 hands over. */
@@ -147,6 +153,93 @@ skipped_chunk_is_left_alone(void **state)
     free(copy);
 }
 
+/* Reads 1000 streams of different sizes that are none, in a thread. */
+static void *
+read_no_stream(void *host)
+{
+    for (size_t nbytes = 1000; nbytes < 2000; nbytes++) {
+        size_t buf_size;
+        void *buf = buffer_new(host, nbytes, &buf_size);
+        assert_int_equal(
+            ((const struct fake_host *)host)
+                ->filter(filter, H5Z_FLAG_REVERSE, nbytes, &buf_size, &buf),
+            0);
+        free(buf);
+    }
+    return NULL;
+}
+
+static void
+read_cut_stream(struct fake_host *host)
+{
+    size_t buf_size;
+    void *buf = buffer_new(host, 2, &buf_size);
+
+    assert_int_equal(host->filter(filter, H5Z_FLAG_REVERSE, 2, &buf_size, &buf),
+                     0);
+    free(buf);
+}
+
+static size_t
+count_lines(const char *text, const char *says)
+{
+    size_t nlines = 0;
+
+    while ((text = strstr(text, says)) != NULL) {
+        nlines++;
+        text += strlen(says);
+    }
+    return nlines;
+}
+
+/* Here HDF5 does so, or the user has asked for silence. */
+static void
+error_is_not_printed_where_it_need_not_be(void **state)
+{
+    char text[4096];
+    FILE *file;
+
+    (void)state;
+    host_reset(hosts[0]);
+    int kept = redirect_stderr(&file);
+    read_no_stream(hosts[0]);
+    hosts[0]->drops = true;
+    setenv("TERP_VERBOSE", "0", 1);
+    read_no_stream(hosts[0]);
+    unsetenv("TERP_VERBOSE");
+    restore_stderr(kept, file, text, sizeof text);
+    assert_string_equal(text, "");
+    assert_int_equal(hosts[0]->nerrors, 1000);
+}
+
+/* One cause where HDF5 drops it, then another where the program has switched
+ * printing off. */
+static void
+error_that_nobody_would_print_is_printed_once_a_cause(void **state)
+{
+    pthread_t threads[4];
+    char text[4096];
+    FILE *file;
+
+    (void)state;
+    host_reset(hosts[0]);
+    hosts[0]->drops = true;
+    int kept = redirect_stderr(&file);
+    for (size_t i = 0; i < COUNT(threads); i++)
+        assert_int_equal(
+            pthread_create(&threads[i], NULL, read_no_stream, hosts[0]), 0);
+    for (size_t i = 0; i < COUNT(threads); i++)
+        pthread_join(threads[i], NULL);
+    hosts[0]->drops = hosts[0]->prints = false;
+    for (int i = 0; i < 3; i++)
+        read_cut_stream(hosts[0]);
+    restore_stderr(kept, file, text, sizeof text);
+    assert_int_equal(count_lines(text, "H5Z-TERP: "), 2);
+    assert_int_equal(count_lines(text, "not a terp stream"), 1);
+    assert_int_equal(count_lines(text, "truncated"), 1);
+    assert_int_equal(hosts[0]->nerrors, 3);
+}
+
 /* The words tell a chunk of 2048 bytes; HDF5 hands over another number. */
 static void
 chunk_of_another_size_is_framed(void **state)
@@ -206,6 +299,8 @@ main(void)
         cmocka_unit_test(buffers_belong_to_the_host_that_calls),
         cmocka_unit_test(errors_go_to_the_host_that_calls),
         cmocka_unit_test(skipped_chunk_is_left_alone),
+        cmocka_unit_test(error_is_not_printed_where_it_need_not_be),
+        cmocka_unit_test(error_that_nobody_would_print_is_printed_once_a_cause),
         cmocka_unit_test(chunk_of_another_size_is_framed),
         cmocka_unit_test(host_without_functions_stores_and_reads),
     };

@@ -1,6 +1,7 @@
 /* The plugin in a program that holds HDF5 itself and exports its functions,
  * or does not, or (STRIPPED) has them nowhere but in its code.
  * TEST_PLUGIN names the plugin. */
+#define _GNU_SOURCE /* dup2 */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "codec/api/cd_values.h"
 #include "h5tests/filter/fake_host.h"
 #include "h5tests/support/cmocka_all.h"
+#include "h5tests/support/stderr_text.h"
 
 extern struct fake_host fake_host;
 static const H5Z_class2_t *filter;
@@ -38,6 +40,28 @@ data_passes_through_without_functions(void **state)
     assert_int_equal(
         fake_host.filter(filter, H5Z_FLAG_REVERSE, stored, &buf_size, &buf),
         nbytes);
+    free(buf);
+}
+
+/* Nor can its error stack be reached. */
+static void
+errors_are_printed_without_functions(void **state)
+{
+    size_t nbytes = 100, buf_size = nbytes;
+    void *buf = calloc(1, nbytes);
+    char text[4096];
+    FILE *file;
+
+    (void)state;
+    assert_non_null(buf);
+    words_reset();
+    int kept = redirect_stderr(&file);
+    size_t result =
+        fake_host.filter(filter, H5Z_FLAG_REVERSE, nbytes, &buf_size, &buf);
+    restore_stderr(kept, file, text, sizeof text);
+    assert_int_equal(result, 0);
+    assert_non_null(strstr(text, "H5Z-TERP: "));
+    assert_non_null(strstr(text, "not a terp stream"));
     free(buf);
 }
 #else
@@ -76,6 +100,7 @@ main(void)
     const struct CMUnitTest tests[] = {
 #ifdef STRIPPED
         cmocka_unit_test(data_passes_through_without_functions),
+        cmocka_unit_test(errors_are_printed_without_functions),
 #else
         cmocka_unit_test(functions_inside_the_program_are_found),
         cmocka_unit_test(errors_inside_the_program_are_pushed),

@@ -1,5 +1,6 @@
 """What the Python tests share: fields, and the checks of what comes back."""
 import os
+import tempfile
 
 import numpy as np
 
@@ -10,6 +11,33 @@ ABSOLUTE, RELATIVE = 1, 2
 REAL_DATA = os.path.join(
     os.path.dirname(os.path.abspath(__file__)),
     *[os.pardir] * 3, "shared", "data", "real_dev.h5")
+
+
+class Stderr:
+    """What C code prints to stderr inside a with statement."""
+
+    def __enter__(self):
+        self.file = tempfile.TemporaryFile()
+        self.saved = os.dup(2)
+        os.dup2(self.file.fileno(), 2)
+        return self
+
+    def __exit__(self, *_):
+        os.dup2(self.saved, 2)
+        os.close(self.saved)
+        self.file.seek(0)
+        self.text = self.file.read().decode()
+        self.file.close()
+
+
+def damage(dataset):
+    """Changes the last byte of each chunk."""
+    for at in np.ndindex(*[-(-size // chunk) for size, chunk
+                           in zip(dataset.shape, dataset.chunks)]):
+        offset = tuple(np.multiply(at, dataset.chunks).tolist())
+        _, stream = dataset.id.read_direct_chunk(offset)
+        dataset.id.write_direct_chunk(
+            offset, stream[:-1] + bytes([stream[-1] ^ 1]))
 
 
 def smooth(shape, dtype, phase=0):

@@ -10,7 +10,7 @@ import unittest
 import h5py
 import numpy as np
 
-from terp_files import FILTER, check, smooth, value_range, with_specials
+from terp_files import FILTER, check, damage, smooth, value_range, with_specials
 
 H5REPACK = os.environ["TEST_H5REPACK"]
 H5DIFF, H5DUMP, H5COPY = (os.path.join(os.path.dirname(H5REPACK), name)
@@ -134,15 +134,28 @@ class ToolsTest(unittest.TestCase):
         check(self, field, got, 1e-3 * value_range(field, 1e20), 1e20)
 
     # h5repack goes on with the settings of the input where a dataset cannot be
-    # created, and says why only when asked.
+    # created.
     def test_wrong_words_leave_the_data_and_say_why(self):
-        said = self.repack(0, 7, 1, 3, tool_options=["--enable-error-stack"])
-        self.assertIn("H5Z-TERP: cd_values[0] (mode) names no bound mode",
-                      said.stderr)
+        for options in [], ["--enable-error-stack"]:
+            said = self.repack(0, 7, 1, 3, tool_options=options)
+            self.assertIn("H5Z-TERP: cd_values[0] (mode) names no bound mode",
+                          said.stderr)
         with h5py.File(self.small, "r") as file:
             np.testing.assert_array_equal(file["integers"][()], self.integers)
             np.testing.assert_array_equal(file["double"][()],
                                           smooth((64, 64, 64), "f8"))
+
+    # None of them shows the error stack unless asked.
+    def test_damage_is_said_once(self):
+        with h5py.File(self.small, "w") as file:
+            damage(file.create_dataset(
+                "x", data=self.field, chunks=(8, 8, 8), compression=FILTER,
+                compression_opts=(2, 1, 3)))
+        for tool in ([H5DUMP], ["ncdump"], [H5REPACK, "-f", "NONE"]):
+            said = run(*tool, self.small, *[self.again][:len(tool) - 1],
+                       check=False).stderr
+            self.assertEqual(said.count("H5Z-TERP: "), 1, said)
+            self.assertIn("checksum", said)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """h5py and netCDF4 from PyPI: two libhdf5 in one process, one plugin.
 TEST_IMPORTS names the modules that are imported first, with commas."""
+import ctypes
 import importlib
 import os
 import re
@@ -13,7 +14,7 @@ import h5py
 import netCDF4
 import numpy as np
 
-from terp_files import ABSOLUTE, FILTER, check, smooth
+from terp_files import ABSOLUTE, FILTER, Stderr, check, damage, smooth
 
 FILL = np.float32(9.96921e36)
 
@@ -57,6 +58,34 @@ class NetcdfTest(unittest.TestCase):
             check(self, self.field[:32], file["x"][:32], 1e-3, FILL)
             check(self, self.field[8:16], file["x"][48:56], 1e-3, FILL)
             self.assertLess(file["x"].id.get_storage_size(), 56 * 50 * 4 / 2)
+
+    def read_damaged(self):
+        """What stderr says where netCDF does."""
+        with h5py.File(self.path, "a") as file:
+            damage(file["x"])
+        with netCDF4.Dataset(self.path) as file:
+            for row in 0, 20:
+                with Stderr() as stderr:
+                    with self.assertRaisesRegex(RuntimeError, "HDF error"):
+                        file["x"][row]
+                yield stderr.text
+
+    # netCDF shows nothing of the error stack, and lets HDF5 print nothing.
+    def test_reason_is_said_once(self):
+        first, second = self.read_damaged()
+        self.assertRegex(first, "^H5Z-TERP: .*checksum.*\n$")
+        self.assertEqual(second, "")
+
+    def test_reason_is_on_the_error_stack(self):
+        (path,) = [path for path in libraries() if "netcdf4.libs" in path]
+        hdf5 = ctypes.CDLL(path)
+        default = ctypes.c_int64(0)
+        self.addCleanup(hdf5.H5Eset_auto2, default, None, None)
+        hdf5.H5Eset_auto2(default, hdf5.H5Eprint2, None)
+        for text in self.read_damaged():
+            self.assertRegex(text, "HDF5-DIAG")
+            self.assertRegex(text, "H5Z-TERP: .*checksum")
+            self.assertNotIn("said once", text)
 
 
 if __name__ == "__main__":
