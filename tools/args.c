@@ -8,8 +8,8 @@
 #include "codec/api/cd_values.h"
 #include "codec/format/base.h"
 #include "filter/plugin/h5z_terp.h"
-#include "tools/options.h"
-#include "tools/tool.h"
+#include "tools/common/options.h"
+#include "tools/common/tool.h"
 
 enum {
     KEY_ABS = 'a',

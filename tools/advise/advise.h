@@ -1,0 +1,73 @@
+/* What the parts of terp advise share: a sample of a dataset, and what terp
+ * makes of it. */
+#ifndef TERP_TOOLS_ADVISE_ADVISE_H
+#define TERP_TOOLS_ADVISE_ADVISE_H
+
+#include "tools/common/h5file.h"
+
+enum {
+    ADVISE_MAX_BOXES = 16,
+    ADVISE_NBOUNDS = 4,
+    ADVISE_NPIPELINES = 3,
+    ADVISE_NCHOICES = ADVISE_NBOUNDS * ADVISE_NPIPELINES
+};
+
+/* A chunk of the dataset, or a part of one that is large. */
+struct advise_box {
+    struct terp_chunk chunk;
+    uint64_t nvalues;
+    void *values;
+};
+
+struct advise_sample {
+    enum terp_type type;
+    struct terp_params params; /* the fill value */
+    hsize_t box_dims[H5S_MAX_RANK];
+    int nboxes;
+    struct advise_box boxes[ADVISE_MAX_BOXES];
+    uint64_t nvalues, nvalid;
+    double min, max; /* of valid values; see tool_range_trim */
+    uint64_t nleft_out;
+    char reason[256]; /* why there is none, or nothing to measure; or "" */
+};
+
+/* Reads boxes spread evenly over the dataset, which is not empty and of a
+ * float type: about a million values, whatever its size. `damaged_ret`:
+ * reading failed. Free in any case. */
+void
+advise_sample_read(const struct tool_dataset *dataset,
+                   struct advise_sample *sample, bool *damaged_ret);
+
+void
+advise_sample_free(struct advise_sample *sample);
+
+/* What one bound and pipeline make of a sample. Speeds are of one thread, in
+ * MB of values a second. */
+struct advise_choice {
+    double relative, bound; /* bound = relative * range of the sample */
+    enum terp_pipeline pipeline;
+    double ratio, psnr; /* PSNR is infinite where nothing changes */
+    double write_speed, read_speed;
+};
+
+/* Encodes and decodes the sample in every way. False, with `reason` set, if
+ * the codec fails. */
+bool
+advise_measure(struct advise_sample *sample,
+               struct advise_choice choices_ret[ADVISE_NCHOICES]);
+
+/* How it is told. `begin` returns what the others get; `end` frees it. */
+struct advise_report {
+    void *(*begin)(const char *path);
+    /* `choices` is NULL where nothing was measured, because of `reason`. */
+    void (*add)(void *report, const char *path,
+                const struct tool_dataset *dataset,
+                const struct advise_sample *sample,
+                const struct advise_choice *choices, const char *reason);
+    void (*end)(void *report);
+};
+
+extern const struct advise_report advise_report_text;
+extern const struct advise_report advise_report_json; /* with jansson only */
+
+#endif

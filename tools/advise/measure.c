@@ -1,0 +1,146 @@
+/* Codes a sample in several ways. */
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tools/advise/advise.h"
+
+static const double bounds[ADVISE_NBOUNDS] = {1e-2, 1e-3, 1e-4, 1e-5};
+static const enum terp_pipeline pipelines[ADVISE_NPIPELINES] = {
+    TERP_PIPELINE_RATIO, TERP_PIPELINE_HUFFMAN, TERP_PIPELINE_SPEED};
+
+/* Room for one box's stream and what is decoded of it. */
+struct room {
+    uint64_t stream_cap, values_cap;
+    void *stream, *values;
+};
+
+/* What the boxes add up to. */
+struct sum {
+    uint64_t nbytes, stream_nbytes;
+    double write_seconds, read_seconds, squares;
+};
+
+static double
+now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static bool
+make_room(const struct advise_sample *sample, struct room *room)
+{
+    for (int i = 0; i < sample->nboxes; i++) {
+        uint64_t cap = terp_encode_bound(&sample->boxes[i].chunk);
+        uint64_t nbytes = terp_chunk_nbytes(&sample->boxes[i].chunk);
+        room->stream_cap = cap > room->stream_cap ? cap : room->stream_cap;
+        room->values_cap =
+            nbytes > room->values_cap ? nbytes : room->values_cap;
+    }
+    room->stream = malloc(room->stream_cap);
+    room->values = malloc(room->values_cap);
+    return room->stream != NULL && room->values != NULL;
+}
+
+/* Kept values, of which infinities would spoil the sum, have no error. */
+static double
+sum_squares(const struct advise_box *box, const void *decoded)
+{
+    bool wide = box->chunk.type == TERP_FLOAT64;
+    double sum = 0;
+
+    for (uint64_t i = 0; i < box->nvalues; i++) {
+        double error = wide ? ((const double *)box->values)[i] -
+                                  ((const double *)decoded)[i]
+                            : (double)((const float *)box->values)[i] -
+                                  (double)((const float *)decoded)[i];
+        if (isfinite(error))
+            sum += error * error;
+    }
+    return sum;
+}
+
+static enum terp_status
+add_box(const struct terp_params *params, const struct advise_box *box,
+        struct room *room, struct sum *sum)
+{
+    uint64_t stream_nbytes, nbytes;
+    double start = now();
+    enum terp_status st =
+        terp_encode(params, &box->chunk, box->values, room->stream,
+                    room->stream_cap, &stream_nbytes, 1);
+    double middle = now();
+
+    if (st == TERP_OK)
+        st = terp_decode(room->stream, stream_nbytes, room->values,
+                         room->values_cap, &nbytes, 1);
+    double end = now();
+    if (st != TERP_OK)
+        return st;
+    sum->write_seconds += middle - start;
+    sum->read_seconds += end - middle;
+    sum->nbytes += nbytes;
+    sum->stream_nbytes += stream_nbytes;
+    sum->squares += sum_squares(box, room->values);
+    return TERP_OK;
+}
+
+static enum terp_status
+measure(const struct advise_sample *sample, struct room *room,
+        struct advise_choice *choice)
+{
+    struct terp_params params = sample->params;
+    struct sum sum = {0};
+    double range = sample->max - sample->min;
+    double nvalues = (double)(sample->nvalid - sample->nleft_out);
+
+    params.bound_mode = TERP_BOUND_ABSOLUTE;
+    params.bound = choice->bound;
+    params.pipeline = choice->pipeline;
+    params.predictor = TERP_PREDICTOR_AUTO;
+    for (int i = 0; i < sample->nboxes; i++) {
+        enum terp_status st = add_box(&params, &sample->boxes[i], room, &sum);
+        if (st != TERP_OK)
+            return st;
+    }
+    choice->ratio = (double)sum.nbytes / (double)sum.stream_nbytes;
+    choice->psnr = 20 * log10(range / sqrt(sum.squares / nvalues));
+    choice->write_speed = (double)sum.nbytes / 1e6 / sum.write_seconds;
+    choice->read_speed = (double)sum.nbytes / 1e6 / sum.read_seconds;
+    return TERP_OK;
+}
+
+bool
+advise_measure(struct advise_sample *sample,
+               struct advise_choice choices_ret[ADVISE_NCHOICES])
+{
+    struct room room = {.stream_cap = 1, .values_cap = 1};
+    struct advise_choice *choice = choices_ret;
+    enum terp_status st = TERP_OK;
+
+    if (!make_room(sample, &room))
+        st = TERP_ERR_MEMORY;
+    for (int i = 0; st == TERP_OK && i < ADVISE_NBOUNDS; i++)
+        for (int k = 0; st == TERP_OK && k < ADVISE_NPIPELINES; k++) {
+            *choice = (struct advise_choice){
+                .relative = bounds[i],
+                .bound = bounds[i] * (sample->max - sample->min),
+                .pipeline = pipelines[k]};
+            /* The first time, memory is touched for the first time. */
+            if (choice == choices_ret)
+                st = measure(sample, &room, choice);
+            if (st == TERP_OK)
+                st = measure(sample, &room, choice++);
+        }
+    if (st != TERP_OK)
+        snprintf(sample->reason, sizeof sample->reason, "%s",
+                 terp_status_text(st));
+    free(room.stream);
+    free(room.values);
+    return st == TERP_OK;
+}

@@ -1,0 +1,164 @@
+/* Reads a sample of a dataset. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codec/format/base.h"
+#include "tools/advise/advise.h"
+#include "tools/common/chunk_shape.h"
+#include "tools/common/range.h"
+
+/* Enough for ratios that hold for the whole; a dozen ways to code so many
+ * values take about a second. */
+#define SAMPLE_NVALUES ((uint64_t)1 << 20)
+
+/* The chunks that the dataset has or would get, cut down to a sample. */
+static uint64_t
+choose_boxes(const struct tool_dataset *dataset, struct advise_sample *sample)
+{
+    uint64_t nvalues = 1;
+
+    if (dataset->chunked)
+        memcpy(sample->box_dims, dataset->chunk_dims, sizeof sample->box_dims);
+    else
+        tool_chunk_shape(dataset->rank, dataset->dims, sample->box_dims);
+    for (int i = 0; i < dataset->rank; i++) {
+        sample->box_dims[i] = min_u64(sample->box_dims[i], dataset->dims[i]);
+        nvalues *= sample->box_dims[i];
+    }
+    while (nvalues > SAMPLE_NVALUES) {
+        int longest = 0;
+        for (int i = 1; i < dataset->rank; i++)
+            if (sample->box_dims[i] > sample->box_dims[longest])
+                longest = i;
+        nvalues /= sample->box_dims[longest];
+        sample->box_dims[longest] = div_up(sample->box_dims[longest], 2);
+        nvalues *= sample->box_dims[longest];
+    }
+    return nvalues;
+}
+
+/* Place number `n` of the boxes of a dataset, in C order. */
+static void
+place_box(const struct tool_dataset *dataset,
+          const struct advise_sample *sample, uint64_t n, hsize_t *at,
+          hsize_t *count)
+{
+    for (int i = dataset->rank - 1; i >= 0; i--) {
+        uint64_t dim = dataset->dims[i], box_dim = sample->box_dims[i];
+        uint64_t nboxes = div_up(dim, box_dim);
+        at[i] = n % nboxes * box_dim;
+        count[i] = min_u64(box_dim, dim - at[i]);
+        n /= nboxes;
+    }
+}
+
+static bool
+read_box(const struct tool_dataset *dataset, struct advise_sample *sample,
+         uint64_t n)
+{
+    struct advise_box *box = &sample->boxes[sample->nboxes];
+    bool wide = sample->type == TERP_FLOAT64;
+    hsize_t at[H5S_MAX_RANK] = {0}, count[H5S_MAX_RANK] = {1};
+    uint64_t dims[H5S_MAX_RANK] = {1};
+
+    place_box(dataset, sample, n, at, count);
+    box->nvalues = 1;
+    for (int i = 0; i < dataset->rank; i++) {
+        dims[i] = count[i];
+        box->nvalues *= count[i];
+    }
+    box->values = calloc(box->nvalues, dataset->value_nbytes);
+    if (box->values == NULL)
+        return false;
+    sample->nboxes++;
+    hid_t in_file = H5Dget_space(dataset->id);
+    hid_t in_memory = H5Screate_simple(dataset->rank, count, NULL);
+    bool ok = terp_chunk_make(sample->type, dataset->rank, dims, &box->chunk) ==
+                  TERP_OK &&
+              H5Sselect_hyperslab(in_file, H5S_SELECT_SET, at, NULL, count,
+                                  NULL) >= 0 &&
+              H5Dread(dataset->id, wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT,
+                      in_memory, in_file, H5P_DEFAULT, box->values) >= 0;
+    H5Sclose(in_file);
+    H5Sclose(in_memory);
+    return ok;
+}
+
+static void
+find_fill(const struct tool_dataset *dataset, struct advise_sample *sample)
+{
+    bool wide = sample->type == TERP_FLOAT64;
+    hid_t dcpl = H5Dget_create_plist(dataset->id);
+    H5D_fill_value_t defined;
+
+    sample->params.has_fill =
+        H5Pfill_value_defined(dcpl, &defined) >= 0 &&
+        defined == H5D_FILL_VALUE_USER_DEFINED &&
+        H5Pget_fill_value(dcpl, wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT,
+                          &sample->params.fill_bits) >= 0;
+    H5Pclose(dcpl);
+}
+
+static void
+find_range(struct advise_sample *sample)
+{
+    struct tool_range range = TOOL_RANGE_EMPTY;
+
+    for (int i = 0; i < sample->nboxes; i++) {
+        const struct advise_box *box = &sample->boxes[i];
+        for (uint64_t k = 0; k < box->nvalues; k++) {
+            bool wide = sample->type == TERP_FLOAT64;
+            double value = wide ? ((const double *)box->values)[k]
+                                : (double)((const float *)box->values)[k];
+            uint64_t bits = 0;
+            memcpy(&bits, (const char *)box->values + k * (wide ? 8 : 4),
+                   wide ? 8 : 4);
+            if (isfinite(value) &&
+                !(sample->params.has_fill && bits == sample->params.fill_bits))
+                tool_range_add(&range, value, false);
+        }
+        sample->nvalues += box->nvalues;
+    }
+    sample->nvalid = range.nvalues;
+    tool_range_trim(&range, &sample->min, &sample->max, &sample->nleft_out);
+}
+
+void
+advise_sample_read(const struct tool_dataset *dataset,
+                   struct advise_sample *sample, bool *damaged_ret)
+{
+    uint64_t nwanted, nboxes = 1;
+
+    *sample = (struct advise_sample){.type = tool_dataset_type(dataset)};
+    *damaged_ret = false;
+    find_fill(dataset, sample);
+    nwanted = SAMPLE_NVALUES / choose_boxes(dataset, sample);
+    for (int i = 0; i < dataset->rank; i++)
+        nboxes *= div_up(dataset->dims[i], sample->box_dims[i]);
+    nwanted = min_u64(min_u64(nwanted, ADVISE_MAX_BOXES), nboxes);
+    for (uint64_t i = 0; i < nwanted; i++)
+        if (!read_box(dataset, sample, (2 * i + 1) * nboxes / (2 * nwanted))) {
+            tool_hdf5_reason(sample->reason, sizeof sample->reason);
+            *damaged_ret = true;
+            return;
+        }
+    find_range(sample);
+    if (sample->nvalid == 0)
+        snprintf(sample->reason, sizeof sample->reason,
+                 "no valid values in the sample");
+    else if (!(sample->max > sample->min))
+        snprintf(sample->reason, sizeof sample->reason,
+                 "the same value all over the sample");
+    else if (!isfinite(sample->max - sample->min))
+        snprintf(sample->reason, sizeof sample->reason,
+                 "a range beyond what a float64 holds");
+}
+
+void
+advise_sample_free(struct advise_sample *sample)
+{
+    for (int i = 0; i < sample->nboxes; i++)
+        free(sample->boxes[i].values);
+}

@@ -1,0 +1,74 @@
+/* terp advise's tables. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "tools/advise/advise.h"
+#include "tools/common/options.h"
+
+enum {
+    DIMS_TEXT_CAP = 21 * H5S_MAX_RANK
+};
+
+static void *
+text_begin(const char *path)
+{
+    printf("%s\n", path);
+    return NULL;
+}
+
+static void
+print_sample(const struct tool_dataset *dataset,
+             const struct advise_sample *sample)
+{
+    char type[64], dims[DIMS_TEXT_CAP];
+
+    tool_dataset_type_name(dataset, type, sizeof type);
+    tool_dims_text(dataset->rank, dataset->dims, dims, sizeof dims);
+    printf("  %s, %s, values %.4g to %.4g", type, dims, sample->min,
+           sample->max);
+    tool_dims_text(dataset->rank, sample->box_dims, dims, sizeof dims);
+    printf("\n  measured on %d of %s, %.3g %% of the values\n", sample->nboxes,
+           dims, 100 * (double)sample->nvalues / (double)dataset->nvalues);
+    if (sample->nleft_out > 0)
+        printf("  %" PRIu64 " values look like a fill value that is not "
+               "declared\n",
+               sample->nleft_out);
+}
+
+static void
+text_add(void *report, const char *path, const struct tool_dataset *dataset,
+         const struct advise_sample *sample,
+         const struct advise_choice *choices, const char *reason)
+{
+    (void)report;
+    printf("\n%s\n", path);
+    if (choices == NULL) {
+        printf("  %s\n", reason);
+        return;
+    }
+    print_sample(dataset, sample);
+    printf("  %5s %10s  %-8s %8s %8s %11s %11s\n", "rel", "abs", "pipeline",
+           "ratio", "PSNR dB", "write MB/s", "read MB/s");
+    for (int i = 0; i < ADVISE_NCHOICES; i++) {
+        const struct advise_choice *choice = &choices[i];
+        bool first = i % ADVISE_NPIPELINES == 0;
+        if (first)
+            printf("  %5.0e %10.3g", choice->relative, choice->bound);
+        else
+            printf("  %16s", "");
+        printf("  %-8s %8.2f %8.2f %11.0f %11.0f\n",
+               tool_pipelines[choice->pipeline], choice->ratio, choice->psnr,
+               choice->write_speed, choice->read_speed);
+    }
+}
+
+static void
+text_end(void *report)
+{
+    (void)report;
+    printf("\nSpeeds are those of one thread. To write what you chose, such "
+           "as rel 1e-3:\n  terp repack IN OUT --rel 1e-3 --pipeline ratio\n");
+}
+
+const struct advise_report advise_report_text = {text_begin, text_add,
+                                                 text_end};

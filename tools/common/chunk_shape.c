@@ -1,0 +1,71 @@
+#include "tools/common/chunk_shape.h"
+
+#include "codec/format/base.h"
+
+/* Smaller chunks compress worse (README.md); larger ones make readers of a
+ * few values decode more than they want. */
+#define CHUNK_NVALUES ((uint64_t)64 * 64 * 64)
+
+/* What one chunk covers when `side` is the limit of each of `rank` dims. */
+static uint64_t
+nvalues_within(int rank, const hsize_t *dims, uint64_t side)
+{
+    uint64_t nvalues = 1;
+    for (int i = 0; i < rank; i++)
+        nvalues *= min_u64(dims[i], side);
+    return nvalues;
+}
+
+/* The largest side of a cube that holds CHUNK_NVALUES of the array; dims
+ * that are shorter leave more to the others. */
+static uint64_t
+side_of(int rank, const hsize_t *dims)
+{
+    uint64_t low = 1, high = CHUNK_NVALUES;
+
+    while (low < high) {
+        uint64_t side = low + (high - low + 1) / 2;
+        if (nvalues_within(rank, dims, side) <= CHUNK_NVALUES)
+            low = side;
+        else
+            high = side - 1;
+    }
+    return low;
+}
+
+/* A dim cut in equal parts of about `side`: the last one needs no padding to
+ * speak of. */
+static uint64_t
+part_of(uint64_t dim, uint64_t side)
+{
+    uint64_t nparts = (dim + side / 2) / side;
+    return nparts <= 1 ? dim : (dim + nparts - 1) / nparts;
+}
+
+void
+tool_chunk_shape(int rank, const hsize_t *dims, hsize_t *chunk_dims_ret)
+{
+    uint64_t left_nvalues = CHUNK_NVALUES;
+    int ninner = (int)min_u64((uint64_t)rank, 3);
+    hsize_t inner[3];
+
+    /* An unlimited dim may be 0 so far. */
+    for (int i = 0; i < ninner; i++) {
+        hsize_t dim = dims[rank - ninner + i];
+        inner[i] = dim > 0 ? dim : CHUNK_NVALUES;
+    }
+    uint64_t side = side_of(ninner, inner);
+    for (int i = 0; i < ninner; i++) {
+        hsize_t part = part_of(inner[i], side);
+        chunk_dims_ret[rank - ninner + i] = part;
+        left_nvalues /= part;
+    }
+    /* Small inner arrays are put together, the nearest first. */
+    for (int i = rank - ninner - 1; i >= 0; i--) {
+        hsize_t part = dims[i] > 0 ? dims[i] : 1;
+        if (part > left_nvalues)
+            part = left_nvalues > 1 ? part_of(part, left_nvalues) : 1;
+        chunk_dims_ret[i] = part;
+        left_nvalues /= part;
+    }
+}

@@ -1,0 +1,371 @@
+#include "tools/common/h5file.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codec/format/base.h"
+#include "filter/plugin/h5z_terp.h"
+
+#define FLETCHER32_NBYTES 4
+
+/* Room for a few large chunks, so that chunks of two files which do not line
+ * up are not decompressed for every box they touch. */
+#define CHUNK_CACHE_NBYTES ((size_t)64 << 20)
+
+hid_t
+tool_file_open(const char *command, const char *path)
+{
+    char reason[256];
+    FILE *probe = fopen(path, "rb");
+
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    if (probe == NULL) {
+        fprintf(stderr, "terp %s: %s: %s\n", command, path, strerror(errno));
+        return -1;
+    }
+    fclose(probe);
+    if (H5Fis_hdf5(path) <= 0) {
+        fprintf(stderr, "terp %s: %s: not an HDF5 file\n", command, path);
+        return -1;
+    }
+    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    if (file < 0) {
+        tool_hdf5_reason(reason, sizeof reason);
+        fprintf(stderr, "terp %s: %s: %s\n", command, path, reason);
+    }
+    return file;
+}
+
+struct visitor {
+    tool_visit *visit;
+    void *context;
+};
+
+static herr_t
+visit_object(hid_t file, const char *name, const H5O_info_t *info,
+             void *context)
+{
+    const struct visitor *visitor = context;
+    char *path;
+
+    if (info->type != H5O_TYPE_DATASET)
+        return 0;
+    path = malloc(strlen(name) + 2);
+    if (path == NULL)
+        return -1;
+    path[0] = '/';
+    strcpy(path + 1, name);
+    visitor->visit(file, path, visitor->context);
+    free(path);
+    return 0;
+}
+
+bool
+tool_file_visit(hid_t file, tool_visit *visit, void *context)
+{
+    struct visitor visitor = {visit, context};
+    return H5Ovisit(file, H5_INDEX_NAME, H5_ITER_INC, visit_object, &visitor) >=
+           0;
+}
+
+bool
+tool_path_matches(const char *path, const char *glob)
+{
+    return fnmatch(glob, path, 0) == 0 || fnmatch(glob, path + 1, 0) == 0;
+}
+
+struct message {
+    char *text;
+    size_t cap;
+};
+
+static herr_t
+keep_first(unsigned n, const H5E_error2_t *error, void *context)
+{
+    struct message *message = context;
+    if (n == 0 && error->desc != NULL)
+        snprintf(message->text, message->cap, "%s", error->desc);
+    return 0;
+}
+
+/* Of "file write failed: time = ..., errno = 28, error message = 'No space
+ * left on device', buf = ..." leaves what people want to know. */
+static void
+shorten(char *text)
+{
+    static const char mark[] = "error message = '";
+    char *colon = strstr(text, ": time = ");
+    char *system = strstr(text, mark);
+
+    if (colon == NULL || system == NULL)
+        return;
+    system += sizeof mark - 1;
+    size_t length = strcspn(system, "'");
+    memmove(colon + 2, system, length);
+    colon[2 + length] = '\0';
+}
+
+void
+tool_hdf5_reason(char *text_ret, size_t text_cap)
+{
+    struct message message = {text_ret, text_cap};
+    snprintf(text_ret, text_cap, "HDF5 gives no reason");
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_first, &message);
+    shorten(text_ret);
+}
+
+bool
+tool_grid_next(struct tool_grid *grid)
+{
+    int axis = grid->rank - 1;
+
+    if (!grid->started) {
+        grid->started = true;
+        memset(grid->at, 0, sizeof grid->at);
+        for (int i = 0; i < grid->rank; i++)
+            if (grid->dims[i] == 0)
+                return false;
+    } else {
+        for (; axis >= 0; axis--) {
+            grid->at[axis] += grid->step[axis];
+            if (grid->at[axis] < grid->dims[axis])
+                break;
+            grid->at[axis] = 0;
+        }
+        if (axis < 0)
+            return false;
+    }
+    for (int i = 0; i < grid->rank; i++)
+        grid->count[i] = min_u64(grid->step[i], grid->dims[i] - grid->at[i]);
+    return true;
+}
+
+/* Learns what the filter pipeline says of terp. */
+static void
+read_pipeline(struct tool_dataset *dataset, hid_t dcpl)
+{
+    int nfilters = H5Pget_nfilters(dcpl);
+
+    for (int i = 0; i < nfilters; i++) {
+        unsigned words[TERP_CD_MAX_NWORDS] = {0}, flags, config;
+        size_t nwords = TERP_CD_MAX_NWORDS;
+        H5Z_filter_t filter = H5Pget_filter2(dcpl, (unsigned)i, &flags, &nwords,
+                                             words, 0, NULL, &config);
+        if (filter == H5Z_FILTER_TERP && !dataset->has_terp) {
+            dataset->has_terp = true;
+            dataset->terp_mask = 1u << i;
+            dataset->params_error = NULL;
+            terp_cd_parse(min_u64(nwords, TERP_CD_MAX_NWORDS), words,
+                          &dataset->cd, &dataset->params_error);
+            if (*dataset->params_error == '\0')
+                dataset->params_error = NULL;
+            continue;
+        }
+        if (!dataset->has_terp)
+            continue;
+        if (filter == H5Z_FILTER_FLETCHER32)
+            dataset->checksum_mask |= 1u << i;
+        else
+            dataset->unseen_mask |= 1u << i;
+    }
+}
+
+static bool
+read_layout(struct tool_dataset *dataset)
+{
+    hid_t dcpl = H5Dget_create_plist(dataset->id);
+    unsigned options = 0;
+
+    if (dcpl < 0)
+        return false;
+    dataset->chunked = H5Pget_layout(dcpl) == H5D_CHUNKED;
+    if (dataset->chunked) {
+        H5Pget_chunk(dcpl, H5S_MAX_RANK, dataset->chunk_dims);
+        H5Pget_chunk_opts(dcpl, &options);
+        dataset->edges_unfiltered =
+            options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS;
+        read_pipeline(dataset, dcpl);
+    }
+    H5Pclose(dcpl);
+    return true;
+}
+
+bool
+tool_dataset_open(hid_t file, const char *path,
+                  struct tool_dataset *dataset_ret)
+{
+    struct tool_dataset dataset = {.id = -1, .type = -1};
+    hid_t space = -1, dapl = H5Pcreate(H5P_DATASET_ACCESS);
+
+    H5Pset_chunk_cache(dapl, H5D_CHUNK_CACHE_NSLOTS_DEFAULT, CHUNK_CACHE_NBYTES,
+                       H5D_CHUNK_CACHE_W0_DEFAULT);
+    dataset.id = H5Dopen2(file, path, dapl);
+    H5Pclose(dapl);
+    if (dataset.id < 0)
+        return false;
+    dataset.type = H5Dget_type(dataset.id);
+    space = H5Dget_space(dataset.id);
+    if (dataset.type < 0 || space < 0 || !read_layout(&dataset)) {
+        if (space >= 0)
+            H5Sclose(space);
+        tool_dataset_close(&dataset);
+        return false;
+    }
+    dataset.value_nbytes = H5Tget_size(dataset.type);
+    dataset.rank = H5Sget_simple_extent_ndims(space);
+    H5Sget_simple_extent_dims(space, dataset.dims, NULL);
+    dataset.nvalues = H5Sget_simple_extent_type(space) == H5S_NULL ? 0 : 1;
+    for (int i = 0; i < dataset.rank; i++)
+        dataset.nvalues *= dataset.dims[i];
+    dataset.empty = dataset.nvalues == 0;
+    dataset.chunk_nbytes = dataset.value_nbytes;
+    for (int i = 0; dataset.chunked && i < dataset.rank; i++)
+        dataset.chunk_nbytes *= dataset.chunk_dims[i];
+    H5Sclose(space);
+    *dataset_ret = dataset;
+    return true;
+}
+
+void
+tool_dataset_close(struct tool_dataset *dataset)
+{
+    if (dataset->type >= 0)
+        H5Tclose(dataset->type);
+    if (dataset->id >= 0)
+        H5Dclose(dataset->id);
+}
+
+enum terp_type
+tool_dataset_type(const struct tool_dataset *dataset)
+{
+    hid_t type = dataset->type;
+
+    if (H5Tequal(type, H5T_IEEE_F32LE) > 0 ||
+        H5Tequal(type, H5T_IEEE_F32BE) > 0)
+        return TERP_FLOAT32;
+    if (H5Tequal(type, H5T_IEEE_F64LE) > 0 ||
+        H5Tequal(type, H5T_IEEE_F64BE) > 0)
+        return TERP_FLOAT64;
+    return TERP_BYTES;
+}
+
+void
+tool_dataset_type_name(const struct tool_dataset *dataset, char *text_ret,
+                       size_t text_cap)
+{
+    static const char *const classes[] = {
+        "int",      "float",           "time",     "string",
+        "bitfield", "opaque",          "compound", "reference",
+        "enum",     "variable-length", "array"};
+    H5T_class_t class = H5Tget_class(dataset->type);
+    bool number = class == H5T_INTEGER || class == H5T_FLOAT;
+    size_t nbits = 8 * dataset->value_nbytes;
+
+    if (number)
+        snprintf(text_ret, text_cap, "%s%s%s%zu",
+                 nbits > 8 && H5Tget_order(dataset->type) == H5T_ORDER_BE
+                     ? "big-endian "
+                     : "",
+                 class == H5T_INTEGER &&
+                         H5Tget_sign(dataset->type) == H5T_SGN_NONE
+                     ? "u"
+                     : "",
+                 classes[class], nbits);
+    else if (class >= 0 && class <= H5T_ARRAY)
+        snprintf(text_ret, text_cap, "%s", classes[class]);
+    else
+        snprintf(text_ret, text_cap, "unknown type");
+}
+
+void
+tool_dataset_grid(const struct tool_dataset *dataset,
+                  struct tool_grid *grid_ret)
+{
+    memset(grid_ret, 0, sizeof *grid_ret);
+    grid_ret->rank = dataset->rank;
+    for (int i = 0; i < dataset->rank; i++) {
+        grid_ret->dims[i] = dataset->dims[i];
+        grid_ret->step[i] = dataset->chunk_dims[i];
+    }
+}
+
+static bool
+is_cut(const struct tool_grid *grid)
+{
+    for (int i = 0; i < grid->rank; i++)
+        if (grid->count[i] < grid->step[i])
+            return true;
+    return false;
+}
+
+/* Asks in the slow way, which tells "not written" from "cannot be found". */
+static bool
+is_absent(const struct tool_dataset *dataset, const struct tool_grid *grid)
+{
+    unsigned mask;
+    haddr_t address;
+    hsize_t nbytes;
+
+    return H5Dget_chunk_info_by_coord(dataset->id, grid->at, &mask, &address,
+                                      &nbytes) >= 0 &&
+           address == HADDR_UNDEF;
+}
+
+void
+tool_chunk_read(const struct tool_dataset *dataset,
+                const struct tool_grid *grid, struct tool_chunk *chunk)
+{
+    hsize_t nbytes = 0;
+    uint32_t mask;
+
+    chunk->kind = TOOL_CHUNK_UNREADABLE;
+    if (H5Dget_chunk_storage_size(dataset->id, grid->at, &nbytes) < 0 ||
+        nbytes == 0) {
+        if (is_absent(dataset, grid))
+            chunk->kind = TOOL_CHUNK_ABSENT;
+        return;
+    }
+    chunk->nbytes = nbytes;
+    if (nbytes > chunk->cap_nbytes) {
+        uint8_t *bytes = realloc(chunk->bytes, nbytes);
+        if (bytes == NULL)
+            return;
+        chunk->bytes = bytes;
+        chunk->cap_nbytes = nbytes;
+    }
+    if (H5Dread_chunk(dataset->id, H5P_DEFAULT, grid->at, &mask, chunk->bytes) <
+        0)
+        return;
+    if ((mask & dataset->terp_mask) || !dataset->has_terp ||
+        (dataset->edges_unfiltered && is_cut(grid)))
+        chunk->kind = TOOL_CHUNK_PLAIN;
+    else if (dataset->unseen_mask & ~mask)
+        chunk->kind = TOOL_CHUNK_HIDDEN;
+    else {
+        chunk->kind = TOOL_CHUNK_STREAM;
+        if (dataset->checksum_mask & ~mask)
+            chunk->nbytes -= min_u64(nbytes, FLETCHER32_NBYTES);
+    }
+}
+
+void
+tool_chunk_free(struct tool_chunk *chunk)
+{
+    free(chunk->bytes);
+    memset(chunk, 0, sizeof *chunk);
+}
+
+void
+tool_dims_text(int rank, const hsize_t *dims, char *text_ret, size_t text_cap)
+{
+    size_t at = 0;
+
+    snprintf(text_ret, text_cap, "scalar");
+    for (int i = 0; i < rank && at < text_cap; i++)
+        at += (size_t)snprintf(text_ret + at, text_cap - at, "%s%" PRIu64,
+                               i == 0 ? "" : "x", (uint64_t)dims[i]);
+}

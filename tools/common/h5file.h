@@ -1,0 +1,120 @@
+/* The tool's view of HDF5 files: datasets, their chunks as stored, and walks
+ * over both. Nothing here needs the filter plugin. */
+#ifndef TERP_TOOLS_COMMON_H5FILE_H
+#define TERP_TOOLS_COMMON_H5FILE_H
+
+#include <hdf5.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "codec/api/cd_values.h"
+
+/* Opens a file to read; on failure says why on standard error and returns a
+ * negative number. Silences HDF5's own error printing. */
+hid_t
+tool_file_open(const char *command, const char *path);
+
+/* Calls `visit` once for every dataset, in the order of their names, with
+ * its path. False when the file's structure is damaged. */
+typedef void
+tool_visit(hid_t file, const char *path, void *context);
+
+bool
+tool_file_visit(hid_t file, tool_visit *visit, void *context);
+
+/* Whether `path` is one that --dataset=GLOB means: the pattern may leave out
+ * the first slash. */
+bool
+tool_path_matches(const char *path, const char *glob);
+
+/* The innermost message on HDF5's error stack. */
+void
+tool_hdf5_reason(char *text_ret, size_t text_cap);
+
+/* Steps through the boxes of shape `step` that cover an array. */
+struct tool_grid {
+    int rank;
+    hsize_t dims[H5S_MAX_RANK], step[H5S_MAX_RANK];
+    hsize_t at[H5S_MAX_RANK];    /* corner of the current box */
+    hsize_t count[H5S_MAX_RANK]; /* its shape, cut at the array's edge */
+    bool started;
+};
+
+/* Moves to the next box, at first to the first one; false past the last. An
+ * array of rank 0 has one box, an empty one has none. */
+bool
+tool_grid_next(struct tool_grid *grid);
+
+struct tool_dataset {
+    hid_t id;
+    hid_t type; /* as stored in the file */
+    int rank;
+    bool empty; /* no values, or a null dataspace */
+    uint64_t nvalues;
+    size_t value_nbytes;
+    hsize_t dims[H5S_MAX_RANK];
+    bool chunked;
+    hsize_t chunk_dims[H5S_MAX_RANK];
+    uint64_t chunk_nbytes;
+    bool edges_unfiltered; /* HDF5 leaves partial chunks unfiltered */
+
+    bool has_terp;
+    /* Bits in a chunk's filter mask. */
+    unsigned terp_mask;
+    unsigned checksum_mask; /* filters behind terp that append a checksum */
+    unsigned unseen_mask;   /* filters behind terp that hide its streams */
+    struct terp_cd cd;      /* valid when params_error is NULL */
+    const char *params_error;
+};
+
+/* False when HDF5 cannot open it; tool_hdf5_reason then says why. */
+bool
+tool_dataset_open(hid_t file, const char *path,
+                  struct tool_dataset *dataset_ret);
+
+void
+tool_dataset_close(struct tool_dataset *dataset);
+
+/* TERP_FLOAT32, TERP_FLOAT64, or TERP_BYTES for all other types. */
+enum terp_type
+tool_dataset_type(const struct tool_dataset *dataset);
+
+/* Such as "float32", "uint16", "big-endian float64", "string". */
+void
+tool_dataset_type_name(const struct tool_dataset *dataset, char *text_ret,
+                       size_t text_cap);
+
+/* A grid over the dataset's chunks; needs `chunked`. */
+void
+tool_dataset_grid(const struct tool_dataset *dataset,
+                  struct tool_grid *grid_ret);
+
+enum tool_chunk_kind {
+    TOOL_CHUNK_ABSENT, /* never written: reads as the fill value */
+    TOOL_CHUNK_PLAIN,  /* stored without terp */
+    TOOL_CHUNK_HIDDEN, /* behind another filter */
+    TOOL_CHUNK_STREAM, /* a terp stream */
+    TOOL_CHUNK_UNREADABLE
+};
+
+/* One chunk's bytes as stored; start from zeros, free with
+ * tool_chunk_free. */
+struct tool_chunk {
+    enum tool_chunk_kind kind;
+    uint8_t *bytes; /* the stream, for TOOL_CHUNK_STREAM */
+    uint64_t nbytes, cap_nbytes;
+};
+
+/* Reads the chunk where `grid` stands. */
+void
+tool_chunk_read(const struct tool_dataset *dataset,
+                const struct tool_grid *grid, struct tool_chunk *chunk);
+
+void
+tool_chunk_free(struct tool_chunk *chunk);
+
+/* "16x64x64"; "scalar" for rank 0. */
+void
+tool_dims_text(int rank, const hsize_t *dims, char *text_ret, size_t text_cap);
+
+#endif

@@ -1,0 +1,67 @@
+#include "tools/common/options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codec/format/base.h"
+#include "tools/common/tool.h"
+
+const char *const tool_pipelines[] = {"auto",  "huffman", "custom",
+                                      "speed", "ratio",   NULL};
+const char *const tool_predictors[] = {"auto", "spline", "lorenzo", NULL};
+
+unsigned
+tool_option_name(struct argp_state *state, const char *what, const char *text,
+                 const char *const *names)
+{
+    for (unsigned i = 0; names[i] != NULL; i++)
+        if (strcmp(text, names[i]) == 0)
+            return i;
+    argp_error(state, "there is no %s '%s'", what, text);
+    return 0;
+}
+
+double
+tool_option_number(struct argp_state *state, const char *text)
+{
+    char *end;
+    double value = strtod(text, &end);
+
+    if (end == text || *end != '\0' || !is_bound(value))
+        argp_error(state, "'%s' is not a finite number above zero", text);
+    return value;
+}
+
+void
+tool_option_shape(struct argp_state *state, const char *text, unsigned max_rank,
+                  struct tool_shape *shape_ret)
+{
+    const char *at = text;
+
+    shape_ret->rank = 0;
+    for (;;) {
+        char *end;
+        errno = 0;
+        unsigned long long dim = strtoull(at, &end, 10);
+        if (!isdigit((unsigned char)*at) || dim == 0 || dim > UINT32_MAX ||
+            errno != 0)
+            argp_error(state, "'%s' is no shape such as 64x64x64", text);
+        if (shape_ret->rank == max_rank)
+            argp_error(state, "'%s' has more than %u dimensions", text,
+                       max_rank);
+        shape_ret->dims[shape_ret->rank++] = dim;
+        if (*end == '\0')
+            return;
+        at = *end == 'x' ? end + 1 : end;
+    }
+}
+
+void
+tool_option_missing(struct argp_state *state, const char *option,
+                    const char *library)
+{
+    argp_failure(state, TOOL_TROUBLE, 0, "%s: built without %s", option,
+                 library);
+}

@@ -1,0 +1,42 @@
+/* What options of several commands have in common. */
+#ifndef TERP_TOOLS_COMMON_OPTIONS_H
+#define TERP_TOOLS_COMMON_OPTIONS_H
+
+#include <argp.h>
+#include <stdint.h>
+
+#include <hdf5.h>
+
+/* Dims, slowest first; rank 0: not given. */
+struct tool_shape {
+    unsigned rank;
+    uint64_t dims[H5S_MAX_RANK];
+};
+
+/* Names in the order of enum terp_pipeline and enum terp_predictor; NULL ends
+ * them. */
+extern const char *const tool_pipelines[];
+extern const char *const tool_predictors[];
+
+/* Place of `text` in a list of names; otherwise says that there is no such
+ * `what`, and exits. */
+unsigned
+tool_option_name(struct argp_state *state, const char *what, const char *text,
+                 const char *const *names);
+
+/* A finite number above zero; otherwise says so, and exits. */
+double
+tool_option_number(struct argp_state *state, const char *text);
+
+/* Dims such as 64x64x64, at most max_rank of them; otherwise says so, and
+ * exits. */
+void
+tool_option_shape(struct argp_state *state, const char *text, unsigned max_rank,
+                  struct tool_shape *shape_ret);
+
+/* For an option that this program was built without: says so, and exits. */
+void
+tool_option_missing(struct argp_state *state, const char *option,
+                    const char *library);
+
+#endif

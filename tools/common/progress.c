@@ -1,0 +1,95 @@
+#define _POSIX_C_SOURCE 200809L /* clock_gettime, isatty */
+#include "tools/common/progress.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "codec/format/base.h"
+
+enum {
+    BAR_WIDTH = 30
+};
+#define REDRAW_S 0.1
+
+static double
+now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Such as "   3.42 GB". */
+static void
+nbytes_text(double nbytes, char text[16])
+{
+    static const char units[] = {'k', 'M', 'G', 'T', 'P'};
+    size_t unit = 0;
+
+    nbytes /= 1000;
+    for (; nbytes >= 1000 && unit + 1 < sizeof units; unit++)
+        nbytes /= 1000;
+    snprintf(text, 16, "%.*f %cB",
+             nbytes < 10    ? 2
+             : nbytes < 100 ? 1
+                            : 0,
+             nbytes, units[unit]);
+}
+
+static void
+draw(struct tool_progress *progress, double s)
+{
+    char bar[BAR_WIDTH + 1], done[16], total[16], speed[16];
+    double part =
+        progress->total_nbytes == 0
+            ? 1
+            : (double)progress->done_nbytes / (double)progress->total_nbytes;
+    double left_s = part > 0 ? s * (1 - part) / part : 0;
+    int nfilled = (int)(part * BAR_WIDTH);
+
+    for (int i = 0; i < BAR_WIDTH; i++)
+        bar[i] = i < nfilled ? '#' : '.';
+    bar[BAR_WIDTH] = '\0';
+    nbytes_text((double)progress->done_nbytes, done);
+    nbytes_text((double)progress->total_nbytes, total);
+    nbytes_text((double)progress->done_nbytes / s, speed);
+    int width = fprintf(stderr, "\r[%s] %3.0f %%  %s of %s  %s/s  %.0f s left",
+                        bar, 100 * part, done, total, speed, left_s);
+    /* What a longer line left behind. */
+    for (int i = width; i < progress->width; i++)
+        fputc(' ', stderr);
+    progress->width = width;
+    fflush(stderr);
+}
+
+void
+tool_progress_start(struct tool_progress *progress, uint64_t total_nbytes)
+{
+    memset(progress, 0, sizeof *progress);
+    progress->shown = isatty(STDERR_FILENO) == 1;
+    progress->total_nbytes = total_nbytes;
+    progress->start_s = progress->drawn_s = now_s();
+}
+
+void
+tool_progress_add(struct tool_progress *progress, uint64_t nbytes)
+{
+    double now = now_s();
+
+    progress->done_nbytes =
+        min_u64(progress->done_nbytes + nbytes, progress->total_nbytes);
+    if (!progress->shown || now - progress->drawn_s < REDRAW_S)
+        return;
+    progress->drawn_s = now;
+    draw(progress, now - progress->start_s);
+}
+
+void
+tool_progress_end(struct tool_progress *progress)
+{
+    if (progress->width > 0)
+        fprintf(stderr, "\r%*s\r", progress->width, "");
+    progress->width = 0;
+}

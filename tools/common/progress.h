@@ -1,0 +1,26 @@
+/* A progress bar on standard error, when that is a terminal. */
+#ifndef TERP_TOOLS_COMMON_PROGRESS_H
+#define TERP_TOOLS_COMMON_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tool_progress {
+    bool shown; /* standard error is a terminal */
+    uint64_t total_nbytes, done_nbytes;
+    double start_s, drawn_s; /* of the monotonic clock */
+    int width;               /* of the line that is drawn */
+};
+
+void
+tool_progress_start(struct tool_progress *progress, uint64_t total_nbytes);
+
+/* Counts `nbytes` as done; draws the bar at most ten times a second. */
+void
+tool_progress_add(struct tool_progress *progress, uint64_t nbytes);
+
+/* Wipes the bar away. */
+void
+tool_progress_end(struct tool_progress *progress);
+
+#endif

@@ -1,0 +1,66 @@
+/* The range of many values, and what looks like a fill value in it. */
+#ifndef TERP_TOOLS_COMMON_RANGE_H
+#define TERP_TOOLS_COMMON_RANGE_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One end of the range. */
+struct tool_range_end {
+    double value, next; /* outermost, and the one next to it; else infinite */
+    uint64_t nvalues;   /* how often `value` was met */
+    bool changed;       /* and whether a copy did not keep it */
+};
+
+struct tool_range {
+    uint64_t nvalues;
+    struct tool_range_end low, high;
+};
+
+#define TOOL_RANGE_EMPTY                                               \
+    ((struct tool_range){.low = {.value = INFINITY, .next = INFINITY}, \
+                         .high = {.value = -INFINITY, .next = -INFINITY}})
+
+/* `changed`: a copy holds another value in this place. */
+static inline void
+tool_range_add(struct tool_range *range, double value, bool changed)
+{
+    struct tool_range_end *low = &range->low, *high = &range->high;
+
+    range->nvalues++;
+    if (value <= low->next) {
+        if (value < low->value)
+            *low = (struct tool_range_end){value, low->value, 0, false};
+        if (value == low->value) {
+            low->nvalues++;
+            low->changed |= changed;
+        } else {
+            low->next = value;
+        }
+    }
+    if (value >= high->next) {
+        if (value > high->value)
+            *high = (struct tool_range_end){value, high->value, 0, false};
+        if (value == high->value) {
+            high->nvalues++;
+            high->changed |= changed;
+        } else {
+            high->next = value;
+        }
+    }
+}
+
+/* Adds what `other` has met. */
+void
+tool_range_merge(struct tool_range *range, const struct tool_range *other);
+
+/* The range without what looks like a fill value that nobody declared: an
+ * outermost value that occurs more than once, never changed, more than ten
+ * times as far from the next value as all the others are from each other. A
+ * range with one end that is such a value counts it in *nleft_out_ret. */
+void
+tool_range_trim(const struct tool_range *range, double *min_ret,
+                double *max_ret, uint64_t *nleft_out_ret);
+
+#endif

@@ -1,0 +1,34 @@
+/* What the commands of the terp tool share. */
+#ifndef TERP_TOOLS_COMMON_TOOL_H
+#define TERP_TOOLS_COMMON_TOOL_H
+
+/* Exit codes of every command; `terp --help` documents them. */
+enum tool_exit {
+    TOOL_OK = 0,
+    TOOL_FOUND = 1,  /* a bound exceeded, a difference, a damaged chunk */
+    TOOL_TROUBLE = 2 /* wrong usage, or a file that cannot be read */
+};
+
+/* A command gets its own argv, whose first word is "terp COMMAND". */
+int
+tool_args(int argc, char **argv);
+
+int
+tool_advise(int argc, char **argv);
+
+int
+tool_info(int argc, char **argv);
+
+int
+tool_compare(int argc, char **argv);
+
+int
+tool_repack(int argc, char **argv);
+
+/* Lets HDF5 find the plugin that was built or installed with this program,
+ * after HDF5_PLUGIN_PATH. HDF5 ends its search at a directory that does not
+ * exist, so those are taken out. */
+void
+tool_plugin_dirs_add(void);
+
+#endif

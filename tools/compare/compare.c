@@ -1,0 +1,302 @@
+/* terp compare: holds a compressed file against its original. */
+#include <argp.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "filter/plugin/h5z_terp.h"
+#include "tools/common/options.h"
+#include "tools/common/tool.h"
+#include "tools/compare/compare.h"
+#include "tools/compare/plot.h"
+
+enum {
+    KEY_ABS = 'a',
+    KEY_REL = 'r',
+    KEY_JSON = 'j',
+    KEY_PNG = 'p'
+};
+
+static const struct argp_option options[] = {
+    {"abs", KEY_ABS, "X", 0,
+     "Bound for datasets of B that terp did not compress", 1},
+    {"rel", KEY_REL, "X", 0,
+     "The same, times the range of the dataset's values in A", 1},
+    {"json", KEY_JSON, NULL, 0, "Print JSON; `man terp` has the keys", 2},
+    {"png", KEY_PNG, "DIR", 0,
+     "Draw each float dataset that terp compressed, or that differs, into a "
+     "PNG file in DIR: a slice of both, the error, and how often which error "
+     "occurs",
+     2},
+    {0}};
+
+static const char doc[] =
+    "Compares the datasets of A with those of B, its compressed copy."
+    "\v"
+    "Examples:\n"
+    "  terp compare in.h5 out.h5\n"
+    "  terp compare in.h5 out.h5 --png pictures\n"
+    "  terp compare in.h5 other.h5 --rel 1e-3\n"
+    "      when another program compressed other.h5\n"
+    "  terp compare in.h5 out.h5 --json | jq '.datasets[].psnr'\n"
+    "\n"
+    "The bound is the one in B's parameters; a relative one is taken from "
+    "the stream of each chunk. NaN, infinities and fill values must be the "
+    "same bit for bit, and so must data that is not floating-point. "
+    "\"error/bound\" above 1 means that the bound is exceeded. PSNR refers to "
+    "the range of A's values; a largest or smallest value is left out when it "
+    "looks like a fill value that nobody declared: met more than once, the "
+    "same in B, and more than ten times as far from the others as these are "
+    "from each other.\n"
+    "\n"
+    "Exit codes: 0 all within the bound; 1 a bound is exceeded, a special "
+    "value changed, a dataset is missing in B, differs in type or shape, or "
+    "cannot be read; 2 wrong usage, a file cannot be opened, or a picture not "
+    "be "
+    "written.";
+
+struct request {
+    const char *path_a, *path_b;
+    struct compare_bounds bounds;
+    const struct compare_report *report;
+    const char *png_directory;
+    compare_plot *plot; /* NULL: no pictures */
+};
+
+static error_t
+parse_option(int key, char *arg, struct argp_state *state)
+{
+    struct request *request = state->input;
+
+    switch (key) {
+    case KEY_ABS:
+        request->bounds.absolute = tool_option_number(state, arg);
+        return 0;
+    case KEY_REL:
+        request->bounds.relative = tool_option_number(state, arg);
+        return 0;
+    case KEY_JSON:
+#ifdef TERP_HAVE_JANSSON
+        request->report = &compare_report_json;
+#else
+        tool_option_missing(state, "--json", "jansson");
+#endif
+        return 0;
+    case KEY_PNG:
+        request->png_directory = arg;
+#ifdef TERP_HAVE_CAIRO
+        request->plot = plot_compared;
+#else
+        tool_option_missing(state, "--png", "cairo");
+#endif
+        return 0;
+    case ARGP_KEY_ARG:
+        if (state->arg_num == 0)
+            request->path_a = arg;
+        else if (state->arg_num == 1)
+            request->path_b = arg;
+        else
+            argp_error(state, "two files are needed, not more");
+        return 0;
+    case ARGP_KEY_END:
+        if (request->path_b == NULL)
+            argp_error(state, "two files are needed");
+        if (request->bounds.absolute > 0 && request->bounds.relative > 0)
+            argp_error(state, "give only one of --abs and --rel");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const char *
+compare_verdict_text(enum compare_verdict verdict)
+{
+    static const char *const texts[] = {[COMPARE_OK] = "ok",
+                                        [COMPARE_UNJUDGED] = "unjudged",
+                                        [COMPARE_SKIPPED] = "skipped",
+                                        [COMPARE_EXCEEDED] = "exceeded",
+                                        [COMPARE_SPECIALS] = "specials",
+                                        [COMPARE_DIFFERENT] = "different",
+                                        [COMPARE_UNREADABLE] = "unreadable",
+                                        [COMPARE_TYPE] = "type",
+                                        [COMPARE_SHAPE] = "shape",
+                                        [COMPARE_MISSING] = "missing"};
+    return texts[verdict];
+}
+
+struct comparison {
+    const struct request *request;
+    hid_t file_a, file_b;
+    void *report;
+    bool lacks_plugin, lacks_picture;
+    int code;
+};
+
+static void
+conclude(struct compare_result *result, enum compare_verdict verdict,
+         const char *reason)
+{
+    result->verdict = verdict;
+    snprintf(result->reason, sizeof result->reason, "%s", reason);
+}
+
+/* Values that are only addresses cannot be compared as bytes. */
+static bool
+has_pointers(hid_t type)
+{
+    return H5Tdetect_class(type, H5T_VLEN) > 0 ||
+           H5Tdetect_class(type, H5T_REFERENCE) > 0 ||
+           H5Tis_variable_str(type) > 0;
+}
+
+static void
+compare_open(struct comparison *comparison, const struct tool_dataset *a,
+             const struct tool_dataset *b, struct compare_result *result)
+{
+    if (H5Tequal(a->type, b->type) <= 0)
+        conclude(result, COMPARE_TYPE, "the types differ");
+    else if (a->rank != b->rank || a->empty != b->empty ||
+             memcmp(a->dims, b->dims, sizeof a->dims) != 0)
+        conclude(result, COMPARE_SHAPE, "the shapes differ");
+    else if (b->has_terp && b->params_error != NULL)
+        conclude(result, COMPARE_UNREADABLE, b->params_error);
+    else if ((a->has_terp || b->has_terp) &&
+             H5Zfilter_avail(H5Z_FILTER_TERP) <= 0)
+        comparison->lacks_plugin = true;
+    else if (has_pointers(a->type))
+        conclude(result, COMPARE_SKIPPED, "its type is not compared");
+    else
+        compare_values(a, b, &comparison->request->bounds, result);
+}
+
+/* Draws a pair of float datasets that terp compressed, or that differ. */
+static void
+plot(struct comparison *comparison, const struct tool_dataset *a,
+     const struct tool_dataset *b, struct compare_result *result)
+{
+    const struct request *request = comparison->request;
+    char reason[512];
+
+    if (request->plot == NULL || !result->compared || a->empty ||
+        result->type == TERP_BYTES ||
+        !(b->has_terp || result->max_error > 0 ||
+          result->nspecials_changed > 0))
+        return;
+    if (!request->plot(request->png_directory, a, b, result, &result->picture,
+                       reason, sizeof reason)) {
+        fprintf(stderr, "terp compare: no picture of %s: %s\n", result->path,
+                reason);
+        comparison->lacks_picture = true;
+    }
+}
+
+static void
+add_result(struct comparison *comparison, const struct compare_result *result)
+{
+    if (comparison->lacks_plugin)
+        return;
+    comparison->request->report->add(comparison->report, result);
+    if (result->verdict >= COMPARE_EXCEEDED)
+        comparison->code = TOOL_FOUND;
+}
+
+static struct compare_result
+new_result(const char *path)
+{
+    return (struct compare_result){.path = path,
+                                   .max_error = NAN,
+                                   .error_of_bound = NAN,
+                                   .bound = NAN,
+                                   .min = NAN,
+                                   .max = NAN,
+                                   .psnr = NAN};
+}
+
+static void
+compare_dataset(hid_t file_a, const char *path, void *context)
+{
+    struct comparison *comparison = context;
+    struct compare_result result = new_result(path);
+    struct tool_dataset a, b;
+
+    if (comparison->lacks_plugin)
+        return;
+    if (!tool_dataset_open(file_a, path, &a)) {
+        result.verdict = COMPARE_UNREADABLE;
+        tool_hdf5_reason(result.reason, sizeof result.reason);
+        add_result(comparison, &result);
+        return;
+    }
+    if (!tool_dataset_open(comparison->file_b, path, &b)) {
+        conclude(&result, COMPARE_MISSING, "not in B");
+    } else {
+        compare_open(comparison, &a, &b, &result);
+        plot(comparison, &a, &b, &result);
+        tool_dataset_close(&b);
+    }
+    add_result(comparison, &result);
+    free(result.picture);
+    tool_dataset_close(&a);
+}
+
+static void
+compare_files(struct comparison *comparison)
+{
+    const struct request *request = comparison->request;
+    struct compare_result result = new_result(request->path_a);
+
+    comparison->code = TOOL_OK;
+    comparison->report =
+        request->report->begin(request->path_a, request->path_b);
+    if (!tool_file_visit(comparison->file_a, compare_dataset, comparison)) {
+        conclude(&result, COMPARE_UNREADABLE,
+                 "the file's structure cannot be followed");
+        add_result(comparison, &result);
+    }
+    if (comparison->lacks_plugin) {
+        fprintf(stderr,
+                "terp compare: HDF5 does not find the terp filter plugin; set "
+                "HDF5_PLUGIN_PATH to the directory that holds it\n");
+        comparison->code = TOOL_TROUBLE;
+    }
+    if (comparison->lacks_picture)
+        comparison->code = TOOL_TROUBLE;
+    request->report->end(comparison->report, comparison->code);
+}
+
+static bool
+make_directory(const char *path)
+{
+    if (path == NULL || mkdir(path, 0777) == 0 || errno == EEXIST)
+        return true;
+    fprintf(stderr, "terp compare: %s: %s\n", path, strerror(errno));
+    return false;
+}
+
+int
+tool_compare(int argc, char **argv)
+{
+    static const struct argp parser = {.options = options,
+                                       .parser = parse_option,
+                                       .args_doc = "A B",
+                                       .doc = doc};
+    struct request request = {.report = &compare_report_text};
+    struct comparison comparison = {.request = &request, .code = TOOL_TROUBLE};
+
+    argp_parse(&parser, argc, argv, 0, NULL, &request);
+    tool_plugin_dirs_add();
+    comparison.file_a = tool_file_open("compare", request.path_a);
+    comparison.file_b = tool_file_open("compare", request.path_b);
+    if (comparison.file_a >= 0 && comparison.file_b >= 0 &&
+        make_directory(request.png_directory))
+        compare_files(&comparison);
+    if (comparison.file_a >= 0)
+        H5Fclose(comparison.file_a);
+    if (comparison.file_b >= 0)
+        H5Fclose(comparison.file_b);
+    return comparison.code;
+}

@@ -1,0 +1,47 @@
+/* Pictures of a dataset beside its compressed copy. Only in builds with
+ * cairo. */
+#ifndef TERP_TOOLS_COMPARE_PLOT_H
+#define TERP_TOOLS_COMPARE_PLOT_H
+
+#include "tools/compare/compare.h"
+
+/* Draws a slice of both, their error and its histogram into a PNG file in
+ * `directory`, named after the dataset. True with the file's path, to be
+ * freed, or NULL where there is nothing to draw: a single value, say. False
+ * with a reason. */
+compare_plot plot_compared;
+
+enum {
+    PLOT_MAX_SIDE = 320,    /* values of an image's row or column */
+    PLOT_MAX_CURVE = 1024,  /* values of a curve */
+    PLOT_NBINS_INSIDE = 20, /* between 0 and the bound, and half a bin */
+    PLOT_NBINS_OUTSIDE = 4,
+    PLOT_NBINS = 2 * (PLOT_NBINS_INSIDE + PLOT_NBINS_OUTSIDE) + 1
+};
+
+/* What is drawn. */
+struct plot_data {
+    int rank;   /* 1: curves; 2: images; 0: nothing */
+    int nx, ny; /* values across and down */
+    uint64_t step_x, step_y;
+    char slice[256]; /* such as "[128, :, :]" */
+    /* ny rows of nx values. NAN: kept bit for bit; INFINITY, in `b` only: not
+     * kept, but should have been. */
+    double *a, *b;
+
+    double error_scale;        /* errors are drawn up to here */
+    bool of_bound;             /* bins count errors over the bound, else over */
+    uint64_t bins[PLOT_NBINS]; /* the largest error */
+};
+
+/* Reads it; free with plot_data_free in any case. */
+bool
+plot_data_read(struct plot_data *data, const struct tool_dataset *a,
+               const struct tool_dataset *b,
+               const struct compare_result *result, char *reason_ret,
+               size_t reason_cap);
+
+void
+plot_data_free(struct plot_data *data);
+
+#endif

@@ -1,0 +1,197 @@
+/* Reads what a picture shows: a slice through the middle, and how often which
+ * error occurs. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codec/format/base.h"
+#include "tools/common/range.h"
+#include "tools/compare/plot.h"
+
+/* Where a picture's axes are in the dataset. */
+struct slice {
+    hsize_t at[H5S_MAX_RANK], stride[H5S_MAX_RANK], count[H5S_MAX_RANK];
+};
+
+/* The middle of all dimensions but the last one or two that are not 1. */
+static void
+plan_slice(const struct tool_dataset *dataset, struct plot_data *data,
+           struct slice *slice)
+{
+    int shown[2], nshown = 0;
+
+    for (int i = dataset->rank - 1; i >= 0; i--) {
+        slice->at[i] = dataset->dims[i] / 2;
+        slice->stride[i] = 1;
+        slice->count[i] = 1;
+        if (dataset->dims[i] > 1 && nshown < 2)
+            shown[nshown++] = i;
+    }
+    data->rank = nshown;
+    data->nx = data->ny = 1;
+    data->step_x = data->step_y = 1;
+    for (int k = 0; k < nshown; k++) {
+        int axis = shown[k];
+        uint64_t dim = dataset->dims[axis];
+        uint64_t step = nshown == 2 ? div_up(dim, PLOT_MAX_SIDE) : 1;
+        uint64_t count = min_u64(div_up(dim, step), PLOT_MAX_CURVE);
+        slice->at[axis] = nshown == 2 ? 0 : (dim - count) / 2;
+        slice->stride[axis] = step;
+        slice->count[axis] = count;
+        *(k == 0 ? &data->nx : &data->ny) = (int)count;
+        *(k == 0 ? &data->step_x : &data->step_y) = step;
+    }
+}
+
+static void
+name_slice(const struct tool_dataset *dataset, const struct slice *slice,
+           struct plot_data *data)
+{
+    size_t at = 0, cap = sizeof data->slice;
+
+    for (int i = 0; i < dataset->rank && at < cap; i++) {
+        unsigned long long from = slice->at[i];
+        char range[64] = "";
+
+        if (slice->count[i] == 1)
+            snprintf(range, sizeof range, "%llu", from);
+        else if (slice->stride[i] > 1)
+            snprintf(range, sizeof range, "::%llu",
+                     (unsigned long long)slice->stride[i]);
+        else if (slice->count[i] == dataset->dims[i])
+            snprintf(range, sizeof range, ":");
+        else
+            snprintf(range, sizeof range, "%llu:%llu", from,
+                     from + (unsigned long long)slice->count[i]);
+        at += (size_t)snprintf(data->slice + at, cap - at, "%s%s%s",
+                               i == 0 ? "[" : ", ", range,
+                               i == dataset->rank - 1 ? "]" : "");
+    }
+}
+
+/* Values that PSNR leaves out look like fill values. */
+static bool
+is_drawn(const struct compare_result *result, double a)
+{
+    return a >= result->min && a <= result->max;
+}
+
+static bool
+read_slice(struct plot_data *data, const struct tool_dataset *a,
+           const struct tool_dataset *b, const struct compare_result *result,
+           struct compare_walk *walk)
+{
+    struct slice slice;
+
+    plan_slice(a, data, &slice);
+    if (data->rank == 0)
+        return true;
+    name_slice(a, &slice, data);
+    if (!compare_walk_slice(walk, a, b, slice.at, slice.stride, slice.count))
+        return false;
+    data->a = calloc(walk->nvalues, sizeof *data->a);
+    data->b = calloc(walk->nvalues, sizeof *data->b);
+    if (data->a == NULL || data->b == NULL) {
+        walk->trouble = "not enough memory for a picture";
+        return false;
+    }
+    for (uint64_t i = 0; i < walk->nvalues; i++) {
+        bool changed;
+        if (compare_walk_value(walk, i, &data->a[i], &data->b[i], &changed) &&
+            is_drawn(result, data->a[i]))
+            continue;
+        data->a[i] = NAN;
+        data->b[i] = changed ? (double)INFINITY : (double)NAN;
+    }
+    return true;
+}
+
+/* Bins are as wide as the bound / (PLOT_NBINS_INSIDE + 1/2), so that one is in
+ * the middle and the bound between two. */
+static int
+bin_of(double error, double bound)
+{
+    double width = bound / (PLOT_NBINS_INSIDE + 0.5);
+    int last = PLOT_NBINS / 2, bin;
+
+    if (fabs(error) <= bound) { /* also where rounding would say otherwise */
+        last = PLOT_NBINS_INSIDE;
+        bin = bound > 0 ? (int)fmin(fabs(error) / width + 0.5, last) : 0;
+    } else {
+        bin = PLOT_NBINS_INSIDE + 1;
+        if (bound > 0 && isfinite(error))
+            bin = (int)fmax(bin, fmin(fabs(error) / width + 0.5, last));
+        else
+            bin = last;
+    }
+    return PLOT_NBINS / 2 + (error < 0 ? -bin : bin);
+}
+
+/* Range of the current step's valid values. */
+static struct tool_range
+range_of_step(const struct compare_walk *walk)
+{
+    struct tool_range range = TOOL_RANGE_EMPTY;
+    double a, b;
+    bool changed;
+
+    for (uint64_t i = 0; i < walk->nvalues; i++)
+        if (compare_walk_value(walk, i, &a, &b, &changed))
+            tool_range_add(&range, a, changed);
+    return range;
+}
+
+static bool
+fill_bins(struct plot_data *data, const struct tool_dataset *a,
+          const struct tool_dataset *b, const struct compare_result *result,
+          struct compare_walk *walk)
+{
+    double bound = isnan(result->bound) ? result->max_error : result->bound;
+
+    if (!compare_walk_open(walk, a, b))
+        return false;
+    while (compare_walk_next(walk)) {
+        if (b->has_terp) {
+            struct tool_range range = range_of_step(walk);
+            if (!compare_walk_bound(walk, range.low.value, range.high.value,
+                                    &bound))
+                return false;
+        }
+        for (uint64_t i = 0; i < walk->nvalues; i++) {
+            double from, to;
+            bool changed;
+            if (compare_walk_value(walk, i, &from, &to, &changed) &&
+                is_drawn(result, from))
+                data->bins[bin_of(to - from, bound)]++;
+        }
+    }
+    return walk->trouble == NULL;
+}
+
+bool
+plot_data_read(struct plot_data *data, const struct tool_dataset *a,
+               const struct tool_dataset *b,
+               const struct compare_result *result, char *reason_ret,
+               size_t reason_cap)
+{
+    struct compare_walk slice = {0}, walk = {0};
+
+    *data = (struct plot_data){0};
+    data->of_bound = b->has_terp || !isnan(result->bound);
+    data->error_scale = fmax(result->max_error, result->bound);
+    if (!read_slice(data, a, b, result, &slice))
+        snprintf(reason_ret, reason_cap, "%s", slice.trouble);
+    else if (data->rank > 0 && !fill_bins(data, a, b, result, &walk))
+        snprintf(reason_ret, reason_cap, "%s", walk.trouble);
+    compare_walk_close(&slice);
+    compare_walk_close(&walk);
+    return slice.trouble == NULL && walk.trouble == NULL;
+}
+
+void
+plot_data_free(struct plot_data *data)
+{
+    free(data->a);
+    free(data->b);
+}

@@ -1,0 +1,260 @@
+#include "tools/compare/plot_draw.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/compare/colours.h"
+
+#define INK 0x202020u
+#define GREY 0x808080u  /* kept bit for bit */
+#define BLACK 0x000000u /* should have been kept */
+#define INSIDE 0x3B6FB6u
+#define OUTSIDE 0xD55E00u
+
+#define TEXT_SIZE 12
+#define BAR_NSTEPS 160
+/* Images longer than this are stretched. */
+#define MAX_ASPECT 4.0
+
+static void
+set_colour(cairo_t *cairo, uint32_t colour)
+{
+    cairo_set_source_rgb(cairo, (colour >> 16 & 255) / 255.0,
+                         (colour >> 8 & 255) / 255.0, (colour & 255) / 255.0);
+}
+
+void
+plot_draw_text(cairo_t *cairo, double x, double y, double size, bool bold,
+               const char *text)
+{
+    char shown[160];
+    size_t length = strlen(text);
+
+    snprintf(shown, sizeof shown, "%s", text);
+    if (length >= sizeof shown)
+        strcpy(shown + sizeof shown - 4, "...");
+    /* Cairo wants UTF-8, which names need not be. */
+    for (char *c = shown; *c != '\0'; c++)
+        if ((unsigned char)*c >= 0x80)
+            *c = '?';
+    cairo_select_font_face(cairo, "sans-serif", CAIRO_FONT_SLANT_NORMAL,
+                           bold ? CAIRO_FONT_WEIGHT_BOLD
+                                : CAIRO_FONT_WEIGHT_NORMAL);
+    cairo_set_font_size(cairo, size);
+    set_colour(cairo, INK);
+    cairo_move_to(cairo, x, y);
+    cairo_show_text(cairo, shown);
+}
+
+static void
+draw_number(cairo_t *cairo, double x, double y, double value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.4g", value);
+    plot_draw_text(cairo, x, y, TEXT_SIZE, false, text);
+}
+
+/* Left of `x`. */
+static void
+draw_number_before(cairo_t *cairo, double x, double y, double value)
+{
+    cairo_text_extents_t extents;
+    char text[32];
+
+    snprintf(text, sizeof text, "%.4g", value);
+    cairo_set_font_size(cairo, TEXT_SIZE);
+    cairo_text_extents(cairo, text, &extents);
+    plot_draw_text(cairo, x - extents.x_advance, y, TEXT_SIZE, false, text);
+}
+
+static void
+draw_caption(cairo_t *cairo, struct plot_box box, const char *text)
+{
+    plot_draw_text(cairo, box.x, box.y - 8, TEXT_SIZE, false, text);
+}
+
+static uint32_t
+colour_of(const struct plot_image *image, double value)
+{
+    double place = (value - image->min) / (image->max - image->min);
+
+    if (isnan(value))
+        return GREY;
+    if (isinf(value))
+        return BLACK;
+    if (!(image->max > image->min))
+        place = 0.5;
+    return image->sequential ? tool_colour_sequential(place)
+                             : tool_colour_diverging(2 * place - 1);
+}
+
+static cairo_surface_t *
+paint_values(const struct plot_image *image)
+{
+    cairo_surface_t *surface =
+        cairo_image_surface_create(CAIRO_FORMAT_RGB24, image->nx, image->ny);
+    unsigned char *pixels = cairo_image_surface_get_data(surface);
+    int stride = cairo_image_surface_get_stride(surface);
+
+    for (int y = 0; pixels != NULL && y < image->ny; y++)
+        for (int x = 0; x < image->nx; x++) {
+            uint32_t pixel = colour_of(image, image->values[y * image->nx + x]);
+            memcpy(pixels + (ptrdiff_t)y * stride + 4 * (ptrdiff_t)x, &pixel,
+                   sizeof pixel);
+        }
+    cairo_surface_mark_dirty(surface);
+    return surface;
+}
+
+void
+plot_draw_image(cairo_t *cairo, struct plot_box box, const char *caption,
+                const struct plot_image *image)
+{
+    double aspect = fmin(fmax(image->aspect, 1 / MAX_ASPECT), MAX_ASPECT);
+    double width = aspect >= 1 ? box.width : round(box.height * aspect);
+    double height = aspect >= 1 ? round(box.width / aspect) : box.height;
+    cairo_surface_t *surface = paint_values(image);
+
+    draw_caption(cairo, box, caption);
+    cairo_save(cairo);
+    cairo_translate(cairo, box.x, box.y);
+    cairo_rectangle(cairo, 0, 0, width, height);
+    cairo_clip(cairo);
+    cairo_scale(cairo, width / image->nx, height / image->ny);
+    cairo_set_source_surface(cairo, surface, 0, 0);
+    cairo_pattern_set_filter(cairo_get_source(cairo), CAIRO_FILTER_NEAREST);
+    cairo_paint(cairo);
+    cairo_restore(cairo);
+    cairo_surface_destroy(surface);
+}
+
+void
+plot_draw_bar(cairo_t *cairo, struct plot_box box,
+              const struct plot_image *image)
+{
+    double x = box.x + box.width + 5, height = box.height / BAR_NSTEPS;
+
+    for (int i = 0; i < BAR_NSTEPS; i++) {
+        double value =
+            image->max - (image->max - image->min) * i / (BAR_NSTEPS - 1);
+        set_colour(cairo, colour_of(image, value));
+        cairo_rectangle(cairo, box.x, box.y + i * height, box.width, height);
+        cairo_fill(cairo);
+    }
+    if (!isfinite(image->min) || !isfinite(image->max))
+        return;
+    draw_number(cairo, x, box.y + TEXT_SIZE, image->max);
+    draw_number(cairo, x, box.y + box.height / 2 + TEXT_SIZE / 2.0,
+                image->min / 2 + image->max / 2);
+    draw_number(cairo, x, box.y + box.height, image->min);
+}
+
+static void
+draw_line(cairo_t *cairo, double x0, double y0, double x1, double y1)
+{
+    set_colour(cairo, INK);
+    cairo_set_line_width(cairo, 1);
+    cairo_move_to(cairo, x0, y0);
+    cairo_line_to(cairo, x1, y1);
+    cairo_stroke(cairo);
+}
+
+void
+plot_draw_frame(cairo_t *cairo, struct plot_box box, const char *caption,
+                double min, double max)
+{
+    draw_caption(cairo, box, caption);
+    set_colour(cairo, GREY);
+    cairo_set_line_width(cairo, 1);
+    cairo_rectangle(cairo, box.x - 0.5, box.y - 0.5, box.width + 1,
+                    box.height + 1);
+    cairo_stroke(cairo);
+    if (isfinite(min) && isfinite(max)) {
+        draw_number_before(cairo, box.x - 5, box.y + TEXT_SIZE, max);
+        draw_number_before(cairo, box.x - 5, box.y + box.height, min);
+    }
+}
+
+void
+plot_draw_curve(cairo_t *cairo, struct plot_box box, const double *values,
+                int nvalues, double min, double max, uint32_t colour)
+{
+    bool down = false;
+
+    cairo_save(cairo);
+    cairo_rectangle(cairo, box.x, box.y, box.width, box.height);
+    cairo_clip(cairo);
+    for (int i = 0; i < nvalues; i++) {
+        double place = max > min ? (values[i] - min) / (max - min) : 0.5;
+        double x = box.x + box.width * (i + 0.5) / nvalues;
+        double y = box.y + box.height * (1 - fmin(fmax(place, -1), 2));
+        bool drawn = isfinite(values[i]);
+        if (drawn && down)
+            cairo_line_to(cairo, x, y);
+        else if (drawn)
+            cairo_move_to(cairo, x, y);
+        down = drawn;
+    }
+    set_colour(cairo, colour);
+    cairo_set_line_width(cairo, 1.2);
+    cairo_set_line_join(cairo, CAIRO_LINE_JOIN_ROUND);
+    cairo_set_line_cap(cairo, CAIRO_LINE_CAP_ROUND);
+    cairo_stroke(cairo);
+    cairo_restore(cairo);
+}
+
+/* What is below the bars, and how many values they hold. */
+static void
+label_bins(cairo_t *cairo, struct plot_box box, const uint64_t *bins, int nbins,
+           int ninside)
+{
+    double middle = box.x + box.width / 2, bottom = box.y + box.height;
+    double bound = box.width / nbins * (ninside + 0.5);
+    uint64_t noutside = 0, nvalues = 0;
+    char text[96];
+
+    for (int sign = -1; sign <= 1; sign++) {
+        draw_line(cairo, middle + sign * bound, box.y, middle + sign * bound,
+                  bottom + 4);
+        draw_number(cairo, middle + sign * bound - 5, bottom + 18, sign);
+    }
+    for (int i = 0; i < nbins; i++) {
+        nvalues += bins[i];
+        if (i < nbins / 2 - ninside || i > nbins / 2 + ninside)
+            noutside += bins[i];
+    }
+    snprintf(text, sizeof text,
+             "%" PRIu64 " values, %" PRIu64 " of them outside -1 .. 1", nvalues,
+             noutside);
+    plot_draw_text(cairo, box.x, bottom + 40, TEXT_SIZE, false, text);
+}
+
+void
+plot_draw_bins(cairo_t *cairo, struct plot_box box, const char *caption,
+               const uint64_t *bins, int nbins, int ninside)
+{
+    double width = box.width / nbins;
+    uint64_t most = 1;
+
+    draw_caption(cairo, box, caption);
+    for (int i = 0; i < nbins; i++)
+        most = bins[i] > most ? bins[i] : most;
+    for (int i = 0; i < nbins; i++) {
+        bool inside = i >= nbins / 2 - ninside && i <= nbins / 2 + ninside;
+        double height = box.height * (double)bins[i] / (double)most;
+        if (bins[i] == 0)
+            continue;
+        if (!inside)
+            height = fmax(height, 3);
+        set_colour(cairo, inside ? INSIDE : OUTSIDE);
+        cairo_rectangle(cairo, box.x + i * width + 1, box.y + box.height,
+                        width - 2, -height);
+        cairo_fill(cairo);
+    }
+    draw_line(cairo, box.x, box.y + box.height + 0.5, box.x + box.width,
+              box.y + box.height + 0.5);
+    label_bins(cairo, box, bins, nbins, ninside);
+}

@@ -1,0 +1,56 @@
+/* The parts of a picture, drawn with cairo. */
+#ifndef TERP_TOOLS_COMPARE_PLOT_DRAW_H
+#define TERP_TOOLS_COMPARE_PLOT_DRAW_H
+
+#include <cairo.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* In pixels, from the top left. */
+struct plot_box {
+    double x, y, width, height;
+};
+
+/* `ny` rows of `nx` values, first row on top, coloured from min to max; NAN is
+ * grey and INFINITY black. `aspect`: width over height of what the values
+ * cover. */
+struct plot_image {
+    int nx, ny;
+    double aspect;
+    const double *values;
+    double min, max;
+    bool sequential; /* else diverging */
+};
+
+/* `y` is the base line. */
+void
+plot_draw_text(cairo_t *cairo, double x, double y, double size, bool bold,
+               const char *text);
+
+/* As large as the box allows, with a caption above the box. */
+void
+plot_draw_image(cairo_t *cairo, struct plot_box box, const char *caption,
+                const struct plot_image *image);
+
+/* The colours of an image, with numbers beside them. */
+void
+plot_draw_bar(cairo_t *cairo, struct plot_box box,
+              const struct plot_image *image);
+
+/* A box for curves, with the numbers of its lower and upper edge. */
+void
+plot_draw_frame(cairo_t *cairo, struct plot_box box, const char *caption,
+                double min, double max);
+
+/* Interrupted at values that are not finite. */
+void
+plot_draw_curve(cairo_t *cairo, struct plot_box box, const double *values,
+                int nvalues, double min, double max, uint32_t colour);
+
+/* Bars; those more than `ninside` away from the middle are red, and never
+ * lower than can be seen. */
+void
+plot_draw_bins(cairo_t *cairo, struct plot_box box, const char *caption,
+               const uint64_t *bins, int nbins, int ninside);
+
+#endif

@@ -1,0 +1,412 @@
+/* Reads two datasets side by side and sums up how they differ. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codec/format/base.h"
+#include "tools/common/range.h"
+#include "tools/compare/compare.h"
+
+/* Values read at once where no chunk says otherwise. */
+#define STEP_NVALUES ((uint64_t)1 << 22)
+
+/* Fill values of A's creator, and -0.0, which terp promises to keep. */
+static void
+find_exact_values(struct compare_walk *walk)
+{
+    hid_t dcpl = H5Dget_create_plist(walk->a->id);
+    bool wide = walk->type == TERP_FLOAT64;
+    H5D_fill_value_t defined;
+    uint64_t bits = 0;
+
+    if (walk->b->has_terp)
+        walk->exact_bits[walk->nexact_bits++] =
+            wide ? double_bits(-0.0) : 0x80000000u;
+    if (H5Pfill_value_defined(dcpl, &defined) >= 0 &&
+        defined == H5D_FILL_VALUE_USER_DEFINED &&
+        H5Pget_fill_value(dcpl, wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT,
+                          &bits) >= 0)
+        walk->exact_bits[walk->nexact_bits++] = bits;
+    H5Pclose(dcpl);
+}
+
+/* Steps are the chunks of B, or of A, or else whole rows. */
+static void
+plan_steps(const struct tool_dataset *a, const struct tool_dataset *b,
+           struct tool_grid *grid)
+{
+    uint64_t nvalues = STEP_NVALUES;
+
+    if (b->chunked || a->chunked) {
+        tool_dataset_grid(b->chunked ? b : a, grid);
+        return;
+    }
+    tool_dataset_grid(b, grid);
+    for (int i = grid->rank - 1; i >= 0; i--) {
+        grid->step[i] = min_u64(grid->dims[i], nvalues);
+        nvalues /= grid->step[i];
+        if (nvalues == 0)
+            nvalues = 1;
+    }
+}
+
+/* Room for the values of one step. */
+static bool
+prepare(struct compare_walk *walk, uint64_t nvalues)
+{
+    walk->type = tool_dataset_type(walk->a);
+    if (walk->type != TERP_BYTES)
+        find_exact_values(walk);
+    walk->nvalues = nvalues;
+    walk->values_a = calloc(nvalues, walk->a->value_nbytes);
+    walk->values_b = calloc(nvalues, walk->a->value_nbytes);
+    if (walk->values_a == NULL || walk->values_b == NULL)
+        walk->trouble = "not enough memory for a chunk";
+    return walk->trouble == NULL;
+}
+
+bool
+compare_walk_open(struct compare_walk *walk, const struct tool_dataset *a,
+                  const struct tool_dataset *b)
+{
+    uint64_t nvalues = 1;
+
+    *walk = (struct compare_walk){.a = a, .b = b};
+    plan_steps(a, b, &walk->grid);
+    for (int i = 0; i < walk->grid.rank; i++)
+        nvalues *= min_u64(walk->grid.step[i], walk->grid.dims[i]);
+    return prepare(walk, nvalues);
+}
+
+void
+compare_walk_close(struct compare_walk *walk)
+{
+    tool_chunk_free(&walk->chunk);
+    free(walk->values_a);
+    free(walk->values_b);
+}
+
+static bool
+read_values(const struct tool_dataset *dataset, hid_t type, const hsize_t *at,
+            const hsize_t *stride, const hsize_t *count, void *values)
+{
+    bool ok = false;
+    hid_t in_file = H5S_ALL, in_memory = H5S_ALL;
+
+    if (dataset->rank > 0) {
+        in_file = H5Dget_space(dataset->id);
+        in_memory = H5Screate_simple(dataset->rank, count, NULL);
+        ok = H5Sselect_hyperslab(in_file, H5S_SELECT_SET, at, stride, count,
+                                 NULL) >= 0;
+    }
+    if (ok || dataset->rank == 0)
+        ok = H5Dread(dataset->id, type, in_memory, in_file, H5P_DEFAULT,
+                     values) >= 0;
+    if (dataset->rank > 0) {
+        H5Sclose(in_file);
+        H5Sclose(in_memory);
+    }
+    return ok;
+}
+
+static bool
+read_both(struct compare_walk *walk, const hsize_t *at, const hsize_t *stride,
+          const hsize_t *count)
+{
+    hid_t type = walk->type == TERP_FLOAT32   ? H5T_NATIVE_FLOAT
+                 : walk->type == TERP_FLOAT64 ? H5T_NATIVE_DOUBLE
+                                              : walk->a->type;
+
+    if (read_values(walk->a, type, at, stride, count, walk->values_a) &&
+        read_values(walk->b, type, at, stride, count, walk->values_b))
+        return true;
+    tool_hdf5_reason(walk->reason, sizeof walk->reason);
+    walk->trouble = walk->reason;
+    return false;
+}
+
+bool
+compare_walk_next(struct compare_walk *walk)
+{
+    const struct tool_grid *grid = &walk->grid;
+
+    if (walk->trouble != NULL || !tool_grid_next(&walk->grid))
+        return false;
+    walk->nvalues = 1;
+    for (int i = 0; i < grid->rank; i++)
+        walk->nvalues *= grid->count[i];
+    return read_both(walk, grid->at, NULL, grid->count);
+}
+
+bool
+compare_walk_slice(struct compare_walk *walk, const struct tool_dataset *a,
+                   const struct tool_dataset *b, const hsize_t *at,
+                   const hsize_t *stride, const hsize_t *count)
+{
+    uint64_t nvalues = 1;
+
+    *walk = (struct compare_walk){.a = a, .b = b};
+    for (int i = 0; i < a->rank; i++)
+        nvalues *= count[i];
+    return prepare(walk, nvalues) && read_both(walk, at, stride, count);
+}
+
+static uint64_t
+value_bits(enum terp_type type, const void *values, uint64_t i)
+{
+    uint64_t wide;
+    uint32_t narrow;
+
+    if (type == TERP_FLOAT64) {
+        memcpy(&wide, (const uint8_t *)values + 8 * i, 8);
+        return wide;
+    }
+    memcpy(&narrow, (const uint8_t *)values + 4 * i, 4);
+    return narrow;
+}
+
+static double
+value_at(enum terp_type type, const void *values, uint64_t i)
+{
+    return type == TERP_FLOAT64 ? ((const double *)values)[i]
+                                : (double)((const float *)values)[i];
+}
+
+bool
+compare_walk_value(const struct compare_walk *walk, uint64_t i, double *a_ret,
+                   double *b_ret, bool *changed_ret)
+{
+    uint64_t bits = value_bits(walk->type, walk->values_a, i);
+    bool special;
+
+    *a_ret = value_at(walk->type, walk->values_a, i);
+    *b_ret = value_at(walk->type, walk->values_b, i);
+    *changed_ret = bits != value_bits(walk->type, walk->values_b, i);
+    special = !isfinite(*a_ret);
+    for (int k = 0; k < walk->nexact_bits; k++)
+        special |= bits == walk->exact_bits[k];
+    return !special;
+}
+
+/* A part of the range; 0 when there is none. */
+static double
+relative_bound(double relative, double min, double max)
+{
+    double range = max - min;
+    if (!(min < max))
+        return 0;
+    return isfinite(range) ? relative * range : relative * max - relative * min;
+}
+
+bool
+compare_walk_bound(struct compare_walk *walk, double min, double max,
+                   double *bound_ret)
+{
+    const struct tool_dataset *b = walk->b;
+    struct terp_info info;
+
+    *bound_ret = 0;
+    if (b->cd.pass != TERP_PASS_NONE)
+        return true;
+    if (b->cd.params.bound_mode == TERP_BOUND_ABSOLUTE) {
+        *bound_ret = b->cd.params.bound;
+        return true;
+    }
+    tool_chunk_read(b, &walk->grid, &walk->chunk);
+    if (walk->chunk.kind == TOOL_CHUNK_ABSENT ||
+        walk->chunk.kind == TOOL_CHUNK_PLAIN)
+        return true;
+    if (walk->chunk.kind != TOOL_CHUNK_STREAM ||
+        terp_inspect(walk->chunk.bytes, walk->chunk.nbytes, &info) != TERP_OK) {
+        walk->trouble = "the bound of a chunk of B cannot be read";
+        return false;
+    }
+    *bound_ret = info.bound;
+    /* A constant that is within the bound of all values: the stream does not
+     * hold the bound then. */
+    if (strcmp(info.pipeline, "constant") == 0)
+        *bound_ret = relative_bound(b->cd.params.bound, min, max);
+    return true;
+}
+
+/* The exact |a - b| as high + low: high is the rounded difference and low
+ * what rounding left out, so that no error hides within half an ulp. */
+struct error {
+    double high, low;
+};
+
+static struct error
+error_of(double a, double b)
+{
+    double difference = a - b;
+    if (!isfinite(difference))
+        return (struct error){INFINITY, 0};
+    double back = difference - a;
+    double left = (a - (difference - back)) - (b + back);
+    if (difference < 0)
+        return (struct error){-difference, -left};
+    return (struct error){difference, left};
+}
+
+static bool
+error_is_larger(struct error error, struct error other)
+{
+    return error.high > other.high ||
+           (error.high == other.high && error.low > other.low);
+}
+
+/* What the steps add up to. */
+struct sum {
+    struct error worst;
+    struct tool_range range;
+    double squares; /* of the errors of valid values */
+    bool judged, exceeded;
+    double worst_of_bound; /* largest error / bound of any step */
+    uint64_t nspecials, nspecials_changed;
+    bool bytes_differ;
+};
+
+/* Holds an error against a bound; 0 means exact. */
+static void
+judge(struct sum *sum, struct error error, double bound)
+{
+    double of_bound = error.high == 0 ? 0 : error.high / bound;
+
+    sum->judged = true;
+    if (error_is_larger(error, (struct error){bound, 0}))
+        sum->exceeded = true;
+    if (of_bound > sum->worst_of_bound)
+        sum->worst_of_bound = of_bound;
+}
+
+/* Adds the current step; returns its worst error. */
+static struct error
+add_step(const struct compare_walk *walk, struct sum *sum,
+         struct tool_range *range_ret)
+{
+    struct tool_range range = TOOL_RANGE_EMPTY;
+    struct error worst = {0};
+
+    for (uint64_t i = 0; i < walk->nvalues; i++) {
+        double a, b;
+        bool changed;
+        if (!compare_walk_value(walk, i, &a, &b, &changed)) {
+            sum->nspecials++;
+            sum->nspecials_changed += changed;
+            continue;
+        }
+        struct error error = error_of(a, b);
+        if (error_is_larger(error, worst))
+            worst = error;
+        sum->squares += error.high * error.high;
+        tool_range_add(&range, a, changed);
+    }
+    if (error_is_larger(worst, sum->worst))
+        sum->worst = worst;
+    tool_range_merge(&sum->range, &range);
+    *range_ret = range;
+    return worst;
+}
+
+static void
+add_steps(struct compare_walk *walk, struct sum *sum)
+{
+    struct tool_range range;
+    double bound;
+
+    while (compare_walk_next(walk)) {
+        if (walk->type == TERP_BYTES) {
+            if (memcmp(walk->values_a, walk->values_b,
+                       walk->nvalues * walk->a->value_nbytes) != 0)
+                sum->bytes_differ = true;
+            continue;
+        }
+        struct error worst = add_step(walk, sum, &range);
+        if (!walk->b->has_terp)
+            continue;
+        if (!compare_walk_bound(walk, range.low.value, range.high.value,
+                                &bound))
+            return;
+        judge(sum, worst, bound);
+    }
+}
+
+/* The bound of all of B's values, if there is one. */
+static double
+common_bound(const struct tool_dataset *b, const struct compare_bounds *bounds,
+             const struct tool_range *range)
+{
+    const struct terp_params *params = &b->cd.params;
+
+    if (b->has_terp)
+        return b->cd.pass == TERP_PASS_NONE &&
+                       params->bound_mode == TERP_BOUND_ABSOLUTE
+                   ? params->bound
+                   : (double)NAN;
+    if (bounds->absolute > 0)
+        return bounds->absolute;
+    if (bounds->relative > 0)
+        return relative_bound(bounds->relative, range->low.value,
+                              range->high.value);
+    return NAN;
+}
+
+static void
+set_numbers(const struct sum *sum, struct compare_result *result)
+{
+    double nvalues;
+
+    tool_range_trim(&sum->range, &result->min, &result->max,
+                    &result->nleft_out);
+    nvalues = (double)(sum->range.nvalues - result->nleft_out);
+    result->max_error = sum->worst.high;
+    if (sum->judged)
+        result->error_of_bound = sum->worst_of_bound;
+    if (result->max > result->min)
+        result->psnr = 20 * log10((result->max - result->min) /
+                                  sqrt(sum->squares / nvalues));
+}
+
+void
+compare_values(const struct tool_dataset *a, const struct tool_dataset *b,
+               const struct compare_bounds *bounds,
+               struct compare_result *result)
+{
+    struct sum sum = {.range = TOOL_RANGE_EMPTY};
+    struct compare_walk walk = {0};
+
+    if (!a->empty && compare_walk_open(&walk, a, b))
+        add_steps(&walk, &sum);
+    if (walk.trouble != NULL) {
+        result->verdict = COMPARE_UNREADABLE;
+        snprintf(result->reason, sizeof result->reason, "%s", walk.trouble);
+    }
+    compare_walk_close(&walk);
+    if (walk.trouble != NULL)
+        return;
+
+    result->compared = true;
+    result->type = tool_dataset_type(a);
+    result->bound = common_bound(b, bounds, &sum.range);
+    if (!b->has_terp && !isnan(result->bound))
+        judge(&sum, sum.worst, result->bound);
+    result->nbytes = b->nvalues * b->value_nbytes;
+    result->stored_nbytes = H5Dget_storage_size(b->id);
+    result->nvalid = sum.range.nvalues;
+    result->nspecials = sum.nspecials;
+    result->nspecials_changed = sum.nspecials_changed;
+    if (result->nvalid > 0)
+        set_numbers(&sum, result);
+    result->verdict =
+        sum.bytes_differ            ? COMPARE_DIFFERENT
+        : sum.exceeded              ? COMPARE_EXCEEDED
+        : sum.nspecials_changed > 0 ? COMPARE_SPECIALS
+        : result->type == TERP_BYTES || sum.judged || sum.worst.high == 0
+            ? COMPARE_OK
+            : COMPARE_UNJUDGED;
+    if (sum.nspecials_changed > 0)
+        snprintf(result->reason, sizeof result->reason,
+                 "%" PRIu64 " special values changed", sum.nspecials_changed);
+}

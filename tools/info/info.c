@@ -1,0 +1,233 @@
+/* terp info: what a file's datasets hold, read from their streams. */
+#include <argp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/common/options.h"
+#include "tools/common/tool.h"
+#include "tools/info/info.h"
+
+const char *const info_kinds[INFO_NKINDS] = {
+    "raw",          "constant",    "huffman",
+    "custom",       "speed",       "ratio",
+    "stored plain", "not written", "behind another filter",
+    "damaged"};
+const char *const info_predictors[INFO_NPREDICTORS] = {"none", "spline",
+                                                       "lorenzo"};
+
+const char *
+info_pass_text(const struct tool_dataset *dataset)
+{
+    static const char *const texts[] = {
+        [TERP_PASS_NONE] = "",
+        [TERP_PASS_NOT_FLOAT] = "not a floating-point type",
+        [TERP_PASS_FLOAT_FORMAT] = "not an IEEE float of 32 or 64 bits",
+        [TERP_PASS_UNKNOWN_LAYOUT] = "the library did not tell the layout",
+        [TERP_PASS_TOO_LARGE] = "the chunk is too large",
+        [TERP_PASS_NOT_FIRST] = "another filter comes before terp"};
+    return texts[dataset->cd.pass];
+}
+
+static void
+count_name(const char *name, const char *const *names, int nnames,
+           uint64_t *counts)
+{
+    for (int i = 0; i < nnames; i++)
+        if (strcmp(name, names[i]) == 0)
+            counts[i]++;
+}
+
+static void
+add_stream(struct info_summary *sum, const struct terp_info *info)
+{
+    uint64_t nvalues = 1;
+
+    if (info->chunk.type == TERP_BYTES)
+        nvalues = 0;
+    for (int i = 0; i < info->chunk.rank; i++)
+        nvalues *= info->chunk.dims[i];
+    sum->nvalues += nvalues;
+    sum->nescapes += info->nescapes;
+    sum->nspecials += info->nspecials;
+    sum->ntiles += info->ntiles;
+    sum->ntiles_zero += info->ntiles_zero;
+    sum->index_nbytes += info->index_nbytes;
+    for (int i = 0; i < 256; i++)
+        sum->ntiles_with_entry[i] += info->ntiles_with_entry[i];
+    count_name(info->pipeline, info_kinds, INFO_PLAIN, sum->nof_kind);
+    count_name(info->predictor, info_predictors, INFO_NPREDICTORS,
+               sum->nwith_predictor);
+}
+
+static void
+add_damage(struct info_summary *sum, const struct tool_grid *grid,
+           const char *damage)
+{
+    if (sum->nof_kind[INFO_DAMAGED]++ > 0)
+        return;
+    sum->damage = damage;
+    memcpy(sum->damaged_at, grid->at, sizeof sum->damaged_at);
+}
+
+static void
+sum_chunks(const struct tool_dataset *dataset, struct info_summary *sum)
+{
+    struct tool_chunk chunk = {0};
+    struct tool_grid grid;
+    struct terp_info info;
+
+    tool_dataset_grid(dataset, &grid);
+    while (tool_grid_next(&grid)) {
+        sum->nchunks++;
+        tool_chunk_read(dataset, &grid, &chunk);
+        switch (chunk.kind) {
+        case TOOL_CHUNK_ABSENT:
+            sum->nof_kind[INFO_ABSENT]++;
+            break;
+        case TOOL_CHUNK_PLAIN:
+            sum->nof_kind[INFO_PLAIN]++;
+            break;
+        case TOOL_CHUNK_HIDDEN:
+            sum->nof_kind[INFO_HIDDEN]++;
+            break;
+        case TOOL_CHUNK_UNREADABLE:
+            add_damage(sum, &grid, "its bytes cannot be read");
+            break;
+        case TOOL_CHUNK_STREAM: {
+            enum terp_status st =
+                terp_inspect(chunk.bytes, chunk.nbytes, &info);
+            if (st != TERP_OK)
+                add_damage(sum, &grid, terp_status_text(st));
+            else if (dataset->chunk_nbytes != info.chunk_nbytes &&
+                     dataset->cd.pass != TERP_PASS_NOT_FIRST)
+                add_damage(sum, &grid, "it holds a chunk of another size");
+            else
+                add_stream(sum, &info);
+            break;
+        }
+        }
+    }
+    tool_chunk_free(&chunk);
+}
+
+enum {
+    KEY_JSON = 'j'
+};
+
+static const struct argp_option options[] = {
+    {"json", KEY_JSON, NULL, 0, "Print JSON; `man terp` has the keys", 0}, {0}};
+
+struct request {
+    int nfiles;
+    char **files;
+    const struct info_report *report;
+};
+
+/* The file that is being shown. */
+struct showing {
+    const struct info_report *report;
+    void *state;
+    int code;
+};
+
+static void
+show_dataset(hid_t file, const char *path, void *context)
+{
+    struct showing *showing = context;
+    struct tool_dataset dataset;
+    struct info_summary sum = {0};
+    char reason[256];
+    const char *damage = NULL;
+
+    if (!tool_dataset_open(file, path, &dataset)) {
+        tool_hdf5_reason(reason, sizeof reason);
+        showing->report->add(showing->state, path, NULL, &sum, reason);
+        showing->code = TOOL_FOUND;
+        return;
+    }
+    if (dataset.has_terp && dataset.params_error != NULL)
+        damage = dataset.params_error;
+    else if (dataset.has_terp)
+        sum_chunks(&dataset, &sum);
+    showing->report->add(showing->state, path, &dataset, &sum, damage);
+    if (damage != NULL || sum.nof_kind[INFO_DAMAGED] > 0)
+        showing->code = TOOL_FOUND;
+    tool_dataset_close(&dataset);
+}
+
+static int
+show_file(const struct info_report *report, void *state, int nth,
+          const char *path)
+{
+    struct showing showing = {report, state, TOOL_OK};
+    hid_t file = tool_file_open("info", path);
+
+    report->file(state, nth, path, file >= 0);
+    if (file < 0)
+        return TOOL_TROUBLE;
+    if (!tool_file_visit(file, show_dataset, &showing)) {
+        report->damaged_file(state, "the file's structure cannot be followed");
+        showing.code = TOOL_FOUND;
+    }
+    H5Fclose(file);
+    return showing.code;
+}
+
+static error_t
+parse_option(int key, char *arg, struct argp_state *state)
+{
+    struct request *request = state->input;
+
+    (void)arg;
+    switch (key) {
+    case KEY_JSON:
+#ifdef TERP_HAVE_JANSSON
+        request->report = &info_report_json;
+#else
+        tool_option_missing(state, "--json", "jansson");
+#endif
+        return 0;
+    case ARGP_KEY_ARGS:
+        request->files = state->argv + state->next;
+        request->nfiles = state->argc - state->next;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "a file is needed");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int
+tool_info(int argc, char **argv)
+{
+    static const struct argp parser = {
+        .options = options,
+        .parser = parse_option,
+        .args_doc = "FILE...",
+        .doc = "Shows how the datasets of HDF5 files are compressed."
+               "\v"
+               "Examples:\n"
+               "  terp info out.h5\n"
+               "  terp info --json run*.h5 | jq "
+               "'.files[].datasets[] | [.path, .ratio]'\n"
+               "\n"
+               "Reads the streams themselves; the filter plugin is not "
+               "needed.\n"
+               "\n"
+               "Exit codes: 0 all is well; 1 a chunk or dataset is damaged; "
+               "2 wrong usage, or a file cannot be opened."};
+    struct request request = {.report = &info_report_text};
+    int code = TOOL_OK;
+
+    argp_parse(&parser, argc, argv, 0, NULL, &request);
+    void *state = request.report->begin();
+    for (int i = 0; i < request.nfiles; i++) {
+        int found = show_file(request.report, state, i, request.files[i]);
+        if (found > code)
+            code = found;
+    }
+    request.report->end(state);
+    return code;
+}

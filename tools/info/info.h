@@ -1,0 +1,59 @@
+/* What the parts of terp info share: what is known of a dataset. */
+#ifndef TERP_TOOLS_INFO_INFO_H
+#define TERP_TOOLS_INFO_INFO_H
+
+#include "tools/common/h5file.h"
+
+/* What a chunk can be: the pipelines of streams, then everything else. */
+enum info_kind {
+    INFO_HUFFMAN = 2,
+    INFO_RATIO = 5,
+    INFO_PLAIN,
+    INFO_ABSENT,
+    INFO_HIDDEN,
+    INFO_DAMAGED,
+    INFO_NKINDS
+};
+extern const char *const info_kinds[INFO_NKINDS];
+
+enum {
+    INFO_NPREDICTORS = 3
+};
+extern const char *const info_predictors[INFO_NPREDICTORS];
+
+/* What the streams of one dataset add up to. */
+struct info_summary {
+    uint64_t nchunks; /* in the grid */
+    uint64_t nof_kind[INFO_NKINDS];
+    uint64_t nwith_predictor[INFO_NPREDICTORS];
+    uint64_t nvalues, nescapes, nspecials;
+    uint64_t ntiles, ntiles_zero, index_nbytes;
+    uint64_t ntiles_with_entry[256];
+    const char *damage; /* of the first damaged chunk */
+    hsize_t damaged_at[H5S_MAX_RANK];
+};
+
+/* Why terp lets the dataset pass through uncompressed; "" if it does not. */
+const char *
+info_pass_text(const struct tool_dataset *dataset);
+
+/* How it is told. `begin` returns what the others get; `end` frees it. */
+struct info_report {
+    void *(*begin)(void);
+    /* Datasets that follow are of this file, the `nth` from 0; none if it was
+     * not opened. */
+    void (*file)(void *report, int nth, const char *path, bool opened);
+    /* `dataset` is NULL if it cannot be opened, because of `damage`. The
+     * summary is all zero where no streams were read. */
+    void (*add)(void *report, const char *path,
+                const struct tool_dataset *dataset,
+                const struct info_summary *summary, const char *damage);
+    /* The file has more datasets, which cannot be found. */
+    void (*damaged_file)(void *report, const char *damage);
+    void (*end)(void *report);
+};
+
+extern const struct info_report info_report_text;
+extern const struct info_report info_report_json; /* with jansson only */
+
+#endif

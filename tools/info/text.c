@@ -1,0 +1,183 @@
+/* What terp info prints. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "tools/common/options.h"
+#include "tools/info/info.h"
+
+enum {
+    NENTRIES_SHOWN = 3,
+    DIMS_TEXT_CAP = 21 * H5S_MAX_RANK
+};
+
+static double
+percent(uint64_t part, uint64_t whole)
+{
+    return whole == 0 ? 0 : 100.0 * (double)part / (double)whole;
+}
+
+static void
+print_params(const struct tool_dataset *dataset)
+{
+    const struct terp_cd *cd = &dataset->cd;
+    const struct terp_params *params = &cd->params;
+
+    printf("  parameters  %s bound %.17g, pipeline %s, predictor %s",
+           params->bound_mode == TERP_BOUND_RELATIVE ? "relative" : "absolute",
+           params->bound, tool_pipelines[params->pipeline],
+           tool_predictors[params->predictor]);
+    if (cd->nlogical > 0)
+        printf(", bricks ");
+    for (int i = 0; i < cd->nlogical; i++)
+        printf("%s%" PRIu64, i == 0 ? "" : "x", cd->logical[i]);
+    if (params->has_fill)
+        printf(", fill value kept");
+    printf("\n");
+    if (cd->pass != TERP_PASS_NONE)
+        printf("  passed      through uncompressed: %s\n",
+               info_pass_text(dataset));
+}
+
+/* "3 huffman, 1 raw" of the counts that are not 0. */
+static void
+print_counts(const char *const *names, const uint64_t *counts, int ncounts)
+{
+    const char *separator = "";
+    for (int i = 0; i < ncounts; i++)
+        if (counts[i] > 0) {
+            printf("%s%" PRIu64 " %s", separator, counts[i], names[i]);
+            separator = ", ";
+        }
+    printf("\n");
+}
+
+static void
+print_entries(const struct info_summary *sum)
+{
+    bool shown[256] = {0};
+    int place;
+
+    for (int n = 0; n < NENTRIES_SHOWN; n++) {
+        int best = -1;
+        for (int i = 0; i < 256; i++)
+            if (!shown[i] && sum->ntiles_with_entry[i] > 0 &&
+                (best < 0 ||
+                 sum->ntiles_with_entry[i] > sum->ntiles_with_entry[best]))
+                best = i;
+        if (best < 0)
+            break;
+        shown[best] = true;
+        printf("%s", n == 0 ? "  dictionary  " : ", ");
+        const char *family = terp_entry_family(best, &place);
+        if (family != NULL)
+            printf("%s %d", family, place);
+        else
+            printf("entry %d", best);
+        printf(" %.3g %%", percent(sum->ntiles_with_entry[best], sum->ntiles));
+    }
+    printf(" of tiles\n");
+}
+
+static void
+print_summary(const struct tool_dataset *dataset,
+              const struct info_summary *sum)
+{
+    char at[DIMS_TEXT_CAP];
+
+    printf("  chunks      %" PRIu64 ": ", sum->nchunks);
+    print_counts(info_kinds, sum->nof_kind, INFO_NKINDS);
+    if (sum->nwith_predictor[1] + sum->nwith_predictor[2] > 0) {
+        printf("  predictors  ");
+        print_counts(info_predictors, sum->nwith_predictor, INFO_NPREDICTORS);
+    }
+    if (sum->nvalues > 0)
+        printf("  values      %.3g %% escapes, %.3g %% special\n",
+               percent(sum->nescapes, sum->nvalues),
+               percent(sum->nspecials, sum->nvalues));
+    if (sum->ntiles > 0)
+        printf("  tiles       %" PRIu64 ", %.3g %% of them zero, index %" PRIu64
+               " bytes\n",
+               sum->ntiles, percent(sum->ntiles_zero, sum->ntiles),
+               sum->index_nbytes);
+    if (sum->nof_kind[INFO_HUFFMAN] + sum->nof_kind[INFO_RATIO] > 0 &&
+        sum->ntiles > sum->ntiles_zero)
+        print_entries(sum);
+    if (sum->nof_kind[INFO_DAMAGED] > 0) {
+        tool_dims_text(dataset->rank, sum->damaged_at, at, sizeof at);
+        printf("  DAMAGED     the first damaged chunk, at %s: %s\n", at,
+               sum->damage);
+    }
+}
+
+static void
+print_head(const struct tool_dataset *dataset)
+{
+    char type[64], dims[DIMS_TEXT_CAP], chunks[DIMS_TEXT_CAP];
+
+    tool_dataset_type_name(dataset, type, sizeof type);
+    tool_dims_text(dataset->rank, dataset->dims, dims, sizeof dims);
+    tool_dims_text(dataset->rank, dataset->chunk_dims, chunks, sizeof chunks);
+    printf("  type        %s, %s", type,
+           dataset->empty && dataset->rank == 0 ? "null" : dims);
+    printf("%s%s\n", dataset->chunked ? ", chunks " : ", not chunked",
+           dataset->chunked ? chunks : "");
+
+    uint64_t nbytes = dataset->nvalues * dataset->value_nbytes;
+    uint64_t stored_nbytes = H5Dget_storage_size(dataset->id);
+    printf("  stored      %" PRIu64 " bytes of %" PRIu64, stored_nbytes,
+           nbytes);
+    if (stored_nbytes > 0)
+        printf(", ratio %.2f", (double)nbytes / (double)stored_nbytes);
+    printf("%s\n", dataset->has_terp ? "" : ", no terp filter");
+}
+
+static void *
+text_begin(void)
+{
+    return NULL;
+}
+
+static void
+text_file(void *report, int nth, const char *path, bool opened)
+{
+    (void)report;
+    if (opened)
+        printf("%s%s\n", nth > 0 ? "\n" : "", path);
+}
+
+static void
+text_add(void *report, const char *path, const struct tool_dataset *dataset,
+         const struct info_summary *summary, const char *damage)
+{
+    (void)report;
+    printf("%s\n", path);
+    if (dataset == NULL) {
+        printf("  DAMAGED     %s\n", damage);
+        return;
+    }
+    print_head(dataset);
+    if (damage != NULL) {
+        printf("  DAMAGED     parameters: %s\n", damage);
+        return;
+    }
+    if (dataset->has_terp)
+        print_params(dataset);
+    if (summary->nchunks > 0)
+        print_summary(dataset, summary);
+}
+
+static void
+text_damaged_file(void *report, const char *damage)
+{
+    (void)report;
+    printf("DAMAGED: %s\n", damage);
+}
+
+static void
+text_end(void *report)
+{
+    (void)report;
+}
+
+const struct info_report info_report_text = {text_begin, text_file, text_add,
+                                             text_damaged_file, text_end};

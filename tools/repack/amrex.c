@@ -1,0 +1,481 @@
+/* The names and the order of values are those of AMReX's
+ * WriteMultiLevelPlotfileHDF5SingleDset and ...MultiDset, which take them from
+ * Chombo: "data:datatype=0" holds all components of each box, or there is a
+ * dataset "data:datatype=c" for each component c. */
+#include "tools/repack/amrex.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "codec/api/cd_values.h"
+#include "codec/format/base.h"
+#include "filter/plugin/h5z_terp.h"
+
+#define DATA_NAME "data:datatype="
+#define OFFSETS_NAME "data:offsets=0"
+#define BOXES_NAME "boxes"
+
+/* Chunks of one component are at least so long, the size of AMReX's smallest
+ * usual boxes, 8^3: what HDF5 and terp note of a chunk is some 100 bytes. And
+ * at most so long, 128^3, for readers that want a part. */
+#define MIN_CHUNK_NVALUES 512
+#define MAX_CHUNK_NVALUES ((uint64_t)1 << 21)
+/* Where no length suits the boxes, chunks are that part of the smallest one:
+ * of those that hold the end of a component, and keep two bounds, there are
+ * few. */
+#define ODD_CHUNKS_PER_BOX 8
+#define MAX_ODD_CHUNK_NVALUES ((uint64_t)1 << 15)
+
+/* ---- what the file says ---- */
+
+/* A box in the file: inclusive corners, x first. */
+struct corners {
+    long long low[3], high[3];
+};
+
+/* All elements of a dataset of one dimension; NULL when it is not one. To be
+ * freed. */
+static void *
+read_list(hid_t file, const char *path, hid_t type, uint64_t *count_ret)
+{
+    hid_t dataset = H5Dopen2(file, path, H5P_DEFAULT);
+    hid_t space = dataset < 0 ? -1 : H5Dget_space(dataset);
+    void *list = NULL;
+
+    if (space >= 0 && H5Sget_simple_extent_ndims(space) == 1) {
+        *count_ret = (uint64_t)H5Sget_simple_extent_npoints(space);
+        /* Zeros where a box has less dimensions. */
+        list = calloc(*count_ret + 1, H5Tget_size(type));
+        if (list != NULL &&
+            H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, list) < 0) {
+            free(list);
+            list = NULL;
+        }
+    }
+    if (space >= 0)
+        H5Sclose(space);
+    if (dataset >= 0)
+        H5Dclose(dataset);
+    return list;
+}
+
+/* Those corners in memory that the boxes of the file have. Negative where
+ * they have none. */
+static hid_t
+corners_type(hid_t file, const char *path)
+{
+    static const char *const names[2][3] = {{"lo_i", "lo_j", "lo_k"},
+                                            {"hi_i", "hi_j", "hi_k"}};
+    hid_t dataset = H5Dopen2(file, path, H5P_DEFAULT);
+    if (dataset < 0)
+        return -1;
+    hid_t stored = H5Dget_type(dataset);
+    hid_t type = H5Tcreate(H5T_COMPOUND, sizeof(struct corners));
+    int nfound = 0;
+
+    for (int end = 0; end < 2; end++)
+        for (size_t d = 0; d < 3 && H5Tget_class(stored) == H5T_COMPOUND; d++) {
+            size_t at = end == 0 ? offsetof(struct corners, low)
+                                 : offsetof(struct corners, high);
+            if (H5Tget_member_index(stored, names[end][d]) >= 0 &&
+                H5Tinsert(type, names[end][d], at + d * sizeof(long long),
+                          H5T_NATIVE_LLONG) >= 0)
+                nfound++;
+        }
+    H5Tclose(stored);
+    H5Dclose(dataset);
+    if (nfound < 2) {
+        H5Tclose(type);
+        return -1;
+    }
+    return type;
+}
+
+static bool
+set_box(const struct corners *corners, struct amrex_box *box)
+{
+    box->nvalues = 1;
+    for (int d = 0; d < 3; d++) {
+        if (corners->high[d] < corners->low[d] ||
+            corners->high[d] - corners->low[d] >= INT32_MAX)
+            return false;
+        box->dims[2 - d] = (uint64_t)(corners->high[d] - corners->low[d]) + 1;
+        if (!mul_fits(box->nvalues, box->dims[2 - d], &box->nvalues))
+            return false;
+    }
+    return true;
+}
+
+/* Fills in all but the chunks' length. */
+static bool
+set_boxes(struct amrex_level *level, const struct corners *corners,
+          const long long *offsets)
+{
+    uint64_t at = 0;
+
+    for (uint64_t i = 0; i < level->nboxes; i++) {
+        struct amrex_box *box = &level->boxes[i];
+        if (!set_box(&corners[i], box) || offsets[i] < 0 ||
+            (uint64_t)offsets[i] != at || offsets[i + 1] <= offsets[i])
+            return false;
+        uint64_t nvalues = (uint64_t)(offsets[i + 1] - offsets[i]);
+        if (i == 0)
+            level->ncomponents = nvalues / box->nvalues;
+        if (level->ncomponents == 0 || nvalues % box->nvalues != 0 ||
+            nvalues / box->nvalues != level->ncomponents)
+            return false;
+        box->begin = at;
+        at += nvalues;
+    }
+    return at == level->nvalues;
+}
+
+/* ---- how long chunks are ---- */
+
+static uint64_t
+gcd(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static uint64_t
+plane_of(const struct amrex_box *box)
+{
+    return box->dims[1] * box->dims[2];
+}
+
+/* How many values would lie in chunks that keep the shape of their boxes. */
+static uint64_t
+count_in_shape(const struct amrex_level *level, uint64_t chunk_nvalues)
+{
+    uint64_t nvalues = 0;
+
+    for (uint64_t i = 0; i < level->nboxes; i++)
+        if (chunk_nvalues % plane_of(&level->boxes[i]) == 0)
+            nvalues += level->boxes[i].nvalues;
+    return nvalues;
+}
+
+/* The length that divides all boxes, so that a chunk is of one component; of
+ * those the one that suits most boxes, and of these the largest. */
+static uint64_t
+choose_chunk(const struct amrex_level *level)
+{
+    uint64_t common = 0, smallest = UINT64_MAX, best = 0, best_in_shape = 0;
+
+    for (uint64_t i = 0; i < level->nboxes; i++) {
+        common = gcd(common, level->boxes[i].nvalues);
+        smallest = min_u64(smallest, level->boxes[i].nvalues);
+    }
+    for (uint64_t nvalues = min_u64(common, MAX_CHUNK_NVALUES);
+         nvalues >= MIN_CHUNK_NVALUES; nvalues--) {
+        if (common % nvalues != 0)
+            continue;
+        uint64_t in_shape = count_in_shape(level, nvalues);
+        if (best == 0 || in_shape > best_in_shape) {
+            best = nvalues;
+            best_in_shape = in_shape;
+        }
+    }
+    if (best == 0)
+        best = min_u64(smallest / ODD_CHUNKS_PER_BOX, MAX_ODD_CHUNK_NVALUES);
+    if (best < MIN_CHUNK_NVALUES)
+        best = MIN_CHUNK_NVALUES;
+    return min_u64(best, level->nvalues);
+}
+
+/* ---- levels ---- */
+
+static bool
+has_native_floats(hid_t dataset)
+{
+    hid_t type = H5Dget_type(dataset);
+    bool has = H5Tequal(type, H5T_NATIVE_FLOAT) > 0 ||
+               H5Tequal(type, H5T_NATIVE_DOUBLE) > 0;
+    H5Tclose(type);
+    return has;
+}
+
+/* The values of the dataset, 0 where it is nothing that AMReX writes. */
+static uint64_t
+count_values(hid_t file, const char *path)
+{
+    hid_t dataset = H5Dopen2(file, path, H5P_DEFAULT);
+    hssize_t nvalues = 0;
+
+    if (dataset < 0)
+        return 0;
+    hid_t space = H5Dget_space(dataset);
+    if (H5Sget_simple_extent_ndims(space) == 1 && has_native_floats(dataset))
+        nvalues = H5Sget_simple_extent_npoints(space);
+    H5Sclose(space);
+    H5Dclose(dataset);
+    return nvalues < 0 ? 0 : (uint64_t)nvalues;
+}
+
+/* `path` with another name behind the last slash, to be freed. */
+static char *
+sibling(const char *path, const char *name)
+{
+    size_t folder_nbytes = (size_t)(strrchr(path, '/') + 1 - path);
+    char *other = malloc(folder_nbytes + strlen(name) + 1);
+
+    if (other != NULL) {
+        memcpy(other, path, folder_nbytes);
+        strcpy(other + folder_nbytes, name);
+    }
+    return other;
+}
+
+/* Reads the boxes of `level`, whose nvalues is set. NULL, or why not. */
+static const char *
+read_boxes(hid_t file, const char *boxes_path, const char *offsets_path,
+           struct amrex_level *level)
+{
+    const char *reason = NULL;
+    uint64_t noffsets = 0;
+    struct corners *corners = NULL;
+    hid_t type = corners_type(file, boxes_path);
+
+    if (type >= 0) {
+        corners = read_list(file, boxes_path, type, &level->nboxes);
+        H5Tclose(type);
+    }
+    long long *offsets =
+        read_list(file, offsets_path, H5T_NATIVE_LLONG, &noffsets);
+    if (corners == NULL || level->nboxes == 0)
+        reason = "there are no boxes beside it";
+    else if (offsets == NULL || noffsets != level->nboxes + 1)
+        reason = "there are no offsets for its boxes";
+    if (reason == NULL) {
+        level->boxes = calloc(level->nboxes, sizeof *level->boxes);
+        if (level->boxes == NULL)
+            reason = "there is not enough memory for its boxes";
+        else if (!set_boxes(level, corners, offsets))
+            reason = "its boxes and their offsets do not agree";
+    }
+    free(corners);
+    free(offsets);
+    return reason;
+}
+
+struct amrex_level *
+amrex_level_open(hid_t file, const char *path, const char **reason_ret)
+{
+    const char *name = strrchr(path, '/');
+    *reason_ret = NULL;
+    if (name == NULL || strncmp(name + 1, DATA_NAME, strlen(DATA_NAME)) != 0)
+        return NULL;
+
+    char *boxes_path = sibling(path, BOXES_NAME);
+    char *offsets_path = sibling(path, OFFSETS_NAME);
+    struct amrex_level *level = calloc(1, sizeof *level);
+    if (boxes_path == NULL || offsets_path == NULL || level == NULL) {
+        *reason_ret = "there is not enough memory";
+    } else {
+        level->nvalues = count_values(file, path);
+        *reason_ret =
+            level->nvalues == 0
+                ? "it is no array of this machine's floating-point numbers"
+                : read_boxes(file, boxes_path, offsets_path, level);
+    }
+    free(boxes_path);
+    free(offsets_path);
+    if (*reason_ret != NULL) {
+        amrex_level_free(level);
+        return NULL;
+    }
+    level->chunk_nvalues = choose_chunk(level);
+    return level;
+}
+
+void
+amrex_level_free(struct amrex_level *level)
+{
+    if (level != NULL)
+        free(level->boxes);
+    free(level);
+}
+
+struct amrex_piece
+amrex_level_piece(const struct amrex_level *level, uint64_t at,
+                  uint64_t nvalues)
+{
+    uint64_t first = 0, last = level->nboxes - 1;
+
+    while (first < last) {
+        uint64_t middle = last - (last - first) / 2;
+        if (level->boxes[middle].begin <= at)
+            first = middle;
+        else
+            last = middle - 1;
+    }
+    const struct amrex_box *box = &level->boxes[first];
+    struct amrex_piece piece = {
+        .box = box,
+        .component = (at - box->begin) / box->nvalues,
+        .at = (at - box->begin) % box->nvalues,
+    };
+    piece.nvalues = min_u64(nvalues, box->nvalues - piece.at);
+    return piece;
+}
+
+/* ---- chunks ---- */
+
+/* Whether the values from `at` on are of boxes like the first of them. */
+static bool
+boxes_are_alike(const struct amrex_level *level, uint64_t at, uint64_t nvalues)
+{
+    if (nvalues > level->nvalues - at)
+        return false;
+    struct amrex_piece first = amrex_level_piece(level, at, nvalues);
+    for (uint64_t done = first.nvalues; done < nvalues;) {
+        struct amrex_piece piece =
+            amrex_level_piece(level, at + done, nvalues - done);
+        if (memcmp(piece.box->dims, first.box->dims, sizeof piece.box->dims) !=
+            0)
+            return false;
+        done += piece.nvalues;
+    }
+    return true;
+}
+
+/* How the chunk at value `at` is coded: as a brick or as many, where it holds
+ * whole bricks or planes of a brick; as rows; else as a line. */
+static void
+find_shape(const struct amrex_level *level, enum terp_type type, uint64_t at,
+           struct terp_chunk *chunk_ret)
+{
+    uint64_t nvalues = level->chunk_nvalues;
+    struct terp_chunk line = {.type = type, .rank = 1, .dims = {nvalues}};
+
+    *chunk_ret = line;
+    if (!boxes_are_alike(level, at, nvalues))
+        return;
+    struct amrex_piece piece = amrex_level_piece(level, at, nvalues);
+    const uint64_t *box = piece.box->dims;
+    uint64_t plane = box[1] * box[2], row = box[2];
+    if (piece.at == 0 && nvalues % piece.box->nvalues == 0 &&
+        nvalues > piece.box->nvalues) {
+        *chunk_ret = (struct terp_chunk){
+            .type = type,
+            .stack = true,
+            .rank = 4,
+            .dims = {nvalues / piece.box->nvalues, box[0], box[1], box[2]}};
+    } else if (piece.at % plane == 0 && nvalues % plane == 0 &&
+               piece.nvalues == nvalues) {
+        *chunk_ret = (struct terp_chunk){
+            .type = type, .rank = 3, .dims = {nvalues / plane, box[1], row}};
+    } else if (piece.at % row == 0 && nvalues % row == 0) {
+        *chunk_ret = (struct terp_chunk){
+            .type = type, .rank = 2, .dims = {nvalues / row, row}};
+    }
+}
+
+unsigned
+amrex_level_brick(const struct amrex_level *level, unsigned *dims_ret)
+{
+    struct terp_chunk chunk;
+    uint64_t chunk_nvalues = level->chunk_nvalues;
+    uint64_t box_nvalues = level->boxes[0].nvalues;
+
+    if (!boxes_are_alike(level, 0, level->nvalues) ||
+        level->nvalues % chunk_nvalues != 0 ||
+        (box_nvalues % chunk_nvalues != 0 && chunk_nvalues % box_nvalues != 0))
+        return 0;
+    find_shape(level, TERP_FLOAT32, 0, &chunk);
+    if (chunk.rank == 1)
+        return 0;
+    int first = chunk.stack ? 1 : 0;
+    for (int d = first; d < chunk.rank; d++)
+        dims_ret[d - first] = (unsigned)chunk.dims[d];
+    return (unsigned)(chunk.rank - first);
+}
+
+/* What a chunk of several components may not exceed in any of them. */
+static struct terp_params
+params_at(const struct amrex_level *level, const struct terp_params *params,
+          uint64_t at)
+{
+    uint64_t nvalues = min_u64(level->chunk_nvalues, level->nvalues - at);
+    struct amrex_piece piece = amrex_level_piece(level, at, nvalues);
+    struct terp_params least = params[piece.component];
+
+    for (uint64_t done = piece.nvalues; done < nvalues; done += piece.nvalues) {
+        piece = amrex_level_piece(level, at + done, nvalues - done);
+        const struct terp_params *other = &params[piece.component];
+        if (other->bound_mode < least.bound_mode ||
+            (other->bound_mode == least.bound_mode &&
+             other->bound < least.bound))
+            least = *other;
+    }
+    return least;
+}
+
+/* How a chunk is coded. */
+struct work {
+    struct terp_chunk chunk;
+    struct terp_params params;
+    bool taken;
+};
+
+static bool
+is_alike(const struct work *a, const struct work *b)
+{
+    return a->chunk.rank == b->chunk.rank && a->chunk.stack == b->chunk.stack &&
+           memcmp(a->chunk.dims, b->chunk.dims, sizeof a->chunk.dims) == 0 &&
+           a->params.bound_mode == b->params.bound_mode &&
+           double_bits(a->params.bound) == double_bits(b->params.bound);
+}
+
+/* Codes `work[first]` and all behind it that are like it, in one batch;
+ * *ntaken counts the chunks that are taken. */
+static enum terp_status
+encode_alike(struct terp_h5_batch *batch, struct work *work, uint64_t nwork,
+             uint64_t first, uint64_t *ntaken)
+{
+    const uint64_t from = *ntaken;
+
+    for (uint64_t i = first; i < nwork; i++) {
+        if (work[i].taken || !is_alike(&work[i], &work[first]))
+            continue;
+        work[i].taken = true;
+        terp_h5_batch_take(batch, i, i, (*ntaken)++);
+    }
+    return terp_encode_batch(batch->run, &work[first].params,
+                             &work[first].chunk, *ntaken - from,
+                             (const void *const *)batch->chunk + from,
+                             batch->stream + from, batch->stream_nbytes + from);
+}
+
+enum terp_status
+amrex_level_encode(const struct amrex_level *level, struct terp_h5_batch *batch,
+                   const struct terp_h5_block *block,
+                   const struct terp_params *params, const void *values)
+{
+    const uint64_t nwork = terp_array_nchunks(&block->array);
+    struct work *work = calloc(nwork, sizeof *work);
+    uint64_t ntaken = 0;
+
+    if (work == NULL)
+        return TERP_ERR_MEMORY;
+    enum terp_status st = terp_array_gather(batch->run, &block->array, 0, nwork,
+                                            values, batch->chunks);
+    for (uint64_t i = 0; i < nwork; i++) {
+        uint64_t at = block->offset[0] + i * level->chunk_nvalues;
+        find_shape(level, block->cd.chunk.type, at, &work[i].chunk);
+        work[i].params = params_at(level, params, at);
+        work[i].params.has_fill = block->cd.params.has_fill;
+        work[i].params.fill_bits = block->cd.params.fill_bits;
+    }
+    for (uint64_t i = 0; st == TERP_OK && i < nwork; i++)
+        if (!work[i].taken)
+            st = encode_alike(batch, work, nwork, i, &ntaken);
+    free(work);
+    return st;
+}

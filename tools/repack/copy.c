@@ -1,0 +1,480 @@
+/* The structure of a file: lists its objects and links, and makes them anew
+ * in the output, in the order in which groups list them. */
+#define _GNU_SOURCE /* tdestroy */
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "filter/plugin/h5z_terp.h"
+#include "tools/repack/repack.h"
+
+static int
+compare_addresses(const void *a, const void *b)
+{
+    haddr_t one = ((const struct repack_object *)a)->address;
+    haddr_t other = ((const struct repack_object *)b)->address;
+    return (one > other) - (one < other);
+}
+
+struct repack_object *
+repack_find(const struct repack *repack, haddr_t address)
+{
+    const struct repack_object key = {.address = address};
+    struct repack_object *const *found =
+        tfind(&key, &repack->objects_by_address, compare_addresses);
+    return found == NULL ? NULL : *found;
+}
+
+static struct repack_object *
+add_object(struct repack *repack, const H5O_info_t *info, const char *path)
+{
+    struct repack_object *object = calloc(1, sizeof *object);
+
+    if (object == NULL)
+        return NULL;
+    object->address = info->addr;
+    object->type = info->type;
+    object->path = strdup(path);
+    object->unlinked = -1;
+    if (object->path == NULL || tsearch(object, &repack->objects_by_address,
+                                        compare_addresses) == NULL) {
+        free(object->path);
+        free(object);
+        return NULL;
+    }
+    if (repack->last_object != NULL)
+        repack->last_object->next = object;
+    else
+        repack->first_object = object;
+    repack->last_object = object;
+    return object;
+}
+
+static struct repack_link *
+add_link(struct repack *repack, struct repack_object *parent, const char *name,
+         const H5L_info_t *info)
+{
+    struct repack_link *link = calloc(1, sizeof *link);
+
+    if (link == NULL)
+        return NULL;
+    link->name = strdup(name);
+    if (link->name == NULL) {
+        free(link);
+        return NULL;
+    }
+    link->parent = parent;
+    link->type = info->type;
+    link->charset = info->cset;
+    if (repack->last_link != NULL)
+        repack->last_link->next = link;
+    else
+        repack->first_link = link;
+    repack->last_link = link;
+    return link;
+}
+
+/* A dataset may have several paths. */
+static void
+match_rules(const struct repack *repack, struct repack_object *object,
+            hid_t dataset, const char *path)
+{
+    for (int i = 0; i < repack->request->nrules; i++) {
+        struct repack_rule *rule = &repack->request->rules[i];
+        if (!tool_path_matches(path, rule->glob))
+            continue;
+        if (object->rule == NULL || object->rule < rule)
+            object->rule = rule;
+        rule->used |=
+            rule->bound.mode == REPACK_KEEP || repack_obstacle(dataset) == NULL;
+    }
+}
+
+struct listing {
+    struct repack *repack;
+    struct repack_object *group;
+};
+
+static herr_t
+list_link(hid_t in_group, const char *name, const H5L_info_t *info,
+          void *context);
+
+static bool
+list_group(struct repack *repack, struct repack_object *group, hid_t id)
+{
+    struct listing listing = {repack, group};
+    hid_t gcpl = H5Gget_create_plist(id);
+    unsigned order = 0;
+
+    if (gcpl < 0 || H5Pget_link_creation_order(gcpl, &order) < 0)
+        return repack_fail(repack, group->path, NULL);
+    H5Pclose(gcpl);
+    return H5Literate(id,
+                      order & H5P_CRT_ORDER_TRACKED ? H5_INDEX_CRT_ORDER
+                                                    : H5_INDEX_NAME,
+                      H5_ITER_INC, NULL, list_link, &listing) >= 0 ||
+           repack_fail(repack, group->path, NULL);
+}
+
+static herr_t
+list_link(hid_t in_group, const char *name, const H5L_info_t *info,
+          void *context)
+{
+    const struct listing *listing = context;
+    struct repack *repack = listing->repack;
+    const char *group_path = listing->group->path;
+    struct repack_link *link = add_link(repack, listing->group, name, info);
+    H5O_info_t object_info;
+    bool ok = true;
+
+    if (link == NULL)
+        return repack_fail(repack, group_path, "not enough memory") ? 0 : -1;
+    if (info->type != H5L_TYPE_HARD)
+        return 0;
+    size_t path_nbytes = strlen(group_path) + strlen(name) + 2;
+    char *path = malloc(path_nbytes);
+    if (path == NULL)
+        return repack_fail(repack, group_path, "not enough memory") ? 0 : -1;
+    snprintf(path, path_nbytes, "%s/%s",
+             strcmp(group_path, "/") == 0 ? "" : group_path, name);
+
+    hid_t id = H5Oopen(in_group, name, H5P_DEFAULT);
+    if (id < 0 || H5Oget_info(id, &object_info) < 0) {
+        ok = repack_fail(repack, path, NULL);
+        goto out;
+    }
+    link->target = repack_find(repack, object_info.addr);
+    bool is_new = link->target == NULL;
+    if (is_new)
+        link->target = add_object(repack, &object_info, path);
+    if (link->target == NULL)
+        ok = repack_fail(repack, path, "not enough memory");
+    else if (link->target->type == H5O_TYPE_DATASET)
+        match_rules(repack, link->target, id, path);
+    else if (is_new && link->target->type == H5O_TYPE_GROUP)
+        ok = list_group(repack, link->target, id);
+out:
+    if (id >= 0)
+        H5Oclose(id);
+    free(path);
+    return ok ? 0 : -1;
+}
+
+bool
+repack_list(struct repack *repack)
+{
+    const struct repack_request *request = repack->request;
+    uint64_t total_nbytes = 0;
+    H5O_info_t info;
+
+    hid_t root = H5Gopen2(repack->in, "/", H5P_DEFAULT);
+    if (root < 0 || H5Oget_info(root, &info) < 0)
+        return repack_fail(repack, request->path_in, NULL);
+    struct repack_object *object = add_object(repack, &info, "/");
+    if (object == NULL)
+        return repack_fail(repack, "/", "not enough memory");
+    bool ok = list_group(repack, object, root);
+    H5Gclose(root);
+    for (; ok && object != NULL; object = object->next)
+        if (object->type == H5O_TYPE_DATASET)
+            ok = repack_plan(repack, object, &total_nbytes);
+    if (ok && total_nbytes > 0 && H5Zfilter_avail(H5Z_FILTER_TERP) <= 0)
+        ok = repack_fail(repack, request->path_in,
+                         "HDF5 does not find the terp filter plugin; set "
+                         "HDF5_PLUGIN_PATH to the directory that holds it");
+    for (int i = 0; ok && i < request->nrules; i++)
+        if (!request->rules[i].used)
+            ok = repack_fail(repack, request->path_in,
+                             "--dataset %s: no dataset that could be "
+                             "compressed has such a name",
+                             request->rules[i].text);
+    tool_progress_start(&repack->progress, total_nbytes);
+    return ok;
+}
+
+hid_t
+repack_type(struct repack *repack, const char *path, hid_t type)
+{
+    H5O_info_t info;
+
+    if (H5Tcommitted(type) <= 0)
+        return H5Tcopy(type);
+    if (H5Oget_info(type, &info) < 0)
+        return -1;
+    /* A committed type may have lost its last link, but not its users. */
+    struct repack_object *object = repack_find(repack, info.addr);
+    if (object == NULL)
+        object = add_object(repack, &info, path);
+    if (object == NULL)
+        return -1;
+    if (object->made && object->unlinked < 0)
+        return H5Oopen_by_addr(repack->out, object->out_address);
+    if (object->made) {
+        H5Iinc_ref(object->unlinked);
+        return object->unlinked;
+    }
+
+    hid_t tcpl = H5Tget_create_plist(type);
+    hid_t id = H5Tcopy(type);
+    if (tcpl >= 0 && id >= 0 &&
+        H5Tcommit_anon(repack->out, id, tcpl, H5P_DEFAULT) >= 0 &&
+        H5Oget_info(id, &info) >= 0) {
+        object->made = true;
+        object->out_address = info.addr;
+        object->unlinked = id;
+        H5Iinc_ref(id);
+    } else if (id >= 0) {
+        H5Tclose(id);
+        id = -1;
+    }
+    if (tcpl >= 0)
+        H5Pclose(tcpl);
+    return id;
+}
+
+static bool
+has_references(hid_t type)
+{
+    return H5Tdetect_class(type, H5T_REFERENCE) > 0;
+}
+
+/* Layouts whose values are elsewhere. */
+static bool
+is_elsewhere(hid_t dcpl)
+{
+    return H5Pget_layout(dcpl) == H5D_VIRTUAL ||
+           H5Pget_external_count(dcpl) > 0;
+}
+
+static bool
+has_all_filters(hid_t dcpl)
+{
+    return H5Pget_layout(dcpl) != H5D_CHUNKED || H5Pall_filters_avail(dcpl) > 0;
+}
+
+/* Copies a dataset that stays as it is. H5Ocopy, which needs no filter, is
+ * left for those that cannot be created without: it knows nothing of the
+ * output's committed types and of where references point, and crashes on a
+ * full disk (HDF5 1.10.8). */
+static hid_t
+copy_dataset(struct repack *repack, struct repack_object *object, hid_t in,
+             hid_t parent, const char *name, hid_t lcpl)
+{
+    hid_t type = H5Dget_type(in), dcpl = H5Dget_create_plist(in);
+    hid_t space = H5Dget_space(in), out_type = -1, out = -1;
+
+    if (type < 0 || dcpl < 0 || space < 0)
+        goto out;
+    if (H5Tcommitted(type) <= 0 && !has_references(type) &&
+        !has_all_filters(dcpl)) {
+        hid_t ocpypl = H5Pcreate(H5P_OBJECT_COPY);
+        if (H5Pset_copy_object(ocpypl, H5O_COPY_WITHOUT_ATTR_FLAG) >= 0 &&
+            H5Ocopy(in, ".", parent, name, ocpypl, lcpl) >= 0)
+            out = H5Dopen2(parent, name, H5P_DEFAULT);
+        H5Pclose(ocpypl);
+        goto out;
+    }
+    out_type = repack_type(repack, object->path, type);
+    if (out_type >= 0)
+        out =
+            H5Dcreate2(parent, name, out_type, space, lcpl, dcpl, H5P_DEFAULT);
+    object->deferred = has_references(type) && !is_elsewhere(dcpl);
+    if (out >= 0 && !object->deferred && !is_elsewhere(dcpl) &&
+        !repack_copy_values(repack, object->path, in, out)) {
+        H5Dclose(out);
+        out = -1;
+    }
+out:
+    if (out_type >= 0)
+        H5Tclose(out_type);
+    if (type >= 0)
+        H5Tclose(type);
+    if (dcpl >= 0)
+        H5Pclose(dcpl);
+    if (space >= 0)
+        H5Sclose(space);
+    return out;
+}
+
+static hid_t
+make_dataset(struct repack *repack, struct repack_object *object, hid_t in,
+             hid_t parent, const char *name, hid_t lcpl)
+{
+    if (object->plan.bound.mode != REPACK_KEEP)
+        return repack_compress(repack, object, parent, name, lcpl);
+    if (repack->request->verbose)
+        printf("%s: copied, %s\n", object->path, object->plan.reason);
+    return copy_dataset(repack, object, in, parent, name, lcpl);
+}
+
+static hid_t
+make_group(hid_t in, hid_t parent, const char *name, hid_t lcpl)
+{
+    hid_t gcpl = H5Gget_create_plist(in);
+    hid_t out = H5Gcreate2(parent, name, lcpl, gcpl, H5P_DEFAULT);
+    H5Pclose(gcpl);
+    return out;
+}
+
+static hid_t
+make_type(struct repack *repack, struct repack_object *object, hid_t in,
+          hid_t parent, const char *name, hid_t lcpl)
+{
+    hid_t out = repack_type(repack, object->path, in);
+
+    if (out >= 0 && H5Olink(out, parent, name, lcpl, H5P_DEFAULT) < 0) {
+        H5Tclose(out);
+        return -1;
+    }
+    return out;
+}
+
+/* Makes the object that the link points to, or one more link to it. */
+static bool
+make_hard_link(struct repack *repack, const struct repack_link *link,
+               hid_t parent, hid_t lcpl)
+{
+    struct repack_object *object = link->target;
+    H5O_info_t info;
+    bool ok = false;
+
+    if (object->made) {
+        hid_t out = H5Oopen_by_addr(repack->out, object->out_address);
+        ok = out >= 0 &&
+             H5Olink(out, parent, link->name, lcpl, H5P_DEFAULT) >= 0;
+        if (out >= 0)
+            H5Oclose(out);
+        return ok || repack_fail(repack, object->path, NULL);
+    }
+    hid_t out = -1, in = H5Oopen_by_addr(repack->in, object->address);
+    if (in >= 0 && object->type == H5O_TYPE_GROUP)
+        out = make_group(in, parent, link->name, lcpl);
+    else if (in >= 0 && object->type == H5O_TYPE_DATASET)
+        out = make_dataset(repack, object, in, parent, link->name, lcpl);
+    else if (in >= 0 && object->type == H5O_TYPE_NAMED_DATATYPE)
+        out = make_type(repack, object, in, parent, link->name, lcpl);
+    if (out >= 0 && H5Oget_info(out, &info) >= 0) {
+        object->made = true;
+        object->out_address = info.addr;
+        ok = true;
+    } else {
+        repack_fail(repack, object->path, NULL);
+    }
+    if (out >= 0)
+        H5Oclose(out);
+    if (in >= 0)
+        H5Oclose(in);
+    return ok;
+}
+
+/* Soft, external and users' own links: their bytes say all. */
+static bool
+make_other_link(struct repack *repack, const struct repack_link *link,
+                hid_t parent, hid_t lcpl)
+{
+    bool ok = false;
+    H5L_info_t info;
+    char *value = NULL;
+
+    hid_t in = H5Oopen_by_addr(repack->in, link->parent->address);
+    if (in < 0 || H5Lget_info(in, link->name, &info, H5P_DEFAULT) < 0)
+        goto out;
+    value = malloc(info.u.val_size + 1);
+    if (value == NULL ||
+        H5Lget_val(in, link->name, value, info.u.val_size, H5P_DEFAULT) < 0)
+        goto out;
+    ok = (link->type == H5L_TYPE_SOFT
+              ? H5Lcreate_soft(value, parent, link->name, lcpl, H5P_DEFAULT)
+              : H5Lcreate_ud(parent, link->name, link->type, value,
+                             info.u.val_size, lcpl, H5P_DEFAULT)) >= 0;
+out:
+    free(value);
+    if (in >= 0)
+        H5Oclose(in);
+    return ok || repack_fail(repack, link->parent->path, NULL);
+}
+
+static bool
+make_link(struct repack *repack, const struct repack_link *link)
+{
+    hid_t lcpl = H5Pcreate(H5P_LINK_CREATE);
+    hid_t parent = H5Oopen_by_addr(repack->out, link->parent->out_address);
+    bool ok;
+
+    H5Pset_char_encoding(lcpl, link->charset);
+    if (parent < 0)
+        ok = repack_fail(repack, link->parent->path, NULL);
+    else if (link->type == H5L_TYPE_HARD)
+        ok = make_hard_link(repack, link, parent, lcpl);
+    else
+        ok = make_other_link(repack, link, parent, lcpl);
+    if (parent >= 0)
+        H5Oclose(parent);
+    H5Pclose(lcpl);
+    return ok;
+}
+
+/* What may refer to any other object. */
+static bool
+fill_object(struct repack *repack, const struct repack_object *object)
+{
+    hid_t in = H5Oopen_by_addr(repack->in, object->address);
+    hid_t out = H5Oopen_by_addr(repack->out, object->out_address);
+    bool ok = in >= 0 && out >= 0;
+
+    if (!ok)
+        repack_fail(repack, object->path, NULL);
+    if (ok && object->deferred)
+        ok = repack_copy_values(repack, object->path, in, out);
+    ok = ok && repack_copy_attributes(repack, object->path, in, out);
+    if (in >= 0)
+        H5Oclose(in);
+    if (out >= 0)
+        H5Oclose(out);
+    return ok;
+}
+
+bool
+repack_make(struct repack *repack)
+{
+    struct repack_object *root = repack->first_object;
+    H5O_info_t info;
+    bool ok = true;
+
+    if (H5Oget_info_by_name(repack->out, "/", &info, H5P_DEFAULT) < 0)
+        return repack_fail(repack, "/", NULL);
+    root->made = true;
+    root->out_address = info.addr;
+    for (struct repack_link *link = repack->first_link; ok && link != NULL;
+         link = link->next)
+        ok = make_link(repack, link);
+    for (struct repack_object *object = root; ok && object != NULL;
+         object = object->next)
+        ok = fill_object(repack, object);
+    return ok;
+}
+
+static void
+forget(void *object)
+{
+    (void)object; /* the list owns it */
+}
+
+void
+repack_free(struct repack *repack)
+{
+    tdestroy(repack->objects_by_address, forget);
+    while (repack->first_link != NULL) {
+        struct repack_link *link = repack->first_link;
+        repack->first_link = link->next;
+        free(link->name);
+        free(link);
+    }
+    while (repack->first_object != NULL) {
+        struct repack_object *object = repack->first_object;
+        repack->first_object = object->next;
+        amrex_level_free(object->plan.level);
+        free(object->path);
+        free(object);
+    }
+}

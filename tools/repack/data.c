@@ -1,0 +1,294 @@
+/* Compresses the values of a dataset. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "codec/format/base.h"
+#include "filter/plugin/h5z_terp.h"
+#include "tools/repack/job.h"
+
+/* Room for input chunks that several parts touch. */
+#define CHUNK_CACHE_NBYTES ((size_t)64 << 20)
+
+bool
+repack_job_fails(const struct repack_job *job)
+{
+    return repack_fail(job->repack, job->object->path, NULL);
+}
+
+bool
+repack_fails_by(const struct repack_job *job, enum terp_status st)
+{
+    return st == TERP_ERR_HDF5 ? repack_job_fails(job)
+                               : repack_fail(job->repack, job->object->path,
+                                             "%s", terp_status_text(st));
+}
+
+/* What the filter is told: the largest bound of all components, so that it
+ * holds for each value. */
+static void
+set_config(const struct repack_job *job, struct H5Z_terp_config *config)
+{
+    const struct terp_params *largest = &job->params[0];
+
+    for (uint64_t c = 1; c < job->ncomponents; c++)
+        if (job->params[c].bound_mode < largest->bound_mode ||
+            (job->params[c].bound_mode == largest->bound_mode &&
+             job->params[c].bound > largest->bound))
+            largest = &job->params[c];
+    config->bound_mode = largest->bound_mode;
+    config->bound = largest->bound;
+    config->pipeline = job->repack->request->pipeline;
+    if (job->level != NULL)
+        config->nlogical = amrex_level_brick(job->level, config->logical);
+}
+
+/* A lossy copy of a lossy copy is allowed, but seldom meant. */
+static void
+warn_of_lossy(struct repack_job *job)
+{
+    unsigned words[TERP_CD_MAX_NWORDS], flags;
+    struct terp_cd cd;
+
+    for (int i = 0; i < H5Pget_nfilters(job->dcpl); i++) {
+        size_t nwords = TERP_CD_MAX_NWORDS;
+        H5Z_filter_t filter = H5Pget_filter2(job->dcpl, (unsigned)i, &flags,
+                                             &nwords, words, 0, NULL, NULL);
+        if (filter != H5Z_FILTER_TERP ||
+            terp_cd_parse(min_u64(nwords, TERP_CD_MAX_NWORDS), words, &cd,
+                          NULL) != TERP_OK ||
+            cd.pass != TERP_PASS_NONE)
+            continue;
+        tool_progress_end(&job->repack->progress);
+        fprintf(stderr,
+                "terp repack: %s: compressed by terp before, with %s bound of "
+                "%g; errors add up\n",
+                job->object->path,
+                cd.params.bound_mode == TERP_BOUND_ABSOLUTE ? "an absolute"
+                                                            : "a relative",
+                cd.params.bound);
+        return;
+    }
+}
+
+/* As the input is created, but for layout and filters. */
+static bool
+create(struct repack_job *job, hid_t parent, const char *name, hid_t lcpl)
+{
+    const char *path = job->object->path;
+    struct H5Z_terp_config config = {0};
+
+    warn_of_lossy(job);
+    set_config(job, &config);
+    bool ok = H5Pset_layout(job->dcpl, H5D_CHUNKED) >= 0 &&
+              H5Pset_chunk(job->dcpl, job->split.grid.rank,
+                           job->object->plan.chunk_dims) >= 0 &&
+              H5Pset_chunk_opts(job->dcpl, 0) >= 0 &&
+              H5Premove_filter(job->dcpl, H5Z_FILTER_ALL) >= 0 &&
+              H5Pset_alloc_time(job->dcpl, H5D_ALLOC_TIME_INCR) >= 0 &&
+              H5Pset_terp(job->dcpl, &config) >= 0;
+    if (!ok)
+        return repack_job_fails(job);
+    hid_t type = repack_type(job->repack, path, job->type);
+    if (type < 0)
+        return repack_job_fails(job);
+    job->out = H5Dcreate2(parent, name, type, job->space, lcpl, job->dcpl,
+                          H5P_DEFAULT);
+    H5Tclose(type);
+    return job->out >= 0 || repack_job_fails(job);
+}
+
+/* Says once why the GPU that was asked for does not code. */
+static void
+warn_of_engine(struct repack *repack, const struct terp_run *run)
+{
+    if (repack->request->engine != TERP_ENGINE_CUDA ||
+        run->used == TERP_ENGINE_CUDA || repack->engine_told)
+        return;
+    repack->engine_told = true;
+    tool_progress_end(&repack->progress);
+    fprintf(stderr, "terp repack: the CPU compresses: %s\n",
+            run->reason != NULL ? run->reason : "no reason is known");
+}
+
+/* A failure is left to finish_coding. */
+static bool
+begin_coding(struct repack_job *job, struct repack_part *part)
+{
+    part->run = (struct terp_run){.memory = TERP_MEMORY_HOST,
+                                  .nthreads = job->split.nthreads};
+    part->batch = (struct terp_h5_batch){.run = &part->run};
+    /* In place; the values are not needed again. */
+    if (job->has_all && H5Tequal(job->type, job->native) <= 0 &&
+        H5Tconvert(job->native, job->type, part->nvalues, part->values, NULL,
+                   H5P_DEFAULT) < 0)
+        return repack_job_fails(job);
+    part->status = terp_h5_block_open(job->out, part->box.at, part->box.count,
+                                      &part->block);
+    if (part->status == TERP_OK && part->block.reason == NULL)
+        part->status = terp_h5_batch_make(&part->run, &part->block, UINT64_MAX,
+                                          &part->batch);
+    return true;
+}
+
+static enum terp_status
+encode_part(const struct repack_job *job, struct repack_part *part)
+{
+    const struct terp_h5_block *block = &part->block;
+    const uint64_t nchunks = terp_array_nchunks(&block->array);
+
+    if (part->batch.cap_nchunks < nchunks)
+        return TERP_ERR_MEMORY;
+    return job->level != NULL
+               ? amrex_level_encode(job->level, &part->batch, block,
+                                    job->params, part->values)
+               : terp_h5_batch_encode(&part->batch, block, &block->cd.params, 0,
+                                      nchunks, part->values);
+}
+
+/* Where a device codes beside the CPU, some threads work for it. */
+static void
+code_part(struct repack_job *job, struct repack_part *part)
+{
+    struct repack *repack = job->repack;
+
+    if (part->status != TERP_OK || part->block.reason != NULL)
+        return;
+    int nothers = atomic_fetch_add(&repack->ndevice_threads, 1);
+    if (atomic_load(&repack->device) == REPACK_DEVICE_OPEN &&
+        nothers < job->split.ndevice_threads)
+        part->run.engine = TERP_ENGINE_CUDA;
+    else
+        atomic_fetch_sub(&repack->ndevice_threads, 1);
+    part->status = encode_part(job, part);
+    if (part->run.engine == TERP_ENGINE_CUDA)
+        atomic_fetch_sub(&repack->ndevice_threads, 1);
+}
+
+static bool
+finish_coding(struct repack_job *job, struct repack_part *part)
+{
+    const struct terp_h5_block *block = &part->block;
+    enum terp_status st = part->status;
+
+    if (st == TERP_OK && block->reason != NULL) {
+        st = terp_h5_block_transfer(&part->run, block, part->values, NULL);
+    } else if (st == TERP_OK) {
+        warn_of_engine(job->repack, &part->run);
+        job->ndevice += part->run.used == TERP_ENGINE_CUDA;
+        st = terp_h5_batch_store(&part->batch, block,
+                                 terp_array_nchunks(&block->array));
+    }
+    terp_h5_batch_free(&part->batch);
+    terp_h5_block_close(&part->block);
+    return st == TERP_OK || repack_fails_by(job, st);
+}
+
+static bool
+write_values(struct repack_job *job)
+{
+    static const struct repack_steps steps = {begin_coding, code_part,
+                                              finish_coding};
+
+    return !job->written || repack_parts_do(job, job->type, &steps);
+}
+
+static void
+say(const struct repack_job *job)
+{
+    uint64_t stored_nbytes = H5Dget_storage_size(job->out);
+    char chunk_text[21 * H5S_MAX_RANK];
+    uint64_t nbytes = job->value_nbytes;
+
+    for (int i = 0; i < job->split.grid.rank; i++)
+        nbytes *= job->split.grid.dims[i];
+    tool_dims_text(job->split.grid.rank, job->object->plan.chunk_dims,
+                   chunk_text, sizeof chunk_text);
+    printf("%s: ", job->object->path);
+    for (uint64_t c = 0; c < job->ncomponents; c++)
+        printf("%s%s bound %g", c == 0 ? "" : ", ",
+               job->params[c].bound_mode == TERP_BOUND_ABSOLUTE ? "absolute"
+                                                                : "relative",
+               job->params[c].bound);
+    printf(", chunks %s", chunk_text);
+    if (stored_nbytes > 0)
+        printf(", ratio %.2f", (double)nbytes / (double)stored_nbytes);
+    if (job->ndevice > 0)
+        printf(", %.0f %% by the GPU",
+               100.0 * (double)job->ndevice / (double)job->split.nparts);
+    printf("\n");
+}
+
+static bool
+open_in(struct repack_job *job)
+{
+    hid_t dapl = H5Pcreate(H5P_DATASET_ACCESS);
+    hsize_t dims[H5S_MAX_RANK];
+
+    H5Pset_chunk_cache(dapl, H5D_CHUNK_CACHE_NSLOTS_DEFAULT, CHUNK_CACHE_NBYTES,
+                       H5D_CHUNK_CACHE_W0_DEFAULT);
+    job->in = H5Dopen2(job->repack->in, job->object->path, dapl);
+    H5Pclose(dapl);
+    if (job->in < 0)
+        return repack_job_fails(job);
+    job->type = H5Dget_type(job->in);
+    job->space = H5Dget_space(job->in);
+    job->dcpl = H5Dget_create_plist(job->in);
+    if (job->type < 0 || job->space < 0 || job->dcpl < 0)
+        return repack_job_fails(job);
+    job->value_nbytes = H5Tget_size(job->type);
+    job->native = job->value_nbytes == 8 ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
+    job->written = H5Dget_storage_size(job->in) > 0;
+    int rank = H5Sget_simple_extent_dims(job->space, dims, NULL);
+    repack_split(job->repack->request, rank, dims, job->object->plan.unit_dims,
+                 job->value_nbytes,
+                 atomic_load(&job->repack->device) != REPACK_DEVICE_NONE,
+                 &job->split);
+    repack_read_prepare(job);
+    return true;
+}
+
+static bool
+make_room(struct repack_job *job)
+{
+    job->ncomponents = job->level != NULL ? job->level->ncomponents : 1;
+    job->ranges = calloc(job->ncomponents, sizeof *job->ranges);
+    job->params = calloc(job->ncomponents, sizeof *job->params);
+    return (job->ranges != NULL && job->params != NULL &&
+            repack_parts_make(job)) ||
+           repack_fail(job->repack, job->object->path, "not enough memory");
+}
+
+hid_t
+repack_compress(struct repack *repack, const struct repack_object *object,
+                hid_t parent, const char *name, hid_t lcpl)
+{
+    struct repack_job job = {.repack = repack,
+                             .object = object,
+                             .level = object->plan.level,
+                             .in = -1,
+                             .out = -1,
+                             .type = -1,
+                             .space = -1,
+                             .dcpl = -1};
+
+    bool ok = open_in(&job) && make_room(&job) && repack_find_bounds(&job) &&
+              create(&job, parent, name, lcpl) && write_values(&job);
+    if (ok && repack->request->verbose)
+        say(&job);
+    repack_parts_free(&job);
+    free(job.ranges);
+    free(job.params);
+    if (job.type >= 0)
+        H5Tclose(job.type);
+    if (job.space >= 0)
+        H5Sclose(job.space);
+    if (job.dcpl >= 0)
+        H5Pclose(job.dcpl);
+    if (job.in >= 0)
+        H5Dclose(job.in);
+    if (!ok && job.out >= 0) {
+        H5Dclose(job.out);
+        return -1;
+    }
+    return job.out;
+}

@@ -1,0 +1,101 @@
+/* terp repack: one dataset at work. repack_parts.c deals its values out,
+ * repack_read.c reads them, repack_range.c finds its bounds, repack_data.c does
+ * the rest. */
+#ifndef TERP_TOOLS_REPACK_JOB_H
+#define TERP_TOOLS_REPACK_JOB_H
+
+#include <semaphore.h>
+
+#include "filter/h5/batch.h"
+#include "tools/common/range.h"
+#include "tools/repack/repack.h"
+
+#define REPACK_MAX_NFILLS 3
+
+/* Some of the values, on their way. */
+struct repack_part {
+    struct tool_grid box; /* that these are, of the dataset */
+    uint64_t nvalues;
+    void *values;               /* room for the values of any part */
+    struct tool_range *range;   /* theirs, of each component */
+    struct tool_range *known;   /* and of parts before */
+    struct terp_h5_block block; /* theirs, in the output */
+    struct terp_h5_batch batch;
+    struct terp_run run;
+    enum terp_status status;
+    bool unread; /* they could not be read; it is no success then */
+    sem_t done;  /* posted when all that other threads do is done */
+};
+
+struct repack_job {
+    struct repack *repack;
+    const struct repack_object *object;
+    hid_t in, out;
+    hid_t type;   /* in both files */
+    hid_t native; /* the same in this machine's byte order */
+    hid_t space, dcpl;
+    uint64_t value_nbytes;
+    bool written; /* the input holds values at all */
+    int file;     /* to be read without HDF5, from file_offset on; else -1 */
+    uint64_t file_offset;
+    struct repack_split split;
+    struct repack_part *parts; /* [split.nslots] */
+    bool has_all;              /* they hold all values, which are native */
+    uint64_t ndevice;          /* parts that the device has coded */
+    uint64_t fills[REPACK_MAX_NFILLS];
+    int nfills;
+    /* A level of boxes has a bound for each of its components, other data has
+     * one. */
+    const struct amrex_level *level;
+    uint64_t ncomponents;
+    struct tool_range *ranges;
+    struct terp_params *params;
+};
+
+/* Notes that HDF5 has failed; returns false. */
+bool
+repack_job_fails(const struct repack_job *job);
+
+/* Notes that something failed with that status; returns false. */
+bool
+repack_fails_by(const struct repack_job *job, enum terp_status st);
+
+/* Makes room for the parts. */
+bool
+repack_parts_make(struct repack_job *job);
+void
+repack_parts_free(struct repack_job *job);
+
+/* What is done with a part. `begin` and `finish` are called for one part after
+ * the other, by the calling thread, which is the one that uses HDF5; `work` by
+ * any thread, for several parts at once, when the values are there. What was
+ * begun is finished, whatever has failed. */
+struct repack_steps {
+    bool (*begin)(struct repack_job *job, struct repack_part *part);
+    void (*work)(struct repack_job *job, struct repack_part *part);
+    bool (*finish)(struct repack_job *job, struct repack_part *part);
+};
+
+/* Reads all parts, as values of `type` in memory, and takes them through the
+ * steps. Not read again is what job->has_all says is there. */
+bool
+repack_parts_do(struct repack_job *job, hid_t type,
+                const struct repack_steps *steps);
+
+/* Finds out how values are read. */
+void
+repack_read_prepare(struct repack_job *job);
+
+/* Reads the values of a part by HDF5. */
+bool
+repack_read(const struct repack_job *job, struct repack_part *part, hid_t type);
+
+/* The same where job->file is one; any thread may call it. */
+bool
+repack_read_direct(const struct repack_job *job, struct repack_part *part);
+
+/* Fills in job->params, for which it may have to look at all values. */
+bool
+repack_find_bounds(struct repack_job *job);
+
+#endif

@@ -1,0 +1,202 @@
+/* The range of a dataset's values, and the bounds that follow from it. */
+#include <math.h>
+#include <string.h>
+
+#include "codec/format/base.h"
+#include "tools/repack/job.h"
+
+/* Values that are looked at together. */
+#define PIECE_NVALUES ((uint64_t)1024)
+
+static void
+add_fill(struct repack_job *job, const void *value)
+{
+    uint32_t narrow;
+
+    if (job->value_nbytes == 8) {
+        memcpy(&job->fills[job->nfills++], value, 8);
+        return;
+    }
+    memcpy(&narrow, value, 4);
+    job->fills[job->nfills++] = narrow;
+}
+
+/* The fill value that the filter keeps, and those that netCDF's conventions
+ * name: none of them counts for the range. */
+static void
+find_fills(struct repack_job *job)
+{
+    static const char *const names[] = {"_FillValue", "missing_value"};
+    H5D_fill_value_t defined;
+    double value;
+
+    if (H5Pfill_value_defined(job->dcpl, &defined) >= 0 &&
+        defined == H5D_FILL_VALUE_USER_DEFINED &&
+        H5Pget_fill_value(job->dcpl, job->native, &value) >= 0)
+        add_fill(job, &value);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (H5Aexists(job->in, names[i]) <= 0)
+            continue;
+        hid_t attribute = H5Aopen(job->in, names[i], H5P_DEFAULT);
+        hid_t space = H5Aget_space(attribute);
+        hid_t type = H5Aget_type(attribute);
+        if (H5Sget_simple_extent_npoints(space) == 1 &&
+            H5Tget_class(type) == H5T_FLOAT &&
+            H5Aread(attribute, job->native, &value) >= 0)
+            add_fill(job, &value);
+        H5Tclose(type);
+        H5Sclose(space);
+        H5Aclose(attribute);
+    }
+}
+
+static uint64_t
+bits_at(const struct repack_job *job, const void *values, uint64_t i)
+{
+    uint64_t wide;
+    uint32_t narrow;
+
+    if (job->value_nbytes == 8) {
+        memcpy(&wide, (const double *)values + i, 8);
+        return wide;
+    }
+    memcpy(&narrow, (const float *)values + i, 4);
+    return narrow;
+}
+
+static double
+value_at(const struct repack_job *job, const void *values, uint64_t i)
+{
+    return job->value_nbytes == 8 ? ((const double *)values)[i]
+                                  : (double)((const float *)values)[i];
+}
+
+static bool
+is_valid(const struct repack_job *job, const void *values, uint64_t i)
+{
+    bool valid = isfinite(value_at(job, values, i));
+    for (int j = 0; j < job->nfills; j++)
+        valid &= bits_at(job, values, i) != job->fills[j];
+    return valid;
+}
+
+/* Whether a piece of the values lies within what is known of the range, so
+ * that none of them need be looked at singly. Comparisons with NaN are false,
+ * as they should be here. */
+static bool
+is_within(const struct repack_job *job, const void *values, uint64_t at,
+          uint64_t n, const struct tool_range *range)
+{
+    const double low = range->low.next, high = range->high.next;
+    int outside = 0;
+
+    if (job->value_nbytes == 8)
+        for (uint64_t i = at; i < at + n; i++)
+            outside |= (((const double *)values)[i] <= low) |
+                       (((const double *)values)[i] >= high);
+    else
+        for (uint64_t i = at; i < at + n; i++)
+            outside |= (((const float *)values)[i] <= (float)low) |
+                       (((const float *)values)[i] >= (float)high);
+    return outside == 0;
+}
+
+static void
+add_values(const struct repack_job *job, const struct repack_part *part,
+           uint64_t component, uint64_t begin, uint64_t end)
+{
+    struct tool_range *range = &part->range[component];
+    const void *values = part->values;
+
+    for (uint64_t at = begin; at < end; at += PIECE_NVALUES) {
+        uint64_t n = min_u64(PIECE_NVALUES, end - at);
+        if (is_within(job, values, at, n, &part->known[component]) ||
+            is_within(job, values, at, n, range))
+            continue;
+        for (uint64_t i = at; i < at + n; i++)
+            if (is_valid(job, values, i))
+                tool_range_add(range, value_at(job, values, i), false);
+    }
+}
+
+static bool
+begin_range(struct repack_job *job, struct repack_part *part)
+{
+    for (uint64_t c = 0; c < job->ncomponents; c++) {
+        part->range[c] = TOOL_RANGE_EMPTY;
+        part->known[c] = job->ranges[c];
+    }
+    return true;
+}
+
+static void
+find_range(struct repack_job *job, struct repack_part *part)
+{
+    const struct amrex_level *level = job->level;
+    uint64_t at = 0;
+
+    if (level == NULL)
+        add_values(job, part, 0, 0, part->nvalues);
+    while (level != NULL && at < part->nvalues) {
+        struct amrex_piece piece =
+            amrex_level_piece(level, part->box.at[0] + at, part->nvalues - at);
+        add_values(job, part, piece.component, at, at + piece.nvalues);
+        at += piece.nvalues;
+    }
+}
+
+static bool
+finish_range(struct repack_job *job, struct repack_part *part)
+{
+    for (uint64_t c = 0; c < job->ncomponents; c++)
+        tool_range_merge(&job->ranges[c], &part->range[c]);
+    return part->status == TERP_OK || repack_fails_by(job, part->status);
+}
+
+/* A relative bound is that part of the range of all valid values. Where these
+ * are all the same, no absolute bound says so, and the relative one remains. */
+static void
+settle_bound(const struct repack_bound *bound, const struct tool_range *range,
+             struct terp_params *params)
+{
+    double min, max;
+    uint64_t nleft_out;
+
+    params->bound = bound->number;
+    params->bound_mode =
+        bound->mode == REPACK_ABS ? TERP_BOUND_ABSOLUTE : TERP_BOUND_RELATIVE;
+    if (bound->mode == REPACK_ABS)
+        return;
+    tool_range_trim(range, &min, &max, &nleft_out);
+    if (!(min < max))
+        return;
+    double absolute = isfinite(max - min)
+                          ? bound->number * (max - min)
+                          : bound->number * max - bound->number * min;
+    if (absolute > 0 && isfinite(absolute)) {
+        params->bound = absolute;
+        params->bound_mode = TERP_BOUND_ABSOLUTE;
+    }
+}
+
+bool
+repack_find_bounds(struct repack_job *job)
+{
+    static const struct repack_steps steps = {begin_range, find_range,
+                                              finish_range};
+    const struct repack_bound *bound = &job->object->plan.bound;
+    bool ok = true;
+
+    for (uint64_t c = 0; c < job->ncomponents; c++)
+        job->ranges[c] = TOOL_RANGE_EMPTY;
+    find_fills(job);
+    if (bound->mode == REPACK_REL && job->written) {
+        ok = repack_parts_do(job, job->native, &steps);
+        job->has_all = job->split.nparts <= job->split.nslots;
+    }
+    for (uint64_t c = 0; c < job->ncomponents; c++) {
+        job->params[c].pipeline = job->repack->request->pipeline;
+        settle_bound(bound, &job->ranges[c], &job->params[c]);
+    }
+    return ok;
+}

@@ -1,0 +1,359 @@
+/* Values that are copied as HDF5 reads them: of attributes, and of datasets
+ * that cannot be copied as stored. References become those of the output. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codec/format/base.h"
+#include "tools/repack/repack.h"
+
+/* Values that are copied at a time. */
+#define COPY_NBYTES ((uint64_t)16 << 20)
+
+static bool
+translate(struct repack *repack, hid_t type, size_t nvalues, void *values);
+
+/* A reference to what is not in the input any more becomes a null
+ * reference, which HDF5 writes as zeros. Members of a compound may stand
+ * anywhere, so values are copied out and in. */
+static bool
+translate_object(struct repack *repack, void *value)
+{
+    hobj_ref_t reference;
+
+    memcpy(&reference, value, sizeof reference);
+    const struct repack_object *object =
+        reference == 0 ? NULL : repack_find(repack, reference);
+    reference = 0;
+    if (object != NULL && object->made) {
+        hid_t target = H5Oopen_by_addr(repack->out, object->out_address);
+        if (target < 0)
+            return false;
+        herr_t status = H5Rcreate(&reference, target, ".", H5R_OBJECT, -1);
+        H5Oclose(target);
+        if (status < 0)
+            return false;
+    }
+    memcpy(value, &reference, sizeof reference);
+    return true;
+}
+
+static bool
+translate_region(struct repack *repack, void *value)
+{
+    const hdset_reg_ref_t null = {0};
+    hdset_reg_ref_t reference;
+    H5O_info_t info;
+    bool ok = false;
+    hid_t target = -1, space = -1, in = -1;
+
+    if (memcmp(value, &null, sizeof null) == 0)
+        return true;
+    memcpy(&reference, value, sizeof reference);
+    in = H5Rdereference2(repack->in, H5P_DEFAULT, H5R_DATASET_REGION,
+                         &reference);
+    if (in >= 0 && H5Oget_info(in, &info) >= 0) {
+        const struct repack_object *object = repack_find(repack, info.addr);
+        space = H5Rget_region(repack->in, H5R_DATASET_REGION, &reference);
+        if (object != NULL && object->made && space >= 0)
+            target = H5Oopen_by_addr(repack->out, object->out_address);
+    }
+    memset(&reference, 0, sizeof reference);
+    if (target >= 0)
+        ok = H5Rcreate(&reference, target, ".", H5R_DATASET_REGION, space) >= 0;
+    else
+        ok = in < 0; /* what it pointed to is gone */
+    memcpy(value, &reference, sizeof reference);
+    if (target >= 0)
+        H5Oclose(target);
+    if (space >= 0)
+        H5Sclose(space);
+    if (in >= 0)
+        H5Oclose(in);
+    return ok;
+}
+
+static bool
+translate_sequence(struct repack *repack, hid_t type, const void *value)
+{
+    hvl_t sequence;
+
+    memcpy(&sequence, value, sizeof sequence);
+    return translate(repack, type, sequence.len, sequence.p);
+}
+
+/* The members of compound values. */
+static bool
+translate_parts(struct repack *repack, hid_t type, size_t nvalues,
+                uint8_t *values)
+{
+    size_t value_nbytes = H5Tget_size(type);
+    int nmembers = H5Tget_nmembers(type);
+    bool ok = true;
+
+    for (int i = 0; ok && i < nmembers; i++) {
+        hid_t member = H5Tget_member_type(type, (unsigned)i);
+        size_t at = H5Tget_member_offset(type, (unsigned)i);
+        if (H5Tdetect_class(member, H5T_REFERENCE) > 0)
+            for (size_t j = 0; ok && j < nvalues; j++)
+                ok = translate(repack, member, 1,
+                               values + j * value_nbytes + at);
+        H5Tclose(member);
+    }
+    return ok;
+}
+
+/* Translates the references among values of a type in memory. */
+static bool
+translate(struct repack *repack, hid_t type, size_t nvalues, void *values)
+{
+    size_t value_nbytes = H5Tget_size(type);
+    uint8_t *at = values, *end = at + nvalues * value_nbytes;
+    hid_t super = -1;
+    bool ok = true;
+
+    if (H5Tdetect_class(type, H5T_REFERENCE) <= 0)
+        return true;
+    switch (H5Tget_class(type)) {
+    case H5T_REFERENCE:
+        if (H5Tequal(type, H5T_STD_REF_OBJ) > 0)
+            for (; ok && at < end; at += value_nbytes)
+                ok = translate_object(repack, at);
+        else if (H5Tequal(type, H5T_STD_REF_DSETREG) > 0)
+            for (; ok && at < end; at += value_nbytes)
+                ok = translate_region(repack, at);
+        else {
+            snprintf(repack->reason, sizeof repack->reason,
+                     "references of HDF5 1.12's new kind are not known here");
+            ok = false;
+        }
+        break;
+    case H5T_COMPOUND:
+        ok = translate_parts(repack, type, nvalues, values);
+        break;
+    case H5T_ARRAY:
+        super = H5Tget_super(type);
+        ok = translate(repack, super,
+                       nvalues * value_nbytes / H5Tget_size(super), values);
+        break;
+    case H5T_VLEN:
+        super = H5Tget_super(type);
+        for (; ok && at < end; at += value_nbytes)
+            ok = translate_sequence(repack, super, at);
+        break;
+    default:
+        break;
+    }
+    if (super >= 0)
+        H5Tclose(super);
+    return ok;
+}
+
+static bool
+has_heap_values(hid_t type)
+{
+    return H5Tdetect_class(type, H5T_VLEN) > 0 ||
+           H5Tdetect_class(type, H5T_STRING) > 0;
+}
+
+static bool
+copy_attribute_values(struct repack *repack, hid_t in, hid_t out, hid_t type,
+                      hid_t space)
+{
+    hssize_t nvalues = H5Sget_simple_extent_npoints(space);
+    bool ok = false;
+
+    if (nvalues == 0 || H5Sget_simple_extent_type(space) == H5S_NULL)
+        return true;
+    void *values = calloc((size_t)nvalues, H5Tget_size(type));
+    if (values == NULL || H5Aread(in, type, values) < 0)
+        goto out;
+    ok = translate(repack, type, (size_t)nvalues, values) &&
+         H5Awrite(out, type, values) >= 0;
+    if (has_heap_values(type))
+        H5Dvlen_reclaim(type, space, H5P_DEFAULT, values);
+out:
+    free(values);
+    return ok;
+}
+
+struct attributes {
+    struct repack *repack;
+    const char *path;
+    hid_t out;
+};
+
+static herr_t
+copy_attribute(hid_t in_object, const char *name, const H5A_info_t *info,
+               void *context)
+{
+    const struct attributes *attributes = context;
+    struct repack *repack = attributes->repack;
+    hid_t type = -1, memory_type = -1, out_type = -1, space = -1, acpl = -1;
+    hid_t out = -1, in = H5Aopen(in_object, name, H5P_DEFAULT);
+    bool ok = false;
+
+    (void)info;
+    if (in < 0)
+        goto out;
+    type = H5Aget_type(in);
+    space = H5Aget_space(in);
+    acpl = H5Aget_create_plist(in);
+    if (type < 0 || space < 0 || acpl < 0)
+        goto out;
+    memory_type = H5Tcopy(type);
+    out_type = repack_type(repack, attributes->path, type);
+    if (memory_type < 0 || out_type < 0)
+        goto out;
+    out = H5Acreate2(attributes->out, name, out_type, space, acpl, H5P_DEFAULT);
+    ok = out >= 0 && copy_attribute_values(repack, in, out, memory_type, space);
+out:
+    if (!ok)
+        repack_fail(repack, attributes->path, "attribute %s: %s", name,
+                    repack->reason);
+    if (out >= 0)
+        H5Aclose(out);
+    if (out_type >= 0)
+        H5Tclose(out_type);
+    if (memory_type >= 0)
+        H5Tclose(memory_type);
+    if (type >= 0)
+        H5Tclose(type);
+    if (space >= 0)
+        H5Sclose(space);
+    if (acpl >= 0)
+        H5Pclose(acpl);
+    if (in >= 0)
+        H5Aclose(in);
+    return ok ? 0 : -1;
+}
+
+static hid_t
+creation_plist(hid_t object)
+{
+    switch (H5Iget_type(object)) {
+    case H5I_GROUP:
+        return H5Gget_create_plist(object);
+    case H5I_DATASET:
+        return H5Dget_create_plist(object);
+    default:
+        return H5Tget_create_plist(object);
+    }
+}
+
+bool
+repack_copy_attributes(struct repack *repack, const char *path, hid_t in,
+                       hid_t out)
+{
+    struct attributes attributes = {repack, path, out};
+    hid_t ocpl = creation_plist(in);
+    unsigned order = 0;
+
+    if (ocpl < 0)
+        return repack_fail(repack, path, NULL);
+    H5Pget_attr_creation_order(ocpl, &order);
+    H5Pclose(ocpl);
+    return H5Aiterate2(in,
+                       order & H5P_CRT_ORDER_TRACKED ? H5_INDEX_CRT_ORDER
+                                                     : H5_INDEX_NAME,
+                       H5_ITER_INC, NULL, copy_attribute, &attributes) >= 0 ||
+           repack_fail(repack, path, NULL);
+}
+
+/* Chunks as they are stored, so that no lossy filter codes them twice. */
+static bool
+copy_chunks(const struct tool_grid *whole, hid_t in, hid_t out)
+{
+    struct tool_grid grid = *whole;
+    void *bytes = NULL;
+    hsize_t cap_nbytes = 0;
+    bool ok = true;
+
+    while (ok && tool_grid_next(&grid)) {
+        hsize_t nbytes = 0;
+        uint32_t mask = 0;
+        /* Fails or gives 0 where no chunk is, depending on the version. */
+        if (H5Dget_chunk_storage_size(in, grid.at, &nbytes) < 0 || nbytes == 0)
+            continue;
+        if (nbytes > cap_nbytes) {
+            free(bytes);
+            bytes = malloc(nbytes);
+            cap_nbytes = nbytes;
+        }
+        ok =
+            bytes != NULL &&
+            H5Dread_chunk(in, H5P_DEFAULT, grid.at, &mask, bytes) >= 0 &&
+            H5Dwrite_chunk(out, H5P_DEFAULT, mask, grid.at, nbytes, bytes) >= 0;
+    }
+    free(bytes);
+    return ok;
+}
+
+static bool
+copy_blocks(struct repack *repack, struct tool_grid *grid, hid_t type, hid_t in,
+            hid_t out)
+{
+    uint64_t nvalues = 1;
+    bool ok = true;
+
+    for (int i = 0; i < grid->rank; i++)
+        nvalues *= min_u64(grid->step[i], grid->dims[i]);
+    void *values = calloc(nvalues, H5Tget_size(type));
+    if (values == NULL)
+        return false;
+    while (ok && tool_grid_next(grid)) {
+        hid_t in_file = -1, in_memory = -1;
+        ok = repack_select(in, grid, &in_file, &in_memory) &&
+             H5Dread(in, type, in_memory, in_file, H5P_DEFAULT, values) >= 0;
+        if (ok) {
+            nvalues = (uint64_t)H5Sget_simple_extent_npoints(in_memory);
+            ok = translate(repack, type, nvalues, values) &&
+                 H5Dwrite(out, type, in_memory, in_file, H5P_DEFAULT, values) >=
+                     0;
+            if (has_heap_values(type))
+                H5Dvlen_reclaim(type, in_memory, H5P_DEFAULT, values);
+        }
+        if (in_file >= 0)
+            H5Sclose(in_file);
+        if (in_memory >= 0)
+            H5Sclose(in_memory);
+    }
+    free(values);
+    return ok;
+}
+
+bool
+repack_copy_values(struct repack *repack, const char *path, hid_t in, hid_t out)
+{
+    hid_t type = H5Dget_type(in), memory_type = H5Tcopy(type);
+    hid_t space = H5Dget_space(in), dcpl = H5Dget_create_plist(in);
+    hsize_t dims[H5S_MAX_RANK] = {0}, chunk_dims[H5S_MAX_RANK] = {0};
+    bool chunked = H5Pget_layout(dcpl) == H5D_CHUNKED;
+    struct tool_grid grid;
+    bool ok = true;
+
+    int rank = H5Sget_simple_extent_dims(space, dims, NULL);
+    for (int i = 0; i < rank; i++)
+        chunk_dims[i] = 1;
+    if (chunked)
+        H5Pget_chunk(dcpl, rank, chunk_dims);
+    repack_grid(rank, dims, chunk_dims, H5Tget_size(memory_type), COPY_NBYTES,
+                &grid);
+    if (H5Dget_storage_size(in) == 0 ||
+        H5Sget_simple_extent_type(space) == H5S_NULL) {
+        ok = true; /* nothing was ever written */
+    } else if (chunked && H5Tdetect_class(type, H5T_REFERENCE) <= 0 &&
+               !has_heap_values(type)) {
+        memcpy(grid.step, chunk_dims, sizeof grid.step);
+        ok = copy_chunks(&grid, in, out);
+    } else {
+        ok = copy_blocks(repack, &grid, memory_type, in, out);
+    }
+    if (!ok)
+        repack_fail(repack, path, NULL);
+    H5Tclose(memory_type);
+    H5Tclose(type);
+    H5Sclose(space);
+    H5Pclose(dcpl);
+    return ok;
+}
