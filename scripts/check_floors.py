@@ -9,8 +9,15 @@ import pathlib
 import re
 import sys
 
+# The floors of terp repack, lowest first. A file of tools/repack knows its own
+# header and those of lower floors; other files there are for all of them.
+REPACK = [f"tools/repack/{name}" for name in (
+    "request", "objects", "split", "values", "plan", "job", "bounds",
+    "compress", "structure", "repack")]
+
 # Place -> pattern of paths. First match counts.
 PLACES = [
+    *((floor, rf"{floor}\.[ch]") for floor in REPACK),
     ("public", r"codec/api/(terp|terp_status)\.h"),
     ("format", r"codec/format/\w+\.[ch]"),
     ("codebooks", r"codebooks/\w+\.[ch]"),
@@ -58,9 +65,12 @@ MAY_INCLUDE = {
                             "emulator", "device test"},
 }
 
+for height, floor in enumerate(REPACK):
+    MAY_INCLUDE[floor] = MAY_INCLUDE["user"].union(REPACK[: height + 1])
+
 # Headers from outside that only some places may include.
 RESTRICTED = [
-    (r"(hdf5|H5\w*)\.h", {"header", "filter", "user", "test", "device user", "device test"}),
+    (r"(hdf5|H5\w*)\.h", {"header", "filter", "user", "test", "device user", "device test", *REPACK}),
     (r"(cuda\w*\.h|cub/|cooperative_groups|nv\w*/)",
      {"gpu", "emulator", "device test", "device user"}),
 ]

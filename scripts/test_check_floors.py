@@ -62,6 +62,18 @@ class FloorsTest(unittest.TestCase):
         self.assertEqual(1, len(self.messages({
             "h5tests/codec/test_frame.c": '#include "h5tests/emulator/emulator.h"\n', **emulator})))
 
+    def test_repack_builds_upward(self):
+        headers = {"tools/repack/job.h": "", "tools/repack/plan.h": "",
+                   "tools/common/h5file.h": ""}
+        self.assertEqual([], self.messages({
+            "tools/repack/job.c":
+                '#include "tools/common/h5file.h"\n'
+                '#include "tools/repack/plan.h"\n', **headers}))
+        for file in "plan.c", "amrex.c":
+            self.assertEqual(1, len(self.messages({
+                f"tools/repack/{file}": '#include "tools/repack/job.h"\n',
+                **headers})))
+
     def test_file_without_floor_is_refused(self):
         self.assertEqual(1, len(self.messages({"codec/stray.c": ""})))
 

@@ -103,7 +103,7 @@ advise_open(struct advice *advice, const char *path,
     struct advise_sample sample;
     bool damaged;
 
-    if (tool_dataset_type(dataset) == TERP_BYTES || dataset->empty ||
+    if (tool_type(dataset->type) == TERP_BYTES || dataset->empty ||
         dataset->rank == 0 || !is_wanted(request, path))
         return;
     if (request->nglobs == 0 && dataset->nvalues < TOOL_MIN_NVALUES) {

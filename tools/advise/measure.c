@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "tools/advise/advise.h"
+#include "tools/common/range.h"
 
 static const double bounds[ADVISE_NBOUNDS] = {1e-2, 1e-3, 1e-4, 1e-5};
 static const enum terp_pipeline pipelines[ADVISE_NPIPELINES] = {
@@ -55,10 +56,8 @@ sum_squares(const struct advise_box *box, const void *decoded)
     double sum = 0;
 
     for (uint64_t i = 0; i < box->nvalues; i++) {
-        double error = wide ? ((const double *)box->values)[i] -
-                                  ((const double *)decoded)[i]
-                            : (double)((const float *)box->values)[i] -
-                                  (double)((const float *)decoded)[i];
+        double error = tool_value_at(wide, box->values, i) -
+                       tool_value_at(wide, decoded, i);
         if (isfinite(error))
             sum += error * error;
     }

@@ -73,50 +73,26 @@ read_box(const struct tool_dataset *dataset, struct advise_sample *sample,
     if (box->values == NULL)
         return false;
     sample->nboxes++;
-    hid_t in_file = H5Dget_space(dataset->id);
-    hid_t in_memory = H5Screate_simple(dataset->rank, count, NULL);
-    bool ok = terp_chunk_make(sample->type, dataset->rank, dims, &box->chunk) ==
-                  TERP_OK &&
-              H5Sselect_hyperslab(in_file, H5S_SELECT_SET, at, NULL, count,
-                                  NULL) >= 0 &&
-              H5Dread(dataset->id, wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT,
-                      in_memory, in_file, H5P_DEFAULT, box->values) >= 0;
-    H5Sclose(in_file);
-    H5Sclose(in_memory);
-    return ok;
-}
-
-static void
-find_fill(const struct tool_dataset *dataset, struct advise_sample *sample)
-{
-    bool wide = sample->type == TERP_FLOAT64;
-    hid_t dcpl = H5Dget_create_plist(dataset->id);
-    H5D_fill_value_t defined;
-
-    sample->params.has_fill =
-        H5Pfill_value_defined(dcpl, &defined) >= 0 &&
-        defined == H5D_FILL_VALUE_USER_DEFINED &&
-        H5Pget_fill_value(dcpl, wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT,
-                          &sample->params.fill_bits) >= 0;
-    H5Pclose(dcpl);
+    return terp_chunk_make(sample->type, dataset->rank, dims, &box->chunk) ==
+               TERP_OK &&
+           tool_box_read(dataset->id,
+                         wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT,
+                         dataset->rank, at, NULL, count, box->values);
 }
 
 static void
 find_range(struct advise_sample *sample)
 {
+    const bool wide = sample->type == TERP_FLOAT64;
     struct tool_range range = TOOL_RANGE_EMPTY;
 
     for (int i = 0; i < sample->nboxes; i++) {
         const struct advise_box *box = &sample->boxes[i];
         for (uint64_t k = 0; k < box->nvalues; k++) {
-            bool wide = sample->type == TERP_FLOAT64;
-            double value = wide ? ((const double *)box->values)[k]
-                                : (double)((const float *)box->values)[k];
-            uint64_t bits = 0;
-            memcpy(&bits, (const char *)box->values + k * (wide ? 8 : 4),
-                   wide ? 8 : 4);
-            if (isfinite(value) &&
-                !(sample->params.has_fill && bits == sample->params.fill_bits))
+            double value = tool_value_at(wide, box->values, k);
+            if (isfinite(value) && !(sample->params.has_fill &&
+                                     tool_value_bits(wide, box->values, k) ==
+                                         sample->params.fill_bits))
                 tool_range_add(&range, value, false);
         }
         sample->nvalues += box->nvalues;
@@ -131,9 +107,10 @@ advise_sample_read(const struct tool_dataset *dataset,
 {
     uint64_t nwanted, nboxes = 1;
 
-    *sample = (struct advise_sample){.type = tool_dataset_type(dataset)};
+    *sample = (struct advise_sample){.type = tool_type(dataset->type)};
     *damaged_ret = false;
-    find_fill(dataset, sample);
+    sample->params.has_fill = tool_fill_bits(
+        dataset->id, sample->type == TERP_FLOAT64, &sample->params.fill_bits);
     nwanted = SAMPLE_NVALUES / choose_boxes(dataset, sample);
     for (int i = 0; i < dataset->rank; i++)
         nboxes *= div_up(dataset->dims[i], sample->box_dims[i]);

@@ -1,3 +1,4 @@
+/* Reads datasets, their chunks as stored, and boxes of their values. */
 #include "tools/common/h5file.h"
 
 #include <errno.h>
@@ -194,17 +195,26 @@ read_layout(struct tool_dataset *dataset)
     return true;
 }
 
+hid_t
+tool_dataset_id(hid_t file, const char *path)
+{
+    hid_t dapl = H5Pcreate(H5P_DATASET_ACCESS);
+
+    H5Pset_chunk_cache(dapl, H5D_CHUNK_CACHE_NSLOTS_DEFAULT, CHUNK_CACHE_NBYTES,
+                       H5D_CHUNK_CACHE_W0_DEFAULT);
+    hid_t id = H5Dopen2(file, path, dapl);
+    H5Pclose(dapl);
+    return id;
+}
+
 bool
 tool_dataset_open(hid_t file, const char *path,
                   struct tool_dataset *dataset_ret)
 {
-    struct tool_dataset dataset = {.id = -1, .type = -1};
-    hid_t space = -1, dapl = H5Pcreate(H5P_DATASET_ACCESS);
+    struct tool_dataset dataset = {.id = tool_dataset_id(file, path),
+                                   .type = -1};
+    hid_t space = -1;
 
-    H5Pset_chunk_cache(dapl, H5D_CHUNK_CACHE_NSLOTS_DEFAULT, CHUNK_CACHE_NBYTES,
-                       H5D_CHUNK_CACHE_W0_DEFAULT);
-    dataset.id = H5Dopen2(file, path, dapl);
-    H5Pclose(dapl);
     if (dataset.id < 0)
         return false;
     dataset.type = H5Dget_type(dataset.id);
@@ -240,10 +250,8 @@ tool_dataset_close(struct tool_dataset *dataset)
 }
 
 enum terp_type
-tool_dataset_type(const struct tool_dataset *dataset)
+tool_type(hid_t type)
 {
-    hid_t type = dataset->type;
-
     if (H5Tequal(type, H5T_IEEE_F32LE) > 0 ||
         H5Tequal(type, H5T_IEEE_F32BE) > 0)
         return TERP_FLOAT32;
@@ -251,6 +259,54 @@ tool_dataset_type(const struct tool_dataset *dataset)
         H5Tequal(type, H5T_IEEE_F64BE) > 0)
         return TERP_FLOAT64;
     return TERP_BYTES;
+}
+
+bool
+tool_fill_bits(hid_t dataset, bool wide, uint64_t *bits_ret)
+{
+    hid_t dcpl = H5Dget_create_plist(dataset);
+    H5D_fill_value_t defined;
+
+    *bits_ret = 0;
+    bool has_fill =
+        H5Pfill_value_defined(dcpl, &defined) >= 0 &&
+        defined == H5D_FILL_VALUE_USER_DEFINED &&
+        H5Pget_fill_value(dcpl, wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT,
+                          bits_ret) >= 0;
+    H5Pclose(dcpl);
+    return has_fill;
+}
+
+bool
+tool_box_select(hid_t dataset, int rank, const hsize_t *at,
+                const hsize_t *stride, const hsize_t *count, hid_t *in_file_ret,
+                hid_t *in_memory_ret)
+{
+    hid_t in_file = H5Dget_space(dataset);
+
+    *in_file_ret = in_file;
+    *in_memory_ret =
+        rank > 0 ? H5Screate_simple(rank, count, NULL) : H5Scopy(in_file);
+    return in_file >= 0 && *in_memory_ret >= 0 &&
+           (rank == 0 || H5Sselect_hyperslab(in_file, H5S_SELECT_SET, at,
+                                             stride, count, NULL) >= 0);
+}
+
+bool
+tool_box_read(hid_t dataset, hid_t type, int rank, const hsize_t *at,
+              const hsize_t *stride, const hsize_t *count, void *values)
+{
+    hid_t in_file, in_memory;
+    bool ok =
+        tool_box_select(dataset, rank, at, stride, count, &in_file,
+                        &in_memory) &&
+        H5Dread(dataset, type, in_memory, in_file, H5P_DEFAULT, values) >= 0;
+
+    if (in_file >= 0)
+        H5Sclose(in_file);
+    if (in_memory >= 0)
+        H5Sclose(in_memory);
+    return ok;
 }
 
 void

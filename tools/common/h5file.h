@@ -75,9 +75,33 @@ tool_dataset_open(hid_t file, const char *path,
 void
 tool_dataset_close(struct tool_dataset *dataset);
 
+/* Only opens it, with room in HDF5's cache for a few large chunks, so that
+ * those which several boxes touch are not decoded for each. To be closed;
+ * negative on a failure. */
+hid_t
+tool_dataset_id(hid_t file, const char *path);
+
 /* TERP_FLOAT32, TERP_FLOAT64, or TERP_BYTES for all other types. */
 enum terp_type
-tool_dataset_type(const struct tool_dataset *dataset);
+tool_type(hid_t type);
+
+/* The fill value that the creator of a dataset has set, as the bits of a
+ * double (`wide`) or float. False where there is none. */
+bool
+tool_fill_bits(hid_t dataset, bool wide, uint64_t *bits_ret);
+
+/* Selects `count` values from `at` on in a dataset, every `stride`th (NULL:
+ * each); of rank 0, its value. Both dataspaces are to be closed where they are
+ * not negative. */
+bool
+tool_box_select(hid_t dataset, int rank, const hsize_t *at,
+                const hsize_t *stride, const hsize_t *count, hid_t *in_file_ret,
+                hid_t *in_memory_ret);
+
+/* Reads what that selects. */
+bool
+tool_box_read(hid_t dataset, hid_t type, int rank, const hsize_t *at,
+              const hsize_t *stride, const hsize_t *count, void *values);
 
 /* Such as "float32", "uint16", "big-endian float64", "string". */
 void

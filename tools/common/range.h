@@ -1,10 +1,32 @@
-/* The range of many values, and what looks like a fill value in it. */
+/* Values of either float type, their range, and what looks like a fill value
+ * in it. */
 #ifndef TERP_TOOLS_COMMON_RANGE_H
 #define TERP_TOOLS_COMMON_RANGE_H
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
+
+/* Value `i` of an array of doubles (`wide`) or floats. */
+static inline double
+tool_value_at(bool wide, const void *values, uint64_t i)
+{
+    return wide ? ((const double *)values)[i]
+                : (double)((const float *)values)[i];
+}
+
+static inline uint64_t
+tool_value_bits(bool wide, const void *values, uint64_t i)
+{
+    uint64_t bits = 0;
+
+    if (wide)
+        memcpy(&bits, (const double *)values + i, 8);
+    else
+        memcpy(&bits, (const float *)values + i, 4);
+    return bits;
+}
 
 /* One end of the range. */
 struct tool_range_end {

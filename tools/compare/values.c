@@ -12,24 +12,17 @@
 /* Values read at once where no chunk says otherwise. */
 #define STEP_NVALUES ((uint64_t)1 << 22)
 
-/* Fill values of A's creator, and -0.0, which terp promises to keep. */
+/* The fill value of A's creator, and -0.0, which terp promises to keep. */
 static void
 find_exact_values(struct compare_walk *walk)
 {
-    hid_t dcpl = H5Dget_create_plist(walk->a->id);
     bool wide = walk->type == TERP_FLOAT64;
-    H5D_fill_value_t defined;
-    uint64_t bits = 0;
 
     if (walk->b->has_terp)
         walk->exact_bits[walk->nexact_bits++] =
             wide ? double_bits(-0.0) : 0x80000000u;
-    if (H5Pfill_value_defined(dcpl, &defined) >= 0 &&
-        defined == H5D_FILL_VALUE_USER_DEFINED &&
-        H5Pget_fill_value(dcpl, wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT,
-                          &bits) >= 0)
-        walk->exact_bits[walk->nexact_bits++] = bits;
-    H5Pclose(dcpl);
+    if (tool_fill_bits(walk->a->id, wide, &walk->exact_bits[walk->nexact_bits]))
+        walk->nexact_bits++;
 }
 
 /* Steps are the chunks of B, or of A, or else whole rows. */
@@ -56,7 +49,7 @@ plan_steps(const struct tool_dataset *a, const struct tool_dataset *b,
 static bool
 prepare(struct compare_walk *walk, uint64_t nvalues)
 {
-    walk->type = tool_dataset_type(walk->a);
+    walk->type = tool_type(walk->a->type);
     if (walk->type != TERP_BYTES)
         find_exact_values(walk);
     walk->nvalues = nvalues;
@@ -89,29 +82,6 @@ compare_walk_close(struct compare_walk *walk)
 }
 
 static bool
-read_values(const struct tool_dataset *dataset, hid_t type, const hsize_t *at,
-            const hsize_t *stride, const hsize_t *count, void *values)
-{
-    bool ok = false;
-    hid_t in_file = H5S_ALL, in_memory = H5S_ALL;
-
-    if (dataset->rank > 0) {
-        in_file = H5Dget_space(dataset->id);
-        in_memory = H5Screate_simple(dataset->rank, count, NULL);
-        ok = H5Sselect_hyperslab(in_file, H5S_SELECT_SET, at, stride, count,
-                                 NULL) >= 0;
-    }
-    if (ok || dataset->rank == 0)
-        ok = H5Dread(dataset->id, type, in_memory, in_file, H5P_DEFAULT,
-                     values) >= 0;
-    if (dataset->rank > 0) {
-        H5Sclose(in_file);
-        H5Sclose(in_memory);
-    }
-    return ok;
-}
-
-static bool
 read_both(struct compare_walk *walk, const hsize_t *at, const hsize_t *stride,
           const hsize_t *count)
 {
@@ -119,8 +89,10 @@ read_both(struct compare_walk *walk, const hsize_t *at, const hsize_t *stride,
                  : walk->type == TERP_FLOAT64 ? H5T_NATIVE_DOUBLE
                                               : walk->a->type;
 
-    if (read_values(walk->a, type, at, stride, count, walk->values_a) &&
-        read_values(walk->b, type, at, stride, count, walk->values_b))
+    if (tool_box_read(walk->a->id, type, walk->a->rank, at, stride, count,
+                      walk->values_a) &&
+        tool_box_read(walk->b->id, type, walk->b->rank, at, stride, count,
+                      walk->values_b))
         return true;
     tool_hdf5_reason(walk->reason, sizeof walk->reason);
     walk->trouble = walk->reason;
@@ -153,37 +125,17 @@ compare_walk_slice(struct compare_walk *walk, const struct tool_dataset *a,
     return prepare(walk, nvalues) && read_both(walk, at, stride, count);
 }
 
-static uint64_t
-value_bits(enum terp_type type, const void *values, uint64_t i)
-{
-    uint64_t wide;
-    uint32_t narrow;
-
-    if (type == TERP_FLOAT64) {
-        memcpy(&wide, (const uint8_t *)values + 8 * i, 8);
-        return wide;
-    }
-    memcpy(&narrow, (const uint8_t *)values + 4 * i, 4);
-    return narrow;
-}
-
-static double
-value_at(enum terp_type type, const void *values, uint64_t i)
-{
-    return type == TERP_FLOAT64 ? ((const double *)values)[i]
-                                : (double)((const float *)values)[i];
-}
-
 bool
 compare_walk_value(const struct compare_walk *walk, uint64_t i, double *a_ret,
                    double *b_ret, bool *changed_ret)
 {
-    uint64_t bits = value_bits(walk->type, walk->values_a, i);
+    const bool wide = walk->type == TERP_FLOAT64;
+    uint64_t bits = tool_value_bits(wide, walk->values_a, i);
     bool special;
 
-    *a_ret = value_at(walk->type, walk->values_a, i);
-    *b_ret = value_at(walk->type, walk->values_b, i);
-    *changed_ret = bits != value_bits(walk->type, walk->values_b, i);
+    *a_ret = tool_value_at(wide, walk->values_a, i);
+    *b_ret = tool_value_at(wide, walk->values_b, i);
+    *changed_ret = bits != tool_value_bits(wide, walk->values_b, i);
     special = !isfinite(*a_ret);
     for (int k = 0; k < walk->nexact_bits; k++)
         special |= bits == walk->exact_bits[k];
@@ -388,7 +340,7 @@ compare_values(const struct tool_dataset *a, const struct tool_dataset *b,
         return;
 
     result->compared = true;
-    result->type = tool_dataset_type(a);
+    result->type = tool_type(a->type);
     result->bound = common_bound(b, bounds, &sum.range);
     if (!b->has_terp && !isnan(result->bound))
         judge(&sum, sum.worst, result->bound);

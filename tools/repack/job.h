@@ -1,6 +1,5 @@
-/* terp repack: one dataset at work. repack_parts.c deals its values out,
- * repack_read.c reads them, repack_range.c finds its bounds, repack_data.c does
- * the rest. */
+/* terp repack: one dataset at work. Its values are read in parts, by HDF5 or
+ * by all threads at once, and each part is handed to a thread. */
 #ifndef TERP_TOOLS_REPACK_JOB_H
 #define TERP_TOOLS_REPACK_JOB_H
 
@@ -8,7 +7,8 @@
 
 #include "filter/h5/batch.h"
 #include "tools/common/range.h"
-#include "tools/repack/repack.h"
+#include "tools/repack/objects.h"
+#include "tools/repack/split.h"
 
 #define REPACK_MAX_NFILLS 3
 
@@ -34,6 +34,7 @@ struct repack_job {
     hid_t type;   /* in both files */
     hid_t native; /* the same in this machine's byte order */
     hid_t space, dcpl;
+    bool wide; /* values are doubles, else floats */
     uint64_t value_nbytes;
     bool written; /* the input holds values at all */
     int file;     /* to be read without HDF5, from file_offset on; else -1 */
@@ -58,13 +59,16 @@ repack_job_fails(const struct repack_job *job);
 
 /* Notes that something failed with that status; returns false. */
 bool
-repack_fails_by(const struct repack_job *job, enum terp_status st);
+repack_job_fails_by(const struct repack_job *job, enum terp_status st);
 
-/* Makes room for the parts. */
+/* Opens the object's dataset, and makes room for its parts and what is known
+ * of it. Close in any case; job->out then remains open. */
 bool
-repack_parts_make(struct repack_job *job);
+repack_job_open(struct repack *repack, const struct repack_object *object,
+                struct repack_job *job_ret);
+
 void
-repack_parts_free(struct repack_job *job);
+repack_job_close(struct repack_job *job);
 
 /* What is done with a part. `begin` and `finish` are called for one part after
  * the other, by the calling thread, which is the one that uses HDF5; `work` by
@@ -79,23 +83,7 @@ struct repack_steps {
 /* Reads all parts, as values of `type` in memory, and takes them through the
  * steps. Not read again is what job->has_all says is there. */
 bool
-repack_parts_do(struct repack_job *job, hid_t type,
-                const struct repack_steps *steps);
-
-/* Finds out how values are read. */
-void
-repack_read_prepare(struct repack_job *job);
-
-/* Reads the values of a part by HDF5. */
-bool
-repack_read(const struct repack_job *job, struct repack_part *part, hid_t type);
-
-/* The same where job->file is one; any thread may call it. */
-bool
-repack_read_direct(const struct repack_job *job, struct repack_part *part);
-
-/* Fills in job->params, for which it may have to look at all values. */
-bool
-repack_find_bounds(struct repack_job *job);
+repack_job_do(struct repack_job *job, hid_t type,
+              const struct repack_steps *steps);
 
 #endif

@@ -1,20 +1,16 @@
-/* What becomes of a dataset: its bound and its chunks. */
+/* terp repack: chooses whether a dataset is compressed, by which bound and in
+ * which chunks. */
+#include "tools/repack/plan.h"
+
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "codec/format/base.h"
 #include "tools/common/chunk_shape.h"
-#include "tools/repack/repack.h"
+#include "tools/repack/split.h"
 
-static bool
-is_ieee_float(hid_t type)
-{
-    return H5Tequal(type, H5T_IEEE_F32LE) > 0 ||
-           H5Tequal(type, H5T_IEEE_F32BE) > 0 ||
-           H5Tequal(type, H5T_IEEE_F64LE) > 0 ||
-           H5Tequal(type, H5T_IEEE_F64BE) > 0;
-}
+/* Chunks that are coded together hold at most so much, unless one has more. */
+#define UNIT_NBYTES ((uint64_t)256 << 20)
 
 const char *
 repack_obstacle(hid_t dataset)
@@ -25,7 +21,7 @@ repack_obstacle(hid_t dataset)
 
     if (type < 0 || space < 0 || dcpl < 0)
         obstacle = "HDF5 does not tell what it is";
-    else if (!is_ieee_float(type))
+    else if (tool_type(type) == TERP_BYTES)
         obstacle = "not float32 or float64";
     else if (H5Sget_simple_extent_ndims(space) == 0)
         obstacle = "no array";
@@ -103,8 +99,8 @@ plan_unit(hid_t dcpl, int rank, const hsize_t *dims, uint64_t value_nbytes,
     for (int i = 0; i < rank; i++) {
         hsize_t chunk = plan->chunk_dims[i];
         in_chunk[i] = min_u64(in_chunk[i], dims[i]);
-        plan->unit_dims[i] = (in_chunk[i] + chunk - 1) / chunk * chunk;
-        if (plan->unit_dims[i] > REPACK_UNIT_NBYTES / nbytes) {
+        plan->unit_dims[i] = div_up(in_chunk[i], chunk) * chunk;
+        if (plan->unit_dims[i] > UNIT_NBYTES / nbytes) {
             memcpy(plan->unit_dims, plan->chunk_dims, sizeof plan->unit_dims);
             return;
         }
@@ -126,39 +122,11 @@ plan_level(hid_t file, const char *path, struct repack_plan *plan)
                 reason);
 }
 
-void
-repack_grid(int rank, const hsize_t *dims, const hsize_t *unit_dims,
-            uint64_t value_nbytes, uint64_t cap_nbytes,
-            struct tool_grid *grid_ret)
-{
-    uint64_t nbytes = value_nbytes;
-
-    memset(grid_ret, 0, sizeof *grid_ret);
-    grid_ret->rank = rank;
-    for (int i = 0; i < rank; i++) {
-        grid_ret->dims[i] = dims[i];
-        grid_ret->step[i] = unit_dims[i];
-        nbytes *= unit_dims[i];
-    }
-    /* Whole rows of units first, then whole planes of rows. */
-    for (int i = rank - 1; i >= 0; i--) {
-        uint64_t nunits = (dims[i] + unit_dims[i] - 1) / unit_dims[i];
-        uint64_t nfit = nbytes > 0 ? cap_nbytes / nbytes : 0;
-        uint64_t n = min_u64(nunits, nfit);
-        if (n <= 1)
-            n = 1;
-        grid_ret->step[i] *= n;
-        nbytes *= n;
-        if (n < nunits)
-            break;
-    }
-}
-
 bool
 repack_plan(struct repack *repack, struct repack_object *object,
             uint64_t *total_nbytes)
 {
-    const struct repack_request *request = repack->request;
+    const struct repack_request *request = &repack->request;
     struct repack_plan *plan = &object->plan;
     hsize_t dims[H5S_MAX_RANK], max_dims[H5S_MAX_RANK];
     struct repack_split split;

@@ -1,11 +1,13 @@
-/* Values that are copied as HDF5 reads them: of attributes, and of datasets
- * that cannot be copied as stored. References become those of the output. */
+/* terp repack: copies values as HDF5 reads them: those of attributes, and of
+ * datasets that cannot be copied as stored. References become those of the
+ * output. */
+#include "tools/repack/values.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "codec/format/base.h"
-#include "tools/repack/repack.h"
+#include "tools/repack/split.h"
 
 /* Values that are copied at a time. */
 #define COPY_NBYTES ((uint64_t)16 << 20)
@@ -23,7 +25,7 @@ translate_object(struct repack *repack, void *value)
 
     memcpy(&reference, value, sizeof reference);
     const struct repack_object *object =
-        reference == 0 ? NULL : repack_find(repack, reference);
+        reference == 0 ? NULL : repack_find_object(repack, reference);
     reference = 0;
     if (object != NULL && object->made) {
         hid_t target = H5Oopen_by_addr(repack->out, object->out_address);
@@ -53,7 +55,8 @@ translate_region(struct repack *repack, void *value)
     in = H5Rdereference2(repack->in, H5P_DEFAULT, H5R_DATASET_REGION,
                          &reference);
     if (in >= 0 && H5Oget_info(in, &info) >= 0) {
-        const struct repack_object *object = repack_find(repack, info.addr);
+        const struct repack_object *object =
+            repack_find_object(repack, info.addr);
         space = H5Rget_region(repack->in, H5R_DATASET_REGION, &reference);
         if (object != NULL && object->made && space >= 0)
             target = H5Oopen_by_addr(repack->out, object->out_address);
@@ -293,20 +296,18 @@ static bool
 copy_blocks(struct repack *repack, struct tool_grid *grid, hid_t type, hid_t in,
             hid_t out)
 {
-    uint64_t nvalues = 1;
+    void *values = calloc(repack_grid_nvalues(grid), H5Tget_size(type));
     bool ok = true;
 
-    for (int i = 0; i < grid->rank; i++)
-        nvalues *= min_u64(grid->step[i], grid->dims[i]);
-    void *values = calloc(nvalues, H5Tget_size(type));
     if (values == NULL)
         return false;
     while (ok && tool_grid_next(grid)) {
         hid_t in_file = -1, in_memory = -1;
-        ok = repack_select(in, grid, &in_file, &in_memory) &&
+        ok = tool_box_select(in, grid->rank, grid->at, NULL, grid->count,
+                             &in_file, &in_memory) &&
              H5Dread(in, type, in_memory, in_file, H5P_DEFAULT, values) >= 0;
         if (ok) {
-            nvalues = (uint64_t)H5Sget_simple_extent_npoints(in_memory);
+            size_t nvalues = (size_t)H5Sget_simple_extent_npoints(in_memory);
             ok = translate(repack, type, nvalues, values) &&
                  H5Dwrite(out, type, in_memory, in_file, H5P_DEFAULT, values) >=
                      0;

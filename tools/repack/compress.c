@@ -1,27 +1,11 @@
-/* Compresses the values of a dataset. */
+/* terp repack: creates a dataset with the filter, and writes its chunks. */
+#include "tools/repack/compress.h"
+
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "codec/format/base.h"
 #include "filter/plugin/h5z_terp.h"
-#include "tools/repack/job.h"
-
-/* Room for input chunks that several parts touch. */
-#define CHUNK_CACHE_NBYTES ((size_t)64 << 20)
-
-bool
-repack_job_fails(const struct repack_job *job)
-{
-    return repack_fail(job->repack, job->object->path, NULL);
-}
-
-bool
-repack_fails_by(const struct repack_job *job, enum terp_status st)
-{
-    return st == TERP_ERR_HDF5 ? repack_job_fails(job)
-                               : repack_fail(job->repack, job->object->path,
-                                             "%s", terp_status_text(st));
-}
+#include "tools/repack/bounds.h"
 
 /* What the filter is told: the largest bound of all components, so that it
  * holds for each value. */
@@ -37,7 +21,7 @@ set_config(const struct repack_job *job, struct H5Z_terp_config *config)
             largest = &job->params[c];
     config->bound_mode = largest->bound_mode;
     config->bound = largest->bound;
-    config->pipeline = job->repack->request->pipeline;
+    config->pipeline = job->repack->request.pipeline;
     if (job->level != NULL)
         config->nlogical = amrex_level_brick(job->level, config->logical);
 }
@@ -101,7 +85,7 @@ create(struct repack_job *job, hid_t parent, const char *name, hid_t lcpl)
 static void
 warn_of_engine(struct repack *repack, const struct terp_run *run)
 {
-    if (repack->request->engine != TERP_ENGINE_CUDA ||
+    if (repack->request.engine != TERP_ENGINE_CUDA ||
         run->used == TERP_ENGINE_CUDA || repack->engine_told)
         return;
     repack->engine_told = true;
@@ -180,7 +164,7 @@ finish_coding(struct repack_job *job, struct repack_part *part)
     }
     terp_h5_batch_free(&part->batch);
     terp_h5_block_close(&part->block);
-    return st == TERP_OK || repack_fails_by(job, st);
+    return st == TERP_OK || repack_job_fails_by(job, st);
 }
 
 static bool
@@ -189,7 +173,7 @@ write_values(struct repack_job *job)
     static const struct repack_steps steps = {begin_coding, code_part,
                                               finish_coding};
 
-    return !job->written || repack_parts_do(job, job->type, &steps);
+    return !job->written || repack_job_do(job, job->type, &steps);
 }
 
 static void
@@ -218,74 +202,18 @@ say(const struct repack_job *job)
     printf("\n");
 }
 
-static bool
-open_in(struct repack_job *job)
-{
-    hid_t dapl = H5Pcreate(H5P_DATASET_ACCESS);
-    hsize_t dims[H5S_MAX_RANK];
-
-    H5Pset_chunk_cache(dapl, H5D_CHUNK_CACHE_NSLOTS_DEFAULT, CHUNK_CACHE_NBYTES,
-                       H5D_CHUNK_CACHE_W0_DEFAULT);
-    job->in = H5Dopen2(job->repack->in, job->object->path, dapl);
-    H5Pclose(dapl);
-    if (job->in < 0)
-        return repack_job_fails(job);
-    job->type = H5Dget_type(job->in);
-    job->space = H5Dget_space(job->in);
-    job->dcpl = H5Dget_create_plist(job->in);
-    if (job->type < 0 || job->space < 0 || job->dcpl < 0)
-        return repack_job_fails(job);
-    job->value_nbytes = H5Tget_size(job->type);
-    job->native = job->value_nbytes == 8 ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
-    job->written = H5Dget_storage_size(job->in) > 0;
-    int rank = H5Sget_simple_extent_dims(job->space, dims, NULL);
-    repack_split(job->repack->request, rank, dims, job->object->plan.unit_dims,
-                 job->value_nbytes,
-                 atomic_load(&job->repack->device) != REPACK_DEVICE_NONE,
-                 &job->split);
-    repack_read_prepare(job);
-    return true;
-}
-
-static bool
-make_room(struct repack_job *job)
-{
-    job->ncomponents = job->level != NULL ? job->level->ncomponents : 1;
-    job->ranges = calloc(job->ncomponents, sizeof *job->ranges);
-    job->params = calloc(job->ncomponents, sizeof *job->params);
-    return (job->ranges != NULL && job->params != NULL &&
-            repack_parts_make(job)) ||
-           repack_fail(job->repack, job->object->path, "not enough memory");
-}
-
 hid_t
 repack_compress(struct repack *repack, const struct repack_object *object,
                 hid_t parent, const char *name, hid_t lcpl)
 {
-    struct repack_job job = {.repack = repack,
-                             .object = object,
-                             .level = object->plan.level,
-                             .in = -1,
-                             .out = -1,
-                             .type = -1,
-                             .space = -1,
-                             .dcpl = -1};
+    struct repack_job job;
 
-    bool ok = open_in(&job) && make_room(&job) && repack_find_bounds(&job) &&
-              create(&job, parent, name, lcpl) && write_values(&job);
-    if (ok && repack->request->verbose)
+    bool ok = repack_job_open(repack, object, &job) &&
+              repack_find_bounds(&job) && create(&job, parent, name, lcpl) &&
+              write_values(&job);
+    if (ok && repack->request.verbose)
         say(&job);
-    repack_parts_free(&job);
-    free(job.ranges);
-    free(job.params);
-    if (job.type >= 0)
-        H5Tclose(job.type);
-    if (job.space >= 0)
-        H5Sclose(job.space);
-    if (job.dcpl >= 0)
-        H5Pclose(job.dcpl);
-    if (job.in >= 0)
-        H5Dclose(job.in);
+    repack_job_close(&job);
     if (!ok && job.out >= 0) {
         H5Dclose(job.out);
         return -1;

@@ -1,39 +1,24 @@
-/* The range of a dataset's values, and the bounds that follow from it. */
+/* terp repack: finds the range of a dataset's values, and the bounds that
+ * follow from it. */
+#include "tools/repack/bounds.h"
+
 #include <math.h>
-#include <string.h>
 
 #include "codec/format/base.h"
-#include "tools/repack/job.h"
 
 /* Values that are looked at together. */
 #define PIECE_NVALUES ((uint64_t)1024)
 
-static void
-add_fill(struct repack_job *job, const void *value)
-{
-    uint32_t narrow;
-
-    if (job->value_nbytes == 8) {
-        memcpy(&job->fills[job->nfills++], value, 8);
-        return;
-    }
-    memcpy(&narrow, value, 4);
-    job->fills[job->nfills++] = narrow;
-}
-
-/* The fill value that the filter keeps, and those that netCDF's conventions
- * name: none of them counts for the range. */
+/* Lists the fill values, which do not count for the range: the one that the
+ * filter keeps, and those that netCDF's conventions name. */
 static void
 find_fills(struct repack_job *job)
 {
     static const char *const names[] = {"_FillValue", "missing_value"};
-    H5D_fill_value_t defined;
     double value;
 
-    if (H5Pfill_value_defined(job->dcpl, &defined) >= 0 &&
-        defined == H5D_FILL_VALUE_USER_DEFINED &&
-        H5Pget_fill_value(job->dcpl, job->native, &value) >= 0)
-        add_fill(job, &value);
+    if (tool_fill_bits(job->in, job->wide, &job->fills[0]))
+        job->nfills++;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (H5Aexists(job->in, names[i]) <= 0)
             continue;
@@ -43,40 +28,20 @@ find_fills(struct repack_job *job)
         if (H5Sget_simple_extent_npoints(space) == 1 &&
             H5Tget_class(type) == H5T_FLOAT &&
             H5Aread(attribute, job->native, &value) >= 0)
-            add_fill(job, &value);
+            job->fills[job->nfills++] = tool_value_bits(job->wide, &value, 0);
         H5Tclose(type);
         H5Sclose(space);
         H5Aclose(attribute);
     }
 }
 
-static uint64_t
-bits_at(const struct repack_job *job, const void *values, uint64_t i)
-{
-    uint64_t wide;
-    uint32_t narrow;
-
-    if (job->value_nbytes == 8) {
-        memcpy(&wide, (const double *)values + i, 8);
-        return wide;
-    }
-    memcpy(&narrow, (const float *)values + i, 4);
-    return narrow;
-}
-
-static double
-value_at(const struct repack_job *job, const void *values, uint64_t i)
-{
-    return job->value_nbytes == 8 ? ((const double *)values)[i]
-                                  : (double)((const float *)values)[i];
-}
-
 static bool
 is_valid(const struct repack_job *job, const void *values, uint64_t i)
 {
-    bool valid = isfinite(value_at(job, values, i));
+    bool valid = isfinite(tool_value_at(job->wide, values, i));
+
     for (int j = 0; j < job->nfills; j++)
-        valid &= bits_at(job, values, i) != job->fills[j];
+        valid &= tool_value_bits(job->wide, values, i) != job->fills[j];
     return valid;
 }
 
@@ -90,7 +55,7 @@ is_within(const struct repack_job *job, const void *values, uint64_t at,
     const double low = range->low.next, high = range->high.next;
     int outside = 0;
 
-    if (job->value_nbytes == 8)
+    if (job->wide)
         for (uint64_t i = at; i < at + n; i++)
             outside |= (((const double *)values)[i] <= low) |
                        (((const double *)values)[i] >= high);
@@ -115,7 +80,8 @@ add_values(const struct repack_job *job, const struct repack_part *part,
             continue;
         for (uint64_t i = at; i < at + n; i++)
             if (is_valid(job, values, i))
-                tool_range_add(range, value_at(job, values, i), false);
+                tool_range_add(range, tool_value_at(job->wide, values, i),
+                               false);
     }
 }
 
@@ -150,7 +116,7 @@ finish_range(struct repack_job *job, struct repack_part *part)
 {
     for (uint64_t c = 0; c < job->ncomponents; c++)
         tool_range_merge(&job->ranges[c], &part->range[c]);
-    return part->status == TERP_OK || repack_fails_by(job, part->status);
+    return part->status == TERP_OK || repack_job_fails_by(job, part->status);
 }
 
 /* A relative bound is that part of the range of all valid values. Where these
@@ -191,11 +157,11 @@ repack_find_bounds(struct repack_job *job)
         job->ranges[c] = TOOL_RANGE_EMPTY;
     find_fills(job);
     if (bound->mode == REPACK_REL && job->written) {
-        ok = repack_parts_do(job, job->native, &steps);
+        ok = repack_job_do(job, job->native, &steps);
         job->has_all = job->split.nparts <= job->split.nslots;
     }
     for (uint64_t c = 0; c < job->ncomponents; c++) {
-        job->params[c].pipeline = job->repack->request->pipeline;
+        job->params[c].pipeline = job->repack->request.pipeline;
         settle_bound(bound, &job->ranges[c], &job->params[c]);
     }
     return ok;

@@ -1,86 +1,24 @@
-/* The structure of a file: lists its objects and links, and makes them anew
+/* terp repack: lists the objects and links of the input, and makes them anew
  * in the output, in the order in which groups list them. */
-#define _GNU_SOURCE /* tdestroy */
-#include <search.h>
+#include "tools/repack/structure.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "filter/plugin/h5z_terp.h"
-#include "tools/repack/repack.h"
-
-static int
-compare_addresses(const void *a, const void *b)
-{
-    haddr_t one = ((const struct repack_object *)a)->address;
-    haddr_t other = ((const struct repack_object *)b)->address;
-    return (one > other) - (one < other);
-}
-
-struct repack_object *
-repack_find(const struct repack *repack, haddr_t address)
-{
-    const struct repack_object key = {.address = address};
-    struct repack_object *const *found =
-        tfind(&key, &repack->objects_by_address, compare_addresses);
-    return found == NULL ? NULL : *found;
-}
-
-static struct repack_object *
-add_object(struct repack *repack, const H5O_info_t *info, const char *path)
-{
-    struct repack_object *object = calloc(1, sizeof *object);
-
-    if (object == NULL)
-        return NULL;
-    object->address = info->addr;
-    object->type = info->type;
-    object->path = strdup(path);
-    object->unlinked = -1;
-    if (object->path == NULL || tsearch(object, &repack->objects_by_address,
-                                        compare_addresses) == NULL) {
-        free(object->path);
-        free(object);
-        return NULL;
-    }
-    if (repack->last_object != NULL)
-        repack->last_object->next = object;
-    else
-        repack->first_object = object;
-    repack->last_object = object;
-    return object;
-}
-
-static struct repack_link *
-add_link(struct repack *repack, struct repack_object *parent, const char *name,
-         const H5L_info_t *info)
-{
-    struct repack_link *link = calloc(1, sizeof *link);
-
-    if (link == NULL)
-        return NULL;
-    link->name = strdup(name);
-    if (link->name == NULL) {
-        free(link);
-        return NULL;
-    }
-    link->parent = parent;
-    link->type = info->type;
-    link->charset = info->cset;
-    if (repack->last_link != NULL)
-        repack->last_link->next = link;
-    else
-        repack->first_link = link;
-    repack->last_link = link;
-    return link;
-}
+#include "tools/common/h5file.h"
+#include "tools/repack/compress.h"
+#include "tools/repack/plan.h"
+#include "tools/repack/values.h"
 
 /* A dataset may have several paths. */
 static void
 match_rules(const struct repack *repack, struct repack_object *object,
             hid_t dataset, const char *path)
 {
-    for (int i = 0; i < repack->request->nrules; i++) {
-        struct repack_rule *rule = &repack->request->rules[i];
+    for (int i = 0; i < repack->request.nrules; i++) {
+        struct repack_rule *rule = &repack->request.rules[i];
         if (!tool_path_matches(path, rule->glob))
             continue;
         if (object->rule == NULL || object->rule < rule)
@@ -123,7 +61,8 @@ list_link(hid_t in_group, const char *name, const H5L_info_t *info,
     const struct listing *listing = context;
     struct repack *repack = listing->repack;
     const char *group_path = listing->group->path;
-    struct repack_link *link = add_link(repack, listing->group, name, info);
+    struct repack_link *link =
+        repack_add_link(repack, listing->group, name, info);
     H5O_info_t object_info;
     bool ok = true;
 
@@ -143,10 +82,10 @@ list_link(hid_t in_group, const char *name, const H5L_info_t *info,
         ok = repack_fail(repack, path, NULL);
         goto out;
     }
-    link->target = repack_find(repack, object_info.addr);
+    link->target = repack_find_object(repack, object_info.addr);
     bool is_new = link->target == NULL;
     if (is_new)
-        link->target = add_object(repack, &object_info, path);
+        link->target = repack_add_object(repack, &object_info, path);
     if (link->target == NULL)
         ok = repack_fail(repack, path, "not enough memory");
     else if (link->target->type == H5O_TYPE_DATASET)
@@ -163,14 +102,14 @@ out:
 bool
 repack_list(struct repack *repack)
 {
-    const struct repack_request *request = repack->request;
+    const struct repack_request *request = &repack->request;
     uint64_t total_nbytes = 0;
     H5O_info_t info;
 
     hid_t root = H5Gopen2(repack->in, "/", H5P_DEFAULT);
     if (root < 0 || H5Oget_info(root, &info) < 0)
         return repack_fail(repack, request->path_in, NULL);
-    struct repack_object *object = add_object(repack, &info, "/");
+    struct repack_object *object = repack_add_object(repack, &info, "/");
     if (object == NULL)
         return repack_fail(repack, "/", "not enough memory");
     bool ok = list_group(repack, object, root);
@@ -190,46 +129,6 @@ repack_list(struct repack *repack)
                              request->rules[i].text);
     tool_progress_start(&repack->progress, total_nbytes);
     return ok;
-}
-
-hid_t
-repack_type(struct repack *repack, const char *path, hid_t type)
-{
-    H5O_info_t info;
-
-    if (H5Tcommitted(type) <= 0)
-        return H5Tcopy(type);
-    if (H5Oget_info(type, &info) < 0)
-        return -1;
-    /* A committed type may have lost its last link, but not its users. */
-    struct repack_object *object = repack_find(repack, info.addr);
-    if (object == NULL)
-        object = add_object(repack, &info, path);
-    if (object == NULL)
-        return -1;
-    if (object->made && object->unlinked < 0)
-        return H5Oopen_by_addr(repack->out, object->out_address);
-    if (object->made) {
-        H5Iinc_ref(object->unlinked);
-        return object->unlinked;
-    }
-
-    hid_t tcpl = H5Tget_create_plist(type);
-    hid_t id = H5Tcopy(type);
-    if (tcpl >= 0 && id >= 0 &&
-        H5Tcommit_anon(repack->out, id, tcpl, H5P_DEFAULT) >= 0 &&
-        H5Oget_info(id, &info) >= 0) {
-        object->made = true;
-        object->out_address = info.addr;
-        object->unlinked = id;
-        H5Iinc_ref(id);
-    } else if (id >= 0) {
-        H5Tclose(id);
-        id = -1;
-    }
-    if (tcpl >= 0)
-        H5Pclose(tcpl);
-    return id;
 }
 
 static bool
@@ -302,7 +201,7 @@ make_dataset(struct repack *repack, struct repack_object *object, hid_t in,
 {
     if (object->plan.bound.mode != REPACK_KEEP)
         return repack_compress(repack, object, parent, name, lcpl);
-    if (repack->request->verbose)
+    if (repack->request.verbose)
         printf("%s: copied, %s\n", object->path, object->plan.reason);
     return copy_dataset(repack, object, in, parent, name, lcpl);
 }
@@ -452,29 +351,4 @@ repack_make(struct repack *repack)
          object = object->next)
         ok = fill_object(repack, object);
     return ok;
-}
-
-static void
-forget(void *object)
-{
-    (void)object; /* the list owns it */
-}
-
-void
-repack_free(struct repack *repack)
-{
-    tdestroy(repack->objects_by_address, forget);
-    while (repack->first_link != NULL) {
-        struct repack_link *link = repack->first_link;
-        repack->first_link = link->next;
-        free(link->name);
-        free(link);
-    }
-    while (repack->first_object != NULL) {
-        struct repack_object *object = repack->first_object;
-        repack->first_object = object->next;
-        amrex_level_free(object->plan.level);
-        free(object->path);
-        free(object);
-    }
 }

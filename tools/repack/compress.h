@@ -1,0 +1,13 @@
+/* terp repack: writes a compressed dataset. */
+#ifndef TERP_TOOLS_REPACK_COMPRESS_H
+#define TERP_TOOLS_REPACK_COMPRESS_H
+
+#include "tools/repack/objects.h"
+
+/* Creates a dataset that is planned to be compressed, as `name` in `parent`,
+ * and writes its values. Returns its id, to be closed, or a negative one. */
+hid_t
+repack_compress(struct repack *repack, const struct repack_object *object,
+                hid_t parent, const char *name, hid_t lcpl);
+
+#endif

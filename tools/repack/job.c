@@ -1,0 +1,295 @@
+/* terp repack: opens a dataset of the input, reads its parts and shares them
+ * out among the threads. */
+#define _GNU_SOURCE /* madvise, pread */
+#include "tools/repack/job.h"
+
+#include <errno.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "codec/format/base.h"
+
+#define LARGE_PAGE_NBYTES ((uint64_t)2 << 20)
+
+bool
+repack_job_fails(const struct repack_job *job)
+{
+    return repack_fail(job->repack, job->object->path, NULL);
+}
+
+bool
+repack_job_fails_by(const struct repack_job *job, enum terp_status st)
+{
+    return st == TERP_ERR_HDF5 ? repack_job_fails(job)
+                               : repack_fail(job->repack, job->object->path,
+                                             "%s", terp_status_text(st));
+}
+
+/* ---- a dataset ---- */
+
+/* The descriptor of HDF5's file, where that is one file on its own; else
+ * -1. */
+static int
+find_file(hid_t in)
+{
+    hid_t fapl = H5Fget_access_plist(in);
+    void *file = NULL;
+    bool found = fapl >= 0 && H5Pget_driver(fapl) == H5FD_SEC2 &&
+                 H5Fget_vfd_handle(in, fapl, &file) >= 0 && file != NULL;
+
+    if (fapl >= 0)
+        H5Pclose(fapl);
+    return found ? *(const int *)file : -1;
+}
+
+/* Finds out whether the values stand in the file as they are in memory. All
+ * threads can read them then, without HDF5, which lets in one at a time. */
+static void
+find_values(struct repack_job *job)
+{
+    const struct tool_grid *grid = &job->split.grid;
+    uint64_t nbytes = job->value_nbytes;
+
+    for (int d = 0; d < grid->rank; d++)
+        nbytes *= grid->dims[d];
+    job->file = -1;
+    if (H5Pget_layout(job->dcpl) != H5D_CONTIGUOUS ||
+        H5Tequal(job->type, job->native) <= 0 ||
+        H5Dget_storage_size(job->in) != nbytes)
+        return;
+    job->file_offset = H5Dget_offset(job->in);
+    if (job->file_offset != HADDR_UNDEF)
+        job->file = find_file(job->repack->in);
+}
+
+/* The system clears a few large pages sooner than many small ones. */
+static void *
+make_room(uint64_t nbytes)
+{
+    uint64_t npages = div_up(nbytes, LARGE_PAGE_NBYTES);
+    void *room = aligned_alloc(LARGE_PAGE_NBYTES, npages * LARGE_PAGE_NBYTES);
+
+#ifdef MADV_HUGEPAGE
+    /* Without them it serves as well. */
+    if (room != NULL)
+        (void)madvise(room, nbytes, MADV_HUGEPAGE);
+#endif
+    return room;
+}
+
+static bool
+make_parts(struct repack_job *job)
+{
+    const uint64_t nvalues = repack_grid_nvalues(&job->split.grid);
+
+    job->parts = calloc(job->split.nslots, sizeof *job->parts);
+    for (uint64_t i = 0; job->parts != NULL && i < job->split.nslots; i++) {
+        struct repack_part *part = &job->parts[i];
+        part->values = make_room(nvalues * job->value_nbytes);
+        part->range = calloc(job->ncomponents, sizeof *part->range);
+        part->known = calloc(job->ncomponents, sizeof *part->known);
+        if (part->values == NULL || part->range == NULL || part->known == NULL)
+            return false;
+    }
+    job->ranges = calloc(job->ncomponents, sizeof *job->ranges);
+    job->params = calloc(job->ncomponents, sizeof *job->params);
+    return job->parts != NULL && job->ranges != NULL && job->params != NULL;
+}
+
+bool
+repack_job_open(struct repack *repack, const struct repack_object *object,
+                struct repack_job *job_ret)
+{
+    struct repack_job *job = job_ret;
+    hsize_t dims[H5S_MAX_RANK];
+
+    *job = (struct repack_job){.repack = repack,
+                               .object = object,
+                               .level = object->plan.level,
+                               .in = tool_dataset_id(repack->in, object->path),
+                               .out = -1,
+                               .type = -1,
+                               .space = -1,
+                               .dcpl = -1};
+    if (job->in < 0)
+        return repack_job_fails(job);
+    job->type = H5Dget_type(job->in);
+    job->space = H5Dget_space(job->in);
+    job->dcpl = H5Dget_create_plist(job->in);
+    if (job->type < 0 || job->space < 0 || job->dcpl < 0)
+        return repack_job_fails(job);
+    job->wide = tool_type(job->type) == TERP_FLOAT64;
+    job->native = job->wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
+    job->value_nbytes = H5Tget_size(job->type);
+    job->written = H5Dget_storage_size(job->in) > 0;
+    job->ncomponents = job->level != NULL ? job->level->ncomponents : 1;
+    int rank = H5Sget_simple_extent_dims(job->space, dims, NULL);
+    repack_split(
+        &repack->request, rank, dims, object->plan.unit_dims, job->value_nbytes,
+        atomic_load(&repack->device) != REPACK_DEVICE_NONE, &job->split);
+    find_values(job);
+    return make_parts(job) ||
+           repack_fail(repack, object->path, "not enough memory");
+}
+
+void
+repack_job_close(struct repack_job *job)
+{
+    for (uint64_t i = 0; job->parts != NULL && i < job->split.nslots; i++) {
+        free(job->parts[i].values);
+        free(job->parts[i].range);
+        free(job->parts[i].known);
+    }
+    free(job->parts);
+    free(job->ranges);
+    free(job->params);
+    if (job->type >= 0)
+        H5Tclose(job->type);
+    if (job->space >= 0)
+        H5Sclose(job->space);
+    if (job->dcpl >= 0)
+        H5Pclose(job->dcpl);
+    if (job->in >= 0)
+        H5Dclose(job->in);
+}
+
+/* ---- its parts ---- */
+
+static bool
+read_run(int file, uint64_t offset, uint64_t nbytes, uint8_t *to)
+{
+    while (nbytes > 0) {
+        ssize_t n = pread(file, to, nbytes, (off_t)offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) /* 0: the file has become shorter */
+            return false;
+        to += n;
+        offset += (uint64_t)n;
+        nbytes -= (uint64_t)n;
+    }
+    return true;
+}
+
+/* Reads the values of a part from job->file; any thread may do so. */
+static bool
+read_direct(const struct repack_job *job, struct repack_part *part)
+{
+    const struct tool_grid *box = &part->box;
+    uint64_t run_nvalues = 1, at[H5S_MAX_RANK] = {0};
+    uint8_t *to = part->values;
+    int nouter = box->rank;
+
+    /* Values that follow each other in the file are a run. */
+    while (nouter > 0) {
+        nouter--;
+        run_nvalues *= box->count[nouter];
+        if (box->count[nouter] < box->dims[nouter])
+            break;
+    }
+    const uint64_t run_nbytes = run_nvalues * job->value_nbytes;
+    for (uint64_t run = 0; run < part->nvalues / run_nvalues; run++) {
+        uint64_t left = run, first = 0, stride = 1;
+        for (int d = nouter - 1; d >= 0; d--) {
+            at[d] = left % box->count[d];
+            left /= box->count[d];
+        }
+        for (int d = box->rank - 1; d >= 0; d--) {
+            first += (box->at[d] + at[d]) * stride;
+            stride *= box->dims[d];
+        }
+        if (!read_run(job->file, job->file_offset + first * job->value_nbytes,
+                      run_nbytes, to))
+            return false;
+        to += run_nbytes;
+    }
+    return true;
+}
+
+static bool
+begin_part(struct repack_job *job, struct repack_part *part, hid_t type,
+           const struct repack_steps *steps)
+{
+    part->box = job->split.grid;
+    part->nvalues = 1;
+    for (int d = 0; d < part->box.rank; d++)
+        part->nvalues *= part->box.count[d];
+    part->status = TERP_OK;
+    sem_init(&part->done, 0, 0);
+    bool has_values = job->has_all || job->file >= 0 ||
+                      tool_box_read(job->in, type, part->box.rank, part->box.at,
+                                    NULL, part->box.count, part->values);
+    return has_values ? steps->begin(job, part) : repack_job_fails(job);
+}
+
+static void
+work_part(struct repack_job *job, struct repack_part *part,
+          const struct repack_steps *steps)
+{
+    part->unread = !job->has_all && job->file >= 0 && !read_direct(job, part);
+    if (part->unread)
+        part->status = TERP_ERR_HDF5;
+    else
+        steps->work(job, part);
+    sem_post(&part->done);
+}
+
+/* Waits until the part is done by whoever has it. Not by a dependence of tasks,
+ * for which GCC's threads wait busily. */
+static bool
+finish_part(struct repack_job *job, struct repack_part *part,
+            const struct repack_steps *steps)
+{
+    while (sem_wait(&part->done) != 0)
+        continue; /* a signal was handled */
+    sem_destroy(&part->done);
+    if (part->unread)
+        repack_fail(job->repack, job->object->path,
+                    "its values cannot all be read");
+    if (!job->has_all)
+        tool_progress_add(&job->repack->progress,
+                          part->nvalues * job->value_nbytes);
+    return steps->finish(job, part);
+}
+
+/* Parts are finished in their order, whatever the order in which they are
+ * done, so that files do not depend on it. */
+static bool
+deal_parts(struct repack_job *job, hid_t type, const struct repack_steps *steps)
+{
+    const uint64_t nslots = job->split.nslots;
+    uint64_t nbegun = 0, nfinished = 0;
+    bool ok = true;
+
+    while (ok && tool_grid_next(&job->split.grid)) {
+        struct repack_part *part = &job->parts[nbegun % nslots];
+        if (nbegun - nfinished == nslots)
+            ok = finish_part(job, &job->parts[nfinished++ % nslots], steps);
+        ok = ok && begin_part(job, part, type, steps);
+        if (!ok)
+            break;
+        nbegun++;
+        /* The system may refuse all threads but this one. */
+#pragma omp task firstprivate(part) if (omp_get_num_threads() > 1)
+        work_part(job, part, steps);
+    }
+    while (nfinished < nbegun)
+        ok &= finish_part(job, &job->parts[nfinished++ % nslots], steps);
+    job->split.grid.started = false;
+    return ok;
+}
+
+bool
+repack_job_do(struct repack_job *job, hid_t type,
+              const struct repack_steps *steps)
+{
+    bool ok = false;
+
+    /* One thread more for HDF5: it waits most of the time. */
+#pragma omp parallel num_threads(job->split.nworkers + 1)
+#pragma omp master
+    ok = deal_parts(job, type, steps);
+    return ok;
+}

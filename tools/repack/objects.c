@@ -1,0 +1,161 @@
+/* terp repack: keeps the list of the input's objects and links, and the first
+ * failure. */
+#define _GNU_SOURCE /* tdestroy */
+#include "tools/repack/objects.h"
+
+#include <search.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool
+repack_fail(struct repack *repack, const char *path, const char *format, ...)
+{
+    char reason[256];
+    va_list arguments;
+
+    if (repack->error[0] != '\0')
+        return false;
+    if (format == NULL) {
+        snprintf(reason, sizeof reason, "%s", repack->reason);
+    } else {
+        va_start(arguments, format);
+        vsnprintf(reason, sizeof reason, format, arguments);
+        va_end(arguments);
+    }
+    snprintf(repack->error, sizeof repack->error, "%s: %s", path, reason);
+    return false;
+}
+
+static int
+compare_addresses(const void *a, const void *b)
+{
+    haddr_t one = ((const struct repack_object *)a)->address;
+    haddr_t other = ((const struct repack_object *)b)->address;
+    return (one > other) - (one < other);
+}
+
+struct repack_object *
+repack_find_object(const struct repack *repack, haddr_t address)
+{
+    const struct repack_object key = {.address = address};
+    struct repack_object *const *found =
+        tfind(&key, &repack->objects_by_address, compare_addresses);
+    return found == NULL ? NULL : *found;
+}
+
+struct repack_object *
+repack_add_object(struct repack *repack, const H5O_info_t *info,
+                  const char *path)
+{
+    struct repack_object *object = calloc(1, sizeof *object);
+
+    if (object == NULL)
+        return NULL;
+    object->address = info->addr;
+    object->type = info->type;
+    object->path = strdup(path);
+    object->unlinked = -1;
+    if (object->path == NULL || tsearch(object, &repack->objects_by_address,
+                                        compare_addresses) == NULL) {
+        free(object->path);
+        free(object);
+        return NULL;
+    }
+    if (repack->last_object != NULL)
+        repack->last_object->next = object;
+    else
+        repack->first_object = object;
+    repack->last_object = object;
+    return object;
+}
+
+struct repack_link *
+repack_add_link(struct repack *repack, struct repack_object *parent,
+                const char *name, const H5L_info_t *info)
+{
+    struct repack_link *link = calloc(1, sizeof *link);
+
+    if (link == NULL)
+        return NULL;
+    link->name = strdup(name);
+    if (link->name == NULL) {
+        free(link);
+        return NULL;
+    }
+    link->parent = parent;
+    link->type = info->type;
+    link->charset = info->cset;
+    if (repack->last_link != NULL)
+        repack->last_link->next = link;
+    else
+        repack->first_link = link;
+    repack->last_link = link;
+    return link;
+}
+
+hid_t
+repack_type(struct repack *repack, const char *path, hid_t type)
+{
+    H5O_info_t info;
+
+    if (H5Tcommitted(type) <= 0)
+        return H5Tcopy(type);
+    if (H5Oget_info(type, &info) < 0)
+        return -1;
+    /* A committed type may have lost its last link, but not its users. */
+    struct repack_object *object = repack_find_object(repack, info.addr);
+    if (object == NULL)
+        object = repack_add_object(repack, &info, path);
+    if (object == NULL)
+        return -1;
+    if (object->made && object->unlinked < 0)
+        return H5Oopen_by_addr(repack->out, object->out_address);
+    if (object->made) {
+        H5Iinc_ref(object->unlinked);
+        return object->unlinked;
+    }
+
+    hid_t tcpl = H5Tget_create_plist(type);
+    hid_t id = H5Tcopy(type);
+    if (tcpl >= 0 && id >= 0 &&
+        H5Tcommit_anon(repack->out, id, tcpl, H5P_DEFAULT) >= 0 &&
+        H5Oget_info(id, &info) >= 0) {
+        object->made = true;
+        object->out_address = info.addr;
+        object->unlinked = id;
+        H5Iinc_ref(id);
+    } else if (id >= 0) {
+        H5Tclose(id);
+        id = -1;
+    }
+    if (tcpl >= 0)
+        H5Pclose(tcpl);
+    return id;
+}
+
+static void
+forget(void *object)
+{
+    (void)object; /* the list owns it */
+}
+
+void
+repack_free_objects(struct repack *repack)
+{
+    tdestroy(repack->objects_by_address, forget);
+    while (repack->first_link != NULL) {
+        struct repack_link *link = repack->first_link;
+        repack->first_link = link->next;
+        free(link->name);
+        free(link);
+    }
+    while (repack->first_object != NULL) {
+        struct repack_object *object = repack->first_object;
+        repack->first_object = object->next;
+        amrex_level_free(object->plan.level);
+        free(object->path);
+        free(object);
+    }
+}

@@ -1,0 +1,93 @@
+/* terp repack: the state of a copy, above all the objects and links of the
+ * input, and what has become of them in the output. */
+#ifndef TERP_TOOLS_REPACK_OBJECTS_H
+#define TERP_TOOLS_REPACK_OBJECTS_H
+
+#include <hdf5.h>
+#include <stdatomic.h>
+
+#include "tools/common/progress.h"
+#include "tools/repack/amrex.h"
+#include "tools/repack/request.h"
+
+/* What becomes of a dataset. */
+struct repack_plan {
+    struct repack_bound bound; /* REPACK_KEEP: copied as it is */
+    const char *reason;        /* why it is copied; static */
+    hsize_t chunk_dims[H5S_MAX_RANK];
+    hsize_t unit_dims[H5S_MAX_RANK]; /* chunks that are best coded together */
+    struct amrex_level *level;       /* NULL for other data; of the plan */
+};
+
+/* A group, dataset or committed type of the input. */
+struct repack_object {
+    haddr_t address;     /* in the input, by which it is found */
+    haddr_t out_address; /* when it is made */
+    H5O_type_t type;
+    char *path;
+    const struct repack_rule *rule; /* the last one that names it */
+    struct repack_plan plan;        /* of a dataset */
+    bool made;                      /* it is in the output */
+    bool deferred;  /* its values are written when all objects are there */
+    hid_t unlinked; /* a committed type without a link so far; else -1 */
+    struct repack_object *next;
+};
+
+/* A link of the input, in the order in which they are made anew. */
+struct repack_link {
+    struct repack_object *parent, *target; /* target: of a hard link */
+    char *name;
+    H5L_type_t type;
+    H5T_cset_t charset;
+    struct repack_link *next;
+};
+
+/* Whether the GPU can take part in this process. */
+enum repack_device {
+    REPACK_DEVICE_NONE,
+    REPACK_DEVICE_OPENING,
+    REPACK_DEVICE_OPEN
+};
+
+struct repack {
+    struct repack_request request;
+    hid_t in, out;
+    struct repack_object *first_object, *last_object;
+    struct repack_link *first_link, *last_link;
+    void *objects_by_address; /* a tree of tsearch() */
+    struct tool_progress progress;
+    bool engine_told; /* that the CPU codes in place of the GPU */
+    _Atomic(enum repack_device) device;
+    atomic_int ndevice_threads; /* that use it now */
+    char reason[256];           /* why HDF5 failed most recently */
+    char error[512];            /* of the first failure */
+};
+
+/* Notes why the work fails, with HDF5's reason when `format` is NULL; the
+ * first failure counts. Returns false. */
+__attribute__((format(printf, 3, 4))) bool
+repack_fail(struct repack *repack, const char *path, const char *format, ...);
+
+/* NULL when the input has no such object. */
+struct repack_object *
+repack_find_object(const struct repack *repack, haddr_t address);
+
+/* Both return NULL without memory. */
+struct repack_object *
+repack_add_object(struct repack *repack, const H5O_info_t *info,
+                  const char *path);
+
+struct repack_link *
+repack_add_link(struct repack *repack, struct repack_object *parent,
+                const char *name, const H5L_info_t *info);
+
+/* The type for a dataset or attribute of the output that has `type` in the
+ * input: where that is committed, the output's committed type. Negative on a
+ * failure; to be closed. */
+hid_t
+repack_type(struct repack *repack, const char *path, hid_t type);
+
+void
+repack_free_objects(struct repack *repack);
+
+#endif

@@ -1,0 +1,17 @@
+/* terp repack: decides what becomes of a dataset. */
+#ifndef TERP_TOOLS_REPACK_PLAN_H
+#define TERP_TOOLS_REPACK_PLAN_H
+
+#include "tools/repack/objects.h"
+
+/* Why the dataset can never be compressed: static; NULL when it can. */
+const char *
+repack_obstacle(hid_t dataset);
+
+/* Fills in the plan of the object, which is a dataset, and adds the bytes
+ * that will be read for it. */
+bool
+repack_plan(struct repack *repack, struct repack_object *object,
+            uint64_t *total_nbytes);
+
+#endif

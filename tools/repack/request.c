@@ -1,0 +1,268 @@
+/* terp repack: the options, and what they ask for. */
+#define _GNU_SOURCE /* sched_getaffinity */
+#include <argp.h>
+#include <errno.h>
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/common/tool.h"
+#include "tools/repack/request.h"
+
+enum {
+    KEY_ABS = 'a',
+    KEY_REL = 'r',
+    KEY_PSNR = 's',
+    KEY_DATASET = 'd',
+    KEY_CHUNK = 'c',
+    KEY_PIPELINE = 'p',
+    KEY_THREADS = 't',
+    KEY_ENGINE = 'e',
+    KEY_VERBOSE = 'v',
+    KEY_AMREX = 256, /* no letter */
+    MAX_NTHREADS = 1024
+};
+
+static const struct argp_option options[] = {
+    {"rel", KEY_REL, "X", 0,
+     "Bound every error by X times the range of the dataset's valid values", 1},
+    {"abs", KEY_ABS, "X", 0, "Bound every error by X", 1},
+    {"psnr", KEY_PSNR, "DB", 0,
+     "Bound errors so that the PSNR is DB when they are spread evenly", 1},
+    {"dataset", KEY_DATASET, "GLOB=BOUND", 0,
+     "Another bound for datasets whose path matches GLOB: rel:X, abs:X, "
+     "psnr:DB, X (as rel:X), or none; the last match counts",
+     1},
+    {"chunk", KEY_CHUNK, "auto|AxBxC", 0,
+     "New chunks for datasets that have chunks, too: chosen, or of this shape "
+     "where the rank is the same",
+     2},
+    {"amrex", KEY_AMREX, NULL, 0,
+     "IN is an AMReX plotfile: compress its levels box by box, relative bounds "
+     "being of each component's range on a level",
+     2},
+    {"pipeline", KEY_PIPELINE, "NAME", 0,
+     "auto, huffman, custom, speed or ratio", 2},
+    {"threads", KEY_THREADS, "N", 0,
+     "Threads that compress; as many as CPUs if not given", 3},
+    {"engine", KEY_ENGINE, "NAME", 0,
+     "cpu, cuda, or auto (if not given): the GPU beside the CPU, where a file "
+     "is worth it",
+     3},
+    {"verbose", KEY_VERBOSE, NULL, 0, "Say what becomes of each dataset", 4},
+    {0}};
+
+static const char doc[] =
+    "Copies the HDF5 file IN to OUT, with its float datasets compressed."
+    "\v"
+    "Examples:\n"
+    "  terp repack in.h5 out.h5 --rel 1e-3\n"
+    "      no error above a thousandth of each dataset's range\n"
+    "  terp repack in.h5 out.h5 --psnr 70 --dataset '*/mask=none'\n"
+    "      about 70 dB, and datasets named mask as they are\n"
+    "  terp repack in.h5 out.h5 --dataset rho=abs:0.05 -d 'fields/*=1e-4'\n"
+    "      only what is named\n"
+    "  terp repack in.h5 out.h5 --rel 1e-3 --chunk auto --verbose\n"
+    "      chunks that compress well, whatever they were\n"
+    "  terp repack plt00100.h5 small.h5 --amrex --rel 1e-3\n"
+    "      each component of an AMReX plotfile by its own range\n"
+    "\n"
+    "Groups, links, attributes, types, dimension scales and references are "
+    "kept. Copied as they are: what is not float32 or float64; datasets "
+    "without values, of fewer than 4096, virtual ones, and those in external "
+    "files; and dimension scales. --dataset compresses small ones and scales, "
+    "too. A dataset with filters is decompressed, and its filters give way to "
+    "terp. Chunks stay as they are; a dataset without gets chunks of "
+    "about 64x64x64 values.\n"
+    "\n"
+    "Values that are not finite and fill values come back bit for bit, and do "
+    "not count for the range. --psnr takes the bound from the range and the "
+    "mean square of errors spread evenly within the bound, bound^2 / 3.\n"
+    "\n"
+    "OUT appears when all is written; until then, and after any failure, it "
+    "is what it was.\n"
+    "\n"
+    "Exit codes: 0 done; 2 wrong usage, or a file cannot be read or written.";
+
+static struct repack_bound
+read_rel(struct argp_state *state, const char *text)
+{
+    struct repack_bound bound = {REPACK_REL, tool_option_number(state, text)};
+    if (bound.number >= 1)
+        argp_error(state, "a relative bound of %s leaves nothing of the data",
+                   text);
+    return bound;
+}
+
+static struct repack_bound
+read_abs(struct argp_state *state, const char *text)
+{
+    return (struct repack_bound){REPACK_ABS, tool_option_number(state, text)};
+}
+
+/* Errors spread evenly in [-b, b] have the mean square b^2 / 3; so PSNR =
+ * 20 log10(range / (b / sqrt(3))). */
+static struct repack_bound
+read_psnr(struct argp_state *state, const char *text)
+{
+    double psnr = tool_option_number(state, text);
+    double rel = sqrt(3) * pow(10, -psnr / 20);
+
+    if (rel >= 1 || rel < 1e-300)
+        argp_error(state, "a PSNR of %s dB makes no sense", text);
+    return (struct repack_bound){REPACK_REL, rel};
+}
+
+static struct repack_bound
+read_any(struct argp_state *state, const char *text)
+{
+    if (strncmp(text, "abs:", 4) == 0)
+        return read_abs(state, text + 4);
+    if (strncmp(text, "rel:", 4) == 0)
+        return read_rel(state, text + 4);
+    if (strncmp(text, "psnr:", 5) == 0)
+        return read_psnr(state, text + 5);
+    if (strcmp(text, "none") == 0)
+        return (struct repack_bound){REPACK_KEEP, 0};
+    return read_rel(state, text);
+}
+
+static void
+set_bound(struct argp_state *state, struct repack_bound bound)
+{
+    struct repack_request *request = state->input;
+    if (request->bound.mode != REPACK_KEEP)
+        argp_error(state, "give one of --rel, --abs and --psnr, once");
+    request->bound = bound;
+}
+
+static void
+add_rule(struct argp_state *state, char *text)
+{
+    struct repack_request *request = state->input;
+    struct repack_rule *rule = &request->rules[request->nrules++];
+    /* Names may hold '='. */
+    char *equals = strrchr(text, '=');
+
+    if (equals == NULL || equals == text) {
+        argp_error(state, "'%s' is not GLOB=BOUND", text);
+        return;
+    }
+    rule->text = text;
+    rule->glob = strndup(text, (size_t)(equals - text));
+    if (rule->glob == NULL)
+        argp_failure(state, TOOL_TROUBLE, ENOMEM, "--dataset");
+    rule->bound = read_any(state, equals + 1);
+}
+
+static int
+read_nthreads(struct argp_state *state, const char *text)
+{
+    char *end;
+    long nthreads = strtol(text, &end, 10);
+    if (end == text || *end != '\0' || nthreads < 1 || nthreads > MAX_NTHREADS)
+        argp_error(state, "'%s' is no number of threads", text);
+    return (int)nthreads;
+}
+
+static void
+check_request(struct argp_state *state, const struct repack_request *request)
+{
+    if (request->path_out == NULL)
+        argp_error(state, "two files are needed, IN and OUT");
+    if (request->bound.mode == REPACK_KEEP && request->nrules == 0)
+        argp_error(state, "a bound is needed: --rel, --abs, --psnr or "
+                          "--dataset");
+}
+
+static error_t
+parse_option(int key, char *arg, struct argp_state *state)
+{
+    static const char *const engines[] = {"cpu", "cuda", "auto", NULL};
+    struct repack_request *request = state->input;
+
+    switch (key) {
+    case KEY_REL:
+        set_bound(state, read_rel(state, arg));
+        return 0;
+    case KEY_ABS:
+        set_bound(state, read_abs(state, arg));
+        return 0;
+    case KEY_PSNR:
+        set_bound(state, read_psnr(state, arg));
+        return 0;
+    case KEY_DATASET:
+        add_rule(state, arg);
+        return 0;
+    case KEY_CHUNK:
+        request->chunk.rank = 0;
+        request->chunk_auto = strcmp(arg, "auto") == 0;
+        if (!request->chunk_auto)
+            tool_option_shape(state, arg, H5S_MAX_RANK, &request->chunk);
+        return 0;
+    case KEY_PIPELINE:
+        request->pipeline =
+            tool_option_name(state, "pipeline", arg, tool_pipelines);
+        return 0;
+    case KEY_THREADS:
+        request->nthreads = read_nthreads(state, arg);
+        return 0;
+    case KEY_ENGINE:
+        request->engine = tool_option_name(state, "engine", arg, engines);
+        return 0;
+    case KEY_AMREX:
+        request->amrex = true;
+        return 0;
+    case KEY_VERBOSE:
+        request->verbose = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (state->arg_num == 0)
+            request->path_in = arg;
+        else if (state->arg_num == 1)
+            request->path_out = arg;
+        else
+            argp_error(state, "two files are needed, not more");
+        return 0;
+    case ARGP_KEY_END:
+        check_request(state, request);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static int
+all_cpus(void)
+{
+    cpu_set_t cpus;
+    int ncpus =
+        sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
+    return ncpus > 0 ? ncpus : 1;
+}
+
+bool
+repack_request_read(int argc, char **argv, struct repack_request *request_ret)
+{
+    static const struct argp parser = {.options = options,
+                                       .parser = parse_option,
+                                       .args_doc = "IN OUT",
+                                       .doc = doc};
+
+    *request_ret = (struct repack_request){.nthreads = all_cpus(),
+                                           .engine = TERP_ENGINE_AUTO};
+    request_ret->rules = calloc((size_t)argc, sizeof *request_ret->rules);
+    if (request_ret->rules == NULL)
+        return false;
+    argp_parse(&parser, argc, argv, 0, NULL, request_ret);
+    return true;
+}
+
+void
+repack_request_free(struct repack_request *request)
+{
+    for (int i = 0; i < request->nrules; i++)
+        free(request->rules[i].glob);
+    free(request->rules);
+}

@@ -1,0 +1,49 @@
+/* terp repack: what the command line asks for. */
+#ifndef TERP_TOOLS_REPACK_REQUEST_H
+#define TERP_TOOLS_REPACK_REQUEST_H
+
+#include "codec/api/terp.h"
+#include "tools/common/options.h"
+
+enum repack_mode {
+    REPACK_KEEP, /* do not compress */
+    REPACK_ABS,  /* the bound itself */
+    REPACK_REL   /* times the range of the dataset's valid values */
+};
+
+struct repack_bound {
+    enum repack_mode mode;
+    double number;
+};
+
+/* --dataset GLOB=BOUND. */
+struct repack_rule {
+    const char *text;
+    char *glob;
+    struct repack_bound bound;
+    bool used;
+};
+
+struct repack_request {
+    const char *path_in, *path_out;
+    struct repack_bound bound; /* where no rule says otherwise */
+    struct repack_rule *rules;
+    int nrules;
+    bool chunk_auto;
+    struct tool_shape chunk;
+    unsigned pipeline;
+    enum terp_engine_kind engine;
+    int nthreads;
+    bool amrex; /* levels of plotfiles are compressed box by box */
+    bool verbose;
+};
+
+/* Reads the options, and ends the program where they are wrong. False without
+ * memory. The request is to be freed in any case. */
+bool
+repack_request_read(int argc, char **argv, struct repack_request *request_ret);
+
+void
+repack_request_free(struct repack_request *request);
+
+#endif

@@ -1,0 +1,36 @@
+/* terp repack: cuts a dataset into parts that fit into memory. */
+#ifndef TERP_TOOLS_REPACK_SPLIT_H
+#define TERP_TOOLS_REPACK_SPLIT_H
+
+#include "tools/common/h5file.h"
+#include "tools/repack/request.h"
+
+/* A grid of blocks, each of whole units: of as many as `cap_nbytes` hold, at
+ * least one. */
+void
+repack_grid(int rank, const hsize_t *dims, const hsize_t *unit_dims,
+            uint64_t value_nbytes, uint64_t cap_nbytes,
+            struct tool_grid *grid_ret);
+
+/* Values of the largest box of a grid. */
+uint64_t
+repack_grid_nvalues(const struct tool_grid *grid);
+
+/* How a dataset is shared out among threads, beside which a device may
+ * code. */
+struct repack_split {
+    struct tool_grid grid; /* a part is a box of this */
+    uint64_t nparts;
+    uint64_t nslots;     /* parts in memory at a time */
+    int nworkers;        /* threads that take parts */
+    int nthreads;        /* of each of these, for its part */
+    int ndevice_threads; /* workers that may code on the device at a time */
+};
+
+void
+repack_split(const struct repack_request *request, int rank,
+             const hsize_t *dims, const hsize_t *unit_dims,
+             uint64_t value_nbytes, bool with_device,
+             struct repack_split *split_ret);
+
+#endif

@@ -1,0 +1,19 @@
+/* terp repack: copies values as HDF5 reads them, of attributes and of datasets
+ * that are not compressed. */
+#ifndef TERP_TOOLS_REPACK_VALUES_H
+#define TERP_TOOLS_REPACK_VALUES_H
+
+#include "tools/repack/objects.h"
+
+/* Copies the values of a dataset to one of the same type and layout,
+ * references translated. */
+bool
+repack_copy_values(struct repack *repack, const char *path, hid_t in,
+                   hid_t out);
+
+/* Copies all attributes, in the order of their creation if that is known. */
+bool
+repack_copy_attributes(struct repack *repack, const char *path, hid_t in,
+                       hid_t out);
+
+#endif
