@@ -613,11 +613,8 @@ class Structure(Repack):
 
 
 class Progress(Repack):
-    def test_bar_is_drawn_on_a_terminal_only(self):
-        noise = np.random.default_rng(5).normal(size=(64, 512, 512))
-        path = self.write(x=noise)
-        arguments = ("repack", path, self.path("out.h5"), "--abs=1e-5")
-        self.assertEqual(terp(*arguments).stderr, "")
+    def on_terminal(self, code, *arguments):
+        """What the tool writes to a terminal's standard error."""
         try:
             main, terminal = os.openpty()
         except OSError as error:
@@ -631,9 +628,33 @@ class Progress(Repack):
             except OSError:  # the other end is closed
                 pass
         os.close(main)
-        self.assertEqual(process.returncode, OK)
-        self.assertRegex(drawn, rb"\r\[#+\.*\] +\d+ %  .* of 134 MB")
-        self.assertRegex(drawn, rb"\r +\r$")
+        self.assertEqual(process.returncode, code)
+        return drawn.decode("ascii")
+
+    def test_bar_and_sum_are_shown_on_a_terminal_only(self):
+        noise = np.random.default_rng(5).normal(size=(64, 512, 512))
+        path, out = self.write(x=noise), self.path("out.h5")
+        arguments = ("repack", path, out, "--abs=1e-5")
+        self.assertEqual(terp(*arguments).stderr, "")
+        began = time.monotonic()
+        drawn = self.on_terminal(OK, *arguments)
+        took = time.monotonic() - began
+        self.assertRegex(drawn, r"\r\[#+\.*\] +\d+ %  .* of 134 MB")
+        found = re.search(
+            r"\r +\r" + re.escape(path) + r" 134 MB -> " + re.escape(out) +
+            r" (\d+\.\d) MB, ratio (\d\.\d\d), (\d+\.\d) s\r\n$", drawn)
+        self.assertIsNotNone(found, drawn)
+        nbytes, ratio, seconds = map(float, found.groups())
+        before, after = map(os.path.getsize, (path, out))
+        self.assertAlmostEqual(nbytes, after / 1e6, delta=0.05001)
+        self.assertAlmostEqual(ratio, before / after, delta=0.005001)
+        self.assertTrue(took / 2 - 0.2 <= seconds <= took + 0.05,
+                        (seconds, took))
+
+    def test_no_sum_after_a_failure(self):
+        drawn = self.on_terminal(TROUBLE, "repack", self.path("none.h5"),
+                                 self.path("out.h5"), "--abs=1e-5")
+        self.assertNotIn("->", drawn)
 
 
 class Trouble(Repack):

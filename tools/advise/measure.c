@@ -1,12 +1,11 @@
 /* Codes a sample in several ways. */
-#define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "tools/advise/advise.h"
+#include "tools/common/progress.h"
 #include "tools/common/range.h"
 
 static const double bounds[ADVISE_NBOUNDS] = {1e-2, 1e-3, 1e-4, 1e-5};
@@ -24,14 +23,6 @@ struct sum {
     uint64_t nbytes, stream_nbytes;
     double write_seconds, read_seconds, squares;
 };
-
-static double
-now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static bool
 make_room(const struct advise_sample *sample, struct room *room)
@@ -69,16 +60,16 @@ add_box(const struct terp_params *params, const struct advise_box *box,
         struct room *room, struct sum *sum)
 {
     uint64_t stream_nbytes, nbytes;
-    double start = now();
+    double start = tool_now_s();
     enum terp_status st =
         terp_encode(params, &box->chunk, box->values, room->stream,
                     room->stream_cap, &stream_nbytes, 1);
-    double middle = now();
+    double middle = tool_now_s();
 
     if (st == TERP_OK)
         st = terp_decode(room->stream, stream_nbytes, room->values,
                          room->values_cap, &nbytes, 1);
-    double end = now();
+    double end = tool_now_s();
     if (st != TERP_OK)
         return st;
     sum->write_seconds += middle - start;

@@ -1,3 +1,4 @@
+/* Draws the progress bar, and says in the end what was done. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime, isatty */
 #include "tools/common/progress.h"
 
@@ -13,15 +14,22 @@ enum {
 };
 #define REDRAW_S 0.1
 
-static double
-now_s(void)
+double
+tool_now_s(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Such as "   3.42 GB". */
+/* Digits behind the point that show three digits of a number. */
+static int
+ndigits(double number)
+{
+    return number < 10 ? 2 : number < 100 ? 1 : 0;
+}
+
+/* Such as "3.42 GB". */
 static void
 nbytes_text(double nbytes, char text[16])
 {
@@ -31,11 +39,7 @@ nbytes_text(double nbytes, char text[16])
     nbytes /= 1000;
     for (; nbytes >= 1000 && unit + 1 < sizeof units; unit++)
         nbytes /= 1000;
-    snprintf(text, 16, "%.*f %cB",
-             nbytes < 10    ? 2
-             : nbytes < 100 ? 1
-                            : 0,
-             nbytes, units[unit]);
+    snprintf(text, 16, "%.*f %cB", ndigits(nbytes), nbytes, units[unit]);
 }
 
 static void
@@ -70,13 +74,13 @@ tool_progress_start(struct tool_progress *progress, uint64_t total_nbytes)
     memset(progress, 0, sizeof *progress);
     progress->shown = isatty(STDERR_FILENO) == 1;
     progress->total_nbytes = total_nbytes;
-    progress->start_s = progress->drawn_s = now_s();
+    progress->start_s = progress->drawn_s = tool_now_s();
 }
 
 void
 tool_progress_add(struct tool_progress *progress, uint64_t nbytes)
 {
-    double now = now_s();
+    double now = tool_now_s();
 
     progress->done_nbytes =
         min_u64(progress->done_nbytes + nbytes, progress->total_nbytes);
@@ -92,4 +96,19 @@ tool_progress_end(struct tool_progress *progress)
     if (progress->width > 0)
         fprintf(stderr, "\r%*s\r", progress->width, "");
     progress->width = 0;
+}
+
+void
+tool_progress_sum(double start_s, const char *in, uint64_t in_nbytes,
+                  const char *out, uint64_t out_nbytes)
+{
+    char before[16], after[16];
+    double ratio = (double)in_nbytes / (double)out_nbytes;
+
+    if (isatty(STDERR_FILENO) != 1)
+        return;
+    nbytes_text((double)in_nbytes, before);
+    nbytes_text((double)out_nbytes, after);
+    fprintf(stderr, "%s %s -> %s %s, ratio %.*f, %.1f s\n", in, before, out,
+            after, ndigits(ratio), ratio, tool_now_s() - start_s);
 }

@@ -1,14 +1,19 @@
-/* A progress bar on standard error, when that is a terminal. */
+/* What commands show of their progress: on standard error, and only when that
+ * is a terminal. */
 #ifndef TERP_TOOLS_COMMON_PROGRESS_H
 #define TERP_TOOLS_COMMON_PROGRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Seconds of the monotonic clock. */
+double
+tool_now_s(void);
+
 struct tool_progress {
     bool shown; /* standard error is a terminal */
     uint64_t total_nbytes, done_nbytes;
-    double start_s, drawn_s; /* of the monotonic clock */
+    double start_s, drawn_s; /* tool_now_s() then */
     int width;               /* of the line that is drawn */
 };
 
@@ -22,5 +27,10 @@ tool_progress_add(struct tool_progress *progress, uint64_t nbytes);
 /* Wipes the bar away. */
 void
 tool_progress_end(struct tool_progress *progress);
+
+/* The last line: the files' sizes, their ratio, and the time since start_s. */
+void
+tool_progress_sum(double start_s, const char *in, uint64_t in_nbytes,
+                  const char *out, uint64_t out_nbytes);
 
 #endif

@@ -263,16 +263,20 @@ make_out(struct repack *repack)
 static bool
 run(struct repack *repack)
 {
-    struct stat stat_in;
+    const struct repack_request *request = &repack->request;
+    const double start_s = tool_now_s();
+    struct stat stat_in, stat_out;
     char *out = NULL;
 
-    if (stat(repack->request.path_in, &stat_in) != 0)
-        return repack_fail(repack, repack->request.path_in, "%s",
-                           strerror(errno));
+    if (stat(request->path_in, &stat_in) != 0)
+        return repack_fail(repack, request->path_in, "%s", strerror(errno));
     bool ok = make_part(repack, &stat_in, &out) && repack_list(repack) &&
               check_levels(repack) && create_out(repack) && make_out(repack) &&
               finish_out(repack, &stat_in, out);
     tool_progress_end(&repack->progress);
+    if (ok && stat(out, &stat_out) == 0)
+        tool_progress_sum(start_s, request->path_in, (uint64_t)stat_in.st_size,
+                          request->path_out, (uint64_t)stat_out.st_size);
     remove_part();
     free(out);
     return ok;
