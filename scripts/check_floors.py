@@ -21,6 +21,7 @@ PLACES = [
     ("public", r"codec/api/(terp|terp_status)\.h"),
     ("format", r"codec/format/\w+\.[ch]"),
     ("codebooks", r"codebooks/\w+\.[ch]"),
+    ("bound", r"codec/model/bound\.h"),
     ("model", r"codec/model/\w+\.h"),
     ("contract", r"codec/engine\.h"),
     ("api", r"codec/api/\w+\.[ch]"),
@@ -38,13 +39,14 @@ PLACES = [
     ("test", r"(h5tests/\w+|fuzz)/\w+\.[ch]"),
 ]
 
-MODEL = {"public", "format", "codebooks", "model"}
+MODEL = {"public", "format", "codebooks", "bound", "model"}
 
 # Place -> the places whose files it may include.
 MAY_INCLUDE = {
     "public": {"public"},
     "format": {"public", "format"},
     "codebooks": {"public", "format", "codebooks"},
+    "bound": {"format", "bound"},
     "model": MODEL,
     "contract": MODEL,
     "api": MODEL | {"contract", "api"},
@@ -52,7 +54,7 @@ MAY_INCLUDE = {
     "gpu": MODEL | {"contract", "gpu"},
     "header": {"header", "public", "api", "format"},
     "filter": {"header", "filter", "public", "api", "format"},
-    "user": {"header", "user", "public", "api", "format"},
+    "user": {"header", "user", "public", "api", "format", "bound"},
     # Benchmarks of the CUDA engine, and of the CPU's same stages.
     "device user": MODEL | {"header", "user", "contract", "api", "gpu", "cpu",
                             "device user"},

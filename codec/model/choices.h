@@ -7,18 +7,13 @@
 #include "codec/format/base.h"
 #include "codec/format/bytes.h"
 #include "codec/format/limits.h"
+#include "codec/model/bound.h"
 
 /* ---- special values ---- */
 
 /* Values that are stored exactly and not predicted: NaN, Inf, -0.0 and up to
  * this many fill values, by their bits. Unused slots repeat -0.0. */
 #define TERP_NFILLS 3
-
-/* An extreme that repeats exactly, this many times further from every other
- * value than that one is from the other extreme, is taken for a fill value.
- * Fill values are kept exactly: a wrong guess only costs bytes. */
-#define TERP_FILL_DISTANCE 8
-#define TERP_FILL_MIN_REPEATS 2
 
 /* ---- bound ---- */
 
@@ -42,15 +37,6 @@ terp_step_slack_of(double bound, double min, double max, int mantissa_nbits)
            : step_slack_log2 > TERP_MAX_STEP_SLACK_LOG2
                ? TERP_MAX_STEP_SLACK_LOG2
                : step_slack_log2;
-}
-
-/* What a relative bound means for a range of values. */
-static inline TERP_HOST_DEVICE double
-terp_bound_of_range(double bound, double min, double max)
-{
-    double range = max - min;
-    return range <= 1.7976931348623157e308 ? bound * range
-                                           : bound * max - bound * min;
 }
 
 /* A chunk is constant when `value` is this much nearer than the bound to all

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codec/model/bound.h"
 #include "tools/advise/advise.h"
 #include "tools/common/progress.h"
 #include "tools/common/range.h"
@@ -117,10 +118,11 @@ advise_measure(struct advise_sample *sample,
         st = TERP_ERR_MEMORY;
     for (int i = 0; st == TERP_OK && i < ADVISE_NBOUNDS; i++)
         for (int k = 0; st == TERP_OK && k < ADVISE_NPIPELINES; k++) {
-            *choice = (struct advise_choice){
-                .relative = bounds[i],
-                .bound = bounds[i] * (sample->max - sample->min),
-                .pipeline = pipelines[k]};
+            *choice =
+                (struct advise_choice){.relative = bounds[i],
+                                       .bound = terp_bound_of_range(
+                                           bounds[i], sample->min, sample->max),
+                                       .pipeline = pipelines[k]};
             /* The first time, memory is touched for the first time. */
             if (choice == choices_ret)
                 st = measure(sample, &room, choice);

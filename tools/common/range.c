@@ -1,7 +1,16 @@
+/* Merges ranges, and finds what looks like a fill value at their ends. */
 #include "tools/common/range.h"
 
-/* How far a fill value is from the others, in their own range. */
-#define FILL_DISTANCE 10
+#include "codec/model/bound.h"
+
+/* Whether an end, so far from the next value, looks like a fill value; the
+ * `others` are so far from each other. */
+static bool
+is_fill(const struct tool_range_end *end, double distance, double others)
+{
+    return end->nvalues >= TERP_FILL_MIN_REPEATS && !end->changed &&
+           distance > TERP_FILL_DISTANCE * others;
+}
 
 /* Adds `other`, whose values have `sign` (1: the high end, -1: the low). */
 static void
@@ -41,13 +50,11 @@ tool_range_trim(const struct tool_range *range, double *min_ret,
     *nleft_out_ret = 0;
     if (!(inner > 0)) /* too few values to tell */
         return;
-    if (low->nvalues > 1 && !low->changed &&
-        low->next - low->value > FILL_DISTANCE * inner) {
+    if (is_fill(low, low->next - low->value, inner)) {
         *min_ret = low->next;
         *nleft_out_ret += low->nvalues;
     }
-    if (high->nvalues > 1 && !high->changed &&
-        high->value - high->next > FILL_DISTANCE * inner) {
+    if (is_fill(high, high->value - high->next, inner)) {
         *max_ret = high->next;
         *nleft_out_ret += high->nvalues;
     }

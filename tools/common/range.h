@@ -77,10 +77,10 @@ tool_range_add(struct tool_range *range, double value, bool changed)
 void
 tool_range_merge(struct tool_range *range, const struct tool_range *other);
 
-/* The range without what looks like a fill value that nobody declared: an
- * outermost value that occurs more than once, never changed, more than ten
- * times as far from the next value as all the others are from each other. A
- * range with one end that is such a value counts it in *nleft_out_ret. */
+/* The range without what looks like a fill value that nobody declared, by the
+ * codec's own rule (codec/model/bound.h): an outermost value that repeats, and
+ * is far from the others. A value that a copy has changed is none.
+ * *nleft_out_ret counts the values that are outside the range then. */
 void
 tool_range_trim(const struct tool_range *range, double *min_ret,
                 double *max_ret, uint64_t *nleft_out_ret);

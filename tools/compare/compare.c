@@ -49,7 +49,7 @@ static const char doc[] =
     "\"error/bound\" above 1 means that the bound is exceeded. PSNR refers to "
     "the range of A's values; a largest or smallest value is left out when it "
     "looks like a fill value that nobody declared: met more than once, the "
-    "same in B, and more than ten times as far from the others as these are "
+    "same in B, and more than eight times as far from the others as these are "
     "from each other.\n"
     "\n"
     "Exit codes: 0 all within the bound; 1 a bound is exceeded, a special "

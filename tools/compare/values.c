@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codec/format/base.h"
+#include "codec/model/bound.h"
 #include "tools/common/range.h"
 #include "tools/compare/compare.h"
 
@@ -142,14 +142,11 @@ compare_walk_value(const struct compare_walk *walk, uint64_t i, double *a_ret,
     return !special;
 }
 
-/* A part of the range; 0 when there is none. */
+/* Values that are all the same have no range, and must be kept. */
 static double
 relative_bound(double relative, double min, double max)
 {
-    double range = max - min;
-    if (!(min < max))
-        return 0;
-    return isfinite(range) ? relative * range : relative * max - relative * min;
+    return min < max ? terp_bound_of_range(relative, min, max) : 0;
 }
 
 bool

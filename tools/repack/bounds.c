@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "codec/format/base.h"
+#include "codec/model/bound.h"
 
 /* Values that are looked at together. */
 #define PIECE_NVALUES ((uint64_t)1024)
@@ -136,9 +136,7 @@ settle_bound(const struct repack_bound *bound, const struct tool_range *range,
     tool_range_trim(range, &min, &max, &nleft_out);
     if (!(min < max))
         return;
-    double absolute = isfinite(max - min)
-                          ? bound->number * (max - min)
-                          : bound->number * max - bound->number * min;
+    double absolute = terp_bound_of_range(bound->number, min, max);
     if (absolute > 0 && isfinite(absolute)) {
         params->bound = absolute;
         params->bound_mode = TERP_BOUND_ABSOLUTE;

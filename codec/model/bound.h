@@ -1,0 +1,24 @@
+/* What a relative bound means, and what is taken for a fill value: for the
+ * engines, and for the tool, which knows no other header of this folder. */
+#ifndef TERP_CODEC_MODEL_BOUND_H
+#define TERP_CODEC_MODEL_BOUND_H
+
+#include "codec/format/base.h"
+
+/* What a relative bound means for a range of values, which may exceed the
+ * largest double. */
+static inline TERP_HOST_DEVICE double
+terp_bound_of_range(double bound, double min, double max)
+{
+    double range = max - min;
+    return range <= 1.7976931348623157e308 ? bound * range
+                                           : bound * max - bound * min;
+}
+
+/* An extreme that repeats exactly, this many times further from every other
+ * value than these are from each other, is taken for a fill value. In a stream
+ * fill values are kept exactly: a wrong guess only costs bytes. */
+#define TERP_FILL_DISTANCE 8
+#define TERP_FILL_MIN_REPEATS 2
+
+#endif
