@@ -1,4 +1,4 @@
-/* terp args: spells the filter's parameters for those who type them. */
+/* terp args: prints the filter's parameters as other programs take them. */
 #include <argp.h>
 #include <ctype.h>
 #include <stdio.h>
@@ -164,8 +164,8 @@ split_decimal(const char *text, uint32_t *mantissa_ret, int32_t *exponent_ret)
     }
     if (*text != '\0' || labs(exponent) > 2000)
         return false;
-    /* 100 reads better than 1e2, whose exponent h5repack takes only as
-     * 4294967294. */
+    /* A mantissa takes in a positive power of ten, 100 instead of 1e2: the
+     * exponent -2 would have to be given to h5repack as 4294967294. */
     while (exponent < 0 && mantissa * 10 <= UINT32_MAX) {
         mantissa *= 10;
         exponent++;
@@ -194,8 +194,9 @@ reads_back(const struct request *request, const unsigned *words, size_t nwords)
     return true;
 }
 
-/* The short form where it gives the very bound, else the exact form. Returns
- * the number of words, 0 when neither is read back as the request. */
+/* Writes the bound as a decimal, where that is read back as the same double,
+ * else as the two words of the double. Returns the number of words, 0 when
+ * neither is read back as the request. */
 static size_t
 make_words(const struct request *request, unsigned *words)
 {

@@ -61,7 +61,7 @@ parse_option(int key, char *arg, struct argp_state *state)
                 call->command = &commands[i];
         if (call->command == NULL)
             argp_error(state, "there is no command '%s'", arg);
-        /* The rest belongs to the command. */
+        /* All further words are for the command. */
         call->argc = state->argc - state->next + 1;
         call->argv = state->argv + state->next - 1;
         state->next = state->argc;

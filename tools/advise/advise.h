@@ -56,7 +56,8 @@ bool
 advise_measure(struct advise_sample *sample,
                struct advise_choice choices_ret[ADVISE_NCHOICES]);
 
-/* How it is told. `begin` returns what the others get; `end` frees it. */
+/* A way to print the results. `begin` returns the state that the other
+ * functions get; `end` frees it. */
 struct advise_report {
     void *(*begin)(const char *path);
     /* `choices` is NULL where nothing was measured, because of `reason`. */

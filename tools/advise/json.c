@@ -1,4 +1,4 @@
-/* terp advise --json. doc/terp.1 has the keys. */
+/* terp advise: prints the results as JSON. doc/terp.1 documents the keys. */
 #include "tools/common/json.h"
 #include "tools/advise/advise.h"
 #include "tools/common/options.h"

@@ -1,4 +1,5 @@
-/* Codes a sample in several ways. */
+/* terp advise: encodes and decodes a sample by every bound and pipeline, and
+ * measures ratio, PSNR and speed. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,34 +14,36 @@ static const double bounds[ADVISE_NBOUNDS] = {1e-2, 1e-3, 1e-4, 1e-5};
 static const enum terp_pipeline pipelines[ADVISE_NPIPELINES] = {
     TERP_PIPELINE_RATIO, TERP_PIPELINE_HUFFMAN, TERP_PIPELINE_SPEED};
 
-/* Room for one box's stream and what is decoded of it. */
-struct room {
+/* Memory for the stream of any box, and for what is decoded of it. */
+struct buffers {
     uint64_t stream_cap, values_cap;
     void *stream, *values;
 };
 
-/* What the boxes add up to. */
+/* Sums over the boxes of a sample. */
 struct sum {
     uint64_t nbytes, stream_nbytes;
     double write_seconds, read_seconds, squares;
 };
 
 static bool
-make_room(const struct advise_sample *sample, struct room *room)
+make_buffers(const struct advise_sample *sample, struct buffers *buffers)
 {
     for (int i = 0; i < sample->nboxes; i++) {
         uint64_t cap = terp_encode_bound(&sample->boxes[i].chunk);
         uint64_t nbytes = terp_chunk_nbytes(&sample->boxes[i].chunk);
-        room->stream_cap = cap > room->stream_cap ? cap : room->stream_cap;
-        room->values_cap =
-            nbytes > room->values_cap ? nbytes : room->values_cap;
+        buffers->stream_cap =
+            cap > buffers->stream_cap ? cap : buffers->stream_cap;
+        buffers->values_cap =
+            nbytes > buffers->values_cap ? nbytes : buffers->values_cap;
     }
-    room->stream = malloc(room->stream_cap);
-    room->values = malloc(room->values_cap);
-    return room->stream != NULL && room->values != NULL;
+    buffers->stream = malloc(buffers->stream_cap);
+    buffers->values = malloc(buffers->values_cap);
+    return buffers->stream != NULL && buffers->values != NULL;
 }
 
-/* Kept values, of which infinities would spoil the sum, have no error. */
+/* Special values are kept exactly and have no error. They are left out, since
+ * the difference of two infinities is not 0 but NaN. */
 static double
 sum_squares(const struct advise_box *box, const void *decoded)
 {
@@ -58,18 +61,18 @@ sum_squares(const struct advise_box *box, const void *decoded)
 
 static enum terp_status
 add_box(const struct terp_params *params, const struct advise_box *box,
-        struct room *room, struct sum *sum)
+        struct buffers *buffers, struct sum *sum)
 {
     uint64_t stream_nbytes, nbytes;
     double start = tool_now_s();
     enum terp_status st =
-        terp_encode(params, &box->chunk, box->values, room->stream,
-                    room->stream_cap, &stream_nbytes, 1);
+        terp_encode(params, &box->chunk, box->values, buffers->stream,
+                    buffers->stream_cap, &stream_nbytes, 1);
     double middle = tool_now_s();
 
     if (st == TERP_OK)
-        st = terp_decode(room->stream, stream_nbytes, room->values,
-                         room->values_cap, &nbytes, 1);
+        st = terp_decode(buffers->stream, stream_nbytes, buffers->values,
+                         buffers->values_cap, &nbytes, 1);
     double end = tool_now_s();
     if (st != TERP_OK)
         return st;
@@ -77,12 +80,12 @@ add_box(const struct terp_params *params, const struct advise_box *box,
     sum->read_seconds += end - middle;
     sum->nbytes += nbytes;
     sum->stream_nbytes += stream_nbytes;
-    sum->squares += sum_squares(box, room->values);
+    sum->squares += sum_squares(box, buffers->values);
     return TERP_OK;
 }
 
 static enum terp_status
-measure(const struct advise_sample *sample, struct room *room,
+measure(const struct advise_sample *sample, struct buffers *buffers,
         struct advise_choice *choice)
 {
     struct terp_params params = sample->params;
@@ -95,7 +98,8 @@ measure(const struct advise_sample *sample, struct room *room,
     params.pipeline = choice->pipeline;
     params.predictor = TERP_PREDICTOR_AUTO;
     for (int i = 0; i < sample->nboxes; i++) {
-        enum terp_status st = add_box(&params, &sample->boxes[i], room, &sum);
+        enum terp_status st =
+            add_box(&params, &sample->boxes[i], buffers, &sum);
         if (st != TERP_OK)
             return st;
     }
@@ -110,11 +114,11 @@ bool
 advise_measure(struct advise_sample *sample,
                struct advise_choice choices_ret[ADVISE_NCHOICES])
 {
-    struct room room = {.stream_cap = 1, .values_cap = 1};
+    struct buffers buffers = {.stream_cap = 1, .values_cap = 1};
     struct advise_choice *choice = choices_ret;
     enum terp_status st = TERP_OK;
 
-    if (!make_room(sample, &room))
+    if (!make_buffers(sample, &buffers))
         st = TERP_ERR_MEMORY;
     for (int i = 0; st == TERP_OK && i < ADVISE_NBOUNDS; i++)
         for (int k = 0; st == TERP_OK && k < ADVISE_NPIPELINES; k++) {
@@ -123,16 +127,17 @@ advise_measure(struct advise_sample *sample,
                                        .bound = terp_bound_of_range(
                                            bounds[i], sample->min, sample->max),
                                        .pipeline = pipelines[k]};
-            /* The first time, memory is touched for the first time. */
+            /* The first measurement is made twice: in the first run the system
+             * still has to supply the pages of the buffers. */
             if (choice == choices_ret)
-                st = measure(sample, &room, choice);
+                st = measure(sample, &buffers, choice);
             if (st == TERP_OK)
-                st = measure(sample, &room, choice++);
+                st = measure(sample, &buffers, choice++);
         }
     if (st != TERP_OK)
         snprintf(sample->reason, sizeof sample->reason, "%s",
                  terp_status_text(st));
-    free(room.stream);
-    free(room.values);
+    free(buffers.stream);
+    free(buffers.values);
     return st == TERP_OK;
 }

@@ -1,4 +1,4 @@
-/* Reads a sample of a dataset. */
+/* terp advise: reads a sample of a dataset, and finds its range. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,11 +9,13 @@
 #include "tools/common/chunk_shape.h"
 #include "tools/common/range.h"
 
-/* Enough for ratios that hold for the whole; a dozen ways to code so many
- * values take about a second. */
+/* A sample of this size has about the ratio of the whole dataset, and is coded
+ * in a dozen ways in about a second. */
 #define SAMPLE_NVALUES ((uint64_t)1 << 20)
 
-/* The chunks that the dataset has or would get, cut down to a sample. */
+/* Boxes are the chunks that the dataset has or would get. One that is larger
+ * than the whole sample is halved along its longest dimension until it fits.
+ * Returns the values of a box. */
 static uint64_t
 choose_boxes(const struct tool_dataset *dataset, struct advise_sample *sample)
 {
@@ -39,7 +41,8 @@ choose_boxes(const struct tool_dataset *dataset, struct advise_sample *sample)
     return nvalues;
 }
 
-/* Place number `n` of the boxes of a dataset, in C order. */
+/* Finds the corner and the shape of box number `n`, in C order; at the edge of
+ * the dataset boxes are cut. */
 static void
 place_box(const struct tool_dataset *dataset,
           const struct advise_sample *sample, uint64_t n, hsize_t *at,

@@ -1,4 +1,4 @@
-/* terp advise's tables. */
+/* terp advise: prints a table for each dataset. */
 #include <inttypes.h>
 #include <stdio.h>
 

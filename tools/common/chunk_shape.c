@@ -1,9 +1,10 @@
+/* Chooses the shape of chunks. */
 #include "tools/common/chunk_shape.h"
 
 #include "codec/format/base.h"
 
-/* Smaller chunks compress worse (README.md); larger ones make readers of a
- * few values decode more than they want. */
+/* Smaller chunks compress worse, larger ones make readers
+ * of a few values decode more than they want. */
 #define CHUNK_NVALUES ((uint64_t)64 * 64 * 64)
 
 /* What one chunk covers when `side` is the limit of each of `rank` dims. */
@@ -33,8 +34,8 @@ side_of(int rank, const hsize_t *dims)
     return low;
 }
 
-/* A dim cut in equal parts of about `side`: the last one needs no padding to
- * speak of. */
+/* Cuts a dim into equal parts of about `side`, so that the last part is padded
+ * by less than one value for each part. */
 static uint64_t
 part_of(uint64_t dim, uint64_t side)
 {
@@ -49,7 +50,8 @@ tool_chunk_shape(int rank, const hsize_t *dims, hsize_t *chunk_dims_ret)
     int ninner = (int)min_u64((uint64_t)rank, 3);
     hsize_t inner[3];
 
-    /* An unlimited dim may be 0 so far. */
+    /* An unlimited dim is 0 until something is written. It is taken to become
+     * long. */
     for (int i = 0; i < ninner; i++) {
         hsize_t dim = dims[rank - ninner + i];
         inner[i] = dim > 0 ? dim : CHUNK_NVALUES;
@@ -60,7 +62,8 @@ tool_chunk_shape(int rank, const hsize_t *dims, hsize_t *chunk_dims_ret)
         chunk_dims_ret[rank - ninner + i] = part;
         left_nvalues /= part;
     }
-    /* Small inner arrays are put together, the nearest first. */
+    /* Where the three innermost dims leave room in a chunk, it also covers
+     * several steps of the next slower ones. */
     for (int i = rank - ninner - 1; i >= 0; i--) {
         hsize_t part = dims[i] > 0 ? dims[i] : 1;
         if (part > left_nvalues)

@@ -4,8 +4,8 @@
 
 #include <hdf5.h>
 
-/* Fewer values than a tile of the codec holds are not worth a bound's harm:
- * such datasets are often coordinates and parameters. Commands leave them
+/* Datasets with fewer values than a tile of the codec are often coordinates or
+ * parameters, which should stay exact, and gain little. Commands leave them
  * alone unless they are named. */
 #define TOOL_MIN_NVALUES 4096
 

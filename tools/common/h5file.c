@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,8 @@
 
 #define FLETCHER32_NBYTES 4
 
-/* Room for a few large chunks, so that chunks of two files which do not line
- * up are not decompressed for every box they touch. */
+/* The cache holds a few large chunks, so that one which several boxes touch is
+ * not decompressed for each of them: chunks of two files need not line up. */
 #define CHUNK_CACHE_NBYTES ((size_t)64 << 20)
 
 hid_t
@@ -39,6 +40,13 @@ tool_file_open(const char *command, const char *path)
         fprintf(stderr, "terp %s: %s: %s\n", command, path, reason);
     }
     return file;
+}
+
+void
+tool_close(hid_t id)
+{
+    if (id >= 0)
+        H5Idec_ref(id);
 }
 
 struct visitor {
@@ -93,8 +101,9 @@ keep_first(unsigned n, const H5E_error2_t *error, void *context)
     return 0;
 }
 
-/* Of "file write failed: time = ..., errno = 28, error message = 'No space
- * left on device', buf = ..." leaves what people want to know. */
+/* Shortens "file write failed: time = ..., errno = 28, error message = 'No
+ * space left on device', buf = ..." to "file write failed: No space left on
+ * device". */
 static void
 shorten(char *text)
 {
@@ -119,6 +128,16 @@ tool_hdf5_reason(char *text_ret, size_t text_cap)
     shorten(text_ret);
 }
 
+uint64_t
+tool_grid_cap(const struct tool_grid *grid)
+{
+    uint64_t nvalues = 1;
+
+    for (int i = 0; i < grid->rank; i++)
+        nvalues *= min_u64(grid->step[i], grid->dims[i]);
+    return nvalues;
+}
+
 bool
 tool_grid_next(struct tool_grid *grid)
 {
@@ -140,12 +159,15 @@ tool_grid_next(struct tool_grid *grid)
         if (axis < 0)
             return false;
     }
-    for (int i = 0; i < grid->rank; i++)
+    grid->nvalues = 1;
+    for (int i = 0; i < grid->rank; i++) {
         grid->count[i] = min_u64(grid->step[i], grid->dims[i] - grid->at[i]);
+        grid->nvalues *= grid->count[i];
+    }
     return true;
 }
 
-/* Learns what the filter pipeline says of terp. */
+/* Reads terp's parameters, and which filters come after it. */
 static void
 read_pipeline(struct tool_dataset *dataset, hid_t dcpl)
 {
@@ -220,8 +242,7 @@ tool_dataset_open(hid_t file, const char *path,
     dataset.type = H5Dget_type(dataset.id);
     space = H5Dget_space(dataset.id);
     if (dataset.type < 0 || space < 0 || !read_layout(&dataset)) {
-        if (space >= 0)
-            H5Sclose(space);
+        tool_close(space);
         tool_dataset_close(&dataset);
         return false;
     }
@@ -243,10 +264,8 @@ tool_dataset_open(hid_t file, const char *path,
 void
 tool_dataset_close(struct tool_dataset *dataset)
 {
-    if (dataset->type >= 0)
-        H5Tclose(dataset->type);
-    if (dataset->id >= 0)
-        H5Dclose(dataset->id);
+    tool_close(dataset->type);
+    tool_close(dataset->id);
 }
 
 enum terp_type
@@ -302,10 +321,8 @@ tool_box_read(hid_t dataset, hid_t type, int rank, const hsize_t *at,
                         &in_memory) &&
         H5Dread(dataset, type, in_memory, in_file, H5P_DEFAULT, values) >= 0;
 
-    if (in_file >= 0)
-        H5Sclose(in_file);
-    if (in_memory >= 0)
-        H5Sclose(in_memory);
+    tool_close(in_file);
+    tool_close(in_memory);
     return ok;
 }
 
@@ -358,7 +375,8 @@ is_cut(const struct tool_grid *grid)
     return false;
 }
 
-/* Asks in the slow way, which tells "not written" from "cannot be found". */
+/* H5Dget_chunk_storage_size gives 0 or fails both for a chunk that was never
+ * written and for one that cannot be found. This slower call can tell. */
 static bool
 is_absent(const struct tool_dataset *dataset, const struct tool_grid *grid)
 {
@@ -413,6 +431,13 @@ tool_chunk_free(struct tool_chunk *chunk)
 {
     free(chunk->bytes);
     memset(chunk, 0, sizeof *chunk);
+}
+
+double
+tool_ratio(uint64_t nbytes, uint64_t stored_nbytes)
+{
+    return stored_nbytes > 0 ? (double)nbytes / (double)stored_nbytes
+                             : (double)NAN;
 }
 
 void

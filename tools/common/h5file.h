@@ -14,6 +14,10 @@
 hid_t
 tool_file_open(const char *command, const char *path);
 
+/* Closes whatever the id is of, unless it is negative. */
+void
+tool_close(hid_t id);
+
 /* Calls `visit` once for every dataset, in the order of their names, with
  * its path. False when the file's structure is damaged. */
 typedef void
@@ -37,8 +41,13 @@ struct tool_grid {
     hsize_t dims[H5S_MAX_RANK], step[H5S_MAX_RANK];
     hsize_t at[H5S_MAX_RANK];    /* corner of the current box */
     hsize_t count[H5S_MAX_RANK]; /* its shape, cut at the array's edge */
+    uint64_t nvalues;            /* in it */
     bool started;
 };
+
+/* Values of the largest box. */
+uint64_t
+tool_grid_cap(const struct tool_grid *grid);
 
 /* Moves to the next box, at first to the first one; false past the last. An
  * array of rank 0 has one box, an empty one has none. */
@@ -59,7 +68,8 @@ struct tool_dataset {
     bool edges_unfiltered; /* HDF5 leaves partial chunks unfiltered */
 
     bool has_terp;
-    /* Bits in a chunk's filter mask. */
+    /* Bits in a chunk's filter mask, where HDF5 notes which filters it left
+     * out. */
     unsigned terp_mask;
     unsigned checksum_mask; /* filters behind terp that append a checksum */
     unsigned unseen_mask;   /* filters behind terp that hide its streams */
@@ -75,8 +85,7 @@ tool_dataset_open(hid_t file, const char *path,
 void
 tool_dataset_close(struct tool_dataset *dataset);
 
-/* Only opens it, with room in HDF5's cache for a few large chunks, so that
- * those which several boxes touch are not decoded for each. To be closed;
+/* The dataset's id, opened with a cache for a few large chunks. To be closed;
  * negative on a failure. */
 hid_t
 tool_dataset_id(hid_t file, const char *path);
@@ -136,6 +145,10 @@ tool_chunk_read(const struct tool_dataset *dataset,
 
 void
 tool_chunk_free(struct tool_chunk *chunk);
+
+/* How often smaller `stored_nbytes` are; NAN where nothing is stored. */
+double
+tool_ratio(uint64_t nbytes, uint64_t stored_nbytes);
 
 /* "16x64x64"; "scalar" for rank 0. */
 void

@@ -1,3 +1,4 @@
+/* Builds and prints JSON documents with jansson. */
 #include "tools/common/json.h"
 
 #include <math.h>
@@ -52,7 +53,7 @@ tool_json_text(const char *text)
     json_t *value = json_string(text);
     if (value != NULL)
         return value;
-    /* HDF5 names can be any bytes; jansson takes only UTF-8. */
+    /* The names of HDF5 can be any bytes, but jansson takes only UTF-8. */
     length = strlen(text);
     char *clean = malloc(length * (sizeof replacement - 1) + 1);
     if (clean == NULL)
@@ -96,7 +97,7 @@ tool_json_dims(int rank, const hsize_t *dims)
 void
 tool_json_print(json_t *document)
 {
-    /* What fails here shows in ferror(stdout). */
+    /* A failure shows in ferror(stdout), which main() checks. */
     json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
     printf("\n");
     json_decref(document);

@@ -1,5 +1,5 @@
-/* JSON as the commands print it. Only in builds with jansson. Running out of
- * memory ends the program: half a document helps nobody. */
+/* JSON as the commands print it, in builds with jansson. Without memory the
+ * program ends, since half a document is of no use. */
 #ifndef TERP_TOOLS_COMMON_JSON_H
 #define TERP_TOOLS_COMMON_JSON_H
 
@@ -22,7 +22,7 @@ tool_json_append(json_t *array, json_t *value);
 json_t *
 tool_json_text(const char *text);
 
-/* Null for what JSON has no number for. */
+/* A number; null for NaN and infinities, which JSON does not have. */
 json_t *
 tool_json_number(double value);
 

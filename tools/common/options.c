@@ -1,3 +1,4 @@
+/* Reads the values of options that several commands have. */
 #include "tools/common/options.h"
 
 #include <ctype.h>

@@ -22,7 +22,7 @@ tool_now_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Digits behind the point that show three digits of a number. */
+/* How many digits after the point show three digits of a number. */
 static int
 ndigits(double number)
 {
@@ -61,7 +61,7 @@ draw(struct tool_progress *progress, double s)
     nbytes_text((double)progress->done_nbytes / s, speed);
     int width = fprintf(stderr, "\r[%s] %3.0f %%  %s of %s  %s/s  %.0f s left",
                         bar, 100 * part, done, total, speed, left_s);
-    /* What a longer line left behind. */
+    /* Blanks cover what is left of a longer line. */
     for (int i = width; i < progress->width; i++)
         fputc(' ', stderr);
     progress->width = width;

@@ -1,5 +1,5 @@
-/* What commands show of their progress: on standard error, and only when that
- * is a terminal. */
+/* A progress bar, and a line in the end, on standard error when that is a
+ * terminal. */
 #ifndef TERP_TOOLS_COMMON_PROGRESS_H
 #define TERP_TOOLS_COMMON_PROGRESS_H
 

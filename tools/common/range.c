@@ -1,10 +1,11 @@
-/* Merges ranges, and finds what looks like a fill value at their ends. */
+/* Merges ranges of values, and leaves out of a range what looks like a fill
+ * value. */
 #include "tools/common/range.h"
 
 #include "codec/model/bound.h"
 
-/* Whether an end, so far from the next value, looks like a fill value; the
- * `others` are so far from each other. */
+/* Whether the value at an end looks like a fill value: `distance` is that to
+ * the next value, `others` the range of all other values. */
 static bool
 is_fill(const struct tool_range_end *end, double distance, double others)
 {
@@ -12,7 +13,8 @@ is_fill(const struct tool_range_end *end, double distance, double others)
            distance > TERP_FILL_DISTANCE * others;
 }
 
-/* Adds `other`, whose values have `sign` (1: the high end, -1: the low). */
+/* Merges `other` into `end`. Both are high ends (`sign` 1) or low ends (-1),
+ * whose values are compared with their sign reversed. */
 static void
 merge_end(struct tool_range_end *end, const struct tool_range_end *other,
           double sign)

@@ -1,5 +1,4 @@
-/* Values of either float type, their range, and what looks like a fill value
- * in it. */
+/* Access to values of either float type, and their range. */
 #ifndef TERP_TOOLS_COMMON_RANGE_H
 #define TERP_TOOLS_COMMON_RANGE_H
 
@@ -28,11 +27,11 @@ tool_value_bits(bool wide, const void *values, uint64_t i)
     return bits;
 }
 
-/* One end of the range. */
+/* The low or the high end of a range. */
 struct tool_range_end {
-    double value, next; /* outermost, and the one next to it; else infinite */
+    double value, next; /* the outermost value, and the next; else infinite */
     uint64_t nvalues;   /* how often `value` was met */
-    bool changed;       /* and whether a copy did not keep it */
+    bool changed;       /* a copy has not kept it everywhere */
 };
 
 struct tool_range {
@@ -44,7 +43,7 @@ struct tool_range {
     ((struct tool_range){.low = {.value = INFINITY, .next = INFINITY}, \
                          .high = {.value = -INFINITY, .next = -INFINITY}})
 
-/* `changed`: a copy holds another value in this place. */
+/* Adds a value. `changed`: a copy holds another value in its place. */
 static inline void
 tool_range_add(struct tool_range *range, double value, bool changed)
 {

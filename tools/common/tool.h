@@ -26,8 +26,8 @@ int
 tool_repack(int argc, char **argv);
 
 /* Lets HDF5 find the plugin that was built or installed with this program,
- * after HDF5_PLUGIN_PATH. HDF5 ends its search at a directory that does not
- * exist, so those are taken out. */
+ * after those in HDF5_PLUGIN_PATH. HDF5 ends its search at the first directory
+ * that does not exist, so such directories are removed from its list. */
 void
 tool_plugin_dirs_add(void);
 

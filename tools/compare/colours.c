@@ -1,3 +1,4 @@
+/* terp compare --png: computes colours from lightness, chroma and hue. */
 #include "tools/compare/colours.h"
 
 #include <math.h>

@@ -144,7 +144,8 @@ conclude(struct compare_result *result, enum compare_verdict verdict,
     snprintf(result->reason, sizeof result->reason, "%s", reason);
 }
 
-/* Values that are only addresses cannot be compared as bytes. */
+/* Values of these types are addresses in memory or in their file, and say
+ * nothing as bytes. */
 static bool
 has_pointers(hid_t type)
 {

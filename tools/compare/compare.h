@@ -105,8 +105,8 @@ compare_plot(const char *directory, const struct tool_dataset *a,
              const struct tool_dataset *b, const struct compare_result *result,
              char **path_ret, char *reason_ret, size_t reason_cap);
 
-/* How results are told. `begin` returns what the others get; `end` frees
- * it. */
+/* A way to print the results. `begin` returns the state that the other
+ * functions get; `end` frees it. */
 struct compare_report {
     void *(*begin)(const char *path_a, const char *path_b);
     void (*add)(void *report, const struct compare_result *result);

@@ -1,6 +1,4 @@
-/* terp compare --json. doc/terp.1 has the keys. */
-#include <math.h>
-
+/* terp compare: prints the results as JSON. doc/terp.1 documents the keys. */
 #include "tools/common/json.h"
 #include "tools/common/tool.h"
 #include "tools/compare/compare.h"
@@ -19,10 +17,6 @@ json_begin(const char *path_a, const char *path_b)
 static void
 set_values(json_t *dataset, const struct compare_result *result)
 {
-    double ratio = result->stored_nbytes > 0
-                       ? (double)result->nbytes / (double)result->stored_nbytes
-                       : (double)NAN;
-
     tool_json_set(dataset, "bound", tool_json_number(result->bound));
     tool_json_set(dataset, "error_of_bound",
                   tool_json_number(result->error_of_bound));
@@ -38,7 +32,9 @@ set_values(json_t *dataset, const struct compare_result *result)
     tool_json_set(dataset, "bytes", tool_json_count(result->nbytes));
     tool_json_set(dataset, "stored_bytes",
                   tool_json_count(result->stored_nbytes));
-    tool_json_set(dataset, "ratio", tool_json_number(ratio));
+    tool_json_set(
+        dataset, "ratio",
+        tool_json_number(tool_ratio(result->nbytes, result->stored_nbytes)));
     tool_json_set(dataset, "png", tool_json_text(result->picture));
 }
 

@@ -1,4 +1,4 @@
-/* One picture: its file, and what is where on it. */
+/* terp compare --png: names the file of a picture, and lays the picture out. */
 #include "tools/compare/plot.h"
 
 #include <cairo.h>
@@ -171,9 +171,9 @@ draw_title(cairo_t *cairo, const struct tool_dataset *b,
     tool_dataset_type_name(b, type, sizeof type);
     at = (size_t)snprintf(line, cap, "%s %s", type, data->slice);
     if (result->stored_nbytes > 0)
-        at += (size_t)snprintf(line + at, cap - at, "    ratio %.4g",
-                               (double)result->nbytes /
-                                   (double)result->stored_nbytes);
+        at +=
+            (size_t)snprintf(line + at, cap - at, "    ratio %.4g",
+                             tool_ratio(result->nbytes, result->stored_nbytes));
     at +=
         (size_t)snprintf(line + at, cap - at, "    PSNR %.2f dB", result->psnr);
     at += (size_t)snprintf(line + at, cap - at, "    largest error %.4g",

@@ -30,11 +30,11 @@ struct plot_data {
     double *a, *b;
 
     double error_scale;        /* errors are drawn up to here */
-    bool of_bound;             /* bins count errors over the bound, else over */
+    bool of_bound;             /* bins are of error / bound, else of error / */
     uint64_t bins[PLOT_NBINS]; /* the largest error */
 };
 
-/* Reads it; free with plot_data_free in any case. */
+/* Reads what is to be drawn. It is freed with plot_data_free in any case. */
 bool
 plot_data_read(struct plot_data *data, const struct tool_dataset *a,
                const struct tool_dataset *b,

@@ -1,5 +1,5 @@
-/* Reads what a picture shows: a slice through the middle, and how often which
- * error occurs. */
+/* terp compare --png: reads a slice through the middle of a dataset, and counts
+ * its errors in bins. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +70,8 @@ name_slice(const struct tool_dataset *dataset, const struct slice *slice,
     }
 }
 
-/* Values that PSNR leaves out look like fill values. */
+/* Values that are left out of PSNR as fill values are not drawn either: they
+ * would take up the whole scale of colours. */
 static bool
 is_drawn(const struct compare_result *result, double a)
 {
@@ -107,15 +108,15 @@ read_slice(struct plot_data *data, const struct tool_dataset *a,
     return true;
 }
 
-/* Bins are as wide as the bound / (PLOT_NBINS_INSIDE + 1/2), so that one is in
- * the middle and the bound between two. */
+/* The width of a bin is bound / (PLOT_NBINS_INSIDE + 1/2). So the errors around
+ * 0 have a bin in the middle, and the bound lies between two bins. */
 static int
 bin_of(double error, double bound)
 {
     double width = bound / (PLOT_NBINS_INSIDE + 0.5);
     int last = PLOT_NBINS / 2, bin;
 
-    if (fabs(error) <= bound) { /* also where rounding would say otherwise */
+    if (fabs(error) <= bound) { /* the quotient may round to the next bin */
         last = PLOT_NBINS_INSIDE;
         bin = bound > 0 ? (int)fmin(fabs(error) / width + 0.5, last) : 0;
     } else {
@@ -128,7 +129,7 @@ bin_of(double error, double bound)
     return PLOT_NBINS / 2 + (error < 0 ? -bin : bin);
 }
 
-/* Range of the current step's valid values. */
+/* The range of the valid values of the current step. */
 static struct tool_range
 range_of_step(const struct compare_walk *walk)
 {

@@ -1,3 +1,4 @@
+/* terp compare --png: draws images, curves, bars and numbers with cairo. */
 #include "tools/compare/plot_draw.h"
 
 #include <inttypes.h>
@@ -16,7 +17,8 @@
 
 #define TEXT_SIZE 12
 #define BAR_NSTEPS 160
-/* Images longer than this are stretched. */
+/* Images that are longer in one direction are shown in this aspect, so that
+ * they do not become a line. */
 #define MAX_ASPECT 4.0
 
 static void
@@ -57,7 +59,7 @@ draw_number(cairo_t *cairo, double x, double y, double value)
     plot_draw_text(cairo, x, y, TEXT_SIZE, false, text);
 }
 
-/* Left of `x`. */
+/* Draws a number that ends at `x`. */
 static void
 draw_number_before(cairo_t *cairo, double x, double y, double value)
 {
@@ -206,7 +208,8 @@ plot_draw_curve(cairo_t *cairo, struct plot_box box, const double *values,
     cairo_restore(cairo);
 }
 
-/* What is below the bars, and how many values they hold. */
+/* Draws the lines of the bound, the numbers below them, and how many values the
+ * bars hold. */
 static void
 label_bins(cairo_t *cairo, struct plot_box box, const uint64_t *bins, int nbins,
            int ninside)

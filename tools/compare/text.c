@@ -1,4 +1,4 @@
-/* terp compare's table. */
+/* terp compare: prints a table with a line for each dataset. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
@@ -45,10 +45,7 @@ text_add(void *report, const struct compare_result *result)
     print_number("%.6f", 11, result->error_of_bound);
     print_number("%.4g", 11, result->max_error);
     print_number("%.2f", 8, result->psnr);
-    print_number("%.2f", 8,
-                 result->stored_nbytes > 0
-                     ? (double)result->nbytes / (double)result->stored_nbytes
-                     : (double)NAN);
+    print_number("%.2f", 8, tool_ratio(result->nbytes, result->stored_nbytes));
     print_number("%.0f", 9,
                  result->compared ? (double)result->nspecials : (double)NAN);
     printf("  %s", result->path);

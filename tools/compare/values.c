@@ -1,4 +1,4 @@
-/* Reads two datasets side by side and sums up how they differ. */
+/* terp compare: reads two datasets side by side and sums up how they differ. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "tools/common/range.h"
 #include "tools/compare/compare.h"
 
-/* Values read at once where no chunk says otherwise. */
+/* A step has at most so many values where neither dataset has chunks. */
 #define STEP_NVALUES ((uint64_t)1 << 22)
 
 /* The fill value of A's creator, and -0.0, which terp promises to keep. */
@@ -64,13 +64,9 @@ bool
 compare_walk_open(struct compare_walk *walk, const struct tool_dataset *a,
                   const struct tool_dataset *b)
 {
-    uint64_t nvalues = 1;
-
     *walk = (struct compare_walk){.a = a, .b = b};
     plan_steps(a, b, &walk->grid);
-    for (int i = 0; i < walk->grid.rank; i++)
-        nvalues *= min_u64(walk->grid.step[i], walk->grid.dims[i]);
-    return prepare(walk, nvalues);
+    return prepare(walk, tool_grid_cap(&walk->grid));
 }
 
 void
@@ -106,9 +102,7 @@ compare_walk_next(struct compare_walk *walk)
 
     if (walk->trouble != NULL || !tool_grid_next(&walk->grid))
         return false;
-    walk->nvalues = 1;
-    for (int i = 0; i < grid->rank; i++)
-        walk->nvalues *= grid->count[i];
+    walk->nvalues = grid->nvalues;
     return read_both(walk, grid->at, NULL, grid->count);
 }
 
@@ -142,7 +136,8 @@ compare_walk_value(const struct compare_walk *walk, uint64_t i, double *a_ret,
     return !special;
 }
 
-/* Values that are all the same have no range, and must be kept. */
+/* Values that are all the same have no range; their bound is 0, which asks for
+ * the same values in B. */
 static double
 relative_bound(double relative, double min, double max)
 {
@@ -173,8 +168,8 @@ compare_walk_bound(struct compare_walk *walk, double min, double max,
         return false;
     }
     *bound_ret = info.bound;
-    /* A constant that is within the bound of all values: the stream does not
-     * hold the bound then. */
+    /* The stream of a constant chunk does not hold the bound, which follows
+     * from the values of A. */
     if (strcmp(info.pipeline, "constant") == 0)
         *bound_ret = relative_bound(b->cd.params.bound, min, max);
     return true;
@@ -206,7 +201,7 @@ error_is_larger(struct error error, struct error other)
            (error.high == other.high && error.low > other.low);
 }
 
-/* What the steps add up to. */
+/* Sums over the steps. */
 struct sum {
     struct error worst;
     struct tool_range range;
@@ -217,7 +212,7 @@ struct sum {
     bool bytes_differ;
 };
 
-/* Holds an error against a bound; 0 means exact. */
+/* Compares an error with a bound; a bound of 0 allows none. */
 static void
 judge(struct sum *sum, struct error error, double bound)
 {
@@ -282,7 +277,8 @@ add_steps(struct compare_walk *walk, struct sum *sum)
     }
 }
 
-/* The bound of all of B's values, if there is one. */
+/* The bound that holds for all of B's values, NAN where each chunk has its own
+ * or none is known. */
 static double
 common_bound(const struct tool_dataset *b, const struct compare_bounds *bounds,
              const struct tool_range *range)

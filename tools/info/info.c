@@ -1,4 +1,4 @@
-/* terp info: what a file's datasets hold, read from their streams. */
+/* terp info: shows what the datasets of files hold, read from their streams. */
 #include <argp.h>
 #include <stdlib.h>
 #include <string.h>

@@ -21,7 +21,7 @@ enum {
 };
 extern const char *const info_predictors[INFO_NPREDICTORS];
 
-/* What the streams of one dataset add up to. */
+/* Sums over the streams of a dataset. */
 struct info_summary {
     uint64_t nchunks; /* in the grid */
     uint64_t nof_kind[INFO_NKINDS];
@@ -37,7 +37,8 @@ struct info_summary {
 const char *
 info_pass_text(const struct tool_dataset *dataset);
 
-/* How it is told. `begin` returns what the others get; `end` frees it. */
+/* A way to print the results. `begin` returns the state that the other
+ * functions get; `end` frees it. */
 struct info_report {
     void *(*begin)(void);
     /* Datasets that follow are of this file, the `nth` from 0; none if it was

@@ -1,4 +1,4 @@
-/* terp info --json. doc/terp.1 has the keys. */
+/* terp info: prints the datasets as JSON. doc/terp.1 documents the keys. */
 #include <stdio.h>
 
 #include "tools/common/json.h"
@@ -55,9 +55,7 @@ set_layout(json_t *object, const struct tool_dataset *dataset)
     tool_json_set(object, "bytes", tool_json_count(nbytes));
     tool_json_set(object, "stored_bytes", tool_json_count(stored_nbytes));
     tool_json_set(object, "ratio",
-                  stored_nbytes > 0
-                      ? tool_json_number((double)nbytes / (double)stored_nbytes)
-                      : json_null());
+                  tool_json_number(tool_ratio(nbytes, stored_nbytes)));
 }
 
 static json_t *

@@ -1,4 +1,4 @@
-/* What terp info prints. */
+/* terp info: prints a paragraph for each dataset. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -127,7 +127,7 @@ print_head(const struct tool_dataset *dataset)
     printf("  stored      %" PRIu64 " bytes of %" PRIu64, stored_nbytes,
            nbytes);
     if (stored_nbytes > 0)
-        printf(", ratio %.2f", (double)nbytes / (double)stored_nbytes);
+        printf(", ratio %.2f", tool_ratio(nbytes, stored_nbytes));
     printf("%s\n", dataset->has_terp ? "" : ", no terp filter");
 }
 

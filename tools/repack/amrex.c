@@ -1,7 +1,9 @@
-/* The names and the order of values are those of AMReX's
- * WriteMultiLevelPlotfileHDF5SingleDset and ...MultiDset, which take them from
- * Chombo: "data:datatype=0" holds all components of each box, or there is a
- * dataset "data:datatype=c" for each component c. */
+/* Levels of AMReX plotfiles: reads their boxes, chooses the length of chunks,
+ * and encodes chunks in the shape of the boxes. The names and the order of
+ * values are those of AMReX's WriteMultiLevelPlotfileHDF5SingleDset and
+ * ...MultiDset, which take them from Chombo: "data:datatype=0" holds all
+ * components of each box, or there is a dataset "data:datatype=c" for each
+ * component c. */
 #include "tools/repack/amrex.h"
 
 #include <stdlib.h>
@@ -10,19 +12,20 @@
 #include "codec/api/cd_values.h"
 #include "codec/format/base.h"
 #include "filter/plugin/h5z_terp.h"
+#include "tools/common/h5file.h"
 
 #define DATA_NAME "data:datatype="
 #define OFFSETS_NAME "data:offsets=0"
 #define BOXES_NAME "boxes"
 
-/* Chunks of one component are at least so long, the size of AMReX's smallest
- * usual boxes, 8^3: what HDF5 and terp note of a chunk is some 100 bytes. And
- * at most so long, 128^3, for readers that want a part. */
+/* A chunk of one component has at least as many values as AMReX's smallest
+ * usual boxes, 8^3, since HDF5's index and terp's frame take about 100 bytes
+ * for each chunk; and at most 128^3, for readers of a part of a level. */
 #define MIN_CHUNK_NVALUES 512
 #define MAX_CHUNK_NVALUES ((uint64_t)1 << 21)
-/* Where no length suits the boxes, chunks are that part of the smallest one:
- * of those that hold the end of a component, and keep two bounds, there are
- * few. */
+/* Where no length divides all boxes, some chunks hold the end of one component
+ * and the start of the next, and must keep the smaller of their bounds. They
+ * are few when chunks are this small a part of the smallest box. */
 #define ODD_CHUNKS_PER_BOX 8
 #define MAX_ODD_CHUNK_NVALUES ((uint64_t)1 << 15)
 
@@ -33,8 +36,8 @@ struct corners {
     long long low[3], high[3];
 };
 
-/* All elements of a dataset of one dimension; NULL when it is not one. To be
- * freed. */
+/* Reads all elements of a dataset of one dimension. NULL when it is no such
+ * dataset; to be freed. */
 static void *
 read_list(hid_t file, const char *path, hid_t type, uint64_t *count_ret)
 {
@@ -44,7 +47,8 @@ read_list(hid_t file, const char *path, hid_t type, uint64_t *count_ret)
 
     if (space >= 0 && H5Sget_simple_extent_ndims(space) == 1) {
         *count_ret = (uint64_t)H5Sget_simple_extent_npoints(space);
-        /* Zeros where a box has less dimensions. */
+        /* Members that the file does not have, since its boxes have fewer
+         * dimensions, stay 0. */
         list = calloc(*count_ret + 1, H5Tget_size(type));
         if (list != NULL &&
             H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, list) < 0) {
@@ -52,15 +56,13 @@ read_list(hid_t file, const char *path, hid_t type, uint64_t *count_ret)
             list = NULL;
         }
     }
-    if (space >= 0)
-        H5Sclose(space);
-    if (dataset >= 0)
-        H5Dclose(dataset);
+    tool_close(space);
+    tool_close(dataset);
     return list;
 }
 
-/* Those corners in memory that the boxes of the file have. Negative where
- * they have none. */
+/* The type of struct corners with those members that the boxes of the file
+ * have. Negative where they have none; to be closed. */
 static hid_t
 corners_type(hid_t file, const char *path)
 {
@@ -106,7 +108,8 @@ set_box(const struct corners *corners, struct amrex_box *box)
     return true;
 }
 
-/* Fills in all but the chunks' length. */
+/* Fills in all members of the level but the chunks' length. False where offsets
+ * do not follow from the boxes. */
 static bool
 set_boxes(struct amrex_level *level, const struct corners *corners,
           const long long *offsets)
@@ -161,8 +164,10 @@ count_in_shape(const struct amrex_level *level, uint64_t chunk_nvalues)
     return nvalues;
 }
 
-/* The length that divides all boxes, so that a chunk is of one component; of
- * those the one that suits most boxes, and of these the largest. */
+/* Chooses a length that divides all boxes, so that each chunk is of one
+ * component and has its bound. Among such lengths it takes those by which most
+ * values are in chunks that keep the shape of their boxes, and of these the
+ * largest. */
 static uint64_t
 choose_chunk(const struct amrex_level *level)
 {
@@ -345,8 +350,9 @@ boxes_are_alike(const struct amrex_level *level, uint64_t at, uint64_t nvalues)
     return true;
 }
 
-/* How the chunk at value `at` is coded: as a brick or as many, where it holds
- * whole bricks or planes of a brick; as rows; else as a line. */
+/* Finds the shape in which the chunk at value `at` is coded: a stack of boxes
+ * where it holds whole ones, a box where it holds planes of one, a map where it
+ * holds rows, else a line. */
 static void
 find_shape(const struct amrex_level *level, enum terp_type type, uint64_t at,
            struct terp_chunk *chunk_ret)
@@ -397,7 +403,8 @@ amrex_level_brick(const struct amrex_level *level, unsigned *dims_ret)
     return (unsigned)(chunk.rank - first);
 }
 
-/* What a chunk of several components may not exceed in any of them. */
+/* The smallest bound of all components that the chunk holds. An absolute bound
+ * counts before a relative one. */
 static struct terp_params
 params_at(const struct amrex_level *level, const struct terp_params *params,
           uint64_t at)
@@ -433,8 +440,8 @@ is_alike(const struct work *a, const struct work *b)
            double_bits(a->params.bound) == double_bits(b->params.bound);
 }
 
-/* Codes `work[first]` and all behind it that are like it, in one batch;
- * *ntaken counts the chunks that are taken. */
+/* Encodes in one batch `work[first]` and all later chunks of the same shape and
+ * bound; *ntaken counts the chunks that are taken. */
 static enum terp_status
 encode_alike(struct terp_h5_batch *batch, struct work *work, uint64_t nwork,
              uint64_t first, uint64_t *ntaken)

@@ -33,7 +33,7 @@ amrex_level_open(hid_t file, const char *path, const char **reason_ret);
 void
 amrex_level_free(struct amrex_level *level);
 
-/* A stretch of values of one component of one box. */
+/* Successive values of one component of one box. */
 struct amrex_piece {
     const struct amrex_box *box;
     uint64_t component;

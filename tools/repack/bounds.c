@@ -6,7 +6,7 @@
 
 #include "codec/model/bound.h"
 
-/* Values that are looked at together. */
+/* Values that are compared with the range together. */
 #define PIECE_NVALUES ((uint64_t)1024)
 
 /* Lists the fill values, which do not count for the range: the one that the
@@ -45,9 +45,10 @@ is_valid(const struct repack_job *job, const void *values, uint64_t i)
     return valid;
 }
 
-/* Whether a piece of the values lies within what is known of the range, so
- * that none of them need be looked at singly. Comparisons with NaN are false,
- * as they should be here. */
+/* Whether `n` values from `at` on lie strictly within the known range, so that
+ * none of them can change it. Most pieces do, and this loop is vectorized. NaN
+ * counts as within, since comparisons with it are false; it does not belong to
+ * the range. */
 static bool
 is_within(const struct repack_job *job, const void *values, uint64_t at,
           uint64_t n, const struct tool_range *range)
@@ -102,10 +103,10 @@ find_range(struct repack_job *job, struct repack_part *part)
     uint64_t at = 0;
 
     if (level == NULL)
-        add_values(job, part, 0, 0, part->nvalues);
-    while (level != NULL && at < part->nvalues) {
-        struct amrex_piece piece =
-            amrex_level_piece(level, part->box.at[0] + at, part->nvalues - at);
+        add_values(job, part, 0, 0, part->box.nvalues);
+    while (level != NULL && at < part->box.nvalues) {
+        struct amrex_piece piece = amrex_level_piece(
+            level, part->box.at[0] + at, part->box.nvalues - at);
         add_values(job, part, piece.component, at, at + piece.nvalues);
         at += piece.nvalues;
     }
@@ -119,8 +120,9 @@ finish_range(struct repack_job *job, struct repack_part *part)
     return part->status == TERP_OK || repack_job_fails_by(job, part->status);
 }
 
-/* A relative bound is that part of the range of all valid values. Where these
- * are all the same, no absolute bound says so, and the relative one remains. */
+/* Turns a relative bound into an absolute one by the range of all valid values.
+ * Where these are all the same, the range is 0, which is no bound, and the
+ * relative bound is kept. */
 static void
 settle_bound(const struct repack_bound *bound, const struct tool_range *range,
              struct terp_params *params)

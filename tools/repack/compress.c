@@ -7,8 +7,8 @@
 #include "filter/plugin/h5z_terp.h"
 #include "tools/repack/bounds.h"
 
-/* What the filter is told: the largest bound of all components, so that it
- * holds for each value. */
+/* Sets the filter's parameters. They have one bound for the dataset: the
+ * largest of all components, so that no value exceeds what the file claims. */
 static void
 set_config(const struct repack_job *job, struct H5Z_terp_config *config)
 {
@@ -26,7 +26,8 @@ set_config(const struct repack_job *job, struct H5Z_terp_config *config)
         config->nlogical = amrex_level_brick(job->level, config->logical);
 }
 
-/* A lossy copy of a lossy copy is allowed, but seldom meant. */
+/* Warns of a dataset that terp has compressed before: a lossy copy of a lossy
+ * copy is allowed, but seldom meant. */
 static void
 warn_of_lossy(struct repack_job *job)
 {
@@ -54,7 +55,8 @@ warn_of_lossy(struct repack_job *job)
     }
 }
 
-/* As the input is created, but for layout and filters. */
+/* Creates the dataset as the input was created, except for its layout and
+ * filters. */
 static bool
 create(struct repack_job *job, hid_t parent, const char *name, hid_t lcpl)
 {
@@ -94,17 +96,19 @@ warn_of_engine(struct repack *repack, const struct terp_run *run)
             run->reason != NULL ? run->reason : "no reason is known");
 }
 
-/* A failure is left to finish_coding. */
+/* Finds the place of a part in the output, and allocates its batch. An error is
+ * noted in part->status, for finish_coding, which frees both. */
 static bool
 begin_coding(struct repack_job *job, struct repack_part *part)
 {
     part->run = (struct terp_run){.memory = TERP_MEMORY_HOST,
                                   .nthreads = job->split.nthreads};
     part->batch = (struct terp_h5_batch){.run = &part->run};
-    /* In place; the values are not needed again. */
+    /* The conversion is done in place, since the native values are not needed
+     * again. */
     if (job->has_all && H5Tequal(job->type, job->native) <= 0 &&
-        H5Tconvert(job->native, job->type, part->nvalues, part->values, NULL,
-                   H5P_DEFAULT) < 0)
+        H5Tconvert(job->native, job->type, part->box.nvalues, part->values,
+                   NULL, H5P_DEFAULT) < 0)
         return repack_job_fails(job);
     part->status = terp_h5_block_open(job->out, part->box.at, part->box.count,
                                       &part->block);
@@ -129,7 +133,8 @@ encode_part(const struct repack_job *job, struct repack_part *part)
                                       nchunks, part->values);
 }
 
-/* Where a device codes beside the CPU, some threads work for it. */
+/* Encodes a part. Where a GPU codes beside the CPU, up to split.ndevice_threads
+ * threads at a time hand their parts to it. */
 static void
 code_part(struct repack_job *job, struct repack_part *part)
 {
@@ -195,7 +200,7 @@ say(const struct repack_job *job)
                job->params[c].bound);
     printf(", chunks %s", chunk_text);
     if (stored_nbytes > 0)
-        printf(", ratio %.2f", (double)nbytes / (double)stored_nbytes);
+        printf(", ratio %.2f", tool_ratio(nbytes, stored_nbytes));
     if (job->ndevice > 0)
         printf(", %.0f %% by the GPU",
                100.0 * (double)job->ndevice / (double)job->split.nparts);

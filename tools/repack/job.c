@@ -39,8 +39,7 @@ find_file(hid_t in)
     bool found = fapl >= 0 && H5Pget_driver(fapl) == H5FD_SEC2 &&
                  H5Fget_vfd_handle(in, fapl, &file) >= 0 && file != NULL;
 
-    if (fapl >= 0)
-        H5Pclose(fapl);
+    tool_close(fapl);
     return found ? *(const int *)file : -1;
 }
 
@@ -64,30 +63,31 @@ find_values(struct repack_job *job)
         job->file = find_file(job->repack->in);
 }
 
-/* The system clears a few large pages sooner than many small ones. */
+/* Allocates large pages, since the system clears a few large pages sooner than
+ * many small ones. */
 static void *
-make_room(uint64_t nbytes)
+allocate(uint64_t nbytes)
 {
     uint64_t npages = div_up(nbytes, LARGE_PAGE_NBYTES);
-    void *room = aligned_alloc(LARGE_PAGE_NBYTES, npages * LARGE_PAGE_NBYTES);
+    void *memory = aligned_alloc(LARGE_PAGE_NBYTES, npages * LARGE_PAGE_NBYTES);
 
 #ifdef MADV_HUGEPAGE
-    /* Without them it serves as well. */
-    if (room != NULL)
-        (void)madvise(room, nbytes, MADV_HUGEPAGE);
+    /* Small pages do as well, so a failure does not matter. */
+    if (memory != NULL)
+        (void)madvise(memory, nbytes, MADV_HUGEPAGE);
 #endif
-    return room;
+    return memory;
 }
 
 static bool
 make_parts(struct repack_job *job)
 {
-    const uint64_t nvalues = repack_grid_nvalues(&job->split.grid);
+    const uint64_t nvalues = tool_grid_cap(&job->split.grid);
 
     job->parts = calloc(job->split.nslots, sizeof *job->parts);
     for (uint64_t i = 0; job->parts != NULL && i < job->split.nslots; i++) {
         struct repack_part *part = &job->parts[i];
-        part->values = make_room(nvalues * job->value_nbytes);
+        part->values = allocate(nvalues * job->value_nbytes);
         part->range = calloc(job->ncomponents, sizeof *part->range);
         part->known = calloc(job->ncomponents, sizeof *part->known);
         if (part->values == NULL || part->range == NULL || part->known == NULL)
@@ -145,14 +145,10 @@ repack_job_close(struct repack_job *job)
     free(job->parts);
     free(job->ranges);
     free(job->params);
-    if (job->type >= 0)
-        H5Tclose(job->type);
-    if (job->space >= 0)
-        H5Sclose(job->space);
-    if (job->dcpl >= 0)
-        H5Pclose(job->dcpl);
-    if (job->in >= 0)
-        H5Dclose(job->in);
+    tool_close(job->type);
+    tool_close(job->space);
+    tool_close(job->dcpl);
+    tool_close(job->in);
 }
 
 /* ---- its parts ---- */
@@ -182,7 +178,7 @@ read_direct(const struct repack_job *job, struct repack_part *part)
     uint8_t *to = part->values;
     int nouter = box->rank;
 
-    /* Values that follow each other in the file are a run. */
+    /* A run is a series of values that follow each other in the file. */
     while (nouter > 0) {
         nouter--;
         run_nvalues *= box->count[nouter];
@@ -190,7 +186,7 @@ read_direct(const struct repack_job *job, struct repack_part *part)
             break;
     }
     const uint64_t run_nbytes = run_nvalues * job->value_nbytes;
-    for (uint64_t run = 0; run < part->nvalues / run_nvalues; run++) {
+    for (uint64_t run = 0; run < box->nvalues / run_nvalues; run++) {
         uint64_t left = run, first = 0, stride = 1;
         for (int d = nouter - 1; d >= 0; d--) {
             at[d] = left % box->count[d];
@@ -213,9 +209,6 @@ begin_part(struct repack_job *job, struct repack_part *part, hid_t type,
            const struct repack_steps *steps)
 {
     part->box = job->split.grid;
-    part->nvalues = 1;
-    for (int d = 0; d < part->box.rank; d++)
-        part->nvalues *= part->box.count[d];
     part->status = TERP_OK;
     sem_init(&part->done, 0, 0);
     bool has_values = job->has_all || job->file >= 0 ||
@@ -236,8 +229,9 @@ work_part(struct repack_job *job, struct repack_part *part,
     sem_post(&part->done);
 }
 
-/* Waits until the part is done by whoever has it. Not by a dependence of tasks,
- * for which GCC's threads wait busily. */
+/* Waits until the thread that has the part is done with it. A semaphore is used
+ * rather than a dependence of OpenMP tasks, for which GCC's threads wait
+ * busily. */
 static bool
 finish_part(struct repack_job *job, struct repack_part *part,
             const struct repack_steps *steps)
@@ -250,14 +244,15 @@ finish_part(struct repack_job *job, struct repack_part *part,
                     "its values cannot all be read");
     if (!job->has_all)
         tool_progress_add(&job->repack->progress,
-                          part->nvalues * job->value_nbytes);
+                          part->box.nvalues * job->value_nbytes);
     return steps->finish(job, part);
 }
 
-/* Parts are finished in their order, whatever the order in which they are
- * done, so that files do not depend on it. */
+/* Begins parts, which are tasks for the other threads, and finishes them in the
+ * order of the dataset, whichever is done first: so the bytes of the file do
+ * not depend on the threads. */
 static bool
-deal_parts(struct repack_job *job, hid_t type, const struct repack_steps *steps)
+run_parts(struct repack_job *job, hid_t type, const struct repack_steps *steps)
 {
     const uint64_t nslots = job->split.nslots;
     uint64_t nbegun = 0, nfinished = 0;
@@ -271,7 +266,8 @@ deal_parts(struct repack_job *job, hid_t type, const struct repack_steps *steps)
         if (!ok)
             break;
         nbegun++;
-        /* The system may refuse all threads but this one. */
+        /* Where the system refuses all threads but this one, no other would
+         * take the task, and it is done at once. */
 #pragma omp task firstprivate(part) if (omp_get_num_threads() > 1)
         work_part(job, part, steps);
     }
@@ -287,9 +283,10 @@ repack_job_do(struct repack_job *job, hid_t type,
 {
     bool ok = false;
 
-    /* One thread more for HDF5: it waits most of the time. */
+    /* The thread that calls HDF5 comes on top of the workers, since it waits
+     * most of the time. */
 #pragma omp parallel num_threads(job->split.nworkers + 1)
 #pragma omp master
-    ok = deal_parts(job, type, steps);
+    ok = run_parts(job, type, steps);
     return ok;
 }

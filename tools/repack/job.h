@@ -12,18 +12,18 @@
 
 #define REPACK_MAX_NFILLS 3
 
-/* Some of the values, on their way. */
+/* A box of the dataset, from reading to storing. A part's memory is used again
+ * for a later part. */
 struct repack_part {
-    struct tool_grid box; /* that these are, of the dataset */
-    uint64_t nvalues;
-    void *values;               /* room for the values of any part */
-    struct tool_range *range;   /* theirs, of each component */
-    struct tool_range *known;   /* and of parts before */
-    struct terp_h5_block block; /* theirs, in the output */
+    struct tool_grid box;       /* where the values are in the dataset */
+    void *values;               /* large enough for any part */
+    struct tool_range *range;   /* of its values, for each component */
+    struct tool_range *known;   /* of earlier parts */
+    struct terp_h5_block block; /* its place in the output */
     struct terp_h5_batch batch;
     struct terp_run run;
     enum terp_status status;
-    bool unread; /* they could not be read; it is no success then */
+    bool unread; /* the values could not be read */
     sem_t done;  /* posted when all that other threads do is done */
 };
 
@@ -41,12 +41,12 @@ struct repack_job {
     uint64_t file_offset;
     struct repack_split split;
     struct repack_part *parts; /* [split.nslots] */
-    bool has_all;              /* they hold all values, which are native */
+    bool has_all;              /* the parts hold all values, as `native` */
     uint64_t ndevice;          /* parts that the device has coded */
     uint64_t fills[REPACK_MAX_NFILLS];
     int nfills;
-    /* A level of boxes has a bound for each of its components, other data has
-     * one. */
+    /* A level of an AMReX plotfile has a range and a bound for each component;
+     * other data counts as one component. */
     const struct amrex_level *level;
     uint64_t ncomponents;
     struct tool_range *ranges;
@@ -70,10 +70,10 @@ repack_job_open(struct repack *repack, const struct repack_object *object,
 void
 repack_job_close(struct repack_job *job);
 
-/* What is done with a part. `begin` and `finish` are called for one part after
- * the other, by the calling thread, which is the one that uses HDF5; `work` by
- * any thread, for several parts at once, when the values are there. What was
- * begun is finished, whatever has failed. */
+/* What is done with a part. `begin` and `finish` are called by the calling
+ * thread, the only one that uses HDF5, for one part after the other. `work` is
+ * called by any thread, for several parts at once, when their values have been
+ * read. A part that was begun is finished even after a failure. */
 struct repack_steps {
     bool (*begin)(struct repack_job *job, struct repack_part *part);
     void (*work)(struct repack_job *job, struct repack_part *part);
@@ -81,7 +81,7 @@ struct repack_steps {
 };
 
 /* Reads all parts, as values of `type` in memory, and takes them through the
- * steps. Not read again is what job->has_all says is there. */
+ * steps. Where job->has_all is set, the parts hold the values already. */
 bool
 repack_job_do(struct repack_job *job, hid_t type,
               const struct repack_steps *steps);

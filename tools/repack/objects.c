@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/common/h5file.h"
+
 bool
 repack_fail(struct repack *repack, const char *path, const char *format, ...)
 {
@@ -104,7 +106,8 @@ repack_type(struct repack *repack, const char *path, hid_t type)
         return H5Tcopy(type);
     if (H5Oget_info(type, &info) < 0)
         return -1;
-    /* A committed type may have lost its last link, but not its users. */
+    /* A committed type that has lost its last link is still the type of
+     * datasets and attributes. It was not listed then. */
     struct repack_object *object = repack_find_object(repack, info.addr);
     if (object == NULL)
         object = repack_add_object(repack, &info, path);
@@ -130,8 +133,7 @@ repack_type(struct repack *repack, const char *path, hid_t type)
         H5Tclose(id);
         id = -1;
     }
-    if (tcpl >= 0)
-        H5Pclose(tcpl);
+    tool_close(tcpl);
     return id;
 }
 

@@ -21,8 +21,8 @@ struct repack_plan {
 
 /* A group, dataset or committed type of the input. */
 struct repack_object {
-    haddr_t address;     /* in the input, by which it is found */
-    haddr_t out_address; /* when it is made */
+    haddr_t address;     /* in the input, where it is the key */
+    haddr_t out_address; /* valid when it is made */
     H5O_type_t type;
     char *path;
     const struct repack_rule *rule; /* the last one that names it */
@@ -56,9 +56,9 @@ struct repack {
     struct repack_link *first_link, *last_link;
     void *objects_by_address; /* a tree of tsearch() */
     struct tool_progress progress;
-    bool engine_told; /* that the CPU codes in place of the GPU */
+    bool engine_told; /* the user knows that the CPU codes instead */
     _Atomic(enum repack_device) device;
-    atomic_int ndevice_threads; /* that use it now */
+    atomic_int ndevice_threads; /* which use the GPU now */
     char reason[256];           /* why HDF5 failed most recently */
     char error[512];            /* of the first failure */
 };

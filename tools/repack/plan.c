@@ -9,7 +9,8 @@
 #include "tools/common/chunk_shape.h"
 #include "tools/repack/split.h"
 
-/* Chunks that are coded together hold at most so much, unless one has more. */
+/* A unit of chunks (struct repack_plan) has at most so many bytes, unless one
+ * chunk has more. */
 #define UNIT_NBYTES ((uint64_t)256 << 20)
 
 const char *
@@ -31,17 +32,14 @@ repack_obstacle(hid_t dataset)
         obstacle = "virtual";
     else if (H5Pget_external_count(dcpl) > 0)
         obstacle = "in external files";
-    if (type >= 0)
-        H5Tclose(type);
-    if (space >= 0)
-        H5Sclose(space);
-    if (dcpl >= 0)
-        H5Pclose(dcpl);
+    tool_close(type);
+    tool_close(space);
+    tool_close(dcpl);
     return obstacle;
 }
 
-/* Coordinates of other datasets, as HDF5's dimension scales and netCDF mark
- * them. */
+/* Whether the dataset holds coordinates of others. HDF5's dimension scales and
+ * netCDF mark such datasets alike. */
 static bool
 is_scale(hid_t dataset)
 {
@@ -57,10 +55,8 @@ is_scale(hid_t dataset)
         H5Tis_variable_str(type) == 0 && H5Tget_size(type) <= sizeof text &&
         H5Aread(attribute, type, text) >= 0)
         scale = strncmp(text, mark, sizeof text) == 0;
-    if (type >= 0)
-        H5Tclose(type);
-    if (attribute >= 0)
-        H5Aclose(attribute);
+    tool_close(type);
+    tool_close(attribute);
     return scale;
 }
 
@@ -77,14 +73,15 @@ plan_chunks(const struct repack_request *request, hid_t dcpl, int rank,
         tool_chunk_shape(rank, dims, chunk_dims);
     else
         H5Pget_chunk(dcpl, rank, chunk_dims);
-    /* Only a dim that can grow may be shorter than a chunk. */
+    /* HDF5 refuses chunks that are longer than a dim, unless that can grow. */
     for (int i = 0; i < rank; i++)
         if (dims[i] == max_dims[i] && chunk_dims[i] > dims[i])
             chunk_dims[i] = dims[i];
 }
 
-/* The smallest block: chunks of the output that cover a chunk of the input,
- * so that this is decoded once; or one chunk, where that were too much. */
+/* A unit is the fewest chunks of the output that cover a chunk of the input.
+ * Parts are whole units, so that most chunks of the input are decoded once.
+ * Where a unit would be too large, it is one chunk. */
 static void
 plan_unit(hid_t dcpl, int rank, const hsize_t *dims, uint64_t value_nbytes,
           struct repack_plan *plan)
@@ -108,7 +105,7 @@ plan_unit(hid_t dcpl, int rank, const hsize_t *dims, uint64_t value_nbytes,
     }
 }
 
-/* A level's chunks follow its boxes, whatever was asked for. */
+/* The chunks of a level follow its boxes, whatever --chunk asks for. */
 static void
 plan_level(hid_t file, const char *path, struct repack_plan *plan)
 {
@@ -155,8 +152,8 @@ repack_plan(struct repack *repack, struct repack_object *object,
     if (request->amrex)
         plan_level(repack->in, object->path, plan);
 
-    /* Values that cannot all be kept are read again after the range is known.
-     */
+    /* Where the values do not all fit into memory, they are read once for the
+     * range and once to be coded. */
     hid_t type = H5Dget_type(dataset);
     uint64_t value_nbytes = H5Tget_size(type);
     H5Tclose(type);
@@ -169,10 +166,8 @@ repack_plan(struct repack *repack, struct repack_object *object,
 out:
     if (plan->reason != NULL)
         plan->bound.mode = REPACK_KEEP;
-    if (dcpl >= 0)
-        H5Pclose(dcpl);
-    if (space >= 0)
-        H5Sclose(space);
+    tool_close(dcpl);
+    tool_close(space);
     H5Oclose(dataset);
     return true;
 }

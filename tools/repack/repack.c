@@ -17,7 +17,7 @@
 #include "tools/common/tool.h"
 #include "tools/repack/structure.h"
 
-/* With so many bytes of values for each thread the GPU is worth opening. */
+/* The GPU is worth opening for so many bytes of values for each thread. */
 #define DEVICE_NBYTES ((uint64_t)256 << 20)
 
 /* The file that is written until it gets OUT's name. It is removed when the
@@ -51,14 +51,14 @@ watch_ends(void)
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         sigaction(numbers[i], &action, NULL);
-    /* A file that may not grow further is an error of write(). */
+    /* Without the signal, write() fails where the file may not grow further. */
     signal(SIGXFSZ, SIG_IGN);
     atexit(remove_part);
 }
 
-/* What a block needs, the next one needs again: memory is not given back to
- * the system in between, which would have to clean it. 32 MiB is the most that
- * glibc takes. */
+/* Keeps freed memory in the process, since the next part needs as much again,
+ * and the system clears each page that it hands out. glibc takes no threshold
+ * above 32 MiB. */
 static void
 keep_memory(void)
 {
@@ -66,7 +66,8 @@ keep_memory(void)
     mallopt(M_TRIM_THRESHOLD, 256 << 20);
 }
 
-/* Takes down why a call of HDF5 fails, before the next call forgets it. */
+/* HDF5 calls this for each failure. The reason is copied here, because the next
+ * call of HDF5 clears the error stack. */
 static herr_t
 note_reason(hid_t stack, void *context)
 {
@@ -77,8 +78,8 @@ note_reason(hid_t stack, void *context)
     return 0;
 }
 
-/* The name of a file beside OUT, which is created empty. Sets `out_ret` to
- * OUT's own path, symbolic links followed. */
+/* Creates an empty file beside OUT, and sets part_path to its name. *out_ret
+ * gets the path of OUT with symbolic links followed, to be freed. */
 static bool
 make_part(struct repack *repack, const struct stat *stat_in, char **out_ret)
 {
@@ -111,8 +112,8 @@ make_part(struct repack *repack, const struct stat *stat_in, char **out_ret)
     return true;
 }
 
-/* The input file's creation properties, with those of its root group, which
- * HDF5 leaves out. */
+/* The input file's creation properties. HDF5 leaves out those of its root
+ * group, which are copied one by one. */
 static hid_t
 copy_fcpl(hid_t in)
 {
@@ -134,8 +135,8 @@ copy_fcpl(hid_t in)
     return fcpl;
 }
 
-/* The output has the input's creation properties, and object headers as old
- * as its. */
+/* Creates the output with the input's creation properties, and with object
+ * headers of the same version, so that the same programs can read it. */
 static bool
 create_out(struct repack *repack)
 {
@@ -155,7 +156,8 @@ create_out(struct repack *repack)
            repack_fail(repack, repack->request.path_out, NULL);
 }
 
-/* Bytes in front of the HDF5 file, which are its user's. */
+/* Copies the user block: bytes in front of the HDF5 data, which belong to the
+ * user. */
 static bool
 copy_userblock(struct repack *repack, hsize_t nbytes)
 {
@@ -179,7 +181,8 @@ copy_userblock(struct repack *repack, hsize_t nbytes)
     return ok || repack_fail(repack, request->path_out, "%s", strerror(errno));
 }
 
-/* Brings what was written to the disk, under the name of OUT. */
+/* Writes all to the disk, checks that the input is still the same, and gives
+ * the file the name of OUT. */
 static bool
 finish_out(struct repack *repack, const struct stat *stat_in, const char *out)
 {
@@ -221,7 +224,8 @@ check_levels(struct repack *repack)
                                 "data:offsets=0");
 }
 
-/* Opening the device takes some tenths of a second, in which the CPU starts. */
+/* Opens the GPU. That takes some tenths of a second, so it is done by a thread
+ * of its own while the CPU begins to code. */
 static void *
 open_device(void *context)
 {

@@ -142,7 +142,7 @@ add_rule(struct argp_state *state, char *text)
 {
     struct repack_request *request = state->input;
     struct repack_rule *rule = &request->rules[request->nrules++];
-    /* Names may hold '='. */
+    /* The last '=' counts, since names of datasets may hold one. */
     char *equals = strrchr(text, '=');
 
     if (equals == NULL || equals == text) {

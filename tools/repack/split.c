@@ -5,9 +5,9 @@
 
 #include "codec/format/base.h"
 
-/* The last parts to be coded should take no time to speak of, which calls for
- * small ones; but a part should be long runs of the file, such as rows of
- * units, which calls for large ones. */
+/* Small parts keep all threads busy until the end. Large parts are long runs of
+ * the file, such as rows of units, which are read faster. These limits weigh
+ * the two. */
 #define PARTS_PER_THREAD 8
 #define MAX_PART_NBYTES ((uint64_t)16 << 20)
 #define MAX_ROW_NBYTES ((uint64_t)64 << 20)
@@ -32,7 +32,8 @@ repack_grid(int rank, const hsize_t *dims, const hsize_t *unit_dims,
         grid_ret->step[i] = unit_dims[i];
         nbytes *= unit_dims[i];
     }
-    /* Whole rows of units first, then whole planes of rows. */
+    /* A block takes as many units as fit of a row, then as many whole rows of a
+     * plane, and so on. */
     for (int i = rank - 1; i >= 0; i--) {
         uint64_t nunits = div_up(dims[i], unit_dims[i]);
         uint64_t nfit = nbytes > 0 ? cap_nbytes / nbytes : 0;
@@ -44,16 +45,6 @@ repack_grid(int rank, const hsize_t *dims, const hsize_t *unit_dims,
         if (n < nunits)
             break;
     }
-}
-
-uint64_t
-repack_grid_nvalues(const struct tool_grid *grid)
-{
-    uint64_t nvalues = 1;
-
-    for (int d = 0; d < grid->rank; d++)
-        nvalues *= min_u64(grid->step[d], grid->dims[d]);
-    return nvalues;
 }
 
 static uint64_t
@@ -90,7 +81,7 @@ repack_split(const struct repack_request *request, int rank,
     repack_grid(rank, dims, unit_dims, value_nbytes, part_nbytes,
                 &split_ret->grid);
     split_ret->nparts = count_boxes(&split_ret->grid);
-    part_nbytes = repack_grid_nvalues(&split_ret->grid) * value_nbytes;
+    part_nbytes = tool_grid_cap(&split_ret->grid) * value_nbytes;
 
     nslots = min_u64(nslots, PARTS_NBYTES / (COPIES_PER_PART * part_nbytes));
     nslots = min_u64(nslots, split_ret->nparts);

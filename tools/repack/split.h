@@ -5,16 +5,12 @@
 #include "tools/common/h5file.h"
 #include "tools/repack/request.h"
 
-/* A grid of blocks, each of whole units: of as many as `cap_nbytes` hold, at
- * least one. */
+/* Makes a grid of blocks. A block is as many whole units as `cap_nbytes` hold,
+ * at least one. */
 void
 repack_grid(int rank, const hsize_t *dims, const hsize_t *unit_dims,
             uint64_t value_nbytes, uint64_t cap_nbytes,
             struct tool_grid *grid_ret);
-
-/* Values of the largest box of a grid. */
-uint64_t
-repack_grid_nvalues(const struct tool_grid *grid);
 
 /* How a dataset is shared out among threads, beside which a device may
  * code. */

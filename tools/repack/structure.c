@@ -12,7 +12,8 @@
 #include "tools/repack/plan.h"
 #include "tools/repack/values.h"
 
-/* A dataset may have several paths. */
+/* Notes the last rule that matches `path`, which may be one of several paths of
+ * the dataset. */
 static void
 match_rules(const struct repack *repack, struct repack_object *object,
             hid_t dataset, const char *path)
@@ -93,8 +94,7 @@ list_link(hid_t in_group, const char *name, const H5L_info_t *info,
     else if (is_new && link->target->type == H5O_TYPE_GROUP)
         ok = list_group(repack, link->target, id);
 out:
-    if (id >= 0)
-        H5Oclose(id);
+    tool_close(id);
     free(path);
     return ok ? 0 : -1;
 }
@@ -137,7 +137,7 @@ has_references(hid_t type)
     return H5Tdetect_class(type, H5T_REFERENCE) > 0;
 }
 
-/* Layouts whose values are elsewhere. */
+/* Whether the values of such a dataset are in other datasets or files. */
 static bool
 is_elsewhere(hid_t dcpl)
 {
@@ -184,14 +184,10 @@ copy_dataset(struct repack *repack, struct repack_object *object, hid_t in,
         out = -1;
     }
 out:
-    if (out_type >= 0)
-        H5Tclose(out_type);
-    if (type >= 0)
-        H5Tclose(type);
-    if (dcpl >= 0)
-        H5Pclose(dcpl);
-    if (space >= 0)
-        H5Sclose(space);
+    tool_close(out_type);
+    tool_close(type);
+    tool_close(dcpl);
+    tool_close(space);
     return out;
 }
 
@@ -241,8 +237,7 @@ make_hard_link(struct repack *repack, const struct repack_link *link,
         hid_t out = H5Oopen_by_addr(repack->out, object->out_address);
         ok = out >= 0 &&
              H5Olink(out, parent, link->name, lcpl, H5P_DEFAULT) >= 0;
-        if (out >= 0)
-            H5Oclose(out);
+        tool_close(out);
         return ok || repack_fail(repack, object->path, NULL);
     }
     hid_t out = -1, in = H5Oopen_by_addr(repack->in, object->address);
@@ -259,14 +254,12 @@ make_hard_link(struct repack *repack, const struct repack_link *link,
     } else {
         repack_fail(repack, object->path, NULL);
     }
-    if (out >= 0)
-        H5Oclose(out);
-    if (in >= 0)
-        H5Oclose(in);
+    tool_close(out);
+    tool_close(in);
     return ok;
 }
 
-/* Soft, external and users' own links: their bytes say all. */
+/* Makes a soft, external or user-defined link, whose value is mere bytes. */
 static bool
 make_other_link(struct repack *repack, const struct repack_link *link,
                 hid_t parent, hid_t lcpl)
@@ -288,8 +281,7 @@ make_other_link(struct repack *repack, const struct repack_link *link,
                              info.u.val_size, lcpl, H5P_DEFAULT)) >= 0;
 out:
     free(value);
-    if (in >= 0)
-        H5Oclose(in);
+    tool_close(in);
     return ok || repack_fail(repack, link->parent->path, NULL);
 }
 
@@ -307,13 +299,13 @@ make_link(struct repack *repack, const struct repack_link *link)
         ok = make_hard_link(repack, link, parent, lcpl);
     else
         ok = make_other_link(repack, link, parent, lcpl);
-    if (parent >= 0)
-        H5Oclose(parent);
+    tool_close(parent);
     H5Pclose(lcpl);
     return ok;
 }
 
-/* What may refer to any other object. */
+/* Writes attributes and references, which may point to any other object, so
+ * that all objects must exist before. */
 static bool
 fill_object(struct repack *repack, const struct repack_object *object)
 {
@@ -326,10 +318,8 @@ fill_object(struct repack *repack, const struct repack_object *object)
     if (ok && object->deferred)
         ok = repack_copy_values(repack, object->path, in, out);
     ok = ok && repack_copy_attributes(repack, object->path, in, out);
-    if (in >= 0)
-        H5Oclose(in);
-    if (out >= 0)
-        H5Oclose(out);
+    tool_close(in);
+    tool_close(out);
     return ok;
 }
 

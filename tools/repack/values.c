@@ -9,15 +9,16 @@
 
 #include "tools/repack/split.h"
 
-/* Values that are copied at a time. */
+/* Values are copied in blocks of about this size. */
 #define COPY_NBYTES ((uint64_t)16 << 20)
 
 static bool
 translate(struct repack *repack, hid_t type, size_t nvalues, void *values);
 
-/* A reference to what is not in the input any more becomes a null
- * reference, which HDF5 writes as zeros. Members of a compound may stand
- * anywhere, so values are copied out and in. */
+/* Replaces a reference to an object of the input by one to its counterpart. A
+ * reference to an object that no longer exists becomes a null reference, which
+ * HDF5 writes as zeros. Members of a compound value need not be aligned, so the
+ * reference is copied out and in. */
 static bool
 translate_object(struct repack *repack, void *value)
 {
@@ -67,12 +68,9 @@ translate_region(struct repack *repack, void *value)
     else
         ok = in < 0; /* what it pointed to is gone */
     memcpy(value, &reference, sizeof reference);
-    if (target >= 0)
-        H5Oclose(target);
-    if (space >= 0)
-        H5Sclose(space);
-    if (in >= 0)
-        H5Oclose(in);
+    tool_close(target);
+    tool_close(space);
+    tool_close(in);
     return ok;
 }
 
@@ -85,7 +83,7 @@ translate_sequence(struct repack *repack, hid_t type, const void *value)
     return translate(repack, type, sequence.len, sequence.p);
 }
 
-/* The members of compound values. */
+/* Translates the references in members of compound values. */
 static bool
 translate_parts(struct repack *repack, hid_t type, size_t nvalues,
                 uint8_t *values)
@@ -147,8 +145,7 @@ translate(struct repack *repack, hid_t type, size_t nvalues, void *values)
     default:
         break;
     }
-    if (super >= 0)
-        H5Tclose(super);
+    tool_close(super);
     return ok;
 }
 
@@ -214,20 +211,13 @@ out:
     if (!ok)
         repack_fail(repack, attributes->path, "attribute %s: %s", name,
                     repack->reason);
-    if (out >= 0)
-        H5Aclose(out);
-    if (out_type >= 0)
-        H5Tclose(out_type);
-    if (memory_type >= 0)
-        H5Tclose(memory_type);
-    if (type >= 0)
-        H5Tclose(type);
-    if (space >= 0)
-        H5Sclose(space);
-    if (acpl >= 0)
-        H5Pclose(acpl);
-    if (in >= 0)
-        H5Aclose(in);
+    tool_close(out);
+    tool_close(out_type);
+    tool_close(memory_type);
+    tool_close(type);
+    tool_close(space);
+    tool_close(acpl);
+    tool_close(in);
     return ok ? 0 : -1;
 }
 
@@ -263,7 +253,8 @@ repack_copy_attributes(struct repack *repack, const char *path, hid_t in,
            repack_fail(repack, path, NULL);
 }
 
-/* Chunks as they are stored, so that no lossy filter codes them twice. */
+/* Copies chunks as they are stored, so that no lossy filter codes their values
+ * twice. */
 static bool
 copy_chunks(const struct tool_grid *whole, hid_t in, hid_t out)
 {
@@ -275,7 +266,8 @@ copy_chunks(const struct tool_grid *whole, hid_t in, hid_t out)
     while (ok && tool_grid_next(&grid)) {
         hsize_t nbytes = 0;
         uint32_t mask = 0;
-        /* Fails or gives 0 where no chunk is, depending on the version. */
+        /* Where there is no chunk, this fails or gives 0, depending on the
+         * version of HDF5. */
         if (H5Dget_chunk_storage_size(in, grid.at, &nbytes) < 0 || nbytes == 0)
             continue;
         if (nbytes > cap_nbytes) {
@@ -296,7 +288,7 @@ static bool
 copy_blocks(struct repack *repack, struct tool_grid *grid, hid_t type, hid_t in,
             hid_t out)
 {
-    void *values = calloc(repack_grid_nvalues(grid), H5Tget_size(type));
+    void *values = calloc(tool_grid_cap(grid), H5Tget_size(type));
     bool ok = true;
 
     if (values == NULL)
@@ -307,17 +299,14 @@ copy_blocks(struct repack *repack, struct tool_grid *grid, hid_t type, hid_t in,
                              &in_file, &in_memory) &&
              H5Dread(in, type, in_memory, in_file, H5P_DEFAULT, values) >= 0;
         if (ok) {
-            size_t nvalues = (size_t)H5Sget_simple_extent_npoints(in_memory);
-            ok = translate(repack, type, nvalues, values) &&
+            ok = translate(repack, type, grid->nvalues, values) &&
                  H5Dwrite(out, type, in_memory, in_file, H5P_DEFAULT, values) >=
                      0;
             if (has_heap_values(type))
                 H5Dvlen_reclaim(type, in_memory, H5P_DEFAULT, values);
         }
-        if (in_file >= 0)
-            H5Sclose(in_file);
-        if (in_memory >= 0)
-            H5Sclose(in_memory);
+        tool_close(in_file);
+        tool_close(in_memory);
     }
     free(values);
     return ok;
