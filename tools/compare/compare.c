@@ -266,7 +266,8 @@ compare_files(struct comparison *comparison)
     }
     if (comparison->lacks_picture)
         comparison->code = TOOL_TROUBLE;
-    request->report->end(comparison->report, comparison->code);
+    if (request->report->end != NULL)
+        request->report->end(comparison->report, comparison->code);
 }
 
 static bool

@@ -106,7 +106,7 @@ compare_plot(const char *directory, const struct tool_dataset *a,
              char **path_ret, char *reason_ret, size_t reason_cap);
 
 /* A way to print the results. `begin` returns the state that the other
- * functions get; `end` frees it. */
+ * functions get; `end`, which may be NULL, frees it. */
 struct compare_report {
     void *(*begin)(const char *path_a, const char *path_b);
     void (*add)(void *report, const struct compare_result *result);

@@ -11,8 +11,7 @@
 #include "tools/compare/colours.h"
 #include "tools/compare/plot_draw.h"
 
-/* Pixels. h5tests/tools/test_tool_png.py looks at the images at these places.
- */
+/* Pixels. h5tests/tools/test_tool_png.py finds the images at these places. */
 enum {
     WIDTH = 1240,
     HEIGHT = 720,

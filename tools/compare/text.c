@@ -57,12 +57,5 @@ text_add(void *report, const struct compare_result *result)
     printf("\n");
 }
 
-static void
-text_end(void *report, int code)
-{
-    (void)report;
-    (void)code;
-}
-
-const struct compare_report compare_report_text = {text_begin, text_add,
-                                                   text_end};
+const struct compare_report compare_report_text = {.begin = text_begin,
+                                                   .add = text_add};

@@ -45,7 +45,7 @@ plan_steps(const struct tool_dataset *a, const struct tool_dataset *b,
     }
 }
 
-/* Room for the values of one step. */
+/* Allocates the values of one step. */
 static bool
 prepare(struct compare_walk *walk, uint64_t nvalues)
 {

@@ -222,12 +222,14 @@ tool_info(int argc, char **argv)
     int code = TOOL_OK;
 
     argp_parse(&parser, argc, argv, 0, NULL, &request);
-    void *state = request.report->begin();
+    void *state =
+        request.report->begin != NULL ? request.report->begin() : NULL;
     for (int i = 0; i < request.nfiles; i++) {
         int found = show_file(request.report, state, i, request.files[i]);
         if (found > code)
             code = found;
     }
-    request.report->end(state);
+    if (request.report->end != NULL)
+        request.report->end(state);
     return code;
 }

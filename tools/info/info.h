@@ -38,7 +38,7 @@ const char *
 info_pass_text(const struct tool_dataset *dataset);
 
 /* A way to print the results. `begin` returns the state that the other
- * functions get; `end` frees it. */
+ * functions get; `end` frees it. Both may be NULL. */
 struct info_report {
     void *(*begin)(void);
     /* Datasets that follow are of this file, the `nth` from 0; none if it was

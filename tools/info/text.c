@@ -131,12 +131,6 @@ print_head(const struct tool_dataset *dataset)
     printf("%s\n", dataset->has_terp ? "" : ", no terp filter");
 }
 
-static void *
-text_begin(void)
-{
-    return NULL;
-}
-
 static void
 text_file(void *report, int nth, const char *path, bool opened)
 {
@@ -173,11 +167,5 @@ text_damaged_file(void *report, const char *damage)
     printf("DAMAGED: %s\n", damage);
 }
 
-static void
-text_end(void *report)
-{
-    (void)report;
-}
-
-const struct info_report info_report_text = {text_begin, text_file, text_add,
-                                             text_damaged_file, text_end};
+const struct info_report info_report_text = {
+    .file = text_file, .add = text_add, .damaged_file = text_damaged_file};

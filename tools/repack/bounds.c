@@ -124,8 +124,8 @@ finish_range(struct repack_job *job, struct repack_part *part)
  * Where these are all the same, the range is 0, which is no bound, and the
  * relative bound is kept. */
 static void
-settle_bound(const struct repack_bound *bound, const struct tool_range *range,
-             struct terp_params *params)
+resolve_bound(const struct repack_bound *bound, const struct tool_range *range,
+              struct terp_params *params)
 {
     double min, max;
     uint64_t nleft_out;
@@ -162,7 +162,7 @@ repack_find_bounds(struct repack_job *job)
     }
     for (uint64_t c = 0; c < job->ncomponents; c++) {
         job->params[c].pipeline = job->repack->request.pipeline;
-        settle_bound(bound, &job->ranges[c], &job->params[c]);
+        resolve_bound(bound, &job->ranges[c], &job->params[c]);
     }
     return ok;
 }

@@ -181,8 +181,9 @@ write_values(struct repack_job *job)
     return !job->written || repack_job_do(job, job->type, &steps);
 }
 
+/* --verbose. */
 static void
-say(const struct repack_job *job)
+print_dataset(const struct repack_job *job)
 {
     uint64_t stored_nbytes = H5Dget_storage_size(job->out);
     char chunk_text[21 * H5S_MAX_RANK];
@@ -217,7 +218,7 @@ repack_compress(struct repack *repack, const struct repack_object *object,
               repack_find_bounds(&job) && create(&job, parent, name, lcpl) &&
               write_values(&job);
     if (ok && repack->request.verbose)
-        say(&job);
+        print_dataset(&job);
     repack_job_close(&job);
     if (!ok && job.out >= 0) {
         H5Dclose(job.out);

@@ -296,8 +296,8 @@ tool_repack(int argc, char **argv)
         perror("terp repack");
         return TOOL_TROUBLE;
     }
-    /* HDF5 does not close the output after an error of writing: it would try
-     * to write again at exit, and might not come to an end. */
+    /* After an error the output is not closed, since HDF5 would try to write
+     * again and might not come to an end. It must not do so at exit either. */
     H5dont_atexit();
     watch_ends();
     keep_memory();
