@@ -278,7 +278,7 @@ run(struct repack *repack)
               check_levels(repack) && create_out(repack) && make_out(repack) &&
               finish_out(repack, &stat_in, out);
     tool_progress_end(&repack->progress);
-    if (ok && stat(out, &stat_out) == 0)
+    if (ok && stat(request->path_out, &stat_out) == 0)
         tool_progress_sum(start_s, request->path_in, (uint64_t)stat_in.st_size,
                           request->path_out, (uint64_t)stat_out.st_size);
     remove_part();
