@@ -233,13 +233,13 @@ encode_predicted(struct encode *e)
     if (st != TERP_OK)
         return st;
     bool lorenzo = e->frame.prediction == TERP_PREDICTION_LORENZO;
-    struct cpu_escapes escapes = {.team = e->team,
+    struct cpu_escapes escapes = {.pool = e->team,
                                   .stages = e->stages,
                                   .quantizer =
                                       lorenzo ? NULL : &e->spline.quantizer,
                                   .symbols = e->symbols,
                                   .nvalues = e->layout.nvalues,
-                                  .words = e->spline.work};
+                                  .raw = e->spline.work};
     if (lorenzo)
         terp_cpu_lorenzo_quantize(&e->lorenzo, e->values, e->mask,
                                   &e->stats.nspecials, e->spline.work,
@@ -474,13 +474,13 @@ decode_predicted(struct decode *d, void *dst)
     }
     if (st != TERP_OK)
         return st;
-    struct cpu_escapes escapes = {.team = d->team,
+    struct cpu_escapes escapes = {.pool = d->team,
                                   .stages = d->stages,
                                   .quantizer =
                                       lorenzo ? NULL : &d->spline.quantizer,
                                   .symbols = d->symbols,
                                   .nvalues = d->layout.nvalues,
-                                  .words = d->spline.work};
+                                  .raw = d->spline.work};
     st = terp_cpu_escapes_place(&escapes, &section);
     if (st != TERP_OK)
         return st;

@@ -105,22 +105,22 @@ terp_add_cuda_test(test_cuda_prediction_busy gpu/test_cuda_prediction.cu
   ${PROJECT_SOURCE_DIR}/gpu/sections/escapes.cu
   ${PROJECT_SOURCE_DIR}/gpu/predict/lorenzo.cu)
 target_compile_definitions(test_cuda_prediction_busy
-  PRIVATE CUDA_BUSY_NTHREADS=64 CUDA_ALONE_MAX_NRANGES=0
+  PRIVATE CUDA_BUSY_NTHREADS=64 CUDA_SINGLE_BLOCK_MAX_NRANGES=0
     CUDA_LORENZO_MAX_NBLOCKS=1 CUDA_LORENZO_MIN_NBLOCKS=1u)
 terp_add_cuda_test(test_cuda_specials_busy gpu/test_cuda_specials.cu
   ${PROJECT_SOURCE_DIR}/gpu/predict/scan.cu
   ${PROJECT_SOURCE_DIR}/gpu/sections/specials_mask.cu
   ${PROJECT_SOURCE_DIR}/gpu/sections/specials_write.cu)
 target_compile_definitions(test_cuda_specials_busy
-  PRIVATE CUDA_ONE_LOOK_MAX_NBLOCKS=0 CUDA_ALONE_MAX_NLAGGED=0
-          CUDA_ALONE_MAX_NSEGMENTS=0)
+  PRIVATE CUDA_ONE_LOOK_MAX_NBLOCKS=0 CUDA_SINGLE_BLOCK_MAX_NSUMMED=0
+          CUDA_SINGLE_BLOCK_MAX_NSEGMENTS=0)
 terp_add_cuda_test(test_cuda_tiles_decode gpu/test_cuda_tiles_decode.cu)
 # The same with launches shaped as for large chunks.
 terp_add_cuda_test(test_cuda_tiles_decode_busy gpu/test_cuda_tiles_decode.cu
   ${PROJECT_SOURCE_DIR}/gpu/sections/stream_read.cu
   ${PROJECT_SOURCE_DIR}/gpu/entropy/tiles_decode.cu)
 target_compile_definitions(test_cuda_tiles_decode_busy
-  PRIVATE CUDA_MANY_PARTITIONS=1 CUDA_MANY_TILES=1 CUDA_ALONE_MAX_NRANGES=0)
+  PRIVATE CUDA_LONG_INDEX_NPARTITIONS=1 CUDA_MANY_TILES=1 CUDA_SINGLE_BLOCK_MAX_NRANGES=0)
 terp_add_cuda_test(test_cuda_tiles_encode gpu/test_cuda_tiles_encode.cu)
 terp_add_cuda_test(test_cuda_tuner gpu/test_cuda_tuner.cu)
 terp_add_cuda_test(test_cuda_contexts gpu/test_cuda_contexts.cu)
@@ -129,7 +129,7 @@ terp_add_cuda_test(test_cuda_contexts_busy gpu/test_cuda_contexts.cu
   ${PROJECT_SOURCE_DIR}/gpu/entropy/contexts.cu)
 target_compile_definitions(test_cuda_contexts_busy
   PRIVATE CUDA_CONTEXT_ALONE_NSYMBOLS=0 CUDA_CONTEXT_SPAN_NTILES=2
-    CUDA_CONTEXT_BUSY_NBLOCKS=1 CUDA_ALONE_MAX_NRANGES=0)
+    CUDA_CONTEXT_BUSY_NBLOCKS=1 CUDA_SINGLE_BLOCK_MAX_NRANGES=0)
 
 # terp_add_emulated(PROGRAM EVERY [ARGUMENT...]): a test that runs a program
 # of those above, one call in EVERY with the emulated engine too.

@@ -105,13 +105,14 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
         return TERP_ERR_VERSION;
 
     int width = 1 << (src[5] >> 2 & 3), type = src[5] >> 4 & 3;
-    int prediction = src[TERP_FRAME_PREDICTION_AT] & 0xF;
+    int prediction = src[TERP_FRAME_PREDICTION_AT] & TERP_FRAME_PREDICTION;
     chunk->rank = (src[5] & 3) + 1;
     chunk->big_endian = src[5] & LAYOUT_BIG_ENDIAN;
     chunk->stack = src[5] & LAYOUT_STACK;
     if (type > TERP_BYTES || src[TERP_FRAME_CODING_AT] > TERP_CODING_RATIO ||
         prediction > TERP_PREDICTION_LORENZO ||
-        (src[TERP_FRAME_PREDICTION_AT] & ~(0xF | TERP_FRAME_SPECIALS)))
+        (src[TERP_FRAME_PREDICTION_AT] &
+         ~(TERP_FRAME_PREDICTION | TERP_FRAME_SPECIALS)))
         return TERP_ERR_CORRUPT;
     chunk->type = (enum terp_type)type;
     frame.coding = (enum terp_coding)src[TERP_FRAME_CODING_AT];

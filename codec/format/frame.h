@@ -49,7 +49,8 @@ struct terp_frame {
 
 /* Fixed part: magic, version, layout, coding, prediction, checksum. */
 #define TERP_FRAME_CODING_AT 6
-#define TERP_FRAME_PREDICTION_AT 7 /* its high bits are flags: */
+#define TERP_FRAME_PREDICTION_AT 7
+#define TERP_FRAME_PREDICTION 0x0F /* of this byte; and a flag: */
 #define TERP_FRAME_SPECIALS 0x10
 #define TERP_FRAME_CHECKSUM_AT 8
 #define TERP_FRAME_DIMS_AT 16

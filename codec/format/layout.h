@@ -53,20 +53,6 @@ terp_class_extent(const struct terp_level *level, unsigned odd, int d)
     return odd >> d & 1 ? level->nodd[d] : level->neven[d];
 }
 
-/* The mask of special values may be told by how it differs from itself so many
- * values before: a step of dimension d, or of bricks, which come after the last
- * dimension. 0: too few, or no fewer than there are. */
-#define TERP_MIN_MASK_DELTA_DISTANCE 64
-static inline TERP_HOST_DEVICE uint64_t
-terp_mask_delta_distance(const struct terp_layout *layout, int d)
-{
-    uint64_t lag = 1;
-    for (int e = 0; e < d; e++)
-        lag *= layout->dims[e];
-    return lag >= TERP_MIN_MASK_DELTA_DISTANCE && lag < layout->nvalues ? lag
-                                                                        : 0;
-}
-
 /* Rows (runs along dimension 0) of a class in all bricks. */
 uint64_t
 terp_class_nrows(const struct terp_layout *layout, int l, unsigned odd);

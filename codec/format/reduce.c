@@ -1,9 +1,10 @@
+/* The stages that drop repeated and zero words, one byte after another.
+ * gpu/block/reduce.cuh and gpu/block/expand.cuh do the same by blocks of
+ * threads. */
 #include "codec/format/reduce.h"
 
-/* A bit map this short is not worth another level. */
-#define BITMAP_STORED_NBYTES 8
-
-/* RRE1: the bit map of `src`, and its kept bytes at `kept`. */
+/* RRE1 of `src`: its bit map, and the bytes it keeps at `kept`. Returns how
+ * many these are. */
 static uint64_t
 rre1(const uint8_t *src, uint64_t nbytes, uint8_t *bitmap, uint8_t *kept)
 {
@@ -57,14 +58,15 @@ void
 terp_bitmap_write(struct writer *writer, const uint8_t *bitmap, uint64_t nbytes,
                   uint8_t *scratch)
 {
-    if (nbytes <= BITMAP_STORED_NBYTES) {
+    if (nbytes <= TERP_BITMAP_STORED_NBYTES) {
         uint8_t *at = writer_take(writer, nbytes);
         if (at != NULL)
             memcpy(at, bitmap, nbytes);
         return;
     }
-    /* The level above goes first: its size follows from this one's. Kept
-     * bytes are found twice rather than held at every level at once. */
+    /* The level above goes first, since its size follows from this one's.
+     * Kept bytes are found twice: to hold those of all levels at once would
+     * take more memory. */
     uint64_t above_nbytes = div_up(nbytes, 8);
     rre1(bitmap, nbytes, scratch, scratch + above_nbytes);
     terp_bitmap_write(writer, scratch, above_nbytes, scratch + above_nbytes);
@@ -79,7 +81,7 @@ void
 terp_bitmap_read(struct reader *reader, uint8_t *bitmap_ret, uint64_t nbytes,
                  uint8_t *scratch)
 {
-    if (nbytes <= BITMAP_STORED_NBYTES) {
+    if (nbytes <= TERP_BITMAP_STORED_NBYTES) {
         const uint8_t *at = reader_take(reader, nbytes);
         if (at != NULL)
             memcpy(bitmap_ret, at, nbytes);
@@ -155,8 +157,7 @@ terp_reduce_write(struct writer *writer, const uint8_t *src, uint64_t nbytes,
     memset(s.byte_bitmap, 0, s.words_nbytes / 8);
     uint64_t nbytes_kept = 0;
     for (uint64_t i = 0; i < s.words_nbytes; i += 8) {
-        uint64_t word = load_le(s.words + i, 8);
-        word = word << 1 ^ (0 - (word >> 63));
+        uint64_t word = terp_tcms8(load_le(s.words + i, 8));
         unsigned bits = 0;
         for (unsigned j = 0; j < 8; j++, word >>= 8) {
             unsigned kept = (word & 0xFF) != 0;
@@ -198,8 +199,7 @@ terp_reduce_read(struct reader *reader, uint8_t *dst, uint64_t nbytes,
         for (unsigned j = 0; j < 8; j++)
             if (bits >> j & 1)
                 word |= (uint64_t)*kept++ << (8 * j);
-        word = word >> 1 ^ (0 - (word & 1));
-        store_le(s.words + i, word, 8);
+        store_le(s.words + i, terp_tcms8_inverse(word), 8);
     }
     uint32_t last = 0;
     const uint8_t *word = s.words;
@@ -210,21 +210,6 @@ terp_reduce_read(struct reader *reader, uint8_t *dst, uint64_t nbytes,
         }
         store_le(dst + 4 * i, last, (int)min_u64(4, nbytes - 4 * i));
     }
-}
-
-/* Transposes the 8x8 bit matrix whose rows are the bytes of a word (Warren,
- * Hacker's Delight, 7-3, describes the three swaps). */
-static uint64_t
-transpose_8x8(uint64_t m)
-{
-    static const uint64_t masks[3] = {0x00AA00AA00AA00AA, 0x0000CCCC0000CCCC,
-                                      0x00000000F0F0F0F0};
-    for (int i = 0; i < 3; i++) {
-        int shift = 7 << i;
-        uint64_t swap = (m ^ m >> shift) & masks[i];
-        m ^= swap ^ swap << shift;
-    }
-    return m;
 }
 
 void
@@ -245,7 +230,7 @@ terp_planes_write(struct writer *writer, const int8_t *codes, uint64_t ncodes)
                 (uint8_t)((unsigned)code << 1 ^ (code < 0 ? 0xFFu : 0u));
             word |= (uint64_t)tcms << (8 * j);
         }
-        word = transpose_8x8(word);
+        word = terp_transpose_8x8(word);
         for (uint64_t p = 0; p < 8; p++)
             planes[(7 - p) * plane_nbytes + i] = (uint8_t)(word >> (8 * p));
     }
@@ -273,7 +258,7 @@ terp_planes_read(struct reader *reader, int8_t *codes_ret, uint64_t ncodes)
         uint64_t word = 0;
         for (uint64_t p = 0; p < 8; p++)
             word |= (uint64_t)planes[(7 - p) * plane_nbytes + i] << (8 * p);
-        word = transpose_8x8(word);
+        word = terp_transpose_8x8(word);
         uint64_t n = min_u64(8, ncodes - 8 * i);
         for (uint64_t j = 0; j < n; j++) {
             unsigned tcms = word >> (8 * j) & 0xFF;

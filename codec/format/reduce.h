@@ -14,8 +14,38 @@
 
 #include "codec/format/bytes.h"
 
-/* Most bytes that a reduced bit map of `nbytes` takes. */
+/* A bit map of no more bytes than this is stored: another level above it would
+ * not be worth its bytes. */
+#define TERP_BITMAP_STORED_NBYTES 8
+
+/* The most bytes that a reduced bit map of `nbytes` takes. */
 #define TERP_BITMAP_MAX_NBYTES(nbytes) ((nbytes) + (nbytes) / 7 + 32)
+
+/* TCMS8, and back. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_tcms8(uint64_t word)
+{
+    return word << 1 ^ (0 - (word >> 63));
+}
+
+static inline TERP_HOST_DEVICE uint64_t
+terp_tcms8_inverse(uint64_t word)
+{
+    return word >> 1 ^ (0 - (word & 1));
+}
+
+/* Transposes the 8x8 bit matrix whose rows are the bytes of a word (Warren,
+ * Hacker's Delight, 7-3, describes the three swaps). It is its own inverse. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_transpose_8x8(uint64_t m)
+{
+    uint64_t swap = (m ^ m >> 7) & UINT64_C(0x00AA00AA00AA00AA);
+    m ^= swap ^ swap << 7;
+    swap = (m ^ m >> 14) & UINT64_C(0x0000CCCC0000CCCC);
+    m ^= swap ^ swap << 14;
+    swap = (m ^ m >> 28) & UINT64_C(0x00000000F0F0F0F0);
+    return m ^ swap ^ swap << 28;
+}
 
 /* `scratch`: TERP_BITMAP_MAX_NBYTES(nbytes) bytes. */
 void

@@ -1,23 +1,28 @@
+/* The section of escapes, written and read. The chunk is cut into parts, which
+ * the pool's threads count first, so that each part's escapes are known to
+ * begin at some place of the section, and write or read then. */
 #include "cpu/sections/escapes.h"
 
-/* Symbols are looked through in so many parts, or fewer. */
+#include "codec/format/sections.h"
+
+/* The most parts of a chunk, and the least values of a part. */
 #define MAX_NPARTS 128
 #define MIN_PART_NVALUES 8192
 
-/* What the team does, part by part. */
+/* What the threads share. */
 struct job {
     const struct cpu_escapes *escapes;
     struct cpu_grid grid;
     uint64_t part_nvalues, nparts;
-    int number_nbytes;   /* 0: words, not numbers */
-    int nbytes;          /* of either */
-    uint8_t *to;         /* the section's, when written */
-    const uint8_t *from; /* and when read */
+    int number_nbytes;   /* 0: raw values */
+    int nbytes;          /* of an escape, be it a number or a raw value */
+    uint8_t *to;         /* where the section is written */
+    const uint8_t *from; /* where it is read */
     struct part {
         uint64_t nescapes;
         uint64_t before; /* escapes of the parts before it */
-        uint64_t all;    /* bits of any number */
-        bool fits;       /* every word has a number */
+        uint64_t all;    /* the bits of all its numbers */
+        bool fits;       /* every raw value has a number */
     } part[MAX_NPARTS];
 };
 
@@ -34,33 +39,33 @@ part_end(const struct job *job, uint64_t part)
 }
 
 static uint8_t *
-word_at(const struct cpu_escapes *escapes, uint64_t i)
+raw_at(const struct cpu_escapes *escapes, uint64_t i)
 {
-    return (uint8_t *)escapes->words +
+    return (uint8_t *)escapes->raw +
            i * (uint64_t)escapes->stages->value_nbytes;
 }
 
-/* The number that stands for the word at `i`; false if none does. */
+/* The number that stands for the raw value at `i`; false if none does. */
 static bool
 number_at(const struct job *job, uint64_t i, uint64_t *number_ret)
 {
     const struct cpu_escapes *escapes = job->escapes;
-    const uint8_t *word = word_at(escapes, i);
+    const uint8_t *raw = raw_at(escapes, i);
     int nbytes = escapes->stages->value_nbytes;
-    int64_t signed_word;
+    int64_t integer;
 
     if (escapes->quantizer == NULL) {
-        uint64_t bits = load_le(word, nbytes);
-        signed_word = nbytes == 4 ? (int32_t)bits : (int64_t)bits;
-    } else if (!escapes->stages->to_grid(word, &job->grid, &signed_word)) {
+        uint64_t bits = load_le(raw, nbytes);
+        integer = nbytes == 4 ? (int32_t)bits : (int64_t)bits;
+    } else if (!escapes->stages->to_grid(raw, &job->grid, &integer)) {
         return false;
     }
-    *number_ret = zigzag(signed_word);
+    *number_ret = zigzag(integer);
     return true;
 }
 
 static void
-survey_parts(void *arg, int id, uint64_t first, uint64_t end)
+count_parts(void *arg, int id, uint64_t first, uint64_t end)
 {
     struct job *job = arg;
 
@@ -79,9 +84,9 @@ survey_parts(void *arg, int id, uint64_t first, uint64_t end)
     }
 }
 
-/* Makes the job and counts escapes; returns how many there are. */
+/* Makes the job and returns how many escapes there are. */
 static uint64_t
-survey(const struct cpu_escapes *escapes, struct job *job)
+count_escapes(const struct cpu_escapes *escapes, struct job *job)
 {
     uint64_t n = 0;
 
@@ -93,7 +98,7 @@ survey(const struct cpu_escapes *escapes, struct job *job)
     if (job->part_nvalues < MIN_PART_NVALUES)
         job->part_nvalues = MIN_PART_NVALUES;
     job->nparts = div_up(escapes->nvalues, job->part_nvalues);
-    terp_cpu_pool_run(escapes->team, survey_parts, job, job->nparts, 8);
+    terp_cpu_pool_run(escapes->pool, count_parts, job, job->nparts, 8);
     for (uint64_t p = 0; p < job->nparts; p++) {
         job->part[p].before = n;
         n += job->part[p].nescapes;
@@ -114,7 +119,7 @@ write_parts(void *arg, int id, uint64_t first, uint64_t end)
             uint64_t bits = 0;
             i = next_escape(job, i, stop);
             if (job->number_nbytes == 0)
-                bits = load_le(word_at(job->escapes, i), job->nbytes);
+                bits = load_le(raw_at(job->escapes, i), job->nbytes);
             else
                 (void)number_at(job, i, &bits);
             store_le(at, bits, job->nbytes);
@@ -127,22 +132,23 @@ void
 terp_cpu_escapes_write(const struct cpu_escapes *escapes, struct writer *writer)
 {
     struct job job;
-    uint64_t n = survey(escapes, &job), all = 1; /* a byte at least */
+    uint64_t n = count_escapes(escapes, &job), all = 0;
     bool fits = true;
 
     for (uint64_t p = 0; p < job.nparts; p++) {
         all |= job.part[p].all;
         fits &= job.part[p].fits;
     }
-    job.number_nbytes = fits ? (bit_width(all) + 7) / 8 : 0;
-    job.nbytes = fits ? job.number_nbytes : escapes->stages->value_nbytes;
+    job.number_nbytes = fits ? terp_number_nbytes(all) : 0;
+    job.nbytes =
+        terp_escape_nbytes(job.number_nbytes, escapes->stages->value_nbytes);
     write_uleb(writer, n);
     if (n == 0)
         return;
     write_le(writer, (uint64_t)job.number_nbytes, 1);
     job.to = writer_take(writer, n * (uint64_t)job.nbytes);
     if (job.to != NULL)
-        terp_cpu_pool_run(escapes->team, write_parts, &job, job.nparts, 8);
+        terp_cpu_pool_run(escapes->pool, write_parts, &job, job.nparts, 8);
 }
 
 enum terp_status
@@ -153,11 +159,11 @@ terp_cpu_escapes_read(struct reader *reader, uint64_t nvalues, int value_nbytes,
 
     if (section.nescapes > 0)
         section.number_nbytes = (int)read_le(reader, 1);
-    if (reader->underflow || section.nescapes > nvalues ||
-        section.number_nbytes > value_nbytes)
+    if (reader->underflow ||
+        !terp_escapes_are_valid(section.nescapes, section.number_nbytes,
+                                nvalues, value_nbytes))
         return TERP_ERR_CORRUPT;
-    int nbytes =
-        section.number_nbytes == 0 ? value_nbytes : section.number_nbytes;
+    int nbytes = terp_escape_nbytes(section.number_nbytes, value_nbytes);
     section.at = reader_take(reader, section.nescapes * (uint64_t)nbytes);
     *section_ret = section;
     return section.at == NULL ? TERP_ERR_CORRUPT : TERP_OK;
@@ -176,16 +182,15 @@ place_parts(void *arg, int id, uint64_t first, uint64_t end)
             job->from + job->part[p].before * (uint64_t)job->nbytes;
         for (uint64_t left = job->part[p].nescapes; left > 0; left--, i++) {
             i = next_escape(job, i, stop);
-            uint8_t *word = word_at(escapes, i);
+            uint8_t *raw = raw_at(escapes, i);
             uint64_t bits = load_le(at, job->nbytes);
-            int64_t signed_word = unzigzag(bits);
+            int64_t integer = unzigzag(bits);
             if (job->number_nbytes == 0)
-                store_le(word, bits, job->nbytes);
+                store_le(raw, bits, job->nbytes);
             else if (escapes->quantizer == NULL)
-                store_le(word, (uint64_t)signed_word,
-                         escapes->stages->value_nbytes);
+                store_le(raw, (uint64_t)integer, escapes->stages->value_nbytes);
             else
-                escapes->stages->from_grid(signed_word, &job->grid, word);
+                escapes->stages->from_grid(integer, &job->grid, raw);
             at += job->nbytes;
         }
     }
@@ -197,13 +202,13 @@ terp_cpu_escapes_place(const struct cpu_escapes *escapes,
 {
     struct job job;
 
-    if (survey(escapes, &job) != section->nescapes)
+    if (count_escapes(escapes, &job) != section->nescapes)
         return TERP_ERR_CORRUPT;
     job.number_nbytes = section->number_nbytes;
-    job.nbytes = section->number_nbytes == 0 ? escapes->stages->value_nbytes
-                                             : section->number_nbytes;
+    job.nbytes = terp_escape_nbytes(section->number_nbytes,
+                                    escapes->stages->value_nbytes);
     job.from = section->at;
     if (section->nescapes > 0)
-        terp_cpu_pool_run(escapes->team, place_parts, &job, job.nparts, 8);
+        terp_cpu_pool_run(escapes->pool, place_parts, &job, job.nparts, 8);
     return TERP_OK;
 }

@@ -1,4 +1,5 @@
-/* The section of escapes, doc/format.md. */
+/* The section of escapes: what a chunk's codes cannot say. doc/format.md,
+ * "Escapes". */
 #ifndef TERP_CPU_SECTIONS_ESCAPES_H
 #define TERP_CPU_SECTIONS_ESCAPES_H
 
@@ -7,21 +8,22 @@
 #include "cpu/pool/pool.h"
 #include "cpu/predict/stages.h"
 
-/* A chunk's symbols, and beside each that is an escape its word: a value that
- * is on the grid if it can be, or lorenzo's difference. */
+/* A chunk's symbols, and for each that is an escape the raw value: of splines
+ * a value, which is on the grid of steps if it can be, of lorenzo a
+ * difference. */
 struct cpu_escapes {
-    struct cpu_pool *team;
+    struct cpu_pool *pool;
     const struct cpu_stages *stages;
     const struct cpu_quantizer *quantizer; /* NULL: differences */
     const uint16_t *symbols;
     uint64_t nvalues;
-    void *words;
+    void *raw;
 };
 
-/* Where a stream has them. */
+/* Where a stream has its escapes. */
 struct cpu_escape_section {
     uint64_t nescapes;
-    int number_nbytes; /* 0: they are words, not numbers */
+    int number_nbytes; /* 0: they are raw values */
     const uint8_t *at;
 };
 
@@ -29,12 +31,14 @@ void
 terp_cpu_escapes_write(const struct cpu_escapes *escapes,
                        struct writer *writer);
 
-/* TERP_ERR_CORRUPT unless the stream has that section. */
+/* Reads the section's head and passes over its escapes. TERP_ERR_CORRUPT
+ * unless the stream has such a section. */
 enum terp_status
 terp_cpu_escapes_read(struct reader *reader, uint64_t nvalues, int value_nbytes,
                       struct cpu_escape_section *section_ret);
 
-/* To the words; TERP_ERR_CORRUPT unless there are as many escapes. */
+/* Puts the section's escapes into `raw`. TERP_ERR_CORRUPT unless there are as
+ * many escapes among the symbols. */
 enum terp_status
 terp_cpu_escapes_place(const struct cpu_escapes *escapes,
                        const struct cpu_escape_section *section);

@@ -1,6 +1,10 @@
+/* The index of tiles, written and read: which tiles are not zero, and where in
+ * the payload each of these has its bytes. */
 #include "cpu/sections/index.h"
 
 #include <stdlib.h>
+
+#include "codec/format/sections.h"
 
 enum terp_status
 terp_cpu_tile_index_make(uint64_t nsymbols, struct cpu_tile_index *index_ret)
@@ -54,22 +58,14 @@ terp_cpu_tile_index_read_nonzero(struct reader *reader,
     return TERP_OK;
 }
 
-/* ---- places ---- */
+/* ---- lengths and offsets ---- */
 
-/* Control byte of a partition: width of its lengths, and whether reduced. */
-#define CONTROL_REDUCED 0x80
-#define MAX_LENGTH_NBITS 16
-
-/* Bytes below which no tile can be: a symbol's word takes at least one bit. */
 static unsigned
-least_nbytes(const struct cpu_tile_index *index, enum terp_coding coding,
-             uint64_t tile)
+min_nbytes(const struct cpu_tile_index *index, enum terp_coding coding,
+           uint64_t tile)
 {
-    uint64_t first = tile * TERP_TILE_NSYMBOLS;
-    if (coding == TERP_CODING_SPEED || coding == TERP_CODING_RATIO)
-        return 1;
-    return (unsigned)div_up(
-        min_u64(TERP_TILE_NSYMBOLS, index->nsymbols - first), 8);
+    return terp_tile_min_nbytes(coding,
+                                terp_tile_nsymbols(index->nsymbols, tile));
 }
 
 static uint64_t
@@ -102,7 +98,7 @@ length_width(const struct cpu_tile_index *index, enum terp_coding coding,
     for (uint64_t i = first_tile(partition); i < end_tile(index, partition);
          i++)
         if (bit_at(index->nonzero, i))
-            all |= index->nbytes[i] - least_nbytes(index, coding, i);
+            all |= index->nbytes[i] - min_nbytes(index, coding, i);
     return bit_width(all);
 }
 
@@ -123,7 +119,7 @@ write_lengths(struct writer *writer, const struct cpu_tile_index *index,
         if (!bit_at(index->nonzero, i))
             continue;
         pack_bits(at, packed, width,
-                  index->nbytes[i] - least_nbytes(index, coding, i));
+                  index->nbytes[i] - min_nbytes(index, coding, i));
         packed += (uint64_t)width;
     }
 }
@@ -138,13 +134,13 @@ terp_cpu_tile_index_write_places(struct writer *writer,
     for (uint64_t p = 0; p < index->npartitions; p++) {
         if (count_nonzero(index, p) == 0)
             continue;
-        write_le(writer,
-                 (uint64_t)length_width(index, coding, p) |
-                     (index->reduced[p] ? CONTROL_REDUCED : 0),
-                 1);
+        write_le(
+            writer,
+            terp_partition_control((unsigned)length_width(index, coding, p),
+                                   index->reduced[p]),
+            1);
     }
-    int offset_nbytes =
-        (int)div_up((uint64_t)bit_width(index->begin[index->npartitions]), 8);
+    int offset_nbytes = terp_offset_nbytes(index->begin[index->npartitions]);
     if (offset_nbytes > 0)
         write_le(writer, (uint64_t)offset_nbytes, 1);
     for (uint64_t p = 0; p < index->npartitions; p++) {
@@ -174,21 +170,23 @@ read_lengths(struct reader *reader, struct cpu_tile_index *index,
         if (!bit_at(index->nonzero, i))
             continue;
         uint64_t length =
-            unpack_bits(at, packed, width) + least_nbytes(index, coding, i);
+            unpack_bits(at, packed, width) + min_nbytes(index, coding, i);
         packed += (uint64_t)width;
         if (length > max_nbytes)
             return TERP_ERR_CORRUPT;
         index->nbytes[i] = (uint16_t)length;
         nbytes += length;
     }
-    /* A partition that is not reduced is as long as its tiles. */
+    /* A partition that is not reduced is as long as its tiles together. */
     uint64_t stored = index->begin[partition + 1] - index->begin[partition];
     return index->reduced[partition] || stored == nbytes ? TERP_OK
                                                          : TERP_ERR_CORRUPT;
 }
 
-/* Offsets of partitions with tiles; an empty one begins where the next does.
- * The payload's end is not known before the lengths were passed over. */
+/* Reads the offsets of the partitions that have tiles; one that has none begins
+ * where the next one does. Where the payload begins follows from the bytes of
+ * all lengths, which stand behind the offsets: so the widths of these are
+ * looked at first. */
 static enum terp_status
 read_offsets(struct reader *reader, struct cpu_tile_index *index,
              const uint8_t *controls, uint64_t nfull)
@@ -200,15 +198,15 @@ read_offsets(struct reader *reader, struct cpu_tile_index *index,
         if (nnonzero == 0)
             continue;
         unsigned control = controls[full++];
-        int width = (int)(control & ~(unsigned)CONTROL_REDUCED);
-        if (width > MAX_LENGTH_NBITS)
+        int width = (int)(control & TERP_CONTROL_WIDTH);
+        if (width > TERP_LENGTH_MAX_NBITS)
             return TERP_ERR_CORRUPT;
         lengths_nbytes += packed_nbytes(nnonzero, width);
-        if (control & CONTROL_REDUCED)
+        if (control & TERP_CONTROL_REDUCED)
             index->reduced[p] = true;
     }
     int offset_nbytes = (int)read_le(reader, 1);
-    if (offset_nbytes < 1 || offset_nbytes > 8)
+    if (offset_nbytes < 1 || offset_nbytes > TERP_OFFSET_MAX_NBYTES)
         return TERP_ERR_CORRUPT;
     const uint8_t *offsets =
         reader_take(reader, (nfull - 1) * (uint64_t)offset_nbytes);
@@ -253,7 +251,7 @@ terp_cpu_tile_index_read_places(struct reader *reader,
     for (uint64_t p = 0; st == TERP_OK && p < index->npartitions; p++) {
         if (count_nonzero(index, p) == 0)
             continue;
-        int width = (int)(controls[full++] & ~(unsigned)CONTROL_REDUCED);
+        int width = (int)(controls[full++] & TERP_CONTROL_WIDTH);
         st = read_lengths(reader, index, coding, p, width, max_nbytes);
     }
     index->index_nbytes = (uint64_t)(reader->at - places);

@@ -1,20 +1,21 @@
-/* The index of a stream's tiles. After the hybrid form of Noordsij
- * et al., "Parallelization of variable rate decompression through metadata",
- * PDP 2020: an absolute offset a partition, short lengths within it. */
+/* The index of a stream's tiles, after the hybrid form of Noordsij et al.,
+ * "Parallelization of variable rate decompression through metadata", PDP 2020:
+ * an absolute offset a partition, short lengths within it. */
 #ifndef TERP_CPU_SECTIONS_INDEX_H
 #define TERP_CPU_SECTIONS_INDEX_H
 
 #include "codec/format/reduce.h"
 #include "cpu/entropy/tiles.h"
 
-/* Zero tiles have no length and no entry. */
+/* What an encoder or a decoder knows of tiles and partitions. A zero tile has
+ * no length and no entry. */
 struct cpu_tile_index {
     uint64_t nsymbols, ntiles, npartitions;
     uint8_t *nonzero; /* bit map of tiles */
-    bool *reduced;    /* per partition; no bit map: threads set them */
-    uint8_t *entry;   /* per tile; huffman only */
-    uint16_t *nbytes; /* per tile, before reduction */
-    uint64_t *begin;  /* per partition and one more, in the payload */
+    bool *reduced;    /* a partition; no bit map, since threads set them */
+    uint8_t *entry;   /* a tile: of the dictionary, if it has one */
+    uint16_t *nbytes; /* a tile, before its partition is reduced */
+    uint64_t *begin;  /* a partition and one more, in the payload */
     uint8_t *scratch; /* for the bit map of tiles */
     void *memory;
     uint64_t index_nbytes; /* of lengths and offsets, when read */
@@ -26,8 +27,8 @@ terp_cpu_tile_index_make(uint64_t nsymbols, struct cpu_tile_index *index_ret);
 void
 terp_cpu_tile_index_free(struct cpu_tile_index *index);
 
-/* The index is written around the codebooks: which tiles are not zero, then
- * (by the caller) codebooks, then lengths and offsets. */
+/* The index stands around the codebooks: first which tiles are not zero, then
+ * the codebooks, which the caller writes, then lengths and offsets. */
 void
 terp_cpu_tile_index_write_nonzero(struct writer *writer,
                                   struct cpu_tile_index *index);
@@ -40,7 +41,8 @@ enum terp_status
 terp_cpu_tile_index_read_nonzero(struct reader *reader,
                                  struct cpu_tile_index *index);
 
-/* What is left of the reader is the payload then; `begin` lies within. */
+/* Leaves the reader at the payload, in which `begin` then lies. No tile has
+ * more than `max_nbytes`. */
 enum terp_status
 terp_cpu_tile_index_read_places(struct reader *reader,
                                 struct cpu_tile_index *index,

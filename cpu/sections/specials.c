@@ -1,57 +1,38 @@
+/* The section of special values, written and read. A walk over the mask finds
+ * one run after another; it is repeated for each list of the section, so that
+ * no run has to be kept. */
 #include "cpu/sections/specials.h"
 
 #include <stdlib.h>
 
-/* Different values that are told apart by runs. With more, every value is
- * written out. */
-#define MAX_PALETTE 15
+#include "codec/format/sections.h"
 
-/* Where the byte of the number of colors has the dimension of a lag. */
-#define LAG_SHIFT 4
-
-/* Numbers are packed in groups, each with its own width. */
-#define GROUP_NNUMBERS 64
-
-/* Values before a run since the last one, its length less one and, with
- * colors, which of them it repeats. */
+/* What the section says of a run, by enum terp_specials_field. */
 struct run {
-    uint64_t gap, more, color;
-};
-enum field {
-    FIELD_GAP,
-    FIELD_MORE,
-    FIELD_COLOR,
-    NFIELDS
+    uint64_t number[TERP_SPECIALS_NFIELDS];
 };
 
-static uint64_t
-number_of(const struct run *run, int field)
-{
-    return field == FIELD_GAP    ? run->gap
-           : field == FIELD_MORE ? run->more
-                                 : run->color;
-}
-
-/* A mask, or with a lag what differs between it and itself so much before. */
+/* A mask or, with a mask delta, what differs between it and itself so many
+ * values before. */
 struct bits {
     const uint64_t *words;
-    uint64_t nvalues, lag;
+    uint64_t nvalues, mask_delta;
 };
 
 static uint64_t
 word_of(const struct bits *bits, uint64_t i)
 {
-    uint64_t at = bits->lag / 64, word = bits->words[i];
-    int shift = (int)(bits->lag % 64);
+    uint64_t at = bits->mask_delta / 64, word = bits->words[i];
+    int shift = (int)(bits->mask_delta % 64);
 
-    if (bits->lag > 0 && i >= at)
+    if (bits->mask_delta > 0 && i >= at)
         word ^= bits->words[i - at] << shift;
     if (shift > 0 && i > at)
         word ^= bits->words[i - at - 1] >> (64 - shift);
     return word;
 }
 
-/* First i >= at whose bit is `set`, or the number of values. */
+/* The first i >= at whose bit is `set`, or the number of values. */
 static uint64_t
 find_bit(const struct bits *bits, uint64_t at, bool set)
 {
@@ -65,27 +46,27 @@ find_bit(const struct bits *bits, uint64_t at, bool set)
     return bits->nvalues;
 }
 
-/* A walk over runs of specials or, `by_color`, of equal specials. Colors are
- * added as they are met. */
+/* A walk over runs of special values or, `by_color`, of equal ones. The palette
+ * gets each color as the walk meets it first. */
 struct walk {
     struct bits bits;
     const uint8_t *values;
     int value_nbytes;
     bool by_color;
-    uint64_t palette[MAX_PALETTE];
-    int ncolors;  /* MAX_PALETTE + 1: too many */
+    uint64_t palette[TERP_SPECIALS_MAX_NCOLORS];
+    int ncolors;  /* MAX_NCOLORS + 1: too many */
     uint64_t end; /* of the last run */
 };
 
 static int
 color_of(struct walk *walk, uint64_t bits)
 {
-    for (int c = 0; c < walk->ncolors && c < MAX_PALETTE; c++)
+    for (int c = 0; c < walk->ncolors && c < TERP_SPECIALS_MAX_NCOLORS; c++)
         if (walk->palette[c] == bits)
             return c;
-    if (walk->ncolors < MAX_PALETTE)
+    if (walk->ncolors < TERP_SPECIALS_MAX_NCOLORS)
         walk->palette[walk->ncolors] = bits;
-    if (walk->ncolors <= MAX_PALETTE)
+    if (walk->ncolors <= TERP_SPECIALS_MAX_NCOLORS)
         walk->ncolors++;
     return walk->ncolors - 1;
 }
@@ -99,7 +80,8 @@ next_run(struct walk *walk, struct run *run_ret)
     if (first == walk->bits.nvalues)
         return false;
     uint64_t stop = find_bit(&walk->bits, first, false);
-    *run_ret = (struct run){.gap = first - walk->end};
+    *run_ret = (struct run){{0}};
+    run_ret->number[TERP_SPECIALS_GAP] = first - walk->end;
     if (walk->by_color) {
         const uint8_t *value = walk->values + first * nbytes;
         uint64_t i = first + 1;
@@ -107,22 +89,23 @@ next_run(struct walk *walk, struct run *run_ret)
                memcmp(walk->values + i * nbytes, value, nbytes) == 0)
             i++;
         stop = i;
-        run_ret->color =
+        run_ret->number[TERP_SPECIALS_COLOR] =
             (uint64_t)color_of(walk, load_le(value, walk->value_nbytes));
     }
-    run_ret->more = stop - first - 1;
+    run_ret->number[TERP_SPECIALS_MORE] = stop - first - 1;
     walk->end = stop;
     return true;
 }
 
-/* Of the whole walk, or up to the first color too many. Rewinds. */
+/* Counts the runs of the whole walk, or up to the first color too many, and
+ * goes back to its begin. */
 static uint64_t
 count_runs(struct walk *walk)
 {
     struct run run;
     uint64_t nruns = 0;
 
-    while (walk->ncolors <= MAX_PALETTE && next_run(walk, &run))
+    while (walk->ncolors <= TERP_SPECIALS_MAX_NCOLORS && next_run(walk, &run))
         nruns++;
     walk->end = 0;
     return nruns;
@@ -131,13 +114,14 @@ count_runs(struct walk *walk)
 static void
 write_field(struct writer *writer, struct walk walk, int field)
 {
-    uint64_t numbers[GROUP_NNUMBERS], n;
+    uint64_t numbers[TERP_SPECIALS_GROUP_NNUMBERS], n;
     struct run run;
 
     do {
         uint64_t all = 0;
-        for (n = 0; n < GROUP_NNUMBERS && next_run(&walk, &run); n++) {
-            numbers[n] = number_of(&run, field);
+        for (n = 0; n < TERP_SPECIALS_GROUP_NNUMBERS && next_run(&walk, &run);
+             n++) {
+            numbers[n] = run.number[field];
             all |= numbers[n];
         }
         if (n == 0)
@@ -151,7 +135,7 @@ write_field(struct writer *writer, struct walk walk, int field)
         memset(at, 0, nbytes);
         for (uint64_t i = 0; i < n; i++)
             pack_bits(at, i * (uint64_t)width, width, numbers[i]);
-    } while (n == GROUP_NNUMBERS);
+    } while (n == TERP_SPECIALS_GROUP_NNUMBERS);
 }
 
 static void
@@ -160,7 +144,8 @@ write_all(struct writer *writer, struct walk walk)
     struct run run;
 
     while (next_run(&walk, &run)) {
-        uint64_t nbytes = (run.more + 1) * (uint64_t)walk.value_nbytes;
+        uint64_t nbytes =
+            (run.number[TERP_SPECIALS_MORE] + 1) * (uint64_t)walk.value_nbytes;
         uint8_t *at = writer_take(writer, nbytes);
         if (at == NULL)
             return;
@@ -170,22 +155,23 @@ write_all(struct writer *writer, struct walk walk)
     }
 }
 
-/* Of a walk with one color: the dimension whose lag leaves the fewest runs, 0
- * for none. */
+/* The dimension whose mask delta leaves the fewest runs of a walk with one
+ * color; 0 where none leaves fewer. */
 static int
-choose_lag(struct walk *walk, const struct terp_layout *layout,
-           uint64_t *nruns_inout)
+choose_mask_delta(struct walk *walk, const struct terp_layout *layout,
+                  uint64_t *nruns_inout)
 {
     struct walk tried = *walk;
     int best = 0;
 
     for (int d = 1; d <= TERP_NDIMS; d++) {
-        tried.bits.lag = terp_mask_delta_distance(layout, d);
-        uint64_t nruns = tried.bits.lag == 0 ? UINT64_MAX : count_runs(&tried);
+        tried.bits.mask_delta = terp_mask_delta_distance(layout, d);
+        uint64_t nruns =
+            tried.bits.mask_delta == 0 ? UINT64_MAX : count_runs(&tried);
         if (nruns >= *nruns_inout)
             continue;
         *nruns_inout = nruns;
-        walk->bits.lag = tried.bits.lag;
+        walk->bits.mask_delta = tried.bits.mask_delta;
         best = d;
     }
     return best;
@@ -201,20 +187,18 @@ terp_cpu_specials_write(struct writer *writer, const uint64_t *mask,
                         .value_nbytes = value_nbytes,
                         .by_color = true};
     uint64_t nruns = count_runs(&walk);
-    int lagged = 0;
+    int mask_delta_dim = 0;
 
-    if (walk.ncolors > MAX_PALETTE) {
+    if (walk.ncolors > TERP_SPECIALS_MAX_NCOLORS) {
         walk.ncolors = 0;
         walk.by_color = false;
         nruns = count_runs(&walk);
     } else if (walk.ncolors == 1) {
         walk.by_color = false;
-        lagged = choose_lag(&walk, layout, &nruns);
+        mask_delta_dim = choose_mask_delta(&walk, layout, &nruns);
     }
-    write_uleb(writer, nruns);
-    write_le(writer, (uint64_t)(walk.ncolors | lagged << LAG_SHIFT), 1);
-    for (int field = 0; field < (walk.ncolors > 1 ? NFIELDS : FIELD_COLOR);
-         field++)
+    terp_specials_write_head(writer, nruns, walk.ncolors, mask_delta_dim);
+    for (int field = 0; field < terp_specials_nfields(walk.ncolors); field++)
         write_field(writer, walk, field);
     for (int c = 0; c < walk.ncolors; c++)
         write_le(writer, walk.palette[c], value_nbytes);
@@ -223,7 +207,7 @@ terp_cpu_specials_write(struct writer *writer, const uint64_t *mask,
     return writer->overflow ? TERP_ERR_CAPACITY : TERP_OK;
 }
 
-/* A list of numbers, read one by one. */
+/* A list of numbers that are read one by one. */
 struct list {
     struct reader reader;
     uint64_t nnumbers, at;
@@ -234,9 +218,10 @@ struct list {
 static void
 start_group(struct list *list)
 {
-    uint64_t n = min_u64(GROUP_NNUMBERS, list->nnumbers - list->at);
+    uint64_t n =
+        min_u64(TERP_SPECIALS_GROUP_NNUMBERS, list->nnumbers - list->at);
     list->width = (int)read_le(&list->reader, 1);
-    if (list->width > 56)
+    if (list->width > TERP_SPECIALS_MAX_NBITS)
         list->reader.underflow = true;
     list->group = reader_take(&list->reader, packed_nbytes(n, list->width));
 }
@@ -249,47 +234,23 @@ list_at(struct reader *reader, uint64_t nnumbers)
     struct list skipped = list;
 
     for (; skipped.at < nnumbers && !skipped.reader.underflow;
-         skipped.at += GROUP_NNUMBERS)
+         skipped.at += TERP_SPECIALS_GROUP_NNUMBERS)
         start_group(&skipped);
     *reader = skipped.reader;
     return list;
 }
 
-/* Only of a list that was read to its end without an underflow. */
+/* The list has been passed over before without an underflow: its numbers are
+ * there. */
 static uint64_t
 next_number(struct list *list)
 {
-    uint64_t i = list->at % GROUP_NNUMBERS;
+    uint64_t i = list->at % TERP_SPECIALS_GROUP_NNUMBERS;
 
     if (i == 0)
         start_group(list);
     list->at++;
     return unpack_bits(list->group, i * (uint64_t)list->width, list->width);
-}
-
-/* The head of a section. */
-struct head {
-    uint64_t nruns, ncolors, lag;
-    int nfields;
-};
-
-static bool
-read_head(struct reader *reader, const struct terp_layout *layout,
-          struct head *head_ret)
-{
-    uint64_t nruns = read_uleb(reader), byte = read_le(reader, 1);
-    uint64_t ncolors = byte & MAX_PALETTE, lagged = byte >> LAG_SHIFT;
-    bool valid =
-        !reader->underflow && nruns <= layout->nvalues && lagged <= TERP_NDIMS;
-
-    *head_ret = (struct head){.nruns = nruns,
-                              .ncolors = ncolors,
-                              .nfields = ncolors > 1 ? NFIELDS : FIELD_COLOR};
-    if (valid && lagged > 0) {
-        head_ret->lag = terp_mask_delta_distance(layout, (int)lagged);
-        valid = ncolors == 1 && head_ret->lag > 0;
-    }
-    return valid;
 }
 
 static void
@@ -309,11 +270,11 @@ set_bits(uint64_t *words, uint64_t begin, uint64_t end)
     words[last] |= to;
 }
 
-/* Differences become the mask, and counted. */
+/* Turns differences into the mask, in place, and counts its special values. */
 static uint64_t
-sum_up(uint64_t *words, uint64_t nvalues, uint64_t lag)
+sum_up(uint64_t *words, uint64_t nvalues, uint64_t mask_delta)
 {
-    const struct bits bits = {words, nvalues, lag};
+    const struct bits bits = {words, nvalues, mask_delta};
     uint64_t nwords = div_up(nvalues, 64), nspecials = 0;
 
     for (uint64_t i = 0; i < nwords; i++) {
@@ -325,37 +286,41 @@ sum_up(uint64_t *words, uint64_t nvalues, uint64_t lag)
     return nspecials;
 }
 
-/* All that stands in the section but the values, which are passed over. */
+/* Reads all of the section behind its head but the values, which it passes
+ * over. */
 static bool
 read_runs(struct reader *reader, const struct terp_layout *layout,
-          const struct head *head, int value_nbytes, uint64_t *mask,
-          uint64_t *nspecials_ret)
+          const struct terp_specials_head *head, int value_nbytes,
+          uint64_t *mask, uint64_t *nspecials_ret)
 {
     uint64_t end = 0, nspecials = 0;
-    struct list lists[NFIELDS];
+    struct list lists[TERP_SPECIALS_NFIELDS];
 
     for (int field = 0; field < head->nfields; field++)
         lists[field] = list_at(reader, head->nruns);
     if (reader->underflow)
         return false;
     for (uint64_t i = 0; i < head->nruns; i++) {
-        uint64_t gap = next_number(&lists[FIELD_GAP]);
-        uint64_t more = next_number(&lists[FIELD_MORE]);
+        uint64_t gap = next_number(&lists[TERP_SPECIALS_GAP]);
+        uint64_t more = next_number(&lists[TERP_SPECIALS_MORE]);
         uint64_t left = layout->nvalues - end;
         if (gap >= left || more >= left - gap)
             return false;
-        if (head->nfields > FIELD_COLOR &&
-            next_number(&lists[FIELD_COLOR]) >= head->ncolors)
+        if (head->nfields > TERP_SPECIALS_COLOR &&
+            next_number(&lists[TERP_SPECIALS_COLOR]) >= (uint64_t)head->ncolors)
             return false;
         if (mask != NULL)
             set_bits(mask, end + gap, end + gap + more + 1);
         end += gap + more + 1;
         nspecials += more + 1;
     }
-    reader_take(reader, (head->ncolors > 0 ? head->ncolors : nspecials) *
-                            (uint64_t)value_nbytes);
+    reader_take(reader,
+                (head->ncolors > 0 ? (uint64_t)head->ncolors : nspecials) *
+                    (uint64_t)value_nbytes);
     *nspecials_ret =
-        head->lag == 0 ? nspecials : sum_up(mask, layout->nvalues, head->lag);
+        head->mask_delta_distance == 0
+            ? nspecials
+            : sum_up(mask, layout->nvalues, head->mask_delta_distance);
     return !reader->underflow;
 }
 
@@ -365,12 +330,12 @@ terp_cpu_specials_read(struct reader *reader, const struct terp_layout *layout,
                        uint64_t *nspecials_ret)
 {
     uint64_t *mask = NULL;
-    struct head head;
+    struct terp_specials_head head;
 
     *nspecials_ret = 0;
-    if (!read_head(reader, layout, &head))
+    if (!terp_specials_read_head(reader, layout, &head))
         return TERP_ERR_CORRUPT;
-    if (mask_ret != NULL || head.lag > 0) {
+    if (mask_ret != NULL || head.mask_delta_distance > 0) {
         mask = calloc(div_up(layout->nvalues, 64), 8);
         if (mask == NULL)
             return TERP_ERR_MEMORY;
@@ -397,9 +362,9 @@ place_colors(struct list *lists, uint64_t nruns, const uint8_t *palette,
              size_t nbytes, uint8_t *values)
 {
     for (uint64_t i = 0; i < nruns; i++) {
-        uint64_t gap = next_number(&lists[FIELD_GAP]);
-        uint64_t n = next_number(&lists[FIELD_MORE]) + 1;
-        uint64_t color = next_number(&lists[FIELD_COLOR]);
+        uint64_t gap = next_number(&lists[TERP_SPECIALS_GAP]);
+        uint64_t n = next_number(&lists[TERP_SPECIALS_MORE]) + 1;
+        uint64_t color = next_number(&lists[TERP_SPECIALS_COLOR]);
         values += gap * nbytes;
         fill_values(values, n, palette + color * nbytes, nbytes);
         values += n * nbytes;
@@ -412,10 +377,10 @@ terp_cpu_specials_place(struct reader *reader, const struct terp_layout *layout,
 {
     const struct bits bits = {mask, layout->nvalues, 0};
     size_t nbytes = (size_t)value_nbytes;
-    struct list lists[NFIELDS];
-    struct head head;
+    struct list lists[TERP_SPECIALS_NFIELDS];
+    struct terp_specials_head head;
 
-    read_head(reader, layout, &head);
+    terp_specials_read_head(reader, layout, &head);
     for (int field = 0; field < head.nfields; field++)
         lists[field] = list_at(reader, head.nruns);
     const uint8_t *words = reader->at;

@@ -1,4 +1,5 @@
-/* The exact values of masked points. doc/format.md, "Specials". */
+/* The section of special values: which these are, and their bits.
+ * doc/format.md, "Specials". */
 #ifndef TERP_CPU_SECTIONS_SPECIALS_H
 #define TERP_CPU_SECTIONS_SPECIALS_H
 
@@ -6,8 +7,8 @@
 #include "codec/format/bytes.h"
 #include "codec/format/layout.h"
 
-/* Writes which values the mask names (bit i % 64 of word i / 64) and their
- * bits. */
+/* Writes which values the mask names (bit i % 64 of word i / 64 is value i's)
+ * and the bits of these. */
 enum terp_status
 terp_cpu_specials_write(struct writer *writer, const uint64_t *mask,
                         const void *values, const struct terp_layout *layout,

@@ -1,4 +1,4 @@
-/* The checksum of a stream, by one block or a grid of blocks. */
+/* The checksum of a stream, by one block of threads or by a grid of blocks. */
 #ifndef TERP_GPU_BLOCK_CHECKSUM_CUH
 #define TERP_GPU_BLOCK_CHECKSUM_CUH
 
@@ -6,12 +6,12 @@
 #include "gpu/block/xxh3.cuh"
 #include "gpu/engine/state.cuh"
 
-/* Blocks of XXH3 that a warp sums up at least: one block of threads does a
- * short stream, and need not wait for others. */
+/* The least blocks of XXH3 for a warp to sum up. So a short stream has only one
+ * block of threads, which need not wait for others. */
 #define CHECKSUM_WARP_NBLOCKS 2
 
 static_assert(CUDA_SHORT_NBYTES - TERP_FRAME_DIMS_AT + 1 >= XXH3_MIN_NBYTES,
-              "shorter inputs are hashed in another way");
+              "XXH3 hashes shorter inputs in another way.");
 
 static __device__ __forceinline__ uint2
 halves_of(uint64_t word)
@@ -19,8 +19,9 @@ halves_of(uint64_t word)
     return make_uint2((uint32_t)word, (uint32_t)(word >> 32));
 }
 
-/* By one warp: `sums` has eight words for each of nblocks + 1 blocks. NAHEAD
- * of them are in registers before they are needed. */
+/* A warp chains the sums of blocks: each is added to the scrambled
+ * accumulators. `sums` has eight words for each of nblocks + 1 blocks; those of
+ * NAHEAD blocks are loaded before they are needed. */
 template <unsigned NAHEAD>
 static __device__ uint64_t
 chain_sums(const uint2 *sums, uint64_t nblocks, const uint64_t *secret)
@@ -55,7 +56,7 @@ chain_sums(const uint2 *sums, uint64_t nblocks, const uint64_t *secret)
     return (uint64_t)value.y << 32 | value.x;
 }
 
-/* What the stripe adds that ends where the input ends. */
+/* What the last stripe adds, which ends where the input ends. */
 static __device__ __forceinline__ uint64_t
 sum_last_stripe(const uint8_t *end, const uint64_t *secret)
 {
@@ -63,11 +64,11 @@ sum_last_stripe(const uint8_t *end, const uint64_t *secret)
     uint64_t word = xxh3_load(end - XXH3_STRIPE_NBYTES + 8 * i);
 
     return xxh3_product(word, xxh3_key(secret, XXH3_LAST_STRIPE_AT + 8 * i)) +
-           __shfl_xor_sync(0xFFFFFFFF, word, 1);
+           __shfl_xor_sync(FULL_WARP_MASK, word, 1);
 }
 
-/* Blocks of XXH3, one in `step` from block `first` on, which are the warp's,
- * each to eight words of `sums`. `secret` is in shared memory. */
+/* A warp sums up blocks of XXH3, every `step`-th from block `first` on, each to
+ * eight words of `sums`. `secret` is in shared memory. */
 static __device__ __forceinline__ void
 sum_blocks(const uint8_t *input, uint64_t nbytes, const uint64_t *secret,
            uint64_t first, uint64_t step, uint64_t *sums)
@@ -90,19 +91,19 @@ sum_blocks(const uint8_t *input, uint64_t nbytes, const uint64_t *secret,
     }
 }
 
-/* The hash of an input, from the sums of its blocks. By one warp. */
+/* A warp finds the hash of an input from the sums of its blocks. */
 template <unsigned NAHEAD>
 static __device__ __forceinline__ uint64_t
-join_sums(const uint64_t *sums, uint64_t nbytes, const uint64_t *secret)
+hash_of_sums(const uint64_t *sums, uint64_t nbytes, const uint64_t *secret)
 {
     return xxh3_end(
         chain_sums<NAHEAD>((const uint2 *)sums, xxh3_nblocks(nbytes), secret),
         secret, nbytes);
 }
 
-/* The checksum of a stream, in all threads of the first warp of the block that
- * ends last; false in all others. Grid: x, y chunks. A warp sums up a block of
- * XXH3 at a time; progress counts blocks of threads. */
+/* Returns the checksum of a stream in all threads of the first warp of the
+ * block that ends last, and false in all other threads. Grid: x blocks of a
+ * stream, y chunks. A warp sums up a block of XXH3 at a time. */
 template <unsigned NTHREADS, unsigned NAHEAD>
 static __device__ bool
 checksum(struct cuda_chunk &chunk, const uint8_t *stream,
@@ -128,12 +129,13 @@ checksum(struct cuda_chunk &chunk, const uint8_t *stream,
         return false;
     if (threadIdx.x >= 32)
         return false;
-    *hash_ret = join_sums<NAHEAD>(sums, nbytes, s_secret);
+    *hash_ret = hash_of_sums<NAHEAD>(sums, nbytes, s_secret);
     return true;
 }
 
-/* The checksum into a stream, unless it is short or is none. `sums`: eight
- * words for each 1024 bytes, and eight more. */
+/* Writes the checksum into a chunk's stream, unless there is no stream or the
+ * host seals it, since it is short. `sums`: eight words for each 1024 bytes of
+ * the stream, and eight more. */
 template <unsigned NTHREADS, unsigned NAHEAD>
 static __device__ __forceinline__ void
 seal_stream(struct cuda_chunk &chunk, uint64_t *sums)

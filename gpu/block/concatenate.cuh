@@ -1,11 +1,11 @@
-/* Bytes put one after another, at any place. */
+/* How threads put bytes one after another, at places of any alignment. */
 #ifndef TERP_GPU_BLOCK_CONCATENATE_CUH
 #define TERP_GPU_BLOCK_CONCATENATE_CUH
 
 #include "gpu/engine/platform.cuh"
 
-/* Thread `i` of `nthreads` copies its part. `src` is aligned to 4, dst need
- * not be. */
+/* Thread `i` of `nthreads` copies its part of the bytes. `src` is aligned to 4,
+ * `dst` need not be. */
 static __device__ __forceinline__ void
 copy_bytes(uint8_t *dst, const uint8_t *src, unsigned nbytes, unsigned i,
            unsigned nthreads)
@@ -24,24 +24,24 @@ copy_bytes(uint8_t *dst, const uint8_t *src, unsigned nbytes, unsigned i,
         dst[tail] = src[tail];
 }
 
-/* Five words: four, and the one behind. */
+/* Four words of 4 bytes, and the one behind them. */
 struct five_words {
     uint4 four;
     uint32_t next;
 };
 
-/* `from` is aligned to 16. */
+/* Words 4 i to 4 i + 4 of `from`, which is aligned to 16. */
 static __device__ __forceinline__ struct five_words
 load_five(const uint8_t *from, unsigned i)
 {
     return {((const uint4 *)from)[i], ((const uint32_t *)from)[4 * i + 4]};
 }
 
-/* Copies as copy_bytes does, but for the first words, which have been loaded:
+/* Does what copy_bytes does, but the thread has loaded its first words before:
  * `five` is load_five(from, i). */
 static __device__ __forceinline__ void
-join_bytes(uint8_t *to, const uint8_t *from, struct five_words five,
-           unsigned nbytes, unsigned i, unsigned nthreads)
+concatenate_bytes(uint8_t *to, const uint8_t *from, struct five_words five,
+                  unsigned nbytes, unsigned i, unsigned nthreads)
 {
     const unsigned head = min(nbytes, (0 - (unsigned)(uintptr_t)to) % 4);
     const unsigned nfull = (nbytes - head) / 4;

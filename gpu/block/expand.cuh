@@ -1,6 +1,7 @@
-/* How a block reads bytes of a stream, and expands what
- * codec/format/reduce.c made. All threads of the block call these together,
- * with the same arguments, and get the same result. */
+/* How a block of threads reads bytes of a stream and expands bit maps and bytes
+ * that RRE1 has reduced: what gpu/block/reduce.cuh and codec/format/reduce.c
+ * write. All threads of the block call these functions together, with the same
+ * arguments, and get the same result. */
 #ifndef TERP_GPU_BLOCK_EXPAND_CUH
 #define TERP_GPU_BLOCK_EXPAND_CUH
 
@@ -8,12 +9,13 @@
 
 #include "codec/format/base.h"
 #include "codec/format/limits.h"
+#include "codec/format/reduce.h"
 #include "gpu/engine/platform.cuh"
 
 /* ---- bytes ---- */
 
-/* A reader that every thread of a block holds, at the same place. Some of its
- * bytes are staged: in shared memory too. Places count from `src`. */
+/* A reader that every thread of a block holds, at the same place. Some of the
+ * bytes are staged, that is in shared memory too. Places count from `src`. */
 struct block_reader {
     const uint8_t *src, *s_staged;
     uint64_t staged_at, staged_end;
@@ -21,9 +23,9 @@ struct block_reader {
     bool underflow;
 };
 
-/* Stages what comes next, in units of 16 bytes: up to `cap_nbytes`, less up to
- * 15 that stand before and may be read, since a frame is longer. s_staged is
- * aligned to 16. */
+/* Stages what comes next, in aligned units of 16 bytes. So up to 15 bytes
+ * before it are read too, which exist since a frame is longer; and up to as
+ * many less than `cap_nbytes` are staged. s_staged is aligned to 16. */
 template <unsigned NTHREADS>
 static __device__ inline void
 stage_bytes(struct block_reader *reader, uint8_t *s_staged, unsigned cap_nbytes)
@@ -47,7 +49,7 @@ stage_bytes(struct block_reader *reader, uint8_t *s_staged, unsigned cap_nbytes)
     __syncthreads();
 }
 
-/* The bytes [at, at + nbytes), none of them before what is staged. */
+/* The bytes [at, at + nbytes), none of which stands before what is staged. */
 static __device__ __forceinline__ const uint8_t *
 bytes_at(const struct block_reader &reader, uint64_t at, uint64_t nbytes)
 {
@@ -56,7 +58,7 @@ bytes_at(const struct block_reader &reader, uint64_t at, uint64_t nbytes)
                : reader.src + at;
 }
 
-/* The next `nbytes`, or NULL. */
+/* The next `nbytes`; NULL where there are fewer. */
 static __device__ __forceinline__ const uint8_t *
 take_bytes(struct block_reader *reader, uint64_t nbytes)
 {
@@ -81,7 +83,7 @@ template <unsigned NTHREADS>
 using block_sum =
     cub::BlockScan<unsigned, (int)NTHREADS, cub::BLOCK_SCAN_WARP_SCANS>;
 
-/* How many of `n` items stand in the group of eight with number i. */
+/* How many of `n` items the i-th group of eight has. */
 static __device__ __forceinline__ unsigned
 group_of_eight(unsigned n, unsigned i)
 {
@@ -137,7 +139,7 @@ expand_rre1(struct block_reader *reader, const uint8_t *bitmap, uint8_t *dst,
     take_bytes(reader, nkept);
 }
 
-/* Word i of a bit map of `nbits`, without the bits behind the last. */
+/* Word i of a bit map of `nbits`; bits behind the last are 0. */
 static __device__ __forceinline__ uint32_t
 map_word(const uint32_t *map, unsigned nbits, unsigned i)
 {
@@ -145,8 +147,8 @@ map_word(const uint32_t *map, unsigned nbits, unsigned i)
     return n < 32 ? map[i] & ((1u << n) - 1) : map[i];
 }
 
-/* How many bits are set in a map of `nbits`, and in words before word `end`.
- * Each warp finds this for itself. */
+/* How many bits are set in a map of `nbits`, and how many in its words before
+ * word `end`. Each warp finds this out for itself. */
 static __device__ __forceinline__ unsigned
 count_map(const uint32_t *map, unsigned nbits, unsigned end,
           unsigned *before_ret)
@@ -159,8 +161,8 @@ count_map(const uint32_t *map, unsigned nbits, unsigned end,
         all += n;
         before += i < end ? n : 0;
     }
-    *before_ret = __reduce_add_sync(0xFFFFFFFF, before);
-    return __reduce_add_sync(0xFFFFFFFF, all);
+    *before_ret = __reduce_add_sync(FULL_WARP_MASK, before);
+    return __reduce_add_sync(FULL_WARP_MASK, all);
 }
 
 /* RRE1 backwards, as above, for few bytes: a warp has some words of the map
@@ -203,7 +205,7 @@ expand_bitmap(struct block_reader *reader, uint8_t *dst, unsigned nbytes,
         /* Level k has a bit for each byte of level k - 1. The levels take turns
          * in dst and scratch. */
 #pragma unroll 1
-    while ((nbytes - 1) >> (3 * level) >= 8)
+    while ((nbytes - 1) >> (3 * level) >= TERP_BITMAP_STORED_NBYTES)
         level++;
 #pragma unroll 1
     for (bool stored = true;; stored = false, level--) {

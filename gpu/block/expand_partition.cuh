@@ -1,5 +1,5 @@
-/* A reduced partition of tiles back to its bytes, by a block.
- * RRE4-TCMS8-RZE1 backwards; codec/format/reduce.c does the same. */
+/* How a block of threads expands a reduced partition of tiles: RRE4-TCMS8-RZE1
+ * backwards. codec/format/reduce.c does the same one word after another. */
 #ifndef TERP_GPU_BLOCK_EXPAND_PARTITION_CUH
 #define TERP_GPU_BLOCK_EXPAND_PARTITION_CUH
 
@@ -11,31 +11,32 @@
 
 /* RRE4 sees a partition as words of four bytes, RZE1 what is left of them as
  * pairs of words. A bit each for the words and for the bytes that are kept. */
-#define MAX_NWORDS (CUDA_PARTITION_MAX_NBYTES / 4)
-#define MAX_NPAIRS (MAX_NWORDS / 2)
-static_assert(MAX_NWORDS % 64 == 0 && MAX_NPAIRS % 64 == 0,
-              "bit maps are whole 64-bit words");
+#define EXPAND_MAX_NWORDS (CUDA_PARTITION_MAX_NBYTES / 4)
+#define EXPAND_MAX_NPAIRS (EXPAND_MAX_NWORDS / 2)
+static_assert(EXPAND_MAX_NWORDS % 64 == 0 && EXPAND_MAX_NPAIRS % 64 == 0,
+              "Bit maps are whole words of 64 bits.");
 
-/* STAGED_NBYTES: of a partition's bytes, more are read where they are. */
+/* STAGED_NBYTES of a partition's bytes are staged; more are read where they
+ * are. */
 template <unsigned STAGED_NBYTES> struct expand_shared {
     __align__(16) uint8_t staged[STAGED_NBYTES];
-    alignas(8) uint32_t words[MAX_NWORDS / 32]; /* bit maps */
-    alignas(8) uint32_t bytes[MAX_NPAIRS / 4];
-    alignas(8) uint8_t above[MAX_NPAIRS / 8];
+    alignas(8) uint32_t words[EXPAND_MAX_NWORDS / 32]; /* bit maps */
+    alignas(8) uint32_t bytes[EXPAND_MAX_NPAIRS / 4];
+    alignas(8) uint8_t above[EXPAND_MAX_NPAIRS / 8];
     /* bits set before each word of the maps, which stand one after another */
-    uint32_t before[MAX_NWORDS / 32 + MAX_NPAIRS / 4];
+    uint32_t before[EXPAND_MAX_NWORDS / 32 + EXPAND_MAX_NPAIRS / 4];
     typename block_sum<EXPAND_NTHREADS>::TempStorage scan;
 };
 
-/* What is kept of a partition. */
+/* What RRE4 and RZE1 kept of a partition. */
 struct kept_bytes {
     unsigned nwords; /* of the partition */
     unsigned nmap;   /* words of the map of words */
     const uint8_t *bytes;
 };
 
-/* Bits set before each word of a map of `nbits`; returns how many are set. Ends
- * with a barrier. */
+/* Finds how many bits are set before each word of a map of `nbits`. Returns how
+ * many are set in all. Ends with a barrier. */
 template <unsigned STAGED_NBYTES>
 static __device__ __forceinline__ unsigned
 scan_map(struct expand_shared<STAGED_NBYTES> &s, const uint32_t *map,
@@ -59,8 +60,9 @@ scan_map(struct expand_shared<STAGED_NBYTES> &s, const uint32_t *map,
     return all;
 }
 
-/* Of a partition of `nbytes`, which stands at the reader up to its end. False
- * where it is not valid. Ends with a barrier. */
+/* Finds what was kept of a partition of `nbytes`, which stands from the
+ * reader's place up to its end. False where that is not valid. Ends with a
+ * barrier. */
 template <unsigned STAGED_NBYTES>
 static __device__ __forceinline__ bool
 find_kept(struct block_reader *reader, struct expand_shared<STAGED_NBYTES> &s,
@@ -92,8 +94,7 @@ find_kept(struct block_reader *reader, struct expand_shared<STAGED_NBYTES> &s,
     return bytes != nullptr && reader->at == reader->end;
 }
 
-/* Pair `at` of the words that RRE4 kept: its bytes that are not zero, and TCMS8
- * backwards. */
+/* Pair `at` of the words that RRE4 kept: RZE1 and TCMS8 backwards. */
 template <unsigned STAGED_NBYTES>
 static __device__ __forceinline__ uint64_t
 kept_pair(const struct expand_shared<STAGED_NBYTES> &s,
@@ -109,10 +110,11 @@ kept_pair(const struct expand_shared<STAGED_NBYTES> &s,
     for (unsigned i = 0; i < 8; i++)
         if (bits >> i & 1)
             pair |= (uint64_t)*from++ << (8 * i);
-    return pair >> 1 ^ (0 - (pair & 1));
+    return terp_tcms8_inverse(pair);
 }
 
-/* Word i of the partition, made by counts of bits. */
+/* Word i of the partition: bits set up to its own tell which kept word it is.
+ */
 template <unsigned STAGED_NBYTES>
 static __device__ __forceinline__ uint32_t
 kept_word(const struct expand_shared<STAGED_NBYTES> &s,

@@ -1,12 +1,13 @@
-/* Bit maps of what is kept, a block at a time. doc/format.md, "Bit
- * maps"; codec/format/reduce.c writes the same bytes one after another. What
- * reads them is in gpu/block/expand.cuh.
+/* How a block of threads reduces bit maps: RRE1 and the levels of bit maps
+ * above it. doc/format.md, "Bit maps"; codec/format/reduce.c writes the same
+ * bytes. gpu/block/expand.cuh reads them.
  *
  * All threads of a block of NTHREADS call these functions together. Memory is
- * shared or global; a function may read what it is given at once, and its
- * caller waits before it reads what others wrote, unless noted otherwise.
- * Loops with few turns are not unrolled: the only block of a small chunk waits
- * longer for code that it runs through once than for turns of a loop. */
+ * shared or global. What a function is given is visible to all threads of the
+ * block; what it writes is visible to them after the next barrier, unless noted
+ * otherwise. Loops with few turns are not unrolled: the only block of a small
+ * chunk runs through its code once, and would wait longer for more code than
+ * for turns of a loop. */
 #ifndef TERP_GPU_BLOCK_REDUCE_CUH
 #define TERP_GPU_BLOCK_REDUCE_CUH
 
@@ -15,24 +16,21 @@
 #include "codec/format/reduce.h"
 #include "gpu/engine/platform.cuh"
 
-/* A bit map this short is stored. */
-#define CUDA_STORED_NBYTES 8
-
 template <int NTHREADS>
 using block_scan =
     cub::BlockScan<uint32_t, NTHREADS, cub::BLOCK_SCAN_WARP_SCANS>;
 template <int NTHREADS>
 using scan_storage = typename block_scan<NTHREADS>::TempStorage;
 
-/* Bits of a word below bit i. */
+/* The bits of a word that are below bit i. */
 static __device__ __forceinline__ uint32_t
 bits_below(unsigned i)
 {
     return (1u << i) - 1;
 }
 
-/* before[i]: how many bits are set in words before word i. Returns how many
- * are set in all. `before` and the storage may be used when it returns. */
+/* Writes to before[i] how many bits are set in words before word i. Returns how
+ * many are set in all. Ends with a barrier. */
 template <int NTHREADS>
 static __device__ unsigned
 scan_bits(const uint32_t *words, unsigned nwords, uint32_t *before,
@@ -53,17 +51,17 @@ scan_bits(const uint32_t *words, unsigned nwords, uint32_t *before,
     return total;
 }
 
-/* Which of eight bytes are not zero, a bit a byte. */
+/* A bit for each of eight bytes: it is not zero. */
 static __device__ __forceinline__ unsigned
 nonzero_bytes(uint64_t bytes)
 {
     const uint64_t low = UINT64_C(0x7F7F7F7F7F7F7F7F);
     uint64_t high = (((bytes & low) + low) | bytes) & ~low;
-    /* Flags eight bits apart to flags in the highest byte. */
+    /* The product gathers the bytes' flags in its highest byte. */
     return (unsigned)((high >> 7) * UINT64_C(0x0102040810204080) >> 56);
 }
 
-/* Writes those of eight bytes that have a bit. */
+/* Writes those of eight bytes whose bits are set. */
 static __device__ __forceinline__ void
 keep_bytes(uint8_t *dst, uint64_t bytes, unsigned bits)
 {
@@ -98,15 +96,15 @@ level_nwords(unsigned nbytes)
     return (nbytes + 63) / 64 * 2;
 }
 
-/* Number of words, and of bytes of the last level, above `nbytes` bytes. A bit
- * map needs no level above it when it is short, other bytes need one. */
+/* Words of all levels above `nbytes` bytes, and bytes of the last level. A
+ * short bit map needs no level above it; other bytes need one at least. */
 static __host__ __device__ __forceinline__ unsigned
 tower_nwords(unsigned nbytes, bool is_bitmap, unsigned *top_nbytes_ret)
 {
     unsigned nwords = 0;
 
 #pragma unroll 1
-    for (bool more = !is_bitmap; more || nbytes > CUDA_STORED_NBYTES;
+    for (bool more = !is_bitmap; more || nbytes > TERP_BITMAP_STORED_NBYTES;
          more = false) {
         nwords += level_nwords(nbytes);
         nbytes = (nbytes + 7) / 8;
@@ -115,7 +113,8 @@ tower_nwords(unsigned nbytes, bool is_bitmap, unsigned *top_nbytes_ret)
     return nwords;
 }
 
-/* Takes twice the words of its levels from *memory, which is aligned to 8. */
+/* A tower whose levels are yet to be made. It takes twice the words of its
+ * levels from *memory, which is aligned to 8. */
 static __device__ __forceinline__ struct cuda_tower
 tower_of(const void *bytes, unsigned nbytes, bool is_bitmap, uint32_t **memory)
 {
@@ -130,8 +129,8 @@ tower_of(const void *bytes, unsigned nbytes, bool is_bitmap, uint32_t **memory)
     return tower;
 }
 
-/* Which of the eight bytes from 8 i on differ from the byte before, a bit a
- * byte. */
+/* A bit for each of the eight bytes from 8 i on: it differs from the byte
+ * before it. */
 static __device__ __forceinline__ unsigned
 differing_bytes(const uint64_t *bytes, unsigned i, unsigned nbytes)
 {
@@ -143,7 +142,7 @@ differing_bytes(const uint64_t *bytes, unsigned i, unsigned nbytes)
     return nbytes - 8 * i < 8 ? bits & bits_below(nbytes - 8 * i) : bits;
 }
 
-/* Makes the levels. Level 0 is visible to the block. */
+/* Makes the levels. */
 template <int NTHREADS>
 static __device__ void
 tower_build(struct cuda_tower *tower, scan_storage<NTHREADS> &s_scan)
@@ -173,8 +172,8 @@ tower_nbytes(const struct cuda_tower &tower)
     return tower.top_nbytes + tower.nkept;
 }
 
-/* Writes the bytes that have a bit in `map`, where `before` bits come before
- * each of its words. `bytes` is aligned to 8. */
+/* Writes the bytes whose bits are set in `map`. `before`: how many bits are set
+ * before each of its words. `bytes` is aligned to 8. */
 template <int NTHREADS>
 static __device__ void
 keep_marked(uint8_t *dst, const uint64_t *bytes, unsigned nbytes,
@@ -191,7 +190,7 @@ keep_marked(uint8_t *dst, const uint64_t *bytes, unsigned nbytes,
     }
 }
 
-/* Writes tower_nbytes to dst, once the levels are made. */
+/* Writes the tower's bytes, tower_nbytes, to dst. Its levels are made. */
 template <int NTHREADS>
 static __device__ void
 tower_store(const struct cuda_tower &tower, uint8_t *dst)

@@ -1,7 +1,7 @@
-/* A partition of tiles reduced, by a block: RRE4-TCMS8-RZE1.
- * doc/format.md, "Stages"; codec/format/reduce.c writes the same bytes. What
- * goes backwards is in gpu/block/expand_partition.cuh; what
- * gpu/block/reduce.cuh says of its functions holds here too. */
+/* How a block of threads reduces a partition of tiles: RRE4-TCMS8-RZE1.
+ * doc/format.md, "Stages"; codec/format/reduce.c writes the same bytes, and
+ * gpu/block/expand_partition.cuh goes backwards. What gpu/block/reduce.cuh says
+ * of its functions holds here too. */
 #ifndef TERP_GPU_BLOCK_REDUCE_PARTITION_CUH
 #define TERP_GPU_BLOCK_REDUCE_PARTITION_CUH
 
@@ -21,7 +21,7 @@
 #define REDUCE_WORD_MAP_AT 160
 #define REDUCE_MAX_NBYTES (1 << 17)
 
-/* Words of a map of `nbytes` bytes' bits, or of the level so high above. */
+/* Words of a map of `nbytes` bytes (level 0), or of a level above it. */
 static __host__ __device__ constexpr unsigned
 reduce_map_nwords(unsigned nbytes, unsigned level)
 {
@@ -34,25 +34,25 @@ static_assert(reduce_map_nwords(REDUCE_MAX_NBYTES / 32, 1) +
                       reduce_map_nwords(REDUCE_MAX_NBYTES / 32, 3) +
                       reduce_map_nwords(REDUCE_MAX_NBYTES / 32, 4) <=
                   REDUCE_WORD_MAP_AT,
-              "levels fit before the map of words");
+              "The levels above the map of words fit before it.");
 static_assert(REDUCE_MAX_NBYTES / 8 >> (3 * REDUCE_NLEVELS) <=
-                  CUDA_STORED_NBYTES,
-              "no map has more levels");
+                  TERP_BITMAP_STORED_NBYTES,
+              "No map has more levels above it.");
 
-/* Scratch of reduce_write beside the words, in words of 4 bytes: a number for
- * each word of the maps too. */
+/* Words of 4 bytes that reduce_write needs for maps: the maps, and a number for
+ * each of their words. */
 static __host__ __device__ __forceinline__ unsigned
 reduce_maps_nwords(unsigned nbytes)
 {
     unsigned nwords = (nbytes + 3) / 4, npairs = (nwords + 1) / 2;
 
-    /* A map of npairs / 4, and its levels an eighth each time. */
+    /* The map of bytes has npairs / 4 words, each level above it an eighth. */
     return 2 * (REDUCE_WORD_MAP_AT + reduce_map_nwords((nwords + 7) / 8, 0) +
                 npairs / 3 + 2 * (REDUCE_NLEVELS + 1)) +
            2;
 }
 
-/* Words that RRE4 keeps of so many bytes at most, in words of 4 bytes. */
+/* The most words of 4 bytes that RRE4 keeps of so many bytes. */
 static __host__ __device__ __forceinline__ unsigned
 reduce_kept_nwords(unsigned nbytes)
 {
@@ -62,13 +62,13 @@ reduce_kept_nwords(unsigned nbytes)
 /* Words that a thread loads at once. */
 #define REDUCE_NLOADS 4
 
-/* What warps tell each other while they reduce. */
+/* Shared memory: what warps tell each other while they reduce. */
 template <int NTHREADS> struct reduce_counts {
     unsigned nwords[NTHREADS / 32]; /* that differ, of each warp's */
     unsigned nbytes[NTHREADS / 32]; /* that are kept, of each warp's maps */
 };
 
-/* The sum of the counts of warps before this one, and of all. */
+/* The sum of the counts of the warps before this one, and of all warps. */
 template <int NTHREADS>
 static __device__ __forceinline__ unsigned
 sum_of_warps(const unsigned counts[NTHREADS / 32], unsigned *total_ret)
@@ -79,14 +79,14 @@ sum_of_warps(const unsigned counts[NTHREADS / 32], unsigned *total_ret)
 
 #pragma unroll 1
     for (int step = 16; step > 0; step /= 2) {
-        all += __shfl_xor_sync(0xFFFFFFFF, all, step);
-        before += __shfl_xor_sync(0xFFFFFFFF, before, step);
+        all += __shfl_xor_sync(FULL_WARP_MASK, all, step);
+        before += __shfl_xor_sync(FULL_WARP_MASK, before, step);
     }
     *total_ret = all;
     return before;
 }
 
-/* Of this lane and those before it. */
+/* The sum of the numbers of this lane and of those before it. */
 static __device__ __forceinline__ unsigned
 sum_of_lanes(unsigned n)
 {
@@ -94,14 +94,15 @@ sum_of_lanes(unsigned n)
 
 #pragma unroll 1
     for (unsigned step = 1; step < 32; step *= 2) {
-        unsigned below = __shfl_up_sync(0xFFFFFFFF, n, step);
+        unsigned below = __shfl_up_sync(FULL_WARP_MASK, n, step);
         n += lane >= step ? below : 0;
     }
     return n;
 }
 
-/* RRE4: its map, and the words that it keeps, the last pair filled up with
- * zeros. Each warp has a part of the words. Returns how many are kept. */
+/* RRE4: makes its map, and gathers the words that it keeps, the last pair of
+ * them filled up with zeros. Each warp has a part of the words. Returns how
+ * many are kept. */
 template <int NTHREADS>
 static __device__ __forceinline__ unsigned
 reduce_words(const uint32_t *words, unsigned nwords, uint32_t *map,
@@ -127,12 +128,12 @@ reduce_words(const uint32_t *words, unsigned nwords, uint32_t *map,
         }
 #pragma unroll
         for (unsigned k = 0; k < REDUCE_NLOADS; k++) {
-            uint32_t before = __shfl_up_sync(0xFFFFFFFF, word[k], 1);
+            uint32_t before = __shfl_up_sync(FULL_WARP_MASK, word[k], 1);
             before = lane == 0 ? last : before;
-            last = __shfl_sync(0xFFFFFFFF, word[k], 31);
+            last = __shfl_sync(FULL_WARP_MASK, word[k], 31);
             uint32_t bits = __ballot_sync(
-                0xFFFFFFFF, w + k < end && 32 * (w + k) + lane < nwords &&
-                                word[k] != before);
+                FULL_WARP_MASK, w + k < end && 32 * (w + k) + lane < nwords &&
+                                    word[k] != before);
             if (lane == 0 && w + k < end)
                 map[w + k] = bits;
             n += (unsigned)__popc(bits);
@@ -181,10 +182,11 @@ place_maps(unsigned word_nbytes, unsigned byte_nbytes)
                                   lane);
     unsigned begin = sum_of_lanes(n) - n;
     return begin + REDUCE_WORD_MAP_AT -
-           __shfl_sync(0xFFFFFFFF, begin, REDUCE_WORD_MAP);
+           __shfl_sync(FULL_WARP_MASK, begin, REDUCE_WORD_MAP);
 }
 
-/* TCMS8 of pairs, and the map of RZE1, filled up. A thread a pair. */
+/* TCMS8 of pairs, in place, and the map of RZE1, filled up with zeros. A thread
+ * has a pair. */
 template <int NTHREADS>
 static __device__ __forceinline__ void
 reduce_pairs(uint64_t *pairs, unsigned npairs, uint8_t *map)
@@ -193,15 +195,14 @@ reduce_pairs(uint64_t *pairs, unsigned npairs, uint8_t *map)
     for (unsigned i = threadIdx.x; i < (npairs + 7) / 8 * 8; i += NTHREADS) {
         uint64_t pair = 0;
         if (i < npairs) {
-            pair = pairs[i];
-            pair = pair << 1 ^ (0 - (pair >> 63));
+            pair = terp_tcms8(pairs[i]);
             pairs[i] = pair;
         }
         map[i] = (uint8_t)nonzero_bytes(pair);
     }
 }
 
-/* Levels above both maps, half of the threads each. */
+/* Makes the levels above both maps; each half of the threads has one map. */
 template <int NTHREADS>
 static __device__ __forceinline__ void
 reduce_maps(uint32_t *maps, unsigned begin, unsigned word_nbytes,
@@ -214,9 +215,9 @@ reduce_maps(uint32_t *maps, unsigned begin, unsigned word_nbytes,
     __syncthreads();
 #pragma unroll 1
     for (unsigned most = max(word_nbytes, byte_nbytes);
-         most > CUDA_STORED_NBYTES; most = (most + 7) / 8) {
-        unsigned below = __shfl_sync(0xFFFFFFFF, begin, (int)map--);
-        unsigned at = __shfl_sync(0xFFFFFFFF, begin, (int)map);
+         most > TERP_BITMAP_STORED_NBYTES; most = (most + 7) / 8) {
+        unsigned below = __shfl_sync(FULL_WARP_MASK, begin, (int)map--);
+        unsigned at = __shfl_sync(FULL_WARP_MASK, begin, (int)map);
 #pragma unroll 1
         for (unsigned i = threadIdx.x % (NTHREADS / 2); i < 4 * (below - at);
              i += NTHREADS / 2)
@@ -227,19 +228,20 @@ reduce_maps(uint32_t *maps, unsigned begin, unsigned word_nbytes,
     }
 }
 
-/* before[i]: how many bytes maps before word i keep; the map of words keeps
- * none. Returns how many all keep. Ends with a barrier. */
+/* Writes to before[i] how many bytes the maps' words before word i keep; the
+ * map of words keeps no bytes. Returns how many bytes all keep. Ends with a
+ * barrier. */
 template <int NTHREADS>
 static __device__ __forceinline__ unsigned
 count_kept(const uint32_t *maps, unsigned begin, uint32_t *before,
            struct reduce_counts<NTHREADS> *s_counts)
 {
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const unsigned first = __shfl_sync(0xFFFFFFFF, begin, 0);
-    const unsigned end = __shfl_sync(0xFFFFFFFF, begin, REDUCE_NMAPS);
+    const unsigned first = __shfl_sync(FULL_WARP_MASK, begin, 0);
+    const unsigned end = __shfl_sync(FULL_WARP_MASK, begin, REDUCE_NMAPS);
     const unsigned none = REDUCE_WORD_MAP_AT;
     const unsigned none_end =
-        __shfl_sync(0xFFFFFFFF, begin, REDUCE_WORD_MAP + 1);
+        __shfl_sync(FULL_WARP_MASK, begin, REDUCE_WORD_MAP + 1);
     const unsigned share = (end - first + NTHREADS - 1) / NTHREADS;
     const unsigned mine = first + threadIdx.x * share;
     unsigned n = 0, total;
@@ -270,22 +272,23 @@ store_levels(uint8_t *dst, const uint32_t *maps, unsigned begin,
              const uint32_t *before, unsigned byte_top_nbytes)
 {
     const unsigned lane = threadIdx.x % 32;
-    const unsigned first = __shfl_sync(0xFFFFFFFF, begin, 0);
-    const unsigned end = __shfl_sync(0xFFFFFFFF, begin, REDUCE_BYTE_MAP);
-    const unsigned of_words = __shfl_sync(0xFFFFFFFF, begin, REDUCE_WORD_MAP);
-    /* The map of words keeps none. */
+    const unsigned first = __shfl_sync(FULL_WARP_MASK, begin, 0);
+    const unsigned end = __shfl_sync(FULL_WARP_MASK, begin, REDUCE_BYTE_MAP);
+    const unsigned of_words =
+        __shfl_sync(FULL_WARP_MASK, begin, REDUCE_WORD_MAP);
+    /* The map of words keeps no bytes, and is left out. */
     const unsigned after =
-        __shfl_sync(0xFFFFFFFF, begin, REDUCE_WORD_MAP + 1) - of_words;
+        __shfl_sync(FULL_WARP_MASK, begin, REDUCE_WORD_MAP + 1) - of_words;
 
 #pragma unroll 1
     for (unsigned i = first + threadIdx.x / 32; i < end - after;
          i += NTHREADS / 32) {
         const unsigned w = i < of_words ? i : i + after;
-        int map = __popc(__ballot_sync(0xFFFFFFFF,
+        int map = __popc(__ballot_sync(FULL_WARP_MASK,
                                        lane < REDUCE_BYTE_MAP && begin <= w)) -
                   1;
-        unsigned at = __shfl_sync(0xFFFFFFFF, begin, map);
-        unsigned below = __shfl_sync(0xFFFFFFFF, begin, map + 1);
+        unsigned at = __shfl_sync(FULL_WARP_MASK, begin, map);
+        unsigned below = __shfl_sync(FULL_WARP_MASK, begin, map + 1);
         uint32_t bits = maps[w];
         if (bits >> lane & 1)
             dst[before[w] + (unsigned)__popc(bits & bits_below(lane)) +
@@ -294,7 +297,8 @@ store_levels(uint8_t *dst, const uint32_t *maps, unsigned begin,
     }
 }
 
-/* Of the pairs' bytes, those that are kept. A warp a word of their map. */
+/* Writes those of the pairs' bytes that are kept. A warp has a word of their
+ * map. */
 template <int NTHREADS>
 static __device__ __forceinline__ void
 store_bytes(uint8_t *dst, const uint8_t *bytes, const uint32_t *map,
@@ -324,12 +328,12 @@ store_bytes(uint8_t *dst, const uint8_t *bytes, const uint32_t *map,
     }
 }
 
-/* Bytes of the highest level above a map, or of a map that has none. */
+/* Bytes of the highest level above a map, or of a map that has no level. */
 static __device__ __forceinline__ unsigned
 top_nbytes(unsigned nbytes)
 {
 #pragma unroll 1
-    while (nbytes > CUDA_STORED_NBYTES)
+    while (nbytes > TERP_BITMAP_STORED_NBYTES)
         nbytes = (nbytes + 7) / 8;
     return nbytes;
 }
@@ -351,8 +355,9 @@ reduce_write(uint8_t *dst, const uint32_t *words, unsigned nbytes,
          1) /
         2;
     const unsigned begin = place_maps(word_nbytes, npairs);
-    const unsigned byte_map = __shfl_sync(0xFFFFFFFF, begin, REDUCE_BYTE_MAP);
-    const unsigned end = __shfl_sync(0xFFFFFFFF, begin, REDUCE_NMAPS);
+    const unsigned byte_map =
+        __shfl_sync(FULL_WARP_MASK, begin, REDUCE_BYTE_MAP);
+    const unsigned end = __shfl_sync(FULL_WARP_MASK, begin, REDUCE_NMAPS);
     uint32_t *before = maps + end;
 
     reduce_pairs<NTHREADS>((uint64_t *)kept, npairs,
@@ -364,9 +369,9 @@ reduce_write(uint8_t *dst, const uint32_t *words, unsigned nbytes,
     nkept += word_top_nbytes + byte_top_nbytes;
     if (nkept >= nbytes)
         return 0;
-    const unsigned word_top = __shfl_sync(0xFFFFFFFF, begin, 0);
+    const unsigned word_top = __shfl_sync(FULL_WARP_MASK, begin, 0);
     const unsigned byte_top =
-        __shfl_sync(0xFFFFFFFF, begin, REDUCE_WORD_MAP + 1);
+        __shfl_sync(FULL_WARP_MASK, begin, REDUCE_WORD_MAP + 1);
     if (threadIdx.x < word_top_nbytes)
         dst[threadIdx.x] = ((const uint8_t *)(maps + word_top))[threadIdx.x];
     dst += word_top_nbytes;

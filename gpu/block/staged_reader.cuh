@@ -1,15 +1,16 @@
-/* How a block reads what is staged of a stream, and nothing else. */
+/* How a block of threads reads a short part of a stream, out of shared memory
+ * alone. */
 #ifndef TERP_GPU_BLOCK_STAGED_READER_CUH
 #define TERP_GPU_BLOCK_STAGED_READER_CUH
 
 #include "gpu/block/expand.cuh"
 
 /* Bytes of the stream that are staged at a time. */
-#define STAGED_NBYTES 8192
+#define STAGED_READER_NBYTES 8192
 
-/* Reads what is staged, and is at the same place in all threads. All of a
- * short index is staged, unless the stream ends before: to take its bytes is
- * no more than to count them. */
+/* A reader of what is staged, which is at the same place in all threads. A
+ * short index is staged as a whole, unless the stream ends before it does: so
+ * to take its bytes is no more than to count them. */
 struct staged_reader {
     const uint8_t *src; /* the stream */
     uint64_t end;
@@ -20,18 +21,19 @@ struct staged_reader {
 };
 
 static __device__ __forceinline__ uint64_t
-place_of(const struct staged_reader &reader)
+position_of(const struct staged_reader &reader)
 {
     return reader.staged_end - reader.left;
 }
 
 static __device__ __forceinline__ uint64_t
-place_of(const struct block_reader &reader)
+position_of(const struct block_reader &reader)
 {
     return reader.at;
 }
 
-/* The next `nbytes`, unless the reader underflows. */
+/* The next `nbytes`. Where fewer are staged the reader underflows, and what it
+ * returns must not be read. */
 static __device__ __forceinline__ const uint8_t *
 take_bytes(struct staged_reader *reader, unsigned nbytes)
 {
@@ -44,7 +46,7 @@ take_bytes(struct staged_reader *reader, unsigned nbytes)
     return s_at;
 }
 
-/* Behind what is staged a byte of shared memory can be read. */
+/* The next byte; where the reader underflows any other one of shared memory. */
 static __device__ __forceinline__ unsigned
 take_byte(struct staged_reader *reader)
 {
@@ -57,7 +59,7 @@ take_byte(struct block_reader *reader)
     return (unsigned)take_le(reader, 1);
 }
 
-/* Stages what comes from a place on. */
+/* Stages what stands from a place on. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ void
 stage_at(struct staged_reader *reader, uint64_t at, uint8_t *s_staged)
@@ -67,21 +69,21 @@ stage_at(struct staged_reader *reader, uint64_t at, uint8_t *s_staged)
     block.src = reader->src;
     block.at = at;
     block.end = reader->end;
-    stage_bytes<NTHREADS>(&block, s_staged, STAGED_NBYTES);
+    stage_bytes<NTHREADS>(&block, s_staged, STAGED_READER_NBYTES);
     reader->s_at = block.s_staged;
     reader->left = (unsigned)(block.staged_end - at);
     reader->staged_end = block.staged_end;
 }
 
-/* Goes on to a place that is not behind the end. A short index, and what is
- * read before one, is staged then. */
+/* Goes on to a place that is not behind the end. Then a short index, and what
+ * stands right before one, is staged. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ void
-go_on_at(struct staged_reader *reader, uint64_t at, uint8_t *s_staged)
+advance_to(struct staged_reader *reader, uint64_t at, uint8_t *s_staged)
 {
     const bool staged = reader->staged_end == reader->end ||
-                        at + STAGED_NBYTES / 2 <= reader->staged_end;
-    const unsigned passed = (unsigned)(at - place_of(*reader));
+                        at + STAGED_READER_NBYTES / 2 <= reader->staged_end;
+    const unsigned passed = (unsigned)(at - position_of(*reader));
 
     if (!staged || at > reader->staged_end) {
         stage_at<NTHREADS>(reader, at, s_staged);
@@ -91,9 +93,9 @@ go_on_at(struct staged_reader *reader, uint64_t at, uint8_t *s_staged)
     reader->left -= passed;
 }
 
-/* Of a word of the index. A loop, not eight loads: it takes less code. */
+/* load_le by a loop rather than by eight loads: it takes less code. */
 static __device__ __forceinline__ uint64_t
-load_few(const uint8_t *at, unsigned nbytes)
+load_le_loop(const uint8_t *at, unsigned nbytes)
 {
     uint64_t word = 0;
 

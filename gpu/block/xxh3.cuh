@@ -1,5 +1,6 @@
-/* XXH3, 64 bits, of more than 240 bytes with a seed, by many threads.
- * After the specification of xxHash (Yann Collet,
+/* XXH3, 64 bits, of more than 240 bytes with a seed, by many threads. The
+ * library that the CPU uses has no code for devices. After the specification of
+ * xxHash (Yann Collet,
  * doc/xxhash_spec.md of the reference implementation, "XXH3").
  *
  * Eight accumulators take one stripe of 64 bytes after another, and are
@@ -43,7 +44,7 @@ static __device__ const uint64_t xxh3_table[XXH3_TABLE_NWORDS] = {
     XXH3_PRIME64_3,     XXH3_PRIME64_4,     XXH3_PRIME32_2,
     XXH3_PRIME64_5,     XXH3_PRIME32_1};
 
-/* Makes the seed's secret. By a block; s_secret is visible after a barrier. */
+/* A block makes the seed's secret, which is visible after the next barrier. */
 static __device__ __forceinline__ void
 xxh3_make_secret(uint64_t seed, uint64_t s_secret[XXH3_TABLE_NWORDS])
 {
@@ -68,7 +69,8 @@ xxh3_key(const uint64_t *secret, unsigned byte)
                       : low >> shift | secret[byte / 8 + 1] << (64 - shift);
 }
 
-/* Eight bytes of the input; anywhere, though wide loads need them aligned. */
+/* Eight bytes of the input, from any place; one load does where they are
+ * aligned. */
 static __device__ __forceinline__ uint64_t
 xxh3_load(const uint8_t *at)
 {
@@ -91,15 +93,15 @@ xxh3_product(uint64_t input, uint64_t key)
     return (mixed & 0xFFFFFFFF) * (mixed >> 32);
 }
 
-/* Blocks of which all stripes are summed up before the last stripe. */
+/* The number of whole blocks before the block that holds the last byte. */
 static __device__ __forceinline__ uint64_t
 xxh3_nblocks(uint64_t nbytes)
 {
     return (nbytes - 1) / XXH3_BLOCK_NBYTES;
 }
 
-/* What `nstripes` stripes add to accumulator lane % 8. By one warp: a lane
- * has word lane % 8 of every fourth stripe, and the key of each in `key`. */
+/* A warp finds what `nstripes` stripes add to accumulator lane % 8. A lane has
+ * word lane % 8 of every fourth stripe, and the key of each in `key`. */
 static __device__ __forceinline__ uint64_t
 xxh3_sum_stripes(const uint8_t *input, unsigned nstripes,
                  const uint64_t key[XXH3_BLOCK_NSTRIPES / 4])
@@ -115,13 +117,13 @@ xxh3_sum_stripes(const uint8_t *input, unsigned nstripes,
             inputs += word;
         }
     }
-    products += __shfl_xor_sync(0xFFFFFFFF, inputs, 1);
-    products += __shfl_xor_sync(0xFFFFFFFF, products, 8);
-    products += __shfl_xor_sync(0xFFFFFFFF, products, 16);
+    products += __shfl_xor_sync(FULL_WARP_MASK, inputs, 1);
+    products += __shfl_xor_sync(FULL_WARP_MASK, products, 8);
+    products += __shfl_xor_sync(FULL_WARP_MASK, products, 16);
     return products;
 }
 
-/* Keys for xxh3_sum_stripes. */
+/* The keys that xxh3_sum_stripes needs. */
 static __device__ __forceinline__ void
 xxh3_stripe_keys(const uint64_t *secret, uint64_t key[XXH3_BLOCK_NSTRIPES / 4])
 {
@@ -155,7 +157,8 @@ xxh3_scramble_add(uint2 value, uint2 key, uint2 next_sum)
     return make_uint2((uint32_t)next, (uint32_t)(next >> 32));
 }
 
-/* Byte of the secret for the scrambling, the last stripe, and the end. */
+/* Where in the secret the keys begin of the scrambling, of the last stripe and
+ * of the end. */
 #define XXH3_SCRAMBLE_AT (8 * XXH3_SECRET_NWORDS - XXH3_STRIPE_NBYTES)
 #define XXH3_LAST_STRIPE_AT (XXH3_SCRAMBLE_AT - 7)
 #define XXH3_END_AT 11
@@ -169,18 +172,18 @@ xxh3_mul_high(uint64_t a, uint64_t b)
     return ah * bh + (ah * bl >> 32) + (middle >> 32);
 }
 
-/* Accumulators to the hash, which all lanes get. By one warp; `value` is that
- * of accumulator lane % 8. */
+/* A warp turns accumulators into the hash, which all lanes get. `value` is
+ * accumulator lane % 8's. */
 static __device__ __forceinline__ uint64_t
 xxh3_end(uint64_t value, const uint64_t *secret, uint64_t nbytes)
 {
     uint64_t mixed =
         value ^ xxh3_key(secret, XXH3_END_AT + 8 * (threadIdx.x % XXH3_NLANES));
-    uint64_t other = __shfl_xor_sync(0xFFFFFFFF, mixed, 1);
+    uint64_t other = __shfl_xor_sync(FULL_WARP_MASK, mixed, 1);
     uint64_t folded = mixed * other ^ xxh3_mul_high(mixed, other);
     /* Pairs of lanes hold the same number. */
-    folded += __shfl_xor_sync(0xFFFFFFFF, folded, 2);
-    folded += __shfl_xor_sync(0xFFFFFFFF, folded, 4);
+    folded += __shfl_xor_sync(FULL_WARP_MASK, folded, 2);
+    folded += __shfl_xor_sync(FULL_WARP_MASK, folded, 4);
     uint64_t hash = nbytes * XXH3_PRIME64_1 + folded;
     hash ^= hash >> 37;
     hash *= UINT64_C(0x165667919E3779F9);

@@ -157,7 +157,7 @@ decode_planes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 #pragma unroll
         for (unsigned p = 0; p < 8; p++)
             word |= (uint64_t)planes[(7 - p) * plane_nbytes + i] << (8 * p);
-        word = transpose_8x8(word);
+        word = terp_transpose_8x8(word);
         uint32_t low = flipped_codes((uint32_t)word);
         uint32_t high = flipped_codes((uint32_t)(word >> 32));
         uint32_t two[4] = {two_symbols(low, 0), two_symbols(low, 1),

@@ -362,9 +362,9 @@ __launch_bounds__(PARTITION_NTHREADS, 3)
             words = region<uint8_t>(batch, blockIdx.y, batch.at.work) +
                     (uint64_t)p * TERP_PARTITION_NTILES * TERP_TILE_NSYMBOLS *
                         (unsigned)batch.value_nbytes;
-        join_bytes(words + __shfl_sync(FULL_WARP, end - length, (int)warp),
-                   slot, five, __shfl_sync(FULL_WARP, length, (int)warp), lane,
-                   32);
+        concatenate_bytes(
+            words + __shfl_sync(FULL_WARP, end - length, (int)warp), slot, five,
+            __shfl_sync(FULL_WARP, length, (int)warp), lane, 32);
         if (threadIdx.x < (0 - nbytes) % 4)
             words[nbytes + threadIdx.x] = 0;
         __syncthreads();
@@ -381,7 +381,7 @@ __launch_bounds__(PARTITION_NTHREADS, 3)
             partition.reduced = 1;
         }
         if (lane == 0)
-            index_room(batch, blockIdx.y).partition[p] = partition;
+            index_scratch(batch, blockIdx.y).partition[p] = partition;
     }
 }
 

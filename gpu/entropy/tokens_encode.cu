@@ -361,13 +361,13 @@ __launch_bounds__(NOTE_NTHREADS) note_partitions(const struct cuda_batch batch)
     const struct cuda_partition partition =
         partition_of(batch, p, length, length_sum(length));
     if (threadIdx.x % 32 == 0)
-        index_room(batch, blockIdx.y).partition[p] = partition;
+        index_scratch(batch, blockIdx.y).partition[p] = partition;
 }
 
 cudaError_t
 cuda_tokens_note(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return batch->npartitions <= CUDA_FEW_PARTITIONS
+    return batch->npartitions <= CUDA_SMALL_CHUNK_NPARTITIONS
                ? cudaSuccess
                : launch(note_partitions,
                         dim3((unsigned)div_up(batch->npartitions,

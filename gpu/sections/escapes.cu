@@ -1,17 +1,19 @@
-/* The section of escapes. Escapes are few, or the chunk compresses
- * badly: kernels are quick to see that a range has none, and a block looks
- * through one that has some at once. */
-#include "codec/format/bytes.h"
+/* The section of escapes, written and read. A chunk that compresses well has
+ * few of them: so kernels are quick to see that a range has none, and all
+ * threads of a block look together at a range that has some. Ranges are summed
+ * first, which tells where in the section each has its escapes; then escapes
+ * are moved to the stream, or from it. */
+#include "codec/format/sections.h"
 #include "gpu/entropy/order.cuh"
 #include "gpu/predict/lorenzo.cuh"
 #include "gpu/sections/escapes.cuh"
 
-#define ALL_LANES 0xFFFFFFFFu
-/* A thread has a position of a range. */
+/* A block has a thread for each position of a range. */
 #define NTHREADS CUDA_RANGE_NVALUES
 #define NWARPS (NTHREADS / 32)
-static_assert(NWARPS == 32, "a lane has a warp's sum");
+static_assert(NWARPS == 32, "A warp has a lane for the sum of each warp.");
 
+/* The chunk has codes, and so may have escapes. */
 static __device__ __forceinline__ bool
 chunk_applies(const struct cuda_chunk &chunk)
 {
@@ -20,14 +22,14 @@ chunk_applies(const struct cuda_chunk &chunk)
 
 /* ---- where escapes of a range begin ---- */
 
-/* Ranges are summed in groups: `ranges` says how many escapes of its group are
- * before a range, and `group_begins`, in the region `begin`, how many are
- * before a group; one more is the end. */
+/* Ranges are summed in groups: then `ranges` says how many escapes of its group
+ * are before a range, and `group_begins`, in the region `begin`, how many are
+ * before a group; its last number is how many there are in all. */
 #define RANGES_PER_THREAD 2
 #define GROUP_NRANGES (NTHREADS * RANGES_PER_THREAD)
 static_assert(TERP_TILE_NSYMBOLS * TERP_PARTITION_NTILES <=
                   CUDA_RANGE_NVALUES * GROUP_NRANGES,
-              "no more groups than partitions");
+              "The region `begin` holds a number for each group.");
 
 static __device__ __forceinline__ uint64_t *
 group_begins(const struct cuda_batch &batch)
@@ -35,21 +37,22 @@ group_begins(const struct cuda_batch &batch)
     return region<uint64_t>(batch, blockIdx.y, batch.at.begin);
 }
 
-/* The sum of `value` in all lanes up to this one. */
+/* The sum of the values of all lanes up to this one. */
 static __device__ __forceinline__ uint64_t
 warp_inclusive_sum(uint64_t value)
 {
     const unsigned lane = threadIdx.x % 32;
 
     for (unsigned distance = 1; distance < 32; distance *= 2) {
-        uint64_t below = __shfl_up_sync(ALL_LANES, value, distance);
+        uint64_t below = __shfl_up_sync(FULL_WARP_MASK, value, distance);
         value += lane >= distance ? below : 0;
     }
     return value;
 }
 
-/* The sum of `value` in all threads before, and in *total_ret of all. Shared:
- * a word a warp, which may be used again after the next barrier. */
+/* The sum of the values of all threads before this one, and in *total_ret of
+ * all threads. s_warps: a number a warp, in shared memory, which may be used
+ * again after the next barrier. */
 static __device__ uint64_t
 block_exclusive_sum(uint64_t value, uint64_t *s_warps, uint64_t *total_ret)
 {
@@ -61,11 +64,12 @@ block_exclusive_sum(uint64_t value, uint64_t *s_warps, uint64_t *total_ret)
     __syncthreads();
     uint64_t of_warp = s_warps[lane];
     uint64_t of_warps = warp_inclusive_sum(of_warp);
-    *total_ret = __shfl_sync(ALL_LANES, of_warps, 31);
-    return __shfl_sync(ALL_LANES, of_warps - of_warp, (int)warp) + sum - value;
+    *total_ret = __shfl_sync(FULL_WARP_MASK, of_warps, 31);
+    return __shfl_sync(FULL_WARP_MASK, of_warps - of_warp, (int)warp) + sum -
+           value;
 }
 
-/* What the number of escapes means for the chunk; by one thread. */
+/* One thread writes the section's head and finds where the section ends. */
 static __device__ void
 finish_encode(const struct cuda_batch &batch, struct cuda_chunk &chunk,
               uint64_t nescapes)
@@ -94,6 +98,7 @@ finish_encode(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     chunk.escapes_end = (uint64_t)(writer.at - dst);
 }
 
+/* One thread does what is left once all escapes are counted. */
 template <bool decode>
 static __device__ __forceinline__ void
 finish(const struct cuda_batch &batch, struct cuda_chunk &chunk,
@@ -105,7 +110,7 @@ finish(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         chunk.status = TERP_ERR_CORRUPT;
 }
 
-/* Grid: (groups, chunks). The block whose group is done last sums groups. */
+/* Grid: x groups, y chunks. The block whose group is done last sums groups. */
 template <bool decode>
 static __global__ void
 __launch_bounds__(NTHREADS) escapes_sum(const struct cuda_batch batch)
@@ -152,14 +157,14 @@ __launch_bounds__(NTHREADS) escapes_sum(const struct cuda_batch batch)
     }
 }
 
-/* ---- words ---- */
+/* ---- raw values and numbers ---- */
 
-/* The word of an escape of Lorenzo at a position in C order. Apart from the
- * rest, which should not need as many registers. */
+/* The difference that an escape of lorenzo at a position in C order stands for.
+ * It is not inlined: the rest should not need as many registers. */
 template <typename W>
 static __device__ __attribute__((noinline)) W
-lorenzo_word(const struct terp_layout *layout, const struct cuda_chunk &chunk,
-             const W *levels, uint64_t position)
+lorenzo_raw(const struct terp_layout *layout, const struct cuda_chunk &chunk,
+            const W *levels, uint64_t position)
 {
     const int means_dim = means_dim_of(chunk, layout);
     unsigned dims = dims_to_subtract(chunk, means_dim);
@@ -174,13 +179,13 @@ lorenzo_word(const struct terp_layout *layout, const struct cuda_chunk &chunk,
         if (d > 0 && d == means_dim)
             i = at;
     }
-    const W word = lorenzo_difference(levels + position, dims, stride);
-    return i == 0 ? word
-                  : word - lorenzo_mean<W, true>(levels + position, dims,
-                                                 layout, means_dim, i);
+    const W raw = lorenzo_difference(levels + position, dims, stride);
+    return i == 0 ? raw
+                  : raw - lorenzo_mean<W, true>(levels + position, dims, layout,
+                                                means_dim, i);
 }
 
-/* A position's symbol, and where its value is in C order. */
+/* Where a position's symbol and its value in C order stand. */
 static __device__ __forceinline__ struct work_point
 point_at(const struct terp_layout *layout, bool lorenzo, uint64_t position)
 {
@@ -196,22 +201,23 @@ point_at(const struct terp_layout *layout, bool lorenzo, uint64_t position)
     return point;
 }
 
-/* The range of a thread. Escapes are often close together: blocks take turns,
- * by the eight ranges whose counts are read together. */
+/* The range of a thread. Since escapes are often close together, blocks take
+ * turns, eight ranges each: the counts of so many are loaded together. */
 static __device__ __forceinline__ uint64_t
 range_of_thread(unsigned thread)
 {
     return ((uint64_t)(thread / 8) * gridDim.x + blockIdx.x) * 8 + thread % 8;
 }
 
-/* What the block knows of the ranges of its threads. */
+/* Shared memory: what the block knows of the ranges of its threads. */
 struct range_list {
-    uint64_t escape[NTHREADS]; /* the first of each */
-    uint32_t some[NWARPS];     /* a bit a thread: its range has escapes */
-    uint32_t nescapes[2][NWARPS];
+    uint64_t escape[NTHREADS];    /* the number of each range's first one */
+    uint32_t some[NWARPS];        /* a bit a thread: its range has escapes */
+    uint32_t nescapes[2][NWARPS]; /* of the range at hand, a warp's each */
 };
 
-/* The number, or word, of an escape at a position of work order, or C order. */
+/* The number of an escape, or its raw value, at a position of work order or, of
+ * lorenzo, of C order. */
 template <typename T>
 static __device__ __forceinline__ uint64_t
 escape_bits(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
@@ -219,11 +225,11 @@ escape_bits(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             uint64_t raster)
 {
     if (chunk.prediction == TERP_PREDICTION_LORENZO) {
-        const word_of<T> word = lorenzo_word(
+        const word_of<T> difference = lorenzo_raw(
             batch.d_layout, chunk,
             region<const word_of<T>>(batch, blockIdx.y, batch.at.work),
             position);
-        return zigzag((int64_t)(int_of<T>)word);
+        return zigzag((int64_t)(int_of<T>)difference);
     }
     const T value = ((const T *)chunk.src)[raster];
     const struct grid_point<T> point = find_on_grid(grid, value);
@@ -231,14 +237,13 @@ escape_bits(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                                    : bits_of(point.fits ? point.value : value);
 }
 
-/* Escapes to the stream, or from the stream to `work`. Thread i tells of a
- * range, those of blocks take turns by eight, that it has escapes
- * and which is the first. The block takes one such range after another, a
- * thread a position. */
+/* Moves escapes to the stream, or from the stream to `work`. Each thread says
+ * of its range whether it has some, and the number of the first. Then the block
+ * takes one such range after another, and a thread one position of it. */
 template <typename T, bool decode>
 static __device__ void
-move_words(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-           bool some, uint64_t first_escape, struct range_list *s_list)
+move_escapes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+             bool some, uint64_t first_escape, struct range_list *s_list)
 {
     const bool lorenzo = chunk.prediction == TERP_PREDICTION_LORENZO;
     const uint16_t *symbols =
@@ -253,7 +258,7 @@ move_words(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     word_of<T> *work = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
     unsigned turn = 0;
 
-    const unsigned all_some = __ballot_sync(ALL_LANES, some);
+    const unsigned all_some = __ballot_sync(FULL_WARP_MASK, some);
     if (lane == 0)
         s_list->some[warp] = all_some;
     s_list->escape[threadIdx.x] = first_escape;
@@ -273,13 +278,13 @@ move_words(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             point = point_at(batch.d_layout, lorenzo, position);
             escaped = symbols[point.tiled] == TERP_ESCAPE;
         }
-        const unsigned all = __ballot_sync(ALL_LANES, escaped);
+        const unsigned all = __ballot_sync(FULL_WARP_MASK, escaped);
         if (lane == 0)
             s_list->nescapes[turn][warp] = (unsigned)__popc(all);
         __syncthreads();
         unsigned before = lane < warp ? s_list->nescapes[turn][lane] : 0;
         for (int distance = 16; distance > 0; distance /= 2)
-            before += __shfl_xor_sync(ALL_LANES, before, distance);
+            before += __shfl_xor_sync(FULL_WARP_MASK, before, distance);
         turn ^= 1;
         if (!escaped)
             continue;
@@ -296,7 +301,7 @@ move_words(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     }
 }
 
-/* Grid: (blocks of NTHREADS ranges, chunks). */
+/* Grid: x blocks of NTHREADS ranges, y chunks. */
 template <typename T, bool decode>
 static __global__ void
 __launch_bounds__(NTHREADS) escapes_move(const struct cuda_batch batch)
@@ -319,45 +324,48 @@ __launch_bounds__(NTHREADS) escapes_move(const struct cuda_batch batch)
                   ? begins[group + 1]
                   : begins[group] + ranges[next];
     }
-    move_words<T, decode>(batch, chunk, escape < end, escape, &s_list);
+    move_escapes<T, decode>(batch, chunk, escape < end, escape, &s_list);
 }
 
-/* A layout of few levels, as far as it says something: in shared memory, to be
- * looked up quickly. */
+/* A layout of few levels without those that it does not have: small enough to
+ * be copied to shared memory, where it is read quickly. */
 #define STAGED_NLEVELS 12
-#define STAGED_NBYTES (offsetof(struct terp_layout, level[STAGED_NLEVELS + 1]))
+#define STAGED_LAYOUT_NBYTES \
+    (offsetof(struct terp_layout, level[STAGED_NLEVELS + 1]))
 union staged_layout {
     struct terp_layout layout;
-    uint64_t words[STAGED_NBYTES / 8];
+    uint64_t words[STAGED_LAYOUT_NBYTES / 8];
 };
 
-/* Listed escapes: their places in work order, or C order, and the words, which
- * stand in the order of these. */
-template <typename T> struct listed_words {
+/* Shared memory: the positions of listed escapes in work order or, of lorenzo,
+ * in C order, as they are listed; and the section's raw values, which are in
+ * the order of positions. */
+template <typename T> struct listed_values {
     __align__(16) uint32_t position[CUDA_MAX_NLISTED];
-    word_of<T> word[CUDA_MAX_NLISTED];
+    word_of<T> raw[CUDA_MAX_NLISTED];
 };
-static_assert(CUDA_ALONE_MAX_NRANGES * CUDA_RANGE_NVALUES < UINT32_MAX,
-              "positions of 32 bits, and one of none");
+static_assert(CUDA_SINGLE_BLOCK_MAX_NRANGES * CUDA_RANGE_NVALUES < UINT32_MAX,
+              "A position has 32 bits, and UINT32_MAX is none.");
 static_assert(CUDA_MAX_NLISTED <= NTHREADS && CUDA_MAX_NLISTED % 4 == 0,
-              "a thread an escape, four looked at together");
+              "Each escape has a thread, and four are compared together.");
 
-/* Words from the stream to work, a thread each. */
+/* Moves listed escapes from the stream to `work`. A thread has one of the list;
+ * how many positions are lower tells which raw value is its own. */
 template <typename T>
 static __device__ __forceinline__ void
 place_listed(const struct terp_layout *layout, const struct cuda_chunk &chunk,
              T step, uint64_t tiled, word_of<T> *work,
-             struct listed_words<T> *s_listed)
+             struct listed_values<T> *s_listed)
 {
     const unsigned i = threadIdx.x, n = (unsigned)chunk.nescapes;
     uint32_t position = UINT32_MAX;
 
     if (i < n) {
-        const word_of<T> word = read_escape<T>(chunk, step, i);
+        const word_of<T> raw = read_escape<T>(chunk, step, i);
         position = (uint32_t)(chunk.prediction == TERP_PREDICTION_LORENZO
                                   ? raster_position_of_tiled(layout, tiled)
                                   : work_position_of_tiled(layout, tiled));
-        s_listed->word[i] = word;
+        s_listed->raw[i] = raw;
     }
     if (i < CUDA_MAX_NLISTED)
         s_listed->position[i] = position;
@@ -371,30 +379,32 @@ place_listed(const struct terp_layout *layout, const struct cuda_chunk &chunk,
         nth += (four.x < position) + (four.y < position) + (four.z < position) +
                (four.w < position);
     }
-    work[position] = s_listed->word[nth];
+    work[position] = s_listed->raw[nth];
 }
 
-/* What the block of a small chunk has in shared memory. */
-template <typename T> struct alone_shared {
+/* Shared memory of the single block of a small chunk. */
+template <typename T> struct single_block_shared {
     union {
         struct range_list list;
-        struct listed_words<T> listed;
+        struct listed_values<T> listed;
     };
     union staged_layout layout;
     uint64_t state[sizeof(struct cuda_chunk) / 8];
     uint64_t warps[NWARPS];
 };
 
-/* All of it, where a thread has a range; or an escape, of those that are
- * listed. What each needs is loaded at once; and, by volatile words, from
- * memory: a multiprocessor's own cache may still have what was there before
- * tiles were decoded, as long as this kernel has not waited. */
+/* Does all escapes of a small chunk, with a thread a range or, if escapes are
+ * listed, a thread an escape. All loads come first, so that they overlap. They
+ * are volatile, to read memory itself: this kernel may not have waited for the
+ * one that decoded tiles, and the multiprocessor's own cache may hold what was
+ * there before. */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
 do_all(const struct cuda_batch &batch, const struct terp_layout *layout,
-       struct alone_shared<T> *s)
+       struct single_block_shared<T> *s)
 {
-    static_assert(sizeof s->state / 8 <= NTHREADS, "a thread a word");
+    static_assert(sizeof s->state / 8 <= NTHREADS,
+                  "Each thread copies a part of the state.");
     const struct cuda_chunk &state = *(const struct cuda_chunk *)s->state;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const unsigned i = threadIdx.x;
@@ -430,23 +440,24 @@ do_all(const struct cuda_batch &batch, const struct terp_layout *layout,
         return;
     __syncthreads();
     if (chunk.status == TERP_OK)
-        move_words<T, decode>(batch, decode ? state : chunk, count != 0, before,
-                              &s->list);
+        move_escapes<T, decode>(batch, decode ? state : chunk, count != 0,
+                                before, &s->list);
 }
 
-/* Grid: (1, chunks). With `beside` it goes on beside the kernel before it: that
- * is spline_coarse, which lets this one come when all before it have ended. */
+/* Grid: x 1, y chunks. With `beside` this kernel runs beside the one before it,
+ * spline_coarse, which lets it begin once all kernels before that have ended.
+ */
 template <typename T, bool decode>
 static __global__ void
 __launch_bounds__(NTHREADS)
-    escapes_alone(const struct cuda_batch batch, bool beside)
+    escapes_single_block(const struct cuda_batch batch, bool beside)
 {
-    __shared__ struct alone_shared<T> s;
+    __shared__ struct single_block_shared<T> s;
     const struct terp_layout *layout = &s.layout.layout;
 
     let_next_kernel_come();
     if (decode) {
-        if (threadIdx.x < STAGED_NBYTES / 8)
+        if (threadIdx.x < STAGED_LAYOUT_NBYTES / 8)
             copy_async(&s.layout.words[threadIdx.x],
                        (const uint64_t *)batch.d_layout + threadIdx.x);
         wait_async();
@@ -463,14 +474,14 @@ __launch_bounds__(NTHREADS)
 
 template <typename T, bool decode>
 static cudaError_t
-launch_words(const struct cuda_batch *batch, cudaStream_t stream)
+launch_typed(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const unsigned nchunks = (unsigned)batch->nchunks;
     const dim3 groups((unsigned)div_up(batch->nranges, GROUP_NRANGES), nchunks);
     const dim3 blocks((unsigned)div_up(batch->nranges, NTHREADS), nchunks);
 
-    if (batch->nranges <= CUDA_ALONE_MAX_NRANGES)
-        return launch(escapes_alone<T, decode>, dim3(1, nchunks),
+    if (batch->nranges <= CUDA_SINGLE_BLOCK_MAX_NRANGES)
+        return launch(escapes_single_block<T, decode>, dim3(1, nchunks),
                       dim3(NTHREADS), 0, stream, *batch,
                       decode && cuda_spline_begins(batch));
     cudaError_t err =
@@ -486,8 +497,8 @@ static cudaError_t
 launch_escapes(const struct cuda_batch *batch, cudaStream_t stream)
 {
     return batch->value_nbytes == 4
-               ? launch_words<float, decode>(batch, stream)
-               : launch_words<double, decode>(batch, stream);
+               ? launch_typed<float, decode>(batch, stream)
+               : launch_typed<double, decode>(batch, stream);
 }
 
 cudaError_t

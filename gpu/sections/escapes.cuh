@@ -1,36 +1,41 @@
-/* How decoded tiles tell the stage of escapes where escapes are. */
+/* What the stage of escapes shares with those that decode tiles and splines:
+ * where decoded tiles note their escapes, and how one is read. */
 #ifndef TERP_GPU_SECTIONS_ESCAPES_CUH
 #define TERP_GPU_SECTIONS_ESCAPES_CUH
 
+#include "codec/format/sections.h"
 #include "gpu/predict/values.cuh"
 
-/* One block does all escapes of a chunk of so many ranges. */
-#ifndef CUDA_ALONE_MAX_NRANGES
-#define CUDA_ALONE_MAX_NRANGES 256
+/* A single block does all escapes of a chunk of no more ranges than this. */
+#ifndef CUDA_SINGLE_BLOCK_MAX_NRANGES
+#define CUDA_SINGLE_BLOCK_MAX_NRANGES 256
 #endif
 
-/* If it is to decode no more escapes than this, their places in tile order are
- * listed, in any order, in the region `tune`; progress tells how many are. Else
- * they are counted in ranges. */
+/* If that block has no more escapes than this to decode, whoever decodes tiles
+ * lists their places in tile order, in any order, in the region `tune`, and
+ * CUDA_PROGRESS_LISTED counts them. Else they are counted in ranges. */
 #define CUDA_MAX_NLISTED 512
-static_assert(CUDA_MAX_NLISTED <= 3 * 256, "one level's costs");
+static_assert(CUDA_MAX_NLISTED <= 3 * 256,
+              "The region `tune` holds one level's costs at least.");
 
 static __device__ __forceinline__ bool
 escapes_are_listed(const struct cuda_batch &batch,
                    const struct cuda_chunk &chunk)
 {
-    return batch.nranges <= CUDA_ALONE_MAX_NRANGES &&
+    return batch.nranges <= CUDA_SINGLE_BLOCK_MAX_NRANGES &&
            chunk.nescapes <= CUDA_MAX_NLISTED;
 }
 
-/* Bytes of each in the section. */
+/* Bytes of an escape in the section. */
 static __device__ __forceinline__ unsigned
 escape_nbytes(const struct cuda_chunk &chunk, unsigned value_nbytes)
 {
-    return chunk.number_nbytes == 0 ? value_nbytes : chunk.number_nbytes;
+    return (unsigned)terp_escape_nbytes((int)chunk.number_nbytes,
+                                        (int)value_nbytes);
 }
 
-/* decode: word `nth` of the section; of splines `step` is that of ratio one. */
+/* decode: the raw value that escape `nth` of the section stands for. `step`:
+ * of splines that of ratio one. */
 template <typename T>
 static __device__ __forceinline__ word_of<T>
 read_escape(const struct cuda_chunk &chunk, T step, uint64_t nth)
@@ -39,7 +44,7 @@ read_escape(const struct cuda_chunk &chunk, T step, uint64_t nth)
     const uint8_t *at = (const uint8_t *)chunk.src + chunk.escapes_end -
                         (chunk.nescapes - nth) * nbytes;
     uint64_t bits = 0;
-#pragma unroll 1 /* seldom done, and often inlined */
+#pragma unroll 1 /* escapes are rare, and this is inlined often */
     for (unsigned i = 0; i < nbytes; i++)
         bits |= (uint64_t)at[i] << (8 * i);
     const int_of<T> number = (int_of<T>)unzigzag(bits);

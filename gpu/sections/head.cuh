@@ -1,17 +1,22 @@
-/* What is written before a stream's payload, whatever its size. */
+/* What an encoder writes before a stream's payload, be the stream short or
+ * long: frame, model, codebooks. */
 #ifndef TERP_GPU_SECTIONS_HEAD_CUH
 #define TERP_GPU_SECTIONS_HEAD_CUH
 
+#include "codec/format/sections.h"
 #include "gpu/block/reduce.cuh"
 #include "gpu/entropy/codebooks.cuh"
 #include "gpu/predict/lorenzo.cuh"
 
-/* Threads that have a level each. */
+/* Threads that write a model: one a level, and one what stands before the
+ * levels. */
 #define MODEL_NTHREADS 64
-static_assert(TERP_MAX_LEVELS < MODEL_NTHREADS, "and one what is before them");
+static_assert(TERP_MAX_LEVELS < MODEL_NTHREADS,
+              "Each level and the begin of the model have a thread.");
 
+/* The bits of a value in the type of the chunk. */
 static __device__ __forceinline__ uint64_t
-value_word(const struct cuda_batch &batch, double value)
+value_bits(const struct cuda_batch &batch, double value)
 {
     return batch.value_nbytes == 8 ? double_bits(value)
                                    : (uint64_t)__float_as_uint((float)value);
@@ -35,7 +40,7 @@ frame_byte(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                : (uint8_t)(double_bits(chunk.bound) >> (8 * (i - dims_end)));
 }
 
-/* By one thread. Returns where the frame ends. */
+/* One thread writes the frame of any stream. Returns where it ends. */
 static __device__ uint64_t
 write_frame(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             uint8_t *dst)
@@ -54,13 +59,11 @@ write_frame(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 static __device__ __forceinline__ uint64_t
 model_nbytes(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
-    return chunk.prediction == TERP_PREDICTION_SPLINE
-               ? 1 + (unsigned)batch.value_nbytes +
-                     2 * (unsigned)batch.d_layout->nlevels
-               : 2;
+    return terp_model_nbytes(chunk.prediction, batch.value_nbytes,
+                             batch.d_layout->nlevels);
 }
 
-/* Thread l of those that call it has the plan of level l. */
+/* Thread l of those that call this function writes the plan of level l. */
 static __device__ void
 write_model(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             uint8_t *dst, int l)
@@ -71,7 +74,7 @@ write_model(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     if (l == 0) {
         model[0] = (uint8_t)chunk.step_slack_log2;
         if (chunk.prediction == TERP_PREDICTION_SPLINE)
-            store_le(model + 1, value_word(batch, chunk.reference),
+            store_le(model + 1, value_bits(batch, chunk.reference),
                      batch.value_nbytes);
         else
             model[1] = (uint8_t)coded_dims(chunk);
@@ -83,8 +86,8 @@ write_model(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     }
 }
 
-/* Up to 32 bits from bit `at` on, where only zeros are. Others may put theirs
- * beside them at the same time. */
+/* Puts up to 32 bits from bit `at` on, where all bits are 0. Other threads may
+ * put theirs beside these at the same time. */
 static __device__ __forceinline__ void
 put_bits(uint32_t *s_words, unsigned at, uint32_t value)
 {
@@ -98,17 +101,17 @@ put_bits(uint32_t *s_words, unsigned at, uint32_t value)
 
 /* ---- codebooks ---- */
 
-/* Entries in use are a bit each. */
-#define USED_NWORDS ((TERP_NENTRIES + 31) / 32)
+/* A bit map has a bit for each entry of the dictionary: it is in use. */
+#define USED_ENTRIES_NWORDS ((TERP_NENTRIES + 31) / 32)
 
-/* Entries in use below one of them, or all. */
+/* How many entries below entry `end` are in use. */
 static __device__ __forceinline__ unsigned
-count_used(const uint32_t used[USED_NWORDS], unsigned end)
+count_used(const uint32_t used[USED_ENTRIES_NWORDS], unsigned end)
 {
     unsigned n = 0;
 
 #pragma unroll
-    for (unsigned i = 0; i < USED_NWORDS; i++)
+    for (unsigned i = 0; i < USED_ENTRIES_NWORDS; i++)
         if (32 * i < end)
             n += (unsigned)__popc(
                 used[i] &
@@ -116,9 +119,9 @@ count_used(const uint32_t used[USED_NWORDS], unsigned end)
     return n;
 }
 
-/* How many entries are in use, and these. A thread an entry. */
+/* Writes how many entries are in use, and which. A thread has an entry. */
 static __device__ __forceinline__ void
-write_palette(const uint32_t used[USED_NWORDS], uint8_t *dst)
+write_palette(const uint32_t used[USED_ENTRIES_NWORDS], uint8_t *dst)
 {
     const unsigned entry = threadIdx.x;
 
@@ -128,9 +131,9 @@ write_palette(const uint32_t used[USED_NWORDS], uint8_t *dst)
         dst[0] = (uint8_t)count_used(used, TERP_NENTRIES);
 }
 
-/* Bytes of all codebooks of a chunk in which some tiles have words. */
+/* Bytes of the codebooks of a chunk in which `nnonzero` tiles are not zero. */
 static __device__ __forceinline__ uint64_t
-books_nbytes(enum terp_coding coding, const uint32_t used[USED_NWORDS],
+books_nbytes(enum terp_coding coding, const uint32_t used[USED_ENTRIES_NWORDS],
              unsigned nnonzero, const struct cuda_custom_book *book)
 {
     if (selects_entries(coding)) {
@@ -142,10 +145,11 @@ books_nbytes(enum terp_coding coding, const uint32_t used[USED_NWORDS],
                : 0;
 }
 
-/* By NTHREADS threads. A byte has two symbols, the escape first of all. */
+/* NTHREADS threads write the chunk's own codebook: the lengths of its
+ * codewords, two a byte, the escape's first. */
 template <unsigned NTHREADS>
 static __device__ void
-write_custom(const struct cuda_custom_book *book, uint8_t *dst)
+write_chunk_huffman(const struct cuda_custom_book *book, uint8_t *dst)
 {
     unsigned low = book->low, n = book->high - low + 2u;
 

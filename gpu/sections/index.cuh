@@ -1,64 +1,63 @@
-/* What an encoder's kernels tell each other about partitions of
- * tiles, in the region of costs once tiles are coded. */
+/* The index of tiles as an encoder's kernels make it: what they tell each other
+ * about partitions, in the region `cost`, which is free once tiles are coded;
+ * and the lengths of a partition's tiles. */
 #ifndef TERP_GPU_SECTIONS_INDEX_CUH
 #define TERP_GPU_SECTIONS_INDEX_CUH
 
+#include "codec/format/sections.h"
 #include "gpu/entropy/codebooks.cuh"
 
-/* A partition once it is put together. */
+/* A partition once its payload is known. */
 struct alignas(8) cuda_partition {
     uint32_t nbytes; /* of its payload */
-    uint16_t tiles;  /* a bit a tile: it has words */
-    uint8_t width;   /* of the lengths of these */
+    uint16_t tiles;  /* a bit a tile that is not zero */
+    uint8_t width;   /* of these tiles' lengths */
     uint8_t reduced;
 };
 
-/* What all partitions before one take. */
-struct cuda_partition_place {
+/* What all partitions before one take together. */
+struct cuda_partition_prefix {
     uint64_t payload_nbytes;
     uint32_t lengths_nbytes;
-    uint32_t nfull;    /* partitions that have tiles with words */
-    uint32_t nnonzero; /* such tiles */
+    uint32_t nfull;    /* partitions that have tiles which are not zero */
+    uint32_t nnonzero; /* these tiles */
 };
 
-/* Where the index has its parts, in bytes of the stream. */
-struct alignas(16) cuda_index_places {
-    uint64_t controls_at; /* then a byte, then offsets */
+/* Where the parts of the index stand, in bytes of the stream. */
+struct alignas(16) cuda_index_layout {
+    uint64_t controls_at; /* then the offsets' width, then offsets */
     uint64_t lengths_at;
     uint32_t nfull;
     uint32_t offset_nbytes;
 };
 
-struct cuda_index_room {
-    struct cuda_index_places *places;
-    struct cuda_partition_place *place; /* a partition */
+/* Where this stands in scratch memory. */
+struct cuda_index_scratch {
+    struct cuda_index_layout *layout;
+    struct cuda_partition_prefix *prefix; /* of each partition */
     struct cuda_partition *partition;
     uint8_t *rest; /* aligned to 8 */
 };
 
-static __device__ __forceinline__ struct cuda_index_room
-index_room(const struct cuda_batch &batch, unsigned chunk)
+static __device__ __forceinline__ struct cuda_index_scratch
+index_scratch(const struct cuda_batch &batch, unsigned chunk)
 {
-    struct cuda_index_room room;
+    struct cuda_index_scratch scratch;
 
-    room.places = region<struct cuda_index_places>(batch, chunk, batch.at.cost);
-    room.place = (struct cuda_partition_place *)(room.places + 1);
-    room.partition = (struct cuda_partition *)(room.place + batch.npartitions);
-    room.rest = (uint8_t *)(room.partition + batch.npartitions);
-    return room;
+    scratch.layout =
+        region<struct cuda_index_layout>(batch, chunk, batch.at.cost);
+    scratch.prefix = (struct cuda_partition_prefix *)(scratch.layout + 1);
+    scratch.partition =
+        (struct cuda_partition *)(scratch.prefix + batch.npartitions);
+    scratch.rest = (uint8_t *)(scratch.partition + batch.npartitions);
+    return scratch;
 }
 
-/* A partition's words are put one after another, and reduced where that pays;
- * tiles of others stay in their slots. */
-static __device__ __forceinline__ bool
-joins_tiles(enum terp_coding coding)
-{
-    return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_CUSTOM;
-}
+/* ---- lengths of a partition's tiles ----
+ *
+ * A warp calls these functions; its lane i has tile i. */
 
-/* ---- lengths of a partition's tiles, by a warp: lane i has tile i ---- */
-
-/* 0 where the tile has no words. */
+/* The tile's bytes; 0 where there is no tile or it is a zero tile. */
 static __device__ __forceinline__ unsigned
 tile_length(const struct cuda_batch &batch, unsigned chunk, unsigned partition)
 {
@@ -72,7 +71,7 @@ tile_length(const struct cuda_batch &batch, unsigned chunk, unsigned partition)
     return nonzero != 0 ? nbytes : 0;
 }
 
-/* What the index says of a length: how much it exceeds the least one. */
+/* What the index says of a length: by how much it exceeds the least. */
 static __device__ __forceinline__ unsigned
 length_excess(const struct cuda_batch &batch, unsigned partition,
               unsigned length)
@@ -81,35 +80,35 @@ length_excess(const struct cuda_batch &batch, unsigned partition,
 
     if (length == 0)
         return 0;
-    return length - (joins_tiles(batch.coding)
-                         ? (tile_nsymbols(batch, tile) + 7) / 8
-                         : 1);
+    return length -
+           terp_tile_min_nbytes(batch.coding, tile_nsymbols(batch, tile));
 }
 
-/* Lengths up to this lane's. */
+/* The sum of the lengths up to this lane's. */
 static __device__ __forceinline__ unsigned
 length_sum(unsigned length)
 {
     const unsigned lane = threadIdx.x % 32;
 
     for (unsigned step = 1; step < TERP_PARTITION_NTILES; step *= 2) {
-        unsigned below = __shfl_up_sync(0xFFFFFFFF, length, step);
+        unsigned below = __shfl_up_sync(FULL_WARP_MASK, length, step);
         length += lane >= step ? below : 0;
     }
     return length;
 }
 
-/* A partition that is its tiles one after another; `end` is length_sum. */
+/* A partition that is not reduced: its tiles one after another. `end` is
+ * length_sum(length). */
 static __device__ __forceinline__ struct cuda_partition
 partition_of(const struct cuda_batch &batch, unsigned partition,
              unsigned length, unsigned end)
 {
-    const unsigned tiles = __ballot_sync(0xFFFFFFFF, length != 0);
+    const unsigned tiles = __ballot_sync(FULL_WARP_MASK, length != 0);
     unsigned excess = length_excess(batch, partition, length);
 
     for (int step = 16; step > 0; step /= 2)
-        excess |= __shfl_xor_sync(0xFFFFFFFF, excess, step);
-    return {__shfl_sync(0xFFFFFFFF, end, TERP_PARTITION_NTILES - 1),
+        excess |= __shfl_xor_sync(FULL_WARP_MASK, excess, step);
+    return {__shfl_sync(FULL_WARP_MASK, end, TERP_PARTITION_NTILES - 1),
             (uint16_t)tiles, (uint8_t)bit_width(excess), 0};
 }
 

@@ -1,54 +1,49 @@
-/* The index of tiles as a block reads it. Of a short index each warp
- * finds out all that it needs by itself, without waiting for others: it takes
- * longer to come together, and to fetch more code, than to do it again. The
- * warps then share the tiles. Of a long one each thread has some partitions. */
+/* How a block reads the index of tiles and what it finds there of each tile. A
+ * short index, of no more partitions than a warp has lanes, is read by each
+ * warp for itself: to read it again takes less time than to wait for another
+ * warp that has. Then the warps share the tiles. Of a long index each thread
+ * has some partitions. */
 #ifndef TERP_GPU_SECTIONS_INDEX_READ_CUH
 #define TERP_GPU_SECTIONS_INDEX_READ_CUH
 
 #include <type_traits>
 
-#include "codec/format/bytes.h"
+#include "codec/format/sections.h"
 #include "gpu/block/staged_reader.cuh"
 #include "gpu/engine/state.cuh"
 #include "gpu/entropy/codebooks.cuh"
 #include "gpu/entropy/decode_table.cuh"
 
-#define ALL_LANES 0xFFFFFFFFu
-
-/* Threads of a block: few for so few partitions that a warp has a lane for
- * each; else all that a block can have. */
-#define MANY_NTHREADS 1024
-#define FEW_NTHREADS 256
-#ifndef CUDA_MANY_PARTITIONS
-#define CUDA_MANY_PARTITIONS 33
+/* Threads of a block, and partitions from which on an index is long. */
+#define LONG_INDEX_NTHREADS 1024
+#define SHORT_INDEX_NTHREADS 256
+#ifndef CUDA_LONG_INDEX_NPARTITIONS
+#define CUDA_LONG_INDEX_NPARTITIONS 33
 #endif
-static_assert(CUDA_MANY_PARTITIONS <= 33, "a lane a partition");
+static_assert(CUDA_LONG_INDEX_NPARTITIONS <= 33,
+              "A warp has a lane for each partition of a short index.");
 
-/* Tiles' bit maps that fit in shared memory. Longer ones are expanded in the
- * region `staging`. */
-#define BITMAP_NBYTES 8192
+/* A bit map of tiles is expanded in shared memory if it is no longer than this,
+ * else in the region `staging`. */
+#define INDEX_BITMAP_NBYTES 8192
 
-/* Of a short index: bit maps, either codebook and tiles' numbers, controls,
- * offsets and lengths of tiles. */
-#define SHORT_NPARTITIONS (CUDA_MANY_PARTITIONS - 1)
-#define SHORT_NTILES (SHORT_NPARTITIONS * TERP_PARTITION_NTILES)
-static_assert(8 + SHORT_NTILES / 8 + 4 + TERP_NSYMBOLS / 2 + 256 +
-                      SHORT_NTILES + SHORT_NPARTITIONS * (1 + 8) +
-                      SHORT_NTILES * 2 <=
-                  STAGED_NBYTES / 2,
-              "see go_on_at");
-
-/* Control byte of a partition: width of its lengths, and whether reduced. */
-#define CONTROL_REDUCED 0x80
-#define MAX_LENGTH_NBITS 16
+/* A short index is staged as a whole: bit maps, either codebook and tiles'
+ * numbers, controls, offsets and lengths. */
+#define SHORT_INDEX_NPARTITIONS (CUDA_LONG_INDEX_NPARTITIONS - 1)
+#define SHORT_INDEX_NTILES (SHORT_INDEX_NPARTITIONS * TERP_PARTITION_NTILES)
+static_assert(8 + SHORT_INDEX_NTILES / 8 + 4 + TERP_NSYMBOLS / 2 + 256 +
+                      SHORT_INDEX_NTILES + SHORT_INDEX_NPARTITIONS * (1 + 8) +
+                      SHORT_INDEX_NTILES * 2 <=
+                  STAGED_READER_NBYTES / 2,
+              "A short index is staged as a whole by advance_to.");
 
 template <unsigned NTHREADS>
-static constexpr bool is_short = NTHREADS == FEW_NTHREADS;
+static constexpr bool is_short_index = NTHREADS == SHORT_INDEX_NTHREADS;
 
-/* Holds two sums at once, half of its bits each. */
+/* An integer that holds two sums at once, each in half of its bits. */
 template <unsigned NTHREADS>
 using share_sum =
-    std::conditional_t<is_short<NTHREADS>, uint32_t, unsigned long long>;
+    std::conditional_t<is_short_index<NTHREADS>, uint32_t, unsigned long long>;
 template <unsigned NTHREADS>
 static constexpr int half_nbits = 4 * sizeof(share_sum<NTHREADS>);
 
@@ -57,27 +52,27 @@ using wide_sum = cub::BlockScan<unsigned long long, (int)NTHREADS,
                                 cub::BLOCK_SCAN_WARP_SCANS>;
 
 template <unsigned NTHREADS> struct read_shared {
-    __align__(16) uint8_t staged[STAGED_NBYTES];
-    __align__(16) uint8_t bitmap[BITMAP_NBYTES];
-    __align__(16) uint8_t above[BITMAP_NBYTES / 8];
+    __align__(16) uint8_t staged[STAGED_READER_NBYTES];
+    __align__(16) uint8_t bitmap[INDEX_BITMAP_NBYTES];
+    __align__(16) uint8_t above[INDEX_BITMAP_NBYTES / 8];
     uint64_t host[CUDA_HOST_NBYTES / 8]; /* of the chunk's state */
     typename wide_sum<NTHREADS>::TempStorage scan;
-    /* custom codebook, by length */
+    /* the chunk's own codebook, by length of codewords */
     uint32_t nbefore[TERP_NSYMBOLS / 32][TERP_MAX_CODE_NBITS + 1];
     uint32_t nwords[TERP_MAX_CODE_NBITS + 1];
     bool fits;
 };
 
-/* What all threads know of the index, once it was read. */
+/* What all threads know of the index once it was read. */
 struct tile_index {
-    const uint8_t *bitmap;    /* of a long one */
-    unsigned nnonzero, nfull; /* tiles, and partitions that have some */
-    /* huffman, ratio */
+    const uint8_t *bitmap;    /* of tiles, of a long index */
+    unsigned nnonzero, nfull; /* tiles, and partitions that have such */
+    /* huffman, ratio: entries, and the number of each tile's */
     const uint8_t *used;
     unsigned nused;
     const uint8_t *numbers;
     int number_width;
-    /* places */
+    /* lengths and offsets */
     const uint8_t *controls;
     const uint8_t *offsets;
     int offset_nbytes;
@@ -85,38 +80,38 @@ struct tile_index {
     uint64_t payload_nbytes;
 };
 
-/* A thread has `count` partitions from `first` on, and before these there are
- * so many tiles, full partitions and bytes of lengths. */
+/* A thread has `count` partitions from `first` on. Before these there are so
+ * many tiles, partitions that have tiles, and bytes of lengths. */
 struct partition_share {
     unsigned first, count;
-    unsigned bits; /* short: of the partition, if there is one */
+    unsigned bits; /* short index: of the partition, if there is one */
     unsigned ntiles, nfull, lengths_nbytes;
 };
 
-/* Of a partition whose tiles are read. */
+/* A partition whose tiles are read. */
 struct partition {
     unsigned bits, control;
-    unsigned ntiles, lengths_nbytes; /* before it */
+    unsigned ntiles, lengths_nbytes; /* of the partitions before it */
     unsigned nbytes;                 /* of its payload */
 };
 
 template <unsigned NTHREADS>
 using index_reader =
-    std::conditional_t<is_short<NTHREADS>, struct staged_reader,
+    std::conditional_t<is_short_index<NTHREADS>, struct staged_reader,
                        struct block_reader>;
 
 /* ---- shares ---- */
 
-/* Whether it holds for all shares. */
+/* True in all threads, or all lanes, if `valid` is in all of them. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 for_all_shares(bool valid)
 {
-    return is_short<NTHREADS> ? __all_sync(ALL_LANES, valid) != 0
-                              : !__syncthreads_or(!valid);
+    return is_short_index<NTHREADS> ? __all_sync(FULL_WARP_MASK, valid) != 0
+                                    : !__syncthreads_or(!valid);
 }
 
-/* The sum over the shares before, and in *all_ret over all. */
+/* The sum over the shares before this thread's, and in *all_ret over all. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ share_sum<NTHREADS>
 sum_before(share_sum<NTHREADS> n, read_shared<NTHREADS> &s,
@@ -124,22 +119,22 @@ sum_before(share_sum<NTHREADS> n, read_shared<NTHREADS> &s,
 {
     share_sum<NTHREADS> sum = n;
 
-    if constexpr (is_short<NTHREADS>) {
+    if constexpr (is_short_index<NTHREADS>) {
 #pragma unroll 1
         for (unsigned distance = 1; distance < 32; distance *= 2) {
-            uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
+            uint32_t below = __shfl_up_sync(FULL_WARP_MASK, sum, distance);
             sum += threadIdx.x % 32 >= distance ? below : 0;
         }
-        *all_ret = __shfl_sync(ALL_LANES, sum, 31);
+        *all_ret = __shfl_sync(FULL_WARP_MASK, sum, 31);
         return sum - n;
     } else {
-        __syncthreads(); /* nobody needs the storage any more */
+        __syncthreads(); /* no thread needs the storage any more */
         wide_sum<NTHREADS>(s.scan).ExclusiveSum(n, sum, *all_ret);
         return sum;
     }
 }
 
-/* Sixteen bits: the tiles of a partition that are not zero. */
+/* A bit for each tile of a partition: it is not zero. */
 static __device__ __forceinline__ unsigned
 partition_bits(const struct cuda_batch &batch, const uint8_t *bitmap,
                uint64_t p)
@@ -150,29 +145,31 @@ partition_bits(const struct cuda_batch &batch, const uint8_t *bitmap,
     return bits;
 }
 
-/* Of a share's partition `i`. */
+/* The same of a share's partition `i`. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ unsigned
 share_bits(const struct cuda_batch &batch, const struct tile_index &index,
            const struct partition_share &share, unsigned i)
 {
-    return is_short<NTHREADS>
+    return is_short_index<NTHREADS>
                ? share.bits
                : partition_bits(batch, index.bitmap, share.first + i);
 }
 
 /* ---- tiles that are not zero ---- */
 
-/* Those of the lane's partition. A short bit map is stored, or its own bit map
- * is. False for all lanes where it is not valid. */
+/* Reads the bit map of a short index, of which each lane gets its partition's
+ * bits. The bit map is stored, or has one level above it, which is stored.
+ * False in all lanes where it is not valid. */
 static __device__ __forceinline__ bool
 read_short_bitmap(const struct cuda_batch &batch, struct staged_reader *reader,
                   unsigned *bits_ret)
 {
-    static_assert(SHORT_NTILES / 8 <= 64, "a bit a byte");
+    static_assert(SHORT_INDEX_NTILES / 8 <= 64,
+                  "The bit map above has a bit for each byte.");
     const unsigned ntiles = (unsigned)batch.ntiles, nbytes = (ntiles + 7) / 8;
     const unsigned lane = threadIdx.x % 32;
-    const bool stored = nbytes <= 8;
+    const bool stored = nbytes <= TERP_BITMAP_STORED_NBYTES;
     const unsigned map_nbytes = stored ? nbytes : (nbytes + 7) / 8;
     const uint8_t *bytes = take_bytes(reader, map_nbytes);
     uint64_t map = 0;
@@ -181,7 +178,7 @@ read_short_bitmap(const struct cuda_batch &batch, struct staged_reader *reader,
     if (reader->underflow)
         return false;
     if (!stored) {
-        map = load_few(bytes, map_nbytes) & UINT64_MAX >> (64 - nbytes);
+        map = load_le_loop(bytes, map_nbytes) & UINT64_MAX >> (64 - nbytes);
         bytes = take_bytes(reader, (unsigned)__popcll(map));
         if (reader->underflow)
             return false;
@@ -189,7 +186,7 @@ read_short_bitmap(const struct cuda_batch &batch, struct staged_reader *reader,
 #pragma unroll
     for (unsigned k = 0; k < 2; k++) {
         const unsigned i = 2 * lane + k;
-        /* Of the bytes that are kept, the last up to this one. */
+        /* The byte is the last one that is kept up to its own place. */
         const unsigned nth =
             stored ? i + 1 : (unsigned)__popcll(map & ((UINT64_C(2) << i) - 1));
         if (i < nbytes && nth > 0)
@@ -197,11 +194,11 @@ read_short_bitmap(const struct cuda_batch &batch, struct staged_reader *reader,
     }
     *bits_ret = bits;
     const unsigned left = ntiles - TERP_PARTITION_NTILES * lane;
-    return __all_sync(ALL_LANES,
+    return __all_sync(FULL_WARP_MASK,
                       left >= TERP_PARTITION_NTILES || bits >> left == 0) != 0;
 }
 
-/* All of them. */
+/* Reads the bit map of a long index. */
 template <unsigned NTHREADS>
 static __device__ bool
 read_long_bitmap(const struct cuda_batch &batch, struct block_reader *reader,
@@ -210,7 +207,7 @@ read_long_bitmap(const struct cuda_batch &batch, struct block_reader *reader,
     unsigned nbytes = (unsigned)div_up(batch.ntiles, 8);
     uint8_t *bitmap = s.bitmap, *above = s.above;
 
-    if (nbytes > BITMAP_NBYTES) {
+    if (nbytes > INDEX_BITMAP_NBYTES) {
         bitmap = region<uint8_t>(batch, blockIdx.y, batch.at.staging);
         above = bitmap + div_up(nbytes, 8) * 8;
     }
@@ -221,7 +218,7 @@ read_long_bitmap(const struct cuda_batch &batch, struct block_reader *reader,
             bitmap[nbytes - 1] >> (batch.ntiles % 8) == 0);
 }
 
-/* Which tiles are not zero, and how many in each thread's share. */
+/* Reads which tiles are not zero, and counts them in each thread's share. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 read_nonzero(const struct cuda_batch &batch, index_reader<NTHREADS> *reader,
@@ -230,11 +227,12 @@ read_nonzero(const struct cuda_batch &batch, index_reader<NTHREADS> *reader,
 {
     const unsigned npartitions = (unsigned)batch.npartitions;
     const unsigned most =
-        is_short<NTHREADS> ? 1 : (npartitions + NTHREADS - 1) / NTHREADS;
-    const unsigned thread = is_short<NTHREADS> ? threadIdx.x % 32 : threadIdx.x;
+        is_short_index<NTHREADS> ? 1 : (npartitions + NTHREADS - 1) / NTHREADS;
+    const unsigned thread =
+        is_short_index<NTHREADS> ? threadIdx.x % 32 : threadIdx.x;
     share_sum<NTHREADS> all, ntiles = 0, nfull = 0;
 
-    if constexpr (is_short<NTHREADS>) {
+    if constexpr (is_short_index<NTHREADS>) {
         if (!read_short_bitmap(batch, reader, &share->bits))
             return false;
     } else if (!read_long_bitmap<NTHREADS>(batch, reader, s, index)) {
@@ -261,7 +259,8 @@ read_nonzero(const struct cuda_batch &batch, index_reader<NTHREADS> *reader,
 
 /* ---- codebooks ---- */
 
-/* Those of the dictionary: which, and the number of each tile's. */
+/* Reads which entries of the dictionary are in use, and finds the number of
+ * each tile's. */
 template <typename R>
 static __device__ __forceinline__ bool
 read_entries(R *reader, struct tile_index *index)
@@ -279,10 +278,10 @@ read_entries(R *reader, struct tile_index *index)
     return !reader->underflow;
 }
 
-/* Bits of a symbol's word by the stored codebook; 0: none. */
+/* The length of a symbol's codeword in the stored codebook; 0: it has none. */
 static __device__ __forceinline__ unsigned
-custom_length(const uint8_t *lengths, unsigned low, unsigned high,
-              unsigned symbol)
+chunk_huffman_length(const uint8_t *lengths, unsigned low, unsigned high,
+                     unsigned symbol)
 {
     unsigned i = symbol == TERP_ESCAPE ? 0 : symbol - low + 1;
 
@@ -291,15 +290,17 @@ custom_length(const uint8_t *lengths, unsigned low, unsigned high,
     return lengths[i / 2] >> (4 * (i % 2)) & 15;
 }
 
-/* The chunk's own codebook, made ready to decode. */
+/* Reads the chunk's own codebook and makes its decode table: symbols are sorted
+ * by (length, symbol), 32 of them by a warp at a time. */
 template <unsigned NTHREADS>
 static __device__ __attribute__((noinline)) bool
-read_custom(struct cuda_decode_book *book, index_reader<NTHREADS> *reader,
-            read_shared<NTHREADS> &s)
+read_chunk_huffman(struct cuda_decode_book *book,
+                   index_reader<NTHREADS> *reader, read_shared<NTHREADS> &s)
 {
     static_assert(TERP_NSYMBOLS % NTHREADS == 0 &&
                       CUDA_LOOKUP_NENTRIES % NTHREADS == 0,
-                  "threads have as many symbols and look-ups");
+                  "Each thread has as many symbols and entries of the table as "
+                  "the others.");
     const unsigned lane = threadIdx.x % 32;
     const uint8_t *range = take_bytes(reader, 4);
     unsigned low, high;
@@ -317,12 +318,12 @@ read_custom(struct cuda_decode_book *book, index_reader<NTHREADS> *reader,
 #pragma unroll 1
     for (unsigned symbol = threadIdx.x; symbol < TERP_NSYMBOLS;
          symbol += NTHREADS) {
-        unsigned length = custom_length(at, low, high, symbol);
+        unsigned length = chunk_huffman_length(at, low, high, symbol);
         if (lane <= TERP_MAX_CODE_NBITS)
             s.nbefore[symbol / 32][lane] = 0;
         __syncwarp();
-        /* Symbols of the same length, in each 32 symbols; then before them. */
-        unsigned same = __match_any_sync(ALL_LANES, length);
+        /* Symbols of each length among these 32; below, among those before. */
+        unsigned same = __match_any_sync(FULL_WARP_MASK, length);
         if ((same & ((1u << lane) - 1)) == 0)
             s.nbefore[symbol / 32][length] = (uint32_t)__popc(same);
     }
@@ -342,8 +343,8 @@ read_custom(struct cuda_decode_book *book, index_reader<NTHREADS> *reader,
 #pragma unroll 1
     for (unsigned symbol = threadIdx.x; symbol < TERP_NSYMBOLS;
          symbol += NTHREADS) {
-        unsigned length = custom_length(at, low, high, symbol);
-        unsigned same = __match_any_sync(ALL_LANES, length);
+        unsigned length = chunk_huffman_length(at, low, high, symbol);
+        unsigned same = __match_any_sync(FULL_WARP_MASK, length);
         unsigned place = s.nbefore[symbol / 32][length] +
                          (unsigned)__popc(same & ((1u << lane) - 1));
         for (unsigned shorter = 1; shorter < length; shorter++)
@@ -361,14 +362,15 @@ read_custom(struct cuda_decode_book *book, index_reader<NTHREADS> *reader,
     return true;
 }
 
-/* ---- places ---- */
+/* ---- lengths and offsets ---- */
 
-/* Controls and offsets; leaves the reader at the payload. */
+/* Reads controls, finds offsets and lengths, and leaves the reader at the
+ * payload. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
-read_places(const struct cuda_batch &batch, index_reader<NTHREADS> *reader,
-            read_shared<NTHREADS> &s, struct tile_index *index,
-            struct partition_share *share)
+read_lengths(const struct cuda_batch &batch, index_reader<NTHREADS> *reader,
+             read_shared<NTHREADS> &s, struct tile_index *index,
+             struct partition_share *share)
 {
     unsigned own_nbytes = 0, full = share->nfull;
     share_sum<NTHREADS> lengths_nbytes;
@@ -382,8 +384,8 @@ read_places(const struct cuda_batch &batch, index_reader<NTHREADS> *reader,
         unsigned bits = share_bits<NTHREADS>(batch, *index, *share, i);
         if (bits == 0)
             continue;
-        unsigned width = index->controls[full++] & ~(unsigned)CONTROL_REDUCED;
-        valid &= width <= MAX_LENGTH_NBITS;
+        unsigned width = index->controls[full++] & TERP_CONTROL_WIDTH;
+        valid &= width <= TERP_LENGTH_MAX_NBITS;
         own_nbytes += ((unsigned)__popc(bits) * width + 7) / 8;
     }
     if (!for_all_shares<NTHREADS>(valid))
@@ -391,16 +393,18 @@ read_places(const struct cuda_batch &batch, index_reader<NTHREADS> *reader,
     share->lengths_nbytes =
         (unsigned)sum_before<NTHREADS>(own_nbytes, s, &lengths_nbytes);
     index->offset_nbytes = (int)take_byte(reader);
-    if (index->offset_nbytes < 1 || index->offset_nbytes > 8)
+    if (index->offset_nbytes < 1 ||
+        index->offset_nbytes > TERP_OFFSET_MAX_NBYTES)
         return false;
     index->offsets =
         take_bytes(reader, (index->nfull - 1) * (uint64_t)index->offset_nbytes);
     index->lengths = take_bytes(reader, lengths_nbytes);
-    index->payload_nbytes = reader->end - place_of(*reader);
+    index->payload_nbytes = reader->end - position_of(*reader);
     return !reader->underflow;
 }
 
-/* Where in the payload the full partition of this number begins. */
+/* Where in the payload the partition begins that is number `full` of those that
+ * have tiles. */
 static __device__ __forceinline__ uint64_t
 full_begin(const struct tile_index &index, unsigned full)
 {
@@ -408,13 +412,14 @@ full_begin(const struct tile_index &index, unsigned full)
         return 0;
     if (full >= index.nfull)
         return index.payload_nbytes;
-    return load_few(index.offsets + (full - 1) * (uint64_t)index.offset_nbytes,
-                    (unsigned)index.offset_nbytes);
+    return load_le_loop(index.offsets +
+                            (full - 1) * (uint64_t)index.offset_nbytes,
+                        (unsigned)index.offset_nbytes);
 }
 
 /* ---- partitions ---- */
 
-/* A number of up to 16 bits from any bit on. Reads no byte but its own. */
+/* A number of up to 16 bits from any bit on. No byte but its own is read. */
 static __device__ __forceinline__ unsigned
 number_at(const uint8_t *bytes, uint64_t bit, unsigned width)
 {
@@ -427,30 +432,19 @@ number_at(const uint8_t *bytes, uint64_t bit, unsigned width)
     return bits >> skipped & ((1u << width) - 1);
 }
 
-/* A word takes a bit at least. */
-static __device__ __forceinline__ bool
-has_word_a_symbol(enum terp_coding coding)
-{
-    return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_CUSTOM;
-}
-
-/* What the index says of one tile; false where that is not valid. `rank`: how
- * many tiles of the partition have words and stand before. */
+/* Reads what the index says of a tile that is not zero; false where that is not
+ * valid. `rank`: how many such tiles the partition has before it. */
 static __device__ __forceinline__ bool
 read_tile(const struct cuda_batch &batch, enum terp_coding coding,
           const struct tile_index &index, uint64_t tile, unsigned rank,
           const struct partition &partition, unsigned *nbytes_ret,
           unsigned *entry_ret)
 {
-    const unsigned width = partition.control & ~(unsigned)CONTROL_REDUCED;
-    const uint64_t left = batch.nvalues - tile * TERP_TILE_NSYMBOLS;
-    const unsigned least =
-        has_word_a_symbol(coding)
-            ? ((unsigned)min_u64(TERP_TILE_NSYMBOLS, left) + 7) / 8
-            : 1;
+    const unsigned width = partition.control & TERP_CONTROL_WIDTH;
     const unsigned nbytes =
-        least + number_at(index.lengths + partition.lengths_nbytes,
-                          rank * width, width);
+        terp_tile_min_nbytes(coding, terp_tile_nsymbols(batch.nvalues, tile)) +
+        number_at(index.lengths + partition.lengths_nbytes, rank * width,
+                  width);
     unsigned entry = 0;
     bool valid = nbytes <= cuda_tile_max_nbytes(coding);
 
@@ -467,16 +461,18 @@ read_tile(const struct cuda_batch &batch, enum terp_coding coding,
     return valid;
 }
 
-/* Tiles of the partitions that a warp's lanes have, by two partitions, a lane
- * a tile: from partition `first` on, every `step`. False where a number is not
- * valid, or a partition's tiles have not the bytes that it has. */
+/* Reads the tiles of the partitions that the warp's lanes have: two partitions
+ * at a time, a lane a tile, those of lanes `first`, `first` + `step` and so on
+ * and of the lanes behind these. False where a number is not valid, or where a
+ * partition that is not reduced has not as many bytes as its tiles. */
 static __device__ __forceinline__ bool
 read_tiles(const struct cuda_batch &batch, enum terp_coding coding,
            const struct tile_index &index, unsigned p,
            const struct partition &own, unsigned npartitions, unsigned first,
            unsigned step)
 {
-    static_assert(TERP_PARTITION_NTILES == 16, "a lane a tile, two halves");
+    static_assert(TERP_PARTITION_NTILES == 16,
+                  "Two partitions have a lane for each tile.");
     uint8_t *nonzero = region<uint8_t>(batch, blockIdx.y, batch.at.nonzero);
     uint8_t *entries = region<uint8_t>(batch, blockIdx.y, batch.at.entry);
     uint16_t *sizes = region<uint16_t>(batch, blockIdx.y, batch.at.nbytes);
@@ -487,20 +483,21 @@ read_tiles(const struct cuda_batch &batch, enum terp_coding coding,
     for (; first < npartitions; first += step) {
         const int owner = (int)(first + lane / 16);
         const uint64_t tile =
-            (uint64_t)__shfl_sync(ALL_LANES, p, owner) * 16 + i;
+            (uint64_t)__shfl_sync(FULL_WARP_MASK, p, owner) * 16 + i;
         const struct partition partition = {
-            __shfl_sync(ALL_LANES, own.bits, owner),
-            __shfl_sync(ALL_LANES, own.control, owner),
-            __shfl_sync(ALL_LANES, own.ntiles, owner),
-            __shfl_sync(ALL_LANES, own.lengths_nbytes, owner),
-            __shfl_sync(ALL_LANES, own.nbytes, owner)};
+            __shfl_sync(FULL_WARP_MASK, own.bits, owner),
+            __shfl_sync(FULL_WARP_MASK, own.control, owner),
+            __shfl_sync(FULL_WARP_MASK, own.ntiles, owner),
+            __shfl_sync(FULL_WARP_MASK, own.lengths_nbytes, owner),
+            __shfl_sync(FULL_WARP_MASK, own.nbytes, owner)};
         unsigned nbytes = 0, entry = 0;
         if (partition.bits >> i & 1)
             valid &=
                 read_tile(batch, coding, index, tile,
                           (unsigned)__popc(partition.bits & ((1u << i) - 1)),
                           partition, &nbytes, &entry);
-        /* Regions are multiples of 256 bytes: whole partitions fit. */
+        /* Regions are multiples of 256 bytes, so the last partition is written
+         * as a whole too. */
         if (owner < (int)npartitions) {
             nonzero[tile] = partition.bits >> i & 1;
             entries[tile] = (uint8_t)entry;
@@ -508,15 +505,15 @@ read_tiles(const struct cuda_batch &batch, enum terp_coding coding,
         }
 #pragma unroll 1
         for (int distance = 8; distance > 0; distance /= 2)
-            nbytes += __shfl_xor_sync(ALL_LANES, nbytes, distance);
-        valid &= (partition.control & CONTROL_REDUCED) != 0 ||
+            nbytes += __shfl_xor_sync(FULL_WARP_MASK, nbytes, distance);
+        valid &= (partition.control & TERP_CONTROL_REDUCED) != 0 ||
                  nbytes == partition.nbytes;
     }
     return valid;
 }
 
-/* What the index says of each partition and its tiles. False in a thread that
- * finds something that is not valid. */
+/* Reads what the index says of each partition and its tiles. False in a thread
+ * that finds something that is not valid. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 read_partitions(const struct cuda_batch &batch, enum terp_coding coding,
@@ -525,8 +522,9 @@ read_partitions(const struct cuda_batch &batch, enum terp_coding coding,
     uint64_t *begin = region<uint64_t>(batch, blockIdx.y, batch.at.begin);
     uint8_t *reduced = region<uint8_t>(batch, blockIdx.y, batch.at.reduced);
     const unsigned warp = threadIdx.x / 32;
-    const unsigned most =
-        is_short<NTHREADS> ? 1 : (unsigned)div_up(batch.npartitions, NTHREADS);
+    const unsigned most = is_short_index<NTHREADS>
+                              ? 1
+                              : (unsigned)div_up(batch.npartitions, NTHREADS);
     bool valid = true;
 
 #pragma unroll 1
@@ -534,7 +532,7 @@ read_partitions(const struct cuda_batch &batch, enum terp_coding coding,
         const unsigned p = share.first + i;
         const bool is_there = i < share.count;
         const unsigned npartitions =
-            (unsigned)__popc(__ballot_sync(ALL_LANES, is_there));
+            (unsigned)__popc(__ballot_sync(FULL_WARP_MASK, is_there));
         struct partition own = {0, 0, share.ntiles, share.lengths_nbytes, 0};
         uint64_t at = 0;
         if (is_there) {
@@ -543,7 +541,7 @@ read_partitions(const struct cuda_batch &batch, enum terp_coding coding,
         }
         if (own.bits != 0) {
             own.control = index.controls[share.nfull++];
-            const unsigned width = own.control & ~(unsigned)CONTROL_REDUCED;
+            const unsigned width = own.control & TERP_CONTROL_WIDTH;
             const unsigned ntiles = (unsigned)__popc(own.bits);
             share.ntiles += ntiles;
             share.lengths_nbytes += (ntiles * width + 7) / 8;
@@ -551,21 +549,21 @@ read_partitions(const struct cuda_batch &batch, enum terp_coding coding,
             valid &= at <= end;
             own.nbytes = (unsigned)min_u64(end - at, UINT32_MAX);
         }
-        if (is_there && (!is_short<NTHREADS> || warp == 0)) {
+        if (is_there && (!is_short_index<NTHREADS> || warp == 0)) {
             begin[p] = at;
-            reduced[p] = (own.control & CONTROL_REDUCED) != 0;
+            reduced[p] = (own.control & TERP_CONTROL_REDUCED) != 0;
         }
         valid &= read_tiles(batch, coding, index, p, own, npartitions,
-                            is_short<NTHREADS> ? 2 * warp : 0,
-                            is_short<NTHREADS> ? NTHREADS / 16 : 2);
+                            is_short_index<NTHREADS> ? 2 * warp : 0,
+                            is_short_index<NTHREADS> ? NTHREADS / 16 : 2);
     }
     if (threadIdx.x == 0)
         begin[batch.npartitions] = index.payload_nbytes;
     return valid;
 }
 
-/* Reads all up to the payload, whose place it returns. False in some threads,
- * or in all, where it is not valid. */
+/* Reads index and codebooks, and returns where the payload begins. False in
+ * some threads, or in all, where something is not valid. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 read_index(const struct cuda_batch &batch, enum terp_coding coding,
@@ -578,23 +576,24 @@ read_index(const struct cuda_batch &batch, enum terp_coding coding,
     if (!read_nonzero<NTHREADS>(batch, reader, s, &index, &share))
         return false;
     if (index.nnonzero == 0) {
-        if (place_of(*reader) != reader->end)
+        if (position_of(*reader) != reader->end)
             return false;
     } else {
         if (selects_entries(coding) && !read_entries(reader, &index))
             return false;
         if (coding == TERP_CODING_CUSTOM) {
-            index_reader<NTHREADS> copy = *reader; /* that has an address */
-            if (!read_custom<NTHREADS>(region<struct cuda_decode_book>(
-                                           batch, blockIdx.y, batch.at.books),
-                                       &copy, s))
+            index_reader<NTHREADS> copy = *reader; /* this one has an address */
+            if (!read_chunk_huffman<NTHREADS>(
+                    region<struct cuda_decode_book>(batch, blockIdx.y,
+                                                    batch.at.books),
+                    &copy, s))
                 return false;
             *reader = copy;
         }
-        if (!read_places<NTHREADS>(batch, reader, s, &index, &share))
+        if (!read_lengths<NTHREADS>(batch, reader, s, &index, &share))
             return false;
     }
-    *payload_at_ret = place_of(*reader);
+    *payload_at_ret = position_of(*reader);
     return read_partitions<NTHREADS>(batch, coding, index, share);
 }
 

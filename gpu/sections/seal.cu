@@ -1,16 +1,19 @@
+/* Checksums of streams: cuda_seal writes them, cuda_verify compares them. */
 #include "gpu/block/checksum.cuh"
 #include "gpu/sections/stream_small.cuh"
 
 #define NTHREADS 512
 
-/* Sums of blocks that are on their way while they are chained. */
+/* Sums of XXH3's blocks whose loads are on their way while earlier ones are
+ * chained. */
 #define NAHEAD 16
 
-/* Bytes that a block sums up at least, where a stream has as many, and the
- * most blocks of a grid: what a large device runs at once. */
+/* The least bytes for a block of threads to sum up, and the most blocks of a
+ * grid, which a large device runs at once. */
 #define GRID_BLOCK_NBYTES (64 << 10)
 #define MAX_NBLOCKS 528
 
+/* Grid: x blocks of a stream, y chunks. */
 static __global__ void
 __launch_bounds__(NTHREADS) seal(const struct cuda_batch batch)
 {
@@ -20,6 +23,7 @@ __launch_bounds__(NTHREADS) seal(const struct cuda_batch batch)
         region<uint64_t>(batch, blockIdx.y, batch.at.staging));
 }
 
+/* The same grid. */
 static __global__ void
 __launch_bounds__(NTHREADS) verify(const struct cuda_batch batch)
 {
@@ -32,7 +36,8 @@ __launch_bounds__(NTHREADS) verify(const struct cuda_batch batch)
 
     if ((chunk.checksum_status != TERP_OK) | (nbytes <= CUDA_SHORT_NBYTES))
         return;
-    /* Longer than any stream of such a chunk: there is no room for its sums. */
+    /* The stream is longer than any of such a chunk: the region does not hold
+     * its sums. */
     if (nbytes > batch.raw_nbytes) {
         if (threadIdx.x == 0)
             chunk.checksum_status = TERP_ERR_DEVICE;
@@ -55,8 +60,8 @@ grid_of(const struct cuda_batch *batch)
 cudaError_t
 cuda_seal(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    if (batch->npartitions <= CUDA_FEW_PARTITIONS)
-        return cudaSuccess; /* cuda_stream_write has done it */
+    if (batch->npartitions <= CUDA_SMALL_CHUNK_NPARTITIONS)
+        return cudaSuccess; /* cuda_stream_write has sealed the streams */
     return launch(seal, grid_of(batch), NTHREADS, 0, stream, *batch);
 }
 

@@ -1,38 +1,39 @@
-/* The mask of special values, from their runs. With a lag these tell
- * where it differs from itself so many values before: such differences are
- * summed up (modulo 2) in columns of 32 values, from row to row of as many
- * values as the lag has. Long columns are cut into parts: first each part's sum
- * is found, then all parts are done side by side. */
+/* Makes the mask of special values from their runs. With a mask delta runs tell
+ * where the mask differs from itself so many values before. Such differences
+ * are summed up (modulo 2): the chunk is cut into rows as long as the mask
+ * delta's distance and into columns of 32 values, and a thread goes down a
+ * column from row to row. Long columns are cut into parts: first each part's
+ * sum is found, then all parts are done side by side. */
 #include "gpu/sections/specials_runs.cuh"
 
-/* A thread makes a word of its block's share. */
-static_assert(SPECIALS_SHARE_NVALUES == 32 * SPECIALS_NTHREADS, "a word each");
+static_assert(SPECIALS_SHARE_NVALUES == 32 * SPECIALS_READ_NTHREADS,
+              "Each thread makes one word of its block's share.");
 
-/* Chunks of so many values are summed up by the last block of the first
- * launch. */
-#ifndef CUDA_ALONE_MAX_NLAGGED
-#define CUDA_ALONE_MAX_NLAGGED (1 << 20)
+/* The last block of the first launch sums up a chunk of no more values than
+ * this by itself. */
+#ifndef CUDA_SINGLE_BLOCK_MAX_NSUMMED
+#define CUDA_SINGLE_BLOCK_MAX_NSUMMED (1 << 20)
 #endif
 #define MAX_NSUM_BLOCKS 264
 
-/* Parts of a column at most: each reads the sums of all before. With this many
- * columns and parts the device is busy. */
+/* The most parts of a column: each part reads the sums of all before it. A
+ * device is busy with so many parts of all columns together. */
 #define MAX_NPARTS 512
 #define BUSY_NITEMS (UINT64_C(1) << 17)
 
-/* Rows that a thread has on their way at once. */
+/* Rows whose loads a thread has on their way at once. */
 #define NROWS_AHEAD 8
 
 /* ---- words of the share ---- */
 
-/* Toggles where the runs of a batch begin and end. */
+/* Toggles the bits where the runs of a batch begin and end. */
 static __device__ void
 toggle_ends(const struct specials_view &view, uint64_t i, uint32_t *s_word)
 {
     struct specials_own_runs runs;
 
     specials_read_runs(view, i, runs);
-    for (int k = 0; k < SPECIALS_NRUNS; k++) {
+    for (int k = 0; k < SPECIALS_READ_NRUNS; k++) {
         uint64_t end = runs.begin[k] + runs.length[k];
         uint64_t begin =
             runs.begin[k] < view.begin ? view.begin : runs.begin[k];
@@ -51,9 +52,9 @@ toggle_ends(const struct specials_view &view, uint64_t i, uint32_t *s_word)
 static __device__ bool
 parity_before(bool odd)
 {
-    __shared__ unsigned s_odd[SPECIALS_NTHREADS / 32];
+    __shared__ unsigned s_odd[SPECIALS_READ_NTHREADS / 32];
     const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const unsigned odds = __ballot_sync(0xFFFFFFFF, odd);
+    const unsigned odds = __ballot_sync(FULL_WARP_MASK, odd);
 
     if (lane == 0)
         s_odd[warp] = odds;
@@ -67,7 +68,7 @@ parity_before(bool odd)
 static __device__ void
 fill_share(const struct cuda_batch &batch, const struct specials_view &view)
 {
-    __shared__ uint32_t s_word[SPECIALS_NTHREADS];
+    __shared__ uint32_t s_word[SPECIALS_READ_NTHREADS];
     uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
     const uint64_t at = view.begin / 32 + threadIdx.x;
 
@@ -88,40 +89,41 @@ fill_share(const struct cuda_batch &batch, const struct specials_view &view)
         mask[at] = word;
 }
 
-/* ---- sums with a lag ---- */
+/* ---- sums of a mask delta ---- */
 
-/* How the mask is cut for threads, which take items in turn. */
-struct lagged {
+/* How the mask is cut for threads: each takes every so many of the parts of all
+ * columns. */
+struct mask_cut {
     uint32_t *mask, *sums; /* sums[nparts][ncolumns] */
-    uint64_t lag, nvalues;
+    uint64_t distance, nvalues;
     uint64_t ncolumns, nrows, nparts, part_nrows;
 };
 
-static __device__ struct lagged
-lagged_of(const struct cuda_batch &batch, uint64_t lag)
+static __device__ struct mask_cut
+cut_mask(const struct cuda_batch &batch, uint64_t distance)
 {
-    struct lagged cut;
+    struct mask_cut cut;
     uint64_t nwords = div_up(batch.nvalues, 32);
 
     cut.mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
-    /* Batches of runs have served. */
+    /* The batches of runs are no longer needed. */
     cut.sums = region<uint32_t>(batch, blockIdx.y, batch.at.runs);
-    cut.lag = lag;
+    cut.distance = distance;
     cut.nvalues = batch.nvalues;
-    cut.ncolumns = div_up(lag, 32);
-    cut.nrows = div_up(batch.nvalues, lag);
+    cut.ncolumns = div_up(distance, 32);
+    cut.nrows = div_up(batch.nvalues, distance);
     cut.nparts = min_u64(nwords / 4, BUSY_NITEMS) / cut.ncolumns;
     cut.nparts = cut.nparts > 0 ? min_u64(cut.nparts, MAX_NPARTS) : 1;
     cut.part_nrows = div_up(cut.nrows, cut.nparts);
     return cut;
 }
 
-/* Bits of a column in a row. */
+/* The bits of a column in a row. */
 static __device__ __forceinline__ unsigned
-bits_at(const struct lagged &cut, uint64_t row, uint64_t column)
+bits_at(const struct mask_cut &cut, uint64_t row, uint64_t column)
 {
-    const uint64_t at = row * cut.lag + 32 * column;
-    const uint64_t end = min_u64((row + 1) * cut.lag, cut.nvalues);
+    const uint64_t at = row * cut.distance + 32 * column;
+    const uint64_t end = min_u64((row + 1) * cut.distance, cut.nvalues);
     const unsigned shift = (unsigned)(at % 32);
 
     if (at >= end)
@@ -133,13 +135,13 @@ bits_at(const struct lagged &cut, uint64_t row, uint64_t column)
     return nbits == 32 ? bits : bits & ((1u << nbits) - 1);
 }
 
-/* Toggles bits of a column in a row, no others: columns share words. */
+/* Toggles bits of a column in a row, and atomically: columns share words. */
 static __device__ __forceinline__ void
-toggle_bits(const struct lagged &cut, uint64_t row, uint64_t column,
+toggle_bits(const struct mask_cut &cut, uint64_t row, uint64_t column,
             unsigned bits)
 {
-    const uint64_t at = row * cut.lag + 32 * column;
-    const uint64_t end = min_u64((row + 1) * cut.lag, cut.nvalues);
+    const uint64_t at = row * cut.distance + 32 * column;
+    const uint64_t end = min_u64((row + 1) * cut.distance, cut.nvalues);
     const unsigned shift = (unsigned)(at % 32);
 
     if (at >= end)
@@ -152,11 +154,11 @@ toggle_bits(const struct lagged &cut, uint64_t row, uint64_t column,
         atomicXor(&cut.mask[at / 32 + 1], bits >> (32 - shift));
 }
 
-/* The sum of part of a column, to which `before` was added; SUM_UP: its bits
- * become sums. */
+/* The sum of a part of a column and of `before`, the sum of the parts before
+ * it. SUM_UP: the part's bits become the sums up to each. */
 template <bool SUM_UP>
 static __device__ unsigned
-sum_part(const struct lagged &cut, uint64_t part, uint64_t column,
+sum_part(const struct mask_cut &cut, uint64_t part, uint64_t column,
          unsigned before)
 {
     const uint64_t end = min_u64((part + 1) * cut.part_nrows, cut.nrows);
@@ -174,17 +176,19 @@ sum_part(const struct lagged &cut, uint64_t part, uint64_t column,
     return sum;
 }
 
-/* Thread `first` of `nthreads` that do all items of a chunk. */
+/* The sums of all parts but the last. The caller is thread `first` of
+ * `nthreads`. */
 static __device__ void
-sum_parts(const struct lagged &cut, uint64_t first, uint64_t nthreads)
+sum_parts(const struct mask_cut &cut, uint64_t first, uint64_t nthreads)
 {
     for (uint64_t i = first; i < cut.ncolumns * (cut.nparts - 1); i += nthreads)
         cut.sums[i] =
             sum_part<false>(cut, i / cut.ncolumns, i % cut.ncolumns, 0);
 }
 
+/* Sums up all parts, once the sum of each is known. */
 static __device__ void
-sum_up(const struct lagged &cut, uint64_t first, uint64_t nthreads)
+sum_up(const struct mask_cut &cut, uint64_t first, uint64_t nthreads)
 {
     for (uint64_t i = first; i < cut.ncolumns * cut.nparts; i += nthreads) {
         const uint64_t part = i / cut.ncolumns, column = i % cut.ncolumns;
@@ -198,7 +202,8 @@ sum_up(const struct lagged &cut, uint64_t first, uint64_t nthreads)
 
 /* ---- kernels ---- */
 
-/* True for all threads, while other stages may change the state. */
+/* The same in all threads, though other stages may change the state
+ * meanwhile. */
 static __device__ bool
 has_mask(const struct cuda_chunk &chunk)
 {
@@ -206,11 +211,12 @@ has_mask(const struct cuda_chunk &chunk)
     return !__syncthreads_or(!ready);
 }
 
-/* Grid: x cuts a chunk into shares, y chunks. A block owns the words of its
- * share; ALONE: then the last block sums up. */
-template <bool ALONE>
+/* Grid: x shares of a chunk, y chunks. A block owns the words of its share.
+ * SINGLE_BLOCK: then the last block sums up the chunk by itself. */
+template <bool SINGLE_BLOCK>
 static __global__ void
-__launch_bounds__(SPECIALS_NTHREADS) fill_mask(const struct cuda_batch batch)
+__launch_bounds__(SPECIALS_READ_NTHREADS)
+    fill_mask(const struct cuda_batch batch)
 {
     begin_kernel();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
@@ -220,33 +226,35 @@ __launch_bounds__(SPECIALS_NTHREADS) fill_mask(const struct cuda_batch batch)
     const struct specials_view view =
         specials_view_of(batch, chunk, blockIdx.x);
     fill_share(batch, view);
-    if (!ALONE || view.head.lag == 0 ||
+    if (!SINGLE_BLOCK || view.head.mask_delta_distance == 0 ||
         !is_last_block(&chunk.progress[CUDA_PROGRESS_MASK], gridDim.x))
         return;
-    const struct lagged cut = lagged_of(batch, view.head.lag);
-    sum_parts(cut, threadIdx.x, SPECIALS_NTHREADS);
+    const struct mask_cut cut = cut_mask(batch, view.head.mask_delta_distance);
+    sum_parts(cut, threadIdx.x, SPECIALS_READ_NTHREADS);
     __syncthreads();
-    sum_up(cut, threadIdx.x, SPECIALS_NTHREADS);
+    sum_up(cut, threadIdx.x, SPECIALS_READ_NTHREADS);
 }
 
-/* Grid: x threads that take items in turn, y chunks. The sums of all parts,
- * and, SUM_UP, then what becomes of them. */
+/* Grid: x blocks whose threads take parts of columns in turn, y chunks. First
+ * launch: the sums of parts; second one, SUM_UP: their bits. */
 template <bool SUM_UP>
 static __global__ void
-__launch_bounds__(SPECIALS_NTHREADS) sum_mask(const struct cuda_batch batch)
+__launch_bounds__(SPECIALS_READ_NTHREADS)
+    sum_mask(const struct cuda_batch batch)
 {
     begin_kernel();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const uint64_t nthreads = (uint64_t)gridDim.x * SPECIALS_NTHREADS;
+    const uint64_t nthreads = (uint64_t)gridDim.x * SPECIALS_READ_NTHREADS;
     const uint64_t first =
-        (uint64_t)blockIdx.x * SPECIALS_NTHREADS + threadIdx.x;
+        (uint64_t)blockIdx.x * SPECIALS_READ_NTHREADS + threadIdx.x;
 
     if (!has_mask(chunk))
         return;
-    const uint64_t lag = specials_view_of(batch, chunk, 0).head.lag;
-    if (lag == 0)
+    const uint64_t distance =
+        specials_view_of(batch, chunk, 0).head.mask_delta_distance;
+    if (distance == 0)
         return;
-    const struct lagged cut = lagged_of(batch, lag);
+    const struct mask_cut cut = cut_mask(batch, distance);
     if (SUM_UP)
         sum_up(cut, first, nthreads);
     else
@@ -259,9 +267,9 @@ cuda_specials_mask(const struct cuda_batch *batch, cudaStream_t stream)
     const uint64_t nshares = div_up(batch->nvalues, SPECIALS_SHARE_NVALUES);
     const dim3 shares((unsigned)nshares, (unsigned)batch->nchunks);
     const dim3 sums((unsigned)min_u64(nshares, MAX_NSUM_BLOCKS), shares.y);
-    const dim3 block(SPECIALS_NTHREADS);
+    const dim3 block(SPECIALS_READ_NTHREADS);
 
-    if (batch->nvalues <= CUDA_ALONE_MAX_NLAGGED)
+    if (batch->nvalues <= CUDA_SINGLE_BLOCK_MAX_NSUMMED)
         return launch(fill_mask<true>, shares, block, 0, stream, *batch);
     cudaError_t error =
         launch(fill_mask<false>, shares, block, 0, stream, *batch);

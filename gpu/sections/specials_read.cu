@@ -1,43 +1,44 @@
-/* The value of a constant chunk and the special values of any, put
- * into place. */
+/* The last stage of decoding but for byte order: writes the value of a constant
+ * chunk, and the special values of any chunk, over what is in dst. */
 #include "gpu/predict/values.cuh"
 #include "gpu/sections/specials_runs.cuh"
 
-/* What falls into a block's share of a batch's runs, in shared memory. */
+/* Shared memory: a batch's runs, cut to the block's share. */
 struct shared_runs {
-    uint32_t begin[SPECIALS_BATCH_NRUNS];   /* in the share */
-    uint32_t before[SPECIALS_BATCH_NRUNS];  /* values of the runs before */
-    uint64_t word_at[SPECIALS_BATCH_NRUNS]; /* of the first, in the stream */
+    uint32_t begin[SPECIALS_BATCH_NRUNS];  /* in the share */
+    uint32_t before[SPECIALS_BATCH_NRUNS]; /* values of the runs before */
+    uint64_t raw_at[SPECIALS_BATCH_NRUNS]; /* of its first, in the stream */
 };
 
-/* Cuts the runs of batch `i` to the share. Returns how many values are left. */
+/* Cuts the runs of batch `i` to the share. Returns how many values they have
+ * there. */
 static __device__ uint32_t
 cut_runs(const struct specials_view &view, uint64_t i, uint64_t value_nbytes,
          struct shared_runs *s_runs)
 {
     const struct specials_batch &batch = view.batches[i];
     struct specials_own_runs runs;
-    unsigned long long length[SPECIALS_NRUNS], rank[SPECIALS_NRUNS];
-    unsigned first = threadIdx.x * SPECIALS_NRUNS;
+    unsigned long long length[SPECIALS_READ_NRUNS], rank[SPECIALS_READ_NRUNS];
+    unsigned first = threadIdx.x * SPECIALS_READ_NRUNS;
 
     specials_read_runs(view, i, runs);
-    for (int k = 0; k < SPECIALS_NRUNS; k++)
+    for (int k = 0; k < SPECIALS_READ_NRUNS; k++)
         rank[k] = runs.length[k];
     if (view.head.ncolors == 0)
         specials_sums_before(rank);
-    for (int k = 0; k < SPECIALS_NRUNS; k++) {
+    for (int k = 0; k < SPECIALS_READ_NRUNS; k++) {
         uint64_t begin = runs.begin[k];
         uint64_t end = min_u64(begin + runs.length[k], view.end);
         uint64_t from = begin < view.begin ? view.begin : begin;
-        uint64_t word = view.head.ncolors == 0
-                            ? batch.nspecials + rank[k] + (from - begin)
-                            : runs.color[k];
+        uint64_t raw = view.head.ncolors == 0
+                           ? batch.nspecials + rank[k] + (from - begin)
+                           : runs.color[k];
         length[k] = from < end ? end - from : 0;
         s_runs->begin[first + k] = (uint32_t)(from - view.begin);
-        s_runs->word_at[first + k] = view.words_at + word * value_nbytes;
+        s_runs->raw_at[first + k] = view.raw_at + raw * value_nbytes;
     }
     uint32_t nvalues = (uint32_t)specials_sums_before(length);
-    for (int k = 0; k < SPECIALS_NRUNS; k++)
+    for (int k = 0; k < SPECIALS_READ_NRUNS; k++)
         s_runs->before[first + k] = (uint32_t)length[k];
     __syncthreads();
     return nvalues;
@@ -51,32 +52,32 @@ place_runs(const struct specials_view &view, const struct shared_runs *s_runs,
 {
     uint64_t stride = view.head.ncolors == 0 ? sizeof(T) : 0;
 
-    for (uint32_t i = threadIdx.x; i < nvalues; i += SPECIALS_NTHREADS) {
-        /* The last run with no more than i values before it. Those without
-         * values stand before the one after them. */
+    for (uint32_t i = threadIdx.x; i < nvalues; i += SPECIALS_READ_NTHREADS) {
+        /* The last run with no more than i values before it: a run without
+         * values in the share has as many before it as the next one. */
         unsigned run = 0;
         for (unsigned step = SPECIALS_BATCH_NRUNS / 2; step > 0; step /= 2)
             if (s_runs->before[run + step] <= i)
                 run += step;
         uint32_t within = i - s_runs->before[run];
-        const uint8_t *word =
-            view.stream + s_runs->word_at[run] + within * stride;
+        const uint8_t *raw =
+            view.stream + s_runs->raw_at[run] + within * stride;
         share[s_runs->begin[run] + within] =
-            (word_of<T>)load_le(word, sizeof(T));
+            (word_of<T>)load_le(raw, sizeof(T));
     }
 }
 
-/* The one color, where the mask has bits. */
+/* Writes the one color where the mask has bits. */
 template <typename T>
 static __device__ void
 place_color(const struct specials_view &view, const uint32_t *mask,
             word_of<T> *share)
 {
     const word_of<T> color =
-        (word_of<T>)load_le(view.stream + view.words_at, sizeof(T));
+        (word_of<T>)load_le(view.stream + view.raw_at, sizeof(T));
 
     for (unsigned i = threadIdx.x; i < view.end - view.begin;
-         i += SPECIALS_NTHREADS)
+         i += SPECIALS_READ_NTHREADS)
         if (mask[(view.begin + i) / 32] >> (i % 32) & 1)
             share[i] = color;
 }
@@ -85,7 +86,7 @@ place_color(const struct specials_view &view, const uint32_t *mask,
  * share. */
 template <typename T>
 static __global__ void
-__launch_bounds__(SPECIALS_NTHREADS)
+__launch_bounds__(SPECIALS_READ_NTHREADS)
     read_specials(const struct cuda_batch batch)
 {
     begin_kernel();
@@ -100,7 +101,7 @@ __launch_bounds__(SPECIALS_NTHREADS)
         return;
     word_of<T> *share = (word_of<T> *)chunk.dst + begin;
     if (constant)
-        for (unsigned i = threadIdx.x; i < nvalues; i += SPECIALS_NTHREADS)
+        for (unsigned i = threadIdx.x; i < nvalues; i += SPECIALS_READ_NTHREADS)
             share[i] = (word_of<T>)chunk.constant_bits;
     if (!chunk.has_specials)
         return;
@@ -127,8 +128,8 @@ cuda_specials_read(const struct cuda_batch *batch, cudaStream_t stream)
               (unsigned)batch->nchunks);
 
     return batch->value_nbytes == 4
-               ? launch(read_specials<float>, grid, SPECIALS_NTHREADS, 0,
+               ? launch(read_specials<float>, grid, SPECIALS_READ_NTHREADS, 0,
                         stream, *batch)
-               : launch(read_specials<double>, grid, SPECIALS_NTHREADS, 0,
+               : launch(read_specials<double>, grid, SPECIALS_READ_NTHREADS, 0,
                         stream, *batch);
 }

@@ -1,6 +1,6 @@
-/* The runs of special values as blocks look for those in their share
- * of a chunk. cuda_model_read has walked over the section, found that it is
- * sound, and left its batches in the region `runs`. */
+/* How a block finds the runs of special values that reach its share of a chunk.
+ * cuda_model_read has walked over the section before, has found that it is
+ * sound, and has left its batches of groups in the region `runs`. */
 #ifndef TERP_GPU_SECTIONS_SPECIALS_RUNS_CUH
 #define TERP_GPU_SECTIONS_SPECIALS_RUNS_CUH
 
@@ -8,10 +8,10 @@
 
 #include "gpu/sections/specials.cuh"
 
-#define SPECIALS_NTHREADS 512
-#define SPECIALS_NRUNS (SPECIALS_BATCH_NRUNS / SPECIALS_NTHREADS)
+#define SPECIALS_READ_NTHREADS 512
+#define SPECIALS_READ_NRUNS (SPECIALS_BATCH_NRUNS / SPECIALS_READ_NTHREADS)
 
-/* Values that a block owns. */
+/* Values of a share; each block owns one. */
 #define SPECIALS_SHARE_NVALUES 16384
 
 /* A block's view of its chunk. */
@@ -20,18 +20,18 @@ struct specials_view {
     const struct specials_batch *batches;
     struct specials_head head;
     uint64_t nbatches;
-    uint64_t words_at;   /* palette or all values */
+    uint64_t raw_at;     /* the palette, or all special values */
     uint64_t begin, end; /* of the share */
 };
 
-/* A thread's runs of a batch, in a row. Those that are not there have no
- * length. */
+/* A thread's runs of a batch, which follow each other. Those that do not exist
+ * have length 0. */
 struct specials_own_runs {
-    uint64_t begin[SPECIALS_NRUNS], length[SPECIALS_NRUNS];
-    uint64_t color[SPECIALS_NRUNS];
+    uint64_t begin[SPECIALS_READ_NRUNS], length[SPECIALS_READ_NRUNS];
+    uint64_t color[SPECIALS_READ_NRUNS];
 };
 
-/* Of a chunk with special values. */
+/* The view of a chunk that has special values. */
 static __device__ inline struct specials_view
 specials_view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                  uint64_t share)
@@ -44,16 +44,17 @@ specials_view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     view.batches =
         region<struct specials_batch>(batch, blockIdx.y, batch.at.runs);
     view.nbatches = div_up(view.head.nruns, SPECIALS_BATCH_NRUNS);
-    view.words_at = chunk.specials_end -
-                    (uint64_t)batch.value_nbytes *
-                        (view.head.ncolors == 0 ? chunk.nspecials
+    view.raw_at = chunk.specials_end - (uint64_t)batch.value_nbytes *
+                                           (view.head.ncolors == 0
+                                                ? chunk.nspecials
                                                 : (uint64_t)view.head.ncolors);
     view.begin = share * SPECIALS_SHARE_NVALUES;
     view.end = min_u64(view.begin + SPECIALS_SHARE_NVALUES, batch.nvalues);
     return view;
 }
 
-/* Batches have their runs in order: the last one that may reach the share. */
+/* The first batch that may have a run in the share. Batches have their runs in
+ * order, so those before it end before the share. */
 static __device__ inline uint64_t
 specials_first_batch(const struct specials_view &view)
 {
@@ -69,11 +70,12 @@ specials_first_batch(const struct specials_view &view)
     return low;
 }
 
-/* Sums before each of a thread's numbers, and of all. */
+/* Replaces each of a thread's numbers by the sum of those before it, in threads
+ * before too. Returns the sum of all. */
 static __device__ inline unsigned long long
-specials_sums_before(unsigned long long (&numbers)[SPECIALS_NRUNS])
+specials_sums_before(unsigned long long (&numbers)[SPECIALS_READ_NRUNS])
 {
-    typedef cub::BlockScan<unsigned long long, SPECIALS_NTHREADS,
+    typedef cub::BlockScan<unsigned long long, SPECIALS_READ_NTHREADS,
                            cub::BLOCK_SCAN_WARP_SCANS>
         sum_scan;
     __shared__ typename sum_scan::TempStorage s_scan;
@@ -84,17 +86,18 @@ specials_sums_before(unsigned long long (&numbers)[SPECIALS_NRUNS])
     return all;
 }
 
-/* The runs of batch `i`. */
+/* Reads the runs of batch `i`, each thread its own. */
 static __device__ inline void
 specials_read_runs(const struct specials_view &view, uint64_t i,
                    struct specials_own_runs &runs)
 {
-    __shared__ uint64_t s_group_at[SPECIALS_NFIELDS][SPECIALS_BATCH_NGROUPS];
+    __shared__ uint64_t
+        s_group_at[TERP_SPECIALS_NFIELDS][SPECIALS_BATCH_NGROUPS];
     const struct specials_batch &batch = view.batches[i];
     uint64_t left = view.head.nruns - i * SPECIALS_BATCH_NRUNS;
-    uint64_t number[SPECIALS_NRUNS][SPECIALS_NFIELDS] = {};
-    unsigned long long sum[SPECIALS_NRUNS];
-    unsigned first = threadIdx.x * SPECIALS_NRUNS;
+    uint64_t number[SPECIALS_READ_NRUNS][TERP_SPECIALS_NFIELDS] = {};
+    unsigned long long sum[SPECIALS_READ_NRUNS];
+    unsigned first = threadIdx.x * SPECIALS_READ_NRUNS;
     unsigned group = threadIdx.x % SPECIALS_BATCH_NGROUPS;
     int own_field = (int)threadIdx.x / SPECIALS_BATCH_NGROUPS;
 
@@ -103,21 +106,21 @@ specials_read_runs(const struct specials_view &view, uint64_t i,
         s_group_at[own_field][group] =
             specials_group_at(batch, own_field, group);
     __syncthreads();
-    for (int k = 0; k < SPECIALS_NRUNS; k++) {
+    for (int k = 0; k < SPECIALS_READ_NRUNS; k++) {
         bool is_there = first + k < left;
-        group = (first + k) / SPECIALS_GROUP_NNUMBERS;
+        group = (first + k) / TERP_SPECIALS_GROUP_NNUMBERS;
         for (int field = 0; is_there && field < view.head.nfields; field++)
             number[k][field] =
                 specials_number(view.stream, s_group_at[field][group],
                                 batch.width[field][group],
-                                (first + k) % SPECIALS_GROUP_NNUMBERS);
-        runs.length[k] = is_there ? number[k][SPECIALS_MORE] + 1 : 0;
-        runs.color[k] = number[k][SPECIALS_COLOR];
-        sum[k] = runs.length[k] + number[k][SPECIALS_GAP];
+                                (first + k) % TERP_SPECIALS_GROUP_NNUMBERS);
+        runs.length[k] = is_there ? number[k][TERP_SPECIALS_MORE] + 1 : 0;
+        runs.color[k] = number[k][TERP_SPECIALS_COLOR];
+        sum[k] = runs.length[k] + number[k][TERP_SPECIALS_GAP];
     }
     specials_sums_before(sum);
-    for (int k = 0; k < SPECIALS_NRUNS; k++)
-        runs.begin[k] = batch.end + sum[k] + number[k][SPECIALS_GAP];
+    for (int k = 0; k < SPECIALS_READ_NRUNS; k++)
+        runs.begin[k] = batch.end + sum[k] + number[k][TERP_SPECIALS_GAP];
 }
 
 #endif

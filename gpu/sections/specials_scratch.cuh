@@ -1,5 +1,6 @@
-/* Where the steps of writing special values keep what they tell each
- * other. For gpu/sections/specials_write.cu alone. */
+/* The scratch memory of writing special values: what its steps tell each other
+ * and where that stands in the region `lattice`; and what more than one step
+ * does with it. gpu/sections/specials_write.cu says what the steps are. */
 #ifndef TERP_GPU_SECTIONS_SPECIALS_SCRATCH_CUH
 #define TERP_GPU_SECTIONS_SPECIALS_SCRATCH_CUH
 
@@ -7,110 +8,116 @@
 
 #include "gpu/sections/specials.cuh"
 
-#define NTHREADS 1024
-#define NWARPS (NTHREADS / 32)
-#define ALL_LANES 0xFFFFFFFF
+#define SPECIALS_WRITE_NTHREADS 1024
+#define SPECIALS_WRITE_NWARPS (SPECIALS_WRITE_NTHREADS / 32)
 
-/* A thread's values in `find`, bits of the bit maps in `list` and `pack`. */
-#define NITEMS 16
-#define SEGMENT_NVALUES (NTHREADS * NITEMS)
+/* Values that a thread has at a time, and those that its block has. */
+#define SPECIALS_NITEMS 16
+#define SPECIALS_SEGMENT_NVALUES (SPECIALS_WRITE_NTHREADS * SPECIALS_NITEMS)
 
-/* Groups that a block measures or packs at a time. */
-#define PACK_NGROUPS 64
-#define PACK_NRUNS (PACK_NGROUPS * SPECIALS_GROUP_NNUMBERS)
+/* Groups of numbers that a block measures or packs at a time. */
+#define SPECIALS_PACK_NGROUPS 64
+#define SPECIALS_PACK_NRUNS \
+    (SPECIALS_PACK_NGROUPS * TERP_SPECIALS_GROUP_NNUMBERS)
 
-/* Segments of a chunk that one block does, and blocks of a larger one: what a
- * large device runs at once, so that they are soon gone where nothing is to
- * do. */
-#ifndef CUDA_ALONE_MAX_NSEGMENTS
-#define CUDA_ALONE_MAX_NSEGMENTS 32
+/* A single block does all steps of a chunk of no more segments than this. A
+ * larger chunk has at most as many blocks as a large device runs at once, so
+ * that they are soon gone where there is nothing to do. */
+#ifndef CUDA_SINGLE_BLOCK_MAX_NSEGMENTS
+#define CUDA_SINGLE_BLOCK_MAX_NSEGMENTS 32
 #endif
-#define MAX_NBLOCKS 264
+#define SPECIALS_MAX_NBLOCKS 264
 
-/* Colors as a block meets them, and where first. */
+/* Colors in the order in which a block met them, and where each is first. */
 struct color_table {
-    uint32_t ncolors; /* SPECIALS_MAX_PALETTE + 1: too many */
-    uint64_t color[SPECIALS_MAX_PALETTE];
-    uint64_t first[SPECIALS_MAX_PALETTE];
+    uint32_t ncolors; /* one more than there may be: too many */
+    uint64_t color[TERP_SPECIALS_MAX_NCOLORS];
+    uint64_t first[TERP_SPECIALS_MAX_NCOLORS];
 };
 
-/* Kinds of runs: of specials, of one color, and with the lag of dimension d
- * KIND_COLOR + d. */
+/* Kinds of runs that are counted: of special values, of equal ones, and of the
+ * mask delta of dimension d, which is RUNS_COLOR + d. */
 enum {
-    KIND_SPECIAL,
-    KIND_COLOR,
-    NKINDS = KIND_COLOR + 1 + TERP_NDIMS
+    RUNS_SPECIAL,
+    RUNS_COLOR,
+    RUNS_NKINDS = RUNS_COLOR + 1 + TERP_NDIMS
 };
 
+/* What is known of a segment of the chunk. */
 struct segment {
-    uint64_t run_at, special_at; /* runs and specials before */
-    uint32_t nruns[NKINDS];
+    uint64_t run_at, special_at; /* runs and special values before it */
+    uint32_t nruns[RUNS_NKINDS];
     uint32_t nspecials;
 };
 
-/* What the steps tell each other. Places are bytes of the stream. */
-struct section {
-    uint64_t nruns, lag;
-    uint32_t lagged; /* the lag's dimension; 0: none */
+/* What is known of the section as a whole. */
+struct specials_summary {
+    uint64_t nruns;
+    uint64_t mask_delta;     /* its distance; 0: none */
+    uint32_t mask_delta_dim; /* 0: none */
     uint32_t ncolors;
     uint32_t nfields;
-    uint64_t palette[SPECIALS_MAX_PALETTE];
-    uint64_t values_at;
+    uint64_t palette[TERP_SPECIALS_MAX_NCOLORS];
+    uint64_t values_at; /* of the palette or the values, in the stream */
 };
 
-/* Where they do, in the region `lattice`. */
-struct room {
-    struct section *section;
+/* Where all of this stands. */
+struct specials_scratch {
+    struct specials_summary *summary;
     struct color_table *tables;
     struct segment *segments;
-    uint16_t *run_bits; /* runs of one color begin */
-    uint64_t *batch_at[SPECIALS_NFIELDS];
-    uint8_t *width[SPECIALS_NFIELDS];
+    uint16_t *run_bits; /* bit map: runs of equal values begin */
+    uint64_t *batch_at[TERP_SPECIALS_NFIELDS]; /* in the stream */
+    uint8_t *width[TERP_SPECIALS_NFIELDS];
     uint32_t *run_begin, *run_end;
     uint64_t max_nruns;
     uint64_t nsegments;
 };
 
-/* Filled in by the first thread, into shared memory, for all. */
+/* The first thread finds out where all stands; `scratch` is in shared memory,
+ * for all threads. */
 static __device__ void
-lay_out(const struct cuda_batch &batch, struct room &room)
+lay_out(const struct cuda_batch &batch, struct specials_scratch &scratch)
 {
     uint8_t *at = region<uint8_t>(batch, blockIdx.y, batch.at.lattice);
     uint8_t *end = at + batch.npartitions * CUDA_PARTITION_MAX_NBYTES;
 
     if (threadIdx.x != 0)
         return;
-    room.nsegments = div_up(batch.nvalues, SEGMENT_NVALUES);
-    room.section = (struct section *)at;
-    at += sizeof *room.section;
-    room.tables = (struct color_table *)at;
-    at += min_u64(room.nsegments, MAX_NBLOCKS) * sizeof *room.tables;
-    room.segments = (struct segment *)at;
-    at += room.nsegments * sizeof *room.segments;
-    room.run_bits = (uint16_t *)at;
-    at += room.nsegments * (SEGMENT_NVALUES / 8);
-    /* A run has two places, a share in three widths and in three places. */
-    const uint64_t nbytes =
-        PACK_NRUNS * 8 + SPECIALS_NFIELDS * (PACK_NGROUPS + 8);
+    scratch.nsegments = div_up(batch.nvalues, SPECIALS_SEGMENT_NVALUES);
+    scratch.summary = (struct specials_summary *)at;
+    at += sizeof *scratch.summary;
+    scratch.tables = (struct color_table *)at;
+    at += min_u64(scratch.nsegments, SPECIALS_MAX_NBLOCKS) *
+          sizeof *scratch.tables;
+    scratch.segments = (struct segment *)at;
+    at += scratch.nsegments * sizeof *scratch.segments;
+    scratch.run_bits = (uint16_t *)at;
+    at += scratch.nsegments * (SPECIALS_SEGMENT_NVALUES / 8);
+    /* A run takes its begin and its end; a batch of groups the width of each
+     * group and its own place in the stream, for each field. */
+    const uint64_t nbytes = SPECIALS_PACK_NRUNS * 8 +
+                            TERP_SPECIALS_NFIELDS * (SPECIALS_PACK_NGROUPS + 8);
     uint64_t nbatches = (uint64_t)(end - at) / nbytes;
-    room.max_nruns = nbatches * PACK_NRUNS;
-    for (int field = 0; field < SPECIALS_NFIELDS; field++) {
-        room.batch_at[field] = (uint64_t *)at;
+    scratch.max_nruns = nbatches * SPECIALS_PACK_NRUNS;
+    for (int field = 0; field < TERP_SPECIALS_NFIELDS; field++) {
+        scratch.batch_at[field] = (uint64_t *)at;
         at += nbatches * 8;
     }
-    for (int field = 0; field < SPECIALS_NFIELDS; field++) {
-        room.width[field] = at;
-        at += nbatches * PACK_NGROUPS;
+    for (int field = 0; field < TERP_SPECIALS_NFIELDS; field++) {
+        scratch.width[field] = at;
+        at += nbatches * SPECIALS_PACK_NGROUPS;
     }
-    room.run_begin = (uint32_t *)at;
-    room.run_end = room.run_begin + room.max_nruns;
+    scratch.run_begin = (uint32_t *)at;
+    scratch.run_end = scratch.run_begin + scratch.max_nruns;
 }
 
-/* Sums before each thread's number; `*sum` grows by that of the block. */
+/* The sum of *sum and of the numbers of all threads before this one. *sum grows
+ * by the numbers of all threads. */
 static __device__ uint64_t
 sum_before(uint64_t number, uint64_t *sum)
 {
-    typedef cub::BlockScan<unsigned long long, NTHREADS,
+    typedef cub::BlockScan<unsigned long long, SPECIALS_WRITE_NTHREADS,
                            cub::BLOCK_SCAN_WARP_SCANS>
         scan;
     __shared__ typename scan::TempStorage s_scan;
@@ -123,7 +130,7 @@ sum_before(uint64_t number, uint64_t *sum)
     return before;
 }
 
-/* 16 bits of a bit map of values. */
+/* Piece `i`, 16 bits, of a bit map of values; bits behind the last are 0. */
 static __device__ __forceinline__ unsigned
 piece_of(const uint16_t *bits, uint64_t i, uint64_t nvalues)
 {
@@ -133,15 +140,17 @@ piece_of(const uint16_t *bits, uint64_t i, uint64_t nvalues)
     return left >= 16 ? bits[i] : bits[i] & ((1u << left) - 1);
 }
 
-/* The same of what differs from the bit map itself with a lag. */
+/* The same of what differs between the bit map and itself `distance` values
+ * before. */
 static __device__ __forceinline__ unsigned
-lagged_piece_of(const uint16_t *bits, uint64_t i, uint64_t nvalues,
-                uint64_t lag)
+mask_delta_piece(const uint16_t *bits, uint64_t i, uint64_t nvalues,
+                 uint64_t distance)
 {
-    uint64_t nwords = lag / 16, left = nvalues - i * 16;
-    unsigned piece = piece_of(bits, i, nvalues), shift = (unsigned)(lag % 16);
+    uint64_t nwords = distance / 16, left = nvalues - i * 16;
+    unsigned piece = piece_of(bits, i, nvalues),
+             shift = (unsigned)(distance % 16);
 
-    if (lag == 0 || i < nwords || i * 16 >= nvalues)
+    if (distance == 0 || i < nwords || i * 16 >= nvalues)
         return piece;
     piece ^= (unsigned)bits[i - nwords] << shift;
     if (shift > 0 && i > nwords)

@@ -1,90 +1,96 @@
-/* The section of special values, written. The same bytes as by
- * cpu/sections/specials.c, in five steps:
+/* Writes the section of special values, the same bytes as
+ * cpu/sections/specials.c does, in five steps:
  *
- *   find     bit maps of special values and of runs; the palette
- *   choose   the lag, where there is one color
- *   list     where runs begin and end
- *   measure  widths of groups, and with them every place in the section
- *   pack     groups and values
+ *   find     makes bit maps of special values and of runs, and the palette
+ *   choose   picks the mask delta, where there is one color
+ *   list     tells where runs begin and end
+ *   measure  finds the widths of groups, and so every place in the section
+ *   pack     writes groups and values
  *
- * Each is spread over blocks, and `find`, `choose` and `measure` end with what
- * the last block does alone. A short chunk has one block for all of it. */
-#include "gpu/sections/specials_find.cuh"
+ * Blocks share each step's work; `find`, `choose` and `measure` end with what
+ * the last block does by itself. A small chunk has a single block for all five
+ * steps. The first two are in gpu/sections/specials_choose.cuh. */
+#include "gpu/sections/specials_choose.cuh"
 
 /* ---- list ---- */
 
-/* A thread owns 16 values: the runs that begin there and those that end. */
+/* Lists where runs begin and end. A thread owns 16 values: the runs that begin
+ * there, and those that end there. */
 static __device__ void
-list(const struct cuda_batch &batch, const struct room &room)
+list(const struct cuda_batch &batch, const struct specials_scratch &scratch)
 {
     const uint16_t *mask = region<uint16_t>(batch, blockIdx.y, batch.at.mask);
     uint64_t nvalues = batch.nvalues;
-    uint64_t lag = room.section->lag;
-    bool colored = room.section->ncolors > 1;
+    uint64_t distance = scratch.summary->mask_delta;
+    bool colored = scratch.summary->ncolors > 1;
 
-    for (uint64_t i = blockIdx.x; i < room.nsegments; i += gridDim.x) {
-        uint64_t piece = i * NTHREADS + threadIdx.x;
-        unsigned special = lagged_piece_of(mask, piece, nvalues, lag);
-        unsigned next = lagged_piece_of(mask, piece + 1, nvalues, lag);
+    for (uint64_t i = blockIdx.x; i < scratch.nsegments; i += gridDim.x) {
+        uint64_t piece = i * SPECIALS_WRITE_NTHREADS + threadIdx.x;
+        unsigned special = mask_delta_piece(mask, piece, nvalues, distance);
+        unsigned next = mask_delta_piece(mask, piece + 1, nvalues, distance);
         unsigned last =
-            piece == 0 ? 0 : lagged_piece_of(mask, piece - 1, nvalues, lag);
+            piece == 0 ? 0
+                       : mask_delta_piece(mask, piece - 1, nvalues, distance);
         unsigned begins = special & ~(special << 1 | last >> 15);
         unsigned next_begins = next & ~(special >> 15);
         if (colored) {
-            begins = piece_of(room.run_bits, piece, nvalues);
-            next_begins = piece_of(room.run_bits, piece + 1, nvalues);
+            begins = piece_of(scratch.run_bits, piece, nvalues);
+            next_begins = piece_of(scratch.run_bits, piece + 1, nvalues);
         }
         unsigned goes_on = special & ~begins,
                  next_goes_on = next & ~next_begins;
         unsigned ends = special & ~(goes_on >> 1 | next_goes_on << 15);
-        uint64_t nruns = room.segments[i].run_at;
+        uint64_t nruns = scratch.segments[i].run_at;
         uint64_t run = sum_before((unsigned)__popc(begins), &nruns);
-        for (int bit = 0; bit < NITEMS && (begins | ends) >> bit != 0; bit++) {
-            uint32_t at = (uint32_t)(piece * NITEMS) + bit;
+        for (int bit = 0; bit < SPECIALS_NITEMS && (begins | ends) >> bit != 0;
+             bit++) {
+            uint32_t at = (uint32_t)(piece * SPECIALS_NITEMS) + bit;
             if (begins >> bit & 1)
-                room.run_begin[run++] = at;
+                scratch.run_begin[run++] = at;
             if (ends >> bit & 1)
-                room.run_end[run - 1] = at + 1;
+                scratch.run_end[run - 1] = at + 1;
         }
     }
 }
 
 /* ---- measure ---- */
 
-/* One field of run i. */
+/* What the section says in a field of run i. */
 template <typename T>
 static __device__ __forceinline__ uint32_t
-number_of(const struct cuda_chunk &chunk, const struct room &room, int field,
-          uint64_t i)
+number_of(const struct cuda_chunk &chunk,
+          const struct specials_scratch &scratch, int field, uint64_t i)
 {
-    uint32_t begin = room.run_begin[i], color = 0;
+    uint32_t begin = scratch.run_begin[i], color = 0;
 
-    if (field == SPECIALS_GAP)
-        return begin - (i == 0 ? 0 : room.run_end[i - 1]);
-    if (field == SPECIALS_MORE)
-        return room.run_end[i] - begin - 1;
+    if (field == TERP_SPECIALS_GAP)
+        return begin - (i == 0 ? 0 : scratch.run_end[i - 1]);
+    if (field == TERP_SPECIALS_MORE)
+        return scratch.run_end[i] - begin - 1;
     uint64_t bits = bits_of(((const T *)chunk.src)[begin]);
-    while (room.section->palette[color] != bits)
+    while (scratch.summary->palette[color] != bits)
         color++;
     return color;
 }
 
-/* Where the groups of each batch go; the head and the palette. */
+/* The last block: finds where the groups of each batch go, and writes the head
+ * and the palette. */
 static __device__ void
-end_measure(const struct cuda_batch &batch, struct cuda_chunk &chunk,
-            const struct room &room)
+finish_measure(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+               const struct specials_scratch &scratch)
 {
-    struct section *section = room.section;
-    uint64_t nbatches = div_up(section->nruns, PACK_NRUNS);
+    struct specials_summary *summary = scratch.summary;
+    uint64_t nbatches = div_up(summary->nruns, SPECIALS_PACK_NRUNS);
     uint64_t value_nbytes = (uint64_t)batch.value_nbytes;
     uint64_t at = chunk.model_end + 2;
 
-    for (uint64_t left = section->nruns >> 7; left > 0; left >>= 7)
+    for (uint64_t left = summary->nruns >> 7; left > 0; left >>= 7)
         at++;
-    for (unsigned field = 0; field < section->nfields; field++) {
-        for (uint64_t first = 0; first < nbatches; first += NTHREADS) {
+    for (unsigned field = 0; field < summary->nfields; field++) {
+        for (uint64_t first = 0; first < nbatches;
+             first += SPECIALS_WRITE_NTHREADS) {
             uint64_t i = first + threadIdx.x;
-            uint64_t *batch_at = &room.batch_at[field][i];
+            uint64_t *batch_at = &scratch.batch_at[field][i];
             uint64_t place = sum_before(i < nbatches ? *batch_at : 0, &at);
             if (i < nbatches)
                 *batch_at = place;
@@ -92,54 +98,55 @@ end_measure(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     }
     if (threadIdx.x != 0)
         return;
-    section->values_at = at;
+    summary->values_at = at;
     chunk.specials_end =
         at + value_nbytes *
-                 (section->ncolors > 0 ? section->ncolors : chunk.nspecials);
+                 (summary->ncolors > 0 ? summary->ncolors : chunk.nspecials);
     if (chunk.specials_end >= batch.raw_nbytes) {
         chunk.status = TERP_ERR_CAPACITY;
         return;
     }
     uint8_t *dst = (uint8_t *)chunk.dst;
     struct writer writer = {dst + chunk.model_end, dst + at, false};
-    write_uleb(&writer, section->nruns);
-    write_le(&writer, section->ncolors | section->lagged << SPECIALS_LAG_SHIFT,
-             1);
-    for (unsigned c = 0; c < section->ncolors; c++)
-        store_le(dst + at + c * value_nbytes, section->palette[c],
+    terp_specials_write_head(&writer, summary->nruns, (int)summary->ncolors,
+                             (int)summary->mask_delta_dim);
+    for (unsigned c = 0; c < summary->ncolors; c++)
+        store_le(dst + at + c * value_nbytes, summary->palette[c],
                  batch.value_nbytes);
 }
 
-/* A warp owns a group. */
+/* Finds the widths of groups. A warp owns a group. */
 template <typename T>
 static __device__ void
 measure(const struct cuda_batch &batch, struct cuda_chunk &chunk,
-        const struct room &room)
+        const struct specials_scratch &scratch)
 {
-    __shared__ unsigned s_nbytes[SPECIALS_NFIELDS];
-    uint64_t nruns = room.section->nruns;
-    unsigned lane = threadIdx.x % 32, nfields = room.section->nfields;
+    __shared__ unsigned s_nbytes[TERP_SPECIALS_NFIELDS];
+    uint64_t nruns = scratch.summary->nruns;
+    unsigned lane = threadIdx.x % 32, nfields = scratch.summary->nfields;
 
-    for (uint64_t i = blockIdx.x; i * PACK_NRUNS < nruns; i += gridDim.x) {
-        if (threadIdx.x < SPECIALS_NFIELDS)
+    for (uint64_t i = blockIdx.x; i * SPECIALS_PACK_NRUNS < nruns;
+         i += gridDim.x) {
+        if (threadIdx.x < TERP_SPECIALS_NFIELDS)
             s_nbytes[threadIdx.x] = 0;
         __syncthreads();
-        for (unsigned g = threadIdx.x / 32; g < PACK_NGROUPS; g += NWARPS) {
-            uint64_t group = i * PACK_NGROUPS + g;
-            uint64_t first = group * SPECIALS_GROUP_NNUMBERS;
+        for (unsigned g = threadIdx.x / 32; g < SPECIALS_PACK_NGROUPS;
+             g += SPECIALS_WRITE_NWARPS) {
+            uint64_t group = i * SPECIALS_PACK_NGROUPS + g;
+            uint64_t first = group * TERP_SPECIALS_GROUP_NNUMBERS;
             if (first >= nruns)
                 break;
-            uint64_t n = min_u64(SPECIALS_GROUP_NNUMBERS, nruns - first);
+            uint64_t n = min_u64(TERP_SPECIALS_GROUP_NNUMBERS, nruns - first);
             for (unsigned field = 0; field < nfields; field++) {
                 uint32_t all = 0;
                 for (unsigned j = lane; j < n; j += 32)
-                    all |= number_of<T>(chunk, room, (int)field, first + j);
+                    all |= number_of<T>(chunk, scratch, (int)field, first + j);
                 for (int distance = 16; distance > 0; distance /= 2)
-                    all |= __shfl_xor_sync(ALL_LANES, all, distance);
+                    all |= __shfl_xor_sync(FULL_WARP_MASK, all, distance);
                 if (lane > 0)
                     continue;
                 int width = bit_width(all);
-                room.width[field][group] = (uint8_t)width;
+                scratch.width[field][group] = (uint8_t)width;
                 atomicAdd(&s_nbytes[field],
                           1 + (unsigned)packed_nbytes(n, width));
             }
@@ -147,16 +154,16 @@ measure(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         }
         __syncthreads();
         if (threadIdx.x < nfields)
-            room.batch_at[threadIdx.x][i] = s_nbytes[threadIdx.x];
+            scratch.batch_at[threadIdx.x][i] = s_nbytes[threadIdx.x];
         __syncthreads();
     }
     if (is_last_block(&chunk.progress[CUDA_PROGRESS_MEASURE_RUNS], gridDim.x))
-        end_measure(batch, chunk, room);
+        finish_measure(batch, chunk, scratch);
 }
 
 /* ---- pack ---- */
 
-/* Byte `i` of a bit field array of n numbers. */
+/* Byte `i` of a bit field array of n numbers of this width. */
 static __device__ __forceinline__ uint8_t
 packed_byte(const uint32_t *numbers, unsigned n, unsigned width, unsigned i)
 {
@@ -168,49 +175,55 @@ packed_byte(const uint32_t *numbers, unsigned n, unsigned width, unsigned i)
     return (uint8_t)byte;
 }
 
-/* A warp owns a group; the first warps find the places of a batch's groups. */
+/* Writes the groups of a batch. The first warps, one a field, find where in the
+ * stream each group goes; then a warp owns a group. */
 template <typename T>
 static __device__ void
-pack_batch(const struct cuda_chunk &chunk, const struct room &room, uint64_t i)
+pack_batch(const struct cuda_chunk &chunk,
+           const struct specials_scratch &scratch, uint64_t i)
 {
-    __shared__ uint32_t s_numbers[NWARPS][SPECIALS_GROUP_NNUMBERS];
-    __shared__ uint64_t s_group_at[SPECIALS_NFIELDS][PACK_NGROUPS];
-    uint64_t nruns = room.section->nruns;
+    __shared__ uint32_t
+        s_numbers[SPECIALS_WRITE_NWARPS][TERP_SPECIALS_GROUP_NNUMBERS];
+    __shared__ uint64_t
+        s_group_at[TERP_SPECIALS_NFIELDS][SPECIALS_PACK_NGROUPS];
+    uint64_t nruns = scratch.summary->nruns;
     unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    unsigned nfields = room.section->nfields;
+    unsigned nfields = scratch.summary->nfields;
     uint8_t *dst = (uint8_t *)chunk.dst;
 
     if (warp < nfields) {
         unsigned long long nbytes[2] = {0, 0};
         for (int k = 0; k < 2; k++) {
-            uint64_t group = i * PACK_NGROUPS + 2 * lane + k;
-            if (group * SPECIALS_GROUP_NNUMBERS < nruns)
-                nbytes[k] = 1 + packed_nbytes(SPECIALS_GROUP_NNUMBERS,
-                                              room.width[warp][group]);
+            uint64_t group = i * SPECIALS_PACK_NGROUPS + 2 * lane + k;
+            if (group * TERP_SPECIALS_GROUP_NNUMBERS < nruns)
+                nbytes[k] = 1 + packed_nbytes(TERP_SPECIALS_GROUP_NNUMBERS,
+                                              scratch.width[warp][group]);
         }
         unsigned long long before = nbytes[0] + nbytes[1];
         for (unsigned distance = 1; distance < 32; distance *= 2) {
             unsigned long long other =
-                __shfl_up_sync(ALL_LANES, before, distance);
+                __shfl_up_sync(FULL_WARP_MASK, before, distance);
             before += lane >= distance ? other : 0;
         }
-        before += room.batch_at[warp][i] - nbytes[0] - nbytes[1];
+        before += scratch.batch_at[warp][i] - nbytes[0] - nbytes[1];
         s_group_at[warp][2 * lane] = before;
         s_group_at[warp][2 * lane + 1] = before + nbytes[0];
     }
     __syncthreads();
-    for (unsigned g = warp; g < PACK_NGROUPS; g += NWARPS) {
-        uint64_t group = i * PACK_NGROUPS + g;
-        uint64_t first = group * SPECIALS_GROUP_NNUMBERS;
+    for (unsigned g = warp; g < SPECIALS_PACK_NGROUPS;
+         g += SPECIALS_WRITE_NWARPS) {
+        uint64_t group = i * SPECIALS_PACK_NGROUPS + g;
+        uint64_t first = group * TERP_SPECIALS_GROUP_NNUMBERS;
         if (first >= nruns)
             break;
-        unsigned n = (unsigned)min_u64(SPECIALS_GROUP_NNUMBERS, nruns - first);
+        unsigned n =
+            (unsigned)min_u64(TERP_SPECIALS_GROUP_NNUMBERS, nruns - first);
         for (unsigned field = 0; field < nfields; field++) {
-            unsigned width = room.width[field][group];
+            unsigned width = scratch.width[field][group];
             uint8_t *at = dst + s_group_at[field][g];
             for (unsigned j = lane; j < n; j += 32)
                 s_numbers[warp][j] =
-                    number_of<T>(chunk, room, (int)field, first + j);
+                    number_of<T>(chunk, scratch, (int)field, first + j);
             __syncwarp();
             if (lane == 0)
                 *at = (uint8_t)width;
@@ -223,23 +236,23 @@ pack_batch(const struct cuda_chunk &chunk, const struct room &room, uint64_t i)
     __syncthreads();
 }
 
-/* All special values, one after another. A thread owns 16 values. */
+/* Writes all special values, one after another. A thread owns 16 values. */
 static __device__ void
 pack_values(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-            const struct room &room)
+            const struct specials_scratch &scratch)
 {
     const uint16_t *mask = region<uint16_t>(batch, blockIdx.y, batch.at.mask);
     size_t nbytes = (size_t)batch.value_nbytes;
 
-    for (uint64_t i = blockIdx.x; i < room.nsegments; i += gridDim.x) {
-        uint64_t piece = i * NTHREADS + threadIdx.x;
+    for (uint64_t i = blockIdx.x; i < scratch.nsegments; i += gridDim.x) {
+        uint64_t piece = i * SPECIALS_WRITE_NTHREADS + threadIdx.x;
         unsigned special = piece_of(mask, piece, batch.nvalues);
-        uint64_t nspecials = room.segments[i].special_at;
+        uint64_t nspecials = scratch.segments[i].special_at;
         uint64_t at = sum_before((unsigned)__popc(special), &nspecials);
         uint8_t *to =
-            (uint8_t *)chunk.dst + room.section->values_at + at * nbytes;
+            (uint8_t *)chunk.dst + scratch.summary->values_at + at * nbytes;
         for (; special != 0; special &= special - 1, to += nbytes) {
-            uint64_t value = piece * NITEMS + __ffs((int)special) - 1;
+            uint64_t value = piece * SPECIALS_NITEMS + __ffs((int)special) - 1;
             memcpy(to, (const uint8_t *)chunk.src + value * nbytes, nbytes);
         }
     }
@@ -248,18 +261,19 @@ pack_values(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 template <typename T>
 static __device__ void
 pack(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-     const struct room &room)
+     const struct specials_scratch &scratch)
 {
-    for (uint64_t i = blockIdx.x; i * PACK_NRUNS < room.section->nruns;
-         i += gridDim.x)
-        pack_batch<T>(chunk, room, i);
-    if (room.section->ncolors == 0)
-        pack_values(batch, chunk, room);
+    for (uint64_t i = blockIdx.x;
+         i * SPECIALS_PACK_NRUNS < scratch.summary->nruns; i += gridDim.x)
+        pack_batch<T>(chunk, scratch, i);
+    if (scratch.summary->ncolors == 0)
+        pack_values(batch, chunk, scratch);
 }
 
-/* ---- kernels: x blocks of a chunk, y chunks; a step may begin when the one
- * before is done in all blocks ---- */
+/* ---- kernels ---- */
 
+/* Steps that a launch does: one of them, since a step may begin only when the
+ * one before is done in all blocks; or all, where there is a single block. */
 enum {
     STEP_FIND = 1,
     STEP_CHOOSE = 2,
@@ -269,7 +283,7 @@ enum {
     STEP_ALL = 31
 };
 
-/* True for all threads, while steps may change the state. */
+/* The same in all threads, though steps change the state. */
 static __device__ bool
 is_ready(const struct cuda_chunk &chunk)
 {
@@ -277,7 +291,7 @@ is_ready(const struct cuda_chunk &chunk)
     return !__syncthreads_or(!ready);
 }
 
-/* Where the section begins, and ends if there is none. */
+/* Notes where the section begins, and ends if there is none. */
 static __device__ void
 begin_section(const struct cuda_batch &batch, struct cuda_chunk &chunk)
 {
@@ -291,65 +305,68 @@ begin_section(const struct cuda_batch &batch, struct cuda_chunk &chunk)
         chunk.status = TERP_ERR_CAPACITY;
 }
 
+/* Grid: x blocks of a chunk, y chunks. */
 template <typename T, int STEPS>
 static __global__ void
-__launch_bounds__(NTHREADS) write_specials(const struct cuda_batch batch)
+__launch_bounds__(SPECIALS_WRITE_NTHREADS)
+    write_specials(const struct cuda_batch batch)
 {
     begin_kernel();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    __shared__ struct room s_room;
+    __shared__ struct specials_scratch s_scratch;
 
     if (STEPS & STEP_FIND)
         begin_section(batch, chunk);
     if (!is_ready(chunk))
         return;
-    lay_out(batch, s_room);
+    lay_out(batch, s_scratch);
     __syncthreads();
     if (STEPS & STEP_FIND)
-        find<T>(batch, chunk, s_room);
+        find<T>(batch, chunk, s_scratch);
     if (STEPS == STEP_ALL && !is_ready(chunk))
         return;
     if (STEPS & STEP_CHOOSE)
-        choose(batch, chunk, s_room);
+        choose(batch, chunk, s_scratch);
     if (STEPS == STEP_ALL)
         __syncthreads();
     if (STEPS & STEP_LIST)
-        list(batch, s_room);
+        list(batch, s_scratch);
     if (STEPS == STEP_ALL)
         __syncthreads();
     if (STEPS & STEP_MEASURE)
-        measure<T>(batch, chunk, s_room);
+        measure<T>(batch, chunk, s_scratch);
     if (STEPS == STEP_ALL && !is_ready(chunk))
         return;
     if (STEPS & STEP_PACK)
-        pack<T>(batch, chunk, s_room);
+        pack<T>(batch, chunk, s_scratch);
 }
 
 template <typename T>
 static cudaError_t
 launch_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    uint64_t nsegments = div_up(batch->nvalues, SEGMENT_NVALUES);
-    dim3 alone(1, (unsigned)batch->nchunks);
-    dim3 grid((unsigned)min_u64(nsegments, MAX_NBLOCKS), alone.y);
+    uint64_t nsegments = div_up(batch->nvalues, SPECIALS_SEGMENT_NVALUES);
+    dim3 single(1, (unsigned)batch->nchunks);
+    dim3 grid((unsigned)min_u64(nsegments, SPECIALS_MAX_NBLOCKS), single.y);
 
-    if (nsegments <= CUDA_ALONE_MAX_NSEGMENTS)
-        return launch(write_specials<T, STEP_ALL>, alone, NTHREADS, 0, stream,
-                      *batch);
-    cudaError_t error =
-        launch(write_specials<T, STEP_FIND>, grid, NTHREADS, 0, stream, *batch);
+    if (nsegments <= CUDA_SINGLE_BLOCK_MAX_NSEGMENTS)
+        return launch(write_specials<T, STEP_ALL>, single,
+                      SPECIALS_WRITE_NTHREADS, 0, stream, *batch);
+    cudaError_t error = launch(write_specials<T, STEP_FIND>, grid,
+                               SPECIALS_WRITE_NTHREADS, 0, stream, *batch);
     if (error == cudaSuccess)
-        error = launch(write_specials<T, STEP_CHOOSE>, grid, NTHREADS, 0,
-                       stream, *batch);
+        error = launch(write_specials<T, STEP_CHOOSE>, grid,
+                       SPECIALS_WRITE_NTHREADS, 0, stream, *batch);
     if (error == cudaSuccess)
-        error = launch(write_specials<T, STEP_LIST>, grid, NTHREADS, 0, stream,
-                       *batch);
+        error = launch(write_specials<T, STEP_LIST>, grid,
+                       SPECIALS_WRITE_NTHREADS, 0, stream, *batch);
     if (error == cudaSuccess)
-        error = launch(write_specials<T, STEP_MEASURE>, grid, NTHREADS, 0,
-                       stream, *batch);
-    return error == cudaSuccess ? launch(write_specials<T, STEP_PACK>, grid,
-                                         NTHREADS, 0, stream, *batch)
-                                : error;
+        error = launch(write_specials<T, STEP_MEASURE>, grid,
+                       SPECIALS_WRITE_NTHREADS, 0, stream, *batch);
+    return error == cudaSuccess
+               ? launch(write_specials<T, STEP_PACK>, grid,
+                        SPECIALS_WRITE_NTHREADS, 0, stream, *batch)
+               : error;
 }
 
 cudaError_t

@@ -1,7 +1,7 @@
-/* All of a stream that stands before its payload. One block reads a
- * chunk's; what is long (tiles, partitions) its threads share out. The same as
- * in cpu/pipeline.c, cpu/entropy/codebooks.c and cpu/sections/index.c: whatever
- * the CPU refuses is TERP_ERR_CORRUPT here too. */
+/* Reads all of a stream that stands before its payload, with a block a chunk,
+ * whose threads share what is long: specials, tiles, partitions.
+ * cpu/pipeline.c, cpu/entropy/codebooks.c and cpu/sections/index.c read the
+ * same, and whatever they refuse is TERP_ERR_CORRUPT here too. */
 #include "codec/model/lorenzo.h"
 #include "gpu/sections/index_read.cuh"
 #include "gpu/sections/specials.cuh"
@@ -14,7 +14,7 @@ struct stream_facts {
     int nlevels;
 };
 
-/* What is found of it, in shared memory. */
+/* What the block finds out, in shared memory. */
 struct stream_found {
     uint64_t constant_bits;
     uint64_t model_end, specials_end, escapes_end, payload_at;
@@ -30,11 +30,12 @@ struct stream_found {
 
 /* ---- model ---- */
 
-/* The last threads of a block, a level each; the first of these has the rest
- * of the model. Others need not wait for it. */
+/* The last threads of a block read the model: a level each, and the first of
+ * them the rest. So the first threads need not wait for it. */
 #define MODEL_NTHREADS 64
-static_assert(TERP_MAX_LEVELS <= MODEL_NTHREADS, "a thread a level");
+static_assert(TERP_MAX_LEVELS <= MODEL_NTHREADS, "Each level has a thread.");
 
+/* The number of this thread among these; below 0 if it is none of them. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ int
 model_thread(void)
@@ -45,12 +46,11 @@ model_thread(void)
 static __device__ __forceinline__ unsigned
 model_nbytes(const struct cuda_batch &batch, const struct stream_facts &facts)
 {
-    return facts.prediction == TERP_PREDICTION_SPLINE
-               ? 1 + (unsigned)batch.value_nbytes + 2 * (unsigned)facts.nlevels
-               : 2;
+    return (unsigned)terp_model_nbytes(facts.prediction, batch.value_nbytes,
+                                       facts.nlevels);
 }
 
-/* By a model thread. False where its part is not valid. */
+/* Reads the part of a model's thread. False where it is not valid. */
 static __device__ __forceinline__ bool
 read_model(const struct cuda_batch &batch, const struct stream_facts &facts,
            const uint8_t *at, int thread, struct stream_found *s_found)
@@ -87,7 +87,7 @@ read_model(const struct cuda_batch &batch, const struct stream_facts &facts,
 
 /* ---- specials, escapes ---- */
 
-/* Apart from all else, which should not have to be fetched around it. */
+/* It is not inlined: the rest should not have to be fetched around it. */
 static __device__ __attribute__((noinline)) bool
 skip_specials(const uint8_t *src, uint64_t begin, uint64_t end,
               const struct terp_layout *layout, int value_nbytes,
@@ -107,13 +107,14 @@ skip_specials(const uint8_t *src, uint64_t begin, uint64_t end,
     return true;
 }
 
+/* Goes on behind the section of specials. False where it is not valid. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 pass_specials(const struct cuda_batch &batch, const struct stream_facts &facts,
               struct stream_found *s_found, struct staged_reader *reader,
               read_shared<NTHREADS> &s)
 {
-    const uint64_t begin = place_of(*reader);
+    const uint64_t begin = position_of(*reader);
 
     if (threadIdx.x == 0)
         s_found->model_end = s_found->specials_end = begin;
@@ -124,10 +125,11 @@ pass_specials(const struct cuda_batch &batch, const struct stream_facts &facts,
             region<struct specials_batch>(batch, blockIdx.y, batch.at.runs),
             s_found))
         return false;
-    go_on_at<NTHREADS>(reader, s_found->specials_end, s.staged);
+    advance_to<NTHREADS>(reader, s_found->specials_end, s.staged);
     return true;
 }
 
+/* Goes on behind the section of escapes. False where it is not valid. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 pass_escapes(const struct cuda_batch &batch, struct stream_found *s_found,
@@ -144,23 +146,26 @@ pass_escapes(const struct cuda_batch &batch, struct stream_found *s_found,
     if (nescapes > 0)
         number_nbytes = take_byte(reader);
     const unsigned nbytes =
-        number_nbytes == 0 ? (unsigned)batch.value_nbytes : number_nbytes;
-    const uint64_t begin = place_of(*reader), end = begin + nescapes * nbytes;
-    if (byte >= 0x80 || reader->underflow || nescapes > batch.nvalues ||
-        number_nbytes > (unsigned)batch.value_nbytes || end > reader->end)
+        (unsigned)terp_escape_nbytes((int)number_nbytes, batch.value_nbytes);
+    const uint64_t begin = position_of(*reader),
+                   end = begin + nescapes * nbytes;
+    if (byte >= 0x80 || reader->underflow ||
+        !terp_escapes_are_valid(nescapes, (int)number_nbytes, batch.nvalues,
+                                batch.value_nbytes) ||
+        end > reader->end)
         return false;
     if (threadIdx.x == 0) {
         s_found->nescapes = nescapes;
         s_found->number_nbytes = number_nbytes;
         s_found->escapes_end = end;
     }
-    go_on_at<NTHREADS>(reader, end, s.staged);
+    advance_to<NTHREADS>(reader, end, s.staged);
     return true;
 }
 
 /* ---- streams ---- */
 
-/* What stands before the specials: the value that all others are, or the
+/* Reads what stands before the specials: the value of a constant chunk, or the
  * model. False in some threads, or in all, where it is not valid. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
@@ -178,11 +183,12 @@ read_first(const struct cuda_batch &batch, const struct stream_facts &facts,
     if (!constant)
         return read_model(batch, facts, at, thread, s_found);
     if (thread == 0)
-        s_found->constant_bits = load_few(at, nbytes);
+        s_found->constant_bits = load_le_loop(at, nbytes);
     return true;
 }
 
-/* False in some threads, or in all, where it is not valid. */
+/* Reads all that stands behind the frame and before the payload. False in some
+ * threads, or in all, where it is not valid. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 read_body(const struct cuda_batch &batch, const struct stream_facts &facts,
@@ -196,14 +202,14 @@ read_body(const struct cuda_batch &batch, const struct stream_facts &facts,
         !pass_specials<NTHREADS>(batch, facts, s_found, reader, s))
         return false;
     if (facts.coding == TERP_CODING_CONSTANT)
-        return valid && place_of(*reader) == reader->end;
+        return valid && position_of(*reader) == reader->end;
     if (!pass_escapes<NTHREADS>(batch, s_found, reader, s))
         return false;
-    if constexpr (is_short<NTHREADS>) {
+    if constexpr (is_short_index<NTHREADS>) {
         valid &=
             read_index<NTHREADS>(batch, facts.coding, reader, s, &payload_at);
     } else {
-        const uint64_t at = place_of(*reader);
+        const uint64_t at = position_of(*reader);
         struct block_reader block = {
             reader->src, reader->s_at, at,   reader->staged_end,
             at,          reader->end,  false};
@@ -215,7 +221,8 @@ read_body(const struct cuda_batch &batch, const struct stream_facts &facts,
     return valid;
 }
 
-/* Into the chunk's state. By 64 threads or more. */
+/* Writes what was found to the chunk's state. MODEL_NTHREADS threads or more
+ * call this function. */
 static __device__ __forceinline__ void
 write_found(const struct stream_facts &facts,
             const struct stream_found &s_found, struct cuda_chunk *chunk)
@@ -240,10 +247,10 @@ write_found(const struct stream_facts &facts,
     chunk->lorenzo_dims = s_found.dims;
 }
 
-/* Grid (1, nchunks), a block a chunk. It takes the place of the stream from
- * the host, and reads it while the chunk's state is still being set up; so it
- * looks at the frame itself. Only the state is written once that is done:
- * nobody has used the regions in this call. */
+/* Grid: x 1, y chunks. The block may read the stream while kernels before it
+ * still set up the chunk's state: so it asks the host's copy of the state where
+ * the stream is, and reads the frame itself. It writes to the state when those
+ * kernels are done, and to regions at once, which they do not use. */
 template <unsigned NTHREADS>
 static __global__ void
 __launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)
@@ -253,7 +260,7 @@ __launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)
     __shared__ struct stream_found s_found;
     const struct cuda_chunk *host = (const struct cuda_chunk *)s.host;
     struct cuda_chunk *chunk = &batch.d_chunks[blockIdx.y];
-    /* A stream without a bound has its body here. */
+    /* The body of a stream without a bound begins here. */
     const uint64_t body_at = batch.frame_nbytes - sizeof(double);
     struct staged_reader reader = {};
     struct stream_facts facts = {};
@@ -275,8 +282,9 @@ __launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)
     const unsigned prediction = reader.src[TERP_FRAME_PREDICTION_AT];
     stage_at<NTHREADS>(&reader, TERP_FRAME_DIMS_AT, s.staged);
     facts.coding = (enum terp_coding)coding;
-    facts.prediction = (enum terp_prediction)(prediction & 0xF);
-    facts.has_specials = prediction >> 4 != 0;
+    facts.prediction =
+        (enum terp_prediction)(prediction & TERP_FRAME_PREDICTION);
+    facts.has_specials = (prediction & TERP_FRAME_SPECIALS) != 0;
     const uint64_t begin =
         facts.coding == TERP_CODING_CONSTANT ? body_at : batch.frame_nbytes;
     bool valid = facts.coding == TERP_CODING_RAW;
@@ -296,11 +304,11 @@ cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const dim3 grid(1, (unsigned)batch->nchunks);
 
-    return batch->npartitions < CUDA_MANY_PARTITIONS
-               ? launch(read_streams<FEW_NTHREADS>, grid, dim3(FEW_NTHREADS), 0,
-                        stream, *batch)
-               : launch(read_streams<MANY_NTHREADS>, grid, dim3(MANY_NTHREADS),
-                        0, stream, *batch);
+    return batch->npartitions < CUDA_LONG_INDEX_NPARTITIONS
+               ? launch(read_streams<SHORT_INDEX_NTHREADS>, grid,
+                        dim3(SHORT_INDEX_NTHREADS), 0, stream, *batch)
+               : launch(read_streams<LONG_INDEX_NTHREADS>, grid,
+                        dim3(LONG_INDEX_NTHREADS), 0, stream, *batch);
 }
 
 /* Done by the launch of cuda_model_read, which reads on. */

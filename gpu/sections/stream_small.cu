@@ -1,3 +1,6 @@
+/* Writes and seals the stream of a small chunk, all but special values and
+ * escapes, by one block: it puts the stream together in shared memory, if that
+ * holds it, and copies it to its place. */
 #include "gpu/sections/stream_small.cuh"
 
 #include "gpu/block/checksum.cuh"
@@ -5,44 +8,44 @@
 #include "gpu/sections/head.cuh"
 #include "gpu/sections/index.cuh"
 
-#define FULL_WARP 0xFFFFFFFF
-
 #define SMALL_NTHREADS 1024
-#define SMALL_NTILES (CUDA_FEW_PARTITIONS * TERP_PARTITION_NTILES)
-static_assert(SMALL_NTILES / 8 <= CUDA_STORED_NBYTES,
-              "a map of so few tiles is stored");
-static_assert(SMALL_NTHREADS >= TERP_MAX_FRAME_NBYTES, "a thread a byte");
+#define SMALL_NTILES (CUDA_SMALL_CHUNK_NPARTITIONS * TERP_PARTITION_NTILES)
+static_assert(SMALL_NTILES / 8 <= TERP_BITMAP_STORED_NBYTES,
+              "The bit map of a small chunk's tiles is stored.");
+static_assert(SMALL_NTHREADS >= TERP_MAX_FRAME_NBYTES,
+              "Each byte of the frame has a thread.");
 
-/* Threads that have a partition. */
-#define PART_NTHREADS (SMALL_NTHREADS / CUDA_FEW_PARTITIONS)
+/* Threads and warps that a partition has. */
+#define PART_NTHREADS (SMALL_NTHREADS / CUDA_SMALL_CHUNK_NPARTITIONS)
 #define PART_NWARPS (PART_NTHREADS / 32)
 
-/* A stream this long is put together in shared memory. Of others this is where
- * frame and model are made, and from INDEX_AT on the index. */
+/* A stream of no more bytes than this is put together in shared memory. Of a
+ * longer one frame and model are made there, and from INDEX_AT on the index. */
 #define STREAM_NBYTES (64 << 10)
 #define INDEX_AT 512
 #define INDEX_MAX_NBYTES (STREAM_NBYTES - INDEX_AT)
 static_assert(TERP_MAX_FRAME_NBYTES + 1 + 8 + 2 * TERP_MAX_LEVELS <= INDEX_AT,
-              "frame and model");
+              "Frame and model end before the index.");
 #define ENTRY_NBITS 7
-static_assert(TERP_NENTRIES <= 1 << ENTRY_NBITS, "numbers of entries");
+static_assert(TERP_NENTRIES <= 1 << ENTRY_NBITS,
+              "An entry's number has no more bits.");
 static_assert(TERP_NSYMBOLS + TERP_NENTRIES + 64 * SMALL_NTILES <=
                   INDEX_MAX_NBYTES,
-              "an index");
+              "The index of a small chunk fits.");
 
 struct small_shared {
     struct cuda_chunk chunk;
     uint64_t secret[XXH3_TABLE_NWORDS];
     uint64_t sums[(STREAM_NBYTES / XXH3_BLOCK_NBYTES + 1) * XXH3_NLANES];
-    alignas(8) struct cuda_partition partition[CUDA_FEW_PARTITIONS];
-    uint32_t used[USED_NWORDS]; /* a bit an entry */
+    alignas(8) struct cuda_partition partition[CUDA_SMALL_CHUNK_NPARTITIONS];
+    uint32_t used[USED_ENTRIES_NWORDS]; /* a bit an entry */
     uint32_t numbers[SMALL_NTILES * ENTRY_NBITS / 32 + 1];
-    uint32_t lengths[CUDA_FEW_PARTITIONS][9];
-    /* Unless joined: of a tile, and where it begins in its partition. */
+    uint32_t lengths[CUDA_SMALL_CHUNK_NPARTITIONS][9];
+    /* A tile's bytes, and where it begins in its partition. */
     uint32_t tile_nbytes[SMALL_NTILES], tile_at[SMALL_NTILES];
 };
 
-/* What all partitions have, and what comes before this thread's. */
+/* What all partitions take, and what those before this thread's take. */
 struct small_index {
     unsigned nfull, full_before;
     unsigned nnonzero, nonzero_before;
@@ -55,7 +58,8 @@ struct small_index {
 
 /* ---- index ---- */
 
-/* By a warp, whose lane i has tile i of partition p. */
+/* A warp notes the lengths and entries of partition p; its lane i has tile i.
+ */
 static __device__ __forceinline__ void
 note_tiles(const struct cuda_batch &batch, struct small_shared *s, unsigned p,
            unsigned length, unsigned entry)
@@ -76,13 +80,14 @@ note_tiles(const struct cuda_batch &batch, struct small_shared *s, unsigned p,
         atomicOr(&s->used[entry / 32], 1u << (entry % 32));
 }
 
+/* Bytes of the lengths of a partition's tiles. */
 static __device__ __forceinline__ unsigned
 lengths_nbytes(const struct cuda_partition &partition)
 {
     return ((unsigned)__popc(partition.tiles) * partition.width + 7) / 8;
 }
 
-/* Once all tiles are noted. */
+/* Finds what the index takes, once all tiles are noted. */
 static __device__ __forceinline__ struct small_index
 index_of(const struct cuda_batch &batch, const struct small_shared *s)
 {
@@ -90,7 +95,7 @@ index_of(const struct cuda_batch &batch, const struct small_shared *s)
     const unsigned mine = threadIdx.x / PART_NTHREADS;
 
 #pragma unroll 1
-    for (unsigned p = 0; p < CUDA_FEW_PARTITIONS; p++) {
+    for (unsigned p = 0; p < CUDA_SMALL_CHUNK_NPARTITIONS; p++) {
         const struct cuda_partition partition = s->partition[p];
         if (p == mine) {
             index.full_before = index.nfull;
@@ -110,15 +115,15 @@ index_of(const struct cuda_batch &batch, const struct small_shared *s)
     index.books_nbytes = (unsigned)books_nbytes(
         s->chunk.coding, s->used, index.nnonzero,
         region<struct cuda_custom_book>(batch, blockIdx.y, batch.at.books));
-    index.offset_nbytes = ((unsigned)bit_width(index.payload_nbytes) + 7) / 8;
+    index.offset_nbytes = (unsigned)terp_offset_nbytes(index.payload_nbytes);
     index.end += index.books_nbytes + index.nfull + 1 +
                  (index.nfull - 1) * index.offset_nbytes +
                  index.lengths_nbytes + index.payload_nbytes;
     return index;
 }
 
-/* The index from s_index on, but for the numbers of tiles' entries, which are
- * put together. */
+/* Writes the index from s_index on, and puts together the numbers of tiles'
+ * entries, which write_books writes. */
 static __device__ __forceinline__ void
 write_index(struct small_shared *s, const struct small_index &index,
             unsigned entry, uint8_t *s_index)
@@ -146,7 +151,7 @@ write_index(struct small_shared *s, const struct small_index &index,
                 (uint8_t)((uint64_t)index.payload_before >> (8 * lane));
         if (lane == 31)
             controls[index.full_before] =
-                (uint8_t)(partition.width | (unsigned)partition.reduced << 7);
+                terp_partition_control(partition.width, partition.reduced);
         if (lane == 30 && index.full_before == 0)
             controls[index.nfull] = (uint8_t)index.offset_nbytes;
     }
@@ -161,7 +166,7 @@ write_index(struct small_shared *s, const struct small_index &index,
     }
 }
 
-/* The codebooks, once numbers are put together. */
+/* Writes the codebooks, once numbers are put together. */
 static __device__ __forceinline__ void
 write_books(const struct cuda_batch &batch, const struct small_shared *s,
             const struct small_index &index, uint8_t *books)
@@ -169,7 +174,7 @@ write_books(const struct cuda_batch &batch, const struct small_shared *s,
     if (index.nnonzero == 0)
         return;
     if (s->chunk.coding == TERP_CODING_CUSTOM)
-        write_custom<SMALL_NTHREADS>(
+        write_chunk_huffman<SMALL_NTHREADS>(
             region<struct cuda_custom_book>(batch, blockIdx.y, batch.at.books),
             books);
     if (!selects_entries(s->chunk.coding))
@@ -182,14 +187,14 @@ write_books(const struct cuda_batch &batch, const struct small_shared *s,
 
 /* ---- streams ---- */
 
-/* A constant or a raw chunk. */
+/* Writes and seals a constant or raw chunk. */
 static __device__ void
 write_plain(const struct cuda_batch &batch, struct cuda_chunk &chunk, bool raw)
 {
     uint8_t *dst = (uint8_t *)chunk.dst;
     const uint64_t at = batch.frame_nbytes - sizeof chunk.bound;
 
-    __syncthreads(); /* the state changes */
+    __syncthreads(); /* all threads have read the state, which changes */
     if (threadIdx.x == 0) {
         if (raw) {
             chunk.coding = TERP_CODING_RAW;
@@ -211,8 +216,172 @@ write_plain(const struct cuda_batch &batch, struct cuda_chunk &chunk, bool raw)
         chunk, region<uint64_t>(batch, blockIdx.y, batch.at.staging));
 }
 
-/* Grid: x 1, y chunks. All of the stream of a chunk of few partitions but
- * special values and escapes. Dynamic shared memory: STREAM_NBYTES. */
+/* What this thread copies of the payload: of partition `p` some pieces, with
+ * other threads. A piece is the whole partition where tiles are one after
+ * another, else a tile in its slot, which a warp copies. */
+struct payload_share {
+    unsigned p, thread; /* of the partition's threads */
+    unsigned first, npieces;
+    unsigned member, nmembers; /* of the threads that copy a piece */
+    unsigned slot_nbytes;
+    const uint8_t *from;
+};
+
+static __device__ __forceinline__ struct payload_share
+share_of(const struct cuda_batch &batch)
+{
+    const bool is_whole = terp_coding_reduces(batch.coding);
+    struct payload_share share;
+
+    share.p = threadIdx.x / PART_NTHREADS;
+    share.thread = threadIdx.x % PART_NTHREADS;
+    share.slot_nbytes = cuda_tile_max_nbytes(batch.coding);
+    share.first = is_whole ? 0 : share.thread / 32;
+    share.npieces = is_whole ? 1 : TERP_PARTITION_NTILES;
+    share.member = is_whole ? share.thread : threadIdx.x % 32;
+    share.nmembers = is_whole ? PART_NTHREADS : 32;
+    share.from = region<uint8_t>(batch, blockIdx.y, batch.at.staging) +
+                 (uint64_t)(share.p * TERP_PARTITION_NTILES + share.first) *
+                     share.slot_nbytes;
+    return share;
+}
+
+/* What a thread has loaded before it knows what the chunk is. */
+struct small_loads {
+    struct five_words five; /* of its first piece */
+    unsigned length, entry; /* of its tile: of the first warp of a partition */
+};
+
+static __device__ __forceinline__ void
+clear_shared(const struct cuda_batch &batch, struct small_shared *s)
+{
+    if (threadIdx.x < sizeof s->numbers / 4)
+        s->numbers[threadIdx.x] = 0;
+    if (threadIdx.x < sizeof s->lengths / 4)
+        ((uint32_t *)s->lengths)[threadIdx.x] = 0;
+    if (threadIdx.x < USED_ENTRIES_NWORDS)
+        s->used[threadIdx.x] = 0;
+    if (threadIdx.x >= batch.npartitions &&
+        threadIdx.x < CUDA_SMALL_CHUNK_NPARTITIONS)
+        s->partition[threadIdx.x] = {};
+}
+
+/* Loads all that is needed, whether or not the chunk has tiles; its state and
+ * partitions to shared memory. Ends with a barrier. */
+static __device__ __forceinline__ struct small_loads
+load_chunk(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+           const struct payload_share &share, struct small_shared *s)
+{
+    const unsigned lane = threadIdx.x % 32, p = share.p;
+    const struct cuda_partition *partition =
+        index_scratch(batch, blockIdx.y).partition;
+    struct small_loads loads = {};
+
+    static_assert(sizeof s->chunk % 8 == 0 &&
+                      sizeof s->chunk / 8 <= SMALL_NTHREADS,
+                  "Each thread copies a part of the state.");
+    if (p < batch.npartitions)
+        loads.five = load_five(share.from, share.member);
+    if (threadIdx.x < sizeof s->chunk / 8)
+        copy_async((uint64_t *)&s->chunk + threadIdx.x,
+                   (const uint64_t *)&chunk + threadIdx.x);
+    /* Nobody has noted the partitions of ratio streams. */
+    const bool is_noted = batch.coding != TERP_CODING_RATIO;
+    if (is_noted && threadIdx.x < batch.npartitions)
+        copy_async(&s->partition[threadIdx.x], &partition[threadIdx.x]);
+    if (share.thread / 32 == 0) {
+        const unsigned tile = p * TERP_PARTITION_NTILES + lane;
+        if (lane < TERP_PARTITION_NTILES && tile < batch.ntiles)
+            loads.entry =
+                region<uint8_t>(batch, blockIdx.y, batch.at.entry)[tile];
+        loads.length = tile_length(batch, blockIdx.y, p);
+        if (!is_noted && p < batch.npartitions) {
+            const struct cuda_partition noted =
+                partition_of(batch, p, loads.length, length_sum(loads.length));
+            if (lane == 0)
+                s->partition[p] = noted;
+        }
+    }
+    wait_async();
+    __syncthreads();
+    return loads;
+}
+
+/* Copies this thread's part of the payload. `payload`: where its partition
+ * begins. */
+static __device__ __forceinline__ void
+write_payload(const struct cuda_batch &batch, const struct small_shared *s,
+              const struct payload_share &share, struct five_words five,
+              uint8_t *payload)
+{
+    const uint8_t *from = share.from;
+
+#pragma unroll 1
+    for (unsigned piece = share.first; piece < share.npieces;
+         piece += PART_NWARPS) {
+        unsigned at = 0, nbytes = s->partition[share.p].nbytes;
+        if (share.npieces > 1) {
+            nbytes = s->tile_nbytes[share.p * TERP_PARTITION_NTILES + piece];
+            at = s->tile_at[share.p * TERP_PARTITION_NTILES + piece];
+        }
+        concatenate_bytes(payload + at, from, five, nbytes, share.member,
+                          share.nmembers);
+        from += PART_NWARPS * share.slot_nbytes;
+        if (piece + PART_NWARPS < share.npieces && share.p < batch.npartitions)
+            five = load_five(from, share.member);
+    }
+}
+
+/* Copies what other stages have written to dst into the stream in shared
+ * memory. `loaded` is this thread's first byte of it. */
+static __device__ __forceinline__ void
+fetch_sections(uint8_t *s_stream, const uint8_t *dst, unsigned model_end,
+               uint64_t escapes_end, uint8_t loaded)
+{
+#pragma unroll 1
+    for (unsigned at = model_end + threadIdx.x; at < escapes_end;
+         at += SMALL_NTHREADS) {
+        s_stream[at] = loaded;
+        if (at + SMALL_NTHREADS < escapes_end)
+            loaded = dst[at + SMALL_NTHREADS];
+    }
+}
+
+/* Finds the checksum of a stream, of which all but the first bytes up to the
+ * dims are in `out`, and completes it in dst: the first warp writes those, and
+ * the others copy the rest if it is not there yet (`fits`). */
+static __device__ __forceinline__ void
+seal_and_store(const struct cuda_batch &batch, struct small_shared *s,
+               const uint8_t *s_stream, const uint8_t *out, uint64_t end,
+               bool fits, uint8_t *dst)
+{
+    const unsigned lane = threadIdx.x % 32;
+    const uint64_t hashed_nbytes = end - TERP_FRAME_DIMS_AT;
+    const bool is_long = end > CUDA_SHORT_NBYTES;
+    uint64_t *sums =
+        fits ? s->sums : region<uint64_t>(batch, blockIdx.y, batch.at.staging);
+
+    if (is_long)
+        sum_blocks(out + TERP_FRAME_DIMS_AT, hashed_nbytes, s->secret,
+                   threadIdx.x / 32, SMALL_NTHREADS / 32, sums);
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        uint64_t hash = 0;
+        if (is_long)
+            hash = hash_of_sums<2>(sums, hashed_nbytes, s->secret);
+        if (lane < TERP_FRAME_CHECKSUM_AT)
+            dst[lane] = s_stream[lane];
+        else if (lane < TERP_FRAME_DIMS_AT)
+            dst[lane] =
+                (uint8_t)(hash >> (8 * (lane - TERP_FRAME_CHECKSUM_AT)));
+    } else if (fits) {
+        copy_bytes(dst + TERP_FRAME_DIMS_AT, s_stream + TERP_FRAME_DIMS_AT,
+                   (unsigned)hashed_nbytes, threadIdx.x - 32,
+                   SMALL_NTHREADS - 32);
+    }
+}
+
+/* Grid: x 1, y chunks. Dynamic shared memory: STREAM_NBYTES. */
 static __global__ void
 __launch_bounds__(SMALL_NTHREADS)
     write_small_stream(const struct cuda_batch batch)
@@ -221,59 +390,11 @@ __launch_bounds__(SMALL_NTHREADS)
     __shared__ struct small_shared s;
     uint8_t *s_stream = dynamic_shared<uint8_t>();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const unsigned lane = threadIdx.x % 32, i = threadIdx.x % PART_NTHREADS;
-    const unsigned p = threadIdx.x / PART_NTHREADS;
-    /* Of words partitions are joined, of others tiles, a warp each. */
-    const bool is_words = joins_tiles(batch.coding);
-    const unsigned slot_nbytes = cuda_tile_max_nbytes(batch.coding);
-    const unsigned first = is_words ? 0 : i / 32;
-    const unsigned npieces = is_words ? 1 : TERP_PARTITION_NTILES;
-    const unsigned member = is_words ? i : lane;
-    const unsigned nmembers = is_words ? PART_NTHREADS : 32;
-    const struct cuda_partition *partition =
-        index_room(batch, blockIdx.y).partition;
-    const uint8_t *from =
-        region<uint8_t>(batch, blockIdx.y, batch.at.staging) +
-        (uint64_t)(p * TERP_PARTITION_NTILES + first) * slot_nbytes;
-    unsigned length = 0, entry = 0;
-    struct five_words five = {};
+    const struct payload_share share = share_of(batch);
 
-    if (threadIdx.x < sizeof s.numbers / 4)
-        s.numbers[threadIdx.x] = 0;
-    if (threadIdx.x < sizeof s.lengths / 4)
-        ((uint32_t *)s.lengths)[threadIdx.x] = 0;
-    if (threadIdx.x < USED_NWORDS)
-        s.used[threadIdx.x] = 0;
-    if (threadIdx.x >= batch.npartitions && threadIdx.x < CUDA_FEW_PARTITIONS)
-        s.partition[threadIdx.x] = {};
+    clear_shared(batch, &s);
     wait_for_kernels();
-    /* All that is needed, whether or not the chunk has tiles. */
-    static_assert(sizeof s.chunk % 8 == 0 &&
-                      sizeof s.chunk / 8 <= SMALL_NTHREADS,
-                  "a thread a word");
-    if (p < batch.npartitions)
-        five = load_five(from, member);
-    if (threadIdx.x < sizeof s.chunk / 8)
-        copy_async((uint64_t *)&s.chunk + threadIdx.x,
-                   (const uint64_t *)&chunk + threadIdx.x);
-    const bool is_noted = batch.coding != TERP_CODING_RATIO;
-    if (is_noted && threadIdx.x < batch.npartitions)
-        copy_async(&s.partition[threadIdx.x], &partition[threadIdx.x]);
-    if (i / 32 == 0) {
-        const unsigned tile = p * TERP_PARTITION_NTILES + lane;
-        if (lane < TERP_PARTITION_NTILES && tile < batch.ntiles)
-            entry = region<uint8_t>(batch, blockIdx.y, batch.at.entry)[tile];
-        length = tile_length(batch, blockIdx.y, p);
-        if (!is_noted && p < batch.npartitions) {
-            const struct cuda_partition noted =
-                partition_of(batch, p, length, length_sum(length));
-            if (lane == 0)
-                s.partition[p] = noted;
-        }
-    }
-    wait_async();
-    __syncthreads();
-
+    const struct small_loads loads = load_chunk(batch, chunk, share, &s);
     if (s.chunk.status != TERP_OK || s.chunk.coding < TERP_CODING_HUFFMAN) {
         if (s.chunk.status == TERP_OK || s.chunk.status == TERP_ERR_CAPACITY)
             write_plain(batch, chunk,
@@ -289,12 +410,13 @@ __launch_bounds__(SMALL_NTHREADS)
     uint8_t section = 0; /* this thread's first byte of other stages */
     if (model_end + threadIdx.x < min_u64(escapes_end, batch.raw_nbytes))
         section = dst[model_end + threadIdx.x];
-    if (i / 32 == 0)
-        note_tiles(batch, &s, p, length, entry);
+    if (share.thread / 32 == 0)
+        note_tiles(batch, &s, share.p, loads.length, loads.entry);
     if (threadIdx.x < batch.frame_nbytes)
         s_stream[threadIdx.x] = frame_byte(batch, s.chunk, threadIdx.x);
-    if (p == 1 && i >= PART_NTHREADS - MODEL_NTHREADS)
-        write_model(batch, s.chunk, s_stream, (int)(PART_NTHREADS - 1 - i));
+    if (share.p == 1 && share.thread >= PART_NTHREADS - MODEL_NTHREADS)
+        write_model(batch, s.chunk, s_stream,
+                    (int)(PART_NTHREADS - 1 - share.thread));
     __syncthreads();
 
     const struct small_index index = index_of(batch, &s);
@@ -306,28 +428,11 @@ __launch_bounds__(SMALL_NTHREADS)
     const unsigned payload_at = (unsigned)index.end - index.payload_nbytes;
     uint8_t *out = fits ? s_stream : dst;
     uint8_t *s_index = s_stream + (fits ? (unsigned)escapes_end : INDEX_AT);
-    write_index(&s, index, entry, s_index);
-    uint8_t *payload = out + payload_at + index.payload_before;
-#pragma unroll 1
-    for (unsigned piece = first; piece < npieces; piece += PART_NWARPS) {
-        unsigned at = 0, nbytes = s.partition[p].nbytes;
-        if (npieces > 1) {
-            nbytes = s.tile_nbytes[p * TERP_PARTITION_NTILES + piece];
-            at = s.tile_at[p * TERP_PARTITION_NTILES + piece];
-        }
-        join_bytes(payload + at, from, five, nbytes, member, nmembers);
-        from += PART_NWARPS * slot_nbytes;
-        if (piece + PART_NWARPS < npieces && p < batch.npartitions)
-            five = load_five(from, member);
-    }
+    write_index(&s, index, loads.entry, s_index);
+    write_payload(batch, &s, share, loads.five,
+                  out + payload_at + index.payload_before);
     if (fits)
-#pragma unroll 1
-        for (unsigned at = model_end + threadIdx.x; at < escapes_end;
-             at += SMALL_NTHREADS) {
-            s_stream[at] = section;
-            if (at + SMALL_NTHREADS < escapes_end)
-                section = dst[at + SMALL_NTHREADS];
-        }
+        fetch_sections(s_stream, dst, model_end, escapes_end, section);
     xxh3_make_secret(load_le(s_stream, TERP_FRAME_CHECKSUM_AT), s.secret);
     __syncthreads();
 
@@ -340,30 +445,7 @@ __launch_bounds__(SMALL_NTHREADS)
                    SMALL_NTHREADS);
         __syncthreads();
     }
-
-    /* The checksum, and all else to its place. */
-    const uint64_t hashed_nbytes = index.end - TERP_FRAME_DIMS_AT;
-    const bool is_long = index.end > CUDA_SHORT_NBYTES;
-    uint64_t *sums =
-        fits ? s.sums : region<uint64_t>(batch, blockIdx.y, batch.at.staging);
-    if (is_long)
-        sum_blocks(out + TERP_FRAME_DIMS_AT, hashed_nbytes, s.secret,
-                   threadIdx.x / 32, SMALL_NTHREADS / 32, sums);
-    __syncthreads();
-    if (threadIdx.x < 32) {
-        uint64_t hash = 0;
-        if (is_long)
-            hash = join_sums<2>(sums, hashed_nbytes, s.secret);
-        if (lane < TERP_FRAME_CHECKSUM_AT)
-            dst[lane] = s_stream[lane];
-        else if (lane < TERP_FRAME_DIMS_AT)
-            dst[lane] =
-                (uint8_t)(hash >> (8 * (lane - TERP_FRAME_CHECKSUM_AT)));
-    } else if (fits) {
-        copy_bytes(dst + TERP_FRAME_DIMS_AT, s_stream + TERP_FRAME_DIMS_AT,
-                   (unsigned)hashed_nbytes, threadIdx.x - 32,
-                   SMALL_NTHREADS - 32);
-    }
+    seal_and_store(batch, &s, s_stream, out, index.end, fits, dst);
     if (threadIdx.x == 32)
         chunk.stream_nbytes = index.end;
 }

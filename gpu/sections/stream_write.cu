@@ -1,3 +1,6 @@
+/* Writes all of a stream that special values and escapes leave open: frame,
+ * model, index and codebooks by one block, the payload by a block a partition.
+ * Small chunks are gpu/sections/stream_small.cu's. */
 #include <cub/cub.cuh>
 
 #include "gpu/block/concatenate.cuh"
@@ -5,15 +8,14 @@
 #include "gpu/sections/index.cuh"
 #include "gpu/sections/stream_small.cuh"
 
-#define FULL_WARP 0xFFFFFFFF
-
-/* One block writes all of a stream but escapes, specials and payload. */
+/* Threads of the block that writes all but the payload. */
 #define HEAD_NTHREADS 1024
 
 /* ---- index ---- */
 
-/* Sums of partitions. A device's memory holds fewer than 2^24 of them. */
-typedef struct cuda_partition_place index_sums;
+/* What some partitions take together. A device's memory holds fewer than 2^24
+ * of them, so that 32 bits suffice. */
+typedef struct cuda_partition_prefix index_sums;
 
 static __device__ __forceinline__ index_sums
 sums_of(const struct cuda_partition &partition)
@@ -35,13 +37,13 @@ add_sums(index_sums *to, const index_sums &other)
 static __device__ __forceinline__ index_sums
 shuffle_sums(const index_sums &sums, unsigned from)
 {
-    return {__shfl_sync(FULL_WARP, sums.payload_nbytes, (int)from),
-            __shfl_sync(FULL_WARP, sums.lengths_nbytes, (int)from),
-            __shfl_sync(FULL_WARP, sums.nfull, (int)from),
-            __shfl_sync(FULL_WARP, sums.nnonzero, (int)from)};
+    return {__shfl_sync(FULL_WARP_MASK, sums.payload_nbytes, (int)from),
+            __shfl_sync(FULL_WARP_MASK, sums.lengths_nbytes, (int)from),
+            __shfl_sync(FULL_WARP_MASK, sums.nfull, (int)from),
+            __shfl_sync(FULL_WARP_MASK, sums.nnonzero, (int)from)};
 }
 
-/* Of this lane and those before it. */
+/* The sums of this lane and those before it. */
 static __device__ index_sums
 scan_sums(index_sums sums)
 {
@@ -56,37 +58,39 @@ scan_sums(index_sums sums)
     return sums;
 }
 
-/* Partitions of which the map and the numbers of tiles are in shared memory.
- * Longer ones have scratch. */
+/* The map and the numbers of tiles are in shared memory where there are no more
+ * partitions than this, else in scratch memory. */
 #define SHARED_NPARTITIONS 1024
 #define SHARED_MAP_NBYTES (SHARED_NPARTITIONS * TERP_PARTITION_NTILES / 8)
 #define SHARED_TOWER_NWORDS                                                  \
     (level_nwords(SHARED_MAP_NBYTES) + level_nwords(SHARED_MAP_NBYTES / 8) + \
      level_nwords(SHARED_MAP_NBYTES / 64))
-static_assert(SHARED_MAP_NBYTES / 512 <= CUDA_STORED_NBYTES,
-              "these are all levels");
+static_assert(SHARED_MAP_NBYTES / 512 <= TERP_BITMAP_STORED_NBYTES,
+              "A map has no more levels than are counted here.");
 
 struct head_shared {
     scan_storage<HEAD_NTHREADS> scan;
     index_sums warps[HEAD_NTHREADS / 32];
-    uint32_t used[USED_NWORDS]; /* a bit an entry */
+    uint32_t used[USED_ENTRIES_NWORDS]; /* a bit an entry */
     alignas(8) uint16_t map[SHARED_NPARTITIONS];
     alignas(8) uint32_t tower[2 * SHARED_TOWER_NWORDS];
     alignas(8) uint8_t numbers[SHARED_NPARTITIONS * TERP_PARTITION_NTILES];
 };
-static_assert(HEAD_NTHREADS / 32 == 32, "a lane has a warp's sums");
+static_assert(HEAD_NTHREADS / 32 == 32,
+              "A warp has a lane for the sums of each warp.");
 
-/* Where things stand in memory and in the stream, the same in all threads. */
+/* Where the index stands in memory and in the stream. It is the same in all
+ * threads but for `before`, `first` and `end`. */
 struct index {
-    struct cuda_index_room room;
+    struct cuda_index_scratch scratch;
     const uint8_t *entry;
     const struct cuda_custom_book *book;
-    uint8_t *numbers;        /* of the entries of non-zero tiles */
+    uint8_t *numbers;        /* a tile that is not zero: its entry's */
     uint16_t *map;           /* bits of tiles; filled up to 8 bytes */
     struct cuda_tower tower; /* of map */
-    index_sums all;
-    index_sums before;   /* this thread's partitions */
-    unsigned first, end; /* these */
+    index_sums all;          /* partitions */
+    index_sums before;       /* those before this thread's */
+    unsigned first, end;     /* this thread's */
     uint64_t books_at, books_nbytes, controls_at, lengths_at;
     unsigned offset_nbytes;
 };
@@ -99,17 +103,18 @@ index_of(const struct cuda_batch &batch, unsigned chunk, struct head_shared *s)
     const unsigned share = (npartitions + HEAD_NTHREADS - 1) / HEAD_NTHREADS;
     uint32_t *words = s->tower;
 
-    static_assert(sizeof(struct cuda_index_places) +
-                          sizeof(struct cuda_partition_place) +
-                          sizeof(struct cuda_partition) <=
-                      4 * TERP_NENTRIES,
-                  "a tile's cost gives room to a partition");
-    static_assert(sizeof(struct cuda_partition_place) +
+    static_assert(
+        sizeof(struct cuda_index_layout) +
+                sizeof(struct cuda_partition_prefix) +
+                sizeof(struct cuda_partition) <=
+            4 * TERP_NENTRIES,
+        "The region of one tile's cost holds what a partition needs.");
+    static_assert(sizeof(struct cuda_partition_prefix) +
                           sizeof(struct cuda_partition) +
                           TERP_PARTITION_NTILES + 2 + 4 * 8 <=
                       4 * TERP_NENTRIES,
-                  "and that of many tiles to what else partitions need");
-    index.room = index_room(batch, chunk);
+                  "The regions of a partition's other tiles hold the rest.");
+    index.scratch = index_scratch(batch, chunk);
     index.entry = region<uint8_t>(batch, chunk, batch.at.entry);
     index.book = region<struct cuda_custom_book>(batch, chunk, batch.at.books);
     index.first = min(threadIdx.x * share, npartitions);
@@ -117,7 +122,7 @@ index_of(const struct cuda_batch &batch, unsigned chunk, struct head_shared *s)
     index.map = s->map;
     index.numbers = s->numbers;
     if (npartitions > SHARED_NPARTITIONS) {
-        index.numbers = index.room.rest;
+        index.numbers = index.scratch.rest;
         index.map =
             (uint16_t *)(index.numbers + npartitions * TERP_PARTITION_NTILES);
         words = (uint32_t *)index.map + (npartitions + 3) / 4 * 2;
@@ -127,7 +132,7 @@ index_of(const struct cuda_batch &batch, unsigned chunk, struct head_shared *s)
     return index;
 }
 
-/* The entries that tiles use. A thread a tile. */
+/* Marks the entries that tiles use. A thread has a tile. */
 static __device__ void
 mark_entries(const struct cuda_batch &batch, const struct index &index,
              struct head_shared *s)
@@ -143,8 +148,8 @@ mark_entries(const struct cuda_batch &batch, const struct index &index,
     }
 }
 
-/* Bit map of tiles, entries in use, and what partitions take. A thread has
- * partitions that follow each other. */
+/* Finds the bit map of tiles, the entries in use, and what partitions take. A
+ * thread has partitions that follow each other. */
 static __device__ void
 measure_partitions(const struct cuda_batch &batch, struct index *index,
                    struct head_shared *s)
@@ -156,7 +161,7 @@ measure_partitions(const struct cuda_batch &batch, struct index *index,
         mark_entries(batch, *index, s);
 #pragma unroll 1
     for (unsigned p = index->first; p < index->end; p++) {
-        struct cuda_partition partition = index->room.partition[p];
+        struct cuda_partition partition = index->scratch.partition[p];
         index->map[p] = partition.tiles;
         add_sums(&mine, sums_of(partition));
     }
@@ -175,7 +180,7 @@ measure_partitions(const struct cuda_batch &batch, struct index *index,
         add_sums(&index->before, lanes_before);
 }
 
-/* Places in the stream; returns where it ends. */
+/* Finds where the index has its parts. Returns where the stream ends. */
 static __device__ uint64_t
 place_index(const struct cuda_chunk &chunk, struct index *index,
             const struct head_shared *s)
@@ -188,13 +193,13 @@ place_index(const struct cuda_chunk &chunk, struct index *index,
     index->books_nbytes =
         books_nbytes(chunk.coding, s->used, all.nnonzero, index->book);
     index->controls_at = index->books_at + index->books_nbytes;
-    index->offset_nbytes = ((unsigned)bit_width(all.payload_nbytes) + 7) / 8;
+    index->offset_nbytes = (unsigned)terp_offset_nbytes(all.payload_nbytes);
     index->lengths_at = index->controls_at + all.nfull + 1 +
                         (uint64_t)(all.nfull - 1) * index->offset_nbytes;
     return index->lengths_at + all.lengths_nbytes + all.payload_nbytes;
 }
 
-/* What is before each partition. */
+/* Tells each partition what those before it take. */
 static __device__ void
 place_partitions(const struct index &index)
 {
@@ -202,12 +207,12 @@ place_partitions(const struct index &index)
 
 #pragma unroll 1
     for (unsigned p = index.first; p < index.end; p++) {
-        index.room.place[p] = before;
-        add_sums(&before, sums_of(index.room.partition[p]));
+        index.scratch.prefix[p] = before;
+        add_sums(&before, sums_of(index.scratch.partition[p]));
     }
 }
 
-/* The numbers of tiles' entries. A thread a tile. */
+/* Finds the number of each tile's entry. A thread has a tile. */
 static __device__ void
 number_tiles(const struct cuda_batch &batch, const struct index &index,
              const struct head_shared *s)
@@ -217,13 +222,14 @@ number_tiles(const struct cuda_batch &batch, const struct index &index,
         const unsigned p = i / TERP_PARTITION_NTILES;
         const unsigned tiles = index.map[p], bit = i % TERP_PARTITION_NTILES;
         if (tiles >> bit & 1)
-            index.numbers[index.room.place[p].nnonzero +
+            index.numbers[index.scratch.prefix[p].nnonzero +
                           (unsigned)__popc(tiles & bits_below(bit))] =
                 (uint8_t)count_used(s->used, index.entry[i]);
     }
 }
 
-/* Eight numbers of w bits are w bytes, by one thread. */
+/* Packs these numbers: a thread has eight, which take as many bytes as a number
+ * has bits. */
 static __device__ void
 write_numbers(const struct index &index, unsigned nused, uint8_t *dst)
 {
@@ -243,9 +249,9 @@ write_numbers(const struct index &index, unsigned nused, uint8_t *dst)
     }
 }
 
-/* All of a coded stream's head from the escapes' end on, but what each
- * partition writes. False, and nothing is written, when the stream would not
- * be shorter than a raw one. */
+/* Writes index and codebooks but for what each partition's block writes. False,
+ * and nothing is written, where the stream would not be shorter than a raw
+ * one. */
 static __device__ bool
 write_index(const struct cuda_batch &batch, struct cuda_chunk &chunk,
             struct head_shared *s)
@@ -253,7 +259,7 @@ write_index(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     uint8_t *dst = (uint8_t *)chunk.dst;
     struct index index = index_of(batch, blockIdx.y, s);
 
-    if (threadIdx.x < USED_NWORDS)
+    if (threadIdx.x < USED_ENTRIES_NWORDS)
         s->used[threadIdx.x] = 0;
     __syncthreads();
     measure_partitions(batch, &index, s);
@@ -267,7 +273,7 @@ write_index(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         if (selects_entries(chunk.coding))
             write_palette(s->used, books);
         if (chunk.coding == TERP_CODING_CUSTOM)
-            write_custom<HEAD_NTHREADS>(index.book, books);
+            write_chunk_huffman<HEAD_NTHREADS>(index.book, books);
         place_partitions(index);
         if (selects_entries(chunk.coding)) {
             unsigned nused = count_used(s->used, TERP_NENTRIES);
@@ -280,8 +286,8 @@ write_index(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     if (threadIdx.x == 0) {
         chunk.payload_at = end - index.all.payload_nbytes;
         chunk.stream_nbytes = end;
-        *index.room.places = {index.controls_at, index.lengths_at,
-                              index.all.nfull, index.offset_nbytes};
+        *index.scratch.layout = {index.controls_at, index.lengths_at,
+                                 index.all.nfull, index.offset_nbytes};
         if (index.all.nnonzero > 0)
             dst[index.controls_at + index.all.nfull] =
                 (uint8_t)index.offset_nbytes;
@@ -289,7 +295,7 @@ write_index(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     return true;
 }
 
-/* Frame, model and index, or the frame of a raw chunk. */
+/* Writes frame, model and index, or the frame of a raw or constant chunk. */
 static __device__ __forceinline__ void
 write_head(const struct cuda_batch &batch, struct cuda_chunk &chunk)
 {
@@ -305,8 +311,8 @@ write_head(const struct cuda_batch &batch, struct cuda_chunk &chunk)
         raw = chunk.specials_end >= batch.raw_nbytes;
     else if (!raw)
         raw = !write_index(batch, chunk, &s_head);
-    __syncthreads(); /* the state may change */
-    /* The rest is for threads that have few partitions. */
+    __syncthreads(); /* the state may change from here on */
+    /* The last threads, which have the fewest partitions, do the rest. */
     const unsigned i = HEAD_NTHREADS - 1 - threadIdx.x;
     if (!raw && coding != TERP_CODING_CONSTANT)
         write_model(batch, chunk, dst, (int)i);
@@ -333,16 +339,16 @@ write_head(const struct cuda_batch &batch, struct cuda_chunk &chunk)
 
 #define PAYLOAD_NTHREADS 256
 
-/* What the index says of a partition: control byte, offset, lengths. By one
- * warp, whose lane i has tile i. */
+/* A warp writes what the index says of a partition: control byte, offset,
+ * lengths. Its lane i has tile i. */
 static __device__ void
 write_partition(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                 const struct cuda_partition &partition,
-                const struct cuda_partition_place &place, unsigned p,
+                const struct cuda_partition_prefix &prefix, unsigned p,
                 unsigned length, uint32_t s_lengths[8])
 {
-    const struct cuda_index_places places =
-        *index_room(batch, blockIdx.y).places;
+    const struct cuda_index_layout layout =
+        *index_scratch(batch, blockIdx.y).layout;
     const unsigned lane = threadIdx.x % 32;
     const unsigned width = partition.width;
     uint8_t *dst = (uint8_t *)chunk.dst;
@@ -355,21 +361,21 @@ write_partition(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
              length_excess(batch, p, length));
     __syncwarp();
     if (lane < ((unsigned)__popc(partition.tiles) * width + 7) / 8)
-        dst[places.lengths_at + place.lengths_nbytes + lane] =
+        dst[layout.lengths_at + prefix.lengths_nbytes + lane] =
             ((const uint8_t *)s_lengths)[lane];
     if (lane == 31)
-        dst[places.controls_at + place.nfull] =
-            (uint8_t)(width | (unsigned)partition.reduced << 7);
-    if (place.nfull > 0 && lane < places.offset_nbytes)
-        dst[places.controls_at + places.nfull + 1 +
-            (uint64_t)(place.nfull - 1) * places.offset_nbytes + lane] =
-            (uint8_t)(place.payload_nbytes >> (8 * lane));
+        dst[layout.controls_at + prefix.nfull] =
+            terp_partition_control(width, partition.reduced);
+    if (prefix.nfull > 0 && lane < layout.offset_nbytes)
+        dst[layout.controls_at + layout.nfull + 1 +
+            (uint64_t)(prefix.nfull - 1) * layout.offset_nbytes + lane] =
+            (uint8_t)(prefix.payload_nbytes >> (8 * lane));
 }
 
-/* Grid: x partitions, y chunks. A partition's payload and what the index says
- * of it, or as many values as a partition has symbols. All copies are one piece
- * of code: joined words and values are copied by all threads, tiles in their
- * slots by a warp each. */
+/* Grid: x partitions, y chunks. A block writes a partition's payload and what
+ * the index says of it, or as many values of a raw chunk as a partition has
+ * symbols. One piece of code copies all: all threads copy values, and tiles
+ * that are one after another; a warp each copies tiles that are in slots. */
 static __global__ void
 __launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
 {
@@ -380,9 +386,9 @@ __launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
     const uint64_t slice_nbytes = (uint64_t)TERP_PARTITION_NTILES *
                                   TERP_TILE_NSYMBOLS *
                                   (unsigned)batch.value_nbytes;
-    const struct cuda_index_room room = index_room(batch, blockIdx.y);
-    const struct cuda_partition partition = room.partition[p];
-    const struct cuda_partition_place place = room.place[p];
+    const struct cuda_index_scratch scratch = index_scratch(batch, blockIdx.y);
+    const struct cuda_partition partition = scratch.partition[p];
+    const struct cuda_partition_prefix prefix = scratch.prefix[p];
     const unsigned length = tile_length(batch, blockIdx.y, p);
     const unsigned end = length_sum(length);
     unsigned i = threadIdx.x, nthreads = PAYLOAD_NTHREADS;
@@ -396,10 +402,10 @@ __launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
         if (partition.tiles == 0)
             return;
         if (i / 32 == PAYLOAD_NTHREADS / 32 - 1)
-            write_partition(batch, chunk, partition, place, p, length,
+            write_partition(batch, chunk, partition, prefix, p, length,
                             s_lengths);
-        dst += place.payload_nbytes;
-        if (!joins_tiles(chunk.coding)) {
+        dst += prefix.payload_nbytes;
+        if (!terp_coding_reduces(chunk.coding)) {
             first = i / 32;
             npieces = TERP_PARTITION_NTILES;
             i %= 32;
@@ -418,8 +424,8 @@ __launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
     for (unsigned tile = first; tile < npieces; tile += PAYLOAD_NTHREADS / 32) {
         unsigned at = 0;
         if (npieces > 1) {
-            nbytes = __shfl_sync(FULL_WARP, length, (int)tile);
-            at = __shfl_sync(FULL_WARP, end, (int)tile) - nbytes;
+            nbytes = __shfl_sync(FULL_WARP_MASK, length, (int)tile);
+            at = __shfl_sync(FULL_WARP_MASK, end, (int)tile) - nbytes;
         }
         copy_bytes(dst + at, src + (uint64_t)tile * slot_nbytes, nbytes, i,
                    nthreads);
@@ -437,7 +443,7 @@ __launch_bounds__(HEAD_NTHREADS) write_stream(const struct cuda_batch batch)
 cudaError_t
 cuda_stream_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    if (batch->npartitions <= CUDA_FEW_PARTITIONS)
+    if (batch->npartitions <= CUDA_SMALL_CHUNK_NPARTITIONS)
         return cuda_small_stream_write(batch, stream);
     cudaError_t error = launch(write_stream, dim3(1, (unsigned)batch->nchunks),
                                HEAD_NTHREADS, 0, stream, *batch);

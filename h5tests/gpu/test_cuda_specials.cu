@@ -530,17 +530,17 @@ sections_are_written_and_read_as_by_the_cpu(void **state)
     assert_true(nwritten > NRUNS);
 }
 
-/* Makes the mask repeat, but for a few values, with a lag. All special values
+/* Makes the mask repeat at a distance, but for a few values. All special values
  * are equal. Returns how many there are. */
 static uint64_t
-repeat_mask(struct bench *b, uint64_t lag)
+repeat_mask(struct bench *b, uint64_t distance)
 {
     uint64_t *mask = (uint64_t *)(b->batch.d_scratch + b->batch.at.mask);
     uint64_t nspecials = 0;
 
     for (uint64_t i = 0; i < b->nvalues; i++) {
-        if (i >= lag && random_below(2000) != 0) {
-            uint64_t bit = mask[(i - lag) / 64] >> (i - lag) % 64 & 1;
+        if (i >= distance && random_below(2000) != 0) {
+            uint64_t bit = mask[(i - distance) / 64] >> (i - distance) % 64 & 1;
             mask[i / 64] &= ~((uint64_t)1 << i % 64);
             mask[i / 64] |= bit << i % 64;
         }
@@ -589,8 +589,8 @@ masks_that_repeat_are_told_by_differences(void **state)
         struct reader reader = {b.stream + 1 + at, b.stream + 1 + at + nbytes,
                                 false};
         read_uleb(&reader);
-        uint64_t lagged = read_le(&reader, 1) >> SPECIALS_LAG_SHIFT;
-        assert_true(terp_mask_delta_distance(&b.layout, (int)lagged) ==
+        uint64_t dim = read_le(&reader, 1) >> TERP_SPECIALS_DELTA_SHIFT;
+        assert_true(terp_mask_delta_distance(&b.layout, (int)dim) ==
                     terp_mask_delta_distance(&b.layout, r->d));
         assert_int_equal(read_and_compare(&b, at, at + nbytes, i % 4 > 1),
                          TERP_OK);
@@ -598,10 +598,10 @@ masks_that_repeat_are_told_by_differences(void **state)
     }
 }
 
-/* Every dimension that may be named, of shapes where some lags are too short
- * or too long, and of sections with other numbers of colors. */
+/* Every dimension that may be named, of shapes where some distances are too
+ * short or too long, and of sections with other numbers of colors. */
 static void
-lags_out_of_place_are_refused(void **state)
+mask_deltas_out_of_place_are_refused(void **state)
 {
     static const uint64_t dims[] = {4, 5, 30, 40};
     struct bench b;
@@ -616,9 +616,8 @@ lags_out_of_place_are_refused(void **state)
         write_le(&writer, byte, 1);
         write_le(&writer, 2, 1);
         write_le(&writer, 3, 1);
-        uint64_t lagged = byte >> SPECIALS_LAG_SHIFT;
-        bool valid =
-            lagged == 0 || (byte % 16 == 1 && lagged >= 2 && lagged <= 3);
+        uint64_t dim = byte >> TERP_SPECIALS_DELTA_SHIFT;
+        bool valid = dim == 0 || (byte % 16 == 1 && dim >= 2 && dim <= 3);
         assert_int_equal(read_and_compare(&b, 0, b.batch.raw_nbytes, false),
                          valid ? TERP_OK : TERP_ERR_CORRUPT);
     }
@@ -665,9 +664,9 @@ damaged_sections_are_refused_as_by_the_cpu(void **state)
         make_bench(&b, i % 2 ? TERP_FLOAT64 : TERP_FLOAT32, 2, dims[i % 4],
                    i % 3 == 0, false);
         uint64_t nspecials = make_runs(&b, longest, ncolors[i / 4 % 4]);
-        uint64_t lag = terp_mask_delta_distance(&b.layout, 1);
-        if (i / 4 % 4 == 0 && lag > 0)
-            nspecials = repeat_mask(&b, lag);
+        uint64_t distance = terp_mask_delta_distance(&b.layout, 1);
+        if (i / 4 % 4 == 0 && distance > 0)
+            nspecials = repeat_mask(&b, distance);
         uint64_t nbytes = nspecials > 0 ? write_and_compare(&b, nspecials) : 0;
         if (nbytes > 0) {
             uint64_t at = b.state[0].model_end, end = at + nbytes;
@@ -750,7 +749,7 @@ main(void)
         cmocka_unit_test(bound_of_zero_is_left_to_a_raw_stream),
         cmocka_unit_test(sections_are_written_and_read_as_by_the_cpu),
         cmocka_unit_test(masks_that_repeat_are_told_by_differences),
-        cmocka_unit_test(lags_out_of_place_are_refused),
+        cmocka_unit_test(mask_deltas_out_of_place_are_refused),
         cmocka_unit_test(too_many_runs_are_left_to_the_cpu),
         cmocka_unit_test(damaged_sections_are_refused_as_by_the_cpu),
         cmocka_unit_test(sums_beyond_the_chunk_are_refused),

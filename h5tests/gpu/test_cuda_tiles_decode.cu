@@ -870,7 +870,8 @@ streams_are_read_as_by_the_cpu(void **state)
         if (stream.frame.has_specials)
             specials_read_head(stream.bytes, chunk->model_end,
                                chunk->specials_end, &device.layout, &head);
-        assert_true(head.lag > 0 || chunk->nspecials == info.nspecials);
+        assert_true(head.mask_delta_distance > 0 ||
+                    chunk->nspecials == info.nspecials);
         assert_int_equal(chunk->step_slack_log2, model[0]);
         assert_true(chunk->step == terp_step_of(stream.frame.bound, model[0]));
         if (stream.frame.prediction == TERP_PREDICTION_LORENZO) {

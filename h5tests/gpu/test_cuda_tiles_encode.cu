@@ -439,8 +439,8 @@ large_partitions_are_reduced(void **state)
         unsigned sum = 0;
         for (uint64_t i = 0; i < TERP_PARTITION_NTILES; i++)
             sum += nbytes[p * TERP_PARTITION_NTILES + i];
-        nlarge +=
-            sum > 72 << 9 && index_room(b.batch, 0).partition[p].reduced != 0;
+        nlarge += sum > 72 << 9 &&
+                  index_scratch(b.batch, 0).partition[p].reduced != 0;
     }
     assert_true(nlarge > 0);
     free_bench(&b);

@@ -1,34 +1,36 @@
-/* The first steps of writing special values: which these are, in how
- * many runs, and with which lag. For gpu/sections/specials_write.cu alone. */
-#ifndef TERP_GPU_SECTIONS_SPECIALS_FIND_CUH
-#define TERP_GPU_SECTIONS_SPECIALS_FIND_CUH
+/* The first two steps of writing special values, which choose how the section
+ * tells them: `find` looks for special values, counts runs and collects the
+ * palette; `choose` picks the mask delta that leaves the fewest runs. */
+#ifndef TERP_GPU_SECTIONS_SPECIALS_CHOOSE_CUH
+#define TERP_GPU_SECTIONS_SPECIALS_CHOOSE_CUH
 
 #include "gpu/predict/values.cuh"
 #include "gpu/sections/specials_scratch.cuh"
 
 /* ---- find ---- */
 
-/* The palette of a block, in shared memory. */
+/* A block's palette, in shared memory. */
 struct palette {
     color_table table;
-    unsigned next; /* place in the segment of the next color; ~0: none */
+    unsigned next; /* the next color's place in the segment; ~0: none */
 };
 
-/* Adds the colors among a thread's values, flagged in `unknown`, in the order
- * of their places: item `i` of this thread stands at place + 32 i. */
+/* Adds to the palette the colors of those of a thread's values that `unknown`
+ * flags, in the order of their places: value `i` of this thread stands at
+ * place + 32 i. */
 template <typename T>
 static __device__ void
-add_colors(struct palette &s_palette, const T values[NITEMS], unsigned unknown,
-           unsigned place, uint64_t segment_first)
+add_colors(struct palette &s_palette, const T values[SPECIALS_NITEMS],
+           unsigned unknown, unsigned place, uint64_t segment_first)
 {
     unsigned nknown = 0;
 
     for (;;) {
         unsigned ncolors = s_palette.table.ncolors;
-        if (ncolors > SPECIALS_MAX_PALETTE)
+        if (ncolors > TERP_SPECIALS_MAX_NCOLORS)
             return;
         for (; nknown < ncolors && unknown != 0; nknown++)
-            for (int i = 0; i < NITEMS; i++)
+            for (int i = 0; i < SPECIALS_NITEMS; i++)
                 if (bits_of(values[i]) == s_palette.table.color[nknown])
                     unknown &= ~(1u << i);
         if (!__syncthreads_or(unknown != 0))
@@ -42,9 +44,9 @@ add_colors(struct palette &s_palette, const T values[NITEMS], unsigned unknown,
         __syncthreads();
         if (unknown != 0 && s_palette.next == place + 32 * lowest) {
             uint64_t color = 0;
-            for (unsigned i = 0; i < NITEMS; i++)
+            for (unsigned i = 0; i < SPECIALS_NITEMS; i++)
                 color = i == lowest ? bits_of(values[i]) : color;
-            if (ncolors < SPECIALS_MAX_PALETTE) {
+            if (ncolors < TERP_SPECIALS_MAX_NCOLORS) {
                 s_palette.table.color[ncolors] = color;
                 s_palette.table.first[ncolors] = segment_first + s_palette.next;
             }
@@ -54,12 +56,13 @@ add_colors(struct palette &s_palette, const T values[NITEMS], unsigned unknown,
     }
 }
 
-/* A segment of 16 values a thread. A warp owns 512 values, in rows of 32, and
- * 16 words of the bit maps, which its first 16 lanes keep. */
+/* Finds special values and the begins of runs in a segment of 16 values a
+ * thread. A warp owns 512 values, in rows of 32, and so 16 words of each bit
+ * map, which its first 16 lanes keep. */
 template <typename T>
 static __device__ void
 find_in_segment(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-                const struct room &room, uint64_t segment,
+                const struct specials_scratch &scratch, uint64_t segment,
                 struct palette &s_palette)
 {
     __shared__ unsigned s_count[3];
@@ -68,17 +71,18 @@ find_in_segment(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     const fill_words<T> fills = fills_of<T>(chunk);
     bool mask_is_made = chunk.prediction == TERP_PREDICTION_LORENZO;
     unsigned lane = threadIdx.x % 32;
-    unsigned place = threadIdx.x / 32 * (32 * NITEMS);
-    uint64_t first = segment * SEGMENT_NVALUES + place;
-    T values[NITEMS], before = 0;
+    unsigned place = threadIdx.x / 32 * (32 * SPECIALS_NITEMS);
+    uint64_t first = segment * SPECIALS_SEGMENT_NVALUES + place;
+    T values[SPECIALS_NITEMS], before = 0;
     unsigned special_word = 0, run_word = 0, runs = 0;
     bool special_before = false;
 
-    for (int i = 0; i < NITEMS; i++) {
+    for (int i = 0; i < SPECIALS_NITEMS; i++) {
         uint64_t at = first + 32 * i + lane;
         values[i] = at < batch.nvalues ? src[at] : (T)0;
     }
-    if (mask_is_made && lane < NITEMS && first + 32 * lane < batch.nvalues)
+    if (mask_is_made && lane < SPECIALS_NITEMS &&
+        first + 32 * lane < batch.nvalues)
         special_word = mask[first / 32 + lane];
     if (first > 0 && first <= batch.nvalues) {
         before = src[first - 1];
@@ -86,19 +90,21 @@ find_in_segment(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                                       : is_special(before, fills);
     }
     unsigned first_bit = special_before;
-    for (int i = 0; i < NITEMS; i++) {
-        bool special = mask_is_made
-                           ? __shfl_sync(ALL_LANES, special_word, i) >> lane & 1
-                           : is_special(values[i], fills);
+    for (int i = 0; i < SPECIALS_NITEMS; i++) {
+        bool special =
+            mask_is_made
+                ? __shfl_sync(FULL_WARP_MASK, special_word, i) >> lane & 1
+                : is_special(values[i], fills);
         special &= first + 32 * i + lane < batch.nvalues;
-        T neighbor = __shfl_sync(ALL_LANES, values[i], (int)(lane + 31) % 32);
+        T neighbor =
+            __shfl_sync(FULL_WARP_MASK, values[i], (int)(lane + 31) % 32);
         T previous = lane == 0 ? before : neighbor;
-        unsigned specials = __ballot_sync(ALL_LANES, special);
+        unsigned specials = __ballot_sync(FULL_WARP_MASK, special);
         bool previous_special =
             lane == 0 ? special_before : specials >> (lane - 1) & 1;
         bool begins = special && !(previous_special &&
                                    bits_of(previous) == bits_of(values[i]));
-        unsigned begin_word = __ballot_sync(ALL_LANES, begins);
+        unsigned begin_word = __ballot_sync(FULL_WARP_MASK, begins);
         runs |= (unsigned)begins << i;
         if ((int)lane == i) {
             special_word = specials;
@@ -107,13 +113,14 @@ find_in_segment(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
         before = neighbor;
         special_before = specials >> 31;
     }
-    unsigned word_before = __shfl_up_sync(ALL_LANES, special_word, 1) >> 31;
+    unsigned word_before =
+        __shfl_up_sync(FULL_WARP_MASK, special_word, 1) >> 31;
     unsigned bit_before = lane == 0 ? first_bit : word_before;
     unsigned nruns = 0, ncolored_runs = 0, nspecials = 0;
-    if (lane < NITEMS && first + 32 * lane < batch.nvalues) {
+    if (lane < SPECIALS_NITEMS && first + 32 * lane < batch.nvalues) {
         if (!mask_is_made)
             mask[first / 32 + lane] = special_word;
-        ((uint32_t *)room.run_bits)[first / 32 + lane] = run_word;
+        ((uint32_t *)scratch.run_bits)[first / 32 + lane] = run_word;
         nruns = __popc(special_word & ~(special_word << 1 | bit_before));
         ncolored_runs = __popc(run_word);
         nspecials = __popc(special_word);
@@ -127,42 +134,44 @@ find_in_segment(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
         atomicAdd(&s_count[2], nspecials);
     }
     add_colors(s_palette, values, runs, place + lane,
-               segment * SEGMENT_NVALUES);
+               segment * SPECIALS_SEGMENT_NVALUES);
     __syncthreads();
     if (threadIdx.x == 0) {
-        struct segment *found = &room.segments[segment];
-        found->nruns[KIND_SPECIAL] = s_count[0];
-        found->nruns[KIND_COLOR] = s_count[1];
+        struct segment *found = &scratch.segments[segment];
+        found->nruns[RUNS_SPECIAL] = s_count[0];
+        found->nruns[RUNS_COLOR] = s_count[1];
         found->nspecials = s_count[2];
     }
     __syncthreads();
 }
 
-/* All blocks' palettes in one, by first place. */
+/* Merges all blocks' palettes, by where each color is first. */
 static __device__ void
-merge_colors(const struct room &room, struct palette &s_palette)
+merge_colors(const struct specials_scratch &scratch, struct palette &s_palette)
 {
     __shared__ unsigned long long s_first;
     bool too_many = false;
 
     if (threadIdx.x == 0)
         s_palette.table.ncolors = 0;
-    for (unsigned i = threadIdx.x; i < gridDim.x; i += NTHREADS)
-        too_many |= room.tables[i].ncolors > SPECIALS_MAX_PALETTE;
+    for (unsigned i = threadIdx.x; i < gridDim.x; i += SPECIALS_WRITE_NTHREADS)
+        too_many |= scratch.tables[i].ncolors > TERP_SPECIALS_MAX_NCOLORS;
     if (__syncthreads_or(too_many)) {
         if (threadIdx.x == 0)
-            s_palette.table.ncolors = SPECIALS_MAX_PALETTE + 1;
+            s_palette.table.ncolors = TERP_SPECIALS_MAX_NCOLORS + 1;
         __syncthreads();
         return;
     }
-    for (unsigned ncolors = 0; ncolors <= SPECIALS_MAX_PALETTE; ncolors++) {
+    for (unsigned ncolors = 0; ncolors <= TERP_SPECIALS_MAX_NCOLORS;
+         ncolors++) {
         unsigned long long first = UINT64_MAX;
         uint64_t color = 0;
         if (threadIdx.x == 0)
             s_first = UINT64_MAX;
         __syncthreads();
-        for (unsigned i = threadIdx.x; i < gridDim.x; i += NTHREADS) {
-            const struct color_table *table = &room.tables[i];
+        for (unsigned i = threadIdx.x; i < gridDim.x;
+             i += SPECIALS_WRITE_NTHREADS) {
+            const struct color_table *table = &scratch.tables[i];
             for (unsigned c = 0; c < table->ncolors; c++) {
                 bool known = table->first[c] >= first;
                 for (unsigned k = 0; k < ncolors; k++)
@@ -179,7 +188,7 @@ merge_colors(const struct room &room, struct palette &s_palette)
         if (s_first == UINT64_MAX)
             return;
         if (first == s_first) {
-            if (ncolors < SPECIALS_MAX_PALETTE)
+            if (ncolors < TERP_SPECIALS_MAX_NCOLORS)
                 s_palette.table.color[ncolors] = color;
             s_palette.table.ncolors = ncolors + 1;
         }
@@ -187,17 +196,18 @@ merge_colors(const struct room &room, struct palette &s_palette)
     }
 }
 
-/* How many runs of a kind and specials there are before each segment. Returns
- * the number of all these runs. */
+/* Tells each segment how many runs of a kind and how many special values there
+ * are before it. Returns the number of all these runs. */
 static __device__ uint64_t
-number_runs(const struct room &room, int kind)
+number_runs(const struct specials_scratch &scratch, int kind)
 {
     uint64_t nruns = 0, nspecials = 0;
 
-    for (uint64_t first = 0; first < room.nsegments; first += NTHREADS) {
+    for (uint64_t first = 0; first < scratch.nsegments;
+         first += SPECIALS_WRITE_NTHREADS) {
         uint64_t i = first + threadIdx.x;
-        bool is_there = i < room.nsegments;
-        struct segment *segment = &room.segments[is_there ? i : 0];
+        bool is_there = i < scratch.nsegments;
+        struct segment *segment = &scratch.segments[is_there ? i : 0];
         uint64_t run_at =
             sum_before(is_there ? segment->nruns[kind] : 0, &nruns);
         uint64_t special_at =
@@ -210,64 +220,69 @@ number_runs(const struct room &room, int kind)
     return nruns;
 }
 
-/* Runs of one color where the palette holds all colors. */
+/* The last block: runs are of equal values if the palette holds all colors. */
 static __device__ void
-end_find(const struct cuda_batch &batch, struct cuda_chunk &chunk,
-         const struct room &room, struct palette &s_palette)
+finish_find(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+            const struct specials_scratch &scratch, struct palette &s_palette)
 {
-    merge_colors(room, s_palette);
-    bool colored = s_palette.table.ncolors <= SPECIALS_MAX_PALETTE;
-    uint64_t nruns = number_runs(room, colored ? KIND_COLOR : KIND_SPECIAL);
-    if (threadIdx.x < SPECIALS_MAX_PALETTE)
-        room.section->palette[threadIdx.x] = s_palette.table.color[threadIdx.x];
+    merge_colors(scratch, s_palette);
+    bool colored = s_palette.table.ncolors <= TERP_SPECIALS_MAX_NCOLORS;
+    uint64_t nruns = number_runs(scratch, colored ? RUNS_COLOR : RUNS_SPECIAL);
+    if (threadIdx.x < TERP_SPECIALS_MAX_NCOLORS)
+        scratch.summary->palette[threadIdx.x] =
+            s_palette.table.color[threadIdx.x];
     if (threadIdx.x != 0)
         return;
-    room.section->nruns = nruns;
-    room.section->lag = 0;
-    room.section->lagged = 0;
-    room.section->ncolors = colored ? s_palette.table.ncolors : 0;
-    room.section->nfields =
-        room.section->ncolors > 1 ? SPECIALS_NFIELDS : SPECIALS_COLOR;
-    if (nruns > room.max_nruns || batch.nvalues > UINT32_MAX)
+    scratch.summary->nruns = nruns;
+    scratch.summary->mask_delta = 0;
+    scratch.summary->mask_delta_dim = 0;
+    scratch.summary->ncolors = colored ? s_palette.table.ncolors : 0;
+    scratch.summary->nfields =
+        (uint32_t)terp_specials_nfields((int)scratch.summary->ncolors);
+    if (nruns > scratch.max_nruns || batch.nvalues > UINT32_MAX)
         chunk.status = TERP_ERR_DEVICE;
 }
 
 template <typename T>
 static __device__ void
 find(const struct cuda_batch &batch, struct cuda_chunk &chunk,
-     const struct room &room)
+     const struct specials_scratch &scratch)
 {
     __shared__ struct palette s_palette;
 
     if (threadIdx.x == 0)
         s_palette.table.ncolors = 0;
     __syncthreads();
-    for (uint64_t i = blockIdx.x; i < room.nsegments; i += gridDim.x)
-        find_in_segment<T>(batch, chunk, room, i, s_palette);
+    for (uint64_t i = blockIdx.x; i < scratch.nsegments; i += gridDim.x)
+        find_in_segment<T>(batch, chunk, scratch, i, s_palette);
     if (threadIdx.x == 0)
-        room.tables[blockIdx.x] = s_palette.table;
+        scratch.tables[blockIdx.x] = s_palette.table;
     if (is_last_block(&chunk.progress[CUDA_PROGRESS_FIND_RUNS], gridDim.x))
-        end_find(batch, chunk, room, s_palette);
+        finish_find(batch, chunk, scratch, s_palette);
 }
 
 /* ---- choose ---- */
 
-/* The lag that leaves the fewest runs. */
+/* The last block: picks the mask delta that leaves the fewest runs, if one
+ * leaves fewer than the mask itself has. */
 static __device__ void
-end_choose(const struct cuda_batch &batch, const struct room &room)
+finish_choose(const struct cuda_batch &batch,
+              const struct specials_scratch &scratch)
 {
-    uint64_t fewest = room.section->nruns;
+    uint64_t fewest = scratch.summary->nruns;
     int best = 0;
 
     for (int d = 1; d <= TERP_NDIMS; d++) {
         uint64_t nruns = 0;
         if (terp_mask_delta_distance(batch.d_layout, d) == 0)
             continue;
-        for (uint64_t first = 0; first < room.nsegments; first += NTHREADS) {
+        for (uint64_t first = 0; first < scratch.nsegments;
+             first += SPECIALS_WRITE_NTHREADS) {
             uint64_t i = first + threadIdx.x;
-            sum_before(
-                i < room.nsegments ? room.segments[i].nruns[KIND_COLOR + d] : 0,
-                &nruns);
+            sum_before(i < scratch.nsegments
+                           ? scratch.segments[i].nruns[RUNS_COLOR + d]
+                           : 0,
+                       &nruns);
         }
         if (nruns < fewest) {
             fewest = nruns;
@@ -276,49 +291,52 @@ end_choose(const struct cuda_batch &batch, const struct room &room)
     }
     if (best == 0)
         return;
-    number_runs(room, KIND_COLOR + best);
+    number_runs(scratch, RUNS_COLOR + best);
     if (threadIdx.x != 0)
         return;
-    room.section->nruns = fewest;
-    room.section->lag = terp_mask_delta_distance(batch.d_layout, best);
-    room.section->lagged = (uint32_t)best;
+    scratch.summary->nruns = fewest;
+    scratch.summary->mask_delta =
+        terp_mask_delta_distance(batch.d_layout, best);
+    scratch.summary->mask_delta_dim = (uint32_t)best;
 }
 
-/* Counts runs with each lag. A thread owns 16 values. */
+/* Counts the runs of each mask delta. A thread owns 16 values. */
 static __device__ void
 choose(const struct cuda_batch &batch, struct cuda_chunk &chunk,
-       const struct room &room)
+       const struct specials_scratch &scratch)
 {
     __shared__ unsigned s_nruns[TERP_NDIMS];
     const uint16_t *mask = region<uint16_t>(batch, blockIdx.y, batch.at.mask);
     const uint64_t nvalues = batch.nvalues;
 
-    if (room.section->ncolors != 1)
+    if (scratch.summary->ncolors != 1)
         return;
-    for (uint64_t i = blockIdx.x; i < room.nsegments; i += gridDim.x) {
-        uint64_t piece = i * NTHREADS + threadIdx.x;
+    for (uint64_t i = blockIdx.x; i < scratch.nsegments; i += gridDim.x) {
+        uint64_t piece = i * SPECIALS_WRITE_NTHREADS + threadIdx.x;
         if (threadIdx.x < TERP_NDIMS)
             s_nruns[threadIdx.x] = 0;
         __syncthreads();
         for (int d = 1; d <= TERP_NDIMS; d++) {
-            uint64_t lag = terp_mask_delta_distance(batch.d_layout, d);
-            if (lag == 0)
+            uint64_t distance = terp_mask_delta_distance(batch.d_layout, d);
+            if (distance == 0)
                 continue;
-            unsigned bits = lagged_piece_of(mask, piece, nvalues, lag);
-            unsigned last =
-                piece == 0 ? 0 : lagged_piece_of(mask, piece - 1, nvalues, lag);
+            unsigned bits = mask_delta_piece(mask, piece, nvalues, distance);
+            unsigned last = piece == 0 ? 0
+                                       : mask_delta_piece(mask, piece - 1,
+                                                          nvalues, distance);
             int nruns = __popc(bits & ~(bits << 1 | last >> 15));
             if (nruns > 0)
                 atomicAdd(&s_nruns[d - 1], (unsigned)nruns);
         }
         __syncthreads();
         if (threadIdx.x < TERP_NDIMS)
-            room.segments[i].nruns[KIND_COLOR + 1 + threadIdx.x] =
+            scratch.segments[i].nruns[RUNS_COLOR + 1 + threadIdx.x] =
                 s_nruns[threadIdx.x];
         __syncthreads();
     }
-    if (is_last_block(&chunk.progress[CUDA_PROGRESS_CHOOSE_LAG], gridDim.x))
-        end_choose(batch, room);
+    if (is_last_block(&chunk.progress[CUDA_PROGRESS_CHOOSE_MASK_DELTA],
+                      gridDim.x))
+        finish_choose(batch, scratch);
 }
 
 #endif

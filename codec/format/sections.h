@@ -1,0 +1,181 @@
+/* The numbers and the arithmetic of a stream's sections that both engines
+ * use: model, specials, escapes, index of tiles. doc/format.md says what the
+ * sections are. */
+#ifndef TERP_CODEC_FORMAT_SECTIONS_H
+#define TERP_CODEC_FORMAT_SECTIONS_H
+
+#include "codec/format/bytes.h"
+#include "codec/format/frame.h"
+#include "codec/format/layout.h"
+#include "codec/format/limits.h"
+
+/* ---- model ---- */
+
+static inline TERP_HOST_DEVICE uint64_t
+terp_model_nbytes(enum terp_prediction prediction, int value_nbytes,
+                  int nlevels)
+{
+    return prediction == TERP_PREDICTION_SPLINE
+               ? 1 + (uint64_t)value_nbytes + 2 * (uint64_t)nlevels
+               : 2;
+}
+
+/* ---- specials ---- */
+
+/* Different special values that runs tell apart. With more, every special
+ * value is written out, and the section's head says that there are none. */
+#define TERP_SPECIALS_MAX_NCOLORS 15
+
+/* The head's byte of colors holds the dimension of the mask delta from here
+ * on. */
+#define TERP_SPECIALS_DELTA_SHIFT 4
+
+/* Numbers of runs are packed in groups of so many, each with its own width. */
+#define TERP_SPECIALS_GROUP_NNUMBERS 64
+#define TERP_SPECIALS_MAX_NBITS 56
+
+/* What is said of a run: values between the last run and this one, its length
+ * less one and, where there are several colors, which one it repeats. */
+enum terp_specials_field {
+    TERP_SPECIALS_GAP,
+    TERP_SPECIALS_MORE,
+    TERP_SPECIALS_COLOR,
+    TERP_SPECIALS_NFIELDS
+};
+
+static inline TERP_HOST_DEVICE int
+terp_specials_nfields(int ncolors)
+{
+    return ncolors > 1 ? TERP_SPECIALS_NFIELDS : TERP_SPECIALS_COLOR;
+}
+
+/* The mask of special values may be told by how it differs from itself so many
+ * values before: a step of dimension d, or of bricks, which come after the
+ * last dimension. The distance is 0 where it would be too short to gain
+ * anything, or would reach beyond the chunk. */
+#define TERP_MIN_MASK_DELTA_DISTANCE 64
+static inline TERP_HOST_DEVICE uint64_t
+terp_mask_delta_distance(const struct terp_layout *layout, int d)
+{
+    uint64_t distance = 1;
+    for (int e = 0; e < d; e++)
+        distance *= layout->dims[e];
+    return distance >= TERP_MIN_MASK_DELTA_DISTANCE &&
+                   distance < layout->nvalues
+               ? distance
+               : 0;
+}
+
+/* The head of a section. */
+struct terp_specials_head {
+    uint64_t nruns;
+    uint64_t mask_delta_distance; /* 0: runs are of the mask itself */
+    int ncolors;                  /* 0: every special value is written out */
+    int nfields;                  /* of a run */
+};
+
+static inline TERP_HOST_DEVICE void
+terp_specials_write_head(struct writer *writer, uint64_t nruns, int ncolors,
+                         int mask_delta_dim)
+{
+    write_uleb(writer, nruns);
+    write_le(writer,
+             (uint64_t)(ncolors | mask_delta_dim << TERP_SPECIALS_DELTA_SHIFT),
+             1);
+}
+
+/* False where the stream ends too early or no section has such a head. */
+static inline TERP_HOST_DEVICE bool
+terp_specials_read_head(struct reader *reader, const struct terp_layout *layout,
+                        struct terp_specials_head *head_ret)
+{
+    uint64_t nruns = read_uleb(reader);
+    unsigned byte = (unsigned)read_le(reader, 1);
+    unsigned ncolors = byte & TERP_SPECIALS_MAX_NCOLORS;
+    unsigned mask_delta_dim = byte >> TERP_SPECIALS_DELTA_SHIFT;
+    bool valid = !reader->underflow && nruns <= layout->nvalues &&
+                 mask_delta_dim <= TERP_NDIMS;
+
+    head_ret->nruns = nruns;
+    head_ret->mask_delta_distance = 0;
+    head_ret->ncolors = (int)ncolors;
+    head_ret->nfields = terp_specials_nfields((int)ncolors);
+    if (valid && mask_delta_dim > 0) {
+        head_ret->mask_delta_distance =
+            terp_mask_delta_distance(layout, (int)mask_delta_dim);
+        valid = ncolors == 1 && head_ret->mask_delta_distance > 0;
+    }
+    return valid;
+}
+
+/* ---- escapes ---- */
+
+/* Bytes that hold each of some numbers; `all` has the bits of all of them. */
+static inline TERP_HOST_DEVICE int
+terp_number_nbytes(uint64_t all)
+{
+    return (bit_width(all | 1) + 7) / 8;
+}
+
+/* Bytes of an escape in its section, whose head says how many a number has;
+ * 0: the section has raw values. */
+static inline TERP_HOST_DEVICE int
+terp_escape_nbytes(int number_nbytes, int value_nbytes)
+{
+    return number_nbytes == 0 ? value_nbytes : number_nbytes;
+}
+
+static inline TERP_HOST_DEVICE bool
+terp_escapes_are_valid(uint64_t nescapes, int number_nbytes, uint64_t nvalues,
+                       int value_nbytes)
+{
+    return nescapes <= nvalues && number_nbytes <= value_nbytes;
+}
+
+/* ---- index of tiles ---- */
+
+/* A partition's control byte: the width of its tiles' lengths, and whether it
+ * is reduced. */
+#define TERP_CONTROL_WIDTH 0x7Fu
+#define TERP_CONTROL_REDUCED 0x80u
+#define TERP_LENGTH_MAX_NBITS 16
+
+#define TERP_OFFSET_MAX_NBYTES 8
+
+static inline TERP_HOST_DEVICE uint8_t
+terp_partition_control(unsigned width, bool reduced)
+{
+    return (uint8_t)(width | (reduced ? TERP_CONTROL_REDUCED : 0));
+}
+
+static inline TERP_HOST_DEVICE unsigned
+terp_tile_nsymbols(uint64_t nsymbols, uint64_t tile)
+{
+    return (unsigned)min_u64(TERP_TILE_NSYMBOLS,
+                             nsymbols - tile * TERP_TILE_NSYMBOLS);
+}
+
+/* A tile is a codeword for each symbol. Of such tiles a partition is reduced
+ * where that makes it smaller. */
+static inline TERP_HOST_DEVICE bool
+terp_coding_reduces(enum terp_coding coding)
+{
+    return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_CUSTOM;
+}
+
+/* The least bytes of a tile that is no zero tile. The index says by how much a
+ * tile exceeds them. */
+static inline TERP_HOST_DEVICE unsigned
+terp_tile_min_nbytes(enum terp_coding coding, unsigned nsymbols)
+{
+    return terp_coding_reduces(coding) ? (nsymbols + 7) / 8 : 1;
+}
+
+/* Bytes of an offset into a payload. */
+static inline TERP_HOST_DEVICE int
+terp_offset_nbytes(uint64_t payload_nbytes)
+{
+    return (bit_width(payload_nbytes) + 7) / 8;
+}
+
+#endif
