@@ -15,6 +15,7 @@ add_test(NAME format
 set(environment
   TEST_PAIRS=$<TARGET_FILE:make_pairs>
   TEST_FREQUENCIES=${PROJECT_SOURCE_DIR}/codebooks/frequencies.c
+  TEST_DOCUMENT=${PROJECT_SOURCE_DIR}/doc/format.md
   PYTHONDONTWRITEBYTECODE=1)
 set_tests_properties(format PROPERTIES
   SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")

@@ -1,6 +1,7 @@
 """doc/format.md once more, as a program: a decoder that shares nothing with
 the C code but codebooks/frequencies.c, which belongs to the document. Plain
-rather than fast. Checksums are left to the C tests."""
+rather than fast. Checksums are left to the C tests. ValueError: a stream is
+not valid."""
 
 import functools
 import itertools
@@ -19,6 +20,11 @@ BLEND_PAIRS, BLEND_FULL = 170, 255
 CLASSES = (1, 2, 4, 8, 3, 5, 6, 9, 10, 12, 7, 11, 13, 14, 15)
 BOXES = {1: (4096, 1, 1, 1), 2: (64, 64, 1, 1), 3: (16, 16, 16, 1),
          4: (8, 8, 8, 8)}
+
+
+def check(holds, what):
+    if not holds:
+        raise ValueError("%s is not valid" % what)
 
 
 def unpack(data, n, width):
@@ -48,13 +54,17 @@ class Reader:
         return int.from_bytes(self.take(nbytes), "little")
 
     def uleb(self):
-        value = shift = 0
-        while True:
+        value = 0
+        for shift in range(0, 63, 7):
             byte = self.uint()
             value |= (byte & 0x7F) << shift
-            shift += 7
             if byte < 0x80:
                 return value
+        raise ValueError("a number of more than 63 bits")
+
+    def expect_end(self):
+        if self.at != len(self.data):
+            raise ValueError("bytes are left over")
 
     def array(self, dtype, n):
         return np.frombuffer(self.take(n * np.dtype(dtype).itemsize), dtype)
@@ -83,6 +93,10 @@ class Frame:
         layout, self.coding, prediction = reader.take(3)
         reader.take(8)
         rank, width = (layout & 3) + 1, 1 << (layout >> 2 & 3)
+        check(layout >> 4 & 3 < 3 and self.coding <= RATIO, "type or coding")
+        check(prediction & 0xE0 == 0 and prediction & 0xF <= LORENZO
+              and (prediction & 0xF > 0) == (self.coding > CONSTANT),
+              "prediction")
         self.type = ("f4", "f8", "u1")[layout >> 4 & 3]
         self.order = ">" if layout & 0x40 else "<"
         self.prediction = prediction & 0xF
@@ -173,6 +187,7 @@ def decode_table(nbits):
         size = 1 << (MAX_NBITS - length)
         table[at:at + size] = [(s, length)] * size
         at += size
+    check(at <= 1 << MAX_NBITS, "a codebook")
     return table
 
 
@@ -186,11 +201,11 @@ def decode_words(data, n, table):
         windows = 2 * windows + bits[i:i + nwindows]
     windows, at, symbols = windows.tolist(), 0, []
     for _ in range(n):
+        check(at < nwindows and table[windows[at]], "a codeword")
         symbol, length = table[windows[at]]
         symbols.append(symbol)
         at += length
-    if (at + 7) // 8 != len(data):
-        raise ValueError("a tile's length is wrong")
+    check((at + 7) // 8 == len(data), "a tile's length")
     return np.array(symbols)
 
 
@@ -210,11 +225,14 @@ def decode_tokens(data, n, table):
         take(length)
         run, run_nbits, code, code_nbits = token_classes(token)
         i += run + take(run_nbits)
+        check(i < n, "a run")
         if code is None:
             symbols[i] = ESCAPE
         else:
             sign = -1 if take(1) else 1
-            symbols[i] = RADIUS + sign * (code + take(code_nbits))
+            magnitude = code + take(code_nbits)
+            check(magnitude < RADIUS, "a magnitude")
+            symbols[i] = RADIUS + sign * magnitude
         i += 1
     return symbols
 
@@ -223,6 +241,7 @@ def decode_planes(data, n):
     plane_nbytes = (n + 7) // 8
     reader = Reader(data)
     planes = reader.rre1(8 * plane_nbytes, reader.bit_map(plane_nbytes))
+    reader.expect_end()
     codes = np.zeros(n, np.int64)
     for p in range(8):
         plane = planes[p * plane_nbytes:(p + 1) * plane_nbytes]
@@ -239,6 +258,7 @@ def expand_partition(data, nbytes):
     bytes_kept = bit_array(reader.bit_map(nlong), 8 * nlong)
     longs = np.zeros(8 * nlong, np.uint8)
     longs[bytes_kept == 1] = reader.array("u1", int(bytes_kept.sum()))
+    reader.expect_end()
     longs = longs.view("<u8")
     longs = longs >> np.uint64(1) ^ (0 - (longs & np.uint64(1)))
     words = np.concatenate([np.zeros(1, "<u4"), longs.view("<u4")])
@@ -251,16 +271,21 @@ def read_books(reader, coding, ntiles, frequencies):
         return [None] * ntiles
     if coding == CUSTOM:
         low, high = reader.uint(2), reader.uint(2)
+        check(1 <= low <= high < NSYMBOLS, "a codebook's range")
         lengths = reader.packed(high - low + 2, 4)
         nbits = [0] * NSYMBOLS
         nbits[ESCAPE], nbits[low:high + 1] = lengths[0], lengths[1:]
         return [decode_table(nbits)] * ntiles
     used = list(reader.take(reader.uint()))
     width = (len(used) - 1).bit_length()
+    check(1 <= len(used) <= len(frequencies), "the number of entries")
+    numbers = reader.packed(ntiles, width)
+    check(all(i < len(used) and used[i] < len(frequencies)
+              for i in numbers), "an entry")
     weights = token_weights if coding == RATIO else symbol_weights
-    tables = [decode_table(huffman_lengths(weights(frequencies[e])))
-              for e in used]
-    return [tables[i] for i in reader.packed(ntiles, width)]
+    tables = {i: decode_table(huffman_lengths(weights(frequencies[used[i]])))
+              for i in set(numbers)}
+    return [tables[i] for i in numbers]
 
 
 def read_tiles(reader, coding, nsymbols, frequencies):
@@ -268,10 +293,12 @@ def read_tiles(reader, coding, nsymbols, frequencies):
     ntiles = -(-nsymbols // TILE_NSYMBOLS)
     sizes = [min(TILE_NSYMBOLS, nsymbols - i * TILE_NSYMBOLS)
              for i in range(ntiles)]
-    nonzero = bit_array(reader.bit_map((ntiles + 7) // 8), ntiles)
-    tiles = np.flatnonzero(nonzero).tolist()
+    bits = bit_array(reader.bit_map((ntiles + 7) // 8), -(-ntiles // 8) * 8)
+    check(not bits[ntiles:].any(), "the bit map of tiles")
+    tiles = np.flatnonzero(bits).tolist()
     symbols = np.full(nsymbols, RADIUS)
     if not tiles:
+        reader.expect_end()
         return symbols
     books = dict(zip(tiles, read_books(reader, coding, len(tiles),
                                        frequencies)))
@@ -280,6 +307,8 @@ def read_tiles(reader, coding, nsymbols, frequencies):
         partitions.setdefault(tile // PARTITION_NTILES, []).append(tile)
     controls = reader.take(len(partitions))
     offset_nbytes = reader.uint()
+    check(1 <= offset_nbytes <= 8, "an offset's width")
+    check(all(control & 0x7F <= 16 for control in controls), "a width")
     begins = [0] + [reader.uint(offset_nbytes) for _ in controls[1:]]
     lengths = {}
     for control, members in zip(controls, partitions.values()):
@@ -288,8 +317,11 @@ def read_tiles(reader, coding, nsymbols, frequencies):
             least = (1 if coding in (SPEED, RATIO)
                      else (sizes[tile] + 7) // 8)
             lengths[tile] = least + number
+            check(lengths[tile] <= (11776 if coding == RATIO else 7680),
+                  "a length")
     payload = reader.rest()
     ends = begins[1:] + [len(payload)]
+    check(all(begin <= end for begin, end in zip(begins, ends)), "an offset")
     for control, members, begin, end in zip(controls, partitions.values(),
                                             begins, ends):
         data = payload[begin:end]
@@ -304,6 +336,7 @@ def read_tiles(reader, coding, nsymbols, frequencies):
                 else decode_tokens(code, sizes[tile], books[tile])
                 if coding == RATIO
                 else decode_words(code, sizes[tile], books[tile]))
+        part.expect_end()
     return symbols
 
 
@@ -533,8 +566,7 @@ def read_escapes(reader, frame, model, dtype):
     word = np.dtype("<u%d" % dtype.itemsize)
     n = reader.uleb()
     nbytes = reader.uint() if n > 0 else 0
-    if nbytes > dtype.itemsize:
-        raise ValueError("numbers that are longer than words")
+    check(nbytes <= dtype.itemsize and n <= frame.nvalues, "an escape")
     if nbytes == 0:
         return reader.array(word, n)
     numbers = np.zeros((n, 8), np.uint8)
@@ -592,19 +624,23 @@ def reconstruct_lorenzo(model, codes, escaped, special, values):
 
 def read_model(reader, frame, dtype):
     step_slack_log2 = reader.uint()
+    check(1 <= step_slack_log2 <= 12, "the step slack")
     step = 2 * frame.bound - 2 * frame.bound * 2.0 ** -step_slack_log2
     if frame.prediction == LORENZO:
         dims = reader.uint()
+        check(dims < 2 * LORENZO_MEANS, "a dimension")
         return {"step": step, "dims": dims, "means": means_dim(frame, dims)}
-    return {"step": step, "reference": reader.array(dtype, 1)[0],
-            "plans": [reader.take(2)
-                      for _ in range(spline_nlevels(frame.dims))]}
+    reference = reader.array(dtype, 1)[0]
+    plans = [reader.take(2) for _ in range(spline_nlevels(frame.dims))]
+    check(all(plan[0] >> 6 < 3 for plan in plans), "a spline")
+    return {"step": step, "reference": reference, "plans": plans}
 
 
 def read_list(reader, n):
     numbers = []
     while len(numbers) < n:
         width = reader.uint()
+        check(width <= 56, "a width")
         numbers += reader.packed(min(64, n - len(numbers)), width)
     return numbers
 
@@ -612,19 +648,25 @@ def read_list(reader, n):
 def read_specials(reader, frame, word):
     """Places and words of special values."""
     nruns, byte = reader.uleb(), reader.uint()
-    ncolors, lagged = byte & 15, byte >> 4
+    ncolors, delta_dim = byte & 15, byte >> 4
+    check(delta_dim == 0 or (ncolors == 1 and delta_dim <= 4), "a mask delta")
+    check(nruns <= frame.nvalues, "the number of runs")
     gaps = read_list(reader, nruns)
     lengths = [more + 1 for more in read_list(reader, nruns)]
     colors = read_list(reader, nruns) if ncolors > 1 else [0] * nruns
-    ends = np.cumsum(np.add(gaps, lengths))
+    check(sum(gaps) + sum(lengths) <= frame.nvalues, "a run")
+    check(all(color < max(ncolors, 1) for color in colors), "a color")
+    ends = np.cumsum(np.add(gaps, lengths), dtype=np.int64)
     places = np.concatenate(
         [np.zeros(0, np.int64)] +
         [np.arange(end - n, end) for end, n in zip(ends, lengths)])
-    if lagged > 0:
-        lag = int(np.prod(frame.dims[4 - lagged:]))
-        mask = np.zeros(-(-frame.nvalues // lag) * lag, bool)
+    if delta_dim > 0:
+        distance = int(np.prod(frame.dims[4 - delta_dim:]))
+        check(64 <= distance < frame.nvalues, "a mask delta")
+        mask = np.zeros(-(-frame.nvalues // distance) * distance, bool)
         mask[places] = True
-        mask = np.logical_xor.accumulate(mask.reshape(-1, lag)).reshape(-1)
+        mask = np.logical_xor.accumulate(mask.reshape(-1, distance))
+        mask = mask.reshape(-1)
         places = np.flatnonzero(mask[:frame.nvalues])
         return places, reader.array(word, 1)[0]
     if ncolors == 0:
@@ -647,6 +689,7 @@ def decode(stream, frequencies):
         words[:] = reader.array(word, 1)[0]
         if frame.has_specials:
             places, exact = read_specials(reader, frame, word)
+        reader.expect_end()
     else:
         model = read_model(reader, frame, dtype)
         if frame.has_specials:
@@ -662,6 +705,7 @@ def decode(stream, frequencies):
             place_by_context(frame, special, tiled, symbols)
         else:
             symbols[listed] = tiled
+        check((symbols == ESCAPE).sum() == len(escapes), "an escape")
         words[work[symbols[work] == ESCAPE]] = escapes
         codes = (symbols - RADIUS).reshape(values.shape)
         with np.errstate(all="ignore"):

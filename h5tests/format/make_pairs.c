@@ -1,8 +1,16 @@
 /* make_pairs DIR: writes streams of all kinds to an existing folder, N.terp,
- * and beside each the values that it decodes to, N.values. */
+ * and beside each the values that it decodes to, N.values; the document's
+ * examples, huffman.terp and default.terp; and `lengths`, those of all words
+ * of the dictionary.
+ *
+ * make_pairs DIR FILE...: the files are streams whose checksum is left open.
+ * Completes each and writes what it decodes to beside it, FILE.values, or no
+ * such file where the codec refuses it. */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "codebooks/codebooks.h"
+#include "codec/format/frame.h"
 #include "h5tests/support/fields.h"
 #include "h5tests/support/modes.h"
 
@@ -28,18 +36,23 @@ static const struct terp_chunk maps = {
 static const double bounds[] = {1e-1, 1e-3, 1e-5};
 
 static bool
-write_file(const char *dir, int number, const char *suffix, const void *bytes,
-           uint64_t nbytes)
+write_bytes(const char *path, const void *bytes, uint64_t nbytes)
 {
-    char path[4096];
-    int n = snprintf(path, sizeof path, "%s/%d.%s", dir, number, suffix);
-    if (n < 0 || (size_t)n >= sizeof path)
-        return false;
     FILE *file = fopen(path, "wb");
     if (file == NULL)
         return false;
     bool written = fwrite(bytes, 1, nbytes, file) == nbytes;
     return fclose(file) == 0 && written;
+}
+
+static bool
+write_file(const char *dir, int number, const char *suffix, const void *bytes,
+           uint64_t nbytes)
+{
+    char path[4096];
+    int n = snprintf(path, sizeof path, "%s/%d.%s", dir, number, suffix);
+    return n >= 0 && (size_t)n < sizeof path &&
+           write_bytes(path, bytes, nbytes);
 }
 
 static bool
@@ -69,13 +82,110 @@ make(const char *dir, int number, const struct terp_chunk *chunk,
     return made;
 }
 
+static bool
+make_example(const char *path, const struct terp_chunk *chunk,
+             const struct terp_params *params, const float *values)
+{
+    uint8_t stream[1024];
+    uint64_t nbytes;
+
+    return terp_encode(params, chunk, values, stream, sizeof stream, &nbytes,
+                       1) == TERP_OK &&
+           write_bytes(path, stream, nbytes);
+}
+
+/* doc/format.md, "Examples". */
+static bool
+make_examples(const char *dir)
+{
+    const struct terp_chunk line = {TERP_FLOAT32, false, false, 1, {32}};
+    const struct terp_chunk box = {TERP_FLOAT32, false, false, 3, {3, 8, 8}};
+    struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+                                 .bound = 0.5};
+    const float fill = -9999;
+    float values[3 * 8 * 8];
+    uint32_t bits;
+    char path[2][4096];
+
+    snprintf(path[0], sizeof path[0], "%s/huffman.terp", dir);
+    snprintf(path[1], sizeof path[1], "%s/default.terp", dir);
+    for (int i = 0; i < 32; i++)
+        values[i] = (float)(i * i) / 8 + (i == 13 ? 9 : 0);
+    params.pipeline = TERP_PIPELINE_HUFFMAN;
+    params.predictor = TERP_PREDICTOR_SPLINE;
+    if (!make_example(path[0], &line, &params, values))
+        return false;
+    for (int n = 0; n < 3 * 8 * 8; n++) {
+        int i = n / 64, j = n / 8 % 8, k = n % 8;
+        values[n] =
+            j + k > 10 ? fill : (float)(i * i + 2 * j * j + 3 * k * k) / 8;
+    }
+    memcpy(&bits, &fill, sizeof bits);
+    params.pipeline = TERP_PIPELINE_AUTO;
+    params.predictor = TERP_PREDICTOR_AUTO;
+    params.has_fill = true;
+    params.fill_bits = bits;
+    return make_example(path[1], &box, &params, values);
+}
+
+/* Entry by entry: of symbols, and then of tokens. */
+static bool
+write_lengths(const char *dir)
+{
+    static uint8_t lengths[TERP_NENTRIES * (TERP_NSYMBOLS + TERP_NTOKENS)];
+    uint8_t *at = lengths;
+    char path[4096];
+
+    for (int e = 0; e < TERP_NENTRIES; e++)
+        for (int s = 0; s < TERP_NSYMBOLS; s++)
+            *at++ = terp_entry_code_nbits[s][e];
+    for (int e = 0; e < TERP_NENTRIES; e++)
+        for (int t = 0; t < TERP_NTOKENS; t++)
+            *at++ = terp_entry_token_nbits[t][e];
+    snprintf(path, sizeof path, "%s/lengths", dir);
+    return write_bytes(path, lengths, sizeof lengths);
+}
+
+/* Completes a stream and decodes it. False where that cannot be tried. */
+static bool
+decode_file(const char *path)
+{
+    static uint8_t stream[1 << 16], values[1 << 20];
+    char to[4096];
+    uint64_t got;
+    FILE *file = fopen(path, "rb");
+
+    if (file == NULL)
+        return false;
+    uint64_t nbytes = fread(stream, 1, sizeof stream, file);
+    fclose(file);
+    if (nbytes < TERP_FRAME_DIMS_AT)
+        return true;
+    terp_frame_seal(stream, nbytes);
+    if (terp_decode(stream, nbytes, values, sizeof values, &got, 1) != TERP_OK)
+        return true;
+    snprintf(to, sizeof to, "%s.values", path);
+    return write_bytes(to, values, got);
+}
+
 int
 main(int argc, char **argv)
 {
     int number = 0;
 
+    for (int i = 2; i < argc; i++)
+        if (!decode_file(argv[i])) {
+            fprintf(stderr, "make_pairs: cannot decode %s\n", argv[i]);
+            return EXIT_FAILURE;
+        }
     if (argc != 2) {
-        fputs("usage: make_pairs DIR\n", stderr);
+        if (argc > 2)
+            return EXIT_SUCCESS;
+        fputs("usage: make_pairs DIR [FILE...]\n", stderr);
+        return EXIT_FAILURE;
+    }
+    if (!make_examples(argv[1]) || !write_lengths(argv[1])) {
+        fputs("make_pairs: no examples\n", stderr);
         return EXIT_FAILURE;
     }
     /* In all modes: few fields have means. */

@@ -1,8 +1,11 @@
 """doc/format.md says what the codec does: h5tests/format/format_decoder.py, written from it,
-decodes the codec's streams to the same bits. TEST_PAIRS names make_pairs,
-TEST_FREQUENCIES the dictionary's file. Needs numpy."""
+decodes the codec's streams to the same bits, and accepts and refuses what the codec accepts and
+refuses. TEST_PAIRS names make_pairs, TEST_FREQUENCIES the dictionary's file,
+TEST_DOCUMENT the document. Needs numpy."""
+import hashlib
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,11 +17,123 @@ except ImportError as error:
     print("skipped:", error)
     sys.exit(77)
 
+# Where the examples have what.
+LAYOUT, CODING, PREDICTION = 5, 6, 7
+HUFFMAN = {"slack": 25, "plans": 30, "escapes": 40, "map": 41, "entries": 42,
+           "control": 44, "offsets": 45, "lengths": 46}
+DEFAULT = {"dims": 16, "bound": 19, "slack": 27, "plans": 32, "runs": 38,
+           "colors": 39, "gaps": 40, "more": 44, "escapes": 50, "map": 51,
+           "entries": 52, "control": 54, "offsets": 55, "lengths": 56,
+           "tile": 57}
+
+
+def put(stream, at, replacement, nbytes=None):
+    """The stream with bytes in place of as many others, or of nbytes."""
+    new = bytes.fromhex(replacement)
+    return stream[:at] + new + stream[at + (len(new) if nbytes is None
+                                            else nbytes):]
+
+
+def reduce_tile(tile):
+    """RRE4-TCMS8-RZE1 of a tile of up to 32 bytes in which no word repeats."""
+    tile = tile + bytes(-len(tile) % 8)
+    longs = []
+    for at in range(0, len(tile), 8):
+        word = int.from_bytes(tile[at:at + 8], "little")
+        sign = (1 << 64) - 1 if word >> 63 else 0
+        longs.append(((word << 1 & (1 << 64) - 1) ^ sign).to_bytes(8, "little"))
+    kept = [sum((byte != 0) << i for i, byte in enumerate(long))
+            for long in longs]
+    return (bytes([(1 << len(tile) // 4) - 1]) + bytes(kept)
+            + bytes(byte for byte in b"".join(longs) if byte != 0))
+
+
+def variants(huffman, default):
+    """Name, stream, and whether it is valid."""
+    h, d = HUFFMAN, DEFAULT
+    reduced = reduce_tile(default[d["tile"]:])
+    return [
+        ("as it is", default, True),
+        ("wide dims",
+         put(put(default, LAYOUT, "06"), d["dims"], "030008000800", 3), True),
+        ("a long ULEB of runs", put(default, d["runs"], "8400", 1), True),
+        ("a long ULEB of escapes",
+         put(default, d["escapes"], "80" * 8 + "00", 1), True),
+        ("a ULEB of ten bytes",
+         put(default, d["escapes"], "80" * 9 + "00", 1), False),
+        ("bits behind lengths", put(default, d["lengths"], "fe"), True),
+        ("wide lengths", put(put(default, d["control"], "09"), d["lengths"],
+                             "1e00", 1), True),
+        ("lengths of 17 bits", put(put(default, d["control"], "11"),
+                                   d["lengths"], "1e0000", 1), False),
+        ("wide offsets", put(default, d["offsets"], "08"), True),
+        ("offsets of no bytes", put(default, d["offsets"], "00"), False),
+        ("offsets of nine bytes", put(default, d["offsets"], "09"), False),
+        ("entries that descend, or do not exist",
+         put(default, d["entries"], "03ff090200", 2), False),
+        ("the same, and none of them is used",
+         put(default, d["entries"], "03ff090201", 2), True),
+        ("a number of no entry",
+         put(default, d["entries"], "03ff090203", 2), False),
+        ("no entries", put(default, d["entries"], "00", 2), False),
+        ("a bit behind the last tile", put(default, d["map"], "03"), False),
+        ("a zero tile and more", put(default, d["map"], "00"), False),
+        ("zero tiles", put(default, d["map"], "00")[:d["map"] + 1], True),
+        ("a byte too many", default + b"\xff", False),
+        ("a byte too few", default[:-1], False),
+        ("a tile's end that is not all ones",
+         default[:-1] + bytes([default[-1] ^ 1]), False),
+        ("a reduced ratio tile",
+         put(default, d["control"], "85")[:d["tile"]] + reduced, True),
+        ("a reduced ratio tile and a byte",
+         put(default, d["control"], "85")[:d["tile"]] + reduced + b"\0", False),
+        ("a spline that does not exist", put(default, d["plans"], "e3"), False),
+        ("a priority of no dimension",
+         put(huffman, h["plans"] + 1, "40"), True),
+        ("no step slack", put(default, d["slack"], "00"), False),
+        ("a step slack of 13", put(default, d["slack"], "0d"), False),
+        ("a bit of the prediction", put(default, PREDICTION, "31"), False),
+        ("a prediction of no such number", put(default, PREDICTION, "13"),
+         False),
+        ("a coding of no such number", put(default, CODING, "06"), False),
+        ("a mask delta that is too short", put(default, d["colors"], "11"),
+         False),
+        ("a mask delta that is too long", put(default, d["colors"], "31"),
+         False),
+        ("a mask delta of no dimension", put(default, d["colors"], "51"),
+         False),
+        ("a mask delta of two colors", put(default, d["colors"], "22"), False),
+        ("no mask delta", put(default, d["colors"], "01"), None),
+        ("runs that touch", put(default, d["gaps"], "06a70100", 4), None),
+        ("a run beyond the chunk", put(default, d["gaps"], "08ff060504", 4),
+         False),
+        ("numbers of 57 bits", put(default, d["gaps"], "39" + "00" * 29, 4),
+         False),
+        ("no runs, and bytes of their lists", put(default, d["runs"], "00"),
+         False),
+        ("an escape that no symbol has",
+         put(default, d["escapes"], "010100", 1), False),
+        ("an escape that is too wide",
+         put(default, d["escapes"], "01050000000000", 1), False),
+        ("a codeword's end", put(huffman, len(huffman) - 1, "ff"), None),
+        ("a huffman tile that is too short",
+         put(huffman, h["lengths"], "04")[:-1], False),
+        ("a huffman tile that is too long",
+         put(huffman, h["lengths"], "06") + b"\0", False),
+    ]
+
 
 class FormatTest(unittest.TestCase):
     def setUp(self):
         self.frequencies = format_decoder.read_frequencies(
             os.environ["TEST_FREQUENCIES"])
+        document = pathlib.Path(os.environ["TEST_DOCUMENT"])
+        self.document = document.read_text(encoding="utf-8")
+        # In the order of the document.
+        self.examples = [
+            bytes.fromhex(block) for block in
+            re.findall(r"((?:^    (?:[0-9a-f]{2} ?)+\n)+)", self.document,
+                       re.MULTILINE)]
 
     def test_dictionary_is_as_described(self):
         self.assertEqual(len(self.frequencies), 75)
@@ -26,11 +141,49 @@ class FormatTest(unittest.TestCase):
             self.assertEqual(entry[0] + 2 * sum(entry[1:512]) + entry[512],
                              1 << 24)
 
+    def test_lengths_of_words_are_as_described(self):
+        lengths = [b"".join(
+            bytes(format_decoder.huffman_lengths(weights(entry)))
+            for entry in self.frequencies)
+            for weights in (format_decoder.symbol_weights,
+                            format_decoder.token_weights)]
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([os.environ["TEST_PAIRS"], folder], check=True)
+            self.assertEqual(pathlib.Path(folder, "lengths").read_bytes(),
+                             b"".join(lengths))
+            for name, example in zip(("huffman", "default"), self.examples):
+                self.assertEqual(
+                    pathlib.Path(folder, name + ".terp").read_bytes(), example)
+        self.assertEqual(re.findall(r"SHA-256\s+`(\w+)`", self.document),
+                         [hashlib.sha256(n).hexdigest() for n in lengths])
+
+    def test_variants_are_refused_or_decoded_as_by_the_codec(self):
+        with tempfile.TemporaryDirectory() as folder:
+            made = []
+            for i, (name, stream, valid) in enumerate(
+                    variants(*self.examples)):
+                path = pathlib.Path(folder, str(i))
+                path.write_bytes(stream)
+                made.append((name, stream, valid, path))
+            subprocess.run([os.environ["TEST_PAIRS"], folder,
+                            *(path for *_, path in made)], check=True)
+            for name, stream, valid, path in made:
+                values = path.with_suffix(".values")
+                expected = values.read_bytes() if values.exists() else None
+                try:
+                    decoded = format_decoder.decode(stream, self.frequencies)
+                except ValueError:
+                    decoded = None
+                with self.subTest(name):
+                    self.assertEqual(decoded, expected)
+                    if valid is not None:
+                        self.assertEqual(expected is not None, valid)
+
     def test_streams_decode_to_the_codecs_bits(self):
         kinds = set()
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run([os.environ["TEST_PAIRS"], folder], check=True)
-            for path in pathlib.Path(folder).glob("*.terp"):
+            for path in pathlib.Path(folder).glob("[0-9]*.terp"):
                 stream = path.read_bytes()
                 values = path.with_suffix(".values").read_bytes()
                 with self.subTest(path.name):
