@@ -18,7 +18,7 @@
 #endif
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-               "values and words are copied to and from streams as they are");
+               "Values are copied to and from streams as they are in memory.");
 
 /* A word of `nbytes` (at most 8) at `src`, little-endian. */
 static inline TERP_HOST_DEVICE uint64_t

@@ -56,7 +56,7 @@ struct terp_frame {
 #define TERP_FRAME_DIMS_AT 16
 #define TERP_FRAME_MAX_NBYTES (TERP_FRAME_DIMS_AT + 8 * TERP_MAX_RANK + 8)
 static_assert(TERP_FRAME_MAX_NBYTES <= TERP_MAX_FRAME_NBYTES,
-              "the frame keeps its promise");
+              "No frame is longer than terp.h promises.");
 
 int
 terp_frame_nbytes(const struct terp_frame *frame);

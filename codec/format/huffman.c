@@ -9,8 +9,9 @@ enum {
 };
 
 _Static_assert(TERP_NSYMBOLS <= 1 << TERP_MAX_CODE_NBITS,
-               "every symbol has a word even when all occur");
-_Static_assert(TERP_MAX_CODE_NBITS <= 16, "a level is a bit of uint16_t");
+               "Each symbol can have a codeword, even if all occur.");
+_Static_assert(TERP_MAX_CODE_NBITS <= 16,
+               "Each level has a bit of a uint16_t.");
 
 struct leaf {
     uint64_t weight;

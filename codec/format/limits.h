@@ -10,7 +10,7 @@
 #define TERP_RADIUS (TERP_MAX_CODE + 1)
 #define TERP_ESCAPE 0
 #define TERP_NSYMBOLS (2 * TERP_RADIUS)
-_Static_assert(TERP_NSYMBOLS == 1024, "1023 bins and the escape");
+_Static_assert(TERP_NSYMBOLS == 1024, "Symbols are 1023 codes and the escape.");
 
 /* Longest code word of any codebook; a length fits in four bits. */
 #define TERP_MAX_CODE_NBITS 15
