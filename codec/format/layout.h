@@ -13,13 +13,12 @@
 
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
+#include "codec/format/order.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define TERP_NDIMS 4
-#define TERP_NCLASSES 16
 #define TERP_MAX_LEVELS 63
 
 struct terp_level {
@@ -38,9 +37,6 @@ struct terp_layout {
     int nlevels;
     struct terp_level level[TERP_MAX_LEVELS + 1]; /* [0] is not used */
 };
-
-/* Classes in stream order: after all classes that they are predicted from. */
-extern const uint8_t terp_class_order[TERP_NCLASSES - 1];
 
 void
 terp_layout_make(const struct terp_chunk *chunk,

@@ -22,17 +22,6 @@ struct weights {
  * so many bytes behind the weights are readable. */
 #define BLOCK_NVALUES 32
 
-static inline uint8_t
-weight_of(uint16_t symbol)
-{
-    int code = (int)symbol - TERP_RADIUS;
-    int magnitude = code < 0 ? -code : code;
-
-    return (uint8_t)(TERP_CONTEXT_UNIT * (magnitude < TERP_CONTEXT_MAX_CODE
-                                              ? magnitude
-                                              : TERP_CONTEXT_MAX_CODE));
-}
-
 /* Rows [first, end) of the lattice that a level makes. */
 static void
 merge_rows(void *arg, int id, uint64_t first, uint64_t end)
@@ -66,9 +55,9 @@ merge_rows(void *arg, int id, uint64_t first, uint64_t end)
             for (uint64_t i = 0; odd == 0 && i < neven; i++)
                 half[0][i] = even[x + i] / 2;
             for (uint64_t i = 0; odd != 0 && i < neven; i++)
-                half[0][i] = weight_of(evens[x + i]);
+                half[0][i] = terp_context_weight(evens[x + i]);
             for (uint64_t i = 0; i < nodd; i++)
-                half[1][i] = weight_of(odds[x + i]);
+                half[1][i] = terp_context_weight(odds[x + i]);
             for (uint64_t i = 0; i < nodd; i++) {
                 to[2 * (x + i)] = half[0][i];
                 to[2 * (x + i) + 1] = half[1][i];
@@ -108,7 +97,7 @@ start_weights(const struct terp_layout *layout, const uint16_t *symbols,
                                     .fine = memory + nvalues,
                                     .symbols = symbols};
     for (uint64_t i = 0; layout->nlevels > 0 && i < layout->nbricks; i++)
-        weights_ret->even[i] = weight_of(symbols[i]);
+        weights_ret->even[i] = terp_context_weight(symbols[i]);
     return TERP_OK;
 }
 
@@ -176,7 +165,7 @@ make_pieces(struct sort *sort)
     for (int pass = 0; pass < 2; pass++) {
         uint64_t n = 0;
         for (int i = 0; i < TERP_NCLASSES - 1; i++) {
-            unsigned odd = terp_class_order[i];
+            unsigned odd = terp_nth_class(i);
             boxes_of_class(sort, odd, &boxes);
             uint64_t nslabs = sort->layout->nbricks * boxes.nslabs;
             uint64_t step = PIECE_NSYMBOLS / (boxes.slab_nsymbols + 1) + 1;

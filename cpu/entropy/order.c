@@ -4,13 +4,6 @@
 
 #include "codec/format/base.h"
 
-/* Extent of a box in each dimension, by the rank of a brick: 4096 symbols. */
-static const uint16_t box_extent[TERP_NDIMS + 1][TERP_NDIMS] = {{1, 1, 1, 1},
-                                                                {4096, 1, 1, 1},
-                                                                {64, 64, 1, 1},
-                                                                {16, 16, 16, 1},
-                                                                {8, 8, 8, 8}};
-
 void
 terp_cpu_boxes_make(const struct terp_layout *layout,
                     const uint64_t extent[TERP_NDIMS],
@@ -19,7 +12,7 @@ terp_cpu_boxes_make(const struct terp_layout *layout,
     struct cpu_boxes *boxes = boxes_ret;
 
     memcpy(boxes->extent, extent, sizeof boxes->extent);
-    boxes->box = box_extent[layout->rank];
+    boxes->box = (uint64_t)1 << terp_box_extent_log2(layout->rank);
     boxes->slowest = 0;
     boxes->brick_nsymbols = 1;
     for (int d = 0; d < TERP_NDIMS; d++) {
@@ -31,9 +24,8 @@ terp_cpu_boxes_make(const struct terp_layout *layout,
     if (boxes->brick_nsymbols == 0)
         return;
     uint64_t nslowest = extent[boxes->slowest];
-    uint64_t box = boxes->box[boxes->slowest];
-    boxes->nslabs = div_up(nslowest, box);
-    boxes->slab_nsymbols = boxes->brick_nsymbols / nslowest * box;
+    boxes->nslabs = div_up(nslowest, boxes->box);
+    boxes->slab_nsymbols = boxes->brick_nsymbols / nslowest * boxes->box;
 }
 
 /* Arrays on their way. */
@@ -86,7 +78,7 @@ terp_cpu_order_level(struct cpu_pool *team, const struct terp_layout *layout,
                      int l, const uint16_t *from, uint16_t *to, bool into_tiles)
 {
     for (int i = 0; i < TERP_NCLASSES - 1; i++) {
-        unsigned odd = terp_class_order[i];
+        unsigned odd = terp_nth_class(i);
         uint64_t at = layout->level[l].class_at[odd], extent[TERP_NDIMS];
         struct transfer t = {
             .from = from + at, .to = to + at, .into_tiles = into_tiles};

@@ -10,7 +10,7 @@
 
 /* Longest coded tile: of symbols' words or planes, and whatever the coding. */
 #define WORDS_MAX_NBYTES (TERP_TILE_NSYMBOLS * TERP_MAX_CODE_NBITS / 8)
-#define TILE_MAX_NBYTES CPU_TOKENS_MAX_NBYTES
+#define TILE_MAX_NBYTES TERP_TOKENS_MAX_NBYTES
 _Static_assert(TERP_PARTITION_NTILES % 8 == 0,
                "threads share no byte of the bit map of tiles");
 _Static_assert(TERP_PLANES_MAX_NBYTES *TERP_TILE_NSYMBOLS /
@@ -44,26 +44,6 @@ encode_planes(const uint16_t *symbols, uint64_t nsymbols, uint8_t *dst)
     return (uint16_t)(writer.at - dst);
 }
 
-/* Each tile's codebook is one of the dictionary. */
-static bool
-selects_entries(enum terp_coding coding)
-{
-    return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_RATIO;
-}
-
-/* Partitions of words are reduced where that pays. */
-static bool
-reduces(enum terp_coding coding)
-{
-    return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_CUSTOM;
-}
-
-static uint64_t
-tile_max_nbytes(enum terp_coding coding)
-{
-    return coding == TERP_CODING_RATIO ? TILE_MAX_NBYTES : WORDS_MAX_NBYTES;
-}
-
 /* ---- encoding ---- */
 
 struct encoder {
@@ -91,12 +71,6 @@ staged_partition(const struct encoder *encoder, uint64_t p)
     return encoder->staging + p * TERP_PARTITION_NTILES * WORDS_MAX_NBYTES;
 }
 
-static uint64_t
-tile_nsymbols(uint64_t nsymbols, uint64_t tile)
-{
-    return min_u64(TERP_TILE_NSYMBOLS, nsymbols - tile * TERP_TILE_NSYMBOLS);
-}
-
 static bool
 is_zero_tile(const uint16_t *symbols, uint64_t nsymbols)
 {
@@ -110,9 +84,9 @@ static uint64_t
 cut_tile(const struct encoder *encoder, uint64_t tile,
          uint32_t items[TERP_TILE_NSYMBOLS])
 {
-    return terp_cpu_tokens_cut(&encoder->tokens,
-                               encoder->symbols + tile * TERP_TILE_NSYMBOLS,
-                               tile_nsymbols(encoder->nsymbols, tile), items);
+    return terp_cpu_tokens_cut(
+        &encoder->tokens, encoder->symbols + tile * TERP_TILE_NSYMBOLS,
+        terp_tile_nsymbols(encoder->nsymbols, tile), items);
 }
 
 /* A tile's tokens, of which there are none when it is zero. They are cut again
@@ -145,7 +119,7 @@ survey_partitions(void *arg, int id, uint64_t first, uint64_t end)
 
     for (; tile < tile_end; tile++) {
         const uint16_t *symbols = encoder->symbols + tile * TERP_TILE_NSYMBOLS;
-        uint64_t n = tile_nsymbols(encoder->nsymbols, tile);
+        uint64_t n = terp_tile_nsymbols(encoder->nsymbols, tile);
         if (encoder->coding == TERP_CODING_RATIO) {
             survey_tokens(encoder, tile);
             continue;
@@ -176,7 +150,7 @@ static uint16_t
 encode_tile(const struct encoder *encoder, uint64_t tile, uint8_t *dst)
 {
     const uint16_t *symbols = encoder->symbols + tile * TERP_TILE_NSYMBOLS;
-    uint64_t n = tile_nsymbols(encoder->nsymbols, tile);
+    uint64_t n = terp_tile_nsymbols(encoder->nsymbols, tile);
 
     return encoder->coding == TERP_CODING_SPEED
                ? encode_planes(symbols, n, dst)
@@ -201,7 +175,7 @@ encode_partitions(void *arg, int id, uint64_t first, uint64_t end)
             index->nbytes[tile] = encode_tile(encoder, tile, base + nbytes);
             nbytes += index->nbytes[tile];
         }
-        if (reduces(encoder->coding) && nbytes > 0) {
+        if (terp_coding_reduces(encoder->coding) && nbytes > 0) {
             struct member_scratch *scratch = encoder->scratch[id];
             struct writer writer = {scratch->reduced,
                                     scratch->reduced + nbytes - 1, false};
@@ -394,11 +368,11 @@ make_encoder(struct encoder *encoder, int nmembers)
                                   WORDS_MAX_NBYTES);
         good = encoder->staging != NULL;
     }
-    if (good && selects_entries(coding)) {
+    if (good && terp_coding_selects_entries(coding)) {
         encoder->cost = malloc(index->ntiles * sizeof *encoder->cost);
         good = encoder->cost != NULL;
     }
-    if (good && reduces(coding)) {
+    if (good && terp_coding_reduces(coding)) {
         encoder->scratch = make_scratch(
             nmembers, sizeof **encoder->scratch +
                           terp_reduce_scratch_nbytes(PARTITION_MAX_NBYTES));
@@ -521,7 +495,7 @@ decode_partition(const struct decoder *decoder, struct decode_scratch *scratch,
         return false;
     for (uint64_t tile = first; tile < end; tile++) {
         uint16_t *symbols = decoder->symbols + tile * TERP_TILE_NSYMBOLS;
-        uint64_t n = tile_nsymbols(decoder->nsymbols, tile);
+        uint64_t n = terp_tile_nsymbols(decoder->nsymbols, tile);
         uint64_t tile_nbytes = index->nbytes[tile];
         bool good = true;
         if (!bit_at(index->nonzero, tile)) {
@@ -590,7 +564,7 @@ read_codebooks(struct decoder *decoder, struct reader *reader)
         int book = decoder->book_of_entry[e];
         if (book < 0)
             continue;
-        if (selects_entries(decoder->coding))
+        if (terp_coding_selects_entries(decoder->coding))
             terp_cpu_entry_lengths(decoder->coding, e, nbits);
         if (!(decoder->coding == TERP_CODING_RATIO
                   ? terp_cpu_token_decode_table_make(
@@ -615,7 +589,7 @@ read_index(struct decoder *decoder, struct reader *reader)
     if (st == TERP_OK)
         st = terp_cpu_tile_index_read_places(
             reader, index, decoder->coding,
-            (unsigned)tile_max_nbytes(decoder->coding));
+            terp_tile_max_nbytes(decoder->coding));
     return st;
 }
 
@@ -668,7 +642,7 @@ terp_cpu_tiles_inspect(enum terp_coding coding, struct reader *reader,
     for (uint64_t i = 0; st == TERP_OK && i < index->ntiles; i++) {
         if (!bit_at(index->nonzero, i))
             info->ntiles_zero++;
-        else if (selects_entries(coding))
+        else if (terp_coding_selects_entries(coding))
             info->ntiles_with_entry[index->entry[i]]++;
     }
     free(decoder.books);

@@ -31,29 +31,25 @@ make_item(unsigned number, int nbits, unsigned bits)
     return number | (uint32_t)nbits << NUMBER_NBITS | bits << BITS_SHIFT;
 }
 
-static uint32_t
-item_of_code(unsigned symbol)
-{
-    unsigned is_negative = symbol < ZERO_SYMBOL;
-
-    if (symbol == TERP_ESCAPE || symbol == ZERO_SYMBOL)
-        return TERP_CODE_CLASS_ESCAPE;
-    unsigned above =
-        (is_negative ? ZERO_SYMBOL - symbol : symbol - ZERO_SYMBOL) - 1;
-    unsigned cls = terp_class_of(above, TERP_CODE_SINGLES_LOG2);
-    int nbits = terp_class_nbits(cls, TERP_CODE_SINGLES_LOG2);
-    return make_item(cls, 1 + nbits,
-                     is_negative << nbits | (above & ((1u << nbits) - 1)));
-}
-
+/* A run's part of a token: what one with an escape has, less the escape. */
 static uint32_t
 item_of_run(unsigned run)
 {
-    unsigned cls = terp_class_of(run, TERP_RUN_SINGLES_LOG2);
-    int nbits = terp_class_nbits(cls, TERP_RUN_SINGLES_LOG2);
+    const struct terp_token token = terp_token_of(run, TERP_ESCAPE);
 
-    return make_item(cls * TERP_NCODE_CLASSES, nbits,
-                     run & ((1u << nbits) - 1));
+    return make_item(token.number - TERP_CODE_CLASS_ESCAPE, (int)token.nbits,
+                     token.bits);
+}
+
+/* A code's part of a token: a run of no zeros adds nothing. The code 0 is
+ * never looked up. */
+static uint32_t
+item_of_code(unsigned symbol)
+{
+    const struct terp_token token =
+        terp_token_of(0, symbol == ZERO_SYMBOL ? TERP_ESCAPE : symbol);
+
+    return make_item(token.number, (int)token.nbits, token.bits);
 }
 
 void

@@ -6,10 +6,6 @@
 #include "codec/format/tokens.h"
 #include "cpu/entropy/codewords.h"
 
-/* Longest tile: a token of one symbol has a word, a sign and seven bits. */
-#define CPU_TOKENS_MAX_NBYTES \
-    (TERP_TILE_NSYMBOLS * (TERP_MAX_CODE_NBITS + 8) / 8)
-
 /* ---- encoding ---- */
 
 /* What symbols and runs put into tokens, ready to be looked up, made once a
@@ -34,7 +30,7 @@ uint32_t
 terp_cpu_tokens_count(const uint32_t *items, uint64_t nitems,
                       uint32_t counts_ret[TERP_NSYMBOLS]);
 
-/* Returns the number of bytes. `dst` has room for CPU_TOKENS_MAX_NBYTES, and
+/* Returns the number of bytes. `dst` has room for TERP_TOKENS_MAX_NBYTES, and
  * CPU_TOKENS_PADDING_NBYTES behind these, which may be overwritten. */
 #define CPU_TOKENS_PADDING_NBYTES 8
 uint64_t

@@ -65,11 +65,8 @@ static unsigned
 least_nbytes(const struct cpu_tile_index *index, enum terp_coding coding,
              uint64_t tile)
 {
-    uint64_t first = tile * TERP_TILE_NSYMBOLS;
-    if (coding == TERP_CODING_SPEED || coding == TERP_CODING_RATIO)
-        return 1;
-    return (unsigned)div_up(
-        min_u64(TERP_TILE_NSYMBOLS, index->nsymbols - first), 8);
+    return terp_tile_min_nbytes(coding,
+                                terp_tile_nsymbols(index->nsymbols, tile));
 }
 
 static uint64_t

@@ -254,7 +254,7 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->work = take(&at, batch->nvalues * value_nbytes);
     uint64_t staging_nbytes = batch->npartitions * CUDA_PARTITION_MAX_NBYTES;
     uint64_t tiles_nbytes = batch->npartitions * TERP_PARTITION_NTILES *
-                            cuda_tile_max_nbytes(batch->coding);
+                            terp_tile_max_nbytes(batch->coding);
     uint64_t lattice_nbytes = nlattice * value_nbytes;
     regions->lattice = take(
         &at, lattice_nbytes > staging_nbytes ? lattice_nbytes : staging_nbytes);
@@ -301,8 +301,7 @@ describe(const struct cuda_wave *wave, const struct terp_layout *layout)
     if (wave->params != NULL) {
         batch.params = *wave->params;
         batch.coding = terp_coding_of(wave->params->pipeline);
-        batch.max_code = batch.coding == TERP_CODING_SPEED ? TERP_SPEED_MAX_CODE
-                                                           : TERP_MAX_CODE;
+        batch.max_code = terp_coding_max_code(batch.coding);
     }
     batch.nvalues = layout->nvalues;
     batch.ntiles = div_up(batch.nvalues, TERP_TILE_NSYMBOLS);

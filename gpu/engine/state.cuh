@@ -113,21 +113,8 @@ struct cuda_tables {
     const struct cuda_token_book *d_token_books; /* [TERP_NENTRIES] */
 };
 
-#define CUDA_TILE_MAX_NBYTES (TERP_TILE_NSYMBOLS * TERP_MAX_CODE_NBITS / 8)
-#define CUDA_PARTITION_MAX_NBYTES (TERP_PARTITION_NTILES * CUDA_TILE_MAX_NBYTES)
-
-/* The longest tile of a ratio stream: a token of one symbol has a word, a sign
- * and seven bits. */
-#define CUDA_TOKENS_MAX_NBYTES \
-    (TERP_TILE_NSYMBOLS * (TERP_MAX_CODE_NBITS + 8) / 8)
-
-/* What a tile may take. */
-static inline TERP_HOST_DEVICE unsigned
-cuda_tile_max_nbytes(enum terp_coding coding)
-{
-    return coding == TERP_CODING_RATIO ? CUDA_TOKENS_MAX_NBYTES
-                                       : CUDA_TILE_MAX_NBYTES;
-}
+#define CUDA_PARTITION_MAX_NBYTES \
+    (TERP_PARTITION_NTILES * TERP_CODEWORDS_MAX_NBYTES)
 
 /* Escapes are counted in ranges of this many points in work order
  * (codec/format/layout.h; C order for lorenzo). */
@@ -167,7 +154,7 @@ struct cuda_regions {
                           of ranges */
     uint64_t reduced;  /* decode: u8[npartitions] */
     uint64_t staging;  /* CUDA_PARTITION_MAX_NBYTES a partition, or more:
-                          cuda_tile_max_nbytes a tile; until all is predicted
+                          terp_tile_max_nbytes a tile; until all is predicted
                           it serves others as scratch, and cuda_seal once
                           streams are written */
     uint64_t books;    /* custom: the codebook, 32 KiB */

@@ -28,7 +28,7 @@ static_assert(TERP_ENTRY_STRIDE % 8 == 0 && COSTS_NUNITS <= TILE_NLANES,
 struct select_shared {
     uint4 costs[SELECT_NWARPS][WARP_NTILES][COSTS_NUNITS];
     unsigned long long ntiles[TERP_NENTRIES];
-    uint32_t nbits[SELECT_NWARPS][CUDA_NWIDTHS];
+    uint32_t nbits[SELECT_NWARPS][TERP_PALETTE_NWIDTHS];
     uint8_t order[TERP_NENTRIES]; /* those that most tiles would select first */
 };
 
@@ -62,7 +62,7 @@ warp_min(uint32_t key)
 }
 
 /* Lane w gets the least cost among the first 2^w entries, ties to the lower
- * id, for w < CUDA_NWIDTHS. */
+ * id, for w < TERP_PALETTE_NWIDTHS. */
 static __device__ __forceinline__ uint32_t
 best_of_widths(const uint16_t *nbits, const uint8_t *s_order)
 {
@@ -124,21 +124,21 @@ __launch_bounds__(SELECT_NTHREADS) select_entries(const struct cuda_batch batch)
             best = best_of_widths((const uint16_t *)s.costs[warp][k], s.order);
             nbits += (best >> 7) + lane;
         }
-        if (lane < CUDA_NWIDTHS)
+        if (lane < TERP_PALETTE_NWIDTHS)
             costs[first + k].best[lane] = best;
     }
-    if (lane < CUDA_NWIDTHS)
+    if (lane < TERP_PALETTE_NWIDTHS)
         s.nbits[warp][lane] = nbits;
     __syncthreads();
     if (warp > 0)
         return;
     nbits = 0;
-    for (unsigned w = lane / CUDA_NWIDTHS; w < SELECT_NWARPS;
-         w += 32 / CUDA_NWIDTHS)
-        nbits += s.nbits[w][lane % CUDA_NWIDTHS];
+    for (unsigned w = lane / TERP_PALETTE_NWIDTHS; w < SELECT_NWARPS;
+         w += 32 / TERP_PALETTE_NWIDTHS)
+        nbits += s.nbits[w][lane % TERP_PALETTE_NWIDTHS];
     nbits += __shfl_xor_sync(FULL_WARP, nbits, 8);
     nbits += __shfl_xor_sync(FULL_WARP, nbits, 16);
-    if (lane < CUDA_NWIDTHS)
+    if (lane < TERP_PALETTE_NWIDTHS)
         atomicAdd(&chunk.width_nbits[lane], (unsigned long long)nbits);
 }
 

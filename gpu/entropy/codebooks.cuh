@@ -6,26 +6,14 @@
 #include "codec/format/bytes.h"
 #include "gpu/engine/state.cuh"
 
-/* Each tile's codebook is one of the dictionary. */
-static __host__ __device__ __forceinline__ bool
-selects_entries(enum terp_coding coding)
-{
-    return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_RATIO;
-}
-
-/* The widths of numbers of entries: 0 to those that number all. */
-#define CUDA_NWIDTHS 8
-static_assert(TERP_NENTRIES > 1 << (CUDA_NWIDTHS - 2) &&
-                  TERP_NENTRIES <= 1 << (CUDA_NWIDTHS - 1),
-              "the largest width numbers all entries");
-
 /* What a tile's words cost. `best`, by the width of the palette: bits << 7 |
  * entry for the entry that the tile selects; 0 for a zero tile. */
 struct cuda_tile_cost {
     uint16_t nbits[TERP_ENTRY_STRIDE];
-    uint32_t best[CUDA_NWIDTHS];
+    uint32_t best[TERP_PALETTE_NWIDTHS];
 };
-static_assert(CUDA_TILE_MAX_NBYTES * 8 <= UINT16_MAX, "bits of a tile's words");
+static_assert(TERP_CODEWORDS_MAX_NBYTES * 8 <= UINT16_MAX,
+              "bits of a tile's words");
 static_assert(TERP_NENTRIES <= 1 << 7, "an entry has seven bits");
 static_assert(sizeof(struct cuda_tile_cost) % 16 == 0, "for wide loads");
 static_assert(sizeof(struct cuda_tile_cost) <= 4 * TERP_NENTRIES,
@@ -47,14 +35,6 @@ has_tiles(const struct cuda_chunk &chunk)
                              (chunk.coding < TERP_CODING_HUFFMAN));
 }
 
-static __device__ __forceinline__ unsigned
-tile_nsymbols(const struct cuda_batch &batch, unsigned tile)
-{
-    return (unsigned)min_u64(TERP_TILE_NSYMBOLS,
-                             batch.nvalues -
-                                 (uint64_t)tile * TERP_TILE_NSYMBOLS);
-}
-
 /* The width of palette whose words and numbers take the fewest bits. */
 static __device__ __forceinline__ unsigned
 palette_width(const struct cuda_chunk &chunk)
@@ -63,7 +43,7 @@ palette_width(const struct cuda_chunk &chunk)
     unsigned width = 0;
 
 #pragma unroll
-    for (unsigned w = 1; w < CUDA_NWIDTHS; w++) {
+    for (unsigned w = 1; w < TERP_PALETTE_NWIDTHS; w++) {
         const unsigned long long nbits = chunk.width_nbits[w];
         width = nbits < least ? w : width;
         least = min(least, nbits);

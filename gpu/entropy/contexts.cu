@@ -292,7 +292,7 @@ choose_regions(const struct cuda_batch *batch, struct context_level *level)
 
     level->extent[TERP_NDIMS] = 1;
     for (int k = 0; k < TERP_NDIMS; k++) {
-        const uint64_t box = UINT64_C(1) << box_shift(layout->rank);
+        const uint64_t box = UINT64_C(1) << terp_box_extent_log2(layout->rank);
         level->extent[k] = (uint32_t)min_u64(box, shape->neven[k]);
     }
     measure_regions(layout, level);

@@ -56,14 +56,6 @@ context_counts(const struct cuda_batch &batch, int l)
 
 /* ---- weights ---- */
 
-static __device__ __forceinline__ uint32_t
-weight_of_symbol(unsigned symbol)
-{
-    const int code = (int)symbol - TERP_RADIUS;
-    return TERP_CONTEXT_UNIT *
-           min((unsigned)abs(code), (unsigned)TERP_CONTEXT_MAX_CODE);
-}
-
 /* Stores the weight of the region's even point x, or of the one next to it, of
  * a row. Beyond the far end stands the last one again. */
 static __device__ __forceinline__ void
@@ -148,7 +140,7 @@ weigh_level_above(const struct find_view &view,
                                : above->class_at[odd | k % 2] +
                                      tiled_at(row, layout->rank, n0, at0 / 2);
             store_weight(level, r, s_weights + (i - x / 4), x + k,
-                         weight_of_symbol(view.symbols[p]));
+                         terp_context_weight(view.symbols[p]));
         }
     }
 }
@@ -194,7 +186,7 @@ weigh_coarse(const struct find_view &view, const struct context_level &level,
                                             : brick];
         }
         store_weight(level, r, s_weights + words, x,
-                     weight_of_symbol(symbol) >> min(shift, 31));
+                     terp_context_weight(symbol) >> min(shift, 31));
     }
 }
 

@@ -77,7 +77,7 @@ static __device__ __forceinline__ struct context_part
 context_part_of(const struct terp_level &shape, int rank,
                 const struct context_region &r, unsigned odd)
 {
-    const uint64_t box = (uint64_t)1 << box_shift(rank);
+    const uint64_t box = (uint64_t)1 << terp_box_extent_log2(rank);
     uint64_t extent[TERP_NDIMS], at[TERP_NDIMS];
     struct context_part part = {};
     uint32_t stride = 1;

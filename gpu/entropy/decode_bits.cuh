@@ -70,7 +70,7 @@ eight_zero_codes(void)
 
 /* A tile's bytes from a multiple of 4 on, the first one highest. Two words are
  * behind these. */
-#define BITS_NWORDS (CUDA_TILE_MAX_NBYTES / 4 + 3)
+#define BITS_NWORDS (TERP_CODEWORDS_MAX_NBYTES / 4 + 3)
 
 /* A tile's words are the bits [begin, end) of these. */
 struct tile_bits {

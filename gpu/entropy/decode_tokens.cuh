@@ -11,7 +11,7 @@
 
 /* A tile's bytes, as for words, and a word behind these that no valid tile
  * looks at. */
-#define TOKENS_NWORDS (CUDA_TOKENS_MAX_NBYTES / 4 + 3)
+#define TOKENS_NWORDS (TERP_TOKENS_MAX_NBYTES / 4 + 3)
 
 /* Bits that fill a tile's last byte up: ones, fewer than eight. No token is as
  * short as they are. */

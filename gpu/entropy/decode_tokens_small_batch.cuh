@@ -11,7 +11,7 @@
  * there, how far behind the stretch the first token behind it begins. This is
  * less than a token's bits. Rows of so many bytes are in different banks. */
 #define MAP_NBITS 36
-#define TOKEN_MAX_NBITS 33
+#define TOKEN_MAX_NBITS (TERP_MAX_CODE_NBITS + TERP_TOKEN_PLAIN_MAX_NBITS)
 #define MAP_BATCH 6
 static_assert(MAP_NBITS >= TOKEN_MAX_NBITS && MAP_NBITS / 4 % 2 == 1 &&
                   MAP_NBITS % MAP_BATCH == 0,

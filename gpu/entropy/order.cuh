@@ -7,18 +7,6 @@
 #include "codec/format/limits.h"
 #include "gpu/engine/platform.cuh"
 
-/* terp_class_order, four bits a class, the first lowest. */
-#define CUDA_CLASS_ORDER UINT64_C(0xFEDB7CA96538421)
-
-/* A box has the same extent in every dimension of a brick; beyond its rank
- * extents are 1, and any box will do. */
-static __host__ __device__ __forceinline__ int
-box_shift(int rank)
-{
-    static_assert(TERP_TILE_NSYMBOLS == 1 << 12, "a box is a tile");
-    return rank == 1 ? 12 : rank == 2 ? 6 : rank == 3 ? 4 : 3;
-}
-
 /* Divides by an extent; returns the remainder. */
 static __host__ __device__ __forceinline__ uint64_t
 split(uint64_t *left, uint64_t extent)
@@ -61,7 +49,7 @@ static __host__ __device__ __forceinline__ struct tiled_row
 tiled_row_at(int rank, const uint64_t extent[TERP_NDIMS],
              const uint64_t at[TERP_NDIMS], uint64_t brick)
 {
-    const uint64_t box = (uint64_t)1 << box_shift(rank);
+    const uint64_t box = (uint64_t)1 << terp_box_extent_log2(rank);
     struct tiled_row row = {brick, 1, 0};
 
     for (int d = TERP_NDIMS - 1; d > 0; d--) {
@@ -78,7 +66,7 @@ tiled_row_at(int rank, const uint64_t extent[TERP_NDIMS],
 static __host__ __device__ __forceinline__ uint64_t
 tiled_at(const struct tiled_row &row, int rank, uint64_t n0, uint64_t x)
 {
-    const uint64_t box = (uint64_t)1 << box_shift(rank);
+    const uint64_t box = (uint64_t)1 << terp_box_extent_log2(rank);
     uint64_t low = x & ~(box - 1);
     uint64_t width = min_u64(box, n0 - low);
     return row.nrows_before * n0 + low * row.box_nrows +
@@ -97,7 +85,7 @@ divide(uint64_t a, uint64_t b)
 static __host__ __device__ inline uint64_t
 untiled_at(int rank, const uint64_t extent[TERP_NDIMS], uint64_t tiled)
 {
-    const uint64_t box = (uint64_t)1 << box_shift(rank);
+    const uint64_t box = (uint64_t)1 << terp_box_extent_log2(rank);
     uint64_t nvalues = 1, low[TERP_NDIMS], width[TERP_NDIMS], inner[TERP_NDIMS];
 
 #pragma unroll 1
@@ -131,7 +119,7 @@ class_of_position(const struct terp_level *level, uint64_t position)
 {
     unsigned odd = 1;
     for (int i = 1; i < TERP_NCLASSES - 1; i++) {
-        unsigned next = (unsigned)(CUDA_CLASS_ORDER >> (4 * i)) & 15;
+        unsigned next = terp_nth_class(i);
         if (level->class_at[next] <= position)
             odd = next; /* the last that begins there is not empty */
     }

@@ -151,13 +151,13 @@ entry_of_tile(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                             batch, blockIdx.y, batch.at.cost)[tile]
                             .best;
     const uint4 low = from[0], high = from[1];
-    const uint32_t best[CUDA_NWIDTHS] = {low.x,  low.y,  low.z,  low.w,
-                                         high.x, high.y, high.z, high.w};
+    const uint32_t best[TERP_PALETTE_NWIDTHS] = {
+        low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
     unsigned width = palette_width(chunk);
     uint32_t selected = best[0];
 
 #pragma unroll
-    for (unsigned w = 1; w < CUDA_NWIDTHS; w++)
+    for (unsigned w = 1; w < TERP_PALETTE_NWIDTHS; w++)
         selected = w == width ? best[w] : selected;
     return selected & 127;
 }

@@ -97,7 +97,7 @@ typedef struct expand_shared<ALONE_STAGED_NBYTES> alone_shared;
 
 #define PLANE_MAX_NBYTES (TERP_TILE_NSYMBOLS / 8)
 struct planes_shared {
-    __align__(16) uint8_t staged[CUDA_TILE_MAX_NBYTES + 16];
+    __align__(16) uint8_t staged[TERP_CODEWORDS_MAX_NBYTES + 16];
     uint64_t planes[PLANE_MAX_NBYTES];
     uint64_t bitmap[PLANE_MAX_NBYTES / 8];
     uint64_t above[PLANE_MAX_NBYTES / 64];

@@ -111,7 +111,7 @@ __launch_bounds__(TILE_NTHREADS, 8) survey_tiles(const struct cuda_batch batch)
     __shared__ uint32_t s_groups[GROUPS_NWORDS];
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     unsigned tile = blockIdx.x, i = threadIdx.x;
-    unsigned nsymbols = tile_nsymbols(batch, tile);
+    unsigned nsymbols = terp_tile_nsymbols(batch.nvalues, tile);
     uint32_t *s_rows =
         has_shared_table(batch) ? dynamic_shared<uint32_t>() : NULL;
 
@@ -168,7 +168,7 @@ __launch_bounds__(TILE_NTHREADS, 8) survey_tiles(const struct cuda_batch batch)
 
 /* ---- words ---- */
 
-#define TILE_MAX_NWORDS (CUDA_TILE_MAX_NBYTES / 4)
+#define TILE_MAX_NWORDS (TERP_CODEWORDS_MAX_NBYTES / 4)
 
 /* Grid: x tiles, y chunks; huffman and custom. A thread has 16 symbols that
  * follow each other, and puts their words together in shared memory, where
@@ -183,7 +183,8 @@ __launch_bounds__(TILE_NTHREADS, FEW ? 4 : 6)
     alignas(16) __shared__ uint32_t s_bits[TILE_MAX_NWORDS];
     __shared__ scan_storage<TILE_NTHREADS> s_scan;
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const unsigned tile = blockIdx.x, nsymbols = tile_nsymbols(batch, tile);
+    const unsigned tile = blockIdx.x,
+                   nsymbols = terp_tile_nsymbols(batch.nvalues, tile);
     const unsigned first = THREAD_NSYMBOLS * threadIdx.x;
     const bool is_huffman = batch.coding == TERP_CODING_HUFFMAN;
     const uint16_t *from =
@@ -235,7 +236,7 @@ __launch_bounds__(TILE_NTHREADS, FEW ? 4 : 6)
     if (npending > 0)
         atomicOr(to, (uint32_t)(pending << (32 - npending)));
     __syncthreads();
-    store_tile(batch, tile, CUDA_TILE_MAX_NBYTES, s_bits, total, entry);
+    store_tile(batch, tile, TERP_CODEWORDS_MAX_NBYTES, s_bits, total, entry);
 }
 
 /* ---- planes ---- */
@@ -246,7 +247,7 @@ static_assert(level_nwords(TERP_TILE_NSYMBOLS) +
                       level_nwords(TERP_TILE_NSYMBOLS / 64) ==
                   PLANES_TOWER_NWORDS,
               "bit maps of 512, 64 and 8 bytes");
-static_assert(TERP_PLANES_MAX_NBYTES <= CUDA_TILE_MAX_NBYTES,
+static_assert(TERP_PLANES_MAX_NBYTES <= TERP_CODEWORDS_MAX_NBYTES,
               "planes fit where words do");
 
 /* Copies whole words; the last may have bytes of no meaning. */
@@ -270,7 +271,8 @@ __launch_bounds__(TILE_NTHREADS, 8) encode_planes(const struct cuda_batch batch)
     __shared__ uint32_t s_bytes[TERP_PLANES_MAX_NBYTES / 4 + 1];
     __shared__ scan_storage<TILE_NTHREADS> s_scan;
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    unsigned tile = blockIdx.x, nsymbols = tile_nsymbols(batch, tile);
+    unsigned tile = blockIdx.x,
+             nsymbols = terp_tile_nsymbols(batch.nvalues, tile);
     unsigned first = THREAD_NSYMBOLS * threadIdx.x;
     unsigned plane_nbytes = (nsymbols + 7) / 8;
 
@@ -305,7 +307,7 @@ __launch_bounds__(TILE_NTHREADS, 8) encode_planes(const struct cuda_batch batch)
     tower_build<TILE_NTHREADS>(&tower, s_scan);
     tower_store<TILE_NTHREADS>(tower, (uint8_t *)s_bytes);
     __syncthreads();
-    copy_words<TILE_NTHREADS>(tile_slot(batch, tile, CUDA_TILE_MAX_NBYTES),
+    copy_words<TILE_NTHREADS>(tile_slot(batch, tile, TERP_CODEWORDS_MAX_NBYTES),
                               s_bytes, tower_nbytes(tower));
     if (threadIdx.x == 0)
         region<uint16_t>(batch, blockIdx.y, batch.at.nbytes)[tile] =
@@ -321,7 +323,7 @@ __launch_bounds__(TILE_NTHREADS, 8) encode_planes(const struct cuda_batch batch)
  * needs more uses the work region, whose values have served: twice the bytes
  * of its words are less than four bytes a symbol. */
 #define PARTITION_SHARED_NBYTES (72 << 10)
-static_assert(2 * CUDA_TILE_MAX_NBYTES + 8 <= 4 * TERP_TILE_NSYMBOLS,
+static_assert(2 * TERP_CODEWORDS_MAX_NBYTES + 8 <= 4 * TERP_TILE_NSYMBOLS,
               "the work region holds words twice");
 
 /* Grid: x partitions, y chunks. The partition's length; words are put one
@@ -339,8 +341,8 @@ __launch_bounds__(PARTITION_NTHREADS, 3)
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const bool is_words = batch.coding != TERP_CODING_SPEED;
     uint8_t *to =
-        tile_slot(batch, p * TERP_PARTITION_NTILES, CUDA_TILE_MAX_NBYTES);
-    const uint8_t *slot = to + warp * CUDA_TILE_MAX_NBYTES;
+        tile_slot(batch, p * TERP_PARTITION_NTILES, TERP_CODEWORDS_MAX_NBYTES);
+    const uint8_t *slot = to + warp * TERP_CODEWORDS_MAX_NBYTES;
     struct five_words five = {};
 
     wait_for_kernels();
@@ -408,7 +410,7 @@ cuda_tiles_encode(const struct cuda_batch *batch, cudaStream_t stream)
     dim3 tiles((unsigned)batch->ntiles, (unsigned)batch->nchunks);
 
     cudaError_t error = cuda_tiles_survey(batch, stream);
-    if (error == cudaSuccess && selects_entries(batch->coding))
+    if (error == cudaSuccess && terp_coding_selects_entries(batch->coding))
         error = cuda_entries_select(batch, stream);
     if (error == cudaSuccess && batch->coding == TERP_CODING_CUSTOM)
         error = cuda_custom_make(batch, stream);

@@ -48,48 +48,34 @@ list_codes(const struct thread_symbols &symbols, uint32_t *s_codes,
 
 /* A token: its number, then how many plain bits it has, then these: those of
  * the longest run, a sign, and those of the largest magnitude. */
-#define PLAIN_MAX_NBITS (10 + 1 + 7)
 #define PLAIN_WIDTH 5
-static_assert(TERP_NTOKENS <= 1 << (32 - PLAIN_WIDTH - PLAIN_MAX_NBITS) &&
-                  PLAIN_MAX_NBITS < 1 << PLAIN_WIDTH,
+static_assert(TERP_NTOKENS <=
+                      1 << (32 - PLAIN_WIDTH - TERP_TOKEN_PLAIN_MAX_NBITS) &&
+                  TERP_TOKEN_PLAIN_MAX_NBITS < 1 << PLAIN_WIDTH,
               "a token fits in a word");
 
 static __device__ __forceinline__ unsigned
 token_number(uint32_t token)
 {
-    return token >> (PLAIN_MAX_NBITS + PLAIN_WIDTH);
+    return token >> (TERP_TOKEN_PLAIN_MAX_NBITS + PLAIN_WIDTH);
 }
 
 static __device__ __forceinline__ unsigned
 token_nbits(uint32_t token)
 {
-    return token >> PLAIN_MAX_NBITS & bits_below(PLAIN_WIDTH);
+    return token >> TERP_TOKEN_PLAIN_MAX_NBITS & bits_below(PLAIN_WIDTH);
 }
 
 /* Of a code, behind the place where the run begins. */
 static __device__ __forceinline__ uint32_t
 token_of(unsigned begin, uint32_t code)
 {
-    const unsigned run = (code >> 16) - begin, symbol = code & 0xFFFF;
-    const bool is_negative = symbol < TERP_RADIUS;
-    const unsigned above =
-        (is_negative ? TERP_RADIUS - symbol : symbol - TERP_RADIUS) - 1;
-    const unsigned of_run = terp_class_of(run, TERP_RUN_SINGLES_LOG2);
-    unsigned of_code = TERP_CODE_CLASS_ESCAPE;
-    unsigned nbits = (unsigned)terp_class_nbits(of_run, TERP_RUN_SINGLES_LOG2);
-    uint32_t bits = run & bits_below(nbits);
+    const struct terp_token token =
+        terp_token_of((code >> 16) - begin, code & 0xFFFF);
 
-    if (symbol != TERP_ESCAPE) {
-        of_code = terp_class_of(above, TERP_CODE_SINGLES_LOG2);
-        const unsigned code_nbits =
-            (unsigned)terp_class_nbits(of_code, TERP_CODE_SINGLES_LOG2);
-        bits = (bits << 1 | is_negative) << code_nbits |
-               (above & bits_below(code_nbits));
-        nbits += 1 + code_nbits;
-    }
-    return ((of_run * TERP_NCODE_CLASSES + of_code) << PLAIN_WIDTH | nbits)
-               << PLAIN_MAX_NBITS |
-           bits;
+    return (token.number << PLAIN_WIDTH | token.nbits)
+               << TERP_TOKEN_PLAIN_MAX_NBITS |
+           token.bits;
 }
 
 /* Where the run before code `i` begins. */
@@ -150,7 +136,8 @@ __launch_bounds__(TILE_NTHREADS, FEW ? 3 : 6)
     __shared__ struct four_costs s_costs[NGROUPS][ROW_NWORDS];
     __shared__ scan_storage<TILE_NTHREADS> s_scan;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const unsigned tile = blockIdx.x, nsymbols = tile_nsymbols(batch, tile);
+    const unsigned tile = blockIdx.x,
+                   nsymbols = terp_tile_nsymbols(batch.nvalues, tile);
     const unsigned first = THREAD_NSYMBOLS * threadIdx.x;
     const unsigned group = threadIdx.x / ROW_NWORDS;
     const unsigned at = threadIdx.x % ROW_NWORDS;
@@ -225,8 +212,8 @@ cuda_tokens_survey(const struct cuda_batch *batch, cudaStream_t stream)
 
 /* ---- bytes ---- */
 
-#define BITS_NWORDS (CUDA_TOKENS_MAX_NBYTES / 4)
-static_assert(CUDA_TOKENS_MAX_NBYTES % 16 == 0, "tiles are aligned to 16");
+#define BITS_NWORDS (TERP_TOKENS_MAX_NBYTES / 4)
+static_assert(TERP_TOKENS_MAX_NBYTES % 16 == 0, "tiles are aligned to 16");
 
 /* Grid: x tiles, y chunks. A thread has tokens that follow each other, and puts
  * their bits together in shared memory, where it shares the first and last word
@@ -245,7 +232,8 @@ __launch_bounds__(TILE_NTHREADS, FEW ? 3 : 7)
     __shared__ uint32_t s_codes[CODES_NWORDS];
     __shared__ scan_storage<TILE_NTHREADS> s_scan;
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const unsigned tile = blockIdx.x, nsymbols = tile_nsymbols(batch, tile);
+    const unsigned tile = blockIdx.x,
+                   nsymbols = terp_tile_nsymbols(batch.nvalues, tile);
     const unsigned first = THREAD_NSYMBOLS * threadIdx.x;
     struct thread_symbols symbols;
     uint32_t nbits = 0, at, total;
@@ -302,7 +290,7 @@ __launch_bounds__(TILE_NTHREADS, FEW ? 3 : 7)
     uint32_t *to = s_bits + at / 32;
     unsigned npending = at % 32;
     uint64_t pending = 0; /* its low npending bits are not yet stored */
-    static_assert(31 + TERP_MAX_CODE_NBITS + PLAIN_MAX_NBITS <= 64,
+    static_assert(31 + TERP_MAX_CODE_NBITS + TERP_TOKEN_PLAIN_MAX_NBITS <= 64,
                   "it has room");
 #pragma unroll 1
     for (unsigned i = begin; i < end; i += NLOADS) {
@@ -317,7 +305,7 @@ __launch_bounds__(TILE_NTHREADS, FEW ? 3 : 7)
         for (unsigned k = 0; k < NLOADS; k++) {
             pending = (pending << (word[k] & 15) | word[k] >> 4)
                           << token_nbits(token[k]) |
-                      (token[k] & bits_below(PLAIN_MAX_NBITS));
+                      (token[k] & bits_below(TERP_TOKEN_PLAIN_MAX_NBITS));
             npending += (word[k] & 15) + token_nbits(token[k]);
             while (npending >= 32) {
                 npending -= 32;
@@ -332,7 +320,7 @@ __launch_bounds__(TILE_NTHREADS, FEW ? 3 : 7)
         atomicOr(&s_bits[total / 32], bits_below(8 - total % 8)
                                           << (24 - total % 32 / 8 * 8));
     __syncthreads();
-    store_tile(batch, tile, CUDA_TOKENS_MAX_NBYTES, s_bits, total, entry);
+    store_tile(batch, tile, TERP_TOKENS_MAX_NBYTES, s_bits, total, entry);
 }
 
 cudaError_t

@@ -133,7 +133,7 @@ static __device__ __forceinline__ uint64_t
 books_nbytes(enum terp_coding coding, const uint32_t used[USED_NWORDS],
              unsigned nnonzero, const struct cuda_custom_book *book)
 {
-    if (selects_entries(coding)) {
+    if (terp_coding_selects_entries(coding)) {
         unsigned nused = count_used(used, TERP_NENTRIES);
         return 1 + nused + packed_nbytes(nnonzero, bit_width(nused - 1));
     }

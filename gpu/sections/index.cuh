@@ -48,14 +48,6 @@ index_room(const struct cuda_batch &batch, unsigned chunk)
     return room;
 }
 
-/* A partition's words are put one after another, and reduced where that pays;
- * tiles of others stay in their slots. */
-static __device__ __forceinline__ bool
-joins_tiles(enum terp_coding coding)
-{
-    return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_CUSTOM;
-}
-
 /* ---- lengths of a partition's tiles, by a warp: lane i has tile i ---- */
 
 /* 0 where the tile has no words. */
@@ -81,9 +73,8 @@ length_excess(const struct cuda_batch &batch, unsigned partition,
 
     if (length == 0)
         return 0;
-    return length - (joins_tiles(batch.coding)
-                         ? (tile_nsymbols(batch, tile) + 7) / 8
-                         : 1);
+    return length - terp_tile_min_nbytes(
+                        batch.coding, terp_tile_nsymbols(batch.nvalues, tile));
 }
 
 /* Lengths up to this lane's. */

@@ -427,13 +427,6 @@ number_at(const uint8_t *bytes, uint64_t bit, unsigned width)
     return bits >> skipped & ((1u << width) - 1);
 }
 
-/* A word takes a bit at least. */
-static __device__ __forceinline__ bool
-has_word_a_symbol(enum terp_coding coding)
-{
-    return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_CUSTOM;
-}
-
 /* What the index says of one tile; false where that is not valid. `rank`: how
  * many tiles of the partition have words and stand before. */
 static __device__ __forceinline__ bool
@@ -443,18 +436,15 @@ read_tile(const struct cuda_batch &batch, enum terp_coding coding,
           unsigned *entry_ret)
 {
     const unsigned width = partition.control & ~(unsigned)CONTROL_REDUCED;
-    const uint64_t left = batch.nvalues - tile * TERP_TILE_NSYMBOLS;
     const unsigned least =
-        has_word_a_symbol(coding)
-            ? ((unsigned)min_u64(TERP_TILE_NSYMBOLS, left) + 7) / 8
-            : 1;
+        terp_tile_min_nbytes(coding, terp_tile_nsymbols(batch.nvalues, tile));
     const unsigned nbytes =
         least + number_at(index.lengths + partition.lengths_nbytes,
                           rank * width, width);
     unsigned entry = 0;
-    bool valid = nbytes <= cuda_tile_max_nbytes(coding);
+    bool valid = nbytes <= terp_tile_max_nbytes(coding);
 
-    if (selects_entries(coding)) {
+    if (terp_coding_selects_entries(coding)) {
         const unsigned nbits = (unsigned)index.number_width;
         unsigned number = number_at(
             index.numbers, (uint64_t)(partition.ntiles + rank) * nbits, nbits);
@@ -581,7 +571,8 @@ read_index(const struct cuda_batch &batch, enum terp_coding coding,
         if (place_of(*reader) != reader->end)
             return false;
     } else {
-        if (selects_entries(coding) && !read_entries(reader, &index))
+        if (terp_coding_selects_entries(coding) &&
+            !read_entries(reader, &index))
             return false;
         if (coding == TERP_CODING_CUSTOM) {
             index_reader<NTHREADS> copy = *reader; /* that has an address */

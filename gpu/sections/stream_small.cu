@@ -72,7 +72,7 @@ note_tiles(const struct cuda_batch &batch, struct small_shared *s, unsigned p,
     put_bits(s->lengths[p],
              (unsigned)__popc(tiles & bits_below(lane)) * s->partition[p].width,
              length_excess(batch, p, length));
-    if (selects_entries(batch.coding))
+    if (terp_coding_selects_entries(batch.coding))
         atomicOr(&s->used[entry / 32], 1u << (entry % 32));
 }
 
@@ -150,8 +150,8 @@ write_index(struct small_shared *s, const struct small_index &index,
         if (lane == 30 && index.full_before == 0)
             controls[index.nfull] = (uint8_t)index.offset_nbytes;
     }
-    if (selects_entries(s->chunk.coding) && i < TERP_PARTITION_NTILES &&
-        (partition.tiles >> i & 1)) {
+    if (terp_coding_selects_entries(s->chunk.coding) &&
+        i < TERP_PARTITION_NTILES && (partition.tiles >> i & 1)) {
         const unsigned nused = count_used(s->used, TERP_NENTRIES);
         put_bits(s->numbers,
                  (index.nonzero_before +
@@ -172,7 +172,7 @@ write_books(const struct cuda_batch &batch, const struct small_shared *s,
         write_custom<SMALL_NTHREADS>(
             region<struct cuda_custom_book>(batch, blockIdx.y, batch.at.books),
             books);
-    if (!selects_entries(s->chunk.coding))
+    if (!terp_coding_selects_entries(s->chunk.coding))
         return;
     write_palette(s->used, books);
     const unsigned n = 1 + count_used(s->used, TERP_NENTRIES);
@@ -224,8 +224,8 @@ __launch_bounds__(SMALL_NTHREADS)
     const unsigned lane = threadIdx.x % 32, i = threadIdx.x % PART_NTHREADS;
     const unsigned p = threadIdx.x / PART_NTHREADS;
     /* Of words partitions are joined, of others tiles, a warp each. */
-    const bool is_words = joins_tiles(batch.coding);
-    const unsigned slot_nbytes = cuda_tile_max_nbytes(batch.coding);
+    const bool is_words = terp_coding_reduces(batch.coding);
+    const unsigned slot_nbytes = terp_tile_max_nbytes(batch.coding);
     const unsigned first = is_words ? 0 : i / 32;
     const unsigned npieces = is_words ? 1 : TERP_PARTITION_NTILES;
     const unsigned member = is_words ? i : lane;

@@ -152,7 +152,7 @@ measure_partitions(const struct cuda_batch &batch, struct index *index,
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     index_sums mine = {0, 0, 0, 0};
 
-    if (selects_entries(batch.coding))
+    if (terp_coding_selects_entries(batch.coding))
         mark_entries(batch, *index, s);
 #pragma unroll 1
     for (unsigned p = index->first; p < index->end; p++) {
@@ -264,12 +264,12 @@ write_index(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     tower_store<HEAD_NTHREADS>(index.tower, dst + chunk.escapes_end);
     if (index.all.nnonzero > 0) {
         uint8_t *books = dst + index.books_at;
-        if (selects_entries(chunk.coding))
+        if (terp_coding_selects_entries(chunk.coding))
             write_palette(s->used, books);
         if (chunk.coding == TERP_CODING_CUSTOM)
             write_custom<HEAD_NTHREADS>(index.book, books);
         place_partitions(index);
-        if (selects_entries(chunk.coding)) {
+        if (terp_coding_selects_entries(chunk.coding)) {
             unsigned nused = count_used(s->used, TERP_NENTRIES);
             __syncthreads();
             number_tiles(batch, index, s);
@@ -387,7 +387,7 @@ __launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
     const unsigned end = length_sum(length);
     unsigned i = threadIdx.x, nthreads = PAYLOAD_NTHREADS;
     uint8_t *dst = (uint8_t *)chunk.dst + chunk.payload_at;
-    const unsigned slot_nbytes = cuda_tile_max_nbytes(batch.coding);
+    const unsigned slot_nbytes = terp_tile_max_nbytes(batch.coding);
     const uint8_t *src = region<uint8_t>(batch, blockIdx.y, batch.at.staging) +
                          (uint64_t)p * TERP_PARTITION_NTILES * slot_nbytes;
     unsigned nbytes = partition.nbytes, first = 0, npieces = 1;
@@ -399,7 +399,7 @@ __launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
             write_partition(batch, chunk, partition, place, p, length,
                             s_lengths);
         dst += place.payload_nbytes;
-        if (!joins_tiles(chunk.coding)) {
+        if (!terp_coding_reduces(chunk.coding)) {
             first = i / 32;
             npieces = TERP_PARTITION_NTILES;
             i %= 32;

@@ -448,13 +448,13 @@ struct token_tile {
     bool reduced; /* its partition */
     unsigned nsymbols;
     uint64_t nbytes;
-    uint8_t bytes[CPU_TOKENS_MAX_NBYTES + CPU_TOKENS_PADDING_NBYTES];
+    uint8_t bytes[TERP_TOKENS_MAX_NBYTES + CPU_TOKENS_PADDING_NBYTES];
 };
 
 static struct stream
 stream_of_tile(const struct token_tile *tile)
 {
-    const uint64_t cap_nbytes = 2 * CPU_TOKENS_MAX_NBYTES;
+    const uint64_t cap_nbytes = 2 * TERP_TOKENS_MAX_NBYTES;
     uint8_t *payload = (uint8_t *)malloc(cap_nbytes);
     uint8_t *scratch =
         (uint8_t *)malloc(terp_reduce_scratch_nbytes(cap_nbytes));
@@ -553,7 +553,7 @@ tokens_of_any_entry_come_back(void **state)
             longest = tile.nbytes > longest ? tile.nbytes : longest;
         }
     /* Longer than what the other codings have. */
-    assert_true(longest > CUDA_TILE_MAX_NBYTES);
+    assert_true(longest > TERP_CODEWORDS_MAX_NBYTES);
 }
 
 /* The tile's last byte is filled up with ones, of which eight would be a

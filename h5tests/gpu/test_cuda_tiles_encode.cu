@@ -96,7 +96,7 @@ make_bench(struct bench *b, enum terp_type type, enum terp_coding coding,
     batch->at.reduced = place_region(&end, batch->npartitions);
     batch->at.staging =
         place_region(&end, batch->npartitions * TERP_PARTITION_NTILES *
-                               cuda_tile_max_nbytes(coding));
+                               terp_tile_max_nbytes(coding));
     batch->at.books = place_region(&end, 32 << 10);
     batch->at.stride = end;
     batch->d_scratch = (uint8_t *)device_memory(end * NCHUNKS);
