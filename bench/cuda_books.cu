@@ -29,9 +29,9 @@ static bench_stage *const before_tiles[] = {cuda_swap_src,
                                             cuda_specials_write,
                                             cuda_escapes_write,
                                             NULL};
-static bench_stage *const survey[] = {cuda_tiles_survey, NULL};
+static bench_stage *const survey[] = {cuda_tiles_histogram, NULL};
 static bench_stage *const select_entries[] = {cuda_entries_select, NULL};
-static bench_stage *const survey_and_build[] = {cuda_tiles_survey,
+static bench_stage *const survey_and_build[] = {cuda_tiles_histogram,
                                                 cuda_custom_make, NULL};
 
 static double

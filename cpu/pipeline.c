@@ -311,7 +311,8 @@ encode_chunk(struct encode *e)
     if (!is_bound(e->bound))
         return TERP_ERR_CAPACITY; /* a range that no double holds */
     e->frame.coding = terp_coding_of(e->params->pipeline);
-    e->max_code = terp_coding_max_code(e->frame.coding);
+    e->max_code = e->frame.coding == TERP_CODING_SPEED ? TERP_SPEED_MAX_CODE
+                                                       : TERP_MAX_CODE;
     return encode_predicted(e);
 }
 

@@ -120,7 +120,7 @@ terp_add_cuda_test(test_cuda_tiles_decode_busy gpu/test_cuda_tiles_decode.cu
   ${PROJECT_SOURCE_DIR}/gpu/sections/stream_read.cu
   ${PROJECT_SOURCE_DIR}/gpu/entropy/tiles_decode.cu)
 target_compile_definitions(test_cuda_tiles_decode_busy
-  PRIVATE CUDA_MANY_PARTITIONS=1 CUDA_MANY_TILES=1 CUDA_ALONE_MAX_NRANGES=0)
+  PRIVATE CUDA_MANY_PARTITIONS=1 CUDA_LARGE_BATCH_NTILES=1 CUDA_ALONE_MAX_NRANGES=0)
 terp_add_cuda_test(test_cuda_tiles_encode gpu/test_cuda_tiles_encode.cu)
 terp_add_cuda_test(test_cuda_tuner gpu/test_cuda_tuner.cu)
 terp_add_cuda_test(test_cuda_contexts gpu/test_cuda_contexts.cu)
@@ -128,7 +128,7 @@ terp_add_cuda_test(test_cuda_contexts gpu/test_cuda_contexts.cu)
 terp_add_cuda_test(test_cuda_contexts_busy gpu/test_cuda_contexts.cu
   ${PROJECT_SOURCE_DIR}/gpu/entropy/contexts.cu)
 target_compile_definitions(test_cuda_contexts_busy
-  PRIVATE CUDA_CONTEXT_ALONE_NSYMBOLS=0 CUDA_CONTEXT_SPAN_NTILES=2
+  PRIVATE CUDA_CONTEXT_SINGLE_BLOCK_NSYMBOLS=0 CUDA_CONTEXT_SPAN_NTILES=2
     CUDA_CONTEXT_BUSY_NBLOCKS=1 CUDA_ALONE_MAX_NRANGES=0)
 
 # terp_add_emulated(PROGRAM EVERY [ARGUMENT...]): a test that runs a program

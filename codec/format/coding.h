@@ -64,6 +64,13 @@ terp_speed_code(unsigned symbol)
                                           : (int)symbol - TERP_RADIUS);
 }
 
+static inline TERP_HOST_DEVICE unsigned
+terp_speed_symbol(int8_t code)
+{
+    return code == TERP_SPEED_ESCAPE ? TERP_ESCAPE
+                                     : (unsigned)(code + TERP_RADIUS);
+}
+
 /* ---- sizes ---- */
 
 /* Longest tile of one codeword a symbol; bit planes are no longer. */

@@ -1,10 +1,12 @@
+/* Encodes symbols by a codebook, and decodes them by look-ups of several bits
+ * at a time. */
 #include "cpu/entropy/codewords.h"
 
 #include "codec/format/base.h"
 
 void
 terp_cpu_encode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
-                           struct cpu_encode_book *book)
+                           struct cpu_codebook *book)
 {
     uint16_t words[TERP_NSYMBOLS];
 
@@ -14,7 +16,7 @@ terp_cpu_encode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
 }
 
 uint64_t
-terp_cpu_codewords_encode(const struct cpu_encode_book *book,
+terp_cpu_codewords_encode(const struct cpu_codebook *book,
                           const uint16_t *symbols, uint64_t nsymbols,
                           uint8_t *dst)
 {
@@ -41,7 +43,7 @@ terp_cpu_codewords_encode(const struct cpu_encode_book *book,
 }
 
 static void
-fill_lookup(struct cpu_decode_book *book, int symbol, int length, int word)
+fill_lookup(struct cpu_decode_table *book, int symbol, int length, int word)
 {
     int spare = CPU_LOOKUP_NBITS - length;
 
@@ -52,7 +54,7 @@ fill_lookup(struct cpu_decode_book *book, int symbol, int length, int word)
 }
 
 static void
-fill_bursts(struct cpu_decode_book *book)
+fill_bursts(struct cpu_decode_table *book)
 {
     for (unsigned bits = 0; bits < 1 << CPU_BURST_NBITS; bits++) {
         unsigned left = CPU_BURST_NBITS, nsymbols = 0;
@@ -76,7 +78,7 @@ fill_bursts(struct cpu_decode_book *book)
 bool
 terp_cpu_sorted_codewords_make(const uint8_t nbits[TERP_NSYMBOLS],
                                uint16_t words[TERP_NSYMBOLS],
-                               struct cpu_sorted_words *sorted_ret)
+                               struct cpu_sorted_codewords *sorted_ret)
 {
     int32_t first[TERP_MAX_CODE_NBITS + 2] = {0};
 
@@ -104,7 +106,7 @@ terp_cpu_sorted_codewords_make(const uint8_t nbits[TERP_NSYMBOLS],
 
 bool
 terp_cpu_decode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
-                           struct cpu_decode_book *book)
+                           struct cpu_decode_table *book)
 {
     uint16_t words[TERP_NSYMBOLS];
 
@@ -127,7 +129,7 @@ enum {
 };
 
 bool
-terp_cpu_codewords_decode(const struct cpu_decode_book *book,
+terp_cpu_codewords_decode(const struct cpu_decode_table *book,
                           const uint8_t *src, uint64_t nbytes,
                           uint16_t *symbols, uint64_t nsymbols)
 {
@@ -142,7 +144,7 @@ terp_cpu_codewords_decode(const struct cpu_decode_book *book,
             uint64_t burst = book->burst[next >> (64 - CPU_BURST_NBITS)];
             unsigned n = burst >> 10 & 63, length = burst >> 26 & 63;
             if (n == 0) {
-                unsigned found = cpu_find_word(book, next);
+                unsigned found = cpu_find_codeword(book, next);
                 if (found == 0)
                     return false;
                 symbols[i++] = (uint16_t)(found >> 4);
@@ -163,7 +165,7 @@ terp_cpu_codewords_decode(const struct cpu_decode_book *book,
             return false;
         uint64_t next = load_be64(src + at / 8) << (at % 8);
         for (; i < stop; i++) {
-            unsigned found = cpu_find_word(book, next);
+            unsigned found = cpu_find_codeword(book, next);
             if (found == 0)
                 return false;
             symbols[i] = (uint16_t)(found >> 4);

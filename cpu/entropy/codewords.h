@@ -6,19 +6,19 @@
 #include "codec/format/huffman.h"
 
 /* A codebook in a form that encodes: word << 4 | number of bits. */
-struct cpu_encode_book {
+struct cpu_codebook {
     uint32_t word[TERP_NSYMBOLS];
 };
 _Static_assert(TERP_MAX_CODE_NBITS < 16, "a length takes four bits");
 
 void
 terp_cpu_encode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
-                           struct cpu_encode_book *book);
+                           struct cpu_codebook *book);
 
 /* Returns the number of bytes; `dst` has room for TERP_MAX_CODE_NBITS a
  * symbol. */
 uint64_t
-terp_cpu_codewords_encode(const struct cpu_encode_book *book,
+terp_cpu_codewords_encode(const struct cpu_codebook *book,
                           const uint16_t *symbols, uint64_t nsymbols,
                           uint8_t *dst);
 
@@ -29,7 +29,7 @@ terp_cpu_codewords_encode(const struct cpu_encode_book *book,
 
 /* Words by length: those below end[l] (left-aligned) and not below end[l - 1]
  * have l bits, and word w of these stands for sorted[base[l] + w]. */
-struct cpu_sorted_words {
+struct cpu_sorted_codewords {
     uint32_t end[TERP_MAX_CODE_NBITS + 1];
     int32_t base[TERP_MAX_CODE_NBITS + 1];
     uint16_t sorted[TERP_NSYMBOLS]; /* by (length, symbol) */
@@ -40,10 +40,10 @@ struct cpu_sorted_words {
 bool
 terp_cpu_sorted_codewords_make(const uint8_t nbits[TERP_NSYMBOLS],
                                uint16_t words_ret[TERP_NSYMBOLS],
-                               struct cpu_sorted_words *sorted_ret);
+                               struct cpu_sorted_codewords *sorted_ret);
 
 /* A codebook in a form that decodes. */
-struct cpu_decode_book {
+struct cpu_decode_table {
     /* By the next CPU_LOOKUP_NBITS bits: symbol << 4 | bits; 0: longer. */
     uint16_t lookup[1 << CPU_LOOKUP_NBITS];
     /* By the next CPU_BURST_NBITS bits: up to four symbols, 16 bits each, the
@@ -51,19 +51,19 @@ struct cpu_decode_book {
      * second how many bits they take; 0: not even one. */
     uint64_t burst[1 << CPU_BURST_NBITS];
     bool has_bursts; /* they pay where zero takes few bits */
-    struct cpu_sorted_words words;
+    struct cpu_sorted_codewords words;
 };
 
 /* False when the lengths overfill the code space. */
 bool
 terp_cpu_decode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
-                           struct cpu_decode_book *book_ret);
+                           struct cpu_decode_table *book_ret);
 
 /* Symbol << 4 | bits of the word that `next` begins with, highest bit first,
  * which has more bits than `length`; 0 when these bits are no word. */
 static inline unsigned
-cpu_find_longer_word(const struct cpu_sorted_words *words, uint64_t next,
-                     int length)
+cpu_find_longer_codeword(const struct cpu_sorted_codewords *words,
+                         uint64_t next, int length)
 {
     uint32_t bits = (uint32_t)(next >> (64 - TERP_MAX_CODE_NBITS));
 
@@ -81,13 +81,13 @@ cpu_find_longer_word(const struct cpu_sorted_words *words, uint64_t next,
 
 /* The same of any length. */
 static inline unsigned
-cpu_find_word(const struct cpu_decode_book *book, uint64_t next)
+cpu_find_codeword(const struct cpu_decode_table *book, uint64_t next)
 {
     unsigned found = book->lookup[next >> (64 - CPU_LOOKUP_NBITS)];
 
     return found != 0
                ? found
-               : cpu_find_longer_word(&book->words, next, CPU_LOOKUP_NBITS);
+               : cpu_find_longer_codeword(&book->words, next, CPU_LOOKUP_NBITS);
 }
 
 static inline uint64_t
@@ -100,12 +100,12 @@ load_be64(const uint8_t *src)
 }
 
 /* The decoder loads whole words: so many bytes behind `src` are readable. */
-#define CPU_WORDS_PADDING_NBYTES 8
+#define CPU_CODEWORDS_PADDING_NBYTES 8
 
 /* False unless exactly `nbytes` bytes make `nsymbols` symbols. Room for
  * CPU_BURST_MAX_NSYMBOLS symbols more is not needed. */
 bool
-terp_cpu_codewords_decode(const struct cpu_decode_book *book,
+terp_cpu_codewords_decode(const struct cpu_decode_table *book,
                           const uint8_t *src, uint64_t nbytes,
                           uint16_t *symbols_ret, uint64_t nsymbols);
 

@@ -15,7 +15,7 @@ struct weights {
     int l;                   /* the level whose even points these are of */
     uint8_t *even;           /* extents neven of the level */
     uint8_t *fine;           /* those of the level's own points too */
-    const uint16_t *symbols; /* work order */
+    const uint16_t *symbols; /* level order */
 };
 
 /* Contexts are made of so many points at once, of which a row may have fewer:
@@ -103,7 +103,7 @@ start_weights(const struct terp_layout *layout, const uint16_t *symbols,
 
 /* On to the next finer level, the symbols of this one being known. */
 static void
-go_on(struct cpu_pool *team, struct weights *weights)
+go_on(struct cpu_pool *pool, struct weights *weights)
 {
     const struct terp_level *level = &weights->layout->level[weights->l];
     uint8_t *even = weights->even;
@@ -112,7 +112,7 @@ go_on(struct cpu_pool *team, struct weights *weights)
     for (int d = 1; d < TERP_NDIMS; d++)
         nrows *= level->neven[d] + level->nodd[d];
     if (weights->l > 1)
-        terp_cpu_pool_run(team, merge_rows, weights, nrows, 512);
+        terp_cpu_pool_run(pool, merge_rows, weights, nrows, 512);
     weights->even = weights->fine;
     weights->fine = even;
     weights->l--;
@@ -120,14 +120,14 @@ go_on(struct cpu_pool *team, struct weights *weights)
 
 /* ---- contexts ---- */
 
-/* A level's points on their way between work order and context order. */
+/* A level's points on their way between level order and context order. */
 struct sort {
     const struct weights *weights;
     const uint64_t *mask; /* of special points in C order, or NULL */
     const struct terp_layout *layout;
     int l;
     uint64_t begin;  /* of the level's symbols, in either order */
-    uint8_t *groups; /* by place in work order */
+    uint8_t *groups; /* by place in level order */
     const uint16_t *from;
     uint16_t *to;
     bool restore; /* else to context order */
@@ -135,7 +135,7 @@ struct sort {
     struct piece *pieces;
 };
 
-/* Slabs of a class that a member of the team does on its own. */
+/* Slabs of a class that a worker does on its own. */
 struct piece {
     unsigned odd;
     uint64_t first, end;
@@ -359,9 +359,9 @@ mark_pieces(void *arg, int id, uint64_t first, uint64_t end)
     }
 }
 
-/* ---- between work order and context order ---- */
+/* ---- between level order and context order ---- */
 
-/* A class's arrays in work order, and the next place of each group: `at`, and
+/* A class's arrays in level order, and the next place of each group: `at`, and
  * of contexts a byte of `ahead` on, which is at hand at once where a place in
  * memory had to be stored first. */
 struct move {
@@ -518,7 +518,7 @@ move_pieces(void *arg, int id, uint64_t first, uint64_t end)
 }
 
 static enum terp_status
-move_level(struct cpu_pool *team, const struct weights *weights,
+move_level(struct cpu_pool *pool, const struct weights *weights,
            struct sort *sort)
 {
     sort->weights = weights;
@@ -527,7 +527,7 @@ move_level(struct cpu_pool *team, const struct weights *weights,
     enum terp_status st = make_pieces(sort);
     if (st != TERP_OK)
         return st;
-    terp_cpu_pool_run(team, mark_pieces, sort, sort->npieces, 2);
+    terp_cpu_pool_run(pool, mark_pieces, sort, sort->npieces, 2);
     uint64_t next = even_nvalues(sort->layout, sort->l);
     for (int c = 0; c < TERP_NGROUPS; c++) {
         for (uint64_t p = 0; p < sort->npieces; p++) {
@@ -536,14 +536,14 @@ move_level(struct cpu_pool *team, const struct weights *weights,
             next += n;
         }
     }
-    terp_cpu_pool_run(team, move_pieces, sort, sort->npieces, 2);
+    terp_cpu_pool_run(pool, move_pieces, sort, sort->npieces, 2);
     free(sort->pieces);
     return TERP_OK;
 }
 
 /* All levels, from the coarsest on, as their weights become known. */
 static enum terp_status
-move_all(struct cpu_pool *team, const struct terp_layout *layout,
+move_all(struct cpu_pool *pool, const struct terp_layout *layout,
          const uint16_t *known, struct sort *sort)
 {
     struct weights weights;
@@ -551,30 +551,30 @@ move_all(struct cpu_pool *team, const struct terp_layout *layout,
 
     memcpy(sort->to, sort->from, layout->nbricks * sizeof *sort->to);
     enum terp_status st = start_weights(layout, known, &weights, &memory);
-    for (; st == TERP_OK && weights.l > 0; go_on(team, &weights)) {
+    for (; st == TERP_OK && weights.l > 0; go_on(pool, &weights)) {
         if (weights.l > TERP_NCONTEXT_LEVELS)
-            terp_cpu_order_level(team, layout, weights.l, sort->from, sort->to,
+            terp_cpu_order_level(pool, layout, weights.l, sort->from, sort->to,
                                  !sort->restore);
         else
-            st = move_level(team, &weights, sort);
+            st = move_level(pool, &weights, sort);
     }
     free(memory);
     return st;
 }
 
 enum terp_status
-terp_cpu_context_sort(struct cpu_pool *team, const struct terp_layout *layout,
+terp_cpu_context_sort(struct cpu_pool *pool, const struct terp_layout *layout,
                       const uint64_t *mask, const uint16_t *symbols,
                       uint8_t *scratch, uint16_t *sorted_ret)
 {
     struct sort sort = {
         .mask = mask, .groups = scratch, .from = symbols, .to = sorted_ret};
 
-    return move_all(team, layout, symbols, &sort);
+    return move_all(pool, layout, symbols, &sort);
 }
 
 enum terp_status
-terp_cpu_context_restore(struct cpu_pool *team,
+terp_cpu_context_restore(struct cpu_pool *pool,
                          const struct terp_layout *layout, const uint64_t *mask,
                          const uint16_t *sorted, uint8_t *scratch,
                          uint16_t *symbols_ret)
@@ -585,5 +585,5 @@ terp_cpu_context_restore(struct cpu_pool *team,
                         .to = symbols_ret,
                         .restore = true};
 
-    return move_all(team, layout, symbols_ret, &sort);
+    return move_all(pool, layout, symbols_ret, &sort);
 }

@@ -1,3 +1,4 @@
+/* Copies symbols between level order and tile order, row by row of boxes. */
 #include "cpu/entropy/order.h"
 
 #include <string.h>
@@ -36,7 +37,7 @@ struct transfer {
     bool into_tiles;
 };
 
-/* Where a member's copying stands. */
+/* Where a worker's copying stands. */
 struct copy {
     const struct transfer *transfer;
     uint64_t tiled;
@@ -65,16 +66,16 @@ copy_slabs(void *arg, int id, uint64_t first, uint64_t end)
 }
 
 static void
-order_arrays(struct cpu_pool *team, const struct terp_layout *layout,
+order_arrays(struct cpu_pool *pool, const struct terp_layout *layout,
              const uint64_t extent[TERP_NDIMS], struct transfer *t)
 {
     terp_cpu_boxes_make(layout, extent, &t->boxes);
-    terp_cpu_pool_run(team, copy_slabs, t, layout->nbricks * t->boxes.nslabs,
+    terp_cpu_pool_run(pool, copy_slabs, t, layout->nbricks * t->boxes.nslabs,
                       4);
 }
 
 void
-terp_cpu_order_level(struct cpu_pool *team, const struct terp_layout *layout,
+terp_cpu_order_level(struct cpu_pool *pool, const struct terp_layout *layout,
                      int l, const uint16_t *from, uint16_t *to, bool into_tiles)
 {
     for (int i = 0; i < TERP_NCLASSES - 1; i++) {
@@ -84,37 +85,37 @@ terp_cpu_order_level(struct cpu_pool *team, const struct terp_layout *layout,
             .from = from + at, .to = to + at, .into_tiles = into_tiles};
         for (int d = 0; d < TERP_NDIMS; d++)
             extent[d] = terp_class_extent(&layout->level[l], odd, d);
-        order_arrays(team, layout, extent, &t);
+        order_arrays(pool, layout, extent, &t);
     }
 }
 
 static void
-order(struct cpu_pool *team, const struct terp_layout *layout,
+order(struct cpu_pool *pool, const struct terp_layout *layout,
       enum cpu_order how, const uint16_t *from, uint16_t *to, bool into_tiles)
 {
     struct transfer t = {.from = from, .to = to, .into_tiles = into_tiles};
 
     if (how == CPU_ORDER_RASTER) {
-        order_arrays(team, layout, layout->dims, &t);
+        order_arrays(pool, layout, layout->dims, &t);
         return;
     }
     memcpy(to, from, layout->nbricks * sizeof *to); /* anchors */
     for (int l = layout->nlevels; l >= 1; l--)
-        terp_cpu_order_level(team, layout, l, from, to, into_tiles);
+        terp_cpu_order_level(pool, layout, l, from, to, into_tiles);
 }
 
 void
-terp_cpu_order_into_tiles(struct cpu_pool *team,
+terp_cpu_order_into_tiles(struct cpu_pool *pool,
                           const struct terp_layout *layout, enum cpu_order how,
                           const uint16_t *from, uint16_t *to)
 {
-    order(team, layout, how, from, to, true);
+    order(pool, layout, how, from, to, true);
 }
 
 void
-terp_cpu_order_from_tiles(struct cpu_pool *team,
+terp_cpu_order_from_tiles(struct cpu_pool *pool,
                           const struct terp_layout *layout, enum cpu_order how,
                           const uint16_t *from, uint16_t *to)
 {
-    order(team, layout, how, from, to, false);
+    order(pool, layout, how, from, to, false);
 }

@@ -1,6 +1,7 @@
-/* Symbols from work order to tile order and back. doc/format.md,
+/* Symbols from level order to tile order and back. doc/format.md,
  * "Tile order": symbols are listed box by box, so that a tile holds
- * neighbours in every dimension. */
+ * neighbours in every dimension. gpu/entropy/order.cuh finds single places;
+ * here boxes are walked, so that whole rows are copied. */
 #ifndef TERP_CPU_ENTROPY_ORDER_H
 #define TERP_CPU_ENTROPY_ORDER_H
 
@@ -9,25 +10,25 @@
 
 /* Which order the symbols come from, or go to. */
 enum cpu_order {
-    CPU_ORDER_CLASSES, /* work order: every class is cut into boxes */
+    CPU_ORDER_CLASSES, /* level order: every class is cut into boxes */
     CPU_ORDER_RASTER   /* C order: the bricks themselves are */
 };
 
 /* `from` and `to` hold a symbol for every value and do not overlap. */
 void
-terp_cpu_order_into_tiles(struct cpu_pool *team,
+terp_cpu_order_into_tiles(struct cpu_pool *pool,
                           const struct terp_layout *layout,
                           enum cpu_order order, const uint16_t *from,
                           uint16_t *to);
 void
-terp_cpu_order_from_tiles(struct cpu_pool *team,
+terp_cpu_order_from_tiles(struct cpu_pool *pool,
                           const struct terp_layout *layout,
                           enum cpu_order order, const uint16_t *from,
                           uint16_t *to);
 
-/* The symbols of one level, between work order and tile order. */
+/* The symbols of one level, between level order and tile order. */
 void
-terp_cpu_order_level(struct cpu_pool *team, const struct terp_layout *layout,
+terp_cpu_order_level(struct cpu_pool *pool, const struct terp_layout *layout,
                      int l, const uint16_t *from, uint16_t *to,
                      bool into_tiles);
 

@@ -2,8 +2,6 @@
 
 #include "codec/format/base.h"
 
-#define ZERO_SYMBOL TERP_RADIUS
-
 /* ---- items ---- */
 
 enum {
@@ -47,7 +45,7 @@ static uint32_t
 item_of_code(unsigned symbol)
 {
     const struct terp_token token =
-        terp_token_of(0, symbol == ZERO_SYMBOL ? TERP_ESCAPE : symbol);
+        terp_token_of(0, symbol == TERP_ZERO_SYMBOL ? TERP_ESCAPE : symbol);
 
     return make_item(token.number, (int)token.nbits, token.bits);
 }
@@ -79,7 +77,7 @@ find_codes(const uint16_t *symbols)
     uint64_t codes = 0, eight;
 
     for (int i = 0; i < 64; i++)
-        is_code[i] = symbols[i] != ZERO_SYMBOL;
+        is_code[i] = symbols[i] != TERP_ZERO_SYMBOL;
     for (int i = 0; i < 64; i += 8) {
         memcpy(&eight, is_code + i, sizeof eight);
         codes |= eight * UINT64_C(0x0102040810204080) >> 56 << i;
@@ -99,7 +97,7 @@ terp_cpu_tokens_cut(const struct cpu_tokens *tokens, const uint16_t *symbols,
             codes = find_codes(symbols + i);
         else
             for (uint64_t k = 0; i + k < nsymbols; k++)
-                codes |= (uint64_t)(symbols[i + k] != ZERO_SYMBOL) << k;
+                codes |= (uint64_t)(symbols[i + k] != TERP_ZERO_SYMBOL) << k;
         for (; codes != 0; codes &= codes - 1) {
             uint64_t at = i + (uint64_t)__builtin_ctzll(codes);
             uint64_t run = at - begin;
@@ -140,8 +138,8 @@ terp_cpu_tokens_count(const uint32_t *items, uint64_t nitems,
 }
 
 uint64_t
-terp_cpu_tokens_encode(const struct cpu_encode_book *book,
-                       const uint32_t *items, uint64_t nitems, uint8_t *dst)
+terp_cpu_tokens_encode(const struct cpu_codebook *book, const uint32_t *items,
+                       uint64_t nitems, uint8_t *dst)
 {
     uint8_t *at = dst;
     uint64_t pending = 0; /* fewer than eight bits, the highest */
@@ -210,14 +208,14 @@ read_token(const struct token *token, unsigned bits, unsigned *run_ret,
 
     *run_ret = token->run_first + (bits >> code_nbits);
     *symbol_ret = magnitude == 0 ? TERP_ESCAPE
-                  : is_negative  ? ZERO_SYMBOL - magnitude
-                                 : ZERO_SYMBOL + magnitude;
+                  : is_negative  ? TERP_ZERO_SYMBOL - magnitude
+                                 : TERP_ZERO_SYMBOL + magnitude;
     return magnitude <= TERP_MAX_CODE;
 }
 
 /* Fills what is looked up by words that begin like this one. */
 static void
-fill_lookup(struct cpu_token_book *book, unsigned number, int length,
+fill_lookup(struct cpu_token_decode_table *book, unsigned number, int length,
             unsigned word)
 {
     struct token token = token_of(number);
@@ -245,7 +243,7 @@ fill_lookup(struct cpu_token_book *book, unsigned number, int length,
 
 bool
 terp_cpu_token_decode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
-                                 struct cpu_token_book *book)
+                                 struct cpu_token_decode_table *book)
 {
     uint16_t words[TERP_NSYMBOLS];
 
@@ -260,7 +258,7 @@ terp_cpu_token_decode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
 
 /* A tile on its way. */
 struct tile_reader {
-    const struct cpu_token_book *book;
+    const struct cpu_token_decode_table *book;
     const uint8_t *src;
     uint64_t at, nbits; /* next bit, and all */
     uint16_t *symbols;
@@ -291,8 +289,8 @@ decode_token(struct tile_reader *tile, bool *good_ret)
         symbol = found >> 16;
     } else {
         if (length == 0) {
-            unsigned word = cpu_find_longer_word(&tile->book->words, next,
-                                                 CPU_TOKEN_LOOKUP_NBITS);
+            unsigned word = cpu_find_longer_codeword(&tile->book->words, next,
+                                                     CPU_TOKEN_LOOKUP_NBITS);
             number = word >> 4;
             length = word & 15;
             if (length == 0 || number >= TERP_NTOKENS)
@@ -343,9 +341,9 @@ out:
 }
 
 bool
-terp_cpu_tokens_decode(const struct cpu_token_book *book, const uint8_t *src,
-                       uint64_t nbytes, uint16_t *symbols_ret,
-                       uint64_t nsymbols)
+terp_cpu_tokens_decode(const struct cpu_token_decode_table *book,
+                       const uint8_t *src, uint64_t nbytes,
+                       uint16_t *symbols_ret, uint64_t nsymbols)
 {
     struct tile_reader tile = {.book = book,
                                .src = src,
@@ -355,7 +353,7 @@ terp_cpu_tokens_decode(const struct cpu_token_book *book, const uint8_t *src,
     bool good;
 
     for (uint64_t i = 0; i < nsymbols; i++)
-        symbols_ret[i] = ZERO_SYMBOL;
+        symbols_ret[i] = TERP_ZERO_SYMBOL;
     do
         decode_short_tokens(&tile);
     while (decode_token(&tile, &good));

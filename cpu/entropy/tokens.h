@@ -34,8 +34,8 @@ terp_cpu_tokens_count(const uint32_t *items, uint64_t nitems,
  * CPU_TOKENS_PADDING_NBYTES behind these, which may be overwritten. */
 #define CPU_TOKENS_PADDING_NBYTES 8
 uint64_t
-terp_cpu_tokens_encode(const struct cpu_encode_book *book,
-                       const uint32_t *items, uint64_t nitems, uint8_t *dst);
+terp_cpu_tokens_encode(const struct cpu_codebook *book, const uint32_t *items,
+                       uint64_t nitems, uint8_t *dst);
 
 /* ---- decoding ---- */
 
@@ -43,25 +43,25 @@ terp_cpu_tokens_encode(const struct cpu_encode_book *book,
 #define CPU_TOKEN_LOOKUP_NBITS 11
 
 /* A codebook of tokens in a form that decodes. */
-struct cpu_token_book {
+struct cpu_token_decode_table {
     /* By the next bits. Bits 0-3: how many are a token; then bits 4-15 are its
      * run and the others its symbol. Or bits 0-3 are 0, since the token is
      * longer: then bits 4-7 say how long its word is and those from 16 on are
      * its number; or these are 0, since the word is longer. */
     uint32_t lookup[1 << CPU_TOKEN_LOOKUP_NBITS];
-    struct cpu_sorted_words words;
+    struct cpu_sorted_codewords words;
 };
 
 /* False when the lengths overfill the code space. */
 bool
 terp_cpu_token_decode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
-                                 struct cpu_token_book *book_ret);
+                                 struct cpu_token_decode_table *book_ret);
 
 /* False unless `nbytes` bytes are a tile of `nsymbols` symbols. As for
  * terp_cpu_codewords_decode some bytes behind `src` are readable. */
 bool
-terp_cpu_tokens_decode(const struct cpu_token_book *book, const uint8_t *src,
-                       uint64_t nbytes, uint16_t *symbols_ret,
-                       uint64_t nsymbols);
+terp_cpu_tokens_decode(const struct cpu_token_decode_table *book,
+                       const uint8_t *src, uint64_t nbytes,
+                       uint16_t *symbols_ret, uint64_t nsymbols);
 
 #endif

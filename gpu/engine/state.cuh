@@ -99,24 +99,24 @@ static_assert(CUDA_HOST_NBYTES % 8 == 0 && sizeof(struct cuda_chunk) % 8 == 0,
 
 /* Tables that follow from the dictionary, in device memory, made once a
  * context. */
-struct cuda_decode_book;
-struct cuda_token_book;
+struct cuda_decode_table;
+struct cuda_token_decode_table;
 struct cuda_tables {
     const uint16_t *d_cost;      /* [TERP_NROWS][TERP_ENTRY_STRIDE] */
     const uint8_t *d_code_nbits; /* [TERP_NSYMBOLS][TERP_ENTRY_STRIDE] */
-    const uint32_t *d_words;     /* [TERP_NENTRIES][TERP_NSYMBOLS],
+    const uint32_t *d_codewords;     /* [TERP_NENTRIES][TERP_NSYMBOLS],
                                     word << 4 | bits */
-    const struct cuda_decode_book *d_decode_books; /* [TERP_NENTRIES] */
+    const struct cuda_decode_table *d_decode_tables; /* [TERP_NENTRIES] */
     /* The same of tokens. */
     const uint8_t *d_token_nbits;  /* [TERP_NTOKENS][TERP_ENTRY_STRIDE] */
-    const uint32_t *d_token_words; /* [TERP_NENTRIES][TERP_NTOKENS] */
-    const struct cuda_token_book *d_token_books; /* [TERP_NENTRIES] */
+    const uint32_t *d_token_codewords; /* [TERP_NENTRIES][TERP_NTOKENS] */
+    const struct cuda_token_decode_table *d_token_decode_tables; /* [TERP_NENTRIES] */
 };
 
 #define CUDA_PARTITION_MAX_NBYTES \
     (TERP_PARTITION_NTILES * TERP_CODEWORDS_MAX_NBYTES)
 
-/* Escapes are counted in ranges of this many points in work order
+/* Escapes are counted in ranges of this many points in level order
  * (codec/format/layout.h; C order for lorenzo). */
 #define CUDA_RANGE_NVALUES 1024
 
@@ -130,7 +130,7 @@ struct cuda_regions {
     uint64_t context_counts; /* ratio, else empty: gpu/entropy/contexts.cuh */
     uint64_t zeroed_nbytes;
     /* Not zeroed. */
-    uint64_t work; /* T[nvalues] in work order; lorenzo: integers.
+    uint64_t work; /* T[nvalues] in level order; lorenzo: integers.
                       encode: scratch of partitions in the end */
     uint64_t
         lattice; /* T[nlattice], see codec/format/layout.h. encode: scratch of
@@ -157,7 +157,7 @@ struct cuda_regions {
                           terp_tile_max_nbytes a tile; until all is predicted
                           it serves others as scratch, and cuda_seal once
                           streams are written */
-    uint64_t books;    /* custom: the codebook, 32 KiB */
+    uint64_t codebook; /* custom: the codebook, 32 KiB */
     uint64_t swapped;  /* T[nvalues] of big-endian chunks, else empty */
     uint64_t stride;   /* of chunks */
 };

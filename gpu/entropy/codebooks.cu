@@ -260,7 +260,7 @@ take_leaves(struct custom_shared *s, unsigned nleaves)
 
 /* Canonical words of s->nbits. */
 static __device__ void
-make_words(struct custom_shared *s, struct cuda_custom_book *book)
+make_words(struct custom_shared *s, struct cuda_custom_codebook *book)
 {
     unsigned symbol = threadIdx.x, lane = symbol % 32, warp = symbol / 32;
     unsigned nbits = s->nbits[symbol];
@@ -313,8 +313,8 @@ __launch_bounds__(CUSTOM_NTHREADS) make_book(const struct cuda_batch batch)
         return;
     const unsigned long long *frequency =
         region<unsigned long long>(batch, blockIdx.y, batch.at.frequency);
-    struct cuda_custom_book *book =
-        region<struct cuda_custom_book>(batch, blockIdx.y, batch.at.books);
+    struct cuda_custom_codebook *book =
+        region<struct cuda_custom_codebook>(batch, blockIdx.y, batch.at.codebook);
     bool occurs = frequency[symbol] != 0;
     unsigned nleaves = (unsigned)__syncthreads_count(occurs);
     unsigned long long key[1] = {
@@ -385,13 +385,13 @@ fill_words(const uint8_t (*lengths)[TERP_ENTRY_STRIDE], int n, uint32_t *words)
 }
 
 void
-cuda_words_fill(uint32_t *words)
+cuda_codewords_fill(uint32_t *words)
 {
     fill_words(terp_entry_code_nbits, TERP_NSYMBOLS, words);
 }
 
 void
-cuda_token_words_fill(uint32_t *words)
+cuda_token_codewords_fill(uint32_t *words)
 {
     fill_words(terp_entry_token_nbits, TERP_NTOKENS, words);
 }

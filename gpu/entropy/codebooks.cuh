@@ -20,7 +20,7 @@ static_assert(sizeof(struct cuda_tile_cost) <= 4 * TERP_NENTRIES,
               "the region of costs holds it");
 
 /* The chunk's own codebook, in the region of books. */
-struct cuda_custom_book {
+struct cuda_custom_codebook {
     uint32_t word[TERP_NSYMBOLS]; /* word << 4 | bits */
     uint16_t low, high;           /* symbols with words, but the escape */
 };
@@ -54,7 +54,7 @@ palette_width(const struct cuda_chunk &chunk)
 /* What codebooks are chosen by: which tiles are zero; huffman, ratio: the
  * others' costs and ntiles_best; custom: the frequencies. */
 cudaError_t
-cuda_tiles_survey(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_tiles_histogram(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* huffman, ratio: from the tiles' costs and ntiles_best to each tile's best
  * entries and width_nbits. */
@@ -68,8 +68,8 @@ cuda_custom_make(const struct cuda_batch *batch, cudaStream_t stream);
 /* Words of all entries in host memory: of symbols, [TERP_NENTRIES]
  * [TERP_NSYMBOLS], and of tokens, [TERP_NENTRIES][TERP_NTOKENS]. */
 void
-cuda_words_fill(uint32_t *words);
+cuda_codewords_fill(uint32_t *words);
 void
-cuda_token_words_fill(uint32_t *words);
+cuda_token_codewords_fill(uint32_t *words);
 
 #endif

@@ -15,8 +15,8 @@
 #endif
 
 /* A decoder's first levels that end before this one are left to one block. */
-#ifndef CUDA_CONTEXT_ALONE_NSYMBOLS
-#define CUDA_CONTEXT_ALONE_NSYMBOLS 8192
+#ifndef CUDA_CONTEXT_SINGLE_BLOCK_NSYMBOLS
+#define CUDA_CONTEXT_SINGLE_BLOCK_NSYMBOLS 8192
 #endif
 #define ALONE_NBLOCKS 2
 
@@ -41,8 +41,8 @@ chunk_applies(const struct cuda_chunk &chunk)
 static __device__ __attribute__((noinline)) uint64_t
 lorenzo_place(const struct terp_layout *layout, uint64_t tiled)
 {
-    const uint64_t work = work_position_of_tiled(layout, tiled);
-    uint64_t left = work_point_at(layout, work).raster, at[TERP_NDIMS];
+    const uint64_t work = level_position_of_tiled(layout, tiled);
+    uint64_t left = level_point_at(layout, work).raster, at[TERP_NDIMS];
 
     for (int d = 0; d < TERP_NDIMS; d++)
         at[d] = split(&left, layout->dims[d]);
@@ -382,7 +382,7 @@ count_alone(const struct context_work *work)
     int n = 0;
 
     while (n < work->nlevels && work->ncoarse <= TERP_TILE_NSYMBOLS &&
-           work->level[n].end <= CUDA_CONTEXT_ALONE_NSYMBOLS &&
+           work->level[n].end <= CUDA_CONTEXT_SINGLE_BLOCK_NSYMBOLS &&
            work->level[n].nblocks <= ALONE_NBLOCKS)
         n++;
     return n;

@@ -16,7 +16,7 @@ using tile_scan = typename block_sum<NTHREADS>::TempStorage;
 
 /* ---- escapes ---- */
 
-/* One more escape in the range of the place in work order, for each of these
+/* One more escape in the range of the place in level order, for each of these
  * symbols from number `tiled` on. Rare, and long: out of the way of others. */
 static __device__ __attribute__((noinline)) void
 count_in_ranges(unsigned long long *ranges, const struct terp_layout *layout,
@@ -26,7 +26,7 @@ count_in_ranges(unsigned long long *ranges, const struct terp_layout *layout,
     for (; escapes != 0; escapes &= escapes - 1) {
         uint64_t escape = tiled + (unsigned)__ffs((int)escapes) - 1;
         uint64_t at = is_lorenzo ? raster_position_of_tiled(layout, escape)
-                                 : work_position_of_tiled(layout, escape);
+                                 : level_position_of_tiled(layout, escape);
         atomicAdd(&ranges[at / CUDA_RANGE_NVALUES], 1ULL);
     }
 }

@@ -99,7 +99,7 @@ end_of_word(unsigned ends, unsigned n)
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 write_words(struct words_shared<NTHREADS> &s,
-            const struct cuda_decode_book *book, unsigned at, unsigned end,
+            const struct cuda_decode_table *book, unsigned at, unsigned end,
             unsigned tile_end, unsigned i, unsigned nsymbols)
 {
     bool valid = true;
@@ -145,7 +145,7 @@ write_words(struct words_shared<NTHREADS> &s,
 template <unsigned NTHREADS>
 static __device__ __forceinline__ void
 stage_book(struct words_shared<NTHREADS> &s,
-           const struct cuda_decode_book *book)
+           const struct cuda_decode_table *book)
 {
     const unsigned nunits = CUDA_LOOKUP_NENTRIES / 4;
 
@@ -167,7 +167,7 @@ template <unsigned NTHREADS>
 static __device__ bool
 decode_words(const struct cuda_batch &batch, struct cuda_chunk &chunk,
              struct words_shared<NTHREADS> &s, tile_scan<NTHREADS> &s_scan,
-             const struct cuda_decode_book *book, bool stage, uint64_t tile,
+             const struct cuda_decode_table *book, bool stage, uint64_t tile,
              const uint8_t *src, unsigned nbytes, uint16_t *symbols,
              unsigned nsymbols)
 {

@@ -29,7 +29,7 @@ static_assert(LENGTHS_NBITS == 12 && TERP_MAX_CODE_NBITS == 15,
 
 struct few_words_shared {
     uint32_t bits[BITS_NWORDS];
-    struct cuda_word_book book;
+    struct cuda_codeword_table book;
     /* By a word's first bits: four times its length less one; of longer words
      * as if they had one bit more than is looked at. */
     alignas(8) uint8_t length[1 << LENGTHS_NBITS];
@@ -43,7 +43,7 @@ struct few_words_shared {
 
 /* Until wait_async. */
 static __device__ __forceinline__ void
-stage_word_book(struct few_words_shared &s, const struct cuda_decode_book *book)
+stage_word_book(struct few_words_shared &s, const struct cuda_decode_table *book)
 {
     const unsigned nunits = sizeof s.book / 16;
 

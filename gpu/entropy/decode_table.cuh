@@ -30,7 +30,7 @@
 
 /* 10.3 KB. The halves of what is found are apart: to count words takes only
  * the low one, from all banks of shared memory. */
-struct __align__(16) cuda_decode_book
+struct __align__(16) cuda_decode_table
 {
     uint32_t low[CUDA_LOOKUP_NENTRIES];
     uint32_t high[CUDA_LOOKUP_NENTRIES];
@@ -42,15 +42,15 @@ struct __align__(16) cuda_decode_book
 };
 
 /* What a book ends with: enough to decode a word alone. */
-struct __align__(16) cuda_word_book
+struct __align__(16) cuda_codeword_table
 {
     uint32_t end[TERP_MAX_CODE_NBITS + 1];
     int32_t base[TERP_MAX_CODE_NBITS + 1];
     uint16_t sorted[TERP_NSYMBOLS];
 };
-static_assert(sizeof(struct cuda_word_book) ==
-                  sizeof(struct cuda_decode_book) -
-                      offsetof(struct cuda_decode_book, end),
+static_assert(sizeof(struct cuda_codeword_table) ==
+                  sizeof(struct cuda_decode_table) -
+                      offsetof(struct cuda_decode_table, end),
               "the same");
 
 /* Words of lengths above `shortest` are looked for. 0: no word. */
@@ -74,8 +74,8 @@ symbol_of_word(const Book *book, unsigned bits15, unsigned length)
 /* Fills in `end` and `base` by the number of words of each length. False when
  * they overfill the code space, as terp_huffman_codewords finds. */
 static __host__ __device__ inline bool
-cuda_decode_book_ends(const uint32_t nwords[TERP_MAX_CODE_NBITS + 1],
-                      struct cuda_decode_book *book)
+cuda_decode_table_fill_ends(const uint32_t nwords[TERP_MAX_CODE_NBITS + 1],
+                      struct cuda_decode_table *book)
 {
     uint32_t next = 0, nsorted = 0;
 
@@ -95,7 +95,7 @@ cuda_decode_book_ends(const uint32_t nwords[TERP_MAX_CODE_NBITS + 1],
 
 /* Fills in what to find for these bits, when all else is filled in. */
 static __host__ __device__ inline void
-cuda_decode_book_look(struct cuda_decode_book *book, unsigned bits)
+cuda_decode_table_fill_lookup(struct cuda_decode_table *book, unsigned bits)
 {
     unsigned left = CUDA_LOOKUP_NBITS, nwords = 0, nothers = 0;
     unsigned ends = 0, others = 0, codes = 0, is_wide = 0;
@@ -130,21 +130,21 @@ cuda_decode_book_look(struct cuda_decode_book *book, unsigned bits)
 
 /* The books of the dictionary's entries. */
 static inline void
-cuda_decode_books_fill(struct cuda_decode_book books[TERP_NENTRIES])
+cuda_decode_tables_fill(struct cuda_decode_table books[TERP_NENTRIES])
 {
     for (int e = 0; e < TERP_NENTRIES; e++) {
-        struct cuda_decode_book *book = &books[e];
+        struct cuda_decode_table *book = &books[e];
         uint32_t nwords[TERP_MAX_CODE_NBITS + 1] = {0};
         uint16_t *sorted = book->sorted;
         for (int s = 0; s < TERP_NSYMBOLS; s++)
             nwords[terp_entry_code_nbits[s][e]]++;
-        cuda_decode_book_ends(nwords, book);
+        cuda_decode_table_fill_ends(nwords, book);
         for (int length = 1; length <= TERP_MAX_CODE_NBITS; length++)
             for (int s = 0; s < TERP_NSYMBOLS; s++)
                 if (terp_entry_code_nbits[s][e] == length)
                     *sorted++ = (uint16_t)s;
         for (unsigned bits = 0; bits < CUDA_LOOKUP_NENTRIES; bits++)
-            cuda_decode_book_look(book, bits);
+            cuda_decode_table_fill_lookup(book, bits);
     }
 }
 

@@ -139,7 +139,7 @@ template <unsigned NTHREADS> struct tokens_shared {
 template <unsigned NTHREADS>
 static __device__ bool
 decode_tokens(struct tokens_shared<NTHREADS> &s, tile_scan<NTHREADS> &s_scan,
-              const struct cuda_token_book *book, bool stage,
+              const struct cuda_token_decode_table *book, bool stage,
               const uint8_t *src, unsigned nbytes, uint16_t *symbols,
               unsigned nsymbols)
 {

@@ -20,7 +20,7 @@ static_assert(MAP_NBITS >= TOKEN_MAX_NBITS && MAP_NBITS / 4 % 2 == 1 &&
 
 struct few_tokens_shared {
     uint32_t bits[TOKENS_NWORDS];
-    struct cuda_token_book book;
+    struct cuda_token_decode_table book;
     union {
         uint8_t map[FEW_TILES_NTHREADS][MAP_NBITS];
         uint32_t map_words[FEW_TILES_NTHREADS][MAP_NBITS / 4];
@@ -32,7 +32,7 @@ struct few_tokens_shared {
 /* Until wait_async. */
 static __device__ __forceinline__ void
 stage_token_book(struct few_tokens_shared &s,
-                 const struct cuda_token_book *book)
+                 const struct cuda_token_decode_table *book)
 {
 #pragma unroll 1
     for (unsigned i = threadIdx.x; i < sizeof s.book / 16;

@@ -126,9 +126,9 @@ class_of_position(const struct terp_level *level, uint64_t position)
     return odd;
 }
 
-/* Work order: the place in `work` of a symbol in tile order. */
+/* Level order: the place in `work` of a symbol in tile order. */
 static __host__ __device__ inline uint64_t
-work_position_of_tiled(const struct terp_layout *layout, uint64_t tiled)
+level_position_of_tiled(const struct terp_layout *layout, uint64_t tiled)
 {
     if (tiled < layout->nbricks)
         return tiled;
@@ -144,16 +144,16 @@ work_position_of_tiled(const struct terp_layout *layout, uint64_t tiled)
     return at + untiled_at(layout->rank, extent, tiled - at);
 }
 
-/* A point by its position in work order. */
-struct work_point {
+/* A point by its position in level order. */
+struct level_point {
     uint64_t tiled;  /* its symbol's position */
     uint64_t raster; /* in C order of the chunk */
 };
 
-static __host__ __device__ inline struct work_point
-work_point_at(const struct terp_layout *layout, uint64_t position)
+static __host__ __device__ inline struct level_point
+level_point_at(const struct terp_layout *layout, uint64_t position)
 {
-    struct work_point point = {position, 0};
+    struct level_point point = {position, 0};
     uint64_t left = position, at[TERP_NDIMS] = {0};
     int l = 1;
 

@@ -86,8 +86,8 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
 #define MANY_TILES_NTHREADS 128
 #define MANY_TILES_NBLOCKS 8 /* of a multiprocessor: its memory holds them */
 #define MANY_TILES_BLOCK 4   /* tiles of a block, where there are many */
-#ifndef CUDA_MANY_TILES
-#define CUDA_MANY_TILES 2048
+#ifndef CUDA_LARGE_BATCH_NTILES
+#define CUDA_LARGE_BATCH_NTILES 2048
 #endif
 /* So few tiles' blocks run at once. Each then finds by itself what its
  * partition keeps, and makes its own tile's bytes of that. */
@@ -227,20 +227,20 @@ tile_bytes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
            place.nbytes_before;
 }
 
-static __device__ __forceinline__ const struct cuda_decode_book *
+static __device__ __forceinline__ const struct cuda_decode_table *
 tile_book(const struct cuda_batch &batch, enum terp_coding coding,
           unsigned entry)
 {
     return coding == TERP_CODING_HUFFMAN
-               ? batch.tables.d_decode_books + entry
-               : region<struct cuda_decode_book>(batch, blockIdx.y,
-                                                 batch.at.books);
+               ? batch.tables.d_decode_tables + entry
+               : region<struct cuda_decode_table>(batch, blockIdx.y,
+                                                 batch.at.codebook);
 }
 
-static __device__ __forceinline__ const struct cuda_token_book *
+static __device__ __forceinline__ const struct cuda_token_decode_table *
 tile_token_book(const struct cuda_batch &batch, unsigned entry)
 {
-    return batch.tables.d_token_books + entry;
+    return batch.tables.d_token_decode_tables + entry;
 }
 
 /* No encoder reduces partitions of ratio: that is left to the CPU. */
@@ -418,7 +418,7 @@ __launch_bounds__(MANY_TILES_NTHREADS, MANY_TILES_NBLOCKS)
     const uint64_t first = (uint64_t)blockIdx.x * MANY_TILES_BLOCK;
     const uint64_t end = min_u64(first + MANY_TILES_BLOCK, batch.ntiles);
     const enum terp_coding coding = chunk.coding;
-    const struct cuda_decode_book *book, *staged = nullptr;
+    const struct cuda_decode_table *book, *staged = nullptr;
     unsigned staged_entry = TERP_NENTRIES;
     struct tile_place place = load_place(batch, first);
 
@@ -479,7 +479,7 @@ launch_tiles(const struct cuda_batch *batch, cudaStream_t stream)
     const unsigned nchunks = (unsigned)batch->nchunks;
     const unsigned ntiles = (unsigned)batch->ntiles;
     const uint64_t nall = batch->ntiles * nchunks;
-    const bool few = nall < CUDA_MANY_TILES;
+    const bool few = nall < CUDA_LARGE_BATCH_NTILES;
     const bool alone = few && nall <= ALONE_NTILES;
     cudaError_t error;
 

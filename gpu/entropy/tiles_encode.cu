@@ -208,10 +208,10 @@ __launch_bounds__(TILE_NTHREADS, FEW ? 4 : 6)
         return;
     if (!FEW)
         symbols = load_thread_symbols(from, first, first + 8, nsymbols);
-    const uint32_t *words = batch.tables.d_words + entry * TERP_NSYMBOLS;
+    const uint32_t *words = batch.tables.d_codewords + entry * TERP_NSYMBOLS;
     if (!is_huffman)
         words =
-            region<struct cuda_custom_book>(batch, blockIdx.y, batch.at.books)
+            region<struct cuda_custom_codebook>(batch, blockIdx.y, batch.at.codebook)
                 ->word;
 #pragma unroll
     for (unsigned i = 0; i < THREAD_NSYMBOLS; i++) {
@@ -388,12 +388,12 @@ __launch_bounds__(PARTITION_NTHREADS, 3)
 }
 
 cudaError_t
-cuda_tiles_survey(const struct cuda_batch *batch, cudaStream_t stream)
+cuda_tiles_histogram(const struct cuda_batch *batch, cudaStream_t stream)
 {
     dim3 tiles((unsigned)batch->ntiles, (unsigned)batch->nchunks);
 
     if (batch->coding == TERP_CODING_RATIO)
-        return cuda_tokens_survey(batch, stream);
+        return cuda_tokens_histogram(batch, stream);
     cudaError_t error = cudaFuncSetAttribute(
         survey_tiles, cudaFuncAttributeMaxDynamicSharedMemorySize,
         TABLE_NBYTES);
@@ -409,7 +409,7 @@ cuda_tiles_encode(const struct cuda_batch *batch, cudaStream_t stream)
 {
     dim3 tiles((unsigned)batch->ntiles, (unsigned)batch->nchunks);
 
-    cudaError_t error = cuda_tiles_survey(batch, stream);
+    cudaError_t error = cuda_tiles_histogram(batch, stream);
     if (error == cudaSuccess && terp_coding_selects_entries(batch->coding))
         error = cuda_entries_select(batch, stream);
     if (error == cudaSuccess && batch->coding == TERP_CODING_CUSTOM)

@@ -29,14 +29,14 @@ static_assert(TERP_RUN_SINGLES_LOG2 == 2 && TERP_CODE_SINGLES_LOG2 == 3,
               "first numbers of classes in two and three bits");
 
 /* 9.4 KB. */
-struct __align__(16) cuda_token_book
+struct __align__(16) cuda_token_decode_table
 {
     uint16_t token[CUDA_TOKEN_NPLACES];
     uint8_t nbits[CUDA_TOKEN_NPLACES]; /* of a token, with all of its bits */
     uint32_t end; /* words below it, left-aligned to 15 bits, are short */
     uint32_t padding[3];
 };
-static_assert(sizeof(struct cuda_token_book) % 16 == 0, "for wide loads");
+static_assert(sizeof(struct cuda_token_decode_table) % 16 == 0, "for wide loads");
 
 /* Where a book has what a word stands for, of which `bits15` are the first
  * bits. Each number of 15 bits begins with a word. */
@@ -74,10 +74,10 @@ token_of(unsigned run, unsigned code, unsigned word_nbits)
 
 /* The books of the dictionary's entries. */
 static inline void
-cuda_token_books_fill(struct cuda_token_book books[TERP_NENTRIES])
+cuda_token_decode_tables_fill(struct cuda_token_decode_table books[TERP_NENTRIES])
 {
     for (int e = 0; e < TERP_NENTRIES; e++) {
-        struct cuda_token_book *book = &books[e];
+        struct cuda_token_decode_table *book = &books[e];
         unsigned bits15 = 0; /* of the next word */
         book->end = 0;
         for (int length = 1; length <= TERP_MAX_CODE_NBITS; length++) {

@@ -194,7 +194,7 @@ __launch_bounds__(TILE_NTHREADS, FEW ? 3 : 6)
 }
 
 cudaError_t
-cuda_tokens_survey(const struct cuda_batch *batch, cudaStream_t stream)
+cuda_tokens_histogram(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const dim3 tiles((unsigned)batch->ntiles, (unsigned)batch->nchunks);
 
@@ -250,7 +250,7 @@ __launch_bounds__(TILE_NTHREADS, FEW ? 3 : 7)
     /* A tile of zeros has none: any, as long as there is one. */
     const unsigned entry =
         min(entry_of_tile(batch, chunk, tile), (unsigned)TERP_NENTRIES - 1);
-    const uint32_t *words = batch.tables.d_token_words + entry * TERP_NTOKENS;
+    const uint32_t *words = batch.tables.d_token_codewords + entry * TERP_NTOKENS;
     if (FEW) {
         static_assert(TERP_NTOKENS % 4 == 0, "for wide loads");
         if (threadIdx.x < TERP_NTOKENS / 4)

@@ -5,10 +5,10 @@
 
 #include "gpu/engine/state.cuh"
 
-/* What cuda_tiles_survey says: which tiles are zero, the others' costs, and
+/* What cuda_tiles_histogram says: which tiles are zero, the others' costs, and
  * ntiles_best. */
 cudaError_t
-cuda_tokens_survey(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_tokens_histogram(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Once entries are selected: a tile's bytes, their number, its entry. */
 cudaError_t

@@ -181,14 +181,14 @@ lorenzo_word(const struct terp_layout *layout, const struct cuda_chunk &chunk,
 }
 
 /* A position's symbol, and where its value is in C order. */
-static __device__ __forceinline__ struct work_point
+static __device__ __forceinline__ struct level_point
 point_at(const struct terp_layout *layout, bool lorenzo, uint64_t position)
 {
-    struct work_point point = {0, position};
+    struct level_point point = {0, position};
     uint64_t left = position, at[TERP_NDIMS];
 
     if (!lorenzo)
-        return work_point_at(layout, position);
+        return level_point_at(layout, position);
     for (int d = 0; d < TERP_NDIMS; d++)
         at[d] = split(&left, layout->dims[d]);
     struct tiled_row row = tiled_row_at(layout->rank, layout->dims, at, left);
@@ -211,7 +211,7 @@ struct range_list {
     uint32_t nescapes[2][NWARPS];
 };
 
-/* The number, or word, of an escape at a position of work order, or C order. */
+/* The number, or word, of an escape at a position of level order, or C order. */
 template <typename T>
 static __device__ __forceinline__ uint64_t
 escape_bits(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
@@ -267,7 +267,7 @@ move_words(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
         i += (unsigned)__ffs((int)left) - 1;
         const uint64_t position =
             range_of_thread(i) * CUDA_RANGE_NVALUES + threadIdx.x;
-        struct work_point point = {0, 0};
+        struct level_point point = {0, 0};
         bool escaped = false;
         if (position < batch.nvalues) {
             point = point_at(batch.d_layout, lorenzo, position);
@@ -331,7 +331,7 @@ union staged_layout {
     uint64_t words[STAGED_NBYTES / 8];
 };
 
-/* Listed escapes: their places in work order, or C order, and the words, which
+/* Listed escapes: their places in level order, or C order, and the words, which
  * stand in the order of these. */
 template <typename T> struct listed_words {
     __align__(16) uint32_t position[CUDA_MAX_NLISTED];
@@ -356,7 +356,7 @@ place_listed(const struct terp_layout *layout, const struct cuda_chunk &chunk,
         const word_of<T> word = read_escape<T>(chunk, step, i);
         position = (uint32_t)(chunk.prediction == TERP_PREDICTION_LORENZO
                                   ? raster_position_of_tiled(layout, tiled)
-                                  : work_position_of_tiled(layout, tiled));
+                                  : level_position_of_tiled(layout, tiled));
         s_listed->word[i] = word;
     }
     if (i < CUDA_MAX_NLISTED)

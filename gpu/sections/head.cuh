@@ -131,7 +131,7 @@ write_palette(const uint32_t used[USED_NWORDS], uint8_t *dst)
 /* Bytes of all codebooks of a chunk in which some tiles have words. */
 static __device__ __forceinline__ uint64_t
 books_nbytes(enum terp_coding coding, const uint32_t used[USED_NWORDS],
-             unsigned nnonzero, const struct cuda_custom_book *book)
+             unsigned nnonzero, const struct cuda_custom_codebook *book)
 {
     if (terp_coding_selects_entries(coding)) {
         unsigned nused = count_used(used, TERP_NENTRIES);
@@ -145,7 +145,7 @@ books_nbytes(enum terp_coding coding, const uint32_t used[USED_NWORDS],
 /* By NTHREADS threads. A byte has two symbols, the escape first of all. */
 template <unsigned NTHREADS>
 static __device__ void
-write_custom(const struct cuda_custom_book *book, uint8_t *dst)
+write_custom(const struct cuda_custom_codebook *book, uint8_t *dst)
 {
     unsigned low = book->low, n = book->high - low + 2u;
 

@@ -294,7 +294,7 @@ custom_length(const uint8_t *lengths, unsigned low, unsigned high,
 /* The chunk's own codebook, made ready to decode. */
 template <unsigned NTHREADS>
 static __device__ __attribute__((noinline)) bool
-read_custom(struct cuda_decode_book *book, index_reader<NTHREADS> *reader,
+read_custom(struct cuda_decode_table *book, index_reader<NTHREADS> *reader,
             read_shared<NTHREADS> &s)
 {
     static_assert(TERP_NSYMBOLS % NTHREADS == 0 &&
@@ -338,7 +338,7 @@ read_custom(struct cuda_decode_book *book, index_reader<NTHREADS> *reader,
     }
     __syncthreads();
     if (threadIdx.x == 0)
-        s.fits = cuda_decode_book_ends(s.nwords, book);
+        s.fits = cuda_decode_table_fill_ends(s.nwords, book);
 #pragma unroll 1
     for (unsigned symbol = threadIdx.x; symbol < TERP_NSYMBOLS;
          symbol += NTHREADS) {
@@ -357,7 +357,7 @@ read_custom(struct cuda_decode_book *book, index_reader<NTHREADS> *reader,
 #pragma unroll 1
     for (unsigned bits = threadIdx.x; bits < CUDA_LOOKUP_NENTRIES;
          bits += NTHREADS)
-        cuda_decode_book_look(book, bits);
+        cuda_decode_table_fill_lookup(book, bits);
     return true;
 }
 
@@ -576,8 +576,8 @@ read_index(const struct cuda_batch &batch, enum terp_coding coding,
             return false;
         if (coding == TERP_CODING_CUSTOM) {
             index_reader<NTHREADS> copy = *reader; /* that has an address */
-            if (!read_custom<NTHREADS>(region<struct cuda_decode_book>(
-                                           batch, blockIdx.y, batch.at.books),
+            if (!read_custom<NTHREADS>(region<struct cuda_decode_table>(
+                                           batch, blockIdx.y, batch.at.codebook),
                                        &copy, s))
                 return false;
             *reader = copy;

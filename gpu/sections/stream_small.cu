@@ -109,7 +109,7 @@ index_of(const struct cuda_batch &batch, const struct small_shared *s)
         return index;
     index.books_nbytes = (unsigned)books_nbytes(
         s->chunk.coding, s->used, index.nnonzero,
-        region<struct cuda_custom_book>(batch, blockIdx.y, batch.at.books));
+        region<struct cuda_custom_codebook>(batch, blockIdx.y, batch.at.codebook));
     index.offset_nbytes = ((unsigned)bit_width(index.payload_nbytes) + 7) / 8;
     index.end += index.books_nbytes + index.nfull + 1 +
                  (index.nfull - 1) * index.offset_nbytes +
@@ -170,7 +170,7 @@ write_books(const struct cuda_batch &batch, const struct small_shared *s,
         return;
     if (s->chunk.coding == TERP_CODING_CUSTOM)
         write_custom<SMALL_NTHREADS>(
-            region<struct cuda_custom_book>(batch, blockIdx.y, batch.at.books),
+            region<struct cuda_custom_codebook>(batch, blockIdx.y, batch.at.codebook),
             books);
     if (!terp_coding_selects_entries(s->chunk.coding))
         return;

@@ -80,7 +80,7 @@ static_assert(HEAD_NTHREADS / 32 == 32, "a lane has a warp's sums");
 struct index {
     struct cuda_index_room room;
     const uint8_t *entry;
-    const struct cuda_custom_book *book;
+    const struct cuda_custom_codebook *book;
     uint8_t *numbers;        /* of the entries of non-zero tiles */
     uint16_t *map;           /* bits of tiles; filled up to 8 bytes */
     struct cuda_tower tower; /* of map */
@@ -111,7 +111,7 @@ index_of(const struct cuda_batch &batch, unsigned chunk, struct head_shared *s)
                   "and that of many tiles to what else partitions need");
     index.room = index_room(batch, chunk);
     index.entry = region<uint8_t>(batch, chunk, batch.at.entry);
-    index.book = region<struct cuda_custom_book>(batch, chunk, batch.at.books);
+    index.book = region<struct cuda_custom_codebook>(batch, chunk, batch.at.codebook);
     index.first = min(threadIdx.x * share, npartitions);
     index.end = min(index.first + share, npartitions);
     index.map = s->map;

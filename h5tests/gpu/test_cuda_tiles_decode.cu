@@ -21,8 +21,8 @@ extern "C" {
 #include "gpu/sections/escapes.cuh"
 #include "gpu/sections/specials.cuh"
 
-static struct cuda_decode_book books[TERP_NENTRIES];
-static struct cuda_token_book token_books[TERP_NENTRIES];
+static struct cuda_decode_table books[TERP_NENTRIES];
+static struct cuda_token_decode_table token_books[TERP_NENTRIES];
 static struct cpu_tokens tokens;
 static uint64_t nrandom;
 
@@ -70,8 +70,8 @@ device_make(const struct terp_chunk *chunk, bool ratio, struct device *device)
     batch->nranges = div_up(batch->nvalues, CUDA_RANGE_NVALUES);
     batch->h_layout = batch->d_layout = &device->layout;
     batch->d_chunks = batch->h_chunks = &device->chunk;
-    batch->tables.d_decode_books = books;
-    batch->tables.d_token_books = token_books;
+    batch->tables.d_decode_tables = books;
+    batch->tables.d_token_decode_tables = token_books;
     uint64_t nbytes = 0;
     at->ranges = take(&nbytes, 8 * (batch->nranges + 1));
     at->symbols = take(&nbytes, 2 * batch->nvalues);
@@ -504,7 +504,7 @@ make_token_tile(int entry, unsigned max_run_class, struct token_tile *tile)
 {
     uint16_t symbols[TERP_TILE_NSYMBOLS];
     uint32_t items[TERP_TILE_NSYMBOLS];
-    struct cpu_encode_book book;
+    struct cpu_codebook book;
     uint8_t lengths[TERP_NSYMBOLS];
     unsigned at = 0;
 
@@ -1035,8 +1035,8 @@ main(void)
         cmocka_unit_test(damaged_tiles_are_refused_as_by_the_cpu),
         cmocka_unit_test(damaged_streams_are_refused_as_by_the_cpu),
     };
-    cuda_decode_books_fill(books);
-    cuda_token_books_fill(token_books);
+    cuda_decode_tables_fill(books);
+    cuda_token_decode_tables_fill(token_books);
     terp_cpu_tokens_make(&tokens);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

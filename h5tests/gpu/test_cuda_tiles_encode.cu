@@ -97,18 +97,18 @@ make_bench(struct bench *b, enum terp_type type, enum terp_coding coding,
     batch->at.staging =
         place_region(&end, batch->npartitions * TERP_PARTITION_NTILES *
                                terp_tile_max_nbytes(coding));
-    batch->at.books = place_region(&end, 32 << 10);
+    batch->at.codebook = place_region(&end, 32 << 10);
     batch->at.stride = end;
     batch->d_scratch = (uint8_t *)device_memory(end * NCHUNKS);
     batch->tables.d_code_nbits = &terp_entry_code_nbits[0][0];
     uint32_t *words =
         (uint32_t *)device_memory(4 * TERP_NENTRIES * TERP_NSYMBOLS);
-    cuda_words_fill(words);
-    batch->tables.d_words = words;
+    cuda_codewords_fill(words);
+    batch->tables.d_codewords = words;
     batch->tables.d_token_nbits = &terp_entry_token_nbits[0][0];
     words = (uint32_t *)device_memory(4 * TERP_NENTRIES * TERP_NTOKENS);
-    cuda_token_words_fill(words);
-    batch->tables.d_token_words = words;
+    cuda_token_codewords_fill(words);
+    batch->tables.d_token_codewords = words;
 
     b->chunk = (struct cuda_chunk *)device_memory(NCHUNKS * sizeof *b->chunk);
     batch->d_chunks = b->chunk;
@@ -125,8 +125,8 @@ static void
 free_bench(struct bench *b)
 {
     cudaFree(b->batch.d_scratch);
-    cudaFree((void *)b->batch.tables.d_words);
-    cudaFree((void *)b->batch.tables.d_token_words);
+    cudaFree((void *)b->batch.tables.d_codewords);
+    cudaFree((void *)b->batch.tables.d_token_codewords);
     cudaFree(b->chunk);
     cudaFree(b->dst);
     free(b->symbols);
@@ -518,7 +518,7 @@ custom_codes_equal_package_merge(void **state)
     b.batch.nchunks = 1;
     for (int kind = 0; kind < 8; kind++) {
         uint8_t nbits[TERP_NSYMBOLS];
-        struct cpu_encode_book book;
+        struct cpu_codebook book;
         uint64_t *frequency =
             region<uint64_t>(b.batch, 0, b.batch.at.frequency);
         memset(b.chunk, 0, sizeof *b.chunk);
@@ -529,7 +529,7 @@ custom_codes_equal_package_merge(void **state)
         terp_cpu_encode_table_make(nbits, &book);
         assert_int_equal(cuda_custom_make(&b.batch, NULL), cudaSuccess);
         assert_memory_equal(
-            region<struct cuda_custom_book>(b.batch, 0, b.batch.at.books)->word,
+            region<struct cuda_custom_codebook>(b.batch, 0, b.batch.at.codebook)->word,
             book.word, sizeof book.word);
     }
     free_bench(&b);
