@@ -1,3 +1,5 @@
+/* Chooses tiles' entries of the dictionary by their costs, and writes and reads
+ * which they are, or the chunk's own code. */
 #include "cpu/entropy/codebooks.h"
 
 uint32_t
@@ -23,7 +25,7 @@ terp_cpu_entry_least_cost(const uint32_t counts[TERP_NROWS], int nrows)
 
 /* ---- a tile's entry ---- */
 
-/* Lengths of words by entry, and how many there are. */
+/* Lengths of codewords by entry, and how many there are. */
 static const uint8_t (*lengths_of(enum terp_coding coding,
                                   int *n_ret))[TERP_ENTRY_STRIDE]
 {
