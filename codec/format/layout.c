@@ -1,3 +1,4 @@
+/* Extents and places of a chunk's levels and classes. */
 #include "codec/format/layout.h"
 
 #include <string.h>

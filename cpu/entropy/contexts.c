@@ -1,3 +1,6 @@
+/* Sorts a level's symbols by contexts, which follow from the symbols of coarser
+ * levels, and puts them back. Workers take pieces of the level: first they find
+ * contexts and count them, then they move symbols. */
 #include "cpu/entropy/contexts.h"
 
 #include <stdlib.h>
@@ -22,16 +25,17 @@ struct weights {
  * so many bytes behind the weights are readable. */
 #define BLOCK_NVALUES 32
 
-/* Rows [first, end) of the lattice that a level makes. */
+/* Makes rows [first, end) of the lattice that a level completes: its even
+ * points and its own ones take turns. */
 static void
-merge_rows(void *arg, int id, uint64_t first, uint64_t end)
+interleave_rows(void *arg, int worker, uint64_t first, uint64_t end)
 {
     const struct weights *w = arg;
     const struct terp_level *level = &w->layout->level[w->l];
     uint64_t fine[TERP_NDIMS], at[TERP_NDIMS];
     uint8_t half[2][BLOCK_NVALUES];
 
-    (void)id;
+    (void)worker;
     for (int d = 0; d < TERP_NDIMS; d++)
         fine[d] = level->neven[d] + level->nodd[d];
     uint64_t brick = cpu_find_row(fine, first, at);
@@ -112,7 +116,7 @@ go_on(struct cpu_pool *pool, struct weights *weights)
     for (int d = 1; d < TERP_NDIMS; d++)
         nrows *= level->neven[d] + level->nodd[d];
     if (weights->l > 1)
-        terp_cpu_pool_run(pool, merge_rows, weights, nrows, 512);
+        terp_cpu_pool_run(pool, interleave_rows, weights, nrows, 512);
     weights->even = weights->fine;
     weights->fine = even;
     weights->l--;
@@ -314,7 +318,7 @@ count_groups(const uint8_t *groups, uint64_t n,
         GROUP_NBITS = 4,
         NPAIRS = 1 << (2 * GROUP_NBITS)
     };
-    _Static_assert(TERP_NGROUPS <= 1 << GROUP_NBITS, "groups fit");
+    _Static_assert(TERP_NGROUPS <= 1 << GROUP_NBITS, "A group has four bits.");
     uint32_t pairs[4][NPAIRS] = {{0}};
     uint64_t i = 0, eight;
 
@@ -339,11 +343,11 @@ count_groups(const uint8_t *groups, uint64_t n,
 }
 
 static void
-mark_pieces(void *arg, int id, uint64_t first, uint64_t end)
+mark_pieces(void *arg, int worker, uint64_t first, uint64_t end)
 {
     const struct sort *sort = arg;
 
-    (void)id;
+    (void)worker;
     for (uint64_t p = first; p < end; p++) {
         struct piece *piece = &sort->pieces[p];
         struct cpu_boxes boxes;
@@ -373,7 +377,7 @@ struct move {
     uint64_t nahead; /* sum of its bytes */
 };
 #define MAX_NAHEAD 255
-_Static_assert(TERP_NCONTEXTS == 8, "a byte a context");
+_Static_assert(TERP_NCONTEXTS == 8, "A context has a byte of eight.");
 
 static void
 catch_up(struct move *m)
@@ -490,11 +494,11 @@ restore_masked_row(void *arg, uint64_t at, uint64_t n)
 }
 
 static void
-move_pieces(void *arg, int id, uint64_t first, uint64_t end)
+move_pieces(void *arg, int worker, uint64_t first, uint64_t end)
 {
     const struct sort *sort = arg;
 
-    (void)id;
+    (void)worker;
     for (uint64_t p = first; p < end; p++) {
         const struct piece *piece = &sort->pieces[p];
         uint64_t class_at = sort->layout->level[sort->l].class_at[piece->odd];

@@ -55,12 +55,12 @@ copy_row(void *arg, uint64_t at, uint64_t n)
 }
 
 static void
-copy_slabs(void *arg, int id, uint64_t first, uint64_t end)
+copy_slabs(void *arg, int worker, uint64_t first, uint64_t end)
 {
     const struct transfer *t = arg;
     struct copy copy = {t, cpu_slab_begin(&t->boxes, first)};
 
-    (void)id;
+    (void)worker;
     for (uint64_t slab = first; slab < end; slab++)
         cpu_slab_walk(&t->boxes, slab, copy_row, &copy);
 }

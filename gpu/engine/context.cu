@@ -55,7 +55,8 @@ make_tables(struct cuda_tables *tables)
     struct cuda_decode_table *books =
         (struct cuda_decode_table *)malloc(TERP_NENTRIES * sizeof *books);
     struct cuda_token_decode_table *token_books =
-        (struct cuda_token_decode_table *)malloc(TERP_NENTRIES * sizeof *token_books);
+        (struct cuda_token_decode_table *)malloc(TERP_NENTRIES *
+                                                 sizeof *token_books);
     cudaError_t error = cudaErrorMemoryAllocation;
 
     if (words != NULL && books != NULL && token_books != NULL) {
@@ -70,7 +71,8 @@ make_tables(struct cuda_tables *tables)
             error = upload(words, ntoken_words, &tables->d_token_codewords);
         cuda_token_decode_tables_fill(token_books);
         if (error == cudaSuccess)
-            error = upload(token_books, TERP_NENTRIES, &tables->d_token_decode_tables);
+            error = upload(token_books, TERP_NENTRIES,
+                           &tables->d_token_decode_tables);
     }
     free(words);
     free(books);

@@ -15,6 +15,9 @@
 #define __grid_constant__
 #endif
 
+/* All lanes of a warp take part. */
+#define FULL_WARP_MASK 0xFFFFFFFFu
+
 /* The codec's headers are C11. */
 #define _Static_assert static_assert
 

@@ -104,13 +104,14 @@ struct cuda_token_decode_table;
 struct cuda_tables {
     const uint16_t *d_cost;      /* [TERP_NROWS][TERP_ENTRY_STRIDE] */
     const uint8_t *d_code_nbits; /* [TERP_NSYMBOLS][TERP_ENTRY_STRIDE] */
-    const uint32_t *d_codewords;     /* [TERP_NENTRIES][TERP_NSYMBOLS],
-                                    word << 4 | bits */
+    const uint32_t *d_codewords; /* [TERP_NENTRIES][TERP_NSYMBOLS],
+                                packed */
     const struct cuda_decode_table *d_decode_tables; /* [TERP_NENTRIES] */
     /* The same of tokens. */
-    const uint8_t *d_token_nbits;  /* [TERP_NTOKENS][TERP_ENTRY_STRIDE] */
+    const uint8_t *d_token_nbits;      /* [TERP_NTOKENS][TERP_ENTRY_STRIDE] */
     const uint32_t *d_token_codewords; /* [TERP_NENTRIES][TERP_NTOKENS] */
-    const struct cuda_token_decode_table *d_token_decode_tables; /* [TERP_NENTRIES] */
+    const struct cuda_token_decode_table
+        *d_token_decode_tables; /* [TERP_NENTRIES] */
 };
 
 #define CUDA_PARTITION_MAX_NBYTES \

@@ -1,32 +1,34 @@
-/* Which codebooks a stream uses. doc/format.md, "Tiles"; the choices
- * are those of cpu/entropy/codebooks.c. */
+/* Which codebooks a stream uses: the choices of cpu/entropy/codebooks.c.
+ * doc/format.md, "Tiles". */
 #ifndef TERP_GPU_ENTROPY_CODEBOOKS_CUH
 #define TERP_GPU_ENTROPY_CODEBOOKS_CUH
 
 #include "codec/format/bytes.h"
+#include "codec/format/huffman.h"
 #include "gpu/engine/state.cuh"
 
-/* What a tile's words cost. `best`, by the width of the palette: bits << 7 |
- * entry for the entry that the tile selects; 0 for a zero tile. */
+/* What a tile's codewords cost by entry. `best`, by the width of the palette:
+ * bits << 7 | entry for the entry that the tile selects; 0 for a zero tile. */
 struct cuda_tile_cost {
     uint16_t nbits[TERP_ENTRY_STRIDE];
     uint32_t best[TERP_PALETTE_NWIDTHS];
 };
 static_assert(TERP_CODEWORDS_MAX_NBYTES * 8 <= UINT16_MAX,
-              "bits of a tile's words");
-static_assert(TERP_NENTRIES <= 1 << 7, "an entry has seven bits");
-static_assert(sizeof(struct cuda_tile_cost) % 16 == 0, "for wide loads");
+              "A cost holds the bits of a tile's codewords.");
+static_assert(TERP_NENTRIES <= 1 << 7, "An entry has seven bits.");
+static_assert(sizeof(struct cuda_tile_cost) % 16 == 0,
+              "Costs are loaded in units of 16 bytes.");
 static_assert(sizeof(struct cuda_tile_cost) <= 4 * TERP_NENTRIES,
-              "the region of costs holds it");
+              "The region of costs holds a tile's.");
 
-/* The chunk's own codebook, in the region of books. */
+/* The chunk's own codebook, in the region of that name. */
 struct cuda_custom_codebook {
-    uint32_t word[TERP_NSYMBOLS]; /* word << 4 | bits */
-    uint16_t low, high;           /* symbols with words, but the escape */
+    uint32_t codeword[TERP_NSYMBOLS]; /* packed */
+    uint16_t low, high;               /* symbols with words, but the escape */
 };
 
-/* Whether the chunk has tiles to encode: the same for all threads of a block,
- * while the stages of sections may set the status. */
+/* Whether the chunk has tiles to encode. The answer is the same for all threads
+ * of a block, though stages of sections may set the status meanwhile. */
 static __device__ __forceinline__ bool
 has_tiles(const struct cuda_chunk &chunk)
 {
@@ -35,7 +37,8 @@ has_tiles(const struct cuda_chunk &chunk)
                              (chunk.coding < TERP_CODING_HUFFMAN));
 }
 
-/* The width of palette whose words and numbers take the fewest bits. */
+/* The width of the palette whose codewords and numbers of entries take the
+ * fewest bits. */
 static __device__ __forceinline__ unsigned
 palette_width(const struct cuda_chunk &chunk)
 {
@@ -51,8 +54,8 @@ palette_width(const struct cuda_chunk &chunk)
     return width;
 }
 
-/* What codebooks are chosen by: which tiles are zero; huffman, ratio: the
- * others' costs and ntiles_best; custom: the frequencies. */
+/* The histogram pass: which tiles are zero; huffman, ratio: the others' costs
+ * and ntiles_best; custom: the frequencies. */
 cudaError_t
 cuda_tiles_histogram(const struct cuda_batch *batch, cudaStream_t stream);
 
@@ -65,8 +68,9 @@ cuda_entries_select(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_custom_make(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Words of all entries in host memory: of symbols, [TERP_NENTRIES]
- * [TERP_NSYMBOLS], and of tokens, [TERP_NENTRIES][TERP_NTOKENS]. */
+/* Packed codewords of all entries in host memory: of symbols,
+ * [TERP_NENTRIES][TERP_NSYMBOLS], and of tokens, [TERP_NENTRIES][TERP_NTOKENS].
+ */
 void
 cuda_codewords_fill(uint32_t *words);
 void

@@ -1,4 +1,5 @@
-/* How blocks share the points of levels that have contexts. */
+/* How blocks share the points of levels that have contexts: a block has a
+ * region of the level's lattice. */
 #ifndef TERP_GPU_ENTROPY_CONTEXTS_REGION_CUH
 #define TERP_GPU_ENTROPY_CONTEXTS_REGION_CUH
 
@@ -7,8 +8,8 @@
 
 #define CONTEXT_NTHREADS 256
 
-/* Weights of a region, four a word, and those next to it on the far sides: of
- * 9^4 points, three words a row; other regions need fewer. */
+/* Room for the weights of a region, four a word, and of those next to it on the
+ * far sides: 9^4 points take three words a row. Other regions need fewer. */
 #define CONTEXT_MAX_NWORDS (9 * 9 * 9 * 3)
 
 /* How blocks share a level. Regions lie in one box each, or hold several bricks
@@ -30,7 +31,7 @@ struct context_level {
 };
 
 /* Levels that have contexts, the coarsest first. */
-struct context_work {
+struct context_plan {
     uint64_t ncoarse; /* symbols before all of these */
     int nlevels;
     struct context_level level[TERP_NCONTEXT_LEVELS];

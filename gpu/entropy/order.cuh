@@ -1,5 +1,6 @@
-/* Where symbols stand in tile order, in closed form. doc/format.md,
- * "Tile order"; cpu/entropy/order.c walks it. */
+/* Where single symbols stand in tile order, in closed form. doc/format.md,
+ * "Tile order". The CPU copies whole rows and walks over the boxes instead
+ * (cpu/entropy/order.h). */
 #ifndef TERP_GPU_ENTROPY_ORDER_CUH
 #define TERP_GPU_ENTROPY_ORDER_CUH
 
@@ -21,8 +22,8 @@ split(uint64_t *left, uint64_t extent)
     return rest;
 }
 
-/* Of a number below 2^13, by an extent below 2^13, of which the reciprocal is
- * known. */
+/* Divides a number below 2^13 by an extent below 2^13, of which the reciprocal
+ * is known. */
 static __device__ __forceinline__ uint32_t
 divide_by(uint32_t reciprocal, uint32_t number)
 {
@@ -44,7 +45,7 @@ struct tiled_row {
     uint32_t row_in_box;
 };
 
-/* extent[0] and at[0] are not read. */
+/* The row of the point at `at`. extent[0] and at[0] are not read. */
 static __host__ __device__ __forceinline__ struct tiled_row
 tiled_row_at(int rank, const uint64_t extent[TERP_NDIMS],
              const uint64_t at[TERP_NDIMS], uint64_t brick)
@@ -62,7 +63,7 @@ tiled_row_at(int rank, const uint64_t extent[TERP_NDIMS],
     return row;
 }
 
-/* Of point x of the row, in an array whose rows have `n0` points. */
+/* Where point x of the row stands, in an array whose rows have `n0` points. */
 static __host__ __device__ __forceinline__ uint64_t
 tiled_at(const struct tiled_row &row, int rank, uint64_t n0, uint64_t x)
 {
@@ -73,15 +74,15 @@ tiled_at(const struct tiled_row &row, int rank, uint64_t n0, uint64_t x)
            row.row_in_box * width + (x - low);
 }
 
-/* Mostly of 32 bits, which are much faster to divide. */
+/* Most numbers have 32 bits, which are divided much faster. */
 static __host__ __device__ __forceinline__ uint64_t
 divide(uint64_t a, uint64_t b)
 {
     return (a | b) >> 32 == 0 ? (uint32_t)a / (uint32_t)b : a / b;
 }
 
-/* The other way: the point's place in C order of the array. Its loops stay
- * loops: it is rare, and should not take up much code. */
+/* The other way: the place in C order of the array. Loops are not unrolled: the
+ * function is called seldom, and should not take up much code. */
 static __host__ __device__ inline uint64_t
 untiled_at(int rank, const uint64_t extent[TERP_NDIMS], uint64_t tiled)
 {
@@ -113,7 +114,7 @@ untiled_at(int rank, const uint64_t extent[TERP_NDIMS], uint64_t tiled)
     return at;
 }
 
-/* The class of a position that is among a level's. */
+/* The class of a position among a level's. */
 static __host__ __device__ __forceinline__ unsigned
 class_of_position(const struct terp_level *level, uint64_t position)
 {
@@ -126,7 +127,7 @@ class_of_position(const struct terp_level *level, uint64_t position)
     return odd;
 }
 
-/* Level order: the place in `work` of a symbol in tile order. */
+/* The place in level order of a symbol in tile order. */
 static __host__ __device__ inline uint64_t
 level_position_of_tiled(const struct terp_layout *layout, uint64_t tiled)
 {
@@ -180,7 +181,7 @@ level_point_at(const struct terp_layout *layout, uint64_t position)
     return point;
 }
 
-/* C order: the value's number. */
+/* The place in C order of a symbol in the tile order of lorenzo. */
 static __host__ __device__ inline uint64_t
 raster_position_of_tiled(const struct terp_layout *layout, uint64_t tiled)
 {

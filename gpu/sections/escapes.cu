@@ -211,7 +211,8 @@ struct range_list {
     uint32_t nescapes[2][NWARPS];
 };
 
-/* The number, or word, of an escape at a position of level order, or C order. */
+/* The number, or word, of an escape at a position of level order, or C order.
+ */
 template <typename T>
 static __device__ __forceinline__ uint64_t
 escape_bits(const struct cuda_batch &batch, const struct cuda_chunk &chunk,

@@ -156,9 +156,9 @@ write_custom(const struct cuda_custom_codebook *book, uint8_t *dst)
 #pragma unroll 1
     for (unsigned i = 2 * threadIdx.x; i < n; i += 2 * NTHREADS) {
         unsigned even = i == 0 ? TERP_ESCAPE : low + i - 1;
-        unsigned nbits = book->word[even] & 15;
+        unsigned nbits = terp_codeword_nbits(book->codeword[even]);
         if (i + 1 < n)
-            nbits |= (book->word[low + i] & 15) << 4;
+            nbits |= terp_codeword_nbits(book->codeword[low + i]) << 4;
         dst[4 + i / 2] = (uint8_t)nbits;
     }
 }

@@ -576,9 +576,10 @@ read_index(const struct cuda_batch &batch, enum terp_coding coding,
             return false;
         if (coding == TERP_CODING_CUSTOM) {
             index_reader<NTHREADS> copy = *reader; /* that has an address */
-            if (!read_custom<NTHREADS>(region<struct cuda_decode_table>(
-                                           batch, blockIdx.y, batch.at.codebook),
-                                       &copy, s))
+            if (!read_custom<NTHREADS>(
+                    region<struct cuda_decode_table>(batch, blockIdx.y,
+                                                     batch.at.codebook),
+                    &copy, s))
                 return false;
             *reader = copy;
         }

@@ -107,9 +107,10 @@ index_of(const struct cuda_batch &batch, const struct small_shared *s)
     index.end = s->chunk.escapes_end + index.map_nbytes;
     if (index.nnonzero == 0)
         return index;
-    index.books_nbytes = (unsigned)books_nbytes(
-        s->chunk.coding, s->used, index.nnonzero,
-        region<struct cuda_custom_codebook>(batch, blockIdx.y, batch.at.codebook));
+    index.books_nbytes =
+        (unsigned)books_nbytes(s->chunk.coding, s->used, index.nnonzero,
+                               region<struct cuda_custom_codebook>(
+                                   batch, blockIdx.y, batch.at.codebook));
     index.offset_nbytes = ((unsigned)bit_width(index.payload_nbytes) + 7) / 8;
     index.end += index.books_nbytes + index.nfull + 1 +
                  (index.nfull - 1) * index.offset_nbytes +
@@ -169,9 +170,9 @@ write_books(const struct cuda_batch &batch, const struct small_shared *s,
     if (index.nnonzero == 0)
         return;
     if (s->chunk.coding == TERP_CODING_CUSTOM)
-        write_custom<SMALL_NTHREADS>(
-            region<struct cuda_custom_codebook>(batch, blockIdx.y, batch.at.codebook),
-            books);
+        write_custom<SMALL_NTHREADS>(region<struct cuda_custom_codebook>(
+                                         batch, blockIdx.y, batch.at.codebook),
+                                     books);
     if (!terp_coding_selects_entries(s->chunk.coding))
         return;
     write_palette(s->used, books);

@@ -111,7 +111,8 @@ index_of(const struct cuda_batch &batch, unsigned chunk, struct head_shared *s)
                   "and that of many tiles to what else partitions need");
     index.room = index_room(batch, chunk);
     index.entry = region<uint8_t>(batch, chunk, batch.at.entry);
-    index.book = region<struct cuda_custom_codebook>(batch, chunk, batch.at.codebook);
+    index.book =
+        region<struct cuda_custom_codebook>(batch, chunk, batch.at.codebook);
     index.first = min(threadIdx.x * share, npartitions);
     index.end = min(index.first + share, npartitions);
     index.map = s->map;

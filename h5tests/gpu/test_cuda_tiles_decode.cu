@@ -21,8 +21,8 @@ extern "C" {
 #include "gpu/sections/escapes.cuh"
 #include "gpu/sections/specials.cuh"
 
-static struct cuda_decode_table books[TERP_NENTRIES];
-static struct cuda_token_decode_table token_books[TERP_NENTRIES];
+static struct cuda_decode_table tables[TERP_NENTRIES];
+static struct cuda_token_decode_table token_tables[TERP_NENTRIES];
 static struct cpu_tokens tokens;
 static uint64_t nrandom;
 
@@ -70,8 +70,8 @@ device_make(const struct terp_chunk *chunk, bool ratio, struct device *device)
     batch->nranges = div_up(batch->nvalues, CUDA_RANGE_NVALUES);
     batch->h_layout = batch->d_layout = &device->layout;
     batch->d_chunks = batch->h_chunks = &device->chunk;
-    batch->tables.d_decode_tables = books;
-    batch->tables.d_token_decode_tables = token_books;
+    batch->tables.d_decode_tables = tables;
+    batch->tables.d_token_decode_tables = token_tables;
     uint64_t nbytes = 0;
     at->ranges = take(&nbytes, 8 * (batch->nranges + 1));
     at->symbols = take(&nbytes, 2 * batch->nvalues);
@@ -85,7 +85,7 @@ device_make(const struct terp_chunk *chunk, bool ratio, struct device *device)
     at->tune = take(&nbytes, 8 * CUDA_MAX_NLISTED);
     at->reduced = take(&nbytes, batch->npartitions);
     at->staging = take(&nbytes, batch->npartitions * CUDA_PARTITION_MAX_NBYTES);
-    at->books = take(&nbytes, 32 << 10);
+    at->codebook = take(&nbytes, 32 << 10);
     at->stride = nbytes;
     batch->d_scratch = (uint8_t *)aligned_alloc(256, nbytes);
     assert_non_null(batch->d_scratch);
@@ -415,7 +415,7 @@ many_tiles_come_back(void **state)
 
 /* One symbol alone has a word of one bit; all of them, each a long one. */
 static void
-extreme_books_come_back(void **state)
+extreme_codebooks_come_back(void **state)
 {
     const uint64_t n = 9000;
     uint16_t *symbols = (uint16_t *)malloc(2 * n);
@@ -504,7 +504,7 @@ make_token_tile(int entry, unsigned max_run_class, struct token_tile *tile)
 {
     uint16_t symbols[TERP_TILE_NSYMBOLS];
     uint32_t items[TERP_TILE_NSYMBOLS];
-    struct cpu_codebook book;
+    struct cpu_codebook codebook;
     uint8_t lengths[TERP_NSYMBOLS];
     unsigned at = 0;
 
@@ -533,10 +533,11 @@ make_token_tile(int entry, unsigned max_run_class, struct token_tile *tile)
     }
     symbols[random_below(tile->nsymbols)] = TERP_RADIUS - 1;
     terp_cpu_entry_lengths(TERP_CODING_RATIO, entry, lengths);
-    terp_cpu_encode_table_make(lengths, &book);
+    terp_cpu_encode_table_make(lengths, &codebook);
     uint64_t nitems =
         terp_cpu_tokens_cut(&tokens, symbols, tile->nsymbols, items);
-    tile->nbytes = terp_cpu_tokens_encode(&book, items, nitems, tile->bytes);
+    tile->nbytes =
+        terp_cpu_tokens_encode(&codebook, items, nitems, tile->bytes);
 }
 
 static void
@@ -1023,7 +1024,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(symbols_come_back),
         cmocka_unit_test(many_tiles_come_back),
-        cmocka_unit_test(extreme_books_come_back),
+        cmocka_unit_test(extreme_codebooks_come_back),
         cmocka_unit_test(tokens_of_any_entry_come_back),
         cmocka_unit_test(padding_of_tokens_is_checked),
         cmocka_unit_test(reduced_tokens_are_left_to_the_cpu),
@@ -1035,8 +1036,8 @@ main(void)
         cmocka_unit_test(damaged_tiles_are_refused_as_by_the_cpu),
         cmocka_unit_test(damaged_streams_are_refused_as_by_the_cpu),
     };
-    cuda_decode_tables_fill(books);
-    cuda_token_decode_tables_fill(token_books);
+    cuda_decode_tables_fill(tables);
+    cuda_token_decode_tables_fill(token_tables);
     terp_cpu_tokens_make(&tokens);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -518,7 +518,7 @@ custom_codes_equal_package_merge(void **state)
     b.batch.nchunks = 1;
     for (int kind = 0; kind < 8; kind++) {
         uint8_t nbits[TERP_NSYMBOLS];
-        struct cpu_codebook book;
+        struct cpu_codebook codebook;
         uint64_t *frequency =
             region<uint64_t>(b.batch, 0, b.batch.at.frequency);
         memset(b.chunk, 0, sizeof *b.chunk);
@@ -526,11 +526,12 @@ custom_codes_equal_package_merge(void **state)
         for (unsigned s = 0; s < TERP_NSYMBOLS; s++)
             frequency[s] = make_frequency(kind, s);
         terp_huffman_lengths(frequency, nbits);
-        terp_cpu_encode_table_make(nbits, &book);
+        terp_cpu_encode_table_make(nbits, &codebook);
         assert_int_equal(cuda_custom_make(&b.batch, NULL), cudaSuccess);
         assert_memory_equal(
-            region<struct cuda_custom_codebook>(b.batch, 0, b.batch.at.codebook)->word,
-            book.word, sizeof book.word);
+            region<struct cuda_custom_codebook>(b.batch, 0, b.batch.at.codebook)
+                ->codeword,
+            codebook.codeword, sizeof codebook.codeword);
     }
     free_bench(&b);
 }
