@@ -8,15 +8,20 @@
 #include "codec/format/limits.h"
 #include "gpu/engine/platform.cuh"
 
+/* Most numbers have 32 bits, which are divided much faster. */
+static __host__ __device__ __forceinline__ uint64_t
+divide(uint64_t a, uint64_t b)
+{
+    return (a | b) >> 32 == 0 ? (uint32_t)a / (uint32_t)b : a / b;
+}
+
 /* Divides by an extent; returns the remainder. */
 static __host__ __device__ __forceinline__ uint64_t
 split(uint64_t *left, uint64_t extent)
 {
     if (extent == 1)
         return 0;
-    uint64_t quotient = (*left | extent) >> 32 == 0
-                            ? (uint32_t)*left / (uint32_t)extent
-                            : *left / extent;
+    uint64_t quotient = divide(*left, extent);
     uint64_t rest = *left - quotient * extent;
     *left = quotient;
     return rest;
@@ -72,13 +77,6 @@ tiled_at(const struct tiled_row &row, int rank, uint64_t n0, uint64_t x)
     uint64_t width = min_u64(box, n0 - low);
     return row.nrows_before * n0 + low * row.box_nrows +
            row.row_in_box * width + (x - low);
-}
-
-/* Most numbers have 32 bits, which are divided much faster. */
-static __host__ __device__ __forceinline__ uint64_t
-divide(uint64_t a, uint64_t b)
-{
-    return (a | b) >> 32 == 0 ? (uint32_t)a / (uint32_t)b : a / b;
 }
 
 /* The other way: the place in C order of the array. Loops are not unrolled: the
