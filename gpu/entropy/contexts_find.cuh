@@ -253,7 +253,8 @@ add_counts(uint32_t counts, uint32_t *s_counts)
     const uint32_t odd =
         __reduce_add_sync(FULL_WARP_MASK, counts >> 4 & fields);
 
-    static_assert(32 * 4 <= UINT8_MAX, "a warp's counts of a context");
+    static_assert(32 * 4 <= UINT8_MAX,
+                  "A warp's count of a context has eight bits.");
     if (lane < TERP_NCONTEXTS) {
         const uint32_t n =
             (lane % 2 == 0 ? even : odd) >> (8 * (lane / 2)) & 0xFF;

@@ -187,7 +187,7 @@ check_ranges(struct device *device, const uint16_t *ordered)
     free(counts);
 }
 
-/* All are listed that have room, each once. */
+/* All that fit in the list are in it, each once. */
 static void
 check_list(struct device *device, const uint16_t *symbols)
 {
@@ -413,7 +413,7 @@ many_tiles_come_back(void **state)
             }
 }
 
-/* One symbol alone has a word of one bit; all of them, each a long one. */
+/* One symbol alone has a codeword of one bit; all of them, each a long one. */
 static void
 extreme_codebooks_come_back(void **state)
 {

@@ -201,10 +201,10 @@ expect_stream(struct bench *b)
     b->chunk[0].escapes_end = (uint64_t)frame_nbytes + 1 +
                               (uint64_t)batch->value_nbytes +
                               2 * (uint64_t)batch->h_layout->nlevels + 1;
-    struct cpu_pool *team = terp_cpu_pool_make(1);
-    enum terp_status st = terp_cpu_tiles_encode(team, batch->coding, b->symbols,
+    struct cpu_pool *pool = terp_cpu_pool_make(1);
+    enum terp_status st = terp_cpu_tiles_encode(pool, batch->coding, b->symbols,
                                                 batch->nvalues, &writer);
-    terp_cpu_pool_free(team);
+    terp_cpu_pool_free(pool);
     b->expected_nbytes = (uint64_t)(writer.at - b->expected);
     if (st == TERP_OK && !writer.overflow) {
         terp_frame_seal(b->expected, b->expected_nbytes);
