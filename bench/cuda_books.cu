@@ -29,17 +29,17 @@ static bench_stage *const before_tiles[] = {cuda_swap_src,
                                             cuda_specials_write,
                                             cuda_escapes_write,
                                             NULL};
-static bench_stage *const survey[] = {cuda_tiles_survey, NULL};
+static bench_stage *const histogram[] = {cuda_tiles_histogram, NULL};
 static bench_stage *const select_entries[] = {cuda_entries_select, NULL};
-static bench_stage *const survey_and_build[] = {cuda_tiles_survey,
-                                                cuda_custom_make, NULL};
+static bench_stage *const histogram_and_build[] = {cuda_tiles_histogram,
+                                                   cuda_custom_make, NULL};
 
 static double
-time_survey(const struct bench_chunks *chunks, struct bench_stages *stages)
+time_histogram(const struct bench_chunks *chunks, struct bench_stages *stages)
 {
     *stages = bench_stages_begin(chunks, CUDA_ENCODE);
     bench_stages_run(stages, before_tiles);
-    return bench_stages_time_all(stages, survey);
+    return bench_stages_time_all(stages, histogram);
 }
 
 static void
@@ -49,9 +49,9 @@ measure_device(struct bench_chunks *chunks)
     struct bench_stages stages;
 
     chunks->params.pipeline = TERP_PIPELINE_HUFFMAN;
-    double survey_s = time_survey(chunks, &stages);
-    print_us(extent, "device", "histograms and costs of tiles", survey_s);
-    bench_stages_run(&stages, survey);
+    double histogram_s = time_histogram(chunks, &stages);
+    print_us(extent, "device", "histograms and costs of tiles", histogram_s);
+    bench_stages_run(&stages, histogram);
     print_us(extent, "device", "select entries",
              bench_stages_time_all(&stages, select_entries));
     uint64_t nvalues = stages.batch->nvalues;
@@ -60,11 +60,11 @@ measure_device(struct bench_chunks *chunks)
     bench_stages_end(&stages);
 
     chunks->params.pipeline = TERP_PIPELINE_CUSTOM;
-    survey_s = time_survey(chunks, &stages);
-    print_us(extent, "device", "histogram of the chunk", survey_s);
+    histogram_s = time_histogram(chunks, &stages);
+    print_us(extent, "device", "histogram of the chunk", histogram_s);
     /* Timing begins with empty frequencies: together, less what was before. */
     print_us(extent, "device", "build a code",
-             bench_stages_time_all(&stages, survey_and_build) - survey_s);
+             bench_stages_time_all(&stages, histogram_and_build) - histogram_s);
     bench_stages_end(&stages);
 
     struct books_times times = books_time_host(symbols, nvalues);

@@ -20,6 +20,14 @@
 #define TERP_FAMILY_NENTRIES 25
 #define TERP_NENTRIES (3 * TERP_FAMILY_NENTRIES)
 
+/* A stream's tiles select among 2^w entries, for a width w from 0 to the one
+ * that numbers all entries. */
+#define TERP_PALETTE_MAX_WIDTH 7
+#define TERP_PALETTE_NWIDTHS (TERP_PALETTE_MAX_WIDTH + 1)
+_Static_assert(TERP_NENTRIES > 1 << (TERP_PALETTE_MAX_WIDTH - 1) &&
+                   TERP_NENTRIES <= 1 << TERP_PALETTE_MAX_WIDTH,
+               "The largest width numbers all entries, and no smaller does.");
+
 /* Rows of the tables below: magnitudes 0 .. TERP_MAX_CODE of a code, then the
  * escape. Both signs of a magnitude have the same frequency. */
 #define TERP_ROW_ESCAPE TERP_RADIUS

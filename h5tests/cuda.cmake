@@ -120,7 +120,7 @@ terp_add_cuda_test(test_cuda_tiles_decode_busy gpu/test_cuda_tiles_decode.cu
   ${PROJECT_SOURCE_DIR}/gpu/sections/stream_read.cu
   ${PROJECT_SOURCE_DIR}/gpu/entropy/tiles_decode.cu)
 target_compile_definitions(test_cuda_tiles_decode_busy
-  PRIVATE CUDA_LONG_INDEX_NPARTITIONS=1 CUDA_MANY_TILES=1 CUDA_SINGLE_BLOCK_MAX_NRANGES=0)
+  PRIVATE CUDA_LONG_INDEX_NPARTITIONS=1 CUDA_LARGE_BATCH_NTILES=1 CUDA_SINGLE_BLOCK_MAX_NRANGES=0)
 terp_add_cuda_test(test_cuda_tiles_encode gpu/test_cuda_tiles_encode.cu)
 terp_add_cuda_test(test_cuda_tuner gpu/test_cuda_tuner.cu)
 terp_add_cuda_test(test_cuda_contexts gpu/test_cuda_contexts.cu)

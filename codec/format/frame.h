@@ -5,32 +5,13 @@
 #include <assert.h>
 
 #include "codec/api/terp.h"
+#include "codec/format/coding.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 #define TERP_FORMAT_VERSION 0
-
-/* Pipelines as the stream numbers them. Values are pinned. */
-enum terp_coding {
-    TERP_CODING_RAW = 0,
-    TERP_CODING_CONSTANT = 1,
-    TERP_CODING_HUFFMAN = 2,
-    TERP_CODING_CUSTOM = 3,
-    TERP_CODING_SPEED = 4,
-    TERP_CODING_RATIO = 5
-};
-
-/* What a pipeline makes of a chunk that it predicts. */
-static inline enum terp_coding
-terp_coding_of(enum terp_pipeline pipeline)
-{
-    return pipeline == TERP_PIPELINE_SPEED     ? TERP_CODING_SPEED
-           : pipeline == TERP_PIPELINE_CUSTOM  ? TERP_CODING_CUSTOM
-           : pipeline == TERP_PIPELINE_HUFFMAN ? TERP_CODING_HUFFMAN
-                                               : TERP_CODING_RATIO;
-}
 
 /* Predictors as the stream numbers them. Values are pinned. */
 enum terp_prediction {

@@ -1,3 +1,4 @@
+/* Length-limited codes by package-merge, and their canonical codewords. */
 #include "codec/format/huffman.h"
 
 #include <stddef.h>
@@ -130,24 +131,24 @@ terp_huffman_lengths(const uint64_t frequency[TERP_NSYMBOLS],
 
 bool
 terp_huffman_codewords(const uint8_t nbits[TERP_NSYMBOLS],
-                       uint16_t words_ret[TERP_NSYMBOLS])
+                       uint16_t codewords_ret[TERP_NSYMBOLS])
 {
-    uint32_t nwords[TERP_MAX_CODE_NBITS + 1] = {0};
+    uint32_t ncodewords[TERP_MAX_CODE_NBITS + 1] = {0};
     uint32_t next[TERP_MAX_CODE_NBITS + 1] = {0};
 
     for (size_t symbol = 0; symbol < TERP_NSYMBOLS; symbol++) {
         if (nbits[symbol] > TERP_MAX_CODE_NBITS)
             return false;
-        nwords[nbits[symbol]]++;
+        ncodewords[nbits[symbol]]++;
     }
-    nwords[0] = 0;
+    ncodewords[0] = 0;
     for (unsigned length = 1; length <= TERP_MAX_CODE_NBITS; length++) {
-        next[length] = (next[length - 1] + nwords[length - 1]) << 1;
-        if (next[length] + nwords[length] > 1u << length)
+        next[length] = (next[length - 1] + ncodewords[length - 1]) << 1;
+        if (next[length] + ncodewords[length] > 1u << length)
             return false;
     }
     for (size_t symbol = 0; symbol < TERP_NSYMBOLS; symbol++)
-        words_ret[symbol] =
+        codewords_ret[symbol] =
             nbits[symbol] == 0 ? 0 : (uint16_t)next[nbits[symbol]]++;
     return true;
 }

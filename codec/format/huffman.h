@@ -13,7 +13,7 @@ extern "C" {
 
 /* Code lengths of an optimal length-limited code for `frequency` (package-
  * merge, Larmore and Hirschberg 1990). Of equal frequencies the lower symbol
- * has no shorter a word; of equal weights a symbol goes before a package. A
+ * has no shorter a codeword; of equal weights a symbol goes before a package. A
  * symbol of frequency 0 gets length 0; a lone symbol gets length 1.
  * Frequencies sum to less than 2^58. Takes under 64 KiB of stack and nothing
  * else. */
@@ -21,12 +21,34 @@ void
 terp_huffman_lengths(const uint64_t frequency[TERP_NSYMBOLS],
                      uint8_t nbits_ret[TERP_NSYMBOLS]);
 
-/* Canonical code words: ascending by (length, symbol), first word all zeros.
- * A word is right-aligned; the stream holds it most significant bit first.
+/* Canonical codewords: ascending by (length, symbol), first codeword all zeros.
+ * A codeword is right-aligned; the stream holds it most significant bit first.
  * False when the lengths overfill the code space. */
 bool
 terp_huffman_codewords(const uint8_t nbits[TERP_NSYMBOLS],
-                       uint16_t words_ret[TERP_NSYMBOLS]);
+                       uint16_t codewords_ret[TERP_NSYMBOLS]);
+
+/* A codeword and how many bits it has in one number, as encoders look them up.
+ */
+_Static_assert(TERP_MAX_CODE_NBITS < 1 << 4, "A length takes four bits.");
+
+static inline TERP_HOST_DEVICE uint32_t
+terp_codeword_pack(uint32_t codeword, unsigned nbits)
+{
+    return codeword << 4 | nbits;
+}
+
+static inline TERP_HOST_DEVICE unsigned
+terp_codeword_nbits(uint32_t packed)
+{
+    return packed & 15;
+}
+
+static inline TERP_HOST_DEVICE uint32_t
+terp_codeword_bits(uint32_t packed)
+{
+    return packed >> 4;
+}
 
 #ifdef __cplusplus
 }

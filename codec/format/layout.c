@@ -1,9 +1,7 @@
+/* Extents and places of a chunk's levels and classes. */
 #include "codec/format/layout.h"
 
 #include <string.h>
-
-const uint8_t terp_class_order[TERP_NCLASSES - 1] = {
-    1, 2, 4, 8, 3, 5, 6, 9, 10, 12, 7, 11, 13, 14, 15};
 
 uint64_t
 terp_class_nrows(const struct terp_layout *layout, int l, unsigned odd)
@@ -49,7 +47,7 @@ terp_layout_make(const struct terp_chunk *chunk, struct terp_layout *layout_ret)
         level->lattice_at = layout->nlattice;
         layout->nlattice += nlattice;
         for (int i = TERP_NCLASSES - 2; i >= 0; i--) {
-            unsigned odd = terp_class_order[i];
+            unsigned odd = terp_nth_class(i);
             class_end -= terp_class_nrows(layout, l, odd) *
                          terp_class_extent(level, odd, 0);
             level->class_at[odd] = class_end;

@@ -5,28 +5,28 @@
  * the set of dimensions in which their coordinate is odd. Dimension 0 is the
  * fastest; a class is a bit mask of dimensions.
  *
- * `work` holds all points in the order of the stream: one anchor a brick,
- * then level by level, class by class, brick by brick, C order. `lattice`
- * holds each level's even points in C order. */
+ * Level order is that of codes before they are cut into tiles: one anchor a
+ * brick, then level by level, class by class (terp_nth_class), brick by brick,
+ * C order. An engine's array `work` holds all points so, and its array
+ * `lattice` each level's even points in C order. */
 #ifndef TERP_CODEC_FORMAT_LAYOUT_H
 #define TERP_CODEC_FORMAT_LAYOUT_H
 
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
+#include "codec/format/order.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define TERP_NDIMS 4
-#define TERP_NCLASSES 16
 #define TERP_MAX_LEVELS 63
 
 struct terp_level {
     uint64_t neven[TERP_NDIMS];
     uint64_t nodd[TERP_NDIMS];
     uint64_t lattice_at;
-    uint64_t class_at[TERP_NCLASSES]; /* in work; [0] is not used */
+    uint64_t class_at[TERP_NCLASSES]; /* in level order; [0] is not used */
 };
 
 struct terp_layout {
@@ -38,9 +38,6 @@ struct terp_layout {
     int nlevels;
     struct terp_level level[TERP_MAX_LEVELS + 1]; /* [0] is not used */
 };
-
-/* Classes in stream order: after all classes that they are predicted from. */
-extern const uint8_t terp_class_order[TERP_NCLASSES - 1];
 
 void
 terp_layout_make(const struct terp_chunk *chunk,

@@ -9,6 +9,7 @@
 #define TERP_MAX_CODE 511
 #define TERP_RADIUS (TERP_MAX_CODE + 1)
 #define TERP_ESCAPE 0
+#define TERP_ZERO_SYMBOL TERP_RADIUS
 #define TERP_NSYMBOLS (2 * TERP_RADIUS)
 _Static_assert(TERP_NSYMBOLS == 1024, "Symbols are 1023 codes and the escape.");
 

@@ -5,6 +5,7 @@
 #define TERP_CODEC_FORMAT_SECTIONS_H
 
 #include "codec/format/bytes.h"
+#include "codec/format/coding.h"
 #include "codec/format/frame.h"
 #include "codec/format/layout.h"
 #include "codec/format/limits.h"
@@ -146,29 +147,6 @@ static inline TERP_HOST_DEVICE uint8_t
 terp_partition_control(unsigned width, bool reduced)
 {
     return (uint8_t)(width | (reduced ? TERP_CONTROL_REDUCED : 0));
-}
-
-static inline TERP_HOST_DEVICE unsigned
-terp_tile_nsymbols(uint64_t nsymbols, uint64_t tile)
-{
-    return (unsigned)min_u64(TERP_TILE_NSYMBOLS,
-                             nsymbols - tile * TERP_TILE_NSYMBOLS);
-}
-
-/* A tile is a codeword for each symbol. Of such tiles a partition is reduced
- * where that makes it smaller. */
-static inline TERP_HOST_DEVICE bool
-terp_coding_reduces(enum terp_coding coding)
-{
-    return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_CUSTOM;
-}
-
-/* The least bytes of a tile that is no zero tile. The index says by how much a
- * tile exceeds them. */
-static inline TERP_HOST_DEVICE unsigned
-terp_tile_min_nbytes(enum terp_coding coding, unsigned nsymbols)
-{
-    return terp_coding_reduces(coding) ? (nsymbols + 7) / 8 : 1;
 }
 
 /* Bytes of an offset into a payload. */

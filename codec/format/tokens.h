@@ -1,7 +1,7 @@
 /* How the pipeline `ratio` cuts a tile's codes up. A token is a run
  * of zero codes, which may be empty, and the code behind it, which is not
  * zero. Long runs share tokens, and so do large magnitudes; plain bits behind
- * the token's word tell them apart. doc/format.md, "ratio tiles". */
+ * the token's codeword tell them apart. doc/format.md, "ratio tiles". */
 #ifndef TERP_CODEC_FORMAT_TOKENS_H
 #define TERP_CODEC_FORMAT_TOKENS_H
 
@@ -17,9 +17,24 @@
 #define TERP_NCODE_CLASSES 21 /* up to 512, and last the escape */
 #define TERP_CODE_CLASS_ESCAPE (TERP_NCODE_CLASSES - 1)
 
+/* Plain bits of the longest run and of the largest magnitude. */
+#define TERP_RUN_MAX_NBITS 10
+#define TERP_MAGNITUDE_MAX_NBITS 7
+
+/* Plain bits of a token: of its run, a sign, of its magnitude. */
+#define TERP_TOKEN_PLAIN_MAX_NBITS \
+    (TERP_RUN_MAX_NBITS + 1 + TERP_MAGNITUDE_MAX_NBITS)
+
+/* Longest tile of tokens: each stands for one symbol, so that none has a run.
+ */
+#define TERP_TOKENS_MAX_NBYTES \
+    (TERP_TILE_NSYMBOLS *      \
+     (TERP_MAX_CODE_NBITS + 1 + TERP_MAGNITUDE_MAX_NBITS) / 8)
+
 /* Token = class of the run * TERP_NCODE_CLASSES + class of the code. */
 #define TERP_NTOKENS (TERP_NRUN_CLASSES * TERP_NCODE_CLASSES)
-_Static_assert(TERP_NTOKENS <= TERP_NSYMBOLS, "tokens have canonical codes");
+_Static_assert(TERP_NTOKENS <= TERP_NSYMBOLS,
+               "Tokens have canonical codes as symbols have.");
 
 static inline TERP_HOST_DEVICE unsigned
 terp_class_of(unsigned number, int singles_log2)
@@ -48,6 +63,38 @@ terp_class_first(unsigned cls, int singles_log2)
     return cls < 1u << singles_log2
                ? cls
                : (2 + (cls & 1)) << terp_class_nbits(cls, singles_log2);
+}
+
+/* A token's number, and the plain bits behind its codeword. */
+struct terp_token {
+    unsigned number;
+    unsigned nbits;
+    uint32_t bits;
+};
+
+/* Of a run and the symbol behind it, whose code is not 0. */
+static inline TERP_HOST_DEVICE struct terp_token
+terp_token_of(unsigned run, unsigned symbol)
+{
+    const bool is_negative = symbol < TERP_RADIUS;
+    const unsigned above =
+        (is_negative ? TERP_RADIUS - symbol : symbol - TERP_RADIUS) - 1;
+    const unsigned of_run = terp_class_of(run, TERP_RUN_SINGLES_LOG2);
+    unsigned of_code = TERP_CODE_CLASS_ESCAPE;
+    unsigned nbits = (unsigned)terp_class_nbits(of_run, TERP_RUN_SINGLES_LOG2);
+    uint32_t bits = run & ((1u << nbits) - 1);
+
+    if (symbol != TERP_ESCAPE) {
+        of_code = terp_class_of(above, TERP_CODE_SINGLES_LOG2);
+        const unsigned code_nbits =
+            (unsigned)terp_class_nbits(of_code, TERP_CODE_SINGLES_LOG2);
+        bits = (bits << 1 | is_negative) << code_nbits |
+               (above & ((1u << code_nbits) - 1));
+        nbits += 1 + code_nbits;
+    }
+    const struct terp_token token = {of_run * TERP_NCODE_CLASSES + of_code,
+                                     nbits, bits};
+    return token;
 }
 
 #endif

@@ -21,6 +21,17 @@
 #define TERP_CONTEXT_UNIT 4
 #define TERP_CONTEXT_MAX_CODE 63
 
+static inline TERP_HOST_DEVICE uint8_t
+terp_context_weight(unsigned symbol)
+{
+    const int code = (int)symbol - TERP_RADIUS;
+    const int magnitude = code < 0 ? -code : code;
+
+    return (uint8_t)(TERP_CONTEXT_UNIT * (magnitude < TERP_CONTEXT_MAX_CODE
+                                              ? magnitude
+                                              : TERP_CONTEXT_MAX_CODE));
+}
+
 /* By the weights of the 2^n corners around a point of n odd dimensions: their
  * sum times 2^(TERP_NDIMS - n). */
 static inline TERP_HOST_DEVICE uint16_t

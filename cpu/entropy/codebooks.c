@@ -1,3 +1,5 @@
+/* Chooses tiles' entries of the dictionary by their costs, and writes and reads
+ * which they are, or the chunk's own code. */
 #include "cpu/entropy/codebooks.h"
 
 uint32_t
@@ -23,13 +25,7 @@ terp_cpu_entry_least_cost(const uint32_t counts[TERP_NROWS], int nrows)
 
 /* ---- a tile's entry ---- */
 
-/* Bits that number all entries. */
-#define MAX_WIDTH 7
-_Static_assert(TERP_NENTRIES > 1 << (MAX_WIDTH - 1) &&
-                   TERP_NENTRIES <= 1 << MAX_WIDTH,
-               "see above");
-
-/* Lengths of words by entry, and how many there are. */
+/* Lengths of codewords by entry, and how many there are. */
 static const uint8_t (*lengths_of(enum terp_coding coding,
                                   int *n_ret))[TERP_ENTRY_STRIDE]
 {
@@ -80,12 +76,12 @@ select_entry(const uint32_t cost[TERP_NENTRIES], const uint8_t *entries, int n)
 static void
 add_least_costs(const uint32_t cost[TERP_NENTRIES],
                 const uint8_t entries[TERP_NENTRIES],
-                uint64_t nbits[MAX_WIDTH + 1])
+                uint64_t nbits[TERP_PALETTE_NWIDTHS])
 {
     uint32_t least = UINT32_MAX;
     int n = 0;
 
-    for (int width = 0; width <= MAX_WIDTH; width++) {
+    for (int width = 0; width <= TERP_PALETTE_MAX_WIDTH; width++) {
         for (; n < TERP_NENTRIES && n < 1 << width; n++)
             least = cost[entries[n]] < least ? cost[entries[n]] : least;
         nbits[width] += (uint64_t)width + least;
@@ -96,7 +92,7 @@ void
 terp_cpu_entries_select(struct cpu_tile_index *index,
                         const uint32_t (*costs)[TERP_NENTRIES])
 {
-    uint64_t ntiles[TERP_NENTRIES] = {0}, nbits[MAX_WIDTH + 1] = {0};
+    uint64_t ntiles[TERP_NENTRIES] = {0}, nbits[TERP_PALETTE_NWIDTHS] = {0};
     uint8_t entries[TERP_NENTRIES];
     int best = 0;
 
@@ -115,7 +111,7 @@ terp_cpu_entries_select(struct cpu_tile_index *index,
     for (uint64_t i = 0; i < index->ntiles; i++)
         if (bit_at(index->nonzero, i))
             add_least_costs(costs[i], entries, nbits);
-    for (int width = 1; width <= MAX_WIDTH; width++)
+    for (int width = 1; width <= TERP_PALETTE_MAX_WIDTH; width++)
         if (nbits[width] < nbits[best])
             best = width;
     int nkept = (int)min_u64((uint64_t)1 << best, TERP_NENTRIES);

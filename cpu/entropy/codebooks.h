@@ -10,22 +10,23 @@
 uint32_t
 terp_cpu_entry_least_cost(const uint32_t counts[TERP_NROWS], int nrows);
 
-/* Bits of a tile's words by entry, of symbols or, in ratio streams, tokens.
- * This is cross entropy too, with lengths of words for logarithms: a word takes
- * a bit at least. Returns the best entry, ties to the lower id. */
+/* Bits of a tile's codewords by entry, of symbols or, in ratio streams, tokens.
+ * This is cross entropy too, with lengths of codewords for logarithms: a
+ * codeword takes a bit at least. Returns the best entry, ties to the lower id.
+ */
 uint8_t
 terp_cpu_entry_costs(enum terp_coding coding,
                      const uint32_t counts[TERP_NSYMBOLS],
                      uint32_t costs_ret[TERP_NENTRIES]);
 
 /* Selects an entry for each tile among the 2^w that are best for most tiles,
- * for the w whose words and numbers of entries take the fewest bits. The index
- * has each tile's best. */
+ * for the w whose codewords and numbers of entries take the fewest bits. The
+ * index has each tile's best. */
 void
 terp_cpu_entries_select(struct cpu_tile_index *index,
                         const uint32_t (*costs)[TERP_NENTRIES]);
 
-/* Lengths of an entry's words, of symbols or, in ratio streams, tokens. */
+/* Lengths of an entry's codewords, of symbols or, in ratio streams, tokens. */
 void
 terp_cpu_entry_lengths(enum terp_coding coding, int entry,
                        uint8_t nbits_ret[TERP_NSYMBOLS]);

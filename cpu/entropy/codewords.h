@@ -1,49 +1,48 @@
-/* Symbols to the code words of one codebook and back. */
+/* Symbols to the codewords of one codebook and back. */
 #ifndef TERP_CPU_ENTROPY_CODEWORDS_H
 #define TERP_CPU_ENTROPY_CODEWORDS_H
 
 #include "codec/format/base.h"
 #include "codec/format/huffman.h"
 
-/* A codebook in a form that encodes: word << 4 | number of bits. */
-struct cpu_encode_book {
-    uint32_t word[TERP_NSYMBOLS];
+/* A codebook as encoders look it up: packed codewords by symbol. */
+struct cpu_codebook {
+    uint32_t codeword[TERP_NSYMBOLS];
 };
-_Static_assert(TERP_MAX_CODE_NBITS < 16, "a length takes four bits");
 
 void
 terp_cpu_encode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
-                           struct cpu_encode_book *book);
+                           struct cpu_codebook *codebook);
 
 /* Returns the number of bytes; `dst` has room for TERP_MAX_CODE_NBITS a
  * symbol. */
 uint64_t
-terp_cpu_codewords_encode(const struct cpu_encode_book *book,
+terp_cpu_codewords_encode(const struct cpu_codebook *codebook,
                           const uint16_t *symbols, uint64_t nsymbols,
                           uint8_t *dst);
 
-/* Bits that a look-up sees: one word, or a burst of short ones. */
+/* Bits that a look-up sees: one codeword, or a burst of short ones. */
 #define CPU_LOOKUP_NBITS 12
 #define CPU_BURST_NBITS 10
 #define CPU_BURST_MAX_NSYMBOLS 4
 
-/* Words by length: those below end[l] (left-aligned) and not below end[l - 1]
- * have l bits, and word w of these stands for sorted[base[l] + w]. */
-struct cpu_sorted_words {
+/* Codewords by length: those below end[l] (left-aligned) and not below end[l -
+ * 1] have l bits, and codeword w of these stands for sorted[base[l] + w]. */
+struct cpu_sorted_codewords {
     uint32_t end[TERP_MAX_CODE_NBITS + 1];
     int32_t base[TERP_MAX_CODE_NBITS + 1];
     uint16_t sorted[TERP_NSYMBOLS]; /* by (length, symbol) */
 };
 
-/* Also tells the words by symbol. False when the lengths overfill the code
+/* Also tells the codewords by symbol. False when the lengths overfill the code
  * space. */
 bool
 terp_cpu_sorted_codewords_make(const uint8_t nbits[TERP_NSYMBOLS],
-                               uint16_t words_ret[TERP_NSYMBOLS],
-                               struct cpu_sorted_words *sorted_ret);
+                               uint16_t codewords_ret[TERP_NSYMBOLS],
+                               struct cpu_sorted_codewords *sorted_ret);
 
-/* A codebook in a form that decodes. */
-struct cpu_decode_book {
+/* What decodes a codebook. */
+struct cpu_decode_table {
     /* By the next CPU_LOOKUP_NBITS bits: symbol << 4 | bits; 0: longer. */
     uint16_t lookup[1 << CPU_LOOKUP_NBITS];
     /* By the next CPU_BURST_NBITS bits: up to four symbols, 16 bits each, the
@@ -51,29 +50,30 @@ struct cpu_decode_book {
      * second how many bits they take; 0: not even one. */
     uint64_t burst[1 << CPU_BURST_NBITS];
     bool has_bursts; /* they pay where zero takes few bits */
-    struct cpu_sorted_words words;
+    struct cpu_sorted_codewords codewords;
 };
 
 /* False when the lengths overfill the code space. */
 bool
 terp_cpu_decode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
-                           struct cpu_decode_book *book_ret);
+                           struct cpu_decode_table *table_ret);
 
-/* Symbol << 4 | bits of the word that `next` begins with, highest bit first,
- * which has more bits than `length`; 0 when these bits are no word. */
+/* Symbol << 4 | bits of the codeword that `next` begins with, highest bit
+ * first, which has more bits than `length`; 0 when these bits are no codeword.
+ */
 static inline unsigned
-cpu_find_longer_word(const struct cpu_sorted_words *words, uint64_t next,
-                     int length)
+cpu_find_longer_codeword(const struct cpu_sorted_codewords *codewords,
+                         uint64_t next, int length)
 {
     uint32_t bits = (uint32_t)(next >> (64 - TERP_MAX_CODE_NBITS));
 
     for (length++; length <= TERP_MAX_CODE_NBITS; length++) {
-        if (bits < words->end[length]) {
-            int32_t at = words->base[length] +
+        if (bits < codewords->end[length]) {
+            int32_t at = codewords->base[length] +
                          (int32_t)(bits >> (TERP_MAX_CODE_NBITS - length));
             if (at < 0 || at >= TERP_NSYMBOLS)
                 return 0;
-            return (unsigned)words->sorted[at] << 4 | (unsigned)length;
+            return (unsigned)codewords->sorted[at] << 4 | (unsigned)length;
         }
     }
     return 0;
@@ -81,13 +81,13 @@ cpu_find_longer_word(const struct cpu_sorted_words *words, uint64_t next,
 
 /* The same of any length. */
 static inline unsigned
-cpu_find_word(const struct cpu_decode_book *book, uint64_t next)
+cpu_find_codeword(const struct cpu_decode_table *table, uint64_t next)
 {
-    unsigned found = book->lookup[next >> (64 - CPU_LOOKUP_NBITS)];
+    unsigned found = table->lookup[next >> (64 - CPU_LOOKUP_NBITS)];
 
-    return found != 0
-               ? found
-               : cpu_find_longer_word(&book->words, next, CPU_LOOKUP_NBITS);
+    return found != 0 ? found
+                      : cpu_find_longer_codeword(&table->codewords, next,
+                                                 CPU_LOOKUP_NBITS);
 }
 
 static inline uint64_t
@@ -100,12 +100,12 @@ load_be64(const uint8_t *src)
 }
 
 /* The decoder loads whole words: so many bytes behind `src` are readable. */
-#define CPU_WORDS_PADDING_NBYTES 8
+#define CPU_CODEWORDS_PADDING_NBYTES 8
 
 /* False unless exactly `nbytes` bytes make `nsymbols` symbols. Room for
  * CPU_BURST_MAX_NSYMBOLS symbols more is not needed. */
 bool
-terp_cpu_codewords_decode(const struct cpu_decode_book *book,
+terp_cpu_codewords_decode(const struct cpu_decode_table *table,
                           const uint8_t *src, uint64_t nbytes,
                           uint16_t *symbols_ret, uint64_t nsymbols);
 

@@ -1,3 +1,6 @@
+/* Sorts a level's symbols by contexts, which follow from the symbols of coarser
+ * levels, and puts them back. Workers take pieces of the level: first they find
+ * contexts and count them, then they move symbols. */
 #include "cpu/entropy/contexts.h"
 
 #include <stdlib.h>
@@ -15,34 +18,24 @@ struct weights {
     int l;                   /* the level whose even points these are of */
     uint8_t *even;           /* extents neven of the level */
     uint8_t *fine;           /* those of the level's own points too */
-    const uint16_t *symbols; /* work order */
+    const uint16_t *symbols; /* level order */
 };
 
 /* Contexts are made of so many points at once, of which a row may have fewer:
  * so many bytes behind the weights are readable. */
 #define BLOCK_NVALUES 32
 
-static inline uint8_t
-weight_of(uint16_t symbol)
-{
-    int code = (int)symbol - TERP_RADIUS;
-    int magnitude = code < 0 ? -code : code;
-
-    return (uint8_t)(TERP_CONTEXT_UNIT * (magnitude < TERP_CONTEXT_MAX_CODE
-                                              ? magnitude
-                                              : TERP_CONTEXT_MAX_CODE));
-}
-
-/* Rows [first, end) of the lattice that a level makes. */
+/* Makes rows [first, end) of the lattice that a level completes: its even
+ * points and its own ones take turns. */
 static void
-merge_rows(void *arg, int id, uint64_t first, uint64_t end)
+interleave_rows(void *arg, int worker, uint64_t first, uint64_t end)
 {
     const struct weights *w = arg;
     const struct terp_level *level = &w->layout->level[w->l];
     uint64_t fine[TERP_NDIMS], at[TERP_NDIMS];
     uint8_t half[2][BLOCK_NVALUES];
 
-    (void)id;
+    (void)worker;
     for (int d = 0; d < TERP_NDIMS; d++)
         fine[d] = level->neven[d] + level->nodd[d];
     uint64_t brick = cpu_find_row(fine, first, at);
@@ -66,9 +59,9 @@ merge_rows(void *arg, int id, uint64_t first, uint64_t end)
             for (uint64_t i = 0; odd == 0 && i < neven; i++)
                 half[0][i] = even[x + i] / 2;
             for (uint64_t i = 0; odd != 0 && i < neven; i++)
-                half[0][i] = weight_of(evens[x + i]);
+                half[0][i] = terp_context_weight(evens[x + i]);
             for (uint64_t i = 0; i < nodd; i++)
-                half[1][i] = weight_of(odds[x + i]);
+                half[1][i] = terp_context_weight(odds[x + i]);
             for (uint64_t i = 0; i < nodd; i++) {
                 to[2 * (x + i)] = half[0][i];
                 to[2 * (x + i) + 1] = half[1][i];
@@ -108,13 +101,13 @@ start_weights(const struct terp_layout *layout, const uint16_t *symbols,
                                     .fine = memory + nvalues,
                                     .symbols = symbols};
     for (uint64_t i = 0; layout->nlevels > 0 && i < layout->nbricks; i++)
-        weights_ret->even[i] = weight_of(symbols[i]);
+        weights_ret->even[i] = terp_context_weight(symbols[i]);
     return TERP_OK;
 }
 
 /* On to the next finer level, the symbols of this one being known. */
 static void
-go_on(struct cpu_pool *team, struct weights *weights)
+go_on(struct cpu_pool *pool, struct weights *weights)
 {
     const struct terp_level *level = &weights->layout->level[weights->l];
     uint8_t *even = weights->even;
@@ -123,7 +116,7 @@ go_on(struct cpu_pool *team, struct weights *weights)
     for (int d = 1; d < TERP_NDIMS; d++)
         nrows *= level->neven[d] + level->nodd[d];
     if (weights->l > 1)
-        terp_cpu_pool_run(team, merge_rows, weights, nrows, 512);
+        terp_cpu_pool_run(pool, interleave_rows, weights, nrows, 512);
     weights->even = weights->fine;
     weights->fine = even;
     weights->l--;
@@ -131,14 +124,14 @@ go_on(struct cpu_pool *team, struct weights *weights)
 
 /* ---- contexts ---- */
 
-/* A level's points on their way between work order and context order. */
+/* A level's points on their way between level order and context order. */
 struct sort {
     const struct weights *weights;
     const uint64_t *mask; /* of special points in C order, or NULL */
     const struct terp_layout *layout;
     int l;
     uint64_t begin;  /* of the level's symbols, in either order */
-    uint8_t *groups; /* by place in work order */
+    uint8_t *groups; /* by place in level order */
     const uint16_t *from;
     uint16_t *to;
     bool restore; /* else to context order */
@@ -146,7 +139,7 @@ struct sort {
     struct piece *pieces;
 };
 
-/* Slabs of a class that a member of the team does on its own. */
+/* Slabs of a class that a worker does on its own. */
 struct piece {
     unsigned odd;
     uint64_t first, end;
@@ -176,7 +169,7 @@ make_pieces(struct sort *sort)
     for (int pass = 0; pass < 2; pass++) {
         uint64_t n = 0;
         for (int i = 0; i < TERP_NCLASSES - 1; i++) {
-            unsigned odd = terp_class_order[i];
+            unsigned odd = terp_nth_class(i);
             boxes_of_class(sort, odd, &boxes);
             uint64_t nslabs = sort->layout->nbricks * boxes.nslabs;
             uint64_t step = PIECE_NSYMBOLS / (boxes.slab_nsymbols + 1) + 1;
@@ -325,7 +318,7 @@ count_groups(const uint8_t *groups, uint64_t n,
         GROUP_NBITS = 4,
         NPAIRS = 1 << (2 * GROUP_NBITS)
     };
-    _Static_assert(TERP_NGROUPS <= 1 << GROUP_NBITS, "groups fit");
+    _Static_assert(TERP_NGROUPS <= 1 << GROUP_NBITS, "A group has four bits.");
     uint32_t pairs[4][NPAIRS] = {{0}};
     uint64_t i = 0, eight;
 
@@ -350,11 +343,11 @@ count_groups(const uint8_t *groups, uint64_t n,
 }
 
 static void
-mark_pieces(void *arg, int id, uint64_t first, uint64_t end)
+mark_pieces(void *arg, int worker, uint64_t first, uint64_t end)
 {
     const struct sort *sort = arg;
 
-    (void)id;
+    (void)worker;
     for (uint64_t p = first; p < end; p++) {
         struct piece *piece = &sort->pieces[p];
         struct cpu_boxes boxes;
@@ -370,9 +363,9 @@ mark_pieces(void *arg, int id, uint64_t first, uint64_t end)
     }
 }
 
-/* ---- between work order and context order ---- */
+/* ---- between level order and context order ---- */
 
-/* A class's arrays in work order, and the next place of each group: `at`, and
+/* A class's arrays in level order, and the next place of each group: `at`, and
  * of contexts a byte of `ahead` on, which is at hand at once where a place in
  * memory had to be stored first. */
 struct move {
@@ -384,7 +377,7 @@ struct move {
     uint64_t nahead; /* sum of its bytes */
 };
 #define MAX_NAHEAD 255
-_Static_assert(TERP_NCONTEXTS == 8, "a byte a context");
+_Static_assert(TERP_NCONTEXTS == 8, "A context has a byte of eight.");
 
 static void
 catch_up(struct move *m)
@@ -501,11 +494,11 @@ restore_masked_row(void *arg, uint64_t at, uint64_t n)
 }
 
 static void
-move_pieces(void *arg, int id, uint64_t first, uint64_t end)
+move_pieces(void *arg, int worker, uint64_t first, uint64_t end)
 {
     const struct sort *sort = arg;
 
-    (void)id;
+    (void)worker;
     for (uint64_t p = first; p < end; p++) {
         const struct piece *piece = &sort->pieces[p];
         uint64_t class_at = sort->layout->level[sort->l].class_at[piece->odd];
@@ -529,7 +522,7 @@ move_pieces(void *arg, int id, uint64_t first, uint64_t end)
 }
 
 static enum terp_status
-move_level(struct cpu_pool *team, const struct weights *weights,
+move_level(struct cpu_pool *pool, const struct weights *weights,
            struct sort *sort)
 {
     sort->weights = weights;
@@ -538,7 +531,7 @@ move_level(struct cpu_pool *team, const struct weights *weights,
     enum terp_status st = make_pieces(sort);
     if (st != TERP_OK)
         return st;
-    terp_cpu_pool_run(team, mark_pieces, sort, sort->npieces, 2);
+    terp_cpu_pool_run(pool, mark_pieces, sort, sort->npieces, 2);
     uint64_t next = even_nvalues(sort->layout, sort->l);
     for (int c = 0; c < TERP_NGROUPS; c++) {
         for (uint64_t p = 0; p < sort->npieces; p++) {
@@ -547,14 +540,14 @@ move_level(struct cpu_pool *team, const struct weights *weights,
             next += n;
         }
     }
-    terp_cpu_pool_run(team, move_pieces, sort, sort->npieces, 2);
+    terp_cpu_pool_run(pool, move_pieces, sort, sort->npieces, 2);
     free(sort->pieces);
     return TERP_OK;
 }
 
 /* All levels, from the coarsest on, as their weights become known. */
 static enum terp_status
-move_all(struct cpu_pool *team, const struct terp_layout *layout,
+move_all(struct cpu_pool *pool, const struct terp_layout *layout,
          const uint16_t *known, struct sort *sort)
 {
     struct weights weights;
@@ -562,30 +555,30 @@ move_all(struct cpu_pool *team, const struct terp_layout *layout,
 
     memcpy(sort->to, sort->from, layout->nbricks * sizeof *sort->to);
     enum terp_status st = start_weights(layout, known, &weights, &memory);
-    for (; st == TERP_OK && weights.l > 0; go_on(team, &weights)) {
+    for (; st == TERP_OK && weights.l > 0; go_on(pool, &weights)) {
         if (weights.l > TERP_NCONTEXT_LEVELS)
-            terp_cpu_order_level(team, layout, weights.l, sort->from, sort->to,
+            terp_cpu_order_level(pool, layout, weights.l, sort->from, sort->to,
                                  !sort->restore);
         else
-            st = move_level(team, &weights, sort);
+            st = move_level(pool, &weights, sort);
     }
     free(memory);
     return st;
 }
 
 enum terp_status
-terp_cpu_context_sort(struct cpu_pool *team, const struct terp_layout *layout,
+terp_cpu_context_sort(struct cpu_pool *pool, const struct terp_layout *layout,
                       const uint64_t *mask, const uint16_t *symbols,
                       uint8_t *scratch, uint16_t *sorted_ret)
 {
     struct sort sort = {
         .mask = mask, .groups = scratch, .from = symbols, .to = sorted_ret};
 
-    return move_all(team, layout, symbols, &sort);
+    return move_all(pool, layout, symbols, &sort);
 }
 
 enum terp_status
-terp_cpu_context_restore(struct cpu_pool *team,
+terp_cpu_context_restore(struct cpu_pool *pool,
                          const struct terp_layout *layout, const uint64_t *mask,
                          const uint16_t *sorted, uint8_t *scratch,
                          uint16_t *symbols_ret)
@@ -596,5 +589,5 @@ terp_cpu_context_restore(struct cpu_pool *team,
                         .to = symbols_ret,
                         .restore = true};
 
-    return move_all(team, layout, symbols_ret, &sort);
+    return move_all(pool, layout, symbols_ret, &sort);
 }

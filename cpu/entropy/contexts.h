@@ -1,4 +1,4 @@
-/* Symbols from work order to context order and back. doc/format.md,
+/* Symbols from level order to context order and back. doc/format.md,
  * "Context order": at the finest levels, points whose coarser neighbours had
  * large codes stand apart from those whose neighbours had none, so that tiles
  * hold codes of one distribution. */
@@ -13,12 +13,12 @@
  * symbols are 0 codes; NULL if there are none. `scratch` has room for a byte a
  * symbol. Nothing overlaps. */
 enum terp_status
-terp_cpu_context_sort(struct cpu_pool *team, const struct terp_layout *layout,
+terp_cpu_context_sort(struct cpu_pool *pool, const struct terp_layout *layout,
                       const uint64_t *mask, const uint16_t *symbols,
                       uint8_t *scratch, uint16_t *sorted_ret);
 
 enum terp_status
-terp_cpu_context_restore(struct cpu_pool *team,
+terp_cpu_context_restore(struct cpu_pool *pool,
                          const struct terp_layout *layout, const uint64_t *mask,
                          const uint16_t *sorted, uint8_t *scratch,
                          uint16_t *symbols_ret);

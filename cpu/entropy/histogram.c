@@ -1,3 +1,4 @@
+/* Counts numbers in four histograms at once, which are added up. */
 #include "cpu/entropy/histogram.h"
 
 #include <string.h>

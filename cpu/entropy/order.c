@@ -1,15 +1,9 @@
+/* Copies symbols between level order and tile order, row by row of boxes. */
 #include "cpu/entropy/order.h"
 
 #include <string.h>
 
 #include "codec/format/base.h"
-
-/* Extent of a box in each dimension, by the rank of a brick: 4096 symbols. */
-static const uint16_t box_extent[TERP_NDIMS + 1][TERP_NDIMS] = {{1, 1, 1, 1},
-                                                                {4096, 1, 1, 1},
-                                                                {64, 64, 1, 1},
-                                                                {16, 16, 16, 1},
-                                                                {8, 8, 8, 8}};
 
 void
 terp_cpu_boxes_make(const struct terp_layout *layout,
@@ -19,7 +13,7 @@ terp_cpu_boxes_make(const struct terp_layout *layout,
     struct cpu_boxes *boxes = boxes_ret;
 
     memcpy(boxes->extent, extent, sizeof boxes->extent);
-    boxes->box = box_extent[layout->rank];
+    boxes->box = (uint64_t)1 << terp_box_extent_log2(layout->rank);
     boxes->slowest = 0;
     boxes->brick_nsymbols = 1;
     for (int d = 0; d < TERP_NDIMS; d++) {
@@ -31,9 +25,8 @@ terp_cpu_boxes_make(const struct terp_layout *layout,
     if (boxes->brick_nsymbols == 0)
         return;
     uint64_t nslowest = extent[boxes->slowest];
-    uint64_t box = boxes->box[boxes->slowest];
-    boxes->nslabs = div_up(nslowest, box);
-    boxes->slab_nsymbols = boxes->brick_nsymbols / nslowest * box;
+    boxes->nslabs = div_up(nslowest, boxes->box);
+    boxes->slab_nsymbols = boxes->brick_nsymbols / nslowest * boxes->box;
 }
 
 /* Arrays on their way. */
@@ -44,7 +37,7 @@ struct transfer {
     bool into_tiles;
 };
 
-/* Where a member's copying stands. */
+/* Where a worker's copying stands. */
 struct copy {
     const struct transfer *transfer;
     uint64_t tiled;
@@ -62,67 +55,67 @@ copy_row(void *arg, uint64_t at, uint64_t n)
 }
 
 static void
-copy_slabs(void *arg, int id, uint64_t first, uint64_t end)
+copy_slabs(void *arg, int worker, uint64_t first, uint64_t end)
 {
     const struct transfer *t = arg;
     struct copy copy = {t, cpu_slab_begin(&t->boxes, first)};
 
-    (void)id;
+    (void)worker;
     for (uint64_t slab = first; slab < end; slab++)
         cpu_slab_walk(&t->boxes, slab, copy_row, &copy);
 }
 
 static void
-order_arrays(struct cpu_pool *team, const struct terp_layout *layout,
+order_arrays(struct cpu_pool *pool, const struct terp_layout *layout,
              const uint64_t extent[TERP_NDIMS], struct transfer *t)
 {
     terp_cpu_boxes_make(layout, extent, &t->boxes);
-    terp_cpu_pool_run(team, copy_slabs, t, layout->nbricks * t->boxes.nslabs,
+    terp_cpu_pool_run(pool, copy_slabs, t, layout->nbricks * t->boxes.nslabs,
                       4);
 }
 
 void
-terp_cpu_order_level(struct cpu_pool *team, const struct terp_layout *layout,
+terp_cpu_order_level(struct cpu_pool *pool, const struct terp_layout *layout,
                      int l, const uint16_t *from, uint16_t *to, bool into_tiles)
 {
     for (int i = 0; i < TERP_NCLASSES - 1; i++) {
-        unsigned odd = terp_class_order[i];
+        unsigned odd = terp_nth_class(i);
         uint64_t at = layout->level[l].class_at[odd], extent[TERP_NDIMS];
         struct transfer t = {
             .from = from + at, .to = to + at, .into_tiles = into_tiles};
         for (int d = 0; d < TERP_NDIMS; d++)
             extent[d] = terp_class_extent(&layout->level[l], odd, d);
-        order_arrays(team, layout, extent, &t);
+        order_arrays(pool, layout, extent, &t);
     }
 }
 
 static void
-order(struct cpu_pool *team, const struct terp_layout *layout,
+order(struct cpu_pool *pool, const struct terp_layout *layout,
       enum cpu_order how, const uint16_t *from, uint16_t *to, bool into_tiles)
 {
     struct transfer t = {.from = from, .to = to, .into_tiles = into_tiles};
 
     if (how == CPU_ORDER_RASTER) {
-        order_arrays(team, layout, layout->dims, &t);
+        order_arrays(pool, layout, layout->dims, &t);
         return;
     }
     memcpy(to, from, layout->nbricks * sizeof *to); /* anchors */
     for (int l = layout->nlevels; l >= 1; l--)
-        terp_cpu_order_level(team, layout, l, from, to, into_tiles);
+        terp_cpu_order_level(pool, layout, l, from, to, into_tiles);
 }
 
 void
-terp_cpu_order_into_tiles(struct cpu_pool *team,
+terp_cpu_order_into_tiles(struct cpu_pool *pool,
                           const struct terp_layout *layout, enum cpu_order how,
                           const uint16_t *from, uint16_t *to)
 {
-    order(team, layout, how, from, to, true);
+    order(pool, layout, how, from, to, true);
 }
 
 void
-terp_cpu_order_from_tiles(struct cpu_pool *team,
+terp_cpu_order_from_tiles(struct cpu_pool *pool,
                           const struct terp_layout *layout, enum cpu_order how,
                           const uint16_t *from, uint16_t *to)
 {
-    order(team, layout, how, from, to, false);
+    order(pool, layout, how, from, to, false);
 }

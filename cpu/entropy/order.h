@@ -1,6 +1,7 @@
-/* Symbols from work order to tile order and back. doc/format.md,
+/* Symbols from level order to tile order and back. doc/format.md,
  * "Tile order": symbols are listed box by box, so that a tile holds
- * neighbours in every dimension. */
+ * neighbours in every dimension. gpu/entropy/order.cuh finds single places;
+ * here boxes are walked, so that whole rows are copied. */
 #ifndef TERP_CPU_ENTROPY_ORDER_H
 #define TERP_CPU_ENTROPY_ORDER_H
 
@@ -9,25 +10,25 @@
 
 /* Which order the symbols come from, or go to. */
 enum cpu_order {
-    CPU_ORDER_CLASSES, /* work order: every class is cut into boxes */
+    CPU_ORDER_CLASSES, /* level order: every class is cut into boxes */
     CPU_ORDER_RASTER   /* C order: the bricks themselves are */
 };
 
 /* `from` and `to` hold a symbol for every value and do not overlap. */
 void
-terp_cpu_order_into_tiles(struct cpu_pool *team,
+terp_cpu_order_into_tiles(struct cpu_pool *pool,
                           const struct terp_layout *layout,
                           enum cpu_order order, const uint16_t *from,
                           uint16_t *to);
 void
-terp_cpu_order_from_tiles(struct cpu_pool *team,
+terp_cpu_order_from_tiles(struct cpu_pool *pool,
                           const struct terp_layout *layout,
                           enum cpu_order order, const uint16_t *from,
                           uint16_t *to);
 
-/* The symbols of one level, between work order and tile order. */
+/* The symbols of one level, between level order and tile order. */
 void
-terp_cpu_order_level(struct cpu_pool *team, const struct terp_layout *layout,
+terp_cpu_order_level(struct cpu_pool *pool, const struct terp_layout *layout,
                      int l, const uint16_t *from, uint16_t *to,
                      bool into_tiles);
 
@@ -38,9 +39,9 @@ terp_cpu_order_level(struct cpu_pool *team, const struct terp_layout *layout,
  * range in C order and in tile order. */
 struct cpu_boxes {
     uint64_t extent[TERP_NDIMS];
-    const uint16_t *box; /* a box's extents */
-    int slowest;         /* slabs are cut along this dimension */
-    uint64_t nslabs;     /* of a brick; 0: no symbols at all */
+    uint64_t box;    /* a box's extent in each dimension */
+    int slowest;     /* slabs are cut along this dimension */
+    uint64_t nslabs; /* of a brick; 0: no symbols at all */
     uint64_t slab_nsymbols, brick_nsymbols;
 };
 
@@ -71,7 +72,7 @@ cpu_box_walk(const struct cpu_boxes *boxes, const uint64_t low[TERP_NDIMS],
     uint64_t end[TERP_NDIMS];
 
     for (int d = 0; d < TERP_NDIMS; d++)
-        end[d] = min_u64(low[d] + boxes->box[d], high[d]);
+        end[d] = min_u64(low[d] + boxes->box, high[d]);
     for (uint64_t w = low[3]; w < end[3]; w++)
         for (uint64_t z = low[2]; z < end[2]; z++)
             for (uint64_t y = low[1]; y < end[1]; y++)
@@ -87,15 +88,15 @@ cpu_slab_walk(const struct cpu_boxes *boxes, uint64_t slab,
     int s = boxes->slowest;
     uint64_t low[TERP_NDIMS] = {0}, high[TERP_NDIMS], at[TERP_NDIMS];
     uint64_t base = slab / boxes->nslabs * boxes->brick_nsymbols;
-    const uint16_t *box = boxes->box;
+    const uint64_t box = boxes->box;
 
     memcpy(high, boxes->extent, sizeof high);
-    low[s] = slab % boxes->nslabs * box[s];
-    high[s] = min_u64(low[s] + box[s], high[s]);
-    for (at[3] = low[3]; at[3] < high[3]; at[3] += box[3])
-        for (at[2] = low[2]; at[2] < high[2]; at[2] += box[2])
-            for (at[1] = low[1]; at[1] < high[1]; at[1] += box[1])
-                for (at[0] = low[0]; at[0] < high[0]; at[0] += box[0])
+    low[s] = slab % boxes->nslabs * box;
+    high[s] = min_u64(low[s] + box, high[s]);
+    for (at[3] = low[3]; at[3] < high[3]; at[3] += box)
+        for (at[2] = low[2]; at[2] < high[2]; at[2] += box)
+            for (at[1] = low[1]; at[1] < high[1]; at[1] += box)
+                for (at[0] = low[0]; at[0] < high[0]; at[0] += box)
                     cpu_box_walk(boxes, at, high, base, visit, arg);
 }
 

@@ -9,13 +9,13 @@
 
 /* Writes all tiles of `symbols` with a coding other than raw and constant. */
 enum terp_status
-terp_cpu_tiles_encode(struct cpu_pool *team, enum terp_coding coding,
+terp_cpu_tiles_encode(struct cpu_pool *pool, enum terp_coding coding,
                       const uint16_t *symbols, uint64_t nsymbols,
                       struct writer *writer);
 
 /* Reads what terp_cpu_tiles_encode wrote, up to the reader's end. */
 enum terp_status
-terp_cpu_tiles_decode(struct cpu_pool *team, enum terp_coding coding,
+terp_cpu_tiles_decode(struct cpu_pool *pool, enum terp_coding coding,
                       struct reader *reader, uint16_t *symbols_ret,
                       uint64_t nsymbols);
 

@@ -1,8 +1,8 @@
+/* Cuts a tile's symbols into tokens, encodes these by a codebook, and decodes
+ * them by look-ups of several bits at a time. */
 #include "cpu/entropy/tokens.h"
 
 #include "codec/format/base.h"
-
-#define ZERO_SYMBOL TERP_RADIUS
 
 /* ---- items ---- */
 
@@ -11,7 +11,8 @@ enum {
     COUNT_NBITS = 5,
     BITS_SHIFT = NUMBER_NBITS + COUNT_NBITS
 };
-_Static_assert(TERP_NTOKENS <= 1 << NUMBER_NBITS, "an item's fields");
+_Static_assert(TERP_NTOKENS <= 1 << NUMBER_NBITS,
+               "An item has room for a token's number.");
 
 static inline unsigned
 number_of(uint32_t item)
@@ -31,29 +32,25 @@ make_item(unsigned number, int nbits, unsigned bits)
     return number | (uint32_t)nbits << NUMBER_NBITS | bits << BITS_SHIFT;
 }
 
-static uint32_t
-item_of_code(unsigned symbol)
-{
-    unsigned is_negative = symbol < ZERO_SYMBOL;
-
-    if (symbol == TERP_ESCAPE || symbol == ZERO_SYMBOL)
-        return TERP_CODE_CLASS_ESCAPE;
-    unsigned above =
-        (is_negative ? ZERO_SYMBOL - symbol : symbol - ZERO_SYMBOL) - 1;
-    unsigned cls = terp_class_of(above, TERP_CODE_SINGLES_LOG2);
-    int nbits = terp_class_nbits(cls, TERP_CODE_SINGLES_LOG2);
-    return make_item(cls, 1 + nbits,
-                     is_negative << nbits | (above & ((1u << nbits) - 1)));
-}
-
+/* A run's part of a token: what one with an escape has, less the escape. */
 static uint32_t
 item_of_run(unsigned run)
 {
-    unsigned cls = terp_class_of(run, TERP_RUN_SINGLES_LOG2);
-    int nbits = terp_class_nbits(cls, TERP_RUN_SINGLES_LOG2);
+    const struct terp_token token = terp_token_of(run, TERP_ESCAPE);
 
-    return make_item(cls * TERP_NCODE_CLASSES, nbits,
-                     run & ((1u << nbits) - 1));
+    return make_item(token.number - TERP_CODE_CLASS_ESCAPE, (int)token.nbits,
+                     token.bits);
+}
+
+/* A code's part of a token: a run of no zeros adds nothing. The code 0 is
+ * never looked up. */
+static uint32_t
+item_of_code(unsigned symbol)
+{
+    const struct terp_token token =
+        terp_token_of(0, symbol == TERP_ZERO_SYMBOL ? TERP_ESCAPE : symbol);
+
+    return make_item(token.number, (int)token.nbits, token.bits);
 }
 
 void
@@ -83,7 +80,7 @@ find_codes(const uint16_t *symbols)
     uint64_t codes = 0, eight;
 
     for (int i = 0; i < 64; i++)
-        is_code[i] = symbols[i] != ZERO_SYMBOL;
+        is_code[i] = symbols[i] != TERP_ZERO_SYMBOL;
     for (int i = 0; i < 64; i += 8) {
         memcpy(&eight, is_code + i, sizeof eight);
         codes |= eight * UINT64_C(0x0102040810204080) >> 56 << i;
@@ -103,7 +100,7 @@ terp_cpu_tokens_cut(const struct cpu_tokens *tokens, const uint16_t *symbols,
             codes = find_codes(symbols + i);
         else
             for (uint64_t k = 0; i + k < nsymbols; k++)
-                codes |= (uint64_t)(symbols[i + k] != ZERO_SYMBOL) << k;
+                codes |= (uint64_t)(symbols[i + k] != TERP_ZERO_SYMBOL) << k;
         for (; codes != 0; codes &= codes - 1) {
             uint64_t at = i + (uint64_t)__builtin_ctzll(codes);
             uint64_t run = at - begin;
@@ -144,7 +141,7 @@ terp_cpu_tokens_count(const uint32_t *items, uint64_t nitems,
 }
 
 uint64_t
-terp_cpu_tokens_encode(const struct cpu_encode_book *book,
+terp_cpu_tokens_encode(const struct cpu_codebook *codebook,
                        const uint32_t *items, uint64_t nitems, uint8_t *dst)
 {
     uint8_t *at = dst;
@@ -152,10 +149,10 @@ terp_cpu_tokens_encode(const struct cpu_encode_book *book,
     int npending = 0;
 
     for (uint64_t i = 0; i < nitems; i++) {
-        uint32_t word = book->word[number_of(items[i])];
-        uint64_t bits = (uint64_t)(word >> 4) << nbits_of(items[i]) |
-                        items[i] >> BITS_SHIFT;
-        npending += (int)(word & 15) + nbits_of(items[i]);
+        const uint32_t packed = codebook->codeword[number_of(items[i])];
+        const uint64_t codeword = terp_codeword_bits(packed);
+        uint64_t bits = codeword << nbits_of(items[i]) | items[i] >> BITS_SHIFT;
+        npending += (int)terp_codeword_nbits(packed) + nbits_of(items[i]);
         pending |= bits << (64 - npending);
         uint64_t bytes = __builtin_bswap64(pending);
         memcpy(at, &bytes, sizeof bytes);
@@ -163,15 +160,17 @@ terp_cpu_tokens_encode(const struct cpu_encode_book *book,
         pending <<= npending & ~7;
         npending &= 7;
     }
-    /* Ones, of which fewer than eight are no word: a book of so many tokens
-     * has a longer word, and the last of these is all ones. */
+    /* Ones fill the last byte up. A decoder does not take them for a token:
+     * they are fewer than eight, while the only codeword of ones alone is the
+     * last of the longest ones, which have nine bits or more. */
     if (npending > 0)
         *at++ = (uint8_t)(pending >> 56 | 0xFFu >> npending);
     return (uint64_t)(at - dst);
 }
-_Static_assert(TERP_NTOKENS > 1 << 8, "the longest word has nine bits or more");
+_Static_assert(TERP_NTOKENS > 1 << 8,
+               "Not all codewords have eight bits or fewer.");
 _Static_assert(7 + TERP_MAX_CODE_NBITS + (1 << COUNT_NBITS) <= 64,
-               "a token's bits fit");
+               "A token's bits fit behind those that are pending.");
 
 /* ---- decoding ---- */
 
@@ -214,22 +213,22 @@ read_token(const struct token *token, unsigned bits, unsigned *run_ret,
 
     *run_ret = token->run_first + (bits >> code_nbits);
     *symbol_ret = magnitude == 0 ? TERP_ESCAPE
-                  : is_negative  ? ZERO_SYMBOL - magnitude
-                                 : ZERO_SYMBOL + magnitude;
+                  : is_negative  ? TERP_ZERO_SYMBOL - magnitude
+                                 : TERP_ZERO_SYMBOL + magnitude;
     return magnitude <= TERP_MAX_CODE;
 }
 
-/* Fills what is looked up by words that begin like this one. */
+/* Fills what is looked up by codewords that begin like this one. */
 static void
-fill_lookup(struct cpu_token_book *book, unsigned number, int length,
-            unsigned word)
+fill_lookup(struct cpu_token_decode_table *table, unsigned number, int length,
+            unsigned codeword)
 {
     struct token token = token_of(number);
     int spare = CPU_TOKEN_LOOKUP_NBITS - length;
 
     if (spare < 0)
         return;
-    uint32_t *to = book->lookup + ((uint64_t)word << spare);
+    uint32_t *to = table->lookup + ((uint64_t)codeword << spare);
     uint32_t longer = number << 16 | (uint32_t)length << 4;
     if (token.nbits > spare) {
         for (unsigned i = 0; i < 1u << spare; i++)
@@ -249,22 +248,22 @@ fill_lookup(struct cpu_token_book *book, unsigned number, int length,
 
 bool
 terp_cpu_token_decode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
-                                 struct cpu_token_book *book)
+                                 struct cpu_token_decode_table *table)
 {
-    uint16_t words[TERP_NSYMBOLS];
+    uint16_t codewords[TERP_NSYMBOLS];
 
-    if (!terp_cpu_sorted_codewords_make(nbits, words, &book->words))
+    if (!terp_cpu_sorted_codewords_make(nbits, codewords, &table->codewords))
         return false;
-    memset(book->lookup, 0, sizeof book->lookup);
+    memset(table->lookup, 0, sizeof table->lookup);
     for (unsigned number = 0; number < TERP_NTOKENS; number++)
         if (nbits[number] > 0)
-            fill_lookup(book, number, nbits[number], words[number]);
+            fill_lookup(table, number, nbits[number], codewords[number]);
     return true;
 }
 
 /* A tile on its way. */
 struct tile_reader {
-    const struct cpu_token_book *book;
+    const struct cpu_token_decode_table *table;
     const uint8_t *src;
     uint64_t at, nbits; /* next bit, and all */
     uint16_t *symbols;
@@ -283,7 +282,7 @@ static bool
 decode_token(struct tile_reader *tile, bool *good_ret)
 {
     uint64_t next = next_bits(tile), nleft = tile->nbits - tile->at;
-    uint32_t found = tile->book->lookup[next >> (64 - CPU_TOKEN_LOOKUP_NBITS)];
+    uint32_t found = tile->table->lookup[next >> (64 - CPU_TOKEN_LOOKUP_NBITS)];
     unsigned number = found >> 16, length = found >> 4 & 15, run, symbol;
 
     *good_ret = nleft < 8 && ~next >> 1 >> (63 - nleft) == 0;
@@ -295,10 +294,10 @@ decode_token(struct tile_reader *tile, bool *good_ret)
         symbol = found >> 16;
     } else {
         if (length == 0) {
-            unsigned word = cpu_find_longer_word(&tile->book->words, next,
-                                                 CPU_TOKEN_LOOKUP_NBITS);
-            number = word >> 4;
-            length = word & 15;
+            unsigned codeword = cpu_find_longer_codeword(
+                &tile->table->codewords, next, CPU_TOKEN_LOOKUP_NBITS);
+            number = codeword >> 4;
+            length = codeword & 15;
             if (length == 0 || number >= TERP_NTOKENS)
                 return false;
         }
@@ -325,7 +324,7 @@ enum {
 static void
 decode_short_tokens(struct tile_reader *tile)
 {
-    const uint32_t *lookup = tile->book->lookup;
+    const uint32_t *lookup = tile->table->lookup;
     uint64_t at = tile->at, i = tile->i;
 
     while (at + 64 <= tile->nbits) {
@@ -347,11 +346,11 @@ out:
 }
 
 bool
-terp_cpu_tokens_decode(const struct cpu_token_book *book, const uint8_t *src,
-                       uint64_t nbytes, uint16_t *symbols_ret,
-                       uint64_t nsymbols)
+terp_cpu_tokens_decode(const struct cpu_token_decode_table *table,
+                       const uint8_t *src, uint64_t nbytes,
+                       uint16_t *symbols_ret, uint64_t nsymbols)
 {
-    struct tile_reader tile = {.book = book,
+    struct tile_reader tile = {.table = table,
                                .src = src,
                                .nbits = 8 * nbytes,
                                .symbols = symbols_ret,
@@ -359,7 +358,7 @@ terp_cpu_tokens_decode(const struct cpu_token_book *book, const uint8_t *src,
     bool good;
 
     for (uint64_t i = 0; i < nsymbols; i++)
-        symbols_ret[i] = ZERO_SYMBOL;
+        symbols_ret[i] = TERP_ZERO_SYMBOL;
     do
         decode_short_tokens(&tile);
     while (decode_token(&tile, &good));

@@ -1,14 +1,10 @@
-/* A tile's symbols to the words of tokens and back. tokens.h,
+/* A tile's symbols to the codewords of tokens and back. tokens.h,
  * doc/format.md, "ratio tiles". */
 #ifndef TERP_CPU_ENTROPY_TOKENS_H
 #define TERP_CPU_ENTROPY_TOKENS_H
 
 #include "codec/format/tokens.h"
 #include "cpu/entropy/codewords.h"
-
-/* Longest tile: a token of one symbol has a word, a sign and seven bits. */
-#define CPU_TOKENS_MAX_NBYTES \
-    (TERP_TILE_NSYMBOLS * (TERP_MAX_CODE_NBITS + 8) / 8)
 
 /* ---- encoding ---- */
 
@@ -34,11 +30,11 @@ uint32_t
 terp_cpu_tokens_count(const uint32_t *items, uint64_t nitems,
                       uint32_t counts_ret[TERP_NSYMBOLS]);
 
-/* Returns the number of bytes. `dst` has room for CPU_TOKENS_MAX_NBYTES, and
+/* Returns the number of bytes. `dst` has room for TERP_TOKENS_MAX_NBYTES, and
  * CPU_TOKENS_PADDING_NBYTES behind these, which may be overwritten. */
 #define CPU_TOKENS_PADDING_NBYTES 8
 uint64_t
-terp_cpu_tokens_encode(const struct cpu_encode_book *book,
+terp_cpu_tokens_encode(const struct cpu_codebook *codebook,
                        const uint32_t *items, uint64_t nitems, uint8_t *dst);
 
 /* ---- decoding ---- */
@@ -46,26 +42,26 @@ terp_cpu_tokens_encode(const struct cpu_encode_book *book,
 /* Whole tokens of up to so many bits are looked up at once. */
 #define CPU_TOKEN_LOOKUP_NBITS 11
 
-/* A codebook of tokens in a form that decodes. */
-struct cpu_token_book {
+/* What decodes a codebook of tokens. */
+struct cpu_token_decode_table {
     /* By the next bits. Bits 0-3: how many are a token; then bits 4-15 are its
      * run and the others its symbol. Or bits 0-3 are 0, since the token is
-     * longer: then bits 4-7 say how long its word is and those from 16 on are
-     * its number; or these are 0, since the word is longer. */
+     * longer: then bits 4-7 say how long its codeword is and those from 16 on
+     * are its number; or these are 0, since the codeword is longer. */
     uint32_t lookup[1 << CPU_TOKEN_LOOKUP_NBITS];
-    struct cpu_sorted_words words;
+    struct cpu_sorted_codewords codewords;
 };
 
 /* False when the lengths overfill the code space. */
 bool
 terp_cpu_token_decode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
-                                 struct cpu_token_book *book_ret);
+                                 struct cpu_token_decode_table *table_ret);
 
 /* False unless `nbytes` bytes are a tile of `nsymbols` symbols. As for
  * terp_cpu_codewords_decode some bytes behind `src` are readable. */
 bool
-terp_cpu_tokens_decode(const struct cpu_token_book *book, const uint8_t *src,
-                       uint64_t nbytes, uint16_t *symbols_ret,
-                       uint64_t nsymbols);
+terp_cpu_tokens_decode(const struct cpu_token_decode_table *table,
+                       const uint8_t *src, uint64_t nbytes,
+                       uint16_t *symbols_ret, uint64_t nsymbols);
 
 #endif

@@ -50,7 +50,7 @@ deal_all(struct cpu_pool *team, struct deal *deal)
     }
     for (deal->l = layout->nlevels; deal->l > 0; deal->l--) {
         for (int i = 0; i < TERP_NCLASSES - 1; i++) {
-            deal->odd = terp_class_order[i];
+            deal->odd = terp_nth_class(i);
             terp_cpu_pool_run(team, deal_rows, deal,
                               terp_class_nrows(layout, deal->l, deal->odd), 64);
         }

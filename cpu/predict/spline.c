@@ -232,7 +232,7 @@ pass_level(const struct cpu_spline *spline, int l, bool decode)
                         .decode = decode};
 
     for (int i = 0; i < TERP_NCLASSES - 1; i++) {
-        if (terp_cpu_spline_planned_class(spline, l, terp_class_order[i], plan,
+        if (terp_cpu_spline_planned_class(spline, l, terp_nth_class(i), plan,
                                           &cls))
             terp_cpu_pool_run(
                 spline->team, pass_runs, &pass, cls.nrows * cls.nruns_per_row,

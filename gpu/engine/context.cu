@@ -52,25 +52,27 @@ make_tables(struct cuda_tables *tables)
     const uint64_t nwords = (uint64_t)TERP_NENTRIES * TERP_NSYMBOLS;
     const uint64_t ntoken_words = (uint64_t)TERP_NENTRIES * TERP_NTOKENS;
     uint32_t *words = (uint32_t *)malloc(nwords * sizeof *words);
-    struct cuda_decode_book *books =
-        (struct cuda_decode_book *)malloc(TERP_NENTRIES * sizeof *books);
-    struct cuda_token_book *token_books =
-        (struct cuda_token_book *)malloc(TERP_NENTRIES * sizeof *token_books);
+    struct cuda_decode_table *books =
+        (struct cuda_decode_table *)malloc(TERP_NENTRIES * sizeof *books);
+    struct cuda_token_decode_table *token_books =
+        (struct cuda_token_decode_table *)malloc(TERP_NENTRIES *
+                                                 sizeof *token_books);
     cudaError_t error = cudaErrorMemoryAllocation;
 
     if (words != NULL && books != NULL && token_books != NULL) {
-        cuda_words_fill(words);
-        cuda_decode_books_fill(books);
-        error = upload(words, nwords, &tables->d_words);
+        cuda_codewords_fill(words);
+        cuda_decode_tables_fill(books);
+        error = upload(words, nwords, &tables->d_codewords);
         if (error == cudaSuccess)
-            error = upload(books, TERP_NENTRIES, &tables->d_decode_books);
+            error = upload(books, TERP_NENTRIES, &tables->d_decode_tables);
         static_assert(TERP_NTOKENS <= TERP_NSYMBOLS, "there is room for them");
-        cuda_token_words_fill(words);
+        cuda_token_codewords_fill(words);
         if (error == cudaSuccess)
-            error = upload(words, ntoken_words, &tables->d_token_words);
-        cuda_token_books_fill(token_books);
+            error = upload(words, ntoken_words, &tables->d_token_codewords);
+        cuda_token_decode_tables_fill(token_books);
         if (error == cudaSuccess)
-            error = upload(token_books, TERP_NENTRIES, &tables->d_token_books);
+            error = upload(token_books, TERP_NENTRIES,
+                           &tables->d_token_decode_tables);
     }
     free(words);
     free(books);
@@ -254,7 +256,7 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->work = take(&at, batch->nvalues * value_nbytes);
     uint64_t staging_nbytes = batch->npartitions * CUDA_PARTITION_MAX_NBYTES;
     uint64_t tiles_nbytes = batch->npartitions * TERP_PARTITION_NTILES *
-                            cuda_tile_max_nbytes(batch->coding);
+                            terp_tile_max_nbytes(batch->coding);
     uint64_t lattice_nbytes = nlattice * value_nbytes;
     regions->lattice = take(
         &at, lattice_nbytes > staging_nbytes ? lattice_nbytes : staging_nbytes);
@@ -272,7 +274,7 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->begin = take(&at, 8 * (batch->npartitions + 1));
     regions->reduced = take(&at, batch->npartitions);
     regions->staging = take(&at, tiles_nbytes);
-    regions->books = take(&at, 32 << 10);
+    regions->codebook = take(&at, 32 << 10);
     regions->swapped =
         take(&at, batch->chunk.big_endian ? batch->nvalues * value_nbytes : 0);
     regions->stride = at;
@@ -301,8 +303,7 @@ describe(const struct cuda_wave *wave, const struct terp_layout *layout)
     if (wave->params != NULL) {
         batch.params = *wave->params;
         batch.coding = terp_coding_of(wave->params->pipeline);
-        batch.max_code = batch.coding == TERP_CODING_SPEED ? TERP_SPEED_MAX_CODE
-                                                           : TERP_MAX_CODE;
+        batch.max_code = terp_coding_max_code(batch.coding);
     }
     batch.nvalues = layout->nvalues;
     batch.ntiles = div_up(batch.nvalues, TERP_TILE_NSYMBOLS);

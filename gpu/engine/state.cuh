@@ -99,37 +99,25 @@ static_assert(CUDA_HOST_NBYTES % 8 == 0 && sizeof(struct cuda_chunk) % 8 == 0,
 
 /* Tables that follow from the dictionary, in device memory, made once a
  * context. */
-struct cuda_decode_book;
-struct cuda_token_book;
+struct cuda_decode_table;
+struct cuda_token_decode_table;
 struct cuda_tables {
     const uint16_t *d_cost;      /* [TERP_NROWS][TERP_ENTRY_STRIDE] */
     const uint8_t *d_code_nbits; /* [TERP_NSYMBOLS][TERP_ENTRY_STRIDE] */
-    const uint32_t *d_words;     /* [TERP_NENTRIES][TERP_NSYMBOLS],
-                                    word << 4 | bits */
-    const struct cuda_decode_book *d_decode_books; /* [TERP_NENTRIES] */
+    const uint32_t *d_codewords; /* [TERP_NENTRIES][TERP_NSYMBOLS],
+                                packed */
+    const struct cuda_decode_table *d_decode_tables; /* [TERP_NENTRIES] */
     /* The same of tokens. */
-    const uint8_t *d_token_nbits;  /* [TERP_NTOKENS][TERP_ENTRY_STRIDE] */
-    const uint32_t *d_token_words; /* [TERP_NENTRIES][TERP_NTOKENS] */
-    const struct cuda_token_book *d_token_books; /* [TERP_NENTRIES] */
+    const uint8_t *d_token_nbits;      /* [TERP_NTOKENS][TERP_ENTRY_STRIDE] */
+    const uint32_t *d_token_codewords; /* [TERP_NENTRIES][TERP_NTOKENS] */
+    const struct cuda_token_decode_table
+        *d_token_decode_tables; /* [TERP_NENTRIES] */
 };
 
-#define CUDA_TILE_MAX_NBYTES (TERP_TILE_NSYMBOLS * TERP_MAX_CODE_NBITS / 8)
-#define CUDA_PARTITION_MAX_NBYTES (TERP_PARTITION_NTILES * CUDA_TILE_MAX_NBYTES)
+#define CUDA_PARTITION_MAX_NBYTES \
+    (TERP_PARTITION_NTILES * TERP_CODEWORDS_MAX_NBYTES)
 
-/* The longest tile of a ratio stream: a token of one symbol has a word, a sign
- * and seven bits. */
-#define CUDA_TOKENS_MAX_NBYTES \
-    (TERP_TILE_NSYMBOLS * (TERP_MAX_CODE_NBITS + 8) / 8)
-
-/* What a tile may take. */
-static inline TERP_HOST_DEVICE unsigned
-cuda_tile_max_nbytes(enum terp_coding coding)
-{
-    return coding == TERP_CODING_RATIO ? CUDA_TOKENS_MAX_NBYTES
-                                       : CUDA_TILE_MAX_NBYTES;
-}
-
-/* Escapes are counted in ranges of this many points in work order
+/* Escapes are counted in ranges of this many points in level order
  * (codec/format/layout.h; C order for lorenzo). */
 #define CUDA_RANGE_NVALUES 1024
 
@@ -143,7 +131,7 @@ struct cuda_regions {
     uint64_t context_counts; /* ratio, else empty: gpu/entropy/contexts.cuh */
     uint64_t zeroed_nbytes;
     /* Not zeroed. */
-    uint64_t work; /* T[nvalues] in work order; lorenzo: integers.
+    uint64_t work; /* T[nvalues] in level order; lorenzo: integers.
                       encode: scratch of partitions in the end */
     uint64_t
         lattice; /* T[nlattice], see codec/format/layout.h. encode: scratch of
@@ -167,10 +155,10 @@ struct cuda_regions {
                           of ranges */
     uint64_t reduced;  /* decode: u8[npartitions] */
     uint64_t staging;  /* CUDA_PARTITION_MAX_NBYTES a partition, or more:
-                          cuda_tile_max_nbytes a tile; until all is predicted
+                          terp_tile_max_nbytes a tile; until all is predicted
                           it serves others as scratch, and cuda_seal once
                           streams are written */
-    uint64_t books;    /* custom: the codebook, 32 KiB */
+    uint64_t codebook; /* custom: the codebook, 32 KiB */
     uint64_t swapped;  /* T[nvalues] of big-endian chunks, else empty */
     uint64_t stride;   /* of chunks */
 };

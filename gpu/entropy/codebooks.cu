@@ -1,11 +1,10 @@
+/* Chooses the entries of tiles under a palette of each width, and makes the
+ * code of a chunk that has its own. */
 #include "gpu/entropy/codebooks.cuh"
 
 #include <cub/cub.cuh>
 
 #include "codebooks/codebooks.h"
-#include "codec/format/huffman.h"
-
-#define FULL_WARP 0xFFFFFFFF
 
 /* ---- palettes ---- */
 
@@ -17,18 +16,18 @@
 /* Threads that share an entry. */
 #define ENTRY_NTHREADS 8
 static_assert(ENTRY_NTHREADS * TERP_NENTRIES <= SELECT_NTHREADS,
-              "every entry has its threads");
+              "Every entry has its threads.");
 
 /* Lanes that load a tile's costs, eight each. */
 #define COSTS_NUNITS (TERP_ENTRY_STRIDE / 8)
 #define TILE_NLANES (32 / WARP_NTILES)
 static_assert(TERP_ENTRY_STRIDE % 8 == 0 && COSTS_NUNITS <= TILE_NLANES,
-              "a lane a unit");
+              "A lane loads one unit at most.");
 
 struct select_shared {
     uint4 costs[SELECT_NWARPS][WARP_NTILES][COSTS_NUNITS];
     unsigned long long ntiles[TERP_NENTRIES];
-    uint32_t nbits[SELECT_NWARPS][CUDA_NWIDTHS];
+    uint32_t nbits[SELECT_NWARPS][TERP_PALETTE_NWIDTHS];
     uint8_t order[TERP_NENTRIES]; /* those that most tiles would select first */
 };
 
@@ -48,7 +47,7 @@ order_entries(struct select_shared *s)
                     (s->ntiles[other] == mine && other < entry);
     }
     for (int step = ENTRY_NTHREADS / 2; step > 0; step /= 2)
-        rank += __shfl_xor_sync(FULL_WARP, rank, step);
+        rank += __shfl_xor_sync(FULL_WARP_MASK, rank, step);
     if (entry < TERP_NENTRIES && first == 0)
         s->order[rank] = (uint8_t)entry;
 }
@@ -57,12 +56,12 @@ static __device__ __forceinline__ uint32_t
 warp_min(uint32_t key)
 {
     for (int step = 16; step > 0; step /= 2)
-        key = min(key, __shfl_xor_sync(FULL_WARP, key, step));
+        key = min(key, __shfl_xor_sync(FULL_WARP_MASK, key, step));
     return key;
 }
 
 /* Lane w gets the least cost among the first 2^w entries, ties to the lower
- * id, for w < CUDA_NWIDTHS. */
+ * id, for w < TERP_PALETTE_NWIDTHS. */
 static __device__ __forceinline__ uint32_t
 best_of_widths(const uint16_t *nbits, const uint8_t *s_order)
 {
@@ -77,7 +76,8 @@ best_of_widths(const uint16_t *nbits, const uint8_t *s_order)
     }
     uint32_t least = key[0], best = key[0];
     for (unsigned w = 1; w <= 5; w++) {
-        least = min(least, __shfl_xor_sync(FULL_WARP, least, 1 << (w - 1)));
+        least =
+            min(least, __shfl_xor_sync(FULL_WARP_MASK, least, 1 << (w - 1)));
         best = lane == w ? least : best;
     }
     uint32_t second = min(least, warp_min(key[1]));
@@ -85,8 +85,8 @@ best_of_widths(const uint16_t *nbits, const uint8_t *s_order)
     return lane == 6 ? second : lane == 7 ? all : best;
 }
 
-/* Grid: x SELECT_NTILES tiles a block, y chunks. A warp has two tiles, its
- * lane w the width w. What the tiles need is loaded with what orders the
+/* Grid: x SELECT_NTILES tiles a block, y chunks. A warp has two tiles, its lane
+ * w the width w. What the tiles need is loaded together with what orders the
  * entries. */
 static __global__ void
 __launch_bounds__(SELECT_NTHREADS) select_entries(const struct cuda_batch batch)
@@ -117,28 +117,28 @@ __launch_bounds__(SELECT_NTHREADS) select_entries(const struct cuda_batch batch)
     order_entries(&s);
     wait_async();
     __syncthreads();
-    const uint32_t some = __ballot_sync(FULL_WARP, nonzero != 0);
+    const uint32_t some = __ballot_sync(FULL_WARP_MASK, nonzero != 0);
     for (unsigned k = 0; k < WARP_NTILES && first + k < batch.ntiles; k++) {
         uint32_t best = 0;
         if (some >> (k * TILE_NLANES) & 1) {
             best = best_of_widths((const uint16_t *)s.costs[warp][k], s.order);
             nbits += (best >> 7) + lane;
         }
-        if (lane < CUDA_NWIDTHS)
+        if (lane < TERP_PALETTE_NWIDTHS)
             costs[first + k].best[lane] = best;
     }
-    if (lane < CUDA_NWIDTHS)
+    if (lane < TERP_PALETTE_NWIDTHS)
         s.nbits[warp][lane] = nbits;
     __syncthreads();
     if (warp > 0)
         return;
     nbits = 0;
-    for (unsigned w = lane / CUDA_NWIDTHS; w < SELECT_NWARPS;
-         w += 32 / CUDA_NWIDTHS)
-        nbits += s.nbits[w][lane % CUDA_NWIDTHS];
-    nbits += __shfl_xor_sync(FULL_WARP, nbits, 8);
-    nbits += __shfl_xor_sync(FULL_WARP, nbits, 16);
-    if (lane < CUDA_NWIDTHS)
+    for (unsigned w = lane / TERP_PALETTE_NWIDTHS; w < SELECT_NWARPS;
+         w += 32 / TERP_PALETTE_NWIDTHS)
+        nbits += s.nbits[w][lane % TERP_PALETTE_NWIDTHS];
+    nbits += __shfl_xor_sync(FULL_WARP_MASK, nbits, 8);
+    nbits += __shfl_xor_sync(FULL_WARP_MASK, nbits, 16);
+    if (lane < TERP_PALETTE_NWIDTHS)
         atomicAdd(&chunk.width_nbits[lane], (unsigned long long)nbits);
 }
 
@@ -159,7 +159,7 @@ cuda_entries_select(const struct cuda_batch *batch, cudaStream_t stream)
 
 /* Bits for which a key is sorted: a frequency, then its symbol. */
 #define SYMBOL_NBITS 10
-static_assert(TERP_NSYMBOLS == 1 << SYMBOL_NBITS, "a key holds a symbol");
+static_assert(TERP_NSYMBOLS == 1 << SYMBOL_NBITS, "A key holds a symbol.");
 
 typedef cub::BlockRadixSort<unsigned long long, CUSTOM_NTHREADS, 1> leaf_sort;
 
@@ -172,8 +172,8 @@ struct custom_shared {
     uint16_t leaf_at[TERP_MAX_CODE_NBITS][TERP_NSYMBOLS]; /* in each list */
     unsigned ntaken[TERP_MAX_CODE_NBITS];                 /* leaves */
     uint8_t nbits[TERP_NSYMBOLS];
-    unsigned nwords[TERP_MAX_CODE_NBITS + 1][CUSTOM_NTHREADS / 32];
-    unsigned first_word[TERP_MAX_CODE_NBITS + 1];
+    unsigned ncodewords[TERP_MAX_CODE_NBITS + 1][CUSTOM_NTHREADS / 32];
+    unsigned first_codeword[TERP_MAX_CODE_NBITS + 1];
     unsigned low, high;
 };
 
@@ -198,9 +198,8 @@ count_below(const unsigned long long *numbers, unsigned n,
     return begin;
 }
 
-/* The lists of package-merge, see codec/format/huffman.c: leaf i goes before
- * the packages that do not weigh less, so where both stand follows from
- * counting. */
+/* Makes the lists of package-merge (codec/format/huffman.c). Leaf i goes before
+ * the packages that do not weigh less, so counting tells where both stand. */
 static __device__ void
 merge_packages(struct custom_shared *s, unsigned nleaves)
 {
@@ -235,8 +234,9 @@ merge_packages(struct custom_shared *s, unsigned nleaves)
     }
 }
 
-/* From the last list down: of the items taken the leaves give a bit to their
- * symbols, the packages are two items each of the list before. By one warp. */
+/* Walks from the last list down: of the items taken, leaves give a bit each to
+ * their symbols, and packages are two items each of the list before. One warp
+ * does this. */
 static __device__ void
 take_leaves(struct custom_shared *s, unsigned nleaves)
 {
@@ -247,62 +247,65 @@ take_leaves(struct custom_shared *s, unsigned nleaves)
         const uint16_t *at = s->leaf_at[level];
         unsigned lane = threadIdx.x, last = 32 * lane + 31;
         unsigned ngroups = (unsigned)__popc(
-            __ballot_sync(FULL_WARP, last < nleaves && at[last] < ntaken));
+            __ballot_sync(FULL_WARP_MASK, last < nleaves && at[last] < ntaken));
         unsigned i = 32 * ngroups + lane;
         unsigned n =
             32 * ngroups + (unsigned)__popc(__ballot_sync(
-                               FULL_WARP, i < nleaves && at[i] < ntaken));
+                               FULL_WARP_MASK, i < nleaves && at[i] < ntaken));
         if (lane == 0)
             s->ntaken[level] = n;
         ntaken = 2 * (ntaken - n);
     }
 }
 
-/* Canonical words of s->nbits. */
+/* Makes the canonical codewords of s->nbits. */
 static __device__ void
-make_words(struct custom_shared *s, struct cuda_custom_book *book)
+make_codewords(struct custom_shared *s, struct cuda_custom_codebook *codebook)
 {
     unsigned symbol = threadIdx.x, lane = symbol % 32, warp = symbol / 32;
     unsigned nbits = s->nbits[symbol];
 
-    for (unsigned i = symbol; i < sizeof s->nwords / sizeof s->nwords[0][0];
+    for (unsigned i = symbol;
+         i < sizeof s->ncodewords / sizeof s->ncodewords[0][0];
          i += CUSTOM_NTHREADS)
-        (&s->nwords[0][0])[i] = 0;
+        (&s->ncodewords[0][0])[i] = 0;
     __syncthreads();
-    unsigned same = __match_any_sync(FULL_WARP, nbits);
+    unsigned same = __match_any_sync(FULL_WARP_MASK, nbits);
     unsigned rank = (unsigned)__popc(same & ((1u << lane) - 1));
     if (rank == 0)
-        s->nwords[nbits][warp] = (unsigned)__popc(same);
+        s->ncodewords[nbits][warp] = (unsigned)__popc(same);
     __syncthreads();
-    /* Warp w sums up words of w bits: lane i those of warp i. */
+    /* Warp w sums up codewords of w bits: lane i those of warp i. */
     if (warp <= TERP_MAX_CODE_NBITS) {
-        unsigned mine = s->nwords[warp][lane], sum = mine;
+        unsigned mine = s->ncodewords[warp][lane], sum = mine;
         for (unsigned step = 1; step < 32; step *= 2) {
-            unsigned below = __shfl_up_sync(FULL_WARP, sum, step);
+            unsigned below = __shfl_up_sync(FULL_WARP_MASK, sum, step);
             sum += lane >= step ? below : 0;
         }
-        s->nwords[warp][lane] = sum - mine;
+        s->ncodewords[warp][lane] = sum - mine;
         if (lane == 31)
-            s->first_word[warp] = sum; /* for now, how many */
+            s->first_codeword[warp] = sum; /* for now, how many */
     }
     __syncthreads();
     if (symbol == 0) {
         unsigned next = 0;
-        s->first_word[0] = 0;
+        s->first_codeword[0] = 0;
         for (int length = 1; length <= TERP_MAX_CODE_NBITS; length++) {
-            unsigned n = s->first_word[length];
-            s->first_word[length] = next;
+            unsigned n = s->first_codeword[length];
+            s->first_codeword[length] = next;
             next = (next + n) << 1;
         }
     }
     __syncthreads();
-    unsigned word = s->first_word[nbits] + s->nwords[nbits][warp] + rank;
-    book->word[symbol] = nbits == 0 ? 0 : word << 4 | nbits;
+    unsigned codeword =
+        s->first_codeword[nbits] + s->ncodewords[nbits][warp] + rank;
+    codebook->codeword[symbol] =
+        nbits == 0 ? 0 : terp_codeword_pack(codeword, nbits);
 }
 
 /* Grid: x 1, y chunks. Thread i has symbol i, later leaf i. */
 static __global__ void
-__launch_bounds__(CUSTOM_NTHREADS) make_book(const struct cuda_batch batch)
+__launch_bounds__(CUSTOM_NTHREADS) make_custom(const struct cuda_batch batch)
 {
     begin_kernel();
     struct custom_shared *s = dynamic_shared<struct custom_shared>();
@@ -313,8 +316,8 @@ __launch_bounds__(CUSTOM_NTHREADS) make_book(const struct cuda_batch batch)
         return;
     const unsigned long long *frequency =
         region<unsigned long long>(batch, blockIdx.y, batch.at.frequency);
-    struct cuda_custom_book *book =
-        region<struct cuda_custom_book>(batch, blockIdx.y, batch.at.books);
+    struct cuda_custom_codebook *codebook = region<struct cuda_custom_codebook>(
+        batch, blockIdx.y, batch.at.codebook);
     bool occurs = frequency[symbol] != 0;
     unsigned nleaves = (unsigned)__syncthreads_count(occurs);
     unsigned long long key[1] = {
@@ -349,10 +352,10 @@ __launch_bounds__(CUSTOM_NTHREADS) make_book(const struct cuda_batch batch)
             s->nbits[leaf_symbol] = (uint8_t)nbits;
     }
     __syncthreads();
-    make_words(s, book);
+    make_codewords(s, codebook);
     if (symbol == 0) {
-        book->low = (uint16_t)min(s->low, s->high);
-        book->high = (uint16_t)s->high;
+        codebook->low = (uint16_t)min(s->low, s->high);
+        codebook->high = (uint16_t)s->high;
     }
 }
 
@@ -361,37 +364,39 @@ cuda_custom_make(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const int nbytes = (int)sizeof(struct custom_shared);
     cudaError_t error = cudaFuncSetAttribute(
-        make_book, cudaFuncAttributeMaxDynamicSharedMemorySize, nbytes);
+        make_custom, cudaFuncAttributeMaxDynamicSharedMemorySize, nbytes);
     if (error != cudaSuccess)
         return error;
-    return launch(make_book, dim3(1, (unsigned)batch->nchunks), CUSTOM_NTHREADS,
-                  (size_t)nbytes, stream, *batch);
+    return launch(make_custom, dim3(1, (unsigned)batch->nchunks),
+                  CUSTOM_NTHREADS, (size_t)nbytes, stream, *batch);
 }
 
-/* Words of `n` symbols or tokens. */
+/* Packed codewords of `n` symbols or tokens under all entries. */
 static void
-fill_words(const uint8_t (*lengths)[TERP_ENTRY_STRIDE], int n, uint32_t *words)
+fill_codewords(const uint8_t (*lengths)[TERP_ENTRY_STRIDE], int n,
+               uint32_t *codewords)
 {
     uint8_t nbits[TERP_NSYMBOLS] = {};
-    uint16_t word[TERP_NSYMBOLS];
+    uint16_t codeword[TERP_NSYMBOLS];
 
     for (int entry = 0; entry < TERP_NENTRIES; entry++) {
         for (int s = 0; s < n; s++)
             nbits[s] = lengths[s][entry];
-        terp_huffman_codewords(nbits, word);
+        terp_huffman_codewords(nbits, codeword);
         for (int s = 0; s < n; s++)
-            words[entry * n + s] = (uint32_t)word[s] << 4 | nbits[s];
+            codewords[entry * n + s] =
+                terp_codeword_pack(codeword[s], nbits[s]);
     }
 }
 
 void
-cuda_words_fill(uint32_t *words)
+cuda_codewords_fill(uint32_t *codewords)
 {
-    fill_words(terp_entry_code_nbits, TERP_NSYMBOLS, words);
+    fill_codewords(terp_entry_code_nbits, TERP_NSYMBOLS, codewords);
 }
 
 void
-cuda_token_words_fill(uint32_t *words)
+cuda_token_codewords_fill(uint32_t *codewords)
 {
-    fill_words(terp_entry_token_nbits, TERP_NTOKENS, words);
+    fill_codewords(terp_entry_token_nbits, TERP_NTOKENS, codewords);
 }

@@ -1,44 +1,34 @@
-/* Which codebooks a stream uses. doc/format.md, "Tiles"; the choices
- * are those of cpu/entropy/codebooks.c. */
+/* Which codebooks a stream uses: the choices of cpu/entropy/codebooks.c.
+ * doc/format.md, "Tiles". */
 #ifndef TERP_GPU_ENTROPY_CODEBOOKS_CUH
 #define TERP_GPU_ENTROPY_CODEBOOKS_CUH
 
 #include "codec/format/bytes.h"
+#include "codec/format/huffman.h"
 #include "gpu/engine/state.cuh"
 
-/* Each tile's codebook is one of the dictionary. */
-static __host__ __device__ __forceinline__ bool
-selects_entries(enum terp_coding coding)
-{
-    return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_RATIO;
-}
-
-/* The widths of numbers of entries: 0 to those that number all. */
-#define CUDA_NWIDTHS 8
-static_assert(TERP_NENTRIES > 1 << (CUDA_NWIDTHS - 2) &&
-                  TERP_NENTRIES <= 1 << (CUDA_NWIDTHS - 1),
-              "the largest width numbers all entries");
-
-/* What a tile's words cost. `best`, by the width of the palette: bits << 7 |
- * entry for the entry that the tile selects; 0 for a zero tile. */
+/* What a tile's codewords cost by entry. `best`, by the width of the palette:
+ * bits << 7 | entry for the entry that the tile selects; 0 for a zero tile. */
 struct cuda_tile_cost {
     uint16_t nbits[TERP_ENTRY_STRIDE];
-    uint32_t best[CUDA_NWIDTHS];
+    uint32_t best[TERP_PALETTE_NWIDTHS];
 };
-static_assert(CUDA_TILE_MAX_NBYTES * 8 <= UINT16_MAX, "bits of a tile's words");
-static_assert(TERP_NENTRIES <= 1 << 7, "an entry has seven bits");
-static_assert(sizeof(struct cuda_tile_cost) % 16 == 0, "for wide loads");
+static_assert(TERP_CODEWORDS_MAX_NBYTES * 8 <= UINT16_MAX,
+              "A cost holds the bits of a tile's codewords.");
+static_assert(TERP_NENTRIES <= 1 << 7, "An entry has seven bits.");
+static_assert(sizeof(struct cuda_tile_cost) % 16 == 0,
+              "Costs are loaded in units of 16 bytes.");
 static_assert(sizeof(struct cuda_tile_cost) <= 4 * TERP_NENTRIES,
-              "the region of costs holds it");
+              "The region of costs holds a tile's.");
 
-/* The chunk's own codebook, in the region of books. */
-struct cuda_custom_book {
-    uint32_t word[TERP_NSYMBOLS]; /* word << 4 | bits */
-    uint16_t low, high;           /* symbols with words, but the escape */
+/* The chunk's own codebook, in the region of that name. */
+struct cuda_custom_codebook {
+    uint32_t codeword[TERP_NSYMBOLS]; /* packed */
+    uint16_t low, high;               /* symbols with words, but the escape */
 };
 
-/* Whether the chunk has tiles to encode: the same for all threads of a block,
- * while the stages of sections may set the status. */
+/* Whether the chunk has tiles to encode. The answer is the same for all threads
+ * of a block, though stages of sections may set the status meanwhile. */
 static __device__ __forceinline__ bool
 has_tiles(const struct cuda_chunk &chunk)
 {
@@ -47,15 +37,8 @@ has_tiles(const struct cuda_chunk &chunk)
                              (chunk.coding < TERP_CODING_HUFFMAN));
 }
 
-static __device__ __forceinline__ unsigned
-tile_nsymbols(const struct cuda_batch &batch, unsigned tile)
-{
-    return (unsigned)min_u64(TERP_TILE_NSYMBOLS,
-                             batch.nvalues -
-                                 (uint64_t)tile * TERP_TILE_NSYMBOLS);
-}
-
-/* The width of palette whose words and numbers take the fewest bits. */
+/* The width of the palette whose codewords and numbers of entries take the
+ * fewest bits. */
 static __device__ __forceinline__ unsigned
 palette_width(const struct cuda_chunk &chunk)
 {
@@ -63,7 +46,7 @@ palette_width(const struct cuda_chunk &chunk)
     unsigned width = 0;
 
 #pragma unroll
-    for (unsigned w = 1; w < CUDA_NWIDTHS; w++) {
+    for (unsigned w = 1; w < TERP_PALETTE_NWIDTHS; w++) {
         const unsigned long long nbits = chunk.width_nbits[w];
         width = nbits < least ? w : width;
         least = min(least, nbits);
@@ -71,10 +54,10 @@ palette_width(const struct cuda_chunk &chunk)
     return width;
 }
 
-/* What codebooks are chosen by: which tiles are zero; huffman, ratio: the
- * others' costs and ntiles_best; custom: the frequencies. */
+/* The histogram pass: which tiles are zero; huffman, ratio: the others' costs
+ * and ntiles_best; custom: the frequencies. */
 cudaError_t
-cuda_tiles_survey(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_tiles_histogram(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* huffman, ratio: from the tiles' costs and ntiles_best to each tile's best
  * entries and width_nbits. */
@@ -85,11 +68,12 @@ cuda_entries_select(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_custom_make(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Words of all entries in host memory: of symbols, [TERP_NENTRIES]
- * [TERP_NSYMBOLS], and of tokens, [TERP_NENTRIES][TERP_NTOKENS]. */
+/* Packed codewords of all entries in host memory: of symbols,
+ * [TERP_NENTRIES][TERP_NSYMBOLS], and of tokens, [TERP_NENTRIES][TERP_NTOKENS].
+ */
 void
-cuda_words_fill(uint32_t *words);
+cuda_codewords_fill(uint32_t *words);
 void
-cuda_token_words_fill(uint32_t *words);
+cuda_token_codewords_fill(uint32_t *words);
 
 #endif

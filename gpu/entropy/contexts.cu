@@ -1,32 +1,34 @@
-/* Symbols between tile order and context order. doc/format.md,
- * "Context order"; cpu/entropy/contexts.c.
+/* Symbols from tile order to context order and back, as cpu/entropy/contexts.c
+ * makes them. doc/format.md, "Context order".
  *
  * The contexts of a level follow from the symbols of coarser ones. An encoder
  * has all symbols: one launch finds all contexts, and one sorts all levels. A
- * decoder takes level after level. No prefix sums are made of what blocks have
- * counted: each adds up the counts before its own. */
+ * decoder takes level after level. No launch makes prefix sums of what blocks
+ * have counted: each block adds up the counts before its own. */
 #include "gpu/entropy/contexts_find.cuh"
 #include "gpu/entropy/contexts_move.cuh"
 
-/* A level is split no further than into so many blocks, if they have more than
- * one turn to do. */
+/* A level is split no further than into so many blocks, unless a block would
+ * have only one group of points a thread. */
 #ifndef CUDA_CONTEXT_BUSY_NBLOCKS
 #define CUDA_CONTEXT_BUSY_NBLOCKS 256
 #endif
 
-/* A decoder's first levels that end before this one are left to one block. */
-#ifndef CUDA_CONTEXT_ALONE_NSYMBOLS
-#define CUDA_CONTEXT_ALONE_NSYMBOLS 8192
+/* A decoder's first levels that end before this symbol are restored by a single
+ * block, if they have no more than so many blocks' regions. */
+#ifndef CUDA_CONTEXT_SINGLE_BLOCK_NSYMBOLS
+#define CUDA_CONTEXT_SINGLE_BLOCK_NSYMBOLS 8192
 #endif
-#define ALONE_NBLOCKS 2
+#define SINGLE_BLOCK_MAX_NBLOCKS 2
 
 union context_shared {
     struct find_shared find;
     struct move_shared move;
 };
 
-/* Whether the block has something to do. Stages beside this one may set the
- * status meanwhile. */
+/* Whether the chunk's symbols have contexts. The answer is the same for all
+ * threads of a block, though stages beside this one may set the status
+ * meanwhile. */
 static __device__ __forceinline__ bool
 chunk_applies(const struct cuda_chunk &chunk)
 {
@@ -34,15 +36,15 @@ chunk_applies(const struct cuda_chunk &chunk)
            is_in_context_order(chunk);
 }
 
-/* ---- coarse symbols, which have the same place in both orders ---- */
+/* ---- coarse symbols ---- */
 
-/* Where lorenzo has the symbol that has place `tiled` in the tile order of
- * splines. */
+/* Where lorenzo has the symbol whose place in the tile order of splines is
+ * `tiled`. */
 static __device__ __attribute__((noinline)) uint64_t
 lorenzo_place(const struct terp_layout *layout, uint64_t tiled)
 {
-    const uint64_t work = work_position_of_tiled(layout, tiled);
-    uint64_t left = work_point_at(layout, work).raster, at[TERP_NDIMS];
+    const uint64_t position = level_position_of_tiled(layout, tiled);
+    uint64_t left = level_point_at(layout, position).raster, at[TERP_NDIMS];
 
     for (int d = 0; d < TERP_NDIMS; d++)
         at[d] = split(&left, layout->dims[d]);
@@ -50,7 +52,8 @@ lorenzo_place(const struct terp_layout *layout, uint64_t tiled)
                     layout->rank, layout->dims[0], at[0]);
 }
 
-/* Those of a tile. */
+/* Copies a tile's symbols of levels without contexts, which have the same place
+ * in both orders. */
 template <bool decode>
 static __device__ __forceinline__ void
 copy_coarse(const struct cuda_batch &batch, struct cuda_chunk &chunk,
@@ -92,12 +95,12 @@ level_ntiles(const struct context_level &level)
     return div_up(level.end, TERP_TILE_NSYMBOLS) - first_tile(level);
 }
 
-/* Grid: (blocks of levels `first` and so on, chunks). */
+/* Grid: (blocks of levels `first` and on, chunks). */
 template <bool decode>
 static __global__ void
 __launch_bounds__(CONTEXT_NTHREADS, 5)
     find_levels(const __grid_constant__ struct cuda_batch batch,
-                const __grid_constant__ struct context_work work, int first)
+                const __grid_constant__ struct context_plan plan, int first)
 {
     begin_kernel();
     __shared__ struct find_shared s;
@@ -107,43 +110,44 @@ __launch_bounds__(CONTEXT_NTHREADS, 5)
 
     if (!chunk_applies(chunk))
         return;
-    while (block >= work.level[i].nblocks)
-        block -= work.level[i++].nblocks;
-    find_contexts<decode>(batch, chunk, work.level[i], block, &s);
+    while (block >= plan.level[i].nblocks)
+        block -= plan.level[i++].nblocks;
+    find_contexts<decode>(batch, chunk, plan.level[i], block, &s);
 }
 
 /* Grid: (tiles of coarse symbols, then of all levels, chunks). */
 static __global__ void
 __launch_bounds__(CONTEXT_NTHREADS, 6)
     sort_levels(const __grid_constant__ struct cuda_batch batch,
-                const __grid_constant__ struct context_work work)
+                const __grid_constant__ struct context_plan plan)
 {
     begin_kernel();
     __shared__ struct move_shared s;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const uint64_t ncoarse = div_up(work.ncoarse, TERP_TILE_NSYMBOLS);
+    const uint64_t ncoarse = div_up(plan.ncoarse, TERP_TILE_NSYMBOLS);
     uint64_t tile = blockIdx.x;
     int i = 0;
 
     if (!chunk_applies(chunk))
         return;
     if (tile < ncoarse) {
-        copy_coarse<false>(batch, chunk, work.ncoarse, tile);
+        copy_coarse<false>(batch, chunk, plan.ncoarse, tile);
         return;
     }
     tile -= ncoarse;
-    while (tile >= level_ntiles(work.level[i]))
-        tile -= level_ntiles(work.level[i++]);
-    move_tile<false>(batch, chunk, work.level[i],
-                     first_tile(work.level[i]) + tile, &s);
+    while (tile >= level_ntiles(plan.level[i]))
+        tile -= level_ntiles(plan.level[i++]);
+    move_tile<false>(batch, chunk, plan.level[i],
+                     first_tile(plan.level[i]) + tile, &s);
 }
 
-/* Grid: (tiles of coarse symbols, chunks). The only block of a chunk that has
- * no more goes on with the first `nalone` levels. */
+/* Grid: (tiles of coarse symbols, chunks). Where a chunk has only one such
+ * tile, its block goes on with the first `nsingle` levels. */
 static __global__ void
 __launch_bounds__(CONTEXT_NTHREADS)
     restore_coarse(const __grid_constant__ struct cuda_batch batch,
-                   const __grid_constant__ struct context_work work, int nalone)
+                   const __grid_constant__ struct context_plan plan,
+                   int nsingle)
 {
     begin_kernel();
     __shared__ union context_shared s;
@@ -151,10 +155,10 @@ __launch_bounds__(CONTEXT_NTHREADS)
 
     if (!chunk_applies(chunk))
         return;
-    copy_coarse<true>(batch, chunk, work.ncoarse, blockIdx.x);
+    copy_coarse<true>(batch, chunk, plan.ncoarse, blockIdx.x);
 #pragma unroll 1
-    for (int i = 0; i < nalone; i++) {
-        const struct context_level &level = work.level[i];
+    for (int i = 0; i < nsingle; i++) {
+        const struct context_level &level = plan.level[i];
 #pragma unroll 1
         for (uint32_t block = 0; block < level.nblocks; block++) {
             __syncthreads();
@@ -184,12 +188,12 @@ __launch_bounds__(CONTEXT_NTHREADS, 6)
                         &s);
 }
 
-/* Symbols of lorenzo from the tile order of splines to their own, and what
- * tells of escapes. Grid: (blocks of all levels, chunks). */
+/* Grid: (blocks of all levels, chunks). Moves symbols of lorenzo from the tile
+ * order of splines to their own, and notes their escapes. */
 static __global__ void
 __launch_bounds__(CONTEXT_NTHREADS)
-    merge_levels(const __grid_constant__ struct cuda_batch batch,
-                 const __grid_constant__ struct context_work work)
+    order_lorenzo_symbols(const __grid_constant__ struct cuda_batch batch,
+                          const __grid_constant__ struct context_plan plan)
 {
     begin_kernel();
     __shared__ struct context_part s_part[TERP_NCLASSES];
@@ -201,9 +205,9 @@ __launch_bounds__(CONTEXT_NTHREADS)
 
     if (!chunk_applies(chunk) || chunk.prediction != TERP_PREDICTION_LORENZO)
         return;
-    while (block >= work.level[i].nblocks)
-        block -= work.level[i++].nblocks;
-    const struct context_level &level = work.level[i];
+    while (block >= plan.level[i].nblocks)
+        block -= plan.level[i++].nblocks;
+    const struct context_level &level = plan.level[i];
     const struct terp_level &shape = layout->level[level.l];
     const struct context_region r =
         context_region_of(shape, layout->nbricks, level, block);
@@ -240,9 +244,9 @@ __launch_bounds__(CONTEXT_NTHREADS)
     }
 }
 
-/* ---- how blocks share the work ---- */
+/* ---- how blocks share a level ---- */
 
-/* Numbers that follow from the regions' extents. */
+/* Fills in what follows from the regions' extents. */
 static void
 measure_regions(const struct terp_layout *layout, struct context_level *level)
 {
@@ -274,7 +278,7 @@ measure_regions(const struct terp_layout *layout, struct context_level *level)
 }
 
 /* Half of an extent: regions begin where the coordinate is even, and rows where
- * it is a multiple of four. 0: it is too small. */
+ * it is a multiple of four. 0: the extent is too small. */
 static uint32_t
 half_extent(uint32_t extent, int d)
 {
@@ -292,7 +296,7 @@ choose_regions(const struct cuda_batch *batch, struct context_level *level)
 
     level->extent[TERP_NDIMS] = 1;
     for (int k = 0; k < TERP_NDIMS; k++) {
-        const uint64_t box = UINT64_C(1) << box_shift(layout->rank);
+        const uint64_t box = UINT64_C(1) << terp_box_extent_log2(layout->rank);
         level->extent[k] = (uint32_t)min_u64(box, shape->neven[k]);
     }
     measure_regions(layout, level);
@@ -318,24 +322,24 @@ choose_regions(const struct cuda_batch *batch, struct context_level *level)
     measure_regions(layout, level);
 }
 
-/* False where it would be none, since the chunk is left to the CPU: numbers
- * would not fit. */
+/* How blocks share all levels. False where numbers would not fit: the chunk is
+ * left to the CPU then. */
 static bool
-make_work(const struct cuda_batch *batch, struct context_work *work)
+make_plan(const struct cuda_batch *batch, struct context_plan *plan)
 {
     const struct terp_layout *layout = batch->h_layout;
 
-    memset(work, 0, sizeof *work);
+    memset(plan, 0, sizeof *plan);
     for (int d = 0; d < TERP_NDIMS; d++)
         if (layout->dims[d] > UINT32_MAX)
             return false;
-    work->nlevels = (int)min_u64(TERP_NCONTEXT_LEVELS, layout->nlevels);
-    work->ncoarse = work->nlevels == 0
+    plan->nlevels = (int)min_u64(TERP_NCONTEXT_LEVELS, layout->nlevels);
+    plan->ncoarse = plan->nlevels == 0
                         ? batch->nvalues
-                        : layout->level[work->nlevels].class_at[1];
-    for (int i = 0; i < work->nlevels; i++) {
-        struct context_level *level = &work->level[i];
-        const int l = work->nlevels - i;
+                        : layout->level[plan->nlevels].class_at[1];
+    for (int i = 0; i < plan->nlevels; i++) {
+        struct context_level *level = &plan->level[i];
+        const int l = plan->nlevels - i;
         level->l = l;
         level->begin = layout->level[l].class_at[1];
         level->end = l == 1 ? batch->nvalues : layout->level[l - 1].class_at[1];
@@ -355,35 +359,35 @@ grid_of(const struct cuda_batch *batch, uint64_t nblocks)
 cudaError_t
 cuda_context_sort(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    struct context_work work;
+    struct context_plan plan;
     cudaError_t error = cudaSuccess;
     uint64_t nblocks = 0;
 
-    if (batch->coding != TERP_CODING_RATIO || !make_work(batch, &work))
+    if (!terp_coding_has_contexts(batch->coding) || !make_plan(batch, &plan))
         return cudaSuccess;
-    uint64_t ntiles = div_up(work.ncoarse, TERP_TILE_NSYMBOLS);
-    for (int i = 0; i < work.nlevels; i++) {
-        nblocks += work.level[i].nblocks;
-        ntiles += level_ntiles(work.level[i]);
+    uint64_t ntiles = div_up(plan.ncoarse, TERP_TILE_NSYMBOLS);
+    for (int i = 0; i < plan.nlevels; i++) {
+        nblocks += plan.level[i].nblocks;
+        ntiles += level_ntiles(plan.level[i]);
     }
     if (nblocks > 0)
         error = launch(find_levels<false>, grid_of(batch, nblocks),
-                       CONTEXT_NTHREADS, 0, stream, *batch, work, 0);
+                       CONTEXT_NTHREADS, 0, stream, *batch, plan, 0);
     return error == cudaSuccess
                ? launch(sort_levels, grid_of(batch, ntiles), CONTEXT_NTHREADS,
-                        0, stream, *batch, work)
+                        0, stream, *batch, plan)
                : error;
 }
 
-/* Levels that one block restores with what is coarser. */
+/* Levels that a single block restores after the coarse symbols. */
 static int
-count_alone(const struct context_work *work)
+count_single_block_levels(const struct context_plan *plan)
 {
     int n = 0;
 
-    while (n < work->nlevels && work->ncoarse <= TERP_TILE_NSYMBOLS &&
-           work->level[n].end <= CUDA_CONTEXT_ALONE_NSYMBOLS &&
-           work->level[n].nblocks <= ALONE_NBLOCKS)
+    while (n < plan->nlevels && plan->ncoarse <= TERP_TILE_NSYMBOLS &&
+           plan->level[n].end <= CUDA_CONTEXT_SINGLE_BLOCK_NSYMBOLS &&
+           plan->level[n].nblocks <= SINGLE_BLOCK_MAX_NBLOCKS)
         n++;
     return n;
 }
@@ -391,28 +395,28 @@ count_alone(const struct context_work *work)
 cudaError_t
 cuda_context_restore(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    struct context_work work;
+    struct context_plan plan;
     uint64_t nblocks = 0;
 
-    if (batch->coding != TERP_CODING_RATIO || !make_work(batch, &work))
+    if (!terp_coding_has_contexts(batch->coding) || !make_plan(batch, &plan))
         return cudaSuccess;
-    const int nalone = count_alone(&work);
+    const int nsingle = count_single_block_levels(&plan);
     cudaError_t error =
         launch(restore_coarse,
-               grid_of(batch, div_up(work.ncoarse, TERP_TILE_NSYMBOLS)),
-               CONTEXT_NTHREADS, 0, stream, *batch, work, nalone);
-    for (int i = nalone; error == cudaSuccess && i < work.nlevels; i++) {
-        const struct context_level &level = work.level[i];
+               grid_of(batch, div_up(plan.ncoarse, TERP_TILE_NSYMBOLS)),
+               CONTEXT_NTHREADS, 0, stream, *batch, plan, nsingle);
+    for (int i = nsingle; error == cudaSuccess && i < plan.nlevels; i++) {
+        const struct context_level &level = plan.level[i];
         error = launch(find_levels<true>, grid_of(batch, level.nblocks),
-                       CONTEXT_NTHREADS, 0, stream, *batch, work, i);
+                       CONTEXT_NTHREADS, 0, stream, *batch, plan, i);
         if (error == cudaSuccess)
             error = launch(restore_level, grid_of(batch, level_ntiles(level)),
                            CONTEXT_NTHREADS, 0, stream, *batch, level);
     }
-    for (int i = 0; i < work.nlevels; i++)
-        nblocks += work.level[i].nblocks;
+    for (int i = 0; i < plan.nlevels; i++)
+        nblocks += plan.level[i].nblocks;
     return error == cudaSuccess && nblocks > 0
-               ? launch(merge_levels, grid_of(batch, nblocks), CONTEXT_NTHREADS,
-                        0, stream, *batch, work)
+               ? launch(order_lorenzo_symbols, grid_of(batch, nblocks),
+                        CONTEXT_NTHREADS, 0, stream, *batch, plan)
                : error;
 }

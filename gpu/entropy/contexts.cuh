@@ -1,4 +1,5 @@
-/* Symbols in context order. doc/format.md, "Context order". */
+/* Where the symbols of chunks in context order stand, and the counts that sort
+ * them. doc/format.md, "Context order". */
 #ifndef TERP_GPU_ENTROPY_CONTEXTS_CUH
 #define TERP_GPU_ENTROPY_CONTEXTS_CUH
 
@@ -9,7 +10,7 @@
 static __device__ __forceinline__ bool
 is_in_context_order(const struct cuda_chunk &chunk)
 {
-    return chunk.coding == TERP_CODING_RATIO;
+    return terp_coding_has_contexts(chunk.coding);
 }
 
 /* The symbols of the chunk's tiles: what is encoded, or decoded. */
@@ -21,8 +22,9 @@ coded_symbols(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
                                                        : batch.at.symbols);
 }
 
-/* The chunk's symbols in the tile order of splines. Those of lorenzo, which
- * have another one, are copied to where no tiles are yet, or no more. */
+/* The chunk's symbols in the tile order of splines. Those of lorenzo, which has
+ * another tile order, are copied to the region `staging`, where no tiles stand
+ * yet, or none any more. */
 static __device__ __forceinline__ uint16_t *
 class_symbols(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
@@ -32,10 +34,10 @@ class_symbols(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
                                 : batch.at.symbols);
 }
 
-/* How many symbols of a level each group has (codec/model/contexts.h), in the
- * region `context_counts`. Of tiles in tile order, which may hold symbols of
- * other levels too; of spans of these, and of all. So a tile knows after few
- * sums where its symbols of a group begin. */
+/* How many symbols of a level each group has (codec/model/contexts.h): in tiles
+ * in tile order, which may hold symbols of other levels too, in spans of these
+ * tiles, and in all. So a tile knows after few sums where its symbols of a
+ * group begin. The region `context_counts` has them. */
 #ifndef CUDA_CONTEXT_SPAN_NTILES
 #define CUDA_CONTEXT_SPAN_NTILES 256
 #endif
@@ -51,7 +53,7 @@ cuda_context_nspans(uint64_t ntiles)
     return div_up(ntiles, CUDA_CONTEXT_SPAN_NTILES);
 }
 
-/* Of all levels. */
+/* Bytes of the counts of all levels. */
 static inline TERP_HOST_DEVICE uint64_t
 cuda_context_counts_nbytes(uint64_t ntiles)
 {

@@ -1,21 +1,22 @@
-/* Contexts of a level's points, by the weights of its even points.
+/* Finds the contexts of a level's points by the weights of its even points.
  *
  * A block has a region of the lattice of even points. For each of these it
  * finds the weight in the symbols of coarser levels; then the contexts of all
  * points between these and the next ones, of all classes, four points of a row
- * at a time. An encoder's symbols of lorenzo are copied to the order of
- * splines on the way. */
+ * at a time. An encoder's symbols of lorenzo are copied to the order of splines
+ * on the way. */
 #ifndef TERP_GPU_ENTROPY_CONTEXTS_FIND_CUH
 #define TERP_GPU_ENTROPY_CONTEXTS_FIND_CUH
 
 #include "gpu/entropy/contexts_region.cuh"
 #include "gpu/predict/values.cuh"
 
-/* Contexts are stored four times as large, so that they tell how far to shift:
- * each has four bits of a word. Special points have the ninth. */
+/* A context is stored as how far to shift for its four bits of a word, which is
+ * four times the context. Special points have the ninth shift. */
 #define CONTEXT_SHIFT 2
-#define SPECIAL_MARK (TERP_GROUP_SPECIALS << CONTEXT_SHIFT)
-static_assert(TERP_GROUP_SPECIALS == 8, "a bit that no context has");
+#define CONTEXT_SPECIAL_MARK (TERP_GROUP_SPECIALS << CONTEXT_SHIFT)
+static_assert(TERP_GROUP_SPECIALS == 8,
+              "Special points have a bit that no context has.");
 
 struct find_shared {
     uint32_t weights[CONTEXT_MAX_NWORDS];
@@ -56,16 +57,9 @@ context_counts(const struct cuda_batch &batch, int l)
 
 /* ---- weights ---- */
 
-static __device__ __forceinline__ uint32_t
-weight_of_symbol(unsigned symbol)
-{
-    const int code = (int)symbol - TERP_RADIUS;
-    return TERP_CONTEXT_UNIT *
-           min((unsigned)abs(code), (unsigned)TERP_CONTEXT_MAX_CODE);
-}
-
-/* Stores the weight of the region's even point x, or of the one next to it, of
- * a row. Beyond the far end stands the last one again. */
+/* Stores the weight of a row's even point x of the region, or of the one next
+ * to the region. Beyond the far end of the lattice the last weight stands
+ * again. */
 static __device__ __forceinline__ void
 store_weight(const struct context_level &level, const struct context_region &r,
              uint32_t *row, uint32_t x, uint32_t weight)
@@ -75,9 +69,9 @@ store_weight(const struct context_level &level, const struct context_region &r,
         ((uint8_t *)row)[x + 1] = (uint8_t)weight;
 }
 
-/* The symbol of an even point of level l, which stands among the level `above`
- * that it is new in. `at`: its coordinates in the lattice of that level's
- * points, the finest of which has them all. */
+/* The symbol of an even point of level l, among the points of level `above`, in
+ * which it is new. `at`: its coordinates in the lattice that this level
+ * completes. */
 static __device__ __forceinline__ unsigned
 symbol_of(const struct find_view &view, int above,
           const uint32_t at[TERP_NDIMS], uint64_t brick)
@@ -100,7 +94,7 @@ symbol_of(const struct find_view &view, int above,
                                  layout->rank, extent[0], c[0])];
 }
 
-/* Those of the level above: points that have an odd coordinate. */
+/* Weighs the points of the level above: those that have an odd coordinate. */
 static __device__ __forceinline__ void
 weigh_level_above(const struct find_view &view,
                   const struct context_level &level,
@@ -148,12 +142,12 @@ weigh_level_above(const struct find_view &view,
                                : above->class_at[odd | k % 2] +
                                      tiled_at(row, layout->rank, n0, at0 / 2);
             store_weight(level, r, s_weights + (i - x / 4), x + k,
-                         weight_of_symbol(view.symbols[p]));
+                         terp_context_weight(view.symbols[p]));
         }
     }
 }
 
-/* Those of coarser levels, and anchors. */
+/* Weighs the points of all coarser levels, and anchors. */
 static __device__ __forceinline__ void
 weigh_coarse(const struct find_view &view, const struct context_level &level,
              const struct context_region &r, uint32_t *s_weights)
@@ -194,14 +188,16 @@ weigh_coarse(const struct find_view &view, const struct context_level &level,
                                             : brick];
         }
         store_weight(level, r, s_weights + words, x,
-                     weight_of_symbol(symbol) >> min(shift, 31));
+                     terp_context_weight(symbol) >> min(shift, 31));
     }
 }
 
 /* ---- contexts ---- */
 
-/* Of four points, a byte each, by their sums of corners' weights: of points 0
- * and 2, and of points 1 and 3. As terp_context_of does. */
+/* Contexts of four points, a byte each, by the sums of their corners' weights:
+ * of points 0 and 2, and of points 1 and 3. terp_context_of compares with seven
+ * limits; since these are powers of two, the highest bit of a sum tells the
+ * same, two sums at a time. */
 static __device__ __forceinline__ uint32_t
 contexts_of(uint32_t even, uint32_t odd)
 {
@@ -225,8 +221,8 @@ struct weight_sums {
     uint32_t even, odd, next;
 };
 
-/* Of all corners of a set of odd dimensions but the fastest: a bit of `odd` for
- * each of the others. */
+/* Sums over all corners of a set of odd dimensions, of which the fastest is
+ * left to the caller: a bit of `odd` for each of the others. */
 static __device__ __forceinline__ struct weight_sums
 sum_weights(const uint32_t *at, const uint32_t step[TERP_NDIMS], unsigned odd)
 {
@@ -253,10 +249,12 @@ add_counts(uint32_t counts, uint32_t *s_counts)
 {
     const uint32_t fields = 0x0F0F0F0F;
     const unsigned lane = threadIdx.x % 32;
-    const uint32_t even = __reduce_add_sync(0xFFFFFFFF, counts & fields);
-    const uint32_t odd = __reduce_add_sync(0xFFFFFFFF, counts >> 4 & fields);
+    const uint32_t even = __reduce_add_sync(FULL_WARP_MASK, counts & fields);
+    const uint32_t odd =
+        __reduce_add_sync(FULL_WARP_MASK, counts >> 4 & fields);
 
-    static_assert(32 * 4 <= UINT8_MAX, "a warp's counts of a context");
+    static_assert(32 * 4 <= UINT8_MAX,
+                  "A warp's count of a context has eight bits.");
     if (lane < TERP_NCONTEXTS) {
         const uint32_t n =
             (lane % 2 == 0 ? even : odd) >> (8 * (lane / 2)) & 0xFF;
@@ -274,20 +272,21 @@ count_groups(uint32_t marks, unsigned begin, unsigned end, bool has_specials,
 
 #pragma unroll
     for (unsigned k = 0; k < 4; k++) {
-        const unsigned mark = k >= begin && k < end ? marks >> (8 * k) & 63
-                                                    : (unsigned)SPECIAL_MARK;
+        const unsigned mark = k >= begin && k < end
+                                  ? marks >> (8 * k) & 63
+                                  : (unsigned)CONTEXT_SPECIAL_MARK;
         counts += (uint32_t)((uint64_t)1 << mark);
-        nspecials += k >= begin && k < end && mark == SPECIAL_MARK;
+        nspecials += k >= begin && k < end && mark == CONTEXT_SPECIAL_MARK;
     }
     add_counts(counts, s_counts);
     if (!has_specials)
         return;
-    nspecials = __reduce_add_sync(0xFFFFFFFF, nspecials);
+    nspecials = __reduce_add_sync(FULL_WARP_MASK, nspecials);
     if (threadIdx.x % 32 == 0 && nspecials > 0)
         atomicAdd(&s_counts[TERP_GROUP_SPECIALS], nspecials);
 }
 
-/* Stores the marks of `n` points in a row, and counts these. */
+/* Stores the marks (shifts) of `n` points in a row, and counts these. */
 static __device__ __forceinline__ void
 store_marks(const struct find_view &view, const struct context_part &part,
             uint32_t offset, uint32_t marks, unsigned n,
@@ -305,7 +304,7 @@ store_marks(const struct find_view &view, const struct context_part &part,
             to[k] = (uint8_t)(marks >> (8 * k));
     }
     count_groups(marks, 0, nfirst, view.has_specials, s_counts[0]);
-    if (__any_sync(0xFFFFFFFF, nfirst < n))
+    if (__any_sync(FULL_WARP_MASK, nfirst < n))
         count_groups(marks, nfirst, n, view.has_specials, s_counts[1]);
 }
 
@@ -316,8 +315,8 @@ has_special_value(const struct cuda_chunk &chunk, uint64_t at)
     return is_special(((const T *)chunk.src)[at], fills_of<T>(chunk));
 }
 
-/* Marks special ones of `n` points, the first of which is at `at` in C order.
- * Few chunks have any: out of the way of others. */
+/* Marks the special ones of `n` points, the first of which is at `at` in C
+ * order. Few chunks have any, so it is not inlined. */
 static __device__ __attribute__((noinline)) uint32_t
 mark_specials(const uint64_t *specials, const struct cuda_chunk *chunk,
               int value_nbytes, uint64_t at, uint64_t step, unsigned n,
@@ -333,13 +332,14 @@ mark_specials(const uint64_t *specials, const struct cuda_chunk *chunk,
         else
             special = has_special_value<double>(*chunk, at);
         if (special)
-            marks = (marks & ~(0xFFu << (8 * k))) | (uint32_t)SPECIAL_MARK
-                                                        << (8 * k);
+            marks = (marks & ~(0xFFu << (8 * k))) |
+                    (uint32_t)CONTEXT_SPECIAL_MARK << (8 * k);
     }
     return marks;
 }
 
-/* What else is to be done with `n` points of a class; returns their marks. */
+/* Marks special points among `n` of a class, and copies symbols of lorenzo to
+ * the order of splines. Returns the marks. */
 static __device__ __forceinline__ uint32_t
 finish_points(const struct find_view &view, const struct context_level &level,
               const struct context_region &r, const struct context_group &group,
@@ -362,7 +362,8 @@ finish_points(const struct find_view &view, const struct context_level &level,
     return marks;
 }
 
-/* All threads together, in turns of a group of four points each. */
+/* Makes all contexts of the region. All threads come here together, and take a
+ * group of four points at a time. */
 static __device__ __forceinline__ void
 make_contexts(const struct find_view &view, const struct context_level &level,
               const struct context_region &r, struct find_shared *s)
@@ -414,7 +415,8 @@ make_contexts(const struct find_view &view, const struct context_level &level,
 
 /* ---- a region ---- */
 
-/* A thread a count of a class, of a tile, of a group at a time. */
+/* Adds the region's counts to the chunk's: a thread takes one count of a class,
+ * a tile and a group at a time. */
 static __device__ __forceinline__ void
 add_to_chunk(const struct cuda_batch &batch, int l, struct find_shared *s)
 {
@@ -463,8 +465,8 @@ find_view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
             batch.value_nbytes};
 }
 
-/* Block number `block` of the level, whose coarser levels have their symbols.
- * The storage may be used again after the next barrier. */
+/* Finds the contexts of block number `block` of the level, whose coarser levels
+ * have their symbols. The storage may be used again after the next barrier. */
 template <bool decode>
 static __device__ __forceinline__ void
 find_contexts(const struct cuda_batch &batch, const struct cuda_chunk &chunk,

@@ -1,20 +1,23 @@
-/* A tile's symbols of a level, from tile order to context order or
- * back, once all contexts of the level are counted. */
+/* Moves a tile's symbols of a level from tile order to context order or back,
+ * once all contexts of the level are counted. */
 #ifndef TERP_GPU_ENTROPY_CONTEXTS_MOVE_CUH
 #define TERP_GPU_ENTROPY_CONTEXTS_MOVE_CUH
 
 #include "gpu/entropy/contexts_find.cuh"
 #include "gpu/entropy/decode_bits.cuh"
 
-#define MOVE_NSYMBOLS                                      \
-    (TERP_TILE_NSYMBOLS / CONTEXT_NTHREADS) /* of a thread \
-                                             */
-#define MOVE_NWARPS (CONTEXT_NTHREADS / 32)
-static_assert(MOVE_NSYMBOLS == 16, "two wide loads, and one of contexts");
-static_assert(MOVE_NWARPS * 4 == 32, "a lane a pair of a warp's counts");
+/* Symbols of a thread. */
+#define CONTEXT_MOVE_NSYMBOLS (TERP_TILE_NSYMBOLS / CONTEXT_NTHREADS)
+#define CONTEXT_MOVE_NWARPS (CONTEXT_NTHREADS / 32)
+static_assert(
+    CONTEXT_MOVE_NSYMBOLS == 16,
+    "A thread loads symbols in two units of 16 bytes, and contexts in one.");
+static_assert(CONTEXT_MOVE_NWARPS * 4 == 32,
+              "Each lane has a pair of a warp's counts.");
 
-/* A tile's symbols of one group, in context order: words of two symbols of
- * the region `coded`, the first and the last of which may have another one. */
+/* A tile's symbols of one group, in context order: 32-bit words of two symbols
+ * in the region `coded`, the first and the last of which may have a symbol of
+ * another tile. */
 struct alignas(16) context_run {
     int64_t words_at;    /* what to add to a number of the tile's words */
     int first;           /* symbol of word 0, if the run were that long */
@@ -26,7 +29,7 @@ struct move_shared {
      * threads which have one group each lie in different banks. */
     uint16_t sorted[TERP_TILE_NSYMBOLS / 16 * 18];
     uint16_t begin[TERP_NGROUPS][CONTEXT_NTHREADS]; /* a thread's first */
-    uint32_t warp[MOVE_NWARPS][4];                  /* counts, in pairs */
+    uint32_t warp[CONTEXT_MOVE_NWARPS][4];          /* counts, in pairs */
     uint64_t at[TERP_NGROUPS]; /* of the first symbol, in `coded` */
     struct context_run run[TERP_NGROUPS];
     uint32_t words_end[TERP_NGROUPS]; /* of a run's words among all */
@@ -38,8 +41,8 @@ sorted_place(unsigned i)
     return i + i / 16 * 2;
 }
 
-/* Counts of 16 bits, those of contexts 4, 6, 5, 7 above those of 0, 2, 1, 3.
- * All other symbols are special points. */
+/* Counts of 16 bits, two a number: those of contexts 4, 6, 5, 7 above those of
+ * 0, 2, 1, 3. All other symbols are special points. */
 struct context_pairs {
     uint32_t pair[4];
 };
@@ -50,7 +53,7 @@ pair_of_context(unsigned context)
     return (context & 1) << 1 | (context >> 1 & 1);
 }
 
-/* The number of a context, which lanes choose on their own. */
+/* The count of a context. Each lane may ask for another one. */
 static __device__ __forceinline__ uint32_t
 count_of(const struct context_pairs &pairs, unsigned context)
 {
@@ -61,8 +64,9 @@ count_of(const struct context_pairs &pairs, unsigned context)
 
 /* ---- where symbols go ---- */
 
-/* Where in `coded` the tile's symbols of each group begin: a warp a group at a
- * time. What other blocks count is read from memory. */
+/* Finds where in `coded` the tile's symbols of each group begin: a warp takes a
+ * group at a time. Other blocks may have counted in this launch, so counts are
+ * read from memory. */
 static __device__ __forceinline__ void
 find_begins(const struct cuda_batch &batch, const struct context_level &level,
             uint64_t tile, struct move_shared *s)
@@ -74,7 +78,7 @@ find_begins(const struct cuda_batch &batch, const struct context_level &level,
 
 #pragma unroll 1
     for (unsigned group = threadIdx.x / 32; group < TERP_NGROUPS;
-         group += MOVE_NWARPS) {
+         group += CONTEXT_MOVE_NWARPS) {
         const volatile uint32_t *spans = counts.span + group * nspans;
         const volatile uint32_t *tiles = counts.tile + group * batch.ntiles;
         uint64_t sum = 0;
@@ -89,43 +93,45 @@ find_begins(const struct cuda_batch &batch, const struct context_level &level,
             sum += tiles[i];
 #pragma unroll
         for (int step = 16; step > 0; step /= 2)
-            sum += __shfl_xor_sync(0xFFFFFFFF, sum, step);
+            sum += __shfl_xor_sync(FULL_WARP_MASK, sum, step);
         if (lane == 0)
             s->at[group] = level.begin + sum;
     }
 }
 
 /* A thread's contexts, a byte each. Symbols of coarser levels, which stand
- * before the level's, have context 0, those of finer ones are special. */
+ * before the level's, count as context 0, and those of finer ones as special.
+ */
 struct thread_contexts {
-    uint32_t four[MOVE_NSYMBOLS / 4];
+    uint32_t four[CONTEXT_MOVE_NSYMBOLS / 4];
 };
 
 static __device__ __forceinline__ struct thread_contexts
 load_contexts(const uint8_t *contexts, unsigned begin, unsigned end)
 {
-    const unsigned first = MOVE_NSYMBOLS * threadIdx.x;
+    const unsigned first = CONTEXT_MOVE_NSYMBOLS * threadIdx.x;
     struct thread_contexts loaded = {};
 
-    if (first < end && first + MOVE_NSYMBOLS > begin) {
+    if (first < end && first + CONTEXT_MOVE_NSYMBOLS > begin) {
         const uint4 all = ((const uint4 *)contexts)[threadIdx.x];
         loaded = {{all.x, all.y, all.z, all.w}};
     }
-    if (first >= begin && first + MOVE_NSYMBOLS <= end)
+    if (first >= begin && first + CONTEXT_MOVE_NSYMBOLS <= end)
         return loaded;
 #pragma unroll
-    for (unsigned i = 0; i < MOVE_NSYMBOLS; i++) {
+    for (unsigned i = 0; i < CONTEXT_MOVE_NSYMBOLS; i++) {
         const uint32_t byte = 0xFFu << (8 * (i % 4));
         uint32_t &four = loaded.four[i / 4];
         if (first + i < begin)
             four &= ~byte;
         if (first + i >= end)
-            four = (four & ~byte) | (uint32_t)SPECIAL_MARK << (8 * (i % 4));
+            four = (four & ~byte) | (uint32_t)CONTEXT_SPECIAL_MARK
+                                        << (8 * (i % 4));
     }
     return loaded;
 }
 
-/* How far to shift for the context of a symbol. */
+/* The shift that symbol `i` has for a context. */
 static __device__ __forceinline__ unsigned
 shift_at(const struct thread_contexts &contexts, unsigned i)
 {
@@ -139,9 +145,9 @@ count_contexts(const struct thread_contexts &contexts)
     uint32_t half[2] = {0, 0};
 
 #pragma unroll
-    for (unsigned i = 0; i < MOVE_NSYMBOLS; i++)
+    for (unsigned i = 0; i < CONTEXT_MOVE_NSYMBOLS; i++)
         half[i / 8] += (uint32_t)((uint64_t)1 << shift_at(contexts, i));
-    static_assert(MOVE_NSYMBOLS / 2 < 16, "four bits a count");
+    static_assert(CONTEXT_MOVE_NSYMBOLS / 2 < 16, "A count has four bits.");
     const uint32_t even = (half[0] & nibbles) + (half[1] & nibbles);
     const uint32_t odd = (half[0] >> 4 & nibbles) + (half[1] >> 4 & nibbles);
     return {
@@ -154,12 +160,13 @@ struct sorted_places {
     uint32_t special;             /* the first of special points */
 };
 
-/* Of the thread's symbols, and of the tile's. All threads meet here. */
+/* Places of the thread's first symbol of each context, and of the tile's. All
+ * threads meet here. */
 static __device__ __forceinline__ void
 scan_contexts(struct context_pairs counts, struct move_shared *s,
               struct sorted_places *own_ret, struct sorted_places *all_ret)
 {
-    const unsigned all = 0xFFFFFFFF, lane = threadIdx.x % 32;
+    const unsigned lane = threadIdx.x % 32;
     const unsigned warp = threadIdx.x / 32;
     struct context_pairs sum = counts;
 
@@ -167,7 +174,8 @@ scan_contexts(struct context_pairs counts, struct move_shared *s,
     for (unsigned step = 1; step < 32; step *= 2)
 #pragma unroll
         for (unsigned k = 0; k < 4; k++) {
-            const uint32_t below = __shfl_up_sync(all, sum.pair[k], step);
+            const uint32_t below =
+                __shfl_up_sync(FULL_WARP_MASK, sum.pair[k], step);
             sum.pair[k] += lane >= step ? below : 0;
         }
     if (lane == 31)
@@ -181,7 +189,7 @@ scan_contexts(struct context_pairs counts, struct move_shared *s,
     uint32_t through = own;
 #pragma unroll
     for (unsigned step = 4; step < 32; step *= 2) {
-        const uint32_t below = __shfl_up_sync(all, through, step);
+        const uint32_t below = __shfl_up_sync(FULL_WARP_MASK, through, step);
         through += lane >= step ? below : 0;
     }
     uint32_t before = 0; /* contexts, in both halves of a pair */
@@ -189,25 +197,25 @@ scan_contexts(struct context_pairs counts, struct move_shared *s,
     for (unsigned i = 0; i < 4; i++) {
         const unsigned k = pair_of_context(i);
         all_ret->context.pair[k] = before;
-        before += __shfl_sync(all, through, (int)(28 + k));
+        before += __shfl_sync(FULL_WARP_MASK, through, (int)(28 + k));
     }
     uint32_t nbefore = 0; /* symbols that are not special in threads before */
 #pragma unroll
     for (unsigned k = 0; k < 4; k++) {
         const uint32_t of_warp =
-            __shfl_sync(all, through - own, (int)(4 * warp + k));
+            __shfl_sync(FULL_WARP_MASK, through - own, (int)(4 * warp + k));
         const uint32_t of_threads = of_warp + sum.pair[k] - counts.pair[k];
         all_ret->context.pair[k] += before << 16;
         own_ret->context.pair[k] = all_ret->context.pair[k] + of_threads;
         nbefore += of_threads;
     }
     all_ret->special = (before & 0xFFFF) + (before >> 16);
-    own_ret->special = all_ret->special + MOVE_NSYMBOLS * threadIdx.x -
+    own_ret->special = all_ret->special + CONTEXT_MOVE_NSYMBOLS * threadIdx.x -
                        (nbefore & 0xFFFF) - (nbefore >> 16);
 }
 
-/* The tile's runs; by lanes of the first warp, which has seen all of it. Those
- * of the level are its symbols [first, end). */
+/* Makes the tile's runs. Lanes of the first warp do this, which has seen all
+ * counts. The level's are the tile's symbols [first, end). */
 static __device__ __forceinline__ void
 make_runs(const struct sorted_places &begins, unsigned first, unsigned end,
           struct move_shared *s)
@@ -231,7 +239,7 @@ make_runs(const struct sorted_places &begins, unsigned first, unsigned end,
 
 #pragma unroll
     for (unsigned step = 1; step < 2 * TERP_NCONTEXTS; step *= 2) {
-        const uint32_t below = __shfl_up_sync(0xFFFFFFFF, words_end, step);
+        const uint32_t below = __shfl_up_sync(FULL_WARP_MASK, words_end, step);
         words_end += lane >= step ? below : 0;
     }
     if (lane >= TERP_NGROUPS)
@@ -245,7 +253,8 @@ make_runs(const struct sorted_places &begins, unsigned first, unsigned end,
 
 /* ---- symbols ---- */
 
-/* All runs between shared memory and `coded`, a thread a word at a time. */
+/* Copies all runs between shared memory and `coded`: a thread takes a word of
+ * two symbols at a time. */
 template <bool decode>
 static __device__ __forceinline__ void
 move_runs(uint16_t *coded, struct move_shared *s)
@@ -284,16 +293,17 @@ move_runs(uint16_t *coded, struct move_shared *s)
     }
 }
 
-/* The thread's symbols, two by two, between registers and their places. */
+/* Moves the thread's symbols, two by two, between registers and their places.
+ */
 template <bool decode>
 static __device__ __forceinline__ void
 place_symbols(const struct thread_contexts &contexts,
-              uint32_t pair[MOVE_NSYMBOLS / 2], struct move_shared *s)
+              uint32_t pair[CONTEXT_MOVE_NSYMBOLS / 2], struct move_shared *s)
 {
     uint64_t counts = 0;
 
 #pragma unroll
-    for (unsigned i = 0; i < MOVE_NSYMBOLS; i++) {
+    for (unsigned i = 0; i < CONTEXT_MOVE_NSYMBOLS; i++) {
         /* Only the last one may make a count that takes five bits. */
         const unsigned shift = shift_at(contexts, i);
         const unsigned at = s->begin[shift >> CONTEXT_SHIFT][threadIdx.x] +
@@ -309,31 +319,31 @@ place_symbols(const struct thread_contexts &contexts,
     }
 }
 
-/* Stores a thread's decoded symbols of the level, and tells of escapes, unless
+/* Stores a thread's decoded symbols of the level, and notes escapes unless the
  * symbols are moved once more. */
 static __device__ __forceinline__ void
 store_symbols(const struct cuda_batch &batch, struct cuda_chunk &chunk,
               uint64_t tile, unsigned begin, unsigned end,
-              const uint32_t pair[MOVE_NSYMBOLS / 2], uint16_t *to)
+              const uint32_t pair[CONTEXT_MOVE_NSYMBOLS / 2], uint16_t *to)
 {
-    const unsigned first = MOVE_NSYMBOLS * threadIdx.x;
+    const unsigned first = CONTEXT_MOVE_NSYMBOLS * threadIdx.x;
     unsigned escapes = 0;
 
-    if (first >= begin && first + MOVE_NSYMBOLS <= end) {
+    if (first >= begin && first + CONTEXT_MOVE_NSYMBOLS <= end) {
         uint4 *units = (uint4 *)(to + first);
         units[0] = make_uint4(pair[0], pair[1], pair[2], pair[3]);
         units[1] = make_uint4(pair[4], pair[5], pair[6], pair[7]);
     } else {
 #pragma unroll
-        for (unsigned i = 0; i < MOVE_NSYMBOLS; i++)
+        for (unsigned i = 0; i < CONTEXT_MOVE_NSYMBOLS; i++)
             if (first + i >= begin && first + i < end)
                 to[first + i] = (uint16_t)(pair[i / 2] >> (16 * (i % 2)));
     }
 #pragma unroll
-    for (unsigned i = 0; i < MOVE_NSYMBOLS / 2; i++)
+    for (unsigned i = 0; i < CONTEXT_MOVE_NSYMBOLS / 2; i++)
         escapes |= find_escapes_of_two(pair[i]) << (2 * i);
 #pragma unroll
-    for (unsigned i = 0; i < MOVE_NSYMBOLS; i++)
+    for (unsigned i = 0; i < CONTEXT_MOVE_NSYMBOLS; i++)
         if (first + i < begin || first + i >= end)
             escapes &= ~(1u << i);
     if (escapes != 0 && chunk.prediction == TERP_PREDICTION_SPLINE)
@@ -341,7 +351,8 @@ store_symbols(const struct cuda_batch &batch, struct cuda_chunk &chunk,
                      tile * TERP_TILE_NSYMBOLS + first, escapes);
 }
 
-/* The storage may be used again after the next barrier. */
+/* Moves the tile's symbols of the level. The storage may be used again after
+ * the next barrier. */
 template <bool decode>
 static __device__ __forceinline__ void
 move_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
@@ -353,10 +364,10 @@ move_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         (unsigned)(level.begin > tile_at ? level.begin - tile_at : 0);
     const unsigned end =
         (unsigned)min_u64(TERP_TILE_NSYMBOLS, level.end - tile_at);
-    const unsigned first = MOVE_NSYMBOLS * threadIdx.x;
+    const unsigned first = CONTEXT_MOVE_NSYMBOLS * threadIdx.x;
     uint16_t *symbols = class_symbols(batch, chunk) + tile_at;
     uint16_t *coded = region<uint16_t>(batch, blockIdx.y, batch.at.coded);
-    uint32_t pair[MOVE_NSYMBOLS / 2] = {};
+    uint32_t pair[CONTEXT_MOVE_NSYMBOLS / 2] = {};
 
     const struct thread_contexts contexts = load_contexts(
         region<uint8_t>(batch, blockIdx.y, batch.at.contexts) + tile_at, begin,

@@ -1,4 +1,5 @@
-/* How blocks share the points of levels that have contexts. */
+/* How blocks share the points of levels that have contexts: a block has a
+ * region of the level's lattice. */
 #ifndef TERP_GPU_ENTROPY_CONTEXTS_REGION_CUH
 #define TERP_GPU_ENTROPY_CONTEXTS_REGION_CUH
 
@@ -7,8 +8,8 @@
 
 #define CONTEXT_NTHREADS 256
 
-/* Weights of a region, four a word, and those next to it on the far sides: of
- * 9^4 points, three words a row; other regions need fewer. */
+/* Room for the weights of a region, four a word, and of those next to it on the
+ * far sides: 9^4 points take three words a row. Other regions need fewer. */
 #define CONTEXT_MAX_NWORDS (9 * 9 * 9 * 3)
 
 /* How blocks share a level. Regions lie in one box each, or hold several bricks
@@ -30,7 +31,7 @@ struct context_level {
 };
 
 /* Levels that have contexts, the coarsest first. */
-struct context_work {
+struct context_plan {
     uint64_t ncoarse; /* symbols before all of these */
     int nlevels;
     struct context_level level[TERP_NCONTEXT_LEVELS];
@@ -77,7 +78,7 @@ static __device__ __forceinline__ struct context_part
 context_part_of(const struct terp_level &shape, int rank,
                 const struct context_region &r, unsigned odd)
 {
-    const uint64_t box = (uint64_t)1 << box_shift(rank);
+    const uint64_t box = (uint64_t)1 << terp_box_extent_log2(rank);
     uint64_t extent[TERP_NDIMS], at[TERP_NDIMS];
     struct context_part part = {};
     uint32_t stride = 1;

@@ -1,5 +1,5 @@
-/* What it takes to decode a tile's code words, of whatever many tiles
- * there are: a tile's bits in shared memory, and its escapes. */
+/* What all decoders of codewords and tokens need: a tile's bits in shared
+ * memory, its escapes, and the rounds in which subsequences synchronize. */
 #ifndef TERP_GPU_ENTROPY_DECODE_BITS_CUH
 #define TERP_GPU_ENTROPY_DECODE_BITS_CUH
 
@@ -12,12 +12,13 @@ template <unsigned NTHREADS>
 using tile_scan = typename block_sum<NTHREADS>::TempStorage;
 
 /* Symbols are stored in units of 16 bytes. */
-#define UNIT_NSYMBOLS 8
+#define DECODE_UNIT_NSYMBOLS 8
 
 /* ---- escapes ---- */
 
-/* One more escape in the range of the place in work order, for each of these
- * symbols from number `tiled` on. Rare, and long: out of the way of others. */
+/* Counts escapes, a bit for each of the symbols from number `tiled` on, in the
+ * ranges of their places in level order. It is rare and takes many registers,
+ * so it is not inlined. */
 static __device__ __attribute__((noinline)) void
 count_in_ranges(unsigned long long *ranges, const struct terp_layout *layout,
                 bool is_lorenzo, uint64_t tiled, unsigned escapes)
@@ -26,12 +27,12 @@ count_in_ranges(unsigned long long *ranges, const struct terp_layout *layout,
     for (; escapes != 0; escapes &= escapes - 1) {
         uint64_t escape = tiled + (unsigned)__ffs((int)escapes) - 1;
         uint64_t at = is_lorenzo ? raster_position_of_tiled(layout, escape)
-                                 : work_position_of_tiled(layout, escape);
+                                 : level_position_of_tiled(layout, escape);
         atomicAdd(&ranges[at / CUDA_RANGE_NVALUES], 1ULL);
     }
 }
 
-/* Lists or counts these escapes, by escapes_are_listed. */
+/* Lists these escapes, or counts them, as escapes_are_listed says. */
 static __device__ __forceinline__ void
 note_escapes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
              bool listed, uint64_t tiled, unsigned escapes)
@@ -51,11 +52,11 @@ note_escapes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         list[to++] = tiled + (unsigned)__ffs((int)escapes) - 1;
 }
 
-/* A bit for each of two symbols. */
+/* A bit for each of two symbols: it is an escape. */
 static __device__ __forceinline__ unsigned
 find_escapes_of_two(uint32_t two)
 {
-    static_assert(TERP_ESCAPE == 0, "a symbol of no bits");
+    static_assert(TERP_ESCAPE == 0, "An escape is a symbol without bits.");
     return (unsigned)((two & 0xFFFF) == 0) | (unsigned)(two >> 16 == 0) << 1;
 }
 
@@ -68,11 +69,11 @@ eight_zero_codes(void)
 
 /* ---- bits ---- */
 
-/* A tile's bytes from a multiple of 4 on, the first one highest. Two words are
- * behind these. */
-#define BITS_NWORDS (CUDA_TILE_MAX_NBYTES / 4 + 3)
+/* Room for a tile's bytes from a multiple of 4 on, of each word the first byte
+ * highest, and two words behind these. */
+#define TILE_BITS_NWORDS (TERP_CODEWORDS_MAX_NBYTES / 4 + 3)
 
-/* A tile's words are the bits [begin, end) of these. */
+/* The bits [begin, end) of these words are the tile. */
 struct tile_bits {
     unsigned begin, end;
 };
@@ -83,8 +84,8 @@ bits_at(const uint32_t *bits, unsigned at)
     return __funnelshift_l(bits[at / 32 + 1], bits[at / 32], at % 32);
 }
 
-/* The tile's bytes, whole words where there are such. `src` is not the first
- * byte of its memory: what stands before may be read. */
+/* Copies the tile's bytes, in whole words where they fill these. `src` is not
+ * the first byte of its memory, so what stands before it may be read. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ struct tile_bits
 stage_bits(uint32_t *s_bits, const uint8_t *src, unsigned nbytes)
@@ -109,15 +110,15 @@ stage_bits(uint32_t *s_bits, const uint8_t *src, unsigned nbytes)
     return bits;
 }
 
-/* Decodes a thread's stretch, pass(begin), from where the thread before ended,
- * as long as that is not where it began last: which the first time is at
- * `begin`, a guess. Returns where the stretch does begin. s_stop[threadIdx.x]
- * is what the last pass returned. After n rounds the first n threads are
- * right. */
+/* Decodes a thread's subsequence, pass(begin), from where the thread before it
+ * ended, as long as that is not where it began last. The first time it begins
+ * at `begin`, a guess. Returns where the subsequence does begin.
+ * s_stop[threadIdx.x] is what the last pass returned. After n rounds the first
+ * n threads are right. */
 template <typename Pass>
 static __device__ __forceinline__ unsigned
-synchronize_stretches(uint32_t *s_stop, unsigned first_begin, unsigned begin,
-                      bool is_idle, Pass pass)
+synchronize_subsequences(uint32_t *s_stop, unsigned first_begin, unsigned begin,
+                         bool is_idle, Pass pass)
 {
     bool is_right = false;
 

@@ -1,64 +1,70 @@
-/* A tile's code words to symbols, by a block of few threads where
- * there are many tiles.
+/* Codewords to symbols where a batch has many tiles: a block of few threads
+ * decodes each tile.
  *
- * A tile's code words stand one behind another, and only the first one's place
+ * A tile's codewords stand one behind another, and only the first one's place
  * is known. They synchronize themselves, though: a decoder that starts anywhere
- * soon meets word boundaries (Weissenberger and Schmidt, "Massively parallel
- * Huffman decoding on GPUs", ICPP 2018). So each thread decodes a stretch of
- * the tile's bits from where it guesses that a word begins, and again from
- * where the thread before it ended as long as that is not where it began. What
- * the first thread finds is right, so that all are in the end. */
+ * soon meets the beginning of a codeword (Weissenberger and Schmidt, "Massively
+ * parallel Huffman decoding on GPUs", ICPP 2018). So each thread decodes a
+ * subsequence of the tile's bits from where it guesses that a codeword begins.
+ * It does so again from where the thread before it ended, as long as that is
+ * not where it began. The first thread's guess is right, so the second is right
+ * after one round, and in the end all are. */
 #ifndef TERP_GPU_ENTROPY_DECODE_CODEWORDS_CUH
 #define TERP_GPU_ENTROPY_DECODE_CODEWORDS_CUH
 
 #include "gpu/entropy/decode_bits.cuh"
 
-/* Symbols wait here until they are stored together. Threads write runs of
- * about 32 symbols; eight symbols of space in 64 spread these over the banks,
- * and keep units of 16 bytes whole. */
-#define SPACED(i) ((i) + (i) / 64 * UNIT_NSYMBOLS)
+/* Place of symbol `i` while it waits in shared memory until all are stored
+ * together. Threads write runs of about 32 symbols: eight symbols of space in
+ * 64 spread these over the banks, and keep units of 16 bytes whole. */
+static constexpr __host__ __device__ unsigned
+spaced(unsigned i)
+{
+    return i + i / 64 * DECODE_UNIT_NSYMBOLS;
+}
 
-template <unsigned NTHREADS> struct words_shared {
-    uint32_t bits[BITS_NWORDS];
+template <unsigned NTHREADS> struct codewords_shared {
+    uint32_t bits[TILE_BITS_NWORDS];
     __align__(16) uint32_t low[CUDA_LOOKUP_NENTRIES];
     __align__(16) uint32_t high[CUDA_LOOKUP_NENTRIES];
     uint32_t end[TERP_MAX_CODE_NBITS + 1];
     /* A burst may go on behind a tile's last symbol. */
     union {
-        uint16_t at[SPACED(TERP_TILE_NSYMBOLS + 64)];
-        uint4 unit[SPACED(TERP_TILE_NSYMBOLS + 64) / UNIT_NSYMBOLS];
+        uint16_t at[spaced(TERP_TILE_NSYMBOLS + 64)];
+        uint4 unit[spaced(TERP_TILE_NSYMBOLS + 64) / DECODE_UNIT_NSYMBOLS];
     } symbols;
     uint32_t stop[NTHREADS];
 };
 
-/* No word begins here: what was decoded is none, or runs out of the tile. */
-#define NOWHERE UINT32_MAX
+/* A thread stopped at what is no codeword, or at one that leaves the tile. */
+#define NO_CODEWORD UINT32_MAX
 
-/* Longer words than a look-up sees. */
+/* Bits of a codeword that is longer than a look-up sees. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ unsigned
-find_long(const struct words_shared<NTHREADS> &s, uint32_t next)
+find_long_codeword(const struct codewords_shared<NTHREADS> &s, uint32_t next)
 {
-    return find_length(s.end, next >> (32 - TERP_MAX_CODE_NBITS),
-                       CUDA_LOOKUP_NBITS);
+    return find_codeword_nbits(s.end, next >> (32 - TERP_MAX_CODE_NBITS),
+                               CUDA_LOOKUP_NBITS);
 }
 
-/* Counts the words that begin in [at, end). Returns where the next begins. */
+/* Counts the codewords that begin in [at, end). Returns where the next begins.
+ */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ unsigned
-pass_words(const struct words_shared<NTHREADS> &s, unsigned at, unsigned end,
-           unsigned tile_end, unsigned *nwords_ret)
+count_codewords(const struct codewords_shared<NTHREADS> &s, unsigned at,
+                unsigned end, unsigned tile_end, unsigned *ncodewords_ret)
 {
-    unsigned nwords = 0;
+    unsigned ncodewords = 0;
 
     while (at < end) {
         uint32_t next = bits_at(s.bits, at);
         uint32_t low = s.low[next >> (32 - CUDA_LOOKUP_NBITS)];
-        unsigned length = CUDA_FOUND_NBITS(low), n = CUDA_FOUND_NWORDS(low);
+        unsigned length = CUDA_FOUND_NBITS(low), n = CUDA_FOUND_NCODEWORDS(low);
         if (length == 0) {
-            length = find_long(s, next);
+            length = find_long_codeword(s, next);
             if (length == 0) {
-                at = NOWHERE;
+                at = NO_CODEWORD;
                 break;
             }
             n = 1;
@@ -73,19 +79,19 @@ pass_words(const struct words_shared<NTHREADS> &s, unsigned at, unsigned end,
             n = (unsigned)__popc(ends & (2 * last - 1));
         }
         at += length;
-        nwords += n;
+        ncodewords += n;
     }
-    if (at > tile_end && at != NOWHERE) {
-        at = NOWHERE;
-        nwords--;
+    if (at > tile_end && at != NO_CODEWORD) {
+        at = NO_CODEWORD;
+        ncodewords--;
     }
-    *nwords_ret = nwords;
+    *ncodewords_ret = ncodewords;
     return at;
 }
 
-/* Bits up to the end of word `n` (from 1) of those that were found. */
+/* Bits up to the end of codeword `n` (from 1) of those that were found. */
 static __device__ __forceinline__ unsigned
-end_of_word(unsigned ends, unsigned n)
+end_of_codeword(unsigned ends, unsigned n)
 {
 #pragma unroll 1
     for (; n > 1; n--)
@@ -93,14 +99,15 @@ end_of_word(unsigned ends, unsigned n)
     return (unsigned)__ffs((int)ends);
 }
 
-/* Writes the words that begin in [at, end), of which the first is number i.
- * Those behind are the next thread's, who writes the same. Zeros are there
- * already. False where the tile's last word is not in its last byte. */
+/* Writes the symbols of the codewords that begin in [at, end), of which the
+ * first is number `i`. A burst may reach into the next thread's, who writes the
+ * same there. Codes of 0 are there already. False where the tile's last
+ * codeword does not end in its last byte. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
-write_words(struct words_shared<NTHREADS> &s,
-            const struct cuda_decode_book *book, unsigned at, unsigned end,
-            unsigned tile_end, unsigned i, unsigned nsymbols)
+write_codewords(struct codewords_shared<NTHREADS> &s,
+                const struct cuda_decode_table *table, unsigned at,
+                unsigned end, unsigned tile_end, unsigned i, unsigned nsymbols)
 {
     bool valid = true;
 
@@ -108,7 +115,7 @@ write_words(struct words_shared<NTHREADS> &s,
         uint32_t next = bits_at(s.bits, at);
         unsigned place = next >> (32 - CUDA_LOOKUP_NBITS);
         uint32_t low = s.low[place];
-        unsigned length = CUDA_FOUND_NBITS(low), n = CUDA_FOUND_NWORDS(low);
+        unsigned length = CUDA_FOUND_NBITS(low), n = CUDA_FOUND_NCODEWORDS(low);
         unsigned ends = CUDA_FOUND_ENDS(low), others = CUDA_FOUND_OTHERS(low);
         if (CUDA_FOUND_IS_RUN(low)) {
             length = n = (unsigned)__clz((int)next);
@@ -116,26 +123,26 @@ write_words(struct words_shared<NTHREADS> &s,
         } else if (length == 0 || CUDA_FOUND_IS_WIDE(low)) {
             unsigned symbol = s.high[place];
             if (length == 0) {
-                length = find_long(s, next);
+                length = find_long_codeword(s, next);
                 if (length == 0)
-                    break; /* not reached: such words were not counted */
-                symbol = symbol_of_word(
-                    book, next >> (32 - TERP_MAX_CODE_NBITS), length);
+                    break; /* not reached: such codewords were not counted */
+                symbol = symbol_of_codeword(
+                    table, next >> (32 - TERP_MAX_CODE_NBITS), length);
                 n = 1;
                 ends = 1u << (length - 1);
             }
-            s.symbols.at[SPACED(i)] = (uint16_t)symbol;
+            s.symbols.at[spaced(i)] = (uint16_t)symbol;
         } else if (others != 0) {
             uint32_t codes = s.high[place];
 #pragma unroll 1
             for (; others != 0; others &= others - 1, codes >>= 8) {
                 unsigned to = i + (unsigned)__ffs((int)others) - 1;
-                s.symbols.at[SPACED(to)] =
+                s.symbols.at[spaced(to)] =
                     (uint16_t)((int8_t)codes + TERP_RADIUS);
             }
         }
         if (i + n >= nsymbols)
-            valid = tile_end - (at + end_of_word(ends, nsymbols - i)) < 8;
+            valid = tile_end - (at + end_of_codeword(ends, nsymbols - i)) < 8;
         at += length;
         i += n;
     }
@@ -144,67 +151,74 @@ write_words(struct words_shared<NTHREADS> &s,
 
 template <unsigned NTHREADS>
 static __device__ __forceinline__ void
-stage_book(struct words_shared<NTHREADS> &s,
-           const struct cuda_decode_book *book)
+stage_table(struct codewords_shared<NTHREADS> &s,
+            const struct cuda_decode_table *table)
 {
     const unsigned nunits = CUDA_LOOKUP_NENTRIES / 4;
 
-    static_assert(2 * nunits % NTHREADS == 0, "all threads copy as much");
+    static_assert(2 * nunits % NTHREADS == 0, "All threads copy as much.");
 #pragma unroll
     for (unsigned k = 0; k < 2 * nunits; k += NTHREADS) {
         const unsigned i = k + threadIdx.x, at = i % nunits;
-        const uint32_t *from = i < nunits ? book->low : book->high;
+        const uint32_t *from = i < nunits ? table->low : table->high;
         uint32_t *to = i < nunits ? s.low : s.high;
         ((uint4 *)to)[at] = ((const uint4 *)from)[at];
     }
     if (threadIdx.x <= TERP_MAX_CODE_NBITS)
-        s.end[threadIdx.x] = book->end[threadIdx.x];
+        s.end[threadIdx.x] = table->end[threadIdx.x];
 }
 
-/* A thread a stretch of the tile's bits. The book is staged, or will be with
- * `stage`. */
+/* Decodes a tile: a thread has a subsequence of its bits. The table is in
+ * shared memory, or will be with `stage`. */
 template <unsigned NTHREADS>
 static __device__ bool
-decode_words(const struct cuda_batch &batch, struct cuda_chunk &chunk,
-             struct words_shared<NTHREADS> &s, tile_scan<NTHREADS> &s_scan,
-             const struct cuda_decode_book *book, bool stage, uint64_t tile,
-             const uint8_t *src, unsigned nbytes, uint16_t *symbols,
-             unsigned nsymbols)
+decode_codewords(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+                 struct codewords_shared<NTHREADS> &s,
+                 tile_scan<NTHREADS> &s_scan,
+                 const struct cuda_decode_table *table, bool stage,
+                 uint64_t tile, const uint8_t *src, unsigned nbytes,
+                 uint16_t *symbols, unsigned nsymbols)
 {
     const struct tile_bits bits = stage_bits<NTHREADS>(s.bits, src, nbytes);
-    const unsigned stretch = max(32u, (8 * nbytes + NTHREADS - 1) / NTHREADS);
-    unsigned begin = min(bits.end, bits.begin + threadIdx.x * stretch);
-    const unsigned end = min(bits.end, begin + stretch);
+    const unsigned subsequence_nbits =
+        max(32u, (8 * nbytes + NTHREADS - 1) / NTHREADS);
+    unsigned begin =
+        min(bits.end, bits.begin + threadIdx.x * subsequence_nbits);
+    const unsigned end = min(bits.end, begin + subsequence_nbits);
     const bool is_idle = begin == end;
-    unsigned nwords, first, nall;
+    unsigned ncodewords, first, nall;
     bool valid;
 
     if (stage)
-        stage_book(s, book);
+        stage_table(s, table);
 #pragma unroll 1
     for (unsigned i = threadIdx.x;
-         i < SPACED(TERP_TILE_NSYMBOLS) / UNIT_NSYMBOLS; i += NTHREADS)
+         i < spaced(TERP_TILE_NSYMBOLS) / DECODE_UNIT_NSYMBOLS; i += NTHREADS)
         s.symbols.unit[i] = eight_zero_codes();
     __syncthreads();
-    begin = synchronize_stretches(
-        s.stop, bits.begin, begin, is_idle,
-        [&](unsigned at) { return pass_words(s, at, end, bits.end, &nwords); });
-    block_sum<NTHREADS>(s_scan).ExclusiveSum(nwords, first, nall);
+    begin = synchronize_subsequences(
+        s.stop, bits.begin, begin, is_idle, [&](unsigned at) {
+            return count_codewords(s, at, end, bits.end, &ncodewords);
+        });
+    block_sum<NTHREADS>(s_scan).ExclusiveSum(ncodewords, first, nall);
     valid = nall >= nsymbols;
     if (valid)
-        valid = write_words(s, book, begin, end, bits.end, first, nsymbols);
+        valid =
+            write_codewords(s, table, begin, end, bits.end, first, nsymbols);
     valid = !__syncthreads_or(!valid);
 #pragma unroll 1
-    for (unsigned i = threadIdx.x; i * UNIT_NSYMBOLS < nsymbols;
+    for (unsigned i = threadIdx.x; i * DECODE_UNIT_NSYMBOLS < nsymbols;
          i += NTHREADS) {
-        uint4 unit = s.symbols.unit[SPACED(i * UNIT_NSYMBOLS) / UNIT_NSYMBOLS];
+        uint4 unit =
+            s.symbols
+                .unit[spaced(i * DECODE_UNIT_NSYMBOLS) / DECODE_UNIT_NSYMBOLS];
         ((uint4 *)symbols)[i] = unit;
         unsigned escapes =
             find_escapes_of_two(unit.x) | find_escapes_of_two(unit.y) << 2 |
             find_escapes_of_two(unit.z) << 4 | find_escapes_of_two(unit.w) << 6;
         if (escapes != 0)
             note_escapes(batch, chunk, escapes_are_listed(batch, chunk),
-                         tile * TERP_TILE_NSYMBOLS + UNIT_NSYMBOLS * i,
+                         tile * TERP_TILE_NSYMBOLS + DECODE_UNIT_NSYMBOLS * i,
                          escapes);
     }
     return valid;

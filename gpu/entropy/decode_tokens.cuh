@@ -1,19 +1,19 @@
-/* A tile's tokens (tokens.h) to symbols, by a block of few threads
- * where there are many tiles. Like words (gpu/entropy/decode_codewords.cuh)
- * tokens synchronize themselves; where the next one begins follows from the
- * word alone, and how many symbols a token stands for from the bits of its run.
- */
+/* Tokens (codec/format/tokens.h) to symbols where a batch has many tiles: a
+ * block of few threads decodes each tile. Tokens synchronize themselves like
+ * codewords (gpu/entropy/decode_codewords.cuh): where the next one begins
+ * follows from the codeword alone, and how many symbols a token stands for from
+ * the bits of its run. */
 #ifndef TERP_GPU_ENTROPY_DECODE_TOKENS_CUH
 #define TERP_GPU_ENTROPY_DECODE_TOKENS_CUH
 
 #include "gpu/entropy/decode_bits.cuh"
 #include "gpu/entropy/token_decode_table.cuh"
 
-/* A tile's bytes, as for words, and a word behind these that no valid tile
- * looks at. */
-#define TOKENS_NWORDS (CUDA_TOKENS_MAX_NBYTES / 4 + 3)
+/* Room for a tile's bytes as in TILE_BITS_NWORDS, and a word more, which no
+ * valid tile looks at. */
+#define TILE_TOKENS_NWORDS (TERP_TOKENS_MAX_NBYTES / 4 + 3)
 
-/* Bits that fill a tile's last byte up: ones, fewer than eight. No token is as
+/* Bits that fill up a tile's last byte: ones, fewer than eight. No token is as
  * short as they are. */
 static __device__ __forceinline__ unsigned
 padding_nbits(unsigned last_byte)
@@ -24,10 +24,10 @@ padding_nbits(unsigned last_byte)
 /* ---- tokens ---- */
 
 static __device__ __forceinline__ unsigned
-find_token(const uint16_t *s_token, unsigned book_end, uint32_t next)
+find_token(const uint16_t *s_token, unsigned short_end, uint32_t next)
 {
     const unsigned bits15 = next >> (32 - TERP_MAX_CODE_NBITS);
-    return s_token[token_place(book_end, bits15)];
+    return s_token[token_place(short_end, bits15)];
 }
 
 /* The first `nbits` bits of `next`, at most 31. */
@@ -37,50 +37,53 @@ first_bits(uint32_t next, unsigned nbits)
     return next >> 1 >> (31 - nbits);
 }
 
-/* Zeros of a token, with which `next` begins. */
+/* Zeros of the token that `next` begins with. */
 static __device__ __forceinline__ unsigned
 run_of(unsigned token, uint32_t next)
 {
     const unsigned nbits = CUDA_TOKEN_RUN_NBITS(token);
     return (CUDA_TOKEN_RUN(token) << nbits) +
-           first_bits(next << CUDA_TOKEN_WORD_NBITS(token), nbits);
+           first_bits(next << CUDA_TOKEN_CODEWORD_NBITS(token), nbits);
 }
 
-/* Tokens that begin in the bits [at, end): where the next begins, and how many
- * symbols they stand for. */
+/* Counts the symbols of the tokens that begin in the bits [at, end). Returns
+ * where the next token begins. */
 static __device__ __forceinline__ unsigned
-pass_tokens(const uint32_t *s_bits, const uint16_t *s_token, unsigned book_end,
-            unsigned at, unsigned end, unsigned *nsymbols_ret)
+count_tokens(const uint32_t *s_bits, const uint16_t *s_token,
+             unsigned short_end, unsigned at, unsigned end,
+             unsigned *nsymbols_ret)
 {
     unsigned nsymbols = 0;
 
 #pragma unroll 1
     while (at < end) {
         const uint32_t next = bits_at(s_bits, at);
-        const unsigned token = find_token(s_token, book_end, next);
+        const unsigned token = find_token(s_token, short_end, next);
         nsymbols += run_of(token, next) + 1;
-        at += CUDA_TOKEN_WORD_NBITS(token) + token_plain_nbits(token);
+        at += CUDA_TOKEN_CODEWORD_NBITS(token) + token_plain_nbits(token);
     }
     *nsymbols_ret = nsymbols;
     return at;
 }
 
-/* Writes the codes of tokens that begin in [at, end), of whose symbols the
- * first has number i. Zeros are there already. False where a code is none. */
+/* Writes the codes of the tokens that begin in [at, end); the first of their
+ * symbols has number `i`. Codes of 0 are there already. False where a magnitude
+ * is larger than codes have. */
 static __device__ __forceinline__ bool
-write_tokens(const uint32_t *s_bits, const uint16_t *s_token, unsigned book_end,
-             unsigned at, unsigned end, unsigned i, uint16_t *s_symbols)
+write_tokens(const uint32_t *s_bits, const uint16_t *s_token,
+             unsigned short_end, unsigned at, unsigned end, unsigned i,
+             uint16_t *s_symbols)
 {
     bool valid = true;
 
 #pragma unroll 1
     while (at < end) {
         const uint32_t next = bits_at(s_bits, at);
-        const unsigned token = find_token(s_token, book_end, next);
+        const unsigned token = find_token(s_token, short_end, next);
         const unsigned kind = CUDA_TOKEN_CODE_NBITS(token);
         unsigned symbol = TERP_ESCAPE;
         i += run_of(token, next);
-        at += CUDA_TOKEN_WORD_NBITS(token) + CUDA_TOKEN_RUN_NBITS(token);
+        at += CUDA_TOKEN_CODEWORD_NBITS(token) + CUDA_TOKEN_RUN_NBITS(token);
         if (kind > 0) {
             const uint32_t code = bits_at(s_bits, at);
             const unsigned nbits = kind > 1 ? kind : 0;
@@ -97,10 +100,10 @@ write_tokens(const uint32_t *s_bits, const uint16_t *s_token, unsigned book_end,
 
 /* ---- symbols ---- */
 
-/* They wait here until they are stored together. */
+/* A tile's symbols, which wait here until they are stored together. */
 union tile_symbols {
     uint16_t at[TERP_TILE_NSYMBOLS];
-    uint4 unit[TERP_TILE_NSYMBOLS / UNIT_NSYMBOLS];
+    uint4 unit[TERP_TILE_NSYMBOLS / DECODE_UNIT_NSYMBOLS];
 };
 
 template <unsigned NTHREADS>
@@ -108,65 +111,68 @@ static __device__ __forceinline__ void
 clear_symbols(union tile_symbols &s_symbols)
 {
 #pragma unroll 1
-    for (unsigned i = threadIdx.x; i < TERP_TILE_NSYMBOLS / UNIT_NSYMBOLS;
-         i += NTHREADS)
+    for (unsigned i = threadIdx.x;
+         i < TERP_TILE_NSYMBOLS / DECODE_UNIT_NSYMBOLS; i += NTHREADS)
         s_symbols.unit[i] = eight_zero_codes();
 }
 
-/* To memory. Their escapes are not noted: places in tile order are not known
- * yet. */
+/* Stores the symbols. Their escapes are not noted yet: symbols in context order
+ * do not tell their places in tile order. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ void
 store_symbols(const union tile_symbols &s_symbols, uint16_t *symbols,
               unsigned nsymbols)
 {
 #pragma unroll 1
-    for (unsigned i = threadIdx.x; i * UNIT_NSYMBOLS < nsymbols; i += NTHREADS)
+    for (unsigned i = threadIdx.x; i * DECODE_UNIT_NSYMBOLS < nsymbols;
+         i += NTHREADS)
         ((uint4 *)symbols)[i] = s_symbols.unit[i];
 }
 
-/* ---- many tiles ---- */
+/* ---- a tile ---- */
 
 template <unsigned NTHREADS> struct tokens_shared {
-    uint32_t bits[TOKENS_NWORDS];
+    uint32_t bits[TILE_TOKENS_NWORDS];
     __align__(16) uint16_t token[CUDA_TOKEN_NPLACES];
     union tile_symbols symbols;
     uint32_t stop[NTHREADS];
 };
 
-/* A thread a stretch of the tile's bits. The book is staged, or will be with
- * `stage`. */
+/* Decodes a tile: a thread has a subsequence of its bits. The table is in
+ * shared memory, or will be with `stage`. */
 template <unsigned NTHREADS>
 static __device__ bool
 decode_tokens(struct tokens_shared<NTHREADS> &s, tile_scan<NTHREADS> &s_scan,
-              const struct cuda_token_book *book, bool stage,
+              const struct cuda_token_decode_table *table, bool stage,
               const uint8_t *src, unsigned nbytes, uint16_t *symbols,
               unsigned nsymbols)
 {
-    const unsigned last_byte = src[nbytes - 1], book_end = book->end;
+    const unsigned last_byte = src[nbytes - 1], short_end = table->end;
     const struct tile_bits bits = stage_bits<NTHREADS>(s.bits, src, nbytes);
     const unsigned tile_end = bits.end - padding_nbits(last_byte);
-    const unsigned stretch = max(64u, (8 * nbytes + NTHREADS - 1) / NTHREADS);
-    unsigned begin = min(tile_end, bits.begin + threadIdx.x * stretch);
-    const unsigned end = min(tile_end, begin + stretch);
+    const unsigned subsequence_nbits =
+        max(64u, (8 * nbytes + NTHREADS - 1) / NTHREADS);
+    unsigned begin =
+        min(tile_end, bits.begin + threadIdx.x * subsequence_nbits);
+    const unsigned end = min(tile_end, begin + subsequence_nbits);
     const bool is_idle = begin == end, is_last = !is_idle && end == tile_end;
     unsigned n, first, nall;
 
     if (stage)
 #pragma unroll 1
         for (unsigned i = threadIdx.x; i < sizeof s.token / 16; i += NTHREADS)
-            ((uint4 *)s.token)[i] = ((const uint4 *)book->token)[i];
+            ((uint4 *)s.token)[i] = ((const uint4 *)table->token)[i];
     clear_symbols<NTHREADS>(s.symbols);
     __syncthreads();
-    begin = synchronize_stretches(
+    begin = synchronize_subsequences(
         s.stop, bits.begin, begin, is_idle, [&](unsigned at) {
-            return pass_tokens(s.bits, s.token, book_end, at, end, &n);
+            return count_tokens(s.bits, s.token, short_end, at, end, &n);
         });
     block_sum<NTHREADS>(s_scan).ExclusiveSum(n, first, nall);
     bool valid =
         nall <= nsymbols && (!is_last || s.stop[threadIdx.x] <= bits.end);
     if (nall <= nsymbols)
-        valid &= write_tokens(s.bits, s.token, book_end, begin, end, first,
+        valid &= write_tokens(s.bits, s.token, short_end, begin, end, first,
                               s.symbols.at);
     valid = !__syncthreads_or(!valid);
     store_symbols<NTHREADS>(s.symbols, symbols, nsymbols);

@@ -1,100 +1,108 @@
-/* A tile's tokens (tokens.h) to symbols, by a block of many threads
- * where there are few tiles: by maps of stretches, as for words
- * (gpu/entropy/decode_small_batch.cuh). */
+/* Tokens (codec/format/tokens.h) to symbols where a batch has few tiles: a
+ * block of many threads decodes each tile, by transition tables of subsequences
+ * as for codewords (gpu/entropy/decode_small_batch.cuh). */
 #ifndef TERP_GPU_ENTROPY_DECODE_TOKENS_SMALL_BATCH_CUH
 #define TERP_GPU_ENTROPY_DECODE_TOKENS_SMALL_BATCH_CUH
 
 #include "gpu/entropy/decode_small_batch.cuh"
 #include "gpu/entropy/decode_tokens.cuh"
 
-/* A map has a byte for each of the first bits of a stretch: if a token begins
- * there, how far behind the stretch the first token behind it begins. This is
- * less than a token's bits. Rows of so many bytes are in different banks. */
-#define MAP_NBITS 36
-#define TOKEN_MAX_NBITS 33
-#define MAP_BATCH 6
-static_assert(MAP_NBITS >= TOKEN_MAX_NBITS && MAP_NBITS / 4 % 2 == 1 &&
-                  MAP_NBITS % MAP_BATCH == 0,
-              "a stretch has all bits that a token may end at");
-#define MAPS_NGROUPS (FEW_TILES_NTHREADS / 32)
+/* A transition table has a byte for each of the first bits of a subsequence: if
+ * a token begins at that bit, how far behind the subsequence the first token
+ * behind it begins. This is less than a token's bits. Tables of so many bytes
+ * begin in different banks. */
+#define TRANSITIONS_NBITS 36
+#define TOKEN_MAX_NBITS (TERP_MAX_CODE_NBITS + TERP_TOKEN_PLAIN_MAX_NBITS)
+#define TRANSITIONS_BATCH 6
+static_assert(TRANSITIONS_NBITS >= TOKEN_MAX_NBITS &&
+                  TRANSITIONS_NBITS / 4 % 2 == 1 &&
+                  TRANSITIONS_NBITS % TRANSITIONS_BATCH == 0,
+              "A subsequence has all bits that a token may end at.");
+#define TRANSITIONS_NGROUPS (SMALL_BATCH_NTHREADS / 32)
 
-struct few_tokens_shared {
-    uint32_t bits[TOKENS_NWORDS];
-    struct cuda_token_book book;
+struct small_batch_tokens {
+    uint32_t bits[TILE_TOKENS_NWORDS];
+    struct cuda_token_decode_table table;
     union {
-        uint8_t map[FEW_TILES_NTHREADS][MAP_NBITS];
-        uint32_t map_words[FEW_TILES_NTHREADS][MAP_NBITS / 4];
+        uint8_t transitions[SMALL_BATCH_NTHREADS][TRANSITIONS_NBITS];
+        uint32_t transition_words[SMALL_BATCH_NTHREADS][TRANSITIONS_NBITS / 4];
         union tile_symbols symbols;
     };
-    uint8_t group[MAPS_NGROUPS][MAP_NBITS]; /* maps of warps' stretches */
+    uint8_t group[TRANSITIONS_NGROUPS]
+                 [TRANSITIONS_NBITS]; /* tables of warps' subsequences */
 };
 
-/* Until wait_async. */
+/* Copies the table, which is there after wait_async. */
 static __device__ __forceinline__ void
-stage_token_book(struct few_tokens_shared &s,
-                 const struct cuda_token_book *book)
+stage_token_table(struct small_batch_tokens &s,
+                  const struct cuda_token_decode_table *table)
 {
 #pragma unroll 1
-    for (unsigned i = threadIdx.x; i < sizeof s.book / 16;
-         i += FEW_TILES_NTHREADS)
-        copy_async((uint4 *)&s.book + i, (const uint4 *)book + i);
+    for (unsigned i = threadIdx.x; i < sizeof s.table / 16;
+         i += SMALL_BATCH_NTHREADS)
+        copy_async((uint4 *)&s.table + i, (const uint4 *)table + i);
 }
 
-/* The map of the thread's stretch of n times MAP_NBITS bits. From the last bit
- * to the first; what is known of the bits behind a bit is the map so far. */
+/* Makes the transition table of the thread's subsequence, which has n times
+ * TRANSITIONS_NBITS bits, from the last bit to the first: the table so far says
+ * what becomes of the bits behind a bit. */
 static __device__ __forceinline__ void
-make_token_map(struct few_tokens_shared &s, unsigned at, unsigned n)
+make_token_transitions(struct small_batch_tokens &s, unsigned at, unsigned n)
 {
-    uint8_t *map = s.map[threadIdx.x];
+    uint8_t *transitions = s.transitions[threadIdx.x];
 
 #pragma unroll
-    for (unsigned i = 0; i < MAP_NBITS / 4; i++)
-        s.map_words[threadIdx.x][i] = 0x03020100 + 0x04040404 * i;
+    for (unsigned i = 0; i < TRANSITIONS_NBITS / 4; i++)
+        s.transition_words[threadIdx.x][i] = 0x03020100 + 0x04040404 * i;
 #pragma unroll 1
     while (n-- > 0) {
-        const unsigned begin = at + n * MAP_NBITS;
+        const unsigned begin = at + n * TRANSITIONS_NBITS;
         uint64_t bits = (uint64_t)bits_at(s.bits, begin) << 32 |
                         bits_at(s.bits, begin + 32);
-        bits >>= 64 - (MAP_NBITS - 1) - TERP_MAX_CODE_NBITS;
+        bits >>= 64 - (TRANSITIONS_NBITS - 1) - TERP_MAX_CODE_NBITS;
 #pragma unroll 1
-        for (unsigned end = MAP_NBITS; end > 0; end -= MAP_BATCH) {
-            unsigned to[MAP_BATCH];
+        for (unsigned end = TRANSITIONS_NBITS; end > 0;
+             end -= TRANSITIONS_BATCH) {
+            unsigned to[TRANSITIONS_BATCH];
 #pragma unroll
-            for (unsigned k = 0; k < MAP_BATCH; k++, bits >>= 1) {
+            for (unsigned k = 0; k < TRANSITIONS_BATCH; k++, bits >>= 1) {
                 const unsigned bits15 =
                     (unsigned)bits & ((1u << TERP_MAX_CODE_NBITS) - 1);
-                to[k] = s.book.nbits[token_place(s.book.end, bits15)];
+                to[k] = s.table.nbits[token_place(s.table.end, bits15)];
             }
 #pragma unroll
-            for (unsigned k = 0; k < MAP_BATCH; k++) {
+            for (unsigned k = 0; k < TRANSITIONS_BATCH; k++) {
                 const unsigned i = end - 1 - k, next = i + to[k];
-                map[i] = map[next < MAP_NBITS ? next : next - MAP_NBITS];
+                transitions[i] = transitions[next < TRANSITIONS_NBITS
+                                                 ? next
+                                                 : next - TRANSITIONS_NBITS];
             }
         }
     }
 }
 
-/* Behind which bit of the thread's stretch its first token begins, when the
- * tile's begins with the first one. The first `nmaps` stretches have maps. A
- * warp turns its maps into those from its first stretch on; lanes have
- * entries. */
+/* Behind which bit of the thread's subsequence its first token begins, when the
+ * tile's begins with the first bit. The first `ntables` subsequences have
+ * tables. A warp turns each of its tables into the one from its first
+ * subsequence on; a lane has an entry of these. */
 static __device__ __forceinline__ unsigned
-find_token_entry(struct few_tokens_shared &s, unsigned nmaps)
+find_token_entry(struct small_batch_tokens &s, unsigned ntables)
 {
     const unsigned lane = threadIdx.x % 32, group = threadIdx.x / 32;
-    const unsigned begin = 32 * group, end = min(begin + 32, nmaps);
+    const unsigned begin = 32 * group, end = min(begin + 32, ntables);
     unsigned at = lane, beyond = 32;
 
-    static_assert(TOKEN_MAX_NBITS == 32 + 1, "a lane an entry, and one more");
+    static_assert(TOKEN_MAX_NBITS == 32 + 1,
+                  "Each lane has an entry, and one lane has two.");
     __syncwarp();
 #pragma unroll 1
     for (unsigned k = begin; k < end; k++) {
-        at = s.map[k][at];
-        beyond = s.map[k][beyond];
+        at = s.transitions[k][at];
+        beyond = s.transitions[k][beyond];
         __syncwarp();
-        s.map[k][lane] = (uint8_t)at;
+        s.transitions[k][lane] = (uint8_t)at;
         if (lane == 0)
-            s.map[k][32] = (uint8_t)beyond;
+            s.transitions[k][32] = (uint8_t)beyond;
     }
     s.group[group][lane] = (uint8_t)at;
     if (lane == 0)
@@ -104,46 +112,47 @@ find_token_entry(struct few_tokens_shared &s, unsigned nmaps)
 #pragma unroll 1
     for (unsigned g = 0; g < group; g++)
         at = s.group[g][at];
-    return lane > 0 ? s.map[threadIdx.x - 1][at] : at;
+    return lane > 0 ? s.transitions[threadIdx.x - 1][at] : at;
 }
 
-/* Bits and book are there when all threads come here. */
+/* Decodes a tile whose bits and table are there when all threads come here. */
 static __device__ __forceinline__ bool
-decode_few_tokens(struct few_tokens_shared &s,
-                  tile_scan<FEW_TILES_NTHREADS> &s_scan,
-                  const struct tile_bits &bits, uint16_t *symbols,
-                  unsigned nsymbols)
+decode_small_batch_tokens(struct small_batch_tokens &s,
+                          tile_scan<SMALL_BATCH_NTHREADS> &s_scan,
+                          const struct tile_bits &bits, uint16_t *symbols,
+                          unsigned nsymbols)
 {
     __syncthreads();
     const unsigned last_byte = bits_at(s.bits, bits.end - 8) >> 24;
     const unsigned tile_end = bits.end - padding_nbits(last_byte);
     const unsigned nbits = tile_end - bits.begin;
-    const unsigned share = (nbits - 1) / (MAP_NBITS * FEW_TILES_NTHREADS) + 1;
-    const unsigned stretch = share * MAP_NBITS;
-    const unsigned last = (nbits - 1) / stretch; /* stretch */
-    const unsigned begin = bits.begin + threadIdx.x * stretch;
-    const unsigned end = min(begin + stretch, tile_end);
+    const unsigned share =
+        (nbits - 1) / (TRANSITIONS_NBITS * SMALL_BATCH_NTHREADS) + 1;
+    const unsigned subsequence = share * TRANSITIONS_NBITS;
+    const unsigned last = (nbits - 1) / subsequence; /* subsequence */
+    const unsigned begin = bits.begin + threadIdx.x * subsequence;
+    const unsigned end = min(begin + subsequence, tile_end);
     unsigned n = 0, first, nall;
     bool valid = true;
 
     if (threadIdx.x < last)
-        make_token_map(s, begin, share);
+        make_token_transitions(s, begin, share);
     const unsigned at = begin + find_token_entry(s, last);
     if (threadIdx.x <= last) {
         const unsigned stop =
-            pass_tokens(s.bits, s.book.token, s.book.end, at, end, &n);
+            count_tokens(s.bits, s.table.token, s.table.end, at, end, &n);
         valid = threadIdx.x < last || stop <= bits.end;
     }
-    block_sum<FEW_TILES_NTHREADS>(s_scan).ExclusiveSum(n, first, nall);
-    /* All have come from the maps. */
-    clear_symbols<FEW_TILES_NTHREADS>(s.symbols);
+    block_sum<SMALL_BATCH_NTHREADS>(s_scan).ExclusiveSum(n, first, nall);
+    /* All threads are done with the tables, whose memory symbols take. */
+    clear_symbols<SMALL_BATCH_NTHREADS>(s.symbols);
     __syncthreads();
     valid &= nall <= nsymbols;
     if (threadIdx.x <= last && nall <= nsymbols)
-        valid &= write_tokens(s.bits, s.book.token, s.book.end, at, end, first,
-                              s.symbols.at);
+        valid &= write_tokens(s.bits, s.table.token, s.table.end, at, end,
+                              first, s.symbols.at);
     valid = !__syncthreads_or(!valid);
-    store_symbols<FEW_TILES_NTHREADS>(s.symbols, symbols, nsymbols);
+    store_symbols<SMALL_BATCH_NTHREADS>(s.symbols, symbols, nsymbols);
     return valid;
 }
 

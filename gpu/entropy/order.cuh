@@ -1,5 +1,6 @@
-/* Where symbols stand in tile order, in closed form. doc/format.md,
- * "Tile order"; cpu/entropy/order.c walks it. */
+/* Where single symbols stand in tile order, in closed form. doc/format.md,
+ * "Tile order". The CPU copies whole rows and walks over the boxes instead
+ * (cpu/entropy/order.h). */
 #ifndef TERP_GPU_ENTROPY_ORDER_CUH
 #define TERP_GPU_ENTROPY_ORDER_CUH
 
@@ -7,16 +8,11 @@
 #include "codec/format/limits.h"
 #include "gpu/engine/platform.cuh"
 
-/* terp_class_order, four bits a class, the first lowest. */
-#define CUDA_CLASS_ORDER UINT64_C(0xFEDB7CA96538421)
-
-/* A box has the same extent in every dimension of a brick; beyond its rank
- * extents are 1, and any box will do. */
-static __host__ __device__ __forceinline__ int
-box_shift(int rank)
+/* Most numbers have 32 bits, which are divided much faster. */
+static __host__ __device__ __forceinline__ uint64_t
+divide(uint64_t a, uint64_t b)
 {
-    static_assert(TERP_TILE_NSYMBOLS == 1 << 12, "a box is a tile");
-    return rank == 1 ? 12 : rank == 2 ? 6 : rank == 3 ? 4 : 3;
+    return (a | b) >> 32 == 0 ? (uint32_t)a / (uint32_t)b : a / b;
 }
 
 /* Divides by an extent; returns the remainder. */
@@ -25,16 +21,14 @@ split(uint64_t *left, uint64_t extent)
 {
     if (extent == 1)
         return 0;
-    uint64_t quotient = (*left | extent) >> 32 == 0
-                            ? (uint32_t)*left / (uint32_t)extent
-                            : *left / extent;
+    uint64_t quotient = divide(*left, extent);
     uint64_t rest = *left - quotient * extent;
     *left = quotient;
     return rest;
 }
 
-/* Of a number below 2^13, by an extent below 2^13, of which the reciprocal is
- * known. */
+/* Divides a number below 2^13 by an extent below 2^13, of which the reciprocal
+ * is known. */
 static __device__ __forceinline__ uint32_t
 divide_by(uint32_t reciprocal, uint32_t number)
 {
@@ -56,12 +50,12 @@ struct tiled_row {
     uint32_t row_in_box;
 };
 
-/* extent[0] and at[0] are not read. */
+/* The row of the point at `at`. extent[0] and at[0] are not read. */
 static __host__ __device__ __forceinline__ struct tiled_row
 tiled_row_at(int rank, const uint64_t extent[TERP_NDIMS],
              const uint64_t at[TERP_NDIMS], uint64_t brick)
 {
-    const uint64_t box = (uint64_t)1 << box_shift(rank);
+    const uint64_t box = (uint64_t)1 << terp_box_extent_log2(rank);
     struct tiled_row row = {brick, 1, 0};
 
     for (int d = TERP_NDIMS - 1; d > 0; d--) {
@@ -74,30 +68,23 @@ tiled_row_at(int rank, const uint64_t extent[TERP_NDIMS],
     return row;
 }
 
-/* Of point x of the row, in an array whose rows have `n0` points. */
+/* Where point x of the row stands, in an array whose rows have `n0` points. */
 static __host__ __device__ __forceinline__ uint64_t
 tiled_at(const struct tiled_row &row, int rank, uint64_t n0, uint64_t x)
 {
-    const uint64_t box = (uint64_t)1 << box_shift(rank);
+    const uint64_t box = (uint64_t)1 << terp_box_extent_log2(rank);
     uint64_t low = x & ~(box - 1);
     uint64_t width = min_u64(box, n0 - low);
     return row.nrows_before * n0 + low * row.box_nrows +
            row.row_in_box * width + (x - low);
 }
 
-/* Mostly of 32 bits, which are much faster to divide. */
-static __host__ __device__ __forceinline__ uint64_t
-divide(uint64_t a, uint64_t b)
-{
-    return (a | b) >> 32 == 0 ? (uint32_t)a / (uint32_t)b : a / b;
-}
-
-/* The other way: the point's place in C order of the array. Its loops stay
- * loops: it is rare, and should not take up much code. */
+/* The other way: the place in C order of the array. Loops are not unrolled: the
+ * function is called seldom, and should not take up much code. */
 static __host__ __device__ inline uint64_t
 untiled_at(int rank, const uint64_t extent[TERP_NDIMS], uint64_t tiled)
 {
-    const uint64_t box = (uint64_t)1 << box_shift(rank);
+    const uint64_t box = (uint64_t)1 << terp_box_extent_log2(rank);
     uint64_t nvalues = 1, low[TERP_NDIMS], width[TERP_NDIMS], inner[TERP_NDIMS];
 
 #pragma unroll 1
@@ -125,22 +112,22 @@ untiled_at(int rank, const uint64_t extent[TERP_NDIMS], uint64_t tiled)
     return at;
 }
 
-/* The class of a position that is among a level's. */
+/* The class of a position among a level's. */
 static __host__ __device__ __forceinline__ unsigned
 class_of_position(const struct terp_level *level, uint64_t position)
 {
     unsigned odd = 1;
     for (int i = 1; i < TERP_NCLASSES - 1; i++) {
-        unsigned next = (unsigned)(CUDA_CLASS_ORDER >> (4 * i)) & 15;
+        unsigned next = terp_nth_class(i);
         if (level->class_at[next] <= position)
             odd = next; /* the last that begins there is not empty */
     }
     return odd;
 }
 
-/* Work order: the place in `work` of a symbol in tile order. */
+/* The place in level order of a symbol in tile order. */
 static __host__ __device__ inline uint64_t
-work_position_of_tiled(const struct terp_layout *layout, uint64_t tiled)
+level_position_of_tiled(const struct terp_layout *layout, uint64_t tiled)
 {
     if (tiled < layout->nbricks)
         return tiled;
@@ -156,16 +143,16 @@ work_position_of_tiled(const struct terp_layout *layout, uint64_t tiled)
     return at + untiled_at(layout->rank, extent, tiled - at);
 }
 
-/* A point by its position in work order. */
-struct work_point {
+/* A point by its position in level order. */
+struct level_point {
     uint64_t tiled;  /* its symbol's position */
     uint64_t raster; /* in C order of the chunk */
 };
 
-static __host__ __device__ inline struct work_point
-work_point_at(const struct terp_layout *layout, uint64_t position)
+static __host__ __device__ inline struct level_point
+level_point_at(const struct terp_layout *layout, uint64_t position)
 {
-    struct work_point point = {position, 0};
+    struct level_point point = {position, 0};
     uint64_t left = position, at[TERP_NDIMS] = {0};
     int l = 1;
 
@@ -192,7 +179,7 @@ work_point_at(const struct terp_layout *layout, uint64_t position)
     return point;
 }
 
-/* C order: the value's number. */
+/* The place in C order of a symbol in the tile order of lorenzo. */
 static __host__ __device__ inline uint64_t
 raster_position_of_tiled(const struct terp_layout *layout, uint64_t tiled)
 {

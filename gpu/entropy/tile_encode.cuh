@@ -1,20 +1,20 @@
-/* What an encoder's kernels share that have a tile a block. */
+/* What the encoding kernels share that have a tile a block: symbols in
+ * registers, slots for tiles' bytes, and costs under all entries. */
 #ifndef TERP_GPU_ENTROPY_TILE_ENCODE_CUH
 #define TERP_GPU_ENTROPY_TILE_ENCODE_CUH
 
 #include "codebooks/codebooks.h"
 #include "gpu/entropy/codebooks.cuh"
 
-#define FULL_WARP 0xFFFFFFFF
+/* Threads that share a tile, 16 symbols each. */
+#define ENCODE_NTHREADS 256
+#define ENCODE_THREAD_NSYMBOLS (TERP_TILE_NSYMBOLS / ENCODE_NTHREADS)
+static_assert(ENCODE_THREAD_NSYMBOLS == 16,
+              "A thread loads its symbols in two units of 16 bytes.");
 
-/* Threads that share a tile: 16 symbols each. */
-#define TILE_NTHREADS 256
-#define THREAD_NSYMBOLS (TERP_TILE_NSYMBOLS / TILE_NTHREADS)
-static_assert(THREAD_NSYMBOLS == 16, "two wide loads");
-
-/* The latency of so few tiles counts, the throughput of more. */
+/* The latency of so few tiles counts, and the throughput of more. */
 static __host__ __device__ __forceinline__ bool
-has_few_tiles(const struct cuda_batch &batch)
+is_small_batch(const struct cuda_batch &batch)
 {
     return batch.ntiles * (unsigned)batch.nchunks <= 128;
 }
@@ -23,10 +23,10 @@ has_few_tiles(const struct cuda_batch &batch)
 
 /* A thread's symbols of a tile, two by two. */
 struct thread_symbols {
-    uint32_t pair[THREAD_NSYMBOLS / 2];
+    uint32_t pair[ENCODE_THREAD_NSYMBOLS / 2];
 };
 
-/* Eight symbols, those from `n` on 0 codes. */
+/* Loads eight symbols; those from `n` on are of code 0. */
 static __device__ __forceinline__ void
 load_symbols(const uint16_t *symbols, unsigned first, unsigned n,
              uint32_t pair[4])
@@ -50,7 +50,7 @@ load_symbols(const uint16_t *symbols, unsigned first, unsigned n,
     }
 }
 
-/* Of `n` symbols, 8 from each of two places on. */
+/* Loads eight symbols from each of two places, of `n` that there are. */
 static __device__ __forceinline__ struct thread_symbols
 load_thread_symbols(const uint16_t *symbols, unsigned first, unsigned second,
                     unsigned n)
@@ -76,8 +76,8 @@ tile_slot(const struct cuda_batch &batch, unsigned tile, unsigned max_nbytes)
            (uint64_t)tile * max_nbytes;
 }
 
-/* The tile's `nbits` bits to its slot, by the whole block, and what the index
- * tells of them. */
+/* The whole block stores the tile's `nbits` bits to its slot, and what the
+ * index tells of them. */
 static __device__ __forceinline__ void
 store_tile(const struct cuda_batch &batch, unsigned tile, unsigned max_nbytes,
            const uint32_t *s_bits, unsigned nbits, unsigned entry)
@@ -85,7 +85,7 @@ store_tile(const struct cuda_batch &batch, unsigned tile, unsigned max_nbytes,
     const unsigned nbytes = (nbits + 7) / 8;
     uint32_t *slot = (uint32_t *)tile_slot(batch, tile, max_nbytes);
 
-    for (unsigned i = threadIdx.x; i < (nbytes + 3) / 4; i += TILE_NTHREADS)
+    for (unsigned i = threadIdx.x; i < (nbytes + 3) / 4; i += ENCODE_NTHREADS)
         slot[i] = __byte_perm(s_bits[i], 0, 0x0123);
     if (threadIdx.x == 0) {
         region<uint16_t>(batch, blockIdx.y, batch.at.nbytes)[tile] =
@@ -97,22 +97,22 @@ store_tile(const struct cuda_batch &batch, unsigned tile, unsigned max_nbytes,
 
 /* ---- costs ---- */
 
-/* Rows of the table of words' lengths hold words of four entries. */
-#define ROW_NWORDS (TERP_ENTRY_STRIDE / 4)
-#define NGROUPS (TILE_NTHREADS / ROW_NWORDS)
+/* A row of the table of codewords' lengths has those of four entries a word. */
+#define COST_ROW_NWORDS (TERP_ENTRY_STRIDE / 4)
+#define COST_NGROUPS (ENCODE_NTHREADS / COST_ROW_NWORDS)
 static_assert(TERP_TILE_NSYMBOLS * TERP_MAX_CODE_NBITS <= UINT16_MAX,
-              "two costs fit in a word");
+              "Two costs fit in 32 bits.");
 
-/* Of four entries, two costs a word. */
+/* Costs under four entries, two a word. */
 struct four_costs {
     uint32_t even, odd;
 };
 
-/* From the groups' sums to the bits of a tile's words by entry, and to the
- * entry that would take the fewest bits. */
+/* From the groups' sums to the bits of a tile's codewords by entry, and counts
+ * the tile for the entry that would take the fewest bits. */
 static __device__ __forceinline__ void
 end_costs(struct cuda_chunk &chunk,
-          const struct four_costs (*s_costs)[ROW_NWORDS],
+          const struct four_costs (*s_costs)[COST_ROW_NWORDS],
           struct cuda_tile_cost *cost)
 {
     const unsigned at = threadIdx.x;
@@ -120,9 +120,9 @@ end_costs(struct cuda_chunk &chunk,
 
     if (threadIdx.x >= 32)
         return;
-    if (threadIdx.x < ROW_NWORDS) {
+    if (threadIdx.x < COST_ROW_NWORDS) {
         struct four_costs sum = s_costs[0][at];
-        for (unsigned g = 1; g < NGROUPS; g++) {
+        for (unsigned g = 1; g < COST_NGROUPS; g++) {
             sum.even += s_costs[g][at].even;
             sum.odd += s_costs[g][at].odd;
         }
@@ -136,13 +136,13 @@ end_costs(struct cuda_chunk &chunk,
         }
     }
     for (int step = 16; step > 0; step /= 2)
-        best = min(best, __shfl_xor_sync(FULL_WARP, best, step));
+        best = min(best, __shfl_xor_sync(FULL_WARP_MASK, best, step));
     if (threadIdx.x == 0)
         atomicAdd(&chunk.ntiles_best[best & 127], 1ull);
 }
 
-/* The entry that a tile selects, by the width of the palette: all of them are
- * loaded together with what tells the width. */
+/* The entry that a tile selects, by the width of the palette. Those of all
+ * widths are loaded together with what tells the width. */
 static __device__ __forceinline__ unsigned
 entry_of_tile(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
               unsigned tile)
@@ -151,13 +151,13 @@ entry_of_tile(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                             batch, blockIdx.y, batch.at.cost)[tile]
                             .best;
     const uint4 low = from[0], high = from[1];
-    const uint32_t best[CUDA_NWIDTHS] = {low.x,  low.y,  low.z,  low.w,
-                                         high.x, high.y, high.z, high.w};
+    const uint32_t best[TERP_PALETTE_NWIDTHS] = {
+        low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
     unsigned width = palette_width(chunk);
     uint32_t selected = best[0];
 
 #pragma unroll
-    for (unsigned w = 1; w < CUDA_NWIDTHS; w++)
+    for (unsigned w = 1; w < TERP_PALETTE_NWIDTHS; w++)
         selected = w == width ? best[w] : selected;
     return selected & 127;
 }

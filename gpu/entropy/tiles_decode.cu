@@ -1,15 +1,18 @@
-/* The payload's bytes to symbols. First reduced partitions become
- * tiles' bytes again, then a block makes a tile's symbols; where tiles are few,
- * it does both. The same as in cpu/entropy/tiles.c, cpu/entropy/codewords.c,
- * cpu/entropy/tokens.c and codec/format/reduce.c, and TERP_ERR_CORRUPT for the
- * same streams.
+/* The payload's bytes to symbols, as cpu/entropy/tiles_decode.c makes them, and
+ * TERP_ERR_CORRUPT for the same streams. First reduced partitions become their
+ * tiles' bytes again, then a block makes a tile's symbols. In the smallest
+ * batches, whose blocks all run at once, a block does both: it is fused.
  *
- * Of each kernel there is one that knows the coding `ratio` too, with
- * `tokens`. */
+ * What a coding does with a tile is chosen in the kernels, since chunks of a
+ * batch may have several: a new coding has its decoder in a file of its own,
+ * its branch in decode_small_batch and decode_large_batch, and its place in
+ * has_tiles. Each of these has a variant that knows the coding `ratio` too,
+ * with `tokens`, since its shared memory and registers would slow the others
+ * down. */
 #include "gpu/block/expand_partition.cuh"
-#include "gpu/block/planes.cuh"
 #include "gpu/entropy/contexts.cuh"
 #include "gpu/entropy/decode_codewords.cuh"
+#include "gpu/entropy/decode_planes.cuh"
 #include "gpu/entropy/decode_tokens_small_batch.cuh"
 
 /* ---- partitions ---- */
@@ -17,7 +20,8 @@
 #define EXPAND_NBLOCKS 4 /* of a multiprocessor */
 #define EXPAND_STAGED_NBYTES 8192
 
-/* The partition's tiles' bytes in the region `staging`. */
+/* Where the bytes of a reduced partition's tiles are put: in the region
+ * `staging`. */
 static __device__ __forceinline__ uint8_t *
 staged_partition(const struct cuda_batch &batch, uint64_t p)
 {
@@ -25,6 +29,7 @@ staged_partition(const struct cuda_batch &batch, uint64_t p)
            p * CUDA_PARTITION_MAX_NBYTES;
 }
 
+/* Partitions may be reduced, and are then expanded on the device. */
 static __device__ __forceinline__ bool
 has_partitions(enum terp_coding coding)
 {
@@ -32,6 +37,7 @@ has_partitions(enum terp_coding coding)
            coding == TERP_CODING_SPEED;
 }
 
+/* The device decodes tiles of this coding. */
 template <bool tokens>
 static __device__ __forceinline__ bool
 has_tiles(enum terp_coding coding)
@@ -39,8 +45,8 @@ has_tiles(enum terp_coding coding)
     return has_partitions(coding) || (tokens && coding == TERP_CODING_RATIO);
 }
 
-/* Grid (npartitions, nchunks), a block a partition, a thread a word at a time.
- * Others are not reduced and stay where they are. */
+/* Grid (npartitions, nchunks): a block a partition, a thread a word at a time.
+ * Partitions that are not reduced stay where they are. */
 static __global__ void
 __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
     expand_partitions(const struct cuda_batch batch)
@@ -67,7 +73,7 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
     if (__syncthreads_or(chunk.status != TERP_OK) ||
         !has_partitions(chunk.coding) || !reduced)
         return;
-    nbytes = __reduce_add_sync(0xFFFFFFFF, nbytes);
+    nbytes = __reduce_add_sync(FULL_WARP_MASK, nbytes);
     stage_bytes<EXPAND_NTHREADS>(&reader, s.staged, EXPAND_STAGED_NBYTES);
     struct kept_bytes kept;
     if (!find_kept(&reader, s, nbytes, &kept)) {
@@ -83,104 +89,24 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
 
 /* ---- blocks of tiles ---- */
 
-#define MANY_TILES_NTHREADS 128
-#define MANY_TILES_NBLOCKS 8 /* of a multiprocessor: its memory holds them */
-#define MANY_TILES_BLOCK 4   /* tiles of a block, where there are many */
-#ifndef CUDA_MANY_TILES
-#define CUDA_MANY_TILES 2048
+#define LARGE_BATCH_NTHREADS 128
+#define LARGE_BATCH_NBLOCKS 8 /* of a multiprocessor: its memory holds them */
+#define LARGE_BATCH_BLOCK_NTILES                \
+    4 /* tiles of a block, where there are many \
+       */
+#ifndef CUDA_LARGE_BATCH_NTILES
+#define CUDA_LARGE_BATCH_NTILES 2048
 #endif
-/* So few tiles' blocks run at once. Each then finds by itself what its
- * partition keeps, and makes its own tile's bytes of that. */
-#define ALONE_NTILES 128
-#define ALONE_STAGED_NBYTES 22528
-typedef struct expand_shared<ALONE_STAGED_NBYTES> alone_shared;
-
-#define PLANE_MAX_NBYTES (TERP_TILE_NSYMBOLS / 8)
-struct planes_shared {
-    __align__(16) uint8_t staged[CUDA_TILE_MAX_NBYTES + 16];
-    uint64_t planes[PLANE_MAX_NBYTES];
-    uint64_t bitmap[PLANE_MAX_NBYTES / 8];
-    uint64_t above[PLANE_MAX_NBYTES / 64];
-};
-
-/* ---- tiles of bit planes ---- */
-
-/* The flipped codes 2i and 2i + 1 of four as symbols, the first lowest. */
-static __device__ __forceinline__ uint32_t
-two_symbols(uint32_t flipped, int i)
-{
-    const uint32_t zero = TERP_RADIUS - 128;
-    return __byte_perm(flipped, 0, i == 0 ? 0x4140 : 0x4342) +
-           (zero << 16 | zero);
-}
-
-/* Escapes are 0 when flipped. A bit for each of four. The condition holds
- * when there is any. */
-static __device__ __forceinline__ unsigned
-find_escapes(uint32_t flipped)
-{
-    unsigned found = 0;
-
-    if (((flipped - 0x01010101) & ~flipped & 0x80808080) != 0)
-        for (int i = 0; i < 4; i++)
-            found |= (unsigned)((flipped >> (8 * i) & 255) == 0) << i;
-    return found;
-}
-
-/* TCMS1-BIT1-RRE1 backwards. A thread makes eight symbols at a time. */
-template <unsigned NTHREADS>
-static __device__ bool
-decode_planes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
-              struct planes_shared &s, tile_scan<NTHREADS> &s_scan,
-              uint64_t tile, const uint8_t *src, unsigned nbytes,
-              uint16_t *symbols, unsigned nsymbols)
-{
-    static_assert(TERP_SPEED_ESCAPE == -128, "the least code of a byte");
-    const unsigned plane_nbytes = (nsymbols + 7) / 8;
-    const uint8_t *planes = (const uint8_t *)s.planes;
-    struct block_reader reader = {};
-
-    reader.src = src;
-    reader.end = nbytes;
-    stage_bytes<NTHREADS>(&reader, s.staged, sizeof s.staged);
-    expand_bitmap<NTHREADS>(&reader, (uint8_t *)s.bitmap, plane_nbytes,
-                            (uint8_t *)s.above);
-    if (!reader.underflow)
-        expand_rre1<NTHREADS, PLANE_MAX_NBYTES / NTHREADS>(
-            &reader, (const uint8_t *)s.bitmap, (uint8_t *)s.planes,
-            8 * plane_nbytes, s_scan);
-    if (reader.underflow || reader.at != reader.end)
-        return false;
-#pragma unroll 1
-    for (unsigned i = threadIdx.x; i < plane_nbytes; i += NTHREADS) {
-        uint64_t word = 0;
-#pragma unroll
-        for (unsigned p = 0; p < 8; p++)
-            word |= (uint64_t)planes[(7 - p) * plane_nbytes + i] << (8 * p);
-        word = terp_transpose_8x8(word);
-        uint32_t low = flipped_codes((uint32_t)word);
-        uint32_t high = flipped_codes((uint32_t)(word >> 32));
-        uint32_t two[4] = {two_symbols(low, 0), two_symbols(low, 1),
-                           two_symbols(high, 0), two_symbols(high, 1)};
-        unsigned escapes = find_escapes(low) | find_escapes(high) << 4;
-        if (escapes != 0) {
-#pragma unroll
-            for (int j = 0; j < 8; j++)
-                if (escapes >> j & 1)
-                    two[j / 2] &= j % 2 == 0 ? 0xFFFF0000 : 0xFFFF;
-            escapes &= (1u << group_of_eight(nsymbols, i)) - 1;
-        }
-        ((uint4 *)symbols)[i] = make_uint4(two[0], two[1], two[2], two[3]);
-        if (escapes != 0)
-            note_escapes(batch, chunk, escapes_are_listed(batch, chunk),
-                         tile * TERP_TILE_NSYMBOLS + 8 * i, escapes);
-    }
-    return true;
-}
+/* The blocks of so few tiles run at once. Each then finds by itself what its
+ * partition keeps, and makes only its own tile's bytes of that. */
+#define FUSED_MAX_NTILES 128
+#define FUSED_STAGED_NBYTES 22528
+typedef struct expand_shared<FUSED_STAGED_NBYTES> fused_shared;
 
 /* ---- places of tiles ---- */
 
-/* What a block needs to know to decode a tile; fetched side by side. */
+/* What a block needs to know to decode a tile. All is loaded before any of it
+ * is waited for. */
 struct tile_place {
     uint64_t begin, end; /* of the partition, in the payload */
     uint8_t nonzero, entry, reduced;
@@ -209,12 +135,13 @@ load_place(const struct cuda_batch &batch, uint64_t tile)
     return place;
 }
 
-/* Lanes have loaded a tile's bytes each. */
+/* Adds up the lengths that lanes have loaded, a tile's each. */
 static __device__ __forceinline__ void
 sum_place(struct tile_place &place)
 {
-    place.nbytes_before = __reduce_add_sync(0xFFFFFFFF, place.nbytes_before);
-    place.nbytes_all = __reduce_add_sync(0xFFFFFFFF, place.nbytes_all);
+    place.nbytes_before =
+        __reduce_add_sync(FULL_WARP_MASK, place.nbytes_before);
+    place.nbytes_all = __reduce_add_sync(FULL_WARP_MASK, place.nbytes_all);
 }
 
 static __device__ __forceinline__ const uint8_t *
@@ -227,23 +154,24 @@ tile_bytes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
            place.nbytes_before;
 }
 
-static __device__ __forceinline__ const struct cuda_decode_book *
-tile_book(const struct cuda_batch &batch, enum terp_coding coding,
-          unsigned entry)
+static __device__ __forceinline__ const struct cuda_decode_table *
+tile_decode_table(const struct cuda_batch &batch, enum terp_coding coding,
+                  unsigned entry)
 {
     return coding == TERP_CODING_HUFFMAN
-               ? batch.tables.d_decode_books + entry
-               : region<struct cuda_decode_book>(batch, blockIdx.y,
-                                                 batch.at.books);
+               ? batch.tables.d_decode_tables + entry
+               : region<struct cuda_decode_table>(batch, blockIdx.y,
+                                                  batch.at.codebook);
 }
 
-static __device__ __forceinline__ const struct cuda_token_book *
-tile_token_book(const struct cuda_batch &batch, unsigned entry)
+static __device__ __forceinline__ const struct cuda_token_decode_table *
+tile_token_table(const struct cuda_batch &batch, unsigned entry)
 {
-    return batch.tables.d_token_books + entry;
+    return batch.tables.d_token_decode_tables + entry;
 }
 
-/* No encoder reduces partitions of ratio: that is left to the CPU. */
+/* No encoder reduces partitions of ratio, though the format has such: they are
+ * left to the CPU. */
 static __device__ __forceinline__ bool
 is_for_device(struct cuda_chunk &chunk, const struct tile_place &place)
 {
@@ -257,17 +185,19 @@ static __device__ __forceinline__ void
 store_zero_tile(uint16_t *symbols, unsigned nsymbols)
 {
 #pragma unroll 1
-    for (unsigned i = threadIdx.x; i * UNIT_NSYMBOLS < nsymbols; i += NTHREADS)
+    for (unsigned i = threadIdx.x; i * DECODE_UNIT_NSYMBOLS < nsymbols;
+         i += NTHREADS)
         ((uint4 *)symbols)[i] = eight_zero_codes();
 }
 
-/* ---- few tiles ---- */
+/* ---- small batches ---- */
 
-/* The tile's bytes out of its partition, which stands at the reader: to where
- * they are decoded, or speed's to memory. False where it is not valid. */
+/* Takes the tile's bytes out of its reduced partition, at which the reader
+ * stands: to the bits that are decoded, or in speed streams to memory. False
+ * where the partition is not valid. */
 static __device__ __forceinline__ bool
 expand_tile(const struct cuda_batch &batch, enum terp_coding coding,
-            struct few_words_shared &s_words, alone_shared &s,
+            struct small_batch_codewords &s_codewords, fused_shared &s,
             struct block_reader *reader, const struct tile_place &place,
             uint64_t tile, struct tile_bits *bits_ret)
 {
@@ -277,16 +207,17 @@ expand_tile(const struct cuda_batch &batch, enum terp_coding coding,
         (uint32_t *)staged_partition(batch, tile / TERP_PARTITION_NTILES);
     struct kept_bytes kept;
 
-    static_assert(EXPAND_NTHREADS == FEW_TILES_NTHREADS, "the same block");
+    static_assert(EXPAND_NTHREADS == SMALL_BATCH_NTHREADS,
+                  "A block that expands is the block that decodes.");
     if (!find_kept(reader, s, place.nbytes_all, &kept))
         return false;
 #pragma unroll 1
     for (unsigned i = threadIdx.x; i <= (end + 3) / 4; i += EXPAND_NTHREADS) {
-        /* A word more, since words of code are looked for in two. */
+        /* One more word is stored, since codewords are looked up across two. */
         const unsigned at = place.nbytes_before / 4 + i;
         const uint32_t word = at < kept.nwords ? kept_word(s, kept, at) : 0;
         if (coding != TERP_CODING_SPEED)
-            s_words.bits[i] = __byte_perm(word, 0, 0x0123);
+            s_codewords.bits[i] = __byte_perm(word, 0, 0x0123);
         else if (at < kept.nwords)
             dst[at] = word;
     }
@@ -294,45 +225,102 @@ expand_tile(const struct cuda_batch &batch, enum terp_coding coding,
     return true;
 }
 
-template <bool tokens> union few_shared {
-    struct few_words_shared words;
+template <bool tokens> union small_batch_shared {
+    struct small_batch_codewords codewords;
     struct planes_shared planes;
 };
-template <> union few_shared<true> {
-    struct few_words_shared words;
+template <> union small_batch_shared<true> {
+    struct small_batch_codewords codewords;
     struct planes_shared planes;
-    struct few_tokens_shared tokens;
+    struct small_batch_tokens tokens;
 };
 
-/* Grid (ntiles, nchunks), a block a tile. With `alone`, in blocks that run at
- * once, it expands reduced tiles, using dynamic shared memory. Stores whole
- * units of 16 bytes: the region of symbols has room for them. */
+/* A tile of tokens. False where it is not valid. */
+static __device__ __forceinline__ bool
+decode_token_tile(struct small_batch_tokens &s,
+                  tile_scan<SMALL_BATCH_NTHREADS> &s_scan,
+                  const struct cuda_token_decode_table *table,
+                  const uint8_t *src, unsigned nbytes, uint16_t *symbols,
+                  unsigned nsymbols)
+{
+    stage_token_table(s, table);
+    const struct tile_bits bits =
+        stage_bits<SMALL_BATCH_NTHREADS>(s.bits, src, nbytes);
+    wait_async();
+    return decode_small_batch_tokens(s, s_scan, bits, symbols, nsymbols);
+}
+
+/* A tile of codewords or planes; where `s_fused` is not NULL, out of a reduced
+ * partition, at which the reader stands. False where it is not valid. Sets a
+ * bit for each escape of the thread's codewords; those of planes are noted. */
+static __device__ __forceinline__ bool
+decode_other_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+                  enum terp_coding coding,
+                  struct small_batch_codewords &s_codewords,
+                  struct planes_shared &s_planes,
+                  tile_scan<SMALL_BATCH_NTHREADS> &s_scan,
+                  fused_shared *s_fused, struct block_reader reader,
+                  const struct tile_place &place, uint64_t tile,
+                  const uint8_t *src, uint16_t *symbols, unsigned nsymbols,
+                  unsigned *escapes_ret)
+{
+    const bool is_speed = coding == TERP_CODING_SPEED;
+    const bool expands = s_fused != nullptr;
+    struct tile_bits bits = {};
+    bool valid = true;
+
+    if (!is_speed)
+        stage_codeword_table(s_codewords,
+                             tile_decode_table(batch, coding, place.entry));
+    if (expands)
+        stage_bytes<SMALL_BATCH_NTHREADS>(&reader, s_fused->staged,
+                                          sizeof s_fused->staged);
+    else if (!is_speed)
+        bits = stage_bits<SMALL_BATCH_NTHREADS>(s_codewords.bits, src,
+                                                place.nbytes);
+    if (!is_speed) {
+        wait_async();
+        __syncthreads();
+        make_lengths(s_codewords);
+    }
+    if (expands)
+        valid = expand_tile(batch, coding, s_codewords, *s_fused, &reader,
+                            place, tile, &bits);
+    if (valid && is_speed)
+        valid = decode_planes<SMALL_BATCH_NTHREADS>(
+            batch, chunk, s_planes, s_scan, tile, src, place.nbytes, symbols,
+            nsymbols);
+    else if (valid)
+        valid = decode_small_batch_codewords(s_codewords, s_scan, bits, symbols,
+                                             nsymbols, escapes_ret);
+    return valid;
+}
+
+/* Grid (ntiles, nchunks): a block a tile. With `fused` it expands reduced tiles
+ * too, in dynamic shared memory. It stores whole units of 16 bytes: the region
+ * of symbols has room for them. */
 template <bool tokens>
 static __global__ void
-__launch_bounds__(FEW_TILES_NTHREADS, 1)
-    decode_few_tiles(const struct cuda_batch batch, bool alone)
+__launch_bounds__(SMALL_BATCH_NTHREADS, 1)
+    decode_small_batch(const struct cuda_batch batch, bool fused)
 {
     let_next_kernel_come();
-    __shared__ union few_shared<tokens> s;
-    __shared__ tile_scan<FEW_TILES_NTHREADS> s_scan;
-    alone_shared *s_alone = dynamic_shared<alone_shared>();
+    __shared__ union small_batch_shared<tokens> s;
+    __shared__ tile_scan<SMALL_BATCH_NTHREADS> s_scan;
+    fused_shared *s_fused = dynamic_shared<fused_shared>();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const uint64_t tile = blockIdx.x;
-    const unsigned nsymbols = (unsigned)min_u64(
-        TERP_TILE_NSYMBOLS, batch.nvalues - tile * TERP_TILE_NSYMBOLS);
+    const unsigned nsymbols = terp_tile_nsymbols(batch.nvalues, tile);
     uint16_t *symbols = region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
                         tile * TERP_TILE_NSYMBOLS;
 
     wait_for_kernels();
     struct tile_place place = load_place(batch, tile);
     const enum terp_coding coding = chunk.coding;
-    const bool is_speed = coding == TERP_CODING_SPEED;
     const bool listed = escapes_are_listed(batch, chunk);
-    const bool expands = alone && place.reduced;
     struct block_reader reader = {};
-    struct tile_bits bits = {};
     unsigned escapes = 0;
-    bool valid = true;
+    bool valid;
 
     reader.src = (const uint8_t *)chunk.src + chunk.payload_at + place.begin;
     reader.end = place.end - place.begin;
@@ -344,81 +332,62 @@ __launch_bounds__(FEW_TILES_NTHREADS, 1)
     if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles<tokens>(coding))
         return;
     if (!place.nonzero) {
-        store_zero_tile<FEW_TILES_NTHREADS>(symbols, nsymbols);
+        store_zero_tile<SMALL_BATCH_NTHREADS>(symbols, nsymbols);
         return;
     }
     if constexpr (tokens) {
         if (coding == TERP_CODING_RATIO) {
             if (!is_for_device(chunk, place))
                 return;
-            stage_token_book(s.tokens, tile_token_book(batch, place.entry));
-            bits = stage_bits<FEW_TILES_NTHREADS>(s.tokens.bits, src,
-                                                  place.nbytes);
-            wait_async();
-            valid =
-                decode_few_tokens(s.tokens, s_scan, bits, symbols, nsymbols);
+            valid = decode_token_tile(s.tokens, s_scan,
+                                      tile_token_table(batch, place.entry), src,
+                                      place.nbytes, symbols, nsymbols);
             if (!valid && threadIdx.x == 0)
                 chunk.status = TERP_ERR_CORRUPT;
             return;
         }
     }
-    if (!is_speed)
-        stage_word_book(s.words, tile_book(batch, coding, place.entry));
-    if (expands)
-        stage_bytes<FEW_TILES_NTHREADS>(&reader, s_alone->staged,
-                                        sizeof s_alone->staged);
-    else if (!is_speed)
-        bits = stage_bits<FEW_TILES_NTHREADS>(s.words.bits, src, place.nbytes);
-    if (!is_speed) {
-        wait_async();
-        __syncthreads();
-        make_lengths(s.words);
-    }
-    if (expands)
-        valid = expand_tile(batch, coding, s.words, *s_alone, &reader, place,
-                            tile, &bits);
-    if (valid && is_speed)
-        valid = decode_planes<FEW_TILES_NTHREADS>(
-            batch, chunk, s.planes, s_scan, tile, src, place.nbytes, symbols,
-            nsymbols);
-    else if (valid)
-        valid = decode_few_words(s.words, s_scan, bits, symbols, nsymbols,
-                                 &escapes);
+    valid =
+        decode_other_tile(batch, chunk, coding, s.codewords, s.planes, s_scan,
+                          fused && place.reduced ? s_fused : nullptr, reader,
+                          place, tile, src, symbols, nsymbols, &escapes);
     if (escapes != 0)
         note_escapes(batch, chunk, listed,
-                     tile * TERP_TILE_NSYMBOLS + UNIT_NSYMBOLS * threadIdx.x,
+                     tile * TERP_TILE_NSYMBOLS +
+                         DECODE_UNIT_NSYMBOLS * threadIdx.x,
                      escapes);
     if (!valid && threadIdx.x == 0)
         chunk.status = TERP_ERR_CORRUPT;
 }
 
-/* ---- many tiles ---- */
+/* ---- large batches ---- */
 
-template <bool tokens> union many_shared {
-    struct words_shared<MANY_TILES_NTHREADS> words;
+template <bool tokens> union large_batch_shared {
+    struct codewords_shared<LARGE_BATCH_NTHREADS> codewords;
     struct planes_shared planes;
 };
-template <> union many_shared<true> {
-    struct words_shared<MANY_TILES_NTHREADS> words;
+template <> union large_batch_shared<true> {
+    struct codewords_shared<LARGE_BATCH_NTHREADS> codewords;
     struct planes_shared planes;
-    struct tokens_shared<MANY_TILES_NTHREADS> tokens;
+    struct tokens_shared<LARGE_BATCH_NTHREADS> tokens;
 };
 
-/* Grid (ntiles / MANY_TILES_BLOCK, nchunks), a block some tiles, one after
- * another. Stores whole units of 16 bytes, as above. */
+/* Grid (ntiles / LARGE_BATCH_BLOCK_NTILES, nchunks): a block some tiles, one
+ * after another. It stores whole units of 16 bytes, as above. */
 template <bool tokens>
 static __global__ void
-__launch_bounds__(MANY_TILES_NTHREADS, MANY_TILES_NBLOCKS)
-    decode_many_tiles(const struct cuda_batch batch)
+__launch_bounds__(LARGE_BATCH_NTHREADS, LARGE_BATCH_NBLOCKS)
+    decode_large_batch(const struct cuda_batch batch)
 {
     begin_kernel();
-    __shared__ union many_shared<tokens> s;
-    __shared__ tile_scan<MANY_TILES_NTHREADS> s_scan;
+    __shared__ union large_batch_shared<tokens> s;
+    __shared__ tile_scan<LARGE_BATCH_NTHREADS> s_scan;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const uint64_t first = (uint64_t)blockIdx.x * MANY_TILES_BLOCK;
-    const uint64_t end = min_u64(first + MANY_TILES_BLOCK, batch.ntiles);
+    const uint64_t first = (uint64_t)blockIdx.x * LARGE_BATCH_BLOCK_NTILES;
+    const uint64_t end =
+        min_u64(first + LARGE_BATCH_BLOCK_NTILES, batch.ntiles);
     const enum terp_coding coding = chunk.coding;
-    const struct cuda_decode_book *book, *staged = nullptr;
+    const struct cuda_decode_table *book, *staged = nullptr;
     unsigned staged_entry = TERP_NENTRIES;
     struct tile_place place = load_place(batch, first);
 
@@ -426,8 +395,7 @@ __launch_bounds__(MANY_TILES_NTHREADS, MANY_TILES_NBLOCKS)
     if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles<tokens>(coding))
         return;
     for (uint64_t tile = first; tile < end; tile++) {
-        const uint64_t left = batch.nvalues - tile * TERP_TILE_NSYMBOLS;
-        const unsigned nsymbols = (unsigned)min_u64(TERP_TILE_NSYMBOLS, left);
+        const unsigned nsymbols = terp_tile_nsymbols(batch.nvalues, tile);
         uint16_t *symbols =
             (tokens ? coded_symbols(batch, chunk)
                     : region<uint16_t>(batch, blockIdx.y, batch.at.symbols)) +
@@ -438,7 +406,7 @@ __launch_bounds__(MANY_TILES_NTHREADS, MANY_TILES_NBLOCKS)
         sum_place(place);
         const uint8_t *src = tile_bytes(batch, chunk, tile, place);
         if (!place.nonzero) {
-            store_zero_tile<MANY_TILES_NTHREADS>(symbols, nsymbols);
+            store_zero_tile<LARGE_BATCH_NTHREADS>(symbols, nsymbols);
             continue;
         }
         __syncthreads(); /* the tile before has left shared memory */
@@ -446,8 +414,8 @@ __launch_bounds__(MANY_TILES_NTHREADS, MANY_TILES_NBLOCKS)
             if (coding == TERP_CODING_RATIO) {
                 if (!is_for_device(chunk, place))
                     return;
-                valid = decode_tokens<MANY_TILES_NTHREADS>(
-                    s.tokens, s_scan, tile_token_book(batch, place.entry),
+                valid = decode_tokens<LARGE_BATCH_NTHREADS>(
+                    s.tokens, s_scan, tile_token_table(batch, place.entry),
                     place.entry != staged_entry, src, place.nbytes, symbols,
                     nsymbols);
                 staged_entry = place.entry;
@@ -457,14 +425,14 @@ __launch_bounds__(MANY_TILES_NTHREADS, MANY_TILES_NBLOCKS)
             }
         }
         if (coding == TERP_CODING_SPEED) {
-            valid = decode_planes<MANY_TILES_NTHREADS>(
+            valid = decode_planes<LARGE_BATCH_NTHREADS>(
                 batch, chunk, s.planes, s_scan, tile, src, place.nbytes,
                 symbols, nsymbols);
         } else {
-            book = tile_book(batch, coding, place.entry);
-            valid = decode_words<MANY_TILES_NTHREADS>(
-                batch, chunk, s.words, s_scan, book, book != staged, tile, src,
-                place.nbytes, symbols, nsymbols);
+            book = tile_decode_table(batch, coding, place.entry);
+            valid = decode_codewords<LARGE_BATCH_NTHREADS>(
+                batch, chunk, s.codewords, s_scan, book, book != staged, tile,
+                src, place.nbytes, symbols, nsymbols);
             staged = book;
         }
         if (!valid && threadIdx.x == 0)
@@ -479,29 +447,30 @@ launch_tiles(const struct cuda_batch *batch, cudaStream_t stream)
     const unsigned nchunks = (unsigned)batch->nchunks;
     const unsigned ntiles = (unsigned)batch->ntiles;
     const uint64_t nall = batch->ntiles * nchunks;
-    const bool few = nall < CUDA_MANY_TILES;
-    const bool alone = few && nall <= ALONE_NTILES;
+    const bool is_small = nall < CUDA_LARGE_BATCH_NTILES;
+    const bool fused = is_small && nall <= FUSED_MAX_NTILES;
     cudaError_t error;
 
-    if (alone)
+    if (fused)
         error =
-            cudaFuncSetAttribute(decode_few_tiles<tokens>,
+            cudaFuncSetAttribute(decode_small_batch<tokens>,
                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 (int)sizeof(alone_shared));
+                                 (int)sizeof(fused_shared));
     else
         error = launch(expand_partitions,
                        dim3((unsigned)batch->npartitions, nchunks),
                        dim3(EXPAND_NTHREADS), 0, stream, *batch);
     if (error != cudaSuccess)
         return error;
-    if (few)
-        return launch(decode_few_tiles<tokens>, dim3(ntiles, nchunks),
-                      dim3(FEW_TILES_NTHREADS),
-                      alone ? sizeof(alone_shared) : 0, stream, *batch, alone);
+    if (is_small)
+        return launch(decode_small_batch<tokens>, dim3(ntiles, nchunks),
+                      dim3(SMALL_BATCH_NTHREADS),
+                      fused ? sizeof(fused_shared) : 0, stream, *batch, fused);
     return launch(
-        decode_many_tiles<tokens>,
-        dim3((unsigned)div_up(batch->ntiles, MANY_TILES_BLOCK), nchunks),
-        dim3(MANY_TILES_NTHREADS), 0, stream, *batch);
+        decode_large_batch<tokens>,
+        dim3((unsigned)div_up(batch->ntiles, LARGE_BATCH_BLOCK_NTILES),
+             nchunks),
+        dim3(LARGE_BATCH_NTHREADS), 0, stream, *batch);
 }
 
 cudaError_t

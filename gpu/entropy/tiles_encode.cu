@@ -1,3 +1,6 @@
+/* Symbols to the bytes of tiles and partitions, as cpu/entropy/tiles_encode.c
+ * makes them. What a coding does in each step stands in a table (steps_of).
+ */
 #include <cub/cub.cuh>
 
 #include "gpu/block/concatenate.cuh"
@@ -7,13 +10,14 @@
 #include "gpu/entropy/tokens_encode.cuh"
 #include "gpu/sections/index.cuh"
 
-/* ---- survey ---- */
+/* ---- histogram ---- */
 
 /* Codes near 0, which are most, are counted in registers: eight bits for each
  * of seven symbols. */
 #define NEAR_FIRST (TERP_RADIUS - 3)
 #define NEAR_NSYMBOLS 7
-static_assert(32 * THREAD_NSYMBOLS <= UINT16_MAX, "a warp's count of a symbol");
+static_assert(32 * ENCODE_THREAD_NSYMBOLS <= UINT16_MAX,
+              "A warp's count of a symbol has 16 bits.");
 
 static __device__ void
 count_symbols(const struct thread_symbols &symbols, uint32_t *s_counts)
@@ -23,7 +27,7 @@ count_symbols(const struct thread_symbols &symbols, uint32_t *s_counts)
     uint64_t near = 0;
 
 #pragma unroll
-    for (unsigned i = 0; i < THREAD_NSYMBOLS; i++) {
+    for (unsigned i = 0; i < ENCODE_THREAD_NSYMBOLS; i++) {
         unsigned symbol = symbol_at(symbols, i), at = symbol - NEAR_FIRST;
         if (at < NEAR_NSYMBOLS)
             near += (uint64_t)1 << (8 * at);
@@ -32,8 +36,8 @@ count_symbols(const struct thread_symbols &symbols, uint32_t *s_counts)
     }
     uint64_t even = near & fields, odd = near >> 8 & fields;
     for (int step = 16; step > 0; step /= 2) {
-        even += __shfl_xor_sync(FULL_WARP, even, step);
-        odd += __shfl_xor_sync(FULL_WARP, odd, step);
+        even += __shfl_xor_sync(FULL_WARP_MASK, even, step);
+        odd += __shfl_xor_sync(FULL_WARP_MASK, odd, step);
     }
     if (lane < NEAR_NSYMBOLS) {
         uint32_t n =
@@ -44,25 +48,30 @@ count_symbols(const struct thread_symbols &symbols, uint32_t *s_counts)
     }
 }
 
-/* Few tiles have that table in shared memory, before symbols are there. */
-#define TABLE_NBYTES (4 * TERP_NSYMBOLS * ROW_NWORDS)
-static_assert(TABLE_NBYTES % sizeof(uint4) == 0, "for wide loads");
+/* In small batches the table of codewords' lengths is copied to shared memory
+ * before symbols are there. */
+#define TABLE_NBYTES (4 * TERP_NSYMBOLS * COST_ROW_NWORDS)
+static_assert(TABLE_NBYTES % sizeof(uint4) == 0,
+              "The table is loaded in units of 16 bytes.");
 
-/* Groups of four symbols that occur, a bit each. */
+/* A bit for each group of four symbols: one of them occurs. */
 #define GROUPS_NWORDS (TERP_NSYMBOLS / 4 / 32)
-static_assert(GROUPS_NWORDS == TILE_NTHREADS / 32, "a warp has a word");
+static_assert(GROUPS_NWORDS == ENCODE_NTHREADS / 32,
+              "A warp has a word of them.");
 
-/* Bits of a tile's words by entry, and the entry that would take the fewest.
- * Groups of ROW_NWORDS threads take symbols in turn. `s_rows` is not NULL where
- * the table is in shared memory. */
+/* Finds the bits of a tile's codewords by entry, and the entry that would take
+ * the fewest. Groups of COST_ROW_NWORDS threads take symbols in turn. `s_rows`
+ * is NULL unless the table is in shared memory. */
 static __device__ void
 cost_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
           const uint32_t *s_rows, const uint32_t *s_counts,
           const uint32_t s_groups[GROUPS_NWORDS],
-          struct four_costs (*s_costs)[ROW_NWORDS], struct cuda_tile_cost *cost)
+          struct four_costs (*s_costs)[COST_ROW_NWORDS],
+          struct cuda_tile_cost *cost)
 {
     const uint32_t *rows = (const uint32_t *)batch.tables.d_code_nbits;
-    unsigned group = threadIdx.x / ROW_NWORDS, at = threadIdx.x % ROW_NWORDS;
+    unsigned group = threadIdx.x / COST_ROW_NWORDS,
+             at = threadIdx.x % COST_ROW_NWORDS;
     unsigned low = TERP_NSYMBOLS, high = 0;
     struct four_costs sum = {0, 0};
 
@@ -77,17 +86,18 @@ cost_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     low = max(low, 1u);
     unsigned nrows = low > high ? 1 : high - low + 2; /* the escape's first */
 #pragma unroll 4
-    for (unsigned i = group; i < nrows && group < NGROUPS; i += NGROUPS) {
+    for (unsigned i = group; i < nrows && group < COST_NGROUPS;
+         i += COST_NGROUPS) {
         unsigned symbol = i == 0 ? TERP_ESCAPE : low + i - 1, nbits = 0;
         uint32_t count = s_counts[symbol];
         if (s_rows != NULL)
-            nbits = s_rows[symbol * ROW_NWORDS + at];
+            nbits = s_rows[symbol * COST_ROW_NWORDS + at];
         else if (count != 0)
-            nbits = __ldg(&rows[symbol * ROW_NWORDS + at]);
+            nbits = __ldg(&rows[symbol * COST_ROW_NWORDS + at]);
         sum.even += count * (nbits & 0x00FF00FF);
         sum.odd += count * (nbits >> 8 & 0x00FF00FF);
     }
-    if (group < NGROUPS)
+    if (group < COST_NGROUPS)
         s_costs[group][at] = sum;
     __syncthreads();
     end_costs(chunk, s_costs, cost);
@@ -96,42 +106,43 @@ cost_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 static __host__ __device__ __forceinline__ bool
 has_shared_table(const struct cuda_batch &batch)
 {
-    return batch.coding == TERP_CODING_HUFFMAN && has_few_tiles(batch);
+    return batch.coding == TERP_CODING_HUFFMAN && is_small_batch(batch);
 }
 
-/* Grid: x tiles, y chunks. Whether a tile is zero; huffman: its costs;
- * custom: the chunk's frequencies. Thread i has counts 4 i to 4 i + 3. Dynamic
- * shared memory: the table of words' lengths where tiles are few. */
+/* Grid: x tiles, y chunks. Finds whether a tile is zero; huffman: its costs;
+ * custom: adds to the chunk's frequencies. Thread i has counts 4 i to 4 i + 3.
+ * Dynamic shared memory: in small batches the table of codewords' lengths. */
 static __global__ void
-__launch_bounds__(TILE_NTHREADS, 8) survey_tiles(const struct cuda_batch batch)
+__launch_bounds__(ENCODE_NTHREADS, 8) count_tiles(const struct cuda_batch batch)
 {
     let_next_kernel_come();
     alignas(16) __shared__ uint32_t s_counts[TERP_NSYMBOLS];
-    __shared__ struct four_costs s_costs[NGROUPS][ROW_NWORDS];
+    __shared__ struct four_costs s_costs[COST_NGROUPS][COST_ROW_NWORDS];
     __shared__ uint32_t s_groups[GROUPS_NWORDS];
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     unsigned tile = blockIdx.x, i = threadIdx.x;
-    unsigned nsymbols = tile_nsymbols(batch, tile);
+    unsigned nsymbols = terp_tile_nsymbols(batch.nvalues, tile);
     uint32_t *s_rows =
         has_shared_table(batch) ? dynamic_shared<uint32_t>() : NULL;
 
     for (unsigned w = i; s_rows != NULL && w < TABLE_NBYTES / sizeof(uint4);
-         w += TILE_NTHREADS)
+         w += ENCODE_NTHREADS)
         copy_async((uint4 *)s_rows + w,
                    (const uint4 *)batch.tables.d_code_nbits + w);
-    static_assert(TERP_NSYMBOLS == 4 * TILE_NTHREADS, "four counts a thread");
+    static_assert(TERP_NSYMBOLS == 4 * ENCODE_NTHREADS,
+                  "A thread has four counts.");
     ((uint4 *)s_counts)[i] = make_uint4(0, 0, 0, 0);
     wait_for_kernels();
     struct thread_symbols symbols = load_thread_symbols(
         region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
             (uint64_t)tile * TERP_TILE_NSYMBOLS,
-        8 * i, 8 * (i + TILE_NTHREADS), nsymbols);
+        8 * i, 8 * (i + ENCODE_NTHREADS), nsymbols);
     enum terp_coding coding = chunk.coding;
     if (!has_tiles(chunk))
         return;
     uint32_t differs = 0;
 #pragma unroll
-    for (unsigned k = 0; k < THREAD_NSYMBOLS / 2; k++)
+    for (unsigned k = 0; k < ENCODE_THREAD_NSYMBOLS / 2; k++)
         differs |= symbols.pair[k] ^ ZERO_PAIR;
     bool nonzero = __syncthreads_or(differs != 0) != 0;
     if (i == 0)
@@ -153,10 +164,10 @@ __launch_bounds__(TILE_NTHREADS, 8) survey_tiles(const struct cuda_batch batch)
                 atomicAdd(&frequency[4 * i + k], (unsigned long long)count[k]);
         return;
     }
-    static_assert(TERP_ESCAPE == 0, "a group has it first");
+    static_assert(TERP_ESCAPE == 0, "The escape is the first of its group.");
     const uint32_t groups =
-        __ballot_sync(FULL_WARP, (count[1] | count[2] | count[3] |
-                                  (i == 0 ? 0 : count[0])) != 0);
+        __ballot_sync(FULL_WARP_MASK, (count[1] | count[2] | count[3] |
+                                       (i == 0 ? 0 : count[0])) != 0);
     if (i % 32 == 0)
         s_groups[i / 32] = groups;
     wait_async();
@@ -166,67 +177,72 @@ __launch_bounds__(TILE_NTHREADS, 8) survey_tiles(const struct cuda_batch batch)
                   tile);
 }
 
-/* ---- words ---- */
+/* ---- codewords ---- */
 
-#define TILE_MAX_NWORDS (CUDA_TILE_MAX_NBYTES / 4)
+#define TILE_MAX_NWORDS (TERP_CODEWORDS_MAX_NBYTES / 4)
 
 /* Grid: x tiles, y chunks; huffman and custom. A thread has 16 symbols that
- * follow each other, and puts their words together in shared memory, where
- * it shares the first and last word with its neighbours. FEW: symbols are
- * loaded whether or not all are zero, with what tells that. */
-template <bool FEW>
+ * follow each other, and puts their codewords together in shared memory, where
+ * it shares the first and last word with its neighbours. SMALL_BATCH: symbols
+ * are loaded whether or not all are zero, together with what tells that. */
+template <bool SMALL_BATCH>
 static __global__ void
-__launch_bounds__(TILE_NTHREADS, FEW ? 4 : 6)
-    encode_words(const struct cuda_batch batch)
+__launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 4 : 6)
+    encode_codewords(const struct cuda_batch batch)
 {
     let_next_kernel_come();
     alignas(16) __shared__ uint32_t s_bits[TILE_MAX_NWORDS];
-    __shared__ scan_storage<TILE_NTHREADS> s_scan;
+    __shared__ scan_storage<ENCODE_NTHREADS> s_scan;
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const unsigned tile = blockIdx.x, nsymbols = tile_nsymbols(batch, tile);
-    const unsigned first = THREAD_NSYMBOLS * threadIdx.x;
+    const unsigned tile = blockIdx.x,
+                   nsymbols = terp_tile_nsymbols(batch.nvalues, tile);
+    const unsigned first = ENCODE_THREAD_NSYMBOLS * threadIdx.x;
     const bool is_huffman = batch.coding == TERP_CODING_HUFFMAN;
     const uint16_t *from =
         region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
         (uint64_t)tile * TERP_TILE_NSYMBOLS;
     struct thread_symbols symbols;
-    uint32_t word[THREAD_NSYMBOLS], nbits = 0, at, total;
+    uint32_t packed[ENCODE_THREAD_NSYMBOLS], nbits = 0, at, total;
     unsigned entry = 0;
 
-    static_assert(TILE_MAX_NWORDS % 4 == 0, "cleared by wide stores");
-    for (unsigned i = threadIdx.x; i < TILE_MAX_NWORDS / 4; i += TILE_NTHREADS)
+    static_assert(TILE_MAX_NWORDS % 4 == 0,
+                  "They are cleared in units of 16 bytes.");
+    for (unsigned i = threadIdx.x; i < TILE_MAX_NWORDS / 4;
+         i += ENCODE_NTHREADS)
         ((uint4 *)s_bits)[i] = make_uint4(0, 0, 0, 0);
     wait_for_kernels();
     const bool nonzero =
         region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile] != 0;
-    if (FEW)
+    if (SMALL_BATCH)
         symbols = load_thread_symbols(from, first, first + 8, nsymbols);
     if (is_huffman)
         entry = entry_of_tile(batch, chunk, tile);
     if (!has_tiles(chunk) || !nonzero)
         return;
-    if (!FEW)
+    if (!SMALL_BATCH)
         symbols = load_thread_symbols(from, first, first + 8, nsymbols);
-    const uint32_t *words = batch.tables.d_words + entry * TERP_NSYMBOLS;
+    const uint32_t *codewords =
+        batch.tables.d_codewords + entry * TERP_NSYMBOLS;
     if (!is_huffman)
-        words =
-            region<struct cuda_custom_book>(batch, blockIdx.y, batch.at.books)
-                ->word;
+        codewords = region<struct cuda_custom_codebook>(batch, blockIdx.y,
+                                                        batch.at.codebook)
+                        ->codeword;
 #pragma unroll
-    for (unsigned i = 0; i < THREAD_NSYMBOLS; i++) {
-        word[i] =
-            first + i < nsymbols ? __ldg(&words[symbol_at(symbols, i)]) : 0;
-        nbits += word[i] & 15;
+    for (unsigned i = 0; i < ENCODE_THREAD_NSYMBOLS; i++) {
+        packed[i] =
+            first + i < nsymbols ? __ldg(&codewords[symbol_at(symbols, i)]) : 0;
+        nbits += terp_codeword_nbits(packed[i]);
     }
-    block_scan<TILE_NTHREADS>(s_scan).ExclusiveSum(nbits, at, total);
+    block_scan<ENCODE_NTHREADS>(s_scan).ExclusiveSum(nbits, at, total);
 
     uint32_t *to = s_bits + at / 32;
     unsigned npending = at % 32;
     uint64_t pending = 0; /* its low npending bits are not yet stored */
 #pragma unroll
-    for (unsigned i = 0; i < THREAD_NSYMBOLS; i++) {
-        pending = pending << (word[i] & 15) | word[i] >> 4;
-        npending += word[i] & 15;
+    for (unsigned i = 0; i < ENCODE_THREAD_NSYMBOLS; i++) {
+        pending = pending << terp_codeword_nbits(packed[i]) |
+                  terp_codeword_bits(packed[i]);
+        npending += terp_codeword_nbits(packed[i]);
         if (npending >= 32) {
             npending -= 32;
             atomicOr(to++, (uint32_t)(pending >> npending));
@@ -235,7 +251,7 @@ __launch_bounds__(TILE_NTHREADS, FEW ? 4 : 6)
     if (npending > 0)
         atomicOr(to, (uint32_t)(pending << (32 - npending)));
     __syncthreads();
-    store_tile(batch, tile, CUDA_TILE_MAX_NBYTES, s_bits, total, entry);
+    store_tile(batch, tile, TERP_CODEWORDS_MAX_NBYTES, s_bits, total, entry);
 }
 
 /* ---- planes ---- */
@@ -245,11 +261,11 @@ static_assert(level_nwords(TERP_TILE_NSYMBOLS) +
                       level_nwords(TERP_TILE_NSYMBOLS / 8) +
                       level_nwords(TERP_TILE_NSYMBOLS / 64) ==
                   PLANES_TOWER_NWORDS,
-              "bit maps of 512, 64 and 8 bytes");
-static_assert(TERP_PLANES_MAX_NBYTES <= CUDA_TILE_MAX_NBYTES,
-              "planes fit where words do");
+              "The tower has bit maps of 512, 64 and 8 bytes.");
+static_assert(TERP_PLANES_MAX_NBYTES <= TERP_CODEWORDS_MAX_NBYTES,
+              "A tile's planes fit where its codewords do.");
 
-/* Copies whole words; the last may have bytes of no meaning. */
+/* Copies whole words. Bytes behind the last one mean nothing. */
 template <int NTHREADS>
 static __device__ __forceinline__ void
 copy_words(uint8_t *slot, const uint32_t *words, unsigned nbytes)
@@ -262,16 +278,18 @@ copy_words(uint8_t *slot, const uint32_t *words, unsigned nbytes)
 /* Grid: x tiles, y chunks; speed. A thread has 16 symbols that follow each
  * other, two bytes of each plane. */
 static __global__ void
-__launch_bounds__(TILE_NTHREADS, 8) encode_planes(const struct cuda_batch batch)
+__launch_bounds__(ENCODE_NTHREADS, 8)
+    encode_planes(const struct cuda_batch batch)
 {
     begin_kernel();
     alignas(8) __shared__ uint8_t s_planes[TERP_TILE_NSYMBOLS];
     alignas(8) __shared__ uint32_t s_tower[2 * PLANES_TOWER_NWORDS];
     __shared__ uint32_t s_bytes[TERP_PLANES_MAX_NBYTES / 4 + 1];
-    __shared__ scan_storage<TILE_NTHREADS> s_scan;
+    __shared__ scan_storage<ENCODE_NTHREADS> s_scan;
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    unsigned tile = blockIdx.x, nsymbols = tile_nsymbols(batch, tile);
-    unsigned first = THREAD_NSYMBOLS * threadIdx.x;
+    unsigned tile = blockIdx.x,
+             nsymbols = terp_tile_nsymbols(batch.nvalues, tile);
+    unsigned first = ENCODE_THREAD_NSYMBOLS * threadIdx.x;
     unsigned plane_nbytes = (nsymbols + 7) / 8;
 
     if (!has_tiles(chunk) ||
@@ -287,11 +305,9 @@ __launch_bounds__(TILE_NTHREADS, 8) encode_planes(const struct cuda_batch batch)
         unsigned at = 2 * threadIdx.x + half;
 #pragma unroll
         for (unsigned i = 0; i < 8; i++) {
-            unsigned symbol = symbol_at(symbols, 8 * half + i);
-            uint8_t code =
-                (uint8_t)(symbol == TERP_ESCAPE ? TERP_SPEED_ESCAPE
-                                                : (int)symbol - TERP_RADIUS);
-            codes |= (uint64_t)code << (8 * i);
+            const int8_t code =
+                terp_speed_code(symbol_at(symbols, 8 * half + i));
+            codes |= (uint64_t)(uint8_t)code << (8 * i);
         }
         uint64_t planes = planes_of_codes(codes);
         for (unsigned p = 0; p < 8 && at < plane_nbytes; p++)
@@ -302,11 +318,12 @@ __launch_bounds__(TILE_NTHREADS, 8) encode_planes(const struct cuda_batch batch)
     uint32_t *memory = s_tower;
     struct cuda_tower tower =
         tower_of(s_planes, 8 * plane_nbytes, false, &memory);
-    tower_build<TILE_NTHREADS>(&tower, s_scan);
-    tower_store<TILE_NTHREADS>(tower, (uint8_t *)s_bytes);
+    tower_build<ENCODE_NTHREADS>(&tower, s_scan);
+    tower_store<ENCODE_NTHREADS>(tower, (uint8_t *)s_bytes);
     __syncthreads();
-    copy_words<TILE_NTHREADS>(tile_slot(batch, tile, CUDA_TILE_MAX_NBYTES),
-                              s_bytes, tower_nbytes(tower));
+    copy_words<ENCODE_NTHREADS>(
+        tile_slot(batch, tile, TERP_CODEWORDS_MAX_NBYTES), s_bytes,
+        tower_nbytes(tower));
     if (threadIdx.x == 0)
         region<uint16_t>(batch, blockIdx.y, batch.at.nbytes)[tile] =
             (uint16_t)tower_nbytes(tower);
@@ -317,16 +334,16 @@ __launch_bounds__(TILE_NTHREADS, 8) encode_planes(const struct cuda_batch batch)
 /* A warp a tile while a partition is put together. */
 #define PARTITION_NTHREADS (32 * TERP_PARTITION_NTILES)
 
-/* Shared memory of a block, three blocks to a multiprocessor. A partition that
- * needs more uses the work region, whose values have served: twice the bytes
- * of its words are less than four bytes a symbol. */
+/* Shared memory of a block, of which a multiprocessor has three. A partition
+ * that needs more uses the work region, whose values have served: twice the
+ * bytes of its codewords are fewer than four bytes a symbol. */
 #define PARTITION_SHARED_NBYTES (72 << 10)
-static_assert(2 * CUDA_TILE_MAX_NBYTES + 8 <= 4 * TERP_TILE_NSYMBOLS,
-              "the work region holds words twice");
+static_assert(2 * TERP_CODEWORDS_MAX_NBYTES + 8 <= 4 * TERP_TILE_NSYMBOLS,
+              "The work region holds a partition's bytes twice.");
 
-/* Grid: x partitions, y chunks. The partition's length; words are put one
- * after another, and reduced where that pays: they then stand from their first
- * tile's slot on. */
+/* Grid: x partitions, y chunks. Notes the partition's length. Tiles of
+ * codewords are put one after another, and reduced where that makes them
+ * smaller: the partition then stands from its first tile's slot on. */
 static __global__ void
 __launch_bounds__(PARTITION_NTHREADS, 3)
     end_partitions(const struct cuda_batch batch)
@@ -339,8 +356,8 @@ __launch_bounds__(PARTITION_NTHREADS, 3)
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const bool is_words = batch.coding != TERP_CODING_SPEED;
     uint8_t *to =
-        tile_slot(batch, p * TERP_PARTITION_NTILES, CUDA_TILE_MAX_NBYTES);
-    const uint8_t *slot = to + warp * CUDA_TILE_MAX_NBYTES;
+        tile_slot(batch, p * TERP_PARTITION_NTILES, TERP_CODEWORDS_MAX_NBYTES);
+    const uint8_t *slot = to + warp * TERP_CODEWORDS_MAX_NBYTES;
     struct five_words five = {};
 
     wait_for_kernels();
@@ -352,7 +369,7 @@ __launch_bounds__(PARTITION_NTHREADS, 3)
         return;
     const unsigned end = length_sum(length);
     const unsigned nbytes =
-        __shfl_sync(FULL_WARP, end, TERP_PARTITION_NTILES - 1);
+        __shfl_sync(FULL_WARP_MASK, end, TERP_PARTITION_NTILES - 1);
     unsigned reduced = 0;
     if (nbytes > 0 && is_words) {
         unsigned kept_nbytes = 4 * reduce_kept_nwords(nbytes);
@@ -363,8 +380,8 @@ __launch_bounds__(PARTITION_NTHREADS, 3)
                     (uint64_t)p * TERP_PARTITION_NTILES * TERP_TILE_NSYMBOLS *
                         (unsigned)batch.value_nbytes;
         concatenate_bytes(
-            words + __shfl_sync(FULL_WARP, end - length, (int)warp), slot, five,
-            __shfl_sync(FULL_WARP, length, (int)warp), lane, 32);
+            words + __shfl_sync(FULL_WARP_MASK, end - length, (int)warp), slot,
+            five, __shfl_sync(FULL_WARP_MASK, length, (int)warp), lane, 32);
         if (threadIdx.x < (0 - nbytes) % 4)
             words[nbytes + threadIdx.x] = 0;
         __syncthreads();
@@ -385,55 +402,112 @@ __launch_bounds__(PARTITION_NTHREADS, 3)
     }
 }
 
-cudaError_t
-cuda_tiles_survey(const struct cuda_batch *batch, cudaStream_t stream)
-{
-    dim3 tiles((unsigned)batch->ntiles, (unsigned)batch->nchunks);
+/* ---- steps ---- */
 
-    if (batch->coding == TERP_CODING_RATIO)
-        return cuda_tokens_survey(batch, stream);
+static dim3
+grid_of_tiles(const struct cuda_batch *batch)
+{
+    return dim3((unsigned)batch->ntiles, (unsigned)batch->nchunks);
+}
+
+static cudaError_t
+launch_count_tiles(const struct cuda_batch *batch, cudaStream_t stream)
+{
     cudaError_t error = cudaFuncSetAttribute(
-        survey_tiles, cudaFuncAttributeMaxDynamicSharedMemorySize,
-        TABLE_NBYTES);
+        count_tiles, cudaFuncAttributeMaxDynamicSharedMemorySize, TABLE_NBYTES);
+
     return error == cudaSuccess
-               ? launch(survey_tiles, tiles, TILE_NTHREADS,
+               ? launch(count_tiles, grid_of_tiles(batch), ENCODE_NTHREADS,
                         has_shared_table(*batch) ? TABLE_NBYTES : 0, stream,
                         *batch)
                : error;
 }
 
+static cudaError_t
+launch_codewords(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    return launch(is_small_batch(*batch) ? encode_codewords<true>
+                                         : encode_codewords<false>,
+                  grid_of_tiles(batch), ENCODE_NTHREADS, 0, stream, *batch);
+}
+
+static cudaError_t
+launch_planes(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    return launch(encode_planes, grid_of_tiles(batch), ENCODE_NTHREADS, 0,
+                  stream, *batch);
+}
+
+static cudaError_t
+launch_partitions(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    cudaError_t error = cudaFuncSetAttribute(
+        end_partitions, cudaFuncAttributeMaxDynamicSharedMemorySize,
+        PARTITION_SHARED_NBYTES);
+
+    return error == cudaSuccess
+               ? launch(end_partitions,
+                        dim3((unsigned)batch->npartitions,
+                             (unsigned)batch->nchunks),
+                        PARTITION_NTHREADS, PARTITION_SHARED_NBYTES, stream,
+                        *batch)
+               : error;
+}
+
+static cudaError_t
+choose_none(const struct cuda_batch *, cudaStream_t)
+{
+    return cudaSuccess;
+}
+
+/* What a coding does, each step for all tiles: counts them, chooses codebooks,
+ * encodes them, and puts partitions together. */
+struct encode_steps {
+    cudaError_t (*count)(const struct cuda_batch *, cudaStream_t);
+    cudaError_t (*choose)(const struct cuda_batch *, cudaStream_t);
+    cudaError_t (*encode)(const struct cuda_batch *, cudaStream_t);
+    cudaError_t (*end_partitions)(const struct cuda_batch *, cudaStream_t);
+};
+
+static const struct encode_steps &
+steps_of(enum terp_coding coding)
+{
+    static const struct encode_steps steps[] = {
+        {launch_count_tiles, cuda_entries_select, launch_codewords,
+         launch_partitions},
+        {launch_count_tiles, cuda_custom_make, launch_codewords,
+         launch_partitions},
+        {launch_count_tiles, choose_none, launch_planes, launch_partitions},
+        {cuda_tokens_histogram, cuda_entries_select, cuda_tokens_encode,
+         cuda_tokens_note},
+    };
+    static_assert(TERP_CODING_CUSTOM == TERP_CODING_HUFFMAN + 1 &&
+                      TERP_CODING_SPEED == TERP_CODING_HUFFMAN + 2 &&
+                      TERP_CODING_RATIO == TERP_CODING_HUFFMAN + 3,
+                  "The rows are huffman, custom, speed and ratio.");
+
+    return steps[coding - TERP_CODING_HUFFMAN];
+}
+
+cudaError_t
+cuda_tiles_histogram(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    return steps_of(batch->coding).count(batch, stream);
+}
+
 cudaError_t
 cuda_tiles_encode(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    dim3 tiles((unsigned)batch->ntiles, (unsigned)batch->nchunks);
+    const struct encode_steps &steps = steps_of(batch->coding);
 
-    cudaError_t error = cuda_tiles_survey(batch, stream);
-    if (error == cudaSuccess && selects_entries(batch->coding))
-        error = cuda_entries_select(batch, stream);
-    if (error == cudaSuccess && batch->coding == TERP_CODING_CUSTOM)
-        error = cuda_custom_make(batch, stream);
-    if (error == cudaSuccess && batch->coding == TERP_CODING_RATIO)
-        return cuda_tokens_encode(batch, stream);
+    cudaError_t error = steps.count(batch, stream);
     if (error == cudaSuccess)
-        error = launch(batch->coding == TERP_CODING_SPEED ? encode_planes
-                       : has_few_tiles(*batch)            ? encode_words<true>
-                                                          : encode_words<false>,
-                       tiles, TILE_NTHREADS, 0, stream, *batch);
-    return error;
+        error = steps.choose(batch, stream);
+    return error == cudaSuccess ? steps.encode(batch, stream) : error;
 }
 
 cudaError_t
 cuda_partitions_encode(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    dim3 partitions((unsigned)batch->npartitions, (unsigned)batch->nchunks);
-
-    if (batch->coding == TERP_CODING_RATIO)
-        return cuda_tokens_note(batch, stream);
-    cudaError_t error = cudaFuncSetAttribute(
-        end_partitions, cudaFuncAttributeMaxDynamicSharedMemorySize,
-        PARTITION_SHARED_NBYTES);
-    return error == cudaSuccess
-               ? launch(end_partitions, partitions, PARTITION_NTHREADS,
-                        PARTITION_SHARED_NBYTES, stream, *batch)
-               : error;
+    return steps_of(batch->coding).end_partitions(batch, stream);
 }

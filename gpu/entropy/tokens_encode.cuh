@@ -1,21 +1,21 @@
-/* Tiles of the coding `ratio`. tokens.h, doc/format.md, "ratio tiles";
- * cpu/entropy/tokens.c writes the same bytes. */
+/* Tiles of the coding ratio: symbols to tokens (codec/format/tokens.h) and
+ * their bytes, as cpu/entropy/tokens.c writes them. */
 #ifndef TERP_GPU_ENTROPY_TOKENS_ENCODE_CUH
 #define TERP_GPU_ENTROPY_TOKENS_ENCODE_CUH
 
 #include "gpu/engine/state.cuh"
 
-/* What cuda_tiles_survey says: which tiles are zero, the others' costs, and
- * ntiles_best. */
+/* cuda_tiles_histogram for this coding: which tiles are zero, the others'
+ * costs, and ntiles_best. */
 cudaError_t
-cuda_tokens_survey(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_tokens_histogram(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Once entries are selected: a tile's bytes, their number, its entry. */
+/* Once entries are selected: each tile's bytes, their number, its entry. */
 cudaError_t
 cuda_tokens_encode(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Partitions, which are their tiles one after another. Those of small chunks
- * are noted by cuda_stream_write. */
+/* Notes the partitions, which are their tiles one after another.
+ * cuda_stream_write notes those of small chunks itself. */
 cudaError_t
 cuda_tokens_note(const struct cuda_batch *batch, cudaStream_t stream);
 

@@ -161,8 +161,9 @@ make_coarse_work(const struct terp_layout *layout, int nlevels,
         work->reciprocal[d] = reciprocal_of(work->extent[d]);
         work->src_stride[d] = src << (finest - 1);
         work->nvalues *= work->extent[d];
-        work->in_order &= level->neven[d] <= 1u << box_shift(layout->rank) ||
-                          d >= layout->rank;
+        work->in_order &=
+            level->neven[d] <= 1u << terp_box_extent_log2(layout->rank) ||
+            d >= layout->rank;
         src *= layout->dims[d];
     }
     work->src_stride[TERP_NDIMS] = src;
@@ -181,11 +182,11 @@ make_coarse_work(const struct terp_layout *layout, int nlevels,
         for (int i = 0, nodd_dims = 1; nodd_dims <= TERP_NDIMS; nodd_dims++) {
             uint64_t begin = end;
             for (; i < TERP_NCLASSES - 1 &&
-                   nodd_dims_of(terp_class_order[i]) == nodd_dims;
+                   nodd_dims_of(terp_nth_class(i)) == nodd_dims;
                  i++)
-                end += terp_class_nrows(layout, l, terp_class_order[i]) *
-                       terp_class_extent(&layout->level[l], terp_class_order[i],
-                                         0);
+                end +=
+                    terp_class_nrows(layout, l, terp_nth_class(i)) *
+                    terp_class_extent(&layout->level[l], terp_nth_class(i), 0);
             if (end == begin)
                 continue;
             work->step[work->nsteps].end = (uint16_t)end;
@@ -248,7 +249,7 @@ locate_point(const struct coarse_work &work, uint32_t number,
 
     /* Its level is the first that has one of its coordinates odd. */
     const int shift = __ffs((int)any) - 1;
-    const uint32_t box = 1u << box_shift(work.rank);
+    const uint32_t box = 1u << terp_box_extent_log2(work.rank);
     uint32_t row = brick, box_nrows = 1, row_in_box = 0, raster = brick;
     uint32_t odd = 0, reaches = 0, nodd_dims = 0;
 #pragma unroll

@@ -340,7 +340,7 @@ static __device__ __forceinline__ uint64_t
 symbol_at(const struct level_shape &shape, const struct run<T> &run,
           uint64_t tiled, uint32_t n0, uint32_t x)
 {
-    const uint32_t box = 1u << box_shift(shape.rank);
+    const uint32_t box = 1u << terp_box_extent_log2(shape.rank);
     const uint32_t low = x & ~(box - 1);
     return tiled + (uint64_t)low * run.box_nrows +
            (run.row_in_box * min_u32(box, n0 - low) + (x - low));

@@ -73,7 +73,7 @@ static __device__ __forceinline__ void
 place_row(const struct tile_work &work, const struct tile_place &tile,
           uint32_t number, struct tile_row<T> *row)
 {
-    const uint32_t box = 1u << box_shift(work.rank);
+    const uint32_t box = 1u << terp_box_extent_log2(work.rank);
     uint32_t type = 0, begin = 0;
     bool exists = true, owned = true;
 
@@ -192,7 +192,7 @@ template <typename T>
 static __device__ __forceinline__ struct tile_column<T>
 column_of(const struct tile_work &work, const struct tile_place &tile) {
     const struct tile_axis &axis = work.axis[0];
-    const uint32_t box = 1u << box_shift(work.rank);
+    const uint32_t box = 1u << terp_box_extent_log2(work.rank);
     const uint32_t in_tile = threadIdx.x % 32 - axis.halo;
     struct tile_column<T> column = {
     };

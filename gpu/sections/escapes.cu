@@ -186,14 +186,14 @@ lorenzo_raw(const struct terp_layout *layout, const struct cuda_chunk &chunk,
 }
 
 /* Where a position's symbol and its value in C order stand. */
-static __device__ __forceinline__ struct work_point
+static __device__ __forceinline__ struct level_point
 point_at(const struct terp_layout *layout, bool lorenzo, uint64_t position)
 {
-    struct work_point point = {0, position};
+    struct level_point point = {0, position};
     uint64_t left = position, at[TERP_NDIMS];
 
     if (!lorenzo)
-        return work_point_at(layout, position);
+        return level_point_at(layout, position);
     for (int d = 0; d < TERP_NDIMS; d++)
         at[d] = split(&left, layout->dims[d]);
     struct tiled_row row = tiled_row_at(layout->rank, layout->dims, at, left);
@@ -216,8 +216,8 @@ struct range_list {
     uint32_t nescapes[2][NWARPS]; /* of the range at hand, a warp's each */
 };
 
-/* The number of an escape, or its raw value, at a position of work order or, of
- * lorenzo, of C order. */
+/* The number of an escape, or its raw value, at a position of level order or,
+ * of lorenzo, of C order. */
 template <typename T>
 static __device__ __forceinline__ uint64_t
 escape_bits(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
@@ -272,7 +272,7 @@ move_escapes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
         i += (unsigned)__ffs((int)left) - 1;
         const uint64_t position =
             range_of_thread(i) * CUDA_RANGE_NVALUES + threadIdx.x;
-        struct work_point point = {0, 0};
+        struct level_point point = {0, 0};
         bool escaped = false;
         if (position < batch.nvalues) {
             point = point_at(batch.d_layout, lorenzo, position);
@@ -337,7 +337,7 @@ union staged_layout {
     uint64_t words[STAGED_LAYOUT_NBYTES / 8];
 };
 
-/* Shared memory: the positions of listed escapes in work order or, of lorenzo,
+/* Shared memory: the positions of listed escapes in level order or, of lorenzo,
  * in C order, as they are listed; and the section's raw values, which are in
  * the order of positions. */
 template <typename T> struct listed_values {
@@ -364,7 +364,7 @@ place_listed(const struct terp_layout *layout, const struct cuda_chunk &chunk,
         const word_of<T> raw = read_escape<T>(chunk, step, i);
         position = (uint32_t)(chunk.prediction == TERP_PREDICTION_LORENZO
                                   ? raster_position_of_tiled(layout, tiled)
-                                  : work_position_of_tiled(layout, tiled));
+                                  : level_position_of_tiled(layout, tiled));
         s_listed->raw[i] = raw;
     }
     if (i < CUDA_MAX_NLISTED)

@@ -134,9 +134,9 @@ write_palette(const uint32_t used[USED_ENTRIES_NWORDS], uint8_t *dst)
 /* Bytes of the codebooks of a chunk in which `nnonzero` tiles are not zero. */
 static __device__ __forceinline__ uint64_t
 books_nbytes(enum terp_coding coding, const uint32_t used[USED_ENTRIES_NWORDS],
-             unsigned nnonzero, const struct cuda_custom_book *book)
+             unsigned nnonzero, const struct cuda_custom_codebook *book)
 {
-    if (selects_entries(coding)) {
+    if (terp_coding_selects_entries(coding)) {
         unsigned nused = count_used(used, TERP_NENTRIES);
         return 1 + nused + packed_nbytes(nnonzero, bit_width(nused - 1));
     }
@@ -149,7 +149,7 @@ books_nbytes(enum terp_coding coding, const uint32_t used[USED_ENTRIES_NWORDS],
  * codewords, two a byte, the escape's first. */
 template <unsigned NTHREADS>
 static __device__ void
-write_chunk_huffman(const struct cuda_custom_book *book, uint8_t *dst)
+write_chunk_huffman(const struct cuda_custom_codebook *book, uint8_t *dst)
 {
     unsigned low = book->low, n = book->high - low + 2u;
 
@@ -160,9 +160,9 @@ write_chunk_huffman(const struct cuda_custom_book *book, uint8_t *dst)
 #pragma unroll 1
     for (unsigned i = 2 * threadIdx.x; i < n; i += 2 * NTHREADS) {
         unsigned even = i == 0 ? TERP_ESCAPE : low + i - 1;
-        unsigned nbits = book->word[even] & 15;
+        unsigned nbits = terp_codeword_nbits(book->codeword[even]);
         if (i + 1 < n)
-            nbits |= (book->word[low + i] & 15) << 4;
+            nbits |= terp_codeword_nbits(book->codeword[low + i]) << 4;
         dst[4 + i / 2] = (uint8_t)nbits;
     }
 }

@@ -80,8 +80,8 @@ length_excess(const struct cuda_batch &batch, unsigned partition,
 
     if (length == 0)
         return 0;
-    return length -
-           terp_tile_min_nbytes(batch.coding, tile_nsymbols(batch, tile));
+    return length - terp_tile_min_nbytes(
+                        batch.coding, terp_tile_nsymbols(batch.nvalues, tile));
 }
 
 /* The sum of the lengths up to this lane's. */

@@ -294,7 +294,7 @@ chunk_huffman_length(const uint8_t *lengths, unsigned low, unsigned high,
  * by (length, symbol), 32 of them by a warp at a time. */
 template <unsigned NTHREADS>
 static __device__ __attribute__((noinline)) bool
-read_chunk_huffman(struct cuda_decode_book *book,
+read_chunk_huffman(struct cuda_decode_table *book,
                    index_reader<NTHREADS> *reader, read_shared<NTHREADS> &s)
 {
     static_assert(TERP_NSYMBOLS % NTHREADS == 0 &&
@@ -339,7 +339,7 @@ read_chunk_huffman(struct cuda_decode_book *book,
     }
     __syncthreads();
     if (threadIdx.x == 0)
-        s.fits = cuda_decode_book_ends(s.nwords, book);
+        s.fits = cuda_decode_table_fill_ends(s.nwords, book);
 #pragma unroll 1
     for (unsigned symbol = threadIdx.x; symbol < TERP_NSYMBOLS;
          symbol += NTHREADS) {
@@ -358,7 +358,7 @@ read_chunk_huffman(struct cuda_decode_book *book,
 #pragma unroll 1
     for (unsigned bits = threadIdx.x; bits < CUDA_LOOKUP_NENTRIES;
          bits += NTHREADS)
-        cuda_decode_book_look(book, bits);
+        cuda_decode_table_fill_lookup(book, bits);
     return true;
 }
 
@@ -446,9 +446,9 @@ read_tile(const struct cuda_batch &batch, enum terp_coding coding,
         number_at(index.lengths + partition.lengths_nbytes, rank * width,
                   width);
     unsigned entry = 0;
-    bool valid = nbytes <= cuda_tile_max_nbytes(coding);
+    bool valid = nbytes <= terp_tile_max_nbytes(coding);
 
-    if (selects_entries(coding)) {
+    if (terp_coding_selects_entries(coding)) {
         const unsigned nbits = (unsigned)index.number_width;
         unsigned number = number_at(
             index.numbers, (uint64_t)(partition.ntiles + rank) * nbits, nbits);
@@ -579,13 +579,14 @@ read_index(const struct cuda_batch &batch, enum terp_coding coding,
         if (position_of(*reader) != reader->end)
             return false;
     } else {
-        if (selects_entries(coding) && !read_entries(reader, &index))
+        if (terp_coding_selects_entries(coding) &&
+            !read_entries(reader, &index))
             return false;
         if (coding == TERP_CODING_CUSTOM) {
             index_reader<NTHREADS> copy = *reader; /* this one has an address */
             if (!read_chunk_huffman<NTHREADS>(
-                    region<struct cuda_decode_book>(batch, blockIdx.y,
-                                                    batch.at.books),
+                    region<struct cuda_decode_table>(batch, blockIdx.y,
+                                                     batch.at.codebook),
                     &copy, s))
                 return false;
             *reader = copy;

@@ -76,7 +76,7 @@ note_tiles(const struct cuda_batch &batch, struct small_shared *s, unsigned p,
     put_bits(s->lengths[p],
              (unsigned)__popc(tiles & bits_below(lane)) * s->partition[p].width,
              length_excess(batch, p, length));
-    if (selects_entries(batch.coding))
+    if (terp_coding_selects_entries(batch.coding))
         atomicOr(&s->used[entry / 32], 1u << (entry % 32));
 }
 
@@ -112,9 +112,10 @@ index_of(const struct cuda_batch &batch, const struct small_shared *s)
     index.end = s->chunk.escapes_end + index.map_nbytes;
     if (index.nnonzero == 0)
         return index;
-    index.books_nbytes = (unsigned)books_nbytes(
-        s->chunk.coding, s->used, index.nnonzero,
-        region<struct cuda_custom_book>(batch, blockIdx.y, batch.at.books));
+    index.books_nbytes =
+        (unsigned)books_nbytes(s->chunk.coding, s->used, index.nnonzero,
+                               region<struct cuda_custom_codebook>(
+                                   batch, blockIdx.y, batch.at.codebook));
     index.offset_nbytes = (unsigned)terp_offset_nbytes(index.payload_nbytes);
     index.end += index.books_nbytes + index.nfull + 1 +
                  (index.nfull - 1) * index.offset_nbytes +
@@ -155,8 +156,8 @@ write_index(struct small_shared *s, const struct small_index &index,
         if (lane == 30 && index.full_before == 0)
             controls[index.nfull] = (uint8_t)index.offset_nbytes;
     }
-    if (selects_entries(s->chunk.coding) && i < TERP_PARTITION_NTILES &&
-        (partition.tiles >> i & 1)) {
+    if (terp_coding_selects_entries(s->chunk.coding) &&
+        i < TERP_PARTITION_NTILES && (partition.tiles >> i & 1)) {
         const unsigned nused = count_used(s->used, TERP_NENTRIES);
         put_bits(s->numbers,
                  (index.nonzero_before +
@@ -175,9 +176,10 @@ write_books(const struct cuda_batch &batch, const struct small_shared *s,
         return;
     if (s->chunk.coding == TERP_CODING_CUSTOM)
         write_chunk_huffman<SMALL_NTHREADS>(
-            region<struct cuda_custom_book>(batch, blockIdx.y, batch.at.books),
+            region<struct cuda_custom_codebook>(batch, blockIdx.y,
+                                                batch.at.codebook),
             books);
-    if (!selects_entries(s->chunk.coding))
+    if (!terp_coding_selects_entries(s->chunk.coding))
         return;
     write_palette(s->used, books);
     const unsigned n = 1 + count_used(s->used, TERP_NENTRIES);
@@ -235,7 +237,7 @@ share_of(const struct cuda_batch &batch)
 
     share.p = threadIdx.x / PART_NTHREADS;
     share.thread = threadIdx.x % PART_NTHREADS;
-    share.slot_nbytes = cuda_tile_max_nbytes(batch.coding);
+    share.slot_nbytes = terp_tile_max_nbytes(batch.coding);
     share.first = is_whole ? 0 : share.thread / 32;
     share.npieces = is_whole ? 1 : TERP_PARTITION_NTILES;
     share.member = is_whole ? share.thread : threadIdx.x % 32;

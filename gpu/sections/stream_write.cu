@@ -84,7 +84,7 @@ static_assert(HEAD_NTHREADS / 32 == 32,
 struct index {
     struct cuda_index_scratch scratch;
     const uint8_t *entry;
-    const struct cuda_custom_book *book;
+    const struct cuda_custom_codebook *book;
     uint8_t *numbers;        /* a tile that is not zero: its entry's */
     uint16_t *map;           /* bits of tiles; filled up to 8 bytes */
     struct cuda_tower tower; /* of map */
@@ -116,7 +116,8 @@ index_of(const struct cuda_batch &batch, unsigned chunk, struct head_shared *s)
                   "The regions of a partition's other tiles hold the rest.");
     index.scratch = index_scratch(batch, chunk);
     index.entry = region<uint8_t>(batch, chunk, batch.at.entry);
-    index.book = region<struct cuda_custom_book>(batch, chunk, batch.at.books);
+    index.book =
+        region<struct cuda_custom_codebook>(batch, chunk, batch.at.codebook);
     index.first = min(threadIdx.x * share, npartitions);
     index.end = min(index.first + share, npartitions);
     index.map = s->map;
@@ -157,7 +158,7 @@ measure_partitions(const struct cuda_batch &batch, struct index *index,
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     index_sums mine = {0, 0, 0, 0};
 
-    if (selects_entries(batch.coding))
+    if (terp_coding_selects_entries(batch.coding))
         mark_entries(batch, *index, s);
 #pragma unroll 1
     for (unsigned p = index->first; p < index->end; p++) {
@@ -270,12 +271,12 @@ write_index(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     tower_store<HEAD_NTHREADS>(index.tower, dst + chunk.escapes_end);
     if (index.all.nnonzero > 0) {
         uint8_t *books = dst + index.books_at;
-        if (selects_entries(chunk.coding))
+        if (terp_coding_selects_entries(chunk.coding))
             write_palette(s->used, books);
         if (chunk.coding == TERP_CODING_CUSTOM)
             write_chunk_huffman<HEAD_NTHREADS>(index.book, books);
         place_partitions(index);
-        if (selects_entries(chunk.coding)) {
+        if (terp_coding_selects_entries(chunk.coding)) {
             unsigned nused = count_used(s->used, TERP_NENTRIES);
             __syncthreads();
             number_tiles(batch, index, s);
@@ -393,7 +394,7 @@ __launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
     const unsigned end = length_sum(length);
     unsigned i = threadIdx.x, nthreads = PAYLOAD_NTHREADS;
     uint8_t *dst = (uint8_t *)chunk.dst + chunk.payload_at;
-    const unsigned slot_nbytes = cuda_tile_max_nbytes(batch.coding);
+    const unsigned slot_nbytes = terp_tile_max_nbytes(batch.coding);
     const uint8_t *src = region<uint8_t>(batch, blockIdx.y, batch.at.staging) +
                          (uint64_t)p * TERP_PARTITION_NTILES * slot_nbytes;
     unsigned nbytes = partition.nbytes, first = 0, npieces = 1;

@@ -33,7 +33,7 @@ enum {
 struct bench {
     struct terp_layout layout;
     uint64_t nvalues;
-    /* Of a predictor, by the CPU: in its work order, in its tile order, and in
+    /* Of a predictor, by the CPU: in its level order, in its tile order, and in
      * context order. */
     uint16_t *symbols[NSORTED], *tiled[NSORTED], *sorted[NSORTED];
     uint64_t nescapes[NSORTED];
@@ -241,7 +241,7 @@ compare_positions(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-/* A list of places in tile order, or counts in work order. */
+/* A list of places in tile order, or counts in level order. */
 static void
 check_escapes(const struct bench *b, int chunk)
 {

@@ -188,7 +188,7 @@ fail_case(const struct bench *b, const char *what)
     fail_msg("%s", text);
 }
 
-/* The CPU's symbols in work order, and their escapes. */
+/* The CPU's symbols in level order, and their escapes. */
 static void
 check_symbols(struct bench *b, enum cpu_order order)
 {
@@ -688,8 +688,8 @@ tile_order_equals_the_cpu(void **state)
         terp_cpu_order_into_tiles(NULL, &b.layout, CPU_ORDER_CLASSES, b.symbols,
                                   b.tiled);
         for (uint64_t p = 0; p < b.nvalues; p++)
-            if (work_position_of_tiled(&b.layout, p) != b.tiled[p])
-                fail_case(&b, "work_position_of_tiled");
+            if (level_position_of_tiled(&b.layout, p) != b.tiled[p])
+                fail_case(&b, "level_position_of_tiled");
         terp_cpu_order_into_tiles(NULL, &b.layout, CPU_ORDER_RASTER, b.symbols,
                                   b.tiled);
         for (uint64_t p = 0; p < b.nvalues; p++)

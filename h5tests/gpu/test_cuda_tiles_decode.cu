@@ -21,8 +21,8 @@ extern "C" {
 #include "gpu/sections/escapes.cuh"
 #include "gpu/sections/specials.cuh"
 
-static struct cuda_decode_book books[TERP_NENTRIES];
-static struct cuda_token_book token_books[TERP_NENTRIES];
+static struct cuda_decode_table tables[TERP_NENTRIES];
+static struct cuda_token_decode_table token_tables[TERP_NENTRIES];
 static struct cpu_tokens tokens;
 static uint64_t nrandom;
 
@@ -70,8 +70,8 @@ device_make(const struct terp_chunk *chunk, bool ratio, struct device *device)
     batch->nranges = div_up(batch->nvalues, CUDA_RANGE_NVALUES);
     batch->h_layout = batch->d_layout = &device->layout;
     batch->d_chunks = batch->h_chunks = &device->chunk;
-    batch->tables.d_decode_books = books;
-    batch->tables.d_token_books = token_books;
+    batch->tables.d_decode_tables = tables;
+    batch->tables.d_token_decode_tables = token_tables;
     uint64_t nbytes = 0;
     at->ranges = take(&nbytes, 8 * (batch->nranges + 1));
     at->symbols = take(&nbytes, 2 * batch->nvalues);
@@ -85,7 +85,7 @@ device_make(const struct terp_chunk *chunk, bool ratio, struct device *device)
     at->tune = take(&nbytes, 8 * CUDA_MAX_NLISTED);
     at->reduced = take(&nbytes, batch->npartitions);
     at->staging = take(&nbytes, batch->npartitions * CUDA_PARTITION_MAX_NBYTES);
-    at->books = take(&nbytes, 32 << 10);
+    at->codebook = take(&nbytes, 32 << 10);
     at->stride = nbytes;
     batch->d_scratch = (uint8_t *)aligned_alloc(256, nbytes);
     assert_non_null(batch->d_scratch);
@@ -187,7 +187,7 @@ check_ranges(struct device *device, const uint16_t *ordered)
     free(counts);
 }
 
-/* All are listed that have room, each once. */
+/* All that fit in the list are in it, each once. */
 static void
 check_list(struct device *device, const uint16_t *symbols)
 {
@@ -413,9 +413,9 @@ many_tiles_come_back(void **state)
             }
 }
 
-/* One symbol alone has a word of one bit; all of them, each a long one. */
+/* One symbol alone has a codeword of one bit; all of them, each a long one. */
 static void
-extreme_books_come_back(void **state)
+extreme_codebooks_come_back(void **state)
 {
     const uint64_t n = 9000;
     uint16_t *symbols = (uint16_t *)malloc(2 * n);
@@ -448,13 +448,13 @@ struct token_tile {
     bool reduced; /* its partition */
     unsigned nsymbols;
     uint64_t nbytes;
-    uint8_t bytes[CPU_TOKENS_MAX_NBYTES + CPU_TOKENS_PADDING_NBYTES];
+    uint8_t bytes[TERP_TOKENS_MAX_NBYTES + CPU_TOKENS_PADDING_NBYTES];
 };
 
 static struct stream
 stream_of_tile(const struct token_tile *tile)
 {
-    const uint64_t cap_nbytes = 2 * CPU_TOKENS_MAX_NBYTES;
+    const uint64_t cap_nbytes = 2 * TERP_TOKENS_MAX_NBYTES;
     uint8_t *payload = (uint8_t *)malloc(cap_nbytes);
     uint8_t *scratch =
         (uint8_t *)malloc(terp_reduce_scratch_nbytes(cap_nbytes));
@@ -504,7 +504,7 @@ make_token_tile(int entry, unsigned max_run_class, struct token_tile *tile)
 {
     uint16_t symbols[TERP_TILE_NSYMBOLS];
     uint32_t items[TERP_TILE_NSYMBOLS];
-    struct cpu_encode_book book;
+    struct cpu_codebook codebook;
     uint8_t lengths[TERP_NSYMBOLS];
     unsigned at = 0;
 
@@ -533,10 +533,11 @@ make_token_tile(int entry, unsigned max_run_class, struct token_tile *tile)
     }
     symbols[random_below(tile->nsymbols)] = TERP_RADIUS - 1;
     terp_cpu_entry_lengths(TERP_CODING_RATIO, entry, lengths);
-    terp_cpu_encode_table_make(lengths, &book);
+    terp_cpu_encode_table_make(lengths, &codebook);
     uint64_t nitems =
         terp_cpu_tokens_cut(&tokens, symbols, tile->nsymbols, items);
-    tile->nbytes = terp_cpu_tokens_encode(&book, items, nitems, tile->bytes);
+    tile->nbytes =
+        terp_cpu_tokens_encode(&codebook, items, nitems, tile->bytes);
 }
 
 static void
@@ -553,7 +554,7 @@ tokens_of_any_entry_come_back(void **state)
             longest = tile.nbytes > longest ? tile.nbytes : longest;
         }
     /* Longer than what the other codings have. */
-    assert_true(longest > CUDA_TILE_MAX_NBYTES);
+    assert_true(longest > TERP_CODEWORDS_MAX_NBYTES);
 }
 
 /* The tile's last byte is filled up with ones, of which eight would be a
@@ -1024,7 +1025,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(symbols_come_back),
         cmocka_unit_test(many_tiles_come_back),
-        cmocka_unit_test(extreme_books_come_back),
+        cmocka_unit_test(extreme_codebooks_come_back),
         cmocka_unit_test(tokens_of_any_entry_come_back),
         cmocka_unit_test(padding_of_tokens_is_checked),
         cmocka_unit_test(reduced_tokens_are_left_to_the_cpu),
@@ -1036,8 +1037,8 @@ main(void)
         cmocka_unit_test(damaged_tiles_are_refused_as_by_the_cpu),
         cmocka_unit_test(damaged_streams_are_refused_as_by_the_cpu),
     };
-    cuda_decode_books_fill(books);
-    cuda_token_books_fill(token_books);
+    cuda_decode_tables_fill(tables);
+    cuda_token_decode_tables_fill(token_tables);
     terp_cpu_tokens_make(&tokens);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,19 +96,19 @@ make_bench(struct bench *b, enum terp_type type, enum terp_coding coding,
     batch->at.reduced = place_region(&end, batch->npartitions);
     batch->at.staging =
         place_region(&end, batch->npartitions * TERP_PARTITION_NTILES *
-                               cuda_tile_max_nbytes(coding));
-    batch->at.books = place_region(&end, 32 << 10);
+                               terp_tile_max_nbytes(coding));
+    batch->at.codebook = place_region(&end, 32 << 10);
     batch->at.stride = end;
     batch->d_scratch = (uint8_t *)device_memory(end * NCHUNKS);
     batch->tables.d_code_nbits = &terp_entry_code_nbits[0][0];
     uint32_t *words =
         (uint32_t *)device_memory(4 * TERP_NENTRIES * TERP_NSYMBOLS);
-    cuda_words_fill(words);
-    batch->tables.d_words = words;
+    cuda_codewords_fill(words);
+    batch->tables.d_codewords = words;
     batch->tables.d_token_nbits = &terp_entry_token_nbits[0][0];
     words = (uint32_t *)device_memory(4 * TERP_NENTRIES * TERP_NTOKENS);
-    cuda_token_words_fill(words);
-    batch->tables.d_token_words = words;
+    cuda_token_codewords_fill(words);
+    batch->tables.d_token_codewords = words;
 
     b->chunk = (struct cuda_chunk *)device_memory(NCHUNKS * sizeof *b->chunk);
     batch->d_chunks = b->chunk;
@@ -125,8 +125,8 @@ static void
 free_bench(struct bench *b)
 {
     cudaFree(b->batch.d_scratch);
-    cudaFree((void *)b->batch.tables.d_words);
-    cudaFree((void *)b->batch.tables.d_token_words);
+    cudaFree((void *)b->batch.tables.d_codewords);
+    cudaFree((void *)b->batch.tables.d_token_codewords);
     cudaFree(b->chunk);
     cudaFree(b->dst);
     free(b->symbols);
@@ -201,10 +201,10 @@ expect_stream(struct bench *b)
     b->chunk[0].escapes_end = (uint64_t)frame_nbytes + 1 +
                               (uint64_t)batch->value_nbytes +
                               2 * (uint64_t)batch->h_layout->nlevels + 1;
-    struct cpu_pool *team = terp_cpu_pool_make(1);
-    enum terp_status st = terp_cpu_tiles_encode(team, batch->coding, b->symbols,
+    struct cpu_pool *pool = terp_cpu_pool_make(1);
+    enum terp_status st = terp_cpu_tiles_encode(pool, batch->coding, b->symbols,
                                                 batch->nvalues, &writer);
-    terp_cpu_pool_free(team);
+    terp_cpu_pool_free(pool);
     b->expected_nbytes = (uint64_t)(writer.at - b->expected);
     if (st == TERP_OK && !writer.overflow) {
         terp_frame_seal(b->expected, b->expected_nbytes);
@@ -518,7 +518,7 @@ custom_codes_equal_package_merge(void **state)
     b.batch.nchunks = 1;
     for (int kind = 0; kind < 8; kind++) {
         uint8_t nbits[TERP_NSYMBOLS];
-        struct cpu_encode_book book;
+        struct cpu_codebook codebook;
         uint64_t *frequency =
             region<uint64_t>(b.batch, 0, b.batch.at.frequency);
         memset(b.chunk, 0, sizeof *b.chunk);
@@ -526,11 +526,12 @@ custom_codes_equal_package_merge(void **state)
         for (unsigned s = 0; s < TERP_NSYMBOLS; s++)
             frequency[s] = make_frequency(kind, s);
         terp_huffman_lengths(frequency, nbits);
-        terp_cpu_encode_table_make(nbits, &book);
+        terp_cpu_encode_table_make(nbits, &codebook);
         assert_int_equal(cuda_custom_make(&b.batch, NULL), cudaSuccess);
         assert_memory_equal(
-            region<struct cuda_custom_book>(b.batch, 0, b.batch.at.books)->word,
-            book.word, sizeof book.word);
+            region<struct cuda_custom_codebook>(b.batch, 0, b.batch.at.codebook)
+                ->codeword,
+            codebook.codeword, sizeof codebook.codeword);
     }
     free_bench(&b);
 }

@@ -1,0 +1,101 @@
+/* How a stream codes a chunk, and what of a coding both engines need to know.
+ * The steps of each are a table per engine: cpu/entropy/tiles_encode.c and
+ * cpu/entropy/tiles_decode.c, gpu/entropy/tiles_encode.cu and
+ * gpu/entropy/tiles_decode.cu. doc/format.md, "Tiles". */
+#ifndef TERP_CODEC_FORMAT_CODING_H
+#define TERP_CODEC_FORMAT_CODING_H
+
+#include "codec/api/terp.h"
+#include "codec/format/tokens.h"
+
+/* Pipelines as the stream numbers them. Values are pinned. */
+enum terp_coding {
+    TERP_CODING_RAW = 0,
+    TERP_CODING_CONSTANT = 1,
+    TERP_CODING_HUFFMAN = 2,
+    TERP_CODING_CUSTOM = 3,
+    TERP_CODING_SPEED = 4,
+    TERP_CODING_RATIO = 5
+};
+
+/* What a pipeline makes of a chunk that it predicts. */
+static inline enum terp_coding
+terp_coding_of(enum terp_pipeline pipeline)
+{
+    return pipeline == TERP_PIPELINE_SPEED     ? TERP_CODING_SPEED
+           : pipeline == TERP_PIPELINE_CUSTOM  ? TERP_CODING_CUSTOM
+           : pipeline == TERP_PIPELINE_HUFFMAN ? TERP_CODING_HUFFMAN
+                                               : TERP_CODING_RATIO;
+}
+
+/* Each tile's codebook is one of the dictionary. */
+static inline TERP_HOST_DEVICE bool
+terp_coding_selects_entries(enum terp_coding coding)
+{
+    return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_RATIO;
+}
+
+/* A tile is a codeword for each symbol. Of such tiles a partition is reduced
+ * where that makes it smaller. */
+static inline TERP_HOST_DEVICE bool
+terp_coding_reduces(enum terp_coding coding)
+{
+    return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_CUSTOM;
+}
+
+/* Tiles are of symbols in context order. */
+static inline TERP_HOST_DEVICE bool
+terp_coding_has_contexts(enum terp_coding coding)
+{
+    return coding == TERP_CODING_RATIO;
+}
+
+static inline TERP_HOST_DEVICE int
+terp_coding_max_code(enum terp_coding coding)
+{
+    return coding == TERP_CODING_SPEED ? TERP_SPEED_MAX_CODE : TERP_MAX_CODE;
+}
+
+/* A symbol as the byte that a speed stream has for it. */
+static inline TERP_HOST_DEVICE int8_t
+terp_speed_code(unsigned symbol)
+{
+    return (int8_t)(symbol == TERP_ESCAPE ? TERP_SPEED_ESCAPE
+                                          : (int)symbol - TERP_RADIUS);
+}
+
+static inline TERP_HOST_DEVICE unsigned
+terp_speed_symbol(int8_t code)
+{
+    return code == TERP_SPEED_ESCAPE ? TERP_ESCAPE
+                                     : (unsigned)(code + TERP_RADIUS);
+}
+
+/* ---- sizes ---- */
+
+/* Longest tile of one codeword a symbol; bit planes are no longer. */
+#define TERP_CODEWORDS_MAX_NBYTES (TERP_TILE_NSYMBOLS * TERP_MAX_CODE_NBITS / 8)
+
+static inline TERP_HOST_DEVICE unsigned
+terp_tile_max_nbytes(enum terp_coding coding)
+{
+    return coding == TERP_CODING_RATIO ? TERP_TOKENS_MAX_NBYTES
+                                       : TERP_CODEWORDS_MAX_NBYTES;
+}
+
+/* Symbols of a tile: fewer than TERP_TILE_NSYMBOLS only of the last. */
+static inline TERP_HOST_DEVICE unsigned
+terp_tile_nsymbols(uint64_t nsymbols, uint64_t tile)
+{
+    return (unsigned)min_u64(TERP_TILE_NSYMBOLS,
+                             nsymbols - tile * TERP_TILE_NSYMBOLS);
+}
+
+/* Fewest bytes of a tile that is not zero: a codeword has a bit at least. */
+static inline TERP_HOST_DEVICE unsigned
+terp_tile_min_nbytes(enum terp_coding coding, unsigned nsymbols)
+{
+    return terp_coding_reduces(coding) ? (nsymbols + 7) / 8 : 1;
+}
+
+#endif

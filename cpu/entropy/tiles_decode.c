@@ -1,0 +1,322 @@
+/* Coded tiles to a chunk's symbols, and what terp_inspect tells of them. What
+ * a coding does stands in a table (decode_steps_of). */
+#include <stdlib.h>
+
+#include "codec/format/reduce.h"
+#include "cpu/entropy/codebooks.h"
+#include "cpu/entropy/codewords.h"
+#include "cpu/entropy/tiles.h"
+#include "cpu/entropy/tokens.h"
+
+/* Longest partition of any coding: a stream may have any of them reduced. */
+#define PARTITION_MAX_NBYTES (TERP_PARTITION_NTILES * TERP_TOKENS_MAX_NBYTES)
+_Static_assert(TERP_CODEWORDS_MAX_NBYTES <= TERP_TOKENS_MAX_NBYTES,
+               "No tile is longer than one of tokens.");
+_Static_assert(PARTITION_MAX_NBYTES <= TERP_REDUCE_MAX_NBYTES,
+               "Any partition can be reduced.");
+/* A few bytes can claim any number of zero tiles, and a stream that is only
+ * inspected has no destination to measure them by. 2^32 values, more than a
+ * chunk of HDF5 holds before version 2; an index of 4 MB. */
+#define INSPECT_MAX_NTILES ((uint64_t)1 << 20)
+
+/* A worker's own memory. */
+struct worker_scratch {
+    bool failed;
+    uint8_t partition[PARTITION_MAX_NBYTES + CPU_CODEWORDS_PADDING_NBYTES];
+    uint8_t reduce[]; /* terp_reduce_scratch_nbytes */
+};
+
+struct decoder {
+    const struct decode_steps *steps;
+    enum terp_coding coding;
+    struct cpu_tile_index index;
+    const uint8_t *payload;
+    const uint8_t *payload_end;
+    uint16_t *symbols;
+    uint64_t nsymbols;
+    void *tables; /* one for each entry in use, of the coding's own kind */
+    int16_t table_of_entry[TERP_NENTRIES]; /* -1: not in use */
+    uint8_t *scratch; /* a block of scratch_nbytes for each worker */
+    size_t scratch_nbytes;
+};
+
+struct decode_steps {
+    size_t table_nbytes; /* 0: there are no codebooks */
+    /* Makes a table of codewords' lengths. False when there is no such code. */
+    bool (*make_table)(struct decoder *decoder, int table,
+                       const uint8_t nbits[TERP_NSYMBOLS]);
+    /* False unless exactly these bytes make the tile's symbols. */
+    bool (*decode)(const struct decoder *decoder, uint64_t tile,
+                   const uint8_t *src, uint16_t *symbols_ret,
+                   uint64_t nsymbols);
+};
+
+/* ---- what codings do ---- */
+
+static int
+table_of_tile(const struct decoder *decoder, uint64_t tile)
+{
+    return decoder->table_of_entry[decoder->index.entry[tile]];
+}
+
+static bool
+make_codeword_table(struct decoder *decoder, int table,
+                    const uint8_t nbits[TERP_NSYMBOLS])
+{
+    struct cpu_decode_table *tables = decoder->tables;
+
+    return terp_cpu_decode_table_make(nbits, &tables[table]);
+}
+
+static bool
+decode_codewords(const struct decoder *decoder, uint64_t tile,
+                 const uint8_t *src, uint16_t *symbols, uint64_t nsymbols)
+{
+    const struct cpu_decode_table *tables = decoder->tables;
+
+    return terp_cpu_codewords_decode(&tables[table_of_tile(decoder, tile)], src,
+                                     decoder->index.nbytes[tile], symbols,
+                                     nsymbols);
+}
+
+static bool
+make_token_table(struct decoder *decoder, int table,
+                 const uint8_t nbits[TERP_NSYMBOLS])
+{
+    struct cpu_token_decode_table *tables = decoder->tables;
+
+    return terp_cpu_token_decode_table_make(nbits, &tables[table]);
+}
+
+static bool
+decode_tokens(const struct decoder *decoder, uint64_t tile, const uint8_t *src,
+              uint16_t *symbols, uint64_t nsymbols)
+{
+    const struct cpu_token_decode_table *tables = decoder->tables;
+
+    return terp_cpu_tokens_decode(&tables[table_of_tile(decoder, tile)], src,
+                                  decoder->index.nbytes[tile], symbols,
+                                  nsymbols);
+}
+
+static bool
+decode_planes(const struct decoder *decoder, uint64_t tile, const uint8_t *src,
+              uint16_t *symbols, uint64_t nsymbols)
+{
+    int8_t codes[TERP_TILE_NSYMBOLS];
+    struct reader reader = {src, src + decoder->index.nbytes[tile], false};
+
+    terp_planes_read(&reader, codes, nsymbols);
+    if (reader.underflow || reader.at != reader.end)
+        return false;
+    for (uint64_t i = 0; i < nsymbols; i++)
+        symbols[i] = (uint16_t)terp_speed_symbol(codes[i]);
+    return true;
+}
+
+static const struct decode_steps *
+decode_steps_of(enum terp_coding coding)
+{
+    static const struct decode_steps steps[] = {
+        [TERP_CODING_HUFFMAN] = {sizeof(struct cpu_decode_table),
+                                 make_codeword_table, decode_codewords},
+        [TERP_CODING_CUSTOM] = {sizeof(struct cpu_decode_table),
+                                make_codeword_table, decode_codewords},
+        [TERP_CODING_SPEED] = {0, NULL, decode_planes},
+        [TERP_CODING_RATIO] = {sizeof(struct cpu_token_decode_table),
+                               make_token_table, decode_tokens},
+    };
+
+    return &steps[coding];
+}
+
+/* ---- before the payload ---- */
+
+/* Reads the codebooks and makes the tables of those that occur. */
+static enum terp_status
+read_codebooks(struct decoder *decoder, struct reader *reader)
+{
+    struct cpu_tile_index *index = &decoder->index;
+    const struct decode_steps *steps = decoder->steps;
+    uint8_t nbits[TERP_NSYMBOLS];
+    int ntables = 0;
+    uint64_t nnonzero = 0;
+
+    for (int e = 0; e < TERP_NENTRIES; e++)
+        decoder->table_of_entry[e] = -1;
+    for (uint64_t i = 0; i < index->ntiles; i++)
+        nnonzero += bit_at(index->nonzero, i);
+    if (nnonzero == 0 || steps->table_nbytes == 0)
+        return TERP_OK;
+    /* All tiles of a custom stream use table 0, as entry 0. */
+    if (terp_coding_selects_entries(decoder->coding)
+            ? !terp_cpu_entries_read(reader, index, nnonzero)
+            : !terp_cpu_custom_read(reader, nbits))
+        return TERP_ERR_CORRUPT;
+    for (uint64_t i = 0; i < index->ntiles; i++) {
+        int16_t *table = &decoder->table_of_entry[index->entry[i]];
+        if (bit_at(index->nonzero, i) && *table < 0)
+            *table = (int16_t)ntables++;
+    }
+    decoder->tables = malloc((size_t)ntables * steps->table_nbytes);
+    if (decoder->tables == NULL)
+        return TERP_ERR_MEMORY;
+    for (int e = 0; e < TERP_NENTRIES; e++) {
+        int table = decoder->table_of_entry[e];
+        if (table < 0)
+            continue;
+        if (terp_coding_selects_entries(decoder->coding))
+            terp_cpu_entry_lengths(decoder->coding, e, nbits);
+        if (!steps->make_table(decoder, table, nbits))
+            return TERP_ERR_CORRUPT;
+    }
+    return TERP_OK;
+}
+
+/* Reads all before the payload, at which the reader is left. */
+static enum terp_status
+read_index(struct decoder *decoder, struct reader *reader)
+{
+    struct cpu_tile_index *index = &decoder->index;
+
+    enum terp_status st = terp_cpu_tile_index_make(decoder->nsymbols, index);
+    if (st == TERP_OK)
+        st = terp_cpu_tile_index_read_nonzero(reader, index);
+    if (st == TERP_OK)
+        st = read_codebooks(decoder, reader);
+    if (st == TERP_OK)
+        st = terp_cpu_tile_index_read_places(
+            reader, index, decoder->coding,
+            terp_tile_max_nbytes(decoder->coding));
+    return st;
+}
+
+/* ---- the payload ---- */
+
+/* The partition's tiles as they were before reduction, padded; or NULL. */
+static const uint8_t *
+expand_partition(const struct decoder *decoder, struct worker_scratch *scratch,
+                 uint64_t p, uint64_t tiles_nbytes)
+{
+    const struct cpu_tile_index *index = &decoder->index;
+    const uint8_t *src = decoder->payload + index->begin[p];
+    const uint8_t *end = decoder->payload + index->begin[p + 1];
+
+    if (index->reduced[p]) {
+        struct reader reader = {src, end, false};
+        terp_reduce_read(&reader, scratch->partition, tiles_nbytes,
+                         scratch->reduce);
+        if (reader.underflow || reader.at != reader.end)
+            return NULL;
+        return scratch->partition;
+    }
+    if (decoder->payload_end - end >= CPU_CODEWORDS_PADDING_NBYTES)
+        return src;
+    memcpy(scratch->partition, src, tiles_nbytes);
+    return scratch->partition;
+}
+
+static bool
+decode_partition(const struct decoder *decoder, struct worker_scratch *scratch,
+                 uint64_t p)
+{
+    const struct cpu_tile_index *index = &decoder->index;
+    uint64_t first = p * TERP_PARTITION_NTILES, nbytes = 0;
+    uint64_t end = min_u64(first + TERP_PARTITION_NTILES, index->ntiles);
+
+    for (uint64_t tile = first; tile < end; tile++)
+        nbytes += index->nbytes[tile];
+    const uint8_t *src = expand_partition(decoder, scratch, p, nbytes);
+    if (src == NULL)
+        return false;
+    for (uint64_t tile = first; tile < end; tile++) {
+        uint16_t *symbols = decoder->symbols + tile * TERP_TILE_NSYMBOLS;
+        uint64_t n = terp_tile_nsymbols(decoder->nsymbols, tile);
+        if (!bit_at(index->nonzero, tile)) {
+            for (uint64_t i = 0; i < n; i++)
+                symbols[i] = TERP_ZERO_SYMBOL;
+        } else if (!decoder->steps->decode(decoder, tile, src, symbols, n)) {
+            return false;
+        }
+        src += index->nbytes[tile];
+    }
+    return true;
+}
+
+static struct worker_scratch *
+scratch_of(const struct decoder *decoder, int worker)
+{
+    return (struct worker_scratch *)(decoder->scratch +
+                                     (size_t)worker * decoder->scratch_nbytes);
+}
+
+static void
+decode_partitions(void *arg, int worker, uint64_t first, uint64_t end)
+{
+    const struct decoder *decoder = arg;
+    struct worker_scratch *scratch = scratch_of(decoder, worker);
+
+    for (uint64_t p = first; p < end && !scratch->failed; p++)
+        scratch->failed = !decode_partition(decoder, scratch, p);
+}
+
+enum terp_status
+terp_cpu_tiles_decode(struct cpu_pool *pool, enum terp_coding coding,
+                      struct reader *reader, uint16_t *symbols_ret,
+                      uint64_t nsymbols)
+{
+    const int nworkers = terp_cpu_pool_nworkers(pool);
+    const size_t nbytes = sizeof(struct worker_scratch) +
+                          terp_reduce_scratch_nbytes(PARTITION_MAX_NBYTES);
+    struct decoder decoder = {.steps = decode_steps_of(coding),
+                              .coding = coding,
+                              .symbols = symbols_ret,
+                              .nsymbols = nsymbols,
+                              .scratch_nbytes = div_up(nbytes, 64) * 64};
+    struct cpu_tile_index *index = &decoder.index;
+
+    enum terp_status st = read_index(&decoder, reader);
+    if (st != TERP_OK)
+        goto out;
+    decoder.payload = reader->at;
+    decoder.payload_end = reader->end;
+    decoder.scratch = calloc((size_t)nworkers, decoder.scratch_nbytes);
+    if (decoder.scratch == NULL) {
+        st = TERP_ERR_MEMORY;
+        goto out;
+    }
+    terp_cpu_pool_run(pool, decode_partitions, &decoder, index->npartitions, 4);
+    for (int worker = 0; worker < nworkers; worker++)
+        if (scratch_of(&decoder, worker)->failed)
+            st = TERP_ERR_CORRUPT;
+out:
+    free(decoder.scratch);
+    free(decoder.tables);
+    terp_cpu_tile_index_free(index);
+    return st;
+}
+
+enum terp_status
+terp_cpu_tiles_inspect(enum terp_coding coding, struct reader *reader,
+                       uint64_t nsymbols, struct terp_info *info)
+{
+    struct decoder decoder = {.steps = decode_steps_of(coding),
+                              .coding = coding,
+                              .nsymbols = nsymbols};
+    struct cpu_tile_index *index = &decoder.index;
+
+    if (nsymbols / TERP_TILE_NSYMBOLS > INSPECT_MAX_NTILES)
+        return TERP_ERR_MEMORY;
+    enum terp_status st = read_index(&decoder, reader);
+    info->ntiles = index->ntiles;
+    info->index_nbytes = index->index_nbytes;
+    for (uint64_t i = 0; st == TERP_OK && i < index->ntiles; i++) {
+        if (!bit_at(index->nonzero, i))
+            info->ntiles_zero++;
+        else if (terp_coding_selects_entries(coding))
+            info->ntiles_with_entry[index->entry[i]]++;
+    }
+    free(decoder.tables);
+    terp_cpu_tile_index_free(index);
+    return st;
+}

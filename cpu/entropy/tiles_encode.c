@@ -1,0 +1,476 @@
+/* A chunk's symbols to coded tiles, in two passes over these: the first counts
+ * what codebooks are chosen by, the second encodes. What a coding does in each
+ * pass stands in a table (encode_steps_of). */
+#include <stdlib.h>
+
+#include "codec/format/reduce.h"
+#include "cpu/entropy/codebooks.h"
+#include "cpu/entropy/codewords.h"
+#include "cpu/entropy/histogram.h"
+#include "cpu/entropy/tiles.h"
+#include "cpu/entropy/tokens.h"
+
+_Static_assert(TERP_PARTITION_NTILES % 8 == 0,
+               "Workers share no byte of the bit map of tiles.");
+_Static_assert(TERP_PLANES_MAX_NBYTES <= TERP_CODEWORDS_MAX_NBYTES,
+               "A tile's planes fit where its codewords do.");
+_Static_assert(TERP_TILE_NSYMBOLS <= TERP_PLANES_MAX_NCODES,
+               "A tile's codes fit in planes.");
+
+#define STAGED_PARTITION_NBYTES \
+    ((uint64_t)TERP_PARTITION_NTILES * TERP_CODEWORDS_MAX_NBYTES)
+
+/* A worker's own memory, where partitions are reduced. */
+struct worker_scratch {
+    uint64_t frequency[TERP_NSYMBOLS]; /* custom: of non-zero tiles */
+    uint8_t reduced[STAGED_PARTITION_NBYTES];
+    uint8_t reduce[]; /* terp_reduce_scratch_nbytes */
+};
+
+struct encoder {
+    const struct encode_steps *steps;
+    enum terp_coding coding;
+    const uint16_t *symbols;
+    uint64_t nsymbols;
+    int nworkers;
+    struct cpu_tile_index index;
+    /* A tile's bits under each entry; of tokens with their plain bits. */
+    uint32_t (*cost)[TERP_NENTRIES];
+    uint8_t *staging; /* unless lengths are known before: a partition's tiles */
+    uint8_t *scratch; /* a block of scratch_nbytes for each worker */
+    size_t scratch_nbytes;
+    struct cpu_codebook *codebooks; /* those in use */
+    uint8_t codebook_of_entry[TERP_NENTRIES];
+    struct cpu_tokens tokens; /* ratio */
+    uint8_t *payload;
+};
+
+struct encode_steps {
+    /* First pass: counts a tile for the choice of codebooks. False where all
+     * of its codes are 0: the tile is left out of the payload. */
+    bool (*count)(struct encoder *encoder, int worker, uint64_t tile);
+    /* Between the passes: chooses codebooks, writes which, and makes their
+     * codewords. False when memory runs out. */
+    bool (*choose)(struct encoder *encoder, struct writer *writer);
+    /* Second pass: returns the number of bytes. */
+    uint64_t (*encode)(const struct encoder *encoder, uint64_t tile,
+                       uint8_t *dst);
+    /* The costs under the chosen entries are the tiles' lengths: tiles are
+     * encoded where they belong. */
+    bool costs_are_lengths;
+};
+
+static const uint16_t *
+tile_symbols(const struct encoder *encoder, uint64_t tile, uint64_t *n_ret)
+{
+    *n_ret = terp_tile_nsymbols(encoder->nsymbols, tile);
+    return encoder->symbols + tile * TERP_TILE_NSYMBOLS;
+}
+
+static struct worker_scratch *
+scratch_of(const struct encoder *encoder, int worker)
+{
+    return (struct worker_scratch *)(encoder->scratch +
+                                     (size_t)worker * encoder->scratch_nbytes);
+}
+
+static const struct cpu_codebook *
+codebook_of_tile(const struct encoder *encoder, uint64_t tile)
+{
+    int entry = encoder->index.entry[tile];
+
+    return &encoder->codebooks[encoder->codebook_of_entry[entry]];
+}
+
+/* ---- counting ---- */
+
+/* Speed, which has no codebooks. */
+static bool
+find_nonzero(struct encoder *encoder, int worker, uint64_t tile)
+{
+    uint64_t n;
+    const uint16_t *symbols = tile_symbols(encoder, tile, &n);
+    unsigned differs = 0;
+
+    (void)worker;
+    for (uint64_t i = 0; i < n; i++)
+        differs |= symbols[i] ^ TERP_ZERO_SYMBOL;
+    return differs != 0;
+}
+
+static bool
+count_for_entry(struct encoder *encoder, int worker, uint64_t tile)
+{
+    uint32_t counts[TERP_NSYMBOLS];
+    uint64_t n;
+    const uint16_t *symbols = tile_symbols(encoder, tile, &n);
+
+    if (!find_nonzero(encoder, worker, tile))
+        return false;
+    terp_cpu_histogram(symbols, n, counts);
+    encoder->index.entry[tile] =
+        terp_cpu_entry_costs(encoder->coding, counts, encoder->cost[tile]);
+    return true;
+}
+
+static bool
+count_for_custom(struct encoder *encoder, int worker, uint64_t tile)
+{
+    uint64_t *frequency = scratch_of(encoder, worker)->frequency;
+    uint32_t counts[TERP_NSYMBOLS];
+    uint64_t n;
+    const uint16_t *symbols = tile_symbols(encoder, tile, &n);
+
+    if (!find_nonzero(encoder, worker, tile))
+        return false;
+    terp_cpu_histogram(symbols, n, counts);
+    for (int s = 0; s < TERP_NSYMBOLS; s++)
+        frequency[s] += counts[s];
+    return true;
+}
+
+static uint64_t
+cut_tile(const struct encoder *encoder, uint64_t tile,
+         uint32_t items[TERP_TILE_NSYMBOLS])
+{
+    uint64_t n;
+    const uint16_t *symbols = tile_symbols(encoder, tile, &n);
+
+    return terp_cpu_tokens_cut(&encoder->tokens, symbols, n, items);
+}
+
+/* Tokens are not kept for the second pass, which cuts the tile up again: to
+ * store and load four bytes for each took longer. */
+static bool
+count_tokens(struct encoder *encoder, int worker, uint64_t tile)
+{
+    uint32_t items[TERP_TILE_NSYMBOLS], counts[TERP_NSYMBOLS];
+
+    (void)worker;
+    uint64_t nitems = cut_tile(encoder, tile, items);
+    if (nitems == 0)
+        return false;
+    uint32_t nbits = terp_cpu_tokens_count(items, nitems, counts);
+    encoder->index.entry[tile] =
+        terp_cpu_entry_costs(encoder->coding, counts, encoder->cost[tile]);
+    for (int e = 0; e < TERP_NENTRIES; e++)
+        encoder->cost[tile][e] += nbits;
+    return true;
+}
+
+static void
+count_partitions(void *arg, int worker, uint64_t first, uint64_t end)
+{
+    struct encoder *encoder = arg;
+    struct cpu_tile_index *index = &encoder->index;
+    uint64_t tile = first * TERP_PARTITION_NTILES;
+    uint64_t tile_end = min_u64(end * TERP_PARTITION_NTILES, index->ntiles);
+
+    for (; tile < tile_end; tile++)
+        if (encoder->steps->count(encoder, worker, tile))
+            index->nonzero[tile / 8] |= (uint8_t)(1u << (tile % 8));
+}
+
+/* ---- codebooks ---- */
+
+static bool
+choose_none(struct encoder *encoder, struct writer *writer)
+{
+    (void)encoder;
+    (void)writer;
+    return true;
+}
+
+static bool
+choose_entries(struct encoder *encoder, struct writer *writer)
+{
+    struct cpu_tile_index *index = &encoder->index;
+    bool used[TERP_NENTRIES] = {false};
+    uint8_t nbits[TERP_NSYMBOLS];
+    size_t nused = 0;
+
+    terp_cpu_entries_select(index,
+                            (const uint32_t(*)[TERP_NENTRIES])encoder->cost);
+    terp_cpu_entries_write(writer, index);
+    for (uint64_t i = 0; i < index->ntiles; i++)
+        if (bit_at(index->nonzero, i))
+            used[index->entry[i]] = true;
+    for (int e = 0; e < TERP_NENTRIES; e++)
+        if (used[e])
+            encoder->codebook_of_entry[e] = (uint8_t)nused++;
+    encoder->codebooks = malloc((nused + 1) * sizeof *encoder->codebooks);
+    if (encoder->codebooks == NULL)
+        return false;
+    for (int e = 0; e < TERP_NENTRIES; e++) {
+        if (!used[e])
+            continue;
+        terp_cpu_entry_lengths(encoder->coding, e, nbits);
+        terp_cpu_encode_table_make(
+            nbits, &encoder->codebooks[encoder->codebook_of_entry[e]]);
+    }
+    return true;
+}
+
+/* All tiles use codebook 0, as entry 0. */
+static bool
+choose_custom(struct encoder *encoder, struct writer *writer)
+{
+    uint64_t *frequency = scratch_of(encoder, 0)->frequency;
+    uint8_t nbits[TERP_NSYMBOLS];
+    bool any = false;
+
+    encoder->codebooks = malloc(sizeof *encoder->codebooks);
+    if (encoder->codebooks == NULL)
+        return false;
+    for (int worker = 1; worker < encoder->nworkers; worker++)
+        for (int s = 0; s < TERP_NSYMBOLS; s++)
+            frequency[s] += scratch_of(encoder, worker)->frequency[s];
+    for (int s = 0; s < TERP_NSYMBOLS; s++)
+        any |= frequency[s] != 0;
+    if (!any)
+        return true;
+    terp_huffman_lengths(frequency, nbits);
+    terp_cpu_encode_table_make(nbits, encoder->codebooks);
+    terp_cpu_custom_write(writer, nbits);
+    return true;
+}
+
+/* ---- encoding ---- */
+
+static uint64_t
+encode_codewords(const struct encoder *encoder, uint64_t tile, uint8_t *dst)
+{
+    uint64_t n;
+    const uint16_t *symbols = tile_symbols(encoder, tile, &n);
+
+    return terp_cpu_codewords_encode(codebook_of_tile(encoder, tile), symbols,
+                                     n, dst);
+}
+
+static uint64_t
+encode_planes(const struct encoder *encoder, uint64_t tile, uint8_t *dst)
+{
+    int8_t codes[TERP_TILE_NSYMBOLS];
+    struct writer writer = {dst, dst + TERP_CODEWORDS_MAX_NBYTES, false};
+    uint64_t n;
+    const uint16_t *symbols = tile_symbols(encoder, tile, &n);
+
+    for (uint64_t i = 0; i < n; i++)
+        codes[i] = terp_speed_code(symbols[i]);
+    terp_planes_write(&writer, codes, n);
+    return (uint64_t)(writer.at - dst);
+}
+
+static uint64_t
+encode_tokens(const struct encoder *encoder, uint64_t tile, uint8_t *dst)
+{
+    uint32_t items[TERP_TILE_NSYMBOLS];
+    uint64_t nitems = cut_tile(encoder, tile, items);
+
+    return terp_cpu_tokens_encode(codebook_of_tile(encoder, tile), items,
+                                  nitems, dst);
+}
+
+/* ---- the table ---- */
+
+static const struct encode_steps *
+encode_steps_of(enum terp_coding coding)
+{
+    static const struct encode_steps steps[] = {
+        [TERP_CODING_HUFFMAN] = {count_for_entry, choose_entries,
+                                 encode_codewords, false},
+        [TERP_CODING_CUSTOM] = {count_for_custom, choose_custom,
+                                encode_codewords, false},
+        [TERP_CODING_SPEED] = {find_nonzero, choose_none, encode_planes, false},
+        [TERP_CODING_RATIO] = {count_tokens, choose_entries, encode_tokens,
+                               true},
+    };
+
+    return &steps[coding];
+}
+
+/* ---- the payload ---- */
+
+/* From each partition's length, which stands behind its place, to where all
+ * begin. */
+static void
+sum_lengths(struct cpu_tile_index *index)
+{
+    for (uint64_t p = 0; p < index->npartitions; p++)
+        index->begin[p + 1] += index->begin[p];
+}
+
+static void
+encode_in_place(void *arg, int worker, uint64_t first, uint64_t end)
+{
+    const struct encoder *encoder = arg;
+    const struct cpu_tile_index *index = &encoder->index;
+    /* The encoder stores whole words, and would reach into the next tile. */
+    uint8_t bytes[TERP_TOKENS_MAX_NBYTES + CPU_TOKENS_PADDING_NBYTES];
+
+    (void)worker;
+    for (uint64_t p = first; p < end; p++) {
+        uint64_t tile = p * TERP_PARTITION_NTILES;
+        uint64_t tile_end =
+            min_u64(tile + TERP_PARTITION_NTILES, index->ntiles);
+        uint8_t *at = encoder->payload + index->begin[p];
+        for (; tile < tile_end; tile++) {
+            if (!bit_at(index->nonzero, tile))
+                continue;
+            encoder->steps->encode(encoder, tile, bytes);
+            memcpy(at, bytes, index->nbytes[tile]);
+            at += index->nbytes[tile];
+        }
+    }
+}
+
+static enum terp_status
+write_in_place(struct cpu_pool *pool, struct encoder *encoder,
+               struct writer *writer)
+{
+    struct cpu_tile_index *index = &encoder->index;
+
+    for (uint64_t tile = 0; tile < index->ntiles; tile++) {
+        if (!bit_at(index->nonzero, tile))
+            continue;
+        uint32_t nbits = encoder->cost[tile][index->entry[tile]];
+        index->nbytes[tile] = (uint16_t)div_up(nbits, 8);
+        index->begin[tile / TERP_PARTITION_NTILES + 1] += index->nbytes[tile];
+    }
+    sum_lengths(index);
+    terp_cpu_tile_index_write_places(writer, index, encoder->coding);
+    encoder->payload = writer_take(writer, index->begin[index->npartitions]);
+    if (encoder->payload == NULL)
+        return TERP_ERR_CAPACITY;
+    terp_cpu_pool_run(pool, encode_in_place, encoder, index->npartitions, 4);
+    return TERP_OK;
+}
+
+/* Reduces a staged partition if that makes it smaller. Returns its length. */
+static uint64_t
+reduce_partition(struct encoder *encoder, int worker, uint64_t p,
+                 uint8_t *bytes, uint64_t nbytes)
+{
+    struct worker_scratch *scratch = scratch_of(encoder, worker);
+    struct writer writer = {scratch->reduced, scratch->reduced + nbytes - 1,
+                            false};
+
+    terp_reduce_write(&writer, bytes, nbytes, scratch->reduce);
+    if (writer.overflow)
+        return nbytes;
+    nbytes = (uint64_t)(writer.at - scratch->reduced);
+    memcpy(bytes, scratch->reduced, nbytes);
+    encoder->index.reduced[p] = true;
+    return nbytes;
+}
+
+static void
+encode_staged(void *arg, int worker, uint64_t first, uint64_t end)
+{
+    struct encoder *encoder = arg;
+    struct cpu_tile_index *index = &encoder->index;
+
+    for (uint64_t p = first; p < end; p++) {
+        uint8_t *base = encoder->staging + p * STAGED_PARTITION_NBYTES;
+        uint64_t nbytes = 0, tile = p * TERP_PARTITION_NTILES;
+        uint64_t tile_end =
+            min_u64(tile + TERP_PARTITION_NTILES, index->ntiles);
+        for (; tile < tile_end; tile++) {
+            if (!bit_at(index->nonzero, tile))
+                continue;
+            index->nbytes[tile] =
+                (uint16_t)encoder->steps->encode(encoder, tile, base + nbytes);
+            nbytes += index->nbytes[tile];
+        }
+        if (terp_coding_reduces(encoder->coding) && nbytes > 0)
+            nbytes = reduce_partition(encoder, worker, p, base, nbytes);
+        index->begin[p + 1] = nbytes;
+    }
+}
+
+static enum terp_status
+write_staged(struct cpu_pool *pool, struct encoder *encoder,
+             struct writer *writer)
+{
+    struct cpu_tile_index *index = &encoder->index;
+
+    terp_cpu_pool_run(pool, encode_staged, encoder, index->npartitions, 4);
+    sum_lengths(index);
+    terp_cpu_tile_index_write_places(writer, index, encoder->coding);
+    for (uint64_t p = 0; p < index->npartitions; p++) {
+        uint64_t nbytes = index->begin[p + 1] - index->begin[p];
+        uint8_t *at = writer_take(writer, nbytes);
+        if (at == NULL)
+            return TERP_ERR_CAPACITY;
+        memcpy(at, encoder->staging + p * STAGED_PARTITION_NBYTES, nbytes);
+    }
+    return writer->overflow ? TERP_ERR_CAPACITY : TERP_OK;
+}
+
+/* ---- all of it ---- */
+
+static bool
+make_encoder(struct encoder *encoder)
+{
+    const struct cpu_tile_index *index = &encoder->index;
+    bool good = true;
+
+    if (encoder->coding == TERP_CODING_RATIO)
+        terp_cpu_tokens_make(&encoder->tokens);
+    if (!encoder->steps->costs_are_lengths) {
+        encoder->staging = malloc(index->npartitions * STAGED_PARTITION_NBYTES);
+        good = encoder->staging != NULL;
+    }
+    if (good && terp_coding_selects_entries(encoder->coding)) {
+        encoder->cost = malloc(index->ntiles * sizeof *encoder->cost);
+        good = encoder->cost != NULL;
+    }
+    if (good && terp_coding_reduces(encoder->coding)) {
+        const size_t nbytes =
+            sizeof(struct worker_scratch) +
+            terp_reduce_scratch_nbytes(STAGED_PARTITION_NBYTES);
+        encoder->scratch_nbytes = div_up(nbytes, 64) * 64;
+        encoder->scratch =
+            calloc((size_t)encoder->nworkers, encoder->scratch_nbytes);
+        good = encoder->scratch != NULL;
+    }
+    return good;
+}
+
+enum terp_status
+terp_cpu_tiles_encode(struct cpu_pool *pool, enum terp_coding coding,
+                      const uint16_t *symbols, uint64_t nsymbols,
+                      struct writer *writer)
+{
+    struct encoder *encoder = calloc(1, sizeof *encoder);
+
+    if (encoder == NULL)
+        return TERP_ERR_MEMORY;
+    encoder->steps = encode_steps_of(coding);
+    encoder->coding = coding;
+    encoder->symbols = symbols;
+    encoder->nsymbols = nsymbols;
+    encoder->nworkers = terp_cpu_pool_nworkers(pool);
+    struct cpu_tile_index *index = &encoder->index;
+    enum terp_status st = terp_cpu_tile_index_make(nsymbols, index);
+    if (st == TERP_OK && !make_encoder(encoder))
+        st = TERP_ERR_MEMORY;
+    if (st != TERP_OK)
+        goto out;
+    terp_cpu_pool_run(pool, count_partitions, encoder, index->npartitions, 4);
+    terp_cpu_tile_index_write_nonzero(writer, index);
+    if (!encoder->steps->choose(encoder, writer))
+        st = TERP_ERR_MEMORY;
+    else
+        st = encoder->steps->costs_are_lengths
+                 ? write_in_place(pool, encoder, writer)
+                 : write_staged(pool, encoder, writer);
+out:
+    free(encoder->scratch);
+    free(encoder->codebooks);
+    free(encoder->cost);
+    free(encoder->staging);
+    terp_cpu_tile_index_free(index);
+    free(encoder);
+    return st;
+}
