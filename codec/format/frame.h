@@ -5,6 +5,7 @@
 #include <assert.h>
 
 #include "codec/api/terp.h"
+#include "codec/format/limits.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,12 +33,19 @@ terp_coding_of(enum terp_pipeline pipeline)
                                                : TERP_CODING_RATIO;
 }
 
+static inline int
+terp_max_code_of(enum terp_coding coding)
+{
+    return coding == TERP_CODING_SPEED ? TERP_SPEED_MAX_CODE : TERP_MAX_CODE;
+}
+
 /* Predictors as the stream numbers them. Values are pinned. */
 enum terp_prediction {
     TERP_PREDICTION_NONE = 0,
     TERP_PREDICTION_SPLINE = 1,
     TERP_PREDICTION_LORENZO = 2
 };
+#define TERP_NPREDICTIONS 3
 
 struct terp_frame {
     struct terp_chunk chunk;

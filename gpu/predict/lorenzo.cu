@@ -39,18 +39,17 @@ static __global__ void
 __launch_bounds__(NTHREADS) lorenzo_prequantize(struct cuda_batch batch)
 {
     begin_kernel();
-    __shared__ unsigned s_last, s_njoined;
+    __shared__ unsigned s_last, s_nunpredictable;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
 
     if (!chunk_applies(chunk))
         return;
-    const T rounder = value_traits<T>::ROUNDER;
     const T *src = (const T *)chunk.src;
-    int_of<T> *levels = region<int_of<T>>(batch, blockIdx.y, batch.at.work);
+    int_of<T> *quants = region<int_of<T>>(batch, blockIdx.y, batch.at.work);
     uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
     const struct constants<T> k =
         constants_of<T>(chunk.step, chunk.bound, batch.max_code);
-    const struct fill_words<T> fills = fills_of<T>(chunk);
+    const fill_words<T> fills = fills_of<T>(chunk);
     /* Where no value is special, none looks so: what other blocks add to the
      * count does not matter here. */
     const bool has_specials = chunk.has_specials;
@@ -61,7 +60,7 @@ __launch_bounds__(NTHREADS) lorenzo_prequantize(struct cuda_batch batch)
          piece += gridDim.x) {
         const uint64_t first = piece * PIECE_NVALUES;
         if (threadIdx.x == 0)
-            s_last = s_njoined = 0;
+            s_last = s_nunpredictable = 0;
         __syncthreads();
         for (unsigned i = threadIdx.x; i < PIECE_NVALUES; i += NTHREADS) {
             uint64_t at = first + i;
@@ -69,15 +68,13 @@ __launch_bounds__(NTHREADS) lorenzo_prequantize(struct cuda_batch batch)
             if (at < batch.nvalues) {
                 T value = src[at];
                 special = has_specials && is_special(value, fills);
-                T scaled = value * k.inverse;
-                bool fits = absolute(scaled) <= value_traits<T>::MAX_LEVEL;
-                T level = ((fits ? scaled : (T)0) + rounder) - rounder;
-                fits &= absolute(value - level * k.step) < k.limit;
+                bool fits;
+                T quant = nearest_quant(value, k, &fits);
                 miss = !fits;
-                levels[at] = miss || special ? 0 : (int_of<T>)level;
+                quants[at] = miss || special ? 0 : (int_of<T>)quant;
             }
-            unsigned word = __ballot_sync(ALL_LANES, special | miss);
-            unsigned joined = __ballot_sync(ALL_LANES, miss && !special);
+            unsigned word = __ballot_sync(FULL_WARP_MASK, special | miss);
+            unsigned joined = __ballot_sync(FULL_WARP_MASK, miss && !special);
             unsigned valid = ~word;
             if (at - threadIdx.x % 32 + 32 >
                 batch.nvalues) /* the warp's last */
@@ -87,7 +84,7 @@ __launch_bounds__(NTHREADS) lorenzo_prequantize(struct cuda_batch batch)
             if (threadIdx.x % 32 == 0 && at < end) {
                 mask[at / 32] = word;
                 if (joined != 0)
-                    atomicAdd(&s_njoined, (unsigned)__popc(joined));
+                    atomicAdd(&s_nunpredictable, (unsigned)__popc(joined));
                 if (valid != 0)
                     atomicMax(&s_last, i + 32 - (unsigned)__clz((int)valid));
             }
@@ -95,8 +92,9 @@ __launch_bounds__(NTHREADS) lorenzo_prequantize(struct cuda_batch batch)
         __syncthreads();
         if (threadIdx.x == 0) {
             last_valid(batch)[piece] = s_last == 0 ? 0 : first + s_last;
-            if (s_njoined != 0)
-                atomicAdd(&chunk.nspecials, (unsigned long long)s_njoined);
+            if (s_nunpredictable != 0)
+                atomicAdd(&chunk.nspecials,
+                          (unsigned long long)s_nunpredictable);
         }
         __syncthreads();
     }
@@ -130,12 +128,12 @@ blocks_of_lines(const struct cuda_batch *batch, int d)
 
 template <typename W>
 static __device__ __forceinline__ void
-subtract_line(const struct line &line, const uint32_t *mask, W *levels)
+subtract_line(const struct line &line, const uint32_t *mask, W *quants)
 {
     W last = 0;
 
     for (uint64_t first = 0; first < line.extent; first += NAHEAD) {
-        W *at = levels + line.at + first * line.stride, ahead[NAHEAD];
+        W *at = quants + line.at + first * line.stride, ahead[NAHEAD];
         bool counts[NAHEAD];
 #pragma unroll
         for (unsigned i = 0; i < NAHEAD; i++) {
@@ -169,10 +167,10 @@ __launch_bounds__(NTHREADS)
         !(chunk.lorenzo_dims >> d & 1))
         return;
     const uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
-    word_of<T> *levels = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
     for (uint64_t number = line_of_thread();
          find_line(batch.d_layout, d, number, &line); number += lines_at_once())
-        subtract_line(line, mask, levels);
+        subtract_line(line, mask, quants);
 }
 
 /* ---- rows ---- */
@@ -205,7 +203,7 @@ __launch_bounds__(NTHREADS, 4) lorenzo_repeat(struct cuda_batch batch)
         return;
     const uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
     const uint64_t *last = last_valid(batch);
-    int_of<T> *levels = region<int_of<T>>(batch, blockIdx.y, batch.at.work);
+    int_of<T> *quants = region<int_of<T>>(batch, blockIdx.y, batch.at.work);
     const uint64_t nwords = div_up(batch.nvalues, 32);
 
     for (uint64_t piece = blockIdx.x; piece * PIECE_NVALUES < batch.nvalues;
@@ -248,7 +246,7 @@ __launch_bounds__(NTHREADS, 4) lorenzo_repeat(struct cuda_batch batch)
             uint64_t at = first + i, row = at;
             uint64_t row_at = at - split(&row, batch.d_layout->dims[0]);
             if (from > row_at)
-                levels[at] = levels[from - 1];
+                quants[at] = quants[from - 1];
         }
     }
 }
@@ -302,7 +300,7 @@ nblocks_of_segments(const struct terp_layout *layout)
 template <typename T> struct symbol_maker {
     const struct terp_layout *layout;
     struct cuda_chunk *chunk;
-    const word_of<T> *levels;
+    const word_of<T> *quants;
     uint16_t *symbols;
     unsigned long long *ranges;
     int max_code;
@@ -335,10 +333,10 @@ make_symbols(const struct symbol_maker<T> &maker)
             uint64_t x = segment.x + i, at = segment.at + x;
             const unsigned dims_here = x > 0 ? dims : dims & ~1u;
             word_of<T> word =
-                lorenzo_difference(maker.levels + at, dims_here, stride);
+                lorenzo_difference(maker.quants + at, dims_here, stride);
             if (means && nth > 0)
                 word -= lorenzo_mean<word_of<T>, true>(
-                    maker.levels + at, dims_here, layout, means_dim, nth);
+                    maker.quants + at, dims_here, layout, means_dim, nth);
             int_of<T> code = (int_of<T>)word;
             bool fits = code >= -maker.max_code && code <= maker.max_code;
             maker.symbols[tiled_at(segment.tiled, layout->rank, layout->dims[0],
@@ -449,18 +447,18 @@ mask_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 template <typename T>
 static __device__ __forceinline__ word_of<T>
 difference_at(const struct cuda_batch &batch, const struct segment &segment,
-              const uint32_t *mask, const word_of<T> *levels,
+              const uint32_t *mask, const word_of<T> *quants,
               const uint16_t *symbols, uint64_t x)
 {
     const struct terp_layout *layout = batch.d_layout;
     if (symbols == nullptr)
-        return levels[segment.at + x];
+        return quants[segment.at + x];
     if (mask != nullptr && is_set(mask, segment.at + x))
         return 0;
     unsigned symbol =
         symbols[tiled_at(segment.tiled, layout->rank, layout->dims[0], x)];
     return symbol == TERP_ESCAPE
-               ? levels[segment.at + x]
+               ? quants[segment.at + x]
                : (word_of<T>)(int_of<T>)((int)symbol - TERP_RADIUS);
 }
 
@@ -477,7 +475,7 @@ __launch_bounds__(NTHREADS) lorenzo_sum_segments(struct cuda_batch batch)
     if (!chunk_applies(chunk) || !(dims_to_sum(batch, chunk) & 1))
         return;
     const uint32_t *mask = mask_of(batch, chunk);
-    const word_of<T> *levels =
+    const word_of<T> *quants =
         region<word_of<T>>(batch, blockIdx.y, batch.at.work);
     const uint16_t *symbols = symbols_to_sum(batch, chunk);
     word_of<T> *sums = region<word_of<T>>(batch, blockIdx.y, batch.at.staging);
@@ -485,10 +483,10 @@ __launch_bounds__(NTHREADS) lorenzo_sum_segments(struct cuda_batch batch)
          find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
         word_of<T> sum = 0;
         for (uint64_t i = threadIdx.x % 32; i < segment.nx; i += 32)
-            sum += difference_at<T>(batch, segment, mask, levels, symbols,
+            sum += difference_at<T>(batch, segment, mask, quants, symbols,
                                     segment.x + i);
         for (int distance = 16; distance > 0; distance /= 2)
-            sum += __shfl_xor_sync(ALL_LANES, sum, distance);
+            sum += __shfl_xor_sync(FULL_WARP_MASK, sum, distance);
         if (threadIdx.x % 32 == 0)
             sums[block * (NTHREADS / 32) + threadIdx.x / 32] = sum;
     }
@@ -520,12 +518,13 @@ __launch_bounds__(NTHREADS) lorenzo_scan_segments(struct cuda_batch batch)
             bool exists = first + lane < nsegments;
             word_of<T> own = exists ? sums[first + lane] : 0, sum = own;
             for (int distance = 1; distance < 32; distance *= 2) {
-                word_of<T> below = __shfl_up_sync(ALL_LANES, sum, distance);
+                word_of<T> below =
+                    __shfl_up_sync(FULL_WARP_MASK, sum, distance);
                 sum += (int)lane >= distance ? below : 0;
             }
             if (exists)
                 sums[first + lane] = carry + sum - own;
-            carry += __shfl_sync(ALL_LANES, sum, 31);
+            carry += __shfl_sync(FULL_WARP_MASK, sum, 31);
         }
     }
 }
@@ -546,7 +545,7 @@ __launch_bounds__(NTHREADS) lorenzo_sum_rows(struct cuda_batch batch)
     const unsigned dims = dims_to_sum(batch, chunk);
     const uint32_t *mask = mask_of(batch, chunk);
     const bool is_split = (dims & 1) && nsegments_of(batch.d_layout) > 1;
-    word_of<T> *levels = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
     const word_of<T> *sums =
         region<word_of<T>>(batch, blockIdx.y, batch.at.staging);
     const uint16_t *symbols = symbols_to_sum(batch, chunk);
@@ -563,19 +562,20 @@ __launch_bounds__(NTHREADS) lorenzo_sum_rows(struct cuda_batch batch)
             word_of<T> sum = 0;
             if (exists)
                 sum =
-                    difference_at<T>(batch, segment, mask, levels, symbols, x);
+                    difference_at<T>(batch, segment, mask, quants, symbols, x);
             if (dims & 1) {
                 for (int distance = 1; distance < 32; distance *= 2) {
-                    word_of<T> below = __shfl_up_sync(ALL_LANES, sum, distance);
+                    word_of<T> below =
+                        __shfl_up_sync(FULL_WARP_MASK, sum, distance);
                     sum += (int)lane >= distance ? below : 0;
                 }
                 sum += carry;
-                carry = __shfl_sync(ALL_LANES, sum, 31);
+                carry = __shfl_sync(FULL_WARP_MASK, sum, 31);
             }
             if (exists && dims >> 1 == 0)
                 dst[segment.at + x] = (T)(int_of<T>)sum * step;
             else if (exists)
-                levels[segment.at + x] = sum;
+                quants[segment.at + x] = sum;
         }
     }
 }
@@ -584,19 +584,19 @@ __launch_bounds__(NTHREADS) lorenzo_sum_rows(struct cuda_batch batch)
  * all. */
 template <typename T, bool masked>
 static __device__ __forceinline__ void
-sum_line(const struct line &line, const uint32_t *mask, word_of<T> *levels,
+sum_line(const struct line &line, const uint32_t *mask, word_of<T> *quants,
          bool is_last, T step, T *dst)
 {
     uint64_t at = line.at;
     word_of<T> sum = 0;
 #pragma unroll 8
     for (uint64_t i = 0; i < line.extent; i++, at += line.stride) {
-        word_of<T> level = levels[at];
-        sum += masked && is_set(mask, at) ? 0 : level;
+        word_of<T> quant = quants[at];
+        sum += masked && is_set(mask, at) ? 0 : quant;
         if (is_last)
             dst[at] = (T)(int_of<T>)sum * step;
         else
-            levels[at] = sum;
+            quants[at] = sum;
     }
 }
 
@@ -616,7 +616,7 @@ __launch_bounds__(NTHREADS) lorenzo_sum_lines(struct cuda_batch batch, int d)
     if (!(dims >> d & 1))
         return;
     const uint32_t *mask = mask_of(batch, chunk);
-    word_of<T> *levels = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
     const bool is_last = dims >> (d + 1) == 0;
     const T step =
         constants_of<T>(chunk.step, chunk.bound, batch.max_code).step;
@@ -625,9 +625,9 @@ __launch_bounds__(NTHREADS) lorenzo_sum_lines(struct cuda_batch batch, int d)
          find_line(batch.d_layout, d, number, &line);
          number += lines_at_once()) {
         if (mask != nullptr)
-            sum_line<T, true>(line, mask, levels, is_last, step, dst);
+            sum_line<T, true>(line, mask, quants, is_last, step, dst);
         else
-            sum_line<T, false>(line, mask, levels, is_last, step, dst);
+            sum_line<T, false>(line, mask, quants, is_last, step, dst);
     }
 }
 

@@ -3,6 +3,7 @@
 #define TERP_GPU_PREDICT_LORENZO_CUH
 
 #include "codec/model/lorenzo.h"
+#include "codec/model/quantizer.h"
 #include "gpu/engine/state.cuh"
 #include "gpu/entropy/order.cuh"
 
@@ -88,11 +89,7 @@ lorenzo_mean(const W *at, unsigned dims, const struct terp_layout *layout,
             count++;
         }
     }
-    /* To the nearest, towards minus infinity: -1 - s / n of -1 - s. */
-    sum += count / 2;
-    const W sign = 0 - (sum >> (8 * sizeof(W) - 1));
-    const W magnitude = sum ^ sign;
-    return (count == 8 ? magnitude / 8 : magnitude / count) ^ sign;
+    return mean_of_quants(sum, count);
 }
 
 #endif

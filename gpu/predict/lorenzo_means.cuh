@@ -6,7 +6,6 @@
 #include "gpu/predict/lorenzo.cuh"
 #include "gpu/predict/values.cuh"
 
-#define ALL_LANES 0xFFFFFFFFu
 #define NTHREADS 256
 #define NWARPS (NTHREADS / 32)
 
@@ -39,20 +38,12 @@ find_line(const struct terp_layout *layout, int d, uint64_t number,
 
 /* ---- encode ---- */
 
-template <typename W>
-static __device__ __forceinline__ unsigned
-limited_magnitude(W difference)
-{
-    W magnitude = min(difference, (W)0 - difference);
-    return (unsigned)min(magnitude, (W)TERP_MEANS_MAX_MAGNITUDE);
-}
-
 /* What differences and means leave of the samples that the CPU takes, to the
  * chunk's sums. Blocks of NTHREADS, any number; a warp a stretch. Apart from
  * all else, which should not need as many registers. */
 template <typename W>
 static __device__ __attribute__((noinline)) void
-weigh_means(const struct terp_layout *layout, const W *levels,
+weigh_means(const struct terp_layout *layout, const W *quants,
             struct cuda_chunk *chunk)
 {
     const uint64_t nx = layout->dims[0];
@@ -75,7 +66,7 @@ weigh_means(const struct terp_layout *layout, const W *levels,
          every / 2 + k * every < nstretches; k += gridDim.x * NWARPS) {
         uint64_t left = every / 2 + k * every, i = 0;
         const uint64_t x = split(&left, nper_row) * TERP_LORENZO_NVALUES;
-        const W *row = levels + left * nx;
+        const W *row = quants + left * nx;
         unsigned dims = chunk->lorenzo_dims & ~(1u << means_dim);
         for (int d = 1; d < TERP_NDIMS; d++) {
             uint64_t at = split(&left, layout->dims[d]);
@@ -95,13 +86,13 @@ weigh_means(const struct terp_layout *layout, const W *levels,
                 mean = lorenzo_mean<W, true>(row + at, dims_here, layout,
                                              means_dim, i);
             }
-            differences += limited_magnitude(own - before);
-            means += limited_magnitude(own - mean);
+            differences += weight_of_difference<W>(own - before);
+            means += weight_of_difference<W>(own - mean);
         }
     }
     for (int distance = 16; distance > 0; distance /= 2) {
-        differences += __shfl_xor_sync(ALL_LANES, differences, distance);
-        means += __shfl_xor_sync(ALL_LANES, means, distance);
+        differences += __shfl_xor_sync(FULL_WARP_MASK, differences, distance);
+        means += __shfl_xor_sync(FULL_WARP_MASK, means, distance);
     }
     if (lane == 0 && differences != 0)
         atomicAdd(&chunk->differences_sum, differences);
@@ -123,7 +114,7 @@ nblocks_of_means(const struct terp_layout *layout)
 template <typename T>
 static __device__ __forceinline__ void
 place_symbols(const struct terp_layout *layout, const uint16_t *symbols,
-              const struct line &line, int d, word_of<T> *levels)
+              const struct line &line, int d, word_of<T> *quants)
 {
     uint64_t coordinate[TERP_NDIMS], left = line.at;
 
@@ -137,7 +128,7 @@ place_symbols(const struct terp_layout *layout, const uint16_t *symbols,
         const unsigned symbol = symbols[tiled_at(
             row, layout->rank, layout->dims[0], coordinate[0])];
         if (symbol != TERP_ESCAPE)
-            levels[line.at + i * line.stride] =
+            quants[line.at + i * line.stride] =
                 (word_of<T>)(int_of<T>)((int)symbol - TERP_RADIUS);
     }
 }
@@ -161,18 +152,18 @@ __launch_bounds__(NTHREADS) lorenzo_add_means(struct cuda_batch batch, int d)
     const uint64_t nlines = layout->nvalues / layout->dims[d];
     const uint16_t *symbols =
         region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
-    word_of<T> *levels = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
     for (uint64_t first = (uint64_t)blockIdx.x * 32; first < nlines;
          first += (uint64_t)gridDim.x * 32) {
         const bool exists = find_line(layout, d, first + lane, &line);
         if (exists)
-            place_symbols<T>(layout, symbols, line, d, levels);
+            place_symbols<T>(layout, symbols, line, d, quants);
         for (uint64_t step = terp_means_first_step(line.extent); step > 0;
              step /= 2) {
             __syncthreads();
             for (uint64_t i = step * (2 * warp + 1); exists && i < line.extent;
                  i += step * (2 * NWARPS)) {
-                word_of<T> *at = levels + line.at + i * line.stride;
+                word_of<T> *at = quants + line.at + i * line.stride;
                 *at += lorenzo_mean<word_of<T>, false>(at, 0, layout, d, i);
             }
         }

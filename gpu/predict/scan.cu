@@ -142,7 +142,7 @@ template <typename T>
 static __device__ __forceinline__ extremes<T>
 no_extremes(void)
 {
-    return {value_traits<T>::T_MAX, -value_traits<T>::T_MAX, {0, 0}};
+    return {value_traits<T>::MAX, -value_traits<T>::MAX, {0, 0}};
 }
 
 /* Of all threads of the block, for its first thread. */
@@ -153,12 +153,12 @@ reduce_extremes(extremes<T> own)
     __shared__ extremes<T> s_of_warps[NWARPS];
 
     for (int distance = 16; distance > 0; distance /= 2) {
-        own.min =
-            smaller(own.min, __shfl_xor_sync(0xFFFFFFFF, own.min, distance));
+        own.min = smaller(own.min,
+                          __shfl_xor_sync(FULL_WARP_MASK, own.min, distance));
         own.max =
-            larger(own.max, __shfl_xor_sync(0xFFFFFFFF, own.max, distance));
+            larger(own.max, __shfl_xor_sync(FULL_WARP_MASK, own.max, distance));
         for (int i = 0; i < 2; i++)
-            own.n[i] += __shfl_xor_sync(0xFFFFFFFF, own.n[i], distance);
+            own.n[i] += __shfl_xor_sync(FULL_WARP_MASK, own.n[i], distance);
     }
     if (threadIdx.x % 32 == 0)
         s_of_warps[threadIdx.x / 32] = own;
@@ -271,9 +271,9 @@ end_scan(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 
     if (threadIdx.x == 0) {
         unsigned long long max_key = chunk.max_key;
-        s_min = max_key == 0 ? value_traits<T>::T_MAX
-                             : value_of_key(~chunk.min_key);
-        s_max = max_key == 0 ? -value_traits<T>::T_MAX : value_of_key(max_key);
+        s_min =
+            max_key == 0 ? value_traits<T>::MAX : value_of_key(~chunk.min_key);
+        s_max = max_key == 0 ? -value_traits<T>::MAX : value_of_key(max_key);
         chunk.min = s_min;
         chunk.max = s_max;
         for (int i = 0; i < TERP_NFILLS; i++)
@@ -302,7 +302,7 @@ end_scan(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     struct value_range range = range_of_chunk(chunk);
     if (s_min >= s_max)
         take_fills<T>(batch, &range);
-    settle<T>(batch, chunk, range, src[0]);
+    finalize_params<T>(batch, chunk, range, src[0]);
 }
 
 /* Grid: x cuts a chunk into shares of block_nunits, y chunks. A block reduces
@@ -364,9 +364,9 @@ __launch_bounds__(NTHREADS)
     volatile unsigned *flags = &chunk.progress[CUDA_PROGRESS_NOT_ISOLATED];
 
     if (threadIdx.x == 0)
-        s_flags = chunk.status == TERP_OK ? *flags : SETTLED;
+        s_flags = chunk.status == TERP_OK ? *flags : RANGE_IS_FINAL;
     __syncthreads();
-    if (s_flags & SETTLED)
+    if (s_flags & RANGE_IS_FINAL)
         return;
     if (s_flags != NONE_IS_ISOLATED) {
         share<T> share = share_of<T>(batch, chunk, block_nunits);
@@ -413,7 +413,7 @@ __launch_bounds__(NTHREADS)
     struct value_range range = range_of_chunk(chunk);
     if (*flags != NONE_IS_ISOLATED)
         take_fills<T>(batch, &range);
-    settle<T>(batch, chunk, range, *(const T *)chunk.src);
+    finalize_params<T>(batch, chunk, range, *(const T *)chunk.src);
 }
 
 /* Every block of a chunk has a share, which may be empty for the last one. */

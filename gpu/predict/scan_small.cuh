@@ -23,7 +23,7 @@ given_fills(const struct cuda_batch &batch)
     fill_words<T> fills;
 
     for (int i = 0; i < TERP_NFILLS; i++)
-        fills.at[i] = value_traits<T>::NEGATIVE_ZERO;
+        fills.at[i] = (word_of<T>)((word_of<T>)1 << (8 * sizeof(T) - 1));
     if (batch.params.has_fill)
         fills.at[0] = (word_of<T>)batch.params.fill_bits;
     return fills;
@@ -40,7 +40,7 @@ template <typename T>
 static __device__ __forceinline__ found_range<T>
 no_range(void)
 {
-    const T largest = value_traits<T>::T_MAX;
+    const T largest = value_traits<T>::MAX;
     return {largest, -largest, largest, -largest, 0, 0, 0};
 }
 
@@ -90,21 +90,21 @@ reduce_range(found_range<T> own)
 
 #pragma unroll 1
     for (int distance = 16; distance > 0; distance /= 2) {
-        min = smaller(min, __shfl_xor_sync(0xFFFFFFFF, min, distance));
-        max = larger(max, __shfl_xor_sync(0xFFFFFFFF, max, distance));
+        min = smaller(min, __shfl_xor_sync(FULL_WARP_MASK, min, distance));
+        max = larger(max, __shfl_xor_sync(FULL_WARP_MASK, max, distance));
     }
     widen_range(&own, min, max);
 #pragma unroll 1
     for (int distance = 16; distance > 0; distance /= 2) {
         own.inner_min =
             smaller(own.inner_min,
-                    __shfl_xor_sync(0xFFFFFFFF, own.inner_min, distance));
+                    __shfl_xor_sync(FULL_WARP_MASK, own.inner_min, distance));
         own.inner_max =
             larger(own.inner_max,
-                   __shfl_xor_sync(0xFFFFFFFF, own.inner_max, distance));
-        own.nmin += __shfl_xor_sync(0xFFFFFFFF, own.nmin, distance);
-        own.nmax += __shfl_xor_sync(0xFFFFFFFF, own.nmax, distance);
-        own.nvalid += __shfl_xor_sync(0xFFFFFFFF, own.nvalid, distance);
+                   __shfl_xor_sync(FULL_WARP_MASK, own.inner_max, distance));
+        own.nmin += __shfl_xor_sync(FULL_WARP_MASK, own.nmin, distance);
+        own.nmax += __shfl_xor_sync(FULL_WARP_MASK, own.nmax, distance);
+        own.nvalid += __shfl_xor_sync(FULL_WARP_MASK, own.nvalid, distance);
     }
     return own;
 }
@@ -221,7 +221,7 @@ __launch_bounds__(SETTLE_NTHREADS)
     for (int i = 0; i < TERP_NFILLS; i++)
         range.fills[i] = fills.at[i];
     take_fills<T>(batch, &range);
-    settle<T>(batch, chunk, range, first);
+    finalize_params<T>(batch, chunk, range, first);
 }
 
 /* The number of blocks that look at a chunk. */

@@ -155,26 +155,6 @@ make_step(const struct terp_layout *layout, const struct level_shape *shape,
 
 /* ---- runs ---- */
 
-/* Points that a form does not read may not exist. */
-static __device__ __forceinline__ bool
-form_has_a(int form)
-{
-    return form != TERP_FORM_COPY && form != TERP_FORM_LINEAR &&
-           form != TERP_FORM_QUAD_ABOVE;
-}
-
-static __device__ __forceinline__ bool
-form_has_c(int form)
-{
-    return form >= TERP_FORM_LINEAR;
-}
-
-static __device__ __forceinline__ bool
-form_has_d(int form)
-{
-    return form >= TERP_FORM_QUAD_ABOVE;
-}
-
 /* What predicts the rows of a type; masks over its odd dimensions, in the
  * order of row_type. */
 struct predictors {
@@ -185,7 +165,7 @@ struct predictors {
 };
 
 static __device__ __forceinline__ struct predictors
-predictors_of(const struct cuda_level_plan &plan, const struct row_type &type)
+predictors_of(const struct terp_level_plan &plan, const struct row_type &type)
 {
     const unsigned priorities = plan.priorities;
     const unsigned even = terp_predicting_dims(type.odd, priorities);
@@ -228,10 +208,7 @@ template <typename T>
 static __device__ __forceinline__ T
 share_of(int npredictions)
 {
-    return npredictions == 2   ? (T)0.5
-           : npredictions == 3 ? (T)(1.0 / 3)
-           : npredictions == 4 ? (T)0.25
-                               : (T)1;
+    return TERP_SHARE(T, npredictions);
 }
 
 /* Those of `dims` whose form is of the highest order. */
@@ -295,8 +272,8 @@ make_run(const struct level_shape &shape, const struct row_type &type,
                                    : d == 2 ? z
                                             : w,
                                    type.neven[j]);
-            interior &= form_has_a(form[j]) && form_has_d(form[j]);
-            between &= form_has_c(form[j]);
+            interior &= terp_form_has_a(form[j]) && terp_form_has_d(form[j]);
+            between &= terp_form_has_c(form[j]);
         }
         run->form[j] = (uint8_t)form[j];
     }

@@ -257,7 +257,7 @@ prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
     if (level > work.nlevels || lane >= TERP_NCLASSES)
         return;
     struct coarse_level<T> &s_level = shared->level[anchors ? 0 : level];
-    const struct cuda_level_plan &plan = chunk.plan[work.finest + level];
+    const struct terp_level_plan &plan = chunk.plan[work.finest + level];
     if (threadIdx.x < COARSE_NTHREADS / 2) {
         if (anchors)
             return;
@@ -276,10 +276,10 @@ prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
         if (lane == 0 && terp_blend_order(plan.priorities) > 1)
             batch.d_chunks[blockIdx.y].status = TERP_ERR_DEVICE;
     } else if (lane == 0) {
-        double ratio = anchors ? 1.0 : (double)plan.ratio / TERP_RATIO_ONE;
+        double factor = anchors ? 1.0 : terp_bound_factor(&plan);
         struct constants<T> &s_k = anchors ? shared->k : s_level.k;
         struct constants<T> k =
-            constants_of<T>(chunk.step * ratio, chunk.bound, batch.max_code);
+            constants_of<T>(chunk.step * factor, chunk.bound, batch.max_code);
         if (decode)
             s_k.step = k.step;
         else

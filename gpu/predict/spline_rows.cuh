@@ -79,15 +79,13 @@ static __device__ __forceinline__ void
 view_level(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
            const struct level_shape &shape, struct level_view<T> *view)
 {
-    const struct cuda_level_plan &plan = chunk.plan[shape.l];
+    const struct terp_level_plan &plan = chunk.plan[shape.l];
 
     view->coarse = view->lattice + shape.coarse_at;
     view->fine = shape.l > 1 ? view->lattice + shape.fine_at
                  : decode    ? view->dst
                              : view->work;
-    view->k =
-        constants_of<T>(chunk.step * ((double)plan.ratio / TERP_RATIO_ONE),
-                        chunk.bound, batch.max_code);
+    view->k = level_constants<T>(batch, chunk, plan);
     view->spline = (enum terp_spline)plan.spline;
     view->blend_order = terp_blend_order(plan.priorities);
 }
@@ -134,11 +132,11 @@ predict_points(const struct row_type &type, const struct run<T> &run,
         if (!((run.even_dims | run.odd_dims) >> j & 1))
             continue;
         b = load_points<width, vector>(at - stride, n);
-        if (form_has_a(form))
+        if (terp_form_has_a(form))
             a = load_points<width, vector>(at - 3 * stride, n);
-        if (form_has_c(form))
+        if (terp_form_has_c(form))
             c = load_points<width, vector>(at + stride, n);
-        if (form_has_d(form))
+        if (terp_form_has_d(form))
             d = load_points<width, vector>(at + 3 * stride, n);
 #pragma unroll
         for (int i = 0; i < 2 * width; i++) {
@@ -275,9 +273,9 @@ predict_odd(const struct level_view<T> &view, const struct run<T> &run, T sum,
         order = terp_form_order(TERP_FORM_CUBIC);
     } else {
         enum terp_form form = terp_form_at(view.spline, x, neven);
-        along = combine(form, form_has_a(form) ? even[-1] : (T)0, even[0],
-                        form_has_c(form) ? even[1] : (T)0,
-                        form_has_d(form) ? even[2] : (T)0);
+        along = combine(form, terp_form_has_a(form) ? even[-1] : (T)0, even[0],
+                        terp_form_has_c(form) ? even[1] : (T)0,
+                        terp_form_has_d(form) ? even[2] : (T)0);
         order = terp_form_order(form);
     }
     return order == run.odd_order  ? (sum + along) * run.share_odd_0

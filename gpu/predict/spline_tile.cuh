@@ -134,7 +134,7 @@ place_row(const struct tile_work &work, const struct tile_place &tile,
 /* What predicts it. */
 template <typename T>
 static __device__ __forceinline__ void
-plan_row(const struct tile_work &work, const struct cuda_level_plan &plan,
+plan_row(const struct tile_work &work, const struct terp_level_plan &plan,
          struct tile_row<T> *row)
 {
     const unsigned odd = 2u * (row->head.facts & ROW_TYPE);
@@ -377,9 +377,9 @@ predict_tile_odd(uint32_t facts, const struct tile_shares<T> &share,
                  const struct tile_column<T> &column, T sum, T even)
 {
     const T none = (T)-0.0;
-    T a = __shfl_up_sync(0xFFFFFFFF, even, 1);
-    T c = __shfl_down_sync(0xFFFFFFFF, even, 1);
-    T d = __shfl_down_sync(0xFFFFFFFF, even, 2);
+    T a = __shfl_up_sync(FULL_WARP_MASK, even, 1);
+    T c = __shfl_down_sync(FULL_WARP_MASK, even, 1);
+    T d = __shfl_down_sync(FULL_WARP_MASK, even, 2);
     T along =
         combine_weighted(column.weights, column.reach & REACHES_A ? a : none,
                          even, column.reach & REACHES_C ? c : none,
@@ -479,7 +479,7 @@ make_tile_row(const struct tile_work &work, const struct level_view<T> &view,
     }
     sum.odd = predict_tile_odd(head.facts, share, column, sum.odd, pair.even);
     if (head.facts & ROW_BLENDS) {
-        const T c = __shfl_down_sync(0xFFFFFFFF, pair.even, 1);
+        const T c = __shfl_down_sync(FULL_WARP_MASK, pair.even, 1);
         near.odd.faces += pair.even + c;
         if (blends_odd)
             sum.odd = type == 3 ? blend_of<3>(near.odd, order)
@@ -519,15 +519,13 @@ plan_tile(const struct cuda_batch &batch, const struct tile_work &work,
           struct tile_column<T> *column, struct tile_shared<T> *shared)
 {
     const struct cuda_chunk &chunk = shared->chunk;
-    const struct cuda_level_plan &plan = chunk.plan[work.l];
+    const struct terp_level_plan &plan = chunk.plan[work.l];
     const enum terp_spline spline = (enum terp_spline)plan.spline;
 
     if (threadIdx.x < work.row_end[TILE_NTYPES - 1])
         plan_row(work, plan, &shared->rows[threadIdx.x]);
     else if (threadIdx.x == TILE_NTHREADS - 1)
-        shared->k =
-            constants_of<T>(chunk.step * ((double)plan.ratio / TERP_RATIO_ONE),
-                            chunk.bound, batch.max_code);
+        shared->k = level_constants<T>(batch, chunk, plan);
     column->order =
         terp_form_order(terp_form_at(spline, column->x, work.axis[0].neven));
     column->reach = reach_at(column->x, work.axis[0].neven);

@@ -268,7 +268,7 @@ cost_of_rows(const uint16_t *cost, const uint16_t *s_rows, unsigned n)
 
     for (unsigned i = 0; i < STORED_STRIDE; i += 32)
         nescapes += (unsigned)__popc(__ballot_sync(
-            ALL_LANES, i + lane < n && s_rows[i + lane] == ESCAPE_ROW_AT));
+            FULL_WARP_MASK, i + lane < n && s_rows[i + lane] == ESCAPE_ROW_AT));
 #pragma unroll 1
     for (unsigned first = 0; first < n; first += 8) {
         uint4 eight = *(const uint4 *)(s_rows + first);
@@ -293,7 +293,8 @@ cost_of_rows(const uint16_t *cost, const uint16_t *s_rows, unsigned n)
     for (unsigned e = 0; e < NLANE_ENTRIES; e++)
         if (32 * e + lane < TERP_NENTRIES)
             least = min(least, sums[e]);
-    return __reduce_min_sync(ALL_LANES, least) + nescapes * TERP_ESCAPE_COST;
+    return __reduce_min_sync(FULL_WARP_MASK, least) +
+           nescapes * TERP_ESCAPE_COST;
 }
 
 /* The costs of a small level's classes, all of whose values are samples: the

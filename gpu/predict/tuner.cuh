@@ -12,8 +12,6 @@ template <typename T>
 static constexpr unsigned SINGLE_NTHREADS = sizeof(T) == 4 ? 1024 : 512;
 #define BATCH_NTHREADS 256
 
-#define ALL_LANES 0xFFFFFFFFu
-
 /* Dimensions of a set. */
 static __host__ __device__ __forceinline__ constexpr unsigned
 count_bits(unsigned dims)
@@ -88,7 +86,7 @@ known(const struct source<T> &source, T value)
 enum {
     RECORD_NSAMPLED = TERP_NENTRIES,
     RECORD_NESCAPES,
-    RECORD_NJOINED,
+    RECORD_NUNPREDICTABLE,
     RECORD_SUM,
     RECORD_NCOUNTED,
     RECORD_RUN_COST,
@@ -136,7 +134,7 @@ blends_before(unsigned number)
 /* What a block found besides its histograms. */
 struct findings {
     uint32_t nsampled;
-    uint32_t njoined;
+    uint32_t nunpredictable;
 };
 
 static __device__ __forceinline__ void
@@ -155,7 +153,7 @@ clear_histograms(uint32_t *s_histograms, unsigned n, struct findings *s_found)
         s_quads[i] = make_uint4(0, 0, 0, 0);
     if (threadIdx.x == 0) {
         s_found->nsampled = 0;
-        s_found->njoined = 0;
+        s_found->nunpredictable = 0;
     }
 }
 
@@ -201,7 +199,7 @@ gather_slots(unsigned max_code, uint32_t *s_histograms, unsigned n,
             counts[h] = h < n ? s_histograms[h * HISTOGRAM_NWORDS + slot] : 0;
             any |= counts[h];
         }
-        unsigned used = __ballot_sync(ALL_LANES, any != 0);
+        unsigned used = __ballot_sync(FULL_WARP_MASK, any != 0);
         unsigned before = (unsigned)__popc(used & ((1u << lane) - 1));
         unsigned to = slot_of_slice(nused + before, slice, nslices);
         __syncwarp(); /* others have read what is there */
@@ -291,7 +289,7 @@ cost_histograms(const uint16_t *cost, unsigned max_code, uint32_t *s_histograms,
     for (unsigned h = threadIdx.x; h < n; h += blockDim.x) {
         uint32_t *s_histogram = s_histograms + h * HISTOGRAM_NWORDS;
         s_histogram[COSTS_AT + RECORD_NSAMPLED] = s_found->nsampled;
-        s_histogram[COSTS_AT + RECORD_NJOINED] = s_found->njoined;
+        s_histogram[COSTS_AT + RECORD_NUNPREDICTABLE] = s_found->nunpredictable;
     }
     __syncthreads();
 }
@@ -330,7 +328,7 @@ cost_of_codes(const uint32_t *s_costs)
     for (unsigned e = 0; e < NLANE_ENTRIES; e++)
         if (32 * e + lane < TERP_NENTRIES)
             least = min(least, s_costs[32 * e + lane]);
-    return __reduce_min_sync(ALL_LANES, least) +
+    return __reduce_min_sync(FULL_WARP_MASK, least) +
            s_costs[RECORD_NESCAPES] * TERP_ESCAPE_COST;
 }
 

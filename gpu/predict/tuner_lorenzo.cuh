@@ -77,7 +77,7 @@ find_stretch(const volatile struct sampled_stretches &some, const T *values,
     return stretch;
 }
 
-/* The integer that stands for a value, see prequantize in the CPU's stages. A
+/* The integer that stands for a value, nearest_quant. A
  * value that it does not reproduce repeats the one before, `last` before the
  * lanes of `group`, and so do special values: they are not valid. Where
  * `exists` is false it is 0. The whole warp takes part. */
@@ -85,25 +85,22 @@ template <typename T>
 static __device__ __forceinline__ int_of<T>
 integer_of(const struct source<T> &source, T value, bool exists,
            const struct constants<T> &k, unsigned group, int_of<T> last,
-           bool *valid_ret, bool *joins_ret)
+           bool *valid_ret, bool *is_unpredictable_ret)
 {
     bool special = source.has_specials && is_special(value, source.fills);
-    T scaled = value * k.inverse;
-    bool fits = absolute(scaled) <= value_traits<T>::MAX_LEVEL;
-    T level = ((fits ? scaled : (T)0) + value_traits<T>::ROUNDER) -
-              value_traits<T>::ROUNDER;
-    fits &= absolute(value - level * k.step) < k.limit;
-    int_of<T> integer = exists ? (int_of<T>)level : 0;
+    bool fits;
+    T quant = nearest_quant(value, k, &fits);
+    int_of<T> integer = exists ? (int_of<T>)quant : 0;
     bool valid = !exists || (fits && !special);
 
     *valid_ret = valid;
-    *joins_ret = exists && !fits && !special;
-    unsigned valids = __ballot_sync(ALL_LANES, valid);
-    if (valids != ALL_LANES) {
+    *is_unpredictable_ret = exists && !fits && !special;
+    unsigned valids = __ballot_sync(FULL_WARP_MASK, valid);
+    if (valids != FULL_WARP_MASK) {
         unsigned lane = threadIdx.x % 32;
-        unsigned until = valids & group & (ALL_LANES >> (31 - lane));
+        unsigned until = valids & group & (FULL_WARP_MASK >> (31 - lane));
         int from = until != 0 ? 31 - __clz((int)until) : (int)lane;
-        int_of<T> before = __shfl_sync(ALL_LANES, integer, from);
+        int_of<T> before = __shfl_sync(FULL_WARP_MASK, integer, from);
         integer = until != 0 ? before : last;
     }
     return integer;
@@ -167,7 +164,7 @@ count_differences(word_of<T> row[NCORNERS], word_of<T> column[NCORNERS],
             count_slot(s_histogram + HISTOGRAM_NWORDS, slot);
             sums |= magnitude_of_slot(slot, max_code) << 16;
         }
-        sums = __reduce_add_sync(ALL_LANES, sums);
+        sums = __reduce_add_sync(FULL_WARP_MASK, sums);
         if (lane / 2 == corner)
             sum_of_lane = lane % 2 ? sums >> 16 : sums & 0xFFFF;
         s_histogram += 2 * HISTOGRAM_NWORDS;
@@ -221,13 +218,13 @@ sample_corners(const volatile struct sampled_stretches &some,
     const uint32_t most = (uint32_t)min_u64(TERP_LORENZO_NVALUES, some.dims[0]);
     const unsigned slower = some.slower;
     unsigned nlanes = 32;
-    uint32_t nsampled = 0, njoined = 0;
+    uint32_t nsampled = 0, nunpredictable = 0;
     struct lane_runs runs = {0, 0, 0};
 
     while (nlanes / 2 >= most)
         nlanes /= 2;
-    unsigned lane = threadIdx.x % 32, member = lane % nlanes;
-    unsigned group = (ALL_LANES >> (32 - nlanes)) << (lane - member);
+    unsigned lane = threadIdx.x % 32, in_group = lane % nlanes;
+    unsigned group = (FULL_WARP_MASK >> (32 - nlanes)) << (lane - in_group);
     uint32_t nat_once = 32 / nlanes;
     for (uint32_t first = some.first + threadIdx.x / 32 * nat_once;
          first < some.end; first += blockDim.x / 32 * nat_once) {
@@ -246,7 +243,7 @@ sample_corners(const volatile struct sampled_stretches &some,
             rows[corner] = rows[corner & (corner - 1)] -
                            some.stride[1 + lowest_bit(corner)];
         for (uint32_t at = 0; at < most; at += nlanes) {
-            uint32_t x = at + member;
+            uint32_t x = at + in_group;
             bool inside = x < stretch.nvalues;
             /* The first has nothing before it here, but has in the chunk. */
             bool counts = inside && x > 0;
@@ -260,38 +257,40 @@ sample_corners(const volatile struct sampled_stretches &some,
 #pragma unroll
             for (unsigned corner = 0; corner < NCORNERS; corner++) {
                 bool exists = inside && (corner & ~stretch.exists) == 0;
-                bool valid, joins;
+                bool valid, is_unpredictable;
                 if ((corner & ~slower) != 0)
                     continue;
                 int_of<T> last =
-                    __shfl_sync(ALL_LANES, last_of_lane, (int)corner);
-                int_of<T> integer = integer_of(source, values[corner], exists,
-                                               k, group, last, &valid, &joins);
-                int_of<T> before = __shfl_up_sync(ALL_LANES, integer, 1);
-                before = member == 0 ? last : before;
+                    __shfl_sync(FULL_WARP_MASK, last_of_lane, (int)corner);
+                int_of<T> integer =
+                    integer_of(source, values[corner], exists, k, group, last,
+                               &valid, &is_unpredictable);
+                int_of<T> before = __shfl_up_sync(FULL_WARP_MASK, integer, 1);
+                before = in_group == 0 ? last : before;
                 column[corner] = (word_of<T>)integer;
                 row[corner] = (word_of<T>)integer - (word_of<T>)before;
-                integer = __shfl_sync(ALL_LANES, integer, 31);
+                integer = __shfl_sync(FULL_WARP_MASK, integer, 31);
                 last_of_lane = lane == corner ? integer : last_of_lane;
                 if (corner == 0) {
                     nsampled += counts;
                     counts &= valid; /* a special value costs nothing */
-                    njoined += joins;
+                    nunpredictable += is_unpredictable;
                 }
             }
             uint32_t sum = count_differences<T, NCORNERS>(
                 row, column, slower, counts, max_code, s_histograms);
-            uint32_t n = (uint32_t)__popc(__ballot_sync(ALL_LANES, counts));
+            uint32_t n =
+                (uint32_t)__popc(__ballot_sync(FULL_WARP_MASK, counts));
             add_run(runs, sum, n);
         }
     }
     if (terp_lorenzo_has_runs(most))
         add_runs(runs, slower, s_histograms);
-    nsampled = __reduce_add_sync(ALL_LANES, nsampled);
-    njoined = __reduce_add_sync(ALL_LANES, njoined);
+    nsampled = __reduce_add_sync(FULL_WARP_MASK, nsampled);
+    nunpredictable = __reduce_add_sync(FULL_WARP_MASK, nunpredictable);
     if (lane == 0) {
         atomicAdd(&s_found->nsampled, nsampled);
-        atomicAdd(&s_found->njoined, njoined);
+        atomicAdd(&s_found->nunpredictable, nunpredictable);
     }
 }
 

@@ -114,7 +114,7 @@ predict_along(const struct neighbours<T> &near, enum terp_form form,
         order = min(order, LINEAR_ORDER);
     else if (form == TERP_FORM_CUBIC)
         pred = spline == TERP_SPLINE_CUBIC ? TERP_CUBIC(a, b, c, d)
-                                           : TERP_NATURAL(a, b, c, d, (T)0.025);
+                                           : TERP_NATURAL(T, a, b, c, d);
     else if (form == TERP_FORM_QUAD_BELOW)
         pred = TERP_QUAD_BELOW(a, b, c);
     else if (form == TERP_FORM_QUAD_ABOVE)
@@ -142,10 +142,10 @@ template <unsigned NDIMS, typename T>
 static __device__ __forceinline__ T
 share_of(int n)
 {
-    T share = NDIMS <= 2 || n == 2   ? (T)0.5
-              : NDIMS == 3 || n == 3 ? (T)(1.0 / 3)
-                                     : (T)0.25;
-    return NDIMS == 1 || n == 1 ? (T)1 : share;
+    return NDIMS == 1 || n == 1   ? TERP_SHARE(T, 1)
+           : NDIMS <= 2 || n == 2 ? TERP_SHARE(T, 2)
+           : NDIMS == 3 || n == 3 ? TERP_SHARE(T, 3)
+                                  : TERP_SHARE(T, 4);
 }
 
 /* What stands for the errors of what a decoder predicts from: a noise by the
@@ -170,12 +170,10 @@ template <typename T>
 static __device__ __forceinline__ unsigned
 slot_of(T value, T pred, T noise, const struct constants<T> &k)
 {
-    T scaled = absolute((value - pred) * k.inverse + noise);
-    T unknown = (T)(value != value ? 0 : TERP_UNKNOWN_CODE);
-    T most = k.max_code + (T)0.5; /* and more: an escape */
-    scaled = scaled != scaled ? unknown : scaled;
-    scaled = smaller(scaled, most);
-    return (unsigned)(int)(scaled + (T)0.5);
+    const T most = k.max_code + (T)0.5; /* and more: an escape */
+    const T magnitude =
+        smaller(sampled_magnitude(value, pred, noise, k.inverse), most);
+    return (unsigned)(int)(magnitude + (T)0.5);
 }
 
 /* Where a value's slots under a spline go, by the number of the histogram: they
@@ -467,7 +465,7 @@ blend_value(const volatile struct sampled_class &cls,
                   sum_of_four(middle, 0, 3, 1);
         T corners =
             sum_of_four(middle, -9, 3, 1) + sum_of_four(middle, 9, 3, 1);
-        pairs = TERP_BLEND_3_PAIRS(faces, edges, (T)(1.0 / 3), (T)(1.0 / 12));
+        pairs = TERP_BLEND_3_PAIRS(T, faces, edges);
         full = TERP_BLEND_3_FULL(faces, edges, corners);
     } else {
         pairs = full =
@@ -527,7 +525,7 @@ sample_runs(const volatile struct sampled_class &cls,
             x -= x >= run_nvalues ? run_nvalues : 0;
         }
     }
-    nsampled = __reduce_add_sync(ALL_LANES, nsampled);
+    nsampled = __reduce_add_sync(FULL_WARP_MASK, nsampled);
     if (threadIdx.x % 32 == 0 && !again)
         atomicAdd(&s_found->nsampled, nsampled);
 }
