@@ -1,4 +1,5 @@
-/* A difference of lorenzo's integers, or what a mean leaves. */
+/* Differences of lorenzo's integers, and their means: what predicts an integer,
+ * and what the chunk's state tells of it. */
 #ifndef TERP_GPU_PREDICT_LORENZO_CUH
 #define TERP_GPU_PREDICT_LORENZO_CUH
 
@@ -14,7 +15,7 @@ is_set(const uint32_t *mask, uint64_t i)
     return mask[i / 32] >> (i % 32) & 1;
 }
 
-/* The byte of dimensions. */
+/* The byte of dimensions that a stream has. */
 static __device__ __forceinline__ unsigned
 coded_dims(const struct cuda_chunk &chunk)
 {

@@ -1,5 +1,5 @@
-/* Byte order, and the first look at a chunk's values: which are
- * special, what range the others have, and what follows from it. */
+/* Byte order, and the min/max scan of a chunk's values: which are special, what
+ * range the others have, and what follows from it. */
 #include "gpu/predict/scan_small.cuh"
 
 #define NTHREADS 256
@@ -10,15 +10,15 @@
 #define UNIT_NBYTES (NTHREADS * NLOADS * 16)
 
 /* Blocks of all chunks: enough to fill a device several times over, few enough
- * that what each adds to its chunk's state costs nothing. A look for isolated
- * extremes is rarely needed and has fewer. */
+ * that what each adds to its chunk's state costs nothing. The search for
+ * isolated extremes is rarely needed and has fewer. */
 #define SCAN_MAX_NBLOCKS 8192
 #define ISOLATE_MAX_NBLOCKS 2048
 #define ISOLATE_MIN_NUNITS 4
 
-/* As many blocks do with one look at all chunks. */
-#ifndef CUDA_ONE_LOOK_MAX_NBLOCKS
-#define CUDA_ONE_LOOK_MAX_NBLOCKS 1024
+/* Of so many blocks the small batch's scan is faster. */
+#ifndef CUDA_SCAN_SMALL_MAX_NBLOCKS
+#define CUDA_SCAN_SMALL_MAX_NBLOCKS 1024
 #endif
 
 /* Values that are tried first to show that an extreme is not isolated. */
@@ -124,7 +124,7 @@ value_of_key(unsigned long long key)
 }
 
 /* The largest and, by its complement, the smallest value so far. Few blocks
- * change it: the others only look. */
+ * change it: the others only read. */
 static __device__ __forceinline__ void
 raise_key(unsigned long long *at, unsigned long long key)
 {
@@ -145,7 +145,7 @@ no_extremes(void)
     return {value_traits<T>::MAX, -value_traits<T>::MAX, {0, 0}};
 }
 
-/* Of all threads of the block, for its first thread. */
+/* The extremes of all threads of the block, for its first thread. */
 template <typename T>
 static __device__ extremes<T>
 reduce_extremes(extremes<T> own)
@@ -237,7 +237,7 @@ share_nvalues(const share<T> &share)
 
 /* ---- scans ---- */
 
-/* What the scans found. */
+/* The range that the scans found. */
 static __device__ struct value_range
 range_of_chunk(const struct cuda_chunk &chunk)
 {
@@ -256,8 +256,8 @@ range_of_chunk(const struct cuda_chunk &chunk)
     return range;
 }
 
-/* Settles what the scan alone can: all values are the same or special, or a
- * few of them show that no extreme is isolated. For the last block. */
+/* Ends a chunk that needs no further scan: all values are the same or special,
+ * or a few of them show that no extreme is isolated. For the last block. */
 template <typename T>
 static __device__ void
 end_scan(const struct cuda_batch &batch, struct cuda_chunk &chunk,
@@ -352,7 +352,8 @@ __launch_bounds__(NTHREADS)
 
 /* Grid as above. A block finds the values next to the extremes in its share,
  * and how many are equal to these; it has nothing to do once both extremes
- * were shown not to be isolated. The last block settles the chunk. */
+ * were shown not to be isolated. The last block finds the chunk's parameters.
+ */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS)
@@ -421,9 +422,9 @@ template <typename T>
 static cudaError_t
 launch_scan(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    if (look_nblocks(batch) * (uint64_t)batch->nchunks <=
-        CUDA_ONE_LOOK_MAX_NBLOCKS)
-        return launch_look<T>(batch, stream);
+    if (scan_small_nblocks(batch) * (uint64_t)batch->nchunks <=
+        CUDA_SCAN_SMALL_MAX_NBLOCKS)
+        return launch_scan_small<T>(batch, stream);
     uint64_t nunits = div_up(batch->nvalues * sizeof(T) + 15, UNIT_NBYTES);
     uint64_t all_nunits = nunits * (uint64_t)batch->nchunks;
     uint64_t scan_nunits =

@@ -59,8 +59,8 @@ struct level_shape {
     uint32_t span, halo; /* threads of a segment */
 };
 
-#define MAX_SPAN 256
-#define WIDE 2 /* where rows may be read in words of 16 bytes */
+#define SPLINE_MAX_SPAN 256
+#define SPLINE_WIDE 2 /* where rows may be read in words of 16 bytes */
 
 static __host__ __device__ inline void
 make_shape(const struct terp_layout *layout, int l, uint32_t width,
@@ -88,10 +88,10 @@ make_shape(const struct terp_layout *layout, int l, uint32_t width,
     shape->fine_nvalues = fine * layout->nbricks;
     uint32_t nthreads = (shape->neven - 1) / width + 1, nhalo = 0;
     shape->width = width;
-    shape->halo = nthreads > MAX_SPAN;
+    shape->halo = nthreads > SPLINE_MAX_SPAN;
     if (shape->halo)
         nhalo = width == 1 ? 3 : 2;
-    shape->nsegments = (nthreads - 1) / (MAX_SPAN - nhalo) + 1;
+    shape->nsegments = (nthreads - 1) / (SPLINE_MAX_SPAN - nhalo) + 1;
     nthreads = (nthreads - 1) / shape->nsegments + 1;
     shape->segment_npoints = nthreads * width;
     shape->span = nthreads + nhalo;

@@ -302,7 +302,7 @@ mark_escapes(const uint32_t symbol[COARSE_NEACH],
     }
 }
 
-/* The chunk's first escapes are those of coarse levels, in work order. */
+/* The chunk's first escapes are those of coarse levels, in level order. */
 template <typename T>
 static __device__ __forceinline__ T
 escaped_value(const struct coarse_shared<T> *shared, uint32_t work_at)

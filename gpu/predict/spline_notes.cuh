@@ -22,7 +22,7 @@
 
 /* A position of tile order. In `where`, from the lowest bit on: the point's
  * place; how many predictions it has, less one; whether it has escaped
- * (decode); its position in work order; its level, from the finest.
+ * (decode); its position in level order; its level, from the finest.
  * In the end: its symbol (encode). */
 struct alignas(8) coarse_note {
     uint32_t where;
@@ -76,14 +76,14 @@ template <typename T> struct coarse_shared {
     T values[COARSE_NPLACES];
     struct coarse_note notes[COARSE_NVALUES];
     uint16_t places[COARSE_NVALUES]; /* in C order */
-    /* decode: a bit a position of work order */
+    /* decode: a bit a position of level order */
     uint32_t escaped[COARSE_NVALUES / 32];
 };
 struct coarse_work {
     int nlevels; /* 0: anchors only; -1: too long a chunk */
     int finest;  /* level, if there are any */
     int rank;
-    bool in_order; /* no class is wider than a box: tile order is work order */
+    bool in_order; /* no class is wider than a box: tile order is level order */
     uint32_t nbricks;
     uint32_t nvalues; /* of the lattice in shared memory */
     /* Of this lattice. [TERP_NDIMS]: bricks. Reciprocals are for divide_by.

@@ -6,7 +6,7 @@
 
 /* ---- what blocks work on ---- */
 
-/* How a launch's blocks, the blockIdx.x of each chunk, are dealt out: first
+/* How a launch's blocks, the blockIdx.x of each chunk, are assigned: first
  * lorenzo's, then by level from 1, class from the last, splines and then
  * blending, part. */
 struct tune_grid {
@@ -121,7 +121,7 @@ struct choice_shared {
     uint64_t spline_cost[TERP_MAX_LEVELS + 1]; /* of a level */
     uint64_t lorenzo_weight[TERP_NCLASSES];    /* of a set of dimensions */
     uint64_t lorenzo_cost[TERP_NCLASSES];
-    alignas(16) uint32_t lorenzo_record[TERP_NCLASSES * COSTS_NWORDS];
+    alignas(16) uint32_t lorenzo_record[TERP_NCLASSES * TUNE_COSTS_NWORDS];
     uint64_t costs[CHOICE_NWARPS][LEVEL_MAX_NCOSTS]; /* a warp's level */
 };
 
@@ -357,8 +357,8 @@ __launch_bounds__(CHOICE_NTHREADS)
     if (1 + warp <= grid.nlevels)
         fetch_costs(batch, grid, 1 + warp, s_costs);
     add_records(region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
-                    grid.lorenzo_record * COSTS_NWORDS,
-                nsets, grid.nlorenzo, s.lorenzo_record, COSTS_NWORDS);
+                    grid.lorenzo_record * TUNE_COSTS_NWORDS,
+                nsets, grid.nlorenzo, s.lorenzo_record, TUNE_COSTS_NWORDS);
     wait_async();
     __syncthreads();
     if (!is_tuned(s.chunk))
@@ -379,7 +379,7 @@ __launch_bounds__(CHOICE_NTHREADS)
     /* The last warps seldom have levels. */
 #pragma unroll 1
     for (int h = CHOICE_NWARPS - 1 - warp; h < (int)nsets; h += CHOICE_NWARPS) {
-        weigh_lorenzo(batch, s.lorenzo_record + (unsigned)h * COSTS_NWORDS,
+        weigh_lorenzo(batch, s.lorenzo_record + (unsigned)h * TUNE_COSTS_NWORDS,
                       (unsigned)h, &s.lorenzo_weight[h], &s.lorenzo_cost[h]);
     }
     __syncthreads();

@@ -97,7 +97,7 @@ struct average {
     T sum;
     int n, order;
 };
-#define LINEAR_ORDER 2 /* at most, of the linear spline's forms */
+#define TUNE_LINEAR_ORDER 2 /* at most, of the linear spline's forms */
 
 /* `form` is the cubic spline's. */
 template <typename T>
@@ -111,7 +111,7 @@ predict_along(const struct neighbours<T> &near, enum terp_form form,
                                              : b;
 
     if (spline == TERP_SPLINE_LINEAR)
-        order = min(order, LINEAR_ORDER);
+        order = min(order, TUNE_LINEAR_ORDER);
     else if (form == TERP_FORM_CUBIC)
         pred = spline == TERP_SPLINE_CUBIC ? TERP_CUBIC(a, b, c, d)
                                            : TERP_NATURAL(T, a, b, c, d);
@@ -186,33 +186,34 @@ struct stored {
     uint16_t *s_rows;
     unsigned max_code;
 };
-#define STORED_STRIDE 64 /* rows of a histogram */
+#define TUNE_STORED_STRIDE 64 /* rows of a histogram */
 #define ESCAPE_ROW_AT (TERP_ROW_ESCAPE * TERP_ENTRY_STRIDE)
 _Static_assert(ESCAPE_ROW_AT < 1 << 16, "stored in 16 bits");
 
 static __device__ __forceinline__ void
 take_slot(const struct counted &to, unsigned histogram, unsigned slot)
 {
-    count_slot(to.s_histograms + histogram * HISTOGRAM_NWORDS, slot);
+    count_slot(to.s_histograms + histogram * TUNE_HISTOGRAM_NWORDS, slot);
 }
 
 static __device__ __forceinline__ void
 take_slot(const struct stored &to, unsigned histogram, unsigned slot)
 {
     unsigned row = slot > to.max_code ? TERP_ROW_ESCAPE : slot;
-    to.s_rows[histogram * STORED_STRIDE] = (uint16_t)(row * TERP_ENTRY_STRIDE);
+    to.s_rows[histogram * TUNE_STORED_STRIDE] =
+        (uint16_t)(row * TERP_ENTRY_STRIDE);
 }
 
 static __device__ __forceinline__ struct counted
 go_on(const struct counted &to, unsigned nhistograms)
 {
-    return counted{to.s_histograms + nhistograms * HISTOGRAM_NWORDS};
+    return counted{to.s_histograms + nhistograms * TUNE_HISTOGRAM_NWORDS};
 }
 
 static __device__ __forceinline__ struct stored
 go_on(const struct stored &to, unsigned nhistograms)
 {
-    return stored{to.s_rows + nhistograms * STORED_STRIDE, to.max_code};
+    return stored{to.s_rows + nhistograms * TUNE_STORED_STRIDE, to.max_code};
 }
 
 /* Takes a value's slots under a spline and all sets of the odd dimensions that
@@ -245,7 +246,7 @@ struct sampled_run {
     unsigned forms;   /* four bits a dimension, but for dimension 0 */
     uint32_t nvalues; /* at most run_nvalues */
 };
-#define MAX_NRUNS 96 /* found at once */
+#define TUNE_MAX_NRUNS 96 /* found at once */
 
 /* The first point of a class's row, or a later one of it. */
 static __device__ __forceinline__ struct sampled_run
@@ -286,9 +287,9 @@ find_run(const volatile struct sampled_class &cls, unsigned nth)
 /* The runs from `first` on, a thread each. */
 static __device__ __forceinline__ void
 find_runs(const volatile struct sampled_class &cls, unsigned first,
-          struct sampled_run s_runs[MAX_NRUNS])
+          struct sampled_run s_runs[TUNE_MAX_NRUNS])
 {
-    if (threadIdx.x < MAX_NRUNS && first + threadIdx.x < cls.nruns)
+    if (threadIdx.x < TUNE_MAX_NRUNS && first + threadIdx.x < cls.nruns)
         s_runs[threadIdx.x] = find_run(cls, first + threadIdx.x);
 }
 
@@ -490,7 +491,7 @@ template <int N, bool blends, typename T>
 static __device__ __forceinline__ void
 sample_runs(const volatile struct sampled_class &cls,
             const struct source<T> &source, const struct constants<T> &k,
-            struct sampled_run s_runs[MAX_NRUNS], bool again,
+            struct sampled_run s_runs[TUNE_MAX_NRUNS], bool again,
             uint32_t *s_histograms, struct findings *s_found)
 {
     const unsigned run_nvalues = cls.run_nvalues, all = cls.nruns;
@@ -502,10 +503,10 @@ sample_runs(const volatile struct sampled_class &cls,
     unsigned nsampled = 0;
 
 #pragma unroll 1
-    for (unsigned first = 0; first < all; first += MAX_NRUNS) {
-        unsigned nruns = min((unsigned)MAX_NRUNS, all - first);
+    for (unsigned first = 0; first < all; first += TUNE_MAX_NRUNS) {
+        unsigned nruns = min((unsigned)TUNE_MAX_NRUNS, all - first);
         unsigned nth = nth_of_thread, x = x_of_thread;
-        if (first > 0 || (again && all > MAX_NRUNS)) {
+        if (first > 0 || (again && all > TUNE_MAX_NRUNS)) {
             __syncthreads();
             find_runs(cls, first, s_runs);
             __syncthreads();
@@ -534,7 +535,7 @@ sample_runs(const volatile struct sampled_class &cls,
 template <typename T>
 static __device__ void
 sample_class(const volatile struct sampled_class &cls,
-             struct sampled_run s_runs[MAX_NRUNS],
+             struct sampled_run s_runs[TUNE_MAX_NRUNS],
              const struct source<T> &source, const struct constants<T> &k,
              bool blends, bool again, uint32_t *s_histograms,
              struct findings *s_found)
