@@ -33,7 +33,8 @@ terp_sample_distance(uint64_t nvalues, uint64_t nruns)
     return min_u64(every, div_up(nruns, 4)) | 1;
 }
 
-/* Values of a row that lorenzo samples together, and one in how many. */
+/* Lorenzo samples stretches of this many values of a row, one in so many as
+ * terp_lorenzo_distance says. */
 #define TERP_LORENZO_NVALUES 512
 
 static inline TERP_HOST_DEVICE uint64_t
@@ -46,20 +47,23 @@ terp_lorenzo_distance(uint64_t nvalues)
 #define TERP_BLEND_MIN_NVALUES 4096
 
 /* Sampled predictions rest on original values; the decoder's rest on values
- * that are up to half a step off. What that adds to an error, in steps, is
- * acted by a noise of this amplitude, the root of the sum of the weights'
- * squares; of an average the sum of a cubic spline's, 0.64, shared; of blending
- * three quarters of that, since many of the points around are of coarser
- * levels, whose bounds are tighter, and since samples blend at no border. */
+ * that are up to half a step off. A noise stands for what that adds to an
+ * error, in steps. Its amplitude is the root of the sum of the weights'
+ * squares; for an average the sum of a cubic spline's, 0.64, is shared; for
+ * blending it is three quarters of the root, since many of the points around
+ * are of coarser levels, whose bounds are tighter, and since samples blend at
+ * no border. */
 static inline TERP_HOST_DEVICE double
 terp_noise_amplitude(int npredicting, int blend_order)
 {
-    if (blend_order > 1)
-        return npredicting == 2 ? 0.84 : blend_order == 2 ? 0.65 : 1.16;
-    return npredicting == 1   ? 0.8
-           : npredicting == 2 ? 0.566
-           : npredicting == 3 ? 0.462
-                              : 0.4;
+    const double steps = blend_order > 1    ? npredicting == 2   ? 0.84
+                                              : blend_order == 2 ? 0.65
+                                                                 : 1.16
+                         : npredicting == 1 ? 0.8
+                         : npredicting == 2 ? 0.566
+                         : npredicting == 3 ? 0.462
+                                            : 0.4;
+    return steps / 16; /* for each sixteenth that terp_noise_at tells */
 }
 
 /* The noise, in sixteenths of a step of amplitude 1, by the point's place
@@ -71,8 +75,9 @@ terp_noise_at(uint64_t x)
     return (int)(0xB37F5D91u >> (4 * (x % 8)) & 15) - 8;
 }
 
-/* A special value costs nothing; what it stands in for as a neighbour is not
- * known yet. A value that such a neighbour predicts is taken for this code. */
+/* A special value costs nothing. What will stand in its place as a neighbour is
+ * not known while values are sampled: a value that such a neighbour predicts
+ * counts as this code. */
 #define TERP_UNKNOWN_CODE 4
 
 #endif

@@ -14,7 +14,8 @@
 _Static_assert(TERP_MAX_NSAMPLES + TERP_MIN_NSAMPLES + 2 * CPU_RUN_NVALUES <
                    ROWS_CAPACITY,
                "The rows of a class's sampled runs fit.");
-_Static_assert(ROWS_CAPACITY <= CPU_COUNT_MAX_NNUMBERS, "and can be counted");
+_Static_assert(ROWS_CAPACITY <= CPU_COUNT_MAX_NNUMBERS,
+               "Rows can be counted in one histogram.");
 _Static_assert((uint64_t)ROWS_CAPACITY *(24 << TERP_COST_FRACTION_NBITS) <
                    (uint64_t)1 << 32,
                "The cost of all rows fits 32 bits.");

@@ -563,9 +563,8 @@ sample(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
        uint64_t every, uint16_t *rows)
 {
     struct constants k = level_constants(quantizer);
-    T amplitude = (T)(terp_noise_amplitude(__builtin_popcount(cls->predicting),
-                                           cls->blend_order) /
-                      16);
+    T amplitude = (T)terp_noise_amplitude(__builtin_popcount(cls->predicting),
+                                          cls->blend_order);
     struct run run;
     T pred[CPU_RUN_NVALUES], noise[CPU_RUN_NVALUES];
     uint64_t nruns = cls->nrows * cls->nruns_per_row, nsampled = 0;

@@ -186,7 +186,7 @@ template <typename T>
 static __device__ __forceinline__ found_range<T>
 reduce_ranges(found_range<T> own, found_range<T> *s_of_warps)
 {
-    static_assert(FINALIZE_NTHREADS / 32 == 32, "a lane has a warp's range");
+    static_assert(FINALIZE_NTHREADS / 32 == 32, "A lane takes a warp's range.");
 
     own = reduce_range(own);
     if (threadIdx.x % 32 == 0)

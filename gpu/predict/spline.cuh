@@ -204,13 +204,6 @@ template <typename T> struct alignas(16) run {
     uint8_t form[NUPPER];
 };
 
-template <typename T>
-static __device__ __forceinline__ T
-share_of(int npredictions)
-{
-    return TERP_SHARE(T, npredictions);
-}
-
 /* Those of `dims` whose form is of the highest order. */
 static __device__ __forceinline__ unsigned
 best_dims(const int form[NUPPER], unsigned dims, int *order_ret)
@@ -293,9 +286,9 @@ make_run(const struct level_shape &shape, const struct row_type &type,
     run->odd_dims = (uint8_t)odd_dims;
     run->odd_order = (int8_t)order;
     int nodd_dims = __popc(odd_dims);
-    run->share_even = share_of<T>(__popc(even_dims));
-    run->share_odd = share_of<T>(nodd_dims);
-    run->share_odd_0 = share_of<T>(nodd_dims + 1);
+    run->share_even = TERP_SHARE(T, __popc(even_dims));
+    run->share_odd = TERP_SHARE(T, nodd_dims);
+    run->share_odd_0 = TERP_SHARE(T, nodd_dims + 1);
 }
 
 #endif

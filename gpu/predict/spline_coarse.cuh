@@ -191,7 +191,7 @@ fill_tables(const struct coarse_work &work, struct coarse_shared<T> *shared)
 
     static_assert(MAX_NCOARSE * TERP_NCLASSES + 2 * 16 + TERP_NDIMS <=
                       COARSE_NTHREADS,
-                  "a thread an entry");
+                  "A thread fills in an entry.");
     if (level < work.nlevels) {
         shared->level[level].class_at[odd] = work.class_at[level][odd];
         const int to_b = -(int)(work.stride[odd % TERP_NDIMS] << level);
@@ -210,7 +210,7 @@ fill_tables(const struct coarse_work &work, struct coarse_shared<T> *shared)
             last & REACHES_B ? weights_at<T>(last / 16 * NREACHES + last % 8)
                              : weights_of<T>(TERP_FORM_COPY);
     else if (last < 2 * 16 + TERP_NDIMS)
-        shared->shares[last - 2 * 16] = share_of<T>((int)(last - 2 * 16) + 1);
+        shared->shares[last - 2 * 16] = TERP_SHARE(T, last - 2 * 16 + 1);
 }
 
 /* Notes, as far as they are known without the chunk's plan; values start to
@@ -252,7 +252,7 @@ prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
     const bool anchors = level == work.nlevels;
 
     static_assert(MAX_NCOARSE < 16 && COARSE_NTHREADS == 2 * 16 * 32,
-                  "two warps a level");
+                  "Two warps prepare a level.");
     const unsigned lane = threadIdx.x % 32;
     if (level > work.nlevels || lane >= TERP_NCLASSES)
         return;

@@ -41,10 +41,11 @@ struct alignas(8) coarse_note {
 #define REACHES_B 8u
 #define REACHES_DIM_AT 4
 #define REACHES_CLASS_AT 6
-static_assert(COARSE_NPLACES <= 1 << NOTE_PLACE_NBITS, "a place in a note");
+static_assert(COARSE_NPLACES <= 1 << NOTE_PLACE_NBITS,
+              "A place fits its bits of a note.");
 static_assert(COARSE_NVALUES <= 1 << (NOTE_LEVEL_AT - NOTE_WORK_AT) &&
                   MAX_NCOARSE <= 1 << (32 - NOTE_LEVEL_AT),
-              "a position and a level in a note");
+              "A position and a level fit their bits of a note.");
 
 /* Values from a point to its neighbour b, and from there to the next even
  * point. */

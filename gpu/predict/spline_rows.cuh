@@ -541,20 +541,23 @@ make_points(const struct level_shape &shape, const struct row_type &type,
         const struct run<T> &run = s_runs[i < nruns ? i : 0];
         const uint32_t x = run.x + ahead;
         const bool exists = i < nruns && x < neven;
-        const struct turn<T> turn = {
-            run, x, exists, exists &&may_own, blend &&exists &&run.blends,
-                neven + nodd - 2 * x, view.fine + run.fine_at + 2 * (uint64_t)x
-        };
+        const bool owned = exists && may_own;
+        const uint32_t n = neven + nodd - 2 * x;
+        T *fine = view.fine + run.fine_at + 2 * (uint64_t)x;
         struct input<T, width> in = next;
         struct points<T, width> sum = {
-        };
-        struct blended<T, width> near = {
         };
 
         i += place.nat_once;
         if (i < nruns)
             load_input<T, nodd_dims, decode, width, vector>(
                 shape, view, s_runs[i], s_runs[i].x + ahead, &next);
+        const bool blends = blend && exists && run.blends;
+        const struct turn<T> turn = {
+            run, x, exists, owned, blends, n, fine
+        };
+        struct blended<T, width> near = {
+        };
         if (exists && nodd_dims > 0 &&
             (!turn.blends || nodd_dims != 2 || x + width >= neven))
             sum = predict_points<T, nodd_dims, width, vector>(

@@ -155,7 +155,8 @@ plan_row(const struct tile_work &work, const struct terp_level_plan &plan,
     }
     if (plan.spline == TERP_SPLINE_LINEAR)
         reaches = linear_reaches(reaches);
-    static_assert(REACHES_C == 2, "is shifted to the place of a dimension");
+    static_assert(REACHES_C == 2,
+                  "A dimension's bit is shifted to its place from bit 1.");
     const unsigned between =
         (reaches & REACHES_C) << 1 | (reaches >> 3 & REACHES_C);
     if (blend_order > 1 && odd != 0 && (odd & ~between) == 0)
@@ -169,9 +170,9 @@ plan_row(const struct tile_work &work, const struct terp_level_plan &plan,
                        even << ROW_EVEN_DIMS_AT | odds << ROW_ODD_DIMS_AT |
                        (uint32_t)(order + 1) << ROW_ODD_ORDER_AT |
                        reaches << ROW_REACHES_AT;
-    row->share.even = share_of<T>(__popc(even));
-    row->share.odd = share_of<T>(__popc(odds));
-    row->share.odd_0 = share_of<T>(__popc(odds) + 1);
+    row->share.even = TERP_SHARE(T, __popc(even));
+    row->share.odd = TERP_SHARE(T, __popc(odds));
+    row->share.odd_0 = TERP_SHARE(T, __popc(odds) + 1);
 }
 
 /* ---- points, each thread's pair of a row by a warp ---- */
@@ -546,7 +547,7 @@ copy_state_early(const struct cuda_batch &batch, struct tile_shared<T> *shared)
     const volatile uint64_t *from =
         (const volatile uint64_t *)&batch.d_chunks[blockIdx.y];
 
-    static_assert(NWORDS <= TILE_NTHREADS, "a thread a word");
+    static_assert(NWORDS <= TILE_NTHREADS, "A thread copies a word.");
     if (threadIdx.x < NWORDS)
         ((uint64_t *)&shared->chunk)[threadIdx.x] = from[threadIdx.x];
     __syncthreads();

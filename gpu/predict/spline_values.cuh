@@ -15,7 +15,8 @@ copy_state(const struct cuda_batch &batch, unsigned thread, unsigned nthreads,
     constexpr unsigned NWORDS = sizeof *s_chunk / sizeof(uint64_t);
     const uint64_t *from = (const uint64_t *)&batch.d_chunks[blockIdx.y];
 
-    static_assert(sizeof *s_chunk % sizeof(uint64_t) == 0, "whole words");
+    static_assert(sizeof *s_chunk % sizeof(uint64_t) == 0,
+                  "A state is a number of whole words.");
 #pragma unroll 1
     for (unsigned i = thread; i < NWORDS; i += nthreads)
         ((uint64_t *)s_chunk)[i] = from[i];

@@ -25,10 +25,10 @@
 _Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES *
                        (24 << TERP_COST_FRACTION_NBITS) <
                    (uint64_t)1 << 32,
-               "costs of samples are 32-bit numbers");
+               "The costs of all samples fit 32 bits.");
 _Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES * TERP_MAX_RUN_COST < (uint64_t)1
                                                                          << 32,
-               "and so are those of their runs");
+               "The costs of all samples' runs fit 32 bits.");
 
 /* ---- dimensions ---- */
 
@@ -84,7 +84,7 @@ sum_parts(const struct cuda_batch &batch, unsigned class_at, uint32_t *records,
 }
 _Static_assert(2 * (TERP_MAX_LEVELS + 1) * TERP_NCLASSES * sizeof(unsigned) <=
                    TERP_NSYMBOLS * sizeof(uint64_t),
-               "the region has two words for each class");
+               "The region has two words for each class of each level.");
 
 /* ---- a block's task ---- */
 
@@ -407,7 +407,7 @@ may_blend(const struct terp_layout *layout, int l)
     return nvalues > TERP_BLEND_MIN_NVALUES;
 }
 _Static_assert(SMALL_NVALUES *TERP_NCLASSES <= TERP_BLEND_MIN_NVALUES,
-               "small levels do not");
+               "A small level has too few points to be blended.");
 
 /* No class of a level has more. */
 static uint64_t

@@ -44,7 +44,7 @@ fetch_state(const struct cuda_chunk *chunk, struct cuda_chunk *s_chunk)
     constexpr unsigned NWORDS =
         offsetof(struct cuda_chunk, plan) / sizeof(uint64_t);
 
-    static_assert(NWORDS <= 32, "a lane each");
+    static_assert(NWORDS <= 32, "A lane fetches a word.");
     if (threadIdx.x < NWORDS)
         copy_async((uint64_t *)s_chunk + threadIdx.x,
                    (const uint64_t *)chunk + threadIdx.x);
@@ -93,7 +93,7 @@ enum {
     RECORD_END
 };
 _Static_assert(RECORD_END <= TUNE_COSTS_NWORDS && TUNE_COSTS_NWORDS % 4 == 0,
-               "records are moved in quads");
+               "A record has room for all costs and is moved by four words.");
 
 /* Of a class of one odd dimension a histogram for each spline; of others, under
  * the cubic one, for each set of dimensions that may predict it. */
@@ -166,7 +166,8 @@ clear_histograms(uint32_t *s_histograms, unsigned n, struct findings *s_found)
 /* A slice of the slots: of TUNE_NROUNDS slots one behind another, a lane's,
  * every nslices-th. Those in use are often the first ones; so all slices have
  * about as many of them. */
-_Static_assert(TUNE_NROUNDS % 2 == 1, "lanes have different banks");
+_Static_assert(TUNE_NROUNDS % 2 == 1,
+               "Lanes read different banks: their distance is odd.");
 
 static __device__ __forceinline__ unsigned
 slot_of_slice(unsigned i, unsigned slice, unsigned nslices)
@@ -177,10 +178,10 @@ slot_of_slice(unsigned i, unsigned slice, unsigned nslices)
 /* Counts of a slice's slot go with the slot's number. */
 #define TUNE_SLOT_NBITS 10
 _Static_assert(TUNE_NSLOTS <= 1 << TUNE_SLOT_NBITS,
-               "a number has so many bits");
+               "A slot's number fits its bits.");
 _Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES << TUNE_SLOT_NBITS <= (uint64_t)1
                                                                          << 32,
-               "a count has the rest");
+               "A count fits the bits that the slot's number leaves.");
 
 /* Moves the counts of a warp's slice of the slots to the front of the slice
  * where any of the histograms has one. Returns how many there are. */

@@ -41,8 +41,9 @@ find_stretches(const struct terp_layout *layout, unsigned part, unsigned nparts,
 /* Rows that a difference along slower dimensions takes: bit d - 1 of a
  * corner is set where the row is the one before in dimension d. */
 #define TUNE_MAX_NCORNERS (1 << (TERP_NDIMS - 1))
-_Static_assert(TUNE_MAX_NCORNERS <= 32, "a lane each");
-_Static_assert(TERP_LORENZO_RUN_NVALUES == 32, "a warp's values are a run");
+_Static_assert(TUNE_MAX_NCORNERS <= 32, "Each corner has a lane.");
+_Static_assert(TERP_LORENZO_RUN_NVALUES == 32,
+               "The values that a warp takes at a time are a run.");
 
 static __device__ constexpr unsigned
 lowest_bit(unsigned corner)
@@ -172,7 +173,8 @@ count_differences(word_of<T> row[NCORNERS], word_of<T> column[NCORNERS],
     return sum_of_lane;
 }
 _Static_assert(32 * TERP_ROW_ESCAPE < 1 << 16 && 2 * TUNE_MAX_NCORNERS <= 32,
-               "a lane's sum has 16 bits");
+               "A warp's sum of magnitudes fits 16 bits, and each set of "
+               "dimensions has a lane.");
 
 /* What the runs of a lane's set of dimensions sum up to. */
 struct lane_runs {

@@ -106,14 +106,17 @@ ncosts_of(unsigned nactive)
 {
     return UINT64_C(0x4919090300) >> (8 * nactive) & 0xFF;
 }
-_Static_assert(ncosts_of(4) == 81 - 16 + 4 * (TERP_NSPLINES - 1) &&
-                   ncosts_of(3) == 27 - 8 + 3 * (TERP_NSPLINES - 1) &&
-                   ncosts_of(2) == 9 - 4 + 2 * (TERP_NSPLINES - 1) &&
-                   ncosts_of(1) == TERP_NSPLINES,
-               "subsets of subsets, but for the empty ones, and splines");
+_Static_assert(
+    ncosts_of(4) == 81 - 16 + 4 * (TERP_NSPLINES - 1) &&
+        ncosts_of(3) == 27 - 8 + 3 * (TERP_NSPLINES - 1) &&
+        ncosts_of(2) == 9 - 4 + 2 * (TERP_NSPLINES - 1) &&
+        ncosts_of(1) == TERP_NSPLINES,
+    "Costs are of subsets of subsets, but for empty ones, and of the "
+    "other splines for single dimensions.");
 
 #define LEVEL_MAX_NCOSTS (ncosts_of(TERP_NDIMS) + blends_before(TERP_NCLASSES))
-_Static_assert(LEVEL_MAX_NCOSTS <= LEVEL_NCOSTS, "a level's costs have room");
+_Static_assert(LEVEL_MAX_NCOSTS <= LEVEL_NCOSTS,
+               "A level's costs fit its part of the region.");
 
 struct choice_shared {
     struct cuda_chunk chunk; /* its state, up to the plan */
@@ -190,7 +193,8 @@ cost_splines(unsigned nactive, const uint64_t *s_costs,
     uint64_t cost = 0, of_spline = 0, of_cubic = 0;
 
     /* A lane a spline and class. */
-    static_assert(TERP_NSPLINES == 3 && TERP_SPLINE_CUBIC == 0, "two others");
+    static_assert(TERP_NSPLINES == 3 && TERP_SPLINE_CUBIC == 0,
+                  "Besides the cubic spline there are two.");
     if (odd < 1u << nactive) {
         unsigned dims = terp_predicting_dims(odd, candidate.priorities);
 #pragma unroll

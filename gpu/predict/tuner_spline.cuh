@@ -75,7 +75,7 @@ template <typename T> struct neighbours {
 _Static_assert(
     (TERP_FORM_EXTRAPOLATE & TERP_FORM_QUAD_BELOW & TERP_FORM_CUBIC & 1) == 1 &&
         ((TERP_FORM_COPY | TERP_FORM_LINEAR | TERP_FORM_QUAD_ABOVE) & 1) == 0,
-    "forms that take the point further below are odd");
+    "Forms that read the point further below have odd numbers.");
 
 template <typename T>
 static __device__ __forceinline__ struct neighbours<T>
@@ -148,23 +148,6 @@ share_of(int n)
                                   : TERP_SHARE(T, 4);
 }
 
-/* What stands for the errors of what a decoder predicts from: a noise by the
- * place along dimension 0, and its amplitude for a class of NDIMS predicting
- * dimensions of which so many are blended at a time. */
-template <typename T>
-static __device__ __forceinline__ T
-noise_at(uint64_t x)
-{
-    return (T)terp_noise_at(x);
-}
-
-template <unsigned NDIMS, int blend_order, typename T>
-static __device__ __forceinline__ T
-amplitude_of(void)
-{
-    return (T)(terp_noise_amplitude(NDIMS, blend_order) / 16);
-}
-
 /* What the code of `value` would be, see TERP_UNKNOWN_CODE. */
 template <typename T>
 static __device__ __forceinline__ unsigned
@@ -188,7 +171,8 @@ struct stored {
 };
 #define TUNE_STORED_STRIDE 64 /* rows of a histogram */
 #define ESCAPE_ROW_AT (TERP_ROW_ESCAPE * TERP_ENTRY_STRIDE)
-_Static_assert(ESCAPE_ROW_AT < 1 << 16, "stored in 16 bits");
+_Static_assert(ESCAPE_ROW_AT < 1 << 16,
+               "What is before a row in the table fits 16 bits.");
 
 static __device__ __forceinline__ void
 take_slot(const struct counted &to, unsigned histogram, unsigned slot)
@@ -232,8 +216,9 @@ predict_sets(T value, T noise, const struct average<T> along[],
         T pred = all.sum;
         if constexpr (SLOWER != 0)
             pred *= share_of<NDIMS, T>(all.n);
-        take_slot(to, SET - 1,
-                  slot_of(value, pred, noise * amplitude_of<NDIMS, 1, T>(), k));
+        take_slot(
+            to, SET - 1,
+            slot_of(value, pred, noise * (T)terp_noise_amplitude(NDIMS, 1), k));
         predict_sets<D - 1, SET>(value, noise, along, all, k, to);
         predict_sets<D - 1, SLOWER>(value, noise, along, slower, k, to);
     }
@@ -327,7 +312,7 @@ sample_value(const volatile struct sampled_class &cls,
             near[i].d = known(source, near[i].d);
         }
     }
-    const T noise = noise_at<T>(run.x + x);
+    const T noise = (T)terp_noise_at(run.x + x);
     struct average<T> along[N];
 #pragma unroll
     for (int i = 0; i < N; i++)
@@ -343,7 +328,7 @@ sample_value(const volatile struct sampled_class &cls,
         }
     }
 }
-_Static_assert(TERP_SPLINE_CUBIC == 0, "the first spline");
+_Static_assert(TERP_SPLINE_CUBIC == 0, "The cubic spline is the first.");
 
 /* ---- blending ---- */
 
@@ -443,7 +428,7 @@ blend_value(const volatile struct sampled_class &cls,
     const unsigned forms =
         run.forms |
         (unsigned)terp_form_at(TERP_SPLINE_CUBIC, run.x + x, cls.neven[0]);
-    const T noise = noise_at<T>(run.x + x);
+    const T noise = (T)terp_noise_at(run.x + x);
     enum terp_form form[N]; /* slowest dimension first */
     uint64_t stride[N];
     bool ends[N], inside = true;
@@ -476,11 +461,13 @@ blend_value(const volatile struct sampled_class &cls,
     if (!inside)
         pairs = full =
             predict_end<N>(source, point, stride, form, ends, middle);
-    take_slot(to, 0,
-              slot_of(*middle, pairs, noise * amplitude_of<N, 2, T>(), k));
+    take_slot(
+        to, 0,
+        slot_of(*middle, pairs, noise * (T)terp_noise_amplitude(N, 2), k));
     if (N == 3)
-        take_slot(to, 1,
-                  slot_of(*middle, full, noise * amplitude_of<N, 3, T>(), k));
+        take_slot(
+            to, 1,
+            slot_of(*middle, full, noise * (T)terp_noise_amplitude(N, 3), k));
 }
 
 /* ---- runs ---- */
