@@ -10,7 +10,8 @@ set(TERP_CUDA_SOURCES
   entropy/tiles_decode.cu
   entropy/tiles_encode.cu
   entropy/tokens_encode.cu
-  predict/lorenzo.cu
+  predict/lorenzo_quantize.cu
+  predict/lorenzo_reconstruct.cu
   predict/scan.cu
   predict/spline.cu
   predict/tuner.cu

@@ -103,7 +103,8 @@ terp_add_cuda_test(test_cuda_prediction gpu/test_cuda_prediction.cu)
 terp_add_cuda_test(test_cuda_prediction_busy gpu/test_cuda_prediction.cu
   ${PROJECT_SOURCE_DIR}/gpu/predict/spline.cu
   ${PROJECT_SOURCE_DIR}/gpu/sections/escapes.cu
-  ${PROJECT_SOURCE_DIR}/gpu/predict/lorenzo.cu)
+  ${PROJECT_SOURCE_DIR}/gpu/predict/lorenzo_quantize.cu
+  ${PROJECT_SOURCE_DIR}/gpu/predict/lorenzo_reconstruct.cu)
 target_compile_definitions(test_cuda_prediction_busy
   PRIVATE CUDA_BUSY_NTHREADS=64 CUDA_SINGLE_BLOCK_MAX_NRANGES=0
     CUDA_LORENZO_MAX_NBLOCKS=1 CUDA_LORENZO_MIN_NBLOCKS=1u)
@@ -112,7 +113,7 @@ terp_add_cuda_test(test_cuda_specials_busy gpu/test_cuda_specials.cu
   ${PROJECT_SOURCE_DIR}/gpu/sections/specials_mask.cu
   ${PROJECT_SOURCE_DIR}/gpu/sections/specials_write.cu)
 target_compile_definitions(test_cuda_specials_busy
-  PRIVATE CUDA_ONE_LOOK_MAX_NBLOCKS=0 CUDA_SINGLE_BLOCK_MAX_NSUMMED=0
+  PRIVATE CUDA_SCAN_SMALL_MAX_NBLOCKS=0 CUDA_SINGLE_BLOCK_MAX_NSUMMED=0
           CUDA_SINGLE_BLOCK_MAX_NSEGMENTS=0)
 terp_add_cuda_test(test_cuda_tiles_decode gpu/test_cuda_tiles_decode.cu)
 # The same with launches shaped as for large chunks.

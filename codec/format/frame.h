@@ -19,6 +19,7 @@ enum terp_prediction {
     TERP_PREDICTION_SPLINE = 1,
     TERP_PREDICTION_LORENZO = 2
 };
+#define TERP_NPREDICTIONS 3
 
 struct terp_frame {
     struct terp_chunk chunk;

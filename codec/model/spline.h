@@ -40,6 +40,26 @@ terp_form_order(enum terp_form form)
                                           : 4;
 }
 
+/* Which neighbours a form reads: others may not exist. */
+static inline TERP_HOST_DEVICE bool
+terp_form_has_a(int form)
+{
+    return form != TERP_FORM_COPY && form != TERP_FORM_LINEAR &&
+           form != TERP_FORM_QUAD_ABOVE;
+}
+
+static inline TERP_HOST_DEVICE bool
+terp_form_has_c(int form)
+{
+    return form >= TERP_FORM_LINEAR;
+}
+
+static inline TERP_HOST_DEVICE bool
+terp_form_has_d(int form)
+{
+    return form >= TERP_FORM_QUAD_ABOVE;
+}
+
 /* The form for the odd point between even points i and i + 1 of `neven`. */
 static inline TERP_HOST_DEVICE enum terp_form
 terp_form_at(enum terp_spline spline, uint64_t i, uint64_t neven)
@@ -92,11 +112,20 @@ terp_blend_order(unsigned priorities)
                                            : 1;
 }
 
+/* Fractions that no binary number is, rounded to the type T of the values. */
+#define TERP_THIRD(T) ((T)(1.0 / 3))
+#define TERP_TWELFTH(T) ((T)(1.0 / 12))
+#define TERP_FORTIETH(T) ((T)0.025)
+
+/* What a sum of n predictions, 1 to 4, is multiplied by. */
+#define TERP_SHARE(T, n) \
+    ((n) == 2 ? (T)0.5 : (n) == 3 ? TERP_THIRD(T) : (n) == 4 ? (T)0.25 : (T)1)
+
 /* Sums of the points around one that has two, or three, odd dimensions: of
  * those that differ from it in one dimension, in two, in three. */
 #define TERP_BLEND_2(faces, edges) ((faces)*0.5f - (edges)*0.25f)
-#define TERP_BLEND_3_PAIRS(faces, edges, third, twelfth) \
-    ((faces) * (third) - (edges) * (twelfth))
+#define TERP_BLEND_3_PAIRS(T, faces, edges) \
+    ((faces)*TERP_THIRD(T) - (edges)*TERP_TWELFTH(T))
 #define TERP_BLEND_3_FULL(faces, edges, corners) \
     (((faces)*0.5f - (edges)*0.25f) + (corners)*0.125f)
 
@@ -105,8 +134,7 @@ terp_blend_order(unsigned priorities)
 #define TERP_QUAD_ABOVE(b, c, d) ((3 * (b) + 6 * (c) - (d)) * 0.125f)
 #define TERP_LINEAR(b, c) (((b) + (c)) * 0.5f)
 #define TERP_EXTRAPOLATE(a, b) (1.5f * (b)-0.5f * (a))
-/* `fortieth` is 1/40 rounded to the type of the values. */
-#define TERP_NATURAL(a, b, c, d, fortieth) \
-    ((23 * ((b) + (c)) - 3 * ((a) + (d))) * (fortieth))
+#define TERP_NATURAL(T, a, b, c, d) \
+    ((23 * ((b) + (c)) - 3 * ((a) + (d))) * TERP_FORTIETH(T))
 
 #endif

@@ -1,4 +1,5 @@
-/* Many chunks at once. */
+/* Many chunks at once: each worker of a pool takes chunks, one after another.
+ */
 #include "codec/engine.h"
 #include "cpu/pool/pool.h"
 
@@ -21,10 +22,10 @@ void
 terp_cpu_batch(terp_cpu_batch_task *task, void *batch, uint64_t nchunks,
                int nthreads)
 {
-    int nmembers = (uint64_t)nthreads < nchunks ? nthreads : (int)nchunks;
-    struct batch shared = {task, batch, nmembers > 0 ? nthreads / nmembers : 1};
-    struct cpu_pool *team = terp_cpu_pool_make(nmembers);
+    int nworkers = (uint64_t)nthreads < nchunks ? nthreads : (int)nchunks;
+    struct batch shared = {task, batch, nworkers > 0 ? nthreads / nworkers : 1};
+    struct cpu_pool *pool = terp_cpu_pool_make(nworkers);
 
-    terp_cpu_pool_run(team, do_chunks, &shared, nchunks, 0);
-    terp_cpu_pool_free(team);
+    terp_cpu_pool_run(pool, do_chunks, &shared, nchunks, 0);
+    terp_cpu_pool_free(pool);
 }

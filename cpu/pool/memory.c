@@ -1,3 +1,4 @@
+/* Large blocks of memory, in large pages that the pool has touched. */
 #define _GNU_SOURCE /* madvise */
 
 #include "cpu/pool/memory.h"
@@ -10,7 +11,7 @@
 /* Smaller blocks come from memory that the process keeps. */
 #define MIN_NBYTES (2 * LARGE_PAGE_NBYTES)
 
-/* Each page is the work of one member: two that meet in a page that is not
+/* Each page is the work of one worker: two that meet in a page that is not
  * there yet would both clear one. */
 static void
 touch_pages(void *arg, int id, uint64_t first, uint64_t end)
@@ -23,7 +24,7 @@ touch_pages(void *arg, int id, uint64_t first, uint64_t end)
 }
 
 void *
-terp_cpu_memory_make(struct cpu_pool *team, size_t nbytes)
+terp_cpu_memory_make(struct cpu_pool *pool, size_t nbytes)
 {
     size_t npages = nbytes / LARGE_PAGE_NBYTES;
 
@@ -33,11 +34,11 @@ terp_cpu_memory_make(struct cpu_pool *team, size_t nbytes)
         nbytes = (npages + 1) * LARGE_PAGE_NBYTES;
     void *memory = aligned_alloc(LARGE_PAGE_NBYTES, nbytes);
 #ifdef MADV_HUGEPAGE
-    /* Without it the block serves as well. */
+    /* A block without large pages serves as well. */
     if (memory != NULL &&
         madvise(memory, npages * LARGE_PAGE_NBYTES, MADV_HUGEPAGE) == 0 &&
-        terp_cpu_pool_nworkers(team) > 1)
-        terp_cpu_pool_run(team, touch_pages, memory, npages, 2);
+        terp_cpu_pool_nworkers(pool) > 1)
+        terp_cpu_pool_run(pool, touch_pages, memory, npages, 2);
 #endif
     return memory;
 }

@@ -7,9 +7,9 @@
 #include "cpu/pool/pool.h"
 
 /* As malloc, and released by free. A large block has large pages where the
- * system gives such, and the team takes them: a call uses its memory once, for
- * which page faults, one for 4 KiB, may take longer than the work. */
+ * system gives such, and the pool touches them: a call uses its memory once,
+ * and a page fault for each 4 KiB may take longer than the work. */
 void *
-terp_cpu_memory_make(struct cpu_pool *team, size_t nbytes);
+terp_cpu_memory_make(struct cpu_pool *pool, size_t nbytes);
 
 #endif

@@ -1,3 +1,4 @@
+/* A pool of threads that take the ranges of one task after another. */
 #include "cpu/pool/pool.h"
 
 #include <fenv.h>
@@ -7,111 +8,112 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* Ranges that a member takes of a task, one after another, so that nobody
+/* Ranges that a worker takes of a task, one after another, so that none
  * waits long where work is spread unevenly. */
-#define NRANGES_PER_MEMBER 32
+#define NRANGES_PER_WORKER 32
 
-/* How often a member looks for work, or for the end of it, before it sleeps:
- * some 50 us, about what it takes to wake a thread. In between it yields. */
+/* How often a worker asks for work, or the caller for the end of it, before it
+ * sleeps: some 50 us, about what it takes to wake a thread. In between it
+ * yields. */
 #define SPIN_COUNT 200
 
-struct member {
-    struct cpu_pool *team;
+struct worker {
+    struct cpu_pool *pool;
     int id;
     pthread_t thread;
 };
 
-/* A task is open while `round` is odd. Members join it by counting themselves
- * active before they look at `round` again, and the caller closes it before it
- * waits for active ones: so nobody waits for a member that sleeps, and none
- * looks at a task that changes. */
+/* A task is open while `epoch` is odd. Workers join it by counting themselves
+ * active before they read `epoch` again, and the caller closes it before it
+ * waits for active ones: so nobody waits for a worker that sleeps, and no
+ * worker reads a task that changes. */
 struct cpu_pool {
     pthread_mutex_t lock;
     pthread_cond_t work_ready, work_done;
-    atomic_uint round;
-    atomic_int nactive; /* the caller not counted */
+    atomic_uint epoch;
+    atomic_int nactive; /* workers, but for the caller */
     atomic_bool stop;
-    atomic_uint_fast64_t next; /* range that nobody took */
+    atomic_uint_fast64_t next; /* range that no worker has taken */
     cpu_task *task;
     void *arg;
     uint64_t nitems, nranges;
-    int nmembers;
-    struct member members[];
+    int nworkers;
+    struct worker workers[];
 };
 
 static void
-do_ranges(struct cpu_pool *team, int id)
+do_ranges(struct cpu_pool *pool, int id)
 {
-    uint64_t share = team->nitems / team->nranges;
-    uint64_t rest = team->nitems % team->nranges;
+    uint64_t share = pool->nitems / pool->nranges;
+    uint64_t rest = pool->nitems % pool->nranges;
     uint64_t i;
 
-    while ((i = atomic_fetch_add(&team->next, 1)) < team->nranges) {
+    while ((i = atomic_fetch_add(&pool->next, 1)) < pool->nranges) {
         uint64_t first = i * share + (i < rest ? i : rest);
-        team->task(team->arg, id, first, first + share + (i < rest ? 1 : 0));
+        pool->task(pool->arg, id, first, first + share + (i < rest ? 1 : 0));
     }
 }
 
-/* Whether a member that did `round` has something to do. */
+/* Whether a worker that did `epoch` has something to do. */
 static bool
-is_called(struct cpu_pool *team, unsigned round)
+is_called(struct cpu_pool *pool, unsigned epoch)
 {
-    unsigned now = atomic_load(&team->round);
+    unsigned now = atomic_load(&pool->epoch);
 
-    return (now % 2 == 1 && now != round) || atomic_load(&team->stop);
+    return (now % 2 == 1 && now != epoch) || atomic_load(&pool->stop);
 }
 
 static void
-await_call(struct cpu_pool *team, unsigned round)
+await_call(struct cpu_pool *pool, unsigned epoch)
 {
     for (int i = 0; i < SPIN_COUNT; i++) {
-        if (is_called(team, round))
+        if (is_called(pool, epoch))
             return;
         sched_yield();
     }
-    pthread_mutex_lock(&team->lock);
-    while (!is_called(team, round))
-        pthread_cond_wait(&team->work_ready, &team->lock);
-    pthread_mutex_unlock(&team->lock);
+    pthread_mutex_lock(&pool->lock);
+    while (!is_called(pool, epoch))
+        pthread_cond_wait(&pool->work_ready, &pool->lock);
+    pthread_mutex_unlock(&pool->lock);
 }
 
 static void
-await_members(struct cpu_pool *team)
+await_workers(struct cpu_pool *pool)
 {
     for (int i = 0; i < SPIN_COUNT; i++) {
-        if (atomic_load(&team->nactive) == 0)
+        if (atomic_load(&pool->nactive) == 0)
             return;
         sched_yield();
     }
-    pthread_mutex_lock(&team->lock);
-    while (atomic_load(&team->nactive) > 0)
-        pthread_cond_wait(&team->work_done, &team->lock);
-    pthread_mutex_unlock(&team->lock);
+    pthread_mutex_lock(&pool->lock);
+    while (atomic_load(&pool->nactive) > 0)
+        pthread_cond_wait(&pool->work_done, &pool->lock);
+    pthread_mutex_unlock(&pool->lock);
 }
 
 static void *
 work(void *arg)
 {
-    struct member *member = arg;
-    struct cpu_pool *team = member->team;
-    unsigned round = 0;
+    struct worker *worker = arg;
+    struct cpu_pool *pool = worker->pool;
+    unsigned epoch = 0;
 
     fesetenv(FE_DFL_ENV);
-    while (!atomic_load(&team->stop)) {
-        unsigned now = atomic_load(&team->round);
-        if (now % 2 == 0 || now == round) {
-            await_call(team, round);
+    while (!atomic_load(&pool->stop)) {
+        unsigned now = atomic_load(&pool->epoch);
+        if (now % 2 == 0 || now == epoch) {
+            await_call(pool, epoch);
             continue;
         }
-        atomic_fetch_add(&team->nactive, 1);
-        if (atomic_load(&team->round) == now) {
-            do_ranges(team, member->id);
-            round = now;
+        atomic_fetch_add(&pool->nactive, 1);
+        if (atomic_load(&pool->epoch) == now) {
+            do_ranges(pool, worker->id);
+            epoch = now;
         }
-        if (atomic_fetch_sub(&team->nactive, 1) == 1) {
-            pthread_mutex_lock(&team->lock);
-            pthread_cond_signal(&team->work_done);
-            pthread_mutex_unlock(&team->lock);
+        if (atomic_fetch_sub(&pool->nactive, 1) == 1) {
+            pthread_mutex_lock(&pool->lock);
+            pthread_cond_signal(&pool->work_done);
+            pthread_mutex_unlock(&pool->lock);
         }
     }
     return NULL;
@@ -122,75 +124,75 @@ terp_cpu_pool_make(int nthreads)
 {
     if (nthreads <= 1)
         return NULL;
-    struct cpu_pool *team =
-        calloc(1, sizeof *team + (size_t)nthreads * sizeof team->members[0]);
-    if (team == NULL)
+    struct cpu_pool *pool =
+        calloc(1, sizeof *pool + (size_t)nthreads * sizeof pool->workers[0]);
+    if (pool == NULL)
         return NULL;
-    pthread_mutex_init(&team->lock, NULL);
-    pthread_cond_init(&team->work_ready, NULL);
-    pthread_cond_init(&team->work_done, NULL);
-    for (team->nmembers = 1; team->nmembers < nthreads; team->nmembers++) {
-        struct member *member = &team->members[team->nmembers];
-        member->team = team;
-        member->id = team->nmembers;
-        if (pthread_create(&member->thread, NULL, work, member) != 0)
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->work_ready, NULL);
+    pthread_cond_init(&pool->work_done, NULL);
+    for (pool->nworkers = 1; pool->nworkers < nthreads; pool->nworkers++) {
+        struct worker *worker = &pool->workers[pool->nworkers];
+        worker->pool = pool;
+        worker->id = pool->nworkers;
+        if (pthread_create(&worker->thread, NULL, work, worker) != 0)
             break;
     }
-    return team;
+    return pool;
 }
 
-/* Also wakes who sleeps. */
+/* Opens a task, or ends the pool, and wakes workers that sleep. */
 static void
-call(struct cpu_pool *team, bool stop)
+call(struct cpu_pool *pool, bool stop)
 {
-    pthread_mutex_lock(&team->lock);
+    pthread_mutex_lock(&pool->lock);
     if (stop)
-        atomic_store(&team->stop, true);
+        atomic_store(&pool->stop, true);
     else
-        atomic_fetch_add(&team->round, 1);
-    pthread_cond_broadcast(&team->work_ready);
-    pthread_mutex_unlock(&team->lock);
+        atomic_fetch_add(&pool->epoch, 1);
+    pthread_cond_broadcast(&pool->work_ready);
+    pthread_mutex_unlock(&pool->lock);
 }
 
 void
-terp_cpu_pool_free(struct cpu_pool *team)
+terp_cpu_pool_free(struct cpu_pool *pool)
 {
-    if (team == NULL)
+    if (pool == NULL)
         return;
-    call(team, true);
-    for (int id = 1; id < team->nmembers; id++)
-        pthread_join(team->members[id].thread, NULL);
-    pthread_cond_destroy(&team->work_done);
-    pthread_cond_destroy(&team->work_ready);
-    pthread_mutex_destroy(&team->lock);
-    free(team);
+    call(pool, true);
+    for (int id = 1; id < pool->nworkers; id++)
+        pthread_join(pool->workers[id].thread, NULL);
+    pthread_cond_destroy(&pool->work_done);
+    pthread_cond_destroy(&pool->work_ready);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool);
 }
 
 int
-terp_cpu_pool_nworkers(const struct cpu_pool *team)
+terp_cpu_pool_nworkers(const struct cpu_pool *pool)
 {
-    return team == NULL ? 1 : team->nmembers;
+    return pool == NULL ? 1 : pool->nworkers;
 }
 
 void
-terp_cpu_pool_run(struct cpu_pool *team, cpu_task *task, void *arg,
+terp_cpu_pool_run(struct cpu_pool *pool, cpu_task *task, void *arg,
                   uint64_t nitems, uint64_t min_nitems)
 {
-    if (terp_cpu_pool_nworkers(team) == 1 || nitems < min_nitems ||
+    if (terp_cpu_pool_nworkers(pool) == 1 || nitems < min_nitems ||
         nitems <= 1) {
         if (nitems > 0)
             task(arg, 0, 0, nitems);
         return;
     }
-    team->task = task;
-    team->arg = arg;
-    team->nitems = nitems;
-    team->nranges = (uint64_t)team->nmembers * NRANGES_PER_MEMBER;
-    if (team->nranges > nitems)
-        team->nranges = nitems;
-    atomic_store(&team->next, 0);
-    call(team, false);
-    do_ranges(team, 0);
-    atomic_fetch_add(&team->round, 1); /* closed */
-    await_members(team);
+    pool->task = task;
+    pool->arg = arg;
+    pool->nitems = nitems;
+    pool->nranges = (uint64_t)pool->nworkers * NRANGES_PER_WORKER;
+    if (pool->nranges > nitems)
+        pool->nranges = nitems;
+    atomic_store(&pool->next, 0);
+    call(pool, false);
+    do_ranges(pool, 0);
+    atomic_fetch_add(&pool->epoch, 1); /* closed */
+    await_workers(pool);
 }

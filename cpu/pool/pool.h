@@ -1,4 +1,4 @@
-/* Threads of one call. A team lives as long as the call. */
+/* The threads of one call: a pool lives as long as the call. */
 #ifndef TERP_CPU_POOL_POOL_H
 #define TERP_CPU_POOL_POOL_H
 
@@ -6,28 +6,27 @@
 
 struct cpu_pool;
 
-/* Does items [first, end) of a task as member `id` of the team, which calls it
+/* Does items [first, end) of a task as worker `id` of the pool, which calls it
  * for any number of ranges. */
 typedef void
 cpu_task(void *arg, int id, uint64_t first, uint64_t end);
 
-/* A team of at most `nthreads`; the calling thread is member 0. Members that
- * the system refuses are done without, so this never fails; NULL is a team
- * of one. Released by terp_cpu_pool_free. */
+/* A pool of at most `nthreads` workers; the calling thread is worker 0. A pool
+ * does without threads that the system refuses, so this never fails; NULL is a
+ * pool of one. Released by terp_cpu_pool_free. */
 struct cpu_pool *
 terp_cpu_pool_make(int nthreads);
 
 void
-terp_cpu_pool_free(struct cpu_pool *team);
+terp_cpu_pool_free(struct cpu_pool *pool);
 
 int
-terp_cpu_pool_nworkers(const struct cpu_pool *team);
+terp_cpu_pool_nworkers(const struct cpu_pool *pool);
 
-/* Splits `nitems` into contiguous ranges, which members take in order as they
- * come to them, and returns when all are done. Fewer than `min_nitems` are
- * done by the caller. */
+/* Splits `nitems` into contiguous ranges, which workers take in order, and
+ * returns when all are done. Fewer than `min_nitems` are done by the caller. */
 void
-terp_cpu_pool_run(struct cpu_pool *team, cpu_task *task, void *arg,
+terp_cpu_pool_run(struct cpu_pool *pool, cpu_task *task, void *arg,
                   uint64_t nitems, uint64_t min_nitems);
 
 #endif

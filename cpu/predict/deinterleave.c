@@ -1,77 +1,81 @@
+/* Symbols between C order and level order. */
 #include "cpu/predict/deinterleave.h"
 
 #include "cpu/entropy/rows.h"
 
-struct deal {
+struct transfer {
     const struct terp_layout *layout;
     int l;
     unsigned odd;
     const uint16_t *from;
     uint16_t *to;
-    bool into_classes;
+    bool into_levels;
 };
 
 /* Rows [first, end) of a class. */
 static void
-deal_rows(void *arg, int id, uint64_t first, uint64_t end)
+transfer_rows(void *arg, int id, uint64_t first, uint64_t end)
 {
-    const struct deal *deal = arg;
-    const struct terp_level *level = &deal->layout->level[deal->l];
+    const struct transfer *transfer = arg;
+    const struct terp_level *level = &transfer->layout->level[transfer->l];
     uint64_t extent[TERP_NDIMS], at[TERP_NDIMS];
 
     (void)id;
     for (int d = 0; d < TERP_NDIMS; d++)
-        extent[d] = terp_class_extent(level, deal->odd, d);
+        extent[d] = terp_class_extent(level, transfer->odd, d);
     uint64_t brick = cpu_find_row(extent, first, at);
     for (uint64_t row = first; row < end;
          row++, brick += cpu_next_row(extent, at)) {
-        uint64_t begin =
-            cpu_row_begin(deal->layout, deal->l, deal->odd, brick, at);
-        uint64_t work = level->class_at[deal->odd] + row * extent[0];
-        if (deal->into_classes)
+        uint64_t begin = cpu_row_begin(transfer->layout, transfer->l,
+                                       transfer->odd, brick, at);
+        uint64_t level_order = level->class_at[transfer->odd] + row * extent[0];
+        if (transfer->into_levels)
             for (uint64_t i = 0; i < extent[0]; i++)
-                deal->to[work + i] = deal->from[begin + (i << deal->l)];
+                transfer->to[level_order + i] =
+                    transfer->from[begin + (i << transfer->l)];
         else
             for (uint64_t i = 0; i < extent[0]; i++)
-                deal->to[begin + (i << deal->l)] = deal->from[work + i];
+                transfer->to[begin + (i << transfer->l)] =
+                    transfer->from[level_order + i];
     }
 }
 
 static void
-deal_all(struct cpu_pool *team, struct deal *deal)
+transfer_all(struct cpu_pool *pool, struct transfer *transfer)
 {
-    const struct terp_layout *layout = deal->layout;
+    const struct terp_layout *layout = transfer->layout;
     uint64_t brick_nvalues = layout->nvalues / layout->nbricks;
 
     for (uint64_t b = 0; b < layout->nbricks; b++) {
-        uint64_t work = b, raster = b * brick_nvalues;
-        deal->to[deal->into_classes ? work : raster] =
-            deal->from[deal->into_classes ? raster : work];
+        uint64_t level_order = b, raster = b * brick_nvalues;
+        transfer->to[transfer->into_levels ? level_order : raster] =
+            transfer->from[transfer->into_levels ? raster : level_order];
     }
-    for (deal->l = layout->nlevels; deal->l > 0; deal->l--) {
+    for (transfer->l = layout->nlevels; transfer->l > 0; transfer->l--) {
         for (int i = 0; i < TERP_NCLASSES - 1; i++) {
-            deal->odd = terp_nth_class(i);
-            terp_cpu_pool_run(team, deal_rows, deal,
-                              terp_class_nrows(layout, deal->l, deal->odd), 64);
+            transfer->odd = terp_nth_class(i);
+            terp_cpu_pool_run(
+                pool, transfer_rows, transfer,
+                terp_class_nrows(layout, transfer->l, transfer->odd), 64);
         }
     }
 }
 
 void
-terp_cpu_deinterleave_symbols(struct cpu_pool *team,
+terp_cpu_deinterleave_symbols(struct cpu_pool *pool,
                               const struct terp_layout *layout,
                               const uint16_t *from, uint16_t *to)
 {
-    struct deal deal = {
-        .layout = layout, .from = from, .to = to, .into_classes = true};
-    deal_all(team, &deal);
+    struct transfer transfer = {
+        .layout = layout, .from = from, .to = to, .into_levels = true};
+    transfer_all(pool, &transfer);
 }
 
 void
-terp_cpu_interleave_symbols(struct cpu_pool *team,
+terp_cpu_interleave_symbols(struct cpu_pool *pool,
                             const struct terp_layout *layout,
                             const uint16_t *from, uint16_t *to)
 {
-    struct deal deal = {.layout = layout, .from = from, .to = to};
-    deal_all(team, &deal);
+    struct transfer transfer = {.layout = layout, .from = from, .to = to};
+    transfer_all(pool, &transfer);
 }

@@ -1,8 +1,14 @@
+/* The Lorenzo predictor with dual quantization (Tian et al., "cuSZ", PACT
+ * 2020): values become integers first, then differences of integers, which are
+ * exact. Differences do not see special points: along a dimension each is to
+ * the last point before it that is not special. In a chunk without special
+ * points means may take the place of differences along the slowest dimension.
+ */
 #include "cpu/predict/lorenzo.h"
 
 #include "codec/format/base.h"
 
-/* A dimension as the stages see it: levels[nouter][extent][ninner]. */
+/* A dimension as the stages see it: quants[nouter][extent][ninner]. */
 struct axis {
     uint64_t nouter, extent, ninner;
 };
@@ -23,19 +29,20 @@ axis_of(const struct terp_layout *layout, int d)
  * integer. */
 static void
 repeat_along(const struct cpu_stages *stages, const struct axis *axis,
-             const uint64_t *mask, void *levels)
+             const uint64_t *mask, void *quants)
 {
     uint64_t nvalues = axis->extent * axis->ninner;
 
     for (uint64_t o = 0; o < axis->nouter; o++)
-        stages->repeat(levels, mask, o * nvalues + axis->ninner,
+        stages->repeat(quants, mask, o * nvalues + axis->ninner,
                        (o + 1) * nvalues, axis->ninner);
 }
 
 /* Whether means are smaller than differences along dimension d, of stretches as
  * the tuner samples them. */
 static bool
-means_are_smaller(const struct cpu_lorenzo *lorenzo, int d, const void *levels)
+means_are_smaller(const struct cpu_prediction *lorenzo, int d,
+                  const void *quants)
 {
     const struct terp_layout *layout = lorenzo->layout;
     const struct axis axis = axis_of(layout, d);
@@ -50,7 +57,7 @@ means_are_smaller(const struct cpu_lorenzo *lorenzo, int d, const void *levels)
         uint64_t at = k / nper_row * nx + x;
         uint64_t i = at / axis.ninner % axis.extent;
         const uint8_t *line =
-            (const uint8_t *)levels +
+            (const uint8_t *)quants +
             (at - i * axis.ninner) * (uint64_t)lorenzo->stages->value_nbytes;
         lorenzo->stages->weigh_means(line, i, axis.extent, axis.ninner,
                                      min_u64(TERP_LORENZO_NVALUES, nx - x),
@@ -61,82 +68,109 @@ means_are_smaller(const struct cpu_lorenzo *lorenzo, int d, const void *levels)
 
 /* Differences along all dimensions but d, where no point is special. */
 static void
-take_other_differences(const struct cpu_lorenzo *lorenzo, int d, void *levels)
+take_other_differences(const struct cpu_prediction *lorenzo, int d,
+                       void *quants)
 {
     for (int e = TERP_NDIMS - 1; e >= 0; e--) {
         struct axis axis = axis_of(lorenzo->layout, e);
-        if (e != d && lorenzo->dims >> e & 1)
-            lorenzo->stages->difference(levels, axis.nouter, axis.extent,
+        if (e != d && lorenzo->lorenzo_dims >> e & 1)
+            lorenzo->stages->difference(quants, axis.nouter, axis.extent,
                                         axis.ninner);
     }
 }
 
 static void
-take_differences(const struct cpu_lorenzo *lorenzo, const uint64_t *mask,
-                 void *levels)
+take_differences(const struct cpu_prediction *lorenzo, const uint64_t *mask,
+                 void *quants)
 {
     for (int d = TERP_NDIMS - 1; d >= 0; d--) {
         struct axis axis = axis_of(lorenzo->layout, d);
-        if (!(lorenzo->dims >> d & 1))
+        if (!(lorenzo->lorenzo_dims >> d & 1))
             continue;
         if (mask != NULL)
-            repeat_along(lorenzo->stages, &axis, mask, levels);
-        lorenzo->stages->difference(levels, axis.nouter, axis.extent,
+            repeat_along(lorenzo->stages, &axis, mask, quants);
+        lorenzo->stages->difference(quants, axis.nouter, axis.extent,
                                     axis.ninner);
     }
 }
 
-void
-terp_cpu_lorenzo_quantize(struct cpu_lorenzo *lorenzo, const void *values,
-                          uint64_t *mask, uint64_t *nspecials, void *levels,
-                          uint16_t *symbols)
+static void
+quantize(struct cpu_prediction *lorenzo)
 {
     const struct cpu_stages *stages = lorenzo->stages;
     uint64_t nvalues = lorenzo->layout->nvalues;
+    void *quants = lorenzo->work;
 
-    *nspecials +=
-        stages->prequantize(values, nvalues, &lorenzo->quantizer, mask, levels);
-    if (terp_means_are_possible(lorenzo->layout, lorenzo->dims,
-                                *nspecials > 0)) {
+    lorenzo->nspecials += stages->prequantize(
+        lorenzo->values, nvalues, &lorenzo->quantizer, lorenzo->mask, quants);
+    bool has_specials = lorenzo->nspecials > 0;
+    if (terp_means_are_possible(lorenzo->layout, lorenzo->lorenzo_dims,
+                                has_specials)) {
         int d = terp_means_dim(lorenzo->layout);
         struct axis axis = axis_of(lorenzo->layout, d);
-        take_other_differences(lorenzo, d, levels);
-        if (means_are_smaller(lorenzo, d, levels)) {
-            lorenzo->dims |= TERP_LORENZO_MEANS;
-            stages->difference_means(levels, axis.nouter, axis.extent,
+        take_other_differences(lorenzo, d, quants);
+        if (means_are_smaller(lorenzo, d, quants)) {
+            lorenzo->lorenzo_dims |= TERP_LORENZO_MEANS;
+            stages->difference_means(quants, axis.nouter, axis.extent,
                                      axis.ninner);
         } else {
-            stages->difference(levels, axis.nouter, axis.extent, axis.ninner);
+            stages->difference(quants, axis.nouter, axis.extent, axis.ninner);
         }
     } else {
-        take_differences(lorenzo, *nspecials > 0 ? mask : NULL, levels);
+        take_differences(lorenzo, has_specials ? lorenzo->mask : NULL, quants);
     }
-    stages->symbols_of(levels, nvalues, lorenzo->quantizer.max_code, symbols);
+    stages->symbols_of_quants(quants, nvalues, lorenzo->quantizer.max_code,
+                              lorenzo->symbols);
 }
 
-void
-terp_cpu_lorenzo_reconstruct(const struct cpu_lorenzo *lorenzo,
-                             const uint64_t *mask, const uint16_t *symbols,
-                             void *levels, void *values)
+static void
+reconstruct(struct cpu_prediction *lorenzo, void *values)
 {
     const struct cpu_stages *stages = lorenzo->stages;
     uint64_t nvalues = lorenzo->layout->nvalues;
-    unsigned dims = lorenzo->dims;
+    unsigned dims = lorenzo->lorenzo_dims;
+    void *quants = lorenzo->work;
 
-    stages->of_symbols(symbols, nvalues, levels);
+    stages->quants_of_symbols(lorenzo->symbols, nvalues, quants);
     if (dims & TERP_LORENZO_MEANS) {
         int d = terp_means_dim(lorenzo->layout);
         struct axis axis = axis_of(lorenzo->layout, d);
-        stages->accumulate_means(levels, axis.nouter, axis.extent, axis.ninner);
+        stages->accumulate_means(quants, axis.nouter, axis.extent, axis.ninner);
         dims &= ~(1u << d);
     }
     for (int d = 0; d < TERP_NDIMS; d++) {
         struct axis axis = axis_of(lorenzo->layout, d);
         if (!(dims >> d & 1))
             continue;
-        if (mask != NULL)
-            stages->clear(levels, mask, nvalues);
-        stages->accumulate(levels, axis.nouter, axis.extent, axis.ninner);
+        if (lorenzo->mask != NULL)
+            stages->clear(quants, lorenzo->mask, nvalues);
+        stages->accumulate(quants, axis.nouter, axis.extent, axis.ninner);
     }
-    stages->dequantize(levels, nvalues, &lorenzo->quantizer, values);
+    stages->dequantize(quants, nvalues, &lorenzo->quantizer, values);
 }
+
+/* ---- the model ---- */
+
+static void
+write_model(const struct cpu_prediction *lorenzo, struct writer *writer)
+{
+    write_le(writer, lorenzo->lorenzo_dims, 1);
+}
+
+static enum terp_status
+read_model(struct cpu_prediction *lorenzo, struct reader *reader)
+{
+    lorenzo->lorenzo_dims = (unsigned)read_le(reader, 1);
+    bool valid =
+        terp_lorenzo_dims_are_valid(lorenzo->layout, lorenzo->lorenzo_dims,
+                                    lorenzo->quantizer.has_specials);
+    return reader->underflow || !valid ? TERP_ERR_CORRUPT : TERP_OK;
+}
+
+const struct cpu_predictor terp_cpu_lorenzo = {.order = CPU_ORDER_RASTER,
+                                               .has_grid = false,
+                                               .tune = terp_cpu_lorenzo_tune,
+                                               .quantize = quantize,
+                                               .write_model = write_model,
+                                               .read_model = read_model,
+                                               .reconstruct = reconstruct};

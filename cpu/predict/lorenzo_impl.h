@@ -4,51 +4,48 @@
 static uint64_t
 prequantize(const void *src, uint64_t nvalues,
             const struct cpu_quantizer *quantizer, uint64_t *mask_words,
-            void *levels_ret)
+            void *quants_ret)
 {
-    struct constants k = constants_of(quantizer);
+    struct constants k = level_constants(quantizer);
     const T *values = src;
-    INT *levels = levels_ret;
-    uint64_t njoined = 0;
+    INT *quants = quants_ret;
+    uint64_t nunpredictable = 0;
 
     for (uint64_t at = 0; at < nvalues; at += 64) {
         uint64_t n = min_u64(64, nvalues - at);
         uint64_t special = mask_words[at / 64], misses = 0;
         for (uint64_t j = 0; j < n; j++) {
             T value = values[at + j];
-            T scaled = value * k.inverse;
-            bool fits = ABS(scaled) <= (T)MAX_LEVEL;
-            T level = ((fits ? scaled : (T)0) + ROUNDER) - ROUNDER;
-            fits &= ABS(value - level * k.step) < k.limit;
-            levels[at + j] = (INT)level;
+            bool fits;
+            quants[at + j] = (INT)nearest_quant(value, k, &fits);
             misses |= (uint64_t)!fits << j;
         }
-        njoined += (uint64_t)__builtin_popcountll(misses & ~special);
+        nunpredictable += (uint64_t)__builtin_popcountll(misses & ~special);
         special |= misses;
         mask_words[at / 64] = special;
         for (; special != 0; special &= special - 1)
-            levels[at + (uint64_t)__builtin_ctzll(special)] = 0;
+            quants[at + (uint64_t)__builtin_ctzll(special)] = 0;
     }
-    return njoined;
+    return nunpredictable;
 }
 
 static void
-dequantize(const void *levels_in, uint64_t nvalues,
+dequantize(const void *quants_in, uint64_t nvalues,
            const struct cpu_quantizer *quantizer, void *dst)
 {
-    T step = constants_of(quantizer).step;
-    const INT *levels = levels_in;
+    T step = level_constants(quantizer).step;
+    const INT *quants = quants_in;
     T *restrict values = dst;
 
     for (uint64_t i = 0; i < nvalues; i++)
-        values[i] = (T)levels[i] * step;
+        values[i] = (T)quants[i] * step;
 }
 
 static void
 repeat(void *inout, const uint64_t *mask_words, uint64_t first, uint64_t end,
        uint64_t distance)
 {
-    INT *levels = inout;
+    INT *quants = inout;
 
     for (uint64_t at = first; at < end; at += 64 - at % 64) {
         uint64_t special = mask_words[at / 64] >> at % 64;
@@ -56,7 +53,7 @@ repeat(void *inout, const uint64_t *mask_words, uint64_t first, uint64_t end,
             special &= (UINT64_C(1) << (end - at)) - 1;
         for (; special != 0; special &= special - 1) {
             uint64_t i = at + (uint64_t)__builtin_ctzll(special);
-            levels[i] = levels[i - distance];
+            quants[i] = quants[i - distance];
         }
     }
 }
@@ -64,12 +61,12 @@ repeat(void *inout, const uint64_t *mask_words, uint64_t first, uint64_t end,
 static void
 clear(void *inout, const uint64_t *mask_words, uint64_t end)
 {
-    INT *levels = inout;
+    INT *quants = inout;
 
     for (uint64_t at = 0; at < end; at += 64)
         for (uint64_t special = mask_words[at / 64]; special != 0;
              special &= special - 1)
-            levels[at + (uint64_t)__builtin_ctzll(special)] = 0;
+            quants[at + (uint64_t)__builtin_ctzll(special)] = 0;
 }
 
 static void
@@ -101,24 +98,24 @@ accumulate(void *inout, uint64_t nouter, uint64_t extent, uint64_t ninner)
 }
 
 static void
-symbols_of(const void *levels_in, uint64_t nvalues, int max_code,
-           uint16_t *restrict symbols)
+symbols_of_quants(const void *quants_in, uint64_t nvalues, int max_code,
+                  uint16_t *restrict symbols)
 {
-    const INT *levels = levels_in;
+    const INT *quants = quants_in;
 
     for (uint64_t i = 0; i < nvalues; i++) {
-        bool fits = levels[i] >= -max_code && levels[i] <= max_code;
-        INT symbol = (fits ? levels[i] : -TERP_RADIUS) + TERP_RADIUS;
+        bool fits = quants[i] >= -max_code && quants[i] <= max_code;
+        INT symbol = (fits ? quants[i] : -TERP_RADIUS) + TERP_RADIUS;
         symbols[i] = (uint16_t)symbol;
     }
 }
 
 static void
-of_symbols(const uint16_t *symbols, uint64_t nvalues, void *inout)
+quants_of_symbols(const uint16_t *symbols, uint64_t nvalues, void *inout)
 {
-    INT *restrict levels = inout;
+    INT *restrict quants = inout;
 
     for (uint64_t i = 0; i < nvalues; i++)
-        levels[i] = symbols[i] == TERP_ESCAPE ? levels[i]
+        quants[i] = symbols[i] == TERP_ESCAPE ? quants[i]
                                               : (INT)symbols[i] - TERP_RADIUS;
 }

@@ -5,7 +5,7 @@
 
 /* What predicts the i-th of `n` lines side by side, i > 0. */
 static void
-find_means(const WORD *levels, uint64_t i, uint64_t extent, uint64_t stride,
+find_means(const WORD *quants, uint64_t i, uint64_t extent, uint64_t stride,
            uint64_t n, WORD *restrict means)
 {
     const uint64_t step = terp_means_step(i);
@@ -15,38 +15,33 @@ find_means(const WORD *levels, uint64_t i, uint64_t extent, uint64_t stride,
     for (uint64_t k = 1; k < TERP_MEANS_REACH; k += 2) {
         const uint64_t distance = k * step;
         if (distance <= i) {
-            const WORD *before = levels + (i - distance) * stride;
+            const WORD *before = quants + (i - distance) * stride;
             for (uint64_t j = 0; j < n; j++)
                 means[j] += before[j];
             count++;
         }
         if (distance < extent - i) {
-            const WORD *after = levels + (i + distance) * stride;
+            const WORD *after = quants + (i + distance) * stride;
             for (uint64_t j = 0; j < n; j++)
                 means[j] += after[j];
             count++;
         }
     }
-    /* To the nearest, towards minus infinity: -1 - s / n of -1 - s. */
-    for (uint64_t j = 0; j < n; j++) {
-        WORD sum = means[j] + count / 2;
-        WORD sign = 0 - (sum >> (8 * sizeof(WORD) - 1));
-        means[j] = count == 8 ? ((sum ^ sign) / 8) ^ sign
-                              : ((sum ^ sign) / count) ^ sign;
-    }
+    for (uint64_t j = 0; j < n; j++)
+        means[j] = mean_of_quants(means[j], count);
 }
 
 /* Lines of one brick, side by side. */
 static void
-subtract_means(WORD *levels, uint64_t extent, uint64_t stride, uint64_t n)
+subtract_means(WORD *quants, uint64_t extent, uint64_t stride, uint64_t n)
 {
     WORD means[STRIP_NVALUES];
 
     /* From fine to coarse: what a step rests on is still there. */
     for (uint64_t step = 1; step < extent; step *= 2) {
         for (uint64_t i = step; i < extent; i += 2 * step) {
-            WORD *to = levels + i * stride;
-            find_means(levels, i, extent, stride, n, means);
+            WORD *to = quants + i * stride;
+            find_means(quants, i, extent, stride, n, means);
             for (uint64_t j = 0; j < n; j++)
                 to[j] -= means[j];
         }
@@ -54,14 +49,14 @@ subtract_means(WORD *levels, uint64_t extent, uint64_t stride, uint64_t n)
 }
 
 static void
-add_means(WORD *levels, uint64_t extent, uint64_t stride, uint64_t n)
+add_means(WORD *quants, uint64_t extent, uint64_t stride, uint64_t n)
 {
     WORD means[STRIP_NVALUES];
 
     for (uint64_t step = terp_means_first_step(extent); step > 0; step /= 2) {
         for (uint64_t i = step; i < extent; i += 2 * step) {
-            WORD *to = levels + i * stride;
-            find_means(levels, i, extent, stride, n, means);
+            WORD *to = quants + i * stride;
+            find_means(quants, i, extent, stride, n, means);
             for (uint64_t j = 0; j < n; j++)
                 to[j] += means[j];
         }
@@ -86,26 +81,18 @@ accumulate_means(void *inout, uint64_t nouter, uint64_t extent, uint64_t ninner)
                       min_u64(STRIP_NVALUES, ninner - at));
 }
 
-static uint64_t
-limited_magnitude(WORD difference)
-{
-    WORD magnitude = (INT)difference < 0 ? 0 - difference : difference;
-    return magnitude < TERP_MEANS_MAX_MAGNITUDE ? magnitude
-                                                : TERP_MEANS_MAX_MAGNITUDE;
-}
-
 static void
 weigh_means(const void *line, uint64_t i, uint64_t extent, uint64_t ninner,
             uint64_t n, uint64_t *differences, uint64_t *codes)
 {
-    const WORD *levels = line, *own = levels + i * ninner;
+    const WORD *quants = line, *own = quants + i * ninner;
     WORD means[STRIP_NVALUES] = {0};
 
     if (i > 0)
-        find_means(levels, i, extent, ninner, n, means);
+        find_means(quants, i, extent, ninner, n, means);
     for (uint64_t j = 0; j < n; j++) {
         WORD before = i > 0 ? (own - ninner)[j] : 0;
-        *differences += limited_magnitude(own[j] - before);
-        *codes += limited_magnitude(own[j] - means[j]);
+        *differences += weight_of_difference(own[j] - before);
+        *codes += weight_of_difference(own[j] - means[j]);
     }
 }

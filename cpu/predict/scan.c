@@ -1,17 +1,20 @@
+/* The min/max scan: which values of a chunk are special, and the range of the
+ * others. An extreme that is far from all other values, and repeats, is a fill
+ * value: the scan is repeated without it. */
 #include "cpu/predict/scan.h"
 
 #include <stdatomic.h>
 
 #include "codec/format/base.h"
 
-/* Parts that the team scans. */
+/* Parts that the pool scans. */
 #define NPARTS 64
 
-/* Values that are looked at before it is asked if they suffice. */
-#define LOOK_NVALUES UINT64_C(4096)
+/* Values that are probed before it is asked if they suffice. */
+#define PROBE_NVALUES UINT64_C(4096)
 
 struct scan {
-    struct cpu_pool *team;
+    struct cpu_pool *pool;
     const struct cpu_stages *stages;
     const uint8_t *values;
     uint64_t nvalues, part_nvalues, nparts;
@@ -48,7 +51,7 @@ scan_parts(void *arg, int id, uint64_t first, uint64_t end)
 static void
 scan_all(struct scan *scan)
 {
-    terp_cpu_pool_run(scan->team, scan_parts, scan, scan->nparts, 2);
+    terp_cpu_pool_run(scan->pool, scan_parts, scan, scan->nparts, 2);
     scan->stats = scan->part[0];
     for (uint64_t p = 1; p < scan->nparts; p++) {
         const struct cpu_stats *part = &scan->part[p];
@@ -60,10 +63,10 @@ scan_all(struct scan *scan)
     }
 }
 
-/* Looks at values that are not extreme, until it is known of either extreme
- * that one is near: in most chunks soon. */
+/* Probes values that are not extreme, until it is known of either extreme that
+ * some value is near: in most chunks the first values show it. */
 static void
-look_near(void *arg, int id, uint64_t first, uint64_t end)
+probe_inner(void *arg, int id, uint64_t first, uint64_t end)
 {
     struct scan *scan = arg;
     double min = scan->stats.min, max = scan->stats.max;
@@ -72,41 +75,41 @@ look_near(void *arg, int id, uint64_t first, uint64_t end)
 
     (void)id;
     for (uint64_t at = first * scan->part_nvalues; at < stop;
-         at += LOOK_NVALUES) {
+         at += PROBE_NVALUES) {
         if (atomic_load(&scan->near_min) && atomic_load(&scan->near_max))
             return;
-        scan_values(scan, at, min_u64(LOOK_NVALUES, stop - at), &inner);
+        scan_values(scan, at, min_u64(PROBE_NVALUES, stop - at), &inner);
         if (inner.min > inner.max)
-            continue; /* none */
-        if (!(inner.min - min > TERP_FILL_DISTANCE * (max - inner.min)))
+            continue; /* There are none. */
+        if (terp_is_near_min(inner.min, min, max))
             atomic_store(&scan->near_min, true);
-        if (!(max - inner.max > TERP_FILL_DISTANCE * (inner.max - min)))
+        if (terp_is_near_max(inner.max, min, max))
             atomic_store(&scan->near_max, true);
     }
 }
 
-/* Takes an extreme that is far from all other values, and repeats, for a fill
- * value. */
+/* Takes an extreme that is far from all other values for a fill value, if it
+ * repeats. */
 static void
-try_fill(struct scan *scan, double extreme, int place)
+try_fill(struct scan *scan, double extreme, int slot)
 {
     struct cpu_stats before = scan->stats;
-    uint64_t bits = scan->fills.bits[place];
+    uint64_t bits = scan->fills.bits[slot];
 
-    scan->fills.bits[place] = cpu_value_bits(scan->stages, extreme);
+    scan->fills.bits[slot] = cpu_value_bits(scan->stages, extreme);
     scan_all(scan);
     if (scan->stats.nspecials - before.nspecials >= TERP_FILL_MIN_REPEATS)
         return;
-    scan->fills.bits[place] = bits;
+    scan->fills.bits[slot] = bits;
     scan->stats = before;
 }
 
 void
-terp_cpu_scan(struct cpu_pool *team, const struct cpu_stages *stages,
+terp_cpu_scan(struct cpu_pool *pool, const struct cpu_stages *stages,
               const void *values, uint64_t nvalues, struct cpu_fills *fills,
               struct cpu_stats *stats_ret)
 {
-    struct scan scan = {.team = team,
+    struct scan scan = {.pool = pool,
                         .stages = stages,
                         .values = values,
                         .nvalues = nvalues,
@@ -119,7 +122,7 @@ terp_cpu_scan(struct cpu_pool *team, const struct cpu_stages *stages,
     if (min <= max) {
         scan.fills.bits[1] = cpu_value_bits(stages, min);
         scan.fills.bits[2] = cpu_value_bits(stages, max);
-        terp_cpu_pool_run(team, look_near, &scan, scan.nparts, 2);
+        terp_cpu_pool_run(pool, probe_inner, &scan, scan.nparts, 2);
         scan.fills = *fills;
         if (!atomic_load(&scan.near_min))
             try_fill(&scan, min, 1);

@@ -1,12 +1,11 @@
+/* The spline predictor over all levels of a chunk. */
 #include "cpu/predict/spline.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "codec/format/base.h"
-#include "cpu/pool/memory.h"
 
-/* Fewer values than this are not worth waking the team for. */
+/* Fewer values than this are not worth waking the pool for. */
 #define MIN_NVALUES_SHARED 16384
 
 static uint64_t
@@ -15,45 +14,15 @@ min_items(uint64_t nvalues_per_item)
     return MIN_NVALUES_SHARED / (nvalues_per_item + 1) + 2;
 }
 
-enum terp_status
-terp_cpu_spline_make(struct cpu_spline *spline)
-{
-    const struct terp_layout *layout = spline->layout;
-    uint64_t value_nbytes = (uint64_t)spline->stages->value_nbytes;
-    uint64_t work_nbytes = layout->nvalues * value_nbytes;
-    uint64_t lattice_nbytes = layout->nlattice * value_nbytes;
-    /* One block: freed in parts it would go back to the system more often,
-     * whose pages are zeroed anew for every call. */
-    uint8_t *memory = terp_cpu_memory_make(
-        spline->team, work_nbytes + lattice_nbytes +
-                          layout->nvalues * sizeof *spline->symbols);
-
-    if (memory == NULL)
-        return TERP_ERR_MEMORY;
-    spline->work = memory;
-    spline->lattice = memory + work_nbytes;
-    spline->symbols = (uint16_t *)(memory + work_nbytes + lattice_nbytes);
-    return TERP_OK;
-}
-
-void
-terp_cpu_spline_free(struct cpu_spline *spline)
-{
-    free(spline->work);
-    spline->work = NULL;
-    spline->lattice = NULL;
-    spline->symbols = NULL;
-}
-
 static void *
-value_at(const struct cpu_spline *spline, void *base, uint64_t at)
+value_at(const struct cpu_prediction *spline, void *base, uint64_t at)
 {
     return (uint8_t *)base + at * (uint64_t)spline->stages->value_nbytes;
 }
 
 /* The array of a class; the even points are class 0. */
 static void *
-class_values(const struct cpu_spline *spline, int l, unsigned odd)
+class_values(const struct cpu_prediction *spline, int l, unsigned odd)
 {
     const struct terp_level *level = &spline->layout->level[l];
     return odd == 0 ? value_at(spline, spline->lattice, level->lattice_at)
@@ -61,7 +30,7 @@ class_values(const struct cpu_spline *spline, int l, unsigned odd)
 }
 
 bool
-terp_cpu_spline_class(const struct cpu_spline *spline, int l, unsigned odd,
+terp_cpu_spline_class(const struct cpu_prediction *spline, int l, unsigned odd,
                       unsigned predicting, enum terp_spline kind,
                       struct cpu_class *cls_ret)
 {
@@ -91,8 +60,8 @@ terp_cpu_spline_class(const struct cpu_spline *spline, int l, unsigned odd,
 }
 
 bool
-terp_cpu_spline_planned_class(const struct cpu_spline *spline, int l,
-                              unsigned odd, const struct cpu_level_plan *plan,
+terp_cpu_spline_planned_class(const struct cpu_prediction *spline, int l,
+                              unsigned odd, const struct terp_level_plan *plan,
                               struct cpu_class *cls_ret)
 {
     int nodd_dims = __builtin_popcount(odd);
@@ -107,21 +76,21 @@ terp_cpu_spline_planned_class(const struct cpu_spline *spline, int l,
 }
 
 struct cpu_quantizer
-terp_cpu_spline_quantizer(const struct cpu_spline *spline, int l)
+terp_cpu_spline_quantizer(const struct cpu_prediction *spline, int l)
 {
     struct cpu_quantizer quantizer = spline->quantizer;
-    quantizer.step *= (double)spline->plan[l].ratio / TERP_RATIO_ONE;
+    quantizer.step *= terp_bound_factor(&spline->plan[l]);
     return quantizer;
 }
 
-/* ---- between C order and work order ---- */
+/* ---- between C order and level order ---- */
 
 struct transfer {
-    const struct cpu_spline *spline;
+    const struct cpu_prediction *spline;
     int l;
     const struct cpu_fills *fills;
-    void *fine; /* the lattice of this level, all points, C order */
-    bool merge; /* else deal */
+    void *fine;      /* the lattice of this level, all points, C order */
+    bool interleave; /* else deinterleave */
     uint64_t fine_extent[TERP_NDIMS];
     uint64_t nruns_per_row;
 };
@@ -131,7 +100,7 @@ static void
 transfer_runs(void *arg, int id, uint64_t first, uint64_t end)
 {
     const struct transfer *t = arg;
-    const struct cpu_spline *spline = t->spline;
+    const struct cpu_prediction *spline = t->spline;
     const struct terp_level *level = &spline->layout->level[t->l];
 
     (void)id;
@@ -155,20 +124,23 @@ transfer_runs(void *arg, int id, uint64_t first, uint64_t end)
                               class_row * level->neven[0] + x);
         void *odds = value_at(spline, class_values(spline, t->l, odd | 1),
                               class_row * level->nodd[0] + x);
-        if (t->merge)
-            spline->stages->merge(even, odds, n, fine);
+        if (t->interleave)
+            spline->stages->interleave(even, odds, n, fine);
         else
-            spline->stages->deal(fine, n, t->fills, even, odds);
+            spline->stages->deinterleave(fine, n, t->fills, even, odds);
     }
 }
 
 static void
-transfer_level(const struct cpu_spline *spline, int l, void *fine,
-               const struct cpu_fills *fills, bool merge)
+transfer_level(const struct cpu_prediction *spline, int l, void *fine,
+               const struct cpu_fills *fills, bool interleave)
 {
     const struct terp_level *level = &spline->layout->level[l];
-    struct transfer t = {
-        .spline = spline, .l = l, .fills = fills, .fine = fine, .merge = merge};
+    struct transfer t = {.spline = spline,
+                         .l = l,
+                         .fills = fills,
+                         .fine = fine,
+                         .interleave = interleave};
     uint64_t nrows = spline->layout->nbricks;
 
     for (int d = 0; d < TERP_NDIMS; d++) {
@@ -178,27 +150,26 @@ transfer_level(const struct cpu_spline *spline, int l, void *fine,
     }
     t.nruns_per_row = div_up(t.fine_extent[0], 2 * CPU_RUN_NVALUES);
     terp_cpu_pool_run(
-        spline->team, transfer_runs, &t, nrows * t.nruns_per_row,
+        spline->pool, transfer_runs, &t, nrows * t.nruns_per_row,
         min_items(min_u64(t.fine_extent[0], 2 * CPU_RUN_NVALUES)));
 }
 
 void
-terp_cpu_spline_deinterleave(struct cpu_spline *spline, const void *values,
-                             const struct cpu_fills *fills)
+terp_cpu_spline_deinterleave(struct cpu_prediction *spline)
 {
     int nlevels = spline->layout->nlevels;
-    void *fine = (void *)values; /* only read */
+    void *fine = (void *)spline->values; /* only read */
 
     for (int l = 1; l <= nlevels; l++) {
-        transfer_level(spline, l, fine, l == 1 ? fills : NULL, false);
+        transfer_level(spline, l, fine, l == 1 ? spline->fills : NULL, false);
         fine = class_values(spline, l, 0);
     }
     /* Even without a level, specials must become NaN: one value at a time. */
     for (uint64_t i = 0; i < spline->layout->nbricks; i++) {
         void *anchor = value_at(spline, spline->work, i);
         void *value = value_at(spline, fine, i);
-        spline->stages->deal(value, 1, nlevels == 0 ? fills : NULL, anchor,
-                             anchor);
+        spline->stages->deinterleave(
+            value, 1, nlevels == 0 ? spline->fills : NULL, anchor, anchor);
     }
 }
 
@@ -222,9 +193,9 @@ pass_runs(void *arg, int id, uint64_t first, uint64_t end)
 }
 
 static void
-pass_level(const struct cpu_spline *spline, int l, bool decode)
+pass_level(const struct cpu_prediction *spline, int l, bool decode)
 {
-    const struct cpu_level_plan *plan = &spline->plan[l];
+    const struct terp_level_plan *plan = &spline->plan[l];
     struct cpu_class cls;
     struct pass pass = {.stages = spline->stages,
                         .cls = &cls,
@@ -235,14 +206,14 @@ pass_level(const struct cpu_spline *spline, int l, bool decode)
         if (terp_cpu_spline_planned_class(spline, l, terp_nth_class(i), plan,
                                           &cls))
             terp_cpu_pool_run(
-                spline->team, pass_runs, &pass, cls.nrows * cls.nruns_per_row,
+                spline->pool, pass_runs, &pass, cls.nrows * cls.nruns_per_row,
                 min_items(min_u64(cls.extent[0], CPU_RUN_NVALUES)));
     }
 }
 
 /* Anchors to the coarsest lattice. */
 static void
-place_anchors(const struct cpu_spline *spline)
+place_anchors(const struct cpu_prediction *spline)
 {
     int nlevels = spline->layout->nlevels;
 
@@ -252,8 +223,8 @@ place_anchors(const struct cpu_spline *spline)
                    (uint64_t)spline->stages->value_nbytes);
 }
 
-void
-terp_cpu_spline_quantize(struct cpu_spline *spline)
+static void
+quantize(struct cpu_prediction *spline)
 {
     struct cpu_quantizer quantizer = spline->quantizer;
     uint64_t nbricks = spline->layout->nbricks;
@@ -269,8 +240,8 @@ terp_cpu_spline_quantize(struct cpu_spline *spline)
     }
 }
 
-void
-terp_cpu_spline_reconstruct(struct cpu_spline *spline, void *values)
+static void
+reconstruct(struct cpu_prediction *spline, void *values)
 {
     uint64_t nbricks = spline->layout->nbricks;
 
@@ -287,3 +258,42 @@ terp_cpu_spline_reconstruct(struct cpu_spline *spline, void *values)
         memcpy(values, spline->work,
                nbricks * (uint64_t)spline->stages->value_nbytes);
 }
+
+/* ---- the model ---- */
+
+static void
+write_model(const struct cpu_prediction *spline, struct writer *writer)
+{
+    const struct cpu_stages *stages = spline->stages;
+
+    write_le(writer, cpu_value_bits(stages, spline->quantizer.reference),
+             stages->value_nbytes);
+    for (int l = spline->layout->nlevels; l >= 1; l--) {
+        uint8_t *at = writer_take(writer, TERP_PLAN_NBYTES);
+        if (at != NULL)
+            terp_plan_store(&spline->plan[l], at);
+    }
+}
+
+static enum terp_status
+read_model(struct cpu_prediction *spline, struct reader *reader)
+{
+    const struct cpu_stages *stages = spline->stages;
+
+    spline->quantizer.reference =
+        cpu_value_of_bits(stages, read_le(reader, stages->value_nbytes));
+    for (int l = spline->layout->nlevels; l >= 1; l--) {
+        const uint8_t *at = reader_take(reader, TERP_PLAN_NBYTES);
+        if (at == NULL || !terp_plan_load(at, &spline->plan[l]))
+            return TERP_ERR_CORRUPT;
+    }
+    return reader->underflow ? TERP_ERR_CORRUPT : TERP_OK;
+}
+
+const struct cpu_predictor terp_cpu_spline = {.order = CPU_ORDER_CLASSES,
+                                              .has_grid = true,
+                                              .tune = terp_cpu_spline_tune,
+                                              .quantize = quantize,
+                                              .write_model = write_model,
+                                              .read_model = read_model,
+                                              .reconstruct = reconstruct};

@@ -5,22 +5,23 @@
 #define TERP_CPU_PREDICT_STAGES_H
 
 #include "codec/format/layout.h"
-#include "codec/model/choices.h"
 #include "codec/model/lorenzo.h"
+#include "codec/model/range.h"
+#include "codec/model/sample.h"
 #include "codec/model/spline.h"
 
 struct cpu_fills {
     uint64_t bits[TERP_NFILLS];
 };
 
-/* What a pass over values finds. Counts and extremes of values that are not
- * special; `min` > `max` when there are none. */
+/* What a pass over values finds: the extremes of those that are not special,
+ * where `min` > `max` when there are none, and the number of the others. */
 struct cpu_stats {
     double min, max;
     uint64_t nspecials;
 };
 
-/* Points are dealt out to threads in runs of this many along dimension 0. */
+/* Threads take points in runs of this many along dimension 0. */
 #define CPU_RUN_NVALUES TERP_SAMPLE_RUN_NVALUES
 
 /* One class of one level, ready to be predicted. */
@@ -42,20 +43,20 @@ struct cpu_class {
 /* Step and limits of a level's quantizer. */
 struct cpu_quantizer {
     double step;
-    double grid_step; /* of ratio one */
+    double grid_step; /* of bound ratio one */
     double bound;
     int max_code;
     bool has_specials; /* NaN among the values stands for a special */
     double reference;  /* predicts the first anchor; a value of the type */
 };
 
-/* Where escaped values are put: whole steps of ratio one from the reference
- * value. All are values of the type. */
+/* Where escaped values are put: whole steps of bound ratio one from the
+ * reference value. All are values of the type. */
 struct cpu_grid {
     double reference, step, inverse, limit;
 };
 
-/* The first escape of symbols [first, end), or end. Four are looked at as one
+/* The first escape of symbols [first, end), or end. Four are tested as one
  * word: a sum has a symbol's high bit set unless the symbol is zero. */
 static inline uint64_t
 cpu_find_escape(const uint16_t *symbols, uint64_t first, uint64_t end)
@@ -64,7 +65,8 @@ cpu_find_escape(const uint16_t *symbols, uint64_t first, uint64_t end)
     const uint64_t sum = UINT64_C(0x7FFF7FFF7FFF7FFF);
     uint64_t i = first, word[4];
 
-    _Static_assert(TERP_ESCAPE == 0 && TERP_NSYMBOLS <= 0x8000, "see above");
+    _Static_assert(TERP_ESCAPE == 0 && TERP_NSYMBOLS <= 0x8000,
+                   "A symbol that is not zero carries into its high bit.");
     for (; i + 16 <= end; i += 16) {
         memcpy(word, symbols + i, sizeof word);
         if (((word[0] + sum) & (word[1] + sum) & (word[2] + sum) &
@@ -94,12 +96,12 @@ struct cpu_stages {
     void (*mask)(const void *values, uint64_t first, uint64_t end,
                  const struct cpu_fills *fills, uint64_t *mask);
 
-    /* Deals a run of 2 * n (or one less) lattice values to their even and
-     * odd points. `fills` is NULL when no special must become a NaN. */
-    void (*deal)(const void *lattice, uint64_t nlattice,
-                 const struct cpu_fills *fills, void *even, void *odd);
-    void (*merge)(const void *even, const void *odd, uint64_t nlattice,
-                  void *lattice);
+    /* A run of 2 * n (or one less) lattice values to their even and odd
+     * points, and back. `fills` is NULL when no special must become a NaN. */
+    void (*deinterleave)(const void *lattice, uint64_t nlattice,
+                         const struct cpu_fills *fills, void *even, void *odd);
+    void (*interleave)(const void *even, const void *odd, uint64_t nlattice,
+                       void *lattice);
 
     /* Runs [first, end) of a class, values in place: predict and quantize,
      * predict and reconstruct. What escapes is put on the grid if that is
@@ -134,33 +136,33 @@ struct cpu_stages {
     void (*from_grid)(int64_t nsteps, const struct cpu_grid *grid,
                       void *value_ret);
 
-    /* Dual quantization: integers of the values' own width in `levels`. A
-     * value that its integer does not reproduce within the bound joins the
-     * special ones in `mask`; special values take 0. Returns how many
-     * joined. */
+    /* Dual quantization: integers of the values' own width in `quants`. A
+     * value that its integer does not reproduce within the bound is
+     * unpredictable: it becomes special in `mask`. Special values take 0.
+     * Returns how many values are unpredictable. */
     uint64_t (*prequantize)(const void *values, uint64_t nvalues,
                             const struct cpu_quantizer *quantizer,
-                            uint64_t *mask, void *levels);
-    void (*dequantize)(const void *levels, uint64_t nvalues,
+                            uint64_t *mask, void *quants);
+    void (*dequantize)(const void *quants, uint64_t nvalues,
                        const struct cpu_quantizer *quantizer, void *values);
 
     /* Special points take the integer `distance` before them, those of
      * [first, end) one after another; or 0, those of [0, end). */
-    void (*repeat)(void *levels, const uint64_t *mask, uint64_t first,
+    void (*repeat)(void *quants, const uint64_t *mask, uint64_t first,
                    uint64_t end, uint64_t distance);
-    void (*clear)(void *levels, const uint64_t *mask, uint64_t end);
+    void (*clear)(void *quants, const uint64_t *mask, uint64_t end);
 
-    /* levels[i] -= (or +=) levels[i - distance] along one dimension of an
+    /* quants[i] -= (or +=) quants[i - distance] along one dimension of an
      * array [nouter][extent][ninner], modulo 2^width. */
-    void (*difference)(void *levels, uint64_t nouter, uint64_t extent,
+    void (*difference)(void *quants, uint64_t nouter, uint64_t extent,
                        uint64_t ninner);
-    void (*accumulate)(void *levels, uint64_t nouter, uint64_t extent,
+    void (*accumulate)(void *quants, uint64_t nouter, uint64_t extent,
                        uint64_t ninner);
 
     /* The same by means (lorenzo.h). */
-    void (*difference_means)(void *levels, uint64_t nouter, uint64_t extent,
+    void (*difference_means)(void *quants, uint64_t nouter, uint64_t extent,
                              uint64_t ninner);
-    void (*accumulate_means)(void *levels, uint64_t nouter, uint64_t extent,
+    void (*accumulate_means)(void *quants, uint64_t nouter, uint64_t extent,
                              uint64_t ninner);
 
     /* Adds up how large both would be, at i of `n` lines side by side, at most
@@ -170,10 +172,11 @@ struct cpu_stages {
                         uint64_t *means);
 
     /* Differences to symbols and back; what no code can hold escapes and
-     * stays in `levels`. */
-    void (*symbols_of)(const void *levels, uint64_t nvalues, int max_code,
-                       uint16_t *symbols);
-    void (*of_symbols)(const uint16_t *symbols, uint64_t nvalues, void *levels);
+     * stays in `quants`. */
+    void (*symbols_of_quants)(const void *quants, uint64_t nvalues,
+                              int max_code, uint16_t *symbols);
+    void (*quants_of_symbols)(const uint16_t *symbols, uint64_t nvalues,
+                              void *quants);
 };
 
 /* The bits of a value that was widened to a double, and back. */

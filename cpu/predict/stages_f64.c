@@ -1,10 +1,5 @@
-#define T double
-#define WORD uint64_t
-#define INT int64_t
-#define LANES 8
-#define ABS(x) fabs(x)
-#define T_MAX DBL_MAX
-#define ROUNDER 6755399441055744.0
-#define MAX_LEVEL 2251799813685247
+/* The stages for binary64 values. */
+#define TERP_VALUE_NBYTES 8
+#define VECTOR_NVALUES 8
 #define STAGES terp_cpu_stages_f64
 #include "cpu/predict/stages_impl.h"

@@ -1,60 +1,27 @@
-/* The body of cpu/predict/stages_f32.c and cpu/predict/stages_f64.c,
- * which define T, the type of the values; WORD and INT, unsigned and signed
- * integers of its width; LANES, values of a vector loop; ROUNDER, 1.5 *
- * 2^(mantissa bits), whose addition rounds to an integer; MAX_LEVEL, the
- * largest integer that ROUNDER still rounds; T_MAX, the largest value; and
- * STAGES, the name of the table of functions. */
+/* The body of cpu/predict/stages_f32.c and cpu/predict/stages_f64.c: the stages
+ * that touch values, for the type that codec/model/value.h makes of
+ * TERP_VALUE_NBYTES. The includer also defines VECTOR_NVALUES, the values of a
+ * vector loop, and STAGES, the name of the table of functions. Loops here are
+ * shaped for vectors; the formulas in them are those of codec/model. */
 
-#include <float.h>
-#include <math.h>
-
+#include "codebooks/codebooks.h"
 #include "codec/format/base.h"
+#include "codec/model/quantizer.h"
 #include "cpu/predict/stages.h"
 
-/* Expressions are evaluated in the type they are written in. */
-_Static_assert(FLT_EVAL_METHOD == 0, "excess precision changes streams");
+_Static_assert(FLT_EVAL_METHOD == 0,
+               "Expressions are evaluated in the type they are written in: "
+               "excess precision would change streams.");
 
 #if defined(__FAST_MATH__) || (__FINITE_MATH_ONLY__ + 0)
-#error "terp needs IEEE 754 arithmetic"
+#error "terp needs IEEE 754 arithmetic."
 #endif
 
-#define NEGATIVE_ZERO ((WORD)1 << (8 * sizeof(WORD) - 1))
-
-static inline WORD
-bits_of(T value)
-{
-    WORD bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static inline bool
-is_special(T value, const WORD fill[TERP_NFILLS])
-{
-    WORD bits = bits_of(value);
-    bool special = !(ABS(value) <= T_MAX) | (bits == NEGATIVE_ZERO);
-    for (int i = 0; i < TERP_NFILLS; i++)
-        special |= bits == fill[i];
-    return special;
-}
-
 static void
-words_of_fills(const struct cpu_fills *fills, WORD fill[TERP_NFILLS])
+fill_words_of(const struct cpu_fills *fills, WORD fill[TERP_NFILLS])
 {
     for (int i = 0; i < TERP_NFILLS; i++)
         fill[i] = (WORD)fills->bits[i];
-}
-
-/* The largest T that does not exceed the bound. */
-static T
-limit_of(double bound)
-{
-    T limit = bound < T_MAX ? (T)bound : (T)T_MAX;
-    if ((double)limit > bound) {
-        WORD below = bits_of(limit) - 1;
-        memcpy(&limit, &below, sizeof limit);
-    }
-    return limit;
 }
 
 static void
@@ -63,29 +30,30 @@ scan(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
 {
     const T *values = src;
     WORD fill[TERP_NFILLS];
-    T lane_min[LANES], lane_max[LANES];
-    INT lane_nspecials[LANES];
-    T min = (T)T_MAX, max = -(T)T_MAX;
+    T own_min[VECTOR_NVALUES], own_max[VECTOR_NVALUES];
+    INT own_nspecials[VECTOR_NVALUES];
+    T min = TERP_CONST(MAX), max = -TERP_CONST(MAX);
     uint64_t nspecials = 0;
 
-    words_of_fills(fills, fill);
+    fill_words_of(fills, fill);
     for (uint64_t at = 0; at < nvalues;) {
-        /* Lane counters must not overflow. */
-        uint64_t end = min_u64(nvalues, at + (uint64_t)LANES * 1000000);
-        for (int j = 0; j < LANES; j++) {
-            lane_min[j] = (T)T_MAX;
-            lane_max[j] = -(T)T_MAX;
-            lane_nspecials[j] = 0;
+        /* Counters of INT must not overflow. */
+        uint64_t end =
+            min_u64(nvalues, at + (uint64_t)VECTOR_NVALUES * 1000000);
+        for (int j = 0; j < VECTOR_NVALUES; j++) {
+            own_min[j] = TERP_CONST(MAX);
+            own_max[j] = -TERP_CONST(MAX);
+            own_nspecials[j] = 0;
         }
-        for (; at + LANES <= end; at += LANES) {
-            for (int j = 0; j < LANES; j++) {
+        for (; at + VECTOR_NVALUES <= end; at += VECTOR_NVALUES) {
+            for (int j = 0; j < VECTOR_NVALUES; j++) {
                 T value = values[at + (uint64_t)j];
                 bool special = is_special(value, fill);
-                T low = special ? (T)T_MAX : value;
-                T high = special ? -(T)T_MAX : value;
-                lane_min[j] = low < lane_min[j] ? low : lane_min[j];
-                lane_max[j] = high > lane_max[j] ? high : lane_max[j];
-                lane_nspecials[j] += special;
+                T low = special ? TERP_CONST(MAX) : value;
+                T high = special ? -TERP_CONST(MAX) : value;
+                own_min[j] = low < own_min[j] ? low : own_min[j];
+                own_max[j] = high > own_max[j] ? high : own_max[j];
+                own_nspecials[j] += special;
             }
         }
         for (; at < end && end == nvalues; at++) {
@@ -96,10 +64,10 @@ scan(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
             min = values[at] < min ? values[at] : min;
             max = values[at] > max ? values[at] : max;
         }
-        for (int j = 0; j < LANES; j++) {
-            min = lane_min[j] < min ? lane_min[j] : min;
-            max = lane_max[j] > max ? lane_max[j] : max;
-            nspecials += (uint64_t)lane_nspecials[j];
+        for (int j = 0; j < VECTOR_NVALUES; j++) {
+            min = own_min[j] < min ? own_min[j] : min;
+            max = own_max[j] > max ? own_max[j] : max;
+            nspecials += (uint64_t)own_nspecials[j];
         }
     }
     *stats_ret = (struct cpu_stats){
@@ -113,7 +81,7 @@ mask(const void *src, uint64_t first, uint64_t end,
     const T *values = src;
     WORD fill[TERP_NFILLS];
 
-    words_of_fills(fills, fill);
+    fill_words_of(fills, fill);
     for (uint64_t at = first; at < end; at += 64) {
         uint64_t word = 0;
         uint64_t n = min_u64(64, end - at);
@@ -124,8 +92,8 @@ mask(const void *src, uint64_t first, uint64_t end,
 }
 
 static void
-deal(const void *lattice, uint64_t nlattice, const struct cpu_fills *fills,
-     void *even, void *odd)
+deinterleave(const void *lattice, uint64_t nlattice,
+             const struct cpu_fills *fills, void *even, void *odd)
 {
     const T *src = lattice;
     T *restrict e = even, *restrict o = odd;
@@ -141,7 +109,7 @@ deal(const void *lattice, uint64_t nlattice, const struct cpu_fills *fills,
             e[nodd] = src[2 * nodd];
         return;
     }
-    words_of_fills(fills, fill);
+    fill_words_of(fills, fill);
     for (uint64_t i = 0; i < nodd; i++) {
         e[i] = is_special(src[2 * i], fill) ? (T)NAN : src[2 * i];
         o[i] = is_special(src[2 * i + 1], fill) ? (T)NAN : src[2 * i + 1];
@@ -151,7 +119,7 @@ deal(const void *lattice, uint64_t nlattice, const struct cpu_fills *fills,
 }
 
 static void
-merge(const void *even, const void *odd, uint64_t nlattice, void *lattice)
+interleave(const void *even, const void *odd, uint64_t nlattice, void *lattice)
 {
     const T *e = even, *o = odd;
     T *restrict dst = lattice;
@@ -200,7 +168,7 @@ predict_along(enum terp_form form, const T *a, const T *b, const T *c,
         EACH(TERP_CUBIC(a[i], b[i], c[i], d[i]));
         break;
     case TERP_FORM_NATURAL:
-        EACH(TERP_NATURAL(a[i], b[i], c[i], d[i], (T)0.025));
+        EACH(TERP_NATURAL(T, a[i], b[i], c[i], d[i]));
         break;
     }
 #undef EACH
@@ -361,8 +329,7 @@ blend_segment(const struct cpu_class *cls, const struct run *run, uint64_t x,
         pred[i] = FOUR(face, 0, i) + (face[4][i] + face[5][i]);
     if (cls->blend_order == 2) {
         for (uint64_t i = 0; i < n; i++)
-            pred[i] = TERP_BLEND_3_PAIRS(pred[i], edges[i], (T)(1.0 / 3),
-                                         (T)(1.0 / 12));
+            pred[i] = TERP_BLEND_3_PAIRS(T, pred[i], edges[i]);
         return;
     }
     for (int i = 0; i < 8; i++)
@@ -378,8 +345,6 @@ static void
 predict_segment(const struct cpu_class *cls, const struct run *run, uint64_t x,
                 uint64_t n, enum terp_form form, T *pred)
 {
-    static const T share[TERP_NDIMS + 1] = {(T)1, (T)1, (T)0.5, (T)(1.0 / 3),
-                                            (T)0.25};
     int order = run->order, naveraged = 0;
     bool along_0 = cls->predicting & 1;
 
@@ -393,19 +358,16 @@ predict_segment(const struct cpu_class *cls, const struct run *run, uint64_t x,
             continue;
         const T *b = run->row[d] + x;
         uint64_t stride = d == 0 ? 1 : run->stride[d];
-        /* Points that the form does not read may not exist. */
-        bool has_a = along != TERP_FORM_COPY && along != TERP_FORM_LINEAR &&
-                     along != TERP_FORM_QUAD_ABOVE;
-        bool has_c = along >= TERP_FORM_LINEAR;
-        bool has_d = along >= TERP_FORM_QUAD_ABOVE;
-        predict_along(along, has_a ? b - stride : b, b, has_c ? b + stride : b,
-                      has_d ? b + 2 * stride : b, n, naveraged == 0, pred);
+        predict_along(along, terp_form_has_a(along) ? b - stride : b, b,
+                      terp_form_has_c(along) ? b + stride : b,
+                      terp_form_has_d(along) ? b + 2 * stride : b, n,
+                      naveraged == 0, pred);
         naveraged++;
     }
     if (naveraged > 1) {
-        T factor = share[naveraged];
+        const T share = TERP_SHARE(T, naveraged);
         for (uint64_t i = 0; i < n; i++)
-            pred[i] *= factor;
+            pred[i] *= share;
     }
 }
 
@@ -436,95 +398,70 @@ predict_run(const struct cpu_class *cls, const struct run *run,
     }
 }
 
-struct constants {
-    T step, inverse, limit, max_code;
-};
-
 static struct constants
-constants_of(const struct cpu_quantizer *quantizer)
+level_constants(const struct cpu_quantizer *quantizer)
 {
-    /* No code times the step may overflow. */
-    double largest = T_MAX / (4 * TERP_RADIUS);
-    double step = quantizer->step < largest ? quantizer->step : largest;
-    return (struct constants){.step = (T)step,
-                              .inverse = (T)1 / (T)step,
-                              .limit = limit_of(quantizer->bound),
-                              .max_code = (T)quantizer->max_code};
+    return constants_of(quantizer->step, quantizer->bound, quantizer->max_code);
 }
+
+/* ---- escapes ---- */
 
 static struct cpu_grid
 grid(const struct cpu_quantizer *quantizer)
 {
-    struct cpu_quantizer of_grid = *quantizer;
+    struct constants k = constants_of(quantizer->grid_step, quantizer->bound,
+                                      quantizer->max_code);
 
-    of_grid.step = quantizer->grid_step;
-    struct constants k = constants_of(&of_grid);
     return (struct cpu_grid){.reference = quantizer->reference,
                              .step = (double)k.step,
                              .inverse = (double)k.inverse,
                              .limit = (double)k.limit};
 }
 
-static inline T
-nsteps_to(T value, T reference, T inverse)
+static inline struct value_grid
+grid_of_type(const struct cpu_grid *grid)
 {
-    return ((value - reference) * inverse + ROUNDER) - ROUNDER;
+    return (struct value_grid){.reference = (T)grid->reference,
+                               .step = (T)grid->step,
+                               .inverse = (T)grid->inverse,
+                               .limit = (T)grid->limit};
 }
 
-/* The value of the grid next to `value`; false if that is not within the bound,
- * or would not tell the steps to it. */
-static inline bool
-find_on_grid(T value, const struct cpu_grid *grid, T *nsteps_ret, T *rec_ret)
-{
-    T reference = (T)grid->reference, inverse = (T)grid->inverse;
-    T nsteps = nsteps_to(value, reference, inverse);
-    T rec = reference + nsteps * (T)grid->step;
-
-    *nsteps_ret = nsteps;
-    *rec_ret = rec;
-    return ABS(nsteps) <= (T)MAX_LEVEL && ABS(value - rec) < (T)grid->limit &&
-           nsteps_to(rec, reference, inverse) == nsteps;
-}
-
-/* Those of the values that have escaped, where they can be. */
+/* Puts those of the values that have escaped on the grid, if they can be. */
 static void
 put_on_grid(T *values, const uint16_t *symbols, uint64_t n,
             const struct cpu_grid *grid)
 {
-    T nsteps, rec;
+    const struct value_grid of_type = grid_of_type(grid);
 
     for (uint64_t i = cpu_find_escape(symbols, 0, n); i < n;
-         i = cpu_find_escape(symbols, i + 1, n))
-        if (find_on_grid(values[i], grid, &nsteps, &rec))
-            values[i] = rec;
+         i = cpu_find_escape(symbols, i + 1, n)) {
+        const struct grid_point point = find_on_grid(of_type, values[i]);
+        if (point.fits)
+            values[i] = point.value;
+    }
 }
 
 static bool
 to_grid(const void *src, const struct cpu_grid *grid, int64_t *nsteps_ret)
 {
-    T value, nsteps, rec;
+    T value;
 
     memcpy(&value, src, sizeof value);
-    if (!find_on_grid(value, grid, &nsteps, &rec))
-        return false;
-    *nsteps_ret = (int64_t)nsteps;
-    return true;
+    const struct grid_point point = find_on_grid(grid_of_type(grid), value);
+    if (point.fits)
+        *nsteps_ret = (int64_t)point.nsteps;
+    return point.fits;
 }
 
 static void
 from_grid(int64_t nsteps, const struct cpu_grid *grid, void *dst)
 {
-    T value = (T)grid->reference + (T)(INT)nsteps * (T)grid->step;
+    T value = value_on_grid(grid_of_type(grid), (T)(INT)nsteps);
     memcpy(dst, &value, sizeof value);
 }
 
-/* The code of `value` as a T, and what the decoder makes of it. The limit is
- * strict: only then does a rounded difference prove the exact one. */
-#define QUANTIZE(value, pred, k, code, rec, fits) \
-    T scaled = ((value) - (pred)) * (k).inverse;  \
-    T code = (scaled + ROUNDER) - ROUNDER;        \
-    T rec = (pred) + code * (k).step;             \
-    bool fits = (ABS(code) <= (k).max_code) & (ABS((value)-rec) < (k).limit)
+/* ---- codes ---- */
 
 static void
 quantize_values(T *restrict values, const T *restrict pred, uint64_t n,
@@ -532,14 +469,15 @@ quantize_values(T *restrict values, const T *restrict pred, uint64_t n,
 {
     for (uint64_t i = 0; i < n; i++) {
         T value = values[i];
-        QUANTIZE(value, pred[i], k, code, rec, fits);
+        TERP_QUANTIZE(value, pred[i], k, rounded, code, rec, fits);
         values[i] = fits ? rec : value;
         INT symbol = (INT)(fits ? code : (T)-TERP_RADIUS) + TERP_RADIUS;
         symbols[i] = (uint16_t)symbol;
     }
 }
 
-/* The same with NaN as "any value will do": it takes the prediction. */
+/* The same where NaN stands for a special value, for which any code will do:
+ * its value becomes the prediction. */
 static void
 quantize_masked(T *restrict values, const T *restrict pred, uint64_t n,
                 struct constants k, uint16_t *restrict symbols)
@@ -547,7 +485,7 @@ quantize_masked(T *restrict values, const T *restrict pred, uint64_t n,
     for (uint64_t i = 0; i < n; i++) {
         bool special = values[i] != values[i];
         T value = special ? pred[i] : values[i];
-        QUANTIZE(value, pred[i], k, code, rec, fits);
+        TERP_QUANTIZE(value, pred[i], k, rounded, code, rec, fits);
         code = special ? (T)0 : code;
         rec = special ? pred[i] : rec;
         fits |= special;
@@ -572,7 +510,7 @@ static void
 quantize(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
          uint64_t first, uint64_t end)
 {
-    struct constants k = constants_of(quantizer);
+    struct constants k = level_constants(quantizer);
     struct cpu_grid of_escapes = grid(quantizer);
     struct place place = find_place(cls, first);
     struct run run;
@@ -592,7 +530,7 @@ static void
 reconstruct(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
             uint64_t first, uint64_t end)
 {
-    T step = constants_of(quantizer).step;
+    T step = level_constants(quantizer).step;
     struct place place = find_place(cls, first);
     struct run run;
     T pred[CPU_RUN_NVALUES];
@@ -612,11 +550,10 @@ rows_of_codes(const T *restrict values, const T *restrict pred,
               uint16_t *restrict rows)
 {
     for (uint64_t i = 0; i < n; i++) {
-        T scaled = ABS((values[i] - pred[i]) * k.inverse + noise[i]);
-        T unknown = (T)(values[i] != values[i] ? 0 : TERP_UNKNOWN_CODE);
-        scaled = scaled != scaled ? unknown : scaled;
-        bool fits = scaled < k.max_code + (T)0.5;
-        INT row = (INT)(fits ? scaled + (T)0.5 : (T)TERP_ROW_ESCAPE);
+        T magnitude =
+            sampled_magnitude(values[i], pred[i], noise[i], k.inverse);
+        bool fits = magnitude < k.max_code + (T)0.5;
+        INT row = (INT)(fits ? magnitude + (T)0.5 : (T)TERP_ROW_ESCAPE);
         rows[i] = (uint16_t)row;
     }
 }
@@ -625,10 +562,9 @@ static uint64_t
 sample(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
        uint64_t every, uint16_t *rows)
 {
-    struct constants k = constants_of(quantizer);
-    T amplitude = (T)(terp_noise_amplitude(__builtin_popcount(cls->predicting),
-                                           cls->blend_order) /
-                      16);
+    struct constants k = level_constants(quantizer);
+    T amplitude = (T)terp_noise_amplitude(__builtin_popcount(cls->predicting),
+                                          cls->blend_order);
     struct run run;
     T pred[CPU_RUN_NVALUES], noise[CPU_RUN_NVALUES];
     uint64_t nruns = cls->nrows * cls->nruns_per_row, nsampled = 0;
@@ -651,7 +587,7 @@ static void
 quantize_chain(void *inout, uint64_t nvalues,
                const struct cpu_quantizer *quantizer, uint16_t *symbols)
 {
-    struct constants k = constants_of(quantizer);
+    struct constants k = level_constants(quantizer);
     struct cpu_grid of_escapes = grid(quantizer);
     T *values = inout, pred = (T)quantizer->reference;
 
@@ -667,7 +603,7 @@ reconstruct_chain(void *inout, uint64_t nvalues,
                   const struct cpu_quantizer *quantizer,
                   const uint16_t *symbols)
 {
-    T step = constants_of(quantizer).step;
+    T step = level_constants(quantizer).step;
     T *values = inout, pred = (T)quantizer->reference;
 
     for (uint64_t i = 0; i < nvalues; i++) {
@@ -679,12 +615,13 @@ reconstruct_chain(void *inout, uint64_t nvalues,
 #include "cpu/predict/lorenzo_impl.h"
 #include "cpu/predict/means_impl.h"
 
-const struct cpu_stages STAGES = {.value_nbytes = sizeof(T),
-                                  .negative_zero_bits = NEGATIVE_ZERO,
+const struct cpu_stages STAGES = {.value_nbytes = TERP_VALUE_NBYTES,
+                                  .negative_zero_bits =
+                                      (WORD)1 << (8 * sizeof(WORD) - 1),
                                   .scan = scan,
                                   .mask = mask,
-                                  .deal = deal,
-                                  .merge = merge,
+                                  .deinterleave = deinterleave,
+                                  .interleave = interleave,
                                   .quantize = quantize,
                                   .reconstruct = reconstruct,
                                   .sample = sample,
@@ -702,5 +639,5 @@ const struct cpu_stages STAGES = {.value_nbytes = sizeof(T),
                                   .difference_means = difference_means,
                                   .accumulate_means = accumulate_means,
                                   .weigh_means = weigh_means,
-                                  .symbols_of = symbols_of,
-                                  .of_symbols = of_symbols};
+                                  .symbols_of_quants = symbols_of_quants,
+                                  .quants_of_symbols = quants_of_symbols};

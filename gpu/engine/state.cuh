@@ -10,16 +10,10 @@
 
 #include "codec/format/frame.h"
 #include "codec/format/layout.h"
-#include "codec/model/choices.h"
-#include "codec/model/spline.h"
+#include "codec/model/plan.h"
+#include "codec/model/range.h"
+#include "codec/model/sample.h"
 #include "gpu/engine/platform.cuh"
-
-/* How one level is predicted and how tight its bound is. */
-struct cuda_level_plan {
-    uint8_t spline;
-    uint8_t priorities; /* terp_predicting_dims */
-    uint8_t ratio;      /* of the bound, in 1/64: 1 .. 64 */
-};
 
 /* A chunk's counters of blocks that are done, and its flags. Each has one
  * owner. */
@@ -71,7 +65,7 @@ struct cuda_chunk {
     int step_slack_log2;
     double step; /* of ratio one */
     double reference;
-    struct cuda_level_plan plan[TERP_MAX_LEVELS + 1]; /* [0] is not used */
+    struct terp_level_plan plan[TERP_MAX_LEVELS + 1]; /* [0] is not used */
     unsigned lorenzo_dims;
     /* encode, of samples: means are taken if they are smaller */
     unsigned long long differences_sum, means_sum;

@@ -1,8 +1,10 @@
-/* A difference of lorenzo's integers, or what a mean leaves. */
+/* Differences of lorenzo's integers, and their means: what predicts an integer,
+ * and what the chunk's state tells of it. */
 #ifndef TERP_GPU_PREDICT_LORENZO_CUH
 #define TERP_GPU_PREDICT_LORENZO_CUH
 
 #include "codec/model/lorenzo.h"
+#include "codec/model/quantizer.h"
 #include "gpu/engine/state.cuh"
 #include "gpu/entropy/order.cuh"
 
@@ -13,7 +15,7 @@ is_set(const uint32_t *mask, uint64_t i)
     return mask[i / 32] >> (i % 32) & 1;
 }
 
-/* The byte of dimensions. */
+/* The byte of dimensions that a stream has. */
 static __device__ __forceinline__ unsigned
 coded_dims(const struct cuda_chunk &chunk)
 {
@@ -88,11 +90,7 @@ lorenzo_mean(const W *at, unsigned dims, const struct terp_layout *layout,
             count++;
         }
     }
-    /* To the nearest, towards minus infinity: -1 - s / n of -1 - s. */
-    sum += count / 2;
-    const W sign = 0 - (sum >> (8 * sizeof(W) - 1));
-    const W magnitude = sum ^ sign;
-    return (count == 8 ? magnitude / 8 : magnitude / count) ^ sign;
+    return mean_of_quants(sum, count);
 }
 
 #endif

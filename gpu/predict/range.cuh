@@ -1,5 +1,5 @@
-/* What follows from the range of a chunk's values. Decides like
- * find_specials and find_constant of the CPU engine. */
+/* What follows from the range of a chunk's values: fill values, the bound,
+ * whether the chunk is constant, and what it is quantized with. */
 #ifndef TERP_GPU_PREDICT_RANGE_CUH
 #define TERP_GPU_PREDICT_RANGE_CUH
 
@@ -20,15 +20,14 @@ struct value_range {
 #define MIN_IS_NOT_ISOLATED 1u
 #define MAX_IS_NOT_ISOLATED 2u
 #define NONE_IS_ISOLATED 3u
-#define SETTLED 4u
+#define RANGE_IS_FINAL 4u
 
 /* Whether a value between the extremes is close enough to one of them. */
 static __device__ __forceinline__ unsigned
 not_isolated(double value, double min, double max)
 {
-    double above = value - min, below = max - value;
-    return (above > TERP_FILL_DISTANCE * below ? 0 : MIN_IS_NOT_ISOLATED) |
-           (below > TERP_FILL_DISTANCE * above ? 0 : MAX_IS_NOT_ISOLATED);
+    return (terp_is_near_min(value, min, max) ? MIN_IS_NOT_ISOLATED : 0) |
+           (terp_is_near_max(value, min, max) ? MAX_IS_NOT_ISOLATED : 0);
 }
 
 /* ---- decisions, by one thread ---- */
@@ -40,20 +39,20 @@ static __device__ void
 take_fills(const struct cuda_batch &batch, struct value_range *range)
 {
     const double min = range->min, max = range->max;
-    bool min_alone = true, max_alone = true, any = min < max;
+    bool min_isolated = true, max_isolated = true, any = min < max;
 
-    if (!any) /* they are all the same */
+    if (!any) /* All values are the same. */
         range->nmin = range->nmax = batch.nvalues - range->nspecials;
     if (any && range->inner) {
-        min_alone =
+        min_isolated =
             !(not_isolated(range->inner_min, min, max) & MIN_IS_NOT_ISOLATED);
-        max_alone =
+        max_isolated =
             !(not_isolated(range->inner_max, min, max) & MAX_IS_NOT_ISOLATED);
     }
     const double next_min = any && range->inner ? range->inner_min : max;
     const double next_max = any && range->inner ? range->inner_max : min;
-    bool min_is_fill = min_alone && range->nmin >= TERP_FILL_MIN_REPEATS;
-    bool max_is_fill = max_alone && range->nmax >= TERP_FILL_MIN_REPEATS;
+    bool min_is_fill = min_isolated && range->nmin >= TERP_FILL_MIN_REPEATS;
+    bool max_is_fill = max_isolated && range->nmax >= TERP_FILL_MIN_REPEATS;
     if (min_is_fill) {
         range->fills[1] = bits_of((T)min);
         range->nspecials += range->nmin;
@@ -65,45 +64,23 @@ take_fills(const struct cuda_batch &batch, struct value_range *range)
         range->max = next_max;
     }
     if (min_is_fill && max_is_fill && !(any && range->inner)) {
-        range->min = value_traits<T>::T_MAX;
-        range->max = -value_traits<T>::T_MAX;
+        range->min = value_traits<T>::MAX;
+        range->max = -value_traits<T>::MAX;
     }
-    if (!any) /* counted twice */
+    if (!any) /* Both extremes counted the same values. */
         range->nspecials = min_u64(range->nspecials, batch.nvalues);
 }
 
-/* A value that is near enough to all that are not special, if there is one. */
-template <typename T>
-static __device__ bool
-find_constant(const struct cuda_batch &batch, const struct value_range &range,
-              double bound, double *value_ret)
-{
-    double min = range.min, max = range.max, value = min;
-
-    if (range.nspecials == batch.nvalues) {
-        *value_ret = 0;
-        return true;
-    }
-    if (min != max) {
-        value = (double)(T)(min + (max - min) / 2);
-        if (!terp_is_constant(value, min, max, bound))
-            return false;
-    }
-    *value_ret = value;
-    return true;
-}
-
-/* What follows from specials and range. `first` is the chunk's first value. */
+/* The parameters that follow from specials and range. `first` is the chunk's
+ * first value. */
 template <typename T>
 static __device__ void
-settle(const struct cuda_batch &batch, struct cuda_chunk &chunk,
-       const struct value_range &range, T first)
+finalize_params(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+                const struct value_range &range, T first)
 {
     const double min = range.min, max = range.max;
-    const bool absolute_bound = batch.params.bound_mode == TERP_BOUND_ABSOLUTE;
-    const double bound =
-        absolute_bound ? batch.params.bound
-                       : terp_bound_of_range(batch.params.bound, min, max);
+    const double bound = terp_absolute_bound(batch.params.bound_mode,
+                                             batch.params.bound, min, max);
     fill_words<T> fills;
     double constant;
 
@@ -111,34 +88,34 @@ settle(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         fills.at[i] = (word_of<T>)range.fills[i];
         chunk.fills[i] = range.fills[i];
     }
-    chunk.progress[CUDA_PROGRESS_NOT_ISOLATED] = SETTLED;
+    chunk.progress[CUDA_PROGRESS_NOT_ISOLATED] = RANGE_IS_FINAL;
     chunk.min = min;
     chunk.max = max;
     chunk.nspecials = range.nspecials;
     chunk.has_specials = range.nspecials > 0;
     chunk.bound = bound;
     chunk.coding = batch.coding;
-    if (find_constant<T>(batch, range, bound, &constant)) {
+    if (terp_find_constant(min, max, range.nspecials == batch.nvalues, bound,
+                           sizeof(T), &constant)) {
         chunk.coding = TERP_CODING_CONSTANT;
         chunk.prediction = TERP_PREDICTION_NONE;
         chunk.constant_bits = bits_of((T)constant);
         return;
     }
     if (!is_bound(bound)) {
-        chunk.status = TERP_ERR_CAPACITY; /* a range that no double holds */
+        chunk.status =
+            TERP_ERR_CAPACITY; /* A range may be larger than any double. */
         return;
     }
-    const int step_slack_log2 =
-        terp_step_slack_of(bound, min, max, value_traits<T>::MANTISSA_NBITS);
+    const int step_slack_log2 = terp_step_slack_of(bound, min, max, sizeof(T));
     chunk.step_slack_log2 = step_slack_log2;
     chunk.step = terp_step_of(bound, step_slack_log2);
     const struct constants<T> k =
         constants_of<T>(chunk.step, bound, batch.max_code);
     chunk.grid_step = (double)k.step;
     chunk.grid_inverse = (double)k.inverse;
-    chunk.reference = is_special(first, fills)
-                          ? (double)(T)(min + (max - min) / 2)
-                          : (double)first;
+    chunk.reference = terp_reference_of((double)first, is_special(first, fills),
+                                        min, max, sizeof(T));
 }
 
 #endif

@@ -1,5 +1,5 @@
-/* Byte order, and the first look at a chunk's values: which are
- * special, what range the others have, and what follows from it. */
+/* Byte order, and the min/max scan of a chunk's values: which are special, what
+ * range the others have, and what follows from it. */
 #include "gpu/predict/scan_small.cuh"
 
 #define NTHREADS 256
@@ -10,15 +10,15 @@
 #define UNIT_NBYTES (NTHREADS * NLOADS * 16)
 
 /* Blocks of all chunks: enough to fill a device several times over, few enough
- * that what each adds to its chunk's state costs nothing. A look for isolated
- * extremes is rarely needed and has fewer. */
+ * that what each adds to its chunk's state costs nothing. The search for
+ * isolated extremes is rarely needed and has fewer. */
 #define SCAN_MAX_NBLOCKS 8192
 #define ISOLATE_MAX_NBLOCKS 2048
 #define ISOLATE_MIN_NUNITS 4
 
-/* As many blocks do with one look at all chunks. */
-#ifndef CUDA_ONE_LOOK_MAX_NBLOCKS
-#define CUDA_ONE_LOOK_MAX_NBLOCKS 1024
+/* Of so many blocks the small batch's scan is faster. */
+#ifndef CUDA_SCAN_SMALL_MAX_NBLOCKS
+#define CUDA_SCAN_SMALL_MAX_NBLOCKS 1024
 #endif
 
 /* Values that are tried first to show that an extreme is not isolated. */
@@ -124,7 +124,7 @@ value_of_key(unsigned long long key)
 }
 
 /* The largest and, by its complement, the smallest value so far. Few blocks
- * change it: the others only look. */
+ * change it: the others only read. */
 static __device__ __forceinline__ void
 raise_key(unsigned long long *at, unsigned long long key)
 {
@@ -142,10 +142,10 @@ template <typename T>
 static __device__ __forceinline__ extremes<T>
 no_extremes(void)
 {
-    return {value_traits<T>::T_MAX, -value_traits<T>::T_MAX, {0, 0}};
+    return {value_traits<T>::MAX, -value_traits<T>::MAX, {0, 0}};
 }
 
-/* Of all threads of the block, for its first thread. */
+/* The extremes of all threads of the block, for its first thread. */
 template <typename T>
 static __device__ extremes<T>
 reduce_extremes(extremes<T> own)
@@ -153,12 +153,12 @@ reduce_extremes(extremes<T> own)
     __shared__ extremes<T> s_of_warps[NWARPS];
 
     for (int distance = 16; distance > 0; distance /= 2) {
-        own.min =
-            smaller(own.min, __shfl_xor_sync(0xFFFFFFFF, own.min, distance));
+        own.min = smaller(own.min,
+                          __shfl_xor_sync(FULL_WARP_MASK, own.min, distance));
         own.max =
-            larger(own.max, __shfl_xor_sync(0xFFFFFFFF, own.max, distance));
+            larger(own.max, __shfl_xor_sync(FULL_WARP_MASK, own.max, distance));
         for (int i = 0; i < 2; i++)
-            own.n[i] += __shfl_xor_sync(0xFFFFFFFF, own.n[i], distance);
+            own.n[i] += __shfl_xor_sync(FULL_WARP_MASK, own.n[i], distance);
     }
     if (threadIdx.x % 32 == 0)
         s_of_warps[threadIdx.x / 32] = own;
@@ -237,7 +237,7 @@ share_nvalues(const share<T> &share)
 
 /* ---- scans ---- */
 
-/* What the scans found. */
+/* The range that the scans found. */
 static __device__ struct value_range
 range_of_chunk(const struct cuda_chunk &chunk)
 {
@@ -256,8 +256,8 @@ range_of_chunk(const struct cuda_chunk &chunk)
     return range;
 }
 
-/* Settles what the scan alone can: all values are the same or special, or a
- * few of them show that no extreme is isolated. For the last block. */
+/* Ends a chunk that needs no further scan: all values are the same or special,
+ * or a few of them show that no extreme is isolated. For the last block. */
 template <typename T>
 static __device__ void
 end_scan(const struct cuda_batch &batch, struct cuda_chunk &chunk,
@@ -271,9 +271,9 @@ end_scan(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 
     if (threadIdx.x == 0) {
         unsigned long long max_key = chunk.max_key;
-        s_min = max_key == 0 ? value_traits<T>::T_MAX
-                             : value_of_key(~chunk.min_key);
-        s_max = max_key == 0 ? -value_traits<T>::T_MAX : value_of_key(max_key);
+        s_min =
+            max_key == 0 ? value_traits<T>::MAX : value_of_key(~chunk.min_key);
+        s_max = max_key == 0 ? -value_traits<T>::MAX : value_of_key(max_key);
         chunk.min = s_min;
         chunk.max = s_max;
         for (int i = 0; i < TERP_NFILLS; i++)
@@ -302,7 +302,7 @@ end_scan(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     struct value_range range = range_of_chunk(chunk);
     if (s_min >= s_max)
         take_fills<T>(batch, &range);
-    settle<T>(batch, chunk, range, src[0]);
+    finalize_params<T>(batch, chunk, range, src[0]);
 }
 
 /* Grid: x cuts a chunk into shares of block_nunits, y chunks. A block reduces
@@ -352,7 +352,8 @@ __launch_bounds__(NTHREADS)
 
 /* Grid as above. A block finds the values next to the extremes in its share,
  * and how many are equal to these; it has nothing to do once both extremes
- * were shown not to be isolated. The last block settles the chunk. */
+ * were shown not to be isolated. The last block finds the chunk's parameters.
+ */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS)
@@ -364,9 +365,9 @@ __launch_bounds__(NTHREADS)
     volatile unsigned *flags = &chunk.progress[CUDA_PROGRESS_NOT_ISOLATED];
 
     if (threadIdx.x == 0)
-        s_flags = chunk.status == TERP_OK ? *flags : SETTLED;
+        s_flags = chunk.status == TERP_OK ? *flags : RANGE_IS_FINAL;
     __syncthreads();
-    if (s_flags & SETTLED)
+    if (s_flags & RANGE_IS_FINAL)
         return;
     if (s_flags != NONE_IS_ISOLATED) {
         share<T> share = share_of<T>(batch, chunk, block_nunits);
@@ -413,7 +414,7 @@ __launch_bounds__(NTHREADS)
     struct value_range range = range_of_chunk(chunk);
     if (*flags != NONE_IS_ISOLATED)
         take_fills<T>(batch, &range);
-    settle<T>(batch, chunk, range, *(const T *)chunk.src);
+    finalize_params<T>(batch, chunk, range, *(const T *)chunk.src);
 }
 
 /* Every block of a chunk has a share, which may be empty for the last one. */
@@ -421,9 +422,9 @@ template <typename T>
 static cudaError_t
 launch_scan(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    if (look_nblocks(batch) * (uint64_t)batch->nchunks <=
-        CUDA_ONE_LOOK_MAX_NBLOCKS)
-        return launch_look<T>(batch, stream);
+    if (scan_small_nblocks(batch) * (uint64_t)batch->nchunks <=
+        CUDA_SCAN_SMALL_MAX_NBLOCKS)
+        return launch_scan_small<T>(batch, stream);
     uint64_t nunits = div_up(batch->nvalues * sizeof(T) + 15, UNIT_NBYTES);
     uint64_t all_nunits = nunits * (uint64_t)batch->nchunks;
     uint64_t scan_nunits =

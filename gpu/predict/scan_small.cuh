@@ -1,21 +1,23 @@
-/* One look at a small chunk's values. Each warp finds the range of
- * those that it sees, and one block puts all ranges together. */
+/* The min/max scan of small batches, in one pass over the values: each warp
+ * finds the range of those that it loads, and one block a chunk puts all ranges
+ * together. */
 #ifndef TERP_GPU_PREDICT_SCAN_SMALL_CUH
 #define TERP_GPU_PREDICT_SCAN_SMALL_CUH
 
 #include "gpu/predict/range.cuh"
 
-/* A thread sees this many times 16 bytes. */
-#define LOOK_NTHREADS 256
-#define LOOK_NLOADS 2
-#define LOOK_NBYTES (LOOK_NTHREADS * LOOK_NLOADS * 16) /* of a block */
-#define SETTLE_NTHREADS 1024
+/* A thread loads this many times 16 bytes. */
+#define SCAN_SMALL_NTHREADS 256
+#define SCAN_SMALL_NLOADS 2
+#define SCAN_SMALL_NBYTES \
+    (SCAN_SMALL_NTHREADS * SCAN_SMALL_NLOADS * 16) /* of a block */
+#define FINALIZE_NTHREADS 1024
 
 template <typename T> struct alignas(16) vector16 {
     T at[16 / sizeof(T)];
 };
 
-/* What is special whatever the range. */
+/* The special values that do not depend on the range. */
 template <typename T>
 static __device__ __forceinline__ fill_words<T>
 given_fills(const struct cuda_batch &batch)
@@ -23,7 +25,7 @@ given_fills(const struct cuda_batch &batch)
     fill_words<T> fills;
 
     for (int i = 0; i < TERP_NFILLS; i++)
-        fills.at[i] = value_traits<T>::NEGATIVE_ZERO;
+        fills.at[i] = (word_of<T>)((word_of<T>)1 << (8 * sizeof(T) - 1));
     if (batch.params.has_fill)
         fills.at[0] = (word_of<T>)batch.params.fill_bits;
     return fills;
@@ -40,11 +42,11 @@ template <typename T>
 static __device__ __forceinline__ found_range<T>
 no_range(void)
 {
-    const T largest = value_traits<T>::T_MAX;
+    const T largest = value_traits<T>::MAX;
     return {largest, -largest, largest, -largest, 0, 0, 0};
 }
 
-/* Of values, NaN where there are none. */
+/* The range of some values, NaN where there are none. */
 template <typename T, int N>
 static __device__ __forceinline__ found_range<T>
 range_of_values(const T (&values)[N])
@@ -68,7 +70,7 @@ range_of_values(const T (&values)[N])
     return range;
 }
 
-/* As part of a range with these extremes. */
+/* Makes a range part of one with these extremes. */
 template <typename T>
 static __device__ __forceinline__ void
 widen_range(found_range<T> *range, T min, T max)
@@ -81,7 +83,7 @@ widen_range(found_range<T> *range, T min, T max)
     range->max = max;
 }
 
-/* Of all lanes. */
+/* The range of all lanes' values. */
 template <typename T>
 static __device__ __forceinline__ found_range<T>
 reduce_range(found_range<T> own)
@@ -90,42 +92,44 @@ reduce_range(found_range<T> own)
 
 #pragma unroll 1
     for (int distance = 16; distance > 0; distance /= 2) {
-        min = smaller(min, __shfl_xor_sync(0xFFFFFFFF, min, distance));
-        max = larger(max, __shfl_xor_sync(0xFFFFFFFF, max, distance));
+        min = smaller(min, __shfl_xor_sync(FULL_WARP_MASK, min, distance));
+        max = larger(max, __shfl_xor_sync(FULL_WARP_MASK, max, distance));
     }
     widen_range(&own, min, max);
 #pragma unroll 1
     for (int distance = 16; distance > 0; distance /= 2) {
         own.inner_min =
             smaller(own.inner_min,
-                    __shfl_xor_sync(0xFFFFFFFF, own.inner_min, distance));
+                    __shfl_xor_sync(FULL_WARP_MASK, own.inner_min, distance));
         own.inner_max =
             larger(own.inner_max,
-                   __shfl_xor_sync(0xFFFFFFFF, own.inner_max, distance));
-        own.nmin += __shfl_xor_sync(0xFFFFFFFF, own.nmin, distance);
-        own.nmax += __shfl_xor_sync(0xFFFFFFFF, own.nmax, distance);
-        own.nvalid += __shfl_xor_sync(0xFFFFFFFF, own.nvalid, distance);
+                   __shfl_xor_sync(FULL_WARP_MASK, own.inner_max, distance));
+        own.nmin += __shfl_xor_sync(FULL_WARP_MASK, own.nmin, distance);
+        own.nmax += __shfl_xor_sync(FULL_WARP_MASK, own.nmax, distance);
+        own.nvalid += __shfl_xor_sync(FULL_WARP_MASK, own.nvalid, distance);
     }
     return own;
 }
 
-/* Grid: x cuts a chunk into LOOK_NBYTES, y chunks. A warp leaves the range of
- * what it sees in the region `staging`. */
+/* Grid: x cuts a chunk into SCAN_SMALL_NBYTES, y chunks. A warp leaves the
+ * range of what it loads in the region `staging`. */
 template <typename T>
 static __global__ void
-__launch_bounds__(LOOK_NTHREADS) look_at_values(const struct cuda_batch batch)
+__launch_bounds__(SCAN_SMALL_NTHREADS)
+    scan_small_values(const struct cuda_batch batch)
 {
     begin_kernel();
     const int n = 16 / sizeof(T);
-    T values[LOOK_NLOADS * n + 1]; /* one is left over */
+    T values[SCAN_SMALL_NLOADS * n + 1]; /* the last: of the lead */
     const T *src = (const T *)batch.d_chunks[blockIdx.y].src;
-    /* Values are aligned to themselves only. So many would fit before. */
+    /* Values are aligned to themselves only: so many would fit between the
+     * multiple of 16 bytes before them and the first. */
     const unsigned lead = (unsigned)((uintptr_t)src % 16 / sizeof(T));
-    const int64_t begin = (int64_t)blockIdx.x * (LOOK_NBYTES / sizeof(T));
-    const int64_t end = (int64_t)(gridDim.x * (LOOK_NBYTES / sizeof(T)));
-    for (int k = 0; k < LOOK_NLOADS; k++) {
+    const int64_t begin = (int64_t)blockIdx.x * (SCAN_SMALL_NBYTES / sizeof(T));
+    const int64_t end = (int64_t)(gridDim.x * (SCAN_SMALL_NBYTES / sizeof(T)));
+    for (int k = 0; k < SCAN_SMALL_NLOADS; k++) {
         int64_t at =
-            begin + (int64_t)(k * LOOK_NTHREADS + threadIdx.x) * n - lead;
+            begin + (int64_t)(k * SCAN_SMALL_NTHREADS + threadIdx.x) * n - lead;
         if (at >= 0 && at + n <= (int64_t)batch.nvalues) {
             vector16<T> loaded = *(const vector16<T> *)(src + at);
             for (int i = 0; i < n; i++)
@@ -137,9 +141,10 @@ __launch_bounds__(LOOK_NTHREADS) look_at_values(const struct cuda_batch batch)
                                                                    : (T)NAN;
         }
     }
-    /* What the lead has pushed behind the last block's end. */
+    /* The lead has pushed as many values behind the last block's end: the first
+     * block takes these. */
     const int64_t left = end - lead + threadIdx.x;
-    values[LOOK_NLOADS * n] =
+    values[SCAN_SMALL_NLOADS * n] =
         blockIdx.x == 0 && threadIdx.x < lead && left < (int64_t)batch.nvalues
             ? src[left]
             : (T)NAN;
@@ -147,13 +152,13 @@ __launch_bounds__(LOOK_NTHREADS) look_at_values(const struct cuda_batch batch)
     for (T &value : values)
         value = is_special(value, fills) ? (T)NAN : value;
     const found_range<T> range = reduce_range(range_of_values(values));
-    const unsigned warp = (blockIdx.x * LOOK_NTHREADS + threadIdx.x) / 32;
+    const unsigned warp = (blockIdx.x * SCAN_SMALL_NTHREADS + threadIdx.x) / 32;
     if (threadIdx.x % 32 == 0)
         region<found_range<T>>(batch, blockIdx.y, batch.at.staging)[warp] =
             range;
 }
 
-/* Of the thread's share of `n` ranges. */
+/* The range of the thread's share of `n` ranges. */
 template <typename T>
 static __device__ __forceinline__ found_range<T>
 sum_ranges(const found_range<T> *ranges, unsigned n)
@@ -161,7 +166,7 @@ sum_ranges(const found_range<T> *ranges, unsigned n)
     found_range<T> own = no_range<T>();
 
 #pragma unroll 1
-    for (unsigned i = threadIdx.x; i < n; i += SETTLE_NTHREADS) {
+    for (unsigned i = threadIdx.x; i < n; i += FINALIZE_NTHREADS) {
         found_range<T> other = ranges[i];
         const T min = smaller(own.min, other.min);
         const T max = larger(own.max, other.max);
@@ -176,12 +181,12 @@ sum_ranges(const found_range<T> *ranges, unsigned n)
     return own;
 }
 
-/* Of all threads, for the first warp. */
+/* The range of all threads', for the first warp. */
 template <typename T>
 static __device__ __forceinline__ found_range<T>
 reduce_ranges(found_range<T> own, found_range<T> *s_of_warps)
 {
-    static_assert(SETTLE_NTHREADS / 32 == 32, "a lane has a warp's range");
+    static_assert(FINALIZE_NTHREADS / 32 == 32, "A lane takes a warp's range.");
 
     own = reduce_range(own);
     if (threadIdx.x % 32 == 0)
@@ -190,11 +195,11 @@ reduce_ranges(found_range<T> own, found_range<T> *s_of_warps)
     return threadIdx.x < 32 ? reduce_range(s_of_warps[threadIdx.x]) : own;
 }
 
-/* Grid: (1, chunks). Settles a chunk by the ranges of its values. */
+/* Grid: (1, chunks). Finds a chunk's parameters by the ranges of its values. */
 template <typename T>
 static __global__ void
-__launch_bounds__(SETTLE_NTHREADS)
-    settle_ranges(const struct cuda_batch batch, unsigned nranges)
+__launch_bounds__(FINALIZE_NTHREADS)
+    finalize_ranges(const struct cuda_batch batch, unsigned nranges)
 {
     begin_kernel();
     __shared__ found_range<T> s_of_warps[32];
@@ -221,29 +226,30 @@ __launch_bounds__(SETTLE_NTHREADS)
     for (int i = 0; i < TERP_NFILLS; i++)
         range.fills[i] = fills.at[i];
     take_fills<T>(batch, &range);
-    settle<T>(batch, chunk, range, first);
+    finalize_params<T>(batch, chunk, range, first);
 }
 
-/* The number of blocks that look at a chunk. */
+/* The number of blocks that scan a chunk. */
 static inline uint64_t
-look_nblocks(const struct cuda_batch *batch)
+scan_small_nblocks(const struct cuda_batch *batch)
 {
-    return div_up(batch->nvalues * (uint64_t)batch->value_nbytes, LOOK_NBYTES);
+    return div_up(batch->nvalues * (uint64_t)batch->value_nbytes,
+                  SCAN_SMALL_NBYTES);
 }
 
 template <typename T>
 static cudaError_t
-launch_look(const struct cuda_batch *batch, cudaStream_t stream)
+launch_scan_small(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    const unsigned nblocks = (unsigned)look_nblocks(batch);
+    const unsigned nblocks = (unsigned)scan_small_nblocks(batch);
     const unsigned nchunks = (unsigned)batch->nchunks;
-    cudaError_t error = launch(look_at_values<T>, dim3(nblocks, nchunks),
-                               LOOK_NTHREADS, 0, stream, *batch);
+    cudaError_t error = launch(scan_small_values<T>, dim3(nblocks, nchunks),
+                               SCAN_SMALL_NTHREADS, 0, stream, *batch);
 
-    return error != cudaSuccess
-               ? error
-               : launch(settle_ranges<T>, dim3(1, nchunks), SETTLE_NTHREADS, 0,
-                        stream, *batch, nblocks * (LOOK_NTHREADS / 32));
+    return error != cudaSuccess ? error
+                                : launch(finalize_ranges<T>, dim3(1, nchunks),
+                                         FINALIZE_NTHREADS, 0, stream, *batch,
+                                         nblocks * (SCAN_SMALL_NTHREADS / 32));
 }
 
 #endif

@@ -29,7 +29,7 @@ is_aligned(const T *at)
  * where they have little to hold. Shared: runs, then even points. */
 template <typename T, int nodd_dims, bool decode, int width>
 static __global__ void
-__launch_bounds__(MAX_SPAN,
+__launch_bounds__(SPLINE_MAX_SPAN,
                   sizeof(T) == 4 && nodd_dims <= (width == 1 ? 2 : decode) ? 4
                                                                            : 3)
     spline_step(const __grid_constant__ struct cuda_batch batch,
@@ -112,7 +112,7 @@ launch_step(const struct cuda_batch *batch, const struct level_shape &shape,
     }
     if (nruns == 0)
         return cudaSuccess;
-    unsigned nat_once = (unsigned)min_u64(MAX_SPAN / shape.span, most);
+    unsigned nat_once = (unsigned)min_u64(SPLINE_MAX_SPAN / shape.span, most);
     uint64_t per_thread =
         nruns * shape.span * (uint64_t)batch->nchunks / CUDA_BUSY_NTHREADS;
     per_thread = min_u64(per_thread, MAX_NRUNS_PER_THREAD);
@@ -148,7 +148,8 @@ static bool
 is_wide(const struct cuda_batch *batch, const struct level_shape &shape)
 {
     return batch->value_nbytes == 4 && shape.neven == shape.nodd &&
-           shape.neven % WIDE == 0 && shape.fine_at % (2 * WIDE) == 0 &&
+           shape.neven % SPLINE_WIDE == 0 &&
+           shape.fine_at % (2 * SPLINE_WIDE) == 0 &&
            shape.fine_nvalues * (uint64_t)batch->nchunks >= WIDE_NVALUES;
 }
 
@@ -242,8 +243,8 @@ launch_levels(const struct cuda_batch *batch, int ncoarse, cudaStream_t stream)
             err = launch_level<T, decode, 1>(batch, shape, stream);
             continue;
         }
-        make_shape(layout, l, WIDE, &shape);
-        err = launch_level<float, decode, WIDE>(batch, shape, stream);
+        make_shape(layout, l, SPLINE_WIDE, &shape);
+        err = launch_level<float, decode, SPLINE_WIDE>(batch, shape, stream);
     }
     return err;
 }

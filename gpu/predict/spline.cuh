@@ -59,8 +59,8 @@ struct level_shape {
     uint32_t span, halo; /* threads of a segment */
 };
 
-#define MAX_SPAN 256
-#define WIDE 2 /* where rows may be read in words of 16 bytes */
+#define SPLINE_MAX_SPAN 256
+#define SPLINE_WIDE 2 /* where rows may be read in words of 16 bytes */
 
 static __host__ __device__ inline void
 make_shape(const struct terp_layout *layout, int l, uint32_t width,
@@ -88,10 +88,10 @@ make_shape(const struct terp_layout *layout, int l, uint32_t width,
     shape->fine_nvalues = fine * layout->nbricks;
     uint32_t nthreads = (shape->neven - 1) / width + 1, nhalo = 0;
     shape->width = width;
-    shape->halo = nthreads > MAX_SPAN;
+    shape->halo = nthreads > SPLINE_MAX_SPAN;
     if (shape->halo)
         nhalo = width == 1 ? 3 : 2;
-    shape->nsegments = (nthreads - 1) / (MAX_SPAN - nhalo) + 1;
+    shape->nsegments = (nthreads - 1) / (SPLINE_MAX_SPAN - nhalo) + 1;
     nthreads = (nthreads - 1) / shape->nsegments + 1;
     shape->segment_npoints = nthreads * width;
     shape->span = nthreads + nhalo;
@@ -155,26 +155,6 @@ make_step(const struct terp_layout *layout, const struct level_shape *shape,
 
 /* ---- runs ---- */
 
-/* Points that a form does not read may not exist. */
-static __device__ __forceinline__ bool
-form_has_a(int form)
-{
-    return form != TERP_FORM_COPY && form != TERP_FORM_LINEAR &&
-           form != TERP_FORM_QUAD_ABOVE;
-}
-
-static __device__ __forceinline__ bool
-form_has_c(int form)
-{
-    return form >= TERP_FORM_LINEAR;
-}
-
-static __device__ __forceinline__ bool
-form_has_d(int form)
-{
-    return form >= TERP_FORM_QUAD_ABOVE;
-}
-
 /* What predicts the rows of a type; masks over its odd dimensions, in the
  * order of row_type. */
 struct predictors {
@@ -185,7 +165,7 @@ struct predictors {
 };
 
 static __device__ __forceinline__ struct predictors
-predictors_of(const struct cuda_level_plan &plan, const struct row_type &type)
+predictors_of(const struct terp_level_plan &plan, const struct row_type &type)
 {
     const unsigned priorities = plan.priorities;
     const unsigned even = terp_predicting_dims(type.odd, priorities);
@@ -223,16 +203,6 @@ template <typename T> struct alignas(16) run {
                        along dimension 0 */
     uint8_t form[NUPPER];
 };
-
-template <typename T>
-static __device__ __forceinline__ T
-share_of(int npredictions)
-{
-    return npredictions == 2   ? (T)0.5
-           : npredictions == 3 ? (T)(1.0 / 3)
-           : npredictions == 4 ? (T)0.25
-                               : (T)1;
-}
 
 /* Those of `dims` whose form is of the highest order. */
 static __device__ __forceinline__ unsigned
@@ -295,8 +265,8 @@ make_run(const struct level_shape &shape, const struct row_type &type,
                                    : d == 2 ? z
                                             : w,
                                    type.neven[j]);
-            interior &= form_has_a(form[j]) && form_has_d(form[j]);
-            between &= form_has_c(form[j]);
+            interior &= terp_form_has_a(form[j]) && terp_form_has_d(form[j]);
+            between &= terp_form_has_c(form[j]);
         }
         run->form[j] = (uint8_t)form[j];
     }
@@ -316,9 +286,9 @@ make_run(const struct level_shape &shape, const struct row_type &type,
     run->odd_dims = (uint8_t)odd_dims;
     run->odd_order = (int8_t)order;
     int nodd_dims = __popc(odd_dims);
-    run->share_even = share_of<T>(__popc(even_dims));
-    run->share_odd = share_of<T>(nodd_dims);
-    run->share_odd_0 = share_of<T>(nodd_dims + 1);
+    run->share_even = TERP_SHARE(T, __popc(even_dims));
+    run->share_odd = TERP_SHARE(T, nodd_dims);
+    run->share_odd_0 = TERP_SHARE(T, nodd_dims + 1);
 }
 
 #endif

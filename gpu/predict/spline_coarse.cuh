@@ -191,7 +191,7 @@ fill_tables(const struct coarse_work &work, struct coarse_shared<T> *shared)
 
     static_assert(MAX_NCOARSE * TERP_NCLASSES + 2 * 16 + TERP_NDIMS <=
                       COARSE_NTHREADS,
-                  "a thread an entry");
+                  "A thread fills in an entry.");
     if (level < work.nlevels) {
         shared->level[level].class_at[odd] = work.class_at[level][odd];
         const int to_b = -(int)(work.stride[odd % TERP_NDIMS] << level);
@@ -210,7 +210,7 @@ fill_tables(const struct coarse_work &work, struct coarse_shared<T> *shared)
             last & REACHES_B ? weights_at<T>(last / 16 * NREACHES + last % 8)
                              : weights_of<T>(TERP_FORM_COPY);
     else if (last < 2 * 16 + TERP_NDIMS)
-        shared->shares[last - 2 * 16] = share_of<T>((int)(last - 2 * 16) + 1);
+        shared->shares[last - 2 * 16] = TERP_SHARE(T, last - 2 * 16 + 1);
 }
 
 /* Notes, as far as they are known without the chunk's plan; values start to
@@ -252,12 +252,12 @@ prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
     const bool anchors = level == work.nlevels;
 
     static_assert(MAX_NCOARSE < 16 && COARSE_NTHREADS == 2 * 16 * 32,
-                  "two warps a level");
+                  "Two warps prepare a level.");
     const unsigned lane = threadIdx.x % 32;
     if (level > work.nlevels || lane >= TERP_NCLASSES)
         return;
     struct coarse_level<T> &s_level = shared->level[anchors ? 0 : level];
-    const struct cuda_level_plan &plan = chunk.plan[work.finest + level];
+    const struct terp_level_plan &plan = chunk.plan[work.finest + level];
     if (threadIdx.x < COARSE_NTHREADS / 2) {
         if (anchors)
             return;
@@ -276,10 +276,10 @@ prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
         if (lane == 0 && terp_blend_order(plan.priorities) > 1)
             batch.d_chunks[blockIdx.y].status = TERP_ERR_DEVICE;
     } else if (lane == 0) {
-        double ratio = anchors ? 1.0 : (double)plan.ratio / TERP_RATIO_ONE;
+        double factor = anchors ? 1.0 : terp_bound_factor(&plan);
         struct constants<T> &s_k = anchors ? shared->k : s_level.k;
         struct constants<T> k =
-            constants_of<T>(chunk.step * ratio, chunk.bound, batch.max_code);
+            constants_of<T>(chunk.step * factor, chunk.bound, batch.max_code);
         if (decode)
             s_k.step = k.step;
         else
@@ -302,7 +302,7 @@ mark_escapes(const uint32_t symbol[COARSE_NEACH],
     }
 }
 
-/* The chunk's first escapes are those of coarse levels, in work order. */
+/* The chunk's first escapes are those of coarse levels, in level order. */
 template <typename T>
 static __device__ __forceinline__ T
 escaped_value(const struct coarse_shared<T> *shared, uint32_t work_at)

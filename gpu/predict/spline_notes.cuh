@@ -22,7 +22,7 @@
 
 /* A position of tile order. In `where`, from the lowest bit on: the point's
  * place; how many predictions it has, less one; whether it has escaped
- * (decode); its position in work order; its level, from the finest.
+ * (decode); its position in level order; its level, from the finest.
  * In the end: its symbol (encode). */
 struct alignas(8) coarse_note {
     uint32_t where;
@@ -41,10 +41,11 @@ struct alignas(8) coarse_note {
 #define REACHES_B 8u
 #define REACHES_DIM_AT 4
 #define REACHES_CLASS_AT 6
-static_assert(COARSE_NPLACES <= 1 << NOTE_PLACE_NBITS, "a place in a note");
+static_assert(COARSE_NPLACES <= 1 << NOTE_PLACE_NBITS,
+              "A place fits its bits of a note.");
 static_assert(COARSE_NVALUES <= 1 << (NOTE_LEVEL_AT - NOTE_WORK_AT) &&
                   MAX_NCOARSE <= 1 << (32 - NOTE_LEVEL_AT),
-              "a position and a level in a note");
+              "A position and a level fit their bits of a note.");
 
 /* Values from a point to its neighbour b, and from there to the next even
  * point. */
@@ -76,14 +77,14 @@ template <typename T> struct coarse_shared {
     T values[COARSE_NPLACES];
     struct coarse_note notes[COARSE_NVALUES];
     uint16_t places[COARSE_NVALUES]; /* in C order */
-    /* decode: a bit a position of work order */
+    /* decode: a bit a position of level order */
     uint32_t escaped[COARSE_NVALUES / 32];
 };
 struct coarse_work {
     int nlevels; /* 0: anchors only; -1: too long a chunk */
     int finest;  /* level, if there are any */
     int rank;
-    bool in_order; /* no class is wider than a box: tile order is work order */
+    bool in_order; /* no class is wider than a box: tile order is level order */
     uint32_t nbricks;
     uint32_t nvalues; /* of the lattice in shared memory */
     /* Of this lattice. [TERP_NDIMS]: bricks. Reciprocals are for divide_by.

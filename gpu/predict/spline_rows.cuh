@@ -1,6 +1,6 @@
-/* The spline predictor along rows of a large level: how the threads of
- * a block make the points of some rows of one type. For gpu/predict/spline.cu
- * alone, which says what rows are. */
+/* The spline predictor along rows of a large level: how the threads of a block
+ * make the points of some rows of one type. gpu/predict/spline.cu says what
+ * rows are. */
 #ifndef TERP_GPU_PREDICT_SPLINE_ROWS_CUH
 #define TERP_GPU_PREDICT_SPLINE_ROWS_CUH
 
@@ -79,15 +79,13 @@ static __device__ __forceinline__ void
 view_level(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
            const struct level_shape &shape, struct level_view<T> *view)
 {
-    const struct cuda_level_plan &plan = chunk.plan[shape.l];
+    const struct terp_level_plan &plan = chunk.plan[shape.l];
 
     view->coarse = view->lattice + shape.coarse_at;
     view->fine = shape.l > 1 ? view->lattice + shape.fine_at
                  : decode    ? view->dst
                              : view->work;
-    view->k =
-        constants_of<T>(chunk.step * ((double)plan.ratio / TERP_RATIO_ONE),
-                        chunk.bound, batch.max_code);
+    view->k = level_constants<T>(batch, chunk, plan);
     view->spline = (enum terp_spline)plan.spline;
     view->blend_order = terp_blend_order(plan.priorities);
 }
@@ -134,11 +132,11 @@ predict_points(const struct row_type &type, const struct run<T> &run,
         if (!((run.even_dims | run.odd_dims) >> j & 1))
             continue;
         b = load_points<width, vector>(at - stride, n);
-        if (form_has_a(form))
+        if (terp_form_has_a(form))
             a = load_points<width, vector>(at - 3 * stride, n);
-        if (form_has_c(form))
+        if (terp_form_has_c(form))
             c = load_points<width, vector>(at + stride, n);
-        if (form_has_d(form))
+        if (terp_form_has_d(form))
             d = load_points<width, vector>(at + 3 * stride, n);
 #pragma unroll
         for (int i = 0; i < 2 * width; i++) {
@@ -275,9 +273,9 @@ predict_odd(const struct level_view<T> &view, const struct run<T> &run, T sum,
         order = terp_form_order(TERP_FORM_CUBIC);
     } else {
         enum terp_form form = terp_form_at(view.spline, x, neven);
-        along = combine(form, form_has_a(form) ? even[-1] : (T)0, even[0],
-                        form_has_c(form) ? even[1] : (T)0,
-                        form_has_d(form) ? even[2] : (T)0);
+        along = combine(form, terp_form_has_a(form) ? even[-1] : (T)0, even[0],
+                        terp_form_has_c(form) ? even[1] : (T)0,
+                        terp_form_has_d(form) ? even[2] : (T)0);
         order = terp_form_order(form);
     }
     return order == run.odd_order  ? (sum + along) * run.share_odd_0
@@ -292,7 +290,7 @@ struct place {
     unsigned nat_once, row, column;
 };
 
-/* Symbols to tile order; counts escapes, from `work_at` on in work order. */
+/* Symbols to tile order; counts escapes, from `work_at` on in level order. */
 template <int width, typename T>
 static __device__ __forceinline__ void
 write_symbols(const struct level_view<T> &view, uint64_t tiled,
@@ -382,6 +380,140 @@ load_input(const struct level_shape &shape, const struct level_view<T> &view,
     }
 }
 
+/* What a thread does in a turn: its points of a run, from the x-th of the row
+ * on. */
+template <typename T> struct turn {
+    const struct run<T> &run;
+    uint32_t x;
+    bool exists; /* the thread's first even point */
+    bool owned;  /* by this segment; others are made for its odd points */
+    bool blends;
+    uint32_t n; /* points that exist from here on */
+    T *fine;    /* where they stand */
+};
+
+/* Makes the even points, by what lies in other rows: `sum`, or `near` where
+ * points are blended. */
+template <typename T, int nodd_dims, bool decode, int width, bool vector>
+static __device__ __forceinline__ void
+make_even_points(const struct level_shape &shape, const struct row_type &type,
+                 const struct level_view<T> &view, const struct turn<T> &turn,
+                 const struct points<T, width> &sum,
+                 const struct blended<T, width> &near,
+                 struct input<T, width> *in)
+{
+    const uint32_t neven = shape.neven, x = turn.x;
+
+#pragma unroll
+    for (uint32_t e = 0; e < width; e++) {
+        T &value = in->value.at[2 * e];
+        uint32_t &symbol = in->even_symbol[e];
+        T pred = sum.at[2 * e] * turn.run.share_even;
+        if (!turn.exists || (!vector && x + e >= neven))
+            continue;
+        if (turn.blends && nodd_dims == 2)
+            pred = blend_of<2>(near.even[e], view.blend_order);
+        if (turn.blends && nodd_dims == 3)
+            pred = blend_of<3>(load_cube(type, turn.fine + 2 * e),
+                               view.blend_order);
+        if (nodd_dims == 0)
+            value = view.coarse[turn.run.row * neven + x + e];
+        else if (!decode)
+            value = quantize(value, pred, view, &symbol);
+        else if (symbol != TERP_ESCAPE)
+            value = reconstruct(symbol, pred, view);
+        else
+            value =
+                view.work[type.even_class_at + turn.run.row * neven + x + e];
+    }
+    if (!decode && nodd_dims > 0 && turn.exists)
+        put_escapes_on_grid<width>(view, vector ? width : neven - x,
+                                   in->even_symbol, in->value.at);
+}
+
+/* Makes the odd points, by the row's even points too, of which `s_even` has the
+ * thread's and those beside them. */
+template <typename T, int nodd_dims, bool decode, int width, bool vector>
+static __device__ __forceinline__ void
+make_odd_points(const struct level_shape &shape, const struct row_type &type,
+                const struct level_view<T> &view, const struct turn<T> &turn,
+                const struct points<T, width> &sum, const T *s_even,
+                struct blended<T, width> &near, struct input<T, width> *in)
+{
+    const uint32_t neven = shape.neven, nodd = vector ? neven : shape.nodd;
+    const struct run<T> &run = turn.run;
+    const uint32_t x = turn.x;
+    /* The even point behind the thread's. */
+    T behind = 0;
+    if (turn.blends && turn.owned && x + width < neven)
+        behind = s_even[width];
+    const bool inside =
+        run.plain_odd && turn.owned && x >= 1 && x + width + 1 < neven;
+    T even[width + 3] = {};
+    if (inside) {
+        even[0] = s_even[-1];
+#pragma unroll
+        for (int e = 0; e < width; e++)
+            even[1 + e] = in->value.at[2 * e];
+        even[width + 1] = s_even[width];
+        even[width + 2] = s_even[width + 1];
+    }
+#pragma unroll
+    for (uint32_t o = 0; o < width; o++) {
+        T &value = in->value.at[2 * o + 1];
+        uint32_t &symbol = in->odd_symbol[o];
+        T pred = sum.at[2 * o + 1];
+        if (!turn.owned || (!vector && x + o >= nodd))
+            continue;
+        if (turn.blends && nodd_dims <= 2 && x + o + 1 < neven) {
+            const T c = o + 1 < width ? in->value.at[(2 * o + 2) % (2 * width)]
+                                      : behind;
+            near.odd[o].faces += in->value.at[2 * o] + c;
+            pred = blend_of<nodd_dims + 1>(near.odd[o], view.blend_order);
+        } else if (inside) {
+            T along =
+                TERP_CUBIC(even[o], even[o + 1], even[o + 2], even[o + 3]);
+            pred = run.odd_dims == 0 ? along : (pred + along) * run.share_odd_0;
+        } else {
+            pred = predict_odd(view, run, pred, s_even + o, x + o, neven);
+        }
+        if (!decode)
+            value = quantize(value, pred, view, &symbol);
+        else if (symbol != TERP_ESCAPE)
+            value = reconstruct(symbol, pred, view);
+        else
+            value = view.work[type.odd_class_at + run.row * nodd + x + o];
+    }
+    if (!decode && turn.owned && x < nodd)
+        put_escapes_on_grid<width>(view, vector ? width : nodd - x,
+                                   in->odd_symbol, in->value.at + 1);
+}
+
+/* Stores the thread's own points, if they are to be kept, and their symbols. */
+template <typename T, int nodd_dims, bool decode, int width, bool vector>
+static __device__ __forceinline__ void
+store_turn(const struct level_shape &shape, const struct row_type &type,
+           const struct level_view<T> &view, const struct turn<T> &turn,
+           const struct input<T, width> &in)
+{
+    const bool keep = decode || shape.l > 1 || nodd_dims < shape.nactive;
+    const uint32_t neven = shape.neven, nodd = vector ? neven : shape.nodd;
+    const struct run<T> &run = turn.run;
+    const uint32_t x = turn.x;
+
+    if (turn.owned && keep)
+        store_points<width, vector>(turn.fine, in.value, turn.n);
+    if (turn.owned && !decode && nodd_dims > 0)
+        write_symbols<width>(view,
+                             symbol_at(shape, run, run.even_tiled, neven, x),
+                             type.even_class_at + run.row * neven + x,
+                             neven - x, in.even_symbol);
+    if (turn.owned && !decode && x < nodd)
+        write_symbols<width>(
+            view, symbol_at(shape, run, run.odd_tiled, nodd, x),
+            type.odd_class_at + run.row * nodd + x, nodd - x, in.odd_symbol);
+}
+
 /* Makes the points of `nruns` runs of one type in `nturns` turns. Odd points
  * see the even ones through s_even[2][capacity], whose halves take turns so
  * that one barrier a turn will do. A turn's input is loaded in the turn
@@ -394,7 +526,6 @@ make_points(const struct level_shape &shape, const struct row_type &type,
             unsigned nruns, unsigned nturns, const struct place &place,
             T *s_even, int capacity)
 {
-    const bool keep = decode || shape.l > 1 || nodd_dims < shape.nactive;
     const uint32_t neven = shape.neven, nodd = vector ? neven : shape.nodd;
     const uint32_t ahead = (place.column - shape.halo) * width;
     const bool may_own = ahead < shape.segment_npoints;
@@ -406,12 +537,12 @@ make_points(const struct level_shape &shape, const struct row_type &type,
         load_input<T, nodd_dims, decode, width, vector>(
             shape, view, s_runs[i], s_runs[i].x + ahead, &next);
     s_even += (place.row * shape.span + place.column) * width;
-    for (unsigned turn = 0; turn < nturns; turn++) {
+    for (unsigned t = 0; t < nturns; t++) {
         const struct run<T> &run = s_runs[i < nruns ? i : 0];
         const uint32_t x = run.x + ahead;
         const bool exists = i < nruns && x < neven;
         const bool owned = exists && may_own;
-        const uint32_t n = neven + nodd - 2 * x; /* that exist from here on */
+        const uint32_t n = neven + nodd - 2 * x;
         T *fine = view.fine + run.fine_at + 2 * (uint64_t)x;
         struct input<T, width> in = next;
         struct points<T, width> sum = {
@@ -422,101 +553,29 @@ make_points(const struct level_shape &shape, const struct row_type &type,
             load_input<T, nodd_dims, decode, width, vector>(
                 shape, view, s_runs[i], s_runs[i].x + ahead, &next);
         const bool blends = blend && exists && run.blends;
+        const struct turn<T> turn = {
+            run, x, exists, owned, blends, n, fine
+        };
         struct blended<T, width> near = {
         };
         if (exists && nodd_dims > 0 &&
-            (!blends || nodd_dims != 2 || x + width >= neven))
-            sum =
-                predict_points<T, nodd_dims, width, vector>(type, run, fine, n);
-        if (blends && nodd_dims <= 2)
-            load_blended<T, nodd_dims, width, vector>(type, fine, n, &near);
-#pragma unroll
-        for (uint32_t e = 0; e < width; e++) {
-            T &value = in.value.at[2 * e];
-            uint32_t &symbol = in.even_symbol[e];
-            T pred = sum.at[2 * e] * run.share_even;
-            if (!exists || (!vector && x + e >= neven))
-                continue;
-            if (blends && nodd_dims == 2)
-                pred = blend_of<2>(near.even[e], view.blend_order);
-            if (blends && nodd_dims == 3)
-                pred = blend_of<3>(load_cube(type, fine + 2 * e),
-                                   view.blend_order);
-            if (nodd_dims == 0)
-                value = view.coarse[run.row * neven + x + e];
-            else if (!decode)
-                value = quantize(value, pred, view, &symbol);
-            else if (symbol != TERP_ESCAPE)
-                value = reconstruct(symbol, pred, view);
-            else
-                value = view.work[type.even_class_at + run.row * neven + x + e];
-        }
-        if (!decode && nodd_dims > 0 && exists)
-            put_escapes_on_grid<width>(view, vector ? width : neven - x,
-                                       in.even_symbol, in.value.at);
+            (!turn.blends || nodd_dims != 2 || x + width >= neven))
+            sum = predict_points<T, nodd_dims, width, vector>(
+                type, run, turn.fine, turn.n);
+        if (turn.blends && nodd_dims <= 2)
+            load_blended<T, nodd_dims, width, vector>(type, turn.fine, turn.n,
+                                                      &near);
+        make_even_points<T, nodd_dims, decode, width, vector>(
+            shape, type, view, turn, sum, near, &in);
 #pragma unroll
         for (uint32_t e = 0; e < width; e++)
             if (exists && (vector || x + e < neven))
                 s_even[e] = in.value.at[2 * e];
         __syncthreads();
-        /* The even point behind the thread's. */
-        T behind = 0;
-        if (blends && owned && x + width < neven)
-            behind = s_even[width];
-        const bool inside =
-            run.plain_odd && owned && x >= 1 && x + width + 1 < neven;
-        T even[width + 3] = {};
-        if (inside) {
-            even[0] = s_even[-1];
-#pragma unroll
-            for (int e = 0; e < width; e++)
-                even[1 + e] = in.value.at[2 * e];
-            even[width + 1] = s_even[width];
-            even[width + 2] = s_even[width + 1];
-        }
-#pragma unroll
-        for (uint32_t o = 0; o < width; o++) {
-            T &value = in.value.at[2 * o + 1];
-            uint32_t &symbol = in.odd_symbol[o];
-            T pred = sum.at[2 * o + 1];
-            if (!owned || (!vector && x + o >= nodd))
-                continue;
-            if (blends && nodd_dims <= 2 && x + o + 1 < neven) {
-                const T c = o + 1 < width
-                                ? in.value.at[(2 * o + 2) % (2 * width)]
-                                : behind;
-                near.odd[o].faces += in.value.at[2 * o] + c;
-                pred = blend_of<nodd_dims + 1>(near.odd[o], view.blend_order);
-            } else if (inside) {
-                T along =
-                    TERP_CUBIC(even[o], even[o + 1], even[o + 2], even[o + 3]);
-                pred = run.odd_dims == 0 ? along
-                                         : (pred + along) * run.share_odd_0;
-            } else {
-                pred = predict_odd(view, run, pred, s_even + o, x + o, neven);
-            }
-            if (!decode)
-                value = quantize(value, pred, view, &symbol);
-            else if (symbol != TERP_ESCAPE)
-                value = reconstruct(symbol, pred, view);
-            else
-                value = view.work[type.odd_class_at + run.row * nodd + x + o];
-        }
-        if (!decode && owned && x < nodd)
-            put_escapes_on_grid<width>(view, vector ? width : nodd - x,
-                                       in.odd_symbol, in.value.at + 1);
-        if (owned && keep)
-            store_points<width, vector>(fine, in.value, n);
-        if (owned && !decode && nodd_dims > 0)
-            write_symbols<width>(
-                view, symbol_at(shape, run, run.even_tiled, neven, x),
-                type.even_class_at + run.row * neven + x, neven - x,
-                in.even_symbol);
-        if (owned && !decode && x < nodd)
-            write_symbols<width>(view,
-                                 symbol_at(shape, run, run.odd_tiled, nodd, x),
-                                 type.odd_class_at + run.row * nodd + x,
-                                 nodd - x, in.odd_symbol);
+        make_odd_points<T, nodd_dims, decode, width, vector>(
+            shape, type, view, turn, sum, s_even, near, &in);
+        store_turn<T, nodd_dims, decode, width, vector>(shape, type, view, turn,
+                                                        in);
         s_even += capacity;
         capacity = -capacity;
     }

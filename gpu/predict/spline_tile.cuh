@@ -134,7 +134,7 @@ place_row(const struct tile_work &work, const struct tile_place &tile,
 /* What predicts it. */
 template <typename T>
 static __device__ __forceinline__ void
-plan_row(const struct tile_work &work, const struct cuda_level_plan &plan,
+plan_row(const struct tile_work &work, const struct terp_level_plan &plan,
          struct tile_row<T> *row)
 {
     const unsigned odd = 2u * (row->head.facts & ROW_TYPE);
@@ -155,7 +155,8 @@ plan_row(const struct tile_work &work, const struct cuda_level_plan &plan,
     }
     if (plan.spline == TERP_SPLINE_LINEAR)
         reaches = linear_reaches(reaches);
-    static_assert(REACHES_C == 2, "is shifted to the place of a dimension");
+    static_assert(REACHES_C == 2,
+                  "A dimension's bit is shifted to its place from bit 1.");
     const unsigned between =
         (reaches & REACHES_C) << 1 | (reaches >> 3 & REACHES_C);
     if (blend_order > 1 && odd != 0 && (odd & ~between) == 0)
@@ -169,9 +170,9 @@ plan_row(const struct tile_work &work, const struct cuda_level_plan &plan,
                        even << ROW_EVEN_DIMS_AT | odds << ROW_ODD_DIMS_AT |
                        (uint32_t)(order + 1) << ROW_ODD_ORDER_AT |
                        reaches << ROW_REACHES_AT;
-    row->share.even = share_of<T>(__popc(even));
-    row->share.odd = share_of<T>(__popc(odds));
-    row->share.odd_0 = share_of<T>(__popc(odds) + 1);
+    row->share.even = TERP_SHARE(T, __popc(even));
+    row->share.odd = TERP_SHARE(T, __popc(odds));
+    row->share.odd_0 = TERP_SHARE(T, __popc(odds) + 1);
 }
 
 /* ---- points, each thread's pair of a row by a warp ---- */
@@ -377,9 +378,9 @@ predict_tile_odd(uint32_t facts, const struct tile_shares<T> &share,
                  const struct tile_column<T> &column, T sum, T even)
 {
     const T none = (T)-0.0;
-    T a = __shfl_up_sync(0xFFFFFFFF, even, 1);
-    T c = __shfl_down_sync(0xFFFFFFFF, even, 1);
-    T d = __shfl_down_sync(0xFFFFFFFF, even, 2);
+    T a = __shfl_up_sync(FULL_WARP_MASK, even, 1);
+    T c = __shfl_down_sync(FULL_WARP_MASK, even, 1);
+    T d = __shfl_down_sync(FULL_WARP_MASK, even, 2);
     T along =
         combine_weighted(column.weights, column.reach & REACHES_A ? a : none,
                          even, column.reach & REACHES_C ? c : none,
@@ -479,7 +480,7 @@ make_tile_row(const struct tile_work &work, const struct level_view<T> &view,
     }
     sum.odd = predict_tile_odd(head.facts, share, column, sum.odd, pair.even);
     if (head.facts & ROW_BLENDS) {
-        const T c = __shfl_down_sync(0xFFFFFFFF, pair.even, 1);
+        const T c = __shfl_down_sync(FULL_WARP_MASK, pair.even, 1);
         near.odd.faces += pair.even + c;
         if (blends_odd)
             sum.odd = type == 3 ? blend_of<3>(near.odd, order)
@@ -519,15 +520,13 @@ plan_tile(const struct cuda_batch &batch, const struct tile_work &work,
           struct tile_column<T> *column, struct tile_shared<T> *shared)
 {
     const struct cuda_chunk &chunk = shared->chunk;
-    const struct cuda_level_plan &plan = chunk.plan[work.l];
+    const struct terp_level_plan &plan = chunk.plan[work.l];
     const enum terp_spline spline = (enum terp_spline)plan.spline;
 
     if (threadIdx.x < work.row_end[TILE_NTYPES - 1])
         plan_row(work, plan, &shared->rows[threadIdx.x]);
     else if (threadIdx.x == TILE_NTHREADS - 1)
-        shared->k =
-            constants_of<T>(chunk.step * ((double)plan.ratio / TERP_RATIO_ONE),
-                            chunk.bound, batch.max_code);
+        shared->k = level_constants<T>(batch, chunk, plan);
     column->order =
         terp_form_order(terp_form_at(spline, column->x, work.axis[0].neven));
     column->reach = reach_at(column->x, work.axis[0].neven);
@@ -548,7 +547,7 @@ copy_state_early(const struct cuda_batch &batch, struct tile_shared<T> *shared)
     const volatile uint64_t *from =
         (const volatile uint64_t *)&batch.d_chunks[blockIdx.y];
 
-    static_assert(NWORDS <= TILE_NTHREADS, "a thread a word");
+    static_assert(NWORDS <= TILE_NTHREADS, "A thread copies a word.");
     if (threadIdx.x < NWORDS)
         ((uint64_t *)&shared->chunk)[threadIdx.x] = from[threadIdx.x];
     __syncthreads();

@@ -15,7 +15,8 @@ copy_state(const struct cuda_batch &batch, unsigned thread, unsigned nthreads,
     constexpr unsigned NWORDS = sizeof *s_chunk / sizeof(uint64_t);
     const uint64_t *from = (const uint64_t *)&batch.d_chunks[blockIdx.y];
 
-    static_assert(sizeof *s_chunk % sizeof(uint64_t) == 0, "whole words");
+    static_assert(sizeof *s_chunk % sizeof(uint64_t) == 0,
+                  "A state is a number of whole words.");
 #pragma unroll 1
     for (unsigned i = thread; i < NWORDS; i += nthreads)
         ((uint64_t *)s_chunk)[i] = from[i];
@@ -47,7 +48,7 @@ combine(enum terp_form form, T a, T b, T c, T d)
     case TERP_FORM_CUBIC:
         return TERP_CUBIC(a, b, c, d);
     default:
-        return TERP_NATURAL(a, b, c, d, (T)0.025);
+        return TERP_NATURAL(T, a, b, c, d);
     }
 }
 
@@ -78,7 +79,7 @@ weights_of(enum terp_form form) {
     case TERP_FORM_CUBIC:
         return {9, 0, 1, (T)0.0625};
     default:
-        return {23, 0, 3, (T)0.025};
+        return {23, 0, 3, TERP_FORTIETH(T)};
     }
 }
 
@@ -149,8 +150,7 @@ blend_of(const struct blend<T> &near, int order)
 {
     if (NODD == 2)
         return TERP_BLEND_2(near.faces, near.edges);
-    return order == 2 ? TERP_BLEND_3_PAIRS(near.faces, near.edges, (T)(1.0 / 3),
-                                           (T)(1.0 / 12))
+    return order == 2 ? TERP_BLEND_3_PAIRS(T, near.faces, near.edges)
                       : TERP_BLEND_3_FULL(near.faces, near.edges, near.corners);
 }
 
@@ -164,7 +164,7 @@ template <typename T> struct level_view {
     T *work; /* decode: escaped values */
     uint16_t *symbols;
     unsigned long long *ranges;
-    struct fill_words<T> fills;
+    fill_words<T> fills;
     bool has_specials;
     /* Of the level. */
     const T *coarse;
@@ -200,19 +200,13 @@ static __device__ __forceinline__ T
 quantize(T value, T pred, const struct level_view<T> &view,
          uint32_t *symbol_ret)
 {
-    const T rounder = value_traits<T>::ROUNDER;
     bool special = view.has_specials && is_special(value, view.fills);
 
     value = special ? pred : value;
-    T scaled = (value - pred) * view.k.inverse;
-    T rounded = scaled + rounder;
-    T code = rounded - rounder;
-    T rec = pred + code * view.k.step;
-    bool fits = absolute(code) <= view.k.max_code &&
-                absolute(value - rec) < view.k.limit;
-    /* The sum's low bits are the code. */
+    TERP_QUANTIZE(value, pred, view.k, rounded, code, rec, fits);
     uint32_t symbol =
-        (uint32_t)(bits_of(rounded) - bits_of(rounder)) + TERP_RADIUS;
+        (uint32_t)(bits_of(rounded) - bits_of(value_traits<T>::ROUNDER)) +
+        TERP_RADIUS;
     symbol = fits ? symbol : TERP_ESCAPE;
     *symbol_ret = special ? TERP_RADIUS : symbol;
     return special ? pred : fits ? rec : value;

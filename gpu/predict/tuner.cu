@@ -19,16 +19,16 @@
 
 /* Of many chunks one block takes all classes of a level that has so many values
  * a class: it is slow, but there are fewer. */
-#define SMALL_NVALUES STORED_STRIDE
+#define SMALL_NVALUES TUNE_STORED_STRIDE
 
 /* Lorenzo samples twice as much; its blocks' costs are added in 32 bits. */
 _Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES *
                        (24 << TERP_COST_FRACTION_NBITS) <
                    (uint64_t)1 << 32,
-               "costs of samples are 32-bit numbers");
+               "The costs of all samples fit 32 bits.");
 _Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES * TERP_MAX_RUN_COST < (uint64_t)1
                                                                          << 32,
-               "and so are those of their runs");
+               "The costs of all samples' runs fit 32 bits.");
 
 /* ---- dimensions ---- */
 
@@ -56,33 +56,35 @@ active_dims(const uint64_t nodd[TERP_NDIMS])
 static __device__ void
 write_records(uint32_t *records, const uint32_t *s_histograms, unsigned n)
 {
-    for (unsigned i = threadIdx.x; i < n * COSTS_NWORDS; i += blockDim.x)
-        records[i] = s_histograms[i / COSTS_NWORDS * HISTOGRAM_NWORDS +
-                                  COSTS_AT + i % COSTS_NWORDS];
+    for (unsigned i = threadIdx.x; i < n * TUNE_COSTS_NWORDS; i += blockDim.x)
+        records[i] =
+            s_histograms[i / TUNE_COSTS_NWORDS * TUNE_HISTOGRAM_NWORDS +
+                         TUNE_COSTS_AT + i % TUNE_COSTS_NWORDS];
 }
 
 /* Costs of all samples by those of this block's. False unless it is the last
  * of nparts. They count themselves in a word that others take for zero. */
 static __device__ bool
-join_parts(const struct cuda_batch &batch, unsigned class_at, uint32_t *records,
-           unsigned part, unsigned nparts, uint32_t *s_histograms, unsigned n)
+sum_parts(const struct cuda_batch &batch, unsigned class_at, uint32_t *records,
+          unsigned part, unsigned nparts, uint32_t *s_histograms, unsigned n)
 {
     if (nparts == 1)
         return true;
     unsigned *progress =
         region<unsigned>(batch, blockIdx.y, batch.at.frequency) + class_at;
-    write_records(records + part * n * COSTS_NWORDS, s_histograms, n);
+    write_records(records + part * n * TUNE_COSTS_NWORDS, s_histograms, n);
     if (!is_last_block(progress, nparts))
         return false;
     if (threadIdx.x == 0)
         *progress = 0;
-    add_records(records, n, nparts, s_histograms + COSTS_AT, HISTOGRAM_NWORDS);
+    add_records(records, n, nparts, s_histograms + TUNE_COSTS_AT,
+                TUNE_HISTOGRAM_NWORDS);
     __syncthreads();
     return true;
 }
 _Static_assert(2 * (TERP_MAX_LEVELS + 1) * TERP_NCLASSES * sizeof(unsigned) <=
                    TERP_NSYMBOLS * sizeof(uint64_t),
-               "the region has two words for each class");
+               "The region has two words for each class of each level.");
 
 /* ---- a block's task ---- */
 
@@ -102,7 +104,7 @@ union tune_samples {
     struct sampled_stretches stretches;
     struct {
         struct sampled_class cls;
-        struct sampled_run runs[MAX_NRUNS];
+        struct sampled_run runs[TUNE_MAX_NRUNS];
     } of_class;
     struct sampled_class classes[TERP_NCLASSES];
 };
@@ -211,7 +213,7 @@ tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
     cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, s_histograms,
                     n, s_found);
     write_records(region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
-                      (grid.lorenzo_record + task.part * n) * COSTS_NWORDS,
+                      (grid.lorenzo_record + task.part * n) * TUNE_COSTS_NWORDS,
                   s_histograms, n);
 }
 
@@ -220,33 +222,33 @@ template <typename T>
 static __device__ void
 tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
            const struct tune_task &task, const struct sampled_class &s_class,
-           struct sampled_run s_runs[MAX_NRUNS], const struct source<T> &source,
-           const struct constants<T> &k, uint32_t *s_histograms,
-           struct findings *s_found)
+           struct sampled_run s_runs[TUNE_MAX_NRUNS],
+           const struct source<T> &source, const struct constants<T> &k,
+           uint32_t *s_histograms, struct findings *s_found)
 {
     const unsigned n = task.nhistograms + task.njoint;
     uint32_t *records =
         region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
         (grid.first_record[task.l] + grid.nparts[task.l] * task.first_cost) *
-            COSTS_NWORDS;
+            TUNE_COSTS_NWORDS;
 
 #pragma unroll 1
     for (unsigned joint = 0; joint <= (task.njoint > 0); joint++)
-        sample_class(s_class, s_runs, source, k, task.blends || joint > 0,
-                     joint > 0,
-                     s_histograms + joint * task.nhistograms * HISTOGRAM_NWORDS,
-                     s_found);
+        sample_class(
+            s_class, s_runs, source, k, task.blends || joint > 0, joint > 0,
+            s_histograms + joint * task.nhistograms * TUNE_HISTOGRAM_NWORDS,
+            s_found);
     cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, s_histograms,
                     n, s_found);
     const unsigned class_at =
         (2 * (unsigned)task.l + task.blends) * TERP_NCLASSES + s_class.odd;
-    if (!join_parts(batch, class_at, records, task.part, task.nparts,
-                    s_histograms, n))
+    if (!sum_parts(batch, class_at, records, task.part, task.nparts,
+                   s_histograms, n))
         return;
     uint64_t *costs = costs_of_level(batch, task.l);
     for (unsigned h = threadIdx.x / 32; h < n; h += blockDim.x / 32) {
         const uint32_t *s_costs =
-            s_histograms + h * HISTOGRAM_NWORDS + COSTS_AT;
+            s_histograms + h * TUNE_HISTOGRAM_NWORDS + TUNE_COSTS_AT;
         const uint32_t nsampled = s_costs[RECORD_NSAMPLED];
         uint64_t cost = cost_of_codes(s_costs);
         if (threadIdx.x % 32 > 0)
@@ -263,23 +265,23 @@ static __device__ __forceinline__ uint64_t
 cost_of_rows(const uint16_t *cost, const uint16_t *s_rows, unsigned n)
 {
     const unsigned lane = threadIdx.x % 32;
-    uint32_t sums[NLANE_ENTRIES] = {0}, least = 0xFFFFFFFF;
+    uint32_t sums[TUNE_NLANE_ENTRIES] = {0}, least = 0xFFFFFFFF;
     unsigned nescapes = 0;
 
-    for (unsigned i = 0; i < STORED_STRIDE; i += 32)
+    for (unsigned i = 0; i < TUNE_STORED_STRIDE; i += 32)
         nescapes += (unsigned)__popc(__ballot_sync(
-            ALL_LANES, i + lane < n && s_rows[i + lane] == ESCAPE_ROW_AT));
+            FULL_WARP_MASK, i + lane < n && s_rows[i + lane] == ESCAPE_ROW_AT));
 #pragma unroll 1
     for (unsigned first = 0; first < n; first += 8) {
         uint4 eight = *(const uint4 *)(s_rows + first);
         uint32_t pairs[4] = {eight.x, eight.y, eight.z, eight.w};
-        uint32_t costs[8][NLANE_ENTRIES];
+        uint32_t costs[8][TUNE_NLANE_ENTRIES];
 #pragma unroll
         for (unsigned k = 0; k < 8; k++) {
             const uint16_t *row =
                 cost + (pairs[k / 2] >> (16 * (k % 2)) & 0xFFFF) + lane;
 #pragma unroll
-            for (unsigned e = 0; e < NLANE_ENTRIES; e++)
+            for (unsigned e = 0; e < TUNE_NLANE_ENTRIES; e++)
                 costs[k][e] = first + k < n && 32 * e + lane < TERP_NENTRIES
                                   ? row[32 * e]
                                   : 0u;
@@ -287,13 +289,14 @@ cost_of_rows(const uint16_t *cost, const uint16_t *s_rows, unsigned n)
 #pragma unroll
         for (unsigned k = 0; k < 8; k++)
 #pragma unroll
-            for (unsigned e = 0; e < NLANE_ENTRIES; e++)
+            for (unsigned e = 0; e < TUNE_NLANE_ENTRIES; e++)
                 sums[e] += costs[k][e];
     }
-    for (unsigned e = 0; e < NLANE_ENTRIES; e++)
+    for (unsigned e = 0; e < TUNE_NLANE_ENTRIES; e++)
         if (32 * e + lane < TERP_NENTRIES)
             least = min(least, sums[e]);
-    return __reduce_min_sync(ALL_LANES, least) + nescapes * TERP_ESCAPE_COST;
+    return __reduce_min_sync(FULL_WARP_MASK, least) +
+           nescapes * TERP_ESCAPE_COST;
 }
 
 /* The costs of a small level's classes, all of whose values are samples: the
@@ -315,7 +318,8 @@ tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
         unsigned number = 1 + i / SMALL_NVALUES, point = i % SMALL_NVALUES;
         if (point < s_classes[number].nvalues)
             sample_point(s_classes[number], point, source, k,
-                         s_rows + histograms_before(number) * STORED_STRIDE);
+                         s_rows +
+                             histograms_before(number) * TUNE_STORED_STRIDE);
     }
     __syncthreads();
 
@@ -329,21 +333,21 @@ tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
             number++;
         }
         uint64_t cost =
-            cost_of_rows(batch.tables.d_cost, s_rows + h * STORED_STRIDE,
+            cost_of_rows(batch.tables.d_cost, s_rows + h * TUNE_STORED_STRIDE,
                          (unsigned)s_classes[number].nvalues);
         if (threadIdx.x % 32 == 0)
             costs[h] = cost;
     }
 }
 
-/* Grid: struct tune_grid. Block: up to SINGLE_NTHREADS; in dynamic shared
+/* Grid: struct tune_grid. Block: up to TUNE_SINGLE_NTHREADS; in dynamic shared
  * memory the histograms of its class, or of lorenzo, or the rows of a small
  * level. Blocks do not wait for each other: the last of a class, by the class's
  * counter, adds up what the others left. It lets the next kernel come only when
  * the kernels before it have ended, see `choose`. */
 template <typename T>
 static __global__ void
-__launch_bounds__(SINGLE_NTHREADS<T>, 1)
+__launch_bounds__(TUNE_SINGLE_NTHREADS<T>, 1)
     tune(const __grid_constant__ struct cuda_batch batch,
          const __grid_constant__ struct tune_grid grid)
 {
@@ -403,7 +407,7 @@ may_blend(const struct terp_layout *layout, int l)
     return nvalues > TERP_BLEND_MIN_NVALUES;
 }
 _Static_assert(SMALL_NVALUES *TERP_NCLASSES <= TERP_BLEND_MIN_NVALUES,
-               "small levels do not");
+               "A small level has too few points to be blended.");
 
 /* No class of a level has more. */
 static uint64_t
@@ -418,8 +422,8 @@ class_max_nvalues(const struct terp_layout *layout, int l)
 
 /* Returns how many records there are. */
 static uint64_t
-deal_blocks(const struct cuda_batch *batch, unsigned most_parts,
-            struct tune_grid *grid)
+assign_blocks(const struct cuda_batch *batch, unsigned most_parts,
+              struct tune_grid *grid)
 {
     const struct terp_layout *layout = batch->h_layout;
     enum terp_predictor asked = batch->params.predictor;
@@ -469,16 +473,16 @@ deal_blocks(const struct cuda_batch *batch, unsigned most_parts,
 }
 
 /* Histograms of four odd dimensions, or of lorenzo. */
-#define SHARED_MAX_NBYTES (TERP_NCLASSES * HISTOGRAM_NWORDS * 4)
+#define SHARED_MAX_NBYTES (TERP_NCLASSES * TUNE_HISTOGRAM_NWORDS * 4)
 
 template <typename T>
 static cudaError_t
 launch_tune(const struct cuda_batch *batch, const struct tune_grid *grid,
             cudaStream_t stream)
 {
-    size_t shared_nbytes = grid->nhistograms * HISTOGRAM_NWORDS * 4;
+    size_t shared_nbytes = grid->nhistograms * TUNE_HISTOGRAM_NWORDS * 4;
     unsigned nthreads =
-        batch->nchunks == 1 ? SINGLE_NTHREADS<T> : BATCH_NTHREADS;
+        batch->nchunks == 1 ? TUNE_SINGLE_NTHREADS<T> : TUNE_BATCH_NTHREADS;
     dim3 blocks(grid->nblocks, (unsigned)batch->nchunks);
 
     /* The same of all calls, which may come from several threads. */
@@ -500,7 +504,8 @@ cuda_tune(const struct cuda_batch *batch, cudaStream_t stream)
         batch->nchunks < MAX_NPARTS ? MAX_NPARTS / (unsigned)batch->nchunks : 1;
     cudaError_t error = cudaSuccess;
 
-    while (deal_blocks(batch, most_parts, &grid) * COSTS_NWORDS * 4 > room &&
+    while (assign_blocks(batch, most_parts, &grid) * TUNE_COSTS_NWORDS * 4 >
+               room &&
            most_parts > 1)
         most_parts /= 2;
     if (grid.nblocks > 0)

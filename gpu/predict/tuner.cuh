@@ -9,10 +9,8 @@
 /* Threads of a block: of a single chunk there are few blocks, and the slowest
  * decides. */
 template <typename T>
-static constexpr unsigned SINGLE_NTHREADS = sizeof(T) == 4 ? 1024 : 512;
-#define BATCH_NTHREADS 256
-
-#define ALL_LANES 0xFFFFFFFFu
+static constexpr unsigned TUNE_SINGLE_NTHREADS = sizeof(T) == 4 ? 1024 : 512;
+#define TUNE_BATCH_NTHREADS 256
 
 /* Dimensions of a set. */
 static __host__ __device__ __forceinline__ constexpr unsigned
@@ -46,7 +44,7 @@ fetch_state(const struct cuda_chunk *chunk, struct cuda_chunk *s_chunk)
     constexpr unsigned NWORDS =
         offsetof(struct cuda_chunk, plan) / sizeof(uint64_t);
 
-    static_assert(NWORDS <= 32, "a lane each");
+    static_assert(NWORDS <= 32, "A lane fetches a word.");
     if (threadIdx.x < NWORDS)
         copy_async((uint64_t *)s_chunk + threadIdx.x,
                    (const uint64_t *)chunk + threadIdx.x);
@@ -76,26 +74,26 @@ known(const struct source<T> &source, T value)
 /* ---- histograms ---- */
 
 /* A histogram counts slots: the magnitudes of codes, and behind the largest the
- * escape. There is room for NROUNDS of them a lane. Behind the counts are costs
- * by entry, and what its record holds besides; of lorenzo the sum of codes that
- * were counted, how many these are, and their runs' cost. */
-#define NSLOTS TERP_NROWS
-#define NROUNDS ((NSLOTS + 31) / 32)
-#define COSTS_AT (32 * NROUNDS)
-#define COSTS_NWORDS 84
-#define HISTOGRAM_NWORDS (COSTS_AT + COSTS_NWORDS)
+ * escape. There is room for TUNE_NROUNDS of them a lane. Behind the counts are
+ * costs by entry, and what its record holds besides; of lorenzo the sum of
+ * codes that were counted, how many these are, and their runs' cost. */
+#define TUNE_NSLOTS TERP_NROWS
+#define TUNE_NROUNDS ((TUNE_NSLOTS + 31) / 32)
+#define TUNE_COSTS_AT (32 * TUNE_NROUNDS)
+#define TUNE_COSTS_NWORDS 84
+#define TUNE_HISTOGRAM_NWORDS (TUNE_COSTS_AT + TUNE_COSTS_NWORDS)
 
 enum {
     RECORD_NSAMPLED = TERP_NENTRIES,
     RECORD_NESCAPES,
-    RECORD_NJOINED,
+    RECORD_NUNPREDICTABLE,
     RECORD_SUM,
     RECORD_NCOUNTED,
     RECORD_RUN_COST,
     RECORD_END
 };
-_Static_assert(RECORD_END <= COSTS_NWORDS && COSTS_NWORDS % 4 == 0,
-               "records are moved in quads");
+_Static_assert(RECORD_END <= TUNE_COSTS_NWORDS && TUNE_COSTS_NWORDS % 4 == 0,
+               "A record has room for all costs and is moved by four words.");
 
 /* Of a class of one odd dimension a histogram for each spline; of others, under
  * the cubic one, for each set of dimensions that may predict it. */
@@ -136,7 +134,7 @@ blends_before(unsigned number)
 /* What a block found besides its histograms. */
 struct findings {
     uint32_t nsampled;
-    uint32_t njoined;
+    uint32_t nunpredictable;
 };
 
 static __device__ __forceinline__ void
@@ -150,38 +148,40 @@ clear_histograms(uint32_t *s_histograms, unsigned n, struct findings *s_found)
 {
     uint4 *s_quads = (uint4 *)s_histograms;
 #pragma unroll 1
-    for (unsigned i = threadIdx.x; i < n * (HISTOGRAM_NWORDS / 4);
+    for (unsigned i = threadIdx.x; i < n * (TUNE_HISTOGRAM_NWORDS / 4);
          i += blockDim.x)
         s_quads[i] = make_uint4(0, 0, 0, 0);
     if (threadIdx.x == 0) {
         s_found->nsampled = 0;
-        s_found->njoined = 0;
+        s_found->nunpredictable = 0;
     }
 }
 
 /* Histograms that a warp costs together, slots whose costs it loads together,
  * and entries of a lane. */
-#define NTOGETHER 3
-#define NAHEAD 4
-#define NLANE_ENTRIES ((TERP_NENTRIES + 31) / 32)
+#define TUNE_NTOGETHER 3
+#define TUNE_NAHEAD 4
+#define TUNE_NLANE_ENTRIES ((TERP_NENTRIES + 31) / 32)
 
-/* A slice of the slots: of NROUNDS slots one behind another, a lane's, every
- * nslices-th. Those in use are often the first ones; so all slices have about
- * as many of them. */
-_Static_assert(NROUNDS % 2 == 1, "lanes have different banks");
+/* A slice of the slots: of TUNE_NROUNDS slots one behind another, a lane's,
+ * every nslices-th. Those in use are often the first ones; so all slices have
+ * about as many of them. */
+_Static_assert(TUNE_NROUNDS % 2 == 1,
+               "Lanes read different banks: their distance is odd.");
 
 static __device__ __forceinline__ unsigned
 slot_of_slice(unsigned i, unsigned slice, unsigned nslices)
 {
-    return i % 32 * NROUNDS + slice + i / 32 * nslices;
+    return i % 32 * TUNE_NROUNDS + slice + i / 32 * nslices;
 }
 
 /* Counts of a slice's slot go with the slot's number. */
-#define SLOT_NBITS 10
-_Static_assert(NSLOTS <= 1 << SLOT_NBITS, "a number has so many bits");
-_Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES << SLOT_NBITS <= (uint64_t)1
-                                                                    << 32,
-               "a count has the rest");
+#define TUNE_SLOT_NBITS 10
+_Static_assert(TUNE_NSLOTS <= 1 << TUNE_SLOT_NBITS,
+               "A slot's number fits its bits.");
+_Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES << TUNE_SLOT_NBITS <= (uint64_t)1
+                                                                         << 32,
+               "A count fits the bits that the slot's number leaves.");
 
 /* Moves the counts of a warp's slice of the slots to the front of the slice
  * where any of the histograms has one. Returns how many there are. */
@@ -193,26 +193,27 @@ gather_slots(unsigned max_code, uint32_t *s_histograms, unsigned n,
     unsigned nused = 0;
 
 #pragma unroll 1
-    for (unsigned round = slice; round < NROUNDS; round += nslices) {
-        unsigned slot = lane * NROUNDS + round;
-        uint32_t counts[NTOGETHER], any = 0;
+    for (unsigned round = slice; round < TUNE_NROUNDS; round += nslices) {
+        unsigned slot = lane * TUNE_NROUNDS + round;
+        uint32_t counts[TUNE_NTOGETHER], any = 0;
 #pragma unroll
-        for (unsigned h = 0; h < NTOGETHER; h++) {
-            counts[h] = h < n ? s_histograms[h * HISTOGRAM_NWORDS + slot] : 0;
+        for (unsigned h = 0; h < TUNE_NTOGETHER; h++) {
+            counts[h] =
+                h < n ? s_histograms[h * TUNE_HISTOGRAM_NWORDS + slot] : 0;
             any |= counts[h];
         }
-        unsigned used = __ballot_sync(ALL_LANES, any != 0);
+        unsigned used = __ballot_sync(FULL_WARP_MASK, any != 0);
         unsigned before = (unsigned)__popc(used & ((1u << lane) - 1));
         unsigned to = slot_of_slice(nused + before, slice, nslices);
         __syncwarp(); /* others have read what is there */
 #pragma unroll
-        for (unsigned h = 0; h < NTOGETHER; h++) {
+        for (unsigned h = 0; h < TUNE_NTOGETHER; h++) {
             if (any == 0 || h >= n)
                 continue;
-            uint32_t *s_histogram = s_histograms + h * HISTOGRAM_NWORDS;
-            s_histogram[to] = counts[h] << SLOT_NBITS | slot;
+            uint32_t *s_histogram = s_histograms + h * TUNE_HISTOGRAM_NWORDS;
+            s_histogram[to] = counts[h] << TUNE_SLOT_NBITS | slot;
             if (slot > max_code)
-                s_histogram[COSTS_AT + RECORD_NESCAPES] = counts[h];
+                s_histogram[TUNE_COSTS_AT + RECORD_NESCAPES] = counts[h];
         }
         nused += (unsigned)__popc(used);
     }
@@ -227,46 +228,46 @@ cost_slots(const uint16_t *cost, unsigned max_code, uint32_t *s_histograms,
 {
     const unsigned lane = threadIdx.x % 32;
     unsigned nused = gather_slots(max_code, s_histograms, n, slice, nslices);
-    uint32_t sums[NTOGETHER][NLANE_ENTRIES] = {{0}};
+    uint32_t sums[TUNE_NTOGETHER][TUNE_NLANE_ENTRIES] = {{0}};
 
 #pragma unroll 1
-    for (unsigned first = 0; first < nused; first += NAHEAD) {
-        uint32_t costs[NAHEAD][NLANE_ENTRIES];
-        unsigned at[NAHEAD];
+    for (unsigned first = 0; first < nused; first += TUNE_NAHEAD) {
+        uint32_t costs[TUNE_NAHEAD][TUNE_NLANE_ENTRIES];
+        unsigned at[TUNE_NAHEAD];
 #pragma unroll
-        for (unsigned k = 0; k < NAHEAD; k++) {
+        for (unsigned k = 0; k < TUNE_NAHEAD; k++) {
             at[k] = slot_of_slice(min(first + k, nused - 1), slice, nslices);
-            unsigned slot = s_histograms[at[k]] & ((1u << SLOT_NBITS) - 1);
+            unsigned slot = s_histograms[at[k]] & ((1u << TUNE_SLOT_NBITS) - 1);
             unsigned row = slot > max_code ? TERP_ROW_ESCAPE : slot;
             const uint16_t *costs_of_row =
                 cost + row * TERP_ENTRY_STRIDE + lane;
 #pragma unroll
-            for (unsigned e = 0; e < NLANE_ENTRIES; e++)
+            for (unsigned e = 0; e < TUNE_NLANE_ENTRIES; e++)
                 costs[k][e] =
                     32 * e + lane < TERP_NENTRIES ? costs_of_row[32 * e] : 0u;
         }
 #pragma unroll
-        for (unsigned k = 0; k < NAHEAD; k++) {
+        for (unsigned k = 0; k < TUNE_NAHEAD; k++) {
 #pragma unroll
-            for (unsigned h = 0; h < NTOGETHER; h++) {
+            for (unsigned h = 0; h < TUNE_NTOGETHER; h++) {
                 uint32_t count =
                     h < n && first + k < nused
-                        ? s_histograms[h * HISTOGRAM_NWORDS + at[k]] >>
-                              SLOT_NBITS
+                        ? s_histograms[h * TUNE_HISTOGRAM_NWORDS + at[k]] >>
+                              TUNE_SLOT_NBITS
                         : 0;
 #pragma unroll
-                for (unsigned e = 0; e < NLANE_ENTRIES; e++)
+                for (unsigned e = 0; e < TUNE_NLANE_ENTRIES; e++)
                     sums[h][e] += count * costs[k][e];
             }
         }
     }
 #pragma unroll
-    for (unsigned h = 0; h < NTOGETHER; h++)
+    for (unsigned h = 0; h < TUNE_NTOGETHER; h++)
 #pragma unroll
-        for (unsigned e = 0; e < NLANE_ENTRIES; e++)
+        for (unsigned e = 0; e < TUNE_NLANE_ENTRIES; e++)
             if (h < n && 32 * e + lane < TERP_NENTRIES)
-                atomicAdd(s_histograms + h * HISTOGRAM_NWORDS + COSTS_AT +
-                              32 * e + lane,
+                atomicAdd(s_histograms + h * TUNE_HISTOGRAM_NWORDS +
+                              TUNE_COSTS_AT + 32 * e + lane,
                           sums[h][e]);
 }
 
@@ -277,21 +278,22 @@ cost_histograms(const uint16_t *cost, unsigned max_code, uint32_t *s_histograms,
                 unsigned n, const struct findings *s_found)
 {
     const unsigned nwarps = blockDim.x / 32;
-    unsigned ngroups = (n + NTOGETHER - 1) / NTOGETHER;
-    unsigned nslices = min(max(nwarps / ngroups, 1u), (unsigned)NROUNDS);
+    unsigned ngroups = (n + TUNE_NTOGETHER - 1) / TUNE_NTOGETHER;
+    unsigned nslices = min(max(nwarps / ngroups, 1u), (unsigned)TUNE_NROUNDS);
 
     __syncthreads();
 #pragma unroll 1
     for (unsigned task = threadIdx.x / 32; task < ngroups * nslices;
          task += nwarps) {
-        unsigned first = task % ngroups * NTOGETHER;
-        cost_slots(cost, max_code, s_histograms + first * HISTOGRAM_NWORDS,
+        unsigned first = task % ngroups * TUNE_NTOGETHER;
+        cost_slots(cost, max_code, s_histograms + first * TUNE_HISTOGRAM_NWORDS,
                    n - first, task / ngroups, nslices);
     }
     for (unsigned h = threadIdx.x; h < n; h += blockDim.x) {
-        uint32_t *s_histogram = s_histograms + h * HISTOGRAM_NWORDS;
-        s_histogram[COSTS_AT + RECORD_NSAMPLED] = s_found->nsampled;
-        s_histogram[COSTS_AT + RECORD_NJOINED] = s_found->njoined;
+        uint32_t *s_histogram = s_histograms + h * TUNE_HISTOGRAM_NWORDS;
+        s_histogram[TUNE_COSTS_AT + RECORD_NSAMPLED] = s_found->nsampled;
+        s_histogram[TUNE_COSTS_AT + RECORD_NUNPREDICTABLE] =
+            s_found->nunpredictable;
     }
     __syncthreads();
 }
@@ -301,7 +303,7 @@ static __device__ __forceinline__ void
 add_records(const uint32_t *records, unsigned n, unsigned nparts,
             uint32_t *s_costs, unsigned stride)
 {
-    const unsigned nquads = COSTS_NWORDS / 4;
+    const unsigned nquads = TUNE_COSTS_NWORDS / 4;
 
     for (unsigned i = threadIdx.x; i < n * nquads; i += blockDim.x) {
         const uint4 *quads = (const uint4 *)records + i;
@@ -327,10 +329,10 @@ cost_of_codes(const uint32_t *s_costs)
     uint32_t least = 0xFFFFFFFF;
 
 #pragma unroll
-    for (unsigned e = 0; e < NLANE_ENTRIES; e++)
+    for (unsigned e = 0; e < TUNE_NLANE_ENTRIES; e++)
         if (32 * e + lane < TERP_NENTRIES)
             least = min(least, s_costs[32 * e + lane]);
-    return __reduce_min_sync(ALL_LANES, least) +
+    return __reduce_min_sync(FULL_WARP_MASK, least) +
            s_costs[RECORD_NESCAPES] * TERP_ESCAPE_COST;
 }
 

@@ -40,9 +40,10 @@ find_stretches(const struct terp_layout *layout, unsigned part, unsigned nparts,
 
 /* Rows that a difference along slower dimensions takes: bit d - 1 of a
  * corner is set where the row is the one before in dimension d. */
-#define MAX_NCORNERS (1 << (TERP_NDIMS - 1))
-_Static_assert(MAX_NCORNERS <= 32, "a lane each");
-_Static_assert(TERP_LORENZO_RUN_NVALUES == 32, "a warp's values are a run");
+#define TUNE_MAX_NCORNERS (1 << (TERP_NDIMS - 1))
+_Static_assert(TUNE_MAX_NCORNERS <= 32, "Each corner has a lane.");
+_Static_assert(TERP_LORENZO_RUN_NVALUES == 32,
+               "The values that a warp takes at a time are a run.");
 
 static __device__ constexpr unsigned
 lowest_bit(unsigned corner)
@@ -77,7 +78,7 @@ find_stretch(const volatile struct sampled_stretches &some, const T *values,
     return stretch;
 }
 
-/* The integer that stands for a value, see prequantize in the CPU's stages. A
+/* The integer that stands for a value, nearest_quant. A
  * value that it does not reproduce repeats the one before, `last` before the
  * lanes of `group`, and so do special values: they are not valid. Where
  * `exists` is false it is 0. The whole warp takes part. */
@@ -85,25 +86,22 @@ template <typename T>
 static __device__ __forceinline__ int_of<T>
 integer_of(const struct source<T> &source, T value, bool exists,
            const struct constants<T> &k, unsigned group, int_of<T> last,
-           bool *valid_ret, bool *joins_ret)
+           bool *valid_ret, bool *is_unpredictable_ret)
 {
     bool special = source.has_specials && is_special(value, source.fills);
-    T scaled = value * k.inverse;
-    bool fits = absolute(scaled) <= value_traits<T>::MAX_LEVEL;
-    T level = ((fits ? scaled : (T)0) + value_traits<T>::ROUNDER) -
-              value_traits<T>::ROUNDER;
-    fits &= absolute(value - level * k.step) < k.limit;
-    int_of<T> integer = exists ? (int_of<T>)level : 0;
+    bool fits;
+    T quant = nearest_quant(value, k, &fits);
+    int_of<T> integer = exists ? (int_of<T>)quant : 0;
     bool valid = !exists || (fits && !special);
 
     *valid_ret = valid;
-    *joins_ret = exists && !fits && !special;
-    unsigned valids = __ballot_sync(ALL_LANES, valid);
-    if (valids != ALL_LANES) {
+    *is_unpredictable_ret = exists && !fits && !special;
+    unsigned valids = __ballot_sync(FULL_WARP_MASK, valid);
+    if (valids != FULL_WARP_MASK) {
         unsigned lane = threadIdx.x % 32;
-        unsigned until = valids & group & (ALL_LANES >> (31 - lane));
+        unsigned until = valids & group & (FULL_WARP_MASK >> (31 - lane));
         int from = until != 0 ? 31 - __clz((int)until) : (int)lane;
-        int_of<T> before = __shfl_sync(ALL_LANES, integer, from);
+        int_of<T> before = __shfl_sync(FULL_WARP_MASK, integer, from);
         integer = until != 0 ? before : last;
     }
     return integer;
@@ -164,18 +162,19 @@ count_differences(word_of<T> row[NCORNERS], word_of<T> column[NCORNERS],
             count_slot(s_histogram, slot);
             sums = magnitude_of_slot(slot, max_code);
             slot = slot_of_difference<T>(row[corner], max_code);
-            count_slot(s_histogram + HISTOGRAM_NWORDS, slot);
+            count_slot(s_histogram + TUNE_HISTOGRAM_NWORDS, slot);
             sums |= magnitude_of_slot(slot, max_code) << 16;
         }
-        sums = __reduce_add_sync(ALL_LANES, sums);
+        sums = __reduce_add_sync(FULL_WARP_MASK, sums);
         if (lane / 2 == corner)
             sum_of_lane = lane % 2 ? sums >> 16 : sums & 0xFFFF;
-        s_histogram += 2 * HISTOGRAM_NWORDS;
+        s_histogram += 2 * TUNE_HISTOGRAM_NWORDS;
     }
     return sum_of_lane;
 }
-_Static_assert(32 * TERP_ROW_ESCAPE < 1 << 16 && 2 * MAX_NCORNERS <= 32,
-               "a lane's sum has 16 bits");
+_Static_assert(32 * TERP_ROW_ESCAPE < 1 << 16 && 2 * TUNE_MAX_NCORNERS <= 32,
+               "A warp's sum of magnitudes fits 16 bits, and each set of "
+               "dimensions has a lane.");
 
 /* What the runs of a lane's set of dimensions sum up to. */
 struct lane_runs {
@@ -201,17 +200,87 @@ add_runs(const struct lane_runs &runs, unsigned slower, uint32_t *s_histograms)
         return;
     for (unsigned corner = 0; corner < lane / 2; corner++)
         number += (corner & ~slower) == 0 ? 2 : 0;
-    uint32_t *s_record = s_histograms + number * HISTOGRAM_NWORDS + COSTS_AT;
+    uint32_t *s_record =
+        s_histograms + number * TUNE_HISTOGRAM_NWORDS + TUNE_COSTS_AT;
     atomicAdd(s_record + RECORD_SUM, runs.sum);
     atomicAdd(s_record + RECORD_NCOUNTED, runs.n);
     atomicAdd(s_record + RECORD_RUN_COST, runs.cost);
 }
 
-/* A warp takes a stretch, 32 values at a time, or as many short ones as it
- * has room for, lanes in groups of a power of two. What it takes at a time is a
- * run, unless stretches are too short for runs. What is read of `some` is
- * not kept: registers are scarce. A third slower dimension doubles what a lane
- * holds: NCORNERS is the number of corners, or larger. */
+/* What a lane knows of the stretch that its group of lanes samples. */
+template <int NCORNERS, typename T> struct lane_stretch {
+    struct stretch<T> stretch;
+    const T *rows[NCORNERS];
+    unsigned nlanes, in_group; /* lanes of a group, and the lane's number */
+    unsigned group;            /* mask of its lanes */
+    /* The integer before the warp's values, of the row of the corner that has
+     * the lane's number. Only whole warps go on along a row. */
+    int_of<T> last;
+};
+
+/* Lanes of a group: a power of two, and no more than a stretch needs. */
+static __device__ __forceinline__ unsigned
+group_nlanes(uint32_t stretch_nvalues)
+{
+    unsigned nlanes = 32;
+
+    while (nlanes / 2 >= stretch_nvalues)
+        nlanes /= 2;
+    return nlanes;
+}
+
+/* Makes the integers of the values at `at` from each corner, and their
+ * differences along dimension 0. Returns whether the lane's value counts. */
+template <int NCORNERS, typename T>
+static __device__ __forceinline__ bool
+integers_at(const struct source<T> &source, const struct constants<T> &k,
+            unsigned slower, uint32_t at, struct lane_stretch<NCORNERS, T> &own,
+            word_of<T> row[NCORNERS], word_of<T> column[NCORNERS],
+            struct findings *found)
+{
+    const unsigned lane = threadIdx.x % 32;
+    const uint32_t x = at + own.in_group;
+    const bool inside = x < own.stretch.nvalues;
+    /* The stretch's first value does not: the value before it, which the chunk
+     * has, is not sampled. */
+    bool counts = inside && x > 0;
+    T values[NCORNERS];
+
+#pragma unroll
+    for (unsigned corner = 0; corner < NCORNERS; corner++) {
+        bool exists = inside && (corner & ~own.stretch.exists) == 0;
+        values[corner] = exists ? __ldg(own.rows[corner] + x) : (T)0;
+    }
+#pragma unroll
+    for (unsigned corner = 0; corner < NCORNERS; corner++) {
+        bool exists = inside && (corner & ~own.stretch.exists) == 0;
+        bool valid, is_unpredictable;
+        if ((corner & ~slower) != 0)
+            continue;
+        int_of<T> last = __shfl_sync(FULL_WARP_MASK, own.last, (int)corner);
+        int_of<T> integer =
+            integer_of(source, values[corner], exists, k, own.group, last,
+                       &valid, &is_unpredictable);
+        int_of<T> before = __shfl_up_sync(FULL_WARP_MASK, integer, 1);
+        before = own.in_group == 0 ? last : before;
+        column[corner] = (word_of<T>)integer;
+        row[corner] = (word_of<T>)integer - (word_of<T>)before;
+        integer = __shfl_sync(FULL_WARP_MASK, integer, 31);
+        own.last = lane == corner ? integer : own.last;
+        if (corner == 0) {
+            found->nsampled += counts;
+            counts &= valid; /* A special value costs nothing. */
+            found->nunpredictable += is_unpredictable;
+        }
+    }
+    return counts;
+}
+
+/* A warp takes a stretch, 32 values at a time, or as many short ones as it has
+ * groups of lanes. What it takes at a time is a run, unless stretches are too
+ * short for runs. What is read of `some` is not kept: registers are scarce. A
+ * third slower dimension doubles what a lane holds: NCORNERS is the number of
+ * corners, or larger. */
 template <int NCORNERS, typename T>
 static __device__ void
 sample_corners(const volatile struct sampled_stretches &some,
@@ -219,79 +288,47 @@ sample_corners(const volatile struct sampled_stretches &some,
                int max_code, uint32_t *s_histograms, struct findings *s_found)
 {
     const uint32_t most = (uint32_t)min_u64(TERP_LORENZO_NVALUES, some.dims[0]);
-    const unsigned slower = some.slower;
-    unsigned nlanes = 32;
-    uint32_t nsampled = 0, njoined = 0;
+    const unsigned slower = some.slower, lane = threadIdx.x % 32;
+    struct lane_stretch<NCORNERS, T> own;
+    struct findings found = {0, 0};
     struct lane_runs runs = {0, 0, 0};
 
-    while (nlanes / 2 >= most)
-        nlanes /= 2;
-    unsigned lane = threadIdx.x % 32, member = lane % nlanes;
-    unsigned group = (ALL_LANES >> (32 - nlanes)) << (lane - member);
-    uint32_t nat_once = 32 / nlanes;
+    own.nlanes = group_nlanes(most);
+    own.in_group = lane % own.nlanes;
+    own.group = (FULL_WARP_MASK >> (32 - own.nlanes)) << (lane - own.in_group);
+    const uint32_t nat_once = 32 / own.nlanes;
     for (uint32_t first = some.first + threadIdx.x / 32 * nat_once;
          first < some.end; first += blockDim.x / 32 * nat_once) {
-        uint32_t nth = first + lane / nlanes;
-        struct stretch<T> stretch =
+        uint32_t nth = first + lane / own.nlanes;
+        own.stretch =
             find_stretch(some, source.values, nth < some.end ? nth : first);
-        /* Of the corner's row that the lane has the number of: the integer
-         * before the warp's values. Only whole warps go on along a row. */
-        int_of<T> last_of_lane = 0;
+        own.last = 0;
         if (nth >= some.end)
-            stretch.nvalues = 0;
-        const T *rows[NCORNERS];
-        rows[0] = stretch.values;
+            own.stretch.nvalues = 0;
+        own.rows[0] = own.stretch.values;
 #pragma unroll
         for (unsigned corner = 1; corner < NCORNERS; corner++)
-            rows[corner] = rows[corner & (corner - 1)] -
-                           some.stride[1 + lowest_bit(corner)];
-        for (uint32_t at = 0; at < most; at += nlanes) {
-            uint32_t x = at + member;
-            bool inside = x < stretch.nvalues;
-            /* The first has nothing before it here, but has in the chunk. */
-            bool counts = inside && x > 0;
+            own.rows[corner] = own.rows[corner & (corner - 1)] -
+                               some.stride[1 + lowest_bit(corner)];
+        for (uint32_t at = 0; at < most; at += own.nlanes) {
             word_of<T> row[NCORNERS], column[NCORNERS];
-            T values[NCORNERS];
-#pragma unroll
-            for (unsigned corner = 0; corner < NCORNERS; corner++) {
-                bool exists = inside && (corner & ~stretch.exists) == 0;
-                values[corner] = exists ? __ldg(rows[corner] + x) : (T)0;
-            }
-#pragma unroll
-            for (unsigned corner = 0; corner < NCORNERS; corner++) {
-                bool exists = inside && (corner & ~stretch.exists) == 0;
-                bool valid, joins;
-                if ((corner & ~slower) != 0)
-                    continue;
-                int_of<T> last =
-                    __shfl_sync(ALL_LANES, last_of_lane, (int)corner);
-                int_of<T> integer = integer_of(source, values[corner], exists,
-                                               k, group, last, &valid, &joins);
-                int_of<T> before = __shfl_up_sync(ALL_LANES, integer, 1);
-                before = member == 0 ? last : before;
-                column[corner] = (word_of<T>)integer;
-                row[corner] = (word_of<T>)integer - (word_of<T>)before;
-                integer = __shfl_sync(ALL_LANES, integer, 31);
-                last_of_lane = lane == corner ? integer : last_of_lane;
-                if (corner == 0) {
-                    nsampled += counts;
-                    counts &= valid; /* a special value costs nothing */
-                    njoined += joins;
-                }
-            }
+            const bool counts = integers_at<NCORNERS>(source, k, slower, at,
+                                                      own, row, column, &found);
             uint32_t sum = count_differences<T, NCORNERS>(
                 row, column, slower, counts, max_code, s_histograms);
-            uint32_t n = (uint32_t)__popc(__ballot_sync(ALL_LANES, counts));
+            uint32_t n =
+                (uint32_t)__popc(__ballot_sync(FULL_WARP_MASK, counts));
             add_run(runs, sum, n);
         }
     }
     if (terp_lorenzo_has_runs(most))
         add_runs(runs, slower, s_histograms);
-    nsampled = __reduce_add_sync(ALL_LANES, nsampled);
-    njoined = __reduce_add_sync(ALL_LANES, njoined);
+    found.nsampled = __reduce_add_sync(FULL_WARP_MASK, found.nsampled);
+    found.nunpredictable =
+        __reduce_add_sync(FULL_WARP_MASK, found.nunpredictable);
     if (lane == 0) {
-        atomicAdd(&s_found->nsampled, nsampled);
-        atomicAdd(&s_found->njoined, njoined);
+        atomicAdd(&s_found->nsampled, found.nsampled);
+        atomicAdd(&s_found->nunpredictable, found.nunpredictable);
     }
 }
 
@@ -301,12 +338,12 @@ sample_lorenzo(const struct sampled_stretches &some,
                const struct source<T> &source, const struct constants<T> &k,
                int max_code, uint32_t *s_histograms, struct findings *s_found)
 {
-    if (some.slower < MAX_NCORNERS / 2)
-        sample_corners<MAX_NCORNERS / 2>(some, source, k, max_code,
-                                         s_histograms, s_found);
+    if (some.slower < TUNE_MAX_NCORNERS / 2)
+        sample_corners<TUNE_MAX_NCORNERS / 2>(some, source, k, max_code,
+                                              s_histograms, s_found);
     else
-        sample_corners<MAX_NCORNERS>(some, source, k, max_code, s_histograms,
-                                     s_found);
+        sample_corners<TUNE_MAX_NCORNERS>(some, source, k, max_code,
+                                          s_histograms, s_found);
 }
 
 #endif

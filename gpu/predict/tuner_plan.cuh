@@ -6,7 +6,7 @@
 
 /* ---- what blocks work on ---- */
 
-/* How a launch's blocks, the blockIdx.x of each chunk, are dealt out: first
+/* How a launch's blocks, the blockIdx.x of each chunk, are assigned: first
  * lorenzo's, then by level from 1, class from the last, splines and then
  * blending, part. */
 struct tune_grid {
@@ -106,14 +106,17 @@ ncosts_of(unsigned nactive)
 {
     return UINT64_C(0x4919090300) >> (8 * nactive) & 0xFF;
 }
-_Static_assert(ncosts_of(4) == 81 - 16 + 4 * (TERP_NSPLINES - 1) &&
-                   ncosts_of(3) == 27 - 8 + 3 * (TERP_NSPLINES - 1) &&
-                   ncosts_of(2) == 9 - 4 + 2 * (TERP_NSPLINES - 1) &&
-                   ncosts_of(1) == TERP_NSPLINES,
-               "subsets of subsets, but for the empty ones, and splines");
+_Static_assert(
+    ncosts_of(4) == 81 - 16 + 4 * (TERP_NSPLINES - 1) &&
+        ncosts_of(3) == 27 - 8 + 3 * (TERP_NSPLINES - 1) &&
+        ncosts_of(2) == 9 - 4 + 2 * (TERP_NSPLINES - 1) &&
+        ncosts_of(1) == TERP_NSPLINES,
+    "Costs are of subsets of subsets, but for empty ones, and of the "
+    "other splines for single dimensions.");
 
 #define LEVEL_MAX_NCOSTS (ncosts_of(TERP_NDIMS) + blends_before(TERP_NCLASSES))
-_Static_assert(LEVEL_MAX_NCOSTS <= LEVEL_NCOSTS, "a level's costs have room");
+_Static_assert(LEVEL_MAX_NCOSTS <= LEVEL_NCOSTS,
+               "A level's costs fit its part of the region.");
 
 struct choice_shared {
     struct cuda_chunk chunk; /* its state, up to the plan */
@@ -121,7 +124,7 @@ struct choice_shared {
     uint64_t spline_cost[TERP_MAX_LEVELS + 1]; /* of a level */
     uint64_t lorenzo_weight[TERP_NCLASSES];    /* of a set of dimensions */
     uint64_t lorenzo_cost[TERP_NCLASSES];
-    alignas(16) uint32_t lorenzo_record[TERP_NCLASSES * COSTS_NWORDS];
+    alignas(16) uint32_t lorenzo_record[TERP_NCLASSES * TUNE_COSTS_NWORDS];
     uint64_t costs[CHOICE_NWARPS][LEVEL_MAX_NCOSTS]; /* a warp's level */
 };
 
@@ -170,12 +173,12 @@ cost_blends(unsigned nactive, const uint64_t *s_costs, uint64_t cost_ret[2])
     }
 #pragma unroll
     for (unsigned s = 0; s < TERP_NSPLINES; s++) {
-        uint64_t key = __shfl_sync(ALL_LANES, cost, (int)s) << 2 | s;
+        uint64_t key = __shfl_sync(FULL_WARP_MASK, cost, (int)s) << 2 | s;
         least = min_u64(least, key);
     }
     for (int i = 0; i < 2; i++)
         cost_ret[i] =
-            (least >> 2) + __shfl_sync(ALL_LANES, cost, TERP_NSPLINES + i);
+            (least >> 2) + __shfl_sync(FULL_WARP_MASK, cost, TERP_NSPLINES + i);
     return (unsigned)(least & 3);
 }
 
@@ -190,7 +193,8 @@ cost_splines(unsigned nactive, const uint64_t *s_costs,
     uint64_t cost = 0, of_spline = 0, of_cubic = 0;
 
     /* A lane a spline and class. */
-    static_assert(TERP_NSPLINES == 3 && TERP_SPLINE_CUBIC == 0, "two others");
+    static_assert(TERP_NSPLINES == 3 && TERP_SPLINE_CUBIC == 0,
+                  "Besides the cubic spline there are two.");
     if (odd < 1u << nactive) {
         unsigned dims = terp_predicting_dims(odd, candidate.priorities);
 #pragma unroll
@@ -206,17 +210,17 @@ cost_splines(unsigned nactive, const uint64_t *s_costs,
     }
 #pragma unroll
     for (int lanes = 16; lanes > 1; lanes /= 2)
-        cost += __shfl_xor_sync(ALL_LANES, cost, lanes);
-    const uint64_t other = __shfl_xor_sync(ALL_LANES, cost, 1);
+        cost += __shfl_xor_sync(FULL_WARP_MASK, cost, lanes);
+    const uint64_t other = __shfl_xor_sync(FULL_WARP_MASK, cost, 1);
     return min_u64(cost << 2 | spline, other << 2 | (3 - spline));
 }
 
-/* A level's plan but for its ratio, and its cost: by a warp. Least are found
+/* A level's plan but for its bound, and its cost: by a warp. Least are found
  * among keys of a cost and, below it, what ties go to; a chunk on a device has
  * fewer than 2^40 values, whose costs have less than 2^16 units each. */
 static __device__ __forceinline__ uint64_t
 plan_level(unsigned active, bool blends, const uint64_t *s_costs,
-           const struct candidate *s_candidates, struct cuda_level_plan *plan)
+           const struct candidate *s_candidates, struct terp_level_plan *plan)
 {
     const unsigned nactive = count_bits(active), lane = threadIdx.x % 32;
     const unsigned end = candidates_before(nactive + 1);
@@ -241,9 +245,9 @@ plan_level(unsigned active, bool blends, const uint64_t *s_costs,
     uint64_t key = least;
 #pragma unroll 1
     for (int lanes = 16; lanes > 0; lanes /= 2)
-        least = min_u64(least, __shfl_xor_sync(ALL_LANES, least, lanes));
-    unsigned winners = __ballot_sync(ALL_LANES, key == least);
-    nth = __shfl_sync(ALL_LANES, nth, __ffs((int)winners) - 1);
+        least = min_u64(least, __shfl_xor_sync(FULL_WARP_MASK, least, lanes));
+    unsigned winners = __ballot_sync(FULL_WARP_MASK, key == least);
+    nth = __shfl_sync(FULL_WARP_MASK, nth, __ffs((int)winners) - 1);
     const uint64_t least_spline = min_u64(
         least >> 8 << 2, cost_splines(nactive, s_costs, s_candidates[nth]));
     unsigned spline = (unsigned)(least_spline & 3), blend = 0;
@@ -280,25 +284,24 @@ static __device__ __forceinline__ void
 weigh_lorenzo(const struct cuda_batch &batch, const uint32_t *s_record,
               unsigned h, uint64_t *weight_ret, uint64_t *cost_ret)
 {
-    const uint32_t nsampled = s_record[RECORD_NSAMPLED];
-    const uint64_t joined = s_record[RECORD_NJOINED] * TERP_UNPREDICTABLE_COST;
-    const uint64_t cost = cost_of_codes(s_record);
+    const struct terp_difference_samples samples = {
+        s_record[RECORD_NSAMPLED], s_record[RECORD_NUNPREDICTABLE],
+        cost_of_codes(s_record),   s_record[RECORD_RUN_COST],
+        s_record[RECORD_SUM],      s_record[RECORD_NCOUNTED]};
 
     if (threadIdx.x % 32 > 0)
         return;
-    if (nsampled == 0) {
+    if (samples.nsampled == 0) {
         *weight_ret = *cost_ret = ~UINT64_C(0);
         return;
     }
-    const uint64_t in_runs = terp_cost_in_runs(
-        cost, s_record[RECORD_RUN_COST],
-        terp_cost_of_sum(s_record[RECORD_SUM], s_record[RECORD_NCOUNTED]));
-    *weight_ret =
-        terp_scale_cost(cost + joined, batch.nvalues, nsampled) << 4 | (15 - h);
-    *cost_ret = terp_scale_cost(in_runs + joined, batch.nvalues, nsampled);
+    *weight_ret = terp_cost_of_differences(&samples, batch.nvalues, false)
+                      << 4 |
+                  (15 - h);
+    *cost_ret = terp_cost_of_differences(&samples, batch.nvalues, true);
 }
 
-/* The ratio of each level, and the prediction: by the first warp. */
+/* The bound of each level, and the prediction: by the first warp. */
 static __device__ __forceinline__ void
 decide(const struct cuda_batch &batch, const struct tune_grid &grid,
        const struct choice_shared *shared, struct cuda_chunk &chunk)
@@ -310,24 +313,20 @@ decide(const struct cuda_batch &batch, const struct tune_grid &grid,
     for (int l = 1; l <= grid.nlevels; l++)
         spline_cost += shared->spline_cost[l];
     for (int l = 1 + lane; l <= grid.nlevels; l += 32)
-        chunk.plan[l].ratio = (uint8_t)terp_ratio_of_level(
+        chunk.plan[l].bound_ratio = (uint8_t)terp_bound_ratio_of(
             l, (int)count_bits(grid.dims_in_use), spline_cost, batch.nvalues);
     if (grid.nlorenzo > 0 && lane < 1 << count_bits(grid.dims_in_use))
         least = shared->lorenzo_weight[lane];
 #pragma unroll 1
     for (int lanes = 16; lanes > 0; lanes /= 2)
-        least = min_u64(least, __shfl_xor_sync(ALL_LANES, least, lanes));
+        least = min_u64(least, __shfl_xor_sync(FULL_WARP_MASK, least, lanes));
     if (lane > 0)
         return;
     const bool any = least != ~UINT64_C(0);
     const unsigned set = 15 - (unsigned)(least & 15);
     const uint64_t lorenzo_cost = any ? shared->lorenzo_cost[set] : least;
-    const bool lorenzo =
-        asked == TERP_PREDICTOR_LORENZO ||
-        (asked == TERP_PREDICTOR_AUTO &&
-         terp_prefers_lorenzo(lorenzo_cost, spline_cost, batch.nvalues));
-    chunk.prediction =
-        lorenzo ? TERP_PREDICTION_LORENZO : TERP_PREDICTION_SPLINE;
+    const uint64_t cost[TERP_NPREDICTIONS] = {0, spline_cost, lorenzo_cost};
+    chunk.prediction = terp_choose_prediction(asked, cost, batch.nvalues);
     /* Without a sample all dimensions in use are taken. */
     if (asked != TERP_PREDICTOR_SPLINE)
         chunk.lorenzo_dims = subset_at(any ? set : 15, grid.dims_in_use);
@@ -362,8 +361,8 @@ __launch_bounds__(CHOICE_NTHREADS)
     if (1 + warp <= grid.nlevels)
         fetch_costs(batch, grid, 1 + warp, s_costs);
     add_records(region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
-                    grid.lorenzo_record * COSTS_NWORDS,
-                nsets, grid.nlorenzo, s.lorenzo_record, COSTS_NWORDS);
+                    grid.lorenzo_record * TUNE_COSTS_NWORDS,
+                nsets, grid.nlorenzo, s.lorenzo_record, TUNE_COSTS_NWORDS);
     wait_async();
     __syncthreads();
     if (!is_tuned(s.chunk))
@@ -384,7 +383,7 @@ __launch_bounds__(CHOICE_NTHREADS)
     /* The last warps seldom have levels. */
 #pragma unroll 1
     for (int h = CHOICE_NWARPS - 1 - warp; h < (int)nsets; h += CHOICE_NWARPS) {
-        weigh_lorenzo(batch, s.lorenzo_record + (unsigned)h * COSTS_NWORDS,
+        weigh_lorenzo(batch, s.lorenzo_record + (unsigned)h * TUNE_COSTS_NWORDS,
                       (unsigned)h, &s.lorenzo_weight[h], &s.lorenzo_cost[h]);
     }
     __syncthreads();

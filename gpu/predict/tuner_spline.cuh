@@ -75,7 +75,7 @@ template <typename T> struct neighbours {
 _Static_assert(
     (TERP_FORM_EXTRAPOLATE & TERP_FORM_QUAD_BELOW & TERP_FORM_CUBIC & 1) == 1 &&
         ((TERP_FORM_COPY | TERP_FORM_LINEAR | TERP_FORM_QUAD_ABOVE) & 1) == 0,
-    "forms that take the point further below are odd");
+    "Forms that read the point further below have odd numbers.");
 
 template <typename T>
 static __device__ __forceinline__ struct neighbours<T>
@@ -97,7 +97,7 @@ struct average {
     T sum;
     int n, order;
 };
-#define LINEAR_ORDER 2 /* at most, of the linear spline's forms */
+#define TUNE_LINEAR_ORDER 2 /* at most, of the linear spline's forms */
 
 /* `form` is the cubic spline's. */
 template <typename T>
@@ -111,10 +111,10 @@ predict_along(const struct neighbours<T> &near, enum terp_form form,
                                              : b;
 
     if (spline == TERP_SPLINE_LINEAR)
-        order = min(order, LINEAR_ORDER);
+        order = min(order, TUNE_LINEAR_ORDER);
     else if (form == TERP_FORM_CUBIC)
         pred = spline == TERP_SPLINE_CUBIC ? TERP_CUBIC(a, b, c, d)
-                                           : TERP_NATURAL(a, b, c, d, (T)0.025);
+                                           : TERP_NATURAL(T, a, b, c, d);
     else if (form == TERP_FORM_QUAD_BELOW)
         pred = TERP_QUAD_BELOW(a, b, c);
     else if (form == TERP_FORM_QUAD_ABOVE)
@@ -142,27 +142,10 @@ template <unsigned NDIMS, typename T>
 static __device__ __forceinline__ T
 share_of(int n)
 {
-    T share = NDIMS <= 2 || n == 2   ? (T)0.5
-              : NDIMS == 3 || n == 3 ? (T)(1.0 / 3)
-                                     : (T)0.25;
-    return NDIMS == 1 || n == 1 ? (T)1 : share;
-}
-
-/* What stands for the errors of what a decoder predicts from: a noise by the
- * place along dimension 0, and its amplitude for a class of NDIMS predicting
- * dimensions of which so many are blended at a time. */
-template <typename T>
-static __device__ __forceinline__ T
-noise_at(uint64_t x)
-{
-    return (T)terp_noise_at(x);
-}
-
-template <unsigned NDIMS, int blend_order, typename T>
-static __device__ __forceinline__ T
-amplitude_of(void)
-{
-    return (T)(terp_noise_amplitude(NDIMS, blend_order) / 16);
+    return NDIMS == 1 || n == 1   ? TERP_SHARE(T, 1)
+           : NDIMS <= 2 || n == 2 ? TERP_SHARE(T, 2)
+           : NDIMS == 3 || n == 3 ? TERP_SHARE(T, 3)
+                                  : TERP_SHARE(T, 4);
 }
 
 /* What the code of `value` would be, see TERP_UNKNOWN_CODE. */
@@ -170,12 +153,10 @@ template <typename T>
 static __device__ __forceinline__ unsigned
 slot_of(T value, T pred, T noise, const struct constants<T> &k)
 {
-    T scaled = absolute((value - pred) * k.inverse + noise);
-    T unknown = (T)(value != value ? 0 : TERP_UNKNOWN_CODE);
-    T most = k.max_code + (T)0.5; /* and more: an escape */
-    scaled = scaled != scaled ? unknown : scaled;
-    scaled = smaller(scaled, most);
-    return (unsigned)(int)(scaled + (T)0.5);
+    const T most = k.max_code + (T)0.5; /* and more: an escape */
+    const T magnitude =
+        smaller(sampled_magnitude(value, pred, noise, k.inverse), most);
+    return (unsigned)(int)(magnitude + (T)0.5);
 }
 
 /* Where a value's slots under a spline go, by the number of the histogram: they
@@ -188,33 +169,35 @@ struct stored {
     uint16_t *s_rows;
     unsigned max_code;
 };
-#define STORED_STRIDE 64 /* rows of a histogram */
+#define TUNE_STORED_STRIDE 64 /* rows of a histogram */
 #define ESCAPE_ROW_AT (TERP_ROW_ESCAPE * TERP_ENTRY_STRIDE)
-_Static_assert(ESCAPE_ROW_AT < 1 << 16, "stored in 16 bits");
+_Static_assert(ESCAPE_ROW_AT < 1 << 16,
+               "What is before a row in the table fits 16 bits.");
 
 static __device__ __forceinline__ void
 take_slot(const struct counted &to, unsigned histogram, unsigned slot)
 {
-    count_slot(to.s_histograms + histogram * HISTOGRAM_NWORDS, slot);
+    count_slot(to.s_histograms + histogram * TUNE_HISTOGRAM_NWORDS, slot);
 }
 
 static __device__ __forceinline__ void
 take_slot(const struct stored &to, unsigned histogram, unsigned slot)
 {
     unsigned row = slot > to.max_code ? TERP_ROW_ESCAPE : slot;
-    to.s_rows[histogram * STORED_STRIDE] = (uint16_t)(row * TERP_ENTRY_STRIDE);
+    to.s_rows[histogram * TUNE_STORED_STRIDE] =
+        (uint16_t)(row * TERP_ENTRY_STRIDE);
 }
 
 static __device__ __forceinline__ struct counted
 go_on(const struct counted &to, unsigned nhistograms)
 {
-    return counted{to.s_histograms + nhistograms * HISTOGRAM_NWORDS};
+    return counted{to.s_histograms + nhistograms * TUNE_HISTOGRAM_NWORDS};
 }
 
 static __device__ __forceinline__ struct stored
 go_on(const struct stored &to, unsigned nhistograms)
 {
-    return stored{to.s_rows + nhistograms * STORED_STRIDE, to.max_code};
+    return stored{to.s_rows + nhistograms * TUNE_STORED_STRIDE, to.max_code};
 }
 
 /* Takes a value's slots under a spline and all sets of the odd dimensions that
@@ -233,8 +216,9 @@ predict_sets(T value, T noise, const struct average<T> along[],
         T pred = all.sum;
         if constexpr (SLOWER != 0)
             pred *= share_of<NDIMS, T>(all.n);
-        take_slot(to, SET - 1,
-                  slot_of(value, pred, noise * amplitude_of<NDIMS, 1, T>(), k));
+        take_slot(
+            to, SET - 1,
+            slot_of(value, pred, noise * (T)terp_noise_amplitude(NDIMS, 1), k));
         predict_sets<D - 1, SET>(value, noise, along, all, k, to);
         predict_sets<D - 1, SLOWER>(value, noise, along, slower, k, to);
     }
@@ -247,7 +231,7 @@ struct sampled_run {
     unsigned forms;   /* four bits a dimension, but for dimension 0 */
     uint32_t nvalues; /* at most run_nvalues */
 };
-#define MAX_NRUNS 96 /* found at once */
+#define TUNE_MAX_NRUNS 96 /* found at once */
 
 /* The first point of a class's row, or a later one of it. */
 static __device__ __forceinline__ struct sampled_run
@@ -288,9 +272,9 @@ find_run(const volatile struct sampled_class &cls, unsigned nth)
 /* The runs from `first` on, a thread each. */
 static __device__ __forceinline__ void
 find_runs(const volatile struct sampled_class &cls, unsigned first,
-          struct sampled_run s_runs[MAX_NRUNS])
+          struct sampled_run s_runs[TUNE_MAX_NRUNS])
 {
-    if (threadIdx.x < MAX_NRUNS && first + threadIdx.x < cls.nruns)
+    if (threadIdx.x < TUNE_MAX_NRUNS && first + threadIdx.x < cls.nruns)
         s_runs[threadIdx.x] = find_run(cls, first + threadIdx.x);
 }
 
@@ -328,7 +312,7 @@ sample_value(const volatile struct sampled_class &cls,
             near[i].d = known(source, near[i].d);
         }
     }
-    const T noise = noise_at<T>(run.x + x);
+    const T noise = (T)terp_noise_at(run.x + x);
     struct average<T> along[N];
 #pragma unroll
     for (int i = 0; i < N; i++)
@@ -344,7 +328,7 @@ sample_value(const volatile struct sampled_class &cls,
         }
     }
 }
-_Static_assert(TERP_SPLINE_CUBIC == 0, "the first spline");
+_Static_assert(TERP_SPLINE_CUBIC == 0, "The cubic spline is the first.");
 
 /* ---- blending ---- */
 
@@ -444,7 +428,7 @@ blend_value(const volatile struct sampled_class &cls,
     const unsigned forms =
         run.forms |
         (unsigned)terp_form_at(TERP_SPLINE_CUBIC, run.x + x, cls.neven[0]);
-    const T noise = noise_at<T>(run.x + x);
+    const T noise = (T)terp_noise_at(run.x + x);
     enum terp_form form[N]; /* slowest dimension first */
     uint64_t stride[N];
     bool ends[N], inside = true;
@@ -467,7 +451,7 @@ blend_value(const volatile struct sampled_class &cls,
                   sum_of_four(middle, 0, 3, 1);
         T corners =
             sum_of_four(middle, -9, 3, 1) + sum_of_four(middle, 9, 3, 1);
-        pairs = TERP_BLEND_3_PAIRS(faces, edges, (T)(1.0 / 3), (T)(1.0 / 12));
+        pairs = TERP_BLEND_3_PAIRS(T, faces, edges);
         full = TERP_BLEND_3_FULL(faces, edges, corners);
     } else {
         pairs = full =
@@ -477,11 +461,13 @@ blend_value(const volatile struct sampled_class &cls,
     if (!inside)
         pairs = full =
             predict_end<N>(source, point, stride, form, ends, middle);
-    take_slot(to, 0,
-              slot_of(*middle, pairs, noise * amplitude_of<N, 2, T>(), k));
+    take_slot(
+        to, 0,
+        slot_of(*middle, pairs, noise * (T)terp_noise_amplitude(N, 2), k));
     if (N == 3)
-        take_slot(to, 1,
-                  slot_of(*middle, full, noise * amplitude_of<N, 3, T>(), k));
+        take_slot(
+            to, 1,
+            slot_of(*middle, full, noise * (T)terp_noise_amplitude(N, 3), k));
 }
 
 /* ---- runs ---- */
@@ -492,7 +478,7 @@ template <int N, bool blends, typename T>
 static __device__ __forceinline__ void
 sample_runs(const volatile struct sampled_class &cls,
             const struct source<T> &source, const struct constants<T> &k,
-            struct sampled_run s_runs[MAX_NRUNS], bool again,
+            struct sampled_run s_runs[TUNE_MAX_NRUNS], bool again,
             uint32_t *s_histograms, struct findings *s_found)
 {
     const unsigned run_nvalues = cls.run_nvalues, all = cls.nruns;
@@ -504,10 +490,10 @@ sample_runs(const volatile struct sampled_class &cls,
     unsigned nsampled = 0;
 
 #pragma unroll 1
-    for (unsigned first = 0; first < all; first += MAX_NRUNS) {
-        unsigned nruns = min((unsigned)MAX_NRUNS, all - first);
+    for (unsigned first = 0; first < all; first += TUNE_MAX_NRUNS) {
+        unsigned nruns = min((unsigned)TUNE_MAX_NRUNS, all - first);
         unsigned nth = nth_of_thread, x = x_of_thread;
-        if (first > 0 || (again && all > MAX_NRUNS)) {
+        if (first > 0 || (again && all > TUNE_MAX_NRUNS)) {
             __syncthreads();
             find_runs(cls, first, s_runs);
             __syncthreads();
@@ -527,7 +513,7 @@ sample_runs(const volatile struct sampled_class &cls,
             x -= x >= run_nvalues ? run_nvalues : 0;
         }
     }
-    nsampled = __reduce_add_sync(ALL_LANES, nsampled);
+    nsampled = __reduce_add_sync(FULL_WARP_MASK, nsampled);
     if (threadIdx.x % 32 == 0 && !again)
         atomicAdd(&s_found->nsampled, nsampled);
 }
@@ -536,7 +522,7 @@ sample_runs(const volatile struct sampled_class &cls,
 template <typename T>
 static __device__ void
 sample_class(const volatile struct sampled_class &cls,
-             struct sampled_run s_runs[MAX_NRUNS],
+             struct sampled_run s_runs[TUNE_MAX_NRUNS],
              const struct source<T> &source, const struct constants<T> &k,
              bool blends, bool again, uint32_t *s_histograms,
              struct findings *s_found)

@@ -79,10 +79,8 @@ write_model(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
         else
             model[1] = (uint8_t)coded_dims(chunk);
     } else if (l <= nlevels && chunk.prediction == TERP_PREDICTION_SPLINE) {
-        const struct cuda_level_plan &plan = chunk.plan[l];
-        uint8_t *at = model + 1 + batch.value_nbytes + 2 * (nlevels - l);
-        at[0] = (uint8_t)((plan.ratio - 1) | plan.spline << 6);
-        at[1] = plan.priorities;
+        terp_plan_store(&chunk.plan[l], model + 1 + batch.value_nbytes +
+                                            TERP_PLAN_NBYTES * (nlevels - l));
     }
 }
 

@@ -25,7 +25,7 @@ struct stream_found {
     double step, reference;
     int step_slack_log2;
     unsigned dims;
-    struct cuda_level_plan plan[TERP_MAX_LEVELS + 1];
+    struct terp_level_plan plan[TERP_MAX_LEVELS + 1];
 };
 
 /* ---- model ---- */
@@ -58,11 +58,9 @@ read_model(const struct cuda_batch &batch, const struct stream_facts &facts,
     bool valid = true;
 
     if (facts.prediction == TERP_PREDICTION_SPLINE && thread < facts.nlevels) {
-        const uint8_t *plan = at + 1 + batch.value_nbytes + 2 * thread;
-        const struct cuda_level_plan read = {(uint8_t)(plan[0] >> 6), plan[1],
-                                             (uint8_t)((plan[0] & 63) + 1)};
-        s_found->plan[facts.nlevels - thread] = read;
-        valid = read.spline < TERP_NSPLINES;
+        valid = terp_plan_load(at + 1 + batch.value_nbytes +
+                                   TERP_PLAN_NBYTES * thread,
+                               &s_found->plan[facts.nlevels - thread]);
     }
     if (thread > 0)
         return valid;

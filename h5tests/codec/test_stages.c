@@ -101,15 +101,15 @@ step_too_wide_makes_specials_for_lorenzo(void **state)
 {
     static double before[NVALUES], after[NVALUES];
     static float floats[NVALUES];
-    static int64_t levels[NVALUES];
+    static int64_t quants[NVALUES];
     uint64_t mask[NVALUES / 64] = {0};
 
     (void)state;
     fill(before, floats);
-    uint64_t njoined =
-        terp_cpu_stages_f64.prequantize(before, NVALUES, &wide, mask, levels);
-    assert_in_range(njoined, NVALUES / 2, NVALUES - 100);
-    terp_cpu_stages_f64.dequantize(levels, NVALUES, &wide, after);
+    uint64_t nunpredictable =
+        terp_cpu_stages_f64.prequantize(before, NVALUES, &wide, mask, quants);
+    assert_in_range(nunpredictable, NVALUES / 2, NVALUES - 100);
+    terp_cpu_stages_f64.dequantize(quants, NVALUES, &wide, after);
     for (int i = 0; i < NVALUES; i++)
         if (!(mask[i / 64] >> (i % 64) & 1))
             assert_true(fabs(before[i] - after[i]) <= BOUND);

@@ -10,7 +10,7 @@
 extern "C" {
 #include "codec/format/bytes.h"
 #include "cpu/entropy/order.h"
-#include "cpu/predict/lorenzo.h"
+#include "cpu/predict/predictor.h"
 #include "cpu/predict/spline.h"
 #include "cpu/sections/escapes.h"
 #include "h5tests/support/cases.h"
@@ -331,7 +331,7 @@ fine_nvalues(const struct terp_layout *layout, int l)
 static void
 check_spline(struct bench *b, int blend, uint64_t *seed)
 {
-    struct cpu_spline cpu;
+    struct cpu_prediction cpu;
     struct cuda_chunk *state = &b->state[0];
     uint8_t *values = (uint8_t *)malloc(b->nbytes);
 
@@ -339,16 +339,18 @@ check_spline(struct bench *b, int blend, uint64_t *seed)
     cpu.stages = b->stages;
     cpu.layout = &b->layout;
     cpu.quantizer = b->quantizer;
-    assert_int_equal(terp_cpu_spline_make(&cpu), TERP_OK);
+    cpu.values = b->values;
+    cpu.fills = b->quantizer.has_specials ? &b->fills : NULL;
+    assert_int_equal(terp_cpu_prediction_make(&cpu), TERP_OK);
     cpu.symbols = b->symbols;
     for (int i = 0; i < NCHUNKS; i++)
         b->state[i].prediction = TERP_PREDICTION_SPLINE;
     for (int l = 1; l <= b->layout.nlevels; l++) {
         uint64_t r = random_of(seed);
-        struct cpu_level_plan plan = {
+        struct terp_level_plan plan = {
             (uint8_t)(r % 3 * (r >> 8 & 1)),
             (uint8_t)(r >> 16 & 1 ? r >> 24 : 0),
-            (uint8_t)(r >> 40 & 1 ? TERP_RATIO_ONE : 1 + (r >> 48) % 64)};
+            (uint8_t)(r >> 40 & 1 ? TERP_BOUND_RATIO_ONE : 1 + (r >> 48) % 64)};
         if (blend > 1 && fine_nvalues(&b->layout, l) > TERP_BLEND_MIN_NVALUES)
             plan.priorities = blend == 2 ? TERP_BLEND_PAIRS : TERP_BLEND_FULL;
         else if (terp_blend_order(plan.priorities) > 1)
@@ -357,12 +359,11 @@ check_spline(struct bench *b, int blend, uint64_t *seed)
         for (int i = 0; i < NCHUNKS; i++) {
             b->state[i].plan[l].spline = plan.spline;
             b->state[i].plan[l].priorities = plan.priorities;
-            b->state[i].plan[l].ratio = plan.ratio;
+            b->state[i].plan[l].bound_ratio = plan.bound_ratio;
         }
     }
-    terp_cpu_spline_deinterleave(&cpu, b->values,
-                                 b->quantizer.has_specials ? &b->fills : NULL);
-    terp_cpu_spline_quantize(&cpu);
+    terp_cpu_spline_deinterleave(&cpu);
+    terp_cpu_spline.quantize(&cpu);
 
     begin_call(b);
     state->src = b->values;
@@ -376,13 +377,13 @@ check_spline(struct bench *b, int blend, uint64_t *seed)
     memcpy(device_region(b, b->batch.at.symbols), b->tiled, 2 * b->nvalues);
     memcpy(device_region(b, b->batch.at.work), cpu.work, b->nbytes);
     uint8_t *words = gather_escapes(b, (uint8_t *)cpu.work);
-    terp_cpu_spline_reconstruct(&cpu, values);
+    terp_cpu_spline.reconstruct(&cpu, values);
     assert_int_equal(cuda_spline_begin(&b->batch, NULL), cudaSuccess);
     assert_int_equal(cuda_spline_reconstruct(&b->batch, NULL), cudaSuccess);
     check_values(b, values);
     free(words);
     free(values);
-    terp_cpu_spline_free(&cpu);
+    terp_cpu_prediction_free(&cpu);
 }
 
 static bool
@@ -411,25 +412,29 @@ is_near(const struct bench *b, const uint8_t *values, uint64_t i)
 static unsigned
 check_lorenzo(struct bench *b, unsigned dims)
 {
-    uint64_t nspecials = b->state[0].nspecials;
     const uint64_t mask_nbytes = div_up(b->nvalues, 64) * 8;
     const size_t value_nbytes = (size_t)b->stages->value_nbytes;
-    struct cpu_lorenzo cpu;
+    struct cpu_prediction cpu;
     struct cuda_chunk *state = &b->state[0];
-    uint8_t *levels = (uint8_t *)malloc(b->nbytes);
+    uint8_t *quants = (uint8_t *)malloc(b->nbytes);
     uint8_t *values = (uint8_t *)malloc(b->nbytes);
 
     memset(&cpu, 0, sizeof cpu);
     cpu.stages = b->stages;
     cpu.layout = &b->layout;
     cpu.quantizer = b->quantizer;
-    cpu.dims = dims;
+    cpu.values = b->values;
+    cpu.mask = b->mask;
+    cpu.nspecials = b->state[0].nspecials;
+    cpu.work = quants;
+    cpu.symbols = b->symbols;
+    cpu.lorenzo_dims = dims;
     for (int i = 0; i < NCHUNKS; i++) {
         b->state[i].prediction = TERP_PREDICTION_LORENZO;
         b->state[i].lorenzo_dims = dims;
     }
-    terp_cpu_lorenzo_quantize(&cpu, b->values, b->mask, &nspecials, levels,
-                              b->symbols);
+    terp_cpu_lorenzo.quantize(&cpu);
+    const uint64_t nspecials = cpu.nspecials;
     begin_call(b);
     state->src = b->values;
     assert_int_equal(cuda_lorenzo_quantize(&b->batch, NULL), cudaSuccess);
@@ -439,10 +444,10 @@ check_lorenzo(struct bench *b, unsigned dims)
         state->has_specials != (nspecials > 0) ||
         memcmp(b->mask, device_region(b, b->batch.at.mask), mask_nbytes) != 0)
         fail_case(b, "special values of lorenzo");
-    if (coded_dims(*state) != cpu.dims)
+    if (coded_dims(*state) != cpu.lorenzo_dims)
         fail_case(b, "means");
-    check_escapes(b, levels);
-    state->lorenzo_dims = cpu.dims;
+    check_escapes(b, quants);
+    state->lorenzo_dims = cpu.lorenzo_dims;
     state->differences_sum = state->means_sum = 0;
 
     /* Codes of special points do not count, whatever they are. */
@@ -452,9 +457,9 @@ check_lorenzo(struct bench *b, unsigned dims)
     terp_cpu_order_into_tiles(NULL, &b->layout, CPU_ORDER_RASTER, b->symbols,
                               b->tiled);
     memcpy(device_region(b, b->batch.at.symbols), b->tiled, 2 * b->nvalues);
-    memcpy(device_region(b, b->batch.at.work), levels, b->nbytes);
-    terp_cpu_lorenzo_reconstruct(&cpu, nspecials > 0 ? b->mask : NULL,
-                                 b->symbols, levels, values);
+    memcpy(device_region(b, b->batch.at.work), quants, b->nbytes);
+    cpu.mask = nspecials > 0 ? b->mask : NULL;
+    terp_cpu_lorenzo.reconstruct(&cpu, values);
     assert_int_equal(cuda_lorenzo_reconstruct(&b->batch, NULL), cudaSuccess);
     for (uint64_t i = 0; i < b->nvalues; i++)
         if (is_masked(b, i)) /* what stands there is overwritten */
@@ -464,9 +469,9 @@ check_lorenzo(struct bench *b, unsigned dims)
     for (uint64_t i = 0; i < b->nvalues; i++)
         if (!is_masked(b, i) && !is_near(b, values, i))
             fail_case(b, "bound");
-    free(levels);
+    free(quants);
     free(values);
-    return cpu.dims;
+    return cpu.lorenzo_dims;
 }
 
 struct shape {
@@ -660,7 +665,7 @@ a_coarse_level_that_blends_is_left_to_the_cpu(void **state)
     (void)state;
     make_bench(&b, TERP_FLOAT32, 3, dims, false, TERP_FIELD_SMOOTH, 1e-3);
     for (int l = 1; l <= b.layout.nlevels; l++)
-        b.state[0].plan[l].ratio = TERP_RATIO_ONE;
+        b.state[0].plan[l].bound_ratio = TERP_BOUND_RATIO_ONE;
     b.state[0].plan[1].priorities = TERP_BLEND_PAIRS;
     b.state[0].prediction = TERP_PREDICTION_SPLINE;
     begin_call(&b);

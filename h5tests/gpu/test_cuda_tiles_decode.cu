@@ -886,7 +886,8 @@ streams_are_read_as_by_the_cpu(void **state)
             assert_true(chunk->reference == reference);
             const uint8_t *plan = model + 1 + device.batch.value_nbytes;
             for (int l = device.layout.nlevels; l >= 1; l--, plan += 2) {
-                assert_int_equal(chunk->plan[l].ratio, (plan[0] & 63) + 1);
+                assert_int_equal(chunk->plan[l].bound_ratio,
+                                 (plan[0] & 63) + 1);
                 assert_int_equal(chunk->plan[l].spline, plan[0] >> 6);
                 assert_int_equal(chunk->plan[l].priorities, plan[1]);
             }

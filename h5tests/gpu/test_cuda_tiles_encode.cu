@@ -158,7 +158,7 @@ begin(struct bench *b)
         for (int l = 1; l <= batch->h_layout->nlevels; l++) {
             chunk->plan[l].spline = (uint8_t)(l % 3);
             chunk->plan[l].priorities = (uint8_t)(l % 4);
-            chunk->plan[l].ratio = (uint8_t)(64 - l);
+            chunk->plan[l].bound_ratio = (uint8_t)(64 - l);
         }
     }
     b->chunk[1].status = TERP_ERR_CAPACITY;
@@ -192,9 +192,10 @@ expect_stream(struct bench *b)
         word = double_bits(chunk->reference);
     write_le(&writer, word, batch->value_nbytes);
     for (int l = batch->h_layout->nlevels; l >= 1; l--) {
-        const struct cuda_level_plan *plan = &chunk->plan[l];
-        write_le(&writer,
-                 (uint64_t)(plan->ratio - 1) | (uint64_t)plan->spline << 6, 1);
+        const struct terp_level_plan *plan = &chunk->plan[l];
+        write_le(
+            &writer,
+            (uint64_t)(plan->bound_ratio - 1) | (uint64_t)plan->spline << 6, 1);
         write_le(&writer, plan->priorities, 1);
     }
     write_uleb(&writer, 0);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 extern "C" {
-#include "cpu/predict/tuner.h"
+#include "cpu/predict/predictor.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/fields.h"
 }
@@ -106,8 +106,8 @@ make_bench(struct bench *b, enum terp_type type, const struct shape *shape,
         state->src = b->values;
         state->coding = TERP_CODING_HUFFMAN;
         state->bound = bound;
-        state->step_slack_log2 = terp_step_slack_of(
-            bound, stats.min, stats.max, type == TERP_FLOAT32 ? 23 : 52);
+        state->step_slack_log2 = terp_step_slack_of(bound, stats.min, stats.max,
+                                                    b->stages->value_nbytes);
         state->step = terp_step_of(bound, state->step_slack_log2);
         state->has_specials = stats.nspecials > 0;
         memcpy(state->fills, fills.bits, sizeof state->fills);
@@ -124,40 +124,32 @@ free_bench(struct bench *b)
 
 /* What the CPU makes of the batch's chunks. */
 struct answer {
-    struct cpu_spline spline;
-    struct cpu_lorenzo lorenzo;
-    uint64_t spline_cost, lorenzo_cost;
+    struct cpu_prediction prediction;
+    uint64_t cost[TERP_NPREDICTIONS];
 };
 
 static void
 ask_cpu(const struct bench *b, struct answer *answer)
 {
     const struct cuda_chunk *state = &b->state[0];
-    struct cpu_spline *spline = &answer->spline;
+    struct cpu_prediction *cpu = &answer->prediction;
     struct cpu_fills fills;
 
     memset(answer, 0, sizeof *answer);
     memcpy(fills.bits, state->fills, sizeof fills.bits);
-    spline->stages = b->stages;
-    spline->layout = &b->layout;
-    spline->team = terp_cpu_pool_make(1);
-    spline->quantizer.step = state->step;
-    spline->quantizer.bound = state->bound;
-    spline->quantizer.max_code = b->batch.max_code;
-    spline->quantizer.has_specials = state->has_specials;
-    assert_int_equal(terp_cpu_spline_make(spline), TERP_OK);
-    terp_cpu_spline_deinterleave(spline, b->values,
-                                 state->has_specials ? &fills : NULL);
-    assert_int_equal(terp_cpu_tune_spline(spline, &answer->spline_cost),
-                     TERP_OK);
-    answer->lorenzo.stages = b->stages;
-    answer->lorenzo.layout = &b->layout;
-    answer->lorenzo.quantizer = spline->quantizer;
-    assert_int_equal(terp_cpu_tune_lorenzo(&answer->lorenzo, b->values, &fills,
-                                           &answer->lorenzo_cost),
-                     TERP_OK);
-    terp_cpu_pool_free(spline->team);
-    terp_cpu_spline_free(spline);
+    cpu->stages = b->stages;
+    cpu->layout = &b->layout;
+    cpu->quantizer.step = state->step;
+    cpu->quantizer.bound = state->bound;
+    cpu->quantizer.max_code = b->batch.max_code;
+    cpu->quantizer.has_specials = state->has_specials;
+    cpu->values = b->values;
+    cpu->fills = state->has_specials ? &fills : NULL;
+    assert_int_equal(terp_cpu_prediction_make(cpu), TERP_OK);
+    for (int i = TERP_PREDICTION_SPLINE; i < TERP_NPREDICTIONS; i++)
+        assert_int_equal(terp_cpu_predictors[i]->tune(cpu, &answer->cost[i]),
+                         TERP_OK);
+    terp_cpu_prediction_free(cpu);
 }
 
 static void
@@ -180,31 +172,27 @@ check_chunk(const struct bench *b, int i, const struct answer *answer)
     enum terp_predictor asked = b->batch.params.predictor;
     const uint64_t *costs =
         region<uint64_t>(b->batch, (unsigned)i, b->batch.at.tune);
-    bool lorenzo =
-        asked == TERP_PREDICTOR_LORENZO ||
-        (asked == TERP_PREDICTOR_AUTO &&
-         terp_prefers_lorenzo(answer->lorenzo_cost, answer->spline_cost,
-                              b->layout.nvalues));
 
     const uint64_t *frequency =
         region<uint64_t>(b->batch, (unsigned)i, b->batch.at.frequency);
     for (int s = 0; s < TERP_NSYMBOLS; s++)
         assert_int_equal(frequency[s], 0);
     assert_int_equal(state->status, TERP_OK);
-    assert_int_equal(state->prediction, lorenzo ? TERP_PREDICTION_LORENZO
-                                                : TERP_PREDICTION_SPLINE);
+    assert_int_equal(
+        state->prediction,
+        terp_choose_prediction(asked, answer->cost, b->layout.nvalues));
     if (asked != TERP_PREDICTOR_SPLINE) {
-        assert_int_equal(costs[1], answer->lorenzo_cost);
-        assert_int_equal(state->lorenzo_dims, answer->lorenzo.dims);
+        assert_int_equal(costs[1], answer->cost[TERP_PREDICTION_LORENZO]);
+        assert_int_equal(state->lorenzo_dims, answer->prediction.lorenzo_dims);
     }
     if (asked == TERP_PREDICTOR_LORENZO)
         return;
-    assert_int_equal(costs[0], answer->spline_cost);
+    assert_int_equal(costs[0], answer->cost[TERP_PREDICTION_SPLINE]);
     for (int l = 1; l <= b->layout.nlevels; l++) {
-        const struct cpu_level_plan *plan = &answer->spline.plan[l];
+        const struct terp_level_plan *plan = &answer->prediction.plan[l];
         assert_int_equal(state->plan[l].priorities, plan->priorities);
         assert_int_equal(state->plan[l].spline, plan->spline);
-        assert_int_equal(state->plan[l].ratio, plan->ratio);
+        assert_int_equal(state->plan[l].bound_ratio, plan->bound_ratio);
         nplanned[b->layout.rank][terp_blend_order(plan->priorities)]++;
     }
 }

@@ -1,0 +1,130 @@
+/* What sampled codes would cost in a stream. All costs are integers, in the
+ * units of the dictionary's cost table, so that every engine finds the same. */
+#ifndef TERP_CODEC_MODEL_COST_H
+#define TERP_CODEC_MODEL_COST_H
+
+#include "codebooks/codebooks.h"
+#include "codec/format/bytes.h"
+
+/* Samples are priced together, by one entry of the dictionary, but tiles have
+ * one each: lorenzo's codes, which vary more from place to place than those of
+ * splines, gain by that. How much they gain is estimated on runs of this many
+ * values of a row, each of which is priced by its own mean. Rows that fill half
+ * of a run or less are too short for an estimate. */
+#define TERP_LORENZO_RUN_NVALUES 32
+
+static inline TERP_HOST_DEVICE bool
+terp_lorenzo_has_runs(uint64_t row_nvalues)
+{
+    return row_nvalues > TERP_LORENZO_RUN_NVALUES / 2;
+}
+
+/* What a code costs where `mean` is 1 + 2e times the codes' mean magnitude: its
+ * logarithm, a straight line between powers of two and a parabola on top. Both
+ * in 1/1024. */
+static inline TERP_HOST_DEVICE uint32_t
+terp_cost_of_mean(uint32_t mean)
+{
+    uint32_t octave = (uint32_t)bit_width(mean) - 1;
+    uint32_t x = (mean << (31 - octave) >> 21) - 1024;
+    return ((octave - 10) << 10) + x + (352 * x * (1024 - x) >> 20);
+}
+#define TERP_2E 5567 /* in 1/1024 */
+
+/* What n codes cost by the sum of their magnitudes, of which an escape's is
+ * TERP_ROW_ESCAPE: at most TERP_MAX_RUN_COST a code. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_cost_of_sum(uint64_t sum, uint64_t n)
+{
+    return n == 0 ? 0
+                  : n * terp_cost_of_mean(
+                            (uint32_t)(((n << 10) + TERP_2E * sum) / n));
+}
+#define TERP_MAX_RUN_COST (12 << 10)
+_Static_assert(
+    1024 + (uint64_t)TERP_2E * TERP_ROW_ESCAPE < 1 << 22,
+    "A mean that a code can have is below 2^22, so that its octave is 12 at "
+    "most.");
+
+/* The same cost of a run, in 32 bits. */
+static inline TERP_HOST_DEVICE uint32_t
+terp_cost_of_run(uint32_t sum, uint32_t n)
+{
+    return n == 0 ? 0 : n * terp_cost_of_mean(((n << 10) + TERP_2E * sum) / n);
+}
+_Static_assert((uint64_t)TERP_LORENZO_RUN_NVALUES *(1024 +
+                                                    TERP_2E * TERP_ROW_ESCAPE) <
+                   (uint64_t)1 << 32,
+               "What a run of escapes sums up to fits 32 bits.");
+
+/* The cost of sampled codes where their runs' costs sum up to `of_runs`, and
+ * `of_all` is the cost of all of them as one run. Tiles are longer than runs
+ * and gain less, and where values differ much from place to place, splines gain
+ * too: so there is a limit. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_cost_in_runs(uint64_t cost, uint64_t of_runs, uint64_t of_all)
+{
+    uint64_t least = cost - cost / 18;
+
+    if (of_runs >= of_all)
+        return cost;
+    cost = cost * ((3 * of_runs + of_all) / 4) / of_all;
+    return cost > least ? cost : least;
+}
+
+/* The cost of `nvalues` values by that of `nsampled`. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_scale_cost(uint64_t cost, uint64_t nvalues, uint64_t nsampled)
+{
+    return cost * (nvalues / nsampled) + cost * (nvalues % nsampled) / nsampled;
+}
+
+/* What a class costs under a spline, by what it costs under the cubic one. It
+ * is told by what classes of one odd dimension cost under either, of all
+ * dimensions that predict this one: only those are sampled under every spline.
+ */
+static inline TERP_HOST_DEVICE uint64_t
+terp_cost_under_spline(uint64_t cost, uint64_t of_spline, uint64_t of_cubic)
+{
+    /* At most so much that a cost stays a 64-bit number. */
+    double most = 16 * (double)of_cubic, wanted = (double)of_spline;
+
+    return of_cubic == 0
+               ? cost
+               : (uint64_t)((double)cost * ((wanted < most ? wanted : most) /
+                                            (double)of_cubic));
+}
+
+/* What an escape costs beyond its word of code: its number. What a value costs
+ * that lorenzo cannot reproduce. Units of the dictionary's cost table. */
+#define TERP_ESCAPE_COST (UINT64_C(16) << TERP_COST_FRACTION_NBITS)
+#define TERP_UNPREDICTABLE_COST (UINT64_C(64) << TERP_COST_FRACTION_NBITS)
+
+/* What differences along some dimensions cost, by samples of them. */
+struct terp_difference_samples {
+    uint64_t nsampled;       /* values, of which */
+    uint64_t nunpredictable; /* so many are not reproduced by their integer */
+    uint64_t cost;           /* of the codes under one entry */
+    uint64_t run_costs;      /* of runs, each by its own mean */
+    uint64_t sum, ncodes;    /* of the codes' magnitudes; codes */
+};
+
+/* The cost of a chunk of `nvalues` by its samples, of which there is one at
+ * least; `in_runs` tells tiles apart, which the choice of dimensions does not.
+ */
+static inline TERP_HOST_DEVICE uint64_t
+terp_cost_of_differences(const struct terp_difference_samples *samples,
+                         uint64_t nvalues, bool in_runs)
+{
+    const uint64_t cost =
+        in_runs
+            ? terp_cost_in_runs(samples->cost, samples->run_costs,
+                                terp_cost_of_sum(samples->sum, samples->ncodes))
+            : samples->cost;
+
+    return terp_scale_cost(cost + samples->nunpredictable *
+                                      TERP_UNPREDICTABLE_COST,
+                           nvalues, samples->nsampled);
+}
+
+#endif

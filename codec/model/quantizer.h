@@ -1,0 +1,159 @@
+/* The quantizer: codes that stand for the difference between a value and its
+ * prediction, and the grid that escaped values are put on. Every engine takes
+ * these steps in this order; none may contract or reassociate them. */
+#ifndef TERP_CODEC_MODEL_QUANTIZER_H
+#define TERP_CODEC_MODEL_QUANTIZER_H
+
+#include "codec/format/limits.h"
+#include "codec/model/lorenzo.h"
+#include "codec/model/sample.h"
+#include "codec/model/value.h"
+
+/* The largest T that does not exceed the bound. */
+TERP_TYPED(T)
+TERP_INLINE T
+limit_of(double bound)
+{
+    T limit = bound < TERP_CONST(MAX) ? (T)bound : TERP_CONST(MAX);
+
+    if ((double)limit > bound) {
+        const TERP_WORD below = bits_of(limit) - 1;
+        memcpy(&limit, &below, sizeof limit);
+    }
+    return limit;
+}
+
+/* What a level is quantized with. */
+TERP_TYPED(T)
+struct constants {
+    T step, inverse, limit, max_code;
+};
+
+TERP_TYPED(T)
+TERP_INLINE
+TERP_STRUCT(constants) constants_of(double step, double bound, int max_code)
+{
+    /* No code times the step may overflow. */
+    const double largest = TERP_CONST(MAX) / (4 * TERP_RADIUS);
+    TERP_STRUCT(constants) k;
+
+    k.step = (T)(step < largest ? step : largest);
+    k.inverse = (T)1 / k.step;
+    k.limit = TERP_CALL(limit_of)(bound);
+    k.max_code = (T)max_code;
+    return k;
+}
+
+/* Declares the code of `value` as a T, `rounded`, whose low bits are the code,
+ * `rec`, what a decoder makes of the code, and whether that fits. The limit is
+ * strict: only then does a rounded difference prove the exact one. A macro,
+ * since vector loops and kernels use different ones of these. */
+#define TERP_QUANTIZE(value, pred, k, rounded, code, rec, fits)         \
+    T rounded = ((value) - (pred)) * (k).inverse + TERP_CONST(ROUNDER); \
+    T code = rounded - TERP_CONST(ROUNDER);                             \
+    T rec = (pred) + code * (k).step;                                   \
+    bool fits =                                                         \
+        (TERP_ABS(code) <= (k).max_code) & (TERP_ABS((value)-rec) < (k).limit)
+
+/* How large the code of a sampled value would be, as a T that is not rounded
+ * yet, with the noise that stands for errors of what predicts it. NaN stands
+ * for special values: see TERP_UNKNOWN_CODE. */
+TERP_TYPED(T)
+TERP_INLINE T
+sampled_magnitude(T value, T pred, T noise, T inverse)
+{
+    const T scaled = TERP_ABS((value - pred) * inverse + noise);
+    const T unknown = (T)(value != value ? 0 : TERP_UNKNOWN_CODE);
+
+    return scaled != scaled ? unknown : scaled;
+}
+
+/* ---- escapes ---- */
+
+/* Where escaped values are put: whole steps of bound ratio one from the
+ * reference value. */
+TERP_TYPED(T)
+struct value_grid {
+    T reference, step, inverse, limit;
+};
+
+TERP_TYPED(T)
+struct grid_point {
+    T nsteps, value;
+    bool fits; /* within the bound, and its value tells the steps to it */
+};
+
+TERP_TYPED(T)
+TERP_INLINE T
+nsteps_to(TERP_STRUCT(value_grid) grid, T value)
+{
+    return ((value - grid.reference) * grid.inverse + TERP_CONST(ROUNDER)) -
+           TERP_CONST(ROUNDER);
+}
+
+TERP_TYPED(T)
+TERP_INLINE T
+value_on_grid(TERP_STRUCT(value_grid) grid, T nsteps)
+{
+    return grid.reference + nsteps * grid.step;
+}
+
+/* The point of the grid next to `value`. */
+TERP_TYPED(T)
+TERP_INLINE
+TERP_STRUCT(grid_point) find_on_grid(TERP_STRUCT(value_grid) grid, T value)
+{
+    TERP_STRUCT(grid_point) point;
+
+    point.nsteps = nsteps_to(grid, value);
+    point.value = value_on_grid(grid, point.nsteps);
+    point.fits = TERP_ABS(point.nsteps) <= TERP_CONST(MAX_QUANT) &&
+                 TERP_ABS(value - point.value) < grid.limit &&
+                 nsteps_to(grid, point.value) == point.nsteps;
+    return point;
+}
+
+/* ---- lorenzo's quants ---- */
+
+/* The integer that stands for `value`, as a T; whether it reproduces it within
+ * the bound. */
+TERP_TYPED(T)
+TERP_INLINE T
+nearest_quant(T value, TERP_STRUCT(constants) k, bool *fits_ret)
+{
+    const T scaled = value * k.inverse;
+    bool fits = TERP_ABS(scaled) <= TERP_CONST(MAX_QUANT);
+    const T quant =
+        ((fits ? scaled : (T)0) + TERP_CONST(ROUNDER)) - TERP_CONST(ROUNDER);
+
+    fits &= TERP_ABS(value - quant * k.step) < k.limit;
+    *fits_ret = fits;
+    return quant;
+}
+
+/* The mean of `count` quants that add up to `sum`, to the nearest, towards
+ * minus infinity: -1 - s / n of -1 - s. There are eight of most. */
+TERP_TYPED(WORD)
+TERP_INLINE WORD
+mean_of_quants(WORD sum, WORD count)
+{
+    sum += count / 2;
+    const WORD sign = 0 - (sum >> (8 * sizeof(WORD) - 1));
+    const WORD magnitude = sum ^ sign;
+    return (count == 8 ? magnitude / 8 : magnitude / count) ^ sign;
+}
+
+/* What a difference counts for where means are weighed against differences. */
+TERP_TYPED(WORD)
+TERP_INLINE uint32_t
+weight_of_difference(WORD difference)
+{
+    const WORD opposite = 0 - difference;
+    const WORD magnitude = difference < opposite ? difference : opposite;
+
+    return (uint32_t)(magnitude < TERP_MEANS_MAX_MAGNITUDE
+                          ? magnitude
+                          : TERP_MEANS_MAX_MAGNITUDE);
+}
+
+#endif

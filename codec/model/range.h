@@ -1,0 +1,106 @@
+/* What an encoder makes of the range of a chunk's values: fill values, the
+ * absolute bound, whether the chunk is constant, and what predicts the first
+ * value. A decoder does not know these rules, but every engine must decide
+ * alike, to the byte. */
+#ifndef TERP_CODEC_MODEL_RANGE_H
+#define TERP_CODEC_MODEL_RANGE_H
+
+#include "codec/api/terp.h"
+#include "codec/format/base.h"
+#include "codec/format/limits.h"
+#include "codec/model/bound.h"
+
+/* ---- fill values ---- */
+
+/* A chunk has up to this many fill values, which are special like NaN, Inf and
+ * -0.0. Unused slots repeat -0.0. */
+#define TERP_NFILLS 3
+
+/* Whether a value between the extremes shows that one of these is no fill value
+ * (TERP_FILL_DISTANCE). */
+static inline TERP_HOST_DEVICE bool
+terp_is_near_min(double value, double min, double max)
+{
+    return !(value - min > TERP_FILL_DISTANCE * (max - value));
+}
+
+static inline TERP_HOST_DEVICE bool
+terp_is_near_max(double value, double min, double max)
+{
+    return !(max - value > TERP_FILL_DISTANCE * (value - min));
+}
+
+/* ---- bound ---- */
+
+/* Exponent field of a double, or of a float widened to one. */
+static inline TERP_HOST_DEVICE int
+terp_exponent_of(double value)
+{
+    return (int)(double_bits(value) >> 52 & 0x7FF);
+}
+
+/* The step_slack_log2 that leaves room for a rounding error of the largest
+ * value, if there is any. */
+static inline TERP_HOST_DEVICE int
+terp_step_slack_of(double bound, double min, double max, int value_nbytes)
+{
+    const int mantissa_nbits = value_nbytes == 4 ? 23 : 52;
+    double low = min < 0 ? -min : min, high = max < 0 ? -max : max;
+    int step_slack_log2 = terp_exponent_of(bound) + mantissa_nbits - 1 -
+                          terp_exponent_of(low > high ? low : high);
+
+    return step_slack_log2 < TERP_MIN_STEP_SLACK_LOG2 ? TERP_MIN_STEP_SLACK_LOG2
+           : step_slack_log2 > TERP_MAX_STEP_SLACK_LOG2
+               ? TERP_MAX_STEP_SLACK_LOG2
+               : step_slack_log2;
+}
+
+/* The absolute bound that a caller's bound means for a chunk. */
+static inline TERP_HOST_DEVICE double
+terp_absolute_bound(enum terp_bound_mode mode, double bound, double min,
+                    double max)
+{
+    return mode == TERP_BOUND_ABSOLUTE ? bound
+                                       : terp_bound_of_range(bound, min, max);
+}
+
+/* ---- one value that stands for many ---- */
+
+/* The middle of a range, a value of the type. */
+static inline TERP_HOST_DEVICE double
+terp_middle_of(double min, double max, int value_nbytes)
+{
+    const double middle = min + (max - min) / 2;
+    return value_nbytes == 4 ? (double)(float)middle : middle;
+}
+
+/* A chunk is constant when a value is this much nearer than the bound to all
+ * of its values: predicted ones are, where they are smooth, for few bytes. */
+#define TERP_CONSTANT_NEARNESS 4
+
+/* The value that stands for all valid ones of a chunk, if there is one. With
+ * `all_special` any would do. */
+static inline TERP_HOST_DEVICE bool
+terp_find_constant(double min, double max, bool all_special, double bound,
+                   int value_nbytes, double *value_ret)
+{
+    const double value = all_special  ? 0
+                         : min == max ? min
+                                      : terp_middle_of(min, max, value_nbytes);
+
+    *value_ret = value;
+    return all_special || min == max ||
+           (TERP_CONSTANT_NEARNESS * (max - value) < bound &&
+            TERP_CONSTANT_NEARNESS * (value - min) < bound);
+}
+
+/* What predicts the first anchor: the chunk's first value, which makes its code
+ * 0, or where that is special one in the middle of the valid ones. */
+static inline TERP_HOST_DEVICE double
+terp_reference_of(double first, bool first_is_special, double min, double max,
+                  int value_nbytes)
+{
+    return first_is_special ? terp_middle_of(min, max, value_nbytes) : first;
+}
+
+#endif

@@ -1,0 +1,104 @@
+/* What a value of either type is to the arithmetic that every engine shares,
+ * and which values are special.
+ *
+ * What depends on the type is written once. C++ reads it as templates. A C
+ * file that includes this header is compiled once a type, and says by
+ * TERP_VALUE_NBYTES, 4 or 8, which one it is compiled for. In both, T is the
+ * type of the values, and WORD and INT are unsigned and signed integers of its
+ * width. */
+#ifndef TERP_CODEC_MODEL_VALUE_H
+#define TERP_CODEC_MODEL_VALUE_H
+
+#include <float.h>
+#include <math.h>
+
+#include "codec/model/range.h"
+
+/* A type's ROUNDER is 1.5 * 2^(mantissa bits): a value becomes the nearest
+ * integer when it is added and taken off again. MAX_QUANT is the largest
+ * integer for which that holds. */
+#define TERP_F32_ROUNDER 12582912.0f
+#define TERP_F32_MAX_QUANT 4194303
+#define TERP_F64_ROUNDER 6755399441055744.0
+#define TERP_F64_MAX_QUANT 2251799813685247
+
+#define TERP_INLINE \
+    static inline TERP_HOST_DEVICE __attribute__((always_inline))
+
+#ifdef __cplusplus
+template <typename T> struct value_traits;
+
+template <> struct value_traits<float> {
+    typedef uint32_t WORD;
+    typedef int32_t INT;
+    static constexpr float MAX = FLT_MAX;
+    static constexpr float ROUNDER = TERP_F32_ROUNDER;
+    static constexpr float MAX_QUANT = TERP_F32_MAX_QUANT;
+};
+
+template <> struct value_traits<double> {
+    typedef uint64_t WORD;
+    typedef int64_t INT;
+    static constexpr double MAX = DBL_MAX;
+    static constexpr double ROUNDER = TERP_F64_ROUNDER;
+    static constexpr double MAX_QUANT = TERP_F64_MAX_QUANT;
+};
+
+/* TERP_TYPED stands before a struct or function that depends on a type, T or
+ * WORD; TERP_STRUCT and TERP_CALL name such a struct or function of T. */
+#define TERP_TYPED(type) template <typename type>
+#define TERP_STRUCT(name) struct name<T>
+#define TERP_CALL(name) name<T>
+#define TERP_WORD typename value_traits<T>::WORD
+#define TERP_CONST(name) (value_traits<T>::name)
+#define TERP_ABS(x) fabs(x) /* of either type, by overloads */
+#else
+#define TERP_TYPED(type)
+#define TERP_STRUCT(name) struct name
+#define TERP_CALL(name) name
+#define TERP_WORD WORD
+#if TERP_VALUE_NBYTES == 4
+#define T float
+#define WORD uint32_t
+#define INT int32_t
+#define TERP_CONST(name) ((T)TERP_F32_##name)
+#define TERP_F32_MAX FLT_MAX
+#define TERP_ABS(x) fabsf(x)
+#elif TERP_VALUE_NBYTES == 8
+#define T double
+#define WORD uint64_t
+#define INT int64_t
+#define TERP_CONST(name) ((T)TERP_F64_##name)
+#define TERP_F64_MAX DBL_MAX
+#define TERP_ABS(x) fabs(x)
+#else
+#error "TERP_VALUE_NBYTES is 4 or 8."
+#endif
+#endif
+
+TERP_TYPED(T)
+TERP_INLINE TERP_WORD
+bits_of(T value)
+{
+    TERP_WORD bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* Whether a value is stored exactly and not predicted: NaN, an infinity, -0.0,
+ * or a fill value, by its bits. */
+TERP_TYPED(T)
+TERP_INLINE bool
+is_special(T value, const TERP_WORD *fills)
+{
+    const TERP_WORD bits = bits_of(value);
+    const TERP_WORD negative_zero = (TERP_WORD)1 << (8 * sizeof bits - 1);
+    bool special =
+        !(TERP_ABS(value) <= TERP_CONST(MAX)) | (bits == negative_zero);
+
+    for (int i = 0; i < TERP_NFILLS; i++)
+        special |= bits == fills[i];
+    return special;
+}
+
+#endif

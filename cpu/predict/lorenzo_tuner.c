@@ -1,0 +1,212 @@
+/* Along which dimensions lorenzo takes differences, estimated on samples of the
+ * original values. All costs are integers, in the units of the dictionary's
+ * cost table. */
+#include <stdlib.h>
+
+#include "codec/format/base.h"
+#include "cpu/predict/counted_cost.h"
+#include "cpu/predict/lorenzo.h"
+
+/* Integers of a stretch of a row and of the rows before it in every
+ * combination of the slower dimensions: [2][2][2][n], the row itself last. */
+struct stencil {
+    uint64_t n;
+    uint64_t quants[8 * TERP_LORENZO_NVALUES]; /* room for either type */
+    uint64_t differences[8 * TERP_LORENZO_NVALUES];
+    uint64_t special[TERP_LORENZO_NVALUES / 64]; /* of the row itself */
+    uint16_t symbols[TERP_LORENZO_NVALUES];
+    /* Of all stretches, by the dimensions of the differences. */
+    uint32_t counts[TERP_NCLASSES][TERP_NROWS];
+    uint64_t sums[TERP_NCLASSES];      /* of the codes' magnitudes */
+    uint64_t run_costs[TERP_NCLASSES]; /* of runs, on their own */
+    uint64_t nsampled;
+    uint64_t nunpredictable;
+};
+
+static void
+fill_stencil(const struct cpu_prediction *lorenzo, uint64_t row, uint64_t x,
+             struct stencil *stencil)
+{
+    const struct cpu_stages *stages = lorenzo->stages;
+    const uint64_t *dims = lorenzo->layout->dims;
+    uint64_t value_nbytes = (uint64_t)stages->value_nbytes;
+    uint64_t mask[TERP_LORENZO_NVALUES / 64] = {0};
+
+    for (unsigned corner = 0; corner < 8; corner++) {
+        uint64_t before = 0, stride = 1, left = row;
+        uint8_t *quants =
+            (uint8_t *)stencil->quants + corner * stencil->n * value_nbytes;
+        bool exists = true;
+        for (int d = 1; d < TERP_NDIMS; d++) {
+            if (!(corner >> (d - 1) & 1)) {
+                before += stride;
+                exists &= left % dims[d] > 0;
+            }
+            left /= dims[d];
+            stride *= dims[d];
+        }
+        if (!exists) {
+            memset(quants, 0, stencil->n * value_nbytes);
+            continue;
+        }
+        const uint8_t *from = (const uint8_t *)lorenzo->values +
+                              ((row - before) * dims[0] + x) * value_nbytes;
+        memset(mask, 0, sizeof mask);
+        if (lorenzo->quantizer.has_specials)
+            stages->mask(from, 0, stencil->n, lorenzo->fills, mask);
+        uint64_t nunpredictable = stages->prequantize(
+            from, stencil->n, &lorenzo->quantizer, mask, quants);
+        /* The predictor repeats along each dimension in turn, which a sample
+         * cannot: rows further away are not there. */
+        stages->repeat(quants, mask, 1, stencil->n, 1);
+        if (corner == 7) {
+            stencil->nunpredictable += nunpredictable;
+            memcpy(stencil->special, mask, sizeof mask);
+        }
+    }
+}
+
+/* Values [first, end) of the stretch. */
+static void
+count_run(uint64_t first, uint64_t end, unsigned dims, struct stencil *stencil)
+{
+    uint32_t sum = 0, n = 0;
+
+    /* The stretch's first value is left out: the value before it, which the
+     * chunk has, is not in the stretch. */
+    for (uint64_t i = first == 0 ? 1 : first; i < end; i++) {
+        if (stencil->special[i / 64] >> i % 64 & 1)
+            continue; /* A special value costs nothing. */
+        int code = stencil->symbols[i] - TERP_RADIUS;
+        uint32_t row = (uint32_t)(code < 0 ? -code : code);
+        stencil->counts[dims][row]++;
+        sum += row;
+        n++;
+    }
+    stencil->sums[dims] += sum;
+    stencil->run_costs[dims] += terp_cost_of_run(sum, n);
+}
+
+static void
+count_differences(const struct cpu_prediction *lorenzo, unsigned dims,
+                  struct stencil *stencil)
+{
+    const struct cpu_stages *stages = lorenzo->stages;
+    uint64_t n = stencil->n;
+    uint64_t row_nbytes = n * (uint64_t)stages->value_nbytes;
+    uint8_t *last = (uint8_t *)stencil->differences + 7 * row_nbytes;
+
+    memcpy(stencil->differences, stencil->quants, 8 * row_nbytes);
+    for (int d = 1; d < TERP_NDIMS; d++)
+        if (dims >> d & 1)
+            stages->difference(stencil->differences, 4u >> (d - 1), 2,
+                               n << (d - 1));
+    if (dims & 1)
+        stages->difference(last, 1, n, 1);
+    stages->symbols_of_quants(last, n, lorenzo->quantizer.max_code,
+                              stencil->symbols);
+    for (uint64_t first = 0; first < n; first += TERP_LORENZO_RUN_NVALUES)
+        count_run(first, min_u64(n, first + TERP_LORENZO_RUN_NVALUES), dims,
+                  stencil);
+}
+
+/* Stretches of rows that are sampled. */
+struct sampling {
+    const struct cpu_prediction *lorenzo;
+    unsigned active; /* dimensions */
+    uint64_t every;
+    struct stencil *stencils; /* one for each worker */
+};
+
+static void
+sample_stretches(void *arg, int id, uint64_t first, uint64_t end)
+{
+    const struct sampling *sampling = arg;
+    const uint64_t *all = sampling->lorenzo->layout->dims;
+    struct stencil *stencil = &sampling->stencils[id];
+    uint64_t per_row = div_up(all[0], TERP_LORENZO_NVALUES);
+
+    for (uint64_t k = first; k < end; k++) {
+        uint64_t i = sampling->every / 2 + k * sampling->every;
+        uint64_t x = i % per_row * TERP_LORENZO_NVALUES;
+        stencil->n = min_u64(TERP_LORENZO_NVALUES, all[0] - x);
+        fill_stencil(sampling->lorenzo, i / per_row, x, stencil);
+        for (unsigned dims = 0; dims <= sampling->active; dims++)
+            if ((dims & ~sampling->active) == 0)
+                count_differences(sampling->lorenzo, dims, stencil);
+        stencil->nsampled += stencil->n - 1;
+    }
+}
+
+/* What all workers counted, in the first one's stencil. */
+static void
+add_stencils(struct stencil *stencils, int nworkers)
+{
+    for (int id = 1; id < nworkers; id++) {
+        for (int dims = 0; dims < TERP_NCLASSES; dims++) {
+            for (int row = 0; row < TERP_NROWS; row++)
+                stencils[0].counts[dims][row] += stencils[id].counts[dims][row];
+            stencils[0].sums[dims] += stencils[id].sums[dims];
+            stencils[0].run_costs[dims] += stencils[id].run_costs[dims];
+        }
+        stencils[0].nsampled += stencils[id].nsampled;
+        stencils[0].nunpredictable += stencils[id].nunpredictable;
+    }
+}
+
+/* What the chunk costs by differences along `dims`. */
+static uint64_t
+cost_of_dims(const struct terp_layout *layout, const struct stencil *stencil,
+             unsigned dims, bool in_runs)
+{
+    struct terp_difference_samples samples = {
+        .nsampled = stencil->nsampled,
+        .nunpredictable = stencil->nunpredictable,
+        .cost = cpu_cost_of_counts(stencil->counts[dims]),
+        .run_costs = stencil->run_costs[dims],
+        .sum = stencil->sums[dims]};
+
+    for (int row = 0; row < TERP_NROWS; row++)
+        samples.ncodes += stencil->counts[dims][row];
+    return terp_cost_of_differences(&samples, layout->nvalues, in_runs);
+}
+
+enum terp_status
+terp_cpu_lorenzo_tune(struct cpu_prediction *lorenzo, uint64_t *cost_ret)
+{
+    const struct terp_layout *layout = lorenzo->layout;
+    int nworkers = terp_cpu_pool_nworkers(lorenzo->pool);
+    struct stencil *stencil = calloc((size_t)nworkers, sizeof *stencil);
+    struct sampling sampling = {.lorenzo = lorenzo, .stencils = stencil};
+    unsigned active = 0;
+
+    if (stencil == NULL)
+        return TERP_ERR_MEMORY;
+    for (int d = 0; d < TERP_NDIMS; d++)
+        active |= (unsigned)(layout->dims[d] > 1) << d;
+    uint64_t nstretches = layout->nvalues / layout->dims[0] *
+                          div_up(layout->dims[0], TERP_LORENZO_NVALUES);
+    sampling.active = active;
+    sampling.every = terp_lorenzo_distance(layout->nvalues);
+    uint64_t skipped = sampling.every / 2;
+    if (nstretches > skipped)
+        terp_cpu_pool_run(lorenzo->pool, sample_stretches, &sampling,
+                          div_up(nstretches - skipped, sampling.every), 8);
+    add_stencils(stencil, nworkers);
+    *cost_ret = UINT64_MAX;
+    lorenzo->lorenzo_dims = active;
+    /* Ties go to the larger set. */
+    for (unsigned dims = active + 1; stencil->nsampled > 0 && dims-- > 0;) {
+        if ((dims & ~active) != 0)
+            continue;
+        uint64_t cost = cost_of_dims(layout, stencil, dims, false);
+        if (cost < *cost_ret) {
+            *cost_ret = cost;
+            lorenzo->lorenzo_dims = dims;
+        }
+    }
+    if (stencil->nsampled > 0 && terp_lorenzo_has_runs(layout->dims[0]))
+        *cost_ret = cost_of_dims(layout, stencil, lorenzo->lorenzo_dims, true);
+    free(stencil);
+    return TERP_OK;
+}

@@ -1,0 +1,59 @@
+/* The memory that all predictors share, and the choice among them. */
+#include "cpu/predict/predictor.h"
+
+#include <stdlib.h>
+
+#include "cpu/pool/memory.h"
+
+const struct cpu_predictor *const terp_cpu_predictors[TERP_NPREDICTIONS] = {
+    [TERP_PREDICTION_SPLINE] = &terp_cpu_spline,
+    [TERP_PREDICTION_LORENZO] = &terp_cpu_lorenzo};
+
+enum terp_status
+terp_cpu_prediction_make(struct cpu_prediction *prediction)
+{
+    const struct terp_layout *layout = prediction->layout;
+    uint64_t value_nbytes = (uint64_t)prediction->stages->value_nbytes;
+    uint64_t work_nbytes = layout->nvalues * value_nbytes;
+    uint64_t lattice_nbytes = layout->nlattice * value_nbytes;
+    /* One block: if parts were freed one by one, memory would go back to the
+     * system more often, whose pages are zeroed anew for every call. */
+    uint8_t *memory = terp_cpu_memory_make(
+        prediction->pool, work_nbytes + lattice_nbytes +
+                              layout->nvalues * sizeof *prediction->symbols);
+
+    if (memory == NULL)
+        return TERP_ERR_MEMORY;
+    prediction->work = memory;
+    prediction->lattice = memory + work_nbytes;
+    prediction->symbols = (uint16_t *)(memory + work_nbytes + lattice_nbytes);
+    return TERP_OK;
+}
+
+void
+terp_cpu_prediction_free(struct cpu_prediction *prediction)
+{
+    free(prediction->work);
+    prediction->work = NULL;
+    prediction->lattice = NULL;
+    prediction->symbols = NULL;
+}
+
+enum terp_status
+terp_cpu_predictor_choose(struct cpu_prediction *prediction,
+                          enum terp_predictor asked,
+                          enum terp_prediction *prediction_ret)
+{
+    uint64_t cost[TERP_NPREDICTIONS];
+    enum terp_status st = TERP_OK;
+
+    for (int i = 0; i < TERP_NPREDICTIONS && st == TERP_OK; i++) {
+        cost[i] = UINT64_MAX;
+        if (terp_cpu_predictors[i] != NULL &&
+            terp_may_take(asked, (enum terp_prediction)i))
+            st = terp_cpu_predictors[i]->tune(prediction, &cost[i]);
+    }
+    *prediction_ret =
+        terp_choose_prediction(asked, cost, prediction->layout->nvalues);
+    return st;
+}

@@ -1,0 +1,88 @@
+/* What a predictor is to the CPU's pipeline: a table of functions, one for each
+ * predictor of the format, over what a chunk is predicted with. */
+#ifndef TERP_CPU_PREDICT_PREDICTOR_H
+#define TERP_CPU_PREDICT_PREDICTOR_H
+
+#include "codec/api/terp_status.h"
+#include "codec/format/bytes.h"
+#include "codec/format/frame.h"
+#include "codec/model/plan.h"
+#include "cpu/entropy/order.h"
+#include "cpu/pool/pool.h"
+#include "cpu/predict/stages.h"
+
+/* A chunk between its values and its symbols. The caller fills in the first
+ * part, and what a decoder knows of special points. */
+struct cpu_prediction {
+    const struct cpu_stages *stages;
+    const struct terp_layout *layout;
+    struct cpu_pool *pool;
+    struct cpu_quantizer quantizer; /* of bound ratio one */
+
+    /* encode: what is predicted. NULL, or which fill values there are. */
+    const void *values;
+    const struct cpu_fills *fills;
+
+    /* Special points, a bit each in C order, and their number. Lorenzo adds
+     * those that it cannot predict. decode: `mask` is NULL if there are none.
+     */
+    uint64_t *mask;
+    uint64_t nspecials;
+
+    /* Of terp_cpu_prediction_make: values in level order, or lorenzo's integers
+     * in C order; the even points of each level; symbols in the predictor's
+     * order. */
+    void *work;
+    void *lattice;
+    uint16_t *symbols;
+
+    /* The predictors' models, chosen by `tune` or read from a stream. */
+    struct terp_level_plan plan[TERP_MAX_LEVELS + 1];
+    unsigned lorenzo_dims; /* bit 0 the fastest; terp_lorenzo_dims_are_valid */
+};
+
+struct cpu_predictor {
+    enum cpu_order order; /* of symbols */
+    bool has_grid; /* Escapes are values, on the grid if they can be; else
+                      integers. */
+
+    /* Chooses the model; what it estimates that the chunk costs, UINT64_MAX if
+     * that cannot be known. */
+    enum terp_status (*tune)(struct cpu_prediction *prediction,
+                             uint64_t *cost_ret);
+
+    /* Values to symbols; what escapes stands in `work` beside its symbol.
+     * Follows `tune`, and may take up `work` and `lattice`. */
+    void (*quantize)(struct cpu_prediction *prediction);
+
+    void (*write_model)(const struct cpu_prediction *prediction,
+                        struct writer *writer);
+
+    /* TERP_ERR_CORRUPT unless the bytes are a model of such a chunk. */
+    enum terp_status (*read_model)(struct cpu_prediction *prediction,
+                                   struct reader *reader);
+
+    /* Symbols, and what has escaped in `work`, to values in C order; those of
+     * special points do not count. */
+    void (*reconstruct)(struct cpu_prediction *prediction, void *values);
+};
+
+extern const struct cpu_predictor terp_cpu_spline, terp_cpu_lorenzo;
+
+/* By enum terp_prediction; NULL where nothing is predicted. */
+extern const struct cpu_predictor *const terp_cpu_predictors[TERP_NPREDICTIONS];
+
+/* Allocates work, lattice and symbols. */
+enum terp_status
+terp_cpu_prediction_make(struct cpu_prediction *prediction);
+
+void
+terp_cpu_prediction_free(struct cpu_prediction *prediction);
+
+/* Tunes the predictors that may be taken and chooses among them. */
+enum terp_status
+terp_cpu_predictor_choose(struct cpu_prediction *prediction,
+                          enum terp_predictor asked,
+                          enum terp_prediction *prediction_ret);
+
+#endif

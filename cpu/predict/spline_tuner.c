@@ -1,0 +1,219 @@
+/* Plans for the levels of splines, estimated on samples of the original values.
+ * All costs are integers, in the units of the dictionary's cost table; ties go
+ * to the candidate that is tried first. */
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "codec/format/base.h"
+#include "cpu/entropy/histogram.h"
+#include "cpu/predict/counted_cost.h"
+#include "cpu/predict/spline.h"
+
+/* Rows are sampled whole: with odd distances a few runs more than wanted. */
+#define ROWS_CAPACITY (2 * TERP_MAX_NSAMPLES)
+_Static_assert(TERP_MAX_NSAMPLES + TERP_MIN_NSAMPLES + 2 * CPU_RUN_NVALUES <
+                   ROWS_CAPACITY,
+               "The rows of a class's sampled runs fit.");
+_Static_assert(ROWS_CAPACITY <= CPU_COUNT_MAX_NNUMBERS,
+               "Rows can be counted in one histogram.");
+_Static_assert((uint64_t)ROWS_CAPACITY *(24 << TERP_COST_FRACTION_NBITS) <
+                   (uint64_t)1 << 32,
+               "The cost of all rows fits 32 bits.");
+
+static uint64_t
+sample_class(const struct cpu_prediction *spline, const struct cpu_class *cls,
+             uint16_t *rows)
+{
+    uint32_t counts[TERP_NSYMBOLS];
+    uint64_t nruns = cls->nrows * cls->nruns_per_row;
+    uint64_t nvalues = cls->nrows * cls->extent[0];
+    uint64_t every = terp_sample_distance(nvalues, nruns);
+    uint64_t nsampled =
+        spline->stages->sample(cls, &spline->quantizer, every, rows);
+
+    terp_cpu_histogram(rows, nsampled, counts);
+    return nsampled == 0
+               ? 0
+               : terp_scale_cost(cpu_cost_of_counts(counts), nvalues, nsampled);
+}
+
+/* Of a class that is predicted along `dims`. */
+static uint64_t
+sample_dims(const struct cpu_prediction *spline, int l, unsigned odd,
+            unsigned dims, enum terp_spline kind, uint16_t *rows)
+{
+    struct cpu_class cls;
+
+    return terp_cpu_spline_class(spline, l, odd, dims, kind, &cls)
+               ? sample_class(spline, &cls, rows)
+               : 0;
+}
+
+/* Estimated costs of a level. */
+struct level_costs {
+    /* Under the cubic spline: [odd][dims]. */
+    uint64_t cubic[TERP_NCLASSES][TERP_NCLASSES];
+    /* Of the class of one odd dimension. */
+    uint64_t single[TERP_NSPLINES][TERP_NDIMS];
+};
+
+static void
+sample_level(const struct cpu_prediction *spline, int l, uint16_t *rows,
+             struct level_costs *costs)
+{
+    memset(costs, 0, sizeof *costs);
+    for (unsigned odd = 1; odd < TERP_NCLASSES; odd++)
+        for (unsigned dims = odd; dims > 0; dims = (dims - 1) & odd)
+            costs->cubic[odd][dims] =
+                sample_dims(spline, l, odd, dims, TERP_SPLINE_CUBIC, rows);
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        costs->single[TERP_SPLINE_CUBIC][d] = costs->cubic[1u << d][1u << d];
+        for (unsigned kind = 1; kind < TERP_NSPLINES; kind++)
+            costs->single[kind][d] = sample_dims(spline, l, 1u << d, 1u << d,
+                                                 (enum terp_spline)kind, rows);
+    }
+}
+
+/* Of classes of one odd dimension that is among `dims`. */
+static uint64_t
+cost_of_singles(const struct level_costs *costs, unsigned kind, unsigned dims)
+{
+    uint64_t cost = 0;
+
+    for (int d = 0; d < TERP_NDIMS; d++)
+        cost += dims >> d & 1 ? costs->single[kind][d] : 0;
+    return cost;
+}
+
+/* Chooses who predicts under the cubic spline, then the spline. */
+static uint64_t
+plan_averages(const struct terp_level *level, const struct level_costs *costs,
+              struct terp_level_plan *plan)
+{
+    unsigned active = 0;
+    uint64_t best = UINT64_MAX;
+
+    for (int d = 0; d < TERP_NDIMS; d++)
+        active |= (unsigned)(level->nodd[d] > 0) << d;
+    for (unsigned priorities = 0; priorities < 256; priorities++) {
+        uint64_t cost = 0;
+        if (!terp_priorities_are_canonical(priorities, active))
+            continue;
+        for (unsigned odd = 1; odd < TERP_NCLASSES; odd++)
+            cost += costs->cubic[odd][terp_predicting_dims(odd, priorities)];
+        if (cost < best) {
+            best = cost;
+            plan->priorities = (uint8_t)priorities;
+        }
+    }
+    plan->spline = TERP_SPLINE_CUBIC;
+    for (unsigned kind = 1; kind < TERP_NSPLINES; kind++) {
+        uint64_t cost = 0;
+        for (unsigned odd = 1; odd < TERP_NCLASSES; odd++) {
+            unsigned dims = terp_predicting_dims(odd, plan->priorities);
+            cost += terp_cost_under_spline(
+                costs->cubic[odd][dims], cost_of_singles(costs, kind, dims),
+                cost_of_singles(costs, TERP_SPLINE_CUBIC, dims));
+        }
+        if (cost < best) {
+            best = cost;
+            plan->spline = (uint8_t)kind;
+        }
+    }
+    return best;
+}
+
+/* The same, or blending, with the spline that is best for what is left. Few
+ * points of blended classes are: these are sampled under the linear one. */
+static uint64_t
+plan_level(const struct cpu_prediction *spline, int l, uint16_t *rows,
+           struct terp_level_plan *plan)
+{
+    const struct terp_level *level = &spline->layout->level[l];
+    struct level_costs costs;
+    struct terp_level_plan blended = {.spline = TERP_SPLINE_LINEAR};
+    uint64_t best, least = UINT64_MAX, nvalues = spline->layout->nbricks;
+    unsigned left = TERP_SPLINE_CUBIC;
+
+    sample_level(spline, l, rows, &costs);
+    best = plan_averages(level, &costs, plan);
+    for (int d = 0; d < TERP_NDIMS; d++)
+        nvalues *= level->neven[d] + level->nodd[d];
+    if (nvalues <= TERP_BLEND_MIN_NVALUES)
+        return best;
+    for (unsigned kind = 0; kind < TERP_NSPLINES; kind++) {
+        uint64_t cost = cost_of_singles(&costs, kind, TERP_NCLASSES - 1);
+        if (cost < least) {
+            least = cost;
+            left = kind;
+        }
+    }
+    for (int order = 2; order <= 3; order++) {
+        uint64_t cost = least + costs.cubic[15][15];
+        struct cpu_class cls;
+        bool any = false;
+        blended.priorities = order == 2 ? TERP_BLEND_PAIRS : TERP_BLEND_FULL;
+        for (unsigned odd = 1; odd < TERP_NCLASSES; odd++) {
+            if (!terp_cpu_spline_planned_class(spline, l, odd, &blended,
+                                               &cls) ||
+                cls.blend_order == 1)
+                continue;
+            cost += sample_class(spline, &cls, rows);
+            any = true;
+        }
+        if (any && cost < best) {
+            best = cost;
+            *plan = blended;
+            plan->spline = (uint8_t)left;
+        }
+    }
+    return best;
+}
+
+/* Levels, each of which is planned on its own. */
+struct planning {
+    struct cpu_prediction *spline;
+    uint16_t *rows; /* ROWS_CAPACITY a worker of the pool */
+    atomic_int next;
+    uint64_t cost[TERP_MAX_LEVELS + 1];
+};
+
+/* A worker takes the next level that none has taken. */
+static void
+plan_levels(void *arg, int id, uint64_t first, uint64_t end)
+{
+    struct planning *planning = arg;
+    struct cpu_prediction *spline = planning->spline;
+    uint16_t *rows = planning->rows + (uint64_t)id * ROWS_CAPACITY;
+    int l;
+
+    (void)first;
+    (void)end;
+    while ((l = atomic_fetch_add(&planning->next, 1)) <=
+           spline->layout->nlevels)
+        planning->cost[l] = plan_level(spline, l, rows, &spline->plan[l]);
+}
+
+enum terp_status
+terp_cpu_spline_tune(struct cpu_prediction *spline, uint64_t *cost_ret)
+{
+    uint64_t nworkers = (uint64_t)terp_cpu_pool_nworkers(spline->pool);
+    struct planning planning = {.spline = spline, .next = 1};
+    int ndims = 0;
+
+    terp_cpu_spline_deinterleave(spline);
+    planning.rows = malloc(nworkers * ROWS_CAPACITY * sizeof *planning.rows);
+    if (planning.rows == NULL)
+        return TERP_ERR_MEMORY;
+    terp_cpu_pool_run(spline->pool, plan_levels, &planning, nworkers, 1);
+    *cost_ret = 0;
+    for (int d = 0; d < TERP_NDIMS; d++)
+        ndims += spline->layout->dims[d] > 1;
+    for (int l = 1; l <= spline->layout->nlevels; l++)
+        *cost_ret += planning.cost[l];
+    for (int l = 1; l <= spline->layout->nlevels; l++)
+        spline->plan[l].bound_ratio = (uint8_t)terp_bound_ratio_of(
+            l, ndims, *cost_ret, spline->layout->nvalues);
+    free(planning.rows);
+    return TERP_OK;
+}

@@ -1,0 +1,436 @@
+/* The Lorenzo predictor with dual quantization: values to integers, which lie
+ * in the region `work` in C order, and integers to symbols. */
+#include "gpu/predict/lorenzo_shape.cuh"
+
+/* ---- values to integers ---- */
+
+/* Values are taken in pieces. */
+#define PIECE_NVALUES 4096
+#define PIECE_NWORDS (PIECE_NVALUES / 32)
+
+/* Where a chunk's pieces tell which of their values that is not special comes
+ * last: its position plus one, or 0. */
+static __device__ __forceinline__ uint64_t *
+last_valid(const struct cuda_batch &batch)
+{
+    return region<uint64_t>(batch, blockIdx.y, batch.at.staging);
+}
+
+/* What prequantizes a piece. */
+template <typename T> struct prequantizer {
+    const T *src;
+    uint64_t nvalues; /* of the chunk */
+    int_of<T> *quants;
+    uint32_t *mask;
+    struct constants<T> k;
+    fill_words<T> fills;
+    /* Where no value is special, none needs to be tested: what other blocks add
+     * to the count does not matter here. */
+    bool has_specials;
+};
+
+/* Of the piece that begins at `first`: a thread takes every LORENZO_NTHREADS-th
+ * value, a warp makes 32 bits of the mask. */
+template <typename T>
+static __device__ __forceinline__ void
+prequantize_piece(const struct prequantizer<T> &p, uint64_t first,
+                  unsigned *s_last, unsigned *s_nunpredictable)
+{
+    const unsigned lane = threadIdx.x % 32;
+    /* Words of 64 bits are whole. */
+    const uint64_t end = div_up(p.nvalues, 64) * 64;
+
+    for (unsigned i = threadIdx.x; i < PIECE_NVALUES; i += LORENZO_NTHREADS) {
+        const uint64_t at = first + i;
+        bool special = false, miss = false;
+        if (at < p.nvalues) {
+            T value = p.src[at];
+            bool fits;
+            special = p.has_specials && is_special(value, p.fills);
+            T quant = nearest_quant(value, p.k, &fits);
+            miss = !fits;
+            p.quants[at] = miss || special ? 0 : (int_of<T>)quant;
+        }
+        const unsigned word = __ballot_sync(FULL_WARP_MASK, special | miss);
+        const unsigned unpredictable =
+            __ballot_sync(FULL_WARP_MASK, miss && !special);
+        unsigned valid = ~word;
+        if (at - lane + 32 > p.nvalues) /* the chunk's last warp */
+            valid &= p.nvalues > at - lane ? (1u << (p.nvalues % 32)) - 1 : 0;
+        if (lane == 0 && at < end) {
+            p.mask[at / 32] = word;
+            if (unpredictable != 0)
+                atomicAdd(s_nunpredictable, (unsigned)__popc(unpredictable));
+            if (valid != 0)
+                atomicMax(s_last, i + 32 - (unsigned)__clz((int)valid));
+        }
+    }
+}
+
+/* Integers of values that they reproduce; the mask of all others, whose integer
+ * is 0. Grid: (nblocks_for pieces, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(LORENZO_NTHREADS) lorenzo_prequantize(struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ unsigned s_last, s_nunpredictable;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+
+    if (!chunk_applies(chunk))
+        return;
+    const struct prequantizer<T> p = {
+        (const T *)chunk.src, batch.nvalues,
+            region<int_of<T>>(batch, blockIdx.y, batch.at.work),
+            region<uint32_t>(batch, blockIdx.y, batch.at.mask),
+            constants_of<T>(chunk.step, chunk.bound, batch.max_code),
+            fills_of<T>(chunk), chunk.has_specials
+    };
+
+    for (uint64_t piece = blockIdx.x; piece * PIECE_NVALUES < batch.nvalues;
+         piece += gridDim.x) {
+        const uint64_t first = piece * PIECE_NVALUES;
+        if (threadIdx.x == 0)
+            s_last = s_nunpredictable = 0;
+        __syncthreads();
+        prequantize_piece(p, first, &s_last, &s_nunpredictable);
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            last_valid(batch)[piece] = s_last == 0 ? 0 : first + s_last;
+            if (s_nunpredictable != 0)
+                atomicAdd(&chunk.nspecials,
+                          (unsigned long long)s_nunpredictable);
+        }
+        __syncthreads();
+    }
+}
+
+/* ---- differences along a dimension above 0 ---- */
+
+/* Integers of a line that are loaded together. */
+#define NAHEAD 8
+
+template <typename W>
+static __device__ __forceinline__ void
+subtract_line(const struct line &line, const uint32_t *mask, W *quants)
+{
+    W last = 0;
+
+    for (uint64_t first = 0; first < line.extent; first += NAHEAD) {
+        W *at = quants + line.at + first * line.stride, ahead[NAHEAD];
+        bool counts[NAHEAD];
+#pragma unroll
+        for (unsigned i = 0; i < NAHEAD; i++) {
+            counts[i] = first + i < line.extent &&
+                        !is_set(mask, line.at + (first + i) * line.stride);
+            ahead[i] = counts[i] ? at[i * line.stride] : 0;
+        }
+#pragma unroll
+        for (unsigned i = 0; i < NAHEAD; i++) {
+            if (!counts[i])
+                continue;
+            at[i * line.stride] = ahead[i] - last;
+            last = ahead[i];
+        }
+    }
+}
+
+/* Where points are special: differences along a dimension above 0, each to the
+ * last point before it that is not special. Special ones keep 0.
+ * Grid: blocks_of_lines. */
+template <typename T>
+static __global__ void
+__launch_bounds__(LORENZO_NTHREADS)
+    lorenzo_subtract_lines(struct cuda_batch batch, int d)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct line line;
+
+    if (!chunk_applies(chunk) || chunk.nspecials == 0 ||
+        !(chunk.lorenzo_dims >> d & 1))
+        return;
+    const uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
+    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    for (uint64_t number = line_of_thread();
+         find_line(batch.d_layout, d, number, &line); number += lines_at_once())
+        subtract_line(line, mask, quants);
+}
+
+/* ---- whether means are taken ---- */
+
+/* Adds to the chunk's sums what differences and means leave of the samples that
+ * the CPU takes too. Blocks of LORENZO_NTHREADS, any number; a warp takes a
+ * stretch. Not inlined: the kernel would need as many registers for all
+ * chunks. */
+template <typename W>
+static __device__ __attribute__((noinline)) void
+weigh_means(const struct terp_layout *layout, const W *quants,
+            struct cuda_chunk *chunk)
+{
+    const uint64_t nx = layout->dims[0];
+    const uint64_t nper_row = div_up(nx, TERP_LORENZO_NVALUES);
+    const uint64_t nstretches = layout->nvalues / nx * nper_row;
+    const uint64_t every = terp_lorenzo_distance(layout->nvalues);
+    const int means_dim = terp_means_dim(layout);
+    const unsigned lane = threadIdx.x % 32;
+    unsigned long long differences = 0, means = 0;
+    uint64_t stride[TERP_NDIMS], inner = 1, line_stride = 1;
+
+    if (!terp_means_are_possible(layout, chunk->lorenzo_dims, false))
+        return;
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        stride[d] = inner;
+        line_stride = d == means_dim ? inner : line_stride;
+        inner *= layout->dims[d];
+    }
+    for (uint64_t k = (uint64_t)blockIdx.x * LORENZO_NWARPS + threadIdx.x / 32;
+         every / 2 + k * every < nstretches; k += gridDim.x * LORENZO_NWARPS) {
+        uint64_t left = every / 2 + k * every, i = 0;
+        const uint64_t x = split(&left, nper_row) * TERP_LORENZO_NVALUES;
+        const W *row = quants + left * nx;
+        unsigned dims = chunk->lorenzo_dims & ~(1u << means_dim);
+        for (int d = 1; d < TERP_NDIMS; d++) {
+            uint64_t at = split(&left, layout->dims[d]);
+            if (at == 0)
+                dims &= ~(1u << d);
+            if (d == means_dim)
+                i = at;
+        }
+        const uint64_t end = min_u64(nx, x + TERP_LORENZO_NVALUES);
+        for (uint64_t at = x + lane; at < end; at += 32) {
+            const unsigned dims_here = at > 0 ? dims : dims & ~1u;
+            W own = lorenzo_difference(row + at, dims_here, stride);
+            W before = 0, mean = 0;
+            if (i > 0) {
+                before = lorenzo_difference(row + at - line_stride, dims_here,
+                                            stride);
+                mean = lorenzo_mean<W, true>(row + at, dims_here, layout,
+                                             means_dim, i);
+            }
+            differences += weight_of_difference<W>(own - before);
+            means += weight_of_difference<W>(own - mean);
+        }
+    }
+    for (int distance = 16; distance > 0; distance /= 2) {
+        differences += __shfl_xor_sync(FULL_WARP_MASK, differences, distance);
+        means += __shfl_xor_sync(FULL_WARP_MASK, means, distance);
+    }
+    if (lane == 0 && differences != 0)
+        atomicAdd(&chunk->differences_sum, differences);
+    if (lane == 0 && means != 0)
+        atomicAdd(&chunk->means_sum, means);
+}
+
+/* ---- rows ---- */
+
+/* The last valid position, plus one, of the pieces before one, in *s_before,
+ * which is 0 if they have none: LORENZO_NTHREADS pieces at a time. */
+static __device__ __forceinline__ void
+find_last_before(const uint64_t *last, uint64_t piece,
+                 unsigned long long *s_before)
+{
+    for (uint64_t end = piece; end > 0;) {
+        uint64_t n = min_u64(end, LORENZO_NTHREADS);
+        unsigned long long found =
+            threadIdx.x < n ? last[end - 1 - threadIdx.x] : 0;
+        if (__syncthreads_or(found != 0)) {
+            if (found != 0)
+                atomicMax(s_before, found);
+            break;
+        }
+        end -= n;
+    }
+    __syncthreads();
+}
+
+/* In the piece that begins at `first`, special values repeat the integer of the
+ * nearest other one before them in their row. */
+template <typename I>
+static __device__ __forceinline__ void
+repeat_in_piece(const struct cuda_batch &batch, uint64_t first,
+                const uint32_t s_mask[PIECE_NWORDS], uint64_t before, I *quants)
+{
+    for (unsigned i = threadIdx.x; i < PIECE_NVALUES; i += LORENZO_NTHREADS) {
+        int word = (int)(i / 32);
+        if (!(s_mask[word] >> (i % 32) & 1) || first + i >= batch.nvalues)
+            continue;
+        uint32_t valid = ~s_mask[word] & ((1u << (i % 32)) - 1);
+        while (valid == 0 && word > 0)
+            valid = ~s_mask[--word];
+        uint64_t from = valid != 0 ? first + 32 * (unsigned)word + 32 -
+                                         (unsigned)__clz((int)valid)
+                                   : before;
+        uint64_t at = first + i, row = at;
+        uint64_t row_at = at - split(&row, batch.d_layout->dims[0]);
+        if (from > row_at)
+            quants[at] = quants[from - 1];
+    }
+}
+
+/* Where differences along dimension 0 follow, special values repeat the
+ * integer of the nearest other one before them in the row, if there is one.
+ * Where no value is special, means are weighed.
+ * Grid and ownership as of lorenzo_prequantize; reads only integers that are
+ * not written. */
+template <typename T>
+static __global__ void
+__launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_repeat(struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ uint32_t s_mask[PIECE_NWORDS];
+    __shared__ unsigned long long s_before;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+
+    if (!chunk_applies(chunk))
+        return;
+    if (chunk.nspecials == 0) {
+        weigh_means(batch.d_layout,
+                    region<word_of<T>>(batch, blockIdx.y, batch.at.work),
+                    &chunk);
+        return;
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        chunk.has_specials = true;
+    if (!(chunk.lorenzo_dims & 1))
+        return;
+    const uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
+    int_of<T> *quants = region<int_of<T>>(batch, blockIdx.y, batch.at.work);
+    const uint64_t nwords = div_up(batch.nvalues, 32);
+
+    for (uint64_t piece = blockIdx.x; piece * PIECE_NVALUES < batch.nvalues;
+         piece += gridDim.x) {
+        const uint64_t first = piece * PIECE_NVALUES;
+        bool some = false;
+        __syncthreads();
+        if (threadIdx.x < PIECE_NWORDS) {
+            uint64_t at = first / 32 + threadIdx.x;
+            s_mask[threadIdx.x] = at < nwords ? mask[at] : 0;
+            some = s_mask[threadIdx.x] != 0;
+        }
+        if (threadIdx.x == 0)
+            s_before = 0;
+        if (!__syncthreads_or(some))
+            continue;
+        find_last_before(last_valid(batch), piece, &s_before);
+        repeat_in_piece(batch, first, s_mask, s_before, quants);
+    }
+}
+
+/* ---- integers to symbols ---- */
+
+/* What a chunk's symbols are made of, and where they go. */
+template <typename T> struct symbol_maker {
+    const struct terp_layout *layout;
+    struct cuda_chunk *chunk;
+    const word_of<T> *quants;
+    uint16_t *symbols;
+    unsigned long long *ranges;
+    int max_code;
+};
+
+template <typename T, bool means>
+static __device__ __forceinline__ void
+make_symbols(const struct symbol_maker<T> &maker)
+{
+    const struct terp_layout *layout = maker.layout;
+    const int means_dim = means ? terp_means_dim(layout) : 0;
+    uint64_t stride[TERP_NDIMS], inner = 1;
+    struct segment segment;
+
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        stride[d] = inner;
+        inner *= layout->dims[d];
+    }
+    for (uint64_t block = blockIdx.x; find_segment(layout, block, &segment);
+         block += gridDim.x) {
+        unsigned dims = dims_to_subtract(*maker.chunk, means_dim);
+        uint64_t nth = 0; /* along means_dim */
+        for (int d = 1; d < TERP_NDIMS; d++) {
+            if (segment.coordinate[d] == 0)
+                dims &= ~(1u << d);
+            if (means && d == means_dim)
+                nth = segment.coordinate[d];
+        }
+        for (uint64_t i = threadIdx.x % 32; i < segment.nx; i += 32) {
+            uint64_t x = segment.x + i, at = segment.at + x;
+            const unsigned dims_here = x > 0 ? dims : dims & ~1u;
+            word_of<T> word =
+                lorenzo_difference(maker.quants + at, dims_here, stride);
+            if (means && nth > 0)
+                word -= lorenzo_mean<word_of<T>, true>(
+                    maker.quants + at, dims_here, layout, means_dim, nth);
+            int_of<T> code = (int_of<T>)word;
+            bool fits = code >= -maker.max_code && code <= maker.max_code;
+            maker.symbols[tiled_at(segment.tiled, layout->rank, layout->dims[0],
+                                   x)] =
+                (uint16_t)(fits ? (int)code + TERP_RADIUS : TERP_ESCAPE);
+            if (!fits) {
+                atomicAdd(&maker.ranges[at / CUDA_RANGE_NVALUES], 1ull);
+                note_number(maker.chunk, true, zigzag((int64_t)code));
+            }
+        }
+    }
+}
+
+/* Not inlined: the kernel would need as many registers for chunks without
+ * means. */
+template <typename T>
+static __device__ __attribute__((noinline)) void
+make_symbols_of_means(const struct symbol_maker<T> &maker)
+{
+    make_symbols<T, true>(maker);
+}
+
+/* Grid: (nblocks_for nblocks_of_segments, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_symbols(struct cuda_batch batch)
+{
+    begin_kernel();
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+
+    if (!chunk_applies(chunk))
+        return;
+    const struct symbol_maker<T> maker = {
+        batch.d_layout, &chunk,
+            region<word_of<T>>(batch, blockIdx.y, batch.at.work),
+            region<uint16_t>(batch, blockIdx.y, batch.at.symbols),
+            region<unsigned long long>(batch, blockIdx.y, batch.at.ranges),
+            batch.max_code
+    };
+    if (means_dim_of(chunk, batch.d_layout) > 0)
+        make_symbols_of_means(maker);
+    else
+        make_symbols<T, false>(maker);
+}
+
+cudaError_t
+cuda_lorenzo_quantize(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    const bool wide = batch->value_nbytes == 8;
+    const unsigned nchunks = (unsigned)batch->nchunks;
+    const dim3 values(nblocks_for(batch, div_up(batch->nvalues, PIECE_NVALUES)),
+                      nchunks);
+    const dim3 rows(nblocks_for(batch, nblocks_of_segments(batch->h_layout)),
+                    nchunks);
+
+    if (batch->params.predictor == TERP_PREDICTOR_SPLINE)
+        return cudaSuccess;
+    cudaError_t err =
+        launch(wide ? lorenzo_prequantize<double> : lorenzo_prequantize<float>,
+               values, dim3(LORENZO_NTHREADS), 0, stream, *batch);
+    for (int d = TERP_NDIMS - 1; d > 0 && err == cudaSuccess; d--)
+        if (batch->h_layout->dims[d] > 1)
+            err = launch(wide ? lorenzo_subtract_lines<double>
+                              : lorenzo_subtract_lines<float>,
+                         blocks_of_lines(batch, d), dim3(LORENZO_NTHREADS), 0,
+                         stream, *batch, d);
+    if (err == cudaSuccess)
+        err = launch(wide ? lorenzo_repeat<double> : lorenzo_repeat<float>,
+                     values, dim3(LORENZO_NTHREADS), 0, stream, *batch);
+    if (err == cudaSuccess)
+        err = launch(wide ? lorenzo_symbols<double> : lorenzo_symbols<float>,
+                     rows, dim3(LORENZO_NTHREADS), 0, stream, *batch);
+    return err;
+}

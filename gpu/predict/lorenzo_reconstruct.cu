@@ -1,0 +1,338 @@
+/* The Lorenzo predictor: symbols to integers, which lie in the region `work` in
+ * C order, and their sums to values. */
+#include "gpu/predict/lorenzo_shape.cuh"
+
+/* ---- integers of means ---- */
+
+/* Lines are taken by 32, which a block's warps share out. */
+static uint64_t
+nblocks_of_means(const struct terp_layout *layout)
+{
+    return div_up(layout->nvalues / layout->dims[terp_means_dim(layout)], 32);
+}
+
+/* The integer that a symbol or an escape stands for, of all points of a line,
+ * by the warps in turn. */
+template <typename T>
+static __device__ __forceinline__ void
+place_symbols(const struct terp_layout *layout, const uint16_t *symbols,
+              const struct line &line, int d, word_of<T> *quants)
+{
+    uint64_t coordinate[TERP_NDIMS], left = line.at;
+
+    for (int e = 0; e < TERP_NDIMS; e++)
+        coordinate[e] = split(&left, layout->dims[e]);
+    for (uint64_t i = threadIdx.x / 32; i < line.extent; i += LORENZO_NWARPS) {
+        for (int e = 1; e < TERP_NDIMS; e++)
+            coordinate[e] = e == d ? i : coordinate[e];
+        const struct tiled_row row =
+            tiled_row_at(layout->rank, layout->dims, coordinate, left);
+        const unsigned symbol = symbols[tiled_at(
+            row, layout->rank, layout->dims[0], coordinate[0])];
+        if (symbol != TERP_ESCAPE)
+            quants[line.at + i * line.stride] =
+                (word_of<T>)(int_of<T>)((int)symbol - TERP_RADIUS);
+    }
+}
+
+/* Where means were taken: symbols to integers, from coarse to fine.
+ * Grid: (nblocks_of_means or fewer, which take turns, chunks). A lane has a
+ * line; what a step rests on has been written, by any warp, before a barrier.
+ */
+template <typename T>
+static __global__ void
+__launch_bounds__(LORENZO_NTHREADS)
+    lorenzo_add_means(struct cuda_batch batch, int d)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct terp_layout *layout = batch.d_layout;
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    struct line line;
+
+    if (!chunk_applies(chunk) || !(chunk.lorenzo_dims & TERP_LORENZO_MEANS))
+        return;
+    const uint64_t nlines = layout->nvalues / layout->dims[d];
+    const uint16_t *symbols =
+        region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
+    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    for (uint64_t first = (uint64_t)blockIdx.x * 32; first < nlines;
+         first += (uint64_t)gridDim.x * 32) {
+        const bool exists = find_line(layout, d, first + lane, &line);
+        if (exists)
+            place_symbols<T>(layout, symbols, line, d, quants);
+        for (uint64_t step = terp_means_first_step(line.extent); step > 0;
+             step /= 2) {
+            __syncthreads();
+            for (uint64_t i = step * (2 * warp + 1); exists && i < line.extent;
+                 i += step * (2 * LORENZO_NWARPS)) {
+                word_of<T> *at = quants + line.at + i * line.stride;
+                *at += lorenzo_mean<word_of<T>, false>(at, 0, layout, d, i);
+            }
+        }
+    }
+}
+
+/* ---- sums ---- */
+
+/* Dimensions to sum along: those of the chunk that have more than one value,
+ * but for one of means, which come first. */
+static __device__ __forceinline__ unsigned
+dims_to_sum(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
+{
+    unsigned dims = 0;
+    for (int d = 0; d < TERP_NDIMS; d++)
+        if (batch.d_layout->dims[d] > 1)
+            dims |= chunk.lorenzo_dims & 1u << d;
+    return dims & ~(1u << means_dim_of(chunk, batch.d_layout) & ~1u);
+}
+
+/* The chunk's symbols; NULL where means have made integers of them. */
+static __device__ __forceinline__ const uint16_t *
+symbols_to_sum(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
+{
+    return chunk.lorenzo_dims & TERP_LORENZO_MEANS
+               ? nullptr
+               : region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
+}
+
+/* The mask of special points, or NULL when there are none. */
+static __device__ __forceinline__ const uint32_t *
+mask_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
+{
+    return chunk.has_specials
+               ? region<uint32_t>(batch, blockIdx.y, batch.at.mask)
+               : nullptr;
+}
+
+/* The difference at x of a segment's row; 0 at special points. */
+template <typename T>
+static __device__ __forceinline__ word_of<T>
+difference_at(const struct cuda_batch &batch, const struct segment &segment,
+              const uint32_t *mask, const word_of<T> *quants,
+              const uint16_t *symbols, uint64_t x)
+{
+    const struct terp_layout *layout = batch.d_layout;
+    if (symbols == nullptr)
+        return quants[segment.at + x];
+    if (mask != nullptr && is_set(mask, segment.at + x))
+        return 0;
+    unsigned symbol =
+        symbols[tiled_at(segment.tiled, layout->rank, layout->dims[0], x)];
+    return symbol == TERP_ESCAPE
+               ? quants[segment.at + x]
+               : (word_of<T>)(int_of<T>)((int)symbol - TERP_RADIUS);
+}
+
+/* The sum of each segment, by a warp, where rows have several.
+ * Grid: (nblocks_for nblocks_of_segments, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(LORENZO_NTHREADS)
+    lorenzo_sum_segments(struct cuda_batch batch)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct segment segment;
+
+    if (!chunk_applies(chunk) || !(dims_to_sum(batch, chunk) & 1))
+        return;
+    const uint32_t *mask = mask_of(batch, chunk);
+    const word_of<T> *quants =
+        region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    const uint16_t *symbols = symbols_to_sum(batch, chunk);
+    word_of<T> *sums = region<word_of<T>>(batch, blockIdx.y, batch.at.staging);
+    for (uint64_t block = blockIdx.x;
+         find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
+        word_of<T> sum = 0;
+        for (uint64_t i = threadIdx.x % 32; i < segment.nx; i += 32)
+            sum += difference_at<T>(batch, segment, mask, quants, symbols,
+                                    segment.x + i);
+        for (int distance = 16; distance > 0; distance /= 2)
+            sum += __shfl_xor_sync(FULL_WARP_MASK, sum, distance);
+        if (threadIdx.x % 32 == 0)
+            sums[block * (LORENZO_NWARPS) + threadIdx.x / 32] = sum;
+    }
+}
+
+/* From sums of segments to the sums of all segments before, in their row.
+ * Grid: (rows, chunks), at most MAX_NROW_BLOCKS of rows, whose blocks take
+ * turns; a warp takes a row. */
+#define MAX_NROW_BLOCKS 4096
+template <typename T>
+static __global__ void
+__launch_bounds__(LORENZO_NTHREADS)
+    lorenzo_scan_segments(struct cuda_batch batch)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct terp_layout *layout = batch.d_layout;
+    const uint64_t nrows = layout->nvalues / layout->dims[0];
+    const uint64_t nsegments = nsegments_of(layout);
+    const unsigned nwarps = LORENZO_NTHREADS / 32, lane = threadIdx.x % 32;
+
+    if (!chunk_applies(chunk) || !(dims_to_sum(batch, chunk) & 1))
+        return;
+    for (uint64_t row = (uint64_t)blockIdx.x * nwarps + threadIdx.x / 32;
+         row < nrows; row += (uint64_t)gridDim.x * nwarps) {
+        word_of<T> *sums =
+            region<word_of<T>>(batch, blockIdx.y, batch.at.staging) +
+            row * nsegments;
+        word_of<T> carry = 0;
+        for (uint64_t first = 0; first < nsegments; first += 32) {
+            bool exists = first + lane < nsegments;
+            word_of<T> own = exists ? sums[first + lane] : 0, sum = own;
+            for (int distance = 1; distance < 32; distance *= 2) {
+                word_of<T> below =
+                    __shfl_up_sync(FULL_WARP_MASK, sum, distance);
+                sum += (int)lane >= distance ? below : 0;
+            }
+            if (exists)
+                sums[first + lane] = carry + sum - own;
+            carry += __shfl_sync(FULL_WARP_MASK, sum, 31);
+        }
+    }
+}
+
+/* Symbols to integers, summed along dimension 0; to values, if that is all.
+ * Grid: (nblocks_for nblocks_of_segments, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(LORENZO_NTHREADS) lorenzo_sum_rows(struct cuda_batch batch)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const unsigned lane = threadIdx.x % 32;
+    struct segment segment;
+
+    if (!chunk_applies(chunk))
+        return;
+    const unsigned dims = dims_to_sum(batch, chunk);
+    const uint32_t *mask = mask_of(batch, chunk);
+    const bool is_split = (dims & 1) && nsegments_of(batch.d_layout) > 1;
+    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    const word_of<T> *sums =
+        region<word_of<T>>(batch, blockIdx.y, batch.at.staging);
+    const uint16_t *symbols = symbols_to_sum(batch, chunk);
+    const T step =
+        constants_of<T>(chunk.step, chunk.bound, batch.max_code).step;
+    T *dst = (T *)chunk.dst;
+    for (uint64_t block = blockIdx.x;
+         find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
+        word_of<T> carry =
+            is_split ? sums[block * (LORENZO_NWARPS) + threadIdx.x / 32] : 0;
+        for (uint64_t first = 0; first < segment.nx; first += 32) {
+            bool exists = first + lane < segment.nx;
+            uint64_t x = segment.x + first + lane;
+            word_of<T> sum = 0;
+            if (exists)
+                sum =
+                    difference_at<T>(batch, segment, mask, quants, symbols, x);
+            if (dims & 1) {
+                for (int distance = 1; distance < 32; distance *= 2) {
+                    word_of<T> below =
+                        __shfl_up_sync(FULL_WARP_MASK, sum, distance);
+                    sum += (int)lane >= distance ? below : 0;
+                }
+                sum += carry;
+                carry = __shfl_sync(FULL_WARP_MASK, sum, 31);
+            }
+            if (exists && dims >> 1 == 0)
+                dst[segment.at + x] = (T)(int_of<T>)sum * step;
+            else if (exists)
+                quants[segment.at + x] = sum;
+        }
+    }
+}
+
+/* Sums along a line, of its points that are not special; to values, if that is
+ * all. */
+template <typename T, bool masked>
+static __device__ __forceinline__ void
+sum_line(const struct line &line, const uint32_t *mask, word_of<T> *quants,
+         bool is_last, T step, T *dst)
+{
+    uint64_t at = line.at;
+    word_of<T> sum = 0;
+#pragma unroll 8
+    for (uint64_t i = 0; i < line.extent; i++, at += line.stride) {
+        word_of<T> quant = quants[at];
+        sum += masked && is_set(mask, at) ? 0 : quant;
+        if (is_last)
+            dst[at] = (T)(int_of<T>)sum * step;
+        else
+            quants[at] = sum;
+    }
+}
+
+/* Sums along a dimension above 0; to values, if it is the last.
+ * Grid: blocks_of_lines. */
+template <typename T>
+static __global__ void
+__launch_bounds__(LORENZO_NTHREADS)
+    lorenzo_sum_lines(struct cuda_batch batch, int d)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct line line;
+
+    if (!chunk_applies(chunk))
+        return;
+    const unsigned dims = dims_to_sum(batch, chunk);
+    if (!(dims >> d & 1))
+        return;
+    const uint32_t *mask = mask_of(batch, chunk);
+    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    const bool is_last = dims >> (d + 1) == 0;
+    const T step =
+        constants_of<T>(chunk.step, chunk.bound, batch.max_code).step;
+    T *dst = (T *)chunk.dst;
+    for (uint64_t number = line_of_thread();
+         find_line(batch.d_layout, d, number, &line);
+         number += lines_at_once()) {
+        if (mask != nullptr)
+            sum_line<T, true>(line, mask, quants, is_last, step, dst);
+        else
+            sum_line<T, false>(line, mask, quants, is_last, step, dst);
+    }
+}
+
+cudaError_t
+cuda_lorenzo_reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    const struct terp_layout *layout = batch->h_layout;
+    const bool wide = batch->value_nbytes == 8;
+    const unsigned nchunks = (unsigned)batch->nchunks;
+    const dim3 block(LORENZO_NTHREADS);
+    const dim3 rows(nblocks_for(batch, nblocks_of_segments(layout)), nchunks);
+    const int means_dim = terp_means_dim(layout);
+    cudaError_t err = cudaSuccess;
+
+    if (means_dim > 0)
+        err =
+            launch(wide ? lorenzo_add_means<double> : lorenzo_add_means<float>,
+                   dim3(nblocks_for(batch, nblocks_of_means(layout)), nchunks),
+                   block, 0, stream, *batch, means_dim);
+    if (err == cudaSuccess && nsegments_of(layout) > 1) {
+        uint64_t nblocks =
+            div_up(layout->nvalues / layout->dims[0], LORENZO_NWARPS);
+        err = launch(wide ? lorenzo_sum_segments<double>
+                          : lorenzo_sum_segments<float>,
+                     rows, block, 0, stream, *batch);
+        if (err == cudaSuccess)
+            err = launch(
+                wide ? lorenzo_scan_segments<double>
+                     : lorenzo_scan_segments<float>,
+                dim3((unsigned)min_u64(nblocks, MAX_NROW_BLOCKS), nchunks),
+                block, 0, stream, *batch);
+    }
+    if (err == cudaSuccess)
+        err = launch(wide ? lorenzo_sum_rows<double> : lorenzo_sum_rows<float>,
+                     rows, block, 0, stream, *batch);
+    for (int d = 1; d < TERP_NDIMS && err == cudaSuccess; d++)
+        if (layout->dims[d] > 1)
+            err = launch(
+                wide ? lorenzo_sum_lines<double> : lorenzo_sum_lines<float>,
+                blocks_of_lines(batch, d), block, 0, stream, *batch, d);
+    return err;
+}

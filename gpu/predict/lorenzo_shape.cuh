@@ -1,0 +1,122 @@
+/* How lorenzo's kernels cut a chunk up: blocks, lines along a dimension above
+ * 0, segments of rows. */
+#ifndef TERP_GPU_PREDICT_LORENZO_SHAPE_CUH
+#define TERP_GPU_PREDICT_LORENZO_SHAPE_CUH
+
+#include "gpu/predict/lorenzo.cuh"
+#include "gpu/predict/values.cuh"
+
+#define LORENZO_NTHREADS 256
+#define LORENZO_NWARPS (LORENZO_NTHREADS / 32)
+
+/* Blocks of a launch take work in turns: a chunk of another prediction should
+ * cost few blocks that have nothing to do. Tests set these limits lower. */
+#ifndef CUDA_LORENZO_MAX_NBLOCKS
+#define CUDA_LORENZO_MAX_NBLOCKS 2048 /* of a launch, but */
+#define CUDA_LORENZO_MIN_NBLOCKS 4u   /* of a chunk */
+#endif
+
+static inline unsigned
+nblocks_for(const struct cuda_batch *batch, uint64_t nshares)
+{
+    unsigned most = CUDA_LORENZO_MAX_NBLOCKS / (unsigned)batch->nchunks;
+    most = most > CUDA_LORENZO_MIN_NBLOCKS ? most : CUDA_LORENZO_MIN_NBLOCKS;
+    return (unsigned)min_u64(nshares, most);
+}
+
+static __device__ __forceinline__ bool
+chunk_applies(const struct cuda_chunk &chunk)
+{
+    return chunk.status == TERP_OK &&
+           chunk.prediction == TERP_PREDICTION_LORENZO;
+}
+
+/* ---- lines ---- */
+
+/* A line along a dimension above 0. */
+struct line {
+    uint64_t at, stride, extent;
+};
+
+/* False when there is none of this number. */
+static __device__ __forceinline__ bool
+find_line(const struct terp_layout *layout, int d, uint64_t number,
+          struct line *line_ret)
+{
+    line_ret->stride = 1;
+    line_ret->extent = layout->dims[d];
+    for (int e = 0; e < d; e++)
+        line_ret->stride *= layout->dims[e];
+    bool exists = number < layout->nvalues / line_ret->extent;
+    uint64_t inner = split(&number, line_ret->stride);
+    line_ret->at = number * line_ret->stride * line_ret->extent + inner;
+    return exists;
+}
+
+/* A thread a line, and further ones in turn. */
+static __device__ __forceinline__ uint64_t
+line_of_thread(void)
+{
+    return (uint64_t)blockIdx.x * LORENZO_NTHREADS + threadIdx.x;
+}
+
+static __device__ __forceinline__ uint64_t
+lines_at_once(void)
+{
+    return (uint64_t)gridDim.x * LORENZO_NTHREADS;
+}
+
+static inline dim3
+blocks_of_lines(const struct cuda_batch *batch, int d)
+{
+    uint64_t nlines = batch->h_layout->nvalues / batch->h_layout->dims[d];
+    return dim3(nblocks_for(batch, div_up(nlines, LORENZO_NTHREADS)),
+                (unsigned)batch->nchunks);
+}
+
+/* ---- segments ---- */
+
+/* Rows are cut into segments, a warp each. */
+#define SEGMENT_NVALUES 1024
+
+/* A segment of a row, as a warp sees it. */
+struct segment {
+    uint64_t at;    /* of the row, in C order */
+    uint64_t x, nx; /* of the segment, in the row */
+    uint64_t coordinate[TERP_NDIMS];
+    struct tiled_row tiled;
+};
+
+static __host__ __device__ __forceinline__ uint64_t
+nsegments_of(const struct terp_layout *layout)
+{
+    return div_up(layout->dims[0], SEGMENT_NVALUES);
+}
+
+/* The warp's segment of a row of blocks. False when there is none. */
+static __device__ __forceinline__ bool
+find_segment(const struct terp_layout *layout, uint64_t block,
+             struct segment *segment_ret)
+{
+    uint64_t left = block * (LORENZO_NTHREADS / 32) + threadIdx.x / 32;
+    uint64_t x = split(&left, nsegments_of(layout)) * SEGMENT_NVALUES;
+
+    segment_ret->at = left * layout->dims[0];
+    segment_ret->x = x;
+    segment_ret->nx = min_u64(SEGMENT_NVALUES, layout->dims[0] - x);
+    for (int d = 1; d < TERP_NDIMS; d++)
+        segment_ret->coordinate[d] = split(&left, layout->dims[d]);
+    segment_ret->tiled =
+        tiled_row_at(layout->rank, layout->dims, segment_ret->coordinate, left);
+    return left < layout->nbricks;
+}
+
+/* Blocks of segments, a warp each. */
+static inline uint64_t
+nblocks_of_segments(const struct terp_layout *layout)
+{
+    return div_up(layout->nvalues / layout->dims[0] * nsegments_of(layout),
+                  LORENZO_NTHREADS / 32);
+}
+
+#endif
