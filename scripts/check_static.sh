@@ -6,17 +6,17 @@ tool=$1
 database=$(cd "$2" && pwd)/compile_commands.json
 cd "$(dirname "$0")/.."
 
-if ! command -v "$tool" >/dev/null; then
-    echo "skipped: needs $tool"
-    exit 77
-fi
+# shellcheck source=scripts/setup.sh
+. scripts/setup.sh
 case $tool in
 cppcheck)
+    judged_by cppcheck 2.10
     cppcheck --project="$database" --quiet --error-exitcode=1 -j "$(nproc)" \
         --enable=warning,performance,portability --inline-suppr \
         --suppress=missingIncludeSystem --suppress=arrayIndexThenCheck
     ;;
 clang-tidy)
+    judged_by clang-tidy 14
     sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$database" | sort -u |
         grep -v '/codebooks/\(frequencies\|tables\)\.c$' |
         xargs -P "$(nproc)" -n 1 clang-tidy --quiet -p "${database%/*}"
