@@ -17,9 +17,19 @@ cppcheck)
     ;;
 clang-tidy)
     judged_by clang-tidy 14
-    sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$database" | sort -u |
-        grep -v '/codebooks/\(frequencies\|tables\)\.c$' |
-        xargs -P "$(nproc)" -n 1 clang-tidy --quiet -p "${database%/*}"
+    # Once a file, however many targets compile it; the largest first, so that
+    # no process ends long after the others.
+    once=$(mktemp -d)
+    trap 'rm -r "$once"' EXIT
+    python3 - "$database" "$once/compile_commands.json" <<'END' |
+import json, sys
+with open(sys.argv[1]) as database, open(sys.argv[2], "w") as once:
+    commands = {c["file"]: c for c in reversed(json.load(database))}
+    json.dump(list(commands.values()), once)
+print(*commands, sep="\n")
+END
+        grep -v '/codebooks/\(frequencies\|tables\)\.c$' | xargs ls -S |
+        xargs -P "$(nproc)" -n 1 clang-tidy --quiet -p "$once"
     ;;
 esac
 echo "$tool found nothing"
