@@ -112,7 +112,7 @@ function(terp_add_venv_test name venv script)
                   ${Python3_EXECUTABLE} in_venv.py
                   ${CMAKE_CURRENT_BINARY_DIR}/${venv} "${${venv}_packages}"
                   ${script})
-  set_tests_properties(${name} PROPERTIES RESOURCE_LOCK ${venv})
+  set_tests_properties(${name} PROPERTIES RESOURCE_LOCK ${venv} LABELS ci)
 endfunction()
 
 foreach(venv ${wheels})
@@ -130,7 +130,7 @@ terp_add_venv_test(filter_hdf5plugin_before venv test_hdf5plugin.py hdf5plugin)
 terp_add_pytest(filter_hosts ${Python3_EXECUTABLE} test_hosts.py ${hosts})
 list(TRANSFORM wheels PREPEND filter_h5py_ OUTPUT_VARIABLE makers)
 set_tests_properties(filter_hosts PROPERTIES
-  RESOURCE_LOCK "${wheels}" DEPENDS "${makers}")
+  RESOURCE_LOCK "${wheels}" DEPENDS "${makers}" LABELS ci)
 
 option(TERP_TEST_READERS "Test VTK, yt, PyTables and xarray: 250 MB of wheels"
        OFF)

@@ -11,6 +11,7 @@ if(TARGET terp)
                   openpmd-api==0.17.1.post4,numpy ../tools/test_openpmd.py)
   set_property(TEST openpmd APPEND PROPERTY ENVIRONMENT
     TEST_TERP=$<TARGET_FILE:terp>)
+  set_property(TEST openpmd PROPERTY LABELS ci)
 endif()
 
 if(TARGET parallel_write)

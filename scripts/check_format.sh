@@ -1,16 +1,13 @@
 #!/usr/bin/env bash
-# Fails when clang-format would change a C, C++ or CUDA file; with --fix,
+# Fails when clang-format 14 would change a C, C++ or CUDA file; with --fix,
 # changes it.
 # Generated tables keep the form that their generator gave them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-version=$(clang-format --version 2>/dev/null |
-    sed -n 's/.*version \([0-9]*\).*/\1/p')
-if [ "${version:-0}" -lt 14 ]; then
-    echo "skipped: needs clang-format 14 or newer"
-    exit 77
-fi
+# shellcheck source=scripts/setup.sh
+. scripts/setup.sh
+judged_by clang-format 14
 
 mapfile -t files < <(find . -regex '.*\.\(c\|h\|cpp\|cu\|cuh\)' \
     -not -path './build*' -not -path './.*' \

@@ -3,10 +3,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-if ! command -v shellcheck >/dev/null; then
-    echo "skipped: needs shellcheck"
-    exit 77
-fi
+# shellcheck source=scripts/setup.sh
+. scripts/setup.sh
+judged_by shellcheck 0.9
 mapfile -t files < <(find . -name '*.*sh' -not -path './build*' \
     -not -path './.*')
 shellcheck -x "${files[@]}" .ci/run

@@ -1,4 +1,5 @@
-# Sourced by the other scripts: makes sure that Debian packages are installed.
+# Sourced by the other scripts: makes sure that Debian packages are installed,
+# and that a formatter or linter is the one that judges.
 # shellcheck shell=bash
 
 # The compiler side of every build of terp.
@@ -36,4 +37,16 @@ install_packages() {
     "${as_root[@]}" apt-get update -q
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
         apt-get install -q -y --no-install-recommends "${missing[@]}"
+}
+
+# judged_by TOOL VERSION: ends a test as skipped where TOOL is not of the
+# version that CI has, since each version finds something else.
+judged_by() {
+    local found
+    found=$("$1" --version 2>/dev/null |
+        sed -n '0,/[0-9]/s/^[^0-9]*\([0-9][0-9.]*\).*/\1/p') || true
+    if [[ $found. != "$2".* ]]; then
+        echo "skipped: needs $1 $2, found ${found:-none}"
+        exit 77
+    fi
 }

@@ -1,23 +1,44 @@
 #!/usr/bin/env bash
-# Sets up a Debian or Ubuntu machine, builds terp and runs all of its tests.
+# Sets up a Debian or Ubuntu machine, builds terp and tests it.
+#   scripts/test.sh        the release build's tests; its streams against those
+#                          of another optimization level, compiler and
+#                          instruction set; where nvcc is, the CUDA engine for
+#                          one device
+#   scripts/test.sh --all  all that must pass before a change lands, so also:
+#                          static analysis and hosts from PyPI (label ci), the
+#                          whole of terp as clang compiles it, sanitizers,
+#                          fuzzing, the CUDA engine for every device
 # The first failure ends the run; the last lines are ctest's own summary.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+all=
+if [ "${1:-}" = --all ]; then
+    all=yes
+elif [ $# -gt 0 ]; then
+    sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+fi
 
 # shellcheck source=scripts/setup.sh
 . scripts/setup.sh
-install_packages "${TERP_BUILD_PACKAGES[@]}" clang clang-format clang-tidy \
-    libomp-dev cppcheck shellcheck g++ libboost-context-dev libcmocka-dev libhdf5-dev \
-    libjansson-dev libcairo2-dev \
-    gfortran libhdf5-openmpi-dev openmpi-bin \
+install_packages "${TERP_BUILD_PACKAGES[@]}" clang clang-format shellcheck \
+    libomp-dev g++ libboost-context-dev libcmocka-dev libhdf5-dev \
+    libjansson-dev libcairo2-dev gfortran libhdf5-openmpi-dev openmpi-bin \
     hdf5-tools netcdf-bin pkg-config python3 python3-numpy python3-h5py \
     python3-venv
-
-# Debian ships clang's sanitizers and libFuzzer apart from clang.
-clang_version=$(clang -dumpversion)
-install_packages "libclang-rt-${clang_version%%.*}-dev"
+if [ "$all" ]; then
+    # Debian ships clang's sanitizers and libFuzzer apart from clang.
+    clang_version=$(clang -dumpversion)
+    install_packages clang-tidy cppcheck \
+        "libclang-rt-${clang_version%%.*}-dev"
+fi
 
 jobs=$(nproc)
+if command -v ccache >/dev/null; then
+    # Another clone, or another folder of it, finds what one has compiled.
+    export CCACHE_BASEDIR=$PWD CMAKE_C_COMPILER_LAUNCHER=ccache \
+        CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache
+fi
 
 say() {
     printf '\n== %s\n' "$*"
@@ -31,42 +52,54 @@ logged() {
     }
 }
 
-# build PRESET [CMAKE_ARGUMENT...]: configures and builds build/PRESET.
+# build PRESET TARGETS [CMAKE_ARGUMENT...]: configures build/PRESET and builds
+# the targets, "all" or names with spaces between.
 build() {
+    local targets
+    read -ra targets <<<"$2"
     say "build: $*"
-    logged "build/$1.log" cmake --preset "$1" "${@:2}"
-    logged "build/$1.log" cmake --build --preset "$1" -j "$jobs"
+    logged "build/$1.log" cmake --preset "$1" "${@:3}"
+    logged "build/$1.log" cmake --build --preset "$1" -j "$jobs" \
+        --target "${targets[@]}"
 }
 
 mkdir -p build
-# Another optimization level, compiler and instruction set: their streams are
-# compared with those of the release build by its tests.
 compare=(dev clang)
 if grep -qw fma /proc/cpuinfo && grep -qw avx2 /proc/cpuinfo; then
     compare+=(fma)
 fi
-for preset in "${compare[@]}" asan tsan fuzz; do
-    build "$preset"
+for preset in "${compare[@]}"; do
+    build "$preset" stream_digest
 done
-build release \
+build release all \
     -DTERP_COMPARE_BUILDS="$(printf "$PWD/build/%s;" "${compare[@]}")"
 
 if command -v nvcc >/dev/null; then
-    say "build: the CUDA engine, for every device"
-    logged build/cuda.log cmake --preset cuda
-    logged build/cuda.log cmake --build --preset cuda -j "$jobs" --target \
-        terp_cuda terp test_engine test_filter_engine
+    devices=-DCMAKE_CUDA_ARCHITECTURES=90-real
+    if [ "$all" ]; then
+        devices=-UCMAKE_CUDA_ARCHITECTURES
+    fi
+    build cuda "terp_cuda terp test_engine test_filter_engine" "$devices"
     say "tests of the CUDA engine without a device"
     ctest --preset cuda -j "$jobs"
 else
     say "the CUDA engine is not compiled: no nvcc here"
 fi
 
-say "tests with AddressSanitizer and UndefinedBehaviorSanitizer"
-ctest --preset asan -j "$jobs"
-say "tests with ThreadSanitizer"
-ctest --preset tsan -j "$jobs"
-say "fuzzing"
-ctest --preset fuzz -j "$jobs"
-say "all tests of the release build"
-ctest --preset release -j "$jobs"
+if [ "$all" ]; then
+    build clang all
+    build asan all
+    say "tests with AddressSanitizer and UndefinedBehaviorSanitizer"
+    ctest --preset asan -j "$jobs"
+    build tsan all
+    say "tests with ThreadSanitizer"
+    ctest --preset tsan -j "$jobs"
+    build fuzz "make_corpus fuzz_cd fuzz_decode fuzz_roundtrip"
+    say "fuzzing"
+    ctest --preset fuzz -j "$jobs"
+    say "all tests of the release build"
+    ctest --preset release -j "$jobs"
+else
+    say "tests of the release build"
+    ctest --preset release -j "$jobs" --label-exclude '^ci$'
+fi

@@ -133,8 +133,10 @@ bits_of_double(const struct bench *b, double value)
 {
     float narrow = (float)value;
     uint64_t bits = 0;
-    memcpy(&bits, b->value_nbytes == 4 ? (void *)&narrow : &value,
-           b->value_nbytes);
+    if (b->value_nbytes == sizeof(narrow))
+        memcpy(&bits, &narrow, sizeof(narrow));
+    else
+        memcpy(&bits, &value, sizeof(value));
     return bits;
 }
 

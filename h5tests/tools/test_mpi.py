@@ -14,10 +14,12 @@ import unittest
 import h5py
 import numpy as np
 
-# For root in a container, and for more processes than cores. Other MPIs than
-# Open MPI do not look at these, and need no such permission.
+# For root in a container, and for more processes than cores: Open MPI 4 reads
+# OMPI_MCA_rmaps_base_oversubscribe, Open MPI 5 the policy. Other MPIs do not
+# look at these, and need no such permission.
 ALLOWED = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-           "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+           "OMPI_MCA_rmaps_base_oversubscribe": "1",
+           "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
 FILTER = 46117
 CHUNK_DIM = 32
 NDEVICES = int(os.environ["TEST_NDEVICES"])
