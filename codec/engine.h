@@ -3,6 +3,8 @@
 #ifndef TERP_CODEC_ENGINE_H
 #define TERP_CODEC_ENGINE_H
 
+#include <stdlib.h>
+
 #include "codec/format/array.h"
 #include "codec/format/frame.h"
 
@@ -12,19 +14,55 @@ extern "C" {
 
 /* ---- the CPU engine ---- */
 
+/* Where buffers as large as a chunk come from, the C library where there is no
+ * allocator; tables and masks, some percent of that, always do. */
+struct terp_allocator {
+    void *(*allocate)(void *arg, size_t nbytes);
+    void (*release)(void *arg, void *at);
+    void *arg;
+};
+
+static inline void *
+terp_allocate(const struct terp_allocator *allocator, uint64_t nbytes)
+{
+    size_t size = nbytes == 0 ? 1 : (size_t)nbytes;
+
+    if (nbytes > SIZE_MAX)
+        return NULL;
+    return allocator == NULL ? malloc(size)
+                             : allocator->allocate(allocator->arg, size);
+}
+
+static inline void
+terp_release(const struct terp_allocator *allocator, void *at)
+{
+    if (allocator == NULL)
+        free(at);
+    else if (at != NULL)
+        allocator->release(allocator->arg, at);
+}
+
+/* How a call works. */
+struct terp_cpu_call {
+    int nthreads;                           /* at least 1 */
+    const struct terp_allocator *allocator; /* NULL: the C library */
+};
+
 /* Encodes a chunk of floats into a sealed stream at `dst`, whose capacity is
  * terp_encode_bound. TERP_ERR_CAPACITY: the stream would not be smaller than
  * a raw one; the caller stores the chunk. */
 enum terp_status
-terp_cpu_encode(const struct terp_params *params,
+terp_cpu_encode(const struct terp_cpu_call *call,
+                const struct terp_params *params,
                 const struct terp_chunk *chunk, const void *src, uint8_t *dst,
-                uint64_t *dst_nbytes_ret, int nthreads);
+                uint64_t *dst_nbytes_ret);
 
 /* Decodes the body of a verified stream whose frame was read. `dst` holds
  * terp_chunk_nbytes(&frame->chunk) bytes. */
 enum terp_status
-terp_cpu_decode(const struct terp_frame *frame, const uint8_t *body,
-                uint64_t body_nbytes, void *dst, int nthreads);
+terp_cpu_decode(const struct terp_cpu_call *call,
+                const struct terp_frame *frame, const uint8_t *body,
+                uint64_t body_nbytes, void *dst);
 
 /* Fills in the counts of a stream with a body: escapes, specials, tiles. */
 enum terp_status
@@ -122,9 +160,9 @@ struct terp_cuda_engine {
     enum terp_status (*encode)(struct terp_cuda_device *device,
                                const struct terp_cuda_call *call,
                                const struct terp_params *params,
-                               const struct terp_chunk *chunk,
-                               uint64_t nchunks, const void *const *src,
-                               void *const *dst, uint64_t *dst_nbytes_ret);
+                               const struct terp_chunk *chunk, uint64_t nchunks,
+                               const void *const *src, void *const *dst,
+                               uint64_t *dst_nbytes_ret);
 
     /* TERP_OK: status_ret[i] is what terp_decode_batch says of src[i], or
      * TERP_ERR_DEVICE for a stream that is left to the CPU: which the device
@@ -132,8 +170,8 @@ struct terp_cuda_engine {
      * result is no TERP_OK, all dst[i] and status_ret[i] are unspecified. */
     enum terp_status (*decode)(struct terp_cuda_device *device,
                                const struct terp_cuda_call *call,
-                               const struct terp_chunk *chunk,
-                               uint64_t nchunks, const void *const *src,
+                               const struct terp_chunk *chunk, uint64_t nchunks,
+                               const void *const *src,
                                const uint64_t *src_nbytes, void *const *dst,
                                enum terp_status *status_ret);
 

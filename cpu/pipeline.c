@@ -7,6 +7,7 @@
 #include "cpu/entropy/contexts.h"
 #include "cpu/entropy/order.h"
 #include "cpu/entropy/tiles.h"
+#include "cpu/pool/memory.h"
 #include "cpu/predict/deinterleave.h"
 #include "cpu/predict/lorenzo.h"
 #include "cpu/predict/scan.h"
@@ -25,10 +26,11 @@ stages_of(enum terp_type type)
 #define MEMBER_NVALUES (UINT64_C(1) << 17)
 
 static struct cpu_pool *
-make_team(const struct terp_layout *layout, int nthreads)
+make_team(const struct terp_layout *layout, const struct terp_cpu_call *call)
 {
-    return terp_cpu_pool_make(
-        (int)min_u64((uint64_t)nthreads, layout->nvalues / MEMBER_NVALUES));
+    return terp_cpu_pool_make((int)min_u64((uint64_t)call->nthreads,
+                                           layout->nvalues / MEMBER_NVALUES),
+                              call->allocator);
 }
 
 /* By memcpy: the values are of a floating type, and may be anywhere. */
@@ -291,7 +293,7 @@ encode_chunk(struct encode *e)
     double constant;
 
     if (e->chunk->big_endian) {
-        e->swapped = malloc(chunk_nbytes);
+        e->swapped = terp_cpu_memory_make(e->team, chunk_nbytes);
         if (e->swapped == NULL)
             return TERP_ERR_MEMORY;
         memcpy(e->swapped, e->values, chunk_nbytes);
@@ -317,9 +319,10 @@ encode_chunk(struct encode *e)
 }
 
 enum terp_status
-terp_cpu_encode(const struct terp_params *params,
+terp_cpu_encode(const struct terp_cpu_call *call,
+                const struct terp_params *params,
                 const struct terp_chunk *chunk, const void *src, uint8_t *dst,
-                uint64_t *dst_nbytes_ret, int nthreads)
+                uint64_t *dst_nbytes_ret)
 {
     struct encode *e = calloc(1, sizeof *e);
     struct terp_frame raw = {.chunk = *chunk, .coding = TERP_CODING_RAW};
@@ -337,7 +340,7 @@ terp_cpu_encode(const struct terp_params *params,
     e->values = src;
     e->writer = (struct writer){dst, dst + raw_nbytes - 1, false};
     terp_layout_make(chunk, &e->layout);
-    e->team = make_team(&e->layout, nthreads);
+    e->team = make_team(&e->layout, call);
     enum terp_status st = encode_chunk(e);
     if (st == TERP_OK && e->writer.overflow)
         st = TERP_ERR_CAPACITY;
@@ -345,10 +348,10 @@ terp_cpu_encode(const struct terp_params *params,
         *dst_nbytes_ret = (uint64_t)(e->writer.at - dst);
         terp_frame_seal(dst, *dst_nbytes_ret);
     }
-    terp_cpu_pool_free(e->team);
     terp_cpu_spline_free(&e->spline);
+    terp_cpu_memory_free(e->team, e->swapped);
+    terp_cpu_pool_free(e->team);
     free(e->mask);
-    free(e->swapped);
     free(e);
     fesetenv(&host);
     return st;
@@ -518,8 +521,9 @@ decode_constant(struct decode *d, void *dst)
 }
 
 enum terp_status
-terp_cpu_decode(const struct terp_frame *frame, const uint8_t *body,
-                uint64_t body_nbytes, void *dst, int nthreads)
+terp_cpu_decode(const struct terp_cpu_call *call,
+                const struct terp_frame *frame, const uint8_t *body,
+                uint64_t body_nbytes, void *dst)
 {
     struct decode *d = calloc(1, sizeof *d);
     enum terp_status st;
@@ -533,13 +537,13 @@ terp_cpu_decode(const struct terp_frame *frame, const uint8_t *body,
     d->stages = stages_of(frame->chunk.type);
     d->reader = (struct reader){body, body + body_nbytes, false};
     terp_layout_make(&frame->chunk, &d->layout);
-    d->team = make_team(&d->layout, nthreads);
+    d->team = make_team(&d->layout, call);
     st = frame->coding == TERP_CODING_CONSTANT ? decode_constant(d, dst)
                                                : decode_predicted(d, dst);
     if (st == TERP_OK && frame->chunk.big_endian)
         swap_values(dst, d->layout.nvalues, d->stages->value_nbytes);
-    terp_cpu_pool_free(d->team);
     terp_cpu_spline_free(&d->spline);
+    terp_cpu_pool_free(d->team);
     free(d->mask);
     free(d);
     fesetenv(&host);

@@ -12,6 +12,9 @@ extern "C" {
 
 #define TERP_FORMAT_VERSION 0
 
+/* Largest number of bytes by which a stream can exceed its chunk. */
+#define TERP_MAX_FRAME_NBYTES 64
+
 /* Pipelines as the stream numbers them. Values are pinned. */
 enum terp_coding {
     TERP_CODING_RAW = 0,
@@ -48,6 +51,7 @@ struct terp_frame {
 };
 
 /* Fixed part: magic, version, layout, coding, prediction, checksum. */
+#define TERP_FRAME_VERSION_AT 4
 #define TERP_FRAME_CODING_AT 6
 #define TERP_FRAME_PREDICTION_AT 7 /* its high bits are flags: */
 #define TERP_FRAME_SPECIALS 0x10

@@ -7,6 +7,7 @@
 #include "cpu/entropy/codewords.h"
 #include "cpu/entropy/histogram.h"
 #include "cpu/entropy/tokens.h"
+#include "cpu/pool/memory.h"
 
 /* Longest coded tile: of symbols' words or planes, and whatever the coding. */
 #define WORDS_MAX_NBYTES (TERP_TILE_NSYMBOLS * TERP_MAX_CODE_NBITS / 8)
@@ -24,8 +25,9 @@ _Static_assert(TERP_TILE_NSYMBOLS <= TERP_PLANES_MAX_NCODES,
 _Static_assert(PARTITION_MAX_NBYTES <= TERP_REDUCE_MAX_NBYTES,
                "a partition can be reduced");
 /* A few bytes can claim any number of zero tiles, and a stream that is only
- * inspected has no destination to measure them by. 2^32 values, more than a
- * chunk of HDF5 holds before version 2; an index of 4 MB. */
+ * inspected has no destination to measure them by: its tiles are counted where
+ * there are at most so many, of which the index takes 4 MB, or as many as the
+ * stream has bytes. */
 #define INSPECT_MAX_NTILES ((uint64_t)1 << 20)
 
 #define ZERO_SYMBOL TERP_RADIUS
@@ -381,8 +383,9 @@ make_scratch(int nmembers, size_t nbytes)
 }
 
 static bool
-make_encoder(struct encoder *encoder, int nmembers)
+make_encoder(struct encoder *encoder, struct cpu_pool *team)
 {
+    int nmembers = terp_cpu_pool_nworkers(team);
     const struct cpu_tile_index *index = &encoder->index;
     enum terp_coding coding = encoder->coding;
     bool good = true;
@@ -390,8 +393,9 @@ make_encoder(struct encoder *encoder, int nmembers)
     if (coding == TERP_CODING_RATIO) {
         terp_cpu_tokens_make(&encoder->tokens);
     } else {
-        encoder->staging = malloc(index->npartitions * TERP_PARTITION_NTILES *
-                                  WORDS_MAX_NBYTES);
+        encoder->staging = terp_cpu_memory_make(
+            team,
+            index->npartitions * TERP_PARTITION_NTILES * WORDS_MAX_NBYTES);
         good = encoder->staging != NULL;
     }
     if (good && selects_entries(coding)) {
@@ -422,7 +426,7 @@ terp_cpu_tiles_encode(struct cpu_pool *team, enum terp_coding coding,
     encoder->nsymbols = nsymbols;
     struct cpu_tile_index *index = &encoder->index;
     enum terp_status st = terp_cpu_tile_index_make(nsymbols, index);
-    if (st == TERP_OK && !make_encoder(encoder, nmembers))
+    if (st == TERP_OK && !make_encoder(encoder, team))
         st = TERP_ERR_MEMORY;
     if (st != TERP_OK)
         goto out;
@@ -441,7 +445,7 @@ out:
     free_scratch((void **)encoder->scratch, nmembers);
     free(encoder->books);
     free(encoder->cost);
-    free(encoder->staging);
+    terp_cpu_memory_free(team, encoder->staging);
     terp_cpu_tile_index_free(index);
     free(encoder);
     return st;
@@ -660,10 +664,14 @@ terp_cpu_tiles_inspect(enum terp_coding coding, struct reader *reader,
     struct decoder decoder = {.coding = coding, .nsymbols = nsymbols};
     struct cpu_tile_index *index = &decoder.index;
 
-    if (nsymbols / TERP_TILE_NSYMBOLS > INSPECT_MAX_NTILES)
-        return TERP_ERR_MEMORY;
+    info->ntiles = div_up(nsymbols, TERP_TILE_NSYMBOLS);
+    if (info->ntiles > INSPECT_MAX_NTILES &&
+        info->ntiles > (uint64_t)(reader->end - reader->at)) {
+        info->ntiles_zero = TERP_COUNT_UNKNOWN;
+        info->index_nbytes = TERP_COUNT_UNKNOWN;
+        return TERP_OK;
+    }
     enum terp_status st = read_index(&decoder, reader);
-    info->ntiles = index->ntiles;
     info->index_nbytes = index->index_nbytes;
     for (uint64_t i = 0; st == TERP_OK && i < index->ntiles; i++) {
         if (!bit_at(index->nonzero, i))

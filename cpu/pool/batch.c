@@ -23,7 +23,7 @@ terp_cpu_batch(terp_cpu_batch_task *task, void *batch, uint64_t nchunks,
 {
     int nmembers = (uint64_t)nthreads < nchunks ? nthreads : (int)nchunks;
     struct batch shared = {task, batch, nmembers > 0 ? nthreads / nmembers : 1};
-    struct cpu_pool *team = terp_cpu_pool_make(nmembers);
+    struct cpu_pool *team = terp_cpu_pool_make(nmembers, NULL);
 
     terp_cpu_pool_run(team, do_chunks, &shared, nchunks, 0);
     terp_cpu_pool_free(team);

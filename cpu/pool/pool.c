@@ -32,6 +32,7 @@ struct cpu_pool {
     atomic_int nactive; /* the caller not counted */
     atomic_bool stop;
     atomic_uint_fast64_t next; /* range that nobody took */
+    const struct terp_allocator *allocator;
     cpu_task *task;
     void *arg;
     uint64_t nitems, nranges;
@@ -118,14 +119,15 @@ work(void *arg)
 }
 
 struct cpu_pool *
-terp_cpu_pool_make(int nthreads)
+terp_cpu_pool_make(int nthreads, const struct terp_allocator *allocator)
 {
-    if (nthreads <= 1)
+    if (nthreads <= 1 && allocator == NULL)
         return NULL;
     struct cpu_pool *team =
         calloc(1, sizeof *team + (size_t)nthreads * sizeof team->members[0]);
     if (team == NULL)
         return NULL;
+    team->allocator = allocator;
     pthread_mutex_init(&team->lock, NULL);
     pthread_cond_init(&team->work_ready, NULL);
     pthread_cond_init(&team->work_done, NULL);
@@ -170,6 +172,12 @@ int
 terp_cpu_pool_nworkers(const struct cpu_pool *team)
 {
     return team == NULL ? 1 : team->nmembers;
+}
+
+const struct terp_allocator *
+terp_cpu_pool_allocator(const struct cpu_pool *team)
+{
+    return team == NULL ? NULL : team->allocator;
 }
 
 void

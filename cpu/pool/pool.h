@@ -2,7 +2,7 @@
 #ifndef TERP_CPU_POOL_POOL_H
 #define TERP_CPU_POOL_POOL_H
 
-#include <stdint.h>
+#include "codec/engine.h"
 
 struct cpu_pool;
 
@@ -13,15 +13,19 @@ cpu_task(void *arg, int id, uint64_t first, uint64_t end);
 
 /* A team of at most `nthreads`; the calling thread is member 0. Members that
  * the system refuses are done without, so this never fails; NULL is a team
- * of one. Released by terp_cpu_pool_free. */
+ * of one that has no allocator. Released by terp_cpu_pool_free. */
 struct cpu_pool *
-terp_cpu_pool_make(int nthreads);
+terp_cpu_pool_make(int nthreads, const struct terp_allocator *allocator);
 
 void
 terp_cpu_pool_free(struct cpu_pool *team);
 
 int
 terp_cpu_pool_nworkers(const struct cpu_pool *team);
+
+/* Where the team's memory comes from (cpu/pool/memory.h). */
+const struct terp_allocator *
+terp_cpu_pool_allocator(const struct cpu_pool *team);
 
 /* Splits `nitems` into contiguous ranges, which members take in order as they
  * come to them, and returns when all are done. Fewer than `min_nitems` are

@@ -39,7 +39,7 @@ terp_cpu_spline_make(struct cpu_spline *spline)
 void
 terp_cpu_spline_free(struct cpu_spline *spline)
 {
-    free(spline->work);
+    terp_cpu_memory_free(spline->team, spline->work);
     spline->work = NULL;
     spline->lattice = NULL;
     spline->symbols = NULL;

@@ -9,6 +9,12 @@
 /* Where the byte of the number of colors has the dimension of a lag. */
 #define LAG_SHIFT 4
 
+/* With a lag, specials are counted in a mask. Where none is asked for, it is
+ * made for at most so many values, 2 MiB, or so many for each byte of the
+ * stream: a few bytes can claim any number. */
+#define COUNT_MAX_NVALUES (UINT64_C(1) << 24)
+#define COUNT_NVALUES_PER_BYTE 32
+
 /* Numbers are packed in groups, each with its own width. */
 #define GROUP_NNUMBERS 64
 
@@ -354,8 +360,9 @@ read_runs(struct reader *reader, const struct terp_layout *layout,
     }
     reader_take(reader, (head->ncolors > 0 ? head->ncolors : nspecials) *
                             (uint64_t)value_nbytes);
-    *nspecials_ret =
-        head->lag == 0 ? nspecials : sum_up(mask, layout->nvalues, head->lag);
+    *nspecials_ret = head->lag == 0 ? nspecials
+                     : mask == NULL ? TERP_COUNT_UNKNOWN
+                                    : sum_up(mask, layout->nvalues, head->lag);
     return !reader->underflow;
 }
 
@@ -370,7 +377,11 @@ terp_cpu_specials_read(struct reader *reader, const struct terp_layout *layout,
     *nspecials_ret = 0;
     if (!read_head(reader, layout, &head))
         return TERP_ERR_CORRUPT;
-    if (mask_ret != NULL || head.lag > 0) {
+    const uint64_t left_nbytes = (uint64_t)(reader->end - reader->at);
+    if (mask_ret != NULL ||
+        (head.lag > 0 &&
+         (layout->nvalues <= COUNT_MAX_NVALUES ||
+          layout->nvalues / COUNT_NVALUES_PER_BYTE <= left_nbytes))) {
         mask = calloc(div_up(layout->nvalues, 64), 8);
         if (mask == NULL)
             return TERP_ERR_MEMORY;

@@ -100,7 +100,7 @@ decode(const struct terp_stream *stream)
     uint64_t cap_nbytes = 0, nbytes[2] = {0, 0};
     enum terp_status st[2];
     uint8_t *decoded[2];
-    struct terp_info info;
+    struct terp_info info = {.size = sizeof info};
 
     if (terp_decoded_nbytes(stream->bytes, stream->nbytes, &cap_nbytes) !=
             TERP_OK ||

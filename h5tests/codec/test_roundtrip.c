@@ -204,8 +204,10 @@ big_endian_memory_decodes_to_swapped_bytes(void **state)
                     terp_case_chunk((enum terp_type)type, 3, dims);
                 struct terp_chunk big = little;
                 struct terp_params params = {
-                    TERP_BOUND_RELATIVE,       1e-3,  terp_mode[mode].pipeline,
-                    terp_mode[mode].predictor, false, 0};
+                    .bound_mode = TERP_BOUND_RELATIVE,
+                    .bound = 1e-3,
+                    .pipeline = terp_mode[mode].pipeline,
+                    .predictor = terp_mode[mode].predictor};
                 uint64_t nbytes = terp_chunk_nbytes(&little), got;
                 big.big_endian = true;
                 uint8_t *values = make_field((enum terp_field)field, &little);
@@ -280,7 +282,7 @@ wrong_arguments_are_refused(void **state)
 {
     static const uint64_t dims[] = {10, 10};
     const struct terp_chunk good = terp_case_chunk(TERP_FLOAT32, 2, dims);
-    struct terp_params params = {TERP_BOUND_ABSOLUTE, 1, 0, 0, false, 0};
+    struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE, .bound = 1};
     uint8_t values[400] = {0}, encoded[464];
     uint64_t nbytes;
 
@@ -313,7 +315,8 @@ small_destination_is_refused_by_decode(void **state)
 {
     static const uint64_t dims[] = {30};
     struct terp_chunk chunk = terp_case_chunk(TERP_FLOAT64, 1, dims);
-    struct terp_params params = {TERP_BOUND_ABSOLUTE, 1e-3, 0, 0, false, 0};
+    struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+                                 .bound = 1e-3};
     uint8_t *values = make_field(TERP_FIELD_SMOOTH, &chunk);
     uint64_t nbytes;
 

@@ -74,7 +74,7 @@ sum_chunks(const struct tool_dataset *dataset, struct info_summary *sum)
 {
     struct tool_chunk chunk = {0};
     struct tool_grid grid;
-    struct terp_info info;
+    struct terp_info info = {.size = sizeof info};
 
     tool_dataset_grid(dataset, &grid);
     while (tool_grid_next(&grid)) {
