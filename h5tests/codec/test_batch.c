@@ -355,7 +355,7 @@ context_gives_memory_and_threads(void **state)
                                            NCHUNKS, CONST(batch->values),
                                            batch->dst, nbytes, NULL),
                          TERP_OK);
-        assert_true(pool.ncalls >= ncalls + NCHUNKS);
+        assert_true(pool.ncalls > ncalls);
         assert_int_equal(pool.nblocks, 0);
     }
     pool.ncalls = 0;
@@ -363,7 +363,7 @@ context_gives_memory_and_threads(void **state)
         terp_decode_batch(&run, &batch->chunk, NCHUNKS, CONST(batch->streams),
                           batch->stream_nbytes, batch->dst, status, NULL),
         TERP_OK);
-    assert_true(pool.ncalls >= NCHUNKS);
+    assert_true(pool.ncalls > 0);
     assert_int_equal(pool.nblocks, 0);
     pool.is_empty = true;
     assert_int_equal(
