@@ -15,7 +15,8 @@ add_tree_test(scripts ./check_scripts.sh)
 add_tree_test(cppcheck ./check_static.sh cppcheck ${CMAKE_BINARY_DIR})
 add_tree_test(clang_tidy ./check_static.sh clang-tidy ${CMAKE_BINARY_DIR})
 if(Python3_FOUND)
-  add_tree_test(floors ${Python3_EXECUTABLE} check_floors.py)
+  add_tree_test(floors ${Python3_EXECUTABLE} check_floors.py
+                ${CMAKE_BINARY_DIR})
   add_tree_test(floors_rules ${Python3_EXECUTABLE} test_check_floors.py)
 endif()
 
