@@ -200,7 +200,7 @@ run_chunk(const struct options *options, const struct terp_chunk *chunk,
     uint64_t cap = terp_encode_bound(chunk), nbytes = 0, chunk_nbytes = 0;
     double encode_s = INFINITY, decode_s = INFINITY;
     int value_nbytes = chunk->type == TERP_FLOAT64 ? 8 : 4;
-    struct terp_info info;
+    struct terp_info info = {.size = sizeof info};
 
     for (int i = 0; i < options->nrepeats; i++) {
         double start = seconds();
@@ -365,19 +365,20 @@ static bool
 run_batch(const struct options *options, struct batch *batch, int nthreads,
           double *encode_s_ret, double *decode_s_ret)
 {
-    struct terp_run run = {.nthreads = nthreads};
+    const struct terp_run_options run = {.size = sizeof run,
+                                         .nthreads = nthreads};
     double start = seconds();
 
     if (terp_encode_batch(&run, &options->params, &batch->cut.chunk,
                           batch->cut.nchunks,
                           (const void *const *)batch->values, batch->streams,
-                          batch->stream_nbytes) != TERP_OK)
+                          batch->stream_nbytes, NULL) != TERP_OK)
         return false;
     double middle = seconds();
     if (terp_decode_batch(&run, &batch->cut.chunk, batch->cut.nchunks,
                           (const void *const *)batch->streams,
-                          batch->stream_nbytes, batch->decoded,
-                          batch->status) != TERP_OK)
+                          batch->stream_nbytes, batch->decoded, batch->status,
+                          NULL) != TERP_OK)
         return false;
     *encode_s_ret = middle - start;
     *decode_s_ret = seconds() - middle;

@@ -156,41 +156,47 @@ bench_chunks_free(struct bench_chunks *chunks)
 }
 
 static void
-check_call(const char *what, const struct terp_run *run,
+check_call(const char *what, const struct terp_run_result *result,
            enum terp_engine_kind engine, enum terp_status st)
 {
-    if (st != TERP_OK && run->reason == NULL)
+    if (st != TERP_OK && result->reason == NULL)
         bench_fail(what, terp_status_text(st));
-    if (st != TERP_OK || run->used != engine)
-        bench_fail(what, run->reason);
+    if (st != TERP_OK || result->used != engine)
+        bench_fail(what, result->reason);
 }
 
 void
 bench_encode(struct bench_chunks *chunks, uint64_t set,
              enum terp_engine_kind engine)
 {
-    struct terp_run run = {engine, chunks->memory, 1, engine, NULL, NULL};
+    struct terp_run_options options = {};
+    struct terp_run_result result = {};
     uint64_t first = set * chunks->nchunks;
 
+    options.engine = engine;
+    options.memory = chunks->memory;
     enum terp_status st = terp_encode_batch(
-        &run, &chunks->params, &chunks->chunk, chunks->nchunks,
+        &options, &chunks->params, &chunks->chunk, chunks->nchunks,
         chunks->values + first, chunks->streams + first,
-        chunks->stream_nbytes + first);
-    check_call("encoding", &run, engine, st);
+        chunks->stream_nbytes + first, &result);
+    check_call("encoding", &result, engine, st);
 }
 
 void
 bench_decode(struct bench_chunks *chunks, uint64_t set,
              enum terp_engine_kind engine)
 {
-    struct terp_run run = {engine, chunks->memory, 1, engine, NULL, NULL};
+    struct terp_run_options options = {};
+    struct terp_run_result result = {};
     uint64_t first = set * chunks->nchunks;
 
+    options.engine = engine;
+    options.memory = chunks->memory;
     enum terp_status st = terp_decode_batch(
-        &run, &chunks->chunk, chunks->nchunks, chunks->streams + first,
+        &options, &chunks->chunk, chunks->nchunks, chunks->streams + first,
         chunks->stream_nbytes + first, chunks->decoded + first,
-        chunks->status + first);
-    check_call("decoding", &run, engine, st);
+        chunks->status + first, &result);
+    check_call("decoding", &result, engine, st);
 }
 
 static bool

@@ -44,8 +44,10 @@ static hsize_t dims[3], chunk_dims[3];
 static float *h_values, *h_expected;
 static void *d_values, *d_read;
 static char first_path[MAX_PATH_NBYTES], path[MAX_PATH_NBYTES];
-static struct terp_run device = {
-    .engine = TERP_ENGINE_CUDA, .memory = TERP_MEMORY_DEVICE, .nthreads = 1};
+static const struct terp_run_options options = {.engine = TERP_ENGINE_CUDA,
+                                                .memory = TERP_MEMORY_DEVICE};
+static struct terp_run device;         /* for memory */
+static struct terp_run_result written; /* of the last call */
 
 static void
 fail(const char *what, const char *why)
@@ -58,8 +60,9 @@ static void
 check(const char *what, enum terp_status st)
 {
     if (st != TERP_OK)
-        fail(what,
-             device.reason != NULL ? device.reason : terp_status_text(st));
+        fail(what, device.result.reason != NULL ? device.result.reason
+                   : written.reason != NULL     ? written.reason
+                                                : terp_status_text(st));
 }
 
 static void
@@ -140,10 +143,10 @@ write_file(const struct way *way, const char *name)
     check_id(name, file);
     hid_t dataset = create_dataset(file);
     if (way->direct) {
-        check("terp_h5_write",
-              terp_h5_write(&device, dataset, NULL, NULL, NULL, d_values));
-        if (device.reason != NULL)
-            fail("terp_h5_write", device.reason);
+        check("terp_h5_write", terp_h5_write(&options, dataset, NULL, NULL,
+                                             NULL, d_values, &written));
+        if (written.reason != NULL)
+            fail("terp_h5_write", written.reason);
     } else {
         copy(h_values, d_values);
         check_id("H5Dwrite", H5Dwrite(dataset, H5T_IEEE_F32LE, H5S_ALL, H5S_ALL,
@@ -164,7 +167,7 @@ read_file(const struct way *way, const char *name)
     check_id("H5Dopen", dataset);
     if (way->direct) {
         check("terp_h5_read",
-              terp_h5_read(&device, dataset, NULL, NULL, d_read));
+              terp_h5_read(&options, dataset, NULL, NULL, d_read, &written));
     } else {
         check_id("H5Dread", H5Dread(dataset, H5T_IEEE_F32LE, H5S_ALL, H5S_ALL,
                                     H5P_DEFAULT, h_values));
@@ -281,6 +284,7 @@ main(int argc, char **argv)
         chunk_dims[d] = strtoull(argv[2], NULL, 10);
     snprintf(first_path, sizeof first_path, "%s/cuda_h5_first.h5", argv[3]);
     snprintf(path, sizeof path, "%s/cuda_h5.h5", argv[3]);
+    check("the device", terp_run_begin(&options, NULL, &device));
     check("device memory", terp_memory_make(&device, nbytes, &d_values));
     check("device memory", terp_memory_make(&device, nbytes, &d_read));
     copy(d_values, h_values);

@@ -400,7 +400,7 @@ inspect(const struct bench_chunks *chunks)
 {
     uint64_t nbytes = chunks->stream_nbytes[0];
     void *stream = bench_alloc(TERP_MEMORY_HOST, nbytes);
-    struct terp_info info;
+    struct terp_info info = {};
 
     bench_check("cudaMemcpy", cudaMemcpy(stream, chunks->streams[0], nbytes,
                                          cudaMemcpyDeviceToHost));

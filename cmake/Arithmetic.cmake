@@ -1,11 +1,26 @@
 # Same bytes everywhere: every operation is rounded as IEEE 754 says, in its
-# own type and order. What would change that is refused here.
+# own type and order. Flags that change that are refused here, whichever
+# configuration they are for; codec/format/base.h refuses what comes another way.
 
-foreach(flags "${CMAKE_C_FLAGS}" "$ENV{CFLAGS}"
-        "${CMAKE_C_FLAGS_${CMAKE_BUILD_TYPE}}"
-        "${CMAKE_CUDA_FLAGS}" "$ENV{CUDAFLAGS}")
-  if(flags MATCHES
-     "fast.math|-Ofast|-funsafe-math|-fassociative-math|-ftz|-prec-|-fmad")
+set(terp_flags "$ENV{CFLAGS} $ENV{CXXFLAGS} $ENV{CUDAFLAGS}"
+    "$ENV{NVCC_PREPEND_FLAGS} $ENV{NVCC_APPEND_FLAGS}")
+get_directory_property(options COMPILE_OPTIONS)
+list(APPEND terp_flags ${options})
+foreach(language C CXX CUDA)
+  list(APPEND terp_flags "${CMAKE_${language}_FLAGS}")
+  foreach(config DEBUG RELEASE RELWITHDEBINFO MINSIZEREL ${CMAKE_BUILD_TYPE}
+          ${CMAKE_CONFIGURATION_TYPES})
+    string(TOUPPER ${config} config)
+    list(APPEND terp_flags "${CMAKE_${language}_FLAGS_${config}}")
+  endforeach()
+endforeach()
+string(JOIN "|" terp_inexact "-Ofast"
+  "-f(fast-math|unsafe-math-optimizations|associative-math)"
+  "-f(reciprocal-math|finite-math-only|no-signed-zeros)"
+  "-fp-model" "-ffp-model=(fast|aggressive)" "-mdaz-ftz"
+  "-use_fast_math" "-ftz" "-prec-" "-fmad")
+foreach(flags ${terp_flags})
+  if(flags MATCHES "${terp_inexact}")
     message(FATAL_ERROR "terp's streams need exact arithmetic, so these "
                         "flags cannot be used: ${flags}")
   endif()

@@ -17,9 +17,17 @@ add_tree_test(cppcheck ./check_static.sh cppcheck ${CMAKE_BINARY_DIR})
 add_tree_test(clang_tidy ./check_static.sh clang-tidy ${CMAKE_BINARY_DIR})
 set_property(TEST tree_cppcheck tree_clang_tidy APPEND PROPERTY LABELS ci)
 if(Python3_FOUND)
-  add_tree_test(floors ${Python3_EXECUTABLE} check_floors.py)
+  add_tree_test(floors ${Python3_EXECUTABLE} check_floors.py
+                ${CMAKE_BINARY_DIR})
   add_tree_test(floors_rules ${Python3_EXECUTABLE} test_check_floors.py)
 endif()
+
+add_test(NAME arithmetic
+         COMMAND ${CMAKE_COMMAND} -DSOURCE_DIR=${CMAKE_CURRENT_SOURCE_DIR}
+                 -DWORK_DIR=${CMAKE_BINARY_DIR}/test_arithmetic
+                 -DCOMPILER=${CMAKE_C_COMPILER}
+                 -DCOMPILER_ID=${CMAKE_C_COMPILER_ID}
+                 -P ${CMAKE_CURRENT_SOURCE_DIR}/cmake/test_arithmetic.cmake)
 
 # A plugin with sanitizers in it loads only into programs that have them too.
 if(TARGET h5zterp AND TARGET terp AND NOT TERP_SANITIZE)

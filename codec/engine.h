@@ -3,6 +3,8 @@
 #ifndef TERP_CODEC_ENGINE_H
 #define TERP_CODEC_ENGINE_H
 
+#include <stdlib.h>
+
 #include "codec/format/array.h"
 #include "codec/format/frame.h"
 
@@ -12,19 +14,55 @@ extern "C" {
 
 /* ---- the CPU engine ---- */
 
+/* Where buffers as large as a chunk come from, the C library where there is no
+ * allocator; tables and masks, some percent of that, always do. */
+struct terp_allocator {
+    void *(*allocate)(void *arg, size_t nbytes);
+    void (*release)(void *arg, void *at);
+    void *arg;
+};
+
+static inline void *
+terp_allocate(const struct terp_allocator *allocator, uint64_t nbytes)
+{
+    size_t size = nbytes == 0 ? 1 : (size_t)nbytes;
+
+    if (nbytes > SIZE_MAX)
+        return NULL;
+    return allocator == NULL ? malloc(size)
+                             : allocator->allocate(allocator->arg, size);
+}
+
+static inline void
+terp_release(const struct terp_allocator *allocator, void *at)
+{
+    if (allocator == NULL)
+        free(at);
+    else if (at != NULL)
+        allocator->release(allocator->arg, at);
+}
+
+/* How a call works. */
+struct terp_cpu_call {
+    int nthreads;                           /* at least 1 */
+    const struct terp_allocator *allocator; /* NULL: the C library */
+};
+
 /* Encodes a chunk of floats into a sealed stream at `dst`, whose capacity is
  * terp_encode_bound. TERP_ERR_CAPACITY: the stream would not be smaller than
  * a raw one; the caller stores the chunk. */
 enum terp_status
-terp_cpu_encode(const struct terp_params *params,
+terp_cpu_encode(const struct terp_cpu_call *call,
+                const struct terp_params *params,
                 const struct terp_chunk *chunk, const void *src, uint8_t *dst,
-                uint64_t *dst_nbytes_ret, int nthreads);
+                uint64_t *dst_nbytes_ret);
 
 /* Decodes the body of a verified stream whose frame was read. `dst` holds
  * terp_chunk_nbytes(&frame->chunk) bytes. */
 enum terp_status
-terp_cpu_decode(const struct terp_frame *frame, const uint8_t *body,
-                uint64_t body_nbytes, void *dst, int nthreads);
+terp_cpu_decode(const struct terp_cpu_call *call,
+                const struct terp_frame *frame, const uint8_t *body,
+                uint64_t body_nbytes, void *dst);
 
 /* Fills in the counts of a stream with a body: escapes, specials, tiles. */
 enum terp_status
@@ -44,7 +82,7 @@ terp_cpu_batch(terp_cpu_batch_task *task, void *batch, uint64_t nchunks,
 /* ---- the CUDA engine ---- */
 
 /* Counts changes of what follows, and of the structs of terp.h. */
-#define TERP_CUDA_ABI 2
+#define TERP_CUDA_ABI 3
 
 /* The name of the shared object, and of its only exported function. */
 #define TERP_CUDA_LIBRARY "libterp_cuda.so"
@@ -55,60 +93,119 @@ terp_cpu_batch(terp_cpu_batch_task *task, void *batch, uint64_t nchunks,
  * was faster (doc/design.md, "Figures"). */
 #define TERP_AUTO_MIN_NBYTES (UINT64_C(1) << 14)
 
+/* An opened device: its tables, streams and working memory. A process may open
+ * several, also of one GPU; they share nothing but the GPU. */
+struct terp_cuda_device;
+
+struct terp_cuda_options {
+    int device; /* its CUDA ordinal; -1: TERP_DEVICE or the rank names it */
+    /* What the engine may hold of the device's memory for itself; what
+     * `allocate` gives does not count. 0: as much as there is. */
+    uint64_t memory_limit_nbytes;
+};
+
+/* What a call works on. */
+struct terp_cuda_call {
+    enum terp_memory memory;
+    /* Device memory: `stream` is a cudaStream_t of the caller's, of any
+     * context; NULL is the legacy default stream of the context that is
+     * current in the calling thread, or else of the device. The call's work
+     * begins after what is in it when the call is made. */
+    bool has_stream;
+    void *stream;
+};
+
 /* Batches of whole streams, frame, checksum and stored form included.
  *
  * Pointers are of one kind of memory, as terp_encode_batch says; arguments
  * were checked: nchunks > 0, the chunk is valid, the bound is one where the
- * type has one. Any thread may call at any time. TERP_ERR_DEVICE, and it
- * alone, means that the device did not do the work, for lack of memory too:
- * the engine is not called again in this process. Nothing here leaves an error
- * behind in the host's own use of CUDA, or changes its current device. */
+ * type has one. Any thread may call at any time, but `close`, which nothing
+ * may run beside. All work is done when a call returns. Nothing here leaves an
+ * error behind in the host's own use of CUDA, changes a thread's current
+ * context, or makes a context on another device.
+ *
+ * What a call returns when it could not do its work:
+ *   TERP_ERR_MEMORY   There was too little memory for this call, also for
+ *                     fewer chunks at once and after all that the device kept
+ *                     was released. The next call may succeed.
+ *   TERP_ERR_DEVICE   CUDA failed in this call. The next call may succeed,
+ *                     unless the device is lost.
+ *   TERP_ERR_ARGUMENT call->stream is captured, or is no stream.
+ * A device is lost when an error has ended its context: a kernel of anyone in
+ * this process that failed, or cudaDeviceReset. Each later call fails then
+ * with TERP_ERR_DEVICE, and it can only be closed. */
 struct terp_cuda_engine {
-    const char *device; /* its name and place, for people; static */
+    /* Chooses a device and makes ready to use it. TERP_ERR_DEVICE: no device
+     * that can be used; TERP_ERR_MEMORY: it has no memory left. `*name_ret` is
+     * its name and place, for people, until it is closed; `*reason_ret` says
+     * why it failed, until the thread's next call. */
+    enum terp_status (*open)(const struct terp_cuda_options *options,
+                             struct terp_cuda_device **device_ret,
+                             const char **name_ret, const char **reason_ret);
 
-    /* As terp_encode_batch: TERP_OK, TERP_ERR_DEVICE or TERP_ERR_MEMORY. */
-    enum terp_status (*encode)(const struct terp_params *params,
-                               const struct terp_chunk *chunk,
-                               enum terp_memory memory, uint64_t nchunks,
+    /* Releases the working memory that no running call uses. */
+    void (*trim)(struct terp_cuda_device *device);
+
+    /* Releases all that `open` and calls made, but for what `allocate` gave.
+     * NULL is let pass. */
+    void (*close)(struct terp_cuda_device *device);
+
+    /* Whether the device is lost. True stays true. */
+    bool (*is_lost)(const struct terp_cuda_device *device);
+
+    /* TERP_OK: dst_nbytes_ret[i] is the stream's size, or 0 for a chunk that
+     * is left to the CPU, whose dst[i] may have been written. TERP_BYTES is
+     * always left to it. Where the result is no TERP_OK, all dst[i] and
+     * dst_nbytes_ret[i] are unspecified. */
+    enum terp_status (*encode)(struct terp_cuda_device *device,
+                               const struct terp_cuda_call *call,
+                               const struct terp_params *params,
+                               const struct terp_chunk *chunk, uint64_t nchunks,
                                const void *const *src, void *const *dst,
                                uint64_t *dst_nbytes_ret);
 
-    /* As terp_decode_batch. status_ret is complete and the result TERP_OK
-     * where all streams were tried, whatever they held; what stream i gives
-     * is judged as the CPU does: frame, checksum, TERP_ERR_ARGUMENT for
-     * another chunk, contents. */
-    enum terp_status (*decode)(const struct terp_chunk *chunk,
-                               enum terp_memory memory, uint64_t nchunks,
+    /* TERP_OK: status_ret[i] is what terp_decode_batch says of src[i], or
+     * TERP_ERR_DEVICE for a stream that is left to the CPU: which the device
+     * does not decode, or of which the CPU says best what is wrong. Where the
+     * result is no TERP_OK, all dst[i] and status_ret[i] are unspecified. */
+    enum terp_status (*decode)(struct terp_cuda_device *device,
+                               const struct terp_cuda_call *call,
+                               const struct terp_chunk *chunk, uint64_t nchunks,
                                const void *const *src,
                                const uint64_t *src_nbytes, void *const *dst,
                                enum terp_status *status_ret);
 
-    /* Device memory, for callers that code from or to the host by way of it;
-     * TERP_ERR_MEMORY: there is not as much. */
-    enum terp_status (*allocate)(uint64_t nbytes, void **at_ret);
-    void (*release)(void *at);
+    /* Device memory, for callers that code from or to the host by way of it,
+     * aligned for everything. */
+    enum terp_status (*allocate)(struct terp_cuda_device *device,
+                                 uint64_t nbytes, void **at_ret);
+    void (*release)(struct terp_cuda_device *device, void *at);
 
-    /* Copies n parts, nbytes[i] from src[i] to dst[i], on host or device. */
-    enum terp_status (*copy)(uint64_t n, void *const *dst,
-                             const void *const *src, const uint64_t *nbytes);
+    /* Copies n parts, nbytes[i] from src[i] to dst[i], on host or device.
+     * Needs no device memory. */
+    enum terp_status (*copy)(struct terp_cuda_device *device,
+                             const struct terp_cuda_call *call, uint64_t n,
+                             void *const *dst, const void *const *src,
+                             const uint64_t *nbytes);
 
     /* Copies chunks of an array, both on the device: `gather`, from the array
      * `src` to chunks one behind the other at `dst`, padded; or back. */
-    enum terp_status (*move)(const struct terp_array *array, uint64_t first,
+    enum terp_status (*move)(struct terp_cuda_device *device,
+                             const struct terp_cuda_call *call,
+                             const struct terp_array *array, uint64_t first,
                              uint64_t n, const void *src, void *dst,
                              bool gather);
 
-    /* Why the last call of this thread failed; static, or the thread's. */
+    /* Why the last call of this thread failed, until its next. */
     const char *(*reason)(void);
 };
 
-/* Chooses a device and makes ready to use it. Called once in a process.
- * TERP_ERR_ARGUMENT: another `abi` than the library's; TERP_ERR_DEVICE: no
- * device that it can use. `*reason_ret` says more then; static. */
+/* The engine's functions, which are the library's and never change: it may be
+ * called many times, from several loaders. TERP_ERR_ARGUMENT: another `abi`
+ * than the library's. */
 typedef enum terp_status
 terp_cuda_open_function(unsigned abi,
-                        const struct terp_cuda_engine **engine_ret,
-                        const char **reason_ret);
+                        const struct terp_cuda_engine **engine_ret);
 
 #ifdef __cplusplus
 }

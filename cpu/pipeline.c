@@ -7,6 +7,7 @@
 #include "codec/format/bytes.h"
 #include "cpu/entropy/contexts.h"
 #include "cpu/entropy/tiles.h"
+#include "cpu/pool/memory.h"
 #include "cpu/predict/deinterleave.h"
 #include "cpu/predict/predictor.h"
 #include "cpu/predict/scan.h"
@@ -24,10 +25,12 @@ stages_of(enum terp_type type)
 #define THREAD_MIN_NVALUES (UINT64_C(1) << 17)
 
 static struct cpu_pool *
-make_pool(const struct terp_layout *layout, int nthreads)
+make_pool(const struct terp_layout *layout, const struct terp_cpu_call *call)
 {
     return terp_cpu_pool_make(
-        (int)min_u64((uint64_t)nthreads, layout->nvalues / THREAD_MIN_NVALUES));
+        (int)min_u64((uint64_t)call->nthreads,
+                     layout->nvalues / THREAD_MIN_NVALUES),
+        call->allocator);
 }
 
 /* By memcpy: the values are of a floating type, and may be anywhere. */
@@ -276,9 +279,10 @@ static encode_step *const encode_steps[] = {
     write_head,  write_specials, write_escapes, write_tiles,      NULL};
 
 enum terp_status
-terp_cpu_encode(const struct terp_params *params,
+terp_cpu_encode(const struct terp_cpu_call *call,
+                const struct terp_params *params,
                 const struct terp_chunk *chunk, const void *src, uint8_t *dst,
-                uint64_t *dst_nbytes_ret, int nthreads)
+                uint64_t *dst_nbytes_ret)
 {
     struct encode *e = calloc(1, sizeof *e);
     struct terp_frame raw = {.chunk = *chunk, .coding = TERP_CODING_RAW};
@@ -297,7 +301,7 @@ terp_cpu_encode(const struct terp_params *params,
     e->values = src;
     e->writer = (struct writer){dst, dst + raw_nbytes - 1, false};
     terp_layout_make(chunk, &e->layout);
-    e->pool = make_pool(&e->layout, nthreads);
+    e->pool = make_pool(&e->layout, call);
     for (int i = 0; st == TERP_OK && encode_steps[i] != NULL; i++)
         st = encode_steps[i](e);
     if (st == TERP_OK && e->writer.overflow)
@@ -306,10 +310,10 @@ terp_cpu_encode(const struct terp_params *params,
         *dst_nbytes_ret = (uint64_t)(e->writer.at - dst);
         terp_frame_seal(dst, *dst_nbytes_ret);
     }
-    terp_cpu_pool_free(e->pool);
     terp_cpu_prediction_free(&e->prediction);
+    terp_cpu_memory_free(e->pool, e->swapped);
+    terp_cpu_pool_free(e->pool);
     free(e->prediction.mask);
-    free(e->swapped);
     free(e);
     fesetenv(&host);
     return st;
@@ -476,8 +480,9 @@ make_decode(const struct terp_frame *frame, const uint8_t *body,
 }
 
 enum terp_status
-terp_cpu_decode(const struct terp_frame *frame, const uint8_t *body,
-                uint64_t body_nbytes, void *dst, int nthreads)
+terp_cpu_decode(const struct terp_cpu_call *call,
+                const struct terp_frame *frame, const uint8_t *body,
+                uint64_t body_nbytes, void *dst)
 {
     struct decode *d = make_decode(frame, body, body_nbytes);
     enum terp_status st = TERP_OK;
@@ -488,11 +493,11 @@ terp_cpu_decode(const struct terp_frame *frame, const uint8_t *body,
     fegetenv(&host);
     fesetenv(FE_DFL_ENV);
     d->dst = dst;
-    d->prediction.pool = make_pool(&d->layout, nthreads);
+    d->prediction.pool = make_pool(&d->layout, call);
     for (int i = 0; st == TERP_OK && decode_steps[i] != NULL; i++)
         st = decode_steps[i](d);
-    terp_cpu_pool_free(d->prediction.pool);
     terp_cpu_prediction_free(&d->prediction);
+    terp_cpu_pool_free(d->prediction.pool);
     free(d->prediction.mask);
     free(d);
     fesetenv(&host);

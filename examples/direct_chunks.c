@@ -55,10 +55,12 @@ static uint64_t
 compress(void)
 {
     const uint64_t dims[] = {CHUNK_DIM, CHUNK_DIM, CHUNK_DIM};
-    const struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+    const struct terp_params params = {.size = sizeof params,
+                                       .bound_mode = TERP_BOUND_ABSOLUTE,
                                        .bound = BOUND};
-    struct terp_run run = {
-        .engine = TERP_ENGINE_CUDA, .memory = TERP_MEMORY_HOST, .nthreads = 4};
+    const struct terp_run_options options = {
+        .size = sizeof options, .engine = TERP_ENGINE_CUDA, .nthreads = 4};
+    struct terp_run_result result = {.size = sizeof result};
     struct terp_chunk chunk;
     uint64_t total_nbytes = 0;
 
@@ -70,14 +72,14 @@ compress(void)
             st = TERP_ERR_MEMORY;
     }
     if (st == TERP_OK)
-        st = terp_encode_batch(&run, &params, &chunk, NCHUNKS, src, streams,
-                               nbytes);
+        st = terp_encode_batch(&options, &params, &chunk, NCHUNKS, src, streams,
+                               nbytes, &result);
     if (st != TERP_OK) {
         fprintf(stderr, "compressing: %s\n", terp_status_text(st));
         return 0;
     }
-    if (run.used == TERP_ENGINE_CPU)
-        printf("compressed by the CPU (%s)\n", run.reason);
+    if (result.used == TERP_ENGINE_CPU)
+        printf("compressed by the CPU (%s)\n", result.reason);
     else
         printf("compressed by the GPU\n");
     for (int c = 0; c < NCHUNKS; c++)

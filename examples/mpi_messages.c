@@ -42,7 +42,8 @@ static int rank, nranks;
 struct message {
     struct terp_chunk chunk;
     struct terp_params params;
-    struct terp_run run;
+    struct terp_run_options run;
+    struct terp_run_result result;
     uint64_t nbytes, cap_nbytes;
     float *values, *received;
     uint8_t *all; /* of the first process: the values for each */
@@ -153,7 +154,7 @@ encode(struct message *m, int nth_stream)
     uint64_t nbytes;
 
     need(terp_encode_batch(&m->run, &m->params, &m->chunk, 1, &src, &dst,
-                           &nbytes) == TERP_OK,
+                           &nbytes, &m->result) == TERP_OK,
          "compress");
     m->stream_nbytes[nth_stream] = (int)nbytes;
 }
@@ -166,8 +167,8 @@ decode(struct message *m, int stream_nbytes)
     uint64_t nbytes = (uint64_t)stream_nbytes;
     enum terp_status st;
 
-    need(terp_decode_batch(&m->run, &m->chunk, 1, &src, &nbytes, &dst, &st) ==
-             TERP_OK,
+    need(terp_decode_batch(&m->run, &m->chunk, 1, &src, &nbytes, &dst, &st,
+                           &m->result) == TERP_OK,
          "decompress");
 }
 
@@ -314,7 +315,7 @@ measure(const struct operation *operation, struct message *m,
                       summarize(transfer), summarize(decoding)};
     if (rank != 0)
         return;
-    need(strcmp(engine, "cuda") != 0 || m->run.used == TERP_ENGINE_CUDA,
+    need(strcmp(engine, "cuda") != 0 || m->result.used == TERP_ENGINE_CUDA,
          "use the GPU");
     double total = t.encode + t.transfer + t.decode;
     /* What leaves a process: of a scatter, all but its own. */

@@ -21,7 +21,7 @@ static void
 decode(const uint8_t *src, size_t src_nbytes)
 {
     uint64_t announced_nbytes = 0, one_nbytes = 0, two_nbytes = 0;
-    struct terp_info info;
+    struct terp_info info = {.size = sizeof info};
     enum terp_status sized =
         terp_decoded_nbytes(src, src_nbytes, &announced_nbytes);
     enum terp_status inspected = terp_inspect(src, src_nbytes, &info);

@@ -7,6 +7,7 @@
 #include "codec/api/cd_values.h"
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
+#include "codec/format/frame.h"
 
 #define MAX_NVALUES 1024
 

@@ -16,6 +16,8 @@ foreach(name cd_values environment frame ratio roundtrip special_values stages
   terp_add_codec_test(codec test_${name})
 endforeach()
 
+target_link_options(test_frame PRIVATE -Wl,--wrap=terp_frame_read)
+
 # These watch the memory that the codec takes.
 function(terp_wrap_allocations target)
   foreach(call malloc calloc realloc aligned_alloc posix_memalign free

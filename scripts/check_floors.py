@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""Checks that every file includes only what its floor may include.
+"""Checks that every file includes only what its floor may include, and, of the
+objects of a build, that they call only what it may call:
+
+    check_floors.py [BUILD_FOLDER]
 
 A file belongs to the first place below whose pattern matches its path; a file
 that belongs to no place is an error, so that each new file is put on a floor
 on purpose. doc/design.md tells what the floors are.
 """
+import os
 import pathlib
 import re
+import subprocess
 import sys
 
 # The floors of terp repack, lowest first. A file of tools/repack knows its own
@@ -70,6 +75,12 @@ MAY_INCLUDE = {
 for height, floor in enumerate(REPACK):
     MAY_INCLUDE[floor] = MAY_INCLUDE["user"].union(REPACK[: height + 1])
 
+# Place -> the places whose functions it may call. A public header is included by
+# all, but what it declares stands above the engines, which never call up.
+MAY_CALL = {place: MAY_INCLUDE[place] for place in
+            ("format", "codebooks", "api", "cpu", "gpu", "filter")}
+MAY_CALL["api"] = MAY_CALL["api"] | {"cpu"}
+
 # Headers from outside that only some places may include.
 RESTRICTED = [
     (r"(hdf5|H5\w*)\.h", {"header", "filter", "user", "test", "device user", "device test", *REPACK}),
@@ -130,17 +141,68 @@ def check(root, paths):
                     yield f"{path} ({place}): includes <{name}>"
 
 
+def source_of(path):
+    """What CMake compiled to the object at `path` in the build folder."""
+    match = re.fullmatch(r"(.*?)/?CMakeFiles/[^/]+\.dir/(.*)\.o", path)
+    if match is None:
+        return None
+    return os.path.normpath("/".join(match.groups()).replace("__", ".."))
+
+
+def symbols_of(lines):
+    """What an object defines, and what it leaves to others, as nm -gP tells."""
+    defined, undefined = set(), set()
+    for line in lines:
+        name, kind = line.split()[:2]
+        (undefined if kind in "Uvw" else defined).add(name)
+    return defined, undefined
+
+
+def check_calls(objects):
+    """Yields one message for each call that breaks a rule; `objects` holds
+    pairs of a source's path and its symbols."""
+    definers = {}
+    for path, (defined, _) in objects:
+        if place_of(path) in MAY_CALL:
+            for name in defined:
+                definers.setdefault(name, set()).add(path)
+    for path, (_, undefined) in objects:
+        place = place_of(path)
+        for name in sorted(undefined) if place in MAY_CALL else ():
+            below = sorted(definers.get(name, ()))
+            if below and not any(place_of(other) in MAY_CALL[place]
+                                 for other in below):
+                yield (f"{path} ({place}): calls {name} of {below[0]} "
+                       f"({place_of(below[0])})")
+
+
+def read_objects(build, paths):
+    known = set(paths)
+    objects = []
+    for path in sorted(build.rglob("*.o")):
+        source = source_of("/".join(path.relative_to(build).parts))
+        if source in known:
+            said = subprocess.run(["nm", "-gP", path], check=True,
+                                  capture_output=True, text=True)
+            objects.append((source, symbols_of(said.stdout.splitlines())))
+    return objects
+
+
 def main():
     root = pathlib.Path(__file__).resolve().parent.parent
     paths = sources(root)
     if not paths:
         sys.exit("no source files found")
     errors = list(check(root, paths))
+    objects = []
+    if len(sys.argv) > 1:
+        objects = read_objects(pathlib.Path(sys.argv[1]), paths)
+        errors += sorted(set(check_calls(objects)))
     for error in errors:
         print(error)
     if errors:
         sys.exit(1)
-    print(f"{len(paths)} files, each on its floor")
+    print(f"{len(paths)} files and {len(objects)} objects, each on its floor")
 
 
 if __name__ == "__main__":

@@ -81,6 +81,38 @@ class FloorsTest(unittest.TestCase):
         self.assertEqual(1, len(self.messages({
             "codec/format/chunk.c": '#include "gone.h"\n'})))
 
+    def calls(self, objects):
+        return list(check_floors.check_calls(
+            [(path, check_floors.symbols_of(lines))
+             for path, lines in objects.items()]))
+
+    def test_engine_that_calls_the_api_is_refused(self):
+        api = {"codec/api/terp.c": ["terp_encode T 0 10", "terp_cpu_encode U"],
+               "codec/format/frame.c": ["terp_frame_write T 0 10"]}
+        cpu = "cpu/pipeline.c"
+        self.assertEqual([], self.calls({
+            cpu: ["terp_cpu_encode T 0 10", "terp_frame_write U", "malloc U"], **api}))
+        self.assertEqual(
+            ["cpu/pipeline.c (cpu): calls terp_encode of codec/api/terp.c (api)"],
+            self.calls({cpu: ["terp_cpu_encode T 0 10", "terp_encode U"], **api}))
+        self.assertEqual(1, len(self.calls({
+            "gpu/engine/engine.cu": ["terp_encode U"], **api})))
+
+    def test_test_may_stand_in_for_what_is_called(self):
+        self.assertEqual([], self.calls({
+            "gpu/engine/engine.cu": ["cudaMalloc U"],
+            "h5tests/emulator/runtime.cpp": ["cudaMalloc T 0 10"],
+            "h5tests/engine/fake_cuda_engine.c": ["terp_encode U"],
+            "codec/api/terp.c": ["terp_encode T 0 10"]}))
+
+    def test_object_is_known_by_its_source(self):
+        for path, source in {
+                "codec/CMakeFiles/terp_codec.dir/api/terp.c.o": "codec/api/terp.c",
+                "codec/CMakeFiles/terp_codec.dir/__/cpu/pool/pool.c.o": "cpu/pool/pool.c",
+                "h5tests/CMakeFiles/x.dir/__/gpu/engine/engine.cu.o":
+                    "gpu/engine/engine.cu"}.items():
+            self.assertEqual(source, check_floors.source_of(path))
+
     def test_builds_are_not_looked_at(self):
         self.assertEqual([], self.messages({"build/stray.c": ""}))
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codec/api/terp.h"
 #include "tools/common/tool.h"
 
 struct command {

@@ -24,16 +24,24 @@ int
 main(int argc, char **argv)
 {
     const uint64_t dims[] = {NVALUES};
-    struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+    struct terp_params params = {.size = sizeof params,
+                                 .bound_mode = TERP_BOUND_ABSOLUTE,
                                  .bound = BOUND};
-    struct terp_run run = {.engine = TERP_ENGINE_CUDA, .nthreads = 2};
+    struct terp_context_options shared = {
+        .size = sizeof shared, .nthreads = 2, .device = -1};
+    struct terp_run_options run = {.size = sizeof run,
+                                   .engine = TERP_ENGINE_CUDA};
+    struct terp_run_result result = {.size = sizeof result};
     struct terp_chunk chunk;
     const void *src[NCHUNKS];
     void *streams[NCHUNKS], *dst[NCHUNKS];
     uint64_t nbytes[NCHUNKS];
     enum terp_status status[NCHUNKS];
 
-    enum terp_status st = terp_chunk_make(TERP_FLOAT32, 1, dims, &chunk);
+    enum terp_status st = terp_context_make(&shared, &run.context);
+    if (st != TERP_OK)
+        return fail("terp_context_make", st);
+    st = terp_chunk_make(TERP_FLOAT32, 1, dims, &chunk);
     if (st != TERP_OK)
         return fail("terp_chunk_make", st);
     for (int c = 0; c < NCHUNKS; c++) {
@@ -45,12 +53,12 @@ main(int argc, char **argv)
         if (streams[c] == NULL)
             return fail("malloc", TERP_ERR_MEMORY);
     }
-    st =
-        terp_encode_batch(&run, &params, &chunk, NCHUNKS, src, streams, nbytes);
+    st = terp_encode_batch(&run, &params, &chunk, NCHUNKS, src, streams, nbytes,
+                           &result);
     if (st != TERP_OK)
         return fail("terp_encode_batch", st);
     st = terp_decode_batch(&run, &chunk, NCHUNKS, (const void *const *)streams,
-                           nbytes, dst, status);
+                           nbytes, dst, status, &result);
     if (st != TERP_OK)
         return fail("terp_decode_batch", st);
     for (int c = 0; c < NCHUNKS; c++) {
@@ -61,10 +69,11 @@ main(int argc, char **argv)
             return fail("compression", TERP_ERR_CORRUPT);
         free(streams[c]);
     }
-    if (run.used != TERP_ENGINE_CUDA)
-        printf("cpu: %s\n", run.reason);
+    if (result.used != TERP_ENGINE_CUDA)
+        printf("cpu: %s\n", result.reason);
     if (argc > 1 && strcmp(argv[1], "cuda") == 0 &&
-        run.used != TERP_ENGINE_CUDA)
+        result.used != TERP_ENGINE_CUDA)
         return fail("the engine", TERP_ERR_DEVICE);
+    terp_context_destroy(run.context);
     return 0;
 }

@@ -24,7 +24,8 @@ int
 main(void)
 {
     const hsize_t dims[] = {NVALUES}, chunk_dims[] = {CHUNK_NVALUES};
-    struct terp_run run = {.nthreads = 2};
+    struct terp_run_options run = {.size = sizeof run, .nthreads = 2};
+    struct terp_run_result result = {.size = sizeof result};
 
     for (int i = 0; i < NVALUES; i++)
         values[i] = (float)(i % 256) / 256;
@@ -39,13 +40,14 @@ main(void)
         return fail("H5Pset_terp_abs");
     hid_t dataset = H5Dcreate2(file, "values", H5T_NATIVE_FLOAT, space,
                                H5P_DEFAULT, dcpl, H5P_DEFAULT);
-    if (terp_h5_write(&run, dataset, NULL, NULL, NULL, values) != TERP_OK ||
-        run.reason != NULL)
+    if (terp_h5_write(&run, dataset, NULL, NULL, NULL, values, &result) !=
+            TERP_OK ||
+        result.reason != NULL)
         return fail("terp_h5_write");
     if (H5Dread(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT,
                 by_hdf5) < 0)
         return fail("H5Dread");
-    if (terp_h5_read(&run, dataset, NULL, NULL, by_terp) != TERP_OK)
+    if (terp_h5_read(&run, dataset, NULL, NULL, by_terp, NULL) != TERP_OK)
         return fail("terp_h5_read");
     if (memcmp(by_hdf5, by_terp, sizeof by_terp) != 0)
         return fail("the comparison");

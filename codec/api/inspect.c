@@ -1,5 +1,9 @@
+/* What a stream tells of itself. */
+#include "codec/api/inspect.h"
+
 #include "codebooks/codebooks.h"
-#include "codec/engine.h"
+#include "codec/api/context.h"
+#include "codec/api/stream.h"
 #include "codec/format/base.h"
 
 const char *
@@ -20,24 +24,25 @@ terp_inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret)
                                             "custom", "speed",    "ratio"};
     static const char *const predictors[] = {"none", "spline", "lorenzo"};
     struct terp_frame frame;
-    int frame_nbytes;
-    enum terp_status st =
-        terp_frame_read(src, src_nbytes, &frame, &frame_nbytes);
+    const uint8_t *body;
+    uint64_t body_nbytes;
 
-    if (st == TERP_OK)
-        st = terp_frame_verify(src, src_nbytes);
+    if (!terp_size_is_known(info_ret->size, sizeof *info_ret))
+        return TERP_ERR_ARGUMENT;
+    enum terp_status st =
+        terp_stream_open(src, src_nbytes, &frame, &body, &body_nbytes);
     if (st != TERP_OK)
         return st;
-    memset(info_ret, 0, sizeof *info_ret);
-    info_ret->chunk = frame.chunk;
-    info_ret->chunk_nbytes = terp_chunk_nbytes(&frame.chunk);
-    info_ret->stream_nbytes = src_nbytes;
-    info_ret->version = TERP_FORMAT_VERSION;
-    info_ret->pipeline = pipelines[frame.coding];
-    info_ret->predictor = predictors[frame.prediction];
-    info_ret->bound = frame.bound;
-    if (frame.coding == TERP_CODING_RAW)
-        return TERP_OK;
-    return terp_cpu_inspect(&frame, (const uint8_t *)src + frame_nbytes,
-                            src_nbytes - (uint64_t)frame_nbytes, info_ret);
+    *info_ret = (struct terp_info){
+        .size = info_ret->size,
+        .chunk = frame.chunk,
+        .chunk_nbytes = terp_chunk_nbytes(&frame.chunk),
+        .stream_nbytes = src_nbytes,
+        .version = ((const uint8_t *)src)[TERP_FRAME_VERSION_AT],
+        .pipeline = pipelines[frame.coding],
+        .predictor = predictors[frame.prediction],
+        .bound = frame.bound};
+    return frame.coding == TERP_CODING_RAW
+               ? TERP_OK
+               : terp_cpu_inspect(&frame, body, body_nbytes, info_ret);
 }

@@ -1,23 +1,23 @@
-/* The CUDA engine of this process, opened when it is first asked for. */
+/* The shared object of the CUDA engine. */
 #ifndef TERP_CODEC_API_LOADER_H
 #define TERP_CODEC_API_LOADER_H
 
 #include "codec/engine.h"
 
-/* The engine, or NULL with the reason, a static text: it could not be opened,
- * has failed, belongs to the process that this one was forked from, or the
- * process is ending. What was NULL once stays NULL. Any thread. */
+/* The engine's functions, or NULL with the reason, a static text: the library
+ * was not found, this process was forked from one that had asked for it, or
+ * the process is ending. Any thread. */
 const struct terp_cuda_engine *
-terp_cuda_get(const char **reason_ret);
+terp_cuda_load(const char **reason_ret);
 
-/* Ends the use of an engine that said TERP_ERR_DEVICE, for the whole process.
- * The first reason is kept; returns it, static. */
+/* Why terp_cuda_load would not give the functions that it gave before, a
+ * static text; NULL: it would. Takes no lock. */
 const char *
-terp_cuda_fail(const char *reason);
+terp_cuda_ended(void);
 
-/* Why TERP_ENGINE_AUTO leaves `nbytes` of values on the host to the CPU, a
- * static text; NULL where the device should be tried. */
-const char *
-terp_cuda_decline(uint64_t nbytes);
+/* Registers, once a device is open, that the process's end ends its use: false
+ * if that cannot be done. */
+bool
+terp_cuda_end_at_exit(void);
 
 #endif

@@ -1,59 +1,20 @@
 /* Memory of a run, and an array cut into chunks there. */
 #include "codec/api/memory.h"
 
-#include <stdlib.h>
-
-#include "codec/api/loader.h"
-
-/* ---- a run ---- */
-
-enum terp_status
-terp_run_begin(struct terp_run *run)
-{
-    run->used = TERP_ENGINE_CPU;
-    run->device = NULL;
-    run->reason = NULL;
-    return run->nthreads < 1 || (run->engine == TERP_ENGINE_CPU &&
-                                 run->memory == TERP_MEMORY_DEVICE)
-               ? TERP_ERR_ARGUMENT
-               : TERP_OK;
-}
-
-/* ---- the device ---- */
-
-static const struct terp_cuda_engine *
-get_device(struct terp_run *run, enum terp_status *st_ret)
-{
-    const struct terp_cuda_engine *device = terp_cuda_get(&run->reason);
-
-    *st_ret = device == NULL ? TERP_ERR_DEVICE : TERP_OK;
-    return device;
-}
-
-/* What became of a call of the engine. */
-static enum terp_status
-finish(struct terp_run *run, const struct terp_cuda_engine *device,
-       enum terp_status st)
-{
-    if (st == TERP_ERR_DEVICE)
-        run->reason = terp_cuda_fail(device->reason());
-    return st;
-}
-
 static enum terp_status
 move_on_device(struct terp_run *run, const struct terp_array *array,
                uint64_t first, uint64_t n, const void *src, void *dst,
                bool gather)
 {
     enum terp_status st;
-    const struct terp_cuda_engine *device = get_device(run, &st);
+    const struct terp_device *device = terp_run_device(run, &st);
 
     if (st != TERP_OK)
         return st;
-    return finish(run, device, device->move(array, first, n, src, dst, gather));
+    return terp_run_note(run, device,
+                         device->engine->move(device->opened, &run->call, array,
+                                              first, n, src, dst, gather));
 }
-
-/* ---- either ---- */
 
 enum terp_status
 terp_memory_make(struct terp_run *run, uint64_t nbytes, void **at_ret)
@@ -61,31 +22,32 @@ terp_memory_make(struct terp_run *run, uint64_t nbytes, void **at_ret)
     enum terp_status st;
 
     *at_ret = NULL;
-    if (run->memory == TERP_MEMORY_HOST) {
-        if (nbytes <= SIZE_MAX)
-            *at_ret = malloc(nbytes);
+    if (run->call.memory == TERP_MEMORY_HOST) {
+        *at_ret = terp_allocate(run->cpu.allocator, nbytes);
         return *at_ret == NULL ? TERP_ERR_MEMORY : TERP_OK;
     }
-    const struct terp_cuda_engine *device = get_device(run, &st);
-    return st != TERP_OK
-               ? st
-               : finish(run, device, device->allocate(nbytes, at_ret));
+    const struct terp_device *device = terp_run_device(run, &st);
+    return st != TERP_OK ? st
+                         : terp_run_note(run, device,
+                                         device->engine->allocate(
+                                             device->opened, nbytes, at_ret));
 }
 
 void
 terp_memory_free(const struct terp_run *run, void *at)
 {
+    enum terp_status st;
     const char *reason;
 
-    if (run->memory == TERP_MEMORY_HOST) {
-        free(at);
+    if (run->call.memory == TERP_MEMORY_HOST) {
+        terp_release(run->cpu.allocator, at);
         return;
     }
-    /* Of a device that has failed nothing can be given back. */
-    const struct terp_cuda_engine *device =
-        at == NULL ? NULL : terp_cuda_get(&reason);
+    /* Of a device that is lost nothing can be given back. */
+    const struct terp_device *device =
+        at == NULL ? NULL : terp_context_open(run->context, &st, &reason);
     if (device != NULL)
-        device->release(at);
+        device->engine->release(device->opened, at);
 }
 
 enum terp_status
@@ -94,15 +56,17 @@ terp_memory_copy(struct terp_run *run, uint64_t n, void *const *dst,
 {
     enum terp_status st;
 
-    if (run->memory == TERP_MEMORY_HOST) {
+    if (run->call.memory == TERP_MEMORY_HOST) {
         for (uint64_t i = 0; i < n; i++)
             memcpy(dst[i], src[i], nbytes[i]);
         return TERP_OK;
     }
-    const struct terp_cuda_engine *device = get_device(run, &st);
+    const struct terp_device *device = terp_run_device(run, &st);
     return st != TERP_OK
                ? st
-               : finish(run, device, device->copy(n, dst, src, nbytes));
+               : terp_run_note(run, device,
+                               device->engine->copy(device->opened, &run->call,
+                                                    n, dst, src, nbytes));
 }
 
 enum terp_status
@@ -116,7 +80,7 @@ terp_array_gather(struct terp_run *run, const struct terp_array *array,
     uint8_t *to = chunks;
     uint64_t at;
 
-    if (run->memory == TERP_MEMORY_DEVICE)
+    if (run->call.memory == TERP_MEMORY_DEVICE)
         return move_on_device(run, array, first, n, values, chunks, true);
     for (uint64_t i = 0; i < n; i++)
         for (uint64_t row = 0; row < nrows; row++) {
@@ -141,7 +105,7 @@ terp_array_scatter(struct terp_run *run, const struct terp_array *array,
     uint8_t *to = values;
     uint64_t at;
 
-    if (run->memory == TERP_MEMORY_DEVICE)
+    if (run->call.memory == TERP_MEMORY_DEVICE)
         return move_on_device(run, array, first, n, chunks, values, false);
     for (uint64_t i = 0; i < n; i++)
         for (uint64_t row = 0; row < nrows; row++) {

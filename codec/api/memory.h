@@ -3,21 +3,16 @@
 #ifndef TERP_CODEC_API_MEMORY_H
 #define TERP_CODEC_API_MEMORY_H
 
-#include "codec/api/terp.h"
+#include "codec/api/run.h"
 #include "codec/format/array.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* At the begin of a call: sets what it fills in. TERP_ERR_ARGUMENT: this run
- * cannot be. */
-enum terp_status
-terp_run_begin(struct terp_run *run);
-
-/* What follows is done in run->memory, with the device's engine where that is
- * the device; then it fails with TERP_ERR_DEVICE, and run->reason, where that
- * does not work. */
+/* What follows is done in the memory that the run works in, with the device's
+ * engine where that is the device; then it fails with TERP_ERR_DEVICE, and a
+ * reason, where that does not work. */
 
 /* Memory for any values and streams, which terp_memory_free frees.
  * TERP_ERR_MEMORY: there is not as much. */
@@ -26,7 +21,7 @@ terp_memory_make(struct terp_run *run, uint64_t nbytes, void **at_ret);
 void
 terp_memory_free(const struct terp_run *run, void *at);
 
-/* Copies n parts, nbytes[i] from src[i] to dst[i]; each end is in run->memory
+/* Copies n parts, nbytes[i] from src[i] to dst[i]; each end is in that memory
  * or on the host. */
 enum terp_status
 terp_memory_copy(struct terp_run *run, uint64_t n, void *const *dst,

@@ -1,9 +1,13 @@
 /* The terp codec: one chunk of floating-point values in, one stream out.
  *
- * All functions are re-entrant: any thread may call any of them at any time.
- * Nothing is kept between calls but the CUDA engine, once it was asked for.
- * Sizes of chunks and streams are 64-bit. Streams are described in
- * doc/format.md.
+ * All functions are re-entrant: any thread may call any of them at any time,
+ * but for terp_context_destroy. What is kept between calls belongs to a
+ * context: the CUDA device, once a call has asked for it. Sizes of chunks and
+ * streams are 64-bit. Streams are described in doc/format.md.
+ *
+ * Structs that begin with `size` may grow in later versions. The caller sets
+ * it to the struct's sizeof; 0 stands for the struct of version 0.1. A size
+ * that the library does not know is TERP_ERR_ARGUMENT.
  */
 #ifndef TERP_H
 #define TERP_H
@@ -18,10 +22,15 @@
 extern "C" {
 #endif
 
-#define TERP_MAX_RANK 4
+/* The version of this header, and of the library that is linked. */
+#define TERP_VERSION_MAJOR 0
+#define TERP_VERSION_MINOR 1
+#define TERP_VERSION_PATCH 0
+#define TERP_VERSION "0.1.0"
+const char *
+terp_version(void);
 
-/* Largest number of bytes by which a stream can exceed its chunk. */
-#define TERP_MAX_FRAME_NBYTES 64
+#define TERP_MAX_RANK 4
 
 enum terp_type {
     TERP_FLOAT32 = 0, /* IEEE 754 binary32 */
@@ -60,13 +69,14 @@ enum terp_engine_kind {
 /* Where the chunks and streams of a call are. */
 enum terp_memory {
     TERP_MEMORY_HOST = 0,  /* in any memory that the CPU reads and writes */
-    TERP_MEMORY_DEVICE = 1 /* on the device that this process uses */
+    TERP_MEMORY_DEVICE = 1 /* on the device of the call's context */
 };
 
-/* What to do. `bound` is finite and above zero. Values whose bits equal
- * `fill_bits` (float32: the low 32 bits) are kept exactly and ignored by
- * prediction and value range, when `has_fill`. */
+/* What to do. `bound_mode` must be said, and `bound` is finite and above zero.
+ * Values whose bits equal `fill_bits` (float32: the low 32 bits) are kept
+ * exactly and ignored by prediction and value range, when `has_fill`. */
 struct terp_params {
+    size_t size;
     enum terp_bound_mode bound_mode;
     double bound;
     enum terp_pipeline pipeline;
@@ -74,6 +84,12 @@ struct terp_params {
     bool has_fill;
     uint64_t fill_bits;
 };
+
+/* Whether terp_encode takes them: TERP_OK, TERP_ERR_BOUND, or
+ * TERP_ERR_ARGUMENT for a member with an unknown value. `*reason_ret`, which
+ * is static, names the member then; `reason_ret` may be NULL. */
+enum terp_status
+terp_params_check(const struct terp_params *params, const char **reason_ret);
 
 /* What a chunk is: `rank` dims in C order, slowest first, no zeros. With
  * `stack`, dims[0] counts bricks and each brick of dims[1..] is a domain of
@@ -87,12 +103,16 @@ struct terp_chunk {
     uint64_t dims[TERP_MAX_RANK];
 };
 
-/* What a stream holds; filled in by terp_inspect. */
+/* Of something that terp_inspect did not count. */
+#define TERP_COUNT_UNKNOWN UINT64_MAX
+
+/* What a stream holds; filled in by terp_inspect, but for `size`. */
 struct terp_info {
+    size_t size;
     struct terp_chunk chunk;
     uint64_t chunk_nbytes;
     uint64_t stream_nbytes;
-    int version;
+    int version;           /* of the stream's format */
     const char *pipeline;  /* "raw", "constant", "huffman", ... */
     const char *predictor; /* "none", "spline", "lorenzo" */
     double bound;          /* absolute; 0 for raw and constant */
@@ -134,15 +154,14 @@ terp_encode(const struct terp_params *params, const struct terp_chunk *chunk,
 
 /* Reads the frame of a stream (its checksum is verified), so that a caller
  * can allocate info_ret->chunk_nbytes before terp_decode. Counts of tiles
- * and escapes cost a pass over the index, no decoding. */
+ * and escapes cost a pass over the index, no decoding.
+ *
+ * It takes some MiB of memory, or some bytes for each of the stream's: a few
+ * bytes can announce a chunk of any size. What would take more to count is
+ * TERP_COUNT_UNKNOWN: `nspecials`, or all that is about zero tiles, entries and
+ * the index. */
 enum terp_status
 terp_inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret);
-
-/* The distribution of dictionary entry `entry`, "cauchy", "laplace" or
- * "gaussian", and in *place_ret its place among those; NULL if this version
- * has no such entry. */
-const char *
-terp_entry_family(int entry, int *place_ret);
 
 /* The chunk that a stream's frame announces, and nothing else: the checksum
  * is not verified. For the destination of terp_decode, terp_decode_batch. */
@@ -161,37 +180,93 @@ enum terp_status
 terp_decode(const void *src, uint64_t src_nbytes, void *dst,
             uint64_t dst_cap_nbytes, uint64_t *dst_nbytes_ret, int nthreads);
 
-/* How to run a batch and, when the call returns, how it ran.
+/* ---- contexts ---- */
+
+/* What calls share: the CUDA device that they use, and where working memory
+ * comes from. Any number of threads may use one context. NULL is the process's
+ * own, for which all of the options below are the default ones; it is never
+ * destroyed. */
+struct terp_context;
+
+struct terp_context_options {
+    size_t size;
+    int nthreads; /* of the CPU, for calls that ask for 0; 0: 1 */
+    /* A CUDA ordinal; or -1, the default: TERP_DEVICE in the environment, or
+     * the process's rank on its machine, tells (doc/cd_values.md). */
+    int device;
+    /* What the engine may hold of the device's memory; 0: as much as it has. */
+    uint64_t device_memory_limit_nbytes;
+    /* Host memory in proportion to chunks, aligned to 64 bytes; NULL where
+     * there is none. Both NULL: the C library's. They are called by the thread
+     * that calls terp, or by one that works for it. */
+    void *(*allocate)(void *arg, size_t nbytes);
+    void (*release)(void *arg, void *at);
+    void *allocator_arg;
+};
+
+/* Makes a context; `options` NULL: the default ones. The device is opened by
+ * the first call that uses it. */
+enum terp_status
+terp_context_make(const struct terp_context_options *options,
+                  struct terp_context **context_ret);
+
+/* Gives back what the context keeps between calls: memory of the device that
+ * no running call uses. */
+void
+terp_context_trim(struct terp_context *context);
+
+/* No call may be running, or come later. NULL is let pass. */
+void
+terp_context_destroy(struct terp_context *context);
+
+/* ---- batches ---- */
+
+/* How to run a batch; NULL: as {.size = 0}, one thread of the CPU.
  *
- * With TERP_ENGINE_CUDA and TERP_ENGINE_AUTO a device that fails, in this call
- * or an earlier one, is replaced by the CPU for the rest of the process; so is
- * one that is not there. AUTO also leaves small batches on the host to the
- * CPU, and the first ones. TERP_DEVICE in the environment, or the process's
- * rank on its machine, tells which device is used (doc/cd_values.md). */
-struct terp_run {
+ * With TERP_ENGINE_CUDA and TERP_ENGINE_AUTO a call that the device fails in is
+ * done by the CPU, also where chunks are on the device. A device that is lost,
+ * or cannot be opened, is replaced by the CPU for the rest of the context's
+ * life; chunks in its memory are lost with it. AUTO also leaves small batches
+ * on the host to the CPU, and the first ones. */
+struct terp_run_options {
+    size_t size;
+    struct terp_context *context;
     enum terp_engine_kind engine;
     enum terp_memory memory;
-    int nthreads; /* of the CPU, shared by the chunks; at least 1 */
-    /* Filled in by the call: */
+    int nthreads; /* of the CPU, shared by the chunks; 0: the context's */
+    /* TERP_MEMORY_DEVICE: the call's work begins after what is in `stream`, a
+     * cudaStream_t of the caller's, when the call is made. */
+    bool has_stream;
+    void *stream;
+};
+
+/* How a batch ran; filled in by the call, but for `size`. */
+struct terp_run_result {
+    size_t size;
     enum terp_engine_kind used; /* CPU or CUDA */
-    const char *device;         /* which one, for people; NULL, or static */
-    const char *reason;         /* why not the device; NULL, or static */
+    const char *device;         /* which one, for people; NULL: none. Valid as
+                                   long as the context */
+    const char *reason;         /* why not the device, or what was wrong with
+                                   the arguments; NULL: nothing. Valid until the
+                                   thread's next call of a batch */
 };
 
 /* Compresses `nchunks` chunks of one shape: src[i], terp_chunk_nbytes bytes,
  * into dst[i], terp_encode_bound bytes; dst_nbytes_ret[i] is the stream's
- * size. All src[i] and dst[i] are in run->memory and do not overlap, src[i]
+ * size. All src[i] and dst[i] are in options->memory and do not overlap, src[i]
  * is aligned to its type, and dst[i] to 16 bytes on the device; the arrays
  * are on the host. What writes src[i] on the device has finished before the
- * call, and the streams are complete when it returns.
+ * call, or is in options->stream, and the streams are complete when it
+ * returns. `result` may be NULL.
  *
  * Fails as terp_encode does, and with TERP_ERR_DEVICE where the memory is the
  * device's and no device works; no stream is valid then. */
 enum terp_status
-terp_encode_batch(struct terp_run *run, const struct terp_params *params,
+terp_encode_batch(const struct terp_run_options *options,
+                  const struct terp_params *params,
                   const struct terp_chunk *chunk, uint64_t nchunks,
                   const void *const *src, void *const *dst,
-                  uint64_t *dst_nbytes_ret);
+                  uint64_t *dst_nbytes_ret, struct terp_run_result *result);
 
 /* Decompresses `nchunks` streams of chunks like `chunk`: src[i], src_nbytes[i]
  * bytes, into dst[i], terp_chunk_nbytes bytes. Memory as above, with src[i]
@@ -203,10 +278,11 @@ terp_encode_batch(struct terp_run *run, const struct terp_params *params,
  * TERP_ERR_DEVICE), all have the status that is returned. Any contents of
  * src[i] are safe. dst[i] is unspecified where status_ret[i] is an error. */
 enum terp_status
-terp_decode_batch(struct terp_run *run, const struct terp_chunk *chunk,
-                  uint64_t nchunks, const void *const *src,
-                  const uint64_t *src_nbytes, void *const *dst,
-                  enum terp_status *status_ret);
+terp_decode_batch(const struct terp_run_options *options,
+                  const struct terp_chunk *chunk, uint64_t nchunks,
+                  const void *const *src, const uint64_t *src_nbytes,
+                  void *const *dst, enum terp_status *status_ret,
+                  struct terp_run_result *result);
 
 #ifdef __cplusplus
 }

@@ -17,6 +17,13 @@
 #define _Static_assert static_assert
 #endif
 
+/* Every file of the engines includes this one. Values that are not those of
+ * IEEE 754 would break bounds and make other streams than other builds do. */
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || \
+    defined(__RECIPROCAL_MATH__) || (__FINITE_MATH_ONLY__ + 0)
+#error "terp needs the arithmetic of IEEE 754: no -ffast-math or parts of it"
+#endif
+
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "Values are copied to and from streams as they are in memory.");
 

@@ -1,5 +1,6 @@
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
+#include "codec/format/frame.h"
 
 static uint64_t
 value_nbytes(enum terp_type type)

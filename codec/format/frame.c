@@ -45,7 +45,7 @@ terp_frame_write(const struct terp_frame *frame, uint8_t *dst)
     uint8_t *at = dst + TERP_FRAME_DIMS_AT;
 
     memcpy(dst, magic, sizeof magic);
-    dst[4] = TERP_FORMAT_VERSION;
+    dst[TERP_FRAME_VERSION_AT] = TERP_FORMAT_VERSION;
     dst[5] =
         (uint8_t)((chunk->rank - 1) | width_log2 << 2 | (int)chunk->type << 4 |
                   (chunk->big_endian ? LAYOUT_BIG_ENDIAN : 0) |
@@ -101,7 +101,7 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
         return TERP_ERR_MAGIC;
     if (src_nbytes < TERP_FRAME_DIMS_AT)
         return TERP_ERR_TRUNCATED;
-    if (src[4] > TERP_FORMAT_VERSION)
+    if (src[TERP_FRAME_VERSION_AT] > TERP_FORMAT_VERSION)
         return TERP_ERR_VERSION;
 
     int width = 1 << (src[5] >> 2 & 3), type = src[5] >> 4 & 3;

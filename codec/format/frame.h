@@ -13,6 +13,9 @@ extern "C" {
 
 #define TERP_FORMAT_VERSION 0
 
+/* Largest number of bytes by which a stream can exceed its chunk. */
+#define TERP_MAX_FRAME_NBYTES 64
+
 /* Predictors as the stream numbers them. Values are pinned. */
 enum terp_prediction {
     TERP_PREDICTION_NONE = 0,
@@ -30,6 +33,7 @@ struct terp_frame {
 };
 
 /* Fixed part: magic, version, layout, coding, prediction, checksum. */
+#define TERP_FRAME_VERSION_AT 4
 #define TERP_FRAME_CODING_AT 6
 #define TERP_FRAME_PREDICTION_AT 7
 #define TERP_FRAME_PREDICTION 0x0F /* of this byte; and a flag: */

@@ -15,8 +15,9 @@ _Static_assert(TERP_CODEWORDS_MAX_NBYTES <= TERP_TOKENS_MAX_NBYTES,
 _Static_assert(PARTITION_MAX_NBYTES <= TERP_REDUCE_MAX_NBYTES,
                "Any partition can be reduced.");
 /* A few bytes can claim any number of zero tiles, and a stream that is only
- * inspected has no destination to measure them by. 2^32 values, more than a
- * chunk of HDF5 holds before version 2; an index of 4 MB. */
+ * inspected has no destination to measure them by. Its tiles are counted where
+ * there are at most so many, of which the index takes 4 MB, or as many as the
+ * stream has bytes. */
 #define INSPECT_MAX_NTILES ((uint64_t)1 << 20)
 
 /* A worker's own memory. */
@@ -305,10 +306,14 @@ terp_cpu_tiles_inspect(enum terp_coding coding, struct reader *reader,
                               .nsymbols = nsymbols};
     struct cpu_tile_index *index = &decoder.index;
 
-    if (nsymbols / TERP_TILE_NSYMBOLS > INSPECT_MAX_NTILES)
-        return TERP_ERR_MEMORY;
+    info->ntiles = div_up(nsymbols, TERP_TILE_NSYMBOLS);
+    if (info->ntiles > INSPECT_MAX_NTILES &&
+        info->ntiles > (uint64_t)(reader->end - reader->at)) {
+        info->ntiles_zero = TERP_COUNT_UNKNOWN;
+        info->index_nbytes = TERP_COUNT_UNKNOWN;
+        return TERP_OK;
+    }
     enum terp_status st = read_index(&decoder, reader);
-    info->ntiles = index->ntiles;
     info->index_nbytes = index->index_nbytes;
     for (uint64_t i = 0; st == TERP_OK && i < index->ntiles; i++) {
         if (!bit_at(index->nonzero, i))

@@ -9,6 +9,7 @@
 #include "cpu/entropy/histogram.h"
 #include "cpu/entropy/tiles.h"
 #include "cpu/entropy/tokens.h"
+#include "cpu/pool/memory.h"
 
 _Static_assert(TERP_PARTITION_NTILES % 8 == 0,
                "Workers share no byte of the bit map of tiles.");
@@ -410,7 +411,7 @@ write_staged(struct cpu_pool *pool, struct encoder *encoder,
 /* ---- all of it ---- */
 
 static bool
-make_encoder(struct encoder *encoder)
+make_encoder(struct encoder *encoder, struct cpu_pool *pool)
 {
     const struct cpu_tile_index *index = &encoder->index;
     bool good = true;
@@ -418,7 +419,8 @@ make_encoder(struct encoder *encoder)
     if (encoder->coding == TERP_CODING_RATIO)
         terp_cpu_tokens_make(&encoder->tokens);
     if (!encoder->steps->costs_are_lengths) {
-        encoder->staging = malloc(index->npartitions * STAGED_PARTITION_NBYTES);
+        encoder->staging = terp_cpu_memory_make(
+            pool, index->npartitions * STAGED_PARTITION_NBYTES);
         good = encoder->staging != NULL;
     }
     if (good && terp_coding_selects_entries(encoder->coding)) {
@@ -453,7 +455,7 @@ terp_cpu_tiles_encode(struct cpu_pool *pool, enum terp_coding coding,
     encoder->nworkers = terp_cpu_pool_nworkers(pool);
     struct cpu_tile_index *index = &encoder->index;
     enum terp_status st = terp_cpu_tile_index_make(nsymbols, index);
-    if (st == TERP_OK && !make_encoder(encoder))
+    if (st == TERP_OK && !make_encoder(encoder, pool))
         st = TERP_ERR_MEMORY;
     if (st != TERP_OK)
         goto out;
@@ -469,7 +471,7 @@ out:
     free(encoder->scratch);
     free(encoder->codebooks);
     free(encoder->cost);
-    free(encoder->staging);
+    terp_cpu_memory_free(pool, encoder->staging);
     terp_cpu_tile_index_free(index);
     free(encoder);
     return st;

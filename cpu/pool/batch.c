@@ -24,7 +24,7 @@ terp_cpu_batch(terp_cpu_batch_task *task, void *batch, uint64_t nchunks,
 {
     int nworkers = (uint64_t)nthreads < nchunks ? nthreads : (int)nchunks;
     struct batch shared = {task, batch, nworkers > 0 ? nthreads / nworkers : 1};
-    struct cpu_pool *pool = terp_cpu_pool_make(nworkers);
+    struct cpu_pool *pool = terp_cpu_pool_make(nworkers, NULL);
 
     terp_cpu_pool_run(pool, do_chunks, &shared, nchunks, 0);
     terp_cpu_pool_free(pool);

@@ -26,10 +26,11 @@ touch_pages(void *arg, int id, uint64_t first, uint64_t end)
 void *
 terp_cpu_memory_make(struct cpu_pool *pool, size_t nbytes)
 {
+    const struct terp_allocator *allocator = terp_cpu_pool_allocator(pool);
     size_t npages = nbytes / LARGE_PAGE_NBYTES;
 
-    if (nbytes < MIN_NBYTES)
-        return malloc(nbytes);
+    if (nbytes < MIN_NBYTES || allocator != NULL)
+        return terp_allocate(allocator, nbytes);
     if (nbytes % LARGE_PAGE_NBYTES != 0)
         nbytes = (npages + 1) * LARGE_PAGE_NBYTES;
     void *memory = aligned_alloc(LARGE_PAGE_NBYTES, nbytes);
@@ -41,4 +42,10 @@ terp_cpu_memory_make(struct cpu_pool *pool, size_t nbytes)
         terp_cpu_pool_run(pool, touch_pages, memory, npages, 2);
 #endif
     return memory;
+}
+
+void
+terp_cpu_memory_free(const struct cpu_pool *pool, void *memory)
+{
+    terp_release(terp_cpu_pool_allocator(pool), memory);
 }

@@ -34,6 +34,7 @@ struct cpu_pool {
     atomic_int nactive; /* workers, but for the caller */
     atomic_bool stop;
     atomic_uint_fast64_t next; /* range that no worker has taken */
+    const struct terp_allocator *allocator;
     cpu_task *task;
     void *arg;
     uint64_t nitems, nranges;
@@ -120,14 +121,15 @@ work(void *arg)
 }
 
 struct cpu_pool *
-terp_cpu_pool_make(int nthreads)
+terp_cpu_pool_make(int nthreads, const struct terp_allocator *allocator)
 {
-    if (nthreads <= 1)
+    if (nthreads <= 1 && allocator == NULL)
         return NULL;
     struct cpu_pool *pool =
         calloc(1, sizeof *pool + (size_t)nthreads * sizeof pool->workers[0]);
     if (pool == NULL)
         return NULL;
+    pool->allocator = allocator;
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->work_ready, NULL);
     pthread_cond_init(&pool->work_done, NULL);
@@ -172,6 +174,12 @@ int
 terp_cpu_pool_nworkers(const struct cpu_pool *pool)
 {
     return pool == NULL ? 1 : pool->nworkers;
+}
+
+const struct terp_allocator *
+terp_cpu_pool_allocator(const struct cpu_pool *pool)
+{
+    return pool == NULL ? NULL : pool->allocator;
 }
 
 void

@@ -2,7 +2,7 @@
 #ifndef TERP_CPU_POOL_POOL_H
 #define TERP_CPU_POOL_POOL_H
 
-#include <stdint.h>
+#include "codec/engine.h"
 
 struct cpu_pool;
 
@@ -13,15 +13,19 @@ cpu_task(void *arg, int id, uint64_t first, uint64_t end);
 
 /* A pool of at most `nthreads` workers; the calling thread is worker 0. A pool
  * does without threads that the system refuses, so this never fails; NULL is a
- * pool of one. Released by terp_cpu_pool_free. */
+ * pool of one that has no allocator. Released by terp_cpu_pool_free. */
 struct cpu_pool *
-terp_cpu_pool_make(int nthreads);
+terp_cpu_pool_make(int nthreads, const struct terp_allocator *allocator);
 
 void
 terp_cpu_pool_free(struct cpu_pool *pool);
 
 int
 terp_cpu_pool_nworkers(const struct cpu_pool *pool);
+
+/* Where the pool's memory comes from (cpu/pool/memory.h). */
+const struct terp_allocator *
+terp_cpu_pool_allocator(const struct cpu_pool *pool);
 
 /* Splits `nitems` into contiguous ranges, which workers take in order, and
  * returns when all are done. Fewer than `min_nitems` are done by the caller. */

@@ -33,7 +33,7 @@ terp_cpu_prediction_make(struct cpu_prediction *prediction)
 void
 terp_cpu_prediction_free(struct cpu_prediction *prediction)
 {
-    free(prediction->work);
+    terp_cpu_memory_free(prediction->pool, prediction->work);
     prediction->work = NULL;
     prediction->lattice = NULL;
     prediction->symbols = NULL;

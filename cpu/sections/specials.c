@@ -7,6 +7,12 @@
 
 #include "codec/format/sections.h"
 
+/* With a mask delta, specials are counted in a mask. Where none is asked for,
+ * it is made for at most so many values, 2 MiB, or so many for each byte of the
+ * stream: a few bytes can claim any number. */
+#define COUNT_MAX_NVALUES (UINT64_C(1) << 24)
+#define COUNT_NVALUES_PER_BYTE 32
+
 /* What the section says of a run, by enum terp_specials_field. */
 struct run {
     uint64_t number[TERP_SPECIALS_NFIELDS];
@@ -317,10 +323,10 @@ read_runs(struct reader *reader, const struct terp_layout *layout,
     reader_take(reader,
                 (head->ncolors > 0 ? (uint64_t)head->ncolors : nspecials) *
                     (uint64_t)value_nbytes);
-    *nspecials_ret =
-        head->mask_delta_distance == 0
-            ? nspecials
-            : sum_up(mask, layout->nvalues, head->mask_delta_distance);
+    *nspecials_ret = head->mask_delta_distance == 0 ? nspecials
+                     : mask == NULL                 ? TERP_COUNT_UNKNOWN
+                                    : sum_up(mask, layout->nvalues,
+                                             head->mask_delta_distance);
     return !reader->underflow;
 }
 
@@ -335,7 +341,11 @@ terp_cpu_specials_read(struct reader *reader, const struct terp_layout *layout,
     *nspecials_ret = 0;
     if (!terp_specials_read_head(reader, layout, &head))
         return TERP_ERR_CORRUPT;
-    if (mask_ret != NULL || head.mask_delta_distance > 0) {
+    const uint64_t left_nbytes = (uint64_t)(reader->end - reader->at);
+    if (mask_ret != NULL ||
+        (head.mask_delta_distance > 0 &&
+         (layout->nvalues <= COUNT_MAX_NVALUES ||
+          layout->nvalues / COUNT_NVALUES_PER_BYTE <= left_nbytes))) {
         mask = calloc(div_up(layout->nvalues, 64), 8);
         if (mask == NULL)
             return TERP_ERR_MEMORY;

@@ -52,7 +52,7 @@ static enum terp_status
 make_host_room(struct terp_h5_batch *batch)
 {
     uint64_t n = batch->cap_nchunks;
-    bool on_host = batch->run->memory == TERP_MEMORY_HOST;
+    bool on_host = batch->run->call.memory == TERP_MEMORY_HOST;
 
     batch->host_streams =
         on_host ? batch->streams : malloc(n * batch->stream_stride);
@@ -111,7 +111,7 @@ terp_h5_batch_encode(struct terp_h5_batch *batch,
 
     /* One thread does them one by one, in memory that stays in its cache. */
     const uint64_t step =
-        run->engine == TERP_ENGINE_CPU && run->nthreads == 1 ? 1 : n;
+        run->engine == TERP_ENGINE_CPU && run->cpu.nthreads == 1 ? 1 : n;
     enum terp_status st = TERP_OK;
 
     for (uint64_t i = 0; st == TERP_OK && i < n; i += step) {
@@ -120,11 +120,11 @@ terp_h5_batch_encode(struct terp_h5_batch *batch,
         st = terp_array_gather(run, &block->array, first + i, step, values,
                                batch->chunks);
         if (st == TERP_OK)
-            st = terp_encode_batch(run, params, &block->cd.chunk, step,
-                                   (const void *const *)batch->chunk,
-                                   &batch->stream[i], &batch->stream_nbytes[i]);
+            st = terp_run_encode(run, params, &block->cd.chunk, step,
+                                 (const void *const *)batch->chunk,
+                                 &batch->stream[i], &batch->stream_nbytes[i]);
     }
-    if (st == TERP_OK && run->memory == TERP_MEMORY_DEVICE)
+    if (st == TERP_OK && run->call.memory == TERP_MEMORY_DEVICE)
         st = terp_memory_copy(run, n, batch->host_stream,
                               (const void *const *)batch->stream,
                               batch->stream_nbytes);
@@ -177,7 +177,7 @@ read_chunk(const struct terp_h5_block *block, struct terp_h5_batch *batch,
            uint64_t number, void *chunk)
 {
     hsize_t place[H5S_MAX_RANK] = {0}, count[H5S_MAX_RANK] = {0};
-    bool on_host = batch->run->memory == TERP_MEMORY_HOST;
+    bool on_host = batch->run->call.memory == TERP_MEMORY_HOST;
     void *on_its_way = on_host ? chunk : batch->host_chunk;
     const void *from = on_its_way;
 
@@ -200,15 +200,15 @@ decode_taken(const struct terp_h5_block *block, struct terp_h5_batch *batch,
     struct terp_run *run = batch->run;
     enum terp_status st = TERP_OK;
 
-    if (run->memory == TERP_MEMORY_DEVICE)
+    if (run->call.memory == TERP_MEMORY_DEVICE)
         st = terp_memory_copy(run, n, batch->stream,
                               (const void *const *)batch->host_stream,
                               batch->stream_nbytes);
     if (st != TERP_OK)
         return st;
-    (void)terp_decode_batch(run, &block->cd.chunk, n,
-                            (const void *const *)batch->stream,
-                            batch->stream_nbytes, batch->chunk, batch->status);
+    (void)terp_run_decode(run, &block->cd.chunk, n,
+                          (const void *const *)batch->stream,
+                          batch->stream_nbytes, batch->chunk, batch->status);
     for (uint64_t i = 0; st == TERP_OK && i < n; i++) {
         st = batch->status[i];
         /* A stream that only the filter makes something of. */

@@ -253,7 +253,7 @@ enum terp_status
 terp_h5_block_transfer(struct terp_run *run, const struct terp_h5_block *block,
                        const void *src, void *dst)
 {
-    return run->memory == TERP_MEMORY_HOST
+    return run->call.memory == TERP_MEMORY_HOST
                ? terp_h5_block_transfer_part(block, block->offset, block->count,
                                              block->count, src, dst)
                : transfer_slabs(run, block, src, dst);

@@ -51,7 +51,7 @@ terp_h5_block_transfer_part(const struct terp_h5_block *block,
                             const hsize_t *offset, const hsize_t *count,
                             const hsize_t *dims, const void *src, void *dst);
 
-/* All of the block by HDF5, from `src` or to `dst`, in run->memory. */
+/* All of the block by HDF5, from `src` or to `dst`, in the run's memory. */
 enum terp_status
 terp_h5_block_transfer(struct terp_run *run, const struct terp_h5_block *block,
                        const void *src, void *dst);

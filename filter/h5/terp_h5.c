@@ -11,8 +11,8 @@
 static uint64_t
 batch_nbytes(const struct terp_run *run)
 {
-    return run->memory == TERP_MEMORY_DEVICE ? TERP_H5_DEVICE_BATCH_NBYTES
-                                             : TERP_H5_BATCH_NBYTES;
+    return run->call.memory == TERP_MEMORY_DEVICE ? TERP_H5_DEVICE_BATCH_NBYTES
+                                                  : TERP_H5_BATCH_NBYTES;
 }
 
 /* `params` NULL: the dataset's. */
@@ -61,48 +61,52 @@ read_streams(struct terp_run *run, const struct terp_h5_block *block,
 }
 
 enum terp_status
-terp_h5_write(struct terp_run *run, hid_t dataset, const hsize_t *offset,
-              const hsize_t *count, const struct terp_params *params,
-              const void *values)
+terp_h5_write(const struct terp_run_options *options, hid_t dataset,
+              const hsize_t *offset, const hsize_t *count,
+              const struct terp_params *params, const void *values,
+              struct terp_run_result *result)
 {
     struct terp_h5_block block;
-    enum terp_status st = terp_run_begin(run);
+    struct terp_run run;
+    enum terp_status st = terp_run_begin(options, result, &run);
 
     if (st != TERP_OK)
-        return st;
+        return terp_run_end(&run, st, result);
     st = terp_h5_block_open(dataset, offset, count, &block);
     if (st == TERP_OK && !terp_h5_block_is_empty(&block)) {
         if ((block.is_chunked && !block.is_whole) ||
             (params != NULL && block.reason != NULL))
             st = TERP_ERR_ARGUMENT;
         else if (block.reason != NULL)
-            st = terp_h5_block_transfer(run, &block, values, NULL);
+            st = terp_h5_block_transfer(&run, &block, values, NULL);
         else
-            st = write_streams(run, &block, params, values);
-        if (run->reason == NULL)
-            run->reason = block.reason;
+            st = write_streams(&run, &block, params, values);
+        if (run.result.reason == NULL)
+            run.result.reason = block.reason;
     }
     terp_h5_block_close(&block);
-    return st;
+    return terp_run_end(&run, st, result);
 }
 
 enum terp_status
-terp_h5_read(struct terp_run *run, hid_t dataset, const hsize_t *offset,
-             const hsize_t *count, void *values)
+terp_h5_read(const struct terp_run_options *options, hid_t dataset,
+             const hsize_t *offset, const hsize_t *count, void *values,
+             struct terp_run_result *result)
 {
     struct terp_h5_block block;
-    enum terp_status st = terp_run_begin(run);
+    struct terp_run run;
+    enum terp_status st = terp_run_begin(options, result, &run);
 
     if (st != TERP_OK)
-        return st;
+        return terp_run_end(&run, st, result);
     st = terp_h5_block_open(dataset, offset, count, &block);
     if (st == TERP_OK && !terp_h5_block_is_empty(&block)) {
         st = block.reason != NULL
-                 ? terp_h5_block_transfer(run, &block, NULL, values)
-                 : read_streams(run, &block, values);
-        if (run->reason == NULL)
-            run->reason = block.reason;
+                 ? terp_h5_block_transfer(&run, &block, NULL, values)
+                 : read_streams(&run, &block, values);
+        if (run.result.reason == NULL)
+            run.result.reason = block.reason;
     }
     terp_h5_block_close(&block);
-    return st;
+    return terp_run_end(&run, st, result);
 }

@@ -25,23 +25,24 @@ extern "C" {
  * a multiple of the chunk's dims, `count` too or reaches the dataset's end.
  * Where terp is the dataset's only filter, the chunks are what H5Dwrite would
  * store in a new dataset, byte for byte, and the plugin is not called. Any
- * other dataset is left to H5Dwrite; run->reason says why.
+ * other dataset is left to H5Dwrite; result->reason says why.
  *
  * `params` NULL: what the dataset's cd_values say. Otherwise these chunks are
  * coded with `params` instead, but for the fill value, which is the dataset's;
  * TERP_ERR_ARGUMENT where H5Dwrite has to do it.
  *
- * `run` and the memory of `values` are as for terp_encode_batch; run->used is
- * of the last chunks. Values on the device are cut into chunks there, and only
- * streams come to the host. The call takes some 128 MiB of memory for itself
- * (of the device's 512 MiB), or twice the size of a chunk that is larger.
- * Errors: those of terp_encode_batch, TERP_ERR_ARGUMENT (a block that is not in
- * the dataset, or not of whole chunks), TERP_ERR_HDF5. On an error some chunks
- * may have been written. */
+ * `options`, `result` and the memory of `values` are as for terp_encode_batch;
+ * result->used is of the last chunks. Values on the device are cut into chunks
+ * there, and only streams come to the host. The call takes some 128 MiB of
+ * memory for itself (of the device's 512 MiB), or twice the size of a chunk
+ * that is larger. Errors: those of terp_encode_batch, TERP_ERR_ARGUMENT (a
+ * block that is not in the dataset, or not of whole chunks), TERP_ERR_HDF5. On
+ * an error some chunks may have been written. */
 enum terp_status
-terp_h5_write(struct terp_run *run, hid_t dataset, const hsize_t *offset,
-              const hsize_t *count, const struct terp_params *params,
-              const void *values);
+terp_h5_write(const struct terp_run_options *options, hid_t dataset,
+              const hsize_t *offset, const hsize_t *count,
+              const struct terp_params *params, const void *values,
+              struct terp_run_result *result);
 
 /* Reads a block of any dataset into `values`, as above.
  *
@@ -51,8 +52,9 @@ terp_h5_write(struct terp_run *run, hid_t dataset, const hsize_t *offset,
  * the filter was skipped. Errors: as above, and those of terp_decode for a
  * stream that is damaged; `values` is unspecified then. */
 enum terp_status
-terp_h5_read(struct terp_run *run, hid_t dataset, const hsize_t *offset,
-             const hsize_t *count, void *values);
+terp_h5_read(const struct terp_run_options *options, hid_t dataset,
+             const hsize_t *offset, const hsize_t *count, void *values,
+             struct terp_run_result *result);
 
 #ifdef __cplusplus
 }

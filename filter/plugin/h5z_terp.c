@@ -174,20 +174,22 @@ set_local(hid_t dcpl, hid_t type, hid_t space)
 }
 
 /* One chunk in host memory, by the engine that the environment asks for. */
-static struct terp_run
-make_run(const struct call *call)
+static struct terp_run_options
+make_options(const struct call *call)
 {
-    return (struct terp_run){.engine = call->settings.engine,
-                             .memory = TERP_MEMORY_HOST,
-                             .nthreads = call->settings.nthreads};
+    return (struct terp_run_options){.size = sizeof(struct terp_run_options),
+                                     .engine = call->settings.engine,
+                                     .memory = TERP_MEMORY_HOST,
+                                     .nthreads = call->settings.nthreads};
 }
 
 /* Encodes into a buffer that the caller releases, NULL on an error. */
 static enum terp_status
-encode(const struct call *call, struct terp_run *run,
-       const struct terp_params *params, const struct terp_chunk *chunk,
-       const void *src, void **stream_ret, uint64_t *stream_nbytes_ret)
+encode(const struct call *call, const struct terp_params *params,
+       const struct terp_chunk *chunk, const void *src, void **stream_ret,
+       uint64_t *stream_nbytes_ret, struct terp_run_result *result)
 {
+    const struct terp_run_options options = make_options(call);
     uint64_t cap_nbytes = terp_encode_bound(chunk);
 
     *stream_ret = NULL;
@@ -198,8 +200,8 @@ encode(const struct call *call, struct terp_run *run,
     void *stream = terp_host_allocate(&call->host, cap_nbytes);
     if (stream == NULL)
         return TERP_ERR_MEMORY;
-    enum terp_status st = terp_encode_batch(run, params, chunk, 1, &src,
-                                            &stream, stream_nbytes_ret);
+    enum terp_status st = terp_encode_batch(&options, params, chunk, 1, &src,
+                                            &stream, stream_nbytes_ret, result);
     if (st != TERP_OK) {
         terp_host_release(&call->host, stream);
         return st;
@@ -219,11 +221,11 @@ exchange(const struct call *call, void *data, size_t cap_nbytes,
 }
 
 static void
-say_stream(const struct call *call, const struct terp_run *run,
+say_stream(const struct call *call, const struct terp_run_result *result,
            const char *action, const void *stream, uint64_t stream_nbytes)
 {
-    struct terp_info info;
-    const char *more = run->device != NULL ? run->device : run->reason;
+    struct terp_info info = {.size = sizeof info};
+    const char *more = result->device != NULL ? result->device : result->reason;
 
     /* Reading the frame again costs time, for the curious only. */
     if (!call->settings.verbose ||
@@ -236,9 +238,10 @@ say_stream(const struct call *call, const struct terp_run *run,
         "threads %d",
         action, info.chunk_nbytes, stream_nbytes,
         (double)info.chunk_nbytes / (double)stream_nbytes, info.pipeline,
-        info.predictor, run->used == TERP_ENGINE_CUDA ? "cuda" : "cpu",
-        more != NULL ? " (" : "", run->reason != NULL ? "not cuda: " : "",
-        more != NULL ? more : "", more != NULL ? ")" : "", run->nthreads);
+        info.predictor, result->used == TERP_ENGINE_CUDA ? "cuda" : "cpu",
+        more != NULL ? " (" : "", result->reason != NULL ? "not cuda: " : "",
+        more != NULL ? more : "", more != NULL ? ")" : "",
+        call->settings.nthreads);
 }
 
 /* Why the words do not allow to compress `nbytes`; NULL when they do. */
@@ -268,15 +271,15 @@ write_chunk(const struct call *call, unsigned flags, size_t cd_nelmts,
     const char *reason;
     void *stream = NULL;
     uint64_t stream_nbytes = 0;
-    struct terp_run run = make_run(call);
+    struct terp_run_result result = {.size = sizeof result};
 
     enum terp_status st = terp_cd_parse(cd_nelmts, cd_values, &cd, &reason);
     reason = reason_to_pass(st, &cd, reason, nbytes);
     struct terp_chunk chunk = {TERP_BYTES, false, false, 1, {nbytes}};
     if (reason == NULL) {
         chunk = cd.chunk;
-        st = encode(call, &run, &cd.params, &chunk, *buf, &stream,
-                    &stream_nbytes);
+        st = encode(call, &cd.params, &chunk, *buf, &stream, &stream_nbytes,
+                    &result);
         if (st != TERP_OK) {
             reason = terp_status_text(st);
             chunk = (struct terp_chunk){TERP_BYTES, false, false, 1, {nbytes}};
@@ -292,7 +295,8 @@ write_chunk(const struct call *call, unsigned flags, size_t cd_nelmts,
         terp_settings_say(&call->settings, &call->host,
                           "write: %zu bytes pass through in a frame: %s",
                           nbytes, reason);
-        st = encode(call, &run, &unused, &chunk, *buf, &stream, &stream_nbytes);
+        st = encode(call, &unused, &chunk, *buf, &stream, &stream_nbytes,
+                    &result);
     }
     if (st != TERP_OK) {
         reason = terp_status_text(st);
@@ -300,7 +304,7 @@ write_chunk(const struct call *call, unsigned flags, size_t cd_nelmts,
                nbytes, reason);
         return 0;
     }
-    say_stream(call, &run, "write", stream, stream_nbytes);
+    say_stream(call, &result, "write", stream, stream_nbytes);
     exchange(call, stream, terp_encode_bound(&chunk), buf_size, buf);
     return stream_nbytes;
 }
@@ -330,7 +334,8 @@ read_chunk(const struct call *call, size_t cd_nelmts, const unsigned *cd_values,
     struct terp_cd cd;
     struct terp_chunk chunk;
     uint64_t expected_nbytes = 0, chunk_nbytes = 0, stream_nbytes = nbytes;
-    struct terp_run run = make_run(call);
+    const struct terp_run_options options = make_options(call);
+    struct terp_run_result result = {.size = sizeof result};
 
     /* The stream tells all that decoding needs; the words are a check. */
     if (terp_cd_parse(cd_nelmts, cd_values, &cd, NULL) == TERP_OK &&
@@ -354,8 +359,8 @@ read_chunk(const struct call *call, size_t cd_nelmts, const unsigned *cd_values,
     if (st == TERP_OK && values == NULL)
         st = TERP_ERR_MEMORY;
     if (st == TERP_OK)
-        terp_decode_batch(&run, &chunk, 1, (const void *const *)buf,
-                          &stream_nbytes, &values, &st);
+        terp_decode_batch(&options, &chunk, 1, (const void *const *)buf,
+                          &stream_nbytes, &values, &st, &result);
     if (st != TERP_OK) {
         if (values != NULL)
             terp_host_release(&call->host, values);
@@ -366,7 +371,7 @@ read_chunk(const struct call *call, size_t cd_nelmts, const unsigned *cd_values,
             chunk_nbytes == 0 ? expected_nbytes : chunk_nbytes, nbytes, reason);
         return 0;
     }
-    say_stream(call, &run, "read", *buf, nbytes);
+    say_stream(call, &result, "read", *buf, nbytes);
     exchange(call, values, chunk_nbytes, buf_size, buf);
     return chunk_nbytes;
 }

@@ -1,4 +1,8 @@
-/* Many chunks in one call, on the CPU: what one call a chunk gives. */
+/* Many chunks in one call, on the CPU: what one call a chunk gives. Contexts,
+ * and arguments that are refused by name. */
+#define _GNU_SOURCE /* posix_memalign */
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "h5tests/support/cases.h"
@@ -68,13 +72,15 @@ batch_gives_the_streams_of_single_calls(void **state)
     uint64_t nbytes[NCHUNKS];
 
     for (size_t t = 0; t < sizeof nthreads / sizeof *nthreads; t++) {
-        struct terp_run run = {.nthreads = nthreads[t]};
+        struct terp_run_options run = {.size = sizeof run,
+                                       .nthreads = nthreads[t]};
+        struct terp_run_result result = {.size = sizeof result};
         assert_int_equal(terp_encode_batch(&run, &relative, &batch->chunk,
                                            NCHUNKS, CONST(batch->values),
-                                           batch->dst, nbytes),
+                                           batch->dst, nbytes, &result),
                          TERP_OK);
-        assert_int_equal(run.used, TERP_ENGINE_CPU);
-        assert_null(run.reason);
+        assert_int_equal(result.used, TERP_ENGINE_CPU);
+        assert_null(result.reason);
         for (int i = 0; i < NCHUNKS; i++) {
             assert_int_equal(nbytes[i], batch->stream_nbytes[i]);
             assert_memory_equal(batch->dst[i], batch->streams[i], nbytes[i]);
@@ -92,11 +98,11 @@ batch_gives_the_values_of_single_calls(void **state)
     uint64_t got;
 
     for (int nthreads = 1; nthreads <= 4; nthreads++) {
-        struct terp_run run = {.nthreads = nthreads};
+        struct terp_run_options run = {.nthreads = nthreads};
         assert_int_equal(terp_decode_batch(&run, &batch->chunk, NCHUNKS,
                                            CONST(batch->streams),
                                            batch->stream_nbytes, batch->dst,
-                                           status),
+                                           status, NULL),
                          TERP_OK);
         for (int i = 0; i < NCHUNKS; i++) {
             assert_int_equal(status[i], TERP_OK);
@@ -120,7 +126,7 @@ each_stream_has_its_own_status(void **state)
     struct terp_stream turned =
         terp_case_encode(&relative, &other, batch->values[2], 1);
     uint8_t *damaged = terp_case_alloc(batch->stream_nbytes[1]);
-    struct terp_run run = {.nthreads = 2};
+    struct terp_run_options run = {.nthreads = 2};
     const void *src[NCHUNKS];
     uint64_t nbytes[NCHUNKS];
     enum terp_status status[NCHUNKS];
@@ -134,7 +140,7 @@ each_stream_has_its_own_status(void **state)
     nbytes[2] = turned.nbytes;
     nbytes[4] = 3;
     assert_int_equal(terp_decode_batch(&run, &batch->chunk, NCHUNKS, src,
-                                       nbytes, batch->dst, status),
+                                       nbytes, batch->dst, status, NULL),
                      TERP_ERR_CHECKSUM);
     for (int i = 0; i < NCHUNKS; i++)
         assert_int_equal(status[i], i == 1   ? TERP_ERR_CHECKSUM
@@ -145,47 +151,132 @@ each_stream_has_its_own_status(void **state)
     free(damaged);
 }
 
+static enum terp_status
+encode_with(const struct batch *batch, const struct terp_run_options *run,
+            const struct terp_params *params, const struct terp_chunk *chunk,
+            const char **reason_ret)
+{
+    struct terp_run_result result = {.size = sizeof result};
+    uint64_t nbytes[NCHUNKS];
+    enum terp_status st =
+        terp_encode_batch(run, params, chunk, 1, CONST(batch->values),
+                          batch->dst, nbytes, &result);
+
+    *reason_ret = result.reason;
+    return st;
+}
+
 static void
-wrong_arguments_are_refused(void **state)
+wrong_chunk_is_refused(void **state)
 {
     const struct batch *batch = *state;
     struct terp_chunk no_chunk = {.type = TERP_FLOAT32};
-    struct terp_params no_bound = {.bound_mode = TERP_BOUND_ABSOLUTE};
-    struct terp_run run = {.nthreads = 1}, no_threads = {.nthreads = 0};
-    uint64_t nbytes[NCHUNKS];
     enum terp_status status[NCHUNKS] = {TERP_OK};
+    const char *reason;
 
-    assert_int_equal(terp_encode_batch(&no_threads, &relative, &batch->chunk, 1,
-                                       CONST(batch->values), batch->dst,
-                                       nbytes),
+    assert_int_equal(encode_with(batch, NULL, &relative, &no_chunk, &reason),
                      TERP_ERR_ARGUMENT);
-    assert_int_equal(terp_encode_batch(&run, &relative, &no_chunk, 1,
-                                       CONST(batch->values), batch->dst,
-                                       nbytes),
-                     TERP_ERR_ARGUMENT);
-    assert_int_equal(terp_encode_batch(&run, &no_bound, &batch->chunk, 1,
-                                       CONST(batch->values), batch->dst,
-                                       nbytes),
-                     TERP_ERR_BOUND);
+    assert_non_null(strstr(reason, "terp_chunk"));
     assert_int_equal(
-        terp_decode_batch(&run, &no_chunk, 2, CONST(batch->streams),
-                          batch->stream_nbytes, batch->dst, status),
+        terp_decode_batch(NULL, &no_chunk, 2, CONST(batch->streams),
+                          batch->stream_nbytes, batch->dst, status, NULL),
         TERP_ERR_ARGUMENT);
     assert_int_equal(status[0], TERP_ERR_ARGUMENT);
     assert_int_equal(status[1], TERP_ERR_ARGUMENT);
 }
 
 static void
+wrong_options_are_refused_by_name(void **state)
+{
+    static const struct {
+        struct terp_run_options options;
+        const char *member;
+    } cases[] = {
+        {{.size = 1}, "terp_run_options.size"},
+        {{.engine = (enum terp_engine_kind)3}, "terp_run_options.engine"},
+        {{.engine = (enum terp_engine_kind) - 1}, "terp_run_options.engine"},
+        {{.memory = (enum terp_memory)2}, "terp_run_options.memory"},
+        {{.memory = TERP_MEMORY_DEVICE}, "terp_run_options.engine"},
+        {{.nthreads = -1}, "terp_run_options.nthreads"},
+    };
+    const struct batch *batch = *state;
+    struct terp_run_result other = {.size = 7};
+    const char *reason;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(encode_with(batch, &cases[i].options, &relative,
+                                     &batch->chunk, &reason),
+                         TERP_ERR_ARGUMENT);
+        assert_non_null(strstr(reason, cases[i].member));
+    }
+    assert_int_equal(terp_encode_batch(NULL, &relative, &batch->chunk, 0, NULL,
+                                       NULL, NULL, &other),
+                     TERP_ERR_ARGUMENT);
+}
+
+/* {.bound = 1e-3} alone does not say what the bound is of. */
+static void
+wrong_params_are_refused_by_name(void **state)
+{
+    const struct {
+        struct terp_params params;
+        enum terp_status status;
+        const char *member;
+    } cases[] = {
+        {{.bound = 1e-3}, TERP_ERR_ARGUMENT, "terp_params.bound_mode"},
+        {{.bound_mode = (enum terp_bound_mode)3, .bound = 1e-3},
+         TERP_ERR_ARGUMENT,
+         "terp_params.bound_mode"},
+        {{.bound_mode = TERP_BOUND_RELATIVE,
+          .bound = 1e-3,
+          .pipeline = (enum terp_pipeline)77},
+         TERP_ERR_ARGUMENT,
+         "terp_params.pipeline"},
+        {{.bound_mode = TERP_BOUND_RELATIVE,
+          .bound = 1e-3,
+          .predictor = (enum terp_predictor)9},
+         TERP_ERR_ARGUMENT,
+         "terp_params.predictor"},
+        {{.size = 3, .bound_mode = TERP_BOUND_RELATIVE, .bound = 1e-3},
+         TERP_ERR_ARGUMENT,
+         "terp_params.size"},
+        {{.bound_mode = TERP_BOUND_ABSOLUTE},
+         TERP_ERR_BOUND,
+         "terp_params.bound"},
+    };
+    const struct batch *batch = *state;
+    const char *reason;
+    uint64_t nbytes;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(terp_params_check(&cases[i].params, &reason),
+                         cases[i].status);
+        assert_non_null(strstr(reason, cases[i].member));
+        assert_int_equal(
+            encode_with(batch, NULL, &cases[i].params, &batch->chunk, &reason),
+            cases[i].status);
+        assert_non_null(strstr(reason, cases[i].member));
+        assert_int_equal(terp_encode(&cases[i].params, &batch->chunk,
+                                     batch->values[0], batch->dst[0],
+                                     terp_encode_bound(&batch->chunk), &nbytes,
+                                     1),
+                         cases[i].status);
+    }
+    assert_int_equal(terp_params_check(&relative, &reason), TERP_OK);
+    assert_null(reason);
+}
+
+static void
 empty_batch_is_done(void **state)
 {
     const struct batch *batch = *state;
-    struct terp_run run = {.engine = TERP_ENGINE_CUDA, .nthreads = 4};
+    struct terp_run_options run = {.engine = TERP_ENGINE_CUDA, .nthreads = 4};
 
+    assert_int_equal(terp_encode_batch(&run, &relative, &batch->chunk, 0, NULL,
+                                       NULL, NULL, NULL),
+                     TERP_OK);
     assert_int_equal(
-        terp_encode_batch(&run, &relative, &batch->chunk, 0, NULL, NULL, NULL),
-        TERP_OK);
-    assert_int_equal(
-        terp_decode_batch(&run, &batch->chunk, 0, NULL, NULL, NULL, NULL),
+        terp_decode_batch(&run, &batch->chunk, 0, NULL, NULL, NULL, NULL, NULL),
         TERP_OK);
 }
 
@@ -212,6 +303,110 @@ announced_chunk_is_what_was_encoded(void **state)
     free(values);
 }
 
+/* Memory of a test's own, with a head that is told from the C library's. */
+struct pool {
+    atomic_int nblocks, ncalls;
+    bool is_empty;
+};
+
+static void *
+pool_allocate(void *arg, size_t nbytes)
+{
+    struct pool *pool = arg;
+    void *at = NULL;
+
+    pool->ncalls++;
+    if (pool->is_empty || posix_memalign(&at, 64, nbytes + 64) != 0)
+        return NULL;
+    pool->nblocks++;
+    return (uint8_t *)at + 64;
+}
+
+static void
+pool_release(void *arg, void *at)
+{
+    struct pool *pool = arg;
+
+    pool->nblocks--;
+    free((uint8_t *)at - 64);
+}
+
+static void
+context_gives_memory_and_threads(void **state)
+{
+    const struct batch *batch = *state;
+    struct pool pool = {0};
+    struct terp_context_options shared = {.size = sizeof shared,
+                                          .nthreads = 2,
+                                          .device = -1,
+                                          .allocate = pool_allocate,
+                                          .release = pool_release,
+                                          .allocator_arg = &pool};
+    struct terp_run_options run = {.size = sizeof run};
+    enum terp_status status[NCHUNKS];
+    uint64_t nbytes[NCHUNKS];
+
+    assert_int_equal(terp_context_make(&shared, &run.context), TERP_OK);
+    for (int pipeline = 0; pipeline <= TERP_PIPELINE_RATIO; pipeline++) {
+        struct terp_params params = relative;
+        int ncalls = pool.ncalls;
+        params.pipeline = (enum terp_pipeline)pipeline;
+        assert_int_equal(terp_encode_batch(&run, &params, &batch->chunk,
+                                           NCHUNKS, CONST(batch->values),
+                                           batch->dst, nbytes, NULL),
+                         TERP_OK);
+        assert_true(pool.ncalls > ncalls);
+        assert_int_equal(pool.nblocks, 0);
+    }
+    pool.ncalls = 0;
+    assert_int_equal(
+        terp_decode_batch(&run, &batch->chunk, NCHUNKS, CONST(batch->streams),
+                          batch->stream_nbytes, batch->dst, status, NULL),
+        TERP_OK);
+    assert_true(pool.ncalls > 0);
+    assert_int_equal(pool.nblocks, 0);
+    pool.is_empty = true;
+    assert_int_equal(
+        terp_decode_batch(&run, &batch->chunk, NCHUNKS, CONST(batch->streams),
+                          batch->stream_nbytes, batch->dst, status, NULL),
+        TERP_ERR_MEMORY);
+    terp_context_trim(run.context);
+    terp_context_destroy(run.context);
+}
+
+static void
+wrong_context_is_refused(void **state)
+{
+    const struct terp_context_options wrong[] = {
+        {.size = 5, .device = -1},
+        {.nthreads = -1, .device = -1},
+        {.device = -2},
+        {.device = -1, .allocate = pool_allocate},
+        {.device = -1, .release = pool_release}};
+    struct terp_context *context;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(terp_context_make(&wrong[i], &context),
+                         TERP_ERR_ARGUMENT);
+    assert_int_equal(terp_context_make(NULL, &context), TERP_OK);
+    terp_context_destroy(context);
+    terp_context_trim(NULL);
+    terp_context_destroy(NULL);
+}
+
+static void
+version_is_that_of_the_header(void **state)
+{
+    char numbers[32];
+
+    (void)state;
+    snprintf(numbers, sizeof numbers, "%d.%d.%d", TERP_VERSION_MAJOR,
+             TERP_VERSION_MINOR, TERP_VERSION_PATCH);
+    assert_string_equal(numbers, TERP_VERSION);
+    assert_string_equal(terp_version(), TERP_VERSION);
+}
+
 int
 main(void)
 {
@@ -219,7 +414,12 @@ main(void)
         cmocka_unit_test(batch_gives_the_streams_of_single_calls),
         cmocka_unit_test(batch_gives_the_values_of_single_calls),
         cmocka_unit_test(each_stream_has_its_own_status),
-        cmocka_unit_test(wrong_arguments_are_refused),
+        cmocka_unit_test(wrong_chunk_is_refused),
+        cmocka_unit_test(wrong_options_are_refused_by_name),
+        cmocka_unit_test(wrong_params_are_refused_by_name),
+        cmocka_unit_test(context_gives_memory_and_threads),
+        cmocka_unit_test(wrong_context_is_refused),
+        cmocka_unit_test(version_is_that_of_the_header),
         cmocka_unit_test(empty_batch_is_done),
         cmocka_unit_test(announced_chunk_is_what_was_encoded),
     };

@@ -260,8 +260,8 @@ persisted_form_reads_back_the_same(void **state)
         bool stack = i & 1, big_endian = i & 2, has_fill = i & 4;
         int rank = 1 + i % 4;
         struct terp_cd cd = {
-            .params = {i % 5 ? TERP_BOUND_ABSOLUTE : TERP_BOUND_RELATIVE, 0.1,
-                       (enum terp_pipeline)(i % 5),
+            .params = {0, i % 5 ? TERP_BOUND_ABSOLUTE : TERP_BOUND_RELATIVE,
+                       0.1, (enum terp_pipeline)(i % 5),
                        (enum terp_predictor)(i % 3), has_fill,
                        has_fill ? UINT64_C(0xC08F4000DEADBEEF) : 0},
             .persisted = true,
@@ -301,7 +301,7 @@ persisted_reason_reads_back(void **state)
     (void)state;
     for (int pass = TERP_PASS_NOT_FLOAT; pass <= TERP_PASS_TOO_LARGE; pass++) {
         struct terp_cd cd = {
-            .params = {TERP_BOUND_RELATIVE, 1e-3, 0, 0, false, 0},
+            .params = {.bound_mode = TERP_BOUND_RELATIVE, .bound = 1e-3},
             .pass = (enum terp_pass)pass,
         };
         unsigned words[TERP_CD_MAX_NWORDS];

@@ -100,7 +100,7 @@ decode(const struct terp_stream *stream)
     uint64_t cap_nbytes = 0, nbytes[2] = {0, 0};
     enum terp_status st[2];
     uint8_t *decoded[2];
-    struct terp_info info;
+    struct terp_info info = {.size = sizeof info};
 
     if (terp_decoded_nbytes(stream->bytes, stream->nbytes, &cap_nbytes) !=
             TERP_OK ||
@@ -123,11 +123,10 @@ decode(const struct terp_stream *stream)
         assert_true(st[0] >= TERP_ERR_ARGUMENT && st[0] <= TERP_ERR_CORRUPT);
         assert_int_not_equal(st[0], TERP_ERR_MEMORY);
     }
-    /* The index of the tiles that a frame announces may be large, and there
-     * is no destination to compare it with: asking is right, if refused. */
     terp_allocations_start(UINT64_MAX, MAX_WORKING_NBYTES);
-    (void)terp_inspect(stream->bytes, stream->nbytes, &info);
-    assert_int_equal(terp_allocations_stop().nleaked, 0);
+    assert_int_not_equal(terp_inspect(stream->bytes, stream->nbytes, &info),
+                         TERP_ERR_MEMORY);
+    check_allocations(terp_allocations_stop());
     free(decoded[0]);
     free(decoded[1]);
     return st[0];
@@ -495,6 +494,88 @@ enormous_dims_with_a_tiny_body_are_refused(void **state)
     }
 }
 
+/* A sealed stream of huffman codes, all zero, by lorenzo, with one special
+ * value and `lag` of the mask. */
+static struct terp_info
+inspect_specials(int rank, const uint64_t *dims, int lag)
+{
+    struct terp_frame frame = {
+        .chunk = terp_case_chunk(TERP_FLOAT32, rank, dims),
+        .coding = TERP_CODING_HUFFMAN,
+        .prediction = TERP_PREDICTION_LORENZO,
+        .has_specials = true,
+        .bound = 1,
+    };
+    const uint8_t body[] = {
+        0x0C,                       /* the step's slack */
+        0x00,                       /* no dimension of lorenzo */
+        0x01,                       /* one run of specials */
+        (uint8_t)(0x01 | lag << 4), /* of one color, with a lag */
+        0x00,
+        0x00, /* nothing before it, one value long */
+        0x00,
+        0x00,
+        0x00,
+        0x00, /* the color */
+        0x00, /* no escapes */
+        0x00,
+        0x00,
+        0x00,
+        0x00,
+        0x00, /* no tile but zero tiles: a bit map, */
+        0x00,
+        0x00,
+        0x00,
+        0x00,
+        0x00, /* whose length the test leaves open */
+    };
+    struct terp_stream stream = {
+        terp_case_alloc(TERP_FRAME_MAX_NBYTES + sizeof body), 0};
+    struct terp_info info = {.size = sizeof info};
+    enum terp_status st = TERP_ERR_CORRUPT;
+
+    int frame_nbytes = terp_frame_write(&frame, stream.bytes);
+    memcpy(stream.bytes + frame_nbytes, body, sizeof body);
+    for (uint64_t nbytes = 11; nbytes <= sizeof body && st != TERP_OK;
+         nbytes++) {
+        stream.nbytes = (uint64_t)frame_nbytes + nbytes;
+        terp_frame_seal(stream.bytes, stream.nbytes);
+        terp_allocations_start(UINT64_MAX, MAX_WORKING_NBYTES);
+        st = terp_inspect(stream.bytes, stream.nbytes, &info);
+        check_allocations(terp_allocations_stop());
+    }
+    assert_int_equal(st, TERP_OK);
+    assert_int_equal(info.chunk_nbytes, terp_chunk_nbytes(&frame.chunk));
+    free(stream.bytes);
+    return info;
+}
+
+/* A mask, or an index of tiles, in proportion to the announced dims would be
+ * of GiB. What is counted without is counted. */
+static void
+announced_dims_do_not_decide_what_inspect_takes(void **state)
+{
+    static const uint64_t lines[] = {UINT64_C(1) << 27, 64};
+    static const uint64_t more_lines[] = {UINT64_C(1) << 32, 64};
+    static const uint64_t some_lines[] = {1 << 10, 64};
+
+    (void)state;
+    struct terp_info info = inspect_specials(2, lines, 1);
+    assert_true(info.nspecials == TERP_COUNT_UNKNOWN);
+    assert_int_equal(info.ntiles, UINT64_C(1) << 21);
+    assert_true(info.ntiles_zero == TERP_COUNT_UNKNOWN);
+    info = inspect_specials(2, more_lines, 1);
+    assert_true(info.nspecials == TERP_COUNT_UNKNOWN);
+    assert_int_equal(info.ntiles, UINT64_C(1) << 26);
+    info = inspect_specials(2, more_lines, 0);
+    assert_int_equal(info.nspecials, 1);
+    /* Where there are few values: the special one again in each line. */
+    info = inspect_specials(2, some_lines, 1);
+    assert_int_equal(info.nspecials, 1 << 10);
+    assert_int_equal(info.ntiles, 16);
+    assert_int_equal(info.ntiles_zero, 16);
+}
+
 static void
 other_bytes_are_told_from_streams(void **state)
 {
@@ -528,6 +609,7 @@ main(void)
         cmocka_unit_test(sealed_random_damage_of_many_tiles_is_survived),
         cmocka_unit_test(sealed_foreign_body_is_survived),
         cmocka_unit_test(enormous_dims_with_a_tiny_body_are_refused),
+        cmocka_unit_test(announced_dims_do_not_decide_what_inspect_takes),
         cmocka_unit_test(other_bytes_are_told_from_streams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,9 +26,10 @@ static const enum terp_field contents[] = {TERP_FIELD_SMOOTH, TERP_FIELD_GAPS,
 static struct terp_params
 params_of(int mode)
 {
-    return (struct terp_params){
-        TERP_BOUND_RELATIVE,       1e-3,  terp_mode[mode].pipeline,
-        terp_mode[mode].predictor, false, 0};
+    return (struct terp_params){.bound_mode = TERP_BOUND_RELATIVE,
+                                .bound = 1e-3,
+                                .pipeline = terp_mode[mode].pipeline,
+                                .predictor = terp_mode[mode].predictor};
 }
 
 /* Encodes with every allocation failing in turn. */
@@ -91,7 +92,7 @@ static void
 fail_inspect(const struct terp_stream *stream)
 {
     for (uint64_t n = 0;; n++) {
-        struct terp_info info;
+        struct terp_info info = {.size = sizeof info};
         terp_allocations_start(n, UINT64_MAX);
         enum terp_status st =
             terp_inspect(stream->bytes, stream->nbytes, &info);

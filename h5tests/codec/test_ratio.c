@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codec/format/frame.h"
 #include "h5tests/support/cases.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/fields.h"
@@ -23,7 +24,7 @@ inspect_cube(enum terp_field field, int mode)
                                  .pipeline = terp_mode[mode].pipeline,
                                  .predictor = terp_mode[mode].predictor};
     uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
-    struct terp_info info;
+    struct terp_info info = {.size = sizeof info};
 
     terp_field_make(field, &chunk, values);
     struct terp_stream stream = terp_case_encode(&params, &chunk, values, 1);

@@ -1,4 +1,5 @@
 /* Every value comes back within the bound, whatever the chunk. */
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,9 +9,6 @@
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/fields.h"
 #include "h5tests/support/values.h"
-
-#define FLOAT_MIN 0x1p-126
-#define DOUBLE_MIN 0x1p-1022
 
 struct shape {
     int rank;
@@ -53,16 +51,16 @@ static const struct shape large_shapes[] = {
 /* Relative bounds, then absolute ones from "larger than any range" to "less
  * than any distance of two values". */
 static const struct bound bounds[] = {
-    {TERP_BOUND_RELATIVE, 1e-1},       {TERP_BOUND_RELATIVE, 1e-2},
-    {TERP_BOUND_RELATIVE, 1e-3},       {TERP_BOUND_RELATIVE, 1e-4},
-    {TERP_BOUND_RELATIVE, 1e-5},       {TERP_BOUND_RELATIVE, 1e-6},
-    {TERP_BOUND_RELATIVE, 1e-7},       {TERP_BOUND_RELATIVE, 3.0},
-    {TERP_BOUND_ABSOLUTE, 1e300},      {TERP_BOUND_ABSOLUTE, 1e20},
-    {TERP_BOUND_ABSOLUTE, 1.0},        {TERP_BOUND_ABSOLUTE, 0.5},
-    {TERP_BOUND_ABSOLUTE, 0x1p-24},    {TERP_BOUND_ABSOLUTE, 0x1p-25},
-    {TERP_BOUND_ABSOLUTE, 0x1p-53},    {TERP_BOUND_ABSOLUTE, 0x1p-54},
-    {TERP_BOUND_ABSOLUTE, FLOAT_MIN},  {TERP_BOUND_ABSOLUTE, 0x1p-149},
-    {TERP_BOUND_ABSOLUTE, DOUBLE_MIN}, {TERP_BOUND_ABSOLUTE, 0x1p-1074},
+    {TERP_BOUND_RELATIVE, 1e-1},    {TERP_BOUND_RELATIVE, 1e-2},
+    {TERP_BOUND_RELATIVE, 1e-3},    {TERP_BOUND_RELATIVE, 1e-4},
+    {TERP_BOUND_RELATIVE, 1e-5},    {TERP_BOUND_RELATIVE, 1e-6},
+    {TERP_BOUND_RELATIVE, 1e-7},    {TERP_BOUND_RELATIVE, 3.0},
+    {TERP_BOUND_ABSOLUTE, 1e300},   {TERP_BOUND_ABSOLUTE, 1e20},
+    {TERP_BOUND_ABSOLUTE, 1.0},     {TERP_BOUND_ABSOLUTE, 0.5},
+    {TERP_BOUND_ABSOLUTE, 0x1p-24}, {TERP_BOUND_ABSOLUTE, 0x1p-25},
+    {TERP_BOUND_ABSOLUTE, 0x1p-53}, {TERP_BOUND_ABSOLUTE, 0x1p-54},
+    {TERP_BOUND_ABSOLUTE, FLT_MIN}, {TERP_BOUND_ABSOLUTE, 0x1p-149},
+    {TERP_BOUND_ABSOLUTE, DBL_MIN}, {TERP_BOUND_ABSOLUTE, 0x1p-1074},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -157,6 +155,35 @@ large_chunks_keep_rotating_bounds(void **state)
         }
 }
 
+/* Next to the largest finite value the step that comes nearest may lead beyond
+ * it, to infinity. The check of what would be decoded is all that tells. */
+static void
+values_next_to_the_largest_keep_the_bound(void **state)
+{
+    static const uint64_t dims[] = {100};
+
+    (void)state;
+    for (uint64_t turn = 0; turn < 3000; turn++) {
+        enum terp_type type = turn % 2 == 0 ? TERP_FLOAT32 : TERP_FLOAT64;
+        struct terp_chunk chunk = terp_case_chunk(type, 1, dims);
+        double largest = type == TERP_FLOAT32 ? FLT_MAX : DBL_MAX;
+        double range = ldexp(largest, -(int)(turn / 12 % 20));
+        struct bound bound = {TERP_BOUND_ABSOLUTE,
+                              ldexp(range, -(int)(turn / 240))};
+        uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+        for (uint64_t i = 0; i < dims[0]; i++) {
+            uint64_t bits = terp_field_mix(turn * dims[0] + i);
+            double below =
+                i > 0 && bits % 4 == 0 ? 0 : (double)(bits >> 11) * 0x1p-54;
+            value_put(&chunk, values, i,
+                      value_to_bits(type, largest - below * range));
+        }
+        check(TERP_FIELD_NOISE, &chunk, &bound,
+              &terp_mode[turn / 2 % TERP_NMODES], values);
+        free(values);
+    }
+}
+
 static void
 high_ranks_are_folded_and_keep_the_bound(void **state)
 {
@@ -204,8 +231,10 @@ big_endian_memory_decodes_to_swapped_bytes(void **state)
                     terp_case_chunk((enum terp_type)type, 3, dims);
                 struct terp_chunk big = little;
                 struct terp_params params = {
-                    TERP_BOUND_RELATIVE,       1e-3,  terp_mode[mode].pipeline,
-                    terp_mode[mode].predictor, false, 0};
+                    .bound_mode = TERP_BOUND_RELATIVE,
+                    .bound = 1e-3,
+                    .pipeline = terp_mode[mode].pipeline,
+                    .predictor = terp_mode[mode].predictor};
                 uint64_t nbytes = terp_chunk_nbytes(&little), got;
                 big.big_endian = true;
                 uint8_t *values = make_field((enum terp_field)field, &little);
@@ -280,7 +309,7 @@ wrong_arguments_are_refused(void **state)
 {
     static const uint64_t dims[] = {10, 10};
     const struct terp_chunk good = terp_case_chunk(TERP_FLOAT32, 2, dims);
-    struct terp_params params = {TERP_BOUND_ABSOLUTE, 1, 0, 0, false, 0};
+    struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE, .bound = 1};
     uint8_t values[400] = {0}, encoded[464];
     uint64_t nbytes;
 
@@ -313,7 +342,8 @@ small_destination_is_refused_by_decode(void **state)
 {
     static const uint64_t dims[] = {30};
     struct terp_chunk chunk = terp_case_chunk(TERP_FLOAT64, 1, dims);
-    struct terp_params params = {TERP_BOUND_ABSOLUTE, 1e-3, 0, 0, false, 0};
+    struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+                                 .bound = 1e-3};
     uint8_t *values = make_field(TERP_FIELD_SMOOTH, &chunk);
     uint64_t nbytes;
 
@@ -336,6 +366,7 @@ main(void)
         cmocka_unit_test(small_float32_chunks_keep_every_bound),
         cmocka_unit_test(small_float64_chunks_keep_every_bound),
         cmocka_unit_test(large_chunks_keep_rotating_bounds),
+        cmocka_unit_test(values_next_to_the_largest_keep_the_bound),
         cmocka_unit_test(high_ranks_are_folded_and_keep_the_bound),
         cmocka_unit_test(big_endian_memory_decodes_to_swapped_bytes),
         cmocka_unit_test(bytes_of_any_kind_are_stored),

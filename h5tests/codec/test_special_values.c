@@ -211,12 +211,11 @@ fill_far_outside_is_found_and_leaves_the_range_alone(void **state)
                     struct terp_chunk chunk =
                         terp_case_chunk((enum terp_type)type, 3, dims);
                     uint64_t bits = value_to_bits(chunk.type, found[f]);
-                    struct terp_params params = {TERP_BOUND_RELATIVE,
-                                                 1e-3,
-                                                 terp_mode[mode].pipeline,
-                                                 terp_mode[mode].predictor,
-                                                 false,
-                                                 0};
+                    struct terp_params params = {
+                        .bound_mode = TERP_BOUND_RELATIVE,
+                        .bound = 1e-3,
+                        .pipeline = terp_mode[mode].pipeline,
+                        .predictor = terp_mode[mode].predictor};
                     uint8_t *values = make_values(&chunk, masks[m], &bits);
                     uint64_t nbytes = terp_chunk_nbytes(&chunk);
                     uint8_t *decoded = terp_case_alloc(nbytes);
@@ -243,7 +242,10 @@ neighbours_of_a_fill_keep_the_bound(void **state)
     static const uint64_t dims[] = {500};
     struct terp_chunk chunk = terp_case_chunk(TERP_FLOAT64, 1, dims);
     uint64_t bits = value_to_bits(TERP_FLOAT64, 1e20);
-    struct terp_params params = {TERP_BOUND_ABSOLUTE, 1e-3, 0, 0, true, bits};
+    struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+                                 .bound = 1e-3,
+                                 .has_fill = true,
+                                 .fill_bits = bits};
     uint8_t *values = make_values(&chunk, PLACE_BLOCKS, &bits);
 
     (void)state;

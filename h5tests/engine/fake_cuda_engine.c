@@ -14,38 +14,98 @@
 EXPORT extern struct fake_cuda fake_cuda;
 struct fake_cuda fake_cuda;
 
+/* One a call of `open`, so that tools see those that are not closed. */
+struct terp_cuda_device {
+    int ordinal;
+};
+
+static enum terp_status
+device_open(const struct terp_cuda_options *options,
+            struct terp_cuda_device **device_ret, const char **name_ret,
+            const char **reason_ret)
+{
+    static const char *const names[] = {"fake 0", "fake 1"};
+
+    fake_cuda.nopens++;
+    while (fake_cuda.hold)
+        sched_yield();
+    *reason_ret = "the fake device is switched off";
+    if (fake_cuda.open_status != TERP_OK)
+        return fake_cuda.open_status;
+    *device_ret = malloc(sizeof **device_ret);
+    if (*device_ret == NULL)
+        return TERP_ERR_MEMORY;
+    (*device_ret)->ordinal =
+        options->device < 0 ? cuda_device_choose(2) : options->device % 2;
+    fake_cuda.device = options->device;
+    fake_cuda.memory_limit_nbytes = options->memory_limit_nbytes;
+    *name_ret = names[(*device_ret)->ordinal];
+    return TERP_OK;
+}
+
+static void
+device_trim(struct terp_cuda_device *device)
+{
+    (void)device;
+    fake_cuda.ntrims++;
+}
+
+static void
+device_close(struct terp_cuda_device *device)
+{
+    fake_cuda.ncloses += device != NULL;
+    free(device);
+}
+
+static bool
+device_is_lost(const struct terp_cuda_device *device)
+{
+    (void)device;
+    return fake_cuda.is_lost;
+}
+
 /* "Device" memory is the host's. */
 static enum terp_status
-encode(const struct terp_params *params, const struct terp_chunk *chunk,
-       enum terp_memory memory, uint64_t nchunks, const void *const *src,
-       void *const *dst, uint64_t *dst_nbytes_ret)
+encode(struct terp_cuda_device *device, const struct terp_cuda_call *call,
+       const struct terp_params *params, const struct terp_chunk *chunk,
+       uint64_t nchunks, const void *const *src, void *const *dst,
+       uint64_t *dst_nbytes_ret)
 {
     enum terp_status st = fake_cuda.call_status;
 
-    (void)memory;
+    (void)device;
     fake_cuda.nencodes++;
+    fake_cuda.stream = call->has_stream ? call->stream : NULL;
     for (uint64_t i = 0; i < nchunks; i++) {
         memset(dst[i], RUBBISH, terp_encode_bound(chunk));
         dst_nbytes_ret[i] = RUBBISH;
     }
     for (uint64_t i = 0; st == TERP_OK && i < nchunks; i++)
-        st = terp_encode(params, chunk, src[i], dst[i],
-                         terp_encode_bound(chunk), &dst_nbytes_ret[i], 1);
+        if (chunk->type == TERP_BYTES ||
+            (fake_cuda.leaves_odd_chunks && i % 2 == 1))
+            dst_nbytes_ret[i] = 0;
+        else
+            st = terp_encode(params, chunk, src[i], dst[i],
+                             terp_encode_bound(chunk), &dst_nbytes_ret[i], 1);
     return st;
 }
 
 static enum terp_status
-decode(const struct terp_chunk *chunk, enum terp_memory memory,
-       uint64_t nchunks, const void *const *src, const uint64_t *src_nbytes,
-       void *const *dst, enum terp_status *status_ret)
+decode(struct terp_cuda_device *device, const struct terp_cuda_call *call,
+       const struct terp_chunk *chunk, uint64_t nchunks, const void *const *src,
+       const uint64_t *src_nbytes, void *const *dst,
+       enum terp_status *status_ret)
 {
     uint64_t nbytes = terp_chunk_nbytes(chunk), got;
 
-    (void)memory;
+    (void)device;
     fake_cuda.ndecodes++;
+    fake_cuda.stream = call->has_stream ? call->stream : NULL;
     for (uint64_t i = 0; i < nchunks; i++) {
         memset(dst[i], RUBBISH, nbytes);
-        status_ret[i] = fake_cuda.stream_status;
+        status_ret[i] = fake_cuda.leaves_odd_chunks && i % 2 == 1
+                            ? TERP_ERR_DEVICE
+                            : fake_cuda.stream_status;
         if (fake_cuda.call_status == TERP_OK && status_ret[i] == TERP_OK)
             status_ret[i] =
                 terp_decode(src[i], src_nbytes[i], dst[i], nbytes, &got, 1);
@@ -60,50 +120,60 @@ reason(void)
 }
 
 static enum terp_status
-allocate(uint64_t nbytes, void **at_ret)
+allocate(struct terp_cuda_device *device, uint64_t nbytes, void **at_ret)
 {
+    (void)device;
     *at_ret = malloc(nbytes);
     return *at_ret == NULL ? TERP_ERR_MEMORY : TERP_OK;
 }
 
+static void
+release(struct terp_cuda_device *device, void *at)
+{
+    (void)device;
+    free(at);
+}
+
+/* Goes on where encode and decode fail, unless the device is lost. */
 static enum terp_status
-copy(uint64_t n, void *const *dst, const void *const *src,
+copy(struct terp_cuda_device *device, const struct terp_cuda_call *call,
+     uint64_t n, void *const *dst, const void *const *src,
      const uint64_t *nbytes)
 {
+    (void)device;
+    (void)call;
+    fake_cuda.ncopies++;
     for (uint64_t i = 0; i < n; i++)
         memcpy(dst[i], src[i], nbytes[i]);
-    return fake_cuda.call_status;
+    return fake_cuda.is_lost ? TERP_ERR_DEVICE : TERP_OK;
 }
 
 static enum terp_status
-move(const struct terp_array *array, uint64_t first, uint64_t n,
+move(struct terp_cuda_device *device, const struct terp_cuda_call *call,
+     const struct terp_array *array, uint64_t first, uint64_t n,
      const void *src, void *dst, bool gather)
 {
-    struct terp_run run = {.memory = TERP_MEMORY_HOST};
+    struct terp_run run;
 
+    (void)device;
+    (void)call;
+    (void)terp_run_begin(NULL, NULL, &run);
     (void)(gather ? terp_array_gather(&run, array, first, n, src, dst)
                   : terp_array_scatter(&run, array, first, n, src, dst));
     return fake_cuda.call_status;
 }
 
-static const char *const names[] = {"fake 0", "fake 1"};
-static struct terp_cuda_engine engine = {NULL, encode, decode, allocate,
-                                         free, copy,   move,   reason};
+static const struct terp_cuda_engine engine = {
+    device_open, device_trim, device_close, device_is_lost, encode, decode,
+    allocate,    release,     copy,         move,           reason};
 
 EXPORT terp_cuda_open_function terp_cuda_open;
 
 enum terp_status
-terp_cuda_open(unsigned abi, const struct terp_cuda_engine **engine_ret,
-               const char **reason_ret)
+terp_cuda_open(unsigned abi, const struct terp_cuda_engine **engine_ret)
 {
-    fake_cuda.nopens++;
-    while (fake_cuda.hold)
-        sched_yield();
     if (abi != TERP_CUDA_ABI)
         return TERP_ERR_ARGUMENT;
-    engine.device = names[cuda_device_choose(2)];
-    *reason_ret = "the fake device is switched off";
-    if (fake_cuda.open_status == TERP_OK)
-        *engine_ret = &engine;
-    return fake_cuda.open_status;
+    *engine_ret = &engine;
+    return fake_cuda.library_status;
 }

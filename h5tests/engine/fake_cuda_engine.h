@@ -10,14 +10,21 @@
 /* Exported as `fake_cuda` by the shared object. A test takes it by dlsym
  * before the codec opens the object. */
 struct fake_cuda {
-    /* What terp_cuda_open returns, and what calls return; TERP_OK: they do
-     * their work, on the CPU. Calls that fail leave rubbish behind. */
-    enum terp_status open_status;
+    /* What the library and devices say when they are opened, and what calls
+     * return; TERP_OK: they do their work, on the CPU. Calls that fail leave
+     * rubbish behind. */
+    enum terp_status library_status, open_status;
     _Atomic(enum terp_status) call_status;
+    atomic_bool is_lost; /* each device */
     /* What decode says of each stream, unless TERP_OK. */
     enum terp_status stream_status;
-    atomic_bool hold; /* terp_cuda_open waits for its end */
-    atomic_int nopens, nencodes, ndecodes;
+    bool leaves_odd_chunks; /* to the CPU */
+    atomic_bool hold;       /* opening a device waits for its end */
+    atomic_int nopens, ncloses, ntrims, nencodes, ndecodes, ncopies;
+    /* What the last device was opened with, and the last call had. */
+    int device;
+    unsigned long long memory_limit_nbytes;
+    void *_Atomic stream;
 };
 
 #endif

@@ -1,5 +1,5 @@
 /* When the CUDA engine is used and what happens when it fails, with a fake
- * one. A process opens the engine once, so every test runs in its own: a
+ * one. A process loads the engine once, so every test runs in its own: a
  * child of this program, which never asks for the engine itself. */
 #define _GNU_SOURCE /* setenv, usleep */
 #include <dlfcn.h>
@@ -120,47 +120,70 @@ take_fake(void)
     return fake;
 }
 
-/* Encodes all chunks; what comes back must be what the CPU gives. */
-static struct terp_run
-encode_all(enum terp_engine_kind engine, enum terp_memory memory)
+/* The first process of a PID namespace has the same id as that of another. */
+pid_t
+getpid(void)
 {
-    struct terp_run run = {.engine = engine, .memory = memory, .nthreads = 1};
+    return 1;
+}
+
+/* Encodes all chunks; what comes back must be what the CPU gives. */
+static struct terp_run_result
+encode_by(const struct terp_run_options *run)
+{
+    struct terp_run_result result = {.size = sizeof result};
     uint64_t nbytes[NCHUNKS];
     void *dst[NCHUNKS];
 
     for (int i = 0; i < NCHUNKS; i++)
         CHECK((dst[i] = malloc(terp_encode_bound(&chunk))) != NULL);
-    CHECK(terp_encode_batch(&run, &params, &chunk, NCHUNKS, CONST(values), dst,
-                            nbytes) == TERP_OK);
+    CHECK(terp_encode_batch(run, &params, &chunk, NCHUNKS, CONST(values), dst,
+                            nbytes, &result) == TERP_OK);
     for (int i = 0; i < NCHUNKS; i++) {
         CHECK(nbytes[i] == stream_nbytes[i]);
         CHECK(memcmp(dst[i], streams[i], nbytes[i]) == 0);
         free(dst[i]);
     }
-    return run;
+    return result;
 }
 
-static struct terp_run
-decode_all(enum terp_engine_kind engine, enum terp_memory memory)
+static struct terp_run_result
+decode_by(const struct terp_run_options *run)
 {
-    struct terp_run run = {.engine = engine, .memory = memory, .nthreads = 1};
+    struct terp_run_result result = {.size = sizeof result};
     enum terp_status status[NCHUNKS];
     void *dst[NCHUNKS];
 
     for (int i = 0; i < NCHUNKS; i++)
         CHECK((dst[i] = malloc(chunk_nbytes)) != NULL);
-    CHECK(terp_decode_batch(&run, &chunk, NCHUNKS, CONST(streams),
-                            stream_nbytes, dst, status) == TERP_OK);
+    CHECK(terp_decode_batch(run, &chunk, NCHUNKS, CONST(streams), stream_nbytes,
+                            dst, status, &result) == TERP_OK);
     for (int i = 0; i < NCHUNKS; i++) {
         CHECK(status[i] == TERP_OK);
         CHECK(memcmp(dst[i], decoded[i], chunk_nbytes) == 0);
         free(dst[i]);
     }
-    return run;
+    return result;
+}
+
+static struct terp_run_result
+encode_all(enum terp_engine_kind engine, enum terp_memory memory)
+{
+    const struct terp_run_options run = {.engine = engine, .memory = memory};
+
+    return encode_by(&run);
+}
+
+static struct terp_run_result
+decode_all(enum terp_engine_kind engine, enum terp_memory memory)
+{
+    const struct terp_run_options run = {.engine = engine, .memory = memory};
+
+    return decode_by(&run);
 }
 
 static void
-check_cpu(struct terp_run run, const char *reason)
+check_cpu(struct terp_run_result run, const char *reason)
 {
     CHECK(run.used == TERP_ENGINE_CPU && run.device == NULL);
     CHECK(run.reason != NULL);
@@ -171,7 +194,7 @@ check_cpu(struct terp_run run, const char *reason)
 }
 
 static void
-check_cuda(struct terp_run run)
+check_cuda(struct terp_run_result run)
 {
     CHECK(run.used == TERP_ENGINE_CUDA);
     CHECK(run.device != NULL && strncmp(run.device, "fake ", 5) == 0);
@@ -203,7 +226,7 @@ with_another_version(void)
 {
     struct fake_cuda *fake = take_fake();
 
-    fake->open_status = TERP_ERR_ARGUMENT;
+    fake->library_status = TERP_ERR_ARGUMENT;
     check_cpu(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST),
               "of another version");
     CHECK(fake->nencodes == 0);
@@ -239,7 +262,7 @@ when_not_asked_for(void)
 {
     struct fake_cuda *fake = take_fake();
 
-    struct terp_run run = encode_all(TERP_ENGINE_CPU, TERP_MEMORY_HOST);
+    struct terp_run_result run = encode_all(TERP_ENGINE_CPU, TERP_MEMORY_HOST);
     CHECK(run.used == TERP_ENGINE_CPU && run.reason == NULL);
     CHECK(fake->nopens == 0);
 }
@@ -295,6 +318,7 @@ device_lost_in_encode(void)
 
     check_cuda(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST));
     fake->call_status = TERP_ERR_DEVICE;
+    fake->is_lost = true;
     check_cpu(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST), "told to fail");
     fake->call_status = TERP_OK;
     check_cpu(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST), "told to fail");
@@ -309,6 +333,7 @@ device_lost_in_decode(void)
 
     check_cuda(decode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST));
     fake->call_status = TERP_ERR_DEVICE;
+    fake->is_lost = true;
     check_cpu(decode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST), "told to fail");
     fake->call_status = TERP_OK;
     check_cpu(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST), "told to fail");
@@ -316,52 +341,76 @@ device_lost_in_decode(void)
 }
 
 static void
+device_lost_with_its_memory(void)
+{
+    const struct terp_run_options run = {.engine = TERP_ENGINE_CUDA,
+                                         .memory = TERP_MEMORY_DEVICE};
+    struct fake_cuda *fake = take_fake();
+    enum terp_status status[2];
+    void *dst[2] = {malloc(chunk_nbytes), malloc(chunk_nbytes)};
+
+    check_cuda(decode_all(TERP_ENGINE_CUDA, TERP_MEMORY_DEVICE));
+    fake->is_lost = true;
+    fake->call_status = TERP_ERR_DEVICE;
+    CHECK(dst[0] != NULL && dst[1] != NULL);
+    for (int turn = 0; turn < 2; turn++) {
+        CHECK(terp_decode_batch(&run, &chunk, 2, CONST(streams), stream_nbytes,
+                                dst, status, NULL) == TERP_ERR_DEVICE);
+        CHECK(status[0] == TERP_ERR_DEVICE && status[1] == TERP_ERR_DEVICE);
+    }
+    CHECK(fake->ndecodes == 2 && fake->ncopies == 0);
+    free(dst[0]);
+    free(dst[1]);
+}
+
+static void
 device_memory_without_device(void)
 {
     struct fake_cuda *fake = take_fake();
-    struct terp_run run = {.engine = TERP_ENGINE_CUDA,
-                           .memory = TERP_MEMORY_DEVICE,
-                           .nthreads = 1};
+    struct terp_run_options run = {.engine = TERP_ENGINE_CUDA,
+                                   .memory = TERP_MEMORY_DEVICE};
     enum terp_status status[] = {TERP_OK, TERP_OK};
     void *dst[] = {NULL, NULL};
     uint64_t nbytes[2];
 
     fake->open_status = TERP_ERR_DEVICE;
     CHECK(terp_encode_batch(&run, &params, &chunk, 2, CONST(values), dst,
-                            nbytes) == TERP_ERR_DEVICE);
+                            nbytes, NULL) == TERP_ERR_DEVICE);
     CHECK(terp_decode_batch(&run, &chunk, 2, CONST(streams), stream_nbytes, dst,
-                            status) == TERP_ERR_DEVICE);
+                            status, NULL) == TERP_ERR_DEVICE);
     CHECK(status[0] == TERP_ERR_DEVICE && status[1] == TERP_ERR_DEVICE);
     run.engine = TERP_ENGINE_CPU;
     CHECK(terp_encode_batch(&run, &params, &chunk, 2, CONST(values), dst,
-                            nbytes) == TERP_ERR_ARGUMENT);
+                            nbytes, NULL) == TERP_ERR_ARGUMENT);
 }
 
 static void
 device_says_that_a_stream_is_bad(void)
 {
     struct fake_cuda *fake = take_fake();
-    struct terp_run run = {.engine = TERP_ENGINE_CUDA, .nthreads = 1};
+    const struct terp_run_options run = {.engine = TERP_ENGINE_CUDA};
+    struct terp_run_result result = {.size = sizeof result};
     enum terp_status status;
     void *dst = malloc(chunk_nbytes);
 
     CHECK(dst != NULL);
     fake->stream_status = TERP_ERR_CORRUPT;
     CHECK(terp_decode_batch(&run, &chunk, 1, CONST(streams), stream_nbytes,
-                            &dst, &status) == TERP_ERR_CORRUPT);
+                            &dst, &status, &result) == TERP_ERR_CORRUPT);
     CHECK(status == TERP_ERR_CORRUPT);
-    CHECK(run.used == TERP_ENGINE_CUDA && fake->ndecodes == 1);
+    CHECK(result.used == TERP_ENGINE_CUDA && fake->ndecodes == 1);
     fake->stream_status = TERP_OK;
     check_cuda(decode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST));
     free(dst);
 }
 
 static void
-device_failure_is_made_good_for_the_whole_process(void **state)
+device_that_is_lost_is_not_used_again(void **state)
 {
     (void)state;
     run_in_child(device_lost_in_encode);
     run_in_child(device_lost_in_decode);
+    run_in_child(device_lost_with_its_memory);
 }
 
 static void
@@ -376,6 +425,155 @@ bad_stream_is_told_and_ends_nothing(void **state)
 {
     (void)state;
     run_in_child(device_says_that_a_stream_is_bad);
+}
+
+/* Once, in memory of either kind. */
+static void
+fail_once(enum terp_memory memory, enum terp_status status)
+{
+    struct fake_cuda *fake = take_fake();
+
+    check_cuda(encode_all(TERP_ENGINE_CUDA, memory));
+    fake->call_status = status;
+    check_cpu(encode_all(TERP_ENGINE_CUDA, memory), "told to fail");
+    check_cpu(decode_all(TERP_ENGINE_CUDA, memory), "told to fail");
+    fake->call_status = TERP_OK;
+    check_cuda(encode_all(TERP_ENGINE_CUDA, memory));
+    check_cuda(decode_all(TERP_ENGINE_CUDA, memory));
+    CHECK(fake->nopens == 1 && fake->nencodes == 3 && fake->ndecodes == 2);
+    CHECK((fake->ncopies > 0) == (memory == TERP_MEMORY_DEVICE));
+}
+
+static void
+device_fails_once(void)
+{
+    fail_once(TERP_MEMORY_HOST, TERP_ERR_DEVICE);
+}
+
+static void
+device_fails_once_with_its_memory(void)
+{
+    fail_once(TERP_MEMORY_DEVICE, TERP_ERR_DEVICE);
+}
+
+static void
+device_lacks_memory_once(void)
+{
+    fail_once(TERP_MEMORY_HOST, TERP_ERR_MEMORY);
+}
+
+static void
+device_lacks_memory_once_with_its_memory(void)
+{
+    fail_once(TERP_MEMORY_DEVICE, TERP_ERR_MEMORY);
+}
+
+/* Opened as soon as there is memory for it. */
+static void
+device_without_memory_to_open(void)
+{
+    struct fake_cuda *fake = take_fake();
+
+    fake->open_status = TERP_ERR_MEMORY;
+    check_cpu(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST), "memory");
+    fake->open_status = TERP_OK;
+    check_cuda(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST));
+    CHECK(fake->nopens == 2 && fake->nencodes == 1);
+}
+
+static void
+device_leaves_chunks_on(enum terp_memory memory)
+{
+    struct fake_cuda *fake = take_fake();
+
+    fake->leaves_odd_chunks = true;
+    check_cuda(encode_all(TERP_ENGINE_CUDA, memory));
+    check_cuda(decode_all(TERP_ENGINE_CUDA, memory));
+    /* There and back, of one chunk in three. */
+    CHECK(fake->ncopies == (memory == TERP_MEMORY_DEVICE ? 4 : 0));
+}
+
+static void
+device_leaves_chunks_of_the_host(void)
+{
+    device_leaves_chunks_on(TERP_MEMORY_HOST);
+}
+
+static void
+device_leaves_chunks_of_its_own(void)
+{
+    device_leaves_chunks_on(TERP_MEMORY_DEVICE);
+}
+
+static void
+failure_of_one_call_is_made_good_for_that_call(void **state)
+{
+    (void)state;
+    run_in_child(device_fails_once);
+    run_in_child(device_fails_once_with_its_memory);
+    run_in_child(device_lacks_memory_once);
+    run_in_child(device_lacks_memory_once_with_its_memory);
+    run_in_child(device_without_memory_to_open);
+}
+
+static void
+chunks_that_the_device_leaves_are_coded_by_the_cpu(void **state)
+{
+    (void)state;
+    run_in_child(device_leaves_chunks_of_the_host);
+    run_in_child(device_leaves_chunks_of_its_own);
+}
+
+/* ---- contexts ---- */
+
+static void
+with_contexts(void)
+{
+    struct terp_context_options shared = {.size = sizeof shared,
+                                          .device = 1,
+                                          .device_memory_limit_nbytes = 12345};
+    struct fake_cuda *fake = take_fake();
+    struct terp_run_options first = {.engine = TERP_ENGINE_CUDA,
+                                     .memory = TERP_MEMORY_DEVICE,
+                                     .has_stream = true,
+                                     .stream = fake};
+    struct terp_run_options other = {.engine = TERP_ENGINE_CUDA};
+
+    setenv("TERP_DEVICE", "0", 1);
+    CHECK(terp_context_make(&shared, &first.context) == TERP_OK);
+    CHECK(terp_context_make(NULL, &other.context) == TERP_OK);
+    CHECK(fake->nopens == 0);
+    CHECK(strcmp(encode_by(&first).device, "fake 1") == 0);
+    CHECK(fake->device == 1 && fake->memory_limit_nbytes == 12345);
+    CHECK(fake->stream == fake);
+    CHECK(strcmp(encode_by(&other).device, "fake 0") == 0);
+    CHECK(fake->device == -1 && fake->memory_limit_nbytes == 0);
+    CHECK(fake->stream == NULL);
+    check_cuda(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST));
+    CHECK(fake->nopens == 3);
+    /* One that loses its device lets the others have theirs. */
+    fake->call_status = TERP_ERR_DEVICE;
+    fake->is_lost = true;
+    check_cpu(encode_by(&other), "told to fail");
+    fake->call_status = TERP_OK;
+    fake->is_lost = false;
+    check_cpu(encode_by(&other), "told to fail");
+    check_cuda(encode_by(&first));
+    check_cuda(decode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST));
+    terp_context_trim(first.context);
+    terp_context_trim(other.context);
+    terp_context_trim(NULL);
+    CHECK(fake->ntrims == 2);
+    terp_context_destroy(first.context);
+    terp_context_destroy(other.context);
+    CHECK(fake->ncloses == 2 && fake->nopens == 3);
+}
+
+static void
+contexts_have_devices_of_their_own(void **state)
+{
+    (void)state;
+    run_in_child(with_contexts);
 }
 
 /* ---- processes and threads ---- */
@@ -400,14 +598,21 @@ wait_for_child(pid_t child)
 static void
 fork_after_use(void)
 {
+    struct terp_run_options run = {.engine = TERP_ENGINE_CUDA};
     struct fake_cuda *fake = take_fake();
 
+    CHECK(terp_context_make(NULL, &run.context) == TERP_OK);
+    check_cuda(encode_by(&run));
     check_cuda(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST));
     pid_t child = fork();
     if (child == 0) {
         alarm(MAX_SECONDS);
         in_forked_child_all_is_done_by_cpu();
-        CHECK(fake->nencodes == 1 && fake->ndecodes == 0);
+        check_cpu(encode_by(&run), "forked");
+        terp_context_trim(run.context);
+        terp_context_destroy(run.context);
+        CHECK(fake->nencodes == 2 && fake->ndecodes == 0);
+        CHECK(fake->ntrims == 0 && fake->ncloses == 0);
         exit(0);
     }
     wait_for_child(child);
@@ -417,7 +622,7 @@ fork_after_use(void)
 static void *
 encode_in_thread(void *arg)
 {
-    struct terp_run *run = arg;
+    struct terp_run_result *run = arg;
 
     *run = encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST);
     return NULL;
@@ -427,7 +632,7 @@ static void
 fork_while_opening(void)
 {
     struct fake_cuda *fake = take_fake();
-    struct terp_run run;
+    struct terp_run_result run;
     pthread_t thread;
 
     fake->hold = true;
@@ -471,7 +676,7 @@ first_use_by_many_threads(void)
         NTHREADS = 8
     };
     struct fake_cuda *fake = take_fake();
-    struct terp_run runs[NTHREADS];
+    struct terp_run_result runs[NTHREADS];
     pthread_t threads[NTHREADS];
 
     for (int i = 0; i < NTHREADS; i++)
@@ -490,10 +695,13 @@ encode_until_lost(void *arg)
     struct fake_cuda *fake = arg;
 
     for (int turn = 0; turn < 20; turn++) {
-        struct terp_run run = encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST);
+        struct terp_run_result run =
+            encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST);
         CHECK((run.used == TERP_ENGINE_CUDA) == (run.reason == NULL));
-        if (turn == 5)
+        if (turn == 5) {
+            fake->is_lost = true;
             fake->call_status = TERP_ERR_DEVICE;
+        }
     }
     check_cpu(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST), "");
     return NULL;
@@ -547,21 +755,22 @@ threads_that_lose_the_device_go_on(void **state)
 /* ---- the choice ---- */
 
 /* Of so many bytes of zeros, which cost little time. */
-static struct terp_run
+static struct terp_run_result
 encode_zeros(uint64_t nbytes)
 {
-    struct terp_run run = {.engine = TERP_ENGINE_AUTO, .nthreads = 1};
+    const struct terp_run_options run = {.engine = TERP_ENGINE_AUTO};
+    struct terp_run_result result = {.size = sizeof result};
     struct terp_chunk zeros = {TERP_FLOAT64, false, false, 1, {nbytes / 8}};
     void *src = calloc(nbytes, 1), *dst = malloc(terp_encode_bound(&zeros));
     const void *const read_only = src;
     uint64_t got;
 
     CHECK(src != NULL && dst != NULL);
-    CHECK(terp_encode_batch(&run, &params, &zeros, 1, &read_only, &dst, &got) ==
-          TERP_OK);
+    CHECK(terp_encode_batch(&run, &params, &zeros, 1, &read_only, &dst, &got,
+                            &result) == TERP_OK);
     free(src);
     free(dst);
-    return run;
+    return result;
 }
 
 static void
@@ -586,17 +795,23 @@ when_auto(void)
 static void
 when_only_copied(void)
 {
-    struct terp_run run = {.engine = TERP_ENGINE_CUDA, .nthreads = 1};
+    struct terp_run_options run = {.engine = TERP_ENGINE_CUDA};
+    struct terp_run_result result = {.size = sizeof result};
     struct terp_chunk bytes = {TERP_BYTES, false, false, 1, {chunk_nbytes}};
     struct fake_cuda *fake = take_fake();
     void *dst = malloc(terp_encode_bound(&bytes));
     uint64_t got;
 
     CHECK(dst != NULL);
-    CHECK(terp_encode_batch(&run, &params, &bytes, 1, CONST(values), &dst,
-                            &got) == TERP_OK);
-    check_cpu(run, "only copied");
+    CHECK(terp_encode_batch(&run, &params, &bytes, 1, CONST(values), &dst, &got,
+                            &result) == TERP_OK);
+    check_cpu(result, "only copied");
     CHECK(fake->nopens == 0);
+    /* On the device they go by way of the host. */
+    run.memory = TERP_MEMORY_DEVICE;
+    CHECK(terp_encode_batch(&run, &params, &bytes, 1, CONST(values), &dst, &got,
+                            NULL) == TERP_OK);
+    CHECK(got > chunk_nbytes && fake->ncopies == 2);
     free(dst);
 }
 
@@ -624,7 +839,10 @@ main(void)
         cmocka_unit_test(device_that_cannot_be_opened_is_not_tried_again),
         cmocka_unit_test(device_that_works_does_the_batches),
         cmocka_unit_test(engine_that_nobody_asks_for_is_not_opened),
-        cmocka_unit_test(device_failure_is_made_good_for_the_whole_process),
+        cmocka_unit_test(device_that_is_lost_is_not_used_again),
+        cmocka_unit_test(failure_of_one_call_is_made_good_for_that_call),
+        cmocka_unit_test(chunks_that_the_device_leaves_are_coded_by_the_cpu),
+        cmocka_unit_test(contexts_have_devices_of_their_own),
         cmocka_unit_test(device_memory_without_a_device_is_an_error),
         cmocka_unit_test(bad_stream_is_told_and_ends_nothing),
         cmocka_unit_test(forked_child_uses_the_cpu),

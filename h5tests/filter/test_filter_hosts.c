@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "codec/api/cd_values.h"
+#include "codec/format/frame.h"
 #include "h5tests/filter/fake_host.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/stderr_text.h"

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codec/format/frame.h"
 #include "filter/plugin/h5z_terp.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/h5_files.h"
@@ -138,7 +139,7 @@ check_stored(hid_t dataset, unsigned flags, const unsigned char *want,
     static const hsize_t offset[1];
     size_t nbytes;
     bool skipped;
-    struct terp_info info;
+    struct terp_info info = {.size = sizeof info};
     unsigned char *bytes = h5_chunk_bytes(dataset, offset, &nbytes, &skipped);
 
     assert_int_equal(skipped, flags == H5Z_FLAG_OPTIONAL);

@@ -217,7 +217,7 @@ stored_chunk_is_a_stream_for_the_codec(void **state)
     size_t nvalues = (size_t)h5_shape_nvalues(&shape), stream_nbytes;
     double *want = smooth_new(&shape), *got = values_new(nvalues);
     double *decoded = values_new(nvalues);
-    struct terp_info info;
+    struct terp_info info = {.size = sizeof info};
     uint64_t nbytes;
     bool skipped;
 

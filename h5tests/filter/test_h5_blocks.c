@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codec/format/frame.h"
 #include "filter/h5/terp_h5.h"
 #include "filter/plugin/h5z_terp.h"
 #include "h5tests/support/cases.h"
@@ -47,14 +48,17 @@ close_file(void **state)
     return H5Fclose(file) < 0;
 }
 
-static struct terp_run
-make_run(void)
+/* Of the last block that was written or read. */
+static struct terp_run_result result;
+
+static struct terp_run_options
+make_options(void)
 {
-    return (struct terp_run){.engine = memory == TERP_MEMORY_DEVICE
-                                           ? TERP_ENGINE_CUDA
-                                           : TERP_ENGINE_CPU,
-                             .memory = memory,
-                             .nthreads = 2};
+    return (struct terp_run_options){.engine = memory == TERP_MEMORY_DEVICE
+                                                   ? TERP_ENGINE_CUDA
+                                                   : TERP_ENGINE_CPU,
+                                     .memory = memory,
+                                     .nthreads = 2};
 }
 
 /* Values of a rough field with something special in it. */
@@ -106,14 +110,15 @@ create(const char *name, hid_t type, const struct h5_shape *shape)
 }
 
 static enum terp_status
-write_from(struct terp_run *run, hid_t dataset, const hsize_t *offset,
-           const hsize_t *count, const struct terp_params *params,
-           const void *values, uint64_t nbytes)
+write_from(const struct terp_run_options *run, hid_t dataset,
+           const hsize_t *offset, const hsize_t *count,
+           const struct terp_params *params, const void *values,
+           uint64_t nbytes)
 {
     struct cuda_buffer buffer =
         cuda_buffer_make(memory, values, nbytes, OFFSET);
-    enum terp_status st =
-        terp_h5_write(run, dataset, offset, count, params, buffer.bytes);
+    enum terp_status st = terp_h5_write(run, dataset, offset, count, params,
+                                        buffer.bytes, &result);
 
     cuda_buffer_free(&buffer);
     return st;
@@ -121,12 +126,13 @@ write_from(struct terp_run *run, hid_t dataset, const hsize_t *offset,
 
 /* What was read, which the caller frees. */
 static enum terp_status
-read_to(struct terp_run *run, hid_t dataset, const hsize_t *offset,
-        const hsize_t *count, uint64_t nbytes, uint8_t **values_ret)
+read_to(const struct terp_run_options *run, hid_t dataset,
+        const hsize_t *offset, const hsize_t *count, uint64_t nbytes,
+        uint8_t **values_ret)
 {
     struct cuda_buffer buffer = cuda_buffer_make(memory, NULL, nbytes, OFFSET);
     enum terp_status st =
-        terp_h5_read(run, dataset, offset, count, buffer.bytes);
+        terp_h5_read(run, dataset, offset, count, buffer.bytes, &result);
 
     *values_ret = cuda_buffer_read(&buffer);
     cuda_buffer_free(&buffer);
@@ -138,14 +144,14 @@ write_block(hid_t dataset, const hsize_t *offset, const hsize_t *count,
             const struct terp_params *params, const void *values,
             uint64_t nbytes)
 {
-    struct terp_run run = make_run();
+    struct terp_run_options run = make_options();
 
     assert_int_equal(
         write_from(&run, dataset, offset, count, params, values, nbytes),
         TERP_OK);
-    if (run.reason != NULL)
-        fail_msg("%s", run.reason);
-    assert_int_equal(run.used, run.engine);
+    if (result.reason != NULL)
+        fail_msg("%s", result.reason);
+    assert_int_equal(result.used, run.engine);
 }
 
 /* Every chunk, by its stored bytes. */
@@ -182,7 +188,7 @@ check_read(hid_t dataset, const hsize_t *offset, const hsize_t *count, int rank,
     hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
     uint64_t nbytes = nbytes_of(count, rank, type);
     uint8_t *want = terp_case_alloc(nbytes), *got;
-    struct terp_run run = make_run();
+    struct terp_run_options run = make_options();
     hid_t block = H5Screate_simple(rank, count, NULL);
 
     assert_true(H5Sselect_hyperslab(space, H5S_SELECT_SET, offset, NULL, count,
@@ -192,9 +198,9 @@ check_read(hid_t dataset, const hsize_t *offset, const hsize_t *count, int rank,
                      TERP_OK);
     assert_memory_equal(want, got, nbytes);
     if (reason == NULL)
-        assert_null(run.reason);
+        assert_null(result.reason);
     else
-        assert_string_equal(run.reason, reason);
+        assert_string_equal(result.reason, reason);
     free(want);
     free(got);
     H5Sclose(block);
@@ -346,7 +352,7 @@ hyperslab_is_written_where_it_belongs(void **state)
     check_read(ours, beginning, cube.dims, 3, NULL);
     check_read(ours, offset, count, 3, NULL);
     /* Only offsets, and only counts. */
-    struct terp_run run = make_run();
+    struct terp_run_options run = make_options();
     uint8_t *got;
     assert_int_equal(read_to(&run, ours, offset, NULL, nbytes * 13 / 8, &got),
                      TERP_OK);
@@ -371,7 +377,7 @@ params_of_the_call_replace_those_of_the_dataset(void **state)
                                  .pipeline = TERP_PIPELINE_SPEED};
     hid_t dataset = create("field", H5T_IEEE_F32LE, &cube);
     uint8_t *values = make_values(&cube, H5T_IEEE_F32LE);
-    struct terp_info info;
+    struct terp_info info = {.size = sizeof info};
     size_t nbytes;
     bool skipped;
 
@@ -383,7 +389,7 @@ params_of_the_call_replace_those_of_the_dataset(void **state)
     assert_true(info.bound == params.bound);
     check_read(dataset, beginning, count, 3, NULL);
 
-    struct terp_run run = make_run();
+    struct terp_run_options run = make_options();
     params.bound = 0;
     assert_int_equal(write_from(&run, dataset, NULL, NULL, &params, values,
                                 nbytes_of(cube.dims, 3, H5T_IEEE_F32LE)),
@@ -403,7 +409,7 @@ fill_value_of_the_dataset_stays_exact(void **state)
     hid_t dcpl = h5_dcpl_new(&shape, 0, 0, NULL);
     float values[512];
     uint8_t *got;
-    struct terp_run run = make_run();
+    struct terp_run_options run = make_options();
 
     (void)state;
     for (int i = 0; i < 512; i++)
@@ -471,7 +477,7 @@ part_of_a_chunk_is_read_but_not_written(void **state)
     write_block(dataset, NULL, NULL, NULL, values,
                 nbytes_of(cube.dims, 3, H5T_IEEE_F32LE));
     for (size_t i = 0; i < COUNT(parts); i++) {
-        struct terp_run run = make_run();
+        struct terp_run_options run = make_options();
         assert_int_equal(
             write_from(&run, dataset, parts[i].offset, parts[i].count, NULL,
                        values, nbytes_of(parts[i].count, 3, H5T_IEEE_F32LE)),
@@ -492,12 +498,12 @@ check_foreign(hid_t dataset, const struct h5_shape *shape, const char *reason)
     hid_t type = H5Dget_type(dataset);
     uint64_t nbytes = nbytes_of(shape->dims, shape->rank, type);
     uint8_t *values = make_values(shape, H5T_IEEE_F64LE);
-    struct terp_run run = make_run();
+    struct terp_run_options run = make_options();
 
     assert_int_equal(
         write_from(&run, dataset, NULL, NULL, NULL, values, nbytes), TERP_OK);
-    assert_string_equal(run.reason, reason);
-    assert_int_equal(run.used, TERP_ENGINE_CPU);
+    assert_string_equal(result.reason, reason);
+    assert_int_equal(result.used, TERP_ENGINE_CPU);
     check_read(dataset, beginning, shape->dims, shape->rank, reason);
     assert_int_equal(
         write_from(&run, dataset, NULL, NULL, &params, values, nbytes),
@@ -551,7 +557,7 @@ dataset_without_dims_is_one_value(void **state)
     hid_t space = H5Screate(H5S_SCALAR);
     hid_t dataset = H5Dcreate2(file, "scalar", H5T_IEEE_F64LE, space,
                                H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    struct terp_run run = make_run();
+    struct terp_run_options run = make_options();
     double value = 42;
     uint8_t *got;
 
@@ -575,17 +581,19 @@ empty_block_is_done_at_once(void **state)
     const hsize_t nothing[] = {0, 0, 0};
     hid_t dataset = create("field", H5T_IEEE_F32LE, &cube);
     hid_t empty = create("empty", H5T_IEEE_F32LE, &none);
-    struct terp_run run = make_run();
+    struct terp_run_options run = make_options();
     uint8_t byte = 0;
 
     (void)state;
-    assert_int_equal(terp_h5_write(&run, dataset, offset, count, NULL, &byte),
+    assert_int_equal(
+        terp_h5_write(&run, dataset, offset, count, NULL, &byte, NULL),
+        TERP_OK);
+    assert_int_equal(terp_h5_read(&run, dataset, NULL, nothing, &byte, NULL),
                      TERP_OK);
-    assert_int_equal(terp_h5_read(&run, dataset, NULL, nothing, &byte),
+    assert_int_equal(terp_h5_write(&run, empty, NULL, NULL, NULL, &byte, NULL),
                      TERP_OK);
-    assert_int_equal(terp_h5_write(&run, empty, NULL, NULL, NULL, &byte),
+    assert_int_equal(terp_h5_read(&run, empty, NULL, NULL, &byte, NULL),
                      TERP_OK);
-    assert_int_equal(terp_h5_read(&run, empty, NULL, NULL, &byte), TERP_OK);
     H5Dclose(dataset);
     H5Dclose(empty);
 }
@@ -597,7 +605,7 @@ damaged_stream_is_told_from_the_others(void **state)
     const uint64_t nbytes = nbytes_of(cube.dims, 3, H5T_IEEE_F32LE);
     hid_t dataset = create("field", H5T_IEEE_F32LE, &cube);
     uint8_t *values = make_values(&cube, H5T_IEEE_F32LE), *got;
-    struct terp_run run = make_run();
+    struct terp_run_options run = make_options();
     size_t stream_nbytes;
     bool skipped;
 
@@ -626,27 +634,28 @@ wrong_arguments_are_refused(void **state)
 {
     const hsize_t behind[] = {24, 0, 0}, long_count[] = {21, 21, 22};
     hid_t dataset = create("field", H5T_IEEE_F32LE, &cube);
-    struct terp_run run = make_run();
+    struct terp_run_options run = make_options();
     uint8_t byte = 0;
 
     (void)state;
-    assert_int_equal(terp_h5_read(&run, dataset, behind, NULL, &byte),
+    assert_int_equal(terp_h5_read(&run, dataset, behind, NULL, &byte, NULL),
                      TERP_ERR_ARGUMENT);
     assert_int_equal(
-        terp_h5_write(&run, dataset, NULL, long_count, NULL, &byte),
+        terp_h5_write(&run, dataset, NULL, long_count, NULL, &byte, NULL),
         TERP_ERR_ARGUMENT);
-    assert_int_equal(terp_h5_read(&run, file, NULL, NULL, &byte),
+    assert_int_equal(terp_h5_read(&run, file, NULL, NULL, &byte, NULL),
                      TERP_ERR_HDF5);
-    assert_int_equal(terp_h5_write(&run, -1, NULL, NULL, NULL, &byte),
+    assert_int_equal(terp_h5_write(&run, -1, NULL, NULL, NULL, &byte, NULL),
                      TERP_ERR_HDF5);
-    run.nthreads = 0;
-    assert_int_equal(terp_h5_read(&run, dataset, NULL, NULL, &byte),
+    run.nthreads = -1;
+    assert_int_equal(terp_h5_read(&run, dataset, NULL, NULL, &byte, NULL),
                      TERP_ERR_ARGUMENT);
-    run = make_run();
+    run = make_options();
     run.engine = TERP_ENGINE_CPU;
     run.memory = TERP_MEMORY_DEVICE;
-    assert_int_equal(terp_h5_write(&run, dataset, NULL, NULL, NULL, &byte),
-                     TERP_ERR_ARGUMENT);
+    assert_int_equal(
+        terp_h5_write(&run, dataset, NULL, NULL, NULL, &byte, NULL),
+        TERP_ERR_ARGUMENT);
     H5Dclose(dataset);
 }
 
@@ -658,7 +667,7 @@ file_that_is_only_read_is_not_written(void **state)
     const uint64_t nbytes = nbytes_of(cube.dims, 3, H5T_IEEE_F32LE);
     uint8_t *values = make_values(&cube, H5T_IEEE_F32LE);
     hid_t in_memory = file;
-    struct terp_run run = make_run();
+    struct terp_run_options run = make_options();
 
     (void)state;
     file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);

@@ -107,7 +107,7 @@ static void
 check_inspection(const char *name, const struct terp_chunk *chunk,
                  const struct terp_stream *stream, double bound)
 {
-    struct terp_info info;
+    struct terp_info info = {.size = sizeof info};
     uint64_t nbytes = 0;
 
     enum terp_status st = terp_inspect(stream->bytes, stream->nbytes, &info);

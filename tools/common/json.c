@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codec/api/terp.h"
 #include "tools/common/tool.h"
 
 static json_t *

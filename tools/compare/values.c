@@ -149,7 +149,7 @@ compare_walk_bound(struct compare_walk *walk, double min, double max,
                    double *bound_ret)
 {
     const struct tool_dataset *b = walk->b;
-    struct terp_info info;
+    struct terp_info info = {.size = sizeof info};
 
     *bound_ret = 0;
     if (b->cd.pass != TERP_PASS_NONE)

@@ -37,6 +37,14 @@ count_name(const char *name, const char *const *names, int nnames,
             counts[i]++;
 }
 
+/* What terp_inspect does not count in chunks of GiB that take few bytes adds
+ * nothing. */
+static void
+add_count(uint64_t *sum, uint64_t count)
+{
+    *sum += count == TERP_COUNT_UNKNOWN ? 0 : count;
+}
+
 static void
 add_stream(struct info_summary *sum, const struct terp_info *info)
 {
@@ -48,10 +56,10 @@ add_stream(struct info_summary *sum, const struct terp_info *info)
         nvalues *= info->chunk.dims[i];
     sum->nvalues += nvalues;
     sum->nescapes += info->nescapes;
-    sum->nspecials += info->nspecials;
+    add_count(&sum->nspecials, info->nspecials);
     sum->ntiles += info->ntiles;
-    sum->ntiles_zero += info->ntiles_zero;
-    sum->index_nbytes += info->index_nbytes;
+    add_count(&sum->ntiles_zero, info->ntiles_zero);
+    add_count(&sum->index_nbytes, info->index_nbytes);
     for (int i = 0; i < 256; i++)
         sum->ntiles_with_entry[i] += info->ntiles_with_entry[i];
     count_name(info->pipeline, info_kinds, INFO_PLAIN, sum->nof_kind);
@@ -74,7 +82,7 @@ sum_chunks(const struct tool_dataset *dataset, struct info_summary *sum)
 {
     struct tool_chunk chunk = {0};
     struct tool_grid grid;
-    struct terp_info info;
+    struct terp_info info = {.size = sizeof info};
 
     tool_dataset_grid(dataset, &grid);
     while (tool_grid_next(&grid)) {

@@ -1,6 +1,7 @@
 /* terp info: prints the datasets as JSON. doc/terp.1 documents the keys. */
 #include <stdio.h>
 
+#include "codec/api/inspect.h"
 #include "tools/common/json.h"
 #include "tools/common/options.h"
 #include "tools/info/info.h"

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "codec/api/inspect.h"
 #include "tools/common/options.h"
 #include "tools/info/info.h"
 

@@ -454,10 +454,10 @@ encode_alike(struct terp_h5_batch *batch, struct work *work, uint64_t nwork,
         work[i].taken = true;
         terp_h5_batch_take(batch, i, i, (*ntaken)++);
     }
-    return terp_encode_batch(batch->run, &work[first].params,
-                             &work[first].chunk, *ntaken - from,
-                             (const void *const *)batch->chunk + from,
-                             batch->stream + from, batch->stream_nbytes + from);
+    return terp_run_encode(batch->run, &work[first].params, &work[first].chunk,
+                           *ntaken - from,
+                           (const void *const *)batch->chunk + from,
+                           batch->stream + from, batch->stream_nbytes + from);
 }
 
 enum terp_status

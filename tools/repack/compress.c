@@ -88,12 +88,13 @@ static void
 warn_of_engine(struct repack *repack, const struct terp_run *run)
 {
     if (repack->request.engine != TERP_ENGINE_CUDA ||
-        run->used == TERP_ENGINE_CUDA || repack->engine_told)
+        run->result.used == TERP_ENGINE_CUDA || repack->engine_told)
         return;
     repack->engine_told = true;
     tool_progress_end(&repack->progress);
     fprintf(stderr, "terp repack: the CPU compresses: %s\n",
-            run->reason != NULL ? run->reason : "no reason is known");
+            run->result.reason != NULL ? run->result.reason
+                                       : "no reason is known");
 }
 
 /* Finds the place of a part in the output, and allocates its batch. An error is
@@ -101,8 +102,9 @@ warn_of_engine(struct repack *repack, const struct terp_run *run)
 static bool
 begin_coding(struct repack_job *job, struct repack_part *part)
 {
-    part->run = (struct terp_run){.memory = TERP_MEMORY_HOST,
-                                  .nthreads = job->split.nthreads};
+    const struct terp_run_options options = {.nthreads = job->split.nthreads};
+
+    (void)terp_run_begin(&options, NULL, &part->run);
     part->batch = (struct terp_h5_batch){.run = &part->run};
     /* The conversion is done in place, since the native values are not needed
      * again. */
@@ -163,7 +165,7 @@ finish_coding(struct repack_job *job, struct repack_part *part)
         st = terp_h5_block_transfer(&part->run, block, part->values, NULL);
     } else if (st == TERP_OK) {
         warn_of_engine(job->repack, &part->run);
-        job->ndevice += part->run.used == TERP_ENGINE_CUDA;
+        job->ndevice += part->run.result.used == TERP_ENGINE_CUDA;
         st = terp_h5_batch_store(&part->batch, block,
                                  terp_array_nchunks(&block->array));
     }

@@ -230,11 +230,12 @@ static void *
 open_device(void *context)
 {
     struct repack *repack = context;
-    struct terp_run run = {.engine = TERP_ENGINE_CUDA,
-                           .memory = TERP_MEMORY_DEVICE,
-                           .nthreads = 1};
+    const struct terp_run_options asked = {.engine = TERP_ENGINE_CUDA,
+                                           .memory = TERP_MEMORY_DEVICE};
+    struct terp_run run;
     void *at;
 
+    (void)terp_run_begin(&asked, NULL, &run);
     bool works = terp_memory_make(&run, 1, &at) == TERP_OK;
     if (works)
         terp_memory_free(&run, at);

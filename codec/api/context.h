@@ -1,0 +1,50 @@
+/* What calls share, within the library: terp.h tells what a context is. */
+#ifndef TERP_CODEC_API_CONTEXT_H
+#define TERP_CODEC_API_CONTEXT_H
+
+#include "codec/api/terp.h"
+#include "codec/engine.h"
+
+/* A device that a context has opened. */
+struct terp_device {
+    const struct terp_cuda_engine *engine;
+    struct terp_cuda_device *opened;
+    const char *name; /* for people, until it is closed */
+};
+
+/* Whether a caller's struct is one that this version knows. */
+static inline bool
+terp_size_is_known(size_t size, size_t known)
+{
+    return size == 0 || size == known;
+}
+
+/* `context`, or for NULL the process's own. */
+struct terp_context *
+terp_context_of(struct terp_context *context);
+
+/* CPU threads of a call that asks for `nthreads`. */
+int
+terp_context_nthreads(const struct terp_context *context, int nthreads);
+
+/* Host memory in proportion to chunks. */
+const struct terp_allocator *
+terp_context_allocator(const struct terp_context *context);
+
+/* The context's device, which the first call opens; or NULL with the reason, a
+ * text that is valid as long as the context, and the status: TERP_ERR_MEMORY
+ * where a later call may succeed, else TERP_ERR_DEVICE. */
+const struct terp_device *
+terp_context_open(struct terp_context *context, enum terp_status *st_ret,
+                  const char **reason_ret);
+
+/* Ends the use of a device that is lost. The first reason is kept. */
+void
+terp_context_lose(struct terp_context *context, const char *reason);
+
+/* Why TERP_ENGINE_AUTO leaves `nbytes` of values on the host to the CPU, a
+ * static text; NULL where the device should be tried. */
+const char *
+terp_context_decline(struct terp_context *context, uint64_t nbytes);
+
+#endif

@@ -1,0 +1,57 @@
+/* One call of a batch, within the library: its options, checked and completed,
+ * and what it tells of itself. */
+#ifndef TERP_CODEC_API_RUN_H
+#define TERP_CODEC_API_RUN_H
+
+#include "codec/api/context.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct terp_run {
+    struct terp_context *context; /* never NULL */
+    enum terp_engine_kind engine;
+    struct terp_cuda_call call;
+    struct terp_cpu_call cpu;
+    struct terp_run_result result;
+};
+
+/* Begins a call; `options` NULL: the default ones. TERP_ERR_ARGUMENT, with a
+ * reason: this call cannot be. Either way the result can be told. */
+enum terp_status
+terp_run_begin(const struct terp_run_options *options,
+               const struct terp_run_result *result, struct terp_run *run_ret);
+
+/* Tells the result, unless `result_ret` is NULL; returns `st`. */
+enum terp_status
+terp_run_end(const struct terp_run *run, enum terp_status st,
+             struct terp_run_result *result_ret);
+
+/* The context's device; or NULL with the status, and the run's reason. */
+const struct terp_device *
+terp_run_device(struct terp_run *run, enum terp_status *st_ret);
+
+/* What became of a call of the device, `st`: where it failed, this is noted in
+ * the run, and a device that is lost is not used again. Returns `st`. */
+enum terp_status
+terp_run_note(struct terp_run *run, const struct terp_device *device,
+              enum terp_status st);
+
+/* As terp_encode_batch and terp_decode_batch, in a call that has begun. */
+enum terp_status
+terp_run_encode(struct terp_run *run, const struct terp_params *params,
+                const struct terp_chunk *chunk, uint64_t nchunks,
+                const void *const *src, void *const *dst,
+                uint64_t *dst_nbytes_ret);
+enum terp_status
+terp_run_decode(struct terp_run *run, const struct terp_chunk *chunk,
+                uint64_t nchunks, const void *const *src,
+                const uint64_t *src_nbytes, void *const *dst,
+                enum terp_status *status_ret);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

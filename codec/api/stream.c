@@ -1,0 +1,64 @@
+#include "codec/api/stream.h"
+
+#include "codec/format/base.h"
+
+static void
+store_raw(const struct terp_chunk *chunk, const void *src, uint64_t src_nbytes,
+          uint8_t *dst, uint64_t *dst_nbytes_ret)
+{
+    struct terp_frame frame = {.chunk = *chunk, .coding = TERP_CODING_RAW};
+    int frame_nbytes = terp_frame_write(&frame, dst);
+
+    memcpy(dst + frame_nbytes, src, src_nbytes);
+    *dst_nbytes_ret = (uint64_t)frame_nbytes + src_nbytes;
+    terp_frame_seal(dst, *dst_nbytes_ret);
+}
+
+enum terp_status
+terp_stream_encode(const struct terp_cpu_call *call,
+                   const struct terp_params *params,
+                   const struct terp_chunk *chunk, const void *src,
+                   uint8_t *dst, uint64_t *dst_nbytes_ret)
+{
+    enum terp_status st = TERP_ERR_CAPACITY;
+
+    if (chunk->type != TERP_BYTES)
+        st = terp_cpu_encode(call, params, chunk, src, dst, dst_nbytes_ret);
+    if (st != TERP_ERR_CAPACITY)
+        return st;
+    store_raw(chunk, src, terp_chunk_nbytes(chunk), dst, dst_nbytes_ret);
+    return TERP_OK;
+}
+
+enum terp_status
+terp_stream_open(const uint8_t *src, uint64_t src_nbytes,
+                 struct terp_frame *frame_ret, const uint8_t **body_ret,
+                 uint64_t *body_nbytes_ret)
+{
+    int frame_nbytes;
+    enum terp_status st =
+        terp_frame_read(src, src_nbytes, frame_ret, &frame_nbytes);
+
+    if (st == TERP_OK)
+        st = terp_frame_verify(src, src_nbytes);
+    if (st != TERP_OK)
+        return st;
+    *body_ret = src + frame_nbytes;
+    *body_nbytes_ret = src_nbytes - (uint64_t)frame_nbytes;
+    return TERP_OK;
+}
+
+enum terp_status
+terp_stream_decode(const struct terp_cpu_call *call,
+                   const struct terp_frame *frame, const uint8_t *body,
+                   uint64_t body_nbytes, void *dst)
+{
+    uint64_t dst_nbytes = terp_chunk_nbytes(&frame->chunk);
+
+    if (frame->coding != TERP_CODING_RAW)
+        return terp_cpu_decode(call, frame, body, body_nbytes, dst);
+    if (body_nbytes != dst_nbytes)
+        return TERP_ERR_CORRUPT;
+    memcpy(dst, body, dst_nbytes);
+    return TERP_OK;
+}

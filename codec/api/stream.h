@@ -1,0 +1,27 @@
+/* One stream on the CPU: frame, checksum, and the stored form of what the CPU
+ * engine cannot compress. */
+#ifndef TERP_CODEC_API_STREAM_H
+#define TERP_CODEC_API_STREAM_H
+
+#include "codec/engine.h"
+
+/* Arguments were checked, and `dst` holds terp_encode_bound bytes. */
+enum terp_status
+terp_stream_encode(const struct terp_cpu_call *call,
+                   const struct terp_params *params,
+                   const struct terp_chunk *chunk, const void *src,
+                   uint8_t *dst, uint64_t *dst_nbytes_ret);
+
+/* The frame of an intact stream, and its body. */
+enum terp_status
+terp_stream_open(const uint8_t *src, uint64_t src_nbytes,
+                 struct terp_frame *frame_ret, const uint8_t **body_ret,
+                 uint64_t *body_nbytes_ret);
+
+/* Decodes it; `dst` holds the chunk. */
+enum terp_status
+terp_stream_decode(const struct terp_cpu_call *call,
+                   const struct terp_frame *frame, const uint8_t *body,
+                   uint64_t body_nbytes, void *dst);
+
+#endif
