@@ -129,7 +129,7 @@ terp_add_cuda_test(test_cuda_contexts gpu/test_cuda_contexts.cu)
 terp_add_cuda_test(test_cuda_contexts_busy gpu/test_cuda_contexts.cu
   ${PROJECT_SOURCE_DIR}/gpu/entropy/contexts.cu)
 target_compile_definitions(test_cuda_contexts_busy
-  PRIVATE CUDA_CONTEXT_ALONE_NSYMBOLS=0 CUDA_CONTEXT_SPAN_NTILES=2
+  PRIVATE CUDA_CONTEXT_SINGLE_BLOCK_NSYMBOLS=0 CUDA_CONTEXT_SPAN_NTILES=2
     CUDA_CONTEXT_BUSY_NBLOCKS=1 CUDA_SINGLE_BLOCK_MAX_NRANGES=0)
 
 # terp_add_emulated(PROGRAM EVERY [ARGUMENT...]): a test that runs a program

@@ -147,7 +147,7 @@ books_nbytes(enum terp_coding coding, const uint32_t used[USED_ENTRIES_NWORDS],
  * codewords, two a byte, the escape's first. */
 template <unsigned NTHREADS>
 static __device__ void
-write_chunk_huffman(const struct cuda_custom_codebook *book, uint8_t *dst)
+write_custom(const struct cuda_custom_codebook *book, uint8_t *dst)
 {
     unsigned low = book->low, n = book->high - low + 2u;
 

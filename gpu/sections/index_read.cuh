@@ -280,8 +280,8 @@ read_entries(R *reader, struct tile_index *index)
 
 /* The length of a symbol's codeword in the stored codebook; 0: it has none. */
 static __device__ __forceinline__ unsigned
-chunk_huffman_length(const uint8_t *lengths, unsigned low, unsigned high,
-                     unsigned symbol)
+custom_length(const uint8_t *lengths, unsigned low, unsigned high,
+              unsigned symbol)
 {
     unsigned i = symbol == TERP_ESCAPE ? 0 : symbol - low + 1;
 
@@ -294,8 +294,8 @@ chunk_huffman_length(const uint8_t *lengths, unsigned low, unsigned high,
  * by (length, symbol), 32 of them by a warp at a time. */
 template <unsigned NTHREADS>
 static __device__ __attribute__((noinline)) bool
-read_chunk_huffman(struct cuda_decode_table *book,
-                   index_reader<NTHREADS> *reader, read_shared<NTHREADS> &s)
+read_custom(struct cuda_decode_table *book, index_reader<NTHREADS> *reader,
+            read_shared<NTHREADS> &s)
 {
     static_assert(TERP_NSYMBOLS % NTHREADS == 0 &&
                       CUDA_LOOKUP_NENTRIES % NTHREADS == 0,
@@ -318,7 +318,7 @@ read_chunk_huffman(struct cuda_decode_table *book,
 #pragma unroll 1
     for (unsigned symbol = threadIdx.x; symbol < TERP_NSYMBOLS;
          symbol += NTHREADS) {
-        unsigned length = chunk_huffman_length(at, low, high, symbol);
+        unsigned length = custom_length(at, low, high, symbol);
         if (lane <= TERP_MAX_CODE_NBITS)
             s.nbefore[symbol / 32][lane] = 0;
         __syncwarp();
@@ -343,7 +343,7 @@ read_chunk_huffman(struct cuda_decode_table *book,
 #pragma unroll 1
     for (unsigned symbol = threadIdx.x; symbol < TERP_NSYMBOLS;
          symbol += NTHREADS) {
-        unsigned length = chunk_huffman_length(at, low, high, symbol);
+        unsigned length = custom_length(at, low, high, symbol);
         unsigned same = __match_any_sync(FULL_WARP_MASK, length);
         unsigned place = s.nbefore[symbol / 32][length] +
                          (unsigned)__popc(same & ((1u << lane) - 1));
@@ -584,7 +584,7 @@ read_index(const struct cuda_batch &batch, enum terp_coding coding,
             return false;
         if (coding == TERP_CODING_CUSTOM) {
             index_reader<NTHREADS> copy = *reader; /* this one has an address */
-            if (!read_chunk_huffman<NTHREADS>(
+            if (!read_custom<NTHREADS>(
                     region<struct cuda_decode_table>(batch, blockIdx.y,
                                                      batch.at.codebook),
                     &copy, s))

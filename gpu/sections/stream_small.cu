@@ -175,10 +175,9 @@ write_books(const struct cuda_batch &batch, const struct small_shared *s,
     if (index.nnonzero == 0)
         return;
     if (s->chunk.coding == TERP_CODING_CUSTOM)
-        write_chunk_huffman<SMALL_NTHREADS>(
-            region<struct cuda_custom_codebook>(batch, blockIdx.y,
-                                                batch.at.codebook),
-            books);
+        write_custom<SMALL_NTHREADS>(region<struct cuda_custom_codebook>(
+                                         batch, blockIdx.y, batch.at.codebook),
+                                     books);
     if (!terp_coding_selects_entries(s->chunk.coding))
         return;
     write_palette(s->used, books);

@@ -274,7 +274,7 @@ write_index(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         if (terp_coding_selects_entries(chunk.coding))
             write_palette(s->used, books);
         if (chunk.coding == TERP_CODING_CUSTOM)
-            write_chunk_huffman<HEAD_NTHREADS>(index.book, books);
+            write_custom<HEAD_NTHREADS>(index.book, books);
         place_partitions(index);
         if (terp_coding_selects_entries(chunk.coding)) {
             unsigned nused = count_used(s->used, TERP_NENTRIES);
