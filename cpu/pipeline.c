@@ -253,7 +253,7 @@ write_tiles(struct encode *e)
 
     if (e->predictor == NULL)
         return TERP_OK;
-    if (e->frame.coding == TERP_CODING_RATIO) {
+    if (terp_coding_has_contexts(e->frame.coding)) {
         if (e->predictor->order == CPU_ORDER_RASTER) {
             terp_cpu_deinterleave_symbols(e->pool, &e->layout, symbols, tiled);
             symbols = tiled;
@@ -387,7 +387,7 @@ static enum terp_status
 read_tiles(struct decode *d)
 {
     struct cpu_prediction *prediction = &d->prediction;
-    bool ratio = d->frame->coding == TERP_CODING_RATIO;
+    bool contexts = terp_coding_has_contexts(d->frame->coding);
     enum terp_status st = TERP_OK;
 
     if (d->predictor == NULL)
@@ -397,13 +397,13 @@ read_tiles(struct decode *d)
         return st;
     bool raster = d->predictor->order == CPU_ORDER_RASTER;
     uint16_t *work = prediction->work, *symbols = prediction->symbols;
-    uint16_t *tiled = ratio && raster ? symbols : work;
-    uint16_t *level_order = ratio && raster ? work : symbols;
+    uint16_t *tiled = contexts && raster ? symbols : work;
+    uint16_t *level_order = contexts && raster ? work : symbols;
     st = terp_cpu_tiles_decode(prediction->pool, d->frame->coding, &d->reader,
                                tiled, d->layout.nvalues);
     if (st != TERP_OK)
         return st;
-    if (!ratio) {
+    if (!contexts) {
         terp_cpu_order_from_tiles(prediction->pool, &d->layout,
                                   d->predictor->order, tiled, symbols);
         return TERP_OK;

@@ -24,6 +24,28 @@ enum terp_prediction {
 };
 #define TERP_NPREDICTIONS 3
 
+/* Symbols come in C order, not in level order. */
+static inline TERP_HOST_DEVICE bool
+terp_prediction_is_raster(enum terp_prediction prediction)
+{
+    return prediction == TERP_PREDICTION_LORENZO;
+}
+
+/* What escapes is a value, on the grid if it can be; else an integer. */
+static inline TERP_HOST_DEVICE bool
+terp_prediction_has_grid(enum terp_prediction prediction)
+{
+    return prediction == TERP_PREDICTION_SPLINE;
+}
+
+/* Quantizing finds values that cannot be predicted, and makes the mask of
+ * special ones. */
+static inline TERP_HOST_DEVICE bool
+terp_prediction_makes_mask(enum terp_prediction prediction)
+{
+    return prediction == TERP_PREDICTION_LORENZO;
+}
+
 struct terp_frame {
     struct terp_chunk chunk;
     enum terp_coding coding;

@@ -36,7 +36,7 @@ take_frame(const struct cuda_batch &batch, const uint8_t *frame,
     chunk->prediction = (enum terp_prediction)prediction;
     chunk->has_specials = flags != 0;
     chunk->bound = double_of_bits(load_le(frame + dims_end, 8));
-    return coding <= last_coding && prediction <= TERP_PREDICTION_LORENZO &&
+    return coding <= last_coding && prediction < TERP_NPREDICTIONS &&
            (flags & ~TERP_FRAME_SPECIALS) == 0 &&
            has_bound == (prediction != TERP_PREDICTION_NONE) &&
            chunk->src_nbytes >= (has_bound ? batch.frame_nbytes : dims_end) &&

@@ -59,7 +59,7 @@ static __device__ __forceinline__ void
 copy_coarse(const struct cuda_batch &batch, struct cuda_chunk &chunk,
             uint64_t ncoarse, uint64_t tile)
 {
-    const bool is_lorenzo = chunk.prediction == TERP_PREDICTION_LORENZO;
+    const bool is_lorenzo = terp_prediction_is_raster(chunk.prediction);
     uint16_t *symbols = region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
     uint16_t *coded = region<uint16_t>(batch, blockIdx.y, batch.at.coded);
     const uint64_t end = min_u64((tile + 1) * TERP_TILE_NSYMBOLS, ncoarse);
@@ -203,7 +203,7 @@ __launch_bounds__(CONTEXT_NTHREADS)
     uint32_t block = blockIdx.x;
     int i = 0;
 
-    if (!chunk_applies(chunk) || chunk.prediction != TERP_PREDICTION_LORENZO)
+    if (!chunk_applies(chunk) || !terp_prediction_is_raster(chunk.prediction))
         return;
     while (block >= plan.level[i].nblocks)
         block -= plan.level[i++].nblocks;

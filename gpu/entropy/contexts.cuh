@@ -29,7 +29,7 @@ static __device__ __forceinline__ uint16_t *
 class_symbols(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
     return region<uint16_t>(batch, blockIdx.y,
-                            chunk.prediction == TERP_PREDICTION_LORENZO
+                            terp_prediction_is_raster(chunk.prediction)
                                 ? batch.at.staging
                                 : batch.at.symbols);
 }

@@ -448,7 +448,7 @@ template <bool decode>
 static __device__ __forceinline__ struct find_view
 find_view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
-    const bool is_lorenzo = chunk.prediction == TERP_PREDICTION_LORENZO;
+    const bool is_lorenzo = terp_prediction_is_raster(chunk.prediction);
     const uint64_t *specials =
         region<uint64_t>(batch, blockIdx.y, batch.at.mask);
     uint16_t *symbols = class_symbols(batch, chunk);

@@ -346,7 +346,7 @@ store_symbols(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     for (unsigned i = 0; i < CONTEXT_MOVE_NSYMBOLS; i++)
         if (first + i < begin || first + i >= end)
             escapes &= ~(1u << i);
-    if (escapes != 0 && chunk.prediction == TERP_PREDICTION_SPLINE)
+    if (escapes != 0 && !terp_prediction_is_raster(chunk.prediction))
         note_escapes(batch, chunk, escapes_are_listed(batch, chunk),
                      tile * TERP_TILE_NSYMBOLS + first, escapes);
 }

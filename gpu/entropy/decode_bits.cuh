@@ -40,7 +40,7 @@ note_escapes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     if (!listed) {
         count_in_ranges(
             region<unsigned long long>(batch, blockIdx.y, batch.at.ranges),
-            batch.d_layout, chunk.prediction == TERP_PREDICTION_LORENZO, tiled,
+            batch.d_layout, terp_prediction_is_raster(chunk.prediction), tiled,
             escapes);
         return;
     }

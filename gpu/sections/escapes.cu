@@ -187,12 +187,12 @@ lorenzo_raw(const struct terp_layout *layout, const struct cuda_chunk &chunk,
 
 /* Where a position's symbol and its value in C order stand. */
 static __device__ __forceinline__ struct level_point
-point_at(const struct terp_layout *layout, bool lorenzo, uint64_t position)
+point_at(const struct terp_layout *layout, bool raster, uint64_t position)
 {
     struct level_point point = {0, position};
     uint64_t left = position, at[TERP_NDIMS];
 
-    if (!lorenzo)
+    if (!raster)
         return level_point_at(layout, position);
     for (int d = 0; d < TERP_NDIMS; d++)
         at[d] = split(&left, layout->dims[d]);
@@ -224,7 +224,7 @@ escape_bits(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             const struct value_grid<T> &grid, uint64_t position,
             uint64_t raster)
 {
-    if (chunk.prediction == TERP_PREDICTION_LORENZO) {
+    if (!terp_prediction_has_grid(chunk.prediction)) {
         const word_of<T> difference = lorenzo_raw(
             batch.d_layout, chunk,
             region<const word_of<T>>(batch, blockIdx.y, batch.at.work),
@@ -245,7 +245,7 @@ static __device__ void
 move_escapes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
              bool some, uint64_t first_escape, struct range_list *s_list)
 {
-    const bool lorenzo = chunk.prediction == TERP_PREDICTION_LORENZO;
+    const bool raster = terp_prediction_is_raster(chunk.prediction);
     const uint16_t *symbols =
         region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
     const unsigned nbytes = escape_nbytes(chunk, sizeof(T));
@@ -275,7 +275,7 @@ move_escapes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
         struct level_point point = {0, 0};
         bool escaped = false;
         if (position < batch.nvalues) {
-            point = point_at(batch.d_layout, lorenzo, position);
+            point = point_at(batch.d_layout, raster, position);
             escaped = symbols[point.tiled] == TERP_ESCAPE;
         }
         const unsigned all = __ballot_sync(FULL_WARP_MASK, escaped);
@@ -362,7 +362,7 @@ place_listed(const struct terp_layout *layout, const struct cuda_chunk &chunk,
 
     if (i < n) {
         const word_of<T> raw = read_escape<T>(chunk, step, i);
-        position = (uint32_t)(chunk.prediction == TERP_PREDICTION_LORENZO
+        position = (uint32_t)(terp_prediction_is_raster(chunk.prediction)
                                   ? raster_position_of_tiled(layout, tiled)
                                   : level_position_of_tiled(layout, tiled));
         s_listed->raw[i] = raw;

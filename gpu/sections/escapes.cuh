@@ -51,7 +51,7 @@ read_escape(const struct cuda_chunk &chunk, T step, uint64_t nth)
 
     if (chunk.number_nbytes == 0)
         return (word_of<T>)bits;
-    return chunk.prediction == TERP_PREDICTION_LORENZO
+    return !terp_prediction_has_grid(chunk.prediction)
                ? (word_of<T>)number
                : bits_of((T)chunk.reference + (T)number * step);
 }

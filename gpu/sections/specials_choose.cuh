@@ -69,7 +69,7 @@ find_in_segment(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     const T *src = (const T *)chunk.src;
     uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
     const fill_words<T> fills = fills_of<T>(chunk);
-    bool mask_is_made = chunk.prediction == TERP_PREDICTION_LORENZO;
+    bool mask_is_made = terp_prediction_makes_mask(chunk.prediction);
     unsigned lane = threadIdx.x % 32;
     unsigned place = threadIdx.x / 32 * (32 * SPECIALS_NITEMS);
     uint64_t first = segment * SPECIALS_SEGMENT_NVALUES + place;
