@@ -1,5 +1,5 @@
 #include "gpu/block/checksum.cuh"
-#include "gpu/sections/stream_small.cuh"
+#include "gpu/engine/state.cuh"
 
 #define NTHREADS 512
 
@@ -55,8 +55,6 @@ grid_of(const struct cuda_batch *batch)
 cudaError_t
 cuda_seal(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    if (batch->npartitions <= CUDA_FEW_PARTITIONS)
-        return cudaSuccess; /* cuda_stream_write has done it */
     return launch(seal, grid_of(batch), NTHREADS, 0, stream, *batch);
 }
 

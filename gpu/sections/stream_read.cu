@@ -302,12 +302,3 @@ cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream)
                : launch(read_streams<MANY_NTHREADS>, grid, dim3(MANY_NTHREADS),
                         0, stream, *batch);
 }
-
-/* Done by the launch of cuda_model_read, which reads on. */
-cudaError_t
-cuda_tile_index_read(const struct cuda_batch *batch, cudaStream_t stream)
-{
-    (void)batch;
-    (void)stream;
-    return cudaSuccess;
-}

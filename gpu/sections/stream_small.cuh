@@ -4,10 +4,8 @@
 
 #include "gpu/engine/state.cuh"
 
-/* One block writes and seals the stream of a chunk of so few partitions. */
-#define CUDA_FEW_PARTITIONS 4
-
-/* cuda_stream_write and cuda_seal for such chunks. */
+/* cuda_stream_write and cuda_seal for chunks of CUDA_FEW_PARTITIONS or less:
+ * one block writes and seals a stream. */
 cudaError_t
 cuda_small_stream_write(const struct cuda_batch *batch, cudaStream_t stream);
 
