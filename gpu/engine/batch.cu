@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "gpu/entropy/contexts.cuh"
+
 /* Of the device's memory, what all slots may take of their own accord. */
 #define MEMORY_SHARE 0.8
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "gpu/entropy/codebooks.cuh"
-#include "gpu/entropy/contexts.cuh"
 #include "gpu/entropy/decode_table.cuh"
 #include "gpu/entropy/token_decode_table.cuh"
 

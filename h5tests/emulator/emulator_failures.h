@@ -17,6 +17,15 @@ extern "C" {
 void
 emulator_fail_after(uint64_t ncalls, int error, int sticky);
 
+/* From now on no graph can be made or launched, which fails with this
+ * cudaError_t; 0: it can. */
+void
+emulator_fail_graphs(int error);
+
+/* Graphs that were launched so far. */
+uint64_t
+emulator_ngraphs(void);
+
 /* No call fails any more. */
 void
 emulator_fail_never(void);

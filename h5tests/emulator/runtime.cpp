@@ -3,6 +3,7 @@
 #include "cuda_runtime.h"
 #include "emulator_failures.h"
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cuda.h>
 #include <deque>
@@ -76,6 +77,8 @@ uint64_t ncalls, nreleases;
 uint64_t fails_at = UINT64_MAX;
 cudaError_t failure = cudaSuccess;
 bool failure_is_sticky;
+std::atomic<cudaError_t> graph_failure = cudaSuccess;
+std::atomic<uint64_t> ngraphs;
 
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local std::vector<emulator_context *> stack; /* current: the last */
@@ -123,6 +126,17 @@ call_to_release(cudaError_t error)
         nreleases++;
     }
     return call([=] { return error; });
+}
+
+/* The same of the driver. */
+CUresult
+call_driver_to_release(void)
+{
+    {
+        std::lock_guard<std::mutex> guard(lock);
+        nreleases++;
+    }
+    return call_driver([] { return cudaSuccess; });
 }
 
 /* What a call does that always succeeds. */
@@ -353,6 +367,18 @@ emulator_fail_after(uint64_t n, int error, int sticky)
     fails_at = ncalls + n;
     failure = (cudaError_t)error;
     failure_is_sticky = sticky != 0;
+}
+
+void
+emulator_fail_graphs(int error)
+{
+    graph_failure = (cudaError_t)error;
+}
+
+uint64_t
+emulator_ngraphs(void)
+{
+    return ngraphs;
 }
 
 void
@@ -693,7 +719,7 @@ cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
     check_stream(stream);
     return call([=] {
         if (event->stream != nullptr)
-            flush(check_stream(event->stream), event->nqueued);
+            flush(event->stream, event->nqueued);
         event->stream = nullptr;
         return cudaSuccess;
     });
@@ -721,7 +747,7 @@ cudaEventRecord(cudaEvent_t event, cudaStream_t at)
 {
     emulator_stream *stream = check_stream(at);
     return call([=] {
-        event->stream = stream->is_held ? at : nullptr;
+        event->stream = stream->is_held ? stream : nullptr;
         event->nqueued = stream->queue.size();
         event->time = std::chrono::steady_clock::now();
         return cudaSuccess;
@@ -762,6 +788,8 @@ cudaError_t
 cudaGraphCreate(cudaGraph_t *graph_ret, unsigned)
 {
     return call([=] {
+        if (graph_failure != cudaSuccess)
+            return graph_failure.load();
         *graph_ret = new emulator_graph;
         count_live(1);
         return cudaSuccess;
@@ -820,6 +848,9 @@ cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream)
 {
     check_stream(stream);
     return call([=] {
+        if (graph_failure != cudaSuccess)
+            return graph_failure.load();
+        ngraphs++;
         for (const std::function<void()> &work : executable->work)
             enqueue(stream, work);
         return cudaSuccess;
@@ -869,7 +900,7 @@ CUresult
 cuDevicePrimaryCtxRelease(CUdevice)
 {
     count_live(-1);
-    return (CUresult)call_to_release(cudaSuccess);
+    return call_driver_to_release();
 }
 
 CUresult
@@ -901,7 +932,7 @@ cuCtxDestroy(CUcontext context)
     empty_context(context);
     count_live(-1);
     stack.erase(std::remove(stack.begin(), stack.end(), context), stack.end());
-    return (CUresult)call_to_release(cudaSuccess);
+    return call_driver_to_release();
 }
 
 CUresult
@@ -930,7 +961,7 @@ cuCtxPopCurrent(CUcontext *context_ret)
         *context_ret = stack.back();
         stack.pop_back();
     }
-    return (CUresult)call_to_release(cudaSuccess);
+    return call_driver_to_release();
 }
 
 CUresult
