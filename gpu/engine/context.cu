@@ -182,6 +182,7 @@ visit_to_fill(struct terp_cuda_device *device)
             empty_device(device);
         cudaThreadExchangeStreamCaptureMode(&mode);
     }
+    cudaGetLastError(); /* It is not for the host to find. */
     pop_context(driver);
     return error;
 }

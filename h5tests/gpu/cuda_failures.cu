@@ -1,10 +1,12 @@
-/* Devices that fail, on a machine with one that works: the CPU takes over, with
- * the same bytes, and what the host itself does with CUDA is not disturbed.
+/* What a host application sees of the engine, and devices that fail, on a
+ * machine with one that works: the CPU takes over, with the same bytes, and
+ * what the host itself does with CUDA is not disturbed.
  *
  * Each case is a process of its own, for a device that failed stays closed. A
  * lost device is simulated by a kernel of the host's that writes to no memory:
  * from then on every call of CUDA in the process fails, as it would if the
  * device were gone. */
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <atomic>
@@ -237,6 +239,186 @@ works(void)
     check_host_works();
 }
 
+/* A function of the driver, as CUDA `version` / 1000 has it. */
+template <typename Function>
+static Function *
+find_driver(const char *name, unsigned version)
+{
+    cudaDriverEntryPointQueryResult result;
+    void *found = NULL;
+
+    check_cuda(name, cudaGetDriverEntryPointByVersion(
+                         name, &found, version, cudaEnableDefault, &result));
+    if (found == NULL)
+        stop(name, "the driver has none");
+    return (Function *)found;
+}
+
+typedef CUresult
+get_current_function(CUcontext *context_ret);
+typedef CUresult
+set_current_function(CUcontext context);
+typedef CUresult
+create_function(CUcontext *context_ret, unsigned flags, CUdevice device);
+
+static CUcontext
+current_context(void)
+{
+    CUcontext context;
+
+    find_driver<get_current_function>("cuCtxGetCurrent", 4000)(&context);
+    return context;
+}
+
+static void *
+call_without_context(void *arg)
+{
+    (void)arg;
+    expect(&small, TERP_ENGINE_CUDA);
+    if (current_context() != NULL)
+        stop("a thread without a context", "has one now");
+    return NULL;
+}
+
+static void
+thread_without_a_context(void)
+{
+    pthread_t thread;
+
+    for (int i = 0; i < 3; i++) {
+        if (pthread_create(&thread, NULL, call_without_context, NULL) != 0)
+            stop("pthread_create", "there is no thread");
+        pthread_join(thread, NULL);
+    }
+    call_without_context(NULL);
+    check_host_works();
+}
+
+/* The device is opened while the host's own context is current, which goes
+ * before the device is used again. */
+static void
+context_of_the_host(void)
+{
+    CUcontext own = NULL;
+
+    check_cuda("cudaFree", cudaFree(NULL));
+    CUcontext before = current_context();
+    if (find_driver<create_function>("cuCtxCreate", 3020)(&own, 0, 0) !=
+        CUDA_SUCCESS)
+        stop("cuCtxCreate", "failed");
+    expect(&small, TERP_ENGINE_CUDA);
+    if (current_context() != own)
+        stop("the context of the host", "is no longer current");
+    find_driver<set_current_function>("cuCtxDestroy", 4000)(own);
+    find_driver<set_current_function>("cuCtxSetCurrent", 4000)(before);
+    expect(&small, TERP_ENGINE_CUDA);
+    expect(&large, TERP_ENGINE_CUDA);
+    check_host_works();
+}
+
+static void
+device_and_flags_of_the_host(void)
+{
+    int device[2];
+    unsigned flags[2];
+
+    expect(&small, TERP_ENGINE_CUDA);
+    for (int i = 0; i < 2; i++) {
+        check_cuda("cudaGetDevice", cudaGetDevice(&device[i]));
+        check_cuda("cudaGetDeviceFlags", cudaGetDeviceFlags(&flags[i]));
+        check_host_works();
+        expect(&large, TERP_ENGINE_CUDA);
+    }
+    printf("  device %d, then %d; flags %x, then %x\n", device[0], device[1],
+           flags[0], flags[1]);
+    if (device[0] != device[1] || flags[0] != flags[1])
+        stop("the device or its flags", "are others than before");
+}
+
+/* What the host has not read yet stays for it to read. */
+static void
+error_of_the_host(void)
+{
+    void *at;
+
+    if (cudaMalloc(&at, (size_t)1 << 50) != cudaErrorMemoryAllocation)
+        stop("cudaMalloc", "gives what is not there");
+    expect(&small, TERP_ENGINE_CUDA);
+    if (cudaGetLastError() != cudaErrorMemoryAllocation)
+        stop("the host's last error", "is another than before");
+    check_host_works();
+}
+
+static __global__ void
+spin(long long ncycles)
+{
+    for (long long begin = clock64(); clock64() - begin < ncycles;)
+        ;
+}
+
+static __global__ void
+write_to(uint32_t *d_to, const uint32_t *d_from, uint64_t nwords)
+{
+    for (uint64_t i = threadIdx.x; i < nwords; i += blockDim.x)
+        d_to[i] = d_from[i];
+}
+
+/* The values come late in the stream; 0: the legacy default one. */
+static void
+check_follows(cudaStream_t stream)
+{
+    struct terp_run_options options = ask_for_device(TERP_MEMORY_DEVICE);
+    struct terp_run_result result = {};
+    uint8_t *d_from, *d_to;
+    void *d_stream;
+    uint64_t nbytes;
+
+    check_cuda("cudaMalloc", cudaMalloc((void **)&d_from, small.chunk_nbytes));
+    check_cuda("cudaMalloc", cudaMalloc((void **)&d_to, small.chunk_nbytes));
+    check_cuda("cudaMalloc",
+               cudaMalloc(&d_stream, terp_encode_bound(&small.chunk)));
+    check_cuda("cudaMemcpy",
+               cudaMemcpy(d_from, small.values, small.chunk_nbytes,
+                          cudaMemcpyHostToDevice));
+    check_cuda("cudaMemset", cudaMemset(d_to, 0, small.chunk_nbytes));
+    check_cuda("cudaDeviceSynchronize", cudaDeviceSynchronize());
+    spin<<<1, 1, 0, stream>>>(200000000);
+    write_to<<<1, 256, 0, stream>>>((uint32_t *)d_to, (uint32_t *)d_from,
+                                    small.chunk_nbytes / 4);
+    const void *src = d_to;
+    options.has_stream = true;
+    options.stream = stream;
+    check_status("encoding",
+                 terp_encode_batch(&options, &small.params, &small.chunk, 1,
+                                   &src, &d_stream, &nbytes, &result));
+    uint8_t *bytes = alloc_host(terp_encode_bound(&small.chunk));
+    check_cuda("cudaMemcpy",
+               cudaMemcpy(bytes, d_stream, nbytes, cudaMemcpyDeviceToHost));
+    if (nbytes != small.stream_nbytes ||
+        memcmp(bytes, small.stream, nbytes) != 0)
+        stop("the call", "has begun before what is in the stream");
+    if (result.used != TERP_ENGINE_CUDA)
+        stop("the device was not used", result.reason);
+    check_cuda("cudaFree", cudaFree(d_from));
+    check_cuda("cudaFree", cudaFree(d_to));
+    check_cuda("cudaFree", cudaFree(d_stream));
+    free(bytes);
+}
+
+static void
+stream_of_the_host(void)
+{
+    cudaStream_t stream;
+
+    expect(&small, TERP_ENGINE_CUDA);
+    check_cuda("cudaStreamCreate",
+               cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    check_follows(stream);
+    check_follows(NULL);
+    check_follows(cudaStreamPerThread);
+    check_cuda("cudaStreamDestroy", cudaStreamDestroy(stream));
+}
+
 static void
 no_library(void)
 {
@@ -259,8 +441,10 @@ memory_full_from_the_start(void)
 {
     fill_memory();
     expect(&large, TERP_ENGINE_CPU);
-    expect_refusal();
     check_cuda("the host's last error", cudaGetLastError());
+    empty_memory();
+    expect(&large, TERP_ENGINE_CUDA);
+    check_host_works();
 }
 
 /* For as long as memory is short and no longer. What is kept from before may
@@ -370,6 +554,25 @@ lost_between_calls(void)
     lose_device();
     expect(&small, TERP_ENGINE_CPU);
     expect(&large, TERP_ENGINE_CPU);
+    expect_refusal();
+}
+
+static __global__ void
+trap(unsigned *d_number)
+{
+    (void)d_number;
+    __trap();
+}
+
+/* The host's kernel fails while ours run. */
+static void
+trap_beside_calls(void)
+{
+    expect(&small, TERP_ENGINE_CUDA);
+    run_kernel(trap, NULL);
+    expect(&small, TERP_ENGINE_CPU);
+    for (int i = 0; i < 20; i++)
+        expect(&small, TERP_ENGINE_CPU);
     expect_refusal();
 }
 
@@ -484,6 +687,11 @@ struct test_case {
 
 static const struct test_case cases[] = {
     {"works", works},
+    {"thread without a context", thread_without_a_context},
+    {"context of the host", context_of_the_host},
+    {"device and flags of the host", device_and_flags_of_the_host},
+    {"error of the host", error_of_the_host},
+    {"stream of the host", stream_of_the_host},
     {"no library", no_library},
     {"no device", no_device},
     {"memory full from the start", memory_full_from_the_start},
@@ -494,6 +702,7 @@ static const struct test_case cases[] = {
     {"device lost before the first call", lost_before_the_first_call},
     {"device lost between calls", lost_between_calls},
     {"device lost while 8 threads call", lost_while_threads_call},
+    {"trap beside calls", trap_beside_calls},
     {"forked child", forked_child},
     {"process that ends", process_that_ends},
     {"damaged streams", damaged_streams},
