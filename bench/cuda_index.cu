@@ -415,8 +415,7 @@ measure_chunk(struct bench_chunks *chunks, enum terp_pipeline pipeline,
               const char *name)
 {
     static bench_stage *const before[] = {cuda_verify, NULL};
-    static bench_stage *const index[] = {cuda_model_read, cuda_tile_index_read,
-                                         NULL};
+    static bench_stage *const index[] = {cuda_model_read, NULL};
     static bench_stage *const decode[] = {cuda_tiles_decode, NULL};
     struct chunk_times times = {chunks, name, 0, 0};
 

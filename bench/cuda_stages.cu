@@ -2,19 +2,22 @@
 
 #include <stdlib.h>
 
+#include "gpu/engine/batch.cuh"
 #include "gpu/engine/chunks.cuh"
 
 #define MAX_NREPS 41
 
-static void
-open_context(void)
-{
-    static bool is_open;
-    const char *device, *reason = "failed";
+static struct terp_cuda_device *device;
 
-    if (!is_open && cuda_context_open(&device, &reason) != TERP_OK)
+static void
+open_device(void)
+{
+    const struct terp_cuda_options options = {-1, 0};
+    const char *name, *reason = "failed";
+
+    if (device == NULL &&
+        cuda_device_open(&options, &device, &name, &reason) != TERP_OK)
         bench_fail("opening the device", reason);
-    is_open = true;
 }
 
 /* What stages begin with, as it was saved. */
@@ -35,15 +38,18 @@ bench_stages_begin(const struct bench_chunks *chunks,
                    enum cuda_direction direction)
 {
     bool encode = direction == CUDA_ENCODE;
-    struct cuda_wave wave = {&chunks->chunk, encode ? &chunks->params : NULL, 1,
-                             false,
-                             chunks->params.pipeline == TERP_PIPELINE_RATIO};
+    struct cuda_request request = {
+        &chunks->chunk, encode ? &chunks->params : NULL, 1, false,
+        chunks->params.pipeline == TERP_PIPELINE_RATIO};
     struct bench_stages stages;
 
-    open_context();
-    stages.lane = cuda_lane_take(false);
-    bench_check("preparing", cuda_lane_prepare(stages.lane, &wave));
-    stages.batch = &stages.lane->batch;
+    open_device();
+    if (cuda_device_enter(device, &stages.visit) != TERP_OK)
+        bench_fail("the device", cuda_reason());
+    stages.slot = cuda_slot_take(device, false);
+    bench_check("memory", cuda_slot_reserve(device, stages.slot, &request));
+    bench_check("preparing", cuda_slot_prepare(device, stages.slot, &request));
+    stages.batch = &stages.slot->batch;
     struct cuda_chunk *chunk = stages.batch->h_chunks;
     cuda_chunk_ask(chunk);
     chunk->src = encode ? chunks->values[0] : chunks->streams[0];
@@ -52,14 +58,14 @@ bench_stages_begin(const struct bench_chunks *chunks,
     chunk->src_nbytes = chunks->stream_nbytes[0];
     bench_check("cudaMalloc",
                 cudaMalloc((void **)&stages.d_saved, sizeof *chunk));
-    bench_check("beginning", cuda_chunks_begin(stages.lane, !encode));
+    bench_check("beginning", cuda_chunks_begin(stages.slot, !encode));
     return stages;
 }
 
 void
 bench_stages_run(struct bench_stages *stages, bench_stage *const *stage)
 {
-    cudaStream_t stream = stages->lane->stream;
+    cudaStream_t stream = stages->slot->stream;
 
     for (; *stage != NULL; stage++)
         bench_check("a stage", (*stage)(stages->batch, stream));
@@ -74,7 +80,8 @@ void
 bench_stages_end(struct bench_stages *stages)
 {
     bench_check("cudaFree", cudaFree(stages->d_saved));
-    cuda_lane_give(stages->lane);
+    cuda_slot_give(device, stages->slot);
+    cuda_device_leave(device, &stages->visit);
 }
 
 /* ---- times ---- */
@@ -92,7 +99,7 @@ time_graph(const struct bench_stages *stages,
            void (*launches)(const void *arg, cudaStream_t stream),
            const void *arg)
 {
-    cudaStream_t stream = stages->lane->stream;
+    cudaStream_t stream = stages->slot->stream;
     float ms[MAX_NREPS];
     int nreps = bench_nreps(MAX_NREPS);
     cudaGraph_t graph;

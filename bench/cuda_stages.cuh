@@ -12,7 +12,8 @@ bench_stage(const struct cuda_batch *batch, cudaStream_t stream);
 /* One chunk in device memory on its way through the stages; `d_saved` is its
  * state after those that were run. */
 struct bench_stages {
-    struct cuda_lane *lane;
+    struct cuda_visit visit;
+    struct cuda_slot *slot;
     const struct cuda_batch *batch;
     struct cuda_chunk *d_saved;
 };

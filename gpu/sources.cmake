@@ -1,10 +1,14 @@
 # The CUDA engine's files, for nvcc and for the tests' emulator alike.
 set(TERP_CUDA_SOURCES
   engine/array.cu
+  engine/batch.cu
   engine/chunks.cu
   engine/context.cu
   engine/device.c
+  engine/driver.cu
   engine/engine.cu
+  engine/sequence.cu
+  engine/tables.cu
   entropy/codebooks.cu
   entropy/contexts.cu
   entropy/tiles_decode.cu

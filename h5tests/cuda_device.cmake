@@ -3,7 +3,7 @@ if(NOT TARGET terp_cuda)
   return()
 endif()
 
-foreach(name failures hammer large)
+foreach(name failures hammer large random)
   add_executable(cuda_${name} gpu/cuda_${name}.cu)
   target_link_libraries(cuda_${name} PRIVATE terp_fields)
   set_target_properties(cuda_${name} PROPERTIES
@@ -11,5 +11,5 @@ foreach(name failures hammer large)
 endforeach()
 
 add_dependencies(terp_gpu_check cuda_failures cuda_hammer cuda_large
-  cuda_bytes cuda_environment cuda_golden cuda_hostile cuda_roundtrip
+  cuda_random cuda_bytes cuda_environment cuda_golden cuda_hostile cuda_roundtrip
   cuda_special_values cuda_threads)

@@ -8,7 +8,9 @@
 #                values, same errors
 #     large      the same for 512^3 float32, 384^3 float64, 2^31 + 4095 values
 #     sanitize   some of it under compute-sanitizer's memcheck and racecheck
-#     failures   no device, no memory, a lost device...: the CPU takes over
+#     random     random chunks through both engines, by 1 and by 8 threads
+#     failures   what a host application sees; no device, no memory, a reset or
+#                lost device...: the CPU takes over
 #     threads    8 threads, one context
 #     measure    benchmarks: speed, forms of the index, codebooks
 #     profile    time and traffic of each kernel
@@ -38,11 +40,13 @@
 # TERP_H5_FOLDER: where h5 and mpi write their files (/dev/shm)
 # TERP_TEST_EVERY: bytes and sanitize take one call in so many to the device
 #                  (bytes: all but those of damaged streams, one in 5)
+# TERP_SEEDS: of the cases of random ("20261122 20261123 20261124")
 # Exit status: 0, 1 (a stage failed), 3 (there is no GPU; build needs none).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-all_stages="build bytes large sanitize failures threads measure profile h5 mpi"
+all_stages="build bytes large sanitize random failures threads measure"
+all_stages+=" profile h5 mpi"
 build=$(realpath -m "${TERP_GPU_BUILD:-build/gpu}")
 deps=$(realpath -m "${TERP_DEPS:-build/gpu-deps}")
 extent=${TERP_FIELD_EXTENT:-512}
@@ -208,9 +212,22 @@ stage_sanitize() {
     return "$failed"
 }
 
+# Seeds are those of TERP_SEEDS; each takes 40 s by one thread, and by eight.
+stage_random() {
+    local seed nthreads failed=0
+    for seed in ${TERP_SEEDS:-20261122 20261123 20261124}; do
+        for nthreads in 1 8; do
+            try "random_${seed}_$nthreads" 100 "$build/h5tests/cuda_random" \
+                "$seed" 1000000 "$nthreads" 40 || failed=1
+            tail -n 1 "$logs/random_${seed}_$nthreads.log"
+        done
+    done
+    return "$failed"
+}
+
 stage_failures() {
     local status
-    try failures 200 "$build/h5tests/cuda_failures"
+    try failures 400 "$build/h5tests/cuda_failures"
     status=$?
     cat "$logs/failures.log"
     return "$status"
@@ -348,6 +365,7 @@ run_stage() {
     bytes) stage_bytes ;;
     large) stage_large ;;
     sanitize) stage_sanitize ;;
+    random) stage_random ;;
     failures) stage_failures ;;
     threads) stage_threads ;;
     measure) stage_measure ;;

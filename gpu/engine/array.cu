@@ -1,3 +1,5 @@
+/* Moves chunks of an array and copies parts of memory, for callers that code by
+ * way of the device. */
 #include "gpu/engine/array.cuh"
 
 #define WARP_NTHREADS 32
@@ -61,10 +63,14 @@ __launch_bounds__(WARP_NTHREADS *BLOCK_NWARPS)
         if ((int)lane < n)
             mine = find_piece(array, first, nrows, base + lane);
         for (int p = 0; p < n; p++) {
-            const uint64_t in_chunks = __shfl_sync(~0u, mine.in_chunks, p);
-            const uint64_t in_array = __shfl_sync(~0u, mine.in_array, p);
-            const uint32_t nvalues = __shfl_sync(~0u, mine.nvalues, p);
-            const uint32_t ninside = __shfl_sync(~0u, mine.ninside, p);
+            const uint64_t in_chunks =
+                __shfl_sync(FULL_WARP_MASK, mine.in_chunks, p);
+            const uint64_t in_array =
+                __shfl_sync(FULL_WARP_MASK, mine.in_array, p);
+            const uint32_t nvalues =
+                __shfl_sync(FULL_WARP_MASK, mine.nvalues, p);
+            const uint32_t ninside =
+                __shfl_sync(FULL_WARP_MASK, mine.ninside, p);
             for (uint32_t i = lane; i < (GATHER ? nvalues : ninside);
                  i += WARP_NTHREADS) {
                 if (GATHER)
@@ -92,55 +98,69 @@ launch_rows(const struct terp_array *array, uint64_t first, uint64_t n,
                   nrows, npieces, (const Value *)src, (Value *)dst);
 }
 
-/* Runs `work` on a lane's stream and waits for it. */
+/* Runs `work` on a slot's stream, after the caller's, and waits for it. */
 template <typename Work>
-static cudaError_t
-on_lane(Work work)
+static enum terp_status
+in_slot(struct terp_cuda_device *device, const struct terp_cuda_call *call,
+        const char *what, Work work)
 {
-    int previous;
+    struct cuda_visit visit;
 
-    cudaError_t error = cuda_context_enter(&previous);
-    if (error != cudaSuccess)
-        return error;
-    struct cuda_lane *lane = cuda_lane_take(false);
-    error = work(lane->stream);
-    cudaError_t done = cudaStreamSynchronize(lane->stream);
-    cuda_lane_give(lane);
-    cuda_context_leave(previous);
-    return error == cudaSuccess ? done : error;
+    enum terp_status st = cuda_device_enter(device, &visit);
+    if (st != TERP_OK)
+        return st;
+    struct cuda_slot *slot = cuda_slot_take(device, false);
+    st = cuda_slot_follow(device, &visit, slot, call);
+    if (st == TERP_OK) {
+        cudaError_t error = work(slot->stream);
+        if (error == cudaSuccess)
+            error = cudaStreamSynchronize(slot->stream);
+        st = cuda_device_judge(device, slot, what, error);
+    }
+    cuda_slot_give(device, slot);
+    cuda_device_leave(device, &visit);
+    return st;
 }
 
-cudaError_t
-cuda_array_allocate(uint64_t nbytes, void **at_ret)
+enum terp_status
+cuda_array_allocate(struct terp_cuda_device *device, uint64_t nbytes,
+                    void **at_ret)
 {
-    int previous;
+    struct cuda_visit visit;
 
-    cudaError_t error = cuda_context_enter(&previous);
-    if (error != cudaSuccess)
-        return error;
-    error = cudaMalloc(at_ret, nbytes);
-    cuda_context_leave(previous);
-    return error;
+    *at_ret = NULL;
+    enum terp_status st = cuda_device_enter(device, &visit);
+    if (st != TERP_OK)
+        return st;
+    cudaError_t error = cudaMalloc(at_ret, nbytes);
+    if (error == cudaErrorMemoryAllocation && cuda_device_trim(device))
+        error = cudaMalloc(at_ret, nbytes);
+    if (error != cudaSuccess) {
+        cuda_reason_set("allocating", cudaGetErrorString(error));
+        st = error == cudaErrorMemoryAllocation ? TERP_ERR_MEMORY
+                                                : TERP_ERR_DEVICE;
+    }
+    cuda_device_leave(device, &visit);
+    return st;
 }
 
-cudaError_t
-cuda_array_release(void *at)
+void
+cuda_array_release(struct terp_cuda_device *device, void *at)
 {
-    int previous;
+    struct cuda_visit visit;
 
-    cudaError_t error = cuda_context_enter(&previous);
-    if (error != cudaSuccess)
-        return error;
-    error = cudaFree(at);
-    cuda_context_leave(previous);
-    return error;
+    if (cuda_device_enter(device, &visit) != TERP_OK)
+        return;
+    cudaFree(at);
+    cuda_device_leave(device, &visit);
 }
 
-cudaError_t
-cuda_array_copy(uint64_t n, void *const *dst, const void *const *src,
-                const uint64_t *nbytes)
+enum terp_status
+cuda_array_copy(struct terp_cuda_device *device,
+                const struct terp_cuda_call *call, uint64_t n, void *const *dst,
+                const void *const *src, const uint64_t *nbytes)
 {
-    return on_lane([=](cudaStream_t stream) {
+    return in_slot(device, call, "copying", [=](cudaStream_t stream) {
         cudaError_t error = cudaSuccess;
         for (uint64_t i = 0; error == cudaSuccess && i < n; i++)
             error = cudaMemcpyAsync(dst[i], src[i], nbytes[i],
@@ -149,11 +169,13 @@ cuda_array_copy(uint64_t n, void *const *dst, const void *const *src,
     });
 }
 
-cudaError_t
-cuda_array_move(const struct terp_array *array, uint64_t first, uint64_t n,
+enum terp_status
+cuda_array_move(struct terp_cuda_device *device,
+                const struct terp_cuda_call *call,
+                const struct terp_array *array, uint64_t first, uint64_t n,
                 const void *src, void *dst, bool gather)
 {
-    return on_lane([=](cudaStream_t stream) {
+    return in_slot(device, call, "moving chunks", [=](cudaStream_t stream) {
         if (array->value_nbytes == sizeof(uint32_t))
             return gather ? launch_rows<uint32_t, true>(array, first, n, src,
                                                         dst, stream)

@@ -1,9 +1,10 @@
+/* Sets up chunks' states before the stages, and hands results back after. */
 #include "gpu/engine/chunks.cuh"
 
 #define NTHREADS 256
-static_assert(NTHREADS >= TERP_MAX_FRAME_NBYTES &&
-                  NTHREADS >= CUDA_SHORT_NBYTES,
-              "a thread a byte");
+static_assert(
+    NTHREADS >= TERP_MAX_FRAME_NBYTES && NTHREADS >= CUDA_SHORT_NBYTES,
+    "A block has a thread for each byte of a frame and a short stream.");
 
 /* In all threads of a chunk's first block. */
 static __device__ void
@@ -118,20 +119,20 @@ cuda_chunk_ask(struct cuda_chunk *h_chunk)
 }
 
 cudaError_t
-cuda_chunks_begin(const struct cuda_lane *lane, bool decode)
+cuda_chunks_begin(const struct cuda_slot *slot, bool decode)
 {
-    const struct cuda_batch *batch = &lane->batch;
+    const struct cuda_batch *batch = &slot->batch;
     uint64_t nblocks = div_up(batch->at.zeroed_nbytes, 16 * NTHREADS);
 
     return launch(
         begin_chunks,
         dim3((unsigned)min_u64(nblocks, 1024), (unsigned)batch->nchunks),
-        NTHREADS, 0, lane->stream, *batch, decode);
+        NTHREADS, 0, slot->stream, *batch, decode);
 }
 
 cudaError_t
-cuda_chunks_end(const struct cuda_lane *lane, bool decode)
+cuda_chunks_end(const struct cuda_slot *slot, bool decode)
 {
-    return launch(end_chunks, dim3(1, (unsigned)lane->batch.nchunks), NTHREADS,
-                  0, lane->stream, lane->batch, lane->h_short, decode);
+    return launch(end_chunks, dim3(1, (unsigned)slot->batch.nchunks), NTHREADS,
+                  0, slot->stream, slot->batch, slot->h_short, decode);
 }

@@ -1,110 +1,72 @@
+/* Opens and closes devices; enters and leaves their contexts; tells errors of a
+ * call from the loss of the device. */
 #include "gpu/engine/context.cuh"
 
-#include <condition_variable>
-#include <mutex>
+#include <new>
 
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
+#include "gpu/engine/batch.cuh"
 #include "gpu/engine/device.h"
-#include "gpu/entropy/codebooks.cuh"
-#include "gpu/entropy/contexts.cuh"
-#include "gpu/entropy/decode_table.cuh"
-#include "gpu/entropy/token_decode_table.cuh"
+#include "gpu/engine/tables.cuh"
 
-/* Threads that are served at once; others wait. */
-#define NLANES 4
+/* ---- reasons ---- */
 
-/* Of the device's memory, what waves of all lanes may take. */
-#define MEMORY_SHARE 0.8
+static thread_local char reason[256];
 
-static struct {
-    int device;
-    char name[256 + sizeof " at 12345678:12:12.0"];
-    uint64_t memory_nbytes;
-    struct cuda_tables tables;
-    struct cuda_lane lane[NLANES];
-} context;
+void
+cuda_reason_set(const char *what, const char *why)
+{
+    snprintf(reason, sizeof reason, "%s: %s", what, why);
+}
 
-static std::mutex lanes_mutex;
-static std::condition_variable lanes_free;
+const char *
+cuda_reason(void)
+{
+    return reason;
+}
+
+/* The driver's results have the runtime's numbers. */
+static cudaError_t
+error_of(CUresult result)
+{
+    return (cudaError_t)result;
+}
+
+static void
+pop_context(const struct cuda_driver *driver)
+{
+    CUcontext popped;
+
+    driver->pop_context(&popped);
+}
+
+static void
+lose(struct terp_cuda_device *device, const char *why)
+{
+    std::lock_guard<std::mutex> lock(device->mutex);
+
+    if (!device->is_lost)
+        snprintf(device->loss, sizeof device->loss, "%s", why);
+    device->is_lost = true;
+}
 
 /* ---- opening ---- */
 
-/* Copies a table to the device, for good. */
-template <typename T>
 static cudaError_t
-upload(const T *table, uint64_t nitems, const T **d_table_ret)
-{
-    void *d_table;
-    cudaError_t error = cudaMalloc(&d_table, nitems * sizeof *table);
-
-    if (error == cudaSuccess)
-        error = cudaMemcpy(d_table, table, nitems * sizeof *table,
-                           cudaMemcpyHostToDevice);
-    *d_table_ret = (const T *)d_table;
-    return error;
-}
-
-static cudaError_t
-make_tables(struct cuda_tables *tables)
-{
-    const uint64_t nwords = (uint64_t)TERP_NENTRIES * TERP_NSYMBOLS;
-    const uint64_t ntoken_words = (uint64_t)TERP_NENTRIES * TERP_NTOKENS;
-    uint32_t *words = (uint32_t *)malloc(nwords * sizeof *words);
-    struct cuda_decode_table *books =
-        (struct cuda_decode_table *)malloc(TERP_NENTRIES * sizeof *books);
-    struct cuda_token_decode_table *token_books =
-        (struct cuda_token_decode_table *)malloc(TERP_NENTRIES *
-                                                 sizeof *token_books);
-    cudaError_t error = cudaErrorMemoryAllocation;
-
-    if (words != NULL && books != NULL && token_books != NULL) {
-        cuda_codewords_fill(words);
-        cuda_decode_tables_fill(books);
-        error = upload(words, nwords, &tables->d_codewords);
-        if (error == cudaSuccess)
-            error = upload(books, TERP_NENTRIES, &tables->d_decode_tables);
-        static_assert(TERP_NTOKENS <= TERP_NSYMBOLS, "there is room for them");
-        cuda_token_codewords_fill(words);
-        if (error == cudaSuccess)
-            error = upload(words, ntoken_words, &tables->d_token_codewords);
-        cuda_token_decode_tables_fill(token_books);
-        if (error == cudaSuccess)
-            error = upload(token_books, TERP_NENTRIES,
-                           &tables->d_token_decode_tables);
-    }
-    free(words);
-    free(books);
-    free(token_books);
-    if (error == cudaSuccess)
-        error =
-            upload(&terp_entry_cost[0][0],
-                   (uint64_t)TERP_NROWS * TERP_ENTRY_STRIDE, &tables->d_cost);
-    if (error == cudaSuccess)
-        error = upload(&terp_entry_code_nbits[0][0],
-                       (uint64_t)TERP_NSYMBOLS * TERP_ENTRY_STRIDE,
-                       &tables->d_code_nbits);
-    if (error == cudaSuccess)
-        error = upload(&terp_entry_token_nbits[0][0],
-                       (uint64_t)TERP_NTOKENS * TERP_ENTRY_STRIDE,
-                       &tables->d_token_nbits);
-    return error;
-}
-
-static cudaError_t
-make_streams(struct cuda_lane *lane)
+open_slot(struct cuda_slot *slot)
 {
     const unsigned beside = cudaStreamNonBlocking,
                    untimed = cudaEventDisableTiming;
 
-    cudaError_t error = cudaStreamCreateWithFlags(&lane->stream, beside);
+    cudaError_t error = cudaStreamCreateWithFlags(&slot->stream, beside);
     if (error == cudaSuccess)
-        error = cudaStreamCreateWithFlags(&lane->side, beside);
+        error = cudaStreamCreateWithFlags(&slot->side, beside);
     if (error == cudaSuccess)
-        error = cudaEventCreateWithFlags(&lane->forked, untimed);
+        error = cudaEventCreateWithFlags(&slot->forked, untimed);
     return error == cudaSuccess
-               ? cudaEventCreateWithFlags(&lane->joined, untimed)
+               ? cudaEventCreateWithFlags(&slot->joined, untimed)
                : error;
 }
 
@@ -116,316 +78,358 @@ wait_only(void)
 }
 #endif
 
-/* Not those for a device before 9.0, even on a newer one. */
+/* The kernels do not wait where they were built for a device before 9.0, even
+ * on a newer one. */
 static cudaError_t
-find_whether_kernels_wait(void)
+find_whether_kernels_wait(bool *wait_ret)
 {
 #ifdef __CUDACC__
     cudaFuncAttributes attributes;
     cudaError_t error = cudaFuncGetAttributes(&attributes, wait_only);
-    kernels_wait = error == cudaSuccess && attributes.ptxVersion >= 90;
+    *wait_ret = error == cudaSuccess && attributes.ptxVersion >= 90;
     return error;
 #else
+    *wait_ret = false;
     return cudaSuccess;
 #endif
 }
 
-enum terp_status
-cuda_context_open(const char **device_ret, const char **reason_ret)
+/* Which one it is, and its name. `*reason_ret` where CUDA has none. */
+static cudaError_t
+find_device(struct terp_cuda_device *device, int wanted,
+            const char **reason_ret)
 {
-    int ndevices, major, previous;
-    size_t free_nbytes, total_nbytes;
+    int ndevices, major = 0;
     cudaDeviceProp properties;
 
     cudaError_t error = cudaGetDeviceCount(&ndevices);
     if (error == cudaSuccess && ndevices == 0)
         error = cudaErrorNoDevice;
     if (error != cudaSuccess)
-        goto failed;
-    context.device = cuda_device_choose(ndevices);
+        return error;
+    int ordinal = wanted < 0 ? cuda_device_choose(ndevices) : wanted;
     error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor,
-                                   context.device);
+                                   ordinal);
     if (error == cudaSuccess && major < 8) {
         *reason_ret = "the device is older than compute capability 8.0";
-        return TERP_ERR_DEVICE;
+        return cudaErrorInvalidDevice;
     }
     if (error == cudaSuccess)
-        error = cudaGetDeviceProperties(&properties, context.device);
-    if (error != cudaSuccess)
-        goto failed;
+        error = cudaGetDeviceProperties(&properties, ordinal);
+    if (error == cudaSuccess)
+        error = cuda_driver_find(&device->driver);
+    if (error == cudaSuccess)
+        error = error_of(device->driver.device_get(&device->handle, ordinal));
     /* By its place on the bus, since each process may count devices anew. */
-    snprintf(context.name, sizeof context.name, "%s at %04x:%02x:%02x.0",
-             properties.name, (unsigned)properties.pciDomainID,
-             (unsigned)properties.pciBusID, (unsigned)properties.pciDeviceID);
-    error = cuda_context_enter(&previous);
-    if (error != cudaSuccess)
-        goto failed;
-    error = cudaMemGetInfo(&free_nbytes, &total_nbytes);
     if (error == cudaSuccess)
-        error = make_tables(&context.tables);
-    if (error == cudaSuccess)
-        error = find_whether_kernels_wait();
-    for (int i = 0; error == cudaSuccess && i < NLANES; i++)
-        error = make_streams(&context.lane[i]);
-    cuda_context_leave(previous);
-    if (error != cudaSuccess)
-        goto failed;
-    context.memory_nbytes =
-        (uint64_t)((double)free_nbytes * MEMORY_SHARE / NLANES);
-    *device_ret = context.name;
-    return TERP_OK;
-failed:
-    cudaGetLastError(); /* not for the host to find */
-    *reason_ret = cudaGetErrorString(error);
-    return TERP_ERR_DEVICE;
-}
-
-cudaError_t
-cuda_context_enter(int *previous_ret)
-{
-    cudaError_t error = cudaGetDevice(previous_ret);
-    if (error == cudaSuccess && *previous_ret != context.device)
-        error = cudaSetDevice(context.device);
+        snprintf(device->name, sizeof device->name, "%s at %04x:%02x:%02x.0",
+                 properties.name, (unsigned)properties.pciDomainID,
+                 (unsigned)properties.pciBusID,
+                 (unsigned)properties.pciDeviceID);
     return error;
 }
 
-void
-cuda_context_leave(int previous)
+/* In the device's context. */
+static cudaError_t
+fill_device(struct terp_cuda_device *device)
 {
-    if (previous != context.device)
-        cudaSetDevice(previous);
+    cudaError_t error = find_whether_kernels_wait(&device->kernels_wait);
+
+    for (int i = 0; error == cudaSuccess && i < CUDA_NSLOTS; i++)
+        error = open_slot(&device->slot[i]);
+    if (error == cudaSuccess)
+        error = cuda_tables_make(&device->tables, &device->d_tables,
+                                 device->slot[0].stream);
+    return error == cudaSuccess
+               ? error_of(device->driver.pointer_attribute(
+                     &device->d_tables_id, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+                     (CUdeviceptr)device->d_tables))
+               : error;
 }
 
-/* ---- lanes ---- */
-
-struct cuda_lane *
-cuda_lane_take(bool optional)
+/* Also of a device that was opened in part. */
+static void
+empty_device(struct terp_cuda_device *device)
 {
-    std::unique_lock<std::mutex> lock(lanes_mutex);
+    for (struct cuda_slot &slot : device->slot) {
+        cuda_slot_release(device, &slot);
+        if (slot.joined != NULL)
+            cudaEventDestroy(slot.joined);
+        if (slot.forked != NULL)
+            cudaEventDestroy(slot.forked);
+        if (slot.side != NULL)
+            cudaStreamDestroy(slot.side);
+        if (slot.stream != NULL)
+            cudaStreamDestroy(slot.stream);
+    }
+    cudaFree(device->d_tables);
+}
+
+/* Enters a context of which no more is known than that it was retained. */
+static cudaError_t
+visit_to_fill(struct terp_cuda_device *device)
+{
+    const struct cuda_driver *driver = &device->driver;
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+
+    cudaError_t error = error_of(driver->push_context(device->context));
+    if (error != cudaSuccess)
+        return error;
+    error = cudaThreadExchangeStreamCaptureMode(&mode);
+    if (error == cudaSuccess) {
+        error = fill_device(device);
+        if (error != cudaSuccess)
+            empty_device(device);
+        cudaThreadExchangeStreamCaptureMode(&mode);
+    }
+    cudaGetLastError(); /* It is not for the host to find. */
+    pop_context(driver);
+    return error;
+}
+
+enum terp_status
+cuda_device_open(const struct terp_cuda_options *options,
+                 struct terp_cuda_device **device_ret, const char **name_ret,
+                 const char **reason_ret)
+{
+    struct terp_cuda_device *device =
+        new (std::nothrow) struct terp_cuda_device();
+
+    *reason_ret = NULL;
+    if (device == NULL) {
+        *reason_ret = "there is no memory on the host";
+        return TERP_ERR_MEMORY;
+    }
+    device->memory_limit_nbytes = options->memory_limit_nbytes;
+    cudaError_t error = find_device(device, options->device, reason_ret);
+    if (error == cudaSuccess) {
+        error = error_of(
+            device->driver.primary_retain(&device->context, device->handle));
+        if (error == cudaSuccess) {
+            error = visit_to_fill(device);
+            if (error != cudaSuccess)
+                device->driver.primary_release(device->handle);
+        }
+    }
+    if (error != cudaSuccess) {
+        delete device;
+        cudaGetLastError(); /* It is not for the host to find. */
+        if (*reason_ret == NULL)
+            *reason_ret = cudaGetErrorString(error);
+        return error == cudaErrorMemoryAllocation ? TERP_ERR_MEMORY
+                                                  : TERP_ERR_DEVICE;
+    }
+    *name_ret = device->name;
+    *device_ret = device;
+    return TERP_OK;
+}
+
+/* Of a lost device nothing is left that could be released, but its context's
+ * use is counted on. */
+void
+cuda_device_close(struct terp_cuda_device *device)
+{
+    struct cuda_visit visit;
+
+    if (device == NULL)
+        return;
+    if (cuda_device_enter(device, &visit) == TERP_OK) {
+        empty_device(device);
+        cuda_device_leave(device, &visit);
+    }
+    device->driver.primary_release(device->handle);
+    delete device;
+}
+
+/* ---- entering and leaving ---- */
+
+/* Makes the context current unless it is not the one that was opened: after
+ * cudaDeviceReset it has none of our memory, and streams that were made before
+ * must not be touched. A memory's number is never given again. */
+static bool
+push_context(struct terp_cuda_device *device)
+{
+    const struct cuda_driver *driver = &device->driver;
+    unsigned long long id = 0;
+    unsigned flags;
+    int is_active = 0;
+
+    if (driver->primary_state(device->handle, &flags, &is_active) !=
+            CUDA_SUCCESS ||
+        !is_active || driver->push_context(device->context) != CUDA_SUCCESS)
+        return false;
+    if (driver->pointer_attribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+                                  (CUdeviceptr)device->d_tables) ==
+            CUDA_SUCCESS &&
+        id == device->d_tables_id)
+        return true;
+    pop_context(driver);
+    return false;
+}
+
+enum terp_status
+cuda_device_enter(struct terp_cuda_device *device, struct cuda_visit *visit)
+{
+    visit->caller = NULL;
+    if (!device->is_lost) {
+        device->driver.current_context(&visit->caller);
+        if (!push_context(device))
+            lose(device, "its context was reset or destroyed");
+    }
+    if (device->is_lost) {
+        std::lock_guard<std::mutex> lock(device->mutex);
+        cuda_reason_set("the device is lost", device->loss);
+        return TERP_ERR_DEVICE;
+    }
+    /* Beside a capture of the host's, memory may be taken and released. */
+    visit->mode = cudaStreamCaptureModeRelaxed;
+    cudaThreadExchangeStreamCaptureMode(&visit->mode);
+    kernels_wait = device->kernels_wait;
+    return TERP_OK;
+}
+
+void
+cuda_device_leave(struct terp_cuda_device *device,
+                  const struct cuda_visit *visit)
+{
+    cudaStreamCaptureMode mode = visit->mode;
+
+    cudaThreadExchangeStreamCaptureMode(&mode);
+    cudaGetLastError(); /* It is not for the host to find. */
+    pop_context(&device->driver);
+}
+
+enum terp_status
+cuda_device_judge(struct terp_cuda_device *device, struct cuda_slot *slot,
+                  const char *what, cudaError_t error)
+{
+    if (error == cudaSuccess)
+        return TERP_OK;
+    cuda_reason_set(what, cudaGetErrorString(error));
+    cudaError_t side = cudaStreamSynchronize(slot->side);
+    cudaError_t now = cudaStreamSynchronize(slot->stream);
+    /* An error that has ended a context is what each later call returns. */
+    if (side != cudaSuccess && now != cudaSuccess)
+        lose(device, cudaGetErrorString(now));
+    cudaGetLastError();
+    return error == cudaErrorMemoryAllocation ? TERP_ERR_MEMORY
+                                              : TERP_ERR_DEVICE;
+}
+
+/* ---- slots ---- */
+
+struct cuda_slot *
+cuda_slot_take(struct terp_cuda_device *device, bool optional)
+{
+    std::unique_lock<std::mutex> lock(device->mutex);
 
     for (;;) {
-        for (int i = 0; i < NLANES; i++) {
-            if (!context.lane[i].busy) {
-                context.lane[i].busy = true;
-                return &context.lane[i];
+        for (struct cuda_slot &slot : device->slot) {
+            if (!slot.busy) {
+                slot.busy = true;
+                return &slot;
             }
         }
         if (optional)
             return NULL;
-        lanes_free.wait(lock);
+        device->slot_is_free.wait(lock);
     }
 }
 
 void
-cuda_lane_give(struct cuda_lane *lane)
+cuda_slot_give(struct terp_cuda_device *device, struct cuda_slot *slot)
 {
-    std::lock_guard<std::mutex> lock(lanes_mutex);
+    std::lock_guard<std::mutex> lock(device->mutex);
 
-    lane->busy = false;
-    lanes_free.notify_one();
+    slot->busy = false;
+    device->slot_is_free.notify_one();
 }
 
-/* ---- memory of a wave ---- */
-
-static uint64_t
-aligned(uint64_t nbytes)
-{
-    return (nbytes + 255) / 256 * 256;
-}
-
-static uint64_t
-take(uint64_t *at, uint64_t nbytes)
-{
-    uint64_t begin = *at;
-    *at += aligned(nbytes);
-    return begin;
-}
-
-static void
-lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
-{
-    uint64_t value_nbytes = (uint64_t)batch->value_nbytes, at = 0;
-    struct cuda_regions *regions = &batch->at;
-
-    regions->ranges = take(&at, 8 * (batch->nranges + 1));
-    regions->frequency = take(&at, 8 * TERP_NSYMBOLS);
-    const bool ratio = batch->coding == TERP_CODING_RATIO;
-    regions->context_counts =
-        take(&at, ratio ? cuda_context_counts_nbytes(batch->ntiles) : 0);
-    regions->zeroed_nbytes = at;
-    regions->work = take(&at, batch->nvalues * value_nbytes);
-    uint64_t staging_nbytes = batch->npartitions * CUDA_PARTITION_MAX_NBYTES;
-    uint64_t tiles_nbytes = batch->npartitions * TERP_PARTITION_NTILES *
-                            terp_tile_max_nbytes(batch->coding);
-    uint64_t lattice_nbytes = nlattice * value_nbytes;
-    regions->lattice = take(
-        &at, lattice_nbytes > staging_nbytes ? lattice_nbytes : staging_nbytes);
-    regions->symbols = take(&at, 2 * batch->nvalues);
-    regions->coded = take(&at, ratio ? 2 * batch->nvalues : 0);
-    regions->contexts = take(&at, ratio ? batch->nvalues : 0);
-    regions->mask = take(&at, 8 * div_up(batch->nvalues, 64));
-    regions->runs = take(&at, 8 * div_up(batch->nvalues, 64));
-    regions->tune = take(&at, 8 * 3 * 256 * ((uint64_t)nlevels + 1));
-    uint64_t sums_nbytes = batch->raw_nbytes / 16 + 64;
-    regions->cost = take(&at, sums_nbytes + 4 * TERP_NENTRIES * batch->ntiles);
-    regions->entry = take(&at, batch->ntiles);
-    regions->nonzero = take(&at, batch->ntiles);
-    regions->nbytes = take(&at, 2 * batch->ntiles);
-    regions->begin = take(&at, 8 * (batch->npartitions + 1));
-    regions->reduced = take(&at, batch->npartitions);
-    regions->staging = take(&at, tiles_nbytes);
-    regions->codebook = take(&at, 32 << 10);
-    regions->swapped =
-        take(&at, batch->chunk.big_endian ? batch->nvalues * value_nbytes : 0);
-    regions->stride = at;
-}
-
-/* All of a batch but its pointers. */
-static struct cuda_batch
-describe(const struct cuda_wave *wave, const struct terp_layout *layout)
-{
-    struct terp_frame frame = {};
-    struct cuda_batch batch;
-
-    /* Compared byte by byte: padding too. */
-    memset(&batch, 0, sizeof batch);
-    batch.nchunks = (int)wave->nchunks;
-    batch.chunk = *wave->chunk;
-    batch.value_nbytes = wave->chunk->type == TERP_FLOAT32 ? 4 : 8;
-    frame.chunk = *wave->chunk;
-    frame.coding = TERP_CODING_RAW;
-    batch.raw_nbytes =
-        (uint64_t)terp_frame_nbytes(&frame) + terp_chunk_nbytes(wave->chunk);
-    frame.coding = TERP_CODING_HUFFMAN;
-    batch.frame_nbytes = (uint64_t)terp_frame_write(&frame, batch.frame);
-    if (wave->params == NULL && wave->ratio)
-        batch.coding = TERP_CODING_RATIO;
-    if (wave->params != NULL) {
-        batch.params = *wave->params;
-        batch.coding = terp_coding_of(wave->params->pipeline);
-        batch.max_code = terp_coding_max_code(batch.coding);
-    }
-    batch.nvalues = layout->nvalues;
-    batch.ntiles = div_up(batch.nvalues, TERP_TILE_NSYMBOLS);
-    batch.npartitions = div_up(batch.ntiles, TERP_PARTITION_NTILES);
-    batch.nranges = div_up(batch.nvalues, CUDA_RANGE_NVALUES);
-    lay_out_regions(&batch, layout->nlattice, layout->nlevels);
-    return batch;
-}
-
-/* Places of what a wave keeps in device memory, from its begin. */
-struct places {
-    uint64_t layout, chunks, src, dst, scratch, end;
-    uint64_t src_stride, dst_stride;
-};
-
-static struct places
-place(const struct cuda_wave *wave, const struct cuda_batch *batch)
-{
-    struct places p = {};
-    uint64_t at = 0, n = wave->nchunks;
-    bool decode = wave->params == NULL;
-
-    if (wave->host) {
-        /* A stream is at most as long as the values and a frame. */
-        uint64_t stream = aligned(terp_encode_bound(wave->chunk));
-        uint64_t values = aligned(terp_chunk_nbytes(wave->chunk));
-        p.src_stride = decode ? stream : values;
-        p.dst_stride = decode ? values : stream;
-    }
-    p.layout = take(&at, sizeof(struct terp_layout));
-    p.chunks = take(&at, n * sizeof(struct cuda_chunk));
-    p.src = take(&at, n * p.src_stride);
-    p.dst = take(&at, n * p.dst_stride);
-    p.scratch = take(&at, n * batch->at.stride);
-    p.end = at;
-    return p;
-}
-
-uint64_t
-cuda_wave_nbytes(const struct cuda_wave *wave)
-{
-    struct terp_layout layout;
-
-    terp_layout_make(wave->chunk, &layout);
-    struct cuda_batch batch = describe(wave, &layout);
-    return place(wave, &batch).end;
-}
-
-uint64_t
-cuda_wave_max_nbytes(void)
-{
-    return context.memory_nbytes;
-}
-
-/* Memory that grows is given up first: its contents are of no use. The new
- * may be where the old was, so that its address tells nothing. */
+/* The legacy default stream and a thread's default stream are those of the
+ * context that is current; others know theirs. */
 static cudaError_t
-grow(struct cuda_lane *lane, uint64_t d_nbytes, uint64_t h_nbytes)
+find_context(const struct terp_cuda_device *device,
+             const struct cuda_visit *visit, cudaStream_t stream,
+             CUcontext *context_ret)
 {
-    cudaError_t error = cudaSuccess;
-
-    if (lane->d_nbytes < d_nbytes) {
-        for (int i = 0; i < CUDA_NDIRECTIONS; i++)
-            lane->sequence[i].seen = false;
-        lane->has_layout = false;
-        cudaFree(lane->d_memory);
-        lane->d_memory = NULL;
-        lane->d_nbytes = 0;
-        error = cudaMalloc((void **)&lane->d_memory, d_nbytes);
-        if (error == cudaSuccess)
-            lane->d_nbytes = d_nbytes;
-    }
-    if (error == cudaSuccess && lane->h_nbytes < h_nbytes) {
-        lane->has_layout = false;
-        cudaFreeHost(lane->h_memory);
-        lane->h_memory = NULL;
-        lane->h_nbytes = 0;
-        error = cudaMallocHost((void **)&lane->h_memory, h_nbytes);
-        if (error == cudaSuccess)
-            lane->h_nbytes = h_nbytes;
-    }
-    return error;
+    *context_ret = visit->caller != NULL ? visit->caller : device->context;
+    return stream == NULL || stream == cudaStreamLegacy ||
+                   stream == cudaStreamPerThread
+               ? cudaSuccess
+               : error_of(device->driver.stream_context(stream, context_ret));
 }
 
-cudaError_t
-cuda_lane_prepare(struct cuda_lane *lane, const struct cuda_wave *wave)
+/* Records an event in the stream, whose context is current, and lets the slot
+ * wait for it. */
+static cudaError_t
+follow(cudaStream_t stream, struct cuda_slot *slot)
 {
-    struct terp_layout layout;
+    cudaStreamCaptureStatus capture;
+    cudaEvent_t event;
 
-    terp_layout_make(wave->chunk, &layout);
-    struct cuda_batch batch = describe(wave, &layout);
-    struct places p = place(wave, &batch);
-    uint64_t h_layout_nbytes = aligned(sizeof layout), h_nbytes = 0;
-    uint64_t h_chunks_at =
-        (take(&h_nbytes, h_layout_nbytes),
-         take(&h_nbytes, wave->nchunks * sizeof(struct cuda_chunk)));
-    uint64_t h_short_at = take(&h_nbytes, wave->nchunks * CUDA_SHORT_NBYTES);
-
-    cudaError_t error = grow(lane, p.end, h_nbytes);
+    cudaError_t error = cudaStreamIsCapturing(stream, &capture);
+    if (error == cudaSuccess && capture != cudaStreamCaptureStatusNone)
+        error = cudaErrorStreamCaptureUnsupported;
+    if (error == cudaSuccess)
+        error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
     if (error != cudaSuccess)
         return error;
-    batch.tables = context.tables;
-    batch.h_layout = lane->h_layout = (struct terp_layout *)lane->h_memory;
-    batch.d_layout = (const struct terp_layout *)(lane->d_memory + p.layout);
-    batch.d_chunks = (struct cuda_chunk *)(lane->d_memory + p.chunks);
-    batch.d_scratch = lane->d_memory + p.scratch;
-    batch.h_chunks = (struct cuda_chunk *)(lane->h_memory + h_chunks_at);
-    lane->h_short = lane->h_memory + h_short_at;
-    lane->d_src = lane->d_memory + p.src;
-    lane->d_dst = lane->d_memory + p.dst;
-    lane->src_stride = p.src_stride;
-    lane->dst_stride = p.dst_stride;
-    /* Other padding would only cost a copy. */
-    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-*)
-    bool equal = memcmp(lane->h_layout, &layout, sizeof layout) == 0;
-    if (!lane->has_layout || !equal) {
-        memcpy(lane->h_layout, &layout, sizeof layout);
-        error = cudaMemcpyAsync(lane->d_memory + p.layout, lane->h_layout,
-                                sizeof layout, cudaMemcpyHostToDevice,
-                                lane->stream);
-        lane->has_layout = error == cudaSuccess;
-    }
-    lane->batch = batch;
+    error = cudaEventRecord(event, stream);
+    if (error == cudaSuccess)
+        error = cudaStreamWaitEvent(slot->stream, event, 0);
+    cudaEventDestroy(event); /* It is released once it has come to pass. */
     return error;
+}
+
+/* In whichever context the stream is of. */
+static cudaError_t
+follow_anywhere(struct terp_cuda_device *device, const struct cuda_visit *visit,
+                struct cuda_slot *slot, cudaStream_t stream)
+{
+    const struct cuda_driver *driver = &device->driver;
+    CUcontext context;
+
+    cudaError_t error = find_context(device, visit, stream, &context);
+    if (error == cudaSuccess)
+        error = error_of(driver->push_context(context));
+    if (error != cudaSuccess)
+        return error;
+    error = follow(stream, slot);
+    pop_context(driver);
+    return error;
+}
+
+enum terp_status
+cuda_slot_follow(struct terp_cuda_device *device,
+                 const struct cuda_visit *visit, struct cuda_slot *slot,
+                 const struct terp_cuda_call *call)
+{
+    if (!call->has_stream || call->memory != TERP_MEMORY_DEVICE)
+        return TERP_OK;
+    cudaError_t error =
+        follow_anywhere(device, visit, slot, (cudaStream_t)call->stream);
+    enum terp_status st =
+        cuda_device_judge(device, slot, "waiting for the stream", error);
+    return error == cudaErrorStreamCaptureUnsupported ||
+                   error == cudaErrorStreamCaptureImplicit ||
+                   error == cudaErrorInvalidResourceHandle
+               ? TERP_ERR_ARGUMENT
+               : st;
+}
+
+bool
+cuda_device_trim(struct terp_cuda_device *device)
+{
+    struct cuda_slot *idle[CUDA_NSLOTS];
+    bool is_released = false;
+    int n = 0;
+
+    while (n < CUDA_NSLOTS && (idle[n] = cuda_slot_take(device, true)) != NULL)
+        n++;
+    for (int i = 0; i < n; i++) {
+        is_released = idle[i]->d_nbytes > 0 || is_released;
+        cuda_slot_release(device, idle[i]);
+        cuda_slot_give(device, idle[i]);
+    }
+    return is_released;
 }

@@ -1,9 +1,21 @@
-/* The device, its tables, and lanes: a stream with the memory of one
- * wave of chunks. A context lives as long as the process. */
+/* An opened device, its stream slots, and how a call enters and leaves it.
+ *
+ * Everything of a device lives in its primary context, which is current while
+ * a thread is in a call and at no other time: the host's own contexts neither
+ * see it nor take it with them. */
 #ifndef TERP_GPU_ENGINE_CONTEXT_CUH
 #define TERP_GPU_ENGINE_CONTEXT_CUH
 
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+
+#include "codec/engine.h"
+#include "gpu/engine/driver.cuh"
 #include "gpu/engine/state.cuh"
+
+/* Threads that are served at once; others wait. */
+#define CUDA_NSLOTS 4
 
 /* What runs again and again between upload and download. */
 enum cuda_direction {
@@ -12,21 +24,22 @@ enum cuda_direction {
     CUDA_NDIRECTIONS
 };
 
-/* A captured sequence and what it was captured for. */
+/* A sequence of kernels as a graph, and the batch that it is for. */
 struct cuda_sequence {
     cudaGraphExec_t graph; /* NULL until the same batch came twice */
     bool seen;
     struct cuda_batch batch;
 };
 
-struct cuda_lane {
+/* A stream with the memory of one batch of chunks. */
+struct cuda_slot {
     bool busy;
     cudaStream_t stream;
     cudaStream_t side; /* from `forked` to `joined` beside the other */
     cudaEvent_t forked, joined;
     uint8_t *d_memory, *h_memory; /* h_: pinned */
     uint64_t d_nbytes, h_nbytes;
-    /* Of the wave at work, in these memories. */
+    /* Of the batch at work, in these memories. */
     struct cuda_batch batch;
     uint8_t *h_short;       /* [nchunks][CUDA_SHORT_NBYTES] */
     uint8_t *d_src, *d_dst; /* of calls from host memory */
@@ -37,42 +50,76 @@ struct cuda_lane {
     struct cuda_sequence sequence[CUDA_NDIRECTIONS];
 };
 
-/* Chunks of a wave and what they need beside the stages' memory. */
-struct cuda_wave {
-    const struct terp_chunk *chunk;
-    const struct terp_params *params; /* NULL: decode */
-    uint64_t nchunks;
-    bool host;  /* the caller's memory */
-    bool ratio; /* decode: there may be ratio streams */
+struct terp_cuda_device {
+    char name[256 + sizeof " at 12345678:12:12.0"];
+    struct cuda_driver driver;
+    CUdevice handle;
+    CUcontext context;
+    bool kernels_wait; /* see gpu/engine/platform.cuh */
+    struct cuda_tables tables;
+    uint8_t *d_tables;
+    unsigned long long d_tables_id; /* of the allocation: no other has it */
+    uint64_t memory_limit_nbytes;   /* 0: none */
+
+    std::atomic<uint64_t> held_nbytes; /* by slots, of the device's memory */
+
+    std::mutex mutex; /* for all that follows */
+    std::condition_variable slot_is_free;
+    struct cuda_slot slot[CUDA_NSLOTS]; /* but for what its thread uses */
+    std::atomic<bool> is_lost;          /* but for reading */
+    char loss[128];
 };
 
-/* Opens the device that TERP_DEVICE or the local rank names. NULL, and why. */
+/* A call that is in the device: what the host's thread gets back after it. */
+struct cuda_visit {
+    CUcontext caller; /* the thread's own; NULL: it has none */
+    cudaStreamCaptureMode mode;
+};
+
+/* As struct terp_cuda_engine says of them. */
 enum terp_status
-cuda_context_open(const char **device_ret, const char **reason_ret);
-
-/* Makes the context's device the calling thread's, and back again. */
-cudaError_t
-cuda_context_enter(int *previous_ret);
+cuda_device_open(const struct terp_cuda_options *options,
+                 struct terp_cuda_device **device_ret, const char **name_ret,
+                 const char **reason_ret);
 void
-cuda_context_leave(int previous);
+cuda_device_close(struct terp_cuda_device *device);
 
-/* A lane that no other thread has; waits for one, or with `optional` returns
+/* Makes the device's context the calling thread's. TERP_ERR_DEVICE: it is
+ * lost. */
+enum terp_status
+cuda_device_enter(struct terp_cuda_device *device, struct cuda_visit *visit);
+void
+cuda_device_leave(struct terp_cuda_device *device,
+                  const struct cuda_visit *visit);
+
+/* A slot that no other thread has; waits for one, or with `optional` returns
  * NULL. */
-struct cuda_lane *
-cuda_lane_take(bool optional);
+struct cuda_slot *
+cuda_slot_take(struct terp_cuda_device *device, bool optional);
 void
-cuda_lane_give(struct cuda_lane *lane);
+cuda_slot_give(struct terp_cuda_device *device, struct cuda_slot *slot);
 
-/* Bytes of device memory that a wave takes. */
-uint64_t
-cuda_wave_nbytes(const struct cuda_wave *wave);
+/* Lets what comes next in the slot wait for the caller's stream, if the call
+ * has one. TERP_ERR_ARGUMENT: that cannot be. */
+enum terp_status
+cuda_slot_follow(struct terp_cuda_device *device,
+                 const struct cuda_visit *visit, struct cuda_slot *slot,
+                 const struct terp_cuda_call *call);
 
-/* The most that waves may take. */
-uint64_t
-cuda_wave_max_nbytes(void);
+/* Releases the memory of slots that no thread has. False: there was none. */
+bool
+cuda_device_trim(struct terp_cuda_device *device);
 
-/* Describes the wave in lane->batch; its memory grows where it must. */
-cudaError_t
-cuda_lane_prepare(struct cuda_lane *lane, const struct cuda_wave *wave);
+/* What an error means for the call that met it in a slot, whose work it waits
+ * for; the device is lost if its stream no longer works. Keeps the reason. */
+enum terp_status
+cuda_device_judge(struct terp_cuda_device *device, struct cuda_slot *slot,
+                  const char *what, cudaError_t error);
+
+/* Why the thread's last call failed. */
+void
+cuda_reason_set(const char *what, const char *why);
+const char *
+cuda_reason(void);
 
 #endif

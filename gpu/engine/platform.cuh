@@ -9,6 +9,8 @@
 #include <cuda_runtime.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <tuple>
+#include <type_traits>
 
 /* A kernel's parameter that stays where it was passed. */
 #ifndef __CUDACC__
@@ -20,6 +22,9 @@
 
 /* The codec's headers are C11. */
 #define _Static_assert static_assert
+
+/* All threads of a warp take part. */
+#define FULL_WARP_MASK 0xFFFFFFFFu
 
 /* The block's dynamic shared memory, aligned to 16 bytes. */
 template <typename T>
@@ -100,8 +105,18 @@ wait_async(void)
 #endif
 }
 
-/* The kernels wait for each other by wait_for_kernels. */
-inline bool kernels_wait = false;
+/* On the device that the thread works on, kernels wait for each other by
+ * wait_for_kernels. */
+inline thread_local bool kernels_wait = false;
+
+/* Takes a thread's launches instead of the device. */
+struct launch_recorder {
+    cudaError_t (*add)(struct launch_recorder *recorder, cudaStream_t stream,
+                       const cudaKernelNodeParams *kernel);
+};
+
+/* The one that takes this thread's launches; NULL: the device does. */
+inline thread_local struct launch_recorder *thread_recorder = NULL;
 
 /* Launches kernel(arguments...), which are converted to its parameters' types.
  * Returns what the launch returned; errors of the kernel itself come later. */
@@ -110,6 +125,24 @@ static inline cudaError_t
 launch(void (*kernel)(Expected...), dim3 grid, dim3 block, size_t shared_nbytes,
        cudaStream_t stream, Actual... arguments)
 {
+    if (thread_recorder != NULL) {
+#ifndef __CUDACC__
+        emulator_know(kernel);
+#endif
+        std::tuple<std::remove_const_t<Expected>...> values(arguments...);
+        return std::apply(
+            [&](auto &...value) {
+                void *at[] = {&value..., NULL};
+                cudaKernelNodeParams node = {};
+                node.func = (void *)kernel;
+                node.gridDim = grid;
+                node.blockDim = block;
+                node.sharedMemBytes = (unsigned)shared_nbytes;
+                node.kernelParams = at;
+                return thread_recorder->add(thread_recorder, stream, &node);
+            },
+            values);
+    }
     cudaLaunchConfig_t config = {};
     config.gridDim = grid;
     config.blockDim = block;

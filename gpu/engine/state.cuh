@@ -242,8 +242,9 @@ cudaError_t
 cuda_stream_write(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Checksums into the streams, but for those of CUDA_SHORT_NBYTES or less,
- * which the host seals, and those of small chunks, which cuda_stream_write has
- * sealed. */
+ * which the host seals. Not for batches of CUDA_SMALL_CHUNK_NPARTITIONS or
+ * less, whose streams cuda_stream_write has sealed. */
+#define CUDA_SMALL_CHUNK_NPARTITIONS 4
 #define CUDA_SHORT_NBYTES 256
 cudaError_t
 cuda_seal(const struct cuda_batch *batch, cudaStream_t stream);
@@ -260,8 +261,9 @@ cudaError_t
 cuda_verify(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Model; walks over the section of specials (runs, specials_end) and of
- * escapes (nescapes, escapes_end). Constant: its value. It looks at frames
- * itself, by h_chunks: states may be set up meanwhile. */
+ * escapes (nescapes, escapes_end), and reads the index of tiles (nonzero,
+ * entry, nbytes, begin, reduced; payload_at; books). Constant: its value. It
+ * looks at frames itself, by h_chunks: states may be set up meanwhile. */
 cudaError_t
 cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream);
 
@@ -269,10 +271,6 @@ cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream);
  * it may run beside what comes before these. */
 cudaError_t
 cuda_specials_mask(const struct cuda_batch *batch, cudaStream_t stream);
-
-/* nonzero, entry, nbytes, begin, reduced; payload_at; books. */
-cudaError_t
-cuda_tile_index_read(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Symbols in tile order; `ranges`, or the list of escapes. Those in context
  * order go to the region `coded`, and nothing tells of their escapes. */

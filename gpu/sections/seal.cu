@@ -1,6 +1,6 @@
 /* Checksums of streams: cuda_seal writes them, cuda_verify compares them. */
 #include "gpu/block/checksum.cuh"
-#include "gpu/sections/stream_small.cuh"
+#include "gpu/engine/state.cuh"
 
 #define NTHREADS 512
 
@@ -60,8 +60,6 @@ grid_of(const struct cuda_batch *batch)
 cudaError_t
 cuda_seal(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    if (batch->npartitions <= CUDA_SMALL_CHUNK_NPARTITIONS)
-        return cudaSuccess; /* cuda_stream_write has sealed the streams */
     return launch(seal, grid_of(batch), NTHREADS, 0, stream, *batch);
 }
 

@@ -308,12 +308,3 @@ cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream)
                : launch(read_streams<LONG_INDEX_NTHREADS>, grid,
                         dim3(LONG_INDEX_NTHREADS), 0, stream, *batch);
 }
-
-/* Done by the launch of cuda_model_read, which reads on. */
-cudaError_t
-cuda_tile_index_read(const struct cuda_batch *batch, cudaStream_t stream)
-{
-    (void)batch;
-    (void)stream;
-    return cudaSuccess;
-}

@@ -4,10 +4,8 @@
 
 #include "gpu/engine/state.cuh"
 
-/* A small chunk has no more partitions than this. */
-#define CUDA_SMALL_CHUNK_NPARTITIONS 4
-
-/* Does what cuda_stream_write and cuda_seal do, for small chunks. */
+/* cuda_stream_write and cuda_seal for chunks of CUDA_SMALL_CHUNK_NPARTITIONS or
+ * less: one block writes and seals a stream. */
 cudaError_t
 cuda_small_stream_write(const struct cuda_batch *batch, cudaStream_t stream);
 

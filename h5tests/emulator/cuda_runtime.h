@@ -4,8 +4,11 @@
  * side shows and what it cannot is said in h5tests/emulator/emulator.h.
  *
  * The host side: device memory is the host's, filled with 0xA5. Copies and
- * launches are done when they are asked for, in any stream; only work put into
- * a stream that is being captured waits for its graph's launch. */
+ * launches are done when they are asked for, in any stream, but for streams
+ * that a test holds (emulator_failures.h). A graph's kernels are done in an
+ * order that its edges allow and that is far from the one in which they were
+ * added. What a context holds is gone when it is reset or destroyed; a stream
+ * that is used then ends the program. */
 #ifndef TERP_EMULATED_CUDA_RUNTIME_H
 #define TERP_EMULATED_CUDA_RUNTIME_H
 
@@ -30,8 +33,10 @@ enum cudaError_t {
     cudaErrorInvalidResourceHandle = 400,
     cudaErrorNotReady = 600,
     cudaErrorIllegalAddress = 700,
+    cudaErrorContextIsDestroyed = 709,
     cudaErrorLaunchFailure = 719,
     cudaErrorStreamCaptureUnsupported = 900,
+    cudaErrorStreamCaptureImplicit = 906,
     cudaErrorUnknown = 999
 };
 
@@ -73,6 +78,25 @@ enum cudaStreamCaptureMode {
     cudaStreamCaptureModeRelaxed
 };
 
+enum cudaStreamCaptureStatus {
+    cudaStreamCaptureStatusNone,
+    cudaStreamCaptureStatusActive,
+    cudaStreamCaptureStatusInvalidated
+};
+
+enum cudaDriverEntryPointQueryResult {
+    cudaDriverEntryPointSuccess,
+    cudaDriverEntryPointSymbolNotFound,
+    cudaDriverEntryPointVersionNotSufficent
+};
+
+enum cudaGraphDependencyType {
+    cudaGraphDependencyTypeDefault,
+    cudaGraphDependencyTypeProgrammatic
+};
+
+#define cudaEnableDefault 0U
+#define cudaGraphKernelNodePortProgrammatic 1
 #define cudaStreamNonBlocking 1U
 #define cudaEventBlockingSync 1U
 #define cudaEventDisableTiming 2U
@@ -82,10 +106,27 @@ enum cudaStreamCaptureMode {
 struct emulator_stream;
 struct emulator_event;
 struct emulator_graph;
+struct emulator_node;
+struct emulator_executable;
 typedef emulator_stream *cudaStream_t;
 typedef emulator_event *cudaEvent_t;
 typedef emulator_graph *cudaGraph_t;
-typedef emulator_graph *cudaGraphExec_t;
+typedef emulator_node *cudaGraphNode_t;
+typedef emulator_executable *cudaGraphExec_t;
+
+#define cudaStreamLegacy ((cudaStream_t)1)
+#define cudaStreamPerThread ((cudaStream_t)2)
+
+struct cudaKernelNodeParams {
+    void *func;
+    dim3 gridDim, blockDim;
+    unsigned sharedMemBytes;
+    void **kernelParams, **extra;
+};
+
+struct cudaGraphEdgeData {
+    unsigned char from_port, to_port, type, reserved[5];
+};
 
 struct cudaLaunchAttribute;
 struct cudaLaunchConfig_t {
@@ -132,6 +173,12 @@ cudaError_t
 cudaGetDeviceProperties(cudaDeviceProp *properties_ret, int device);
 cudaError_t
 cudaDeviceSynchronize(void);
+cudaError_t
+cudaDeviceReset(void);
+cudaError_t
+cudaGetDriverEntryPointByVersion(const char *name, void **function_ret,
+                                 unsigned version, unsigned long long flags,
+                                 cudaDriverEntryPointQueryResult *result_ret);
 cudaError_t
 cudaDriverGetVersion(int *version_ret);
 cudaError_t
@@ -192,6 +239,20 @@ cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t
 cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph_ret);
 cudaError_t
+cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *status_ret);
+cudaError_t
+cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *mode);
+cudaError_t
+cudaGraphCreate(cudaGraph_t *graph_ret, unsigned flags);
+cudaError_t
+cudaGraphAddKernelNode(cudaGraphNode_t *node_ret, cudaGraph_t graph,
+                       const cudaGraphNode_t *before, size_t nbefore,
+                       const cudaKernelNodeParams *kernel);
+cudaError_t
+cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t *from,
+                         const cudaGraphNode_t *to,
+                         const cudaGraphEdgeData *edges, size_t n);
+cudaError_t
 cudaGraphInstantiate(cudaGraphExec_t *executable_ret, cudaGraph_t graph,
                      unsigned long long flags = 0);
 cudaError_t
@@ -208,6 +269,32 @@ emulator_set_shared_limit(const void *kernel, int nbytes);
 cudaError_t
 emulator_launch(const cudaLaunchConfig_t *config, const void *kernel_at,
                 std::function<void()> kernel);
+
+/* What a kernel does with the arguments that a graph's node points to. */
+typedef std::function<std::function<void()>(void **)> emulator_kernel;
+
+void
+emulator_know_at(const void *kernel_at, emulator_kernel kernel);
+
+template <typename... Values, size_t... I>
+std::tuple<Values...>
+emulator_arguments(void **at, std::index_sequence<I...>)
+{
+    return {*(Values *)at[I]...};
+}
+
+/* Lets a graph have this kernel, of whose parameters a node tells nothing. */
+template <typename... Parameters>
+void
+emulator_know(void (*kernel)(Parameters...))
+{
+    emulator_know_at((const void *)kernel, [kernel](void **arguments) {
+        std::tuple<std::decay_t<Parameters>...> copies =
+            emulator_arguments<std::decay_t<Parameters>...>(
+                arguments, std::index_sequence_for<Parameters...>());
+        return [kernel, copies] { std::apply(kernel, copies); };
+    });
+}
 
 template <typename Kernel>
 cudaError_t

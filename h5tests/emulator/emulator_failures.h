@@ -1,4 +1,5 @@
-/* What a test may ask of the emulator: failing calls, and counts. For C too. */
+/* What a test may ask of the emulator: failing calls, little memory, late work,
+ * and counts. For C too. */
 #ifndef TERP_EMULATOR_FAILURES_H
 #define TERP_EMULATOR_FAILURES_H
 
@@ -9,19 +10,39 @@
 extern "C" {
 #endif
 
-/* Lets the next `ncalls` calls of the runtime succeed and makes the one after
- * them fail with this cudaError_t; where `sticky`, all later ones too. Calls
- * that only name or read errors neither count nor fail. What a failing call
- * should release is released. */
+/* Lets the next `ncalls` calls of the runtime and the driver succeed and makes
+ * the one after them fail with this cudaError_t; where `sticky`, all later ones
+ * too. Calls that only name or read errors neither count nor fail. What a
+ * failing call should release is released. */
 void
 emulator_fail_after(uint64_t ncalls, int error, int sticky);
+
+/* From now on no graph can be made or launched, which fails with this
+ * cudaError_t; 0: it can. */
+void
+emulator_fail_graphs(int error);
+
+/* Graphs that were launched so far. */
+uint64_t
+emulator_ngraphs(void);
 
 /* No call fails any more. */
 void
 emulator_fail_never(void);
 
-/* Calls of the runtime so far, those of them that only release something, and
- * allocations, streams, events and graphs that were made and not yet released.
+/* From now on no more than `nbytes` of the device's memory can be taken,
+ * though cudaMemGetInfo says that there is more. */
+void
+emulator_limit_memory(uint64_t nbytes);
+
+/* From now on work in this stream is done as late as it may be: when something
+ * waits for it. NULL: the default one. */
+void
+emulator_hold(void *stream);
+
+/* Calls of the runtime and the driver so far, those of them that only release
+ * something, and allocations, streams, events and graphs that were made and not
+ * yet released.
  */
 uint64_t
 emulator_ncalls(void);

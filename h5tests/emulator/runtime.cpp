@@ -1,26 +1,52 @@
-/* The emulated runtime's host side: memory, streams, graphs and failures. */
+/* The emulated runtime's and driver's host side: contexts, memory, streams,
+ * graphs and failures. */
 #include "cuda_runtime.h"
 #include "emulator_failures.h"
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cuda.h>
+#include <deque>
 #include <map>
 #include <mutex>
+#include <set>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string>
 #include <vector>
 
-/* Streams that are being captured share a graph with the first of them. */
-struct emulator_graph {
-    std::vector<std::function<void()>> work;
-    std::vector<emulator_stream *> streams;
+/* A context: what it holds dies with it. */
+struct emulator_context {
+    bool is_primary;
+    bool is_active; /* of the primary one: someone has used or retained it */
 };
 
 struct emulator_stream {
-    emulator_graph *capture; /* null: work is done at once */
+    emulator_context *context;
+    bool is_captured;
+    bool is_held; /* work waits in `queue` until someone waits for it */
+    std::vector<std::function<void()>> queue;
 };
 
 struct emulator_event {
-    emulator_graph *capture; /* of the stream that it was recorded in */
+    emulator_stream *stream; /* that is held, or null */
+    size_t nqueued;          /* of its work, comes before the event */
     std::chrono::steady_clock::time_point time;
+};
+
+/* A kernel of a graph and those that it comes after. */
+struct emulator_node {
+    std::function<void()> work;
+    std::vector<const emulator_node *> before;
+};
+
+struct emulator_graph {
+    std::deque<emulator_node> nodes;
+};
+
+/* A graph's work in an order in which it may be done. */
+struct emulator_executable {
+    std::vector<std::function<void()>> work;
 };
 
 namespace
@@ -34,37 +60,61 @@ constexpr unsigned MAX_BLOCK_NTHREADS = 1024;
 struct allocation {
     size_t nbytes;
     bool is_device;
+    emulator_context *context;
+    unsigned long long id;
 };
 
-std::mutex lock; /* for all that follows but last_error */
+std::mutex lock; /* for all that follows but what is a thread's own */
 std::map<uintptr_t, allocation> allocations;
 std::map<const void *, int> shared_limits;
-size_t device_nbytes;
+std::map<const void *, emulator_kernel> kernels;
+std::set<emulator_stream *> streams;
+emulator_context primary = {true, false};
+size_t device_nbytes, device_limit_nbytes = DEVICE_NBYTES;
+unsigned long long nallocations;
 int64_t nlive;
 uint64_t ncalls, nreleases;
 uint64_t fails_at = UINT64_MAX;
 cudaError_t failure = cudaSuccess;
 bool failure_is_sticky;
+std::atomic<cudaError_t> graph_failure = cudaSuccess;
+std::atomic<uint64_t> ngraphs;
 
 thread_local cudaError_t last_error = cudaSuccess;
+thread_local std::vector<emulator_context *> stack; /* current: the last */
+thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 
-/* A call of the runtime: the failure that a test asked for, or what it does. */
+/* The failure that a test asked for, or success: a call of the runtime or the
+ * driver is about to be done. */
+cudaError_t
+begin_call(void)
+{
+    std::lock_guard<std::mutex> guard(lock);
+    uint64_t at = ncalls++;
+    return at == fails_at || (at > fails_at && failure_is_sticky) ? failure
+                                                                  : cudaSuccess;
+}
+
+/* A call of the runtime. */
 template <typename Act>
 cudaError_t
 call(Act act)
 {
-    cudaError_t error = cudaSuccess;
-    {
-        std::lock_guard<std::mutex> guard(lock);
-        uint64_t at = ncalls++;
-        if (at == fails_at || (at > fails_at && failure_is_sticky))
-            error = failure;
-    }
+    cudaError_t error = begin_call();
     if (error == cudaSuccess)
         error = act();
     if (error != cudaSuccess && error != cudaErrorNotReady)
         last_error = error;
     return error;
+}
+
+/* A call of the driver, which keeps no last error. */
+template <typename Act>
+CUresult
+call_driver(Act act)
+{
+    cudaError_t error = begin_call();
+    return (CUresult)(error == cudaSuccess ? act() : error);
 }
 
 /* A call that has released something; it may fail all the same. */
@@ -76,6 +126,17 @@ call_to_release(cudaError_t error)
         nreleases++;
     }
     return call([=] { return error; });
+}
+
+/* The same of the driver. */
+CUresult
+call_driver_to_release(void)
+{
+    {
+        std::lock_guard<std::mutex> guard(lock);
+        nreleases++;
+    }
+    return call_driver([] { return cudaSuccess; });
 }
 
 /* What a call does that always succeeds. */
@@ -92,24 +153,48 @@ count_live(int64_t change)
     nlive += change;
 }
 
+/* What is done in a context is done in the primary one where a thread has
+ * none, which it has from then on. */
+emulator_context *
+use_context(void)
+{
+    if (stack.empty())
+        stack.push_back(&primary);
+    std::lock_guard<std::mutex> guard(lock);
+    stack.back()->is_active = true;
+    return stack.back();
+}
+
 cudaError_t
 allocate(void **at_ret, size_t nbytes, bool is_device)
 {
+    emulator_context *context = use_context();
     std::lock_guard<std::mutex> guard(lock);
     *at_ret = nullptr;
     if (nbytes == 0)
         return cudaSuccess;
-    if (is_device && nbytes > DEVICE_NBYTES - device_nbytes)
+    if (is_device && (device_nbytes > device_limit_nbytes ||
+                      nbytes > device_limit_nbytes - device_nbytes))
         return cudaErrorMemoryAllocation;
     void *at = aligned_alloc(256, (nbytes + 255) / 256 * 256);
     if (at == nullptr)
         return cudaErrorMemoryAllocation;
     memset(at, 0xA5, nbytes);
-    allocations[(uintptr_t)at] = {nbytes, is_device};
+    allocations[(uintptr_t)at] = {nbytes, is_device, context, ++nallocations};
     device_nbytes += is_device ? nbytes : 0;
     nlive++;
     *at_ret = at;
     return cudaSuccess;
+}
+
+/* `lock` is held. */
+void
+forget(std::map<uintptr_t, allocation>::iterator found)
+{
+    device_nbytes -= found->second.is_device ? found->second.nbytes : 0;
+    free((void *)found->first);
+    allocations.erase(found);
+    nlive--;
 }
 
 cudaError_t
@@ -121,11 +206,43 @@ release(void *at, bool is_device)
     auto found = allocations.find((uintptr_t)at);
     if (found == allocations.end() || found->second.is_device != is_device)
         return cudaErrorInvalidValue;
-    device_nbytes -= is_device ? found->second.nbytes : 0;
-    allocations.erase(found);
-    nlive--;
-    free(at);
+    forget(found);
     return cudaSuccess;
+}
+
+/* All that a context holds is gone. */
+void
+empty_context(emulator_context *context)
+{
+    std::lock_guard<std::mutex> guard(lock);
+    for (auto at = allocations.begin(); at != allocations.end();) {
+        auto next = std::next(at);
+        if (at->second.context == context)
+            forget(at);
+        at = next;
+    }
+    for (auto at = streams.begin(); at != streams.end();) {
+        emulator_stream *stream = *at;
+        at = stream->context == context ? streams.erase(at) : std::next(at);
+    }
+    context->is_active = false;
+}
+
+/* The stream itself, or what stands for the default ones. A stream whose
+ * context is gone ends the program, as using it does with CUDA. */
+emulator_stream *
+check_stream(cudaStream_t stream)
+{
+    static emulator_stream default_stream = {&primary, false, false, {}};
+    if (stream == nullptr || stream == cudaStreamLegacy ||
+        stream == cudaStreamPerThread)
+        return &default_stream;
+    std::lock_guard<std::mutex> guard(lock);
+    if (streams.count(stream) == 0) {
+        fputs("emulator: a stream is used that is gone\n", stderr);
+        abort();
+    }
+    return stream;
 }
 
 /* The allocation that all of these bytes lie in, or null; `lock` is held. */
@@ -151,12 +268,25 @@ is_on_device(const void *at, size_t nbytes)
     return found != nullptr && found->is_device;
 }
 
-/* Does the work, or keeps it for the graph that the stream is captured in. */
-cudaError_t
-enqueue(cudaStream_t stream, std::function<void()> work)
+/* Does the first `n` of what waits in a held stream. */
+void
+flush(emulator_stream *stream, size_t n)
 {
-    if (stream != nullptr && stream->capture != nullptr)
-        stream->capture->work.push_back(std::move(work));
+    std::vector<std::function<void()>> work(stream->queue.begin(),
+                                            stream->queue.begin() + (long)n);
+    stream->queue.erase(stream->queue.begin(), stream->queue.begin() + (long)n);
+    for (const std::function<void()> &one : work)
+        one();
+}
+
+/* Does the work, or lets it wait in a stream that is held. */
+cudaError_t
+enqueue(cudaStream_t at, std::function<void()> work)
+{
+    emulator_stream *stream = check_stream(at);
+    use_context();
+    if (stream->is_held)
+        stream->queue.push_back(std::move(work));
     else
         work();
     return cudaSuccess;
@@ -186,10 +316,8 @@ fill(void *dst, int byte, size_t nbytes, cudaStream_t stream)
 }
 
 bool
-is_valid(const cudaLaunchConfig_t *config, const void *kernel)
+is_valid(dim3 grid, dim3 block, size_t shared_nbytes, const void *kernel)
 {
-    const dim3 &grid = config->gridDim;
-    const dim3 &block = config->blockDim;
     uint64_t nthreads = (uint64_t)block.x * block.y * block.z;
     int limit = DEFAULT_SHARED_NBYTES;
     {
@@ -202,7 +330,32 @@ is_valid(const cudaLaunchConfig_t *config, const void *kernel)
            grid.y <= UINT16_MAX && grid.z <= UINT16_MAX && nthreads >= 1 &&
            block.x <= MAX_BLOCK_NTHREADS && block.y <= MAX_BLOCK_NTHREADS &&
            block.z <= 64 && nthreads <= MAX_BLOCK_NTHREADS &&
-           config->dynamicSmemBytes <= (size_t)limit && config->numAttrs == 0;
+           shared_nbytes <= (size_t)limit;
+}
+
+/* Of the nodes that may be next the one that was added last: a dependency that
+ * is missing lets work be done before what it needs. */
+std::vector<std::function<void()>>
+order(const emulator_graph &graph)
+{
+    std::vector<std::function<void()>> work;
+    std::set<const emulator_node *> done;
+    while (work.size() < graph.nodes.size()) {
+        size_t nbefore = work.size();
+        for (auto node = graph.nodes.rbegin();
+             node != graph.nodes.rend() && work.size() == nbefore; node++) {
+            bool is_ready = done.count(&*node) == 0;
+            for (const emulator_node *before : node->before)
+                is_ready = is_ready && done.count(before) != 0;
+            if (is_ready) {
+                done.insert(&*node);
+                work.push_back(node->work);
+            }
+        }
+        if (work.size() == nbefore)
+            break; /* a circle */
+    }
+    return work;
 }
 
 } // namespace
@@ -214,6 +367,18 @@ emulator_fail_after(uint64_t n, int error, int sticky)
     fails_at = ncalls + n;
     failure = (cudaError_t)error;
     failure_is_sticky = sticky != 0;
+}
+
+void
+emulator_fail_graphs(int error)
+{
+    graph_failure = (cudaError_t)error;
+}
+
+uint64_t
+emulator_ngraphs(void)
+{
+    return ngraphs;
 }
 
 void
@@ -243,6 +408,19 @@ emulator_nlive(void)
 {
     std::lock_guard<std::mutex> guard(lock);
     return nlive;
+}
+
+void
+emulator_limit_memory(uint64_t nbytes)
+{
+    std::lock_guard<std::mutex> guard(lock);
+    device_limit_nbytes = std::min(nbytes, (uint64_t)DEVICE_NBYTES);
+}
+
+void
+emulator_hold(void *stream)
+{
+    check_stream((cudaStream_t)stream)->is_held = true;
 }
 
 cudaError_t
@@ -289,17 +467,34 @@ cudaGetDeviceCount(int *count_ret)
     return call([=] { return *count_ret = 1, cudaSuccess; });
 }
 
+/* The device's primary context becomes the thread's. */
 cudaError_t
 cudaSetDevice(int device)
 {
-    return call(
-        [=] { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; });
+    return call([=] {
+        if (device != 0)
+            return cudaErrorInvalidDevice;
+        if (stack.empty())
+            stack.push_back(nullptr);
+        stack.back() = &primary;
+        use_context();
+        return cudaSuccess;
+    });
 }
 
 cudaError_t
 cudaGetDevice(int *device_ret)
 {
     return call([=] { return *device_ret = 0, cudaSuccess; });
+}
+
+cudaError_t
+cudaDeviceReset(void)
+{
+    return call([] {
+        empty_context(&primary);
+        return cudaSuccess;
+    });
 }
 
 /* As an H200 says. */
@@ -441,27 +636,38 @@ cudaError_t
 cudaStreamCreateWithFlags(cudaStream_t *stream_ret, unsigned)
 {
     return call([=] {
-        *stream_ret = new emulator_stream{nullptr};
-        count_live(1);
+        emulator_context *context = use_context();
+        *stream_ret = new emulator_stream{context, false, false, {}};
+        std::lock_guard<std::mutex> guard(lock);
+        streams.insert(*stream_ret);
+        nlive++;
         return cudaSuccess;
     });
 }
 
 cudaError_t
-cudaStreamDestroy(cudaStream_t stream)
+cudaStreamDestroy(cudaStream_t at)
 {
+    emulator_stream *stream = check_stream(at);
+    flush(stream, stream->queue.size());
+    {
+        std::lock_guard<std::mutex> guard(lock);
+        streams.erase(stream);
+        nlive--;
+    }
     delete stream;
-    count_live(-1);
     return call_to_release(cudaSuccess);
 }
 
 cudaError_t
-cudaStreamSynchronize(cudaStream_t stream)
+cudaStreamSynchronize(cudaStream_t at)
 {
+    emulator_stream *stream = check_stream(at);
     return call([=] {
-        return stream != nullptr && stream->capture != nullptr
-                   ? cudaErrorStreamCaptureUnsupported
-                   : cudaSuccess;
+        if (stream->is_captured)
+            return cudaErrorStreamCaptureUnsupported;
+        flush(stream, stream->queue.size());
+        return cudaSuccess;
     });
 }
 
@@ -471,15 +677,50 @@ cudaStreamQuery(cudaStream_t stream)
     return cudaStreamSynchronize(stream);
 }
 
-/* Waiting for work that is being captured captures the waiting stream too. */
+cudaError_t
+cudaStreamIsCapturing(cudaStream_t at, cudaStreamCaptureStatus *status_ret)
+{
+    emulator_stream *stream = check_stream(at);
+    return call([=] {
+        *status_ret = stream->is_captured ? cudaStreamCaptureStatusActive
+                                          : cudaStreamCaptureStatusNone;
+        return cudaSuccess;
+    });
+}
+
+/* What is put into the stream meanwhile is done all the same: nobody here needs
+ * the graph. */
+cudaError_t
+cudaStreamBeginCapture(cudaStream_t at, cudaStreamCaptureMode)
+{
+    emulator_stream *stream = check_stream(at);
+    return call([=] { return stream->is_captured = true, cudaSuccess; });
+}
+
+cudaError_t
+cudaStreamEndCapture(cudaStream_t at, cudaGraph_t *graph_ret)
+{
+    emulator_stream *stream = check_stream(at);
+    stream->is_captured = false;
+    return cudaGraphCreate(graph_ret, 0);
+}
+
+cudaError_t
+cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *mode)
+{
+    return call([=] { return std::swap(*mode, capture_mode), cudaSuccess; });
+}
+
+/* What the event comes after in a stream that is held is done now, at the
+ * latest time that there is. */
 cudaError_t
 cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
 {
+    check_stream(stream);
     return call([=] {
-        if (event->capture != nullptr && stream->capture == nullptr) {
-            stream->capture = event->capture;
-            stream->capture->streams.push_back(stream);
-        }
+        if (event->stream != nullptr)
+            flush(event->stream, event->nqueued);
+        event->stream = nullptr;
         return cudaSuccess;
     });
 }
@@ -494,6 +735,7 @@ cudaError_t
 cudaEventCreateWithFlags(cudaEvent_t *event_ret, unsigned)
 {
     return call([=] {
+        use_context();
         *event_ret = new emulator_event{};
         count_live(1);
         return cudaSuccess;
@@ -501,10 +743,12 @@ cudaEventCreateWithFlags(cudaEvent_t *event_ret, unsigned)
 }
 
 cudaError_t
-cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+cudaEventRecord(cudaEvent_t event, cudaStream_t at)
 {
+    emulator_stream *stream = check_stream(at);
     return call([=] {
-        event->capture = stream == nullptr ? nullptr : stream->capture;
+        event->stream = stream->is_held ? stream : nullptr;
+        event->nqueued = stream->queue.size();
         event->time = std::chrono::steady_clock::now();
         return cudaSuccess;
     });
@@ -517,9 +761,9 @@ cudaEventQuery(cudaEvent_t)
 }
 
 cudaError_t
-cudaEventSynchronize(cudaEvent_t)
+cudaEventSynchronize(cudaEvent_t event)
 {
-    return call(nothing);
+    return cudaStreamWaitEvent(nullptr, event, 0);
 }
 
 cudaError_t
@@ -541,27 +785,48 @@ cudaEventDestroy(cudaEvent_t event)
 }
 
 cudaError_t
-cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode)
+cudaGraphCreate(cudaGraph_t *graph_ret, unsigned)
 {
     return call([=] {
-        if (stream == nullptr || stream->capture != nullptr)
-            return cudaErrorStreamCaptureUnsupported;
-        stream->capture = new emulator_graph;
-        stream->capture->streams.push_back(stream);
+        if (graph_failure != cudaSuccess)
+            return graph_failure.load();
+        *graph_ret = new emulator_graph;
         count_live(1);
         return cudaSuccess;
     });
 }
 
 cudaError_t
-cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph_ret)
+cudaGraphAddKernelNode(cudaGraphNode_t *node_ret, cudaGraph_t graph,
+                       const cudaGraphNode_t *before, size_t nbefore,
+                       const cudaKernelNodeParams *kernel)
 {
     return call([=] {
-        *graph_ret = stream->capture;
-        if (stream->capture == nullptr)
-            return cudaErrorInvalidValue;
-        for (cudaStream_t captured : (*graph_ret)->streams)
-            captured->capture = nullptr;
+        dim3 grid = kernel->gridDim, block = kernel->blockDim;
+        size_t shared_nbytes = kernel->sharedMemBytes;
+        if (!is_valid(grid, block, shared_nbytes, kernel->func))
+            return cudaErrorInvalidConfiguration;
+        std::function<void()> bound;
+        {
+            std::lock_guard<std::mutex> guard(lock);
+            bound = kernels.at(kernel->func)(kernel->kernelParams);
+        }
+        graph->nodes.push_back(
+            {[=] { emulator_run_grid(grid, block, shared_nbytes, bound); },
+             {before, before + nbefore}});
+        *node_ret = &graph->nodes.back();
+        return cudaSuccess;
+    });
+}
+
+cudaError_t
+cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t *from,
+                         const cudaGraphNode_t *to, const cudaGraphEdgeData *,
+                         size_t n)
+{
+    return call([=] {
+        for (size_t i = 0; i < n; i++)
+            to[i]->before.push_back(from[i]);
         return cudaSuccess;
     });
 }
@@ -571,7 +836,8 @@ cudaGraphInstantiate(cudaGraphExec_t *executable_ret, cudaGraph_t graph,
                      unsigned long long)
 {
     return call([=] {
-        *executable_ret = new emulator_graph(*graph);
+        use_context();
+        *executable_ret = new emulator_executable{order(*graph)};
         count_live(1);
         return cudaSuccess;
     });
@@ -580,7 +846,11 @@ cudaGraphInstantiate(cudaGraphExec_t *executable_ret, cudaGraph_t graph,
 cudaError_t
 cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream)
 {
+    check_stream(stream);
     return call([=] {
+        if (graph_failure != cudaSuccess)
+            return graph_failure.load();
+        ngraphs++;
         for (const std::function<void()> &work : executable->work)
             enqueue(stream, work);
         return cudaSuccess;
@@ -590,7 +860,9 @@ cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream)
 cudaError_t
 cudaGraphExecDestroy(cudaGraphExec_t executable)
 {
-    return cudaGraphDestroy(executable);
+    delete executable;
+    count_live(-1);
+    return call_to_release(cudaSuccess);
 }
 
 cudaError_t
@@ -600,6 +872,145 @@ cudaGraphDestroy(cudaGraph_t graph)
     count_live(-1);
     return call_to_release(cudaSuccess);
 }
+
+/* ---- the driver ---- */
+
+CUresult
+cuDeviceGet(CUdevice *device_ret, int ordinal)
+{
+    return call_driver([=] {
+        *device_ret = ordinal;
+        return ordinal == 0 ? cudaSuccess : cudaErrorInvalidDevice;
+    });
+}
+
+CUresult
+cuDevicePrimaryCtxRetain(CUcontext *context_ret, CUdevice)
+{
+    return call_driver([=] {
+        std::lock_guard<std::mutex> guard(lock);
+        *context_ret = &primary;
+        primary.is_active = true;
+        nlive++;
+        return cudaSuccess;
+    });
+}
+
+CUresult
+cuDevicePrimaryCtxRelease(CUdevice)
+{
+    count_live(-1);
+    return call_driver_to_release();
+}
+
+CUresult
+cuDevicePrimaryCtxGetState(CUdevice, unsigned *flags_ret, int *is_active_ret)
+{
+    return call_driver([=] {
+        std::lock_guard<std::mutex> guard(lock);
+        *flags_ret = 0;
+        *is_active_ret = primary.is_active;
+        return cudaSuccess;
+    });
+}
+
+CUresult
+cuCtxCreate(CUcontext *context_ret, void *, unsigned, CUdevice)
+{
+    return call_driver([=] {
+        stack.push_back(new emulator_context{false, true});
+        *context_ret = stack.back();
+        count_live(1);
+        return cudaSuccess;
+    });
+}
+
+/* The context itself stays, so that its use can be told. */
+CUresult
+cuCtxDestroy(CUcontext context)
+{
+    empty_context(context);
+    count_live(-1);
+    stack.erase(std::remove(stack.begin(), stack.end(), context), stack.end());
+    return call_driver_to_release();
+}
+
+CUresult
+cuCtxGetCurrent(CUcontext *context_ret)
+{
+    return call_driver([=] {
+        *context_ret = stack.empty() ? nullptr : stack.back();
+        return cudaSuccess;
+    });
+}
+
+CUresult
+cuCtxPushCurrent(CUcontext context)
+{
+    return call_driver([=] {
+        stack.push_back(context);
+        return cudaSuccess;
+    });
+}
+
+/* Releases the thread of it, even where it fails. */
+CUresult
+cuCtxPopCurrent(CUcontext *context_ret)
+{
+    if (!stack.empty()) {
+        *context_ret = stack.back();
+        stack.pop_back();
+    }
+    return call_driver_to_release();
+}
+
+CUresult
+cuStreamGetCtx(CUstream stream, CUcontext *context_ret)
+{
+    emulator_context *context = check_stream(stream)->context;
+    return call_driver([=] { return *context_ret = context, cudaSuccess; });
+}
+
+CUresult
+cuPointerGetAttribute(void *value_ret, CUpointer_attribute which,
+                      CUdeviceptr at)
+{
+    return call_driver([=] {
+        std::lock_guard<std::mutex> guard(lock);
+        const allocation *found = find_allocation((const void *)at, 1);
+        if (found == nullptr || which != CU_POINTER_ATTRIBUTE_BUFFER_ID)
+            return cudaErrorInvalidValue;
+        memcpy(value_ret, &found->id, sizeof found->id);
+        return cudaSuccess;
+    });
+}
+
+cudaError_t
+cudaGetDriverEntryPointByVersion(const char *name, void **function_ret,
+                                 unsigned, unsigned long long,
+                                 cudaDriverEntryPointQueryResult *result_ret)
+{
+    static const std::map<std::string, void *> functions = {
+        {"cuDeviceGet", (void *)cuDeviceGet},
+        {"cuDevicePrimaryCtxRetain", (void *)cuDevicePrimaryCtxRetain},
+        {"cuDevicePrimaryCtxRelease", (void *)cuDevicePrimaryCtxRelease},
+        {"cuDevicePrimaryCtxGetState", (void *)cuDevicePrimaryCtxGetState},
+        {"cuCtxGetCurrent", (void *)cuCtxGetCurrent},
+        {"cuCtxPushCurrent", (void *)cuCtxPushCurrent},
+        {"cuCtxPopCurrent", (void *)cuCtxPopCurrent},
+        {"cuStreamGetCtx", (void *)cuStreamGetCtx},
+        {"cuPointerGetAttribute", (void *)cuPointerGetAttribute}};
+    return call([=] {
+        auto found = functions.find(name);
+        bool is_there = found != functions.end();
+        *function_ret = is_there ? found->second : nullptr;
+        *result_ret = is_there ? cudaDriverEntryPointSuccess
+                               : cudaDriverEntryPointSymbolNotFound;
+        return cudaSuccess;
+    });
+}
+
+/* ---- launches ---- */
 
 cudaError_t
 emulator_set_shared_limit(const void *kernel, int nbytes)
@@ -613,16 +1024,24 @@ emulator_set_shared_limit(const void *kernel, int nbytes)
     });
 }
 
+void
+emulator_know_at(const void *kernel_at, emulator_kernel kernel)
+{
+    std::lock_guard<std::mutex> guard(lock);
+    kernels.emplace(kernel_at, std::move(kernel));
+}
+
 cudaError_t
 emulator_launch(const cudaLaunchConfig_t *config, const void *kernel_at,
                 std::function<void()> kernel)
 {
     return call([&] {
-        if (!is_valid(config, kernel_at))
-            return cudaErrorInvalidConfiguration;
         dim3 grid = config->gridDim;
         dim3 block = config->blockDim;
         size_t shared_nbytes = config->dynamicSmemBytes;
+        if (!is_valid(grid, block, shared_nbytes, kernel_at) ||
+            config->numAttrs != 0)
+            return cudaErrorInvalidConfiguration;
         return enqueue(config->stream, [=] {
             emulator_run_grid(grid, block, shared_nbytes, kernel);
         });

@@ -75,10 +75,10 @@ take_memory(uint64_t nbytes)
 }
 
 static void
-check_use(const struct terp_run *run, const struct terp_chunk *chunk)
+check_use(const struct terp_run_result *result, const struct terp_chunk *chunk)
 {
-    if (run->used != TERP_ENGINE_CUDA)
-        stop(chunk, NULL, run->reason);
+    if (result->used != TERP_ENGINE_CUDA)
+        stop(chunk, NULL, result->reason);
 }
 
 static void
@@ -86,16 +86,16 @@ compare_encoders(const struct terp_params *params,
                  const struct terp_chunk *chunk, const void *src,
                  const uint8_t *expected, uint64_t expected_nbytes)
 {
-    struct terp_run run = {
-        .engine = TERP_ENGINE_CUDA, .memory = TERP_MEMORY_HOST, .nthreads = 1};
+    const struct terp_run_options options = {.engine = TERP_ENGINE_CUDA};
+    struct terp_run_result result = {.size = sizeof result};
     void *dst = take_memory(terp_encode_bound(chunk));
     uint64_t nbytes = 0, at = 0;
     char problem[128];
 
-    if (terp_encode_batch(&run, params, chunk, 1, &src, &dst, &nbytes) !=
-        TERP_OK)
+    if (terp_encode_batch(&options, params, chunk, 1, &src, &dst, &nbytes,
+                          &result) != TERP_OK)
         stop(chunk, params, "the device does not encode");
-    check_use(&run, chunk);
+    check_use(&result, chunk);
     while (at < nbytes && at < expected_nbytes &&
            ((const uint8_t *)dst)[at] == expected[at])
         at++;
@@ -125,8 +125,8 @@ compare_decoders(const void *src, uint64_t src_nbytes, uint64_t room_nbytes,
 {
     /* A stream without a readable frame is refused, whatever is expected. */
     struct terp_chunk chunk = {.type = TERP_FLOAT32, .rank = 1, .dims = {1}};
-    struct terp_run run = {
-        .engine = TERP_ENGINE_CUDA, .memory = TERP_MEMORY_HOST, .nthreads = 1};
+    const struct terp_run_options options = {.engine = TERP_ENGINE_CUDA};
+    struct terp_run_result result = {.size = sizeof result};
     enum terp_status cuda_st;
     uint64_t nbytes, got;
     const char *nans = getenv("TERP_TEST_NANS");
@@ -142,8 +142,9 @@ compare_decoders(const void *src, uint64_t src_nbytes, uint64_t room_nbytes,
     enum terp_status st =
         __real_terp_decode(src, src_nbytes, expected, nbytes, &got, nthreads);
     memset(dst, 0x5A, nbytes);
-    (void)terp_decode_batch(&run, &chunk, 1, &src, &src_nbytes, &dst, &cuda_st);
-    check_use(&run, &chunk);
+    (void)terp_decode_batch(&options, &chunk, 1, &src, &src_nbytes, &dst,
+                            &cuda_st, &result);
+    check_use(&result, &chunk);
     if (st != cuda_st) {
         snprintf(problem, sizeof problem, "\"%s\" (CPU) or \"%s\" (CUDA)",
                  terp_status_text(st), terp_status_text(cuda_st));

@@ -1,10 +1,12 @@
-/* Devices that fail, on a machine with one that works: the CPU takes over, with
- * the same bytes, and what the host itself does with CUDA is not disturbed.
+/* What a host application sees of the engine, and devices that fail, on a
+ * machine with one that works: the CPU takes over, with the same bytes, and
+ * what the host itself does with CUDA is not disturbed.
  *
  * Each case is a process of its own, for a device that failed stays closed. A
  * lost device is simulated by a kernel of the host's that writes to no memory:
  * from then on every call of CUDA in the process fails, as it would if the
  * device were gone. */
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <atomic>
@@ -91,9 +93,21 @@ make_sample(struct sample *sample, uint64_t extent)
 
 /* ---- calls that are right, whoever does them ---- */
 
-static bool
-is_right(const struct sample *sample, struct terp_run *run)
+static struct terp_run_options
+ask_for_device(enum terp_memory memory)
 {
+    struct terp_run_options options = {};
+
+    options.engine = TERP_ENGINE_CUDA;
+    options.memory = memory;
+    options.nthreads = 2;
+    return options;
+}
+
+static bool
+is_right(const struct sample *sample, struct terp_run_result *result)
+{
+    const struct terp_run_options options = ask_for_device(TERP_MEMORY_HOST);
     const void *src = sample->values;
     void *stream = malloc(terp_encode_bound(&sample->chunk));
     void *values = malloc(sample->chunk_nbytes);
@@ -101,41 +115,34 @@ is_right(const struct sample *sample, struct terp_run *run)
     uint64_t nbytes = 0;
 
     bool right = stream != NULL && values != NULL &&
-                 terp_encode_batch(run, &sample->params, &sample->chunk, 1,
-                                   &src, &stream, &nbytes) == TERP_OK &&
+                 terp_encode_batch(&options, &sample->params, &sample->chunk, 1,
+                                   &src, &stream, &nbytes, result) == TERP_OK &&
                  nbytes == sample->stream_nbytes &&
                  memcmp(stream, sample->stream, nbytes) == 0;
     src = stream;
     right = right &&
-            terp_decode_batch(run, &sample->chunk, 1, &src, &nbytes, &values,
-                              &st) == TERP_OK &&
+            terp_decode_batch(&options, &sample->chunk, 1, &src, &nbytes,
+                              &values, &st, result) == TERP_OK &&
             memcmp(values, sample->decoded, sample->chunk_nbytes) == 0;
     free(stream);
     free(values);
     return right;
 }
 
-static struct terp_run
-ask_for_device(enum terp_memory memory)
-{
-    struct terp_run run = {TERP_ENGINE_CUDA, memory, 2,
-                           TERP_ENGINE_CPU,  NULL,   NULL};
-    return run;
-}
-
 static void
 expect(const struct sample *sample, enum terp_engine_kind engine)
 {
-    struct terp_run run = ask_for_device(TERP_MEMORY_HOST);
+    struct terp_run_result result = {};
 
-    if (!is_right(sample, &run))
+    if (!is_right(sample, &result))
         stop("a call", "is wrong");
-    if (run.used != engine)
-        stop("used the wrong engine", run.reason != NULL ? run.reason : "CUDA");
-    if ((run.reason == NULL) != (engine == TERP_ENGINE_CUDA))
+    if (result.used != engine)
+        stop("used the wrong engine",
+             result.reason != NULL ? result.reason : "CUDA");
+    if ((result.reason == NULL) != (engine == TERP_ENGINE_CUDA))
         stop("a call", "gives no reason, or one too many");
     if (engine == TERP_ENGINE_CPU) {
-        printf("  the CPU, because: %s\n", run.reason);
+        printf("  the CPU, because: %s\n", result.reason);
         fflush(stdout);
     }
 }
@@ -144,13 +151,13 @@ expect(const struct sample *sample, enum terp_engine_kind engine)
 static void
 expect_refusal(void)
 {
-    struct terp_run run = ask_for_device(TERP_MEMORY_DEVICE);
+    const struct terp_run_options options = ask_for_device(TERP_MEMORY_DEVICE);
     const void *src = small.values;
     void *dst = small.stream;
     uint64_t nbytes;
 
-    if (terp_encode_batch(&run, &small.params, &small.chunk, 1, &src, &dst,
-                          &nbytes) != TERP_ERR_DEVICE)
+    if (terp_encode_batch(&options, &small.params, &small.chunk, 1, &src, &dst,
+                          &nbytes, NULL) != TERP_ERR_DEVICE)
         stop("memory of the device", "is not refused");
 }
 
@@ -196,18 +203,30 @@ lose_device(void)
         stop("losing the device", "it is still there");
 }
 
+#define MAX_NPIECES 4096
+
+static void *pieces[MAX_NPIECES];
+static int npieces;
+
 /* Takes all of the device's memory but crumbs. */
 static void
 fill_memory(void)
 {
     size_t nbytes, total_nbytes;
-    void *at;
 
     check_cuda("cudaMemGetInfo", cudaMemGetInfo(&nbytes, &total_nbytes));
     for (; nbytes >= 1 << 16; nbytes /= 2)
-        while (cudaMalloc(&at, nbytes) == cudaSuccess)
-            ;
+        while (npieces < MAX_NPIECES &&
+               cudaMalloc(&pieces[npieces], nbytes) == cudaSuccess)
+            npieces++;
     cudaGetLastError();
+}
+
+static void
+empty_memory(void)
+{
+    while (npieces > 0)
+        check_cuda("cudaFree", cudaFree(pieces[--npieces]));
 }
 
 /* ---- cases ---- */
@@ -218,6 +237,186 @@ works(void)
     expect(&small, TERP_ENGINE_CUDA);
     expect(&large, TERP_ENGINE_CUDA);
     check_host_works();
+}
+
+/* A function of the driver, as CUDA `version` / 1000 has it. */
+template <typename Function>
+static Function *
+find_driver(const char *name, unsigned version)
+{
+    cudaDriverEntryPointQueryResult result;
+    void *found = NULL;
+
+    check_cuda(name, cudaGetDriverEntryPointByVersion(
+                         name, &found, version, cudaEnableDefault, &result));
+    if (found == NULL)
+        stop(name, "the driver has none");
+    return (Function *)found;
+}
+
+typedef CUresult
+get_current_function(CUcontext *context_ret);
+typedef CUresult
+set_current_function(CUcontext context);
+typedef CUresult
+create_function(CUcontext *context_ret, unsigned flags, CUdevice device);
+
+static CUcontext
+current_context(void)
+{
+    CUcontext context;
+
+    find_driver<get_current_function>("cuCtxGetCurrent", 4000)(&context);
+    return context;
+}
+
+static void *
+call_without_context(void *arg)
+{
+    (void)arg;
+    expect(&small, TERP_ENGINE_CUDA);
+    if (current_context() != NULL)
+        stop("a thread without a context", "has one now");
+    return NULL;
+}
+
+static void
+thread_without_a_context(void)
+{
+    pthread_t thread;
+
+    for (int i = 0; i < 3; i++) {
+        if (pthread_create(&thread, NULL, call_without_context, NULL) != 0)
+            stop("pthread_create", "there is no thread");
+        pthread_join(thread, NULL);
+    }
+    call_without_context(NULL);
+    check_host_works();
+}
+
+/* The device is opened while the host's own context is current, which goes
+ * before the device is used again. */
+static void
+context_of_the_host(void)
+{
+    CUcontext own = NULL;
+
+    check_cuda("cudaFree", cudaFree(NULL));
+    CUcontext before = current_context();
+    if (find_driver<create_function>("cuCtxCreate", 3020)(&own, 0, 0) !=
+        CUDA_SUCCESS)
+        stop("cuCtxCreate", "failed");
+    expect(&small, TERP_ENGINE_CUDA);
+    if (current_context() != own)
+        stop("the context of the host", "is no longer current");
+    find_driver<set_current_function>("cuCtxDestroy", 4000)(own);
+    find_driver<set_current_function>("cuCtxSetCurrent", 4000)(before);
+    expect(&small, TERP_ENGINE_CUDA);
+    expect(&large, TERP_ENGINE_CUDA);
+    check_host_works();
+}
+
+static void
+device_and_flags_of_the_host(void)
+{
+    int device[2];
+    unsigned flags[2];
+
+    expect(&small, TERP_ENGINE_CUDA);
+    for (int i = 0; i < 2; i++) {
+        check_cuda("cudaGetDevice", cudaGetDevice(&device[i]));
+        check_cuda("cudaGetDeviceFlags", cudaGetDeviceFlags(&flags[i]));
+        check_host_works();
+        expect(&large, TERP_ENGINE_CUDA);
+    }
+    printf("  device %d, then %d; flags %x, then %x\n", device[0], device[1],
+           flags[0], flags[1]);
+    if (device[0] != device[1] || flags[0] != flags[1])
+        stop("the device or its flags", "are others than before");
+}
+
+/* What the host has not read yet stays for it to read. */
+static void
+error_of_the_host(void)
+{
+    void *at;
+
+    if (cudaMalloc(&at, (size_t)1 << 50) != cudaErrorMemoryAllocation)
+        stop("cudaMalloc", "gives what is not there");
+    expect(&small, TERP_ENGINE_CUDA);
+    if (cudaGetLastError() != cudaErrorMemoryAllocation)
+        stop("the host's last error", "is another than before");
+    check_host_works();
+}
+
+static __global__ void
+spin(long long ncycles)
+{
+    for (long long begin = clock64(); clock64() - begin < ncycles;)
+        ;
+}
+
+static __global__ void
+write_to(uint32_t *d_to, const uint32_t *d_from, uint64_t nwords)
+{
+    for (uint64_t i = threadIdx.x; i < nwords; i += blockDim.x)
+        d_to[i] = d_from[i];
+}
+
+/* The values come late in the stream; 0: the legacy default one. */
+static void
+check_follows(cudaStream_t stream)
+{
+    struct terp_run_options options = ask_for_device(TERP_MEMORY_DEVICE);
+    struct terp_run_result result = {};
+    uint8_t *d_from, *d_to;
+    void *d_stream;
+    uint64_t nbytes;
+
+    check_cuda("cudaMalloc", cudaMalloc((void **)&d_from, small.chunk_nbytes));
+    check_cuda("cudaMalloc", cudaMalloc((void **)&d_to, small.chunk_nbytes));
+    check_cuda("cudaMalloc",
+               cudaMalloc(&d_stream, terp_encode_bound(&small.chunk)));
+    check_cuda("cudaMemcpy",
+               cudaMemcpy(d_from, small.values, small.chunk_nbytes,
+                          cudaMemcpyHostToDevice));
+    check_cuda("cudaMemset", cudaMemset(d_to, 0, small.chunk_nbytes));
+    check_cuda("cudaDeviceSynchronize", cudaDeviceSynchronize());
+    spin<<<1, 1, 0, stream>>>(200000000);
+    write_to<<<1, 256, 0, stream>>>((uint32_t *)d_to, (uint32_t *)d_from,
+                                    small.chunk_nbytes / 4);
+    const void *src = d_to;
+    options.has_stream = true;
+    options.stream = stream;
+    check_status("encoding",
+                 terp_encode_batch(&options, &small.params, &small.chunk, 1,
+                                   &src, &d_stream, &nbytes, &result));
+    uint8_t *bytes = alloc_host(terp_encode_bound(&small.chunk));
+    check_cuda("cudaMemcpy",
+               cudaMemcpy(bytes, d_stream, nbytes, cudaMemcpyDeviceToHost));
+    if (nbytes != small.stream_nbytes ||
+        memcmp(bytes, small.stream, nbytes) != 0)
+        stop("the call", "has begun before what is in the stream");
+    if (result.used != TERP_ENGINE_CUDA)
+        stop("the device was not used", result.reason);
+    check_cuda("cudaFree", cudaFree(d_from));
+    check_cuda("cudaFree", cudaFree(d_to));
+    check_cuda("cudaFree", cudaFree(d_stream));
+    free(bytes);
+}
+
+static void
+stream_of_the_host(void)
+{
+    cudaStream_t stream;
+
+    expect(&small, TERP_ENGINE_CUDA);
+    check_cuda("cudaStreamCreate",
+               cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    check_follows(stream);
+    check_follows(NULL);
+    check_follows(cudaStreamPerThread);
+    check_cuda("cudaStreamDestroy", cudaStreamDestroy(stream));
 }
 
 static void
@@ -242,19 +441,102 @@ memory_full_from_the_start(void)
 {
     fill_memory();
     expect(&large, TERP_ENGINE_CPU);
-    expect_refusal();
     check_cuda("the host's last error", cudaGetLastError());
+    empty_memory();
+    expect(&large, TERP_ENGINE_CUDA);
+    check_host_works();
 }
 
+/* For as long as memory is short and no longer. What is kept from before may
+ * do for the small chunk. */
 static void
-memory_full_later(void)
+memory_full_for_a_while(void)
 {
+    struct terp_run_result result = {};
+
     expect(&small, TERP_ENGINE_CUDA);
     fill_memory();
     expect(&large, TERP_ENGINE_CPU);
-    /* Once and for good. */
-    expect(&small, TERP_ENGINE_CPU);
+    if (!is_right(&small, &result))
+        stop("a small chunk", "is wrong");
     check_cuda("the host's last error", cudaGetLastError());
+    empty_memory();
+    expect(&large, TERP_ENGINE_CUDA);
+    expect(&small, TERP_ENGINE_CUDA);
+    check_host_works();
+}
+
+/* In memory of the host's that is the device's, the CPU takes over too. */
+static void
+device_memory_while_all_is_full(void)
+{
+    const struct terp_run_options options = ask_for_device(TERP_MEMORY_DEVICE);
+    struct terp_run_result result = {};
+    uint8_t *stream = alloc_host(large.stream_nbytes);
+    void *d_values, *d_stream;
+    uint64_t nbytes;
+
+    check_cuda("cudaMalloc", cudaMalloc(&d_values, large.chunk_nbytes));
+    check_cuda("cudaMalloc",
+               cudaMalloc(&d_stream, terp_encode_bound(&large.chunk)));
+    check_cuda("cudaMemcpy",
+               cudaMemcpy(d_values, large.values, large.chunk_nbytes,
+                          cudaMemcpyHostToDevice));
+    expect(&small, TERP_ENGINE_CUDA);
+    fill_memory();
+    const void *src = d_values;
+    check_status("encoding",
+                 terp_encode_batch(&options, &large.params, &large.chunk, 1,
+                                   &src, &d_stream, &nbytes, &result));
+    printf("  by the %s: %s\n", result.used == TERP_ENGINE_CPU ? "CPU" : "GPU",
+           result.reason != NULL ? result.reason : "-");
+    check_cuda("cudaMemcpy", cudaMemcpy(stream, d_stream, large.stream_nbytes,
+                                        cudaMemcpyDeviceToHost));
+    if (nbytes != large.stream_nbytes ||
+        memcmp(stream, large.stream, nbytes) != 0)
+        stop("a stream", "is wrong");
+    check_cuda("the host's last error", cudaGetLastError());
+}
+
+/* Everything on the device is gone, and it works again for others. */
+static void
+reset_by_the_host(void)
+{
+    expect(&small, TERP_ENGINE_CUDA);
+    check_cuda("cudaDeviceReset", cudaDeviceReset());
+    expect(&small, TERP_ENGINE_CPU);
+    check_host_works();
+    expect(&small, TERP_ENGINE_CPU);
+    expect_refusal();
+    check_host_works();
+}
+
+/* A context of another caller's, which opens the device anew. */
+static void
+context_made_after_a_reset(void)
+{
+    struct terp_context_options options = {};
+    struct terp_run_options run = ask_for_device(TERP_MEMORY_HOST);
+    struct terp_run_result result = {};
+    const void *src = small.values;
+    void *stream = alloc_host(terp_encode_bound(&small.chunk));
+    uint64_t nbytes;
+
+    expect(&small, TERP_ENGINE_CUDA);
+    check_cuda("cudaDeviceReset", cudaDeviceReset());
+    options.device = -1;
+    check_status("a context", terp_context_make(&options, &run.context));
+    check_status("encoding",
+                 terp_encode_batch(&run, &small.params, &small.chunk, 1, &src,
+                                   &stream, &nbytes, &result));
+    if (result.used != TERP_ENGINE_CUDA)
+        stop("the device was not opened again", result.reason);
+    if (nbytes != small.stream_nbytes ||
+        memcmp(stream, small.stream, nbytes) != 0)
+        stop("a stream", "is wrong");
+    terp_context_destroy(run.context);
+    expect(&small, TERP_ENGINE_CPU);
+    check_host_works();
 }
 
 static void
@@ -275,6 +557,25 @@ lost_between_calls(void)
     expect_refusal();
 }
 
+static __global__ void
+trap(unsigned *d_number)
+{
+    (void)d_number;
+    __trap();
+}
+
+/* The host's kernel fails while ours run. */
+static void
+trap_beside_calls(void)
+{
+    expect(&small, TERP_ENGINE_CUDA);
+    run_kernel(trap, NULL);
+    expect(&small, TERP_ENGINE_CPU);
+    for (int i = 0; i < 20; i++)
+        expect(&small, TERP_ENGINE_CPU);
+    expect_refusal();
+}
+
 static std::atomic_int nwrong, ncuda, ncpu;
 
 static void *
@@ -282,10 +583,10 @@ call_again_and_again(void *arg)
 {
     (void)arg;
     for (int i = 0; i < NTURNS; i++) {
-        struct terp_run run = ask_for_device(TERP_MEMORY_HOST);
-        if (!is_right(&small, &run))
+        struct terp_run_result result = {};
+        if (!is_right(&small, &result))
             nwrong++;
-        (run.used == TERP_ENGINE_CUDA ? ncuda : ncpu)++;
+        (result.used == TERP_ENGINE_CUDA ? ncuda : ncpu)++;
     }
     return NULL;
 }
@@ -346,7 +647,8 @@ process_that_ends(void)
 static void
 damaged_streams(void)
 {
-    struct terp_run run = ask_for_device(TERP_MEMORY_DEVICE);
+    const struct terp_run_options options = ask_for_device(TERP_MEMORY_DEVICE);
+    struct terp_run_result result = {};
     uint8_t *damaged = alloc_host(small.stream_nbytes);
     void *d_stream, *d_values;
     int nbad = 0;
@@ -364,10 +666,10 @@ damaged_streams(void)
         check_cuda("cudaMemcpy",
                    cudaMemcpy(d_stream, damaged, small.stream_nbytes,
                               cudaMemcpyHostToDevice));
-        (void)terp_decode_batch(&run, &small.chunk, 1, &src,
-                                &small.stream_nbytes, &d_values, &st);
-        if (run.used != TERP_ENGINE_CUDA)
-            stop("a damaged stream ended the use of the device", run.reason);
+        (void)terp_decode_batch(&options, &small.chunk, 1, &src,
+                                &small.stream_nbytes, &d_values, &st, &result);
+        if (result.used != TERP_ENGINE_CUDA)
+            stop("a damaged stream ended the use of the device", result.reason);
         nbad += st != TERP_OK;
         check_cuda("the host's last error", cudaGetLastError());
     }
@@ -385,13 +687,22 @@ struct test_case {
 
 static const struct test_case cases[] = {
     {"works", works},
+    {"thread without a context", thread_without_a_context},
+    {"context of the host", context_of_the_host},
+    {"device and flags of the host", device_and_flags_of_the_host},
+    {"error of the host", error_of_the_host},
+    {"stream of the host", stream_of_the_host},
     {"no library", no_library},
     {"no device", no_device},
     {"memory full from the start", memory_full_from_the_start},
-    {"memory full later", memory_full_later},
+    {"memory full for a while", memory_full_for_a_while},
+    {"device memory while all is full", device_memory_while_all_is_full},
+    {"reset by the host", reset_by_the_host},
+    {"context made after a reset", context_made_after_a_reset},
     {"device lost before the first call", lost_before_the_first_call},
     {"device lost between calls", lost_between_calls},
     {"device lost while 8 threads call", lost_while_threads_call},
+    {"trap beside calls", trap_beside_calls},
     {"forked child", forked_child},
     {"process that ends", process_that_ends},
     {"damaged streams", damaged_streams},

@@ -138,7 +138,8 @@ make_samples(void)
 
 /* One call's chunks, all of one shape and mode. */
 struct call {
-    struct terp_run run;
+    struct terp_run_options options;
+    struct terp_run_result result;
     const struct sample *sample[MAX_NCHUNKS];
     const void *src[MAX_NCHUNKS];
     void *dst[MAX_NCHUNKS];
@@ -162,8 +163,8 @@ check_use(const struct call *call, enum terp_status st)
 {
     if (st != TERP_OK)
         stop("a call", terp_status_text(st));
-    if (call->run.used != TERP_ENGINE_CUDA)
-        stop("the device was not used", call->run.reason);
+    if (call->result.used != TERP_ENGINE_CUDA)
+        stop("the device was not used", call->result.reason);
 }
 
 static void
@@ -172,8 +173,8 @@ encode(struct call *call)
     uint64_t nbytes[MAX_NCHUNKS];
 
     enum terp_status st = terp_encode_batch(
-        &call->run, &call->sample[0]->params, call->sample[0]->chunk,
-        call->nchunks, call->src, call->dst, nbytes);
+        &call->options, &call->sample[0]->params, call->sample[0]->chunk,
+        call->nchunks, call->src, call->dst, nbytes, &call->result);
     check_use(call, st);
     for (uint64_t i = 0; i < call->nchunks; i++) {
         if (nbytes[i] != call->sample[i]->stream_nbytes)
@@ -191,8 +192,8 @@ decode(struct call *call)
     for (uint64_t i = 0; i < call->nchunks; i++)
         nbytes[i] = call->sample[i]->stream_nbytes;
     enum terp_status st =
-        terp_decode_batch(&call->run, call->sample[0]->chunk, call->nchunks,
-                          call->src, nbytes, call->dst, status);
+        terp_decode_batch(&call->options, call->sample[0]->chunk, call->nchunks,
+                          call->src, nbytes, call->dst, status, &call->result);
     check_use(call, st);
     for (uint64_t i = 0; i < call->nchunks; i++)
         check_bytes(call, i, call->sample[i]->decoded,
@@ -208,9 +209,8 @@ do_call(uint64_t random)
     enum terp_memory memory = on_device ? TERP_MEMORY_DEVICE : TERP_MEMORY_HOST;
     struct call call = {};
 
-    call.run.engine = TERP_ENGINE_CUDA;
-    call.run.memory = memory;
-    call.run.nthreads = 1;
+    call.options.engine = TERP_ENGINE_CUDA;
+    call.options.memory = memory;
     call.nchunks = 1 + (random >> 24) % MAX_NCHUNKS;
     for (uint64_t i = 0; i < call.nchunks; i++) {
         const struct sample *sample = &fields[((random >> 32) + i) % NFIELDS];

@@ -144,13 +144,13 @@ fill(const struct terp_chunk *chunk, uint8_t *values)
 /* The engine must not have left the chunk to the CPU: its memory on the device
  * has grown to more than the chunk. */
 static void
-check_use(const struct terp_run *run, uint64_t free_before_nbytes,
+check_use(const struct terp_run_result *result, uint64_t free_before_nbytes,
           uint64_t chunk_nbytes)
 {
     size_t free_nbytes, total_nbytes;
 
-    if (run->used != TERP_ENGINE_CUDA)
-        stop("the device was not used", run->reason);
+    if (result->used != TERP_ENGINE_CUDA)
+        stop("the device was not used", result->reason);
     check_cuda("cudaMemGetInfo", cudaMemGetInfo(&free_nbytes, &total_nbytes));
     if (free_before_nbytes < free_nbytes + chunk_nbytes)
         stop("the device was not used", "it has no memory of the engine's");
@@ -164,12 +164,14 @@ struct buffers {
     void *values, *stream; /* of the calls on the device */
 };
 
-static struct terp_run
+static struct terp_run_options
 run_on_device(enum terp_memory memory)
 {
-    struct terp_run run = {TERP_ENGINE_CUDA, memory, 1,
-                           TERP_ENGINE_CPU,  NULL,   NULL};
-    return run;
+    struct terp_run_options options = {};
+
+    options.engine = TERP_ENGINE_CUDA;
+    options.memory = memory;
+    return options;
 }
 
 /* Returns the seconds of the device. */
@@ -178,16 +180,17 @@ compare_streams(const struct terp_params *params,
                 const struct terp_chunk *chunk, const struct buffers *b,
                 uint64_t stream_nbytes)
 {
-    struct terp_run run = run_on_device(b->memory);
+    const struct terp_run_options options = run_on_device(b->memory);
+    struct terp_run_result result = {};
     const void *src = b->values;
     void *dst = b->stream;
     uint64_t nbytes;
 
     double begin = now();
-    check_status("encoding", terp_encode_batch(&run, params, chunk, 1, &src,
-                                               &dst, &nbytes));
+    check_status("encoding", terp_encode_batch(&options, params, chunk, 1, &src,
+                                               &dst, &nbytes, &result));
     double seconds = now() - begin;
-    check_use(&run, b->free_before_nbytes, terp_chunk_nbytes(chunk));
+    check_use(&result, b->free_before_nbytes, terp_chunk_nbytes(chunk));
     if (nbytes != stream_nbytes)
         stop("encoding", "the streams have not the same length");
     check_cuda("cudaMemcpy",
@@ -201,17 +204,19 @@ static double
 compare_values(const struct terp_chunk *chunk, const struct buffers *b,
                uint64_t stream_nbytes)
 {
-    struct terp_run run = run_on_device(b->memory);
+    const struct terp_run_options options = run_on_device(b->memory);
+    struct terp_run_result result = {};
     uint64_t nbytes = terp_chunk_nbytes(chunk);
     const void *src = b->stream;
     void *dst = b->values;
     enum terp_status st;
 
     double begin = now();
-    check_status("decoding", terp_decode_batch(&run, chunk, 1, &src,
-                                               &stream_nbytes, &dst, &st));
+    check_status("decoding",
+                 terp_decode_batch(&options, chunk, 1, &src, &stream_nbytes,
+                                   &dst, &st, &result));
     double seconds = now() - begin;
-    check_use(&run, b->free_before_nbytes, nbytes);
+    check_use(&result, b->free_before_nbytes, nbytes);
     check_cuda("cudaMemcpy",
                cudaMemcpy(b->h_got, b->values, nbytes, cudaMemcpyDefault));
     if (memcmp(b->h_got, b->h_values, nbytes) != 0)

@@ -99,10 +99,10 @@ values_offset(const struct place *place, const struct terp_chunk *chunk)
 }
 
 static void
-check_use(const struct terp_run *run)
+check_use(const struct terp_run_result *result)
 {
-    if (run->used != TERP_ENGINE_CUDA)
-        fail_msg("the device was not used: %s", run->reason);
+    if (result->used != TERP_ENGINE_CUDA)
+        fail_msg("the device was not used: %s", result->reason);
 }
 
 static void
@@ -122,8 +122,9 @@ static void
 check_encode(const struct batch *batch, const struct terp_params *params,
              const struct place *place)
 {
-    struct terp_run run = {
-        .engine = TERP_ENGINE_CUDA, .memory = place->memory, .nthreads = 1};
+    const struct terp_run_options options = {.engine = TERP_ENGINE_CUDA,
+                                             .memory = place->memory};
+    struct terp_run_result result = {.size = sizeof result};
     struct cuda_buffer src[MAX_NCHUNKS], dst[MAX_NCHUNKS];
     const void *src_bytes[MAX_NCHUNKS];
     void *dst_bytes[MAX_NCHUNKS];
@@ -139,11 +140,11 @@ check_encode(const struct batch *batch, const struct terp_params *params,
         src_bytes[i] = src[i].bytes;
         dst_bytes[i] = dst[i].bytes;
     }
-    assert_int_equal(terp_encode_batch(&run, params, &batch->chunk,
+    assert_int_equal(terp_encode_batch(&options, params, &batch->chunk,
                                        batch->nchunks, src_bytes, dst_bytes,
-                                       nbytes),
+                                       nbytes, &result),
                      TERP_OK);
-    check_use(&run);
+    check_use(&result);
     for (uint64_t i = 0; i < batch->nchunks; i++) {
         uint8_t *values = cuda_buffer_read(&src[i]);
         uint8_t *stream = cuda_buffer_read(&dst[i]);
@@ -161,9 +162,9 @@ check_encode(const struct batch *batch, const struct terp_params *params,
 static void
 check_decode(const struct batch *batch, const struct place *place)
 {
-    struct terp_run run = {
-        .engine = TERP_ENGINE_CUDA, .memory = place->memory, .nthreads = 1};
-    struct terp_run cpu_run = {.engine = TERP_ENGINE_CPU, .nthreads = 1};
+    const struct terp_run_options options = {.engine = TERP_ENGINE_CUDA,
+                                             .memory = place->memory};
+    struct terp_run_result result = {.size = sizeof result};
     struct cuda_buffer src[MAX_NCHUNKS], dst[MAX_NCHUNKS];
     enum terp_status status[MAX_NCHUNKS], cpu_status;
     const void *src_bytes[MAX_NCHUNKS];
@@ -183,14 +184,14 @@ check_decode(const struct batch *batch, const struct place *place)
         dst_bytes[i] = dst[i].bytes;
     }
     enum terp_status st =
-        terp_decode_batch(&run, &batch->chunk, batch->nchunks, src_bytes,
-                          src_nbytes, dst_bytes, status);
-    check_use(&run);
+        terp_decode_batch(&options, &batch->chunk, batch->nchunks, src_bytes,
+                          src_nbytes, dst_bytes, status, &result);
+    check_use(&result);
     for (uint64_t i = 0; i < batch->nchunks; i++) {
         const void *stream = batch->streams[i].bytes;
         uint8_t *values = cuda_buffer_read(&dst[i]);
-        (void)terp_decode_batch(&cpu_run, &batch->chunk, 1, &stream,
-                                &src_nbytes[i], &expected, &cpu_status);
+        (void)terp_decode_batch(NULL, &batch->chunk, 1, &stream, &src_nbytes[i],
+                                &expected, &cpu_status, NULL);
         if (status[i] != cpu_status)
             fail_msg("stream %" PRIu64 ": \"%s\", on the CPU \"%s\"", i,
                      terp_status_text(status[i]), terp_status_text(cpu_status));
@@ -361,20 +362,20 @@ static bool
 one_call_is_right(const struct caller *caller, void *stream, void *values)
 {
     const struct batch *batch = caller->batch;
-    struct terp_run run = {
-        .engine = TERP_ENGINE_CUDA, .memory = TERP_MEMORY_HOST, .nthreads = 1};
+    const struct terp_run_options options = {.engine = TERP_ENGINE_CUDA};
+    struct terp_run_result result = {.size = sizeof result};
     const struct terp_stream *expected = &batch->streams[0];
     const void *src = batch->values[0], *coded = stream;
     enum terp_status status;
     uint64_t nbytes;
 
-    return terp_encode_batch(&run, &caller->params, &batch->chunk, 1, &src,
-                             &stream, &nbytes) == TERP_OK &&
-           run.used == TERP_ENGINE_CUDA && nbytes == expected->nbytes &&
+    return terp_encode_batch(&options, &caller->params, &batch->chunk, 1, &src,
+                             &stream, &nbytes, &result) == TERP_OK &&
+           result.used == TERP_ENGINE_CUDA && nbytes == expected->nbytes &&
            memcmp(stream, expected->bytes, nbytes) == 0 &&
-           terp_decode_batch(&run, &batch->chunk, 1, &coded, &nbytes, &values,
-                             &status) == TERP_OK &&
-           run.used == TERP_ENGINE_CUDA;
+           terp_decode_batch(&options, &batch->chunk, 1, &coded, &nbytes,
+                             &values, &status, &result) == TERP_OK &&
+           result.used == TERP_ENGINE_CUDA;
 }
 
 static void *

@@ -134,7 +134,6 @@ device_read(struct device *device, const struct terp_frame *frame,
     memset(of_region<uint8_t>(device, batch->at.symbols), 0xA5,
            decode ? batch->at.mask - batch->at.symbols : 0);
     assert_int_equal(cuda_model_read(batch, NULL), cudaSuccess);
-    assert_int_equal(cuda_tile_index_read(batch, NULL), cudaSuccess);
     if (decode)
         assert_int_equal(cuda_tiles_decode(batch, NULL), cudaSuccess);
     free(copy);
@@ -654,7 +653,6 @@ chunks_of_a_batch_are_read_apart(void **state)
     }
     chunks[FAILED].status = TERP_ERR_CHECKSUM;
     assert_int_equal(cuda_model_read(batch, NULL), cudaSuccess);
-    assert_int_equal(cuda_tile_index_read(batch, NULL), cudaSuccess);
     assert_int_equal(cuda_tiles_decode(batch, NULL), cudaSuccess);
     for (int i = 0; i < NCHUNKS; i++) {
         assert_int_equal(chunks[i].status, i == CUT      ? TERP_ERR_CORRUPT
@@ -838,8 +836,9 @@ stream_of_variant(const struct variant *variant)
     uint8_t *values = (uint8_t *)malloc(nbytes);
     terp_field_make(variant->field, &chunk, values);
     stream.bytes = (uint8_t *)malloc(nbytes + TERP_MAX_FRAME_NBYTES);
-    assert_int_equal(terp_cpu_encode(&params, &chunk, values, stream.bytes,
-                                     &stream.nbytes, 1),
+    const struct terp_cpu_call call = {1, NULL};
+    assert_int_equal(terp_cpu_encode(&call, &params, &chunk, values,
+                                     stream.bytes, &stream.nbytes),
                      TERP_OK);
     assert_int_equal(terp_frame_read(stream.bytes, stream.nbytes, &stream.frame,
                                      &frame_nbytes),

@@ -1,0 +1,302 @@
+/* Where a batch has what in the memory of its slot, and how that memory grows,
+ * shrinks and is released. */
+#include "gpu/engine/batch.cuh"
+
+#include <string.h>
+
+#include "gpu/entropy/contexts.cuh"
+
+/* Of the device's memory, what all slots may take of their own accord. */
+#define MEMORY_SHARE 0.8
+
+/* ---- places ---- */
+
+static uint64_t
+aligned(uint64_t nbytes)
+{
+    return (nbytes + 255) / 256 * 256;
+}
+
+static uint64_t
+take(uint64_t *at, uint64_t nbytes)
+{
+    uint64_t begin = *at;
+    *at += aligned(nbytes);
+    return begin;
+}
+
+static void
+lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
+{
+    uint64_t value_nbytes = (uint64_t)batch->value_nbytes, at = 0;
+    struct cuda_regions *regions = &batch->at;
+
+    regions->ranges = take(&at, 8 * (batch->nranges + 1));
+    regions->frequency = take(&at, 8 * TERP_NSYMBOLS);
+    const bool ratio = batch->coding == TERP_CODING_RATIO;
+    regions->context_counts =
+        take(&at, ratio ? cuda_context_counts_nbytes(batch->ntiles) : 0);
+    regions->zeroed_nbytes = at;
+    regions->work = take(&at, batch->nvalues * value_nbytes);
+    uint64_t staging_nbytes = batch->npartitions * CUDA_PARTITION_MAX_NBYTES;
+    uint64_t tiles_nbytes = batch->npartitions * TERP_PARTITION_NTILES *
+                            terp_tile_max_nbytes(batch->coding);
+    uint64_t lattice_nbytes = nlattice * value_nbytes;
+    regions->lattice = take(
+        &at, lattice_nbytes > staging_nbytes ? lattice_nbytes : staging_nbytes);
+    regions->symbols = take(&at, 2 * batch->nvalues);
+    regions->coded = take(&at, ratio ? 2 * batch->nvalues : 0);
+    regions->contexts = take(&at, ratio ? batch->nvalues : 0);
+    regions->mask = take(&at, 8 * div_up(batch->nvalues, 64));
+    regions->runs = take(&at, 8 * div_up(batch->nvalues, 64));
+    regions->tune = take(&at, 8 * 3 * 256 * ((uint64_t)nlevels + 1));
+    uint64_t sums_nbytes = batch->raw_nbytes / 16 + 64;
+    regions->cost = take(&at, sums_nbytes + 4 * TERP_NENTRIES * batch->ntiles);
+    regions->entry = take(&at, batch->ntiles);
+    regions->nonzero = take(&at, batch->ntiles);
+    regions->nbytes = take(&at, 2 * batch->ntiles);
+    regions->begin = take(&at, 8 * (batch->npartitions + 1));
+    regions->reduced = take(&at, batch->npartitions);
+    regions->staging = take(&at, tiles_nbytes);
+    regions->codebook = take(&at, 32 << 10);
+    regions->swapped =
+        take(&at, batch->chunk.big_endian ? batch->nvalues * value_nbytes : 0);
+    regions->stride = at;
+}
+
+/* All of a batch but its pointers. */
+static struct cuda_batch
+describe(const struct cuda_request *request, const struct terp_layout *layout)
+{
+    struct terp_frame frame = {};
+    struct cuda_batch batch;
+
+    /* Compared byte by byte: padding too. */
+    memset(&batch, 0, sizeof batch);
+    batch.nchunks = (int)request->nchunks;
+    batch.chunk = *request->chunk;
+    batch.value_nbytes = request->chunk->type == TERP_FLOAT32 ? 4 : 8;
+    frame.chunk = *request->chunk;
+    frame.coding = TERP_CODING_RAW;
+    batch.raw_nbytes =
+        (uint64_t)terp_frame_nbytes(&frame) + terp_chunk_nbytes(request->chunk);
+    frame.coding = TERP_CODING_HUFFMAN;
+    batch.frame_nbytes = (uint64_t)terp_frame_write(&frame, batch.frame);
+    if (request->params == NULL && request->ratio)
+        batch.coding = TERP_CODING_RATIO;
+    if (request->params != NULL) {
+        batch.params = *request->params;
+        batch.coding = terp_coding_of(request->params->pipeline);
+        batch.max_code = batch.coding == TERP_CODING_SPEED ? TERP_SPEED_MAX_CODE
+                                                           : TERP_MAX_CODE;
+    }
+    batch.nvalues = layout->nvalues;
+    batch.ntiles = div_up(batch.nvalues, TERP_TILE_NSYMBOLS);
+    batch.npartitions = div_up(batch.ntiles, TERP_PARTITION_NTILES);
+    batch.nranges = div_up(batch.nvalues, CUDA_RANGE_NVALUES);
+    lay_out_regions(&batch, layout->nlattice, layout->nlevels);
+    return batch;
+}
+
+/* Places of what a batch keeps in device memory, from its begin. */
+struct places {
+    uint64_t layout, chunks, src, dst, scratch, end;
+    uint64_t src_stride, dst_stride;
+};
+
+static struct places
+place(const struct cuda_request *request, const struct cuda_batch *batch)
+{
+    struct places p = {};
+    uint64_t at = 0, n = request->nchunks;
+    bool decode = request->params == NULL;
+
+    if (request->host) {
+        /* A stream is at most as long as the values and a frame. */
+        uint64_t stream = aligned(terp_encode_bound(request->chunk));
+        uint64_t values = aligned(terp_chunk_nbytes(request->chunk));
+        p.src_stride = decode ? stream : values;
+        p.dst_stride = decode ? values : stream;
+    }
+    p.layout = take(&at, sizeof(struct terp_layout));
+    p.chunks = take(&at, n * sizeof(struct cuda_chunk));
+    p.src = take(&at, n * p.src_stride);
+    p.dst = take(&at, n * p.dst_stride);
+    p.scratch = take(&at, n * batch->at.stride);
+    p.end = at;
+    return p;
+}
+
+/* Device memory of a batch. */
+static uint64_t
+batch_nbytes(const struct cuda_request *request)
+{
+    struct terp_layout layout;
+
+    terp_layout_make(request->chunk, &layout);
+    struct cuda_batch batch = describe(request, &layout);
+    return place(request, &batch).end;
+}
+
+/* Places in the host's pinned memory, from its begin. */
+struct host_places {
+    uint64_t layout, chunks, streams, end;
+};
+
+static struct host_places
+place_on_host(uint64_t nchunks)
+{
+    struct host_places p;
+    uint64_t at = 0;
+
+    p.layout = take(&at, sizeof(struct terp_layout));
+    p.chunks = take(&at, nchunks * sizeof(struct cuda_chunk));
+    p.streams = take(&at, nchunks * CUDA_SHORT_NBYTES);
+    p.end = at;
+    return p;
+}
+
+/* ---- memory ---- */
+
+/* The slot's share of what there is now, or what it has, and one at least. */
+static cudaError_t
+choose_nchunks(const struct terp_cuda_device *device,
+               const struct cuda_slot *slot, struct cuda_request *request)
+{
+    struct cuda_request one = *request;
+    size_t free_nbytes, total_nbytes;
+
+    cudaError_t error = cudaMemGetInfo(&free_nbytes, &total_nbytes);
+    if (error != cudaSuccess)
+        return error;
+    uint64_t share_nbytes =
+        (uint64_t)((double)(free_nbytes + device->held_nbytes) * MEMORY_SHARE);
+    if (device->memory_limit_nbytes > 0)
+        share_nbytes = min_u64(share_nbytes, device->memory_limit_nbytes);
+    share_nbytes /= CUDA_NSLOTS;
+    if (share_nbytes < slot->d_nbytes)
+        share_nbytes = slot->d_nbytes;
+    one.nchunks = 1;
+    uint64_t most = share_nbytes / batch_nbytes(&one);
+    request->nchunks = most > 0 ? min_u64(most, request->nchunks) : 1;
+    return cudaSuccess;
+}
+
+/* Counts `nbytes` more as held. False: that is beyond the limit. */
+static bool
+hold(struct terp_cuda_device *device, uint64_t nbytes)
+{
+    uint64_t limit_nbytes = device->memory_limit_nbytes;
+    uint64_t held_nbytes = device->held_nbytes;
+
+    do {
+        if (limit_nbytes > 0 &&
+            (held_nbytes > limit_nbytes || nbytes > limit_nbytes - held_nbytes))
+            return false;
+    } while (!device->held_nbytes.compare_exchange_weak(held_nbytes,
+                                                        held_nbytes + nbytes));
+    return true;
+}
+
+void
+cuda_slot_release(struct terp_cuda_device *device, struct cuda_slot *slot)
+{
+    for (struct cuda_sequence &sequence : slot->sequence) {
+        if (sequence.graph != NULL)
+            cudaGraphExecDestroy(sequence.graph);
+        sequence.graph = NULL;
+        sequence.seen = false;
+    }
+    slot->has_layout = false;
+    cudaFree(slot->d_memory);
+    cudaFreeHost(slot->h_memory);
+    device->held_nbytes -= slot->d_nbytes;
+    slot->d_memory = slot->h_memory = NULL;
+    slot->d_nbytes = slot->h_nbytes = 0;
+}
+
+/* What the slot has is given up first: its contents are of no use. The new
+ * memory may be where the old was, so that its address tells nothing. */
+static cudaError_t
+grow(struct terp_cuda_device *device, struct cuda_slot *slot, uint64_t d_nbytes,
+     uint64_t h_nbytes)
+{
+    d_nbytes = d_nbytes > slot->d_nbytes ? d_nbytes : slot->d_nbytes;
+    h_nbytes = h_nbytes > slot->h_nbytes ? h_nbytes : slot->h_nbytes;
+    cuda_slot_release(device, slot);
+    if (!hold(device, d_nbytes))
+        return cudaErrorMemoryAllocation;
+    slot->d_nbytes = d_nbytes;
+    cudaError_t error = cudaMalloc((void **)&slot->d_memory, d_nbytes);
+    if (error == cudaSuccess)
+        error = cudaMallocHost((void **)&slot->h_memory, h_nbytes);
+    if (error == cudaSuccess)
+        slot->h_nbytes = h_nbytes;
+    else
+        cuda_slot_release(device, slot);
+    return error;
+}
+
+cudaError_t
+cuda_slot_reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
+                  struct cuda_request *request)
+{
+    uint64_t d_nbytes = batch_nbytes(request);
+    uint64_t h_nbytes = place_on_host(request->nchunks).end;
+
+    if (slot->d_nbytes < d_nbytes) {
+        cudaError_t error = choose_nchunks(device, slot, request);
+        if (error != cudaSuccess)
+            return error;
+        d_nbytes = batch_nbytes(request);
+        h_nbytes = place_on_host(request->nchunks).end;
+    }
+    return slot->d_nbytes >= d_nbytes && slot->h_nbytes >= h_nbytes
+               ? cudaSuccess
+               : grow(device, slot, d_nbytes, h_nbytes);
+}
+
+/* The layout goes to the device where that has another. */
+static cudaError_t
+prepare_layout(struct cuda_slot *slot, const struct terp_layout *layout,
+               uint64_t at)
+{
+    /* Other padding would only cost a copy. */
+    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-*)
+    bool equal = memcmp(slot->h_layout, layout, sizeof *layout) == 0;
+    if (slot->has_layout && equal)
+        return cudaSuccess;
+    memcpy(slot->h_layout, layout, sizeof *layout);
+    cudaError_t error =
+        cudaMemcpyAsync(slot->d_memory + at, slot->h_layout, sizeof *layout,
+                        cudaMemcpyHostToDevice, slot->stream);
+    slot->has_layout = error == cudaSuccess;
+    return error;
+}
+
+cudaError_t
+cuda_slot_prepare(const struct terp_cuda_device *device, struct cuda_slot *slot,
+                  const struct cuda_request *request)
+{
+    struct terp_layout layout;
+
+    terp_layout_make(request->chunk, &layout);
+    struct cuda_batch batch = describe(request, &layout);
+    struct places p = place(request, &batch);
+    struct host_places h = place_on_host(request->nchunks);
+
+    slot->h_layout = (struct terp_layout *)(slot->h_memory + h.layout);
+    batch.tables = device->tables;
+    batch.h_layout = slot->h_layout;
+    batch.d_layout = (const struct terp_layout *)(slot->d_memory + p.layout);
+    batch.d_chunks = (struct cuda_chunk *)(slot->d_memory + p.chunks);
+    batch.d_scratch = slot->d_memory + p.scratch;
+    batch.h_chunks = (struct cuda_chunk *)(slot->h_memory + h.chunks);
+    slot->h_short = slot->h_memory + h.streams;
+    slot->d_src = slot->d_memory + p.src;
+    slot->d_dst = slot->d_memory + p.dst;
+    slot->src_stride = p.src_stride;
+    slot->dst_stride = p.dst_stride;
+    slot->batch = batch;
+    return prepare_layout(slot, &layout, p.layout);
+}

@@ -1,0 +1,34 @@
+/* Batches of chunks in the memory of a stream slot. */
+#ifndef TERP_GPU_ENGINE_BATCH_CUH
+#define TERP_GPU_ENGINE_BATCH_CUH
+
+#include "gpu/engine/context.cuh"
+
+/* Chunks that are to be a batch, and what they need beside the stages'
+ * memory. */
+struct cuda_request {
+    const struct terp_chunk *chunk;
+    const struct terp_params *params; /* NULL: decode */
+    uint64_t nchunks;
+    bool host;  /* the caller's memory */
+    bool ratio; /* decode: there may be ratio streams */
+};
+
+/* Memory for such batches, which may have fewer chunks or no ratio streams.
+ * Makes request->nchunks, but for one, what the slot's share of the memory
+ * that there is now holds. cudaErrorMemoryAllocation: there is not as much, or
+ * it is beyond the limit; the slot has none then. */
+cudaError_t
+cuda_slot_reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
+                  struct cuda_request *request);
+
+/* Describes the batch in slot->batch, in memory that was reserved. */
+cudaError_t
+cuda_slot_prepare(const struct terp_cuda_device *device, struct cuda_slot *slot,
+                  const struct cuda_request *request);
+
+/* Releases the slot's memory, and graphs of kernels that work in it. */
+void
+cuda_slot_release(struct terp_cuda_device *device, struct cuda_slot *slot);
+
+#endif

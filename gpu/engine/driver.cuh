@@ -1,0 +1,27 @@
+/* Functions of CUDA's driver that the runtime has no equal of. They are found
+ * by way of the runtime, so that libterp_cuda.so opens without a driver. */
+#ifndef TERP_GPU_ENGINE_DRIVER_CUH
+#define TERP_GPU_ENGINE_DRIVER_CUH
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+struct cuda_driver {
+    CUresult (*device_get)(CUdevice *device_ret, int ordinal);
+    CUresult (*primary_retain)(CUcontext *context_ret, CUdevice device);
+    CUresult (*primary_release)(CUdevice device);
+    CUresult (*primary_state)(CUdevice device, unsigned *flags_ret,
+                              int *is_active_ret);
+    CUresult (*current_context)(CUcontext *context_ret);
+    CUresult (*push_context)(CUcontext context);
+    CUresult (*pop_context)(CUcontext *context_ret);
+    CUresult (*stream_context)(CUstream stream, CUcontext *context_ret);
+    CUresult (*pointer_attribute)(void *value_ret, CUpointer_attribute which,
+                                  CUdeviceptr at);
+};
+
+/* Finds all of them. */
+cudaError_t
+cuda_driver_find(struct cuda_driver *driver);
+
+#endif

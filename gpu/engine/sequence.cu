@@ -1,0 +1,248 @@
+/* The steps of encoding and decoding, and their graphs.
+ *
+ * Graphs are not captured from a stream but made node by node: while a stream
+ * is captured, a cudaDeviceSynchronize or cudaMemcpy of any other thread fails
+ * and spoils the capture, whatever its mode, and the host is free to call
+ * these. */
+#include "gpu/engine/sequence.cuh"
+
+#include <string.h>
+
+#include "gpu/engine/chunks.cuh"
+
+/* ---- the steps ---- */
+
+typedef cudaError_t
+stage_function(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Where a stage runs: on the slot's stream; or on its other one, from here on
+ * beside the stages that follow, up to a stage that joins, or that does so
+ * where there may be ratio streams. Some stages are for large chunks only. */
+enum {
+    SIDE = 1,
+    JOIN = 2,
+    JOIN_RATIO = 4,
+    LARGE = 8
+};
+
+struct step {
+    stage_function *run;
+    unsigned where;
+};
+
+static const struct step encode_steps[] = {{cuda_swap_src, 0},
+                                           {cuda_scan, 0},
+                                           {cuda_tune, 0},
+                                           {cuda_lorenzo_quantize, SIDE},
+                                           {cuda_spline_quantize, 0},
+                                           {cuda_specials_write, JOIN | SIDE},
+                                           {cuda_escapes_write, SIDE},
+                                           {cuda_context_sort, 0},
+                                           {cuda_tiles_encode, 0},
+                                           {cuda_partitions_encode, JOIN},
+                                           {cuda_stream_write, 0},
+                                           {cuda_seal, LARGE},
+                                           {NULL, 0}};
+
+/* The stages bear with any bytes: they need not wait for the checksum. */
+static const struct step decode_steps[] = {{cuda_verify, SIDE},
+                                           {cuda_model_read, 0},
+                                           {cuda_specials_mask, SIDE},
+                                           {cuda_tiles_decode, 0},
+                                           {cuda_context_restore, JOIN_RATIO},
+                                           {cuda_spline_begin, 0},
+                                           {cuda_escapes_place, 0},
+                                           {cuda_lorenzo_reconstruct, SIDE},
+                                           {cuda_spline_reconstruct, 0},
+                                           {cuda_specials_read, JOIN},
+                                           {cuda_swap_dst, 0},
+                                           {NULL, 0}};
+
+/* ---- a graph in the making ---- */
+
+/* Nodes that a stream's next one comes after: the stream's last one and those
+ * of the other that it was told to wait for, one a step that forks or joins. */
+#define MAX_NAFTER 8
+
+struct branch {
+    int nafter;
+    cudaGraphNode_t after[MAX_NAFTER];
+    bool is_whole[MAX_NAFTER]; /* all of it, and not up to where it lets the
+                                  next kernel take its place to wait */
+};
+
+/* Takes a slot's launches; `recorder` comes first, so that its address is
+ * this. */
+struct recording {
+    struct launch_recorder recorder;
+    cudaGraph_t graph;
+    const struct cuda_slot *slot;
+    struct branch branch[2]; /* of slot->stream, of slot->side */
+};
+
+static cudaError_t
+add_edges(cudaGraph_t graph, const struct branch *branch, cudaGraphNode_t node)
+{
+    cudaGraphNode_t to[MAX_NAFTER];
+
+    if (branch->nafter == 0)
+        return cudaSuccess;
+    for (int i = 0; i < branch->nafter; i++)
+        to[i] = node;
+#if CUDART_VERSION >= 12030
+    cudaGraphEdgeData edges[MAX_NAFTER] = {};
+    for (int i = 0; i < branch->nafter; i++)
+        if (!branch->is_whole[i]) {
+            edges[i].type = cudaGraphDependencyTypeProgrammatic;
+            edges[i].from_port = cudaGraphKernelNodePortProgrammatic;
+        }
+#if CUDART_VERSION >= 13000
+    return cudaGraphAddDependencies(graph, branch->after, to, edges,
+                                    (size_t)branch->nafter);
+#else
+    return cudaGraphAddDependencies_v2(graph, branch->after, to, edges,
+                                       (size_t)branch->nafter);
+#endif
+#else
+    return cudaGraphAddDependencies(graph, branch->after, to,
+                                    (size_t)branch->nafter);
+#endif
+}
+
+static cudaError_t
+add_kernel(struct launch_recorder *recorder, cudaStream_t stream,
+           const cudaKernelNodeParams *kernel)
+{
+    struct recording *recording = (struct recording *)recorder;
+    struct branch *branch =
+        &recording->branch[stream == recording->slot->side ? 1 : 0];
+    cudaGraphNode_t node;
+
+    cudaError_t error =
+        cudaGraphAddKernelNode(&node, recording->graph, NULL, 0, kernel);
+    if (error == cudaSuccess)
+        error = add_edges(recording->graph, branch, node);
+    branch->nafter = 1;
+    branch->after[0] = node;
+    branch->is_whole[0] = !kernels_wait;
+    return error;
+}
+
+/* Lets the next node of `waiting` come after all of `branch` so far. */
+static cudaError_t
+join(struct branch *waiting, const struct branch *branch)
+{
+    for (int i = 0; i < branch->nafter; i++) {
+        int at = 0;
+        while (at < waiting->nafter && waiting->after[at] != branch->after[i])
+            at++;
+        if (at == MAX_NAFTER)
+            return cudaErrorInvalidValue;
+        waiting->after[at] = branch->after[i];
+        waiting->is_whole[at] = true;
+        if (at == waiting->nafter)
+            waiting->nafter++;
+    }
+    return cudaSuccess;
+}
+
+/* ---- launching ---- */
+
+/* Lets the side stream wait for the slot's, or the slot's for the side. */
+static cudaError_t
+let_wait(const struct cuda_slot *slot, bool side, struct recording *recording)
+{
+    if (recording != NULL)
+        return join(&recording->branch[side ? 1 : 0],
+                    &recording->branch[side ? 0 : 1]);
+    cudaEvent_t event = side ? slot->forked : slot->joined;
+    cudaError_t error =
+        cudaEventRecord(event, side ? slot->stream : slot->side);
+    return error == cudaSuccess
+               ? cudaStreamWaitEvent(side ? slot->side : slot->stream, event, 0)
+               : error;
+}
+
+/* `recording` takes the launches unless it is NULL. */
+static cudaError_t
+enqueue(const struct cuda_slot *slot, enum cuda_direction direction,
+        struct recording *recording)
+{
+    const bool decode = direction == CUDA_DECODE;
+    const bool ratio = slot->batch.coding == TERP_CODING_RATIO;
+    const bool large = slot->batch.npartitions > CUDA_SMALL_CHUNK_NPARTITIONS;
+    const struct step *step = decode ? decode_steps : encode_steps;
+
+    cudaError_t error = cuda_chunks_begin(slot, decode);
+    for (; error == cudaSuccess && step->run != NULL; step++) {
+        bool side = (step->where & SIDE) != 0;
+        if ((step->where & LARGE) != 0 && !large)
+            continue;
+        if (step->where & (ratio ? JOIN | JOIN_RATIO : JOIN))
+            error = let_wait(slot, false, recording);
+        if (error == cudaSuccess && side)
+            error = let_wait(slot, true, recording);
+        if (error == cudaSuccess)
+            error = step->run(&slot->batch, side ? slot->side : slot->stream);
+    }
+    return error == cudaSuccess ? cuda_chunks_end(slot, decode) : error;
+}
+
+static cudaError_t
+make_graph(const struct cuda_slot *slot, enum cuda_direction direction,
+           cudaGraphExec_t *executable_ret)
+{
+    struct recording recording = {};
+    cudaGraphExec_t executable;
+
+    recording.recorder.add = add_kernel;
+    recording.slot = slot;
+    cudaError_t error = cudaGraphCreate(&recording.graph, 0);
+    if (error != cudaSuccess)
+        return error;
+    thread_recorder = &recording.recorder;
+    error = enqueue(slot, direction, &recording);
+    thread_recorder = NULL;
+    if (error == cudaSuccess)
+        error = cudaGraphInstantiate(&executable, recording.graph, 0);
+    if (error == cudaSuccess)
+        *executable_ret = executable;
+    cudaGraphDestroy(recording.graph);
+    return error;
+}
+
+static void
+drop_graph(struct cuda_sequence *sequence)
+{
+    if (sequence->graph != NULL)
+        cudaGraphExecDestroy(sequence->graph);
+    sequence->graph = NULL;
+}
+
+cudaError_t
+cuda_sequence_run(struct cuda_slot *slot, enum cuda_direction direction)
+{
+    struct cuda_sequence *sequence = &slot->sequence[direction];
+
+    /* Other padding would only cost a graph. */
+    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-*)
+    int differs = memcmp(&sequence->batch, &slot->batch, sizeof slot->batch);
+    bool same = differs == 0 && sequence->seen;
+    if (!same) {
+        drop_graph(sequence);
+        sequence->seen = true;
+        sequence->batch = slot->batch;
+        return enqueue(slot, direction, NULL);
+    }
+    cudaError_t error = cudaSuccess;
+    if (sequence->graph == NULL)
+        error = make_graph(slot, direction, &sequence->graph);
+    if (error == cudaSuccess)
+        error = cudaGraphLaunch(sequence->graph, slot->stream);
+    if (error == cudaSuccess)
+        return error;
+    /* Of want of memory or the like; a lost device fails again. */
+    cudaGetLastError();
+    drop_graph(sequence);
+    return enqueue(slot, direction, NULL);
+}

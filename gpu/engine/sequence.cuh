@@ -1,0 +1,13 @@
+/* The kernels of a batch, from its states' setting up to their reading. */
+#ifndef TERP_GPU_ENGINE_SEQUENCE_CUH
+#define TERP_GPU_ENGINE_SEQUENCE_CUH
+
+#include "gpu/engine/context.cuh"
+
+/* Launches them for slot->batch, whose h_chunks are filled in. A batch that
+ * comes twice in a row becomes a graph; where that cannot be made or launched,
+ * the kernels are launched one by one. */
+cudaError_t
+cuda_sequence_run(struct cuda_slot *slot, enum cuda_direction direction);
+
+#endif

@@ -1,0 +1,84 @@
+/* Makes the tables on the host and copies them in one go. */
+#include "gpu/engine/tables.cuh"
+
+#include <stdlib.h>
+
+#include "gpu/entropy/codebooks.cuh"
+#include "gpu/entropy/decode_table.cuh"
+#include "gpu/entropy/token_decode_table.cuh"
+
+/* A table in the piece; the next begins where it ends, aligned as cudaMalloc
+ * aligns. */
+template <typename T>
+static T *
+place(uint8_t *begin, uint64_t *at, uint64_t nitems)
+{
+    T *table = (T *)((uintptr_t)begin + *at);
+    *at += (nitems * sizeof *table + 255) / 256 * 256;
+    return table;
+}
+
+/* The tables at `begin`, which may be on either side. Returns their bytes. */
+static uint64_t
+place_all(struct cuda_tables *tables, uint8_t *begin)
+{
+    uint64_t at = 0;
+
+    tables->d_cost =
+        place<uint16_t>(begin, &at, TERP_NROWS * TERP_ENTRY_STRIDE);
+    tables->d_code_nbits =
+        place<uint8_t>(begin, &at, TERP_NSYMBOLS * TERP_ENTRY_STRIDE);
+    tables->d_codewords =
+        place<uint32_t>(begin, &at, (uint64_t)TERP_NENTRIES * TERP_NSYMBOLS);
+    tables->d_decode_tables =
+        place<struct cuda_decode_table>(begin, &at, TERP_NENTRIES);
+    tables->d_token_nbits =
+        place<uint8_t>(begin, &at, TERP_NTOKENS * TERP_ENTRY_STRIDE);
+    tables->d_token_codewords =
+        place<uint32_t>(begin, &at, (uint64_t)TERP_NENTRIES * TERP_NTOKENS);
+    tables->d_token_decode_tables =
+        place<struct cuda_token_decode_table>(begin, &at, TERP_NENTRIES);
+    return at;
+}
+
+static void
+fill(const struct cuda_tables *tables)
+{
+    static_assert(sizeof terp_entry_cost ==
+                      TERP_NROWS * TERP_ENTRY_STRIDE * sizeof(uint16_t),
+                  "The costs have the rows that are copied.");
+    memcpy((void *)tables->d_cost, terp_entry_cost, sizeof terp_entry_cost);
+    memcpy((void *)tables->d_code_nbits, terp_entry_code_nbits,
+           (size_t)TERP_NSYMBOLS * TERP_ENTRY_STRIDE);
+    memcpy((void *)tables->d_token_nbits, terp_entry_token_nbits,
+           (size_t)TERP_NTOKENS * TERP_ENTRY_STRIDE);
+    cuda_codewords_fill((uint32_t *)tables->d_codewords);
+    cuda_decode_tables_fill(
+        (struct cuda_decode_table *)tables->d_decode_tables);
+    cuda_token_codewords_fill((uint32_t *)tables->d_token_codewords);
+    cuda_token_decode_tables_fill(
+        (struct cuda_token_decode_table *)tables->d_token_decode_tables);
+}
+
+cudaError_t
+cuda_tables_make(struct cuda_tables *tables, uint8_t **d_memory_ret,
+                 cudaStream_t stream)
+{
+    uint64_t nbytes = place_all(tables, NULL);
+    uint8_t *h_memory = (uint8_t *)calloc(1, nbytes);
+
+    *d_memory_ret = NULL;
+    if (h_memory == NULL)
+        return cudaErrorMemoryAllocation;
+    place_all(tables, h_memory);
+    fill(tables);
+    cudaError_t error = cudaMalloc((void **)d_memory_ret, nbytes);
+    if (error == cudaSuccess)
+        error = cudaMemcpyAsync(*d_memory_ret, h_memory, nbytes,
+                                cudaMemcpyHostToDevice, stream);
+    if (error == cudaSuccess)
+        error = cudaStreamSynchronize(stream);
+    place_all(tables, *d_memory_ret);
+    free(h_memory);
+    return error;
+}

@@ -1,0 +1,13 @@
+/* Tables that follow from the dictionary, on their way to the device. */
+#ifndef TERP_GPU_ENGINE_TABLES_CUH
+#define TERP_GPU_ENGINE_TABLES_CUH
+
+#include "gpu/engine/state.cuh"
+
+/* Makes them in one piece of device memory, which cudaFree releases. Returns
+ * when they are there. */
+cudaError_t
+cuda_tables_make(struct cuda_tables *tables, uint8_t **d_memory_ret,
+                 cudaStream_t stream);
+
+#endif

@@ -1,0 +1,54 @@
+/* The part of CUDA's driver that terp's engine uses, emulated. */
+#ifndef TERP_EMULATED_CUDA_H
+#define TERP_EMULATED_CUDA_H
+
+#include "cuda_runtime.h"
+
+struct emulator_context;
+typedef emulator_context *CUcontext;
+typedef int CUdevice;
+typedef unsigned long long CUdeviceptr;
+typedef cudaStream_t CUstream;
+
+/* The numbers are the runtime's. */
+enum CUresult {
+    CUDA_SUCCESS = 0,
+    CUDA_ERROR_OUT_OF_MEMORY = 2
+};
+
+enum CUpointer_attribute {
+    CU_POINTER_ATTRIBUTE_BUFFER_ID = 7
+};
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+CUresult
+cuDeviceGet(CUdevice *device_ret, int ordinal);
+CUresult
+cuDevicePrimaryCtxRetain(CUcontext *context_ret, CUdevice device);
+CUresult
+cuDevicePrimaryCtxRelease(CUdevice device);
+CUresult
+cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags_ret,
+                           int *is_active_ret);
+CUresult
+cuCtxCreate(CUcontext *context_ret, void *parameters, unsigned flags,
+            CUdevice device);
+CUresult
+cuCtxDestroy(CUcontext context);
+CUresult
+cuCtxGetCurrent(CUcontext *context_ret);
+CUresult
+cuCtxPushCurrent(CUcontext context);
+CUresult
+cuCtxPopCurrent(CUcontext *context_ret);
+CUresult
+cuStreamGetCtx(CUstream stream, CUcontext *context_ret);
+CUresult
+cuPointerGetAttribute(void *value_ret, CUpointer_attribute which,
+                      CUdeviceptr at);
+}
+#pragma GCC visibility pop
+
+#endif

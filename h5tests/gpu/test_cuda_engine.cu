@@ -1,0 +1,683 @@
+/* The CUDA engine's contract (codec/engine.h) on the emulator: what a host
+ * application sees, and what becomes of calls when memory is short, a call of
+ * CUDA fails or the device is lost. */
+#include <cuda.h>
+#include <stdlib.h>
+#include <string.h>
+#include <thread>
+
+#include "gpu/engine/context.cuh"
+#include "h5tests/emulator/emulator_failures.h"
+
+extern "C" {
+#include "h5tests/support/cases.h"
+#include "h5tests/support/cmocka_all.h"
+#include "h5tests/support/fields.h"
+
+terp_cuda_open_function terp_cuda_open;
+}
+
+#define NCHUNKS 6
+
+/* A batch that comes again becomes a graph, which is then launched again. */
+#define NTURNS 3
+
+/* One call of CUDA in so many fails in turn. */
+#define STEP 7
+
+static const struct terp_cuda_call on_host = {TERP_MEMORY_HOST, false, NULL};
+static const struct terp_cuda_call on_device = {TERP_MEMORY_DEVICE, false,
+                                                NULL};
+
+static const struct terp_cuda_engine *engine;
+
+/* Chunks with what the CPU makes of them; d_: in the device's memory. */
+static struct {
+    struct terp_chunk chunk;
+    struct terp_params params;
+    uint64_t chunk_nbytes, cap_nbytes;
+    const void *values[NCHUNKS];
+    struct terp_stream stream[NCHUNKS];
+    uint8_t *decoded[NCHUNKS];
+} sample;
+
+static struct terp_cuda_device *
+open_device(uint64_t memory_limit_nbytes)
+{
+    const struct terp_cuda_options options = {-1, memory_limit_nbytes};
+    struct terp_cuda_device *device = NULL;
+    const char *name = NULL, *reason = NULL;
+
+    if (engine->open(&options, &device, &name, &reason) != TERP_OK)
+        fail_msg("the device is not opened: %s", reason);
+    assert_string_equal(name, "emulator at 0000:4e:00.0");
+    return device;
+}
+
+/* Memory of a call's chunks; what is on the device belongs to the engine's
+ * caller. */
+static void *
+take(const struct terp_cuda_call *call, const void *from, uint64_t nbytes)
+{
+    void *at;
+
+    if (call->memory == TERP_MEMORY_HOST) {
+        at = malloc(nbytes);
+        assert_non_null(at);
+    } else
+        assert_int_equal(cudaMalloc(&at, nbytes), cudaSuccess);
+    if (from != NULL)
+        memcpy(at, from, nbytes);
+    return at;
+}
+
+static void
+give(const struct terp_cuda_call *call, void *at)
+{
+    if (call->memory == TERP_MEMORY_HOST)
+        free(at);
+    else
+        assert_int_equal(cudaFree(at), cudaSuccess);
+}
+
+/* The result; where it is TERP_OK, the streams are the CPU's. */
+static enum terp_status
+encode(struct terp_cuda_device *device, const struct terp_cuda_call *call,
+       uint64_t n)
+{
+    void *src[NCHUNKS], *dst[NCHUNKS];
+    uint64_t nbytes[NCHUNKS];
+
+    for (uint64_t i = 0; i < n; i++) {
+        src[i] = take(call, sample.values[i], sample.chunk_nbytes);
+        dst[i] = take(call, NULL, sample.cap_nbytes);
+    }
+    enum terp_status st = engine->encode(device, call, &sample.params,
+                                         &sample.chunk, n, src, dst, nbytes);
+    for (uint64_t i = 0; i < n; i++) {
+        if (st == TERP_OK) {
+            assert_int_equal(nbytes[i], sample.stream[i].nbytes);
+            assert_memory_equal(dst[i], sample.stream[i].bytes, nbytes[i]);
+        }
+        give(call, src[i]);
+        give(call, dst[i]);
+    }
+    return st;
+}
+
+static enum terp_status
+decode(struct terp_cuda_device *device, const struct terp_cuda_call *call,
+       uint64_t n)
+{
+    void *src[NCHUNKS], *dst[NCHUNKS];
+    uint64_t nbytes[NCHUNKS];
+    enum terp_status status[NCHUNKS];
+
+    for (uint64_t i = 0; i < n; i++) {
+        nbytes[i] = sample.stream[i].nbytes;
+        src[i] = take(call, sample.stream[i].bytes, nbytes[i]);
+        dst[i] = take(call, NULL, sample.chunk_nbytes);
+    }
+    enum terp_status st = engine->decode(device, call, &sample.chunk, n, src,
+                                         nbytes, dst, status);
+    for (uint64_t i = 0; i < n; i++) {
+        if (st == TERP_OK) {
+            assert_int_equal(status[i], TERP_OK);
+            assert_memory_equal(dst[i], sample.decoded[i], sample.chunk_nbytes);
+        }
+        give(call, src[i]);
+        give(call, dst[i]);
+    }
+    return st;
+}
+
+static void
+expect_work(struct terp_cuda_device *device)
+{
+    assert_false(engine->is_lost(device));
+    assert_int_equal(encode(device, &on_host, 1), TERP_OK);
+    assert_int_equal(decode(device, &on_host, 1), TERP_OK);
+    assert_int_equal(encode(device, &on_device, NCHUNKS), TERP_OK);
+    assert_int_equal(decode(device, &on_device, NCHUNKS), TERP_OK);
+    assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
+}
+
+static void
+expect_loss(struct terp_cuda_device *device)
+{
+    assert_int_equal(encode(device, &on_host, 1), TERP_ERR_DEVICE);
+    assert_true(engine->is_lost(device));
+    assert_non_null(strstr(engine->reason(), "lost"));
+    assert_int_equal(decode(device, &on_host, 1), TERP_ERR_DEVICE);
+}
+
+static CUcontext
+current_context(void)
+{
+    CUcontext context;
+
+    assert_int_equal(cuCtxGetCurrent(&context), CUDA_SUCCESS);
+    return context;
+}
+
+static uint64_t
+free_nbytes(void)
+{
+    size_t nbytes, all_nbytes;
+
+    assert_int_equal(cudaMemGetInfo(&nbytes, &all_nbytes), cudaSuccess);
+    return nbytes;
+}
+
+/* ---- what a host application sees ---- */
+
+static void
+thread_without_a_context_stays_without_one(void **state)
+{
+    (void)state;
+    std::thread([] {
+        struct terp_cuda_device *device = open_device(0);
+        assert_null(current_context());
+        for (int turn = 0; turn < NTURNS; turn++) {
+            assert_int_equal(encode(device, &on_host, 2), TERP_OK);
+            assert_int_equal(decode(device, &on_host, 2), TERP_OK);
+        }
+        engine->trim(device);
+        engine->close(device);
+        assert_null(current_context());
+    }).join();
+}
+
+/* The device is opened while the host's own context is current, which then
+ * goes. */
+static void
+context_of_the_host_stays_and_takes_nothing_with_it(void **state)
+{
+    (void)state;
+    std::thread([] {
+        CUcontext own;
+        assert_int_equal(cuCtxCreate(&own, NULL, 0, 0), CUDA_SUCCESS);
+        struct terp_cuda_device *device = open_device(0);
+        assert_int_equal(encode(device, &on_host, 2), TERP_OK);
+        assert_ptr_equal(current_context(), own);
+        assert_int_equal(cuCtxDestroy(own), CUDA_SUCCESS);
+        assert_null(current_context());
+        expect_work(device);
+        engine->close(device);
+    }).join();
+}
+
+static void
+devices_that_are_open_do_not_share(void **state)
+{
+    (void)state;
+    int64_t nlive = emulator_nlive();
+    struct terp_cuda_device *first = open_device(0), *second = open_device(0);
+
+    expect_work(first);
+    expect_work(second);
+    engine->close(first);
+    expect_work(second);
+    engine->close(second);
+    engine->close(NULL);
+    assert_int_equal(emulator_nlive(), nlive);
+}
+
+static void
+table_is_the_same_and_of_one_version(void **state)
+{
+    const struct terp_cuda_engine *again = NULL, *none = NULL;
+
+    (void)state;
+    assert_int_equal(terp_cuda_open(TERP_CUDA_ABI, &again), TERP_OK);
+    assert_ptr_equal(again, engine);
+    assert_int_equal(terp_cuda_open(TERP_CUDA_ABI - 1, &none),
+                     TERP_ERR_ARGUMENT);
+    assert_null(none);
+}
+
+static void
+bytes_and_stored_streams_are_left_to_the_cpu(void **state)
+{
+    const struct terp_chunk bytes = {TERP_BYTES, false, false, 1, {100}};
+    struct terp_cuda_device *device = open_device(0);
+    uint8_t text[100] = {1}, dst[200], *values;
+    const void *src = text;
+    void *to = dst;
+    uint64_t nbytes = 7;
+    enum terp_status status = TERP_OK;
+
+    (void)state;
+    assert_int_equal(engine->encode(device, &on_host, &sample.params, &bytes, 1,
+                                    &src, &to, &nbytes),
+                     TERP_OK);
+    assert_int_equal(nbytes, 0);
+    assert_int_equal(
+        terp_encode(&sample.params, &bytes, text, dst, sizeof dst, &nbytes, 1),
+        TERP_OK);
+    src = dst;
+    values = (uint8_t *)terp_case_alloc(sample.chunk_nbytes);
+    to = values;
+    assert_int_equal(engine->decode(device, &on_host, &bytes, 1, &src, &nbytes,
+                                    &to, &status),
+                     TERP_OK);
+    assert_int_equal(status, TERP_ERR_DEVICE);
+    /* A stored stream of other values, and one that is too long. */
+    status = TERP_OK;
+    assert_int_equal(engine->decode(device, &on_host, &sample.chunk, 1, &src,
+                                    &nbytes, &to, &status),
+                     TERP_OK);
+    assert_int_equal(status, TERP_ERR_DEVICE);
+    free(values);
+    engine->close(device);
+}
+
+/* ---- the caller's stream ---- */
+
+/* In a stream that does its work as late as it may. */
+static void
+check_follows(struct terp_cuda_device *device, cudaStream_t stream)
+{
+    const struct terp_cuda_call call = {TERP_MEMORY_DEVICE, true, stream};
+    void *src = take(&on_device, NULL, sample.chunk_nbytes);
+    void *dst = take(&on_device, NULL, sample.cap_nbytes);
+    void *copy = take(&on_device, NULL, sample.chunk_nbytes);
+    const void *from = src;
+    uint64_t nbytes;
+
+    emulator_hold(stream);
+    assert_int_equal(cudaMemcpyAsync(src, sample.values[0], sample.chunk_nbytes,
+                                     cudaMemcpyHostToDevice, stream),
+                     cudaSuccess);
+    assert_memory_not_equal(src, sample.values[0], sample.chunk_nbytes);
+    assert_int_equal(engine->encode(device, &call, &sample.params,
+                                    &sample.chunk, 1, &from, &dst, &nbytes),
+                     TERP_OK);
+    assert_int_equal(nbytes, sample.stream[0].nbytes);
+    assert_memory_equal(dst, sample.stream[0].bytes, nbytes);
+
+    assert_int_equal(cudaMemsetAsync(src, 0x33, sample.chunk_nbytes, stream),
+                     cudaSuccess);
+    assert_int_equal(
+        engine->copy(device, &call, 1, &copy, &from, &sample.chunk_nbytes),
+        TERP_OK);
+    assert_int_equal(*(uint8_t *)copy, 0x33);
+    give(&on_device, src);
+    give(&on_device, dst);
+    give(&on_device, copy);
+}
+
+static void
+call_begins_after_what_is_in_the_callers_stream(void **state)
+{
+    struct terp_cuda_device *device = open_device(0);
+    cudaStream_t stream;
+
+    (void)state;
+    assert_int_equal(cudaStreamCreateWithFlags(&stream, 0), cudaSuccess);
+    check_follows(device, stream);
+    assert_int_equal(cudaStreamDestroy(stream), cudaSuccess);
+    check_follows(device, NULL);
+    engine->close(device);
+}
+
+static void
+stream_may_be_of_another_context(void **state)
+{
+    (void)state;
+    std::thread([] {
+        struct terp_cuda_device *device = open_device(0);
+        cudaStream_t stream;
+        CUcontext own;
+        assert_int_equal(cuCtxCreate(&own, NULL, 0, 0), CUDA_SUCCESS);
+        assert_int_equal(cudaStreamCreateWithFlags(&stream, 0), cudaSuccess);
+        check_follows(device, stream);
+        assert_ptr_equal(current_context(), own);
+        assert_int_equal(cudaStreamDestroy(stream), cudaSuccess);
+        assert_int_equal(cuCtxDestroy(own), CUDA_SUCCESS);
+        engine->close(device);
+    }).join();
+}
+
+static void
+stream_that_is_captured_is_refused(void **state)
+{
+    struct terp_cuda_device *device = open_device(0);
+    cudaStream_t stream;
+    cudaGraph_t graph;
+
+    (void)state;
+    assert_int_equal(cudaStreamCreateWithFlags(&stream, 0), cudaSuccess);
+    assert_int_equal(
+        cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal),
+        cudaSuccess);
+    const struct terp_cuda_call call = {TERP_MEMORY_DEVICE, true, stream};
+    assert_int_equal(encode(device, &call, 1), TERP_ERR_ARGUMENT);
+    assert_int_equal(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    assert_int_equal(cudaGraphDestroy(graph), cudaSuccess);
+    assert_int_equal(encode(device, &call, 1), TERP_OK);
+    assert_int_equal(cudaStreamDestroy(stream), cudaSuccess);
+    expect_work(device);
+    engine->close(device);
+}
+
+/* ---- memory ---- */
+
+/* Between what one chunk needs and what all need. */
+static void
+little_memory_makes_smaller_batches(void **state)
+{
+    struct terp_cuda_device *device = open_device(0);
+
+    (void)state;
+    uint64_t open_nbytes = free_nbytes();
+    assert_int_equal(encode(device, &on_device, 1), TERP_OK);
+    uint64_t one_nbytes = open_nbytes - free_nbytes();
+    engine->trim(device);
+    assert_int_equal(encode(device, &on_device, NCHUNKS), TERP_OK);
+    uint64_t all_nbytes = open_nbytes - free_nbytes();
+    assert_true(all_nbytes > 3 * one_nbytes);
+
+    uint64_t taken_nbytes =
+        NCHUNKS * (sample.chunk_nbytes + sample.cap_nbytes + 512);
+    uint64_t used_nbytes = (UINT64_C(140) << 30) - open_nbytes;
+    engine->trim(device);
+    emulator_limit_memory(used_nbytes + taken_nbytes + 3 * one_nbytes);
+    assert_int_equal(encode(device, &on_device, NCHUNKS), TERP_OK);
+    assert_true(open_nbytes - free_nbytes() <= 3 * one_nbytes);
+
+    emulator_limit_memory(used_nbytes + taken_nbytes);
+    engine->trim(device);
+    assert_int_equal(encode(device, &on_device, NCHUNKS), TERP_ERR_MEMORY);
+    assert_int_equal(decode(device, &on_host, 1), TERP_ERR_MEMORY);
+    assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
+    emulator_limit_memory(UINT64_MAX);
+    expect_work(device);
+    engine->close(device);
+}
+
+/* Of another slot, which has worked while the first one was taken. */
+static void
+memory_that_idle_slots_keep_is_released(void **state)
+{
+    struct terp_cuda_device *device = open_device(0);
+
+    (void)state;
+    uint64_t open_nbytes = free_nbytes();
+    struct cuda_slot *slot = cuda_slot_take(device, false);
+    assert_int_equal(encode(device, &on_host, NCHUNKS), TERP_OK);
+    cuda_slot_give(device, slot);
+    uint64_t kept_nbytes = open_nbytes - free_nbytes();
+    emulator_limit_memory((UINT64_C(140) << 30) - open_nbytes + kept_nbytes);
+    assert_int_equal(encode(device, &on_host, NCHUNKS), TERP_OK);
+    emulator_limit_memory(UINT64_MAX);
+    expect_work(device);
+    engine->close(device);
+}
+
+static void
+trim_releases_what_calls_have_left(void **state)
+{
+    struct terp_cuda_device *device = open_device(0);
+    uint64_t open_nbytes = free_nbytes();
+    int64_t nlive = emulator_nlive();
+
+    (void)state;
+    for (int turn = 0; turn < NTURNS; turn++)
+        expect_work(device);
+    assert_true(free_nbytes() < open_nbytes);
+    assert_true(emulator_nlive() > nlive);
+    engine->trim(device);
+    assert_int_equal(free_nbytes(), open_nbytes);
+    assert_int_equal(emulator_nlive(), nlive);
+    expect_work(device);
+    engine->close(device);
+}
+
+static void
+limit_of_memory_is_kept(void **state)
+{
+    struct terp_cuda_device *device = open_device(0);
+    uint64_t open_nbytes = free_nbytes();
+
+    (void)state;
+    assert_int_equal(encode(device, &on_device, 1), TERP_OK);
+    uint64_t one_nbytes = open_nbytes - free_nbytes();
+    engine->close(device);
+
+    device = open_device(2 * one_nbytes);
+    open_nbytes = free_nbytes();
+    assert_int_equal(encode(device, &on_device, NCHUNKS), TERP_OK);
+    assert_true(open_nbytes - free_nbytes() <= 2 * one_nbytes);
+    engine->close(device);
+
+    device = open_device(one_nbytes / 2);
+    assert_int_equal(encode(device, &on_device, NCHUNKS), TERP_ERR_MEMORY);
+    assert_false(engine->is_lost(device));
+    engine->close(device);
+}
+
+/* ---- failures ---- */
+
+static void
+graph_that_fails_is_launched_plainly(void **state)
+{
+    struct terp_cuda_device *device = open_device(0);
+
+    (void)state;
+    uint64_t ngraphs = emulator_ngraphs();
+    emulator_fail_graphs(cudaErrorStreamCaptureUnsupported);
+    for (int turn = 0; turn < NTURNS; turn++)
+        expect_work(device);
+    assert_int_equal(emulator_ngraphs(), ngraphs);
+    emulator_fail_graphs(cudaSuccess);
+    for (int turn = 0; turn < NTURNS; turn++) {
+        assert_int_equal(encode(device, &on_host, 1), TERP_OK);
+        assert_int_equal(decode(device, &on_host, 1), TERP_OK);
+    }
+    assert_int_equal(emulator_ngraphs() - ngraphs, 2 * (NTURNS - 1));
+    engine->close(device);
+}
+
+/* Three turns of either direction; false where one was not done. */
+static bool
+run_turns(struct terp_cuda_device *device)
+{
+    bool is_done = true;
+
+    for (int turn = 0; turn < NTURNS; turn++) {
+        is_done = encode(device, &on_host, 2) == TERP_OK && is_done;
+        is_done = decode(device, &on_host, 2) == TERP_OK && is_done;
+    }
+    return is_done;
+}
+
+/* Calls of CUDA in three turns. */
+static uint64_t
+count_calls(void)
+{
+    struct terp_cuda_device *device = open_device(0);
+    uint64_t before = emulator_ncalls();
+
+    assert_true(run_turns(device));
+    uint64_t ncalls = emulator_ncalls() - before;
+    engine->close(device);
+    return ncalls;
+}
+
+/* Once: it is a call's failure, if it is one at all. */
+static void
+failure_of_a_call_leaves_the_device_open(void **state)
+{
+    static const int errors[] = {cudaErrorMemoryAllocation,
+                                 cudaErrorInvalidConfiguration,
+                                 cudaErrorStreamCaptureUnsupported};
+    const uint64_t ncalls = count_calls();
+    uint64_t nfailed = 0;
+
+    (void)state;
+    for (int error : errors)
+        for (uint64_t i = (uint64_t)error % STEP; i < ncalls; i += STEP) {
+            struct terp_cuda_device *device = open_device(0);
+            emulator_fail_after(i, error, false);
+            nfailed += !run_turns(device);
+            assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
+            emulator_fail_never();
+            /* Entering the context may be what has failed. */
+            if (!engine->is_lost(device))
+                expect_work(device);
+            engine->close(device);
+        }
+    assert_true(nfailed > ncalls / STEP / 2);
+}
+
+static void
+lack_of_memory_once_is_made_good(void **state)
+{
+    const uint64_t ncalls = count_calls();
+    uint64_t nfailed = 0;
+
+    (void)state;
+    for (uint64_t i = 0; i < ncalls; i += 2) {
+        struct terp_cuda_device *device = open_device(0);
+        emulator_fail_after(i, cudaErrorMemoryAllocation, false);
+        nfailed += !run_turns(device) && !engine->is_lost(device);
+        emulator_fail_never();
+        engine->close(device);
+    }
+    assert_int_equal(nfailed, 0);
+}
+
+static void
+loss_of_the_device_is_for_good(void **state)
+{
+    const uint64_t ncalls = count_calls();
+
+    (void)state;
+    for (uint64_t i = 0; i < ncalls; i += STEP) {
+        struct terp_cuda_device *device = open_device(0);
+        emulator_fail_after(i, cudaErrorLaunchFailure, true);
+        (void)run_turns(device);
+        assert_int_equal(encode(device, &on_host, 1), TERP_ERR_DEVICE);
+        emulator_fail_never();
+        expect_loss(device);
+        engine->trim(device);
+        engine->close(device);
+    }
+}
+
+static void
+device_that_cannot_be_opened_leaves_nothing(void **state)
+{
+    const struct terp_cuda_options options = {-1, 0};
+    int64_t nlive = emulator_nlive();
+    uint64_t ncalls = emulator_ncalls();
+
+    (void)state;
+    engine->close(open_device(0));
+    ncalls = emulator_ncalls() - ncalls;
+    for (uint64_t i = 0; i < ncalls; i++) {
+        struct terp_cuda_device *device = NULL;
+        const char *name = NULL, *reason = NULL;
+        emulator_fail_after(i, cudaErrorMemoryAllocation, false);
+        enum terp_status st = engine->open(&options, &device, &name, &reason);
+        assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
+        emulator_fail_never();
+        if (st == TERP_OK) {
+            engine->close(device);
+            continue;
+        }
+        assert_int_equal(st, TERP_ERR_MEMORY);
+        assert_non_null(reason);
+        assert_null(device);
+        assert_int_equal(emulator_nlive(), nlive);
+    }
+}
+
+static void
+reset_by_the_host_loses_the_device(void **state)
+{
+    struct terp_cuda_device *device = open_device(0);
+    void *at;
+
+    (void)state;
+    expect_work(device);
+    assert_int_equal(cudaDeviceReset(), cudaSuccess);
+    expect_loss(device);
+    engine->trim(device);
+    engine->close(device);
+
+    /* The host has used the device again since. */
+    device = open_device(0);
+    expect_work(device);
+    assert_int_equal(cudaDeviceReset(), cudaSuccess);
+    assert_int_equal(cudaMalloc(&at, 1000), cudaSuccess);
+    expect_loss(device);
+    engine->close(device);
+    assert_int_equal(cudaFree(at), cudaSuccess);
+
+    device = open_device(0);
+    expect_work(device);
+    engine->close(device);
+}
+
+static void
+make_samples(void)
+{
+    static const uint64_t dims[] = {4, 6, 5};
+    uint64_t nbytes;
+
+    sample.chunk = terp_case_chunk(TERP_FLOAT32, 3, dims);
+    sample.params.bound_mode = TERP_BOUND_RELATIVE;
+    sample.params.bound = 1e-3;
+    sample.chunk_nbytes = terp_chunk_nbytes(&sample.chunk);
+    sample.cap_nbytes = terp_encode_bound(&sample.chunk);
+    for (int i = 0; i < NCHUNKS; i++) {
+        uint8_t *values = (uint8_t *)terp_case_alloc(sample.chunk_nbytes);
+        terp_field_make(i % 2 == 0 ? TERP_FIELD_SMOOTH : TERP_FIELD_GAPS,
+                        &sample.chunk, values);
+        memcpy(values, &i, sizeof i);
+        sample.values[i] = values;
+        sample.stream[i] =
+            terp_case_encode(&sample.params, &sample.chunk, values, 1);
+        sample.decoded[i] = (uint8_t *)terp_case_alloc(sample.chunk_nbytes);
+        assert_int_equal(terp_decode(sample.stream[i].bytes,
+                                     sample.stream[i].nbytes, sample.decoded[i],
+                                     sample.chunk_nbytes, &nbytes, 1),
+                         TERP_OK);
+    }
+}
+
+static int
+begin(void **state)
+{
+    (void)state;
+    make_samples();
+    return terp_cuda_open(TERP_CUDA_ABI, &engine) == TERP_OK ? 0 : -1;
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(table_is_the_same_and_of_one_version),
+        cmocka_unit_test(thread_without_a_context_stays_without_one),
+        cmocka_unit_test(context_of_the_host_stays_and_takes_nothing_with_it),
+        cmocka_unit_test(devices_that_are_open_do_not_share),
+        cmocka_unit_test(bytes_and_stored_streams_are_left_to_the_cpu),
+        cmocka_unit_test(call_begins_after_what_is_in_the_callers_stream),
+        cmocka_unit_test(stream_may_be_of_another_context),
+        cmocka_unit_test(stream_that_is_captured_is_refused),
+        cmocka_unit_test(little_memory_makes_smaller_batches),
+        cmocka_unit_test(memory_that_idle_slots_keep_is_released),
+        cmocka_unit_test(trim_releases_what_calls_have_left),
+        cmocka_unit_test(limit_of_memory_is_kept),
+        cmocka_unit_test(graph_that_fails_is_launched_plainly),
+        cmocka_unit_test(failure_of_a_call_leaves_the_device_open),
+        cmocka_unit_test(lack_of_memory_once_is_made_good),
+        cmocka_unit_test(loss_of_the_device_is_for_good),
+        cmocka_unit_test(device_that_cannot_be_opened_leaves_nothing),
+        cmocka_unit_test(reset_by_the_host_loses_the_device),
+    };
+    return cmocka_run_group_tests(tests, begin, NULL);
+}
