@@ -44,7 +44,7 @@ cmake --build "$build" -j "$(nproc)" --target h5zterp mpi_messages \
     >>"$build/log"
 cp "$build/plugin/libh5zterp.so" "$folder/plugin/"
 cp "$build/examples/mpi_messages" "$folder/bin/"
-mpicc -O2 -rdynamic -Ifilter -I/usr/include/hdf5/openmpi examples/parallel_write.c \
+mpicc -O2 -rdynamic -I filter/plugin -I/usr/include/hdf5/openmpi examples/parallel_write.c \
     "$hdf5" -lsz -laec -lz -ldl -lm -o "$folder/bin/parallel_write"
 
 cp -L "$(command -v orterun)" "$folder/bin/"
