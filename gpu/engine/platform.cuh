@@ -23,9 +23,6 @@
 /* The codec's headers are C11. */
 #define _Static_assert static_assert
 
-/* All threads of a warp take part. */
-#define FULL_WARP_MASK 0xFFFFFFFFu
-
 /* The block's dynamic shared memory, aligned to 16 bytes. */
 template <typename T>
 static __device__ inline T *

@@ -327,47 +327,65 @@ count(int *d_count, int by)
     atomicAdd(d_count, by);
 }
 
-static void
-captured_work_waits_for_its_graph(void **state)
+static __global__ void
+double_and_add(int *d_count, int by)
 {
-    (void)state;
-    cudaStream_t stream, other;
-    cudaEvent_t event;
+    *d_count = *d_count * 2 + by;
+}
+
+/* Takes launches into a graph, one after the other as `is_chained` says. */
+struct test_recorder {
+    struct launch_recorder recorder;
     cudaGraph_t graph;
+    bool is_chained;
+    cudaGraphNode_t last;
+};
+
+static cudaError_t
+record(struct launch_recorder *recorder, cudaStream_t,
+       const cudaKernelNodeParams *kernel)
+{
+    struct test_recorder *self = (struct test_recorder *)recorder;
+    bool has_last = self->is_chained && self->last != NULL;
+    cudaGraphNode_t before = self->last;
+
+    return cudaGraphAddKernelNode(&self->last, self->graph, &before,
+                                  has_last ? 1 : 0, kernel);
+}
+
+/* What the graph makes of 0. */
+static int
+run_graph(bool is_chained)
+{
+    struct test_recorder recorder = {{record}, NULL, is_chained, NULL};
     cudaGraphExec_t executable;
-    int result = 0;
-    int64_t nlive = emulator_nlive();
     int *counter = make_array<int>(1);
-    assert_int_equal(cudaStreamCreateWithFlags(&stream, 0), 0);
-    assert_int_equal(cudaStreamCreateWithFlags(&other, 0), 0);
-    assert_int_equal(cudaEventCreate(&event), 0);
+
     *counter = 0;
-
-    assert_int_equal(
-        cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), 0);
-    assert_int_equal(launch(count, 2, 32, 0, stream, counter, 1), 0);
-    assert_int_equal(cudaEventRecord(event, stream), 0);
-    assert_int_equal(cudaStreamWaitEvent(other, event), 0);
-    assert_int_equal(cudaMemcpyAsync(&result, counter, sizeof result,
-                                     cudaMemcpyDeviceToHost, other),
-                     0);
-    assert_int_equal(cudaStreamSynchronize(stream),
-                     cudaErrorStreamCaptureUnsupported);
-    assert_int_equal(cudaStreamEndCapture(stream, &graph), 0);
+    assert_int_equal(cudaGraphCreate(&recorder.graph, 0), 0);
+    thread_recorder = &recorder.recorder;
+    assert_int_equal(launch(double_and_add, 1, 1, 0, NULL, counter, 1), 0);
+    assert_int_equal(launch(double_and_add, 1, 1, 0, NULL, counter, 5), 0);
+    thread_recorder = NULL;
     assert_int_equal(*counter, 0);
-    assert_int_equal(cudaGraphInstantiate(&executable, graph), 0);
-    assert_int_equal(cudaGraphDestroy(graph), 0);
-    assert_int_equal(cudaGraphLaunch(executable, stream), 0);
-    assert_int_equal(cudaGraphLaunch(executable, other), 0);
-    assert_int_equal(result, 2 * 2 * 32);
-
+    assert_int_equal(cudaGraphInstantiate(&executable, recorder.graph), 0);
+    assert_int_equal(cudaGraphDestroy(recorder.graph), 0);
+    assert_int_equal(cudaGraphLaunch(executable, NULL), 0);
     assert_int_equal(cudaGraphExecDestroy(executable), 0);
-    assert_int_equal(cudaEventDestroy(event), 0);
-    assert_int_equal(cudaStreamDestroy(stream), 0);
-    assert_int_equal(cudaStreamDestroy(other), 0);
+    int result = *counter;
     cudaFree(counter);
+    return result;
+}
+
+static void
+graph_keeps_to_its_edges_and_to_nothing_else(void **state)
+{
+    int64_t nlive = emulator_nlive();
+
+    (void)state;
+    assert_int_equal(run_graph(true), 1 * 2 + 5);
+    assert_int_equal(run_graph(false), 5 * 2 + 1);
     assert_int_equal(emulator_nlive(), nlive);
-    (void)cudaGetLastError();
 }
 
 static void
@@ -431,7 +449,7 @@ main(void)
         cmocka_unit_test(order_of_blocks_alternates),
         cmocka_unit_test(divergent_barriers_abort),
         cmocka_unit_test(storage_without_a_barrier_between_aborts),
-        cmocka_unit_test(captured_work_waits_for_its_graph),
+        cmocka_unit_test(graph_keeps_to_its_edges_and_to_nothing_else),
         cmocka_unit_test(asked_for_failures_happen),
         cmocka_unit_test(wrong_launches_and_copies_are_refused),
     };
