@@ -1,3 +1,4 @@
+/* Parses cd_values, and writes those that a file keeps. */
 #include "codec/api/cd_values.h"
 
 #include <fenv.h>

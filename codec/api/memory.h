@@ -6,10 +6,6 @@
 #include "codec/api/run.h"
 #include "codec/format/array.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What follows is done in the memory that the run works in, with the device's
  * engine where that is the device; then it fails with TERP_ERR_DEVICE, and a
  * reason, where that does not work. */
@@ -36,9 +32,5 @@ enum terp_status
 terp_array_scatter(struct terp_run *run, const struct terp_array *array,
                    uint64_t first, uint64_t n, const void *chunks,
                    void *values);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

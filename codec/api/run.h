@@ -5,10 +5,6 @@
 
 #include "codec/api/context.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct terp_run {
     struct terp_context *context; /* never NULL */
     enum terp_engine_kind engine;
@@ -49,9 +45,5 @@ terp_run_decode(struct terp_run *run, const struct terp_chunk *chunk,
                 uint64_t nchunks, const void *const *src,
                 const uint64_t *src_nbytes, void *const *dst,
                 enum terp_status *status_ret);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

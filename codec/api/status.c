@@ -1,3 +1,4 @@
+/* What result codes say to people. */
 #include "codec/api/terp_status.h"
 
 const char *

@@ -1,3 +1,5 @@
+/* Writes and reads one stream on the CPU: frame, checksum, body or stored form.
+ */
 #include "codec/api/stream.h"
 
 #include "codec/format/base.h"

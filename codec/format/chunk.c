@@ -1,3 +1,4 @@
+/* Sizes of chunks, and chunks made of the dims of arrays. */
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
 #include "codec/format/frame.h"

@@ -1,3 +1,4 @@
+/* Writes, reads and seals the frame of a stream. */
 #include "codec/format/frame.h"
 
 #define XXH_INLINE_ALL

@@ -13,10 +13,6 @@ _Static_assert(FLT_EVAL_METHOD == 0,
                "Expressions are evaluated in the type they are written in: "
                "excess precision would change streams.");
 
-#if defined(__FAST_MATH__) || (__FINITE_MATH_ONLY__ + 0)
-#error "terp needs IEEE 754 arithmetic."
-#endif
-
 static void
 fill_words_of(const struct cpu_fills *fills, WORD fill[TERP_NFILLS])
 {

@@ -1,3 +1,4 @@
+/* Asks HDF5 what a block is, and moves those blocks that it has to move. */
 #include "filter/h5/block.h"
 
 #include <stdlib.h>

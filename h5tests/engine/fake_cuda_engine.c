@@ -1,3 +1,4 @@
+/* Does on the CPU what the CUDA engine does, or fails as a test asks. */
 #include "h5tests/engine/fake_cuda_engine.h"
 
 #include <sched.h>

@@ -1,3 +1,4 @@
+/* Counts and fails the calls that the linker sends here. */
 #include "h5tests/support/allocations.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Round trips of one chunk, with every promise checked. */
 #include "h5tests/support/cases.h"
 
 #include <float.h>

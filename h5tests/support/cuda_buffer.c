@@ -1,3 +1,4 @@
+/* Buffers on the host or, by the CUDA runtime that is named, on the device. */
 #include "h5tests/support/cuda_buffer.h"
 
 #include <dlfcn.h>

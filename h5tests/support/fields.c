@@ -1,3 +1,4 @@
+/* Makes the contents of test chunks from numbers alone. */
 #include "h5tests/support/fields.h"
 
 #include "h5tests/support/values.h"

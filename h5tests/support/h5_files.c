@@ -1,3 +1,4 @@
+/* Makes files, datasets and their properties for the tests of the filter. */
 #include "h5tests/support/h5_files.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* The pipelines and predictors that tests go through. */
 #include "h5tests/support/modes.h"
 
 const struct terp_mode terp_mode[TERP_NMODES] = {
