@@ -322,6 +322,12 @@ storage_without_a_barrier_between_aborts(void **state)
 }
 
 static __global__ void
+count(int *d_count, int by)
+{
+    atomicAdd(d_count, by);
+}
+
+static __global__ void
 double_and_add(int *d_count, int by)
 {
     *d_count = *d_count * 2 + by;
