@@ -23,7 +23,7 @@ struct emulator_context {
 
 struct emulator_stream {
     emulator_context *context;
-    bool is_captured;
+    emulator_graph *captured; /* null, or what takes the work */
     bool is_held; /* work waits in `queue` until someone waits for it */
     std::vector<std::function<void()>> queue;
 };
@@ -233,7 +233,7 @@ empty_context(emulator_context *context)
 emulator_stream *
 check_stream(cudaStream_t stream)
 {
-    static emulator_stream default_stream = {&primary, false, false, {}};
+    static emulator_stream default_stream = {&primary, nullptr, false, {}};
     if (stream == nullptr || stream == cudaStreamLegacy ||
         stream == cudaStreamPerThread)
         return &default_stream;
@@ -285,10 +285,17 @@ enqueue(cudaStream_t at, std::function<void()> work)
 {
     emulator_stream *stream = check_stream(at);
     use_context();
-    if (stream->is_held)
+    if (stream->captured != nullptr) {
+        auto &nodes = stream->captured->nodes;
+        const emulator_node *last = nodes.empty() ? nullptr : &nodes.back();
+        nodes.push_back({std::move(work), {}});
+        if (last != nullptr)
+            nodes.back().before.push_back(last);
+    } else if (stream->is_held) {
         stream->queue.push_back(std::move(work));
-    else
+    } else {
         work();
+    }
     return cudaSuccess;
 }
 
@@ -637,7 +644,7 @@ cudaStreamCreateWithFlags(cudaStream_t *stream_ret, unsigned)
 {
     return call([=] {
         emulator_context *context = use_context();
-        *stream_ret = new emulator_stream{context, false, false, {}};
+        *stream_ret = new emulator_stream{context, nullptr, false, {}};
         std::lock_guard<std::mutex> guard(lock);
         streams.insert(*stream_ret);
         nlive++;
@@ -664,7 +671,7 @@ cudaStreamSynchronize(cudaStream_t at)
 {
     emulator_stream *stream = check_stream(at);
     return call([=] {
-        if (stream->is_captured)
+        if (stream->captured != nullptr)
             return cudaErrorStreamCaptureUnsupported;
         flush(stream, stream->queue.size());
         return cudaSuccess;
@@ -682,27 +689,29 @@ cudaStreamIsCapturing(cudaStream_t at, cudaStreamCaptureStatus *status_ret)
 {
     emulator_stream *stream = check_stream(at);
     return call([=] {
-        *status_ret = stream->is_captured ? cudaStreamCaptureStatusActive
-                                          : cudaStreamCaptureStatusNone;
+        *status_ret = stream->captured != nullptr
+                          ? cudaStreamCaptureStatusActive
+                          : cudaStreamCaptureStatusNone;
         return cudaSuccess;
     });
 }
 
-/* What is put into the stream meanwhile is done all the same: nobody here needs
- * the graph. */
 cudaError_t
 cudaStreamBeginCapture(cudaStream_t at, cudaStreamCaptureMode)
 {
     emulator_stream *stream = check_stream(at);
-    return call([=] { return stream->is_captured = true, cudaSuccess; });
+    return cudaGraphCreate(&stream->captured, 0);
 }
 
 cudaError_t
 cudaStreamEndCapture(cudaStream_t at, cudaGraph_t *graph_ret)
 {
     emulator_stream *stream = check_stream(at);
-    stream->is_captured = false;
-    return cudaGraphCreate(graph_ret, 0);
+    return call([=] {
+        *graph_ret = stream->captured;
+        stream->captured = nullptr;
+        return cudaSuccess;
+    });
 }
 
 cudaError_t

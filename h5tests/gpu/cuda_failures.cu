@@ -503,6 +503,7 @@ static void
 reset_by_the_host(void)
 {
     expect(&small, TERP_ENGINE_CUDA);
+    check_host_works(); /* else its runtime has nothing to reset */
     check_cuda("cudaDeviceReset", cudaDeviceReset());
     expect(&small, TERP_ENGINE_CPU);
     check_host_works();
@@ -523,6 +524,7 @@ context_made_after_a_reset(void)
     uint64_t nbytes;
 
     expect(&small, TERP_ENGINE_CUDA);
+    check_host_works(); /* else its runtime has nothing to reset */
     check_cuda("cudaDeviceReset", cudaDeviceReset());
     options.device = -1;
     check_status("a context", terp_context_make(&options, &run.context));
