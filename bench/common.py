@@ -122,7 +122,7 @@ def machine():
         system = platform.freedesktop_os_release()["PRETTY_NAME"]
     except OSError:
         system = platform.platform()
-    return f"{cpu} / {os.terp_cpu_histogram()} cores / {system}"
+    return f"{cpu} / {os.cpu_count()} cores / {system}"
 
 
 def apart(function, *arguments):
