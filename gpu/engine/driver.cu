@@ -41,6 +41,10 @@ cuda_driver_find(struct cuda_driver *driver)
     if (error == cudaSuccess)
         error = find("cuCtxGetCurrent", 4000, &driver->current_context);
     if (error == cudaSuccess)
+        error = find("cuCtxGetFlags", 7000, &driver->context_flags);
+    if (error == cudaSuccess)
+        (void)find("cuCtxSetFlags", 12010, &driver->set_context_flags);
+    if (error == cudaSuccess)
         error = find("cuCtxPushCurrent", 4000, &driver->push_context);
     if (error == cudaSuccess)
         error = find("cuCtxPopCurrent", 4000, &driver->pop_context);

@@ -13,6 +13,8 @@ struct cuda_driver {
     CUresult (*primary_state)(CUdevice device, unsigned *flags_ret,
                               int *is_active_ret);
     CUresult (*current_context)(CUcontext *context_ret);
+    CUresult (*context_flags)(unsigned *flags_ret);
+    CUresult (*set_context_flags)(unsigned flags); /* NULL before CUDA 12.1 */
     CUresult (*push_context)(CUcontext context);
     CUresult (*pop_context)(CUcontext *context_ret);
     CUresult (*stream_context)(CUstream stream, CUcontext *context_ret);
@@ -20,7 +22,7 @@ struct cuda_driver {
                                   CUdeviceptr at);
 };
 
-/* Finds all of them. */
+/* Finds all of them that must be there. */
 cudaError_t
 cuda_driver_find(struct cuda_driver *driver);
 

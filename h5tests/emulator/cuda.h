@@ -21,6 +21,8 @@ enum CUpointer_attribute {
 };
 
 #pragma GCC visibility push(default)
+#define CU_CTX_LMEM_RESIZE_TO_MAX 0x10
+
 extern "C" {
 
 CUresult
@@ -39,6 +41,10 @@ CUresult
 cuCtxDestroy(CUcontext context);
 CUresult
 cuCtxGetCurrent(CUcontext *context_ret);
+CUresult
+cuCtxGetFlags(unsigned *flags_ret);
+CUresult
+cuCtxSetFlags(unsigned flags);
 CUresult
 cuCtxPushCurrent(CUcontext context);
 CUresult

@@ -19,6 +19,7 @@
 struct emulator_context {
     bool is_primary;
     bool is_active; /* of the primary one: someone has used or retained it */
+    unsigned flags;
 };
 
 struct emulator_stream {
@@ -69,7 +70,7 @@ std::map<uintptr_t, allocation> allocations;
 std::map<const void *, int> shared_limits;
 std::map<const void *, emulator_kernel> kernels;
 std::set<emulator_stream *> streams;
-emulator_context primary = {true, false};
+emulator_context primary = {true, false, 0};
 size_t device_nbytes, device_limit_nbytes = DEVICE_NBYTES;
 unsigned long long nallocations;
 int64_t nlive;
@@ -846,6 +847,8 @@ cudaGraphInstantiate(cudaGraphExec_t *executable_ret, cudaGraph_t graph,
 {
     return call([=] {
         use_context();
+        (stack.empty() ? &primary : stack.back())->flags |=
+            CU_CTX_LMEM_RESIZE_TO_MAX; /* as CUDA 13.0 does */
         *executable_ret = new emulator_executable{order(*graph)};
         count_live(1);
         return cudaSuccess;
@@ -927,7 +930,7 @@ CUresult
 cuCtxCreate(CUcontext *context_ret, void *, unsigned, CUdevice)
 {
     return call_driver([=] {
-        stack.push_back(new emulator_context{false, true});
+        stack.push_back(new emulator_context{false, true, 0});
         *context_ret = stack.back();
         count_live(1);
         return cudaSuccess;
@@ -949,6 +952,24 @@ cuCtxGetCurrent(CUcontext *context_ret)
 {
     return call_driver([=] {
         *context_ret = stack.empty() ? nullptr : stack.back();
+        return cudaSuccess;
+    });
+}
+
+CUresult
+cuCtxGetFlags(unsigned *flags_ret)
+{
+    return call_driver([=] {
+        *flags_ret = stack.empty() ? 0 : stack.back()->flags;
+        return cudaSuccess;
+    });
+}
+
+CUresult
+cuCtxSetFlags(unsigned flags)
+{
+    return call_driver([=] {
+        stack.back()->flags = flags;
         return cudaSuccess;
     });
 }
@@ -1005,6 +1026,8 @@ cudaGetDriverEntryPointByVersion(const char *name, void **function_ret,
         {"cuDevicePrimaryCtxRelease", (void *)cuDevicePrimaryCtxRelease},
         {"cuDevicePrimaryCtxGetState", (void *)cuDevicePrimaryCtxGetState},
         {"cuCtxGetCurrent", (void *)cuCtxGetCurrent},
+        {"cuCtxGetFlags", (void *)cuCtxGetFlags},
+        {"cuCtxSetFlags", (void *)cuCtxSetFlags},
         {"cuCtxPushCurrent", (void *)cuCtxPushCurrent},
         {"cuCtxPopCurrent", (void *)cuCtxPopCurrent},
         {"cuStreamGetCtx", (void *)cuStreamGetCtx},

@@ -207,6 +207,28 @@ context_of_the_host_stays_and_takes_nothing_with_it(void **state)
     }).join();
 }
 
+/* The context is the device's primary one, which the host may use as well. */
+static void
+flags_of_the_context_stay_what_they_were(void **state)
+{
+    (void)state;
+    std::thread([] {
+        struct terp_cuda_device *device = open_device(0);
+        CUcontext primary, popped;
+        unsigned flags;
+        assert_int_equal(cuDevicePrimaryCtxRetain(&primary, 0), CUDA_SUCCESS);
+        for (int turn = 0; turn < NTURNS; turn++)
+            assert_int_equal(encode(device, &on_host, 2), TERP_OK);
+        assert_true(emulator_ngraphs() > 0);
+        assert_int_equal(cuCtxPushCurrent(primary), CUDA_SUCCESS);
+        assert_int_equal(cuCtxGetFlags(&flags), CUDA_SUCCESS);
+        assert_int_equal(flags, 0);
+        assert_int_equal(cuCtxPopCurrent(&popped), CUDA_SUCCESS);
+        assert_int_equal(cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
+        engine->close(device);
+    }).join();
+}
+
 static void
 devices_that_are_open_do_not_share(void **state)
 {
@@ -663,6 +685,7 @@ main(void)
         cmocka_unit_test(table_is_the_same_and_of_one_version),
         cmocka_unit_test(thread_without_a_context_stays_without_one),
         cmocka_unit_test(context_of_the_host_stays_and_takes_nothing_with_it),
+        cmocka_unit_test(flags_of_the_context_stay_what_they_were),
         cmocka_unit_test(devices_that_are_open_do_not_share),
         cmocka_unit_test(bytes_and_stored_streams_are_left_to_the_cpu),
         cmocka_unit_test(call_begins_after_what_is_in_the_callers_stream),
