@@ -354,9 +354,9 @@ predict_segment(const struct cpu_class *cls, const struct run *run, uint64_t x,
             continue;
         const T *b = run->row[d] + x;
         uint64_t stride = d == 0 ? 1 : run->stride[d];
-        predict_along(along, terp_form_has_a(along) ? b - stride : b, b,
-                      terp_form_has_c(along) ? b + stride : b,
-                      terp_form_has_d(along) ? b + 2 * stride : b, n,
+        predict_along(along, terp_form_has_a((int)along) ? b - stride : b, b,
+                      terp_form_has_c((int)along) ? b + stride : b,
+                      terp_form_has_d((int)along) ? b + 2 * stride : b, n,
                       naveraged == 0, pred);
         naveraged++;
     }
