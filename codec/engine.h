@@ -90,7 +90,7 @@ terp_cpu_batch(terp_cpu_batch_task *task, void *batch, uint64_t nchunks,
 
 /* TERP_ENGINE_AUTO takes the device for calls that have at least this many
  * bytes of values on the host: the fewest with which it was measured, and it
- * was faster (doc/design.md, "Figures"). */
+ * was faster (doc/design/06-cuda-engine.md, "Figures"). */
 #define TERP_AUTO_MIN_NBYTES (UINT64_C(1) << 14)
 
 /* An opened device: its tables, streams and working memory. A process may open

@@ -6,7 +6,7 @@ objects of a build, that they call only what it may call:
 
 A file belongs to the first place below whose pattern matches its path; a file
 that belongs to no place is an error, so that each new file is put on a floor
-on purpose. doc/design.md tells what the floors are.
+on purpose. doc/design/README.md tells what the floors are.
 """
 import os
 import pathlib

@@ -146,7 +146,7 @@ terp_encode_bound(const struct terp_chunk *chunk);
  * that is no bound, a lack of memory or a `dst_cap_nbytes` below
  * terp_encode_bound can fail. The bytes do not depend on `nthreads` (at
  * least 1). `src` is aligned to its type and does not overlap `dst`. Source:
- * doc/design.md. */
+ * doc/design/README.md. */
 enum terp_status
 terp_encode(const struct terp_params *params, const struct terp_chunk *chunk,
             const void *src, void *dst, uint64_t dst_cap_nbytes,

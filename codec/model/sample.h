@@ -9,7 +9,7 @@
 #define TERP_SAMPLE_RUN_NVALUES 512
 
 /* Values that are sampled of a class: one in so many, within limits. More
- * gain little, see doc/design.md. */
+ * gain little, see doc/design/03-tuner.md. */
 #define TERP_SAMPLE_EVERY 64
 #define TERP_MIN_NSAMPLES 2048
 #define TERP_MAX_NSAMPLES 32768

@@ -1,6 +1,6 @@
 /* The CUDA engine's calls and its table of functions. Chunks go through in
  * batches; while the kernels of one batch run, a call from host memory uploads
- * the next and downloads the last. doc/design.md, "CUDA engine". */
+ * the next and downloads the last. doc/design/06-cuda-engine.md. */
 #include "codec/engine.h"
 #include "gpu/engine/array.cuh"
 #include "gpu/engine/batch.cuh"
