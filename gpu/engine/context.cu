@@ -284,7 +284,6 @@ cuda_device_enter(struct terp_cuda_device *device, struct cuda_visit *visit)
     /* Beside a capture of the host's, memory may be taken and released. */
     visit->mode = cudaStreamCaptureModeRelaxed;
     cudaThreadExchangeStreamCaptureMode(&visit->mode);
-    device->driver.context_flags(&visit->flags);
     kernels_wait = device->kernels_wait;
     return TERP_OK;
 }
@@ -294,14 +293,8 @@ cuda_device_leave(struct terp_cuda_device *device,
                   const struct cuda_visit *visit)
 {
     cudaStreamCaptureMode mode = visit->mode;
-    unsigned flags;
 
     cudaThreadExchangeStreamCaptureMode(&mode);
-    /* To make a graph sets the flag that local memory is kept. */
-    if (device->driver.set_context_flags != NULL &&
-        device->driver.context_flags(&flags) == CUDA_SUCCESS &&
-        flags != visit->flags)
-        device->driver.set_context_flags(visit->flags);
     cudaGetLastError(); /* It is not for the host to find. */
     pop_context(&device->driver);
 }

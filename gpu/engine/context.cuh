@@ -74,7 +74,6 @@ struct terp_cuda_device {
 struct cuda_visit {
     CUcontext caller; /* the thread's own; NULL: it has none */
     cudaStreamCaptureMode mode;
-    unsigned flags; /* of the device's context, which is the host's too */
 };
 
 /* As struct terp_cuda_engine says of them. */

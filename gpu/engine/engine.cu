@@ -40,7 +40,7 @@ struct in_flight {
 /* ---- encoding ---- */
 
 static cudaError_t
-start_encode(const struct call *call, const struct in_flight *batch)
+upload_values(const struct call *call, const struct in_flight *batch)
 {
     struct cuda_slot *slot = batch->slot;
     uint64_t chunk_nbytes = terp_chunk_nbytes(call->chunk);
@@ -59,7 +59,7 @@ start_encode(const struct call *call, const struct in_flight *batch)
         }
         chunk->original = chunk->src;
     }
-    return error == cudaSuccess ? cuda_sequence_run(slot, CUDA_ENCODE) : error;
+    return error;
 }
 
 /* The checksum of a stream that is too short for cuda_seal. */
@@ -148,7 +148,7 @@ may_have_ratio(const struct call *call, const struct in_flight *batch)
 }
 
 static cudaError_t
-start_decode(const struct call *call, const struct in_flight *batch)
+upload_streams(const struct call *call, const struct in_flight *batch)
 {
     struct cuda_slot *slot = batch->slot;
     cudaError_t error = cudaSuccess;
@@ -171,7 +171,7 @@ start_decode(const struct call *call, const struct in_flight *batch)
                                     call->src[at], chunk->src_nbytes,
                                     cudaMemcpyHostToDevice, slot->stream);
     }
-    return error == cudaSuccess ? cuda_sequence_run(slot, CUDA_DECODE) : error;
+    return error;
 }
 
 /* A chunk's status; of a short stream the checksum has not been verified. */
@@ -266,7 +266,11 @@ start(struct terp_cuda_device *device, const struct call *call,
     cudaError_t error = cuda_slot_prepare(device, batch->slot, &request);
     if (error != cudaSuccess)
         return error;
-    return decode ? start_decode(call, batch) : start_encode(call, batch);
+    error = decode ? upload_streams(call, batch) : upload_values(call, batch);
+    return error == cudaSuccess
+               ? cuda_sequence_run(device, batch->slot,
+                                   decode ? CUDA_DECODE : CUDA_ENCODE)
+               : error;
 }
 
 static cudaError_t

@@ -6,6 +6,8 @@
  * these. */
 #include "gpu/engine/sequence.cuh"
 
+#include <mutex>
+
 #include <string.h>
 
 #include "gpu/engine/chunks.cuh"
@@ -188,9 +190,28 @@ enqueue(const struct cuda_slot *slot, enum cuda_direction direction,
     return error == cudaSuccess ? cuda_chunks_end(slot, decode) : error;
 }
 
+/* To instantiate a graph sets a flag of the context, that local memory is kept,
+ * which the host would see in its own context: it is put back. */
 static cudaError_t
-make_graph(const struct cuda_slot *slot, enum cuda_direction direction,
-           cudaGraphExec_t *executable_ret)
+instantiate(const struct cuda_driver *driver, cudaGraph_t graph,
+            cudaGraphExec_t *executable_ret)
+{
+    static std::mutex alone; /* else another thread's flag would be kept */
+    std::lock_guard<std::mutex> lock(alone);
+    unsigned before, after;
+
+    cudaError_t error = (cudaError_t)driver->context_flags(&before);
+    if (error == cudaSuccess)
+        error = cudaGraphInstantiate(executable_ret, graph, 0);
+    if (error == cudaSuccess && driver->set_context_flags != NULL &&
+        driver->context_flags(&after) == CUDA_SUCCESS && after != before)
+        driver->set_context_flags(before);
+    return error;
+}
+
+static cudaError_t
+make_graph(const struct terp_cuda_device *device, const struct cuda_slot *slot,
+           enum cuda_direction direction, cudaGraphExec_t *executable_ret)
 {
     struct recording recording = {};
     cudaGraphExec_t executable;
@@ -204,7 +225,7 @@ make_graph(const struct cuda_slot *slot, enum cuda_direction direction,
     error = enqueue(slot, direction, &recording);
     thread_recorder = NULL;
     if (error == cudaSuccess)
-        error = cudaGraphInstantiate(&executable, recording.graph, 0);
+        error = instantiate(&device->driver, recording.graph, &executable);
     if (error == cudaSuccess)
         *executable_ret = executable;
     cudaGraphDestroy(recording.graph);
@@ -220,7 +241,8 @@ drop_graph(struct cuda_sequence *sequence)
 }
 
 cudaError_t
-cuda_sequence_run(struct cuda_slot *slot, enum cuda_direction direction)
+cuda_sequence_run(const struct terp_cuda_device *device, struct cuda_slot *slot,
+                  enum cuda_direction direction)
 {
     struct cuda_sequence *sequence = &slot->sequence[direction];
 
@@ -236,7 +258,7 @@ cuda_sequence_run(struct cuda_slot *slot, enum cuda_direction direction)
     }
     cudaError_t error = cudaSuccess;
     if (sequence->graph == NULL)
-        error = make_graph(slot, direction, &sequence->graph);
+        error = make_graph(device, slot, direction, &sequence->graph);
     if (error == cudaSuccess)
         error = cudaGraphLaunch(sequence->graph, slot->stream);
     if (error == cudaSuccess)

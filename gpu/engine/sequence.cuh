@@ -8,6 +8,7 @@
  * comes twice in a row becomes a graph; where that cannot be made or launched,
  * the kernels are launched one by one. */
 cudaError_t
-cuda_sequence_run(struct cuda_slot *slot, enum cuda_direction direction);
+cuda_sequence_run(const struct terp_cuda_device *device, struct cuda_slot *slot,
+                  enum cuda_direction direction);
 
 #endif
