@@ -29,7 +29,7 @@ if(TARGET PkgConfig::CAIRO)
   add_executable(png_pixels tools/png_pixels.c)
   target_link_libraries(png_pixels PRIVATE PkgConfig::CAIRO)
   list(APPEND environment TERP_PNG_PIXELS=$<TARGET_FILE:png_pixels>
-       LSAN_OPTIONS=print_suppressions=0:suppressions=${CMAKE_CURRENT_SOURCE_DIR}/leaks_of_libraries.txt)
+       LSAN_OPTIONS=print_suppressions=0:suppressions=${CMAKE_CURRENT_SOURCE_DIR}/tools/leaks_of_libraries.txt)
 endif()
 foreach(name test_tool test_tool_advise test_tool_docs test_tool_json test_tool_png)
   add_test(NAME ${name}

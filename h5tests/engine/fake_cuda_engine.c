@@ -26,6 +26,7 @@ device_open(const struct terp_cuda_options *options,
             const char **reason_ret)
 {
     static const char *const names[] = {"fake 0", "fake 1"};
+    static struct terp_cuda_device devices[] = {{0}, {1}};
 
     fake_cuda.nopens++;
     while (fake_cuda.hold)
@@ -33,14 +34,12 @@ device_open(const struct terp_cuda_options *options,
     *reason_ret = "the fake device is switched off";
     if (fake_cuda.open_status != TERP_OK)
         return fake_cuda.open_status;
-    *device_ret = malloc(sizeof **device_ret);
-    if (*device_ret == NULL)
-        return TERP_ERR_MEMORY;
-    (*device_ret)->ordinal =
+    const int ordinal =
         options->device < 0 ? cuda_device_choose(2) : options->device % 2;
+    *device_ret = &devices[ordinal];
     fake_cuda.device = options->device;
     fake_cuda.memory_limit_nbytes = options->memory_limit_nbytes;
-    *name_ret = names[(*device_ret)->ordinal];
+    *name_ret = names[ordinal];
     return TERP_OK;
 }
 
@@ -55,7 +54,6 @@ static void
 device_close(struct terp_cuda_device *device)
 {
     fake_cuda.ncloses += device != NULL;
-    free(device);
 }
 
 static bool

@@ -617,6 +617,7 @@ fork_after_use(void)
     }
     wait_for_child(child);
     check_cuda(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST));
+    terp_context_destroy(run.context);
 }
 
 static void *
