@@ -22,6 +22,9 @@ if(NOT Python3_FOUND)
   return()
 endif()
 terp_add_pytest(filter_symbols ${Python3_EXECUTABLE} test_symbols.py)
+set_property(TEST filter_symbols APPEND PROPERTY ENVIRONMENT
+  "TEST_ARCHIVES=$<TARGET_FILE:terp_codec>:$<TARGET_FILE:terp_codebooks>:\
+$<TARGET_FILE:terp_h5>")
 
 # A program without sanitizers cannot load a plugin with them.
 if(TERP_SANITIZE)

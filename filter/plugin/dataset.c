@@ -1,3 +1,4 @@
+/* What HDF5 says of a dataset that is about to be created, as parameters. */
 #include "filter/plugin/dataset.h"
 
 #include "codec/format/base.h"

@@ -1,3 +1,4 @@
+/* Finds the HDF5 library that called the plugin, and its functions. */
 #define _GNU_SOURCE /* dladdr, RTLD_DEFAULT */
 #include "filter/plugin/host.h"
 

@@ -1,3 +1,4 @@
+/* Looks symbols up in the file of a program that is linked from libhdf5.a. */
 #define _GNU_SOURCE /* dladdr1 */
 #include "filter/plugin/program.h"
 

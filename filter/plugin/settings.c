@@ -1,3 +1,4 @@
+/* Reads the environment variables of the plugin, and prints what it says. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "filter/plugin/settings.h"
 

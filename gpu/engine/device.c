@@ -1,3 +1,4 @@
+/* Chooses the device of a process by TERP_DEVICE or its rank. */
 #include "gpu/engine/device.h"
 
 #include <limits.h>

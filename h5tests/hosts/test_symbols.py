@@ -1,5 +1,6 @@
-"""The plugin file: it needs no libhdf5, shows three functions, and stays.
-TEST_PLUGIN names it. Needs nm and readelf."""
+"""The plugin file: it needs no libhdf5, shows three functions, and stays; and
+the static libraries, whose names all begin with terp_. TEST_PLUGIN and
+TEST_ARCHIVES name them. Needs nm and readelf."""
 import os
 import re
 import subprocess
@@ -30,6 +31,15 @@ class SymbolsTest(unittest.TestCase):
         self.assertEqual(sorted(names), ["H5PLget_plugin_info",
                                          "H5PLget_plugin_type",
                                          "init_filter"])
+
+    def test_programs_keep_their_own_names(self):
+        archives = os.environ["TEST_ARCHIVES"].split(os.pathsep)
+        names = re.findall(r"^\w+ [A-Z] (\w+)$",
+                           output("nm", "-g", "--defined-only", *archives),
+                           re.MULTILINE)
+        self.assertIn("terp_encode", names)
+        self.assertEqual([name for name in names
+                          if not name.startswith(("terp_", "__"))], [])
 
     def test_plugin_is_not_unloaded(self):
         self.assertRegex(output("readelf", "-d", PLUGIN), "FLAGS_1.*NODELETE")
