@@ -52,8 +52,8 @@ TERP_STRUCT(constants) constants_of(double step, double bound, int max_code)
     T rounded = ((value) - (pred)) * (k).inverse + TERP_CONST(ROUNDER); \
     T code = rounded - TERP_CONST(ROUNDER);                             \
     T rec = (pred) + code * (k).step;                                   \
-    bool fits =                                                         \
-        (TERP_ABS(code) <= (k).max_code) & (TERP_ABS((value)-rec) < (k).limit)
+    bool fits = ((int)(TERP_ABS(code) <= (k).max_code) &                \
+                 (int)(TERP_ABS((value)-rec) < (k).limit)) != 0
 
 /* How large the code of a sampled value would be, as a T that is not rounded
  * yet, with the noise that stands for errors of what predicts it. NaN stands
@@ -63,9 +63,11 @@ TERP_INLINE T
 sampled_magnitude(T value, T pred, T noise, T inverse)
 {
     const T scaled = TERP_ABS((value - pred) * inverse + noise);
+    /* A NaN alone differs from itself. NOLINTBEGIN(misc-redundant-expression)
+     */
     const T unknown = (T)(value != value ? 0 : TERP_UNKNOWN_CODE);
-
     return scaled != scaled ? unknown : scaled;
+    /* NOLINTEND(misc-redundant-expression) */
 }
 
 /* ---- escapes ---- */

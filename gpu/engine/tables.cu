@@ -13,6 +13,7 @@ template <typename T>
 static T *
 place(uint8_t *begin, uint64_t *at, uint64_t nitems)
 {
+    /* `begin` may be NULL. NOLINTNEXTLINE(performance-no-int-to-ptr) */
     T *table = (T *)((uintptr_t)begin + *at);
     *at += (nitems * sizeof *table + 255) / 256 * 256;
     return table;

@@ -193,7 +193,7 @@ void
 forget(std::map<uintptr_t, allocation>::iterator found)
 {
     device_nbytes -= found->second.is_device ? found->second.nbytes : 0;
-    free((void *)found->first);
+    free((void *)found->first); // NOLINT(performance-no-int-to-ptr)
     allocations.erase(found);
     nlive--;
 }
@@ -1007,6 +1007,7 @@ cuPointerGetAttribute(void *value_ret, CUpointer_attribute which,
 {
     return call_driver([=] {
         std::lock_guard<std::mutex> guard(lock);
+        // NOLINTNEXTLINE(performance-no-int-to-ptr)
         const allocation *found = find_allocation((const void *)at, 1);
         if (found == nullptr || which != CU_POINTER_ATTRIBUTE_BUFFER_ID)
             return cudaErrorInvalidValue;

@@ -23,7 +23,6 @@ check_said(const char *text, const char *action)
 
     if (line != NULL)
         snprintf(copy, sizeof copy, "%.*s", (int)strcspn(line, "\n"), line);
-    assert_non_null(said);
     snprintf(expected, sizeof expected, "%s", said);
     while ((one = strsep(&rest, "|")) != NULL)
         if (strstr(copy, one) != NULL)
@@ -38,13 +37,14 @@ encode_by_program(const struct terp_run_options *run, const struct terp_cd *cd,
                   const float *values, void *stream, uint64_t *nbytes_ret)
 {
     struct terp_run_result result = {.size = sizeof result};
+    const char *said = getenv("TEST_SAID");
     const void *src = values;
 
     assert_int_equal(terp_encode_batch(run, &cd->params, &cd->chunk, 1, &src,
                                        &stream, nbytes_ret, &result),
                      TERP_OK);
-    if (getenv("TERP_CUDA_LIBRARY") != NULL &&
-        strstr(getenv("TEST_SAID"), "engine cuda") != NULL)
+    if (getenv("TERP_CUDA_LIBRARY") != NULL && said != NULL &&
+        strstr(said, "engine cuda") != NULL)
         assert_int_equal(result.used, TERP_ENGINE_CUDA);
 }
 

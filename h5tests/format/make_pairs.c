@@ -110,7 +110,7 @@ make_examples(const char *dir)
     snprintf(path[0], sizeof path[0], "%s/huffman.terp", dir);
     snprintf(path[1], sizeof path[1], "%s/default.terp", dir);
     for (int i = 0; i < 32; i++)
-        values[i] = (float)(i * i) / 8 + (i == 13 ? 9 : 0);
+        values[i] = (float)(i * i) / 8 + (i == 13 ? 9.0f : 0.0f);
     params.pipeline = TERP_PIPELINE_HUFFMAN;
     params.predictor = TERP_PREDICTOR_SPLINE;
     if (!make_example(path[0], &line, &params, values))
