@@ -248,11 +248,11 @@ static enum terp_status
 write_tiles(struct encode *e)
 {
     uint16_t *symbols = e->prediction.symbols, *tiled = e->prediction.work;
-    uint8_t *scratch = (uint8_t *)(tiled + e->layout.nvalues);
     enum terp_status st = TERP_OK;
 
     if (e->predictor == NULL)
         return TERP_OK;
+    uint8_t *scratch = (uint8_t *)(tiled + e->layout.nvalues);
     if (terp_coding_has_contexts(e->frame.coding)) {
         if (e->predictor->order == CPU_ORDER_RASTER) {
             terp_cpu_deinterleave_symbols(e->pool, &e->layout, symbols, tiled);
