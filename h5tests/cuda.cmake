@@ -1,5 +1,5 @@
 # Tests of the CUDA engine. Without a GPU it runs on an emulator: gpu/ is
-# compiled as C++ for it (cuda_emulator/).
+# compiled as C++ for it (emulator/).
 
 # Fibers and sanitizers do not mix, and libFuzzer has no use for either.
 if(TERP_SANITIZE OR TERP_FUZZ)

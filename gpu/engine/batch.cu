@@ -87,8 +87,7 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
     if (request->params != NULL) {
         batch.params = *request->params;
         batch.coding = terp_coding_of(request->params->pipeline);
-        batch.max_code = batch.coding == TERP_CODING_SPEED ? TERP_SPEED_MAX_CODE
-                                                           : TERP_MAX_CODE;
+        batch.max_code = terp_coding_max_code(batch.coding);
     }
     batch.nvalues = layout->nvalues;
     batch.ntiles = div_up(batch.nvalues, TERP_TILE_NSYMBOLS);
