@@ -20,16 +20,23 @@ stages_of(enum terp_type type)
     return type == TERP_FLOAT32 ? &terp_cpu_stages_f32 : &terp_cpu_stages_f64;
 }
 
+static uint64_t
+nvalues_of(const struct terp_chunk *chunk)
+{
+    return terp_chunk_nbytes(chunk) /
+           (uint64_t)stages_of(chunk->type)->value_nbytes;
+}
+
 /* A thread that has fewer values to decode than this, 0.2 ms of work, waits
  * longer than it works. */
 #define THREAD_MIN_NVALUES (UINT64_C(1) << 17)
 
 static struct cpu_pool *
-make_pool(const struct terp_layout *layout, const struct terp_cpu_call *call)
+make_pool(const struct terp_chunk *chunk, const struct terp_cpu_call *call)
 {
     return terp_cpu_pool_make(
         (int)min_u64((uint64_t)call->nthreads,
-                     layout->nvalues / THREAD_MIN_NVALUES),
+                     nvalues_of(chunk) / THREAD_MIN_NVALUES),
         call->allocator);
 }
 
@@ -60,14 +67,21 @@ struct encode {
     const struct terp_chunk *chunk;
     const struct cpu_stages *stages;
     struct cpu_pool *pool;
-    struct terp_layout layout;
+    uint64_t nvalues;
     const void *values; /* in the host's byte order */
     void *swapped;
     struct cpu_fills fills;
     struct cpu_stats stats;
-    struct terp_frame frame;
+    double bound;    /* absolute */
+    bool is_constant;
     double constant; /* of a constant chunk */
     int step_slack_log2;
+    struct terp_chunk domain;
+    enum terp_domain_verdict verdict;
+
+    /* of one stream of the chunk, in one domain */
+    struct terp_frame frame;
+    struct terp_layout layout;
     const struct cpu_predictor *predictor; /* NULL: the chunk is constant */
     struct cpu_prediction prediction;
     struct writer writer;
@@ -87,7 +101,7 @@ swap_source(struct encode *e)
     if (e->swapped == NULL)
         return TERP_ERR_MEMORY;
     memcpy(e->swapped, e->values, chunk_nbytes);
-    swap_values(e->swapped, e->layout.nvalues, e->stages->value_nbytes);
+    swap_values(e->swapped, e->nvalues, e->stages->value_nbytes);
     e->values = e->swapped;
     return TERP_OK;
 }
@@ -98,40 +112,68 @@ scan(struct encode *e)
 {
     const struct terp_params *params = e->params;
     const struct cpu_stats *stats = &e->stats;
+    int value_nbytes = e->stages->value_nbytes;
 
     for (int i = 0; i < TERP_NFILLS; i++)
         e->fills.bits[i] = e->stages->negative_zero_bits;
     if (params->has_fill)
         e->fills.bits[0] = params->fill_bits;
-    terp_cpu_scan(e->pool, e->stages, e->values, e->layout.nvalues, &e->fills,
+    terp_cpu_scan(e->pool, e->stages, e->values, e->nvalues, &e->fills,
                   &e->stats);
-    double bound = terp_absolute_bound(params->bound_mode, params->bound,
-                                       stats->min, stats->max);
-    e->frame = (struct terp_frame){.chunk = *e->chunk,
-                                   .coding = TERP_CODING_CONSTANT,
-                                   .has_specials = stats->nspecials > 0,
-                                   .bound = bound};
-    if (terp_find_constant(stats->min, stats->max,
-                           stats->nspecials == e->layout.nvalues, bound,
-                           e->stages->value_nbytes, &e->constant))
+    e->bound = terp_absolute_bound(params->bound_mode, params->bound,
+                                   stats->min, stats->max);
+    e->is_constant = terp_find_constant(stats->min, stats->max,
+                                        stats->nspecials == e->nvalues,
+                                        e->bound, value_nbytes, &e->constant);
+    if (e->is_constant)
         return TERP_OK;
-    e->frame.coding = terp_coding_of(params->pipeline);
+    e->step_slack_log2 =
+        terp_step_slack_of(e->bound, stats->min, stats->max, value_nbytes);
     /* A range may be larger than any double. */
-    return is_bound(bound) ? TERP_OK : TERP_ERR_CAPACITY;
+    return is_bound(e->bound) ? TERP_OK : TERP_ERR_CAPACITY;
+}
+
+static double
+step_of(const struct encode *e)
+{
+    return terp_step_of(e->bound, e->step_slack_log2);
+}
+
+static void
+lag_errors(void *arg, uint64_t lag,
+           struct terp_lag_errors errors_ret[TERP_DOMAIN_NSAMPLES])
+{
+    const struct encode *e = arg;
+
+    e->stages->lag_errors(e->values, e->nvalues, &e->fills, 1 / step_of(e), lag,
+                          errors_ret);
+}
+
+static enum terp_status
+find_domain(struct encode *e)
+{
+    e->domain = *e->chunk;
+    return e->is_constant ||
+                   !terp_domain_is_open(e->chunk, e->nvalues, e->params)
+               ? TERP_OK
+               : terp_domain_find(e->chunk,
+                                  terp_price_of_anchor(e->stats.min,
+                                                       e->stats.max,
+                                                       step_of(e)),
+                                  lag_errors, e, &e->domain, &e->verdict);
 }
 
 static enum terp_status
 make_mask(struct encode *e)
 {
-    uint64_t nvalues = e->layout.nvalues;
-
-    if (e->frame.coding == TERP_CODING_CONSTANT && !e->frame.has_specials)
+    if (e->is_constant && !e->frame.has_specials)
         return TERP_OK;
-    e->prediction.mask = calloc(div_up(nvalues, 64), 8);
+    e->prediction.mask = calloc(div_up(e->nvalues, 64), 8);
     if (e->prediction.mask == NULL)
         return TERP_ERR_MEMORY;
     if (e->stats.nspecials > 0)
-        e->stages->mask(e->values, 0, nvalues, &e->fills, e->prediction.mask);
+        e->stages->mask(e->values, 0, e->nvalues, &e->fills,
+                        e->prediction.mask);
     return TERP_OK;
 }
 
@@ -149,20 +191,17 @@ static enum terp_status
 choose_predictor(struct encode *e)
 {
     const struct cpu_stats *stats = &e->stats;
-    double bound = e->frame.bound;
+    double step = step_of(e);
 
-    if (e->frame.coding == TERP_CODING_CONSTANT)
+    if (e->is_constant)
         return TERP_OK;
-    e->step_slack_log2 = terp_step_slack_of(bound, stats->min, stats->max,
-                                            e->stages->value_nbytes);
-    double step = terp_step_of(bound, e->step_slack_log2);
     e->prediction = (struct cpu_prediction){
         .stages = e->stages,
         .layout = &e->layout,
         .pool = e->pool,
         .quantizer = {.step = step,
                       .grid_step = step,
-                      .bound = bound,
+                      .bound = e->bound,
                       .max_code = terp_coding_max_code(e->frame.coding),
                       .has_specials = stats->nspecials > 0,
                       .reference = reference_of(e)},
@@ -273,10 +312,76 @@ write_tiles(struct encode *e)
                : st;
 }
 
+static encode_step *const chunk_steps[] = {swap_source, scan, find_domain,
+                                           NULL};
+
 /* A step does nothing where it does not apply to a constant chunk. */
-static encode_step *const encode_steps[] = {
-    swap_source, scan,           make_mask,     choose_predictor, quantize,
-    write_head,  write_specials, write_escapes, write_tiles,      NULL};
+static encode_step *const stream_steps[] = {
+    make_mask,      choose_predictor, quantize,    write_head,
+    write_specials, write_escapes,    write_tiles, NULL};
+
+static enum terp_status
+run_steps(struct encode *e, encode_step *const *steps)
+{
+    enum terp_status st = TERP_OK;
+
+    for (int i = 0; st == TERP_OK && steps[i] != NULL; i++)
+        st = steps[i](e);
+    return st;
+}
+
+/* Codes the chunk in a domain, in less than `cap_nbytes`. */
+static enum terp_status
+encode_in(struct encode *e, const struct terp_chunk *domain, uint8_t *dst,
+          uint64_t cap_nbytes, uint64_t *dst_nbytes_ret)
+{
+    e->frame = (struct terp_frame){.chunk = *e->chunk,
+                                   .domain = *domain,
+                                   .coding =
+                                       e->is_constant
+                                           ? TERP_CODING_CONSTANT
+                                           : terp_coding_of(e->params->pipeline),
+                                   .has_specials = e->stats.nspecials > 0,
+                                   .bound = e->bound};
+    e->predictor = NULL;
+    e->prediction = (struct cpu_prediction){.mask = NULL};
+    e->writer = (struct writer){dst, dst + cap_nbytes - 1, false};
+    terp_layout_make(domain, &e->layout);
+    enum terp_status st = run_steps(e, stream_steps);
+    if (st == TERP_OK && e->writer.overflow)
+        st = TERP_ERR_CAPACITY;
+    *dst_nbytes_ret = (uint64_t)(e->writer.at - dst);
+    terp_cpu_prediction_free(&e->prediction);
+    free(e->prediction.mask);
+    return st;
+}
+
+/* In the domain that was found, and if that is not sure, in the chunk's own:
+ * the smaller stream is kept. */
+static enum terp_status
+encode_domains(struct encode *e, uint8_t *dst, uint64_t cap_nbytes,
+               uint64_t *dst_nbytes_ret)
+{
+    uint64_t own_nbytes = cap_nbytes, other_nbytes;
+
+    if (e->verdict != TERP_DOMAIN_TRY)
+        return encode_in(e, &e->domain, dst, cap_nbytes, dst_nbytes_ret);
+    enum terp_status st = encode_in(e, e->chunk, dst, cap_nbytes, &own_nbytes);
+    if (st == TERP_ERR_CAPACITY)
+        own_nbytes = cap_nbytes;
+    else if (st != TERP_OK)
+        return st;
+    uint8_t *other = terp_cpu_memory_make(e->pool, own_nbytes);
+    if (other == NULL)
+        return TERP_ERR_MEMORY;
+    enum terp_status tried =
+        encode_in(e, &e->domain, other, own_nbytes, &other_nbytes);
+    if (tried == TERP_OK)
+        memcpy(dst, other, other_nbytes);
+    terp_cpu_memory_free(e->pool, other);
+    *dst_nbytes_ret = tried == TERP_OK ? other_nbytes : own_nbytes;
+    return tried == TERP_ERR_CAPACITY ? st : tried;
+}
 
 enum terp_status
 terp_cpu_encode(const struct terp_cpu_call *call,
@@ -288,7 +393,6 @@ terp_cpu_encode(const struct terp_cpu_call *call,
     struct terp_frame raw = {.chunk = *chunk, .coding = TERP_CODING_RAW};
     uint64_t raw_nbytes =
         (uint64_t)terp_frame_nbytes(&raw) + terp_chunk_nbytes(chunk);
-    enum terp_status st = TERP_OK;
     fenv_t host;
 
     if (e == NULL)
@@ -298,22 +402,16 @@ terp_cpu_encode(const struct terp_cpu_call *call,
     e->params = params;
     e->chunk = chunk;
     e->stages = stages_of(chunk->type);
+    e->nvalues = nvalues_of(chunk);
     e->values = src;
-    e->writer = (struct writer){dst, dst + raw_nbytes - 1, false};
-    terp_layout_make(chunk, &e->layout);
-    e->pool = make_pool(&e->layout, call);
-    for (int i = 0; st == TERP_OK && encode_steps[i] != NULL; i++)
-        st = encode_steps[i](e);
-    if (st == TERP_OK && e->writer.overflow)
-        st = TERP_ERR_CAPACITY;
-    if (st == TERP_OK) {
-        *dst_nbytes_ret = (uint64_t)(e->writer.at - dst);
+    e->pool = make_pool(chunk, call);
+    enum terp_status st = run_steps(e, chunk_steps);
+    if (st == TERP_OK)
+        st = encode_domains(e, dst, raw_nbytes, dst_nbytes_ret);
+    if (st == TERP_OK)
         terp_frame_seal(dst, *dst_nbytes_ret);
-    }
-    terp_cpu_prediction_free(&e->prediction);
     terp_cpu_memory_free(e->pool, e->swapped);
     terp_cpu_pool_free(e->pool);
-    free(e->prediction.mask);
     free(e);
     fesetenv(&host);
     return st;
@@ -475,7 +573,7 @@ make_decode(const struct terp_frame *frame, const uint8_t *body,
     d->predictor = terp_cpu_predictors[frame->prediction];
     d->prediction.stages = d->stages;
     d->prediction.layout = &d->layout;
-    terp_layout_make(&frame->chunk, &d->layout);
+    terp_layout_make(&frame->domain, &d->layout);
     return d;
 }
 
@@ -493,7 +591,7 @@ terp_cpu_decode(const struct terp_cpu_call *call,
     fegetenv(&host);
     fesetenv(FE_DFL_ENV);
     d->dst = dst;
-    d->prediction.pool = make_pool(&d->layout, call);
+    d->prediction.pool = make_pool(&frame->chunk, call);
     for (int i = 0; st == TERP_OK && decode_steps[i] != NULL; i++)
         st = decode_steps[i](d);
     terp_cpu_prediction_free(&d->prediction);

@@ -5,13 +5,15 @@
 #include <xxhash.h>
 
 #include "codec/format/base.h"
+#include "codec/format/bytes.h"
 
 static const uint8_t magic[4] = {'T', 'E', 'R', 'P'};
 
 /* The layout byte: rank - 1 | log2(dim bytes) << 2 | type << 4 | flags. */
 enum {
     LAYOUT_BIG_ENDIAN = 0x40,
-    LAYOUT_STACK = 0x80
+    LAYOUT_STACK = 0x80,
+    LAYOUT_NOT_OF_DOMAIN = 0x70 /* type and byte order are the chunk's */
 };
 
 /* log2 of the bytes that hold the largest dim. */
@@ -30,38 +32,74 @@ has_bound(enum terp_coding coding)
     return coding != TERP_CODING_RAW && coding != TERP_CODING_CONSTANT;
 }
 
+bool
+terp_shapes_are_equal(const struct terp_chunk *a, const struct terp_chunk *b)
+{
+    bool equal = a->rank == b->rank && a->stack == b->stack;
+
+    for (int i = 0; equal && i < a->rank; i++)
+        equal = a->dims[i] == b->dims[i];
+    return equal;
+}
+
+static bool
+has_domain(const struct terp_frame *frame)
+{
+    return has_bound(frame->coding) &&
+           !terp_shapes_are_equal(&frame->chunk, &frame->domain);
+}
+
 int
 terp_frame_nbytes(const struct terp_frame *frame)
 {
-    return TERP_FRAME_DIMS_AT +
-           (frame->chunk.rank << dim_width_log2(&frame->chunk)) +
-           (has_bound(frame->coding) ? 8 : 0);
+    int nbytes = TERP_FRAME_DIMS_AT +
+                 (frame->chunk.rank << dim_width_log2(&frame->chunk)) +
+                 (has_bound(frame->coding) ? 8 : 0);
+    return has_domain(frame)
+               ? nbytes + 1 +
+                     (frame->domain.rank << dim_width_log2(&frame->domain))
+               : nbytes;
+}
+
+static uint8_t
+layout_byte(const struct terp_chunk *chunk)
+{
+    return (uint8_t)((chunk->rank - 1) | dim_width_log2(chunk) << 2 |
+                     (chunk->stack ? LAYOUT_STACK : 0));
+}
+
+static uint8_t *
+write_dims(const struct terp_chunk *chunk, uint8_t *at)
+{
+    int width = 1 << dim_width_log2(chunk);
+
+    for (int i = 0; i < chunk->rank; i++, at += width)
+        store_le(at, chunk->dims[i], width);
+    return at;
 }
 
 int
 terp_frame_write(const struct terp_frame *frame, uint8_t *dst)
 {
     const struct terp_chunk *chunk = &frame->chunk;
-    int width_log2 = dim_width_log2(chunk);
-    uint8_t *at = dst + TERP_FRAME_DIMS_AT;
 
     memcpy(dst, magic, sizeof magic);
     dst[TERP_FRAME_VERSION_AT] = TERP_FORMAT_VERSION;
-    dst[5] =
-        (uint8_t)((chunk->rank - 1) | width_log2 << 2 | (int)chunk->type << 4 |
-                  (chunk->big_endian ? LAYOUT_BIG_ENDIAN : 0) |
-                  (chunk->stack ? LAYOUT_STACK : 0));
+    dst[5] = (uint8_t)(layout_byte(chunk) | (int)chunk->type << 4 |
+                       (chunk->big_endian ? LAYOUT_BIG_ENDIAN : 0));
     dst[TERP_FRAME_CODING_AT] = (uint8_t)frame->coding;
     dst[TERP_FRAME_PREDICTION_AT] =
         (uint8_t)((int)frame->prediction |
-                  (frame->has_specials ? TERP_FRAME_SPECIALS : 0));
-    for (int i = 0; i < chunk->rank; i++) {
-        store_le(at, chunk->dims[i], 1 << width_log2);
-        at += 1 << width_log2;
-    }
+                  (frame->has_specials ? TERP_FRAME_SPECIALS : 0) |
+                  (has_domain(frame) ? TERP_FRAME_DOMAIN : 0));
+    uint8_t *at = write_dims(chunk, dst + TERP_FRAME_DIMS_AT);
     if (has_bound(frame->coding)) {
         store_le(at, double_bits(frame->bound), 8);
         at += 8;
+    }
+    if (has_domain(frame)) {
+        *at = layout_byte(&frame->domain);
+        at = write_dims(&frame->domain, at + 1);
     }
     return (int)(at - dst);
 }
@@ -89,6 +127,37 @@ terp_frame_verify(const uint8_t *src, uint64_t src_nbytes)
     return stored == checksum(src, src_nbytes) ? TERP_OK : TERP_ERR_CHECKSUM;
 }
 
+/* What a layout byte says, and the dims behind it. */
+static bool
+read_layout(uint8_t byte, struct reader *reader, struct terp_chunk *chunk)
+{
+    int width = 1 << (byte >> 2 & 3);
+
+    chunk->rank = (byte & 3) + 1;
+    chunk->stack = byte & LAYOUT_STACK;
+    for (int i = 0; i < chunk->rank; i++)
+        chunk->dims[i] = read_le(reader, width);
+    return !reader->underflow;
+}
+
+/* A domain has as many values as the chunk, and is not the chunk. */
+static enum terp_status
+read_domain(struct reader *reader, struct terp_frame *frame)
+{
+    uint8_t byte = (uint8_t)read_le(reader, 1);
+
+    frame->domain = (struct terp_chunk){.type = frame->chunk.type,
+                                        .big_endian = frame->chunk.big_endian};
+    if (reader->underflow || !read_layout(byte, reader, &frame->domain))
+        return TERP_ERR_TRUNCATED;
+    return byte & LAYOUT_NOT_OF_DOMAIN ||
+                   terp_chunk_nbytes(&frame->domain) !=
+                       terp_chunk_nbytes(&frame->chunk) ||
+                   terp_shapes_are_equal(&frame->domain, &frame->chunk)
+               ? TERP_ERR_CORRUPT
+               : TERP_OK;
+}
+
 enum terp_status
 terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
                 struct terp_frame *frame_ret, int *frame_nbytes_ret)
@@ -105,41 +174,40 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
     if (src[TERP_FRAME_VERSION_AT] > TERP_FORMAT_VERSION)
         return TERP_ERR_VERSION;
 
-    int width = 1 << (src[5] >> 2 & 3), type = src[5] >> 4 & 3;
-    int prediction = src[TERP_FRAME_PREDICTION_AT] & TERP_FRAME_PREDICTION;
-    chunk->rank = (src[5] & 3) + 1;
-    chunk->big_endian = src[5] & LAYOUT_BIG_ENDIAN;
-    chunk->stack = src[5] & LAYOUT_STACK;
+    struct reader reader = {src + TERP_FRAME_DIMS_AT, src + src_nbytes, false};
+    int type = src[5] >> 4 & 3, flags = src[TERP_FRAME_PREDICTION_AT];
+    int prediction = flags & TERP_FRAME_PREDICTION;
     if (type > TERP_BYTES || src[TERP_FRAME_CODING_AT] > TERP_CODING_RATIO ||
         prediction >= TERP_NPREDICTIONS ||
-        (src[TERP_FRAME_PREDICTION_AT] &
-         ~(TERP_FRAME_PREDICTION | TERP_FRAME_SPECIALS)))
+        (flags &
+         ~(TERP_FRAME_PREDICTION | TERP_FRAME_SPECIALS | TERP_FRAME_DOMAIN)))
         return TERP_ERR_CORRUPT;
     chunk->type = (enum terp_type)type;
+    chunk->big_endian = src[5] & LAYOUT_BIG_ENDIAN;
     frame.coding = (enum terp_coding)src[TERP_FRAME_CODING_AT];
     frame.prediction = (enum terp_prediction)prediction;
-    frame.has_specials = src[TERP_FRAME_PREDICTION_AT] & TERP_FRAME_SPECIALS;
+    frame.has_specials = flags & TERP_FRAME_SPECIALS;
     if (has_bound(frame.coding) != (prediction != TERP_PREDICTION_NONE) ||
         (frame.coding == TERP_CODING_RAW && frame.has_specials) ||
+        (!has_bound(frame.coding) && flags & TERP_FRAME_DOMAIN) ||
         (frame.coding != TERP_CODING_RAW && chunk->type == TERP_BYTES))
         return TERP_ERR_CORRUPT;
 
-    uint64_t frame_nbytes = TERP_FRAME_DIMS_AT +
-                            (uint64_t)(chunk->rank * width) +
-                            (has_bound(frame.coding) ? 8 : 0);
-    if (src_nbytes < frame_nbytes)
+    if (!read_layout(src[5], &reader, chunk))
         return TERP_ERR_TRUNCATED;
-    const uint8_t *at = src + TERP_FRAME_DIMS_AT;
-    for (int i = 0; i < chunk->rank; i++, at += width)
-        chunk->dims[i] = load_le(at, width);
-    if (terp_chunk_nbytes(chunk) == 0)
+    if (has_bound(frame.coding))
+        frame.bound = double_of_bits(read_le(&reader, 8));
+    if (reader.underflow)
+        return TERP_ERR_TRUNCATED;
+    if (terp_chunk_nbytes(chunk) == 0 ||
+        (has_bound(frame.coding) && !is_bound(frame.bound)))
         return TERP_ERR_CORRUPT;
-    if (has_bound(frame.coding)) {
-        frame.bound = double_of_bits(load_le(at, 8));
-        if (!is_bound(frame.bound))
-            return TERP_ERR_CORRUPT;
-    }
+    frame.domain = *chunk;
+    enum terp_status st =
+        flags & TERP_FRAME_DOMAIN ? read_domain(&reader, &frame) : TERP_OK;
+    if (st != TERP_OK)
+        return st;
     *frame_ret = frame;
-    *frame_nbytes_ret = (int)frame_nbytes;
+    *frame_nbytes_ret = (int)(reader.at - src);
     return TERP_OK;
 }

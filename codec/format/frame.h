@@ -48,6 +48,9 @@ terp_prediction_makes_mask(enum terp_prediction prediction)
 
 struct terp_frame {
     struct terp_chunk chunk;
+    /* The shape in which the chunk is predicted: its own, or another one of as
+     * many values. Of raw and constant streams it says nothing. */
+    struct terp_chunk domain;
     enum terp_coding coding;
     enum terp_prediction prediction;
     bool has_specials;
@@ -58,13 +61,21 @@ struct terp_frame {
 #define TERP_FRAME_VERSION_AT 4
 #define TERP_FRAME_CODING_AT 6
 #define TERP_FRAME_PREDICTION_AT 7
-#define TERP_FRAME_PREDICTION 0x0F /* of this byte; and a flag: */
+#define TERP_FRAME_PREDICTION 0x0F /* of this byte; and flags: */
 #define TERP_FRAME_SPECIALS 0x10
+#define TERP_FRAME_DOMAIN 0x20
 #define TERP_FRAME_CHECKSUM_AT 8
 #define TERP_FRAME_DIMS_AT 16
-#define TERP_FRAME_MAX_NBYTES (TERP_FRAME_DIMS_AT + 8 * TERP_MAX_RANK + 8)
-static_assert(TERP_FRAME_MAX_NBYTES <= TERP_MAX_FRAME_NBYTES,
-              "No frame is longer than terp.h promises.");
+#define TERP_FRAME_RAW_MAX_NBYTES (TERP_FRAME_DIMS_AT + 8 * TERP_MAX_RANK)
+static_assert(TERP_FRAME_RAW_MAX_NBYTES <= TERP_MAX_FRAME_NBYTES,
+              "No stored chunk is longer than terp.h promises.");
+/* With the bound and the domain. */
+#define TERP_FRAME_MAX_NBYTES \
+    (TERP_FRAME_RAW_MAX_NBYTES + 8 + 1 + 8 * TERP_MAX_RANK)
+
+/* Whether two chunks of one type have the same shape. */
+bool
+terp_shapes_are_equal(const struct terp_chunk *a, const struct terp_chunk *b);
 
 int
 terp_frame_nbytes(const struct terp_frame *frame);

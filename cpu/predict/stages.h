@@ -5,6 +5,7 @@
 #define TERP_CPU_PREDICT_STAGES_H
 
 #include "codec/format/layout.h"
+#include "codec/model/domain.h"
 #include "codec/model/lorenzo.h"
 #include "codec/model/range.h"
 #include "codec/model/sample.h"
@@ -90,6 +91,12 @@ struct cpu_stages {
 
     void (*scan)(const void *values, uint64_t nvalues,
                  const struct cpu_fills *fills, struct cpu_stats *stats_ret);
+
+    /* Errors of the samples of a search for the domain (codec/model/domain.h),
+     * with steps of 1 / inverse_step. */
+    void (*lag_errors)(const void *values, uint64_t nvalues,
+                       const struct cpu_fills *fills, double inverse_step,
+                       uint64_t lag, struct terp_lag_errors *errors_ret);
 
     /* Bit i of `mask` (nvalues bits, 64 a word) tells if value i is special.
      * Works on whole words: `first` is a multiple of 64. */

@@ -6,6 +6,7 @@
 
 #include "codebooks/codebooks.h"
 #include "codec/format/base.h"
+#include "codec/model/lag_errors.h"
 #include "codec/model/quantizer.h"
 #include "cpu/predict/stages.h"
 
@@ -68,6 +69,20 @@ scan(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
     }
     *stats_ret = (struct cpu_stats){
         .min = (double)min, .max = (double)max, .nspecials = nspecials};
+}
+
+static void
+lag_errors(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
+           double inverse_step, uint64_t lag,
+           struct terp_lag_errors *errors_ret)
+{
+    WORD fill[TERP_NFILLS];
+
+    fill_words_of(fills, fill);
+    for (uint64_t i = 0; i < TERP_DOMAIN_NSAMPLES; i++)
+        errors_ret[i] =
+            lag_errors_of((const T *)src, nvalues, fill,
+                          terp_domain_sample_at(nvalues, i), lag, inverse_step);
 }
 
 static void
@@ -615,6 +630,7 @@ const struct cpu_stages STAGES = {.value_nbytes = TERP_VALUE_NBYTES,
                                   .negative_zero_bits =
                                       (WORD)1 << (8 * sizeof(WORD) - 1),
                                   .scan = scan,
+                                  .lag_errors = lag_errors,
                                   .mask = mask,
                                   .deinterleave = deinterleave,
                                   .interleave = interleave,

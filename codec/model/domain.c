@@ -1,0 +1,216 @@
+/* The search for the domain of a chunk, by prices of samples. */
+#include "codec/model/domain.h"
+
+#include <stdlib.h>
+
+/* Lags whose errors are kept. A chunk that asks for more has many divisors: the
+ * last one is told anew. */
+#define MAX_LAGS 128
+
+/* Periods of a chunk of one dimension: rows of this many values. */
+#define MIN_PERIOD 4
+#define MAX_PERIOD 65536
+
+struct survey {
+    uint64_t nvalues;
+    terp_lag_errors_at *errors_at;
+    void *arg;
+    int nlags;
+    uint64_t lag[MAX_LAGS];
+    struct terp_lag_errors errors[MAX_LAGS][TERP_DOMAIN_NSAMPLES];
+};
+
+static const struct terp_lag_errors *
+errors_of_lag(struct survey *survey, uint64_t lag)
+{
+    for (int i = 0; i < survey->nlags; i++)
+        if (survey->lag[i] == lag)
+            return survey->errors[i];
+    if (survey->nlags < MAX_LAGS)
+        survey->nlags++;
+    survey->lag[survey->nlags - 1] = lag;
+    survey->errors_at(survey->arg, lag, survey->errors[survey->nlags - 1]);
+    return survey->errors[survey->nlags - 1];
+}
+
+/* A dimension of `extent` values that are `stride` values apart, and where each
+ * sample is along it. */
+struct axis {
+    uint64_t stride, extent;
+    uint64_t at[TERP_DOMAIN_NSAMPLES];
+};
+
+static void
+make_axis(const struct survey *survey, uint64_t stride, uint64_t extent,
+          struct axis *axis_ret)
+{
+    axis_ret->stride = stride;
+    axis_ret->extent = extent;
+    for (uint64_t i = 0; i < TERP_DOMAIN_NSAMPLES; i++)
+        axis_ret->at[i] =
+            terp_domain_sample_at(survey->nvalues, i) / stride % extent;
+}
+
+static uint32_t
+price_at(struct survey *survey, const struct axis *axis, uint64_t distance,
+         uint32_t before)
+{
+    const struct terp_lag_errors *errors =
+        errors_of_lag(survey, axis->stride * distance);
+    struct terp_price_sum sum = {0, 0, 0};
+
+    for (uint64_t i = 0; i < TERP_DOMAIN_NSAMPLES; i++)
+        terp_price_add(&errors[i], axis->at[i], axis->extent, distance, &sum);
+    return terp_price_of(&sum, before);
+}
+
+static void
+price_along(struct survey *survey, uint64_t stride, uint64_t extent,
+            uint32_t along[TERP_MAX_LEVELS])
+{
+    uint32_t before = TERP_PRICE_UNKNOWN;
+    struct axis axis;
+
+    make_axis(survey, stride, extent, &axis);
+    for (int j = 0; UINT64_C(1) << j < extent; j++)
+        before = along[j] =
+            price_at(survey, &axis, UINT64_C(1) << j, before);
+}
+
+/* Dims of one that was flat, with their prices. */
+struct shape {
+    struct terp_chunk chunk; /* no stack */
+    struct terp_domain_prices prices;
+    uint64_t cost; /* of the best split */
+    int nslow;
+};
+
+static void
+price_shape(struct shape *shape)
+{
+    shape->cost = UINT64_MAX;
+    for (int nslow = 0; nslow < shape->chunk.rank; nslow++) {
+        uint64_t cost = terp_domain_cost(&shape->chunk, nslow, &shape->prices);
+        if (cost < shape->cost) {
+            shape->cost = cost;
+            shape->nslow = nslow;
+        }
+    }
+}
+
+/* Whether a chunk of one dimension seems to be rows of `period` values: half a
+ * period away values differ more than a whole one. */
+static bool
+seems_periodic(struct survey *survey, uint64_t period)
+{
+    struct axis along, across;
+    uint64_t half = 1;
+
+    while (half * 4 <= period)
+        half *= 2;
+    make_axis(survey, 1, survey->nvalues, &along);
+    make_axis(survey, period, survey->nvalues / period, &across);
+    return 16 * price_at(survey, &across, 1, TERP_PRICE_UNKNOWN) <
+           15 * price_at(survey, &along, half, TERP_PRICE_UNKNOWN);
+}
+
+/* `shape` with its i-th dim cut into rows of `period`, where that is cheaper
+ * than `best`. */
+static void
+try_period(struct survey *survey, const struct shape *shape, int i,
+           uint64_t period, struct shape *best)
+{
+    struct shape cut = *shape;
+    int d = shape->chunk.rank - 1 - i;
+    uint64_t stride = 1, extent = shape->chunk.dims[i];
+
+    if (period < MIN_PERIOD || period > MAX_PERIOD || extent / period < 2)
+        return;
+    for (int k = i + 1; k < shape->chunk.rank; k++)
+        stride *= shape->chunk.dims[k];
+    if (shape->chunk.rank == 1 && !seems_periodic(survey, period))
+        return;
+    cut.chunk.rank++;
+    for (int k = cut.chunk.rank - 1; k > i + 1; k--)
+        cut.chunk.dims[k] = shape->chunk.dims[k - 1];
+    cut.chunk.dims[i] = extent / period;
+    cut.chunk.dims[i + 1] = period;
+    for (int k = cut.chunk.rank - 1; k > d + 1; k--)
+        memcpy(cut.prices.along[k], shape->prices.along[k - 1],
+               sizeof cut.prices.along[k]);
+    price_along(survey, stride, period, cut.prices.along[d]);
+    price_along(survey, stride * period, extent / period,
+                cut.prices.along[d + 1]);
+    price_shape(&cut);
+    if (cut.cost < best->cost)
+        *best = cut;
+}
+
+/* One dim more, if there is one that gains a fiftieth. */
+static bool
+cut_best(struct survey *survey, struct shape *shape)
+{
+    struct shape best = *shape;
+
+    for (int i = 0; i < shape->chunk.rank; i++) {
+        uint64_t extent = shape->chunk.dims[i];
+        for (uint64_t n = 1; n <= extent / n; n++) {
+            if (extent % n != 0)
+                continue;
+            try_period(survey, shape, i, n, &best);
+            if (extent / n != n)
+                try_period(survey, shape, i, extent / n, &best);
+        }
+    }
+    if (best.cost >= shape->cost / 50 * 49)
+        return false;
+    *shape = best;
+    return true;
+}
+
+static enum terp_domain_verdict
+find_shape(struct survey *survey, struct shape *shape)
+{
+    uint64_t stride = 1;
+
+    for (int d = 0; d < shape->chunk.rank; d++) {
+        uint64_t extent = shape->chunk.dims[shape->chunk.rank - 1 - d];
+        price_along(survey, stride, extent, shape->prices.along[d]);
+        stride *= extent;
+    }
+    if (shape->chunk.rank > 1)
+        return terp_domain_choose_split(&shape->chunk, &shape->prices,
+                                        &shape->nslow);
+    price_shape(shape);
+    uint64_t cost_of_chunk = shape->cost;
+    while (shape->chunk.rank < TERP_MAX_RANK && cut_best(survey, shape))
+        continue;
+    return shape->chunk.rank == 1
+               ? TERP_DOMAIN_IS_CHUNK
+               : terp_domain_judge(shape->cost, cost_of_chunk, false);
+}
+
+enum terp_status
+terp_domain_find(const struct terp_chunk *chunk, uint32_t anchor_price,
+                 terp_lag_errors_at *errors_at, void *arg,
+                 struct terp_chunk *domain_ret,
+                 enum terp_domain_verdict *verdict_ret)
+{
+    struct shape shape = {.chunk = *chunk, .prices = {.anchor = anchor_price}};
+    struct survey *survey = malloc(sizeof *survey);
+
+    if (survey == NULL)
+        return TERP_ERR_MEMORY;
+    survey->nvalues = 1;
+    for (int i = 0; i < chunk->rank; i++)
+        survey->nvalues *= chunk->dims[i];
+    survey->errors_at = errors_at;
+    survey->arg = arg;
+    survey->nlags = 0;
+    *verdict_ret = find_shape(survey, &shape);
+    *domain_ret = *verdict_ret == TERP_DOMAIN_IS_CHUNK
+                      ? *chunk
+                      : terp_domain_split(&shape.chunk, shape.nslow);
+    free(survey);
+    return TERP_OK;
+}

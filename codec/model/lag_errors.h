@@ -1,0 +1,50 @@
+/* What interpolation over a lag leaves of a sampled value: the part of the
+ * search for a chunk's domain that depends on the type of values. */
+#ifndef TERP_CODEC_MODEL_LAG_ERRORS_H
+#define TERP_CODEC_MODEL_LAG_ERRORS_H
+
+#include "codec/model/domain.h"
+#include "codec/model/value.h"
+
+/* A value as a double; NaN where there is none that predicts. */
+TERP_TYPED(T)
+TERP_INLINE double
+value_or_nan(const T *values, const TERP_WORD *fills, bool exists, uint64_t at)
+{
+    return exists && !is_special(values[at], fills) ? (double)values[at]
+                                                    : (double)NAN;
+}
+
+/* A NaN is no error that could be known. */
+TERP_INLINE uint8_t
+lag_error_of(double error, double inverse_step)
+{
+    return error >= 0 ? terp_lag_error_of(error * inverse_step)
+                      : TERP_LAG_ERROR_UNKNOWN;
+}
+
+/* Of the value at `at`. Where one of two values around is not known, the other
+ * is copied. */
+TERP_TYPED(T)
+TERP_INLINE struct terp_lag_errors
+lag_errors_of(const T *values, uint64_t nvalues, const TERP_WORD *fills,
+              uint64_t at, uint64_t lag, double inverse_step)
+{
+    const bool has_b = at >= lag, has_c = lag < nvalues - at;
+    const double v = value_or_nan(values, fills, true, at);
+    const double b = value_or_nan(values, fills, has_b, at - lag);
+    const double c = value_or_nan(values, fills, has_c, at + lag);
+    const double a =
+        value_or_nan(values, fills, at / 3 >= lag, at - 3 * lag);
+    const double d = value_or_nan(
+        values, fills, has_c && lag < (nvalues - at + 2) / 3, at + 3 * lag);
+    struct terp_lag_errors errors;
+
+    errors.linear = lag_error_of(fabs(v - (b + c) * 0.5), inverse_step);
+    errors.cubic = lag_error_of(
+        fabs(v - (9 * (b + c) - (a + d)) * 0.0625), inverse_step);
+    errors.copy = lag_error_of(fabs(v - b), inverse_step);
+    return errors;
+}
+
+#endif
