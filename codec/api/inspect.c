@@ -36,6 +36,7 @@ terp_inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret)
     *info_ret = (struct terp_info){
         .size = info_ret->size,
         .chunk = frame.chunk,
+        .domain = frame.domain,
         .chunk_nbytes = terp_chunk_nbytes(&frame.chunk),
         .stream_nbytes = src_nbytes,
         .version = ((const uint8_t *)src)[TERP_FRAME_VERSION_AT],

@@ -123,6 +123,9 @@ struct terp_info {
     uint64_t index_nbytes;           /* places of tiles and partitions */
     uint64_t ntiles_with_entry[256]; /* huffman, ratio: tiles per
                                         dictionary id */
+    /* In what shape the encoder predicted the chunk: its own, or another one of
+     * as many values. */
+    struct terp_chunk domain;
 };
 
 /* Makes `chunk_ret` of an array's dims: drops unit dims, folds ranks above

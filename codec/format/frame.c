@@ -45,7 +45,7 @@ terp_shapes_are_equal(const struct terp_chunk *a, const struct terp_chunk *b)
 static bool
 has_domain(const struct terp_frame *frame)
 {
-    return has_bound(frame->coding) &&
+    return has_bound(frame->coding) && frame->domain.rank > 0 &&
            !terp_shapes_are_equal(&frame->chunk, &frame->domain);
 }
 

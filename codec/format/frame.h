@@ -48,8 +48,9 @@ terp_prediction_makes_mask(enum terp_prediction prediction)
 
 struct terp_frame {
     struct terp_chunk chunk;
-    /* The shape in which the chunk is predicted: its own, or another one of as
-     * many values. Of raw and constant streams it says nothing. */
+    /* The shape in which the chunk is predicted: the chunk's, which rank 0
+     * stands for when a frame is written, or another one of as many values.
+     * Raw and constant streams have no other. */
     struct terp_chunk domain;
     enum terp_coding coding;
     enum terp_prediction prediction;

@@ -94,7 +94,7 @@ class Frame:
         reader.take(8)
         rank, width = (layout & 3) + 1, 1 << (layout >> 2 & 3)
         check(layout >> 4 & 3 < 3 and self.coding <= RATIO, "type or coding")
-        check(prediction & 0xE0 == 0 and prediction & 0xF <= LORENZO
+        check(prediction & 0xC0 == 0 and prediction & 0xF <= LORENZO
               and (prediction & 0xF > 0) == (self.coding > CONSTANT),
               "prediction")
         self.type = ("f4", "f8", "u1")[layout >> 4 & 3]
@@ -102,12 +102,28 @@ class Frame:
         self.prediction = prediction & 0xF
         self.has_specials = bool(prediction & 0x10)
         dims = [reader.uint(width) for _ in range(rank)]
-        self.nbricks = dims.pop(0) if layout & 0x80 else 1
+        self.take_domain(dims, layout)
+        nvalues = self.nvalues
+        if self.coding not in (RAW, CONSTANT):
+            self.bound = float(reader.array("<f8", 1)[0])
+        if prediction & 0x20:
+            check(self.coding not in (RAW, CONSTANT), "domain")
+            other = reader.uint()
+            check(other & 0x70 == 0, "domain")
+            own = dims, layout & 0x80
+            dims = [reader.uint(1 << (other >> 2 & 3))
+                    for _ in range((other & 3) + 1)]
+            check((dims, other & 0x80) != own, "domain")
+            self.take_domain(dims, other)
+            check(self.nvalues == nvalues, "domain")
+
+    def take_domain(self, dims, layout):
+        check(not layout & 0x80 or len(dims) > 1, "rank of a stack")
+        self.nbricks = dims[0] if layout & 0x80 else 1
+        dims = dims[1:] if layout & 0x80 else dims
         self.rank = len(dims)
         self.dims = [1] * (4 - len(dims)) + dims  # slowest first
         self.nvalues = self.nbricks * int(np.prod(self.dims))
-        if self.coding not in (RAW, CONSTANT):
-            self.bound = float(reader.array("<f8", 1)[0])
 
 
 # ---- dictionary ----

@@ -1,0 +1,187 @@
+/* The shape in which a chunk is predicted: found by the encoder, read by the
+ * decoder. doc/format.md, "Domain". */
+#include <math.h>
+#include <stdlib.h>
+
+#include "codec/format/frame.h"
+#include "h5tests/support/cases.h"
+#include "h5tests/support/cmocka_all.h"
+#include "h5tests/support/fields.h"
+
+static const struct terp_params params_1e_3 = {
+    .bound_mode = TERP_BOUND_RELATIVE, .bound = 1e-3};
+
+/* What the stream of a chunk says of itself. All promises hold, and the number
+ * of threads makes no difference. */
+static struct terp_info
+code(const struct terp_params *params, const struct terp_chunk *chunk,
+     const uint8_t *values)
+{
+    struct terp_info info = {.size = sizeof info};
+
+    terp_case_check("domain", params, chunk, values);
+    struct terp_stream one = terp_case_encode(params, chunk, values, 1);
+    struct terp_stream three = terp_case_encode(params, chunk, values, 3);
+    assert_true(one.nbytes == three.nbytes);
+    assert_memory_equal(one.bytes, three.bytes, one.nbytes);
+    assert_int_equal(terp_inspect(one.bytes, one.nbytes, &info), TERP_OK);
+    assert_true(terp_shapes_are_equal(&info.chunk, chunk));
+    free(one.bytes);
+    free(three.bytes);
+    return info;
+}
+
+/* A field that was made in one shape, coded in another. */
+static struct terp_info
+code_field(enum terp_field field, const struct terp_chunk *made,
+           const struct terp_chunk *chunk)
+{
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(made));
+
+    assert_true(terp_chunk_nbytes(made) == terp_chunk_nbytes(chunk));
+    terp_field_make(field, made, values);
+    struct terp_info info = code(&params_1e_3, chunk, values);
+    free(values);
+    return info;
+}
+
+static void
+smooth_chunks_are_their_own_domain(void **state)
+{
+    static const uint64_t dims[] = {20, 21, 22, 23};
+
+    (void)state;
+    for (int type = TERP_FLOAT32; type <= TERP_FLOAT64; type++)
+        for (int rank = 1; rank <= 4; rank++) {
+            struct terp_chunk chunk = terp_case_chunk(
+                (enum terp_type)type, rank, dims + TERP_MAX_RANK - rank);
+            if (rank == 1)
+                chunk.dims[0] = 30011; /* a prime: no rows */
+            struct terp_info info =
+                code_field(TERP_FIELD_SMOOTH, &chunk, &chunk);
+            assert_true(terp_shapes_are_equal(&info.domain, &chunk));
+        }
+}
+
+/* Bricks that have nothing to do with each other. */
+static void
+stacks_are_found(void **state)
+{
+    static const uint64_t maps[] = {40, 64, 96}, cubes[] = {12, 24, 25, 26};
+
+    (void)state;
+    for (int type = TERP_FLOAT32; type <= TERP_FLOAT64; type++)
+        for (int rank = 3; rank <= 4; rank++)
+            for (int big_endian = 0; big_endian < 2; big_endian++) {
+                struct terp_chunk chunk = terp_case_chunk(
+                    (enum terp_type)type, rank, rank == 3 ? maps : cubes);
+                chunk.big_endian = big_endian;
+                struct terp_chunk stack = chunk;
+                stack.stack = true;
+                struct terp_info info =
+                    code_field(TERP_FIELD_SMOOTH, &stack, &chunk);
+                assert_true(terp_shapes_are_equal(&info.domain, &stack));
+                assert_int_equal(info.domain.big_endian, big_endian);
+            }
+}
+
+/* The same values, told to be a stack, cost as much but for the domain. */
+static void
+found_stack_is_as_small_as_a_declared_one(void **state)
+{
+    static const uint64_t dims[] = {40, 64, 96};
+    struct terp_chunk chunk = terp_case_chunk(TERP_FLOAT32, 3, dims), stack;
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+
+    (void)state;
+    stack = chunk;
+    stack.stack = true;
+    terp_field_make(TERP_FIELD_ROUGH, &stack, values);
+    uint64_t found = terp_case_check("found", &params_1e_3, &chunk, values);
+    uint64_t declared =
+        terp_case_check("declared", &params_1e_3, &stack, values);
+    assert_true(found <= declared + 1 + 3);
+    free(values);
+}
+
+/* Rows and planes of an array that says that it has one dimension. */
+static void
+periods_are_found(void **state)
+{
+    static const uint64_t cube[] = {32, 32, 32}, map[] = {100, 360};
+
+    (void)state;
+    for (int type = TERP_FLOAT32; type <= TERP_FLOAT64; type++)
+        for (int rank = 2; rank <= 3; rank++) {
+            struct terp_chunk made = terp_case_chunk((enum terp_type)type, rank,
+                                                     rank == 3 ? cube : map);
+            const uint64_t n = rank == 3 ? 32 * 32 * 32 : 100 * 360;
+            struct terp_chunk flat =
+                terp_case_chunk((enum terp_type)type, 1, &n);
+            struct terp_info info = code_field(TERP_FIELD_SMOOTH, &made, &flat);
+            assert_true(info.domain.rank >= 2);
+            assert_true(info.domain.dims[info.domain.rank - 1] ==
+                        made.dims[rank - 1]);
+        }
+}
+
+/* Who cuts a chunk in bricks, or asks for lorenzo, has said it all. */
+static void
+declared_stacks_and_lorenzo_have_no_other_domain(void **state)
+{
+    static const uint64_t dims[] = {6, 40, 41, 42};
+    struct terp_chunk stack = terp_case_chunk(TERP_FLOAT32, 4, dims), made;
+    struct terp_params params = params_1e_3;
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&stack));
+
+    (void)state;
+    stack.stack = true;
+    made = terp_case_chunk(TERP_FLOAT32, 3, (uint64_t[]){6 * 40, 41, 42});
+    made.stack = true;
+    terp_field_make(TERP_FIELD_SMOOTH, &made, values);
+    struct terp_info info = code(&params, &stack, values);
+    assert_true(terp_shapes_are_equal(&info.domain, &stack));
+    made.stack = false;
+    params.predictor = TERP_PREDICTOR_LORENZO;
+    info = code(&params, &made, values);
+    assert_true(terp_shapes_are_equal(&info.domain, &made));
+    free(values);
+}
+
+/* A coast that all maps share; values of 1e20 are found to be fill values. */
+static void
+special_values_do_not_hide_a_stack(void **state)
+{
+    static const uint64_t dims[] = {30, 60, 90};
+    struct terp_chunk chunk = terp_case_chunk(TERP_FLOAT32, 3, dims),
+                      stack = chunk;
+    uint64_t map = 60 * 90;
+    float *values = (float *)terp_case_alloc(terp_chunk_nbytes(&chunk));
+
+    (void)state;
+    stack.stack = true;
+    terp_field_make(TERP_FIELD_SMOOTH, &stack, (uint8_t *)values);
+    for (uint64_t i = 0; i < 30 * map; i++)
+        if (i % map / 90 < 20 + i % 90 / 9)
+            values[i] = i % 2 == 0 ? NAN : INFINITY;
+    struct terp_info info =
+        code(&params_1e_3, &chunk, (const uint8_t *)values);
+    assert_true(terp_shapes_are_equal(&info.domain, &stack));
+    assert_true(info.nspecials > 0);
+    free(values);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(smooth_chunks_are_their_own_domain),
+        cmocka_unit_test(stacks_are_found),
+        cmocka_unit_test(found_stack_is_as_small_as_a_declared_one),
+        cmocka_unit_test(periods_are_found),
+        cmocka_unit_test(declared_stacks_and_lorenzo_have_no_other_domain),
+        cmocka_unit_test(special_values_do_not_hide_a_stack),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
