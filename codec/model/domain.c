@@ -7,10 +7,6 @@
  * last one is told anew. */
 #define MAX_LAGS 128
 
-/* Periods of a chunk of one dimension: rows of this many values. */
-#define MIN_PERIOD 4
-#define MAX_PERIOD 65536
-
 struct survey {
     uint64_t nvalues;
     terp_lag_errors_at *errors_at;
@@ -51,9 +47,8 @@ make_axis(const struct survey *survey, uint64_t stride, uint64_t extent,
             terp_domain_sample_at(survey->nvalues, i) / stride % extent;
 }
 
-static uint32_t
-price_at(struct survey *survey, const struct axis *axis, uint64_t distance,
-         uint32_t before)
+static struct terp_price_sum
+sum_errors(struct survey *survey, const struct axis *axis, uint64_t distance)
 {
     const struct terp_lag_errors *errors =
         errors_of_lag(survey, axis->stride * distance);
@@ -61,7 +56,7 @@ price_at(struct survey *survey, const struct axis *axis, uint64_t distance,
 
     for (uint64_t i = 0; i < TERP_DOMAIN_NSAMPLES; i++)
         terp_price_add(&errors[i], axis->at[i], axis->extent, distance, &sum);
-    return terp_price_of(&sum, before);
+    return sum;
 }
 
 static void
@@ -72,9 +67,11 @@ price_along(struct survey *survey, uint64_t stride, uint64_t extent,
     struct axis axis;
 
     make_axis(survey, stride, extent, &axis);
-    for (int j = 0; UINT64_C(1) << j < extent; j++)
-        before = along[j] =
-            price_at(survey, &axis, UINT64_C(1) << j, before);
+    for (int j = 0; UINT64_C(1) << j < extent; j++) {
+        struct terp_price_sum sum =
+            sum_errors(survey, &axis, UINT64_C(1) << j);
+        before = along[j] = terp_price_of(&sum, before);
+    }
 }
 
 /* Dims of one that was flat, with their prices. */
@@ -98,20 +95,17 @@ price_shape(struct shape *shape)
     }
 }
 
-/* Whether a chunk of one dimension seems to be rows of `period` values: half a
- * period away values differ more than a whole one. */
 static bool
 seems_periodic(struct survey *survey, uint64_t period)
 {
     struct axis along, across;
-    uint64_t half = 1;
 
-    while (half * 4 <= period)
-        half *= 2;
     make_axis(survey, 1, survey->nvalues, &along);
     make_axis(survey, period, survey->nvalues / period, &across);
-    return 16 * price_at(survey, &across, 1, TERP_PRICE_UNKNOWN) <
-           15 * price_at(survey, &along, half, TERP_PRICE_UNKNOWN);
+    struct terp_price_sum at_half = sum_errors(
+        survey, &along, UINT64_C(1) << terp_half_period_log2(period));
+    struct terp_price_sum at_period = sum_errors(survey, &across, 1);
+    return terp_seems_periodic(&at_half, &at_period);
 }
 
 /* `shape` with its i-th dim cut into rows of `period`, where that is cheaper
@@ -124,7 +118,7 @@ try_period(struct survey *survey, const struct shape *shape, int i,
     int d = shape->chunk.rank - 1 - i;
     uint64_t stride = 1, extent = shape->chunk.dims[i];
 
-    if (period < MIN_PERIOD || period > MAX_PERIOD || extent / period < 2)
+    if (!terp_may_be_period(extent, period))
         return;
     for (int k = i + 1; k < shape->chunk.rank; k++)
         stride *= shape->chunk.dims[k];

@@ -221,6 +221,35 @@ terp_domain_choose_split(const struct terp_chunk *chunk,
     return terp_domain_judge(least, cost_of_chunk, quiet);
 }
 
+/* ---- flat chunks ---- */
+
+/* Lengths of rows that are tried, where they divide a dim. */
+#define TERP_MIN_PERIOD 4
+#define TERP_MAX_PERIOD 65536
+static inline TERP_HOST_DEVICE bool
+terp_may_be_period(uint64_t extent, uint64_t period)
+{
+    return period >= TERP_MIN_PERIOD && period <= TERP_MAX_PERIOD &&
+           period <= extent / 2 && extent % period == 0;
+}
+
+/* The logarithm of about half a period. */
+static inline TERP_HOST_DEVICE int
+terp_half_period_log2(uint64_t period)
+{
+    return bit_width(period) - 2;
+}
+
+/* Whether a chunk of one dimension seems to be rows: half a period away values
+ * differ more than a whole one. */
+static inline TERP_HOST_DEVICE bool
+terp_seems_periodic(const struct terp_price_sum *at_half,
+                    const struct terp_price_sum *at_period)
+{
+    return 16 * terp_price_of(at_period, TERP_PRICE_UNKNOWN) <
+           15 * terp_price_of(at_half, TERP_PRICE_UNKNOWN);
+}
+
 /* ---- the search of an encoder, on the host ---- */
 
 /* Tells the errors of all samples of a chunk at a lag. */
