@@ -95,15 +95,21 @@ is_wanted(const struct request *request, const char *path)
 }
 
 static void
-advise_open(struct advice *advice, const char *path,
-            const struct tool_dataset *dataset)
+advise_dataset(const char *path, const struct tool_dataset *dataset,
+               const char *reason, void *context)
 {
+    struct advice *advice = context;
     const struct request *request = advice->request;
     struct advise_choice choices[ADVISE_NCHOICES];
     struct advise_sample sample;
     bool damaged;
 
-    if (tool_type(dataset->type) == TERP_BYTES || dataset->empty ||
+    if (dataset == NULL) {
+        request->report->add(advice->report, path, NULL, NULL, NULL, reason);
+        advice->code = TOOL_FOUND;
+        return;
+    }
+    if (tool_type(dataset->type) == TERP_BYTES || dataset->nvalues == 0 ||
         dataset->rank == 0 || !is_wanted(request, path))
         return;
     if (request->nglobs == 0 && dataset->nvalues < TOOL_MIN_NVALUES) {
@@ -119,24 +125,6 @@ advise_open(struct advice *advice, const char *path,
     if (damaged)
         advice->code = TOOL_FOUND;
     advise_sample_free(&sample);
-}
-
-static void
-advise_dataset(hid_t file, const char *path, void *context)
-{
-    struct advice *advice = context;
-    struct tool_dataset dataset;
-    char reason[256];
-
-    if (!tool_dataset_open(file, path, &dataset)) {
-        tool_hdf5_reason(reason, sizeof reason);
-        advice->request->report->add(advice->report, path, NULL, NULL, NULL,
-                                     reason);
-        advice->code = TOOL_FOUND;
-        return;
-    }
-    advise_open(advice, path, &dataset);
-    tool_dataset_close(&dataset);
 }
 
 static int

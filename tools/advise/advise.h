@@ -22,7 +22,7 @@ struct advise_box {
 struct advise_sample {
     enum terp_type type;
     struct terp_params params; /* the fill value */
-    hsize_t box_dims[H5S_MAX_RANK];
+    struct tool_grid grid;     /* of boxes; the sample has some of them */
     int nboxes;
     struct advise_box boxes[ADVISE_MAX_BOXES];
     uint64_t nvalues, nvalid;

@@ -20,7 +20,7 @@ make_sample(const struct tool_dataset *dataset,
     json_t *object = json_object();
 
     tool_json_set(object, "box",
-                  tool_json_dims(dataset->rank, sample->box_dims));
+                  tool_json_dims(dataset->rank, sample->grid.step));
     tool_json_set(object, "boxes", json_integer(sample->nboxes));
     tool_json_set(object, "values", tool_json_count(sample->nvalues));
     tool_json_set(object, "valid", tool_json_count(sample->nvalid));

@@ -160,7 +160,7 @@ compare_open(struct comparison *comparison, const struct tool_dataset *a,
 {
     if (H5Tequal(a->type, b->type) <= 0)
         conclude(result, COMPARE_TYPE, "the types differ");
-    else if (a->rank != b->rank || a->empty != b->empty ||
+    else if (a->rank != b->rank || a->nvalues != b->nvalues ||
              memcmp(a->dims, b->dims, sizeof a->dims) != 0)
         conclude(result, COMPARE_SHAPE, "the shapes differ");
     else if (b->has_terp && b->params_error != NULL)
@@ -182,7 +182,7 @@ plot(struct comparison *comparison, const struct tool_dataset *a,
     const struct request *request = comparison->request;
     char reason[512];
 
-    if (request->plot == NULL || !result->compared || a->empty ||
+    if (request->plot == NULL || !result->compared || a->nvalues == 0 ||
         result->type == TERP_BYTES ||
         !(b->has_terp || result->max_error > 0 ||
           result->nspecials_changed > 0))
@@ -218,30 +218,26 @@ new_result(const char *path)
 }
 
 static void
-compare_dataset(hid_t file_a, const char *path, void *context)
+compare_dataset(const char *path, const struct tool_dataset *a,
+                const char *reason, void *context)
 {
     struct comparison *comparison = context;
     struct compare_result result = new_result(path);
-    struct tool_dataset a, b;
+    struct tool_dataset b;
 
     if (comparison->lacks_plugin)
         return;
-    if (!tool_dataset_open(file_a, path, &a)) {
-        result.verdict = COMPARE_UNREADABLE;
-        tool_hdf5_reason(result.reason, sizeof result.reason);
-        add_result(comparison, &result);
-        return;
-    }
-    if (!tool_dataset_open(comparison->file_b, path, &b)) {
+    if (a == NULL) {
+        conclude(&result, COMPARE_UNREADABLE, reason);
+    } else if (!tool_dataset_open(comparison->file_b, path, &b)) {
         conclude(&result, COMPARE_MISSING, "not in B");
     } else {
-        compare_open(comparison, &a, &b, &result);
-        plot(comparison, &a, &b, &result);
+        compare_open(comparison, a, &b, &result);
+        plot(comparison, a, &b, &result);
         tool_dataset_close(&b);
     }
     add_result(comparison, &result);
     free(result.picture);
-    tool_dataset_close(&a);
 }
 
 static void
@@ -296,9 +292,7 @@ tool_compare(int argc, char **argv)
     if (comparison.file_a >= 0 && comparison.file_b >= 0 &&
         make_directory(request.png_directory))
         compare_files(&comparison);
-    if (comparison.file_a >= 0)
-        H5Fclose(comparison.file_a);
-    if (comparison.file_b >= 0)
-        H5Fclose(comparison.file_b);
+    tool_close(comparison.file_a);
+    tool_close(comparison.file_b);
     return comparison.code;
 }

@@ -21,28 +21,27 @@ find_exact_values(struct compare_walk *walk)
     if (walk->b->has_terp)
         walk->exact_bits[walk->nexact_bits++] =
             wide ? double_bits(-0.0) : 0x80000000u;
-    if (tool_fill_bits(walk->a->id, wide, &walk->exact_bits[walk->nexact_bits]))
+    if (tool_fill_bits(walk->a, wide, &walk->exact_bits[walk->nexact_bits]))
         walk->nexact_bits++;
 }
 
 /* Steps are the chunks of B, or of A, or else whole rows. */
-static void
-plan_steps(const struct tool_dataset *a, const struct tool_dataset *b,
-           struct tool_grid *grid)
+static struct tool_grid
+plan_steps(const struct tool_dataset *a, const struct tool_dataset *b)
 {
+    struct tool_grid grid =
+        tool_grid_of(b, b->chunked ? b->chunk_dims : a->chunk_dims);
     uint64_t nvalues = STEP_NVALUES;
 
-    if (b->chunked || a->chunked) {
-        tool_dataset_grid(b->chunked ? b : a, grid);
-        return;
-    }
-    tool_dataset_grid(b, grid);
-    for (int i = grid->rank - 1; i >= 0; i--) {
-        grid->step[i] = min_u64(grid->dims[i], nvalues);
-        nvalues /= grid->step[i];
+    if (b->chunked || a->chunked)
+        return grid;
+    for (int i = grid.rank - 1; i >= 0; i--) {
+        grid.step[i] = min_u64(grid.dims[i], nvalues);
+        nvalues /= grid.step[i];
         if (nvalues == 0)
             nvalues = 1;
     }
+    return grid;
 }
 
 /* Allocates the values of one step. */
@@ -64,8 +63,7 @@ bool
 compare_walk_open(struct compare_walk *walk, const struct tool_dataset *a,
                   const struct tool_dataset *b)
 {
-    *walk = (struct compare_walk){.a = a, .b = b};
-    plan_steps(a, b, &walk->grid);
+    *walk = (struct compare_walk){.a = a, .b = b, .grid = plan_steps(a, b)};
     return prepare(walk, tool_grid_cap(&walk->grid));
 }
 
@@ -322,7 +320,7 @@ compare_values(const struct tool_dataset *a, const struct tool_dataset *b,
     struct sum sum = {.range = TOOL_RANGE_EMPTY};
     struct compare_walk walk = {0};
 
-    if (!a->empty && compare_walk_open(&walk, a, b))
+    if (a->nvalues > 0 && compare_walk_open(&walk, a, b))
         add_steps(&walk, &sum);
     if (walk.trouble != NULL) {
         result->verdict = COMPARE_UNREADABLE;

@@ -80,11 +80,10 @@ add_damage(struct info_summary *sum, const struct tool_grid *grid,
 static void
 sum_chunks(const struct tool_dataset *dataset, struct info_summary *sum)
 {
+    struct tool_grid grid = tool_grid_of(dataset, dataset->chunk_dims);
     struct tool_chunk chunk = {0};
-    struct tool_grid grid;
     struct terp_info info = {.size = sizeof info};
 
-    tool_dataset_grid(dataset, &grid);
     while (tool_grid_next(&grid)) {
         sum->nchunks++;
         tool_chunk_read(dataset, &grid, &chunk);
@@ -139,28 +138,20 @@ struct showing {
 };
 
 static void
-show_dataset(hid_t file, const char *path, void *context)
+show_dataset(const char *path, const struct tool_dataset *dataset,
+             const char *damage, void *context)
 {
     struct showing *showing = context;
-    struct tool_dataset dataset;
     struct info_summary sum = {0};
-    char reason[256];
-    const char *damage = NULL;
 
-    if (!tool_dataset_open(file, path, &dataset)) {
-        tool_hdf5_reason(reason, sizeof reason);
-        showing->report->add(showing->state, path, NULL, &sum, reason);
-        showing->code = TOOL_FOUND;
-        return;
+    if (dataset != NULL && dataset->has_terp) {
+        damage = dataset->params_error;
+        if (damage == NULL)
+            sum_chunks(dataset, &sum);
     }
-    if (dataset.has_terp && dataset.params_error != NULL)
-        damage = dataset.params_error;
-    else if (dataset.has_terp)
-        sum_chunks(&dataset, &sum);
-    showing->report->add(showing->state, path, &dataset, &sum, damage);
+    showing->report->add(showing->state, path, dataset, &sum, damage);
     if (damage != NULL || sum.nof_kind[INFO_DAMAGED] > 0)
         showing->code = TOOL_FOUND;
-    tool_dataset_close(&dataset);
 }
 
 static int

@@ -41,7 +41,7 @@ set_layout(json_t *object, const struct tool_dataset *dataset)
 {
     uint64_t nbytes = dataset->nvalues * dataset->value_nbytes;
     uint64_t stored_nbytes = H5Dget_storage_size(dataset->id);
-    bool null = dataset->empty && dataset->rank == 0;
+    bool null = dataset->nvalues == 0 && dataset->rank == 0;
     char type[64];
 
     tool_dataset_type_name(dataset, type, sizeof type);
