@@ -10,15 +10,10 @@
 #include "tools/common/options.h"
 #include "tools/common/tool.h"
 
-enum {
-    KEY_DATASET = 'd',
-    KEY_JSON = 'j'
-};
-
 static const struct argp_option options[] = {
-    {"dataset", KEY_DATASET, "GLOB", 0,
+    {"dataset", 'd', "GLOB", 0,
      "Only datasets whose path matches GLOB; may be given more than once", 0},
-    {"json", KEY_JSON, NULL, 0, "Print JSON; `man terp` has the keys", 0},
+    {"json", 'j', NULL, 0, "Print JSON; `man terp` has the keys", 0},
     {0}};
 
 static const char doc[] =
@@ -53,10 +48,10 @@ parse_option(int key, char *arg, struct argp_state *state)
     struct request *request = state->input;
 
     switch (key) {
-    case KEY_DATASET:
+    case 'd':
         request->globs[request->nglobs++] = arg;
         return 0;
-    case KEY_JSON:
+    case 'j':
 #ifdef TERP_HAVE_JANSSON
         request->report = &advise_report_json;
 #else

@@ -13,20 +13,13 @@
 #include "tools/compare/compare.h"
 #include "tools/compare/plot.h"
 
-enum {
-    KEY_ABS = 'a',
-    KEY_REL = 'r',
-    KEY_JSON = 'j',
-    KEY_PNG = 'p'
-};
-
 static const struct argp_option options[] = {
-    {"abs", KEY_ABS, "X", 0,
-     "Bound for datasets of B that terp did not compress", 1},
-    {"rel", KEY_REL, "X", 0,
+    {"abs", 'a', "X", 0, "Bound for datasets of B that terp did not compress",
+     1},
+    {"rel", 'r', "X", 0,
      "The same, times the range of the dataset's values in A", 1},
-    {"json", KEY_JSON, NULL, 0, "Print JSON; `man terp` has the keys", 2},
-    {"png", KEY_PNG, "DIR", 0,
+    {"json", 'j', NULL, 0, "Print JSON; `man terp` has the keys", 2},
+    {"png", 'p', "DIR", 0,
      "Draw each float dataset that terp compressed, or that differs, into a "
      "PNG file in DIR: a slice of both, the error, and how often which error "
      "occurs",
@@ -72,20 +65,20 @@ parse_option(int key, char *arg, struct argp_state *state)
     struct request *request = state->input;
 
     switch (key) {
-    case KEY_ABS:
+    case 'a':
         request->bounds.absolute = tool_option_number(state, arg);
         return 0;
-    case KEY_REL:
+    case 'r':
         request->bounds.relative = tool_option_number(state, arg);
         return 0;
-    case KEY_JSON:
+    case 'j':
 #ifdef TERP_HAVE_JANSSON
         request->report = &compare_report_json;
 #else
         tool_option_missing(state, "--json", "jansson");
 #endif
         return 0;
-    case KEY_PNG:
+    case 'p':
         request->png_directory = arg;
 #ifdef TERP_HAVE_CAIRO
         request->plot = plot_compared;
@@ -94,12 +87,9 @@ parse_option(int key, char *arg, struct argp_state *state)
 #endif
         return 0;
     case ARGP_KEY_ARG:
-        if (state->arg_num == 0)
-            request->path_a = arg;
-        else if (state->arg_num == 1)
-            request->path_b = arg;
-        else
+        if (state->arg_num > 1)
             argp_error(state, "two files are needed, not more");
+        *(state->arg_num == 0 ? &request->path_a : &request->path_b) = arg;
         return 0;
     case ARGP_KEY_END:
         if (request->path_b == NULL)

@@ -117,12 +117,8 @@ sum_chunks(const struct tool_dataset *dataset, struct info_summary *sum)
     tool_chunk_free(&chunk);
 }
 
-enum {
-    KEY_JSON = 'j'
-};
-
 static const struct argp_option options[] = {
-    {"json", KEY_JSON, NULL, 0, "Print JSON; `man terp` has the keys", 0}, {0}};
+    {"json", 'j', NULL, 0, "Print JSON; `man terp` has the keys", 0}, {0}};
 
 struct request {
     int nfiles;
@@ -179,7 +175,7 @@ parse_option(int key, char *arg, struct argp_state *state)
 
     (void)arg;
     switch (key) {
-    case KEY_JSON:
+    case 'j':
 #ifdef TERP_HAVE_JANSSON
         request->report = &info_report_json;
 #else
