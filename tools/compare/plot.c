@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/compare/colours.h"
 #include "tools/compare/plot_draw.h"
 
 /* Pixels. h5tests/tools/test_tool_png.py finds the images at these places. */

@@ -65,11 +65,8 @@ repack_add_object(struct repack *repack, const H5O_info_t *info,
         free(object);
         return NULL;
     }
-    if (repack->last_object != NULL)
-        repack->last_object->next = object;
-    else
-        repack->first_object = object;
-    repack->last_object = object;
+    *repack->end_of_objects = object;
+    repack->end_of_objects = &object->next;
     return object;
 }
 
@@ -89,11 +86,8 @@ repack_add_link(struct repack *repack, struct repack_object *parent,
     link->parent = parent;
     link->type = info->type;
     link->charset = info->cset;
-    if (repack->last_link != NULL)
-        repack->last_link->next = link;
-    else
-        repack->first_link = link;
-    repack->last_link = link;
+    *repack->end_of_links = link;
+    repack->end_of_links = &link->next;
     return link;
 }
 

@@ -290,7 +290,10 @@ run(struct repack *repack)
 int
 tool_repack(int argc, char **argv)
 {
-    struct repack repack = {.in = -1, .out = -1};
+    struct repack repack = {.in = -1,
+                            .out = -1,
+                            .end_of_objects = &repack.first_object,
+                            .end_of_links = &repack.first_link};
     bool ok = false;
 
     if (!repack_request_read(argc, argv, &repack.request)) {
