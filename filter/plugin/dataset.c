@@ -171,19 +171,14 @@ terp_dataset_describe(const struct terp_host *host, hid_t dcpl, hid_t type,
 const char *
 terp_pass_text(enum terp_pass pass)
 {
-    switch (pass) {
-    case TERP_PASS_NONE:
-        return "it is compressed";
-    case TERP_PASS_NOT_FLOAT:
-        return "the type is not a floating-point number";
-    case TERP_PASS_FLOAT_FORMAT:
-        return "the floating-point type is neither IEEE binary32 nor binary64";
-    case TERP_PASS_UNKNOWN_LAYOUT:
-        return "HDF5 has not told the type and the dims of the chunk";
-    case TERP_PASS_TOO_LARGE:
-        return "the chunk is too large";
-    case TERP_PASS_NOT_FIRST:
-        return "another filter comes before terp";
-    }
-    return "the reason is unknown";
+    static const char *const texts[] = {
+        [TERP_PASS_NONE] = "it is compressed",
+        [TERP_PASS_NOT_FLOAT] = "the type is not a floating-point number",
+        [TERP_PASS_FLOAT_FORMAT] =
+            "the floating-point type is neither IEEE binary32 nor binary64",
+        [TERP_PASS_UNKNOWN_LAYOUT] =
+            "HDF5 has not told the type and the dims of the chunk",
+        [TERP_PASS_TOO_LARGE] = "the chunk is too large",
+        [TERP_PASS_NOT_FIRST] = "another filter comes before terp"};
+    return texts[pass];
 }
