@@ -117,7 +117,7 @@ finish_range(struct repack_job *job, struct repack_part *part)
 {
     for (uint64_t c = 0; c < job->ncomponents; c++)
         tool_range_merge(&job->ranges[c], &part->range[c]);
-    return part->status == TERP_OK || repack_job_fails_by(job, part->status);
+    return part->status == TERP_OK || repack_job_fails(job, part->status);
 }
 
 /* Turns a relative bound into an absolute one by the range of all valid values.

@@ -64,14 +64,14 @@ create(struct repack_job *job, hid_t parent, const char *name, hid_t lcpl)
         H5Pset_alloc_time(dcpl, H5D_ALLOC_TIME_INCR) >= 0 &&
         H5Pset_terp(dcpl, &config) >= 0;
     if (!ok)
-        return repack_job_fails(job);
+        return repack_job_fails(job, TERP_ERR_HDF5);
     hid_t type = repack_type(job->repack, job->object->path, job->in.type);
     if (type < 0)
-        return repack_job_fails(job);
+        return repack_job_fails(job, TERP_ERR_HDF5);
     job->out =
         H5Dcreate2(parent, name, type, job->in.space, lcpl, dcpl, H5P_DEFAULT);
     H5Tclose(type);
-    return job->out >= 0 || repack_job_fails(job);
+    return job->out >= 0 || repack_job_fails(job, TERP_ERR_HDF5);
 }
 
 /* Says once why the GPU that was asked for does not code. */
@@ -102,7 +102,7 @@ begin_coding(struct repack_job *job, struct repack_part *part)
     if (job->has_all && H5Tequal(job->in.type, job->native) <= 0 &&
         H5Tconvert(job->native, job->in.type, part->box.nvalues, part->values,
                    NULL, H5P_DEFAULT) < 0)
-        return repack_job_fails(job);
+        return repack_job_fails(job, TERP_ERR_HDF5);
     part->status = terp_h5_block_open(job->out, part->box.at, part->box.count,
                                       &part->block);
     if (part->status == TERP_OK && part->block.reason == NULL)
@@ -162,7 +162,7 @@ finish_coding(struct repack_job *job, struct repack_part *part)
     }
     terp_h5_batch_free(&part->batch);
     terp_h5_block_close(&part->block);
-    return st == TERP_OK || repack_job_fails_by(job, st);
+    return st == TERP_OK || repack_job_fails(job, st);
 }
 
 static bool

@@ -14,17 +14,12 @@
 #define LARGE_PAGE_NBYTES ((uint64_t)2 << 20)
 
 bool
-repack_job_fails(const struct repack_job *job)
+repack_job_fails(const struct repack_job *job, enum terp_status st)
 {
-    return repack_fail(job->repack, job->object->path, NULL);
-}
-
-bool
-repack_job_fails_by(const struct repack_job *job, enum terp_status st)
-{
-    return st == TERP_ERR_HDF5 ? repack_job_fails(job)
-                               : repack_fail(job->repack, job->object->path,
-                                             "%s", terp_status_text(st));
+    return st == TERP_ERR_HDF5
+               ? repack_fail(job->repack, job->object->path, NULL)
+               : repack_fail(job->repack, job->object->path, "%s",
+                             terp_status_text(st));
 }
 
 /* ---- a dataset ---- */
@@ -108,7 +103,7 @@ repack_job_open(struct repack *repack, const struct repack_object *object,
         .in = {.id = -1, .space = -1, .dcpl = -1, .type = -1},
         .out = -1};
     if (!tool_dataset_open(repack->in, object->path, &job->in))
-        return repack_job_fails(job);
+        return repack_job_fails(job, TERP_ERR_HDF5);
     job->wide = tool_type(job->in.type) == TERP_FLOAT64;
     job->native = job->wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
     job->written = H5Dget_storage_size(job->in.id) > 0;
@@ -200,7 +195,8 @@ begin_part(struct repack_job *job, struct repack_part *part, hid_t type,
         job->has_all || job->file >= 0 ||
         tool_box_read(job->in.id, type, part->box.rank, part->box.at, NULL,
                       part->box.count, part->values);
-    return has_values ? steps->begin(job, part) : repack_job_fails(job);
+    return has_values ? steps->begin(job, part)
+                      : repack_job_fails(job, TERP_ERR_HDF5);
 }
 
 static void

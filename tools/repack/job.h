@@ -51,13 +51,9 @@ struct repack_job {
     struct terp_params *params;
 };
 
-/* Notes that HDF5 has failed; returns false. */
-bool
-repack_job_fails(const struct repack_job *job);
-
 /* Notes that something failed with that status; returns false. */
 bool
-repack_job_fails_by(const struct repack_job *job, enum terp_status st);
+repack_job_fails(const struct repack_job *job, enum terp_status st);
 
 /* Opens the object's dataset, and makes room for its parts and what is known
  * of it. Close in any case; job->out then remains open. */

@@ -132,26 +132,23 @@ repack_type(struct repack *repack, const char *path, hid_t type)
 }
 
 static void
-forget(void *object)
+free_object(void *node)
 {
-    (void)object; /* the list owns it */
+    struct repack_object *object = node;
+
+    amrex_level_free(object->plan.level);
+    free(object->path);
+    free(object);
 }
 
 void
 repack_free_objects(struct repack *repack)
 {
-    tdestroy(repack->objects_by_address, forget);
     while (repack->first_link != NULL) {
         struct repack_link *link = repack->first_link;
         repack->first_link = link->next;
         free(link->name);
         free(link);
     }
-    while (repack->first_object != NULL) {
-        struct repack_object *object = repack->first_object;
-        repack->first_object = object->next;
-        amrex_level_free(object->plan.level);
-        free(object->path);
-        free(object);
-    }
+    tdestroy(repack->objects_by_address, free_object);
 }

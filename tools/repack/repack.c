@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <omp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -269,7 +270,7 @@ static bool
 run(struct repack *repack)
 {
     const struct repack_request *request = &repack->request;
-    const double start_s = tool_now_s();
+    const double start_s = omp_get_wtime();
     struct stat stat_in, stat_out;
     char *out = NULL;
 

@@ -1,9 +1,9 @@
 /* terp repack: the options, and what they ask for. */
-#define _GNU_SOURCE /* sched_getaffinity */
+#define _POSIX_C_SOURCE 200809L /* strndup */
 #include <argp.h>
 #include <errno.h>
 #include <math.h>
-#include <sched.h>
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -220,15 +220,6 @@ parse_option(int key, char *arg, struct argp_state *state)
     }
 }
 
-static int
-all_cpus(void)
-{
-    cpu_set_t cpus;
-    int ncpus =
-        sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
-    return ncpus > 0 ? ncpus : 1;
-}
-
 bool
 repack_request_read(int argc, char **argv, struct repack_request *request_ret)
 {
@@ -237,7 +228,7 @@ repack_request_read(int argc, char **argv, struct repack_request *request_ret)
                                        .args_doc = "IN OUT",
                                        .doc = doc};
 
-    *request_ret = (struct repack_request){.nthreads = all_cpus(),
+    *request_ret = (struct repack_request){.nthreads = omp_get_num_procs(),
                                            .engine = TERP_ENGINE_AUTO};
     request_ret->rules = calloc((size_t)argc, sizeof *request_ret->rules);
     if (request_ret->rules == NULL)
