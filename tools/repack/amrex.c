@@ -35,6 +35,8 @@
 struct corners {
     long long low[3], high[3];
 };
+_Static_assert(sizeof(struct corners) == 6 * sizeof(long long),
+               "corners_type places six numbers one after the other");
 
 /* Reads all elements of a dataset of one dimension. NULL when it is no such
  * dataset; to be freed. */
@@ -59,20 +61,16 @@ read_list(const struct tool_dataset *dataset, hid_t type)
 static hid_t
 corners_type(hid_t stored)
 {
-    static const char *const names[2][3] = {{"lo_i", "lo_j", "lo_k"},
-                                            {"hi_i", "hi_j", "hi_k"}};
+    static const char *const names[] = {"lo_i", "lo_j", "lo_k",
+                                        "hi_i", "hi_j", "hi_k"};
     hid_t type = H5Tcreate(H5T_COMPOUND, sizeof(struct corners));
     int nfound = 0;
 
-    for (int end = 0; end < 2; end++)
-        for (size_t d = 0; d < 3 && H5Tget_class(stored) == H5T_COMPOUND; d++) {
-            size_t at = end == 0 ? offsetof(struct corners, low)
-                                 : offsetof(struct corners, high);
-            if (H5Tget_member_index(stored, names[end][d]) >= 0 &&
-                H5Tinsert(type, names[end][d], at + d * sizeof(long long),
-                          H5T_NATIVE_LLONG) >= 0)
-                nfound++;
-        }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (H5Tget_member_index(stored, names[i]) >= 0 &&
+            H5Tinsert(type, names[i], i * sizeof(long long),
+                      H5T_NATIVE_LLONG) >= 0)
+            nfound++;
     if (nfound < 2) {
         H5Tclose(type);
         return -1;

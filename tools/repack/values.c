@@ -74,15 +74,6 @@ translate_region(struct repack *repack, void *value)
     return ok;
 }
 
-static bool
-translate_sequence(struct repack *repack, hid_t type, const void *value)
-{
-    hvl_t sequence;
-
-    memcpy(&sequence, value, sizeof sequence);
-    return translate(repack, type, sequence.len, sequence.p);
-}
-
 /* Translates the references in members of compound values. */
 static bool
 translate_parts(struct repack *repack, hid_t type, size_t nvalues,
@@ -111,6 +102,7 @@ translate(struct repack *repack, hid_t type, size_t nvalues, void *values)
     size_t value_nbytes = H5Tget_size(type);
     uint8_t *at = values, *end = at + nvalues * value_nbytes;
     hid_t super = -1;
+    hvl_t sequence;
     bool ok = true;
 
     if (H5Tdetect_class(type, H5T_REFERENCE) <= 0)
@@ -139,8 +131,10 @@ translate(struct repack *repack, hid_t type, size_t nvalues, void *values)
         break;
     case H5T_VLEN:
         super = H5Tget_super(type);
-        for (; ok && at < end; at += value_nbytes)
-            ok = translate_sequence(repack, super, at);
+        for (; ok && at < end; at += value_nbytes) {
+            memcpy(&sequence, at, sizeof sequence);
+            ok = translate(repack, super, sequence.len, sequence.p);
+        }
         break;
     default:
         break;
