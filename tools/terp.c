@@ -1,7 +1,6 @@
 /* The terp tool: finds the command and hands over its arguments. */
 #include <argp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "codec/api/terp.h"

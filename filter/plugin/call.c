@@ -69,11 +69,13 @@ terp_call_begin(const void *caller, struct terp_call *call_ret)
     terp_host_open(caller, &call_ret->host);
     call_ret->quiet = verbose != NULL && strcmp(verbose, "0") == 0;
     call_ret->verbose = verbose != NULL && !call_ret->quiet;
-    if (!read_nthreads(&call_ret->nthreads))
+    call_ret->options = (struct terp_run_options){
+        .size = sizeof call_ret->options, .memory = TERP_MEMORY_HOST};
+    if (!read_nthreads(&call_ret->options.nthreads))
         terp_call_say(call_ret,
                       "TERP_NUM_THREADS is no number from 0 to %d; 1 is used",
                       MAX_NTHREADS);
-    if (!read_engine(&call_ret->engine))
+    if (!read_engine(&call_ret->options.engine))
         terp_call_say(call_ret, "TERP_ENGINE is none of cpu, cuda, auto; "
                                 "cpu is used");
 }

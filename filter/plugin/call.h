@@ -10,10 +10,11 @@
 
 struct terp_call {
     struct terp_host host;
-    bool verbose;                 /* TERP_VERBOSE is set and not 0 */
-    bool quiet;                   /* TERP_VERBOSE is 0 */
-    int nthreads;                 /* TERP_NUM_THREADS; 0 there means all CPUs */
-    enum terp_engine_kind engine; /* TERP_ENGINE */
+    bool verbose; /* TERP_VERBOSE is set and not 0 */
+    bool quiet;   /* TERP_VERBOSE is 0 */
+    /* Chunks are in host memory. TERP_ENGINE and TERP_NUM_THREADS, where 0
+     * means all CPUs. */
+    struct terp_run_options options;
 };
 
 /* `caller` is the return address of a callback; terp_host_close(&call->host)

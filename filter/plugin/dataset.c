@@ -5,13 +5,11 @@
 #include "filter/plugin/h5z_terp.h"
 
 /* The types that are compressed, by the variables that hold them in HDF5. */
-struct float_type {
+static const struct {
     const char *variable;
     enum terp_type type;
     bool big_endian;
-};
-
-static const struct float_type float_types[] = {
+} float_types[] = {
     {"H5T_IEEE_F32LE_g", TERP_FLOAT32, false},
     {"H5T_IEEE_F64LE_g", TERP_FLOAT64, false},
     {"H5T_IEEE_F32BE_g", TERP_FLOAT32, true},
@@ -84,12 +82,11 @@ read_type(const struct terp_host *host, hid_t type, enum terp_type *type_ret,
     if (class != H5T_FLOAT)
         return TERP_PASS_NOT_FLOAT;
     for (size_t i = 0; i < sizeof float_types / sizeof *float_types; i++) {
-        const struct float_type *candidate = &float_types[i];
-        if (!terp_host_find_id(host, candidate->variable, &known))
+        if (!terp_host_find_id(host, float_types[i].variable, &known))
             return TERP_PASS_UNKNOWN_LAYOUT;
         if (is_equal(type, known) > 0) {
-            *type_ret = candidate->type;
-            *big_endian_ret = candidate->big_endian;
+            *type_ret = float_types[i].type;
+            *big_endian_ret = float_types[i].big_endian;
             return TERP_PASS_NONE;
         }
     }

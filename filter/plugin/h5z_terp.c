@@ -158,23 +158,12 @@ set_local(hid_t dcpl, hid_t type, hid_t space)
     return result;
 }
 
-/* One chunk in host memory, by the engine that the environment asks for. */
-static struct terp_run_options
-make_options(const struct terp_call *call)
-{
-    return (struct terp_run_options){.size = sizeof(struct terp_run_options),
-                                     .engine = call->engine,
-                                     .memory = TERP_MEMORY_HOST,
-                                     .nthreads = call->nthreads};
-}
-
 /* Encodes into a buffer that the caller releases, NULL on an error. */
 static enum terp_status
 encode(const struct terp_call *call, const struct terp_params *params,
        const struct terp_chunk *chunk, const void *src, void **stream_ret,
        uint64_t *stream_nbytes_ret, struct terp_run_result *result)
 {
-    const struct terp_run_options options = make_options(call);
     uint64_t cap_nbytes = terp_encode_bound(chunk);
 
     *stream_ret = NULL;
@@ -185,8 +174,9 @@ encode(const struct terp_call *call, const struct terp_params *params,
     void *stream = terp_host_allocate(&call->host, cap_nbytes);
     if (stream == NULL)
         return TERP_ERR_MEMORY;
-    enum terp_status st = terp_encode_batch(&options, params, chunk, 1, &src,
-                                            &stream, stream_nbytes_ret, result);
+    enum terp_status st =
+        terp_encode_batch(&call->options, params, chunk, 1, &src, &stream,
+                          stream_nbytes_ret, result);
     if (st != TERP_OK) {
         terp_host_release(&call->host, stream);
         return st;
@@ -224,7 +214,8 @@ say_stream(const struct terp_call *call, const struct terp_run_result *result,
         (double)info.chunk_nbytes / (double)stream_nbytes, info.pipeline,
         info.predictor, result->used == TERP_ENGINE_CUDA ? "cuda" : "cpu",
         more != NULL ? " (" : "", result->reason != NULL ? "not cuda: " : "",
-        more != NULL ? more : "", more != NULL ? ")" : "", call->nthreads);
+        more != NULL ? more : "", more != NULL ? ")" : "",
+        call->options.nthreads);
 }
 
 /* Why the words do not allow to compress `nbytes`; NULL when they do. */
@@ -317,7 +308,6 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
     struct terp_cd cd;
     struct terp_chunk chunk;
     uint64_t expected_nbytes = 0, chunk_nbytes = 0, stream_nbytes = nbytes;
-    const struct terp_run_options options = make_options(call);
     struct terp_run_result result = {.size = sizeof result};
 
     /* The stream tells all that decoding needs; the words are a check. */
@@ -342,7 +332,7 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
     if (st == TERP_OK && values == NULL)
         st = TERP_ERR_MEMORY;
     if (st == TERP_OK)
-        terp_decode_batch(&options, &chunk, 1, (const void *const *)buf,
+        terp_decode_batch(&call->options, &chunk, 1, (const void *const *)buf,
                           &stream_nbytes, &values, &st, &result);
     if (st != TERP_OK) {
         if (values != NULL)

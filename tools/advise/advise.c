@@ -2,9 +2,7 @@
 #include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "filter/plugin/h5z_terp.h"
 #include "tools/advise/advise.h"
 #include "tools/common/chunk_shape.h"
 #include "tools/common/options.h"

@@ -1,6 +1,5 @@
 /* terp info: shows what the datasets of files hold, read from their streams. */
 #include <argp.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tools/common/options.h"

@@ -12,7 +12,6 @@
 
 #include "codec/api/cd_values.h"
 #include "codec/format/base.h"
-#include "filter/plugin/h5z_terp.h"
 
 #define DATA_NAME "data:datatype="
 #define OFFSETS_NAME "data:offsets=0"

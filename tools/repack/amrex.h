@@ -4,7 +4,6 @@
 #define TERP_TOOLS_REPACK_AMREX_H
 
 #include <hdf5.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "codec/api/terp.h"

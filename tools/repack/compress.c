@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 
-#include "codec/format/base.h"
 #include "filter/plugin/h5z_terp.h"
 #include "tools/repack/bounds.h"
 
