@@ -28,6 +28,8 @@ struct plot_data {
     /* ny rows of nx values. NAN: kept bit for bit; INFINITY, in `b` only: not
      * kept, but should have been. */
     double *a, *b;
+    double *errors;  /* b - a, or like `b` where values are kept or should be */
+    double min, max; /* of the valid values of `a` */
 
     double error_scale;        /* errors are drawn up to here */
     bool of_bound;             /* bins are of error / bound, else of error / */

@@ -92,17 +92,25 @@ read_slice(struct plot_data *data, const struct tool_dataset *a,
         return false;
     data->a = calloc(walk->nvalues, sizeof *data->a);
     data->b = calloc(walk->nvalues, sizeof *data->b);
-    if (data->a == NULL || data->b == NULL) {
+    data->errors = calloc(walk->nvalues, sizeof *data->errors);
+    if (data->a == NULL || data->b == NULL || data->errors == NULL) {
         walk->trouble = "not enough memory for a picture";
         return false;
     }
+    data->min = INFINITY;
+    data->max = -INFINITY;
     for (uint64_t i = 0; i < walk->nvalues; i++) {
+        double *at_a = &data->a[i], *at_b = &data->b[i];
         bool changed;
-        if (compare_walk_value(walk, i, &data->a[i], &data->b[i], &changed) &&
-            is_drawn(result, data->a[i]))
-            continue;
-        data->a[i] = NAN;
-        data->b[i] = changed ? (double)INFINITY : (double)NAN;
+        if (compare_walk_value(walk, i, at_a, at_b, &changed) &&
+            is_drawn(result, *at_a)) {
+            data->errors[i] = *at_b - *at_a;
+            data->min = fmin(data->min, *at_a);
+            data->max = fmax(data->max, *at_a);
+        } else {
+            *at_a = NAN;
+            *at_b = data->errors[i] = changed ? (double)INFINITY : (double)NAN;
+        }
     }
     return true;
 }
@@ -194,4 +202,5 @@ plot_data_free(struct plot_data *data)
 {
     free(data->a);
     free(data->b);
+    free(data->errors);
 }
