@@ -60,8 +60,8 @@ read_box(const struct tool_dataset *dataset, struct advise_sample *sample,
     return terp_chunk_make(sample->type, grid->rank, dims, &box->chunk) ==
                TERP_OK &&
            tool_box_read(dataset->id,
-                         wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT,
-                         grid->rank, grid->at, NULL, grid->count, box->values);
+                         wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT, grid,
+                         NULL, box->values);
 }
 
 static void

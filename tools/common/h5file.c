@@ -297,28 +297,28 @@ tool_fill_bits(const struct tool_dataset *dataset, bool wide,
 }
 
 bool
-tool_box_select(hid_t dataset, int rank, const hsize_t *at,
-                const hsize_t *stride, const hsize_t *count, hid_t *in_file_ret,
-                hid_t *in_memory_ret)
+tool_box_select(hid_t dataset, const struct tool_grid *box,
+                const hsize_t *stride, hid_t *in_file_ret, hid_t *in_memory_ret)
 {
     hid_t in_file = H5Dget_space(dataset);
 
     *in_file_ret = in_file;
-    *in_memory_ret =
-        rank > 0 ? H5Screate_simple(rank, count, NULL) : H5Scopy(in_file);
+    *in_memory_ret = box->rank > 0
+                         ? H5Screate_simple(box->rank, box->count, NULL)
+                         : H5Scopy(in_file);
     return in_file >= 0 && *in_memory_ret >= 0 &&
-           (rank == 0 || H5Sselect_hyperslab(in_file, H5S_SELECT_SET, at,
-                                             stride, count, NULL) >= 0);
+           (box->rank == 0 ||
+            H5Sselect_hyperslab(in_file, H5S_SELECT_SET, box->at, stride,
+                                box->count, NULL) >= 0);
 }
 
 bool
-tool_box_read(hid_t dataset, hid_t type, int rank, const hsize_t *at,
-              const hsize_t *stride, const hsize_t *count, void *values)
+tool_box_read(hid_t dataset, hid_t type, const struct tool_grid *box,
+              const hsize_t *stride, void *values)
 {
     hid_t in_file, in_memory;
     bool ok =
-        tool_box_select(dataset, rank, at, stride, count, &in_file,
-                        &in_memory) &&
+        tool_box_select(dataset, box, stride, &in_file, &in_memory) &&
         H5Dread(dataset, type, in_memory, in_file, H5P_DEFAULT, values) >= 0;
 
     tool_close(in_file);

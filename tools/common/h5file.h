@@ -108,18 +108,18 @@ bool
 tool_fill_bits(const struct tool_dataset *dataset, bool wide,
                uint64_t *bits_ret);
 
-/* Selects `count` values from `at` on in a dataset, every `stride`th (NULL:
- * each); of rank 0, its value. Both dataspaces are to be closed where they are
- * not negative. */
+/* Selects the grid's current box in a dataset: `count` values from `at` on,
+ * every `stride`th (NULL: each); of rank 0, its value. Both dataspaces are to
+ * be closed where they are not negative. */
 bool
-tool_box_select(hid_t dataset, int rank, const hsize_t *at,
-                const hsize_t *stride, const hsize_t *count, hid_t *in_file_ret,
+tool_box_select(hid_t dataset, const struct tool_grid *box,
+                const hsize_t *stride, hid_t *in_file_ret,
                 hid_t *in_memory_ret);
 
 /* Reads what that selects. */
 bool
-tool_box_read(hid_t dataset, hid_t type, int rank, const hsize_t *at,
-              const hsize_t *stride, const hsize_t *count, void *values);
+tool_box_read(hid_t dataset, hid_t type, const struct tool_grid *box,
+              const hsize_t *stride, void *values);
 
 /* Such as "float32", "uint16", "big-endian float64", "string". */
 void

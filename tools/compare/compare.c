@@ -174,8 +174,8 @@ plot(struct request *request, const struct tool_dataset *a,
         !(b->has_terp || result->max_error > 0 ||
           result->nspecials_changed > 0))
         return;
-    if (!request->plot(request->png_directory, a, b, result, &result->picture,
-                       reason, sizeof reason)) {
+    if (!request->plot(request->png_directory, a, b, result, reason,
+                       sizeof reason)) {
         fprintf(stderr, "terp compare: no picture of %s: %s\n", result->path,
                 reason);
         request->lacks_picture = true;

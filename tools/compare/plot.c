@@ -182,27 +182,26 @@ draw(const char *path, const struct tool_dataset *b,
 
 bool
 plot_compared(const char *directory, const struct tool_dataset *a,
-              const struct tool_dataset *b, const struct compare_result *result,
-              char **path_ret, char *reason_ret, size_t reason_cap)
+              const struct tool_dataset *b, struct compare_result *result,
+              char *reason_ret, size_t reason_cap)
 {
     struct plot_data data;
-    char *path = NULL;
     bool ok = plot_data_read(&data, a, b, result, reason_ret, reason_cap);
 
     if (ok && data.rank > 0) {
-        path = file_path(directory, result->path);
+        char *path = file_path(directory, result->path);
         cairo_status_t status = path == NULL ? CAIRO_STATUS_NO_MEMORY
                                              : draw(path, b, result, &data);
         ok = status == CAIRO_STATUS_SUCCESS;
-        if (!ok) {
+        if (ok) {
+            result->picture = path;
+        } else {
             snprintf(reason_ret, reason_cap, "%s: %s",
                      path != NULL ? path : directory,
                      cairo_status_to_string(status));
             free(path);
-            path = NULL;
         }
     }
     plot_data_free(&data);
-    *path_ret = path;
     return ok;
 }

@@ -6,9 +6,8 @@
 #include "tools/compare/compare.h"
 
 /* Draws a slice of both, their error and its histogram into a PNG file in
- * `directory`, named after the dataset. True with the file's path, to be
- * freed, or NULL where there is nothing to draw: a single value, say. False
- * with a reason. */
+ * `directory`, named after the dataset: result->picture, NULL where there is
+ * nothing to draw, a single value, say. False with a reason. */
 compare_plot plot_compared;
 
 enum {

@@ -193,8 +193,7 @@ begin_part(struct repack_job *job, struct repack_part *part, hid_t type,
     sem_init(&part->done, 0, 0);
     bool has_values =
         job->has_all || job->file >= 0 ||
-        tool_box_read(job->in.id, type, part->box.rank, part->box.at, NULL,
-                      part->box.count, part->values);
+        tool_box_read(job->in.id, type, &part->box, NULL, part->values);
     return has_values ? steps->begin(job, part)
                       : repack_job_fails(job, TERP_ERR_HDF5);
 }

@@ -290,8 +290,7 @@ copy_blocks(struct repack *repack, const struct tool_dataset *in, hid_t out)
     while (ok && tool_grid_next(&grid)) {
         hid_t in_file = -1, in_memory = -1;
         ok =
-            tool_box_select(in->id, grid.rank, grid.at, NULL, grid.count,
-                            &in_file, &in_memory) &&
+            tool_box_select(in->id, &grid, NULL, &in_file, &in_memory) &&
             H5Dread(in->id, type, in_memory, in_file, H5P_DEFAULT, values) >= 0;
         if (ok) {
             ok = translate(repack, type, grid.nvalues, values) &&
