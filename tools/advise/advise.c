@@ -91,7 +91,6 @@ advise_dataset(const char *path, const struct tool_dataset *dataset,
     struct request *request = context;
     struct advise_choice choices[ADVISE_NCHOICES];
     struct advise_sample sample;
-    bool damaged;
 
     if (dataset == NULL) {
         request->report->add(request->state, path, NULL, NULL, NULL, reason);
@@ -106,12 +105,12 @@ advise_dataset(const char *path, const struct tool_dataset *dataset,
                              "few values");
         return;
     }
-    advise_sample_read(dataset, &sample, &damaged);
+    advise_sample_read(dataset, &sample);
     bool measured =
         sample.reason[0] == '\0' && advise_measure(&sample, choices);
     request->report->add(request->state, path, dataset, &sample,
                          measured ? choices : NULL, sample.reason);
-    if (damaged)
+    if (sample.damaged)
         request->code = TOOL_FOUND;
     advise_sample_free(&sample);
 }

@@ -87,10 +87,9 @@ find_range(struct advise_sample *sample)
 
 void
 advise_sample_read(const struct tool_dataset *dataset,
-                   struct advise_sample *sample, bool *damaged_ret)
+                   struct advise_sample *sample)
 {
     *sample = (struct advise_sample){.type = tool_type(dataset->type)};
-    *damaged_ret = false;
     sample->params.has_fill = tool_fill_bits(
         dataset, sample->type == TERP_FLOAT64, &sample->params.fill_bits);
     uint64_t nwanted = SAMPLE_NVALUES / choose_boxes(dataset, &sample->grid);
@@ -99,7 +98,7 @@ advise_sample_read(const struct tool_dataset *dataset,
     for (uint64_t i = 0; i < nwanted; i++)
         if (!read_box(dataset, sample, (2 * i + 1) * nboxes / (2 * nwanted))) {
             tool_hdf5_reason(sample->reason, sizeof sample->reason);
-            *damaged_ret = true;
+            sample->damaged = true;
             return;
         }
     find_range(sample);
