@@ -51,9 +51,13 @@ struct message {
     int *stream_nbytes, *stream_at;    /* of each process */
 };
 
-/* Seconds of the slowest process, in the order of one exchange. */
-struct times {
-    double plain, encode, transfer, decode;
+/* What is timed, in the order of one exchange. */
+enum {
+    PLAIN,
+    ENCODE,
+    TRANSFER,
+    DECODE,
+    NTIMES
 };
 
 static void
@@ -237,30 +241,29 @@ start_step(void)
     return MPI_Wtime();
 }
 
-static struct times
-exchange(struct message *m, const struct operation *operation)
+/* Stores the seconds of repetition `nth`. */
+static void
+exchange(struct message *m, const struct operation *operation, int nth,
+         double seconds[NTIMES][NREPS])
 {
-    struct times times;
-
     double begin = start_step();
     operation->send(m);
-    times.plain = MPI_Wtime() - begin;
+    seconds[PLAIN][nth] = MPI_Wtime() - begin;
 
     begin = start_step();
     if (!operation->from_first)
         encode(m, 0);
     for (int p = 0; operation->from_first && rank == 0 && p < nranks; p++)
         encode(m, p);
-    times.encode = MPI_Wtime() - begin;
+    seconds[ENCODE][nth] = MPI_Wtime() - begin;
 
     begin = start_step();
     int received_nbytes = operation->send_streams(m);
-    times.transfer = MPI_Wtime() - begin;
+    seconds[TRANSFER][nth] = MPI_Wtime() - begin;
 
     begin = start_step();
     decode(m, received_nbytes);
-    times.decode = MPI_Wtime() - begin;
-    return times;
+    seconds[DECODE][nth] = MPI_Wtime() - begin;
 }
 
 /* What arrived is what was sent, within the bound. */
@@ -300,24 +303,20 @@ static void
 measure(const struct operation *operation, struct message *m,
         const char *pipeline, const char *engine)
 {
-    double plain[NREPS], encoding[NREPS], transfer[NREPS], decoding[NREPS];
+    double seconds[NTIMES][NREPS], t[NTIMES];
 
-    exchange(m, operation); /* Memory is touched, and a device opened. */
+    /* Memory is touched, and a device opened. */
+    exchange(m, operation, 0, seconds);
     check(m);
-    for (int i = 0; i < NREPS; i++) {
-        struct times times = exchange(m, operation);
-        plain[i] = times.plain;
-        encoding[i] = times.encode;
-        transfer[i] = times.transfer;
-        decoding[i] = times.decode;
-    }
-    struct times t = {summarize(plain), summarize(encoding),
-                      summarize(transfer), summarize(decoding)};
+    for (int i = 0; i < NREPS; i++)
+        exchange(m, operation, i, seconds);
+    for (int i = 0; i < NTIMES; i++)
+        t[i] = summarize(seconds[i]);
     if (rank != 0)
         return;
     need(strcmp(engine, "cuda") != 0 || m->result.used == TERP_ENGINE_CUDA,
          "use the GPU");
-    double total = t.encode + t.transfer + t.decode;
+    double total = t[ENCODE] + t[TRANSFER] + t[DECODE];
     /* What leaves a process: of a scatter, all but its own. */
     double nsent = operation->from_first ? nranks - 1 : 1;
     double saved_nbytes =
@@ -325,9 +324,9 @@ measure(const struct operation *operation, struct message *m,
     printf("%s,%d,%s,%s,%g,%.1f,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f\n",
            operation->name, nranks, pipeline, engine,
            (double)m->nbytes / (1 << 20),
-           (double)m->nbytes / m->stream_nbytes[0], 1e3 * t.plain,
-           1e3 * t.encode, 1e3 * t.transfer, 1e3 * t.decode, 1e3 * total,
-           t.plain / total, 1e-9 * saved_nbytes / (t.encode + t.decode));
+           (double)m->nbytes / m->stream_nbytes[0], 1e3 * t[PLAIN],
+           1e3 * t[ENCODE], 1e3 * t[TRANSFER], 1e3 * t[DECODE], 1e3 * total,
+           t[PLAIN] / total, 1e-9 * saved_nbytes / (t[ENCODE] + t[DECODE]));
     fflush(stdout);
 }
 

@@ -11,31 +11,20 @@
 #include "tools/common/options.h"
 #include "tools/common/tool.h"
 
-enum {
-    KEY_ABS = 'a',
-    KEY_REL = 'r',
-    KEY_PIPELINE = 'p',
-    KEY_PREDICTOR = 'd',
-    KEY_BRICK = 'b',
-    KEY_CHUNK = 'c',
-    KEY_TYPE = 't'
-};
-
 static const struct argp_option options[] = {
-    {"abs", KEY_ABS, "X", 0, "Bound every error by X", 1},
-    {"rel", KEY_REL, "X", 0,
+    {"abs", 'a', "X", 0, "Bound every error by X", 1},
+    {"rel", 'r', "X", 0,
      "Bound every error by X times the value range of its chunk", 1},
-    {"pipeline", KEY_PIPELINE, "NAME", 0,
-     "auto, huffman, custom, speed or ratio", 2},
-    {"predictor", KEY_PREDICTOR, "NAME", 0, "auto, spline or lorenzo", 2},
-    {"brick", KEY_BRICK, "AxBxC", 0,
+    {"pipeline", 'p', "NAME", 0, "auto, huffman, custom, speed or ratio", 2},
+    {"predictor", 'd', "NAME", 0, "auto, spline or lorenzo", 2},
+    {"brick", 'b', "AxBxC", 0,
      "Each chunk is a stack of bricks of this shape, slowest dimension first",
      2},
-    {"chunk", KEY_CHUNK, "AxBxC", 0,
+    {"chunk", 'c', "AxBxC", 0,
      "The shape of the chunks, for programs of whose HDF5 the filter learns "
      "nothing",
      3},
-    {"type", KEY_TYPE, "NAME", 0,
+    {"type", 't', "NAME", 0,
      "With --chunk: float32 (if not given) or "
      "float64",
      3},
@@ -93,27 +82,27 @@ parse_option(int key, char *arg, struct argp_state *state)
     struct request *request = state->input;
 
     switch (key) {
-    case KEY_ABS:
+    case 'a':
         read_bound(state, request, TERP_BOUND_ABSOLUTE, arg);
         return 0;
-    case KEY_REL:
+    case 'r':
         read_bound(state, request, TERP_BOUND_RELATIVE, arg);
         return 0;
-    case KEY_PIPELINE:
+    case 'p':
         request->pipeline =
             tool_option_name(state, "pipeline", arg, tool_pipelines);
         return 0;
-    case KEY_PREDICTOR:
+    case 'd':
         request->predictor =
             tool_option_name(state, "predictor", arg, tool_predictors);
         return 0;
-    case KEY_BRICK:
+    case 'b':
         tool_option_shape(state, arg, TERP_MAX_RANK - 1, &request->brick);
         return 0;
-    case KEY_CHUNK:
+    case 'c':
         tool_option_shape(state, arg, H5S_MAX_RANK, &request->chunk);
         return 0;
-    case KEY_TYPE:
+    case 't':
         request->type = tool_option_name(state, "type", arg, types);
         return 0;
     case ARGP_KEY_END:

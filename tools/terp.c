@@ -1,7 +1,6 @@
 /* The terp tool: finds the command and hands over its arguments. */
 #include <argp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "codec/api/terp.h"
@@ -9,16 +8,12 @@
 
 struct command {
     const char *name;
-    const char *full_name; /* what --help and errors call it */
     int (*run)(int argc, char **argv);
 };
 
 static const struct command commands[] = {
-    {"advise", "terp advise", tool_advise},
-    {"repack", "terp repack", tool_repack},
-    {"compare", "terp compare", tool_compare},
-    {"info", "terp info", tool_info},
-    {"args", "terp args", tool_args},
+    {"advise", tool_advise}, {"repack", tool_repack}, {"compare", tool_compare},
+    {"info", tool_info},     {"args", tool_args},
 };
 enum {
     NCOMMANDS = sizeof commands / sizeof commands[0]
@@ -86,7 +81,8 @@ main(int argc, char **argv)
     argp_program_version = "terp " TERP_VERSION;
     argp_err_exit_status = TOOL_TROUBLE;
     argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &call);
-    snprintf(name, sizeof name, "%s", call.command->full_name);
+    /* What --help and errors call it. */
+    snprintf(name, sizeof name, "terp %s", call.command->name);
     call.argv[0] = name;
     int code = call.command->run(call.argc, call.argv);
     if (fflush(stdout) != 0 || ferror(stdout)) {

@@ -191,37 +191,25 @@ terp_h5_block_transfer_part(const struct terp_h5_block *block,
     return result < 0 ? TERP_ERR_HDF5 : TERP_OK;
 }
 
-/* Rows of the slowest dim that go by way of the host at a time: whole chunks.
- * One value where there are no dims. */
-static enum terp_status
-cut_slab(const struct terp_h5_block *block, hsize_t *nrows_ret,
-         uint64_t *row_nbytes_ret)
-{
-    uint64_t row_nbytes = H5Tget_size(block->type);
-
-    for (int d = 1; d < block->rank; d++)
-        row_nbytes *= block->count[d];
-    if (row_nbytes == 0)
-        return TERP_ERR_HDF5;
-    *row_nbytes_ret = row_nbytes;
-    *nrows_ret = TERP_H5_BATCH_NBYTES / row_nbytes + 1;
-    if (block->is_chunked)
-        *nrows_ret = div_up(*nrows_ret, block->chunk[0]) * block->chunk[0];
-    return TERP_OK;
-}
-
-/* Moves slabs of the block between the device's memory and HDF5. */
+/* Moves slabs of the block between the device's memory and HDF5. A slab is some
+ * rows of the slowest dim, of whole chunks; or one value where there are no
+ * dims. */
 static enum terp_status
 transfer_slabs(struct terp_run *run, const struct terp_h5_block *block,
                const void *src, void *dst)
 {
     hsize_t offset[H5S_MAX_RANK], count[H5S_MAX_RANK];
-    hsize_t cap_nrows, nrows, all_nrows = block->rank > 0 ? block->count[0] : 1;
-    uint64_t row_nbytes, slab_nbytes;
+    hsize_t nrows, all_nrows = block->rank > 0 ? block->count[0] : 1;
+    uint64_t row_nbytes = H5Tget_size(block->type), slab_nbytes;
+    enum terp_status st = TERP_OK;
 
-    enum terp_status st = cut_slab(block, &cap_nrows, &row_nbytes);
-    if (st != TERP_OK)
-        return st;
+    for (int d = 1; d < block->rank; d++)
+        row_nbytes *= block->count[d];
+    if (row_nbytes == 0)
+        return TERP_ERR_HDF5;
+    hsize_t cap_nrows = TERP_H5_BATCH_NBYTES / row_nbytes + 1;
+    if (block->is_chunked)
+        cap_nrows = div_up(cap_nrows, block->chunk[0]) * block->chunk[0];
     cap_nrows = min_u64(cap_nrows, all_nrows);
     if (!mul_fits(cap_nrows, row_nbytes, &slab_nbytes) || slab_nbytes == 0)
         return TERP_ERR_MEMORY;

@@ -5,13 +5,11 @@
 #include "filter/plugin/h5z_terp.h"
 
 /* The types that are compressed, by the variables that hold them in HDF5. */
-struct float_type {
+static const struct {
     const char *variable;
     enum terp_type type;
     bool big_endian;
-};
-
-static const struct float_type float_types[] = {
+} float_types[] = {
     {"H5T_IEEE_F32LE_g", TERP_FLOAT32, false},
     {"H5T_IEEE_F64LE_g", TERP_FLOAT64, false},
     {"H5T_IEEE_F32BE_g", TERP_FLOAT32, true},
@@ -84,12 +82,11 @@ read_type(const struct terp_host *host, hid_t type, enum terp_type *type_ret,
     if (class != H5T_FLOAT)
         return TERP_PASS_NOT_FLOAT;
     for (size_t i = 0; i < sizeof float_types / sizeof *float_types; i++) {
-        const struct float_type *candidate = &float_types[i];
-        if (!terp_host_find_id(host, candidate->variable, &known))
+        if (!terp_host_find_id(host, float_types[i].variable, &known))
             return TERP_PASS_UNKNOWN_LAYOUT;
         if (is_equal(type, known) > 0) {
-            *type_ret = candidate->type;
-            *big_endian_ret = candidate->big_endian;
+            *type_ret = float_types[i].type;
+            *big_endian_ret = float_types[i].big_endian;
             return TERP_PASS_NONE;
         }
     }
@@ -171,19 +168,14 @@ terp_dataset_describe(const struct terp_host *host, hid_t dcpl, hid_t type,
 const char *
 terp_pass_text(enum terp_pass pass)
 {
-    switch (pass) {
-    case TERP_PASS_NONE:
-        return "it is compressed";
-    case TERP_PASS_NOT_FLOAT:
-        return "the type is not a floating-point number";
-    case TERP_PASS_FLOAT_FORMAT:
-        return "the floating-point type is neither IEEE binary32 nor binary64";
-    case TERP_PASS_UNKNOWN_LAYOUT:
-        return "HDF5 has not told the type and the dims of the chunk";
-    case TERP_PASS_TOO_LARGE:
-        return "the chunk is too large";
-    case TERP_PASS_NOT_FIRST:
-        return "another filter comes before terp";
-    }
-    return "the reason is unknown";
+    static const char *const texts[] = {
+        [TERP_PASS_NONE] = "it is compressed",
+        [TERP_PASS_NOT_FLOAT] = "the type is not a floating-point number",
+        [TERP_PASS_FLOAT_FORMAT] =
+            "the floating-point type is neither IEEE binary32 nor binary64",
+        [TERP_PASS_UNKNOWN_LAYOUT] =
+            "HDF5 has not told the type and the dims of the chunk",
+        [TERP_PASS_TOO_LARGE] = "the chunk is too large",
+        [TERP_PASS_NOT_FIRST] = "another filter comes before terp"};
+    return texts[pass];
 }

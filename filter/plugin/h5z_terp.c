@@ -13,8 +13,8 @@
 #include <H5PLextern.h>
 
 #include "codec/format/base.h"
+#include "filter/plugin/call.h"
 #include "filter/plugin/dataset.h"
-#include "filter/plugin/settings.h"
 
 _Static_assert(H5Z_TERP_ABSOLUTE == TERP_BOUND_ABSOLUTE &&
                    H5Z_TERP_RELATIVE == TERP_BOUND_RELATIVE &&
@@ -32,19 +32,6 @@ _Static_assert(H5Z_TERP_ABSOLUTE == TERP_BOUND_ABSOLUTE &&
 /* Where cd_values do not tell the chunk's size, a stream that is smaller
  * than its chunk may ask for this much: the largest chunk before HDF5 2.0. */
 #define MAX_UNKNOWN_NBYTES UINT64_C(0xFFFFFFFF)
-
-/* Who called, and what the environment asks for. */
-struct call {
-    struct terp_host host;
-    struct terp_settings settings;
-};
-
-static void
-call_begin(const void *caller, struct call *call_ret)
-{
-    terp_host_open(caller, &call_ret->host);
-    terp_settings_read(&call_ret->host, &call_ret->settings);
-}
 
 enum outcome {
     REFUSED, /* the dataset is not created */
@@ -75,7 +62,7 @@ is_first(const char *cause)
  * that HDF5 would not print is printed, once a `cause` (static storage), since
  * thousands of chunks may share it. */
 __attribute__((format(printf, 6, 7))) static void
-report(const struct call *call, enum outcome outcome, const char *cause,
+report(const struct terp_call *call, enum outcome outcome, const char *cause,
        const char *function, unsigned line, const char *format, ...)
 {
     char text[256];
@@ -84,12 +71,12 @@ report(const struct call *call, enum outcome outcome, const char *cause,
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    terp_settings_say(&call->settings, &call->host, "%s", text);
+    terp_call_say(call, "%s", text);
     bool is_shown = terp_host_push(
         &call->host, function, line,
         outcome == REFUSED ? "H5E_SETLOCAL_g" : "H5E_CANTFILTER_g", text);
-    if (!is_shown && outcome != SKIPPED && !call->settings.verbose &&
-        !call->settings.quiet && is_first(cause))
+    if (!is_shown && outcome != SKIPPED && !call->verbose && !call->quiet &&
+        is_first(cause))
         fprintf(stderr,
                 "H5Z-TERP: %s (said once; TERP_VERBOSE=1 says it each time)\n",
                 text);
@@ -108,34 +95,32 @@ can_apply(hid_t dcpl, hid_t type, hid_t space)
 }
 
 static void
-say_words(const struct call *call, const struct terp_cd *cd, bool fits)
+say_words(const struct terp_call *call, const struct terp_cd *cd, bool fits)
 {
     char dims[128] = "";
     size_t at = 0;
 
     if (cd->pass != TERP_PASS_NONE) {
-        terp_settings_say(&call->settings, &call->host,
-                          "set_local: data will pass through: %s",
-                          terp_pass_text(cd->pass));
+        terp_call_say(call, "set_local: data will pass through: %s",
+                      terp_pass_text(cd->pass));
         return;
     }
     for (int i = 0; i < cd->chunk.rank && at < sizeof dims; i++)
         at += (size_t)snprintf(dims + at, sizeof dims - at, "%s%" PRIu64,
                                i == 0 ? "" : "x", cd->chunk.dims[i]);
-    terp_settings_say(
-        &call->settings, &call->host,
-        "set_local: %s%s, %s %s, %s bound %.17g%s%s",
-        cd->chunk.type == TERP_FLOAT32 ? "float32" : "float64",
-        cd->chunk.big_endian ? " big-endian" : "",
-        cd->chunk.stack ? "stack" : "chunk", dims,
-        cd->params.bound_mode == TERP_BOUND_ABSOLUTE ? "absolute" : "relative",
-        cd->params.bound, cd->params.has_fill ? ", fill value" : "",
-        fits ? "" : "; the logical dims do not divide the chunk");
+    terp_call_say(call, "set_local: %s%s, %s %s, %s bound %.17g%s%s",
+                  cd->chunk.type == TERP_FLOAT32 ? "float32" : "float64",
+                  cd->chunk.big_endian ? " big-endian" : "",
+                  cd->chunk.stack ? "stack" : "chunk", dims,
+                  cd->params.bound_mode == TERP_BOUND_ABSOLUTE ? "absolute"
+                                                               : "relative",
+                  cd->params.bound, cd->params.has_fill ? ", fill value" : "",
+                  fits ? "" : "; the logical dims do not divide the chunk");
 }
 
 /* Replaces the user's words by those that tell all of this dataset. */
 static herr_t
-localize(const struct call *call, hid_t dcpl, hid_t type, hid_t space)
+localize(const struct terp_call *call, hid_t dcpl, hid_t type, hid_t space)
 {
     unsigned words[TERP_CD_MAX_NWORDS], flags;
     size_t nwords;
@@ -143,8 +128,8 @@ localize(const struct call *call, hid_t dcpl, hid_t type, hid_t space)
     const char *reason;
 
     if (!terp_dataset_get_words(&call->host, dcpl, &flags, &nwords, words)) {
-        terp_settings_say(&call->settings, &call->host, "set_local: %s",
-                          terp_pass_text(TERP_PASS_UNKNOWN_LAYOUT));
+        terp_call_say(call, "set_local: %s",
+                      terp_pass_text(TERP_PASS_UNKNOWN_LAYOUT));
         return 0;
     }
     if (terp_cd_parse(nwords, words, &cd, &reason) != TERP_OK) {
@@ -165,31 +150,20 @@ localize(const struct call *call, hid_t dcpl, hid_t type, hid_t space)
 static herr_t
 set_local(hid_t dcpl, hid_t type, hid_t space)
 {
-    struct call call;
+    struct terp_call call;
 
-    call_begin(__builtin_return_address(0), &call);
+    terp_call_begin(__builtin_return_address(0), &call);
     herr_t result = localize(&call, dcpl, type, space);
     terp_host_close(&call.host);
     return result;
 }
 
-/* One chunk in host memory, by the engine that the environment asks for. */
-static struct terp_run_options
-make_options(const struct call *call)
-{
-    return (struct terp_run_options){.size = sizeof(struct terp_run_options),
-                                     .engine = call->settings.engine,
-                                     .memory = TERP_MEMORY_HOST,
-                                     .nthreads = call->settings.nthreads};
-}
-
 /* Encodes into a buffer that the caller releases, NULL on an error. */
 static enum terp_status
-encode(const struct call *call, const struct terp_params *params,
+encode(const struct terp_call *call, const struct terp_params *params,
        const struct terp_chunk *chunk, const void *src, void **stream_ret,
        uint64_t *stream_nbytes_ret, struct terp_run_result *result)
 {
-    const struct terp_run_options options = make_options(call);
     uint64_t cap_nbytes = terp_encode_bound(chunk);
 
     *stream_ret = NULL;
@@ -200,8 +174,9 @@ encode(const struct call *call, const struct terp_params *params,
     void *stream = terp_host_allocate(&call->host, cap_nbytes);
     if (stream == NULL)
         return TERP_ERR_MEMORY;
-    enum terp_status st = terp_encode_batch(&options, params, chunk, 1, &src,
-                                            &stream, stream_nbytes_ret, result);
+    enum terp_status st =
+        terp_encode_batch(&call->options, params, chunk, 1, &src, &stream,
+                          stream_nbytes_ret, result);
     if (st != TERP_OK) {
         terp_host_release(&call->host, stream);
         return st;
@@ -212,7 +187,7 @@ encode(const struct call *call, const struct terp_params *params,
 
 /* Hands `data` of `cap_nbytes` to HDF5 for its own buffer. */
 static void
-exchange(const struct call *call, void *data, size_t cap_nbytes,
+exchange(const struct terp_call *call, void *data, size_t cap_nbytes,
          size_t *buf_size, void **buf)
 {
     terp_host_release(&call->host, *buf);
@@ -221,18 +196,17 @@ exchange(const struct call *call, void *data, size_t cap_nbytes,
 }
 
 static void
-say_stream(const struct call *call, const struct terp_run_result *result,
+say_stream(const struct terp_call *call, const struct terp_run_result *result,
            const char *action, const void *stream, uint64_t stream_nbytes)
 {
     struct terp_info info = {.size = sizeof info};
     const char *more = result->device != NULL ? result->device : result->reason;
 
     /* Reading the frame again costs time, for the curious only. */
-    if (!call->settings.verbose ||
-        terp_inspect(stream, stream_nbytes, &info) != TERP_OK)
+    if (!call->verbose || terp_inspect(stream, stream_nbytes, &info) != TERP_OK)
         return;
-    terp_settings_say(
-        &call->settings, &call->host,
+    terp_call_say(
+        call,
         "%s: %" PRIu64 " bytes, stored %" PRIu64
         ", ratio %.2f, pipeline %s, predictor %s, engine %s%s%s%s%s, "
         "threads %d",
@@ -241,7 +215,7 @@ say_stream(const struct call *call, const struct terp_run_result *result,
         info.predictor, result->used == TERP_ENGINE_CUDA ? "cuda" : "cpu",
         more != NULL ? " (" : "", result->reason != NULL ? "not cuda: " : "",
         more != NULL ? more : "", more != NULL ? ")" : "",
-        call->settings.nthreads);
+        call->options.nthreads);
 }
 
 /* Why the words do not allow to compress `nbytes`; NULL when they do. */
@@ -263,7 +237,7 @@ reason_to_pass(enum terp_status st, const struct terp_cd *cd,
 /* Data always finds its way into the file: compressed; or as it is, when
  * HDF5 may skip the filter; or as it is inside our frame. */
 static size_t
-write_chunk(const struct call *call, unsigned flags, size_t cd_nelmts,
+write_chunk(const struct terp_call *call, unsigned flags, size_t cd_nelmts,
             const unsigned *cd_values, size_t nbytes, size_t *buf_size,
             void **buf)
 {
@@ -292,9 +266,8 @@ write_chunk(const struct call *call, unsigned flags, size_t cd_nelmts,
     }
     if (reason != NULL) {
         struct terp_params unused = {.bound_mode = TERP_BOUND_ABSOLUTE};
-        terp_settings_say(&call->settings, &call->host,
-                          "write: %zu bytes pass through in a frame: %s",
-                          nbytes, reason);
+        terp_call_say(call, "write: %zu bytes pass through in a frame: %s",
+                      nbytes, reason);
         st = encode(call, &unused, &chunk, *buf, &stream, &stream_nbytes,
                     &result);
     }
@@ -328,13 +301,13 @@ may_announce(const struct terp_chunk *announced, uint64_t expected_nbytes,
 }
 
 static size_t
-read_chunk(const struct call *call, size_t cd_nelmts, const unsigned *cd_values,
-           size_t nbytes, size_t *buf_size, void **buf)
+read_chunk(const struct terp_call *call, size_t cd_nelmts,
+           const unsigned *cd_values, size_t nbytes, size_t *buf_size,
+           void **buf)
 {
     struct terp_cd cd;
     struct terp_chunk chunk;
     uint64_t expected_nbytes = 0, chunk_nbytes = 0, stream_nbytes = nbytes;
-    const struct terp_run_options options = make_options(call);
     struct terp_run_result result = {.size = sizeof result};
 
     /* The stream tells all that decoding needs; the words are a check. */
@@ -359,7 +332,7 @@ read_chunk(const struct call *call, size_t cd_nelmts, const unsigned *cd_values,
     if (st == TERP_OK && values == NULL)
         st = TERP_ERR_MEMORY;
     if (st == TERP_OK)
-        terp_decode_batch(&options, &chunk, 1, (const void *const *)buf,
+        terp_decode_batch(&call->options, &chunk, 1, (const void *const *)buf,
                           &stream_nbytes, &values, &st, &result);
     if (st != TERP_OK) {
         if (values != NULL)
@@ -380,10 +353,10 @@ static size_t
 filter(unsigned flags, size_t cd_nelmts, const unsigned *cd_values,
        size_t nbytes, size_t *buf_size, void **buf)
 {
-    struct call call;
+    struct terp_call call;
     size_t result;
 
-    call_begin(__builtin_return_address(0), &call);
+    terp_call_begin(__builtin_return_address(0), &call);
     if (flags & H5Z_FLAG_REVERSE)
         result = read_chunk(&call, cd_nelmts, cd_values, nbytes, buf_size, buf);
     else

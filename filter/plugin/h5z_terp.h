@@ -108,11 +108,8 @@ H5Pset_terp(hid_t dcpl, const struct H5Z_terp_config *config)
 static inline herr_t
 H5Pset_terp_abs(hid_t dcpl, double bound)
 {
-    struct H5Z_terp_config config;
-
-    memset(&config, 0, sizeof config);
-    config.bound_mode = H5Z_TERP_ABSOLUTE;
-    config.bound = bound;
+    const struct H5Z_terp_config config = {H5Z_TERP_ABSOLUTE,  bound, 0,  0,
+                                           H5Z_FLAG_MANDATORY, 0,     {0}};
     return H5Pset_terp(dcpl, &config);
 }
 
@@ -121,11 +118,8 @@ H5Pset_terp_abs(hid_t dcpl, double bound)
 static inline herr_t
 H5Pset_terp_rel(hid_t dcpl, double bound)
 {
-    struct H5Z_terp_config config;
-
-    memset(&config, 0, sizeof config);
-    config.bound_mode = H5Z_TERP_RELATIVE;
-    config.bound = bound;
+    const struct H5Z_terp_config config = {H5Z_TERP_RELATIVE,  bound, 0,  0,
+                                           H5Z_FLAG_MANDATORY, 0,     {0}};
     return H5Pset_terp(dcpl, &config);
 }
 

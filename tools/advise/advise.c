@@ -2,23 +2,16 @@
 #include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "filter/plugin/h5z_terp.h"
 #include "tools/advise/advise.h"
 #include "tools/common/chunk_shape.h"
 #include "tools/common/options.h"
 #include "tools/common/tool.h"
 
-enum {
-    KEY_DATASET = 'd',
-    KEY_JSON = 'j'
-};
-
 static const struct argp_option options[] = {
-    {"dataset", KEY_DATASET, "GLOB", 0,
+    {"dataset", 'd', "GLOB", 0,
      "Only datasets whose path matches GLOB; may be given more than once", 0},
-    {"json", KEY_JSON, NULL, 0, "Print JSON; `man terp` has the keys", 0},
+    {"json", 'j', NULL, 0, "Print JSON; `man terp` has the keys", 0},
     {0}};
 
 static const char doc[] =
@@ -39,12 +32,15 @@ static const char doc[] =
     "Exit codes: 0 done; 1 a dataset cannot be read; 2 wrong usage, the file "
     "cannot be opened, or --dataset matches no float dataset.";
 
+/* What the command line asks for, and what has come of it so far. */
 struct request {
     const char *path;
     const char **globs; /* room for as many as there are words */
     bool *used;         /* which of them match a dataset */
     int nglobs;
     const struct advise_report *report;
+    void *state; /* of the report */
+    int code;
 };
 
 static error_t
@@ -53,10 +49,10 @@ parse_option(int key, char *arg, struct argp_state *state)
     struct request *request = state->input;
 
     switch (key) {
-    case KEY_DATASET:
+    case 'd':
         request->globs[request->nglobs++] = arg;
         return 0;
-    case KEY_JSON:
+    case 'j':
 #ifdef TERP_HAVE_JANSSON
         request->report = &advise_report_json;
 #else
@@ -77,14 +73,8 @@ parse_option(int key, char *arg, struct argp_state *state)
     }
 }
 
-struct advice {
-    const struct request *request;
-    void *report;
-    int code;
-};
-
 static bool
-is_wanted(const struct request *request, const char *path)
+is_wanted(struct request *request, const char *path)
 {
     bool wanted = request->nglobs == 0;
 
@@ -95,70 +85,54 @@ is_wanted(const struct request *request, const char *path)
 }
 
 static void
-advise_open(struct advice *advice, const char *path,
-            const struct tool_dataset *dataset)
+advise_dataset(const char *path, const struct tool_dataset *dataset,
+               const char *reason, void *context)
 {
-    const struct request *request = advice->request;
+    struct request *request = context;
     struct advise_choice choices[ADVISE_NCHOICES];
     struct advise_sample sample;
-    bool damaged;
 
-    if (tool_type(dataset->type) == TERP_BYTES || dataset->empty ||
+    if (dataset == NULL) {
+        request->report->add(request->state, path, NULL, NULL, NULL, reason);
+        request->code = TOOL_FOUND;
+        return;
+    }
+    if (tool_type(dataset->type) == TERP_BYTES || dataset->nvalues == 0 ||
         dataset->rank == 0 || !is_wanted(request, path))
         return;
     if (request->nglobs == 0 && dataset->nvalues < TOOL_MIN_NVALUES) {
-        request->report->add(advice->report, path, dataset, NULL, NULL,
+        request->report->add(request->state, path, dataset, NULL, NULL,
                              "few values");
         return;
     }
-    advise_sample_read(dataset, &sample, &damaged);
+    advise_sample_read(dataset, &sample);
     bool measured =
         sample.reason[0] == '\0' && advise_measure(&sample, choices);
-    request->report->add(advice->report, path, dataset, &sample,
+    request->report->add(request->state, path, dataset, &sample,
                          measured ? choices : NULL, sample.reason);
-    if (damaged)
-        advice->code = TOOL_FOUND;
+    if (sample.damaged)
+        request->code = TOOL_FOUND;
     advise_sample_free(&sample);
 }
 
 static void
-advise_dataset(hid_t file, const char *path, void *context)
+advise_file(struct request *request, hid_t file)
 {
-    struct advice *advice = context;
-    struct tool_dataset dataset;
-    char reason[256];
-
-    if (!tool_dataset_open(file, path, &dataset)) {
-        tool_hdf5_reason(reason, sizeof reason);
-        advice->request->report->add(advice->report, path, NULL, NULL, NULL,
-                                     reason);
-        advice->code = TOOL_FOUND;
-        return;
-    }
-    advise_open(advice, path, &dataset);
-    tool_dataset_close(&dataset);
-}
-
-static int
-advise_file(const struct request *request, hid_t file)
-{
-    struct advice advice = {request, request->report->begin(request->path),
-                            TOOL_OK};
-
-    if (!tool_file_visit(file, advise_dataset, &advice)) {
+    request->code = TOOL_OK;
+    request->state = request->report->begin(request->path);
+    if (!tool_file_visit(file, advise_dataset, request)) {
         fprintf(stderr,
                 "terp advise: %s: the file's structure cannot be followed\n",
                 request->path);
-        advice.code = TOOL_FOUND;
+        request->code = TOOL_FOUND;
     }
-    request->report->end(advice.report);
+    request->report->end(request->state);
     for (int i = 0; i < request->nglobs; i++)
         if (!request->used[i]) {
             fprintf(stderr, "terp advise: no float dataset matches '%s'\n",
                     request->globs[i]);
-            advice.code = TOOL_TROUBLE;
+            request->code = TOOL_TROUBLE;
         }
-    return advice.code;
 }
 
 int
@@ -168,8 +142,8 @@ tool_advise(int argc, char **argv)
                                        .parser = parse_option,
                                        .args_doc = "FILE",
                                        .doc = doc};
-    struct request request = {.report = &advise_report_text};
-    int code = TOOL_TROUBLE;
+    struct request request = {.report = &advise_report_text,
+                              .code = TOOL_TROUBLE};
 
     request.globs = calloc((size_t)argc, sizeof *request.globs);
     request.used = calloc((size_t)argc, sizeof *request.used);
@@ -181,11 +155,11 @@ tool_advise(int argc, char **argv)
     tool_plugin_dirs_add();
     hid_t file = tool_file_open("advise", request.path);
     if (file >= 0) {
-        code = advise_file(&request, file);
+        advise_file(&request, file);
         H5Fclose(file);
     }
 out:
     free(request.globs);
     free(request.used);
-    return code;
+    return request.code;
 }

@@ -22,21 +22,21 @@ struct advise_box {
 struct advise_sample {
     enum terp_type type;
     struct terp_params params; /* the fill value */
-    hsize_t box_dims[H5S_MAX_RANK];
+    struct tool_grid grid;     /* of boxes; the sample has some of them */
     int nboxes;
     struct advise_box boxes[ADVISE_MAX_BOXES];
     uint64_t nvalues, nvalid;
     double min, max; /* of valid values; see tool_range_trim */
     uint64_t nleft_out;
     char reason[256]; /* why there is none, or nothing to measure; or "" */
+    bool damaged;     /* reading failed */
 };
 
 /* Reads boxes spread evenly over the dataset, which is not empty and of a
- * float type: about a million values, whatever its size. `damaged_ret`:
- * reading failed. Free in any case. */
+ * float type: about a million values, whatever its size. Free in any case. */
 void
 advise_sample_read(const struct tool_dataset *dataset,
-                   struct advise_sample *sample, bool *damaged_ret);
+                   struct advise_sample *sample);
 
 void
 advise_sample_free(struct advise_sample *sample);

@@ -2,7 +2,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "codec/format/base.h"
 #include "tools/advise/advise.h"
@@ -17,70 +16,52 @@
  * than the whole sample is halved along its longest dimension until it fits.
  * Returns the values of a box. */
 static uint64_t
-choose_boxes(const struct tool_dataset *dataset, struct advise_sample *sample)
+choose_boxes(const struct tool_dataset *dataset, struct tool_grid *grid_ret)
 {
-    uint64_t nvalues = 1;
+    hsize_t shape[H5S_MAX_RANK];
+    uint64_t nvalues;
 
-    if (dataset->chunked)
-        memcpy(sample->box_dims, dataset->chunk_dims, sizeof sample->box_dims);
-    else
-        tool_chunk_shape(dataset->rank, dataset->dims, sample->box_dims);
-    for (int i = 0; i < dataset->rank; i++) {
-        sample->box_dims[i] = min_u64(sample->box_dims[i], dataset->dims[i]);
-        nvalues *= sample->box_dims[i];
-    }
-    while (nvalues > SAMPLE_NVALUES) {
+    if (!dataset->chunked)
+        tool_chunk_shape(dataset->rank, dataset->dims, shape);
+    *grid_ret =
+        tool_grid_of(dataset, dataset->chunked ? dataset->chunk_dims : shape);
+    hsize_t *step = grid_ret->step;
+    for (int i = 0; i < dataset->rank; i++)
+        step[i] = min_u64(step[i], dataset->dims[i]);
+    while ((nvalues = tool_grid_cap(grid_ret)) > SAMPLE_NVALUES) {
         int longest = 0;
         for (int i = 1; i < dataset->rank; i++)
-            if (sample->box_dims[i] > sample->box_dims[longest])
+            if (step[i] > step[longest])
                 longest = i;
-        nvalues /= sample->box_dims[longest];
-        sample->box_dims[longest] = div_up(sample->box_dims[longest], 2);
-        nvalues *= sample->box_dims[longest];
+        step[longest] = div_up(step[longest], 2);
     }
     return nvalues;
 }
 
-/* Finds the corner and the shape of box number `n`, in C order; at the edge of
- * the dataset boxes are cut. */
-static void
-place_box(const struct tool_dataset *dataset,
-          const struct advise_sample *sample, uint64_t n, hsize_t *at,
-          hsize_t *count)
-{
-    for (int i = dataset->rank - 1; i >= 0; i--) {
-        uint64_t dim = dataset->dims[i], box_dim = sample->box_dims[i];
-        uint64_t nboxes = div_up(dim, box_dim);
-        at[i] = n % nboxes * box_dim;
-        count[i] = min_u64(box_dim, dim - at[i]);
-        n /= nboxes;
-    }
-}
-
+/* Reads box number `n` of the grid. */
 static bool
 read_box(const struct tool_dataset *dataset, struct advise_sample *sample,
          uint64_t n)
 {
     struct advise_box *box = &sample->boxes[sample->nboxes];
+    struct tool_grid *grid = &sample->grid;
     bool wide = sample->type == TERP_FLOAT64;
-    hsize_t at[H5S_MAX_RANK] = {0}, count[H5S_MAX_RANK] = {1};
-    uint64_t dims[H5S_MAX_RANK] = {1};
+    uint64_t dims[H5S_MAX_RANK];
 
-    place_box(dataset, sample, n, at, count);
-    box->nvalues = 1;
-    for (int i = 0; i < dataset->rank; i++) {
-        dims[i] = count[i];
-        box->nvalues *= count[i];
-    }
+    grid->next = n;
+    tool_grid_next(grid);
+    for (int i = 0; i < grid->rank; i++)
+        dims[i] = grid->count[i];
+    box->nvalues = grid->nvalues;
     box->values = calloc(box->nvalues, dataset->value_nbytes);
     if (box->values == NULL)
         return false;
     sample->nboxes++;
-    return terp_chunk_make(sample->type, dataset->rank, dims, &box->chunk) ==
+    return terp_chunk_make(sample->type, grid->rank, dims, &box->chunk) ==
                TERP_OK &&
            tool_box_read(dataset->id,
-                         wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT,
-                         dataset->rank, at, NULL, count, box->values);
+                         wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT, grid,
+                         NULL, box->values);
 }
 
 static void
@@ -106,22 +87,18 @@ find_range(struct advise_sample *sample)
 
 void
 advise_sample_read(const struct tool_dataset *dataset,
-                   struct advise_sample *sample, bool *damaged_ret)
+                   struct advise_sample *sample)
 {
-    uint64_t nwanted, nboxes = 1;
-
     *sample = (struct advise_sample){.type = tool_type(dataset->type)};
-    *damaged_ret = false;
     sample->params.has_fill = tool_fill_bits(
-        dataset->id, sample->type == TERP_FLOAT64, &sample->params.fill_bits);
-    nwanted = SAMPLE_NVALUES / choose_boxes(dataset, sample);
-    for (int i = 0; i < dataset->rank; i++)
-        nboxes *= div_up(dataset->dims[i], sample->box_dims[i]);
+        dataset, sample->type == TERP_FLOAT64, &sample->params.fill_bits);
+    uint64_t nwanted = SAMPLE_NVALUES / choose_boxes(dataset, &sample->grid);
+    uint64_t nboxes = tool_grid_nboxes(&sample->grid);
     nwanted = min_u64(min_u64(nwanted, ADVISE_MAX_BOXES), nboxes);
     for (uint64_t i = 0; i < nwanted; i++)
         if (!read_box(dataset, sample, (2 * i + 1) * nboxes / (2 * nwanted))) {
             tool_hdf5_reason(sample->reason, sizeof sample->reason);
-            *damaged_ret = true;
+            sample->damaged = true;
             return;
         }
     find_range(sample);

@@ -5,10 +5,6 @@
 #include "tools/advise/advise.h"
 #include "tools/common/options.h"
 
-enum {
-    DIMS_TEXT_CAP = 21 * H5S_MAX_RANK
-};
-
 static void *
 text_begin(const char *path)
 {
@@ -20,15 +16,16 @@ static void
 print_sample(const struct tool_dataset *dataset,
              const struct advise_sample *sample)
 {
-    char type[64], dims[DIMS_TEXT_CAP];
+    char type[64];
 
     tool_dataset_type_name(dataset, type, sizeof type);
-    tool_dims_text(dataset->rank, dataset->dims, dims, sizeof dims);
-    printf("  %s, %s, values %.4g to %.4g", type, dims, sample->min,
-           sample->max);
-    tool_dims_text(dataset->rank, sample->box_dims, dims, sizeof dims);
-    printf("\n  measured on %d of %s, %.3g %% of the values\n", sample->nboxes,
-           dims, 100 * (double)sample->nvalues / (double)dataset->nvalues);
+    printf("  %s, ", type);
+    tool_dims_print(dataset->rank, dataset->dims);
+    printf(", values %.4g to %.4g\n  measured on %d of ", sample->min,
+           sample->max, sample->nboxes);
+    tool_dims_print(dataset->rank, sample->grid.step);
+    printf(", %.3g %% of the values\n",
+           100 * (double)sample->nvalues / (double)dataset->nvalues);
     if (sample->nleft_out > 0)
         printf("  %" PRIu64 " values look like a fill value that is not "
                "declared\n",

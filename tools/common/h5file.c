@@ -49,38 +49,6 @@ tool_close(hid_t id)
         H5Idec_ref(id);
 }
 
-struct visitor {
-    tool_visit *visit;
-    void *context;
-};
-
-static herr_t
-visit_object(hid_t file, const char *name, const H5O_info_t *info,
-             void *context)
-{
-    const struct visitor *visitor = context;
-    char *path;
-
-    if (info->type != H5O_TYPE_DATASET)
-        return 0;
-    path = malloc(strlen(name) + 2);
-    if (path == NULL)
-        return -1;
-    path[0] = '/';
-    strcpy(path + 1, name);
-    visitor->visit(file, path, visitor->context);
-    free(path);
-    return 0;
-}
-
-bool
-tool_file_visit(hid_t file, tool_visit *visit, void *context)
-{
-    struct visitor visitor = {visit, context};
-    return H5Ovisit(file, H5_INDEX_NAME, H5_ITER_INC, visit_object, &visitor) >=
-           0;
-}
-
 bool
 tool_path_matches(const char *path, const char *glob)
 {
@@ -128,56 +96,17 @@ tool_hdf5_reason(char *text_ret, size_t text_cap)
     shorten(text_ret);
 }
 
-uint64_t
-tool_grid_cap(const struct tool_grid *grid)
-{
-    uint64_t nvalues = 1;
-
-    for (int i = 0; i < grid->rank; i++)
-        nvalues *= min_u64(grid->step[i], grid->dims[i]);
-    return nvalues;
-}
-
-bool
-tool_grid_next(struct tool_grid *grid)
-{
-    int axis = grid->rank - 1;
-
-    if (!grid->started) {
-        grid->started = true;
-        memset(grid->at, 0, sizeof grid->at);
-        for (int i = 0; i < grid->rank; i++)
-            if (grid->dims[i] == 0)
-                return false;
-    } else {
-        for (; axis >= 0; axis--) {
-            grid->at[axis] += grid->step[axis];
-            if (grid->at[axis] < grid->dims[axis])
-                break;
-            grid->at[axis] = 0;
-        }
-        if (axis < 0)
-            return false;
-    }
-    grid->nvalues = 1;
-    for (int i = 0; i < grid->rank; i++) {
-        grid->count[i] = min_u64(grid->step[i], grid->dims[i] - grid->at[i]);
-        grid->nvalues *= grid->count[i];
-    }
-    return true;
-}
-
 /* Reads terp's parameters, and which filters come after it. */
 static void
-read_pipeline(struct tool_dataset *dataset, hid_t dcpl)
+read_pipeline(struct tool_dataset *dataset)
 {
-    int nfilters = H5Pget_nfilters(dcpl);
+    int nfilters = H5Pget_nfilters(dataset->dcpl);
 
     for (int i = 0; i < nfilters; i++) {
         unsigned words[TERP_CD_MAX_NWORDS] = {0}, flags, config;
         size_t nwords = TERP_CD_MAX_NWORDS;
-        H5Z_filter_t filter = H5Pget_filter2(dcpl, (unsigned)i, &flags, &nwords,
-                                             words, 0, NULL, &config);
+        H5Z_filter_t filter = H5Pget_filter2(dataset->dcpl, (unsigned)i, &flags,
+                                             &nwords, words, 0, NULL, &config);
         if (filter == H5Z_FILTER_TERP && !dataset->has_terp) {
             dataset->has_terp = true;
             dataset->terp_mask = 1u << i;
@@ -197,28 +126,41 @@ read_pipeline(struct tool_dataset *dataset, hid_t dcpl)
     }
 }
 
-static bool
-read_layout(struct tool_dataset *dataset)
+bool
+tool_dataset_of(hid_t id, struct tool_dataset *dataset_ret)
 {
-    hid_t dcpl = H5Dget_create_plist(dataset->id);
+    struct tool_dataset dataset = {.id = id};
     unsigned options = 0;
 
-    if (dcpl < 0)
+    H5Iinc_ref(id);
+    dataset.type = H5Dget_type(id);
+    dataset.space = H5Dget_space(id);
+    dataset.dcpl = H5Dget_create_plist(id);
+    if (dataset.type < 0 || dataset.space < 0 || dataset.dcpl < 0) {
+        tool_dataset_close(&dataset);
         return false;
-    dataset->chunked = H5Pget_layout(dcpl) == H5D_CHUNKED;
-    if (dataset->chunked) {
-        H5Pget_chunk(dcpl, H5S_MAX_RANK, dataset->chunk_dims);
-        H5Pget_chunk_opts(dcpl, &options);
-        dataset->edges_unfiltered =
-            options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS;
-        read_pipeline(dataset, dcpl);
     }
-    H5Pclose(dcpl);
+    dataset.value_nbytes = H5Tget_size(dataset.type);
+    dataset.rank = H5Sget_simple_extent_dims(dataset.space, dataset.dims, NULL);
+    dataset.nvalues = (uint64_t)H5Sget_simple_extent_npoints(dataset.space);
+    dataset.chunked = H5Pget_layout(dataset.dcpl) == H5D_CHUNKED;
+    if (dataset.chunked) {
+        H5Pget_chunk(dataset.dcpl, H5S_MAX_RANK, dataset.chunk_dims);
+        H5Pget_chunk_opts(dataset.dcpl, &options);
+        dataset.edges_unfiltered =
+            options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS;
+        read_pipeline(&dataset);
+    }
+    dataset.chunk_nbytes = dataset.value_nbytes;
+    for (int i = 0; dataset.chunked && i < dataset.rank; i++)
+        dataset.chunk_nbytes *= dataset.chunk_dims[i];
+    *dataset_ret = dataset;
     return true;
 }
 
-hid_t
-tool_dataset_id(hid_t file, const char *path)
+bool
+tool_dataset_open(hid_t file, const char *path,
+                  struct tool_dataset *dataset_ret)
 {
     hid_t dapl = H5Pcreate(H5P_DATASET_ACCESS);
 
@@ -226,46 +168,106 @@ tool_dataset_id(hid_t file, const char *path)
                        H5D_CHUNK_CACHE_W0_DEFAULT);
     hid_t id = H5Dopen2(file, path, dapl);
     H5Pclose(dapl);
-    return id;
-}
-
-bool
-tool_dataset_open(hid_t file, const char *path,
-                  struct tool_dataset *dataset_ret)
-{
-    struct tool_dataset dataset = {.id = tool_dataset_id(file, path),
-                                   .type = -1};
-    hid_t space = -1;
-
-    if (dataset.id < 0)
-        return false;
-    dataset.type = H5Dget_type(dataset.id);
-    space = H5Dget_space(dataset.id);
-    if (dataset.type < 0 || space < 0 || !read_layout(&dataset)) {
-        tool_close(space);
-        tool_dataset_close(&dataset);
-        return false;
-    }
-    dataset.value_nbytes = H5Tget_size(dataset.type);
-    dataset.rank = H5Sget_simple_extent_ndims(space);
-    H5Sget_simple_extent_dims(space, dataset.dims, NULL);
-    dataset.nvalues = H5Sget_simple_extent_type(space) == H5S_NULL ? 0 : 1;
-    for (int i = 0; i < dataset.rank; i++)
-        dataset.nvalues *= dataset.dims[i];
-    dataset.empty = dataset.nvalues == 0;
-    dataset.chunk_nbytes = dataset.value_nbytes;
-    for (int i = 0; dataset.chunked && i < dataset.rank; i++)
-        dataset.chunk_nbytes *= dataset.chunk_dims[i];
-    H5Sclose(space);
-    *dataset_ret = dataset;
-    return true;
+    bool ok = id >= 0 && tool_dataset_of(id, dataset_ret);
+    tool_close(id);
+    return ok;
 }
 
 void
 tool_dataset_close(struct tool_dataset *dataset)
 {
     tool_close(dataset->type);
+    tool_close(dataset->space);
+    tool_close(dataset->dcpl);
     tool_close(dataset->id);
+}
+
+struct visitor {
+    tool_visit *visit;
+    void *context;
+};
+
+static herr_t
+visit_object(hid_t file, const char *name, const H5O_info_t *info,
+             void *context)
+{
+    const struct visitor *visitor = context;
+    struct tool_dataset dataset;
+    char reason[256];
+
+    if (info->type != H5O_TYPE_DATASET)
+        return 0;
+    char *path = malloc(strlen(name) + 2);
+    if (path == NULL)
+        return -1;
+    path[0] = '/';
+    strcpy(path + 1, name);
+    if (tool_dataset_open(file, path, &dataset)) {
+        visitor->visit(path, &dataset, NULL, visitor->context);
+        tool_dataset_close(&dataset);
+    } else {
+        tool_hdf5_reason(reason, sizeof reason);
+        visitor->visit(path, NULL, reason, visitor->context);
+    }
+    free(path);
+    return 0;
+}
+
+bool
+tool_file_visit(hid_t file, tool_visit *visit, void *context)
+{
+    struct visitor visitor = {visit, context};
+    return H5Ovisit(file, H5_INDEX_NAME, H5_ITER_INC, visit_object, &visitor) >=
+           0;
+}
+
+struct tool_grid
+tool_grid_of(const struct tool_dataset *dataset, const hsize_t *step)
+{
+    struct tool_grid grid = {.rank = dataset->rank};
+
+    memcpy(grid.dims, dataset->dims, sizeof grid.dims);
+    memcpy(grid.step, step, sizeof grid.step);
+    return grid;
+}
+
+uint64_t
+tool_grid_cap(const struct tool_grid *grid)
+{
+    uint64_t nvalues = 1;
+
+    for (int i = 0; i < grid->rank; i++)
+        nvalues *= min_u64(grid->step[i], grid->dims[i]);
+    return nvalues;
+}
+
+uint64_t
+tool_grid_nboxes(const struct tool_grid *grid)
+{
+    uint64_t nboxes = 1;
+
+    for (int i = 0; i < grid->rank; i++)
+        nboxes *= div_up(grid->dims[i], grid->step[i]);
+    return nboxes;
+}
+
+bool
+tool_grid_next(struct tool_grid *grid)
+{
+    uint64_t left = grid->next;
+
+    grid->nvalues = 1;
+    for (int i = grid->rank - 1; i >= 0; i--) {
+        uint64_t nboxes = div_up(grid->dims[i], grid->step[i]);
+        if (nboxes == 0)
+            return false;
+        grid->at[i] = left % nboxes * grid->step[i];
+        grid->count[i] = min_u64(grid->step[i], grid->dims[i] - grid->at[i]);
+        grid->nvalues *= grid->count[i];
+        left /= nboxes;
+    }
+    grid->next += left == 0;
+    return left == 0;
 }
 
 enum terp_type
@@ -281,44 +283,42 @@ tool_type(hid_t type)
 }
 
 bool
-tool_fill_bits(hid_t dataset, bool wide, uint64_t *bits_ret)
+tool_fill_bits(const struct tool_dataset *dataset, bool wide,
+               uint64_t *bits_ret)
 {
-    hid_t dcpl = H5Dget_create_plist(dataset);
     H5D_fill_value_t defined;
 
     *bits_ret = 0;
-    bool has_fill =
-        H5Pfill_value_defined(dcpl, &defined) >= 0 &&
-        defined == H5D_FILL_VALUE_USER_DEFINED &&
-        H5Pget_fill_value(dcpl, wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT,
-                          bits_ret) >= 0;
-    H5Pclose(dcpl);
-    return has_fill;
+    return H5Pfill_value_defined(dataset->dcpl, &defined) >= 0 &&
+           defined == H5D_FILL_VALUE_USER_DEFINED &&
+           H5Pget_fill_value(dataset->dcpl,
+                             wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT,
+                             bits_ret) >= 0;
 }
 
 bool
-tool_box_select(hid_t dataset, int rank, const hsize_t *at,
-                const hsize_t *stride, const hsize_t *count, hid_t *in_file_ret,
-                hid_t *in_memory_ret)
+tool_box_select(hid_t dataset, const struct tool_grid *box,
+                const hsize_t *stride, hid_t *in_file_ret, hid_t *in_memory_ret)
 {
     hid_t in_file = H5Dget_space(dataset);
 
     *in_file_ret = in_file;
-    *in_memory_ret =
-        rank > 0 ? H5Screate_simple(rank, count, NULL) : H5Scopy(in_file);
+    *in_memory_ret = box->rank > 0
+                         ? H5Screate_simple(box->rank, box->count, NULL)
+                         : H5Scopy(in_file);
     return in_file >= 0 && *in_memory_ret >= 0 &&
-           (rank == 0 || H5Sselect_hyperslab(in_file, H5S_SELECT_SET, at,
-                                             stride, count, NULL) >= 0);
+           (box->rank == 0 ||
+            H5Sselect_hyperslab(in_file, H5S_SELECT_SET, box->at, stride,
+                                box->count, NULL) >= 0);
 }
 
 bool
-tool_box_read(hid_t dataset, hid_t type, int rank, const hsize_t *at,
-              const hsize_t *stride, const hsize_t *count, void *values)
+tool_box_read(hid_t dataset, hid_t type, const struct tool_grid *box,
+              const hsize_t *stride, void *values)
 {
     hid_t in_file, in_memory;
     bool ok =
-        tool_box_select(dataset, rank, at, stride, count, &in_file,
-                        &in_memory) &&
+        tool_box_select(dataset, box, stride, &in_file, &in_memory) &&
         H5Dread(dataset, type, in_memory, in_file, H5P_DEFAULT, values) >= 0;
 
     tool_close(in_file);
@@ -352,18 +352,6 @@ tool_dataset_type_name(const struct tool_dataset *dataset, char *text_ret,
         snprintf(text_ret, text_cap, "%s", classes[class]);
     else
         snprintf(text_ret, text_cap, "unknown type");
-}
-
-void
-tool_dataset_grid(const struct tool_dataset *dataset,
-                  struct tool_grid *grid_ret)
-{
-    memset(grid_ret, 0, sizeof *grid_ret);
-    grid_ret->rank = dataset->rank;
-    for (int i = 0; i < dataset->rank; i++) {
-        grid_ret->dims[i] = dataset->dims[i];
-        grid_ret->step[i] = dataset->chunk_dims[i];
-    }
 }
 
 static bool
@@ -441,12 +429,10 @@ tool_ratio(uint64_t nbytes, uint64_t stored_nbytes)
 }
 
 void
-tool_dims_text(int rank, const hsize_t *dims, char *text_ret, size_t text_cap)
+tool_dims_print(int rank, const hsize_t *dims)
 {
-    size_t at = 0;
-
-    snprintf(text_ret, text_cap, "scalar");
-    for (int i = 0; i < rank && at < text_cap; i++)
-        at += (size_t)snprintf(text_ret + at, text_cap - at, "%s%" PRIu64,
-                               i == 0 ? "" : "x", (uint64_t)dims[i]);
+    if (rank == 0)
+        printf("scalar");
+    for (int i = 0; i < rank; i++)
+        printf("%s%" PRIu64, i == 0 ? "" : "x", (uint64_t)dims[i]);
 }

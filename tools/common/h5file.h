@@ -18,14 +18,6 @@ tool_file_open(const char *command, const char *path);
 void
 tool_close(hid_t id);
 
-/* Calls `visit` once for every dataset, in the order of their names, with
- * its path. False when the file's structure is damaged. */
-typedef void
-tool_visit(hid_t file, const char *path, void *context);
-
-bool
-tool_file_visit(hid_t file, tool_visit *visit, void *context);
-
 /* Whether `path` is one that --dataset=GLOB means: the pattern may leave out
  * the first slash. */
 bool
@@ -35,31 +27,11 @@ tool_path_matches(const char *path, const char *glob);
 void
 tool_hdf5_reason(char *text_ret, size_t text_cap);
 
-/* Steps through the boxes of shape `step` that cover an array. */
-struct tool_grid {
-    int rank;
-    hsize_t dims[H5S_MAX_RANK], step[H5S_MAX_RANK];
-    hsize_t at[H5S_MAX_RANK];    /* corner of the current box */
-    hsize_t count[H5S_MAX_RANK]; /* its shape, cut at the array's edge */
-    uint64_t nvalues;            /* in it */
-    bool started;
-};
-
-/* Values of the largest box. */
-uint64_t
-tool_grid_cap(const struct tool_grid *grid);
-
-/* Moves to the next box, at first to the first one; false past the last. An
- * array of rank 0 has one box, an empty one has none. */
-bool
-tool_grid_next(struct tool_grid *grid);
-
 struct tool_dataset {
-    hid_t id;
+    hid_t id, space, dcpl;
     hid_t type; /* as stored in the file */
     int rank;
-    bool empty; /* no values, or a null dataspace */
-    uint64_t nvalues;
+    uint64_t nvalues; /* 0 also of a null dataspace */
     size_t value_nbytes;
     hsize_t dims[H5S_MAX_RANK];
     bool chunked;
@@ -82,13 +54,49 @@ bool
 tool_dataset_open(hid_t file, const char *path,
                   struct tool_dataset *dataset_ret);
 
+/* The same for a dataset that is open, and stays open when this is closed. */
+bool
+tool_dataset_of(hid_t id, struct tool_dataset *dataset_ret);
+
 void
 tool_dataset_close(struct tool_dataset *dataset);
 
-/* The dataset's id, opened with a cache for a few large chunks. To be closed;
- * negative on a failure. */
-hid_t
-tool_dataset_id(hid_t file, const char *path);
+/* Calls `visit` once for every dataset, in the order of their names, with its
+ * path. `dataset` is NULL where HDF5 cannot open it, which `reason` explains.
+ * False when the file's structure is damaged. */
+typedef void
+tool_visit(const char *path, const struct tool_dataset *dataset,
+           const char *reason, void *context);
+
+bool
+tool_file_visit(hid_t file, tool_visit *visit, void *context);
+
+/* Steps through the boxes of shape `step` that cover an array. */
+struct tool_grid {
+    int rank;
+    hsize_t dims[H5S_MAX_RANK], step[H5S_MAX_RANK];
+    uint64_t next;               /* number of the box after the current one */
+    hsize_t at[H5S_MAX_RANK];    /* corner of the current box */
+    hsize_t count[H5S_MAX_RANK]; /* its shape, cut at the array's edge */
+    uint64_t nvalues;            /* in it */
+};
+
+/* A grid over the dataset, before its first box. */
+struct tool_grid
+tool_grid_of(const struct tool_dataset *dataset, const hsize_t *step);
+
+/* Values of the largest box. */
+uint64_t
+tool_grid_cap(const struct tool_grid *grid);
+
+uint64_t
+tool_grid_nboxes(const struct tool_grid *grid);
+
+/* Moves to the next box, at first to the first one; false past the last. An
+ * array of rank 0 has one box, an empty one has none. To go to box number n in
+ * C order, set `next` to n before. */
+bool
+tool_grid_next(struct tool_grid *grid);
 
 /* TERP_FLOAT32, TERP_FLOAT64, or TERP_BYTES for all other types. */
 enum terp_type
@@ -97,30 +105,26 @@ tool_type(hid_t type);
 /* The fill value that the creator of a dataset has set, as the bits of a
  * double (`wide`) or float. False where there is none. */
 bool
-tool_fill_bits(hid_t dataset, bool wide, uint64_t *bits_ret);
+tool_fill_bits(const struct tool_dataset *dataset, bool wide,
+               uint64_t *bits_ret);
 
-/* Selects `count` values from `at` on in a dataset, every `stride`th (NULL:
- * each); of rank 0, its value. Both dataspaces are to be closed where they are
- * not negative. */
+/* Selects the grid's current box in a dataset: `count` values from `at` on,
+ * every `stride`th (NULL: each); of rank 0, its value. Both dataspaces are to
+ * be closed where they are not negative. */
 bool
-tool_box_select(hid_t dataset, int rank, const hsize_t *at,
-                const hsize_t *stride, const hsize_t *count, hid_t *in_file_ret,
+tool_box_select(hid_t dataset, const struct tool_grid *box,
+                const hsize_t *stride, hid_t *in_file_ret,
                 hid_t *in_memory_ret);
 
 /* Reads what that selects. */
 bool
-tool_box_read(hid_t dataset, hid_t type, int rank, const hsize_t *at,
-              const hsize_t *stride, const hsize_t *count, void *values);
+tool_box_read(hid_t dataset, hid_t type, const struct tool_grid *box,
+              const hsize_t *stride, void *values);
 
 /* Such as "float32", "uint16", "big-endian float64", "string". */
 void
 tool_dataset_type_name(const struct tool_dataset *dataset, char *text_ret,
                        size_t text_cap);
-
-/* A grid over the dataset's chunks; needs `chunked`. */
-void
-tool_dataset_grid(const struct tool_dataset *dataset,
-                  struct tool_grid *grid_ret);
 
 enum tool_chunk_kind {
     TOOL_CHUNK_ABSENT, /* never written: reads as the fill value */
@@ -150,8 +154,8 @@ tool_chunk_free(struct tool_chunk *chunk);
 double
 tool_ratio(uint64_t nbytes, uint64_t stored_nbytes);
 
-/* "16x64x64"; "scalar" for rank 0. */
+/* Prints "16x64x64"; "scalar" for rank 0. */
 void
-tool_dims_text(int rank, const hsize_t *dims, char *text_ret, size_t text_cap);
+tool_dims_print(int rank, const hsize_t *dims);
 
 #endif

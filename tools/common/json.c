@@ -38,25 +38,19 @@ tool_json_document(const char *command)
 {
     json_t *document = need(json_object());
 
-    tool_json_set(document, "terp", json_string(TERP_VERSION));
-    tool_json_set(document, "command", json_string(command));
+    tool_json_set_text(document, "terp", TERP_VERSION);
+    tool_json_set_text(document, "command", command);
     return document;
 }
 
-json_t *
-tool_json_text(const char *text)
+/* The names of HDF5 can be any bytes, but jansson takes only UTF-8. */
+static json_t *
+clean_string(const char *text)
 {
     static const char replacement[] = "\xEF\xBF\xBD";
-    size_t length, at = 0;
-
-    if (text == NULL)
-        return json_null();
-    json_t *value = json_string(text);
-    if (value != NULL)
-        return value;
-    /* The names of HDF5 can be any bytes, but jansson takes only UTF-8. */
-    length = strlen(text);
+    size_t length = strlen(text), at = 0;
     char *clean = malloc(length * (sizeof replacement - 1) + 1);
+
     if (clean == NULL)
         need(NULL);
     for (size_t i = 0; i < length; i++) {
@@ -67,36 +61,46 @@ tool_json_text(const char *text)
             at += sizeof replacement - 1;
         }
     }
-    clean[at] = '\0';
-    value = json_string(clean);
+    json_t *value = json_stringn(clean, at);
     free(clean);
     return value;
 }
 
-json_t *
-tool_json_number(double value)
+void
+tool_json_set_text(json_t *object, const char *key, const char *text)
 {
-    return isfinite(value) ? json_real(value) : json_null();
-}
+    bool known = text != NULL && *text != '\0';
+    json_t *value = known ? json_string(text) : json_null();
 
-json_t *
-tool_json_count(uint64_t value)
-{
-    return json_integer((json_int_t)value);
-}
-
-json_t *
-tool_json_dims(int rank, const hsize_t *dims)
-{
-    json_t *array = need(json_array());
-
-    for (int i = 0; i < rank; i++)
-        tool_json_append(array, tool_json_count(dims[i]));
-    return array;
+    tool_json_set(object, key, value != NULL ? value : clean_string(text));
 }
 
 void
-tool_json_print(json_t *document)
+tool_json_set_number(json_t *object, const char *key, double value)
+{
+    tool_json_set(object, key,
+                  isfinite(value) ? json_real(value) : json_null());
+}
+
+void
+tool_json_set_count(json_t *object, const char *key, uint64_t value)
+{
+    tool_json_set(object, key, json_integer((json_int_t)value));
+}
+
+void
+tool_json_set_dims(json_t *object, const char *key, int rank,
+                   const hsize_t *dims)
+{
+    json_t *array = dims != NULL ? json_array() : json_null();
+
+    tool_json_set(object, key, array);
+    for (int i = 0; dims != NULL && i < rank; i++)
+        tool_json_append(array, json_integer((json_int_t)dims[i]));
+}
+
+void
+tool_json_print(void *document)
 {
     /* A failure shows in ferror(stdout), which main() checks. */
     json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));

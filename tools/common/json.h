@@ -18,22 +18,24 @@ tool_json_set(json_t *object, const char *key, json_t *value);
 void
 tool_json_append(json_t *array, json_t *value);
 
-/* Text as UTF-8; bytes that are not become U+FFFD. NULL becomes null. */
-json_t *
-tool_json_text(const char *text);
+/* Text as UTF-8; bytes that are not become U+FFFD. NULL and "" become null. */
+void
+tool_json_set_text(json_t *object, const char *key, const char *text);
 
 /* A number; null for NaN and infinities, which JSON does not have. */
-json_t *
-tool_json_number(double value);
-
-json_t *
-tool_json_count(uint64_t value);
-
-json_t *
-tool_json_dims(int rank, const hsize_t *dims);
-
-/* Prints the document on standard output, and frees it. */
 void
-tool_json_print(json_t *document);
+tool_json_set_number(json_t *object, const char *key, double value);
+
+void
+tool_json_set_count(json_t *object, const char *key, uint64_t value);
+
+/* An array; null where `dims` is NULL. */
+void
+tool_json_set_dims(json_t *object, const char *key, int rank,
+                   const hsize_t *dims);
+
+/* Prints the document, a json_t, on standard output, and frees it. */
+void
+tool_json_print(void *document);
 
 #endif

@@ -1,10 +1,10 @@
 /* Draws the progress bar, and says in the end what was done. */
-#define _POSIX_C_SOURCE 200809L /* clock_gettime, isatty */
+#define _POSIX_C_SOURCE 200809L /* isatty */
 #include "tools/common/progress.h"
 
+#include <omp.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "codec/format/base.h"
@@ -13,14 +13,6 @@ enum {
     BAR_WIDTH = 30
 };
 #define REDRAW_S 0.1
-
-double
-tool_now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* How many digits after the point show three digits of a number. */
 static int
@@ -74,13 +66,13 @@ tool_progress_start(struct tool_progress *progress, uint64_t total_nbytes)
     memset(progress, 0, sizeof *progress);
     progress->shown = isatty(STDERR_FILENO) == 1;
     progress->total_nbytes = total_nbytes;
-    progress->start_s = progress->drawn_s = tool_now_s();
+    progress->start_s = progress->drawn_s = omp_get_wtime();
 }
 
 void
 tool_progress_add(struct tool_progress *progress, uint64_t nbytes)
 {
-    double now = tool_now_s();
+    double now = omp_get_wtime();
 
     progress->done_nbytes =
         min_u64(progress->done_nbytes + nbytes, progress->total_nbytes);
@@ -110,5 +102,5 @@ tool_progress_sum(double start_s, const char *in, uint64_t in_nbytes,
     nbytes_text((double)in_nbytes, before);
     nbytes_text((double)out_nbytes, after);
     fprintf(stderr, "%s %s -> %s %s, ratio %.*f, %.1f s\n", in, before, out,
-            after, ndigits(ratio), ratio, tool_now_s() - start_s);
+            after, ndigits(ratio), ratio, omp_get_wtime() - start_s);
 }

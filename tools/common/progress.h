@@ -6,14 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Seconds of the monotonic clock. */
-double
-tool_now_s(void);
-
 struct tool_progress {
     bool shown; /* standard error is a terminal */
     uint64_t total_nbytes, done_nbytes;
-    double start_s, drawn_s; /* tool_now_s() then */
+    double start_s, drawn_s; /* omp_get_wtime() then */
     int width;               /* of the line that is drawn */
 };
 

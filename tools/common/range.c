@@ -13,8 +13,7 @@ is_fill(const struct tool_range_end *end, double distance, double others)
            distance > TERP_FILL_DISTANCE * others;
 }
 
-/* Merges `other` into `end`. Both are high ends (`sign` 1) or low ends (-1),
- * whose values are compared with their sign reversed. */
+/* Merges `other` into `end`; `sign` is as for tool_range_end_add. */
 static void
 merge_end(struct tool_range_end *end, const struct tool_range_end *other,
           double sign)

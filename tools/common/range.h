@@ -43,33 +43,31 @@ struct tool_range {
     ((struct tool_range){.low = {.value = INFINITY, .next = INFINITY}, \
                          .high = {.value = -INFINITY, .next = -INFINITY}})
 
+/* Adds a value to a high end (`sign` 1) or a low one (-1), whose values are
+ * compared with their sign reversed. */
+static inline void
+tool_range_end_add(struct tool_range_end *end, double value, bool changed,
+                   double sign)
+{
+    if (!(sign * value >= sign * end->next))
+        return;
+    if (sign * value > sign * end->value)
+        *end = (struct tool_range_end){value, end->value, 0, false};
+    if (value == end->value) {
+        end->nvalues++;
+        end->changed |= changed;
+    } else {
+        end->next = value;
+    }
+}
+
 /* Adds a value. `changed`: a copy holds another value in its place. */
 static inline void
 tool_range_add(struct tool_range *range, double value, bool changed)
 {
-    struct tool_range_end *low = &range->low, *high = &range->high;
-
     range->nvalues++;
-    if (value <= low->next) {
-        if (value < low->value)
-            *low = (struct tool_range_end){value, low->value, 0, false};
-        if (value == low->value) {
-            low->nvalues++;
-            low->changed |= changed;
-        } else {
-            low->next = value;
-        }
-    }
-    if (value >= high->next) {
-        if (value > high->value)
-            *high = (struct tool_range_end){value, high->value, 0, false};
-        if (value == high->value) {
-            high->nvalues++;
-            high->changed |= changed;
-        } else {
-            high->next = value;
-        }
-    }
+    tool_range_end_add(&range->low, value, changed, -1);
+    tool_range_end_add(&range->high, value, changed, 1);
 }
 
 /* Adds what `other` has met. */

@@ -13,20 +13,13 @@
 #include "tools/compare/compare.h"
 #include "tools/compare/plot.h"
 
-enum {
-    KEY_ABS = 'a',
-    KEY_REL = 'r',
-    KEY_JSON = 'j',
-    KEY_PNG = 'p'
-};
-
 static const struct argp_option options[] = {
-    {"abs", KEY_ABS, "X", 0,
-     "Bound for datasets of B that terp did not compress", 1},
-    {"rel", KEY_REL, "X", 0,
+    {"abs", 'a', "X", 0, "Bound for datasets of B that terp did not compress",
+     1},
+    {"rel", 'r', "X", 0,
      "The same, times the range of the dataset's values in A", 1},
-    {"json", KEY_JSON, NULL, 0, "Print JSON; `man terp` has the keys", 2},
-    {"png", KEY_PNG, "DIR", 0,
+    {"json", 'j', NULL, 0, "Print JSON; `man terp` has the keys", 2},
+    {"png", 'p', "DIR", 0,
      "Draw each float dataset that terp compressed, or that differs, into a "
      "PNG file in DIR: a slice of both, the error, and how often which error "
      "occurs",
@@ -58,12 +51,18 @@ static const char doc[] =
     "be "
     "written.";
 
+/* What the command line asks for, and what has come of it so far. */
 struct request {
     const char *path_a, *path_b;
     struct compare_bounds bounds;
     const struct compare_report *report;
     const char *png_directory;
     compare_plot *plot; /* NULL: no pictures */
+
+    hid_t file_a, file_b;
+    void *state; /* of the report */
+    bool lacks_plugin, lacks_picture;
+    int code;
 };
 
 static error_t
@@ -72,20 +71,20 @@ parse_option(int key, char *arg, struct argp_state *state)
     struct request *request = state->input;
 
     switch (key) {
-    case KEY_ABS:
+    case 'a':
         request->bounds.absolute = tool_option_number(state, arg);
         return 0;
-    case KEY_REL:
+    case 'r':
         request->bounds.relative = tool_option_number(state, arg);
         return 0;
-    case KEY_JSON:
+    case 'j':
 #ifdef TERP_HAVE_JANSSON
         request->report = &compare_report_json;
 #else
         tool_option_missing(state, "--json", "jansson");
 #endif
         return 0;
-    case KEY_PNG:
+    case 'p':
         request->png_directory = arg;
 #ifdef TERP_HAVE_CAIRO
         request->plot = plot_compared;
@@ -94,12 +93,9 @@ parse_option(int key, char *arg, struct argp_state *state)
 #endif
         return 0;
     case ARGP_KEY_ARG:
-        if (state->arg_num == 0)
-            request->path_a = arg;
-        else if (state->arg_num == 1)
-            request->path_b = arg;
-        else
+        if (state->arg_num > 1)
             argp_error(state, "two files are needed, not more");
+        *(state->arg_num == 0 ? &request->path_a : &request->path_b) = arg;
         return 0;
     case ARGP_KEY_END:
         if (request->path_b == NULL)
@@ -128,14 +124,6 @@ compare_verdict_text(enum compare_verdict verdict)
     return texts[verdict];
 }
 
-struct comparison {
-    const struct request *request;
-    hid_t file_a, file_b;
-    void *report;
-    bool lacks_plugin, lacks_picture;
-    int code;
-};
-
 static void
 conclude(struct compare_result *result, enum compare_verdict verdict,
          const char *reason)
@@ -155,54 +143,53 @@ has_pointers(hid_t type)
 }
 
 static void
-compare_open(struct comparison *comparison, const struct tool_dataset *a,
+compare_open(struct request *request, const struct tool_dataset *a,
              const struct tool_dataset *b, struct compare_result *result)
 {
     if (H5Tequal(a->type, b->type) <= 0)
         conclude(result, COMPARE_TYPE, "the types differ");
-    else if (a->rank != b->rank || a->empty != b->empty ||
+    else if (a->rank != b->rank || a->nvalues != b->nvalues ||
              memcmp(a->dims, b->dims, sizeof a->dims) != 0)
         conclude(result, COMPARE_SHAPE, "the shapes differ");
     else if (b->has_terp && b->params_error != NULL)
         conclude(result, COMPARE_UNREADABLE, b->params_error);
     else if ((a->has_terp || b->has_terp) &&
              H5Zfilter_avail(H5Z_FILTER_TERP) <= 0)
-        comparison->lacks_plugin = true;
+        request->lacks_plugin = true;
     else if (has_pointers(a->type))
         conclude(result, COMPARE_SKIPPED, "its type is not compared");
     else
-        compare_values(a, b, &comparison->request->bounds, result);
+        compare_values(a, b, &request->bounds, result);
 }
 
 /* Draws a pair of float datasets that terp compressed, or that differ. */
 static void
-plot(struct comparison *comparison, const struct tool_dataset *a,
+plot(struct request *request, const struct tool_dataset *a,
      const struct tool_dataset *b, struct compare_result *result)
 {
-    const struct request *request = comparison->request;
     char reason[512];
 
-    if (request->plot == NULL || !result->compared || a->empty ||
+    if (request->plot == NULL || !result->compared || a->nvalues == 0 ||
         result->type == TERP_BYTES ||
         !(b->has_terp || result->max_error > 0 ||
           result->nspecials_changed > 0))
         return;
-    if (!request->plot(request->png_directory, a, b, result, &result->picture,
-                       reason, sizeof reason)) {
+    if (!request->plot(request->png_directory, a, b, result, reason,
+                       sizeof reason)) {
         fprintf(stderr, "terp compare: no picture of %s: %s\n", result->path,
                 reason);
-        comparison->lacks_picture = true;
+        request->lacks_picture = true;
     }
 }
 
 static void
-add_result(struct comparison *comparison, const struct compare_result *result)
+add_result(struct request *request, const struct compare_result *result)
 {
-    if (comparison->lacks_plugin)
+    if (request->lacks_plugin)
         return;
-    comparison->request->report->add(comparison->report, result);
+    request->report->add(request->state, result);
     if (result->verdict >= COMPARE_EXCEEDED)
-        comparison->code = TOOL_FOUND;
+        request->code = TOOL_FOUND;
 }
 
 static struct compare_result
@@ -218,56 +205,50 @@ new_result(const char *path)
 }
 
 static void
-compare_dataset(hid_t file_a, const char *path, void *context)
+compare_dataset(const char *path, const struct tool_dataset *a,
+                const char *reason, void *context)
 {
-    struct comparison *comparison = context;
+    struct request *request = context;
     struct compare_result result = new_result(path);
-    struct tool_dataset a, b;
+    struct tool_dataset b;
 
-    if (comparison->lacks_plugin)
+    if (request->lacks_plugin)
         return;
-    if (!tool_dataset_open(file_a, path, &a)) {
-        result.verdict = COMPARE_UNREADABLE;
-        tool_hdf5_reason(result.reason, sizeof result.reason);
-        add_result(comparison, &result);
-        return;
-    }
-    if (!tool_dataset_open(comparison->file_b, path, &b)) {
+    if (a == NULL) {
+        conclude(&result, COMPARE_UNREADABLE, reason);
+    } else if (!tool_dataset_open(request->file_b, path, &b)) {
         conclude(&result, COMPARE_MISSING, "not in B");
     } else {
-        compare_open(comparison, &a, &b, &result);
-        plot(comparison, &a, &b, &result);
+        compare_open(request, a, &b, &result);
+        plot(request, a, &b, &result);
         tool_dataset_close(&b);
     }
-    add_result(comparison, &result);
+    add_result(request, &result);
     free(result.picture);
-    tool_dataset_close(&a);
 }
 
 static void
-compare_files(struct comparison *comparison)
+compare_files(struct request *request)
 {
-    const struct request *request = comparison->request;
     struct compare_result result = new_result(request->path_a);
 
-    comparison->code = TOOL_OK;
-    comparison->report =
-        request->report->begin(request->path_a, request->path_b);
-    if (!tool_file_visit(comparison->file_a, compare_dataset, comparison)) {
+    request->code = TOOL_OK;
+    request->state = request->report->begin(request->path_a, request->path_b);
+    if (!tool_file_visit(request->file_a, compare_dataset, request)) {
         conclude(&result, COMPARE_UNREADABLE,
                  "the file's structure cannot be followed");
-        add_result(comparison, &result);
+        add_result(request, &result);
     }
-    if (comparison->lacks_plugin) {
+    if (request->lacks_plugin) {
         fprintf(stderr,
                 "terp compare: HDF5 does not find the terp filter plugin; set "
                 "HDF5_PLUGIN_PATH to the directory that holds it\n");
-        comparison->code = TOOL_TROUBLE;
+        request->code = TOOL_TROUBLE;
     }
-    if (comparison->lacks_picture)
-        comparison->code = TOOL_TROUBLE;
+    if (request->lacks_picture)
+        request->code = TOOL_TROUBLE;
     if (request->report->end != NULL)
-        request->report->end(comparison->report, comparison->code);
+        request->report->end(request->state, request->code);
 }
 
 static bool
@@ -286,19 +267,17 @@ tool_compare(int argc, char **argv)
                                        .parser = parse_option,
                                        .args_doc = "A B",
                                        .doc = doc};
-    struct request request = {.report = &compare_report_text};
-    struct comparison comparison = {.request = &request, .code = TOOL_TROUBLE};
+    struct request request = {.report = &compare_report_text,
+                              .code = TOOL_TROUBLE};
 
     argp_parse(&parser, argc, argv, 0, NULL, &request);
     tool_plugin_dirs_add();
-    comparison.file_a = tool_file_open("compare", request.path_a);
-    comparison.file_b = tool_file_open("compare", request.path_b);
-    if (comparison.file_a >= 0 && comparison.file_b >= 0 &&
+    request.file_a = tool_file_open("compare", request.path_a);
+    request.file_b = tool_file_open("compare", request.path_b);
+    if (request.file_a >= 0 && request.file_b >= 0 &&
         make_directory(request.png_directory))
-        compare_files(&comparison);
-    if (comparison.file_a >= 0)
-        H5Fclose(comparison.file_a);
-    if (comparison.file_b >= 0)
-        H5Fclose(comparison.file_b);
-    return comparison.code;
+        compare_files(&request);
+    tool_close(request.file_a);
+    tool_close(request.file_b);
+    return request.code;
 }

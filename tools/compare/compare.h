@@ -39,7 +39,7 @@ struct compare_result {
     uint64_t nleft_out;    /* values outside min .. max: undeclared fill */
     double psnr;           /* NAN also for a range of 0; may be infinite */
     uint64_t nbytes, stored_nbytes; /* of B */
-    char *picture;                  /* path of its PNG file, or NULL */
+    char *picture; /* path of its PNG file, to be freed, or NULL */
 };
 
 /* Bounds from the command line for datasets without terp; 0: not given. */
@@ -54,11 +54,9 @@ struct compare_walk {
     enum terp_type type;
     uint64_t exact_bits[2]; /* values to be kept besides NaN and infinities */
     int nexact_bits;
-    struct tool_grid grid;
+    struct tool_grid grid; /* its box is the current step */
     struct tool_chunk chunk;
-    /* Of the current step: */
-    uint64_t nvalues;
-    void *values_a, *values_b;
+    void *values_a, *values_b; /* of the current step */
     const char *trouble; /* why the walk ended early, NULL if it did not */
     char reason[256];
 };
@@ -71,12 +69,11 @@ compare_walk_open(struct compare_walk *walk, const struct tool_dataset *a,
 bool
 compare_walk_next(struct compare_walk *walk);
 
-/* Instead of a walk, one step: `count` values from `at` on, every `stride`th.
- * Close in any case. */
+/* Instead of a walk, one step: slice->count values from slice->at on, every
+ * slice->step'th. Close in any case. */
 bool
 compare_walk_slice(struct compare_walk *walk, const struct tool_dataset *a,
-                   const struct tool_dataset *b, const hsize_t *at,
-                   const hsize_t *stride, const hsize_t *count);
+                   const struct tool_dataset *b, const struct tool_grid *slice);
 
 void
 compare_walk_close(struct compare_walk *walk);
@@ -102,8 +99,8 @@ compare_values(const struct tool_dataset *a, const struct tool_dataset *b,
 /* Draws two datasets, see plot.h. */
 typedef bool
 compare_plot(const char *directory, const struct tool_dataset *a,
-             const struct tool_dataset *b, const struct compare_result *result,
-             char **path_ret, char *reason_ret, size_t reason_cap);
+             const struct tool_dataset *b, struct compare_result *result,
+             char *reason_ret, size_t reason_cap);
 
 /* A way to print the results. `begin` returns the state that the other
  * functions get; `end`, which may be NULL, frees it. */

@@ -8,8 +8,8 @@ json_begin(const char *path_a, const char *path_b)
 {
     json_t *document = tool_json_document("compare");
 
-    tool_json_set(document, "a", tool_json_text(path_a));
-    tool_json_set(document, "b", tool_json_text(path_b));
+    tool_json_set_text(document, "a", path_a);
+    tool_json_set_text(document, "b", path_b);
     tool_json_set(document, "datasets", json_array());
     return document;
 }
@@ -17,25 +17,21 @@ json_begin(const char *path_a, const char *path_b)
 static void
 set_values(json_t *dataset, const struct compare_result *result)
 {
-    tool_json_set(dataset, "bound", tool_json_number(result->bound));
-    tool_json_set(dataset, "error_of_bound",
-                  tool_json_number(result->error_of_bound));
-    tool_json_set(dataset, "max_error", tool_json_number(result->max_error));
-    tool_json_set(dataset, "psnr", tool_json_number(result->psnr));
-    tool_json_set(dataset, "min", tool_json_number(result->min));
-    tool_json_set(dataset, "max", tool_json_number(result->max));
-    tool_json_set(dataset, "valid", tool_json_count(result->nvalid));
-    tool_json_set(dataset, "left_out", tool_json_count(result->nleft_out));
-    tool_json_set(dataset, "specials", tool_json_count(result->nspecials));
-    tool_json_set(dataset, "specials_changed",
-                  tool_json_count(result->nspecials_changed));
-    tool_json_set(dataset, "bytes", tool_json_count(result->nbytes));
-    tool_json_set(dataset, "stored_bytes",
-                  tool_json_count(result->stored_nbytes));
-    tool_json_set(
-        dataset, "ratio",
-        tool_json_number(tool_ratio(result->nbytes, result->stored_nbytes)));
-    tool_json_set(dataset, "png", tool_json_text(result->picture));
+    tool_json_set_number(dataset, "bound", result->bound);
+    tool_json_set_number(dataset, "error_of_bound", result->error_of_bound);
+    tool_json_set_number(dataset, "max_error", result->max_error);
+    tool_json_set_number(dataset, "psnr", result->psnr);
+    tool_json_set_number(dataset, "min", result->min);
+    tool_json_set_number(dataset, "max", result->max);
+    tool_json_set_count(dataset, "valid", result->nvalid);
+    tool_json_set_count(dataset, "left_out", result->nleft_out);
+    tool_json_set_count(dataset, "specials", result->nspecials);
+    tool_json_set_count(dataset, "specials_changed", result->nspecials_changed);
+    tool_json_set_count(dataset, "bytes", result->nbytes);
+    tool_json_set_count(dataset, "stored_bytes", result->stored_nbytes);
+    tool_json_set_number(dataset, "ratio",
+                         tool_ratio(result->nbytes, result->stored_nbytes));
+    tool_json_set_text(dataset, "png", result->picture);
 }
 
 static void
@@ -44,12 +40,10 @@ json_add(void *report, const struct compare_result *result)
     json_t *dataset = json_object();
 
     tool_json_append(json_object_get(report, "datasets"), dataset);
-    tool_json_set(dataset, "path", tool_json_text(result->path));
-    tool_json_set(dataset, "verdict",
-                  json_string(compare_verdict_text(result->verdict)));
-    tool_json_set(
-        dataset, "reason",
-        tool_json_text(result->reason[0] != '\0' ? result->reason : NULL));
+    tool_json_set_text(dataset, "path", result->path);
+    tool_json_set_text(dataset, "verdict",
+                       compare_verdict_text(result->verdict));
+    tool_json_set_text(dataset, "reason", result->reason);
     if (result->compared)
         set_values(dataset, result);
 }

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/compare/colours.h"
 #include "tools/compare/plot_draw.h"
 
 /* Pixels. h5tests/tools/test_tool_png.py finds the images at these places. */
@@ -71,47 +70,21 @@ file_path(const char *directory, const char *dataset)
     return path;
 }
 
-/* The valid values that are drawn. */
 static void
-range_of_slice(const struct plot_data *data, double *min_ret, double *max_ret)
+draw_images(cairo_t *cairo, const struct plot_data *data)
 {
-    *min_ret = INFINITY;
-    *max_ret = -INFINITY;
-    for (int i = 0; i < data->nx * data->ny; i++)
-        if (!isnan(data->a[i])) {
-            *min_ret = fmin(*min_ret, data->a[i]);
-            *max_ret = fmax(*max_ret, data->a[i]);
-        }
-}
-
-/* Copy minus original, like `b` where values are kept or should be. */
-static double *
-errors_of(const struct plot_data *data)
-{
-    double *errors =
-        calloc((size_t)data->nx * (size_t)data->ny, sizeof *errors);
-
-    for (int i = 0; errors != NULL && i < data->nx * data->ny; i++)
-        errors[i] = isnan(data->a[i]) ? data->b[i] : data->b[i] - data->a[i];
-    return errors;
-}
-
-static void
-draw_images(cairo_t *cairo, const struct plot_data *data, const double *errors)
-{
-    double min, max, scale = data->error_scale;
+    double scale = data->error_scale;
     struct plot_box box = {ORIGINAL_X, IMAGE_Y, IMAGE_SIDE, IMAGE_SIDE};
     struct plot_box bar = {VALUE_BAR_X, IMAGE_Y, 14, IMAGE_SIDE};
 
-    range_of_slice(data, &min, &max);
     struct plot_image image = {.nx = data->nx,
                                .ny = data->ny,
                                .aspect =
                                    (double)data->nx * (double)data->step_x /
                                    ((double)data->ny * (double)data->step_y),
                                .values = data->a,
-                               .min = min,
-                               .max = max,
+                               .min = data->min,
+                               .max = data->max,
                                .sequential = true};
     plot_draw_image(cairo, box, "original", &image);
     box.x = COPY_X;
@@ -119,7 +92,7 @@ draw_images(cairo_t *cairo, const struct plot_data *data, const double *errors)
     plot_draw_image(cairo, box, "reconstruction", &image);
     plot_draw_bar(cairo, bar, &image);
 
-    image.values = errors;
+    image.values = data->errors;
     image.min = -scale;
     image.max = scale;
     image.sequential = false;
@@ -130,12 +103,11 @@ draw_images(cairo_t *cairo, const struct plot_data *data, const double *errors)
 }
 
 static void
-draw_curves(cairo_t *cairo, const struct plot_data *data, const double *errors)
+draw_curves(cairo_t *cairo, const struct plot_data *data)
 {
-    double min, max, scale = data->error_scale;
+    double min = data->min, max = data->max, scale = data->error_scale;
     struct plot_box box = {CHART_X, IMAGE_Y, CHART_WIDTH, CURVE_HEIGHT};
 
-    range_of_slice(data, &min, &max);
     plot_draw_frame(cairo, box, "original (black), reconstruction (red)", min,
                     max);
     plot_draw_curve(cairo, box, data->a, data->nx, min, max, 0x202020);
@@ -144,7 +116,8 @@ draw_curves(cairo_t *cairo, const struct plot_data *data, const double *errors)
     box.height = ERROR_CURVE_HEIGHT;
     plot_draw_frame(cairo, box, "error: reconstruction - original", -scale,
                     scale);
-    plot_draw_curve(cairo, box, errors, data->nx, -scale, scale, 0xD55E00);
+    plot_draw_curve(cairo, box, data->errors, data->nx, -scale, scale,
+                    0xD55E00);
 }
 
 static void
@@ -185,8 +158,7 @@ draw_title(cairo_t *cairo, const struct tool_dataset *b,
 
 static cairo_status_t
 draw(const char *path, const struct tool_dataset *b,
-     const struct compare_result *result, const struct plot_data *data,
-     const double *errors)
+     const struct compare_result *result, const struct plot_data *data)
 {
     cairo_surface_t *surface =
         cairo_image_surface_create(CAIRO_FORMAT_RGB24, WIDTH, HEIGHT);
@@ -196,9 +168,9 @@ draw(const char *path, const struct tool_dataset *b,
     cairo_paint(cairo);
     draw_title(cairo, b, result, data);
     if (data->rank == 2)
-        draw_images(cairo, data, errors);
+        draw_images(cairo, data);
     else
-        draw_curves(cairo, data, errors);
+        draw_curves(cairo, data);
     draw_bins(cairo, data);
     cairo_status_t status = cairo_status(cairo);
     cairo_destroy(cairo);
@@ -210,31 +182,26 @@ draw(const char *path, const struct tool_dataset *b,
 
 bool
 plot_compared(const char *directory, const struct tool_dataset *a,
-              const struct tool_dataset *b, const struct compare_result *result,
-              char **path_ret, char *reason_ret, size_t reason_cap)
+              const struct tool_dataset *b, struct compare_result *result,
+              char *reason_ret, size_t reason_cap)
 {
     struct plot_data data;
-    double *errors = NULL;
-    char *path = NULL;
     bool ok = plot_data_read(&data, a, b, result, reason_ret, reason_cap);
 
     if (ok && data.rank > 0) {
-        path = file_path(directory, result->path);
-        errors = errors_of(&data);
-        cairo_status_t status = path == NULL || errors == NULL
-                                    ? CAIRO_STATUS_NO_MEMORY
-                                    : draw(path, b, result, &data, errors);
+        char *path = file_path(directory, result->path);
+        cairo_status_t status = path == NULL ? CAIRO_STATUS_NO_MEMORY
+                                             : draw(path, b, result, &data);
         ok = status == CAIRO_STATUS_SUCCESS;
-        if (!ok) {
+        if (ok) {
+            result->picture = path;
+        } else {
             snprintf(reason_ret, reason_cap, "%s: %s",
                      path != NULL ? path : directory,
                      cairo_status_to_string(status));
             free(path);
-            path = NULL;
         }
     }
-    free(errors);
     plot_data_free(&data);
-    *path_ret = path;
     return ok;
 }

@@ -6,9 +6,8 @@
 #include "tools/compare/compare.h"
 
 /* Draws a slice of both, their error and its histogram into a PNG file in
- * `directory`, named after the dataset. True with the file's path, to be
- * freed, or NULL where there is nothing to draw: a single value, say. False
- * with a reason. */
+ * `directory`, named after the dataset: result->picture, NULL where there is
+ * nothing to draw, a single value, say. False with a reason. */
 compare_plot plot_compared;
 
 enum {
@@ -28,6 +27,8 @@ struct plot_data {
     /* ny rows of nx values. NAN: kept bit for bit; INFINITY, in `b` only: not
      * kept, but should have been. */
     double *a, *b;
+    double *errors;  /* b - a, or like `b` where values are kept or should be */
+    double min, max; /* of the valid values of `a` */
 
     double error_scale;        /* errors are drawn up to here */
     bool of_bound;             /* bins are of error / bound, else of error / */

@@ -3,27 +3,22 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "codec/format/base.h"
 #include "tools/common/range.h"
 #include "tools/compare/plot.h"
 
-/* Where a picture's axes are in the dataset. */
-struct slice {
-    hsize_t at[H5S_MAX_RANK], stride[H5S_MAX_RANK], count[H5S_MAX_RANK];
-};
-
 /* The middle of all dimensions but the last one or two that are not 1. */
 static void
 plan_slice(const struct tool_dataset *dataset, struct plot_data *data,
-           struct slice *slice)
+           struct tool_grid *slice)
 {
     int shown[2], nshown = 0;
 
+    slice->rank = dataset->rank;
     for (int i = dataset->rank - 1; i >= 0; i--) {
         slice->at[i] = dataset->dims[i] / 2;
-        slice->stride[i] = 1;
+        slice->step[i] = 1;
         slice->count[i] = 1;
         if (dataset->dims[i] > 1 && nshown < 2)
             shown[nshown++] = i;
@@ -37,7 +32,7 @@ plan_slice(const struct tool_dataset *dataset, struct plot_data *data,
         uint64_t step = nshown == 2 ? div_up(dim, PLOT_MAX_SIDE) : 1;
         uint64_t count = min_u64(div_up(dim, step), PLOT_MAX_CURVE);
         slice->at[axis] = nshown == 2 ? 0 : (dim - count) / 2;
-        slice->stride[axis] = step;
+        slice->step[axis] = step;
         slice->count[axis] = count;
         *(k == 0 ? &data->nx : &data->ny) = (int)count;
         *(k == 0 ? &data->step_x : &data->step_y) = step;
@@ -45,7 +40,7 @@ plan_slice(const struct tool_dataset *dataset, struct plot_data *data,
 }
 
 static void
-name_slice(const struct tool_dataset *dataset, const struct slice *slice,
+name_slice(const struct tool_dataset *dataset, const struct tool_grid *slice,
            struct plot_data *data)
 {
     size_t at = 0, cap = sizeof data->slice;
@@ -56,9 +51,9 @@ name_slice(const struct tool_dataset *dataset, const struct slice *slice,
 
         if (slice->count[i] == 1)
             snprintf(range, sizeof range, "%llu", from);
-        else if (slice->stride[i] > 1)
+        else if (slice->step[i] > 1)
             snprintf(range, sizeof range, "::%llu",
-                     (unsigned long long)slice->stride[i]);
+                     (unsigned long long)slice->step[i]);
         else if (slice->count[i] == dataset->dims[i])
             snprintf(range, sizeof range, ":");
         else
@@ -83,27 +78,35 @@ read_slice(struct plot_data *data, const struct tool_dataset *a,
            const struct tool_dataset *b, const struct compare_result *result,
            struct compare_walk *walk)
 {
-    struct slice slice;
+    struct tool_grid slice = {0};
 
     plan_slice(a, data, &slice);
     if (data->rank == 0)
         return true;
     name_slice(a, &slice, data);
-    if (!compare_walk_slice(walk, a, b, slice.at, slice.stride, slice.count))
+    if (!compare_walk_slice(walk, a, b, &slice))
         return false;
-    data->a = calloc(walk->nvalues, sizeof *data->a);
-    data->b = calloc(walk->nvalues, sizeof *data->b);
-    if (data->a == NULL || data->b == NULL) {
+    data->a = calloc(walk->grid.nvalues, sizeof *data->a);
+    data->b = calloc(walk->grid.nvalues, sizeof *data->b);
+    data->errors = calloc(walk->grid.nvalues, sizeof *data->errors);
+    if (data->a == NULL || data->b == NULL || data->errors == NULL) {
         walk->trouble = "not enough memory for a picture";
         return false;
     }
-    for (uint64_t i = 0; i < walk->nvalues; i++) {
+    data->min = INFINITY;
+    data->max = -INFINITY;
+    for (uint64_t i = 0; i < walk->grid.nvalues; i++) {
+        double *at_a = &data->a[i], *at_b = &data->b[i];
         bool changed;
-        if (compare_walk_value(walk, i, &data->a[i], &data->b[i], &changed) &&
-            is_drawn(result, data->a[i]))
-            continue;
-        data->a[i] = NAN;
-        data->b[i] = changed ? (double)INFINITY : (double)NAN;
+        if (compare_walk_value(walk, i, at_a, at_b, &changed) &&
+            is_drawn(result, *at_a)) {
+            data->errors[i] = *at_b - *at_a;
+            data->min = fmin(data->min, *at_a);
+            data->max = fmax(data->max, *at_a);
+        } else {
+            *at_a = NAN;
+            *at_b = data->errors[i] = changed ? (double)INFINITY : (double)NAN;
+        }
     }
     return true;
 }
@@ -137,7 +140,7 @@ range_of_step(const struct compare_walk *walk)
     double a, b;
     bool changed;
 
-    for (uint64_t i = 0; i < walk->nvalues; i++)
+    for (uint64_t i = 0; i < walk->grid.nvalues; i++)
         if (compare_walk_value(walk, i, &a, &b, &changed))
             tool_range_add(&range, a, changed);
     return range;
@@ -159,7 +162,7 @@ fill_bins(struct plot_data *data, const struct tool_dataset *a,
                                     &bound))
                 return false;
         }
-        for (uint64_t i = 0; i < walk->nvalues; i++) {
+        for (uint64_t i = 0; i < walk->grid.nvalues; i++) {
             double from, to;
             bool changed;
             if (compare_walk_value(walk, i, &from, &to, &changed) &&
@@ -195,4 +198,5 @@ plot_data_free(struct plot_data *data)
 {
     free(data->a);
     free(data->b);
+    free(data->errors);
 }

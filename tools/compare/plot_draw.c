@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/compare/colours.h"
-
 #define INK 0x202020u
 #define GREY 0x808080u  /* kept bit for bit */
 #define BLACK 0x000000u /* should have been kept */
@@ -20,6 +18,72 @@
 /* Images that are longer in one direction are shown in this aspect, so that
  * they do not become a line. */
 #define MAX_ASPECT 4.0
+#define RADIANS_PER_DEGREE 0.017453292519943295
+
+/* ---- colours ---- */
+
+/* Colour maps whose steps look equally large: straight or evenly curved lines
+ * in the OKLab space (B. Ottosson, "A perceptual color space for image
+ * processing", 2020). */
+
+static uint32_t
+channel(double linear)
+{
+    double clipped = fmin(fmax(linear, 0), 1);
+    double value = clipped <= 0.0031308 ? 12.92 * clipped
+                                        : 1.055 * pow(clipped, 1 / 2.4) - 0.055;
+    return (uint32_t)lround(255 * value);
+}
+
+/* Lightness 0 to 1, chroma 0 to about 0.3, hue in degrees, to sRGB, 0xRRGGBB.
+ */
+static uint32_t
+colour(double lightness, double chroma, double hue)
+{
+    double a = chroma * cos(hue * RADIANS_PER_DEGREE);
+    double b = chroma * sin(hue * RADIANS_PER_DEGREE);
+    double l = pow(lightness + 0.3963377774 * a + 0.2158037573 * b, 3);
+    double m = pow(lightness - 0.1055613458 * a - 0.0638541728 * b, 3);
+    double s = pow(lightness - 0.0894841775 * a - 1.2914855480 * b, 3);
+
+    return channel(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s)
+               << 16 |
+           channel(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s)
+               << 8 |
+           channel(-0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s);
+}
+
+/* 0 dark blue, over green, to 1 light yellow; darker is always less. */
+static uint32_t
+sequential(double value)
+{
+    double t = fmin(fmax(value, 0), 1);
+    return colour(0.22 + 0.73 * t, 0.11, 285 - 180 * t);
+}
+
+/* -1 blue, 0 nearly white, 1 red; as dark as it is far from 0. */
+static uint32_t
+diverging(double value)
+{
+    double t = fmin(fmax(value, -1), 1);
+    return colour(0.97 - 0.5 * fabs(t), 0.17 * fabs(t), t < 0 ? 255 : 35);
+}
+
+static uint32_t
+colour_of(const struct plot_image *image, double value)
+{
+    double place = (value - image->min) / (image->max - image->min);
+
+    if (isnan(value))
+        return GREY;
+    if (isinf(value))
+        return BLACK;
+    if (!(image->max > image->min))
+        place = 0.5;
+    return image->sequential ? sequential(place) : diverging(2 * place - 1);
+}
+
+/* ---- parts ---- */
 
 static void
 set_colour(cairo_t *cairo, uint32_t colour)
@@ -51,24 +115,17 @@ plot_draw_text(cairo_t *cairo, double x, double y, double size, bool bold,
     cairo_show_text(cairo, shown);
 }
 
+/* Draws a number that begins at `x`, or that ends there. */
 static void
-draw_number(cairo_t *cairo, double x, double y, double value)
+draw_number(cairo_t *cairo, double x, double y, double value, bool ends)
 {
-    char text[32];
-    snprintf(text, sizeof text, "%.4g", value);
-    plot_draw_text(cairo, x, y, TEXT_SIZE, false, text);
-}
-
-/* Draws a number that ends at `x`. */
-static void
-draw_number_before(cairo_t *cairo, double x, double y, double value)
-{
-    cairo_text_extents_t extents;
+    cairo_text_extents_t extents = {0};
     char text[32];
 
     snprintf(text, sizeof text, "%.4g", value);
     cairo_set_font_size(cairo, TEXT_SIZE);
-    cairo_text_extents(cairo, text, &extents);
+    if (ends)
+        cairo_text_extents(cairo, text, &extents);
     plot_draw_text(cairo, x - extents.x_advance, y, TEXT_SIZE, false, text);
 }
 
@@ -76,21 +133,6 @@ static void
 draw_caption(cairo_t *cairo, struct plot_box box, const char *text)
 {
     plot_draw_text(cairo, box.x, box.y - 8, TEXT_SIZE, false, text);
-}
-
-static uint32_t
-colour_of(const struct plot_image *image, double value)
-{
-    double place = (value - image->min) / (image->max - image->min);
-
-    if (isnan(value))
-        return GREY;
-    if (isinf(value))
-        return BLACK;
-    if (!(image->max > image->min))
-        place = 0.5;
-    return image->sequential ? tool_colour_sequential(place)
-                             : tool_colour_diverging(2 * place - 1);
 }
 
 static cairo_surface_t *
@@ -148,10 +190,10 @@ plot_draw_bar(cairo_t *cairo, struct plot_box box,
     }
     if (!isfinite(image->min) || !isfinite(image->max))
         return;
-    draw_number(cairo, x, box.y + TEXT_SIZE, image->max);
+    draw_number(cairo, x, box.y + TEXT_SIZE, image->max, false);
     draw_number(cairo, x, box.y + box.height / 2 + TEXT_SIZE / 2.0,
-                image->min / 2 + image->max / 2);
-    draw_number(cairo, x, box.y + box.height, image->min);
+                image->min / 2 + image->max / 2, false);
+    draw_number(cairo, x, box.y + box.height, image->min, false);
 }
 
 static void
@@ -175,8 +217,8 @@ plot_draw_frame(cairo_t *cairo, struct plot_box box, const char *caption,
                     box.height + 1);
     cairo_stroke(cairo);
     if (isfinite(min) && isfinite(max)) {
-        draw_number_before(cairo, box.x - 5, box.y + TEXT_SIZE, max);
-        draw_number_before(cairo, box.x - 5, box.y + box.height, min);
+        draw_number(cairo, box.x - 5, box.y + TEXT_SIZE, max, true);
+        draw_number(cairo, box.x - 5, box.y + box.height, min, true);
     }
 }
 
@@ -222,7 +264,7 @@ label_bins(cairo_t *cairo, struct plot_box box, const uint64_t *bins, int nbins,
     for (int sign = -1; sign <= 1; sign++) {
         draw_line(cairo, middle + sign * bound, box.y, middle + sign * bound,
                   bottom + 4);
-        draw_number(cairo, middle + sign * bound - 5, bottom + 18, sign);
+        draw_number(cairo, middle + sign * bound - 5, bottom + 18, sign, false);
     }
     for (int i = 0; i < nbins; i++) {
         nvalues += bins[i];

@@ -21,28 +21,27 @@ find_exact_values(struct compare_walk *walk)
     if (walk->b->has_terp)
         walk->exact_bits[walk->nexact_bits++] =
             wide ? double_bits(-0.0) : 0x80000000u;
-    if (tool_fill_bits(walk->a->id, wide, &walk->exact_bits[walk->nexact_bits]))
+    if (tool_fill_bits(walk->a, wide, &walk->exact_bits[walk->nexact_bits]))
         walk->nexact_bits++;
 }
 
 /* Steps are the chunks of B, or of A, or else whole rows. */
-static void
-plan_steps(const struct tool_dataset *a, const struct tool_dataset *b,
-           struct tool_grid *grid)
+static struct tool_grid
+plan_steps(const struct tool_dataset *a, const struct tool_dataset *b)
 {
+    struct tool_grid grid =
+        tool_grid_of(b, b->chunked ? b->chunk_dims : a->chunk_dims);
     uint64_t nvalues = STEP_NVALUES;
 
-    if (b->chunked || a->chunked) {
-        tool_dataset_grid(b->chunked ? b : a, grid);
-        return;
-    }
-    tool_dataset_grid(b, grid);
-    for (int i = grid->rank - 1; i >= 0; i--) {
-        grid->step[i] = min_u64(grid->dims[i], nvalues);
-        nvalues /= grid->step[i];
+    if (b->chunked || a->chunked)
+        return grid;
+    for (int i = grid.rank - 1; i >= 0; i--) {
+        grid.step[i] = min_u64(grid.dims[i], nvalues);
+        nvalues /= grid.step[i];
         if (nvalues == 0)
             nvalues = 1;
     }
+    return grid;
 }
 
 /* Allocates the values of one step. */
@@ -52,7 +51,6 @@ prepare(struct compare_walk *walk, uint64_t nvalues)
     walk->type = tool_type(walk->a->type);
     if (walk->type != TERP_BYTES)
         find_exact_values(walk);
-    walk->nvalues = nvalues;
     walk->values_a = calloc(nvalues, walk->a->value_nbytes);
     walk->values_b = calloc(nvalues, walk->a->value_nbytes);
     if (walk->values_a == NULL || walk->values_b == NULL)
@@ -64,8 +62,7 @@ bool
 compare_walk_open(struct compare_walk *walk, const struct tool_dataset *a,
                   const struct tool_dataset *b)
 {
-    *walk = (struct compare_walk){.a = a, .b = b};
-    plan_steps(a, b, &walk->grid);
+    *walk = (struct compare_walk){.a = a, .b = b, .grid = plan_steps(a, b)};
     return prepare(walk, tool_grid_cap(&walk->grid));
 }
 
@@ -78,17 +75,14 @@ compare_walk_close(struct compare_walk *walk)
 }
 
 static bool
-read_both(struct compare_walk *walk, const hsize_t *at, const hsize_t *stride,
-          const hsize_t *count)
+read_both(struct compare_walk *walk, const hsize_t *stride)
 {
     hid_t type = walk->type == TERP_FLOAT32   ? H5T_NATIVE_FLOAT
                  : walk->type == TERP_FLOAT64 ? H5T_NATIVE_DOUBLE
                                               : walk->a->type;
 
-    if (tool_box_read(walk->a->id, type, walk->a->rank, at, stride, count,
-                      walk->values_a) &&
-        tool_box_read(walk->b->id, type, walk->b->rank, at, stride, count,
-                      walk->values_b))
+    if (tool_box_read(walk->a->id, type, &walk->grid, stride, walk->values_a) &&
+        tool_box_read(walk->b->id, type, &walk->grid, stride, walk->values_b))
         return true;
     tool_hdf5_reason(walk->reason, sizeof walk->reason);
     walk->trouble = walk->reason;
@@ -98,25 +92,19 @@ read_both(struct compare_walk *walk, const hsize_t *at, const hsize_t *stride,
 bool
 compare_walk_next(struct compare_walk *walk)
 {
-    const struct tool_grid *grid = &walk->grid;
-
-    if (walk->trouble != NULL || !tool_grid_next(&walk->grid))
-        return false;
-    walk->nvalues = grid->nvalues;
-    return read_both(walk, grid->at, NULL, grid->count);
+    return walk->trouble == NULL && tool_grid_next(&walk->grid) &&
+           read_both(walk, NULL);
 }
 
 bool
 compare_walk_slice(struct compare_walk *walk, const struct tool_dataset *a,
-                   const struct tool_dataset *b, const hsize_t *at,
-                   const hsize_t *stride, const hsize_t *count)
+                   const struct tool_dataset *b, const struct tool_grid *slice)
 {
-    uint64_t nvalues = 1;
-
-    *walk = (struct compare_walk){.a = a, .b = b};
-    for (int i = 0; i < a->rank; i++)
-        nvalues *= count[i];
-    return prepare(walk, nvalues) && read_both(walk, at, stride, count);
+    *walk = (struct compare_walk){.a = a, .b = b, .grid = *slice};
+    walk->grid.nvalues = 1;
+    for (int i = 0; i < slice->rank; i++)
+        walk->grid.nvalues *= slice->count[i];
+    return prepare(walk, walk->grid.nvalues) && read_both(walk, slice->step);
 }
 
 bool
@@ -233,7 +221,7 @@ add_step(const struct compare_walk *walk, struct sum *sum,
     struct tool_range range = TOOL_RANGE_EMPTY;
     struct error worst = {0};
 
-    for (uint64_t i = 0; i < walk->nvalues; i++) {
+    for (uint64_t i = 0; i < walk->grid.nvalues; i++) {
         double a, b;
         bool changed;
         if (!compare_walk_value(walk, i, &a, &b, &changed)) {
@@ -263,7 +251,7 @@ add_steps(struct compare_walk *walk, struct sum *sum)
     while (compare_walk_next(walk)) {
         if (walk->type == TERP_BYTES) {
             if (memcmp(walk->values_a, walk->values_b,
-                       walk->nvalues * walk->a->value_nbytes) != 0)
+                       walk->grid.nvalues * walk->a->value_nbytes) != 0)
                 sum->bytes_differ = true;
             continue;
         }
@@ -322,7 +310,7 @@ compare_values(const struct tool_dataset *a, const struct tool_dataset *b,
     struct sum sum = {.range = TOOL_RANGE_EMPTY};
     struct compare_walk walk = {0};
 
-    if (!a->empty && compare_walk_open(&walk, a, b))
+    if (a->nvalues > 0 && compare_walk_open(&walk, a, b))
         add_steps(&walk, &sum);
     if (walk.trouble != NULL) {
         result->verdict = COMPARE_UNREADABLE;

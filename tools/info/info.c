@@ -1,6 +1,5 @@
 /* terp info: shows what the datasets of files hold, read from their streams. */
 #include <argp.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tools/common/options.h"
@@ -80,11 +79,10 @@ add_damage(struct info_summary *sum, const struct tool_grid *grid,
 static void
 sum_chunks(const struct tool_dataset *dataset, struct info_summary *sum)
 {
+    struct tool_grid grid = tool_grid_of(dataset, dataset->chunk_dims);
     struct tool_chunk chunk = {0};
-    struct tool_grid grid;
     struct terp_info info = {.size = sizeof info};
 
-    tool_dataset_grid(dataset, &grid);
     while (tool_grid_next(&grid)) {
         sum->nchunks++;
         tool_chunk_read(dataset, &grid, &chunk);
@@ -118,67 +116,50 @@ sum_chunks(const struct tool_dataset *dataset, struct info_summary *sum)
     tool_chunk_free(&chunk);
 }
 
-enum {
-    KEY_JSON = 'j'
-};
-
 static const struct argp_option options[] = {
-    {"json", KEY_JSON, NULL, 0, "Print JSON; `man terp` has the keys", 0}, {0}};
+    {"json", 'j', NULL, 0, "Print JSON; `man terp` has the keys", 0}, {0}};
 
+/* What the command line asks for, and what has come of it so far. */
 struct request {
     int nfiles;
     char **files;
     const struct info_report *report;
-};
-
-/* The file that is being shown. */
-struct showing {
-    const struct info_report *report;
-    void *state;
-    int code;
+    void *state; /* of the report */
+    bool unopened, damaged;
 };
 
 static void
-show_dataset(hid_t file, const char *path, void *context)
+show_dataset(const char *path, const struct tool_dataset *dataset,
+             const char *damage, void *context)
 {
-    struct showing *showing = context;
-    struct tool_dataset dataset;
+    struct request *request = context;
     struct info_summary sum = {0};
-    char reason[256];
-    const char *damage = NULL;
 
-    if (!tool_dataset_open(file, path, &dataset)) {
-        tool_hdf5_reason(reason, sizeof reason);
-        showing->report->add(showing->state, path, NULL, &sum, reason);
-        showing->code = TOOL_FOUND;
-        return;
+    if (dataset != NULL && dataset->has_terp) {
+        damage = dataset->params_error;
+        if (damage == NULL)
+            sum_chunks(dataset, &sum);
     }
-    if (dataset.has_terp && dataset.params_error != NULL)
-        damage = dataset.params_error;
-    else if (dataset.has_terp)
-        sum_chunks(&dataset, &sum);
-    showing->report->add(showing->state, path, &dataset, &sum, damage);
+    request->report->add(request->state, path, dataset, &sum, damage);
     if (damage != NULL || sum.nof_kind[INFO_DAMAGED] > 0)
-        showing->code = TOOL_FOUND;
-    tool_dataset_close(&dataset);
+        request->damaged = true;
 }
 
-static int
-show_file(const struct info_report *report, void *state, int nth,
-          const char *path)
+static void
+show_file(struct request *request, int nth)
 {
-    struct showing showing = {report, state, TOOL_OK};
-    hid_t file = tool_file_open("info", path);
+    const struct info_report *report = request->report;
+    hid_t file = tool_file_open("info", request->files[nth]);
 
-    report->file(state, nth, path, file >= 0);
-    if (file < 0)
-        return TOOL_TROUBLE;
-    if (!tool_file_visit(file, show_dataset, &showing)) {
-        report->damaged_file(state, "the file's structure cannot be followed");
-        showing.code = TOOL_FOUND;
+    report->file(request->state, nth, request->files[nth], file >= 0);
+    if (file < 0) {
+        request->unopened = true;
+    } else if (!tool_file_visit(file, show_dataset, request)) {
+        report->damaged_file(request->state,
+                             "the file's structure cannot be followed");
+        request->damaged = true;
     }
-    H5Fclose(file);
-    return showing.code;
+    tool_close(file);
 }
 
 static error_t
@@ -188,7 +169,7 @@ parse_option(int key, char *arg, struct argp_state *state)
 
     (void)arg;
     switch (key) {
-    case KEY_JSON:
+    case 'j':
 #ifdef TERP_HAVE_JANSSON
         request->report = &info_report_json;
 #else
@@ -227,17 +208,15 @@ tool_info(int argc, char **argv)
                "Exit codes: 0 all is well; 1 a chunk or dataset is damaged; "
                "2 wrong usage, or a file cannot be opened."};
     struct request request = {.report = &info_report_text};
-    int code = TOOL_OK;
 
     argp_parse(&parser, argc, argv, 0, NULL, &request);
-    void *state =
-        request.report->begin != NULL ? request.report->begin() : NULL;
-    for (int i = 0; i < request.nfiles; i++) {
-        int found = show_file(request.report, state, i, request.files[i]);
-        if (found > code)
-            code = found;
-    }
+    if (request.report->begin != NULL)
+        request.state = request.report->begin();
+    for (int i = 0; i < request.nfiles; i++)
+        show_file(&request, i);
     if (request.report->end != NULL)
-        request.report->end(state);
-    return code;
+        request.report->end(request.state);
+    return request.unopened  ? TOOL_TROUBLE
+           : request.damaged ? TOOL_FOUND
+                             : TOOL_OK;
 }

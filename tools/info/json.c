@@ -22,7 +22,7 @@ json_file(void *report, int nth, const char *path, bool opened)
 
     (void)nth;
     tool_json_append(json_object_get(report, "files"), file);
-    tool_json_set(file, "path", tool_json_text(path));
+    tool_json_set_text(file, "path", path);
     tool_json_set(file, "opened", json_boolean(opened));
     tool_json_set(file, "damage", json_null());
     tool_json_set(file, "datasets", json_array());
@@ -41,22 +41,18 @@ set_layout(json_t *object, const struct tool_dataset *dataset)
 {
     uint64_t nbytes = dataset->nvalues * dataset->value_nbytes;
     uint64_t stored_nbytes = H5Dget_storage_size(dataset->id);
-    bool null = dataset->empty && dataset->rank == 0;
+    bool null = dataset->nvalues == 0 && dataset->rank == 0;
     char type[64];
 
     tool_dataset_type_name(dataset, type, sizeof type);
-    tool_json_set(object, "type", json_string(type));
-    tool_json_set(object, "shape",
-                  null ? json_null()
-                       : tool_json_dims(dataset->rank, dataset->dims));
-    tool_json_set(object, "chunk",
-                  dataset->chunked
-                      ? tool_json_dims(dataset->rank, dataset->chunk_dims)
-                      : json_null());
-    tool_json_set(object, "bytes", tool_json_count(nbytes));
-    tool_json_set(object, "stored_bytes", tool_json_count(stored_nbytes));
-    tool_json_set(object, "ratio",
-                  tool_json_number(tool_ratio(nbytes, stored_nbytes)));
+    tool_json_set_text(object, "type", type);
+    tool_json_set_dims(object, "shape", dataset->rank,
+                       null ? NULL : dataset->dims);
+    tool_json_set_dims(object, "chunk", dataset->rank,
+                       dataset->chunked ? dataset->chunk_dims : NULL);
+    tool_json_set_count(object, "bytes", nbytes);
+    tool_json_set_count(object, "stored_bytes", stored_nbytes);
+    tool_json_set_number(object, "ratio", tool_ratio(nbytes, stored_nbytes));
 }
 
 static json_t *
@@ -64,27 +60,21 @@ make_params(const struct tool_dataset *dataset)
 {
     const struct terp_cd *cd = &dataset->cd;
     const struct terp_params *params = &cd->params;
-    const char *pass = info_pass_text(dataset);
     json_t *object = json_object();
     hsize_t bricks[TERP_MAX_RANK];
 
     for (int i = 0; i < cd->nlogical; i++)
         bricks[i] = cd->logical[i];
-    tool_json_set(object, "bound_mode",
-                  json_string(params->bound_mode == TERP_BOUND_RELATIVE
-                                  ? "relative"
-                                  : "absolute"));
-    tool_json_set(object, "bound", tool_json_number(params->bound));
-    tool_json_set(object, "pipeline",
-                  json_string(tool_pipelines[params->pipeline]));
-    tool_json_set(object, "predictor",
-                  json_string(tool_predictors[params->predictor]));
-    tool_json_set(object, "bricks",
-                  cd->nlogical > 0 ? tool_json_dims(cd->nlogical, bricks)
-                                   : json_null());
+    tool_json_set_text(object, "bound_mode",
+                       params->bound_mode == TERP_BOUND_RELATIVE ? "relative"
+                                                                 : "absolute");
+    tool_json_set_number(object, "bound", params->bound);
+    tool_json_set_text(object, "pipeline", tool_pipelines[params->pipeline]);
+    tool_json_set_text(object, "predictor", tool_predictors[params->predictor]);
+    tool_json_set_dims(object, "bricks", cd->nlogical,
+                       cd->nlogical > 0 ? bricks : NULL);
     tool_json_set(object, "fill_kept", json_boolean(params->has_fill));
-    tool_json_set(object, "passed_through",
-                  tool_json_text(*pass != '\0' ? pass : NULL));
+    tool_json_set_text(object, "passed_through", info_pass_text(dataset));
     return object;
 }
 
@@ -100,7 +90,7 @@ make_counts(const char *const *names, const uint64_t *counts, int ncounts)
         for (char *at = key; *at != '\0'; at++)
             if (*at == ' ')
                 *at = '_';
-        tool_json_set(object, key, tool_json_count(counts[i]));
+        tool_json_set_count(object, key, counts[i]);
     }
     return object;
 }
@@ -118,11 +108,10 @@ make_dictionary(const struct info_summary *sum)
         json_t *entry = json_object();
         tool_json_append(array, entry);
         tool_json_set(entry, "entry", json_integer(i));
-        tool_json_set(entry, "family", tool_json_text(family));
+        tool_json_set_text(entry, "family", family);
         tool_json_set(entry, "place",
                       family != NULL ? json_integer(place) : json_null());
-        tool_json_set(entry, "tiles",
-                      tool_json_count(sum->ntiles_with_entry[i]));
+        tool_json_set_count(entry, "tiles", sum->ntiles_with_entry[i]);
     }
     return array;
 }
@@ -133,8 +122,8 @@ make_damage(const struct tool_dataset *dataset, const struct info_summary *sum)
     if (sum->nof_kind[INFO_DAMAGED] == 0)
         return json_null();
     json_t *object = json_object();
-    tool_json_set(object, "at", tool_json_dims(dataset->rank, sum->damaged_at));
-    tool_json_set(object, "reason", tool_json_text(sum->damage));
+    tool_json_set_dims(object, "at", dataset->rank, sum->damaged_at);
+    tool_json_set_text(object, "reason", sum->damage);
     return object;
 }
 
@@ -143,18 +132,18 @@ make_streams(const struct tool_dataset *dataset, const struct info_summary *sum)
 {
     json_t *object = json_object();
 
-    tool_json_set(object, "chunks", tool_json_count(sum->nchunks));
+    tool_json_set_count(object, "chunks", sum->nchunks);
     tool_json_set(object, "kinds",
                   make_counts(info_kinds, sum->nof_kind, INFO_NKINDS));
     tool_json_set(
         object, "predictors",
         make_counts(info_predictors, sum->nwith_predictor, INFO_NPREDICTORS));
-    tool_json_set(object, "values", tool_json_count(sum->nvalues));
-    tool_json_set(object, "escapes", tool_json_count(sum->nescapes));
-    tool_json_set(object, "specials", tool_json_count(sum->nspecials));
-    tool_json_set(object, "tiles", tool_json_count(sum->ntiles));
-    tool_json_set(object, "tiles_zero", tool_json_count(sum->ntiles_zero));
-    tool_json_set(object, "index_bytes", tool_json_count(sum->index_nbytes));
+    tool_json_set_count(object, "values", sum->nvalues);
+    tool_json_set_count(object, "escapes", sum->nescapes);
+    tool_json_set_count(object, "specials", sum->nspecials);
+    tool_json_set_count(object, "tiles", sum->ntiles);
+    tool_json_set_count(object, "tiles_zero", sum->ntiles_zero);
+    tool_json_set_count(object, "index_bytes", sum->index_nbytes);
     tool_json_set(object, "dictionary", make_dictionary(sum));
     tool_json_set(object, "damaged_chunk", make_damage(dataset, sum));
     return object;
@@ -168,8 +157,8 @@ json_add(void *report, const char *path, const struct tool_dataset *dataset,
     bool known = dataset != NULL && dataset->has_terp && damage == NULL;
 
     tool_json_append(json_object_get(last_file(report), "datasets"), object);
-    tool_json_set(object, "path", tool_json_text(path));
-    tool_json_set(object, "damage", tool_json_text(damage));
+    tool_json_set_text(object, "path", path);
+    tool_json_set_text(object, "damage", damage);
     if (dataset == NULL)
         return;
     set_layout(object, dataset);
@@ -183,14 +172,8 @@ json_add(void *report, const char *path, const struct tool_dataset *dataset,
 static void
 json_damaged_file(void *report, const char *damage)
 {
-    tool_json_set(last_file(report), "damage", tool_json_text(damage));
+    tool_json_set_text(last_file(report), "damage", damage);
 }
 
-static void
-json_end(void *report)
-{
-    tool_json_print(report);
-}
-
-const struct info_report info_report_json = {json_begin, json_file, json_add,
-                                             json_damaged_file, json_end};
+const struct info_report info_report_json = {
+    json_begin, json_file, json_add, json_damaged_file, tool_json_print};

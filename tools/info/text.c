@@ -6,10 +6,7 @@
 #include "tools/common/options.h"
 #include "tools/info/info.h"
 
-enum {
-    NENTRIES_SHOWN = 3,
-    DIMS_TEXT_CAP = 21 * H5S_MAX_RANK
-};
+#define NENTRIES_SHOWN 3
 
 static double
 percent(uint64_t part, uint64_t whole)
@@ -83,8 +80,6 @@ static void
 print_summary(const struct tool_dataset *dataset,
               const struct info_summary *sum)
 {
-    char at[DIMS_TEXT_CAP];
-
     printf("  chunks      %" PRIu64 ": ", sum->nchunks);
     print_counts(info_kinds, sum->nof_kind, INFO_NKINDS);
     if (sum->nwith_predictor[1] + sum->nwith_predictor[2] > 0) {
@@ -104,24 +99,27 @@ print_summary(const struct tool_dataset *dataset,
         sum->ntiles > sum->ntiles_zero)
         print_entries(sum);
     if (sum->nof_kind[INFO_DAMAGED] > 0) {
-        tool_dims_text(dataset->rank, sum->damaged_at, at, sizeof at);
-        printf("  DAMAGED     the first damaged chunk, at %s: %s\n", at,
-               sum->damage);
+        printf("  DAMAGED     the first damaged chunk, at ");
+        tool_dims_print(dataset->rank, sum->damaged_at);
+        printf(": %s\n", sum->damage);
     }
 }
 
 static void
 print_head(const struct tool_dataset *dataset)
 {
-    char type[64], dims[DIMS_TEXT_CAP], chunks[DIMS_TEXT_CAP];
+    char type[64];
 
     tool_dataset_type_name(dataset, type, sizeof type);
-    tool_dims_text(dataset->rank, dataset->dims, dims, sizeof dims);
-    tool_dims_text(dataset->rank, dataset->chunk_dims, chunks, sizeof chunks);
-    printf("  type        %s, %s", type,
-           dataset->empty && dataset->rank == 0 ? "null" : dims);
-    printf("%s%s\n", dataset->chunked ? ", chunks " : ", not chunked",
-           dataset->chunked ? chunks : "");
+    printf("  type        %s, ", type);
+    if (dataset->nvalues == 0 && dataset->rank == 0)
+        printf("null");
+    else
+        tool_dims_print(dataset->rank, dataset->dims);
+    printf(dataset->chunked ? ", chunks " : ", not chunked");
+    if (dataset->chunked)
+        tool_dims_print(dataset->rank, dataset->chunk_dims);
+    printf("\n");
 
     uint64_t nbytes = dataset->nvalues * dataset->value_nbytes;
     uint64_t stored_nbytes = H5Dget_storage_size(dataset->id);

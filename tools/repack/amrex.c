@@ -4,6 +4,7 @@
  * ...MultiDset, which take them from Chombo: "data:datatype=0" holds all
  * components of each box, or there is a dataset "data:datatype=c" for each
  * component c. */
+#define _POSIX_C_SOURCE 200809L /* strndup */
 #include "tools/repack/amrex.h"
 
 #include <stdlib.h>
@@ -11,8 +12,6 @@
 
 #include "codec/api/cd_values.h"
 #include "codec/format/base.h"
-#include "filter/plugin/h5z_terp.h"
-#include "tools/common/h5file.h"
 
 #define DATA_NAME "data:datatype="
 #define OFFSETS_NAME "data:offsets=0"
@@ -35,57 +34,42 @@
 struct corners {
     long long low[3], high[3];
 };
+_Static_assert(sizeof(struct corners) == 6 * sizeof(long long),
+               "corners_type places six numbers one after the other");
 
 /* Reads all elements of a dataset of one dimension. NULL when it is no such
  * dataset; to be freed. */
 static void *
-read_list(hid_t file, const char *path, hid_t type, uint64_t *count_ret)
+read_list(const struct tool_dataset *dataset, hid_t type)
 {
-    hid_t dataset = H5Dopen2(file, path, H5P_DEFAULT);
-    hid_t space = dataset < 0 ? -1 : H5Dget_space(dataset);
-    void *list = NULL;
-
-    if (space >= 0 && H5Sget_simple_extent_ndims(space) == 1) {
-        *count_ret = (uint64_t)H5Sget_simple_extent_npoints(space);
-        /* Members that the file does not have, since its boxes have fewer
-         * dimensions, stay 0. */
-        list = calloc(*count_ret + 1, H5Tget_size(type));
-        if (list != NULL &&
-            H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, list) < 0) {
-            free(list);
-            list = NULL;
-        }
+    if (dataset->rank != 1 || type < 0)
+        return NULL;
+    /* Members that the file does not have, since its boxes have fewer
+     * dimensions, stay 0. */
+    void *list = calloc(dataset->nvalues + 1, H5Tget_size(type));
+    if (list != NULL &&
+        H5Dread(dataset->id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, list) < 0) {
+        free(list);
+        list = NULL;
     }
-    tool_close(space);
-    tool_close(dataset);
     return list;
 }
 
-/* The type of struct corners with those members that the boxes of the file
- * have. Negative where they have none; to be closed. */
+/* The type of struct corners with those members that the boxes of the file,
+ * which are `stored`, have. Negative where they have none; to be closed. */
 static hid_t
-corners_type(hid_t file, const char *path)
+corners_type(hid_t stored)
 {
-    static const char *const names[2][3] = {{"lo_i", "lo_j", "lo_k"},
-                                            {"hi_i", "hi_j", "hi_k"}};
-    hid_t dataset = H5Dopen2(file, path, H5P_DEFAULT);
-    if (dataset < 0)
-        return -1;
-    hid_t stored = H5Dget_type(dataset);
+    static const char *const names[] = {"lo_i", "lo_j", "lo_k",
+                                        "hi_i", "hi_j", "hi_k"};
     hid_t type = H5Tcreate(H5T_COMPOUND, sizeof(struct corners));
     int nfound = 0;
 
-    for (int end = 0; end < 2; end++)
-        for (size_t d = 0; d < 3 && H5Tget_class(stored) == H5T_COMPOUND; d++) {
-            size_t at = end == 0 ? offsetof(struct corners, low)
-                                 : offsetof(struct corners, high);
-            if (H5Tget_member_index(stored, names[end][d]) >= 0 &&
-                H5Tinsert(type, names[end][d], at + d * sizeof(long long),
-                          H5T_NATIVE_LLONG) >= 0)
-                nfound++;
-        }
-    H5Tclose(stored);
-    H5Dclose(dataset);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (H5Tget_member_index(stored, names[i]) >= 0 &&
+            H5Tinsert(type, names[i], i * sizeof(long long),
+                      H5T_NATIVE_LLONG) >= 0)
+            nfound++;
     if (nfound < 2) {
         H5Tclose(type);
         return -1;
@@ -196,63 +180,28 @@ choose_chunk(const struct amrex_level *level)
 
 /* ---- levels ---- */
 
-static bool
-has_native_floats(hid_t dataset)
-{
-    hid_t type = H5Dget_type(dataset);
-    bool has = H5Tequal(type, H5T_NATIVE_FLOAT) > 0 ||
-               H5Tequal(type, H5T_NATIVE_DOUBLE) > 0;
-    H5Tclose(type);
-    return has;
-}
-
-/* The values of the dataset, 0 where it is nothing that AMReX writes. */
-static uint64_t
-count_values(hid_t file, const char *path)
-{
-    hid_t dataset = H5Dopen2(file, path, H5P_DEFAULT);
-    hssize_t nvalues = 0;
-
-    if (dataset < 0)
-        return 0;
-    hid_t space = H5Dget_space(dataset);
-    if (H5Sget_simple_extent_ndims(space) == 1 && has_native_floats(dataset))
-        nvalues = H5Sget_simple_extent_npoints(space);
-    H5Sclose(space);
-    H5Dclose(dataset);
-    return nvalues < 0 ? 0 : (uint64_t)nvalues;
-}
-
-/* `path` with another name behind the last slash, to be freed. */
-static char *
-sibling(const char *path, const char *name)
-{
-    size_t folder_nbytes = (size_t)(strrchr(path, '/') + 1 - path);
-    char *other = malloc(folder_nbytes + strlen(name) + 1);
-
-    if (other != NULL) {
-        memcpy(other, path, folder_nbytes);
-        strcpy(other + folder_nbytes, name);
-    }
-    return other;
-}
-
 /* Reads the boxes of `level`, whose nvalues is set. NULL, or why not. */
 static const char *
-read_boxes(hid_t file, const char *boxes_path, const char *offsets_path,
-           struct amrex_level *level)
+read_boxes(hid_t group, struct amrex_level *level)
 {
     const char *reason = NULL;
     uint64_t noffsets = 0;
     struct corners *corners = NULL;
-    hid_t type = corners_type(file, boxes_path);
+    long long *offsets = NULL;
+    struct tool_dataset list;
 
-    if (type >= 0) {
-        corners = read_list(file, boxes_path, type, &level->nboxes);
-        H5Tclose(type);
+    if (tool_dataset_open(group, BOXES_NAME, &list)) {
+        hid_t type = corners_type(list.type);
+        corners = read_list(&list, type);
+        level->nboxes = list.nvalues;
+        tool_close(type);
+        tool_dataset_close(&list);
     }
-    long long *offsets =
-        read_list(file, offsets_path, H5T_NATIVE_LLONG, &noffsets);
+    if (tool_dataset_open(group, OFFSETS_NAME, &list)) {
+        offsets = read_list(&list, H5T_NATIVE_LLONG);
+        noffsets = list.nvalues;
+        tool_dataset_close(&list);
+    }
     if (corners == NULL || level->nboxes == 0)
         reason = "there are no boxes beside it";
     else if (offsets == NULL || noffsets != level->nboxes + 1)
@@ -270,27 +219,29 @@ read_boxes(hid_t file, const char *boxes_path, const char *offsets_path,
 }
 
 struct amrex_level *
-amrex_level_open(hid_t file, const char *path, const char **reason_ret)
+amrex_level_open(hid_t file, const char *path,
+                 const struct tool_dataset *dataset, const char **reason_ret)
 {
     const char *name = strrchr(path, '/');
     *reason_ret = NULL;
     if (name == NULL || strncmp(name + 1, DATA_NAME, strlen(DATA_NAME)) != 0)
         return NULL;
 
-    char *boxes_path = sibling(path, BOXES_NAME);
-    char *offsets_path = sibling(path, OFFSETS_NAME);
+    char *folder = strndup(path, (size_t)(name + 1 - path));
     struct amrex_level *level = calloc(1, sizeof *level);
-    if (boxes_path == NULL || offsets_path == NULL || level == NULL) {
+    hid_t group = folder == NULL ? -1 : H5Gopen2(file, folder, H5P_DEFAULT);
+    if (folder == NULL || level == NULL) {
         *reason_ret = "there is not enough memory";
+    } else if (dataset->rank != 1 ||
+               (H5Tequal(dataset->type, H5T_NATIVE_FLOAT) <= 0 &&
+                H5Tequal(dataset->type, H5T_NATIVE_DOUBLE) <= 0)) {
+        *reason_ret = "it is no array of this machine's floating-point numbers";
     } else {
-        level->nvalues = count_values(file, path);
-        *reason_ret =
-            level->nvalues == 0
-                ? "it is no array of this machine's floating-point numbers"
-                : read_boxes(file, boxes_path, offsets_path, level);
+        level->nvalues = dataset->nvalues;
+        *reason_ret = read_boxes(group, level);
     }
-    free(boxes_path);
-    free(offsets_path);
+    tool_close(group);
+    free(folder);
     if (*reason_ret != NULL) {
         amrex_level_free(level);
         return NULL;

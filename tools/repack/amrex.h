@@ -4,11 +4,11 @@
 #define TERP_TOOLS_REPACK_AMREX_H
 
 #include <hdf5.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "codec/api/terp.h"
 #include "filter/h5/batch.h"
+#include "tools/common/h5file.h"
 
 /* The cells of a box; `dims` slowest first, 1 where space has less than three
  * dimensions. */
@@ -24,11 +24,12 @@ struct amrex_level {
     struct amrex_box *boxes;
 };
 
-/* Reads which boxes the dataset at `path` holds. NULL where it is no level's
- * data, with *reason_ret NULL; or where it should be but its boxes cannot be
- * made out, with a static clause. Free with amrex_level_free. */
+/* Reads which boxes the dataset at `path`, of floats, holds. NULL where it is
+ * no level's data, with *reason_ret NULL; or where it should be but its boxes
+ * cannot be made out, with a static clause. Free with amrex_level_free. */
 struct amrex_level *
-amrex_level_open(hid_t file, const char *path, const char **reason_ret);
+amrex_level_open(hid_t file, const char *path,
+                 const struct tool_dataset *dataset, const char **reason_ret);
 
 void
 amrex_level_free(struct amrex_level *level);

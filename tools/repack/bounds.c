@@ -17,12 +17,12 @@ find_fills(struct repack_job *job)
     static const char *const names[] = {"_FillValue", "missing_value"};
     double value;
 
-    if (tool_fill_bits(job->in, job->wide, &job->fills[0]))
+    if (tool_fill_bits(&job->in, job->wide, &job->fills[0]))
         job->nfills++;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (H5Aexists(job->in, names[i]) <= 0)
+        if (H5Aexists(job->in.id, names[i]) <= 0)
             continue;
-        hid_t attribute = H5Aopen(job->in, names[i], H5P_DEFAULT);
+        hid_t attribute = H5Aopen(job->in.id, names[i], H5P_DEFAULT);
         hid_t space = H5Aget_space(attribute);
         hid_t type = H5Aget_type(attribute);
         if (H5Sget_simple_extent_npoints(space) == 1 &&
@@ -117,7 +117,7 @@ finish_range(struct repack_job *job, struct repack_part *part)
 {
     for (uint64_t c = 0; c < job->ncomponents; c++)
         tool_range_merge(&job->ranges[c], &part->range[c]);
-    return part->status == TERP_OK || repack_job_fails_by(job, part->status);
+    return part->status == TERP_OK || repack_job_fails(job, part->status);
 }
 
 /* Turns a relative bound into an absolute one by the range of all valid values.

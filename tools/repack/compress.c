@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 
-#include "codec/format/base.h"
 #include "filter/plugin/h5z_terp.h"
 #include "tools/repack/bounds.h"
 
@@ -31,28 +30,19 @@ set_config(const struct repack_job *job, struct H5Z_terp_config *config)
 static void
 warn_of_lossy(struct repack_job *job)
 {
-    unsigned words[TERP_CD_MAX_NWORDS], flags;
-    struct terp_cd cd;
+    const struct terp_params *params = &job->in.cd.params;
 
-    for (int i = 0; i < H5Pget_nfilters(job->dcpl); i++) {
-        size_t nwords = TERP_CD_MAX_NWORDS;
-        H5Z_filter_t filter = H5Pget_filter2(job->dcpl, (unsigned)i, &flags,
-                                             &nwords, words, 0, NULL, NULL);
-        if (filter != H5Z_FILTER_TERP ||
-            terp_cd_parse(min_u64(nwords, TERP_CD_MAX_NWORDS), words, &cd,
-                          NULL) != TERP_OK ||
-            cd.pass != TERP_PASS_NONE)
-            continue;
-        tool_progress_end(&job->repack->progress);
-        fprintf(stderr,
-                "terp repack: %s: compressed by terp before, with %s bound of "
-                "%g; errors add up\n",
-                job->object->path,
-                cd.params.bound_mode == TERP_BOUND_ABSOLUTE ? "an absolute"
-                                                            : "a relative",
-                cd.params.bound);
+    if (!job->in.has_terp || job->in.params_error != NULL ||
+        job->in.cd.pass != TERP_PASS_NONE)
         return;
-    }
+    tool_progress_end(&job->repack->progress);
+    fprintf(stderr,
+            "terp repack: %s: compressed by terp before, with %s bound of %g; "
+            "errors add up\n",
+            job->object->path,
+            params->bound_mode == TERP_BOUND_ABSOLUTE ? "an absolute"
+                                                      : "a relative",
+            params->bound);
 }
 
 /* Creates the dataset as the input was created, except for its layout and
@@ -60,27 +50,27 @@ warn_of_lossy(struct repack_job *job)
 static bool
 create(struct repack_job *job, hid_t parent, const char *name, hid_t lcpl)
 {
-    const char *path = job->object->path;
+    const hid_t dcpl = job->in.dcpl;
     struct H5Z_terp_config config = {0};
 
     warn_of_lossy(job);
     set_config(job, &config);
-    bool ok = H5Pset_layout(job->dcpl, H5D_CHUNKED) >= 0 &&
-              H5Pset_chunk(job->dcpl, job->split.grid.rank,
-                           job->object->plan.chunk_dims) >= 0 &&
-              H5Pset_chunk_opts(job->dcpl, 0) >= 0 &&
-              H5Premove_filter(job->dcpl, H5Z_FILTER_ALL) >= 0 &&
-              H5Pset_alloc_time(job->dcpl, H5D_ALLOC_TIME_INCR) >= 0 &&
-              H5Pset_terp(job->dcpl, &config) >= 0;
+    bool ok =
+        H5Pset_layout(dcpl, H5D_CHUNKED) >= 0 &&
+        H5Pset_chunk(dcpl, job->in.rank, job->object->plan.chunk_dims) >= 0 &&
+        H5Pset_chunk_opts(dcpl, 0) >= 0 &&
+        H5Premove_filter(dcpl, H5Z_FILTER_ALL) >= 0 &&
+        H5Pset_alloc_time(dcpl, H5D_ALLOC_TIME_INCR) >= 0 &&
+        H5Pset_terp(dcpl, &config) >= 0;
     if (!ok)
-        return repack_job_fails(job);
-    hid_t type = repack_type(job->repack, path, job->type);
+        return repack_job_fails(job, TERP_ERR_HDF5);
+    hid_t type = repack_type(job->repack, job->object->path, job->in.type);
     if (type < 0)
-        return repack_job_fails(job);
-    job->out = H5Dcreate2(parent, name, type, job->space, lcpl, job->dcpl,
-                          H5P_DEFAULT);
+        return repack_job_fails(job, TERP_ERR_HDF5);
+    job->out =
+        H5Dcreate2(parent, name, type, job->in.space, lcpl, dcpl, H5P_DEFAULT);
     H5Tclose(type);
-    return job->out >= 0 || repack_job_fails(job);
+    return job->out >= 0 || repack_job_fails(job, TERP_ERR_HDF5);
 }
 
 /* Says once why the GPU that was asked for does not code. */
@@ -108,10 +98,10 @@ begin_coding(struct repack_job *job, struct repack_part *part)
     part->batch = (struct terp_h5_batch){.run = &part->run};
     /* The conversion is done in place, since the native values are not needed
      * again. */
-    if (job->has_all && H5Tequal(job->type, job->native) <= 0 &&
-        H5Tconvert(job->native, job->type, part->box.nvalues, part->values,
+    if (job->has_all && H5Tequal(job->in.type, job->native) <= 0 &&
+        H5Tconvert(job->native, job->in.type, part->box.nvalues, part->values,
                    NULL, H5P_DEFAULT) < 0)
-        return repack_job_fails(job);
+        return repack_job_fails(job, TERP_ERR_HDF5);
     part->status = terp_h5_block_open(job->out, part->box.at, part->box.count,
                                       &part->block);
     if (part->status == TERP_OK && part->block.reason == NULL)
@@ -171,7 +161,7 @@ finish_coding(struct repack_job *job, struct repack_part *part)
     }
     terp_h5_batch_free(&part->batch);
     terp_h5_block_close(&part->block);
-    return st == TERP_OK || repack_job_fails_by(job, st);
+    return st == TERP_OK || repack_job_fails(job, st);
 }
 
 static bool
@@ -180,7 +170,7 @@ write_values(struct repack_job *job)
     static const struct repack_steps steps = {begin_coding, code_part,
                                               finish_coding};
 
-    return !job->written || repack_job_do(job, job->type, &steps);
+    return !job->written || repack_job_do(job, job->in.type, &steps);
 }
 
 /* --verbose. */
@@ -188,20 +178,16 @@ static void
 print_dataset(const struct repack_job *job)
 {
     uint64_t stored_nbytes = H5Dget_storage_size(job->out);
-    char chunk_text[21 * H5S_MAX_RANK];
-    uint64_t nbytes = job->value_nbytes;
+    uint64_t nbytes = job->in.nvalues * job->in.value_nbytes;
 
-    for (int i = 0; i < job->split.grid.rank; i++)
-        nbytes *= job->split.grid.dims[i];
-    tool_dims_text(job->split.grid.rank, job->object->plan.chunk_dims,
-                   chunk_text, sizeof chunk_text);
     printf("%s: ", job->object->path);
     for (uint64_t c = 0; c < job->ncomponents; c++)
         printf("%s%s bound %g", c == 0 ? "" : ", ",
                job->params[c].bound_mode == TERP_BOUND_ABSOLUTE ? "absolute"
                                                                 : "relative",
                job->params[c].bound);
-    printf(", chunks %s", chunk_text);
+    printf(", chunks ");
+    tool_dims_print(job->in.rank, job->object->plan.chunk_dims);
     if (stored_nbytes > 0)
         printf(", ratio %.2f", tool_ratio(nbytes, stored_nbytes));
     if (job->ndevice > 0)

@@ -14,17 +14,12 @@
 #define LARGE_PAGE_NBYTES ((uint64_t)2 << 20)
 
 bool
-repack_job_fails(const struct repack_job *job)
+repack_job_fails(const struct repack_job *job, enum terp_status st)
 {
-    return repack_fail(job->repack, job->object->path, NULL);
-}
-
-bool
-repack_job_fails_by(const struct repack_job *job, enum terp_status st)
-{
-    return st == TERP_ERR_HDF5 ? repack_job_fails(job)
-                               : repack_fail(job->repack, job->object->path,
-                                             "%s", terp_status_text(st));
+    return st == TERP_ERR_HDF5
+               ? repack_fail(job->repack, job->object->path, NULL)
+               : repack_fail(job->repack, job->object->path, "%s",
+                             terp_status_text(st));
 }
 
 /* ---- a dataset ---- */
@@ -48,17 +43,14 @@ find_file(hid_t in)
 static void
 find_values(struct repack_job *job)
 {
-    const struct tool_grid *grid = &job->split.grid;
-    uint64_t nbytes = job->value_nbytes;
+    const struct tool_dataset *in = &job->in;
 
-    for (int d = 0; d < grid->rank; d++)
-        nbytes *= grid->dims[d];
     job->file = -1;
-    if (H5Pget_layout(job->dcpl) != H5D_CONTIGUOUS ||
-        H5Tequal(job->type, job->native) <= 0 ||
-        H5Dget_storage_size(job->in) != nbytes)
+    if (H5Pget_layout(in->dcpl) != H5D_CONTIGUOUS ||
+        H5Tequal(in->type, job->native) <= 0 ||
+        H5Dget_storage_size(in->id) != in->nvalues * in->value_nbytes)
         return;
-    job->file_offset = H5Dget_offset(job->in);
+    job->file_offset = H5Dget_offset(in->id);
     if (job->file_offset != HADDR_UNDEF)
         job->file = find_file(job->repack->in);
 }
@@ -87,7 +79,7 @@ make_parts(struct repack_job *job)
     job->parts = calloc(job->split.nslots, sizeof *job->parts);
     for (uint64_t i = 0; job->parts != NULL && i < job->split.nslots; i++) {
         struct repack_part *part = &job->parts[i];
-        part->values = allocate(nvalues * job->value_nbytes);
+        part->values = allocate(nvalues * job->in.value_nbytes);
         part->range = calloc(job->ncomponents, sizeof *part->range);
         part->known = calloc(job->ncomponents, sizeof *part->known);
         if (part->values == NULL || part->range == NULL || part->known == NULL)
@@ -103,32 +95,22 @@ repack_job_open(struct repack *repack, const struct repack_object *object,
                 struct repack_job *job_ret)
 {
     struct repack_job *job = job_ret;
-    hsize_t dims[H5S_MAX_RANK];
 
-    *job = (struct repack_job){.repack = repack,
-                               .object = object,
-                               .level = object->plan.level,
-                               .in = tool_dataset_id(repack->in, object->path),
-                               .out = -1,
-                               .type = -1,
-                               .space = -1,
-                               .dcpl = -1};
-    if (job->in < 0)
-        return repack_job_fails(job);
-    job->type = H5Dget_type(job->in);
-    job->space = H5Dget_space(job->in);
-    job->dcpl = H5Dget_create_plist(job->in);
-    if (job->type < 0 || job->space < 0 || job->dcpl < 0)
-        return repack_job_fails(job);
-    job->wide = tool_type(job->type) == TERP_FLOAT64;
+    *job = (struct repack_job){
+        .repack = repack,
+        .object = object,
+        .level = object->plan.level,
+        .in = {.id = -1, .space = -1, .dcpl = -1, .type = -1},
+        .out = -1};
+    if (!tool_dataset_open(repack->in, object->path, &job->in))
+        return repack_job_fails(job, TERP_ERR_HDF5);
+    job->wide = tool_type(job->in.type) == TERP_FLOAT64;
     job->native = job->wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
-    job->value_nbytes = H5Tget_size(job->type);
-    job->written = H5Dget_storage_size(job->in) > 0;
+    job->written = H5Dget_storage_size(job->in.id) > 0;
     job->ncomponents = job->level != NULL ? job->level->ncomponents : 1;
-    int rank = H5Sget_simple_extent_dims(job->space, dims, NULL);
-    repack_split(
-        &repack->request, rank, dims, object->plan.unit_dims, job->value_nbytes,
-        atomic_load(&repack->device) != REPACK_DEVICE_NONE, &job->split);
+    job->split =
+        repack_split(&repack->request, &job->in, object->plan.unit_dims,
+                     atomic_load(&repack->device) != REPACK_DEVICE_NONE);
     find_values(job);
     return make_parts(job) ||
            repack_fail(repack, object->path, "not enough memory");
@@ -145,10 +127,7 @@ repack_job_close(struct repack_job *job)
     free(job->parts);
     free(job->ranges);
     free(job->params);
-    tool_close(job->type);
-    tool_close(job->space);
-    tool_close(job->dcpl);
-    tool_close(job->in);
+    tool_dataset_close(&job->in);
 }
 
 /* ---- its parts ---- */
@@ -185,7 +164,7 @@ read_direct(const struct repack_job *job, struct repack_part *part)
         if (box->count[nouter] < box->dims[nouter])
             break;
     }
-    const uint64_t run_nbytes = run_nvalues * job->value_nbytes;
+    const uint64_t run_nbytes = run_nvalues * job->in.value_nbytes;
     for (uint64_t run = 0; run < box->nvalues / run_nvalues; run++) {
         uint64_t left = run, first = 0, stride = 1;
         for (int d = nouter - 1; d >= 0; d--) {
@@ -196,7 +175,8 @@ read_direct(const struct repack_job *job, struct repack_part *part)
             first += (box->at[d] + at[d]) * stride;
             stride *= box->dims[d];
         }
-        if (!read_run(job->file, job->file_offset + first * job->value_nbytes,
+        if (!read_run(job->file,
+                      job->file_offset + first * job->in.value_nbytes,
                       run_nbytes, to))
             return false;
         to += run_nbytes;
@@ -211,10 +191,11 @@ begin_part(struct repack_job *job, struct repack_part *part, hid_t type,
     part->box = job->split.grid;
     part->status = TERP_OK;
     sem_init(&part->done, 0, 0);
-    bool has_values = job->has_all || job->file >= 0 ||
-                      tool_box_read(job->in, type, part->box.rank, part->box.at,
-                                    NULL, part->box.count, part->values);
-    return has_values ? steps->begin(job, part) : repack_job_fails(job);
+    bool has_values =
+        job->has_all || job->file >= 0 ||
+        tool_box_read(job->in.id, type, &part->box, NULL, part->values);
+    return has_values ? steps->begin(job, part)
+                      : repack_job_fails(job, TERP_ERR_HDF5);
 }
 
 static void
@@ -244,7 +225,7 @@ finish_part(struct repack_job *job, struct repack_part *part,
                     "its values cannot all be read");
     if (!job->has_all)
         tool_progress_add(&job->repack->progress,
-                          part->box.nvalues * job->value_nbytes);
+                          part->box.nvalues * job->in.value_nbytes);
     return steps->finish(job, part);
 }
 
@@ -273,7 +254,7 @@ run_parts(struct repack_job *job, hid_t type, const struct repack_steps *steps)
     }
     while (nfinished < nbegun)
         ok &= finish_part(job, &job->parts[nfinished++ % nslots], steps);
-    job->split.grid.started = false;
+    job->split.grid.next = 0;
     return ok;
 }
 

@@ -30,14 +30,12 @@ struct repack_part {
 struct repack_job {
     struct repack *repack;
     const struct repack_object *object;
-    hid_t in, out;
-    hid_t type;   /* in both files */
-    hid_t native; /* the same in this machine's byte order */
-    hid_t space, dcpl;
-    bool wide; /* values are doubles, else floats */
-    uint64_t value_nbytes;
-    bool written; /* the input holds values at all */
-    int file;     /* to be read without HDF5, from file_offset on; else -1 */
+    struct tool_dataset in; /* its dcpl becomes that of the output */
+    hid_t out;              /* of the same type */
+    hid_t native;           /* that type in this machine's byte order */
+    bool wide;              /* values are doubles, else floats */
+    bool written;           /* the input holds values at all */
+    int file; /* to be read without HDF5, from file_offset on; else -1 */
     uint64_t file_offset;
     struct repack_split split;
     struct repack_part *parts; /* [split.nslots] */
@@ -53,13 +51,9 @@ struct repack_job {
     struct terp_params *params;
 };
 
-/* Notes that HDF5 has failed; returns false. */
-bool
-repack_job_fails(const struct repack_job *job);
-
 /* Notes that something failed with that status; returns false. */
 bool
-repack_job_fails_by(const struct repack_job *job, enum terp_status st);
+repack_job_fails(const struct repack_job *job, enum terp_status st);
 
 /* Opens the object's dataset, and makes room for its parts and what is known
  * of it. Close in any case; job->out then remains open. */

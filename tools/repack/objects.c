@@ -65,11 +65,8 @@ repack_add_object(struct repack *repack, const H5O_info_t *info,
         free(object);
         return NULL;
     }
-    if (repack->last_object != NULL)
-        repack->last_object->next = object;
-    else
-        repack->first_object = object;
-    repack->last_object = object;
+    *repack->end_of_objects = object;
+    repack->end_of_objects = &object->next;
     return object;
 }
 
@@ -89,11 +86,8 @@ repack_add_link(struct repack *repack, struct repack_object *parent,
     link->parent = parent;
     link->type = info->type;
     link->charset = info->cset;
-    if (repack->last_link != NULL)
-        repack->last_link->next = link;
-    else
-        repack->first_link = link;
-    repack->last_link = link;
+    *repack->end_of_links = link;
+    repack->end_of_links = &link->next;
     return link;
 }
 
@@ -138,26 +132,23 @@ repack_type(struct repack *repack, const char *path, hid_t type)
 }
 
 static void
-forget(void *object)
+free_object(void *node)
 {
-    (void)object; /* the list owns it */
+    struct repack_object *object = node;
+
+    amrex_level_free(object->plan.level);
+    free(object->path);
+    free(object);
 }
 
 void
 repack_free_objects(struct repack *repack)
 {
-    tdestroy(repack->objects_by_address, forget);
     while (repack->first_link != NULL) {
         struct repack_link *link = repack->first_link;
         repack->first_link = link->next;
         free(link->name);
         free(link);
     }
-    while (repack->first_object != NULL) {
-        struct repack_object *object = repack->first_object;
-        repack->first_object = object->next;
-        amrex_level_free(object->plan.level);
-        free(object->path);
-        free(object);
-    }
+    tdestroy(repack->objects_by_address, free_object);
 }

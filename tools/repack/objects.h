@@ -52,8 +52,8 @@ enum repack_device {
 struct repack {
     struct repack_request request;
     hid_t in, out;
-    struct repack_object *first_object, *last_object;
-    struct repack_link *first_link, *last_link;
+    struct repack_object *first_object, **end_of_objects;
+    struct repack_link *first_link, **end_of_links;
     void *objects_by_address; /* a tree of tsearch() */
     struct tool_progress progress;
     bool engine_told; /* the user knows that the CPU codes instead */

@@ -4,12 +4,12 @@
 
 #include "tools/repack/objects.h"
 
-/* Why the dataset can never be compressed: static; NULL when it can. */
+/* Why the dataset `id` can never be compressed: static; NULL when it can. */
 const char *
-repack_obstacle(hid_t dataset);
+repack_obstacle(hid_t id);
 
-/* Fills in the plan of the object, which is a dataset, and adds the bytes
- * that will be read for it. */
+/* Fills in the plan of the object, which is a dataset and whose obstacle is the
+ * plan's reason, and adds the bytes that will be read for it. */
 bool
 repack_plan(struct repack *repack, struct repack_object *object,
             uint64_t *total_nbytes);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <omp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -269,7 +270,7 @@ static bool
 run(struct repack *repack)
 {
     const struct repack_request *request = &repack->request;
-    const double start_s = tool_now_s();
+    const double start_s = omp_get_wtime();
     struct stat stat_in, stat_out;
     char *out = NULL;
 
@@ -290,7 +291,10 @@ run(struct repack *repack)
 int
 tool_repack(int argc, char **argv)
 {
-    struct repack repack = {.in = -1, .out = -1};
+    struct repack repack = {.in = -1,
+                            .out = -1,
+                            .end_of_objects = &repack.first_object,
+                            .end_of_links = &repack.first_link};
     bool ok = false;
 
     if (!repack_request_read(argc, argv, &repack.request)) {

@@ -1,9 +1,9 @@
 /* terp repack: the options, and what they ask for. */
-#define _GNU_SOURCE /* sched_getaffinity */
+#define _POSIX_C_SOURCE 200809L /* strndup */
 #include <argp.h>
 #include <errno.h>
 #include <math.h>
-#include <sched.h>
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,30 +11,21 @@
 #include "tools/repack/request.h"
 
 enum {
-    KEY_ABS = 'a',
-    KEY_REL = 'r',
-    KEY_PSNR = 's',
-    KEY_DATASET = 'd',
-    KEY_CHUNK = 'c',
-    KEY_PIPELINE = 'p',
-    KEY_THREADS = 't',
-    KEY_ENGINE = 'e',
-    KEY_VERBOSE = 'v',
     KEY_AMREX = 256, /* no letter */
     MAX_NTHREADS = 1024
 };
 
 static const struct argp_option options[] = {
-    {"rel", KEY_REL, "X", 0,
+    {"rel", 'r', "X", 0,
      "Bound every error by X times the range of the dataset's valid values", 1},
-    {"abs", KEY_ABS, "X", 0, "Bound every error by X", 1},
-    {"psnr", KEY_PSNR, "DB", 0,
+    {"abs", 'a', "X", 0, "Bound every error by X", 1},
+    {"psnr", 's', "DB", 0,
      "Bound errors so that the PSNR is DB when they are spread evenly", 1},
-    {"dataset", KEY_DATASET, "GLOB=BOUND", 0,
+    {"dataset", 'd', "GLOB=BOUND", 0,
      "Another bound for datasets whose path matches GLOB: rel:X, abs:X, "
      "psnr:DB, X (as rel:X), or none; the last match counts",
      1},
-    {"chunk", KEY_CHUNK, "auto|AxBxC", 0,
+    {"chunk", 'c', "auto|AxBxC", 0,
      "New chunks for datasets that have chunks, too: chosen, or of this shape "
      "where the rank is the same",
      2},
@@ -42,15 +33,14 @@ static const struct argp_option options[] = {
      "IN is an AMReX plotfile: compress its levels box by box, relative bounds "
      "being of each component's range on a level",
      2},
-    {"pipeline", KEY_PIPELINE, "NAME", 0,
-     "auto, huffman, custom, speed or ratio", 2},
-    {"threads", KEY_THREADS, "N", 0,
+    {"pipeline", 'p', "NAME", 0, "auto, huffman, custom, speed or ratio", 2},
+    {"threads", 't', "N", 0,
      "Threads that compress; as many as CPUs if not given", 3},
-    {"engine", KEY_ENGINE, "NAME", 0,
+    {"engine", 'e', "NAME", 0,
      "cpu, cuda, or auto (if not given): the GPU beside the CPU, where a file "
      "is worth it",
      3},
-    {"verbose", KEY_VERBOSE, NULL, 0, "Say what becomes of each dataset", 4},
+    {"verbose", 'v', NULL, 0, "Say what becomes of each dataset", 4},
     {0}};
 
 static const char doc[] =
@@ -183,47 +173,44 @@ parse_option(int key, char *arg, struct argp_state *state)
     struct repack_request *request = state->input;
 
     switch (key) {
-    case KEY_REL:
+    case 'r':
         set_bound(state, read_rel(state, arg));
         return 0;
-    case KEY_ABS:
+    case 'a':
         set_bound(state, read_abs(state, arg));
         return 0;
-    case KEY_PSNR:
+    case 's':
         set_bound(state, read_psnr(state, arg));
         return 0;
-    case KEY_DATASET:
+    case 'd':
         add_rule(state, arg);
         return 0;
-    case KEY_CHUNK:
+    case 'c':
         request->chunk.rank = 0;
         request->chunk_auto = strcmp(arg, "auto") == 0;
         if (!request->chunk_auto)
             tool_option_shape(state, arg, H5S_MAX_RANK, &request->chunk);
         return 0;
-    case KEY_PIPELINE:
+    case 'p':
         request->pipeline =
             tool_option_name(state, "pipeline", arg, tool_pipelines);
         return 0;
-    case KEY_THREADS:
+    case 't':
         request->nthreads = read_nthreads(state, arg);
         return 0;
-    case KEY_ENGINE:
+    case 'e':
         request->engine = tool_option_name(state, "engine", arg, engines);
         return 0;
     case KEY_AMREX:
         request->amrex = true;
         return 0;
-    case KEY_VERBOSE:
+    case 'v':
         request->verbose = true;
         return 0;
     case ARGP_KEY_ARG:
-        if (state->arg_num == 0)
-            request->path_in = arg;
-        else if (state->arg_num == 1)
-            request->path_out = arg;
-        else
+        if (state->arg_num > 1)
             argp_error(state, "two files are needed, not more");
+        *(state->arg_num == 0 ? &request->path_in : &request->path_out) = arg;
         return 0;
     case ARGP_KEY_END:
         check_request(state, request);
@@ -231,15 +218,6 @@ parse_option(int key, char *arg, struct argp_state *state)
     default:
         return ARGP_ERR_UNKNOWN;
     }
-}
-
-static int
-all_cpus(void)
-{
-    cpu_set_t cpus;
-    int ncpus =
-        sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
-    return ncpus > 0 ? ncpus : 1;
 }
 
 bool
@@ -250,7 +228,7 @@ repack_request_read(int argc, char **argv, struct repack_request *request_ret)
                                        .args_doc = "IN OUT",
                                        .doc = doc};
 
-    *request_ret = (struct repack_request){.nthreads = all_cpus(),
+    *request_ret = (struct repack_request){.nthreads = omp_get_num_procs(),
                                            .engine = TERP_ENGINE_AUTO};
     request_ret->rules = calloc((size_t)argc, sizeof *request_ret->rules);
     if (request_ret->rules == NULL)

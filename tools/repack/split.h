@@ -5,12 +5,11 @@
 #include "tools/common/h5file.h"
 #include "tools/repack/request.h"
 
-/* Makes a grid of blocks. A block is as many whole units as `cap_nbytes` hold,
- * at least one. */
-void
-repack_grid(int rank, const hsize_t *dims, const hsize_t *unit_dims,
-            uint64_t value_nbytes, uint64_t cap_nbytes,
-            struct tool_grid *grid_ret);
+/* A grid of blocks. A block is as many whole units as `cap_nbytes` hold, at
+ * least one. */
+struct tool_grid
+repack_grid(const struct tool_dataset *dataset, const hsize_t *unit_dims,
+            uint64_t cap_nbytes);
 
 /* How a dataset is shared out among threads, beside which a device may
  * code. */
@@ -23,10 +22,9 @@ struct repack_split {
     int ndevice_threads; /* workers that may code on the device at a time */
 };
 
-void
-repack_split(const struct repack_request *request, int rank,
-             const hsize_t *dims, const hsize_t *unit_dims,
-             uint64_t value_nbytes, bool with_device,
-             struct repack_split *split_ret);
+struct repack_split
+repack_split(const struct repack_request *request,
+             const struct tool_dataset *dataset, const hsize_t *unit_dims,
+             bool with_device);
 
 #endif

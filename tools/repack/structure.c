@@ -16,7 +16,7 @@
  * the dataset. */
 static void
 match_rules(const struct repack *repack, struct repack_object *object,
-            hid_t dataset, const char *path)
+            const char *path)
 {
     for (int i = 0; i < repack->request.nrules; i++) {
         struct repack_rule *rule = &repack->request.rules[i];
@@ -25,7 +25,7 @@ match_rules(const struct repack *repack, struct repack_object *object,
         if (object->rule == NULL || object->rule < rule)
             object->rule = rule;
         rule->used |=
-            rule->bound.mode == REPACK_KEEP || repack_obstacle(dataset) == NULL;
+            rule->bound.mode == REPACK_KEEP || object->plan.reason == NULL;
     }
 }
 
@@ -87,12 +87,15 @@ list_link(hid_t in_group, const char *name, const H5L_info_t *info,
     bool is_new = link->target == NULL;
     if (is_new)
         link->target = repack_add_object(repack, &object_info, path);
-    if (link->target == NULL)
+    if (link->target == NULL) {
         ok = repack_fail(repack, path, "not enough memory");
-    else if (link->target->type == H5O_TYPE_DATASET)
-        match_rules(repack, link->target, id, path);
-    else if (is_new && link->target->type == H5O_TYPE_GROUP)
+    } else if (link->target->type == H5O_TYPE_DATASET) {
+        if (is_new)
+            link->target->plan.reason = repack_obstacle(id);
+        match_rules(repack, link->target, path);
+    } else if (is_new && link->target->type == H5O_TYPE_GROUP) {
         ok = list_group(repack, link->target, id);
+    }
 out:
     tool_close(id);
     free(path);
@@ -145,12 +148,6 @@ is_elsewhere(hid_t dcpl)
            H5Pget_external_count(dcpl) > 0;
 }
 
-static bool
-has_all_filters(hid_t dcpl)
-{
-    return H5Pget_layout(dcpl) != H5D_CHUNKED || H5Pall_filters_avail(dcpl) > 0;
-}
-
 /* Copies a dataset that stays as it is. H5Ocopy, which needs no filter, is
  * left for those that cannot be created without: it knows nothing of the
  * output's committed types and of where references point, and crashes on a
@@ -159,13 +156,15 @@ static hid_t
 copy_dataset(struct repack *repack, struct repack_object *object, hid_t in,
              hid_t parent, const char *name, hid_t lcpl)
 {
-    hid_t type = H5Dget_type(in), dcpl = H5Dget_create_plist(in);
-    hid_t space = H5Dget_space(in), out_type = -1, out = -1;
+    struct tool_dataset dataset;
+    hid_t out_type = -1, out = -1;
 
-    if (type < 0 || dcpl < 0 || space < 0)
-        goto out;
-    if (H5Tcommitted(type) <= 0 && !has_references(type) &&
-        !has_all_filters(dcpl)) {
+    if (!tool_dataset_of(in, &dataset))
+        return -1;
+    bool has_values = !is_elsewhere(dataset.dcpl);
+    object->deferred = has_references(dataset.type) && has_values;
+    if (H5Tcommitted(dataset.type) <= 0 && !has_references(dataset.type) &&
+        dataset.chunked && H5Pall_filters_avail(dataset.dcpl) <= 0) {
         hid_t ocpypl = H5Pcreate(H5P_OBJECT_COPY);
         if (H5Pset_copy_object(ocpypl, H5O_COPY_WITHOUT_ATTR_FLAG) >= 0 &&
             H5Ocopy(in, ".", parent, name, ocpypl, lcpl) >= 0)
@@ -173,21 +172,18 @@ copy_dataset(struct repack *repack, struct repack_object *object, hid_t in,
         H5Pclose(ocpypl);
         goto out;
     }
-    out_type = repack_type(repack, object->path, type);
+    out_type = repack_type(repack, object->path, dataset.type);
     if (out_type >= 0)
-        out =
-            H5Dcreate2(parent, name, out_type, space, lcpl, dcpl, H5P_DEFAULT);
-    object->deferred = has_references(type) && !is_elsewhere(dcpl);
-    if (out >= 0 && !object->deferred && !is_elsewhere(dcpl) &&
+        out = H5Dcreate2(parent, name, out_type, dataset.space, lcpl,
+                         dataset.dcpl, H5P_DEFAULT);
+    if (out >= 0 && has_values && !object->deferred &&
         !repack_copy_values(repack, object->path, in, out)) {
         H5Dclose(out);
         out = -1;
     }
 out:
     tool_close(out_type);
-    tool_close(type);
-    tool_close(dcpl);
-    tool_close(space);
+    tool_dataset_close(&dataset);
     return out;
 }
 

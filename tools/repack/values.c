@@ -74,15 +74,6 @@ translate_region(struct repack *repack, void *value)
     return ok;
 }
 
-static bool
-translate_sequence(struct repack *repack, hid_t type, const void *value)
-{
-    hvl_t sequence;
-
-    memcpy(&sequence, value, sizeof sequence);
-    return translate(repack, type, sequence.len, sequence.p);
-}
-
 /* Translates the references in members of compound values. */
 static bool
 translate_parts(struct repack *repack, hid_t type, size_t nvalues,
@@ -111,6 +102,7 @@ translate(struct repack *repack, hid_t type, size_t nvalues, void *values)
     size_t value_nbytes = H5Tget_size(type);
     uint8_t *at = values, *end = at + nvalues * value_nbytes;
     hid_t super = -1;
+    hvl_t sequence;
     bool ok = true;
 
     if (H5Tdetect_class(type, H5T_REFERENCE) <= 0)
@@ -139,8 +131,10 @@ translate(struct repack *repack, hid_t type, size_t nvalues, void *values)
         break;
     case H5T_VLEN:
         super = H5Tget_super(type);
-        for (; ok && at < end; at += value_nbytes)
-            ok = translate_sequence(repack, super, at);
+        for (; ok && at < end; at += value_nbytes) {
+            memcpy(&sequence, at, sizeof sequence);
+            ok = translate(repack, super, sequence.len, sequence.p);
+        }
         break;
     default:
         break;
@@ -256,9 +250,9 @@ repack_copy_attributes(struct repack *repack, const char *path, hid_t in,
 /* Copies chunks as they are stored, so that no lossy filter codes their values
  * twice. */
 static bool
-copy_chunks(const struct tool_grid *whole, hid_t in, hid_t out)
+copy_chunks(const struct tool_dataset *in, hid_t out)
 {
-    struct tool_grid grid = *whole;
+    struct tool_grid grid = tool_grid_of(in, in->chunk_dims);
     void *bytes = NULL;
     hsize_t cap_nbytes = 0;
     bool ok = true;
@@ -268,7 +262,8 @@ copy_chunks(const struct tool_grid *whole, hid_t in, hid_t out)
         uint32_t mask = 0;
         /* Where there is no chunk, this fails or gives 0, depending on the
          * version of HDF5. */
-        if (H5Dget_chunk_storage_size(in, grid.at, &nbytes) < 0 || nbytes == 0)
+        if (H5Dget_chunk_storage_size(in->id, grid.at, &nbytes) < 0 ||
+            nbytes == 0)
             continue;
         if (nbytes > cap_nbytes) {
             free(bytes);
@@ -277,7 +272,7 @@ copy_chunks(const struct tool_grid *whole, hid_t in, hid_t out)
         }
         ok =
             bytes != NULL &&
-            H5Dread_chunk(in, H5P_DEFAULT, grid.at, &mask, bytes) >= 0 &&
+            H5Dread_chunk(in->id, H5P_DEFAULT, grid.at, &mask, bytes) >= 0 &&
             H5Dwrite_chunk(out, H5P_DEFAULT, mask, grid.at, nbytes, bytes) >= 0;
     }
     free(bytes);
@@ -285,21 +280,20 @@ copy_chunks(const struct tool_grid *whole, hid_t in, hid_t out)
 }
 
 static bool
-copy_blocks(struct repack *repack, struct tool_grid *grid, hid_t type, hid_t in,
-            hid_t out)
+copy_blocks(struct repack *repack, const struct tool_dataset *in, hid_t out)
 {
-    void *values = calloc(tool_grid_cap(grid), H5Tget_size(type));
-    bool ok = true;
+    struct tool_grid grid = repack_grid(in, in->chunk_dims, COPY_NBYTES);
+    hid_t type = H5Tcopy(in->type);
+    void *values = calloc(tool_grid_cap(&grid), H5Tget_size(type));
+    bool ok = values != NULL;
 
-    if (values == NULL)
-        return false;
-    while (ok && tool_grid_next(grid)) {
+    while (ok && tool_grid_next(&grid)) {
         hid_t in_file = -1, in_memory = -1;
-        ok = tool_box_select(in, grid->rank, grid->at, NULL, grid->count,
-                             &in_file, &in_memory) &&
-             H5Dread(in, type, in_memory, in_file, H5P_DEFAULT, values) >= 0;
+        ok =
+            tool_box_select(in->id, &grid, NULL, &in_file, &in_memory) &&
+            H5Dread(in->id, type, in_memory, in_file, H5P_DEFAULT, values) >= 0;
         if (ok) {
-            ok = translate(repack, type, grid->nvalues, values) &&
+            ok = translate(repack, type, grid.nvalues, values) &&
                  H5Dwrite(out, type, in_memory, in_file, H5P_DEFAULT, values) >=
                      0;
             if (has_heap_values(type))
@@ -309,41 +303,28 @@ copy_blocks(struct repack *repack, struct tool_grid *grid, hid_t type, hid_t in,
         tool_close(in_memory);
     }
     free(values);
+    H5Tclose(type);
     return ok;
 }
 
 bool
 repack_copy_values(struct repack *repack, const char *path, hid_t in, hid_t out)
 {
-    hid_t type = H5Dget_type(in), memory_type = H5Tcopy(type);
-    hid_t space = H5Dget_space(in), dcpl = H5Dget_create_plist(in);
-    hsize_t dims[H5S_MAX_RANK] = {0}, chunk_dims[H5S_MAX_RANK] = {0};
-    bool chunked = H5Pget_layout(dcpl) == H5D_CHUNKED;
-    struct tool_grid grid;
+    struct tool_dataset dataset;
     bool ok = true;
 
-    int rank = H5Sget_simple_extent_dims(space, dims, NULL);
-    for (int i = 0; i < rank; i++)
-        chunk_dims[i] = 1;
-    if (chunked)
-        H5Pget_chunk(dcpl, rank, chunk_dims);
-    repack_grid(rank, dims, chunk_dims, H5Tget_size(memory_type), COPY_NBYTES,
-                &grid);
-    if (H5Dget_storage_size(in) == 0 ||
-        H5Sget_simple_extent_type(space) == H5S_NULL) {
+    if (!tool_dataset_of(in, &dataset))
+        return repack_fail(repack, path, NULL);
+    for (int i = 0; !dataset.chunked && i < dataset.rank; i++)
+        dataset.chunk_dims[i] = 1;
+    if (H5Dget_storage_size(in) == 0 || dataset.nvalues == 0)
         ok = true; /* nothing was ever written */
-    } else if (chunked && H5Tdetect_class(type, H5T_REFERENCE) <= 0 &&
-               !has_heap_values(type)) {
-        memcpy(grid.step, chunk_dims, sizeof grid.step);
-        ok = copy_chunks(&grid, in, out);
-    } else {
-        ok = copy_blocks(repack, &grid, memory_type, in, out);
-    }
-    if (!ok)
-        repack_fail(repack, path, NULL);
-    H5Tclose(memory_type);
-    H5Tclose(type);
-    H5Sclose(space);
-    H5Pclose(dcpl);
-    return ok;
+    else if (dataset.chunked &&
+             H5Tdetect_class(dataset.type, H5T_REFERENCE) <= 0 &&
+             !has_heap_values(dataset.type))
+        ok = copy_chunks(&dataset, out);
+    else
+        ok = copy_blocks(repack, &dataset, out);
+    tool_dataset_close(&dataset);
+    return ok || repack_fail(repack, path, NULL);
 }

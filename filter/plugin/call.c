@@ -1,6 +1,6 @@
 /* Reads the environment variables of the plugin, and prints what it says. */
 #define _GNU_SOURCE /* sched_getaffinity */
-#include "filter/plugin/settings.h"
+#include "filter/plugin/call.h"
 
 #include <sched.h>
 #include <stdarg.h>
@@ -62,35 +62,34 @@ read_engine(enum terp_engine_kind *engine_ret)
 }
 
 void
-terp_settings_read(const struct terp_host *host,
-                   struct terp_settings *settings_ret)
+terp_call_begin(const void *caller, struct terp_call *call_ret)
 {
     const char *verbose = getenv("TERP_VERBOSE");
 
-    settings_ret->quiet = verbose != NULL && strcmp(verbose, "0") == 0;
-    settings_ret->verbose = verbose != NULL && !settings_ret->quiet;
-    if (!read_nthreads(&settings_ret->nthreads))
-        terp_settings_say(settings_ret, host,
-                          "TERP_NUM_THREADS is no number from 0 to %d; "
-                          "1 is used",
-                          MAX_NTHREADS);
-    if (!read_engine(&settings_ret->engine))
-        terp_settings_say(settings_ret, host,
-                          "TERP_ENGINE is none of cpu, cuda, auto; "
-                          "cpu is used");
+    terp_host_open(caller, &call_ret->host);
+    call_ret->quiet = verbose != NULL && strcmp(verbose, "0") == 0;
+    call_ret->verbose = verbose != NULL && !call_ret->quiet;
+    call_ret->options = (struct terp_run_options){
+        .size = sizeof call_ret->options, .memory = TERP_MEMORY_HOST};
+    if (!read_nthreads(&call_ret->options.nthreads))
+        terp_call_say(call_ret,
+                      "TERP_NUM_THREADS is no number from 0 to %d; 1 is used",
+                      MAX_NTHREADS);
+    if (!read_engine(&call_ret->options.engine))
+        terp_call_say(call_ret, "TERP_ENGINE is none of cpu, cuda, auto; "
+                                "cpu is used");
 }
 
 void
-terp_settings_say(const struct terp_settings *settings,
-                  const struct terp_host *host, const char *format, ...)
+terp_call_say(const struct terp_call *call, const char *format, ...)
 {
     char text[512];
     va_list arguments;
 
-    if (!settings->verbose)
+    if (!call->verbose)
         return;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "H5Z-TERP: %s [%s]\n", text, host->path);
+    fprintf(stderr, "H5Z-TERP: %s [%s]\n", text, call->host.path);
 }

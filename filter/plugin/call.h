@@ -1,0 +1,30 @@
+/* One call of the plugin: who called, and what the environment asks of it, read
+ * anew in every call. */
+#ifndef TERP_FILTER_PLUGIN_CALL_H
+#define TERP_FILTER_PLUGIN_CALL_H
+
+#include <stdbool.h>
+
+#include "codec/api/terp.h"
+#include "filter/plugin/host.h"
+
+struct terp_call {
+    struct terp_host host;
+    bool verbose; /* TERP_VERBOSE is set and not 0 */
+    bool quiet;   /* TERP_VERBOSE is 0 */
+    /* Chunks are in host memory. TERP_ENGINE and TERP_NUM_THREADS, where 0
+     * means all CPUs. */
+    struct terp_run_options options;
+};
+
+/* `caller` is the return address of a callback; terp_host_close(&call->host)
+ * ends the call. A variable whose value makes no sense counts as unset, which
+ * is said when verbose. */
+void
+terp_call_begin(const void *caller, struct terp_call *call_ret);
+
+/* Prints one line to stderr, when verbose, that names the host. */
+__attribute__((format(printf, 2, 3))) void
+terp_call_say(const struct terp_call *call, const char *format, ...);
+
+#endif
