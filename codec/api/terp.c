@@ -19,9 +19,9 @@ unknown_member(const struct terp_params *params)
     if (params->bound_mode != TERP_BOUND_ABSOLUTE &&
         params->bound_mode != TERP_BOUND_RELATIVE)
         return "terp_params.bound_mode is neither absolute nor relative";
-    if ((unsigned)params->pipeline > TERP_PIPELINE_RATIO)
+    if ((unsigned)params->pipeline >= TERP_NPIPELINES)
         return "terp_params.pipeline is none of the known ones";
-    if ((unsigned)params->predictor > TERP_PREDICTOR_LORENZO)
+    if ((unsigned)params->predictor >= TERP_NPREDICTORS)
         return "terp_params.predictor is none of the known ones";
     return NULL;
 }

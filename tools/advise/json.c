@@ -38,7 +38,7 @@ make_choice(const struct advise_choice *choice)
     tool_json_set(object, "rel", tool_json_number(choice->relative));
     tool_json_set(object, "abs", tool_json_number(choice->bound));
     tool_json_set(object, "pipeline",
-                  json_string(tool_pipelines[choice->pipeline]));
+                  json_string(terp_pipeline_names[choice->pipeline]));
     tool_json_set(object, "ratio", tool_json_number(choice->ratio));
     tool_json_set(object, "psnr", tool_json_number(choice->psnr));
     tool_json_set(object, "write_mb_per_s",

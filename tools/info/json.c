@@ -76,9 +76,9 @@ make_params(const struct tool_dataset *dataset)
                                   : "absolute"));
     tool_json_set(object, "bound", tool_json_number(params->bound));
     tool_json_set(object, "pipeline",
-                  json_string(tool_pipelines[params->pipeline]));
+                  json_string(terp_pipeline_names[params->pipeline]));
     tool_json_set(object, "predictor",
-                  json_string(tool_predictors[params->predictor]));
+                  json_string(terp_predictor_names[params->predictor]));
     tool_json_set(object, "bricks",
                   cd->nlogical > 0 ? tool_json_dims(cd->nlogical, bricks)
                                    : json_null());
@@ -90,13 +90,13 @@ make_params(const struct tool_dataset *dataset)
 
 /* Keys are the names with _ for spaces. */
 static json_t *
-make_counts(const char *const *names, const uint64_t *counts, int ncounts)
+make_counts(const char *name_of(int), const uint64_t *counts, int ncounts)
 {
     json_t *object = json_object();
     char key[32];
 
     for (int i = 0; i < ncounts; i++) {
-        snprintf(key, sizeof key, "%s", names[i]);
+        snprintf(key, sizeof key, "%s", name_of(i));
         for (char *at = key; *at != '\0'; at++)
             if (*at == ' ')
                 *at = '_';
@@ -145,10 +145,10 @@ make_streams(const struct tool_dataset *dataset, const struct info_summary *sum)
 
     tool_json_set(object, "chunks", tool_json_count(sum->nchunks));
     tool_json_set(object, "kinds",
-                  make_counts(info_kinds, sum->nof_kind, INFO_NKINDS));
-    tool_json_set(
-        object, "predictors",
-        make_counts(info_predictors, sum->nwith_predictor, INFO_NPREDICTORS));
+                  make_counts(info_kind_name, sum->nof_kind, INFO_NKINDS));
+    tool_json_set(object, "predictors",
+                  make_counts(info_predictor_name, sum->nwith_predictor,
+                              TERP_NPREDICTORS));
     tool_json_set(object, "values", tool_json_count(sum->nvalues));
     tool_json_set(object, "escapes", tool_json_count(sum->nescapes));
     tool_json_set(object, "specials", tool_json_count(sum->nspecials));
