@@ -526,7 +526,6 @@ move_level(struct cpu_pool *pool, const struct weights *weights,
            struct sort *sort)
 {
     sort->weights = weights;
-    sort->layout = weights->layout;
     sort->l = weights->l;
     enum terp_status st = make_pieces(sort);
     if (st != TERP_OK)
@@ -546,48 +545,30 @@ move_level(struct cpu_pool *pool, const struct weights *weights,
 }
 
 /* All levels, from the coarsest on, as their weights become known. */
-static enum terp_status
-move_all(struct cpu_pool *pool, const struct terp_layout *layout,
-         const uint16_t *known, struct sort *sort)
+enum terp_status
+terp_cpu_order_contexts(struct cpu_pool *pool, const struct terp_layout *layout,
+                        const uint64_t *mask, const uint16_t *from,
+                        uint8_t *scratch, uint16_t *to, bool into_contexts)
 {
+    struct sort sort = {.mask = mask,
+                        .layout = layout,
+                        .groups = scratch,
+                        .from = from,
+                        .to = to,
+                        .restore = !into_contexts};
     struct weights weights;
     void *memory;
 
-    memcpy(sort->to, sort->from, layout->nbricks * sizeof *sort->to);
-    enum terp_status st = start_weights(layout, known, &weights, &memory);
+    memcpy(to, from, layout->nbricks * sizeof *to);
+    enum terp_status st =
+        start_weights(layout, into_contexts ? from : to, &weights, &memory);
     for (; st == TERP_OK && weights.l > 0; go_on(pool, &weights)) {
         if (weights.l > TERP_NCONTEXT_LEVELS)
-            terp_cpu_order_level(pool, layout, weights.l, sort->from, sort->to,
-                                 !sort->restore);
+            terp_cpu_order_level(pool, layout, weights.l, from, to,
+                                 into_contexts);
         else
-            st = move_level(pool, &weights, sort);
+            st = move_level(pool, &weights, &sort);
     }
     free(memory);
     return st;
-}
-
-enum terp_status
-terp_cpu_context_sort(struct cpu_pool *pool, const struct terp_layout *layout,
-                      const uint64_t *mask, const uint16_t *symbols,
-                      uint8_t *scratch, uint16_t *sorted_ret)
-{
-    struct sort sort = {
-        .mask = mask, .groups = scratch, .from = symbols, .to = sorted_ret};
-
-    return move_all(pool, layout, symbols, &sort);
-}
-
-enum terp_status
-terp_cpu_context_restore(struct cpu_pool *pool,
-                         const struct terp_layout *layout, const uint64_t *mask,
-                         const uint16_t *sorted, uint8_t *scratch,
-                         uint16_t *symbols_ret)
-{
-    struct sort sort = {.mask = mask,
-                        .groups = scratch,
-                        .from = sorted,
-                        .to = symbols_ret,
-                        .restore = true};
-
-    return move_all(pool, layout, symbols_ret, &sort);
 }

@@ -89,33 +89,18 @@ terp_cpu_order_level(struct cpu_pool *pool, const struct terp_layout *layout,
     }
 }
 
-static void
-order(struct cpu_pool *pool, const struct terp_layout *layout,
-      enum cpu_order how, const uint16_t *from, uint16_t *to, bool into_tiles)
+void
+terp_cpu_order_tiles(struct cpu_pool *pool, const struct terp_layout *layout,
+                     enum terp_prediction prediction, const uint16_t *from,
+                     uint16_t *to, bool into_tiles)
 {
     struct transfer t = {.from = from, .to = to, .into_tiles = into_tiles};
 
-    if (how == CPU_ORDER_RASTER) {
+    if (terp_prediction_is_raster(prediction)) {
         order_arrays(pool, layout, layout->dims, &t);
         return;
     }
     memcpy(to, from, layout->nbricks * sizeof *to); /* anchors */
     for (int l = layout->nlevels; l >= 1; l--)
         terp_cpu_order_level(pool, layout, l, from, to, into_tiles);
-}
-
-void
-terp_cpu_order_into_tiles(struct cpu_pool *pool,
-                          const struct terp_layout *layout, enum cpu_order how,
-                          const uint16_t *from, uint16_t *to)
-{
-    order(pool, layout, how, from, to, true);
-}
-
-void
-terp_cpu_order_from_tiles(struct cpu_pool *pool,
-                          const struct terp_layout *layout, enum cpu_order how,
-                          const uint16_t *from, uint16_t *to)
-{
-    order(pool, layout, how, from, to, false);
 }

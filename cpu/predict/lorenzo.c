@@ -167,9 +167,7 @@ read_model(struct cpu_prediction *lorenzo, struct reader *reader)
     return reader->underflow || !valid ? TERP_ERR_CORRUPT : TERP_OK;
 }
 
-const struct cpu_predictor terp_cpu_lorenzo = {.order = CPU_ORDER_RASTER,
-                                               .has_grid = false,
-                                               .tune = terp_cpu_lorenzo_tune,
+const struct cpu_predictor terp_cpu_lorenzo = {.tune = terp_cpu_lorenzo_tune,
                                                .quantize = quantize,
                                                .write_model = write_model,
                                                .read_model = read_model,

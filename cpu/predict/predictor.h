@@ -7,7 +7,6 @@
 #include "codec/format/bytes.h"
 #include "codec/format/frame.h"
 #include "codec/model/plan.h"
-#include "cpu/entropy/order.h"
 #include "cpu/pool/pool.h"
 #include "cpu/predict/stages.h"
 
@@ -42,10 +41,6 @@ struct cpu_prediction {
 };
 
 struct cpu_predictor {
-    enum cpu_order order; /* of symbols */
-    bool has_grid; /* Escapes are values, on the grid if they can be; else
-                      integers. */
-
     /* Chooses the model; what it estimates that the chunk costs, UINT64_MAX if
      * that cannot be known. */
     enum terp_status (*tune)(struct cpu_prediction *prediction,

@@ -290,9 +290,7 @@ read_model(struct cpu_prediction *spline, struct reader *reader)
     return reader->underflow ? TERP_ERR_CORRUPT : TERP_OK;
 }
 
-const struct cpu_predictor terp_cpu_spline = {.order = CPU_ORDER_CLASSES,
-                                              .has_grid = true,
-                                              .tune = terp_cpu_spline_tune,
+const struct cpu_predictor terp_cpu_spline = {.tune = terp_cpu_spline_tune,
                                               .quantize = quantize,
                                               .write_model = write_model,
                                               .read_model = read_model,
