@@ -8,10 +8,8 @@
 #include "cpu/entropy/contexts.h"
 #include "cpu/entropy/order.h"
 #include "cpu/entropy/tiles.h"
-#include "cpu/pool/memory.h"
 #include "cpu/predict/deinterleave.h"
 #include "cpu/predict/predictor.h"
-#include "cpu/predict/scan.h"
 #include "cpu/sections/escapes.h"
 #include "cpu/sections/specials.h"
 
@@ -141,8 +139,7 @@ scan(struct job *job)
         job->fills.bits[i] = p->stages->negative_zero_bits;
     if (params->has_fill)
         job->fills.bits[0] = params->fill_bits;
-    terp_cpu_scan(p->pool, p->stages, p->values, job->layout.nvalues,
-                  &job->fills, &job->stats);
+    terp_cpu_scan(p, &job->fills, &job->stats);
     p->nspecials = stats->nspecials;
     frame->has_specials = stats->nspecials > 0;
     frame->bound = terp_absolute_bound(params->bound_mode, params->bound,

@@ -2,11 +2,16 @@
  * which they are, or the chunk's own code. */
 #include "cpu/entropy/codebooks.h"
 
-uint32_t
-terp_cpu_entry_least_cost(const uint32_t counts[TERP_NROWS], int nrows)
+#include "codec/model/cost.h"
+
+uint64_t
+terp_cpu_cost_of_counts(const uint32_t counts[TERP_NROWS])
 {
-    uint32_t cost[TERP_ENTRY_STRIDE];
-    int best = 0;
+    uint32_t cost[TERP_ENTRY_STRIDE], least = UINT32_MAX;
+    int nrows = TERP_RADIUS;
+
+    while (nrows > 0 && counts[nrows - 1] == 0)
+        nrows--;
 
     for (int e = 0; e < TERP_ENTRY_STRIDE; e++)
         cost[e] = counts[TERP_ROW_ESCAPE] * terp_entry_cost[TERP_ROW_ESCAPE][e];
@@ -17,10 +22,9 @@ terp_cpu_entry_least_cost(const uint32_t counts[TERP_NROWS], int nrows)
         for (int e = 0; e < TERP_ENTRY_STRIDE; e++)
             cost[e] += count * terp_entry_cost[row][e];
     }
-    for (int e = 1; e < TERP_NENTRIES; e++)
-        if (cost[e] < cost[best])
-            best = e;
-    return cost[best];
+    for (int e = 0; e < TERP_NENTRIES; e++)
+        least = cost[e] < least ? cost[e] : least;
+    return least + counts[TERP_ROW_ESCAPE] * TERP_ESCAPE_COST;
 }
 
 /* ---- a tile's entry ---- */

@@ -9,7 +9,6 @@
 #include "cpu/entropy/histogram.h"
 #include "cpu/entropy/tiles.h"
 #include "cpu/entropy/tokens.h"
-#include "cpu/pool/memory.h"
 
 _Static_assert(TERP_PARTITION_NTILES % 8 == 0,
                "Workers share no byte of the bit map of tiles.");

@@ -4,7 +4,7 @@
  * the last point before it that is not special. In a chunk without special
  * points means may take the place of differences along the slowest dimension.
  */
-#include "cpu/predict/lorenzo.h"
+#include "cpu/predict/predictor.h"
 
 #include "codec/format/base.h"
 

@@ -3,9 +3,9 @@
  * cost table. */
 #include <stdlib.h>
 
-#include "codec/format/base.h"
-#include "cpu/predict/counted_cost.h"
-#include "cpu/predict/lorenzo.h"
+#include "codec/model/cost.h"
+#include "cpu/entropy/codebooks.h"
+#include "cpu/predict/predictor.h"
 
 /* Integers of a stretch of a row and of the rows before it in every
  * combination of the slower dimensions: [2][2][2][n], the row itself last. */
@@ -162,7 +162,7 @@ cost_of_dims(const struct terp_layout *layout, const struct stencil *stencil,
     struct terp_difference_samples samples = {
         .nsampled = stencil->nsampled,
         .nunpredictable = stencil->nunpredictable,
-        .cost = cpu_cost_of_counts(stencil->counts[dims]),
+        .cost = terp_cpu_cost_of_counts(stencil->counts[dims]),
         .run_costs = stencil->run_costs[dims],
         .sum = stencil->sums[dims]};
 

@@ -4,9 +4,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "codec/format/base.h"
+#include "codec/model/cost.h"
+#include "cpu/entropy/codebooks.h"
 #include "cpu/entropy/histogram.h"
-#include "cpu/predict/counted_cost.h"
 #include "cpu/predict/spline.h"
 
 /* Rows are sampled whole: with odd distances a few runs more than wanted. */
@@ -32,9 +32,9 @@ sample_class(const struct cpu_prediction *spline, const struct cpu_class *cls,
         spline->stages->sample(cls, &spline->quantizer, every, rows);
 
     terp_cpu_histogram(rows, nsampled, counts);
-    return nsampled == 0
-               ? 0
-               : terp_scale_cost(cpu_cost_of_counts(counts), nvalues, nsampled);
+    return nsampled == 0 ? 0
+                         : terp_scale_cost(terp_cpu_cost_of_counts(counts),
+                                           nvalues, nsampled);
 }
 
 /* Of a class that is predicted along `dims`. */
