@@ -153,11 +153,9 @@ terp_cpu_custom_write(struct writer *writer, const uint8_t nbits[TERP_NSYMBOLS])
         low = high;
     write_le(writer, low, 2);
     write_le(writer, high, 2);
-    uint64_t nbytes = packed_nbytes(high - low + 2, 4);
-    uint8_t *at = writer_take(writer, nbytes);
+    uint8_t *at = writer_take_packed(writer, high - low + 2, 4);
     if (at == NULL)
         return;
-    memset(at, 0, nbytes);
     pack_bits(at, 0, 4, nbits[TERP_ESCAPE]);
     for (uint64_t s = low; s <= high; s++)
         pack_bits(at, 4 * (s - low + 1), 4, nbits[s]);
@@ -204,11 +202,9 @@ terp_cpu_entries_write(struct writer *writer,
         if (ntiles[e] > 0)
             write_le(writer, e, 1);
     int width = bit_width(nused - 1);
-    uint64_t nbytes = packed_nbytes(nnonzero, width);
-    uint8_t *at = writer_take(writer, nbytes);
+    uint8_t *at = writer_take_packed(writer, nnonzero, width);
     if (at == NULL)
         return;
-    memset(at, 0, nbytes);
     for (uint64_t i = 0; i < index->ntiles; i++) {
         if (!bit_at(index->nonzero, i))
             continue;

@@ -50,7 +50,7 @@ struct encode_steps {
      * of its codes are 0: the tile is left out of the payload. */
     bool (*count)(struct encoder *encoder, int worker, uint64_t tile);
     /* Between the passes: chooses codebooks, writes which, and makes their
-     * codewords. False when memory runs out. */
+     * codewords. False when memory runs out. NULL: there are none. */
     bool (*choose)(struct encoder *encoder, struct writer *writer);
     /* Second pass: returns the number of bytes. */
     uint64_t (*encode)(const struct encoder *encoder, uint64_t tile,
@@ -99,15 +99,25 @@ find_nonzero(struct encoder *encoder, int worker, uint64_t tile)
 }
 
 static bool
-count_for_entry(struct encoder *encoder, int worker, uint64_t tile)
+count_symbols(struct encoder *encoder, int worker, uint64_t tile,
+              uint32_t counts_ret[TERP_NSYMBOLS])
 {
-    uint32_t counts[TERP_NSYMBOLS];
     uint64_t n;
     const uint16_t *symbols = tile_symbols(encoder, tile, &n);
 
     if (!find_nonzero(encoder, worker, tile))
         return false;
-    terp_cpu_histogram(symbols, n, counts);
+    terp_cpu_histogram(symbols, n, counts_ret);
+    return true;
+}
+
+static bool
+count_for_entry(struct encoder *encoder, int worker, uint64_t tile)
+{
+    uint32_t counts[TERP_NSYMBOLS];
+
+    if (!count_symbols(encoder, worker, tile, counts))
+        return false;
     encoder->index.entry[tile] =
         terp_cpu_entry_costs(encoder->coding, counts, encoder->cost[tile]);
     return true;
@@ -118,12 +128,9 @@ count_for_custom(struct encoder *encoder, int worker, uint64_t tile)
 {
     uint64_t *frequency = scratch_of(encoder, worker)->frequency;
     uint32_t counts[TERP_NSYMBOLS];
-    uint64_t n;
-    const uint16_t *symbols = tile_symbols(encoder, tile, &n);
 
-    if (!find_nonzero(encoder, worker, tile))
+    if (!count_symbols(encoder, worker, tile, counts))
         return false;
-    terp_cpu_histogram(symbols, n, counts);
     for (int s = 0; s < TERP_NSYMBOLS; s++)
         frequency[s] += counts[s];
     return true;
@@ -163,23 +170,14 @@ count_partitions(void *arg, int worker, uint64_t first, uint64_t end)
 {
     struct encoder *encoder = arg;
     struct cpu_tile_index *index = &encoder->index;
-    uint64_t tile = first * TERP_PARTITION_NTILES;
-    uint64_t tile_end = min_u64(end * TERP_PARTITION_NTILES, index->ntiles);
+    uint64_t stop = cpu_end_tile(index, end - 1);
 
-    for (; tile < tile_end; tile++)
+    for (uint64_t tile = cpu_first_tile(first); tile < stop; tile++)
         if (encoder->steps->count(encoder, worker, tile))
             index->nonzero[tile / 8] |= (uint8_t)(1u << (tile % 8));
 }
 
 /* ---- codebooks ---- */
-
-static bool
-choose_none(struct encoder *encoder, struct writer *writer)
-{
-    (void)encoder;
-    (void)writer;
-    return true;
-}
 
 static bool
 choose_entries(struct encoder *encoder, struct writer *writer)
@@ -281,7 +279,7 @@ encode_steps_of(enum terp_coding coding)
                                  encode_codewords, false},
         [TERP_CODING_CUSTOM] = {count_for_custom, choose_custom,
                                 encode_codewords, false},
-        [TERP_CODING_SPEED] = {find_nonzero, choose_none, encode_planes, false},
+        [TERP_CODING_SPEED] = {find_nonzero, NULL, encode_planes, false},
         [TERP_CODING_RATIO] = {count_tokens, choose_entries, encode_tokens,
                                true},
     };
@@ -310,11 +308,9 @@ encode_in_place(void *arg, int worker, uint64_t first, uint64_t end)
 
     (void)worker;
     for (uint64_t p = first; p < end; p++) {
-        uint64_t tile = p * TERP_PARTITION_NTILES;
-        uint64_t tile_end =
-            min_u64(tile + TERP_PARTITION_NTILES, index->ntiles);
+        uint64_t stop = cpu_end_tile(index, p);
         uint8_t *at = encoder->payload + index->begin[p];
-        for (; tile < tile_end; tile++) {
+        for (uint64_t tile = cpu_first_tile(p); tile < stop; tile++) {
             if (!bit_at(index->nonzero, tile))
                 continue;
             encoder->steps->encode(encoder, tile, bytes);
@@ -372,10 +368,8 @@ encode_staged(void *arg, int worker, uint64_t first, uint64_t end)
 
     for (uint64_t p = first; p < end; p++) {
         uint8_t *base = encoder->staging + p * STAGED_PARTITION_NBYTES;
-        uint64_t nbytes = 0, tile = p * TERP_PARTITION_NTILES;
-        uint64_t tile_end =
-            min_u64(tile + TERP_PARTITION_NTILES, index->ntiles);
-        for (; tile < tile_end; tile++) {
+        uint64_t nbytes = 0, stop = cpu_end_tile(index, p);
+        for (uint64_t tile = cpu_first_tile(p); tile < stop; tile++) {
             if (!bit_at(index->nonzero, tile))
                 continue;
             index->nbytes[tile] =
@@ -397,13 +391,9 @@ write_staged(struct cpu_pool *pool, struct encoder *encoder,
     terp_cpu_pool_run(pool, encode_staged, encoder, index->npartitions, 4);
     sum_lengths(index);
     terp_cpu_tile_index_write_places(writer, index, encoder->coding);
-    for (uint64_t p = 0; p < index->npartitions; p++) {
-        uint64_t nbytes = index->begin[p + 1] - index->begin[p];
-        uint8_t *at = writer_take(writer, nbytes);
-        if (at == NULL)
-            return TERP_ERR_CAPACITY;
-        memcpy(at, encoder->staging + p * STAGED_PARTITION_NBYTES, nbytes);
-    }
+    for (uint64_t p = 0; p < index->npartitions; p++)
+        write_raw(writer, encoder->staging + p * STAGED_PARTITION_NBYTES,
+                  index->begin[p + 1] - index->begin[p]);
     return writer->overflow ? TERP_ERR_CAPACITY : TERP_OK;
 }
 
@@ -460,7 +450,8 @@ terp_cpu_tiles_encode(struct cpu_pool *pool, enum terp_coding coding,
         goto out;
     terp_cpu_pool_run(pool, count_partitions, encoder, index->npartitions, 4);
     terp_cpu_tile_index_write_nonzero(writer, index);
-    if (!encoder->steps->choose(encoder, writer))
+    if (encoder->steps->choose != NULL &&
+        !encoder->steps->choose(encoder, writer))
         st = TERP_ERR_MEMORY;
     else
         st = encoder->steps->costs_are_lengths

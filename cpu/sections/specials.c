@@ -134,11 +134,9 @@ write_field(struct writer *writer, struct walk walk, int field)
             return;
         int width = bit_width(all);
         write_le(writer, (uint64_t)width, 1);
-        uint64_t nbytes = packed_nbytes(n, width);
-        uint8_t *at = writer_take(writer, nbytes);
+        uint8_t *at = writer_take_packed(writer, n, width);
         if (at == NULL)
             return;
-        memset(at, 0, nbytes);
         for (uint64_t i = 0; i < n; i++)
             pack_bits(at, i * (uint64_t)width, width, numbers[i]);
     } while (n == TERP_SPECIALS_GROUP_NNUMBERS);
@@ -147,17 +145,13 @@ write_field(struct writer *writer, struct walk walk, int field)
 static void
 write_all(struct writer *writer, struct walk walk)
 {
+    uint64_t value_nbytes = (uint64_t)walk.value_nbytes;
     struct run run;
 
-    while (next_run(&walk, &run)) {
-        uint64_t nbytes =
-            (run.number[TERP_SPECIALS_MORE] + 1) * (uint64_t)walk.value_nbytes;
-        uint8_t *at = writer_take(writer, nbytes);
-        if (at == NULL)
-            return;
-        memcpy(at,
-               walk.values + walk.end * (uint64_t)walk.value_nbytes - nbytes,
-               nbytes);
+    while (next_run(&walk, &run) && !writer->overflow) {
+        uint64_t n = run.number[TERP_SPECIALS_MORE] + 1;
+        write_raw(writer, walk.values + (walk.end - n) * value_nbytes,
+                  n * value_nbytes);
     }
 }
 
