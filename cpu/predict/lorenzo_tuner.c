@@ -99,10 +99,11 @@ count_differences(const struct cpu_prediction *lorenzo, unsigned dims,
     memcpy(stencil->differences, stencil->quants, 8 * row_nbytes);
     for (int d = 1; d < TERP_NDIMS; d++)
         if (dims >> d & 1)
-            stages->difference(stencil->differences, 4u >> (d - 1), 2,
-                               n << (d - 1));
+            stages->difference(
+                stencil->differences,
+                (struct cpu_axis){4u >> (d - 1), 2, n << (d - 1)});
     if (dims & 1)
-        stages->difference(last, 1, n, 1);
+        stages->difference(last, (struct cpu_axis){1, n, 1});
     stages->symbols_of_quants(last, n, lorenzo->quantizer.max_code,
                               stencil->symbols);
     for (uint64_t first = 0; first < n; first += TERP_LORENZO_RUN_NVALUES)
