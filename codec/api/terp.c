@@ -89,20 +89,17 @@ terp_decode(const void *src, uint64_t src_nbytes, void *dst,
             uint64_t dst_cap_nbytes, uint64_t *dst_nbytes_ret, int nthreads)
 {
     const struct terp_cpu_call call = {.nthreads = nthreads};
-    struct terp_frame frame;
-    const uint8_t *body;
-    uint64_t body_nbytes;
+    struct terp_stream stream;
 
     if (nthreads < 1)
         return TERP_ERR_ARGUMENT;
-    enum terp_status st =
-        terp_stream_open(src, src_nbytes, &frame, &body, &body_nbytes);
+    enum terp_status st = terp_stream_open(src, src_nbytes, &stream);
     if (st != TERP_OK)
         return st;
-    uint64_t dst_nbytes = terp_chunk_nbytes(&frame.chunk);
+    uint64_t dst_nbytes = terp_chunk_nbytes(&stream.frame.chunk);
     if (dst_nbytes > dst_cap_nbytes)
         return TERP_ERR_CAPACITY;
-    st = terp_stream_decode(&call, &frame, body, body_nbytes, dst);
+    st = terp_stream_decode(&call, &stream, dst);
     if (st == TERP_OK)
         *dst_nbytes_ret = dst_nbytes;
     return st;
