@@ -361,20 +361,6 @@ fill_values(uint8_t *values, uint64_t nvalues, const uint8_t *value,
         memcpy(values + i * nbytes, value, nbytes);
 }
 
-static void
-place_colors(struct list *lists, uint64_t nruns, const uint8_t *palette,
-             size_t nbytes, uint8_t *values)
-{
-    for (uint64_t i = 0; i < nruns; i++) {
-        uint64_t gap = next_number(&lists[TERP_SPECIALS_GAP]);
-        uint64_t n = next_number(&lists[TERP_SPECIALS_MORE]) + 1;
-        uint64_t color = next_number(&lists[TERP_SPECIALS_COLOR]);
-        values += gap * nbytes;
-        fill_values(values, n, palette + color * nbytes, nbytes);
-        values += n * nbytes;
-    }
-}
-
 void
 terp_cpu_specials_place(struct reader *reader, const struct terp_layout *layout,
                         int value_nbytes, const uint64_t *mask, void *values)
@@ -388,18 +374,17 @@ terp_cpu_specials_place(struct reader *reader, const struct terp_layout *layout,
     for (int field = 0; field < head.nfields; field++)
         lists[field] = list_at(reader, head.nruns);
     const uint8_t *words = reader->at;
-    if (head.ncolors > 1) {
-        place_colors(lists, head.nruns, words, nbytes, values);
-        return;
-    }
-    for (uint64_t end = 0;;) {
-        uint64_t begin = find_bit(&bits, end, true);
-        end = find_bit(&bits, begin, false);
-        if (begin == end)
-            return;
+    uint64_t begin, end = 0, color = 0;
+    while ((begin = find_bit(&bits, end, true)) < layout->nvalues) {
         uint8_t *at = (uint8_t *)values + begin * nbytes;
-        if (head.ncolors == 1) {
-            fill_values(at, end - begin, words, nbytes);
+        if (head.ncolors > 1) {
+            end = begin + next_number(&lists[TERP_SPECIALS_MORE]) + 1;
+            color = next_number(&lists[TERP_SPECIALS_COLOR]);
+        } else {
+            end = find_bit(&bits, begin, false);
+        }
+        if (head.ncolors > 0) {
+            fill_values(at, end - begin, words + color * nbytes, nbytes);
         } else {
             memcpy(at, words, (end - begin) * nbytes);
             words += (end - begin) * nbytes;
