@@ -28,18 +28,17 @@ struct weights {
 /* Makes rows [first, end) of the lattice that a level completes: its even
  * points and its own ones take turns. */
 static void
-interleave_rows(void *arg, int worker, uint64_t first, uint64_t end)
+interleave_rows(void *arg, struct cpu_share share)
 {
     const struct weights *w = arg;
     const struct terp_level *level = &w->layout->level[w->l];
     uint64_t fine[TERP_NDIMS], at[TERP_NDIMS];
     uint8_t half[2][BLOCK_NVALUES];
 
-    (void)worker;
     for (int d = 0; d < TERP_NDIMS; d++)
         fine[d] = level->neven[d] + level->nodd[d];
-    uint64_t brick = cpu_find_row(fine, first, at);
-    for (uint64_t row = first; row < end;
+    uint64_t brick = cpu_find_row(fine, share.first, at);
+    for (uint64_t row = share.first; row < share.end;
          row++, brick += cpu_next_row(fine, at)) {
         uint8_t *to = w->fine + row * fine[0];
         unsigned odd = 0;
@@ -343,12 +342,11 @@ count_groups(const uint8_t *groups, uint64_t n,
 }
 
 static void
-mark_pieces(void *arg, int worker, uint64_t first, uint64_t end)
+mark_pieces(void *arg, struct cpu_share share)
 {
     const struct sort *sort = arg;
 
-    (void)worker;
-    for (uint64_t p = first; p < end; p++) {
+    for (uint64_t p = share.first; p < share.end; p++) {
         struct piece *piece = &sort->pieces[p];
         struct cpu_boxes boxes;
         boxes_of_class(sort, piece->odd, &boxes);
@@ -494,12 +492,11 @@ restore_masked_row(void *arg, uint64_t at, uint64_t n)
 }
 
 static void
-move_pieces(void *arg, int worker, uint64_t first, uint64_t end)
+move_pieces(void *arg, struct cpu_share share)
 {
     const struct sort *sort = arg;
 
-    (void)worker;
-    for (uint64_t p = first; p < end; p++) {
+    for (uint64_t p = share.first; p < share.end; p++) {
         const struct piece *piece = &sort->pieces[p];
         uint64_t class_at = sort->layout->level[sort->l].class_at[piece->odd];
         struct cpu_boxes boxes;

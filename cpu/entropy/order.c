@@ -55,13 +55,12 @@ copy_row(void *arg, uint64_t at, uint64_t n)
 }
 
 static void
-copy_slabs(void *arg, int worker, uint64_t first, uint64_t end)
+copy_slabs(void *arg, struct cpu_share share)
 {
     const struct transfer *t = arg;
-    struct copy copy = {t, cpu_slab_begin(&t->boxes, first)};
+    struct copy copy = {t, cpu_slab_begin(&t->boxes, share.first)};
 
-    (void)worker;
-    for (uint64_t slab = first; slab < end; slab++)
+    for (uint64_t slab = share.first; slab < share.end; slab++)
         cpu_slab_walk(&t->boxes, slab, copy_row, &copy);
 }
 

@@ -252,12 +252,12 @@ scratch_of(const struct decoder *decoder, int worker)
 }
 
 static void
-decode_partitions(void *arg, int worker, uint64_t first, uint64_t end)
+decode_partitions(void *arg, struct cpu_share share)
 {
     const struct decoder *decoder = arg;
-    struct worker_scratch *scratch = scratch_of(decoder, worker);
+    struct worker_scratch *scratch = scratch_of(decoder, share.worker);
 
-    for (uint64_t p = first; p < end && !scratch->failed; p++)
+    for (uint64_t p = share.first; p < share.end && !scratch->failed; p++)
         scratch->failed = !decode_partition(decoder, scratch, p);
 }
 

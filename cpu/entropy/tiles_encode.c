@@ -166,14 +166,14 @@ count_tokens(struct encoder *encoder, int worker, uint64_t tile)
 }
 
 static void
-count_partitions(void *arg, int worker, uint64_t first, uint64_t end)
+count_partitions(void *arg, struct cpu_share share)
 {
     struct encoder *encoder = arg;
     struct cpu_tile_index *index = &encoder->index;
-    uint64_t stop = cpu_end_tile(index, end - 1);
+    uint64_t stop = cpu_end_tile(index, share.end - 1);
 
-    for (uint64_t tile = cpu_first_tile(first); tile < stop; tile++)
-        if (encoder->steps->count(encoder, worker, tile))
+    for (uint64_t tile = cpu_first_tile(share.first); tile < stop; tile++)
+        if (encoder->steps->count(encoder, share.worker, tile))
             index->nonzero[tile / 8] |= (uint8_t)(1u << (tile % 8));
 }
 
@@ -299,15 +299,14 @@ sum_lengths(struct cpu_tile_index *index)
 }
 
 static void
-encode_in_place(void *arg, int worker, uint64_t first, uint64_t end)
+encode_in_place(void *arg, struct cpu_share share)
 {
     const struct encoder *encoder = arg;
     const struct cpu_tile_index *index = &encoder->index;
     /* The encoder stores whole words, and would reach into the next tile. */
     uint8_t bytes[TERP_TOKENS_MAX_NBYTES + CPU_TOKENS_PADDING_NBYTES];
 
-    (void)worker;
-    for (uint64_t p = first; p < end; p++) {
+    for (uint64_t p = share.first; p < share.end; p++) {
         uint64_t stop = cpu_end_tile(index, p);
         uint8_t *at = encoder->payload + index->begin[p];
         for (uint64_t tile = cpu_first_tile(p); tile < stop; tile++) {
@@ -361,12 +360,12 @@ reduce_partition(struct encoder *encoder, int worker, uint64_t p,
 }
 
 static void
-encode_staged(void *arg, int worker, uint64_t first, uint64_t end)
+encode_staged(void *arg, struct cpu_share share)
 {
     struct encoder *encoder = arg;
     struct cpu_tile_index *index = &encoder->index;
 
-    for (uint64_t p = first; p < end; p++) {
+    for (uint64_t p = share.first; p < share.end; p++) {
         uint8_t *base = encoder->staging + p * STAGED_PARTITION_NBYTES;
         uint64_t nbytes = 0, stop = cpu_end_tile(index, p);
         for (uint64_t tile = cpu_first_tile(p); tile < stop; tile++) {
@@ -377,7 +376,7 @@ encode_staged(void *arg, int worker, uint64_t first, uint64_t end)
             nbytes += index->nbytes[tile];
         }
         if (terp_coding_reduces(encoder->coding) && nbytes > 0)
-            nbytes = reduce_partition(encoder, worker, p, base, nbytes);
+            nbytes = reduce_partition(encoder, share.worker, p, base, nbytes);
         index->begin[p + 1] = nbytes;
     }
 }

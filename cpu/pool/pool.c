@@ -49,13 +49,15 @@ struct cpu_pool {
 static void
 do_ranges(struct cpu_pool *pool, int id)
 {
-    uint64_t share = pool->nitems / pool->nranges;
+    uint64_t least = pool->nitems / pool->nranges;
     uint64_t rest = pool->nitems % pool->nranges;
     uint64_t i;
 
     while ((i = atomic_fetch_add(&pool->next, 1)) < pool->nranges) {
-        uint64_t first = i * share + (i < rest ? i : rest);
-        pool->task(pool->arg, id, first, first + share + (i < rest ? 1 : 0));
+        uint64_t first = i * least + (i < rest ? i : rest);
+        pool->task(
+            pool->arg,
+            (struct cpu_share){id, first, first + least + (i < rest ? 1 : 0)});
     }
 }
 
@@ -181,7 +183,7 @@ terp_cpu_pool_run(struct cpu_pool *pool, cpu_task *task, void *arg,
     if (terp_cpu_pool_nworkers(pool) == 1 || nitems < min_nitems ||
         nitems <= 1) {
         if (nitems > 0)
-            task(arg, 0, 0, nitems);
+            task(arg, (struct cpu_share){0, 0, nitems});
         return;
     }
     pool->task = task;
@@ -207,12 +209,11 @@ terp_cpu_pool_run(struct cpu_pool *pool, cpu_task *task, void *arg,
 /* Each page is the work of one worker: two that meet in a page that is not
  * there yet would both clear one. */
 static void
-touch_pages(void *arg, int id, uint64_t first, uint64_t end)
+touch_pages(void *arg, struct cpu_share share)
 {
     volatile char *memory = arg;
 
-    (void)id;
-    for (uint64_t page = first; page < end; page++)
+    for (uint64_t page = share.first; page < share.end; page++)
         memory[page * LARGE_PAGE_NBYTES] = 0;
 }
 

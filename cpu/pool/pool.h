@@ -7,10 +7,15 @@
 
 struct cpu_pool;
 
-/* Does items [first, end) of a task as worker `id` of the pool, which calls it
- * for any number of ranges. */
+/* Items [first, end) of a task, for worker `worker` of the pool. */
+struct cpu_share {
+    int worker;
+    uint64_t first, end;
+};
+
+/* Does a share. The pool calls it for any number of them. */
 typedef void
-cpu_task(void *arg, int id, uint64_t first, uint64_t end);
+cpu_task(void *arg, struct cpu_share share);
 
 /* A pool of at most `nthreads` workers; the calling thread is worker 0. A pool
  * does without threads that the system refuses, so this never fails; NULL is a

@@ -14,17 +14,16 @@ struct transfer {
 
 /* Rows [first, end) of a class. */
 static void
-transfer_rows(void *arg, int id, uint64_t first, uint64_t end)
+transfer_rows(void *arg, struct cpu_share share)
 {
     const struct transfer *transfer = arg;
     const struct terp_level *level = &transfer->layout->level[transfer->l];
     uint64_t extent[TERP_NDIMS], at[TERP_NDIMS];
 
-    (void)id;
     for (int d = 0; d < TERP_NDIMS; d++)
         extent[d] = terp_class_extent(level, transfer->odd, d);
-    uint64_t brick = cpu_find_row(extent, first, at);
-    for (uint64_t row = first; row < end;
+    uint64_t brick = cpu_find_row(extent, share.first, at);
+    for (uint64_t row = share.first; row < share.end;
          row++, brick += cpu_next_row(extent, at)) {
         uint64_t begin = cpu_row_begin(transfer->layout, transfer->l,
                                        transfer->odd, brick, at);

@@ -120,14 +120,14 @@ struct sampling {
 };
 
 static void
-sample_stretches(void *arg, int id, uint64_t first, uint64_t end)
+sample_stretches(void *arg, struct cpu_share share)
 {
     const struct sampling *sampling = arg;
     const uint64_t *all = sampling->lorenzo->layout->dims;
-    struct stencil *stencil = &sampling->stencils[id];
+    struct stencil *stencil = &sampling->stencils[share.worker];
     uint64_t per_row = div_up(all[0], TERP_LORENZO_NVALUES);
 
-    for (uint64_t k = first; k < end; k++) {
+    for (uint64_t k = share.first; k < share.end; k++) {
         uint64_t i = sampling->every / 2 + k * sampling->every;
         uint64_t x = i % per_row * TERP_LORENZO_NVALUES;
         stencil->n = min_u64(TERP_LORENZO_NVALUES, all[0] - x);

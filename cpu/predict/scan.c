@@ -35,12 +35,11 @@ scan_values(const struct scan *scan, uint64_t at, uint64_t nvalues,
 }
 
 static void
-scan_parts(void *arg, int id, uint64_t first, uint64_t end)
+scan_parts(void *arg, struct cpu_share share)
 {
     struct scan *scan = arg;
 
-    (void)id;
-    for (uint64_t p = first; p < end; p++) {
+    for (uint64_t p = share.first; p < share.end; p++) {
         uint64_t at = p * scan->part_nvalues;
         scan_values(scan, at, min_u64(scan->part_nvalues, scan->nvalues - at),
                     &scan->part[p]);
@@ -66,15 +65,14 @@ scan_all(struct scan *scan)
 /* Probes values that are not extreme, until it is known of either extreme that
  * some value is near: in most chunks the first values show it. */
 static void
-probe_inner(void *arg, int id, uint64_t first, uint64_t end)
+probe_inner(void *arg, struct cpu_share share)
 {
     struct scan *scan = arg;
     double min = scan->stats.min, max = scan->stats.max;
-    uint64_t stop = min_u64(end * scan->part_nvalues, scan->nvalues);
+    uint64_t stop = min_u64(share.end * scan->part_nvalues, scan->nvalues);
     struct cpu_stats inner;
 
-    (void)id;
-    for (uint64_t at = first * scan->part_nvalues; at < stop;
+    for (uint64_t at = share.first * scan->part_nvalues; at < stop;
          at += PROBE_NVALUES) {
         if (atomic_load(&scan->near_min) && atomic_load(&scan->near_max))
             return;

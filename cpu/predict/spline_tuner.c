@@ -180,15 +180,13 @@ struct planning {
 
 /* A worker takes the next level that none has taken. */
 static void
-plan_levels(void *arg, int id, uint64_t first, uint64_t end)
+plan_levels(void *arg, struct cpu_share share)
 {
     struct planning *planning = arg;
     struct cpu_prediction *spline = planning->spline;
-    uint16_t *rows = planning->rows + (uint64_t)id * ROWS_CAPACITY;
+    uint16_t *rows = planning->rows + (uint64_t)share.worker * ROWS_CAPACITY;
     int l;
 
-    (void)first;
-    (void)end;
     while ((l = atomic_fetch_add(&planning->next, 1)) <=
            spline->layout->nlevels)
         planning->cost[l] = plan_level(spline, l, rows, &spline->plan[l]);

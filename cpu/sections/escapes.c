@@ -66,12 +66,11 @@ number_at(const struct job *job, uint64_t i, uint64_t *number_ret)
 }
 
 static void
-count_parts(void *arg, int id, uint64_t first, uint64_t end)
+count_parts(void *arg, struct cpu_share share)
 {
     struct job *job = arg;
 
-    (void)id;
-    for (uint64_t p = first; p < end; p++) {
+    for (uint64_t p = share.first; p < share.end; p++) {
         struct part part = {.fits = true};
         uint64_t stop = part_end(job, p);
         for (uint64_t i = next_escape(job, p * job->part_nvalues, stop);
@@ -108,12 +107,11 @@ count_escapes(const struct cpu_prediction *prediction, bool on_grid,
 }
 
 static void
-write_parts(void *arg, int id, uint64_t first, uint64_t end)
+write_parts(void *arg, struct cpu_share share)
 {
     const struct job *job = arg;
 
-    (void)id;
-    for (uint64_t p = first; p < end; p++) {
+    for (uint64_t p = share.first; p < share.end; p++) {
         uint64_t i = p * job->part_nvalues, stop = part_end(job, p);
         uint8_t *at = job->to + job->part[p].before * (uint64_t)job->nbytes;
         for (uint64_t left = job->part[p].nescapes; left > 0; left--, i++) {
@@ -172,13 +170,12 @@ terp_cpu_escapes_read(struct reader *reader, uint64_t nvalues, int value_nbytes,
 }
 
 static void
-place_parts(void *arg, int id, uint64_t first, uint64_t end)
+place_parts(void *arg, struct cpu_share share)
 {
     const struct job *job = arg;
     const struct cpu_stages *stages = job->prediction->stages;
 
-    (void)id;
-    for (uint64_t p = first; p < end; p++) {
+    for (uint64_t p = share.first; p < share.end; p++) {
         uint64_t i = p * job->part_nvalues, stop = part_end(job, p);
         const uint8_t *at =
             job->from + job->part[p].before * (uint64_t)job->nbytes;
