@@ -110,7 +110,7 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
     chunk->rank = (src[5] & 3) + 1;
     chunk->big_endian = src[5] & LAYOUT_BIG_ENDIAN;
     chunk->stack = src[5] & LAYOUT_STACK;
-    if (type > TERP_BYTES || src[TERP_FRAME_CODING_AT] > TERP_CODING_RATIO ||
+    if (type > TERP_BYTES || src[TERP_FRAME_CODING_AT] >= TERP_NCODINGS ||
         prediction >= TERP_NPREDICTIONS ||
         (src[TERP_FRAME_PREDICTION_AT] &
          ~(TERP_FRAME_PREDICTION | TERP_FRAME_SPECIALS)))
