@@ -12,7 +12,7 @@ import numpy as np
 
 from common import PROJECT, fail, terp_version
 
-HEADER = PROJECT / "filter" / "h5z_terp.h"
+HEADER = PROJECT / "filter" / "plugin" / "h5z_terp.h"
 TERP_ID = int(re.search(r"#define H5Z_FILTER_TERP (\d+)",
                         HEADER.read_text())[1])
 # The mode word: doc/cd_values.md.

@@ -5,40 +5,18 @@
 
 #include "codec/engine.h"
 #include "codec/format/bytes.h"
+#include "codec/model/domain.h"
 #include "cpu/entropy/contexts.h"
+#include "cpu/entropy/order.h"
 #include "cpu/entropy/tiles.h"
-#include "cpu/pool/memory.h"
 #include "cpu/predict/deinterleave.h"
 #include "cpu/predict/predictor.h"
-#include "cpu/predict/scan.h"
 #include "cpu/sections/escapes.h"
 #include "cpu/sections/specials.h"
-
-static const struct cpu_stages *
-stages_of(enum terp_type type)
-{
-    return type == TERP_FLOAT32 ? &terp_cpu_stages_f32 : &terp_cpu_stages_f64;
-}
-
-static uint64_t
-nvalues_of(const struct terp_chunk *chunk)
-{
-    return terp_chunk_nbytes(chunk) /
-           (uint64_t)stages_of(chunk->type)->value_nbytes;
-}
 
 /* A thread that has fewer values to decode than this, 0.2 ms of work, waits
  * longer than it works. */
 #define THREAD_MIN_NVALUES (UINT64_C(1) << 17)
-
-static struct cpu_pool *
-make_pool(const struct terp_chunk *chunk, const struct terp_cpu_call *call)
-{
-    return terp_cpu_pool_make(
-        (int)min_u64((uint64_t)call->nthreads,
-                     nvalues_of(chunk) / THREAD_MIN_NVALUES),
-        call->allocator);
-}
 
 /* By memcpy: the values are of a floating type, and may be anywhere. */
 static void
@@ -60,328 +38,373 @@ swap_values(void *values, uint64_t nvalues, int value_nbytes)
     }
 }
 
-/* ---- encoding ---- */
-
-struct encode {
-    const struct terp_params *params;
-    const struct terp_chunk *chunk;
-    const struct cpu_stages *stages;
-    struct cpu_pool *pool;
-    uint64_t nvalues;
-    const void *values; /* in the host's byte order */
-    void *swapped;
-    struct cpu_fills fills;
-    struct cpu_stats stats;
-    double bound;    /* absolute */
-    bool is_constant;
-    double constant; /* of a constant chunk */
-    int step_slack_log2;
-    struct terp_chunk domain;
-    enum terp_domain_verdict verdict;
-
-    /* of one stream of the chunk, in one domain */
+/* A chunk on its way. */
+struct job {
     struct terp_frame frame;
     struct terp_layout layout;
     const struct cpu_predictor *predictor; /* NULL: the chunk is constant */
     struct cpu_prediction prediction;
+    void *dst;
+
+    /* encode */
+    const struct terp_params *params;
+    void *swapped; /* values in the host's byte order, where they were not */
+    struct cpu_fills fills;
+    struct cpu_stats stats;
+    double constant; /* of a constant chunk */
+    int step_slack_log2;
+    double step;
+    struct terp_chunk domain;
+    enum terp_domain_verdict verdict;
     struct writer writer;
+    uint64_t *dst_nbytes;
+
+    /* decode */
+    struct reader reader;
+    const uint8_t *constant_at;
+    struct reader specials; /* its section, whose values are placed last */
+    struct cpu_escape_section escapes;
 };
 
 typedef enum terp_status
-encode_step(struct encode *e);
+job_step(struct job *job);
+
+static struct job *
+make_job(const struct terp_frame *frame)
+{
+    struct job *job = calloc(1, sizeof *job);
+
+    if (job == NULL)
+        return NULL;
+    job->frame = *frame;
+    terp_layout_make(&frame->domain, &job->layout);
+    job->prediction.layout = &job->layout;
+    job->prediction.stages = frame->chunk.type == TERP_FLOAT32
+                                 ? &terp_cpu_stages_f32
+                                 : &terp_cpu_stages_f64;
+    return job;
+}
+
+/* Up to a NULL. */
+static enum terp_status
+take_steps(struct job *job, job_step *const *steps)
+{
+    enum terp_status st = TERP_OK;
+
+    for (int i = 0; st == TERP_OK && steps[i] != NULL; i++)
+        st = steps[i](job);
+    return st;
+}
+
+static void
+free_prediction(struct cpu_prediction *p)
+{
+    terp_cpu_prediction_free(p);
+    free(p->mask);
+    p->mask = NULL;
+}
+
+/* Takes the steps and frees the job. */
+static enum terp_status
+do_steps(struct job *job, job_step *const *steps,
+         const struct terp_cpu_call *call)
+{
+    struct cpu_prediction *p = &job->prediction;
+    fenv_t host;
+
+    fegetenv(&host);
+    fesetenv(FE_DFL_ENV);
+    p->pool = terp_cpu_pool_make(
+        (int)min_u64((uint64_t)call->nthreads,
+                     job->layout.nvalues / THREAD_MIN_NVALUES),
+        call->allocator);
+    enum terp_status st = take_steps(job, steps);
+    free_prediction(p);
+    terp_cpu_memory_free(p->pool, job->swapped);
+    terp_cpu_pool_free(p->pool);
+    free(job);
+    fesetenv(&host);
+    return st;
+}
+
+/* ---- encoding ---- */
 
 static enum terp_status
-swap_source(struct encode *e)
+swap_source(struct job *job)
 {
-    uint64_t chunk_nbytes = terp_chunk_nbytes(e->chunk);
+    struct cpu_prediction *p = &job->prediction;
+    uint64_t chunk_nbytes = terp_chunk_nbytes(&job->frame.chunk);
 
-    if (!e->chunk->big_endian)
+    if (!job->frame.chunk.big_endian)
         return TERP_OK;
-    e->swapped = malloc(chunk_nbytes);
-    if (e->swapped == NULL)
+    job->swapped = terp_cpu_memory_make(p->pool, chunk_nbytes);
+    if (job->swapped == NULL)
         return TERP_ERR_MEMORY;
-    memcpy(e->swapped, e->values, chunk_nbytes);
-    swap_values(e->swapped, e->nvalues, e->stages->value_nbytes);
-    e->values = e->swapped;
+    memcpy(job->swapped, p->values, chunk_nbytes);
+    swap_values(job->swapped, job->layout.nvalues, p->stages->value_nbytes);
+    p->values = job->swapped;
     return TERP_OK;
 }
 
 /* Special values, the range of the others, and the bound that follows. */
 static enum terp_status
-scan(struct encode *e)
+scan(struct job *job)
 {
-    const struct terp_params *params = e->params;
-    const struct cpu_stats *stats = &e->stats;
-    int value_nbytes = e->stages->value_nbytes;
+    const struct terp_params *params = job->params;
+    struct cpu_prediction *p = &job->prediction;
+    const struct cpu_stats *stats = &job->stats;
+    struct terp_frame *frame = &job->frame;
 
     for (int i = 0; i < TERP_NFILLS; i++)
-        e->fills.bits[i] = e->stages->negative_zero_bits;
+        job->fills.bits[i] = p->stages->negative_zero_bits;
     if (params->has_fill)
-        e->fills.bits[0] = params->fill_bits;
-    terp_cpu_scan(e->pool, e->stages, e->values, e->nvalues, &e->fills,
-                  &e->stats);
-    e->bound = terp_absolute_bound(params->bound_mode, params->bound,
-                                   stats->min, stats->max);
-    e->is_constant = terp_find_constant(stats->min, stats->max,
-                                        stats->nspecials == e->nvalues,
-                                        e->bound, value_nbytes, &e->constant);
-    if (e->is_constant)
+        job->fills.bits[0] = params->fill_bits;
+    terp_cpu_scan(p, &job->fills, &job->stats);
+    frame->bound = terp_absolute_bound(params->bound_mode, params->bound,
+                                       stats->min, stats->max);
+    frame->coding = TERP_CODING_CONSTANT;
+    if (terp_find_constant(
+            stats->min, stats->max, stats->nspecials == job->layout.nvalues,
+            frame->bound, p->stages->value_nbytes, &job->constant))
         return TERP_OK;
-    e->step_slack_log2 =
-        terp_step_slack_of(e->bound, stats->min, stats->max, value_nbytes);
+    frame->coding = terp_coding_of(params->pipeline);
+    job->step_slack_log2 = terp_step_slack_of(
+        frame->bound, stats->min, stats->max, p->stages->value_nbytes);
+    job->step = terp_step_of(frame->bound, job->step_slack_log2);
     /* A range may be larger than any double. */
-    return is_bound(e->bound) ? TERP_OK : TERP_ERR_CAPACITY;
-}
-
-static double
-step_of(const struct encode *e)
-{
-    return terp_step_of(e->bound, e->step_slack_log2);
+    return is_bound(frame->bound) ? TERP_OK : TERP_ERR_CAPACITY;
 }
 
 static void
 lag_errors(void *arg, uint64_t lag,
            struct terp_lag_errors errors_ret[TERP_DOMAIN_NSAMPLES])
 {
-    const struct encode *e = arg;
+    const struct job *job = arg;
+    const struct cpu_prediction *p = &job->prediction;
 
-    e->stages->lag_errors(e->values, e->nvalues, &e->fills, 1 / step_of(e), lag,
-                          errors_ret);
+    p->stages->lag_errors(p->values, job->layout.nvalues, &job->fills,
+                          1 / job->step, lag, errors_ret);
 }
 
 static enum terp_status
-find_domain(struct encode *e)
+find_domain(struct job *job)
 {
-    e->domain = *e->chunk;
-    return e->is_constant ||
-                   !terp_domain_is_open(e->chunk, e->nvalues, e->params)
-               ? TERP_OK
-               : terp_domain_find(e->chunk,
-                                  terp_price_of_anchor(e->stats.min,
-                                                       e->stats.max,
-                                                       step_of(e)),
-                                  lag_errors, e, &e->domain, &e->verdict);
-}
+    const struct terp_chunk *chunk = &job->frame.chunk;
 
-static enum terp_status
-make_mask(struct encode *e)
-{
-    if (e->is_constant && !e->frame.has_specials)
+    job->domain = *chunk;
+    if (job->frame.coding == TERP_CODING_CONSTANT ||
+        !terp_domain_is_open(chunk, job->layout.nvalues, job->params))
         return TERP_OK;
-    e->prediction.mask = calloc(div_up(e->nvalues, 64), 8);
-    if (e->prediction.mask == NULL)
+    uint32_t anchor_price =
+        terp_price_of_anchor(job->stats.min, job->stats.max, job->step);
+    return terp_domain_find(chunk, anchor_price, lag_errors, job, &job->domain,
+                            &job->verdict);
+}
+
+static enum terp_status
+make_mask(struct job *job)
+{
+    struct cpu_prediction *p = &job->prediction;
+    uint64_t nvalues = job->layout.nvalues;
+
+    if (job->frame.coding == TERP_CODING_CONSTANT && p->nspecials == 0)
+        return TERP_OK;
+    p->mask = calloc(div_up(nvalues, 64), 8);
+    if (p->mask == NULL)
         return TERP_ERR_MEMORY;
-    if (e->stats.nspecials > 0)
-        e->stages->mask(e->values, 0, e->nvalues, &e->fills,
-                        e->prediction.mask);
+    if (p->nspecials > 0)
+        p->stages->mask(p->values, 0, nvalues, &job->fills, p->mask);
     return TERP_OK;
 }
 
 static double
-reference_of(const struct encode *e)
+reference_of(const struct job *job)
 {
+    const struct cpu_prediction *p = &job->prediction;
     struct cpu_stats first;
 
-    e->stages->scan(e->values, 1, &e->fills, &first);
-    return terp_reference_of(first.min, first.nspecials > 0, e->stats.min,
-                             e->stats.max, e->stages->value_nbytes);
+    p->stages->scan(p->values, 1, &job->fills, &first);
+    return terp_reference_of(first.min, first.nspecials > 0, job->stats.min,
+                             job->stats.max, p->stages->value_nbytes);
 }
 
 static enum terp_status
-choose_predictor(struct encode *e)
+choose_predictor(struct job *job)
 {
-    const struct cpu_stats *stats = &e->stats;
-    double step = step_of(e);
+    struct cpu_prediction *p = &job->prediction;
 
-    if (e->is_constant)
+    if (job->frame.coding == TERP_CODING_CONSTANT)
         return TERP_OK;
-    e->prediction = (struct cpu_prediction){
-        .stages = e->stages,
-        .layout = &e->layout,
-        .pool = e->pool,
-        .quantizer = {.step = step,
-                      .grid_step = step,
-                      .bound = e->bound,
-                      .max_code = terp_coding_max_code(e->frame.coding),
-                      .has_specials = stats->nspecials > 0,
-                      .reference = reference_of(e)},
-        .values = e->values,
-        .fills = stats->nspecials > 0 ? &e->fills : NULL,
-        .mask = e->prediction.mask,
-        .nspecials = stats->nspecials};
-    enum terp_status st = terp_cpu_prediction_make(&e->prediction);
+    p->quantizer = (struct cpu_quantizer){
+        .step = job->step,
+        .grid_step = job->step,
+        .bound = job->frame.bound,
+        .max_code = terp_coding_max_code(job->frame.coding),
+        .has_specials = p->nspecials > 0,
+        .reference = reference_of(job)};
+    p->fills = p->nspecials > 0 ? &job->fills : NULL;
+    enum terp_status st = terp_cpu_prediction_make(p);
     if (st == TERP_OK)
-        st = terp_cpu_predictor_choose(&e->prediction, e->params->predictor,
-                                       &e->frame.prediction);
-    e->predictor = terp_cpu_predictors[e->frame.prediction];
+        st = terp_cpu_predictor_choose(p, job->params->predictor,
+                                       &job->frame.prediction);
+    job->predictor = terp_cpu_predictors[job->frame.prediction];
     return st;
 }
 
 static enum terp_status
-quantize(struct encode *e)
+quantize(struct job *job)
 {
-    if (e->predictor == NULL)
+    if (job->predictor == NULL)
         return TERP_OK;
-    e->predictor->quantize(&e->prediction);
-    e->frame.has_specials = e->prediction.nspecials > 0;
+    job->predictor->quantize(&job->prediction);
+    job->frame.has_specials = job->prediction.nspecials > 0;
     return TERP_OK;
 }
 
-/* The frame, and the model or the constant. */
+/* The frame, and the model or the constant. Any frame fits what a caller has
+ * room for. */
 static enum terp_status
-write_head(struct encode *e)
+write_head(struct job *job)
 {
-    uint8_t frame[TERP_FRAME_MAX_NBYTES];
-    int nbytes = terp_frame_write(&e->frame, frame);
-    uint8_t *at = writer_take(&e->writer, (uint64_t)nbytes);
+    const struct cpu_stages *stages = job->prediction.stages;
+    struct writer *writer = &job->writer;
 
-    if (at != NULL)
-        memcpy(at, frame, (size_t)nbytes);
-    if (e->predictor == NULL) {
-        write_le(&e->writer, cpu_value_bits(e->stages, e->constant),
-                 e->stages->value_nbytes);
+    writer_take(writer, (uint64_t)terp_frame_write(&job->frame, writer->at));
+    if (job->predictor == NULL) {
+        write_le(writer, cpu_value_bits(stages, job->constant),
+                 stages->value_nbytes);
         return TERP_OK;
     }
-    write_le(&e->writer, (uint64_t)e->step_slack_log2, 1);
-    e->predictor->write_model(&e->prediction, &e->writer);
+    write_le(writer, (uint64_t)job->step_slack_log2, 1);
+    job->predictor->write_model(&job->prediction, writer);
     return TERP_OK;
 }
 
 static enum terp_status
-write_specials(struct encode *e)
+write_specials(struct job *job)
 {
-    return e->frame.has_specials
-               ? terp_cpu_specials_write(&e->writer, e->prediction.mask,
-                                         e->values, &e->layout,
-                                         e->stages->value_nbytes)
+    const struct cpu_prediction *p = &job->prediction;
+
+    return job->frame.has_specials
+               ? terp_cpu_specials_write(&job->writer, p->mask, p->values,
+                                         &job->layout, p->stages->value_nbytes)
                : TERP_OK;
 }
 
-/* A chunk's symbols, with the words beside them that escaped. */
-static struct cpu_escapes
-escapes_of(const struct cpu_prediction *prediction,
-           const struct cpu_predictor *predictor)
-{
-    return (struct cpu_escapes){
-        .pool = prediction->pool,
-        .stages = prediction->stages,
-        .quantizer = predictor->has_grid ? &prediction->quantizer : NULL,
-        .symbols = prediction->symbols,
-        .nvalues = prediction->layout->nvalues,
-        .raw = prediction->work};
-}
-
 static enum terp_status
-write_escapes(struct encode *e)
+write_escapes(struct job *job)
 {
-    if (e->predictor != NULL) {
-        struct cpu_escapes escapes = escapes_of(&e->prediction, e->predictor);
-        terp_cpu_escapes_write(&escapes, &e->writer);
-    }
+    if (job->predictor != NULL)
+        terp_cpu_escapes_write(&job->prediction,
+                               terp_prediction_has_grid(job->frame.prediction),
+                               &job->writer);
     return TERP_OK;
 }
 
 /* Symbols to tile order, or context order. The values have served: symbols in
  * another order take their place. */
 static enum terp_status
-write_tiles(struct encode *e)
+write_tiles(struct job *job)
 {
-    uint16_t *symbols = e->prediction.symbols, *tiled = e->prediction.work;
+    const struct cpu_prediction *p = &job->prediction;
+    const struct terp_frame *frame = &job->frame;
+    uint16_t *symbols = p->symbols, *tiled = p->work;
     enum terp_status st = TERP_OK;
 
-    if (e->predictor == NULL)
+    if (job->predictor == NULL)
         return TERP_OK;
-    uint8_t *scratch = (uint8_t *)(tiled + e->layout.nvalues);
-    if (terp_coding_has_contexts(e->frame.coding)) {
-        if (e->predictor->order == CPU_ORDER_RASTER) {
-            terp_cpu_deinterleave_symbols(e->pool, &e->layout, symbols, tiled);
-            symbols = tiled;
-            tiled = e->prediction.symbols;
-        }
-        st = terp_cpu_context_sort(e->pool, &e->layout,
-                                   e->frame.has_specials ? e->prediction.mask
-                                                         : NULL,
-                                   symbols, scratch, tiled);
+    if (!terp_coding_has_contexts(frame->coding)) {
+        terp_cpu_order_tiles(p->pool, &job->layout, frame->prediction, symbols,
+                             tiled, true);
     } else {
-        terp_cpu_order_into_tiles(e->pool, &e->layout, e->predictor->order,
-                                  symbols, tiled);
+        uint8_t *scratch = (uint8_t *)(tiled + job->layout.nvalues);
+        if (terp_prediction_is_raster(frame->prediction)) {
+            terp_cpu_order_levels(p->pool, &job->layout, symbols, tiled, true);
+            symbols = tiled;
+            tiled = p->symbols;
+        }
+        st = terp_cpu_order_contexts(p->pool, &job->layout,
+                                     frame->has_specials ? p->mask : NULL,
+                                     symbols, scratch, tiled, true);
     }
     return st == TERP_OK
-               ? terp_cpu_tiles_encode(e->pool, e->frame.coding, tiled,
-                                       e->layout.nvalues, &e->writer)
+               ? terp_cpu_tiles_encode(p->pool, frame->coding, tiled,
+                                       job->layout.nvalues, &job->writer)
                : st;
 }
 
-static encode_step *const chunk_steps[] = {swap_source, scan, find_domain,
-                                           NULL};
-
-/* A step does nothing where it does not apply to a constant chunk. */
-static encode_step *const stream_steps[] = {
+/* Those of one stream. A step does nothing where it does not apply to a constant
+ * chunk. */
+static job_step *const stream_steps[] = {
     make_mask,      choose_predictor, quantize,    write_head,
     write_specials, write_escapes,    write_tiles, NULL};
 
+/* Writes the stream of the chunk in a domain, in less than `cap_nbytes`, which
+ * a frame fits. */
 static enum terp_status
-run_steps(struct encode *e, encode_step *const *steps)
+encode_in(struct job *job, const struct terp_chunk *domain, uint8_t *dst,
+          uint64_t cap_nbytes)
 {
-    enum terp_status st = TERP_OK;
+    struct cpu_prediction *p = &job->prediction;
 
-    for (int i = 0; st == TERP_OK && steps[i] != NULL; i++)
-        st = steps[i](e);
-    return st;
+    terp_layout_make(domain, &job->layout);
+    job->frame.domain = *domain;
+    job->frame.has_specials = job->stats.nspecials > 0;
+    job->predictor = NULL;
+    p->nspecials = job->stats.nspecials;
+    job->writer = (struct writer){dst, dst + cap_nbytes - 1, false};
+    enum terp_status st = take_steps(job, stream_steps);
+    free_prediction(p);
+    *job->dst_nbytes = (uint64_t)(job->writer.at - dst);
+    return st == TERP_OK && job->writer.overflow ? TERP_ERR_CAPACITY : st;
 }
 
-/* Codes the chunk in a domain, in less than `cap_nbytes`. */
+/* In the chunk's own domain and in the one that was found: keeps the smaller
+ * stream. */
 static enum terp_status
-encode_in(struct encode *e, const struct terp_chunk *domain, uint8_t *dst,
-          uint64_t cap_nbytes, uint64_t *dst_nbytes_ret)
+encode_both(struct job *job, uint64_t cap_nbytes)
 {
-    e->frame = (struct terp_frame){.chunk = *e->chunk,
-                                   .domain = *domain,
-                                   .coding =
-                                       e->is_constant
-                                           ? TERP_CODING_CONSTANT
-                                           : terp_coding_of(e->params->pipeline),
-                                   .has_specials = e->stats.nspecials > 0,
-                                   .bound = e->bound};
-    e->predictor = NULL;
-    e->prediction = (struct cpu_prediction){.mask = NULL};
-    e->writer = (struct writer){dst, dst + cap_nbytes - 1, false};
-    terp_layout_make(domain, &e->layout);
-    enum terp_status st = run_steps(e, stream_steps);
-    if (st == TERP_OK && e->writer.overflow)
-        st = TERP_ERR_CAPACITY;
-    *dst_nbytes_ret = (uint64_t)(e->writer.at - dst);
-    terp_cpu_prediction_free(&e->prediction);
-    free(e->prediction.mask);
-    return st;
-}
+    struct cpu_pool *pool = job->prediction.pool;
+    enum terp_status st =
+        encode_in(job, &job->frame.chunk, job->dst, cap_nbytes);
 
-/* In the domain that was found, and if that is not sure, in the chunk's own:
- * the smaller stream is kept. */
-static enum terp_status
-encode_domains(struct encode *e, uint8_t *dst, uint64_t cap_nbytes,
-               uint64_t *dst_nbytes_ret)
-{
-    uint64_t own_nbytes = cap_nbytes, other_nbytes;
-
-    if (e->verdict != TERP_DOMAIN_TRY)
-        return encode_in(e, &e->domain, dst, cap_nbytes, dst_nbytes_ret);
-    enum terp_status st = encode_in(e, e->chunk, dst, cap_nbytes, &own_nbytes);
-    if (st == TERP_ERR_CAPACITY)
-        own_nbytes = cap_nbytes;
-    else if (st != TERP_OK)
+    if (st != TERP_OK && st != TERP_ERR_CAPACITY)
         return st;
-    uint8_t *other = terp_cpu_memory_make(e->pool, own_nbytes);
+    uint64_t own_nbytes = st == TERP_OK ? *job->dst_nbytes : cap_nbytes;
+    uint8_t *other =
+        terp_cpu_memory_make(pool, own_nbytes + TERP_FRAME_MAX_NBYTES);
     if (other == NULL)
         return TERP_ERR_MEMORY;
-    enum terp_status tried =
-        encode_in(e, &e->domain, other, own_nbytes, &other_nbytes);
-    if (tried == TERP_OK)
-        memcpy(dst, other, other_nbytes);
-    terp_cpu_memory_free(e->pool, other);
-    *dst_nbytes_ret = tried == TERP_OK ? other_nbytes : own_nbytes;
-    return tried == TERP_ERR_CAPACITY ? st : tried;
+    enum terp_status tried = encode_in(job, &job->domain, other,
+                                       own_nbytes + TERP_FRAME_MAX_NBYTES);
+    if (tried == TERP_OK && *job->dst_nbytes < own_nbytes) {
+        memcpy(job->dst, other, *job->dst_nbytes);
+        st = TERP_OK;
+    } else {
+        *job->dst_nbytes = own_nbytes;
+    }
+    terp_cpu_memory_free(pool, other);
+    return tried == TERP_OK || tried == TERP_ERR_CAPACITY ? st : tried;
 }
+
+static enum terp_status
+encode_domains(struct job *job)
+{
+    const struct terp_frame raw = {.chunk = job->frame.chunk};
+    uint64_t cap_nbytes =
+        (uint64_t)terp_frame_nbytes(&raw) + terp_chunk_nbytes(&raw.chunk);
+    enum terp_status st =
+        job->verdict == TERP_DOMAIN_TRY
+            ? encode_both(job, cap_nbytes)
+            : encode_in(job, &job->domain, job->dst, cap_nbytes);
+
+    if (st == TERP_OK)
+        terp_frame_seal(job->dst, *job->dst_nbytes);
+    return st;
+}
+
+static job_step *const encode_steps[] = {swap_source, scan, find_domain,
+                                         encode_domains, NULL};
 
 enum terp_status
 terp_cpu_encode(const struct terp_cpu_call *call,
@@ -389,192 +412,160 @@ terp_cpu_encode(const struct terp_cpu_call *call,
                 const struct terp_chunk *chunk, const void *src, uint8_t *dst,
                 uint64_t *dst_nbytes_ret)
 {
-    struct encode *e = calloc(1, sizeof *e);
-    struct terp_frame raw = {.chunk = *chunk, .coding = TERP_CODING_RAW};
-    uint64_t raw_nbytes =
-        (uint64_t)terp_frame_nbytes(&raw) + terp_chunk_nbytes(chunk);
-    fenv_t host;
+    const struct terp_frame frame = {.chunk = *chunk, .domain = *chunk};
+    struct job *job = make_job(&frame);
 
-    if (e == NULL)
+    if (job == NULL)
         return TERP_ERR_MEMORY;
-    fegetenv(&host);
-    fesetenv(FE_DFL_ENV);
-    e->params = params;
-    e->chunk = chunk;
-    e->stages = stages_of(chunk->type);
-    e->nvalues = nvalues_of(chunk);
-    e->values = src;
-    e->pool = make_pool(chunk, call);
-    enum terp_status st = run_steps(e, chunk_steps);
-    if (st == TERP_OK)
-        st = encode_domains(e, dst, raw_nbytes, dst_nbytes_ret);
-    if (st == TERP_OK)
-        terp_frame_seal(dst, *dst_nbytes_ret);
-    terp_cpu_memory_free(e->pool, e->swapped);
-    terp_cpu_pool_free(e->pool);
-    free(e);
-    fesetenv(&host);
-    return st;
+    job->params = params;
+    job->prediction.values = src;
+    job->dst = dst;
+    job->dst_nbytes = dst_nbytes_ret;
+    return do_steps(job, encode_steps, call);
 }
 
 /* ---- decoding ---- */
 
-struct decode {
-    const struct terp_frame *frame;
-    const struct cpu_stages *stages;
-    struct terp_layout layout;
-    struct reader reader;
-    void *dst;
-    const uint8_t *constant; /* of a constant chunk */
-    struct reader specials;  /* its section, whose values are placed last */
-    struct cpu_escape_section escapes;
-    const struct cpu_predictor *predictor; /* NULL: the chunk is constant */
-    struct cpu_prediction prediction;
-};
-
-typedef enum terp_status
-decode_step(struct decode *d);
-
 /* What an encoder's write_head has written behind the frame. */
 static enum terp_status
-read_head(struct decode *d)
+read_head(struct job *job)
 {
-    int value_nbytes = d->stages->value_nbytes;
+    struct cpu_prediction *p = &job->prediction;
 
-    if (d->predictor == NULL) {
-        d->constant = reader_take(&d->reader, (uint64_t)value_nbytes);
-        return d->constant == NULL ? TERP_ERR_CORRUPT : TERP_OK;
+    if (job->predictor == NULL) {
+        job->constant_at =
+            reader_take(&job->reader, (uint64_t)p->stages->value_nbytes);
+        return job->constant_at == NULL ? TERP_ERR_CORRUPT : TERP_OK;
     }
-    int step_slack_log2 = (int)read_le(&d->reader, 1);
-    if (d->reader.underflow || step_slack_log2 < TERP_MIN_STEP_SLACK_LOG2 ||
+    int step_slack_log2 = (int)read_le(&job->reader, 1);
+    if (job->reader.underflow || step_slack_log2 < TERP_MIN_STEP_SLACK_LOG2 ||
         step_slack_log2 > TERP_MAX_STEP_SLACK_LOG2)
         return TERP_ERR_CORRUPT;
-    double step = terp_step_of(d->frame->bound, step_slack_log2);
-    d->prediction.quantizer =
+    double step = terp_step_of(job->frame.bound, step_slack_log2);
+    p->quantizer =
         (struct cpu_quantizer){.step = step,
                                .grid_step = step,
-                               .bound = d->frame->bound,
-                               .has_specials = d->frame->has_specials};
-    return d->predictor->read_model(&d->prediction, &d->reader);
+                               .bound = job->frame.bound,
+                               .has_specials = job->frame.has_specials};
+    return job->predictor->read_model(p, &job->reader);
 }
 
 /* Where specials are; leaves the reader behind the section. */
 static enum terp_status
-read_specials(struct decode *d)
+read_specials(struct job *job)
 {
-    d->specials = d->reader;
-    return d->frame->has_specials
-               ? terp_cpu_specials_read(
-                     &d->reader, &d->layout, d->stages->value_nbytes,
-                     &d->prediction.mask, &d->prediction.nspecials)
+    struct cpu_prediction *p = &job->prediction;
+
+    job->specials = job->reader;
+    return job->frame.has_specials
+               ? terp_cpu_specials_read(&job->reader, &job->layout,
+                                        p->stages->value_nbytes, &p->mask,
+                                        &p->nspecials)
                : TERP_OK;
 }
 
 static enum terp_status
-read_escapes(struct decode *d)
+read_escapes(struct job *job)
 {
-    return d->predictor == NULL
+    return job->predictor == NULL
                ? TERP_OK
-               : terp_cpu_escapes_read(&d->reader, d->layout.nvalues,
-                                       d->stages->value_nbytes, &d->escapes);
+               : terp_cpu_escapes_read(&job->reader, job->layout.nvalues,
+                                       job->prediction.stages->value_nbytes,
+                                       &job->escapes);
 }
 
 /* Symbols in the predictor's order. In another order they stand where values
  * will. */
 static enum terp_status
-read_tiles(struct decode *d)
+read_tiles(struct job *job)
 {
-    struct cpu_prediction *prediction = &d->prediction;
-    bool contexts = terp_coding_has_contexts(d->frame->coding);
-    enum terp_status st = TERP_OK;
+    struct cpu_prediction *p = &job->prediction;
+    const struct terp_frame *frame = &job->frame;
+    bool contexts = terp_coding_has_contexts(frame->coding);
+    bool raster = terp_prediction_is_raster(frame->prediction);
 
-    if (d->predictor == NULL)
-        return d->reader.at == d->reader.end ? TERP_OK : TERP_ERR_CORRUPT;
-    st = terp_cpu_prediction_make(prediction);
+    if (job->predictor == NULL)
+        return job->reader.at == job->reader.end ? TERP_OK : TERP_ERR_CORRUPT;
+    enum terp_status st = terp_cpu_prediction_make(p);
     if (st != TERP_OK)
         return st;
-    bool raster = d->predictor->order == CPU_ORDER_RASTER;
-    uint16_t *work = prediction->work, *symbols = prediction->symbols;
-    uint16_t *tiled = contexts && raster ? symbols : work;
-    uint16_t *level_order = contexts && raster ? work : symbols;
-    st = terp_cpu_tiles_decode(prediction->pool, d->frame->coding, &d->reader,
-                               tiled, d->layout.nvalues);
-    if (st != TERP_OK)
+    uint16_t *tiled = contexts && raster ? p->symbols : p->work;
+    uint16_t *ordered = contexts && raster ? p->work : p->symbols;
+    st = terp_cpu_tiles_decode(p->pool, frame->coding, &job->reader, tiled,
+                               job->layout.nvalues);
+    if (st == TERP_OK && !contexts)
+        terp_cpu_order_tiles(p->pool, &job->layout, frame->prediction, tiled,
+                             ordered, false);
+    if (st != TERP_OK || !contexts)
         return st;
-    if (!contexts) {
-        terp_cpu_order_from_tiles(prediction->pool, &d->layout,
-                                  d->predictor->order, tiled, symbols);
-        return TERP_OK;
-    }
-    st = terp_cpu_context_restore(
-        prediction->pool, &d->layout, prediction->mask, tiled,
-        (uint8_t *)(work + d->layout.nvalues), level_order);
+    st = terp_cpu_order_contexts(p->pool, &job->layout, p->mask, tiled,
+                                 (uint8_t *)p->work + 2 * job->layout.nvalues,
+                                 ordered, false);
     if (st == TERP_OK && raster)
-        terp_cpu_interleave_symbols(prediction->pool, &d->layout, level_order,
-                                    symbols);
+        terp_cpu_order_levels(p->pool, &job->layout, ordered, p->symbols,
+                              false);
     return st;
 }
 
 static enum terp_status
-place_escapes(struct decode *d)
+place_escapes(struct job *job)
 {
-    if (d->predictor == NULL)
-        return TERP_OK;
-    struct cpu_escapes escapes = escapes_of(&d->prediction, d->predictor);
-    return terp_cpu_escapes_place(&escapes, &d->escapes);
+    return job->predictor == NULL
+               ? TERP_OK
+               : terp_cpu_escapes_place(
+                     &job->prediction,
+                     terp_prediction_has_grid(job->frame.prediction),
+                     &job->escapes);
 }
 
 static enum terp_status
-reconstruct(struct decode *d)
+reconstruct(struct job *job)
 {
-    size_t nbytes = (size_t)d->stages->value_nbytes;
+    size_t nbytes = (size_t)job->prediction.stages->value_nbytes;
 
-    if (d->predictor != NULL)
-        d->predictor->reconstruct(&d->prediction, d->dst);
-    for (uint64_t i = 0; d->predictor == NULL && i < d->layout.nvalues; i++)
-        memcpy((uint8_t *)d->dst + i * nbytes, d->constant, nbytes);
+    if (job->predictor != NULL)
+        job->predictor->reconstruct(&job->prediction, job->dst);
+    else
+        for (uint64_t i = 0; i < job->layout.nvalues; i++)
+            memcpy((uint8_t *)job->dst + i * nbytes, job->constant_at, nbytes);
     return TERP_OK;
 }
 
 static enum terp_status
-place_specials(struct decode *d)
+place_specials(struct job *job)
 {
-    if (d->prediction.mask != NULL)
-        terp_cpu_specials_place(&d->specials, &d->layout,
-                                d->stages->value_nbytes, d->prediction.mask,
-                                d->dst);
+    if (job->prediction.mask != NULL)
+        terp_cpu_specials_place(&job->specials, &job->layout,
+                                job->prediction.stages->value_nbytes,
+                                job->prediction.mask, job->dst);
     return TERP_OK;
 }
 
 static enum terp_status
-swap_destination(struct decode *d)
+swap_destination(struct job *job)
 {
-    if (d->frame->chunk.big_endian)
-        swap_values(d->dst, d->layout.nvalues, d->stages->value_nbytes);
+    if (job->frame.chunk.big_endian)
+        swap_values(job->dst, job->layout.nvalues,
+                    job->prediction.stages->value_nbytes);
     return TERP_OK;
 }
 
 /* A step does nothing where it does not apply to a constant chunk. */
-static decode_step *const decode_steps[] = {
+static job_step *const decode_steps[] = {
     read_head,   read_specials,  read_escapes,     read_tiles, place_escapes,
     reconstruct, place_specials, swap_destination, NULL};
 
-static struct decode *
-make_decode(const struct terp_frame *frame, const uint8_t *body,
-            uint64_t body_nbytes)
+static struct job *
+make_decode_job(const struct terp_frame *frame, const uint8_t *body,
+                uint64_t body_nbytes)
 {
-    struct decode *d = calloc(1, sizeof *d);
+    struct job *job = make_job(frame);
 
-    if (d == NULL)
-        return NULL;
-    d->frame = frame;
-    d->stages = stages_of(frame->chunk.type);
-    d->reader = (struct reader){body, body + body_nbytes, false};
-    d->predictor = terp_cpu_predictors[frame->prediction];
-    d->prediction.stages = d->stages;
-    d->prediction.layout = &d->layout;
-    terp_layout_make(&frame->domain, &d->layout);
-    return d;
+    if (job != NULL) {
+        job->predictor = terp_cpu_predictors[frame->prediction];
+        job->reader = (struct reader){body, body + body_nbytes, false};
+    }
+    return job;
 }
 
 enum terp_status
@@ -582,47 +573,34 @@ terp_cpu_decode(const struct terp_cpu_call *call,
                 const struct terp_frame *frame, const uint8_t *body,
                 uint64_t body_nbytes, void *dst)
 {
-    struct decode *d = make_decode(frame, body, body_nbytes);
-    enum terp_status st = TERP_OK;
-    fenv_t host;
+    struct job *job = make_decode_job(frame, body, body_nbytes);
 
-    if (d == NULL)
+    if (job == NULL)
         return TERP_ERR_MEMORY;
-    fegetenv(&host);
-    fesetenv(FE_DFL_ENV);
-    d->dst = dst;
-    d->prediction.pool = make_pool(&frame->chunk, call);
-    for (int i = 0; st == TERP_OK && decode_steps[i] != NULL; i++)
-        st = decode_steps[i](d);
-    terp_cpu_prediction_free(&d->prediction);
-    terp_cpu_pool_free(d->prediction.pool);
-    free(d->prediction.mask);
-    free(d);
-    fesetenv(&host);
-    return st;
+    job->dst = dst;
+    return do_steps(job, decode_steps, call);
 }
 
 enum terp_status
 terp_cpu_inspect(const struct terp_frame *frame, const uint8_t *body,
                  uint64_t body_nbytes, struct terp_info *info)
 {
-    struct decode *d = make_decode(frame, body, body_nbytes);
+    struct job *job = make_decode_job(frame, body, body_nbytes);
 
-    if (d == NULL)
+    if (job == NULL)
         return TERP_ERR_MEMORY;
-    info->nspecials = 0;
-    enum terp_status st = read_head(d);
+    enum terp_status st = read_head(job);
     if (st == TERP_OK && frame->has_specials)
-        st = terp_cpu_specials_read(&d->reader, &d->layout,
-                                    d->stages->value_nbytes, NULL,
+        st = terp_cpu_specials_read(&job->reader, &job->layout,
+                                    job->prediction.stages->value_nbytes, NULL,
                                     &info->nspecials);
     if (st == TERP_OK)
-        st = read_escapes(d);
-    if (st == TERP_OK && d->predictor != NULL) {
-        info->nescapes = d->escapes.nescapes;
-        st = terp_cpu_tiles_inspect(frame->coding, &d->reader,
-                                    d->layout.nvalues, info);
+        st = read_escapes(job);
+    if (st == TERP_OK && job->predictor != NULL) {
+        info->nescapes = job->escapes.nescapes;
+        st = terp_cpu_tiles_inspect(frame->coding, &job->reader,
+                                    job->layout.nvalues, info);
     }
-    free(d);
+    free(job);
     return st;
 }

@@ -97,6 +97,8 @@ if [ "$all" ]; then
     build fuzz "make_corpus fuzz_cd fuzz_decode fuzz_roundtrip"
     say "fuzzing"
     ctest --preset fuzz -j "$jobs"
+    python3 -B bench/common.py ||
+        say "the benchmarks' own test is skipped: no PyPI here"
     say "all tests of the release build"
     ctest --preset release -j "$jobs"
 else

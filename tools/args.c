@@ -15,8 +15,8 @@ static const struct argp_option options[] = {
     {"abs", 'a', "X", 0, "Bound every error by X", 1},
     {"rel", 'r', "X", 0,
      "Bound every error by X times the value range of its chunk", 1},
-    {"pipeline", 'p', "NAME", 0, "auto, huffman, custom, speed or ratio", 2},
-    {"predictor", 'd', "NAME", 0, "auto, spline or lorenzo", 2},
+    {"pipeline", 'p', "NAME", 0, TOOL_HELP_PIPELINES, 2},
+    {"predictor", 'd', "NAME", 0, TOOL_HELP_PREDICTORS, 2},
     {"brick", 'b', "AxBxC", 0,
      "Each chunk is a stack of bricks of this shape, slowest dimension first",
      2},
@@ -90,11 +90,11 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case 'p':
         request->pipeline =
-            tool_option_name(state, "pipeline", arg, tool_pipelines);
+            tool_option_name(state, "pipeline", arg, terp_pipeline_names);
         return 0;
     case 'd':
         request->predictor =
-            tool_option_name(state, "predictor", arg, tool_predictors);
+            tool_option_name(state, "predictor", arg, terp_predictor_names);
         return 0;
     case 'b':
         tool_option_shape(state, arg, TERP_MAX_RANK - 1, &request->brick);
@@ -246,8 +246,10 @@ print_words(const unsigned *words, size_t nwords, const char *separator)
 int
 tool_args(int argc, char **argv)
 {
-    static const struct argp parser = {
-        .options = options, .parser = parse_option, .doc = doc};
+    static const struct argp parser = {.options = options,
+                                       .parser = parse_option,
+                                       .doc = doc,
+                                       .help_filter = tool_option_help};
     struct request request = {0};
     unsigned words[TERP_CD_MAX_NWORDS];
 

@@ -59,108 +59,28 @@ copy(const struct terp_run *run, const void *src, void *dst, uint64_t nbytes)
     return terp_memory_copy(&part, 1, &dst, &src, &nbytes);
 }
 
-/* ---- encoding ---- */
+/* ---- a batch, in either direction ---- */
 
-struct encode_batch {
+struct batch {
     const struct terp_run *run;
+    const struct terp_chunk *chunk;
+    const void *const *src;
+    void *const *dst;
+    /* encode; else NULL */
     const struct terp_params *params;
-    const struct terp_chunk *chunk;
-    const void *const *src;
-    void *const *dst;
     uint64_t *dst_nbytes; /* 0: left to the CPU */
-    atomic_int status;    /* of a chunk that failed, or TERP_OK */
-};
-
-/* By way of host memory. */
-static enum terp_status
-encode_from_device(const struct encode_batch *batch, uint64_t i,
-                   const struct terp_cpu_call *call)
-{
-    const struct terp_run *run = batch->run;
-    uint64_t chunk_nbytes = terp_chunk_nbytes(batch->chunk);
-    uint64_t cap_nbytes = terp_encode_bound(batch->chunk);
-    void *src = terp_allocate(call->allocator, chunk_nbytes);
-    void *dst = terp_allocate(call->allocator, cap_nbytes);
-    enum terp_status st = TERP_ERR_MEMORY;
-
-    if (src != NULL && dst != NULL)
-        st = copy(run, batch->src[i], src, chunk_nbytes);
-    if (st == TERP_OK)
-        st = terp_stream_encode(call, batch->params, batch->chunk, src, dst,
-                                &batch->dst_nbytes[i]);
-    if (st == TERP_OK)
-        st = copy(run, dst, batch->dst[i], batch->dst_nbytes[i]);
-    terp_release(call->allocator, src);
-    terp_release(call->allocator, dst);
-    return st;
-}
-
-static void
-encode_chunks(void *arg, uint64_t first, uint64_t end, int nthreads)
-{
-    struct encode_batch *batch = arg;
-    const struct terp_cpu_call call = {nthreads, batch->run->cpu.allocator};
-
-    for (uint64_t i = first; i < end; i++) {
-        if (batch->dst_nbytes[i] != 0)
-            continue;
-        enum terp_status st =
-            batch->run->call.memory == TERP_MEMORY_DEVICE
-                ? encode_from_device(batch, i, &call)
-                : terp_stream_encode(&call, batch->params, batch->chunk,
-                                     batch->src[i], batch->dst[i],
-                                     &batch->dst_nbytes[i]);
-        if (st != TERP_OK)
-            atomic_store(&batch->status, (int)st);
-    }
-}
-
-enum terp_status
-terp_run_encode(struct terp_run *run, const struct terp_params *params,
-                const struct terp_chunk *chunk, uint64_t nchunks,
-                const void *const *src, void *const *dst,
-                uint64_t *dst_nbytes_ret)
-{
-    struct encode_batch batch = {run, params,         chunk,  src,
-                                 dst, dst_nbytes_ret, TERP_OK};
-    uint64_t nleft = nchunks;
-    enum terp_status st = TERP_OK;
-
-    run->result = (struct terp_run_result){.used = TERP_ENGINE_CPU};
-    if (terp_chunk_nbytes(chunk) == 0) {
-        run->result.reason = "terp_chunk is not valid";
-        return TERP_ERR_ARGUMENT;
-    }
-    if (chunk->type != TERP_BYTES)
-        st = terp_params_check(params, &run->result.reason);
-    if (st != TERP_OK || nchunks == 0)
-        return st;
-    const struct terp_device *device = choose_device(run, chunk, nchunks, &st);
-    if (device != NULL)
-        st = device->engine->encode(device->opened, &run->call, params, chunk,
-                                    nchunks, src, dst, dst_nbytes_ret);
-    if (!note_call(run, device, st))
-        return st;
-    for (uint64_t i = 0; i < nchunks; i++) {
-        if (st != TERP_OK)
-            dst_nbytes_ret[i] = 0;
-        nleft -= dst_nbytes_ret[i] != 0;
-    }
-    if (nleft > 0)
-        terp_cpu_batch(encode_chunks, &batch, nchunks, run->cpu.nthreads);
-    return (enum terp_status)batch.status;
-}
-
-/* ---- decoding ---- */
-
-struct decode_batch {
-    const struct terp_run *run;
-    const struct terp_chunk *chunk;
-    const void *const *src;
+    atomic_int failed;    /* the status of a chunk that failed, or TERP_OK */
+    /* decode */
     const uint64_t *src_nbytes;
-    void *const *dst;
     enum terp_status *status; /* TERP_ERR_DEVICE: left to the CPU */
 };
+
+static bool
+is_left(const struct batch *batch, uint64_t i)
+{
+    return batch->dst_nbytes != NULL ? batch->dst_nbytes[i] == 0
+                                     : batch->status[i] == TERP_ERR_DEVICE;
+}
 
 static bool
 chunks_are_alike(const struct terp_chunk *a, const struct terp_chunk *b)
@@ -173,91 +93,125 @@ chunks_are_alike(const struct terp_chunk *a, const struct terp_chunk *b)
     return alike;
 }
 
+/* Chunk i, from and to the host's memory. */
 static enum terp_status
-decode_chunk(const struct decode_batch *batch, const void *src,
-             uint64_t src_nbytes, void *dst, const struct terp_cpu_call *call)
+code_chunk(const struct batch *batch, uint64_t i, const void *src, void *dst,
+           const struct terp_cpu_call *call)
 {
-    struct terp_frame frame;
-    const uint8_t *body;
-    uint64_t body_nbytes;
-    enum terp_status st =
-        terp_stream_open(src, src_nbytes, &frame, &body, &body_nbytes);
+    struct terp_stream stream;
 
-    if (st == TERP_OK && !chunks_are_alike(&frame.chunk, batch->chunk))
+    if (batch->dst_nbytes != NULL)
+        return terp_stream_encode(call, batch->params, batch->chunk, src, dst,
+                                  &batch->dst_nbytes[i]);
+    enum terp_status st = terp_stream_open(src, batch->src_nbytes[i], &stream);
+    if (st == TERP_OK && !chunks_are_alike(&stream.frame.chunk, batch->chunk))
         st = TERP_ERR_ARGUMENT;
-    return st == TERP_OK
-               ? terp_stream_decode(call, &frame, body, body_nbytes, dst)
-               : st;
+    return st == TERP_OK ? terp_stream_decode(call, &stream, dst) : st;
 }
 
-/* By way of host memory. */
+/* From device to device, by way of host memory. */
 static enum terp_status
-decode_to_device(const struct decode_batch *batch, uint64_t i,
-                 const struct terp_cpu_call *call)
+code_on_host(const struct batch *batch, uint64_t i,
+             const struct terp_cpu_call *call)
 {
-    const struct terp_run *run = batch->run;
+    const bool encode = batch->dst_nbytes != NULL;
     uint64_t chunk_nbytes = terp_chunk_nbytes(batch->chunk);
-    uint64_t src_nbytes = batch->src_nbytes[i];
+    uint64_t src_nbytes = encode ? chunk_nbytes : batch->src_nbytes[i];
     void *src = terp_allocate(call->allocator, src_nbytes);
-    void *dst = terp_allocate(call->allocator, chunk_nbytes);
+    void *dst =
+        terp_allocate(call->allocator,
+                      encode ? terp_encode_bound(batch->chunk) : chunk_nbytes);
     enum terp_status st = TERP_ERR_MEMORY;
 
     if (src != NULL && dst != NULL)
-        st = copy(run, batch->src[i], src, src_nbytes);
+        st = copy(batch->run, batch->src[i], src, src_nbytes);
     if (st == TERP_OK)
-        st = decode_chunk(batch, src, src_nbytes, dst, call);
+        st = code_chunk(batch, i, src, dst, call);
     if (st == TERP_OK)
-        st = copy(run, dst, batch->dst[i], chunk_nbytes);
+        st = copy(batch->run, dst, batch->dst[i],
+                  encode ? batch->dst_nbytes[i] : chunk_nbytes);
     terp_release(call->allocator, src);
     terp_release(call->allocator, dst);
     return st;
 }
 
 static void
-decode_chunks(void *arg, uint64_t first, uint64_t end, int nthreads)
+code_chunks(void *arg, uint64_t first, uint64_t end, int nthreads)
 {
-    const struct decode_batch *batch = arg;
+    struct batch *batch = arg;
     const struct terp_cpu_call call = {nthreads, batch->run->cpu.allocator};
 
-    for (uint64_t i = first; i < end; i++)
-        if (batch->status[i] == TERP_ERR_DEVICE)
-            batch->status[i] =
-                batch->run->call.memory == TERP_MEMORY_DEVICE
-                    ? decode_to_device(batch, i, &call)
-                    : decode_chunk(batch, batch->src[i], batch->src_nbytes[i],
-                                   batch->dst[i], &call);
+    for (uint64_t i = first; i < end; i++) {
+        if (!is_left(batch, i))
+            continue;
+        enum terp_status st =
+            batch->run->call.memory == TERP_MEMORY_DEVICE
+                ? code_on_host(batch, i, &call)
+                : code_chunk(batch, i, batch->src[i], batch->dst[i], &call);
+        if (batch->status != NULL)
+            batch->status[i] = st;
+        else if (st != TERP_OK)
+            atomic_store(&batch->failed, (int)st);
+    }
 }
 
-/* All that can be decoded; else what all have for a status. */
+/* All that can be done. Unless TERP_OK is returned, nothing was; or, of an
+ * encoder, not all. */
 static enum terp_status
-decode_all(struct terp_run *run, struct decode_batch *batch, uint64_t nchunks)
+code_batch(struct terp_run *run, struct batch *batch, uint64_t nchunks)
 {
-    enum terp_status st;
+    const bool encode = batch->dst_nbytes != NULL;
+    const struct terp_chunk *chunk = batch->chunk;
+    enum terp_status st = TERP_OK;
     uint64_t nleft = 0;
 
     run->result = (struct terp_run_result){.used = TERP_ENGINE_CPU};
-    if (terp_chunk_nbytes(batch->chunk) == 0) {
+    if (terp_chunk_nbytes(chunk) == 0) {
         run->result.reason = "terp_chunk is not valid";
         return TERP_ERR_ARGUMENT;
     }
-    if (nchunks == 0)
-        return TERP_OK;
-    const struct terp_device *device =
-        choose_device(run, batch->chunk, nchunks, &st);
-    if (device != NULL)
-        st = device->engine->decode(device->opened, &run->call, batch->chunk,
-                                    nchunks, batch->src, batch->src_nbytes,
-                                    batch->dst, batch->status);
+    if (encode && chunk->type != TERP_BYTES)
+        st = terp_params_check(batch->params, &run->result.reason);
+    if (st != TERP_OK || nchunks == 0)
+        return st;
+    const struct terp_device *device = choose_device(run, chunk, nchunks, &st);
+    if (device != NULL && encode)
+        st = device->engine->encode(device->opened, &run->call, batch->params,
+                                    chunk, nchunks, batch->src, batch->dst,
+                                    batch->dst_nbytes);
+    else if (device != NULL)
+        st = device->engine->decode(device->opened, &run->call, chunk, nchunks,
+                                    batch->src, batch->src_nbytes, batch->dst,
+                                    batch->status);
     if (!note_call(run, device, st))
         return st;
     for (uint64_t i = 0; i < nchunks; i++) {
-        if (st != TERP_OK)
+        if (st != TERP_OK && encode)
+            batch->dst_nbytes[i] = 0;
+        else if (st != TERP_OK)
             batch->status[i] = TERP_ERR_DEVICE;
-        nleft += batch->status[i] == TERP_ERR_DEVICE;
+        nleft += is_left(batch, i);
     }
     if (nleft > 0)
-        terp_cpu_batch(decode_chunks, batch, nchunks, run->cpu.nthreads);
-    return TERP_OK;
+        terp_cpu_batch(code_chunks, batch, nchunks, run->cpu.nthreads);
+    return (enum terp_status)batch->failed;
+}
+
+enum terp_status
+terp_run_encode(struct terp_run *run, const struct terp_params *params,
+                const struct terp_chunk *chunk, uint64_t nchunks,
+                const void *const *src, void *const *dst,
+                uint64_t *dst_nbytes_ret)
+{
+    struct batch batch = {.run = run,
+                          .chunk = chunk,
+                          .src = src,
+                          .dst = dst,
+                          .params = params,
+                          .dst_nbytes = dst_nbytes_ret,
+                          .failed = TERP_OK};
+
+    return code_batch(run, &batch, nchunks);
 }
 
 enum terp_status
@@ -266,8 +220,13 @@ terp_run_decode(struct terp_run *run, const struct terp_chunk *chunk,
                 const uint64_t *src_nbytes, void *const *dst,
                 enum terp_status *status_ret)
 {
-    struct decode_batch batch = {run, chunk, src, src_nbytes, dst, status_ret};
-    enum terp_status st = decode_all(run, &batch, nchunks);
+    struct batch batch = {.run = run,
+                          .chunk = chunk,
+                          .src = src,
+                          .dst = dst,
+                          .src_nbytes = src_nbytes,
+                          .status = status_ret};
+    enum terp_status st = code_batch(run, &batch, nchunks);
 
     for (uint64_t i = 0; st != TERP_OK && i < nchunks; i++)
         status_ret[i] = st;

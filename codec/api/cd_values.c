@@ -90,10 +90,10 @@ parse_mode(uint32_t mode, struct terp_params *params, const char **reason_ret)
     if (bound_mode != TERP_BOUND_ABSOLUTE && bound_mode != TERP_BOUND_RELATIVE)
         return refuse(reason_ret, "cd_values[0] (mode) names no bound mode: 1 "
                                   "is absolute, 2 is relative");
-    if (pipeline > TERP_PIPELINE_RATIO)
+    if (pipeline >= TERP_NPIPELINES)
         return refuse(reason_ret, "cd_values[0] (mode) names an unknown "
                                   "pipeline");
-    if (predictor > TERP_PREDICTOR_LORENZO)
+    if (predictor >= TERP_NPREDICTORS)
         return refuse(reason_ret, "cd_values[0] (mode) names an unknown "
                                   "predictor");
     params->bound_mode = (enum terp_bound_mode)bound_mode;

@@ -90,18 +90,14 @@ terp_context_of(struct terp_context *context)
     return context != NULL ? context : &standard;
 }
 
-int
-terp_context_nthreads(const struct terp_context *context, int nthreads)
+struct terp_cpu_call
+terp_context_cpu_call(const struct terp_context *context, int nthreads)
 {
     if (nthreads == 0)
         nthreads = context->options.nthreads;
-    return nthreads == 0 ? 1 : nthreads;
-}
-
-const struct terp_allocator *
-terp_context_allocator(const struct terp_context *context)
-{
-    return context->allocator.allocate != NULL ? &context->allocator : NULL;
+    return (struct terp_cpu_call){
+        nthreads == 0 ? 1 : nthreads,
+        context->allocator.allocate != NULL ? &context->allocator : NULL};
 }
 
 /* With the lock held. */

@@ -23,13 +23,9 @@ terp_size_is_known(size_t size, size_t known)
 struct terp_context *
 terp_context_of(struct terp_context *context);
 
-/* CPU threads of a call that asks for `nthreads`. */
-int
-terp_context_nthreads(const struct terp_context *context, int nthreads);
-
-/* Host memory in proportion to chunks. */
-const struct terp_allocator *
-terp_context_allocator(const struct terp_context *context);
+/* A call of the CPU that asks for `nthreads`. */
+struct terp_cpu_call
+terp_context_cpu_call(const struct terp_context *context, int nthreads);
 
 /* The context's device, which the first call opens; or NULL with the reason, a
  * text that is valid as long as the context, and the status: TERP_ERR_MEMORY

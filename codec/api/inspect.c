@@ -17,33 +17,39 @@ terp_entry_family(int entry, int *place_ret)
     return families[entry / TERP_FAMILY_NENTRIES];
 }
 
+static const char *
+name_of_coding(enum terp_coding coding)
+{
+    return coding == TERP_CODING_RAW        ? "raw"
+           : coding == TERP_CODING_CONSTANT ? "constant"
+                                            : terp_pipeline_names[coding - 1];
+}
+
 enum terp_status
 terp_inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret)
 {
-    static const char *const pipelines[] = {"raw",    "constant", "huffman",
-                                            "custom", "speed",    "ratio"};
-    static const char *const predictors[] = {"none", "spline", "lorenzo"};
-    struct terp_frame frame;
-    const uint8_t *body;
-    uint64_t body_nbytes;
+    struct terp_stream stream;
+    const struct terp_frame *frame = &stream.frame;
 
     if (!terp_size_is_known(info_ret->size, sizeof *info_ret))
         return TERP_ERR_ARGUMENT;
-    enum terp_status st =
-        terp_stream_open(src, src_nbytes, &frame, &body, &body_nbytes);
+    enum terp_status st = terp_stream_open(src, src_nbytes, &stream);
     if (st != TERP_OK)
         return st;
     *info_ret = (struct terp_info){
         .size = info_ret->size,
-        .chunk = frame.chunk,
-        .domain = frame.domain,
-        .chunk_nbytes = terp_chunk_nbytes(&frame.chunk),
+        .chunk = frame->chunk,
+        .domain = frame->domain,
+        .chunk_nbytes = terp_chunk_nbytes(&frame->chunk),
         .stream_nbytes = src_nbytes,
         .version = ((const uint8_t *)src)[TERP_FRAME_VERSION_AT],
-        .pipeline = pipelines[frame.coding],
-        .predictor = predictors[frame.prediction],
-        .bound = frame.bound};
-    return frame.coding == TERP_CODING_RAW
+        .pipeline = name_of_coding(frame->coding),
+        .predictor = frame->prediction == TERP_PREDICTION_NONE
+                         ? "none"
+                         : terp_predictor_names[frame->prediction],
+        .bound = frame->bound};
+    return frame->coding == TERP_CODING_RAW
                ? TERP_OK
-               : terp_cpu_inspect(&frame, body, body_nbytes, info_ret);
+               : terp_cpu_inspect(frame, stream.body, stream.body_nbytes,
+                                  info_ret);
 }

@@ -1,21 +1,6 @@
 /* Memory of a run, and an array cut into chunks there. */
 #include "codec/api/memory.h"
 
-static enum terp_status
-move_on_device(struct terp_run *run, const struct terp_array *array,
-               uint64_t first, uint64_t n, const void *src, void *dst,
-               bool gather)
-{
-    enum terp_status st;
-    const struct terp_device *device = terp_run_device(run, &st);
-
-    if (st != TERP_OK)
-        return st;
-    return terp_run_note(run, device,
-                         device->engine->move(device->opened, &run->call, array,
-                                              first, n, src, dst, gather));
-}
-
 enum terp_status
 terp_memory_make(struct terp_run *run, uint64_t nbytes, void **at_ret)
 {
@@ -69,50 +54,51 @@ terp_memory_copy(struct terp_run *run, uint64_t n, void *const *dst,
                                                     n, dst, src, nbytes));
 }
 
+/* `gather`: from the array to chunks; or back. */
+static enum terp_status
+move(struct terp_run *run, const struct terp_array *array, uint64_t first,
+     uint64_t n, const void *src, void *dst, bool gather)
+{
+    const uint64_t row_nvalues = array->chunk[array->rank - 1];
+    const uint64_t nper_chunk = terp_array_chunk_nvalues(array) / row_nvalues;
+    const size_t nbytes = array->value_nbytes;
+    const uint8_t *from = src;
+    uint8_t *to = dst;
+    enum terp_status st;
+    uint64_t at;
+
+    if (run->call.memory == TERP_MEMORY_DEVICE) {
+        const struct terp_device *device = terp_run_device(run, &st);
+        return st != TERP_OK
+                   ? st
+                   : terp_run_note(
+                         run, device,
+                         device->engine->move(device->opened, &run->call, array,
+                                              first, n, src, dst, gather));
+    }
+    for (uint64_t row = 0; row < n * nper_chunk; row++) {
+        uint64_t inside = terp_array_row(array, first + row / nper_chunk,
+                                         row % nper_chunk, &at);
+        uint64_t in_chunks = row * row_nvalues;
+        if (inside > 0)
+            memcpy(to + (gather ? in_chunks : at) * nbytes,
+                   from + (gather ? at : in_chunks) * nbytes, inside * nbytes);
+        for (uint64_t j = inside; gather && j < row_nvalues; j++)
+            memcpy(to + (in_chunks + j) * nbytes, array->pad, nbytes);
+    }
+    return TERP_OK;
+}
+
 enum terp_status
 terp_array_gather(struct terp_run *run, const struct terp_array *array,
                   uint64_t first, uint64_t n, const void *values, void *chunks)
 {
-    const uint64_t row_nvalues = array->chunk[array->rank - 1];
-    const uint64_t nrows = terp_array_chunk_nvalues(array) / row_nvalues;
-    const size_t nbytes = array->value_nbytes;
-    const uint8_t *from = values;
-    uint8_t *to = chunks;
-    uint64_t at;
-
-    if (run->call.memory == TERP_MEMORY_DEVICE)
-        return move_on_device(run, array, first, n, values, chunks, true);
-    for (uint64_t i = 0; i < n; i++)
-        for (uint64_t row = 0; row < nrows; row++) {
-            uint64_t inside = terp_array_row(array, first + i, row, &at);
-            if (inside > 0)
-                memcpy(to, from + at * nbytes, inside * nbytes);
-            for (uint64_t j = inside; j < row_nvalues; j++)
-                memcpy(to + j * nbytes, array->pad, nbytes);
-            to += row_nvalues * nbytes;
-        }
-    return TERP_OK;
+    return move(run, array, first, n, values, chunks, true);
 }
 
 enum terp_status
 terp_array_scatter(struct terp_run *run, const struct terp_array *array,
                    uint64_t first, uint64_t n, const void *chunks, void *values)
 {
-    const uint64_t row_nvalues = array->chunk[array->rank - 1];
-    const uint64_t nrows = terp_array_chunk_nvalues(array) / row_nvalues;
-    const size_t nbytes = array->value_nbytes;
-    const uint8_t *from = chunks;
-    uint8_t *to = values;
-    uint64_t at;
-
-    if (run->call.memory == TERP_MEMORY_DEVICE)
-        return move_on_device(run, array, first, n, chunks, values, false);
-    for (uint64_t i = 0; i < n; i++)
-        for (uint64_t row = 0; row < nrows; row++) {
-            uint64_t inside = terp_array_row(array, first + i, row, &at);
-            if (inside > 0)
-                memcpy(to + at * nbytes, from, inside * nbytes);
-            from += row_nvalues * nbytes;
-        }
-    return TERP_OK;
+    return move(run, array, first, n, chunks, values, false);
 }

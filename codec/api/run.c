@@ -43,8 +43,7 @@ terp_run_begin(const struct terp_run_options *options,
         .context = context,
         .engine = options->engine,
         .call = {options->memory, options->has_stream, options->stream},
-        .cpu = {terp_context_nthreads(context, options->nthreads),
-                terp_context_allocator(context)},
+        .cpu = terp_context_cpu_call(context, options->nthreads),
         .result = {.used = TERP_ENGINE_CPU, .reason = reason}};
     return reason == NULL ? TERP_OK : TERP_ERR_ARGUMENT;
 }

@@ -34,33 +34,30 @@ terp_stream_encode(const struct terp_cpu_call *call,
 
 enum terp_status
 terp_stream_open(const uint8_t *src, uint64_t src_nbytes,
-                 struct terp_frame *frame_ret, const uint8_t **body_ret,
-                 uint64_t *body_nbytes_ret)
+                 struct terp_stream *stream_ret)
 {
     int frame_nbytes;
     enum terp_status st =
-        terp_frame_read(src, src_nbytes, frame_ret, &frame_nbytes);
+        terp_frame_read(src, src_nbytes, &stream_ret->frame, &frame_nbytes);
 
-    if (st == TERP_OK)
-        st = terp_frame_verify(src, src_nbytes);
     if (st != TERP_OK)
         return st;
-    *body_ret = src + frame_nbytes;
-    *body_nbytes_ret = src_nbytes - (uint64_t)frame_nbytes;
-    return TERP_OK;
+    stream_ret->body = src + frame_nbytes;
+    stream_ret->body_nbytes = src_nbytes - (uint64_t)frame_nbytes;
+    return terp_frame_verify(src, src_nbytes);
 }
 
 enum terp_status
 terp_stream_decode(const struct terp_cpu_call *call,
-                   const struct terp_frame *frame, const uint8_t *body,
-                   uint64_t body_nbytes, void *dst)
+                   const struct terp_stream *stream, void *dst)
 {
-    uint64_t dst_nbytes = terp_chunk_nbytes(&frame->chunk);
+    uint64_t dst_nbytes = terp_chunk_nbytes(&stream->frame.chunk);
 
-    if (frame->coding != TERP_CODING_RAW)
-        return terp_cpu_decode(call, frame, body, body_nbytes, dst);
-    if (body_nbytes != dst_nbytes)
+    if (stream->frame.coding != TERP_CODING_RAW)
+        return terp_cpu_decode(call, &stream->frame, stream->body,
+                               stream->body_nbytes, dst);
+    if (stream->body_nbytes != dst_nbytes)
         return TERP_ERR_CORRUPT;
-    memcpy(dst, body, dst_nbytes);
+    memcpy(dst, stream->body, dst_nbytes);
     return TERP_OK;
 }

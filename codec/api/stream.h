@@ -12,16 +12,20 @@ terp_stream_encode(const struct terp_cpu_call *call,
                    const struct terp_chunk *chunk, const void *src,
                    uint8_t *dst, uint64_t *dst_nbytes_ret);
 
-/* The frame of an intact stream, and its body. */
+/* An intact stream. */
+struct terp_stream {
+    struct terp_frame frame;
+    const uint8_t *body;
+    uint64_t body_nbytes;
+};
+
 enum terp_status
 terp_stream_open(const uint8_t *src, uint64_t src_nbytes,
-                 struct terp_frame *frame_ret, const uint8_t **body_ret,
-                 uint64_t *body_nbytes_ret);
+                 struct terp_stream *stream_ret);
 
 /* Decodes it; `dst` holds the chunk. */
 enum terp_status
 terp_stream_decode(const struct terp_cpu_call *call,
-                   const struct terp_frame *frame, const uint8_t *body,
-                   uint64_t body_nbytes, void *dst);
+                   const struct terp_stream *stream, void *dst);
 
 #endif

@@ -19,9 +19,9 @@ unknown_member(const struct terp_params *params)
     if (params->bound_mode != TERP_BOUND_ABSOLUTE &&
         params->bound_mode != TERP_BOUND_RELATIVE)
         return "terp_params.bound_mode is neither absolute nor relative";
-    if ((unsigned)params->pipeline > TERP_PIPELINE_RATIO)
+    if ((unsigned)params->pipeline >= TERP_NPIPELINES)
         return "terp_params.pipeline is none of the known ones";
-    if ((unsigned)params->predictor > TERP_PREDICTOR_LORENZO)
+    if ((unsigned)params->predictor >= TERP_NPREDICTORS)
         return "terp_params.predictor is none of the known ones";
     return NULL;
 }
@@ -89,20 +89,17 @@ terp_decode(const void *src, uint64_t src_nbytes, void *dst,
             uint64_t dst_cap_nbytes, uint64_t *dst_nbytes_ret, int nthreads)
 {
     const struct terp_cpu_call call = {.nthreads = nthreads};
-    struct terp_frame frame;
-    const uint8_t *body;
-    uint64_t body_nbytes;
+    struct terp_stream stream;
 
     if (nthreads < 1)
         return TERP_ERR_ARGUMENT;
-    enum terp_status st =
-        terp_stream_open(src, src_nbytes, &frame, &body, &body_nbytes);
+    enum terp_status st = terp_stream_open(src, src_nbytes, &stream);
     if (st != TERP_OK)
         return st;
-    uint64_t dst_nbytes = terp_chunk_nbytes(&frame.chunk);
+    uint64_t dst_nbytes = terp_chunk_nbytes(&stream.frame.chunk);
     if (dst_nbytes > dst_cap_nbytes)
         return TERP_ERR_CAPACITY;
-    st = terp_stream_decode(&call, &frame, body, body_nbytes, dst);
+    st = terp_stream_decode(&call, &stream, dst);
     if (st == TERP_OK)
         *dst_nbytes_ret = dst_nbytes;
     return st;

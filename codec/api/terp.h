@@ -50,14 +50,21 @@ enum terp_pipeline {
     TERP_PIPELINE_HUFFMAN = 1, /* dictionary codebook per tile */
     TERP_PIPELINE_CUSTOM = 2,  /* codebook from the chunk's own histogram */
     TERP_PIPELINE_SPEED = 3,   /* bit planes, no entropy coder */
-    TERP_PIPELINE_RATIO = 4    /* contexts, and words for runs of zeros */
+    TERP_PIPELINE_RATIO = 4,   /* contexts, and words for runs of zeros */
+    TERP_NPIPELINES
 };
 
 enum terp_predictor {
     TERP_PREDICTOR_AUTO = 0, /* the tuner chooses */
     TERP_PREDICTOR_SPLINE = 1,
-    TERP_PREDICTOR_LORENZO = 2
+    TERP_PREDICTOR_LORENZO = 2,
+    TERP_NPREDICTORS
 };
+
+/* What people call them: "auto", "huffman", ... By their numbers; a NULL comes
+ * last. */
+extern const char *const terp_pipeline_names[TERP_NPIPELINES + 1];
+extern const char *const terp_predictor_names[TERP_NPREDICTORS + 1];
 
 /* Who codes. The bytes are the same. */
 enum terp_engine_kind {

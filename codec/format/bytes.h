@@ -55,6 +55,14 @@ read_le(struct reader *reader, int nbytes)
     return at == NULL ? 0 : load_le(at, nbytes);
 }
 
+static inline TERP_HOST_DEVICE void
+write_raw(struct writer *writer, const void *src, uint64_t nbytes)
+{
+    uint8_t *at = writer_take(writer, nbytes);
+    if (at != NULL)
+        memcpy(at, src, nbytes);
+}
+
 /* ULEB128: seven bits a byte, low ones first, the high bit says "more". */
 static inline TERP_HOST_DEVICE void
 write_uleb(struct writer *writer, uint64_t value)
@@ -114,6 +122,17 @@ pack_bits(uint8_t *bytes, uint64_t first_bit, int width, uint64_t value)
     int shift = (int)(first_bit % 8);
     for (value <<= shift, width += shift; width > 0; width -= 8, value >>= 8)
         *at++ |= (uint8_t)value;
+}
+
+/* Room for `nvalues` fields, all zero; or NULL. */
+static inline TERP_HOST_DEVICE uint8_t *
+writer_take_packed(struct writer *writer, uint64_t nvalues, int width)
+{
+    uint64_t nbytes = packed_nbytes(nvalues, width);
+    uint8_t *at = writer_take(writer, nbytes);
+    if (at != NULL)
+        memset(at, 0, nbytes);
+    return at;
 }
 
 static inline TERP_HOST_DEVICE uint64_t

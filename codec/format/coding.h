@@ -15,18 +15,20 @@ enum terp_coding {
     TERP_CODING_HUFFMAN = 2,
     TERP_CODING_CUSTOM = 3,
     TERP_CODING_SPEED = 4,
-    TERP_CODING_RATIO = 5
+    TERP_CODING_RATIO = 5,
+    TERP_NCODINGS
 };
 
 /* What a pipeline makes of a chunk that it predicts. */
 static inline enum terp_coding
 terp_coding_of(enum terp_pipeline pipeline)
 {
-    return pipeline == TERP_PIPELINE_SPEED     ? TERP_CODING_SPEED
-           : pipeline == TERP_PIPELINE_CUSTOM  ? TERP_CODING_CUSTOM
-           : pipeline == TERP_PIPELINE_HUFFMAN ? TERP_CODING_HUFFMAN
-                                               : TERP_CODING_RATIO;
+    return pipeline == TERP_PIPELINE_AUTO ? TERP_CODING_RATIO
+                                          : (enum terp_coding)(pipeline + 1);
 }
+_Static_assert((int)TERP_CODING_HUFFMAN == TERP_PIPELINE_HUFFMAN + 1 &&
+                   (int)TERP_NCODINGS == TERP_NPIPELINES + 1,
+               "A stream's number of a pipeline is the caller's and one.");
 
 /* Each tile's codebook is one of the dictionary. */
 static inline TERP_HOST_DEVICE bool

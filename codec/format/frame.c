@@ -177,7 +177,7 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
     struct reader reader = {src + TERP_FRAME_DIMS_AT, src + src_nbytes, false};
     int type = src[5] >> 4 & 3, flags = src[TERP_FRAME_PREDICTION_AT];
     int prediction = flags & TERP_FRAME_PREDICTION;
-    if (type > TERP_BYTES || src[TERP_FRAME_CODING_AT] > TERP_CODING_RATIO ||
+    if (type > TERP_BYTES || src[TERP_FRAME_CODING_AT] >= TERP_NCODINGS ||
         prediction >= TERP_NPREDICTIONS ||
         (flags &
          ~(TERP_FRAME_PREDICTION | TERP_FRAME_SPECIALS | TERP_FRAME_DOMAIN)))

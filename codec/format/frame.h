@@ -20,9 +20,9 @@ extern "C" {
 enum terp_prediction {
     TERP_PREDICTION_NONE = 0,
     TERP_PREDICTION_SPLINE = 1,
-    TERP_PREDICTION_LORENZO = 2
+    TERP_PREDICTION_LORENZO = 2,
+    TERP_NPREDICTIONS
 };
-#define TERP_NPREDICTIONS 3
 
 /* Symbols come in C order, not in level order. */
 static inline TERP_HOST_DEVICE bool

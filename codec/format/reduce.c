@@ -59,9 +59,7 @@ terp_bitmap_write(struct writer *writer, const uint8_t *bitmap, uint64_t nbytes,
                   uint8_t *scratch)
 {
     if (nbytes <= TERP_BITMAP_STORED_NBYTES) {
-        uint8_t *at = writer_take(writer, nbytes);
-        if (at != NULL)
-            memcpy(at, bitmap, nbytes);
+        write_raw(writer, bitmap, nbytes);
         return;
     }
     /* The level above goes first, since its size follows from this one's.
@@ -71,10 +69,7 @@ terp_bitmap_write(struct writer *writer, const uint8_t *bitmap, uint64_t nbytes,
     rre1(bitmap, nbytes, scratch, scratch + above_nbytes);
     terp_bitmap_write(writer, scratch, above_nbytes, scratch + above_nbytes);
     uint8_t *kept = scratch + above_nbytes;
-    uint64_t nkept = rre1(bitmap, nbytes, scratch, kept);
-    uint8_t *at = writer_take(writer, nkept);
-    if (at != NULL)
-        memcpy(at, kept, nkept);
+    write_raw(writer, kept, rre1(bitmap, nbytes, scratch, kept));
 }
 
 void
@@ -168,9 +163,7 @@ terp_reduce_write(struct writer *writer, const uint8_t *src, uint64_t nbytes,
         s.byte_bitmap[i / 8] = (uint8_t)bits;
     }
     terp_bitmap_write(writer, s.byte_bitmap, s.words_nbytes / 8, s.rest);
-    uint8_t *at = writer_take(writer, nbytes_kept);
-    if (at != NULL)
-        memcpy(at, s.words, nbytes_kept);
+    write_raw(writer, s.words, nbytes_kept);
 }
 
 void
@@ -236,9 +229,7 @@ terp_planes_write(struct writer *writer, const int8_t *codes, uint64_t ncodes)
     }
     uint64_t nkept = rre1(planes, 8 * plane_nbytes, bitmap, kept);
     terp_bitmap_write(writer, bitmap, plane_nbytes, scratch);
-    uint8_t *at = writer_take(writer, nkept);
-    if (at != NULL)
-        memcpy(at, kept, nkept);
+    write_raw(writer, kept, nkept);
 }
 
 void

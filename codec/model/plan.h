@@ -133,8 +133,8 @@ terp_may_take(enum terp_predictor asked, enum terp_prediction prediction)
 {
     return asked == TERP_PREDICTOR_AUTO || (int)asked == (int)prediction;
 }
-_Static_assert((int)TERP_PREDICTOR_SPLINE == TERP_PREDICTION_SPLINE &&
-                   (int)TERP_PREDICTOR_LORENZO == TERP_PREDICTION_LORENZO,
+_Static_assert((int)TERP_PREDICTION_SPLINE == TERP_PREDICTOR_SPLINE &&
+                   (int)TERP_NPREDICTIONS == TERP_NPREDICTORS,
                "A predictor has one number for callers and in streams.");
 
 /* What a chunk is predicted by, by the predictors' costs. */

@@ -2,11 +2,16 @@
  * which they are, or the chunk's own code. */
 #include "cpu/entropy/codebooks.h"
 
-uint32_t
-terp_cpu_entry_least_cost(const uint32_t counts[TERP_NROWS], int nrows)
+#include "codec/model/cost.h"
+
+uint64_t
+terp_cpu_cost_of_counts(const uint32_t counts[TERP_NROWS])
 {
-    uint32_t cost[TERP_ENTRY_STRIDE];
-    int best = 0;
+    uint32_t cost[TERP_ENTRY_STRIDE], least = UINT32_MAX;
+    int nrows = TERP_RADIUS;
+
+    while (nrows > 0 && counts[nrows - 1] == 0)
+        nrows--;
 
     for (int e = 0; e < TERP_ENTRY_STRIDE; e++)
         cost[e] = counts[TERP_ROW_ESCAPE] * terp_entry_cost[TERP_ROW_ESCAPE][e];
@@ -17,10 +22,9 @@ terp_cpu_entry_least_cost(const uint32_t counts[TERP_NROWS], int nrows)
         for (int e = 0; e < TERP_ENTRY_STRIDE; e++)
             cost[e] += count * terp_entry_cost[row][e];
     }
-    for (int e = 1; e < TERP_NENTRIES; e++)
-        if (cost[e] < cost[best])
-            best = e;
-    return cost[best];
+    for (int e = 0; e < TERP_NENTRIES; e++)
+        least = cost[e] < least ? cost[e] : least;
+    return least + counts[TERP_ROW_ESCAPE] * TERP_ESCAPE_COST;
 }
 
 /* ---- a tile's entry ---- */
@@ -149,11 +153,9 @@ terp_cpu_custom_write(struct writer *writer, const uint8_t nbits[TERP_NSYMBOLS])
         low = high;
     write_le(writer, low, 2);
     write_le(writer, high, 2);
-    uint64_t nbytes = packed_nbytes(high - low + 2, 4);
-    uint8_t *at = writer_take(writer, nbytes);
+    uint8_t *at = writer_take_packed(writer, high - low + 2, 4);
     if (at == NULL)
         return;
-    memset(at, 0, nbytes);
     pack_bits(at, 0, 4, nbits[TERP_ESCAPE]);
     for (uint64_t s = low; s <= high; s++)
         pack_bits(at, 4 * (s - low + 1), 4, nbits[s]);
@@ -200,11 +202,9 @@ terp_cpu_entries_write(struct writer *writer,
         if (ntiles[e] > 0)
             write_le(writer, e, 1);
     int width = bit_width(nused - 1);
-    uint64_t nbytes = packed_nbytes(nnonzero, width);
-    uint8_t *at = writer_take(writer, nbytes);
+    uint8_t *at = writer_take_packed(writer, nnonzero, width);
     if (at == NULL)
         return;
-    memset(at, 0, nbytes);
     for (uint64_t i = 0; i < index->ntiles; i++) {
         if (!bit_at(index->nonzero, i))
             continue;

@@ -4,11 +4,11 @@
 
 #include "cpu/sections/index.h"
 
-/* Bits that a chunk's codes would take under the best entry, in units of the
- * cost table: the lowest cross entropy, ties to the lower id. Rows from
- * `nrows` on are not counted, but for the escape. */
-uint32_t
-terp_cpu_entry_least_cost(const uint32_t counts[TERP_NROWS], int nrows);
+/* What sampled codes cost whose magnitudes, or escapes, were counted: their
+ * bits under the best entry, in units of the cost table (the lowest cross
+ * entropy), and the values of escapes. */
+uint64_t
+terp_cpu_cost_of_counts(const uint32_t counts[TERP_NROWS]);
 
 /* Bits of a tile's codewords by entry, of symbols or, in ratio streams, tokens.
  * This is cross entropy too, with lengths of codewords for logarithms: a

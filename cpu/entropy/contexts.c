@@ -28,18 +28,17 @@ struct weights {
 /* Makes rows [first, end) of the lattice that a level completes: its even
  * points and its own ones take turns. */
 static void
-interleave_rows(void *arg, int worker, uint64_t first, uint64_t end)
+interleave_rows(void *arg, struct cpu_share share)
 {
     const struct weights *w = arg;
     const struct terp_level *level = &w->layout->level[w->l];
     uint64_t fine[TERP_NDIMS], at[TERP_NDIMS];
     uint8_t half[2][BLOCK_NVALUES];
 
-    (void)worker;
     for (int d = 0; d < TERP_NDIMS; d++)
         fine[d] = level->neven[d] + level->nodd[d];
-    uint64_t brick = cpu_find_row(fine, first, at);
-    for (uint64_t row = first; row < end;
+    uint64_t brick = cpu_find_row(fine, share.first, at);
+    for (uint64_t row = share.first; row < share.end;
          row++, brick += cpu_next_row(fine, at)) {
         uint8_t *to = w->fine + row * fine[0];
         unsigned odd = 0;
@@ -343,12 +342,11 @@ count_groups(const uint8_t *groups, uint64_t n,
 }
 
 static void
-mark_pieces(void *arg, int worker, uint64_t first, uint64_t end)
+mark_pieces(void *arg, struct cpu_share share)
 {
     const struct sort *sort = arg;
 
-    (void)worker;
-    for (uint64_t p = first; p < end; p++) {
+    for (uint64_t p = share.first; p < share.end; p++) {
         struct piece *piece = &sort->pieces[p];
         struct cpu_boxes boxes;
         boxes_of_class(sort, piece->odd, &boxes);
@@ -494,12 +492,11 @@ restore_masked_row(void *arg, uint64_t at, uint64_t n)
 }
 
 static void
-move_pieces(void *arg, int worker, uint64_t first, uint64_t end)
+move_pieces(void *arg, struct cpu_share share)
 {
     const struct sort *sort = arg;
 
-    (void)worker;
-    for (uint64_t p = first; p < end; p++) {
+    for (uint64_t p = share.first; p < share.end; p++) {
         const struct piece *piece = &sort->pieces[p];
         uint64_t class_at = sort->layout->level[sort->l].class_at[piece->odd];
         struct cpu_boxes boxes;
@@ -526,7 +523,6 @@ move_level(struct cpu_pool *pool, const struct weights *weights,
            struct sort *sort)
 {
     sort->weights = weights;
-    sort->layout = weights->layout;
     sort->l = weights->l;
     enum terp_status st = make_pieces(sort);
     if (st != TERP_OK)
@@ -546,48 +542,30 @@ move_level(struct cpu_pool *pool, const struct weights *weights,
 }
 
 /* All levels, from the coarsest on, as their weights become known. */
-static enum terp_status
-move_all(struct cpu_pool *pool, const struct terp_layout *layout,
-         const uint16_t *known, struct sort *sort)
+enum terp_status
+terp_cpu_order_contexts(struct cpu_pool *pool, const struct terp_layout *layout,
+                        const uint64_t *mask, const uint16_t *from,
+                        uint8_t *scratch, uint16_t *to, bool into_contexts)
 {
+    struct sort sort = {.mask = mask,
+                        .layout = layout,
+                        .groups = scratch,
+                        .from = from,
+                        .to = to,
+                        .restore = !into_contexts};
     struct weights weights;
     void *memory;
 
-    memcpy(sort->to, sort->from, layout->nbricks * sizeof *sort->to);
-    enum terp_status st = start_weights(layout, known, &weights, &memory);
+    memcpy(to, from, layout->nbricks * sizeof *to);
+    enum terp_status st =
+        start_weights(layout, into_contexts ? from : to, &weights, &memory);
     for (; st == TERP_OK && weights.l > 0; go_on(pool, &weights)) {
         if (weights.l > TERP_NCONTEXT_LEVELS)
-            terp_cpu_order_level(pool, layout, weights.l, sort->from, sort->to,
-                                 !sort->restore);
+            terp_cpu_order_level(pool, layout, weights.l, from, to,
+                                 into_contexts);
         else
-            st = move_level(pool, &weights, sort);
+            st = move_level(pool, &weights, &sort);
     }
     free(memory);
     return st;
-}
-
-enum terp_status
-terp_cpu_context_sort(struct cpu_pool *pool, const struct terp_layout *layout,
-                      const uint64_t *mask, const uint16_t *symbols,
-                      uint8_t *scratch, uint16_t *sorted_ret)
-{
-    struct sort sort = {
-        .mask = mask, .groups = scratch, .from = symbols, .to = sorted_ret};
-
-    return move_all(pool, layout, symbols, &sort);
-}
-
-enum terp_status
-terp_cpu_context_restore(struct cpu_pool *pool,
-                         const struct terp_layout *layout, const uint64_t *mask,
-                         const uint16_t *sorted, uint8_t *scratch,
-                         uint16_t *symbols_ret)
-{
-    struct sort sort = {.mask = mask,
-                        .groups = scratch,
-                        .from = sorted,
-                        .to = symbols_ret,
-                        .restore = true};
-
-    return move_all(pool, layout, symbols_ret, &sort);
 }

@@ -13,14 +13,8 @@
  * symbols are 0 codes; NULL if there are none. `scratch` has room for a byte a
  * symbol. Nothing overlaps. */
 enum terp_status
-terp_cpu_context_sort(struct cpu_pool *pool, const struct terp_layout *layout,
-                      const uint64_t *mask, const uint16_t *symbols,
-                      uint8_t *scratch, uint16_t *sorted_ret);
-
-enum terp_status
-terp_cpu_context_restore(struct cpu_pool *pool,
-                         const struct terp_layout *layout, const uint64_t *mask,
-                         const uint16_t *sorted, uint8_t *scratch,
-                         uint16_t *symbols_ret);
+terp_cpu_order_contexts(struct cpu_pool *pool, const struct terp_layout *layout,
+                        const uint64_t *mask, const uint16_t *from,
+                        uint8_t *scratch, uint16_t *to, bool into_contexts);
 
 #endif

@@ -55,13 +55,12 @@ copy_row(void *arg, uint64_t at, uint64_t n)
 }
 
 static void
-copy_slabs(void *arg, int worker, uint64_t first, uint64_t end)
+copy_slabs(void *arg, struct cpu_share share)
 {
     const struct transfer *t = arg;
-    struct copy copy = {t, cpu_slab_begin(&t->boxes, first)};
+    struct copy copy = {t, cpu_slab_begin(&t->boxes, share.first)};
 
-    (void)worker;
-    for (uint64_t slab = first; slab < end; slab++)
+    for (uint64_t slab = share.first; slab < share.end; slab++)
         cpu_slab_walk(&t->boxes, slab, copy_row, &copy);
 }
 
@@ -89,33 +88,18 @@ terp_cpu_order_level(struct cpu_pool *pool, const struct terp_layout *layout,
     }
 }
 
-static void
-order(struct cpu_pool *pool, const struct terp_layout *layout,
-      enum cpu_order how, const uint16_t *from, uint16_t *to, bool into_tiles)
+void
+terp_cpu_order_tiles(struct cpu_pool *pool, const struct terp_layout *layout,
+                     enum terp_prediction prediction, const uint16_t *from,
+                     uint16_t *to, bool into_tiles)
 {
     struct transfer t = {.from = from, .to = to, .into_tiles = into_tiles};
 
-    if (how == CPU_ORDER_RASTER) {
+    if (terp_prediction_is_raster(prediction)) {
         order_arrays(pool, layout, layout->dims, &t);
         return;
     }
     memcpy(to, from, layout->nbricks * sizeof *to); /* anchors */
     for (int l = layout->nlevels; l >= 1; l--)
         terp_cpu_order_level(pool, layout, l, from, to, into_tiles);
-}
-
-void
-terp_cpu_order_into_tiles(struct cpu_pool *pool,
-                          const struct terp_layout *layout, enum cpu_order how,
-                          const uint16_t *from, uint16_t *to)
-{
-    order(pool, layout, how, from, to, true);
-}
-
-void
-terp_cpu_order_from_tiles(struct cpu_pool *pool,
-                          const struct terp_layout *layout, enum cpu_order how,
-                          const uint16_t *from, uint16_t *to)
-{
-    order(pool, layout, how, from, to, false);
 }

@@ -5,26 +5,17 @@
 #ifndef TERP_CPU_ENTROPY_ORDER_H
 #define TERP_CPU_ENTROPY_ORDER_H
 
+#include "codec/format/frame.h"
 #include "codec/format/layout.h"
 #include "cpu/pool/pool.h"
 
-/* Which order the symbols come from, or go to. */
-enum cpu_order {
-    CPU_ORDER_CLASSES, /* level order: every class is cut into boxes */
-    CPU_ORDER_RASTER   /* C order: the bricks themselves are */
-};
-
-/* `from` and `to` hold a symbol for every value and do not overlap. */
+/* Between the order of a predictor and tile order: of symbols in level order
+ * every class is cut into boxes, of those in C order the bricks themselves.
+ * `from` and `to` hold a symbol for every value and do not overlap. */
 void
-terp_cpu_order_into_tiles(struct cpu_pool *pool,
-                          const struct terp_layout *layout,
-                          enum cpu_order order, const uint16_t *from,
-                          uint16_t *to);
-void
-terp_cpu_order_from_tiles(struct cpu_pool *pool,
-                          const struct terp_layout *layout,
-                          enum cpu_order order, const uint16_t *from,
-                          uint16_t *to);
+terp_cpu_order_tiles(struct cpu_pool *pool, const struct terp_layout *layout,
+                     enum terp_prediction prediction, const uint16_t *from,
+                     uint16_t *to, bool into_tiles);
 
 /* The symbols of one level, between level order and tile order. */
 void

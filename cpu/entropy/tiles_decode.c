@@ -222,8 +222,8 @@ decode_partition(const struct decoder *decoder, struct worker_scratch *scratch,
                  uint64_t p)
 {
     const struct cpu_tile_index *index = &decoder->index;
-    uint64_t first = p * TERP_PARTITION_NTILES, nbytes = 0;
-    uint64_t end = min_u64(first + TERP_PARTITION_NTILES, index->ntiles);
+    uint64_t first = cpu_first_tile(p), end = cpu_end_tile(index, p);
+    uint64_t nbytes = 0;
 
     for (uint64_t tile = first; tile < end; tile++)
         nbytes += index->nbytes[tile];
@@ -252,12 +252,12 @@ scratch_of(const struct decoder *decoder, int worker)
 }
 
 static void
-decode_partitions(void *arg, int worker, uint64_t first, uint64_t end)
+decode_partitions(void *arg, struct cpu_share share)
 {
     const struct decoder *decoder = arg;
-    struct worker_scratch *scratch = scratch_of(decoder, worker);
+    struct worker_scratch *scratch = scratch_of(decoder, share.worker);
 
-    for (uint64_t p = first; p < end && !scratch->failed; p++)
+    for (uint64_t p = share.first; p < share.end && !scratch->failed; p++)
         scratch->failed = !decode_partition(decoder, scratch, p);
 }
 

@@ -9,7 +9,6 @@
 #include "cpu/entropy/histogram.h"
 #include "cpu/entropy/tiles.h"
 #include "cpu/entropy/tokens.h"
-#include "cpu/pool/memory.h"
 
 _Static_assert(TERP_PARTITION_NTILES % 8 == 0,
                "Workers share no byte of the bit map of tiles.");
@@ -51,7 +50,7 @@ struct encode_steps {
      * of its codes are 0: the tile is left out of the payload. */
     bool (*count)(struct encoder *encoder, int worker, uint64_t tile);
     /* Between the passes: chooses codebooks, writes which, and makes their
-     * codewords. False when memory runs out. */
+     * codewords. False when memory runs out. NULL: there are none. */
     bool (*choose)(struct encoder *encoder, struct writer *writer);
     /* Second pass: returns the number of bytes. */
     uint64_t (*encode)(const struct encoder *encoder, uint64_t tile,
@@ -100,15 +99,25 @@ find_nonzero(struct encoder *encoder, int worker, uint64_t tile)
 }
 
 static bool
-count_for_entry(struct encoder *encoder, int worker, uint64_t tile)
+count_symbols(struct encoder *encoder, int worker, uint64_t tile,
+              uint32_t counts_ret[TERP_NSYMBOLS])
 {
-    uint32_t counts[TERP_NSYMBOLS];
     uint64_t n;
     const uint16_t *symbols = tile_symbols(encoder, tile, &n);
 
     if (!find_nonzero(encoder, worker, tile))
         return false;
-    terp_cpu_histogram(symbols, n, counts);
+    terp_cpu_histogram(symbols, n, counts_ret);
+    return true;
+}
+
+static bool
+count_for_entry(struct encoder *encoder, int worker, uint64_t tile)
+{
+    uint32_t counts[TERP_NSYMBOLS];
+
+    if (!count_symbols(encoder, worker, tile, counts))
+        return false;
     encoder->index.entry[tile] =
         terp_cpu_entry_costs(encoder->coding, counts, encoder->cost[tile]);
     return true;
@@ -119,12 +128,9 @@ count_for_custom(struct encoder *encoder, int worker, uint64_t tile)
 {
     uint64_t *frequency = scratch_of(encoder, worker)->frequency;
     uint32_t counts[TERP_NSYMBOLS];
-    uint64_t n;
-    const uint16_t *symbols = tile_symbols(encoder, tile, &n);
 
-    if (!find_nonzero(encoder, worker, tile))
+    if (!count_symbols(encoder, worker, tile, counts))
         return false;
-    terp_cpu_histogram(symbols, n, counts);
     for (int s = 0; s < TERP_NSYMBOLS; s++)
         frequency[s] += counts[s];
     return true;
@@ -160,27 +166,18 @@ count_tokens(struct encoder *encoder, int worker, uint64_t tile)
 }
 
 static void
-count_partitions(void *arg, int worker, uint64_t first, uint64_t end)
+count_partitions(void *arg, struct cpu_share share)
 {
     struct encoder *encoder = arg;
     struct cpu_tile_index *index = &encoder->index;
-    uint64_t tile = first * TERP_PARTITION_NTILES;
-    uint64_t tile_end = min_u64(end * TERP_PARTITION_NTILES, index->ntiles);
+    uint64_t stop = cpu_end_tile(index, share.end - 1);
 
-    for (; tile < tile_end; tile++)
-        if (encoder->steps->count(encoder, worker, tile))
+    for (uint64_t tile = cpu_first_tile(share.first); tile < stop; tile++)
+        if (encoder->steps->count(encoder, share.worker, tile))
             index->nonzero[tile / 8] |= (uint8_t)(1u << (tile % 8));
 }
 
 /* ---- codebooks ---- */
-
-static bool
-choose_none(struct encoder *encoder, struct writer *writer)
-{
-    (void)encoder;
-    (void)writer;
-    return true;
-}
 
 static bool
 choose_entries(struct encoder *encoder, struct writer *writer)
@@ -282,7 +279,7 @@ encode_steps_of(enum terp_coding coding)
                                  encode_codewords, false},
         [TERP_CODING_CUSTOM] = {count_for_custom, choose_custom,
                                 encode_codewords, false},
-        [TERP_CODING_SPEED] = {find_nonzero, choose_none, encode_planes, false},
+        [TERP_CODING_SPEED] = {find_nonzero, NULL, encode_planes, false},
         [TERP_CODING_RATIO] = {count_tokens, choose_entries, encode_tokens,
                                true},
     };
@@ -302,20 +299,17 @@ sum_lengths(struct cpu_tile_index *index)
 }
 
 static void
-encode_in_place(void *arg, int worker, uint64_t first, uint64_t end)
+encode_in_place(void *arg, struct cpu_share share)
 {
     const struct encoder *encoder = arg;
     const struct cpu_tile_index *index = &encoder->index;
     /* The encoder stores whole words, and would reach into the next tile. */
     uint8_t bytes[TERP_TOKENS_MAX_NBYTES + CPU_TOKENS_PADDING_NBYTES];
 
-    (void)worker;
-    for (uint64_t p = first; p < end; p++) {
-        uint64_t tile = p * TERP_PARTITION_NTILES;
-        uint64_t tile_end =
-            min_u64(tile + TERP_PARTITION_NTILES, index->ntiles);
+    for (uint64_t p = share.first; p < share.end; p++) {
+        uint64_t stop = cpu_end_tile(index, p);
         uint8_t *at = encoder->payload + index->begin[p];
-        for (; tile < tile_end; tile++) {
+        for (uint64_t tile = cpu_first_tile(p); tile < stop; tile++) {
             if (!bit_at(index->nonzero, tile))
                 continue;
             encoder->steps->encode(encoder, tile, bytes);
@@ -366,17 +360,15 @@ reduce_partition(struct encoder *encoder, int worker, uint64_t p,
 }
 
 static void
-encode_staged(void *arg, int worker, uint64_t first, uint64_t end)
+encode_staged(void *arg, struct cpu_share share)
 {
     struct encoder *encoder = arg;
     struct cpu_tile_index *index = &encoder->index;
 
-    for (uint64_t p = first; p < end; p++) {
+    for (uint64_t p = share.first; p < share.end; p++) {
         uint8_t *base = encoder->staging + p * STAGED_PARTITION_NBYTES;
-        uint64_t nbytes = 0, tile = p * TERP_PARTITION_NTILES;
-        uint64_t tile_end =
-            min_u64(tile + TERP_PARTITION_NTILES, index->ntiles);
-        for (; tile < tile_end; tile++) {
+        uint64_t nbytes = 0, stop = cpu_end_tile(index, p);
+        for (uint64_t tile = cpu_first_tile(p); tile < stop; tile++) {
             if (!bit_at(index->nonzero, tile))
                 continue;
             index->nbytes[tile] =
@@ -384,7 +376,7 @@ encode_staged(void *arg, int worker, uint64_t first, uint64_t end)
             nbytes += index->nbytes[tile];
         }
         if (terp_coding_reduces(encoder->coding) && nbytes > 0)
-            nbytes = reduce_partition(encoder, worker, p, base, nbytes);
+            nbytes = reduce_partition(encoder, share.worker, p, base, nbytes);
         index->begin[p + 1] = nbytes;
     }
 }
@@ -398,13 +390,9 @@ write_staged(struct cpu_pool *pool, struct encoder *encoder,
     terp_cpu_pool_run(pool, encode_staged, encoder, index->npartitions, 4);
     sum_lengths(index);
     terp_cpu_tile_index_write_places(writer, index, encoder->coding);
-    for (uint64_t p = 0; p < index->npartitions; p++) {
-        uint64_t nbytes = index->begin[p + 1] - index->begin[p];
-        uint8_t *at = writer_take(writer, nbytes);
-        if (at == NULL)
-            return TERP_ERR_CAPACITY;
-        memcpy(at, encoder->staging + p * STAGED_PARTITION_NBYTES, nbytes);
-    }
+    for (uint64_t p = 0; p < index->npartitions; p++)
+        write_raw(writer, encoder->staging + p * STAGED_PARTITION_NBYTES,
+                  index->begin[p + 1] - index->begin[p]);
     return writer->overflow ? TERP_ERR_CAPACITY : TERP_OK;
 }
 
@@ -461,7 +449,8 @@ terp_cpu_tiles_encode(struct cpu_pool *pool, enum terp_coding coding,
         goto out;
     terp_cpu_pool_run(pool, count_partitions, encoder, index->npartitions, 4);
     terp_cpu_tile_index_write_nonzero(writer, index);
-    if (!encoder->steps->choose(encoder, writer))
+    if (encoder->steps->choose != NULL &&
+        !encoder->steps->choose(encoder, writer))
         st = TERP_ERR_MEMORY;
     else
         st = encoder->steps->costs_are_lengths

@@ -10,12 +10,11 @@ struct batch {
 };
 
 static void
-do_chunks(void *arg, int id, uint64_t first, uint64_t end)
+do_chunks(void *arg, struct cpu_share share)
 {
     struct batch *batch = arg;
 
-    (void)id;
-    batch->task(batch->batch, first, end, batch->nthreads);
+    batch->task(batch->batch, share.first, share.end, batch->nthreads);
 }
 
 void

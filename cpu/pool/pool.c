@@ -1,4 +1,7 @@
-/* A pool of threads that take the ranges of one task after another. */
+/* A pool of threads that take the ranges of one task after another, and large
+ * blocks of memory, in large pages that the pool has touched. */
+#define _GNU_SOURCE /* madvise */
+
 #include "cpu/pool/pool.h"
 
 #include <fenv.h>
@@ -7,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 /* Ranges that a worker takes of a task, one after another, so that none
  * waits long where work is spread unevenly. */
@@ -45,13 +49,15 @@ struct cpu_pool {
 static void
 do_ranges(struct cpu_pool *pool, int id)
 {
-    uint64_t share = pool->nitems / pool->nranges;
+    uint64_t least = pool->nitems / pool->nranges;
     uint64_t rest = pool->nitems % pool->nranges;
     uint64_t i;
 
     while ((i = atomic_fetch_add(&pool->next, 1)) < pool->nranges) {
-        uint64_t first = i * share + (i < rest ? i : rest);
-        pool->task(pool->arg, id, first, first + share + (i < rest ? 1 : 0));
+        uint64_t first = i * least + (i < rest ? i : rest);
+        pool->task(
+            pool->arg,
+            (struct cpu_share){id, first, first + least + (i < rest ? 1 : 0)});
     }
 }
 
@@ -64,31 +70,25 @@ is_called(struct cpu_pool *pool, unsigned epoch)
     return (now % 2 == 1 && now != epoch) || atomic_load(&pool->stop);
 }
 
-static void
-await_call(struct cpu_pool *pool, unsigned epoch)
+static bool
+is_idle(struct cpu_pool *pool, unsigned epoch)
 {
-    for (int i = 0; i < SPIN_COUNT; i++) {
-        if (is_called(pool, epoch))
-            return;
-        sched_yield();
-    }
-    pthread_mutex_lock(&pool->lock);
-    while (!is_called(pool, epoch))
-        pthread_cond_wait(&pool->work_ready, &pool->lock);
-    pthread_mutex_unlock(&pool->lock);
+    (void)epoch;
+    return atomic_load(&pool->nactive) == 0;
 }
 
 static void
-await_workers(struct cpu_pool *pool)
+await(struct cpu_pool *pool, bool (*has_come)(struct cpu_pool *, unsigned),
+      unsigned epoch, pthread_cond_t *condition)
 {
     for (int i = 0; i < SPIN_COUNT; i++) {
-        if (atomic_load(&pool->nactive) == 0)
+        if (has_come(pool, epoch))
             return;
         sched_yield();
     }
     pthread_mutex_lock(&pool->lock);
-    while (atomic_load(&pool->nactive) > 0)
-        pthread_cond_wait(&pool->work_done, &pool->lock);
+    while (!has_come(pool, epoch))
+        pthread_cond_wait(condition, &pool->lock);
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -103,7 +103,7 @@ work(void *arg)
     while (!atomic_load(&pool->stop)) {
         unsigned now = atomic_load(&pool->epoch);
         if (now % 2 == 0 || now == epoch) {
-            await_call(pool, epoch);
+            await(pool, is_called, epoch, &pool->work_ready);
             continue;
         }
         atomic_fetch_add(&pool->nactive, 1);
@@ -176,12 +176,6 @@ terp_cpu_pool_nworkers(const struct cpu_pool *pool)
     return pool == NULL ? 1 : pool->nworkers;
 }
 
-const struct terp_allocator *
-terp_cpu_pool_allocator(const struct cpu_pool *pool)
-{
-    return pool == NULL ? NULL : pool->allocator;
-}
-
 void
 terp_cpu_pool_run(struct cpu_pool *pool, cpu_task *task, void *arg,
                   uint64_t nitems, uint64_t min_nitems)
@@ -189,7 +183,7 @@ terp_cpu_pool_run(struct cpu_pool *pool, cpu_task *task, void *arg,
     if (terp_cpu_pool_nworkers(pool) == 1 || nitems < min_nitems ||
         nitems <= 1) {
         if (nitems > 0)
-            task(arg, 0, 0, nitems);
+            task(arg, (struct cpu_share){0, 0, nitems});
         return;
     }
     pool->task = task;
@@ -202,5 +196,56 @@ terp_cpu_pool_run(struct cpu_pool *pool, cpu_task *task, void *arg,
     call(pool, false);
     do_ranges(pool, 0);
     atomic_fetch_add(&pool->epoch, 1); /* closed */
-    await_workers(pool);
+    await(pool, is_idle, 0, &pool->work_done);
+}
+
+/* ---- memory ---- */
+
+#define LARGE_PAGE_NBYTES ((size_t)2 << 20)
+
+/* Smaller blocks come from memory that the process keeps. */
+#define MIN_NBYTES (2 * LARGE_PAGE_NBYTES)
+
+/* Each page is the work of one worker: two that meet in a page that is not
+ * there yet would both clear one. */
+static void
+touch_pages(void *arg, struct cpu_share share)
+{
+    volatile char *memory = arg;
+
+    for (uint64_t page = share.first; page < share.end; page++)
+        memory[page * LARGE_PAGE_NBYTES] = 0;
+}
+
+static const struct terp_allocator *
+allocator_of(const struct cpu_pool *pool)
+{
+    return pool == NULL ? NULL : pool->allocator;
+}
+
+void *
+terp_cpu_memory_make(struct cpu_pool *pool, size_t nbytes)
+{
+    const struct terp_allocator *allocator = allocator_of(pool);
+    size_t npages = nbytes / LARGE_PAGE_NBYTES;
+
+    if (nbytes < MIN_NBYTES || allocator != NULL)
+        return terp_allocate(allocator, nbytes);
+    if (nbytes % LARGE_PAGE_NBYTES != 0)
+        nbytes = (npages + 1) * LARGE_PAGE_NBYTES;
+    void *memory = aligned_alloc(LARGE_PAGE_NBYTES, nbytes);
+#ifdef MADV_HUGEPAGE
+    /* A block without large pages serves as well. */
+    if (memory != NULL &&
+        madvise(memory, npages * LARGE_PAGE_NBYTES, MADV_HUGEPAGE) == 0 &&
+        terp_cpu_pool_nworkers(pool) > 1)
+        terp_cpu_pool_run(pool, touch_pages, memory, npages, 2);
+#endif
+    return memory;
+}
+
+void
+terp_cpu_memory_free(const struct cpu_pool *pool, void *memory)
+{
+    terp_release(allocator_of(pool), memory);
 }

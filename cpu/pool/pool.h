@@ -1,4 +1,5 @@
-/* The threads of one call: a pool lives as long as the call. */
+/* The threads of one call, and large blocks of memory: a pool lives as long as
+ * the call. */
 #ifndef TERP_CPU_POOL_POOL_H
 #define TERP_CPU_POOL_POOL_H
 
@@ -6,10 +7,15 @@
 
 struct cpu_pool;
 
-/* Does items [first, end) of a task as worker `id` of the pool, which calls it
- * for any number of ranges. */
+/* Items [first, end) of a task, for worker `worker` of the pool. */
+struct cpu_share {
+    int worker;
+    uint64_t first, end;
+};
+
+/* Does a share. The pool calls it for any number of them. */
 typedef void
-cpu_task(void *arg, int id, uint64_t first, uint64_t end);
+cpu_task(void *arg, struct cpu_share share);
 
 /* A pool of at most `nthreads` workers; the calling thread is worker 0. A pool
  * does without threads that the system refuses, so this never fails; NULL is a
@@ -23,14 +29,19 @@ terp_cpu_pool_free(struct cpu_pool *pool);
 int
 terp_cpu_pool_nworkers(const struct cpu_pool *pool);
 
-/* Where the pool's memory comes from (cpu/pool/memory.h). */
-const struct terp_allocator *
-terp_cpu_pool_allocator(const struct cpu_pool *pool);
-
 /* Splits `nitems` into contiguous ranges, which workers take in order, and
  * returns when all are done. Fewer than `min_nitems` are done by the caller. */
 void
 terp_cpu_pool_run(struct cpu_pool *pool, cpu_task *task, void *arg,
                   uint64_t nitems, uint64_t min_nitems);
+
+/* As malloc, or by the pool's allocator, and released by terp_cpu_memory_free
+ * of the same pool. A large block has large pages where the system gives such,
+ * and the pool touches them: a call uses its memory once, and a page fault for
+ * each 4 KiB may take longer than the work. */
+void *
+terp_cpu_memory_make(struct cpu_pool *pool, size_t nbytes);
+void
+terp_cpu_memory_free(const struct cpu_pool *pool, void *memory);
 
 #endif

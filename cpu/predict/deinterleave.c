@@ -14,17 +14,16 @@ struct transfer {
 
 /* Rows [first, end) of a class. */
 static void
-transfer_rows(void *arg, int id, uint64_t first, uint64_t end)
+transfer_rows(void *arg, struct cpu_share share)
 {
     const struct transfer *transfer = arg;
     const struct terp_level *level = &transfer->layout->level[transfer->l];
     uint64_t extent[TERP_NDIMS], at[TERP_NDIMS];
 
-    (void)id;
     for (int d = 0; d < TERP_NDIMS; d++)
         extent[d] = terp_class_extent(level, transfer->odd, d);
-    uint64_t brick = cpu_find_row(extent, first, at);
-    for (uint64_t row = first; row < end;
+    uint64_t brick = cpu_find_row(extent, share.first, at);
+    for (uint64_t row = share.first; row < share.end;
          row++, brick += cpu_next_row(extent, at)) {
         uint64_t begin = cpu_row_begin(transfer->layout, transfer->l,
                                        transfer->odd, brick, at);
@@ -40,42 +39,23 @@ transfer_rows(void *arg, int id, uint64_t first, uint64_t end)
     }
 }
 
-static void
-transfer_all(struct cpu_pool *pool, struct transfer *transfer)
+void
+terp_cpu_order_levels(struct cpu_pool *pool, const struct terp_layout *layout,
+                      const uint16_t *from, uint16_t *to, bool into_levels)
 {
-    const struct terp_layout *layout = transfer->layout;
+    struct transfer t = {
+        .layout = layout, .from = from, .to = to, .into_levels = into_levels};
     uint64_t brick_nvalues = layout->nvalues / layout->nbricks;
 
     for (uint64_t b = 0; b < layout->nbricks; b++) {
-        uint64_t level_order = b, raster = b * brick_nvalues;
-        transfer->to[transfer->into_levels ? level_order : raster] =
-            transfer->from[transfer->into_levels ? raster : level_order];
+        uint64_t raster = b * brick_nvalues;
+        to[into_levels ? b : raster] = from[into_levels ? raster : b];
     }
-    for (transfer->l = layout->nlevels; transfer->l > 0; transfer->l--) {
+    for (t.l = layout->nlevels; t.l > 0; t.l--) {
         for (int i = 0; i < TERP_NCLASSES - 1; i++) {
-            transfer->odd = terp_nth_class(i);
-            terp_cpu_pool_run(
-                pool, transfer_rows, transfer,
-                terp_class_nrows(layout, transfer->l, transfer->odd), 64);
+            t.odd = terp_nth_class(i);
+            terp_cpu_pool_run(pool, transfer_rows, &t,
+                              terp_class_nrows(layout, t.l, t.odd), 64);
         }
     }
-}
-
-void
-terp_cpu_deinterleave_symbols(struct cpu_pool *pool,
-                              const struct terp_layout *layout,
-                              const uint16_t *from, uint16_t *to)
-{
-    struct transfer transfer = {
-        .layout = layout, .from = from, .to = to, .into_levels = true};
-    transfer_all(pool, &transfer);
-}
-
-void
-terp_cpu_interleave_symbols(struct cpu_pool *pool,
-                            const struct terp_layout *layout,
-                            const uint16_t *from, uint16_t *to)
-{
-    struct transfer transfer = {.layout = layout, .from = from, .to = to};
-    transfer_all(pool, &transfer);
 }

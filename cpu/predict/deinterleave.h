@@ -8,12 +8,7 @@
 
 /* `from` and `to` do not overlap. */
 void
-terp_cpu_deinterleave_symbols(struct cpu_pool *pool,
-                              const struct terp_layout *layout,
-                              const uint16_t *from, uint16_t *to);
-void
-terp_cpu_interleave_symbols(struct cpu_pool *pool,
-                            const struct terp_layout *layout,
-                            const uint16_t *from, uint16_t *to);
+terp_cpu_order_levels(struct cpu_pool *pool, const struct terp_layout *layout,
+                      const uint16_t *from, uint16_t *to, bool into_levels);
 
 #endif

@@ -4,19 +4,14 @@
  * the last point before it that is not special. In a chunk without special
  * points means may take the place of differences along the slowest dimension.
  */
-#include "cpu/predict/lorenzo.h"
+#include "cpu/predict/predictor.h"
 
 #include "codec/format/base.h"
 
-/* A dimension as the stages see it: quants[nouter][extent][ninner]. */
-struct axis {
-    uint64_t nouter, extent, ninner;
-};
-
-static struct axis
+static struct cpu_axis
 axis_of(const struct terp_layout *layout, int d)
 {
-    struct axis axis = {.extent = layout->dims[d], .ninner = 1};
+    struct cpu_axis axis = {.extent = layout->dims[d], .ninner = 1};
 
     for (int e = 0; e < d; e++)
         axis.ninner *= layout->dims[e];
@@ -28,7 +23,7 @@ axis_of(const struct terp_layout *layout, int d)
  * that is not special's: differences then are 0 there, and elsewhere to this
  * integer. */
 static void
-repeat_along(const struct cpu_stages *stages, const struct axis *axis,
+repeat_along(const struct cpu_stages *stages, const struct cpu_axis *axis,
              const uint64_t *mask, void *quants)
 {
     uint64_t nvalues = axis->extent * axis->ninner;
@@ -45,7 +40,7 @@ means_are_smaller(const struct cpu_prediction *lorenzo, int d,
                   const void *quants)
 {
     const struct terp_layout *layout = lorenzo->layout;
-    const struct axis axis = axis_of(layout, d);
+    const struct cpu_axis axis = axis_of(layout, d);
     uint64_t nx = layout->dims[0];
     uint64_t nper_row = div_up(nx, TERP_LORENZO_NVALUES);
     uint64_t nstretches = layout->nvalues / nx * nper_row;
@@ -59,38 +54,26 @@ means_are_smaller(const struct cpu_prediction *lorenzo, int d,
         const uint8_t *line =
             (const uint8_t *)quants +
             (at - i * axis.ninner) * (uint64_t)lorenzo->stages->value_nbytes;
-        lorenzo->stages->weigh_means(line, i, axis.extent, axis.ninner,
+        lorenzo->stages->weigh_means(line, i, axis,
                                      min_u64(TERP_LORENZO_NVALUES, nx - x),
                                      &differences, &means);
     }
     return means < differences;
 }
 
-/* Differences along all dimensions but d, where no point is special. */
-static void
-take_other_differences(const struct cpu_prediction *lorenzo, int d,
-                       void *quants)
-{
-    for (int e = TERP_NDIMS - 1; e >= 0; e--) {
-        struct axis axis = axis_of(lorenzo->layout, e);
-        if (e != d && lorenzo->lorenzo_dims >> e & 1)
-            lorenzo->stages->difference(quants, axis.nouter, axis.extent,
-                                        axis.ninner);
-    }
-}
-
+/* Along all of the dimensions but `left_out`. `mask` is NULL where no point is
+ * special. */
 static void
 take_differences(const struct cpu_prediction *lorenzo, const uint64_t *mask,
-                 void *quants)
+                 int left_out, void *quants)
 {
     for (int d = TERP_NDIMS - 1; d >= 0; d--) {
-        struct axis axis = axis_of(lorenzo->layout, d);
-        if (!(lorenzo->lorenzo_dims >> d & 1))
+        struct cpu_axis axis = axis_of(lorenzo->layout, d);
+        if (d == left_out || !(lorenzo->lorenzo_dims >> d & 1))
             continue;
         if (mask != NULL)
             repeat_along(lorenzo->stages, &axis, mask, quants);
-        lorenzo->stages->difference(quants, axis.nouter, axis.extent,
-                                    axis.ninner);
+        lorenzo->stages->difference(quants, axis);
     }
 }
 
@@ -107,17 +90,17 @@ quantize(struct cpu_prediction *lorenzo)
     if (terp_means_are_possible(lorenzo->layout, lorenzo->lorenzo_dims,
                                 has_specials)) {
         int d = terp_means_dim(lorenzo->layout);
-        struct axis axis = axis_of(lorenzo->layout, d);
-        take_other_differences(lorenzo, d, quants);
+        struct cpu_axis axis = axis_of(lorenzo->layout, d);
+        take_differences(lorenzo, NULL, d, quants);
         if (means_are_smaller(lorenzo, d, quants)) {
             lorenzo->lorenzo_dims |= TERP_LORENZO_MEANS;
-            stages->difference_means(quants, axis.nouter, axis.extent,
-                                     axis.ninner);
+            stages->difference_means(quants, axis);
         } else {
-            stages->difference(quants, axis.nouter, axis.extent, axis.ninner);
+            stages->difference(quants, axis);
         }
     } else {
-        take_differences(lorenzo, has_specials ? lorenzo->mask : NULL, quants);
+        take_differences(lorenzo, has_specials ? lorenzo->mask : NULL, -1,
+                         quants);
     }
     stages->symbols_of_quants(quants, nvalues, lorenzo->quantizer.max_code,
                               lorenzo->symbols);
@@ -134,17 +117,17 @@ reconstruct(struct cpu_prediction *lorenzo, void *values)
     stages->quants_of_symbols(lorenzo->symbols, nvalues, quants);
     if (dims & TERP_LORENZO_MEANS) {
         int d = terp_means_dim(lorenzo->layout);
-        struct axis axis = axis_of(lorenzo->layout, d);
-        stages->accumulate_means(quants, axis.nouter, axis.extent, axis.ninner);
+        struct cpu_axis axis = axis_of(lorenzo->layout, d);
+        stages->accumulate_means(quants, axis);
         dims &= ~(1u << d);
     }
     for (int d = 0; d < TERP_NDIMS; d++) {
-        struct axis axis = axis_of(lorenzo->layout, d);
+        struct cpu_axis axis = axis_of(lorenzo->layout, d);
         if (!(dims >> d & 1))
             continue;
         if (lorenzo->mask != NULL)
             stages->clear(quants, lorenzo->mask, nvalues);
-        stages->accumulate(quants, axis.nouter, axis.extent, axis.ninner);
+        stages->accumulate(quants, axis);
     }
     stages->dequantize(quants, nvalues, &lorenzo->quantizer, values);
 }
@@ -167,9 +150,7 @@ read_model(struct cpu_prediction *lorenzo, struct reader *reader)
     return reader->underflow || !valid ? TERP_ERR_CORRUPT : TERP_OK;
 }
 
-const struct cpu_predictor terp_cpu_lorenzo = {.order = CPU_ORDER_RASTER,
-                                               .has_grid = false,
-                                               .tune = terp_cpu_lorenzo_tune,
+const struct cpu_predictor terp_cpu_lorenzo = {.tune = terp_cpu_lorenzo_tune,
                                                .quantize = quantize,
                                                .write_model = write_model,
                                                .read_model = read_model,

@@ -70,11 +70,13 @@ clear(void *inout, const uint64_t *mask_words, uint64_t end)
 }
 
 static void
-difference(void *inout, uint64_t nouter, uint64_t extent, uint64_t ninner)
+difference(void *inout, struct cpu_axis axis)
 {
-    for (uint64_t o = 0; o < nouter; o++) {
-        WORD *base = (WORD *)inout + o * extent * ninner;
-        for (uint64_t i = extent - 1; i > 0; i--) {
+    const uint64_t ninner = axis.ninner;
+
+    for (uint64_t o = 0; o < axis.nouter; o++) {
+        WORD *base = (WORD *)inout + o * axis.extent * ninner;
+        for (uint64_t i = axis.extent - 1; i > 0; i--) {
             WORD *restrict to = base + i * ninner;
             const WORD *from = to - ninner;
             for (uint64_t j = 0; j < ninner; j++)
@@ -84,11 +86,13 @@ difference(void *inout, uint64_t nouter, uint64_t extent, uint64_t ninner)
 }
 
 static void
-accumulate(void *inout, uint64_t nouter, uint64_t extent, uint64_t ninner)
+accumulate(void *inout, struct cpu_axis axis)
 {
-    for (uint64_t o = 0; o < nouter; o++) {
-        WORD *base = (WORD *)inout + o * extent * ninner;
-        for (uint64_t i = 1; i < extent; i++) {
+    const uint64_t ninner = axis.ninner;
+
+    for (uint64_t o = 0; o < axis.nouter; o++) {
+        WORD *base = (WORD *)inout + o * axis.extent * ninner;
+        for (uint64_t i = 1; i < axis.extent; i++) {
             WORD *restrict to = base + i * ninner;
             const WORD *from = to - ninner;
             for (uint64_t j = 0; j < ninner; j++)

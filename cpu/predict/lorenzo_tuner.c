@@ -3,9 +3,9 @@
  * cost table. */
 #include <stdlib.h>
 
-#include "codec/format/base.h"
-#include "cpu/predict/counted_cost.h"
-#include "cpu/predict/lorenzo.h"
+#include "codec/model/cost.h"
+#include "cpu/entropy/codebooks.h"
+#include "cpu/predict/predictor.h"
 
 /* Integers of a stretch of a row and of the rows before it in every
  * combination of the slower dimensions: [2][2][2][n], the row itself last. */
@@ -99,10 +99,11 @@ count_differences(const struct cpu_prediction *lorenzo, unsigned dims,
     memcpy(stencil->differences, stencil->quants, 8 * row_nbytes);
     for (int d = 1; d < TERP_NDIMS; d++)
         if (dims >> d & 1)
-            stages->difference(stencil->differences, 4u >> (d - 1), 2,
-                               n << (d - 1));
+            stages->difference(
+                stencil->differences,
+                (struct cpu_axis){4u >> (d - 1), 2, n << (d - 1)});
     if (dims & 1)
-        stages->difference(last, 1, n, 1);
+        stages->difference(last, (struct cpu_axis){1, n, 1});
     stages->symbols_of_quants(last, n, lorenzo->quantizer.max_code,
                               stencil->symbols);
     for (uint64_t first = 0; first < n; first += TERP_LORENZO_RUN_NVALUES)
@@ -119,14 +120,14 @@ struct sampling {
 };
 
 static void
-sample_stretches(void *arg, int id, uint64_t first, uint64_t end)
+sample_stretches(void *arg, struct cpu_share share)
 {
     const struct sampling *sampling = arg;
     const uint64_t *all = sampling->lorenzo->layout->dims;
-    struct stencil *stencil = &sampling->stencils[id];
+    struct stencil *stencil = &sampling->stencils[share.worker];
     uint64_t per_row = div_up(all[0], TERP_LORENZO_NVALUES);
 
-    for (uint64_t k = first; k < end; k++) {
+    for (uint64_t k = share.first; k < share.end; k++) {
         uint64_t i = sampling->every / 2 + k * sampling->every;
         uint64_t x = i % per_row * TERP_LORENZO_NVALUES;
         stencil->n = min_u64(TERP_LORENZO_NVALUES, all[0] - x);
@@ -162,7 +163,7 @@ cost_of_dims(const struct terp_layout *layout, const struct stencil *stencil,
     struct terp_difference_samples samples = {
         .nsampled = stencil->nsampled,
         .nunpredictable = stencil->nunpredictable,
-        .cost = cpu_cost_of_counts(stencil->counts[dims]),
+        .cost = terp_cpu_cost_of_counts(stencil->counts[dims]),
         .run_costs = stencil->run_costs[dims],
         .sum = stencil->sums[dims]};
 

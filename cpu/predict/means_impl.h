@@ -63,35 +63,42 @@ add_means(WORD *quants, uint64_t extent, uint64_t stride, uint64_t n)
     }
 }
 
+/* Does all lines, a strip at a time. */
 static void
-difference_means(void *inout, uint64_t nouter, uint64_t extent, uint64_t ninner)
+for_strips(void *inout, struct cpu_axis axis,
+           void (*take)(WORD *quants, uint64_t extent, uint64_t stride,
+                        uint64_t n))
 {
-    for (uint64_t o = 0; o < nouter; o++)
-        for (uint64_t at = 0; at < ninner; at += STRIP_NVALUES)
-            subtract_means((WORD *)inout + o * extent * ninner + at, extent,
-                           ninner, min_u64(STRIP_NVALUES, ninner - at));
+    for (uint64_t o = 0; o < axis.nouter; o++)
+        for (uint64_t at = 0; at < axis.ninner; at += STRIP_NVALUES)
+            take((WORD *)inout + o * axis.extent * axis.ninner + at,
+                 axis.extent, axis.ninner,
+                 min_u64(STRIP_NVALUES, axis.ninner - at));
 }
 
 static void
-accumulate_means(void *inout, uint64_t nouter, uint64_t extent, uint64_t ninner)
+difference_means(void *inout, struct cpu_axis axis)
 {
-    for (uint64_t o = 0; o < nouter; o++)
-        for (uint64_t at = 0; at < ninner; at += STRIP_NVALUES)
-            add_means((WORD *)inout + o * extent * ninner + at, extent, ninner,
-                      min_u64(STRIP_NVALUES, ninner - at));
+    for_strips(inout, axis, subtract_means);
 }
 
 static void
-weigh_means(const void *line, uint64_t i, uint64_t extent, uint64_t ninner,
-            uint64_t n, uint64_t *differences, uint64_t *codes)
+accumulate_means(void *inout, struct cpu_axis axis)
 {
-    const WORD *quants = line, *own = quants + i * ninner;
+    for_strips(inout, axis, add_means);
+}
+
+static void
+weigh_means(const void *line, uint64_t i, struct cpu_axis axis, uint64_t n,
+            uint64_t *differences, uint64_t *codes)
+{
+    const WORD *quants = line, *own = quants + i * axis.ninner;
     WORD means[STRIP_NVALUES] = {0};
 
     if (i > 0)
-        find_means(quants, i, extent, ninner, n, means);
+        find_means(quants, i, axis.extent, axis.ninner, n, means);
     for (uint64_t j = 0; j < n; j++) {
-        WORD before = i > 0 ? (own - ninner)[j] : 0;
+        WORD before = i > 0 ? (own - axis.ninner)[j] : 0;
         *differences += weight_of_difference(own[j] - before);
         *codes += weight_of_difference(own[j] - means[j]);
     }

@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "cpu/pool/memory.h"
-
 const struct cpu_predictor *const terp_cpu_predictors[TERP_NPREDICTIONS] = {
     [TERP_PREDICTION_SPLINE] = &terp_cpu_spline,
     [TERP_PREDICTION_LORENZO] = &terp_cpu_lorenzo};

@@ -7,7 +7,6 @@
 #include "codec/format/bytes.h"
 #include "codec/format/frame.h"
 #include "codec/model/plan.h"
-#include "cpu/entropy/order.h"
 #include "cpu/pool/pool.h"
 #include "cpu/predict/stages.h"
 
@@ -42,10 +41,6 @@ struct cpu_prediction {
 };
 
 struct cpu_predictor {
-    enum cpu_order order; /* of symbols */
-    bool has_grid; /* Escapes are values, on the grid if they can be; else
-                      integers. */
-
     /* Chooses the model; what it estimates that the chunk costs, UINT64_MAX if
      * that cannot be known. */
     enum terp_status (*tune)(struct cpu_prediction *prediction,
@@ -71,6 +66,19 @@ extern const struct cpu_predictor terp_cpu_spline, terp_cpu_lorenzo;
 
 /* By enum terp_prediction; NULL where nothing is predicted. */
 extern const struct cpu_predictor *const terp_cpu_predictors[TERP_NPREDICTIONS];
+
+/* Extremes of the values that are not special, and the number of those that
+ * are. Slot 0 of `fills` has the fill value that the caller knows; slots
+ * without one have -0.0. Extremes that look like fill values take the other
+ * slots. */
+void
+terp_cpu_scan(const struct cpu_prediction *prediction, struct cpu_fills *fills,
+              struct cpu_stats *stats_ret);
+
+/* Chooses the dimensions along which differences are taken, without means, and
+ * estimates the chunk's cost. */
+enum terp_status
+terp_cpu_lorenzo_tune(struct cpu_prediction *lorenzo, uint64_t *cost_ret);
 
 /* Allocates work, lattice and symbols. */
 enum terp_status

@@ -1,7 +1,7 @@
 /* The min/max scan: which values of a chunk are special, and the range of the
  * others. An extreme that is far from all other values, and repeats, is a fill
  * value: the scan is repeated without it. */
-#include "cpu/predict/scan.h"
+#include "cpu/predict/predictor.h"
 
 #include <stdatomic.h>
 
@@ -14,9 +14,7 @@
 #define PROBE_NVALUES UINT64_C(4096)
 
 struct scan {
-    struct cpu_pool *pool;
-    const struct cpu_stages *stages;
-    const uint8_t *values;
+    const struct cpu_prediction *prediction;
     uint64_t nvalues, part_nvalues, nparts;
     struct cpu_fills fills;
     struct cpu_stats stats; /* of all */
@@ -29,19 +27,19 @@ static void
 scan_values(const struct scan *scan, uint64_t at, uint64_t nvalues,
             struct cpu_stats *stats_ret)
 {
-    uint64_t value_nbytes = (uint64_t)scan->stages->value_nbytes;
+    const struct cpu_stages *stages = scan->prediction->stages;
+    const uint8_t *values = scan->prediction->values;
 
-    scan->stages->scan(scan->values + at * value_nbytes, nvalues, &scan->fills,
-                       stats_ret);
+    stages->scan(values + at * (uint64_t)stages->value_nbytes, nvalues,
+                 &scan->fills, stats_ret);
 }
 
 static void
-scan_parts(void *arg, int id, uint64_t first, uint64_t end)
+scan_parts(void *arg, struct cpu_share share)
 {
     struct scan *scan = arg;
 
-    (void)id;
-    for (uint64_t p = first; p < end; p++) {
+    for (uint64_t p = share.first; p < share.end; p++) {
         uint64_t at = p * scan->part_nvalues;
         scan_values(scan, at, min_u64(scan->part_nvalues, scan->nvalues - at),
                     &scan->part[p]);
@@ -51,7 +49,8 @@ scan_parts(void *arg, int id, uint64_t first, uint64_t end)
 static void
 scan_all(struct scan *scan)
 {
-    terp_cpu_pool_run(scan->pool, scan_parts, scan, scan->nparts, 2);
+    terp_cpu_pool_run(scan->prediction->pool, scan_parts, scan, scan->nparts,
+                      2);
     scan->stats = scan->part[0];
     for (uint64_t p = 1; p < scan->nparts; p++) {
         const struct cpu_stats *part = &scan->part[p];
@@ -66,15 +65,14 @@ scan_all(struct scan *scan)
 /* Probes values that are not extreme, until it is known of either extreme that
  * some value is near: in most chunks the first values show it. */
 static void
-probe_inner(void *arg, int id, uint64_t first, uint64_t end)
+probe_inner(void *arg, struct cpu_share share)
 {
     struct scan *scan = arg;
     double min = scan->stats.min, max = scan->stats.max;
-    uint64_t stop = min_u64(end * scan->part_nvalues, scan->nvalues);
+    uint64_t stop = min_u64(share.end * scan->part_nvalues, scan->nvalues);
     struct cpu_stats inner;
 
-    (void)id;
-    for (uint64_t at = first * scan->part_nvalues; at < stop;
+    for (uint64_t at = share.first * scan->part_nvalues; at < stop;
          at += PROBE_NVALUES) {
         if (atomic_load(&scan->near_min) && atomic_load(&scan->near_max))
             return;
@@ -96,7 +94,7 @@ try_fill(struct scan *scan, double extreme, int slot)
     struct cpu_stats before = scan->stats;
     uint64_t bits = scan->fills.bits[slot];
 
-    scan->fills.bits[slot] = cpu_value_bits(scan->stages, extreme);
+    scan->fills.bits[slot] = cpu_value_bits(scan->prediction->stages, extreme);
     scan_all(scan);
     if (scan->stats.nspecials - before.nspecials >= TERP_FILL_MIN_REPEATS)
         return;
@@ -105,13 +103,12 @@ try_fill(struct scan *scan, double extreme, int slot)
 }
 
 void
-terp_cpu_scan(struct cpu_pool *pool, const struct cpu_stages *stages,
-              const void *values, uint64_t nvalues, struct cpu_fills *fills,
+terp_cpu_scan(const struct cpu_prediction *prediction, struct cpu_fills *fills,
               struct cpu_stats *stats_ret)
 {
-    struct scan scan = {.pool = pool,
-                        .stages = stages,
-                        .values = values,
+    const struct cpu_stages *stages = prediction->stages;
+    uint64_t nvalues = prediction->layout->nvalues;
+    struct scan scan = {.prediction = prediction,
                         .nvalues = nvalues,
                         .part_nvalues = div_up(nvalues, NPARTS),
                         .fills = *fills};
@@ -122,7 +119,7 @@ terp_cpu_scan(struct cpu_pool *pool, const struct cpu_stages *stages,
     if (min <= max) {
         scan.fills.bits[1] = cpu_value_bits(stages, min);
         scan.fills.bits[2] = cpu_value_bits(stages, max);
-        terp_cpu_pool_run(pool, probe_inner, &scan, scan.nparts, 2);
+        terp_cpu_pool_run(prediction->pool, probe_inner, &scan, scan.nparts, 2);
         scan.fills = *fills;
         if (!atomic_load(&scan.near_min))
             try_fill(&scan, min, 1);

@@ -97,14 +97,13 @@ struct transfer {
 
 /* Runs of two times CPU_RUN_NVALUES lattice points. */
 static void
-transfer_runs(void *arg, int id, uint64_t first, uint64_t end)
+transfer_runs(void *arg, struct cpu_share share)
 {
     const struct transfer *t = arg;
     const struct cpu_prediction *spline = t->spline;
     const struct terp_level *level = &spline->layout->level[t->l];
 
-    (void)id;
-    for (uint64_t i = first; i < end; i++) {
+    for (uint64_t i = share.first; i < share.end; i++) {
         uint64_t row = i / t->nruns_per_row, left = row;
         uint64_t x = i % t->nruns_per_row * CPU_RUN_NVALUES;
         uint64_t at[TERP_NDIMS];
@@ -183,13 +182,12 @@ struct pass {
 };
 
 static void
-pass_runs(void *arg, int id, uint64_t first, uint64_t end)
+pass_runs(void *arg, struct cpu_share share)
 {
     const struct pass *pass = arg;
 
-    (void)id;
     (pass->decode ? pass->stages->reconstruct : pass->stages->quantize)(
-        pass->cls, &pass->quantizer, first, end);
+        pass->cls, &pass->quantizer, share.first, share.end);
 }
 
 static void
@@ -290,9 +288,7 @@ read_model(struct cpu_prediction *spline, struct reader *reader)
     return reader->underflow ? TERP_ERR_CORRUPT : TERP_OK;
 }
 
-const struct cpu_predictor terp_cpu_spline = {.order = CPU_ORDER_CLASSES,
-                                              .has_grid = true,
-                                              .tune = terp_cpu_spline_tune,
+const struct cpu_predictor terp_cpu_spline = {.tune = terp_cpu_spline_tune,
                                               .quantize = quantize,
                                               .write_model = write_model,
                                               .read_model = read_model,

@@ -4,9 +4,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "codec/format/base.h"
+#include "codec/model/cost.h"
+#include "cpu/entropy/codebooks.h"
 #include "cpu/entropy/histogram.h"
-#include "cpu/predict/counted_cost.h"
 #include "cpu/predict/spline.h"
 
 /* Rows are sampled whole: with odd distances a few runs more than wanted. */
@@ -32,9 +32,9 @@ sample_class(const struct cpu_prediction *spline, const struct cpu_class *cls,
         spline->stages->sample(cls, &spline->quantizer, every, rows);
 
     terp_cpu_histogram(rows, nsampled, counts);
-    return nsampled == 0
-               ? 0
-               : terp_scale_cost(cpu_cost_of_counts(counts), nvalues, nsampled);
+    return nsampled == 0 ? 0
+                         : terp_scale_cost(terp_cpu_cost_of_counts(counts),
+                                           nvalues, nsampled);
 }
 
 /* Of a class that is predicted along `dims`. */
@@ -180,15 +180,13 @@ struct planning {
 
 /* A worker takes the next level that none has taken. */
 static void
-plan_levels(void *arg, int id, uint64_t first, uint64_t end)
+plan_levels(void *arg, struct cpu_share share)
 {
     struct planning *planning = arg;
     struct cpu_prediction *spline = planning->spline;
-    uint16_t *rows = planning->rows + (uint64_t)id * ROWS_CAPACITY;
+    uint16_t *rows = planning->rows + (uint64_t)share.worker * ROWS_CAPACITY;
     int l;
 
-    (void)first;
-    (void)end;
     while ((l = atomic_fetch_add(&planning->next, 1)) <=
            spline->layout->nlevels)
         planning->cost[l] = plan_level(spline, l, rows, &spline->plan[l]);

@@ -85,6 +85,11 @@ cpu_find_escape(const uint16_t *symbols, uint64_t first, uint64_t end)
     return i;
 }
 
+/* A dimension of an array [nouter][extent][ninner]. */
+struct cpu_axis {
+    uint64_t nouter, extent, ninner;
+};
+
 struct cpu_stages {
     int value_nbytes;
     uint64_t negative_zero_bits;
@@ -160,23 +165,18 @@ struct cpu_stages {
     void (*clear)(void *quants, const uint64_t *mask, uint64_t end);
 
     /* quants[i] -= (or +=) quants[i - distance] along one dimension of an
-     * array [nouter][extent][ninner], modulo 2^width. */
-    void (*difference)(void *quants, uint64_t nouter, uint64_t extent,
-                       uint64_t ninner);
-    void (*accumulate)(void *quants, uint64_t nouter, uint64_t extent,
-                       uint64_t ninner);
+     * array, modulo 2^width. */
+    void (*difference)(void *quants, struct cpu_axis axis);
+    void (*accumulate)(void *quants, struct cpu_axis axis);
 
-    /* The same by means (lorenzo.h). */
-    void (*difference_means)(void *quants, uint64_t nouter, uint64_t extent,
-                             uint64_t ninner);
-    void (*accumulate_means)(void *quants, uint64_t nouter, uint64_t extent,
-                             uint64_t ninner);
+    /* The same by means (codec/model/lorenzo.h). */
+    void (*difference_means)(void *quants, struct cpu_axis axis);
+    void (*accumulate_means)(void *quants, struct cpu_axis axis);
 
     /* Adds up how large both would be, at i of `n` lines side by side, at most
      * TERP_LORENZO_NVALUES. */
-    void (*weigh_means)(const void *line, uint64_t i, uint64_t extent,
-                        uint64_t ninner, uint64_t n, uint64_t *differences,
-                        uint64_t *means);
+    void (*weigh_means)(const void *line, uint64_t i, struct cpu_axis axis,
+                        uint64_t n, uint64_t *differences, uint64_t *means);
 
     /* Differences to symbols and back; what no code can hold escapes and
      * stays in `quants`. */

@@ -102,31 +102,33 @@ mask(const void *src, uint64_t first, uint64_t end,
     }
 }
 
+/* With `fill` NULL no value is special. */
+TERP_INLINE void
+split(const T *src, uint64_t n, const WORD *fill, T *restrict even,
+      T *restrict odd)
+{
+#define TAKE(value) (fill != NULL && is_special(value, fill) ? (T)NAN : (value))
+    for (uint64_t i = 0; i < n / 2; i++) {
+        even[i] = TAKE(src[2 * i]);
+        odd[i] = TAKE(src[2 * i + 1]);
+    }
+    if (n % 2)
+        even[n / 2] = TAKE(src[n - 1]);
+#undef TAKE
+}
+
 static void
 deinterleave(const void *lattice, uint64_t nlattice,
              const struct cpu_fills *fills, void *even, void *odd)
 {
-    const T *src = lattice;
-    T *restrict e = even, *restrict o = odd;
-    uint64_t nodd = nlattice / 2;
     WORD fill[TERP_NFILLS];
 
     if (fills == NULL) {
-        for (uint64_t i = 0; i < nodd; i++) {
-            e[i] = src[2 * i];
-            o[i] = src[2 * i + 1];
-        }
-        if (nlattice % 2)
-            e[nodd] = src[2 * nodd];
+        split(lattice, nlattice, NULL, even, odd);
         return;
     }
     fill_words_of(fills, fill);
-    for (uint64_t i = 0; i < nodd; i++) {
-        e[i] = is_special(src[2 * i], fill) ? (T)NAN : src[2 * i];
-        o[i] = is_special(src[2 * i + 1], fill) ? (T)NAN : src[2 * i + 1];
-    }
-    if (nlattice % 2)
-        e[nodd] = is_special(src[2 * nodd], fill) ? (T)NAN : src[2 * nodd];
+    split(lattice, nlattice, fill, even, odd);
 }
 
 static void
@@ -474,27 +476,14 @@ from_grid(int64_t nsteps, const struct cpu_grid *grid, void *dst)
 
 /* ---- codes ---- */
 
-static void
+/* With `masked`, a constant, NaN stands for a special value, for which any code
+ * will do: its value becomes the prediction. */
+TERP_INLINE void
 quantize_values(T *restrict values, const T *restrict pred, uint64_t n,
-                struct constants k, uint16_t *restrict symbols)
+                struct constants k, uint16_t *restrict symbols, bool masked)
 {
     for (uint64_t i = 0; i < n; i++) {
-        T value = values[i];
-        TERP_QUANTIZE(value, pred[i], k, rounded, code, rec, fits);
-        values[i] = fits ? rec : value;
-        INT symbol = (INT)(fits ? code : (T)-TERP_RADIUS) + TERP_RADIUS;
-        symbols[i] = (uint16_t)symbol;
-    }
-}
-
-/* The same where NaN stands for a special value, for which any code will do:
- * its value becomes the prediction. */
-static void
-quantize_masked(T *restrict values, const T *restrict pred, uint64_t n,
-                struct constants k, uint16_t *restrict symbols)
-{
-    for (uint64_t i = 0; i < n; i++) {
-        bool special = values[i] != values[i];
+        bool special = masked && values[i] != values[i];
         T value = special ? pred[i] : values[i];
         TERP_QUANTIZE(value, pred[i], k, rounded, code, rec, fits);
         code = special ? (T)0 : code;
@@ -530,10 +519,13 @@ quantize(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
     for (uint64_t i = first; i < end; i++, advance(cls, &place)) {
         find_run(cls, &place, &run);
         predict_run(cls, &run, pred);
-        (quantizer->has_specials ? quantize_masked : quantize_values)(
-            (T *)cls->values + run.at, pred, run.n, k, cls->symbols + run.at);
-        put_on_grid((T *)cls->values + run.at, cls->symbols + run.at, run.n,
-                    &of_escapes);
+        T *values = (T *)cls->values + run.at;
+        uint16_t *symbols = cls->symbols + run.at;
+        if (quantizer->has_specials)
+            quantize_values(values, pred, run.n, k, symbols, true);
+        else
+            quantize_values(values, pred, run.n, k, symbols, false);
+        put_on_grid(values, symbols, run.n, &of_escapes);
     }
 }
 
@@ -603,7 +595,7 @@ quantize_chain(void *inout, uint64_t nvalues,
     T *values = inout, pred = (T)quantizer->reference;
 
     for (uint64_t i = 0; i < nvalues; i++) {
-        quantize_masked(&values[i], &pred, 1, k, &symbols[i]);
+        quantize_values(&values[i], &pred, 1, k, &symbols[i], true);
         put_on_grid(&values[i], &symbols[i], 1, &of_escapes);
         pred = values[i];
     }

@@ -11,7 +11,8 @@
 
 /* What the threads share. */
 struct job {
-    const struct cpu_escapes *escapes;
+    const struct cpu_prediction *prediction;
+    bool on_grid;
     struct cpu_grid grid;
     uint64_t part_nvalues, nparts;
     int number_nbytes;   /* 0: raw values */
@@ -29,35 +30,35 @@ struct job {
 static uint64_t
 next_escape(const struct job *job, uint64_t from, uint64_t end)
 {
-    return cpu_find_escape(job->escapes->symbols, from, end);
+    return cpu_find_escape(job->prediction->symbols, from, end);
 }
 
 static uint64_t
 part_end(const struct job *job, uint64_t part)
 {
-    return min_u64((part + 1) * job->part_nvalues, job->escapes->nvalues);
+    return min_u64((part + 1) * job->part_nvalues,
+                   job->prediction->layout->nvalues);
 }
 
 static uint8_t *
-raw_at(const struct cpu_escapes *escapes, uint64_t i)
+raw_at(const struct job *job, uint64_t i)
 {
-    return (uint8_t *)escapes->raw +
-           i * (uint64_t)escapes->stages->value_nbytes;
+    return (uint8_t *)job->prediction->work +
+           i * (uint64_t)job->prediction->stages->value_nbytes;
 }
 
 /* The number that stands for the raw value at `i`; false if none does. */
 static bool
 number_at(const struct job *job, uint64_t i, uint64_t *number_ret)
 {
-    const struct cpu_escapes *escapes = job->escapes;
-    const uint8_t *raw = raw_at(escapes, i);
-    int nbytes = escapes->stages->value_nbytes;
+    const struct cpu_stages *stages = job->prediction->stages;
+    const uint8_t *raw = raw_at(job, i);
     int64_t integer;
 
-    if (escapes->quantizer == NULL) {
-        uint64_t bits = load_le(raw, nbytes);
-        integer = nbytes == 4 ? (int32_t)bits : (int64_t)bits;
-    } else if (!escapes->stages->to_grid(raw, &job->grid, &integer)) {
+    if (!job->on_grid) {
+        uint64_t bits = load_le(raw, stages->value_nbytes);
+        integer = stages->value_nbytes == 4 ? (int32_t)bits : (int64_t)bits;
+    } else if (!stages->to_grid(raw, &job->grid, &integer)) {
         return false;
     }
     *number_ret = zigzag(integer);
@@ -65,12 +66,11 @@ number_at(const struct job *job, uint64_t i, uint64_t *number_ret)
 }
 
 static void
-count_parts(void *arg, int id, uint64_t first, uint64_t end)
+count_parts(void *arg, struct cpu_share share)
 {
     struct job *job = arg;
 
-    (void)id;
-    for (uint64_t p = first; p < end; p++) {
+    for (uint64_t p = share.first; p < share.end; p++) {
         struct part part = {.fits = true};
         uint64_t stop = part_end(job, p);
         for (uint64_t i = next_escape(job, p * job->part_nvalues, stop);
@@ -86,19 +86,19 @@ count_parts(void *arg, int id, uint64_t first, uint64_t end)
 
 /* Makes the job and returns how many escapes there are. */
 static uint64_t
-count_escapes(const struct cpu_escapes *escapes, struct job *job)
+count_escapes(const struct cpu_prediction *prediction, bool on_grid,
+              struct job *job)
 {
-    uint64_t n = 0;
+    uint64_t nvalues = prediction->layout->nvalues, n = 0;
 
-    job->escapes = escapes;
-    job->grid = (struct cpu_grid){.step = 0};
-    if (escapes->quantizer != NULL)
-        job->grid = escapes->stages->grid(escapes->quantizer);
-    job->part_nvalues = div_up(escapes->nvalues, MAX_NPARTS);
+    job->prediction = prediction;
+    job->on_grid = on_grid;
+    job->grid = prediction->stages->grid(&prediction->quantizer);
+    job->part_nvalues = div_up(nvalues, MAX_NPARTS);
     if (job->part_nvalues < MIN_PART_NVALUES)
         job->part_nvalues = MIN_PART_NVALUES;
-    job->nparts = div_up(escapes->nvalues, job->part_nvalues);
-    terp_cpu_pool_run(escapes->pool, count_parts, job, job->nparts, 8);
+    job->nparts = div_up(nvalues, job->part_nvalues);
+    terp_cpu_pool_run(prediction->pool, count_parts, job, job->nparts, 8);
     for (uint64_t p = 0; p < job->nparts; p++) {
         job->part[p].before = n;
         n += job->part[p].nescapes;
@@ -107,19 +107,18 @@ count_escapes(const struct cpu_escapes *escapes, struct job *job)
 }
 
 static void
-write_parts(void *arg, int id, uint64_t first, uint64_t end)
+write_parts(void *arg, struct cpu_share share)
 {
     const struct job *job = arg;
 
-    (void)id;
-    for (uint64_t p = first; p < end; p++) {
+    for (uint64_t p = share.first; p < share.end; p++) {
         uint64_t i = p * job->part_nvalues, stop = part_end(job, p);
         uint8_t *at = job->to + job->part[p].before * (uint64_t)job->nbytes;
         for (uint64_t left = job->part[p].nescapes; left > 0; left--, i++) {
             uint64_t bits = 0;
             i = next_escape(job, i, stop);
             if (job->number_nbytes == 0)
-                bits = load_le(raw_at(job->escapes, i), job->nbytes);
+                bits = load_le(raw_at(job, i), job->nbytes);
             else
                 (void)number_at(job, i, &bits);
             store_le(at, bits, job->nbytes);
@@ -129,10 +128,11 @@ write_parts(void *arg, int id, uint64_t first, uint64_t end)
 }
 
 void
-terp_cpu_escapes_write(const struct cpu_escapes *escapes, struct writer *writer)
+terp_cpu_escapes_write(const struct cpu_prediction *prediction, bool on_grid,
+                       struct writer *writer)
 {
     struct job job;
-    uint64_t n = count_escapes(escapes, &job), all = 0;
+    uint64_t n = count_escapes(prediction, on_grid, &job), all = 0;
     bool fits = true;
 
     for (uint64_t p = 0; p < job.nparts; p++) {
@@ -141,14 +141,14 @@ terp_cpu_escapes_write(const struct cpu_escapes *escapes, struct writer *writer)
     }
     job.number_nbytes = fits ? terp_number_nbytes(all) : 0;
     job.nbytes =
-        terp_escape_nbytes(job.number_nbytes, escapes->stages->value_nbytes);
+        terp_escape_nbytes(job.number_nbytes, prediction->stages->value_nbytes);
     write_uleb(writer, n);
     if (n == 0)
         return;
     write_le(writer, (uint64_t)job.number_nbytes, 1);
     job.to = writer_take(writer, n * (uint64_t)job.nbytes);
     if (job.to != NULL)
-        terp_cpu_pool_run(escapes->pool, write_parts, &job, job.nparts, 8);
+        terp_cpu_pool_run(prediction->pool, write_parts, &job, job.nparts, 8);
 }
 
 enum terp_status
@@ -170,45 +170,44 @@ terp_cpu_escapes_read(struct reader *reader, uint64_t nvalues, int value_nbytes,
 }
 
 static void
-place_parts(void *arg, int id, uint64_t first, uint64_t end)
+place_parts(void *arg, struct cpu_share share)
 {
     const struct job *job = arg;
-    const struct cpu_escapes *escapes = job->escapes;
+    const struct cpu_stages *stages = job->prediction->stages;
 
-    (void)id;
-    for (uint64_t p = first; p < end; p++) {
+    for (uint64_t p = share.first; p < share.end; p++) {
         uint64_t i = p * job->part_nvalues, stop = part_end(job, p);
         const uint8_t *at =
             job->from + job->part[p].before * (uint64_t)job->nbytes;
         for (uint64_t left = job->part[p].nescapes; left > 0; left--, i++) {
             i = next_escape(job, i, stop);
-            uint8_t *raw = raw_at(escapes, i);
+            uint8_t *raw = raw_at(job, i);
             uint64_t bits = load_le(at, job->nbytes);
             int64_t integer = unzigzag(bits);
             if (job->number_nbytes == 0)
                 store_le(raw, bits, job->nbytes);
-            else if (escapes->quantizer == NULL)
-                store_le(raw, (uint64_t)integer, escapes->stages->value_nbytes);
+            else if (!job->on_grid)
+                store_le(raw, (uint64_t)integer, stages->value_nbytes);
             else
-                escapes->stages->from_grid(integer, &job->grid, raw);
+                stages->from_grid(integer, &job->grid, raw);
             at += job->nbytes;
         }
     }
 }
 
 enum terp_status
-terp_cpu_escapes_place(const struct cpu_escapes *escapes,
+terp_cpu_escapes_place(const struct cpu_prediction *prediction, bool on_grid,
                        const struct cpu_escape_section *section)
 {
     struct job job;
 
-    if (count_escapes(escapes, &job) != section->nescapes)
+    if (count_escapes(prediction, on_grid, &job) != section->nescapes)
         return TERP_ERR_CORRUPT;
     job.number_nbytes = section->number_nbytes;
     job.nbytes = terp_escape_nbytes(section->number_nbytes,
-                                    escapes->stages->value_nbytes);
+                                    prediction->stages->value_nbytes);
     job.from = section->at;
     if (section->nescapes > 0)
-        terp_cpu_pool_run(escapes->pool, place_parts, &job, job.nparts, 8);
+        terp_cpu_pool_run(prediction->pool, place_parts, &job, job.nparts, 8);
     return TERP_OK;
 }

@@ -5,20 +5,7 @@
 
 #include "codec/api/terp_status.h"
 #include "codec/format/bytes.h"
-#include "cpu/pool/pool.h"
-#include "cpu/predict/stages.h"
-
-/* A chunk's symbols, and for each that is an escape the raw value: of splines
- * a value, which is on the grid of steps if it can be, of lorenzo a
- * difference. */
-struct cpu_escapes {
-    struct cpu_pool *pool;
-    const struct cpu_stages *stages;
-    const struct cpu_quantizer *quantizer; /* NULL: differences */
-    const uint16_t *symbols;
-    uint64_t nvalues;
-    void *raw;
-};
+#include "cpu/predict/predictor.h"
 
 /* Where a stream has its escapes. */
 struct cpu_escape_section {
@@ -27,8 +14,10 @@ struct cpu_escape_section {
     const uint8_t *at;
 };
 
+/* For each symbol that is an escape, `work` has the raw value: one that is on
+ * the grid of steps if it can be, or else, not `on_grid`, an integer. */
 void
-terp_cpu_escapes_write(const struct cpu_escapes *escapes,
+terp_cpu_escapes_write(const struct cpu_prediction *prediction, bool on_grid,
                        struct writer *writer);
 
 /* Reads the section's head and passes over its escapes. TERP_ERR_CORRUPT
@@ -37,10 +26,10 @@ enum terp_status
 terp_cpu_escapes_read(struct reader *reader, uint64_t nvalues, int value_nbytes,
                       struct cpu_escape_section *section_ret);
 
-/* Puts the section's escapes into `raw`. TERP_ERR_CORRUPT unless there are as
+/* Puts the section's escapes into `work`. TERP_ERR_CORRUPT unless there are as
  * many escapes among the symbols. */
 enum terp_status
-terp_cpu_escapes_place(const struct cpu_escapes *escapes,
+terp_cpu_escapes_place(const struct cpu_prediction *prediction, bool on_grid,
                        const struct cpu_escape_section *section);
 
 #endif

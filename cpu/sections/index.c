@@ -69,23 +69,11 @@ min_nbytes(const struct cpu_tile_index *index, enum terp_coding coding,
 }
 
 static uint64_t
-first_tile(uint64_t partition)
-{
-    return partition * TERP_PARTITION_NTILES;
-}
-
-static uint64_t
-end_tile(const struct cpu_tile_index *index, uint64_t partition)
-{
-    return min_u64(first_tile(partition + 1), index->ntiles);
-}
-
-static uint64_t
 count_nonzero(const struct cpu_tile_index *index, uint64_t partition)
 {
     uint64_t nnonzero = 0;
-    for (uint64_t i = first_tile(partition); i < end_tile(index, partition);
-         i++)
+    for (uint64_t i = cpu_first_tile(partition);
+         i < cpu_end_tile(index, partition); i++)
         nnonzero += bit_at(index->nonzero, i);
     return nnonzero;
 }
@@ -95,8 +83,8 @@ length_width(const struct cpu_tile_index *index, enum terp_coding coding,
              uint64_t partition)
 {
     unsigned all = 0;
-    for (uint64_t i = first_tile(partition); i < end_tile(index, partition);
-         i++)
+    for (uint64_t i = cpu_first_tile(partition);
+         i < cpu_end_tile(index, partition); i++)
         if (bit_at(index->nonzero, i))
             all |= index->nbytes[i] - min_nbytes(index, coding, i);
     return bit_width(all);
@@ -108,14 +96,13 @@ write_lengths(struct writer *writer, const struct cpu_tile_index *index,
 {
     int width = length_width(index, coding, partition);
     uint64_t packed = 0;
-    uint64_t nbytes = packed_nbytes(count_nonzero(index, partition), width);
-    uint8_t *at = writer_take(writer, nbytes);
+    uint8_t *at =
+        writer_take_packed(writer, count_nonzero(index, partition), width);
 
     if (at == NULL)
         return;
-    memset(at, 0, nbytes);
-    for (uint64_t i = first_tile(partition); i < end_tile(index, partition);
-         i++) {
+    for (uint64_t i = cpu_first_tile(partition);
+         i < cpu_end_tile(index, partition); i++) {
         if (!bit_at(index->nonzero, i))
             continue;
         pack_bits(at, packed, width,
@@ -132,23 +119,18 @@ terp_cpu_tile_index_write_places(struct writer *writer,
     bool first = true;
 
     for (uint64_t p = 0; p < index->npartitions; p++) {
-        if (count_nonzero(index, p) == 0)
-            continue;
-        write_le(
-            writer,
-            terp_partition_control((unsigned)length_width(index, coding, p),
-                                   index->reduced[p]),
-            1);
+        unsigned width = (unsigned)length_width(index, coding, p);
+        if (count_nonzero(index, p) > 0)
+            write_le(writer, terp_partition_control(width, index->reduced[p]),
+                     1);
     }
     int offset_nbytes = terp_offset_nbytes(index->begin[index->npartitions]);
     if (offset_nbytes > 0)
         write_le(writer, (uint64_t)offset_nbytes, 1);
     for (uint64_t p = 0; p < index->npartitions; p++) {
-        if (count_nonzero(index, p) == 0)
-            continue;
-        if (!first)
+        if (count_nonzero(index, p) > 0 && !first)
             write_le(writer, index->begin[p], offset_nbytes);
-        first = false;
+        first = first && count_nonzero(index, p) == 0;
     }
     for (uint64_t p = 0; p < index->npartitions; p++)
         write_lengths(writer, index, coding, p);
@@ -165,8 +147,8 @@ read_lengths(struct reader *reader, struct cpu_tile_index *index,
 
     if (at == NULL)
         return TERP_ERR_CORRUPT;
-    for (uint64_t i = first_tile(partition); i < end_tile(index, partition);
-         i++) {
+    for (uint64_t i = cpu_first_tile(partition);
+         i < cpu_end_tile(index, partition); i++) {
         if (!bit_at(index->nonzero, i))
             continue;
         uint64_t length =

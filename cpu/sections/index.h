@@ -21,6 +21,19 @@ struct cpu_tile_index {
     uint64_t index_nbytes; /* of lengths and offsets, when read */
 };
 
+/* A partition's tiles: the first, and that behind the last. */
+static inline uint64_t
+cpu_first_tile(uint64_t partition)
+{
+    return partition * TERP_PARTITION_NTILES;
+}
+
+static inline uint64_t
+cpu_end_tile(const struct cpu_tile_index *index, uint64_t partition)
+{
+    return min_u64(cpu_first_tile(partition + 1), index->ntiles);
+}
+
 enum terp_status
 terp_cpu_tile_index_make(uint64_t nsymbols, struct cpu_tile_index *index_ret);
 

@@ -134,11 +134,9 @@ write_field(struct writer *writer, struct walk walk, int field)
             return;
         int width = bit_width(all);
         write_le(writer, (uint64_t)width, 1);
-        uint64_t nbytes = packed_nbytes(n, width);
-        uint8_t *at = writer_take(writer, nbytes);
+        uint8_t *at = writer_take_packed(writer, n, width);
         if (at == NULL)
             return;
-        memset(at, 0, nbytes);
         for (uint64_t i = 0; i < n; i++)
             pack_bits(at, i * (uint64_t)width, width, numbers[i]);
     } while (n == TERP_SPECIALS_GROUP_NNUMBERS);
@@ -147,17 +145,13 @@ write_field(struct writer *writer, struct walk walk, int field)
 static void
 write_all(struct writer *writer, struct walk walk)
 {
+    uint64_t value_nbytes = (uint64_t)walk.value_nbytes;
     struct run run;
 
-    while (next_run(&walk, &run)) {
-        uint64_t nbytes =
-            (run.number[TERP_SPECIALS_MORE] + 1) * (uint64_t)walk.value_nbytes;
-        uint8_t *at = writer_take(writer, nbytes);
-        if (at == NULL)
-            return;
-        memcpy(at,
-               walk.values + walk.end * (uint64_t)walk.value_nbytes - nbytes,
-               nbytes);
+    while (next_run(&walk, &run) && !writer->overflow) {
+        uint64_t n = run.number[TERP_SPECIALS_MORE] + 1;
+        write_raw(writer, walk.values + (walk.end - n) * value_nbytes,
+                  n * value_nbytes);
     }
 }
 
@@ -367,20 +361,6 @@ fill_values(uint8_t *values, uint64_t nvalues, const uint8_t *value,
         memcpy(values + i * nbytes, value, nbytes);
 }
 
-static void
-place_colors(struct list *lists, uint64_t nruns, const uint8_t *palette,
-             size_t nbytes, uint8_t *values)
-{
-    for (uint64_t i = 0; i < nruns; i++) {
-        uint64_t gap = next_number(&lists[TERP_SPECIALS_GAP]);
-        uint64_t n = next_number(&lists[TERP_SPECIALS_MORE]) + 1;
-        uint64_t color = next_number(&lists[TERP_SPECIALS_COLOR]);
-        values += gap * nbytes;
-        fill_values(values, n, palette + color * nbytes, nbytes);
-        values += n * nbytes;
-    }
-}
-
 void
 terp_cpu_specials_place(struct reader *reader, const struct terp_layout *layout,
                         int value_nbytes, const uint64_t *mask, void *values)
@@ -394,18 +374,17 @@ terp_cpu_specials_place(struct reader *reader, const struct terp_layout *layout,
     for (int field = 0; field < head.nfields; field++)
         lists[field] = list_at(reader, head.nruns);
     const uint8_t *words = reader->at;
-    if (head.ncolors > 1) {
-        place_colors(lists, head.nruns, words, nbytes, values);
-        return;
-    }
-    for (uint64_t end = 0;;) {
-        uint64_t begin = find_bit(&bits, end, true);
-        end = find_bit(&bits, begin, false);
-        if (begin == end)
-            return;
+    uint64_t begin, end = 0, color = 0;
+    while ((begin = find_bit(&bits, end, true)) < layout->nvalues) {
         uint8_t *at = (uint8_t *)values + begin * nbytes;
-        if (head.ncolors == 1) {
-            fill_values(at, end - begin, words, nbytes);
+        if (head.ncolors > 1) {
+            end = begin + next_number(&lists[TERP_SPECIALS_MORE]) + 1;
+            color = next_number(&lists[TERP_SPECIALS_COLOR]);
+        } else {
+            end = find_bit(&bits, begin, false);
+        }
+        if (head.ncolors > 0) {
+            fill_values(at, end - begin, words + color * nbytes, nbytes);
         } else {
             memcpy(at, words, (end - begin) * nbytes);
             words += (end - begin) * nbytes;

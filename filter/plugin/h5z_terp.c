@@ -23,9 +23,11 @@ _Static_assert(H5Z_TERP_ABSOLUTE == TERP_BOUND_ABSOLUTE &&
                    H5Z_TERP_PIPELINE_CUSTOM == TERP_PIPELINE_CUSTOM &&
                    H5Z_TERP_PIPELINE_SPEED == TERP_PIPELINE_SPEED &&
                    H5Z_TERP_PIPELINE_RATIO == TERP_PIPELINE_RATIO &&
+                   H5Z_TERP_NPIPELINES == TERP_NPIPELINES &&
                    H5Z_TERP_PREDICTOR_AUTO == TERP_PREDICTOR_AUTO &&
                    H5Z_TERP_PREDICTOR_SPLINE == TERP_PREDICTOR_SPLINE &&
                    H5Z_TERP_PREDICTOR_LORENZO == TERP_PREDICTOR_LORENZO &&
+                   H5Z_TERP_NPREDICTORS == TERP_NPREDICTORS &&
                    H5Z_TERP_MAX_NLOGICAL == TERP_MAX_RANK - 1,
                "the installed header says what the codec means");
 

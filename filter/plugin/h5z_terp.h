@@ -27,10 +27,12 @@
 #define H5Z_TERP_PIPELINE_CUSTOM 2u
 #define H5Z_TERP_PIPELINE_SPEED 3u
 #define H5Z_TERP_PIPELINE_RATIO 4u
+#define H5Z_TERP_NPIPELINES 5u
 
 #define H5Z_TERP_PREDICTOR_AUTO 0u
 #define H5Z_TERP_PREDICTOR_SPLINE 1u
 #define H5Z_TERP_PREDICTOR_LORENZO 2u
+#define H5Z_TERP_NPREDICTORS 3u
 
 #define H5Z_TERP_MAX_NLOGICAL 3
 #define H5Z_TERP_MAX_NWORDS (4 + H5Z_TERP_MAX_NLOGICAL)
@@ -67,8 +69,8 @@ H5Z_terp_cd_values(const struct H5Z_terp_config *config,
 
     if (config->bound_mode < H5Z_TERP_ABSOLUTE ||
         config->bound_mode > H5Z_TERP_RELATIVE ||
-        config->pipeline > H5Z_TERP_PIPELINE_RATIO ||
-        config->predictor > H5Z_TERP_PREDICTOR_LORENZO ||
+        config->pipeline >= H5Z_TERP_NPIPELINES ||
+        config->predictor >= H5Z_TERP_NPREDICTORS ||
         config->nlogical > H5Z_TERP_MAX_NLOGICAL)
         return 0;
     memcpy(&bits, &config->bound, sizeof bits);

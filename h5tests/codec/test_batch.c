@@ -343,9 +343,11 @@ context_gives_memory_and_threads(void **state)
                                           .release = pool_release,
                                           .allocator_arg = &pool};
     struct terp_run_options run = {.size = sizeof run};
+    struct terp_chunk big_endian = batch->chunk;
     enum terp_status status[NCHUNKS];
     uint64_t nbytes[NCHUNKS];
 
+    big_endian.big_endian = true;
     assert_int_equal(terp_context_make(&shared, &run.context), TERP_OK);
     for (int pipeline = 0; pipeline <= TERP_PIPELINE_RATIO; pipeline++) {
         struct terp_params params = relative;
@@ -356,6 +358,11 @@ context_gives_memory_and_threads(void **state)
                                            batch->dst, nbytes, NULL),
                          TERP_OK);
         assert_true(pool.ncalls > ncalls);
+        assert_int_equal(pool.nblocks, 0);
+        assert_int_equal(terp_encode_batch(&run, &params, &big_endian, NCHUNKS,
+                                           CONST(batch->values), batch->dst,
+                                           nbytes, NULL),
+                         TERP_OK);
         assert_int_equal(pool.nblocks, 0);
     }
     pool.ncalls = 0;

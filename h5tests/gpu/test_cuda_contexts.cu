@@ -132,10 +132,10 @@ make_symbols(struct bench *b, uint64_t seed, int rarity)
                 b->symbols[i][k] = TERP_ESCAPE;
             b->nescapes[i] += b->symbols[i][k] == TERP_ESCAPE;
         }
-        terp_cpu_order_into_tiles(NULL, &b->layout,
-                                  i == SPLINE ? CPU_ORDER_CLASSES
-                                              : CPU_ORDER_RASTER,
-                                  b->symbols[i], b->tiled[i]);
+        terp_cpu_order_tiles(NULL, &b->layout,
+                             i == SPLINE ? TERP_PREDICTION_SPLINE
+                                         : TERP_PREDICTION_LORENZO,
+                             b->symbols[i], b->tiled[i], true);
     }
 }
 
@@ -168,12 +168,12 @@ sort_symbols(struct bench *b)
     uint8_t *scratch = (uint8_t *)terp_case_alloc(b->nvalues);
     uint16_t *dealt = (uint16_t *)terp_case_alloc(2 * b->nvalues);
 
-    terp_cpu_deinterleave_symbols(NULL, &b->layout, b->symbols[LORENZO], dealt);
+    terp_cpu_order_levels(NULL, &b->layout, b->symbols[LORENZO], dealt, true);
     for (int i = 0; i < NSORTED; i++)
-        assert_int_equal(terp_cpu_context_sort(
+        assert_int_equal(terp_cpu_order_contexts(
                              NULL, &b->layout, b->has_specials ? b->mask : NULL,
                              i == SPLINE ? b->symbols[i] : dealt, scratch,
-                             b->sorted[i]),
+                             b->sorted[i], true),
                          TERP_OK);
     free(scratch);
     free(dealt);

@@ -190,13 +190,14 @@ fail_case(const struct bench *b, const char *what)
 
 /* The CPU's symbols in level order, and their escapes. */
 static void
-check_symbols(struct bench *b, enum cpu_order order)
+check_symbols(struct bench *b, enum terp_prediction prediction)
 {
     const struct cuda_regions *at = &b->batch.at;
     const uint64_t *ranges = (uint64_t *)device_region(b, at->ranges);
     uint64_t n = 0;
 
-    terp_cpu_order_into_tiles(NULL, &b->layout, order, b->symbols, b->tiled);
+    terp_cpu_order_tiles(NULL, &b->layout, prediction, b->symbols, b->tiled,
+                         true);
     if (memcmp(b->tiled, device_region(b, at->symbols), 2 * b->nvalues) != 0)
         fail_case(b, "symbols");
     for (uint64_t i = 0; i < b->nvalues; i++) {
@@ -232,14 +233,18 @@ check_escapes(struct bench *b, void *words)
     uint8_t *section = (uint8_t *)malloc(room_nbytes);
     struct writer writer = {section, section + room_nbytes, false};
     const bool lorenzo = state->prediction == TERP_PREDICTION_LORENZO;
-    const struct cpu_escapes escapes = {
-        NULL,       b->stages,  lorenzo ? NULL : &b->quantizer,
-        b->symbols, b->nvalues, words};
+    struct cpu_prediction cpu;
     uint64_t nescapes = 0;
 
     for (uint64_t i = 0; i < b->nvalues; i++)
         nescapes += b->symbols[i] == TERP_ESCAPE;
-    terp_cpu_escapes_write(&escapes, &writer);
+    memset(&cpu, 0, sizeof cpu);
+    cpu.stages = b->stages;
+    cpu.layout = &b->layout;
+    cpu.quantizer = b->quantizer;
+    cpu.work = words;
+    cpu.symbols = b->symbols;
+    terp_cpu_escapes_write(&cpu, !lorenzo, &writer);
     uint64_t section_nbytes = (uint64_t)(writer.at - section);
     memset(b->dst, 0xEE, b->batch.raw_nbytes);
     assert_int_equal(cuda_escapes_write(&b->batch, NULL), cudaSuccess);
@@ -369,11 +374,11 @@ check_spline(struct bench *b, int blend, uint64_t *seed)
     state->src = b->values;
     assert_int_equal(cuda_spline_quantize(&b->batch, NULL), cudaSuccess);
     assert_int_equal(state->status, TERP_OK);
-    check_symbols(b, CPU_ORDER_CLASSES);
+    check_symbols(b, TERP_PREDICTION_SPLINE);
     check_escapes(b, cpu.work);
 
-    terp_cpu_order_from_tiles(NULL, &b->layout, CPU_ORDER_CLASSES, b->tiled,
-                              b->symbols);
+    terp_cpu_order_tiles(NULL, &b->layout, TERP_PREDICTION_SPLINE, b->tiled,
+                         b->symbols, false);
     memcpy(device_region(b, b->batch.at.symbols), b->tiled, 2 * b->nvalues);
     memcpy(device_region(b, b->batch.at.work), cpu.work, b->nbytes);
     uint8_t *words = gather_escapes(b, (uint8_t *)cpu.work);
@@ -439,7 +444,7 @@ check_lorenzo(struct bench *b, unsigned dims)
     state->src = b->values;
     assert_int_equal(cuda_lorenzo_quantize(&b->batch, NULL), cudaSuccess);
     assert_int_equal(state->status, TERP_OK);
-    check_symbols(b, CPU_ORDER_RASTER);
+    check_symbols(b, TERP_PREDICTION_LORENZO);
     if (state->nspecials != nspecials ||
         state->has_specials != (nspecials > 0) ||
         memcmp(b->mask, device_region(b, b->batch.at.mask), mask_nbytes) != 0)
@@ -454,8 +459,8 @@ check_lorenzo(struct bench *b, unsigned dims)
     for (uint64_t i = 0; i < b->nvalues; i++)
         if (is_masked(b, i))
             b->symbols[i] = (uint16_t)(1 + i % (2 * TERP_MAX_CODE));
-    terp_cpu_order_into_tiles(NULL, &b->layout, CPU_ORDER_RASTER, b->symbols,
-                              b->tiled);
+    terp_cpu_order_tiles(NULL, &b->layout, TERP_PREDICTION_LORENZO, b->symbols,
+                         b->tiled, true);
     memcpy(device_region(b, b->batch.at.symbols), b->tiled, 2 * b->nvalues);
     memcpy(device_region(b, b->batch.at.work), quants, b->nbytes);
     cpu.mask = nspecials > 0 ? b->mask : NULL;
@@ -690,13 +695,13 @@ tile_order_equals_the_cpu(void **state)
         assert_true(b.nvalues <= UINT16_MAX);
         for (uint64_t p = 0; p < b.nvalues; p++)
             b.symbols[p] = (uint16_t)p;
-        terp_cpu_order_into_tiles(NULL, &b.layout, CPU_ORDER_CLASSES, b.symbols,
-                                  b.tiled);
+        terp_cpu_order_tiles(NULL, &b.layout, TERP_PREDICTION_SPLINE, b.symbols,
+                             b.tiled, true);
         for (uint64_t p = 0; p < b.nvalues; p++)
             if (level_position_of_tiled(&b.layout, p) != b.tiled[p])
                 fail_case(&b, "level_position_of_tiled");
-        terp_cpu_order_into_tiles(NULL, &b.layout, CPU_ORDER_RASTER, b.symbols,
-                                  b.tiled);
+        terp_cpu_order_tiles(NULL, &b.layout, TERP_PREDICTION_LORENZO,
+                             b.symbols, b.tiled, true);
         for (uint64_t p = 0; p < b.nvalues; p++)
             if (raster_position_of_tiled(&b.layout, p) != b.tiled[p])
                 fail_case(&b, "raster_position_of_tiled");

@@ -221,11 +221,8 @@ check_noted(struct device *device, enum terp_prediction prediction,
         free(ordered);
         return;
     }
-    terp_cpu_order_from_tiles(NULL, &device->layout,
-                              prediction == TERP_PREDICTION_LORENZO
-                                  ? CPU_ORDER_RASTER
-                                  : CPU_ORDER_CLASSES,
-                              symbols, ordered);
+    terp_cpu_order_tiles(NULL, &device->layout, prediction, symbols, ordered,
+                         false);
     check_ranges(device, ordered);
     check_list(device, symbols);
     free(ordered);

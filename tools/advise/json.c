@@ -36,7 +36,8 @@ make_choice(const struct advise_choice *choice)
 
     tool_json_set_number(object, "rel", choice->relative);
     tool_json_set_number(object, "abs", choice->bound);
-    tool_json_set_text(object, "pipeline", tool_pipelines[choice->pipeline]);
+    tool_json_set_text(object, "pipeline",
+                       terp_pipeline_names[choice->pipeline]);
     tool_json_set_number(object, "ratio", choice->ratio);
     tool_json_set_number(object, "psnr", choice->psnr);
     tool_json_set_number(object, "write_mb_per_s", choice->write_speed);

@@ -3,15 +3,15 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "codec/api/terp.h"
 #include "codec/format/base.h"
 #include "tools/common/tool.h"
 
-const char *const tool_pipelines[] = {"auto",  "huffman", "custom",
-                                      "speed", "ratio",   NULL};
-const char *const tool_predictors[] = {"auto", "spline", "lorenzo", NULL};
+#define MAX_HELP_NBYTES 256
 
 unsigned
 tool_option_name(struct argp_state *state, const char *what, const char *text,
@@ -22,6 +22,30 @@ tool_option_name(struct argp_state *state, const char *what, const char *text,
             return i;
     argp_error(state, "there is no %s '%s'", what, text);
     return 0;
+}
+
+char *
+tool_option_help(int key, const char *text, void *input)
+{
+    const char *const *names = terp_pipeline_names;
+    char *list;
+    size_t at = 0;
+
+    (void)key;
+    (void)input;
+    if (text != NULL && strcmp(text, TOOL_HELP_PREDICTORS) == 0)
+        names = terp_predictor_names;
+    else if (text == NULL || strcmp(text, TOOL_HELP_PIPELINES) != 0)
+        return (char *)text; /* argp leaves it as it is */
+    list = calloc(1, MAX_HELP_NBYTES);
+    for (int i = 0; list != NULL && names[i] != NULL && at < MAX_HELP_NBYTES;
+         i++)
+        at += (size_t)snprintf(list + at, MAX_HELP_NBYTES - at, "%s%s",
+                               i == 0                 ? ""
+                               : names[i + 1] == NULL ? " or "
+                                                      : ", ",
+                               names[i]);
+    return list;
 }
 
 double

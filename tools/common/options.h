@@ -13,16 +13,18 @@ struct tool_shape {
     uint64_t dims[H5S_MAX_RANK];
 };
 
-/* Names in the order of enum terp_pipeline and enum terp_predictor; NULL ends
- * them. */
-extern const char *const tool_pipelines[];
-extern const char *const tool_predictors[];
-
 /* Place of `text` in a list of names; otherwise says that there is no such
  * `what`, and exits. */
 unsigned
 tool_option_name(struct argp_state *state, const char *what, const char *text,
                  const char *const *names);
+
+/* The help_filter of commands with options whose help is this: it becomes
+ * "auto, huffman, ... or ratio". */
+#define TOOL_HELP_PIPELINES "pipelines"
+#define TOOL_HELP_PREDICTORS "predictors"
+char *
+tool_option_help(int key, const char *text, void *input);
 
 /* A finite number above zero; otherwise says so, and exits. */
 double

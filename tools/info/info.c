@@ -6,13 +6,25 @@
 #include "tools/common/tool.h"
 #include "tools/info/info.h"
 
-const char *const info_kinds[INFO_NKINDS] = {
-    "raw",          "constant",    "huffman",
-    "custom",       "speed",       "ratio",
-    "stored plain", "not written", "behind another filter",
-    "damaged"};
-const char *const info_predictors[INFO_NPREDICTORS] = {"none", "spline",
-                                                       "lorenzo"};
+const char *
+info_kind_name(int kind)
+{
+    static const char *const names[INFO_NKINDS] = {
+        [INFO_RAW] = "raw",
+        [INFO_CONSTANT] = "constant",
+        [INFO_PLAIN] = "stored plain",
+        [INFO_ABSENT] = "not written",
+        [INFO_HIDDEN] = "behind another filter",
+        [INFO_DAMAGED] = "damaged"};
+    return names[kind] != NULL ? names[kind]
+                               : terp_pipeline_names[kind - INFO_PIPELINES + 1];
+}
+
+const char *
+info_predictor_name(int predictor)
+{
+    return predictor == 0 ? "none" : terp_predictor_names[predictor];
+}
 
 const char *
 info_pass_text(const struct tool_dataset *dataset)
@@ -28,11 +40,11 @@ info_pass_text(const struct tool_dataset *dataset)
 }
 
 static void
-count_name(const char *name, const char *const *names, int nnames,
+count_name(const char *name, const char *name_of(int), int nnames,
            uint64_t *counts)
 {
     for (int i = 0; i < nnames; i++)
-        if (strcmp(name, names[i]) == 0)
+        if (strcmp(name, name_of(i)) == 0)
             counts[i]++;
 }
 
@@ -61,8 +73,8 @@ add_stream(struct info_summary *sum, const struct terp_info *info)
     add_count(&sum->index_nbytes, info->index_nbytes);
     for (int i = 0; i < 256; i++)
         sum->ntiles_with_entry[i] += info->ntiles_with_entry[i];
-    count_name(info->pipeline, info_kinds, INFO_PLAIN, sum->nof_kind);
-    count_name(info->predictor, info_predictors, INFO_NPREDICTORS,
+    count_name(info->pipeline, info_kind_name, INFO_PLAIN, sum->nof_kind);
+    count_name(info->predictor, info_predictor_name, TERP_NPREDICTORS,
                sum->nwith_predictor);
 }
 

@@ -4,28 +4,30 @@
 
 #include "tools/common/h5file.h"
 
-/* What a chunk can be: the pipelines of streams, then everything else. */
+/* What a chunk can be: a stream that was not predicted, one of a pipeline other
+ * than AUTO, and everything else. */
 enum info_kind {
-    INFO_HUFFMAN = 2,
-    INFO_RATIO = 5,
-    INFO_PLAIN,
+    INFO_RAW,
+    INFO_CONSTANT,
+    INFO_PIPELINES,
+    INFO_PLAIN = INFO_PIPELINES + TERP_NPIPELINES - 1,
     INFO_ABSENT,
     INFO_HIDDEN,
     INFO_DAMAGED,
     INFO_NKINDS
 };
-extern const char *const info_kinds[INFO_NKINDS];
 
-enum {
-    INFO_NPREDICTORS = 3
-};
-extern const char *const info_predictors[INFO_NPREDICTORS];
+/* Names of kinds, and of predictors, "none" for 0. */
+const char *
+info_kind_name(int kind);
+const char *
+info_predictor_name(int predictor);
 
 /* Sums over the streams of a dataset. */
 struct info_summary {
     uint64_t nchunks; /* in the grid */
     uint64_t nof_kind[INFO_NKINDS];
-    uint64_t nwith_predictor[INFO_NPREDICTORS];
+    uint64_t nwith_predictor[TERP_NPREDICTORS];
     uint64_t nvalues, nescapes, nspecials;
     uint64_t ntiles, ntiles_zero, index_nbytes;
     uint64_t ntiles_with_entry[256];

@@ -69,8 +69,10 @@ make_params(const struct tool_dataset *dataset)
                        params->bound_mode == TERP_BOUND_RELATIVE ? "relative"
                                                                  : "absolute");
     tool_json_set_number(object, "bound", params->bound);
-    tool_json_set_text(object, "pipeline", tool_pipelines[params->pipeline]);
-    tool_json_set_text(object, "predictor", tool_predictors[params->predictor]);
+    tool_json_set_text(object, "pipeline",
+                       terp_pipeline_names[params->pipeline]);
+    tool_json_set_text(object, "predictor",
+                       terp_predictor_names[params->predictor]);
     tool_json_set_dims(object, "bricks", cd->nlogical,
                        cd->nlogical > 0 ? bricks : NULL);
     tool_json_set(object, "fill_kept", json_boolean(params->has_fill));
@@ -80,13 +82,13 @@ make_params(const struct tool_dataset *dataset)
 
 /* Keys are the names with _ for spaces. */
 static json_t *
-make_counts(const char *const *names, const uint64_t *counts, int ncounts)
+make_counts(const char *name_of(int), const uint64_t *counts, int ncounts)
 {
     json_t *object = json_object();
     char key[32];
 
     for (int i = 0; i < ncounts; i++) {
-        snprintf(key, sizeof key, "%s", names[i]);
+        snprintf(key, sizeof key, "%s", name_of(i));
         for (char *at = key; *at != '\0'; at++)
             if (*at == ' ')
                 *at = '_';
@@ -134,10 +136,10 @@ make_streams(const struct tool_dataset *dataset, const struct info_summary *sum)
 
     tool_json_set_count(object, "chunks", sum->nchunks);
     tool_json_set(object, "kinds",
-                  make_counts(info_kinds, sum->nof_kind, INFO_NKINDS));
-    tool_json_set(
-        object, "predictors",
-        make_counts(info_predictors, sum->nwith_predictor, INFO_NPREDICTORS));
+                  make_counts(info_kind_name, sum->nof_kind, INFO_NKINDS));
+    tool_json_set(object, "predictors",
+                  make_counts(info_predictor_name, sum->nwith_predictor,
+                              TERP_NPREDICTORS));
     tool_json_set_count(object, "values", sum->nvalues);
     tool_json_set_count(object, "escapes", sum->nescapes);
     tool_json_set_count(object, "specials", sum->nspecials);

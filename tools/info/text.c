@@ -22,8 +22,8 @@ print_params(const struct tool_dataset *dataset)
 
     printf("  parameters  %s bound %.17g, pipeline %s, predictor %s",
            params->bound_mode == TERP_BOUND_RELATIVE ? "relative" : "absolute",
-           params->bound, tool_pipelines[params->pipeline],
-           tool_predictors[params->predictor]);
+           params->bound, terp_pipeline_names[params->pipeline],
+           terp_predictor_names[params->predictor]);
     if (cd->nlogical > 0)
         printf(", bricks ");
     for (int i = 0; i < cd->nlogical; i++)
@@ -36,14 +36,23 @@ print_params(const struct tool_dataset *dataset)
                info_pass_text(dataset));
 }
 
+static bool
+any(const uint64_t *counts, int ncounts)
+{
+    for (int i = 0; i < ncounts; i++)
+        if (counts[i] > 0)
+            return true;
+    return false;
+}
+
 /* "3 huffman, 1 raw" of the counts that are not 0. */
 static void
-print_counts(const char *const *names, const uint64_t *counts, int ncounts)
+print_counts(const char *name_of(int), const uint64_t *counts, int ncounts)
 {
     const char *separator = "";
     for (int i = 0; i < ncounts; i++)
         if (counts[i] > 0) {
-            printf("%s%" PRIu64 " %s", separator, counts[i], names[i]);
+            printf("%s%" PRIu64 " %s", separator, counts[i], name_of(i));
             separator = ", ";
         }
     printf("\n");
@@ -81,10 +90,11 @@ print_summary(const struct tool_dataset *dataset,
               const struct info_summary *sum)
 {
     printf("  chunks      %" PRIu64 ": ", sum->nchunks);
-    print_counts(info_kinds, sum->nof_kind, INFO_NKINDS);
-    if (sum->nwith_predictor[1] + sum->nwith_predictor[2] > 0) {
+    print_counts(info_kind_name, sum->nof_kind, INFO_NKINDS);
+    if (any(sum->nwith_predictor + 1, TERP_NPREDICTORS - 1)) {
         printf("  predictors  ");
-        print_counts(info_predictors, sum->nwith_predictor, INFO_NPREDICTORS);
+        print_counts(info_predictor_name, sum->nwith_predictor,
+                     TERP_NPREDICTORS);
     }
     if (sum->nvalues > 0)
         printf("  values      %.3g %% escapes, %.3g %% special\n",
@@ -95,8 +105,7 @@ print_summary(const struct tool_dataset *dataset,
                " bytes\n",
                sum->ntiles, percent(sum->ntiles_zero, sum->ntiles),
                sum->index_nbytes);
-    if (sum->nof_kind[INFO_HUFFMAN] + sum->nof_kind[INFO_RATIO] > 0 &&
-        sum->ntiles > sum->ntiles_zero)
+    if (any(sum->ntiles_with_entry, 256))
         print_entries(sum);
     if (sum->nof_kind[INFO_DAMAGED] > 0) {
         printf("  DAMAGED     the first damaged chunk, at ");

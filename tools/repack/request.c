@@ -33,7 +33,7 @@ static const struct argp_option options[] = {
      "IN is an AMReX plotfile: compress its levels box by box, relative bounds "
      "being of each component's range on a level",
      2},
-    {"pipeline", 'p', "NAME", 0, "auto, huffman, custom, speed or ratio", 2},
+    {"pipeline", 'p', "NAME", 0, TOOL_HELP_PIPELINES, 2},
     {"threads", 't', "N", 0,
      "Threads that compress; as many as CPUs if not given", 3},
     {"engine", 'e', "NAME", 0,
@@ -193,7 +193,7 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case 'p':
         request->pipeline =
-            tool_option_name(state, "pipeline", arg, tool_pipelines);
+            tool_option_name(state, "pipeline", arg, terp_pipeline_names);
         return 0;
     case 't':
         request->nthreads = read_nthreads(state, arg);
@@ -226,7 +226,8 @@ repack_request_read(int argc, char **argv, struct repack_request *request_ret)
     static const struct argp parser = {.options = options,
                                        .parser = parse_option,
                                        .args_doc = "IN OUT",
-                                       .doc = doc};
+                                       .doc = doc,
+                                       .help_filter = tool_option_help};
 
     *request_ret = (struct repack_request){.nthreads = omp_get_num_procs(),
                                            .engine = TERP_ENGINE_AUTO};
