@@ -31,6 +31,15 @@ enum cuda_progress {
     CUDA_NPROGRESS = 16
 };
 
+/* What a stream's model says. */
+struct cuda_model {
+    double step; /* of ratio one */
+    double reference;
+    int step_slack_log2;
+    unsigned lorenzo_dims;
+    struct terp_level_plan plan[TERP_MAX_LEVELS + 1]; /* [0] is not used */
+};
+
 /* A chunk on its way. The host fills in the first part, all else is zero when
  * a call begins. */
 struct cuda_chunk {
@@ -61,12 +70,7 @@ struct cuda_chunk {
     uint64_t constant_bits; /* of the value, when coding is constant */
     unsigned progress[CUDA_NPROGRESS];
 
-    /* model */
-    int step_slack_log2;
-    double step; /* of ratio one */
-    double reference;
-    struct terp_level_plan plan[TERP_MAX_LEVELS + 1]; /* [0] is not used */
-    unsigned lorenzo_dims;
+    struct cuda_model model;
     /* encode, of samples: means are taken if they are smaller */
     unsigned long long differences_sum, means_sum;
     double grid_step, grid_inverse; /* encode: of ratio one, in the type */
@@ -199,7 +203,7 @@ cuda_swap_src(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_scan(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* prediction, plan, lorenzo_dims. */
+/* prediction, the model's plan and lorenzo_dims. */
 cudaError_t
 cuda_tune(const struct cuda_batch *batch, cudaStream_t stream);
 
@@ -236,8 +240,8 @@ cuda_tiles_encode(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_partitions_encode(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Frame, model, and from escapes_end on index, codebooks, payload; or the raw
- * chunk. stream_nbytes. */
+/* Frame, model up to model_end, and from escapes_end on index, codebooks,
+ * payload; or the raw chunk. stream_nbytes. */
 cudaError_t
 cuda_stream_write(const struct cuda_batch *batch, cudaStream_t stream);
 

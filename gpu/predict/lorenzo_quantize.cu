@@ -83,7 +83,7 @@ __launch_bounds__(LORENZO_NTHREADS) lorenzo_prequantize(struct cuda_batch batch)
         (const T *)chunk.src, batch.nvalues,
             region<int_of<T>>(batch, blockIdx.y, batch.at.work),
             region<uint32_t>(batch, blockIdx.y, batch.at.mask),
-            constants_of<T>(chunk.step, chunk.bound, batch.max_code),
+            constants_of<T>(chunk.model.step, chunk.bound, batch.max_code),
             fills_of<T>(chunk), chunk.has_specials
     };
 
@@ -148,7 +148,7 @@ __launch_bounds__(LORENZO_NTHREADS)
     struct line line;
 
     if (!chunk_applies(chunk) || chunk.nspecials == 0 ||
-        !(chunk.lorenzo_dims >> d & 1))
+        !(chunk.model.lorenzo_dims >> d & 1))
         return;
     const uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
     word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
@@ -177,7 +177,7 @@ weigh_means(const struct terp_layout *layout, const W *quants,
     unsigned long long differences = 0, means = 0;
     uint64_t stride[TERP_NDIMS], inner = 1, line_stride = 1;
 
-    if (!terp_means_are_possible(layout, chunk->lorenzo_dims, false))
+    if (!terp_means_are_possible(layout, chunk->model.lorenzo_dims, false))
         return;
     for (int d = 0; d < TERP_NDIMS; d++) {
         stride[d] = inner;
@@ -189,7 +189,7 @@ weigh_means(const struct terp_layout *layout, const W *quants,
         uint64_t left = every / 2 + k * every, i = 0;
         const uint64_t x = split(&left, nper_row) * TERP_LORENZO_NVALUES;
         const W *row = quants + left * nx;
-        unsigned dims = chunk->lorenzo_dims & ~(1u << means_dim);
+        unsigned dims = chunk->model.lorenzo_dims & ~(1u << means_dim);
         for (int d = 1; d < TERP_NDIMS; d++) {
             uint64_t at = split(&left, layout->dims[d]);
             if (at == 0)
@@ -292,7 +292,7 @@ __launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_repeat(struct cuda_batch batch)
     }
     if (blockIdx.x == 0 && threadIdx.x == 0)
         chunk.has_specials = true;
-    if (!(chunk.lorenzo_dims & 1))
+    if (!(chunk.model.lorenzo_dims & 1))
         return;
     const uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
     int_of<T> *quants = region<int_of<T>>(batch, blockIdx.y, batch.at.work);

@@ -50,7 +50,8 @@ __launch_bounds__(LORENZO_NTHREADS)
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     struct line line;
 
-    if (!chunk_applies(chunk) || !(chunk.lorenzo_dims & TERP_LORENZO_MEANS))
+    if (!chunk_applies(chunk) ||
+        !(chunk.model.lorenzo_dims & TERP_LORENZO_MEANS))
         return;
     const uint64_t nlines = layout->nvalues / layout->dims[d];
     const uint16_t *symbols =
@@ -83,7 +84,7 @@ dims_to_sum(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
     unsigned dims = 0;
     for (int d = 0; d < TERP_NDIMS; d++)
         if (batch.d_layout->dims[d] > 1)
-            dims |= chunk.lorenzo_dims & 1u << d;
+            dims |= chunk.model.lorenzo_dims & 1u << d;
     return dims & ~(1u << means_dim_of(chunk, batch.d_layout) & ~1u);
 }
 
@@ -91,7 +92,7 @@ dims_to_sum(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 static __device__ __forceinline__ const uint16_t *
 symbols_to_sum(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
-    return chunk.lorenzo_dims & TERP_LORENZO_MEANS
+    return chunk.model.lorenzo_dims & TERP_LORENZO_MEANS
                ? nullptr
                : region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
 }
@@ -215,7 +216,7 @@ __launch_bounds__(LORENZO_NTHREADS) lorenzo_sum_rows(struct cuda_batch batch)
         region<word_of<T>>(batch, blockIdx.y, batch.at.staging);
     const uint16_t *symbols = symbols_to_sum(batch, chunk);
     const T step =
-        constants_of<T>(chunk.step, chunk.bound, batch.max_code).step;
+        constants_of<T>(chunk.model.step, chunk.bound, batch.max_code).step;
     T *dst = (T *)chunk.dst;
     for (uint64_t block = blockIdx.x;
          find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
@@ -285,7 +286,7 @@ __launch_bounds__(LORENZO_NTHREADS)
     word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
     const bool is_last = dims >> (d + 1) == 0;
     const T step =
-        constants_of<T>(chunk.step, chunk.bound, batch.max_code).step;
+        constants_of<T>(chunk.model.step, chunk.bound, batch.max_code).step;
     T *dst = (T *)chunk.dst;
     for (uint64_t number = line_of_thread();
          find_line(batch.d_layout, d, number, &line);

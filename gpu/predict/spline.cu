@@ -55,7 +55,7 @@ __launch_bounds__(SPLINE_MAX_SPAN,
     const struct place place = {blockDim.y, threadIdx.y, threadIdx.x};
 
     if (thread < nruns) {
-        struct predictors p = predictors_of(chunk.plan[shape.l], type);
+        struct predictors p = predictors_of(chunk.model.plan[shape.l], type);
         for (unsigned i = thread; i < nruns; i += nthreads)
             make_run(shape, type, p, first + i, &s_runs[i]);
     }

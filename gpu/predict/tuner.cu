@@ -374,7 +374,7 @@ __launch_bounds__(TUNE_SINGLE_NTHREADS<T>, 1)
     source.has_specials = s_chunk.has_specials;
     source.fills = fills_of<T>(s_chunk);
     const struct constants<T> k =
-        constants_of<T>(s_chunk.step, s_chunk.bound, batch.max_code);
+        constants_of<T>(s_chunk.model.step, s_chunk.bound, batch.max_code);
     if (task.l == 0)
         tune_lorenzo(batch, grid, task, s_samples.stretches, source, k,
                      s_histograms, &s_found);

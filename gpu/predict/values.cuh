@@ -75,8 +75,8 @@ template <typename T>
 static __device__ __forceinline__ struct constants<T>
 level_constants(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                 const struct terp_level_plan &plan) {
-    return constants_of<T>(chunk.step * terp_bound_factor(&plan), chunk.bound,
-                           batch.max_code);
+    return constants_of<T>(chunk.model.step * terp_bound_factor(&plan),
+                           chunk.bound, batch.max_code);
 }
 
 /* ---- escapes ---- */
@@ -85,7 +85,7 @@ level_constants(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 template <typename T>
 static __device__ __forceinline__ struct value_grid<T>
 grid_of(const struct cuda_chunk &chunk, T limit) {
-    return {(T)chunk.reference, (T)chunk.grid_step, (T)chunk.grid_inverse,
+    return {(T)chunk.model.reference, (T)chunk.grid_step, (T)chunk.grid_inverse,
             limit};
 }
 

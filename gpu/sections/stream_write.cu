@@ -316,7 +316,7 @@ write_head(const struct cuda_batch &batch, struct cuda_chunk &chunk)
     /* The last threads, which have the fewest partitions, do the rest. */
     const unsigned i = HEAD_NTHREADS - 1 - threadIdx.x;
     if (!raw && coding != TERP_CODING_CONSTANT)
-        write_model(batch, chunk, dst, (int)i);
+        predictor_write_model(batch, chunk, dst + batch.frame_nbytes, (int)i);
     if (i != MODEL_NTHREADS)
         return;
     if (raw) {
