@@ -192,6 +192,40 @@ region(const struct cuda_batch &batch, unsigned chunk, uint64_t at)
 
 /* ---- stages: each launches its kernels on the stream ---- */
 
+/* Launches a kernel whose first parameter is the batch: `nblocks` blocks for
+ * each chunk, blockIdx.y. */
+template <typename... Expected, typename... Actual>
+static inline cudaError_t
+launch_stage(const struct cuda_batch *batch, cudaStream_t stream,
+             void (*kernel)(Expected...), uint64_t nblocks, dim3 block,
+             Actual... arguments)
+{
+    return launch(kernel, dim3((unsigned)nblocks, (unsigned)batch->nchunks),
+                  block, 0, stream, *batch, arguments...);
+}
+
+/* With so many bytes of dynamic shared memory, which may be more than kernels
+ * have without asking for it: 0, or the same in all calls, since these may come
+ * from several threads. */
+template <typename... Expected, typename... Actual>
+static inline cudaError_t
+launch_shared(const struct cuda_batch *batch, cudaStream_t stream,
+              void (*kernel)(Expected...), uint64_t nblocks, dim3 block,
+              size_t shared_nbytes, Actual... arguments)
+{
+    cudaError_t error = cudaSuccess;
+
+    if (shared_nbytes > 0)
+        error = cudaFuncSetAttribute(
+            kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+            (int)shared_nbytes);
+    return error == cudaSuccess
+               ? launch(kernel,
+                        dim3((unsigned)nblocks, (unsigned)batch->nchunks),
+                        block, shared_nbytes, stream, *batch, arguments...)
+               : error;
+}
+
 /* encode, in this order */
 
 /* Byte order of values: src to the region `swapped`, which becomes src. */

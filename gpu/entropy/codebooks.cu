@@ -145,10 +145,8 @@ __launch_bounds__(SELECT_NTHREADS) select_entries(const struct cuda_batch batch)
 cudaError_t
 cuda_entries_select(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return launch(select_entries,
-                  dim3((unsigned)div_up(batch->ntiles, SELECT_NTILES),
-                       (unsigned)batch->nchunks),
-                  SELECT_NTHREADS, 0, stream, *batch);
+    return launch_stage(batch, stream, select_entries,
+                        div_up(batch->ntiles, SELECT_NTILES), SELECT_NTHREADS);
 }
 
 /* ---- the chunk's own code ---- */
@@ -362,13 +360,8 @@ __launch_bounds__(CUSTOM_NTHREADS) make_custom(const struct cuda_batch batch)
 cudaError_t
 cuda_custom_make(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    const int nbytes = (int)sizeof(struct custom_shared);
-    cudaError_t error = cudaFuncSetAttribute(
-        make_custom, cudaFuncAttributeMaxDynamicSharedMemorySize, nbytes);
-    if (error != cudaSuccess)
-        return error;
-    return launch(make_custom, dim3(1, (unsigned)batch->nchunks),
-                  CUSTOM_NTHREADS, (size_t)nbytes, stream, *batch);
+    return launch_shared(batch, stream, make_custom, 1, CUSTOM_NTHREADS,
+                         sizeof(struct custom_shared));
 }
 
 /* Packed codewords of `n` symbols or tokens under all entries. */

@@ -404,54 +404,35 @@ __launch_bounds__(PARTITION_NTHREADS, 3)
 
 /* ---- steps ---- */
 
-static dim3
-grid_of_tiles(const struct cuda_batch *batch)
-{
-    return dim3((unsigned)batch->ntiles, (unsigned)batch->nchunks);
-}
-
 static cudaError_t
 launch_count_tiles(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    cudaError_t error = cudaFuncSetAttribute(
-        count_tiles, cudaFuncAttributeMaxDynamicSharedMemorySize, TABLE_NBYTES);
-
-    return error == cudaSuccess
-               ? launch(count_tiles, grid_of_tiles(batch), ENCODE_NTHREADS,
-                        has_shared_table(*batch) ? TABLE_NBYTES : 0, stream,
-                        *batch)
-               : error;
+    return launch_shared(batch, stream, count_tiles, batch->ntiles,
+                         ENCODE_NTHREADS,
+                         has_shared_table(*batch) ? TABLE_NBYTES : 0);
 }
 
 static cudaError_t
 launch_codewords(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return launch(is_small_batch(*batch) ? encode_codewords<true>
-                                         : encode_codewords<false>,
-                  grid_of_tiles(batch), ENCODE_NTHREADS, 0, stream, *batch);
+    return launch_stage(batch, stream,
+                        is_small_batch(*batch) ? encode_codewords<true>
+                                               : encode_codewords<false>,
+                        batch->ntiles, ENCODE_NTHREADS);
 }
 
 static cudaError_t
 launch_planes(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return launch(encode_planes, grid_of_tiles(batch), ENCODE_NTHREADS, 0,
-                  stream, *batch);
+    return launch_stage(batch, stream, encode_planes, batch->ntiles,
+                        ENCODE_NTHREADS);
 }
 
 static cudaError_t
 launch_partitions(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    cudaError_t error = cudaFuncSetAttribute(
-        end_partitions, cudaFuncAttributeMaxDynamicSharedMemorySize,
-        PARTITION_SHARED_NBYTES);
-
-    return error == cudaSuccess
-               ? launch(end_partitions,
-                        dim3((unsigned)batch->npartitions,
-                             (unsigned)batch->nchunks),
-                        PARTITION_NTHREADS, PARTITION_SHARED_NBYTES, stream,
-                        *batch)
-               : error;
+    return launch_shared(batch, stream, end_partitions, batch->npartitions,
+                         PARTITION_NTHREADS, PARTITION_SHARED_NBYTES);
 }
 
 static cudaError_t

@@ -409,28 +409,31 @@ cudaError_t
 cuda_lorenzo_quantize(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const bool wide = batch->value_nbytes == 8;
-    const unsigned nchunks = (unsigned)batch->nchunks;
-    const dim3 values(nblocks_for(batch, div_up(batch->nvalues, PIECE_NVALUES)),
-                      nchunks);
-    const dim3 rows(nblocks_for(batch, nblocks_of_segments(batch->h_layout)),
-                    nchunks);
+    const unsigned values =
+        nblocks_for(batch, div_up(batch->nvalues, PIECE_NVALUES));
 
     if (batch->params.predictor == TERP_PREDICTOR_SPLINE)
         return cudaSuccess;
-    cudaError_t err =
-        launch(wide ? lorenzo_prequantize<double> : lorenzo_prequantize<float>,
-               values, dim3(LORENZO_NTHREADS), 0, stream, *batch);
+    cudaError_t err = launch_stage(batch, stream,
+                                   wide ? lorenzo_prequantize<double>
+                                        : lorenzo_prequantize<float>,
+                                   values, LORENZO_NTHREADS);
     for (int d = TERP_NDIMS - 1; d > 0 && err == cudaSuccess; d--)
         if (batch->h_layout->dims[d] > 1)
-            err = launch(wide ? lorenzo_subtract_lines<double>
-                              : lorenzo_subtract_lines<float>,
-                         blocks_of_lines(batch, d), dim3(LORENZO_NTHREADS), 0,
-                         stream, *batch, d);
+            err = launch_stage(batch, stream,
+                               wide ? lorenzo_subtract_lines<double>
+                                    : lorenzo_subtract_lines<float>,
+                               blocks_of_lines(batch, d), LORENZO_NTHREADS, d);
     if (err == cudaSuccess)
-        err = launch(wide ? lorenzo_repeat<double> : lorenzo_repeat<float>,
-                     values, dim3(LORENZO_NTHREADS), 0, stream, *batch);
+        err =
+            launch_stage(batch, stream,
+                         wide ? lorenzo_repeat<double> : lorenzo_repeat<float>,
+                         values, LORENZO_NTHREADS);
     if (err == cudaSuccess)
-        err = launch(wide ? lorenzo_symbols<double> : lorenzo_symbols<float>,
-                     rows, dim3(LORENZO_NTHREADS), 0, stream, *batch);
+        err = launch_stage(
+            batch, stream,
+            wide ? lorenzo_symbols<double> : lorenzo_symbols<float>,
+            nblocks_for(batch, nblocks_of_segments(batch->h_layout)),
+            LORENZO_NTHREADS);
     return err;
 }

@@ -303,37 +303,40 @@ cuda_lorenzo_reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const struct terp_layout *layout = batch->h_layout;
     const bool wide = batch->value_nbytes == 8;
-    const unsigned nchunks = (unsigned)batch->nchunks;
-    const dim3 block(LORENZO_NTHREADS);
-    const dim3 rows(nblocks_for(batch, nblocks_of_segments(layout)), nchunks);
+    const unsigned rows = nblocks_for(batch, nblocks_of_segments(layout));
     const int means_dim = terp_means_dim(layout);
     cudaError_t err = cudaSuccess;
 
     if (means_dim > 0)
-        err =
-            launch(wide ? lorenzo_add_means<double> : lorenzo_add_means<float>,
-                   dim3(nblocks_for(batch, nblocks_of_means(layout)), nchunks),
-                   block, 0, stream, *batch, means_dim);
+        err = launch_stage(batch, stream,
+                           wide ? lorenzo_add_means<double>
+                                : lorenzo_add_means<float>,
+                           nblocks_for(batch, nblocks_of_means(layout)),
+                           LORENZO_NTHREADS, means_dim);
     if (err == cudaSuccess && nsegments_of(layout) > 1) {
         uint64_t nblocks =
             div_up(layout->nvalues / layout->dims[0], LORENZO_NWARPS);
-        err = launch(wide ? lorenzo_sum_segments<double>
-                          : lorenzo_sum_segments<float>,
-                     rows, block, 0, stream, *batch);
+        err = launch_stage(batch, stream,
+                           wide ? lorenzo_sum_segments<double>
+                                : lorenzo_sum_segments<float>,
+                           rows, LORENZO_NTHREADS);
         if (err == cudaSuccess)
-            err = launch(
-                wide ? lorenzo_scan_segments<double>
-                     : lorenzo_scan_segments<float>,
-                dim3((unsigned)min_u64(nblocks, MAX_NROW_BLOCKS), nchunks),
-                block, 0, stream, *batch);
+            err = launch_stage(batch, stream,
+                               wide ? lorenzo_scan_segments<double>
+                                    : lorenzo_scan_segments<float>,
+                               min_u64(nblocks, MAX_NROW_BLOCKS),
+                               LORENZO_NTHREADS);
     }
     if (err == cudaSuccess)
-        err = launch(wide ? lorenzo_sum_rows<double> : lorenzo_sum_rows<float>,
-                     rows, block, 0, stream, *batch);
+        err = launch_stage(batch, stream,
+                           wide ? lorenzo_sum_rows<double>
+                                : lorenzo_sum_rows<float>,
+                           rows, LORENZO_NTHREADS);
     for (int d = 1; d < TERP_NDIMS && err == cudaSuccess; d++)
         if (layout->dims[d] > 1)
-            err = launch(
-                wide ? lorenzo_sum_lines<double> : lorenzo_sum_lines<float>,
-                blocks_of_lines(batch, d), block, 0, stream, *batch, d);
+            err = launch_stage(batch, stream,
+                               wide ? lorenzo_sum_lines<double>
+                                    : lorenzo_sum_lines<float>,
+                               blocks_of_lines(batch, d), LORENZO_NTHREADS, d);
     return err;
 }

@@ -66,12 +66,11 @@ lines_at_once(void)
     return (uint64_t)gridDim.x * LORENZO_NTHREADS;
 }
 
-static inline dim3
+static inline unsigned
 blocks_of_lines(const struct cuda_batch *batch, int d)
 {
     uint64_t nlines = batch->h_layout->nvalues / batch->h_layout->dims[d];
-    return dim3(nblocks_for(batch, div_up(nlines, LORENZO_NTHREADS)),
-                (unsigned)batch->nchunks);
+    return nblocks_for(batch, div_up(nlines, LORENZO_NTHREADS));
 }
 
 /* ---- segments ---- */

@@ -513,7 +513,6 @@ cuda_tune(const struct cuda_batch *batch, cudaStream_t stream)
                     ? launch_tune<float>(batch, &grid, stream)
                     : launch_tune<double>(batch, &grid, stream);
     return error == cudaSuccess
-               ? launch(choose, dim3(1, (unsigned)batch->nchunks),
-                        CHOICE_NTHREADS, 0, stream, *batch, grid)
+               ? launch_stage(batch, stream, choose, 1, CHOICE_NTHREADS, grid)
                : error;
 }

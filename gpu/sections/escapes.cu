@@ -431,39 +431,29 @@ template <typename T, bool decode>
 static cudaError_t
 launch_typed(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    const unsigned nchunks = (unsigned)batch->nchunks;
-    const dim3 groups((unsigned)div_up(batch->nranges, GROUP_NRANGES), nchunks);
-    const dim3 blocks((unsigned)div_up(batch->nranges, NTHREADS), nchunks);
-
     if (batch->nranges <= CUDA_SINGLE_BLOCK_MAX_NRANGES)
-        return launch(escapes_single_block<T, decode>, dim3(1, nchunks),
-                      dim3(NTHREADS), 0, stream, *batch,
-                      decode && cuda_spline_begins(batch));
+        return launch_stage(batch, stream, escapes_single_block<T, decode>, 1,
+                            NTHREADS, decode && cuda_spline_begins(batch));
     cudaError_t err =
-        launch(escapes_sum<decode>, groups, dim3(NTHREADS), 0, stream, *batch);
-    if (err != cudaSuccess)
-        return err;
-    return launch(escapes_move<T, decode>, blocks, dim3(NTHREADS), 0, stream,
-                  *batch);
-}
-
-template <bool decode>
-static cudaError_t
-launch_escapes(const struct cuda_batch *batch, cudaStream_t stream)
-{
-    return batch->value_nbytes == 4
-               ? launch_typed<float, decode>(batch, stream)
-               : launch_typed<double, decode>(batch, stream);
+        launch_stage(batch, stream, escapes_sum<decode>,
+                     div_up(batch->nranges, GROUP_NRANGES), NTHREADS);
+    return err == cudaSuccess
+               ? launch_stage(batch, stream, escapes_move<T, decode>,
+                              div_up(batch->nranges, NTHREADS), NTHREADS)
+               : err;
 }
 
 cudaError_t
 cuda_escapes_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return launch_escapes<false>(batch, stream);
+    return batch->value_nbytes == 4
+               ? launch_typed<float, false>(batch, stream)
+               : launch_typed<double, false>(batch, stream);
 }
 
 cudaError_t
 cuda_escapes_place(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return launch_escapes<true>(batch, stream);
+    return batch->value_nbytes == 4 ? launch_typed<float, true>(batch, stream)
+                                    : launch_typed<double, true>(batch, stream);
 }

@@ -345,28 +345,23 @@ template <typename T>
 static cudaError_t
 launch_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    uint64_t nsegments = div_up(batch->nvalues, SPECIALS_SEGMENT_NVALUES);
-    dim3 single(1, (unsigned)batch->nchunks);
-    dim3 grid((unsigned)min_u64(nsegments, SPECIALS_MAX_NBLOCKS), single.y);
+    typedef void kernel(struct cuda_batch);
+    static kernel *const steps[] = {
+        write_specials<T, STEP_FIND>, write_specials<T, STEP_CHOOSE>,
+        write_specials<T, STEP_LIST>, write_specials<T, STEP_MEASURE>,
+        write_specials<T, STEP_PACK>};
+    const uint64_t nsegments = div_up(batch->nvalues, SPECIALS_SEGMENT_NVALUES);
+    cudaError_t error = cudaSuccess;
 
     if (nsegments <= CUDA_SINGLE_BLOCK_MAX_NSEGMENTS)
-        return launch(write_specials<T, STEP_ALL>, single,
-                      SPECIALS_WRITE_NTHREADS, 0, stream, *batch);
-    cudaError_t error = launch(write_specials<T, STEP_FIND>, grid,
-                               SPECIALS_WRITE_NTHREADS, 0, stream, *batch);
-    if (error == cudaSuccess)
-        error = launch(write_specials<T, STEP_CHOOSE>, grid,
-                       SPECIALS_WRITE_NTHREADS, 0, stream, *batch);
-    if (error == cudaSuccess)
-        error = launch(write_specials<T, STEP_LIST>, grid,
-                       SPECIALS_WRITE_NTHREADS, 0, stream, *batch);
-    if (error == cudaSuccess)
-        error = launch(write_specials<T, STEP_MEASURE>, grid,
-                       SPECIALS_WRITE_NTHREADS, 0, stream, *batch);
-    return error == cudaSuccess
-               ? launch(write_specials<T, STEP_PACK>, grid,
-                        SPECIALS_WRITE_NTHREADS, 0, stream, *batch)
-               : error;
+        return launch_stage(batch, stream, write_specials<T, STEP_ALL>, 1,
+                            SPECIALS_WRITE_NTHREADS);
+    for (kernel *step : steps)
+        if (error == cudaSuccess)
+            error = launch_stage(batch, stream, step,
+                                 min_u64(nsegments, SPECIALS_MAX_NBLOCKS),
+                                 SPECIALS_WRITE_NTHREADS);
+    return error;
 }
 
 cudaError_t

@@ -254,11 +254,9 @@ __launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)
 cudaError_t
 cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    const dim3 grid(1, (unsigned)batch->nchunks);
-
     return batch->npartitions < CUDA_LONG_INDEX_NPARTITIONS
-               ? launch(read_streams<SHORT_INDEX_NTHREADS>, grid,
-                        dim3(SHORT_INDEX_NTHREADS), 0, stream, *batch)
-               : launch(read_streams<LONG_INDEX_NTHREADS>, grid,
-                        dim3(LONG_INDEX_NTHREADS), 0, stream, *batch);
+               ? launch_stage(batch, stream, read_streams<SHORT_INDEX_NTHREADS>,
+                              1, SHORT_INDEX_NTHREADS)
+               : launch_stage(batch, stream, read_streams<LONG_INDEX_NTHREADS>,
+                              1, LONG_INDEX_NTHREADS);
 }

@@ -453,11 +453,6 @@ __launch_bounds__(SMALL_NTHREADS)
 cudaError_t
 cuda_small_stream_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    cudaError_t error = cudaFuncSetAttribute(
-        write_small_stream, cudaFuncAttributeMaxDynamicSharedMemorySize,
-        STREAM_NBYTES);
-    return error == cudaSuccess
-               ? launch(write_small_stream, dim3(1, (unsigned)batch->nchunks),
-                        SMALL_NTHREADS, STREAM_NBYTES, stream, *batch)
-               : error;
+    return launch_shared(batch, stream, write_small_stream, 1, SMALL_NTHREADS,
+                         STREAM_NBYTES);
 }

@@ -446,11 +446,10 @@ cuda_stream_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
     if (batch->npartitions <= CUDA_SMALL_CHUNK_NPARTITIONS)
         return cuda_small_stream_write(batch, stream);
-    cudaError_t error = launch(write_stream, dim3(1, (unsigned)batch->nchunks),
-                               HEAD_NTHREADS, 0, stream, *batch);
-    return error == cudaSuccess ? launch(write_payload,
-                                         dim3((unsigned)batch->npartitions,
-                                              (unsigned)batch->nchunks),
-                                         PAYLOAD_NTHREADS, 0, stream, *batch)
-                                : error;
+    cudaError_t error =
+        launch_stage(batch, stream, write_stream, 1, HEAD_NTHREADS);
+    return error == cudaSuccess
+               ? launch_stage(batch, stream, write_payload, batch->npartitions,
+                              PAYLOAD_NTHREADS)
+               : error;
 }
