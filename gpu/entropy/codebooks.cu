@@ -1,5 +1,6 @@
 /* Chooses the entries of tiles under a palette of each width, and makes the
  * code of a chunk that has its own. */
+#include "gpu/block/warp.cuh"
 #include "gpu/entropy/codebooks.cuh"
 
 #include <cub/cub.cuh>
@@ -50,14 +51,6 @@ order_entries(struct select_shared *s)
         rank += __shfl_xor_sync(FULL_WARP_MASK, rank, step);
     if (entry < TERP_NENTRIES && first == 0)
         s->order[rank] = (uint8_t)entry;
-}
-
-static __device__ __forceinline__ uint32_t
-warp_min(uint32_t key)
-{
-    for (int step = 16; step > 0; step /= 2)
-        key = min(key, __shfl_xor_sync(FULL_WARP_MASK, key, step));
-    return key;
 }
 
 /* Lane w gets the least cost among the first 2^w entries, ties to the lower
@@ -276,10 +269,7 @@ make_codewords(struct custom_shared *s, struct cuda_custom_codebook *codebook)
     /* Warp w sums up codewords of w bits: lane i those of warp i. */
     if (warp <= TERP_MAX_CODE_NBITS) {
         unsigned mine = s->ncodewords[warp][lane], sum = mine;
-        for (unsigned step = 1; step < 32; step *= 2) {
-            unsigned below = __shfl_up_sync(FULL_WARP_MASK, sum, step);
-            sum += lane >= step ? below : 0;
-        }
+        sum = warp_inclusive_sum(sum);
         s->ncodewords[warp][lane] = sum - mine;
         if (lane == 31)
             s->first_codeword[warp] = sum; /* for now, how many */

@@ -1,8 +1,6 @@
 /* Symbols to the bytes of tiles and partitions, as cpu/entropy/tiles_encode.c
  * makes them. What a coding does in each step stands in a table (steps_of).
  */
-#include <cub/cub.cuh>
-
 #include "gpu/block/concatenate.cuh"
 #include "gpu/block/planes.cuh"
 #include "gpu/block/reduce_partition.cuh"
@@ -35,10 +33,8 @@ count_symbols(const struct thread_symbols &symbols, uint32_t *s_counts)
             atomicAdd(&s_counts[symbol], 1u);
     }
     uint64_t even = near & fields, odd = near >> 8 & fields;
-    for (int step = 16; step > 0; step /= 2) {
-        even += __shfl_xor_sync(FULL_WARP_MASK, even, step);
-        odd += __shfl_xor_sync(FULL_WARP_MASK, odd, step);
-    }
+    even = warp_sum(even);
+    odd = warp_sum(odd);
     if (lane < NEAR_NSYMBOLS) {
         uint32_t n =
             (uint32_t)((lane % 2 != 0 ? odd : even) >> (16 * (lane / 2)) &

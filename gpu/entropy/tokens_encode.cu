@@ -2,8 +2,6 @@
  * block has a tile. */
 #include "gpu/entropy/tokens_encode.cuh"
 
-#include <cub/cub.cuh>
-
 #include "gpu/block/reduce.cuh"
 #include "gpu/entropy/contexts.cuh"
 #include "gpu/entropy/tile_encode.cuh"

@@ -212,10 +212,8 @@ weigh_means(const struct terp_layout *layout, const W *quants,
             means += weight_of_difference<W>(own - mean);
         }
     }
-    for (int distance = 16; distance > 0; distance /= 2) {
-        differences += __shfl_xor_sync(FULL_WARP_MASK, differences, distance);
-        means += __shfl_xor_sync(FULL_WARP_MASK, means, distance);
-    }
+    differences = warp_sum(differences);
+    means = warp_sum(means);
     if (lane == 0 && differences != 0)
         atomicAdd(&chunk->differences_sum, differences);
     if (lane == 0 && means != 0)

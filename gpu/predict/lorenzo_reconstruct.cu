@@ -149,8 +149,7 @@ __launch_bounds__(LORENZO_NTHREADS)
         for (uint64_t i = threadIdx.x % 32; i < segment.nx; i += 32)
             sum += difference_at<T>(batch, segment, mask, quants, symbols,
                                     segment.x + i);
-        for (int distance = 16; distance > 0; distance /= 2)
-            sum += __shfl_xor_sync(FULL_WARP_MASK, sum, distance);
+        sum = warp_sum(sum);
         if (threadIdx.x % 32 == 0)
             sums[block * (LORENZO_NWARPS) + threadIdx.x / 32] = sum;
     }
@@ -182,12 +181,8 @@ __launch_bounds__(LORENZO_NTHREADS)
         word_of<T> carry = 0;
         for (uint64_t first = 0; first < nsegments; first += 32) {
             bool exists = first + lane < nsegments;
-            word_of<T> own = exists ? sums[first + lane] : 0, sum = own;
-            for (int distance = 1; distance < 32; distance *= 2) {
-                word_of<T> below =
-                    __shfl_up_sync(FULL_WARP_MASK, sum, distance);
-                sum += (int)lane >= distance ? below : 0;
-            }
+            word_of<T> own = exists ? sums[first + lane] : 0;
+            word_of<T> sum = warp_inclusive_sum(own);
             if (exists)
                 sums[first + lane] = carry + sum - own;
             carry += __shfl_sync(FULL_WARP_MASK, sum, 31);
@@ -230,12 +225,7 @@ __launch_bounds__(LORENZO_NTHREADS) lorenzo_sum_rows(struct cuda_batch batch)
                 sum =
                     difference_at<T>(batch, segment, mask, quants, symbols, x);
             if (dims & 1) {
-                for (int distance = 1; distance < 32; distance *= 2) {
-                    word_of<T> below =
-                        __shfl_up_sync(FULL_WARP_MASK, sum, distance);
-                    sum += (int)lane >= distance ? below : 0;
-                }
-                sum += carry;
+                sum = warp_inclusive_sum(sum) + carry;
                 carry = __shfl_sync(FULL_WARP_MASK, sum, 31);
             }
             if (exists && dims >> 1 == 0)

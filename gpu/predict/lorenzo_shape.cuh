@@ -3,6 +3,7 @@
 #ifndef TERP_GPU_PREDICT_LORENZO_SHAPE_CUH
 #define TERP_GPU_PREDICT_LORENZO_SHAPE_CUH
 
+#include "gpu/block/warp.cuh"
 #include "gpu/predict/lorenzo.cuh"
 #include "gpu/predict/values.cuh"
 

@@ -4,6 +4,7 @@
  * first, which tells where in the section each has its escapes; then escapes
  * are moved to the stream, or from it. */
 #include "codec/format/sections.h"
+#include "gpu/block/warp.cuh"
 #include "gpu/entropy/order.cuh"
 #include "gpu/predict/predictor.cuh"
 #include "gpu/sections/escapes.cuh"
@@ -35,19 +36,6 @@ static __device__ __forceinline__ uint64_t *
 group_begins(const struct cuda_batch &batch)
 {
     return region<uint64_t>(batch, blockIdx.y, batch.at.begin);
-}
-
-/* The sum of the values of all lanes up to this one. */
-static __device__ __forceinline__ uint64_t
-warp_inclusive_sum(uint64_t value)
-{
-    const unsigned lane = threadIdx.x % 32;
-
-    for (unsigned distance = 1; distance < 32; distance *= 2) {
-        uint64_t below = __shfl_up_sync(FULL_WARP_MASK, value, distance);
-        value += lane >= distance ? below : 0;
-    }
-    return value;
 }
 
 /* The sum of the values of all threads before this one, and in *total_ret of
@@ -236,8 +224,7 @@ move_escapes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             s_list->nescapes[turn][warp] = (unsigned)__popc(all);
         __syncthreads();
         unsigned before = lane < warp ? s_list->nescapes[turn][lane] : 0;
-        for (int distance = 16; distance > 0; distance /= 2)
-            before += __shfl_xor_sync(FULL_WARP_MASK, before, distance);
+        before = warp_sum(before);
         turn ^= 1;
         if (!escaped)
             continue;

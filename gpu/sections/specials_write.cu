@@ -141,8 +141,7 @@ measure(const struct cuda_batch &batch, struct cuda_chunk &chunk,
                 uint32_t all = 0;
                 for (unsigned j = lane; j < n; j += 32)
                     all |= number_of<T>(chunk, scratch, (int)field, first + j);
-                for (int distance = 16; distance > 0; distance /= 2)
-                    all |= __shfl_xor_sync(FULL_WARP_MASK, all, distance);
+                all = warp_or(all);
                 if (lane > 0)
                     continue;
                 int width = bit_width(all);
@@ -200,11 +199,7 @@ pack_batch(const struct cuda_chunk &chunk,
                                               scratch.width[warp][group]);
         }
         unsigned long long before = nbytes[0] + nbytes[1];
-        for (unsigned distance = 1; distance < 32; distance *= 2) {
-            unsigned long long other =
-                __shfl_up_sync(FULL_WARP_MASK, before, distance);
-            before += lane >= distance ? other : 0;
-        }
+        before = warp_inclusive_sum(before);
         before += scratch.batch_at[warp][i] - nbytes[0] - nbytes[1];
         s_group_at[warp][2 * lane] = before;
         s_group_at[warp][2 * lane + 1] = before + nbytes[0];

@@ -1,8 +1,6 @@
 /* Writes all of a stream that special values and escapes leave open: frame,
  * model, index and codebooks by one block, the payload by a block a partition.
  * Small chunks are gpu/sections/stream_small.cu's. */
-#include <cub/cub.cuh>
-
 #include "gpu/block/concatenate.cuh"
 #include "gpu/sections/head.cuh"
 #include "gpu/sections/index.cuh"
