@@ -17,13 +17,6 @@
 /* Threads that are served at once; others wait. */
 #define CUDA_NSLOTS 4
 
-/* What runs again and again between upload and download. */
-enum cuda_direction {
-    CUDA_ENCODE,
-    CUDA_DECODE,
-    CUDA_NDIRECTIONS
-};
-
 /* A sequence of kernels as a graph, and the batch that it is for. */
 struct cuda_sequence {
     cudaGraphExec_t graph; /* NULL until the same batch came twice */
@@ -47,7 +40,7 @@ struct cuda_slot {
     struct terp_layout *h_layout;
     bool has_layout; /* the device's memory has what h_layout has */
     bool saw_ratio;  /* among the streams that were last decoded */
-    struct cuda_sequence sequence[CUDA_NDIRECTIONS];
+    struct cuda_sequence sequence[2]; /* by batch.decode */
 };
 
 struct terp_cuda_device {

@@ -163,6 +163,7 @@ struct cuda_regions {
 
 struct cuda_batch {
     int nchunks;
+    bool decode;
     struct terp_chunk chunk;   /* the shape of all */
     struct terp_params params; /* encode */
     /* encode: asked for; decode: ratio if there may be such streams, which
