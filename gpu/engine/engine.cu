@@ -21,14 +21,14 @@
 struct call {
     const struct terp_chunk *chunk;
     const struct terp_params *params; /* NULL: decode */
-    bool host;
     uint64_t nchunks;
     const void *const *src;
     const uint64_t *src_nbytes; /* decode */
     void *const *dst;
     uint64_t *dst_nbytes;     /* encode */
     enum terp_status *status; /* decode */
-    uint64_t batch_nchunks;   /* at most; later, what there was memory for */
+    bool host;
+    uint64_t batch_nchunks; /* at most; later, what there was memory for */
 };
 
 /* A batch in a slot: chunks [first, first + n) of the call; none if n is 0. */
@@ -357,29 +357,28 @@ static enum terp_status
 do_call(struct terp_cuda_device *device, const struct terp_cuda_call *where,
         struct call *call)
 {
-    struct cuda_visit visit;
-
-    enum terp_status st = cuda_device_enter(device, &visit);
-    if (st != TERP_OK)
-        return st;
     call->host = where->memory == TERP_MEMORY_HOST;
     call->batch_nchunks = min_u64(call->nchunks, MAX_BATCH_NCHUNKS);
     if (call->host)
         call->batch_nchunks =
             min_u64(call->batch_nchunks,
                     HOST_BATCH_NBYTES / terp_chunk_nbytes(call->chunk) + 1);
-    /* For want of memory, smaller batches; then without what others keep. */
-    bool is_trimmed = false;
-    while ((st = try_call(device, where, &visit, call)) == TERP_ERR_MEMORY) {
-        if (call->batch_nchunks > 1)
-            call->batch_nchunks /= 2;
-        else if (is_trimmed || !cuda_device_trim(device))
-            break;
-        else
-            is_trimmed = true;
-    }
-    cuda_device_leave(device, &visit);
-    return st;
+    return cuda_device_do(device, [=](const struct cuda_visit &visit) {
+        enum terp_status st;
+        bool is_trimmed = false;
+        /* For want of memory, smaller batches; then without what others keep.
+         */
+        while ((st = try_call(device, where, &visit, call)) ==
+               TERP_ERR_MEMORY) {
+            if (call->batch_nchunks > 1)
+                call->batch_nchunks /= 2;
+            else if (is_trimmed || !cuda_device_trim(device))
+                break;
+            else
+                is_trimmed = true;
+        }
+        return st;
+    });
 }
 
 /* ---- the table of functions ---- */
@@ -429,12 +428,10 @@ decode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
 static void
 trim(struct terp_cuda_device *device)
 {
-    struct cuda_visit visit;
-
-    if (cuda_device_enter(device, &visit) != TERP_OK)
-        return;
-    cuda_device_trim(device);
-    cuda_device_leave(device, &visit);
+    cuda_device_do(device, [=](const struct cuda_visit &) {
+        cuda_device_trim(device);
+        return TERP_OK;
+    });
 }
 
 static bool

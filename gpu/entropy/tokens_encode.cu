@@ -6,7 +6,6 @@
 #include "gpu/entropy/contexts.cuh"
 #include "gpu/entropy/tile_encode.cuh"
 #include "gpu/sections/index.cuh"
-#include "gpu/sections/stream_small.cuh"
 
 /* ---- tokens ---- */
 

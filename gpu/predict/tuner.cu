@@ -32,22 +32,14 @@ _Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES * TERP_MAX_RUN_COST < (uint64_t)1
 
 /* ---- dimensions ---- */
 
+/* Dimensions along which there are more than `n`. */
 static unsigned
-dims_in_use(const struct terp_layout *layout)
+dims_above(uint64_t n, const uint64_t extent[TERP_NDIMS])
 {
     unsigned dims = 0;
     for (int d = 0; d < TERP_NDIMS; d++)
-        dims |= (unsigned)(layout->dims[d] > 1) << d;
+        dims |= (unsigned)(extent[d] > n) << d;
     return dims;
-}
-
-static unsigned
-active_dims(const uint64_t nodd[TERP_NDIMS])
-{
-    unsigned active = 0;
-    for (int d = 0; d < TERP_NDIMS; d++)
-        active |= (unsigned)(nodd[d] > 0) << d;
-    return active;
 }
 
 /* ---- classes that blocks share ---- */
@@ -430,7 +422,7 @@ assign_blocks(const struct cuda_batch *batch, unsigned most_parts,
     unsigned nrecords = 0;
 
     *grid = tune_grid{};
-    grid->dims_in_use = dims_in_use(layout);
+    grid->dims_in_use = dims_above(1, layout->dims);
     /* Blocks of single chunks are few, and the slowest decides. */
     grid->is_joint = most_parts == 1;
     /* A row of one value has no difference that could be sampled. */
@@ -451,7 +443,7 @@ assign_blocks(const struct cuda_batch *batch, unsigned most_parts,
                 ? 0
                 : nparts_of(min_u64(nvalues, terp_nsamples_of(nvalues)),
                             SPLINE_PART_NVALUES, most_parts);
-        grid->active[l] = (uint8_t)active_dims(layout->level[l].nodd);
+        grid->active[l] = (uint8_t)dims_above(0, layout->level[l].nodd);
         unsigned nodd = count_bits(grid->active[l]);
         grid->blends[l] = nodd >= 2 && may_blend(layout, l);
         if (l == 1)

@@ -10,28 +10,24 @@
 template <typename T> using word_of = typename value_traits<T>::WORD;
 template <typename T> using int_of = typename value_traits<T>::INT;
 
-static __device__ __forceinline__ float
-smaller(float a, float b)
+template <typename T>
+static __device__ __forceinline__ T
+smaller(T a, T b)
 {
-    return fminf(a, b);
+    if constexpr (sizeof(T) == 4)
+        return fminf(a, b);
+    else
+        return a < b ? a : b;
 }
 
-static __device__ __forceinline__ float
-larger(float a, float b)
+template <typename T>
+static __device__ __forceinline__ T
+larger(T a, T b)
 {
-    return fmaxf(a, b);
-}
-
-static __device__ __forceinline__ double
-smaller(double a, double b)
-{
-    return a < b ? a : b;
-}
-
-static __device__ __forceinline__ double
-larger(double a, double b)
-{
-    return a > b ? a : b;
+    if constexpr (sizeof(T) == 4)
+        return fmaxf(a, b);
+    else
+        return a > b ? a : b;
 }
 
 static __device__ __forceinline__ float
