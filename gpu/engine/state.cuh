@@ -33,11 +33,11 @@ enum cuda_progress {
 
 /* What a stream's model says. */
 struct cuda_model {
+    int step_slack_log2;
     double step; /* of ratio one */
     double reference;
-    int step_slack_log2;
-    unsigned lorenzo_dims;
     struct terp_level_plan plan[TERP_MAX_LEVELS + 1]; /* [0] is not used */
+    unsigned lorenzo_dims;
 };
 
 /* A chunk on its way. The host fills in the first part, all else is zero when
