@@ -37,7 +37,7 @@ static bench_stage *const histogram_and_build[] = {cuda_tiles_histogram,
 static double
 time_histogram(const struct bench_chunks *chunks, struct bench_stages *stages)
 {
-    *stages = bench_stages_begin(chunks, CUDA_ENCODE);
+    *stages = bench_stages_begin(chunks, false);
     bench_stages_run(stages, before_tiles);
     return bench_stages_time_all(stages, histogram);
 }

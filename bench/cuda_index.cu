@@ -421,7 +421,7 @@ measure_chunk(struct bench_chunks *chunks, enum terp_pipeline pipeline,
 
     chunks->params.pipeline = pipeline;
     bench_encode(chunks, 0, TERP_ENGINE_CUDA);
-    struct bench_stages stages = bench_stages_begin(chunks, CUDA_DECODE);
+    struct bench_stages stages = bench_stages_begin(chunks, true);
     bench_stages_run(&stages, before);
     double index_s = bench_stages_time_all(&stages, index);
     bench_stages_run(&stages, index);

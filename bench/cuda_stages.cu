@@ -34,12 +34,10 @@ reset(const struct cuda_batch *batch, const struct cuda_chunk *from,
 }
 
 struct bench_stages
-bench_stages_begin(const struct bench_chunks *chunks,
-                   enum cuda_direction direction)
+bench_stages_begin(const struct bench_chunks *chunks, bool decode)
 {
-    bool encode = direction == CUDA_ENCODE;
     struct cuda_request request = {
-        &chunks->chunk, encode ? &chunks->params : NULL, 1, false,
+        &chunks->chunk, decode ? NULL : &chunks->params, 1, false,
         chunks->params.pipeline == TERP_PIPELINE_RATIO};
     struct bench_stages stages;
 
@@ -52,13 +50,13 @@ bench_stages_begin(const struct bench_chunks *chunks,
     stages.batch = &stages.slot->batch;
     struct cuda_chunk *chunk = stages.batch->h_chunks;
     cuda_chunk_ask(chunk);
-    chunk->src = encode ? chunks->values[0] : chunks->streams[0];
+    chunk->src = decode ? chunks->streams[0] : chunks->values[0];
     chunk->original = chunk->src;
-    chunk->dst = encode ? chunks->streams[0] : chunks->decoded[0];
+    chunk->dst = decode ? chunks->decoded[0] : chunks->streams[0];
     chunk->src_nbytes = chunks->stream_nbytes[0];
     bench_check("cudaMalloc",
                 cudaMalloc((void **)&stages.d_saved, sizeof *chunk));
-    bench_check("beginning", cuda_chunks_begin(stages.slot, !encode));
+    bench_check("beginning", cuda_chunks_begin(stages.slot));
     return stages;
 }
 

@@ -21,8 +21,7 @@ struct bench_stages {
 /* Begins with item 0 of `chunks`, which are in device memory; decoding needs
  * its stream. One at a time. */
 struct bench_stages
-bench_stages_begin(const struct bench_chunks *chunks,
-                   enum cuda_direction direction);
+bench_stages_begin(const struct bench_chunks *chunks, bool decode);
 
 /* Runs stages up to NULL, and saves the state. */
 void

@@ -104,55 +104,40 @@ static enum terp_status
 in_slot(struct terp_cuda_device *device, const struct terp_cuda_call *call,
         const char *what, Work work)
 {
-    struct cuda_visit visit;
-
-    enum terp_status st = cuda_device_enter(device, &visit);
-    if (st != TERP_OK)
+    return cuda_device_do(device, [&](const struct cuda_visit &visit) {
+        struct cuda_slot *slot = cuda_slot_take(device, false);
+        enum terp_status st = cuda_slot_follow(device, &visit, slot, call);
+        if (st == TERP_OK) {
+            cudaError_t error = work(slot->stream);
+            if (error == cudaSuccess)
+                error = cudaStreamSynchronize(slot->stream);
+            st = cuda_device_judge(device, slot, what, error);
+        }
+        cuda_slot_give(device, slot);
         return st;
-    struct cuda_slot *slot = cuda_slot_take(device, false);
-    st = cuda_slot_follow(device, &visit, slot, call);
-    if (st == TERP_OK) {
-        cudaError_t error = work(slot->stream);
-        if (error == cudaSuccess)
-            error = cudaStreamSynchronize(slot->stream);
-        st = cuda_device_judge(device, slot, what, error);
-    }
-    cuda_slot_give(device, slot);
-    cuda_device_leave(device, &visit);
-    return st;
+    });
 }
 
 enum terp_status
 cuda_array_allocate(struct terp_cuda_device *device, uint64_t nbytes,
                     void **at_ret)
 {
-    struct cuda_visit visit;
-
     *at_ret = NULL;
-    enum terp_status st = cuda_device_enter(device, &visit);
-    if (st != TERP_OK)
-        return st;
-    cudaError_t error = cudaMalloc(at_ret, nbytes);
-    if (error == cudaErrorMemoryAllocation && cuda_device_trim(device))
-        error = cudaMalloc(at_ret, nbytes);
-    if (error != cudaSuccess) {
-        cuda_reason_set("allocating", cudaGetErrorString(error));
-        st = error == cudaErrorMemoryAllocation ? TERP_ERR_MEMORY
-                                                : TERP_ERR_DEVICE;
-    }
-    cuda_device_leave(device, &visit);
-    return st;
+    return cuda_device_do(device, [=](const struct cuda_visit &) {
+        cudaError_t error = cudaMalloc(at_ret, nbytes);
+        if (error == cudaErrorMemoryAllocation && cuda_device_trim(device))
+            error = cudaMalloc(at_ret, nbytes);
+        return cuda_status_of("allocating", error);
+    });
 }
 
 void
 cuda_array_release(struct terp_cuda_device *device, void *at)
 {
-    struct cuda_visit visit;
-
-    if (cuda_device_enter(device, &visit) != TERP_OK)
-        return;
-    cudaFree(at);
-    cuda_device_leave(device, &visit);
+    cuda_device_do(device, [=](const struct cuda_visit &) {
+        cudaFree(at);
+        return TERP_OK;
+    });
 }
 
 enum terp_status

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "gpu/engine/sequence.cuh"
 #include "gpu/entropy/contexts.cuh"
 
 /* Of the device's memory, what all slots may take of their own accord. */
@@ -82,9 +83,10 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
         (uint64_t)terp_frame_nbytes(&frame) + terp_chunk_nbytes(request->chunk);
     frame.coding = TERP_CODING_HUFFMAN;
     batch.frame_nbytes = (uint64_t)terp_frame_write(&frame, batch.frame);
-    if (request->params == NULL && request->ratio)
+    batch.decode = request->params == NULL;
+    if (batch.decode && request->ratio)
         batch.coding = TERP_CODING_RATIO;
-    if (request->params != NULL) {
+    if (!batch.decode) {
         batch.params = *request->params;
         batch.coding = terp_coding_of(request->params->pipeline);
         batch.max_code = terp_coding_max_code(batch.coding);
@@ -108,14 +110,13 @@ place(const struct cuda_request *request, const struct cuda_batch *batch)
 {
     struct places p = {};
     uint64_t at = 0, n = request->nchunks;
-    bool decode = request->params == NULL;
 
     if (request->host) {
         /* A stream is at most as long as the values and a frame. */
         uint64_t stream = aligned(terp_encode_bound(request->chunk));
         uint64_t values = aligned(terp_chunk_nbytes(request->chunk));
-        p.src_stride = decode ? stream : values;
-        p.dst_stride = decode ? values : stream;
+        p.src_stride = batch->decode ? stream : values;
+        p.dst_stride = batch->decode ? values : stream;
     }
     p.layout = take(&at, sizeof(struct terp_layout));
     p.chunks = take(&at, n * sizeof(struct cuda_chunk));
@@ -200,12 +201,8 @@ hold(struct terp_cuda_device *device, uint64_t nbytes)
 void
 cuda_slot_release(struct terp_cuda_device *device, struct cuda_slot *slot)
 {
-    for (struct cuda_sequence &sequence : slot->sequence) {
-        if (sequence.graph != NULL)
-            cudaGraphExecDestroy(sequence.graph);
-        sequence.graph = NULL;
-        sequence.seen = false;
-    }
+    for (struct cuda_sequence &sequence : slot->sequence)
+        cuda_sequence_drop(&sequence);
     slot->has_layout = false;
     cudaFree(slot->d_memory);
     cudaFreeHost(slot->h_memory);

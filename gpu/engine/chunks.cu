@@ -70,8 +70,7 @@ read_frame(const struct cuda_batch &batch, struct cuda_chunk *chunk)
 /* Grid: x blocks that share the zeroing, y chunks. States come from the host's
  * pinned memory. */
 static __global__ void
-__launch_bounds__(NTHREADS)
-    begin_chunks(const struct cuda_batch batch, bool decode)
+__launch_bounds__(NTHREADS) begin_chunks(const struct cuda_batch batch)
 {
     begin_kernel();
     struct cuda_chunk *chunk = &batch.d_chunks[blockIdx.y];
@@ -84,20 +83,22 @@ __launch_bounds__(NTHREADS)
          i += (uint64_t)gridDim.x * NTHREADS)
         zeroed[i] = make_uint4(0, 0, 0, 0);
     __syncthreads();
-    if (blockIdx.x == 0 && decode && chunk->status == TERP_OK)
+    if (blockIdx.x == 0 && batch.decode && chunk->status == TERP_OK)
         read_frame(batch, chunk);
 }
 
 /* Grid: y chunks. To the host's pinned memory. */
 static __global__ void
 __launch_bounds__(NTHREADS)
-    end_chunks(const struct cuda_batch batch, uint8_t *h_short, bool decode)
+    end_chunks(const struct cuda_batch batch, uint8_t *h_short)
 {
     begin_kernel();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     struct cuda_chunk *h_chunk = &batch.h_chunks[blockIdx.y];
-    const uint8_t *stream = (const uint8_t *)(decode ? chunk.src : chunk.dst);
-    const uint64_t nbytes = decode ? chunk.src_nbytes : chunk.stream_nbytes;
+    const uint8_t *stream =
+        (const uint8_t *)(batch.decode ? chunk.src : chunk.dst);
+    const uint64_t nbytes =
+        batch.decode ? chunk.src_nbytes : chunk.stream_nbytes;
     const enum terp_status status =
         chunk.checksum_status != TERP_OK ? chunk.checksum_status : chunk.status;
 
@@ -119,20 +120,18 @@ cuda_chunk_ask(struct cuda_chunk *h_chunk)
 }
 
 cudaError_t
-cuda_chunks_begin(const struct cuda_slot *slot, bool decode)
+cuda_chunks_begin(const struct cuda_slot *slot)
 {
     const struct cuda_batch *batch = &slot->batch;
     uint64_t nblocks = div_up(batch->at.zeroed_nbytes, 16 * NTHREADS);
 
-    return launch(
-        begin_chunks,
-        dim3((unsigned)min_u64(nblocks, 1024), (unsigned)batch->nchunks),
-        NTHREADS, 0, slot->stream, *batch, decode);
+    return launch_stage(batch, slot->stream, begin_chunks,
+                        min_u64(nblocks, 1024), NTHREADS);
 }
 
 cudaError_t
-cuda_chunks_end(const struct cuda_slot *slot, bool decode)
+cuda_chunks_end(const struct cuda_slot *slot)
 {
-    return launch(end_chunks, dim3(1, (unsigned)slot->batch.nchunks), NTHREADS,
-                  0, slot->stream, slot->batch, slot->h_short, decode);
+    return launch_stage(&slot->batch, slot->stream, end_chunks, 1, NTHREADS,
+                        slot->h_short);
 }

@@ -27,6 +27,16 @@ cuda_reason(void)
     return reason;
 }
 
+enum terp_status
+cuda_status_of(const char *what, cudaError_t error)
+{
+    if (error == cudaSuccess)
+        return TERP_OK;
+    cuda_reason_set(what, cudaGetErrorString(error));
+    return error == cudaErrorMemoryAllocation ? TERP_ERR_MEMORY
+                                              : TERP_ERR_DEVICE;
+}
+
 /* The driver's results have the runtime's numbers. */
 static cudaError_t
 error_of(CUresult result)
@@ -229,14 +239,12 @@ cuda_device_open(const struct terp_cuda_options *options,
 void
 cuda_device_close(struct terp_cuda_device *device)
 {
-    struct cuda_visit visit;
-
     if (device == NULL)
         return;
-    if (cuda_device_enter(device, &visit) == TERP_OK) {
+    cuda_device_do(device, [=](const struct cuda_visit &) {
         empty_device(device);
-        cuda_device_leave(device, &visit);
-    }
+        return TERP_OK;
+    });
     device->driver.primary_release(device->handle);
     delete device;
 }
@@ -305,15 +313,14 @@ cuda_device_judge(struct terp_cuda_device *device, struct cuda_slot *slot,
 {
     if (error == cudaSuccess)
         return TERP_OK;
-    cuda_reason_set(what, cudaGetErrorString(error));
+    enum terp_status st = cuda_status_of(what, error);
     cudaError_t side = cudaStreamSynchronize(slot->side);
     cudaError_t now = cudaStreamSynchronize(slot->stream);
     /* An error that has ended a context is what each later call returns. */
     if (side != cudaSuccess && now != cudaSuccess)
         lose(device, cudaGetErrorString(now));
     cudaGetLastError();
-    return error == cudaErrorMemoryAllocation ? TERP_ERR_MEMORY
-                                              : TERP_ERR_DEVICE;
+    return st;
 }
 
 /* ---- slots ---- */

@@ -17,13 +17,6 @@
 /* Threads that are served at once; others wait. */
 #define CUDA_NSLOTS 4
 
-/* What runs again and again between upload and download. */
-enum cuda_direction {
-    CUDA_ENCODE,
-    CUDA_DECODE,
-    CUDA_NDIRECTIONS
-};
-
 /* A sequence of kernels as a graph, and the batch that it is for. */
 struct cuda_sequence {
     cudaGraphExec_t graph; /* NULL until the same batch came twice */
@@ -47,7 +40,7 @@ struct cuda_slot {
     struct terp_layout *h_layout;
     bool has_layout; /* the device's memory has what h_layout has */
     bool saw_ratio;  /* among the streams that were last decoded */
-    struct cuda_sequence sequence[CUDA_NDIRECTIONS];
+    struct cuda_sequence sequence[2]; /* by batch.decode */
 };
 
 struct terp_cuda_device {
@@ -92,6 +85,21 @@ void
 cuda_device_leave(struct terp_cuda_device *device,
                   const struct cuda_visit *visit);
 
+/* Does work(visit) in the device, if that can be entered. */
+template <typename Work>
+static inline enum terp_status
+cuda_device_do(struct terp_cuda_device *device, Work work)
+{
+    struct cuda_visit visit;
+
+    enum terp_status st = cuda_device_enter(device, &visit);
+    if (st != TERP_OK)
+        return st;
+    st = work(visit);
+    cuda_device_leave(device, &visit);
+    return st;
+}
+
 /* A slot that no other thread has; waits for one, or with `optional` returns
  * NULL. */
 struct cuda_slot *
@@ -109,6 +117,11 @@ cuda_slot_follow(struct terp_cuda_device *device,
 /* Releases the memory of slots that no thread has. False: there was none. */
 bool
 cuda_device_trim(struct terp_cuda_device *device);
+
+/* Keeps the reason of an error that is not the device's loss, and tells what it
+ * means for the call. */
+enum terp_status
+cuda_status_of(const char *what, cudaError_t error);
 
 /* What an error means for the call that met it in a slot, whose work it waits
  * for; the device is lost if its stream no longer works. Keeps the reason. */

@@ -4,9 +4,8 @@
 
 #include <string.h>
 
-template <typename Function>
 static cudaError_t
-find(const char *name, unsigned version, Function *function_ret)
+find(const char *name, unsigned version, void *function_ret)
 {
     cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
     void *found = NULL;
@@ -21,36 +20,35 @@ find(const char *name, unsigned version, Function *function_ret)
 #endif
     if (error == cudaSuccess && result != cudaDriverEntryPointSuccess)
         error = cudaErrorInsufficientDriver;
-    memcpy((void *)function_ret, (void *)&found, sizeof found);
+    memcpy(function_ret, (void *)&found, sizeof found);
     return error;
 }
 
 cudaError_t
 cuda_driver_find(struct cuda_driver *driver)
 {
-    cudaError_t error = find("cuDeviceGet", 2000, &driver->device_get);
+    const struct {
+        const char *name;
+        unsigned version;
+        void *function_ret;
+    } wanted[] = {
+        {"cuDeviceGet", 2000, &driver->device_get},
+        {"cuDevicePrimaryCtxRetain", 7000, &driver->primary_retain},
+        {"cuDevicePrimaryCtxRelease", 11000, &driver->primary_release},
+        {"cuDevicePrimaryCtxGetState", 7000, &driver->primary_state},
+        {"cuCtxGetCurrent", 4000, &driver->current_context},
+        {"cuCtxGetFlags", 7000, &driver->context_flags},
+        {"cuCtxPushCurrent", 4000, &driver->push_context},
+        {"cuCtxPopCurrent", 4000, &driver->pop_context},
+        {"cuStreamGetCtx", 9020, &driver->stream_context},
+        {"cuPointerGetAttribute", 4000, &driver->pointer_attribute},
+    };
+    cudaError_t error = cudaSuccess;
 
-    if (error == cudaSuccess)
-        error = find("cuDevicePrimaryCtxRetain", 7000, &driver->primary_retain);
-    if (error == cudaSuccess)
-        error =
-            find("cuDevicePrimaryCtxRelease", 11000, &driver->primary_release);
-    if (error == cudaSuccess)
-        error =
-            find("cuDevicePrimaryCtxGetState", 7000, &driver->primary_state);
-    if (error == cudaSuccess)
-        error = find("cuCtxGetCurrent", 4000, &driver->current_context);
-    if (error == cudaSuccess)
-        error = find("cuCtxGetFlags", 7000, &driver->context_flags);
+    for (const auto &one : wanted)
+        if (error == cudaSuccess)
+            error = find(one.name, one.version, one.function_ret);
     if (error == cudaSuccess)
         (void)find("cuCtxSetFlags", 12010, &driver->set_context_flags);
-    if (error == cudaSuccess)
-        error = find("cuCtxPushCurrent", 4000, &driver->push_context);
-    if (error == cudaSuccess)
-        error = find("cuCtxPopCurrent", 4000, &driver->pop_context);
-    if (error == cudaSuccess)
-        error = find("cuStreamGetCtx", 9020, &driver->stream_context);
-    if (error == cudaSuccess)
-        error = find("cuPointerGetAttribute", 4000, &driver->pointer_attribute);
     return error;
 }

@@ -21,14 +21,14 @@
 struct call {
     const struct terp_chunk *chunk;
     const struct terp_params *params; /* NULL: decode */
-    bool host;
     uint64_t nchunks;
     const void *const *src;
     const uint64_t *src_nbytes; /* decode */
     void *const *dst;
     uint64_t *dst_nbytes;     /* encode */
     enum terp_status *status; /* decode */
-    uint64_t batch_nchunks;   /* at most; later, what there was memory for */
+    bool host;
+    uint64_t batch_nchunks; /* at most; later, what there was memory for */
 };
 
 /* A batch in a slot: chunks [first, first + n) of the call; none if n is 0. */
@@ -38,29 +38,6 @@ struct in_flight {
 };
 
 /* ---- encoding ---- */
-
-static cudaError_t
-upload_values(const struct call *call, const struct in_flight *batch)
-{
-    struct cuda_slot *slot = batch->slot;
-    uint64_t chunk_nbytes = terp_chunk_nbytes(call->chunk);
-    cudaError_t error = cudaSuccess;
-    for (uint64_t i = 0; error == cudaSuccess && i < batch->n; i++) {
-        struct cuda_chunk *chunk = &slot->batch.h_chunks[i];
-        cuda_chunk_ask(chunk);
-        chunk->src = call->src[batch->first + i];
-        chunk->dst = call->dst[batch->first + i];
-        if (call->host) {
-            error = cudaMemcpyAsync(slot->d_src + i * slot->src_stride,
-                                    chunk->src, chunk_nbytes,
-                                    cudaMemcpyHostToDevice, slot->stream);
-            chunk->src = slot->d_src + i * slot->src_stride;
-            chunk->dst = slot->d_dst + i * slot->dst_stride;
-        }
-        chunk->original = chunk->src;
-    }
-    return error;
-}
 
 /* The checksum of a stream that is too short for cuda_seal. */
 static cudaError_t
@@ -147,33 +124,6 @@ may_have_ratio(const struct call *call, const struct in_flight *batch)
     return found;
 }
 
-static cudaError_t
-upload_streams(const struct call *call, const struct in_flight *batch)
-{
-    struct cuda_slot *slot = batch->slot;
-    cudaError_t error = cudaSuccess;
-
-    for (uint64_t i = 0; error == cudaSuccess && i < batch->n; i++) {
-        struct cuda_chunk *chunk = &slot->batch.h_chunks[i];
-        uint64_t at = batch->first + i;
-        cuda_chunk_ask(chunk);
-        chunk->src = call->src[at];
-        chunk->src_nbytes = call->src_nbytes[at];
-        chunk->dst = call->dst[at];
-        if (is_for_cpu(call, at))
-            chunk->status = chunk->checksum_status = TERP_ERR_DEVICE;
-        if (!call->host)
-            continue;
-        chunk->src = slot->d_src + i * slot->src_stride;
-        chunk->dst = slot->d_dst + i * slot->dst_stride;
-        if (chunk->status == TERP_OK)
-            error = cudaMemcpyAsync(slot->d_src + i * slot->src_stride,
-                                    call->src[at], chunk->src_nbytes,
-                                    cudaMemcpyHostToDevice, slot->stream);
-    }
-    return error;
-}
-
 /* A chunk's status; of a short stream the checksum has not been verified. */
 static enum terp_status
 decoded_status(const struct call *call, const struct cuda_slot *slot,
@@ -254,23 +204,48 @@ finish_decode(struct terp_cuda_device *device, const struct call *call,
 
 /* ---- batches ---- */
 
+/* Fills in the states; from host memory also uploads what is to be coded. */
+static cudaError_t
+upload(const struct call *call, const struct in_flight *batch)
+{
+    struct cuda_slot *slot = batch->slot;
+    cudaError_t error = cudaSuccess;
+
+    for (uint64_t i = 0; error == cudaSuccess && i < batch->n; i++) {
+        struct cuda_chunk *chunk = &slot->batch.h_chunks[i];
+        uint64_t at = batch->first + i;
+        uint64_t nbytes = terp_chunk_nbytes(call->chunk);
+        uint8_t *d_src = slot->d_src + i * slot->src_stride;
+        cuda_chunk_ask(chunk);
+        chunk->src = call->host ? d_src : call->src[at];
+        chunk->original = chunk->src;
+        chunk->dst =
+            call->host ? slot->d_dst + i * slot->dst_stride : call->dst[at];
+        if (slot->batch.decode) {
+            chunk->src_nbytes = nbytes = call->src_nbytes[at];
+            if (is_for_cpu(call, at))
+                chunk->status = chunk->checksum_status = TERP_ERR_DEVICE;
+        }
+        if (call->host && chunk->status == TERP_OK)
+            error = cudaMemcpyAsync(d_src, call->src[at], nbytes,
+                                    cudaMemcpyHostToDevice, slot->stream);
+    }
+    return error;
+}
+
 static cudaError_t
 start(struct terp_cuda_device *device, const struct call *call,
       struct in_flight *batch)
 {
-    const bool decode = call->params == NULL;
-    struct cuda_request request = {call->chunk, call->params, batch->n,
-                                   call->host,
-                                   decode && may_have_ratio(call, batch)};
+    struct cuda_request request = {
+        call->chunk, call->params, batch->n, call->host,
+        call->params == NULL && may_have_ratio(call, batch)};
 
     cudaError_t error = cuda_slot_prepare(device, batch->slot, &request);
-    if (error != cudaSuccess)
-        return error;
-    error = decode ? upload_streams(call, batch) : upload_values(call, batch);
-    return error == cudaSuccess
-               ? cuda_sequence_run(device, batch->slot,
-                                   decode ? CUDA_DECODE : CUDA_ENCODE)
-               : error;
+    if (error == cudaSuccess)
+        error = upload(call, batch);
+    return error == cudaSuccess ? cuda_sequence_run(device, batch->slot)
+                                : error;
 }
 
 static cudaError_t
@@ -382,29 +357,28 @@ static enum terp_status
 do_call(struct terp_cuda_device *device, const struct terp_cuda_call *where,
         struct call *call)
 {
-    struct cuda_visit visit;
-
-    enum terp_status st = cuda_device_enter(device, &visit);
-    if (st != TERP_OK)
-        return st;
     call->host = where->memory == TERP_MEMORY_HOST;
     call->batch_nchunks = min_u64(call->nchunks, MAX_BATCH_NCHUNKS);
     if (call->host)
         call->batch_nchunks =
             min_u64(call->batch_nchunks,
                     HOST_BATCH_NBYTES / terp_chunk_nbytes(call->chunk) + 1);
-    /* For want of memory, smaller batches; then without what others keep. */
-    bool is_trimmed = false;
-    while ((st = try_call(device, where, &visit, call)) == TERP_ERR_MEMORY) {
-        if (call->batch_nchunks > 1)
-            call->batch_nchunks /= 2;
-        else if (is_trimmed || !cuda_device_trim(device))
-            break;
-        else
-            is_trimmed = true;
-    }
-    cuda_device_leave(device, &visit);
-    return st;
+    return cuda_device_do(device, [=](const struct cuda_visit &visit) {
+        enum terp_status st;
+        bool is_trimmed = false;
+        /* For want of memory, smaller batches; then without what others keep.
+         */
+        while ((st = try_call(device, where, &visit, call)) ==
+               TERP_ERR_MEMORY) {
+            if (call->batch_nchunks > 1)
+                call->batch_nchunks /= 2;
+            else if (is_trimmed || !cuda_device_trim(device))
+                break;
+            else
+                is_trimmed = true;
+        }
+        return st;
+    });
 }
 
 /* ---- the table of functions ---- */
@@ -454,12 +428,10 @@ decode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
 static void
 trim(struct terp_cuda_device *device)
 {
-    struct cuda_visit visit;
-
-    if (cuda_device_enter(device, &visit) != TERP_OK)
-        return;
-    cuda_device_trim(device);
-    cuda_device_leave(device, &visit);
+    cuda_device_do(device, [=](const struct cuda_visit &) {
+        cuda_device_trim(device);
+        return TERP_OK;
+    });
 }
 
 static bool

@@ -167,15 +167,13 @@ let_wait(const struct cuda_slot *slot, bool side, struct recording *recording)
 
 /* `recording` takes the launches unless it is NULL. */
 static cudaError_t
-enqueue(const struct cuda_slot *slot, enum cuda_direction direction,
-        struct recording *recording)
+enqueue(const struct cuda_slot *slot, struct recording *recording)
 {
-    const bool decode = direction == CUDA_DECODE;
     const bool ratio = slot->batch.coding == TERP_CODING_RATIO;
     const bool large = slot->batch.npartitions > CUDA_SMALL_CHUNK_NPARTITIONS;
-    const struct step *step = decode ? decode_steps : encode_steps;
+    const struct step *step = slot->batch.decode ? decode_steps : encode_steps;
 
-    cudaError_t error = cuda_chunks_begin(slot, decode);
+    cudaError_t error = cuda_chunks_begin(slot);
     for (; error == cudaSuccess && step->run != NULL; step++) {
         bool side = (step->where & SIDE) != 0;
         if ((step->where & LARGE) != 0 && !large)
@@ -187,7 +185,7 @@ enqueue(const struct cuda_slot *slot, enum cuda_direction direction,
         if (error == cudaSuccess)
             error = step->run(&slot->batch, side ? slot->side : slot->stream);
     }
-    return error == cudaSuccess ? cuda_chunks_end(slot, decode) : error;
+    return error == cudaSuccess ? cuda_chunks_end(slot) : error;
 }
 
 /* To instantiate a graph sets a flag of the context, that local memory is kept,
@@ -203,18 +201,19 @@ instantiate(const struct cuda_driver *driver, cudaGraph_t graph,
     cudaError_t error = (cudaError_t)driver->context_flags(&before);
     if (error == cudaSuccess)
         error = cudaGraphInstantiate(executable_ret, graph, 0);
-    if (error == cudaSuccess && driver->set_context_flags != NULL &&
-        driver->context_flags(&after) == CUDA_SUCCESS && after != before)
+    if (error != cudaSuccess)
+        *executable_ret = NULL;
+    else if (driver->set_context_flags != NULL &&
+             driver->context_flags(&after) == CUDA_SUCCESS && after != before)
         driver->set_context_flags(before);
     return error;
 }
 
 static cudaError_t
 make_graph(const struct terp_cuda_device *device, const struct cuda_slot *slot,
-           enum cuda_direction direction, cudaGraphExec_t *executable_ret)
+           cudaGraphExec_t *executable_ret)
 {
     struct recording recording = {};
-    cudaGraphExec_t executable;
 
     recording.recorder.add = add_kernel;
     recording.slot = slot;
@@ -222,49 +221,47 @@ make_graph(const struct terp_cuda_device *device, const struct cuda_slot *slot,
     if (error != cudaSuccess)
         return error;
     thread_recorder = &recording.recorder;
-    error = enqueue(slot, direction, &recording);
+    error = enqueue(slot, &recording);
     thread_recorder = NULL;
     if (error == cudaSuccess)
-        error = instantiate(&device->driver, recording.graph, &executable);
-    if (error == cudaSuccess)
-        *executable_ret = executable;
+        error = instantiate(&device->driver, recording.graph, executable_ret);
     cudaGraphDestroy(recording.graph);
     return error;
 }
 
-static void
-drop_graph(struct cuda_sequence *sequence)
+void
+cuda_sequence_drop(struct cuda_sequence *sequence)
 {
     if (sequence->graph != NULL)
         cudaGraphExecDestroy(sequence->graph);
     sequence->graph = NULL;
+    sequence->seen = false;
 }
 
 cudaError_t
-cuda_sequence_run(const struct terp_cuda_device *device, struct cuda_slot *slot,
-                  enum cuda_direction direction)
+cuda_sequence_run(const struct terp_cuda_device *device, struct cuda_slot *slot)
 {
-    struct cuda_sequence *sequence = &slot->sequence[direction];
+    struct cuda_sequence *sequence = &slot->sequence[slot->batch.decode];
+    cudaError_t error = cudaSuccess;
 
     /* Other padding would only cost a graph. */
     // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-*)
     int differs = memcmp(&sequence->batch, &slot->batch, sizeof slot->batch);
-    bool same = differs == 0 && sequence->seen;
-    if (!same) {
-        drop_graph(sequence);
+    if (differs != 0 || !sequence->seen) {
+        cuda_sequence_drop(sequence);
         sequence->seen = true;
         sequence->batch = slot->batch;
-        return enqueue(slot, direction, NULL);
+        return enqueue(slot, NULL);
     }
-    cudaError_t error = cudaSuccess;
     if (sequence->graph == NULL)
-        error = make_graph(device, slot, direction, &sequence->graph);
+        error = make_graph(device, slot, &sequence->graph);
     if (error == cudaSuccess)
         error = cudaGraphLaunch(sequence->graph, slot->stream);
     if (error == cudaSuccess)
         return error;
     /* Of want of memory or the like; a lost device fails again. */
     cudaGetLastError();
-    drop_graph(sequence);
-    return enqueue(slot, direction, NULL);
+    cuda_sequence_drop(sequence);
+    sequence->seen = true;
+    return enqueue(slot, NULL);
 }

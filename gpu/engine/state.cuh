@@ -31,6 +31,15 @@ enum cuda_progress {
     CUDA_NPROGRESS = 16
 };
 
+/* What a stream's model says. */
+struct cuda_model {
+    int step_slack_log2;
+    double step; /* of ratio one */
+    double reference;
+    struct terp_level_plan plan[TERP_MAX_LEVELS + 1]; /* [0] is not used */
+    unsigned lorenzo_dims;
+};
+
 /* A chunk on its way. The host fills in the first part, all else is zero when
  * a call begins. */
 struct cuda_chunk {
@@ -61,12 +70,7 @@ struct cuda_chunk {
     uint64_t constant_bits; /* of the value, when coding is constant */
     unsigned progress[CUDA_NPROGRESS];
 
-    /* model */
-    int step_slack_log2;
-    double step; /* of ratio one */
-    double reference;
-    struct terp_level_plan plan[TERP_MAX_LEVELS + 1]; /* [0] is not used */
-    unsigned lorenzo_dims;
+    struct cuda_model model;
     /* encode, of samples: means are taken if they are smaller */
     unsigned long long differences_sum, means_sum;
     double grid_step, grid_inverse; /* encode: of ratio one, in the type */
@@ -159,6 +163,7 @@ struct cuda_regions {
 
 struct cuda_batch {
     int nchunks;
+    bool decode;
     struct terp_chunk chunk;   /* the shape of all */
     struct terp_params params; /* encode */
     /* encode: asked for; decode: ratio if there may be such streams, which
@@ -188,6 +193,40 @@ region(const struct cuda_batch &batch, unsigned chunk, uint64_t at)
 
 /* ---- stages: each launches its kernels on the stream ---- */
 
+/* Launches a kernel whose first parameter is the batch: `nblocks` blocks for
+ * each chunk, blockIdx.y. */
+template <typename... Expected, typename... Actual>
+static inline cudaError_t
+launch_stage(const struct cuda_batch *batch, cudaStream_t stream,
+             void (*kernel)(Expected...), uint64_t nblocks, dim3 block,
+             Actual... arguments)
+{
+    return launch(kernel, dim3((unsigned)nblocks, (unsigned)batch->nchunks),
+                  block, 0, stream, *batch, arguments...);
+}
+
+/* With so many bytes of dynamic shared memory, which may be more than kernels
+ * have without asking for it: 0, or the same in all calls, since these may come
+ * from several threads. */
+template <typename... Expected, typename... Actual>
+static inline cudaError_t
+launch_shared(const struct cuda_batch *batch, cudaStream_t stream,
+              void (*kernel)(Expected...), uint64_t nblocks, dim3 block,
+              size_t shared_nbytes, Actual... arguments)
+{
+    cudaError_t error = cudaSuccess;
+
+    if (shared_nbytes > 0)
+        error = cudaFuncSetAttribute(
+            kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+            (int)shared_nbytes);
+    return error == cudaSuccess
+               ? launch(kernel,
+                        dim3((unsigned)nblocks, (unsigned)batch->nchunks),
+                        block, shared_nbytes, stream, *batch, arguments...)
+               : error;
+}
+
 /* encode, in this order */
 
 /* Byte order of values: src to the region `swapped`, which becomes src. */
@@ -199,7 +238,7 @@ cuda_swap_src(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_scan(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* prediction, plan, lorenzo_dims. */
+/* prediction, the model's plan and lorenzo_dims. */
 cudaError_t
 cuda_tune(const struct cuda_batch *batch, cudaStream_t stream);
 
@@ -236,8 +275,8 @@ cuda_tiles_encode(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_partitions_encode(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Frame, model, and from escapes_end on index, codebooks, payload; or the raw
- * chunk. stream_nbytes. */
+/* Frame, model up to model_end, and from escapes_end on index, codebooks,
+ * payload; or the raw chunk. stream_nbytes. */
 cudaError_t
 cuda_stream_write(const struct cuda_batch *batch, cudaStream_t stream);
 

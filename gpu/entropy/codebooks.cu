@@ -1,5 +1,6 @@
 /* Chooses the entries of tiles under a palette of each width, and makes the
  * code of a chunk that has its own. */
+#include "gpu/block/warp.cuh"
 #include "gpu/entropy/codebooks.cuh"
 
 #include <cub/cub.cuh>
@@ -50,14 +51,6 @@ order_entries(struct select_shared *s)
         rank += __shfl_xor_sync(FULL_WARP_MASK, rank, step);
     if (entry < TERP_NENTRIES && first == 0)
         s->order[rank] = (uint8_t)entry;
-}
-
-static __device__ __forceinline__ uint32_t
-warp_min(uint32_t key)
-{
-    for (int step = 16; step > 0; step /= 2)
-        key = min(key, __shfl_xor_sync(FULL_WARP_MASK, key, step));
-    return key;
 }
 
 /* Lane w gets the least cost among the first 2^w entries, ties to the lower
@@ -145,10 +138,8 @@ __launch_bounds__(SELECT_NTHREADS) select_entries(const struct cuda_batch batch)
 cudaError_t
 cuda_entries_select(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return launch(select_entries,
-                  dim3((unsigned)div_up(batch->ntiles, SELECT_NTILES),
-                       (unsigned)batch->nchunks),
-                  SELECT_NTHREADS, 0, stream, *batch);
+    return launch_stage(batch, stream, select_entries,
+                        div_up(batch->ntiles, SELECT_NTILES), SELECT_NTHREADS);
 }
 
 /* ---- the chunk's own code ---- */
@@ -278,10 +269,7 @@ make_codewords(struct custom_shared *s, struct cuda_custom_codebook *codebook)
     /* Warp w sums up codewords of w bits: lane i those of warp i. */
     if (warp <= TERP_MAX_CODE_NBITS) {
         unsigned mine = s->ncodewords[warp][lane], sum = mine;
-        for (unsigned step = 1; step < 32; step *= 2) {
-            unsigned below = __shfl_up_sync(FULL_WARP_MASK, sum, step);
-            sum += lane >= step ? below : 0;
-        }
+        sum = warp_inclusive_sum(sum);
         s->ncodewords[warp][lane] = sum - mine;
         if (lane == 31)
             s->first_codeword[warp] = sum; /* for now, how many */
@@ -362,13 +350,8 @@ __launch_bounds__(CUSTOM_NTHREADS) make_custom(const struct cuda_batch batch)
 cudaError_t
 cuda_custom_make(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    const int nbytes = (int)sizeof(struct custom_shared);
-    cudaError_t error = cudaFuncSetAttribute(
-        make_custom, cudaFuncAttributeMaxDynamicSharedMemorySize, nbytes);
-    if (error != cudaSuccess)
-        return error;
-    return launch(make_custom, dim3(1, (unsigned)batch->nchunks),
-                  CUSTOM_NTHREADS, (size_t)nbytes, stream, *batch);
+    return launch_shared(batch, stream, make_custom, 1, CUSTOM_NTHREADS,
+                         sizeof(struct custom_shared));
 }
 
 /* Packed codewords of `n` symbols or tokens under all entries. */

@@ -350,12 +350,6 @@ make_plan(const struct cuda_batch *batch, struct context_plan *plan)
 
 /* ---- stages ---- */
 
-static dim3
-grid_of(const struct cuda_batch *batch, uint64_t nblocks)
-{
-    return dim3((unsigned)nblocks, (unsigned)batch->nchunks);
-}
-
 cudaError_t
 cuda_context_sort(const struct cuda_batch *batch, cudaStream_t stream)
 {
@@ -371,12 +365,11 @@ cuda_context_sort(const struct cuda_batch *batch, cudaStream_t stream)
         ntiles += level_ntiles(plan.level[i]);
     }
     if (nblocks > 0)
-        error = launch(find_levels<false>, grid_of(batch, nblocks),
-                       CONTEXT_NTHREADS, 0, stream, *batch, plan, 0);
-    return error == cudaSuccess
-               ? launch(sort_levels, grid_of(batch, ntiles), CONTEXT_NTHREADS,
-                        0, stream, *batch, plan)
-               : error;
+        error = launch_stage(batch, stream, find_levels<false>, nblocks,
+                             CONTEXT_NTHREADS, plan, 0);
+    return error == cudaSuccess ? launch_stage(batch, stream, sort_levels,
+                                               ntiles, CONTEXT_NTHREADS, plan)
+                                : error;
 }
 
 /* Levels that a single block restores after the coarse symbols. */
@@ -401,22 +394,21 @@ cuda_context_restore(const struct cuda_batch *batch, cudaStream_t stream)
     if (!terp_coding_has_contexts(batch->coding) || !make_plan(batch, &plan))
         return cudaSuccess;
     const int nsingle = count_single_block_levels(&plan);
-    cudaError_t error =
-        launch(restore_coarse,
-               grid_of(batch, div_up(plan.ncoarse, TERP_TILE_NSYMBOLS)),
-               CONTEXT_NTHREADS, 0, stream, *batch, plan, nsingle);
+    cudaError_t error = launch_stage(batch, stream, restore_coarse,
+                                     div_up(plan.ncoarse, TERP_TILE_NSYMBOLS),
+                                     CONTEXT_NTHREADS, plan, nsingle);
     for (int i = nsingle; error == cudaSuccess && i < plan.nlevels; i++) {
         const struct context_level &level = plan.level[i];
-        error = launch(find_levels<true>, grid_of(batch, level.nblocks),
-                       CONTEXT_NTHREADS, 0, stream, *batch, plan, i);
+        error = launch_stage(batch, stream, find_levels<true>, level.nblocks,
+                             CONTEXT_NTHREADS, plan, i);
         if (error == cudaSuccess)
-            error = launch(restore_level, grid_of(batch, level_ntiles(level)),
-                           CONTEXT_NTHREADS, 0, stream, *batch, level);
+            error = launch_stage(batch, stream, restore_level,
+                                 level_ntiles(level), CONTEXT_NTHREADS, level);
     }
     for (int i = 0; i < plan.nlevels; i++)
         nblocks += plan.level[i].nblocks;
     return error == cudaSuccess && nblocks > 0
-               ? launch(order_lorenzo_symbols, grid_of(batch, nblocks),
-                        CONTEXT_NTHREADS, 0, stream, *batch, plan)
+               ? launch_stage(batch, stream, order_lorenzo_symbols, nblocks,
+                              CONTEXT_NTHREADS, plan)
                : error;
 }

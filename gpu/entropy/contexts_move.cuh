@@ -3,6 +3,7 @@
 #ifndef TERP_GPU_ENTROPY_CONTEXTS_MOVE_CUH
 #define TERP_GPU_ENTROPY_CONTEXTS_MOVE_CUH
 
+#include "gpu/block/warp.cuh"
 #include "gpu/entropy/contexts_find.cuh"
 #include "gpu/entropy/decode_bits.cuh"
 
@@ -91,9 +92,7 @@ find_begins(const struct cuda_batch &batch, const struct context_level &level,
         for (uint64_t i = span * CUDA_CONTEXT_SPAN_NTILES + lane; i < tile;
              i += 32)
             sum += tiles[i];
-#pragma unroll
-        for (int step = 16; step > 0; step /= 2)
-            sum += __shfl_xor_sync(FULL_WARP_MASK, sum, step);
+        sum = warp_sum(sum);
         if (lane == 0)
             s->at[group] = level.begin + sum;
     }
@@ -237,11 +236,7 @@ make_runs(const struct sorted_places &begins, unsigned first, unsigned end,
                                 : 0;
     unsigned words_end = nwords;
 
-#pragma unroll
-    for (unsigned step = 1; step < 2 * TERP_NCONTEXTS; step *= 2) {
-        const uint32_t below = __shfl_up_sync(FULL_WARP_MASK, words_end, step);
-        words_end += lane >= step ? below : 0;
-    }
+    words_end = warp_inclusive_sum<2 * TERP_NCONTEXTS>(words_end);
     if (lane >= TERP_NGROUPS)
         return;
     const unsigned word = words_end - nwords;

@@ -4,6 +4,7 @@
 #define TERP_GPU_ENTROPY_TILE_ENCODE_CUH
 
 #include "codebooks/codebooks.h"
+#include "gpu/block/warp.cuh"
 #include "gpu/entropy/codebooks.cuh"
 
 /* Threads that share a tile, 16 symbols each. */
@@ -135,8 +136,7 @@ end_costs(struct cuda_chunk &chunk,
                 best = min(best, (nbits & 0xFFFF) << 7 | (4 * at + i));
         }
     }
-    for (int step = 16; step > 0; step /= 2)
-        best = min(best, __shfl_xor_sync(FULL_WARP_MASK, best, step));
+    best = warp_min(best);
     if (threadIdx.x == 0)
         atomicAdd(&chunk.ntiles_best[best & 127], 1ull);
 }

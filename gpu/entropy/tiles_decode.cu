@@ -444,33 +444,23 @@ template <bool tokens>
 static cudaError_t
 launch_tiles(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    const unsigned nchunks = (unsigned)batch->nchunks;
-    const unsigned ntiles = (unsigned)batch->ntiles;
-    const uint64_t nall = batch->ntiles * nchunks;
+    const uint64_t nall = batch->ntiles * (unsigned)batch->nchunks;
     const bool is_small = nall < CUDA_LARGE_BATCH_NTILES;
     const bool fused = is_small && nall <= FUSED_MAX_NTILES;
-    cudaError_t error;
+    cudaError_t error = cudaSuccess;
 
-    if (fused)
-        error =
-            cudaFuncSetAttribute(decode_small_batch<tokens>,
-                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 (int)sizeof(fused_shared));
-    else
-        error = launch(expand_partitions,
-                       dim3((unsigned)batch->npartitions, nchunks),
-                       dim3(EXPAND_NTHREADS), 0, stream, *batch);
+    if (!fused)
+        error = launch_stage(batch, stream, expand_partitions,
+                             batch->npartitions, EXPAND_NTHREADS);
     if (error != cudaSuccess)
         return error;
-    if (is_small)
-        return launch(decode_small_batch<tokens>, dim3(ntiles, nchunks),
-                      dim3(SMALL_BATCH_NTHREADS),
-                      fused ? sizeof(fused_shared) : 0, stream, *batch, fused);
-    return launch(
-        decode_large_batch<tokens>,
-        dim3((unsigned)div_up(batch->ntiles, LARGE_BATCH_BLOCK_NTILES),
-             nchunks),
-        dim3(LARGE_BATCH_NTHREADS), 0, stream, *batch);
+    return is_small
+               ? launch_shared(batch, stream, decode_small_batch<tokens>,
+                               batch->ntiles, SMALL_BATCH_NTHREADS,
+                               fused ? sizeof(fused_shared) : 0, fused)
+               : launch_stage(batch, stream, decode_large_batch<tokens>,
+                              div_up(batch->ntiles, LARGE_BATCH_BLOCK_NTILES),
+                              LARGE_BATCH_NTHREADS);
 }
 
 cudaError_t

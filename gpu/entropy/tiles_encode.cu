@@ -1,8 +1,6 @@
 /* Symbols to the bytes of tiles and partitions, as cpu/entropy/tiles_encode.c
  * makes them. What a coding does in each step stands in a table (steps_of).
  */
-#include <cub/cub.cuh>
-
 #include "gpu/block/concatenate.cuh"
 #include "gpu/block/planes.cuh"
 #include "gpu/block/reduce_partition.cuh"
@@ -35,10 +33,8 @@ count_symbols(const struct thread_symbols &symbols, uint32_t *s_counts)
             atomicAdd(&s_counts[symbol], 1u);
     }
     uint64_t even = near & fields, odd = near >> 8 & fields;
-    for (int step = 16; step > 0; step /= 2) {
-        even += __shfl_xor_sync(FULL_WARP_MASK, even, step);
-        odd += __shfl_xor_sync(FULL_WARP_MASK, odd, step);
-    }
+    even = warp_sum(even);
+    odd = warp_sum(odd);
     if (lane < NEAR_NSYMBOLS) {
         uint32_t n =
             (uint32_t)((lane % 2 != 0 ? odd : even) >> (16 * (lane / 2)) &
@@ -404,54 +400,35 @@ __launch_bounds__(PARTITION_NTHREADS, 3)
 
 /* ---- steps ---- */
 
-static dim3
-grid_of_tiles(const struct cuda_batch *batch)
-{
-    return dim3((unsigned)batch->ntiles, (unsigned)batch->nchunks);
-}
-
 static cudaError_t
 launch_count_tiles(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    cudaError_t error = cudaFuncSetAttribute(
-        count_tiles, cudaFuncAttributeMaxDynamicSharedMemorySize, TABLE_NBYTES);
-
-    return error == cudaSuccess
-               ? launch(count_tiles, grid_of_tiles(batch), ENCODE_NTHREADS,
-                        has_shared_table(*batch) ? TABLE_NBYTES : 0, stream,
-                        *batch)
-               : error;
+    return launch_shared(batch, stream, count_tiles, batch->ntiles,
+                         ENCODE_NTHREADS,
+                         has_shared_table(*batch) ? TABLE_NBYTES : 0);
 }
 
 static cudaError_t
 launch_codewords(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return launch(is_small_batch(*batch) ? encode_codewords<true>
-                                         : encode_codewords<false>,
-                  grid_of_tiles(batch), ENCODE_NTHREADS, 0, stream, *batch);
+    return launch_stage(batch, stream,
+                        is_small_batch(*batch) ? encode_codewords<true>
+                                               : encode_codewords<false>,
+                        batch->ntiles, ENCODE_NTHREADS);
 }
 
 static cudaError_t
 launch_planes(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return launch(encode_planes, grid_of_tiles(batch), ENCODE_NTHREADS, 0,
-                  stream, *batch);
+    return launch_stage(batch, stream, encode_planes, batch->ntiles,
+                        ENCODE_NTHREADS);
 }
 
 static cudaError_t
 launch_partitions(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    cudaError_t error = cudaFuncSetAttribute(
-        end_partitions, cudaFuncAttributeMaxDynamicSharedMemorySize,
-        PARTITION_SHARED_NBYTES);
-
-    return error == cudaSuccess
-               ? launch(end_partitions,
-                        dim3((unsigned)batch->npartitions,
-                             (unsigned)batch->nchunks),
-                        PARTITION_NTHREADS, PARTITION_SHARED_NBYTES, stream,
-                        *batch)
-               : error;
+    return launch_shared(batch, stream, end_partitions, batch->npartitions,
+                         PARTITION_NTHREADS, PARTITION_SHARED_NBYTES);
 }
 
 static cudaError_t

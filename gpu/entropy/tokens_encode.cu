@@ -2,13 +2,10 @@
  * block has a tile. */
 #include "gpu/entropy/tokens_encode.cuh"
 
-#include <cub/cub.cuh>
-
 #include "gpu/block/reduce.cuh"
 #include "gpu/entropy/contexts.cuh"
 #include "gpu/entropy/tile_encode.cuh"
 #include "gpu/sections/index.cuh"
-#include "gpu/sections/stream_small.cuh"
 
 /* ---- tokens ---- */
 
@@ -211,18 +208,11 @@ __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 3 : 6)
 cudaError_t
 cuda_tokens_histogram(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    const dim3 tiles((unsigned)batch->ntiles, (unsigned)batch->nchunks);
-
-    if (!is_small_batch(*batch))
-        return launch(count_token_tiles<false>, tiles, ENCODE_NTHREADS, 0,
-                      stream, *batch);
-    cudaError_t error = cudaFuncSetAttribute(
-        count_token_tiles<true>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-        TABLE_NBYTES);
-    return error == cudaSuccess
-               ? launch(count_token_tiles<true>, tiles, ENCODE_NTHREADS,
-                        TABLE_NBYTES, stream, *batch)
-               : error;
+    return is_small_batch(*batch)
+               ? launch_shared(batch, stream, count_token_tiles<true>,
+                               batch->ntiles, ENCODE_NTHREADS, TABLE_NBYTES)
+               : launch_stage(batch, stream, count_token_tiles<false>,
+                              batch->ntiles, ENCODE_NTHREADS);
 }
 
 /* ---- bytes ---- */
@@ -369,10 +359,10 @@ __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 3 : 7)
 cudaError_t
 cuda_tokens_encode(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return launch(is_small_batch(*batch) ? encode_tokens<true>
-                                         : encode_tokens<false>,
-                  dim3((unsigned)batch->ntiles, (unsigned)batch->nchunks),
-                  ENCODE_NTHREADS, 0, stream, *batch);
+    return launch_stage(batch, stream,
+                        is_small_batch(*batch) ? encode_tokens<true>
+                                               : encode_tokens<false>,
+                        batch->ntiles, ENCODE_NTHREADS);
 }
 
 /* ---- partitions ---- */
@@ -400,9 +390,7 @@ cuda_tokens_note(const struct cuda_batch *batch, cudaStream_t stream)
 {
     return batch->npartitions <= CUDA_SMALL_CHUNK_NPARTITIONS
                ? cudaSuccess
-               : launch(note_partitions,
-                        dim3((unsigned)div_up(batch->npartitions,
-                                              NOTE_NTHREADS / 32),
-                             (unsigned)batch->nchunks),
-                        NOTE_NTHREADS, 0, stream, *batch);
+               : launch_stage(batch, stream, note_partitions,
+                              div_up(batch->npartitions, NOTE_NTHREADS / 32),
+                              NOTE_NTHREADS);
 }

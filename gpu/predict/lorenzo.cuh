@@ -19,7 +19,7 @@ is_set(const uint32_t *mask, uint64_t i)
 static __device__ __forceinline__ unsigned
 coded_dims(const struct cuda_chunk &chunk)
 {
-    return chunk.lorenzo_dims |
+    return chunk.model.lorenzo_dims |
            (chunk.means_sum < chunk.differences_sum ? TERP_LORENZO_MEANS : 0);
 }
 
@@ -36,8 +36,9 @@ means_dim_of(const struct cuda_chunk &chunk, const struct terp_layout *layout)
 static __device__ __forceinline__ unsigned
 dims_to_subtract(const struct cuda_chunk &chunk, int means_dim)
 {
-    return chunk.nspecials > 0 ? chunk.lorenzo_dims & 1
-                               : chunk.lorenzo_dims & ~(1u << means_dim & ~1u);
+    return chunk.nspecials > 0
+               ? chunk.model.lorenzo_dims & 1
+               : chunk.model.lorenzo_dims & ~(1u << means_dim & ~1u);
 }
 
 /* The difference at `at` along all dimensions of `dims`: of the 2^n points

@@ -83,7 +83,7 @@ __launch_bounds__(LORENZO_NTHREADS) lorenzo_prequantize(struct cuda_batch batch)
         (const T *)chunk.src, batch.nvalues,
             region<int_of<T>>(batch, blockIdx.y, batch.at.work),
             region<uint32_t>(batch, blockIdx.y, batch.at.mask),
-            constants_of<T>(chunk.step, chunk.bound, batch.max_code),
+            constants_of<T>(chunk.model.step, chunk.bound, batch.max_code),
             fills_of<T>(chunk), chunk.has_specials
     };
 
@@ -148,7 +148,7 @@ __launch_bounds__(LORENZO_NTHREADS)
     struct line line;
 
     if (!chunk_applies(chunk) || chunk.nspecials == 0 ||
-        !(chunk.lorenzo_dims >> d & 1))
+        !(chunk.model.lorenzo_dims >> d & 1))
         return;
     const uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
     word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
@@ -177,7 +177,7 @@ weigh_means(const struct terp_layout *layout, const W *quants,
     unsigned long long differences = 0, means = 0;
     uint64_t stride[TERP_NDIMS], inner = 1, line_stride = 1;
 
-    if (!terp_means_are_possible(layout, chunk->lorenzo_dims, false))
+    if (!terp_means_are_possible(layout, chunk->model.lorenzo_dims, false))
         return;
     for (int d = 0; d < TERP_NDIMS; d++) {
         stride[d] = inner;
@@ -189,7 +189,7 @@ weigh_means(const struct terp_layout *layout, const W *quants,
         uint64_t left = every / 2 + k * every, i = 0;
         const uint64_t x = split(&left, nper_row) * TERP_LORENZO_NVALUES;
         const W *row = quants + left * nx;
-        unsigned dims = chunk->lorenzo_dims & ~(1u << means_dim);
+        unsigned dims = chunk->model.lorenzo_dims & ~(1u << means_dim);
         for (int d = 1; d < TERP_NDIMS; d++) {
             uint64_t at = split(&left, layout->dims[d]);
             if (at == 0)
@@ -212,10 +212,8 @@ weigh_means(const struct terp_layout *layout, const W *quants,
             means += weight_of_difference<W>(own - mean);
         }
     }
-    for (int distance = 16; distance > 0; distance /= 2) {
-        differences += __shfl_xor_sync(FULL_WARP_MASK, differences, distance);
-        means += __shfl_xor_sync(FULL_WARP_MASK, means, distance);
-    }
+    differences = warp_sum(differences);
+    means = warp_sum(means);
     if (lane == 0 && differences != 0)
         atomicAdd(&chunk->differences_sum, differences);
     if (lane == 0 && means != 0)
@@ -292,7 +290,7 @@ __launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_repeat(struct cuda_batch batch)
     }
     if (blockIdx.x == 0 && threadIdx.x == 0)
         chunk.has_specials = true;
-    if (!(chunk.lorenzo_dims & 1))
+    if (!(chunk.model.lorenzo_dims & 1))
         return;
     const uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
     int_of<T> *quants = region<int_of<T>>(batch, blockIdx.y, batch.at.work);
@@ -409,28 +407,31 @@ cudaError_t
 cuda_lorenzo_quantize(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const bool wide = batch->value_nbytes == 8;
-    const unsigned nchunks = (unsigned)batch->nchunks;
-    const dim3 values(nblocks_for(batch, div_up(batch->nvalues, PIECE_NVALUES)),
-                      nchunks);
-    const dim3 rows(nblocks_for(batch, nblocks_of_segments(batch->h_layout)),
-                    nchunks);
+    const unsigned values =
+        nblocks_for(batch, div_up(batch->nvalues, PIECE_NVALUES));
 
     if (batch->params.predictor == TERP_PREDICTOR_SPLINE)
         return cudaSuccess;
-    cudaError_t err =
-        launch(wide ? lorenzo_prequantize<double> : lorenzo_prequantize<float>,
-               values, dim3(LORENZO_NTHREADS), 0, stream, *batch);
+    cudaError_t err = launch_stage(batch, stream,
+                                   wide ? lorenzo_prequantize<double>
+                                        : lorenzo_prequantize<float>,
+                                   values, LORENZO_NTHREADS);
     for (int d = TERP_NDIMS - 1; d > 0 && err == cudaSuccess; d--)
         if (batch->h_layout->dims[d] > 1)
-            err = launch(wide ? lorenzo_subtract_lines<double>
-                              : lorenzo_subtract_lines<float>,
-                         blocks_of_lines(batch, d), dim3(LORENZO_NTHREADS), 0,
-                         stream, *batch, d);
+            err = launch_stage(batch, stream,
+                               wide ? lorenzo_subtract_lines<double>
+                                    : lorenzo_subtract_lines<float>,
+                               blocks_of_lines(batch, d), LORENZO_NTHREADS, d);
     if (err == cudaSuccess)
-        err = launch(wide ? lorenzo_repeat<double> : lorenzo_repeat<float>,
-                     values, dim3(LORENZO_NTHREADS), 0, stream, *batch);
+        err =
+            launch_stage(batch, stream,
+                         wide ? lorenzo_repeat<double> : lorenzo_repeat<float>,
+                         values, LORENZO_NTHREADS);
     if (err == cudaSuccess)
-        err = launch(wide ? lorenzo_symbols<double> : lorenzo_symbols<float>,
-                     rows, dim3(LORENZO_NTHREADS), 0, stream, *batch);
+        err = launch_stage(
+            batch, stream,
+            wide ? lorenzo_symbols<double> : lorenzo_symbols<float>,
+            nblocks_for(batch, nblocks_of_segments(batch->h_layout)),
+            LORENZO_NTHREADS);
     return err;
 }

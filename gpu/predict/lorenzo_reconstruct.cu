@@ -50,7 +50,8 @@ __launch_bounds__(LORENZO_NTHREADS)
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     struct line line;
 
-    if (!chunk_applies(chunk) || !(chunk.lorenzo_dims & TERP_LORENZO_MEANS))
+    if (!chunk_applies(chunk) ||
+        !(chunk.model.lorenzo_dims & TERP_LORENZO_MEANS))
         return;
     const uint64_t nlines = layout->nvalues / layout->dims[d];
     const uint16_t *symbols =
@@ -83,7 +84,7 @@ dims_to_sum(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
     unsigned dims = 0;
     for (int d = 0; d < TERP_NDIMS; d++)
         if (batch.d_layout->dims[d] > 1)
-            dims |= chunk.lorenzo_dims & 1u << d;
+            dims |= chunk.model.lorenzo_dims & 1u << d;
     return dims & ~(1u << means_dim_of(chunk, batch.d_layout) & ~1u);
 }
 
@@ -91,7 +92,7 @@ dims_to_sum(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 static __device__ __forceinline__ const uint16_t *
 symbols_to_sum(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
-    return chunk.lorenzo_dims & TERP_LORENZO_MEANS
+    return chunk.model.lorenzo_dims & TERP_LORENZO_MEANS
                ? nullptr
                : region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
 }
@@ -148,8 +149,7 @@ __launch_bounds__(LORENZO_NTHREADS)
         for (uint64_t i = threadIdx.x % 32; i < segment.nx; i += 32)
             sum += difference_at<T>(batch, segment, mask, quants, symbols,
                                     segment.x + i);
-        for (int distance = 16; distance > 0; distance /= 2)
-            sum += __shfl_xor_sync(FULL_WARP_MASK, sum, distance);
+        sum = warp_sum(sum);
         if (threadIdx.x % 32 == 0)
             sums[block * (LORENZO_NWARPS) + threadIdx.x / 32] = sum;
     }
@@ -181,12 +181,8 @@ __launch_bounds__(LORENZO_NTHREADS)
         word_of<T> carry = 0;
         for (uint64_t first = 0; first < nsegments; first += 32) {
             bool exists = first + lane < nsegments;
-            word_of<T> own = exists ? sums[first + lane] : 0, sum = own;
-            for (int distance = 1; distance < 32; distance *= 2) {
-                word_of<T> below =
-                    __shfl_up_sync(FULL_WARP_MASK, sum, distance);
-                sum += (int)lane >= distance ? below : 0;
-            }
+            word_of<T> own = exists ? sums[first + lane] : 0;
+            word_of<T> sum = warp_inclusive_sum(own);
             if (exists)
                 sums[first + lane] = carry + sum - own;
             carry += __shfl_sync(FULL_WARP_MASK, sum, 31);
@@ -215,7 +211,7 @@ __launch_bounds__(LORENZO_NTHREADS) lorenzo_sum_rows(struct cuda_batch batch)
         region<word_of<T>>(batch, blockIdx.y, batch.at.staging);
     const uint16_t *symbols = symbols_to_sum(batch, chunk);
     const T step =
-        constants_of<T>(chunk.step, chunk.bound, batch.max_code).step;
+        constants_of<T>(chunk.model.step, chunk.bound, batch.max_code).step;
     T *dst = (T *)chunk.dst;
     for (uint64_t block = blockIdx.x;
          find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
@@ -229,12 +225,7 @@ __launch_bounds__(LORENZO_NTHREADS) lorenzo_sum_rows(struct cuda_batch batch)
                 sum =
                     difference_at<T>(batch, segment, mask, quants, symbols, x);
             if (dims & 1) {
-                for (int distance = 1; distance < 32; distance *= 2) {
-                    word_of<T> below =
-                        __shfl_up_sync(FULL_WARP_MASK, sum, distance);
-                    sum += (int)lane >= distance ? below : 0;
-                }
-                sum += carry;
+                sum = warp_inclusive_sum(sum) + carry;
                 carry = __shfl_sync(FULL_WARP_MASK, sum, 31);
             }
             if (exists && dims >> 1 == 0)
@@ -285,7 +276,7 @@ __launch_bounds__(LORENZO_NTHREADS)
     word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
     const bool is_last = dims >> (d + 1) == 0;
     const T step =
-        constants_of<T>(chunk.step, chunk.bound, batch.max_code).step;
+        constants_of<T>(chunk.model.step, chunk.bound, batch.max_code).step;
     T *dst = (T *)chunk.dst;
     for (uint64_t number = line_of_thread();
          find_line(batch.d_layout, d, number, &line);
@@ -302,37 +293,40 @@ cuda_lorenzo_reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const struct terp_layout *layout = batch->h_layout;
     const bool wide = batch->value_nbytes == 8;
-    const unsigned nchunks = (unsigned)batch->nchunks;
-    const dim3 block(LORENZO_NTHREADS);
-    const dim3 rows(nblocks_for(batch, nblocks_of_segments(layout)), nchunks);
+    const unsigned rows = nblocks_for(batch, nblocks_of_segments(layout));
     const int means_dim = terp_means_dim(layout);
     cudaError_t err = cudaSuccess;
 
     if (means_dim > 0)
-        err =
-            launch(wide ? lorenzo_add_means<double> : lorenzo_add_means<float>,
-                   dim3(nblocks_for(batch, nblocks_of_means(layout)), nchunks),
-                   block, 0, stream, *batch, means_dim);
+        err = launch_stage(batch, stream,
+                           wide ? lorenzo_add_means<double>
+                                : lorenzo_add_means<float>,
+                           nblocks_for(batch, nblocks_of_means(layout)),
+                           LORENZO_NTHREADS, means_dim);
     if (err == cudaSuccess && nsegments_of(layout) > 1) {
         uint64_t nblocks =
             div_up(layout->nvalues / layout->dims[0], LORENZO_NWARPS);
-        err = launch(wide ? lorenzo_sum_segments<double>
-                          : lorenzo_sum_segments<float>,
-                     rows, block, 0, stream, *batch);
+        err = launch_stage(batch, stream,
+                           wide ? lorenzo_sum_segments<double>
+                                : lorenzo_sum_segments<float>,
+                           rows, LORENZO_NTHREADS);
         if (err == cudaSuccess)
-            err = launch(
-                wide ? lorenzo_scan_segments<double>
-                     : lorenzo_scan_segments<float>,
-                dim3((unsigned)min_u64(nblocks, MAX_NROW_BLOCKS), nchunks),
-                block, 0, stream, *batch);
+            err = launch_stage(batch, stream,
+                               wide ? lorenzo_scan_segments<double>
+                                    : lorenzo_scan_segments<float>,
+                               min_u64(nblocks, MAX_NROW_BLOCKS),
+                               LORENZO_NTHREADS);
     }
     if (err == cudaSuccess)
-        err = launch(wide ? lorenzo_sum_rows<double> : lorenzo_sum_rows<float>,
-                     rows, block, 0, stream, *batch);
+        err = launch_stage(batch, stream,
+                           wide ? lorenzo_sum_rows<double>
+                                : lorenzo_sum_rows<float>,
+                           rows, LORENZO_NTHREADS);
     for (int d = 1; d < TERP_NDIMS && err == cudaSuccess; d++)
         if (layout->dims[d] > 1)
-            err = launch(
-                wide ? lorenzo_sum_lines<double> : lorenzo_sum_lines<float>,
-                blocks_of_lines(batch, d), block, 0, stream, *batch, d);
+            err = launch_stage(batch, stream,
+                               wide ? lorenzo_sum_lines<double>
+                                    : lorenzo_sum_lines<float>,
+                               blocks_of_lines(batch, d), LORENZO_NTHREADS, d);
     return err;
 }

@@ -3,6 +3,7 @@
 #ifndef TERP_GPU_PREDICT_LORENZO_SHAPE_CUH
 #define TERP_GPU_PREDICT_LORENZO_SHAPE_CUH
 
+#include "gpu/block/warp.cuh"
 #include "gpu/predict/lorenzo.cuh"
 #include "gpu/predict/values.cuh"
 
@@ -66,12 +67,11 @@ lines_at_once(void)
     return (uint64_t)gridDim.x * LORENZO_NTHREADS;
 }
 
-static inline dim3
+static inline unsigned
 blocks_of_lines(const struct cuda_batch *batch, int d)
 {
     uint64_t nlines = batch->h_layout->nvalues / batch->h_layout->dims[d];
-    return dim3(nblocks_for(batch, div_up(nlines, LORENZO_NTHREADS)),
-                (unsigned)batch->nchunks);
+    return nblocks_for(batch, div_up(nlines, LORENZO_NTHREADS));
 }
 
 /* ---- segments ---- */

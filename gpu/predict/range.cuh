@@ -108,14 +108,14 @@ finalize_params(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         return;
     }
     const int step_slack_log2 = terp_step_slack_of(bound, min, max, sizeof(T));
-    chunk.step_slack_log2 = step_slack_log2;
-    chunk.step = terp_step_of(bound, step_slack_log2);
+    chunk.model.step_slack_log2 = step_slack_log2;
+    chunk.model.step = terp_step_of(bound, step_slack_log2);
     const struct constants<T> k =
-        constants_of<T>(chunk.step, bound, batch.max_code);
+        constants_of<T>(chunk.model.step, bound, batch.max_code);
     chunk.grid_step = (double)k.step;
     chunk.grid_inverse = (double)k.inverse;
-    chunk.reference = terp_reference_of((double)first, is_special(first, fills),
-                                        min, max, sizeof(T));
+    chunk.model.reference = terp_reference_of(
+        (double)first, is_special(first, fills), min, max, sizeof(T));
 }
 
 #endif

@@ -77,13 +77,10 @@ adopt_swapped(const struct cuda_batch batch)
 static cudaError_t
 launch_swap(const struct cuda_batch *batch, bool src, cudaStream_t stream)
 {
-    dim3 grid((unsigned)div_up(batch->nvalues, NTHREADS * NLOADS),
-              (unsigned)batch->nchunks);
-
-    return batch->value_nbytes == 4 ? launch(swap_values<float>, grid, NTHREADS,
-                                             0, stream, *batch, src)
-                                    : launch(swap_values<double>, grid,
-                                             NTHREADS, 0, stream, *batch, src);
+    return launch_stage(
+        batch, stream,
+        batch->value_nbytes == 4 ? swap_values<float> : swap_values<double>,
+        div_up(batch->nvalues, NTHREADS * NLOADS), NTHREADS, src);
 }
 
 cudaError_t
@@ -92,10 +89,9 @@ cuda_swap_src(const struct cuda_batch *batch, cudaStream_t stream)
     if (!batch->chunk.big_endian)
         return cudaSuccess;
     cudaError_t error = launch_swap(batch, true, stream);
-    return error != cudaSuccess
-               ? error
-               : launch(adopt_swapped, dim3(1, (unsigned)batch->nchunks), 1, 0,
-                        stream, *batch);
+    return error == cudaSuccess
+               ? launch_stage(batch, stream, adopt_swapped, 1, 1)
+               : error;
 }
 
 cudaError_t
@@ -434,14 +430,14 @@ launch_scan(const struct cuda_batch *batch, cudaStream_t stream)
     isolate_nunits =
         min_u64(nunits, isolate_nunits < ISOLATE_MIN_NUNITS ? ISOLATE_MIN_NUNITS
                                                             : isolate_nunits);
-    dim3 grid((unsigned)div_up(nunits, scan_nunits), (unsigned)batch->nchunks);
     cudaError_t error =
-        launch(scan_values<T>, grid, NTHREADS, 0, stream, *batch, scan_nunits);
-    if (error != cudaSuccess)
-        return error;
-    grid.x = (unsigned)div_up(nunits, isolate_nunits);
-    return launch(isolate_extremes<T>, grid, NTHREADS, 0, stream, *batch,
-                  isolate_nunits);
+        launch_stage(batch, stream, scan_values<T>, div_up(nunits, scan_nunits),
+                     NTHREADS, scan_nunits);
+    return error == cudaSuccess
+               ? launch_stage(batch, stream, isolate_extremes<T>,
+                              div_up(nunits, isolate_nunits), NTHREADS,
+                              isolate_nunits)
+               : error;
 }
 
 cudaError_t

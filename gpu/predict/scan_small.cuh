@@ -242,14 +242,14 @@ static cudaError_t
 launch_scan_small(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const unsigned nblocks = (unsigned)scan_small_nblocks(batch);
-    const unsigned nchunks = (unsigned)batch->nchunks;
-    cudaError_t error = launch(scan_small_values<T>, dim3(nblocks, nchunks),
-                               SCAN_SMALL_NTHREADS, 0, stream, *batch);
+    cudaError_t error = launch_stage(batch, stream, scan_small_values<T>,
+                                     nblocks, SCAN_SMALL_NTHREADS);
 
-    return error != cudaSuccess ? error
-                                : launch(finalize_ranges<T>, dim3(1, nchunks),
-                                         FINALIZE_NTHREADS, 0, stream, *batch,
-                                         nblocks * (SCAN_SMALL_NTHREADS / 32));
+    return error == cudaSuccess
+               ? launch_stage(batch, stream, finalize_ranges<T>, 1,
+                              FINALIZE_NTHREADS,
+                              nblocks * (SCAN_SMALL_NTHREADS / 32))
+               : error;
 }
 
 #endif

@@ -55,7 +55,7 @@ __launch_bounds__(SPLINE_MAX_SPAN,
     const struct place place = {blockDim.y, threadIdx.y, threadIdx.x};
 
     if (thread < nruns) {
-        struct predictors p = predictors_of(chunk.plan[shape.l], type);
+        struct predictors p = predictors_of(chunk.model.plan[shape.l], type);
         for (unsigned i = thread; i < nruns; i += nthreads)
             make_run(shape, type, p, first + i, &s_runs[i]);
     }
@@ -171,18 +171,11 @@ template <typename T, bool decode>
 static cudaError_t
 launch_tiles(const struct cuda_batch *batch, int l, cudaStream_t stream)
 {
-    const size_t shared_nbytes = sizeof(struct tile_shared<T>);
     struct tile_work work;
 
     unsigned ntiles = make_tile_work(batch->h_layout, l, &work);
-    cudaError_t err = cudaFuncSetAttribute(
-        spline_tile<T, decode>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-        (int)shared_nbytes);
-    return err != cudaSuccess
-               ? err
-               : launch(spline_tile<T, decode>,
-                        dim3(ntiles, (unsigned)batch->nchunks), TILE_NTHREADS,
-                        shared_nbytes, stream, *batch, work);
+    return launch_shared(batch, stream, spline_tile<T, decode>, ntiles,
+                         TILE_NTHREADS, sizeof(struct tile_shared<T>), work);
 }
 
 /* Coarse levels; -1: the chunk is too long. */
@@ -208,29 +201,27 @@ template <typename T, bool decode>
 static cudaError_t
 launch_coarse(const struct cuda_batch *batch, int ncoarse, cudaStream_t stream)
 {
-    const size_t shared_nbytes = sizeof(struct coarse_shared<T>);
     struct coarse_work work;
 
     make_coarse_work(batch->h_layout, ncoarse, &work);
-    cudaError_t err = cudaFuncSetAttribute(
-        spline_coarse<T, decode>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-        (int)shared_nbytes);
-    return err != cudaSuccess ? err
-                              : launch(spline_coarse<T, decode>,
-                                       dim3(1, (unsigned)batch->nchunks),
-                                       dim3(COARSE_NTHREADS), shared_nbytes,
-                                       stream, *batch, work);
+    return launch_shared(batch, stream, spline_coarse<T, decode>, 1,
+                         COARSE_NTHREADS, sizeof(struct coarse_shared<T>),
+                         work);
 }
 
-/* All others. */
+/* All levels but those that cuda_spline_begin has made. Anchors alone are made
+ * here: when decoded, their escapes need be placed. */
 template <typename T, bool decode>
 static cudaError_t
-launch_levels(const struct cuda_batch *batch, int ncoarse, cudaStream_t stream)
+launch_levels(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const struct terp_layout *layout = batch->h_layout;
+    const int ncoarse = ncoarse_of(batch);
     struct level_shape shape;
     cudaError_t err = cudaSuccess;
 
+    if (!decode || ncoarse <= 0)
+        err = launch_coarse<T, decode>(batch, ncoarse, stream);
     if (ncoarse < 0)
         return err;
     for (int l = layout->nlevels - ncoarse; l >= 1 && err == cudaSuccess; l--) {
@@ -249,36 +240,12 @@ launch_levels(const struct cuda_batch *batch, int ncoarse, cudaStream_t stream)
     return err;
 }
 
-template <typename T>
-static cudaError_t
-launch_quantize(const struct cuda_batch *batch, cudaStream_t stream)
-{
-    const int ncoarse = ncoarse_of(batch);
-
-    cudaError_t err = launch_coarse<T, false>(batch, ncoarse, stream);
-    return err == cudaSuccess ? launch_levels<T, false>(batch, ncoarse, stream)
-                              : err;
-}
-
-/* Anchors alone are made with what follows: their escapes need be placed. */
-template <typename T>
-static cudaError_t
-launch_reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
-{
-    const int ncoarse = ncoarse_of(batch);
-
-    cudaError_t err = ncoarse > 0
-                          ? cudaSuccess
-                          : launch_coarse<T, true>(batch, ncoarse, stream);
-    return err == cudaSuccess ? launch_levels<T, true>(batch, ncoarse, stream)
-                              : err;
-}
-
 cudaError_t
 cuda_spline_quantize(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return batch->value_nbytes == 4 ? launch_quantize<float>(batch, stream)
-                                    : launch_quantize<double>(batch, stream);
+    return batch->value_nbytes == 4
+               ? launch_levels<float, false>(batch, stream)
+               : launch_levels<double, false>(batch, stream);
 }
 
 bool
@@ -302,6 +269,7 @@ cuda_spline_begin(const struct cuda_batch *batch, cudaStream_t stream)
 cudaError_t
 cuda_spline_reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return batch->value_nbytes == 4 ? launch_reconstruct<float>(batch, stream)
-                                    : launch_reconstruct<double>(batch, stream);
+    return batch->value_nbytes == 4
+               ? launch_levels<float, true>(batch, stream)
+               : launch_levels<double, true>(batch, stream);
 }

@@ -54,14 +54,15 @@ make_only_anchors(const struct cuda_batch &batch,
                 ? view.lattice + layout.level[layout.nlevels].lattice_at
             : decode ? view.dst
                      : view.work;
-    T last = (T)chunk.reference;
+    T last = (T)chunk.model.reference;
 
     if (work.nlevels < 0) {
         if (threadIdx.x == 0)
             batch.d_chunks[blockIdx.y].status = TERP_ERR_DEVICE;
         return;
     }
-    view_ret->k = constants_of<T>(chunk.step, chunk.bound, batch.max_code);
+    view_ret->k =
+        constants_of<T>(chunk.model.step, chunk.bound, batch.max_code);
     for (uint64_t first = 0; first < nbricks; first += COARSE_NTHREADS) {
         unsigned n = (unsigned)min_u64(COARSE_NTHREADS, nbricks - first);
         const uint64_t at = first + threadIdx.x;
@@ -257,7 +258,7 @@ prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
     if (level > work.nlevels || lane >= TERP_NCLASSES)
         return;
     struct coarse_level<T> &s_level = shared->level[anchors ? 0 : level];
-    const struct terp_level_plan &plan = chunk.plan[work.finest + level];
+    const struct terp_level_plan &plan = chunk.model.plan[work.finest + level];
     if (threadIdx.x < COARSE_NTHREADS / 2) {
         if (anchors)
             return;
@@ -278,8 +279,8 @@ prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
     } else if (lane == 0) {
         double factor = anchors ? 1.0 : terp_bound_factor(&plan);
         struct constants<T> &s_k = anchors ? shared->k : s_level.k;
-        struct constants<T> k =
-            constants_of<T>(chunk.step * factor, chunk.bound, batch.max_code);
+        struct constants<T> k = constants_of<T>(chunk.model.step * factor,
+                                                chunk.bound, batch.max_code);
         if (decode)
             s_k.step = k.step;
         else
@@ -387,7 +388,7 @@ __launch_bounds__(COARSE_NTHREADS, 1)
     else
         __syncwarp();
     if (threadIdx.x == 0) {
-        T last = (T)chunk.reference;
+        T last = (T)chunk.model.reference;
         view.k = shared->k;
         make_anchors<T, decode>(view, 0, work.nbricks, shared->values,
                                 work.stride[TERP_NDIMS], shared->notes, &last);

@@ -79,7 +79,7 @@ static __device__ __forceinline__ void
 view_level(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
            const struct level_shape &shape, struct level_view<T> *view)
 {
-    const struct terp_level_plan &plan = chunk.plan[shape.l];
+    const struct terp_level_plan &plan = chunk.model.plan[shape.l];
 
     view->coarse = view->lattice + shape.coarse_at;
     view->fine = shape.l > 1 ? view->lattice + shape.fine_at

@@ -520,7 +520,7 @@ plan_tile(const struct cuda_batch &batch, const struct tile_work &work,
           struct tile_column<T> *column, struct tile_shared<T> *shared)
 {
     const struct cuda_chunk &chunk = shared->chunk;
-    const struct terp_level_plan &plan = chunk.plan[work.l];
+    const struct terp_level_plan &plan = chunk.model.plan[work.l];
     const enum terp_spline spline = (enum terp_spline)plan.spline;
 
     if (threadIdx.x < work.row_end[TILE_NTYPES - 1])
@@ -586,7 +586,7 @@ __launch_bounds__(TILE_NTHREADS, sizeof(T) == 4 ? 2 : 1)
     view.coarse = view.lattice + work.coarse_at;
     view.k = shared->k;
     const struct form_weights<T> *s_weights =
-        shared->weights + first_weights_of(chunk.plan[work.l].spline);
+        shared->weights + first_weights_of(chunk.model.plan[work.l].spline);
     T *to = work.l > 1 ? view.lattice + work.fine_at : decode ? view.dst : NULL;
     load_rows<T, decode>(work, view, column, shared);
     wait_async();

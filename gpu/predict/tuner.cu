@@ -32,22 +32,14 @@ _Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES * TERP_MAX_RUN_COST < (uint64_t)1
 
 /* ---- dimensions ---- */
 
+/* Dimensions along which there are more than `n`. */
 static unsigned
-dims_in_use(const struct terp_layout *layout)
+dims_above(uint64_t n, const uint64_t extent[TERP_NDIMS])
 {
     unsigned dims = 0;
     for (int d = 0; d < TERP_NDIMS; d++)
-        dims |= (unsigned)(layout->dims[d] > 1) << d;
+        dims |= (unsigned)(extent[d] > n) << d;
     return dims;
-}
-
-static unsigned
-active_dims(const uint64_t nodd[TERP_NDIMS])
-{
-    unsigned active = 0;
-    for (int d = 0; d < TERP_NDIMS; d++)
-        active |= (unsigned)(nodd[d] > 0) << d;
-    return active;
 }
 
 /* ---- classes that blocks share ---- */
@@ -374,7 +366,7 @@ __launch_bounds__(TUNE_SINGLE_NTHREADS<T>, 1)
     source.has_specials = s_chunk.has_specials;
     source.fills = fills_of<T>(s_chunk);
     const struct constants<T> k =
-        constants_of<T>(s_chunk.step, s_chunk.bound, batch.max_code);
+        constants_of<T>(s_chunk.model.step, s_chunk.bound, batch.max_code);
     if (task.l == 0)
         tune_lorenzo(batch, grid, task, s_samples.stretches, source, k,
                      s_histograms, &s_found);
@@ -430,7 +422,7 @@ assign_blocks(const struct cuda_batch *batch, unsigned most_parts,
     unsigned nrecords = 0;
 
     *grid = tune_grid{};
-    grid->dims_in_use = dims_in_use(layout);
+    grid->dims_in_use = dims_above(1, layout->dims);
     /* Blocks of single chunks are few, and the slowest decides. */
     grid->is_joint = most_parts == 1;
     /* A row of one value has no difference that could be sampled. */
@@ -451,7 +443,7 @@ assign_blocks(const struct cuda_batch *batch, unsigned most_parts,
                 ? 0
                 : nparts_of(min_u64(nvalues, terp_nsamples_of(nvalues)),
                             SPLINE_PART_NVALUES, most_parts);
-        grid->active[l] = (uint8_t)active_dims(layout->level[l].nodd);
+        grid->active[l] = (uint8_t)dims_above(0, layout->level[l].nodd);
         unsigned nodd = count_bits(grid->active[l]);
         grid->blends[l] = nodd >= 2 && may_blend(layout, l);
         if (l == 1)
@@ -513,7 +505,6 @@ cuda_tune(const struct cuda_batch *batch, cudaStream_t stream)
                     ? launch_tune<float>(batch, &grid, stream)
                     : launch_tune<double>(batch, &grid, stream);
     return error == cudaSuccess
-               ? launch(choose, dim3(1, (unsigned)batch->nchunks),
-                        CHOICE_NTHREADS, 0, stream, *batch, grid)
+               ? launch_stage(batch, stream, choose, 1, CHOICE_NTHREADS, grid)
                : error;
 }

@@ -42,7 +42,7 @@ static __device__ __forceinline__ void
 fetch_state(const struct cuda_chunk *chunk, struct cuda_chunk *s_chunk)
 {
     constexpr unsigned NWORDS =
-        offsetof(struct cuda_chunk, plan) / sizeof(uint64_t);
+        offsetof(struct cuda_chunk, model.plan) / sizeof(uint64_t);
 
     static_assert(NWORDS <= 32, "A lane fetches a word.");
     if (threadIdx.x < NWORDS)

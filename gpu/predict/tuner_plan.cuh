@@ -313,7 +313,7 @@ decide(const struct cuda_batch &batch, const struct tune_grid &grid,
     for (int l = 1; l <= grid.nlevels; l++)
         spline_cost += shared->spline_cost[l];
     for (int l = 1 + lane; l <= grid.nlevels; l += 32)
-        chunk.plan[l].bound_ratio = (uint8_t)terp_bound_ratio_of(
+        chunk.model.plan[l].bound_ratio = (uint8_t)terp_bound_ratio_of(
             l, (int)count_bits(grid.dims_in_use), spline_cost, batch.nvalues);
     if (grid.nlorenzo > 0 && lane < 1 << count_bits(grid.dims_in_use))
         least = shared->lorenzo_weight[lane];
@@ -329,7 +329,7 @@ decide(const struct cuda_batch &batch, const struct tune_grid &grid,
     chunk.prediction = terp_choose_prediction(asked, cost, batch.nvalues);
     /* Without a sample all dimensions in use are taken. */
     if (asked != TERP_PREDICTOR_SPLINE)
-        chunk.lorenzo_dims = subset_at(any ? set : 15, grid.dims_in_use);
+        chunk.model.lorenzo_dims = subset_at(any ? set : 15, grid.dims_in_use);
     uint64_t *sums = costs_of_level(batch, 0);
     sums[COST_SPLINE] = spline_cost;
     sums[COST_LORENZO] = lorenzo_cost;
@@ -376,7 +376,7 @@ __launch_bounds__(CHOICE_NTHREADS)
             __syncwarp();
         }
         uint64_t cost = plan_level(grid.active[l], grid.blends[l], s_costs,
-                                   s.candidates, &chunk.plan[l]);
+                                   s.candidates, &chunk.model.plan[l]);
         if (threadIdx.x % 32 == 0)
             s.spline_cost[l] = cost;
     }

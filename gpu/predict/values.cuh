@@ -10,28 +10,24 @@
 template <typename T> using word_of = typename value_traits<T>::WORD;
 template <typename T> using int_of = typename value_traits<T>::INT;
 
-static __device__ __forceinline__ float
-smaller(float a, float b)
+template <typename T>
+static __device__ __forceinline__ T
+smaller(T a, T b)
 {
-    return fminf(a, b);
+    if constexpr (sizeof(T) == 4)
+        return fminf(a, b);
+    else
+        return a < b ? a : b;
 }
 
-static __device__ __forceinline__ float
-larger(float a, float b)
+template <typename T>
+static __device__ __forceinline__ T
+larger(T a, T b)
 {
-    return fmaxf(a, b);
-}
-
-static __device__ __forceinline__ double
-smaller(double a, double b)
-{
-    return a < b ? a : b;
-}
-
-static __device__ __forceinline__ double
-larger(double a, double b)
-{
-    return a > b ? a : b;
+    if constexpr (sizeof(T) == 4)
+        return fmaxf(a, b);
+    else
+        return a > b ? a : b;
 }
 
 static __device__ __forceinline__ float
@@ -75,8 +71,8 @@ template <typename T>
 static __device__ __forceinline__ struct constants<T>
 level_constants(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                 const struct terp_level_plan &plan) {
-    return constants_of<T>(chunk.step * terp_bound_factor(&plan), chunk.bound,
-                           batch.max_code);
+    return constants_of<T>(chunk.model.step * terp_bound_factor(&plan),
+                           chunk.bound, batch.max_code);
 }
 
 /* ---- escapes ---- */
@@ -85,7 +81,7 @@ level_constants(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 template <typename T>
 static __device__ __forceinline__ struct value_grid<T>
 grid_of(const struct cuda_chunk &chunk, T limit) {
-    return {(T)chunk.reference, (T)chunk.grid_step, (T)chunk.grid_inverse,
+    return {(T)chunk.model.reference, (T)chunk.grid_step, (T)chunk.grid_inverse,
             limit};
 }
 

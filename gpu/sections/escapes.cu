@@ -4,8 +4,9 @@
  * first, which tells where in the section each has its escapes; then escapes
  * are moved to the stream, or from it. */
 #include "codec/format/sections.h"
+#include "gpu/block/warp.cuh"
 #include "gpu/entropy/order.cuh"
-#include "gpu/predict/lorenzo.cuh"
+#include "gpu/predict/predictor.cuh"
 #include "gpu/sections/escapes.cuh"
 
 /* A block has a thread for each position of a range. */
@@ -35,19 +36,6 @@ static __device__ __forceinline__ uint64_t *
 group_begins(const struct cuda_batch &batch)
 {
     return region<uint64_t>(batch, blockIdx.y, batch.at.begin);
-}
-
-/* The sum of the values of all lanes up to this one. */
-static __device__ __forceinline__ uint64_t
-warp_inclusive_sum(uint64_t value)
-{
-    const unsigned lane = threadIdx.x % 32;
-
-    for (unsigned distance = 1; distance < 32; distance *= 2) {
-        uint64_t below = __shfl_up_sync(FULL_WARP_MASK, value, distance);
-        value += lane >= distance ? below : 0;
-    }
-    return value;
 }
 
 /* The sum of the values of all threads before this one, and in *total_ret of
@@ -157,33 +145,7 @@ __launch_bounds__(NTHREADS) escapes_sum(const struct cuda_batch batch)
     }
 }
 
-/* ---- raw values and numbers ---- */
-
-/* The difference that an escape of lorenzo at a position in C order stands for.
- * It is not inlined: the rest should not need as many registers. */
-template <typename W>
-static __device__ __attribute__((noinline)) W
-lorenzo_raw(const struct terp_layout *layout, const struct cuda_chunk &chunk,
-            const W *levels, uint64_t position)
-{
-    const int means_dim = means_dim_of(chunk, layout);
-    unsigned dims = dims_to_subtract(chunk, means_dim);
-    uint64_t left = position, stride[TERP_NDIMS], inner = 1, i = 0;
-
-    for (int d = 0; d < TERP_NDIMS; d++) {
-        stride[d] = inner;
-        inner *= layout->dims[d];
-        uint64_t at = split(&left, layout->dims[d]);
-        if (at == 0)
-            dims &= ~(1u << d);
-        if (d > 0 && d == means_dim)
-            i = at;
-    }
-    const W raw = lorenzo_difference(levels + position, dims, stride);
-    return i == 0 ? raw
-                  : raw - lorenzo_mean<W, true>(levels + position, dims, layout,
-                                                means_dim, i);
-}
+/* ---- moving them ---- */
 
 /* Where a position's symbol and its value in C order stand. */
 static __device__ __forceinline__ struct level_point
@@ -216,27 +178,6 @@ struct range_list {
     uint32_t nescapes[2][NWARPS]; /* of the range at hand, a warp's each */
 };
 
-/* The number of an escape, or its raw value, at a position of level order or,
- * of lorenzo, of C order. */
-template <typename T>
-static __device__ __forceinline__ uint64_t
-escape_bits(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-            const struct value_grid<T> &grid, uint64_t position,
-            uint64_t raster)
-{
-    if (!terp_prediction_has_grid(chunk.prediction)) {
-        const word_of<T> difference = lorenzo_raw(
-            batch.d_layout, chunk,
-            region<const word_of<T>>(batch, blockIdx.y, batch.at.work),
-            position);
-        return zigzag((int64_t)(int_of<T>)difference);
-    }
-    const T value = ((const T *)chunk.src)[raster];
-    const struct grid_point<T> point = find_on_grid(grid, value);
-    return chunk.number_nbytes > 0 ? zigzag((int64_t)point.nsteps)
-                                   : bits_of(point.fits ? point.value : value);
-}
-
 /* Moves escapes to the stream, or from the stream to `work`. Each thread says
  * of its range whether it has some, and the number of the first. Then the block
  * takes one such range after another, and a thread one position of it. */
@@ -253,7 +194,7 @@ move_escapes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     const struct value_grid<T> grid =
         grid_of<T>(chunk, limit_of<T>(chunk.bound));
     const T step =
-        constants_of<T>(chunk.step, chunk.bound, batch.max_code).step;
+        constants_of<T>(chunk.model.step, chunk.bound, batch.max_code).step;
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     word_of<T> *work = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
     unsigned turn = 0;
@@ -283,8 +224,7 @@ move_escapes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             s_list->nescapes[turn][warp] = (unsigned)__popc(all);
         __syncthreads();
         unsigned before = lane < warp ? s_list->nescapes[turn][lane] : 0;
-        for (int distance = 16; distance > 0; distance /= 2)
-            before += __shfl_xor_sync(FULL_WARP_MASK, before, distance);
+        before = warp_sum(before);
         turn ^= 1;
         if (!escaped)
             continue;
@@ -296,7 +236,8 @@ move_escapes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             work[position] = read_escape<T>(chunk, step, nth);
         else
             store_le((uint8_t *)chunk.dst + section_at + nth * nbytes,
-                     escape_bits<T>(batch, chunk, grid, position, point.raster),
+                     predictor_escape_bits(batch, chunk, grid, position,
+                                           point.raster),
                      (int)nbytes);
     }
 }
@@ -427,7 +368,8 @@ do_all(const struct cuda_batch &batch, const struct terp_layout *layout,
         else if (n > 0)
             place_listed<T>(
                 layout, state,
-                constants_of<T>(state.step, state.bound, batch.max_code).step,
+                constants_of<T>(state.model.step, state.bound, batch.max_code)
+                    .step,
                 tiled, region<word_of<T>>(batch, blockIdx.y, batch.at.work),
                 &s->listed);
         return;
@@ -476,39 +418,29 @@ template <typename T, bool decode>
 static cudaError_t
 launch_typed(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    const unsigned nchunks = (unsigned)batch->nchunks;
-    const dim3 groups((unsigned)div_up(batch->nranges, GROUP_NRANGES), nchunks);
-    const dim3 blocks((unsigned)div_up(batch->nranges, NTHREADS), nchunks);
-
     if (batch->nranges <= CUDA_SINGLE_BLOCK_MAX_NRANGES)
-        return launch(escapes_single_block<T, decode>, dim3(1, nchunks),
-                      dim3(NTHREADS), 0, stream, *batch,
-                      decode && cuda_spline_begins(batch));
+        return launch_stage(batch, stream, escapes_single_block<T, decode>, 1,
+                            NTHREADS, decode && cuda_spline_begins(batch));
     cudaError_t err =
-        launch(escapes_sum<decode>, groups, dim3(NTHREADS), 0, stream, *batch);
-    if (err != cudaSuccess)
-        return err;
-    return launch(escapes_move<T, decode>, blocks, dim3(NTHREADS), 0, stream,
-                  *batch);
-}
-
-template <bool decode>
-static cudaError_t
-launch_escapes(const struct cuda_batch *batch, cudaStream_t stream)
-{
-    return batch->value_nbytes == 4
-               ? launch_typed<float, decode>(batch, stream)
-               : launch_typed<double, decode>(batch, stream);
+        launch_stage(batch, stream, escapes_sum<decode>,
+                     div_up(batch->nranges, GROUP_NRANGES), NTHREADS);
+    return err == cudaSuccess
+               ? launch_stage(batch, stream, escapes_move<T, decode>,
+                              div_up(batch->nranges, NTHREADS), NTHREADS)
+               : err;
 }
 
 cudaError_t
 cuda_escapes_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return launch_escapes<false>(batch, stream);
+    return batch->value_nbytes == 4
+               ? launch_typed<float, false>(batch, stream)
+               : launch_typed<double, false>(batch, stream);
 }
 
 cudaError_t
 cuda_escapes_place(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return launch_escapes<true>(batch, stream);
+    return batch->value_nbytes == 4 ? launch_typed<float, true>(batch, stream)
+                                    : launch_typed<double, true>(batch, stream);
 }

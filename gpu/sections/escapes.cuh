@@ -53,7 +53,7 @@ read_escape(const struct cuda_chunk &chunk, T step, uint64_t nth)
         return (word_of<T>)bits;
     return !terp_prediction_has_grid(chunk.prediction)
                ? (word_of<T>)number
-               : bits_of((T)chunk.reference + (T)number * step);
+               : bits_of((T)chunk.model.reference + (T)number * step);
 }
 
 static __device__ __forceinline__ uint64_t *

@@ -6,21 +6,7 @@
 #include "codec/format/sections.h"
 #include "gpu/block/reduce.cuh"
 #include "gpu/entropy/codebooks.cuh"
-#include "gpu/predict/lorenzo.cuh"
-
-/* Threads that write a model: one a level, and one what stands before the
- * levels. */
-#define MODEL_NTHREADS 64
-static_assert(TERP_MAX_LEVELS < MODEL_NTHREADS,
-              "Each level and the begin of the model have a thread.");
-
-/* The bits of a value in the type of the chunk. */
-static __device__ __forceinline__ uint64_t
-value_bits(const struct cuda_batch &batch, double value)
-{
-    return batch.value_nbytes == 8 ? double_bits(value)
-                                   : (uint64_t)__float_as_uint((float)value);
-}
+#include "gpu/predict/predictor.cuh"
 
 /* Byte `i` of a coded stream's frame, but for the checksum. */
 static __device__ __forceinline__ uint8_t
@@ -54,34 +40,6 @@ write_frame(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     for (unsigned i = 0; i < end; i++)
         dst[i] = frame_byte(batch, chunk, i);
     return end;
-}
-
-static __device__ __forceinline__ uint64_t
-model_nbytes(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
-{
-    return terp_model_nbytes(chunk.prediction, batch.value_nbytes,
-                             batch.d_layout->nlevels);
-}
-
-/* Thread l of those that call this function writes the plan of level l. */
-static __device__ void
-write_model(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-            uint8_t *dst, int l)
-{
-    const int nlevels = batch.d_layout->nlevels;
-    uint8_t *model = dst + batch.frame_nbytes;
-
-    if (l == 0) {
-        model[0] = (uint8_t)chunk.step_slack_log2;
-        if (chunk.prediction == TERP_PREDICTION_SPLINE)
-            store_le(model + 1, value_bits(batch, chunk.reference),
-                     batch.value_nbytes);
-        else
-            model[1] = (uint8_t)coded_dims(chunk);
-    } else if (l <= nlevels && chunk.prediction == TERP_PREDICTION_SPLINE) {
-        terp_plan_store(&chunk.plan[l], model + 1 + batch.value_nbytes +
-                                            TERP_PLAN_NBYTES * (nlevels - l));
-    }
 }
 
 /* Puts up to 32 bits from bit `at` on, where all bits are 0. Other threads may

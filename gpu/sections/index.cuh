@@ -5,6 +5,7 @@
 #define TERP_GPU_SECTIONS_INDEX_CUH
 
 #include "codec/format/sections.h"
+#include "gpu/block/warp.cuh"
 #include "gpu/entropy/codebooks.cuh"
 
 /* A partition once its payload is known. */
@@ -88,13 +89,7 @@ length_excess(const struct cuda_batch &batch, unsigned partition,
 static __device__ __forceinline__ unsigned
 length_sum(unsigned length)
 {
-    const unsigned lane = threadIdx.x % 32;
-
-    for (unsigned step = 1; step < TERP_PARTITION_NTILES; step *= 2) {
-        unsigned below = __shfl_up_sync(FULL_WARP_MASK, length, step);
-        length += lane >= step ? below : 0;
-    }
-    return length;
+    return warp_inclusive_sum<TERP_PARTITION_NTILES>(length);
 }
 
 /* A partition that is not reduced: its tiles one after another. `end` is
@@ -106,8 +101,7 @@ partition_of(const struct cuda_batch &batch, unsigned partition,
     const unsigned tiles = __ballot_sync(FULL_WARP_MASK, length != 0);
     unsigned excess = length_excess(batch, partition, length);
 
-    for (int step = 16; step > 0; step /= 2)
-        excess |= __shfl_xor_sync(FULL_WARP_MASK, excess, step);
+    excess = warp_or(excess);
     return {__shfl_sync(FULL_WARP_MASK, end, TERP_PARTITION_NTILES - 1),
             (uint16_t)tiles, (uint8_t)bit_width(excess), 0};
 }

@@ -48,23 +48,21 @@ __launch_bounds__(NTHREADS) verify(const struct cuda_batch batch)
         chunk.checksum_status = TERP_ERR_CHECKSUM;
 }
 
-static dim3
-grid_of(const struct cuda_batch *batch)
+static uint64_t
+nblocks_of(const struct cuda_batch *batch)
 {
-    unsigned nchunks = (unsigned)batch->nchunks;
-    uint64_t nblocks = div_up(batch->raw_nbytes, GRID_BLOCK_NBYTES);
-    return dim3((unsigned)min_u64(nblocks, div_up(MAX_NBLOCKS, nchunks)),
-                nchunks);
+    return min_u64(div_up(batch->raw_nbytes, GRID_BLOCK_NBYTES),
+                   div_up(MAX_NBLOCKS, (unsigned)batch->nchunks));
 }
 
 cudaError_t
 cuda_seal(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return launch(seal, grid_of(batch), NTHREADS, 0, stream, *batch);
+    return launch_stage(batch, stream, seal, nblocks_of(batch), NTHREADS);
 }
 
 cudaError_t
 cuda_verify(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return launch(verify, grid_of(batch), NTHREADS, 0, stream, *batch);
+    return launch_stage(batch, stream, verify, nblocks_of(batch), NTHREADS);
 }

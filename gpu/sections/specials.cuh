@@ -5,6 +5,7 @@
 #define TERP_GPU_SECTIONS_SPECIALS_CUH
 
 #include "codec/format/sections.h"
+#include "gpu/block/warp.cuh"
 #include "gpu/engine/state.cuh"
 
 /* Groups are found one after another, since each tells its own length. The
@@ -189,10 +190,8 @@ specials_sum_batch(const uint8_t *stream, const struct specials_head &head,
             group_at[field] += specials_group_nbytes(
                 TERP_SPECIALS_GROUP_NNUMBERS, batch->width[field][group]);
     }
-    for (int distance = 16; distance > 0; distance /= 2) {
-        nspecials += __shfl_xor_sync(FULL_WARP_MASK, nspecials, distance);
-        nwalked += __shfl_xor_sync(FULL_WARP_MASK, nwalked, distance);
-    }
+    nspecials = warp_sum(nspecials);
+    nwalked = warp_sum(nwalked);
     valid = __all_sync(FULL_WARP_MASK, valid) && nwalked <= nvalues;
     if (lane == 0) {
         batch->end = nwalked;
@@ -215,15 +214,8 @@ specials_add_up(struct specials_batch *batches, uint64_t nbatches,
         struct specials_batch *batch = &batches[is_there ? first + lane : 0];
         unsigned long long own_end = is_there ? batch->end : 0;
         unsigned long long own_nspecials = is_there ? batch->nspecials : 0;
-        unsigned long long sum_end = own_end, sum_nspecials = own_nspecials;
-        for (unsigned distance = 1; distance < 32; distance *= 2) {
-            unsigned long long before_end =
-                __shfl_up_sync(FULL_WARP_MASK, sum_end, distance);
-            unsigned long long before_nspecials =
-                __shfl_up_sync(FULL_WARP_MASK, sum_nspecials, distance);
-            sum_end += lane >= distance ? before_end : 0;
-            sum_nspecials += lane >= distance ? before_nspecials : 0;
-        }
+        unsigned long long sum_end = warp_inclusive_sum(own_end);
+        unsigned long long sum_nspecials = warp_inclusive_sum(own_nspecials);
         if (is_there) {
             batch->end = end + sum_end - own_end;
             batch->nspecials = nspecials + sum_nspecials - own_nspecials;

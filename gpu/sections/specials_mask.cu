@@ -265,17 +265,17 @@ cudaError_t
 cuda_specials_mask(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const uint64_t nshares = div_up(batch->nvalues, SPECIALS_SHARE_NVALUES);
-    const dim3 shares((unsigned)nshares, (unsigned)batch->nchunks);
-    const dim3 sums((unsigned)min_u64(nshares, MAX_NSUM_BLOCKS), shares.y);
-    const dim3 block(SPECIALS_READ_NTHREADS);
+    const uint64_t nsums = min_u64(nshares, MAX_NSUM_BLOCKS);
 
     if (batch->nvalues <= CUDA_SINGLE_BLOCK_MAX_NSUMMED)
-        return launch(fill_mask<true>, shares, block, 0, stream, *batch);
-    cudaError_t error =
-        launch(fill_mask<false>, shares, block, 0, stream, *batch);
+        return launch_stage(batch, stream, fill_mask<true>, nshares,
+                            SPECIALS_READ_NTHREADS);
+    cudaError_t error = launch_stage(batch, stream, fill_mask<false>, nshares,
+                                     SPECIALS_READ_NTHREADS);
     if (error == cudaSuccess)
-        error = launch(sum_mask<false>, sums, block, 0, stream, *batch);
-    return error == cudaSuccess
-               ? launch(sum_mask<true>, sums, block, 0, stream, *batch)
-               : error;
+        error = launch_stage(batch, stream, sum_mask<false>, nsums,
+                             SPECIALS_READ_NTHREADS);
+    return error == cudaSuccess ? launch_stage(batch, stream, sum_mask<true>,
+                                               nsums, SPECIALS_READ_NTHREADS)
+                                : error;
 }

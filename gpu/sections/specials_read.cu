@@ -124,12 +124,8 @@ __launch_bounds__(SPECIALS_READ_NTHREADS)
 cudaError_t
 cuda_specials_read(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    dim3 grid((unsigned)div_up(batch->nvalues, SPECIALS_SHARE_NVALUES),
-              (unsigned)batch->nchunks);
-
-    return batch->value_nbytes == 4
-               ? launch(read_specials<float>, grid, SPECIALS_READ_NTHREADS, 0,
-                        stream, *batch)
-               : launch(read_specials<double>, grid, SPECIALS_READ_NTHREADS, 0,
-                        stream, *batch);
+    return launch_stage(
+        batch, stream,
+        batch->value_nbytes == 4 ? read_specials<float> : read_specials<double>,
+        div_up(batch->nvalues, SPECIALS_SHARE_NVALUES), SPECIALS_READ_NTHREADS);
 }

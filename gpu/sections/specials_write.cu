@@ -141,8 +141,7 @@ measure(const struct cuda_batch &batch, struct cuda_chunk &chunk,
                 uint32_t all = 0;
                 for (unsigned j = lane; j < n; j += 32)
                     all |= number_of<T>(chunk, scratch, (int)field, first + j);
-                for (int distance = 16; distance > 0; distance /= 2)
-                    all |= __shfl_xor_sync(FULL_WARP_MASK, all, distance);
+                all = warp_or(all);
                 if (lane > 0)
                     continue;
                 int width = bit_width(all);
@@ -200,11 +199,7 @@ pack_batch(const struct cuda_chunk &chunk,
                                               scratch.width[warp][group]);
         }
         unsigned long long before = nbytes[0] + nbytes[1];
-        for (unsigned distance = 1; distance < 32; distance *= 2) {
-            unsigned long long other =
-                __shfl_up_sync(FULL_WARP_MASK, before, distance);
-            before += lane >= distance ? other : 0;
-        }
+        before = warp_inclusive_sum(before);
         before += scratch.batch_at[warp][i] - nbytes[0] - nbytes[1];
         s_group_at[warp][2 * lane] = before;
         s_group_at[warp][2 * lane + 1] = before + nbytes[0];
@@ -345,28 +340,23 @@ template <typename T>
 static cudaError_t
 launch_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    uint64_t nsegments = div_up(batch->nvalues, SPECIALS_SEGMENT_NVALUES);
-    dim3 single(1, (unsigned)batch->nchunks);
-    dim3 grid((unsigned)min_u64(nsegments, SPECIALS_MAX_NBLOCKS), single.y);
+    typedef void kernel(struct cuda_batch);
+    static kernel *const steps[] = {
+        write_specials<T, STEP_FIND>, write_specials<T, STEP_CHOOSE>,
+        write_specials<T, STEP_LIST>, write_specials<T, STEP_MEASURE>,
+        write_specials<T, STEP_PACK>};
+    const uint64_t nsegments = div_up(batch->nvalues, SPECIALS_SEGMENT_NVALUES);
+    cudaError_t error = cudaSuccess;
 
     if (nsegments <= CUDA_SINGLE_BLOCK_MAX_NSEGMENTS)
-        return launch(write_specials<T, STEP_ALL>, single,
-                      SPECIALS_WRITE_NTHREADS, 0, stream, *batch);
-    cudaError_t error = launch(write_specials<T, STEP_FIND>, grid,
-                               SPECIALS_WRITE_NTHREADS, 0, stream, *batch);
-    if (error == cudaSuccess)
-        error = launch(write_specials<T, STEP_CHOOSE>, grid,
-                       SPECIALS_WRITE_NTHREADS, 0, stream, *batch);
-    if (error == cudaSuccess)
-        error = launch(write_specials<T, STEP_LIST>, grid,
-                       SPECIALS_WRITE_NTHREADS, 0, stream, *batch);
-    if (error == cudaSuccess)
-        error = launch(write_specials<T, STEP_MEASURE>, grid,
-                       SPECIALS_WRITE_NTHREADS, 0, stream, *batch);
-    return error == cudaSuccess
-               ? launch(write_specials<T, STEP_PACK>, grid,
-                        SPECIALS_WRITE_NTHREADS, 0, stream, *batch)
-               : error;
+        return launch_stage(batch, stream, write_specials<T, STEP_ALL>, 1,
+                            SPECIALS_WRITE_NTHREADS);
+    for (kernel *step : steps)
+        if (error == cudaSuccess)
+            error = launch_stage(batch, stream, step,
+                                 min_u64(nsegments, SPECIALS_MAX_NBLOCKS),
+                                 SPECIALS_WRITE_NTHREADS);
+    return error;
 }
 
 cudaError_t

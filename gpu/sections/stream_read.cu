@@ -2,7 +2,7 @@
  * whose threads share what is long: specials, tiles, partitions.
  * cpu/pipeline.c, cpu/entropy/codebooks.c and cpu/sections/index.c read the
  * same, and whatever they refuse is TERP_ERR_CORRUPT here too. */
-#include "codec/model/lorenzo.h"
+#include "gpu/predict/predictor.cuh"
 #include "gpu/sections/index_read.cuh"
 #include "gpu/sections/specials.cuh"
 
@@ -21,19 +21,13 @@ struct stream_found {
     unsigned long long nspecials;
     uint64_t nescapes;
     unsigned number_nbytes;
-    /* model */
-    double step, reference;
-    int step_slack_log2;
-    unsigned dims;
-    struct terp_level_plan plan[TERP_MAX_LEVELS + 1];
+    struct cuda_model model;
 };
 
 /* ---- model ---- */
 
-/* The last threads of a block read the model: a level each, and the first of
- * them the rest. So the first threads need not wait for it. */
-#define MODEL_NTHREADS 64
-static_assert(TERP_MAX_LEVELS <= MODEL_NTHREADS, "Each level has a thread.");
+/* The last threads of a block read the model, so that the first need not wait
+ * for it. */
 
 /* The number of this thread among these; below 0 if it is none of them. */
 template <unsigned NTHREADS>
@@ -41,46 +35,6 @@ static __device__ __forceinline__ int
 model_thread(void)
 {
     return (int)threadIdx.x - (int)(NTHREADS - MODEL_NTHREADS);
-}
-
-static __device__ __forceinline__ unsigned
-model_nbytes(const struct cuda_batch &batch, const struct stream_facts &facts)
-{
-    return (unsigned)terp_model_nbytes(facts.prediction, batch.value_nbytes,
-                                       facts.nlevels);
-}
-
-/* Reads the part of a model's thread. False where it is not valid. */
-static __device__ __forceinline__ bool
-read_model(const struct cuda_batch &batch, const struct stream_facts &facts,
-           const uint8_t *at, int thread, struct stream_found *s_found)
-{
-    bool valid = true;
-
-    if (facts.prediction == TERP_PREDICTION_SPLINE && thread < facts.nlevels) {
-        valid = terp_plan_load(at + 1 + batch.value_nbytes +
-                                   TERP_PLAN_NBYTES * thread,
-                               &s_found->plan[facts.nlevels - thread]);
-    }
-    if (thread > 0)
-        return valid;
-    const int step_slack_log2 = at[0];
-    if (step_slack_log2 < TERP_MIN_STEP_SLACK_LOG2 ||
-        step_slack_log2 > TERP_MAX_STEP_SLACK_LOG2)
-        return false;
-    s_found->step_slack_log2 = step_slack_log2;
-    s_found->step = terp_step_of(
-        double_of_bits(load_le(at - sizeof(double), 8)), step_slack_log2);
-    if (facts.prediction != TERP_PREDICTION_SPLINE) {
-        s_found->dims = at[1];
-        return terp_lorenzo_dims_are_valid(batch.d_layout, at[1],
-                                           facts.has_specials);
-    }
-    s_found->reference =
-        batch.value_nbytes == 8
-            ? double_of_bits(load_le(at + 1, 8))
-            : (double)__uint_as_float((unsigned)load_le(at + 1, 4));
-    return valid;
 }
 
 /* ---- specials, escapes ---- */
@@ -172,14 +126,17 @@ read_first(const struct cuda_batch &batch, const struct stream_facts &facts,
 {
     const bool constant = facts.coding == TERP_CODING_CONSTANT;
     const uint64_t nbytes =
-        constant ? (uint64_t)batch.value_nbytes : model_nbytes(batch, facts);
+        constant ? (uint64_t)batch.value_nbytes
+                 : terp_model_nbytes(facts.prediction, batch.value_nbytes,
+                                     facts.nlevels);
     const uint8_t *at = take_bytes(reader, nbytes);
     const int thread = model_thread<NTHREADS>();
 
     if (reader->underflow || thread < 0)
         return !reader->underflow;
     if (!constant)
-        return read_model(batch, facts, at, thread, s_found);
+        return predictor_read_model(batch, facts.prediction, facts.has_specials,
+                                    facts.nlevels, at, thread, &s_found->model);
     if (thread == 0)
         s_found->constant_bits = load_le_loop(at, nbytes);
     return true;
@@ -219,16 +176,17 @@ read_body(const struct cuda_batch &batch, const struct stream_facts &facts,
     return valid;
 }
 
-/* Writes what was found to the chunk's state. MODEL_NTHREADS threads or more
- * call this function. */
+/* Writes what was found to the chunk's state. */
 static __device__ __forceinline__ void
-write_found(const struct stream_facts &facts,
-            const struct stream_found &s_found, struct cuda_chunk *chunk)
+write_found(const struct stream_found &s_found, struct cuda_chunk *chunk)
 {
     const unsigned i = threadIdx.x;
 
-    if (i >= 1 && i <= (unsigned)facts.nlevels)
-        chunk->plan[i] = s_found.plan[i];
+    static_assert(sizeof s_found.model % 8 == 0 &&
+                      sizeof s_found.model / 8 <= MODEL_NTHREADS,
+                  "Each thread copies a word of the model.");
+    if (i < sizeof s_found.model / 8)
+        ((uint64_t *)&chunk->model)[i] = ((const uint64_t *)&s_found.model)[i];
     if (i != 0)
         return;
     chunk->constant_bits = s_found.constant_bits;
@@ -239,10 +197,6 @@ write_found(const struct stream_facts &facts,
     chunk->number_nbytes = s_found.number_nbytes;
     chunk->escapes_end = s_found.escapes_end;
     chunk->payload_at = s_found.payload_at;
-    chunk->step_slack_log2 = s_found.step_slack_log2;
-    chunk->step = s_found.step;
-    chunk->reference = s_found.reference;
-    chunk->lorenzo_dims = s_found.dims;
 }
 
 /* Grid: x 1, y chunks. The block may read the stream while kernels before it
@@ -292,7 +246,7 @@ __launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)
     valid = __syncthreads_and(valid) != 0;
 
     wait_for_kernels();
-    write_found(facts, s_found, chunk);
+    write_found(s_found, chunk);
     if (threadIdx.x == 0 && !valid && chunk->status == TERP_OK)
         chunk->status = TERP_ERR_CORRUPT;
 }
@@ -300,11 +254,9 @@ __launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)
 cudaError_t
 cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    const dim3 grid(1, (unsigned)batch->nchunks);
-
     return batch->npartitions < CUDA_LONG_INDEX_NPARTITIONS
-               ? launch(read_streams<SHORT_INDEX_NTHREADS>, grid,
-                        dim3(SHORT_INDEX_NTHREADS), 0, stream, *batch)
-               : launch(read_streams<LONG_INDEX_NTHREADS>, grid,
-                        dim3(LONG_INDEX_NTHREADS), 0, stream, *batch);
+               ? launch_stage(batch, stream, read_streams<SHORT_INDEX_NTHREADS>,
+                              1, SHORT_INDEX_NTHREADS)
+               : launch_stage(batch, stream, read_streams<LONG_INDEX_NTHREADS>,
+                              1, LONG_INDEX_NTHREADS);
 }

@@ -405,8 +405,7 @@ __launch_bounds__(SMALL_NTHREADS)
         return;
     }
     uint8_t *dst = (uint8_t *)s.chunk.dst;
-    const unsigned model_end =
-        (unsigned)(batch.frame_nbytes + model_nbytes(batch, s.chunk));
+    const unsigned model_end = (unsigned)s.chunk.model_end;
     const uint64_t escapes_end = s.chunk.escapes_end;
     uint8_t section = 0; /* this thread's first byte of other stages */
     if (model_end + threadIdx.x < min_u64(escapes_end, batch.raw_nbytes))
@@ -416,8 +415,8 @@ __launch_bounds__(SMALL_NTHREADS)
     if (threadIdx.x < batch.frame_nbytes)
         s_stream[threadIdx.x] = frame_byte(batch, s.chunk, threadIdx.x);
     if (share.p == 1 && share.thread >= PART_NTHREADS - MODEL_NTHREADS)
-        write_model(batch, s.chunk, s_stream,
-                    (int)(PART_NTHREADS - 1 - share.thread));
+        predictor_write_model(batch, s.chunk, s_stream + batch.frame_nbytes,
+                              (int)(PART_NTHREADS - 1 - share.thread));
     __syncthreads();
 
     const struct small_index index = index_of(batch, &s);
@@ -454,11 +453,6 @@ __launch_bounds__(SMALL_NTHREADS)
 cudaError_t
 cuda_small_stream_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    cudaError_t error = cudaFuncSetAttribute(
-        write_small_stream, cudaFuncAttributeMaxDynamicSharedMemorySize,
-        STREAM_NBYTES);
-    return error == cudaSuccess
-               ? launch(write_small_stream, dim3(1, (unsigned)batch->nchunks),
-                        SMALL_NTHREADS, STREAM_NBYTES, stream, *batch)
-               : error;
+    return launch_shared(batch, stream, write_small_stream, 1, SMALL_NTHREADS,
+                         STREAM_NBYTES);
 }

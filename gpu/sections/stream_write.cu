@@ -1,8 +1,6 @@
 /* Writes all of a stream that special values and escapes leave open: frame,
  * model, index and codebooks by one block, the payload by a block a partition.
  * Small chunks are gpu/sections/stream_small.cu's. */
-#include <cub/cub.cuh>
-
 #include "gpu/block/concatenate.cuh"
 #include "gpu/sections/head.cuh"
 #include "gpu/sections/index.cuh"
@@ -316,7 +314,7 @@ write_head(const struct cuda_batch &batch, struct cuda_chunk &chunk)
     /* The last threads, which have the fewest partitions, do the rest. */
     const unsigned i = HEAD_NTHREADS - 1 - threadIdx.x;
     if (!raw && coding != TERP_CODING_CONSTANT)
-        write_model(batch, chunk, dst, (int)i);
+        predictor_write_model(batch, chunk, dst + batch.frame_nbytes, (int)i);
     if (i != MODEL_NTHREADS)
         return;
     if (raw) {
@@ -446,11 +444,10 @@ cuda_stream_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
     if (batch->npartitions <= CUDA_SMALL_CHUNK_NPARTITIONS)
         return cuda_small_stream_write(batch, stream);
-    cudaError_t error = launch(write_stream, dim3(1, (unsigned)batch->nchunks),
-                               HEAD_NTHREADS, 0, stream, *batch);
-    return error == cudaSuccess ? launch(write_payload,
-                                         dim3((unsigned)batch->npartitions,
-                                              (unsigned)batch->nchunks),
-                                         PAYLOAD_NTHREADS, 0, stream, *batch)
-                                : error;
+    cudaError_t error =
+        launch_stage(batch, stream, write_stream, 1, HEAD_NTHREADS);
+    return error == cudaSuccess
+               ? launch_stage(batch, stream, write_payload, batch->npartitions,
+                              PAYLOAD_NTHREADS)
+               : error;
 }

@@ -135,8 +135,8 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
         state->src = b->values;
         state->dst = b->dst + (uint64_t)i * batch->raw_nbytes;
         state->bound = bound;
-        state->step = b->quantizer.step;
-        state->reference = grid.reference;
+        state->model.step = b->quantizer.step;
+        state->model.reference = grid.reference;
         state->grid_step = grid.step;
         state->grid_inverse = grid.inverse;
         state->has_specials = stats.nspecials > 0;
@@ -362,9 +362,9 @@ check_spline(struct bench *b, int blend, uint64_t *seed)
             plan.priorities = 0;
         cpu.plan[l] = plan;
         for (int i = 0; i < NCHUNKS; i++) {
-            b->state[i].plan[l].spline = plan.spline;
-            b->state[i].plan[l].priorities = plan.priorities;
-            b->state[i].plan[l].bound_ratio = plan.bound_ratio;
+            b->state[i].model.plan[l].spline = plan.spline;
+            b->state[i].model.plan[l].priorities = plan.priorities;
+            b->state[i].model.plan[l].bound_ratio = plan.bound_ratio;
         }
     }
     terp_cpu_spline_deinterleave(&cpu);
@@ -436,7 +436,7 @@ check_lorenzo(struct bench *b, unsigned dims)
     cpu.lorenzo_dims = dims;
     for (int i = 0; i < NCHUNKS; i++) {
         b->state[i].prediction = TERP_PREDICTION_LORENZO;
-        b->state[i].lorenzo_dims = dims;
+        b->state[i].model.lorenzo_dims = dims;
     }
     terp_cpu_lorenzo.quantize(&cpu);
     const uint64_t nspecials = cpu.nspecials;
@@ -452,7 +452,7 @@ check_lorenzo(struct bench *b, unsigned dims)
     if (coded_dims(*state) != cpu.lorenzo_dims)
         fail_case(b, "means");
     check_escapes(b, quants);
-    state->lorenzo_dims = cpu.lorenzo_dims;
+    state->model.lorenzo_dims = cpu.lorenzo_dims;
     state->differences_sum = state->means_sum = 0;
 
     /* Codes of special points do not count, whatever they are. */
@@ -670,14 +670,14 @@ a_coarse_level_that_blends_is_left_to_the_cpu(void **state)
     (void)state;
     make_bench(&b, TERP_FLOAT32, 3, dims, false, TERP_FIELD_SMOOTH, 1e-3);
     for (int l = 1; l <= b.layout.nlevels; l++)
-        b.state[0].plan[l].bound_ratio = TERP_BOUND_RATIO_ONE;
-    b.state[0].plan[1].priorities = TERP_BLEND_PAIRS;
+        b.state[0].model.plan[l].bound_ratio = TERP_BOUND_RATIO_ONE;
+    b.state[0].model.plan[1].priorities = TERP_BLEND_PAIRS;
     b.state[0].prediction = TERP_PREDICTION_SPLINE;
     begin_call(&b);
     assert_int_equal(cuda_spline_quantize(&b.batch, NULL), cudaSuccess);
     assert_int_equal(b.state[0].status, TERP_ERR_DEVICE);
     b.state[0].status = TERP_OK;
-    b.state[0].plan[1].priorities = TERP_BLEND_FULL;
+    b.state[0].model.plan[1].priorities = TERP_BLEND_FULL;
     assert_int_equal(cuda_spline_begin(&b.batch, NULL), cudaSuccess);
     assert_int_equal(b.state[0].status, TERP_ERR_DEVICE);
     free_bench(&b);

@@ -203,11 +203,11 @@ scan_and_compare(struct bench *b, const struct terp_params *params)
                     read_le(&reader, (int)b->value_nbytes));
     } else {
         assert_true(double_bits(state->bound) == double_bits(frame.bound));
-        assert_int_equal(state->step_slack_log2, read_le(&reader, 1));
-        assert_true(
-            double_bits(state->step) ==
-            double_bits(terp_step_of(frame.bound, state->step_slack_log2)));
-        assert_true(bits_of_double(b, state->reference) ==
+        assert_int_equal(state->model.step_slack_log2, read_le(&reader, 1));
+        assert_true(double_bits(state->model.step) ==
+                    double_bits(terp_step_of(frame.bound,
+                                             state->model.step_slack_log2)));
+        assert_true(bits_of_double(b, state->model.reference) ==
                     read_le(&reader, (int)b->value_nbytes));
         reader.at += 2 * b->layout.nlevels;
         state->prediction = TERP_PREDICTION_SPLINE;

@@ -869,23 +869,24 @@ streams_are_read_as_by_the_cpu(void **state)
                                chunk->specials_end, &device.layout, &head);
         assert_true(head.mask_delta_distance > 0 ||
                     chunk->nspecials == info.nspecials);
-        assert_int_equal(chunk->step_slack_log2, model[0]);
-        assert_true(chunk->step == terp_step_of(stream.frame.bound, model[0]));
+        assert_int_equal(chunk->model.step_slack_log2, model[0]);
+        assert_true(chunk->model.step ==
+                    terp_step_of(stream.frame.bound, model[0]));
         if (stream.frame.prediction == TERP_PREDICTION_LORENZO) {
-            assert_int_equal(chunk->lorenzo_dims, model[1]);
+            assert_int_equal(chunk->model.lorenzo_dims, model[1]);
         } else {
             double reference = double_of_bits(load_le(model + 1, 8));
             float narrow;
             memcpy(&narrow, model + 1, sizeof narrow);
             if (variant.type == TERP_FLOAT32)
                 reference = (double)narrow;
-            assert_true(chunk->reference == reference);
+            assert_true(chunk->model.reference == reference);
             const uint8_t *plan = model + 1 + device.batch.value_nbytes;
             for (int l = device.layout.nlevels; l >= 1; l--, plan += 2) {
-                assert_int_equal(chunk->plan[l].bound_ratio,
+                assert_int_equal(chunk->model.plan[l].bound_ratio,
                                  (plan[0] & 63) + 1);
-                assert_int_equal(chunk->plan[l].spline, plan[0] >> 6);
-                assert_int_equal(chunk->plan[l].priorities, plan[1]);
+                assert_int_equal(chunk->model.plan[l].spline, plan[0] >> 6);
+                assert_int_equal(chunk->model.plan[l].priorities, plan[1]);
             }
         }
         device_free(&device);

@@ -153,12 +153,12 @@ begin(struct bench *b)
         chunk->coding = batch->coding;
         chunk->prediction = TERP_PREDICTION_SPLINE;
         chunk->bound = 0.125;
-        chunk->step_slack_log2 = 7;
-        chunk->reference = -1.5;
+        chunk->model.step_slack_log2 = 7;
+        chunk->model.reference = -1.5;
         for (int l = 1; l <= batch->h_layout->nlevels; l++) {
-            chunk->plan[l].spline = (uint8_t)(l % 3);
-            chunk->plan[l].priorities = (uint8_t)(l % 4);
-            chunk->plan[l].bound_ratio = (uint8_t)(64 - l);
+            chunk->model.plan[l].spline = (uint8_t)(l % 3);
+            chunk->model.plan[l].priorities = (uint8_t)(l % 4);
+            chunk->model.plan[l].bound_ratio = (uint8_t)(64 - l);
         }
     }
     b->chunk[1].status = TERP_ERR_CAPACITY;
@@ -183,25 +183,26 @@ expect_stream(struct bench *b)
     uint8_t *at = writer_take(&writer, (uint64_t)frame_nbytes);
     if (at != NULL)
         memcpy(at, bytes, (size_t)frame_nbytes);
-    write_le(&writer, (uint64_t)chunk->step_slack_log2, 1);
-    float reference = (float)chunk->reference;
+    write_le(&writer, (uint64_t)chunk->model.step_slack_log2, 1);
+    float reference = (float)chunk->model.reference;
     uint64_t word = 0;
     if (batch->value_nbytes == 4)
         memcpy(&word, &reference, 4);
     else
-        word = double_bits(chunk->reference);
+        word = double_bits(chunk->model.reference);
     write_le(&writer, word, batch->value_nbytes);
     for (int l = batch->h_layout->nlevels; l >= 1; l--) {
-        const struct terp_level_plan *plan = &chunk->plan[l];
+        const struct terp_level_plan *plan = &chunk->model.plan[l];
         write_le(
             &writer,
             (uint64_t)(plan->bound_ratio - 1) | (uint64_t)plan->spline << 6, 1);
         write_le(&writer, plan->priorities, 1);
     }
     write_uleb(&writer, 0);
-    b->chunk[0].escapes_end = (uint64_t)frame_nbytes + 1 +
-                              (uint64_t)batch->value_nbytes +
-                              2 * (uint64_t)batch->h_layout->nlevels + 1;
+    b->chunk[0].model_end = (uint64_t)frame_nbytes + 1 +
+                            (uint64_t)batch->value_nbytes +
+                            2 * (uint64_t)batch->h_layout->nlevels;
+    b->chunk[0].escapes_end = b->chunk[0].model_end + 1;
     struct cpu_pool *pool = terp_cpu_pool_make(1, NULL);
     enum terp_status st = terp_cpu_tiles_encode(pool, batch->coding, b->symbols,
                                                 batch->nvalues, &writer);

@@ -106,9 +106,9 @@ make_bench(struct bench *b, enum terp_type type, const struct shape *shape,
         state->src = b->values;
         state->coding = TERP_CODING_HUFFMAN;
         state->bound = bound;
-        state->step_slack_log2 = terp_step_slack_of(bound, stats.min, stats.max,
-                                                    b->stages->value_nbytes);
-        state->step = terp_step_of(bound, state->step_slack_log2);
+        state->model.step_slack_log2 = terp_step_slack_of(
+            bound, stats.min, stats.max, b->stages->value_nbytes);
+        state->model.step = terp_step_of(bound, state->model.step_slack_log2);
         state->has_specials = stats.nspecials > 0;
         memcpy(state->fills, fills.bits, sizeof state->fills);
     }
@@ -139,7 +139,7 @@ ask_cpu(const struct bench *b, struct answer *answer)
     memcpy(fills.bits, state->fills, sizeof fills.bits);
     cpu->stages = b->stages;
     cpu->layout = &b->layout;
-    cpu->quantizer.step = state->step;
+    cpu->quantizer.step = state->model.step;
     cpu->quantizer.bound = state->bound;
     cpu->quantizer.max_code = b->batch.max_code;
     cpu->quantizer.has_specials = state->has_specials;
@@ -183,16 +183,17 @@ check_chunk(const struct bench *b, int i, const struct answer *answer)
         terp_choose_prediction(asked, answer->cost, b->layout.nvalues));
     if (asked != TERP_PREDICTOR_SPLINE) {
         assert_int_equal(costs[1], answer->cost[TERP_PREDICTION_LORENZO]);
-        assert_int_equal(state->lorenzo_dims, answer->prediction.lorenzo_dims);
+        assert_int_equal(state->model.lorenzo_dims,
+                         answer->prediction.lorenzo_dims);
     }
     if (asked == TERP_PREDICTOR_LORENZO)
         return;
     assert_int_equal(costs[0], answer->cost[TERP_PREDICTION_SPLINE]);
     for (int l = 1; l <= b->layout.nlevels; l++) {
         const struct terp_level_plan *plan = &answer->prediction.plan[l];
-        assert_int_equal(state->plan[l].priorities, plan->priorities);
-        assert_int_equal(state->plan[l].spline, plan->spline);
-        assert_int_equal(state->plan[l].bound_ratio, plan->bound_ratio);
+        assert_int_equal(state->model.plan[l].priorities, plan->priorities);
+        assert_int_equal(state->model.plan[l].spline, plan->spline);
+        assert_int_equal(state->model.plan[l].bound_ratio, plan->bound_ratio);
         nplanned[b->layout.rank][terp_blend_order(plan->priorities)]++;
     }
 }

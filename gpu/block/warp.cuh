@@ -1,0 +1,49 @@
+/* What a warp's lanes have together: all 32 call these functions. */
+#ifndef TERP_GPU_BLOCK_WARP_CUH
+#define TERP_GPU_BLOCK_WARP_CUH
+
+#include "gpu/engine/platform.cuh"
+
+template <typename W>
+static __device__ __forceinline__ W
+warp_sum(W value)
+{
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2)
+        value += __shfl_xor_sync(FULL_WARP_MASK, value, distance);
+    return value;
+}
+
+static __device__ __forceinline__ uint32_t
+warp_or(uint32_t value)
+{
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2)
+        value |= __shfl_xor_sync(FULL_WARP_MASK, value, distance);
+    return value;
+}
+
+static __device__ __forceinline__ uint32_t
+warp_min(uint32_t value)
+{
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2)
+        value = min(value, __shfl_xor_sync(FULL_WARP_MASK, value, distance));
+    return value;
+}
+
+/* The sum of the values of this lane and those before it, of which the first
+ * NLANES count. */
+template <unsigned NLANES = 32, typename W>
+static __device__ __forceinline__ W
+warp_inclusive_sum(W value)
+{
+#pragma unroll
+    for (unsigned distance = 1; distance < NLANES; distance *= 2) {
+        const W below = __shfl_up_sync(FULL_WARP_MASK, value, distance);
+        value += threadIdx.x % 32 >= distance ? below : 0;
+    }
+    return value;
+}
+
+#endif

@@ -1,0 +1,64 @@
+/* What lorenzo puts into a stream: its model, and escapes, which are integers.
+ */
+#ifndef TERP_GPU_PREDICT_LORENZO_MODEL_CUH
+#define TERP_GPU_PREDICT_LORENZO_MODEL_CUH
+
+#include "gpu/predict/lorenzo.cuh"
+#include "gpu/predict/values.cuh"
+
+static __device__ __forceinline__ void
+lorenzo_write_model(const struct cuda_chunk &chunk, uint8_t *dst, int thread)
+{
+    if (thread == 0)
+        *dst = (uint8_t)coded_dims(chunk);
+}
+
+static __device__ __forceinline__ bool
+lorenzo_read_model(const struct cuda_batch &batch, bool has_specials,
+                   const uint8_t *src, int thread, struct cuda_model *s_model)
+{
+    if (thread > 0)
+        return true;
+    s_model->lorenzo_dims = *src;
+    return terp_lorenzo_dims_are_valid(batch.d_layout, *src, has_specials);
+}
+
+/* The difference that an escape at a position in C order stands for. It is not
+ * inlined: the rest should not need as many registers. */
+template <typename W>
+static __device__ __attribute__((noinline)) W
+lorenzo_raw(const struct terp_layout *layout, const struct cuda_chunk &chunk,
+            const W *levels, uint64_t position)
+{
+    const int means_dim = means_dim_of(chunk, layout);
+    unsigned dims = dims_to_subtract(chunk, means_dim);
+    uint64_t left = position, stride[TERP_NDIMS], inner = 1, i = 0;
+
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        stride[d] = inner;
+        inner *= layout->dims[d];
+        uint64_t at = split(&left, layout->dims[d]);
+        if (at == 0)
+            dims &= ~(1u << d);
+        if (d > 0 && d == means_dim)
+            i = at;
+    }
+    const W raw = lorenzo_difference(levels + position, dims, stride);
+    return i == 0 ? raw
+                  : raw - lorenzo_mean<W, true>(levels + position, dims, layout,
+                                                means_dim, i);
+}
+
+template <typename T>
+static __device__ __forceinline__ uint64_t
+lorenzo_escape_bits(const struct cuda_batch &batch,
+                    const struct cuda_chunk &chunk, uint64_t position)
+{
+    const word_of<T> difference = lorenzo_raw(
+        batch.d_layout, chunk,
+        region<const word_of<T>>(batch, blockIdx.y, batch.at.work), position);
+
+    return zigzag((int64_t)(int_of<T>)difference);
+}
+
+#endif

@@ -1,0 +1,83 @@
+/* What a predictor is to the sections of a stream: the one place on the device
+ * where these come to the code of the predictor that a chunk has. A new one
+ * adds its cases; the kernels of its two stages follow the order of
+ * gpu/engine/sequence.cu. */
+#ifndef TERP_GPU_PREDICT_PREDICTOR_CUH
+#define TERP_GPU_PREDICT_PREDICTOR_CUH
+
+#include "gpu/predict/lorenzo_model.cuh"
+#include "gpu/predict/spline_model.cuh"
+
+/* Threads that write or read a model: one a level, and one what stands before
+ * the levels. */
+#define MODEL_NTHREADS 64
+static_assert(TERP_MAX_LEVELS < MODEL_NTHREADS,
+              "Each level and the begin of the model have a thread.");
+
+/* Thread l of those that call this function writes its part of the model. */
+static __device__ inline void
+predictor_write_model(const struct cuda_batch &batch,
+                      const struct cuda_chunk &chunk, uint8_t *dst, int l)
+{
+    if (l == 0)
+        dst[0] = (uint8_t)chunk.model.step_slack_log2;
+    switch (chunk.prediction) {
+    case TERP_PREDICTION_SPLINE:
+        spline_write_model(batch, chunk, dst + 1, l);
+        break;
+    case TERP_PREDICTION_LORENZO:
+        lorenzo_write_model(chunk, dst + 1, l);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Reads the part of a model's thread. False where it is not valid. The bound
+ * stands before it. */
+static __device__ __forceinline__ bool
+predictor_read_model(const struct cuda_batch &batch,
+                     enum terp_prediction prediction, bool has_specials,
+                     int nlevels, const uint8_t *src, int thread,
+                     struct cuda_model *s_model)
+{
+    if (thread == 0) {
+        const int step_slack_log2 = src[0];
+        if (step_slack_log2 < TERP_MIN_STEP_SLACK_LOG2 ||
+            step_slack_log2 > TERP_MAX_STEP_SLACK_LOG2)
+            return false;
+        s_model->step_slack_log2 = step_slack_log2;
+        s_model->step = terp_step_of(
+            double_of_bits(load_le(src - sizeof(double), 8)), step_slack_log2);
+    }
+    switch (prediction) {
+    case TERP_PREDICTION_SPLINE:
+        return spline_read_model(batch, nlevels, src + 1, thread, s_model);
+    case TERP_PREDICTION_LORENZO:
+        return lorenzo_read_model(batch, has_specials, src + 1, thread,
+                                  s_model);
+    default:
+        return false;
+    }
+}
+
+/* What the section of escapes holds of one, at a position of level order or, of
+ * raster predictions, of C order. */
+template <typename T>
+static __device__ __forceinline__ uint64_t
+predictor_escape_bits(const struct cuda_batch &batch,
+                      const struct cuda_chunk &chunk,
+                      const struct value_grid<T> &grid, uint64_t position,
+                      uint64_t raster)
+{
+    switch (chunk.prediction) {
+    case TERP_PREDICTION_SPLINE:
+        return spline_escape_bits(chunk, grid, raster);
+    case TERP_PREDICTION_LORENZO:
+        return lorenzo_escape_bits<T>(batch, chunk, position);
+    default:
+        return 0;
+    }
+}
+
+#endif

@@ -1,0 +1,55 @@
+/* What splines put into a stream: their model, and escapes, which are values.
+ */
+#ifndef TERP_GPU_PREDICT_SPLINE_MODEL_CUH
+#define TERP_GPU_PREDICT_SPLINE_MODEL_CUH
+
+#include "gpu/predict/values.cuh"
+
+/* Thread 0 writes the reference, thread l the plan of level l. */
+static __device__ __forceinline__ void
+spline_write_model(const struct cuda_batch &batch,
+                   const struct cuda_chunk &chunk, uint8_t *dst, int l)
+{
+    const int nlevels = batch.d_layout->nlevels;
+
+    if (l == 0)
+        store_le(dst,
+                 batch.value_nbytes == 8
+                     ? double_bits(chunk.model.reference)
+                     : (uint64_t)__float_as_uint((float)chunk.model.reference),
+                 batch.value_nbytes);
+    else if (l <= nlevels)
+        terp_plan_store(&chunk.model.plan[l],
+                        dst + batch.value_nbytes +
+                            TERP_PLAN_NBYTES * (nlevels - l));
+}
+
+/* Thread 0 reads the reference, and each thread a level. */
+static __device__ __forceinline__ bool
+spline_read_model(const struct cuda_batch &batch, int nlevels,
+                  const uint8_t *src, int thread, struct cuda_model *s_model)
+{
+    if (thread == 0)
+        s_model->reference =
+            batch.value_nbytes == 8
+                ? double_of_bits(load_le(src, 8))
+                : (double)__uint_as_float((unsigned)load_le(src, 4));
+    return thread >= nlevels ||
+           terp_plan_load(src + batch.value_nbytes + TERP_PLAN_NBYTES * thread,
+                          &s_model->plan[nlevels - thread]);
+}
+
+/* The number of an escape on the grid, or its raw value. */
+template <typename T>
+static __device__ __forceinline__ uint64_t
+spline_escape_bits(const struct cuda_chunk &chunk,
+                   const struct value_grid<T> &grid, uint64_t raster)
+{
+    const T value = ((const T *)chunk.src)[raster];
+    const struct grid_point<T> point = find_on_grid(grid, value);
+
+    return chunk.number_nbytes > 0 ? zigzag((int64_t)point.nsteps)
+                                   : bits_of(point.fits ? point.value : value);
+}
+
+#endif
