@@ -37,7 +37,7 @@ struct bench_stages
 bench_stages_begin(const struct bench_chunks *chunks, bool decode)
 {
     struct cuda_request request = {
-        &chunks->chunk, decode ? NULL : &chunks->params, 1, false,
+        &chunks->chunk, NULL, decode ? NULL : &chunks->params, 1, false,
         chunks->params.pipeline == TERP_PIPELINE_RATIO};
     struct bench_stages stages;
 

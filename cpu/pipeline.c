@@ -333,8 +333,8 @@ write_tiles(struct job *job)
                : st;
 }
 
-/* Those of one stream. A step does nothing where it does not apply to a constant
- * chunk. */
+/* Those of one stream. A step does nothing where it does not apply to a
+ * constant chunk. */
 static job_step *const stream_steps[] = {
     make_mask,      choose_predictor, quantize,    write_head,
     write_specials, write_escapes,    write_tiles, NULL};
@@ -375,8 +375,8 @@ encode_both(struct job *job, uint64_t cap_nbytes)
         terp_cpu_memory_make(pool, own_nbytes + TERP_FRAME_MAX_NBYTES);
     if (other == NULL)
         return TERP_ERR_MEMORY;
-    enum terp_status tried = encode_in(job, &job->domain, other,
-                                       own_nbytes + TERP_FRAME_MAX_NBYTES);
+    enum terp_status tried =
+        encode_in(job, &job->domain, other, own_nbytes + TERP_FRAME_MAX_NBYTES);
     if (tried == TERP_OK && *job->dst_nbytes < own_nbytes) {
         memcpy(job->dst, other, *job->dst_nbytes);
         st = TERP_OK;

@@ -14,6 +14,7 @@ set(TERP_CUDA_SOURCES
   entropy/tiles_decode.cu
   entropy/tiles_encode.cu
   entropy/tokens_encode.cu
+  predict/domain.cu
   predict/lorenzo_quantize.cu
   predict/lorenzo_reconstruct.cu
   predict/scan.cu

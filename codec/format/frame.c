@@ -93,13 +93,13 @@ terp_frame_write(const struct terp_frame *frame, uint8_t *dst)
                   (frame->has_specials ? TERP_FRAME_SPECIALS : 0) |
                   (has_domain(frame) ? TERP_FRAME_DOMAIN : 0));
     uint8_t *at = write_dims(chunk, dst + TERP_FRAME_DIMS_AT);
-    if (has_bound(frame->coding)) {
-        store_le(at, double_bits(frame->bound), 8);
-        at += 8;
-    }
     if (has_domain(frame)) {
         *at = layout_byte(&frame->domain);
         at = write_dims(&frame->domain, at + 1);
+    }
+    if (has_bound(frame->coding)) {
+        store_le(at, double_bits(frame->bound), 8);
+        at += 8;
     }
     return (int)(at - dst);
 }
@@ -195,18 +195,19 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
 
     if (!read_layout(src[5], &reader, chunk))
         return TERP_ERR_TRUNCATED;
-    if (has_bound(frame.coding))
-        frame.bound = double_of_bits(read_le(&reader, 8));
-    if (reader.underflow)
-        return TERP_ERR_TRUNCATED;
-    if (terp_chunk_nbytes(chunk) == 0 ||
-        (has_bound(frame.coding) && !is_bound(frame.bound)))
+    if (terp_chunk_nbytes(chunk) == 0)
         return TERP_ERR_CORRUPT;
     frame.domain = *chunk;
     enum terp_status st =
         flags & TERP_FRAME_DOMAIN ? read_domain(&reader, &frame) : TERP_OK;
     if (st != TERP_OK)
         return st;
+    if (has_bound(frame.coding))
+        frame.bound = double_of_bits(read_le(&reader, 8));
+    if (reader.underflow)
+        return TERP_ERR_TRUNCATED;
+    if (has_bound(frame.coding) && !is_bound(frame.bound))
+        return TERP_ERR_CORRUPT;
     *frame_ret = frame;
     *frame_nbytes_ret = (int)(reader.at - src);
     return TERP_OK;

@@ -68,8 +68,7 @@ price_along(struct survey *survey, uint64_t stride, uint64_t extent,
 
     make_axis(survey, stride, extent, &axis);
     for (int j = 0; UINT64_C(1) << j < extent; j++) {
-        struct terp_price_sum sum =
-            sum_errors(survey, &axis, UINT64_C(1) << j);
+        struct terp_price_sum sum = sum_errors(survey, &axis, UINT64_C(1) << j);
         before = along[j] = terp_price_of(&sum, before);
     }
 }

@@ -1,5 +1,5 @@
-/* In which shape a chunk is predicted: its domain. Where neighbours along a slow
- * dimension do not predict, the chunk is a stack of bricks; a chunk of one
+/* In which shape a chunk is predicted: its domain. Where neighbours along a
+ * slow dimension do not predict, the chunk is a stack of bricks; a chunk of one
  * dimension may be rows, planes or boxes, one after another. An encoder finds
  * that by the errors of interpolation at sampled values, over the distances
  * (lags) at which splines of a shape would interpolate. A decoder reads the
@@ -80,9 +80,9 @@ terp_price_add(const struct terp_lag_errors *errors, uint64_t at,
         return;
     const bool is_inner = at + distance < extent;
     const bool is_far_inner = at >= 3 * distance && at + 3 * distance < extent;
-    const unsigned linear =
-        is_inner && errors->linear != TERP_LAG_ERROR_UNKNOWN ? errors->linear
-                                                             : errors->copy;
+    const unsigned linear = is_inner && errors->linear != TERP_LAG_ERROR_UNKNOWN
+                                ? errors->linear
+                                : errors->copy;
     if (linear == TERP_LAG_ERROR_UNKNOWN)
         return;
     sum->n++;

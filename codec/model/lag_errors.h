@@ -34,15 +34,14 @@ lag_errors_of(const T *values, uint64_t nvalues, const TERP_WORD *fills,
     const double v = value_or_nan(values, fills, true, at);
     const double b = value_or_nan(values, fills, has_b, at - lag);
     const double c = value_or_nan(values, fills, has_c, at + lag);
-    const double a =
-        value_or_nan(values, fills, at / 3 >= lag, at - 3 * lag);
+    const double a = value_or_nan(values, fills, at / 3 >= lag, at - 3 * lag);
     const double d = value_or_nan(
         values, fills, has_c && lag < (nvalues - at + 2) / 3, at + 3 * lag);
     struct terp_lag_errors errors;
 
     errors.linear = lag_error_of(fabs(v - (b + c) * 0.5), inverse_step);
-    errors.cubic = lag_error_of(
-        fabs(v - (9 * (b + c) - (a + d)) * 0.0625), inverse_step);
+    errors.cubic =
+        lag_error_of(fabs(v - (9 * (b + c) - (a + d)) * 0.0625), inverse_step);
     errors.copy = lag_error_of(fabs(v - b), inverse_step);
     return errors;
 }

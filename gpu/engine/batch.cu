@@ -2,6 +2,8 @@
  * shrinks and is released. */
 #include "gpu/engine/batch.cuh"
 
+#include "codec/model/domain.h"
+
 #include <string.h>
 
 #include "gpu/engine/sequence.cuh"
@@ -65,6 +67,12 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->stride = at;
 }
 
+static const struct terp_chunk *
+domain_of(const struct cuda_request *request)
+{
+    return request->domain != NULL ? request->domain : request->chunk;
+}
+
 /* All of a batch but its pointers. */
 static struct cuda_batch
 describe(const struct cuda_request *request, const struct terp_layout *layout)
@@ -78,11 +86,14 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
     batch.chunk = *request->chunk;
     batch.value_nbytes = request->chunk->type == TERP_FLOAT32 ? 4 : 8;
     frame.chunk = *request->chunk;
+    frame.domain = *domain_of(request);
     frame.coding = TERP_CODING_RAW;
     batch.raw_nbytes =
         (uint64_t)terp_frame_nbytes(&frame) + terp_chunk_nbytes(request->chunk);
     frame.coding = TERP_CODING_HUFFMAN;
     batch.frame_nbytes = (uint64_t)terp_frame_write(&frame, batch.frame);
+    batch.dims_end = batch.raw_nbytes - terp_chunk_nbytes(request->chunk);
+    batch.has_domain = request->domain != NULL;
     batch.decode = request->params == NULL;
     if (batch.decode && request->ratio)
         batch.coding = TERP_CODING_RATIO;
@@ -90,6 +101,10 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
         batch.params = *request->params;
         batch.coding = terp_coding_of(request->params->pipeline);
         batch.max_code = terp_coding_max_code(batch.coding);
+        batch.finds_domains =
+            request->domain == NULL &&
+            terp_domain_is_open(request->chunk, layout->nvalues,
+                                request->params);
     }
     batch.nvalues = layout->nvalues;
     batch.ntiles = div_up(batch.nvalues, TERP_TILE_NSYMBOLS);
@@ -133,7 +148,7 @@ batch_nbytes(const struct cuda_request *request)
 {
     struct terp_layout layout;
 
-    terp_layout_make(request->chunk, &layout);
+    terp_layout_make(domain_of(request), &layout);
     struct cuda_batch batch = describe(request, &layout);
     return place(request, &batch).end;
 }
@@ -276,7 +291,7 @@ cuda_slot_prepare(const struct terp_cuda_device *device, struct cuda_slot *slot,
 {
     struct terp_layout layout;
 
-    terp_layout_make(request->chunk, &layout);
+    terp_layout_make(domain_of(request), &layout);
     struct cuda_batch batch = describe(request, &layout);
     struct places p = place(request, &batch);
     struct host_places h = place_on_host(request->nchunks);

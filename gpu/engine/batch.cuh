@@ -8,6 +8,9 @@
  * memory. */
 struct cuda_request {
     const struct terp_chunk *chunk;
+    /* What they are coded in. NULL: the chunk; an encoder also looks for other
+     * ones. */
+    const struct terp_chunk *domain;
     const struct terp_params *params; /* NULL: decode */
     uint64_t nchunks;
     bool host;  /* the caller's memory */

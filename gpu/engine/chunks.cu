@@ -3,7 +3,7 @@
 
 #define NTHREADS 256
 static_assert(
-    NTHREADS >= TERP_MAX_FRAME_NBYTES && NTHREADS >= CUDA_SHORT_NBYTES,
+    NTHREADS >= CUDA_FRAME_NBYTES && NTHREADS >= CUDA_SHORT_NBYTES,
     "A block has a thread for each byte of a frame and a short stream.");
 
 /* In all threads of a chunk's first block. */
@@ -31,16 +31,18 @@ take_frame(const struct cuda_batch &batch, const uint8_t *frame,
               flags = frame[TERP_FRAME_PREDICTION_AT] & ~0xF;
     const bool is_raw = coding == TERP_CODING_RAW;
     const bool has_bound = coding >= TERP_CODING_HUFFMAN;
-    const uint64_t dims_end = batch.frame_nbytes - sizeof chunk->bound;
+    const uint64_t bound_at = batch.frame_nbytes - sizeof chunk->bound;
 
     chunk->coding = (enum terp_coding)coding;
     chunk->prediction = (enum terp_prediction)prediction;
-    chunk->has_specials = flags != 0;
-    chunk->bound = double_of_bits(load_le(frame + dims_end, 8));
+    chunk->has_specials = (flags & TERP_FRAME_SPECIALS) != 0;
+    chunk->bound = double_of_bits(load_le(frame + bound_at, 8));
     return coding <= last_coding && prediction < TERP_NPREDICTIONS &&
-           (flags & ~TERP_FRAME_SPECIALS) == 0 &&
+           (flags & ~TERP_FRAME_SPECIALS) ==
+               (has_bound && batch.has_domain ? TERP_FRAME_DOMAIN : 0) &&
            has_bound == (prediction != TERP_PREDICTION_NONE) &&
-           chunk->src_nbytes >= (has_bound ? batch.frame_nbytes : dims_end) &&
+           chunk->src_nbytes >=
+               (has_bound ? batch.frame_nbytes : batch.dims_end) &&
            (!has_bound || is_bound(chunk->bound)) &&
            (!is_raw || (flags == 0 && chunk->src_nbytes == batch.raw_nbytes));
 }
@@ -49,15 +51,21 @@ take_frame(const struct cuda_batch &batch, const uint8_t *frame,
 static __device__ void
 read_frame(const struct cuda_batch &batch, struct cuda_chunk *chunk)
 {
-    __shared__ uint8_t s_frame[TERP_MAX_FRAME_NBYTES];
+    __shared__ uint8_t s_frame[CUDA_FRAME_NBYTES];
     const uint8_t *src = (const uint8_t *)chunk->src;
     const unsigned i = threadIdx.x;
     bool same = true;
 
-    if (i < TERP_MAX_FRAME_NBYTES) {
+    if (i < CUDA_FRAME_NBYTES) {
         s_frame[i] = i < chunk->src_nbytes ? src[i] : 0;
+    }
+    __syncthreads();
+    if (i < CUDA_FRAME_NBYTES) {
+        const bool has_bound =
+            s_frame[TERP_FRAME_CODING_AT] >= TERP_CODING_HUFFMAN;
         bool varies = (i >= TERP_FRAME_CODING_AT && i < TERP_FRAME_DIMS_AT) ||
-                      i >= batch.frame_nbytes - sizeof chunk->bound;
+                      i >= (has_bound ? batch.frame_nbytes - sizeof chunk->bound
+                                      : batch.dims_end);
         same = varies || s_frame[i] == batch.frame[i];
     }
     same = __syncthreads_and(same) != 0;
@@ -106,6 +114,14 @@ __launch_bounds__(NTHREADS)
         h_chunk->status = status;
         h_chunk->coding = chunk.coding;
         h_chunk->stream_nbytes = chunk.stream_nbytes;
+        h_chunk->domain_verdict = chunk.domain_verdict;
+        h_chunk->domain_nslow = chunk.domain_nslow;
+        h_chunk->is_periodic = chunk.is_periodic;
+        h_chunk->model.step = chunk.model.step;
+        h_chunk->min = chunk.min;
+        h_chunk->max = chunk.max;
+        for (int k = 0; k < TERP_NFILLS; k++)
+            h_chunk->fills[k] = chunk.fills[k];
     }
     if (status != TERP_ERR_DEVICE && nbytes <= CUDA_SHORT_NBYTES &&
         threadIdx.x < nbytes)

@@ -1,7 +1,10 @@
 /* The CUDA engine's calls and its table of functions. Chunks go through in
  * batches; while the kernels of one batch run, a call from host memory uploads
  * the next and downloads the last. doc/design/06-cuda-engine.md. */
+#include <new>
+
 #include "codec/engine.h"
+#include "codec/model/lag_errors.h"
 #include "gpu/engine/array.cuh"
 #include "gpu/engine/batch.cuh"
 #include "gpu/engine/chunks.cuh"
@@ -17,16 +20,28 @@
 /* Slots of one call from host memory: upload, kernels, download. */
 #define NSTEPS 3
 
+/* What an encoder's kernels say of a chunk's domain. */
+struct found_domain {
+    enum terp_domain_verdict verdict;
+    struct terp_chunk domain;
+    /* A flat chunk may have rows: what the search for them needs. */
+    bool is_periodic;
+    double min, max, step;
+    uint64_t fills[TERP_NFILLS];
+};
+
 /* What is to be done. */
 struct call {
     const struct terp_chunk *chunk;
+    const struct terp_chunk *domain;  /* NULL: the chunk */
     const struct terp_params *params; /* NULL: decode */
     uint64_t nchunks;
     const void *const *src;
     const uint64_t *src_nbytes; /* decode */
     void *const *dst;
-    uint64_t *dst_nbytes;     /* encode */
-    enum terp_status *status; /* decode */
+    uint64_t *dst_nbytes;       /* encode */
+    struct found_domain *found; /* encode; NULL: not to be looked for */
+    enum terp_status *status;   /* decode */
     bool host;
     uint64_t batch_nchunks; /* at most; later, what there was memory for */
 };
@@ -56,6 +71,22 @@ seal_short(const struct call *call, struct cuda_slot *slot, uint64_t i,
                            cudaMemcpyHostToDevice, slot->stream);
 }
 
+static struct found_domain
+domain_of(const struct call *call, const struct cuda_chunk *chunk)
+{
+    struct found_domain found = {
+        (enum terp_domain_verdict)chunk->domain_verdict,
+        terp_domain_split(call->chunk, chunk->domain_nslow),
+        chunk->is_periodic,
+        chunk->min,
+        chunk->max,
+        chunk->model.step,
+        {}};
+
+    memcpy(found.fills, chunk->fills, sizeof found.fills);
+    return found;
+}
+
 /* Copies the streams to where they belong, and seals the short ones. */
 static cudaError_t
 finish_encode(const struct call *call, const struct in_flight *batch)
@@ -69,6 +100,8 @@ finish_encode(const struct call *call, const struct in_flight *batch)
         uint64_t at = batch->first + i;
         bool is_done = chunk->status == TERP_OK;
         call->dst_nbytes[at] = is_done ? chunk->stream_nbytes : 0;
+        if (call->found != NULL)
+            call->found[at] = domain_of(call, chunk);
         if (call->host && is_done)
             error = cudaMemcpyAsync(
                 call->dst[at], slot->d_dst + i * slot->dst_stride,
@@ -90,25 +123,26 @@ finish_encode(const struct call *call, const struct in_flight *batch)
 
 /* ---- decoding ---- */
 
-/* The coding that a stream's frame names; -1 where it is too short, or lies in
- * device memory, which nobody has seen. */
+/* A byte of a stream's frame; -1 where it is too short, or lies in device
+ * memory, which nobody has seen. */
 static int
-peek_coding(const struct call *call, uint64_t at)
+peek_frame(const struct call *call, uint64_t at, uint64_t byte)
 {
     const uint8_t *src = (const uint8_t *)call->src[at];
 
-    return call->host && call->src_nbytes[at] > TERP_FRAME_CODING_AT
-               ? src[TERP_FRAME_CODING_AT]
-               : -1;
+    return call->host && call->src_nbytes[at] > byte ? src[byte] : -1;
 }
 
 /* A stream that is longer than a stored chunk is none of ours; a stored one in
- * host memory need not be uploaded. */
+ * host memory, and one of another domain, need not be uploaded. */
 static bool
-is_for_cpu(const struct call *call, uint64_t at)
+is_not_for_batch(const struct call *call, uint64_t at)
 {
+    const int flags = peek_frame(call, at, TERP_FRAME_PREDICTION_AT);
+
     return call->src_nbytes[at] > terp_encode_bound(call->chunk) ||
-           peek_coding(call, at) == TERP_CODING_RAW;
+           peek_frame(call, at, TERP_FRAME_CODING_AT) == TERP_CODING_RAW ||
+           (flags >= 0 && call->domain == NULL && flags & TERP_FRAME_DOMAIN);
 }
 
 /* Whether a batch's streams may be ratio ones, for which kernels are launched
@@ -120,7 +154,8 @@ may_have_ratio(const struct call *call, const struct in_flight *batch)
     bool found = !call->host && batch->slot->saw_ratio;
 
     for (uint64_t i = 0; !found && i < batch->n; i++)
-        found = peek_coding(call, batch->first + i) == TERP_CODING_RATIO;
+        found = peek_frame(call, batch->first + i, TERP_FRAME_CODING_AT) ==
+                TERP_CODING_RATIO;
     return found;
 }
 
@@ -223,7 +258,7 @@ upload(const struct call *call, const struct in_flight *batch)
             call->host ? slot->d_dst + i * slot->dst_stride : call->dst[at];
         if (slot->batch.decode) {
             chunk->src_nbytes = nbytes = call->src_nbytes[at];
-            if (is_for_cpu(call, at))
+            if (is_not_for_batch(call, at))
                 chunk->status = chunk->checksum_status = TERP_ERR_DEVICE;
         }
         if (call->host && chunk->status == TERP_OK)
@@ -238,8 +273,9 @@ start(struct terp_cuda_device *device, const struct call *call,
       struct in_flight *batch)
 {
     struct cuda_request request = {
-        call->chunk, call->params, batch->n, call->host,
-        call->params == NULL && may_have_ratio(call, batch)};
+        call->chunk,  call->domain,
+        call->params, batch->n,
+        call->host,   call->params == NULL && may_have_ratio(call, batch)};
 
     cudaError_t error = cuda_slot_prepare(device, batch->slot, &request);
     if (error == cudaSuccess)
@@ -291,9 +327,9 @@ static cudaError_t
 reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
         struct call *call)
 {
-    struct cuda_request request = {call->chunk, call->params,
-                                   call->batch_nchunks, call->host,
-                                   call->params == NULL};
+    struct cuda_request request = {call->chunk,  call->domain,
+                                   call->params, call->batch_nchunks,
+                                   call->host,   call->params == NULL};
     cudaError_t error = cuda_slot_reserve(device, slot, &request);
 
     call->batch_nchunks = request.nchunks;
@@ -381,6 +417,304 @@ do_call(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     });
 }
 
+/* ---- domains ---- */
+
+/* Values that are tried in two domains at once, at most, but for one chunk. */
+#define TRIAL_NBYTES (UINT64_C(256) << 20)
+
+/* Some chunks of a call, as a call. */
+struct part {
+    struct call call;
+    uint64_t n;
+    uint64_t *at; /* which */
+    const void **src;
+    uint64_t *src_nbytes;
+    void **dst;
+    uint64_t *dst_nbytes;
+    enum terp_status *status;
+};
+
+static void
+free_part(struct part *part)
+{
+    delete[] part->at;
+    delete[] part->src;
+    delete[] part->src_nbytes;
+    delete[] part->dst;
+    delete[] part->dst_nbytes;
+    delete[] part->status;
+}
+
+/* With room for all chunks of `call`. */
+static bool
+make_part(const struct call *call, const struct terp_chunk *domain,
+          struct part *part)
+{
+    const size_t n = (size_t)call->nchunks;
+
+    *part = {};
+    part->call = *call;
+    part->call.domain = domain;
+    part->call.found = NULL;
+    part->at = new (std::nothrow) uint64_t[n];
+    part->call.src = part->src = new (std::nothrow) const void *[n];
+    part->call.src_nbytes = part->src_nbytes = new (std::nothrow) uint64_t[n];
+    part->call.dst = part->dst = new (std::nothrow) void *[n];
+    part->call.dst_nbytes = part->dst_nbytes = new (std::nothrow) uint64_t[n];
+    part->call.status = part->status = new (std::nothrow) enum terp_status[n];
+    return part->at != NULL && part->src != NULL && part->src_nbytes != NULL &&
+           part->dst != NULL && part->dst_nbytes != NULL &&
+           part->status != NULL;
+}
+
+static void
+add_to_part(const struct call *call, uint64_t i, struct part *part)
+{
+    part->at[part->n] = i;
+    part->src[part->n] = call->src[i];
+    part->src_nbytes[part->n] = call->params == NULL ? call->src_nbytes[i] : 0;
+    part->dst[part->n] = call->dst[i];
+    part->call.nchunks = ++part->n;
+}
+
+static enum terp_status
+copy(struct terp_cuda_device *device, const struct terp_cuda_call *where,
+     uint64_t n, void *const *dst, const void *const *src,
+     const uint64_t *nbytes)
+{
+    if (where->memory == TERP_MEMORY_DEVICE)
+        return cuda_array_copy(device, where, n, dst, src, nbytes);
+    for (uint64_t i = 0; i < n; i++)
+        memcpy(dst[i], src[i], nbytes[i]);
+    return TERP_OK;
+}
+
+/* Codes the chunks of a part where the smaller stream of two is to be kept. */
+static enum terp_status
+encode_trial(struct terp_cuda_device *device,
+             const struct terp_cuda_call *where, const struct call *call,
+             struct part *part)
+{
+    const uint64_t stride = (terp_encode_bound(call->chunk) + 15) / 16 * 16;
+    void *memory = NULL;
+    enum terp_status st = TERP_OK;
+
+    if (call->host)
+        memory = malloc(part->n * stride);
+    else
+        cuda_array_allocate(device, part->n * stride, &memory);
+    for (uint64_t i = 0; i < part->n; i++)
+        part->dst[i] = (uint8_t *)memory + i * stride;
+    if (memory != NULL)
+        st = do_call(device, where, &part->call);
+    for (uint64_t i = 0; st == TERP_OK && i < part->n; i++) {
+        uint64_t at = part->at[i], own_nbytes = call->dst_nbytes[at];
+        /* Without memory, or what the CPU is to do in one domain, it does in
+         * both. */
+        if (memory == NULL || part->dst_nbytes[i] == 0) {
+            call->dst_nbytes[at] = 0;
+        } else if (own_nbytes != 0 && part->dst_nbytes[i] < own_nbytes) {
+            const void *from = part->dst[i];
+            st = copy(device, where, 1, &call->dst[at], &from,
+                      &part->dst_nbytes[i]);
+            call->dst_nbytes[at] = part->dst_nbytes[i];
+        }
+    }
+    if (call->host)
+        free(memory);
+    else if (memory != NULL)
+        cuda_array_release(device, memory);
+    return st;
+}
+
+/* All chunks from the first on of which the same was found, as many as one
+ * trial holds. */
+static enum terp_status
+code_part(struct terp_cuda_device *device, const struct terp_cuda_call *where,
+          const struct call *call, struct found_domain *found, uint64_t first)
+{
+    const struct found_domain like = found[first];
+    const uint64_t most =
+        like.verdict == TERP_DOMAIN_TAKE
+            ? UINT64_MAX
+            : TRIAL_NBYTES / terp_chunk_nbytes(call->chunk) + 1;
+    struct part part;
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    if (make_part(call, &like.domain, &part)) {
+        for (uint64_t i = first; i < call->nchunks && part.n < most; i++)
+            if (found[i].verdict == like.verdict &&
+                terp_shapes_are_equal(&found[i].domain, &like.domain)) {
+                add_to_part(call, i, &part);
+                found[i].verdict = TERP_DOMAIN_IS_CHUNK;
+            }
+        st = like.verdict == TERP_DOMAIN_TRY
+                 ? encode_trial(device, where, call, &part)
+                 : do_call(device, where, &part.call);
+        for (uint64_t i = 0; st == TERP_OK && i < part.n; i++)
+            if (call->params == NULL)
+                call->status[part.at[i]] = part.status[i];
+            else if (like.verdict == TERP_DOMAIN_TAKE)
+                call->dst_nbytes[part.at[i]] = part.dst_nbytes[i];
+    }
+    free_part(&part);
+    return st;
+}
+
+/* Codes anew the chunks for which another domain than their own shape was
+ * found. */
+static enum terp_status
+code_domains(struct terp_cuda_device *device,
+             const struct terp_cuda_call *where, const struct call *call,
+             struct found_domain *found)
+{
+    enum terp_status st = TERP_OK;
+
+    for (uint64_t i = 0; st == TERP_OK && i < call->nchunks; i++)
+        if (found[i].verdict != TERP_DOMAIN_IS_CHUNK)
+            st = code_part(device, where, call, found, i);
+    return st;
+}
+
+/* A flat chunk, on the host. */
+struct flat_chunk {
+    const void *values;
+    uint64_t nvalues;
+    const struct found_domain *found;
+};
+
+template <typename T>
+static void
+flat_errors(void *arg, uint64_t lag, struct terp_lag_errors *errors_ret)
+{
+    const struct flat_chunk *flat = (const struct flat_chunk *)arg;
+    typename value_traits<T>::WORD fills[TERP_NFILLS];
+
+    for (int i = 0; i < TERP_NFILLS; i++)
+        fills[i] = (typename value_traits<T>::WORD)flat->found->fills[i];
+    for (uint64_t i = 0; i < TERP_DOMAIN_NSAMPLES; i++)
+        errors_ret[i] =
+            lag_errors_of((const T *)flat->values, flat->nvalues, fills,
+                          terp_domain_sample_at(flat->nvalues, i), lag,
+                          1 / flat->found->step);
+}
+
+template <typename T>
+static void
+swap_values(T *values, uint64_t n)
+{
+    uint8_t *bytes = (uint8_t *)values;
+
+    for (uint64_t i = 0; i < n; i++, bytes += sizeof(T))
+        for (size_t k = 0; k < sizeof(T) / 2; k++) {
+            const uint8_t byte = bytes[k];
+            bytes[k] = bytes[sizeof(T) - 1 - k];
+            bytes[sizeof(T) - 1 - k] = byte;
+        }
+}
+
+/* Searches for rows of a flat chunk, as the CPU engine does. */
+static enum terp_status
+find_rows(struct terp_cuda_device *device, const struct terp_cuda_call *where,
+          const struct call *call, uint64_t i)
+{
+    const bool wide = call->chunk->type == TERP_FLOAT64;
+    struct found_domain *found = &call->found[i];
+    uint64_t nbytes = terp_chunk_nbytes(call->chunk);
+    struct flat_chunk flat = {call->src[i], nbytes / (wide ? 8 : 4), found};
+    void *values = NULL;
+    enum terp_status st = TERP_OK;
+
+    if (!call->host || call->chunk->big_endian) {
+        values = malloc(nbytes);
+        if (values == NULL)
+            return TERP_ERR_MEMORY;
+        st = copy(device, where, 1, &values, &flat.values, &nbytes);
+        flat.values = values;
+    }
+    if (call->chunk->big_endian && wide)
+        swap_values((double *)values, flat.nvalues);
+    else if (call->chunk->big_endian)
+        swap_values((float *)values, flat.nvalues);
+    if (st == TERP_OK)
+        st = terp_domain_find(
+            call->chunk,
+            terp_price_of_anchor(found->min, found->max, found->step),
+            wide ? flat_errors<double> : flat_errors<float>, &flat,
+            &found->domain, &found->verdict);
+    free(values);
+    return st;
+}
+
+/* The domains of chunks that the device has encoded in their own shape. */
+static enum terp_status
+encode_domains(struct terp_cuda_device *device,
+               const struct terp_cuda_call *where, const struct call *call)
+{
+    enum terp_status st = TERP_OK;
+
+    for (uint64_t i = 0; st == TERP_OK && i < call->nchunks; i++)
+        if (call->dst_nbytes[i] == 0)
+            call->found[i].verdict = TERP_DOMAIN_IS_CHUNK;
+        else if (call->found[i].is_periodic)
+            st = find_rows(device, where, call, i);
+    return st == TERP_OK ? code_domains(device, where, call, call->found) : st;
+}
+
+/* The domain that a frame tells, of a stream that is otherwise like the
+ * call's. */
+static struct found_domain
+domain_of_frame(const struct call *call, const uint8_t *bytes, uint64_t nbytes)
+{
+    const struct terp_chunk *chunk = call->chunk;
+    struct found_domain found = {};
+    struct terp_frame frame;
+    int frame_nbytes;
+
+    if (terp_frame_read(bytes, nbytes, &frame, &frame_nbytes) == TERP_OK &&
+        frame.chunk.type == chunk->type &&
+        frame.chunk.big_endian == chunk->big_endian &&
+        terp_shapes_are_equal(&frame.chunk, chunk) &&
+        !terp_shapes_are_equal(&frame.domain, chunk)) {
+        found.verdict = TERP_DOMAIN_TAKE;
+        found.domain = frame.domain;
+    }
+    return found;
+}
+
+/* Decodes what was left because it has another domain. */
+static enum terp_status
+decode_domains(struct terp_cuda_device *device,
+               const struct terp_cuda_call *where, const struct call *call)
+{
+    const size_t n = (size_t)call->nchunks;
+    struct found_domain *found = new (std::nothrow) struct found_domain[n]();
+    uint8_t *frames = new (std::nothrow) uint8_t[n * TERP_FRAME_MAX_NBYTES];
+    struct part left;
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    if (make_part(call, NULL, &left) && found != NULL && frames != NULL) {
+        for (uint64_t i = 0; i < call->nchunks; i++) {
+            if (call->status[i] != TERP_ERR_DEVICE || call->src_nbytes[i] == 0)
+                continue;
+            add_to_part(call, i, &left);
+            left.dst[left.n - 1] = frames + i * TERP_FRAME_MAX_NBYTES;
+            left.src_nbytes[left.n - 1] =
+                min_u64(call->src_nbytes[i], TERP_FRAME_MAX_NBYTES);
+        }
+        st = copy(device, where, left.n, left.dst, left.src, left.src_nbytes);
+        for (uint64_t i = 0; st == TERP_OK && i < left.n; i++)
+            found[left.at[i]] = domain_of_frame(
+                call, (const uint8_t *)left.dst[i], left.src_nbytes[i]);
+        if (st == TERP_OK)
+            st = code_domains(device, where, call, found);
+    }
+    free_part(&left);
+    delete[] frames;
+    delete[] found;
+    return st;
+}
+
 /* ---- the table of functions ---- */
 
 static enum terp_status
@@ -401,7 +735,14 @@ encode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     call.src = src;
     call.dst = dst;
     call.dst_nbytes = dst_nbytes_ret;
-    return do_call(device, where, &call);
+    call.found = new (std::nothrow) struct found_domain[(size_t)nchunks]();
+    if (call.found == NULL)
+        return TERP_ERR_MEMORY;
+    enum terp_status st = do_call(device, where, &call);
+    if (st == TERP_OK)
+        st = encode_domains(device, where, &call);
+    delete[] call.found;
+    return st;
 }
 
 static enum terp_status
@@ -422,7 +763,11 @@ decode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     call.src_nbytes = src_nbytes;
     call.dst = dst;
     call.status = status_ret;
-    return do_call(device, where, &call);
+    enum terp_status st = do_call(device, where, &call);
+    for (uint64_t i = 0; st == TERP_OK && i < nchunks; i++)
+        if (status_ret[i] == TERP_ERR_DEVICE)
+            return decode_domains(device, where, &call);
+    return st;
 }
 
 static void

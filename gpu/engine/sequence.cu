@@ -34,6 +34,7 @@ struct step {
 
 static const struct step encode_steps[] = {{cuda_swap_src, 0},
                                            {cuda_scan, 0},
+                                           {cuda_find_domains, SIDE},
                                            {cuda_tune, 0},
                                            {cuda_lorenzo_quantize, SIDE},
                                            {cuda_spline_quantize, 0},

@@ -88,6 +88,12 @@ struct cuda_chunk {
     /* tiles */
     unsigned long long ntiles_best[TERP_NENTRIES]; /* that would select it */
     unsigned long long width_nbits[8];             /* by width of palette */
+
+    /* encode, where the domain was looked for: what the host is told of it
+     * (enum terp_domain_verdict); a flat chunk may have rows: the host looks */
+    unsigned domain_verdict;
+    int domain_nslow;
+    bool is_periodic;
 };
 
 /* What the host fills in. */
@@ -161,6 +167,10 @@ struct cuda_regions {
     uint64_t stride;   /* of chunks */
 };
 
+#define CUDA_FRAME_NBYTES 96
+static_assert(CUDA_FRAME_NBYTES >= TERP_FRAME_MAX_NBYTES,
+              "A batch has room for any frame.");
+
 struct cuda_batch {
     int nchunks;
     bool decode;
@@ -171,8 +181,13 @@ struct cuda_batch {
     enum terp_coding coding;
     int max_code; /* encode */
     int value_nbytes;
-    uint64_t frame_nbytes;                /* of a coded stream's frame */
-    uint8_t frame[TERP_MAX_FRAME_NBYTES]; /* of one, but for the bound */
+    /* encode: domains are to be looked for. Where there is one already, the
+     * layout is that of the domain, and `frame` tells it. */
+    bool finds_domains;
+    bool has_domain;
+    uint64_t dims_end; /* where the frame of a raw or constant stream ends */
+    uint64_t frame_nbytes; /* of a coded stream's frame, the bound being last */
+    uint8_t frame[CUDA_FRAME_NBYTES]; /* of one, but for the bound */
     uint64_t raw_nbytes; /* of a raw stream: coded ones are shorter */
     uint64_t nvalues, ntiles, npartitions, nranges;
     const struct terp_layout *h_layout, *d_layout;
@@ -237,6 +252,11 @@ cuda_swap_src(const struct cuda_batch *batch, cudaStream_t stream);
  * coding (constant: also constant_bits), step_slack_log2, step, reference. */
 cudaError_t
 cuda_scan(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* domain_verdict, domain_nslow, is_periodic: for the host. No other stage reads
+ * them. */
+cudaError_t
+cuda_find_domains(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* prediction, the model's plan and lorenzo_dims. */
 cudaError_t

@@ -8,22 +8,32 @@
 #include "gpu/entropy/codebooks.cuh"
 #include "gpu/predict/predictor.cuh"
 
+static __device__ __forceinline__ bool
+frame_has_bound(const struct cuda_chunk &chunk)
+{
+    return chunk.coding != TERP_CODING_RAW &&
+           chunk.coding != TERP_CODING_CONSTANT;
+}
+
 /* Byte `i` of a coded stream's frame, but for the checksum. */
 static __device__ __forceinline__ uint8_t
 frame_byte(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
            unsigned i)
 {
-    const unsigned dims_end =
+    const unsigned bound_at =
         (unsigned)batch.frame_nbytes - (unsigned)sizeof chunk.bound;
 
     if (i == TERP_FRAME_CODING_AT)
         return (uint8_t)chunk.coding;
     if (i == TERP_FRAME_PREDICTION_AT)
         return (uint8_t)((int)chunk.prediction |
-                         (chunk.has_specials ? TERP_FRAME_SPECIALS : 0));
-    return i < dims_end
+                         (chunk.has_specials ? TERP_FRAME_SPECIALS : 0) |
+                         (batch.has_domain && frame_has_bound(chunk)
+                              ? TERP_FRAME_DOMAIN
+                              : 0));
+    return i < bound_at
                ? batch.frame[i]
-               : (uint8_t)(double_bits(chunk.bound) >> (8 * (i - dims_end)));
+               : (uint8_t)(double_bits(chunk.bound) >> (8 * (i - bound_at)));
 }
 
 /* One thread writes the frame of any stream. Returns where it ends. */
@@ -31,10 +41,8 @@ static __device__ uint64_t
 write_frame(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             uint8_t *dst)
 {
-    const bool has_bound =
-        chunk.coding != TERP_CODING_RAW && chunk.coding != TERP_CODING_CONSTANT;
     const uint64_t end =
-        batch.frame_nbytes - (has_bound ? 0 : sizeof chunk.bound);
+        frame_has_bound(chunk) ? batch.frame_nbytes : batch.dims_end;
 
 #pragma unroll 1
     for (unsigned i = 0; i < end; i++)

@@ -35,8 +35,7 @@ static __device__ inline uint64_t
 specials_begin(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
     if (chunk.coding == TERP_CODING_CONSTANT) /* its frame has no bound */
-        return batch.frame_nbytes - sizeof chunk.bound +
-               (uint64_t)batch.value_nbytes;
+        return batch.dims_end + (uint64_t)batch.value_nbytes;
     return batch.frame_nbytes + terp_model_nbytes(chunk.prediction,
                                                   batch.value_nbytes,
                                                   batch.d_layout->nlevels);

@@ -213,7 +213,7 @@ __launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)
     const struct cuda_chunk *host = (const struct cuda_chunk *)s.host;
     struct cuda_chunk *chunk = &batch.d_chunks[blockIdx.y];
     /* The body of a stream without a bound begins here. */
-    const uint64_t body_at = batch.frame_nbytes - sizeof(double);
+    const uint64_t body_at = batch.dims_end;
     struct staged_reader reader = {};
     struct stream_facts facts = {};
 

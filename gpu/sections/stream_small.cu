@@ -12,7 +12,7 @@
 #define SMALL_NTILES (CUDA_SMALL_CHUNK_NPARTITIONS * TERP_PARTITION_NTILES)
 static_assert(SMALL_NTILES / 8 <= TERP_BITMAP_STORED_NBYTES,
               "The bit map of a small chunk's tiles is stored.");
-static_assert(SMALL_NTHREADS >= TERP_MAX_FRAME_NBYTES,
+static_assert(SMALL_NTHREADS >= CUDA_FRAME_NBYTES,
               "Each byte of the frame has a thread.");
 
 /* Threads and warps that a partition has. */
@@ -24,7 +24,7 @@ static_assert(SMALL_NTHREADS >= TERP_MAX_FRAME_NBYTES,
 #define STREAM_NBYTES (64 << 10)
 #define INDEX_AT 512
 #define INDEX_MAX_NBYTES (STREAM_NBYTES - INDEX_AT)
-static_assert(TERP_MAX_FRAME_NBYTES + 1 + 8 + 2 * TERP_MAX_LEVELS <= INDEX_AT,
+static_assert(CUDA_FRAME_NBYTES + 1 + 8 + 2 * TERP_MAX_LEVELS <= INDEX_AT,
               "Frame and model end before the index.");
 #define ENTRY_NBITS 7
 static_assert(TERP_NENTRIES <= 1 << ENTRY_NBITS,
@@ -193,7 +193,7 @@ static __device__ void
 write_plain(const struct cuda_batch &batch, struct cuda_chunk &chunk, bool raw)
 {
     uint8_t *dst = (uint8_t *)chunk.dst;
-    const uint64_t at = batch.frame_nbytes - sizeof chunk.bound;
+    const uint64_t at = batch.dims_end;
 
     __syncthreads(); /* all threads have read the state, which changes */
     if (threadIdx.x == 0) {

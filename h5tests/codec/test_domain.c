@@ -164,8 +164,7 @@ special_values_do_not_hide_a_stack(void **state)
     for (uint64_t i = 0; i < 30 * map; i++)
         if (i % map / 90 < 20 + i % 90 / 9)
             values[i] = i % 2 == 0 ? NAN : INFINITY;
-    struct terp_info info =
-        code(&params_1e_3, &chunk, (const uint8_t *)values);
+    struct terp_info info = code(&params_1e_3, &chunk, (const uint8_t *)values);
     assert_true(terp_shapes_are_equal(&info.domain, &stack));
     assert_true(info.nspecials > 0);
     free(values);

@@ -169,8 +169,8 @@ wrong_fields_are_refused(void **state)
     /* no prediction, an unknown one, unknown flags */
     assert_int_equal(status_with_byte(7, 0), TERP_ERR_CORRUPT);
     assert_int_equal(status_with_byte(7, 3), TERP_ERR_CORRUPT);
-    /* The flag of a domain, behind which there is none. */
-    assert_int_equal(status_with_byte(7, 1 | 0x20), TERP_ERR_TRUNCATED);
+    /* The flag of a domain: the bound is taken for it. */
+    assert_int_equal(status_with_byte(7, 1 | 0x20), TERP_ERR_CORRUPT);
     for (int flag = 0x40; flag < 0x100; flag <<= 1)
         assert_int_equal(status_with_byte(7, (uint8_t)(1 | flag)),
                          TERP_ERR_CORRUPT);
@@ -195,13 +195,18 @@ status_in_domain(struct terp_chunk domain, int at, uint8_t byte,
 }
 
 static void
-domain_follows_the_bound(void **state)
+domain_follows_the_dims(void **state)
 {
     static const uint8_t expected[] = {
         0x80 | 0x04 | 2, /* a stack, rank - 1 = 2, dims of two bytes */
-        64, 0, 0x2C, 1, 7, 0};
-    const struct terp_chunk domain = {TERP_FLOAT32, false, true, 3,
-                                      {64, 300, 7}};
+        64,
+        0,
+        0x2C,
+        1,
+        7,
+        0};
+    const struct terp_chunk domain = {
+        TERP_FLOAT32, false, true, 3, {64, 300, 7}};
     struct terp_frame frame = huffman_frame, got;
     uint8_t bytes[TERP_FRAME_MAX_NBYTES] = {0};
 
@@ -209,9 +214,11 @@ domain_follows_the_bound(void **state)
     frame.domain = domain;
     assert_int_equal(terp_frame_write(&frame, bytes), 30 + sizeof expected);
     assert_int_equal(bytes[7], 1 | 0x20);
-    assert_memory_equal(bytes + 30, expected, sizeof expected);
+    assert_memory_equal(bytes + 22, expected, sizeof expected);
+    assert_int_equal(bytes[22 + sizeof expected + 7], 0x3F); /* the bound */
     assert_int_equal(status_in_domain(domain, 0, 0, &got), TERP_OK);
-    assert_true(got.domain.stack && terp_shapes_are_equal(&got.domain, &domain));
+    assert_true(got.domain.stack &&
+                terp_shapes_are_equal(&got.domain, &domain));
     assert_true(terp_shapes_are_equal(&got.chunk, &huffman_frame.chunk));
     /* The chunk's own shape needs no words. */
     frame.domain = frame.chunk;
@@ -222,27 +229,25 @@ domain_follows_the_bound(void **state)
 static void
 domains_that_are_none_are_refused(void **state)
 {
-    const struct terp_chunk domain = {TERP_FLOAT32, false, true, 3,
-                                      {64, 300, 7}},
-                            larger = {TERP_FLOAT32, false, false, 2,
-                                      {64 * 300, 8}},
-                            flat = {TERP_FLOAT32, false, true, 1,
-                                    {64 * 300 * 7}};
+    const struct terp_chunk
+        domain = {TERP_FLOAT32, false, true, 3, {64, 300, 7}},
+        larger = {TERP_FLOAT32, false, false, 2, {64 * 300, 8}},
+        flat = {TERP_FLOAT32, false, true, 1, {64 * 300 * 7}};
     struct terp_frame got;
 
     (void)state;
     assert_int_equal(status_in_domain(larger, 0, 0, &got), TERP_ERR_CORRUPT);
     assert_int_equal(status_in_domain(flat, 0, 0, &got), TERP_ERR_CORRUPT);
     /* the chunk's own; a type, a byte order; dims of four bytes */
-    assert_int_equal(status_in_domain(domain, 30, 0x06, &got),
+    assert_int_equal(status_in_domain(domain, 22, 0x06, &got),
                      TERP_ERR_CORRUPT);
     for (int bit = 0x10; bit <= 0x40; bit <<= 1)
         assert_int_equal(
-            status_in_domain(domain, 30, (uint8_t)(0x86 | bit), &got),
+            status_in_domain(domain, 22, (uint8_t)(0x86 | bit), &got),
             TERP_ERR_CORRUPT);
-    assert_int_equal(status_in_domain(domain, 30, 0x8A, &got),
+    assert_int_equal(status_in_domain(domain, 22, 0x8A, &got),
                      TERP_ERR_TRUNCATED);
-    assert_int_equal(status_in_domain(domain, 31, 0, &got), TERP_ERR_CORRUPT);
+    assert_int_equal(status_in_domain(domain, 23, 0, &got), TERP_ERR_CORRUPT);
     /* constant streams have none */
     assert_int_equal(status_in_domain(domain, 6, TERP_CODING_CONSTANT, &got),
                      TERP_ERR_CORRUPT);
@@ -409,7 +414,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frame_with_bound_has_the_documented_bytes),
         cmocka_unit_test(flags_have_the_documented_bits),
-        cmocka_unit_test(domain_follows_the_bound),
+        cmocka_unit_test(domain_follows_the_dims),
         cmocka_unit_test(domains_that_are_none_are_refused),
         cmocka_unit_test(dims_take_the_least_width_that_fits),
         cmocka_unit_test(written_frame_reads_back),

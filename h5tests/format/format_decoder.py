@@ -104,8 +104,6 @@ class Frame:
         dims = [reader.uint(width) for _ in range(rank)]
         self.take_domain(dims, layout)
         nvalues = self.nvalues
-        if self.coding not in (RAW, CONSTANT):
-            self.bound = float(reader.array("<f8", 1)[0])
         if prediction & 0x20:
             check(self.coding not in (RAW, CONSTANT), "domain")
             other = reader.uint()
@@ -116,6 +114,8 @@ class Frame:
             check((dims, other & 0x80) != own, "domain")
             self.take_domain(dims, other)
             check(self.nvalues == nvalues, "domain")
+        if self.coding not in (RAW, CONSTANT):
+            self.bound = float(reader.array("<f8", 1)[0])
 
     def take_domain(self, dims, layout):
         check(not layout & 0x80 or len(dims) > 1, "rank of a stack")

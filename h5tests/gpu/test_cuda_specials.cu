@@ -72,6 +72,7 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
     batch->coding = TERP_CODING_HUFFMAN;
     batch->max_code = TERP_MAX_CODE;
     batch->frame_nbytes = (uint64_t)terp_frame_write(&frame, batch->frame);
+    batch->dims_end = batch->frame_nbytes - sizeof(double);
     batch->nvalues = b->nvalues;
     batch->ntiles = div_up(b->nvalues, TERP_TILE_NSYMBOLS);
     batch->npartitions = div_up(batch->ntiles, TERP_PARTITION_NTILES);

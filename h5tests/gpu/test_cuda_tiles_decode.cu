@@ -64,6 +64,7 @@ device_make(const struct terp_chunk *chunk, bool ratio, struct device *device)
     batch->coding = ratio ? TERP_CODING_RATIO : TERP_CODING_RAW;
     batch->value_nbytes = chunk->type == TERP_FLOAT64 ? 8 : 4;
     batch->frame_nbytes = (uint64_t)terp_frame_nbytes(&frame);
+    batch->dims_end = batch->frame_nbytes - sizeof(double);
     batch->nvalues = device->layout.nvalues;
     batch->ntiles = div_up(batch->nvalues, TERP_TILE_NSYMBOLS);
     batch->npartitions = div_up(batch->ntiles, TERP_PARTITION_NTILES);

@@ -76,6 +76,7 @@ make_bench(struct bench *b, enum terp_type type, enum terp_coding coding,
                         nvalues * (uint64_t)batch->value_nbytes;
     frame.coding = TERP_CODING_HUFFMAN;
     batch->frame_nbytes = (uint64_t)terp_frame_write(&frame, batch->frame);
+    batch->dims_end = batch->frame_nbytes - sizeof(double);
     terp_layout_make(&batch->chunk, &layout);
     batch->h_layout = batch->d_layout = &layout;
     batch->nvalues = nvalues;
