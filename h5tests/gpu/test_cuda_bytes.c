@@ -248,6 +248,73 @@ chunks_may_lie_anywhere_that_is_allowed(void **state)
         }
 }
 
+/* Chunk i holds what looks best in another shape: one that is its own, stacks
+ * of one and of two dims that count bricks; and again. */
+static struct batch *
+make_batch_of_domains(const struct terp_params *params,
+                      const struct terp_chunk *chunk, uint64_t nchunks)
+{
+    static const struct terp_chunk made[] = {
+        {TERP_FLOAT32, false, false, 3, {24, 30, 36}},
+        {TERP_FLOAT32, false, true, 3, {24, 30, 36}},
+        {TERP_FLOAT32, false, true, 3, {12, 60, 36}},
+        {TERP_FLOAT32, false, true, 2, {720, 36}},
+    };
+    struct batch *batch = make_batch(params, chunk, nchunks, 0);
+
+    for (uint64_t i = 0; i < nchunks; i++) {
+        struct terp_chunk shape = made[i % COUNT(made)];
+        shape.type = chunk->type;
+        shape.big_endian = chunk->big_endian;
+        assert_true(terp_chunk_nbytes(&shape) == batch->chunk_nbytes);
+        terp_field_make(i % 3 == 2 ? TERP_FIELD_ROUGH : TERP_FIELD_SMOOTH,
+                        &shape, batch->values[i]);
+        free(batch->streams[i].bytes);
+        batch->streams[i] =
+            terp_case_encode(params, chunk, batch->values[i], 1);
+    }
+    return batch;
+}
+
+static uint64_t
+count_domains(const struct batch *batch)
+{
+    uint64_t n = 0;
+
+    for (uint64_t i = 0; i < batch->nchunks; i++) {
+        struct terp_info info = {.size = sizeof info};
+        assert_int_equal(terp_inspect(batch->streams[i].bytes,
+                                      batch->streams[i].nbytes, &info),
+                         TERP_OK);
+        n += !terp_shapes_are_equal(&info.chunk, &info.domain);
+    }
+    return n;
+}
+
+static void
+chunks_of_a_batch_may_have_other_domains(void **state)
+{
+    static const struct terp_chunk shapes[] = {
+        {TERP_FLOAT32, false, false, 3, {24, 30, 36}},
+        {TERP_FLOAT64, true, false, 3, {24, 30, 36}},
+        {TERP_FLOAT32, true, false, 1, {24 * 30 * 36}},
+        {TERP_FLOAT64, false, false, 1, {24 * 30 * 36}},
+    };
+
+    (void)state;
+    for (size_t c = 0; c < COUNT(shapes); c++)
+        for (int mode = 0; mode < 2; mode++) {
+            struct terp_params params = params_of(mode);
+            struct batch *batch = make_batch_of_domains(&params, &shapes[c], 6);
+            assert_true(count_domains(batch) >= 3);
+            check_encode(batch, &params, &places[(c + (size_t)mode) % 4]);
+            check_decode(batch, &places[(c + (size_t)mode) % 4]);
+            check_encode(batch, &params, &places[(c + (size_t)mode + 2) % 4]);
+            check_decode(batch, &places[(c + (size_t)mode + 2) % 4]);
+            free_batch(batch);
+        }
+}
+
 /* Sequences that come again may be replayed: with other contents, numbers of
  * chunks and places in memory. */
 static void
@@ -425,6 +492,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batch_of_mixed_contents_equals_single_chunks),
         cmocka_unit_test(chunks_may_lie_anywhere_that_is_allowed),
+        cmocka_unit_test(chunks_of_a_batch_may_have_other_domains),
         cmocka_unit_test(call_that_comes_again_does_its_own_work),
         cmocka_unit_test(batch_of_hundreds_equals_single_chunks),
         cmocka_unit_test(bad_streams_spoil_no_good_ones),
