@@ -13,6 +13,11 @@ const char *const terp_predictor_names[TERP_NPREDICTORS + 1] = {
     [TERP_PREDICTOR_SPLINE] = "spline",
     [TERP_PREDICTOR_LORENZO] = "lorenzo"};
 
+const char *const terp_effort_names[TERP_NEFFORTS + 1] = {
+    [TERP_EFFORT_DEFAULT] = "default",
+    [TERP_EFFORT_FAST] = "fast",
+    [TERP_EFFORT_BEST] = "best"};
+
 const char *
 terp_status_text(enum terp_status status)
 {

@@ -23,6 +23,10 @@ unknown_member(const struct terp_params *params)
         return "terp_params.pipeline is none of the known ones";
     if ((unsigned)params->predictor >= TERP_NPREDICTORS)
         return "terp_params.predictor is none of the known ones";
+    if ((unsigned)params->effort >= TERP_NEFFORTS)
+        return "terp_params.effort is none of the known ones";
+    if ((unsigned)params->effort >= TERP_NEFFORTS)
+        return "terp_params.effort is none of the known ones";
     return NULL;
 }
 

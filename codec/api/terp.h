@@ -66,6 +66,17 @@ enum terp_predictor {
 extern const char *const terp_pipeline_names[TERP_NPIPELINES + 1];
 extern const char *const terp_predictor_names[TERP_NPREDICTORS + 1];
 
+/* How hard an encoder looks for the smallest stream. Any decoder reads all. */
+enum terp_effort {
+    TERP_EFFORT_DEFAULT = 0, /* what estimates tell is best */
+    TERP_EFFORT_FAST = 1,    /* the chunk is its own domain */
+    TERP_EFFORT_BEST = 2,    /* all domains, and the predictors and pipelines
+                                that are left open, are tried; ten times as
+                                slow, on the CPU and on a device */
+    TERP_NEFFORTS
+};
+extern const char *const terp_effort_names[TERP_NEFFORTS + 1]; /* likewise */
+
 /* Who codes. The bytes are the same. */
 enum terp_engine_kind {
     TERP_ENGINE_CPU = 0,
@@ -90,6 +101,7 @@ struct terp_params {
     enum terp_predictor predictor;
     bool has_fill;
     uint64_t fill_bits;
+    enum terp_effort effort;
 };
 
 /* Whether terp_encode takes them: TERP_OK, TERP_ERR_BOUND, or
