@@ -28,7 +28,8 @@ same_params(const struct terp_params *a, const struct terp_params *b)
 {
     return a->bound_mode == b->bound_mode && a->bound == b->bound &&
            a->pipeline == b->pipeline && a->predictor == b->predictor &&
-           a->has_fill == b->has_fill && a->fill_bits == b->fill_bits;
+           a->effort == b->effort && a->has_fill == b->has_fill &&
+           a->fill_bits == b->fill_bits;
 }
 
 static void

@@ -77,11 +77,13 @@ static enum terp_status
 parse_mode(uint32_t mode, struct terp_params *params, const char **reason_ret)
 {
     uint32_t known = TERP_CD_MODE_MASK | 0xFu << TERP_CD_PIPELINE_SHIFT |
-                     0xFu << TERP_CD_PREDICTOR_SHIFT | TERP_CD_EXACT |
+                     0xFu << TERP_CD_PREDICTOR_SHIFT |
+                     0xFu << TERP_CD_EFFORT_SHIFT | TERP_CD_EXACT |
                      TERP_CD_PERSISTED;
     uint32_t bound_mode = mode & TERP_CD_MODE_MASK;
     uint32_t pipeline = mode >> TERP_CD_PIPELINE_SHIFT & 0xF;
     uint32_t predictor = mode >> TERP_CD_PREDICTOR_SHIFT & 0xF;
+    uint32_t effort = mode >> TERP_CD_EFFORT_SHIFT & 0xF;
 
     if (mode & ~known)
         return refuse(reason_ret,
@@ -96,9 +98,13 @@ parse_mode(uint32_t mode, struct terp_params *params, const char **reason_ret)
     if (predictor >= TERP_NPREDICTORS)
         return refuse(reason_ret, "cd_values[0] (mode) names an unknown "
                                   "predictor");
+    if (effort >= TERP_NEFFORTS)
+        return refuse(reason_ret, "cd_values[0] (mode) names an unknown "
+                                  "effort");
     params->bound_mode = (enum terp_bound_mode)bound_mode;
     params->pipeline = (enum terp_pipeline)pipeline;
     params->predictor = (enum terp_predictor)predictor;
+    params->effort = (enum terp_effort)effort;
     return TERP_OK;
 }
 
@@ -214,7 +220,8 @@ terp_cd_persist(const struct terp_cd *cd, unsigned *words_ret)
     words_ret[WORD_MODE] =
         TERP_CD_PERSISTED | (unsigned)params->bound_mode |
         (unsigned)params->pipeline << TERP_CD_PIPELINE_SHIFT |
-        (unsigned)params->predictor << TERP_CD_PREDICTOR_SHIFT;
+        (unsigned)params->predictor << TERP_CD_PREDICTOR_SHIFT |
+        (unsigned)params->effort << TERP_CD_EFFORT_SHIFT;
     split(double_bits(params->bound), words_ret + WORD_BOUND_LOW);
     words_ret[WORD_LAYOUT] = LAYOUT_VERSION | (unsigned)chunk->type << 8 |
                              flags << 16 | (unsigned)rank << 24;

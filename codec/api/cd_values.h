@@ -6,8 +6,8 @@
  * Persisted form, in the file:  {mode | PERSISTED, low, high, layout,
  *                                reason, fill low, fill high, dims ...}
  *
- * mode = bound mode | pipeline << 4 | predictor << 8. The bound is
- * mantissa * 10^-exponent (the exponent is read as a signed 32-bit number),
+ * mode = bound mode | pipeline << 4 | predictor << 8 | effort << 12. The bound
+ * is mantissa * 10^-exponent (the exponent is read as a signed 32-bit number),
  * or the float64 whose words are low and high. n, d1 ... dn: logical dims, a
  * chunk of k * d1 * ... * dn values is a stack of k bricks. */
 #ifndef TERP_CODEC_API_CD_VALUES_H
@@ -18,6 +18,7 @@
 #define TERP_CD_MODE_MASK 0xFu
 #define TERP_CD_PIPELINE_SHIFT 4
 #define TERP_CD_PREDICTOR_SHIFT 8
+#define TERP_CD_EFFORT_SHIFT 12
 #define TERP_CD_EXACT 0x00010000u
 #define TERP_CD_PERSISTED 0x80000000u
 #define TERP_CD_MAX_NWORDS 15

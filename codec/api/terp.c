@@ -25,8 +25,6 @@ unknown_member(const struct terp_params *params)
         return "terp_params.predictor is none of the known ones";
     if ((unsigned)params->effort >= TERP_NEFFORTS)
         return "terp_params.effort is none of the known ones";
-    if ((unsigned)params->effort >= TERP_NEFFORTS)
-        return "terp_params.effort is none of the known ones";
     return NULL;
 }
 

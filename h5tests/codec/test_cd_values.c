@@ -15,6 +15,7 @@ assert_same_cd(const struct terp_cd *a, const struct terp_cd *b)
     assert_true(a->params.bound == b->params.bound);
     assert_int_equal(a->params.pipeline, b->params.pipeline);
     assert_int_equal(a->params.predictor, b->params.predictor);
+    assert_int_equal(a->params.effort, b->params.effort);
     assert_int_equal(a->params.has_fill, b->params.has_fill);
     assert_int_equal(a->params.fill_bits, b->params.fill_bits);
     assert_int_equal(a->nlogical, b->nlogical);
@@ -57,6 +58,7 @@ decimal_bounds_are_the_nearest_doubles(void **state)
         assert_int_equal(cd.params.bound_mode, TERP_BOUND_RELATIVE);
         assert_int_equal(cd.params.pipeline, TERP_PIPELINE_AUTO);
         assert_int_equal(cd.params.predictor, TERP_PREDICTOR_AUTO);
+        assert_int_equal(cd.params.effort, TERP_EFFORT_DEFAULT);
         assert_int_equal(cd.nlogical, 0);
         assert_false(cd.persisted);
         assert_false(cd.params.has_fill);
@@ -100,8 +102,8 @@ exact_form_gives_the_bound_bit_for_bit(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(bounds); i++) {
         uint64_t bits = double_bits(bounds[i]);
-        unsigned words[] = {1 | 3 << 4 | 2 << 8 | TERP_CD_EXACT, (unsigned)bits,
-                            (unsigned)(bits >> 32)};
+        unsigned words[] = {1 | 3 << 4 | 2 << 8 | 1 << 12 | TERP_CD_EXACT,
+                            (unsigned)bits, (unsigned)(bits >> 32)};
         struct terp_cd cd;
         const char *reason;
         assert_int_equal(terp_cd_parse(3, words, &cd, &reason), TERP_OK);
@@ -109,6 +111,7 @@ exact_form_gives_the_bound_bit_for_bit(void **state)
         assert_int_equal(cd.params.bound_mode, TERP_BOUND_ABSOLUTE);
         assert_int_equal(cd.params.pipeline, TERP_PIPELINE_SPEED);
         assert_int_equal(cd.params.predictor, TERP_PREDICTOR_LORENZO);
+        assert_int_equal(cd.params.effort, TERP_EFFORT_FAST);
     }
 }
 
@@ -146,7 +149,9 @@ wrong_words_are_refused_by_name(void **state)
         {3, {3, 1, 3}, "cd_values[0]"},
         {3, {2 | 5 << 4, 1, 3}, "pipeline"},
         {3, {2 | 3 << 8, 1, 3}, "predictor"},
-        {3, {2 | 1 << 12, 1, 3}, "cd_values[0]"},
+        {3, {2 | 3 << 12, 1, 3}, "effort"},
+        {3, {2 | 15 << 12, 1, 3}, "effort"},
+        {3, {2 | 1 << 17, 1, 3}, "cd_values[0]"},
         {3, {2 | 1 << 30, 1, 3}, "cd_values[0]"},
         {8, {2, 1, 3, 4, 1, 1, 1, 1}, "cd_values[3]"},
         {5, {2, 1, 3, 2, 8}, "cd_values[3]"},
@@ -166,6 +171,29 @@ wrong_words_are_refused_by_name(void **state)
         /* Callers that do not want the reason pass NULL. */
         assert_int_equal(terp_cd_parse(cases[i].n, cases[i].words, &cd, NULL),
                          TERP_ERR_PARAMS);
+    }
+}
+
+/* The words of doc/cd_values.md. */
+static void
+effort_is_a_part_of_the_mode(void **state)
+{
+    static const struct {
+        unsigned mode;
+        enum terp_effort effort;
+    } cases[] = {{2, TERP_EFFORT_DEFAULT},
+                 {2 + 4096, TERP_EFFORT_FAST},
+                 {2 + 8192, TERP_EFFORT_BEST}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        unsigned words[TERP_CD_MAX_NWORDS] = {cases[i].mode, 1, 3};
+        struct terp_cd cd;
+        assert_int_equal(terp_cd_parse(3, words, &cd, NULL), TERP_OK);
+        assert_int_equal(cd.params.effort, cases[i].effort);
+        assert_int_equal(cd.params.bound_mode, TERP_BOUND_RELATIVE);
+        terp_cd_persist(&cd, words);
+        assert_int_equal(words[0], TERP_CD_PERSISTED | cases[i].mode);
     }
 }
 
@@ -263,7 +291,8 @@ persisted_form_reads_back_the_same(void **state)
             .params = {0, i % 5 ? TERP_BOUND_ABSOLUTE : TERP_BOUND_RELATIVE,
                        0.1, (enum terp_pipeline)(i % 5),
                        (enum terp_predictor)(i % 3), has_fill,
-                       has_fill ? UINT64_C(0xC08F4000DEADBEEF) : 0},
+                       has_fill ? UINT64_C(0xC08F4000DEADBEEF) : 0,
+                       (enum terp_effort)(i / 3 % 3)},
             .persisted = true,
             .chunk = {i % 2 ? TERP_FLOAT64 : TERP_FLOAT32,
                       big_endian,
@@ -380,6 +409,7 @@ main(void)
         cmocka_unit_test(exact_form_gives_the_bound_bit_for_bit),
         cmocka_unit_test(wrong_bounds_are_refused_as_bounds),
         cmocka_unit_test(wrong_words_are_refused_by_name),
+        cmocka_unit_test(effort_is_a_part_of_the_mode),
         cmocka_unit_test(logical_dims_are_read),
         cmocka_unit_test(dims_become_a_chunk_or_a_stack),
         cmocka_unit_test(too_large_dims_pass_through),
