@@ -28,6 +28,10 @@ _Static_assert(H5Z_TERP_ABSOLUTE == TERP_BOUND_ABSOLUTE &&
                    H5Z_TERP_PREDICTOR_SPLINE == TERP_PREDICTOR_SPLINE &&
                    H5Z_TERP_PREDICTOR_LORENZO == TERP_PREDICTOR_LORENZO &&
                    H5Z_TERP_NPREDICTORS == TERP_NPREDICTORS &&
+                   H5Z_TERP_EFFORT_DEFAULT == TERP_EFFORT_DEFAULT &&
+                   H5Z_TERP_EFFORT_FAST == TERP_EFFORT_FAST &&
+                   H5Z_TERP_EFFORT_BEST == TERP_EFFORT_BEST &&
+                   H5Z_TERP_NEFFORTS == TERP_NEFFORTS &&
                    H5Z_TERP_MAX_NLOGICAL == TERP_MAX_RANK - 1,
                "the installed header says what the codec means");
 

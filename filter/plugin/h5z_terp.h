@@ -34,6 +34,13 @@
 #define H5Z_TERP_PREDICTOR_LORENZO 2u
 #define H5Z_TERP_NPREDICTORS 3u
 
+/* How hard to look for the smallest file: the default, faster, or ten times as
+ * slow. Reading does not depend on it. */
+#define H5Z_TERP_EFFORT_DEFAULT 0u
+#define H5Z_TERP_EFFORT_FAST 1u
+#define H5Z_TERP_EFFORT_BEST 2u
+#define H5Z_TERP_NEFFORTS 3u
+
 #define H5Z_TERP_MAX_NLOGICAL 3
 #define H5Z_TERP_MAX_NWORDS (4 + H5Z_TERP_MAX_NLOGICAL)
 
@@ -54,6 +61,7 @@ struct H5Z_terp_config {
     unsigned flags;
     unsigned nlogical;
     unsigned logical[H5Z_TERP_MAX_NLOGICAL];
+    unsigned effort;
 };
 
 /* Writes the cd_values of `config` for H5Pset_filter, nc_def_var_filter and
@@ -71,11 +79,12 @@ H5Z_terp_cd_values(const struct H5Z_terp_config *config,
         config->bound_mode > H5Z_TERP_RELATIVE ||
         config->pipeline >= H5Z_TERP_NPIPELINES ||
         config->predictor >= H5Z_TERP_NPREDICTORS ||
+        config->effort >= H5Z_TERP_NEFFORTS ||
         config->nlogical > H5Z_TERP_MAX_NLOGICAL)
         return 0;
     memcpy(&bits, &config->bound, sizeof bits);
     cd_values[0] = config->bound_mode | config->pipeline << 4 |
-                   config->predictor << 8 | exact;
+                   config->predictor << 8 | config->effort << 12 | exact;
     cd_values[1] = (unsigned)(bits & 0xFFFFFFFFu);
     cd_values[2] = (unsigned)(bits >> 32);
     cd_values[3] = config->nlogical;
@@ -110,8 +119,8 @@ H5Pset_terp(hid_t dcpl, const struct H5Z_terp_config *config)
 static inline herr_t
 H5Pset_terp_abs(hid_t dcpl, double bound)
 {
-    const struct H5Z_terp_config config = {H5Z_TERP_ABSOLUTE,  bound, 0,  0,
-                                           H5Z_FLAG_MANDATORY, 0,     {0}};
+    const struct H5Z_terp_config config = {H5Z_TERP_ABSOLUTE,  bound, 0,   0,
+                                           H5Z_FLAG_MANDATORY, 0,     {0}, 0};
     return H5Pset_terp(dcpl, &config);
 }
 
@@ -120,8 +129,8 @@ H5Pset_terp_abs(hid_t dcpl, double bound)
 static inline herr_t
 H5Pset_terp_rel(hid_t dcpl, double bound)
 {
-    const struct H5Z_terp_config config = {H5Z_TERP_RELATIVE,  bound, 0,  0,
-                                           H5Z_FLAG_MANDATORY, 0,     {0}};
+    const struct H5Z_terp_config config = {H5Z_TERP_RELATIVE,  bound, 0,   0,
+                                           H5Z_FLAG_MANDATORY, 0,     {0}, 0};
     return H5Pset_terp(dcpl, &config);
 }
 

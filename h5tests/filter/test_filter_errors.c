@@ -98,6 +98,7 @@ wrong_words_are_named_and_create_nothing(void **state)
         {3, {3, 1, 3}, "cd_values[0] (mode) names no bound mode"},
         {3, {2 | 15 << 4, 1, 3}, "cd_values[0] (mode) names an unknown pipe"},
         {3, {2 | 15 << 8, 1, 3}, "cd_values[0] (mode) names an unknown pred"},
+        {3, {2 | 15 << 12, 1, 3}, "cd_values[0] (mode) names an unknown eff"},
         {3, {2 | 1 << 20, 1, 3}, "cd_values[0] (mode) has bits"},
         {3, {2, 0, 3}, "cd_values[1] and cd_values[2] (bound)"},
         {3, {1, 1, 400}, "cd_values[1] and cd_values[2] (bound)"},
@@ -135,6 +136,7 @@ config_out_of_range_is_refused_at_once(void **state)
         {.bound_mode = 3, .bound = 1},
         {.bound_mode = 1, .bound = 1, .pipeline = 16},
         {.bound_mode = 1, .bound = 1, .predictor = 16},
+        {.bound_mode = 1, .bound = 1, .effort = H5Z_TERP_NEFFORTS},
         {.bound_mode = 1, .bound = 1, .nlogical = 4},
     };
     hid_t dcpl = h5_dcpl_new(&shape, 0, 0, NULL);

@@ -321,7 +321,8 @@ flags_and_config_reach_the_file(void **state)
     struct H5Z_terp_config config = {.bound_mode = H5Z_TERP_RELATIVE,
                                      .bound = 0.1,
                                      .pipeline = H5Z_TERP_PIPELINE_SPEED,
-                                     .predictor = H5Z_TERP_PREDICTOR_LORENZO};
+                                     .predictor = H5Z_TERP_PREDICTOR_LORENZO,
+                                     .effort = H5Z_TERP_EFFORT_BEST};
     const unsigned both[] = {H5Z_FLAG_MANDATORY, H5Z_FLAG_OPTIONAL};
 
     (void)state;
@@ -340,6 +341,7 @@ flags_and_config_reach_the_file(void **state)
         assert_true(cd.params.bound == 0.1);
         assert_int_equal(cd.params.pipeline, TERP_PIPELINE_SPEED);
         assert_int_equal(cd.params.predictor, TERP_PREDICTOR_LORENZO);
+        assert_int_equal(cd.params.effort, TERP_EFFORT_BEST);
         H5Dclose(dataset);
         H5Pclose(dcpl);
     }
