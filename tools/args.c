@@ -11,12 +11,17 @@
 #include "tools/common/options.h"
 #include "tools/common/tool.h"
 
+enum {
+    KEY_EFFORT = 256 /* no letter */
+};
+
 static const struct argp_option options[] = {
     {"abs", 'a', "X", 0, "Bound every error by X", 1},
     {"rel", 'r', "X", 0,
      "Bound every error by X times the value range of its chunk", 1},
     {"pipeline", 'p', "NAME", 0, TOOL_HELP_PIPELINES, 2},
     {"predictor", 'd', "NAME", 0, TOOL_HELP_PREDICTORS, 2},
+    {"effort", KEY_EFFORT, "NAME", 0, TOOL_HELP_EFFORTS, 2},
     {"brick", 'b', "AxBxC", 0,
      "Each chunk is a stack of bricks of this shape, slowest dimension first",
      2},
@@ -39,6 +44,8 @@ static const char doc[] =
     "      no error above a thousandth of the value range of its chunk\n"
     "  terp args --abs 0.05 --pipeline huffman\n"
     "      no error above 0.05, and faster on a GPU\n"
+    "  terp args --rel 1e-3 --effort best\n"
+    "      the smallest file, in ten times the time\n"
     "  terp args --rel 1e-4 --brick 64x64x64\n"
     "      1-D chunks of 64^3 values or a multiple, such as AMReX writes\n"
     "\n"
@@ -58,7 +65,7 @@ struct request {
     unsigned bound_mode;
     const char *bound_text;
     double bound;
-    unsigned pipeline, predictor;
+    unsigned pipeline, predictor, effort;
     struct tool_shape brick, chunk;
     unsigned type;
 };
@@ -95,6 +102,10 @@ parse_option(int key, char *arg, struct argp_state *state)
     case 'd':
         request->predictor =
             tool_option_name(state, "predictor", arg, terp_predictor_names);
+        return 0;
+    case KEY_EFFORT:
+        request->effort =
+            tool_option_name(state, "effort", arg, terp_effort_names);
         return 0;
     case 'b':
         tool_option_shape(state, arg, TERP_MAX_RANK - 1, &request->brick);
@@ -175,6 +186,7 @@ reads_back(const struct request *request, const unsigned *words, size_t nwords)
         (unsigned)cd.params.bound_mode != request->bound_mode ||
         (unsigned)cd.params.pipeline != request->pipeline ||
         (unsigned)cd.params.predictor != request->predictor ||
+        (unsigned)cd.params.effort != request->effort ||
         (unsigned)cd.nlogical != request->brick.rank)
         return false;
     for (unsigned i = 0; i < request->brick.rank; i++)
@@ -191,7 +203,8 @@ make_words(const struct request *request, unsigned *words)
 {
     unsigned mode = request->bound_mode |
                     request->pipeline << TERP_CD_PIPELINE_SHIFT |
-                    request->predictor << TERP_CD_PREDICTOR_SHIFT;
+                    request->predictor << TERP_CD_PREDICTOR_SHIFT |
+                    request->effort << TERP_CD_EFFORT_SHIFT;
     uint64_t bits = double_bits(request->bound);
     uint32_t mantissa;
     int32_t exponent;

@@ -171,16 +171,19 @@ class Values(Repack):
                     chunks=chunks,
                     fillvalue=-99 if name == "edge" else None,
                 )
-        for pipeline, word in (("ratio", 64), ("huffman", 16)):
+        for options, word in (
+            (["--pipeline=ratio"], 64),
+            (["--pipeline=huffman"], 16),
+            (["--effort=fast"], 4096),
+            (["--pipeline=speed", "--effort=best"], 48 + 8192),
+        ):
             expected = self.path("expected.h5")
             subprocess.run(
                 [H5REPACK, "-f", f"UD={FILTER},0,3,{1 + word},1,3", path,
                  expected],
                 check=True,
             )
-            out = self.repack(
-                path, "--abs=1e-3", f"--pipeline={pipeline}", "--threads=2"
-            )
+            out = self.repack(path, "--abs=1e-3", *options, "--threads=2")
             with h5py.File(out, "r") as a, h5py.File(expected, "r") as b:
                 self.assertEqual(set(a), set(b))
                 for name in a:
@@ -679,7 +682,8 @@ class Trouble(Repack):
             ("--dataset=x=abs:0",), ("--dataset=x=2",),
             ("--rel=0.1", "--chunk=0x4"), ("--rel=0.1", "--chunk=4x"),
             ("--rel=0.1", "--threads=0"), ("--rel=0.1", "--engine=gpu"),
-            ("--rel=0.1", "--pipeline=best"), ("--rel=0.1", "third.h5"),
+            ("--rel=0.1", "--pipeline=best"),
+            ("--rel=0.1", "--effort=most"), ("--rel=0.1", "third.h5"),
         ):
             with self.subTest(arguments):
                 self.refuse(self.good, *arguments)

@@ -91,6 +91,13 @@ class Args(ToolTest):
         words = self.words("--abs=1", "--pipeline=custom", "--predictor=spline")
         self.assertEqual(words, [1 | 2 << 4 | 1 << 8, 1, 0])
 
+    def test_effort_becomes_bits_of_the_mode(self):
+        for name, part in (("default", 0), ("fast", 4096), ("best", 8192)):
+            words = self.words("--rel=1e-3", f"--effort={name}")
+            self.assertEqual(words, [2 + part, 1, 3])
+            words = self.words("--abs=0x1p-4", f"--effort={name}")
+            self.assertEqual(words[0], 1 + part | EXACT)
+
     def test_brick_becomes_logical_dims(self):
         words = self.words("--rel", "1e-3", "--brick", "64x32x16")
         self.assertEqual(words, [2, 1, 3, 3, 64, 32, 16])
@@ -116,6 +123,7 @@ class Args(ToolTest):
             ("--abs", "1", "--chunk", "4", "--type", "int32"),
             ("--abs", "1", "--pipeline", "fast"),
             ("--abs", "1", "--predictor", "huffman"),
+            ("--abs", "1", "--effort", "ratio"),
         ):
             with self.subTest(arguments):
                 self.expect(TROUBLE, "args", *arguments)
@@ -130,6 +138,10 @@ class Args(ToolTest):
             (
                 ("--abs", "1", "--brick", "8x8", "--pipeline", "huffman"),
                 "bound 1, pipeline huffman, predictor auto, bricks 8x8",
+            ),
+            (
+                ("--rel", "1e-3", "--effort", "best"),
+                "pipeline auto, predictor auto, effort best\n",
             ),
         ):
             _, command = words_of(self.expect(OK, "args", *arguments))
@@ -202,14 +214,14 @@ class Info(ToolTest):
         )
 
     def test_all_parameters_are_shown(self):
-        mode = 1 | 3 << 4 | 2 << 8
+        mode = 1 | 3 << 4 | 2 << 8 | 1 << 12
         text = self.info(
             f"new x f64be {CUBE} fill=-7+terp={mode},25,2,2,5,10 -"
         )
         self.assertIn("big-endian float64", text)
         self.assertIn(
             "absolute bound 0.25, pipeline speed, predictor lorenzo, "
-            "bricks 5x10, fill value kept\n",
+            "effort fast, bricks 5x10, fill value kept\n",
             text,
         )
 

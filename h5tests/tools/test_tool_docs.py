@@ -120,6 +120,9 @@ class Completion(unittest.TestCase):
         self.assertEqual(
             complete("args", "--predictor", "="), ["auto", "spline", "lorenzo"]
         )
+        self.assertEqual(
+            complete("repack", "--effort", "="), ["default", "fast", "best"]
+        )
         self.assertEqual(complete("info", "fi"), [])
 
     def test_zsh_completes_commands_and_options(self):

@@ -15,7 +15,7 @@ class Info(ToolTest):
         return {d["path"]: d for d in document["files"][0]["datasets"]}
 
     def test_layout_parameters_and_streams_are_told(self):
-        mode = 1 | 3 << 4 | 2 << 8
+        mode = 1 | 3 << 4 | 2 << 8 | 2 << 12
         x = self.datasets(
             OK, f"new g/x f64be {CUBE} fill=-7+terp={mode},25,2,2,5,10 7=nan"
         )["/g/x"]
@@ -32,6 +32,7 @@ class Info(ToolTest):
                 "bound": 0.25,
                 "pipeline": "speed",
                 "predictor": "lorenzo",
+                "effort": "best",
                 "bricks": [5, 10],
                 "fill_kept": True,
                 "passed_through": None,

@@ -27,15 +27,22 @@ tool_option_name(struct argp_state *state, const char *what, const char *text,
 char *
 tool_option_help(int key, const char *text, void *input)
 {
-    const char *const *names = terp_pipeline_names;
+    static const struct {
+        const char *help;
+        const char *const *names;
+    } lists[] = {{TOOL_HELP_PIPELINES, terp_pipeline_names},
+                 {TOOL_HELP_PREDICTORS, terp_predictor_names},
+                 {TOOL_HELP_EFFORTS, terp_effort_names}};
+    const char *const *names = NULL;
     char *list;
     size_t at = 0;
 
     (void)key;
     (void)input;
-    if (text != NULL && strcmp(text, TOOL_HELP_PREDICTORS) == 0)
-        names = terp_predictor_names;
-    else if (text == NULL || strcmp(text, TOOL_HELP_PIPELINES) != 0)
+    for (size_t i = 0; text != NULL && i < sizeof lists / sizeof *lists; i++)
+        if (strcmp(text, lists[i].help) == 0)
+            names = lists[i].names;
+    if (names == NULL)
         return (char *)text; /* argp leaves it as it is */
     list = calloc(1, MAX_HELP_NBYTES);
     for (int i = 0; list != NULL && names[i] != NULL && at < MAX_HELP_NBYTES;

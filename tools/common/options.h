@@ -23,6 +23,7 @@ tool_option_name(struct argp_state *state, const char *what, const char *text,
  * "auto, huffman, ... or ratio". */
 #define TOOL_HELP_PIPELINES "pipelines"
 #define TOOL_HELP_PREDICTORS "predictors"
+#define TOOL_HELP_EFFORTS "efforts"
 char *
 tool_option_help(int key, const char *text, void *input);
 

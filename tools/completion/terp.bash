@@ -19,6 +19,8 @@ _terp() {
         words="auto huffman custom speed ratio"
     elif [ "$previous" = --predictor ]; then
         words="auto spline lorenzo"
+    elif [ "$previous" = --effort ]; then
+        words="default fast best"
     elif [ "$previous" = --type ]; then
         words="float32 float64"
     elif [ "$previous" = --engine ]; then

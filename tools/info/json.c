@@ -73,6 +73,7 @@ make_params(const struct tool_dataset *dataset)
                        terp_pipeline_names[params->pipeline]);
     tool_json_set_text(object, "predictor",
                        terp_predictor_names[params->predictor]);
+    tool_json_set_text(object, "effort", terp_effort_names[params->effort]);
     tool_json_set_dims(object, "bricks", cd->nlogical,
                        cd->nlogical > 0 ? bricks : NULL);
     tool_json_set(object, "fill_kept", json_boolean(params->has_fill));

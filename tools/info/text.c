@@ -24,6 +24,8 @@ print_params(const struct tool_dataset *dataset)
            params->bound_mode == TERP_BOUND_RELATIVE ? "relative" : "absolute",
            params->bound, terp_pipeline_names[params->pipeline],
            terp_predictor_names[params->predictor]);
+    if (params->effort != TERP_EFFORT_DEFAULT)
+        printf(", effort %s", terp_effort_names[params->effort]);
     if (cd->nlogical > 0)
         printf(", bricks ");
     for (int i = 0; i < cd->nlogical; i++)

@@ -162,6 +162,7 @@ repack_find_bounds(struct repack_job *job)
     }
     for (uint64_t c = 0; c < job->ncomponents; c++) {
         job->params[c].pipeline = job->repack->request.pipeline;
+        job->params[c].effort = job->repack->request.effort;
         resolve_bound(bound, &job->ranges[c], &job->params[c]);
     }
     return ok;

@@ -21,6 +21,7 @@ set_config(const struct repack_job *job, struct H5Z_terp_config *config)
     config->bound_mode = largest->bound_mode;
     config->bound = largest->bound;
     config->pipeline = job->repack->request.pipeline;
+    config->effort = job->repack->request.effort;
     if (job->level != NULL)
         config->nlogical = amrex_level_brick(job->level, config->logical);
 }

@@ -12,6 +12,7 @@
 
 enum {
     KEY_AMREX = 256, /* no letter */
+    KEY_EFFORT,
     MAX_NTHREADS = 1024
 };
 
@@ -34,6 +35,7 @@ static const struct argp_option options[] = {
      "being of each component's range on a level",
      2},
     {"pipeline", 'p', "NAME", 0, TOOL_HELP_PIPELINES, 2},
+    {"effort", KEY_EFFORT, "NAME", 0, TOOL_HELP_EFFORTS, 2},
     {"threads", 't', "N", 0,
      "Threads that compress; as many as CPUs if not given", 3},
     {"engine", 'e', "NAME", 0,
@@ -55,6 +57,8 @@ static const char doc[] =
     "      only what is named\n"
     "  terp repack in.h5 out.h5 --rel 1e-3 --chunk auto --verbose\n"
     "      chunks that compress well, whatever they were\n"
+    "  terp repack in.h5 out.h5 --rel 1e-3 --effort best\n"
+    "      the smallest file, in ten times the time\n"
     "  terp repack plt00100.h5 small.h5 --amrex --rel 1e-3\n"
     "      each component of an AMReX plotfile by its own range\n"
     "\n"
@@ -194,6 +198,10 @@ parse_option(int key, char *arg, struct argp_state *state)
     case 'p':
         request->pipeline =
             tool_option_name(state, "pipeline", arg, terp_pipeline_names);
+        return 0;
+    case KEY_EFFORT:
+        request->effort =
+            tool_option_name(state, "effort", arg, terp_effort_names);
         return 0;
     case 't':
         request->nthreads = read_nthreads(state, arg);

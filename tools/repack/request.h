@@ -31,7 +31,7 @@ struct repack_request {
     int nrules;
     bool chunk_auto;
     struct tool_shape chunk;
-    unsigned pipeline;
+    unsigned pipeline, effort;
     enum terp_engine_kind engine;
     int nthreads;
     bool amrex; /* levels of plotfiles are compressed box by box */
