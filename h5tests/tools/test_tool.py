@@ -225,6 +225,36 @@ class Info(ToolTest):
             text,
         )
 
+    def test_domains_other_than_the_chunk_are_shown(self):
+        for dataset, shown in (
+            ("16x64x64 8x64x64 terp=2,1,3 maps=64@0", "2 of 2 chunks, as 8 x (64x64)"),
+            ("65536 32768 terp=2,1,3 maps=64@0", "2 of 2 chunks, as 8 x (64x64)"),
+            ("40000 40000 terp=2,1,3 maps=200@0", "1 of 1 chunks, as 200x200"),
+            (
+                "65536 16384 terp=2,1,3 maps=64@32768",
+                "2 of 4 chunks, as 4 x (64x64)",
+            ),
+            (
+                "65536 16384 terp=2,1,3 maps=64@0,maps=32@49152",
+                "4 of 4 chunks, 3 of them as 4 x (64x64)",
+            ),
+        ):
+            with self.subTest(dataset):
+                self.assertIn(
+                    f"\n  domains     {shown}\n", self.info("new x f32 " + dataset)
+                )
+
+    def test_domains_that_are_the_chunk_are_not_shown(self):
+        for dataset in (
+            "65536 16384 terp=2,1,3 -",
+            "64x64 64x64 terp=2,1,3 maps=64@0",
+            "65536 32768 terp=2,1,3,2,64,64 maps=64@0",
+            "40000 10000 terp=2,1,3 only=1",
+            "40000 10000 - -",
+        ):
+            with self.subTest(dataset):
+                self.assertNotIn("domains", self.info("new x f32 " + dataset))
+
     def test_integers_say_why_they_pass_through(self):
         text = self.info("new x i32 100 50 terp=2,1,3 -")
         self.assertIn("int32, 100, chunks 50\n", text)

@@ -64,7 +64,11 @@ class Page(ToolTest):
                 for item in value:
                     yield from keys_of(item)
 
-        good = self.make("good.h5", f"new x f32 {CUBE} terp=2,1,5 -")
+        good = self.make(
+            "good.h5",
+            f"new x f32 {CUBE} terp=2,1,5 -",
+            "new maps f32 16x64x64 16x64x64 terp=2,1,3 maps=64@0",
+        )
         bad = self.make("bad.h5", f"new x f32 {CUBE} terp=2,1,3 -", "flip x 99")
         for command, code, files in (
             ("advise", OK, [good]),

@@ -8,8 +8,10 @@
  *
  * TYPE is f32, f64, f64be, i32 or text; DIMS 20x10, scalar or null; CHUNK
  * like DIMS, or -; FILTERS such as terp=2,1,3+fletcher32+gzip+fill=-1, or -;
- * EDITS such as 7=nan,9=-0.0 (value 7, value 9), or only=N (the first N
- * values of a 1-D dataset are all that is written), or -. */
+ * EDITS such as 7=nan,9=-0.0 (value 7, value 9), maps=64@100 (from value 100
+ * on there are maps of 64x64 values that have nothing to do with each other),
+ * or only=N (the first N values of a 1-D dataset are all that is written), or
+ * -. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -96,6 +98,20 @@ add_filter(hid_t dcpl, char *filter)
     }
 }
 
+/* Smooth maps of width x width values, each by its own waves, from a value
+ * on. */
+static void
+make_maps(unsigned long width, unsigned long at)
+{
+    for (unsigned long i = 0; at + i < MAX_NVALUES; i++) {
+        unsigned long map = i / width / width;
+        double x = (double)(i % width), y = (double)(i / width % width);
+        double turn = 2.4 * (double)map; /* the golden angle, nearly */
+        values[at + i] = sin(0.11 * x + turn) * cos(0.07 * y + turn * turn) +
+                         cos((double)(map * map));
+    }
+}
+
 /* Fills `values`; returns how many of them to write, 0 for all. */
 static hsize_t
 make_values(char *edits)
@@ -109,7 +125,10 @@ make_values(char *edits)
         if (strncmp(edit, "only=", 5) == 0)
             return strtoull(edit + 5, NULL, 10);
         char *value = strchr(edit, '=');
-        if (value != NULL)
+        unsigned long width, at;
+        if (sscanf(edit, "maps=%lu@%lu", &width, &at) == 2)
+            make_maps(width, at);
+        else if (value != NULL)
             values[strtoul(edit, NULL, 10)] = strtod(value + 1, NULL);
     }
     return 0;

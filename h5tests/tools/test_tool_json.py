@@ -41,9 +41,31 @@ class Info(ToolTest):
         streams = x["streams"]
         self.assertEqual(streams["chunks"], 8)
         self.assertEqual(sum(streams["kinds"].values()), 8)
+        self.assertEqual(streams["domains"], 0)
+        self.assertIsNone(streams["domain"])
         self.assertEqual(streams["values"], 8000)
         self.assertEqual(streams["specials"], 1)
         self.assertIsNone(streams["damaged_chunk"])
+
+    def test_main_domain_is_told(self):
+        found = self.datasets(
+            OK,
+            "new stacks f32 65536 16384 terp=2,1,3 maps=64@0,maps=32@49152",
+            "new map f64 40000 40000 terp=2,1,3 maps=200@0",
+        )
+        streams = found["/stacks"]["streams"]
+        self.assertEqual(streams["domains"], 4)
+        self.assertEqual(
+            streams["domain"],
+            {"chunks": 3, "shape": [4, 64, 64], "bricks": [64, 64]},
+        )
+        streams = found["/map"]["streams"]
+        self.assertEqual(streams["domains"], 1)
+        self.assertEqual(
+            streams["domain"],
+            {"chunks": 1, "shape": [200, 200], "bricks": None},
+        )
+        self.assertEqual(found["/map"]["parameters"]["effort"], "default")
 
     def test_dictionary_holds_all_tiles_that_are_not_zero(self):
         x = self.datasets(OK, "new x f32 30000 30000 terp=2,1,5 -")["/x"]

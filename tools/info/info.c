@@ -2,6 +2,7 @@
 #include <argp.h>
 #include <string.h>
 
+#include "codec/format/frame.h"
 #include "tools/common/options.h"
 #include "tools/common/tool.h"
 #include "tools/info/info.h"
@@ -57,6 +58,34 @@ add_count(uint64_t *sum, uint64_t count)
 }
 
 static void
+add_domain(struct info_summary *sum, const struct terp_info *info)
+{
+    if (terp_shapes_are_equal(&info->domain, &info->chunk))
+        return;
+    sum->nwith_domain++;
+    for (int i = 0; i < INFO_MAX_NDOMAINS; i++) {
+        struct info_domain *domain = &sum->domains[i];
+        if (domain->nchunks == 0)
+            domain->shape = info->domain;
+        if (terp_shapes_are_equal(&domain->shape, &info->domain)) {
+            domain->nchunks++;
+            return;
+        }
+    }
+}
+
+const struct info_domain *
+info_main_domain(const struct info_summary *summary)
+{
+    const struct info_domain *most = &summary->domains[0];
+
+    for (int i = 1; i < INFO_MAX_NDOMAINS; i++)
+        if (summary->domains[i].nchunks > most->nchunks)
+            most = &summary->domains[i];
+    return most;
+}
+
+static void
 add_stream(struct info_summary *sum, const struct terp_info *info)
 {
     uint64_t nvalues = 1;
@@ -76,6 +105,7 @@ add_stream(struct info_summary *sum, const struct terp_info *info)
     count_name(info->pipeline, info_kind_name, INFO_PLAIN, sum->nof_kind);
     count_name(info->predictor, info_predictor_name, TERP_NPREDICTORS,
                sum->nwith_predictor);
+    add_domain(sum, info);
 }
 
 static void

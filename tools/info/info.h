@@ -23,11 +23,22 @@ info_kind_name(int kind);
 const char *
 info_predictor_name(int predictor);
 
+/* A shape in which the encoder predicted chunks that have another. */
+struct info_domain {
+    struct terp_chunk shape;
+    uint64_t nchunks;
+};
+
+/* Different ones that are counted each; few datasets have more than two. */
+#define INFO_MAX_NDOMAINS 64
+
 /* Sums over the streams of a dataset. */
 struct info_summary {
     uint64_t nchunks; /* in the grid */
     uint64_t nof_kind[INFO_NKINDS];
     uint64_t nwith_predictor[TERP_NPREDICTORS];
+    uint64_t nwith_domain; /* streams of chunks with another domain */
+    struct info_domain domains[INFO_MAX_NDOMAINS];
     uint64_t nvalues, nescapes, nspecials;
     uint64_t ntiles, ntiles_zero, index_nbytes;
     uint64_t ntiles_with_entry[256];
@@ -38,6 +49,10 @@ struct info_summary {
 /* Why terp lets the dataset pass through uncompressed; "" if it does not. */
 const char *
 info_pass_text(const struct tool_dataset *dataset);
+
+/* The domain that most chunks have; `nchunks` is 0 where there is none. */
+const struct info_domain *
+info_main_domain(const struct info_summary *summary);
 
 /* A way to print the results. `begin` returns the state that the other
  * functions get; `end` frees it. Both may be NULL. */

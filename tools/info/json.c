@@ -98,6 +98,26 @@ make_counts(const char *name_of(int), const uint64_t *counts, int ncounts)
     return object;
 }
 
+/* The main one, as `bricks` of parameters where it is a stack. */
+static json_t *
+make_domain(const struct info_summary *sum)
+{
+    const struct info_domain *domain = info_main_domain(sum);
+    const struct terp_chunk *shape = &domain->shape;
+    hsize_t dims[TERP_MAX_RANK];
+
+    if (domain->nchunks == 0)
+        return json_null();
+    json_t *object = json_object();
+    for (int i = 0; i < shape->rank; i++)
+        dims[i] = shape->dims[i];
+    tool_json_set_count(object, "chunks", domain->nchunks);
+    tool_json_set_dims(object, "shape", shape->rank, dims);
+    tool_json_set_dims(object, "bricks", shape->rank - 1,
+                       shape->stack ? dims + 1 : NULL);
+    return object;
+}
+
 static json_t *
 make_dictionary(const struct info_summary *sum)
 {
@@ -141,6 +161,8 @@ make_streams(const struct tool_dataset *dataset, const struct info_summary *sum)
     tool_json_set(object, "predictors",
                   make_counts(info_predictor_name, sum->nwith_predictor,
                               TERP_NPREDICTORS));
+    tool_json_set_count(object, "domains", sum->nwith_domain);
+    tool_json_set(object, "domain", make_domain(sum));
     tool_json_set_count(object, "values", sum->nvalues);
     tool_json_set_count(object, "escapes", sum->nescapes);
     tool_json_set_count(object, "specials", sum->nspecials);

@@ -60,6 +60,27 @@ print_counts(const char *name_of(int), const uint64_t *counts, int ncounts)
     printf("\n");
 }
 
+/* "12 of 40 chunks, 9 of them as 24 x (256x256)", or 100x360. */
+static void
+print_domains(const struct info_summary *sum)
+{
+    const struct info_domain *most = info_main_domain(sum);
+    const struct terp_chunk *shape = &most->shape;
+
+    printf("  domains     %" PRIu64 " of %" PRIu64 " chunks, ",
+           sum->nwith_domain, sum->nchunks);
+    if (most->nchunks < sum->nwith_domain)
+        printf("%" PRIu64 " of them ", most->nchunks);
+    printf("as ");
+    for (int i = 0; i < shape->rank; i++)
+        printf("%s%" PRIu64,
+               i == 0                   ? ""
+               : i == 1 && shape->stack ? " x ("
+                                        : "x",
+               shape->dims[i]);
+    printf("%s\n", shape->stack ? ")" : "");
+}
+
 static void
 print_entries(const struct info_summary *sum)
 {
@@ -98,6 +119,8 @@ print_summary(const struct tool_dataset *dataset,
         print_counts(info_predictor_name, sum->nwith_predictor,
                      TERP_NPREDICTORS);
     }
+    if (sum->nwith_domain > 0)
+        print_domains(sum);
     if (sum->nvalues > 0)
         printf("  values      %.3g %% escapes, %.3g %% special\n",
                percent(sum->nescapes, sum->nvalues),
