@@ -188,6 +188,9 @@ class Values(Repack):
                 self.assertEqual(set(a), set(b))
                 for name in a:
                     self.assertEqual(parameters(a[name]), parameters(b[name]))
+                    self.assertEqual(
+                        parameters(a[name])[0] & 0xFFFF, 1 + word
+                    )
                     nchunks = a[name].id.get_num_chunks()
                     self.assertEqual(nchunks, b[name].id.get_num_chunks())
                     for i in range(nchunks):
