@@ -24,10 +24,21 @@
 struct found_domain {
     enum terp_domain_verdict verdict;
     struct terp_chunk domain;
+    bool is_constant;
     /* A flat chunk may have rows: what the search for them needs. */
     bool is_periodic;
     double min, max, step;
     uint64_t fills[TERP_NFILLS];
+};
+
+/* How a chunk is to be coded again. */
+struct order {
+    enum {
+        NOT_AGAIN,
+        INSTEAD,
+        IF_SMALLER
+    } how;
+    struct terp_trial trial;
 };
 
 /* What is to be done. */
@@ -77,6 +88,7 @@ domain_of(const struct call *call, const struct cuda_chunk *chunk)
     struct found_domain found = {
         (enum terp_domain_verdict)chunk->domain_verdict,
         terp_domain_split(call->chunk, chunk->domain_nslow),
+        chunk->coding == TERP_CODING_CONSTANT,
         chunk->is_periodic,
         chunk->min,
         chunk->max,
@@ -417,14 +429,15 @@ do_call(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     });
 }
 
-/* ---- domains ---- */
+/* ---- coding again, in another domain or another way ---- */
 
-/* Values that are tried in two domains at once, at most, but for one chunk. */
+/* Values that are tried at once, at most, but for one chunk. */
 #define TRIAL_NBYTES (UINT64_C(256) << 20)
 
 /* Some chunks of a call, as a call. */
 struct part {
     struct call call;
+    struct terp_params params;
     uint64_t n;
     uint64_t *at; /* which */
     const void **src;
@@ -445,17 +458,24 @@ free_part(struct part *part)
     delete[] part->status;
 }
 
-/* With room for all chunks of `call`. */
+/* With room for all chunks of `call`, to be coded as `trial` says. */
 static bool
-make_part(const struct call *call, const struct terp_chunk *domain,
+make_part(const struct call *call, const struct terp_trial *trial,
           struct part *part)
 {
     const size_t n = (size_t)call->nchunks;
 
     *part = {};
     part->call = *call;
-    part->call.domain = domain;
     part->call.found = NULL;
+    if (!terp_shapes_are_equal(&trial->domain, call->chunk))
+        part->call.domain = &trial->domain;
+    if (call->params != NULL) {
+        part->params = *call->params;
+        part->params.predictor = trial->predictor;
+        part->params.pipeline = trial->pipeline;
+        part->call.params = &part->params;
+    }
     part->at = new (std::nothrow) uint64_t[n];
     part->call.src = part->src = new (std::nothrow) const void *[n];
     part->call.src_nbytes = part->src_nbytes = new (std::nothrow) uint64_t[n];
@@ -527,52 +547,54 @@ encode_trial(struct terp_cuda_device *device,
     return st;
 }
 
-/* All chunks from the first on of which the same was found, as many as one
- * trial holds. */
+static bool
+orders_are_equal(const struct order *a, const struct order *b)
+{
+    return a->how == b->how && a->trial.predictor == b->trial.predictor &&
+           a->trial.pipeline == b->trial.pipeline &&
+           terp_shapes_are_equal(&a->trial.domain, &b->trial.domain);
+}
+
+/* All chunks from the first on that have the same order, as many as one trial
+ * holds. Their orders are taken back. */
 static enum terp_status
 code_part(struct terp_cuda_device *device, const struct terp_cuda_call *where,
-          const struct call *call, struct found_domain *found, uint64_t first)
+          const struct call *call, struct order *orders, uint64_t first)
 {
-    const struct found_domain like = found[first];
+    const struct order like = orders[first];
     const uint64_t most =
-        like.verdict == TERP_DOMAIN_TAKE
-            ? UINT64_MAX
-            : TRIAL_NBYTES / terp_chunk_nbytes(call->chunk) + 1;
+        like.how == INSTEAD ? UINT64_MAX
+                            : TRIAL_NBYTES / terp_chunk_nbytes(call->chunk) + 1;
     struct part part;
     enum terp_status st = TERP_ERR_MEMORY;
 
-    if (make_part(call, &like.domain, &part)) {
+    if (make_part(call, &like.trial, &part)) {
         for (uint64_t i = first; i < call->nchunks && part.n < most; i++)
-            if (found[i].verdict == like.verdict &&
-                terp_shapes_are_equal(&found[i].domain, &like.domain)) {
+            if (orders_are_equal(&orders[i], &like)) {
                 add_to_part(call, i, &part);
-                found[i].verdict = TERP_DOMAIN_IS_CHUNK;
+                orders[i].how = NOT_AGAIN;
             }
-        st = like.verdict == TERP_DOMAIN_TRY
-                 ? encode_trial(device, where, call, &part)
-                 : do_call(device, where, &part.call);
+        st = like.how == IF_SMALLER ? encode_trial(device, where, call, &part)
+                                    : do_call(device, where, &part.call);
         for (uint64_t i = 0; st == TERP_OK && i < part.n; i++)
             if (call->params == NULL)
                 call->status[part.at[i]] = part.status[i];
-            else if (like.verdict == TERP_DOMAIN_TAKE)
+            else if (like.how == INSTEAD)
                 call->dst_nbytes[part.at[i]] = part.dst_nbytes[i];
     }
     free_part(&part);
     return st;
 }
 
-/* Codes anew the chunks for which another domain than their own shape was
- * found. */
 static enum terp_status
-code_domains(struct terp_cuda_device *device,
-             const struct terp_cuda_call *where, const struct call *call,
-             struct found_domain *found)
+code_again(struct terp_cuda_device *device, const struct terp_cuda_call *where,
+           const struct call *call, struct order *orders)
 {
     enum terp_status st = TERP_OK;
 
     for (uint64_t i = 0; st == TERP_OK && i < call->nchunks; i++)
-        if (found[i].verdict != TERP_DOMAIN_IS_CHUNK)
-            st = code_part(device, where, call, found, i);
+        if (orders[i].how != NOT_AGAIN)
+            st = code_part(device, where, call, orders, i);
     return st;
 }
 
@@ -646,28 +668,66 @@ find_rows(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     return st;
 }
 
-/* The domains of chunks that the device has encoded in their own shape. */
-static enum terp_status
-encode_domains(struct terp_cuda_device *device,
-               const struct terp_cuda_call *where, const struct call *call)
+/* The order of a chunk that was coded in its own shape, in one round of trials.
+ * False if no later one has any. */
+static bool
+order_of_round(const struct call *call, const struct found_domain *found,
+               int round, struct order *order_ret)
 {
-    enum terp_status st = TERP_OK;
+    const uint64_t nvalues = terp_chunk_nbytes(call->chunk) /
+                             (call->chunk->type == TERP_FLOAT64 ? 8 : 4);
+    struct terp_trial trials[TERP_MAX_NTRIALS];
+    const int n = terp_trials_make(
+        call->params, call->chunk,
+        terp_domain_is_open(call->chunk, nvalues, call->params), &found->domain,
+        found->verdict, trials);
+    const bool is_instead = found->verdict == TERP_DOMAIN_TAKE &&
+                            call->params->effort != TERP_EFFORT_BEST;
 
-    for (uint64_t i = 0; st == TERP_OK && i < call->nchunks; i++)
-        if (call->dst_nbytes[i] == 0)
-            call->found[i].verdict = TERP_DOMAIN_IS_CHUNK;
-        else if (call->found[i].is_periodic)
-            st = find_rows(device, where, call, i);
-    return st == TERP_OK ? code_domains(device, where, call, call->found) : st;
+    order_ret->how = NOT_AGAIN;
+    if (found->is_constant || round >= n)
+        return false;
+    if (is_instead || round > 0) {
+        order_ret->how = is_instead ? INSTEAD : IF_SMALLER;
+        order_ret->trial = trials[round];
+    }
+    return true;
 }
 
-/* The domain that a frame tells, of a stream that is otherwise like the
- * call's. */
-static struct found_domain
-domain_of_frame(const struct call *call, const uint8_t *bytes, uint64_t nbytes)
+/* Codes the chunks anew for which another domain was found, or whose caller
+ * wants all to be tried. */
+static enum terp_status
+encode_again(struct terp_cuda_device *device,
+             const struct terp_cuda_call *where, const struct call *call)
+{
+    struct order *orders =
+        new (std::nothrow) struct order[(size_t)call->nchunks]();
+    enum terp_status st = orders == NULL ? TERP_ERR_MEMORY : TERP_OK;
+    bool more = true;
+
+    for (uint64_t i = 0; st == TERP_OK && i < call->nchunks; i++)
+        if (call->dst_nbytes[i] != 0 && call->found[i].is_periodic)
+            st = find_rows(device, where, call, i);
+    for (int round = 0; st == TERP_OK && more; round++) {
+        more = false;
+        for (uint64_t i = 0; i < call->nchunks; i++)
+            /* What is left to the CPU needs no more. */
+            if (call->dst_nbytes[i] != 0)
+                more |=
+                    order_of_round(call, &call->found[i], round, &orders[i]);
+        st = code_again(device, where, call, orders);
+    }
+    delete[] orders;
+    return st;
+}
+
+/* To decode a stream in the domain that its frame tells, if it is otherwise
+ * like the call's. */
+static struct order
+order_of_frame(const struct call *call, const uint8_t *bytes, uint64_t nbytes)
 {
     const struct terp_chunk *chunk = call->chunk;
-    struct found_domain found = {};
+    struct order order = {};
     struct terp_frame frame;
     int frame_nbytes;
 
@@ -676,24 +736,26 @@ domain_of_frame(const struct call *call, const uint8_t *bytes, uint64_t nbytes)
         frame.chunk.big_endian == chunk->big_endian &&
         terp_shapes_are_equal(&frame.chunk, chunk) &&
         !terp_shapes_are_equal(&frame.domain, chunk)) {
-        found.verdict = TERP_DOMAIN_TAKE;
-        found.domain = frame.domain;
+        order.how = INSTEAD;
+        order.trial.domain = frame.domain;
     }
-    return found;
+    return order;
 }
 
 /* Decodes what was left because it has another domain. */
 static enum terp_status
-decode_domains(struct terp_cuda_device *device,
-               const struct terp_cuda_call *where, const struct call *call)
+decode_again(struct terp_cuda_device *device,
+             const struct terp_cuda_call *where, const struct call *call)
 {
     const size_t n = (size_t)call->nchunks;
-    struct found_domain *found = new (std::nothrow) struct found_domain[n]();
+    const struct terp_trial own = {*call->chunk, TERP_PREDICTOR_AUTO,
+                                   TERP_PIPELINE_AUTO};
+    struct order *orders = new (std::nothrow) struct order[n]();
     uint8_t *frames = new (std::nothrow) uint8_t[n * TERP_FRAME_MAX_NBYTES];
     struct part left;
     enum terp_status st = TERP_ERR_MEMORY;
 
-    if (make_part(call, NULL, &left) && found != NULL && frames != NULL) {
+    if (make_part(call, &own, &left) && orders != NULL && frames != NULL) {
         for (uint64_t i = 0; i < call->nchunks; i++) {
             if (call->status[i] != TERP_ERR_DEVICE || call->src_nbytes[i] == 0)
                 continue;
@@ -704,14 +766,14 @@ decode_domains(struct terp_cuda_device *device,
         }
         st = copy(device, where, left.n, left.dst, left.src, left.src_nbytes);
         for (uint64_t i = 0; st == TERP_OK && i < left.n; i++)
-            found[left.at[i]] = domain_of_frame(
+            orders[left.at[i]] = order_of_frame(
                 call, (const uint8_t *)left.dst[i], left.src_nbytes[i]);
         if (st == TERP_OK)
-            st = code_domains(device, where, call, found);
+            st = code_again(device, where, call, orders);
     }
     free_part(&left);
     delete[] frames;
-    delete[] found;
+    delete[] orders;
     return st;
 }
 
@@ -740,7 +802,7 @@ encode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
         return TERP_ERR_MEMORY;
     enum terp_status st = do_call(device, where, &call);
     if (st == TERP_OK)
-        st = encode_domains(device, where, &call);
+        st = encode_again(device, where, &call);
     delete[] call.found;
     return st;
 }
@@ -766,7 +828,7 @@ decode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     enum terp_status st = do_call(device, where, &call);
     for (uint64_t i = 0; st == TERP_OK && i < nchunks; i++)
         if (status_ret[i] == TERP_ERR_DEVICE)
-            return decode_domains(device, where, &call);
+            return decode_again(device, where, &call);
     return st;
 }
 
