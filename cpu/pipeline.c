@@ -54,8 +54,10 @@ struct job {
     double constant; /* of a constant chunk */
     int step_slack_log2;
     double step;
+    bool is_open; /* to other domains */
     struct terp_chunk domain;
     enum terp_domain_verdict verdict;
+    enum terp_predictor asked;
     struct writer writer;
     uint64_t *dst_nbytes;
 
@@ -192,8 +194,9 @@ find_domain(struct job *job)
     const struct terp_chunk *chunk = &job->frame.chunk;
 
     job->domain = *chunk;
-    if (job->frame.coding == TERP_CODING_CONSTANT ||
-        !terp_domain_is_open(chunk, job->layout.nvalues, job->params))
+    job->is_open = job->frame.coding != TERP_CODING_CONSTANT &&
+                   terp_domain_is_open(chunk, job->layout.nvalues, job->params);
+    if (!job->is_open)
         return TERP_OK;
     uint32_t anchor_price =
         terp_price_of_anchor(job->stats.min, job->stats.max, job->step);
@@ -245,8 +248,7 @@ choose_predictor(struct job *job)
     p->fills = p->nspecials > 0 ? &job->fills : NULL;
     enum terp_status st = terp_cpu_prediction_make(p);
     if (st == TERP_OK)
-        st = terp_cpu_predictor_choose(p, job->params->predictor,
-                                       &job->frame.prediction);
+        st = terp_cpu_predictor_choose(p, job->asked, &job->frame.prediction);
     job->predictor = terp_cpu_predictors[job->frame.prediction];
     return st;
 }
@@ -339,17 +341,20 @@ static job_step *const stream_steps[] = {
     make_mask,      choose_predictor, quantize,    write_head,
     write_specials, write_escapes,    write_tiles, NULL};
 
-/* Writes the stream of the chunk in a domain, in less than `cap_nbytes`, which
- * a frame fits. */
+/* Writes a stream of the chunk, in less than `cap_nbytes`, which a frame
+ * fits. */
 static enum terp_status
-encode_in(struct job *job, const struct terp_chunk *domain, uint8_t *dst,
-          uint64_t cap_nbytes)
+encode_trial(struct job *job, const struct terp_trial *trial, uint8_t *dst,
+             uint64_t cap_nbytes)
 {
     struct cpu_prediction *p = &job->prediction;
 
-    terp_layout_make(domain, &job->layout);
-    job->frame.domain = *domain;
+    terp_layout_make(&trial->domain, &job->layout);
+    job->frame.domain = trial->domain;
+    if (job->frame.coding != TERP_CODING_CONSTANT)
+        job->frame.coding = terp_coding_of(trial->pipeline);
     job->frame.has_specials = job->stats.nspecials > 0;
+    job->asked = trial->predictor;
     job->predictor = NULL;
     p->nspecials = job->stats.nspecials;
     job->writer = (struct writer){dst, dst + cap_nbytes - 1, false};
@@ -359,52 +364,50 @@ encode_in(struct job *job, const struct terp_chunk *domain, uint8_t *dst,
     return st == TERP_OK && job->writer.overflow ? TERP_ERR_CAPACITY : st;
 }
 
-/* In the chunk's own domain and in the one that was found: keeps the smaller
- * stream. */
+/* Keeps the smallest stream of all that are tried. */
 static enum terp_status
-encode_both(struct job *job, uint64_t cap_nbytes)
-{
-    struct cpu_pool *pool = job->prediction.pool;
-    enum terp_status st =
-        encode_in(job, &job->frame.chunk, job->dst, cap_nbytes);
-
-    if (st != TERP_OK && st != TERP_ERR_CAPACITY)
-        return st;
-    uint64_t own_nbytes = st == TERP_OK ? *job->dst_nbytes : cap_nbytes;
-    uint8_t *other =
-        terp_cpu_memory_make(pool, own_nbytes + TERP_FRAME_MAX_NBYTES);
-    if (other == NULL)
-        return TERP_ERR_MEMORY;
-    enum terp_status tried =
-        encode_in(job, &job->domain, other, own_nbytes + TERP_FRAME_MAX_NBYTES);
-    if (tried == TERP_OK && *job->dst_nbytes < own_nbytes) {
-        memcpy(job->dst, other, *job->dst_nbytes);
-        st = TERP_OK;
-    } else {
-        *job->dst_nbytes = own_nbytes;
-    }
-    terp_cpu_memory_free(pool, other);
-    return tried == TERP_OK || tried == TERP_ERR_CAPACITY ? st : tried;
-}
-
-static enum terp_status
-encode_domains(struct job *job)
+encode_smallest(struct job *job)
 {
     const struct terp_frame raw = {.chunk = job->frame.chunk};
-    uint64_t cap_nbytes =
+    struct cpu_pool *pool = job->prediction.pool;
+    struct terp_trial trials[TERP_MAX_NTRIALS];
+    uint64_t least_nbytes =
         (uint64_t)terp_frame_nbytes(&raw) + terp_chunk_nbytes(&raw.chunk);
-    enum terp_status st =
-        job->verdict == TERP_DOMAIN_TRY
-            ? encode_both(job, cap_nbytes)
-            : encode_in(job, &job->domain, job->dst, cap_nbytes);
+    int ntrials = terp_trials_make(job->params, &raw.chunk, job->is_open,
+                                   &job->domain, job->verdict, trials);
+    uint8_t *other = NULL;
 
+    if (job->frame.coding == TERP_CODING_CONSTANT)
+        ntrials = 1;
+    enum terp_status least = encode_trial(job, trials, job->dst, least_nbytes);
+    enum terp_status st = least == TERP_ERR_CAPACITY ? TERP_OK : least;
+    if (least == TERP_OK)
+        least_nbytes = *job->dst_nbytes;
+    if (st == TERP_OK && ntrials > 1) {
+        other =
+            terp_cpu_memory_make(pool, least_nbytes + TERP_FRAME_MAX_NBYTES);
+        st = other == NULL ? TERP_ERR_MEMORY : TERP_OK;
+    }
+    for (int i = 1; st == TERP_OK && i < ntrials; i++) {
+        st = encode_trial(job, &trials[i], other,
+                          least_nbytes + TERP_FRAME_MAX_NBYTES);
+        if (st == TERP_OK && *job->dst_nbytes < least_nbytes) {
+            least = TERP_OK;
+            least_nbytes = *job->dst_nbytes;
+            memcpy(job->dst, other, least_nbytes);
+        }
+        st = st == TERP_ERR_CAPACITY ? TERP_OK : st;
+    }
+    terp_cpu_memory_free(pool, other);
+    *job->dst_nbytes = least_nbytes;
+    st = st == TERP_OK ? least : st;
     if (st == TERP_OK)
-        terp_frame_seal(job->dst, *job->dst_nbytes);
+        terp_frame_seal(job->dst, least_nbytes);
     return st;
 }
 
 static job_step *const encode_steps[] = {swap_source, scan, find_domain,
-                                         encode_domains, NULL};
+                                         encode_smallest, NULL};
 
 enum terp_status
 terp_cpu_encode(const struct terp_cpu_call *call,

@@ -1,7 +1,9 @@
 # The CUDA engine's files, for nvcc and for the tests' emulator alike.
 set(TERP_CUDA_SOURCES
+  engine/again.cu
   engine/array.cu
   engine/batch.cu
+  engine/call.cu
   engine/chunks.cu
   engine/context.cu
   engine/device.c

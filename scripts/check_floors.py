@@ -27,7 +27,7 @@ PLACES = [
     ("format", r"codec/format/\w+\.[ch]"),
     ("codebooks", r"codebooks/\w+\.[ch]"),
     ("bound", r"codec/model/bound\.h"),
-    ("model", r"codec/model/\w+\.h"),
+    ("model", r"codec/model/\w+\.[ch]"),
     ("contract", r"codec/engine\.h"),
     ("api", r"codec/api/\w+\.[ch]"),
     ("cpu", r"cpu/(\w+/)?\w+\.[ch]"),

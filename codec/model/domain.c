@@ -1,4 +1,5 @@
-/* The search for the domain of a chunk, by prices of samples. */
+/* The search for the domain of a chunk, by prices of samples, and the ways to
+ * code it that are tried. */
 #include "codec/model/domain.h"
 
 #include <stdlib.h>
@@ -206,4 +207,67 @@ terp_domain_find(const struct terp_chunk *chunk, uint32_t anchor_price,
                       : terp_domain_split(&shape.chunk, shape.nslow);
     free(survey);
     return TERP_OK;
+}
+
+/* ---- trials ---- */
+
+/* All that is left open by the caller, in one domain. */
+static int
+try_all(const struct terp_params *params, const struct terp_chunk *domain,
+        struct terp_trial *trials)
+{
+    static const enum terp_predictor predictors[] = {TERP_PREDICTOR_SPLINE,
+                                                     TERP_PREDICTOR_LORENZO};
+    static const enum terp_pipeline pipelines[] = {TERP_PIPELINE_RATIO,
+                                                   TERP_PIPELINE_CUSTOM};
+    int n = 0;
+
+    for (int i = 0; i < 4; i++) {
+        struct terp_trial trial = {*domain, predictors[i / 2],
+                                   pipelines[i % 2]};
+        if (params->predictor != TERP_PREDICTOR_AUTO) {
+            trial.predictor = params->predictor;
+            if (i / 2 > 0)
+                continue;
+        }
+        if (params->pipeline != TERP_PIPELINE_AUTO) {
+            trial.pipeline = params->pipeline;
+            if (i % 2 > 0)
+                continue;
+        }
+        trials[n++] = trial;
+    }
+    return n;
+}
+
+int
+terp_trials_make(const struct terp_params *params,
+                 const struct terp_chunk *chunk, bool open,
+                 const struct terp_chunk *found,
+                 enum terp_domain_verdict verdict,
+                 struct terp_trial trials_ret[TERP_MAX_NTRIALS])
+{
+    const struct terp_trial own = {*chunk, params->predictor, params->pipeline};
+    struct terp_trial other = own;
+    int n = 0;
+
+    other.domain = *found;
+    if (params->effort != TERP_EFFORT_BEST) {
+        if (verdict != TERP_DOMAIN_TAKE)
+            trials_ret[n++] = own;
+        if (verdict != TERP_DOMAIN_IS_CHUNK)
+            trials_ret[n++] = other;
+        return n;
+    }
+    trials_ret[n++] = own;
+    n += try_all(params, chunk, trials_ret + n);
+    if (!open)
+        return n;
+    bool is_split = verdict == TERP_DOMAIN_IS_CHUNK;
+    for (int nslow = 1; nslow < chunk->rank; nslow++) {
+        struct terp_chunk split = terp_domain_split(chunk, nslow);
+        n += try_all(params, &split, trials_ret + n);
+        is_split |= terp_shapes_are_equal(&split, found);
+    }
+    return is_split ? n : n + try_all(params, found, trials_ret + n);
 }

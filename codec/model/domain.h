@@ -264,7 +264,8 @@ terp_domain_is_open(const struct terp_chunk *chunk, uint64_t nvalues,
 {
     return !chunk->stack && nvalues >= TERP_DOMAIN_MIN_NVALUES &&
            nvalues <= TERP_DOMAIN_MAX_NVALUES &&
-           params->predictor != TERP_PREDICTOR_LORENZO;
+           params->predictor != TERP_PREDICTOR_LORENZO &&
+           params->effort != TERP_EFFORT_FAST;
 }
 
 /* Finds the domain of a chunk for which that is open. `domain_ret` is the chunk
@@ -274,6 +275,29 @@ terp_domain_find(const struct terp_chunk *chunk, uint32_t anchor_price,
                  terp_lag_errors_at *errors_at, void *arg,
                  struct terp_chunk *domain_ret,
                  enum terp_domain_verdict *verdict_ret);
+
+/* ---- trials ---- */
+
+/* A way to code a chunk. */
+struct terp_trial {
+    struct terp_chunk domain;
+    enum terp_predictor predictor;
+    enum terp_pipeline pipeline;
+};
+
+/* Domains: the chunk, the one that was found, and all splits; of each, two
+ * predictors and two pipelines. */
+#define TERP_MAX_NTRIALS (1 + 4 * (TERP_MAX_RANK + 1))
+
+/* The streams of which an encoder keeps the smallest, the first one among equal
+ * ones, by what was found of the domain of a chunk that is not constant;
+ * `open`: terp_domain_is_open. Returns how many. */
+int
+terp_trials_make(const struct terp_params *params,
+                 const struct terp_chunk *chunk, bool open,
+                 const struct terp_chunk *found,
+                 enum terp_domain_verdict verdict,
+                 struct terp_trial trials_ret[TERP_MAX_NTRIALS]);
 
 #ifdef __cplusplus
 }

@@ -170,6 +170,65 @@ special_values_do_not_hide_a_stack(void **state)
     free(values);
 }
 
+/* No way that a caller can ask for makes a smaller stream. */
+static void
+best_effort_is_the_least_of_all(void **state)
+{
+    static const struct terp_chunk chunks[] = {
+        {TERP_FLOAT32, false, false, 3, {20, 21, 22}},
+        {TERP_FLOAT64, true, false, 2, {70, 71}},
+        {TERP_FLOAT32, false, false, 1, {64 * 80}},
+        {TERP_FLOAT32, false, true, 3, {6, 30, 31}},
+        {TERP_FLOAT64, false, false, 3, {3, 4, 5}},
+    };
+    static const double bounds[] = {1e-2, 1e-6};
+
+    (void)state;
+    for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++)
+        for (int field = TERP_FIELD_SMOOTH; field <= TERP_FIELD_ROUGH; field++)
+            for (int b = 0; b < 2; b++) {
+                struct terp_params params = {.bound_mode = TERP_BOUND_RELATIVE,
+                                             .bound = bounds[b],
+                                             .effort = TERP_EFFORT_BEST};
+                uint8_t *values =
+                    terp_case_alloc(terp_chunk_nbytes(&chunks[c]));
+                terp_field_make((enum terp_field)field, &chunks[c], values);
+                uint64_t best =
+                    terp_case_check("best", &params, &chunks[c], values);
+                (void)code(&params, &chunks[c], values);
+                for (int effort = 0; effort < TERP_EFFORT_BEST; effort++)
+                    for (int way = 0; way < 9; way++) {
+                        params.effort = (enum terp_effort)effort;
+                        params.predictor = (enum terp_predictor)(way % 3);
+                        params.pipeline = way / 3 == 0   ? TERP_PIPELINE_AUTO
+                                          : way / 3 == 1 ? TERP_PIPELINE_CUSTOM
+                                                         : TERP_PIPELINE_RATIO;
+                        assert_true(best <= terp_case_check("other", &params,
+                                                            &chunks[c],
+                                                            values));
+                    }
+                free(values);
+            }
+}
+
+static void
+fast_effort_keeps_the_chunk(void **state)
+{
+    static const uint64_t dims[] = {40, 64, 96};
+    struct terp_chunk chunk = terp_case_chunk(TERP_FLOAT32, 3, dims),
+                      stack = chunk;
+    struct terp_params params = params_1e_3;
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+
+    (void)state;
+    stack.stack = true;
+    params.effort = TERP_EFFORT_FAST;
+    terp_field_make(TERP_FIELD_SMOOTH, &stack, values);
+    struct terp_info info = code(&params, &chunk, values);
+    assert_true(terp_shapes_are_equal(&info.domain, &chunk));
+    free(values);
+}
+
 int
 main(void)
 {
@@ -180,6 +239,8 @@ main(void)
         cmocka_unit_test(periods_are_found),
         cmocka_unit_test(declared_stacks_and_lorenzo_have_no_other_domain),
         cmocka_unit_test(special_values_do_not_hide_a_stack),
+        cmocka_unit_test(best_effort_is_the_least_of_all),
+        cmocka_unit_test(fast_effort_keeps_the_chunk),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

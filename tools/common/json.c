@@ -69,10 +69,14 @@ clean_string(const char *text)
 void
 tool_json_set_text(json_t *object, const char *key, const char *text)
 {
-    bool known = text != NULL && *text != '\0';
-    json_t *value = known ? json_string(text) : json_null();
+    json_t *value = json_null();
 
-    tool_json_set(object, key, value != NULL ? value : clean_string(text));
+    if (text != NULL && *text != '\0') {
+        value = json_string(text);
+        if (value == NULL)
+            value = clean_string(text);
+    }
+    tool_json_set(object, key, value);
 }
 
 void

@@ -1,0 +1,367 @@
+/* Chunks that are coded again: in the domain that was found, or that their
+ * streams tell, or in all ways that are to be tried. */
+#include "gpu/engine/again.cuh"
+
+#include <new>
+
+#include "codec/model/lag_errors.h"
+#include "gpu/engine/array.cuh"
+
+/* How a chunk is to be coded again. */
+enum order_kind {
+    NOT_AGAIN,
+    INSTEAD,
+    IF_SMALLER
+};
+
+struct order {
+    enum order_kind how;
+    struct terp_trial trial;
+};
+
+/* Values that are tried at once, at most, but for one chunk. */
+#define TRIAL_NBYTES (UINT64_C(256) << 20)
+
+/* Some chunks of a call, as a call. */
+struct part {
+    struct cuda_call call;
+    struct terp_params params;
+    uint64_t n;
+    uint64_t *at; /* which */
+    const void **src;
+    uint64_t *src_nbytes;
+    void **dst;
+    uint64_t *dst_nbytes;
+    enum terp_status *status;
+};
+
+static void
+free_part(struct part *part)
+{
+    delete[] part->at;
+    delete[] part->src;
+    delete[] part->src_nbytes;
+    delete[] part->dst;
+    delete[] part->dst_nbytes;
+    delete[] part->status;
+}
+
+/* With room for all chunks of `call`, to be coded as `trial` says. */
+static bool
+make_part(const struct cuda_call *call, const struct terp_trial *trial,
+          struct part *part)
+{
+    const size_t n = (size_t)call->nchunks;
+
+    *part = {};
+    part->call = *call;
+    part->call.found = NULL;
+    if (!terp_shapes_are_equal(&trial->domain, call->chunk))
+        part->call.domain = &trial->domain;
+    if (call->params != NULL) {
+        part->params = *call->params;
+        part->params.predictor = trial->predictor;
+        part->params.pipeline = trial->pipeline;
+        part->call.params = &part->params;
+    }
+    part->at = new (std::nothrow) uint64_t[n];
+    part->call.src = part->src = new (std::nothrow) const void *[n];
+    part->call.src_nbytes = part->src_nbytes = new (std::nothrow) uint64_t[n];
+    part->call.dst = part->dst = new (std::nothrow) void *[n];
+    part->call.dst_nbytes = part->dst_nbytes = new (std::nothrow) uint64_t[n];
+    part->call.status = part->status = new (std::nothrow) enum terp_status[n];
+    return part->at != NULL && part->src != NULL && part->src_nbytes != NULL &&
+           part->dst != NULL && part->dst_nbytes != NULL &&
+           part->status != NULL;
+}
+
+static void
+add_to_part(const struct cuda_call *call, uint64_t i, struct part *part)
+{
+    part->at[part->n] = i;
+    part->src[part->n] = call->src[i];
+    part->src_nbytes[part->n] = call->params == NULL ? call->src_nbytes[i] : 0;
+    part->dst[part->n] = call->dst[i];
+    part->call.nchunks = ++part->n;
+}
+
+static enum terp_status
+copy(struct terp_cuda_device *device, const struct terp_cuda_call *where,
+     uint64_t n, void *const *dst, const void *const *src,
+     const uint64_t *nbytes)
+{
+    if (where->memory == TERP_MEMORY_DEVICE)
+        return cuda_array_copy(device, where, n, dst, src, nbytes);
+    for (uint64_t i = 0; i < n; i++)
+        memcpy(dst[i], src[i], nbytes[i]);
+    return TERP_OK;
+}
+
+/* Codes the chunks of a part where the smaller stream of two is to be kept. */
+static enum terp_status
+encode_trial(struct terp_cuda_device *device,
+             const struct terp_cuda_call *where, const struct cuda_call *call,
+             struct part *part)
+{
+    const uint64_t stride = (terp_encode_bound(call->chunk) + 15) / 16 * 16;
+    void *memory = NULL;
+    enum terp_status st = TERP_OK;
+
+    if (call->host)
+        memory = malloc(part->n * stride);
+    else
+        cuda_array_allocate(device, part->n * stride, &memory);
+    for (uint64_t i = 0; i < part->n; i++)
+        part->dst[i] = (uint8_t *)memory + i * stride;
+    if (memory != NULL)
+        st = cuda_call_do(device, where, &part->call);
+    for (uint64_t i = 0; st == TERP_OK && i < part->n; i++) {
+        uint64_t at = part->at[i], own_nbytes = call->dst_nbytes[at];
+        /* Without memory, or what the CPU is to do in one domain, it does in
+         * both. */
+        if (memory == NULL || part->dst_nbytes[i] == 0) {
+            call->dst_nbytes[at] = 0;
+        } else if (own_nbytes != 0 && part->dst_nbytes[i] < own_nbytes) {
+            const void *from = part->dst[i];
+            st = copy(device, where, 1, &call->dst[at], &from,
+                      &part->dst_nbytes[i]);
+            call->dst_nbytes[at] = part->dst_nbytes[i];
+        }
+    }
+    if (call->host)
+        free(memory);
+    else if (memory != NULL)
+        cuda_array_release(device, memory);
+    return st;
+}
+
+static bool
+orders_are_equal(const struct order *a, const struct order *b)
+{
+    return a->how == b->how && a->trial.predictor == b->trial.predictor &&
+           a->trial.pipeline == b->trial.pipeline &&
+           terp_shapes_are_equal(&a->trial.domain, &b->trial.domain);
+}
+
+/* All chunks from the first on that have the same order, as many as one trial
+ * holds. Their orders are taken back. */
+static enum terp_status
+code_part(struct terp_cuda_device *device, const struct terp_cuda_call *where,
+          const struct cuda_call *call, struct order *orders, uint64_t first)
+{
+    const struct order like = orders[first];
+    const uint64_t most =
+        like.how == INSTEAD ? UINT64_MAX
+                            : TRIAL_NBYTES / terp_chunk_nbytes(call->chunk) + 1;
+    struct part part;
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    if (make_part(call, &like.trial, &part)) {
+        for (uint64_t i = first; i < call->nchunks && part.n < most; i++)
+            if (orders_are_equal(&orders[i], &like)) {
+                add_to_part(call, i, &part);
+                orders[i].how = NOT_AGAIN;
+            }
+        st = like.how == IF_SMALLER ? encode_trial(device, where, call, &part)
+                                    : cuda_call_do(device, where, &part.call);
+        for (uint64_t i = 0; st == TERP_OK && i < part.n; i++)
+            if (call->params == NULL)
+                call->status[part.at[i]] = part.status[i];
+            else if (like.how == INSTEAD)
+                call->dst_nbytes[part.at[i]] = part.dst_nbytes[i];
+    }
+    free_part(&part);
+    return st;
+}
+
+static enum terp_status
+code_again(struct terp_cuda_device *device, const struct terp_cuda_call *where,
+           const struct cuda_call *call, struct order *orders)
+{
+    enum terp_status st = TERP_OK;
+
+    for (uint64_t i = 0; st == TERP_OK && i < call->nchunks; i++)
+        if (orders[i].how != NOT_AGAIN)
+            st = code_part(device, where, call, orders, i);
+    return st;
+}
+
+/* A flat chunk, on the host. */
+struct flat_chunk {
+    const void *values;
+    uint64_t nvalues;
+    const struct cuda_found_domain *found;
+};
+
+template <typename T>
+static void
+flat_errors(void *arg, uint64_t lag, struct terp_lag_errors *errors_ret)
+{
+    const struct flat_chunk *flat = (const struct flat_chunk *)arg;
+    typename value_traits<T>::WORD fills[TERP_NFILLS];
+
+    for (int i = 0; i < TERP_NFILLS; i++)
+        fills[i] = (typename value_traits<T>::WORD)flat->found->fills[i];
+    for (uint64_t i = 0; i < TERP_DOMAIN_NSAMPLES; i++)
+        errors_ret[i] =
+            lag_errors_of((const T *)flat->values, flat->nvalues, fills,
+                          terp_domain_sample_at(flat->nvalues, i), lag,
+                          1 / flat->found->step);
+}
+
+template <typename T>
+static void
+swap_values(T *values, uint64_t n)
+{
+    uint8_t *bytes = (uint8_t *)values;
+
+    for (uint64_t i = 0; i < n; i++, bytes += sizeof(T))
+        for (size_t k = 0; k < sizeof(T) / 2; k++) {
+            const uint8_t byte = bytes[k];
+            bytes[k] = bytes[sizeof(T) - 1 - k];
+            bytes[sizeof(T) - 1 - k] = byte;
+        }
+}
+
+/* Searches for rows of a flat chunk, as the CPU engine does. */
+static enum terp_status
+find_rows(struct terp_cuda_device *device, const struct terp_cuda_call *where,
+          const struct cuda_call *call, uint64_t i)
+{
+    const bool wide = call->chunk->type == TERP_FLOAT64;
+    struct cuda_found_domain *found = &call->found[i];
+    uint64_t nbytes = terp_chunk_nbytes(call->chunk);
+    struct flat_chunk flat = {call->src[i], nbytes / (wide ? 8 : 4), found};
+    void *values = NULL;
+    enum terp_status st = TERP_OK;
+
+    if (!call->host || call->chunk->big_endian) {
+        values = malloc(nbytes);
+        if (values == NULL)
+            return TERP_ERR_MEMORY;
+        st = copy(device, where, 1, &values, &flat.values, &nbytes);
+        flat.values = values;
+    }
+    if (call->chunk->big_endian && wide)
+        swap_values((double *)values, flat.nvalues);
+    else if (call->chunk->big_endian)
+        swap_values((float *)values, flat.nvalues);
+    if (st == TERP_OK)
+        st = terp_domain_find(
+            call->chunk,
+            terp_price_of_anchor(found->min, found->max, found->step),
+            wide ? flat_errors<double> : flat_errors<float>, &flat,
+            &found->domain, &found->verdict);
+    free(values);
+    return st;
+}
+
+/* The order of a chunk that was coded in its own shape, in one round of trials.
+ * False if no later one has any. */
+static bool
+order_of_round(const struct cuda_call *call,
+               const struct cuda_found_domain *found, int round,
+               struct order *order_ret)
+{
+    const uint64_t nvalues = terp_chunk_nbytes(call->chunk) /
+                             (call->chunk->type == TERP_FLOAT64 ? 8 : 4);
+    struct terp_trial trials[TERP_MAX_NTRIALS];
+    const int n = terp_trials_make(
+        call->params, call->chunk,
+        terp_domain_is_open(call->chunk, nvalues, call->params), &found->domain,
+        found->verdict, trials);
+    const bool is_instead = found->verdict == TERP_DOMAIN_TAKE &&
+                            call->params->effort != TERP_EFFORT_BEST;
+
+    order_ret->how = NOT_AGAIN;
+    if (found->is_constant || round >= n)
+        return false;
+    if (is_instead || round > 0) {
+        order_ret->how = is_instead ? INSTEAD : IF_SMALLER;
+        order_ret->trial = trials[round];
+    }
+    return true;
+}
+
+enum terp_status
+cuda_encode_again(struct terp_cuda_device *device,
+                  const struct terp_cuda_call *where,
+                  const struct cuda_call *call)
+{
+    struct order *orders =
+        new (std::nothrow) struct order[(size_t)call->nchunks]();
+    enum terp_status st = orders == NULL ? TERP_ERR_MEMORY : TERP_OK;
+    bool more = true;
+
+    for (uint64_t i = 0; st == TERP_OK && i < call->nchunks; i++)
+        if (call->dst_nbytes[i] != 0 && call->found[i].is_periodic)
+            st = find_rows(device, where, call, i);
+    for (int round = 0; st == TERP_OK && more; round++) {
+        more = false;
+        for (uint64_t i = 0; i < call->nchunks; i++)
+            /* What is left to the CPU needs no more. */
+            if (call->dst_nbytes[i] != 0)
+                more |=
+                    order_of_round(call, &call->found[i], round, &orders[i]);
+        st = code_again(device, where, call, orders);
+    }
+    delete[] orders;
+    return st;
+}
+
+/* To decode a stream in the domain that its frame tells, if it is otherwise
+ * like the call's. */
+static struct order
+order_of_frame(const struct cuda_call *call, const uint8_t *bytes,
+               uint64_t nbytes)
+{
+    const struct terp_chunk *chunk = call->chunk;
+    struct order order = {};
+    struct terp_frame frame;
+    int frame_nbytes;
+
+    if (terp_frame_read(bytes, nbytes, &frame, &frame_nbytes) == TERP_OK &&
+        frame.chunk.type == chunk->type &&
+        frame.chunk.big_endian == chunk->big_endian &&
+        terp_shapes_are_equal(&frame.chunk, chunk) &&
+        !terp_shapes_are_equal(&frame.domain, chunk)) {
+        order.how = INSTEAD;
+        order.trial.domain = frame.domain;
+    }
+    return order;
+}
+
+enum terp_status
+cuda_decode_again(struct terp_cuda_device *device,
+                  const struct terp_cuda_call *where,
+                  const struct cuda_call *call)
+{
+    const size_t n = (size_t)call->nchunks;
+    const struct terp_trial own = {*call->chunk, TERP_PREDICTOR_AUTO,
+                                   TERP_PIPELINE_AUTO};
+    struct order *orders = new (std::nothrow) struct order[n]();
+    uint8_t *frames = new (std::nothrow) uint8_t[n * TERP_FRAME_MAX_NBYTES];
+    struct part left;
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    if (make_part(call, &own, &left) && orders != NULL && frames != NULL) {
+        for (uint64_t i = 0; i < call->nchunks; i++) {
+            if (call->status[i] != TERP_ERR_DEVICE || call->src_nbytes[i] == 0)
+                continue;
+            add_to_part(call, i, &left);
+            left.dst[left.n - 1] = frames + i * TERP_FRAME_MAX_NBYTES;
+            left.src_nbytes[left.n - 1] =
+                min_u64(call->src_nbytes[i], TERP_FRAME_MAX_NBYTES);
+        }
+        st = copy(device, where, left.n, left.dst, left.src, left.src_nbytes);
+        for (uint64_t i = 0; st == TERP_OK && i < left.n; i++)
+            orders[left.at[i]] = order_of_frame(
+                call, (const uint8_t *)left.dst[i], left.src_nbytes[i]);
+        if (st == TERP_OK)
+            st = code_again(device, where, call, orders);
+    }
+    free_part(&left);
+    delete[] frames;
+    delete[] orders;
+    return st;
+}

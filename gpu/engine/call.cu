@@ -1,0 +1,390 @@
+/* The CUDA engine's calls. Chunks go through in batches; while the kernels of
+ * one batch run, a call from host memory uploads the next and downloads the
+ * last. doc/design/06-cuda-engine.md. */
+#include "gpu/engine/call.cuh"
+
+#include "gpu/engine/batch.cuh"
+#include "gpu/engine/chunks.cuh"
+#include "gpu/engine/sequence.cuh"
+
+/* Values of a batch that comes from host memory: enough to hide its launches,
+ * few enough for several batches to follow each other. */
+#define HOST_BATCH_NBYTES (UINT64_C(32) << 20)
+
+/* Chunks of a batch from device memory at most: blockIdx.y. */
+#define MAX_BATCH_NCHUNKS 32768
+
+/* Slots of one call from host memory: upload, kernels, download. */
+#define NSTEPS 3
+
+/* A batch in a slot: chunks [first, first + n) of the call; none if n is 0. */
+struct in_flight {
+    struct cuda_slot *slot;
+    uint64_t first, n;
+};
+
+/* ---- encoding ---- */
+
+/* The checksum of a stream that is too short for cuda_seal. */
+static cudaError_t
+seal_short(const struct cuda_call *call, struct cuda_slot *slot, uint64_t i,
+           uint8_t *dst, uint64_t nbytes)
+{
+    uint8_t *stream = slot->h_short + i * CUDA_SHORT_NBYTES;
+
+    if (call->host) {
+        terp_frame_seal(dst, nbytes);
+        return cudaSuccess;
+    }
+    terp_frame_seal(stream, nbytes);
+    return cudaMemcpyAsync(dst + TERP_FRAME_CHECKSUM_AT,
+                           stream + TERP_FRAME_CHECKSUM_AT, 8,
+                           cudaMemcpyHostToDevice, slot->stream);
+}
+
+static struct cuda_found_domain
+domain_of(const struct cuda_call *call, const struct cuda_chunk *chunk)
+{
+    struct cuda_found_domain found = {
+        (enum terp_domain_verdict)chunk->domain_verdict,
+        terp_domain_split(call->chunk, chunk->domain_nslow),
+        chunk->coding == TERP_CODING_CONSTANT,
+        chunk->is_periodic,
+        chunk->min,
+        chunk->max,
+        chunk->model.step,
+        {}};
+
+    memcpy(found.fills, chunk->fills, sizeof found.fills);
+    return found;
+}
+
+/* Copies the streams to where they belong, and seals the short ones. */
+static cudaError_t
+finish_encode(const struct cuda_call *call, const struct in_flight *batch)
+{
+    struct cuda_slot *slot = batch->slot;
+    cudaError_t error = cudaStreamSynchronize(slot->stream);
+    bool is_sealed = false;
+
+    for (uint64_t i = 0; error == cudaSuccess && i < batch->n; i++) {
+        const struct cuda_chunk *chunk = &slot->batch.h_chunks[i];
+        uint64_t at = batch->first + i;
+        bool is_done = chunk->status == TERP_OK;
+        call->dst_nbytes[at] = is_done ? chunk->stream_nbytes : 0;
+        if (call->found != NULL)
+            call->found[at] = domain_of(call, chunk);
+        if (call->host && is_done)
+            error = cudaMemcpyAsync(
+                call->dst[at], slot->d_dst + i * slot->dst_stride,
+                chunk->stream_nbytes, cudaMemcpyDeviceToHost, slot->stream);
+    }
+    if (error == cudaSuccess && call->host)
+        error = cudaStreamSynchronize(slot->stream);
+    for (uint64_t i = 0; error == cudaSuccess && i < batch->n; i++) {
+        uint64_t at = batch->first + i, nbytes = call->dst_nbytes[at];
+        if (nbytes == 0 || nbytes > CUDA_SHORT_NBYTES)
+            continue;
+        error = seal_short(call, slot, i, (uint8_t *)call->dst[at], nbytes);
+        is_sealed = true;
+    }
+    return error == cudaSuccess && is_sealed
+               ? cudaStreamSynchronize(slot->stream)
+               : error;
+}
+
+/* ---- decoding ---- */
+
+/* A byte of a stream's frame; -1 where it is too short, or lies in device
+ * memory, which nobody has seen. */
+static int
+peek_frame(const struct cuda_call *call, uint64_t at, uint64_t byte)
+{
+    const uint8_t *src = (const uint8_t *)call->src[at];
+
+    return call->host && call->src_nbytes[at] > byte ? src[byte] : -1;
+}
+
+/* A stream that is longer than a stored chunk is none of ours; a stored one in
+ * host memory, and one of another domain, need not be uploaded. */
+static bool
+is_not_for_batch(const struct cuda_call *call, uint64_t at)
+{
+    const int flags = peek_frame(call, at, TERP_FRAME_PREDICTION_AT);
+
+    return call->src_nbytes[at] > terp_encode_bound(call->chunk) ||
+           peek_frame(call, at, TERP_FRAME_CODING_AT) == TERP_CODING_RAW ||
+           (flags >= 0 && call->domain == NULL && flags & TERP_FRAME_DOMAIN);
+}
+
+/* Whether a batch's streams may be ratio ones, for which kernels are launched
+ * that others do without. Those in device memory are taken to be like those
+ * before. */
+static bool
+may_have_ratio(const struct cuda_call *call, const struct in_flight *batch)
+{
+    bool found = !call->host && batch->slot->saw_ratio;
+
+    for (uint64_t i = 0; !found && i < batch->n; i++)
+        found = peek_frame(call, batch->first + i, TERP_FRAME_CODING_AT) ==
+                TERP_CODING_RATIO;
+    return found;
+}
+
+/* A chunk's status; of a short stream the checksum has not been verified. */
+static enum terp_status
+decoded_status(const struct cuda_call *call, const struct cuda_slot *slot,
+               const struct in_flight *batch, uint64_t i)
+{
+    enum terp_status st = slot->batch.h_chunks[i].status;
+    uint64_t nbytes = call->src_nbytes[batch->first + i];
+
+    if (st != TERP_ERR_DEVICE && nbytes <= CUDA_SHORT_NBYTES &&
+        terp_frame_verify(slot->h_short + i * CUDA_SHORT_NBYTES, nbytes) !=
+            TERP_OK)
+        st = TERP_ERR_CHECKSUM;
+    return st;
+}
+
+/* What a slot's kernels say of the streams. */
+static bool
+has_ratio(const struct in_flight *batch)
+{
+    const struct cuda_chunk *chunks = batch->slot->batch.h_chunks;
+
+    for (uint64_t i = 0; i < batch->n; i++)
+        if (chunks[i].coding == TERP_CODING_RATIO)
+            return true;
+    return false;
+}
+
+static cudaError_t
+start(struct terp_cuda_device *device, const struct cuda_call *call,
+      struct in_flight *batch);
+
+/* Waits for the batch. Ratio streams that were not expected have been refused:
+ * all is done again. */
+static cudaError_t
+await_decode(struct terp_cuda_device *device, const struct cuda_call *call,
+             struct in_flight *batch)
+{
+    struct cuda_slot *slot = batch->slot;
+
+    cudaError_t error = cudaStreamSynchronize(slot->stream);
+    if (error != cudaSuccess || call->host)
+        return error;
+    slot->saw_ratio = has_ratio(batch);
+    if (!slot->saw_ratio || slot->batch.coding == TERP_CODING_RATIO)
+        return error;
+    error = start(device, call, batch);
+    return error == cudaSuccess ? cudaStreamSynchronize(slot->stream) : error;
+}
+
+static cudaError_t
+finish_decode(struct terp_cuda_device *device, const struct cuda_call *call,
+              struct in_flight *batch)
+{
+    struct cuda_slot *slot = batch->slot;
+    cudaError_t error = await_decode(device, call, batch);
+    uint64_t chunk_nbytes = terp_chunk_nbytes(call->chunk);
+    bool is_copied = false;
+
+    for (uint64_t i = 0; error == cudaSuccess && i < batch->n; i++) {
+        const struct cuda_chunk *chunk = &slot->batch.h_chunks[i];
+        enum terp_status st = decoded_status(call, slot, batch, i);
+        uint64_t at = batch->first + i;
+        call->status[at] = st;
+        if (st != TERP_OK || (!call->host && chunk->coding != TERP_CODING_RAW))
+            continue;
+        const uint8_t *from = call->host
+                                  ? slot->d_dst + i * slot->dst_stride
+                                  : (const uint8_t *)call->src[at] +
+                                        call->src_nbytes[at] - chunk_nbytes;
+        error = cudaMemcpyAsync(call->dst[at], from, chunk_nbytes,
+                                cudaMemcpyDefault, slot->stream);
+        is_copied = true;
+    }
+    return error == cudaSuccess && is_copied
+               ? cudaStreamSynchronize(slot->stream)
+               : error;
+}
+
+/* ---- batches ---- */
+
+/* Fills in the states; from host memory also uploads what is to be coded. */
+static cudaError_t
+upload(const struct cuda_call *call, const struct in_flight *batch)
+{
+    struct cuda_slot *slot = batch->slot;
+    cudaError_t error = cudaSuccess;
+
+    for (uint64_t i = 0; error == cudaSuccess && i < batch->n; i++) {
+        struct cuda_chunk *chunk = &slot->batch.h_chunks[i];
+        uint64_t at = batch->first + i;
+        uint64_t nbytes = terp_chunk_nbytes(call->chunk);
+        uint8_t *d_src = slot->d_src + i * slot->src_stride;
+        cuda_chunk_ask(chunk);
+        chunk->src = call->host ? d_src : call->src[at];
+        chunk->original = chunk->src;
+        chunk->dst =
+            call->host ? slot->d_dst + i * slot->dst_stride : call->dst[at];
+        if (slot->batch.decode) {
+            chunk->src_nbytes = nbytes = call->src_nbytes[at];
+            if (is_not_for_batch(call, at))
+                chunk->status = chunk->checksum_status = TERP_ERR_DEVICE;
+        }
+        if (call->host && chunk->status == TERP_OK)
+            error = cudaMemcpyAsync(d_src, call->src[at], nbytes,
+                                    cudaMemcpyHostToDevice, slot->stream);
+    }
+    return error;
+}
+
+static cudaError_t
+start(struct terp_cuda_device *device, const struct cuda_call *call,
+      struct in_flight *batch)
+{
+    struct cuda_request request = {
+        call->chunk,  call->domain,
+        call->params, batch->n,
+        call->host,   call->params == NULL && may_have_ratio(call, batch)};
+
+    cudaError_t error = cuda_slot_prepare(device, batch->slot, &request);
+    if (error == cudaSuccess)
+        error = upload(call, batch);
+    return error == cudaSuccess ? cuda_sequence_run(device, batch->slot)
+                                : error;
+}
+
+static cudaError_t
+finish(struct terp_cuda_device *device, const struct cuda_call *call,
+       struct in_flight *batch)
+{
+    cudaError_t error = call->params != NULL
+                            ? finish_encode(call, batch)
+                            : finish_decode(device, call, batch);
+    batch->n = 0;
+    return error;
+}
+
+/* Slots in turn: each takes the next batch once its last is finished. `*at` is
+ * the one that an error is of. */
+static cudaError_t
+run_batches(struct terp_cuda_device *device, const struct cuda_call *call,
+            struct in_flight *batches, int nbatches, int *at)
+{
+    cudaError_t error = cudaSuccess;
+    uint64_t next = 0;
+
+    for (*at = 0;; *at = (*at + 1) % nbatches) {
+        struct in_flight *batch = &batches[*at];
+        if (batch->n > 0)
+            error = finish(device, call, batch);
+        else if (next == call->nchunks)
+            return cudaSuccess;
+        if (error == cudaSuccess && next < call->nchunks) {
+            batch->first = next;
+            batch->n = min_u64(call->batch_nchunks, call->nchunks - next);
+            next += batch->n;
+            error = start(device, call, batch);
+        }
+        if (error != cudaSuccess)
+            return error;
+    }
+}
+
+/* Memory for all batches of the call, which has fewer chunks a batch then if
+ * there is not enough. */
+static cudaError_t
+reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
+        struct cuda_call *call)
+{
+    struct cuda_request request = {call->chunk,  call->domain,
+                                   call->params, call->batch_nchunks,
+                                   call->host,   call->params == NULL};
+    cudaError_t error = cuda_slot_reserve(device, slot, &request);
+
+    call->batch_nchunks = request.nchunks;
+    return error;
+}
+
+/* More slots for a call from host memory, as far as there are idle ones, and
+ * memory for batches as large as the first slot's. */
+static int
+take_more(struct terp_cuda_device *device, const struct cuda_call *call,
+          struct in_flight *batches)
+{
+    int n = 1;
+
+    while (call->host && n < NSTEPS &&
+           (uint64_t)n * call->batch_nchunks < call->nchunks &&
+           (batches[n].slot = cuda_slot_take(device, true)) != NULL) {
+        struct cuda_call same = *call;
+        if (reserve(device, batches[n].slot, &same) != cudaSuccess ||
+            same.batch_nchunks < call->batch_nchunks) {
+            cudaGetLastError();
+            cuda_slot_give(device, batches[n].slot);
+            break;
+        }
+        n++;
+    }
+    return n;
+}
+
+/* With call->batch_nchunks at most in a batch. */
+static enum terp_status
+try_call(struct terp_cuda_device *device, const struct terp_cuda_call *where,
+         const struct cuda_visit *visit, struct cuda_call *call)
+{
+    const char *what = call->params != NULL ? "encoding" : "decoding";
+    struct in_flight batches[NSTEPS] = {};
+    int n = 1, at = 0;
+
+    batches[0].slot = cuda_slot_take(device, false);
+    cudaError_t error = reserve(device, batches[0].slot, call);
+    enum terp_status st =
+        cuda_device_judge(device, batches[0].slot, what, error);
+    if (st == TERP_OK)
+        st = cuda_slot_follow(device, visit, batches[0].slot, where);
+    if (st == TERP_OK) {
+        n = take_more(device, call, batches);
+        error = run_batches(device, call, batches, n, &at);
+        st = cuda_device_judge(device, batches[at].slot, what, error);
+    }
+    for (int i = 0; i < n; i++) {
+        if (batches[i].n > 0) { /* given up: nothing may still write */
+            cudaStreamSynchronize(batches[i].slot->side);
+            cudaStreamSynchronize(batches[i].slot->stream);
+        }
+        cuda_slot_give(device, batches[i].slot);
+    }
+    return st;
+}
+
+enum terp_status
+cuda_call_do(struct terp_cuda_device *device,
+             const struct terp_cuda_call *where, struct cuda_call *call)
+{
+    call->host = where->memory == TERP_MEMORY_HOST;
+    call->batch_nchunks = min_u64(call->nchunks, MAX_BATCH_NCHUNKS);
+    if (call->host)
+        call->batch_nchunks =
+            min_u64(call->batch_nchunks,
+                    HOST_BATCH_NBYTES / terp_chunk_nbytes(call->chunk) + 1);
+    return cuda_device_do(device, [=](const struct cuda_visit &visit) {
+        enum terp_status st;
+        bool is_trimmed = false;
+        /* For want of memory, smaller batches; then without what others keep.
+         */
+        while ((st = try_call(device, where, &visit, call)) ==
+               TERP_ERR_MEMORY) {
+            if (call->batch_nchunks > 1)
+                call->batch_nchunks /= 2;
+            else if (is_trimmed || !cuda_device_trim(device))
+                break;
+            else
+                is_trimmed = true;
+        }
+        return st;
+    });
+}

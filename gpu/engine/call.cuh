@@ -1,0 +1,42 @@
+/* A call of the engine: batches of chunks, one after another. */
+#ifndef TERP_GPU_ENGINE_CALL_CUH
+#define TERP_GPU_ENGINE_CALL_CUH
+
+#include "codec/engine.h"
+#include "codec/model/domain.h"
+#include "gpu/engine/context.cuh"
+
+/* What an encoder's kernels say of a chunk's domain. */
+struct cuda_found_domain {
+    enum terp_domain_verdict verdict;
+    struct terp_chunk domain;
+    bool is_constant;
+    /* A flat chunk may have rows: what the search for them needs. */
+    bool is_periodic;
+    double min, max, step;
+    uint64_t fills[TERP_NFILLS];
+};
+
+/* What is to be done. */
+struct cuda_call {
+    const struct terp_chunk *chunk;
+    const struct terp_chunk *domain;  /* NULL: the chunk */
+    const struct terp_params *params; /* NULL: decode */
+    uint64_t nchunks;
+    const void *const *src;
+    const uint64_t *src_nbytes; /* decode */
+    void *const *dst;
+    uint64_t *dst_nbytes;            /* encode */
+    struct cuda_found_domain *found; /* encode; NULL: not to be looked for */
+    enum terp_status *status;        /* decode */
+    bool host;
+    uint64_t batch_nchunks; /* at most; later, what there was memory for */
+};
+
+/* Codes all chunks, in as many batches as memory asks for. What it returns is
+ * what the engine's calls do (codec/engine.h). */
+enum terp_status
+cuda_call_do(struct terp_cuda_device *device,
+             const struct terp_cuda_call *where, struct cuda_call *call);
+
+#endif
