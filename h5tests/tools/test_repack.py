@@ -200,6 +200,23 @@ class Values(Repack):
                             b[name].id.read_direct_chunk(at),
                         )
 
+    def test_effort_reaches_the_streams(self):
+        # Maps that have nothing to do with each other.
+        values = np.stack([smooth(64, 64 + i)[:, i:] for i in range(16)])
+        values *= np.cos(np.arange(16) ** 2).astype("f4")[:, None, None]
+        path = self.write(x=values)
+        nbytes = {}
+        for effort in "fast", "default", "best":
+            out = self.repack(path, "--rel=1e-3", f"--effort={effort}")
+            with h5py.File(out, "r") as file:
+                nbytes[effort] = file["x"].id.get_storage_size()
+                self.assertLessEqual(
+                    np.abs(file["x"][:].astype("f8") - values).max(),
+                    bound_of(file["x"])[1],
+                )
+        self.assertLess(nbytes["default"], nbytes["fast"])
+        self.assertLessEqual(nbytes["best"], nbytes["default"])
+
     def test_blocks_and_edges_are_put_together(self):
         # Several blocks of 16 MiB, chunks that do not divide the shape and
         # cross those of the input.

@@ -248,6 +248,7 @@ class Info(ToolTest):
         for dataset in (
             "65536 16384 terp=2,1,3 -",
             "64x64 64x64 terp=2,1,3 maps=64@0",
+            "16x64x64 8x64x64 terp=4098,1,3 maps=64@0",
             "65536 32768 terp=2,1,3,2,64,64 maps=64@0",
             "40000 10000 terp=2,1,3 only=1",
             "40000 10000 - -",
