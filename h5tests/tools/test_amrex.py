@@ -211,6 +211,18 @@ class RepackTest(PlotfileTest):
                 np.testing.assert_array_equal(np.isnan(box[i]), np.isnan(got))
                 self.assertLessEqual(np.nanmax(np.abs(box[i] - got)), 1e-3)
 
+    # Where no length divides the boxes, there is something to find.
+    def test_effort_reaches_the_streams(self):
+        boxes = [((0, 0, 0), (31, 29, 37)), ((31, 0, 0), (33, 15, 30)),
+                 ((0, 29, 0), (19, 20, 21))]
+        self.levels = [amrex.make_level(64, boxes)]
+        plain = self.write("plain.h5")
+        options = "--amrex", "--rel=1e-3"
+        ratio = self.ratio(self.repack(plain, *options)[0])
+        best, _ = self.repack(plain, *options, "--effort=best")
+        self.assertGreater(self.ratio(best), ratio)
+        self.check_bound(best, component_range)
+
     def test_threads_do_not_change_a_chunk(self):
         plain = self.write("plain.h5")
         stored = []
