@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The figures that bench/results/ records: ratios of whole synthetic fields
 # and of 64^3 chunks, speed beside SZ3 on 64^3 and 128^3 chunks, ratios of
-# real fields where they are, `terp repack` beside h5repack. Words: ratio,
-# speed, real, repack; all by default.
+# real fields where they are, `terp repack` beside h5repack, small fields whose
+# structure is hard to find, and real ones at tight bounds. Words: ratio, speed,
+# real, repack, structures; all but the last by default.
 # TERP_PLUGIN_DIR: where the plugin was built, build/release/plugin if not set.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -10,6 +11,7 @@ cd "$(dirname "$0")"
 results=results
 plugin=${TERP_PLUGIN_DIR:-../build/release/plugin}
 real=../../shared/data/real_dev.h5
+generator=../../shared/data/gen_structures.py
 pipelines=terp:ratio,terp:huffman,terp:custom,terp:speed
 
 # record NAME COMMAND...: CSV and summary, replaced only by a complete run.
@@ -52,13 +54,31 @@ for figure in "$@"; do
             --fields "$real" --chunks auto --bounds 1e-3 \
             --codecs terp:ratio,terp:huffman,pysz --against pysz
         ;;
+    structures)
+        if [ ! -e "$generator" ]; then
+            echo "structures: skipped, no $generator"
+            continue
+        fi
+        mkdir -p ../build/fields
+        OUT=../build/fields ../build/bench-venv/bin/python "$generator"
+        record structures python3 ratio.py --plugin "$plugin" \
+            --fields ../build/fields/structures.h5 --chunks whole \
+            --bounds 1e-2,1e-3,1e-4,1e-6 \
+            --codecs terp,terp:auto:auto:best,pysz,pysz:lorenzo,sperr \
+            --against peers
+        record real_tight python3 ratio.py --plugin "$plugin" \
+            --fields "$real" --chunks whole \
+            --bounds 1e-5,1e-6,1e-7,1e-9 \
+            --codecs terp,terp:auto:auto:best,pysz,pysz:lorenzo,bitshuffle \
+            --against peers
+        ;;
     repack)
         record repack python3 repack.py --plugin "$plugin" \
             --tool "$plugin/../tools/terp" --fields pres,vel,mira,dens \
             --large 20
         ;;
     *)
-        echo "usage: figures.sh [ratio] [speed] [real] [repack]" >&2
+        echo "usage: figures.sh [ratio] [speed] [real] [repack] [structures]" >&2
         exit 2
         ;;
     esac

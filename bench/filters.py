@@ -20,6 +20,7 @@ MODE_ABSOLUTE_EXACT = 1 | 0x10000
 PIPELINES = {"auto": 0, "huffman": 1, "custom": 2, "speed": 3,
              "ratio": 4}
 PREDICTORS = {"auto": 0, "spline": 1, "lorenzo": 2}
+EFFORTS = {"default": 0, "fast": 1, "best": 2}
 
 # Peers by name: create_dataset's arguments for an absolute bound. The last
 # group is lossless, for context.
@@ -53,22 +54,29 @@ def is_terp(codec):
     return codec.split(":")[0] == "terp"
 
 
+def is_direct(codec):
+    return codec in (DIRECT, DIRECT + ":lorenzo")
+
+
 def filter_of(codec, bound):
     """create_dataset's arguments for a codec by name."""
     if codec in PEERS:
         return PEERS[codec](bound)
-    if codec == DIRECT:
+    if is_direct(codec):
         return SKIPPED
-    name, _, rest = codec.partition(":")
-    pipeline, _, predictor = rest.partition(":")
+    name, pipeline, predictor, effort, *more = (codec + ":::").split(":")
     try:
         mode = (MODE_ABSOLUTE_EXACT | PIPELINES[pipeline or "auto"] << 4 |
-                PREDICTORS[predictor or "auto"] << 8)
+                PREDICTORS[predictor or "auto"] << 8 |
+                EFFORTS[effort or "default"] << 12)
     except KeyError:
+        mode = None
+    if any(more):
         mode = None
     if name != "terp" or mode is None:
         fail(f"no codec {codec}: terp[:{'|'.join(PIPELINES)}"
-             f"[:{'|'.join(PREDICTORS)}]], {', '.join(PEERS)}, {DIRECT}")
+             f"[:{'|'.join(PREDICTORS)}[:{'|'.join(EFFORTS)}]]], "
+             f"{', '.join(PEERS)}, {DIRECT}[:lorenzo]")
     if not h5py.h5z.filter_avail(TERP_ID):
         fail("HDF5 cannot load the terp plugin; see --plugin")
     low_high = struct.unpack("<2I", struct.pack("<d", bound))
@@ -78,7 +86,7 @@ def filter_of(codec, bound):
 def version_of(codec):
     if is_terp(codec):
         return terp_version()
-    if codec == DIRECT:
+    if is_direct(codec):
         return f"pysz {importlib.metadata.version('pysz')}"
     return f"hdf5plugin {hdf5plugin.version}" if codec in (
         "sz3", "sz2", "zfp", "sperr", "blosc2", "bitshuffle") \
@@ -100,23 +108,25 @@ def create(file, field, chunks, codec, bound):
 
 def write(dataset, data, codec, bound):
     """Writes all values; every byte is in the file when it returns."""
-    if codec == DIRECT:
-        write_direct_chunks(dataset, data, bound)
+    if is_direct(codec):
+        write_direct_chunks(dataset, data, bound, codec != DIRECT)
     else:
         dataset.write_direct(data)
     dataset.file.flush()
 
 
 def read(dataset, data, codec):
-    if codec == DIRECT:
+    if is_direct(codec):
         read_direct_chunks(dataset, data)
     else:
         dataset.read_direct(data)
 
 
-def write_direct_chunks(dataset, data, bound):
+def write_direct_chunks(dataset, data, bound, lorenzo):
     import pysz
     config = pysz.szConfig()
+    if lorenzo:
+        config.cmprAlgo = pysz.szAlgorithm.LORENZO_REG
     config.errorBoundMode = pysz.szErrorBoundMode.ABS
     config.absErrorBound = bound
     for place in dataset.iter_chunks():
@@ -142,7 +152,7 @@ def read_direct_chunks(dataset, data):
 
 def unfiltered_nchunks(dataset, codec):
     """Chunks that an optional filter failed to compress."""
-    if codec == DIRECT:
+    if is_direct(codec):
         return 0
     return sum(dataset.id.get_chunk_info(i).filter_mask != 0
                for i in range(dataset.id.get_num_chunks()))

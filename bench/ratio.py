@@ -46,9 +46,10 @@ def measure(field, bound_rel, chunk, codec):
 def main():
     parser = common.parser(__doc__, CODECS, "whole,64", "1e-2,1e-3,1e-4")
     parser.add_argument("--against", default="sz3,pysz,terp:custom,anchors",
-                        metavar="C,C,...", help="codecs of this run, or "
-                        "'anchors' (anchors.csv), that the summary compares "
-                        "with (default %(default)s)")
+                        metavar="C,C,...", help="codecs of this run, 'peers' "
+                        "(the best of them but terp) or 'anchors' "
+                        "(anchors.csv), that the summary compares with "
+                        "(default %(default)s)")
     args = parser.parse_args()
     common.prepare(args, threads=1)
     import fields
