@@ -45,7 +45,7 @@ static const char doc[] =
     "  terp args --abs 0.05 --pipeline huffman\n"
     "      no error above 0.05, and faster on a GPU\n"
     "  terp args --rel 1e-3 --effort best\n"
-    "      the smallest file, in ten times the time\n"
+    "      the smallest file, in up to twenty times the time\n"
     "  terp args --rel 1e-4 --brick 64x64x64\n"
     "      1-D chunks of 64^3 values or a multiple, such as AMReX writes\n"
     "\n"

@@ -70,9 +70,9 @@ extern const char *const terp_predictor_names[TERP_NPREDICTORS + 1];
 enum terp_effort {
     TERP_EFFORT_DEFAULT = 0, /* what estimates tell is best */
     TERP_EFFORT_FAST = 1,    /* the chunk is its own domain */
-    TERP_EFFORT_BEST = 2,    /* all domains, and the predictors and pipelines
-                                that are left open, are tried; ten times as
-                                slow, on the CPU and on a device */
+    /* All domains, and predictors and pipelines that are left open, are tried;
+     * up to twenty times as slow, on the CPU and on a device. */
+    TERP_EFFORT_BEST = 2,
     TERP_NEFFORTS
 };
 extern const char *const terp_effort_names[TERP_NEFFORTS + 1]; /* likewise */

@@ -34,8 +34,8 @@
 #define H5Z_TERP_PREDICTOR_LORENZO 2u
 #define H5Z_TERP_NPREDICTORS 3u
 
-/* How hard to look for the smallest file: the default, faster, or ten times as
- * slow. Reading does not depend on it. */
+/* How hard to look for the smallest file: the default, faster, or up to twenty
+ * times as slow. Reading does not depend on it. */
 #define H5Z_TERP_EFFORT_DEFAULT 0u
 #define H5Z_TERP_EFFORT_FAST 1u
 #define H5Z_TERP_EFFORT_BEST 2u

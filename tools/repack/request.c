@@ -58,7 +58,7 @@ static const char doc[] =
     "  terp repack in.h5 out.h5 --rel 1e-3 --chunk auto --verbose\n"
     "      chunks that compress well, whatever they were\n"
     "  terp repack in.h5 out.h5 --rel 1e-3 --effort best\n"
-    "      the smallest file, in ten times the time\n"
+    "      the smallest file, in up to twenty times the time\n"
     "  terp repack plt00100.h5 small.h5 --amrex --rel 1e-3\n"
     "      each component of an AMReX plotfile by its own range\n"
     "\n"
