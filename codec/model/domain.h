@@ -22,7 +22,7 @@ extern "C" {
 #define TERP_DOMAIN_MIN_NVALUES 4096
 #define TERP_DOMAIN_MAX_NVALUES (UINT64_C(1) << 48)
 
-#define TERP_DOMAIN_NSAMPLES 128
+#define TERP_DOMAIN_NSAMPLES 64
 
 /* Where sample i is: evenly spread, but for an offset that meets every
  * coordinate of dims that divide the distance. */

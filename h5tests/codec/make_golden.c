@@ -62,6 +62,10 @@ static const struct golden goldens[] = {
      TERP_FIELD_SPIKES,
      {TERP_FLOAT32, false, false, 2, {37, 41}},
      1e-1},
+    {"f32-domain", /* three rows that have nothing in common */
+     TERP_FIELD_SMOOTH,
+     {TERP_FLOAT32, false, false, 2, {3, 1501}},
+     1e-3},
     {"f64-escapes",
      TERP_FIELD_SPIKES,
      {TERP_FLOAT64, false, false, 2, {37, 41}},

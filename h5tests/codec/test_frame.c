@@ -246,6 +246,9 @@ domains_that_are_none_are_refused(void **state)
             status_in_domain(domain, 22, (uint8_t)(0x86 | bit), &got),
             TERP_ERR_CORRUPT);
     assert_int_equal(status_in_domain(domain, 22, 0x8A, &got),
+                     TERP_ERR_CORRUPT);
+    /* dims of eight bytes: a longer frame than there are bytes */
+    assert_int_equal(status_in_domain(domain, 22, 0x8E, &got),
                      TERP_ERR_TRUNCATED);
     assert_int_equal(status_in_domain(domain, 23, 0, &got), TERP_ERR_CORRUPT);
     /* constant streams have none */

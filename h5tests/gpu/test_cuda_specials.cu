@@ -232,6 +232,8 @@ static struct terp_params
 params_of(enum terp_bound_mode mode, double bound)
 {
     struct terp_params params = {};
+
+    params.effort = TERP_EFFORT_FAST; /* the layout is the chunk's */
     params.bound_mode = mode;
     params.bound = bound;
     params.pipeline = TERP_PIPELINE_HUFFMAN;

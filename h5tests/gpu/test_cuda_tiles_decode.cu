@@ -302,6 +302,7 @@ begin_stream(enum terp_coding coding, uint64_t nsymbols, uint64_t cap_nbytes,
     stream.frame.chunk.type = TERP_FLOAT32;
     stream.frame.chunk.rank = 1;
     stream.frame.chunk.dims[0] = nsymbols;
+    stream.frame.domain = stream.frame.chunk;
     stream.frame.coding = coding;
     stream.frame.prediction = TERP_PREDICTION_LORENZO;
     stream.frame.bound = 1;
@@ -830,6 +831,7 @@ stream_of_variant(const struct variant *variant)
     params.bound = variant->bound;
     params.pipeline = variant->pipeline;
     params.predictor = variant->predictor;
+    params.effort = TERP_EFFORT_FAST; /* the layout is the chunk's */
     uint64_t nbytes = terp_chunk_nbytes(&chunk);
     uint8_t *values = (uint8_t *)malloc(nbytes);
     terp_field_make(variant->field, &chunk, values);
@@ -928,6 +930,7 @@ constant_streams_are_read_and_end(void **state)
     frame.chunk.type = TERP_FLOAT32;
     frame.chunk.rank = 1;
     frame.chunk.dims[0] = 1000;
+    frame.domain = frame.chunk;
     frame.coding = TERP_CODING_CONSTANT;
     terp_layout_make(&frame.chunk, &layout);
     device_make(&frame.chunk, false, &device);
@@ -969,6 +972,7 @@ long_index_is_read_as_by_the_cpu(void **state)
     frame.chunk.type = TERP_FLOAT32;
     frame.chunk.rank = 1;
     frame.chunk.dims[0] = ntiles * TERP_TILE_NSYMBOLS - 77;
+    frame.domain = frame.chunk;
     frame.coding = TERP_CODING_SPEED;
     frame.prediction = TERP_PREDICTION_LORENZO;
     frame.bound = 1;

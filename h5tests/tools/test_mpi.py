@@ -89,7 +89,7 @@ class ParallelTest(unittest.TestCase):
                                TERP_ENGINE="cuda", TERP_VERBOSE="1")
         self.assertEqual(result.returncode, 0, result.stdout)
         ncoded = collections.Counter(
-            re.findall(r"engine (.*), threads", result.stdout))
+            re.findall(r"engine (.*?), threads", result.stdout))
         print(f"\n{nranks} processes: chunks that were written and read by",
               dict(ncoded))
         # Each process writes and reads two, HDF5 some more at the edge.
