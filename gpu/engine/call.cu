@@ -352,10 +352,8 @@ try_call(struct terp_cuda_device *device, const struct terp_cuda_call *where,
         st = cuda_device_judge(device, batches[at].slot, what, error);
     }
     for (int i = 0; i < n; i++) {
-        if (batches[i].n > 0) { /* given up: nothing may still write */
-            cudaStreamSynchronize(batches[i].slot->side);
-            cudaStreamSynchronize(batches[i].slot->stream);
-        }
+        if (batches[i].n > 0) /* given up: nothing may still write */
+            cuda_slot_await(batches[i].slot);
         cuda_slot_give(device, batches[i].slot);
     }
     return st;

@@ -71,13 +71,15 @@ open_slot(struct cuda_slot *slot)
                    untimed = cudaEventDisableTiming;
 
     cudaError_t error = cudaStreamCreateWithFlags(&slot->stream, beside);
-    if (error == cudaSuccess)
-        error = cudaStreamCreateWithFlags(&slot->side, beside);
-    if (error == cudaSuccess)
-        error = cudaEventCreateWithFlags(&slot->forked, untimed);
-    return error == cudaSuccess
-               ? cudaEventCreateWithFlags(&slot->joined, untimed)
-               : error;
+    for (struct cuda_side &side : slot->side) {
+        if (error == cudaSuccess)
+            error = cudaStreamCreateWithFlags(&side.stream, beside);
+        if (error == cudaSuccess)
+            error = cudaEventCreateWithFlags(&side.forked, untimed);
+        if (error == cudaSuccess)
+            error = cudaEventCreateWithFlags(&side.joined, untimed);
+    }
+    return error;
 }
 
 #ifdef __CUDACC__
@@ -163,12 +165,14 @@ empty_device(struct terp_cuda_device *device)
 {
     for (struct cuda_slot &slot : device->slot) {
         cuda_slot_release(device, &slot);
-        if (slot.joined != NULL)
-            cudaEventDestroy(slot.joined);
-        if (slot.forked != NULL)
-            cudaEventDestroy(slot.forked);
-        if (slot.side != NULL)
-            cudaStreamDestroy(slot.side);
+        for (struct cuda_side &side : slot.side) {
+            if (side.joined != NULL)
+                cudaEventDestroy(side.joined);
+            if (side.forked != NULL)
+                cudaEventDestroy(side.forked);
+            if (side.stream != NULL)
+                cudaStreamDestroy(side.stream);
+        }
         if (slot.stream != NULL)
             cudaStreamDestroy(slot.stream);
     }
@@ -314,16 +318,29 @@ cuda_device_judge(struct terp_cuda_device *device, struct cuda_slot *slot,
     if (error == cudaSuccess)
         return TERP_OK;
     enum terp_status st = cuda_status_of(what, error);
-    cudaError_t side = cudaStreamSynchronize(slot->side);
+    cudaError_t first = cuda_slot_await(slot);
     cudaError_t now = cudaStreamSynchronize(slot->stream);
     /* An error that has ended a context is what each later call returns. */
-    if (side != cudaSuccess && now != cudaSuccess)
+    if (first != cudaSuccess && now != cudaSuccess)
         lose(device, cudaGetErrorString(now));
     cudaGetLastError();
     return st;
 }
 
 /* ---- slots ---- */
+
+cudaError_t
+cuda_slot_await(const struct cuda_slot *slot)
+{
+    cudaError_t error = cudaSuccess;
+
+    for (const struct cuda_side &side : slot->side) {
+        cudaError_t now = cudaStreamSynchronize(side.stream);
+        error = error == cudaSuccess ? now : error;
+    }
+    cudaError_t now = cudaStreamSynchronize(slot->stream);
+    return error == cudaSuccess ? now : error;
+}
 
 struct cuda_slot *
 cuda_slot_take(struct terp_cuda_device *device, bool optional)

@@ -24,12 +24,18 @@ struct cuda_sequence {
     struct cuda_batch batch;
 };
 
+/* A stream that works beside a slot's own, from `forked` to `joined`. */
+struct cuda_side {
+    cudaStream_t stream;
+    cudaEvent_t forked, joined;
+};
+#define CUDA_NSIDES 2
+
 /* A stream with the memory of one batch of chunks. */
 struct cuda_slot {
     bool busy;
     cudaStream_t stream;
-    cudaStream_t side; /* from `forked` to `joined` beside the other */
-    cudaEvent_t forked, joined;
+    struct cuda_side side[CUDA_NSIDES];
     uint8_t *d_memory, *h_memory; /* h_: pinned */
     uint64_t d_nbytes, h_nbytes;
     /* Of the batch at work, in these memories. */
@@ -99,6 +105,11 @@ cuda_device_do(struct terp_cuda_device *device, Work work)
     cuda_device_leave(device, &visit);
     return st;
 }
+
+/* Waits for all that the slot's streams have to do; the first error of theirs.
+ */
+cudaError_t
+cuda_slot_await(const struct cuda_slot *slot);
 
 /* A slot that no other thread has; waits for one, or with `optional` returns
  * NULL. */

@@ -17,14 +17,17 @@
 typedef cudaError_t
 stage_function(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Where a stage runs: on the slot's stream; or on its other one, from here on
- * beside the stages that follow, up to a stage that joins, or that does so
- * where there may be ratio streams. Some stages are for large chunks only. */
+/* Where a stage runs: on the slot's stream; or on one of its two others, from
+ * here on beside the stages that follow, up to a stage that joins that one, or
+ * that does so where there may be ratio streams. Some stages are for large
+ * chunks only. */
 enum {
     SIDE = 1,
     JOIN = 2,
     JOIN_RATIO = 4,
-    LARGE = 8
+    LARGE = 8,
+    APART = 16, /* the second other one */
+    JOIN_APART = 32
 };
 
 struct step {
@@ -34,7 +37,7 @@ struct step {
 
 static const struct step encode_steps[] = {{cuda_swap_src, 0},
                                            {cuda_scan, 0},
-                                           {cuda_find_domains, SIDE},
+                                           {cuda_find_domains, APART},
                                            {cuda_tune, 0},
                                            {cuda_lorenzo_quantize, SIDE},
                                            {cuda_spline_quantize, 0},
@@ -43,12 +46,12 @@ static const struct step encode_steps[] = {{cuda_swap_src, 0},
                                            {cuda_context_sort, 0},
                                            {cuda_tiles_encode, 0},
                                            {cuda_partitions_encode, JOIN},
-                                           {cuda_stream_write, 0},
+                                           {cuda_stream_write, JOIN_APART},
                                            {cuda_seal, LARGE},
                                            {NULL, 0}};
 
 /* The stages bear with any bytes: they need not wait for the checksum. */
-static const struct step decode_steps[] = {{cuda_verify, SIDE},
+static const struct step decode_steps[] = {{cuda_verify, APART},
                                            {cuda_model_read, 0},
                                            {cuda_specials_mask, SIDE},
                                            {cuda_tiles_decode, 0},
@@ -58,7 +61,7 @@ static const struct step decode_steps[] = {{cuda_verify, SIDE},
                                            {cuda_lorenzo_reconstruct, SIDE},
                                            {cuda_spline_reconstruct, 0},
                                            {cuda_specials_read, JOIN},
-                                           {cuda_swap_dst, 0},
+                                           {cuda_swap_dst, JOIN_APART},
                                            {NULL, 0}};
 
 /* ---- a graph in the making ---- */
@@ -80,7 +83,7 @@ struct recording {
     struct launch_recorder recorder;
     cudaGraph_t graph;
     const struct cuda_slot *slot;
-    struct branch branch[2]; /* of slot->stream, of slot->side */
+    struct branch main, side[CUDA_NSIDES];
 };
 
 static cudaError_t
@@ -117,10 +120,12 @@ add_kernel(struct launch_recorder *recorder, cudaStream_t stream,
            const cudaKernelNodeParams *kernel)
 {
     struct recording *recording = (struct recording *)recorder;
-    struct branch *branch =
-        &recording->branch[stream == recording->slot->side ? 1 : 0];
+    struct branch *branch = &recording->main;
     cudaGraphNode_t node;
 
+    for (int i = 0; i < CUDA_NSIDES; i++)
+        if (stream == recording->slot->side[i].stream)
+            branch = &recording->side[i];
     cudaError_t error =
         cudaGraphAddKernelNode(&node, recording->graph, NULL, 0, kernel);
     if (error == cudaSuccess)
@@ -151,18 +156,28 @@ join(struct branch *waiting, const struct branch *branch)
 
 /* ---- launching ---- */
 
-/* Lets the side stream wait for the slot's, or the slot's for the side. */
+/* Lets a side wait for the slot's stream. */
 static cudaError_t
-let_wait(const struct cuda_slot *slot, bool side, struct recording *recording)
+fork_side(const struct cuda_slot *slot, int i, struct recording *recording)
 {
     if (recording != NULL)
-        return join(&recording->branch[side ? 1 : 0],
-                    &recording->branch[side ? 0 : 1]);
-    cudaEvent_t event = side ? slot->forked : slot->joined;
+        return join(&recording->side[i], &recording->main);
+    cudaError_t error = cudaEventRecord(slot->side[i].forked, slot->stream);
+    return error == cudaSuccess ? cudaStreamWaitEvent(slot->side[i].stream,
+                                                      slot->side[i].forked, 0)
+                                : error;
+}
+
+/* Lets the slot's stream wait for a side. */
+static cudaError_t
+join_side(const struct cuda_slot *slot, int i, struct recording *recording)
+{
+    if (recording != NULL)
+        return join(&recording->main, &recording->side[i]);
     cudaError_t error =
-        cudaEventRecord(event, side ? slot->stream : slot->side);
+        cudaEventRecord(slot->side[i].joined, slot->side[i].stream);
     return error == cudaSuccess
-               ? cudaStreamWaitEvent(side ? slot->side : slot->stream, event, 0)
+               ? cudaStreamWaitEvent(slot->stream, slot->side[i].joined, 0)
                : error;
 }
 
@@ -176,15 +191,20 @@ enqueue(const struct cuda_slot *slot, struct recording *recording)
 
     cudaError_t error = cuda_chunks_begin(slot);
     for (; error == cudaSuccess && step->run != NULL; step++) {
-        bool side = (step->where & SIDE) != 0;
+        cudaStream_t stream = slot->stream;
         if ((step->where & LARGE) != 0 && !large)
             continue;
         if (step->where & (ratio ? JOIN | JOIN_RATIO : JOIN))
-            error = let_wait(slot, false, recording);
-        if (error == cudaSuccess && side)
-            error = let_wait(slot, true, recording);
+            error = join_side(slot, 0, recording);
+        if (error == cudaSuccess && step->where & JOIN_APART)
+            error = join_side(slot, 1, recording);
+        if (error == cudaSuccess && step->where & (SIDE | APART)) {
+            int side = step->where & SIDE ? 0 : 1;
+            stream = slot->side[side].stream;
+            error = fork_side(slot, side, recording);
+        }
         if (error == cudaSuccess)
-            error = step->run(&slot->batch, side ? slot->side : slot->stream);
+            error = step->run(&slot->batch, stream);
     }
     return error == cudaSuccess ? cuda_chunks_end(slot) : error;
 }
