@@ -18,26 +18,6 @@
  * longer than it works. */
 #define THREAD_MIN_NVALUES (UINT64_C(1) << 17)
 
-/* By memcpy: the values are of a floating type, and may be anywhere. */
-static void
-swap_values(void *values, uint64_t nvalues, int value_nbytes)
-{
-    uint8_t *bytes = values;
-    uint32_t word32;
-    uint64_t word64;
-
-    for (uint64_t i = 0; value_nbytes == 4 && i < nvalues; i++) {
-        memcpy(&word32, bytes + 4 * i, 4);
-        word32 = __builtin_bswap32(word32);
-        memcpy(bytes + 4 * i, &word32, 4);
-    }
-    for (uint64_t i = 0; value_nbytes == 8 && i < nvalues; i++) {
-        memcpy(&word64, bytes + 8 * i, 8);
-        word64 = __builtin_bswap64(word64);
-        memcpy(bytes + 8 * i, &word64, 8);
-    }
-}
-
 /* A chunk on its way. */
 struct job {
     struct terp_frame frame;
@@ -143,7 +123,8 @@ swap_source(struct job *job)
     if (job->swapped == NULL)
         return TERP_ERR_MEMORY;
     memcpy(job->swapped, p->values, chunk_nbytes);
-    swap_values(job->swapped, job->layout.nvalues, p->stages->value_nbytes);
+    terp_swap_values(job->swapped, job->layout.nvalues,
+                     p->stages->value_nbytes);
     p->values = job->swapped;
     return TERP_OK;
 }
@@ -548,8 +529,8 @@ static enum terp_status
 swap_destination(struct job *job)
 {
     if (job->frame.chunk.big_endian)
-        swap_values(job->dst, job->layout.nvalues,
-                    job->prediction.stages->value_nbytes);
+        terp_swap_values(job->dst, job->layout.nvalues,
+                         job->prediction.stages->value_nbytes);
     return TERP_OK;
 }
 

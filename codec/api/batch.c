@@ -82,17 +82,6 @@ is_left(const struct batch *batch, uint64_t i)
                                      : batch->status[i] == TERP_ERR_DEVICE;
 }
 
-static bool
-chunks_are_alike(const struct terp_chunk *a, const struct terp_chunk *b)
-{
-    bool alike = a->type == b->type && a->big_endian == b->big_endian &&
-                 a->stack == b->stack && a->rank == b->rank;
-
-    for (int i = 0; alike && i < a->rank; i++)
-        alike = a->dims[i] == b->dims[i];
-    return alike;
-}
-
 /* Chunk i, from and to the host's memory. */
 static enum terp_status
 code_chunk(const struct batch *batch, uint64_t i, const void *src, void *dst,
@@ -104,7 +93,8 @@ code_chunk(const struct batch *batch, uint64_t i, const void *src, void *dst,
         return terp_stream_encode(call, batch->params, batch->chunk, src, dst,
                                   &batch->dst_nbytes[i]);
     enum terp_status st = terp_stream_open(src, batch->src_nbytes[i], &stream);
-    if (st == TERP_OK && !chunks_are_alike(&stream.frame.chunk, batch->chunk))
+    if (st == TERP_OK &&
+        !terp_chunks_are_alike(&stream.frame.chunk, batch->chunk))
         st = TERP_ERR_ARGUMENT;
     return st == TERP_OK ? terp_stream_decode(call, &stream, dst) : st;
 }

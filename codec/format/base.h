@@ -44,6 +44,27 @@ store_le(uint8_t *dst, uint64_t word, int nbytes)
         dst[i] = (uint8_t)(word >> (8 * i));
 }
 
+/* The other byte order. By memcpy: the values are of a floating type, and may
+ * be anywhere. */
+static inline void
+terp_swap_values(void *values, uint64_t nvalues, int value_nbytes)
+{
+    uint8_t *bytes = (uint8_t *)values;
+    uint32_t word32;
+    uint64_t word64;
+
+    for (uint64_t i = 0; value_nbytes == 4 && i < nvalues; i++) {
+        memcpy(&word32, bytes + 4 * i, 4);
+        word32 = __builtin_bswap32(word32);
+        memcpy(bytes + 4 * i, &word32, 4);
+    }
+    for (uint64_t i = 0; value_nbytes == 8 && i < nvalues; i++) {
+        memcpy(&word64, bytes + 8 * i, 8);
+        word64 = __builtin_bswap64(word64);
+        memcpy(bytes + 8 * i, &word64, 8);
+    }
+}
+
 /* A small number for one that is near zero, and back. */
 static inline TERP_HOST_DEVICE uint64_t
 zigzag(int64_t value)

@@ -42,6 +42,13 @@ terp_shapes_are_equal(const struct terp_chunk *a, const struct terp_chunk *b)
     return equal;
 }
 
+bool
+terp_chunks_are_alike(const struct terp_chunk *a, const struct terp_chunk *b)
+{
+    return a->type == b->type && a->big_endian == b->big_endian &&
+           terp_shapes_are_equal(a, b);
+}
+
 static bool
 has_domain(const struct terp_frame *frame)
 {

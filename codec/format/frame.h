@@ -78,6 +78,10 @@ static_assert(TERP_FRAME_RAW_MAX_NBYTES <= TERP_MAX_FRAME_NBYTES,
 bool
 terp_shapes_are_equal(const struct terp_chunk *a, const struct terp_chunk *b);
 
+/* Whether they are chunks of one type, byte order and shape. */
+bool
+terp_chunks_are_alike(const struct terp_chunk *a, const struct terp_chunk *b);
+
 int
 terp_frame_nbytes(const struct terp_frame *frame);
 

@@ -79,10 +79,8 @@ lag_errors(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
     WORD fill[TERP_NFILLS];
 
     fill_words_of(fills, fill);
-    for (uint64_t i = 0; i < TERP_DOMAIN_NSAMPLES; i++)
-        errors_ret[i] =
-            lag_errors_of((const T *)src, nvalues, fill,
-                          terp_domain_sample_at(nvalues, i), lag, inverse_step);
+    lag_errors_of_samples((const T *)src, nvalues, fill, lag, inverse_step,
+                          errors_ret);
 }
 
 static void

@@ -2,6 +2,7 @@
  * streams tell, or in all ways that are to be tried. */
 #include "gpu/engine/again.cuh"
 
+#include <fenv.h>
 #include <new>
 
 #include "codec/model/lag_errors.h"
@@ -202,28 +203,12 @@ flat_errors(void *arg, uint64_t lag, struct terp_lag_errors *errors_ret)
 
     for (int i = 0; i < TERP_NFILLS; i++)
         fills[i] = (typename value_traits<T>::WORD)flat->found->fills[i];
-    for (uint64_t i = 0; i < TERP_DOMAIN_NSAMPLES; i++)
-        errors_ret[i] =
-            lag_errors_of((const T *)flat->values, flat->nvalues, fills,
-                          terp_domain_sample_at(flat->nvalues, i), lag,
-                          1 / flat->found->step);
+    lag_errors_of_samples((const T *)flat->values, flat->nvalues, fills, lag,
+                          1 / flat->found->step, errors_ret);
 }
 
-template <typename T>
-static void
-swap_values(T *values, uint64_t n)
-{
-    uint8_t *bytes = (uint8_t *)values;
-
-    for (uint64_t i = 0; i < n; i++, bytes += sizeof(T))
-        for (size_t k = 0; k < sizeof(T) / 2; k++) {
-            const uint8_t byte = bytes[k];
-            bytes[k] = bytes[sizeof(T) - 1 - k];
-            bytes[sizeof(T) - 1 - k] = byte;
-        }
-}
-
-/* Searches for rows of a flat chunk, as the CPU engine does. */
+/* Searches for rows of a flat chunk, as the CPU engine does, in the same
+ * floating-point environment. */
 static enum terp_status
 find_rows(struct terp_cuda_device *device, const struct terp_cuda_call *where,
           const struct cuda_call *call, uint64_t i)
@@ -234,6 +219,7 @@ find_rows(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     struct flat_chunk flat = {call->src[i], nbytes / (wide ? 8 : 4), found};
     void *values = NULL;
     enum terp_status st = TERP_OK;
+    fenv_t host;
 
     if (!call->host || call->chunk->big_endian) {
         values = malloc(nbytes);
@@ -242,16 +228,17 @@ find_rows(struct terp_cuda_device *device, const struct terp_cuda_call *where,
         st = copy(device, where, 1, &values, &flat.values, &nbytes);
         flat.values = values;
     }
-    if (call->chunk->big_endian && wide)
-        swap_values((double *)values, flat.nvalues);
-    else if (call->chunk->big_endian)
-        swap_values((float *)values, flat.nvalues);
+    if (call->chunk->big_endian)
+        terp_swap_values(values, flat.nvalues, wide ? 8 : 4);
+    fegetenv(&host);
+    fesetenv(FE_DFL_ENV);
     if (st == TERP_OK)
         st = terp_domain_find(
             call->chunk,
             terp_price_of_anchor(found->min, found->max, found->step),
             wide ? flat_errors<double> : flat_errors<float>, &flat,
             &found->domain, &found->verdict);
+    fesetenv(&host);
     free(values);
     return st;
 }
@@ -321,9 +308,7 @@ order_of_frame(const struct cuda_call *call, const uint8_t *bytes,
     int frame_nbytes;
 
     if (terp_frame_read(bytes, nbytes, &frame, &frame_nbytes) == TERP_OK &&
-        frame.chunk.type == chunk->type &&
-        frame.chunk.big_endian == chunk->big_endian &&
-        terp_shapes_are_equal(&frame.chunk, chunk) &&
+        terp_chunks_are_alike(&frame.chunk, chunk) &&
         !terp_shapes_are_equal(&frame.domain, chunk)) {
         order.how = INSTEAD;
         order.trial.domain = frame.domain;
