@@ -12,6 +12,7 @@
 #include "cpu/predict/deinterleave.h"
 #include "cpu/predict/predictor.h"
 #include "cpu/sections/escapes.h"
+#include "cpu/sections/low_bits.h"
 #include "cpu/sections/specials.h"
 
 /* A thread that has fewer values to decode than this, 0.2 ms of work, waits
@@ -34,6 +35,7 @@ struct job {
     double constant; /* of a constant chunk */
     int step_slack_log2;
     double step;
+    int low_nbits;
     bool is_open; /* to other domains */
     struct terp_chunk domain;
     enum terp_domain_verdict verdict;
@@ -46,6 +48,7 @@ struct job {
     const uint8_t *constant_at;
     struct reader specials; /* its section, whose values are placed last */
     struct cpu_escape_section escapes;
+    struct cpu_low_bits_section low_bits;
 };
 
 typedef enum terp_status
@@ -212,6 +215,22 @@ reference_of(const struct job *job)
                              job->stats.max, p->stages->value_nbytes);
 }
 
+/* Of the codes of the domain. */
+static int
+find_low_nbits(const struct job *job)
+{
+    const struct cpu_prediction *p = &job->prediction;
+    struct terp_code_widths widths;
+
+    if (!terp_may_have_low_bits(job->stats.min, job->stats.max, job->step))
+        return 0;
+    p->stages->code_widths(p->values, &job->layout, &job->fills, 1 / job->step,
+                           &widths);
+    return terp_low_nbits_of(&widths,
+                             (job->stats.max - job->stats.min) / job->step,
+                             terp_coding_max_code(job->frame.coding));
+}
+
 static enum terp_status
 choose_predictor(struct job *job)
 {
@@ -219,11 +238,15 @@ choose_predictor(struct job *job)
 
     if (job->frame.coding == TERP_CODING_CONSTANT)
         return TERP_OK;
+    job->low_nbits = find_low_nbits(job);
     p->quantizer = (struct cpu_quantizer){
         .step = job->step,
         .grid_step = job->step,
         .bound = job->frame.bound,
-        .max_code = terp_coding_max_code(job->frame.coding),
+        .max_code = terp_wide_max_code(terp_coding_max_code(job->frame.coding),
+                                       job->low_nbits),
+        .low_nbits = job->low_nbits,
+        .radius = terp_radius_of(job->low_nbits),
         .has_specials = p->nspecials > 0,
         .reference = reference_of(job)};
     p->fills = p->nspecials > 0 ? &job->fills : NULL;
@@ -258,7 +281,10 @@ write_head(struct job *job)
                  stages->value_nbytes);
         return TERP_OK;
     }
-    write_le(writer, (uint64_t)job->step_slack_log2, 1);
+    write_le(writer,
+             (uint64_t)(job->step_slack_log2 | job->low_nbits
+                                                   << TERP_LOW_NBITS_SHIFT),
+             1);
     job->predictor->write_model(&job->prediction, writer);
     return TERP_OK;
 }
@@ -284,7 +310,8 @@ write_escapes(struct job *job)
     return TERP_OK;
 }
 
-/* Symbols to tile order, or context order. The values have served: symbols in
+/* Symbols to tile order, or context order, and the low bits of wide codes to
+ * their section. The values have served: symbols in
  * another order take their place. */
 static enum terp_status
 write_tiles(struct job *job)
@@ -306,10 +333,13 @@ write_tiles(struct job *job)
             symbols = tiled;
             tiled = p->symbols;
         }
-        st = terp_cpu_order_contexts(p->pool, &job->layout,
-                                     frame->has_specials ? p->mask : NULL,
-                                     symbols, scratch, tiled, true);
+        st = terp_cpu_order_contexts(
+            p->pool, &job->layout, frame->has_specials ? p->mask : NULL,
+            symbols, job->low_nbits, scratch, tiled, true);
     }
+    if (st == TERP_OK && job->low_nbits > 0)
+        st = terp_cpu_low_bits_split(p->pool, job->low_nbits,
+                                     job->layout.nvalues, tiled, &job->writer);
     return st == TERP_OK
                ? terp_cpu_tiles_encode(p->pool, frame->coding, tiled,
                                        job->layout.nvalues, &job->writer)
@@ -421,15 +451,20 @@ read_head(struct job *job)
             reader_take(&job->reader, (uint64_t)p->stages->value_nbytes);
         return job->constant_at == NULL ? TERP_ERR_CORRUPT : TERP_OK;
     }
-    int step_slack_log2 = (int)read_le(&job->reader, 1);
+    int byte = (int)read_le(&job->reader, 1);
+    int step_slack_log2 = byte & TERP_STEP_SLACK;
+    job->low_nbits = byte >> TERP_LOW_NBITS_SHIFT;
     if (job->reader.underflow || step_slack_log2 < TERP_MIN_STEP_SLACK_LOG2 ||
-        step_slack_log2 > TERP_MAX_STEP_SLACK_LOG2)
+        step_slack_log2 > TERP_MAX_STEP_SLACK_LOG2 ||
+        job->low_nbits > TERP_LOW_MAX_NBITS)
         return TERP_ERR_CORRUPT;
     double step = terp_step_of(job->frame.bound, step_slack_log2);
     p->quantizer =
         (struct cpu_quantizer){.step = step,
                                .grid_step = step,
                                .bound = job->frame.bound,
+                               .low_nbits = job->low_nbits,
+                               .radius = terp_radius_of(job->low_nbits),
                                .has_specials = job->frame.has_specials};
     return job->predictor->read_model(p, &job->reader);
 }
@@ -458,6 +493,15 @@ read_escapes(struct job *job)
                                        &job->escapes);
 }
 
+static enum terp_status
+read_low_bits(struct job *job)
+{
+    return job->predictor == NULL || job->low_nbits == 0
+               ? TERP_OK
+               : terp_cpu_low_bits_read(&job->reader, job->low_nbits,
+                                        job->layout.nvalues, &job->low_bits);
+}
+
 /* Symbols in the predictor's order. In another order they stand where values
  * will. */
 static enum terp_status
@@ -477,14 +521,17 @@ read_tiles(struct job *job)
     uint16_t *ordered = contexts && raster ? p->work : p->symbols;
     st = terp_cpu_tiles_decode(p->pool, frame->coding, &job->reader, tiled,
                                job->layout.nvalues);
+    if (st == TERP_OK && job->low_nbits > 0)
+        st = terp_cpu_low_bits_join(p->pool, job->low_nbits,
+                                    job->layout.nvalues, &job->low_bits, tiled);
     if (st == TERP_OK && !contexts)
         terp_cpu_order_tiles(p->pool, &job->layout, frame->prediction, tiled,
                              ordered, false);
     if (st != TERP_OK || !contexts)
         return st;
-    st = terp_cpu_order_contexts(p->pool, &job->layout, p->mask, tiled,
-                                 (uint8_t *)p->work + 2 * job->layout.nvalues,
-                                 ordered, false);
+    st = terp_cpu_order_contexts(
+        p->pool, &job->layout, p->mask, tiled, job->low_nbits,
+        (uint8_t *)p->work + 2 * job->layout.nvalues, ordered, false);
     if (st == TERP_OK && raster)
         terp_cpu_order_levels(p->pool, &job->layout, ordered, p->symbols,
                               false);
@@ -536,8 +583,8 @@ swap_destination(struct job *job)
 
 /* A step does nothing where it does not apply to a constant chunk. */
 static job_step *const decode_steps[] = {
-    read_head,   read_specials,  read_escapes,     read_tiles, place_escapes,
-    reconstruct, place_specials, swap_destination, NULL};
+    read_head,     read_specials, read_escapes,   read_low_bits,    read_tiles,
+    place_escapes, reconstruct,   place_specials, swap_destination, NULL};
 
 static struct job *
 make_decode_job(const struct terp_frame *frame, const uint8_t *body,
@@ -580,6 +627,8 @@ terp_cpu_inspect(const struct terp_frame *frame, const uint8_t *body,
                                     &info->nspecials);
     if (st == TERP_OK)
         st = read_escapes(job);
+    if (st == TERP_OK)
+        st = read_low_bits(job);
     if (st == TERP_OK && job->predictor != NULL) {
         info->nescapes = job->escapes.nescapes;
         st = terp_cpu_tiles_inspect(frame->coding, &job->reader,

@@ -5,6 +5,7 @@
 #define TERP_CODEC_MODEL_CONTEXTS_H
 
 #include "codec/format/layout.h"
+#include "codec/format/low_bits.h"
 
 /* Levels that have contexts, from 1 on; those above have few points. */
 #define TERP_NCONTEXT_LEVELS 3
@@ -15,17 +16,17 @@
 #define TERP_GROUP_SPECIALS TERP_NCONTEXTS
 #define TERP_NGROUPS (TERP_NCONTEXTS + 1)
 
-/* A point weighs this for each unit of its code's magnitude, up to a limit,
- * when it is an even point of the next finer level, and half of that, rounded
- * down, of each level further down. */
+/* A point weighs this for each unit of its code's magnitude above the low bits,
+ * up to a limit, when it is an even point of the next finer level, and half of
+ * that, rounded down, of each level further down. */
 #define TERP_CONTEXT_UNIT 4
 #define TERP_CONTEXT_MAX_CODE 63
 
 static inline TERP_HOST_DEVICE uint8_t
-terp_context_weight(unsigned symbol)
+terp_context_weight(unsigned symbol, int low_nbits)
 {
-    const int code = (int)symbol - TERP_RADIUS;
-    const int magnitude = code < 0 ? -code : code;
+    const int code = (int)symbol - terp_radius_of(low_nbits);
+    const int magnitude = (code < 0 ? -code : code) >> low_nbits;
 
     return (uint8_t)(TERP_CONTEXT_UNIT * (magnitude < TERP_CONTEXT_MAX_CODE
                                               ? magnitude

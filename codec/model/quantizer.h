@@ -145,13 +145,15 @@ mean_of_quants(WORD sum, WORD count)
     return (count == 8 ? magnitude / 8 : magnitude / count) ^ sign;
 }
 
-/* What a difference counts for where means are weighed against differences. */
+/* What a difference counts for where means are weighed against differences,
+ * in steps of what is above the low bits. */
 TERP_TYPED(WORD)
 TERP_INLINE uint32_t
-weight_of_difference(WORD difference)
+weight_of_difference(WORD difference, int low_nbits)
 {
     const WORD opposite = 0 - difference;
-    const WORD magnitude = difference < opposite ? difference : opposite;
+    const WORD magnitude =
+        (difference < opposite ? difference : opposite) >> low_nbits;
 
     return (uint32_t)(magnitude < TERP_MEANS_MAX_MAGNITUDE
                           ? magnitude

@@ -19,6 +19,7 @@ struct weights {
     uint8_t *even;           /* extents neven of the level */
     uint8_t *fine;           /* those of the level's own points too */
     const uint16_t *symbols; /* level order */
+    int low_nbits;           /* of a symbol's code */
 };
 
 /* Contexts are made of so many points at once, of which a row may have fewer:
@@ -58,9 +59,9 @@ interleave_rows(void *arg, struct cpu_share share)
             for (uint64_t i = 0; odd == 0 && i < neven; i++)
                 half[0][i] = even[x + i] / 2;
             for (uint64_t i = 0; odd != 0 && i < neven; i++)
-                half[0][i] = terp_context_weight(evens[x + i]);
+                half[0][i] = terp_context_weight(evens[x + i], w->low_nbits);
             for (uint64_t i = 0; i < nodd; i++)
-                half[1][i] = terp_context_weight(odds[x + i]);
+                half[1][i] = terp_context_weight(odds[x + i], w->low_nbits);
             for (uint64_t i = 0; i < nodd; i++) {
                 to[2 * (x + i)] = half[0][i];
                 to[2 * (x + i) + 1] = half[1][i];
@@ -85,8 +86,9 @@ even_nvalues(const struct terp_layout *layout, int l)
 /* The weights of the anchors, of which those of all levels are made in turn.
  * Memory: `even`, and behind it `fine`. */
 static enum terp_status
-start_weights(const struct terp_layout *layout, const uint16_t *symbols,
-              struct weights *weights_ret, void **memory_ret)
+start_weights(const struct terp_layout *layout, int low_nbits,
+              const uint16_t *symbols, struct weights *weights_ret,
+              void **memory_ret)
 {
     uint64_t nvalues = layout->nlevels == 0 ? 0 : even_nvalues(layout, 1);
     uint8_t *memory = malloc(2 * nvalues + BLOCK_NVALUES);
@@ -98,9 +100,10 @@ start_weights(const struct terp_layout *layout, const uint16_t *symbols,
                                     .l = layout->nlevels,
                                     .even = memory,
                                     .fine = memory + nvalues,
-                                    .symbols = symbols};
+                                    .symbols = symbols,
+                                    .low_nbits = low_nbits};
     for (uint64_t i = 0; layout->nlevels > 0 && i < layout->nbricks; i++)
-        weights_ret->even[i] = terp_context_weight(symbols[i]);
+        weights_ret->even[i] = terp_context_weight(symbols[i], low_nbits);
     return TERP_OK;
 }
 
@@ -545,7 +548,8 @@ move_level(struct cpu_pool *pool, const struct weights *weights,
 enum terp_status
 terp_cpu_order_contexts(struct cpu_pool *pool, const struct terp_layout *layout,
                         const uint64_t *mask, const uint16_t *from,
-                        uint8_t *scratch, uint16_t *to, bool into_contexts)
+                        int low_nbits, uint8_t *scratch, uint16_t *to,
+                        bool into_contexts)
 {
     struct sort sort = {.mask = mask,
                         .layout = layout,
@@ -557,8 +561,8 @@ terp_cpu_order_contexts(struct cpu_pool *pool, const struct terp_layout *layout,
     void *memory;
 
     memcpy(to, from, layout->nbricks * sizeof *to);
-    enum terp_status st =
-        start_weights(layout, into_contexts ? from : to, &weights, &memory);
+    enum terp_status st = start_weights(
+        layout, low_nbits, into_contexts ? from : to, &weights, &memory);
     for (; st == TERP_OK && weights.l > 0; go_on(pool, &weights)) {
         if (weights.l > TERP_NCONTEXT_LEVELS)
             terp_cpu_order_level(pool, layout, weights.l, from, to,

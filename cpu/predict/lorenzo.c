@@ -54,9 +54,9 @@ means_are_smaller(const struct cpu_prediction *lorenzo, int d,
         const uint8_t *line =
             (const uint8_t *)quants +
             (at - i * axis.ninner) * (uint64_t)lorenzo->stages->value_nbytes;
-        lorenzo->stages->weigh_means(line, i, axis,
-                                     min_u64(TERP_LORENZO_NVALUES, nx - x),
-                                     &differences, &means);
+        lorenzo->stages->weigh_means(
+            line, i, axis, min_u64(TERP_LORENZO_NVALUES, nx - x),
+            lorenzo->quantizer.low_nbits, &differences, &means);
     }
     return means < differences;
 }
@@ -102,7 +102,7 @@ quantize(struct cpu_prediction *lorenzo)
         take_differences(lorenzo, has_specials ? lorenzo->mask : NULL, -1,
                          quants);
     }
-    stages->symbols_of_quants(quants, nvalues, lorenzo->quantizer.max_code,
+    stages->symbols_of_quants(quants, nvalues, &lorenzo->quantizer,
                               lorenzo->symbols);
 }
 
@@ -114,7 +114,8 @@ reconstruct(struct cpu_prediction *lorenzo, void *values)
     unsigned dims = lorenzo->lorenzo_dims;
     void *quants = lorenzo->work;
 
-    stages->quants_of_symbols(lorenzo->symbols, nvalues, quants);
+    stages->quants_of_symbols(lorenzo->symbols, nvalues, &lorenzo->quantizer,
+                              quants);
     if (dims & TERP_LORENZO_MEANS) {
         int d = terp_means_dim(lorenzo->layout);
         struct cpu_axis axis = axis_of(lorenzo->layout, d);

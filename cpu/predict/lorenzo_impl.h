@@ -102,24 +102,28 @@ accumulate(void *inout, struct cpu_axis axis)
 }
 
 static void
-symbols_of_quants(const void *quants_in, uint64_t nvalues, int max_code,
+symbols_of_quants(const void *quants_in, uint64_t nvalues,
+                  const struct cpu_quantizer *quantizer,
                   uint16_t *restrict symbols)
 {
     const INT *quants = quants_in;
+    const INT max_code = quantizer->max_code, radius = quantizer->radius;
 
     for (uint64_t i = 0; i < nvalues; i++) {
         bool fits = quants[i] >= -max_code && quants[i] <= max_code;
-        INT symbol = (fits ? quants[i] : -TERP_RADIUS) + TERP_RADIUS;
+        INT symbol = (fits ? quants[i] : -radius) + radius;
         symbols[i] = (uint16_t)symbol;
     }
 }
 
 static void
-quants_of_symbols(const uint16_t *symbols, uint64_t nvalues, void *inout)
+quants_of_symbols(const uint16_t *symbols, uint64_t nvalues,
+                  const struct cpu_quantizer *quantizer, void *inout)
 {
     INT *restrict quants = inout;
+    const INT radius = quantizer->radius;
 
     for (uint64_t i = 0; i < nvalues; i++)
-        quants[i] = symbols[i] == TERP_ESCAPE ? quants[i]
-                                              : (INT)symbols[i] - TERP_RADIUS;
+        quants[i] =
+            symbols[i] == TERP_ESCAPE ? quants[i] : (INT)symbols[i] - radius;
 }

@@ -68,7 +68,8 @@ fill_stencil(const struct cpu_prediction *lorenzo, uint64_t row, uint64_t x,
 
 /* Values [first, end) of the stretch. */
 static void
-count_run(uint64_t first, uint64_t end, unsigned dims, struct stencil *stencil)
+count_run(const struct cpu_quantizer *quantizer, uint64_t first, uint64_t end,
+          unsigned dims, struct stencil *stencil)
 {
     uint32_t sum = 0, n = 0;
 
@@ -77,8 +78,8 @@ count_run(uint64_t first, uint64_t end, unsigned dims, struct stencil *stencil)
     for (uint64_t i = first == 0 ? 1 : first; i < end; i++) {
         if (stencil->special[i / 64] >> i % 64 & 1)
             continue; /* A special value costs nothing. */
-        int code = stencil->symbols[i] - TERP_RADIUS;
-        uint32_t row = (uint32_t)(code < 0 ? -code : code);
+        uint32_t row =
+            terp_row_of_wide(stencil->symbols[i], quantizer->low_nbits);
         stencil->counts[dims][row]++;
         sum += row;
         n++;
@@ -104,11 +105,10 @@ count_differences(const struct cpu_prediction *lorenzo, unsigned dims,
                 (struct cpu_axis){4u >> (d - 1), 2, n << (d - 1)});
     if (dims & 1)
         stages->difference(last, (struct cpu_axis){1, n, 1});
-    stages->symbols_of_quants(last, n, lorenzo->quantizer.max_code,
-                              stencil->symbols);
+    stages->symbols_of_quants(last, n, &lorenzo->quantizer, stencil->symbols);
     for (uint64_t first = 0; first < n; first += TERP_LORENZO_RUN_NVALUES)
-        count_run(first, min_u64(n, first + TERP_LORENZO_RUN_NVALUES), dims,
-                  stencil);
+        count_run(&lorenzo->quantizer, first,
+                  min_u64(n, first + TERP_LORENZO_RUN_NVALUES), dims, stencil);
 }
 
 /* Stretches of rows that are sampled. */
@@ -208,6 +208,9 @@ terp_cpu_lorenzo_tune(struct cpu_prediction *lorenzo, uint64_t *cost_ret)
     }
     if (stencil->nsampled > 0 && terp_lorenzo_has_runs(layout->dims[0]))
         *cost_ret = cost_of_dims(layout, stencil, lorenzo->lorenzo_dims, true);
+    if (stencil->nsampled > 0)
+        *cost_ret = terp_cost_with_low_bits(*cost_ret, layout->nvalues,
+                                            lorenzo->quantizer.low_nbits);
     free(stencil);
     return TERP_OK;
 }

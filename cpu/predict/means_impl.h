@@ -90,7 +90,7 @@ accumulate_means(void *inout, struct cpu_axis axis)
 
 static void
 weigh_means(const void *line, uint64_t i, struct cpu_axis axis, uint64_t n,
-            uint64_t *differences, uint64_t *codes)
+            int low_nbits, uint64_t *differences, uint64_t *codes)
 {
     const WORD *quants = line, *own = quants + i * axis.ninner;
     WORD means[STRIP_NVALUES] = {0};
@@ -99,7 +99,7 @@ weigh_means(const void *line, uint64_t i, struct cpu_axis axis, uint64_t n,
         find_means(quants, i, axis.extent, axis.ninner, n, means);
     for (uint64_t j = 0; j < n; j++) {
         WORD before = i > 0 ? (own - axis.ninner)[j] : 0;
-        *differences += weight_of_difference(own[j] - before);
-        *codes += weight_of_difference(own[j] - means[j]);
+        *differences += weight_of_difference(own[j] - before, low_nbits);
+        *codes += weight_of_difference(own[j] - means[j], low_nbits);
     }
 }

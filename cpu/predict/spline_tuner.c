@@ -209,6 +209,8 @@ terp_cpu_spline_tune(struct cpu_prediction *spline, uint64_t *cost_ret)
         ndims += spline->layout->dims[d] > 1;
     for (int l = 1; l <= spline->layout->nlevels; l++)
         *cost_ret += planning.cost[l];
+    *cost_ret = terp_cost_with_low_bits(*cost_ret, spline->layout->nvalues,
+                                        spline->quantizer.low_nbits);
     for (int l = 1; l <= spline->layout->nlevels; l++)
         spline->plan[l].bound_ratio = (uint8_t)terp_bound_ratio_of(
             l, ndims, *cost_ret, spline->layout->nvalues);

@@ -7,6 +7,7 @@
 #include "codec/format/layout.h"
 #include "codec/model/domain.h"
 #include "codec/model/lorenzo.h"
+#include "codec/model/low_bits.h"
 #include "codec/model/range.h"
 #include "codec/model/sample.h"
 #include "codec/model/spline.h"
@@ -46,7 +47,9 @@ struct cpu_quantizer {
     double step;
     double grid_step; /* of bound ratio one */
     double bound;
-    int max_code;
+    int max_code;      /* of codes, low bits and all */
+    int low_nbits;     /* of a code */
+    int radius;        /* terp_radius_of */
     bool has_specials; /* NaN among the values stands for a special */
     double reference;  /* predicts the first anchor; a value of the type */
 };
@@ -57,26 +60,32 @@ struct cpu_grid {
     double reference, step, inverse, limit;
 };
 
-/* The first escape of symbols [first, end), or end. Four are tested as one
- * word: a sum has a symbol's high bit set unless the symbol is zero. */
+/* Has the high bit of each of four symbols that is not an escape. */
+static inline uint64_t
+cpu_not_escapes(uint64_t symbols)
+{
+    const uint64_t low = UINT64_C(0x7FFF7FFF7FFF7FFF);
+
+    _Static_assert(TERP_ESCAPE == 0, "A sum tells whether a symbol is zero.");
+    return (((symbols & low) + low) | symbols) & ~low;
+}
+
+/* The first escape of symbols [first, end), or end. */
 static inline uint64_t
 cpu_find_escape(const uint16_t *symbols, uint64_t first, uint64_t end)
 {
     const uint64_t high = UINT64_C(0x8000800080008000);
-    const uint64_t sum = UINT64_C(0x7FFF7FFF7FFF7FFF);
     uint64_t i = first, word[4];
 
-    _Static_assert(TERP_ESCAPE == 0 && TERP_NSYMBOLS <= 0x8000,
-                   "A symbol that is not zero carries into its high bit.");
     for (; i + 16 <= end; i += 16) {
         memcpy(word, symbols + i, sizeof word);
-        if (((word[0] + sum) & (word[1] + sum) & (word[2] + sum) &
-             (word[3] + sum) & high) != high)
+        if ((cpu_not_escapes(word[0]) & cpu_not_escapes(word[1]) &
+             cpu_not_escapes(word[2]) & cpu_not_escapes(word[3])) != high)
             break;
     }
     for (; i + 4 <= end; i += 4) {
         memcpy(word, symbols + i, sizeof *word);
-        uint64_t escapes = ~(word[0] + sum) & high;
+        uint64_t escapes = ~cpu_not_escapes(word[0]) & high;
         if (escapes != 0)
             return i + (uint64_t)__builtin_ctzll(escapes) / 16;
     }
@@ -102,6 +111,12 @@ struct cpu_stages {
     void (*lag_errors)(const void *values, uint64_t nvalues,
                        const struct cpu_fills *fills, double inverse_step,
                        uint64_t lag, struct terp_lag_errors *errors_ret);
+
+    /* The bits of the codes of a chunk's samples (codec/model/low_bits.h), with
+     * steps of 1 / inverse_step. */
+    void (*code_widths)(const void *values, const struct terp_layout *layout,
+                        const struct cpu_fills *fills, double inverse_step,
+                        struct terp_code_widths *widths_ret);
 
     /* Bit i of `mask` (nvalues bits, 64 a word) tells if value i is special.
      * Works on whole words: `first` is a multiple of 64. */
@@ -176,13 +191,16 @@ struct cpu_stages {
     /* Adds up how large both would be, at i of `n` lines side by side, at most
      * TERP_LORENZO_NVALUES. */
     void (*weigh_means)(const void *line, uint64_t i, struct cpu_axis axis,
-                        uint64_t n, uint64_t *differences, uint64_t *means);
+                        uint64_t n, int low_nbits, uint64_t *differences,
+                        uint64_t *means);
 
     /* Differences to symbols and back; what no code can hold escapes and
      * stays in `quants`. */
     void (*symbols_of_quants)(const void *quants, uint64_t nvalues,
-                              int max_code, uint16_t *symbols);
+                              const struct cpu_quantizer *quantizer,
+                              uint16_t *symbols);
     void (*quants_of_symbols)(const uint16_t *symbols, uint64_t nvalues,
+                              const struct cpu_quantizer *quantizer,
                               void *quants);
 };
 

@@ -6,6 +6,7 @@
 
 #include "codebooks/codebooks.h"
 #include "codec/format/base.h"
+#include "codec/model/code_widths.h"
 #include "codec/model/lag_errors.h"
 #include "codec/model/quantizer.h"
 #include "cpu/predict/stages.h"
@@ -81,6 +82,24 @@ lag_errors(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
     fill_words_of(fills, fill);
     lag_errors_of_samples((const T *)src, nvalues, fill, lag, inverse_step,
                           errors_ret);
+}
+
+static void
+code_widths(const void *src, const struct terp_layout *layout,
+            const struct cpu_fills *fills, double inverse_step,
+            struct terp_code_widths *widths_ret)
+{
+    WORD fill[TERP_NFILLS];
+    int width[TERP_LOW_BITS_NFORMS];
+
+    fill_words_of(fills, fill);
+    for (uint64_t i = 0; i < TERP_LOW_BITS_NVALUES; i++) {
+        sample_code_widths((const T *)src, fill, layout,
+                           terp_low_bits_sample_at(layout->nvalues, i),
+                           inverse_step, width);
+        for (int form = 0; form < TERP_LOW_BITS_NFORMS; form++)
+            widths_ret->at[form][i] = (int8_t)width[form];
+    }
 }
 
 static void
@@ -415,6 +434,15 @@ level_constants(const struct cpu_quantizer *quantizer)
     return constants_of(quantizer->step, quantizer->bound, quantizer->max_code);
 }
 
+/* Of symbols instead of codes: what is above their low bits. */
+static struct constants
+symbol_constants(const struct cpu_quantizer *quantizer)
+{
+    return constants_of(quantizer->step * (1 << quantizer->low_nbits),
+                        quantizer->bound,
+                        quantizer->max_code >> quantizer->low_nbits);
+}
+
 /* ---- escapes ---- */
 
 static struct cpu_grid
@@ -478,7 +506,8 @@ from_grid(int64_t nsteps, const struct cpu_grid *grid, void *dst)
  * will do: its value becomes the prediction. */
 TERP_INLINE void
 quantize_values(T *restrict values, const T *restrict pred, uint64_t n,
-                struct constants k, uint16_t *restrict symbols, bool masked)
+                struct constants k, INT radius, uint16_t *restrict symbols,
+                bool masked)
 {
     for (uint64_t i = 0; i < n; i++) {
         bool special = masked && values[i] != values[i];
@@ -488,17 +517,17 @@ quantize_values(T *restrict values, const T *restrict pred, uint64_t n,
         rec = special ? pred[i] : rec;
         fits |= special;
         values[i] = fits ? rec : value;
-        INT symbol = (INT)(fits ? code : (T)-TERP_RADIUS) + TERP_RADIUS;
+        INT symbol = (INT)(fits ? code : (T)-radius) + radius;
         symbols[i] = (uint16_t)symbol;
     }
 }
 
 static void
 reconstruct_values(T *restrict values, const T *restrict pred, uint64_t n,
-                   T step, const uint16_t *restrict symbols)
+                   T step, INT radius, const uint16_t *restrict symbols)
 {
     for (uint64_t i = 0; i < n; i++) {
-        INT code = (INT)symbols[i] - TERP_RADIUS;
+        INT code = (INT)symbols[i] - radius;
         T rec = pred[i] + (T)code * step;
         values[i] = symbols[i] == TERP_ESCAPE ? values[i] : rec;
     }
@@ -520,9 +549,11 @@ quantize(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
         T *values = (T *)cls->values + run.at;
         uint16_t *symbols = cls->symbols + run.at;
         if (quantizer->has_specials)
-            quantize_values(values, pred, run.n, k, symbols, true);
+            quantize_values(values, pred, run.n, k, quantizer->radius, symbols,
+                            true);
         else
-            quantize_values(values, pred, run.n, k, symbols, false);
+            quantize_values(values, pred, run.n, k, quantizer->radius, symbols,
+                            false);
         put_on_grid(values, symbols, run.n, &of_escapes);
     }
 }
@@ -540,7 +571,7 @@ reconstruct(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
         find_run(cls, &place, &run);
         predict_run(cls, &run, pred);
         reconstruct_values((T *)cls->values + run.at, pred, run.n, step,
-                           cls->symbols + run.at);
+                           quantizer->radius, cls->symbols + run.at);
     }
 }
 
@@ -563,9 +594,10 @@ static uint64_t
 sample(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
        uint64_t every, uint16_t *rows)
 {
-    struct constants k = level_constants(quantizer);
-    T amplitude = (T)terp_noise_amplitude(__builtin_popcount(cls->predicting),
-                                          cls->blend_order);
+    struct constants k = symbol_constants(quantizer);
+    T amplitude = (T)(terp_noise_amplitude(__builtin_popcount(cls->predicting),
+                                           cls->blend_order) /
+                      (1 << quantizer->low_nbits));
     struct run run;
     T pred[CPU_RUN_NVALUES], noise[CPU_RUN_NVALUES];
     uint64_t nruns = cls->nrows * cls->nruns_per_row, nsampled = 0;
@@ -593,7 +625,8 @@ quantize_chain(void *inout, uint64_t nvalues,
     T *values = inout, pred = (T)quantizer->reference;
 
     for (uint64_t i = 0; i < nvalues; i++) {
-        quantize_values(&values[i], &pred, 1, k, &symbols[i], true);
+        quantize_values(&values[i], &pred, 1, k, quantizer->radius, &symbols[i],
+                        true);
         put_on_grid(&values[i], &symbols[i], 1, &of_escapes);
         pred = values[i];
     }
@@ -608,7 +641,8 @@ reconstruct_chain(void *inout, uint64_t nvalues,
     T *values = inout, pred = (T)quantizer->reference;
 
     for (uint64_t i = 0; i < nvalues; i++) {
-        reconstruct_values(&values[i], &pred, 1, step, &symbols[i]);
+        reconstruct_values(&values[i], &pred, 1, step, quantizer->radius,
+                           &symbols[i]);
         pred = values[i];
     }
 }
@@ -621,6 +655,7 @@ const struct cpu_stages STAGES = {.value_nbytes = TERP_VALUE_NBYTES,
                                       (WORD)1 << (8 * sizeof(WORD) - 1),
                                   .scan = scan,
                                   .lag_errors = lag_errors,
+                                  .code_widths = code_widths,
                                   .mask = mask,
                                   .deinterleave = deinterleave,
                                   .interleave = interleave,

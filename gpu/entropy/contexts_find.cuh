@@ -142,7 +142,7 @@ weigh_level_above(const struct find_view &view,
                                : above->class_at[odd | k % 2] +
                                      tiled_at(row, layout->rank, n0, at0 / 2);
             store_weight(level, r, s_weights + (i - x / 4), x + k,
-                         terp_context_weight(view.symbols[p]));
+                         terp_context_weight(view.symbols[p], 0));
         }
     }
 }
@@ -188,7 +188,7 @@ weigh_coarse(const struct find_view &view, const struct context_level &level,
                                             : brick];
         }
         store_weight(level, r, s_weights + words, x,
-                     terp_context_weight(symbol) >> min(shift, 31));
+                     terp_context_weight(symbol, 0) >> min(shift, 31));
     }
 }
 

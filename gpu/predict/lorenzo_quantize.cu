@@ -208,8 +208,8 @@ weigh_means(const struct terp_layout *layout, const W *quants,
                 mean = lorenzo_mean<W, true>(row + at, dims_here, layout,
                                              means_dim, i);
             }
-            differences += weight_of_difference<W>(own - before);
-            means += weight_of_difference<W>(own - mean);
+            differences += weight_of_difference<W>(own - before, 0);
+            means += weight_of_difference<W>(own - mean, 0);
         }
     }
     differences = warp_sum(differences);

@@ -1,0 +1,67 @@
+/* How wide the codes of sampled values would be: the part of the search for a
+ * chunk's low bits that depends on the type of values. */
+#ifndef TERP_CODEC_MODEL_CODE_WIDTHS_H
+#define TERP_CODEC_MODEL_CODE_WIDTHS_H
+
+#include "codec/model/low_bits.h"
+#include "codec/model/value.h"
+
+/* Bits of the code of an error; NaN has none. */
+TERP_INLINE int
+code_width_of(double error, double inverse_step)
+{
+    const double magnitude = fabs(error) * inverse_step + 0.5;
+
+    return magnitude < (1 << (TERP_LOW_BITS_NWIDTHS - 2))
+               ? bit_width((uint64_t)magnitude)
+               : TERP_LOW_BITS_NWIDTHS - 1;
+}
+
+/* A value as a double; NaN where it is special. */
+TERP_TYPED(T)
+TERP_INLINE double
+known_value(const T *values, const TERP_WORD *fills, uint64_t at)
+{
+    return is_special(values[at], fills) ? (double)NAN : (double)values[at];
+}
+
+/* The bits of the code of the value at `at` by each interpolation; -1 where
+ * there is none. */
+TERP_TYPED(T)
+TERP_INLINE void
+sample_code_widths(const T *values, const TERP_WORD *fills,
+                   const struct terp_layout *layout, uint64_t at,
+                   double inverse_step, int width_ret[TERP_LOW_BITS_NFORMS])
+{
+    const double v =
+        at < layout->nvalues ? known_value(values, fills, at) : (double)NAN;
+    uint64_t stride = 1;
+
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        const uint64_t extent = layout->dims[d], x = at / stride % extent;
+        int *width = width_ret + 2 * d;
+        width[0] = width[1] = -1;
+        if (x >= 1 && x + 1 < extent) {
+            const double b = known_value(values, fills, at - stride);
+            const double c = known_value(values, fills, at + stride);
+            const double linear = v - (b + c) * 0.5;
+            if (linear == linear)
+                width[0] = width[1] = code_width_of(linear, inverse_step);
+            if (x >= 3 && x + 3 < extent) {
+                const double a = known_value(values, fills, at - 3 * stride);
+                const double e = known_value(values, fills, at + 3 * stride);
+                const double cubic = v - (9 * (b + c) - (a + e)) * 0.0625;
+                if (cubic == cubic)
+                    width[1] = code_width_of(cubic, inverse_step);
+            }
+        } else if (extent == 2) {
+            const uint64_t other = x == 0 ? at + stride : at - stride;
+            const double copy = v - known_value(values, fills, other);
+            if (copy == copy)
+                width[0] = width[1] = code_width_of(copy, inverse_step);
+        }
+        stride *= extent;
+    }
+}
+
+#endif

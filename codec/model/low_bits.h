@@ -1,0 +1,119 @@
+/* Wide codes. Where the bound is tight, codes are wider than the dictionary's
+ * symbols. Of such a chunk a code is split: its low bits, of which nothing can
+ * be known, go to a section of their own, and what is above them is the
+ * symbol. How many bits are low is found by interpolating sampled values, the
+ * same for a whole chunk. doc/format.md, "Low bits". */
+#ifndef TERP_CODEC_MODEL_LOW_BITS_H
+#define TERP_CODEC_MODEL_LOW_BITS_H
+
+#include "codebooks/codebooks.h"
+#include "codec/format/layout.h"
+#include "codec/format/low_bits.h"
+#include "codec/model/range.h"
+
+/* ---- prices ---- */
+
+/* The dictionary's row of what is above the low bits of a predictor's symbol.
+ */
+static inline TERP_HOST_DEVICE uint32_t
+terp_row_of_wide(unsigned wide, int low_nbits)
+{
+    const int high =
+        terp_high_of((int)wide - terp_radius_of(low_nbits), low_nbits);
+
+    return wide == TERP_ESCAPE ? TERP_ROW_ESCAPE
+                               : (uint32_t)(high < 0 ? -high : high);
+}
+
+/* A chunk's cost by that of its symbols: the low bits are in addition. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_cost_with_low_bits(uint64_t cost, uint64_t nvalues, int low_nbits)
+{
+    return cost + (nvalues << TERP_COST_FRACTION_NBITS) * (unsigned)low_nbits;
+}
+
+/* ---- how many bits are low ---- */
+
+/* Values are sampled in runs along the fastest dimension, as far as it goes on;
+ * the interpolations of each are along every dimension from two values and from
+ * four. */
+#define TERP_LOW_BITS_NRUNS 64
+#define TERP_LOW_BITS_RUN_NVALUES 8
+#define TERP_LOW_BITS_NVALUES (TERP_LOW_BITS_NRUNS * TERP_LOW_BITS_RUN_NVALUES)
+#define TERP_LOW_BITS_NFORMS (2 * TERP_NDIMS)
+
+/* Codes can be wide only if the range has at least this many steps. */
+#define TERP_LOW_BITS_MIN_NSTEPS 1024
+static inline TERP_HOST_DEVICE bool
+terp_may_have_low_bits(double min, double max, double step)
+{
+    return max - min >= TERP_LOW_BITS_MIN_NSTEPS * step;
+}
+
+/* Magnitudes of codes are told by their bits: 0 to 18, or more. */
+#define TERP_LOW_BITS_NWIDTHS 20
+
+/* Where sample i is, which may be behind the last value. Runs are evenly
+ * spread, but for an offset that meets every coordinate of dims that divide the
+ * distance. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_low_bits_sample_at(uint64_t nvalues, uint64_t i)
+{
+    const uint64_t distance = nvalues / TERP_LOW_BITS_NRUNS + 1;
+    const uint64_t run = i / TERP_LOW_BITS_RUN_NVALUES;
+
+    return (run * distance + run * 7919 % distance) % nvalues +
+           i % TERP_LOW_BITS_RUN_NVALUES;
+}
+
+/* Of the values of all runs, the bits of their codes by each interpolation; -1
+ * where there is none. */
+struct terp_code_widths {
+    int8_t at[TERP_LOW_BITS_NFORMS][TERP_LOW_BITS_NVALUES];
+};
+
+/* What an escape costs in a chunk whose range is so many steps, in 1/16 bit. */
+static inline TERP_HOST_DEVICE uint32_t
+terp_cost_of_wide_escape(double nsteps)
+{
+    const uint32_t range_nbits = (uint32_t)(terp_exponent_of(nsteps) - 1022);
+    return 16 * (8 * (range_nbits / 8 + 1) + 6);
+}
+
+/* What a code of `width` bits costs of which `low_nbits` are low, in 1/16 bit:
+ * above these its logarithm and 2.2 bits. Low bits are packed in groups, whose
+ * widest number counts: it is between the widest of a run and that of all.
+ * Codes of `max_code` and less have symbols. */
+static inline TERP_HOST_DEVICE uint32_t
+terp_cost_of_width(int width, int run_width, int all_width, int low_nbits,
+                   int max_code, uint32_t escape_cost)
+{
+    const int high = width - low_nbits;
+    const int of_run = run_width < low_nbits ? run_width : low_nbits;
+    const int of_all = all_width < low_nbits ? all_width : low_nbits;
+    const bool escapes =
+        width >= bit_width((unsigned)terp_wide_max_code(max_code, low_nbits));
+
+    return (low_nbits > 0 ? 8u : 0) + 8 * (uint32_t)(of_run + of_all) +
+           (escapes     ? escape_cost
+            : high <= 0 ? 8
+            : high == 1 ? 40
+                        : 35 + 16 * (uint32_t)high);
+}
+
+/* Whether an interpolation's codes have fewer bits on the mean than another's,
+ * by the sums of some. */
+static inline TERP_HOST_DEVICE bool
+terp_has_fewer_bits(uint32_t sum, uint32_t n, uint32_t other_sum,
+                    uint32_t other_n)
+{
+    return n > 0 && (other_n == 0 || sum * other_n < other_sum * n);
+}
+
+/* How many bits of a chunk's codes are low, by the interpolation whose codes
+ * have the fewest. Symbols of tiles go up to `max_code`. */
+int
+terp_low_nbits_of(const struct terp_code_widths *widths, double nsteps,
+                  int max_code);
+
+#endif
