@@ -35,6 +35,7 @@ struct job {
     double constant; /* of a constant chunk */
     int step_slack_log2;
     double step;
+    int exact_nbits; /* of lorenzo's step; 0: not exact */
     int low_nbits;
     bool is_open; /* to other domains */
     struct terp_chunk domain;
@@ -157,6 +158,8 @@ scan(struct job *job)
     job->step_slack_log2 = terp_step_slack_of(
         frame->bound, stats->min, stats->max, p->stages->value_nbytes);
     job->step = terp_step_of(frame->bound, job->step_slack_log2);
+    job->exact_nbits = terp_exact_nbits_of(frame->bound, stats->min, stats->max,
+                                           p->stages->value_nbytes);
     /* A range may be larger than any double. */
     return is_bound(frame->bound) ? TERP_OK : TERP_ERR_CAPACITY;
 }
@@ -247,6 +250,10 @@ choose_predictor(struct job *job)
                                        job->low_nbits),
         .low_nbits = job->low_nbits,
         .radius = terp_radius_of(job->low_nbits),
+        .exact_step =
+            job->exact_nbits == 0
+                ? 0
+                : terp_exact_step_of(job->frame.bound, job->exact_nbits),
         .has_specials = p->nspecials > 0,
         .reference = reference_of(job)};
     p->fills = p->nspecials > 0 ? &job->fills : NULL;
@@ -275,6 +282,9 @@ write_head(struct job *job)
     const struct cpu_stages *stages = job->prediction.stages;
     struct writer *writer = &job->writer;
 
+    const bool is_exact = job->exact_nbits > 0 &&
+                          job->frame.prediction == TERP_PREDICTION_LORENZO;
+
     writer_take(writer, (uint64_t)terp_frame_write(&job->frame, writer->at));
     if (job->predictor == NULL) {
         write_le(writer, cpu_value_bits(stages, job->constant),
@@ -282,8 +292,8 @@ write_head(struct job *job)
         return TERP_OK;
     }
     write_le(writer,
-             (uint64_t)(job->step_slack_log2 | job->low_nbits
-                                                   << TERP_LOW_NBITS_SHIFT),
+             (uint64_t)((is_exact ? job->exact_nbits : job->step_slack_log2) |
+                        job->low_nbits << TERP_LOW_NBITS_SHIFT),
              1);
     job->predictor->write_model(&job->prediction, writer);
     return TERP_OK;
@@ -459,13 +469,14 @@ read_head(struct job *job)
         job->low_nbits > TERP_LOW_MAX_NBITS)
         return TERP_ERR_CORRUPT;
     double step = terp_step_of(job->frame.bound, step_slack_log2);
-    p->quantizer =
-        (struct cpu_quantizer){.step = step,
-                               .grid_step = step,
-                               .bound = job->frame.bound,
-                               .low_nbits = job->low_nbits,
-                               .radius = terp_radius_of(job->low_nbits),
-                               .has_specials = job->frame.has_specials};
+    p->quantizer = (struct cpu_quantizer){
+        .step = step,
+        .grid_step = step,
+        .bound = job->frame.bound,
+        .low_nbits = job->low_nbits,
+        .radius = terp_radius_of(job->low_nbits),
+        .exact_step = terp_exact_step_of(job->frame.bound, step_slack_log2),
+        .has_specials = job->frame.has_specials};
     return job->predictor->read_model(p, &job->reader);
 }
 

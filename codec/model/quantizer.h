@@ -133,6 +133,78 @@ nearest_quant(T value, TERP_STRUCT(constants) k, bool *fits_ret)
     return quant;
 }
 
+/* ---- exact quants ---- */
+
+/* Where the bound is a few units in the last place or less, lorenzo's step has
+ * so few bits that each of its multiples is a value of the type: nothing is
+ * left to rounding. From 2^(mantissa bits) steps on, where values are not
+ * denser than multiples, quants count values, as their bits do. So a bound of
+ * any smallness is kept by as many quants as there are values. */
+TERP_TYPED(T)
+struct exact_quants {
+    T step, inverse, half, limit;
+    T first; /* the least value that is counted */
+};
+
+TERP_TYPED(T)
+TERP_INLINE
+TERP_STRUCT(exact_quants) exact_quants_of(double step, double bound)
+{
+    TERP_STRUCT(exact_quants) k;
+
+    k.step = (T)step;
+    k.inverse = (T)1 / k.step;
+    k.half = k.step * (T)0.5;
+    k.limit = TERP_CALL(limit_of)(bound);
+    k.first = k.step * TERP_CONST(MANTISSA);
+    return k;
+}
+
+TERP_TYPED(T)
+TERP_INLINE T
+value_of_exact_quant(TERP_INT quant, TERP_STRUCT(exact_quants) k)
+{
+    const TERP_WORD one = 1, sign = (TERP_WORD)(quant < 0);
+    const TERP_WORD magnitude = ((TERP_WORD)quant ^ (0 - sign)) + sign;
+    const TERP_WORD mantissa = (TERP_WORD)TERP_CONST(MANTISSA);
+    const TERP_WORD bits =
+        magnitude < mantissa
+            ? TERP_CALL(bits_of)((T)(TERP_INT)magnitude * k.step)
+            : TERP_CALL(bits_of)(k.first) + (magnitude - mantissa);
+    const TERP_WORD with_sign = bits | sign * (one << (8 * sizeof(T) - 1));
+    T value;
+
+    memcpy(&value, &with_sign, sizeof value);
+    return value;
+}
+
+/* The integer that stands for `value`, and whether it reproduces it within the
+ * bound, which no NaN or infinity does. */
+TERP_TYPED(T)
+TERP_INLINE TERP_INT
+nearest_exact_quant(T value, TERP_STRUCT(exact_quants) k, bool *fits_ret)
+{
+    const T magnitude = TERP_ABS(value);
+    TERP_INT quant;
+
+    if (magnitude < k.first) {
+        T nsteps = (magnitude * k.inverse + TERP_CONST(MANTISSA)) -
+                   TERP_CONST(MANTISSA);
+        /* The product was rounded: it may be one too many or too few. */
+        const T left = magnitude - nsteps * k.step;
+        nsteps += (T)((int)(left > k.half) - (int)(left < -k.half));
+        quant = (TERP_INT)nsteps;
+    } else {
+        quant = (TERP_INT)(TERP_CALL(bits_of)(magnitude) -
+                           TERP_CALL(bits_of)(k.first)) +
+                (TERP_INT)TERP_CONST(MANTISSA);
+    }
+    quant = value < 0 ? -quant : quant;
+    *fits_ret =
+        TERP_ABS(value - TERP_CALL(value_of_exact_quant)(quant, k)) < k.limit;
+    return quant;
+}
+
 /* The mean of `count` quants that add up to `sum`, to the nearest, towards
  * minus infinity: -1 - s / n of -1 - s. There are eight of most. */
 TERP_TYPED(WORD)

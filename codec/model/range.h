@@ -39,20 +39,45 @@ terp_exponent_of(double value)
     return (int)(double_bits(value) >> 52 & 0x7FF);
 }
 
+/* The exponent of the bound, in units of the last place of the largest value,
+ * less one. */
+static inline TERP_HOST_DEVICE int
+terp_bound_exponent_of(double bound, double min, double max, int value_nbytes)
+{
+    const int mantissa_nbits = value_nbytes == 4 ? 23 : 52;
+    const double low = min < 0 ? -min : min, high = max < 0 ? -max : max;
+
+    return terp_exponent_of(bound) + mantissa_nbits - 1 -
+           terp_exponent_of(low > high ? low : high);
+}
+
 /* The step_slack_log2 that leaves room for a rounding error of the largest
  * value, if there is any. */
 static inline TERP_HOST_DEVICE int
 terp_step_slack_of(double bound, double min, double max, int value_nbytes)
 {
-    const int mantissa_nbits = value_nbytes == 4 ? 23 : 52;
-    double low = min < 0 ? -min : min, high = max < 0 ? -max : max;
-    int step_slack_log2 = terp_exponent_of(bound) + mantissa_nbits - 1 -
-                          terp_exponent_of(low > high ? low : high);
+    const int step_slack_log2 =
+        terp_bound_exponent_of(bound, min, max, value_nbytes);
 
     return step_slack_log2 < TERP_MIN_STEP_SLACK_LOG2 ? TERP_MIN_STEP_SLACK_LOG2
            : step_slack_log2 > TERP_MAX_STEP_SLACK_LOG2
                ? TERP_MAX_STEP_SLACK_LOG2
                : step_slack_log2;
+}
+
+/* The bits of lorenzo's step, of which all multiples up to the largest value
+ * are values; 0: where that has no advantage, or the step would be subnormal.
+ */
+static inline TERP_HOST_DEVICE int
+terp_exact_nbits_of(double bound, double min, double max, int value_nbytes)
+{
+    const int nbits = terp_bound_exponent_of(bound, min, max, value_nbytes) + 3;
+    const double least = value_nbytes == 4 ? 0x1p-126 : 0x1p-1022;
+
+    return nbits > TERP_MAX_EXACT_NBITS || terp_exact_step_of(bound, 1) < least
+               ? 0
+           : nbits < 1 ? 1
+                       : nbits;
 }
 
 /* The absolute bound that a caller's bound means for a chunk. */

@@ -104,6 +104,8 @@ quantize(struct cpu_prediction *lorenzo)
     }
     stages->symbols_of_quants(quants, nvalues, &lorenzo->quantizer,
                               lorenzo->symbols);
+    if (lorenzo->quantizer.exact_step > 0)
+        lorenzo->lorenzo_dims |= TERP_LORENZO_EXACT;
 }
 
 static void
@@ -148,6 +150,8 @@ read_model(struct cpu_prediction *lorenzo, struct reader *reader)
     bool valid =
         terp_lorenzo_dims_are_valid(lorenzo->layout, lorenzo->lorenzo_dims,
                                     lorenzo->quantizer.has_specials);
+    if ((lorenzo->lorenzo_dims & TERP_LORENZO_EXACT) == 0)
+        lorenzo->quantizer.exact_step = 0;
     return reader->underflow || !valid ? TERP_ERR_CORRUPT : TERP_OK;
 }
 

@@ -50,6 +50,7 @@ struct cpu_quantizer {
     int max_code;      /* of codes, low bits and all */
     int low_nbits;     /* of a code */
     int radius;        /* terp_radius_of */
+    double exact_step; /* lorenzo, exact quants; 0: none */
     bool has_specials; /* NaN among the values stands for a special */
     double reference;  /* predicts the first anchor; a value of the type */
 };
