@@ -37,6 +37,7 @@ struct job {
     double step;
     int exact_nbits; /* of lorenzo's step; 0: not exact */
     int low_nbits;
+    unsigned escape_nbytes;
     bool is_open; /* to other domains */
     struct terp_chunk domain;
     enum terp_domain_verdict verdict;
@@ -158,6 +159,8 @@ scan(struct job *job)
     job->step_slack_log2 = terp_step_slack_of(
         frame->bound, stats->min, stats->max, p->stages->value_nbytes);
     job->step = terp_step_of(frame->bound, job->step_slack_log2);
+    job->escape_nbytes = terp_likely_escape_nbytes(
+        (stats->max - stats->min) / job->step, p->stages->value_nbytes);
     job->exact_nbits = terp_exact_nbits_of(frame->bound, stats->min, stats->max,
                                            p->stages->value_nbytes);
     /* A range may be larger than any double. */
@@ -229,9 +232,8 @@ find_low_nbits(const struct job *job)
         return 0;
     p->stages->code_widths(p->values, &job->layout, &job->fills, 1 / job->step,
                            &widths);
-    return terp_low_nbits_of(&widths,
-                             (job->stats.max - job->stats.min) / job->step,
-                             terp_coding_max_code(job->frame.coding));
+    return terp_low_nbits_of(&widths, terp_coding_max_code(job->frame.coding),
+                             job->escape_nbytes);
 }
 
 static enum terp_status
@@ -249,6 +251,7 @@ choose_predictor(struct job *job)
         .max_code = terp_wide_max_code(terp_coding_max_code(job->frame.coding),
                                        job->low_nbits),
         .low_nbits = job->low_nbits,
+        .escape_nbytes = job->escape_nbytes,
         .radius = terp_radius_of(job->low_nbits),
         .exact_step =
             job->exact_nbits == 0

@@ -158,12 +158,12 @@ add_stencils(struct stencil *stencils, int nworkers)
 /* What the chunk costs by differences along `dims`. */
 static uint64_t
 cost_of_dims(const struct terp_layout *layout, const struct stencil *stencil,
-             unsigned dims, bool in_runs)
+             unsigned dims, unsigned escape_nbytes, bool in_runs)
 {
     struct terp_difference_samples samples = {
         .nsampled = stencil->nsampled,
         .nunpredictable = stencil->nunpredictable,
-        .cost = terp_cpu_cost_of_counts(stencil->counts[dims]),
+        .cost = terp_cpu_cost_of_counts(stencil->counts[dims], escape_nbytes),
         .run_costs = stencil->run_costs[dims],
         .sum = stencil->sums[dims]};
 
@@ -200,14 +200,16 @@ terp_cpu_lorenzo_tune(struct cpu_prediction *lorenzo, uint64_t *cost_ret)
     for (unsigned dims = active + 1; stencil->nsampled > 0 && dims-- > 0;) {
         if ((dims & ~active) != 0)
             continue;
-        uint64_t cost = cost_of_dims(layout, stencil, dims, false);
+        uint64_t cost = cost_of_dims(layout, stencil, dims,
+                                     lorenzo->quantizer.escape_nbytes, false);
         if (cost < *cost_ret) {
             *cost_ret = cost;
             lorenzo->lorenzo_dims = dims;
         }
     }
     if (stencil->nsampled > 0 && terp_lorenzo_has_runs(layout->dims[0]))
-        *cost_ret = cost_of_dims(layout, stencil, lorenzo->lorenzo_dims, true);
+        *cost_ret = cost_of_dims(layout, stencil, lorenzo->lorenzo_dims,
+                                 lorenzo->quantizer.escape_nbytes, true);
     if (stencil->nsampled > 0)
         *cost_ret = terp_cost_with_low_bits(*cost_ret, layout->nvalues,
                                             lorenzo->quantizer.low_nbits);

@@ -47,12 +47,13 @@ struct cpu_quantizer {
     double step;
     double grid_step; /* of bound ratio one */
     double bound;
-    int max_code;      /* of codes, low bits and all */
-    int low_nbits;     /* of a code */
-    int radius;        /* terp_radius_of */
-    double exact_step; /* lorenzo, exact quants; 0: none */
-    bool has_specials; /* NaN among the values stands for a special */
-    double reference;  /* predicts the first anchor; a value of the type */
+    int max_code;           /* of codes, low bits and all */
+    int low_nbits;          /* of a code */
+    int radius;             /* terp_radius_of */
+    double exact_step;      /* lorenzo, exact quants; 0: none */
+    unsigned escape_nbytes; /* likely, of a number */
+    bool has_specials;      /* NaN among the values stands for a special */
+    double reference;       /* predicts the first anchor; a value of the type */
 };
 
 /* Where escaped values are put: whole steps of bound ratio one from the
