@@ -33,32 +33,36 @@ sample_code_widths(const T *values, const TERP_WORD *fills,
                    const struct terp_layout *layout, uint64_t at,
                    double inverse_step, int width_ret[TERP_LOW_BITS_NFORMS])
 {
-    const double v =
-        at < layout->nvalues ? known_value(values, fills, at) : (double)NAN;
+    const bool exists = at < layout->nvalues;
+    const double v = exists ? known_value(values, fills, at) : (double)NAN;
+    /* Exact quants are not denser than values are. */
+    const double ulps = (double)TERP_CONST(MANTISSA) / fabs(v);
+    const double inverse = ulps < inverse_step ? ulps : inverse_step;
     uint64_t stride = 1;
 
-    for (int d = 0; d < TERP_NDIMS; d++) {
+    for (int i = 0; i < TERP_LOW_BITS_NFORMS; i++)
+        width_ret[i] = -1;
+    for (int d = 0; exists && d < TERP_NDIMS; d++) {
         const uint64_t extent = layout->dims[d], x = at / stride % extent;
         int *width = width_ret + 2 * d;
-        width[0] = width[1] = -1;
         if (x >= 1 && x + 1 < extent) {
             const double b = known_value(values, fills, at - stride);
             const double c = known_value(values, fills, at + stride);
             const double linear = v - (b + c) * 0.5;
             if (linear == linear)
-                width[0] = width[1] = code_width_of(linear, inverse_step);
+                width[0] = width[1] = code_width_of(linear, inverse);
             if (x >= 3 && x + 3 < extent) {
                 const double a = known_value(values, fills, at - 3 * stride);
                 const double e = known_value(values, fills, at + 3 * stride);
                 const double cubic = v - (9 * (b + c) - (a + e)) * 0.0625;
                 if (cubic == cubic)
-                    width[1] = code_width_of(cubic, inverse_step);
+                    width[1] = code_width_of(cubic, inverse);
             }
         } else if (extent == 2) {
             const uint64_t other = x == 0 ? at + stride : at - stride;
             const double copy = v - known_value(values, fills, other);
             if (copy == copy)
-                width[0] = width[1] = code_width_of(copy, inverse_step);
+                width[0] = width[1] = code_width_of(copy, inverse);
         }
         stride *= extent;
     }
