@@ -35,7 +35,7 @@ struct job {
     double constant; /* of a constant chunk */
     int step_slack_log2;
     double step;
-    int exact_nbits; /* of lorenzo's step; 0: not exact */
+    struct terp_exact exact;
     int low_nbits;
     unsigned escape_nbytes;
     bool is_open; /* to other domains */
@@ -161,8 +161,6 @@ scan(struct job *job)
     job->step = terp_step_of(frame->bound, job->step_slack_log2);
     job->escape_nbytes = terp_likely_escape_nbytes(
         (stats->max - stats->min) / job->step, p->stages->value_nbytes);
-    job->exact_nbits = terp_exact_nbits_of(frame->bound, stats->min, stats->max,
-                                           p->stages->value_nbytes);
     /* A range may be larger than any double. */
     return is_bound(frame->bound) ? TERP_OK : TERP_ERR_CAPACITY;
 }
@@ -221,19 +219,31 @@ reference_of(const struct job *job)
                              job->stats.max, p->stages->value_nbytes);
 }
 
-/* Of the codes of the domain. */
-static int
-find_low_nbits(const struct job *job)
+/* Where codes may be wide: exact quants, and the low bits of the codes of the
+ * domain. */
+static void
+find_precision(struct job *job)
 {
     const struct cpu_prediction *p = &job->prediction;
+    const struct cpu_stats *stats = &job->stats;
     struct terp_code_widths widths;
+    double step = job->step;
+    int exponent, nzeros;
 
-    if (!terp_may_have_low_bits(job->stats.min, job->stats.max, job->step))
-        return 0;
-    p->stages->code_widths(p->values, &job->layout, &job->fills, 1 / job->step,
-                           &widths);
-    return terp_low_nbits_of(&widths, terp_coding_max_code(job->frame.coding),
-                             job->escape_nbytes);
+    job->low_nbits = 0;
+    job->exact = (struct terp_exact){0};
+    if (!terp_may_have_low_bits(stats->min, stats->max, step))
+        return;
+    p->stages->common_bits(p->values, job->layout.nvalues, &job->fills,
+                           &exponent, &nzeros);
+    job->exact = terp_exact_of(job->frame.bound, stats->min, stats->max,
+                               p->stages->value_nbytes, exponent, nzeros);
+    if (job->exact.significand > 0 && terp_exact_step(job->exact) > step)
+        step = terp_exact_step(job->exact);
+    p->stages->code_widths(p->values, &job->layout, &job->fills, 1 / step,
+                           nzeros, &widths);
+    job->low_nbits = terp_low_nbits_of(
+        &widths, terp_coding_max_code(job->frame.coding), job->escape_nbytes);
 }
 
 static enum terp_status
@@ -243,7 +253,7 @@ choose_predictor(struct job *job)
 
     if (job->frame.coding == TERP_CODING_CONSTANT)
         return TERP_OK;
-    job->low_nbits = find_low_nbits(job);
+    find_precision(job);
     p->quantizer = (struct cpu_quantizer){
         .step = job->step,
         .grid_step = job->step,
@@ -253,10 +263,7 @@ choose_predictor(struct job *job)
         .low_nbits = job->low_nbits,
         .escape_nbytes = job->escape_nbytes,
         .radius = terp_radius_of(job->low_nbits),
-        .exact_step =
-            job->exact_nbits == 0
-                ? 0
-                : terp_exact_step_of(job->frame.bound, job->exact_nbits),
+        .exact = job->exact,
         .has_specials = p->nspecials > 0,
         .reference = reference_of(job)};
     p->fills = p->nspecials > 0 ? &job->fills : NULL;
@@ -285,9 +292,6 @@ write_head(struct job *job)
     const struct cpu_stages *stages = job->prediction.stages;
     struct writer *writer = &job->writer;
 
-    const bool is_exact = job->exact_nbits > 0 &&
-                          job->frame.prediction == TERP_PREDICTION_LORENZO;
-
     writer_take(writer, (uint64_t)terp_frame_write(&job->frame, writer->at));
     if (job->predictor == NULL) {
         write_le(writer, cpu_value_bits(stages, job->constant),
@@ -295,8 +299,8 @@ write_head(struct job *job)
         return TERP_OK;
     }
     write_le(writer,
-             (uint64_t)((is_exact ? job->exact_nbits : job->step_slack_log2) |
-                        job->low_nbits << TERP_LOW_NBITS_SHIFT),
+             (uint64_t)(job->step_slack_log2 | job->low_nbits
+                                                   << TERP_LOW_NBITS_SHIFT),
              1);
     job->predictor->write_model(&job->prediction, writer);
     return TERP_OK;
@@ -472,14 +476,13 @@ read_head(struct job *job)
         job->low_nbits > TERP_LOW_MAX_NBITS)
         return TERP_ERR_CORRUPT;
     double step = terp_step_of(job->frame.bound, step_slack_log2);
-    p->quantizer = (struct cpu_quantizer){
-        .step = step,
-        .grid_step = step,
-        .bound = job->frame.bound,
-        .low_nbits = job->low_nbits,
-        .radius = terp_radius_of(job->low_nbits),
-        .exact_step = terp_exact_step_of(job->frame.bound, step_slack_log2),
-        .has_specials = job->frame.has_specials};
+    p->quantizer =
+        (struct cpu_quantizer){.step = step,
+                               .grid_step = step,
+                               .bound = job->frame.bound,
+                               .low_nbits = job->low_nbits,
+                               .radius = terp_radius_of(job->low_nbits),
+                               .has_specials = job->frame.has_specials};
     return job->predictor->read_model(p, &job->reader);
 }
 

@@ -39,20 +39,4 @@ terp_step_of(double bound, int step_slack_log2)
     return step - taken;
 }
 
-/* An exact step is 2 * bound in so many bits, the others cut off. */
-#define TERP_MAX_EXACT_NBITS 8
-
-static inline TERP_HOST_DEVICE double
-terp_exact_step_of(double bound, int nbits)
-{
-    const double step = 2 * bound;
-    uint64_t bits;
-
-    memcpy(&bits, &step, sizeof bits);
-    bits &= ~UINT64_C(0) << (53 - nbits);
-    double exact;
-    memcpy(&exact, &bits, sizeof exact);
-    return exact;
-}
-
 #endif

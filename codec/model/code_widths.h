@@ -3,6 +3,7 @@
 #ifndef TERP_CODEC_MODEL_CODE_WIDTHS_H
 #define TERP_CODEC_MODEL_CODE_WIDTHS_H
 
+#include "codec/model/exact.h"
 #include "codec/model/low_bits.h"
 #include "codec/model/value.h"
 
@@ -31,12 +32,14 @@ TERP_TYPED(T)
 TERP_INLINE void
 sample_code_widths(const T *values, const TERP_WORD *fills,
                    const struct terp_layout *layout, uint64_t at,
-                   double inverse_step, int width_ret[TERP_LOW_BITS_NFORMS])
+                   double inverse_step, int nzeros,
+                   int width_ret[TERP_LOW_BITS_NFORMS])
 {
     const bool exists = at < layout->nvalues;
     const double v = exists ? known_value(values, fills, at) : (double)NAN;
     /* Exact quants are not denser than values are. */
-    const double ulps = (double)TERP_CONST(MANTISSA) / fabs(v);
+    const double ulps =
+        (double)TERP_CONST(MANTISSA) / terp_power_of_two(nzeros) / fabs(v);
     const double inverse = ulps < inverse_step ? ulps : inverse_step;
     uint64_t stride = 1;
 
@@ -66,6 +69,24 @@ sample_code_widths(const T *values, const TERP_WORD *fills,
         }
         stride *= extent;
     }
+}
+
+/* Of a value that is not special, nor zero: the exponent of its last bit that
+ * is set, and the zero bits behind that. */
+TERP_TYPED(T)
+TERP_INLINE int
+last_bit_of(T value, int *nzeros_ret)
+{
+    const int mantissa_nbits = terp_mantissa_nbits(sizeof(T));
+    const TERP_WORD bits = TERP_CALL(bits_of)(TERP_ABS(value));
+    const TERP_WORD mantissa = (TERP_WORD)TERP_CONST(MANTISSA);
+    const TERP_WORD field = bits / mantissa;
+    const TERP_WORD digits = bits % mantissa | (field > 0 ? mantissa : 0);
+
+    /* The lowest bit alone has as many zeros behind as it is worth. */
+    *nzeros_ret = bit_width(digits & (0 - digits)) - 1;
+    return (field > 0 ? (int)field : 1) + terp_min_exponent(sizeof(T)) - 1 -
+           mantissa_nbits + *nzeros_ret;
 }
 
 #endif

@@ -12,8 +12,7 @@
 /* A bit above those of the dimensions. */
 #define TERP_LORENZO_MEANS (1u << TERP_NDIMS)
 
-/* Another one: quants are exact (codec/model/quantizer.h), and the model's
- * first byte tells the bits of the step in place of the slack. */
+/* Another one: quants are exact, and the model goes on to say how. */
 #define TERP_LORENZO_EXACT (2u << TERP_NDIMS)
 
 /* A mean is of those at 1, 3, 5 and 7 steps, before and after, that exist. */

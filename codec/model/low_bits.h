@@ -66,6 +66,17 @@ terp_low_bits_sample_at(uint64_t nvalues, uint64_t i)
            i % TERP_LOW_BITS_RUN_NVALUES;
 }
 
+/* Values of which is asked what bits they have in common, one by one. */
+#define TERP_COMMON_BITS_NSAMPLES 4096
+
+static inline TERP_HOST_DEVICE uint64_t
+terp_common_bits_sample_at(uint64_t nvalues, uint64_t i)
+{
+    const uint64_t distance = nvalues / TERP_COMMON_BITS_NSAMPLES + 1;
+
+    return (i * distance + i * 7919 % distance) % nvalues;
+}
+
 /* Of the values of all runs, the bits of their codes by each interpolation; -1
  * where there is none. */
 struct terp_code_widths {

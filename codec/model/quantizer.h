@@ -5,6 +5,7 @@
 #define TERP_CODEC_MODEL_QUANTIZER_H
 
 #include "codec/format/limits.h"
+#include "codec/model/exact.h"
 #include "codec/model/lorenzo.h"
 #include "codec/model/sample.h"
 #include "codec/model/value.h"
@@ -133,30 +134,31 @@ nearest_quant(T value, TERP_STRUCT(constants) k, bool *fits_ret)
     return quant;
 }
 
-/* ---- exact quants ---- */
+/* ---- lorenzo's exact quants ---- */
 
-/* Where the bound is a few units in the last place or less, lorenzo's step has
- * so few bits that each of its multiples is a value of the type: nothing is
- * left to rounding. From 2^(mantissa bits) steps on, where values are not
- * denser than multiples, quants count values, as their bits do. So a bound of
- * any smallness is kept by as many quants as there are values. */
+/* What struct terp_exact says, in the type. */
 TERP_TYPED(T)
 struct exact_quants {
     T step, inverse, half, limit;
-    T first; /* the least value that is counted */
+    T count;         /* of steps before values are counted */
+    TERP_WORD first; /* the bits of the value there */
+    int nzeros;
 };
 
 TERP_TYPED(T)
 TERP_INLINE
-TERP_STRUCT(exact_quants) exact_quants_of(double step, double bound)
+TERP_STRUCT(exact_quants) exact_quants_of(struct terp_exact exact, double bound)
 {
+    const TERP_WORD count = (TERP_WORD)TERP_CONST(MANTISSA) >> exact.nzeros;
     TERP_STRUCT(exact_quants) k;
 
-    k.step = (T)step;
+    k.step = (T)terp_exact_step(exact);
     k.inverse = (T)1 / k.step;
     k.half = k.step * (T)0.5;
     k.limit = TERP_CALL(limit_of)(bound);
-    k.first = k.step * TERP_CONST(MANTISSA);
+    k.count = (T)count;
+    k.first = TERP_CALL(bits_of)(k.count * k.step);
+    k.nzeros = exact.nzeros;
     return k;
 }
 
@@ -164,14 +166,13 @@ TERP_TYPED(T)
 TERP_INLINE T
 value_of_exact_quant(TERP_INT quant, TERP_STRUCT(exact_quants) k)
 {
-    const TERP_WORD one = 1, sign = (TERP_WORD)(quant < 0);
+    const TERP_WORD sign = (TERP_WORD)(quant < 0);
     const TERP_WORD magnitude = ((TERP_WORD)quant ^ (0 - sign)) + sign;
-    const TERP_WORD mantissa = (TERP_WORD)TERP_CONST(MANTISSA);
+    const TERP_WORD count = (TERP_WORD)k.count;
     const TERP_WORD bits =
-        magnitude < mantissa
-            ? TERP_CALL(bits_of)((T)(TERP_INT)magnitude * k.step)
-            : TERP_CALL(bits_of)(k.first) + (magnitude - mantissa);
-    const TERP_WORD with_sign = bits | sign * (one << (8 * sizeof(T) - 1));
+        magnitude < count ? TERP_CALL(bits_of)((T)(TERP_INT)magnitude * k.step)
+                          : k.first + ((magnitude - count) << k.nzeros);
+    const TERP_WORD with_sign = bits | sign << (8 * sizeof(T) - 1);
     T value;
 
     memcpy(&value, &with_sign, sizeof value);
@@ -185,9 +186,10 @@ TERP_INLINE TERP_INT
 nearest_exact_quant(T value, TERP_STRUCT(exact_quants) k, bool *fits_ret)
 {
     const T magnitude = TERP_ABS(value);
+    const TERP_WORD bits = TERP_CALL(bits_of)(magnitude);
     TERP_INT quant;
 
-    if (magnitude < k.first) {
+    if (bits < k.first) {
         T nsteps = (magnitude * k.inverse + TERP_CONST(MANTISSA)) -
                    TERP_CONST(MANTISSA);
         /* The product was rounded: it may be one too many or too few. */
@@ -195,9 +197,7 @@ nearest_exact_quant(T value, TERP_STRUCT(exact_quants) k, bool *fits_ret)
         nsteps += (T)((int)(left > k.half) - (int)(left < -k.half));
         quant = (TERP_INT)nsteps;
     } else {
-        quant = (TERP_INT)(TERP_CALL(bits_of)(magnitude) -
-                           TERP_CALL(bits_of)(k.first)) +
-                (TERP_INT)TERP_CONST(MANTISSA);
+        quant = (TERP_INT)(((bits - k.first) >> k.nzeros) + (TERP_WORD)k.count);
     }
     quant = value < 0 ? -quant : quant;
     *fits_ret =

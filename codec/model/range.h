@@ -65,21 +65,6 @@ terp_step_slack_of(double bound, double min, double max, int value_nbytes)
                : step_slack_log2;
 }
 
-/* The bits of lorenzo's step, of which all multiples up to the largest value
- * are values; 0: where that has no advantage, or the step would be subnormal.
- */
-static inline TERP_HOST_DEVICE int
-terp_exact_nbits_of(double bound, double min, double max, int value_nbytes)
-{
-    const int nbits = terp_bound_exponent_of(bound, min, max, value_nbytes) + 3;
-    const double least = value_nbytes == 4 ? 0x1p-126 : 0x1p-1022;
-
-    return nbits > TERP_MAX_EXACT_NBITS || terp_exact_step_of(bound, 1) < least
-               ? 0
-           : nbits < 1 ? 1
-                       : nbits;
-}
-
 /* The absolute bound that a caller's bound means for a chunk. */
 static inline TERP_HOST_DEVICE double
 terp_absolute_bound(enum terp_bound_mode mode, double bound, double min,

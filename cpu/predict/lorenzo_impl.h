@@ -37,7 +37,7 @@ prequantize(const void *src, uint64_t nvalues,
 {
     const struct constants k = level_constants(quantizer);
     const struct exact_quants exact =
-        exact_quants_of(quantizer->exact_step, quantizer->bound);
+        exact_quants_of(quantizer->exact, quantizer->bound);
     const T *values = src;
     INT *quants = quants_ret;
     uint64_t nunpredictable = 0;
@@ -46,7 +46,7 @@ prequantize(const void *src, uint64_t nvalues,
         uint64_t n = min_u64(64, nvalues - at);
         uint64_t special = mask_words[at / 64];
         uint64_t misses =
-            quantizer->exact_step > 0
+            quantizer->exact.significand > 0
                 ? nearest_exact_quants(values + at, n, exact, quants + at)
                 : nearest_quants(values + at, n, k, quants + at);
         nunpredictable += (uint64_t)__builtin_popcountll(misses & ~special);
@@ -64,11 +64,11 @@ dequantize(const void *quants_in, uint64_t nvalues,
 {
     const T step = level_constants(quantizer).step;
     const struct exact_quants exact =
-        exact_quants_of(quantizer->exact_step, quantizer->bound);
+        exact_quants_of(quantizer->exact, quantizer->bound);
     const INT *quants = quants_in;
     T *restrict values = dst;
 
-    if (quantizer->exact_step > 0) {
+    if (quantizer->exact.significand > 0) {
         for (uint64_t i = 0; i < nvalues; i++)
             values[i] = value_of_exact_quant(quants[i], exact);
         return;
