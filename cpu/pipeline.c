@@ -241,7 +241,7 @@ find_precision(struct job *job)
     if (job->exact.significand > 0 && terp_exact_step(job->exact) > step)
         step = terp_exact_step(job->exact);
     p->stages->code_widths(p->values, &job->layout, &job->fills, 1 / step,
-                           nzeros, &widths);
+                           job->exact.nzeros, &widths);
     job->low_nbits = terp_low_nbits_of(
         &widths, terp_coding_max_code(job->frame.coding), job->escape_nbytes);
 }

@@ -77,39 +77,41 @@ terp_exact_step(struct terp_exact exact)
 /* By what sampled values have in common: all are multiples of 2^exponent, and
  * end in so many zero bits. The step is the largest power of two of which
  * values are multiples, if the bound is below that; else twice the bound, in as
- * many bits as leave its multiples up to the largest value in the type. */
+ * many bits as leave its multiples up to the largest value in the type. Zeros
+ * count where they leave fewer quants than steps would. */
 static inline TERP_HOST_DEVICE struct terp_exact
 terp_exact_of(double bound, double min, double max, int value_nbytes,
               int exponent, int nzeros)
 {
     const struct terp_exact none = {0, 0, 0};
     const int mantissa_nbits = terp_mantissa_nbits(value_nbytes);
-    const int of_bound = terp_exponent_of(2 * bound) - 1023;
+    const int min_exponent = terp_min_exponent(value_nbytes);
+    const int of_step = terp_exponent_of(2 * bound) - 1023;
     const double low = min < 0 ? -min : min, high = max < 0 ? -max : max;
-    const int of_max = terp_exponent_of(low > high ? low : high) - 1023;
-    /* The last bit of the largest value that may be set. */
-    const int of_last = of_max - mantissa_nbits + nzeros;
-    int nbits = of_bound - of_last + 1;
-    struct terp_exact exact = {1, (uint8_t)nzeros, (int16_t)exponent};
+    /* The last bit of the largest value, as the type and as zeros have it. */
+    const int of_last =
+        terp_exponent_of(low > high ? low : high) - 1023 - mantissa_nbits;
+    const int of_last_set = of_last + nzeros;
+    struct terp_exact exact = {1, 0, (int16_t)exponent};
 
-    if (exponent > of_bound) {
-        if (of_last > exponent)
-            exact.nzeros = (uint8_t)(nzeros > of_last - exponent
-                                         ? nzeros - (of_last - exponent)
-                                         : 0);
+    if (exponent > of_step) {
+        const int most = exponent - of_last;
+        exact.nzeros = (uint8_t)(most < 0 ? 0 : most < nzeros ? most : nzeros);
+    } else if (of_last_set > of_step + 1) {
+        exact.exponent = (int16_t)of_step;
+        exact.nzeros = (uint8_t)nzeros;
     } else {
+        const int nbits = of_step < of_last ? 1 : of_step - of_last + 1;
         if (nbits > TERP_MAX_EXACT_NBITS)
             return none;
-        nbits = nbits < 1 ? 1 : nbits;
-        exact.exponent = (int16_t)(of_bound - nbits + 1);
         const unsigned first = 1u << (nbits - 1);
+        exact.exponent = (int16_t)(of_step - nbits + 1);
         exact.significand =
             (uint8_t)(first |
                       ((double_bits(2 * bound) >> (53 - nbits)) & (first - 1)));
     }
-    return exact.exponent < terp_min_exponent(value_nbytes) ||
-                   exact.exponent + mantissa_nbits - nzeros >
-                       -terp_min_exponent(value_nbytes)
+    return exact.exponent < min_exponent ||
+                   exact.exponent + mantissa_nbits > -min_exponent
                ? none
                : exact;
 }
