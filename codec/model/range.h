@@ -39,6 +39,13 @@ terp_exponent_of(double value)
     return (int)(double_bits(value) >> 52 & 0x7FF);
 }
 
+/* The steps of a range, which itself may be larger than any double. */
+static inline TERP_HOST_DEVICE double
+terp_nsteps_of(double min, double max, double step)
+{
+    return max / step - min / step;
+}
+
 /* The exponent of the bound, in units of the last place of the largest value,
  * less one. */
 static inline TERP_HOST_DEVICE int
