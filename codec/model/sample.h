@@ -37,10 +37,21 @@ terp_sample_distance(uint64_t nvalues, uint64_t nruns)
  * terp_lorenzo_distance says. */
 #define TERP_LORENZO_NVALUES 512
 
+/* Rows of so many values are short. */
+#define TERP_LORENZO_SHORT_NVALUES 4
+
 static inline TERP_HOST_DEVICE uint64_t
 terp_lorenzo_distance(uint64_t nvalues)
 {
     return div_up(nvalues, 2 * terp_nsamples_of(nvalues)) | 1;
+}
+
+/* The first value of a stretch that counts: the value before the stretch is not
+ * known. Of short rows, whose first values are many, these count as well. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_lorenzo_first(uint64_t row_nvalues, uint64_t x)
+{
+    return x > 0 || row_nvalues > TERP_LORENZO_SHORT_NVALUES;
 }
 
 /* Blending pays in levels with more points than this. */
