@@ -46,12 +46,13 @@ terp_lorenzo_distance(uint64_t nvalues)
     return div_up(nvalues, 2 * terp_nsamples_of(nvalues)) | 1;
 }
 
-/* The first value of a stretch that counts: the value before the stretch is not
- * known. Of short rows, whose first values are many, these count as well. */
+/* The first value of a stretch that counts: the value before a stretch, which
+ * the row may have, is not sampled. Short rows, which a stretch covers, have
+ * many first values: there these count too. */
 static inline TERP_HOST_DEVICE uint64_t
-terp_lorenzo_first(uint64_t row_nvalues, uint64_t x)
+terp_lorenzo_first(uint64_t row_nvalues)
 {
-    return x > 0 || row_nvalues > TERP_LORENZO_SHORT_NVALUES;
+    return row_nvalues > TERP_LORENZO_SHORT_NVALUES;
 }
 
 /* Blending pays in levels with more points than this. */
