@@ -145,8 +145,7 @@ scan(struct job *job)
 
     for (int i = 0; i < TERP_NFILLS; i++)
         job->fills.bits[i] = p->stages->negative_zero_bits;
-    if (params->has_fill)
-        job->fills.bits[0] = params->fill_bits;
+    job->fills.bits[0] = terp_fill_of(params, p->stages->value_nbytes);
     terp_cpu_scan(p, &job->fills, &job->stats);
     frame->bound = terp_absolute_bound(params->bound_mode, params->bound,
                                        stats->min, stats->max);
