@@ -50,6 +50,15 @@ terp_may_have_low_bits(double min, double max, double step)
     return max - min >= TERP_LOW_BITS_MIN_NSTEPS * step;
 }
 
+/* Whether the values may be such that this is so. A step is no smaller than the
+ * bound, but for rounding. */
+static inline TERP_HOST_DEVICE bool
+terp_bound_may_have_low_bits(enum terp_bound_mode mode, double bound)
+{
+    return mode == TERP_BOUND_ABSOLUTE ||
+           TERP_LOW_BITS_MIN_NSTEPS * bound < 1.001;
+}
+
 /* Magnitudes of codes are told by their bits: 0 to 18, or more. */
 #define TERP_LOW_BITS_NWIDTHS 20
 
