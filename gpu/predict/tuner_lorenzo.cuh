@@ -79,20 +79,19 @@ find_stretch(const volatile struct sampled_stretches &some, const T *values,
     return stretch;
 }
 
-/* The integer that stands for a value, nearest_quant. A
- * value that it does not reproduce repeats the one before, `last` before the
+/* The integer that stands for a value, by K, see quant_of. A value that it does not reproduce repeats the one before, `last` before the
  * lanes of `group`, and so do special values: they are not valid. Where
  * `exists` is false it is 0. The whole warp takes part. */
-template <typename T>
+template <typename T, typename K>
 static __device__ __forceinline__ int_of<T>
-integer_of(const struct source<T> &source, T value, bool exists,
-           const struct constants<T> &k, unsigned group, int_of<T> last,
-           bool *valid_ret, bool *is_unpredictable_ret)
+integer_of(const struct source<T> &source, T value, bool exists, const K &k,
+           unsigned group, int_of<T> last, bool *valid_ret,
+           bool *is_unpredictable_ret)
 {
     bool special = source.has_specials && is_special(value, source.fills);
     bool fits;
-    T quant = nearest_quant(value, k, &fits);
-    int_of<T> integer = exists ? (int_of<T>)quant : 0;
+    int_of<T> quant = quant_of(value, k, &fits);
+    int_of<T> integer = exists ? quant : 0;
     bool valid = !exists || (fits && !special);
 
     *valid_ret = valid;
@@ -243,10 +242,9 @@ group_nlanes(uint32_t stretch_nvalues)
 
 /* Makes the integers of the values at `at` from each corner, and their
  * differences along dimension 0. Returns whether the lane's value counts. */
-template <int NCORNERS, typename T>
+template <int NCORNERS, typename T, typename K>
 static __device__ __forceinline__ bool
-integers_at(const struct source<T> &source, const struct constants<T> &k,
-            unsigned slower, uint32_t at, struct lane_stretch<NCORNERS, T> &own,
+integers_at(const struct source<T> &source, const K &k, unsigned slower, uint32_t at, struct lane_stretch<NCORNERS, T> &own,
             word_of<T> row[NCORNERS], word_of<T> column[NCORNERS],
             struct findings *found)
 {
@@ -293,10 +291,10 @@ integers_at(const struct source<T> &source, const struct constants<T> &k,
  * short for runs. What is read of `some` is not kept: registers are scarce. A
  * third slower dimension doubles what a lane holds: NCORNERS is the number of
  * corners, or larger. */
-template <int NCORNERS, typename T>
+template <int NCORNERS, typename T, typename K>
 static __device__ void
 sample_corners(const volatile struct sampled_stretches &some,
-               const struct source<T> &source, const struct constants<T> &k,
+               const struct source<T> &source, const K &k,
                const struct wide_codes &codes, uint32_t *s_histograms,
                struct findings *s_found)
 {
@@ -345,10 +343,10 @@ sample_corners(const volatile struct sampled_stretches &some,
     }
 }
 
-template <typename T>
+template <typename T, typename K>
 static __device__ void
 sample_lorenzo(const struct sampled_stretches &some,
-               const struct source<T> &source, const struct constants<T> &k,
+               const struct source<T> &source, const K &k,
                const struct wide_codes &codes, uint32_t *s_histograms,
                struct findings *s_found)
 {
@@ -358,6 +356,18 @@ sample_lorenzo(const struct sampled_stretches &some,
     else
         sample_corners<TUNE_MAX_NCORNERS>(some, source, k, codes, s_histograms,
                                           s_found);
+}
+
+/* Not inlined: the kernel would need as many registers for other chunks. */
+template <typename T>
+static __device__ __attribute__((noinline)) void
+sample_lorenzo_exactly(const struct sampled_stretches &some,
+                       struct source<T> source, const struct cuda_chunk &chunk,
+                       struct wide_codes codes, uint32_t *s_histograms,
+                       struct findings *s_found)
+{
+    sample_lorenzo(some, source, exact_quants_of<T>(chunk), codes, s_histograms,
+                   s_found);
 }
 
 #endif
