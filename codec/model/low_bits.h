@@ -44,11 +44,6 @@ terp_cost_with_low_bits(uint64_t cost, uint64_t nvalues, int low_nbits)
 
 /* Codes can be wide only if the range has at least this many steps. */
 #define TERP_LOW_BITS_MIN_NSTEPS 1024
-static inline TERP_HOST_DEVICE bool
-terp_may_have_low_bits(double min, double max, double step)
-{
-    return max - min >= TERP_LOW_BITS_MIN_NSTEPS * step;
-}
 
 /* Whether the values may be such that this is so. A step is no smaller than the
  * bound, but for rounding. */
