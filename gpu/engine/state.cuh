@@ -36,9 +36,9 @@ enum cuda_progress {
 /* What a stream's model says. */
 struct cuda_model {
     int step_slack_log2;
-    int low_nbits; /* of a code; codec/format/low_bits.h */
+    int low_nbits;           /* of a code; codec/format/low_bits.h */
     struct terp_exact exact; /* lorenzo; encode: if that predicts */
-    double step;   /* of ratio one */
+    double step;             /* of ratio one */
     double reference;
     struct terp_level_plan plan[TERP_MAX_LEVELS + 1]; /* [0] is not used */
     unsigned lorenzo_dims;

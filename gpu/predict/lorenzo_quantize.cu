@@ -69,8 +69,7 @@ prequantize_piece(const struct prequantizer<T, K> &p, uint64_t first,
                 atomicAdd(&s_found->nunpredictable,
                           (unsigned)__popc(unpredictable));
             if (valid != 0)
-                atomicMax(&s_found->last,
-                          i + 32 - (unsigned)__clz((int)valid));
+                atomicMax(&s_found->last, i + 32 - (unsigned)__clz((int)valid));
         }
     }
 }

@@ -51,7 +51,8 @@ __launch_bounds__(NTHREADS) find_low_bits(const struct cuda_batch batch)
     int width[TERP_LOW_BITS_NFORMS], own = -1;
 
     if (chunk.status != TERP_OK || chunk.coding == TERP_CODING_CONSTANT ||
-        !terp_may_have_low_bits(chunk.min, chunk.max, chunk.model.step))
+        terp_nsteps_of(chunk.min, chunk.max, chunk.model.step) <
+            TERP_LOW_BITS_MIN_NSTEPS)
         return;
     for (unsigned i = threadIdx.x; i < sizeof s / 4; i += NTHREADS)
         ((uint32_t *)&s)[i] = 0;
@@ -83,11 +84,10 @@ __launch_bounds__(NTHREADS) find_low_bits(const struct cuda_batch batch)
     __syncthreads();
 #pragma unroll 1
     for (int n = 0; n <= TERP_LOW_MAX_NBITS; n++) {
-        const uint32_t cost =
-            warp_sum(own < 0 ? 0
-                             : terp_cost_of_width(own, of_run, s.most, n,
-                                                  batch.max_code,
-                                                  chunk.escape_nbytes));
+        const uint32_t cost = warp_sum(
+            own < 0 ? 0
+                    : terp_cost_of_width(own, of_run, s.most, n, batch.max_code,
+                                         chunk.escape_nbytes));
         if (lane == 0)
             atomicAdd(&s.cost[n], cost);
     }

@@ -441,8 +441,7 @@ assign_blocks(const struct cuda_batch *batch, unsigned most_parts,
     grid->dims_in_use = dims_above(1, layout->dims);
     /* Blocks of single chunks are few, and the slowest decides. */
     grid->is_joint = most_parts == 1;
-    /* A row of one value has no difference that could be sampled. */
-    if (asked != TERP_PREDICTOR_SPLINE && layout->dims[0] > 1) {
+    if (asked != TERP_PREDICTOR_SPLINE) {
         grid->nlorenzo = nparts_of(2 * terp_nsamples_of(layout->nvalues),
                                    LORENZO_PART_NVALUES,
                                    most_parts == 1 ? 2 : 4 * most_parts);

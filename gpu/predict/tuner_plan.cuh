@@ -395,7 +395,8 @@ __launch_bounds__(CHOICE_NTHREADS)
 #pragma unroll 1
     for (int h = CHOICE_NWARPS - 1 - warp; h < (int)nsets; h += CHOICE_NWARPS) {
         weigh_lorenzo(batch, s.lorenzo_record + (unsigned)h * TUNE_COSTS_NWORDS,
-                      s.chunk.escape_nbytes, (unsigned)h, &s.lorenzo_weight[h], &s.lorenzo_cost[h]);
+                      s.chunk.escape_nbytes, (unsigned)h, &s.lorenzo_weight[h],
+                      &s.lorenzo_cost[h]);
     }
     __syncthreads();
     if (warp == 0)

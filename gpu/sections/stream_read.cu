@@ -164,9 +164,10 @@ static __device__ __forceinline__ const uint8_t *
 take_model(const struct cuda_batch &batch, const struct stream_facts &facts,
            struct staged_reader *reader)
 {
-    const uint8_t *at = take_bytes(
-        reader, (unsigned)terp_model_nbytes(
-                    facts.prediction, batch.value_nbytes, facts.nlevels, false));
+    const uint8_t *at =
+        take_bytes(reader, (unsigned)terp_model_nbytes(facts.prediction,
+                                                       batch.value_nbytes,
+                                                       facts.nlevels, false));
 
     if (!reader->underflow && facts.prediction == TERP_PREDICTION_LORENZO &&
         (at[1] & TERP_LORENZO_EXACT))

@@ -259,7 +259,8 @@ check_low_nbits(const struct terp_chunk *chunk, enum terp_field field,
     }
     if (is_bound(bound)) {
         double step = state[0].model.step;
-        if (terp_may_have_low_bits(stats.min, stats.max, step)) {
+        if (terp_nsteps_of(stats.min, stats.max, step) >=
+            TERP_LOW_BITS_MIN_NSTEPS) {
             int exponent, nzeros;
             stages->common_bits(values, layout.nvalues, &fills, &exponent,
                                 &nzeros);
