@@ -36,13 +36,13 @@ reset(const struct cuda_batch *batch, const struct cuda_chunk *from,
 struct bench_stages
 bench_stages_begin(const struct bench_chunks *chunks, bool decode)
 {
-    struct cuda_request request = {&chunks->chunk,
-                                   NULL,
-                                   decode ? NULL : &chunks->params,
-                                   1,
-                                   false,
-                                   chunks->params.pipeline ==
-                                       TERP_PIPELINE_RATIO};
+    struct cuda_request request = {
+        &chunks->chunk,
+        NULL,
+        decode ? NULL : &chunks->params,
+        1,
+        false,
+        {chunks->params.pipeline == TERP_PIPELINE_RATIO, true}};
     struct bench_stages stages;
 
     open_device();

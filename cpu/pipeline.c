@@ -145,8 +145,7 @@ scan(struct job *job)
 
     for (int i = 0; i < TERP_NFILLS; i++)
         job->fills.bits[i] = p->stages->negative_zero_bits;
-    if (params->has_fill)
-        job->fills.bits[0] = params->fill_bits;
+    job->fills.bits[0] = terp_fill_of(params, p->stages->value_nbytes);
     terp_cpu_scan(p, &job->fills, &job->stats);
     frame->bound = terp_absolute_bound(params->bound_mode, params->bound,
                                        stats->min, stats->max);
@@ -160,7 +159,8 @@ scan(struct job *job)
         frame->bound, stats->min, stats->max, p->stages->value_nbytes);
     job->step = terp_step_of(frame->bound, job->step_slack_log2);
     job->escape_nbytes = terp_likely_escape_nbytes(
-        (stats->max - stats->min) / job->step, p->stages->value_nbytes);
+        terp_nsteps_of(stats->min, stats->max, job->step),
+        p->stages->value_nbytes);
     /* A range may be larger than any double. */
     return is_bound(frame->bound) ? TERP_OK : TERP_ERR_CAPACITY;
 }
@@ -232,7 +232,7 @@ find_precision(struct job *job)
 
     job->low_nbits = 0;
     job->exact = (struct terp_exact){0};
-    if (!terp_may_have_low_bits(stats->min, stats->max, step))
+    if (terp_nsteps_of(stats->min, stats->max, step) < TERP_LOW_BITS_MIN_NSTEPS)
         return;
     p->stages->common_bits(p->values, job->layout.nvalues, &job->fills,
                            &exponent, &nzeros);

@@ -19,10 +19,12 @@ set(TERP_CUDA_SOURCES
   predict/domain.cu
   predict/lorenzo_quantize.cu
   predict/lorenzo_reconstruct.cu
+  predict/low_bits.cu
   predict/scan.cu
   predict/spline.cu
   predict/tuner.cu
   sections/escapes.cu
+  sections/low_bits.cu
   sections/seal.cu
   sections/specials_mask.cu
   sections/specials_read.cu

@@ -125,6 +125,7 @@ target_compile_definitions(test_cuda_tiles_decode_busy
   PRIVATE CUDA_LONG_INDEX_NPARTITIONS=1 CUDA_LARGE_BATCH_NTILES=1 CUDA_SINGLE_BLOCK_MAX_NRANGES=0)
 terp_add_cuda_test(test_cuda_tiles_encode gpu/test_cuda_tiles_encode.cu)
 terp_add_cuda_test(test_cuda_tuner gpu/test_cuda_tuner.cu)
+terp_add_cuda_test(test_cuda_low_bits gpu/test_cuda_low_bits.cu)
 terp_add_cuda_test(test_cuda_contexts gpu/test_cuda_contexts.cu)
 # The same as for large chunks.
 terp_add_cuda_test(test_cuda_contexts_busy gpu/test_cuda_contexts.cu

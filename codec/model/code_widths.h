@@ -7,23 +7,25 @@
 #include "codec/model/low_bits.h"
 #include "codec/model/value.h"
 
-/* Bits of the code of an error; NaN has none. */
+/* Bits of the code of an error, which is told in fourths. */
 TERP_INLINE int
 code_width_of(double error, double inverse_step)
 {
-    const double magnitude = fabs(error) * inverse_step + 0.5;
+    const double magnitude = fabs(error) * inverse_step * 4 + 0.5;
 
     return magnitude < (1 << (TERP_LOW_BITS_NWIDTHS - 2))
                ? bit_width((uint64_t)magnitude)
                : TERP_LOW_BITS_NWIDTHS - 1;
 }
 
-/* A value as a double; NaN where it is special. */
+/* A fourth of a value, which no sum makes too large for a double; NaN where it
+ * is special. */
 TERP_TYPED(T)
 TERP_INLINE double
 known_value(const T *values, const TERP_WORD *fills, uint64_t at)
 {
-    return is_special(values[at], fills) ? (double)NAN : (double)values[at];
+    return is_special(values[at], fills) ? (double)NAN
+                                         : (double)values[at] * 0.25;
 }
 
 /* The bits of the code of the value at `at` by each interpolation; -1 where
@@ -39,7 +41,7 @@ sample_code_widths(const T *values, const TERP_WORD *fills,
     const double v = exists ? known_value(values, fills, at) : (double)NAN;
     /* Exact quants are not denser than values are. */
     const double ulps =
-        (double)TERP_CONST(MANTISSA) / terp_power_of_two(nzeros) / fabs(v);
+        (double)TERP_CONST(MANTISSA) / terp_power_of_two(nzeros + 2) / fabs(v);
     const double inverse = ulps < inverse_step ? ulps : inverse_step;
     uint64_t stride = 1;
 
@@ -57,7 +59,7 @@ sample_code_widths(const T *values, const TERP_WORD *fills,
             if (x >= 3 && x + 3 < extent) {
                 const double a = known_value(values, fills, at - 3 * stride);
                 const double e = known_value(values, fills, at + 3 * stride);
-                const double cubic = v - (9 * (b + c) - (a + e)) * 0.0625;
+                const double cubic = v - (b + c) * 0.5625 + (a + e) * 0.0625;
                 if (cubic == cubic)
                     width[1] = code_width_of(cubic, inverse);
             }

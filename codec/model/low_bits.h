@@ -44,10 +44,14 @@ terp_cost_with_low_bits(uint64_t cost, uint64_t nvalues, int low_nbits)
 
 /* Codes can be wide only if the range has at least this many steps. */
 #define TERP_LOW_BITS_MIN_NSTEPS 1024
+
+/* Whether the values may be such that this is so. A step is no smaller than the
+ * bound, but for rounding. */
 static inline TERP_HOST_DEVICE bool
-terp_may_have_low_bits(double min, double max, double step)
+terp_bound_may_have_low_bits(enum terp_bound_mode mode, double bound)
 {
-    return max - min >= TERP_LOW_BITS_MIN_NSTEPS * step;
+    return mode == TERP_BOUND_ABSOLUTE ||
+           TERP_LOW_BITS_MIN_NSTEPS * bound < 1.001;
 }
 
 /* Magnitudes of codes are told by their bits: 0 to 18, or more. */

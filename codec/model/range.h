@@ -12,9 +12,21 @@
 
 /* ---- fill values ---- */
 
-/* A chunk has up to this many fill values, which are special like NaN, Inf and
- * -0.0. Unused slots repeat -0.0. */
+/* A chunk has up to this many fill values, which are special like NaN and
+ * infinities. A zero that is one has the bits of 0.0; unused slots have those
+ * of -0.0, which no value is compared by. */
 #define TERP_NFILLS 3
+
+/* The bits of a fill value that a caller knows. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_fill_of(const struct terp_params *params, int value_nbytes)
+{
+    const uint64_t negative_zero = UINT64_C(1) << (8 * value_nbytes - 1);
+    const uint64_t bits =
+        value_nbytes == 4 ? (uint32_t)params->fill_bits : params->fill_bits;
+
+    return !params->has_fill ? negative_zero : bits == negative_zero ? 0 : bits;
+}
 
 /* Whether a value between the extremes shows that one of these is no fill value
  * (TERP_FILL_DISTANCE). */
@@ -37,6 +49,13 @@ static inline TERP_HOST_DEVICE int
 terp_exponent_of(double value)
 {
     return (int)(double_bits(value) >> 52 & 0x7FF);
+}
+
+/* The steps of a range, which itself may be larger than any double. */
+static inline TERP_HOST_DEVICE double
+terp_nsteps_of(double min, double max, double step)
+{
+    return max / step - min / step;
 }
 
 /* The exponent of the bound, in units of the last place of the largest value,

@@ -91,16 +91,23 @@ bits_of(T value)
     return bits;
 }
 
-/* Whether a value is stored exactly and not predicted: NaN, an infinity, -0.0,
- * or a fill value, by its bits. */
+/* The value; zero of either sign is 0.0. */
+TERP_TYPED(T)
+TERP_INLINE T
+with_one_zero(T value)
+{
+    return value + (T)0;
+}
+
+/* Whether a value is stored exactly and not predicted: NaN, an infinity, or a
+ * fill value, by its bits, but for the sign of a zero. No value is a fill of
+ * -0.0. */
 TERP_TYPED(T)
 TERP_INLINE bool
 is_special(T value, const TERP_WORD *fills)
 {
-    const TERP_WORD bits = bits_of(value);
-    const TERP_WORD negative_zero = (TERP_WORD)1 << (8 * sizeof bits - 1);
-    bool special =
-        !(TERP_ABS(value) <= TERP_CONST(MAX)) | (bits == negative_zero);
+    const TERP_WORD bits = TERP_CALL(bits_of)(with_one_zero(value));
+    bool special = !(TERP_ABS(value) <= TERP_CONST(MAX));
 
     for (int i = 0; i < TERP_NFILLS; i++)
         special |= bits == fills[i];

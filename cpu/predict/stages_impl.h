@@ -47,7 +47,7 @@ scan(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
         }
         for (; at + VECTOR_NVALUES <= end; at += VECTOR_NVALUES) {
             for (int j = 0; j < VECTOR_NVALUES; j++) {
-                T value = values[at + (uint64_t)j];
+                T value = with_one_zero(values[at + (uint64_t)j]);
                 bool special = is_special(value, fill);
                 T low = special ? TERP_CONST(MAX) : value;
                 T high = special ? -TERP_CONST(MAX) : value;
@@ -61,8 +61,9 @@ scan(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
                 nspecials++;
                 continue;
             }
-            min = values[at] < min ? values[at] : min;
-            max = values[at] > max ? values[at] : max;
+            const T value = with_one_zero(values[at]);
+            min = value < min ? value : min;
+            max = value > max ? value : max;
         }
         for (int j = 0; j < VECTOR_NVALUES; j++) {
             min = own_min[j] < min ? own_min[j] : min;

@@ -3,11 +3,13 @@
 #include "gpu/engine/batch.cuh"
 
 #include "codec/model/domain.h"
+#include "codec/model/low_bits.h"
 
 #include <string.h>
 
 #include "gpu/engine/sequence.cuh"
 #include "gpu/entropy/contexts.cuh"
+#include "gpu/sections/low_bits.cuh"
 
 /* Of the device's memory, what all slots may take of their own accord. */
 #define MEMORY_SHARE 0.8
@@ -62,6 +64,10 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->reduced = take(&at, batch->npartitions);
     regions->staging = take(&at, tiles_nbytes);
     regions->codebook = take(&at, 32 << 10);
+    const uint64_t low_ntiles = batch->may_have_low_bits ? batch->ntiles : 0;
+    regions->low_tiles = take(&at, sizeof(struct cuda_low_tile) * low_ntiles);
+    regions->low_bits =
+        take(&at, batch->decode ? 0 : LOW_TILE_MAX_NBYTES * low_ntiles);
     regions->swapped =
         take(&at, batch->chunk.big_endian ? batch->nvalues * value_nbytes : 0);
     regions->stride = at;
@@ -95,8 +101,12 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
     batch.dims_end = batch.raw_nbytes - terp_chunk_nbytes(request->chunk);
     batch.has_domain = request->domain != NULL;
     batch.decode = request->params == NULL;
-    if (batch.decode && request->ratio)
+    if (batch.decode && request->expects.ratio)
         batch.coding = TERP_CODING_RATIO;
+    batch.may_have_low_bits =
+        batch.decode ? request->expects.low_bits
+                     : terp_bound_may_have_low_bits(request->params->bound_mode,
+                                                    request->params->bound);
     if (!batch.decode) {
         batch.params = *request->params;
         batch.coding = terp_coding_of(request->params->pipeline);

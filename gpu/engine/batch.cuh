@@ -13,11 +13,12 @@ struct cuda_request {
     const struct terp_chunk *domain;
     const struct terp_params *params; /* NULL: decode */
     uint64_t nchunks;
-    bool host;  /* the caller's memory */
-    bool ratio; /* decode: there may be ratio streams */
+    bool host; /* the caller's memory */
+    /* decode: what there may be among the streams */
+    struct cuda_stream_kinds expects;
 };
 
-/* Memory for such batches, which may have fewer chunks or no ratio streams.
+/* Memory for such batches, which may have fewer chunks or expect less.
  * Makes request->nchunks, but for one, what the slot's share of the memory
  * that there is now holds. cudaErrorMemoryAllocation: there is not as much, or
  * it is beyond the limit; the slot has none then. */

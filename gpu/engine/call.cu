@@ -117,18 +117,37 @@ is_not_for_batch(const struct cuda_call *call, uint64_t at)
            (flags >= 0 && call->domain == NULL && flags & TERP_FRAME_DOMAIN);
 }
 
-/* Whether a batch's streams may be ratio ones, for which kernels are launched
- * that others do without. Those in device memory are taken to be like those
- * before. */
-static bool
-may_have_ratio(const struct cuda_call *call, const struct in_flight *batch)
+/* Where a coded stream has its model. */
+static uint64_t
+model_at(const struct cuda_call *call)
 {
-    bool found = !call->host && batch->slot->saw_ratio;
+    struct terp_frame frame = {};
 
-    for (uint64_t i = 0; !found && i < batch->n; i++)
-        found = peek_frame(call, batch->first + i, TERP_FRAME_CODING_AT) ==
-                TERP_CODING_RATIO;
-    return found;
+    frame.chunk = *call->chunk;
+    frame.domain = call->domain != NULL ? *call->domain : *call->chunk;
+    frame.coding = TERP_CODING_HUFFMAN;
+    return (uint64_t)terp_frame_nbytes(&frame);
+}
+
+/* What there may be among a batch's streams. Those in device memory are taken
+ * to be like those before. */
+static struct cuda_stream_kinds
+expected_kinds(const struct cuda_call *call, const struct in_flight *batch)
+{
+    const uint64_t low_nbits_at = model_at(call);
+    struct cuda_stream_kinds kinds = {};
+
+    if (!call->host)
+        return batch->slot->saw;
+    for (uint64_t i = 0; i < batch->n; i++) {
+        const uint64_t at = batch->first + i;
+        const int coding = peek_frame(call, at, TERP_FRAME_CODING_AT);
+        kinds.ratio |= coding == TERP_CODING_RATIO;
+        kinds.low_bits |=
+            coding >= TERP_CODING_HUFFMAN &&
+            peek_frame(call, at, low_nbits_at) >> TERP_LOW_NBITS_SHIFT > 0;
+    }
+    return kinds;
 }
 
 /* A chunk's status; of a short stream the checksum has not been verified. */
@@ -147,23 +166,25 @@ decoded_status(const struct cuda_call *call, const struct cuda_slot *slot,
 }
 
 /* What a slot's kernels say of the streams. */
-static bool
-has_ratio(const struct in_flight *batch)
+static struct cuda_stream_kinds
+seen_kinds(const struct in_flight *batch)
 {
     const struct cuda_chunk *chunks = batch->slot->batch.h_chunks;
+    struct cuda_stream_kinds kinds = {};
 
-    for (uint64_t i = 0; i < batch->n; i++)
-        if (chunks[i].coding == TERP_CODING_RATIO)
-            return true;
-    return false;
+    for (uint64_t i = 0; i < batch->n; i++) {
+        kinds.ratio |= chunks[i].coding == TERP_CODING_RATIO;
+        kinds.low_bits |= chunks[i].model.low_nbits > 0;
+    }
+    return kinds;
 }
 
 static cudaError_t
 start(struct terp_cuda_device *device, const struct cuda_call *call,
       struct in_flight *batch);
 
-/* Waits for the batch. Ratio streams that were not expected have been refused:
- * all is done again. */
+/* Waits for the batch. Streams of a kind that was not expected have been
+ * refused: all is done again. */
 static cudaError_t
 await_decode(struct terp_cuda_device *device, const struct cuda_call *call,
              struct in_flight *batch)
@@ -173,8 +194,9 @@ await_decode(struct terp_cuda_device *device, const struct cuda_call *call,
     cudaError_t error = cudaStreamSynchronize(slot->stream);
     if (error != cudaSuccess || call->host)
         return error;
-    slot->saw_ratio = has_ratio(batch);
-    if (!slot->saw_ratio || slot->batch.coding == TERP_CODING_RATIO)
+    slot->saw = seen_kinds(batch);
+    if ((!slot->saw.ratio || slot->batch.coding == TERP_CODING_RATIO) &&
+        (!slot->saw.low_bits || slot->batch.may_have_low_bits))
         return error;
     error = start(device, call, batch);
     return error == cudaSuccess ? cudaStreamSynchronize(slot->stream) : error;
@@ -244,11 +266,11 @@ static cudaError_t
 start(struct terp_cuda_device *device, const struct cuda_call *call,
       struct in_flight *batch)
 {
-    struct cuda_request request = {
-        call->chunk,  call->domain,
-        call->params, batch->n,
-        call->host,   call->params == NULL && may_have_ratio(call, batch)};
+    struct cuda_request request = {call->chunk, call->domain, call->params,
+                                   batch->n,    call->host,   {}};
 
+    if (call->params == NULL)
+        request.expects = expected_kinds(call, batch);
     cudaError_t error = cuda_slot_prepare(device, batch->slot, &request);
     if (error == cudaSuccess)
         error = upload(call, batch);
@@ -301,7 +323,7 @@ reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
 {
     struct cuda_request request = {call->chunk,  call->domain,
                                    call->params, call->batch_nchunks,
-                                   call->host,   call->params == NULL};
+                                   call->host,   {true, true}};
     cudaError_t error = cuda_slot_reserve(device, slot, &request);
 
     call->batch_nchunks = request.nchunks;

@@ -31,6 +31,11 @@ struct cuda_side {
 };
 #define CUDA_NSIDES 2
 
+/* Kinds of streams for which kernels are launched that others do without. */
+struct cuda_stream_kinds {
+    bool ratio, low_bits;
+};
+
 /* A stream with the memory of one batch of chunks. */
 struct cuda_slot {
     bool busy;
@@ -45,7 +50,7 @@ struct cuda_slot {
     uint64_t src_stride, dst_stride;
     struct terp_layout *h_layout;
     bool has_layout; /* the device's memory has what h_layout has */
-    bool saw_ratio;  /* among the streams that were last decoded */
+    struct cuda_stream_kinds saw;     /* among streams that were last decoded */
     struct cuda_sequence sequence[2]; /* by batch.decode */
 };
 

@@ -10,6 +10,7 @@
 
 #include "codec/format/frame.h"
 #include "codec/format/layout.h"
+#include "codec/format/low_bits.h"
 #include "codec/model/plan.h"
 #include "codec/model/range.h"
 #include "codec/model/sample.h"
@@ -34,7 +35,8 @@ enum cuda_progress {
 /* What a stream's model says. */
 struct cuda_model {
     int step_slack_log2;
-    double step; /* of ratio one */
+    int low_nbits; /* of a code; codec/format/low_bits.h */
+    double step;   /* of ratio one */
     double reference;
     struct terp_level_plan plan[TERP_MAX_LEVELS + 1]; /* [0] is not used */
     unsigned lorenzo_dims;
@@ -82,6 +84,7 @@ struct cuda_chunk {
     unsigned number_nbytes;  /* of an escape; 0: a word */
     unsigned numbers_nbytes; /* encode: a bit for each that some escape needs */
     uint64_t escapes_end;
+    uint64_t low_bits_nbytes; /* encode */
     uint64_t payload_at;
     uint64_t stream_nbytes;
 
@@ -163,8 +166,12 @@ struct cuda_regions {
                           it serves others as scratch, and cuda_seal once
                           streams are written */
     uint64_t codebook; /* custom: the codebook, 32 KiB */
-    uint64_t swapped;  /* T[nvalues] of big-endian chunks, else empty */
-    uint64_t stride;   /* of chunks */
+    /* Where chunks may have low bits, else empty, see
+       gpu/sections/low_bits.cuh. */
+    uint64_t low_tiles; /* struct cuda_low_tile[ntiles] */
+    uint64_t low_bits;  /* encode: LOW_TILE_MAX_NBYTES a tile */
+    uint64_t swapped;   /* T[nvalues] of big-endian chunks, else empty */
+    uint64_t stride;    /* of chunks */
 };
 
 #define CUDA_FRAME_NBYTES 96
@@ -179,8 +186,11 @@ struct cuda_batch {
     /* encode: asked for; decode: ratio if there may be such streams, which
      * are refused otherwise, else raw. */
     enum terp_coding coding;
-    int max_code; /* encode */
+    int max_code; /* encode: of the symbols of tiles */
     int value_nbytes;
+    /* encode: codes may be wide; decode: there may be such streams, which are
+     * refused otherwise. */
+    bool may_have_low_bits;
     /* encode: domains are to be looked for. Where there is one already, the
      * layout is that of the domain, and `frame` tells it. */
     bool finds_domains;
@@ -204,6 +214,13 @@ static __device__ __forceinline__ T *
 region(const struct cuda_batch &batch, unsigned chunk, uint64_t at)
 {
     return (T *)(batch.d_scratch + chunk * batch.at.stride + at);
+}
+
+/* encode: of a chunk's codes, low bits and all. */
+static __device__ __forceinline__ int
+max_code_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
+{
+    return terp_wide_max_code(batch.max_code, chunk.model.low_nbits);
 }
 
 /* ---- stages: each launches its kernels on the stream ---- */
@@ -258,6 +275,10 @@ cuda_scan(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_find_domains(const struct cuda_batch *batch, cudaStream_t stream);
 
+/* The model's low_nbits. */
+cudaError_t
+cuda_low_bits_find(const struct cuda_batch *batch, cudaStream_t stream);
+
 /* prediction, the model's plan and lorenzo_dims. */
 cudaError_t
 cuda_tune(const struct cuda_batch *batch, cudaStream_t stream);
@@ -275,6 +296,12 @@ cuda_lorenzo_quantize(const struct cuda_batch *batch, cudaStream_t stream);
  * it is done. */
 cudaError_t
 cuda_context_sort(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* What tiles are made of: a predictor's symbols, whose codes may be wide, to
+ * symbols of tiles, in place. Low bits to the region low_bits; their
+ * section's size. It may run beside escapes, which it leaves. */
+cudaError_t
+cuda_low_bits_split(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* The section of specials at model_end of dst; specials_end. Of constant
  * chunks too, whose stream it completes but for frame, value and checksum. */
@@ -295,8 +322,8 @@ cuda_tiles_encode(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_partitions_encode(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Frame, model up to model_end, and from escapes_end on index, codebooks,
- * payload; or the raw chunk. stream_nbytes. */
+/* Frame, model up to model_end, and from escapes_end on low bits, index,
+ * codebooks, payload; or the raw chunk. stream_nbytes. */
 cudaError_t
 cuda_stream_write(const struct cuda_batch *batch, cudaStream_t stream);
 
@@ -319,10 +346,11 @@ cuda_seal(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_verify(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Model; walks over the section of specials (runs, specials_end) and of
- * escapes (nescapes, escapes_end), and reads the index of tiles (nonzero,
- * entry, nbytes, begin, reduced; payload_at; books). Constant: its value. It
- * looks at frames itself, by h_chunks: states may be set up meanwhile. */
+/* Model; walks over the section of specials (runs, specials_end), of escapes
+ * (nescapes, escapes_end) and of low bits (low_tiles), and reads the index of
+ * tiles (nonzero, entry, nbytes, begin, reduced; payload_at; books). Constant:
+ * its value. It looks at frames itself, by h_chunks: states may be set up
+ * meanwhile. */
 cudaError_t
 cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream);
 
@@ -335,6 +363,11 @@ cuda_specials_mask(const struct cuda_batch *batch, cudaStream_t stream);
  * order go to the region `coded`, and nothing tells of their escapes. */
 cudaError_t
 cuda_tiles_decode(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Symbols of tiles to a predictor's, in place: their low bits. Escapes stay
+ * what they are. */
+cudaError_t
+cuda_low_bits_join(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Symbols in context order to tile order, and what tells of their escapes. */
 cudaError_t

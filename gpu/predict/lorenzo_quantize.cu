@@ -83,7 +83,8 @@ __launch_bounds__(LORENZO_NTHREADS) lorenzo_prequantize(struct cuda_batch batch)
         (const T *)chunk.src, batch.nvalues,
             region<int_of<T>>(batch, blockIdx.y, batch.at.work),
             region<uint32_t>(batch, blockIdx.y, batch.at.mask),
-            constants_of<T>(chunk.model.step, chunk.bound, batch.max_code),
+            constants_of<T>(chunk.model.step, chunk.bound,
+                            max_code_of(batch, chunk)),
             fills_of<T>(chunk), chunk.has_specials
     };
 
@@ -173,6 +174,7 @@ weigh_means(const struct terp_layout *layout, const W *quants,
     const uint64_t nstretches = layout->nvalues / nx * nper_row;
     const uint64_t every = terp_lorenzo_distance(layout->nvalues);
     const int means_dim = terp_means_dim(layout);
+    const int low_nbits = chunk->model.low_nbits;
     const unsigned lane = threadIdx.x % 32;
     unsigned long long differences = 0, means = 0;
     uint64_t stride[TERP_NDIMS], inner = 1, line_stride = 1;
@@ -208,8 +210,8 @@ weigh_means(const struct terp_layout *layout, const W *quants,
                 mean = lorenzo_mean<W, true>(row + at, dims_here, layout,
                                              means_dim, i);
             }
-            differences += weight_of_difference<W>(own - before, 0);
-            means += weight_of_difference<W>(own - mean, 0);
+            differences += weight_of_difference<W>(own - before, low_nbits);
+            means += weight_of_difference<W>(own - mean, low_nbits);
         }
     }
     differences = warp_sum(differences);
@@ -324,7 +326,7 @@ template <typename T> struct symbol_maker {
     const word_of<T> *quants;
     uint16_t *symbols;
     unsigned long long *ranges;
-    int max_code;
+    int max_code, radius;
 };
 
 template <typename T, bool means>
@@ -362,7 +364,7 @@ make_symbols(const struct symbol_maker<T> &maker)
             bool fits = code >= -maker.max_code && code <= maker.max_code;
             maker.symbols[tiled_at(segment.tiled, layout->rank, layout->dims[0],
                                    x)] =
-                (uint16_t)(fits ? (int)code + TERP_RADIUS : TERP_ESCAPE);
+                (uint16_t)(fits ? (int)code + maker.radius : TERP_ESCAPE);
             if (!fits) {
                 atomicAdd(&maker.ranges[at / CUDA_RANGE_NVALUES], 1ull);
                 note_number(maker.chunk, true, zigzag((int64_t)code));
@@ -395,7 +397,7 @@ __launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_symbols(struct cuda_batch batch)
             region<word_of<T>>(batch, blockIdx.y, batch.at.work),
             region<uint16_t>(batch, blockIdx.y, batch.at.symbols),
             region<unsigned long long>(batch, blockIdx.y, batch.at.ranges),
-            batch.max_code
+            max_code_of(batch, chunk), terp_radius_of(chunk.model.low_nbits)
     };
     if (means_dim_of(chunk, batch.d_layout) > 0)
         make_symbols_of_means(maker);

@@ -16,7 +16,7 @@ nblocks_of_means(const struct terp_layout *layout)
 template <typename T>
 static __device__ __forceinline__ void
 place_symbols(const struct terp_layout *layout, const uint16_t *symbols,
-              const struct line &line, int d, word_of<T> *quants)
+              int radius, const struct line &line, int d, word_of<T> *quants)
 {
     uint64_t coordinate[TERP_NDIMS], left = line.at;
 
@@ -31,7 +31,7 @@ place_symbols(const struct terp_layout *layout, const uint16_t *symbols,
             row, layout->rank, layout->dims[0], coordinate[0])];
         if (symbol != TERP_ESCAPE)
             quants[line.at + i * line.stride] =
-                (word_of<T>)(int_of<T>)((int)symbol - TERP_RADIUS);
+                (word_of<T>)(int_of<T>)((int)symbol - radius);
     }
 }
 
@@ -57,11 +57,12 @@ __launch_bounds__(LORENZO_NTHREADS)
     const uint16_t *symbols =
         region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
     word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    const int radius = terp_radius_of(chunk.model.low_nbits);
     for (uint64_t first = (uint64_t)blockIdx.x * 32; first < nlines;
          first += (uint64_t)gridDim.x * 32) {
         const bool exists = find_line(layout, d, first + lane, &line);
         if (exists)
-            place_symbols<T>(layout, symbols, line, d, quants);
+            place_symbols<T>(layout, symbols, radius, line, d, quants);
         for (uint64_t step = terp_means_first_step(line.extent); step > 0;
              step /= 2) {
             __syncthreads();
@@ -88,13 +89,19 @@ dims_to_sum(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
     return dims & ~(1u << means_dim_of(chunk, batch.d_layout) & ~1u);
 }
 
-/* The chunk's symbols; NULL where means have made integers of them. */
-static __device__ __forceinline__ const uint16_t *
-symbols_to_sum(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
+/* The chunk's symbols; `at` is NULL where means have made integers of them. */
+struct symbols_to_sum {
+    const uint16_t *at;
+    int radius;
+};
+
+static __device__ __forceinline__ struct symbols_to_sum
+symbols_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
-    return chunk.model.lorenzo_dims & TERP_LORENZO_MEANS
-               ? nullptr
-               : region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
+    return {chunk.model.lorenzo_dims & TERP_LORENZO_MEANS
+                ? nullptr
+                : region<uint16_t>(batch, blockIdx.y, batch.at.symbols),
+            terp_radius_of(chunk.model.low_nbits)};
 }
 
 /* The mask of special points, or NULL when there are none. */
@@ -111,18 +118,18 @@ template <typename T>
 static __device__ __forceinline__ word_of<T>
 difference_at(const struct cuda_batch &batch, const struct segment &segment,
               const uint32_t *mask, const word_of<T> *quants,
-              const uint16_t *symbols, uint64_t x)
+              const struct symbols_to_sum &symbols, uint64_t x)
 {
     const struct terp_layout *layout = batch.d_layout;
-    if (symbols == nullptr)
+    if (symbols.at == nullptr)
         return quants[segment.at + x];
     if (mask != nullptr && is_set(mask, segment.at + x))
         return 0;
     unsigned symbol =
-        symbols[tiled_at(segment.tiled, layout->rank, layout->dims[0], x)];
+        symbols.at[tiled_at(segment.tiled, layout->rank, layout->dims[0], x)];
     return symbol == TERP_ESCAPE
                ? quants[segment.at + x]
-               : (word_of<T>)(int_of<T>)((int)symbol - TERP_RADIUS);
+               : (word_of<T>)(int_of<T>)((int)symbol - symbols.radius);
 }
 
 /* The sum of each segment, by a warp, where rows have several.
@@ -141,7 +148,7 @@ __launch_bounds__(LORENZO_NTHREADS)
     const uint32_t *mask = mask_of(batch, chunk);
     const word_of<T> *quants =
         region<word_of<T>>(batch, blockIdx.y, batch.at.work);
-    const uint16_t *symbols = symbols_to_sum(batch, chunk);
+    const struct symbols_to_sum symbols = symbols_of(batch, chunk);
     word_of<T> *sums = region<word_of<T>>(batch, blockIdx.y, batch.at.staging);
     for (uint64_t block = blockIdx.x;
          find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
@@ -209,7 +216,7 @@ __launch_bounds__(LORENZO_NTHREADS) lorenzo_sum_rows(struct cuda_batch batch)
     word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
     const word_of<T> *sums =
         region<word_of<T>>(batch, blockIdx.y, batch.at.staging);
-    const uint16_t *symbols = symbols_to_sum(batch, chunk);
+    const struct symbols_to_sum symbols = symbols_of(batch, chunk);
     const T step =
         constants_of<T>(chunk.model.step, chunk.bound, batch.max_code).step;
     T *dst = (T *)chunk.dst;

@@ -20,7 +20,8 @@ predictor_write_model(const struct cuda_batch &batch,
                       const struct cuda_chunk &chunk, uint8_t *dst, int l)
 {
     if (l == 0)
-        dst[0] = (uint8_t)chunk.model.step_slack_log2;
+        dst[0] = (uint8_t)(chunk.model.step_slack_log2 |
+                           chunk.model.low_nbits << TERP_LOW_NBITS_SHIFT);
     switch (chunk.prediction) {
     case TERP_PREDICTION_SPLINE:
         spline_write_model(batch, chunk, dst + 1, l);
@@ -42,11 +43,14 @@ predictor_read_model(const struct cuda_batch &batch,
                      struct cuda_model *s_model)
 {
     if (thread == 0) {
-        const int step_slack_log2 = src[0];
+        const int step_slack_log2 = src[0] & TERP_STEP_SLACK;
+        const int low_nbits = src[0] >> TERP_LOW_NBITS_SHIFT;
         if (step_slack_log2 < TERP_MIN_STEP_SLACK_LOG2 ||
-            step_slack_log2 > TERP_MAX_STEP_SLACK_LOG2)
+            step_slack_log2 > TERP_MAX_STEP_SLACK_LOG2 ||
+            low_nbits > TERP_LOW_MAX_NBITS)
             return false;
         s_model->step_slack_log2 = step_slack_log2;
+        s_model->low_nbits = low_nbits;
         s_model->step = terp_step_of(
             double_of_bits(load_le(src - sizeof(double), 8)), step_slack_log2);
     }

@@ -114,8 +114,9 @@ finalize_params(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         constants_of<T>(chunk.model.step, bound, batch.max_code);
     chunk.grid_step = (double)k.step;
     chunk.grid_inverse = (double)k.inverse;
-    chunk.model.reference = terp_reference_of(
-        (double)first, is_special(first, fills), min, max, sizeof(T));
+    chunk.model.reference =
+        terp_reference_of((double)with_one_zero(first),
+                          is_special(first, fills), min, max, sizeof(T));
 }
 
 #endif

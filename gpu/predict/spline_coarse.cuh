@@ -61,8 +61,8 @@ make_only_anchors(const struct cuda_batch &batch,
             batch.d_chunks[blockIdx.y].status = TERP_ERR_DEVICE;
         return;
     }
-    view_ret->k =
-        constants_of<T>(chunk.model.step, chunk.bound, batch.max_code);
+    view_ret->k = constants_of<T>(chunk.model.step, chunk.bound,
+                                  max_code_of(batch, chunk));
     for (uint64_t first = 0; first < nbricks; first += COARSE_NTHREADS) {
         unsigned n = (unsigned)min_u64(COARSE_NTHREADS, nbricks - first);
         const uint64_t at = first + threadIdx.x;
@@ -74,7 +74,7 @@ make_only_anchors(const struct cuda_batch &batch,
             s_where = (uint32_t)escaped << NOTE_ESCAPED_AT;
             s_value = !decode   ? view.src[at * brick_nvalues]
                       : escaped ? view.work[at]
-                                : code_of<T>(symbol);
+                                : code_of<T>(symbol, view.radius);
         }
         __syncthreads();
         if (threadIdx.x == 0)
@@ -279,8 +279,8 @@ prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
     } else if (lane == 0) {
         double factor = anchors ? 1.0 : terp_bound_factor(&plan);
         struct constants<T> &s_k = anchors ? shared->k : s_level.k;
-        struct constants<T> k = constants_of<T>(chunk.model.step * factor,
-                                                chunk.bound, batch.max_code);
+        struct constants<T> k = constants_of<T>(
+            chunk.model.step * factor, chunk.bound, max_code_of(batch, chunk));
         if (decode)
             s_k.step = k.step;
         else
@@ -323,7 +323,7 @@ escaped_value(const struct coarse_shared<T> *shared, uint32_t work_at)
 /* A warp's part of the notes, and what its symbols stand for (decode). */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
-finish_notes(const struct coarse_work &work,
+finish_notes(const struct coarse_work &work, uint32_t radius,
              const uint32_t symbol[COARSE_NEACH],
              struct coarse_shared<T> *shared)
 {
@@ -338,7 +338,7 @@ finish_notes(const struct coarse_work &work,
         if (__builtin_expect(escaped, 0))
             *at = escaped_value(shared, work_of(note));
         else if (decode)
-            *at = code_of<T>(symbol[i]);
+            *at = code_of<T>(symbol[i], radius);
         if (q >= work.nbricks)
             finish_note(shared, &note);
         note.where |= (uint32_t)escaped << NOTE_ESCAPED_AT;
@@ -382,7 +382,7 @@ __launch_bounds__(COARSE_NTHREADS, 1)
     if (decode)
         mark_escapes(symbol, shared);
     __syncthreads();
-    finish_notes<T, decode>(work, symbol, shared);
+    finish_notes<T, decode>(work, view.radius, symbol, shared);
     if (work.nbricks > COARSE_NPART)
         __syncthreads();
     else

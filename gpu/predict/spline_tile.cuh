@@ -271,7 +271,8 @@ load_rows(const struct tile_work &work, const struct level_view<T> &view,
         if (number >= nrows)
             break;
         struct tile_pair<T> codes = {
-            code_of<T>(even[turn]), code_of<T>(odd[turn])
+            code_of<T>(even[turn], view.radius), code_of<T>(odd[turn],
+                                                            view.radius)
         };
         shared->symbols[turn * TILE_NTHREADS + threadIdx.x] =
             even[turn] | odd[turn] << 16;

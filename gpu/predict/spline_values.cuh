@@ -166,6 +166,7 @@ template <typename T> struct level_view {
     unsigned long long *ranges;
     fill_words<T> fills;
     bool has_specials;
+    uint32_t radius; /* of symbols */
     /* Of the level. */
     const T *coarse;
     T *fine;
@@ -190,6 +191,7 @@ view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk) {
     view.ranges = region<unsigned long long>(batch, c, batch.at.ranges);
     view.fills = fills_of<T>(chunk);
     view.has_specials = chunk.has_specials;
+    view.radius = (uint32_t)terp_radius_of(chunk.model.low_nbits);
     return view;
 }
 
@@ -206,9 +208,9 @@ quantize(T value, T pred, const struct level_view<T> &view,
     TERP_QUANTIZE(value, pred, view.k, rounded, code, rec, fits);
     uint32_t symbol =
         (uint32_t)(bits_of(rounded) - bits_of(value_traits<T>::ROUNDER)) +
-        TERP_RADIUS;
+        view.radius;
     symbol = fits ? symbol : TERP_ESCAPE;
-    *symbol_ret = special ? TERP_RADIUS : symbol;
+    *symbol_ret = special ? view.radius : symbol;
     return special ? pred : fits ? rec : value;
 }
 
@@ -228,10 +230,10 @@ put_on_grid(T value, const struct level_view<T> &view)
 /* Of a symbol that is no escape. */
 template <typename T>
 static __device__ __forceinline__ T
-code_of(uint32_t symbol)
+code_of(uint32_t symbol, uint32_t radius)
 {
     const T rounder = value_traits<T>::ROUNDER;
-    word_of<T> bits = bits_of(rounder) + symbol - TERP_RADIUS;
+    word_of<T> bits = bits_of(rounder) + symbol - radius;
 
     return value_of_bits(bits) - rounder;
 }
@@ -240,7 +242,7 @@ template <typename T>
 static __device__ __forceinline__ T
 reconstruct(uint32_t symbol, T pred, const struct level_view<T> &view)
 {
-    return pred + code_of<T>(symbol) * view.k.step;
+    return pred + code_of<T>(symbol, view.radius) * view.k.step;
 }
 
 template <typename T>

@@ -196,12 +196,12 @@ tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
              const struct tune_task &task,
              const struct sampled_stretches &s_stretches,
              const struct source<T> &source, const struct constants<T> &k,
-             uint32_t *s_histograms, struct findings *s_found)
+             const struct wide_codes &codes, uint32_t *s_histograms,
+             struct findings *s_found)
 {
     const unsigned n = task.nhistograms;
 
-    sample_lorenzo(s_stretches, source, k, batch.max_code, s_histograms,
-                   s_found);
+    sample_lorenzo(s_stretches, source, k, codes, s_histograms, s_found);
     cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, s_histograms,
                     n, s_found);
     write_records(region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
@@ -230,8 +230,8 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
             s_class, s_runs, source, k, task.blends || joint > 0, joint > 0,
             s_histograms + joint * task.nhistograms * TUNE_HISTOGRAM_NWORDS,
             s_found);
-    cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, s_histograms,
-                    n, s_found);
+    cost_histograms(batch.tables.d_cost, (unsigned)k.max_code, s_histograms, n,
+                    s_found);
     const unsigned class_at =
         (2 * (unsigned)task.l + task.blends) * TERP_NCLASSES + s_class.odd;
     if (!sum_parts(batch, class_at, records, task.part, task.nparts,
@@ -365,10 +365,19 @@ __launch_bounds__(TUNE_SINGLE_NTHREADS<T>, 1)
     source.values = (const T *)s_chunk.src;
     source.has_specials = s_chunk.has_specials;
     source.fills = fills_of<T>(s_chunk);
+    const int low_nbits = s_chunk.model.low_nbits;
+    const int max_code = max_code_of(batch, s_chunk);
+    source.noise_scale = (T)1 / (T)(1 << low_nbits);
+    /* Lorenzo's integers are of steps, a spline's samples of what is above the
+     * low bits. */
     const struct constants<T> k =
-        constants_of<T>(s_chunk.model.step, s_chunk.bound, batch.max_code);
+        task.l == 0
+            ? constants_of<T>(s_chunk.model.step, s_chunk.bound, max_code)
+            : constants_of<T>(s_chunk.model.step * (1 << low_nbits),
+                              s_chunk.bound, max_code >> low_nbits);
     if (task.l == 0)
         tune_lorenzo(batch, grid, task, s_samples.stretches, source, k,
+                     {max_code, low_nbits, (unsigned)batch.max_code},
                      s_histograms, &s_found);
     else if (task.number > 0)
         tune_class(batch, grid, task, s_samples.of_class.cls,

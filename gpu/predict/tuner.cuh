@@ -61,6 +61,7 @@ template <typename T> struct source {
     const T *values;
     bool has_specials;
     fill_words<T> fills;
+    T noise_scale; /* a step, in steps of what is above the low bits */
 };
 
 template <typename T>

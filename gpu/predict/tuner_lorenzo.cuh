@@ -3,6 +3,7 @@
 #ifndef TERP_GPU_PREDICT_TUNER_LORENZO_CUH
 #define TERP_GPU_PREDICT_TUNER_LORENZO_CUH
 
+#include "codec/model/low_bits.h"
 #include "gpu/predict/tuner.cuh"
 
 /* The stretches of rows that a block samples. */
@@ -121,20 +122,31 @@ difference_corners(W corners[NCORNERS], unsigned slower)
     }
 }
 
+/* What codes there are, and the largest slot that is not the escape's: that of
+ * a code's row of the dictionary. */
+struct wide_codes {
+    int max_code, low_nbits;
+    unsigned max_slot;
+};
+
 template <typename T>
 static __device__ __forceinline__ unsigned
-slot_of_difference(word_of<T> difference, int max_code)
+slot_of_difference(word_of<T> difference, const struct wide_codes &codes)
 {
-    int_of<T> code = (int_of<T>)difference;
-    bool fits = code >= -max_code && code <= max_code;
-    return (unsigned)(fits ? (code < 0 ? -code : code) : max_code + 1);
+    const int_of<T> code = (int_of<T>)difference;
+    const bool fits = code >= -codes.max_code && code <= codes.max_code;
+    const unsigned symbol =
+        (unsigned)((int)code + terp_radius_of(codes.low_nbits));
+
+    return fits ? terp_row_of_wide(symbol, codes.low_nbits)
+                : codes.max_slot + 1;
 }
 
 /* See TERP_LORENZO_RUN_NVALUES. */
 static __device__ __forceinline__ uint32_t
-magnitude_of_slot(unsigned slot, int max_code)
+magnitude_of_slot(unsigned slot, const struct wide_codes &codes)
 {
-    return slot > (unsigned)max_code ? TERP_ROW_ESCAPE : slot;
+    return slot > codes.max_slot ? TERP_ROW_ESCAPE : slot;
 }
 
 /* Counts the codes of a value by the dimensions of the difference, if it
@@ -144,7 +156,7 @@ magnitude_of_slot(unsigned slot, int max_code)
 template <typename T, int NCORNERS>
 static __device__ __forceinline__ uint32_t
 count_differences(word_of<T> row[NCORNERS], word_of<T> column[NCORNERS],
-                  unsigned slower, bool counts, int max_code,
+                  unsigned slower, bool counts, const struct wide_codes &codes,
                   uint32_t *s_histogram)
 {
     const unsigned lane = threadIdx.x % 32;
@@ -158,12 +170,12 @@ count_differences(word_of<T> row[NCORNERS], word_of<T> column[NCORNERS],
             continue;
         uint32_t sums = 0; /* 16 bits each */
         if (counts) {
-            unsigned slot = slot_of_difference<T>(column[corner], max_code);
+            unsigned slot = slot_of_difference<T>(column[corner], codes);
             count_slot(s_histogram, slot);
-            sums = magnitude_of_slot(slot, max_code);
-            slot = slot_of_difference<T>(row[corner], max_code);
+            sums = magnitude_of_slot(slot, codes);
+            slot = slot_of_difference<T>(row[corner], codes);
             count_slot(s_histogram + TUNE_HISTOGRAM_NWORDS, slot);
-            sums |= magnitude_of_slot(slot, max_code) << 16;
+            sums |= magnitude_of_slot(slot, codes) << 16;
         }
         sums = __reduce_add_sync(FULL_WARP_MASK, sums);
         if (lane / 2 == corner)
@@ -285,7 +297,8 @@ template <int NCORNERS, typename T>
 static __device__ void
 sample_corners(const volatile struct sampled_stretches &some,
                const struct source<T> &source, const struct constants<T> &k,
-               int max_code, uint32_t *s_histograms, struct findings *s_found)
+               const struct wide_codes &codes, uint32_t *s_histograms,
+               struct findings *s_found)
 {
     const uint32_t most = (uint32_t)min_u64(TERP_LORENZO_NVALUES, some.dims[0]);
     const unsigned slower = some.slower, lane = threadIdx.x % 32;
@@ -315,7 +328,7 @@ sample_corners(const volatile struct sampled_stretches &some,
             const bool counts = integers_at<NCORNERS>(source, k, slower, at,
                                                       own, row, column, &found);
             uint32_t sum = count_differences<T, NCORNERS>(
-                row, column, slower, counts, max_code, s_histograms);
+                row, column, slower, counts, codes, s_histograms);
             uint32_t n =
                 (uint32_t)__popc(__ballot_sync(FULL_WARP_MASK, counts));
             add_run(runs, sum, n);
@@ -336,14 +349,15 @@ template <typename T>
 static __device__ void
 sample_lorenzo(const struct sampled_stretches &some,
                const struct source<T> &source, const struct constants<T> &k,
-               int max_code, uint32_t *s_histograms, struct findings *s_found)
+               const struct wide_codes &codes, uint32_t *s_histograms,
+               struct findings *s_found)
 {
     if (some.slower < TUNE_MAX_NCORNERS / 2)
-        sample_corners<TUNE_MAX_NCORNERS / 2>(some, source, k, max_code,
+        sample_corners<TUNE_MAX_NCORNERS / 2>(some, source, k, codes,
                                               s_histograms, s_found);
     else
-        sample_corners<TUNE_MAX_NCORNERS>(some, source, k, max_code,
-                                          s_histograms, s_found);
+        sample_corners<TUNE_MAX_NCORNERS>(some, source, k, codes, s_histograms,
+                                          s_found);
 }
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef TERP_GPU_PREDICT_TUNER_PLAN_CUH
 #define TERP_GPU_PREDICT_TUNER_PLAN_CUH
 
+#include "codec/model/low_bits.h"
 #include "gpu/predict/tuner.cuh"
 
 /* ---- what blocks work on ---- */
@@ -308,10 +309,13 @@ decide(const struct cuda_batch &batch, const struct tune_grid &grid,
 {
     const enum terp_predictor asked = batch.params.predictor;
     const int lane = (int)threadIdx.x;
+    const int low_nbits = shared->chunk.model.low_nbits;
     uint64_t spline_cost = 0, least = ~UINT64_C(0);
 
     for (int l = 1; l <= grid.nlevels; l++)
         spline_cost += shared->spline_cost[l];
+    spline_cost =
+        terp_cost_with_low_bits(spline_cost, batch.nvalues, low_nbits);
     for (int l = 1 + lane; l <= grid.nlevels; l += 32)
         chunk.model.plan[l].bound_ratio = (uint8_t)terp_bound_ratio_of(
             l, (int)count_bits(grid.dims_in_use), spline_cost, batch.nvalues);
@@ -324,7 +328,10 @@ decide(const struct cuda_batch &batch, const struct tune_grid &grid,
         return;
     const bool any = least != ~UINT64_C(0);
     const unsigned set = 15 - (unsigned)(least & 15);
-    const uint64_t lorenzo_cost = any ? shared->lorenzo_cost[set] : least;
+    const uint64_t lorenzo_cost =
+        any ? terp_cost_with_low_bits(shared->lorenzo_cost[set], batch.nvalues,
+                                      low_nbits)
+            : least;
     const uint64_t cost[TERP_NPREDICTIONS] = {0, spline_cost, lorenzo_cost};
     chunk.prediction = terp_choose_prediction(asked, cost, batch.nvalues);
     /* Without a sample all dimensions in use are taken. */

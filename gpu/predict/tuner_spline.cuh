@@ -312,7 +312,7 @@ sample_value(const volatile struct sampled_class &cls,
             near[i].d = known(source, near[i].d);
         }
     }
-    const T noise = (T)terp_noise_at(run.x + x);
+    const T noise = (T)terp_noise_at(run.x + x) * source.noise_scale;
     struct average<T> along[N];
 #pragma unroll
     for (int i = 0; i < N; i++)
@@ -428,7 +428,7 @@ blend_value(const volatile struct sampled_class &cls,
     const unsigned forms =
         run.forms |
         (unsigned)terp_form_at(TERP_SPLINE_CUBIC, run.x + x, cls.neven[0]);
-    const T noise = (T)terp_noise_at(run.x + x);
+    const T noise = (T)terp_noise_at(run.x + x) * source.noise_scale;
     enum terp_form form[N]; /* slowest dimension first */
     uint64_t stride[N];
     bool ends[N], inside = true;

@@ -72,7 +72,7 @@ static __device__ __forceinline__ struct constants<T>
 level_constants(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                 const struct terp_level_plan &plan) {
     return constants_of<T>(chunk.model.step * terp_bound_factor(&plan),
-                           chunk.bound, batch.max_code);
+                           chunk.bound, max_code_of(batch, chunk));
 }
 
 /* ---- escapes ---- */

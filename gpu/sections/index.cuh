@@ -54,6 +54,13 @@ index_scratch(const struct cuda_batch &batch, unsigned chunk)
     return scratch;
 }
 
+/* Where the index begins in the stream. */
+static __device__ __forceinline__ uint64_t
+index_begin(const struct cuda_chunk &chunk)
+{
+    return chunk.escapes_end + chunk.low_bits_nbytes;
+}
+
 /* ---- lengths of a partition's tiles ----
  *
  * A warp calls these functions; its lane i has tile i. */

@@ -4,6 +4,7 @@
  * same, and whatever they refuse is TERP_ERR_CORRUPT here too. */
 #include "gpu/predict/predictor.cuh"
 #include "gpu/sections/index_read.cuh"
+#include "gpu/sections/low_bits.cuh"
 #include "gpu/sections/specials.cuh"
 
 /* What is known of a chunk before its body is read. */
@@ -37,7 +38,7 @@ model_thread(void)
     return (int)threadIdx.x - (int)(NTHREADS - MODEL_NTHREADS);
 }
 
-/* ---- specials, escapes ---- */
+/* ---- specials, escapes, low bits ---- */
 
 /* It is not inlined: the rest should not have to be fetched around it. */
 static __device__ __attribute__((noinline)) bool
@@ -115,14 +116,57 @@ pass_escapes(const struct cuda_batch &batch, struct stream_found *s_found,
     return true;
 }
 
+/* Finds where the section of low bits has those of each tile. Returns its size;
+ * 0 where it is not valid, or not expected. `left`: bytes from its begin to the
+ * stream's end. It is not inlined, as above. */
+template <unsigned NTHREADS>
+static __device__ __attribute__((noinline)) uint64_t
+measure_low_bits(const struct cuda_batch &batch, int low_nbits,
+                 const uint8_t *at, uint64_t left, read_shared<NTHREADS> &s)
+{
+    const uint64_t widths_nbytes = low_widths_nbytes(batch);
+    bool valid = true;
+
+    if (!batch.may_have_low_bits || low_nbits > TERP_LOW_MAX_NBITS ||
+        widths_nbytes > left)
+        return 0;
+    const uint64_t nbytes =
+        widths_nbytes +
+        place_low_tiles<NTHREADS>(batch, s.scan, [&](uint64_t tile) {
+            const uint64_t widths = load_low_widths(batch, at, tile);
+            valid &= low_widths_fit(widths, low_nbits);
+            return widths;
+        });
+    return __syncthreads_and(valid) && nbytes <= left ? nbytes : 0;
+}
+
+/* Goes on behind the section of low bits. False where it is not valid. */
+template <unsigned NTHREADS>
+static __device__ __forceinline__ bool
+pass_low_bits(const struct cuda_batch &batch, int low_nbits,
+              struct staged_reader *reader, read_shared<NTHREADS> &s)
+{
+    const uint64_t begin = position_of(*reader);
+
+    if (low_nbits == 0)
+        return true;
+    const uint64_t nbytes = measure_low_bits<NTHREADS>(
+        batch, low_nbits, reader->src + begin, reader->end - begin, s);
+    if (nbytes > 0)
+        advance_to<NTHREADS>(reader, begin + nbytes, s.staged);
+    return nbytes > 0;
+}
+
 /* ---- streams ---- */
 
 /* Reads what stands before the specials: the value of a constant chunk, or the
- * model. False in some threads, or in all, where it is not valid. */
+ * model, of which all threads get the number of low bits. False in some
+ * threads, or in all, where it is not valid. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 read_first(const struct cuda_batch &batch, const struct stream_facts &facts,
-           struct stream_found *s_found, struct staged_reader *reader)
+           struct stream_found *s_found, struct staged_reader *reader,
+           int *low_nbits_ret)
 {
     const bool constant = facts.coding == TERP_CODING_CONSTANT;
     const uint64_t nbytes =
@@ -132,6 +176,8 @@ read_first(const struct cuda_batch &batch, const struct stream_facts &facts,
     const uint8_t *at = take_bytes(reader, nbytes);
     const int thread = model_thread<NTHREADS>();
 
+    *low_nbits_ret =
+        reader->underflow || constant ? 0 : at[0] >> TERP_LOW_NBITS_SHIFT;
     if (reader->underflow || thread < 0)
         return !reader->underflow;
     if (!constant)
@@ -151,14 +197,18 @@ read_body(const struct cuda_batch &batch, const struct stream_facts &facts,
           read_shared<NTHREADS> &s)
 {
     uint64_t payload_at = 0;
+    int low_nbits;
 
-    bool valid = read_first<NTHREADS>(batch, facts, s_found, reader);
+    bool valid =
+        read_first<NTHREADS>(batch, facts, s_found, reader, &low_nbits);
     if (reader->underflow ||
         !pass_specials<NTHREADS>(batch, facts, s_found, reader, s))
         return false;
     if (facts.coding == TERP_CODING_CONSTANT)
         return valid && position_of(*reader) == reader->end;
     if (!pass_escapes<NTHREADS>(batch, s_found, reader, s))
+        return false;
+    if (!pass_low_bits<NTHREADS>(batch, low_nbits, reader, s))
         return false;
     if constexpr (is_short_index<NTHREADS>) {
         valid &=

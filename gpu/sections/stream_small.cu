@@ -7,6 +7,7 @@
 #include "gpu/block/concatenate.cuh"
 #include "gpu/sections/head.cuh"
 #include "gpu/sections/index.cuh"
+#include "gpu/sections/low_bits.cuh"
 
 #define SMALL_NTHREADS 1024
 #define SMALL_NTILES (CUDA_SMALL_CHUNK_NPARTITIONS * TERP_PARTITION_NTILES)
@@ -109,7 +110,7 @@ index_of(const struct cuda_batch &batch, const struct small_shared *s)
         index.payload_nbytes += partition.nbytes;
     }
     index.map_nbytes = (unsigned)div_up(batch.ntiles, 8);
-    index.end = s->chunk.escapes_end + index.map_nbytes;
+    index.end = index_begin(s->chunk) + index.map_nbytes;
     if (index.nnonzero == 0)
         return index;
     index.books_nbytes =
@@ -427,10 +428,14 @@ __launch_bounds__(SMALL_NTHREADS)
     const bool fits = index.end <= STREAM_NBYTES;
     const unsigned payload_at = (unsigned)index.end - index.payload_nbytes;
     uint8_t *out = fits ? s_stream : dst;
-    uint8_t *s_index = s_stream + (fits ? (unsigned)escapes_end : INDEX_AT);
+    const unsigned index_at = (unsigned)index_begin(s.chunk);
+    uint8_t *s_index = s_stream + (fits ? index_at : INDEX_AT);
     write_index(&s, index, loads.entry, s_index);
     write_payload(batch, &s, share, loads.five,
                   out + payload_at + index.payload_before);
+    if (s.chunk.low_bits_nbytes > 0)
+        write_low_bits<SMALL_NTHREADS>(batch, 0, SMALL_NTILES,
+                                       out + escapes_end);
     if (fits)
         fetch_sections(s_stream, dst, model_end, escapes_end, section);
     xxh3_make_secret(load_le(s_stream, TERP_FRAME_CHECKSUM_AT), s.secret);
@@ -440,8 +445,7 @@ __launch_bounds__(SMALL_NTHREADS)
     __syncthreads();
     if (!fits) {
         copy_bytes(dst, s_stream, model_end, threadIdx.x, SMALL_NTHREADS);
-        copy_bytes(dst + escapes_end, s_index,
-                   payload_at - (unsigned)escapes_end, threadIdx.x,
+        copy_bytes(dst + index_at, s_index, payload_at - index_at, threadIdx.x,
                    SMALL_NTHREADS);
         __syncthreads();
     }

@@ -39,6 +39,7 @@ struct bench {
     uint64_t nescapes[NSORTED];
     uint64_t *mask;
     bool has_specials;
+    int low_nbits;   /* of codes */
     uint8_t *values; /* special ones are NaN */
     struct cuda_batch batch;
     struct cuda_chunk *state;
@@ -115,8 +116,8 @@ region_of(const struct bench *b, int chunk, uint64_t at)
     return b->batch.d_scratch + (uint64_t)chunk * b->batch.at.stride + at;
 }
 
-/* Codes that are larger in some places than in others, now and then an escape:
- * about one in 2^rarity. */
+/* Codes that are larger in some places than in others, above their low bits,
+ * now and then an escape: about one in 2^rarity. */
 static void
 make_symbols(struct bench *b, uint64_t seed, int rarity)
 {
@@ -127,7 +128,13 @@ make_symbols(struct bench *b, uint64_t seed, int rarity)
             uint64_t where = terp_field_mix(seed ^ (k / 97)) % 6;
             int most = where < 2 ? 0 : where < 5 ? 1 << (2 * where - 4) : 511;
             int code = (int)(r % (unsigned)(2 * most + 1)) - most;
-            b->symbols[i][k] = (uint16_t)(code + TERP_RADIUS);
+            code = code * (1 << b->low_nbits) +
+                   (int)(r >> 20 & ((1u << b->low_nbits) - 1));
+            const int radius = terp_radius_of(b->low_nbits);
+            code = code < -radius + 1  ? -radius + 1
+                   : code > radius - 1 ? radius - 1
+                                       : code;
+            b->symbols[i][k] = (uint16_t)(code + radius);
             if (r >> 32 << (32 + 32 - rarity) == 0)
                 b->symbols[i][k] = TERP_ESCAPE;
             b->nescapes[i] += b->symbols[i][k] == TERP_ESCAPE;
@@ -172,8 +179,8 @@ sort_symbols(struct bench *b)
     for (int i = 0; i < NSORTED; i++)
         assert_int_equal(terp_cpu_order_contexts(
                              NULL, &b->layout, b->has_specials ? b->mask : NULL,
-                             i == SPLINE ? b->symbols[i] : dealt, scratch,
-                             b->sorted[i], true),
+                             i == SPLINE ? b->symbols[i] : dealt, b->low_nbits,
+                             scratch, b->sorted[i], true),
                          TERP_OK);
     free(scratch);
     free(dealt);
@@ -198,6 +205,7 @@ begin_call(struct bench *b, uint64_t from, uint16_t *const *symbols)
         state->prediction =
             i == LORENZO ? TERP_PREDICTION_LORENZO : TERP_PREDICTION_SPLINE;
         state->has_specials = b->has_specials;
+        state->model.low_nbits = b->low_nbits;
         state->nescapes = b->nescapes[like];
         for (int k = 0; k < TERP_NFILLS; k++)
             state->fills[k] = UINT64_MAX;
@@ -276,6 +284,7 @@ check_both_ways(struct bench *b, uint64_t seed, int rarity)
 {
     const struct cuda_regions *at = &b->batch.at;
 
+    b->low_nbits = seed % 3 == 0 ? (int)(seed / 3) % TERP_LOW_MAX_NBITS + 1 : 0;
     make_symbols(b, seed, rarity);
     make_specials(b, seed);
     sort_symbols(b);

@@ -59,10 +59,10 @@ random_of(uint64_t *seed)
 }
 
 /* The fills are what the field's special values need; a bound of about a
- * hundredth of its range. */
+ * hundredth of its range, and the tighter, the wider codes are. */
 static void
 make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
-           bool stack, enum terp_field field, double bound)
+           bool stack, enum terp_field field, double bound, int low_nbits)
 {
     memset(b, 0, sizeof *b);
     b->chunk.type = type;
@@ -90,9 +90,12 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
     }
     struct cpu_stats stats;
     b->stages->scan(b->values, b->nvalues, &b->fills, &stats);
+    bound /= 1 << low_nbits;
     b->quantizer.step = b->quantizer.grid_step = terp_step_of(bound, 10);
     b->quantizer.bound = bound;
-    b->quantizer.max_code = TERP_MAX_CODE;
+    b->quantizer.max_code = terp_wide_max_code(TERP_MAX_CODE, low_nbits);
+    b->quantizer.low_nbits = low_nbits;
+    b->quantizer.radius = terp_radius_of(low_nbits);
     b->quantizer.has_specials = stats.nspecials > 0;
     b->quantizer.reference = 0.25;
     b->stages->mask(b->values, 0, b->nvalues, &b->fills, b->mask);
@@ -100,7 +103,7 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
     struct cuda_batch *batch = &b->batch;
     batch->nchunks = NCHUNKS;
     batch->chunk = b->chunk;
-    batch->max_code = b->quantizer.max_code;
+    batch->max_code = TERP_MAX_CODE;
     batch->value_nbytes = b->stages->value_nbytes;
     batch->raw_nbytes = b->nbytes + 64;
     batch->nvalues = b->nvalues;
@@ -136,6 +139,7 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
         state->dst = b->dst + (uint64_t)i * batch->raw_nbytes;
         state->bound = bound;
         state->model.step = b->quantizer.step;
+        state->model.low_nbits = low_nbits;
         state->model.reference = grid.reference;
         state->grid_step = grid.step;
         state->grid_inverse = grid.inverse;
@@ -535,6 +539,7 @@ all_shapes(int blend)
     } contents[] = {{TERP_FIELD_SMOOTH, 1e-4}, {TERP_FIELD_ROUGH, 1e-5},
                     {TERP_FIELD_GAPS, 1e-3},   {TERP_FIELD_COAST, 1e-4},
                     {TERP_FIELD_NOISE, 3e-4},  {TERP_FIELD_HUGE, 1e30}};
+    static const int wide_nbits[] = {0, 3, 0, 9};
     uint64_t seed = (uint64_t)blend;
 
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
@@ -547,7 +552,7 @@ all_shapes(int blend)
                 which = i;
             make_bench(&b, type ? TERP_FLOAT64 : TERP_FLOAT32, shape->rank,
                        shape->dims, shape->stack, contents[which].field,
-                       contents[which].bound);
+                       contents[which].bound, wide_nbits[i % 4]);
             if (lorenzo)
                 check_lorenzo(&b, (unsigned)random_of(&seed) &
                                       ((1u << b.layout.rank) - 1));
@@ -597,7 +602,8 @@ lorenzo_equals_the_cpu_around_special_values(void **state)
             struct bench b;
             make_bench(&b, (i + (size_t)turn) % 2 ? TERP_FLOAT64 : TERP_FLOAT32,
                        shape->rank, shape->dims, shape->stack,
-                       turn ? TERP_FIELD_GAPS : TERP_FIELD_COAST, 1e-3);
+                       turn ? TERP_FIELD_GAPS : TERP_FIELD_COAST, 1e-3,
+                       (int)i % 2 * 4);
             check_lorenzo(&b, (1u << b.layout.rank) - 1);
             free_bench(&b);
         }
@@ -620,7 +626,7 @@ means_of_noise_equal_the_cpu_for_all_shapes(void **state)
             struct bench b;
             make_bench(&b, n++ % 2 ? TERP_FLOAT64 : TERP_FLOAT32, shape->rank,
                        shape->dims, shape->stack, TERP_FIELD_NOISE,
-                       bounds[turn]);
+                       bounds[turn], 0);
             const int d = terp_means_dim(&b.layout);
             const unsigned dims = turn == 0   ? (1u << b.layout.rank) - 1
                                   : turn == 1 ? 1u << d
@@ -650,11 +656,12 @@ contents_equal_the_cpu(void **state)
                            : field == TERP_FIELD_HUGE    ? 1e33
                                                          : 1e-3;
             make_bench(&b, type ? TERP_FLOAT64 : TERP_FLOAT32, 3, dims, false,
-                       (enum terp_field)field, bound);
+                       (enum terp_field)field, bound, 0);
             check_spline(&b, 1 + field % 3, &seed);
             free_bench(&b);
             make_bench(&b, type ? TERP_FLOAT64 : TERP_FLOAT32, 3, dims, false,
-                       (enum terp_field)field, bound);
+                       (enum terp_field)field, bound,
+                       1 + field % TERP_LOW_MAX_NBITS);
             check_lorenzo(&b, (unsigned)field & 7);
             free_bench(&b);
         }
@@ -668,7 +675,7 @@ a_coarse_level_that_blends_is_left_to_the_cpu(void **state)
     struct bench b;
 
     (void)state;
-    make_bench(&b, TERP_FLOAT32, 3, dims, false, TERP_FIELD_SMOOTH, 1e-3);
+    make_bench(&b, TERP_FLOAT32, 3, dims, false, TERP_FIELD_SMOOTH, 1e-3, 0);
     for (int l = 1; l <= b.layout.nlevels; l++)
         b.state[0].model.plan[l].bound_ratio = TERP_BOUND_RATIO_ONE;
     b.state[0].model.plan[1].priorities = TERP_BLEND_PAIRS;
@@ -691,7 +698,7 @@ tile_order_equals_the_cpu(void **state)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct bench b;
         make_bench(&b, TERP_FLOAT32, shapes[i].rank, shapes[i].dims,
-                   shapes[i].stack, TERP_FIELD_CONSTANT, 1);
+                   shapes[i].stack, TERP_FIELD_CONSTANT, 1, 0);
         assert_true(b.nvalues <= UINT16_MAX);
         for (uint64_t p = 0; p < b.nvalues; p++)
             b.symbols[p] = (uint16_t)p;

@@ -11,6 +11,7 @@ extern "C" {
 #include "cpu/entropy/tokens.h"
 #include "cpu/sections/escapes.h"
 #include "cpu/sections/index.h"
+#include "cpu/sections/low_bits.h"
 #include "cpu/sections/specials.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/fields.h"
@@ -19,6 +20,7 @@ extern "C" {
 #include "gpu/entropy/decode_table.cuh"
 #include "gpu/entropy/token_decode_table.cuh"
 #include "gpu/sections/escapes.cuh"
+#include "gpu/sections/low_bits.cuh"
 #include "gpu/sections/specials.cuh"
 
 static struct cuda_decode_table tables[TERP_NENTRIES];
@@ -62,6 +64,7 @@ device_make(const struct terp_chunk *chunk, bool ratio, struct device *device)
     batch->nchunks = 1;
     batch->chunk = *chunk;
     batch->coding = ratio ? TERP_CODING_RATIO : TERP_CODING_RAW;
+    batch->may_have_low_bits = true;
     batch->value_nbytes = chunk->type == TERP_FLOAT64 ? 8 : 4;
     batch->frame_nbytes = (uint64_t)terp_frame_nbytes(&frame);
     batch->dims_end = batch->frame_nbytes - sizeof(double);
@@ -87,6 +90,7 @@ device_make(const struct terp_chunk *chunk, bool ratio, struct device *device)
     at->reduced = take(&nbytes, batch->npartitions);
     at->staging = take(&nbytes, batch->npartitions * CUDA_PARTITION_MAX_NBYTES);
     at->codebook = take(&nbytes, 32 << 10);
+    at->low_tiles = take(&nbytes, sizeof(struct cuda_low_tile) * batch->ntiles);
     at->stride = nbytes;
     batch->d_scratch = (uint8_t *)aligned_alloc(256, nbytes);
     assert_non_null(batch->d_scratch);
@@ -135,8 +139,10 @@ device_read(struct device *device, const struct terp_frame *frame,
     memset(of_region<uint8_t>(device, batch->at.symbols), 0xA5,
            decode ? batch->at.mask - batch->at.symbols : 0);
     assert_int_equal(cuda_model_read(batch, NULL), cudaSuccess);
-    if (decode)
+    if (decode) {
         assert_int_equal(cuda_tiles_decode(batch, NULL), cudaSuccess);
+        assert_int_equal(cuda_low_bits_join(batch, NULL), cudaSuccess);
+    }
     free(copy);
     return device->chunk.status;
 }
@@ -151,6 +157,7 @@ cpu_read(const struct terp_frame *frame, const uint8_t *stream, uint64_t nbytes,
     struct terp_info info = {};
     int value_nbytes = frame->chunk.type == TERP_FLOAT64 ? 8 : 4;
     struct cpu_escape_section section;
+    struct cpu_low_bits_section low_bits;
     uint64_t nspecials;
 
     enum terp_status st = terp_cpu_inspect(frame, stream + frame_nbytes,
@@ -168,8 +175,15 @@ cpu_read(const struct terp_frame *frame, const uint8_t *stream, uint64_t nbytes,
         terp_cpu_specials_read(&reader, &layout, value_nbytes, NULL,
                                &nspecials);
     terp_cpu_escapes_read(&reader, layout.nvalues, value_nbytes, &section);
-    return terp_cpu_tiles_decode(NULL, frame->coding, &reader, symbols,
-                                 layout.nvalues);
+    const int low_nbits = stream[frame_nbytes] >> TERP_LOW_NBITS_SHIFT;
+    if (low_nbits > 0)
+        terp_cpu_low_bits_read(&reader, low_nbits, layout.nvalues, &low_bits);
+    st = terp_cpu_tiles_decode(NULL, frame->coding, &reader, symbols,
+                               layout.nvalues);
+    return st == TERP_OK && low_nbits > 0
+               ? terp_cpu_low_bits_join(NULL, low_nbits, layout.nvalues,
+                                        &low_bits, symbols)
+               : st;
 }
 
 /* Escapes are counted in ranges of `ordered`, unless they are listed. */
@@ -813,6 +827,22 @@ static const struct variant variants[] = {
      TERP_PIPELINE_RATIO,
      TERP_PREDICTOR_LORENZO,
      1e-3},
+    {TERP_FLOAT32,
+     false,
+     3,
+     {40, 50, 31},
+     TERP_FIELD_ROUGH,
+     TERP_PIPELINE_RATIO,
+     TERP_PREDICTOR_SPLINE,
+     1e-6},
+    {TERP_FLOAT32,
+     false,
+     3,
+     {40, 50, 91},
+     TERP_FIELD_NOISE,
+     TERP_PIPELINE_HUFFMAN,
+     TERP_PREDICTOR_LORENZO,
+     1e-5},
 };
 
 static struct stream
@@ -851,6 +881,8 @@ stream_of_variant(const struct variant *variant)
 static void
 streams_are_read_as_by_the_cpu(void **state)
 {
+    int nwide = 0;
+
     (void)state;
     for (const struct variant &variant : variants) {
         struct stream stream = stream_of_variant(&variant);
@@ -872,9 +904,13 @@ streams_are_read_as_by_the_cpu(void **state)
                                chunk->specials_end, &device.layout, &head);
         assert_true(head.mask_delta_distance > 0 ||
                     chunk->nspecials == info.nspecials);
-        assert_int_equal(chunk->model.step_slack_log2, model[0]);
+        const int step_slack_log2 = model[0] & TERP_STEP_SLACK;
+        const int low_nbits = model[0] >> TERP_LOW_NBITS_SHIFT;
+        assert_int_equal(chunk->model.step_slack_log2, step_slack_log2);
+        assert_int_equal(chunk->model.low_nbits, low_nbits);
+        nwide += low_nbits > 0;
         assert_true(chunk->model.step ==
-                    terp_step_of(stream.frame.bound, model[0]));
+                    terp_step_of(stream.frame.bound, step_slack_log2));
         if (stream.frame.prediction == TERP_PREDICTION_LORENZO) {
             assert_int_equal(chunk->model.lorenzo_dims, model[1]);
         } else {
@@ -895,6 +931,7 @@ streams_are_read_as_by_the_cpu(void **state)
         device_free(&device);
         free(stream.bytes);
     }
+    assert_true(nwide >= 3);
 }
 
 static void

@@ -46,7 +46,8 @@ device_memory(uint64_t nbytes)
 /* A batch of equal chunks, as cuda_scan leaves them. */
 static void
 make_bench(struct bench *b, enum terp_type type, const struct shape *shape,
-           enum terp_field field, double bound, int max_code, int nchunks)
+           enum terp_field field, double bound, int max_code, int low_nbits,
+           int nchunks)
 {
     struct cuda_batch *batch = &b->batch;
     struct cpu_fills fills;
@@ -109,6 +110,7 @@ make_bench(struct bench *b, enum terp_type type, const struct shape *shape,
         state->model.step_slack_log2 = terp_step_slack_of(
             bound, stats.min, stats.max, b->stages->value_nbytes);
         state->model.step = terp_step_of(bound, state->model.step_slack_log2);
+        state->model.low_nbits = low_nbits;
         state->has_specials = stats.nspecials > 0;
         memcpy(state->fills, fills.bits, sizeof state->fills);
     }
@@ -141,7 +143,10 @@ ask_cpu(const struct bench *b, struct answer *answer)
     cpu->layout = &b->layout;
     cpu->quantizer.step = state->model.step;
     cpu->quantizer.bound = state->bound;
-    cpu->quantizer.max_code = b->batch.max_code;
+    cpu->quantizer.low_nbits = state->model.low_nbits;
+    cpu->quantizer.radius = terp_radius_of(cpu->quantizer.low_nbits);
+    cpu->quantizer.max_code =
+        terp_wide_max_code(b->batch.max_code, cpu->quantizer.low_nbits);
     cpu->quantizer.has_specials = state->has_specials;
     cpu->values = b->values;
     cpu->fills = state->has_specials ? &fills : NULL;
@@ -200,12 +205,13 @@ check_chunk(const struct bench *b, int i, const struct answer *answer)
 
 static void
 check_batch(enum terp_type type, const struct shape *shape,
-            enum terp_field field, double bound, int max_code, int nchunks)
+            enum terp_field field, double bound, int max_code, int low_nbits,
+            int nchunks)
 {
     struct bench b;
     struct answer answer;
 
-    make_bench(&b, type, shape, field, bound, max_code, nchunks);
+    make_bench(&b, type, shape, field, bound, max_code, low_nbits, nchunks);
     if (is_bound(b.state[0].bound)) {
         ask_cpu(&b, &answer);
         for (int predictor = TERP_PREDICTOR_AUTO;
@@ -251,10 +257,10 @@ any_shape_is_planned_as_by_the_cpu(void **)
 
     for (size_t i = 0; i < NSHAPES; i++) {
         enum terp_type type = i % 2 ? TERP_FLOAT64 : TERP_FLOAT32;
-        check_batch(type, &shapes[i], fields[i % 3], 1e-3, TERP_MAX_CODE, 1);
+        check_batch(type, &shapes[i], fields[i % 3], 1e-3, TERP_MAX_CODE, 0, 1);
         type = i % 2 ? TERP_FLOAT32 : TERP_FLOAT64;
-        check_batch(type, &shapes[i], fields[(i + 1) % 3], 1e-4, TERP_MAX_CODE,
-                    2);
+        check_batch(type, &shapes[i], fields[(i + 1) % 3], 1e-5, TERP_MAX_CODE,
+                    (int)i % (TERP_LOW_MAX_NBITS + 1), 2);
     }
 }
 
@@ -266,10 +272,11 @@ any_values_are_planned_as_by_the_cpu(void **)
 
     for (int field = 0; field < TERP_NFIELDS; field++) {
         for (int i = 0; i < 3; i++) {
+            const int low_nbits = i < 2 ? 0 : field % (TERP_LOW_MAX_NBITS + 1);
             check_batch(TERP_FLOAT32, &shape, (enum terp_field)field, bounds[i],
-                        TERP_MAX_CODE, 1);
+                        TERP_MAX_CODE, low_nbits, 1);
             check_batch(TERP_FLOAT64, &shape, (enum terp_field)field, bounds[i],
-                        TERP_SPEED_MAX_CODE, 1);
+                        TERP_SPEED_MAX_CODE, low_nbits, 1);
         }
     }
 }
@@ -279,9 +286,9 @@ special_values_in_any_rank_are_planned_as_by_the_cpu(void **)
 {
     for (size_t i = 0; i < NSHAPES; i++) {
         check_batch(i % 2 ? TERP_FLOAT64 : TERP_FLOAT32, &shapes[i],
-                    TERP_FIELD_GAPS, 1e-3, TERP_MAX_CODE, 1);
+                    TERP_FIELD_GAPS, 1e-3, TERP_MAX_CODE, 0, 1);
         check_batch(i % 2 ? TERP_FLOAT32 : TERP_FLOAT64, &shapes[i],
-                    TERP_FIELD_COAST, 1e-3, TERP_MAX_CODE, 1);
+                    TERP_FIELD_COAST, 1e-3, TERP_MAX_CODE, 2, 1);
     }
 }
 
@@ -293,10 +300,14 @@ a_large_chunk_is_planned_alike_alone_and_in_a_batch(void **)
     static const struct shape large = {3, {104, 108, 112}, false};
     static const struct shape rows = {2, {700, 1025}, false};
 
-    check_batch(TERP_FLOAT32, &large, TERP_FIELD_ROUGH, 1e-3, TERP_MAX_CODE, 1);
-    check_batch(TERP_FLOAT32, &large, TERP_FIELD_ROUGH, 1e-3, TERP_MAX_CODE, 9);
-    check_batch(TERP_FLOAT64, &rows, TERP_FIELD_NOISE, 1e-2, TERP_MAX_CODE, 1);
-    check_batch(TERP_FLOAT64, &rows, TERP_FIELD_NOISE, 1e-2, TERP_MAX_CODE, 8);
+    check_batch(TERP_FLOAT32, &large, TERP_FIELD_ROUGH, 1e-3, TERP_MAX_CODE, 0,
+                1);
+    check_batch(TERP_FLOAT32, &large, TERP_FIELD_ROUGH, 1e-3, TERP_MAX_CODE, 0,
+                9);
+    check_batch(TERP_FLOAT64, &rows, TERP_FIELD_NOISE, 1e-4, TERP_MAX_CODE, 7,
+                1);
+    check_batch(TERP_FLOAT64, &rows, TERP_FIELD_NOISE, 1e-4, TERP_MAX_CODE, 7,
+                8);
 }
 
 /* Of every rank that may. Of two dimensions both orders are the same, and pairs
@@ -321,7 +332,7 @@ levels_are_blended_as_by_the_cpu(void **)
     for (int i = 0; i < 5; i++)
         for (int j = 0; j < 4; j++)
             check_batch((i + j) % 2 ? TERP_FLOAT64 : TERP_FLOAT32, &blended[i],
-                        contents[j].field, contents[j].bound, TERP_MAX_CODE,
+                        contents[j].field, contents[j].bound, TERP_MAX_CODE, 0,
                         1 + j % 2);
     for (int rank = 2; rank <= TERP_NDIMS; rank++)
         for (int order = 1; order <= 3; order++)
@@ -336,7 +347,7 @@ a_chunk_that_failed_or_is_constant_is_left_alone(void **)
     struct answer answer;
 
     make_bench(&b, TERP_FLOAT32, &shape, TERP_FIELD_SMOOTH, 1e-3, TERP_MAX_CODE,
-               3);
+               0, 3);
     b.state[0].status = TERP_ERR_DEVICE;
     b.state[1].coding = TERP_CODING_CONSTANT;
     struct cuda_chunk before[2] = {b.state[0], b.state[1]};

@@ -1,0 +1,109 @@
+/* Finds how many bits of a chunk's codes are low, by samples: what
+ * terp_low_nbits_of does. */
+#include "codec/model/code_widths.h"
+#include "gpu/block/warp.cuh"
+#include "gpu/predict/values.cuh"
+
+#define NTHREADS TERP_LOW_BITS_NVALUES
+static_assert(32 % TERP_LOW_BITS_RUN_NVALUES == 0 && NTHREADS % 32 == 0,
+              "A warp has whole runs.");
+
+struct found_widths {
+    unsigned sum[TERP_LOW_BITS_NFORMS], n[TERP_LOW_BITS_NFORMS];
+    int most; /* of the interpolation that is taken */
+    uint32_t cost[TERP_LOW_MAX_NBITS + 1];
+};
+
+/* The interpolation whose codes have the fewest bits. */
+static __device__ __forceinline__ int
+choose_form(const struct found_widths *s)
+{
+    int best = 0;
+
+    for (int form = 0; form < TERP_LOW_BITS_NFORMS; form++)
+        if (terp_has_fewer_bits(s->sum[form], s->n[form],
+                                form == 0 ? 0 : s->sum[best],
+                                form == 0 ? 0 : s->n[best]))
+            best = form;
+    return best;
+}
+
+/* The widest code of a sample's run, at least 0: its values are next to each
+ * other in a warp. */
+static __device__ __forceinline__ int
+widest_of_run(int width)
+{
+    width = max(width, 0);
+    for (int distance = 1; distance < TERP_LOW_BITS_RUN_NVALUES; distance *= 2)
+        width = max(width, __shfl_xor_sync(FULL_WARP_MASK, width, distance));
+    return width;
+}
+
+/* Grid: (1, chunks). A thread has a sample. */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS) find_low_bits(const struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ struct found_widths s;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const unsigned lane = threadIdx.x % 32;
+    int width[TERP_LOW_BITS_NFORMS], own = -1;
+
+    if (chunk.status != TERP_OK || chunk.coding == TERP_CODING_CONSTANT ||
+        !terp_may_have_low_bits(chunk.min, chunk.max, chunk.model.step))
+        return;
+    for (unsigned i = threadIdx.x; i < sizeof s / 4; i += NTHREADS)
+        ((uint32_t *)&s)[i] = 0;
+    const fill_words<T> fills = fills_of<T>(chunk);
+    sample_code_widths((const T *)chunk.src, fills.at, batch.d_layout,
+                       terp_low_bits_sample_at(batch.nvalues, threadIdx.x),
+                       1 / chunk.model.step, width);
+    __syncthreads();
+#pragma unroll
+    for (int form = 0; form < TERP_LOW_BITS_NFORMS; form++) {
+        const unsigned sum = warp_sum((unsigned)max(width[form], 0));
+        const unsigned any = __ballot_sync(FULL_WARP_MASK, width[form] >= 0);
+        if (lane == 0) {
+            atomicAdd(&s.sum[form], sum);
+            atomicAdd(&s.n[form], (unsigned)__popc(any));
+        }
+    }
+    __syncthreads();
+    const int best = choose_form(&s);
+#pragma unroll
+    for (int form = 0; form < TERP_LOW_BITS_NFORMS; form++)
+        own = form == best ? width[form] : own;
+    const int of_run = widest_of_run(own);
+    atomicMax(&s.most, of_run);
+    __syncthreads();
+    const uint32_t escape_cost =
+        terp_cost_of_wide_escape((chunk.max - chunk.min) / chunk.model.step);
+#pragma unroll 1
+    for (int n = 0; n <= TERP_LOW_MAX_NBITS; n++) {
+        const uint32_t cost =
+            warp_sum(own < 0 ? 0
+                             : terp_cost_of_width(own, of_run, s.most, n,
+                                                  batch.max_code, escape_cost));
+        if (lane == 0)
+            atomicAdd(&s.cost[n], cost);
+    }
+    __syncthreads();
+    if (threadIdx.x > 0)
+        return;
+    int low_nbits = 0;
+    for (int n = 1; n <= TERP_LOW_MAX_NBITS; n++)
+        low_nbits = s.cost[n] < s.cost[low_nbits] ? n : low_nbits;
+    chunk.model.low_nbits = low_nbits;
+}
+
+cudaError_t
+cuda_low_bits_find(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    if (!batch->may_have_low_bits)
+        return cudaSuccess;
+    return launch_stage(batch, stream,
+                        batch->value_nbytes == 8 ? find_low_bits<double>
+                                                 : find_low_bits<float>,
+                        1, NTHREADS);
+}
