@@ -118,7 +118,7 @@ prequantize_exactly(const struct cuda_batch &batch, struct cuda_chunk &chunk,
  * is 0. Grid: (nblocks_for pieces, chunks). */
 template <typename T>
 static __global__ void
-__launch_bounds__(LORENZO_NTHREADS)
+__launch_bounds__(LORENZO_NTHREADS, 8)
     lorenzo_prequantize(const __grid_constant__ struct cuda_batch batch)
 {
     begin_kernel();

@@ -256,7 +256,7 @@ sum_rows_exactly(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
  * Grid: (nblocks_for nblocks_of_segments, chunks). */
 template <typename T>
 static __global__ void
-__launch_bounds__(LORENZO_NTHREADS)
+__launch_bounds__(LORENZO_NTHREADS, 5)
     lorenzo_sum_rows(const __grid_constant__ struct cuda_batch batch)
 {
     begin_kernel();
@@ -323,7 +323,7 @@ sum_lines_exactly(const struct cuda_batch &batch,
  * Grid: blocks_of_lines. */
 template <typename T>
 static __global__ void
-__launch_bounds__(LORENZO_NTHREADS)
+__launch_bounds__(LORENZO_NTHREADS, 8)
     lorenzo_sum_lines(const __grid_constant__ struct cuda_batch batch, int d)
 {
     begin_kernel();

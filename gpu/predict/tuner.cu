@@ -196,16 +196,17 @@ tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
              const struct tune_task &task,
              const struct sampled_stretches &s_stretches,
              const struct source<T> &source, const struct constants<T> &k,
-             const struct cuda_chunk &s_chunk, const struct wide_codes &codes,
-             uint32_t *s_histograms, struct findings *s_found)
+             const struct cuda_chunk &s_chunk, uint32_t *s_histograms,
+             struct findings *s_found)
 {
     const unsigned n = task.nhistograms;
 
     if (s_chunk.model.exact.significand > 0)
-        sample_lorenzo_exactly(s_stretches, source, s_chunk, codes,
-                               s_histograms, s_found);
+        sample_lorenzo_exactly<T>(s_stretches, batch, s_chunk, s_histograms,
+                                  s_found);
     else
-        sample_lorenzo(s_stretches, source, k, codes, s_histograms, s_found);
+        sample_lorenzo(s_stretches, source, k, wide_codes_of(batch, s_chunk),
+                       s_histograms, s_found);
     cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, s_histograms,
                     n, s_found);
     write_records(region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
@@ -367,13 +368,9 @@ __launch_bounds__(TUNE_SINGLE_NTHREADS<T>, 1)
     __syncthreads();
     if (!is_tuned(s_chunk))
         return;
-    struct source<T> source;
-    source.values = (const T *)s_chunk.src;
-    source.has_specials = s_chunk.has_specials;
-    source.fills = fills_of<T>(s_chunk);
+    const struct source<T> source = source_of<T>(s_chunk);
     const int low_nbits = s_chunk.model.low_nbits;
     const int max_code = max_code_of(batch, s_chunk);
-    source.noise_scale = (T)1 / (T)(1 << low_nbits);
     /* Lorenzo's integers are of steps, a spline's samples of what is above the
      * low bits. */
     const struct constants<T> k =
@@ -383,7 +380,6 @@ __launch_bounds__(TUNE_SINGLE_NTHREADS<T>, 1)
                               s_chunk.bound, max_code >> low_nbits);
     if (task.l == 0)
         tune_lorenzo(batch, grid, task, s_samples.stretches, source, k, s_chunk,
-                     {max_code, low_nbits, (unsigned)batch.max_code},
                      s_histograms, &s_found);
     else if (task.number > 0)
         tune_class(batch, grid, task, s_samples.of_class.cls,

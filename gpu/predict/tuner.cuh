@@ -66,6 +66,13 @@ template <typename T> struct source {
 };
 
 template <typename T>
+static __device__ __forceinline__ struct source<T>
+source_of(const struct cuda_chunk &chunk) {
+    return {(const T *)chunk.src, chunk.has_specials, fills_of<T>(chunk),
+            (T)1 / (T)(1 << chunk.model.low_nbits)};
+}
+
+template <typename T>
 static __device__ __forceinline__ T
 known(const struct source<T> &source, T value)
 {

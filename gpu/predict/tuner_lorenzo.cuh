@@ -129,6 +129,13 @@ struct wide_codes {
     unsigned max_slot;
 };
 
+static __device__ __forceinline__ struct wide_codes
+wide_codes_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
+{
+    return {max_code_of(batch, chunk), chunk.model.low_nbits,
+            (unsigned)batch.max_code};
+}
+
 template <typename T>
 static __device__ __forceinline__ unsigned
 slot_of_difference(word_of<T> difference, const struct wide_codes &codes)
@@ -362,16 +369,17 @@ sample_lorenzo(const struct sampled_stretches &some,
                                           s_found);
 }
 
-/* Not inlined: the kernel would need as many registers for other chunks. */
+/* Not inlined, and given little: the kernel would need as many registers for
+ * other chunks. */
 template <typename T>
 static __device__ __attribute__((noinline)) void
 sample_lorenzo_exactly(const struct sampled_stretches &some,
-                       struct source<T> source, const struct cuda_chunk &chunk,
-                       struct wide_codes codes, uint32_t *s_histograms,
+                       const struct cuda_batch &batch,
+                       const struct cuda_chunk &s_chunk, uint32_t *s_histograms,
                        struct findings *s_found)
 {
-    sample_lorenzo(some, source, exact_quants_of<T>(chunk), codes, s_histograms,
-                   s_found);
+    sample_lorenzo(some, source_of<T>(s_chunk), exact_quants_of<T>(s_chunk),
+                   wide_codes_of(batch, s_chunk), s_histograms, s_found);
 }
 
 #endif
