@@ -35,7 +35,9 @@ struct job {
     double constant; /* of a constant chunk */
     int step_slack_log2;
     double step;
+    struct terp_exact exact;
     int low_nbits;
+    unsigned escape_nbytes;
     bool is_open; /* to other domains */
     struct terp_chunk domain;
     enum terp_domain_verdict verdict;
@@ -143,8 +145,7 @@ scan(struct job *job)
 
     for (int i = 0; i < TERP_NFILLS; i++)
         job->fills.bits[i] = p->stages->negative_zero_bits;
-    if (params->has_fill)
-        job->fills.bits[0] = params->fill_bits;
+    job->fills.bits[0] = terp_fill_of(params, p->stages->value_nbytes);
     terp_cpu_scan(p, &job->fills, &job->stats);
     frame->bound = terp_absolute_bound(params->bound_mode, params->bound,
                                        stats->min, stats->max);
@@ -157,6 +158,9 @@ scan(struct job *job)
     job->step_slack_log2 = terp_step_slack_of(
         frame->bound, stats->min, stats->max, p->stages->value_nbytes);
     job->step = terp_step_of(frame->bound, job->step_slack_log2);
+    job->escape_nbytes = terp_likely_escape_nbytes(
+        terp_nsteps_of(stats->min, stats->max, job->step),
+        p->stages->value_nbytes);
     /* A range may be larger than any double. */
     return is_bound(frame->bound) ? TERP_OK : TERP_ERR_CAPACITY;
 }
@@ -215,20 +219,31 @@ reference_of(const struct job *job)
                              job->stats.max, p->stages->value_nbytes);
 }
 
-/* Of the codes of the domain. */
-static int
-find_low_nbits(const struct job *job)
+/* Where codes may be wide: exact quants, and the low bits of the codes of the
+ * domain. */
+static void
+find_precision(struct job *job)
 {
     const struct cpu_prediction *p = &job->prediction;
+    const struct cpu_stats *stats = &job->stats;
     struct terp_code_widths widths;
+    double step = job->step;
+    int exponent, nzeros;
 
-    if (!terp_may_have_low_bits(job->stats.min, job->stats.max, job->step))
-        return 0;
-    p->stages->code_widths(p->values, &job->layout, &job->fills, 1 / job->step,
-                           &widths);
-    return terp_low_nbits_of(&widths,
-                             (job->stats.max - job->stats.min) / job->step,
-                             terp_coding_max_code(job->frame.coding));
+    job->low_nbits = 0;
+    job->exact = (struct terp_exact){0};
+    if (terp_nsteps_of(stats->min, stats->max, step) < TERP_LOW_BITS_MIN_NSTEPS)
+        return;
+    p->stages->common_bits(p->values, job->layout.nvalues, &job->fills,
+                           &exponent, &nzeros);
+    job->exact = terp_exact_of(job->frame.bound, stats->min, stats->max,
+                               p->stages->value_nbytes, exponent, nzeros);
+    if (job->exact.significand > 0 && terp_exact_step(job->exact) > step)
+        step = terp_exact_step(job->exact);
+    p->stages->code_widths(p->values, &job->layout, &job->fills, 1 / step,
+                           job->exact.nzeros, &widths);
+    job->low_nbits = terp_low_nbits_of(
+        &widths, terp_coding_max_code(job->frame.coding), job->escape_nbytes);
 }
 
 static enum terp_status
@@ -238,7 +253,7 @@ choose_predictor(struct job *job)
 
     if (job->frame.coding == TERP_CODING_CONSTANT)
         return TERP_OK;
-    job->low_nbits = find_low_nbits(job);
+    find_precision(job);
     p->quantizer = (struct cpu_quantizer){
         .step = job->step,
         .grid_step = job->step,
@@ -246,7 +261,9 @@ choose_predictor(struct job *job)
         .max_code = terp_wide_max_code(terp_coding_max_code(job->frame.coding),
                                        job->low_nbits),
         .low_nbits = job->low_nbits,
+        .escape_nbytes = job->escape_nbytes,
         .radius = terp_radius_of(job->low_nbits),
+        .exact = job->exact,
         .has_specials = p->nspecials > 0,
         .reference = reference_of(job)};
     p->fills = p->nspecials > 0 ? &job->fills : NULL;

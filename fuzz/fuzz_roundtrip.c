@@ -14,7 +14,8 @@ enum {
     FLAG_STACK = 4,
     FLAG_RELATIVE = 8,
     FLAG_FILL = 16,
-    FLAG_WALK = 32
+    FLAG_WALK = 32,
+    EFFORT_SHIFT = 6
 };
 
 /* Bytes as bits of values, over and over; or as the steps of a random walk,
@@ -43,8 +44,8 @@ make_values(const struct terp_chunk *chunk, bool is_walk, const uint8_t *data,
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes);
 
-/* Bytes 0 flags, 1 rank, 2 pipeline and predictor, 3-6 dims, 7 and 8 bound,
- * the next 8 (read again as data) fill value; then data. */
+/* Bytes 0 flags and effort, 1 rank, 2 pipeline and predictor, 3-6 dims, 7 and 8
+ * bound, the next 8 (read again as data) fill value; then data. */
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
 {
@@ -70,6 +71,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
         .bound = ldexp(1 + data[7] / 256.0, 8 * (int8_t)data[8]),
         .pipeline = (enum terp_pipeline)(data[2] % 5),
         .predictor = (enum terp_predictor)(data[2] / 4 % 3),
+        .effort = (enum terp_effort)((flags >> EFFORT_SHIFT) % TERP_NEFFORTS),
         .has_fill = flags & FLAG_FILL,
         .fill_bits = load_le(data + 8, 8)};
 

@@ -61,22 +61,23 @@ write_streams(const char *folder)
     static double values[MAX_NVALUES];
     static uint8_t stream[MAX_NVALUES * sizeof(double) + TERP_MAX_FRAME_NBYTES];
 
-    /* Every choice of: shape, type, pipeline, predictor, specials. */
-    for (int choice = 0; choice < 6 * 2 * 3 * 2 * 2; choice++) {
-        int shape = choice % 6, rest = choice / 6;
+    /* Every choice of: bound, shape, type, pipeline, predictor, specials. The
+     * second bound leaves wide codes, and exact quants of float32. */
+    for (int choice = 0; choice < 2 * 6 * 2 * 4 * 2 * 2; choice++) {
+        int shape = choice / 2 % 6, rest = choice / 12;
         struct terp_chunk chunk = {.type =
                                        rest % 2 ? TERP_FLOAT64 : TERP_FLOAT32,
                                    .stack = shape == 5,
                                    .rank = ranks[shape]};
         struct terp_params params = {
             .bound_mode = TERP_BOUND_RELATIVE,
-            .bound = 1e-3,
+            .bound = choice % 2 ? 1e-7 : 1e-3,
             .pipeline = (enum terp_pipeline)(1 + rest / 2 % 4),
-            .predictor = (enum terp_predictor)(1 + rest / 6 % 2)};
+            .predictor = (enum terp_predictor)(1 + rest / 8 % 2)};
         uint64_t stream_nbytes;
 
         memcpy(chunk.dims, dims[shape], sizeof dims[shape]);
-        fill(&chunk, rest / 12 % 2, values);
+        fill(&chunk, rest / 16 % 2, values);
         if (terp_encode(&params, &chunk, values, stream, sizeof stream,
                         &stream_nbytes, 1) != TERP_OK) {
             fprintf(stderr, "cannot encode choice %d\n", choice);
@@ -124,21 +125,22 @@ write_round_trips(const char *folder)
 {
     uint8_t bytes[256];
 
-    for (int choice = 0; choice < 4 * 12 * 4; choice++) {
-        int rank = choice % 4, coding = choice / 4 % 12, kind = choice / 48;
+    for (int choice = 0; choice < 2 * 4 * 12 * 4; choice++) {
+        int rank = choice / 2 % 4, coding = choice / 8 % 12, kind = choice / 96;
         uint32_t random = (uint32_t)choice;
 
         for (size_t i = 0; i < sizeof bytes; i++) {
             random = random * 1664525 + 1013904223;
             bytes[i] = (uint8_t)((random >> 24) % 5 - 2);
         }
-        bytes[0] = (uint8_t)((kind % 2 ? 1 : 0) | (kind / 2 ? 8 : 0) | 32);
+        bytes[0] = (uint8_t)((kind % 2 ? 1 : 0) | (kind / 2 ? 8 : 0) | 32 |
+                             choice % 3 << 6);
         bytes[1] = (uint8_t)rank;
         bytes[2] = (uint8_t)coding;
         for (int i = 3; i < 7; i++)
             bytes[i] = (uint8_t)(37 * i + choice);
         bytes[7] = 0;
-        bytes[8] = (uint8_t)-1;
+        bytes[8] = (uint8_t)(choice % 2 ? -4 : -1);
         write_file(folder, "roundtrip", bytes, sizeof bytes);
     }
 }

@@ -3,26 +3,29 @@
 #ifndef TERP_CODEC_MODEL_CODE_WIDTHS_H
 #define TERP_CODEC_MODEL_CODE_WIDTHS_H
 
+#include "codec/model/exact.h"
 #include "codec/model/low_bits.h"
 #include "codec/model/value.h"
 
-/* Bits of the code of an error; NaN has none. */
+/* Bits of the code of an error, which is told in fourths. */
 TERP_INLINE int
 code_width_of(double error, double inverse_step)
 {
-    const double magnitude = fabs(error) * inverse_step + 0.5;
+    const double magnitude = fabs(error) * inverse_step * 4 + 0.5;
 
     return magnitude < (1 << (TERP_LOW_BITS_NWIDTHS - 2))
                ? bit_width((uint64_t)magnitude)
                : TERP_LOW_BITS_NWIDTHS - 1;
 }
 
-/* A value as a double; NaN where it is special. */
+/* A fourth of a value, which no sum makes too large for a double; NaN where it
+ * is special. */
 TERP_TYPED(T)
 TERP_INLINE double
 known_value(const T *values, const TERP_WORD *fills, uint64_t at)
 {
-    return is_special(values[at], fills) ? (double)NAN : (double)values[at];
+    return is_special(values[at], fills) ? (double)NAN
+                                         : (double)values[at] * 0.25;
 }
 
 /* The bits of the code of the value at `at` by each interpolation; -1 where
@@ -31,37 +34,61 @@ TERP_TYPED(T)
 TERP_INLINE void
 sample_code_widths(const T *values, const TERP_WORD *fills,
                    const struct terp_layout *layout, uint64_t at,
-                   double inverse_step, int width_ret[TERP_LOW_BITS_NFORMS])
+                   double inverse_step, int nzeros,
+                   int width_ret[TERP_LOW_BITS_NFORMS])
 {
-    const double v =
-        at < layout->nvalues ? known_value(values, fills, at) : (double)NAN;
+    const bool exists = at < layout->nvalues;
+    const double v = exists ? known_value(values, fills, at) : (double)NAN;
+    /* Exact quants are not denser than values are. */
+    const double ulps =
+        (double)TERP_CONST(MANTISSA) / terp_power_of_two(nzeros + 2) / fabs(v);
+    const double inverse = ulps < inverse_step ? ulps : inverse_step;
     uint64_t stride = 1;
 
-    for (int d = 0; d < TERP_NDIMS; d++) {
+    for (int i = 0; i < TERP_LOW_BITS_NFORMS; i++)
+        width_ret[i] = -1;
+    for (int d = 0; exists && d < TERP_NDIMS; d++) {
         const uint64_t extent = layout->dims[d], x = at / stride % extent;
         int *width = width_ret + 2 * d;
-        width[0] = width[1] = -1;
         if (x >= 1 && x + 1 < extent) {
             const double b = known_value(values, fills, at - stride);
             const double c = known_value(values, fills, at + stride);
             const double linear = v - (b + c) * 0.5;
             if (linear == linear)
-                width[0] = width[1] = code_width_of(linear, inverse_step);
+                width[0] = width[1] = code_width_of(linear, inverse);
             if (x >= 3 && x + 3 < extent) {
                 const double a = known_value(values, fills, at - 3 * stride);
                 const double e = known_value(values, fills, at + 3 * stride);
-                const double cubic = v - (9 * (b + c) - (a + e)) * 0.0625;
+                const double cubic = v - (b + c) * 0.5625 + (a + e) * 0.0625;
                 if (cubic == cubic)
-                    width[1] = code_width_of(cubic, inverse_step);
+                    width[1] = code_width_of(cubic, inverse);
             }
         } else if (extent == 2) {
             const uint64_t other = x == 0 ? at + stride : at - stride;
             const double copy = v - known_value(values, fills, other);
             if (copy == copy)
-                width[0] = width[1] = code_width_of(copy, inverse_step);
+                width[0] = width[1] = code_width_of(copy, inverse);
         }
         stride *= extent;
     }
+}
+
+/* Of a value that is not special, nor zero: the exponent of its last bit that
+ * is set, and the zero bits behind that. */
+TERP_TYPED(T)
+TERP_INLINE int
+last_bit_of(T value, int *nzeros_ret)
+{
+    const int mantissa_nbits = terp_mantissa_nbits(sizeof(T));
+    const TERP_WORD bits = TERP_CALL(bits_of)(TERP_ABS(value));
+    const TERP_WORD mantissa = (TERP_WORD)TERP_CONST(MANTISSA);
+    const TERP_WORD field = bits / mantissa;
+    const TERP_WORD digits = bits % mantissa | (field > 0 ? mantissa : 0);
+
+    /* The lowest bit alone has as many zeros behind as it is worth. */
+    *nzeros_ret = bit_width(digits & (0 - digits)) - 1;
+    return (field > 0 ? (int)field : 1) + terp_min_exponent(sizeof(T)) - 1 -
+           mantissa_nbits + *nzeros_ret;
 }
 
 #endif

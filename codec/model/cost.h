@@ -5,6 +5,7 @@
 
 #include "codebooks/codebooks.h"
 #include "codec/format/bytes.h"
+#include "codec/model/range.h"
 
 /* Samples are priced together, by one entry of the dictionary, but tiles have
  * one each: lorenzo's codes, which vary more from place to place than those of
@@ -95,9 +96,25 @@ terp_cost_under_spline(uint64_t cost, uint64_t of_spline, uint64_t of_cubic)
                                             (double)of_cubic));
 }
 
-/* What an escape costs beyond its word of code: its number. What a value costs
- * that lorenzo cannot reproduce. Units of the dictionary's cost table. */
-#define TERP_ESCAPE_COST (UINT64_C(16) << TERP_COST_FRACTION_NBITS)
+/* Bytes that the number of an escape likely has, in a chunk whose range is so
+ * many steps. */
+static inline TERP_HOST_DEVICE unsigned
+terp_likely_escape_nbytes(double nsteps, int value_nbytes)
+{
+    const int nbytes = (terp_exponent_of(nsteps) - 1022 + 8) / 8;
+
+    return (unsigned)(nbytes < 2              ? 2
+                      : nbytes > value_nbytes ? value_nbytes
+                                              : nbytes);
+}
+
+/* What escapes cost beyond their words of code: their numbers. What a value
+ * costs that lorenzo cannot reproduce. Units of the dictionary's cost table. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_cost_of_escapes(uint64_t nescapes, unsigned number_nbytes)
+{
+    return nescapes * number_nbytes << (3 + TERP_COST_FRACTION_NBITS);
+}
 #define TERP_UNPREDICTABLE_COST (UINT64_C(64) << TERP_COST_FRACTION_NBITS)
 
 /* What differences along some dimensions cost, by samples of them. */

@@ -11,10 +11,9 @@ larger(int a, int b)
 }
 
 int
-terp_low_nbits_of(const struct terp_code_widths *widths, double nsteps,
-                  int max_code)
+terp_low_nbits_of(const struct terp_code_widths *widths, int max_code,
+                  unsigned escape_nbytes)
 {
-    const uint32_t escape_cost = terp_cost_of_wide_escape(nsteps);
     uint32_t cost[TERP_LOW_MAX_NBITS + 1] = {0}, best_sum = 0, best_n = 0;
     int best = 0, all_width = 0, low_nbits = 0;
 
@@ -40,8 +39,9 @@ terp_low_nbits_of(const struct terp_code_widths *widths, double nsteps,
             run_width = larger(run_width, run[j]);
         for (int n = 0; widths->at[best][i] >= 0 && n <= TERP_LOW_MAX_NBITS;
              n++)
-            cost[n] += terp_cost_of_width(widths->at[best][i], run_width,
-                                          all_width, n, max_code, escape_cost);
+            cost[n] +=
+                terp_cost_of_width(widths->at[best][i], run_width, all_width, n,
+                                   max_code, escape_nbytes);
     }
     for (int n = 1; n <= TERP_LOW_MAX_NBITS; n++)
         if (cost[n] < cost[low_nbits])

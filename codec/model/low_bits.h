@@ -44,11 +44,6 @@ terp_cost_with_low_bits(uint64_t cost, uint64_t nvalues, int low_nbits)
 
 /* Codes can be wide only if the range has at least this many steps. */
 #define TERP_LOW_BITS_MIN_NSTEPS 1024
-static inline TERP_HOST_DEVICE bool
-terp_may_have_low_bits(double min, double max, double step)
-{
-    return max - min >= TERP_LOW_BITS_MIN_NSTEPS * step;
-}
 
 /* Whether the values may be such that this is so. A step is no smaller than the
  * bound, but for rounding. */
@@ -75,27 +70,31 @@ terp_low_bits_sample_at(uint64_t nvalues, uint64_t i)
            i % TERP_LOW_BITS_RUN_NVALUES;
 }
 
+/* Values of which is asked what bits they have in common, one by one. */
+#define TERP_COMMON_BITS_NSAMPLES 4096
+
+static inline TERP_HOST_DEVICE uint64_t
+terp_common_bits_sample_at(uint64_t nvalues, uint64_t i)
+{
+    const uint64_t distance = nvalues / TERP_COMMON_BITS_NSAMPLES + 1;
+
+    return (i * distance + i * 7919 % distance) % nvalues;
+}
+
 /* Of the values of all runs, the bits of their codes by each interpolation; -1
  * where there is none. */
 struct terp_code_widths {
     int8_t at[TERP_LOW_BITS_NFORMS][TERP_LOW_BITS_NVALUES];
 };
 
-/* What an escape costs in a chunk whose range is so many steps, in 1/16 bit. */
-static inline TERP_HOST_DEVICE uint32_t
-terp_cost_of_wide_escape(double nsteps)
-{
-    const uint32_t range_nbits = (uint32_t)(terp_exponent_of(nsteps) - 1022);
-    return 16 * (8 * (range_nbits / 8 + 1) + 6);
-}
-
 /* What a code of `width` bits costs of which `low_nbits` are low, in 1/16 bit:
  * above these its logarithm and 2.2 bits. Low bits are packed in groups, whose
  * widest number counts: it is between the widest of a run and that of all.
- * Codes of `max_code` and less have symbols. */
+ * Codes of `max_code` and less have symbols; others are escapes, whose words
+ * have six bits. */
 static inline TERP_HOST_DEVICE uint32_t
 terp_cost_of_width(int width, int run_width, int all_width, int low_nbits,
-                   int max_code, uint32_t escape_cost)
+                   int max_code, unsigned escape_nbytes)
 {
     const int high = width - low_nbits;
     const int of_run = run_width < low_nbits ? run_width : low_nbits;
@@ -104,7 +103,7 @@ terp_cost_of_width(int width, int run_width, int all_width, int low_nbits,
         width >= bit_width((unsigned)terp_wide_max_code(max_code, low_nbits));
 
     return (low_nbits > 0 ? 8u : 0) + 8 * (uint32_t)(of_run + of_all) +
-           (escapes     ? escape_cost
+           (escapes     ? 16 * (8 * escape_nbytes + 6)
             : high <= 0 ? 8
             : high == 1 ? 40
                         : 35 + 16 * (uint32_t)high);
@@ -120,9 +119,10 @@ terp_has_fewer_bits(uint32_t sum, uint32_t n, uint32_t other_sum,
 }
 
 /* How many bits of a chunk's codes are low, by the interpolation whose codes
- * have the fewest. Symbols of tiles go up to `max_code`. */
+ * have the fewest. Symbols of tiles go up to `max_code`; escapes' numbers have
+ * so many bytes. */
 int
-terp_low_nbits_of(const struct terp_code_widths *widths, double nsteps,
-                  int max_code);
+terp_low_nbits_of(const struct terp_code_widths *widths, int max_code,
+                  unsigned escape_nbytes);
 
 #endif

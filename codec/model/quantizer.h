@@ -5,6 +5,7 @@
 #define TERP_CODEC_MODEL_QUANTIZER_H
 
 #include "codec/format/limits.h"
+#include "codec/model/exact.h"
 #include "codec/model/lorenzo.h"
 #include "codec/model/sample.h"
 #include "codec/model/value.h"
@@ -130,6 +131,77 @@ nearest_quant(T value, TERP_STRUCT(constants) k, bool *fits_ret)
 
     fits &= TERP_ABS(value - quant * k.step) < k.limit;
     *fits_ret = fits;
+    return quant;
+}
+
+/* ---- lorenzo's exact quants ---- */
+
+/* What struct terp_exact says, in the type. */
+TERP_TYPED(T)
+struct exact_quants {
+    T step, inverse, half, limit;
+    T count;         /* of steps before values are counted */
+    TERP_WORD first; /* the bits of the value there */
+    int nzeros;
+};
+
+TERP_TYPED(T)
+TERP_INLINE
+TERP_STRUCT(exact_quants) exact_quants_of(struct terp_exact exact, double bound)
+{
+    const TERP_WORD count = (TERP_WORD)TERP_CONST(MANTISSA) >> exact.nzeros;
+    TERP_STRUCT(exact_quants) k;
+
+    k.step = (T)terp_exact_step(exact);
+    k.inverse = (T)1 / k.step;
+    k.half = k.step * (T)0.5;
+    k.limit = TERP_CALL(limit_of)(bound);
+    k.count = (T)count;
+    k.first = TERP_CALL(bits_of)(k.count * k.step);
+    k.nzeros = exact.nzeros;
+    return k;
+}
+
+TERP_TYPED(T)
+TERP_INLINE T
+value_of_exact_quant(TERP_INT quant, TERP_STRUCT(exact_quants) k)
+{
+    const TERP_WORD sign = (TERP_WORD)(quant < 0);
+    const TERP_WORD magnitude = ((TERP_WORD)quant ^ (0 - sign)) + sign;
+    const TERP_WORD count = (TERP_WORD)k.count;
+    const TERP_WORD bits =
+        magnitude < count ? TERP_CALL(bits_of)((T)(TERP_INT)magnitude * k.step)
+                          : k.first + ((magnitude - count) << k.nzeros);
+    const TERP_WORD with_sign = bits | sign << (8 * sizeof(T) - 1);
+    T value;
+
+    memcpy(&value, &with_sign, sizeof value);
+    return value;
+}
+
+/* The integer that stands for `value`, and whether it reproduces it within the
+ * bound, which no NaN or infinity does. */
+TERP_TYPED(T)
+TERP_INLINE TERP_INT
+nearest_exact_quant(T value, TERP_STRUCT(exact_quants) k, bool *fits_ret)
+{
+    const T magnitude = TERP_ABS(value);
+    const TERP_WORD bits = TERP_CALL(bits_of)(magnitude);
+    TERP_INT quant;
+
+    if (bits < k.first) {
+        T nsteps = (magnitude * k.inverse + TERP_CONST(MANTISSA)) -
+                   TERP_CONST(MANTISSA);
+        /* The product was rounded: it may be one too many or too few. */
+        const T left = magnitude - nsteps * k.step;
+        nsteps += (T)((int)(left > k.half) - (int)(left < -k.half));
+        quant = (TERP_INT)nsteps;
+    } else {
+        quant = (TERP_INT)(((bits - k.first) >> k.nzeros) + (TERP_WORD)k.count);
+    }
+    quant = value < 0 ? -quant : quant;
+    *fits_ret =
+        TERP_ABS(value - TERP_CALL(value_of_exact_quant)(quant, k)) < k.limit;
     return quant;
 }
 

@@ -12,9 +12,21 @@
 
 /* ---- fill values ---- */
 
-/* A chunk has up to this many fill values, which are special like NaN, Inf and
- * -0.0. Unused slots repeat -0.0. */
+/* A chunk has up to this many fill values, which are special like NaN and
+ * infinities. A zero that is one has the bits of 0.0; unused slots have those
+ * of -0.0, which no value is compared by. */
 #define TERP_NFILLS 3
+
+/* The bits of a fill value that a caller knows. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_fill_of(const struct terp_params *params, int value_nbytes)
+{
+    const uint64_t negative_zero = UINT64_C(1) << (8 * value_nbytes - 1);
+    const uint64_t bits =
+        value_nbytes == 4 ? (uint32_t)params->fill_bits : params->fill_bits;
+
+    return !params->has_fill ? negative_zero : bits == negative_zero ? 0 : bits;
+}
 
 /* Whether a value between the extremes shows that one of these is no fill value
  * (TERP_FILL_DISTANCE). */
@@ -39,15 +51,32 @@ terp_exponent_of(double value)
     return (int)(double_bits(value) >> 52 & 0x7FF);
 }
 
+/* The steps of a range, which itself may be larger than any double. */
+static inline TERP_HOST_DEVICE double
+terp_nsteps_of(double min, double max, double step)
+{
+    return max / step - min / step;
+}
+
+/* The exponent of the bound, in units of the last place of the largest value,
+ * less one. */
+static inline TERP_HOST_DEVICE int
+terp_bound_exponent_of(double bound, double min, double max, int value_nbytes)
+{
+    const int mantissa_nbits = value_nbytes == 4 ? 23 : 52;
+    const double low = min < 0 ? -min : min, high = max < 0 ? -max : max;
+
+    return terp_exponent_of(bound) + mantissa_nbits - 1 -
+           terp_exponent_of(low > high ? low : high);
+}
+
 /* The step_slack_log2 that leaves room for a rounding error of the largest
  * value, if there is any. */
 static inline TERP_HOST_DEVICE int
 terp_step_slack_of(double bound, double min, double max, int value_nbytes)
 {
-    const int mantissa_nbits = value_nbytes == 4 ? 23 : 52;
-    double low = min < 0 ? -min : min, high = max < 0 ? -max : max;
-    int step_slack_log2 = terp_exponent_of(bound) + mantissa_nbits - 1 -
-                          terp_exponent_of(low > high ? low : high);
+    const int step_slack_log2 =
+        terp_bound_exponent_of(bound, min, max, value_nbytes);
 
     return step_slack_log2 < TERP_MIN_STEP_SLACK_LOG2 ? TERP_MIN_STEP_SLACK_LOG2
            : step_slack_log2 > TERP_MAX_STEP_SLACK_LOG2

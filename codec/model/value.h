@@ -19,8 +19,10 @@
  * integer for which that holds. */
 #define TERP_F32_ROUNDER 12582912.0f
 #define TERP_F32_MAX_QUANT 4194303
+#define TERP_F32_MANTISSA 8388608 /* 2^(mantissa bits) */
 #define TERP_F64_ROUNDER 6755399441055744.0
 #define TERP_F64_MAX_QUANT 2251799813685247
+#define TERP_F64_MANTISSA 4503599627370496
 
 #define TERP_INLINE \
     static inline TERP_HOST_DEVICE __attribute__((always_inline))
@@ -34,6 +36,7 @@ template <> struct value_traits<float> {
     static constexpr float MAX = FLT_MAX;
     static constexpr float ROUNDER = TERP_F32_ROUNDER;
     static constexpr float MAX_QUANT = TERP_F32_MAX_QUANT;
+    static constexpr float MANTISSA = TERP_F32_MANTISSA;
 };
 
 template <> struct value_traits<double> {
@@ -42,6 +45,7 @@ template <> struct value_traits<double> {
     static constexpr double MAX = DBL_MAX;
     static constexpr double ROUNDER = TERP_F64_ROUNDER;
     static constexpr double MAX_QUANT = TERP_F64_MAX_QUANT;
+    static constexpr double MANTISSA = TERP_F64_MANTISSA;
 };
 
 /* TERP_TYPED stands before a struct or function that depends on a type, T or
@@ -50,6 +54,7 @@ template <> struct value_traits<double> {
 #define TERP_STRUCT(name) struct name<T>
 #define TERP_CALL(name) name<T>
 #define TERP_WORD typename value_traits<T>::WORD
+#define TERP_INT typename value_traits<T>::INT
 #define TERP_CONST(name) (value_traits<T>::name)
 #define TERP_ABS(x) fabs(x) /* of either type, by overloads */
 #else
@@ -57,6 +62,7 @@ template <> struct value_traits<double> {
 #define TERP_STRUCT(name) struct name
 #define TERP_CALL(name) name
 #define TERP_WORD WORD
+#define TERP_INT INT
 #if TERP_VALUE_NBYTES == 4
 #define T float
 #define WORD uint32_t
@@ -85,16 +91,23 @@ bits_of(T value)
     return bits;
 }
 
-/* Whether a value is stored exactly and not predicted: NaN, an infinity, -0.0,
- * or a fill value, by its bits. */
+/* The value; zero of either sign is 0.0. */
+TERP_TYPED(T)
+TERP_INLINE T
+with_one_zero(T value)
+{
+    return value + (T)0;
+}
+
+/* Whether a value is stored exactly and not predicted: NaN, an infinity, or a
+ * fill value, by its bits, but for the sign of a zero. No value is a fill of
+ * -0.0. */
 TERP_TYPED(T)
 TERP_INLINE bool
 is_special(T value, const TERP_WORD *fills)
 {
-    const TERP_WORD bits = bits_of(value);
-    const TERP_WORD negative_zero = (TERP_WORD)1 << (8 * sizeof bits - 1);
-    bool special =
-        !(TERP_ABS(value) <= TERP_CONST(MAX)) | (bits == negative_zero);
+    const TERP_WORD bits = TERP_CALL(bits_of)(with_one_zero(value));
+    bool special = !(TERP_ABS(value) <= TERP_CONST(MAX));
 
     for (int i = 0; i < TERP_NFILLS; i++)
         special |= bits == fills[i];

@@ -5,7 +5,8 @@
 #include "codec/model/cost.h"
 
 uint64_t
-terp_cpu_cost_of_counts(const uint32_t counts[TERP_NROWS])
+terp_cpu_cost_of_counts(const uint32_t counts[TERP_NROWS],
+                        unsigned escape_nbytes)
 {
     uint32_t cost[TERP_ENTRY_STRIDE], least = UINT32_MAX;
     int nrows = TERP_RADIUS;
@@ -24,7 +25,7 @@ terp_cpu_cost_of_counts(const uint32_t counts[TERP_NROWS])
     }
     for (int e = 0; e < TERP_NENTRIES; e++)
         least = cost[e] < least ? cost[e] : least;
-    return least + counts[TERP_ROW_ESCAPE] * TERP_ESCAPE_COST;
+    return least + terp_cost_of_escapes(counts[TERP_ROW_ESCAPE], escape_nbytes);
 }
 
 /* ---- a tile's entry ---- */

@@ -8,7 +8,8 @@
  * bits under the best entry, in units of the cost table (the lowest cross
  * entropy), and the values of escapes. */
 uint64_t
-terp_cpu_cost_of_counts(const uint32_t counts[TERP_NROWS]);
+terp_cpu_cost_of_counts(const uint32_t counts[TERP_NROWS],
+                        unsigned escape_nbytes);
 
 /* Bits of a tile's codewords by entry, of symbols or, in ratio streams, tokens.
  * This is cross entropy too, with lengths of codewords for logarithms: a

@@ -104,6 +104,8 @@ quantize(struct cpu_prediction *lorenzo)
     }
     stages->symbols_of_quants(quants, nvalues, &lorenzo->quantizer,
                               lorenzo->symbols);
+    if (lorenzo->quantizer.exact.significand > 0)
+        lorenzo->lorenzo_dims |= TERP_LORENZO_EXACT;
 }
 
 static void
@@ -139,6 +141,11 @@ static void
 write_model(const struct cpu_prediction *lorenzo, struct writer *writer)
 {
     write_le(writer, lorenzo->lorenzo_dims, 1);
+    if ((lorenzo->lorenzo_dims & TERP_LORENZO_EXACT) == 0)
+        return;
+    uint8_t *at = writer_take(writer, TERP_EXACT_NBYTES);
+    if (at != NULL)
+        terp_exact_store(lorenzo->quantizer.exact, at);
 }
 
 static enum terp_status
@@ -146,9 +153,15 @@ read_model(struct cpu_prediction *lorenzo, struct reader *reader)
 {
     lorenzo->lorenzo_dims = (unsigned)read_le(reader, 1);
     bool valid =
+        !reader->underflow &&
         terp_lorenzo_dims_are_valid(lorenzo->layout, lorenzo->lorenzo_dims,
                                     lorenzo->quantizer.has_specials);
-    return reader->underflow || !valid ? TERP_ERR_CORRUPT : TERP_OK;
+    if (valid && (lorenzo->lorenzo_dims & TERP_LORENZO_EXACT) != 0) {
+        const uint8_t *at = reader_take(reader, TERP_EXACT_NBYTES);
+        valid = at != NULL && terp_exact_load(at, lorenzo->stages->value_nbytes,
+                                              &lorenzo->quantizer.exact);
+    }
+    return valid ? TERP_OK : TERP_ERR_CORRUPT;
 }
 
 const struct cpu_predictor terp_cpu_lorenzo = {.tune = terp_cpu_lorenzo_tune,

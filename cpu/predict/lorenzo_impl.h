@@ -1,25 +1,54 @@
 /* The part of cpu/predict/stages_impl.h that makes integers of values,
  * and differences and symbols of these. */
 
+/* Integers of `n` values, 64 at most. Returns a bit for each that its integer
+ * does not reproduce. */
+static uint64_t
+nearest_quants(const T *values, uint64_t n, struct constants k, INT *quants)
+{
+    uint64_t misses = 0;
+
+    for (uint64_t j = 0; j < n; j++) {
+        bool fits;
+        quants[j] = (INT)nearest_quant(values[j], k, &fits);
+        misses |= (uint64_t)!fits << j;
+    }
+    return misses;
+}
+
+static uint64_t
+nearest_exact_quants(const T *values, uint64_t n, struct exact_quants k,
+                     INT *quants)
+{
+    uint64_t misses = 0;
+
+    for (uint64_t j = 0; j < n; j++) {
+        bool fits;
+        quants[j] = nearest_exact_quant(values[j], k, &fits);
+        misses |= (uint64_t)!fits << j;
+    }
+    return misses;
+}
+
 static uint64_t
 prequantize(const void *src, uint64_t nvalues,
             const struct cpu_quantizer *quantizer, uint64_t *mask_words,
             void *quants_ret)
 {
-    struct constants k = level_constants(quantizer);
+    const struct constants k = level_constants(quantizer);
+    const struct exact_quants exact =
+        exact_quants_of(quantizer->exact, quantizer->bound);
     const T *values = src;
     INT *quants = quants_ret;
     uint64_t nunpredictable = 0;
 
     for (uint64_t at = 0; at < nvalues; at += 64) {
         uint64_t n = min_u64(64, nvalues - at);
-        uint64_t special = mask_words[at / 64], misses = 0;
-        for (uint64_t j = 0; j < n; j++) {
-            T value = values[at + j];
-            bool fits;
-            quants[at + j] = (INT)nearest_quant(value, k, &fits);
-            misses |= (uint64_t)!fits << j;
-        }
+        uint64_t special = mask_words[at / 64];
+        uint64_t misses =
+            quantizer->exact.significand > 0
+                ? nearest_exact_quants(values + at, n, exact, quants + at)
+                : nearest_quants(values + at, n, k, quants + at);
         nunpredictable += (uint64_t)__builtin_popcountll(misses & ~special);
         special |= misses;
         mask_words[at / 64] = special;
@@ -33,10 +62,17 @@ static void
 dequantize(const void *quants_in, uint64_t nvalues,
            const struct cpu_quantizer *quantizer, void *dst)
 {
-    T step = level_constants(quantizer).step;
+    const T step = level_constants(quantizer).step;
+    const struct exact_quants exact =
+        exact_quants_of(quantizer->exact, quantizer->bound);
     const INT *quants = quants_in;
     T *restrict values = dst;
 
+    if (quantizer->exact.significand > 0) {
+        for (uint64_t i = 0; i < nvalues; i++)
+            values[i] = value_of_exact_quant(quants[i], exact);
+        return;
+    }
     for (uint64_t i = 0; i < nvalues; i++)
         values[i] = (T)quants[i] * step;
 }

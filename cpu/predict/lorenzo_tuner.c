@@ -11,6 +11,7 @@
  * combination of the slower dimensions: [2][2][2][n], the row itself last. */
 struct stencil {
     uint64_t n;
+    uint64_t first; /* of those that count: terp_lorenzo_first */
     uint64_t quants[8 * TERP_LORENZO_NVALUES]; /* room for either type */
     uint64_t differences[8 * TERP_LORENZO_NVALUES];
     uint64_t special[TERP_LORENZO_NVALUES / 64]; /* of the row itself */
@@ -73,9 +74,7 @@ count_run(const struct cpu_quantizer *quantizer, uint64_t first, uint64_t end,
 {
     uint32_t sum = 0, n = 0;
 
-    /* The stretch's first value is left out: the value before it, which the
-     * chunk has, is not in the stretch. */
-    for (uint64_t i = first == 0 ? 1 : first; i < end; i++) {
+    for (uint64_t i = first; i < end; i++) {
         if (stencil->special[i / 64] >> i % 64 & 1)
             continue; /* A special value costs nothing. */
         uint32_t row =
@@ -107,7 +106,7 @@ count_differences(const struct cpu_prediction *lorenzo, unsigned dims,
         stages->difference(last, (struct cpu_axis){1, n, 1});
     stages->symbols_of_quants(last, n, &lorenzo->quantizer, stencil->symbols);
     for (uint64_t first = 0; first < n; first += TERP_LORENZO_RUN_NVALUES)
-        count_run(&lorenzo->quantizer, first,
+        count_run(&lorenzo->quantizer, first == 0 ? stencil->first : first,
                   min_u64(n, first + TERP_LORENZO_RUN_NVALUES), dims, stencil);
 }
 
@@ -131,11 +130,12 @@ sample_stretches(void *arg, struct cpu_share share)
         uint64_t i = sampling->every / 2 + k * sampling->every;
         uint64_t x = i % per_row * TERP_LORENZO_NVALUES;
         stencil->n = min_u64(TERP_LORENZO_NVALUES, all[0] - x);
+        stencil->first = terp_lorenzo_first(all[0]);
         fill_stencil(sampling->lorenzo, i / per_row, x, stencil);
         for (unsigned dims = 0; dims <= sampling->active; dims++)
             if ((dims & ~sampling->active) == 0)
                 count_differences(sampling->lorenzo, dims, stencil);
-        stencil->nsampled += stencil->n - 1;
+        stencil->nsampled += stencil->n - stencil->first;
     }
 }
 
@@ -158,12 +158,12 @@ add_stencils(struct stencil *stencils, int nworkers)
 /* What the chunk costs by differences along `dims`. */
 static uint64_t
 cost_of_dims(const struct terp_layout *layout, const struct stencil *stencil,
-             unsigned dims, bool in_runs)
+             unsigned dims, unsigned escape_nbytes, bool in_runs)
 {
     struct terp_difference_samples samples = {
         .nsampled = stencil->nsampled,
         .nunpredictable = stencil->nunpredictable,
-        .cost = terp_cpu_cost_of_counts(stencil->counts[dims]),
+        .cost = terp_cpu_cost_of_counts(stencil->counts[dims], escape_nbytes),
         .run_costs = stencil->run_costs[dims],
         .sum = stencil->sums[dims]};
 
@@ -200,14 +200,16 @@ terp_cpu_lorenzo_tune(struct cpu_prediction *lorenzo, uint64_t *cost_ret)
     for (unsigned dims = active + 1; stencil->nsampled > 0 && dims-- > 0;) {
         if ((dims & ~active) != 0)
             continue;
-        uint64_t cost = cost_of_dims(layout, stencil, dims, false);
+        uint64_t cost = cost_of_dims(layout, stencil, dims,
+                                     lorenzo->quantizer.escape_nbytes, false);
         if (cost < *cost_ret) {
             *cost_ret = cost;
             lorenzo->lorenzo_dims = dims;
         }
     }
     if (stencil->nsampled > 0 && terp_lorenzo_has_runs(layout->dims[0]))
-        *cost_ret = cost_of_dims(layout, stencil, lorenzo->lorenzo_dims, true);
+        *cost_ret = cost_of_dims(layout, stencil, lorenzo->lorenzo_dims,
+                                 lorenzo->quantizer.escape_nbytes, true);
     if (stencil->nsampled > 0)
         *cost_ret = terp_cost_with_low_bits(*cost_ret, layout->nvalues,
                                             lorenzo->quantizer.low_nbits);

@@ -32,9 +32,11 @@ sample_class(const struct cpu_prediction *spline, const struct cpu_class *cls,
         spline->stages->sample(cls, &spline->quantizer, every, rows);
 
     terp_cpu_histogram(rows, nsampled, counts);
-    return nsampled == 0 ? 0
-                         : terp_scale_cost(terp_cpu_cost_of_counts(counts),
-                                           nvalues, nsampled);
+    return nsampled == 0
+               ? 0
+               : terp_scale_cost(terp_cpu_cost_of_counts(
+                                     counts, spline->quantizer.escape_nbytes),
+                                 nvalues, nsampled);
 }
 
 /* Of a class that is predicted along `dims`. */

@@ -6,6 +6,7 @@
 
 #include "codec/format/layout.h"
 #include "codec/model/domain.h"
+#include "codec/model/exact.h"
 #include "codec/model/lorenzo.h"
 #include "codec/model/low_bits.h"
 #include "codec/model/range.h"
@@ -47,11 +48,13 @@ struct cpu_quantizer {
     double step;
     double grid_step; /* of bound ratio one */
     double bound;
-    int max_code;      /* of codes, low bits and all */
-    int low_nbits;     /* of a code */
-    int radius;        /* terp_radius_of */
-    bool has_specials; /* NaN among the values stands for a special */
-    double reference;  /* predicts the first anchor; a value of the type */
+    int max_code;            /* of codes, low bits and all */
+    int low_nbits;           /* of a code */
+    int radius;              /* terp_radius_of */
+    struct terp_exact exact; /* lorenzo */
+    unsigned escape_nbytes;  /* likely, of a number */
+    bool has_specials;       /* NaN among the values stands for a special */
+    double reference; /* predicts the first anchor; a value of the type */
 };
 
 /* Where escaped values are put: whole steps of bound ratio one from the
@@ -116,7 +119,12 @@ struct cpu_stages {
      * steps of 1 / inverse_step. */
     void (*code_widths)(const void *values, const struct terp_layout *layout,
                         const struct cpu_fills *fills, double inverse_step,
-                        struct terp_code_widths *widths_ret);
+                        int nzeros, struct terp_code_widths *widths_ret);
+
+    /* What the same samples have in common, for terp_exact_of. */
+    void (*common_bits)(const void *values, uint64_t nvalues,
+                        const struct cpu_fills *fills, int *exponent_ret,
+                        int *nzeros_ret);
 
     /* Bit i of `mask` (nvalues bits, 64 a word) tells if value i is special.
      * Works on whole words: `first` is a multiple of 64. */

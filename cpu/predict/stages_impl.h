@@ -4,6 +4,8 @@
  * vector loop, and STAGES, the name of the table of functions. Loops here are
  * shaped for vectors; the formulas in them are those of codec/model. */
 
+#include <limits.h>
+
 #include "codebooks/codebooks.h"
 #include "codec/format/base.h"
 #include "codec/model/code_widths.h"
@@ -45,7 +47,7 @@ scan(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
         }
         for (; at + VECTOR_NVALUES <= end; at += VECTOR_NVALUES) {
             for (int j = 0; j < VECTOR_NVALUES; j++) {
-                T value = values[at + (uint64_t)j];
+                T value = with_one_zero(values[at + (uint64_t)j]);
                 bool special = is_special(value, fill);
                 T low = special ? TERP_CONST(MAX) : value;
                 T high = special ? -TERP_CONST(MAX) : value;
@@ -59,8 +61,9 @@ scan(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
                 nspecials++;
                 continue;
             }
-            min = values[at] < min ? values[at] : min;
-            max = values[at] > max ? values[at] : max;
+            const T value = with_one_zero(values[at]);
+            min = value < min ? value : min;
+            max = value > max ? value : max;
         }
         for (int j = 0; j < VECTOR_NVALUES; j++) {
             min = own_min[j] < min ? own_min[j] : min;
@@ -86,7 +89,7 @@ lag_errors(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
 
 static void
 code_widths(const void *src, const struct terp_layout *layout,
-            const struct cpu_fills *fills, double inverse_step,
+            const struct cpu_fills *fills, double inverse_step, int nzeros,
             struct terp_code_widths *widths_ret)
 {
     WORD fill[TERP_NFILLS];
@@ -96,10 +99,35 @@ code_widths(const void *src, const struct terp_layout *layout,
     for (uint64_t i = 0; i < TERP_LOW_BITS_NVALUES; i++) {
         sample_code_widths((const T *)src, fill, layout,
                            terp_low_bits_sample_at(layout->nvalues, i),
-                           inverse_step, width);
+                           inverse_step, nzeros, width);
         for (int form = 0; form < TERP_LOW_BITS_NFORMS; form++)
             widths_ret->at[form][i] = (int8_t)width[form];
     }
+}
+
+static void
+common_bits(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
+            int *exponent_ret, int *nzeros_ret)
+{
+    const T *values = src;
+    WORD fill[TERP_NFILLS];
+
+    fill_words_of(fills, fill);
+    *exponent_ret = INT_MAX;
+    *nzeros_ret = terp_mantissa_nbits(sizeof(T));
+    bool found = false;
+    for (uint64_t i = 0; i < TERP_COMMON_BITS_NSAMPLES; i++) {
+        uint64_t at = terp_common_bits_sample_at(nvalues, i);
+        int exponent, nzeros;
+        if (values[at] == 0 || is_special(values[at], fill))
+            continue;
+        exponent = last_bit_of(values[at], &nzeros);
+        *exponent_ret = exponent < *exponent_ret ? exponent : *exponent_ret;
+        *nzeros_ret = nzeros < *nzeros_ret ? nzeros : *nzeros_ret;
+        found = true;
+    }
+    if (!found)
+        *nzeros_ret = *exponent_ret = 0;
 }
 
 static void
@@ -656,6 +684,7 @@ const struct cpu_stages STAGES = {.value_nbytes = TERP_VALUE_NBYTES,
                                   .scan = scan,
                                   .lag_errors = lag_errors,
                                   .code_widths = code_widths,
+                                  .common_bits = common_bits,
                                   .mask = mask,
                                   .deinterleave = deinterleave,
                                   .interleave = interleave,

@@ -103,14 +103,15 @@ terp_cpu_low_bits_split(struct cpu_pool *pool, int low_nbits, uint64_t nsymbols,
     terp_cpu_pool_run(pool, measure_groups, &job, ngroups, MIN_NGROUPS_SHARED);
     uint8_t *widths = writer_take_packed(writer, ngroups, TERP_LOW_WIDTH_NBITS);
     job.to = writer_take(writer, find_begins(&job));
-    for (uint64_t g = 0; job.to != NULL && g < ngroups; g++)
-        pack_bits(widths, g * TERP_LOW_WIDTH_NBITS, TERP_LOW_WIDTH_NBITS,
-                  job.width[g]);
-    if (job.to != NULL)
+    if (job.to != NULL) {
+        for (uint64_t g = 0; g < ngroups; g++)
+            pack_bits(widths, g * TERP_LOW_WIDTH_NBITS, TERP_LOW_WIDTH_NBITS,
+                      job.width[g]);
         terp_cpu_pool_run(pool, split_groups, &job, ngroups,
                           MIN_NGROUPS_SHARED);
+    }
     terp_cpu_memory_free(pool, job.begin);
-    return TERP_OK;
+    return writer->overflow ? TERP_ERR_CAPACITY : TERP_OK;
 }
 
 /* ---- reading ---- */

@@ -15,6 +15,7 @@ struct cpu_low_bits_section {
 
 /* Splits a predictor's symbols of codes with `low_nbits` low bits, in the order
  * of tiles: writes the low bits, and leaves symbols as tiles have them.
+ * TERP_ERR_CAPACITY where these do not fit, and symbols are as they were;
  * TERP_ERR_MEMORY, or TERP_OK. */
 enum terp_status
 terp_cpu_low_bits_split(struct cpu_pool *pool, int low_nbits, uint64_t nsymbols,

@@ -323,7 +323,7 @@ __launch_bounds__(NTHREADS)
         load_values(share, unit, values);
         for (int i = 0; i < NLOADS; i++) {
             for (int j = 0; j < (int)(16 / sizeof(T)); j++) {
-                T value = values[i].at[j];
+                T value = with_one_zero(values[i].at[j]);
                 bool special = is_special(value, fills);
                 own.min = smaller(own.min, special ? own.min : value);
                 own.max = larger(own.max, special ? own.max : value);
@@ -376,7 +376,7 @@ __launch_bounds__(NTHREADS)
             load_values(share, unit, values);
             for (int i = 0; i < NLOADS; i++) {
                 for (int j = 0; j < (int)(16 / sizeof(T)); j++) {
-                    T value = values[i].at[j];
+                    T value = with_one_zero(values[i].at[j]);
                     bool valid = !is_special(value, fills);
                     bool inner = valid && value > min && value < max;
                     own.min = smaller(own.min, inner ? value : own.min);

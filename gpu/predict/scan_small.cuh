@@ -26,8 +26,7 @@ given_fills(const struct cuda_batch &batch)
 
     for (int i = 0; i < TERP_NFILLS; i++)
         fills.at[i] = (word_of<T>)((word_of<T>)1 << (8 * sizeof(T) - 1));
-    if (batch.params.has_fill)
-        fills.at[0] = (word_of<T>)batch.params.fill_bits;
+    fills.at[0] = (word_of<T>)terp_fill_of(&batch.params, sizeof(T));
     return fills;
 }
 
@@ -150,7 +149,7 @@ __launch_bounds__(SCAN_SMALL_NTHREADS)
             : (T)NAN;
     const fill_words<T> fills = given_fills<T>(batch);
     for (T &value : values)
-        value = is_special(value, fills) ? (T)NAN : value;
+        value = is_special(value, fills) ? (T)NAN : with_one_zero(value);
     const found_range<T> range = reduce_range(range_of_values(values));
     const unsigned warp = (blockIdx.x * SCAN_SMALL_NTHREADS + threadIdx.x) / 32;
     if (threadIdx.x % 32 == 0)

@@ -32,12 +32,15 @@ random_below(uint64_t end)
     return terp_field_mix(++random_state) % end;
 }
 
+/* Under the second bound codes are wide, and some quants exact. */
+static const double bounds[] = {1e-3, 1e-7};
+
 static struct terp_stream
 make_stream_of(const struct terp_chunk *chunk, enum terp_field content,
-               const struct terp_mode *mode)
+               double bound, const struct terp_mode *mode)
 {
     struct terp_params params = {.bound_mode = TERP_BOUND_RELATIVE,
-                                 .bound = 1e-3,
+                                 .bound = bound,
                                  .pipeline = mode->pipeline,
                                  .predictor = mode->predictor};
     uint8_t *values = terp_case_alloc(terp_chunk_nbytes(chunk));
@@ -48,8 +51,8 @@ make_stream_of(const struct terp_chunk *chunk, enum terp_field content,
 }
 
 /* The stream of one of the small chunks that all tests damage; `which`
- * counts types, contents, modes. */
-#define NSTREAMS ((int)(2 * COUNT(contents) * TERP_NMODES))
+ * counts bounds, types, contents, modes. */
+#define NSTREAMS ((int)(COUNT(bounds) * 2 * COUNT(contents) * TERP_NMODES))
 
 static struct terp_stream
 make_stream(int which)
@@ -66,6 +69,7 @@ make_stream(int which)
     chunk.type =
         (enum terp_type)(which / TERP_NMODES / (int)COUNT(contents) % 2);
     return make_stream_of(&chunk, contents[content],
+                          bounds[which * (int)COUNT(bounds) / NSTREAMS],
                           &terp_mode[which % TERP_NMODES]);
 }
 
@@ -400,7 +404,7 @@ means_are_refused_where_none_may_be(void **state)
         const struct terp_mode mode = {TERP_PIPELINE_RATIO,
                                        TERP_PREDICTOR_LORENZO, "lorenzo"};
         struct terp_stream stream =
-            make_stream_of(&cases[i].chunk, cases[i].field, &mode);
+            make_stream_of(&cases[i].chunk, cases[i].field, 1e-3, &mode);
         struct terp_frame frame;
         int model_at;
 
@@ -409,14 +413,108 @@ means_are_refused_where_none_may_be(void **state)
             TERP_OK);
         assert_int_equal(frame.prediction, TERP_PREDICTION_LORENZO);
         for (unsigned byte = 0; byte <= 0xFF; byte++) {
-            struct terp_stream made = {terp_case_alloc(stream.nbytes),
-                                       stream.nbytes};
-            bool means = byte < 32 && (byte & cases[i].needed) != 0;
-            memcpy(made.bytes, stream.bytes, stream.nbytes);
+            static const uint8_t exact[] = {1, 0, 0, 0};
+            bool is_exact = (byte & 32) != 0, means = (byte & 16) != 0;
+            bool valid = byte < 64 && (!means || (byte & cases[i].needed) != 0);
+            uint64_t more = is_exact ? sizeof exact : 0;
+            uint64_t at = (uint64_t)model_at + 2;
+            struct terp_stream made = {terp_case_alloc(stream.nbytes + more),
+                                       stream.nbytes + more};
+            memcpy(made.bytes, stream.bytes, at);
+            memcpy(made.bytes + at, exact, more);
+            memcpy(made.bytes + at + more, stream.bytes + at,
+                   stream.nbytes - at);
             made.bytes[model_at + 1] = (uint8_t)byte;
             assert_int_equal(decode_sealed(made),
-                             byte < 16 || means ? TERP_OK : TERP_ERR_CORRUPT);
+                             valid ? TERP_OK : TERP_ERR_CORRUPT);
         }
+        free(stream.bytes);
+    }
+}
+
+/* Decodes the stream with another byte. */
+static enum terp_status
+decode_with(const struct terp_stream *stream, uint64_t at, unsigned byte)
+{
+    struct terp_stream made = copy_of(stream->bytes, stream->nbytes);
+
+    made.bytes[at] = (uint8_t)byte;
+    return decode_sealed(made);
+}
+
+/* Noise of integers, which has low bits and exact quants. The model is 6 bytes
+ * long, and nothing is special or escapes: widths of low bits are behind the
+ * escapes' zero. */
+static struct terp_stream
+make_integers(enum terp_type type, uint64_t *model_at_ret)
+{
+    const struct terp_chunk chunk = {type, false, false, 2, {30, 30}};
+    const struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+                                       .bound = 0.25,
+                                       .pipeline = TERP_PIPELINE_HUFFMAN,
+                                       .predictor = TERP_PREDICTOR_LORENZO};
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+    struct terp_frame frame;
+    int frame_nbytes;
+
+    for (uint64_t i = 0; i < 900; i++)
+        value_put(&chunk, values, i,
+                  value_to_bits(type, (double)(terp_field_mix(i) % 5003)));
+    struct terp_stream stream = terp_case_encode(&params, &chunk, values, 1);
+    assert_int_equal(
+        terp_frame_read(stream.bytes, stream.nbytes, &frame, &frame_nbytes),
+        TERP_OK);
+    assert_int_equal(frame.prediction, TERP_PREDICTION_LORENZO);
+    assert_false(frame.has_specials);
+    *model_at_ret = (uint64_t)frame_nbytes;
+    assert_int_equal(stream.bytes[frame_nbytes + 6], 0);
+    free(values);
+    return stream;
+}
+
+/* doc/format.md, "Model" and "Low bits". */
+static void
+low_bits_and_exact_quants_are_refused_where_they_cannot_be(void **state)
+{
+    (void)state;
+    for (int type = TERP_FLOAT32; type <= TERP_FLOAT64; type++) {
+        const int max_nzeros = type == TERP_FLOAT32 ? 23 : 52;
+        const int max_exponent = type == TERP_FLOAT32 ? 126 : 1022;
+        uint64_t at;
+        struct terp_stream stream = make_integers((enum terp_type)type, &at);
+        const uint64_t exact = at + 2, widths = at + 7;
+        const int low_nbits = stream.bytes[at] >> 4;
+
+        assert_in_range(low_nbits, 1, 11);
+        assert_int_equal(stream.bytes[at + 1] & 0x30, 0x20);
+        for (int byte = 0; byte <= 0xFF; byte++) {
+            int slack = byte & 0xF, n = byte >> 4;
+            enum terp_status st = decode_with(&stream, at, (unsigned)byte);
+            if (slack == 0 || slack > 12 || n > 12 || n < low_nbits)
+                assert_int_equal(st, TERP_ERR_CORRUPT);
+            else
+                assert_int_equal(st, TERP_OK);
+            assert_int_equal(decode_with(&stream, exact, (unsigned)byte),
+                             byte > 0 ? TERP_OK : TERP_ERR_CORRUPT);
+            assert_int_equal(decode_with(&stream, exact + 1, (unsigned)byte),
+                             byte <= max_nzeros ? TERP_OK : TERP_ERR_CORRUPT);
+            /* The width of the first group: as it is, or refused. */
+            assert_int_equal(decode_with(&stream, widths, (unsigned)byte) ==
+                                 TERP_OK,
+                             byte == stream.bytes[widths]);
+        }
+        for (int exponent = -1100; exponent <= 1100; exponent++) {
+            uint8_t *bytes = stream.bytes + exact + 2;
+            uint8_t kept[2] = {bytes[0], bytes[1]};
+            bool valid = exponent >= -max_exponent && exponent <= max_exponent;
+            bytes[0] = (uint8_t)exponent;
+            bytes[1] = (uint8_t)(exponent >> 8);
+            assert_int_equal(
+                decode_sealed(copy_of(stream.bytes, stream.nbytes)),
+                valid ? TERP_OK : TERP_ERR_CORRUPT);
+            memcpy(bytes, kept, sizeof kept);
+        }
+        survive_damage(&stream, 2000);
         free(stream.bytes);
     }
 }
@@ -433,7 +531,8 @@ sealed_random_damage_of_many_tiles_is_survived(void **state)
                 struct terp_chunk chunk = {
                     (enum terp_type)type, false, false, 3, {35, 36, 40}};
                 struct terp_stream stream =
-                    make_stream_of(&chunk, contents[content], &terp_mode[mode]);
+                    make_stream_of(&chunk, contents[content], bounds[mode % 2],
+                                   &terp_mode[mode]);
                 survive_damage(&stream, 15);
                 free(stream.bytes);
             }
@@ -606,6 +705,8 @@ main(void)
         cmocka_unit_test(
             escapes_are_as_many_as_symbols_say_and_no_longer_than_values),
         cmocka_unit_test(means_are_refused_where_none_may_be),
+        cmocka_unit_test(
+            low_bits_and_exact_quants_are_refused_where_they_cannot_be),
         cmocka_unit_test(sealed_random_damage_of_many_tiles_is_survived),
         cmocka_unit_test(sealed_foreign_body_is_survived),
         cmocka_unit_test(enormous_dims_with_a_tiny_body_are_refused),

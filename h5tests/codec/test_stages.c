@@ -14,7 +14,8 @@
 static const struct cpu_quantizer wide = {.step = 6 * BOUND,
                                           .grid_step = 6 * BOUND,
                                           .bound = BOUND,
-                                          .max_code = TERP_MAX_CODE};
+                                          .max_code = TERP_MAX_CODE,
+                                          .radius = TERP_RADIUS};
 
 static double
 pseudo_random(uint64_t i)
@@ -127,6 +128,7 @@ escapes_are_put_on_the_grid(void **state)
                                             .grid_step = 1.9 * BOUND,
                                             .bound = BOUND,
                                             .max_code = TERP_MAX_CODE,
+                                            .radius = TERP_RADIUS,
                                             .reference = 0.25};
 
     (void)state;

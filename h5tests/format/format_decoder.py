@@ -15,7 +15,8 @@ RAW, CONSTANT, HUFFMAN, CUSTOM, SPEED, RATIO = range(6)
 NRUN_CLASSES, NCODE_CLASSES = 24, 21
 NCONTEXTS, NCONTEXT_LEVELS = 8, 3
 SPLINE, LORENZO = 1, 2
-LORENZO_MEANS = 16  # of the byte of dimensions
+LORENZO_MEANS, LORENZO_EXACT = 16, 32  # of the byte of dimensions
+WIDE_RADIUS, LOW_MAX_NBITS, LOW_GROUP_NNUMBERS = 32768, 12, 256
 BLEND_PAIRS, BLEND_FULL = 170, 255
 CLASSES = (1, 2, 4, 8, 3, 5, 6, 9, 10, 12, 7, 11, 13, 14, 15)
 BOXES = {1: (4096, 1, 1, 1), 2: (64, 64, 1, 1), 3: (16, 16, 16, 1),
@@ -416,18 +417,19 @@ def contexts_of(weights, level, odd, shape):
     return np.where(total == 0, 0, np.clip(widths - 2, 1, NCONTEXTS - 1))
 
 
-def place_by_context(frame, special, sorted_symbols, symbols):
-    """Symbols in C order of those in context order."""
+def place_by_context(frame, special, low_nbits, sorted_codes, codes):
+    """Codes in C order of those in context order. A code is the escape's
+    where it is the least there is."""
     points = np.arange(frame.nvalues).reshape(frame.nbricks, *frame.dims)
     weights = np.zeros(points.shape, np.int64)
 
     def weigh(places):
-        codes = abs(symbols[places] - RADIUS)
-        weights.reshape(-1)[places] = 4 * np.minimum(codes, 63)
+        high = abs(codes[places]) >> low_nbits
+        weights.reshape(-1)[places] = 4 * np.minimum(high, 63)
 
     at = frame.nbricks
     anchors = points[:, 0, 0, 0, 0]
-    symbols[anchors] = sorted_symbols[:at]
+    codes[anchors] = sorted_codes[:at]
     weigh(anchors)
     for level in range(spline_nlevels(frame.dims), 0, -1):
         listed, contexts = [], []
@@ -441,7 +443,7 @@ def place_by_context(frame, special, sorted_symbols, symbols):
             contexts.append(boxes(found, frame.rank))
         listed, contexts = np.concatenate(listed), np.concatenate(contexts)
         listed = listed[np.argsort(contexts, kind="stable")]
-        symbols[listed] = sorted_symbols[at:at + len(listed)]
+        codes[listed] = sorted_codes[at:at + len(listed)]
         at += len(listed)
         weights //= 2
         weigh(listed)
@@ -616,10 +618,25 @@ def means_dim(frame, dims):
     if not dims & LORENZO_MEANS:
         return None
     slowest = max(d for d in range(4) if frame.dims[3 - d] > 1)
-    if (dims >= 2 * LORENZO_MEANS or frame.has_specials or slowest == 0
+    if (frame.has_specials or slowest == 0
             or not dims >> slowest & 1 or frame.dims[3 - slowest] < 8):
         raise ValueError("means where none may be")
     return slowest
+
+
+def exact_words(integers, dtype, significand, nzeros, exponent):
+    """The words of values that exact quants stand for."""
+    word = integers.dtype.type
+    top = word(1 << 8 * dtype.itemsize - 1)
+    negative = integers & top != 0
+    magnitudes = np.where(negative, 0 - integers, integers)
+    step = dtype.type(significand * 2.0 ** exponent)
+    count = word(1 << (23 if dtype.itemsize == 4 else 52) - nzeros)
+    first = np.array(dtype.type(count) * step).view(integers.dtype)
+    steps = (magnitudes.astype(dtype) * step).view(integers.dtype)
+    words = np.where(magnitudes < count, steps,
+                     first + ((magnitudes - count) << word(nzeros)))
+    return np.where(negative, words | top, words)
 
 
 def reconstruct_lorenzo(model, codes, escaped, special, values):
@@ -631,6 +648,10 @@ def reconstruct_lorenzo(model, codes, escaped, special, values):
         if model["dims"] >> d & 1 and d != model["means"]:
             integers[special] = 0
             integers = np.cumsum(integers, axis=4 - d, dtype=word)
+    if model["exact"] is not None:
+        values.view(word)[...] = exact_words(integers, values.dtype,
+                                             *model["exact"])
+        return
     integers = integers.view("i%d" % word.itemsize)
     values[...] = (integers.astype(values.dtype)
                    * step_of(values.dtype, model["step"]))
@@ -639,17 +660,57 @@ def reconstruct_lorenzo(model, codes, escaped, special, values):
 # ---- sections ----
 
 def read_model(reader, frame, dtype):
-    step_slack_log2 = reader.uint()
+    low_nbits, step_slack_log2 = divmod(reader.uint(), 16)
     check(1 <= step_slack_log2 <= 12, "the step slack")
+    check(low_nbits <= LOW_MAX_NBITS, "the number of low bits")
     step = 2 * frame.bound - 2 * frame.bound * 2.0 ** -step_slack_log2
+    model = {"step": step, "low_nbits": low_nbits}
     if frame.prediction == LORENZO:
         dims = reader.uint()
-        check(dims < 2 * LORENZO_MEANS, "a dimension")
-        return {"step": step, "dims": dims, "means": means_dim(frame, dims)}
+        check(dims < 2 * LORENZO_EXACT, "a dimension")
+        model.update(dims=dims, means=means_dim(frame, dims),
+                     exact=(read_exact(reader, dtype)
+                            if dims & LORENZO_EXACT else None))
+        return model
     reference = reader.array(dtype, 1)[0]
     plans = [reader.take(2) for _ in range(spline_nlevels(frame.dims))]
     check(all(plan[0] >> 6 < 3 for plan in plans), "a spline")
-    return {"step": step, "reference": reference, "plans": plans}
+    model.update(reference=reference, plans=plans)
+    return model
+
+
+def read_exact(reader, dtype):
+    """Significand, zeros, exponent."""
+    significand, nzeros = reader.take(2)
+    exponent = int(reader.array("<i2", 1)[0])
+    most = 126 if dtype.itemsize == 4 else 1022
+    check(significand > 0, "a significand")
+    check(nzeros <= (23 if dtype.itemsize == 4 else 52), "a number of zeros")
+    check(-most <= exponent <= most, "an exponent")
+    return significand, nzeros, exponent
+
+
+def read_low_bits(reader, low_nbits, nsymbols):
+    """The low number of each symbol, in the order of tiles."""
+    if low_nbits == 0:
+        return np.zeros(nsymbols, np.int64)
+    sizes = [min(LOW_GROUP_NNUMBERS, nsymbols - at)
+             for at in range(0, nsymbols, LOW_GROUP_NNUMBERS)]
+    widths = reader.packed(len(sizes), 4)
+    check(max(widths) <= low_nbits, "a group's width")
+    return np.concatenate([np.array(reader.packed(n, width), np.int64)
+                           for n, width in zip(sizes, widths)])
+
+
+def join_codes(symbols, numbers, low_nbits):
+    """Codes of the tiles' symbols and low numbers; an escape's is the least
+    there is, -RADIUS or -WIDE_RADIUS."""
+    if low_nbits == 0:
+        return symbols - RADIUS
+    low = np.where(numbers % 2 == 1, -(numbers + 1) // 2, numbers // 2)
+    codes = (symbols - RADIUS) * (1 << low_nbits) + low
+    codes = np.clip(codes, 1 - WIDE_RADIUS, WIDE_RADIUS - 1)
+    return np.where(symbols == ESCAPE, -WIDE_RADIUS, codes)
 
 
 def read_list(reader, n):
@@ -713,25 +774,30 @@ def decode(stream, frequencies):
         with np.errstate(all="ignore"):
             escapes = read_escapes(reader, frame, model, dtype)
         listed, work = point_orders(frame)
-        symbols = np.zeros(frame.nvalues, np.int64)
-        tiled = read_tiles(reader, frame.coding, frame.nvalues, frequencies)
+        codes = np.zeros(frame.nvalues, np.int64)
+        low_nbits = model["low_nbits"]
+        numbers = read_low_bits(reader, low_nbits, frame.nvalues)
+        tiled = join_codes(
+            read_tiles(reader, frame.coding, frame.nvalues, frequencies),
+            numbers, low_nbits)
         if frame.coding == RATIO:
             special = np.zeros(frame.nvalues, bool)
             special[places] = True
-            place_by_context(frame, special, tiled, symbols)
+            place_by_context(frame, special, low_nbits, tiled, codes)
         else:
-            symbols[listed] = tiled
-        check((symbols == ESCAPE).sum() == len(escapes), "an escape")
-        words[work[symbols[work] == ESCAPE]] = escapes
-        codes = (symbols - RADIUS).reshape(values.shape)
+            codes[listed] = tiled
+        escaped = codes == -(WIDE_RADIUS if low_nbits > 0 else RADIUS)
+        check(escaped.sum() == len(escapes), "an escape")
+        words[work[escaped[work]]] = escapes
+        codes = codes.reshape(values.shape)
+        escaped = escaped.reshape(values.shape)
         with np.errstate(all="ignore"):
             if frame.prediction == LORENZO:
                 special = np.zeros(frame.nvalues, bool)
                 special[places] = True
-                reconstruct_lorenzo(model, codes, codes == -RADIUS,
+                reconstruct_lorenzo(model, codes, escaped,
                                     special.reshape(values.shape), values)
             else:
-                reconstruct_spline(frame, model, codes, codes == -RADIUS,
-                                   values)
+                reconstruct_spline(frame, model, codes, escaped, values)
     words[places] = exact
     return values.astype(frame.order + frame.type, copy=False).tobytes()

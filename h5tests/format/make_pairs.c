@@ -1,7 +1,7 @@
 /* make_pairs DIR: writes streams of all kinds to an existing folder, N.terp,
  * and beside each the values that it decodes to, N.values; the document's
- * examples, huffman.terp and default.terp; and `lengths`, those of all words
- * of the dictionary.
+ * examples, huffman.terp, default.terp and exact.terp; and `lengths`, those of
+ * all words of the dictionary.
  *
  * make_pairs DIR FILE...: the files are streams whose checksum is left open.
  * Completes each and writes what it decodes to beside it, FILE.values, or no
@@ -35,6 +35,75 @@ static const struct terp_chunk maps = {
 
 static const double bounds[] = {1e-1, 1e-3, 1e-5};
 
+/* Bounds that leave wide codes, or no more than values tell from each other. */
+static const struct {
+    struct terp_chunk chunk;
+    enum terp_field field;
+    enum terp_bound_mode mode;
+    double bound;
+} tight[] = {
+    {{TERP_FLOAT32, false, false, 3, {17, 35, 21}},
+     TERP_FIELD_FINE,
+     TERP_BOUND_RELATIVE,
+     1e-5},
+    {{TERP_FLOAT64, false, false, 3, {21, 35, 17}},
+     TERP_FIELD_FINE,
+     TERP_BOUND_RELATIVE,
+     1e-6},
+    {{TERP_FLOAT64, false, true, 4, {5, 13, 10, 9}},
+     TERP_FIELD_ROUGH,
+     TERP_BOUND_RELATIVE,
+     1e-7},
+    {{TERP_FLOAT64, true, false, 4, {6, 7, 9, 11}},
+     TERP_FIELD_GAPS,
+     TERP_BOUND_RELATIVE,
+     1e-5},
+    {{TERP_FLOAT32, false, false, 1, {5003}},
+     TERP_FIELD_SMOOTH,
+     TERP_BOUND_RELATIVE,
+     1e-8},
+    {{TERP_FLOAT32, false, false, 1, {5003}},
+     TERP_FIELD_SMOOTH,
+     TERP_BOUND_RELATIVE,
+     3e-7},
+    {{TERP_FLOAT32, false, false, 2, {61, 131}},
+     TERP_FIELD_SMOOTH,
+     TERP_BOUND_ABSOLUTE,
+     1e-9},
+    {{TERP_FLOAT64, false, false, 2, {1, 4353}},
+     TERP_FIELD_SMOOTH,
+     TERP_BOUND_RELATIVE,
+     1e-12},
+    {{TERP_FLOAT64, false, false, 1, {4097}},
+     TERP_FIELD_SMOOTH,
+     TERP_BOUND_ABSOLUTE,
+     1e-300},
+    {{TERP_FLOAT64, false, false, 2, {61, 131}},
+     TERP_FIELD_INTEGERS,
+     TERP_BOUND_ABSOLUTE,
+     1e-9},
+    {{TERP_FLOAT32, false, true, 4, {3, 9, 9, 16}},
+     TERP_FIELD_ROUNDED,
+     TERP_BOUND_ABSOLUTE,
+     1e-9},
+    {{TERP_FLOAT64, false, false, 3, {9, 20, 30}},
+     TERP_FIELD_ROUNDED,
+     TERP_BOUND_ABSOLUTE,
+     1e-15},
+    {{TERP_FLOAT32, false, false, 3, {24, 10, 15}},
+     TERP_FIELD_MAPS,
+     TERP_BOUND_RELATIVE,
+     1e-7},
+    {{TERP_FLOAT64, false, false, 2, {50, 60}},
+     TERP_FIELD_OUTLIERS,
+     TERP_BOUND_ABSOLUTE,
+     1e-6},
+    {{TERP_FLOAT32, false, false, 2, {30, 61}},
+     TERP_FIELD_HUGE,
+     TERP_BOUND_RELATIVE,
+     1e-7},
+};
+
 static bool
 write_bytes(const char *path, const void *bytes, uint64_t nbytes)
 {
@@ -57,9 +126,10 @@ write_file(const char *dir, int number, const char *suffix, const void *bytes,
 
 static bool
 make(const char *dir, int number, const struct terp_chunk *chunk,
-     enum terp_field field, double bound, const struct terp_mode *mode)
+     enum terp_field field, enum terp_bound_mode bound_mode, double bound,
+     const struct terp_mode *mode)
 {
-    struct terp_params params = {.bound_mode = TERP_BOUND_RELATIVE,
+    struct terp_params params = {.bound_mode = bound_mode,
                                  .bound = bound,
                                  .pipeline = mode->pipeline,
                                  .predictor = mode->predictor};
@@ -105,10 +175,11 @@ make_examples(const char *dir)
     const float fill = -9999;
     float values[3 * 8 * 8];
     uint32_t bits;
-    char path[2][4096];
+    char path[3][4096];
 
     snprintf(path[0], sizeof path[0], "%s/huffman.terp", dir);
     snprintf(path[1], sizeof path[1], "%s/default.terp", dir);
+    snprintf(path[2], sizeof path[2], "%s/exact.terp", dir);
     for (int i = 0; i < 32; i++)
         values[i] = (float)(i * i) / 8 + (i == 13 ? 9.0f : 0.0f);
     params.pipeline = TERP_PIPELINE_HUFFMAN;
@@ -125,7 +196,15 @@ make_examples(const char *dir)
     params.predictor = TERP_PREDICTOR_AUTO;
     params.has_fill = true;
     params.fill_bits = bits;
-    return make_example(path[1], &box, &params, values);
+    if (!make_example(path[1], &box, &params, values))
+        return false;
+    for (int i = 0; i < 32; i++)
+        values[i] = (float)(i * 1237 % 4099 * 2);
+    params = (struct terp_params){.bound_mode = TERP_BOUND_ABSOLUTE,
+                                  .bound = 0.25,
+                                  .pipeline = TERP_PIPELINE_HUFFMAN,
+                                  .predictor = TERP_PREDICTOR_LORENZO};
+    return make_example(path[2], &line, &params, values);
 }
 
 /* Entry by entry: of symbols, and then of tokens. */
@@ -190,10 +269,19 @@ main(int argc, char **argv)
     }
     /* In all modes: few fields have means. */
     for (int mode = 0; mode < TERP_NMODES; mode++, number++) {
-        if (!make(argv[1], number, &maps, TERP_FIELD_MAPS, 1e-3,
-                  &terp_mode[mode])) {
+        if (!make(argv[1], number, &maps, TERP_FIELD_MAPS, TERP_BOUND_RELATIVE,
+                  1e-3, &terp_mode[mode])) {
             fprintf(stderr, "make_pairs: no pair %d\n", number);
             return EXIT_FAILURE;
+        }
+    }
+    for (size_t t = 0; t < COUNT(tight); t++) {
+        for (int mode = 0; mode < TERP_NMODES; mode++, number++) {
+            if (!make(argv[1], number, &tight[t].chunk, tight[t].field,
+                      tight[t].mode, tight[t].bound, &terp_mode[mode])) {
+                fprintf(stderr, "make_pairs: no pair %d\n", number);
+                return EXIT_FAILURE;
+            }
         }
     }
     /* Fields and bounds take turns: their numbers and that of the modes have
@@ -202,6 +290,7 @@ main(int argc, char **argv)
         for (int mode = 0; mode < TERP_NMODES; mode++, number++) {
             if (!make(argv[1], number, &chunks[c],
                       (enum terp_field)(number % TERP_NFIELDS),
+                      TERP_BOUND_RELATIVE,
                       bounds[(size_t)number % COUNT(bounds)],
                       &terp_mode[mode])) {
                 fprintf(stderr, "make_pairs: no pair %d\n", number);

@@ -25,6 +25,9 @@ DEFAULT = {"dims": 16, "bound": 19, "slack": 27, "plans": 32, "runs": 38,
            "colors": 39, "gaps": 40, "more": 44, "escapes": 50, "map": 51,
            "entries": 52, "control": 54, "offsets": 55, "lengths": 56,
            "tile": 57}
+EXACT = {"slack": 25, "dims": 26, "significand": 27, "zeros": 28,
+         "exponent": 29, "escapes": 31, "widths": 32, "numbers": 33, "map": 49,
+         "lengths": 54}
 
 
 def put(stream, at, replacement, nbytes=None):
@@ -48,9 +51,9 @@ def reduce_tile(tile):
             + bytes(byte for byte in b"".join(longs) if byte != 0))
 
 
-def variants(huffman, default):
+def variants(huffman, default, exact):
     """Name, stream, and whether it is valid."""
-    h, d = HUFFMAN, DEFAULT
+    h, d, e = HUFFMAN, DEFAULT, EXACT
     reduced = reduce_tile(default[d["tile"]:])
     return [
         ("as it is", default, True),
@@ -120,7 +123,66 @@ def variants(huffman, default):
          put(huffman, h["lengths"], "04")[:-1], False),
         ("a huffman tile that is too long",
          put(huffman, h["lengths"], "06") + b"\0", False),
+        ("exact quants", exact, True),
+        ("a step slack of 13, and low bits", put(exact, e["slack"], "4d"),
+         False),
+        ("12 low bits", put(exact, e["slack"], "c8"), True),
+        ("13 low bits", put(exact, e["slack"], "d8"), False),
+        ("15 low bits", put(exact, e["slack"], "f8"), False),
+        ("low bits that the model does not announce",
+         put(exact, e["slack"], "08"), False),
+        ("no low bits",
+         put(put(exact, e["widths"], "", 17), e["slack"], "08"), True),
+        ("low bits of no width", put(exact, e["widths"], "10", 17), True),
+        ("a width above the low bits", put(exact, e["slack"], "38"), False),
+        ("a width that leaves too few bytes",
+         put(put(exact, e["slack"], "58"), e["widths"], "05"), False),
+        ("wide low bits", put(put(exact, e["slack"], "58"), e["widths"],
+                              "05" + "108842" * 6 + "1084", 17), True),
+        ("low bits end too early", exact[:e["map"] - 1], False),
+        ("no widths", exact[:e["widths"]], False),
+        ("all low bits", put(exact, e["numbers"], "ff" * 16), True),
+        ("low bits of zero tiles",
+         put(exact, e["map"], "00")[:e["map"] + 1], True),
+        ("a step of nothing", put(exact, e["significand"], "00"), False),
+        ("a step of eight bits", put(exact, e["significand"], "ff"), True),
+        ("no zeros", put(exact, e["zeros"], "00"), True),
+        ("23 zeros", put(exact, e["zeros"], "17"), True),
+        ("24 zeros", put(exact, e["zeros"], "18"), False),
+        ("the least exponent", put(exact, e["exponent"], "82ff"), True),
+        ("a less exponent", put(exact, e["exponent"], "81ff"), False),
+        ("the greatest exponent", put(exact, e["exponent"], "7e00"), True),
+        ("a greater exponent", put(exact, e["exponent"], "7f00"), False),
+        ("means of one dimension", put(exact, e["dims"], "31"), False),
+        ("a bit of no dimension", put(exact, e["dims"], "61"), False),
+        ("quants that are not exact",
+         put(put(exact, e["significand"], "", 4), e["dims"], "01"), True),
     ]
+
+
+def tight_kinds(stream):
+    """What a stream has of wide codes and exact quants."""
+    reader = format_decoder.Reader(stream)
+    frame = format_decoder.Frame(reader)
+    if frame.prediction == 0:
+        return set()
+    model = format_decoder.read_model(
+        reader, frame, format_decoder.np.dtype("<" + frame.type))
+    exact, kinds = model.get("exact"), set()
+    if model["low_nbits"] > 0:
+        kinds.add(("low bits", frame.type, frame.coding, frame.prediction))
+        kinds |= {("low bits", name) for name, holds in (
+            ("stack", frame.nbricks > 1), ("specials", frame.has_specials),
+            ("exact", exact), ("several groups", frame.nvalues > 256))
+            if holds}
+    if exact:
+        significand, nzeros, _ = exact
+        kinds.add(("exact", frame.type, "wide steps" if significand > 1 else
+                   "values that end in zeros" if nzeros > 0 else "values"))
+        kinds |= {("exact", name) for name, holds in (
+            ("means", model["means"] is not None),
+            ("specials", frame.has_specials)) if holds}
+    return kinds
 
 
 class FormatTest(unittest.TestCase):
@@ -151,7 +213,8 @@ class FormatTest(unittest.TestCase):
             subprocess.run([os.environ["TEST_PAIRS"], folder], check=True)
             self.assertEqual(pathlib.Path(folder, "lengths").read_bytes(),
                              b"".join(lengths))
-            for name, example in zip(("huffman", "default"), self.examples):
+            for name, example in zip(("huffman", "default", "exact"),
+                                     self.examples):
                 self.assertEqual(
                     pathlib.Path(folder, name + ".terp").read_bytes(), example)
         self.assertEqual(re.findall(r"SHA-256\s+`(\w+)`", self.document),
@@ -180,7 +243,7 @@ class FormatTest(unittest.TestCase):
                         self.assertEqual(expected is not None, valid)
 
     def test_streams_decode_to_the_codecs_bits(self):
-        kinds = set()
+        kinds, tight = set(), set()
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run([os.environ["TEST_PAIRS"], folder], check=True)
             for path in pathlib.Path(folder).glob("[0-9]*.terp"):
@@ -191,9 +254,20 @@ class FormatTest(unittest.TestCase):
                         format_decoder.decode(stream, self.frequencies)
                         == values)
                 kinds.add((stream[6], stream[7] & 0xF))
+                tight |= tight_kinds(stream)
         coded = {(coding, prediction) for coding in (2, 3, 4, 5)
                  for prediction in (1, 2)}
         self.assertEqual(kinds, {(0, 0), (1, 0)} | coded)
+        self.assertLessEqual(
+            {("low bits", dtype, *kind) for dtype in ("f4", "f8")
+             for kind in coded}
+            | {("exact", "f4", "values"), ("exact", "f4", "wide steps"),
+               ("exact", "f4", "values that end in zeros"),
+               ("exact", "f8", "values that end in zeros"),
+               ("exact", "means"), ("exact", "specials"),
+               ("low bits", "stack"), ("low bits", "specials"),
+               ("low bits", "exact"), ("low bits", "several groups")},
+            tight)
 
 
 if __name__ == "__main__":

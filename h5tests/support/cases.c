@@ -49,7 +49,7 @@ must_be_exact(const struct terp_params *params, enum terp_type type,
               uint64_t bits)
 {
     uint64_t mask = type == TERP_FLOAT64 ? UINT64_MAX : UINT32_MAX;
-    return !bits_are_finite(type, bits) || bits_are_minus_zero(type, bits) ||
+    return !bits_are_finite(type, bits) ||
            (params->has_fill && bits == (params->fill_bits & mask));
 }
 

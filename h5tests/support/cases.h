@@ -32,7 +32,7 @@ terp_case_bound(const struct terp_params *params,
                 const struct terp_chunk *chunk, const uint8_t *values);
 
 /* Fails unless every value of `decoded` is within `bound` of `values`, and
- * non-finite values, -0.0 and the fill value are the same bit for bit. */
+ * non-finite values and the fill value are the same bit for bit. */
 void
 terp_case_compare(const char *name, const struct terp_params *params,
                   const struct terp_chunk *chunk, const uint8_t *values,

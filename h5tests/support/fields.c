@@ -4,8 +4,9 @@
 #include "h5tests/support/values.h"
 
 const char *const terp_field_name[TERP_NFIELDS] = {
-    "constant", "ramp",      "smooth", "rough",    "noise", "spikes", "steps",
-    "integers", "denormals", "huge",   "outliers", "coast", "gaps",   "maps"};
+    "constant", "ramp",     "smooth",    "rough",  "noise",    "spikes",
+    "steps",    "integers", "denormals", "huge",   "outliers", "coast",
+    "gaps",     "maps",     "fine",      "rounded"};
 
 /* Fixed-point numbers have this many bits behind the point. */
 #define FRACTION_NBITS 30
@@ -125,6 +126,12 @@ fraction(int64_t fixed)
 }
 
 static double
+fine(const struct place *place)
+{
+    return fraction(smooth(place) + noise(place) / 64) / 3;
+}
+
+static double
 huge(enum terp_type type, const struct place *place)
 {
     double largest =
@@ -212,6 +219,12 @@ field_bits(enum terp_field field, enum terp_type type,
                     ? 1e20
                     : 10 + fraction(smooth(place));
         break;
+    case TERP_FIELD_FINE:
+        value = fine(place);
+        break;
+    case TERP_FIELD_ROUNDED:
+        return value_to_bits(type, fine(place)) &
+               ~((UINT64_C(1) << (type == TERP_FLOAT64 ? 29 : 12)) - 1);
     case TERP_NFIELDS:
         break;
     }

@@ -26,6 +26,9 @@ enum terp_field {
     TERP_FIELD_GAPS,      /* rough, with NaN, infinities and -0.0 */
     TERP_FIELD_MAPS,      /* along the slowest dim the same white noise, and
                              other noise of a 64th of its range */
+    TERP_FIELD_FINE,      /* rough, with digits to the last bit */
+    TERP_FIELD_ROUNDED,   /* the same, but the last 12 bits, of float64 29, are
+                             0: float64 of float32 */
     TERP_NFIELDS
 };
 

@@ -75,12 +75,6 @@ bits_are_finite(enum terp_type type, uint64_t bits)
     return (bits & exponent) != exponent;
 }
 
-static inline bool
-bits_are_minus_zero(enum terp_type type, uint64_t bits)
-{
-    return bits == UINT64_C(1) << (type == TERP_FLOAT64 ? 63 : 31);
-}
-
 /* |x - y| <= bound in exact arithmetic, for finite x, y and bound: the
  * difference is sum + rest (Dekker's Fast2Sum), where sum is the difference
  * rounded to nearest. Rounding is monotonic, so only a sum equal to the bound

@@ -52,8 +52,8 @@ struct compare_bounds {
 struct compare_walk {
     const struct tool_dataset *a, *b;
     enum terp_type type;
-    uint64_t exact_bits[2]; /* values to be kept besides NaN and infinities */
-    int nexact_bits;
+    bool has_fill; /* of A's creator: kept like NaN and infinities */
+    uint64_t fill_bits;
     struct tool_grid grid; /* its box is the current step */
     struct tool_chunk chunk;
     void *values_a, *values_b; /* of the current step */

@@ -12,19 +12,6 @@
 /* A step has at most so many values where neither dataset has chunks. */
 #define STEP_NVALUES ((uint64_t)1 << 22)
 
-/* The fill value of A's creator, and -0.0, which terp promises to keep. */
-static void
-find_exact_values(struct compare_walk *walk)
-{
-    bool wide = walk->type == TERP_FLOAT64;
-
-    if (walk->b->has_terp)
-        walk->exact_bits[walk->nexact_bits++] =
-            wide ? double_bits(-0.0) : 0x80000000u;
-    if (tool_fill_bits(walk->a, wide, &walk->exact_bits[walk->nexact_bits]))
-        walk->nexact_bits++;
-}
-
 /* Steps are the chunks of B, or of A, or else whole rows. */
 static struct tool_grid
 plan_steps(const struct tool_dataset *a, const struct tool_dataset *b)
@@ -50,7 +37,8 @@ prepare(struct compare_walk *walk, uint64_t nvalues)
 {
     walk->type = tool_type(walk->a->type);
     if (walk->type != TERP_BYTES)
-        find_exact_values(walk);
+        walk->has_fill = tool_fill_bits(walk->a, walk->type == TERP_FLOAT64,
+                                        &walk->fill_bits);
     walk->values_a = calloc(nvalues, walk->a->value_nbytes);
     walk->values_b = calloc(nvalues, walk->a->value_nbytes);
     if (walk->values_a == NULL || walk->values_b == NULL)
@@ -113,15 +101,11 @@ compare_walk_value(const struct compare_walk *walk, uint64_t i, double *a_ret,
 {
     const bool wide = walk->type == TERP_FLOAT64;
     uint64_t bits = tool_value_bits(wide, walk->values_a, i);
-    bool special;
 
     *a_ret = tool_value_at(wide, walk->values_a, i);
     *b_ret = tool_value_at(wide, walk->values_b, i);
     *changed_ret = bits != tool_value_bits(wide, walk->values_b, i);
-    special = !isfinite(*a_ret);
-    for (int k = 0; k < walk->nexact_bits; k++)
-        special |= bits == walk->exact_bits[k];
-    return !special;
+    return isfinite(*a_ret) && !(walk->has_fill && bits == walk->fill_bits);
 }
 
 /* Values that are all the same have no range; their bound is 0, which asks for

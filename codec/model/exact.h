@@ -1,0 +1,118 @@
+/* Lorenzo's exact quants, for bounds near the precision of the values. The step
+ * has so few bits that each of its multiples is a value of the type, so that
+ * nothing is left to rounding; and where values, or those of them that a chunk
+ * has, are not denser than multiples, quants count values as their bits do. So
+ * a bound of any smallness is kept by as many quants as there are values. */
+#ifndef TERP_CODEC_MODEL_EXACT_H
+#define TERP_CODEC_MODEL_EXACT_H
+
+#include "codec/format/bytes.h"
+#include "codec/format/sections.h"
+#include "codec/model/range.h"
+
+/* The step is significand * 2^exponent; where values are counted, only those
+ * that end in so many zero bits. */
+struct terp_exact {
+    uint8_t significand; /* 0: quants are not exact */
+    uint8_t nzeros;
+    int16_t exponent;
+};
+
+static inline TERP_HOST_DEVICE int
+terp_mantissa_nbits(int value_nbytes)
+{
+    return value_nbytes == 4 ? 23 : 52;
+}
+
+/* The exponent of the smallest normal number. */
+static inline TERP_HOST_DEVICE int
+terp_min_exponent(int value_nbytes)
+{
+    return value_nbytes == 4 ? -126 : -1022;
+}
+
+/* To the TERP_EXACT_NBYTES of a model. */
+static inline TERP_HOST_DEVICE void
+terp_exact_store(struct terp_exact exact, uint8_t *dst)
+{
+    dst[0] = exact.significand;
+    dst[1] = exact.nzeros;
+    store_le(dst + 2, (uint64_t)exact.exponent, 2);
+}
+
+/* False where the bytes say what cannot be. */
+static inline TERP_HOST_DEVICE bool
+terp_exact_load(const uint8_t *src, int value_nbytes,
+                struct terp_exact *exact_ret)
+{
+    const int min_exponent = terp_min_exponent(value_nbytes);
+
+    exact_ret->significand = src[0];
+    exact_ret->nzeros = src[1];
+    exact_ret->exponent = (int16_t)load_le(src + 2, 2);
+    return src[0] > 0 && src[1] <= terp_mantissa_nbits(value_nbytes) &&
+           exact_ret->exponent >= min_exponent &&
+           exact_ret->exponent <= -min_exponent;
+}
+
+/* 2^exponent, which is a normal number. */
+static inline TERP_HOST_DEVICE double
+terp_power_of_two(int exponent)
+{
+    return double_of_bits((uint64_t)(exponent + 1023) << 52);
+}
+
+static inline TERP_HOST_DEVICE double
+terp_exact_step(struct terp_exact exact)
+{
+    return exact.significand * terp_power_of_two(exact.exponent);
+}
+
+/* ---- an encoder's choice ---- */
+
+/* The most bits of a step: with more, the usual step's slack is as good. */
+#define TERP_MAX_EXACT_NBITS 8
+
+/* By what sampled values have in common: all are multiples of 2^exponent, and
+ * end in so many zero bits. The step is the largest power of two of which
+ * values are multiples, if the bound is below that; else twice the bound, in as
+ * many bits as leave its multiples up to the largest value in the type. Zeros
+ * count where they leave fewer quants than steps would. */
+static inline TERP_HOST_DEVICE struct terp_exact
+terp_exact_of(double bound, double min, double max, int value_nbytes,
+              int exponent, int nzeros)
+{
+    const struct terp_exact none = {0, 0, 0};
+    const int mantissa_nbits = terp_mantissa_nbits(value_nbytes);
+    const int min_exponent = terp_min_exponent(value_nbytes);
+    const int of_step = terp_exponent_of(2 * bound) - 1023;
+    const double low = min < 0 ? -min : min, high = max < 0 ? -max : max;
+    /* The last bit of the largest value, as the type and as zeros have it. */
+    const int of_last =
+        terp_exponent_of(low > high ? low : high) - 1023 - mantissa_nbits;
+    const int of_last_set = of_last + nzeros;
+    struct terp_exact exact = {1, 0, (int16_t)exponent};
+
+    if (exponent > of_step) {
+        const int most = exponent - of_last;
+        exact.nzeros = (uint8_t)(most < 0 ? 0 : most < nzeros ? most : nzeros);
+    } else if (of_last_set > of_step + 1) {
+        exact.exponent = (int16_t)of_step;
+        exact.nzeros = (uint8_t)nzeros;
+    } else {
+        const int nbits = of_step < of_last ? 1 : of_step - of_last + 1;
+        if (nbits > TERP_MAX_EXACT_NBITS)
+            return none;
+        const unsigned first = 1u << (nbits - 1);
+        exact.exponent = (int16_t)(of_step - nbits + 1);
+        exact.significand =
+            (uint8_t)(first |
+                      ((double_bits(2 * bound) >> (53 - nbits)) & (first - 1)));
+    }
+    return exact.exponent < min_exponent ||
+                   exact.exponent + mantissa_nbits > -min_exponent
+               ? none
+               : exact;
+}
+
+#endif
