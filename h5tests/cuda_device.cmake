@@ -11,5 +11,5 @@ foreach(name failures hammer large random)
 endforeach()
 
 add_dependencies(terp_gpu_check cuda_failures cuda_hammer cuda_large
-  cuda_random cuda_bytes cuda_domain cuda_environment cuda_golden cuda_hostile cuda_roundtrip
-  cuda_special_values cuda_threads)
+  cuda_random cuda_bytes cuda_domain cuda_environment cuda_golden cuda_hostile cuda_precision
+  cuda_roundtrip cuda_special_values cuda_threads)

@@ -12,13 +12,16 @@
 
 /* ---- model ---- */
 
+/* What lorenzo's model says of exact quants, if they are. */
+#define TERP_EXACT_NBYTES 4
+
 static inline TERP_HOST_DEVICE uint64_t
 terp_model_nbytes(enum terp_prediction prediction, int value_nbytes,
-                  int nlevels)
+                  int nlevels, bool exact)
 {
     return prediction == TERP_PREDICTION_SPLINE
                ? 1 + (uint64_t)value_nbytes + 2 * (uint64_t)nlevels
-               : 2;
+               : 2 + (uint64_t)(exact ? TERP_EXACT_NBYTES : 0);
 }
 
 /* ---- specials ---- */

@@ -7,6 +7,7 @@
 #define TERP_CODEC_MODEL_EXACT_H
 
 #include "codec/format/bytes.h"
+#include "codec/format/sections.h"
 #include "codec/model/range.h"
 
 /* The step is significand * 2^exponent; where values are counted, only those
@@ -16,9 +17,6 @@ struct terp_exact {
     uint8_t nzeros;
     int16_t exponent;
 };
-
-/* As the model holds it. */
-#define TERP_EXACT_NBYTES 4
 
 static inline TERP_HOST_DEVICE int
 terp_mantissa_nbits(int value_nbytes)
@@ -33,6 +31,7 @@ terp_min_exponent(int value_nbytes)
     return value_nbytes == 4 ? -126 : -1022;
 }
 
+/* To the TERP_EXACT_NBYTES of a model. */
 static inline TERP_HOST_DEVICE void
 terp_exact_store(struct terp_exact exact, uint8_t *dst)
 {

@@ -11,6 +11,7 @@
 #include "codec/format/frame.h"
 #include "codec/format/layout.h"
 #include "codec/format/low_bits.h"
+#include "codec/model/exact.h"
 #include "codec/model/plan.h"
 #include "codec/model/range.h"
 #include "codec/model/sample.h"
@@ -29,14 +30,15 @@ enum cuda_progress {
     CUDA_PROGRESS_ESCAPES,
     CUDA_PROGRESS_CHECKSUM,
     CUDA_PROGRESS_LISTED, /* escapes */
-    CUDA_NPROGRESS = 16
+    CUDA_NPROGRESS = 12
 };
 
 /* What a stream's model says. */
 struct cuda_model {
     int step_slack_log2;
-    int low_nbits; /* of a code; codec/format/low_bits.h */
-    double step;   /* of ratio one */
+    int low_nbits;           /* of a code; codec/format/low_bits.h */
+    struct terp_exact exact; /* lorenzo; encode: if that predicts */
+    double step;             /* of ratio one */
     double reference;
     struct terp_level_plan plan[TERP_MAX_LEVELS + 1]; /* [0] is not used */
     unsigned lorenzo_dims;
@@ -71,6 +73,7 @@ struct cuda_chunk {
     uint64_t fills[TERP_NFILLS];
     uint64_t constant_bits; /* of the value, when coding is constant */
     unsigned progress[CUDA_NPROGRESS];
+    unsigned escape_nbytes; /* encode: likely, of a number */
 
     struct cuda_model model;
     /* encode, of samples: means are taken if they are smaller */
@@ -266,7 +269,8 @@ cudaError_t
 cuda_swap_src(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Special values and range: min, max, nspecials, fills, has_specials, bound,
- * coding (constant: also constant_bits), step_slack_log2, step, reference. */
+ * coding (constant: also constant_bits), step_slack_log2, step, reference,
+ * escape_nbytes. */
 cudaError_t
 cuda_scan(const struct cuda_batch *batch, cudaStream_t stream);
 
@@ -275,7 +279,7 @@ cuda_scan(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_find_domains(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* The model's low_nbits. */
+/* The model's exact quants and low_nbits. */
 cudaError_t
 cuda_low_bits_find(const struct cuda_batch *batch, cudaStream_t stream);
 

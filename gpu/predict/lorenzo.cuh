@@ -15,12 +15,19 @@ is_set(const uint32_t *mask, uint64_t i)
     return mask[i / 32] >> (i % 32) & 1;
 }
 
+static __device__ __forceinline__ bool
+is_exact(const struct cuda_chunk &chunk)
+{
+    return chunk.model.exact.significand > 0;
+}
+
 /* The byte of dimensions that a stream has. */
 static __device__ __forceinline__ unsigned
 coded_dims(const struct cuda_chunk &chunk)
 {
     return chunk.model.lorenzo_dims |
-           (chunk.means_sum < chunk.differences_sum ? TERP_LORENZO_MEANS : 0);
+           (chunk.means_sum < chunk.differences_sum ? TERP_LORENZO_MEANS : 0) |
+           (is_exact(chunk) ? TERP_LORENZO_EXACT : 0);
 }
 
 /* The dimension along which means are taken, or 0. */

@@ -9,8 +9,11 @@
 static __device__ __forceinline__ void
 lorenzo_write_model(const struct cuda_chunk &chunk, uint8_t *dst, int thread)
 {
-    if (thread == 0)
-        *dst = (uint8_t)coded_dims(chunk);
+    if (thread > 0)
+        return;
+    *dst = (uint8_t)coded_dims(chunk);
+    if (is_exact(chunk))
+        terp_exact_store(chunk.model.exact, dst + 1);
 }
 
 static __device__ __forceinline__ bool
@@ -20,7 +23,9 @@ lorenzo_read_model(const struct cuda_batch &batch, bool has_specials,
     if (thread > 0)
         return true;
     s_model->lorenzo_dims = *src;
-    return terp_lorenzo_dims_are_valid(batch.d_layout, *src, has_specials);
+    return terp_lorenzo_dims_are_valid(batch.d_layout, *src, has_specials) &&
+           ((*src & TERP_LORENZO_EXACT) == 0 ||
+            terp_exact_load(src + 1, batch.value_nbytes, &s_model->exact));
 }
 
 /* The difference that an escape at a position in C order stands for. It is not

@@ -16,25 +16,31 @@ last_valid(const struct cuda_batch &batch)
     return region<uint64_t>(batch, blockIdx.y, batch.at.staging);
 }
 
-/* What prequantizes a piece. */
-template <typename T> struct prequantizer {
+/* What prequantizes a piece, by K, see quant_of. */
+template <typename T, typename K> struct prequantizer {
     const T *src;
     uint64_t nvalues; /* of the chunk */
     int_of<T> *quants;
     uint32_t *mask;
-    struct constants<T> k;
+    K k;
     fill_words<T> fills;
     /* Where no value is special, none needs to be tested: what other blocks add
      * to the count does not matter here. */
     bool has_specials;
 };
 
+/* What blocks find in a piece. */
+struct piece_found {
+    unsigned last; /* that is not special, plus one */
+    unsigned nunpredictable;
+};
+
 /* Of the piece that begins at `first`: a thread takes every LORENZO_NTHREADS-th
  * value, a warp makes 32 bits of the mask. */
-template <typename T>
+template <typename T, typename K>
 static __device__ __forceinline__ void
-prequantize_piece(const struct prequantizer<T> &p, uint64_t first,
-                  unsigned *s_last, unsigned *s_nunpredictable)
+prequantize_piece(const struct prequantizer<T, K> &p, uint64_t first,
+                  struct piece_found *s_found)
 {
     const unsigned lane = threadIdx.x % 32;
     /* Words of 64 bits are whole. */
@@ -47,9 +53,9 @@ prequantize_piece(const struct prequantizer<T> &p, uint64_t first,
             T value = p.src[at];
             bool fits;
             special = p.has_specials && is_special(value, p.fills);
-            T quant = nearest_quant(value, p.k, &fits);
+            int_of<T> quant = quant_of(value, p.k, &fits);
             miss = !fits;
-            p.quants[at] = miss || special ? 0 : (int_of<T>)quant;
+            p.quants[at] = miss || special ? 0 : quant;
         }
         const unsigned word = __ballot_sync(FULL_WARP_MASK, special | miss);
         const unsigned unpredictable =
@@ -60,31 +66,23 @@ prequantize_piece(const struct prequantizer<T> &p, uint64_t first,
         if (lane == 0 && at < end) {
             p.mask[at / 32] = word;
             if (unpredictable != 0)
-                atomicAdd(s_nunpredictable, (unsigned)__popc(unpredictable));
+                atomicAdd(&s_found->nunpredictable,
+                          (unsigned)__popc(unpredictable));
             if (valid != 0)
-                atomicMax(s_last, i + 32 - (unsigned)__clz((int)valid));
+                atomicMax(&s_found->last, i + 32 - (unsigned)__clz((int)valid));
         }
     }
 }
 
-/* Integers of values that they reproduce; the mask of all others, whose integer
- * is 0. Grid: (nblocks_for pieces, chunks). */
-template <typename T>
-static __global__ void
-__launch_bounds__(LORENZO_NTHREADS) lorenzo_prequantize(struct cuda_batch batch)
+template <typename T, typename K>
+static __device__ __forceinline__ void
+prequantize(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+            const K &k, struct piece_found *s_found)
 {
-    begin_kernel();
-    __shared__ unsigned s_last, s_nunpredictable;
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-
-    if (!chunk_applies(chunk))
-        return;
-    const struct prequantizer<T> p = {
+    const struct prequantizer<T, K> p = {
         (const T *)chunk.src, batch.nvalues,
             region<int_of<T>>(batch, blockIdx.y, batch.at.work),
-            region<uint32_t>(batch, blockIdx.y, batch.at.mask),
-            constants_of<T>(chunk.model.step, chunk.bound,
-                            max_code_of(batch, chunk)),
+            region<uint32_t>(batch, blockIdx.y, batch.at.mask), k,
             fills_of<T>(chunk), chunk.has_specials
     };
 
@@ -92,18 +90,50 @@ __launch_bounds__(LORENZO_NTHREADS) lorenzo_prequantize(struct cuda_batch batch)
          piece += gridDim.x) {
         const uint64_t first = piece * PIECE_NVALUES;
         if (threadIdx.x == 0)
-            s_last = s_nunpredictable = 0;
+            *s_found = {0, 0};
         __syncthreads();
-        prequantize_piece(p, first, &s_last, &s_nunpredictable);
+        prequantize_piece(p, first, s_found);
         __syncthreads();
         if (threadIdx.x == 0) {
-            last_valid(batch)[piece] = s_last == 0 ? 0 : first + s_last;
-            if (s_nunpredictable != 0)
+            last_valid(batch)[piece] =
+                s_found->last == 0 ? 0 : first + s_found->last;
+            if (s_found->nunpredictable != 0)
                 atomicAdd(&chunk.nspecials,
-                          (unsigned long long)s_nunpredictable);
+                          (unsigned long long)s_found->nunpredictable);
         }
         __syncthreads();
     }
+}
+
+/* Not inlined: the kernel would need as many registers for other chunks. */
+template <typename T>
+static __device__ __attribute__((noinline)) void
+prequantize_exactly(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+                    struct piece_found *s_found)
+{
+    prequantize<T>(batch, chunk, exact_quants_of<T>(chunk), s_found);
+}
+
+/* Integers of values that they reproduce; the mask of all others, whose integer
+ * is 0. Grid: (nblocks_for pieces, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(LORENZO_NTHREADS)
+    lorenzo_prequantize(const __grid_constant__ struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ struct piece_found s_found;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+
+    if (!chunk_applies(chunk))
+        return;
+    if (is_exact(chunk))
+        prequantize_exactly<T>(batch, chunk, &s_found);
+    else
+        prequantize<T>(batch, chunk,
+                       constants_of<T>(chunk.model.step, chunk.bound,
+                                       max_code_of(batch, chunk)),
+                       &s_found);
 }
 
 /* ---- differences along a dimension above 0 ---- */

@@ -197,19 +197,21 @@ __launch_bounds__(LORENZO_NTHREADS)
     }
 }
 
-/* Symbols to integers, summed along dimension 0; to values, if that is all.
- * Grid: (nblocks_for nblocks_of_segments, chunks). */
+/* What integers are multiplied with that are not exact. */
 template <typename T>
-static __global__ void
-__launch_bounds__(LORENZO_NTHREADS) lorenzo_sum_rows(struct cuda_batch batch)
+static __device__ __forceinline__ struct constants<T>
+constants_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk) {
+    return constants_of<T>(chunk.model.step, chunk.bound, batch.max_code);
+}
+
+/* By K integers become values, see value_of_quant. */
+template <typename T, typename K>
+static __device__ __forceinline__ void
+sum_rows(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+         const K &k)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const unsigned lane = threadIdx.x % 32;
     struct segment segment;
-
-    if (!chunk_applies(chunk))
-        return;
     const unsigned dims = dims_to_sum(batch, chunk);
     const uint32_t *mask = mask_of(batch, chunk);
     const bool is_split = (dims & 1) && nsegments_of(batch.d_layout) > 1;
@@ -217,9 +219,8 @@ __launch_bounds__(LORENZO_NTHREADS) lorenzo_sum_rows(struct cuda_batch batch)
     const word_of<T> *sums =
         region<word_of<T>>(batch, blockIdx.y, batch.at.staging);
     const struct symbols_to_sum symbols = symbols_of(batch, chunk);
-    const T step =
-        constants_of<T>(chunk.model.step, chunk.bound, batch.max_code).step;
     T *dst = (T *)chunk.dst;
+
     for (uint64_t block = blockIdx.x;
          find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
         word_of<T> carry =
@@ -236,19 +237,45 @@ __launch_bounds__(LORENZO_NTHREADS) lorenzo_sum_rows(struct cuda_batch batch)
                 carry = __shfl_sync(FULL_WARP_MASK, sum, 31);
             }
             if (exists && dims >> 1 == 0)
-                dst[segment.at + x] = (T)(int_of<T>)sum * step;
+                dst[segment.at + x] = value_of_quant((int_of<T>)sum, k);
             else if (exists)
                 quants[segment.at + x] = sum;
         }
     }
 }
 
+/* Not inlined: the kernel would need as many registers for other chunks. */
+template <typename T>
+static __device__ __attribute__((noinline)) void
+sum_rows_exactly(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
+{
+    sum_rows<T>(batch, chunk, exact_quants_of<T>(chunk));
+}
+
+/* Symbols to integers, summed along dimension 0; to values, if that is all.
+ * Grid: (nblocks_for nblocks_of_segments, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(LORENZO_NTHREADS)
+    lorenzo_sum_rows(const __grid_constant__ struct cuda_batch batch)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+
+    if (!chunk_applies(chunk))
+        return;
+    if (is_exact(chunk))
+        sum_rows_exactly<T>(batch, chunk);
+    else
+        sum_rows<T>(batch, chunk, constants_of<T>(batch, chunk));
+}
+
 /* Sums along a line, of its points that are not special; to values, if that is
  * all. */
-template <typename T, bool masked>
+template <typename T, bool masked, typename K>
 static __device__ __forceinline__ void
 sum_line(const struct line &line, const uint32_t *mask, word_of<T> *quants,
-         bool is_last, T step, T *dst)
+         bool is_last, const K &k, T *dst)
 {
     uint64_t at = line.at;
     word_of<T> sum = 0;
@@ -257,10 +284,39 @@ sum_line(const struct line &line, const uint32_t *mask, word_of<T> *quants,
         word_of<T> quant = quants[at];
         sum += masked && is_set(mask, at) ? 0 : quant;
         if (is_last)
-            dst[at] = (T)(int_of<T>)sum * step;
+            dst[at] = value_of_quant((int_of<T>)sum, k);
         else
             quants[at] = sum;
     }
+}
+
+template <typename T, typename K>
+static __device__ __forceinline__ void
+sum_lines(const struct cuda_batch &batch, const struct cuda_chunk &chunk, int d,
+          bool is_last, const K &k)
+{
+    const uint32_t *mask = mask_of(batch, chunk);
+    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    T *dst = (T *)chunk.dst;
+    struct line line;
+
+    for (uint64_t number = line_of_thread();
+         find_line(batch.d_layout, d, number, &line);
+         number += lines_at_once()) {
+        if (mask != nullptr)
+            sum_line<T, true>(line, mask, quants, is_last, k, dst);
+        else
+            sum_line<T, false>(line, mask, quants, is_last, k, dst);
+    }
+}
+
+/* To values. Not inlined, as above. */
+template <typename T>
+static __device__ __attribute__((noinline)) void
+sum_lines_exactly(const struct cuda_batch &batch,
+                  const struct cuda_chunk &chunk, int d)
+{
+    sum_lines<T>(batch, chunk, d, true, exact_quants_of<T>(chunk));
 }
 
 /* Sums along a dimension above 0; to values, if it is the last.
@@ -268,31 +324,21 @@ sum_line(const struct line &line, const uint32_t *mask, word_of<T> *quants,
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
-    lorenzo_sum_lines(struct cuda_batch batch, int d)
+    lorenzo_sum_lines(const __grid_constant__ struct cuda_batch batch, int d)
 {
     begin_kernel();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    struct line line;
 
     if (!chunk_applies(chunk))
         return;
     const unsigned dims = dims_to_sum(batch, chunk);
+    const bool is_last = dims >> (d + 1) == 0;
     if (!(dims >> d & 1))
         return;
-    const uint32_t *mask = mask_of(batch, chunk);
-    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
-    const bool is_last = dims >> (d + 1) == 0;
-    const T step =
-        constants_of<T>(chunk.model.step, chunk.bound, batch.max_code).step;
-    T *dst = (T *)chunk.dst;
-    for (uint64_t number = line_of_thread();
-         find_line(batch.d_layout, d, number, &line);
-         number += lines_at_once()) {
-        if (mask != nullptr)
-            sum_line<T, true>(line, mask, quants, is_last, step, dst);
-        else
-            sum_line<T, false>(line, mask, quants, is_last, step, dst);
-    }
+    if (is_last && is_exact(chunk))
+        sum_lines_exactly<T>(batch, chunk, d);
+    else
+        sum_lines<T>(batch, chunk, d, is_last, constants_of<T>(batch, chunk));
 }
 
 cudaError_t

@@ -1,8 +1,7 @@
-/* Finds how many bits of a chunk's codes are low, by samples: what
- * terp_low_nbits_of does. */
-#include "codec/model/code_widths.h"
+/* Where codes may be wide: finds exact quants, and how many bits of codes are
+ * low, by samples, as terp_low_nbits_of does. */
 #include "gpu/block/warp.cuh"
-#include "gpu/predict/values.cuh"
+#include "gpu/predict/common_bits.cuh"
 
 #define NTHREADS TERP_LOW_BITS_NVALUES
 static_assert(32 % TERP_LOW_BITS_RUN_NVALUES == 0 && NTHREADS % 32 == 0,
@@ -46,20 +45,26 @@ __launch_bounds__(NTHREADS) find_low_bits(const struct cuda_batch batch)
 {
     begin_kernel();
     __shared__ struct found_widths s;
+    __shared__ struct common_bits s_common;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const unsigned lane = threadIdx.x % 32;
     int width[TERP_LOW_BITS_NFORMS], own = -1;
 
     if (chunk.status != TERP_OK || chunk.coding == TERP_CODING_CONSTANT ||
-        !terp_may_have_low_bits(chunk.min, chunk.max, chunk.model.step))
+        terp_nsteps_of(chunk.min, chunk.max, chunk.model.step) <
+            TERP_LOW_BITS_MIN_NSTEPS)
         return;
     for (unsigned i = threadIdx.x; i < sizeof s / 4; i += NTHREADS)
         ((uint32_t *)&s)[i] = 0;
     const fill_words<T> fills = fills_of<T>(chunk);
+    const struct terp_exact exact =
+        find_exact<T>(batch, chunk, fills, &s_common);
+    double step = chunk.model.step;
+    if (exact.significand > 0 && terp_exact_step(exact) > step)
+        step = terp_exact_step(exact);
     sample_code_widths((const T *)chunk.src, fills.at, batch.d_layout,
                        terp_low_bits_sample_at(batch.nvalues, threadIdx.x),
-                       1 / chunk.model.step, width);
-    __syncthreads();
+                       1 / step, exact.nzeros, width);
 #pragma unroll
     for (int form = 0; form < TERP_LOW_BITS_NFORMS; form++) {
         const unsigned sum = warp_sum((unsigned)max(width[form], 0));
@@ -77,14 +82,12 @@ __launch_bounds__(NTHREADS) find_low_bits(const struct cuda_batch batch)
     const int of_run = widest_of_run(own);
     atomicMax(&s.most, of_run);
     __syncthreads();
-    const uint32_t escape_cost =
-        terp_cost_of_wide_escape((chunk.max - chunk.min) / chunk.model.step);
 #pragma unroll 1
     for (int n = 0; n <= TERP_LOW_MAX_NBITS; n++) {
-        const uint32_t cost =
-            warp_sum(own < 0 ? 0
-                             : terp_cost_of_width(own, of_run, s.most, n,
-                                                  batch.max_code, escape_cost));
+        const uint32_t cost = warp_sum(
+            own < 0 ? 0
+                    : terp_cost_of_width(own, of_run, s.most, n, batch.max_code,
+                                         chunk.escape_nbytes));
         if (lane == 0)
             atomicAdd(&s.cost[n], cost);
     }
@@ -95,6 +98,7 @@ __launch_bounds__(NTHREADS) find_low_bits(const struct cuda_batch batch)
     for (int n = 1; n <= TERP_LOW_MAX_NBITS; n++)
         low_nbits = s.cost[n] < s.cost[low_nbits] ? n : low_nbits;
     chunk.model.low_nbits = low_nbits;
+    chunk.model.exact = exact;
 }
 
 cudaError_t

@@ -3,6 +3,7 @@
 #ifndef TERP_GPU_PREDICT_RANGE_CUH
 #define TERP_GPU_PREDICT_RANGE_CUH
 
+#include "codec/model/cost.h"
 #include "gpu/predict/values.cuh"
 
 /* Of a chunk's values that are not special. */
@@ -110,6 +111,8 @@ finalize_params(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     const int step_slack_log2 = terp_step_slack_of(bound, min, max, sizeof(T));
     chunk.model.step_slack_log2 = step_slack_log2;
     chunk.model.step = terp_step_of(bound, step_slack_log2);
+    chunk.escape_nbytes = terp_likely_escape_nbytes(
+        terp_nsteps_of(min, max, chunk.model.step), sizeof(T));
     const struct constants<T> k =
         constants_of<T>(chunk.model.step, bound, batch.max_code);
     chunk.grid_step = (double)k.step;

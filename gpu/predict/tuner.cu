@@ -196,12 +196,16 @@ tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
              const struct tune_task &task,
              const struct sampled_stretches &s_stretches,
              const struct source<T> &source, const struct constants<T> &k,
-             const struct wide_codes &codes, uint32_t *s_histograms,
-             struct findings *s_found)
+             const struct cuda_chunk &s_chunk, const struct wide_codes &codes,
+             uint32_t *s_histograms, struct findings *s_found)
 {
     const unsigned n = task.nhistograms;
 
-    sample_lorenzo(s_stretches, source, k, codes, s_histograms, s_found);
+    if (s_chunk.model.exact.significand > 0)
+        sample_lorenzo_exactly(s_stretches, source, s_chunk, codes,
+                               s_histograms, s_found);
+    else
+        sample_lorenzo(s_stretches, source, k, codes, s_histograms, s_found);
     cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, s_histograms,
                     n, s_found);
     write_records(region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
@@ -216,7 +220,8 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
            const struct tune_task &task, const struct sampled_class &s_class,
            struct sampled_run s_runs[TUNE_MAX_NRUNS],
            const struct source<T> &source, const struct constants<T> &k,
-           uint32_t *s_histograms, struct findings *s_found)
+           unsigned escape_nbytes, uint32_t *s_histograms,
+           struct findings *s_found)
 {
     const unsigned n = task.nhistograms + task.njoint;
     uint32_t *records =
@@ -242,7 +247,7 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
         const uint32_t *s_costs =
             s_histograms + h * TUNE_HISTOGRAM_NWORDS + TUNE_COSTS_AT;
         const uint32_t nsampled = s_costs[RECORD_NSAMPLED];
-        uint64_t cost = cost_of_codes(s_costs);
+        uint64_t cost = cost_of_codes(s_costs, escape_nbytes);
         if (threadIdx.x % 32 > 0)
             continue;
         costs[h < task.nhistograms ? task.first_cost + h
@@ -254,7 +259,8 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
 
 /* The cost of what `n` values' rows say, by a warp. */
 static __device__ __forceinline__ uint64_t
-cost_of_rows(const uint16_t *cost, const uint16_t *s_rows, unsigned n)
+cost_of_rows(const uint16_t *cost, const uint16_t *s_rows, unsigned n,
+             unsigned escape_nbytes)
 {
     const unsigned lane = threadIdx.x % 32;
     uint32_t sums[TUNE_NLANE_ENTRIES] = {0}, least = 0xFFFFFFFF;
@@ -288,7 +294,7 @@ cost_of_rows(const uint16_t *cost, const uint16_t *s_rows, unsigned n)
         if (32 * e + lane < TERP_NENTRIES)
             least = min(least, sums[e]);
     return __reduce_min_sync(FULL_WARP_MASK, least) +
-           nescapes * TERP_ESCAPE_COST;
+           terp_cost_of_escapes(nescapes, escape_nbytes);
 }
 
 /* The costs of a small level's classes, all of whose values are samples: the
@@ -298,7 +304,7 @@ static __device__ void
 tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
            const struct sampled_class s_classes[TERP_NCLASSES],
            const struct source<T> &source, const struct constants<T> &k,
-           uint16_t *s_rows)
+           unsigned escape_nbytes, uint16_t *s_rows)
 {
     const unsigned active = grid.active[l];
     const unsigned nclasses = 1u << count_bits(active);
@@ -326,7 +332,7 @@ tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
         }
         uint64_t cost =
             cost_of_rows(batch.tables.d_cost, s_rows + h * TUNE_STORED_STRIDE,
-                         (unsigned)s_classes[number].nvalues);
+                         (unsigned)s_classes[number].nvalues, escape_nbytes);
         if (threadIdx.x % 32 == 0)
             costs[h] = cost;
     }
@@ -376,15 +382,16 @@ __launch_bounds__(TUNE_SINGLE_NTHREADS<T>, 1)
             : constants_of<T>(s_chunk.model.step * (1 << low_nbits),
                               s_chunk.bound, max_code >> low_nbits);
     if (task.l == 0)
-        tune_lorenzo(batch, grid, task, s_samples.stretches, source, k,
+        tune_lorenzo(batch, grid, task, s_samples.stretches, source, k, s_chunk,
                      {max_code, low_nbits, (unsigned)batch.max_code},
                      s_histograms, &s_found);
     else if (task.number > 0)
         tune_class(batch, grid, task, s_samples.of_class.cls,
-                   s_samples.of_class.runs, source, k, s_histograms, &s_found);
+                   s_samples.of_class.runs, source, k, s_chunk.escape_nbytes,
+                   s_histograms, &s_found);
     else
         tune_level(batch, grid, task.l, s_samples.classes, source, k,
-                   (uint16_t *)s_histograms);
+                   s_chunk.escape_nbytes, (uint16_t *)s_histograms);
 }
 
 /* ---- the launch ---- */
@@ -434,8 +441,7 @@ assign_blocks(const struct cuda_batch *batch, unsigned most_parts,
     grid->dims_in_use = dims_above(1, layout->dims);
     /* Blocks of single chunks are few, and the slowest decides. */
     grid->is_joint = most_parts == 1;
-    /* A row of one value has no difference that could be sampled. */
-    if (asked != TERP_PREDICTOR_SPLINE && layout->dims[0] > 1) {
+    if (asked != TERP_PREDICTOR_SPLINE) {
         grid->nlorenzo = nparts_of(2 * terp_nsamples_of(layout->nvalues),
                                    LORENZO_PART_NVALUES,
                                    most_parts == 1 ? 2 : 4 * most_parts);

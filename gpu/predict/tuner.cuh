@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "codec/model/cost.h"
 #include "gpu/predict/values.cuh"
 
 /* Threads of a block: of a single chunk there are few blocks, and the slowest
@@ -321,10 +322,10 @@ add_records(const uint32_t *records, unsigned n, unsigned nparts,
     }
 }
 
-/* What a histogram's codes cost under the best entry, with the words of
+/* What a histogram's codes cost under the best entry, with the numbers of
  * escapes: by a warp. */
 static __device__ __forceinline__ uint64_t
-cost_of_codes(const uint32_t *s_costs)
+cost_of_codes(const uint32_t *s_costs, unsigned escape_nbytes)
 {
     const unsigned lane = threadIdx.x % 32;
     uint32_t least = 0xFFFFFFFF;
@@ -334,7 +335,7 @@ cost_of_codes(const uint32_t *s_costs)
         if (32 * e + lane < TERP_NENTRIES)
             least = min(least, s_costs[32 * e + lane]);
     return __reduce_min_sync(FULL_WARP_MASK, least) +
-           s_costs[RECORD_NESCAPES] * TERP_ESCAPE_COST;
+           terp_cost_of_escapes(s_costs[RECORD_NESCAPES], escape_nbytes);
 }
 
 #endif

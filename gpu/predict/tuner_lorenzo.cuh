@@ -79,20 +79,20 @@ find_stretch(const volatile struct sampled_stretches &some, const T *values,
     return stretch;
 }
 
-/* The integer that stands for a value, nearest_quant. A
- * value that it does not reproduce repeats the one before, `last` before the
- * lanes of `group`, and so do special values: they are not valid. Where
- * `exists` is false it is 0. The whole warp takes part. */
-template <typename T>
+/* The integer that stands for a value, by K, see quant_of. A value that it does
+ * not reproduce repeats the one before, `last` before the lanes of `group`, and
+ * so do special values: they are not valid. Where `exists` is false it is 0.
+ * The whole warp takes part. */
+template <typename T, typename K>
 static __device__ __forceinline__ int_of<T>
-integer_of(const struct source<T> &source, T value, bool exists,
-           const struct constants<T> &k, unsigned group, int_of<T> last,
-           bool *valid_ret, bool *is_unpredictable_ret)
+integer_of(const struct source<T> &source, T value, bool exists, const K &k,
+           unsigned group, int_of<T> last, bool *valid_ret,
+           bool *is_unpredictable_ret)
 {
     bool special = source.has_specials && is_special(value, source.fills);
     bool fits;
-    T quant = nearest_quant(value, k, &fits);
-    int_of<T> integer = exists ? (int_of<T>)quant : 0;
+    int_of<T> quant = quant_of(value, k, &fits);
+    int_of<T> integer = exists ? quant : 0;
     bool valid = !exists || (fits && !special);
 
     *valid_ret = valid;
@@ -150,14 +150,14 @@ magnitude_of_slot(unsigned slot, const struct wide_codes &codes)
 }
 
 /* Counts the codes of a value by the dimensions of the difference, if it
- * `counts`; `row` holds differences along dimension 0. The whole warp takes
- * part: returns the sum of the magnitudes of its codes, of the lane's set of
- * dimensions: two lanes a corner. */
+ * `counts`; `row` holds differences along dimension 0, if there are any. The
+ * whole warp takes part: returns the sum of the magnitudes of its codes, of the
+ * lane's set of dimensions: two lanes a corner. */
 template <typename T, int NCORNERS>
 static __device__ __forceinline__ uint32_t
 count_differences(word_of<T> row[NCORNERS], word_of<T> column[NCORNERS],
-                  unsigned slower, bool counts, const struct wide_codes &codes,
-                  uint32_t *s_histogram)
+                  unsigned slower, bool has_rows, bool counts,
+                  const struct wide_codes &codes, uint32_t *s_histogram)
 {
     const unsigned lane = threadIdx.x % 32;
     uint32_t sum_of_lane = 0;
@@ -173,14 +173,16 @@ count_differences(word_of<T> row[NCORNERS], word_of<T> column[NCORNERS],
             unsigned slot = slot_of_difference<T>(column[corner], codes);
             count_slot(s_histogram, slot);
             sums = magnitude_of_slot(slot, codes);
-            slot = slot_of_difference<T>(row[corner], codes);
-            count_slot(s_histogram + TUNE_HISTOGRAM_NWORDS, slot);
-            sums |= magnitude_of_slot(slot, codes) << 16;
+            if (has_rows) {
+                slot = slot_of_difference<T>(row[corner], codes);
+                count_slot(s_histogram + TUNE_HISTOGRAM_NWORDS, slot);
+                sums |= magnitude_of_slot(slot, codes) << 16;
+            }
         }
         sums = __reduce_add_sync(FULL_WARP_MASK, sums);
         if (lane / 2 == corner)
             sum_of_lane = lane % 2 ? sums >> 16 : sums & 0xFFFF;
-        s_histogram += 2 * TUNE_HISTOGRAM_NWORDS;
+        s_histogram += (has_rows ? 2 : 1) * TUNE_HISTOGRAM_NWORDS;
     }
     return sum_of_lane;
 }
@@ -225,6 +227,7 @@ template <int NCORNERS, typename T> struct lane_stretch {
     const T *rows[NCORNERS];
     unsigned nlanes, in_group; /* lanes of a group, and the lane's number */
     unsigned group;            /* mask of its lanes */
+    uint32_t first;            /* value of a stretch that counts */
     /* The integer before the warp's values, of the row of the corner that has
      * the lane's number. Only whole warps go on along a row. */
     int_of<T> last;
@@ -243,19 +246,17 @@ group_nlanes(uint32_t stretch_nvalues)
 
 /* Makes the integers of the values at `at` from each corner, and their
  * differences along dimension 0. Returns whether the lane's value counts. */
-template <int NCORNERS, typename T>
+template <int NCORNERS, typename T, typename K>
 static __device__ __forceinline__ bool
-integers_at(const struct source<T> &source, const struct constants<T> &k,
-            unsigned slower, uint32_t at, struct lane_stretch<NCORNERS, T> &own,
+integers_at(const struct source<T> &source, const K &k, unsigned slower,
+            uint32_t at, struct lane_stretch<NCORNERS, T> &own,
             word_of<T> row[NCORNERS], word_of<T> column[NCORNERS],
             struct findings *found)
 {
     const unsigned lane = threadIdx.x % 32;
     const uint32_t x = at + own.in_group;
     const bool inside = x < own.stretch.nvalues;
-    /* The stretch's first value does not: the value before it, which the chunk
-     * has, is not sampled. */
-    bool counts = inside && x > 0;
+    bool counts = inside && x >= own.first;
     T values[NCORNERS];
 
 #pragma unroll
@@ -293,10 +294,10 @@ integers_at(const struct source<T> &source, const struct constants<T> &k,
  * short for runs. What is read of `some` is not kept: registers are scarce. A
  * third slower dimension doubles what a lane holds: NCORNERS is the number of
  * corners, or larger. */
-template <int NCORNERS, typename T>
+template <int NCORNERS, typename T, typename K>
 static __device__ void
 sample_corners(const volatile struct sampled_stretches &some,
-               const struct source<T> &source, const struct constants<T> &k,
+               const struct source<T> &source, const K &k,
                const struct wide_codes &codes, uint32_t *s_histograms,
                struct findings *s_found)
 {
@@ -306,6 +307,7 @@ sample_corners(const volatile struct sampled_stretches &some,
     struct findings found = {0, 0};
     struct lane_runs runs = {0, 0, 0};
 
+    own.first = (uint32_t)terp_lorenzo_first(most);
     own.nlanes = group_nlanes(most);
     own.in_group = lane % own.nlanes;
     own.group = (FULL_WARP_MASK >> (32 - own.nlanes)) << (lane - own.in_group);
@@ -328,7 +330,7 @@ sample_corners(const volatile struct sampled_stretches &some,
             const bool counts = integers_at<NCORNERS>(source, k, slower, at,
                                                       own, row, column, &found);
             uint32_t sum = count_differences<T, NCORNERS>(
-                row, column, slower, counts, codes, s_histograms);
+                row, column, slower, most > 1, counts, codes, s_histograms);
             uint32_t n =
                 (uint32_t)__popc(__ballot_sync(FULL_WARP_MASK, counts));
             add_run(runs, sum, n);
@@ -345,10 +347,10 @@ sample_corners(const volatile struct sampled_stretches &some,
     }
 }
 
-template <typename T>
+template <typename T, typename K>
 static __device__ void
 sample_lorenzo(const struct sampled_stretches &some,
-               const struct source<T> &source, const struct constants<T> &k,
+               const struct source<T> &source, const K &k,
                const struct wide_codes &codes, uint32_t *s_histograms,
                struct findings *s_found)
 {
@@ -358,6 +360,18 @@ sample_lorenzo(const struct sampled_stretches &some,
     else
         sample_corners<TUNE_MAX_NCORNERS>(some, source, k, codes, s_histograms,
                                           s_found);
+}
+
+/* Not inlined: the kernel would need as many registers for other chunks. */
+template <typename T>
+static __device__ __attribute__((noinline)) void
+sample_lorenzo_exactly(const struct sampled_stretches &some,
+                       struct source<T> source, const struct cuda_chunk &chunk,
+                       struct wide_codes codes, uint32_t *s_histograms,
+                       struct findings *s_found)
+{
+    sample_lorenzo(some, source, exact_quants_of<T>(chunk), codes, s_histograms,
+                   s_found);
 }
 
 #endif

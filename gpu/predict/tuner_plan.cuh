@@ -283,12 +283,16 @@ plan_level(unsigned active, bool blends, const uint64_t *s_costs,
  * if there is no sample. Of the set that is taken the cost in runs counts. */
 static __device__ __forceinline__ void
 weigh_lorenzo(const struct cuda_batch &batch, const uint32_t *s_record,
-              unsigned h, uint64_t *weight_ret, uint64_t *cost_ret)
+              unsigned escape_nbytes, unsigned h, uint64_t *weight_ret,
+              uint64_t *cost_ret)
 {
     const struct terp_difference_samples samples = {
-        s_record[RECORD_NSAMPLED], s_record[RECORD_NUNPREDICTABLE],
-        cost_of_codes(s_record),   s_record[RECORD_RUN_COST],
-        s_record[RECORD_SUM],      s_record[RECORD_NCOUNTED]};
+        s_record[RECORD_NSAMPLED],
+        s_record[RECORD_NUNPREDICTABLE],
+        cost_of_codes(s_record, escape_nbytes),
+        s_record[RECORD_RUN_COST],
+        s_record[RECORD_SUM],
+        s_record[RECORD_NCOUNTED]};
 
     if (threadIdx.x % 32 > 0)
         return;
@@ -391,7 +395,8 @@ __launch_bounds__(CHOICE_NTHREADS)
 #pragma unroll 1
     for (int h = CHOICE_NWARPS - 1 - warp; h < (int)nsets; h += CHOICE_NWARPS) {
         weigh_lorenzo(batch, s.lorenzo_record + (unsigned)h * TUNE_COSTS_NWORDS,
-                      (unsigned)h, &s.lorenzo_weight[h], &s.lorenzo_cost[h]);
+                      s.chunk.escape_nbytes, (unsigned)h, &s.lorenzo_weight[h],
+                      &s.lorenzo_cost[h]);
     }
     __syncthreads();
     if (warp == 0)

@@ -75,6 +75,44 @@ level_constants(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                            chunk.bound, max_code_of(batch, chunk));
 }
 
+/* ---- lorenzo's integers: by a step, or exact ones ---- */
+
+template <typename T>
+static __device__ __forceinline__ struct exact_quants<T>
+exact_quants_of(const struct cuda_chunk &chunk) {
+    return exact_quants_of<T>(chunk.model.exact, chunk.bound);
+}
+
+/* The integer that stands for a value, and whether it reproduces it. */
+template <typename T>
+static __device__ __forceinline__ int_of<T>
+quant_of(T value, const struct constants<T> &k, bool *fits_ret)
+{
+    return (int_of<T>)nearest_quant(value, k, fits_ret);
+}
+
+template <typename T>
+static __device__ __forceinline__ int_of<T>
+quant_of(T value, const struct exact_quants<T> &k, bool *fits_ret)
+{
+    return nearest_exact_quant(value, k, fits_ret);
+}
+
+/* The value that an integer stands for. */
+template <typename T>
+static __device__ __forceinline__ T
+value_of_quant(int_of<T> quant, const struct constants<T> &k)
+{
+    return (T)quant * k.step;
+}
+
+template <typename T>
+static __device__ __forceinline__ T
+value_of_quant(int_of<T> quant, const struct exact_quants<T> &k)
+{
+    return value_of_exact_quant(quant, k);
+}
+
 /* ---- escapes ---- */
 
 /* The grid of a chunk that is encoded. */

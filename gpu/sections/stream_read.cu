@@ -159,6 +159,22 @@ pass_low_bits(const struct cuda_batch &batch, int low_nbits,
 
 /* ---- streams ---- */
 
+/* Takes a model. */
+static __device__ __forceinline__ const uint8_t *
+take_model(const struct cuda_batch &batch, const struct stream_facts &facts,
+           struct staged_reader *reader)
+{
+    const uint8_t *at =
+        take_bytes(reader, (unsigned)terp_model_nbytes(facts.prediction,
+                                                       batch.value_nbytes,
+                                                       facts.nlevels, false));
+
+    if (!reader->underflow && facts.prediction == TERP_PREDICTION_LORENZO &&
+        (at[1] & TERP_LORENZO_EXACT))
+        take_bytes(reader, TERP_EXACT_NBYTES);
+    return at;
+}
+
 /* Reads what stands before the specials: the value of a constant chunk, or the
  * model, of which all threads get the number of low bits. False in some
  * threads, or in all, where it is not valid. */
@@ -169,11 +185,9 @@ read_first(const struct cuda_batch &batch, const struct stream_facts &facts,
            int *low_nbits_ret)
 {
     const bool constant = facts.coding == TERP_CODING_CONSTANT;
-    const uint64_t nbytes =
-        constant ? (uint64_t)batch.value_nbytes
-                 : terp_model_nbytes(facts.prediction, batch.value_nbytes,
-                                     facts.nlevels);
-    const uint8_t *at = take_bytes(reader, nbytes);
+    const unsigned value_nbytes = (unsigned)batch.value_nbytes;
+    const uint8_t *at = constant ? take_bytes(reader, value_nbytes)
+                                 : take_model(batch, facts, reader);
     const int thread = model_thread<NTHREADS>();
 
     *low_nbits_ret =
@@ -184,7 +198,7 @@ read_first(const struct cuda_batch &batch, const struct stream_facts &facts,
         return predictor_read_model(batch, facts.prediction, facts.has_specials,
                                     facts.nlevels, at, thread, &s_found->model);
     if (thread == 0)
-        s_found->constant_bits = load_le_loop(at, nbytes);
+        s_found->constant_bits = load_le_loop(at, value_nbytes);
     return true;
 }
 

@@ -230,6 +230,7 @@ check_low_nbits(const struct terp_chunk *chunk, enum terp_field field,
     struct cuda_chunk state[NCHUNKS] = {};
     struct cpu_fills fills;
     struct cpu_stats stats;
+    struct terp_exact exact = {};
     int low_nbits = 0;
 
     terp_layout_make(chunk, &layout);
@@ -251,18 +252,30 @@ check_low_nbits(const struct terp_chunk *chunk, enum terp_field field,
         state[i].coding = TERP_CODING_HUFFMAN;
         state[i].min = stats.min;
         state[i].max = stats.max;
+        state[i].bound = bound;
         state[i].model.step = terp_step_of(bound, 10);
+        state[i].escape_nbytes = 3;
         memcpy(state[i].fills, fills.bits, sizeof fills.bits);
     }
     if (is_bound(bound)) {
-        const double step = state[0].model.step;
-        if (terp_may_have_low_bits(stats.min, stats.max, step)) {
-            stages->code_widths(values, &layout, &fills, 1 / step, &widths);
-            low_nbits = terp_low_nbits_of(
-                &widths, (stats.max - stats.min) / step, batch.max_code);
+        double step = state[0].model.step;
+        if (terp_nsteps_of(stats.min, stats.max, step) >=
+            TERP_LOW_BITS_MIN_NSTEPS) {
+            int exponent, nzeros;
+            stages->common_bits(values, layout.nvalues, &fills, &exponent,
+                                &nzeros);
+            exact = terp_exact_of(bound, stats.min, stats.max,
+                                  stages->value_nbytes, exponent, nzeros);
+            if (exact.significand > 0 && terp_exact_step(exact) > step)
+                step = terp_exact_step(exact);
+            stages->code_widths(values, &layout, &fills, 1 / step, exact.nzeros,
+                                &widths);
+            low_nbits = terp_low_nbits_of(&widths, batch.max_code,
+                                          state[0].escape_nbytes);
         }
         assert_int_equal(cuda_low_bits_find(&batch, nullptr), cudaSuccess);
         assert_int_equal(state[0].model.low_nbits, low_nbits);
+        assert_memory_equal(&state[0].model.exact, &exact, sizeof exact);
         assert_int_equal(state[1].model.low_nbits, 0);
     }
     free(values);

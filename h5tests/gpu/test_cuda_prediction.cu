@@ -15,6 +15,7 @@ extern "C" {
 #include "cpu/sections/escapes.h"
 #include "h5tests/support/cases.h"
 #include "h5tests/support/cmocka_all.h"
+#include "h5tests/support/exact_quants.h"
 #include "h5tests/support/fields.h"
 }
 
@@ -591,6 +592,33 @@ lorenzo_equals_the_cpu_for_all_shapes(void **state)
     all_shapes(0);
 }
 
+/* Also of values that none of them reproduces, or all. */
+static void
+exact_quants_equal_the_cpu_for_all_shapes(void **state)
+{
+    static const enum terp_field fields[] = {TERP_FIELD_ROUGH, TERP_FIELD_GAPS,
+                                             TERP_FIELD_NOISE};
+    unsigned ncases = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int kind = 1; kind < EXACT_NKINDS; kind++, ncases++) {
+            const struct shape *shape = &shapes[i];
+            struct bench b;
+            make_bench(&b, ncases % 2 ? TERP_FLOAT64 : TERP_FLOAT32,
+                       shape->rank, shape->dims, shape->stack,
+                       fields[ncases / 2 % 3], 1e-3, (int)(ncases % 5));
+            b.quantizer.exact =
+                exact_quants_of_kind((enum exact_kind)kind, b.quantizer.step,
+                                     b.stages->value_nbytes);
+            assert_true(b.quantizer.exact.significand > 0);
+            for (int k = 0; k < NCHUNKS; k++)
+                b.state[k].model.exact = b.quantizer.exact;
+            check_lorenzo(&b, (1u << b.layout.rank) - 1);
+            free_bench(&b);
+        }
+}
+
 /* Lines that begin, end or consist of special points, in all dimensions. */
 static void
 lorenzo_equals_the_cpu_around_special_values(void **state)
@@ -725,6 +753,7 @@ main(void)
         cmocka_unit_test(blended_pairs_equal_the_cpu_for_all_shapes),
         cmocka_unit_test(full_blending_equals_the_cpu_for_all_shapes),
         cmocka_unit_test(lorenzo_equals_the_cpu_for_all_shapes),
+        cmocka_unit_test(exact_quants_equal_the_cpu_for_all_shapes),
         cmocka_unit_test(lorenzo_equals_the_cpu_around_special_values),
         cmocka_unit_test(means_of_noise_equal_the_cpu_for_all_shapes),
         cmocka_unit_test(contents_equal_the_cpu),

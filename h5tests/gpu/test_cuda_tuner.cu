@@ -8,6 +8,7 @@
 extern "C" {
 #include "cpu/predict/predictor.h"
 #include "h5tests/support/cmocka_all.h"
+#include "h5tests/support/exact_quants.h"
 #include "h5tests/support/fields.h"
 }
 
@@ -111,6 +112,10 @@ make_bench(struct bench *b, enum terp_type type, const struct shape *shape,
             bound, stats.min, stats.max, b->stages->value_nbytes);
         state->model.step = terp_step_of(bound, state->model.step_slack_log2);
         state->model.low_nbits = low_nbits;
+        state->model.exact =
+            exact_quants_of_kind((enum exact_kind)(low_nbits % EXACT_NKINDS),
+                                 state->model.step, b->stages->value_nbytes);
+        state->escape_nbytes = 2 + (unsigned)low_nbits % 3;
         state->has_specials = stats.nspecials > 0;
         memcpy(state->fills, fills.bits, sizeof state->fills);
     }
@@ -144,6 +149,8 @@ ask_cpu(const struct bench *b, struct answer *answer)
     cpu->quantizer.step = state->model.step;
     cpu->quantizer.bound = state->bound;
     cpu->quantizer.low_nbits = state->model.low_nbits;
+    cpu->quantizer.exact = state->model.exact;
+    cpu->quantizer.escape_nbytes = state->escape_nbytes;
     cpu->quantizer.radius = terp_radius_of(cpu->quantizer.low_nbits);
     cpu->quantizer.max_code =
         terp_wide_max_code(b->batch.max_code, cpu->quantizer.low_nbits);
