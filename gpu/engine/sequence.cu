@@ -49,6 +49,7 @@ static const struct step encode_steps[] = {{cuda_swap_src, 0},
                                            {cuda_tiles_encode, 0},
                                            {cuda_partitions_encode, JOIN},
                                            {cuda_stream_write, JOIN_APART},
+                                           {cuda_low_bits_write, LARGE},
                                            {cuda_seal, LARGE},
                                            {NULL, 0}};
 

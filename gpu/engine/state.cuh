@@ -326,10 +326,16 @@ cuda_tiles_encode(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_partitions_encode(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Frame, model up to model_end, and from escapes_end on low bits, index,
- * codebooks, payload; or the raw chunk. stream_nbytes. */
+/* Frame, model up to model_end, and behind low bits index, codebooks, payload;
+ * or the raw chunk. stream_nbytes. */
 cudaError_t
 cuda_stream_write(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* The section of low bits at escapes_end of dst. Not for batches of
+ * CUDA_SMALL_CHUNK_NPARTITIONS or less, to whose streams cuda_stream_write has
+ * added it. */
+cudaError_t
+cuda_low_bits_write(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Checksums into the streams, but for those of CUDA_SHORT_NBYTES or less,
  * which the host seals. Not for batches of CUDA_SMALL_CHUNK_NPARTITIONS or

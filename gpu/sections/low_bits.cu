@@ -97,10 +97,10 @@ store_eight(uint16_t *at, unsigned n, const unsigned symbol[LANE_NNUMBERS])
 
 /* How many of a lane's symbols there are, of those from `at` on. */
 static __device__ __forceinline__ unsigned
-count_symbols(const struct cuda_batch &batch, uint64_t at)
+count_symbols(const struct low_bits_view &view, uint64_t at)
 {
-    return at < batch.nvalues
-               ? (unsigned)min_u64(LANE_NNUMBERS, batch.nvalues - at)
+    return at < view.nvalues
+               ? (unsigned)min_u64(LANE_NNUMBERS, view.nvalues - at)
                : 0;
 }
 
@@ -130,7 +130,7 @@ struct split_shared {
 /* Splits a tile's symbols in place. Its low bits go together in shared memory,
  * and then to their place in scratch memory. */
 static __device__ __forceinline__ void
-split_tile(const struct cuda_batch &batch, int low_nbits, uint64_t tile,
+split_tile(const struct low_bits_view &view, int low_nbits, uint64_t tile,
            uint16_t *symbols, struct split_shared *s)
 {
     unsigned number[WARP_NGROUPS][LANE_NNUMBERS];
@@ -139,7 +139,7 @@ split_tile(const struct cuda_batch &batch, int low_nbits, uint64_t tile,
 #pragma unroll
     for (unsigned i = 0; i < WARP_NGROUPS; i++) {
         const uint64_t at = symbols_at(tile, i);
-        const unsigned n = count_symbols(batch, at);
+        const unsigned n = count_symbols(view, at);
         unsigned symbol[LANE_NNUMBERS], any = 0;
         load_eight(symbols + at, n, symbol);
 #pragma unroll
@@ -167,12 +167,10 @@ split_tile(const struct cuda_batch &batch, int low_nbits, uint64_t tile,
             store_le(to + 8, packed.high, width - 8);
     }
     __syncthreads();
-    copy_bytes(region<uint8_t>(batch, blockIdx.y, batch.at.low_bits) +
-                   tile * LOW_TILE_MAX_NBYTES,
-               s->bytes, low_tile_nbytes(batch, tile, widths), threadIdx.x,
-               NTHREADS);
+    copy_bytes(view.slots + tile * LOW_TILE_MAX_NBYTES, s->bytes,
+               low_tile_nbytes(view, tile, widths), threadIdx.x, NTHREADS);
     if (threadIdx.x == 0)
-        low_tiles_of(batch)[tile].widths = widths;
+        view.tiles[tile].widths = widths;
     __syncthreads(); /* the next tile may take the storage */
 }
 
@@ -189,10 +187,11 @@ __launch_bounds__(NTHREADS) split_low_bits(const struct cuda_batch batch)
 
     if (!has_tiles(chunk) || low_nbits == 0)
         return;
+    const struct low_bits_view view = low_bits_of(batch);
     uint16_t *symbols = coded_symbols(batch, chunk);
 #pragma unroll 1
-    for (uint64_t tile = blockIdx.x; tile < batch.ntiles; tile += gridDim.x)
-        split_tile(batch, low_nbits, tile, symbols, &s);
+    for (uint64_t tile = blockIdx.x; tile < view.ntiles; tile += gridDim.x)
+        split_tile(view, low_nbits, tile, symbols, &s);
 }
 
 /* Grid: (1, chunks). Finds where tiles' low bits are to begin. */
@@ -202,14 +201,14 @@ __launch_bounds__(PLACE_NTHREADS) place_low_bits(const struct cuda_batch batch)
     begin_kernel();
     __shared__ typename low_tile_scan<PLACE_NTHREADS>::TempStorage s_scan;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const struct cuda_low_tile *tiles = low_tiles_of(batch);
+    const struct low_bits_view view = low_bits_of(batch);
 
     if (!has_tiles(chunk) || chunk.model.low_nbits == 0)
         return;
     const uint64_t nbytes = place_low_tiles<PLACE_NTHREADS>(
-        batch, s_scan, [=](uint64_t tile) { return tiles[tile].widths; });
+        view, s_scan, [&](uint64_t tile) { return view.tiles[tile].widths; });
     if (threadIdx.x == 0)
-        chunk.low_bits_nbytes = low_widths_nbytes(batch) + nbytes;
+        chunk.low_bits_nbytes = low_widths_nbytes(view) + nbytes;
 }
 
 cudaError_t
@@ -222,6 +221,32 @@ cuda_low_bits_split(const struct cuda_batch *batch, cudaStream_t stream)
     return error == cudaSuccess
                ? launch_stage(batch, stream, place_low_bits, 1, PLACE_NTHREADS)
                : error;
+}
+
+/* Grid as of split_low_bits; a warp takes a tile. */
+static __global__ void
+__launch_bounds__(NTHREADS) write_sections(const struct cuda_batch batch)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+
+    if (!has_tiles(chunk) || chunk.low_bits_nbytes == 0)
+        return;
+    const struct low_bits_view view = low_bits_of(batch);
+    uint8_t *section = (uint8_t *)chunk.dst + chunk.escapes_end;
+#pragma unroll 1
+    for (uint64_t tile = (uint64_t)blockIdx.x * NWARPS + threadIdx.x / 32;
+         tile < view.ntiles; tile += (uint64_t)gridDim.x * NWARPS)
+        write_low_bits(view, tile, section);
+}
+
+cudaError_t
+cuda_low_bits_write(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    return batch->may_have_low_bits
+               ? launch_stage(batch, stream, write_sections, nblocks_for(batch),
+                              NTHREADS)
+               : cudaSuccess;
 }
 
 /* ---- joining ---- */
@@ -250,15 +275,15 @@ load_numbers(const uint8_t *at, unsigned nbytes, int width,
 
 /* Joins a tile's symbols with the low bits at `low_bits`, in place. */
 static __device__ __forceinline__ void
-join_tile(const struct cuda_batch &batch, int low_nbits, uint64_t tile,
+join_tile(const struct low_bits_view &view, int low_nbits, uint64_t tile,
           const uint8_t *low_bits, uint16_t *symbols)
 {
-    const uint64_t widths = low_tiles_of(batch)[tile].widths;
+    const uint64_t widths = view.tiles[tile].widths;
 
 #pragma unroll
     for (unsigned i = 0; i < WARP_NGROUPS; i++) {
         const uint64_t at = symbols_at(tile, i);
-        const unsigned n = count_symbols(batch, at), g = group_of_warp(i);
+        const unsigned n = count_symbols(view, at), g = group_of_warp(i);
         const int width = low_width_at(widths, g);
         unsigned symbol[LANE_NNUMBERS], number[LANE_NNUMBERS];
         if (n == 0)
@@ -266,7 +291,7 @@ join_tile(const struct cuda_batch &batch, int low_nbits, uint64_t tile,
         load_eight(symbols + at, n, symbol);
         load_numbers(low_bits + low_group_begin(widths, g),
                      (unsigned)terp_low_group_nbytes(
-                         batch.nvalues, tile * LOW_TILE_NGROUPS + g, width),
+                         view.nvalues, tile * LOW_TILE_NGROUPS + g, width),
                      width, number);
 #pragma unroll
         for (unsigned k = 0; k < LANE_NNUMBERS; k++)
@@ -285,13 +310,14 @@ __launch_bounds__(NTHREADS) join_low_bits(const struct cuda_batch batch)
 
     if (!has_tiles(chunk) || low_nbits == 0)
         return;
-    const uint8_t *section = (const uint8_t *)chunk.src + chunk.escapes_end +
-                             low_widths_nbytes(batch);
+    const struct low_bits_view view = low_bits_of(batch);
+    const uint8_t *low_bits = (const uint8_t *)chunk.src + chunk.escapes_end +
+                              low_widths_nbytes(view);
     uint16_t *symbols = coded_symbols(batch, chunk);
 #pragma unroll 1
-    for (uint64_t tile = blockIdx.x; tile < batch.ntiles; tile += gridDim.x)
-        join_tile(batch, low_nbits, tile,
-                  section + low_tiles_of(batch)[tile].begin, symbols);
+    for (uint64_t tile = blockIdx.x; tile < view.ntiles; tile += gridDim.x)
+        join_tile(view, low_nbits, tile, low_bits + view.tiles[tile].begin,
+                  symbols);
 }
 
 cudaError_t

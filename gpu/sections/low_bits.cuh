@@ -24,19 +24,28 @@ template <unsigned NTHREADS>
 using low_tile_scan = cub::BlockScan<unsigned long long, (int)NTHREADS,
                                      cub::BLOCK_SCAN_WARP_SCANS>;
 
-static __device__ __forceinline__ struct cuda_low_tile *
-low_tiles_of(const struct cuda_batch &batch)
+/* The low bits of a block's chunk. */
+struct low_bits_view {
+    uint64_t nvalues, ntiles;
+    struct cuda_low_tile *tiles;
+    uint8_t *slots; /* encode: LOW_TILE_MAX_NBYTES a tile */
+};
+
+static __device__ __forceinline__ struct low_bits_view
+low_bits_of(const struct cuda_batch &batch)
 {
-    return region<struct cuda_low_tile>(batch, blockIdx.y, batch.at.low_tiles);
+    return {batch.nvalues, batch.ntiles,
+            region<struct cuda_low_tile>(batch, blockIdx.y, batch.at.low_tiles),
+            region<uint8_t>(batch, blockIdx.y, batch.at.low_bits)};
 }
 
 /* ---- widths ---- */
 
 /* Bytes of the widths of all groups. */
 static __device__ __forceinline__ uint64_t
-low_widths_nbytes(const struct cuda_batch &batch)
+low_widths_nbytes(const struct low_bits_view &view)
 {
-    return packed_nbytes(terp_low_ngroups(batch.nvalues), TERP_LOW_WIDTH_NBITS);
+    return packed_nbytes(terp_low_ngroups(view.nvalues), TERP_LOW_WIDTH_NBITS);
 }
 
 static __device__ __forceinline__ int
@@ -48,18 +57,18 @@ low_width_at(uint64_t widths, unsigned group)
 
 /* Groups of a tile. */
 static __device__ __forceinline__ unsigned
-low_tile_ngroups(const struct cuda_batch &batch, uint64_t tile)
+low_tile_ngroups(const struct low_bits_view &view, uint64_t tile)
 {
-    return (unsigned)min_u64(LOW_TILE_NGROUPS, terp_low_ngroups(batch.nvalues) -
+    return (unsigned)min_u64(LOW_TILE_NGROUPS, terp_low_ngroups(view.nvalues) -
                                                    tile * LOW_TILE_NGROUPS);
 }
 
 /* A tile's widths from those of all at `at`; 0 where it has no group. */
 static __device__ __forceinline__ uint64_t
-load_low_widths(const struct cuda_batch &batch, const uint8_t *at,
+load_low_widths(const struct low_bits_view &view, const uint8_t *at,
                 uint64_t tile)
 {
-    const unsigned nbits = low_tile_ngroups(batch, tile) * TERP_LOW_WIDTH_NBITS;
+    const unsigned nbits = low_tile_ngroups(view, tile) * TERP_LOW_WIDTH_NBITS;
 
     return load_le(at + 8 * tile, (int)(nbits + 7) / 8) &
            UINT64_MAX >> (64 - nbits);
@@ -95,12 +104,13 @@ low_group_begin(uint64_t widths, unsigned group)
 
 /* Bytes of a tile's low bits. */
 static __device__ __forceinline__ unsigned
-low_tile_nbytes(const struct cuda_batch &batch, uint64_t tile, uint64_t widths)
+low_tile_nbytes(const struct low_bits_view &view, uint64_t tile,
+                uint64_t widths)
 {
-    const unsigned last = low_tile_ngroups(batch, tile) - 1;
+    const unsigned last = low_tile_ngroups(view, tile) - 1;
 
     return low_group_begin(widths, last) +
-           (unsigned)terp_low_group_nbytes(batch.nvalues,
+           (unsigned)terp_low_group_nbytes(view.nvalues,
                                            tile * LOW_TILE_NGROUPS + last,
                                            low_width_at(widths, last));
 }
@@ -109,25 +119,24 @@ low_tile_nbytes(const struct cuda_batch &batch, uint64_t tile, uint64_t widths)
  * bytes of all. */
 template <unsigned NTHREADS, typename F>
 static __device__ __forceinline__ uint64_t
-place_low_tiles(const struct cuda_batch &batch,
+place_low_tiles(const struct low_bits_view &view,
                 typename low_tile_scan<NTHREADS>::TempStorage &s_scan,
                 const F &widths_of)
 {
-    struct cuda_low_tile *tiles = low_tiles_of(batch);
     unsigned long long end = 0;
 
 #pragma unroll 1
-    for (uint64_t first = 0; first < batch.ntiles; first += NTHREADS) {
+    for (uint64_t first = 0; first < view.ntiles; first += NTHREADS) {
         const uint64_t tile = first + threadIdx.x;
-        const bool exists = tile < batch.ntiles;
+        const bool exists = tile < view.ntiles;
         const uint64_t widths = exists ? widths_of(tile) : 0;
         unsigned long long nbytes = 0, before, all;
         if (exists)
-            nbytes = low_tile_nbytes(batch, tile, widths);
+            nbytes = low_tile_nbytes(view, tile, widths);
         __syncthreads(); /* no thread needs the storage any more */
         low_tile_scan<NTHREADS>(s_scan).ExclusiveSum(nbytes, before, all);
         if (exists)
-            tiles[tile] = {widths, end + before};
+            view.tiles[tile] = {widths, end + before};
         end += all;
     }
     return end;
@@ -135,29 +144,20 @@ place_low_tiles(const struct cuda_batch &batch,
 
 /* ---- writing ---- */
 
-/* The warps of a block write what the section, which begins at `section`, has
- * of `ntiles` tiles or up to the last. It is not inlined: few chunks have low
- * bits. */
-template <unsigned NTHREADS>
-static __device__ __attribute__((noinline)) void
-write_low_bits(const struct cuda_batch &batch, uint64_t first, unsigned ntiles,
+/* A warp writes what the section, which begins at `section`, has of a tile. */
+static __device__ __forceinline__ void
+write_low_bits(const struct low_bits_view &view, uint64_t tile,
                uint8_t *section)
 {
     const unsigned lane = threadIdx.x % 32;
-    const uint64_t widths_nbytes = low_widths_nbytes(batch);
-    const uint64_t end = min_u64(first + ntiles, batch.ntiles);
+    const uint64_t widths_nbytes = low_widths_nbytes(view);
+    const struct cuda_low_tile low = view.tiles[tile];
 
-#pragma unroll 1
-    for (uint64_t tile = first + threadIdx.x / 32; tile < end;
-         tile += NTHREADS / 32) {
-        const struct cuda_low_tile low = low_tiles_of(batch)[tile];
-        if (lane < 8 && 8 * tile + lane < widths_nbytes)
-            section[8 * tile + lane] = (uint8_t)(low.widths >> (8 * lane));
-        copy_bytes(section + widths_nbytes + low.begin,
-                   region<uint8_t>(batch, blockIdx.y, batch.at.low_bits) +
-                       tile * LOW_TILE_MAX_NBYTES,
-                   low_tile_nbytes(batch, tile, low.widths), lane, 32);
-    }
+    if (lane < 8 && 8 * tile + lane < widths_nbytes)
+        section[8 * tile + lane] = (uint8_t)(low.widths >> (8 * lane));
+    copy_bytes(section + widths_nbytes + low.begin,
+               view.slots + tile * LOW_TILE_MAX_NBYTES,
+               low_tile_nbytes(view, tile, low.widths), lane, 32);
 }
 
 #endif

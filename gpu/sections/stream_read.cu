@@ -117,30 +117,30 @@ pass_escapes(const struct cuda_batch &batch, struct stream_found *s_found,
 }
 
 /* Finds where the section of low bits has those of each tile. Returns its size;
- * 0 where it is not valid, or not expected. `left`: bytes from its begin to the
- * stream's end. It is not inlined, as above. */
+ * 0 where it is not valid. `left`: bytes from its begin to the stream's end. It
+ * is not inlined, as above. */
 template <unsigned NTHREADS>
 static __device__ __attribute__((noinline)) uint64_t
-measure_low_bits(const struct cuda_batch &batch, int low_nbits,
-                 const uint8_t *at, uint64_t left, read_shared<NTHREADS> &s)
+measure_low_bits(struct low_bits_view view, int low_nbits, const uint8_t *at,
+                 uint64_t left, read_shared<NTHREADS> &s)
 {
-    const uint64_t widths_nbytes = low_widths_nbytes(batch);
+    const uint64_t widths_nbytes = low_widths_nbytes(view);
     bool valid = true;
 
-    if (!batch.may_have_low_bits || low_nbits > TERP_LOW_MAX_NBITS ||
-        widths_nbytes > left)
+    if (low_nbits > TERP_LOW_MAX_NBITS || widths_nbytes > left)
         return 0;
     const uint64_t nbytes =
         widths_nbytes +
-        place_low_tiles<NTHREADS>(batch, s.scan, [&](uint64_t tile) {
-            const uint64_t widths = load_low_widths(batch, at, tile);
+        place_low_tiles<NTHREADS>(view, s.scan, [&](uint64_t tile) {
+            const uint64_t widths = load_low_widths(view, at, tile);
             valid &= low_widths_fit(widths, low_nbits);
             return widths;
         });
     return __syncthreads_and(valid) && nbytes <= left ? nbytes : 0;
 }
 
-/* Goes on behind the section of low bits. False where it is not valid. */
+/* Goes on behind the section of low bits. False where it is not valid, or not
+ * expected. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 pass_low_bits(const struct cuda_batch &batch, int low_nbits,
@@ -150,8 +150,11 @@ pass_low_bits(const struct cuda_batch &batch, int low_nbits,
 
     if (low_nbits == 0)
         return true;
-    const uint64_t nbytes = measure_low_bits<NTHREADS>(
-        batch, low_nbits, reader->src + begin, reader->end - begin, s);
+    if (!batch.may_have_low_bits)
+        return false;
+    const uint64_t nbytes =
+        measure_low_bits<NTHREADS>(low_bits_of(batch), low_nbits,
+                                   reader->src + begin, reader->end - begin, s);
     if (nbytes > 0)
         advance_to<NTHREADS>(reader, begin + nbytes, s.staged);
     return nbytes > 0;

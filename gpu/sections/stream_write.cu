@@ -4,7 +4,6 @@
 #include "gpu/block/concatenate.cuh"
 #include "gpu/sections/head.cuh"
 #include "gpu/sections/index.cuh"
-#include "gpu/sections/low_bits.cuh"
 #include "gpu/sections/stream_small.cuh"
 
 /* Threads of the block that writes all but the payload. */
@@ -372,8 +371,8 @@ write_partition(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             (uint8_t)(prefix.payload_nbytes >> (8 * lane));
 }
 
-/* Grid: x partitions, y chunks. A block writes a partition's payload, what the
- * index says of it, and low bits of its tiles, or as many values of a raw chunk
+/* Grid: x partitions, y chunks. A block writes a partition's payload and what
+ * the index says of it, or as many values of a raw chunk
  * as a partition has symbols. One piece of code copies all: all threads copy
  * values, and tiles that are one after another; a warp each copies tiles that
  * are in slots. */
@@ -400,11 +399,6 @@ __launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
     unsigned nbytes = partition.nbytes, first = 0, npieces = 1;
 
     if (has_tiles(chunk)) {
-        if (chunk.low_bits_nbytes > 0)
-            write_low_bits<PAYLOAD_NTHREADS>(
-                batch, (uint64_t)p * TERP_PARTITION_NTILES,
-                TERP_PARTITION_NTILES,
-                (uint8_t *)chunk.dst + chunk.escapes_end);
         if (partition.tiles == 0)
             return;
         if (i / 32 == PAYLOAD_NTHREADS / 32 - 1)
