@@ -52,7 +52,8 @@ terp_exact_load(const uint8_t *src, int value_nbytes,
     exact_ret->exponent = (int16_t)load_le(src + 2, 2);
     return src[0] > 0 && src[1] <= terp_mantissa_nbits(value_nbytes) &&
            exact_ret->exponent >= min_exponent &&
-           exact_ret->exponent <= -min_exponent;
+           exact_ret->exponent <=
+               -min_exponent - terp_mantissa_nbits(value_nbytes);
 }
 
 /* 2^exponent, which is a normal number. */
@@ -94,8 +95,7 @@ terp_exact_of(double bound, double min, double max, int value_nbytes,
     struct terp_exact exact = {1, 0, (int16_t)exponent};
 
     if (exponent > of_step) {
-        const int most = exponent - of_last;
-        exact.nzeros = (uint8_t)(most < 0 ? 0 : most < nzeros ? most : nzeros);
+        exact.nzeros = (uint8_t)nzeros;
     } else if (of_last_set > of_step + 1) {
         exact.exponent = (int16_t)of_step;
         exact.nzeros = (uint8_t)nzeros;

@@ -200,8 +200,10 @@ nearest_exact_quant(T value, TERP_STRUCT(exact_quants) k, bool *fits_ret)
         quant = (TERP_INT)(((bits - k.first) >> k.nzeros) + (TERP_WORD)k.count);
     }
     quant = value < 0 ? -quant : quant;
+    /* The two are so near that their difference is exact (Sterbenz): a tie is
+     * within the bound. */
     *fits_ret =
-        TERP_ABS(value - TERP_CALL(value_of_exact_quant)(quant, k)) < k.limit;
+        TERP_ABS(value - TERP_CALL(value_of_exact_quant)(quant, k)) <= k.limit;
     return quant;
 }
 

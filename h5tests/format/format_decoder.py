@@ -683,10 +683,10 @@ def read_exact(reader, dtype):
     """Significand, zeros, exponent."""
     significand, nzeros = reader.take(2)
     exponent = int(reader.array("<i2", 1)[0])
-    most = 126 if dtype.itemsize == 4 else 1022
+    least, most = (-126, 103) if dtype.itemsize == 4 else (-1022, 970)
     check(significand > 0, "a significand")
     check(nzeros <= (23 if dtype.itemsize == 4 else 52), "a number of zeros")
-    check(-most <= exponent <= most, "an exponent")
+    check(least <= exponent <= most, "an exponent")
     return significand, nzeros, exponent
 
 
