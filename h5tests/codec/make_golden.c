@@ -70,6 +70,14 @@ static const struct golden goldens[] = {
      TERP_FIELD_SPIKES,
      {TERP_FLOAT64, false, false, 2, {37, 41}},
      1e-1},
+    {"f32-fine", /* low bits, and lorenzo's exact quants */
+     TERP_FIELD_FINE,
+     {TERP_FLOAT32, false, false, 2, {37, 41}},
+     1e-6},
+    {"f64-rounded", /* exact quants that know a grid */
+     TERP_FIELD_ROUNDED,
+     {TERP_FLOAT64, false, false, 2, {29, 31}},
+     1e-9},
 };
 
 /* Each once: what needs no mode. */
