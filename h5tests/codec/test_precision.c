@@ -68,9 +68,9 @@ make_values(const struct terp_chunk *chunk, enum terp_field field,
     for (uint64_t i = 0; i < chunk_nvalues(chunk); i++) {
         const uint64_t bits = value_bits(chunk, values, i);
         const double value = value_of_bits(chunk->type, bits);
-        uint64_t made = content_bits(chunk->type, content, value, i);
-        if (!bits_are_finite(chunk->type, bits))
-            made = bits;
+        uint64_t made = bits_are_finite(chunk->type, bits)
+                            ? content_bits(chunk->type, content, value, i)
+                            : bits;
         if (value_of_bits(chunk->type, made) == 0)
             made = 0;
         value_put(chunk, values, i, made);
