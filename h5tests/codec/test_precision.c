@@ -23,12 +23,6 @@ enum content {
     NCONTENTS
 };
 
-static double
-rounded(double value)
-{
-    return (double)(int64_t)(value + (value < 0 ? -0.5 : 0.5));
-}
-
 static uint64_t
 content_bits(enum terp_type type, enum content content, double value,
              uint64_t i)
@@ -37,9 +31,9 @@ content_bits(enum terp_type type, enum content content, double value,
 
     switch (content) {
     case CONTENT_WHOLE:
-        return value_to_bits(type, rounded(value * 1e5));
+        return value_to_bits(type, round(value * 1e5));
     case CONTENT_TENTHS:
-        return value_to_bits(type, rounded(value * 1e4) * 0.1);
+        return value_to_bits(type, round(value * 1e4) * 0.1);
     case CONTENT_ZEROS:
         return value_to_bits(type, value) >> (mantissa_nbits - 12)
                                                  << (mantissa_nbits - 12);
