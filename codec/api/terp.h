@@ -92,8 +92,8 @@ enum terp_memory {
 
 /* What to do. `bound_mode` must be said, and `bound` is finite and above zero.
  * Values whose bits equal `fill_bits` (float32: the low 32 bits) are kept
- * exactly and ignored by prediction and value range, when `has_fill`; if that is
- * a zero, those of either sign. */
+ * exactly and ignored by prediction and value range, when `has_fill`; if that
+ * is a zero, those of either sign. */
 struct terp_params {
     size_t size;
     enum terp_bound_mode bound_mode;

@@ -81,9 +81,9 @@ last_bit_of(T value, int *nzeros_ret)
 {
     const int mantissa_nbits = terp_mantissa_nbits(sizeof(T));
     const TERP_WORD bits = TERP_CALL(bits_of)(TERP_ABS(value));
-    const TERP_WORD mantissa = (TERP_WORD)TERP_CONST(MANTISSA);
-    const TERP_WORD field = bits / mantissa;
-    const TERP_WORD digits = bits % mantissa | (field > 0 ? mantissa : 0);
+    const TERP_WORD first = (TERP_WORD)1 << mantissa_nbits;
+    const TERP_WORD field = bits >> mantissa_nbits;
+    const TERP_WORD digits = (bits & (first - 1)) | (field > 0 ? first : 0);
 
     /* The lowest bit alone has as many zeros behind as it is worth. */
     *nzeros_ret = bit_width(digits & (0 - digits)) - 1;

@@ -509,7 +509,7 @@ low_bits_and_exact_quants_are_refused_where_they_cannot_be(void **state)
             uint8_t kept[2] = {bytes[0], bytes[1]};
             bool valid = exponent >= min_exponent && exponent <= max_exponent;
             bytes[0] = (uint8_t)exponent;
-            bytes[1] = (uint8_t)(exponent >> 8);
+            bytes[1] = (uint8_t)((unsigned)exponent >> 8);
             assert_int_equal(
                 decode_sealed(copy_of(stream.bytes, stream.nbytes)),
                 valid ? TERP_OK : TERP_ERR_CORRUPT);
