@@ -35,9 +35,10 @@ struct job {
     double constant; /* of a constant chunk */
     int step_slack_log2;
     double step;
+    unsigned escape_nbytes; /* likely, of a number */
+    bool may_be_wide;       /* codes */
     struct terp_exact exact;
     int low_nbits;
-    unsigned escape_nbytes;
     bool is_open; /* to other domains */
     struct terp_chunk domain;
     enum terp_domain_verdict verdict;
@@ -134,7 +135,20 @@ swap_source(struct job *job)
     return TERP_OK;
 }
 
-/* Special values, the range of the others, and the bound that follows. */
+/* Exact quants, by what sampled values have in common. */
+static struct terp_exact
+find_exact(const struct job *job)
+{
+    const struct cpu_prediction *p = &job->prediction;
+    int exponent, nzeros;
+
+    p->stages->common_bits(p->values, job->layout.nvalues, &job->fills,
+                           &exponent, &nzeros);
+    return terp_exact_of(job->frame.bound, job->stats.min, job->stats.max,
+                         p->stages->value_nbytes, exponent, nzeros);
+}
+
+/* Special values, the range of the others, and what follows from it. */
 static enum terp_status
 scan(struct job *job)
 {
@@ -158,9 +172,12 @@ scan(struct job *job)
     job->step_slack_log2 = terp_step_slack_of(
         frame->bound, stats->min, stats->max, p->stages->value_nbytes);
     job->step = terp_step_of(frame->bound, job->step_slack_log2);
-    job->escape_nbytes = terp_likely_escape_nbytes(
-        terp_nsteps_of(stats->min, stats->max, job->step),
-        p->stages->value_nbytes);
+    const double nsteps = terp_nsteps_of(stats->min, stats->max, job->step);
+    job->escape_nbytes =
+        terp_likely_escape_nbytes(nsteps, p->stages->value_nbytes);
+    job->may_be_wide = nsteps >= TERP_LOW_BITS_MIN_NSTEPS;
+    if (job->may_be_wide)
+        job->exact = find_exact(job);
     /* A range may be larger than any double. */
     return is_bound(frame->bound) ? TERP_OK : TERP_ERR_CAPACITY;
 }
@@ -219,31 +236,22 @@ reference_of(const struct job *job)
                              job->stats.max, p->stages->value_nbytes);
 }
 
-/* Where codes may be wide: exact quants, and the low bits of the codes of the
- * domain. */
-static void
-find_precision(struct job *job)
+/* The low bits of the codes of the domain. */
+static int
+find_low_nbits(const struct job *job)
 {
     const struct cpu_prediction *p = &job->prediction;
-    const struct cpu_stats *stats = &job->stats;
     struct terp_code_widths widths;
     double step = job->step;
-    int exponent, nzeros;
 
-    job->low_nbits = 0;
-    job->exact = (struct terp_exact){0};
-    if (terp_nsteps_of(stats->min, stats->max, step) < TERP_LOW_BITS_MIN_NSTEPS)
-        return;
-    p->stages->common_bits(p->values, job->layout.nvalues, &job->fills,
-                           &exponent, &nzeros);
-    job->exact = terp_exact_of(job->frame.bound, stats->min, stats->max,
-                               p->stages->value_nbytes, exponent, nzeros);
+    if (!job->may_be_wide)
+        return 0;
     if (job->exact.significand > 0 && terp_exact_step(job->exact) > step)
         step = terp_exact_step(job->exact);
     p->stages->code_widths(p->values, &job->layout, &job->fills, 1 / step,
                            job->exact.nzeros, &widths);
-    job->low_nbits = terp_low_nbits_of(
-        &widths, terp_coding_max_code(job->frame.coding), job->escape_nbytes);
+    return terp_low_nbits_of(&widths, terp_coding_max_code(job->frame.coding),
+                             job->escape_nbytes);
 }
 
 static enum terp_status
@@ -253,7 +261,7 @@ choose_predictor(struct job *job)
 
     if (job->frame.coding == TERP_CODING_CONSTANT)
         return TERP_OK;
-    find_precision(job);
+    job->low_nbits = find_low_nbits(job);
     p->quantizer = (struct cpu_quantizer){
         .step = job->step,
         .grid_step = job->step,
@@ -328,8 +336,8 @@ write_escapes(struct job *job)
 }
 
 /* Symbols to tile order, or context order, and the low bits of wide codes to
- * their section. The values have served: symbols in
- * another order take their place. */
+ * their section. The values have served: symbols in another order take their
+ * place. */
 static enum terp_status
 write_tiles(struct job *job)
 {

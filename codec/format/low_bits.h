@@ -46,8 +46,7 @@ terp_low_split(unsigned wide, int low_nbits, unsigned *low_ret)
     const int high = terp_high_of(code, low_nbits);
     const int low = code - high * (1 << low_nbits);
 
-    *low_ret =
-        wide == TERP_ESCAPE ? 0 : (unsigned)(low < 0 ? -2 * low - 1 : 2 * low);
+    *low_ret = wide == TERP_ESCAPE ? 0 : (unsigned)zigzag(low);
     return wide == TERP_ESCAPE ? TERP_ESCAPE : (unsigned)(high + TERP_RADIUS);
 }
 
@@ -55,8 +54,7 @@ static inline TERP_HOST_DEVICE unsigned
 terp_low_join(unsigned symbol, unsigned low, int low_nbits)
 {
     const int high = (int)symbol - TERP_RADIUS;
-    const int below = (int)(low >> 1) ^ -(int)(low & 1);
-    const int code = high * (1 << low_nbits) + below;
+    const int code = high * (1 << low_nbits) + (int)unzigzag(low);
     const int most = TERP_WIDE_RADIUS - 1; /* an encoder makes no larger ones */
     const int kept = code < -most ? -most : code > most ? most : code;
 

@@ -18,14 +18,13 @@ code_width_of(double error, double inverse_step)
                : TERP_LOW_BITS_NWIDTHS - 1;
 }
 
-/* A fourth of a value, which no sum makes too large for a double; NaN where it
- * is special. */
+/* A fourth of a value, which no sum makes too large for a double; NaN where
+ * there is none that predicts. */
 TERP_TYPED(T)
 TERP_INLINE double
-known_value(const T *values, const TERP_WORD *fills, uint64_t at)
+fourth_or_nan(const T *values, const TERP_WORD *fills, bool exists, uint64_t at)
 {
-    return is_special(values[at], fills) ? (double)NAN
-                                         : (double)values[at] * 0.25;
+    return value_or_nan(values, fills, exists, at) * 0.25;
 }
 
 /* The bits of the code of the value at `at` by each interpolation; -1 where
@@ -38,7 +37,7 @@ sample_code_widths(const T *values, const TERP_WORD *fills,
                    int width_ret[TERP_LOW_BITS_NFORMS])
 {
     const bool exists = at < layout->nvalues;
-    const double v = exists ? known_value(values, fills, at) : (double)NAN;
+    const double v = fourth_or_nan(values, fills, exists, at);
     /* Exact quants are not denser than values are. */
     const double ulps =
         (double)TERP_CONST(MANTISSA) / terp_power_of_two(nzeros + 2) / fabs(v);
@@ -51,21 +50,23 @@ sample_code_widths(const T *values, const TERP_WORD *fills,
         const uint64_t extent = layout->dims[d], x = at / stride % extent;
         int *width = width_ret + 2 * d;
         if (x >= 1 && x + 1 < extent) {
-            const double b = known_value(values, fills, at - stride);
-            const double c = known_value(values, fills, at + stride);
+            const double b = fourth_or_nan(values, fills, true, at - stride);
+            const double c = fourth_or_nan(values, fills, true, at + stride);
             const double linear = v - (b + c) * 0.5;
             if (linear == linear)
                 width[0] = width[1] = code_width_of(linear, inverse);
             if (x >= 3 && x + 3 < extent) {
-                const double a = known_value(values, fills, at - 3 * stride);
-                const double e = known_value(values, fills, at + 3 * stride);
+                const double a =
+                    fourth_or_nan(values, fills, true, at - 3 * stride);
+                const double e =
+                    fourth_or_nan(values, fills, true, at + 3 * stride);
                 const double cubic = v - (b + c) * 0.5625 + (a + e) * 0.0625;
                 if (cubic == cubic)
                     width[1] = code_width_of(cubic, inverse);
             }
         } else if (extent == 2) {
             const uint64_t other = x == 0 ? at + stride : at - stride;
-            const double copy = v - known_value(values, fills, other);
+            const double copy = v - fourth_or_nan(values, fills, true, other);
             if (copy == copy)
                 width[0] = width[1] = code_width_of(copy, inverse);
         }

@@ -18,12 +18,6 @@ struct terp_exact {
     int16_t exponent;
 };
 
-static inline TERP_HOST_DEVICE int
-terp_mantissa_nbits(int value_nbytes)
-{
-    return value_nbytes == 4 ? 23 : 52;
-}
-
 /* The exponent of the smallest normal number. */
 static inline TERP_HOST_DEVICE int
 terp_min_exponent(int value_nbytes)
@@ -87,10 +81,9 @@ terp_exact_of(double bound, double min, double max, int value_nbytes,
     const int mantissa_nbits = terp_mantissa_nbits(value_nbytes);
     const int min_exponent = terp_min_exponent(value_nbytes);
     const int of_step = terp_exponent_of(2 * bound) - 1023;
-    const double low = min < 0 ? -min : min, high = max < 0 ? -max : max;
     /* The last bit of the largest value, as the type and as zeros have it. */
     const int of_last =
-        terp_exponent_of(low > high ? low : high) - 1023 - mantissa_nbits;
+        terp_exponent_of_range(min, max) - 1023 - mantissa_nbits;
     const int of_last_set = of_last + nzeros;
     struct terp_exact exact = {1, 0, (int16_t)exponent};
 

@@ -6,15 +6,6 @@
 #include "codec/model/domain.h"
 #include "codec/model/value.h"
 
-/* A value as a double; NaN where there is none that predicts. */
-TERP_TYPED(T)
-TERP_INLINE double
-value_or_nan(const T *values, const TERP_WORD *fills, bool exists, uint64_t at)
-{
-    return exists && !is_special(values[at], fills) ? (double)values[at]
-                                                    : (double)NAN;
-}
-
 /* A NaN is no error that could be known. */
 TERP_INLINE uint8_t
 lag_error_of(double error, double inverse_step)

@@ -34,7 +34,8 @@ TERP_TYPED(T)
 TERP_INLINE
 TERP_STRUCT(constants) constants_of(double step, double bound, int max_code)
 {
-    /* No code times the step may overflow. */
+    /* No code of the dictionary times the step may overflow. Wide codes may:
+     * these become escapes. */
     const double largest = TERP_CONST(MAX) / (4 * TERP_RADIUS);
     TERP_STRUCT(constants) k;
 

@@ -58,16 +58,18 @@ terp_nsteps_of(double min, double max, double step)
     return max / step - min / step;
 }
 
-/* The exponent of the bound, in units of the last place of the largest value,
- * less one. */
+/* The field of the value of a range that is largest in magnitude. */
 static inline TERP_HOST_DEVICE int
-terp_bound_exponent_of(double bound, double min, double max, int value_nbytes)
+terp_exponent_of_range(double min, double max)
 {
-    const int mantissa_nbits = value_nbytes == 4 ? 23 : 52;
     const double low = min < 0 ? -min : min, high = max < 0 ? -max : max;
+    return terp_exponent_of(low > high ? low : high);
+}
 
-    return terp_exponent_of(bound) + mantissa_nbits - 1 -
-           terp_exponent_of(low > high ? low : high);
+static inline TERP_HOST_DEVICE int
+terp_mantissa_nbits(int value_nbytes)
+{
+    return value_nbytes == 4 ? 23 : 52;
 }
 
 /* The step_slack_log2 that leaves room for a rounding error of the largest
@@ -75,8 +77,9 @@ terp_bound_exponent_of(double bound, double min, double max, int value_nbytes)
 static inline TERP_HOST_DEVICE int
 terp_step_slack_of(double bound, double min, double max, int value_nbytes)
 {
-    const int step_slack_log2 =
-        terp_bound_exponent_of(bound, min, max, value_nbytes);
+    const int step_slack_log2 = terp_exponent_of(bound) +
+                                terp_mantissa_nbits(value_nbytes) - 1 -
+                                terp_exponent_of_range(min, max);
 
     return step_slack_log2 < TERP_MIN_STEP_SLACK_LOG2 ? TERP_MIN_STEP_SLACK_LOG2
            : step_slack_log2 > TERP_MAX_STEP_SLACK_LOG2

@@ -114,4 +114,13 @@ is_special(T value, const TERP_WORD *fills)
     return special;
 }
 
+/* A value as a double; NaN where there is none that predicts. */
+TERP_TYPED(T)
+TERP_INLINE double
+value_or_nan(const T *values, const TERP_WORD *fills, bool exists, uint64_t at)
+{
+    return exists && !is_special(values[at], fills) ? (double)values[at]
+                                                    : (double)NAN;
+}
+
 #endif
