@@ -14,6 +14,7 @@
 #include "cpu/sections/escapes.h"
 #include "cpu/sections/low_bits.h"
 #include "cpu/sections/specials.h"
+#include "cpu/sections/tails.h"
 
 /* A thread that has fewer values to decode than this, 0.2 ms of work, waits
  * longer than it works. */
@@ -50,6 +51,7 @@ struct job {
     struct reader reader;
     const uint8_t *constant_at;
     struct reader specials; /* its section, whose values are placed last */
+    struct cpu_tails_section tails;
     struct cpu_escape_section escapes;
     struct cpu_low_bits_section low_bits;
 };
@@ -175,7 +177,7 @@ scan(struct job *job)
     const double nsteps = terp_nsteps_of(stats->min, stats->max, job->step);
     job->escape_nbytes =
         terp_likely_escape_nbytes(nsteps, p->stages->value_nbytes);
-    job->may_be_wide = nsteps >= TERP_LOW_BITS_MIN_NSTEPS;
+    job->may_be_wide = terp_may_be_wide(nsteps);
     if (job->may_be_wide)
         job->exact = find_exact(job);
     /* A range may be larger than any double. */
@@ -236,9 +238,9 @@ reference_of(const struct job *job)
                              job->stats.max, p->stages->value_nbytes);
 }
 
-/* The low bits of the codes of the domain. */
+/* How many bits of the codes of the domain are below symbols. */
 static int
-find_low_nbits(const struct job *job)
+find_nbits_below(const struct job *job)
 {
     const struct cpu_prediction *p = &job->prediction;
     struct terp_code_widths widths;
@@ -250,8 +252,8 @@ find_low_nbits(const struct job *job)
         step = terp_exact_step(job->exact);
     p->stages->code_widths(p->values, &job->layout, &job->fills, 1 / step,
                            job->exact.nzeros, &widths);
-    return terp_low_nbits_of(&widths, terp_coding_max_code(job->frame.coding),
-                             job->escape_nbytes);
+    return terp_nbits_below(&widths, terp_coding_max_code(job->frame.coding),
+                            job->escape_nbytes, p->stages->value_nbytes);
 }
 
 static enum terp_status
@@ -261,7 +263,8 @@ choose_predictor(struct job *job)
 
     if (job->frame.coding == TERP_CODING_CONSTANT)
         return TERP_OK;
-    job->low_nbits = find_low_nbits(job);
+    const int nbits_below = find_nbits_below(job);
+    job->low_nbits = terp_low_of(nbits_below);
     p->quantizer = (struct cpu_quantizer){
         .step = job->step,
         .grid_step = job->step,
@@ -269,6 +272,7 @@ choose_predictor(struct job *job)
         .max_code = terp_wide_max_code(terp_coding_max_code(job->frame.coding),
                                        job->low_nbits),
         .low_nbits = job->low_nbits,
+        .tail_nbits = nbits_below - job->low_nbits,
         .escape_nbytes = job->escape_nbytes,
         .radius = terp_radius_of(job->low_nbits),
         .exact = job->exact,
@@ -325,6 +329,21 @@ write_specials(struct job *job)
                : TERP_OK;
 }
 
+/* Whether lorenzo's differences have tails. */
+static bool
+has_tails(const struct job *job)
+{
+    return job->frame.prediction == TERP_PREDICTION_LORENZO &&
+           job->prediction.quantizer.tail_nbits > 0;
+}
+
+static enum terp_status
+write_tails(struct job *job)
+{
+    return has_tails(job) ? terp_cpu_tails_write(&job->prediction, &job->writer)
+                          : TERP_OK;
+}
+
 static enum terp_status
 write_escapes(struct job *job)
 {
@@ -374,8 +393,8 @@ write_tiles(struct job *job)
 /* Those of one stream. A step does nothing where it does not apply to a
  * constant chunk. */
 static job_step *const stream_steps[] = {
-    make_mask,      choose_predictor, quantize,    write_head,
-    write_specials, write_escapes,    write_tiles, NULL};
+    make_mask,   choose_predictor, quantize,    write_head, write_specials,
+    write_tails, write_escapes,    write_tiles, NULL};
 
 /* Writes a stream of the chunk, in less than `cap_nbytes`, which a frame
  * fits. */
@@ -509,6 +528,16 @@ read_specials(struct job *job)
 }
 
 static enum terp_status
+read_tails(struct job *job)
+{
+    return has_tails(job)
+               ? terp_cpu_tails_read(&job->reader,
+                                     job->prediction.quantizer.tail_nbits,
+                                     job->layout.nvalues, &job->tails)
+               : TERP_OK;
+}
+
+static enum terp_status
 read_escapes(struct job *job)
 {
     return job->predictor == NULL
@@ -564,6 +593,13 @@ read_tiles(struct job *job)
 }
 
 static enum terp_status
+place_tails(struct job *job)
+{
+    return has_tails(job) ? terp_cpu_tails_place(&job->prediction, &job->tails)
+                          : TERP_OK;
+}
+
+static enum terp_status
 place_escapes(struct job *job)
 {
     return job->predictor == NULL
@@ -608,8 +644,9 @@ swap_destination(struct job *job)
 
 /* A step does nothing where it does not apply to a constant chunk. */
 static job_step *const decode_steps[] = {
-    read_head,     read_specials, read_escapes,   read_low_bits,    read_tiles,
-    place_escapes, reconstruct,   place_specials, swap_destination, NULL};
+    read_head,     read_specials,  read_tails,       read_escapes,
+    read_low_bits, read_tiles,     place_tails,      place_escapes,
+    reconstruct,   place_specials, swap_destination, NULL};
 
 static struct job *
 make_decode_job(const struct terp_frame *frame, const uint8_t *body,
@@ -650,6 +687,8 @@ terp_cpu_inspect(const struct terp_frame *frame, const uint8_t *body,
         st = terp_cpu_specials_read(&job->reader, &job->layout,
                                     job->prediction.stages->value_nbytes, NULL,
                                     &info->nspecials);
+    if (st == TERP_OK)
+        st = read_tails(job);
     if (st == TERP_OK)
         st = read_escapes(job);
     if (st == TERP_OK)

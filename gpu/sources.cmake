@@ -32,4 +32,5 @@ set(TERP_CUDA_SOURCES
   sections/stream_read.cu
   sections/stream_small.cu
   sections/stream_write.cu
+  sections/tails.cu
 )

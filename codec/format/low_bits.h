@@ -62,6 +62,23 @@ terp_low_join(unsigned symbol, unsigned low, int low_nbits)
                                  : (unsigned)(kept + TERP_WIDE_RADIUS);
 }
 
+/* ---- tails ---- */
+
+/* Differences of lorenzo may have a tail below the code, in addition to as many
+ * low bits as there may be. */
+static inline TERP_HOST_DEVICE int
+terp_tail_max_nbits(int value_nbytes)
+{
+    return 8 * value_nbytes - 16;
+}
+
+static inline TERP_HOST_DEVICE bool
+terp_tail_nbits_are_valid(int tail_nbits, int low_nbits, int value_nbytes)
+{
+    return tail_nbits > 0 && tail_nbits <= terp_tail_max_nbits(value_nbytes) &&
+           low_nbits == TERP_LOW_MAX_NBITS;
+}
+
 /* ---- groups ---- */
 
 /* Numbers come in groups of so many, each with its own width, which are told

@@ -17,11 +17,11 @@
 
 static inline TERP_HOST_DEVICE uint64_t
 terp_model_nbytes(enum terp_prediction prediction, int value_nbytes,
-                  int nlevels, bool exact)
+                  int nlevels, bool exact, bool tails)
 {
     return prediction == TERP_PREDICTION_SPLINE
                ? 1 + (uint64_t)value_nbytes + 2 * (uint64_t)nlevels
-               : 2 + (uint64_t)(exact ? TERP_EXACT_NBYTES : 0);
+               : 2 + (uint64_t)(exact ? TERP_EXACT_NBYTES : 0) + tails;
 }
 
 /* ---- specials ---- */

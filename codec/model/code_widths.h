@@ -13,9 +13,9 @@ code_width_of(double error, double inverse_step)
 {
     const double magnitude = fabs(error) * inverse_step * 4 + 0.5;
 
-    return magnitude < (1 << (TERP_LOW_BITS_NWIDTHS - 2))
+    return magnitude < (double)(UINT64_C(1) << TERP_MAX_WIDTH)
                ? bit_width((uint64_t)magnitude)
-               : TERP_LOW_BITS_NWIDTHS - 1;
+               : TERP_MAX_WIDTH + 1;
 }
 
 /* A fourth of a value, which no sum makes too large for a double; NaN where

@@ -15,6 +15,9 @@
 /* Another one: quants are exact, and the model goes on to say how. */
 #define TERP_LORENZO_EXACT (2u << TERP_NDIMS)
 
+/* And another: differences have tails, and the model says of how many bits. */
+#define TERP_LORENZO_TAILS (4u << TERP_NDIMS)
+
 /* A mean is of those at 1, 3, 5 and 7 steps, before and after, that exist. */
 #define TERP_MEANS_REACH 8
 
@@ -46,7 +49,7 @@ static inline TERP_HOST_DEVICE bool
 terp_lorenzo_dims_are_valid(const struct terp_layout *layout, unsigned dims,
                             bool has_specials)
 {
-    return dims < 2 * TERP_LORENZO_EXACT &&
+    return dims < 2 * TERP_LORENZO_TAILS &&
            ((dims & TERP_LORENZO_MEANS) == 0 ||
             terp_means_are_possible(layout, dims, has_specials));
 }

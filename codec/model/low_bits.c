@@ -1,4 +1,4 @@
-/* How many bits of a chunk's codes are low, on the host. */
+/* How many bits of a chunk's codes are below symbols, on the host. */
 #include "codec/model/low_bits.h"
 
 #define NVALUES TERP_LOW_BITS_NVALUES
@@ -11,11 +11,12 @@ larger(int a, int b)
 }
 
 int
-terp_low_nbits_of(const struct terp_code_widths *widths, int max_code,
-                  unsigned escape_nbytes)
+terp_nbits_below(const struct terp_code_widths *widths, int max_code,
+                 unsigned escape_nbytes, int value_nbytes)
 {
-    uint32_t cost[TERP_LOW_MAX_NBITS + 1] = {0}, best_sum = 0, best_n = 0;
-    int best = 0, all_width = 0, low_nbits = 0;
+    const int most = terp_below_max_nbits(value_nbytes);
+    uint32_t cost[TERP_BELOW_MAX_NBITS + 1] = {0}, best_sum = 0, best_n = 0;
+    int best = 0, all_width = 0, nbits_below = 0;
 
     for (int form = 0; form < TERP_LOW_BITS_NFORMS; form++) {
         uint32_t sum = 0, n = 0;
@@ -37,14 +38,13 @@ terp_low_nbits_of(const struct terp_code_widths *widths, int max_code,
         int run_width = 0;
         for (int j = 0; j < RUN; j++)
             run_width = larger(run_width, run[j]);
-        for (int n = 0; widths->at[best][i] >= 0 && n <= TERP_LOW_MAX_NBITS;
-             n++)
+        for (int n = 0; widths->at[best][i] >= 0 && n <= most; n++)
             cost[n] +=
                 terp_cost_of_width(widths->at[best][i], run_width, all_width, n,
                                    max_code, escape_nbytes);
     }
-    for (int n = 1; n <= TERP_LOW_MAX_NBITS; n++)
-        if (cost[n] < cost[low_nbits])
-            low_nbits = n;
-    return low_nbits;
+    for (int n = 1; n <= most; n++)
+        if (cost[n] < cost[nbits_below])
+            nbits_below = n;
+    return nbits_below;
 }

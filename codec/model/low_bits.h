@@ -25,11 +25,11 @@ terp_row_of_wide(unsigned wide, int low_nbits)
                                : (uint32_t)(high < 0 ? -high : high);
 }
 
-/* A chunk's cost by that of its symbols: the low bits are in addition. */
+/* A chunk's cost by that of its symbols: what is below them is in addition. */
 static inline TERP_HOST_DEVICE uint64_t
-terp_cost_with_low_bits(uint64_t cost, uint64_t nvalues, int low_nbits)
+terp_cost_with_low_bits(uint64_t cost, uint64_t nvalues, int nbits_below)
 {
-    return cost + (nvalues << TERP_COST_FRACTION_NBITS) * (unsigned)low_nbits;
+    return cost + (nvalues << TERP_COST_FRACTION_NBITS) * (unsigned)nbits_below;
 }
 
 /* ---- how many bits are low ---- */
@@ -54,8 +54,23 @@ terp_bound_may_have_low_bits(enum terp_bound_mode mode, double bound)
            TERP_LOW_BITS_MIN_NSTEPS * bound < 1.001;
 }
 
-/* Magnitudes of codes are told by their bits: 0 to 18, or more. */
-#define TERP_LOW_BITS_NWIDTHS 20
+/* Whether they are. A step may be 0, whose number nobody knows. */
+static inline TERP_HOST_DEVICE bool
+terp_may_be_wide(double nsteps)
+{
+    return !(nsteps < TERP_LOW_BITS_MIN_NSTEPS);
+}
+
+/* Magnitudes of codes are told by their bits: so many, or more. */
+#define TERP_MAX_WIDTH 62
+
+/* The most bits below symbols. */
+static inline TERP_HOST_DEVICE int
+terp_below_max_nbits(int value_nbytes)
+{
+    return TERP_LOW_MAX_NBITS + terp_tail_max_nbits(value_nbytes);
+}
+#define TERP_BELOW_MAX_NBITS (TERP_LOW_MAX_NBITS + 48) /* of any type */
 
 /* Where sample i is, which may be behind the last value. Runs are evenly
  * spread, but for an offset that meets every coordinate of dims that divide the
@@ -87,22 +102,32 @@ struct terp_code_widths {
     int8_t at[TERP_LOW_BITS_NFORMS][TERP_LOW_BITS_NVALUES];
 };
 
-/* What a code of `width` bits costs of which `low_nbits` are low, in 1/16 bit:
- * above these its logarithm and 2.2 bits. Low bits are packed in groups, whose
- * widest number counts: it is between the widest of a run and that of all.
- * Codes of `max_code` and less have symbols; others are escapes, whose words
- * have six bits. */
+/* Of bits below symbols, those that are a code's low bits: the others are a
+ * tail. */
+static inline TERP_HOST_DEVICE int
+terp_low_of(int nbits_below)
+{
+    return nbits_below < TERP_LOW_MAX_NBITS ? nbits_below : TERP_LOW_MAX_NBITS;
+}
+
+/* What a code of `width` bits costs of which `nbits_below` are below its
+ * symbol, in 1/16 bit: above these its logarithm and 2.2 bits. Those below are
+ * packed in groups, whose widest number counts: it is between the widest of a
+ * run and that of all. Codes of `max_code` and less have symbols; others are
+ * escapes, whose words have six bits. */
 static inline TERP_HOST_DEVICE uint32_t
-terp_cost_of_width(int width, int run_width, int all_width, int low_nbits,
+terp_cost_of_width(int width, int run_width, int all_width, int nbits_below,
                    int max_code, unsigned escape_nbytes)
 {
-    const int high = width - low_nbits;
-    const int of_run = run_width < low_nbits ? run_width : low_nbits;
-    const int of_all = all_width < low_nbits ? all_width : low_nbits;
+    const int low_nbits = terp_low_of(nbits_below);
+    const int high = width - nbits_below;
+    const int of_run = run_width < nbits_below ? run_width : nbits_below;
+    const int of_all = all_width < nbits_below ? all_width : nbits_below;
     const bool escapes =
-        width >= bit_width((unsigned)terp_wide_max_code(max_code, low_nbits));
+        width - (nbits_below - low_nbits) >=
+        bit_width((unsigned)terp_wide_max_code(max_code, low_nbits));
 
-    return (low_nbits > 0 ? 8u : 0) + 8 * (uint32_t)(of_run + of_all) +
+    return (nbits_below > 0 ? 8u : 0) + 8 * (uint32_t)(of_run + of_all) +
            (escapes     ? 16 * (8 * escape_nbytes + 6)
             : high <= 0 ? 8
             : high == 1 ? 40
@@ -118,11 +143,11 @@ terp_has_fewer_bits(uint32_t sum, uint32_t n, uint32_t other_sum,
     return n > 0 && (other_n == 0 || sum * other_n < other_sum * n);
 }
 
-/* How many bits of a chunk's codes are low, by the interpolation whose codes
- * have the fewest. Symbols of tiles go up to `max_code`; escapes' numbers have
- * so many bytes. */
+/* How many bits of a chunk's codes are below symbols, by the interpolation
+ * whose codes have the fewest. Symbols of tiles go up to `max_code`; escapes'
+ * numbers have so many bytes. */
 int
-terp_low_nbits_of(const struct terp_code_widths *widths, int max_code,
-                  unsigned escape_nbytes);
+terp_nbits_below(const struct terp_code_widths *widths, int max_code,
+                 unsigned escape_nbytes, int value_nbytes);
 
 #endif

@@ -208,6 +208,16 @@ nearest_exact_quant(T value, TERP_STRUCT(exact_quants) k, bool *fits_ret)
     return quant;
 }
 
+/* The code of a difference, above a tail of so many bits: the nearest multiple,
+ * rounded up. */
+TERP_TYPED(T)
+TERP_INLINE TERP_INT
+code_above_tail(TERP_WORD difference, int tail_nbits)
+{
+    const TERP_WORD round_up = (TERP_WORD)1 << tail_nbits >> 1;
+    return (TERP_INT)(difference + round_up) >> tail_nbits;
+}
+
 /* The mean of `count` quants that add up to `sum`, to the nearest, towards
  * minus infinity: -1 - s / n of -1 - s. There are eight of most. */
 TERP_TYPED(WORD)

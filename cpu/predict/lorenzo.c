@@ -56,7 +56,7 @@ means_are_smaller(const struct cpu_prediction *lorenzo, int d,
             (at - i * axis.ninner) * (uint64_t)lorenzo->stages->value_nbytes;
         lorenzo->stages->weigh_means(
             line, i, axis, min_u64(TERP_LORENZO_NVALUES, nx - x),
-            lorenzo->quantizer.low_nbits, &differences, &means);
+            cpu_nbits_below(&lorenzo->quantizer), &differences, &means);
     }
     return means < differences;
 }
@@ -106,6 +106,8 @@ quantize(struct cpu_prediction *lorenzo)
                               lorenzo->symbols);
     if (lorenzo->quantizer.exact.significand > 0)
         lorenzo->lorenzo_dims |= TERP_LORENZO_EXACT;
+    if (lorenzo->quantizer.tail_nbits > 0)
+        lorenzo->lorenzo_dims |= TERP_LORENZO_TAILS;
 }
 
 static void
@@ -141,11 +143,13 @@ static void
 write_model(const struct cpu_prediction *lorenzo, struct writer *writer)
 {
     write_le(writer, lorenzo->lorenzo_dims, 1);
-    if ((lorenzo->lorenzo_dims & TERP_LORENZO_EXACT) == 0)
-        return;
-    uint8_t *at = writer_take(writer, TERP_EXACT_NBYTES);
-    if (at != NULL)
-        terp_exact_store(lorenzo->quantizer.exact, at);
+    if (lorenzo->lorenzo_dims & TERP_LORENZO_EXACT) {
+        uint8_t *at = writer_take(writer, TERP_EXACT_NBYTES);
+        if (at != NULL)
+            terp_exact_store(lorenzo->quantizer.exact, at);
+    }
+    if (lorenzo->lorenzo_dims & TERP_LORENZO_TAILS)
+        write_le(writer, (uint64_t)lorenzo->quantizer.tail_nbits, 1);
 }
 
 static enum terp_status
@@ -160,6 +164,13 @@ read_model(struct cpu_prediction *lorenzo, struct reader *reader)
         const uint8_t *at = reader_take(reader, TERP_EXACT_NBYTES);
         valid = at != NULL && terp_exact_load(at, lorenzo->stages->value_nbytes,
                                               &lorenzo->quantizer.exact);
+    }
+    if (valid && (lorenzo->lorenzo_dims & TERP_LORENZO_TAILS) != 0) {
+        lorenzo->quantizer.tail_nbits = (int)read_le(reader, 1);
+        valid = !reader->underflow &&
+                terp_tail_nbits_are_valid(lorenzo->quantizer.tail_nbits,
+                                          lorenzo->quantizer.low_nbits,
+                                          lorenzo->stages->value_nbytes);
     }
     return valid ? TERP_OK : TERP_ERR_CORRUPT;
 }

@@ -137,19 +137,30 @@ accumulate(void *inout, struct cpu_axis axis)
     }
 }
 
-static void
-symbols_of_quants(const void *quants_in, uint64_t nvalues,
-                  const struct cpu_quantizer *quantizer,
-                  uint16_t *restrict symbols)
+TERP_INLINE void
+codes_to_symbols(const INT *quants, uint64_t nvalues,
+                 const struct cpu_quantizer *quantizer, int tail_nbits,
+                 uint16_t *restrict symbols)
 {
-    const INT *quants = quants_in;
     const INT max_code = quantizer->max_code, radius = quantizer->radius;
 
     for (uint64_t i = 0; i < nvalues; i++) {
-        bool fits = quants[i] >= -max_code && quants[i] <= max_code;
-        INT symbol = (fits ? quants[i] : -radius) + radius;
+        const INT code = code_above_tail((WORD)quants[i], tail_nbits);
+        bool fits = code >= -max_code && code <= max_code;
+        INT symbol = (fits ? code : -radius) + radius;
         symbols[i] = (uint16_t)symbol;
     }
+}
+
+static void
+symbols_of_quants(const void *quants, uint64_t nvalues,
+                  const struct cpu_quantizer *quantizer, uint16_t *symbols)
+{
+    if (quantizer->tail_nbits == 0)
+        codes_to_symbols(quants, nvalues, quantizer, 0, symbols);
+    else
+        codes_to_symbols(quants, nvalues, quantizer, quantizer->tail_nbits,
+                         symbols);
 }
 
 static void
@@ -158,8 +169,39 @@ quants_of_symbols(const uint16_t *symbols, uint64_t nvalues,
 {
     INT *restrict quants = inout;
     const INT radius = quantizer->radius;
+    const int tail_nbits = quantizer->tail_nbits;
 
+    if (tail_nbits == 0) {
+        for (uint64_t i = 0; i < nvalues; i++)
+            quants[i] = symbols[i] == TERP_ESCAPE ? quants[i]
+                                                  : (INT)symbols[i] - radius;
+        return;
+    }
     for (uint64_t i = 0; i < nvalues; i++)
-        quants[i] =
-            symbols[i] == TERP_ESCAPE ? quants[i] : (INT)symbols[i] - radius;
+        if (symbols[i] != TERP_ESCAPE)
+            quants[i] = (INT)((WORD)quants[i] +
+                              ((WORD)((INT)symbols[i] - radius) << tail_nbits));
+}
+
+static void
+numbers_of_tails(const void *quants_in, const uint16_t *symbols, uint64_t n,
+                 const struct cpu_quantizer *quantizer, uint64_t *numbers)
+{
+    const WORD *quants = quants_in;
+    const INT radius = quantizer->radius;
+
+    for (uint64_t i = 0; i < n; i++) {
+        const WORD code = (WORD)((INT)symbols[i] - radius);
+        const INT tail = (INT)(quants[i] - (code << quantizer->tail_nbits));
+        numbers[i] = symbols[i] == TERP_ESCAPE ? 0 : zigzag(tail);
+    }
+}
+
+static void
+tails_of_numbers(const uint64_t *numbers, uint64_t n, void *quants_ret)
+{
+    INT *quants = quants_ret;
+
+    for (uint64_t i = 0; i < n; i++)
+        quants[i] = (INT)unzigzag(numbers[i]);
 }

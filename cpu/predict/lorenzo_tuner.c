@@ -211,8 +211,8 @@ terp_cpu_lorenzo_tune(struct cpu_prediction *lorenzo, uint64_t *cost_ret)
         *cost_ret = cost_of_dims(layout, stencil, lorenzo->lorenzo_dims,
                                  lorenzo->quantizer.escape_nbytes, true);
     if (stencil->nsampled > 0)
-        *cost_ret = terp_cost_with_low_bits(*cost_ret, layout->nvalues,
-                                            lorenzo->quantizer.low_nbits);
+        *cost_ret = terp_cost_with_low_bits(
+            *cost_ret, layout->nvalues, cpu_nbits_below(&lorenzo->quantizer));
     free(stencil);
     return TERP_OK;
 }

@@ -50,12 +50,20 @@ struct cpu_quantizer {
     double bound;
     int max_code;            /* of codes, low bits and all */
     int low_nbits;           /* of a code */
+    int tail_nbits;          /* of lorenzo's differences, below codes */
     int radius;              /* terp_radius_of */
     struct terp_exact exact; /* lorenzo */
     unsigned escape_nbytes;  /* likely, of a number */
     bool has_specials;       /* NaN among the values stands for a special */
     double reference; /* predicts the first anchor; a value of the type */
 };
+
+/* Bits of lorenzo's differences below symbols. */
+static inline int
+cpu_nbits_below(const struct cpu_quantizer *quantizer)
+{
+    return quantizer->low_nbits + quantizer->tail_nbits;
+}
 
 /* Where escaped values are put: whole steps of bound ratio one from the
  * reference value. All are values of the type. */
@@ -203,13 +211,20 @@ struct cpu_stages {
                         uint64_t *means);
 
     /* Differences to symbols and back; what no code can hold escapes and
-     * stays in `quants`. */
+     * stays in `quants`, where tails, if there are any, are to be before they
+     * go back. */
     void (*symbols_of_quants)(const void *quants, uint64_t nvalues,
                               const struct cpu_quantizer *quantizer,
                               uint16_t *symbols);
     void (*quants_of_symbols)(const uint16_t *symbols, uint64_t nvalues,
                               const struct cpu_quantizer *quantizer,
                               void *quants);
+
+    /* The numbers that stand for the tails of `n` differences, and back. */
+    void (*numbers_of_tails)(const void *quants, const uint16_t *symbols,
+                             uint64_t n, const struct cpu_quantizer *quantizer,
+                             uint64_t *numbers);
+    void (*tails_of_numbers)(const uint64_t *numbers, uint64_t n, void *quants);
 };
 
 /* The bits of a value that was widened to a double, and back. */

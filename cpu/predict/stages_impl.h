@@ -706,4 +706,6 @@ const struct cpu_stages STAGES = {.value_nbytes = TERP_VALUE_NBYTES,
                                   .accumulate_means = accumulate_means,
                                   .weigh_means = weigh_means,
                                   .symbols_of_quants = symbols_of_quants,
-                                  .quants_of_symbols = quants_of_symbols};
+                                  .quants_of_symbols = quants_of_symbols,
+                                  .numbers_of_tails = numbers_of_tails,
+                                  .tails_of_numbers = tails_of_numbers};

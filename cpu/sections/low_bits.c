@@ -34,15 +34,15 @@ make_job(struct cpu_pool *pool, int low_nbits, uint64_t nsymbols,
     return begin != NULL;
 }
 
-/* Finds where each group begins. Returns the bytes of all. */
-static uint64_t
-find_begins(const struct job *job)
+uint64_t
+terp_cpu_place_groups(const uint8_t *widths, uint64_t nnumbers,
+                      uint64_t *begin_ret)
 {
     uint64_t nbytes = 0;
 
-    for (uint64_t g = 0; g < terp_low_ngroups(job->nsymbols); g++) {
-        job->begin[g] = nbytes;
-        nbytes += terp_low_group_nbytes(job->nsymbols, g, job->width[g]);
+    for (uint64_t g = 0; g < terp_low_ngroups(nnumbers); g++) {
+        begin_ret[g] = nbytes;
+        nbytes += terp_low_group_nbytes(nnumbers, g, widths[g]);
     }
     return nbytes;
 }
@@ -102,7 +102,8 @@ terp_cpu_low_bits_split(struct cpu_pool *pool, int low_nbits, uint64_t nsymbols,
         return TERP_ERR_MEMORY;
     terp_cpu_pool_run(pool, measure_groups, &job, ngroups, MIN_NGROUPS_SHARED);
     uint8_t *widths = writer_take_packed(writer, ngroups, TERP_LOW_WIDTH_NBITS);
-    job.to = writer_take(writer, find_begins(&job));
+    job.to = writer_take(writer,
+                         terp_cpu_place_groups(job.width, nsymbols, job.begin));
     if (job.to != NULL) {
         for (uint64_t g = 0; g < ngroups; g++)
             pack_bits(widths, g * TERP_LOW_WIDTH_NBITS, TERP_LOW_WIDTH_NBITS,
@@ -185,7 +186,7 @@ terp_cpu_low_bits_join(struct cpu_pool *pool, int low_nbits, uint64_t nsymbols,
         return TERP_ERR_MEMORY;
     for (uint64_t g = 0; g < ngroups; g++)
         job.width[g] = (uint8_t)width_at(section->widths, g);
-    find_begins(&job);
+    terp_cpu_place_groups(job.width, nsymbols, job.begin);
     job.from = section->at;
     terp_cpu_pool_run(pool, join_groups, &job, ngroups, MIN_NGROUPS_SHARED);
     terp_cpu_memory_free(pool, job.begin);

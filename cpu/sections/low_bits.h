@@ -13,6 +13,12 @@ struct cpu_low_bits_section {
     const uint8_t *at;
 };
 
+/* Where each group of numbers begins among the bytes of all, by their widths.
+ * Returns the bytes of all. */
+uint64_t
+terp_cpu_place_groups(const uint8_t *widths, uint64_t nnumbers,
+                      uint64_t *begin_ret);
+
 /* Splits a predictor's symbols of codes with `low_nbits` low bits, in the order
  * of tiles: writes the low bits, and leaves symbols as tiles have them.
  * TERP_ERR_CAPACITY where these do not fit, and symbols are as they were;

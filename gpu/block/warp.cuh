@@ -14,8 +14,9 @@ warp_sum(W value)
     return value;
 }
 
-static __device__ __forceinline__ uint32_t
-warp_or(uint32_t value)
+template <typename W>
+static __device__ __forceinline__ W
+warp_or(W value)
 {
 #pragma unroll
     for (int distance = 16; distance > 0; distance /= 2)

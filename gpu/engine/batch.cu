@@ -68,6 +68,8 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->low_tiles = take(&at, sizeof(struct cuda_low_tile) * low_ntiles);
     regions->low_bits =
         take(&at, batch->decode ? 0 : LOW_TILE_MAX_NBYTES * low_ntiles);
+    regions->tail_widths = take(&at, LOW_TILE_NGROUPS * low_ntiles);
+    regions->tail_begins = take(&at, 8 * low_ntiles);
     regions->swapped =
         take(&at, batch->chunk.big_endian ? batch->nvalues * value_nbytes : 0);
     regions->stride = at;

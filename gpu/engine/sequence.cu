@@ -43,6 +43,7 @@ static const struct step encode_steps[] = {{cuda_swap_src, 0},
                                            {cuda_lorenzo_quantize, SIDE},
                                            {cuda_spline_quantize, 0},
                                            {cuda_specials_write, JOIN | SIDE},
+                                           {cuda_tails_write, SIDE},
                                            {cuda_escapes_write, SIDE},
                                            {cuda_context_sort, 0},
                                            {cuda_low_bits_split, 0},
@@ -54,19 +55,14 @@ static const struct step encode_steps[] = {{cuda_swap_src, 0},
                                            {NULL, 0}};
 
 /* The stages bear with any bytes: they need not wait for the checksum. */
-static const struct step decode_steps[] = {{cuda_verify, APART},
-                                           {cuda_model_read, 0},
-                                           {cuda_specials_mask, SIDE},
-                                           {cuda_tiles_decode, 0},
-                                           {cuda_low_bits_join, 0},
-                                           {cuda_context_restore, JOIN_RATIO},
-                                           {cuda_spline_begin, 0},
-                                           {cuda_escapes_place, 0},
-                                           {cuda_lorenzo_reconstruct, SIDE},
-                                           {cuda_spline_reconstruct, 0},
-                                           {cuda_specials_read, JOIN},
-                                           {cuda_swap_dst, JOIN_APART},
-                                           {NULL, 0}};
+static const struct step decode_steps[] = {
+    {cuda_verify, APART},         {cuda_model_read, 0},
+    {cuda_specials_mask, SIDE},   {cuda_tiles_decode, 0},
+    {cuda_low_bits_join, 0},      {cuda_context_restore, JOIN_RATIO},
+    {cuda_tails_place, 0},        {cuda_spline_begin, 0},
+    {cuda_escapes_place, 0},      {cuda_lorenzo_reconstruct, SIDE},
+    {cuda_spline_reconstruct, 0}, {cuda_specials_read, JOIN},
+    {cuda_swap_dst, JOIN_APART},  {NULL, 0}};
 
 /* ---- a graph in the making ---- */
 

@@ -27,6 +27,7 @@ enum cuda_progress {
     CUDA_PROGRESS_CHOOSE_MASK_DELTA,
     CUDA_PROGRESS_MEASURE_RUNS,
     CUDA_PROGRESS_MASK,
+    CUDA_PROGRESS_TAILS,
     CUDA_PROGRESS_ESCAPES,
     CUDA_PROGRESS_CHECKSUM,
     CUDA_PROGRESS_LISTED, /* escapes */
@@ -37,7 +38,8 @@ enum cuda_progress {
 struct cuda_model {
     int step_slack_log2;
     int low_nbits;           /* of a code; codec/format/low_bits.h */
-    struct terp_exact exact; /* lorenzo; encode: if that predicts */
+    int tail_nbits;          /* lorenzo; encode: if that predicts */
+    struct terp_exact exact; /* the same */
     double step;             /* of ratio one */
     double reference;
     struct terp_level_plan plan[TERP_MAX_LEVELS + 1]; /* [0] is not used */
@@ -82,7 +84,8 @@ struct cuda_chunk {
 
     /* Sections, as bytes of the stream. Each begins where the last ends. */
     uint64_t model_end;
-    uint64_t specials_end;
+    uint64_t specials_end; /* encode: then that of tails */
+    uint64_t tails_at;     /* of groups, behind all widths */
     unsigned long long nescapes;
     unsigned number_nbytes;  /* of an escape; 0: a word */
     unsigned numbers_nbytes; /* encode: a bit for each that some escape needs */
@@ -173,8 +176,11 @@ struct cuda_regions {
        gpu/sections/low_bits.cuh. */
     uint64_t low_tiles; /* struct cuda_low_tile[ntiles] */
     uint64_t low_bits;  /* encode: LOW_TILE_MAX_NBYTES a tile */
-    uint64_t swapped;   /* T[nvalues] of big-endian chunks, else empty */
-    uint64_t stride;    /* of chunks */
+    /* The same, see gpu/sections/tails.cuh. */
+    uint64_t tail_widths; /* u8[ntiles][LOW_TILE_NGROUPS] */
+    uint64_t tail_begins; /* u64[ntiles] */
+    uint64_t swapped;     /* T[nvalues] of big-endian chunks, else empty */
+    uint64_t stride;      /* of chunks */
 };
 
 #define CUDA_FRAME_NBYTES 96
@@ -279,7 +285,7 @@ cuda_scan(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_find_domains(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* The model's exact quants and low_nbits. */
+/* The model's exact quants, low_nbits and tail_nbits. */
 cudaError_t
 cuda_low_bits_find(const struct cuda_batch *batch, cudaStream_t stream);
 
@@ -311,6 +317,10 @@ cuda_low_bits_split(const struct cuda_batch *batch, cudaStream_t stream);
  * chunks too, whose stream it completes but for frame, value and checksum. */
 cudaError_t
 cuda_specials_write(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* The section of tails at specials_end of dst, which becomes their end. */
+cudaError_t
+cuda_tails_write(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Sums `ranges`; nescapes; the section of escapes at specials_end of dst;
  * escapes_end. */
@@ -356,11 +366,11 @@ cuda_seal(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_verify(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Model; walks over the section of specials (runs, specials_end), of escapes
- * (nescapes, escapes_end) and of low bits (low_tiles), and reads the index of
- * tiles (nonzero, entry, nbytes, begin, reduced; payload_at; books). Constant:
- * its value. It looks at frames itself, by h_chunks: states may be set up
- * meanwhile. */
+/* Model; walks over the section of specials (runs, specials_end), of tails
+ * (tails_at, tail_widths, tail_begins), of escapes (nescapes, escapes_end) and
+ * of low bits (low_tiles), and reads the index of tiles (nonzero, entry,
+ * nbytes, begin, reduced; payload_at; books). Constant: its value. It looks at
+ * frames itself, by h_chunks: states may be set up meanwhile. */
 cudaError_t
 cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream);
 
@@ -382,6 +392,10 @@ cuda_low_bits_join(const struct cuda_batch *batch, cudaStream_t stream);
 /* Symbols in context order to tile order, and what tells of their escapes. */
 cudaError_t
 cuda_context_restore(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Tails into work. */
+cudaError_t
+cuda_tails_place(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Coarse levels of splines, whose escapes it finds itself: all are placed
  * meanwhile. It launches nothing if there are none. */

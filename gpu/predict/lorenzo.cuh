@@ -27,7 +27,8 @@ coded_dims(const struct cuda_chunk &chunk)
 {
     return chunk.model.lorenzo_dims |
            (chunk.means_sum < chunk.differences_sum ? TERP_LORENZO_MEANS : 0) |
-           (is_exact(chunk) ? TERP_LORENZO_EXACT : 0);
+           (is_exact(chunk) ? TERP_LORENZO_EXACT : 0) |
+           (chunk.model.tail_nbits > 0 ? TERP_LORENZO_TAILS : 0);
 }
 
 /* The dimension along which means are taken, or 0. */

@@ -11,9 +11,23 @@ lorenzo_write_model(const struct cuda_chunk &chunk, uint8_t *dst, int thread)
 {
     if (thread > 0)
         return;
-    *dst = (uint8_t)coded_dims(chunk);
-    if (is_exact(chunk))
-        terp_exact_store(chunk.model.exact, dst + 1);
+    *dst++ = (uint8_t)coded_dims(chunk);
+    if (is_exact(chunk)) {
+        terp_exact_store(chunk.model.exact, dst);
+        dst += TERP_EXACT_NBYTES;
+    }
+    if (chunk.model.tail_nbits > 0)
+        *dst = (uint8_t)chunk.model.tail_nbits;
+}
+
+/* What the model at `src` says that tails have, from the byte of dimensions on;
+ * 0: there are none. */
+static __device__ __forceinline__ int
+lorenzo_tail_nbits(const uint8_t *src)
+{
+    return *src & TERP_LORENZO_TAILS
+               ? src[1 + (*src & TERP_LORENZO_EXACT ? TERP_EXACT_NBYTES : 0)]
+               : 0;
 }
 
 static __device__ __forceinline__ bool
@@ -23,9 +37,13 @@ lorenzo_read_model(const struct cuda_batch &batch, bool has_specials,
     if (thread > 0)
         return true;
     s_model->lorenzo_dims = *src;
+    s_model->tail_nbits = lorenzo_tail_nbits(src);
     return terp_lorenzo_dims_are_valid(batch.d_layout, *src, has_specials) &&
            ((*src & TERP_LORENZO_EXACT) == 0 ||
-            terp_exact_load(src + 1, batch.value_nbytes, &s_model->exact));
+            terp_exact_load(src + 1, batch.value_nbytes, &s_model->exact)) &&
+           ((*src & TERP_LORENZO_TAILS) == 0 ||
+            terp_tail_nbits_are_valid(s_model->tail_nbits, s_model->low_nbits,
+                                      batch.value_nbytes));
 }
 
 /* The difference that an escape at a position in C order stands for. It is not

@@ -204,7 +204,7 @@ weigh_means(const struct terp_layout *layout, const W *quants,
     const uint64_t nstretches = layout->nvalues / nx * nper_row;
     const uint64_t every = terp_lorenzo_distance(layout->nvalues);
     const int means_dim = terp_means_dim(layout);
-    const int low_nbits = chunk->model.low_nbits;
+    const int nbits_below = chunk->model.low_nbits + chunk->model.tail_nbits;
     const unsigned lane = threadIdx.x % 32;
     unsigned long long differences = 0, means = 0;
     uint64_t stride[TERP_NDIMS], inner = 1, line_stride = 1;
@@ -240,8 +240,8 @@ weigh_means(const struct terp_layout *layout, const W *quants,
                 mean = lorenzo_mean<W, true>(row + at, dims_here, layout,
                                              means_dim, i);
             }
-            differences += weight_of_difference<W>(own - before, low_nbits);
-            means += weight_of_difference<W>(own - mean, low_nbits);
+            differences += weight_of_difference<W>(own - before, nbits_below);
+            means += weight_of_difference<W>(own - mean, nbits_below);
         }
     }
     differences = warp_sum(differences);
@@ -356,7 +356,7 @@ template <typename T> struct symbol_maker {
     const word_of<T> *quants;
     uint16_t *symbols;
     unsigned long long *ranges;
-    int max_code, radius;
+    int max_code, radius, tail_nbits;
 };
 
 template <typename T, bool means>
@@ -390,14 +390,15 @@ make_symbols(const struct symbol_maker<T> &maker)
             if (means && nth > 0)
                 word -= lorenzo_mean<word_of<T>, true>(
                     maker.quants + at, dims_here, layout, means_dim, nth);
-            int_of<T> code = (int_of<T>)word;
+            const int_of<T> code = code_above_tail<T>(word, maker.tail_nbits);
             bool fits = code >= -maker.max_code && code <= maker.max_code;
             maker.symbols[tiled_at(segment.tiled, layout->rank, layout->dims[0],
                                    x)] =
                 (uint16_t)(fits ? (int)code + maker.radius : TERP_ESCAPE);
             if (!fits) {
                 atomicAdd(&maker.ranges[at / CUDA_RANGE_NVALUES], 1ull);
-                note_number(maker.chunk, true, zigzag((int64_t)code));
+                note_number(maker.chunk, true,
+                            zigzag((int64_t)(int_of<T>)word));
             }
         }
     }
@@ -427,7 +428,8 @@ __launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_symbols(struct cuda_batch batch)
             region<word_of<T>>(batch, blockIdx.y, batch.at.work),
             region<uint16_t>(batch, blockIdx.y, batch.at.symbols),
             region<unsigned long long>(batch, blockIdx.y, batch.at.ranges),
-            max_code_of(batch, chunk), terp_radius_of(chunk.model.low_nbits)
+            max_code_of(batch, chunk),
+            terp_radius_of(chunk.model.low_nbits), chunk.model.tail_nbits
     };
     if (means_dim_of(chunk, batch.d_layout) > 0)
         make_symbols_of_means(maker);

@@ -11,12 +11,22 @@ nblocks_of_means(const struct terp_layout *layout)
     return div_up(layout->nvalues / layout->dims[terp_means_dim(layout)], 32);
 }
 
+/* A difference by its code, and its tail where the integer will be. */
+template <typename T>
+static __device__ __forceinline__ word_of<T>
+difference_of(int code, int tail_nbits, const word_of<T> *tail)
+{
+    const word_of<T> word = (word_of<T>)(int_of<T>)code;
+    return tail_nbits == 0 ? word : (word << tail_nbits) + *tail;
+}
+
 /* The integer that a symbol or an escape stands for, of all points of a line,
  * by the warps in turn. */
 template <typename T>
 static __device__ __forceinline__ void
 place_symbols(const struct terp_layout *layout, const uint16_t *symbols,
-              int radius, const struct line &line, int d, word_of<T> *quants)
+              int radius, int tail_nbits, const struct line &line, int d,
+              word_of<T> *quants)
 {
     uint64_t coordinate[TERP_NDIMS], left = line.at;
 
@@ -29,9 +39,9 @@ place_symbols(const struct terp_layout *layout, const uint16_t *symbols,
             tiled_row_at(layout->rank, layout->dims, coordinate, left);
         const unsigned symbol = symbols[tiled_at(
             row, layout->rank, layout->dims[0], coordinate[0])];
+        word_of<T> *quant = quants + line.at + i * line.stride;
         if (symbol != TERP_ESCAPE)
-            quants[line.at + i * line.stride] =
-                (word_of<T>)(int_of<T>)((int)symbol - radius);
+            *quant = difference_of<T>((int)symbol - radius, tail_nbits, quant);
     }
 }
 
@@ -62,7 +72,8 @@ __launch_bounds__(LORENZO_NTHREADS)
          first += (uint64_t)gridDim.x * 32) {
         const bool exists = find_line(layout, d, first + lane, &line);
         if (exists)
-            place_symbols<T>(layout, symbols, radius, line, d, quants);
+            place_symbols<T>(layout, symbols, radius, chunk.model.tail_nbits,
+                             line, d, quants);
         for (uint64_t step = terp_means_first_step(line.extent); step > 0;
              step /= 2) {
             __syncthreads();
@@ -92,7 +103,7 @@ dims_to_sum(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 /* The chunk's symbols; `at` is NULL where means have made integers of them. */
 struct symbols_to_sum {
     const uint16_t *at;
-    int radius;
+    int radius, tail_nbits;
 };
 
 static __device__ __forceinline__ struct symbols_to_sum
@@ -101,7 +112,7 @@ symbols_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
     return {chunk.model.lorenzo_dims & TERP_LORENZO_MEANS
                 ? nullptr
                 : region<uint16_t>(batch, blockIdx.y, batch.at.symbols),
-            terp_radius_of(chunk.model.low_nbits)};
+            terp_radius_of(chunk.model.low_nbits), chunk.model.tail_nbits};
 }
 
 /* The mask of special points, or NULL when there are none. */
@@ -129,7 +140,8 @@ difference_at(const struct cuda_batch &batch, const struct segment &segment,
         symbols.at[tiled_at(segment.tiled, layout->rank, layout->dims[0], x)];
     return symbol == TERP_ESCAPE
                ? quants[segment.at + x]
-               : (word_of<T>)(int_of<T>)((int)symbol - symbols.radius);
+               : difference_of<T>((int)symbol - symbols.radius,
+                                  symbols.tail_nbits, quants + segment.at + x);
 }
 
 /* The sum of each segment, by a warp, where rows have several.

@@ -1,5 +1,5 @@
 /* Where codes may be wide: finds exact quants, and how many bits of codes are
- * low, by samples, as terp_low_nbits_of does. */
+ * below symbols, by samples, as terp_nbits_below does. */
 #include "gpu/block/warp.cuh"
 #include "gpu/predict/common_bits.cuh"
 
@@ -10,7 +10,7 @@ static_assert(32 % TERP_LOW_BITS_RUN_NVALUES == 0 && NTHREADS % 32 == 0,
 struct found_widths {
     unsigned sum[TERP_LOW_BITS_NFORMS], n[TERP_LOW_BITS_NFORMS];
     int most; /* of the interpolation that is taken */
-    uint32_t cost[TERP_LOW_MAX_NBITS + 1];
+    uint32_t cost[TERP_BELOW_MAX_NBITS + 1];
 };
 
 /* The interpolation whose codes have the fewest bits. */
@@ -51,8 +51,8 @@ __launch_bounds__(NTHREADS) find_low_bits(const struct cuda_batch batch)
     int width[TERP_LOW_BITS_NFORMS], own = -1;
 
     if (chunk.status != TERP_OK || chunk.coding == TERP_CODING_CONSTANT ||
-        terp_nsteps_of(chunk.min, chunk.max, chunk.model.step) <
-            TERP_LOW_BITS_MIN_NSTEPS)
+        !terp_may_be_wide(
+            terp_nsteps_of(chunk.min, chunk.max, chunk.model.step)))
         return;
     for (unsigned i = threadIdx.x; i < sizeof s / 4; i += NTHREADS)
         ((uint32_t *)&s)[i] = 0;
@@ -82,8 +82,9 @@ __launch_bounds__(NTHREADS) find_low_bits(const struct cuda_batch batch)
     const int of_run = widest_of_run(own);
     atomicMax(&s.most, of_run);
     __syncthreads();
+    const int most_nbits = terp_below_max_nbits(sizeof(T));
 #pragma unroll 1
-    for (int n = 0; n <= TERP_LOW_MAX_NBITS; n++) {
+    for (int n = 0; n <= most_nbits; n++) {
         const uint32_t cost = warp_sum(
             own < 0 ? 0
                     : terp_cost_of_width(own, of_run, s.most, n, batch.max_code,
@@ -94,10 +95,11 @@ __launch_bounds__(NTHREADS) find_low_bits(const struct cuda_batch batch)
     __syncthreads();
     if (threadIdx.x > 0)
         return;
-    int low_nbits = 0;
-    for (int n = 1; n <= TERP_LOW_MAX_NBITS; n++)
-        low_nbits = s.cost[n] < s.cost[low_nbits] ? n : low_nbits;
-    chunk.model.low_nbits = low_nbits;
+    int nbits_below = 0;
+    for (int n = 1; n <= most_nbits; n++)
+        nbits_below = s.cost[n] < s.cost[nbits_below] ? n : nbits_below;
+    chunk.model.low_nbits = terp_low_of(nbits_below);
+    chunk.model.tail_nbits = nbits_below - chunk.model.low_nbits;
     chunk.model.exact = exact;
 }
 

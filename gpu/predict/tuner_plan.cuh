@@ -334,7 +334,8 @@ decide(const struct cuda_batch &batch, const struct tune_grid &grid,
     const unsigned set = 15 - (unsigned)(least & 15);
     const uint64_t lorenzo_cost =
         any ? terp_cost_with_low_bits(shared->lorenzo_cost[set], batch.nvalues,
-                                      low_nbits)
+                                      low_nbits +
+                                          shared->chunk.model.tail_nbits)
             : least;
     const uint64_t cost[TERP_NPREDICTIONS] = {0, spline_cost, lorenzo_cost};
     chunk.prediction = terp_choose_prediction(asked, cost, batch.nvalues);

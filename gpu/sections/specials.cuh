@@ -37,9 +37,9 @@ specials_begin(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
     if (chunk.coding == TERP_CODING_CONSTANT) /* its frame has no bound */
         return batch.dims_end + (uint64_t)batch.value_nbytes;
     return batch.frame_nbytes +
-           terp_model_nbytes(chunk.prediction, batch.value_nbytes,
-                             batch.d_layout->nlevels,
-                             chunk.model.exact.significand > 0);
+           terp_model_nbytes(
+               chunk.prediction, batch.value_nbytes, batch.d_layout->nlevels,
+               chunk.model.exact.significand > 0, chunk.model.tail_nbits > 0);
 }
 
 /* The head of a section, and where in the stream its lists begin. */

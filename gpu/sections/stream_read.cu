@@ -4,8 +4,8 @@
  * same, and whatever they refuse is TERP_ERR_CORRUPT here too. */
 #include "gpu/predict/predictor.cuh"
 #include "gpu/sections/index_read.cuh"
-#include "gpu/sections/low_bits.cuh"
 #include "gpu/sections/specials.cuh"
+#include "gpu/sections/tails.cuh"
 
 /* What is known of a chunk before its body is read. */
 struct stream_facts {
@@ -18,7 +18,7 @@ struct stream_facts {
 /* What the block finds out, in shared memory. */
 struct stream_found {
     uint64_t constant_bits;
-    uint64_t model_end, specials_end, escapes_end, payload_at;
+    uint64_t model_end, specials_end, tails_at, escapes_end, payload_at;
     unsigned long long nspecials;
     uint64_t nescapes;
     unsigned number_nbytes;
@@ -38,7 +38,7 @@ model_thread(void)
     return (int)threadIdx.x - (int)(NTHREADS - MODEL_NTHREADS);
 }
 
-/* ---- specials, escapes, low bits ---- */
+/* ---- specials, tails, escapes, low bits ---- */
 
 /* It is not inlined: the rest should not have to be fetched around it. */
 static __device__ __attribute__((noinline)) bool
@@ -80,6 +80,52 @@ pass_specials(const struct cuda_batch &batch, const struct stream_facts &facts,
         return false;
     advance_to<NTHREADS>(reader, s_found->specials_end, s.staged);
     return true;
+}
+
+/* Finds where the section of tails has those of each tile. Returns its size; 0
+ * where it is not valid. `left`: bytes from its begin to the stream's end. It
+ * is not inlined, as above. */
+template <unsigned NTHREADS>
+static __device__ __attribute__((noinline)) uint64_t
+measure_tails(struct tails_view view, int tail_nbits, const uint8_t *at,
+              uint64_t left, read_shared<NTHREADS> &s)
+{
+    const uint64_t ngroups = terp_low_ngroups(view.nvalues);
+    bool valid = true;
+
+    if (ngroups > left)
+        return 0;
+    for (uint64_t g = threadIdx.x; g < ngroups; g += NTHREADS) {
+        view.widths[g] = at[g];
+        valid &= at[g] <= tail_nbits;
+    }
+    __syncthreads();
+    const uint64_t nbytes = ngroups + place_tail_tiles<NTHREADS>(view, s.scan);
+    return __syncthreads_and(valid) && nbytes <= left ? nbytes : 0;
+}
+
+/* Goes on behind the section of tails. False where it is not valid, or not
+ * expected. */
+template <unsigned NTHREADS>
+static __device__ __forceinline__ bool
+pass_tails(const struct cuda_batch &batch, int tail_nbits,
+           struct stream_found *s_found, struct staged_reader *reader,
+           read_shared<NTHREADS> &s)
+{
+    const uint64_t begin = position_of(*reader);
+
+    if (tail_nbits == 0)
+        return true;
+    if (!batch.may_have_low_bits)
+        return false;
+    const uint64_t nbytes =
+        measure_tails<NTHREADS>(tails_of(batch), tail_nbits,
+                                reader->src + begin, reader->end - begin, s);
+    if (threadIdx.x == 0)
+        s_found->tails_at = begin + terp_low_ngroups(batch.nvalues);
+    if (nbytes > 0)
+        advance_to<NTHREADS>(reader, begin + nbytes, s.staged);
+    return nbytes > 0;
 }
 
 /* Goes on behind the section of escapes. False where it is not valid. */
@@ -167,25 +213,29 @@ static __device__ __forceinline__ const uint8_t *
 take_model(const struct cuda_batch &batch, const struct stream_facts &facts,
            struct staged_reader *reader)
 {
-    const uint8_t *at =
-        take_bytes(reader, (unsigned)terp_model_nbytes(facts.prediction,
-                                                       batch.value_nbytes,
-                                                       facts.nlevels, false));
+    const uint8_t *at = take_bytes(
+        reader,
+        (unsigned)terp_model_nbytes(facts.prediction, batch.value_nbytes,
+                                    facts.nlevels, false, false));
 
     if (!reader->underflow && facts.prediction == TERP_PREDICTION_LORENZO &&
         (at[1] & TERP_LORENZO_EXACT))
         take_bytes(reader, TERP_EXACT_NBYTES);
+    if (!reader->underflow && facts.prediction == TERP_PREDICTION_LORENZO &&
+        (at[1] & TERP_LORENZO_TAILS))
+        take_bytes(reader, 1);
     return at;
 }
 
 /* Reads what stands before the specials: the value of a constant chunk, or the
- * model, of which all threads get the number of low bits. False in some
+ * model, of which all threads get the numbers of low bits and of
+ * bits of tails. False in some
  * threads, or in all, where it is not valid. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 read_first(const struct cuda_batch &batch, const struct stream_facts &facts,
            struct stream_found *s_found, struct staged_reader *reader,
-           int *low_nbits_ret)
+           int *low_nbits_ret, int *tail_nbits_ret)
 {
     const bool constant = facts.coding == TERP_CODING_CONSTANT;
     const unsigned value_nbytes = (unsigned)batch.value_nbytes;
@@ -195,6 +245,10 @@ read_first(const struct cuda_batch &batch, const struct stream_facts &facts,
 
     *low_nbits_ret =
         reader->underflow || constant ? 0 : at[0] >> TERP_LOW_NBITS_SHIFT;
+    *tail_nbits_ret = reader->underflow || constant ||
+                              facts.prediction != TERP_PREDICTION_LORENZO
+                          ? 0
+                          : lorenzo_tail_nbits(at + 1);
     if (reader->underflow || thread < 0)
         return !reader->underflow;
     if (!constant)
@@ -214,15 +268,17 @@ read_body(const struct cuda_batch &batch, const struct stream_facts &facts,
           read_shared<NTHREADS> &s)
 {
     uint64_t payload_at = 0;
-    int low_nbits;
+    int low_nbits, tail_nbits;
 
-    bool valid =
-        read_first<NTHREADS>(batch, facts, s_found, reader, &low_nbits);
+    bool valid = read_first<NTHREADS>(batch, facts, s_found, reader, &low_nbits,
+                                      &tail_nbits);
     if (reader->underflow ||
         !pass_specials<NTHREADS>(batch, facts, s_found, reader, s))
         return false;
     if (facts.coding == TERP_CODING_CONSTANT)
         return valid && position_of(*reader) == reader->end;
+    if (!pass_tails<NTHREADS>(batch, tail_nbits, s_found, reader, s))
+        return false;
     if (!pass_escapes<NTHREADS>(batch, s_found, reader, s))
         return false;
     if (!pass_low_bits<NTHREADS>(batch, low_nbits, reader, s))
@@ -259,6 +315,7 @@ write_found(const struct stream_found &s_found, struct cuda_chunk *chunk)
     chunk->constant_bits = s_found.constant_bits;
     chunk->model_end = s_found.model_end;
     chunk->specials_end = s_found.specials_end;
+    chunk->tails_at = s_found.tails_at;
     chunk->nspecials = s_found.nspecials;
     chunk->nescapes = s_found.nescapes;
     chunk->number_nbytes = s_found.number_nbytes;

@@ -207,10 +207,10 @@ static const struct terp_chunk shapes[] = {
     {TERP_FLOAT64, false, false, 4, {9, 2, 11, 12}},
 };
 
-/* Returns how many bits are low, which is what the CPU finds. */
+/* Returns how many bits are below symbols, which is what the CPU finds. */
 static int
-check_low_nbits(const struct terp_chunk *chunk, enum terp_field field,
-                double bound)
+check_nbits_below(const struct terp_chunk *chunk, enum terp_field field,
+                  double bound)
 {
     const struct cpu_stages *stages = chunk->type == TERP_FLOAT32
                                           ? &terp_cpu_stages_f32
@@ -223,7 +223,7 @@ check_low_nbits(const struct terp_chunk *chunk, enum terp_field field,
     struct cpu_fills fills;
     struct cpu_stats stats;
     struct terp_exact exact = {};
-    int low_nbits = 0;
+    int nbits_below = 0;
 
     terp_layout_make(chunk, &layout);
     terp_field_make(field, chunk, values);
@@ -251,8 +251,7 @@ check_low_nbits(const struct terp_chunk *chunk, enum terp_field field,
     }
     if (is_bound(bound)) {
         double step = state[0].model.step;
-        if (terp_nsteps_of(stats.min, stats.max, step) >=
-            TERP_LOW_BITS_MIN_NSTEPS) {
+        if (terp_may_be_wide(terp_nsteps_of(stats.min, stats.max, step))) {
             int exponent, nzeros;
             stages->common_bits(values, layout.nvalues, &fills, &exponent,
                                 &nzeros);
@@ -262,33 +261,36 @@ check_low_nbits(const struct terp_chunk *chunk, enum terp_field field,
                 step = terp_exact_step(exact);
             stages->code_widths(values, &layout, &fills, 1 / step, exact.nzeros,
                                 &widths);
-            low_nbits = terp_low_nbits_of(&widths, batch.max_code,
-                                          state[0].escape_nbytes);
+            nbits_below =
+                terp_nbits_below(&widths, batch.max_code,
+                                 state[0].escape_nbytes, stages->value_nbytes);
         }
         assert_int_equal(cuda_low_bits_find(&batch, nullptr), cudaSuccess);
-        assert_int_equal(state[0].model.low_nbits, low_nbits);
+        assert_int_equal(state[0].model.low_nbits, terp_low_of(nbits_below));
+        assert_int_equal(state[0].model.tail_nbits,
+                         nbits_below - terp_low_of(nbits_below));
         assert_memory_equal(&state[0].model.exact, &exact, sizeof exact);
         assert_int_equal(state[1].model.low_nbits, 0);
     }
     free(values);
-    return low_nbits;
+    return nbits_below;
 }
 
 static void
 as_many_bits_are_low_as_the_cpu_finds(void **state)
 {
-    static const double bounds[] = {1e-3, 1e-4, 3e-6, 1e-8};
-    int nfound[TERP_LOW_MAX_NBITS + 1] = {0}, ndifferent = 0;
+    static const double bounds[] = {1e-3, 1e-4, 3e-6, 1e-8, 1e-12};
+    int nfound[TERP_BELOW_MAX_NBITS + 1] = {0}, ndifferent = 0;
 
     (void)state;
     for (size_t i = 0; i < COUNT(shapes); i++)
         for (int field = 0; field < TERP_NFIELDS; field++)
             for (size_t k = 0; k < COUNT(bounds); k++)
-                nfound[check_low_nbits(&shapes[i], (enum terp_field)field,
-                                       bounds[k])]++;
-    for (int n = 0; n <= TERP_LOW_MAX_NBITS; n++)
+                nfound[check_nbits_below(&shapes[i], (enum terp_field)field,
+                                         bounds[k])]++;
+    for (int n = 0; n <= TERP_BELOW_MAX_NBITS; n++)
         ndifferent += nfound[n] > 0;
-    assert_true(ndifferent > 8);
+    assert_true(ndifferent > 16);
 }
 
 int

@@ -47,7 +47,7 @@ device_memory(uint64_t nbytes)
 /* A batch of equal chunks, as cuda_scan leaves them. */
 static void
 make_bench(struct bench *b, enum terp_type type, const struct shape *shape,
-           enum terp_field field, double bound, int max_code, int low_nbits,
+           enum terp_field field, double bound, int max_code, int nbits_below,
            int nchunks)
 {
     struct cuda_batch *batch = &b->batch;
@@ -111,11 +111,12 @@ make_bench(struct bench *b, enum terp_type type, const struct shape *shape,
         state->model.step_slack_log2 = terp_step_slack_of(
             bound, stats.min, stats.max, b->stages->value_nbytes);
         state->model.step = terp_step_of(bound, state->model.step_slack_log2);
-        state->model.low_nbits = low_nbits;
+        state->model.low_nbits = terp_low_of(nbits_below);
+        state->model.tail_nbits = nbits_below - state->model.low_nbits;
         state->model.exact =
-            exact_quants_of_kind((enum exact_kind)(low_nbits % EXACT_NKINDS),
+            exact_quants_of_kind((enum exact_kind)(nbits_below % EXACT_NKINDS),
                                  state->model.step, b->stages->value_nbytes);
-        state->escape_nbytes = 2 + (unsigned)low_nbits % 3;
+        state->escape_nbytes = 2 + (unsigned)nbits_below % 3;
         state->has_specials = stats.nspecials > 0;
         memcpy(state->fills, fills.bits, sizeof state->fills);
     }
@@ -149,6 +150,7 @@ ask_cpu(const struct bench *b, struct answer *answer)
     cpu->quantizer.step = state->model.step;
     cpu->quantizer.bound = state->bound;
     cpu->quantizer.low_nbits = state->model.low_nbits;
+    cpu->quantizer.tail_nbits = state->model.tail_nbits;
     cpu->quantizer.exact = state->model.exact;
     cpu->quantizer.escape_nbytes = state->escape_nbytes;
     cpu->quantizer.radius = terp_radius_of(cpu->quantizer.low_nbits);
@@ -212,13 +214,13 @@ check_chunk(const struct bench *b, int i, const struct answer *answer)
 
 static void
 check_batch(enum terp_type type, const struct shape *shape,
-            enum terp_field field, double bound, int max_code, int low_nbits,
+            enum terp_field field, double bound, int max_code, int nbits_below,
             int nchunks)
 {
     struct bench b;
     struct answer answer;
 
-    make_bench(&b, type, shape, field, bound, max_code, low_nbits, nchunks);
+    make_bench(&b, type, shape, field, bound, max_code, nbits_below, nchunks);
     if (is_bound(b.state[0].bound)) {
         ask_cpu(&b, &answer);
         for (int predictor = TERP_PREDICTOR_AUTO;
@@ -267,7 +269,7 @@ any_shape_is_planned_as_by_the_cpu(void **)
         check_batch(type, &shapes[i], fields[i % 3], 1e-3, TERP_MAX_CODE, 0, 1);
         type = i % 2 ? TERP_FLOAT32 : TERP_FLOAT64;
         check_batch(type, &shapes[i], fields[(i + 1) % 3], 1e-5, TERP_MAX_CODE,
-                    (int)i % (TERP_LOW_MAX_NBITS + 1), 2);
+                    (int)i % (TERP_LOW_MAX_NBITS + 5), 2);
     }
 }
 
@@ -279,11 +281,12 @@ any_values_are_planned_as_by_the_cpu(void **)
 
     for (int field = 0; field < TERP_NFIELDS; field++) {
         for (int i = 0; i < 3; i++) {
-            const int low_nbits = i < 2 ? 0 : field % (TERP_LOW_MAX_NBITS + 1);
+            const int nbits_below =
+                i < 2 ? 0 : field % (TERP_LOW_MAX_NBITS + 5);
             check_batch(TERP_FLOAT32, &shape, (enum terp_field)field, bounds[i],
-                        TERP_MAX_CODE, low_nbits, 1);
+                        TERP_MAX_CODE, nbits_below, 1);
             check_batch(TERP_FLOAT64, &shape, (enum terp_field)field, bounds[i],
-                        TERP_SPEED_MAX_CODE, low_nbits, 1);
+                        TERP_SPEED_MAX_CODE, nbits_below, 1);
         }
     }
 }

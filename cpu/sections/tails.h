@@ -1,0 +1,30 @@
+/* The section of tails: what of lorenzo's differences is below their codes.
+ * doc/format.md, "Tails". */
+#ifndef TERP_CPU_SECTIONS_TAILS_H
+#define TERP_CPU_SECTIONS_TAILS_H
+
+#include "cpu/predict/predictor.h"
+
+/* Where a stream has its tails. */
+struct cpu_tails_section {
+    const uint8_t *widths; /* a byte each group */
+    const uint8_t *at;
+};
+
+/* Writes the tails of quantized differences. TERP_ERR_MEMORY or TERP_OK; the
+ * writer tells whether they fit. */
+enum terp_status
+terp_cpu_tails_write(const struct cpu_prediction *lorenzo,
+                     struct writer *writer);
+
+/* Passes over the section. TERP_ERR_CORRUPT unless the stream has one. */
+enum terp_status
+terp_cpu_tails_read(struct reader *reader, int tail_nbits, uint64_t nvalues,
+                    struct cpu_tails_section *section_ret);
+
+/* Tails to where differences will be. TERP_ERR_MEMORY, or TERP_OK. */
+enum terp_status
+terp_cpu_tails_place(const struct cpu_prediction *lorenzo,
+                     const struct cpu_tails_section *section);
+
+#endif

@@ -1,0 +1,210 @@
+/* The section of tails, written and read. A warp has a group, of which each
+ * lane has eight numbers: these take as many bytes as a number has bits. */
+#include "gpu/sections/tails.cuh"
+
+#include "gpu/block/warp.cuh"
+#include "gpu/predict/lorenzo_model.cuh"
+
+#define NTHREADS 256
+#define NWARPS (NTHREADS / 32)
+#define LANE_NNUMBERS (TERP_LOW_GROUP_NNUMBERS / 32)
+static_assert(LANE_NNUMBERS == 8, "A lane's numbers are whole bytes.");
+
+/* Blocks of a launch take groups in turns: chunks without tails should cost few
+ * blocks that have nothing to do. */
+#define MAX_NBLOCKS 2048
+
+static uint64_t
+nblocks_for(const struct cuda_batch *batch)
+{
+    const uint64_t most = MAX_NBLOCKS / (unsigned)batch->nchunks;
+    return min_u64(div_up(terp_low_ngroups(batch->nvalues), NWARPS),
+                   most > 1 ? most : 1);
+}
+
+static __device__ __forceinline__ bool
+chunk_applies(const struct cuda_chunk &chunk)
+{
+    return chunk.status == TERP_OK &&
+           chunk.prediction == TERP_PREDICTION_LORENZO &&
+           chunk.model.tail_nbits > 0;
+}
+
+static __device__ __forceinline__ uint64_t
+first_group(void)
+{
+    return (uint64_t)blockIdx.x * NWARPS + threadIdx.x / 32;
+}
+
+static __device__ __forceinline__ uint64_t
+groups_at_once(void)
+{
+    return (uint64_t)gridDim.x * NWARPS;
+}
+
+/* The first of a lane's values in a group, and how many there are. */
+static __device__ __forceinline__ uint64_t
+values_at(uint64_t group)
+{
+    return group * TERP_LOW_GROUP_NNUMBERS + threadIdx.x % 32 * LANE_NNUMBERS;
+}
+
+static __device__ __forceinline__ unsigned
+count_values(const struct tails_view &view, uint64_t at)
+{
+    return at < view.nvalues
+               ? (unsigned)min_u64(LANE_NNUMBERS, view.nvalues - at)
+               : 0;
+}
+
+/* ---- writing ---- */
+
+/* The number of the tail of the difference at `position`. */
+template <typename T>
+static __device__ __forceinline__ uint64_t
+number_at(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+          uint64_t position)
+{
+    const int nbits = chunk.model.tail_nbits;
+    const word_of<T> difference = lorenzo_raw(
+        batch.d_layout, chunk,
+        region<const word_of<T>>(batch, blockIdx.y, batch.at.work), position);
+    const int_of<T> code = code_above_tail<T>(difference, nbits);
+    const int max_code = max_code_of(batch, chunk);
+    const word_of<T> tail = difference - ((word_of<T>)code << nbits);
+
+    return code < -max_code || code > max_code
+               ? 0
+               : zigzag((int64_t)(int_of<T>)tail);
+}
+
+/* Grid: (nblocks_for, chunks). Widths of groups; the block that is done last
+ * places them. */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS) measure_tails(const struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ typename low_tile_scan<NTHREADS>::TempStorage s_scan;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct tails_view view = tails_of(batch);
+    const uint64_t ngroups = terp_low_ngroups(batch.nvalues);
+
+    if (!chunk_applies(chunk))
+        return;
+    for (uint64_t g = first_group(); g < ngroups; g += groups_at_once()) {
+        const uint64_t at = values_at(g);
+        const unsigned n = count_values(view, at);
+        uint64_t all = 0;
+        for (unsigned i = 0; i < n; i++)
+            all |= number_at<T>(batch, chunk, at + i);
+        all = warp_or(all);
+        if (threadIdx.x % 32 == 0)
+            view.widths[g] = (uint8_t)bit_width(all);
+    }
+    if (!is_last_block(&chunk.progress[CUDA_PROGRESS_TAILS], gridDim.x))
+        return;
+    const uint64_t nbytes = place_tail_tiles<NTHREADS>(view, s_scan);
+    if (threadIdx.x > 0)
+        return;
+    chunk.tails_at = chunk.specials_end + ngroups;
+    chunk.specials_end += ngroups + nbytes;
+}
+
+/* Grid as of measure_tails. */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS) write_tails(const struct cuda_batch batch)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct tails_view view = tails_of(batch);
+    const uint64_t ngroups = terp_low_ngroups(batch.nvalues);
+    uint8_t *tails = (uint8_t *)chunk.dst + chunk.tails_at;
+
+    /* The stage of escapes finds out where the stream does not fit. */
+    if (!chunk_applies(chunk) || chunk.specials_end >= batch.raw_nbytes)
+        return;
+    for (uint64_t g = first_group(); g < ngroups; g += groups_at_once()) {
+        const uint64_t at = values_at(g);
+        const unsigned n = count_values(view, at);
+        const int width = view.widths[g];
+        uint8_t *to = tails + tail_group_begin(view, g) +
+                      threadIdx.x % 32 * (unsigned)width;
+        uint64_t bits = 0;
+        int nbits = 0;
+        if (threadIdx.x % 32 == 0)
+            tails[g - ngroups] = (uint8_t)width;
+        for (unsigned i = 0; i < n; i++) {
+            bits |= number_at<T>(batch, chunk, at + i) << nbits;
+            for (nbits += width; nbits >= 8; nbits -= 8, bits >>= 8)
+                *to++ = (uint8_t)bits;
+        }
+        if (nbits > 0)
+            *to = (uint8_t)bits;
+    }
+}
+
+cudaError_t
+cuda_tails_write(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    const bool wide = batch->value_nbytes == 8;
+
+    if (!batch->may_have_low_bits ||
+        batch->params.predictor == TERP_PREDICTOR_SPLINE)
+        return cudaSuccess;
+    cudaError_t error = launch_stage(
+        batch, stream, wide ? measure_tails<double> : measure_tails<float>,
+        nblocks_for(batch), NTHREADS);
+    return error == cudaSuccess
+               ? launch_stage(batch, stream,
+                              wide ? write_tails<double> : write_tails<float>,
+                              nblocks_for(batch), NTHREADS)
+               : error;
+}
+
+/* ---- reading ---- */
+
+/* Tails to where differences will be. Grid as of measure_tails. */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS) place_tails(const struct cuda_batch batch)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct tails_view view = tails_of(batch);
+    const uint8_t *tails = (const uint8_t *)chunk.src + chunk.tails_at;
+    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+
+    if (!chunk_applies(chunk))
+        return;
+    for (uint64_t g = first_group(); g < terp_low_ngroups(batch.nvalues);
+         g += groups_at_once()) {
+        const uint64_t at = values_at(g);
+        const unsigned n = count_values(view, at);
+        const int width = view.widths[g];
+        const uint8_t *from = tails + tail_group_begin(view, g) +
+                              threadIdx.x % 32 * (unsigned)width;
+        uint64_t bits = 0;
+        int nbits = 0;
+        for (unsigned i = 0; i < n; i++) {
+            for (; nbits < width; nbits += 8)
+                bits |= (uint64_t)*from++ << nbits;
+            const uint64_t number = bits & ((UINT64_C(1) << width) - 1);
+            quants[at + i] = (word_of<T>)unzigzag(number);
+            bits >>= width;
+            nbits -= width;
+        }
+    }
+}
+
+cudaError_t
+cuda_tails_place(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    return batch->may_have_low_bits
+               ? launch_stage(batch, stream,
+                              batch->value_nbytes == 8 ? place_tails<double>
+                                                       : place_tails<float>,
+                              nblocks_for(batch), NTHREADS)
+               : cudaSuccess;
+}
