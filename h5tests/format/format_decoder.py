@@ -15,8 +15,8 @@ RAW, CONSTANT, HUFFMAN, CUSTOM, SPEED, RATIO = range(6)
 NRUN_CLASSES, NCODE_CLASSES = 24, 21
 NCONTEXTS, NCONTEXT_LEVELS = 8, 3
 SPLINE, LORENZO = 1, 2
-LORENZO_MEANS, LORENZO_EXACT = 16, 32  # of the byte of dimensions
-WIDE_RADIUS, LOW_MAX_NBITS, LOW_GROUP_NNUMBERS = 32768, 12, 256
+LORENZO_MEANS, LORENZO_EXACT, LORENZO_TAILS = 16, 32, 64  # beside dimensions
+WIDE_RADIUS, LOW_MAX_NBITS, GROUP_NNUMBERS = 32768, 12, 256
 BLEND_PAIRS, BLEND_FULL = 170, 255
 CLASSES = (1, 2, 4, 8, 3, 5, 6, 9, 10, 12, 7, 11, 13, 14, 15)
 BOXES = {1: (4096, 1, 1, 1), 2: (64, 64, 1, 1), 3: (16, 16, 16, 1),
@@ -639,9 +639,11 @@ def exact_words(integers, dtype, significand, nzeros, exponent):
     return np.where(negative, words | top, words)
 
 
-def reconstruct_lorenzo(model, codes, escaped, special, values):
+def reconstruct_lorenzo(model, tails, codes, escaped, special, values):
+    """`values` holds the escaped differences."""
     word = np.dtype("u%d" % values.dtype.itemsize)
-    integers = np.where(escaped, values.view(word), codes.astype(word))
+    integers = (codes.astype(word) << word.type(model["tail_nbits"])) + tails
+    integers = np.where(escaped, values.view(word), integers)
     if model["means"] is not None:
         add_means(integers, 4 - model["means"])
     for d in range(4):
@@ -667,10 +669,12 @@ def read_model(reader, frame, dtype):
     model = {"step": step, "low_nbits": low_nbits}
     if frame.prediction == LORENZO:
         dims = reader.uint()
-        check(dims < 2 * LORENZO_EXACT, "a dimension")
+        check(dims < 2 * LORENZO_TAILS, "a dimension")
         model.update(dims=dims, means=means_dim(frame, dims),
                      exact=(read_exact(reader, dtype)
-                            if dims & LORENZO_EXACT else None))
+                            if dims & LORENZO_EXACT else None),
+                     tail_nbits=(read_tail_nbits(reader, low_nbits, dtype)
+                                 if dims & LORENZO_TAILS else 0))
         return model
     reference = reader.array(dtype, 1)[0]
     plans = [reader.take(2) for _ in range(spline_nlevels(frame.dims))]
@@ -690,16 +694,45 @@ def read_exact(reader, dtype):
     return significand, nzeros, exponent
 
 
+def read_tail_nbits(reader, low_nbits, dtype):
+    tail_nbits = reader.uint()
+    check(1 <= tail_nbits <= 8 * dtype.itemsize - 16 and
+          low_nbits == LOW_MAX_NBITS, "the number of tails' bits")
+    return tail_nbits
+
+
+def group_sizes(n):
+    return [min(GROUP_NNUMBERS, n - at) for at in range(0, n, GROUP_NNUMBERS)]
+
+
+def read_groups(reader, sizes, widths, max_width):
+    """The numbers of groups."""
+    check(max(widths) <= max_width, "a group's width")
+    return np.concatenate([np.array(reader.packed(n, width), np.int64)
+                           for n, width in zip(sizes, widths)])
+
+
+def integers_of(numbers):
+    """What low numbers and tail numbers stand for."""
+    return np.where(numbers % 2 == 1, -(numbers + 1) // 2, numbers // 2)
+
+
+def read_tails(reader, model, nvalues, word):
+    """The tail of each value's difference, in C order."""
+    tail_nbits = model.get("tail_nbits", 0)
+    if tail_nbits == 0:
+        return np.zeros(nvalues, word)
+    sizes = group_sizes(nvalues)
+    numbers = read_groups(reader, sizes, reader.take(len(sizes)), tail_nbits)
+    return integers_of(numbers).astype(word)
+
+
 def read_low_bits(reader, low_nbits, nsymbols):
     """The low number of each symbol, in the order of tiles."""
     if low_nbits == 0:
         return np.zeros(nsymbols, np.int64)
-    sizes = [min(LOW_GROUP_NNUMBERS, nsymbols - at)
-             for at in range(0, nsymbols, LOW_GROUP_NNUMBERS)]
-    widths = reader.packed(len(sizes), 4)
-    check(max(widths) <= low_nbits, "a group's width")
-    return np.concatenate([np.array(reader.packed(n, width), np.int64)
-                           for n, width in zip(sizes, widths)])
+    sizes = group_sizes(nsymbols)
+    return read_groups(reader, sizes, reader.packed(len(sizes), 4), low_nbits)
 
 
 def join_codes(symbols, numbers, low_nbits):
@@ -707,8 +740,7 @@ def join_codes(symbols, numbers, low_nbits):
     there is, -RADIUS or -WIDE_RADIUS."""
     if low_nbits == 0:
         return symbols - RADIUS
-    low = np.where(numbers % 2 == 1, -(numbers + 1) // 2, numbers // 2)
-    codes = (symbols - RADIUS) * (1 << low_nbits) + low
+    codes = (symbols - RADIUS) * (1 << low_nbits) + integers_of(numbers)
     codes = np.clip(codes, 1 - WIDE_RADIUS, WIDE_RADIUS - 1)
     return np.where(symbols == ESCAPE, -WIDE_RADIUS, codes)
 
@@ -771,6 +803,7 @@ def decode(stream, frequencies):
         model = read_model(reader, frame, dtype)
         if frame.has_specials:
             places, exact = read_specials(reader, frame, word)
+        tails = read_tails(reader, model, frame.nvalues, word)
         with np.errstate(all="ignore"):
             escapes = read_escapes(reader, frame, model, dtype)
         listed, work = point_orders(frame)
@@ -795,8 +828,9 @@ def decode(stream, frequencies):
             if frame.prediction == LORENZO:
                 special = np.zeros(frame.nvalues, bool)
                 special[places] = True
-                reconstruct_lorenzo(model, codes, escaped,
-                                    special.reshape(values.shape), values)
+                reconstruct_lorenzo(model, tails.reshape(values.shape), codes,
+                                    escaped, special.reshape(values.shape),
+                                    values)
             else:
                 reconstruct_spline(frame, model, codes, escaped, values)
     words[places] = exact

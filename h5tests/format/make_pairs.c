@@ -1,7 +1,7 @@
 /* make_pairs DIR: writes streams of all kinds to an existing folder, N.terp,
  * and beside each the values that it decodes to, N.values; the document's
- * examples, huffman.terp, default.terp and exact.terp; and `lengths`, those of
- * all words of the dictionary.
+ * examples, huffman.terp, default.terp, exact.terp and tails.terp; and
+ * `lengths`, those of all words of the dictionary.
  *
  * make_pairs DIR FILE...: the files are streams whose checksum is left open.
  * Completes each and writes what it decodes to beside it, FILE.values, or no
@@ -35,7 +35,8 @@ static const struct terp_chunk maps = {
 
 static const double bounds[] = {1e-1, 1e-3, 1e-5};
 
-/* Bounds that leave wide codes, or no more than values tell from each other. */
+/* Bounds that leave wide codes and tails, or no more than values tell from each
+ * other. */
 static const struct {
     struct terp_chunk chunk;
     enum terp_field field;
@@ -102,6 +103,22 @@ static const struct {
      TERP_FIELD_HUGE,
      TERP_BOUND_RELATIVE,
      1e-7},
+    {{TERP_FLOAT32, false, false, 2, {37, 41}},
+     TERP_FIELD_NOISE,
+     TERP_BOUND_RELATIVE,
+     1e-5},
+    {{TERP_FLOAT64, false, false, 3, {24, 10, 15}},
+     TERP_FIELD_MAPS,
+     TERP_BOUND_RELATIVE,
+     1e-9},
+    {{TERP_FLOAT32, true, true, 4, {3, 9, 9, 16}},
+     TERP_FIELD_GAPS,
+     TERP_BOUND_RELATIVE,
+     1e-7},
+    {{TERP_FLOAT64, false, false, 3, {9, 11, 13}},
+     TERP_FIELD_FINE,
+     TERP_BOUND_ABSOLUTE,
+     1e-300},
 };
 
 static bool
@@ -154,7 +171,7 @@ make(const char *dir, int number, const struct terp_chunk *chunk,
 
 static bool
 make_example(const char *path, const struct terp_chunk *chunk,
-             const struct terp_params *params, const float *values)
+             const struct terp_params *params, const void *values)
 {
     uint8_t stream[1024];
     uint64_t nbytes;
@@ -170,16 +187,19 @@ make_examples(const char *dir)
 {
     const struct terp_chunk line = {TERP_FLOAT32, false, false, 1, {32}};
     const struct terp_chunk box = {TERP_FLOAT32, false, false, 3, {3, 8, 8}};
+    const struct terp_chunk doubles = {TERP_FLOAT64, false, false, 1, {8}};
     struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
                                  .bound = 0.5};
     const float fill = -9999;
     float values[3 * 8 * 8];
+    double wide[8];
     uint32_t bits;
-    char path[3][4096];
+    char path[4][4096];
 
     snprintf(path[0], sizeof path[0], "%s/huffman.terp", dir);
     snprintf(path[1], sizeof path[1], "%s/default.terp", dir);
     snprintf(path[2], sizeof path[2], "%s/exact.terp", dir);
+    snprintf(path[3], sizeof path[3], "%s/tails.terp", dir);
     for (int i = 0; i < 32; i++)
         values[i] = (float)(i * i) / 8 + (i == 13 ? 9.0f : 0.0f);
     params.pipeline = TERP_PIPELINE_HUFFMAN;
@@ -204,7 +224,11 @@ make_examples(const char *dir)
                                   .bound = 0.25,
                                   .pipeline = TERP_PIPELINE_HUFFMAN,
                                   .predictor = TERP_PREDICTOR_LORENZO};
-    return make_example(path[2], &line, &params, values);
+    if (!make_example(path[2], &line, &params, values))
+        return false;
+    for (int i = 0; i < 8; i++)
+        wide[i] = i * 456420 % 1000003;
+    return make_example(path[3], &doubles, &params, wide);
 }
 
 /* Entry by entry: of symbols, and then of tokens. */

@@ -28,6 +28,8 @@ DEFAULT = {"dims": 16, "bound": 19, "slack": 27, "plans": 32, "runs": 38,
 EXACT = {"slack": 25, "dims": 26, "significand": 27, "zeros": 28,
          "exponent": 29, "escapes": 31, "widths": 32, "numbers": 33, "map": 49,
          "lengths": 54}
+TAILS = {"slack": 25, "dims": 26, "zeros": 28, "nbits": 31, "width": 32,
+         "tails": 33, "escapes": 40, "low bits": 41, "map": 53}
 
 
 def put(stream, at, replacement, nbytes=None):
@@ -51,10 +53,17 @@ def reduce_tile(tile):
             + bytes(byte for byte in b"".join(longs) if byte != 0))
 
 
-def variants(huffman, default, exact):
+def variants(huffman, default, exact, tails):
     """Name, stream, and whether it is valid."""
-    h, d, e = HUFFMAN, DEFAULT, EXACT
+    h, d, e, t = HUFFMAN, DEFAULT, EXACT, TAILS
     reduced = reduce_tile(default[d["tile"]:])
+    # Eight escapes, of numbers of a byte; a speed tile is the map of eight
+    # planes, which are alike, and the first of them.
+    escapes = (put(tails[:t["escapes"]], CODING, "04")
+               + bytes.fromhex("0801" + "0102030405060708")
+               + tails[t["low bits"]:t["map"]]
+               + bytes.fromhex("01" + "010101" + "01ff"))
+    float32 = put(put(tails, LAYOUT, "00"), t["zeros"], "17")
     return [
         ("as it is", default, True),
         ("wide dims",
@@ -154,20 +163,46 @@ def variants(huffman, default, exact):
         ("the greatest exponent", put(exact, e["exponent"], "6700"), True),
         ("a greater exponent", put(exact, e["exponent"], "6800"), False),
         ("means of one dimension", put(exact, e["dims"], "31"), False),
-        ("a bit of no dimension", put(exact, e["dims"], "61"), False),
+        ("tails of 4 low bits", put(exact, e["dims"], "61"), False),
+        ("a bit of no dimension", put(tails, t["dims"], "e1"), False),
         ("quants that are not exact",
          put(put(exact, e["significand"], "", 4), e["dims"], "01"), True),
+        ("tails", tails, True),
+        ("tails of no bits", put(tails, t["nbits"], "00"), False),
+        ("tails of fewer bits than a width", put(tails, t["nbits"], "06"),
+         False),
+        ("tails of 48 bits", put(tails, t["nbits"], "30"), True),
+        ("tails of 49 bits", put(tails, t["nbits"], "31"), False),
+        ("tail numbers of 48 bits",
+         put(put(tails, t["nbits"], "30"), t["width"],
+             "30" + "fedcba9876ff" * 8, 8), True),
+        ("tails of 16 bits of float32", put(float32, t["nbits"], "10"), True),
+        ("tails of 17 bits of float32", put(float32, t["nbits"], "11"), False),
+        ("tails of 11 low bits", put(tails, t["slack"], "bc"), False),
+        ("tails of no width", put(tails, t["width"], "00", 8), True),
+        ("tails that the model does not announce",
+         put(tails, t["dims"], "21"), False),
+        ("no tails",
+         put(put(tails, t["nbits"], "", 9), t["dims"], "21"), True),
+        ("all tails", put(tails, t["tails"], "ff" * 7), True),
+        ("tails end too early", tails[:t["escapes"] - 1], False),
+        ("no width of tails", tails[:t["width"]], False),
+        ("tails of zero tiles", put(tails, t["map"], "00")[:t["map"] + 1],
+         True),
+        ("tails of escapes", escapes, True),
+        ("tails of quants that are not exact",
+         put(put(tails, t["dims"] + 1, "", 4), t["dims"], "41"), True),
     ]
 
 
 def tight_kinds(stream):
-    """What a stream has of wide codes and exact quants."""
+    """What a stream has of wide codes, exact quants and tails."""
     reader = format_decoder.Reader(stream)
     frame = format_decoder.Frame(reader)
     if frame.prediction == 0:
         return set()
-    model = format_decoder.read_model(
-        reader, frame, format_decoder.np.dtype("<" + frame.type))
+    dtype = format_decoder.np.dtype("<" + frame.type)
+    model = format_decoder.read_model(reader, frame, dtype)
     exact, kinds = model.get("exact"), set()
     if model["low_nbits"] > 0:
         kinds.add(("low bits", frame.type, frame.coding, frame.prediction))
@@ -182,6 +217,17 @@ def tight_kinds(stream):
         kinds |= {("exact", name) for name, holds in (
             ("means", model["means"] is not None),
             ("specials", frame.has_specials)) if holds}
+    if model.get("tail_nbits", 0) > 0:
+        word = format_decoder.np.dtype("<u%d" % dtype.itemsize)
+        if frame.has_specials:
+            format_decoder.read_specials(reader, frame, word)
+        format_decoder.read_tails(reader, model, frame.nvalues, word)
+        kinds.add(("tails", frame.type, frame.coding))
+        kinds |= {("tails", frame.type, name) for name, holds in (
+            ("means", model["means"] is not None), ("exact", exact),
+            ("not exact", not exact), ("stack", frame.nbricks > 1),
+            ("specials", frame.has_specials), ("escapes", reader.uleb() > 0),
+            ("several groups", frame.nvalues > 256)) if holds}
     return kinds
 
 
@@ -213,7 +259,7 @@ class FormatTest(unittest.TestCase):
             subprocess.run([os.environ["TEST_PAIRS"], folder], check=True)
             self.assertEqual(pathlib.Path(folder, "lengths").read_bytes(),
                              b"".join(lengths))
-            for name, example in zip(("huffman", "default", "exact"),
+            for name, example in zip(("huffman", "default", "exact", "tails"),
                                      self.examples):
                 self.assertEqual(
                     pathlib.Path(folder, name + ".terp").read_bytes(), example)
@@ -258,16 +304,19 @@ class FormatTest(unittest.TestCase):
         coded = {(coding, prediction) for coding in (2, 3, 4, 5)
                  for prediction in (1, 2)}
         self.assertEqual(kinds, {(0, 0), (1, 0)} | coded)
-        self.assertLessEqual(
-            {("low bits", dtype, *kind) for dtype in ("f4", "f8")
-             for kind in coded}
-            | {("exact", "f4", "values"), ("exact", "f4", "wide steps"),
-               ("exact", "f4", "values that end in zeros"),
-               ("exact", "f8", "values that end in zeros"),
-               ("exact", "means"), ("exact", "specials"),
-               ("low bits", "stack"), ("low bits", "specials"),
-               ("low bits", "exact"), ("low bits", "several groups")},
-            tight)
+        needed = {("low bits", dtype, *kind) for dtype in ("f4", "f8")
+                  for kind in coded}
+        needed |= {("exact", "f4", "values"), ("exact", "f4", "wide steps"),
+                   ("exact", "f4", "values that end in zeros"),
+                   ("exact", "f8", "values that end in zeros"),
+                   ("exact", "means"), ("exact", "specials"),
+                   ("low bits", "stack"), ("low bits", "specials"),
+                   ("low bits", "exact"), ("low bits", "several groups")}
+        needed |= {("tails", dtype, of) for dtype in ("f4", "f8")
+                   for of in (2, 3, 4, 5, "means", "exact", "not exact",
+                              "stack", "specials", "escapes",
+                              "several groups")}
+        self.assertEqual(needed - tight, set())
 
 
 if __name__ == "__main__":
