@@ -12,7 +12,7 @@ function(terp_add_codec_test folder name)
 endfunction()
 
 foreach(name cd_values domain environment frame precision ratio roundtrip special_values
-        stages threads tight_bounds)
+        stages tails threads tight_bounds)
   terp_add_codec_test(codec test_${name})
 endforeach()
 

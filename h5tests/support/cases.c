@@ -5,6 +5,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "codec/format/frame.h"
+#include "codec/format/sections.h"
+#include "codec/model/lorenzo.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/values.h"
 
@@ -102,6 +105,24 @@ terp_case_compare(const char *name, const struct terp_params *params,
             fail_msg("%s: value %" PRIu64 ": %a became %a, bound %a", name, i,
                      value, got, bound);
     }
+}
+
+int
+terp_case_tail_nbits(const struct terp_stream *stream)
+{
+    struct terp_frame frame;
+    int model_at;
+
+    assert_int_equal(
+        terp_frame_read(stream->bytes, stream->nbytes, &frame, &model_at),
+        TERP_OK);
+    if (frame.prediction != TERP_PREDICTION_LORENZO)
+        return 0;
+    const uint8_t *at = stream->bytes + model_at + 1;
+    const unsigned dims = *at++;
+    if ((dims & TERP_LORENZO_TAILS) == 0)
+        return 0;
+    return at[dims & TERP_LORENZO_EXACT ? TERP_EXACT_NBYTES : 0];
 }
 
 static void

@@ -38,6 +38,10 @@ terp_case_compare(const char *name, const struct terp_params *params,
                   const struct terp_chunk *chunk, const uint8_t *values,
                   const uint8_t *decoded, double bound);
 
+/* The bits of the tails that a stream's differences have; 0 for none. */
+int
+terp_case_tail_nbits(const struct terp_stream *stream);
+
 /* Encodes, inspects, decodes, compares. Returns the stream's size. */
 uint64_t
 terp_case_check(const char *name, const struct terp_params *params,
