@@ -32,7 +32,8 @@ random_below(uint64_t end)
     return terp_field_mix(++random_state) % end;
 }
 
-/* Under the second bound codes are wide, and some quants exact. */
+/* Under the second bound codes are wide, and some quants exact; some
+ * differences have tails. */
 static const double bounds[] = {1e-3, 1e-7};
 
 static struct terp_stream
@@ -415,6 +416,7 @@ means_are_refused_where_none_may_be(void **state)
         for (unsigned byte = 0; byte <= 0xFF; byte++) {
             static const uint8_t exact[] = {1, 0, 0, 0};
             bool is_exact = (byte & 32) != 0, means = (byte & 16) != 0;
+            /* Codes have no low bits, as they must have if there are tails. */
             bool valid = byte < 64 && (!means || (byte & cases[i].needed) != 0);
             uint64_t more = is_exact ? sizeof exact : 0;
             uint64_t at = (uint64_t)model_at + 2;
@@ -516,6 +518,128 @@ low_bits_and_exact_quants_are_refused_where_they_cannot_be(void **state)
             memcpy(bytes, kept, sizeof kept);
         }
         survive_damage(&stream, 2000);
+        free(stream.bytes);
+    }
+}
+
+/* Noise of integers, whose differences have tails. The model is 7 bytes long,
+ * and nothing is special or escapes: the widths of four groups of tails are
+ * behind it. */
+static struct terp_stream
+make_tails(enum terp_type type, uint64_t *model_at_ret)
+{
+    const struct terp_chunk chunk = {type, false, false, 2, {30, 30}};
+    const struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+                                       .bound = 0.25,
+                                       .pipeline = TERP_PIPELINE_HUFFMAN,
+                                       .predictor = TERP_PREDICTOR_LORENZO};
+    const int nbits = type == TERP_FLOAT32 ? 24 : 50;
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+    struct terp_frame frame;
+    int frame_nbytes;
+
+    for (uint64_t i = 0; i < 900; i++)
+        value_put(
+            &chunk, values, i,
+            value_to_bits(type, (double)(terp_field_mix(i) >> (64 - nbits))));
+    struct terp_stream stream = terp_case_encode(&params, &chunk, values, 1);
+    assert_int_equal(
+        terp_frame_read(stream.bytes, stream.nbytes, &frame, &frame_nbytes),
+        TERP_OK);
+    assert_int_equal(frame.prediction, TERP_PREDICTION_LORENZO);
+    assert_false(frame.has_specials);
+    assert_int_equal(stream.bytes[frame_nbytes] >> 4, 12);
+    assert_int_equal(stream.bytes[frame_nbytes + 1] & 0x60, 0x60);
+    *model_at_ret = (uint64_t)frame_nbytes;
+    free(values);
+    return stream;
+}
+
+#define NTAIL_GROUPS 4 /* of 256 values, and the last of 132 */
+
+static uint64_t
+group_nbytes(uint64_t group, unsigned width)
+{
+    return ((group < NTAIL_GROUPS - 1 ? 256 : 132) * width + 7) / 8;
+}
+
+/* Where the tails of the stream end. */
+static uint64_t
+end_of_tails(const struct terp_stream *stream, uint64_t widths_at)
+{
+    uint64_t end = widths_at + NTAIL_GROUPS;
+
+    for (uint64_t g = 0; g < NTAIL_GROUPS; g++)
+        end += group_nbytes(g, stream->bytes[widths_at + g]);
+    return end;
+}
+
+/* The stream with low numbers of no bits, so that a model may tell of any. */
+static struct terp_stream
+without_low_numbers(const struct terp_stream *stream, uint64_t widths_at)
+{
+    const uint64_t at = widths_at + 2;
+    uint64_t end = at;
+
+    for (uint64_t g = 0; g < NTAIL_GROUPS; g++)
+        end += group_nbytes(g, stream->bytes[widths_at + g / 2] >> g % 2 * 4 &
+                                   0xFu);
+    struct terp_stream made = copy_of(stream->bytes, stream->nbytes);
+    memset(made.bytes + widths_at, 0, 2);
+    memmove(made.bytes + at, made.bytes + end, made.nbytes - end);
+    made.nbytes -= end - at;
+    return made;
+}
+
+/* doc/format.md, "Model" and "Tails". */
+static void
+tails_are_refused_where_they_cannot_be(void **state)
+{
+    (void)state;
+    for (int type = TERP_FLOAT32; type <= TERP_FLOAT64; type++) {
+        const int max_nbits = type == TERP_FLOAT32 ? 16 : 48;
+        uint64_t at;
+        struct terp_stream stream = make_tails((enum terp_type)type, &at);
+        const uint64_t nbits_at = at + 6, widths_at = at + 7;
+        const uint64_t end = end_of_tails(&stream, widths_at);
+        struct terp_stream bare = without_low_numbers(&stream, end + 1);
+        int least = 0;
+
+        for (uint64_t g = 0; g < NTAIL_GROUPS; g++)
+            if (stream.bytes[widths_at + g] > least)
+                least = stream.bytes[widths_at + g];
+        assert_in_range(least, 1, stream.bytes[nbits_at]);
+        assert_in_range(stream.bytes[nbits_at], least, max_nbits);
+        for (int byte = 0; byte <= 0xFF; byte++) {
+            const int slack = byte & 0xF, n = byte >> 4;
+            assert_int_equal(decode_with(&bare, at, (unsigned)byte),
+                             slack >= 1 && slack <= 12 && n == 12
+                                 ? TERP_OK
+                                 : TERP_ERR_CORRUPT);
+            assert_int_equal(decode_with(&stream, nbits_at, (unsigned)byte),
+                             byte >= least && byte <= max_nbits
+                                 ? TERP_OK
+                                 : TERP_ERR_CORRUPT);
+            /* The width of any group: as it is, or refused. */
+            for (uint64_t g = 0; g < NTAIL_GROUPS; g++)
+                assert_int_equal(decode_with(&stream, widths_at + g,
+                                             (unsigned)byte) == TERP_OK,
+                                 byte == stream.bytes[widths_at + g]);
+        }
+        for (unsigned bit = 0x40; bit <= 0x80; bit *= 2)
+            assert_int_equal(
+                decode_with(&stream, at + 1, stream.bytes[at + 1] ^ bit),
+                TERP_ERR_CORRUPT);
+        assert_int_equal(stream.bytes[end], 0); /* of escapes */
+        for (uint64_t left = nbits_at; left <= end; left++)
+            assert_int_equal(decode_sealed(copy_of(stream.bytes, left)),
+                             TERP_ERR_CORRUPT);
+        /* Any tails are some. */
+        for (uint64_t i = widths_at + NTAIL_GROUPS; i < end; i++)
+            assert_int_equal(decode_with(&stream, i, stream.bytes[i] ^ 0xFFu),
+                             TERP_OK);
+        survive_damage(&stream, 2000);
+        free(bare.bytes);
         free(stream.bytes);
     }
 }
@@ -708,6 +832,7 @@ main(void)
         cmocka_unit_test(means_are_refused_where_none_may_be),
         cmocka_unit_test(
             low_bits_and_exact_quants_are_refused_where_they_cannot_be),
+        cmocka_unit_test(tails_are_refused_where_they_cannot_be),
         cmocka_unit_test(sealed_random_damage_of_many_tiles_is_survived),
         cmocka_unit_test(sealed_foreign_body_is_survived),
         cmocka_unit_test(enormous_dims_with_a_tiny_body_are_refused),
