@@ -23,11 +23,14 @@ static const struct terp_chunk small_chunks[] = {
 static const enum terp_field contents[] = {TERP_FIELD_SMOOTH, TERP_FIELD_GAPS,
                                            TERP_FIELD_COAST, TERP_FIELD_NOISE};
 
+/* Under the second codes have low bits, and lorenzo's differences tails. */
+static const double bounds[] = {1e-3, 1e-8};
+
 static struct terp_params
-params_of(int mode)
+params_of(double bound, int mode)
 {
     return (struct terp_params){.bound_mode = TERP_BOUND_RELATIVE,
-                                .bound = 1e-3,
+                                .bound = bound,
                                 .pipeline = terp_mode[mode].pipeline,
                                 .predictor = terp_mode[mode].predictor};
 }
@@ -105,10 +108,10 @@ fail_inspect(const struct terp_stream *stream)
 }
 
 static void
-fail_all(const struct terp_chunk *chunk, enum terp_field content, int mode,
-         int nthreads)
+fail_all(const struct terp_chunk *chunk, enum terp_field content, double bound,
+         int mode, int nthreads)
 {
-    struct terp_params params = params_of(mode);
+    struct terp_params params = params_of(bound, mode);
     uint8_t *values = terp_case_alloc(terp_chunk_nbytes(chunk));
 
     terp_field_make(content, chunk, values);
@@ -127,7 +130,8 @@ failed_allocations_are_reported_and_leak_nothing(void **state)
     for (size_t c = 0; c < COUNT(small_chunks); c++)
         for (size_t f = 0; f < COUNT(contents); f++)
             for (int mode = 0; mode < TERP_NMODES; mode++)
-                fail_all(&small_chunks[c], contents[f], mode, 1);
+                for (size_t b = 0; b < COUNT(bounds); b++)
+                    fail_all(&small_chunks[c], contents[f], bounds[b], mode, 1);
 }
 
 /* A chunk that is large enough for two threads. */
@@ -139,7 +143,8 @@ failed_allocations_of_a_team_leak_nothing(void **state)
 
     (void)state;
     for (int mode = 0; mode < TERP_NMODES; mode += 2)
-        fail_all(&chunk, TERP_FIELD_ROUGH, mode, 2);
+        for (size_t b = 0; b < COUNT(bounds); b++)
+            fail_all(&chunk, TERP_FIELD_ROUGH, bounds[b], mode, 2);
 }
 
 /* Threads that the system refuses are done without. */
@@ -156,7 +161,7 @@ refused_threads_change_nothing(void **state)
     (void)state;
     terp_field_make(TERP_FIELD_ROUGH, &chunk, values);
     for (int mode = 0; mode < TERP_NMODES; mode++) {
-        struct terp_params params = params_of(mode);
+        struct terp_params params = params_of(bounds[mode % 2], mode);
         struct terp_stream one = terp_case_encode(&params, &chunk, values, 1);
         assert_int_equal(
             terp_decode(one.bytes, one.nbytes, expected, nbytes, &got, 1),
@@ -250,11 +255,13 @@ working_memory_is_at_most_six_chunks(void **state)
             } else {
                 make_broken_mask(&chunks[c], values);
             }
-            for (int mode = 0; mode < TERP_NMODES; mode++) {
-                struct terp_params params = params_of(mode);
+            for (int i = 0; i < TERP_NMODES * (int)COUNT(bounds); i++) {
+                const int mode = i % TERP_NMODES;
+                const double bound = bounds[i / TERP_NMODES];
+                struct terp_params params = params_of(bound, mode);
                 char what[128];
-                snprintf(what, sizeof what, "chunk %zu, %s, %s", c, name,
-                         terp_mode[mode].name);
+                snprintf(what, sizeof what, "chunk %zu, %s, %g, %s", c, name,
+                         bound, terp_mode[mode].name);
                 check_peak(what, &params, &chunks[c], values,
                            mode % 2 == 0 ? 1 : 4);
             }

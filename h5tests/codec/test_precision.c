@@ -103,7 +103,7 @@ static const struct {
 static void
 tight_bounds_are_kept(void **state)
 {
-    unsigned ncases = 0;
+    unsigned ncases = 0, nwith_tails[] = {0, 0};
 
     (void)state;
     for (size_t c = 0; c < COUNT(chunks); c++)
@@ -124,8 +124,15 @@ tight_bounds_are_kept(void **state)
                          (unsigned)c, terp_field_name[field], content,
                          params.bound, mode->name);
                 terp_case_check(name, &params, &chunks[c], values);
+                struct terp_stream stream =
+                    terp_case_encode(&params, &chunks[c], values, 1);
+                if (terp_case_tail_nbits(&stream) > 0)
+                    nwith_tails[chunks[c].type]++;
+                free(stream.bytes);
                 free(values);
             }
+    assert_true(nwith_tails[TERP_FLOAT32] >= 20);
+    assert_true(nwith_tails[TERP_FLOAT64] >= 50);
 }
 
 /* A field whose values all are on a coarse grid, at a bound that is less than
