@@ -78,6 +78,14 @@ static const struct golden goldens[] = {
      TERP_FIELD_ROUNDED,
      {TERP_FLOAT64, false, false, 2, {29, 31}},
      1e-9},
+    {"f32-tails", /* of lorenzo's differences, and specials */
+     TERP_FIELD_GAPS,
+     {TERP_FLOAT32, false, false, 3, {7, 8, 9}},
+     3e-6},
+    {"f64-tails",
+     TERP_FIELD_FINE,
+     {TERP_FLOAT64, false, false, 2, {17, 31}},
+     1e-12},
 };
 
 /* Each once: what needs no mode. */
