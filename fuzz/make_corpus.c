@@ -58,20 +58,22 @@ write_streams(const char *folder)
     static const uint64_t dims[][TERP_MAX_RANK] = {
         {1}, {257}, {9, 33}, {7, 8, 11}, {3, 4, 5, 6}, {4, 100}};
     static const int ranks[] = {1, 1, 2, 3, 4, 2};
+    static const double bounds[] = {1e-3, 1e-7, 1e-12};
     static double values[MAX_NVALUES];
     static uint8_t stream[MAX_NVALUES * sizeof(double) + TERP_MAX_FRAME_NBYTES];
 
     /* Every choice of: bound, shape, type, pipeline, predictor, specials. The
-     * second bound leaves wide codes, and exact quants of float32. */
-    for (int choice = 0; choice < 2 * 6 * 2 * 4 * 2 * 2; choice++) {
-        int shape = choice / 2 % 6, rest = choice / 12;
+     * second bound leaves wide codes, and exact quants of float32; the third
+     * leaves tails of lorenzo's differences. */
+    for (int choice = 0; choice < 3 * 6 * 2 * 4 * 2 * 2; choice++) {
+        int shape = choice / 3 % 6, rest = choice / 18;
         struct terp_chunk chunk = {.type =
                                        rest % 2 ? TERP_FLOAT64 : TERP_FLOAT32,
                                    .stack = shape == 5,
                                    .rank = ranks[shape]};
         struct terp_params params = {
             .bound_mode = TERP_BOUND_RELATIVE,
-            .bound = choice % 2 ? 1e-7 : 1e-3,
+            .bound = bounds[choice % 3],
             .pipeline = (enum terp_pipeline)(1 + rest / 2 % 4),
             .predictor = (enum terp_predictor)(1 + rest / 8 % 2)};
         uint64_t stream_nbytes;
