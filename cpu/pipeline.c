@@ -166,9 +166,10 @@ scan(struct job *job)
     frame->bound = terp_absolute_bound(params->bound_mode, params->bound,
                                        stats->min, stats->max);
     frame->coding = TERP_CODING_CONSTANT;
-    if (terp_find_constant(
-            stats->min, stats->max, stats->nspecials == job->layout.nvalues,
-            frame->bound, p->stages->value_nbytes, &job->constant))
+    if (terp_find_constant(stats->min, stats->max,
+                           stats->nspecials == job->layout.nvalues,
+                           frame->bound, terp_is_lossless(params),
+                           p->stages->value_nbytes, &job->constant))
         return TERP_OK;
     frame->coding = terp_coding_of(params->pipeline);
     job->step_slack_log2 = terp_step_slack_of(
@@ -181,7 +182,9 @@ scan(struct job *job)
     if (job->may_be_wide)
         job->exact = find_exact(job);
     /* A range may be larger than any double. */
-    return is_bound(frame->bound) ? TERP_OK : TERP_ERR_CAPACITY;
+    return is_bound(frame->bound) || terp_is_lossless(params)
+               ? TERP_OK
+               : TERP_ERR_CAPACITY;
 }
 
 static void
@@ -244,12 +247,10 @@ find_nbits_below(const struct job *job)
 {
     const struct cpu_prediction *p = &job->prediction;
     struct terp_code_widths widths;
-    double step = job->step;
+    const double step = terp_coding_step(job->step, job->exact);
 
     if (!job->may_be_wide)
         return 0;
-    if (job->exact.significand > 0 && terp_exact_step(job->exact) > step)
-        step = terp_exact_step(job->exact);
     p->stages->code_widths(p->values, &job->layout, &job->fills, 1 / step,
                            job->exact.nzeros, &widths);
     return terp_nbits_below(&widths, terp_coding_max_code(job->frame.coding),

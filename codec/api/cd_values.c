@@ -4,6 +4,7 @@
 #include <fenv.h>
 
 #include "codec/format/base.h"
+#include "codec/model/range.h"
 
 /* Words of the persisted form before the dims. */
 enum {
@@ -193,9 +194,11 @@ terp_cd_parse(size_t cd_nelmts, const unsigned *cd_values,
         cd.params.bound = double_of_bits(join(cd_values + WORD_BOUND_LOW));
     else
         cd.params.bound = decimal(cd_values[1], (int32_t)cd_values[2]);
-    if (!is_bound(cd.params.bound)) {
+    /* A number may be too small for a double. */
+    const bool is_zero = cd_values[1] == 0 && terp_is_lossless(&cd.params);
+    if (!is_bound(cd.params.bound) && !is_zero) {
         *reason_ret = "cd_values[1] and cd_values[2] (bound) give no finite "
-                      "number above zero";
+                      "number above zero, nor the absolute bound 0";
         return TERP_ERR_BOUND;
     }
     if (mode & TERP_CD_PERSISTED)

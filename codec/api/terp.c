@@ -4,6 +4,7 @@
 #include "codec/api/context.h"
 #include "codec/api/stream.h"
 #include "codec/format/base.h"
+#include "codec/model/range.h"
 
 const char *
 terp_version(void)
@@ -34,9 +35,11 @@ terp_params_check(const struct terp_params *params, const char **reason_ret)
     const char *reason = unknown_member(params);
     enum terp_status st = reason == NULL ? TERP_OK : TERP_ERR_ARGUMENT;
 
-    if (reason == NULL && !is_bound(params->bound)) {
+    if (reason == NULL && !is_bound(params->bound) &&
+        !terp_is_lossless(params)) {
         st = TERP_ERR_BOUND;
-        reason = "terp_params.bound is no finite number above zero";
+        reason = "terp_params.bound is no finite number above zero, nor the "
+                 "absolute bound 0";
     }
     if (reason_ret != NULL)
         *reason_ret = reason;

@@ -90,7 +90,8 @@ enum terp_memory {
     TERP_MEMORY_DEVICE = 1 /* on the device of the call's context */
 };
 
-/* What to do. `bound_mode` must be said, and `bound` is finite and above zero.
+/* What to do. `bound_mode` must be said, and `bound` is finite and above zero,
+ * or the absolute bound 0: then every bit comes back, by the Lorenzo predictor.
  * Values whose bits equal `fill_bits` (float32: the low 32 bits) are kept
  * exactly and ignored by prediction and value range, when `has_fill`; if that
  * is a zero, those of either sign. */

@@ -102,6 +102,13 @@ is_bound(double value)
     return double_bits(value) - 1 < UINT64_C(0x7FEFFFFFFFFFFFFF);
 }
 
+/* A bound by which every bit comes back. */
+static inline TERP_HOST_DEVICE bool
+is_zero_bound(double value)
+{
+    return double_bits(value) << 1 == 0;
+}
+
 /* False, and *product_ret unchanged, when a * b exceeds 63 bits. */
 static inline TERP_HOST_DEVICE bool
 mul_fits(uint64_t a, uint64_t b, uint64_t *product_ret)

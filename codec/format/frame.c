@@ -213,7 +213,8 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
         frame.bound = double_of_bits(read_le(&reader, 8));
     if (reader.underflow)
         return TERP_ERR_TRUNCATED;
-    if (has_bound(frame.coding) && !is_bound(frame.bound))
+    if (has_bound(frame.coding) && !is_bound(frame.bound) &&
+        !(is_zero_bound(frame.bound) && prediction == TERP_PREDICTION_LORENZO))
         return TERP_ERR_CORRUPT;
     *frame_ret = frame;
     *frame_nbytes_ret = (int)(reader.at - src);

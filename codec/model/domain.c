@@ -220,13 +220,14 @@ try_all(const struct terp_params *params, const struct terp_chunk *domain,
                                                      TERP_PREDICTOR_LORENZO};
     static const enum terp_pipeline pipelines[] = {TERP_PIPELINE_RATIO,
                                                    TERP_PIPELINE_CUSTOM};
+    const enum terp_predictor asked = terp_predictor_asked(params);
     int n = 0;
 
     for (int i = 0; i < 4; i++) {
         struct terp_trial trial = {*domain, predictors[i / 2],
                                    pipelines[i % 2]};
-        if (params->predictor != TERP_PREDICTOR_AUTO) {
-            trial.predictor = params->predictor;
+        if (asked != TERP_PREDICTOR_AUTO) {
+            trial.predictor = asked;
             if (i / 2 > 0)
                 continue;
         }
@@ -247,7 +248,8 @@ terp_trials_make(const struct terp_params *params,
                  enum terp_domain_verdict verdict,
                  struct terp_trial trials_ret[TERP_MAX_NTRIALS])
 {
-    const struct terp_trial own = {*chunk, params->predictor, params->pipeline};
+    const struct terp_trial own = {*chunk, terp_predictor_asked(params),
+                                   params->pipeline};
     struct terp_trial other = own;
     int n = 0;
 

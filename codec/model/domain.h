@@ -12,6 +12,7 @@
 #include "codec/format/frame.h"
 #include "codec/format/layout.h"
 #include "codec/format/tokens.h"
+#include "codec/model/range.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -264,7 +265,7 @@ terp_domain_is_open(const struct terp_chunk *chunk, uint64_t nvalues,
 {
     return !chunk->stack && nvalues >= TERP_DOMAIN_MIN_NVALUES &&
            nvalues <= TERP_DOMAIN_MAX_NVALUES &&
-           params->predictor != TERP_PREDICTOR_LORENZO &&
+           terp_predictor_asked(params) != TERP_PREDICTOR_LORENZO &&
            params->effort != TERP_EFFORT_FAST;
 }
 

@@ -11,7 +11,8 @@
 #include "codec/model/range.h"
 
 /* The step is significand * 2^exponent; where values are counted, only those
- * that end in so many zero bits. */
+ * that end in so many zero bits. With the exponent of the type's smallest value
+ * all are counted. */
 struct terp_exact {
     uint8_t significand; /* 0: quants are not exact */
     uint8_t nzeros;
@@ -25,6 +26,13 @@ terp_min_exponent(int value_nbytes)
     return value_nbytes == 4 ? -126 : -1022;
 }
 
+/* That of the smallest value. */
+static inline TERP_HOST_DEVICE int
+terp_least_exponent(int value_nbytes)
+{
+    return terp_min_exponent(value_nbytes) - terp_mantissa_nbits(value_nbytes);
+}
+
 /* To the TERP_EXACT_NBYTES of a model. */
 static inline TERP_HOST_DEVICE void
 terp_exact_store(struct terp_exact exact, uint8_t *dst)
@@ -34,23 +42,31 @@ terp_exact_store(struct terp_exact exact, uint8_t *dst)
     store_le(dst + 2, (uint64_t)exact.exponent, 2);
 }
 
+/* Whether a step and its multiples that values are not counted up to are normal
+ * numbers. */
+static inline TERP_HOST_DEVICE bool
+terp_exponent_is_normal(int exponent, int value_nbytes)
+{
+    const int min_exponent = terp_min_exponent(value_nbytes);
+
+    return exponent >= min_exponent &&
+           exponent + terp_mantissa_nbits(value_nbytes) <= -min_exponent;
+}
+
 /* False where the bytes say what cannot be. */
 static inline TERP_HOST_DEVICE bool
 terp_exact_load(const uint8_t *src, int value_nbytes,
                 struct terp_exact *exact_ret)
 {
-    const int min_exponent = terp_min_exponent(value_nbytes);
-
     exact_ret->significand = src[0];
     exact_ret->nzeros = src[1];
     exact_ret->exponent = (int16_t)load_le(src + 2, 2);
     return src[0] > 0 && src[1] <= terp_mantissa_nbits(value_nbytes) &&
-           exact_ret->exponent >= min_exponent &&
-           exact_ret->exponent <=
-               -min_exponent - terp_mantissa_nbits(value_nbytes);
+           (terp_exponent_is_normal(exact_ret->exponent, value_nbytes) ||
+            exact_ret->exponent == terp_least_exponent(value_nbytes));
 }
 
-/* 2^exponent, which is a normal number. */
+/* 2^exponent, which is a normal double. */
 static inline TERP_HOST_DEVICE double
 terp_power_of_two(int exponent)
 {
@@ -63,6 +79,18 @@ terp_exact_step(struct terp_exact exact)
     return exact.significand * terp_power_of_two(exact.exponent);
 }
 
+/* What an encoder estimates codes by: the step, or that of exact quants where
+ * it is larger. It is no smaller than the smallest normal double. */
+static inline TERP_HOST_DEVICE double
+terp_coding_step(double step, struct terp_exact exact)
+{
+    const double of_exact = exact.significand == 0   ? 0
+                            : exact.exponent < -1022 ? terp_power_of_two(-1022)
+                                                     : terp_exact_step(exact);
+
+    return of_exact > step ? of_exact : step;
+}
+
 /* ---- an encoder's choice ---- */
 
 /* The most bits of a step: with more, the usual step's slack is as good. */
@@ -72,14 +100,14 @@ terp_exact_step(struct terp_exact exact)
  * end in so many zero bits. The step is the largest power of two of which
  * values are multiples, if the bound is below that; else twice the bound, in as
  * many bits as leave its multiples up to the largest value in the type. Zeros
- * count where they leave fewer quants than steps would. */
+ * count where they leave fewer quants than steps would. Of bound 0 nothing
+ * else can be. */
 static inline TERP_HOST_DEVICE struct terp_exact
 terp_exact_of(double bound, double min, double max, int value_nbytes,
               int exponent, int nzeros)
 {
     const struct terp_exact none = {0, 0, 0};
     const int mantissa_nbits = terp_mantissa_nbits(value_nbytes);
-    const int min_exponent = terp_min_exponent(value_nbytes);
     const int of_step = terp_exponent_of(2 * bound) - 1023;
     /* The last bit of the largest value, as the type and as zeros have it. */
     const int of_last =
@@ -87,6 +115,12 @@ terp_exact_of(double bound, double min, double max, int value_nbytes,
     const int of_last_set = of_last + nzeros;
     struct terp_exact exact = {1, 0, (int16_t)exponent};
 
+    if (is_zero_bound(bound)) {
+        exact.nzeros = (uint8_t)nzeros;
+        if (!terp_exponent_is_normal(exponent, value_nbytes))
+            exact.exponent = (int16_t)terp_least_exponent(value_nbytes);
+        return exact;
+    }
     if (exponent > of_step) {
         exact.nzeros = (uint8_t)nzeros;
     } else if (of_last_set > of_step + 1) {
@@ -102,10 +136,7 @@ terp_exact_of(double bound, double min, double max, int value_nbytes,
             (uint8_t)(first |
                       ((double_bits(2 * bound) >> (53 - nbits)) & (first - 1)));
     }
-    return exact.exponent < min_exponent ||
-                   exact.exponent + mantissa_nbits > -min_exponent
-               ? none
-               : exact;
+    return terp_exponent_is_normal(exact.exponent, value_nbytes) ? exact : none;
 }
 
 #endif

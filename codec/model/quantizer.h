@@ -150,10 +150,13 @@ TERP_TYPED(T)
 TERP_INLINE
 TERP_STRUCT(exact_quants) exact_quants_of(struct terp_exact exact, double bound)
 {
-    const TERP_WORD count = (TERP_WORD)TERP_CONST(MANTISSA) >> exact.nzeros;
+    const bool all_counted =
+        exact.exponent == terp_least_exponent((int)sizeof(T));
+    const TERP_WORD count =
+        all_counted ? 0 : (TERP_WORD)TERP_CONST(MANTISSA) >> exact.nzeros;
     TERP_STRUCT(exact_quants) k;
 
-    k.step = (T)terp_exact_step(exact);
+    k.step = all_counted ? (T)1 : (T)terp_exact_step(exact);
     k.inverse = (T)1 / k.step;
     k.half = k.step * (T)0.5;
     k.limit = TERP_CALL(limit_of)(bound);
@@ -181,7 +184,7 @@ value_of_exact_quant(TERP_INT quant, TERP_STRUCT(exact_quants) k)
 }
 
 /* The integer that stands for `value`, and whether it reproduces it within the
- * bound, which no NaN or infinity does. */
+ * bound, which no NaN or infinity does; of bound 0, each bit of it. */
 TERP_TYPED(T)
 TERP_INLINE TERP_INT
 nearest_exact_quant(T value, TERP_STRUCT(exact_quants) k, bool *fits_ret)
@@ -203,8 +206,10 @@ nearest_exact_quant(T value, TERP_STRUCT(exact_quants) k, bool *fits_ret)
     quant = value < 0 ? -quant : quant;
     /* The two are so near that their difference is exact (Sterbenz): a tie is
      * within the bound. */
+    const T rec = TERP_CALL(value_of_exact_quant)(quant, k);
     *fits_ret =
-        TERP_ABS(value - TERP_CALL(value_of_exact_quant)(quant, k)) <= k.limit;
+        TERP_ABS(value - rec) <= k.limit &&
+        (k.limit > 0 || TERP_CALL(bits_of)(value) == TERP_CALL(bits_of)(rec));
     return quant;
 }
 

@@ -44,6 +44,22 @@ terp_is_near_max(double value, double min, double max)
 
 /* ---- bound ---- */
 
+/* Whether every bit is to come back. */
+static inline TERP_HOST_DEVICE bool
+terp_is_lossless(const struct terp_params *params)
+{
+    return params->bound_mode == TERP_BOUND_ABSOLUTE &&
+           is_zero_bound(params->bound);
+}
+
+/* Lorenzo's integers alone can stand for any value. */
+static inline TERP_HOST_DEVICE enum terp_predictor
+terp_predictor_asked(const struct terp_params *params)
+{
+    return terp_is_lossless(params) ? TERP_PREDICTOR_LORENZO
+                                    : params->predictor;
+}
+
 /* Exponent field of a double, or of a float widened to one. */
 static inline TERP_HOST_DEVICE int
 terp_exponent_of(double value)
@@ -111,17 +127,18 @@ terp_middle_of(double min, double max, int value_nbytes)
 #define TERP_CONSTANT_NEARNESS 4
 
 /* The value that stands for all valid ones of a chunk, if there is one. With
- * `all_special` any would do. */
+ * `all_special` any would do. No zero stands for both zeros where every bit is
+ * to come back. */
 static inline TERP_HOST_DEVICE bool
 terp_find_constant(double min, double max, bool all_special, double bound,
-                   int value_nbytes, double *value_ret)
+                   bool lossless, int value_nbytes, double *value_ret)
 {
     const double value = all_special  ? 0
                          : min == max ? min
                                       : terp_middle_of(min, max, value_nbytes);
 
     *value_ret = value;
-    return all_special || min == max ||
+    return all_special || (min == max && !(lossless && min == 0)) ||
            (TERP_CONSTANT_NEARNESS * (max - value) < bound &&
             TERP_CONSTANT_NEARNESS * (value - min) < bound);
 }

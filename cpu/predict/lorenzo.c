@@ -172,6 +172,8 @@ read_model(struct cpu_prediction *lorenzo, struct reader *reader)
                                           lorenzo->quantizer.low_nbits,
                                           lorenzo->stages->value_nbytes);
     }
+    valid &= lorenzo->quantizer.exact.significand > 0 ||
+             !is_zero_bound(lorenzo->quantizer.bound);
     return valid ? TERP_OK : TERP_ERR_CORRUPT;
 }
 

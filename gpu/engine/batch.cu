@@ -111,6 +111,7 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
                                                     request->params->bound);
     if (!batch.decode) {
         batch.params = *request->params;
+        batch.params.predictor = terp_predictor_asked(request->params);
         batch.coding = terp_coding_of(request->params->pipeline);
         batch.max_code = terp_coding_max_code(batch.coding);
         batch.finds_domains =

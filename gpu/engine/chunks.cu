@@ -43,7 +43,9 @@ take_frame(const struct cuda_batch &batch, const uint8_t *frame,
            has_bound == (prediction != TERP_PREDICTION_NONE) &&
            chunk->src_nbytes >=
                (has_bound ? batch.frame_nbytes : batch.dims_end) &&
-           (!has_bound || is_bound(chunk->bound)) &&
+           (!has_bound || is_bound(chunk->bound) ||
+            (is_zero_bound(chunk->bound) &&
+             prediction == TERP_PREDICTION_LORENZO)) &&
            (!is_raw || (flags == 0 && chunk->src_nbytes == batch.raw_nbytes));
 }
 

@@ -32,15 +32,18 @@ lorenzo_tail_nbits(const uint8_t *src)
 
 static __device__ __forceinline__ bool
 lorenzo_read_model(const struct cuda_batch &batch, bool has_specials,
-                   const uint8_t *src, int thread, struct cuda_model *s_model)
+                   double bound, const uint8_t *src, int thread,
+                   struct cuda_model *s_model)
 {
     if (thread > 0)
         return true;
     s_model->lorenzo_dims = *src;
     s_model->tail_nbits = lorenzo_tail_nbits(src);
     return terp_lorenzo_dims_are_valid(batch.d_layout, *src, has_specials) &&
-           ((*src & TERP_LORENZO_EXACT) == 0 ||
-            terp_exact_load(src + 1, batch.value_nbytes, &s_model->exact)) &&
+           ((*src & TERP_LORENZO_EXACT) == 0
+                ? !is_zero_bound(bound)
+                : terp_exact_load(src + 1, batch.value_nbytes,
+                                  &s_model->exact)) &&
            ((*src & TERP_LORENZO_TAILS) == 0 ||
             terp_tail_nbits_are_valid(s_model->tail_nbits, s_model->low_nbits,
                                       batch.value_nbytes));

@@ -59,9 +59,7 @@ __launch_bounds__(NTHREADS) find_low_bits(const struct cuda_batch batch)
     const fill_words<T> fills = fills_of<T>(chunk);
     const struct terp_exact exact =
         find_exact<T>(batch, chunk, fills, &s_common);
-    double step = chunk.model.step;
-    if (exact.significand > 0 && terp_exact_step(exact) > step)
-        step = terp_exact_step(exact);
+    const double step = terp_coding_step(chunk.model.step, exact);
     sample_code_widths((const T *)chunk.src, fills.at, batch.d_layout,
                        terp_low_bits_sample_at(batch.nvalues, threadIdx.x),
                        1 / step, exact.nzeros, width);

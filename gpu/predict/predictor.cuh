@@ -42,6 +42,8 @@ predictor_read_model(const struct cuda_batch &batch,
                      int nlevels, const uint8_t *src, int thread,
                      struct cuda_model *s_model)
 {
+    const double bound = double_of_bits(load_le(src - sizeof(double), 8));
+
     if (thread == 0) {
         const int step_slack_log2 = src[0] & TERP_STEP_SLACK;
         const int low_nbits = src[0] >> TERP_LOW_NBITS_SHIFT;
@@ -51,14 +53,13 @@ predictor_read_model(const struct cuda_batch &batch,
             return false;
         s_model->step_slack_log2 = step_slack_log2;
         s_model->low_nbits = low_nbits;
-        s_model->step = terp_step_of(
-            double_of_bits(load_le(src - sizeof(double), 8)), step_slack_log2);
+        s_model->step = terp_step_of(bound, step_slack_log2);
     }
     switch (prediction) {
     case TERP_PREDICTION_SPLINE:
         return spline_read_model(batch, nlevels, src + 1, thread, s_model);
     case TERP_PREDICTION_LORENZO:
-        return lorenzo_read_model(batch, has_specials, src + 1, thread,
+        return lorenzo_read_model(batch, has_specials, bound, src + 1, thread,
                                   s_model);
     default:
         return false;

@@ -96,14 +96,15 @@ finalize_params(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     chunk.has_specials = range.nspecials > 0;
     chunk.bound = bound;
     chunk.coding = batch.coding;
+    const bool lossless = terp_is_lossless(&batch.params);
     if (terp_find_constant(min, max, range.nspecials == batch.nvalues, bound,
-                           sizeof(T), &constant)) {
+                           lossless, sizeof(T), &constant)) {
         chunk.coding = TERP_CODING_CONSTANT;
         chunk.prediction = TERP_PREDICTION_NONE;
         chunk.constant_bits = bits_of((T)constant);
         return;
     }
-    if (!is_bound(bound)) {
+    if (!is_bound(bound) && !lossless) {
         chunk.status =
             TERP_ERR_CAPACITY; /* A range may be larger than any double. */
         return;
