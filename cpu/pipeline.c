@@ -39,7 +39,6 @@ struct job {
     unsigned escape_nbytes; /* likely, of a number */
     bool may_be_wide;       /* codes */
     struct terp_exact exact;
-    int low_nbits;
     bool is_open; /* to other domains */
     struct terp_chunk domain;
     enum terp_domain_verdict verdict;
@@ -58,6 +57,12 @@ struct job {
 
 typedef enum terp_status
 job_step(struct job *job);
+
+static int
+low_nbits_of(const struct job *job)
+{
+    return job->prediction.quantizer.low_nbits;
+}
 
 static struct job *
 make_job(const struct terp_frame *frame)
@@ -253,8 +258,9 @@ find_nbits_below(const struct job *job)
         return 0;
     p->stages->code_widths(p->values, &job->layout, &job->fills, 1 / step,
                            job->exact.nzeros, &widths);
-    return terp_nbits_below(&widths, terp_coding_max_code(job->frame.coding),
-                            job->escape_nbytes, p->stages->value_nbytes);
+    return terp_nbits_below_of_forms(
+        &widths, terp_below_max_nbits(p->stages->value_nbytes, job->asked),
+        terp_coding_max_code(job->frame.coding), job->escape_nbytes);
 }
 
 static enum terp_status
@@ -264,21 +270,17 @@ choose_predictor(struct job *job)
 
     if (job->frame.coding == TERP_CODING_CONSTANT)
         return TERP_OK;
-    const int nbits_below = find_nbits_below(job);
-    job->low_nbits = terp_low_of(nbits_below);
     p->quantizer = (struct cpu_quantizer){
         .step = job->step,
         .grid_step = job->step,
         .bound = job->frame.bound,
-        .max_code = terp_wide_max_code(terp_coding_max_code(job->frame.coding),
-                                       job->low_nbits),
-        .low_nbits = job->low_nbits,
-        .tail_nbits = nbits_below - job->low_nbits,
+        .max_high = terp_coding_max_code(job->frame.coding),
+        .may_be_wide = job->may_be_wide,
         .escape_nbytes = job->escape_nbytes,
-        .radius = terp_radius_of(job->low_nbits),
         .exact = job->exact,
         .has_specials = p->nspecials > 0,
         .reference = reference_of(job)};
+    cpu_set_nbits_below(&p->quantizer, find_nbits_below(job));
     p->fills = p->nspecials > 0 ? &job->fills : NULL;
     enum terp_status st = terp_cpu_prediction_make(p);
     if (st == TERP_OK)
@@ -312,7 +314,7 @@ write_head(struct job *job)
         return TERP_OK;
     }
     write_le(writer,
-             (uint64_t)(job->step_slack_log2 | job->low_nbits
+             (uint64_t)(job->step_slack_log2 | low_nbits_of(job)
                                                    << TERP_LOW_NBITS_SHIFT),
              1);
     job->predictor->write_model(&job->prediction, writer);
@@ -380,10 +382,10 @@ write_tiles(struct job *job)
         }
         st = terp_cpu_order_contexts(
             p->pool, &job->layout, frame->has_specials ? p->mask : NULL,
-            symbols, job->low_nbits, scratch, tiled, true);
+            symbols, low_nbits_of(job), scratch, tiled, true);
     }
-    if (st == TERP_OK && job->low_nbits > 0)
-        st = terp_cpu_low_bits_split(p->pool, job->low_nbits,
+    if (st == TERP_OK && low_nbits_of(job) > 0)
+        st = terp_cpu_low_bits_split(p->pool, low_nbits_of(job),
                                      job->layout.nvalues, tiled, &job->writer);
     return st == TERP_OK
                ? terp_cpu_tiles_encode(p->pool, frame->coding, tiled,
@@ -498,18 +500,18 @@ read_head(struct job *job)
     }
     int byte = (int)read_le(&job->reader, 1);
     int step_slack_log2 = byte & TERP_STEP_SLACK;
-    job->low_nbits = byte >> TERP_LOW_NBITS_SHIFT;
+    int low_nbits = byte >> TERP_LOW_NBITS_SHIFT;
     if (job->reader.underflow || step_slack_log2 < TERP_MIN_STEP_SLACK_LOG2 ||
         step_slack_log2 > TERP_MAX_STEP_SLACK_LOG2 ||
-        job->low_nbits > TERP_LOW_MAX_NBITS)
+        low_nbits > TERP_LOW_MAX_NBITS)
         return TERP_ERR_CORRUPT;
     double step = terp_step_of(job->frame.bound, step_slack_log2);
     p->quantizer =
         (struct cpu_quantizer){.step = step,
                                .grid_step = step,
                                .bound = job->frame.bound,
-                               .low_nbits = job->low_nbits,
-                               .radius = terp_radius_of(job->low_nbits),
+                               .low_nbits = low_nbits,
+                               .radius = terp_radius_of(low_nbits),
                                .has_specials = job->frame.has_specials};
     return job->predictor->read_model(p, &job->reader);
 }
@@ -551,9 +553,9 @@ read_escapes(struct job *job)
 static enum terp_status
 read_low_bits(struct job *job)
 {
-    return job->predictor == NULL || job->low_nbits == 0
+    return job->predictor == NULL || low_nbits_of(job) == 0
                ? TERP_OK
-               : terp_cpu_low_bits_read(&job->reader, job->low_nbits,
+               : terp_cpu_low_bits_read(&job->reader, low_nbits_of(job),
                                         job->layout.nvalues, &job->low_bits);
 }
 
@@ -576,8 +578,8 @@ read_tiles(struct job *job)
     uint16_t *ordered = contexts && raster ? p->work : p->symbols;
     st = terp_cpu_tiles_decode(p->pool, frame->coding, &job->reader, tiled,
                                job->layout.nvalues);
-    if (st == TERP_OK && job->low_nbits > 0)
-        st = terp_cpu_low_bits_join(p->pool, job->low_nbits,
+    if (st == TERP_OK && low_nbits_of(job) > 0)
+        st = terp_cpu_low_bits_join(p->pool, low_nbits_of(job),
                                     job->layout.nvalues, &job->low_bits, tiled);
     if (st == TERP_OK && !contexts)
         terp_cpu_order_tiles(p->pool, &job->layout, frame->prediction, tiled,
@@ -585,7 +587,7 @@ read_tiles(struct job *job)
     if (st != TERP_OK || !contexts)
         return st;
     st = terp_cpu_order_contexts(
-        p->pool, &job->layout, p->mask, tiled, job->low_nbits,
+        p->pool, &job->layout, p->mask, tiled, low_nbits_of(job),
         (uint8_t *)p->work + 2 * job->layout.nvalues, ordered, false);
     if (st == TERP_OK && raster)
         terp_cpu_order_levels(p->pool, &job->layout, ordered, p->symbols,

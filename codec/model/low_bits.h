@@ -36,11 +36,15 @@ terp_cost_with_low_bits(uint64_t cost, uint64_t nvalues, int nbits_below)
 
 /* Values are sampled in runs along the fastest dimension, as far as it goes on;
  * the interpolations of each are along every dimension from two values and from
- * four. */
-#define TERP_LOW_BITS_NRUNS 64
+ * four. Where lorenzo is chosen, its differences along the chosen dimensions
+ * are sampled then, in more runs. */
 #define TERP_LOW_BITS_RUN_NVALUES 8
+#define TERP_LOW_BITS_NRUNS 64
 #define TERP_LOW_BITS_NVALUES (TERP_LOW_BITS_NRUNS * TERP_LOW_BITS_RUN_NVALUES)
 #define TERP_LOW_BITS_NFORMS (2 * TERP_NDIMS)
+#define TERP_DIFFERENCES_NRUNS 256
+#define TERP_DIFFERENCES_NVALUES \
+    (TERP_DIFFERENCES_NRUNS * TERP_LOW_BITS_RUN_NVALUES)
 
 /* Codes can be wide only if the range has at least this many steps. */
 #define TERP_LOW_BITS_MIN_NSTEPS 1024
@@ -64,21 +68,23 @@ terp_may_be_wide(double nsteps)
 /* Magnitudes of codes are told by their bits: so many, or more. */
 #define TERP_MAX_WIDTH 62
 
-/* The most bits below symbols. */
+/* The most bits below symbols. A spline's codes have no tails. */
 static inline TERP_HOST_DEVICE int
-terp_below_max_nbits(int value_nbytes)
+terp_below_max_nbits(int value_nbytes, enum terp_predictor asked)
 {
-    return TERP_LOW_MAX_NBITS + terp_tail_max_nbits(value_nbytes);
+    return asked == TERP_PREDICTOR_SPLINE
+               ? TERP_LOW_MAX_NBITS
+               : TERP_LOW_MAX_NBITS + terp_tail_max_nbits(value_nbytes);
 }
 #define TERP_BELOW_MAX_NBITS (TERP_LOW_MAX_NBITS + 48) /* of any type */
 
-/* Where sample i is, which may be behind the last value. Runs are evenly
- * spread, but for an offset that meets every coordinate of dims that divide the
- * distance. */
+/* Where sample i of so many runs is, which may be behind the last value. Runs
+ * are evenly spread, but for an offset that meets every coordinate of dims that
+ * divide the distance. */
 static inline TERP_HOST_DEVICE uint64_t
-terp_low_bits_sample_at(uint64_t nvalues, uint64_t i)
+terp_low_bits_sample_at(uint64_t nvalues, uint64_t nruns, uint64_t i)
 {
-    const uint64_t distance = nvalues / TERP_LOW_BITS_NRUNS + 1;
+    const uint64_t distance = nvalues / nruns + 1;
     const uint64_t run = i / TERP_LOW_BITS_RUN_NVALUES;
 
     return (run * distance + run * 7919 % distance) % nvalues +
@@ -143,11 +149,16 @@ terp_has_fewer_bits(uint32_t sum, uint32_t n, uint32_t other_sum,
     return n > 0 && (other_n == 0 || sum * other_n < other_sum * n);
 }
 
-/* How many bits of a chunk's codes are below symbols, by the interpolation
- * whose codes have the fewest. Symbols of tiles go up to `max_code`; escapes'
- * numbers have so many bytes. */
+/* How many bits of a chunk's codes are below symbols, `most` of them, by the
+ * widths of samples, whole runs of them. Symbols of tiles go up to `max_code`;
+ * escapes' numbers have so many bytes. */
 int
-terp_nbits_below(const struct terp_code_widths *widths, int max_code,
-                 unsigned escape_nbytes, int value_nbytes);
+terp_nbits_below(const int8_t *widths, int nwidths, int most, int max_code,
+                 unsigned escape_nbytes);
+
+/* By the interpolation whose codes have the fewest. */
+int
+terp_nbits_below_of_forms(const struct terp_code_widths *widths, int most,
+                          int max_code, unsigned escape_nbytes);
 
 #endif

@@ -77,6 +77,25 @@ take_differences(const struct cpu_prediction *lorenzo, const uint64_t *mask,
     }
 }
 
+/* Where differences may be wide: how many of their bits are below symbols. */
+static void
+set_nbits_below(struct cpu_prediction *lorenzo)
+{
+    const struct cpu_stages *stages = lorenzo->stages;
+    struct cpu_quantizer *quantizer = &lorenzo->quantizer;
+    int8_t widths[TERP_DIFFERENCES_NVALUES];
+
+    if (!quantizer->may_be_wide)
+        return;
+    stages->difference_widths(lorenzo->values, lorenzo->layout, lorenzo->fills,
+                              quantizer, lorenzo->lorenzo_dims, widths);
+    const int nbits_below = terp_nbits_below(
+        widths, TERP_DIFFERENCES_NVALUES,
+        terp_below_max_nbits(stages->value_nbytes, TERP_PREDICTOR_LORENZO),
+        quantizer->max_high, quantizer->escape_nbytes);
+    cpu_set_nbits_below(quantizer, nbits_below);
+}
+
 static void
 quantize(struct cpu_prediction *lorenzo)
 {
@@ -84,6 +103,7 @@ quantize(struct cpu_prediction *lorenzo)
     uint64_t nvalues = lorenzo->layout->nvalues;
     void *quants = lorenzo->work;
 
+    set_nbits_below(lorenzo);
     lorenzo->nspecials += stages->prequantize(
         lorenzo->values, nvalues, &lorenzo->quantizer, lorenzo->mask, quants);
     bool has_specials = lorenzo->nspecials > 0;

@@ -49,14 +49,27 @@ struct cpu_quantizer {
     double grid_step; /* of bound ratio one */
     double bound;
     int max_code;            /* of codes, low bits and all */
+    int max_high;            /* of what is above the low bits */
     int low_nbits;           /* of a code */
     int tail_nbits;          /* of lorenzo's differences, below codes */
     int radius;              /* terp_radius_of */
+    bool may_be_wide;        /* terp_may_be_wide */
     struct terp_exact exact; /* lorenzo */
     unsigned escape_nbytes;  /* likely, of a number */
     bool has_specials;       /* NaN among the values stands for a special */
     double reference; /* predicts the first anchor; a value of the type */
 };
+
+/* Of codes that have so many bits below symbols. */
+static inline void
+cpu_set_nbits_below(struct cpu_quantizer *quantizer, int nbits_below)
+{
+    quantizer->low_nbits = terp_low_of(nbits_below);
+    quantizer->tail_nbits = nbits_below - quantizer->low_nbits;
+    quantizer->max_code =
+        terp_wide_max_code(quantizer->max_high, quantizer->low_nbits);
+    quantizer->radius = terp_radius_of(quantizer->low_nbits);
+}
 
 /* Bits of lorenzo's differences below symbols. */
 static inline int
@@ -129,7 +142,16 @@ struct cpu_stages {
                         const struct cpu_fills *fills, double inverse_step,
                         int nzeros, struct terp_code_widths *widths_ret);
 
-    /* What the same samples have in common, for terp_exact_of. */
+    /* The bits of lorenzo's differences along `dims` of
+     * TERP_DIFFERENCES_NVALUES samples. `fills` is NULL where no value is
+     * special. */
+    void (*difference_widths)(const void *values,
+                              const struct terp_layout *layout,
+                              const struct cpu_fills *fills,
+                              const struct cpu_quantizer *quantizer,
+                              unsigned dims, int8_t *widths_ret);
+
+    /* What sampled values have in common, for terp_exact_of. */
     void (*common_bits)(const void *values, uint64_t nvalues,
                         const struct cpu_fills *fills, int *exponent_ret,
                         int *nzeros_ret);

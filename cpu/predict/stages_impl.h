@@ -9,6 +9,7 @@
 #include "codebooks/codebooks.h"
 #include "codec/format/base.h"
 #include "codec/model/code_widths.h"
+#include "codec/model/difference_widths.h"
 #include "codec/model/lag_errors.h"
 #include "codec/model/quantizer.h"
 #include "cpu/predict/stages.h"
@@ -97,9 +98,10 @@ code_widths(const void *src, const struct terp_layout *layout,
 
     fill_words_of(fills, fill);
     for (uint64_t i = 0; i < TERP_LOW_BITS_NVALUES; i++) {
-        sample_code_widths((const T *)src, fill, layout,
-                           terp_low_bits_sample_at(layout->nvalues, i),
-                           inverse_step, nzeros, width);
+        sample_code_widths(
+            (const T *)src, fill, layout,
+            terp_low_bits_sample_at(layout->nvalues, TERP_LOW_BITS_NRUNS, i),
+            inverse_step, nzeros, width);
         for (int form = 0; form < TERP_LOW_BITS_NFORMS; form++)
             widths_ret->at[form][i] = (int8_t)width[form];
     }
@@ -462,6 +464,28 @@ level_constants(const struct cpu_quantizer *quantizer)
     return constants_of(quantizer->step, quantizer->bound, quantizer->max_code);
 }
 
+static void
+difference_widths(const void *src, const struct terp_layout *layout,
+                  const struct cpu_fills *fills,
+                  const struct cpu_quantizer *quantizer, unsigned dims,
+                  int8_t *widths_ret)
+{
+    const struct constants k = level_constants(quantizer);
+    const struct exact_quants of_exact =
+        exact_quants_of(quantizer->exact, quantizer->bound);
+    WORD fill[TERP_NFILLS];
+
+    for (int i = 0; i < TERP_NFILLS; i++)
+        fill[i] = (WORD)1 << (8 * sizeof(WORD) - 1); /* equals no value */
+    if (fills != NULL)
+        fill_words_of(fills, fill);
+    for (uint64_t i = 0; i < TERP_DIFFERENCES_NVALUES; i++)
+        widths_ret[i] = (int8_t)sample_difference_width(
+            (const T *)src, fill, layout,
+            terp_low_bits_sample_at(layout->nvalues, TERP_DIFFERENCES_NRUNS, i),
+            dims, k, quantizer->exact, of_exact);
+}
+
 /* Of symbols instead of codes: what is above their low bits. */
 static struct constants
 symbol_constants(const struct cpu_quantizer *quantizer)
@@ -684,6 +708,7 @@ const struct cpu_stages STAGES = {.value_nbytes = TERP_VALUE_NBYTES,
                                   .scan = scan,
                                   .lag_errors = lag_errors,
                                   .code_widths = code_widths,
+                                  .difference_widths = difference_widths,
                                   .common_bits = common_bits,
                                   .mask = mask,
                                   .deinterleave = deinterleave,

@@ -293,6 +293,10 @@ cuda_low_bits_find(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_tune(const struct cuda_batch *batch, cudaStream_t stream);
 
+/* The model's low_nbits and tail_nbits, of lorenzo's differences. */
+cudaError_t
+cuda_lorenzo_low_bits(const struct cuda_batch *batch, cudaStream_t stream);
+
 /* Symbols in tile order, and `ranges`. Spline: reconstructions in work and
  * lattice. Lorenzo: integers in work; values that they do not reproduce join
  * the special ones (mask, nspecials, has_specials). */

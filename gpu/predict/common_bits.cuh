@@ -6,6 +6,7 @@
 #include <limits.h>
 
 #include "codec/model/code_widths.h"
+#include "codec/model/difference_widths.h"
 #include "gpu/predict/values.cuh"
 
 /* The lowest of all samples. */

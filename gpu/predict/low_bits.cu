@@ -1,16 +1,78 @@
 /* Where codes may be wide: finds exact quants, and how many bits of codes are
- * below symbols, by samples, as terp_nbits_below does. */
+ * below symbols, by samples. */
 #include "gpu/block/warp.cuh"
 #include "gpu/predict/common_bits.cuh"
 
 #define NTHREADS TERP_LOW_BITS_NVALUES
-static_assert(32 % TERP_LOW_BITS_RUN_NVALUES == 0 && NTHREADS % 32 == 0,
+#define DIFFERENCES_NTHREADS 512
+static_assert(32 % TERP_LOW_BITS_RUN_NVALUES == 0 && NTHREADS % 32 == 0 &&
+                  TERP_DIFFERENCES_NVALUES % DIFFERENCES_NTHREADS == 0,
               "A warp has whole runs.");
+
+/* ---- widths to bits ---- */
+
+struct found_costs {
+    int most; /* the widest */
+    uint32_t cost[TERP_BELOW_MAX_NBITS + 1];
+};
+
+/* The widest code of a sample's run, at least 0: its values are next to each
+ * other in a warp. */
+static __device__ __forceinline__ int
+widest_of_run(int width)
+{
+    width = max(width, 0);
+    for (int distance = 1; distance < TERP_LOW_BITS_RUN_NVALUES; distance *= 2)
+        width = max(width, __shfl_xor_sync(FULL_WARP_MASK, width, distance));
+    return width;
+}
+
+/* A block finds how many bits are below symbols, as terp_nbits_below does, by
+ * the widths of all threads' samples. Thread 0 writes them to the model. `s` is
+ * zero, and a barrier has passed since it became so. */
+template <int NSAMPLES>
+static __device__ __forceinline__ void
+set_nbits_below(const struct cuda_batch &batch, const int width[NSAMPLES],
+                struct found_costs *s, struct cuda_chunk *chunk)
+{
+    const int most_nbits =
+        terp_below_max_nbits(batch.value_nbytes, batch.params.predictor);
+    int of_run[NSAMPLES], nbits_below = 0;
+
+#pragma unroll
+    for (int i = 0; i < NSAMPLES; i++) {
+        of_run[i] = widest_of_run(width[i]);
+        atomicMax(&s->most, of_run[i]);
+    }
+    __syncthreads();
+#pragma unroll 1
+    for (int n = 0; n <= most_nbits; n++) {
+        uint32_t cost = 0;
+#pragma unroll
+        for (int i = 0; i < NSAMPLES; i++)
+            cost +=
+                width[i] < 0
+                    ? 0
+                    : terp_cost_of_width(width[i], of_run[i], s->most, n,
+                                         batch.max_code, chunk->escape_nbytes);
+        cost = warp_sum(cost);
+        if (threadIdx.x % 32 == 0)
+            atomicAdd(&s->cost[n], cost);
+    }
+    __syncthreads();
+    if (threadIdx.x > 0)
+        return;
+    for (int n = 1; n <= most_nbits; n++)
+        nbits_below = s->cost[n] < s->cost[nbits_below] ? n : nbits_below;
+    chunk->model.low_nbits = terp_low_of(nbits_below);
+    chunk->model.tail_nbits = nbits_below - chunk->model.low_nbits;
+}
+
+/* ---- of interpolations ---- */
 
 struct found_widths {
     unsigned sum[TERP_LOW_BITS_NFORMS], n[TERP_LOW_BITS_NFORMS];
-    int most; /* of the interpolation that is taken */
-    uint32_t cost[TERP_BELOW_MAX_NBITS + 1];
+    struct found_costs costs;
 };
 
 /* The interpolation whose codes have the fewest bits. */
@@ -25,17 +87,6 @@ choose_form(const struct found_widths *s)
                                 form == 0 ? 0 : s->n[best]))
             best = form;
     return best;
-}
-
-/* The widest code of a sample's run, at least 0: its values are next to each
- * other in a warp. */
-static __device__ __forceinline__ int
-widest_of_run(int width)
-{
-    width = max(width, 0);
-    for (int distance = 1; distance < TERP_LOW_BITS_RUN_NVALUES; distance *= 2)
-        width = max(width, __shfl_xor_sync(FULL_WARP_MASK, width, distance));
-    return width;
 }
 
 /* Grid: (1, chunks). A thread has a sample. */
@@ -61,7 +112,8 @@ __launch_bounds__(NTHREADS) find_low_bits(const struct cuda_batch batch)
         find_exact<T>(batch, chunk, fills, &s_common);
     const double step = terp_coding_step(chunk.model.step, exact);
     sample_code_widths((const T *)chunk.src, fills.at, batch.d_layout,
-                       terp_low_bits_sample_at(batch.nvalues, threadIdx.x),
+                       terp_low_bits_sample_at(
+                           batch.nvalues, TERP_LOW_BITS_NRUNS, threadIdx.x),
                        1 / step, exact.nzeros, width);
 #pragma unroll
     for (int form = 0; form < TERP_LOW_BITS_NFORMS; form++) {
@@ -77,28 +129,9 @@ __launch_bounds__(NTHREADS) find_low_bits(const struct cuda_batch batch)
 #pragma unroll
     for (int form = 0; form < TERP_LOW_BITS_NFORMS; form++)
         own = form == best ? width[form] : own;
-    const int of_run = widest_of_run(own);
-    atomicMax(&s.most, of_run);
-    __syncthreads();
-    const int most_nbits = terp_below_max_nbits(sizeof(T));
-#pragma unroll 1
-    for (int n = 0; n <= most_nbits; n++) {
-        const uint32_t cost = warp_sum(
-            own < 0 ? 0
-                    : terp_cost_of_width(own, of_run, s.most, n, batch.max_code,
-                                         chunk.escape_nbytes));
-        if (lane == 0)
-            atomicAdd(&s.cost[n], cost);
-    }
-    __syncthreads();
-    if (threadIdx.x > 0)
-        return;
-    int nbits_below = 0;
-    for (int n = 1; n <= most_nbits; n++)
-        nbits_below = s.cost[n] < s.cost[nbits_below] ? n : nbits_below;
-    chunk.model.low_nbits = terp_low_of(nbits_below);
-    chunk.model.tail_nbits = nbits_below - chunk.model.low_nbits;
-    chunk.model.exact = exact;
+    if (threadIdx.x == 0)
+        chunk.model.exact = exact;
+    set_nbits_below<1>(batch, &own, &s.costs, &chunk);
 }
 
 cudaError_t
@@ -110,4 +143,54 @@ cuda_low_bits_find(const struct cuda_batch *batch, cudaStream_t stream)
                         batch->value_nbytes == 8 ? find_low_bits<double>
                                                  : find_low_bits<float>,
                         1, NTHREADS);
+}
+
+/* ---- of differences ---- */
+
+/* Grid: (1, chunks). A thread has some samples. */
+template <typename T>
+static __global__ void
+__launch_bounds__(DIFFERENCES_NTHREADS)
+    find_bits_of_differences(const struct cuda_batch batch)
+{
+    begin_kernel();
+    const int nsamples = TERP_DIFFERENCES_NVALUES / DIFFERENCES_NTHREADS;
+    __shared__ struct found_costs s;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    int width[nsamples];
+
+    if (chunk.status != TERP_OK ||
+        chunk.prediction != TERP_PREDICTION_LORENZO ||
+        !terp_may_be_wide(
+            terp_nsteps_of(chunk.min, chunk.max, chunk.model.step)))
+        return;
+    for (unsigned i = threadIdx.x; i < sizeof s / 4; i += DIFFERENCES_NTHREADS)
+        ((uint32_t *)&s)[i] = 0;
+    const fill_words<T> fills = fills_of<T>(chunk);
+    const struct constants<T> k =
+        constants_of<T>(chunk.model.step, chunk.bound, batch.max_code);
+    const struct exact_quants<T> of_exact = exact_quants_of<T>(chunk);
+#pragma unroll
+    for (int i = 0; i < nsamples; i++)
+        width[i] = sample_difference_width(
+            (const T *)chunk.src, fills.at, batch.d_layout,
+            terp_low_bits_sample_at(batch.nvalues, TERP_DIFFERENCES_NRUNS,
+                                    (unsigned)i * DIFFERENCES_NTHREADS +
+                                        threadIdx.x),
+            chunk.model.lorenzo_dims, k, chunk.model.exact, of_exact);
+    __syncthreads();
+    set_nbits_below<nsamples>(batch, width, &s, &chunk);
+}
+
+cudaError_t
+cuda_lorenzo_low_bits(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    if (!batch->may_have_low_bits ||
+        batch->params.predictor == TERP_PREDICTOR_SPLINE)
+        return cudaSuccess;
+    return launch_stage(batch, stream,
+                        batch->value_nbytes == 8
+                            ? find_bits_of_differences<double>
+                            : find_bits_of_differences<float>,
+                        1, DIFFERENCES_NTHREADS);
 }

@@ -88,7 +88,7 @@ static const enum terp_field fields[] = {TERP_FIELD_SMOOTH, TERP_FIELD_ROUGH,
                                          TERP_FIELD_COAST,  TERP_FIELD_MAPS};
 
 /* From one below which few codes are wide to less than any distance of
- * values. */
+ * values, and none. */
 static const struct {
     enum terp_bound_mode mode;
     double bound;
@@ -97,7 +97,7 @@ static const struct {
     {TERP_BOUND_RELATIVE, 2e-8},   {TERP_BOUND_RELATIVE, 1e-12},
     {TERP_BOUND_RELATIVE, 1e-16},  {TERP_BOUND_ABSOLUTE, 0.4},
     {TERP_BOUND_ABSOLUTE, 1e-4},   {TERP_BOUND_ABSOLUTE, 1e-10},
-    {TERP_BOUND_ABSOLUTE, 1e-300},
+    {TERP_BOUND_ABSOLUTE, 1e-300}, {TERP_BOUND_ABSOLUTE, 0},
 };
 
 static void
@@ -159,12 +159,89 @@ a_chunk_costs_what_its_own_grid_does(void **state)
         }
 }
 
+/* What a chunk may have beside smooth values. */
+enum oddity {
+    ODDITY_NONE,
+    ODDITY_ZEROS,      /* of both signs, one in three */
+    ODDITY_ONE_ZERO,   /* that is negative */
+    ODDITY_ALL_ZEROS,  /* nothing but, one in a hundred negative */
+    ODDITY_SUBNORMALS, /* all of them so small */
+    ODDITY_PAYLOADS,   /* of NaN, more than there are colors, and infinities */
+    ODDITY_HUGE,       /* all near the largest number, of both signs */
+    ODDITY_ANY_BITS,   /* nothing but */
+    NODDITIES
+};
+
+static uint64_t
+odd_bits(enum terp_type type, enum oddity oddity, uint64_t bits, uint64_t i)
+{
+    const uint64_t sign =
+        type == TERP_FLOAT32 ? UINT64_C(1) << 31 : UINT64_C(1) << 63;
+    const uint64_t all = sign | (sign - 1), r = terp_field_mix(i);
+    const uint64_t infinity = value_to_bits(type, (double)INFINITY);
+
+    switch (oddity) {
+    case ODDITY_ZEROS:
+        return r % 3 == 0 ? r >> 32 & 1 ? sign : 0 : bits;
+    case ODDITY_ONE_ZERO:
+        return i == 77 ? sign : bits;
+    case ODDITY_ALL_ZEROS:
+        return r % 100 == 0 ? sign : 0;
+    case ODDITY_SUBNORMALS:
+        return (bits & sign) | (bits & (sign - 1)) >> 9;
+    case ODDITY_PAYLOADS:
+        return r % 9 > 0 ? bits : infinity | (r & sign) | (r >> 8) % 40;
+    case ODDITY_HUGE:
+        return (r & sign) | (infinity - 1 - (r >> 40) % 1000);
+    case ODDITY_ANY_BITS:
+        return r & all;
+    case ODDITY_NONE:
+    case NODDITIES:
+        break;
+    }
+    return bits;
+}
+
+static void
+every_bit_comes_back(void **state)
+{
+    unsigned ncases = 0;
+
+    (void)state;
+    for (size_t c = 0; c < COUNT(chunks); c++)
+        for (int field = 0; field < TERP_NFIELDS; field++)
+            for (int oddity = 0; oddity < NODDITIES; oddity++, ncases++) {
+                const struct terp_mode *mode = &terp_mode[ncases % TERP_NMODES];
+                struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+                                             .pipeline = mode->pipeline,
+                                             .predictor = mode->predictor,
+                                             .has_fill = ncases % 5 == 0};
+                uint8_t *values =
+                    terp_case_alloc(terp_chunk_nbytes(&chunks[c]));
+                char name[128];
+                terp_field_make((enum terp_field)field, &chunks[c], values);
+                for (uint64_t i = 0; i < chunk_nvalues(&chunks[c]); i++)
+                    value_put(&chunks[c], values, i,
+                              odd_bits(chunks[c].type, (enum oddity)oddity,
+                                       value_bits(&chunks[c], values, i), i));
+                snprintf(name, sizeof name, "chunk %u, %s, oddity %d, %s",
+                         (unsigned)c, terp_field_name[field], oddity,
+                         mode->name);
+                const uint64_t nbytes =
+                    terp_case_check(name, &params, &chunks[c], values);
+                if (field == TERP_FIELD_SMOOTH && oddity == ODDITY_NONE)
+                    assert_true(nbytes < terp_chunk_nbytes(&chunks[c]));
+                free(values);
+            }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tight_bounds_are_kept),
         cmocka_unit_test(a_chunk_costs_what_its_own_grid_does),
+        cmocka_unit_test(every_bit_comes_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -207,7 +207,8 @@ static const struct terp_chunk shapes[] = {
     {TERP_FLOAT64, false, false, 4, {9, 2, 11, 12}},
 };
 
-/* Returns how many bits are below symbols, which is what the CPU finds. */
+/* Returns how many bits are below symbols, which is what the CPU
+ * finds by interpolations. */
 static int
 check_nbits_below(const struct terp_chunk *chunk, enum terp_field field,
                   double bound)
@@ -261,9 +262,10 @@ check_nbits_below(const struct terp_chunk *chunk, enum terp_field field,
                 step = terp_exact_step(exact);
             stages->code_widths(values, &layout, &fills, 1 / step, exact.nzeros,
                                 &widths);
-            nbits_below =
-                terp_nbits_below(&widths, batch.max_code,
-                                 state[0].escape_nbytes, stages->value_nbytes);
+            nbits_below = terp_nbits_below_of_forms(
+                &widths,
+                terp_below_max_nbits(stages->value_nbytes, TERP_PREDICTOR_AUTO),
+                batch.max_code, state[0].escape_nbytes);
         }
         assert_int_equal(cuda_low_bits_find(&batch, nullptr), cudaSuccess);
         assert_int_equal(state[0].model.low_nbits, terp_low_of(nbits_below));
