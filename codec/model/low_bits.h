@@ -116,6 +116,14 @@ terp_low_of(int nbits_below)
     return nbits_below < TERP_LOW_MAX_NBITS ? nbits_below : TERP_LOW_MAX_NBITS;
 }
 
+/* The bits of a number of what is below symbols, which has a sign too, where a
+ * code has so many. */
+static inline TERP_HOST_DEVICE int
+terp_number_width(int width, int nbits_below)
+{
+    return width < nbits_below ? width + (width > 0) : nbits_below;
+}
+
 /* What a code of `width` bits costs of which `nbits_below` are below its
  * symbol, in 1/16 bit: above these its logarithm and 2.2 bits. Those below are
  * packed in groups, whose widest number counts: it is between the widest of a
@@ -127,8 +135,8 @@ terp_cost_of_width(int width, int run_width, int all_width, int nbits_below,
 {
     const int low_nbits = terp_low_of(nbits_below);
     const int high = width - nbits_below;
-    const int of_run = run_width < nbits_below ? run_width : nbits_below;
-    const int of_all = all_width < nbits_below ? all_width : nbits_below;
+    const int of_run = terp_number_width(run_width, nbits_below);
+    const int of_all = terp_number_width(all_width, nbits_below);
     const bool escapes =
         width - (nbits_below - low_nbits) >=
         bit_width((unsigned)terp_wide_max_code(max_code, low_nbits));
