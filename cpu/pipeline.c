@@ -183,7 +183,9 @@ scan(struct job *job)
     const double nsteps = terp_nsteps_of(stats->min, stats->max, job->step);
     job->escape_nbytes =
         terp_likely_escape_nbytes(nsteps, p->stages->value_nbytes);
-    job->may_be_wide = terp_may_be_wide(nsteps);
+    job->may_be_wide =
+        terp_bound_may_have_low_bits(params->bound_mode, params->bound) &&
+        terp_may_be_wide(nsteps);
     if (job->may_be_wide)
         job->exact = find_exact(job);
     /* A range may be larger than any double. */

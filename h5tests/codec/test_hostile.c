@@ -509,7 +509,9 @@ low_bits_and_exact_quants_are_refused_where_they_cannot_be(void **state)
         for (int exponent = -1100; exponent <= 1100; exponent++) {
             uint8_t *bytes = stream.bytes + exact + 2;
             uint8_t kept[2] = {bytes[0], bytes[1]};
-            bool valid = exponent >= min_exponent && exponent <= max_exponent;
+            bool valid =
+                (exponent >= min_exponent && exponent <= max_exponent) ||
+                exponent == min_exponent - max_nzeros;
             bytes[0] = (uint8_t)exponent;
             bytes[1] = (uint8_t)((unsigned)exponent >> 8);
             assert_int_equal(
