@@ -37,22 +37,19 @@ terp_sample_distance(uint64_t nvalues, uint64_t nruns)
  * terp_lorenzo_distance says. */
 #define TERP_LORENZO_NVALUES 512
 
-/* Rows of so many values are short. */
-#define TERP_LORENZO_SHORT_NVALUES 4
-
 static inline TERP_HOST_DEVICE uint64_t
 terp_lorenzo_distance(uint64_t nvalues)
 {
     return div_up(nvalues, 2 * terp_nsamples_of(nvalues)) | 1;
 }
 
-/* The first value of a stretch that counts: the value before a stretch, which
- * the row may have, is not sampled. Short rows, which a stretch covers, have
- * many first values: there these count too. */
+/* The first value that counts of a stretch that begins at x in its row: the
+ * value before x is not sampled. A row's first value has none before it, and
+ * counts with what it costs: differences along rows alone leave it whole. */
 static inline TERP_HOST_DEVICE uint64_t
-terp_lorenzo_first(uint64_t row_nvalues)
+terp_lorenzo_first(uint64_t x)
 {
-    return row_nvalues > TERP_LORENZO_SHORT_NVALUES;
+    return x > 0;
 }
 
 /* Blending pays in levels with more points than this. */

@@ -130,7 +130,7 @@ sample_stretches(void *arg, struct cpu_share share)
         uint64_t i = sampling->every / 2 + k * sampling->every;
         uint64_t x = i % per_row * TERP_LORENZO_NVALUES;
         stencil->n = min_u64(TERP_LORENZO_NVALUES, all[0] - x);
-        stencil->first = terp_lorenzo_first(all[0]);
+        stencil->first = terp_lorenzo_first(x);
         fill_stencil(sampling->lorenzo, i / per_row, x, stencil);
         for (unsigned dims = 0; dims <= sampling->active; dims++)
             if ((dims & ~sampling->active) == 0)

@@ -55,6 +55,7 @@ lowest_bit(unsigned corner)
 template <typename T> struct stretch {
     const T *values;
     uint32_t nvalues;
+    uint32_t first;  /* of those that count */
     unsigned exists; /* bit d - 1: a row before it in dimension d */
 };
 
@@ -70,6 +71,7 @@ find_stretch(const volatile struct sampled_stretches &some, const T *values,
 
     stretch.values = values + row * some.dims[0] + x;
     stretch.nvalues = (uint32_t)min_u64(TERP_LORENZO_NVALUES, some.dims[0] - x);
+    stretch.first = (uint32_t)terp_lorenzo_first(x);
     stretch.exists = 0;
     for (int d = 1; d < TERP_NDIMS; d++) {
         uint64_t dim = some.dims[d], slower = dim == 1 ? left : left / dim;
@@ -234,7 +236,6 @@ template <int NCORNERS, typename T> struct lane_stretch {
     const T *rows[NCORNERS];
     unsigned nlanes, in_group; /* lanes of a group, and the lane's number */
     unsigned group;            /* mask of its lanes */
-    uint32_t first;            /* value of a stretch that counts */
     /* The integer before the warp's values, of the row of the corner that has
      * the lane's number. Only whole warps go on along a row. */
     int_of<T> last;
@@ -263,7 +264,7 @@ integers_at(const struct source<T> &source, const K &k, unsigned slower,
     const unsigned lane = threadIdx.x % 32;
     const uint32_t x = at + own.in_group;
     const bool inside = x < own.stretch.nvalues;
-    bool counts = inside && x >= own.first;
+    bool counts = inside && x >= own.stretch.first;
     T values[NCORNERS];
 
 #pragma unroll
@@ -314,7 +315,6 @@ sample_corners(const volatile struct sampled_stretches &some,
     struct findings found = {0, 0};
     struct lane_runs runs = {0, 0, 0};
 
-    own.first = (uint32_t)terp_lorenzo_first(most);
     own.nlanes = group_nlanes(most);
     own.in_group = lane % own.nlanes;
     own.group = (FULL_WARP_MASK >> (32 - own.nlanes)) << (lane - own.in_group);
