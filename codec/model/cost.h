@@ -121,6 +121,7 @@ terp_cost_of_escapes(uint64_t nescapes, unsigned number_nbytes)
 struct terp_difference_samples {
     uint64_t nsampled;       /* values, of which */
     uint64_t nunpredictable; /* so many are not reproduced by their integer */
+    uint64_t nnear;          /* and so many of the others nearly exactly */
     uint64_t cost;           /* of the codes under one entry */
     uint64_t run_costs;      /* of runs, each by its own mean */
     uint64_t sum, ncodes;    /* of the codes' magnitudes; codes */
@@ -143,5 +144,11 @@ terp_cost_of_differences(const struct terp_difference_samples *samples,
                                       TERP_UNPREDICTABLE_COST,
                            nvalues, samples->nsampled);
 }
+
+/* What a predictor is chosen by. */
+struct terp_price {
+    uint64_t cost;  /* of the chunk, UINT64_MAX if that cannot be known */
+    uint64_t nnear; /* values that it reproduces nearly exactly, as is known */
+};
 
 #endif

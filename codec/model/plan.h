@@ -109,22 +109,22 @@ terp_bound_factor(const struct terp_level_plan *plan)
 /* Whether lorenzo is cheap enough to be taken. Where codes are few the spline's
  * error is below that of lorenzo, which is as large as the bound: there it must
  * be cheaper by an eighth, or where they are fewer still, and the spline's
- * error is far below, by three. Its cost is UINT64_MAX where it could not be
- * sampled. */
+ * error is far below, by three. Values that lorenzo reproduces nearly exactly,
+ * as zeros and other constants, do not count: what the codes are of is left. */
 static inline TERP_HOST_DEVICE bool
-terp_prefers_lorenzo(uint64_t lorenzo_cost, uint64_t spline_cost,
+terp_prefers_lorenzo(struct terp_price lorenzo, uint64_t spline_cost,
                      uint64_t nvalues)
 {
     /* A section of its own weighs more in a small chunk. */
     const uint64_t lead = UINT64_C(64 * 8) << TERP_COST_FRACTION_NBITS;
     const uint64_t fewest = UINT64_C(3) << TERP_COST_FRACTION_NBITS >> 2;
-    const uint64_t of_value = spline_cost / nvalues;
+    const uint64_t ncounted = nvalues - lorenzo.nnear;
 
-    if (lorenzo_cost >= spline_cost || of_value >= TERP_FEW_COST)
-        return lorenzo_cost < spline_cost;
-    if (of_value >= fewest)
-        return lorenzo_cost < spline_cost / 8 * 7;
-    return lorenzo_cost + lead < spline_cost / 8 * 5;
+    if (lorenzo.cost >= spline_cost || spline_cost >= TERP_FEW_COST * ncounted)
+        return lorenzo.cost < spline_cost;
+    if (spline_cost >= fewest * ncounted)
+        return lorenzo.cost < spline_cost / 8 * 7;
+    return lorenzo.cost + lead < spline_cost / 8 * 5;
 }
 
 /* Whether a predictor may be taken where the caller has asked for this. */
@@ -137,15 +137,16 @@ _Static_assert((int)TERP_PREDICTION_SPLINE == TERP_PREDICTOR_SPLINE &&
                    (int)TERP_NPREDICTIONS == TERP_NPREDICTORS,
                "A predictor has one number for callers and in streams.");
 
-/* What a chunk is predicted by, by the predictors' costs. */
+/* What a chunk is predicted by, by the predictors' prices. */
 static inline TERP_HOST_DEVICE enum terp_prediction
 terp_choose_prediction(enum terp_predictor asked,
-                       const uint64_t cost[TERP_NPREDICTIONS], uint64_t nvalues)
+                       const struct terp_price price[TERP_NPREDICTIONS],
+                       uint64_t nvalues)
 {
     if (asked != TERP_PREDICTOR_AUTO)
         return (enum terp_prediction)asked;
-    return terp_prefers_lorenzo(cost[TERP_PREDICTION_LORENZO],
-                                cost[TERP_PREDICTION_SPLINE], nvalues)
+    return terp_prefers_lorenzo(price[TERP_PREDICTION_LORENZO],
+                                price[TERP_PREDICTION_SPLINE].cost, nvalues)
                ? TERP_PREDICTION_LORENZO
                : TERP_PREDICTION_SPLINE;
 }

@@ -135,6 +135,15 @@ nearest_quant(T value, TERP_STRUCT(constants) k, bool *fits_ret)
     return quant;
 }
 
+/* Whether what stands for a value differs from it by far less than the bound
+ * allows. */
+TERP_TYPED(T)
+TERP_INLINE bool
+is_near(T value, T other, T limit)
+{
+    return TERP_ABS(value - other) * 16 <= limit;
+}
+
 /* ---- lorenzo's exact quants ---- */
 
 /* What struct terp_exact says, in the type. */

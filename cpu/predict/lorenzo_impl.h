@@ -77,6 +77,23 @@ dequantize(const void *quants_in, uint64_t nvalues,
         values[i] = (T)quants[i] * step;
 }
 
+static uint64_t
+count_near(const void *values_in, const void *quants_in,
+           const uint64_t *mask_words, uint64_t first, uint64_t end,
+           const struct cpu_quantizer *quantizer)
+{
+    const T limit = limit_of(quantizer->bound);
+    const T *values = values_in;
+    T nearest[TERP_LORENZO_NVALUES];
+    uint64_t nnear = 0;
+
+    dequantize(quants_in, end, quantizer, nearest);
+    for (uint64_t i = first; i < end; i++)
+        nnear += is_near(values[i], nearest[i], limit) &&
+                 !(mask_words[i / 64] >> i % 64 & 1);
+    return nnear;
+}
+
 static void
 repeat(void *inout, const uint64_t *mask_words, uint64_t first, uint64_t end,
        uint64_t distance)

@@ -22,6 +22,7 @@ struct stencil {
     uint64_t run_costs[TERP_NCLASSES]; /* of runs, on their own */
     uint64_t nsampled;
     uint64_t nunpredictable;
+    uint64_t nnear;
 };
 
 static void
@@ -57,6 +58,10 @@ fill_stencil(const struct cpu_prediction *lorenzo, uint64_t row, uint64_t x,
             stages->mask(from, 0, stencil->n, lorenzo->fills, mask);
         uint64_t nunpredictable = stages->prequantize(
             from, stencil->n, &lorenzo->quantizer, mask, quants);
+        if (corner == 7)
+            stencil->nnear +=
+                stages->count_near(from, quants, mask, stencil->first,
+                                   stencil->n, &lorenzo->quantizer);
         /* The predictor repeats along each dimension in turn, which a sample
          * cannot: rows further away are not there. */
         stages->repeat(quants, mask, 1, stencil->n, 1);
@@ -152,6 +157,7 @@ add_stencils(struct stencil *stencils, int nworkers)
         }
         stencils[0].nsampled += stencils[id].nsampled;
         stencils[0].nunpredictable += stencils[id].nunpredictable;
+        stencils[0].nnear += stencils[id].nnear;
     }
 }
 
@@ -173,14 +179,17 @@ cost_of_dims(const struct terp_layout *layout, const struct stencil *stencil,
 }
 
 enum terp_status
-terp_cpu_lorenzo_tune(struct cpu_prediction *lorenzo, uint64_t *cost_ret)
+terp_cpu_lorenzo_tune(struct cpu_prediction *lorenzo,
+                      struct terp_price *price_ret)
 {
     const struct terp_layout *layout = lorenzo->layout;
     int nworkers = terp_cpu_pool_nworkers(lorenzo->pool);
     struct stencil *stencil = calloc((size_t)nworkers, sizeof *stencil);
     struct sampling sampling = {.lorenzo = lorenzo, .stencils = stencil};
+    uint64_t least = UINT64_MAX;
     unsigned active = 0;
 
+    *price_ret = (struct terp_price){UINT64_MAX, 0};
     if (stencil == NULL)
         return TERP_ERR_MEMORY;
     for (int d = 0; d < TERP_NDIMS; d++)
@@ -194,7 +203,6 @@ terp_cpu_lorenzo_tune(struct cpu_prediction *lorenzo, uint64_t *cost_ret)
         terp_cpu_pool_run(lorenzo->pool, sample_stretches, &sampling,
                           div_up(nstretches - skipped, sampling.every), 8);
     add_stencils(stencil, nworkers);
-    *cost_ret = UINT64_MAX;
     lorenzo->lorenzo_dims = active;
     /* Ties go to the larger set. */
     for (unsigned dims = active + 1; stencil->nsampled > 0 && dims-- > 0;) {
@@ -202,17 +210,20 @@ terp_cpu_lorenzo_tune(struct cpu_prediction *lorenzo, uint64_t *cost_ret)
             continue;
         uint64_t cost = cost_of_dims(layout, stencil, dims,
                                      lorenzo->quantizer.escape_nbytes, false);
-        if (cost < *cost_ret) {
-            *cost_ret = cost;
+        if (cost < least) {
+            least = cost;
             lorenzo->lorenzo_dims = dims;
         }
     }
     if (stencil->nsampled > 0 && terp_lorenzo_has_runs(layout->dims[0]))
-        *cost_ret = cost_of_dims(layout, stencil, lorenzo->lorenzo_dims,
-                                 lorenzo->quantizer.escape_nbytes, true);
+        least = cost_of_dims(layout, stencil, lorenzo->lorenzo_dims,
+                             lorenzo->quantizer.escape_nbytes, true);
     if (stencil->nsampled > 0)
-        *cost_ret = terp_cost_with_low_bits(
-            *cost_ret, layout->nvalues, cpu_nbits_below(&lorenzo->quantizer));
+        *price_ret = (struct terp_price){
+            terp_cost_with_low_bits(least, layout->nvalues,
+                                    cpu_nbits_below(&lorenzo->quantizer)),
+            terp_scale_cost(stencil->nnear, layout->nvalues,
+                            stencil->nsampled)};
     free(stencil);
     return TERP_OK;
 }

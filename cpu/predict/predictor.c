@@ -42,16 +42,16 @@ terp_cpu_predictor_choose(struct cpu_prediction *prediction,
                           enum terp_predictor asked,
                           enum terp_prediction *prediction_ret)
 {
-    uint64_t cost[TERP_NPREDICTIONS];
+    struct terp_price price[TERP_NPREDICTIONS];
     enum terp_status st = TERP_OK;
 
     for (int i = 0; i < TERP_NPREDICTIONS && st == TERP_OK; i++) {
-        cost[i] = UINT64_MAX;
+        price[i] = (struct terp_price){UINT64_MAX, 0};
         if (terp_cpu_predictors[i] != NULL &&
             terp_may_take(asked, (enum terp_prediction)i))
-            st = terp_cpu_predictors[i]->tune(prediction, &cost[i]);
+            st = terp_cpu_predictors[i]->tune(prediction, &price[i]);
     }
     *prediction_ret =
-        terp_choose_prediction(asked, cost, prediction->layout->nvalues);
+        terp_choose_prediction(asked, price, prediction->layout->nvalues);
     return st;
 }

@@ -41,10 +41,9 @@ struct cpu_prediction {
 };
 
 struct cpu_predictor {
-    /* Chooses the model; what it estimates that the chunk costs, UINT64_MAX if
-     * that cannot be known. */
+    /* Chooses the model; what the predictor is chosen by. */
     enum terp_status (*tune)(struct cpu_prediction *prediction,
-                             uint64_t *cost_ret);
+                             struct terp_price *price_ret);
 
     /* Values to symbols; what escapes stands in `work` beside its symbol.
      * Follows `tune`, and may take up `work` and `lattice`. */
@@ -78,7 +77,8 @@ terp_cpu_scan(const struct cpu_prediction *prediction, struct cpu_fills *fills,
 /* Chooses the dimensions along which differences are taken, without means, and
  * estimates the chunk's cost. */
 enum terp_status
-terp_cpu_lorenzo_tune(struct cpu_prediction *lorenzo, uint64_t *cost_ret);
+terp_cpu_lorenzo_tune(struct cpu_prediction *lorenzo,
+                      struct terp_price *price_ret);
 
 /* Allocates work, lattice and symbols. */
 enum terp_status

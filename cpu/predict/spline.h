@@ -25,6 +25,7 @@ terp_cpu_spline_deinterleave(struct cpu_prediction *spline);
 /* Plans every level and estimates the chunk's cost. Leaves the values in level
  * order. */
 enum terp_status
-terp_cpu_spline_tune(struct cpu_prediction *spline, uint64_t *cost_ret);
+terp_cpu_spline_tune(struct cpu_prediction *spline,
+                     struct terp_price *price_ret);
 
 #endif

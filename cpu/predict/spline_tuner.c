@@ -195,10 +195,12 @@ plan_levels(void *arg, struct cpu_share share)
 }
 
 enum terp_status
-terp_cpu_spline_tune(struct cpu_prediction *spline, uint64_t *cost_ret)
+terp_cpu_spline_tune(struct cpu_prediction *spline,
+                     struct terp_price *price_ret)
 {
     uint64_t nworkers = (uint64_t)terp_cpu_pool_nworkers(spline->pool);
     struct planning planning = {.spline = spline, .next = 1};
+    uint64_t cost = 0;
     int ndims = 0;
 
     terp_cpu_spline_deinterleave(spline);
@@ -206,16 +208,16 @@ terp_cpu_spline_tune(struct cpu_prediction *spline, uint64_t *cost_ret)
     if (planning.rows == NULL)
         return TERP_ERR_MEMORY;
     terp_cpu_pool_run(spline->pool, plan_levels, &planning, nworkers, 1);
-    *cost_ret = 0;
     for (int d = 0; d < TERP_NDIMS; d++)
         ndims += spline->layout->dims[d] > 1;
     for (int l = 1; l <= spline->layout->nlevels; l++)
-        *cost_ret += planning.cost[l];
-    *cost_ret = terp_cost_with_low_bits(*cost_ret, spline->layout->nvalues,
-                                        spline->quantizer.low_nbits);
+        cost += planning.cost[l];
+    cost = terp_cost_with_low_bits(cost, spline->layout->nvalues,
+                                   spline->quantizer.low_nbits);
     for (int l = 1; l <= spline->layout->nlevels; l++)
         spline->plan[l].bound_ratio = (uint8_t)terp_bound_ratio_of(
-            l, ndims, *cost_ret, spline->layout->nvalues);
+            l, ndims, cost, spline->layout->nvalues);
+    *price_ret = (struct terp_price){cost, 0};
     free(planning.rows);
     return TERP_OK;
 }

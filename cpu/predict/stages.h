@@ -211,6 +211,12 @@ struct cpu_stages {
     void (*dequantize)(const void *quants, uint64_t nvalues,
                        const struct cpu_quantizer *quantizer, void *values);
 
+    /* How many values of [first, end) are not special and nearly what their
+     * quants stand for; `end` is at most TERP_LORENZO_NVALUES. */
+    uint64_t (*count_near)(const void *values, const void *quants,
+                           const uint64_t *mask, uint64_t first, uint64_t end,
+                           const struct cpu_quantizer *quantizer);
+
     /* Special points take the integer `distance` before them, those of
      * [first, end) one after another; or 0, those of [0, end). */
     void (*repeat)(void *quants, const uint64_t *mask, uint64_t first,

@@ -96,6 +96,7 @@ enum {
     RECORD_NSAMPLED = TERP_NENTRIES,
     RECORD_NESCAPES,
     RECORD_NUNPREDICTABLE,
+    RECORD_NNEAR,
     RECORD_SUM,
     RECORD_NCOUNTED,
     RECORD_RUN_COST,
@@ -144,6 +145,7 @@ blends_before(unsigned number)
 struct findings {
     uint32_t nsampled;
     uint32_t nunpredictable;
+    uint32_t nnear;
 };
 
 static __device__ __forceinline__ void
@@ -163,6 +165,7 @@ clear_histograms(uint32_t *s_histograms, unsigned n, struct findings *s_found)
     if (threadIdx.x == 0) {
         s_found->nsampled = 0;
         s_found->nunpredictable = 0;
+        s_found->nnear = 0;
     }
 }
 
@@ -303,6 +306,7 @@ cost_histograms(const uint16_t *cost, unsigned max_code, uint32_t *s_histograms,
         s_histogram[TUNE_COSTS_AT + RECORD_NSAMPLED] = s_found->nsampled;
         s_histogram[TUNE_COSTS_AT + RECORD_NUNPREDICTABLE] =
             s_found->nunpredictable;
+        s_histogram[TUNE_COSTS_AT + RECORD_NNEAR] = s_found->nnear;
     }
     __syncthreads();
 }

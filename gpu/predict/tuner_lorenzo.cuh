@@ -292,6 +292,10 @@ integers_at(const struct source<T> &source, const K &k, unsigned slower,
             found->nsampled += counts;
             counts &= valid; /* A special value costs nothing. */
             found->nunpredictable += is_unpredictable;
+            found->nnear +=
+                counts &&
+                is_near(values[0], value_of_quant<T>((int_of<T>)column[0], k),
+                        k.limit);
         }
     }
     return counts;
@@ -312,7 +316,7 @@ sample_corners(const volatile struct sampled_stretches &some,
     const uint32_t most = (uint32_t)min_u64(TERP_LORENZO_NVALUES, some.dims[0]);
     const unsigned slower = some.slower, lane = threadIdx.x % 32;
     struct lane_stretch<NCORNERS, T> own;
-    struct findings found = {0, 0};
+    struct findings found = {0, 0, 0};
     struct lane_runs runs = {0, 0, 0};
 
     own.nlanes = group_nlanes(most);
@@ -348,9 +352,11 @@ sample_corners(const volatile struct sampled_stretches &some,
     found.nsampled = __reduce_add_sync(FULL_WARP_MASK, found.nsampled);
     found.nunpredictable =
         __reduce_add_sync(FULL_WARP_MASK, found.nunpredictable);
+    found.nnear = __reduce_add_sync(FULL_WARP_MASK, found.nnear);
     if (lane == 0) {
         atomicAdd(&s_found->nsampled, found.nsampled);
         atomicAdd(&s_found->nunpredictable, found.nunpredictable);
+        atomicAdd(&s_found->nnear, found.nnear);
     }
 }
 

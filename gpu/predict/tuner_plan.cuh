@@ -124,7 +124,7 @@ struct choice_shared {
     struct candidate candidates[CANDIDATES_MAX_N];
     uint64_t spline_cost[TERP_MAX_LEVELS + 1]; /* of a level */
     uint64_t lorenzo_weight[TERP_NCLASSES];    /* of a set of dimensions */
-    uint64_t lorenzo_cost[TERP_NCLASSES];
+    struct terp_price lorenzo_price[TERP_NCLASSES];
     alignas(16) uint32_t lorenzo_record[TERP_NCLASSES * TUNE_COSTS_NWORDS];
     uint64_t costs[CHOICE_NWARPS][LEVEL_MAX_NCOSTS]; /* a warp's level */
 };
@@ -283,27 +283,29 @@ plan_level(unsigned active, bool blends, const uint64_t *s_costs,
  * if there is no sample. Of the set that is taken the cost in runs counts. */
 static __device__ __forceinline__ void
 weigh_lorenzo(const struct cuda_batch &batch, const uint32_t *s_record,
-              unsigned escape_nbytes, unsigned h, uint64_t *weight_ret,
-              uint64_t *cost_ret)
+              unsigned escape_nbytes, int nbits_below, unsigned h,
+              uint64_t *weight_ret, struct terp_price *price_ret)
 {
     const struct terp_difference_samples samples = {
-        s_record[RECORD_NSAMPLED],
-        s_record[RECORD_NUNPREDICTABLE],
-        cost_of_codes(s_record, escape_nbytes),
-        s_record[RECORD_RUN_COST],
-        s_record[RECORD_SUM],
+        s_record[RECORD_NSAMPLED], s_record[RECORD_NUNPREDICTABLE],
+        s_record[RECORD_NNEAR],    cost_of_codes(s_record, escape_nbytes),
+        s_record[RECORD_RUN_COST], s_record[RECORD_SUM],
         s_record[RECORD_NCOUNTED]};
 
     if (threadIdx.x % 32 > 0)
         return;
     if (samples.nsampled == 0) {
-        *weight_ret = *cost_ret = ~UINT64_C(0);
+        *weight_ret = ~UINT64_C(0);
         return;
     }
     *weight_ret = terp_cost_of_differences(&samples, batch.nvalues, false)
                       << 4 |
                   (15 - h);
-    *cost_ret = terp_cost_of_differences(&samples, batch.nvalues, true);
+    *price_ret = {
+        terp_cost_with_low_bits(
+            terp_cost_of_differences(&samples, batch.nvalues, true),
+            batch.nvalues, nbits_below),
+        terp_scale_cost(samples.nnear, batch.nvalues, samples.nsampled)};
 }
 
 /* The bound of each level, and the prediction: by the first warp. */
@@ -332,19 +334,17 @@ decide(const struct cuda_batch &batch, const struct tune_grid &grid,
         return;
     const bool any = least != ~UINT64_C(0);
     const unsigned set = 15 - (unsigned)(least & 15);
-    const uint64_t lorenzo_cost =
-        any ? terp_cost_with_low_bits(shared->lorenzo_cost[set], batch.nvalues,
-                                      low_nbits +
-                                          shared->chunk.model.tail_nbits)
-            : least;
-    const uint64_t cost[TERP_NPREDICTIONS] = {0, spline_cost, lorenzo_cost};
-    chunk.prediction = terp_choose_prediction(asked, cost, batch.nvalues);
+    const struct terp_price lorenzo =
+        any ? shared->lorenzo_price[set] : terp_price{least, 0};
+    const struct terp_price price[TERP_NPREDICTIONS] = {
+        {0, 0}, {spline_cost, 0}, lorenzo};
+    chunk.prediction = terp_choose_prediction(asked, price, batch.nvalues);
     /* Without a sample all dimensions in use are taken. */
     if (asked != TERP_PREDICTOR_SPLINE)
         chunk.model.lorenzo_dims = subset_at(any ? set : 15, grid.dims_in_use);
     uint64_t *sums = costs_of_level(batch, 0);
     sums[COST_SPLINE] = spline_cost;
-    sums[COST_LORENZO] = lorenzo_cost;
+    sums[COST_LORENZO] = lorenzo.cost;
 }
 
 /* Grid: (1, chunks). A warp plans a level, or weighs lorenzo along a set of
@@ -396,8 +396,9 @@ __launch_bounds__(CHOICE_NTHREADS)
 #pragma unroll 1
     for (int h = CHOICE_NWARPS - 1 - warp; h < (int)nsets; h += CHOICE_NWARPS) {
         weigh_lorenzo(batch, s.lorenzo_record + (unsigned)h * TUNE_COSTS_NWORDS,
-                      s.chunk.escape_nbytes, (unsigned)h, &s.lorenzo_weight[h],
-                      &s.lorenzo_cost[h]);
+                      s.chunk.escape_nbytes,
+                      s.chunk.model.low_nbits + s.chunk.model.tail_nbits,
+                      (unsigned)h, &s.lorenzo_weight[h], &s.lorenzo_price[h]);
     }
     __syncthreads();
     if (warp == 0)

@@ -133,7 +133,7 @@ free_bench(struct bench *b)
 /* What the CPU makes of the batch's chunks. */
 struct answer {
     struct cpu_prediction prediction;
-    uint64_t cost[TERP_NPREDICTIONS];
+    struct terp_price price[TERP_NPREDICTIONS];
 };
 
 static void
@@ -161,7 +161,7 @@ ask_cpu(const struct bench *b, struct answer *answer)
     cpu->fills = state->has_specials ? &fills : NULL;
     assert_int_equal(terp_cpu_prediction_make(cpu), TERP_OK);
     for (int i = TERP_PREDICTION_SPLINE; i < TERP_NPREDICTIONS; i++)
-        assert_int_equal(terp_cpu_predictors[i]->tune(cpu, &answer->cost[i]),
+        assert_int_equal(terp_cpu_predictors[i]->tune(cpu, &answer->price[i]),
                          TERP_OK);
     terp_cpu_prediction_free(cpu);
 }
@@ -194,15 +194,15 @@ check_chunk(const struct bench *b, int i, const struct answer *answer)
     assert_int_equal(state->status, TERP_OK);
     assert_int_equal(
         state->prediction,
-        terp_choose_prediction(asked, answer->cost, b->layout.nvalues));
+        terp_choose_prediction(asked, answer->price, b->layout.nvalues));
     if (asked != TERP_PREDICTOR_SPLINE) {
-        assert_int_equal(costs[1], answer->cost[TERP_PREDICTION_LORENZO]);
+        assert_int_equal(costs[1], answer->price[TERP_PREDICTION_LORENZO].cost);
         assert_int_equal(state->model.lorenzo_dims,
                          answer->prediction.lorenzo_dims);
     }
     if (asked == TERP_PREDICTOR_LORENZO)
         return;
-    assert_int_equal(costs[0], answer->cost[TERP_PREDICTION_SPLINE]);
+    assert_int_equal(costs[0], answer->price[TERP_PREDICTION_SPLINE].cost);
     for (int l = 1; l <= b->layout.nlevels; l++) {
         const struct terp_level_plan *plan = &answer->prediction.plan[l];
         assert_int_equal(state->model.plan[l].priorities, plan->priorities);
