@@ -80,6 +80,44 @@ terp_scale_cost(uint64_t cost, uint64_t nvalues, uint64_t nsampled)
     return cost * (nvalues / nsampled) + cost * (nvalues % nsampled) / nsampled;
 }
 
+/* A spline's samples are rows of the dictionary, or one of these. A special
+ * value costs nothing. What will stand in its place as a neighbour is not known
+ * while values are sampled, and neither is the code of a value that such a
+ * neighbour predicts. */
+#define TERP_ROW_UNKNOWN TERP_NROWS
+#define TERP_ROW_SPECIAL (TERP_NROWS + 1)
+
+/* Samples of a class that is predicted along so many dimensions, and the cost
+ * of those whose codes are known. */
+struct terp_class_samples {
+    unsigned npredicting;
+    bool blends;
+    uint64_t nsampled, nunknown, nspecial;
+    uint64_t cost;
+};
+
+/* The cost of a class of `nvalues` by its samples. An unknown code costs what
+ * the known ones do on the mean, or two bits where none is known, and more: the
+ * more so the fewer neighbours predict it, of which one is not known. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_cost_of_class(const struct terp_class_samples *samples, uint64_t nvalues)
+{
+    const uint64_t nunknown = samples->nunknown;
+    const uint64_t nknown = samples->nsampled - nunknown - samples->nspecial;
+    const uint64_t more_half_bits = samples->blends            ? 2
+                                    : samples->npredicting > 1 ? 4
+                                                               : 5;
+    const uint64_t of_unknown =
+        (more_half_bits << TERP_COST_FRACTION_NBITS >> 1) +
+        (nknown == 0 ? UINT64_C(2) << TERP_COST_FRACTION_NBITS
+                     : samples->cost / nknown);
+
+    return samples->nsampled == 0
+               ? 0
+               : terp_scale_cost(samples->cost + nunknown * of_unknown, nvalues,
+                                 samples->nsampled);
+}
+
 /* What a class costs under a spline, by what it costs under the cubic one. It
  * is told by what classes of one odd dimension cost under either, of all
  * dimensions that predict this one: only those are sampled under every spline.

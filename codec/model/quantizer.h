@@ -59,17 +59,12 @@ TERP_STRUCT(constants) constants_of(double step, double bound, int max_code)
 
 /* How large the code of a sampled value would be, as a T that is not rounded
  * yet, with the noise that stands for errors of what predicts it. NaN stands
- * for special values: see TERP_UNKNOWN_CODE. */
+ * for special values, and is the result where any has a part in it. */
 TERP_TYPED(T)
 TERP_INLINE T
 sampled_magnitude(T value, T pred, T noise, T inverse)
 {
-    const T scaled = TERP_ABS((value - pred) * inverse + noise);
-    /* A NaN alone differs from itself. NOLINTBEGIN(misc-redundant-expression)
-     */
-    const T unknown = (T)(value != value ? 0 : TERP_UNKNOWN_CODE);
-    return scaled != scaled ? unknown : scaled;
-    /* NOLINTEND(misc-redundant-expression) */
+    return TERP_ABS((value - pred) * inverse + noise);
 }
 
 /* ---- escapes ---- */

@@ -84,9 +84,4 @@ terp_noise_at(uint64_t x)
     return (int)(0xB37F5D91u >> (4 * (x % 8)) & 15) - 8;
 }
 
-/* A special value costs nothing. What will stand in its place as a neighbour is
- * not known while values are sampled: a value that such a neighbour predicts
- * counts as this code. */
-#define TERP_UNKNOWN_CODE 4
-
 #endif

@@ -20,6 +20,9 @@ _Static_assert((uint64_t)ROWS_CAPACITY *(24 << TERP_COST_FRACTION_NBITS) <
                    (uint64_t)1 << 32,
                "The cost of all rows fits 32 bits.");
 
+_Static_assert(TERP_ROW_SPECIAL < TERP_NSYMBOLS,
+               "A histogram counts samples without a code, too.");
+
 static uint64_t
 sample_class(const struct cpu_prediction *spline, const struct cpu_class *cls,
              uint16_t *rows)
@@ -32,11 +35,15 @@ sample_class(const struct cpu_prediction *spline, const struct cpu_class *cls,
         spline->stages->sample(cls, &spline->quantizer, every, rows);
 
     terp_cpu_histogram(rows, nsampled, counts);
-    return nsampled == 0
-               ? 0
-               : terp_scale_cost(terp_cpu_cost_of_counts(
-                                     counts, spline->quantizer.escape_nbytes),
-                                 nvalues, nsampled);
+    const struct terp_class_samples samples = {
+        .npredicting = (unsigned)__builtin_popcount(cls->predicting),
+        .blends = cls->blend_order > 1,
+        .nsampled = nsampled,
+        .nunknown = counts[TERP_ROW_UNKNOWN],
+        .nspecial = counts[TERP_ROW_SPECIAL],
+        .cost =
+            terp_cpu_cost_of_counts(counts, spline->quantizer.escape_nbytes)};
+    return terp_cost_of_class(&samples, nvalues);
 }
 
 /* Of a class that is predicted along `dims`. */

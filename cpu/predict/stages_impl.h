@@ -9,6 +9,7 @@
 #include "codebooks/codebooks.h"
 #include "codec/format/base.h"
 #include "codec/model/code_widths.h"
+#include "codec/model/cost.h"
 #include "codec/model/difference_widths.h"
 #include "codec/model/lag_errors.h"
 #include "codec/model/quantizer.h"
@@ -637,8 +638,11 @@ rows_of_codes(const T *restrict values, const T *restrict pred,
         T magnitude =
             sampled_magnitude(values[i], pred[i], noise[i], k.inverse);
         bool fits = magnitude < k.max_code + (T)0.5;
-        INT row = (INT)(fits ? magnitude + (T)0.5 : (T)TERP_ROW_ESCAPE);
-        rows[i] = (uint16_t)row;
+        T row = fits ? magnitude + (T)0.5 : (T)TERP_ROW_ESCAPE;
+        /* A NaN alone differs from itself. */
+        T unknown =
+            (T)(values[i] == values[i] ? TERP_ROW_UNKNOWN : TERP_ROW_SPECIAL);
+        rows[i] = (uint16_t)(INT)(magnitude == magnitude ? row : unknown);
     }
 }
 

@@ -247,29 +247,48 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
     for (unsigned h = threadIdx.x / 32; h < n; h += blockDim.x / 32) {
         const uint32_t *s_costs =
             s_histograms + h * TUNE_HISTOGRAM_NWORDS + TUNE_COSTS_AT;
-        const uint32_t nsampled = s_costs[RECORD_NSAMPLED];
-        uint64_t cost = cost_of_codes(s_costs, escape_nbytes);
+        const struct terp_class_samples samples = {
+            npredicting_of(task.number, h),
+            task.blends || h >= task.nhistograms,
+            s_costs[RECORD_NSAMPLED],
+            s_costs[RECORD_NUNKNOWN],
+            s_costs[RECORD_NSPECIAL],
+            cost_of_codes(s_costs, escape_nbytes)};
         if (threadIdx.x % 32 > 0)
             continue;
         costs[h < task.nhistograms ? task.first_cost + h
                                    : task.first_joint + h - task.nhistograms] =
-            nsampled == 0 ? 0
-                          : terp_scale_cost(cost, s_class.nvalues, nsampled);
+            terp_cost_of_class(&samples, s_class.nvalues);
     }
 }
 
-/* The cost of what `n` values' rows say, by a warp. */
+/* How many of `n` values have a row, by a warp. */
+static __device__ __forceinline__ unsigned
+count_rows(const uint16_t *s_rows, unsigned n, unsigned row_at)
+{
+    const unsigned lane = threadIdx.x % 32;
+    unsigned found = 0;
+
+    for (unsigned i = 0; i < TUNE_STORED_STRIDE; i += 32)
+        found += (unsigned)__popc(__ballot_sync(
+            FULL_WARP_MASK, i + lane < n && s_rows[i + lane] == row_at));
+    return found;
+}
+
+/* The cost of a class of `n` values by what its rows say, by a warp. */
 static __device__ __forceinline__ uint64_t
 cost_of_rows(const uint16_t *cost, const uint16_t *s_rows, unsigned n,
-             unsigned escape_nbytes)
+             unsigned npredicting, unsigned escape_nbytes)
 {
     const unsigned lane = threadIdx.x % 32;
     uint32_t sums[TUNE_NLANE_ENTRIES] = {0}, least = 0xFFFFFFFF;
-    unsigned nescapes = 0;
+    struct terp_class_samples samples = {npredicting,
+                                         false,
+                                         n,
+                                         count_rows(s_rows, n, UNKNOWN_ROW_AT),
+                                         count_rows(s_rows, n, SPECIAL_ROW_AT),
+                                         0};
 
-    for (unsigned i = 0; i < TUNE_STORED_STRIDE; i += 32)
-        nescapes += (unsigned)__popc(__ballot_sync(
-            FULL_WARP_MASK, i + lane < n && s_rows[i + lane] == ESCAPE_ROW_AT));
 #pragma unroll 1
     for (unsigned first = 0; first < n; first += 8) {
         uint4 eight = *(const uint4 *)(s_rows + first);
@@ -277,13 +296,13 @@ cost_of_rows(const uint16_t *cost, const uint16_t *s_rows, unsigned n,
         uint32_t costs[8][TUNE_NLANE_ENTRIES];
 #pragma unroll
         for (unsigned k = 0; k < 8; k++) {
-            const uint16_t *row =
-                cost + (pairs[k / 2] >> (16 * (k % 2)) & 0xFFFF) + lane;
+            const unsigned row_at = pairs[k / 2] >> (16 * (k % 2)) & 0xFFFF;
+            const bool counts = first + k < n && row_at <= ESCAPE_ROW_AT;
+            const uint16_t *row = cost + row_at + lane;
 #pragma unroll
             for (unsigned e = 0; e < TUNE_NLANE_ENTRIES; e++)
-                costs[k][e] = first + k < n && 32 * e + lane < TERP_NENTRIES
-                                  ? row[32 * e]
-                                  : 0u;
+                costs[k][e] =
+                    counts && 32 * e + lane < TERP_NENTRIES ? row[32 * e] : 0u;
         }
 #pragma unroll
         for (unsigned k = 0; k < 8; k++)
@@ -294,8 +313,10 @@ cost_of_rows(const uint16_t *cost, const uint16_t *s_rows, unsigned n,
     for (unsigned e = 0; e < TUNE_NLANE_ENTRIES; e++)
         if (32 * e + lane < TERP_NENTRIES)
             least = min(least, sums[e]);
-    return __reduce_min_sync(FULL_WARP_MASK, least) +
-           terp_cost_of_escapes(nescapes, escape_nbytes);
+    samples.cost = __reduce_min_sync(FULL_WARP_MASK, least) +
+                   terp_cost_of_escapes(count_rows(s_rows, n, ESCAPE_ROW_AT),
+                                        escape_nbytes);
+    return terp_cost_of_class(&samples, n);
 }
 
 /* The costs of a small level's classes, all of whose values are samples: the
@@ -333,7 +354,8 @@ tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
         }
         uint64_t cost =
             cost_of_rows(batch.tables.d_cost, s_rows + h * TUNE_STORED_STRIDE,
-                         (unsigned)s_classes[number].nvalues, escape_nbytes);
+                         (unsigned)s_classes[number].nvalues,
+                         npredicting_of(number, h - first), escape_nbytes);
         if (threadIdx.x % 32 == 0)
             costs[h] = cost;
     }

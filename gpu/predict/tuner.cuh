@@ -82,10 +82,11 @@ known(const struct source<T> &source, T value)
 
 /* ---- histograms ---- */
 
-/* A histogram counts slots: the magnitudes of codes, and behind the largest the
- * escape. There is room for TUNE_NROUNDS of them a lane. Behind the counts are
- * costs by entry, and what its record holds besides; of lorenzo the sum of
- * codes that were counted, how many these are, and their runs' cost. */
+/* A histogram counts slots: the magnitudes of codes, behind the largest the
+ * escape, and what has no code. There is room for TUNE_NROUNDS of them a lane.
+ * Behind the counts are costs by entry, and what its record holds besides; of
+ * lorenzo the sum of codes that were counted, how many these are, and their
+ * runs' cost. */
 #define TUNE_NSLOTS TERP_NROWS
 #define TUNE_NROUNDS ((TUNE_NSLOTS + 31) / 32)
 #define TUNE_COSTS_AT (32 * TUNE_NROUNDS)
@@ -97,6 +98,8 @@ enum {
     RECORD_NESCAPES,
     RECORD_NUNPREDICTABLE,
     RECORD_NNEAR,
+    RECORD_NUNKNOWN,
+    RECORD_NSPECIAL,
     RECORD_SUM,
     RECORD_NCOUNTED,
     RECORD_RUN_COST,
@@ -111,6 +114,13 @@ static __host__ __device__ __forceinline__ constexpr unsigned
 nhistograms_of(unsigned nodd)
 {
     return nodd == 1 ? TERP_NSPLINES : (1u << nodd) - 1;
+}
+
+/* Dimensions that predict what the h-th of them counts. */
+static __device__ __forceinline__ unsigned
+npredicting_of(unsigned number, unsigned h)
+{
+    return count_bits(number) == 1 ? 1 : count_bits(h + 1);
 }
 
 /* Histograms of the classes with lower numbers. */
@@ -147,6 +157,10 @@ struct findings {
     uint32_t nunpredictable;
     uint32_t nnear;
 };
+
+/* Slots of TERP_ROW_UNKNOWN and TERP_ROW_SPECIAL: places in the record. */
+#define TUNE_SLOT_UNKNOWN (TUNE_COSTS_AT + RECORD_NUNKNOWN)
+#define TUNE_SLOT_SPECIAL (TUNE_COSTS_AT + RECORD_NSPECIAL)
 
 static __device__ __forceinline__ void
 count_slot(uint32_t *s_histogram, unsigned slot)

@@ -148,15 +148,19 @@ share_of(int n)
                                   : TERP_SHARE(T, 4);
 }
 
-/* What the code of `value` would be, see TERP_UNKNOWN_CODE. */
+/* The slot of what the code of `value` would be. */
 template <typename T>
 static __device__ __forceinline__ unsigned
 slot_of(T value, T pred, T noise, const struct constants<T> &k)
 {
     const T most = k.max_code + (T)0.5; /* and more: an escape */
-    const T magnitude =
-        smaller(sampled_magnitude(value, pred, noise, k.inverse), most);
-    return (unsigned)(int)(magnitude + (T)0.5);
+    const T magnitude = sampled_magnitude(value, pred, noise, k.inverse);
+
+    /* A NaN alone differs from itself. */
+    return magnitude == magnitude
+               ? (unsigned)(int)(smaller(magnitude, most) + (T)0.5)
+           : value == value ? TUNE_SLOT_UNKNOWN
+                            : TUNE_SLOT_SPECIAL;
 }
 
 /* Where a value's slots under a spline go, by the number of the histogram: they
@@ -171,8 +175,12 @@ struct stored {
 };
 #define TUNE_STORED_STRIDE 64 /* rows of a histogram */
 #define ESCAPE_ROW_AT (TERP_ROW_ESCAPE * TERP_ENTRY_STRIDE)
-_Static_assert(ESCAPE_ROW_AT < 1 << 16,
-               "What is before a row in the table fits 16 bits.");
+#define UNKNOWN_ROW_AT (TERP_ROW_UNKNOWN * TERP_ENTRY_STRIDE)
+#define SPECIAL_ROW_AT (TERP_ROW_SPECIAL * TERP_ENTRY_STRIDE)
+_Static_assert(ESCAPE_ROW_AT < UNKNOWN_ROW_AT &&
+                   UNKNOWN_ROW_AT < SPECIAL_ROW_AT && SPECIAL_ROW_AT < 1 << 16,
+               "What is before a row in the table fits 16 bits, and what has "
+               "no code would stand behind it.");
 
 static __device__ __forceinline__ void
 take_slot(const struct counted &to, unsigned histogram, unsigned slot)
@@ -183,7 +191,10 @@ take_slot(const struct counted &to, unsigned histogram, unsigned slot)
 static __device__ __forceinline__ void
 take_slot(const struct stored &to, unsigned histogram, unsigned slot)
 {
-    unsigned row = slot > to.max_code ? TERP_ROW_ESCAPE : slot;
+    unsigned row = slot == TUNE_SLOT_UNKNOWN   ? TERP_ROW_UNKNOWN
+                   : slot == TUNE_SLOT_SPECIAL ? TERP_ROW_SPECIAL
+                   : slot > to.max_code        ? TERP_ROW_ESCAPE
+                                               : slot;
     to.s_rows[histogram * TUNE_STORED_STRIDE] =
         (uint16_t)(row * TERP_ENTRY_STRIDE);
 }
