@@ -117,6 +117,8 @@ class Frame:
             check(self.nvalues == nvalues, "domain")
         if self.coding not in (RAW, CONSTANT):
             self.bound = float(reader.array("<f8", 1)[0])
+            check(0 < self.bound < np.inf
+                  or self.bound == 0 and self.prediction == LORENZO, "bound")
 
     def take_domain(self, dims, layout):
         check(not layout & 0x80 or len(dims) > 1, "rank of a stack")
@@ -624,6 +626,11 @@ def means_dim(frame, dims):
     return slowest
 
 
+def exact_exponents(dtype):
+    """That by which all values are counted, the least other one, the most."""
+    return (-149, -126, 103) if dtype.itemsize == 4 else (-1074, -1022, 970)
+
+
 def exact_words(integers, dtype, significand, nzeros, exponent):
     """The words of values that exact quants stand for."""
     word = integers.dtype.type
@@ -631,7 +638,8 @@ def exact_words(integers, dtype, significand, nzeros, exponent):
     negative = integers & top != 0
     magnitudes = np.where(negative, 0 - integers, integers)
     step = dtype.type(significand * 2.0 ** exponent)
-    count = word(1 << (23 if dtype.itemsize == 4 else 52) - nzeros)
+    count = word(0 if exponent == exact_exponents(dtype)[0] else
+                 1 << (23 if dtype.itemsize == 4 else 52) - nzeros)
     first = np.array(dtype.type(count) * step).view(integers.dtype)
     steps = (magnitudes.astype(dtype) * step).view(integers.dtype)
     words = np.where(magnitudes < count, steps,
@@ -670,6 +678,7 @@ def read_model(reader, frame, dtype):
     if frame.prediction == LORENZO:
         dims = reader.uint()
         check(dims < 2 * LORENZO_TAILS, "a dimension")
+        check(frame.bound > 0 or dims & LORENZO_EXACT, "bound")
         model.update(dims=dims, means=means_dim(frame, dims),
                      exact=(read_exact(reader, dtype)
                             if dims & LORENZO_EXACT else None),
@@ -687,10 +696,10 @@ def read_exact(reader, dtype):
     """Significand, zeros, exponent."""
     significand, nzeros = reader.take(2)
     exponent = int(reader.array("<i2", 1)[0])
-    least, most = (-126, 103) if dtype.itemsize == 4 else (-1022, 970)
+    of_all, least, most = exact_exponents(dtype)
     check(significand > 0, "a significand")
     check(nzeros <= (23 if dtype.itemsize == 4 else 52), "a number of zeros")
-    check(least <= exponent <= most, "an exponent")
+    check(exponent == of_all or least <= exponent <= most, "an exponent")
     return significand, nzeros, exponent
 
 

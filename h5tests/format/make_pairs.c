@@ -36,7 +36,7 @@ static const struct terp_chunk maps = {
 static const double bounds[] = {1e-1, 1e-3, 1e-5};
 
 /* Bounds that leave wide codes and tails, or no more than values tell from each
- * other. */
+ * other, or nothing. */
 static const struct {
     struct terp_chunk chunk;
     enum terp_field field;
@@ -119,6 +119,35 @@ static const struct {
      TERP_FIELD_FINE,
      TERP_BOUND_ABSOLUTE,
      1e-300},
+    /* Lossless. */
+    {{TERP_FLOAT32, false, false, 3, {9, 10, 11}},
+     TERP_FIELD_GAPS,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_FLOAT64, true, false, 3, {9, 10, 11}},
+     TERP_FIELD_GAPS,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_FLOAT32, true, false, 2, {37, 41}},
+     TERP_FIELD_DENORMALS,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_FLOAT64, false, false, 2, {37, 41}},
+     TERP_FIELD_DENORMALS,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_FLOAT32, false, true, 3, {5, 20, 30}},
+     TERP_FIELD_FINE,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_FLOAT64, false, false, 2, {50, 60}},
+     TERP_FIELD_ROUNDED,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_FLOAT32, false, false, 2, {30, 61}},
+     TERP_FIELD_HUGE,
+     TERP_BOUND_ABSOLUTE,
+     0},
 };
 
 static bool

@@ -17,8 +17,8 @@ except ImportError as error:
     print("skipped:", error)
     sys.exit(77)
 
-# Where the examples have what.
-LAYOUT, CODING, PREDICTION = 5, 6, 7
+# Where the examples have what: BOUND those of one dim.
+LAYOUT, CODING, PREDICTION, BOUND = 5, 6, 7, 17
 HUFFMAN = {"slack": 25, "plans": 30, "escapes": 40, "map": 41, "entries": 42,
            "control": 44, "offsets": 45, "lengths": 46}
 DEFAULT = {"dims": 16, "bound": 19, "slack": 27, "plans": 32, "runs": 38,
@@ -26,10 +26,9 @@ DEFAULT = {"dims": 16, "bound": 19, "slack": 27, "plans": 32, "runs": 38,
            "entries": 52, "control": 54, "offsets": 55, "lengths": 56,
            "tile": 57}
 EXACT = {"slack": 25, "dims": 26, "significand": 27, "zeros": 28,
-         "exponent": 29, "escapes": 31, "widths": 32, "numbers": 33, "map": 49,
-         "lengths": 54}
-TAILS = {"slack": 25, "dims": 26, "zeros": 28, "nbits": 31, "width": 32,
-         "tails": 33, "escapes": 40, "low bits": 41, "map": 53}
+         "exponent": 29, "escapes": 31, "widths": 32, "numbers": 33, "map": 77}
+TAILS = {"slack": 25, "dims": 26, "zeros": 28, "exponent": 29, "nbits": 31,
+         "width": 32, "tails": 33, "escapes": 40, "low bits": 41, "map": 53}
 
 
 def put(stream, at, replacement, nbytes=None):
@@ -133,7 +132,7 @@ def variants(huffman, default, exact, tails):
         ("a huffman tile that is too long",
          put(huffman, h["lengths"], "06") + b"\0", False),
         ("exact quants", exact, True),
-        ("a step slack of 13, and low bits", put(exact, e["slack"], "4d"),
+        ("a step slack of 13, and low bits", put(exact, e["slack"], "bd"),
          False),
         ("12 low bits", put(exact, e["slack"], "c8"), True),
         ("13 low bits", put(exact, e["slack"], "d8"), False),
@@ -141,16 +140,16 @@ def variants(huffman, default, exact, tails):
         ("low bits that the model does not announce",
          put(exact, e["slack"], "08"), False),
         ("no low bits",
-         put(put(exact, e["widths"], "", 17), e["slack"], "08"), True),
-        ("low bits of no width", put(exact, e["widths"], "10", 17), True),
-        ("a width above the low bits", put(exact, e["slack"], "38"), False),
+         put(put(exact, e["widths"], "", 45), e["slack"], "08"), True),
+        ("low bits of no width", put(exact, e["widths"], "10", 45), True),
+        ("a width above the low bits", put(exact, e["slack"], "a8"), False),
         ("a width that leaves too few bytes",
-         put(put(exact, e["slack"], "58"), e["widths"], "05"), False),
-        ("wide low bits", put(put(exact, e["slack"], "58"), e["widths"],
-                              "05" + "108842" * 6 + "1084", 17), True),
+         put(put(exact, e["slack"], "c8"), e["widths"], "0c"), False),
+        ("wide low bits", put(put(exact, e["slack"], "c8"), e["widths"],
+                              "0c" + "108842" * 16, 45), True),
         ("low bits end too early", exact[:e["map"] - 1], False),
         ("no widths", exact[:e["widths"]], False),
-        ("all low bits", put(exact, e["numbers"], "ff" * 16), True),
+        ("all low bits", put(exact, e["numbers"], "ff" * 44), True),
         ("low bits of zero tiles",
          put(exact, e["map"], "00")[:e["map"] + 1], True),
         ("a step of nothing", put(exact, e["significand"], "00"), False),
@@ -162,8 +161,39 @@ def variants(huffman, default, exact, tails):
         ("a less exponent", put(exact, e["exponent"], "81ff"), False),
         ("the greatest exponent", put(exact, e["exponent"], "6700"), True),
         ("a greater exponent", put(exact, e["exponent"], "6800"), False),
+        ("the exponent of the smallest value",
+         put(exact, e["exponent"], "6bff"), True),
+        ("the same of float64, for float32",
+         put(exact, e["exponent"], "cefb"), False),
+        ("one more", put(exact, e["exponent"], "6cff"), False),
+        ("one less", put(exact, e["exponent"], "6aff"), False),
+        ("the same, of no step",
+         put(put(exact, e["exponent"], "6bff"), e["significand"], "00"), False),
+        ("the same, of a step and no zeros",
+         put(put(exact, e["exponent"], "6bff"), e["significand"], "ff00"),
+         True),
+        ("the exponent of the smallest float64",
+         put(tails, t["exponent"], "cefb"), True),
+        ("one more, of float64", put(tails, t["exponent"], "cffb"), False),
+        ("one less, of float64", put(tails, t["exponent"], "cdfb"), False),
+        ("the least exponent of float64",
+         put(tails, t["exponent"], "02fc"), True),
+        ("a less exponent of float64",
+         put(tails, t["exponent"], "01fc"), False),
+        ("lossless", put(exact, BOUND, "00" * 8), True),
+        ("lossless, of the other zero",
+         put(exact, BOUND, "00" * 7 + "80"), True),
+        ("lossless tails", put(tails, BOUND, "00" * 8), True),
+        ("lossless, by a spline", put(huffman, BOUND, "00" * 8), False),
+        ("lossless, by quants that are not exact",
+         put(put(put(exact, e["significand"], "", 4), e["dims"], "01"), BOUND,
+             "00" * 8), False),
+        ("the smallest bound", put(exact, BOUND, "01" + "00" * 7), True),
+        ("a bound below zero", put(exact, BOUND + 7, "bf"), False),
+        ("a bound that is infinite", put(exact, BOUND + 6, "f07f"), False),
+        ("a bound that is no number", put(exact, BOUND + 6, "f8ff"), False),
         ("means of one dimension", put(exact, e["dims"], "31"), False),
-        ("tails of 4 low bits", put(exact, e["dims"], "61"), False),
+        ("tails of too few low bits", put(exact, e["dims"], "61"), False),
         ("a bit of no dimension", put(tails, t["dims"], "e1"), False),
         ("quants that are not exact",
          put(put(exact, e["significand"], "", 4), e["dims"], "01"), True),
@@ -211,12 +241,18 @@ def tight_kinds(stream):
             ("exact", exact), ("several groups", frame.nvalues > 256))
             if holds}
     if exact:
-        significand, nzeros, _ = exact
+        significand, nzeros, exponent = exact
         kinds.add(("exact", frame.type, "wide steps" if significand > 1 else
                    "values that end in zeros" if nzeros > 0 else "values"))
         kinds |= {("exact", name) for name, holds in (
             ("means", model["means"] is not None),
             ("specials", frame.has_specials)) if holds}
+        kinds |= {("exact", frame.type, name) for name, holds in (
+            ("all counted",
+             exponent == format_decoder.exact_exponents(dtype)[0]),
+            ("lossless", frame.bound == 0),
+            ("lossless, specials", frame.bound == 0 and frame.has_specials))
+            if holds}
     if model.get("tail_nbits", 0) > 0:
         word = format_decoder.np.dtype("<u%d" % dtype.itemsize)
         if frame.has_specials:
@@ -312,6 +348,8 @@ class FormatTest(unittest.TestCase):
                    ("exact", "means"), ("exact", "specials"),
                    ("low bits", "stack"), ("low bits", "specials"),
                    ("low bits", "exact"), ("low bits", "several groups")}
+        needed |= {("exact", dtype, of) for dtype in ("f4", "f8")
+                   for of in ("all counted", "lossless", "lossless, specials")}
         needed |= {("tails", dtype, of) for dtype in ("f4", "f8")
                    for of in (2, 3, 4, 5, "means", "exact", "not exact",
                               "stack", "specials", "escapes",
