@@ -15,7 +15,8 @@ enum {
     FLAG_RELATIVE = 8,
     FLAG_FILL = 16,
     FLAG_WALK = 32,
-    EFFORT_SHIFT = 6
+    EFFORT_SHIFT = 6,
+    LOSSLESS = 0x80 /* byte 8 */
 };
 
 /* Bytes as bits of values, over and over; or as the steps of a random walk,
@@ -67,8 +68,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
     struct terp_params params = {
         .bound_mode =
             flags & FLAG_RELATIVE ? TERP_BOUND_RELATIVE : TERP_BOUND_ABSOLUTE,
-        /* From 2^-1024, a denormal, to nearly 2^1017. */
-        .bound = ldexp(1 + data[7] / 256.0, 8 * (int8_t)data[8]),
+        /* 0, or from 2^-1024, a denormal, to nearly 2^1017. */
+        .bound = !(flags & FLAG_RELATIVE) && data[8] == LOSSLESS
+                     ? 0
+                     : ldexp(1 + data[7] / 256.0, 8 * (int8_t)data[8]),
         .pipeline = (enum terp_pipeline)(data[2] % 5),
         .predictor = (enum terp_predictor)(data[2] / 4 % 3),
         .effort = (enum terp_effort)((flags >> EFFORT_SHIFT) % TERP_NEFFORTS),

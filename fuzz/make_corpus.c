@@ -58,22 +58,23 @@ write_streams(const char *folder)
     static const uint64_t dims[][TERP_MAX_RANK] = {
         {1}, {257}, {9, 33}, {7, 8, 11}, {3, 4, 5, 6}, {4, 100}};
     static const int ranks[] = {1, 1, 2, 3, 4, 2};
-    static const double bounds[] = {1e-3, 1e-7, 1e-12};
+    static const double bounds[] = {1e-3, 1e-7, 1e-12, 0};
     static double values[MAX_NVALUES];
     static uint8_t stream[MAX_NVALUES * sizeof(double) + TERP_MAX_FRAME_NBYTES];
 
     /* Every choice of: bound, shape, type, pipeline, predictor, specials. The
      * second bound leaves wide codes, and exact quants of float32; the third
-     * leaves tails of lorenzo's differences. */
-    for (int choice = 0; choice < 3 * 6 * 2 * 4 * 2 * 2; choice++) {
-        int shape = choice / 3 % 6, rest = choice / 18;
+     * leaves tails of lorenzo's differences; the last is lossless. */
+    for (int choice = 0; choice < 4 * 6 * 2 * 4 * 2 * 2; choice++) {
+        int shape = choice / 4 % 6, rest = choice / 24;
+        double bound = bounds[choice % 4];
         struct terp_chunk chunk = {.type =
                                        rest % 2 ? TERP_FLOAT64 : TERP_FLOAT32,
                                    .stack = shape == 5,
                                    .rank = ranks[shape]};
         struct terp_params params = {
-            .bound_mode = TERP_BOUND_RELATIVE,
-            .bound = bounds[choice % 3],
+            .bound_mode = bound > 0 ? TERP_BOUND_RELATIVE : TERP_BOUND_ABSOLUTE,
+            .bound = bound,
             .pipeline = (enum terp_pipeline)(1 + rest / 2 % 4),
             .predictor = (enum terp_predictor)(1 + rest / 8 % 2)};
         uint64_t stream_nbytes;
@@ -97,13 +98,14 @@ write_cd_values(const char *folder)
         {TERP_BOUND_ABSOLUTE | TERP_PIPELINE_SPEED << TERP_CD_PIPELINE_SHIFT,
          25, (unsigned)-2},
         {TERP_BOUND_ABSOLUTE | TERP_CD_EXACT, 0, 0x3FF00000},
+        {TERP_BOUND_ABSOLUTE, 0, 0},
         {TERP_BOUND_RELATIVE, 1, 3, 1, 16},
         {TERP_BOUND_RELATIVE, 1, 3, 3, 1, 1, 3}};
-    static const size_t nwords[] = {3, 3, 3, 5, 7};
+    static const size_t nwords[] = {3, 3, 3, 3, 5, 7};
     unsigned persisted[TERP_CD_MAX_NWORDS];
     uint8_t bytes[1 + 4 * TERP_CD_MAX_NWORDS];
 
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         struct terp_cd cd;
         const uint64_t dims[] = {6, 8, 16};
 
@@ -142,7 +144,7 @@ write_round_trips(const char *folder)
         for (int i = 3; i < 7; i++)
             bytes[i] = (uint8_t)(37 * i + choice);
         bytes[7] = 0;
-        bytes[8] = (uint8_t)(choice % 2 ? -4 : -1);
+        bytes[8] = (uint8_t)(choice % 2 ? -4 : choice % 16 > 0 ? -1 : -128);
         write_file(folder, "roundtrip", bytes, sizeof bytes);
     }
 }

@@ -86,6 +86,14 @@ static const struct golden goldens[] = {
      TERP_FIELD_FINE,
      {TERP_FLOAT64, false, false, 2, {17, 31}},
      1e-12},
+    {"f32-lossless", /* with specials */
+     TERP_FIELD_COAST,
+     {TERP_FLOAT32, false, false, 3, {7, 8, 9}},
+     0},
+    {"f64-lossless", /* subnormal numbers: all values are counted */
+     TERP_FIELD_DENORMALS,
+     {TERP_FLOAT64, false, false, 2, {17, 31}},
+     0},
 };
 
 /* Each once: what needs no mode. */

@@ -94,6 +94,32 @@ far_exponents_give_a_bound_or_an_error(void **state)
 }
 
 static void
+absolute_bound_of_nothing_is_lossless(void **state)
+{
+    static const int exponents[] = {0, 3, -3, 400, INT32_MAX, INT32_MIN};
+    struct terp_cd cd;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(exponents); i++)
+        for (unsigned mode = TERP_BOUND_ABSOLUTE; mode <= TERP_BOUND_RELATIVE;
+             mode++) {
+            unsigned words[] = {mode, 0, (unsigned)exponents[i]};
+            assert_int_equal(terp_cd_parse(3, words, &cd, NULL),
+                             mode == TERP_BOUND_ABSOLUTE ? TERP_OK
+                                                         : TERP_ERR_BOUND);
+            if (mode == TERP_BOUND_ABSOLUTE)
+                assert_true(cd.params.bound == 0);
+        }
+    for (unsigned mode = TERP_BOUND_ABSOLUTE; mode <= TERP_BOUND_RELATIVE;
+         mode++) {
+        const unsigned words[] = {mode | TERP_CD_EXACT, 0, 0};
+        assert_int_equal(terp_cd_parse(3, words, &cd, NULL),
+                         mode == TERP_BOUND_ABSOLUTE ? TERP_OK
+                                                     : TERP_ERR_BOUND);
+    }
+}
+
+static void
 exact_form_gives_the_bound_bit_for_bit(void **state)
 {
     static const double bounds[] = {0.1, 0x1p-1074, 1.7976931348623157e308,
@@ -119,7 +145,7 @@ static void
 wrong_bounds_are_refused_as_bounds(void **state)
 {
     static const double bounds[] = {0.0, -0.0, -1.0, INFINITY, -INFINITY, NAN};
-    static const unsigned zero[] = {1, 0, 3};
+    static const unsigned zero[] = {TERP_BOUND_RELATIVE, 0, 3};
     struct terp_cd cd;
     const char *reason;
 
@@ -128,7 +154,10 @@ wrong_bounds_are_refused_as_bounds(void **state)
     assert_true(strlen(reason) > 0);
     for (size_t i = 0; i < COUNT(bounds); i++) {
         uint64_t bits = double_bits(bounds[i]);
-        unsigned words[] = {1 | TERP_CD_EXACT, (unsigned)bits,
+        /* The absolute bound 0 is lossless. */
+        unsigned mode =
+            bounds[i] == 0 ? TERP_BOUND_RELATIVE : TERP_BOUND_ABSOLUTE;
+        unsigned words[] = {mode | TERP_CD_EXACT, (unsigned)bits,
                             (unsigned)(bits >> 32)};
         assert_int_equal(terp_cd_parse(3, words, &cd, &reason), TERP_ERR_BOUND);
         assert_true(strlen(reason) > 0);
@@ -406,6 +435,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decimal_bounds_are_the_nearest_doubles),
         cmocka_unit_test(far_exponents_give_a_bound_or_an_error),
+        cmocka_unit_test(absolute_bound_of_nothing_is_lossless),
         cmocka_unit_test(exact_form_gives_the_bound_bit_for_bit),
         cmocka_unit_test(wrong_bounds_are_refused_as_bounds),
         cmocka_unit_test(wrong_words_are_refused_by_name),

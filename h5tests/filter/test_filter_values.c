@@ -150,6 +150,40 @@ special_values_come_back_bit_for_bit(void **state)
 }
 
 static void
+absolute_bound_of_nothing_brings_every_bit_back(void **state)
+{
+    static const struct h5_shape shape = {2, {50, 60}, {32, 40}};
+    const hid_t types[] = {H5T_IEEE_F64LE, H5T_IEEE_F64BE};
+    const double payload = double_of_bits(UINT64_C(0x7FF8000000ABCDEF));
+    const double odd[] = {payload, -INFINITY, -0.0, 0x1p-1074, 1e308, 0.1};
+    size_t nvalues = (size_t)h5_shape_nvalues(&shape);
+    double *want = smooth_new(&shape), *got = values_new(nvalues);
+
+    (void)state;
+    for (size_t i = 0; i < nvalues; i += 7)
+        want[i] = odd[i / 7 % COUNT(odd)];
+    for (size_t t = 0; t < COUNT(types); t++) {
+        struct terp_cd cd;
+        hid_t dataset = create_abs(t == 0 ? "lossless" : "lossless, swapped",
+                                   types[t], &shape, 0);
+        h5_dataset_cd(dataset, &cd);
+        assert_int_equal(cd.pass, TERP_PASS_NONE);
+        assert_true(cd.params.bound == 0);
+        h5_write(dataset, H5T_NATIVE_DOUBLE, want);
+        H5Dclose(dataset);
+        dataset = H5Dopen2(file, t == 0 ? "lossless" : "lossless, swapped",
+                           H5P_DEFAULT);
+        memset(got, 0, nvalues * sizeof *got);
+        h5_read(dataset, H5T_NATIVE_DOUBLE, got);
+        assert_memory_equal(want, got, nvalues * sizeof *got);
+        assert_true(H5Dget_storage_size(dataset) < nvalues * sizeof *got);
+        H5Dclose(dataset);
+    }
+    free(want);
+    free(got);
+}
+
+static void
 relative_bound_is_of_each_chunks_range(void **state)
 {
     static const struct h5_shape shape = {1, {8192}, {4096}};
@@ -398,6 +432,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_rank_type_and_order_keeps_the_bound),
         cmocka_unit_test(special_values_come_back_bit_for_bit),
+        cmocka_unit_test(absolute_bound_of_nothing_brings_every_bit_back),
         cmocka_unit_test(relative_bound_is_of_each_chunks_range),
         cmocka_unit_test(typed_and_exact_words_give_the_same_stream),
         cmocka_unit_test(stored_chunk_is_a_stream_for_the_codec),
