@@ -51,7 +51,7 @@ MAY_INCLUDE = {
     "public": {"public"},
     "format": {"public", "format"},
     "codebooks": {"public", "format", "codebooks"},
-    "bound": {"format", "bound"},
+    "bound": {"public", "format", "bound"},
     "model": MODEL,
     "contract": MODEL,
     "api": MODEL | {"contract", "api"},

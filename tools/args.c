@@ -19,6 +19,7 @@ static const struct argp_option options[] = {
     {"abs", 'a', "X", 0, "Bound every error by X", 1},
     {"rel", 'r', "X", 0,
      "Bound every error by X times the value range of its chunk", 1},
+    {"lossless", 'l', NULL, 0, "Let every bit come back", 1},
     {"pipeline", 'p', "NAME", 0, TOOL_HELP_PIPELINES, 2},
     {"predictor", 'd', "NAME", 0, TOOL_HELP_PREDICTORS, 2},
     {"effort", KEY_EFFORT, "NAME", 0, TOOL_HELP_EFFORTS, 2},
@@ -46,10 +47,13 @@ static const char doc[] =
     "      no error above 0.05, and faster on a GPU\n"
     "  terp args --rel 1e-3 --effort best\n"
     "      the smallest file, in up to twenty times the time\n"
+    "  terp args --lossless\n"
+    "      every bit comes back, those of NaN and of -0.0 too\n"
     "  terp args --rel 1e-4 --brick 64x64x64\n"
     "      1-D chunks of 64^3 values or a multiple, such as AMReX writes\n"
     "\n"
-    "Exactly one of --abs and --rel is needed. The number is written the "
+    "Exactly one of --abs, --rel and --lossless is needed. The number is "
+    "written the "
     "way h5repack takes it: as a decimal mantissa and exponent where that "
     "gives the very number, else as the two words of a double.\n"
     "\n"
@@ -71,14 +75,16 @@ struct request {
 };
 
 static void
-read_bound(struct argp_state *state, struct request *request, unsigned mode,
-           const char *text)
+set_bound(struct argp_state *state, unsigned mode, const char *text,
+          double bound)
 {
+    struct request *request = state->input;
+
     if (request->bound_text != NULL)
-        argp_error(state, "give one of --abs and --rel, once");
+        argp_error(state, "give one of --abs, --rel and --lossless, once");
     request->bound_mode = mode;
     request->bound_text = text;
-    request->bound = tool_option_number(state, text);
+    request->bound = bound;
 }
 
 static error_t
@@ -90,10 +96,15 @@ parse_option(int key, char *arg, struct argp_state *state)
 
     switch (key) {
     case 'a':
-        read_bound(state, request, TERP_BOUND_ABSOLUTE, arg);
+        set_bound(state, TERP_BOUND_ABSOLUTE, arg,
+                  tool_option_number(state, arg));
         return 0;
     case 'r':
-        read_bound(state, request, TERP_BOUND_RELATIVE, arg);
+        set_bound(state, TERP_BOUND_RELATIVE, arg,
+                  tool_option_number(state, arg));
+        return 0;
+    case 'l':
+        set_bound(state, TERP_BOUND_ABSOLUTE, "0", 0);
         return 0;
     case 'p':
         request->pipeline =
@@ -118,7 +129,7 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (request->bound_text == NULL)
-            argp_error(state, "one of --abs and --rel is needed");
+            argp_error(state, "one of --abs, --rel and --lossless is needed");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -4,7 +4,7 @@
 #include <fenv.h>
 
 #include "codec/format/base.h"
-#include "codec/model/range.h"
+#include "codec/model/bound.h"
 
 /* Words of the persisted form before the dims. */
 enum {

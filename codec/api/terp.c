@@ -4,7 +4,7 @@
 #include "codec/api/context.h"
 #include "codec/api/stream.h"
 #include "codec/format/base.h"
-#include "codec/model/range.h"
+#include "codec/model/bound.h"
 
 const char *
 terp_version(void)

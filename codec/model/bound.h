@@ -1,9 +1,18 @@
-/* What a relative bound means, and what is taken for a fill value: for the
- * engines, and for the tool, which knows no other header of this folder. */
+/* What bounds mean, and what is taken for a fill value: for the engines, and
+ * for the tool, which knows no other header of this folder. */
 #ifndef TERP_CODEC_MODEL_BOUND_H
 #define TERP_CODEC_MODEL_BOUND_H
 
+#include "codec/api/terp.h"
 #include "codec/format/base.h"
+
+/* Whether every bit is to come back. */
+static inline TERP_HOST_DEVICE bool
+terp_is_lossless(const struct terp_params *params)
+{
+    return params->bound_mode == TERP_BOUND_ABSOLUTE &&
+           is_zero_bound(params->bound);
+}
 
 /* What a relative bound means for a range of values, which may exceed the
  * largest double. */

@@ -44,14 +44,6 @@ terp_is_near_max(double value, double min, double max)
 
 /* ---- bound ---- */
 
-/* Whether every bit is to come back. */
-static inline TERP_HOST_DEVICE bool
-terp_is_lossless(const struct terp_params *params)
-{
-    return params->bound_mode == TERP_BOUND_ABSOLUTE &&
-           is_zero_bound(params->bound);
-}
-
 /* Lorenzo's integers alone can stand for any value. */
 static inline TERP_HOST_DEVICE enum terp_predictor
 terp_predictor_asked(const struct terp_params *params)

@@ -18,7 +18,8 @@
 #define H5Z_FILTER_TERP 46117
 
 /* Bounds on |x - x'|, in the unit of the data: the bound itself, or the
- * bound times (max - min) of the valid values of each chunk. */
+ * bound times (max - min) of the valid values of each chunk. By the absolute
+ * bound 0 every bit comes back. */
 #define H5Z_TERP_ABSOLUTE 1u
 #define H5Z_TERP_RELATIVE 2u
 
@@ -98,7 +99,8 @@ H5Z_terp_cd_values(const struct H5Z_terp_config *config,
  * that a shuffle has mixed passes through uncompressed. Returns a
  * non-negative value, or a negative one with the reason on HDF5's error
  * stack: a field out of range, or the plugin not found. A bound that is no
- * finite number above 0 is refused when the dataset is created. */
+ * finite number above 0, nor the absolute bound 0, is refused when the dataset
+ * is created. */
 static inline herr_t
 H5Pset_terp(hid_t dcpl, const struct H5Z_terp_config *config)
 {
@@ -122,6 +124,13 @@ H5Pset_terp_abs(hid_t dcpl, double bound)
     const struct H5Z_terp_config config = {H5Z_TERP_ABSOLUTE,  bound, 0,   0,
                                            H5Z_FLAG_MANDATORY, 0,     {0}, 0};
     return H5Pset_terp(dcpl, &config);
+}
+
+/* Every bit comes back, mandatory, everything else chosen by terp. */
+static inline herr_t
+H5Pset_terp_lossless(hid_t dcpl)
+{
+    return H5Pset_terp_abs(dcpl, 0);
 }
 
 /* |x - x'| <= bound * (max - min) of each chunk, mandatory, everything else

@@ -74,7 +74,8 @@ create_abs(const char *name, hid_t type, const struct h5_shape *shape,
 {
     hid_t dcpl = h5_dcpl_new(shape, 0, 0, NULL);
 
-    assert_true(H5Pset_terp_abs(dcpl, bound) >= 0);
+    assert_true((bound == 0 ? H5Pset_terp_lossless(dcpl)
+                            : H5Pset_terp_abs(dcpl, bound)) >= 0);
     hid_t dataset = h5_dataset_new(file, name, type, shape, dcpl);
     assert_true(dataset >= 0);
     H5Pclose(dcpl);

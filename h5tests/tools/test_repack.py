@@ -147,6 +147,29 @@ class Values(Repack):
                 got = 20 * np.log10(np.ptp(noise) / np.sqrt((error**2).mean()))
                 self.assertAlmostEqual(got, psnr, delta=0.1)
 
+    def test_lossless_brings_every_bit_back(self):
+        values = smooth(30, 40, 50)
+        values[3, :, 4] = np.nan
+        values[5, 6] = -0.0
+        values[7, 8] = 1e-40
+        wide = np.round(values.astype("f8"), 3)
+        same = np.full((30, 40, 50), -0.0)
+        same[0, 0, 0] = 0
+        path = self.write(x=values, wide=wide, same=same, lossy=wide)
+        out = self.repack(path, "--lossless", "--dataset=lossy=rel:1e-3")
+        with h5py.File(out, "r") as file:
+            for name, kept in ("x", values), ("wide", wide), ("same", same):
+                self.assertEqual(bound_of(file[name]), ("abs", 0))
+                self.assertEqual(file[name][:].tobytes(), kept.tobytes())
+                self.assertLess(file[name].id.get_storage_size(), kept.nbytes)
+            self.assertGreater(bound_of(file["lossy"])[1], 0)
+        # Once more, of one of them: nothing is warned of, since nothing is
+        # lost.
+        result = terp("repack", out, self.path("again.h5"), "-v",
+                      "--dataset=x=lossless")
+        self.assertEqual((result.returncode, result.stderr), (OK, ""))
+        self.assertRegex(result.stdout, r"/x: lossless, chunks 30x40x50, ratio")
+
     def test_values_that_are_all_the_same_stay_so(self):
         path = self.write(x=np.full((30, 40, 50), 7.25, "f4"))
         with h5py.File(self.repack(path, "--rel=1e-2"), "r") as file:

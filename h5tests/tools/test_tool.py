@@ -98,6 +98,13 @@ class Args(ToolTest):
             words = self.words("--abs=0x1p-4", f"--effort={name}")
             self.assertEqual(words[0], 1 + part | EXACT)
 
+    def test_lossless_is_the_absolute_bound_of_nothing(self):
+        self.assertEqual(self.words("--lossless"), [1, 0, 0])
+        self.assertEqual(
+            self.words("-l", "--effort=best", "--brick=4x4"),
+            [1 + 8192, 0, 0, 2, 4, 4],
+        )
+
     def test_brick_becomes_logical_dims(self):
         words = self.words("--rel", "1e-3", "--brick", "64x32x16")
         self.assertEqual(words, [2, 1, 3, 3, 64, 32, 16])
@@ -108,6 +115,9 @@ class Args(ToolTest):
             ("--rel", "1", "--abs", "1"),
             ("--rel", "1", "--rel", "1"),
             ("--rel", "0"),
+            ("--abs", "0"),
+            ("--lossless", "--abs", "1"),
+            ("--lossless", "--lossless"),
             ("--rel", "-1"),
             ("--rel", "nan"),
             ("--abs", "inf"),
@@ -134,6 +144,7 @@ class Args(ToolTest):
         for arguments, shown in (
             (("--rel", "1e-3"), "relative bound 0.001, "),
             (("--abs", "5e10"), "absolute bound 50000000000, "),
+            (("--lossless",), "parameters  lossless, pipeline auto, "),
             (("--abs", "0.3000000000000001"), "bound 0.3000000000000001, "),
             (
                 ("--abs", "1", "--brick", "8x8", "--pipeline", "huffman"),
@@ -395,6 +406,27 @@ class Compare(ToolTest):
         self.assertEqual(row[0], "EXCEEDED")
         self.assertGreater(float(row[1]), 9)
         self.assertAlmostEqual(float(row[2]), 0.01, delta=0.0011)
+
+    def test_lossless_copy_has_every_bit(self):
+        for kind in ("f32", "f64be"):
+            a = f"new x {kind} {CUBE} - 0=nan,1=-0.0,2=1e-40,3=0.1"
+            for edits, verdict in (
+                ("0=nan,1=-0.0,2=1e-40,3=0.1", "ok"),
+                ("0=nan,1=0.0,2=1e-40,3=0.1", "EXCEEDED"),
+                ("0=nan,1=-0.0,2=2e-40,3=0.1", "EXCEEDED"),
+                ("0=-nan,1=-0.0,2=1e-40,3=0.1", "SPECIALS"),
+            ):
+                with self.subTest(kind=kind, edits=edits):
+                    text = self.compare(
+                        OK if verdict == "ok" else FOUND,
+                        a,
+                        f"new x {kind} {CUBE} terp=1,0,0 {edits}",
+                    )
+                    self.assertEqual(self.row(text, "/x")[0], verdict)
+                    if verdict == "ok":
+                        self.assertEqual(
+                            self.row(text, "/x")[1:3], ["0.000000", "0"]
+                        )
 
     def test_relative_bound_exceeded_in_one_chunk_is_found(self):
         # Every value from 4000 on is tiny there, so 1e-3 of the whole range

@@ -178,7 +178,7 @@ struct sum {
     struct error worst;
     struct tool_range range;
     double squares; /* of the errors of valid values */
-    bool judged, exceeded;
+    bool judged, exceeded, zeros_differ;
     double worst_of_bound; /* largest error / bound of any step */
     uint64_t nspecials, nspecials_changed;
     bool bytes_differ;
@@ -217,6 +217,7 @@ add_step(const struct compare_walk *walk, struct sum *sum,
         if (error_is_larger(error, worst))
             worst = error;
         sum->squares += error.high * error.high;
+        sum->zeros_differ |= changed && error.high == 0;
         tool_range_add(&range, a, changed);
     }
     if (error_is_larger(worst, sum->worst))
@@ -247,6 +248,8 @@ add_steps(struct compare_walk *walk, struct sum *sum)
             return;
         judge(sum, worst, bound);
     }
+    if (walk->b->has_terp && terp_is_lossless(&walk->b->cd.params))
+        sum->exceeded |= sum->zeros_differ;
 }
 
 /* The bound that holds for all of B's values, NAN where each chunk has its own

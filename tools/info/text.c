@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "codec/api/inspect.h"
+#include "codec/model/bound.h"
 #include "tools/common/options.h"
 #include "tools/info/info.h"
 
@@ -20,9 +21,15 @@ print_params(const struct tool_dataset *dataset)
     const struct terp_cd *cd = &dataset->cd;
     const struct terp_params *params = &cd->params;
 
-    printf("  parameters  %s bound %.17g, pipeline %s, predictor %s",
-           params->bound_mode == TERP_BOUND_RELATIVE ? "relative" : "absolute",
-           params->bound, terp_pipeline_names[params->pipeline],
+    printf("  parameters  ");
+    if (terp_is_lossless(params))
+        printf("lossless");
+    else
+        printf("%s bound %.17g",
+               params->bound_mode == TERP_BOUND_RELATIVE ? "relative"
+                                                         : "absolute",
+               params->bound);
+    printf(", pipeline %s, predictor %s", terp_pipeline_names[params->pipeline],
            terp_predictor_names[params->predictor]);
     if (params->effort != TERP_EFFORT_DEFAULT)
         printf(", effort %s", terp_effort_names[params->effort]);

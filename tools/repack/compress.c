@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "codec/model/bound.h"
 #include "filter/plugin/h5z_terp.h"
 #include "tools/repack/bounds.h"
 
@@ -27,14 +28,15 @@ set_config(const struct repack_job *job, struct H5Z_terp_config *config)
 }
 
 /* Warns of a dataset that terp has compressed before: a lossy copy of a lossy
- * copy is allowed, but seldom meant. */
+ * copy is allowed, but seldom meant. All components are lossless, or none. */
 static void
 warn_of_lossy(struct repack_job *job)
 {
     const struct terp_params *params = &job->in.cd.params;
 
     if (!job->in.has_terp || job->in.params_error != NULL ||
-        job->in.cd.pass != TERP_PASS_NONE)
+        job->in.cd.pass != TERP_PASS_NONE || terp_is_lossless(params) ||
+        terp_is_lossless(&job->params[0]))
         return;
     tool_progress_end(&job->repack->progress);
     fprintf(stderr,
@@ -174,6 +176,16 @@ write_values(struct repack_job *job)
     return !job->written || repack_job_do(job, job->in.type, &steps);
 }
 
+static void
+print_bounds(const struct repack_job *job)
+{
+    for (uint64_t c = 0; c < job->ncomponents; c++)
+        printf("%s%s bound %g", c == 0 ? "" : ", ",
+               job->params[c].bound_mode == TERP_BOUND_ABSOLUTE ? "absolute"
+                                                                : "relative",
+               job->params[c].bound);
+}
+
 /* --verbose. */
 static void
 print_dataset(const struct repack_job *job)
@@ -182,11 +194,10 @@ print_dataset(const struct repack_job *job)
     uint64_t nbytes = job->in.nvalues * job->in.value_nbytes;
 
     printf("%s: ", job->object->path);
-    for (uint64_t c = 0; c < job->ncomponents; c++)
-        printf("%s%s bound %g", c == 0 ? "" : ", ",
-               job->params[c].bound_mode == TERP_BOUND_ABSOLUTE ? "absolute"
-                                                                : "relative",
-               job->params[c].bound);
+    if (terp_is_lossless(&job->params[0]))
+        printf("lossless");
+    else
+        print_bounds(job);
     printf(", chunks ");
     tool_dims_print(job->in.rank, job->object->plan.chunk_dims);
     if (stored_nbytes > 0)

@@ -22,9 +22,10 @@ static const struct argp_option options[] = {
     {"abs", 'a', "X", 0, "Bound every error by X", 1},
     {"psnr", 's', "DB", 0,
      "Bound errors so that the PSNR is DB when they are spread evenly", 1},
+    {"lossless", 'l', NULL, 0, "Let every bit come back", 1},
     {"dataset", 'd', "GLOB=BOUND", 0,
      "Another bound for datasets whose path matches GLOB: rel:X, abs:X, "
-     "psnr:DB, X (as rel:X), or none; the last match counts",
+     "psnr:DB, X (as rel:X), lossless, or none; the last match counts",
      1},
     {"chunk", 'c', "auto|AxBxC", 0,
      "New chunks for datasets that have chunks, too: chosen, or of this shape "
@@ -55,6 +56,8 @@ static const char doc[] =
     "      about 70 dB, and datasets named mask as they are\n"
     "  terp repack in.h5 out.h5 --dataset rho=abs:0.05 -d 'fields/*=1e-4'\n"
     "      only what is named\n"
+    "  terp repack in.h5 out.h5 --lossless --dataset 'fields/*=1e-4'\n"
+    "      all float data bit for bit, but what is named\n"
     "  terp repack in.h5 out.h5 --rel 1e-3 --chunk auto --verbose\n"
     "      chunks that compress well, whatever they were\n"
     "  terp repack in.h5 out.h5 --rel 1e-3 --effort best\n"
@@ -69,6 +72,8 @@ static const char doc[] =
     "too. A dataset with filters is decompressed, and its filters give way to "
     "terp. Chunks stay as they are; a dataset without gets chunks of "
     "about 64x64x64 values.\n"
+    "\n"
+    "--lossless brings every bit back, those of NaN and of -0.0 too.\n"
     "\n"
     "Values that are not finite and fill values come back bit for bit, and do "
     "not count for the range. --psnr takes the bound from the range and the "
@@ -108,6 +113,8 @@ read_psnr(struct argp_state *state, const char *text)
     return (struct repack_bound){REPACK_REL, rel};
 }
 
+static const struct repack_bound lossless = {REPACK_ABS, 0};
+
 static struct repack_bound
 read_any(struct argp_state *state, const char *text)
 {
@@ -117,6 +124,8 @@ read_any(struct argp_state *state, const char *text)
         return read_rel(state, text + 4);
     if (strncmp(text, "psnr:", 5) == 0)
         return read_psnr(state, text + 5);
+    if (strcmp(text, "lossless") == 0)
+        return lossless;
     if (strcmp(text, "none") == 0)
         return (struct repack_bound){REPACK_KEEP, 0};
     return read_rel(state, text);
@@ -127,7 +136,8 @@ set_bound(struct argp_state *state, struct repack_bound bound)
 {
     struct repack_request *request = state->input;
     if (request->bound.mode != REPACK_KEEP)
-        argp_error(state, "give one of --rel, --abs and --psnr, once");
+        argp_error(state, "give one of --rel, --abs, --psnr and --lossless, "
+                          "once");
     request->bound = bound;
 }
 
@@ -166,8 +176,8 @@ check_request(struct argp_state *state, const struct repack_request *request)
     if (request->path_out == NULL)
         argp_error(state, "two files are needed, IN and OUT");
     if (request->bound.mode == REPACK_KEEP && request->nrules == 0)
-        argp_error(state, "a bound is needed: --rel, --abs, --psnr or "
-                          "--dataset");
+        argp_error(state, "a bound is needed: --rel, --abs, --psnr, "
+                          "--lossless or --dataset");
 }
 
 static error_t
@@ -185,6 +195,9 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case 's':
         set_bound(state, read_psnr(state, arg));
+        return 0;
+    case 'l':
+        set_bound(state, lossless);
         return 0;
     case 'd':
         add_rule(state, arg);

@@ -7,7 +7,7 @@
 
 enum repack_mode {
     REPACK_KEEP, /* do not compress */
-    REPACK_ABS,  /* the bound itself */
+    REPACK_ABS,  /* the bound itself, 0 for lossless */
     REPACK_REL   /* times the range of the dataset's valid values */
 };
 
