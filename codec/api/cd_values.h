@@ -8,8 +8,9 @@
  *
  * mode = bound mode | pipeline << 4 | predictor << 8 | effort << 12. The bound
  * is mantissa * 10^-exponent (the exponent is read as a signed 32-bit number),
- * or the float64 whose words are low and high. n, d1 ... dn: logical dims, a
- * chunk of k * d1 * ... * dn values is a stack of k bricks. */
+ * or the float64 whose words are low and high; 0 is lossless if absolute. n, d1
+ * ... dn: logical dims, a chunk of k * d1 * ... * dn values is a stack of k
+ * bricks. */
 #ifndef TERP_CODEC_API_CD_VALUES_H
 #define TERP_CODEC_API_CD_VALUES_H
 

@@ -136,7 +136,7 @@ struct terp_info {
     int version;           /* of the stream's format */
     const char *pipeline;  /* "raw", "constant", "huffman", ... */
     const char *predictor; /* "none", "spline", "lorenzo" */
-    double bound;          /* absolute; 0 for raw and constant */
+    double bound;          /* absolute; 0 for raw, constant and lossless */
     uint64_t nescapes;
     uint64_t nspecials;
     uint64_t ntiles;

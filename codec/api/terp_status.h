@@ -10,7 +10,7 @@ extern "C" {
 enum terp_status {
     TERP_OK = 0,
     TERP_ERR_ARGUMENT = 1,  /* a caller broke the function's contract */
-    TERP_ERR_BOUND = 2,     /* the bound is zero, negative or not finite */
+    TERP_ERR_BOUND = 2,     /* no finite number above 0, nor absolute 0 */
     TERP_ERR_PARAMS = 3,    /* cd_values that terp does not understand */
     TERP_ERR_MEMORY = 4,    /* an allocation failed */
     TERP_ERR_CAPACITY = 5,  /* the destination is too small */
