@@ -2,8 +2,9 @@
 # The figures that bench/results/ records: ratios of whole synthetic fields
 # and of 64^3 chunks, speed beside SZ3 on 64^3 and 128^3 chunks, ratios of
 # real fields where they are, `terp repack` beside h5repack, small fields whose
-# structure is hard to find, and real ones at tight bounds. Words: ratio, speed,
-# real, repack, structures; all but the last by default.
+# structure is hard to find, and real ones at tight bounds, and real ones
+# lossless. Words: ratio, speed, real, repack, structures, lossless; all but the
+# last two by default.
 # TERP_PLUGIN_DIR: where the plugin was built, build/release/plugin if not set.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -72,13 +73,24 @@ for figure in "$@"; do
             --codecs terp,terp:auto:auto:best,pysz,pysz:lorenzo,bitshuffle \
             --against peers
         ;;
+    lossless)
+        if [ ! -e "$real" ]; then
+            echo "lossless: skipped, no $real"
+            continue
+        fi
+        record lossless python3 ratio.py --plugin "$plugin" \
+            --fields "$real" --chunks whole --bounds 0 \
+            --codecs terp,terp:auto:auto:best,bitshuffle,blosc2,gzip \
+            --against peers,bitshuffle
+        ;;
     repack)
         record repack python3 repack.py --plugin "$plugin" \
             --tool "$plugin/../tools/terp" --fields pres,vel,mira,dens \
             --large 20
         ;;
     *)
-        echo "usage: figures.sh [ratio] [speed] [real] [repack] [structures]" >&2
+        echo "usage: figures.sh [ratio] [speed] [real] [repack] [structures]" \
+            "[lossless]" >&2
         exit 2
         ;;
     esac

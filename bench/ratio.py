@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Compression ratio and error of terp and its peers, through HDF5, on the
-same chunks and the same absolute bound. CSV on stdout, summary on stderr."""
+same chunks and the same absolute bound, which is 0 for lossless. CSV on stdout,
+summary on stderr."""
 
 import itertools
 
@@ -33,13 +34,17 @@ def measure(field, bound_rel, chunk, codec):
         common.note(f"{codec} left {unfiltered} chunks of {field.name} "
                     f"uncompressed at {bound_rel:g}, chunk {chunk}")
     worst, psnr = filters.measure_error(field, copy)
+    if bound > 0:
+        worst /= bound
+    elif field.data.tobytes() != copy.tobytes():
+        worst = np.inf
     return {"version": filters.version_of(codec), "field": field.name,
             "dims": fields.text_of_dims(field.data.shape),
             "type": field.data.dtype.name, "bound_rel": f"{bound_rel:g}",
             "bound_abs": repr(bound), "chunk": fields.text_of_dims(shape),
             "codec": codec, "stored_bytes": stored_nbytes,
             "ratio": f"{field.data.nbytes / stored_nbytes:.6g}",
-            "max_err_over_bound": f"{worst / bound:.9g}",
+            "max_err_over_bound": f"{worst:.9g}",
             "psnr_db": f"{psnr:.2f}"}
 
 
@@ -60,7 +65,7 @@ def main():
     broken = False
     for source in fields.find_fields(args.fields):
         field = source.load(args.fill)
-        if not field.value_range > 0:
+        if not field.value_range > 0 and any(args.bounds):
             common.note(f"{field.name} is constant or has no valid value: a "
                         "relative bound would be 0; skipped")
             continue

@@ -49,6 +49,7 @@ def print_ratios(rows, references, out=sys.stderr):
                 name = "whole fields" if whole else "chunks"
                 print_table(f"ratio over {reference}, {name}", have, others,
                             reference, ratio, out)
+    print_totals(rows, codecs, out)
     print_worst_errors(rows, codecs, out)
 
 
@@ -75,6 +76,28 @@ def print_table(title, keys, codecs, reference, ratio, out):
             for c, w in zip(codecs, widths))
     print(f"{'geometric mean':{left}}", *means, file=out)
     print(f"{'at least equal':{left}}", *wins, file=out)
+
+
+def print_totals(rows, codecs, out):
+    """Bytes of all lossless fields that every codec has, those of the best peer
+    of each field, and how often each codec is more than 1.02 of that."""
+    fields = {}
+    for row in rows:
+        if row["codec"] in codecs and row["bound_rel"] == "0":
+            fields.setdefault(key(row), {})[row["codec"]] = \
+                int(row["stored_bytes"])
+    peers = [c for c in codecs if c.split(":")[0] != "terp"]
+    sizes = [s for s in fields.values() if len(s) == len(codecs)]
+    if not sizes or not peers:
+        return
+    best = [min(s[c] for c in peers) for s in sizes]
+    print(f"\nlossless: bytes of {len(sizes)} fields, over those of the best "
+          "peer of each, and above 1.02 of these", file=out)
+    for codec in codecs:
+        total = sum(s[codec] for s in sizes)
+        above = sum(s[codec] > 1.02 * b for s, b in zip(sizes, best))
+        print(f"{codec:24} {total:10d} {total / sum(best):.3f} {above:3d}",
+              file=out)
 
 
 def print_worst_errors(rows, codecs, out):

@@ -112,6 +112,21 @@ class Bench(unittest.TestCase):
             # What is read was compressed, it is not HDF5's cache.
             self.assertEqual(error == 0, row["codec"] == "none", row)
 
+    def test_bound_of_nothing_is_lossless(self):
+        codecs = ["none", "gzip"] + (["terp", "terp:speed"] if PLUGIN else [])
+        self.data[3, 4, 5:9] = np.nan, -0.0, 1e-40, np.inf
+        self.data.tofile(self.raw)
+        np.full(5000, 7, "f4").tofile(self.folder / "same_5000.f32")
+        got = run("ratio.py", "--plugin", PLUGIN or ".", "--fields",
+                  str(self.folder), "--bounds", "0", "--chunks", "whole",
+                  "--codecs", ",".join(codecs), "--against", "peers")
+        self.assertEqual(got.returncode, 0, got.stderr)
+        rows = rows_of(got)
+        self.assertEqual(len(rows), 2 * len(codecs))
+        for row in rows:
+            self.assertEqual(float(row["max_err_over_bound"]), 0, row)
+        self.assertIn("lossless: bytes of 2 fields", got.stderr)
+
     def test_speed_gives_a_row_a_codec_and_operation(self):
         got = run("speed.py", "--fields", str(self.raw), "--chunks", "8",
                   "--codecs", "zfp", "--reps", "2")
