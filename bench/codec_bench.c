@@ -4,6 +4,7 @@
  * all chunks in one call of terp_encode_batch and terp_decode_batch, by one
  * thread and by several in turn: the median times. */
 #include <argp.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 struct options {
     const char *path;
     double relative;
+    bool pointwise; /* to each value, not to the field's range */
     uint64_t chunk; /* extent in every dimension; 0: the whole field */
     int nthreads, nrepeats;
     bool batch;
@@ -39,6 +41,7 @@ struct totals {
 
 static const struct argp_option option_table[] = {
     {"rel", 'r', "X", 0, "bound, relative to the field's range [1e-3]", 0},
+    {"pwr", 'w', "X", 0, "bound, relative to each value", 0},
     {"chunk", 'c', "N", 0, "chunks of N in every dimension [whole]", 0},
     {"pipeline", 'p', "NAME", 0, "ratio, huffman, custom or speed [ratio]", 0},
     {"predictor", 'd', "NAME", 0, "auto, spline or lorenzo [auto]", 0},
@@ -68,6 +71,10 @@ parse_option(int key, char *arg, struct argp_state *state)
     switch (key) {
     case 'r':
         options->relative = strtod(arg, NULL);
+        return 0;
+    case 'w':
+        options->relative = strtod(arg, NULL);
+        options->pointwise = true;
         return 0;
     case 'c':
         options->chunk = strtoull(arg, NULL, 10);
@@ -227,9 +234,10 @@ run_chunk(const struct options *options, const struct terp_chunk *chunk,
     totals->ntiles_zero += info.ntiles_zero;
     totals->nlorenzo += strcmp(info.predictor, "lorenzo") == 0;
     for (uint64_t i = 0; i < chunk_nbytes / (uint64_t)value_nbytes; i++) {
-        double error = fabs(value_at(values, value_nbytes, i) -
-                            value_at(decoded, value_nbytes, i));
-        totals->max_error = fmax(totals->max_error, error);
+        double value = value_at(values, value_nbytes, i);
+        double error = fabs(value - value_at(decoded, value_nbytes, i));
+        double unit = options->pointwise && error > 0 ? fabs(value) : 1;
+        totals->max_error = fmax(totals->max_error, error / unit);
         totals->square_error += error * error;
     }
     return true;
@@ -475,8 +483,10 @@ main(int argc, char **argv)
         fprintf(stderr, "%s: cannot read a field from it\n", options.path);
         return EXIT_FAILURE;
     }
-    options.params.bound_mode = TERP_BOUND_ABSOLUTE;
-    options.params.bound = options.relative * (field.max - field.min);
+    options.params.bound_mode =
+        options.pointwise ? TERP_BOUND_POINTWISE : TERP_BOUND_ABSOLUTE;
+    options.params.bound =
+        options.relative * (options.pointwise ? 1 : field.max - field.min);
     bool ran = options.batch ? run_batches(&options, &field)
                              : run_field(&options, &field, &totals);
     free(field.values);
@@ -487,6 +497,8 @@ main(int argc, char **argv)
     if (options.batch)
         return EXIT_SUCCESS;
     print_line(&options, &field, &totals);
-    return totals.max_error <= options.params.bound ? EXIT_SUCCESS
-                                                    : EXIT_FAILURE;
+    /* Quotients of errors and values are rounded. */
+    return totals.max_error <= options.params.bound * (1 + DBL_EPSILON)
+               ? EXIT_SUCCESS
+               : EXIT_FAILURE;
 }

@@ -82,7 +82,7 @@ terp_cpu_batch(terp_cpu_batch_task *task, void *batch, uint64_t nchunks,
 /* ---- the CUDA engine ---- */
 
 /* Counts changes of what follows, and of the structs of terp.h. */
-#define TERP_CUDA_ABI 4
+#define TERP_CUDA_ABI 5
 
 /* The name of the shared object, and of its only exported function. */
 #define TERP_CUDA_LIBRARY "libterp_cuda.so"
@@ -154,9 +154,9 @@ struct terp_cuda_engine {
     bool (*is_lost)(const struct terp_cuda_device *device);
 
     /* TERP_OK: dst_nbytes_ret[i] is the stream's size, or 0 for a chunk that
-     * is left to the CPU, whose dst[i] may have been written. TERP_BYTES is
-     * always left to it. Where the result is no TERP_OK, all dst[i] and
-     * dst_nbytes_ret[i] are unspecified. */
+     * is left to the CPU, whose dst[i] may have been written. TERP_BYTES and
+     * TERP_BOUND_POINTWISE are always left to it. Where the result is no
+     * TERP_OK, all dst[i] and dst_nbytes_ret[i] are unspecified. */
     enum terp_status (*encode)(struct terp_cuda_device *device,
                                const struct terp_cuda_call *call,
                                const struct terp_params *params,

@@ -10,9 +10,11 @@
 #include "cpu/entropy/order.h"
 #include "cpu/entropy/tiles.h"
 #include "cpu/predict/deinterleave.h"
+#include "cpu/predict/pointwise.h"
 #include "cpu/predict/predictor.h"
 #include "cpu/sections/escapes.h"
 #include "cpu/sections/low_bits.h"
+#include "cpu/sections/signs.h"
 #include "cpu/sections/specials.h"
 #include "cpu/sections/tails.h"
 
@@ -28,9 +30,19 @@ struct job {
     struct cpu_prediction prediction;
     void *dst;
 
+    /* Under a bound relative to each value other values may be coded than the
+     * chunk's, by another type's stages than its own: special values alone are
+     * of the chunk. Elsewhere both are the same. */
+    const struct cpu_stages *chunk_stages;
+    struct terp_pointwise_head pointwise;
+    void *coded;     /* what is coded instead, where that needs memory */
+    uint64_t *signs; /* where they are mixed */
+
     /* encode */
-    const struct terp_params *params;
+    const struct terp_params *params; /* an absolute bound's, once scanned */
+    struct terp_params coded_params;  /* under a bound of each value */
     void *swapped; /* values in the host's byte order, where they were not */
+    const void *chunk_values; /* in the host's byte order */
     struct cpu_fills fills;
     struct cpu_stats stats;
     double constant; /* of a constant chunk */
@@ -58,6 +70,12 @@ struct job {
 typedef enum terp_status
 job_step(struct job *job);
 
+static const struct cpu_stages *
+stages_of(enum terp_type type)
+{
+    return type == TERP_FLOAT32 ? &terp_cpu_stages_f32 : &terp_cpu_stages_f64;
+}
+
 static int
 low_nbits_of(const struct job *job)
 {
@@ -74,9 +92,8 @@ make_job(const struct terp_frame *frame)
     job->frame = *frame;
     terp_layout_make(&frame->domain, &job->layout);
     job->prediction.layout = &job->layout;
-    job->prediction.stages = frame->chunk.type == TERP_FLOAT32
-                                 ? &terp_cpu_stages_f32
-                                 : &terp_cpu_stages_f64;
+    job->chunk_stages = stages_of(frame->chunk.type);
+    job->prediction.stages = job->chunk_stages;
     return job;
 }
 
@@ -116,6 +133,8 @@ do_steps(struct job *job, job_step *const *steps,
     enum terp_status st = take_steps(job, steps);
     free_prediction(p);
     terp_cpu_memory_free(p->pool, job->swapped);
+    terp_cpu_memory_free(p->pool, job->coded);
+    free(job->signs);
     terp_cpu_pool_free(p->pool);
     free(job);
     fesetenv(&host);
@@ -130,6 +149,7 @@ swap_source(struct job *job)
     struct cpu_prediction *p = &job->prediction;
     uint64_t chunk_nbytes = terp_chunk_nbytes(&job->frame.chunk);
 
+    job->chunk_values = p->values;
     if (!job->frame.chunk.big_endian)
         return TERP_OK;
     job->swapped = terp_cpu_memory_make(p->pool, chunk_nbytes);
@@ -138,7 +158,7 @@ swap_source(struct job *job)
     memcpy(job->swapped, p->values, chunk_nbytes);
     terp_swap_values(job->swapped, job->layout.nvalues,
                      p->stages->value_nbytes);
-    p->values = job->swapped;
+    p->values = job->chunk_values = job->swapped;
     return TERP_OK;
 }
 
@@ -155,6 +175,86 @@ find_exact(const struct job *job)
                          p->stages->value_nbytes, exponent, nzeros);
 }
 
+static void
+clear_fills(struct job *job)
+{
+    for (int i = 0; i < TERP_NFILLS; i++)
+        job->fills.bits[i] = job->prediction.stages->negative_zero_bits;
+}
+
+/* What a chunk of nearly equal logarithms decodes to. */
+static double
+constant_of_pointwise(const struct job *job, const struct cpu_pointwise *chunk,
+                      const struct terp_magnitudes *magnitudes)
+{
+    const struct cpu_stages *stages = job->prediction.stages;
+    const uint64_t coded_bits = cpu_value_bits(stages, job->constant);
+    struct cpu_pointwise one = *chunk;
+    uint64_t bits = 0;
+
+    if (job->pointwise.form == TERP_POINTWISE_ROUNDED)
+        return job->constant;
+    one.nvalues = 1;
+    if (magnitudes->min_bits == magnitudes->max_bits)
+        bits = magnitudes->min_bits;
+    else
+        terp_cpu_pointwise_decode(&one, &job->pointwise, NULL, &coded_bits,
+                                  &bits);
+    const double value = cpu_value_of_bits(job->chunk_stages, bits);
+    return magnitudes->negative && value > 0 ? -value : value;
+}
+
+/* Has what a bound relative to each value codes instead of the values; finds
+ * its bound, and the constant that the chunk may be. */
+static enum terp_status
+scan_pointwise(struct job *job, bool *is_constant_ret)
+{
+    struct cpu_prediction *p = &job->prediction;
+    const struct cpu_stats *stats = &job->stats;
+    const int value_nbytes = job->chunk_stages->value_nbytes;
+    const struct cpu_pointwise chunk = {p->pool, job->frame.chunk.type,
+                                        job->layout.nvalues, &job->fills};
+    struct terp_magnitudes magnitudes;
+    enum terp_status st = TERP_OK;
+
+    terp_cpu_pointwise_measure(&chunk, p->values, &magnitudes);
+    const struct terp_pointwise how =
+        terp_pointwise_of(job->params->bound, magnitudes, value_nbytes);
+    job->pointwise = (struct terp_pointwise_head){
+        how.form, how.signs, job->params->bound, how.center};
+    job->frame.is_pointwise = true;
+    job->frame.bound = how.bound;
+    job->coded_params = *job->params;
+    job->coded_params.bound_mode = TERP_BOUND_ABSOLUTE;
+    job->coded_params.bound = how.bound;
+    job->params = &job->coded_params;
+    p->stages = stages_of(terp_pointwise_type(how.form, chunk.type));
+    job->coded = terp_cpu_memory_make(
+        p->pool, chunk.nvalues * (uint64_t)p->stages->value_nbytes);
+    if (job->coded == NULL)
+        return TERP_ERR_MEMORY;
+    terp_cpu_pointwise_code(&chunk, p->values, &how, job->coded, &job->stats);
+    if (how.signs == TERP_SIGNS_MIXED) {
+        job->signs = calloc(div_up(chunk.nvalues, 64), 8);
+        st = job->signs == NULL ? TERP_ERR_MEMORY : TERP_OK;
+    }
+    if (st != TERP_OK)
+        return st;
+    if (how.signs == TERP_SIGNS_MIXED)
+        terp_cpu_pointwise_signs(&chunk, p->values, job->signs);
+    p->values = job->coded;
+    clear_fills(job);
+    const bool all_special = stats->nspecials == chunk.nvalues;
+    *is_constant_ret =
+        terp_find_constant(stats->min, stats->max, all_special, how.bound,
+                           terp_is_lossless(job->params),
+                           p->stages->value_nbytes, &job->constant) &&
+        (all_special || !(magnitudes.positive && magnitudes.negative));
+    if (*is_constant_ret && !all_special)
+        job->constant = constant_of_pointwise(job, &chunk, &magnitudes);
+    return TERP_OK;
+}
+
 /* Special values, the range of the others, and what follows from it. */
 static enum terp_status
 scan(struct job *job)
@@ -163,18 +263,27 @@ scan(struct job *job)
     struct cpu_prediction *p = &job->prediction;
     const struct cpu_stats *stats = &job->stats;
     struct terp_frame *frame = &job->frame;
+    enum terp_status st = TERP_OK;
+    bool is_constant;
 
-    for (int i = 0; i < TERP_NFILLS; i++)
-        job->fills.bits[i] = p->stages->negative_zero_bits;
+    clear_fills(job);
     job->fills.bits[0] = terp_fill_of(params, p->stages->value_nbytes);
     terp_cpu_scan(p, &job->fills, &job->stats);
-    frame->bound = terp_absolute_bound(params->bound_mode, params->bound,
-                                       stats->min, stats->max);
+    if (params->bound_mode == TERP_BOUND_POINTWISE) {
+        st = scan_pointwise(job, &is_constant);
+        if (st != TERP_OK)
+            return st;
+        params = job->params;
+    } else {
+        frame->bound = terp_absolute_bound(params->bound_mode, params->bound,
+                                           stats->min, stats->max);
+        is_constant = terp_find_constant(
+            stats->min, stats->max, stats->nspecials == job->layout.nvalues,
+            frame->bound, terp_is_lossless(params), p->stages->value_nbytes,
+            &job->constant);
+    }
     frame->coding = TERP_CODING_CONSTANT;
-    if (terp_find_constant(stats->min, stats->max,
-                           stats->nspecials == job->layout.nvalues,
-                           frame->bound, terp_is_lossless(params),
-                           p->stages->value_nbytes, &job->constant))
+    if (is_constant)
         return TERP_OK;
     frame->coding = terp_coding_of(params->pipeline);
     job->step_slack_log2 = terp_step_slack_of(
@@ -306,7 +415,7 @@ quantize(struct job *job)
 static enum terp_status
 write_head(struct job *job)
 {
-    const struct cpu_stages *stages = job->prediction.stages;
+    const struct cpu_stages *stages = job->chunk_stages;
     struct writer *writer = &job->writer;
 
     writer_take(writer, (uint64_t)terp_frame_write(&job->frame, writer->at));
@@ -315,6 +424,8 @@ write_head(struct job *job)
                  stages->value_nbytes);
         return TERP_OK;
     }
+    if (job->frame.is_pointwise)
+        terp_pointwise_write_head(writer, &job->pointwise);
     write_le(writer,
              (uint64_t)(job->step_slack_log2 | low_nbits_of(job)
                                                    << TERP_LOW_NBITS_SHIFT),
@@ -329,8 +440,18 @@ write_specials(struct job *job)
     const struct cpu_prediction *p = &job->prediction;
 
     return job->frame.has_specials
-               ? terp_cpu_specials_write(&job->writer, p->mask, p->values,
-                                         &job->layout, p->stages->value_nbytes)
+               ? terp_cpu_specials_write(&job->writer, p->mask,
+                                         job->chunk_values, &job->layout,
+                                         job->chunk_stages->value_nbytes)
+               : TERP_OK;
+}
+
+static enum terp_status
+write_signs(struct job *job)
+{
+    return job->predictor != NULL && job->signs != NULL
+               ? terp_cpu_signs_write(job->prediction.pool, &job->layout,
+                                      job->signs, &job->writer)
                : TERP_OK;
 }
 
@@ -398,8 +519,8 @@ write_tiles(struct job *job)
 /* Those of one stream. A step does nothing where it does not apply to a
  * constant chunk. */
 static job_step *const stream_steps[] = {
-    make_mask,   choose_predictor, quantize,    write_head, write_specials,
-    write_tails, write_escapes,    write_tiles, NULL};
+    make_mask,   choose_predictor, quantize,      write_head,  write_specials,
+    write_signs, write_tails,      write_escapes, write_tiles, NULL};
 
 /* Writes a stream of the chunk, in less than `cap_nbytes`, which a frame
  * fits. */
@@ -489,6 +610,19 @@ terp_cpu_encode(const struct terp_cpu_call *call,
 
 /* ---- decoding ---- */
 
+static enum terp_status
+read_pointwise(struct job *job)
+{
+    const enum terp_type type = job->frame.chunk.type;
+
+    if (!terp_pointwise_read_head(&job->reader, job->chunk_stages->value_nbytes,
+                                  &job->pointwise))
+        return TERP_ERR_CORRUPT;
+    job->prediction.stages =
+        stages_of(terp_pointwise_type(job->pointwise.form, type));
+    return TERP_OK;
+}
+
 /* What an encoder's write_head has written behind the frame. */
 static enum terp_status
 read_head(struct job *job)
@@ -500,6 +634,8 @@ read_head(struct job *job)
             reader_take(&job->reader, (uint64_t)p->stages->value_nbytes);
         return job->constant_at == NULL ? TERP_ERR_CORRUPT : TERP_OK;
     }
+    if (job->frame.is_pointwise && read_pointwise(job) != TERP_OK)
+        return TERP_ERR_CORRUPT;
     int byte = (int)read_le(&job->reader, 1);
     int step_slack_log2 = byte & TERP_STEP_SLACK;
     int low_nbits = byte >> TERP_LOW_NBITS_SHIFT;
@@ -527,8 +663,23 @@ read_specials(struct job *job)
     job->specials = job->reader;
     return job->frame.has_specials
                ? terp_cpu_specials_read(&job->reader, &job->layout,
-                                        p->stages->value_nbytes, &p->mask,
-                                        &p->nspecials)
+                                        job->chunk_stages->value_nbytes,
+                                        &p->mask, &p->nspecials)
+               : TERP_OK;
+}
+
+static bool
+has_signs(const struct job *job)
+{
+    return job->frame.is_pointwise && job->pointwise.signs == TERP_SIGNS_MIXED;
+}
+
+static enum terp_status
+read_signs(struct job *job)
+{
+    return has_signs(job)
+               ? terp_cpu_signs_read(job->prediction.pool, &job->layout,
+                                     &job->reader, &job->signs)
                : TERP_OK;
 }
 
@@ -615,11 +766,36 @@ place_escapes(struct job *job)
                      &job->escapes);
 }
 
+/* Logarithms take the place of the values if they are no smaller, which a
+ * thread would overtake. */
+static enum terp_status
+reconstruct_logarithms(struct job *job)
+{
+    const struct cpu_prediction *p = &job->prediction;
+    const struct cpu_pointwise chunk = {p->pool, job->frame.chunk.type,
+                                        job->layout.nvalues, NULL};
+    void *coded = job->dst;
+
+    if (p->stages != job->chunk_stages) {
+        coded = job->coded = terp_cpu_memory_make(
+            p->pool, chunk.nvalues * (uint64_t)p->stages->value_nbytes);
+        if (coded == NULL)
+            return TERP_ERR_MEMORY;
+    }
+    job->predictor->reconstruct(&job->prediction, coded);
+    terp_cpu_pointwise_decode(&chunk, &job->pointwise, job->signs, coded,
+                              job->dst);
+    return TERP_OK;
+}
+
 static enum terp_status
 reconstruct(struct job *job)
 {
     size_t nbytes = (size_t)job->prediction.stages->value_nbytes;
 
+    if (job->frame.is_pointwise &&
+        job->pointwise.form != TERP_POINTWISE_ROUNDED)
+        return reconstruct_logarithms(job);
     if (job->predictor != NULL)
         job->predictor->reconstruct(&job->prediction, job->dst);
     else
@@ -633,7 +809,7 @@ place_specials(struct job *job)
 {
     if (job->prediction.mask != NULL)
         terp_cpu_specials_place(&job->specials, &job->layout,
-                                job->prediction.stages->value_nbytes,
+                                job->chunk_stages->value_nbytes,
                                 job->prediction.mask, job->dst);
     return TERP_OK;
 }
@@ -643,15 +819,15 @@ swap_destination(struct job *job)
 {
     if (job->frame.chunk.big_endian)
         terp_swap_values(job->dst, job->layout.nvalues,
-                         job->prediction.stages->value_nbytes);
+                         job->chunk_stages->value_nbytes);
     return TERP_OK;
 }
 
 /* A step does nothing where it does not apply to a constant chunk. */
 static job_step *const decode_steps[] = {
-    read_head,     read_specials,  read_tails,       read_escapes,
-    read_low_bits, read_tiles,     place_tails,      place_escapes,
-    reconstruct,   place_specials, swap_destination, NULL};
+    read_head,      read_specials,    read_signs,  read_tails,    read_escapes,
+    read_low_bits,  read_tiles,       place_tails, place_escapes, reconstruct,
+    place_specials, swap_destination, NULL};
 
 static struct job *
 make_decode_job(const struct terp_frame *frame, const uint8_t *body,
@@ -690,14 +866,20 @@ terp_cpu_inspect(const struct terp_frame *frame, const uint8_t *body,
     enum terp_status st = read_head(job);
     if (st == TERP_OK && frame->has_specials)
         st = terp_cpu_specials_read(&job->reader, &job->layout,
-                                    job->prediction.stages->value_nbytes, NULL,
+                                    job->chunk_stages->value_nbytes, NULL,
                                     &info->nspecials);
+    if (st == TERP_OK && has_signs(job))
+        st = terp_cpu_signs_read(NULL, &job->layout, &job->reader, NULL);
     if (st == TERP_OK)
         st = read_tails(job);
     if (st == TERP_OK)
         st = read_escapes(job);
     if (st == TERP_OK)
         st = read_low_bits(job);
+    if (st == TERP_OK && frame->is_pointwise) {
+        info->bound = 0;
+        info->pointwise_bound = job->pointwise.bound;
+    }
     if (st == TERP_OK && job->predictor != NULL) {
         info->nescapes = job->escapes.nescapes;
         st = terp_cpu_tiles_inspect(frame->coding, &job->reader,

@@ -45,8 +45,9 @@ make_values(const struct terp_chunk *chunk, bool is_walk, const uint8_t *data,
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes);
 
-/* Bytes 0 flags and effort, 1 rank, 2 pipeline and predictor, 3-6 dims, 7 and 8
- * bound, the next 8 (read again as data) fill value; then data. */
+/* Bytes 0 flags and effort, 1 rank and whether the bound is pointwise, 2
+ * pipeline and predictor, 3-6 dims, 7 and 8 bound, the next 8 (read again as
+ * data) fill value; then data. */
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
 {
@@ -78,6 +79,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
         .has_fill = flags & FLAG_FILL,
         .fill_bits = load_le(data + 8, 8)};
 
+    if (data[1] >= 0x80 && params.bound < 1)
+        params.bound_mode = TERP_BOUND_POINTWISE;
     uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
     make_values(&chunk, flags & FLAG_WALK, data + 9, nbytes - 9, values);
     terp_case_check("fuzz", &params, &chunk, values);

@@ -12,13 +12,15 @@
 #include "tools/common/tool.h"
 
 enum {
-    KEY_EFFORT = 256 /* no letter */
+    KEY_EFFORT = 256, /* no letter */
+    KEY_PWR
 };
 
 static const struct argp_option options[] = {
     {"abs", 'a', "X", 0, "Bound every error by X", 1},
     {"rel", 'r', "X", 0,
      "Bound every error by X times the value range of its chunk", 1},
+    {"pwr", KEY_PWR, "X", 0, "Bound every error by X times its own value", 1},
     {"lossless", 'l', NULL, 0, "Let every bit come back", 1},
     {"pipeline", 'p', "NAME", 0, TOOL_HELP_PIPELINES, 2},
     {"predictor", 'd', "NAME", 0, TOOL_HELP_PREDICTORS, 2},
@@ -45,6 +47,8 @@ static const char doc[] =
     "      no error above a thousandth of the value range of its chunk\n"
     "  terp args --abs 0.05 --pipeline huffman\n"
     "      no error above 0.05, and faster on a GPU\n"
+    "  terp args --pwr 1e-3\n"
+    "      no error above a thousandth of the value\n"
     "  terp args --rel 1e-3 --effort best\n"
     "      the smallest file, in up to twenty times the time\n"
     "  terp args --lossless\n"
@@ -52,8 +56,8 @@ static const char doc[] =
     "  terp args --rel 1e-4 --brick 64x64x64\n"
     "      1-D chunks of 64^3 values or a multiple, such as AMReX writes\n"
     "\n"
-    "Exactly one of --abs, --rel and --lossless is needed. The number is "
-    "written the "
+    "Exactly one of --abs, --rel, --pwr and --lossless is needed. The number "
+    "is written the "
     "way h5repack takes it: as a decimal mantissa and exponent where that "
     "gives the very number, else as the two words of a double.\n"
     "\n"
@@ -81,7 +85,8 @@ set_bound(struct argp_state *state, unsigned mode, const char *text,
     struct request *request = state->input;
 
     if (request->bound_text != NULL)
-        argp_error(state, "give one of --abs, --rel and --lossless, once");
+        argp_error(state,
+                   "give one of --abs, --rel, --pwr and --lossless, once");
     request->bound_mode = mode;
     request->bound_text = text;
     request->bound = bound;
@@ -106,6 +111,10 @@ parse_option(int key, char *arg, struct argp_state *state)
     case 'l':
         set_bound(state, TERP_BOUND_ABSOLUTE, "0", 0);
         return 0;
+    case KEY_PWR:
+        set_bound(state, TERP_BOUND_POINTWISE, arg,
+                  tool_option_pointwise(state, arg));
+        return 0;
     case 'p':
         request->pipeline =
             tool_option_name(state, "pipeline", arg, terp_pipeline_names);
@@ -129,7 +138,8 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (request->bound_text == NULL)
-            argp_error(state, "one of --abs, --rel and --lossless is needed");
+            argp_error(state,
+                       "one of --abs, --rel, --pwr and --lossless is needed");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -8,10 +8,11 @@
 #include "codec/api/stream.h"
 #include "codec/format/base.h"
 
-/* The device, where it should do this call. */
+/* The device, where it should do this call; `params` is an encoder's. */
 static const struct terp_device *
-choose_device(struct terp_run *run, const struct terp_chunk *chunk,
-              uint64_t nchunks, enum terp_status *st_ret)
+choose_device(struct terp_run *run, const struct terp_params *params,
+              const struct terp_chunk *chunk, uint64_t nchunks,
+              enum terp_status *st_ret)
 {
     bool on_host = run->call.memory == TERP_MEMORY_HOST;
     uint64_t nbytes = UINT64_MAX;
@@ -21,6 +22,11 @@ choose_device(struct terp_run *run, const struct terp_chunk *chunk,
         return NULL;
     if (chunk->type == TERP_BYTES && on_host) {
         run->result.reason = "bytes are only copied";
+        return NULL;
+    }
+    if (params != NULL && params->bound_mode == TERP_BOUND_POINTWISE &&
+        on_host) {
+        run->result.reason = "bounds relative to each value are the CPU's";
         return NULL;
     }
     if (run->engine == TERP_ENGINE_AUTO && on_host) {
@@ -164,7 +170,9 @@ code_batch(struct terp_run *run, struct batch *batch, uint64_t nchunks)
         st = terp_params_check(batch->params, &run->result.reason);
     if (st != TERP_OK || nchunks == 0)
         return st;
-    const struct terp_device *device = choose_device(run, chunk, nchunks, &st);
+    const struct terp_device *device =
+        choose_device(run, chunk->type == TERP_BYTES ? NULL : batch->params,
+                      chunk, nchunks, &st);
     if (device != NULL && encode)
         st = device->engine->encode(device->opened, &run->call, batch->params,
                                     chunk, nchunks, batch->src, batch->dst,

@@ -90,9 +90,10 @@ parse_mode(uint32_t mode, struct terp_params *params, const char **reason_ret)
         return refuse(reason_ret,
                       "cd_values[0] (mode) has bits this version of terp "
                       "does not know");
-    if (bound_mode != TERP_BOUND_ABSOLUTE && bound_mode != TERP_BOUND_RELATIVE)
+    if (bound_mode < TERP_BOUND_ABSOLUTE || bound_mode >= TERP_NBOUND_MODES)
         return refuse(reason_ret, "cd_values[0] (mode) names no bound mode: 1 "
-                                  "is absolute, 2 is relative");
+                                  "is absolute, 2 is relative, 3 is relative "
+                                  "to each value");
     if (pipeline >= TERP_NPIPELINES)
         return refuse(reason_ret, "cd_values[0] (mode) names an unknown "
                                   "pipeline");
@@ -199,6 +200,12 @@ terp_cd_parse(size_t cd_nelmts, const unsigned *cd_values,
     if (!is_bound(cd.params.bound) && !is_zero) {
         *reason_ret = "cd_values[1] and cd_values[2] (bound) give no finite "
                       "number above zero, nor the absolute bound 0";
+        return TERP_ERR_BOUND;
+    }
+    if (cd.params.bound_mode == TERP_BOUND_POINTWISE &&
+        !(cd.params.bound < 1)) {
+        *reason_ret = "cd_values[1] and cd_values[2] (bound) give no number "
+                      "below one, as a bound relative to each value is";
         return TERP_ERR_BOUND;
     }
     if (mode & TERP_CD_PERSISTED)

@@ -1,6 +1,10 @@
 /* Names of what callers choose, and texts of result codes: all for people. */
 #include "codec/api/terp.h"
 
+const char *const terp_bound_mode_names[TERP_NBOUND_MODES + 1] = {
+    "none", [TERP_BOUND_ABSOLUTE] = "absolute",
+    [TERP_BOUND_RELATIVE] = "relative", [TERP_BOUND_POINTWISE] = "pointwise"};
+
 const char *const terp_pipeline_names[TERP_NPIPELINES + 1] = {
     [TERP_PIPELINE_AUTO] = "auto",
     [TERP_PIPELINE_HUFFMAN] = "huffman",
@@ -24,7 +28,8 @@ terp_status_text(enum terp_status status)
     static const char *const texts[] = {
         [TERP_OK] = "success",
         [TERP_ERR_ARGUMENT] = "invalid argument",
-        [TERP_ERR_BOUND] = "the error bound must be a finite number above zero",
+        [TERP_ERR_BOUND] = ("the error bound must be a finite number above "
+                            "zero, a pointwise one below one"),
         [TERP_ERR_PARAMS] = "cd_values are not valid terp parameters",
         [TERP_ERR_MEMORY] = "out of memory",
         [TERP_ERR_CAPACITY] = "the destination buffer is too small",

@@ -17,9 +17,9 @@ unknown_member(const struct terp_params *params)
 {
     if (!terp_size_is_known(params->size, sizeof *params))
         return "terp_params.size is that of no known version";
-    if (params->bound_mode != TERP_BOUND_ABSOLUTE &&
-        params->bound_mode != TERP_BOUND_RELATIVE)
-        return "terp_params.bound_mode is neither absolute nor relative";
+    if (params->bound_mode < TERP_BOUND_ABSOLUTE ||
+        params->bound_mode >= TERP_NBOUND_MODES)
+        return "terp_params.bound_mode is none of the known ones";
     if ((unsigned)params->pipeline >= TERP_NPIPELINES)
         return "terp_params.pipeline is none of the known ones";
     if ((unsigned)params->predictor >= TERP_NPREDICTORS)
@@ -40,6 +40,12 @@ terp_params_check(const struct terp_params *params, const char **reason_ret)
         st = TERP_ERR_BOUND;
         reason = "terp_params.bound is no finite number above zero, nor the "
                  "absolute bound 0";
+    }
+    if (st == TERP_OK && params->bound_mode == TERP_BOUND_POINTWISE &&
+        !(params->bound < 1)) {
+        st = TERP_ERR_BOUND;
+        reason = "terp_params.bound, which is relative to each value, is not "
+                 "below 1";
     }
     if (reason_ret != NULL)
         *reason_ret = reason;

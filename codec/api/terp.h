@@ -40,8 +40,12 @@ enum terp_type {
 
 enum terp_bound_mode {
     TERP_BOUND_ABSOLUTE = 1, /* |x - x'| <= bound */
-    TERP_BOUND_RELATIVE = 2  /* |x - x'| <= bound * (max - min) of the
+    TERP_BOUND_RELATIVE = 2, /* |x - x'| <= bound * (max - min) of the
                                 chunk's valid values, in float64 */
+    /* |x - x'| <= bound * |x| of each value; zeros, and signs, are kept. The
+     * bound is below 1. */
+    TERP_BOUND_POINTWISE = 3,
+    TERP_NBOUND_MODES
 };
 
 /* How codes become bytes. AUTO is this version's default, RATIO. */
@@ -62,7 +66,8 @@ enum terp_predictor {
 };
 
 /* What people call them: "auto", "huffman", ... By their numbers; a NULL comes
- * last. */
+ * last. No bound is the 0th one. */
+extern const char *const terp_bound_mode_names[TERP_NBOUND_MODES + 1];
 extern const char *const terp_pipeline_names[TERP_NPIPELINES + 1];
 extern const char *const terp_predictor_names[TERP_NPREDICTORS + 1];
 
@@ -91,7 +96,8 @@ enum terp_memory {
 };
 
 /* What to do. `bound_mode` must be said, and `bound` is finite and above zero,
- * or the absolute bound 0: then every bit comes back, by the Lorenzo predictor.
+ * and below one for TERP_BOUND_POINTWISE; or it is the absolute bound 0: then
+ * every bit comes back, by the Lorenzo predictor.
  * Values whose bits equal `fill_bits` (float32: the low 32 bits) are kept
  * exactly and ignored by prediction and value range, when `has_fill`; if that
  * is a zero, those of either sign. */
@@ -136,7 +142,8 @@ struct terp_info {
     int version;           /* of the stream's format */
     const char *pipeline;  /* "raw", "constant", "huffman", ... */
     const char *predictor; /* "none", "spline", "lorenzo" */
-    double bound;          /* absolute; 0 for raw, constant and lossless */
+    double bound;          /* absolute; 0 for raw, constant and lossless, and
+                              where pointwise_bound is not 0 */
     uint64_t nescapes;
     uint64_t nspecials;
     uint64_t ntiles;
@@ -147,6 +154,8 @@ struct terp_info {
     /* In what shape the encoder predicted the chunk: its own, or another one of
      * as many values. */
     struct terp_chunk domain;
+    /* Relative to each value; 0 where the bound is another one. */
+    double pointwise_bound;
 };
 
 /* Makes `chunk_ret` of an array's dims: drops unit dims, folds ranks above

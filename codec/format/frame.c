@@ -98,7 +98,10 @@ terp_frame_write(const struct terp_frame *frame, uint8_t *dst)
     dst[TERP_FRAME_PREDICTION_AT] =
         (uint8_t)((int)frame->prediction |
                   (frame->has_specials ? TERP_FRAME_SPECIALS : 0) |
-                  (has_domain(frame) ? TERP_FRAME_DOMAIN : 0));
+                  (has_domain(frame) ? TERP_FRAME_DOMAIN : 0) |
+                  (frame->is_pointwise && has_bound(frame->coding)
+                       ? TERP_FRAME_POINTWISE
+                       : 0));
     uint8_t *at = write_dims(chunk, dst + TERP_FRAME_DIMS_AT);
     if (has_domain(frame)) {
         *at = layout_byte(&frame->domain);
@@ -186,17 +189,19 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
     int prediction = flags & TERP_FRAME_PREDICTION;
     if (type > TERP_BYTES || src[TERP_FRAME_CODING_AT] >= TERP_NCODINGS ||
         prediction >= TERP_NPREDICTIONS ||
-        (flags &
-         ~(TERP_FRAME_PREDICTION | TERP_FRAME_SPECIALS | TERP_FRAME_DOMAIN)))
+        (flags & ~(TERP_FRAME_PREDICTION | TERP_FRAME_SPECIALS |
+                   TERP_FRAME_DOMAIN | TERP_FRAME_POINTWISE)))
         return TERP_ERR_CORRUPT;
     chunk->type = (enum terp_type)type;
     chunk->big_endian = src[5] & LAYOUT_BIG_ENDIAN;
     frame.coding = (enum terp_coding)src[TERP_FRAME_CODING_AT];
     frame.prediction = (enum terp_prediction)prediction;
     frame.has_specials = flags & TERP_FRAME_SPECIALS;
+    frame.is_pointwise = flags & TERP_FRAME_POINTWISE;
     if (has_bound(frame.coding) != (prediction != TERP_PREDICTION_NONE) ||
         (frame.coding == TERP_CODING_RAW && frame.has_specials) ||
-        (!has_bound(frame.coding) && flags & TERP_FRAME_DOMAIN) ||
+        (!has_bound(frame.coding) &&
+         flags & (TERP_FRAME_DOMAIN | TERP_FRAME_POINTWISE)) ||
         (frame.coding != TERP_CODING_RAW && chunk->type == TERP_BYTES))
         return TERP_ERR_CORRUPT;
 

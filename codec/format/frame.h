@@ -55,7 +55,9 @@ struct terp_frame {
     enum terp_coding coding;
     enum terp_prediction prediction;
     bool has_specials;
-    double bound; /* absolute; not stored for raw and constant */
+    bool is_pointwise; /* the body begins with codec/format/pointwise.h's head;
+                          not of raw and constant */
+    double bound;      /* absolute; not stored for raw and constant */
 };
 
 /* Fixed part: magic, version, layout, coding, prediction, checksum. */
@@ -65,6 +67,7 @@ struct terp_frame {
 #define TERP_FRAME_PREDICTION 0x0F /* of this byte; and flags: */
 #define TERP_FRAME_SPECIALS 0x10
 #define TERP_FRAME_DOMAIN 0x20
+#define TERP_FRAME_POINTWISE 0x40
 #define TERP_FRAME_CHECKSUM_AT 8
 #define TERP_FRAME_DIMS_AT 16
 #define TERP_FRAME_RAW_MAX_NBYTES (TERP_FRAME_DIMS_AT + 8 * TERP_MAX_RANK)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "codec/format/sections.h"
+#include "cpu/sections/mask.h"
 
 /* With a mask delta, specials are counted in a mask. Where none is asked for,
  * it is made for at most so many values, 2 MiB, or so many for each byte of the
@@ -18,32 +19,12 @@ struct run {
     uint64_t number[TERP_SPECIALS_NFIELDS];
 };
 
-/* A mask or, with a mask delta, what differs between it and itself so many
- * values before. */
-struct bits {
-    const uint64_t *words;
-    uint64_t nvalues, mask_delta;
-};
-
-static uint64_t
-word_of(const struct bits *bits, uint64_t i)
-{
-    uint64_t at = bits->mask_delta / 64, word = bits->words[i];
-    int shift = (int)(bits->mask_delta % 64);
-
-    if (bits->mask_delta > 0 && i >= at)
-        word ^= bits->words[i - at] << shift;
-    if (shift > 0 && i > at)
-        word ^= bits->words[i - at - 1] >> (64 - shift);
-    return word;
-}
-
 /* The first i >= at whose bit is `set`, or the number of values. */
 static uint64_t
-find_bit(const struct bits *bits, uint64_t at, bool set)
+find_bit(const struct cpu_mask *bits, uint64_t at, bool set)
 {
     while (at < bits->nvalues) {
-        uint64_t word = word_of(bits, at / 64);
+        uint64_t word = cpu_mask_word(bits, at / 64);
         word = (set ? word : ~word) >> at % 64;
         if (word != 0)
             return min_u64(bits->nvalues, at + (uint64_t)__builtin_ctzll(word));
@@ -55,7 +36,7 @@ find_bit(const struct bits *bits, uint64_t at, bool set)
 /* A walk over runs of special values or, `by_color`, of equal ones. The palette
  * gets each color as the walk meets it first. */
 struct walk {
-    struct bits bits;
+    struct cpu_mask bits;
     const uint8_t *values;
     int value_nbytes;
     bool by_color;
@@ -270,22 +251,6 @@ set_bits(uint64_t *words, uint64_t begin, uint64_t end)
     words[last] |= to;
 }
 
-/* Turns differences into the mask, in place, and counts its special values. */
-static uint64_t
-sum_up(uint64_t *words, uint64_t nvalues, uint64_t mask_delta)
-{
-    const struct bits bits = {words, nvalues, mask_delta};
-    uint64_t nwords = div_up(nvalues, 64), nspecials = 0;
-
-    for (uint64_t i = 0; i < nwords; i++) {
-        words[i] = word_of(&bits, i);
-        if (i == nwords - 1)
-            words[i] &= UINT64_MAX >> (63 - (nvalues - 1) % 64);
-        nspecials += (uint64_t)__builtin_popcountll(words[i]);
-    }
-    return nspecials;
-}
-
 /* Reads all of the section behind its head but the values, which it passes
  * over. */
 static bool
@@ -317,10 +282,11 @@ read_runs(struct reader *reader, const struct terp_layout *layout,
     reader_take(reader,
                 (head->ncolors > 0 ? (uint64_t)head->ncolors : nspecials) *
                     (uint64_t)value_nbytes);
-    *nspecials_ret = head->mask_delta_distance == 0 ? nspecials
-                     : mask == NULL                 ? TERP_COUNT_UNKNOWN
-                                    : sum_up(mask, layout->nvalues,
-                                             head->mask_delta_distance);
+    *nspecials_ret =
+        head->mask_delta_distance == 0 ? nspecials
+        : mask == NULL
+            ? TERP_COUNT_UNKNOWN
+            : cpu_mask_sum_up(mask, layout->nvalues, head->mask_delta_distance);
     return !reader->underflow;
 }
 
@@ -365,7 +331,7 @@ void
 terp_cpu_specials_place(struct reader *reader, const struct terp_layout *layout,
                         int value_nbytes, const uint64_t *mask, void *values)
 {
-    const struct bits bits = {mask, layout->nvalues, 0};
+    const struct cpu_mask bits = {mask, layout->nvalues, 0};
     size_t nbytes = (size_t)value_nbytes;
     struct list lists[TERP_SPECIALS_NFIELDS];
     struct terp_specials_head head;

@@ -18,6 +18,7 @@
 
 _Static_assert(H5Z_TERP_ABSOLUTE == TERP_BOUND_ABSOLUTE &&
                    H5Z_TERP_RELATIVE == TERP_BOUND_RELATIVE &&
+                   H5Z_TERP_POINTWISE == TERP_BOUND_POINTWISE &&
                    H5Z_TERP_PIPELINE_AUTO == TERP_PIPELINE_AUTO &&
                    H5Z_TERP_PIPELINE_HUFFMAN == TERP_PIPELINE_HUFFMAN &&
                    H5Z_TERP_PIPELINE_CUSTOM == TERP_PIPELINE_CUSTOM &&
@@ -118,8 +119,7 @@ say_words(const struct terp_call *call, const struct terp_cd *cd, bool fits)
                   cd->chunk.type == TERP_FLOAT32 ? "float32" : "float64",
                   cd->chunk.big_endian ? " big-endian" : "",
                   cd->chunk.stack ? "stack" : "chunk", dims,
-                  cd->params.bound_mode == TERP_BOUND_ABSOLUTE ? "absolute"
-                                                               : "relative",
+                  terp_bound_mode_names[cd->params.bound_mode],
                   cd->params.bound, cd->params.has_fill ? ", fill value" : "",
                   fits ? "" : "; the logical dims do not divide the chunk");
 }

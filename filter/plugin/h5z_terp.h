@@ -17,11 +17,13 @@
 /* The filter's identifier, in the range that HDF5 leaves to everybody. */
 #define H5Z_FILTER_TERP 46117
 
-/* Bounds on |x - x'|, in the unit of the data: the bound itself, or the
- * bound times (max - min) of the valid values of each chunk. By the absolute
- * bound 0 every bit comes back. */
+/* Bounds on |x - x'|, in the unit of the data: the bound itself; the bound
+ * times (max - min) of the valid values of each chunk; or the bound, which is
+ * below 1, times |x|, for each value. By the absolute bound 0 every bit comes
+ * back. */
 #define H5Z_TERP_ABSOLUTE 1u
 #define H5Z_TERP_RELATIVE 2u
+#define H5Z_TERP_POINTWISE 3u
 
 #define H5Z_TERP_PIPELINE_AUTO 0u
 #define H5Z_TERP_PIPELINE_HUFFMAN 1u
@@ -77,7 +79,7 @@ H5Z_terp_cd_values(const struct H5Z_terp_config *config,
     uint64_t bits;
 
     if (config->bound_mode < H5Z_TERP_ABSOLUTE ||
-        config->bound_mode > H5Z_TERP_RELATIVE ||
+        config->bound_mode > H5Z_TERP_POINTWISE ||
         config->pipeline >= H5Z_TERP_NPIPELINES ||
         config->predictor >= H5Z_TERP_NPREDICTORS ||
         config->effort >= H5Z_TERP_NEFFORTS ||
@@ -99,8 +101,8 @@ H5Z_terp_cd_values(const struct H5Z_terp_config *config,
  * that a shuffle has mixed passes through uncompressed. Returns a
  * non-negative value, or a negative one with the reason on HDF5's error
  * stack: a field out of range, or the plugin not found. A bound that is no
- * finite number above 0, nor the absolute bound 0, is refused when the dataset
- * is created. */
+ * finite number above 0, nor the absolute bound 0, or a pointwise one that is
+ * not below 1, is refused when the dataset is created. */
 static inline herr_t
 H5Pset_terp(hid_t dcpl, const struct H5Z_terp_config *config)
 {
@@ -139,6 +141,16 @@ static inline herr_t
 H5Pset_terp_rel(hid_t dcpl, double bound)
 {
     const struct H5Z_terp_config config = {H5Z_TERP_RELATIVE,  bound, 0,   0,
+                                           H5Z_FLAG_MANDATORY, 0,     {0}, 0};
+    return H5Pset_terp(dcpl, &config);
+}
+
+/* |x - x'| <= bound * |x| of each value, zeros and signs kept, mandatory,
+ * everything else chosen by terp. */
+static inline herr_t
+H5Pset_terp_pwr(hid_t dcpl, double bound)
+{
+    const struct H5Z_terp_config config = {H5Z_TERP_POINTWISE, bound, 0,   0,
                                            H5Z_FLAG_MANDATORY, 0,     {0}, 0};
     return H5Pset_terp(dcpl, &config);
 }

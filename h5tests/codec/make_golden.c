@@ -20,7 +20,7 @@ struct golden {
     const char *name;
     enum terp_field field;
     struct terp_chunk chunk;
-    double bound; /* absolute */
+    double bound; /* absolute, unless the list is of others */
 };
 
 /* Each in every mode. */
@@ -96,6 +96,22 @@ static const struct golden goldens[] = {
      0},
 };
 
+/* The same, with bounds relative to each value. */
+static const struct golden pointwise[] = {
+    {"f32-pointwise", /* logarithms in float32, signs, specials */
+     TERP_FIELD_GAPS,
+     {TERP_FLOAT32, false, false, 3, {9, 10, 11}},
+     1e-2},
+    {"f64-pointwise", /* in float64 */
+     TERP_FIELD_ROUGH,
+     {TERP_FLOAT64, true, false, 2, {29, 31}},
+     1e-7},
+    {"f32-pointwise-rounded", /* no logarithms */
+     TERP_FIELD_COAST,
+     {TERP_FLOAT32, false, false, 2, {37, 41}},
+     4e-7},
+};
+
 /* Each once: what needs no mode. */
 static const struct golden plain[] = {
     {"f32-constant",
@@ -126,10 +142,10 @@ write_file(const char *dir, const char *name, const void *bytes,
 }
 
 static bool
-make(const char *dir, const struct golden *golden, const struct terp_mode *mode,
-     FILE *list)
+make(const char *dir, const struct golden *golden,
+     enum terp_bound_mode bound_mode, const struct terp_mode *mode, FILE *list)
 {
-    struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+    struct terp_params params = {.bound_mode = bound_mode,
                                  .bound = golden->bound,
                                  .pipeline = mode->pipeline,
                                  .predictor = mode->predictor};
@@ -180,9 +196,15 @@ main(int argc, char **argv)
     }
     for (size_t i = 0; i < COUNT(goldens); i++)
         for (int mode = 1; mode < TERP_NMODES; mode++)
-            made &= make(argv[1], &goldens[i], &terp_mode[mode], list);
+            made &= make(argv[1], &goldens[i], TERP_BOUND_ABSOLUTE,
+                         &terp_mode[mode], list);
     for (size_t i = 0; i < COUNT(plain); i++)
-        made &= make(argv[1], &plain[i], &terp_mode[0], list);
+        made &=
+            make(argv[1], &plain[i], TERP_BOUND_ABSOLUTE, &terp_mode[0], list);
+    for (size_t i = 0; i < COUNT(pointwise); i++)
+        for (int mode = 1; mode < TERP_NMODES; mode++)
+            made &= make(argv[1], &pointwise[i], TERP_BOUND_POINTWISE,
+                         &terp_mode[mode], list);
     made &= fclose(list) == 0;
     return made ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -33,14 +33,28 @@ static const struct terp_chunk chunks[] = {
     {TERP_FLOAT32, false, true, 2, {100, 30}},
 };
 
-static const struct {
+struct bound {
     enum terp_bound_mode mode;
     double bound;
-} bounds[] = {
+};
+
+static const struct bound bounds[] = {
     {TERP_BOUND_RELATIVE, 1e-2},    {TERP_BOUND_RELATIVE, 1e-3},
     {TERP_BOUND_RELATIVE, 1e-5},    {TERP_BOUND_ABSOLUTE, 0.5},
     {TERP_BOUND_ABSOLUTE, 0x1p-23},
 };
+
+/* After all others, since the ones before stay as they are. */
+static const struct bound pointwise[] = {
+    {TERP_BOUND_POINTWISE, 1e-2}, {TERP_BOUND_POINTWISE, 1e-4},
+    {TERP_BOUND_POINTWISE, 1e-5}, {TERP_BOUND_POINTWISE, 1e-7},
+    {TERP_BOUND_POINTWISE, 0.5},
+};
+
+static const char *const bound_names[TERP_NBOUND_MODES] = {
+    [TERP_BOUND_ABSOLUTE] = "abs",
+    [TERP_BOUND_RELATIVE] = "rel",
+    [TERP_BOUND_POINTWISE] = "pwr"};
 
 #define LINE_CAP 160
 
@@ -80,9 +94,9 @@ digest(enum terp_field field, const struct terp_chunk *chunk,
                  chunk->type == TERP_FLOAT64 ? "float64" : "float32",
                  chunk->big_endian ? " big-endian" : "",
                  chunk->stack ? " stack" : "", dims_text(chunk, dims),
-                 params->bound_mode == TERP_BOUND_RELATIVE ? "rel" : "abs",
-                 params->bound, mode, XXH3_64bits(stream, stream_nbytes),
-                 stream_nbytes, XXH3_64bits(decoded, nbytes));
+                 bound_names[params->bound_mode], params->bound, mode,
+                 XXH3_64bits(stream, stream_nbytes), stream_nbytes,
+                 XXH3_64bits(decoded, nbytes));
     else
         fprintf(stderr, "stream_digest: %s\n", terp_status_text(st));
     free(stream);
@@ -109,7 +123,8 @@ report(const char *line, FILE *expected)
 }
 
 static bool
-digest_all(int nthreads, FILE *expected)
+digest_all(const struct bound *turns, size_t nturns, int nthreads,
+           FILE *expected)
 {
     bool same = true;
     size_t turn = 0; /* bounds rotate */
@@ -121,10 +136,10 @@ digest_all(int nthreads, FILE *expected)
                 return false;
             terp_field_make((enum terp_field)field, &chunks[c], values);
             for (int mode = 0; mode < TERP_NMODES; mode++, turn++) {
-                size_t b = turn % COUNT(bounds);
+                size_t b = turn % nturns;
                 struct terp_params params = {
-                    .bound_mode = bounds[b].mode,
-                    .bound = bounds[b].bound,
+                    .bound_mode = turns[b].mode,
+                    .bound = turns[b].bound,
                     .pipeline = terp_mode[mode].pipeline,
                     .predictor = terp_mode[mode].predictor};
                 char line[LINE_CAP];
@@ -159,7 +174,8 @@ main(int argc, char **argv)
             return EXIT_FAILURE;
         }
     }
-    bool same = digest_all(nthreads, expected);
+    bool same = digest_all(bounds, COUNT(bounds), nthreads, expected);
+    same = digest_all(pointwise, COUNT(pointwise), nthreads, expected) && same;
     if (same && expected != NULL && fgetc(expected) != EOF) {
         puts("more lines are expected");
         same = false;

@@ -175,7 +175,7 @@ wrong_words_are_refused_by_name(void **state)
         {0, {0}, "at least three"},
         {2, {2, 1}, "at least three"},
         {3, {0, 1, 3}, "cd_values[0]"},
-        {3, {3, 1, 3}, "cd_values[0]"},
+        {3, {4, 1, 3}, "cd_values[0]"},
         {3, {2 | 5 << 4, 1, 3}, "pipeline"},
         {3, {2 | 3 << 8, 1, 3}, "predictor"},
         {3, {2 | 3 << 12, 1, 3}, "effort"},

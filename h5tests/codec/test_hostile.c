@@ -33,15 +33,22 @@ random_below(uint64_t end)
 }
 
 /* Under the second bound codes are wide, and some quants exact; some
- * differences have tails. */
-static const double bounds[] = {1e-3, 1e-7};
+ * differences have tails. Under the last ones there are logarithms of either
+ * type, and signs. */
+static const struct {
+    enum terp_bound_mode mode;
+    double bound;
+} bounds[] = {{TERP_BOUND_RELATIVE, 1e-3},
+              {TERP_BOUND_RELATIVE, 1e-7},
+              {TERP_BOUND_POINTWISE, 1e-2},
+              {TERP_BOUND_POINTWISE, 1e-6}};
 
 static struct terp_stream
 make_stream_of(const struct terp_chunk *chunk, enum terp_field content,
-               double bound, const struct terp_mode *mode)
+               size_t bound, const struct terp_mode *mode)
 {
-    struct terp_params params = {.bound_mode = TERP_BOUND_RELATIVE,
-                                 .bound = bound,
+    struct terp_params params = {.bound_mode = bounds[bound].mode,
+                                 .bound = bounds[bound].bound,
                                  .pipeline = mode->pipeline,
                                  .predictor = mode->predictor};
     uint8_t *values = terp_case_alloc(terp_chunk_nbytes(chunk));
@@ -70,7 +77,7 @@ make_stream(int which)
     chunk.type =
         (enum terp_type)(which / TERP_NMODES / (int)COUNT(contents) % 2);
     return make_stream_of(&chunk, contents[content],
-                          bounds[which * (int)COUNT(bounds) / NSTREAMS],
+                          (size_t)(which * (int)COUNT(bounds) / NSTREAMS),
                           &terp_mode[which % TERP_NMODES]);
 }
 
@@ -405,7 +412,7 @@ means_are_refused_where_none_may_be(void **state)
         const struct terp_mode mode = {TERP_PIPELINE_RATIO,
                                        TERP_PREDICTOR_LORENZO, "lorenzo"};
         struct terp_stream stream =
-            make_stream_of(&cases[i].chunk, cases[i].field, 1e-3, &mode);
+            make_stream_of(&cases[i].chunk, cases[i].field, 0, &mode);
         struct terp_frame frame;
         int model_at;
 
@@ -658,9 +665,9 @@ sealed_random_damage_of_many_tiles_is_survived(void **state)
             for (int mode = 0; mode < TERP_NMODES; mode++) {
                 struct terp_chunk chunk = {
                     (enum terp_type)type, false, false, 3, {35, 36, 40}};
-                struct terp_stream stream =
-                    make_stream_of(&chunk, contents[content], bounds[mode % 2],
-                                   &terp_mode[mode]);
+                struct terp_stream stream = make_stream_of(
+                    &chunk, contents[content], (size_t)mode % COUNT(bounds),
+                    &terp_mode[mode]);
                 survive_damage(&stream, 15);
                 free(stream.bytes);
             }

@@ -817,6 +817,37 @@ when_only_copied(void)
 }
 
 static void
+when_pointwise(void)
+{
+    const struct terp_params pointwise = {.bound_mode = TERP_BOUND_POINTWISE,
+                                          .bound = 1e-2};
+    struct terp_run_options run = {.engine = TERP_ENGINE_CUDA};
+    struct terp_run_result result = {.size = sizeof result};
+    struct fake_cuda *fake = take_fake();
+    uint8_t *stream = malloc(terp_encode_bound(&chunk));
+    void *dst = malloc(terp_encode_bound(&chunk));
+    uint64_t nbytes, got;
+
+    CHECK(stream != NULL && dst != NULL);
+    CHECK(terp_encode(&pointwise, &chunk, values[0], stream,
+                      terp_encode_bound(&chunk), &nbytes, 1) == TERP_OK);
+    CHECK(terp_encode_batch(&run, &pointwise, &chunk, 1, CONST(values), &dst,
+                            &got, &result) == TERP_OK);
+    check_cpu(result, "relative to each value");
+    CHECK(fake->nopens == 0);
+    CHECK(got == nbytes && memcmp(stream, dst, nbytes) == 0);
+    /* On the device they go by way of the host. */
+    memset(dst, 0, nbytes);
+    run.memory = TERP_MEMORY_DEVICE;
+    CHECK(terp_encode_batch(&run, &pointwise, &chunk, 1, CONST(values), &dst,
+                            &got, NULL) == TERP_OK);
+    CHECK(fake->ncopies == 2);
+    CHECK(got == nbytes && memcmp(stream, dst, nbytes) == 0);
+    free(stream);
+    free(dst);
+}
+
+static void
 auto_takes_the_device_where_it_pays(void **state)
 {
     (void)state;
@@ -828,6 +859,13 @@ bytes_on_the_host_do_not_go_to_the_device(void **state)
 {
     (void)state;
     run_in_child(when_only_copied);
+}
+
+static void
+pointwise_bounds_are_the_cpus(void **state)
+{
+    (void)state;
+    run_in_child(when_pointwise);
 }
 
 int
@@ -852,6 +890,7 @@ main(void)
         cmocka_unit_test(threads_that_lose_the_device_go_on),
         cmocka_unit_test(auto_takes_the_device_where_it_pays),
         cmocka_unit_test(bytes_on_the_host_do_not_go_to_the_device),
+        cmocka_unit_test(pointwise_bounds_are_the_cpus),
     };
     return cmocka_run_group_tests(tests, make_chunks, free_chunks);
 }

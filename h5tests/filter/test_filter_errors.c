@@ -95,7 +95,8 @@ wrong_words_are_named_and_create_nothing(void **state)
         const char *says;
     } cases[] = {
         {3, {0, 1, 3}, "cd_values[0] (mode) names no bound mode"},
-        {3, {3, 1, 3}, "cd_values[0] (mode) names no bound mode"},
+        {3, {4, 1, 3}, "cd_values[0] (mode) names no bound mode"},
+        {3, {3, 1, 0}, "no number below one"},
         {3, {2 | 15 << 4, 1, 3}, "cd_values[0] (mode) names an unknown pipe"},
         {3, {2 | 15 << 8, 1, 3}, "cd_values[0] (mode) names an unknown pred"},
         {3, {2 | 15 << 12, 1, 3}, "cd_values[0] (mode) names an unknown eff"},
@@ -133,7 +134,7 @@ config_out_of_range_is_refused_at_once(void **state)
 {
     static const struct H5Z_terp_config cases[] = {
         {.bound_mode = 0, .bound = 1},
-        {.bound_mode = 3, .bound = 1},
+        {.bound_mode = 4, .bound = 1},
         {.bound_mode = 1, .bound = 1, .pipeline = 16},
         {.bound_mode = 1, .bound = 1, .predictor = 16},
         {.bound_mode = 1, .bound = 1, .effort = H5Z_TERP_NEFFORTS},

@@ -122,6 +122,59 @@ each_rank_type_and_order_keeps_the_bound(void **state)
     }
 }
 
+/* From 1e-30 to 1e30, of either sign, and zeros. */
+static double *
+magnitudes_new(size_t nvalues)
+{
+    double *values = values_new(nvalues);
+
+    for (size_t i = 0; i < nvalues; i++) {
+        double value = 1 + (double)(i % 17) / 16;
+        for (size_t n = i % 199; n > 100; n--)
+            value *= 2;
+        for (size_t n = i % 199; n < 100; n++)
+            value /= 2;
+        values[i] = i % 31 == 0        ? 0
+                    : i / 100 % 3 == 0 ? -(float)value
+                                       : (float)value;
+    }
+    return values;
+}
+
+static void
+pointwise_bound_is_of_each_value(void **state)
+{
+    static const struct h5_shape shape = {3, {40, 41, 42}, {16, 32, 42}};
+    const hid_t types[] = {H5T_IEEE_F32LE, H5T_IEEE_F32BE, H5T_IEEE_F64LE,
+                           H5T_IEEE_F64BE};
+    const double bounds[] = {1e-2, 1e-6};
+    size_t nvalues = (size_t)h5_shape_nvalues(&shape);
+    double *want = magnitudes_new(nvalues), *got = values_new(nvalues);
+
+    (void)state;
+    for (size_t t = 0; t < 2 * COUNT(types); t++) {
+        const double bound = bounds[t / COUNT(types)];
+        const hid_t type = types[t % COUNT(types)];
+        hid_t dcpl = h5_dcpl_new(&shape, 0, 0, NULL);
+        struct terp_cd cd;
+        char name[32];
+        snprintf(name, sizeof name, "pointwise %zu", t);
+        assert_true(H5Pset_terp_pwr(dcpl, bound) >= 0);
+        hid_t dataset = h5_dataset_new(file, name, type, &shape, dcpl);
+        h5_write(dataset, H5T_NATIVE_DOUBLE, want);
+        h5_read(dataset, H5T_NATIVE_DOUBLE, got);
+        for (size_t i = 0; i < nvalues; i++)
+            assert_true(is_within_pointwise(want[i], got[i], bound));
+        h5_dataset_cd(dataset, &cd);
+        assert_int_equal(cd.params.bound_mode, TERP_BOUND_POINTWISE);
+        assert_true(cd.params.bound == bound);
+        H5Dclose(dataset);
+        H5Pclose(dcpl);
+    }
+    free(want);
+    free(got);
+}
+
 static void
 special_values_come_back_bit_for_bit(void **state)
 {
@@ -432,6 +485,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_rank_type_and_order_keeps_the_bound),
+        cmocka_unit_test(pointwise_bound_is_of_each_value),
         cmocka_unit_test(special_values_come_back_bit_for_bit),
         cmocka_unit_test(absolute_bound_of_nothing_brings_every_bit_back),
         cmocka_unit_test(relative_bound_is_of_each_chunks_range),

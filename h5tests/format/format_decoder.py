@@ -95,13 +95,15 @@ class Frame:
         reader.take(8)
         rank, width = (layout & 3) + 1, 1 << (layout >> 2 & 3)
         check(layout >> 4 & 3 < 3 and self.coding <= RATIO, "type or coding")
-        check(prediction & 0xC0 == 0 and prediction & 0xF <= LORENZO
+        check(prediction & 0x80 == 0 and prediction & 0xF <= LORENZO
               and (prediction & 0xF > 0) == (self.coding > CONSTANT),
               "prediction")
         self.type = ("f4", "f8", "u1")[layout >> 4 & 3]
         self.order = ">" if layout & 0x40 else "<"
         self.prediction = prediction & 0xF
         self.has_specials = bool(prediction & 0x10)
+        self.is_pointwise = bool(prediction & 0x40)
+        check(not self.is_pointwise or self.coding > CONSTANT, "pointwise")
         dims = [reader.uint(width) for _ in range(rank)]
         self.take_domain(dims, layout)
         nvalues = self.nvalues
@@ -792,6 +794,86 @@ def read_specials(reader, frame, word):
     return places, reader.array(word, ncolors)[np.repeat(colors, lengths)]
 
 
+# ---- bounds relative to each value ----
+
+EXP_F32 = [float.fromhex(text) for text in """
+    0x1.62e430p-1 0x1.ebfbe0p-3 0x1.c6af6cp-5 0x1.3b2a54p-7 0x1.5f0890p-10
+    0x1.44138ap-13""".split()]
+EXP_F64 = [float.fromhex(text) for text in """
+    0x1.62e42fefa39efp-1 0x1.ebfbdff82c598p-3 0x1.c6b08d704a0c2p-5
+    0x1.3b2ab6fba1ddap-7 0x1.5d87fe78a5276p-10 0x1.430913096fd9fp-13
+    0x1.ffcbfc670dcd4p-17 0x1.62bfd47773353p-20 0x1.b524fae627834p-24
+    0x1.e6063f7217bc6p-28 0x1.e9d3fe3952179p-32""".split()]
+
+
+class Pointwise:
+    """What a stream says of such a bound; without one, as if it was form 0."""
+
+    def __init__(self, reader, frame):
+        self.form = self.signs = self.center = 0
+        self.chunk_type = np.dtype("<" + frame.type)
+        if frame.is_pointwise:
+            byte = reader.uint()
+            self.form, self.signs = byte & 3, byte >> 2
+            check(self.form < 3 and self.signs < 3, "a form")
+            check(self.form > 0 or self.signs == 0, "signs")
+            bound = float(reader.array("<f8", 1)[0])
+            check(0 < bound < 1, "a pointwise bound")
+        most = 128 if frame.type == "f4" else 1024
+        if self.form > 0:
+            self.center = int(reader.array("<i2", 1)[0])
+            check(abs(self.center) <= most, "a center")
+        self.dtype = (self.chunk_type if self.form == 0
+                      else np.dtype("<f4" if self.form == 1 else "<f8"))
+
+    def values_of(self, coded):
+        """The values of what was coded, but for their signs."""
+        if self.form == 0:
+            return coded
+        number, chunk = self.dtype.type, self.chunk_type.type
+        narrow = self.chunk_type.itemsize == 4
+        low = number((-125 if narrow else -1021) - self.center)
+        high = number((128 if narrow else 1024) - self.center)
+        rounder = number(1.5 * 2.0 ** (23 if self.form == 1 else 52))
+        y = np.where(coded > low, coded, low)
+        y = np.where(y < high, y, high)
+        n = (y + rounder) - rounder
+        r = y - n
+        coefficients = EXP_F32 if self.form == 1 else EXP_F64
+        q = np.full(y.shape, number(coefficients[-1]))
+        for coefficient in reversed(coefficients[:-1]):
+            q = number(coefficient) + r * q
+        p = number(1) + r * q
+        wide = not narrow or self.form == 2
+        p = p.astype("f8" if wide else "f4")
+        word = "u8" if wide else "u4"
+        exponents = n.astype("i8") + self.center
+        shifted = (exponents.astype(word) << p.dtype.type(0).view(word).dtype
+                   .type(52 if wide else 23))
+        values = (p.view(word) + shifted).view(p.dtype)
+        largest = p.dtype.type(np.finfo(chunk).max)
+        return np.where(values < largest, values, largest).astype(chunk)
+
+
+def read_signs(reader, frame, frequencies):
+    """Whether each value is negative."""
+    delta_dim, nbytes = reader.uint(), reader.uint(8)
+    section = Reader(reader.take(nbytes))
+    check(delta_dim <= 4, "a mask delta")
+    distance = int(np.prod(frame.dims[4 - delta_dim:]))
+    check(delta_dim == 0 or 64 <= distance < frame.nvalues, "a mask delta")
+    codes = read_tiles(section, CUSTOM, (frame.nvalues + 7) // 8,
+                       frequencies) - RADIUS
+    check(codes.min() >= -128 and codes.max() <= 127, "a byte of signs")
+    bits = bit_array(codes.astype("i1").tobytes(), frame.nvalues)
+    if delta_dim == 0:
+        return bits == 1
+    padded = np.zeros(-(-frame.nvalues // distance) * distance, bool)
+    padded[:frame.nvalues] = bits
+    padded = np.logical_xor.accumulate(padded.reshape(-1, distance))
+    return padded.reshape(-1)[:frame.nvalues]
+
+
 def decode(stream, frequencies):
     """The bytes of a stream's chunk."""
     reader = Reader(stream)
@@ -809,10 +891,18 @@ def decode(stream, frequencies):
             places, exact = read_specials(reader, frame, word)
         reader.expect_end()
     else:
+        pointwise = Pointwise(reader, frame)
+        chunk_values, dtype = values, pointwise.dtype
         model = read_model(reader, frame, dtype)
         if frame.has_specials:
             places, exact = read_specials(reader, frame, word)
-        tails = read_tails(reader, model, frame.nvalues, word)
+        negative = np.full(frame.nvalues, pointwise.signs == 1)
+        if pointwise.signs == 2:
+            negative = read_signs(reader, frame, frequencies)
+        tails = read_tails(reader, model, frame.nvalues,
+                           np.dtype("<u%d" % dtype.itemsize))
+        values = np.zeros(values.shape, dtype)
+        words = values.reshape(-1).view("<u%d" % dtype.itemsize)
         with np.errstate(all="ignore"):
             escapes = read_escapes(reader, frame, model, dtype)
         listed, work = point_orders(frame)
@@ -842,5 +932,9 @@ def decode(stream, frequencies):
                                     values)
             else:
                 reconstruct_spline(frame, model, codes, escaped, values)
+            values = pointwise.values_of(values)
+        values.reshape(-1)[negative] *= -1
+        chunk_values[...] = values
+        values, words = chunk_values, chunk_values.reshape(-1).view(word)
     words[places] = exact
     return values.astype(frame.order + frame.type, copy=False).tobytes()

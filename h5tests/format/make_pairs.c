@@ -1,7 +1,7 @@
 /* make_pairs DIR: writes streams of all kinds to an existing folder, N.terp,
  * and beside each the values that it decodes to, N.values; the document's
- * examples, huffman.terp, default.terp, exact.terp and tails.terp; and
- * `lengths`, those of all words of the dictionary.
+ * examples, huffman.terp, default.terp, exact.terp, tails.terp and
+ * pointwise.terp; and `lengths`, those of all words of the dictionary.
  *
  * make_pairs DIR FILE...: the files are streams whose checksum is left open.
  * Completes each and writes what it decodes to beside it, FILE.values, or no
@@ -148,6 +148,34 @@ static const struct {
      TERP_FIELD_HUGE,
      TERP_BOUND_ABSOLUTE,
      0},
+    {{TERP_FLOAT32, false, false, 3, {11, 12, 70}},
+     TERP_FIELD_ROUGH,
+     TERP_BOUND_POINTWISE,
+     1e-2},
+    {{TERP_FLOAT64, false, false, 3, {11, 12, 13}},
+     TERP_FIELD_GAPS,
+     TERP_BOUND_POINTWISE,
+     1e-3},
+    {{TERP_FLOAT32, false, false, 2, {30, 61}},
+     TERP_FIELD_HUGE,
+     TERP_BOUND_POINTWISE,
+     1e-5},
+    {{TERP_FLOAT64, false, true, 2, {30, 61}},
+     TERP_FIELD_NOISE,
+     TERP_BOUND_POINTWISE,
+     1e-8},
+    {{TERP_FLOAT32, true, false, 2, {31, 60}},
+     TERP_FIELD_OUTLIERS,
+     TERP_BOUND_POINTWISE,
+     2e-7},
+    {{TERP_FLOAT64, false, false, 1, {1500}},
+     TERP_FIELD_FINE,
+     TERP_BOUND_POINTWISE,
+     1e-14},
+    {{TERP_FLOAT64, false, false, 1, {1500}},
+     TERP_FIELD_OUTLIERS,
+     TERP_BOUND_POINTWISE,
+     1e-9},
 };
 
 static bool
@@ -223,12 +251,13 @@ make_examples(const char *dir)
     float values[3 * 8 * 8];
     double wide[8];
     uint32_t bits;
-    char path[4][4096];
+    char path[5][4096];
 
     snprintf(path[0], sizeof path[0], "%s/huffman.terp", dir);
     snprintf(path[1], sizeof path[1], "%s/default.terp", dir);
     snprintf(path[2], sizeof path[2], "%s/exact.terp", dir);
     snprintf(path[3], sizeof path[3], "%s/tails.terp", dir);
+    snprintf(path[4], sizeof path[4], "%s/pointwise.terp", dir);
     for (int i = 0; i < 32; i++)
         values[i] = (float)(i * i) / 8 + (i == 13 ? 9.0f : 0.0f);
     params.pipeline = TERP_PIPELINE_HUFFMAN;
@@ -257,7 +286,15 @@ make_examples(const char *dir)
         return false;
     for (int i = 0; i < 8; i++)
         wide[i] = i * 456420 % 1000003;
-    return make_example(path[3], &doubles, &params, wide);
+    if (!make_example(path[3], &doubles, &params, wide))
+        return false;
+    for (int i = 0; i < 32; i++)
+        values[i] = (float)((i - 12) * (i - 12) * (i - 12)) / 4;
+    params = (struct terp_params){.bound_mode = TERP_BOUND_POINTWISE,
+                                  .bound = 0.125,
+                                  .pipeline = TERP_PIPELINE_HUFFMAN,
+                                  .predictor = TERP_PREDICTOR_LORENZO};
+    return make_example(path[4], &line, &params, values);
 }
 
 /* Entry by entry: of symbols, and then of tokens. */

@@ -29,6 +29,8 @@ EXACT = {"slack": 25, "dims": 26, "significand": 27, "zeros": 28,
          "exponent": 29, "escapes": 31, "widths": 32, "numbers": 33, "map": 77}
 TAILS = {"slack": 25, "dims": 26, "zeros": 28, "exponent": 29, "nbits": 31,
          "width": 32, "tails": 33, "escapes": 40, "low bits": 41, "map": 53}
+POINTWISE = {"head": 25, "bound": 26, "center": 34, "signs": 47, "length": 48,
+             "map": 56, "low": 57, "words": 80, "end": 81}
 
 
 def put(stream, at, replacement, nbytes=None):
@@ -52,7 +54,41 @@ def reduce_tile(tile):
             + bytes(byte for byte in b"".join(longs) if byte != 0))
 
 
-def variants(huffman, default, exact, tails):
+def pointwise_variants(example):
+    p = POINTWISE
+    unsigned = example[:p["signs"]] + example[p["end"]:]
+    values = put(example[:p["signs"]] + example[p["end"]:], p["center"], "", 2)
+    return [
+        ("all positive", put(unsigned, p["head"], "01"), True),
+        ("all negative", put(unsigned, p["head"], "05"), True),
+        ("signs of no kind", put(example, p["head"], "0d"), False),
+        ("a bit of no meaning", put(example, p["head"], "19"), False),
+        ("logarithms of no form", put(example, p["head"], "0b"), False),
+        ("values", put(values, p["head"], "00"), True),
+        ("values with signs", put(values, p["head"], "04"), False),
+        ("a bound of 1", put(example, p["bound"], "000000000000f03f"), False),
+        ("a bound of 0", put(example, p["bound"], "0000000000000000"), False),
+        ("a bound that is no number",
+         put(example, p["bound"], "000000000000f87f"), False),
+        ("the greatest center", put(example, p["center"], "8000"), True),
+        ("a greater center", put(example, p["center"], "8100"), False),
+        ("the least center", put(example, p["center"], "80ff"), True),
+        ("a lesser center", put(example, p["center"], "7fff"), False),
+        ("signs with a mask delta", put(example, p["signs"], "01"), False),
+        ("too many bytes of signs", put(example, p["length"], "1a"), False),
+        ("too few bytes of signs", put(example, p["length"], "18"), False),
+        ("signs without end", put(example, p["length"], "ff" * 8), False),
+        ("symbols that are no bytes",
+         put(example, p["low"], "00021f0200", 5), None),
+        ("symbols that are no bytes, either",
+         put(example, p["low"], "ff003f01"), None),
+        ("signs that are one zero tile",
+         put(put(example, p["map"], "00", p["end"] - p["map"]),
+             p["length"], "01"), True),
+    ]
+
+
+def variants(huffman, default, exact, tails, pointwise):
     """Name, stream, and whether it is valid."""
     h, d, e, t = HUFFMAN, DEFAULT, EXACT, TAILS
     reduced = reduce_tile(default[d["tile"]:])
@@ -222,18 +258,23 @@ def variants(huffman, default, exact, tails):
         ("tails of escapes", escapes, True),
         ("tails of quants that are not exact",
          put(put(tails, t["dims"] + 1, "", 4), t["dims"], "41"), True),
-    ]
+    ] + pointwise_variants(pointwise)
 
 
-def tight_kinds(stream):
-    """What a stream has of wide codes, exact quants and tails."""
+def kinds_of(stream):
+    """What a stream has of wide codes, exact quants, tails, and pointwise
+    bounds."""
     reader = format_decoder.Reader(stream)
     frame = format_decoder.Frame(reader)
     if frame.prediction == 0:
         return set()
-    dtype = format_decoder.np.dtype("<" + frame.type)
+    pointwise = format_decoder.Pointwise(reader, frame)
+    dtype = pointwise.dtype
     model = format_decoder.read_model(reader, frame, dtype)
     exact, kinds = model.get("exact"), set()
+    if frame.is_pointwise:
+        kinds.add(("pointwise", frame.type, pointwise.form))
+        kinds.add(("signs", pointwise.signs))
     if model["low_nbits"] > 0:
         kinds.add(("low bits", frame.type, frame.coding, frame.prediction))
         kinds |= {("low bits", name) for name, holds in (
@@ -256,7 +297,11 @@ def tight_kinds(stream):
     if model.get("tail_nbits", 0) > 0:
         word = format_decoder.np.dtype("<u%d" % dtype.itemsize)
         if frame.has_specials:
-            format_decoder.read_specials(reader, frame, word)
+            format_decoder.read_specials(
+                reader, frame, format_decoder.np.dtype("<u" + frame.type[1]))
+        if pointwise.signs == 2:
+            reader.uint()
+            reader.take(reader.uint(8))
         format_decoder.read_tails(reader, model, frame.nvalues, word)
         kinds.add(("tails", frame.type, frame.coding))
         kinds |= {("tails", frame.type, name) for name, holds in (
@@ -295,8 +340,9 @@ class FormatTest(unittest.TestCase):
             subprocess.run([os.environ["TEST_PAIRS"], folder], check=True)
             self.assertEqual(pathlib.Path(folder, "lengths").read_bytes(),
                              b"".join(lengths))
-            for name, example in zip(("huffman", "default", "exact", "tails"),
-                                     self.examples):
+            for name, example in zip(
+                    ("huffman", "default", "exact", "tails", "pointwise"),
+                    self.examples):
                 self.assertEqual(
                     pathlib.Path(folder, name + ".terp").read_bytes(), example)
         self.assertEqual(re.findall(r"SHA-256\s+`(\w+)`", self.document),
@@ -325,7 +371,7 @@ class FormatTest(unittest.TestCase):
                         self.assertEqual(expected is not None, valid)
 
     def test_streams_decode_to_the_codecs_bits(self):
-        kinds, tight = set(), set()
+        kinds, found = set(), set()
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run([os.environ["TEST_PAIRS"], folder], check=True)
             for path in pathlib.Path(folder).glob("[0-9]*.terp"):
@@ -336,7 +382,7 @@ class FormatTest(unittest.TestCase):
                         format_decoder.decode(stream, self.frequencies)
                         == values)
                 kinds.add((stream[6], stream[7] & 0xF))
-                tight |= tight_kinds(stream)
+                found |= kinds_of(stream)
         coded = {(coding, prediction) for coding in (2, 3, 4, 5)
                  for prediction in (1, 2)}
         self.assertEqual(kinds, {(0, 0), (1, 0)} | coded)
@@ -354,7 +400,10 @@ class FormatTest(unittest.TestCase):
                    for of in (2, 3, 4, 5, "means", "exact", "not exact",
                               "stack", "specials", "escapes",
                               "several groups")}
-        self.assertEqual(needed - tight, set())
+        needed |= {("pointwise", dtype, form) for dtype in ("f4", "f8")
+                   for form in (0, 1, 2)}
+        needed |= {("signs", n) for n in (0, 2)}
+        self.assertEqual(needed - found, set())
 
 
 if __name__ == "__main__":

@@ -294,6 +294,43 @@ bytes_and_stored_streams_are_left_to_the_cpu(void **state)
     engine->close(device);
 }
 
+/* Such streams, and their chunks. */
+static void
+pointwise_bounds_are_left_to_the_cpu(void **state)
+{
+    struct terp_params params = {};
+    struct terp_cuda_device *device = open_device(0);
+    const uint64_t cap_nbytes = terp_encode_bound(&sample.chunk);
+    uint8_t *stream = (uint8_t *)terp_case_alloc(cap_nbytes);
+    uint8_t *values = (uint8_t *)terp_case_alloc(sample.chunk_nbytes);
+    const void *src = sample.values;
+    void *to = stream;
+    uint64_t nbytes = 7;
+    enum terp_status status = TERP_OK;
+
+    (void)state;
+    params.bound_mode = TERP_BOUND_POINTWISE;
+    params.bound = 1e-3;
+    assert_int_equal(engine->encode(device, &on_host, &params, &sample.chunk, 1,
+                                    &src, &to, &nbytes),
+                     TERP_OK);
+    assert_int_equal(nbytes, 0);
+    assert_int_equal(terp_encode(&params, &sample.chunk, sample.values, stream,
+                                 cap_nbytes, &nbytes, 1),
+                     TERP_OK);
+    assert_int_not_equal(
+        stream[TERP_FRAME_PREDICTION_AT] & TERP_FRAME_POINTWISE, 0);
+    src = stream;
+    to = values;
+    assert_int_equal(engine->decode(device, &on_host, &sample.chunk, 1, &src,
+                                    &nbytes, &to, &status),
+                     TERP_OK);
+    assert_int_equal(status, TERP_ERR_DEVICE);
+    free(values);
+    free(stream);
+    engine->close(device);
+}
+
 /* ---- the caller's stream ---- */
 
 /* In a stream that does its work as late as it may. */
@@ -688,6 +725,7 @@ main(void)
         cmocka_unit_test(flags_of_the_context_stay_what_they_were),
         cmocka_unit_test(devices_that_are_open_do_not_share),
         cmocka_unit_test(bytes_and_stored_streams_are_left_to_the_cpu),
+        cmocka_unit_test(pointwise_bounds_are_left_to_the_cpu),
         cmocka_unit_test(call_begins_after_what_is_in_the_callers_stream),
         cmocka_unit_test(stream_may_be_of_another_context),
         cmocka_unit_test(stream_that_is_captured_is_refused),

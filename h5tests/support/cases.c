@@ -67,6 +67,8 @@ terp_case_bound(const struct terp_params *params,
 
     if (params->bound_mode == TERP_BOUND_ABSOLUTE)
         return params->bound;
+    if (params->bound_mode == TERP_BOUND_POINTWISE)
+        return 0;
     for (uint64_t i = 0; i < nvalues; i++) {
         uint64_t bits = value_bits(chunk, values, i);
         double value = value_of_bits(chunk->type, bits);
@@ -88,6 +90,7 @@ terp_case_compare(const char *name, const struct terp_params *params,
                   const struct terp_chunk *chunk, const uint8_t *values,
                   const uint8_t *decoded, double bound)
 {
+    const bool pointwise = params->bound_mode == TERP_BOUND_POINTWISE;
     uint64_t nvalues = chunk_nvalues(chunk);
 
     for (uint64_t i = 0; i < nvalues; i++) {
@@ -102,9 +105,10 @@ terp_case_compare(const char *name, const struct terp_params *params,
         double value = value_of_bits(chunk->type, bits);
         double got = value_of_bits(chunk->type, got_bits);
         if (!bits_are_finite(chunk->type, got_bits) ||
-            !is_within(value, got, bound))
+            !(pointwise ? is_within_pointwise(value, got, params->bound)
+                        : is_within(value, got, bound)))
             fail_msg("%s: value %" PRIu64 ": %a became %a, bound %a", name, i,
-                     value, got, bound);
+                     value, got, pointwise ? params->bound : bound);
     }
 }
 
@@ -127,7 +131,8 @@ terp_case_tail_nbits(const struct terp_stream *stream)
 }
 
 static void
-check_inspection(const char *name, const struct terp_chunk *chunk,
+check_inspection(const char *name, const struct terp_params *params,
+                 const struct terp_chunk *chunk,
                  const struct terp_stream *stream, double bound)
 {
     struct terp_info info = {.size = sizeof info};
@@ -146,6 +151,11 @@ check_inspection(const char *name, const struct terp_chunk *chunk,
     assert_int_equal(info.stream_nbytes, stream->nbytes);
     if (info.bound > bound)
         fail_msg("%s: bound %a in the stream, not %a", name, info.bound, bound);
+    if (info.pointwise_bound != 0 &&
+        (params->bound_mode != TERP_BOUND_POINTWISE ||
+         info.pointwise_bound != params->bound))
+        fail_msg("%s: pointwise bound %a in the stream", name,
+                 info.pointwise_bound);
     assert_int_equal(
         terp_decoded_nbytes(stream->bytes, stream->nbytes, &nbytes), TERP_OK);
     assert_int_equal(nbytes, terp_chunk_nbytes(chunk));
@@ -164,7 +174,7 @@ terp_case_check(const char *name, const struct terp_params *params,
     struct terp_stream stream = terp_case_encode(params, chunk, values, 1);
     if (memcmp(before, values, nbytes) != 0)
         fail_msg("%s: encoding altered the original data", name);
-    check_inspection(name, chunk, &stream, bound);
+    check_inspection(name, params, chunk, &stream, bound);
     enum terp_status st = terp_decode(stream.bytes, stream.nbytes, decoded,
                                       nbytes, &decoded_nbytes, 1);
     if (st != TERP_OK)

@@ -26,12 +26,14 @@ terp_case_encode(const struct terp_params *params,
                  int nthreads);
 
 /* The absolute bound that `params` promise for `values`: computed here from
- * their range, without the codec. 0 when all must be exact. */
+ * their range, without the codec. 0 when all must be exact, or the bound is
+ * relative to each value. */
 double
 terp_case_bound(const struct terp_params *params,
                 const struct terp_chunk *chunk, const uint8_t *values);
 
-/* Fails unless every value of `decoded` is within `bound` of `values`, and
+/* Fails unless every value of `decoded` is within `bound` of `values`, or
+ * within the bound relative to it, and
  * non-finite values and the fill value are the same bit for bit. */
 void
 terp_case_compare(const char *name, const struct terp_params *params,

@@ -3,6 +3,7 @@
 #ifndef TERP_VALUES_H
 #define TERP_VALUES_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -92,6 +93,24 @@ is_within(double x, double y, double bound)
         rest = -rest;
     }
     return sum < bound || (sum == bound && rest <= 0);
+}
+
+/* |x - y| <= bound |x| in exact arithmetic, and y has the sign of x, for finite
+ * x and y and a bound below 1. Both sides are a sum and a rest, as above. */
+static inline bool
+is_within_pointwise(double x, double y, double bound)
+{
+    /* Scaled, so that no rest is too small for a double. */
+    const double scale = fabs(x) < 0x1p-400 ? 0x1p600 : 1;
+    const double value = fabs(x) * scale, other = fabs(y) * scale;
+    const double large = value > other ? value : other;
+    const double small = value > other ? other : value;
+    const double sum = large - small, rest = (large - sum) - small;
+    const double product = bound * value;
+
+    return signbit(x) == signbit(y) &&
+           (sum < product ||
+            (sum == product && rest <= fma(bound, value, -product)));
 }
 
 #endif

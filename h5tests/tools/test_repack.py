@@ -75,9 +75,10 @@ def parameters(dataset):
 
 
 def bound_of(dataset):
-    """("abs" or "rel", bound) of a compressed dataset."""
+    """("abs", "rel" or "pwr", bound) of a compressed dataset."""
     words = np.array(parameters(dataset), "u4")
-    return {1: "abs", 2: "rel"}[words[0] & 15], words[1:3].view("f8")[0]
+    mode = {1: "abs", 2: "rel", 3: "pwr"}[words[0] & 15]
+    return mode, words[1:3].view("f8")[0]
 
 
 class Repack(ToolTest):
@@ -146,6 +147,20 @@ class Values(Repack):
                 error = file["noise"][:] - noise
                 got = 20 * np.log10(np.ptp(noise) / np.sqrt((error**2).mean()))
                 self.assertAlmostEqual(got, psnr, delta=0.1)
+
+    def test_pointwise_bound_is_kept_by_each_value(self):
+        generator = np.random.default_rng(5)
+        values = np.exp(generator.normal(0, 9, (32, 32, 32))).astype("f4")
+        values *= generator.choice([-1, 0, 1], values.shape)
+        path = self.write(x=values, y=values.astype("f8"))
+        for option in ("--pwr=1e-2", "--dataset=*=pwr:1e-2"):
+            with h5py.File(self.repack(path, option), "r") as file:
+                for name in file:
+                    got = file[name][:].astype("f8")
+                    self.assertTrue(np.all(
+                        abs(got - values) <= 1e-2 * abs(values.astype("f8"))))
+                    self.assertTrue(np.all(np.sign(got) == np.sign(values)))
+                    self.assertEqual(bound_of(file[name]), ("pwr", 1e-2))
 
     def test_lossless_brings_every_bit_back(self):
         values = smooth(30, 40, 50)
@@ -720,6 +735,7 @@ class Trouble(Repack):
             (),
             ("--rel=0",), ("--rel=1",), ("--rel=nan",), ("--rel=x",),
             ("--abs=-1",), ("--abs=inf",), ("--psnr=1",), ("--psnr=1e9",),
+            ("--pwr=1",), ("--pwr=0",), ("--pwr=0.1", "--rel=0.1"),
             ("--rel=0.1", "--abs=1"), ("--psnr=60", "--psnr=70"),
             ("--dataset=x",), ("--dataset==1",), ("--dataset=x=",),
             ("--dataset=x=abs:0",), ("--dataset=x=2",),

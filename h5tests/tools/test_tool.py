@@ -59,6 +59,12 @@ class Args(ToolTest):
         self.assertEqual(self.words("--abs", "12.5e1"), [1, 125, 0])
         self.assertEqual(self.words("--abs", "4294967295"), [1, 4294967295, 0])
 
+    def test_pointwise_bound_is_mode_3(self):
+        self.assertEqual(self.words("--pwr", "1e-3"), [3, 1, 3])
+        words = self.words("--pwr=0x1p-4", "--pipeline=speed")
+        self.assertEqual(words[0], 3 | 3 << 4 | EXACT)
+        self.assertEqual(bound_of(words), 0.0625)
+
     def test_other_numbers_take_the_exact_form(self):
         for text in ("0x1p-4", "0.12345678901", "4294967297"):
             words = self.words("--abs", text)
@@ -114,6 +120,9 @@ class Args(ToolTest):
             (),
             ("--rel", "1", "--abs", "1"),
             ("--rel", "1", "--rel", "1"),
+            ("--pwr", "1e-3", "--abs", "1"),
+            ("--pwr", "1"),
+            ("--pwr", "0"),
             ("--rel", "0"),
             ("--abs", "0"),
             ("--lossless", "--abs", "1"),
@@ -369,6 +378,7 @@ class Compare(ToolTest):
         names = {
             "g/relative": "fill=-9999+terp=2,1,3",
             "absolute": "fill=-9999+terp=1,1,3",
+            "pointwise": "fill=-9999+terp=3,1,3",
             "speed": "fill=-9999+terp=50,1,3",
             "lorenzo": "fill=-9999+terp=514,1,3",
             "bricks": "fill=-9999+terp=2,1,3,2,10,10",
@@ -466,6 +476,27 @@ class Compare(ToolTest):
         b = "new x f64 3 - - 0=0,1=10,2=5"
         self.compare(OK, a, b, "--rel", "0.1")
         self.compare(FOUND, a, b, "--rel", "0.0999")
+
+    def test_pointwise_bound_is_judged_by_each_value(self):
+        # An error that is nothing to the largest value is much of the small.
+        a = "new x f64 410 10 - 3=1e-9,4=5e9"
+        b = "new x f64 410 10 terp=3,1,3 4=5e9,3="
+        self.compare(OK, a, b + "1e-9")
+        text = self.compare(FOUND, a, b + "1.1e-9")
+        row = self.row(text, "/x")
+        self.assertEqual(row[0], "EXCEEDED")
+        self.assertAlmostEqual(float(row[1]), 100, delta=2)
+        # A zero must stay one, and its sign too.
+        a, b = "new x f64 4 - - 0=0,1=2", "new x f64 4 - - 1=2,0="
+        self.compare(OK, a, b + "0", "--pwr=0.5")
+        self.compare(FOUND, a, b + "-0.0", "--pwr=0.5")
+        self.compare(FOUND, a, b + "1e-300", "--pwr=0.5")
+
+    def test_pointwise_option_refers_to_each_value_of_a(self):
+        a = "new x f64 3 - - 0=1,1=100,2=-4"
+        b = "new x f64 3 - - 0=1.5,1=50,2=-6"
+        self.compare(OK, a, b, "--pwr", "0.5")
+        self.compare(FOUND, a, b, "--pwr", "0.4999")
 
     def test_bound_beyond_the_range_is_judged(self):
         # Chunks become constants, whose streams do not tell the bound.

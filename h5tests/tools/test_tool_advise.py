@@ -54,6 +54,26 @@ class Advise(ToolTest):
                     self.assertGreater(choice["write_mb_per_s"], 0)
                     self.assertGreater(choice["read_mb_per_s"], 0)
 
+    def test_pointwise_choices_come_true_in_a_file(self):
+        x = self.advise(OK, "new x f32 60000 60000 - -", options=["--pwr"])["/x"]
+        self.assertEqual(
+            [(c["pwr"], c["pipeline"]) for c in x["choices"]],
+            [(bound, name) for bound in BOUNDS for name in PIPELINES],
+        )
+        for exponent, choice in enumerate(x["choices"][::3], 2):
+            self.assertIsNone(choice["rel"])
+            self.assertIsNone(choice["abs"])
+            mode = 3 | PIPELINES["ratio"] << 4
+            copy = self.make(
+                "b.h5", f"new x f32 60000 60000 terp={mode},1,{exponent} -"
+            )
+            real = self.json(OK, "compare", self.path("a.h5"), copy)
+            real = real["datasets"][0]
+            self.assertAlmostEqual(choice["ratio"], real["ratio"])
+            self.assertAlmostEqual(choice["psnr"], real["psnr"])
+        text = self.expect(OK, "advise", self.path("a.h5"), "--pwr")
+        self.assertIn("  pwr ", text)
+
     def test_table_has_a_row_for_each_choice(self):
         path = self.make("a.h5", f"new g/x f32 {CUBE} - -")
         text = self.expect(OK, "advise", path)

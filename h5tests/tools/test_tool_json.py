@@ -149,6 +149,7 @@ class Compare(ToolTest):
                 "verdict": "ok",
                 "reason": None,
                 "bound": 2,
+                "pointwise_bound": None,
                 "error_of_bound": 0.5,
                 "max_error": 1,
                 "min": 0,

@@ -8,9 +8,14 @@
 #include "tools/common/options.h"
 #include "tools/common/tool.h"
 
+enum {
+    KEY_PWR = 256 /* no letter */
+};
+
 static const struct argp_option options[] = {
     {"dataset", 'd', "GLOB", 0,
      "Only datasets whose path matches GLOB; may be given more than once", 0},
+    {"pwr", KEY_PWR, NULL, 0, "Measure bounds relative to each value", 0},
     {"json", 'j', NULL, 0, "Print JSON; `man terp` has the keys", 0},
     {0}};
 
@@ -26,7 +31,8 @@ static const char doc[] =
     "The sample is about a million values in whole chunks, or in chunks as "
     "`terp repack` would make them, spread over the dataset; a dataset takes "
     "about a second. Bounds are 1e-2 to 1e-5 times the range of the sample's "
-    "values. Datasets of fewer than 4096 values are measured only when "
+    "values, or with --pwr times each value. Datasets of fewer than 4096 "
+    "values are measured only when "
     "--dataset names them.\n"
     "\n"
     "Exit codes: 0 done; 1 a dataset cannot be read; 2 wrong usage, the file "
@@ -38,6 +44,7 @@ struct request {
     const char **globs; /* room for as many as there are words */
     bool *used;         /* which of them match a dataset */
     int nglobs;
+    bool pointwise;
     const struct advise_report *report;
     void *state; /* of the report */
     int code;
@@ -51,6 +58,9 @@ parse_option(int key, char *arg, struct argp_state *state)
     switch (key) {
     case 'd':
         request->globs[request->nglobs++] = arg;
+        return 0;
+    case KEY_PWR:
+        request->pointwise = true;
         return 0;
     case 'j':
 #ifdef TERP_HAVE_JANSSON
@@ -106,8 +116,8 @@ advise_dataset(const char *path, const struct tool_dataset *dataset,
         return;
     }
     advise_sample_read(dataset, &sample);
-    bool measured =
-        sample.reason[0] == '\0' && advise_measure(&sample, choices);
+    bool measured = sample.reason[0] == '\0' &&
+                    advise_measure(&sample, request->pointwise, choices);
     request->report->add(request->state, path, dataset, &sample,
                          measured ? choices : NULL, sample.reason);
     if (sample.damaged)

@@ -45,15 +45,18 @@ advise_sample_free(struct advise_sample *sample);
  * MB of values a second. */
 struct advise_choice {
     double relative, bound; /* bound = relative * range of the sample */
+    double pointwise;       /* the bound is relative to each value: above 0,
+                               and those are NAN */
     enum terp_pipeline pipeline;
     double ratio, psnr; /* PSNR is infinite where nothing changes */
     double write_speed, read_speed;
 };
 
-/* Encodes and decodes the sample in every way. False, with `reason` set, if
+/* Encodes and decodes the sample in every way, with bounds relative to the
+ * sample's range, or `pointwise` to each value. False, with `reason` set, if
  * the codec fails. */
 bool
-advise_measure(struct advise_sample *sample,
+advise_measure(struct advise_sample *sample, bool pointwise,
                struct advise_choice choices_ret[ADVISE_NCHOICES]);
 
 /* A way to print the results. `begin` returns the state that the other

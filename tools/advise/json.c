@@ -1,6 +1,8 @@
 /* terp advise: prints the results as JSON. doc/terp.1 documents the keys. */
-#include "tools/common/json.h"
+#include <math.h>
+
 #include "tools/advise/advise.h"
+#include "tools/common/json.h"
 #include "tools/common/options.h"
 
 static void *
@@ -36,6 +38,8 @@ make_choice(const struct advise_choice *choice)
 
     tool_json_set_number(object, "rel", choice->relative);
     tool_json_set_number(object, "abs", choice->bound);
+    tool_json_set_number(
+        object, "pwr", choice->pointwise > 0 ? choice->pointwise : (double)NAN);
     tool_json_set_text(object, "pipeline",
                        terp_pipeline_names[choice->pipeline]);
     tool_json_set_number(object, "ratio", choice->ratio);

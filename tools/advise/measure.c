@@ -92,8 +92,9 @@ measure(const struct advise_sample *sample, struct buffers *buffers,
     double range = sample->max - sample->min;
     double nvalues = (double)(sample->nvalid - sample->nleft_out);
 
-    params.bound_mode = TERP_BOUND_ABSOLUTE;
-    params.bound = choice->bound;
+    params.bound_mode =
+        choice->pointwise > 0 ? TERP_BOUND_POINTWISE : TERP_BOUND_ABSOLUTE;
+    params.bound = choice->pointwise > 0 ? choice->pointwise : choice->bound;
     params.pipeline = choice->pipeline;
     params.predictor = TERP_PREDICTOR_AUTO;
     for (int i = 0; i < sample->nboxes; i++) {
@@ -109,8 +110,23 @@ measure(const struct advise_sample *sample, struct buffers *buffers,
     return TERP_OK;
 }
 
+static struct advise_choice
+range_choice(const struct advise_sample *sample, double relative)
+{
+    return (struct advise_choice){
+        .relative = relative,
+        .bound = terp_bound_of_range(relative, sample->min, sample->max)};
+}
+
+static struct advise_choice
+pointwise_choice(double bound)
+{
+    return (struct advise_choice){
+        .relative = NAN, .bound = NAN, .pointwise = bound};
+}
+
 bool
-advise_measure(struct advise_sample *sample,
+advise_measure(struct advise_sample *sample, bool pointwise,
                struct advise_choice choices_ret[ADVISE_NCHOICES])
 {
     struct buffers buffers = {.stream_cap = 1, .values_cap = 1};
@@ -121,11 +137,9 @@ advise_measure(struct advise_sample *sample,
         st = TERP_ERR_MEMORY;
     for (int i = 0; st == TERP_OK && i < ADVISE_NBOUNDS; i++)
         for (int k = 0; st == TERP_OK && k < ADVISE_NPIPELINES; k++) {
-            *choice =
-                (struct advise_choice){.relative = bounds[i],
-                                       .bound = terp_bound_of_range(
-                                           bounds[i], sample->min, sample->max),
-                                       .pipeline = pipelines[k]};
+            *choice = pointwise ? pointwise_choice(bounds[i])
+                                : range_choice(sample, bounds[i]);
+            choice->pipeline = pipelines[k];
             /* The first measurement is made twice: in the first run the system
              * still has to supply the pages of the buffers. */
             if (choice == choices_ret)

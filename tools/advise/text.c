@@ -44,12 +44,16 @@ text_add(void *report, const char *path, const struct tool_dataset *dataset,
         return;
     }
     print_sample(dataset, sample);
-    printf("  %5s %10s  %-8s %8s %8s %11s %11s\n", "rel", "abs", "pipeline",
-           "ratio", "PSNR dB", "write MB/s", "read MB/s");
+    const bool pointwise = choices->pointwise > 0;
+    printf("  %5s %10s  %-8s %8s %8s %11s %11s\n", pointwise ? "pwr" : "rel",
+           pointwise ? "" : "abs", "pipeline", "ratio", "PSNR dB", "write MB/s",
+           "read MB/s");
     for (int i = 0; i < ADVISE_NCHOICES; i++) {
         const struct advise_choice *choice = &choices[i];
         bool first = i % ADVISE_NPIPELINES == 0;
-        if (first)
+        if (first && pointwise)
+            printf("  %5.0e %10s", choice->pointwise, "");
+        else if (first)
             printf("  %5.0e %10.3g", choice->relative, choice->bound);
         else
             printf("  %16s", "");

@@ -66,6 +66,17 @@ tool_option_number(struct argp_state *state, const char *text)
     return value;
 }
 
+double
+tool_option_pointwise(struct argp_state *state, const char *text)
+{
+    double value = tool_option_number(state, text);
+
+    if (value >= 1)
+        argp_error(state, "a bound of %s times each value leaves nothing of it",
+                   text);
+    return value;
+}
+
 void
 tool_option_shape(struct argp_state *state, const char *text, unsigned max_rank,
                   struct tool_shape *shape_ret)

@@ -31,6 +31,10 @@ tool_option_help(int key, const char *text, void *input);
 double
 tool_option_number(struct argp_state *state, const char *text);
 
+/* The same, and below one: a bound relative to each value. */
+double
+tool_option_pointwise(struct argp_state *state, const char *text);
+
 /* Dims such as 64x64x64, at most max_rank of them; otherwise says so, and
  * exits. */
 void

@@ -13,11 +13,16 @@
 #include "tools/compare/compare.h"
 #include "tools/compare/plot.h"
 
+enum {
+    KEY_PWR = 256 /* no letter */
+};
+
 static const struct argp_option options[] = {
     {"abs", 'a', "X", 0, "Bound for datasets of B that terp did not compress",
      1},
     {"rel", 'r', "X", 0,
      "The same, times the range of the dataset's values in A", 1},
+    {"pwr", KEY_PWR, "X", 0, "The same, times each value in A", 1},
     {"json", 'j', NULL, 0, "Print JSON; `man terp` has the keys", 2},
     {"png", 'p', "DIR", 0,
      "Draw each float dataset that terp compressed, or that differs, into a "
@@ -78,6 +83,9 @@ parse_option(int key, char *arg, struct argp_state *state)
     case 'r':
         request->bounds.relative = tool_option_number(state, arg);
         return 0;
+    case KEY_PWR:
+        request->bounds.pointwise = tool_option_pointwise(state, arg);
+        return 0;
     case 'j':
 #ifdef TERP_HAVE_JANSSON
         request->report = &compare_report_json;
@@ -101,8 +109,10 @@ parse_option(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (request->path_b == NULL)
             argp_error(state, "two files are needed");
-        if (request->bounds.absolute > 0 && request->bounds.relative > 0)
-            argp_error(state, "give only one of --abs and --rel");
+        if ((request->bounds.absolute > 0) + (request->bounds.relative > 0) +
+                (request->bounds.pointwise > 0) >
+            1)
+            argp_error(state, "give only one of --abs, --rel and --pwr");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -32,19 +32,20 @@ struct compare_result {
     bool compared; /* what follows is known */
     enum terp_type type;
     uint64_t nvalid, nspecials, nspecials_changed;
-    double max_error;      /* NAN without valid values, as these: */
-    double error_of_bound; /* NAN too where no bound is known */
-    double bound;          /* if the same for all values, else NAN */
-    double min, max;       /* of A, as PSNR takes them */
-    uint64_t nleft_out;    /* values outside min .. max: undeclared fill */
-    double psnr;           /* NAN also for a range of 0; may be infinite */
+    double max_error;       /* NAN without valid values, as these: */
+    double error_of_bound;  /* NAN too where no bound is known */
+    double bound;           /* if the same for all values, else NAN */
+    double pointwise_bound; /* relative to each value; 0: it is not */
+    double min, max;        /* of A, as PSNR takes them */
+    uint64_t nleft_out;     /* values outside min .. max: undeclared fill */
+    double psnr;            /* NAN also for a range of 0; may be infinite */
     uint64_t nbytes, stored_nbytes; /* of B */
     char *picture; /* path of its PNG file, to be freed, or NULL */
 };
 
 /* Bounds from the command line for datasets without terp; 0: not given. */
 struct compare_bounds {
-    double absolute, relative;
+    double absolute, relative, pointwise;
 };
 
 /* A walk over two datasets of one shape and type in steps that fit memory:
@@ -85,7 +86,8 @@ compare_walk_value(const struct compare_walk *walk, uint64_t i, double *a_ret,
                    double *b_ret, bool *changed_ret);
 
 /* Absolute bound that terp had for the current step, whose valid values are
- * in min .. max. False, with `trouble` set, if it cannot be read. */
+ * in min .. max; not for a bound relative to each value. False, with `trouble`
+ * set, if it cannot be read. */
 bool
 compare_walk_bound(struct compare_walk *walk, double min, double max,
                    double *bound_ret);

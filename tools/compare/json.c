@@ -1,4 +1,6 @@
 /* terp compare: prints the results as JSON. doc/terp.1 documents the keys. */
+#include <math.h>
+
 #include "tools/common/json.h"
 #include "tools/common/tool.h"
 #include "tools/compare/compare.h"
@@ -18,6 +20,9 @@ static void
 set_values(json_t *dataset, const struct compare_result *result)
 {
     tool_json_set_number(dataset, "bound", result->bound);
+    tool_json_set_number(dataset, "pointwise_bound",
+                         result->pointwise_bound > 0 ? result->pointwise_bound
+                                                     : (double)NAN);
     tool_json_set_number(dataset, "error_of_bound", result->error_of_bound);
     tool_json_set_number(dataset, "max_error", result->max_error);
     tool_json_set_number(dataset, "psnr", result->psnr);

@@ -152,11 +152,12 @@ fill_bins(struct plot_data *data, const struct tool_dataset *a,
           struct compare_walk *walk)
 {
     double bound = isnan(result->bound) ? result->max_error : result->bound;
+    const double pointwise = result->pointwise_bound;
 
     if (!compare_walk_open(walk, a, b))
         return false;
     while (compare_walk_next(walk)) {
-        if (b->has_terp) {
+        if (b->has_terp && result->pointwise_bound == 0) {
             struct tool_range range = range_of_step(walk);
             if (!compare_walk_bound(walk, range.low.value, range.high.value,
                                     &bound))
@@ -167,7 +168,9 @@ fill_bins(struct plot_data *data, const struct tool_dataset *a,
             bool changed;
             if (compare_walk_value(walk, i, &from, &to, &changed) &&
                 is_drawn(result, from))
-                data->bins[bin_of(to - from, bound)]++;
+                data->bins[bin_of(to - from, pointwise > 0
+                                                 ? pointwise * fabs(from)
+                                                 : bound)]++;
         }
     }
     return walk->trouble == NULL;
@@ -182,7 +185,8 @@ plot_data_read(struct plot_data *data, const struct tool_dataset *a,
     struct compare_walk slice = {0}, walk = {0};
 
     *data = (struct plot_data){0};
-    data->of_bound = b->has_terp || !isnan(result->bound);
+    data->of_bound =
+        b->has_terp || !isnan(result->bound) || result->pointwise_bound > 0;
     data->error_scale = fmax(result->max_error, result->bound);
     if (!read_slice(data, a, b, result, &slice))
         snprintf(reason_ret, reason_cap, "%s", slice.trouble);

@@ -197,9 +197,27 @@ judge(struct sum *sum, struct error error, double bound)
         sum->worst_of_bound = of_bound;
 }
 
-/* Adds the current step; returns its worst error. */
+/* Compares an error with a bound relative to the value; a zero is kept. */
+static void
+judge_value(struct sum *sum, struct error error, double pointwise, double value,
+            bool changed)
+{
+    const double bound = pointwise * fabs(value);
+    /* The product to the last bit, unless it is subnormal. */
+    const struct error exact = {bound, fma(pointwise, fabs(value), -bound)};
+    const double of_bound = error.high > 0 ? error.high / bound : 0;
+
+    sum->judged = true;
+    if (error_is_larger(error, exact) || (value == 0 && changed))
+        sum->exceeded = true;
+    if (of_bound > sum->worst_of_bound)
+        sum->worst_of_bound = of_bound;
+}
+
+/* Adds the current step; returns its worst error. Errors are judged by a bound
+ * relative to each value if that is not 0. */
 static struct error
-add_step(const struct compare_walk *walk, struct sum *sum,
+add_step(const struct compare_walk *walk, struct sum *sum, double pointwise,
          struct tool_range *range_ret)
 {
     struct tool_range range = TOOL_RANGE_EMPTY;
@@ -216,6 +234,8 @@ add_step(const struct compare_walk *walk, struct sum *sum,
         struct error error = error_of(a, b);
         if (error_is_larger(error, worst))
             worst = error;
+        if (pointwise > 0)
+            judge_value(sum, error, pointwise, a, changed);
         sum->squares += error.high * error.high;
         sum->zeros_differ |= changed && error.high == 0;
         tool_range_add(&range, a, changed);
@@ -228,7 +248,7 @@ add_step(const struct compare_walk *walk, struct sum *sum,
 }
 
 static void
-add_steps(struct compare_walk *walk, struct sum *sum)
+add_steps(struct compare_walk *walk, struct sum *sum, double pointwise)
 {
     struct tool_range range;
     double bound;
@@ -240,8 +260,8 @@ add_steps(struct compare_walk *walk, struct sum *sum)
                 sum->bytes_differ = true;
             continue;
         }
-        struct error worst = add_step(walk, sum, &range);
-        if (!walk->b->has_terp)
+        struct error worst = add_step(walk, sum, pointwise, &range);
+        if (!walk->b->has_terp || pointwise > 0)
             continue;
         if (!compare_walk_bound(walk, range.low.value, range.high.value,
                                 &bound))
@@ -273,6 +293,21 @@ common_bound(const struct tool_dataset *b, const struct compare_bounds *bounds,
     return NAN;
 }
 
+/* The bound relative to each value of B, 0 where it has another or none. */
+static double
+pointwise_bound(const struct tool_dataset *b,
+                const struct compare_bounds *bounds)
+{
+    const struct terp_params *params = &b->cd.params;
+
+    if (!b->has_terp)
+        return bounds->pointwise;
+    return b->cd.pass == TERP_PASS_NONE &&
+                   params->bound_mode == TERP_BOUND_POINTWISE
+               ? params->bound
+               : 0;
+}
+
 static void
 set_numbers(const struct sum *sum, struct compare_result *result)
 {
@@ -296,9 +331,10 @@ compare_values(const struct tool_dataset *a, const struct tool_dataset *b,
 {
     struct sum sum = {.range = TOOL_RANGE_EMPTY};
     struct compare_walk walk = {0};
+    const double pointwise = pointwise_bound(b, bounds);
 
     if (a->nvalues > 0 && compare_walk_open(&walk, a, b))
-        add_steps(&walk, &sum);
+        add_steps(&walk, &sum, pointwise);
     if (walk.trouble != NULL) {
         result->verdict = COMPARE_UNREADABLE;
         snprintf(result->reason, sizeof result->reason, "%s", walk.trouble);
@@ -310,6 +346,7 @@ compare_values(const struct tool_dataset *a, const struct tool_dataset *b,
     result->compared = true;
     result->type = tool_type(a->type);
     result->bound = common_bound(b, bounds, &sum.range);
+    result->pointwise_bound = pointwise;
     if (!b->has_terp && !isnan(result->bound))
         judge(&sum, sum.worst, result->bound);
     result->nbytes = b->nvalues * b->value_nbytes;

@@ -66,8 +66,7 @@ make_params(const struct tool_dataset *dataset)
     for (int i = 0; i < cd->nlogical; i++)
         bricks[i] = cd->logical[i];
     tool_json_set_text(object, "bound_mode",
-                       params->bound_mode == TERP_BOUND_RELATIVE ? "relative"
-                                                                 : "absolute");
+                       terp_bound_mode_names[params->bound_mode]);
     tool_json_set_number(object, "bound", params->bound);
     tool_json_set_text(object, "pipeline",
                        terp_pipeline_names[params->pipeline]);

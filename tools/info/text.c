@@ -25,9 +25,7 @@ print_params(const struct tool_dataset *dataset)
     if (terp_is_lossless(params))
         printf("lossless");
     else
-        printf("%s bound %.17g",
-               params->bound_mode == TERP_BOUND_RELATIVE ? "relative"
-                                                         : "absolute",
+        printf("%s bound %.17g", terp_bound_mode_names[params->bound_mode],
                params->bound);
     printf(", pipeline %s, predictor %s", terp_pipeline_names[params->pipeline],
            terp_predictor_names[params->predictor]);

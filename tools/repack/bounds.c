@@ -131,9 +131,10 @@ resolve_bound(const struct repack_bound *bound, const struct tool_range *range,
     uint64_t nleft_out;
 
     params->bound = bound->number;
-    params->bound_mode =
-        bound->mode == REPACK_ABS ? TERP_BOUND_ABSOLUTE : TERP_BOUND_RELATIVE;
-    if (bound->mode == REPACK_ABS)
+    params->bound_mode = bound->mode == REPACK_ABS   ? TERP_BOUND_ABSOLUTE
+                         : bound->mode == REPACK_PWR ? TERP_BOUND_POINTWISE
+                                                     : TERP_BOUND_RELATIVE;
+    if (bound->mode != REPACK_REL)
         return;
     tool_range_trim(range, &min, &max, &nleft_out);
     if (!(min < max))

@@ -40,12 +40,11 @@ warn_of_lossy(struct repack_job *job)
         return;
     tool_progress_end(&job->repack->progress);
     fprintf(stderr,
-            "terp repack: %s: compressed by terp before, with %s bound of %g; "
-            "errors add up\n",
+            "terp repack: %s: compressed by terp before, with %s %s bound of "
+            "%g; errors add up\n",
             job->object->path,
-            params->bound_mode == TERP_BOUND_ABSOLUTE ? "an absolute"
-                                                      : "a relative",
-            params->bound);
+            params->bound_mode == TERP_BOUND_ABSOLUTE ? "an" : "a",
+            terp_bound_mode_names[params->bound_mode], params->bound);
 }
 
 /* Creates the dataset as the input was created, except for its layout and
@@ -181,8 +180,7 @@ print_bounds(const struct repack_job *job)
 {
     for (uint64_t c = 0; c < job->ncomponents; c++)
         printf("%s%s bound %g", c == 0 ? "" : ", ",
-               job->params[c].bound_mode == TERP_BOUND_ABSOLUTE ? "absolute"
-                                                                : "relative",
+               terp_bound_mode_names[job->params[c].bound_mode],
                job->params[c].bound);
 }
 

@@ -13,6 +13,7 @@
 enum {
     KEY_AMREX = 256, /* no letter */
     KEY_EFFORT,
+    KEY_PWR,
     MAX_NTHREADS = 1024
 };
 
@@ -20,12 +21,13 @@ static const struct argp_option options[] = {
     {"rel", 'r', "X", 0,
      "Bound every error by X times the range of the dataset's valid values", 1},
     {"abs", 'a', "X", 0, "Bound every error by X", 1},
+    {"pwr", KEY_PWR, "X", 0, "Bound every error by X times its own value", 1},
     {"psnr", 's', "DB", 0,
      "Bound errors so that the PSNR is DB when they are spread evenly", 1},
     {"lossless", 'l', NULL, 0, "Let every bit come back", 1},
     {"dataset", 'd', "GLOB=BOUND", 0,
      "Another bound for datasets whose path matches GLOB: rel:X, abs:X, "
-     "psnr:DB, X (as rel:X), lossless, or none; the last match counts",
+     "pwr:X, psnr:DB, X (as rel:X), lossless, or none; the last match counts",
      1},
     {"chunk", 'c', "auto|AxBxC", 0,
      "New chunks for datasets that have chunks, too: chosen, or of this shape "
@@ -52,6 +54,9 @@ static const char doc[] =
     "Examples:\n"
     "  terp repack in.h5 out.h5 --rel 1e-3\n"
     "      no error above a thousandth of each dataset's range\n"
+    "  terp repack in.h5 out.h5 --pwr 1e-2\n"
+    "      no error above a hundredth of the value: for data of many "
+    "magnitudes\n"
     "  terp repack in.h5 out.h5 --psnr 70 --dataset '*/mask=none'\n"
     "      about 70 dB, and datasets named mask as they are\n"
     "  terp repack in.h5 out.h5 --dataset rho=abs:0.05 -d 'fields/*=1e-4'\n"
@@ -100,6 +105,13 @@ read_abs(struct argp_state *state, const char *text)
     return (struct repack_bound){REPACK_ABS, tool_option_number(state, text)};
 }
 
+static struct repack_bound
+read_pwr(struct argp_state *state, const char *text)
+{
+    return (struct repack_bound){REPACK_PWR,
+                                 tool_option_pointwise(state, text)};
+}
+
 /* Errors spread evenly in [-b, b] have the mean square b^2 / 3; so PSNR =
  * 20 log10(range / (b / sqrt(3))). */
 static struct repack_bound
@@ -122,6 +134,8 @@ read_any(struct argp_state *state, const char *text)
         return read_abs(state, text + 4);
     if (strncmp(text, "rel:", 4) == 0)
         return read_rel(state, text + 4);
+    if (strncmp(text, "pwr:", 4) == 0)
+        return read_pwr(state, text + 4);
     if (strncmp(text, "psnr:", 5) == 0)
         return read_psnr(state, text + 5);
     if (strcmp(text, "lossless") == 0)
@@ -136,8 +150,8 @@ set_bound(struct argp_state *state, struct repack_bound bound)
 {
     struct repack_request *request = state->input;
     if (request->bound.mode != REPACK_KEEP)
-        argp_error(state, "give one of --rel, --abs, --psnr and --lossless, "
-                          "once");
+        argp_error(state, "give one of --rel, --abs, --pwr, --psnr and "
+                          "--lossless, once");
     request->bound = bound;
 }
 
@@ -176,7 +190,7 @@ check_request(struct argp_state *state, const struct repack_request *request)
     if (request->path_out == NULL)
         argp_error(state, "two files are needed, IN and OUT");
     if (request->bound.mode == REPACK_KEEP && request->nrules == 0)
-        argp_error(state, "a bound is needed: --rel, --abs, --psnr, "
+        argp_error(state, "a bound is needed: --rel, --abs, --pwr, --psnr, "
                           "--lossless or --dataset");
 }
 
@@ -192,6 +206,9 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case 'a':
         set_bound(state, read_abs(state, arg));
+        return 0;
+    case KEY_PWR:
+        set_bound(state, read_pwr(state, arg));
         return 0;
     case 's':
         set_bound(state, read_psnr(state, arg));

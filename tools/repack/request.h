@@ -8,7 +8,8 @@
 enum repack_mode {
     REPACK_KEEP, /* do not compress */
     REPACK_ABS,  /* the bound itself, 0 for lossless */
-    REPACK_REL   /* times the range of the dataset's valid values */
+    REPACK_REL,  /* times the range of the dataset's valid values */
+    REPACK_PWR   /* times each value */
 };
 
 struct repack_bound {

@@ -1,0 +1,112 @@
+/* What a stream says of a bound relative to each value. doc/format.md,
+ * "Pointwise". */
+#ifndef TERP_CODEC_FORMAT_POINTWISE_H
+#define TERP_CODEC_FORMAT_POINTWISE_H
+
+#include "codec/api/terp.h"
+#include "codec/format/bytes.h"
+#include "codec/format/coding.h"
+
+/* What is coded. Values are pinned. */
+enum terp_pointwise_form {
+    TERP_POINTWISE_ROUNDED = 0, /* values */
+    TERP_POINTWISE_LOG_F32 = 1, /* their logarithms, as float32 */
+    TERP_POINTWISE_LOG_F64 = 2,
+    TERP_NPOINTWISE_FORMS
+};
+
+/* The signs of values whose logarithms are coded. Values are pinned. */
+enum terp_pointwise_signs {
+    TERP_SIGNS_POSITIVE = 0,
+    TERP_SIGNS_NEGATIVE = 1,
+    TERP_SIGNS_MIXED = 2, /* a section tells them */
+    TERP_NSIGNS
+};
+
+/* The first byte; other bits are 0. */
+#define TERP_POINTWISE_FORM 0x03u
+#define TERP_POINTWISE_SIGNS_SHIFT 2
+#define TERP_POINTWISE_SIGNS 0x0Cu
+
+struct terp_pointwise_head {
+    enum terp_pointwise_form form;
+    enum terp_pointwise_signs signs;
+    double bound; /* relative to each value */
+    int center;   /* is added to logarithms */
+};
+
+static inline TERP_HOST_DEVICE void
+terp_pointwise_write_head(struct writer *writer,
+                          const struct terp_pointwise_head *head)
+{
+    write_le(writer,
+             (uint64_t)head->form | (uint64_t)head->signs
+                                        << TERP_POINTWISE_SIGNS_SHIFT,
+             1);
+    write_le(writer, double_bits(head->bound), 8);
+    if (head->form != TERP_POINTWISE_ROUNDED)
+        write_le(writer, (uint64_t)head->center & 0xFFFF, 2);
+}
+
+/* False where the stream ends too early or no stream has such a head. */
+static inline TERP_HOST_DEVICE bool
+terp_pointwise_read_head(struct reader *reader, int value_nbytes,
+                         struct terp_pointwise_head *head_ret)
+{
+    const unsigned byte = (unsigned)read_le(reader, 1);
+    const int max_center = value_nbytes == 4 ? 128 : 1024;
+
+    head_ret->form = (enum terp_pointwise_form)(byte & TERP_POINTWISE_FORM);
+    head_ret->signs =
+        (enum terp_pointwise_signs)(byte >> TERP_POINTWISE_SIGNS_SHIFT & 3);
+    head_ret->bound = double_of_bits(read_le(reader, 8));
+    head_ret->center = head_ret->form == TERP_POINTWISE_ROUNDED
+                           ? 0
+                           : (int16_t)read_le(reader, 2);
+    return !reader->underflow &&
+           (byte & ~(TERP_POINTWISE_FORM | TERP_POINTWISE_SIGNS)) == 0 &&
+           head_ret->form < TERP_NPOINTWISE_FORMS &&
+           head_ret->signs < TERP_NSIGNS &&
+           (head_ret->form != TERP_POINTWISE_ROUNDED ||
+            head_ret->signs == TERP_SIGNS_POSITIVE) &&
+           is_bound(head_ret->bound) && head_ret->bound < 1 &&
+           head_ret->center >= -max_center && head_ret->center <= max_center;
+}
+
+/* ---- signs ---- */
+
+/* Eight signs, a byte, are a code of tiles that are coded so, whose length
+ * stands before them in so many bytes. */
+#define TERP_SIGNS_CODING TERP_CODING_CUSTOM
+#define TERP_SIGNS_LENGTH_NBYTES 8
+
+static inline TERP_HOST_DEVICE unsigned
+terp_sign_symbol(uint8_t byte)
+{
+    return (unsigned)(TERP_RADIUS + (int8_t)byte);
+}
+
+static inline TERP_HOST_DEVICE bool
+terp_sign_symbol_is_valid(unsigned symbol)
+{
+    return symbol - (TERP_RADIUS + INT8_MIN) <= UINT8_MAX;
+}
+
+static inline TERP_HOST_DEVICE uint8_t
+terp_sign_byte(unsigned symbol)
+{
+    return (uint8_t)(symbol - TERP_RADIUS);
+}
+
+/* ---- what is coded ---- */
+
+/* The type of what is coded. */
+static inline TERP_HOST_DEVICE enum terp_type
+terp_pointwise_type(enum terp_pointwise_form form, enum terp_type type)
+{
+    return form == TERP_POINTWISE_ROUNDED   ? type
+           : form == TERP_POINTWISE_LOG_F32 ? TERP_FLOAT32
+                                            : TERP_FLOAT64;
+}
+
+#endif

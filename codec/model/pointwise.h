@@ -1,0 +1,137 @@
+/* Bounds relative to each value: a chunk's logarithms are coded under an
+ * absolute bound, in float32 or float64, whichever the bound needs. Where not
+ * even float64 suffices, values are rounded to as many bits as the bound asks
+ * for, and coded without loss.
+ *
+ * A value x that is neither special nor tiny is sign * 2^k * m, m from the
+ * square root of 1/2 to that of 2. Its logarithm, less the center of the chunk,
+ * is y = k - center + log2(m) + offset; a decoder makes sign * 2^(y' + center)
+ * of y'. The offset puts y in the middle of what y' may be: from
+ * log2|x| + log2(1 - e) to log2|x| + log2(1 + e). */
+#ifndef TERP_CODEC_MODEL_POINTWISE_H
+#define TERP_CODEC_MODEL_POINTWISE_H
+
+#include "codec/format/pointwise.h"
+#include "codec/model/exact.h"
+#include "codec/model/range.h"
+
+/* A larger bound is kept as this one: values of at least twice the smallest
+ * normal number, which are not tiny, then decode to normal ones. */
+#define TERP_POINTWISE_MAX_BOUND 0.5
+
+/* What a chunk's logarithms are taken with. */
+struct terp_pointwise {
+    enum terp_pointwise_form form;
+    enum terp_pointwise_signs signs;
+    int center;
+    double offset;
+    double bound; /* of what is coded, absolute; 0: every bit of it */
+    int nzeros;   /* bits that are rounded away, where no logarithms are */
+};
+
+/* What a pass over a chunk's values finds, but for those that are special or
+ * tiny. */
+struct terp_magnitudes {
+    uint64_t min_bits, max_bits; /* of magnitudes; min > max: there are none */
+    bool positive, negative;     /* whether there are such values */
+};
+
+/* Nothing is lost by rounding in these: the most that a logarithm and its
+ * inverse are off, in log2, in units of 2^-24 or 2^-53 (u). Making y: (float)
+ * of a float64's m 1.45; m + 1, the quotient, the series and its product 4.2
+ * relative to at most 1/2, so 2.1; its sum with the offset, and the offset,
+ * 0.75; the sum with k, which is at most as large as y: |y|. Making 2^y':
+ * product and sum, 2.3 relative, so 3.3. The series 0.2. That is 7.8 + |y|. */
+#define TERP_POINTWISE_MARGIN 16
+#define TERP_POINTWISE_UNIT_F32 0x1p-24
+#define TERP_POINTWISE_UNIT_F64 0x1p-53
+/* A float64 becomes a float32 at the end: 1.443 x 2^-24. */
+#define TERP_POINTWISE_NARROWING 0x1.8p-24
+
+/* Forms whose margin takes at most this part of the bound. Float64 takes twice
+ * the time and memory of float32; rounding to bits takes a bit a value more. */
+#define TERP_POINTWISE_MAX_PART_F32 0x1p-5
+#define TERP_POINTWISE_MAX_PART_F64 0x1p-3
+
+/* log2((1 + e) / (1 - e)) / 2, and log2(1 - e^2) / 2, by their series. A term
+ * is at most a quarter of the one before. */
+#define TERP_POINTWISE_NTERMS 30
+#define TERP_LOG2_E 0x1.71547652b82fep+0
+
+static inline TERP_HOST_DEVICE double
+terp_pointwise_half_width(double e)
+{
+    double power = e, sum = 0;
+
+    for (int i = 1; i <= 2 * TERP_POINTWISE_NTERMS; i += 2) {
+        sum += power / i;
+        power *= e * e;
+    }
+    return sum * TERP_LOG2_E;
+}
+
+static inline TERP_HOST_DEVICE double
+terp_pointwise_offset(double e)
+{
+    double power = e * e, sum = 0;
+
+    for (int i = 1; i <= TERP_POINTWISE_NTERMS; i++) {
+        sum += power / i;
+        power *= e * e;
+    }
+    return -0.5 * TERP_LOG2_E * sum;
+}
+
+/* The k of a magnitude, or one less. */
+static inline TERP_HOST_DEVICE int
+terp_exponent_of_bits(uint64_t bits, int value_nbytes)
+{
+    const int mantissa_nbits = terp_mantissa_nbits(value_nbytes);
+    return (int)(bits >> mantissa_nbits) - 1 + terp_min_exponent(value_nbytes);
+}
+
+/* How the magnitudes are coded under the bound e, which is below 1. */
+static inline TERP_HOST_DEVICE struct terp_pointwise
+terp_pointwise_of(double e, struct terp_magnitudes magnitudes, int value_nbytes)
+{
+    const double bound =
+        e < TERP_POINTWISE_MAX_BOUND ? e : TERP_POINTWISE_MAX_BOUND;
+    const int low = terp_exponent_of_bits(magnitudes.min_bits, value_nbytes);
+    const int high =
+        terp_exponent_of_bits(magnitudes.max_bits, value_nbytes) + 1;
+    const int mantissa_nbits = terp_mantissa_nbits(value_nbytes);
+    const double width = terp_pointwise_half_width(bound) * (1 - 0x1p-48);
+    struct terp_pointwise how;
+
+    how.center = low + (high - low) / 2;
+    /* At most |y|, and |y'|: a step to either side of the exponents. */
+    const double units = TERP_POINTWISE_MARGIN + 2 + (high - how.center);
+    const double margin_f32 = units * TERP_POINTWISE_UNIT_F32;
+    const double margin_f64 =
+        units * TERP_POINTWISE_UNIT_F64 +
+        (value_nbytes == 4 ? TERP_POINTWISE_NARROWING : 0);
+
+    how.offset = terp_pointwise_offset(bound);
+    how.nzeros = 0;
+    how.signs = !magnitudes.negative   ? TERP_SIGNS_POSITIVE
+                : !magnitudes.positive ? TERP_SIGNS_NEGATIVE
+                                       : TERP_SIGNS_MIXED;
+    if (margin_f32 <= width * TERP_POINTWISE_MAX_PART_F32) {
+        how.form = TERP_POINTWISE_LOG_F32;
+        how.bound = width - margin_f32;
+    } else if (margin_f64 <= width * TERP_POINTWISE_MAX_PART_F64) {
+        how.form = TERP_POINTWISE_LOG_F64;
+        how.bound = width - margin_f64;
+    } else {
+        /* Half of what is rounded away is at most e of the smallest mantissa.
+         * What is left may not change at all. */
+        const int nzeros = terp_exponent_of(bound) - 1023 + mantissa_nbits + 1;
+        how.form = TERP_POINTWISE_ROUNDED;
+        how.signs = TERP_SIGNS_POSITIVE;
+        how.nzeros = nzeros > 0 ? nzeros : 0;
+        how.bound = 0;
+    }
+    return how;
+}
+
+#endif

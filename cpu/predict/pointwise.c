@@ -1,0 +1,215 @@
+/* The loops of bounds relative to each value, shared out among threads. */
+#include "cpu/predict/pointwise.h"
+
+#include "codec/format/base.h"
+
+/* Parts that the pool takes; they begin where a word of signs does. */
+#define NPARTS 64
+
+/* What is coded is scanned while it is in the cache. */
+#define BLOCK_NVALUES 2048
+
+struct work {
+    const struct cpu_pointwise *chunk;
+    const struct cpu_pointwise_stages *stages;
+    uint64_t part_nvalues, nparts;
+    const uint8_t *values, *coded;
+    uint8_t *values_ret, *coded_ret;
+    uint64_t value_nbytes, coded_nbytes; /* each */
+    const struct terp_pointwise *how;
+    const struct terp_pointwise_head *head;
+    const uint64_t *signs;
+    uint64_t *signs_ret;
+    struct terp_magnitudes magnitudes[NPARTS];
+    struct cpu_stats stats[NPARTS];
+};
+
+static uint64_t
+value_nbytes_of(enum terp_type type)
+{
+    return type == TERP_FLOAT32 ? 4 : 8;
+}
+
+static struct work
+make_work(const struct cpu_pointwise *chunk, enum terp_pointwise_form form)
+{
+    struct work work = {
+        .chunk = chunk,
+        .stages = chunk->type == TERP_FLOAT32 ? &terp_cpu_pointwise_f32
+                                              : &terp_cpu_pointwise_f64,
+        .part_nvalues = div_up(div_up(chunk->nvalues, NPARTS), 64) * 64,
+        .value_nbytes = value_nbytes_of(chunk->type),
+        .coded_nbytes =
+            value_nbytes_of(terp_pointwise_type(form, chunk->type))};
+
+    work.nparts = div_up(chunk->nvalues, work.part_nvalues);
+    return work;
+}
+
+static void
+do_parts(struct work *work, cpu_task *task)
+{
+    terp_cpu_pool_run(work->chunk->pool, task, work, work->nparts, 2);
+}
+
+/* Where part p begins. */
+static uint64_t
+begin_of(const struct work *work, uint64_t p, uint64_t *nvalues_ret)
+{
+    const uint64_t begin = p * work->part_nvalues;
+
+    *nvalues_ret = min_u64(work->part_nvalues, work->chunk->nvalues - begin);
+    return begin;
+}
+
+static void
+measure_parts(void *arg, struct cpu_share share)
+{
+    struct work *work = arg;
+
+    for (uint64_t p = share.first; p < share.end; p++) {
+        uint64_t nvalues, begin = begin_of(work, p, &nvalues);
+        work->stages->magnitudes(work->values + begin * work->value_nbytes,
+                                 nvalues, work->chunk->fills,
+                                 &work->magnitudes[p]);
+    }
+}
+
+void
+terp_cpu_pointwise_measure(const struct cpu_pointwise *chunk,
+                           const void *values,
+                           struct terp_magnitudes *magnitudes_ret)
+{
+    struct work work = make_work(chunk, TERP_POINTWISE_ROUNDED);
+
+    work.values = values;
+    do_parts(&work, measure_parts);
+    *magnitudes_ret = work.magnitudes[0];
+    for (uint64_t p = 1; p < work.nparts; p++) {
+        const struct terp_magnitudes *part = &work.magnitudes[p];
+        magnitudes_ret->min_bits =
+            min_u64(magnitudes_ret->min_bits, part->min_bits);
+        if (part->max_bits > magnitudes_ret->max_bits)
+            magnitudes_ret->max_bits = part->max_bits;
+        magnitudes_ret->positive |= part->positive;
+        magnitudes_ret->negative |= part->negative;
+    }
+}
+
+static void
+add_stats(struct cpu_stats *all, const struct cpu_stats *some)
+{
+    if (some->min < all->min)
+        all->min = some->min;
+    if (some->max > all->max)
+        all->max = some->max;
+    all->nspecials += some->nspecials;
+}
+
+static void
+code_part(struct work *work, uint64_t begin, uint64_t end,
+          struct cpu_stats *stats_ret)
+{
+    const struct cpu_stages *coded_stages =
+        work->coded_nbytes == 4 ? &terp_cpu_stages_f32 : &terp_cpu_stages_f64;
+    const uint64_t none = coded_stages->negative_zero_bits;
+    const struct cpu_fills no_fills = {{none, none, none}};
+    struct cpu_stats stats;
+
+    for (uint64_t at = begin; at < end; at += BLOCK_NVALUES) {
+        const uint64_t n = min_u64(BLOCK_NVALUES, end - at);
+        uint8_t *coded = work->coded_ret + at * work->coded_nbytes;
+        work->stages->code[work->how->form](
+            work->values + at * work->value_nbytes, n, work->chunk->fills,
+            work->how, coded);
+        coded_stages->scan(coded, n, &no_fills, &stats);
+        if (at == begin)
+            *stats_ret = stats;
+        else
+            add_stats(stats_ret, &stats);
+    }
+}
+
+static void
+code_parts(void *arg, struct cpu_share share)
+{
+    struct work *work = arg;
+
+    for (uint64_t p = share.first; p < share.end; p++) {
+        uint64_t nvalues, begin = begin_of(work, p, &nvalues);
+        code_part(work, begin, begin + nvalues, &work->stats[p]);
+    }
+}
+
+void
+terp_cpu_pointwise_code(const struct cpu_pointwise *chunk, const void *values,
+                        const struct terp_pointwise *how, void *coded,
+                        struct cpu_stats *stats_ret)
+{
+    struct work work = make_work(chunk, how->form);
+
+    work.values = values;
+    work.coded_ret = coded;
+    work.how = how;
+    do_parts(&work, code_parts);
+    *stats_ret = work.stats[0];
+    for (uint64_t p = 1; p < work.nparts; p++)
+        add_stats(stats_ret, &work.stats[p]);
+}
+
+static void
+sign_parts(void *arg, struct cpu_share share)
+{
+    struct work *work = arg;
+
+    for (uint64_t p = share.first; p < share.end; p++) {
+        uint64_t nvalues, begin = begin_of(work, p, &nvalues);
+        work->stages->signs(work->values + begin * work->value_nbytes, nvalues,
+                            work->chunk->fills, work->signs_ret + begin / 64);
+    }
+}
+
+void
+terp_cpu_pointwise_signs(const struct cpu_pointwise *chunk, const void *values,
+                         uint64_t *signs)
+{
+    struct work work = make_work(chunk, TERP_POINTWISE_ROUNDED);
+
+    work.values = values;
+    work.signs_ret = signs;
+    do_parts(&work, sign_parts);
+}
+
+static void
+decode_parts(void *arg, struct cpu_share share)
+{
+    const struct work *work = arg;
+    const struct terp_pointwise_head *head = work->head;
+
+    for (uint64_t p = share.first; p < share.end; p++) {
+        uint64_t nvalues, begin = begin_of(work, p, &nvalues);
+        uint8_t *values = work->values_ret + begin * work->value_nbytes;
+        work->stages->decode[head->form](work->coded +
+                                             begin * work->coded_nbytes,
+                                         nvalues, head->center, values);
+        if (head->signs != TERP_SIGNS_POSITIVE)
+            work->stages->negate(work->signs == NULL ? NULL
+                                                     : work->signs + begin / 64,
+                                 nvalues, values);
+    }
+}
+
+void
+terp_cpu_pointwise_decode(const struct cpu_pointwise *chunk,
+                          const struct terp_pointwise_head *head,
+                          const uint64_t *signs, const void *coded,
+                          void *values)
+{
+    struct work work = make_work(chunk, head->form);
+
+    work.coded = coded;
+    work.values_ret = values;
+    work.head = head;
+    work.signs = signs;
+    do_parts(&work, decode_parts);
+}

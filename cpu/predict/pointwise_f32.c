@@ -1,0 +1,9 @@
+/* Bounds relative to each binary32 value. */
+#define TERP_VALUE_NBYTES 4
+#define VECTOR_NVALUES 16
+#define STAGES terp_cpu_pointwise_f32
+#define TINY TERP_F32_TINY
+#define SPLIT_IN_F32 terp_split_f32_in_f32
+#define VALUE_OF_F32 terp_f32_of_log
+#define VALUE_OF_F64 terp_f32_of_log_in_f64
+#include "cpu/predict/pointwise_impl.h"

@@ -1,0 +1,245 @@
+/* The body of cpu/predict/pointwise_f32.c and cpu/predict/pointwise_f64.c: the
+ * loops of cpu/predict/pointwise.h over values of the type that
+ * codec/model/value.h makes of TERP_VALUE_NBYTES. The includer also defines
+ * VECTOR_NVALUES, the values of a vector loop, STAGES, the name of the table of
+ * functions, and what logarithms of codec/model/logarithm.h are. */
+#include "codec/model/logarithm.h"
+#include "codec/model/quantizer.h"
+#include "cpu/predict/pointwise.h"
+
+#define SIGN_BIT ((WORD)1 << (8 * sizeof(T) - 1))
+
+/* Logarithms are taken of so many values at a time. */
+#define BLOCK_NVALUES 256
+
+/* Returns whether there are any. */
+static bool
+fill_words_of(const struct cpu_fills *fills, WORD fill[TERP_NFILLS])
+{
+    WORD all = SIGN_BIT;
+
+    for (int i = 0; i < TERP_NFILLS; i++) {
+        fill[i] = (WORD)fills->bits[i];
+        all |= fill[i] ^ SIGN_BIT;
+    }
+    return all != SIGN_BIT;
+}
+
+/* Whether a value has a magnitude that is neither tiny nor infinite. Fills are
+ * asked for apart, where there are any: to compare words of 64 bits takes
+ * loops out of vectors. */
+static inline __attribute__((always_inline)) bool
+has_logarithm(T value)
+{
+    return ((int)(TERP_ABS(value) >= TINY) &
+            (int)(TERP_ABS(value) <= TERP_CONST(MAX))) != 0;
+}
+
+static inline __attribute__((always_inline)) bool
+is_coded(T value, bool any_fill, const WORD *fills)
+{
+    return has_logarithm(value) && !(any_fill && is_special(value, fills));
+}
+
+/* Lanes of a vector loop: extremes of values, and the least magnitude. */
+struct lanes {
+    T low[VECTOR_NVALUES], high[VECTOR_NVALUES], least[VECTOR_NVALUES];
+};
+
+static inline __attribute__((always_inline)) void
+measure(const T *values, int nvalues, bool any_fill, const WORD *fills,
+        struct lanes *lanes)
+{
+    for (int j = 0; j < nvalues; j++) {
+        const T value = values[j];
+        const bool coded =
+            any_fill ? is_coded(value, true, fills) : has_logarithm(value);
+        const T low = coded ? value : TERP_CONST(MAX);
+        const T high = coded ? value : -TERP_CONST(MAX);
+        const T least = coded ? TERP_ABS(value) : TERP_CONST(MAX);
+        lanes->low[j] = low < lanes->low[j] ? low : lanes->low[j];
+        lanes->high[j] = high > lanes->high[j] ? high : lanes->high[j];
+        lanes->least[j] = least < lanes->least[j] ? least : lanes->least[j];
+    }
+}
+
+static void
+magnitudes(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
+           struct terp_magnitudes *magnitudes_ret)
+{
+    const T *values = src;
+    WORD fill[TERP_NFILLS];
+    const bool any_fill = fill_words_of(fills, fill);
+    T low = TERP_CONST(MAX), high = -low, least = low;
+    struct lanes lanes;
+    uint64_t at = 0;
+
+    for (int j = 0; j < VECTOR_NVALUES; j++) {
+        lanes.low[j] = low;
+        lanes.high[j] = high;
+        lanes.least[j] = least;
+    }
+    for (; !any_fill && at + VECTOR_NVALUES <= nvalues; at += VECTOR_NVALUES)
+        measure(values + at, VECTOR_NVALUES, false, fill, &lanes);
+    for (; at < nvalues; at += VECTOR_NVALUES)
+        measure(values + at, (int)min_u64(VECTOR_NVALUES, nvalues - at), true,
+                fill, &lanes);
+    for (int j = 0; j < VECTOR_NVALUES; j++) {
+        low = lanes.low[j] < low ? lanes.low[j] : low;
+        high = lanes.high[j] > high ? lanes.high[j] : high;
+        least = lanes.least[j] < least ? lanes.least[j] : least;
+    }
+    const T most = low > high ? 0 : high > -low ? high : -low;
+    *magnitudes_ret = (struct terp_magnitudes){.min_bits = bits_of(least),
+                                               .max_bits = bits_of(most),
+                                               .positive = high > 0,
+                                               .negative = low < 0};
+}
+
+/* Values to the nearest that end in so many zero bits. What becomes infinite
+ * is special. */
+static void
+code_rounded(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
+             const struct terp_pointwise *how, void *coded)
+{
+    const T *values = src;
+    T *rounded = coded;
+    WORD fill[TERP_NFILLS];
+    const bool any_fill = fill_words_of(fills, fill);
+    const int nzeros = how->nzeros;
+    const WORD half = nzeros > 0 ? (WORD)1 << (nzeros - 1) : 0;
+
+    for (uint64_t i = 0; i < nvalues; i++) {
+        const WORD bits = (bits_of(values[i]) + half) >> nzeros << nzeros;
+        T value;
+        memcpy(&value, &bits, sizeof value);
+        rounded[i] = is_coded(values[i], any_fill, fill) && has_logarithm(value)
+                         ? value
+                         : (T)NAN;
+    }
+}
+
+static void
+code_log_f32(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
+             const struct terp_pointwise *how, void *coded)
+{
+    const T *values = src;
+    float *logarithms = coded;
+    const float offset = (float)how->offset;
+    const int center = how->center;
+    float k[BLOCK_NVALUES], m[BLOCK_NVALUES];
+    WORD fill[TERP_NFILLS];
+    const bool any_fill = fill_words_of(fills, fill);
+
+    for (uint64_t at = 0; at < nvalues; at += BLOCK_NVALUES) {
+        const uint64_t n = min_u64(BLOCK_NVALUES, nvalues - at);
+        for (uint64_t j = 0; j < n; j++) {
+            const T value = values[at + j];
+            float own_k;
+            SPLIT_IN_F32(TERP_ABS(value), center, &own_k, &m[j]);
+            k[j] = has_logarithm(value) ? own_k : NAN;
+        }
+        for (uint64_t j = 0; j < n; j++)
+            logarithms[at + j] = terp_log_f32(k[j], m[j], offset);
+        for (uint64_t j = 0; any_fill && j < n; j++)
+            if (is_special(values[at + j], fill))
+                logarithms[at + j] = NAN;
+    }
+}
+
+static void
+code_log_f64(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
+             const struct terp_pointwise *how, void *coded)
+{
+    const T *values = src;
+    double *logarithms = coded;
+    const double offset = how->offset;
+    const int center = how->center;
+    WORD fill[TERP_NFILLS];
+    const bool any_fill = fill_words_of(fills, fill);
+
+    for (uint64_t i = 0; i < nvalues; i++) {
+        const T value = values[i];
+        const double y =
+            terp_log_of_f64((double)TERP_ABS(value), center, offset);
+        logarithms[i] = has_logarithm(value) ? y : (double)NAN;
+    }
+    for (uint64_t i = 0; any_fill && i < nvalues; i++)
+        if (is_special(values[i], fill))
+            logarithms[i] = (double)NAN;
+}
+
+/* Values may stand where logarithms were: loops read a copy. */
+static void
+decode_log_f32(const void *coded, uint64_t nvalues, int center, void *dst)
+{
+    const float *logarithms = coded;
+    T *values = dst;
+    float block[BLOCK_NVALUES];
+
+    for (uint64_t at = 0; at < nvalues; at += BLOCK_NVALUES) {
+        const uint64_t n = min_u64(BLOCK_NVALUES, nvalues - at);
+        memcpy(block, logarithms + at, n * sizeof *block);
+        for (uint64_t j = 0; j < n; j++)
+            values[at + j] = VALUE_OF_F32(block[j], center);
+    }
+}
+
+static void
+decode_log_f64(const void *coded, uint64_t nvalues, int center, void *dst)
+{
+    const double *logarithms = coded;
+    T *values = dst;
+    double block[BLOCK_NVALUES];
+
+    for (uint64_t at = 0; at < nvalues; at += BLOCK_NVALUES) {
+        const uint64_t n = min_u64(BLOCK_NVALUES, nvalues - at);
+        memcpy(block, logarithms + at, n * sizeof *block);
+        for (uint64_t j = 0; j < n; j++)
+            values[at + j] = VALUE_OF_F64(block[j], center);
+    }
+}
+
+static void
+signs(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
+      uint64_t *sign_words)
+{
+    const T *values = src;
+    WORD fill[TERP_NFILLS];
+    const bool any_fill = fill_words_of(fills, fill);
+    uint64_t before = 0;
+
+    for (uint64_t at = 0; at < nvalues; at += 64) {
+        uint64_t word = 0;
+        const uint64_t n = min_u64(64, nvalues - at);
+        for (uint64_t j = 0; j < n; j++) {
+            const uint64_t own = values[at + j] < 0;
+            before = is_coded(values[at + j], any_fill, fill) ? own : before;
+            word |= before << j;
+        }
+        sign_words[at / 64] = word;
+    }
+}
+
+static void
+negate(const uint64_t *sign_words, uint64_t nvalues, void *dst)
+{
+    T *values = dst;
+
+    for (uint64_t at = 0; at < nvalues; at += 64) {
+        const uint64_t word =
+            sign_words == NULL ? UINT64_MAX : sign_words[at / 64];
+        const uint64_t n = min_u64(64, nvalues - at);
+        if (word == 0)
+            continue;
+        for (uint64_t j = 0; j < n; j++)
+            values[at + j] = word >> j & 1 ? -values[at + j] : values[at + j];
+    }
+}
+
+const struct cpu_pointwise_stages STAGES = {
+    .magnitudes = magnitudes,
+    .code = {code_rounded, code_log_f32, code_log_f64},
+    .decode = {NULL, decode_log_f32, decode_log_f64},
+    .signs = signs,
+    .negate = negate};

@@ -1,0 +1,44 @@
+/* A bit a value, and how such bits differ from themselves some values before.
+ */
+#ifndef TERP_CPU_SECTIONS_MASK_H
+#define TERP_CPU_SECTIONS_MASK_H
+
+#include "codec/format/base.h"
+
+/* A mask or, with a mask delta, what differs between it and itself so many
+ * values before. */
+struct cpu_mask {
+    const uint64_t *words;
+    uint64_t nvalues, mask_delta;
+};
+
+static inline uint64_t
+cpu_mask_word(const struct cpu_mask *bits, uint64_t i)
+{
+    uint64_t at = bits->mask_delta / 64, word = bits->words[i];
+    int shift = (int)(bits->mask_delta % 64);
+
+    if (bits->mask_delta > 0 && i >= at)
+        word ^= bits->words[i - at] << shift;
+    if (shift > 0 && i > at)
+        word ^= bits->words[i - at - 1] >> (64 - shift);
+    return word;
+}
+
+/* Turns differences into the mask, in place, and counts its set bits. */
+static inline uint64_t
+cpu_mask_sum_up(uint64_t *words, uint64_t nvalues, uint64_t mask_delta)
+{
+    const struct cpu_mask bits = {words, nvalues, mask_delta};
+    uint64_t nwords = div_up(nvalues, 64), nset = 0;
+
+    for (uint64_t i = 0; i < nwords; i++) {
+        words[i] = cpu_mask_word(&bits, i);
+        if (i == nwords - 1)
+            words[i] &= UINT64_MAX >> (63 - (nvalues - 1) % 64);
+        nset += (uint64_t)__builtin_popcountll(words[i]);
+    }
+    return nset;
+}
+
+#endif
