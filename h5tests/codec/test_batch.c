@@ -224,7 +224,7 @@ wrong_params_are_refused_by_name(void **state)
         const char *member;
     } cases[] = {
         {{.bound = 1e-3}, TERP_ERR_ARGUMENT, "terp_params.bound_mode"},
-        {{.bound_mode = (enum terp_bound_mode)3, .bound = 1e-3},
+        {{.bound_mode = (enum terp_bound_mode)TERP_NBOUND_MODES, .bound = 1e-3},
          TERP_ERR_ARGUMENT,
          "terp_params.bound_mode"},
         {{.bound_mode = TERP_BOUND_RELATIVE,
@@ -245,7 +245,10 @@ wrong_params_are_refused_by_name(void **state)
         {{.size = 3, .bound_mode = TERP_BOUND_RELATIVE, .bound = 1e-3},
          TERP_ERR_ARGUMENT,
          "terp_params.size"},
-        {{.bound_mode = TERP_BOUND_ABSOLUTE},
+        {{.bound_mode = TERP_BOUND_RELATIVE},
+         TERP_ERR_BOUND,
+         "terp_params.bound"},
+        {{.bound_mode = TERP_BOUND_POINTWISE, .bound = 1},
          TERP_ERR_BOUND,
          "terp_params.bound"},
     };

@@ -116,6 +116,7 @@ errors_go_to_the_host_that_calls(void **state)
     for (int i = 0; i < 2; i++) {
         host_reset(hosts[i]);
         host_reset(hosts[1 - i]);
+        hosts[i]->words[0] = TERP_BOUND_RELATIVE;
         hosts[i]->words[1] = 0;
         assert_true(hosts[i]->set_local(filter) < 0);
         assert_non_null(strstr(hosts[i]->error, "(bound)"));

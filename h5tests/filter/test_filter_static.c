@@ -87,6 +87,7 @@ errors_inside_the_program_are_pushed(void **state)
 {
     (void)state;
     words_reset();
+    fake_host.words[0] = TERP_BOUND_RELATIVE;
     fake_host.words[1] = 0;
     fake_host.error[0] = '\0';
     assert_true(fake_host.set_local(filter) < 0);

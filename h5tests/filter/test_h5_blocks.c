@@ -390,7 +390,7 @@ params_of_the_call_replace_those_of_the_dataset(void **state)
     check_read(dataset, beginning, count, 3, NULL);
 
     struct terp_run_options run = make_options();
-    params.bound = 0;
+    params.bound = -1;
     assert_int_equal(write_from(&run, dataset, NULL, NULL, &params, values,
                                 nbytes_of(cube.dims, 3, H5T_IEEE_F32LE)),
                      TERP_ERR_BOUND);
