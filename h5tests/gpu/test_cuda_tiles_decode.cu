@@ -5,6 +5,8 @@
 extern "C" {
 #include "codec/engine.h"
 #include "codec/format/reduce.h"
+#include "codec/format/sections.h"
+#include "codec/model/lorenzo.h"
 #include "cpu/entropy/codebooks.h"
 #include "cpu/entropy/order.h"
 #include "cpu/entropy/tiles.h"
@@ -13,6 +15,7 @@ extern "C" {
 #include "cpu/sections/index.h"
 #include "cpu/sections/low_bits.h"
 #include "cpu/sections/specials.h"
+#include "cpu/sections/tails.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/fields.h"
 }
@@ -91,6 +94,8 @@ device_make(const struct terp_chunk *chunk, bool ratio, struct device *device)
     at->staging = take(&nbytes, batch->npartitions * CUDA_PARTITION_MAX_NBYTES);
     at->codebook = take(&nbytes, 32 << 10);
     at->low_tiles = take(&nbytes, sizeof(struct cuda_low_tile) * batch->ntiles);
+    at->tail_widths = take(&nbytes, LOW_TILE_NGROUPS * batch->ntiles);
+    at->tail_begins = take(&nbytes, 8 * batch->ntiles);
     at->stride = nbytes;
     batch->d_scratch = (uint8_t *)aligned_alloc(256, nbytes);
     assert_non_null(batch->d_scratch);
@@ -156,6 +161,7 @@ cpu_read(const struct terp_frame *frame, const uint8_t *stream, uint64_t nbytes,
     struct terp_layout layout;
     struct terp_info info = {};
     int value_nbytes = frame->chunk.type == TERP_FLOAT64 ? 8 : 4;
+    struct cpu_tails_section tails_section;
     struct cpu_escape_section section;
     struct cpu_low_bits_section low_bits;
     uint64_t nspecials;
@@ -166,14 +172,20 @@ cpu_read(const struct terp_frame *frame, const uint8_t *stream, uint64_t nbytes,
         return st;
     terp_layout_make(&frame->chunk, &layout);
     struct reader reader = {stream + frame_nbytes, stream + nbytes, false};
-    if (frame->prediction == TERP_PREDICTION_LORENZO)
-        reader_take(&reader, 2);
-    else
-        reader_take(&reader,
-                    1 + (uint64_t)value_nbytes + 2 * (uint64_t)layout.nlevels);
+    const uint8_t *model = reader.at;
+    const bool lorenzo = frame->prediction == TERP_PREDICTION_LORENZO;
+    const bool tails = lorenzo && (model[1] & TERP_LORENZO_TAILS);
+    reader_take(
+        &reader,
+        terp_model_nbytes(frame->prediction, value_nbytes, layout.nlevels,
+                          lorenzo && (model[1] & TERP_LORENZO_EXACT), tails));
+    const int tail_nbits = tails ? reader.at[-1] : 0;
     if (frame->has_specials)
         terp_cpu_specials_read(&reader, &layout, value_nbytes, NULL,
                                &nspecials);
+    if (tail_nbits > 0)
+        terp_cpu_tails_read(&reader, tail_nbits, layout.nvalues,
+                            &tails_section);
     terp_cpu_escapes_read(&reader, layout.nvalues, value_nbytes, &section);
     const int low_nbits = stream[frame_nbytes] >> TERP_LOW_NBITS_SHIFT;
     if (low_nbits > 0)
