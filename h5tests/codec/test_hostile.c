@@ -451,11 +451,9 @@ decode_with(const struct terp_stream *stream, uint64_t at, unsigned byte)
     return decode_sealed(made);
 }
 
-/* Noise of integers, which has low bits and exact quants. The model is 6 bytes
- * long, and nothing is special or escapes: widths of low bits are behind the
- * escapes' zero. */
+/* Noise of integers below a limit, all of which lorenzo reproduces. */
 static struct terp_stream
-make_integers(enum terp_type type, uint64_t *model_at_ret)
+make_noise(enum terp_type type, uint64_t limit, uint64_t *model_at_ret)
 {
     const struct terp_chunk chunk = {type, false, false, 2, {30, 30}};
     const struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
@@ -468,7 +466,7 @@ make_integers(enum terp_type type, uint64_t *model_at_ret)
 
     for (uint64_t i = 0; i < 900; i++)
         value_put(&chunk, values, i,
-                  value_to_bits(type, (double)(terp_field_mix(i) % 5003)));
+                  value_to_bits(type, (double)(terp_field_mix(i) % limit)));
     struct terp_stream stream = terp_case_encode(&params, &chunk, values, 1);
     assert_int_equal(
         terp_frame_read(stream.bytes, stream.nbytes, &frame, &frame_nbytes),
@@ -476,8 +474,18 @@ make_integers(enum terp_type type, uint64_t *model_at_ret)
     assert_int_equal(frame.prediction, TERP_PREDICTION_LORENZO);
     assert_false(frame.has_specials);
     *model_at_ret = (uint64_t)frame_nbytes;
-    assert_int_equal(stream.bytes[frame_nbytes + 6], 0);
     free(values);
+    return stream;
+}
+
+/* It has low bits and exact quants. The model is 6 bytes long, and nothing is
+ * special or escapes: widths of low bits are behind the escapes' zero. */
+static struct terp_stream
+make_integers(enum terp_type type, uint64_t *model_at_ret)
+{
+    struct terp_stream stream = make_noise(type, 5003, model_at_ret);
+
+    assert_int_equal(stream.bytes[*model_at_ret + 6], 0);
     return stream;
 }
 
@@ -538,30 +546,12 @@ low_bits_and_exact_quants_are_refused_where_they_cannot_be(void **state)
 static struct terp_stream
 make_tails(enum terp_type type, uint64_t *model_at_ret)
 {
-    const struct terp_chunk chunk = {type, false, false, 2, {30, 30}};
-    const struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
-                                       .bound = 0.25,
-                                       .pipeline = TERP_PIPELINE_HUFFMAN,
-                                       .predictor = TERP_PREDICTOR_LORENZO};
     const int nbits = type == TERP_FLOAT32 ? 24 : 50;
-    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
-    struct terp_frame frame;
-    int frame_nbytes;
+    struct terp_stream stream =
+        make_noise(type, UINT64_C(1) << nbits, model_at_ret);
 
-    for (uint64_t i = 0; i < 900; i++)
-        value_put(
-            &chunk, values, i,
-            value_to_bits(type, (double)(terp_field_mix(i) >> (64 - nbits))));
-    struct terp_stream stream = terp_case_encode(&params, &chunk, values, 1);
-    assert_int_equal(
-        terp_frame_read(stream.bytes, stream.nbytes, &frame, &frame_nbytes),
-        TERP_OK);
-    assert_int_equal(frame.prediction, TERP_PREDICTION_LORENZO);
-    assert_false(frame.has_specials);
-    assert_int_equal(stream.bytes[frame_nbytes] >> 4, 12);
-    assert_int_equal(stream.bytes[frame_nbytes + 1] & 0x60, 0x60);
-    *model_at_ret = (uint64_t)frame_nbytes;
-    free(values);
+    assert_int_equal(stream.bytes[*model_at_ret] >> 4, 12);
+    assert_int_equal(stream.bytes[*model_at_ret + 1] & 0x60, 0x60);
     return stream;
 }
 

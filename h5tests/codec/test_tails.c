@@ -165,25 +165,10 @@ any_number_of_threads_gives_the_same_bytes(void **state)
                                            .bound = cases[c].bound,
                                            .pipeline = TERP_PIPELINE_HUFFMAN,
                                            .predictor = TERP_PREDICTOR_LORENZO};
-        uint64_t nbytes = terp_chunk_nbytes(chunk), got;
-        uint8_t *values = terp_case_alloc(nbytes);
-        uint8_t *decoded[2] = {terp_case_alloc(nbytes),
-                               terp_case_alloc(nbytes)};
+        uint8_t *values = terp_case_alloc(terp_chunk_nbytes(chunk));
         terp_field_make(cases[c].field, chunk, values);
-        struct terp_stream one = terp_case_encode(&params, chunk, values, 1);
-        struct terp_stream three = terp_case_encode(&params, chunk, values, 3);
-        assert_int_equal(three.nbytes, one.nbytes);
-        assert_memory_equal(three.bytes, one.bytes, one.nbytes);
-        for (int i = 0; i < 2; i++)
-            assert_int_equal(terp_decode(one.bytes, one.nbytes, decoded[i],
-                                         nbytes, &got, 1 + 2 * i),
-                             TERP_OK);
-        assert_memory_equal(decoded[0], decoded[1], nbytes);
-        free(one.bytes);
-        free(three.bytes);
+        terp_case_check_threads(&params, chunk, values);
         free(values);
-        free(decoded[0]);
-        free(decoded[1]);
     }
 }
 

@@ -186,3 +186,25 @@ terp_case_check(const char *name, const struct terp_params *params,
     free(stream.bytes);
     return stream.nbytes;
 }
+
+void
+terp_case_check_threads(const struct terp_params *params,
+                        const struct terp_chunk *chunk, const uint8_t *values)
+{
+    uint64_t nbytes = terp_chunk_nbytes(chunk), got;
+    uint8_t *decoded[2] = {terp_case_alloc(nbytes), terp_case_alloc(nbytes)};
+    struct terp_stream one = terp_case_encode(params, chunk, values, 1);
+    struct terp_stream three = terp_case_encode(params, chunk, values, 3);
+
+    assert_int_equal(three.nbytes, one.nbytes);
+    assert_memory_equal(three.bytes, one.bytes, one.nbytes);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(terp_decode(one.bytes, one.nbytes, decoded[i], nbytes,
+                                     &got, 1 + 2 * i),
+                         TERP_OK);
+    assert_memory_equal(decoded[0], decoded[1], nbytes);
+    free(one.bytes);
+    free(three.bytes);
+    free(decoded[0]);
+    free(decoded[1]);
+}

@@ -49,4 +49,10 @@ uint64_t
 terp_case_check(const char *name, const struct terp_params *params,
                 const struct terp_chunk *chunk, const uint8_t *values);
 
+/* Fails unless three threads make the stream that one makes, and both decode it
+ * to the same bytes. */
+void
+terp_case_check_threads(const struct terp_params *params,
+                        const struct terp_chunk *chunk, const uint8_t *values);
+
 #endif
