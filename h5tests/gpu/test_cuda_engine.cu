@@ -303,7 +303,7 @@ pointwise_bounds_are_left_to_the_cpu(void **state)
     const uint64_t cap_nbytes = terp_encode_bound(&sample.chunk);
     uint8_t *stream = (uint8_t *)terp_case_alloc(cap_nbytes);
     uint8_t *values = (uint8_t *)terp_case_alloc(sample.chunk_nbytes);
-    const void *src = sample.values;
+    const void *src = sample.values[0];
     void *to = stream;
     uint64_t nbytes = 7;
     enum terp_status status = TERP_OK;
@@ -315,8 +315,8 @@ pointwise_bounds_are_left_to_the_cpu(void **state)
                                     &src, &to, &nbytes),
                      TERP_OK);
     assert_int_equal(nbytes, 0);
-    assert_int_equal(terp_encode(&params, &sample.chunk, sample.values, stream,
-                                 cap_nbytes, &nbytes, 1),
+    assert_int_equal(terp_encode(&params, &sample.chunk, sample.values[0],
+                                 stream, cap_nbytes, &nbytes, 1),
                      TERP_OK);
     assert_int_not_equal(
         stream[TERP_FRAME_PREDICTION_AT] & TERP_FRAME_POINTWISE, 0);
