@@ -70,6 +70,10 @@ parse_option(int key, char *arg, struct argp_state *state)
     }
 }
 
+/* The Python package calls it, in a shared object. */
+#ifdef __GNUC__
+__attribute__((visibility("default")))
+#endif
 int
 main(int argc, char **argv)
 {

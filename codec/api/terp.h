@@ -21,6 +21,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#ifdef __GNUC__
+#pragma GCC visibility push(default) /* what libterp.so shows */
+#endif
 
 /* The version of this header, and of the library that is linked. */
 #define TERP_VERSION_MAJOR 0
@@ -317,6 +320,9 @@ terp_decode_batch(const struct terp_run_options *options,
                   void *const *dst, enum terp_status *status_ret,
                   struct terp_run_result *result);
 
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

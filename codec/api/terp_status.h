@@ -24,6 +24,9 @@ enum terp_status {
 };
 
 /* One English sentence without a full stop; static storage. */
+#ifdef __GNUC__
+__attribute__((visibility("default")))
+#endif
 const char *
 terp_status_text(enum terp_status status);
 

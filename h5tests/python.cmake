@@ -1,0 +1,32 @@
+# The Python package: its wheel is built and installed as users do, beside the
+# newest packages that it works with and beside old ones.
+find_package(Python3 COMPONENTS Interpreter)
+if(NOT Python3_FOUND OR TERP_SANITIZE)
+  return()
+endif()
+
+# terp_add_wheel_test(name venv packages command...): a test in python/ with
+# packages of PyPI; in_venv.py says when it is skipped.
+function(terp_add_wheel_test name venv packages)
+  string(REPLACE ";" "," packages "${packages}")
+  add_test(NAME ${name}
+           COMMAND ${Python3_EXECUTABLE}
+                   ${CMAKE_CURRENT_SOURCE_DIR}/hosts/in_venv.py
+                   ${CMAKE_BINARY_DIR}/${venv} ${packages} ${ARGN}
+           WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/python)
+  set_tests_properties(${name} PROPERTIES LABELS ci SKIP_RETURN_CODE 77
+    ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
+endfunction()
+
+set(wheel ${CMAKE_BINARY_DIR}/wheel)
+terp_add_wheel_test(python_wheel venv-wheel "scikit-build-core;ninja"
+                    make_wheel.py ${PROJECT_SOURCE_DIR} ${wheel})
+set_tests_properties(python_wheel PROPERTIES FIXTURES_SETUP wheel)
+terp_add_wheel_test(python_newest venv-python-newest
+  "h5py;netCDF4;xarray;h5netcdf;numcodecs;zarr;dask[array];kerchunk;pytest"
+  run.py ${wheel})
+terp_add_wheel_test(python_older venv-python-older
+  "h5py==3.8.0;numpy==1.23.5;numcodecs==0.12.1;zarr==2.16.1;pytest"
+  run.py ${wheel})
+set_tests_properties(python_newest python_older PROPERTIES
+  FIXTURES_REQUIRED wheel)

@@ -1,0 +1,24 @@
+"""terp for Python: an error-bounded lossy codec, and its HDF5 filter.
+
+Importing this package lets h5py, netCDF4 and xarray read and write HDF5 files
+that terp compressed, with nothing to set::
+
+    import h5py, h5z_terp
+
+    with h5py.File("out.h5", "w") as file:
+        file.create_dataset("rho", data=rho, chunks=(64, 64, 64),
+                            **h5z_terp.Terp(rel=1e-3))
+
+``compress`` and ``decompress`` do the same without HDF5. All functions may be
+called by any thread.
+"""
+
+from ._codec import TerpError, version
+from ._hdf5 import PLUGIN_DIR, register, set_filter
+from ._settings import FILTER_ID, Terp, compress, decompress, encoding, info
+
+__all__ = ["FILTER_ID", "PLUGIN_DIR", "Terp", "TerpError", "compress",
+           "decompress", "encoding", "info", "register", "set_filter"]
+__version__ = version()
+
+register()

@@ -1,0 +1,181 @@
+"""The codec, libterp.so, and what its structs are in Python."""
+
+import ctypes
+import os
+from pathlib import Path
+
+import numpy as np
+
+PREFIX = Path(__file__).resolve().parent
+MAX_RANK = 4
+
+_library = ctypes.CDLL(str(PREFIX / "lib" / "libterp.so.0"))
+
+# enum terp_type, by numpy's names in the host's byte order.
+_TYPES = {"f4": 0, "f8": 1}
+_DTYPES = {number: name for name, number in _TYPES.items()}
+
+
+class Chunk(ctypes.Structure):
+    """struct terp_chunk"""
+
+    _fields_ = [("type", ctypes.c_int), ("big_endian", ctypes.c_bool),
+                ("stack", ctypes.c_bool), ("rank", ctypes.c_int),
+                ("dims", ctypes.c_uint64 * MAX_RANK)]
+
+    @property
+    def shape(self):
+        return tuple(self.dims[:self.rank])
+
+    @property
+    def dtype(self):
+        return np.dtype((">" if self.big_endian else "<") +
+                        _DTYPES.get(self.type, "u1"))
+
+
+class Params(ctypes.Structure):
+    """struct terp_params"""
+
+    _fields_ = [("size", ctypes.c_size_t), ("bound_mode", ctypes.c_int),
+                ("bound", ctypes.c_double), ("pipeline", ctypes.c_int),
+                ("predictor", ctypes.c_int), ("has_fill", ctypes.c_bool),
+                ("fill_bits", ctypes.c_uint64), ("effort", ctypes.c_int)]
+
+
+class Info(ctypes.Structure):
+    """struct terp_info"""
+
+    _fields_ = [("size", ctypes.c_size_t), ("chunk", Chunk),
+                ("chunk_nbytes", ctypes.c_uint64),
+                ("stream_nbytes", ctypes.c_uint64), ("version", ctypes.c_int),
+                ("pipeline", ctypes.c_char_p), ("predictor", ctypes.c_char_p),
+                ("bound", ctypes.c_double), ("nescapes", ctypes.c_uint64),
+                ("nspecials", ctypes.c_uint64), ("ntiles", ctypes.c_uint64),
+                ("ntiles_zero", ctypes.c_uint64),
+                ("index_nbytes", ctypes.c_uint64),
+                ("ntiles_with_entry", ctypes.c_uint64 * 256),
+                ("domain", Chunk), ("pointwise_bound", ctypes.c_double)]
+
+
+def _declare(name, result, *arguments):
+    function = getattr(_library, name)
+    function.restype = result
+    function.argtypes = arguments
+    return function
+
+
+_at = ctypes.c_void_p
+_size = ctypes.c_uint64
+_version = _declare("terp_version", ctypes.c_char_p)
+_status_text = _declare("terp_status_text", ctypes.c_char_p, ctypes.c_int)
+_params_check = _declare("terp_params_check", ctypes.c_int,
+                         ctypes.POINTER(Params),
+                         ctypes.POINTER(ctypes.c_char_p))
+_chunk_make = _declare("terp_chunk_make", ctypes.c_int, ctypes.c_int,
+                       ctypes.c_int, ctypes.POINTER(ctypes.c_uint64),
+                       ctypes.POINTER(Chunk))
+_encode_bound = _declare("terp_encode_bound", _size, ctypes.POINTER(Chunk))
+_encode = _declare("terp_encode", ctypes.c_int, ctypes.POINTER(Params),
+                   ctypes.POINTER(Chunk), _at, _at, _size,
+                   ctypes.POINTER(_size), ctypes.c_int)
+_decoded_chunk = _declare("terp_decoded_chunk", ctypes.c_int, _at, _size,
+                          ctypes.POINTER(Chunk))
+_decode = _declare("terp_decode", ctypes.c_int, _at, _size, _at, _size,
+                   ctypes.POINTER(_size), ctypes.c_int)
+_inspect = _declare("terp_inspect", ctypes.c_int, _at, _size,
+                    ctypes.POINTER(Info))
+
+
+class TerpError(ValueError):
+    """A stream that is damaged or none of terp's, or a call that cannot be."""
+
+
+def _check(status):
+    if status != 0:
+        raise TerpError(_status_text(status).decode())
+
+
+def names(of):
+    """The names of pipelines, predictors or efforts, by their numbers."""
+    table = ctypes.cast(getattr(_library, f"terp_{of}_names"),
+                        ctypes.POINTER(ctypes.c_char_p))
+    found = []
+    while table[len(found)] is not None:
+        found.append(table[len(found)].decode())
+    return found
+
+
+def version():
+    return _version().decode()
+
+
+def check(params):
+    """Raises ValueError where the codec does not take them."""
+    reason = ctypes.c_char_p()
+    if _params_check(params, ctypes.byref(reason)) != 0:
+        raise ValueError(reason.value.decode().replace("terp_params.", ""))
+
+
+def type_of(dtype):
+    """The codec's number of a dtype; TypeError where there is none."""
+    number = _TYPES.get(f"{dtype.kind}{dtype.itemsize}")
+    if number is None:
+        raise TypeError(f"terp does not compress {dtype}")
+    return number
+
+
+def _threads(count):
+    return len(os.sched_getaffinity(0)) if count is None else count
+
+
+def _chunk_of(array, is_stack):
+    number = type_of(array.dtype)
+    shape = array.shape or (1,)
+    chunk = Chunk()
+    if is_stack and shape[0] > 1:
+        chunk.type, chunk.stack, chunk.rank = number, True, len(shape)
+        chunk.dims[:len(shape)] = shape
+    else:
+        dims = (ctypes.c_uint64 * len(shape))(*shape)
+        _check(_chunk_make(number, len(shape), dims, chunk))
+    chunk.big_endian = array.dtype.newbyteorder("<") != array.dtype
+    return chunk
+
+
+def encode(params, array, is_stack, threads):
+    chunk = _chunk_of(array, is_stack)
+    array = np.require(array, requirements="CA")
+    stream = np.empty(_encode_bound(chunk), np.uint8)
+    nbytes = _size()
+    _check(_encode(params, chunk, array.ctypes.data, stream.ctypes.data,
+                   stream.nbytes, nbytes, _threads(threads)))
+    return stream[:nbytes.value].tobytes()
+
+
+def _bytes_of(stream):
+    return np.frombuffer(stream, np.uint8)
+
+
+def decode(stream, out, threads):
+    stream = _bytes_of(stream)
+    chunk = Chunk()
+    nbytes = _size()
+    _check(_decoded_chunk(stream.ctypes.data, stream.nbytes, chunk))
+    if out is None:
+        out = np.empty(chunk.shape, chunk.dtype)
+    elif not (out.flags.c_contiguous and out.flags.writeable
+              and out.flags.aligned):
+        raise ValueError("out is not contiguous, or cannot be written to")
+    _check(_decode(stream.ctypes.data, stream.nbytes, out.ctypes.data,
+                   out.nbytes, nbytes, _threads(threads)))
+    if nbytes.value != out.nbytes:
+        raise ValueError(f"out has {out.nbytes} bytes, the stream "
+                         f"{nbytes.value}")
+    return out
+
+
+def inspect(stream):
+    stream = _bytes_of(stream)
+    info = Info(size=ctypes.sizeof(Info))
+    _check(_inspect(stream.ctypes.data, stream.nbytes, info))
+    return info
