@@ -36,6 +36,10 @@ if(TARGET h5zterp AND TARGET terp AND NOT TERP_SANITIZE)
                    -DFAKE_ENGINE=$<TARGET_FILE:fake_cuda_engine>
                    -DWORK_DIR=${CMAKE_BINARY_DIR}/test_install
                    -P ${CMAKE_CURRENT_SOURCE_DIR}/cmake/test_install.cmake)
+  add_test(NAME subdirectory
+           COMMAND ${CMAKE_COMMAND} -DWORK_DIR=${CMAKE_BINARY_DIR}/test_subdirectory
+                   -P ${CMAKE_CURRENT_SOURCE_DIR}/cmake/test_subdirectory.cmake)
+  set_tests_properties(subdirectory PROPERTIES LABELS ci)
 endif()
 
 # Other build trees whose streams must equal this one's.

@@ -4,10 +4,10 @@
 #   terp::h5         datasets by batches of chunks, a static library:
 #                    <terp/terp_h5.h>; the program links its own HDF5
 #   terp_PLUGIN_DIR  what HDF5_PLUGIN_PATH must contain
+# A project that adds this folder has the same names.
 
 include(CMakePackageConfigHelpers)
 
-set(terp_install_plugin_dir ${CMAKE_INSTALL_LIBDIR}/hdf5/plugin)
 set(terp_install_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/terp)
 
 add_library(h5z INTERFACE)
@@ -15,6 +15,8 @@ target_include_directories(h5z INTERFACE
   $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/filter/plugin>
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 install(TARGETS h5z EXPORT terp)
+add_library(terp::h5z ALIAS h5z)
+add_library(terp::codec ALIAS terp_codec)
 
 # A program that links the codec finds the CUDA engine by its run path.
 target_include_directories(terp_codec INTERFACE
@@ -31,6 +33,7 @@ install(EXPORT terp NAMESPACE terp:: FILE terp-targets.cmake
         DESTINATION ${terp_install_cmake_dir})
 
 if(TARGET terp_h5)
+  add_library(terp::h5 ALIAS terp_h5)
   target_include_directories(terp_h5 INTERFACE
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   set_target_properties(terp_h5 PROPERTIES EXPORT_NAME h5)
@@ -38,8 +41,17 @@ if(TARGET terp_h5)
           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(FILES filter/h5/terp_h5.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/terp)
 endif()
+if(NOT PROJECT_IS_TOP_LEVEL)
+  foreach(header codec/api/terp.h codec/api/terp_status.h filter/h5/terp_h5.h)
+    get_filename_component(name ${header} NAME)
+    configure_file(${header} ${PROJECT_BINARY_DIR}/include/terp/${name} COPYONLY)
+  endforeach()
+  target_include_directories(terp_codec PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>)
+  set(terp_PLUGIN_DIR ${CMAKE_BINARY_DIR}/plugin PARENT_SCOPE)
+endif()
 if(TARGET h5zterp)
-  install(TARGETS h5zterp LIBRARY DESTINATION ${terp_install_plugin_dir})
+  install(TARGETS h5zterp LIBRARY DESTINATION ${TERP_INSTALL_PLUGIN_DIR})
   install(FILES filter/plugin/h5z_terp.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 endif()
 install(TARGETS terp_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -62,16 +74,24 @@ if(TARGET terp)
   install(FILES tools/completion/_terp
           DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 endif()
+# What it is made of, in SPDX's form.
+configure_file(cmake/terp.spdx.json.in terp.spdx.json @ONLY)
 install(FILES LICENSE README.md CHANGELOG.md
+              ${CMAKE_CURRENT_BINARY_DIR}/terp.spdx.json
         DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 configure_package_config_file(
   cmake/terp-config.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/terp-config.cmake
   INSTALL_DESTINATION ${terp_install_cmake_dir}
-  PATH_VARS terp_install_plugin_dir)
+  PATH_VARS TERP_INSTALL_PLUGIN_DIR)
 write_basic_package_version_file(
   ${CMAKE_CURRENT_BINARY_DIR}/terp-config-version.cmake
   COMPATIBILITY SameMajorVersion)
+file(RELATIVE_PATH terp_pc_prefix
+     /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+configure_file(cmake/terp.pc.in terp.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/terp.pc
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/terp-config.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/terp-config-version.cmake
         DESTINATION ${terp_install_cmake_dir})

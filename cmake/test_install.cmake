@@ -2,14 +2,7 @@
 # there, and runs it, also with FAKE_ENGINE in the CUDA engine's place:
 #   cmake -DBUILD_DIR=... -DWORK_DIR=... -DFAKE_ENGINE=... -P test_install.cmake
 
-function(run)
-  execute_process(COMMAND ${ARGN} RESULT_VARIABLE result
-                  WORKING_DIRECTORY ${WORK_DIR})
-  if(NOT result EQUAL 0)
-    list(JOIN ARGN " " command)
-    message(FATAL_ERROR "${result} from: ${command}")
-  endif()
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 
 file(REMOVE_RECURSE ${WORK_DIR})
 file(MAKE_DIRECTORY ${WORK_DIR})
@@ -27,6 +20,15 @@ get_filename_component(lib_dir ${archive} DIRECTORY)
 file(COPY_FILE ${FAKE_ENGINE} ${lib_dir}/libterp_cuda.so)
 run(build/batch cuda)
 run(prefix/bin/terp --version)
+find_program(PKG_CONFIG pkg-config)
+if(PKG_CONFIG)
+  # A prefix or a library that is missing shows here.
+  get_filename_component(lib_dir ${archive} DIRECTORY)
+  set(ENV{PKG_CONFIG_PATH} ${lib_dir}/pkgconfig)
+  run(sh -c "cc '${CMAKE_CURRENT_LIST_DIR}/consumer/batch.c' -o shared \
+$('${PKG_CONFIG}' --cflags --libs terp) -Wl,-rpath,'${lib_dir}'")
+  run(${WORK_DIR}/shared)
+endif()
 foreach(file man/man1/terp.1 bash-completion/completions/terp
         zsh/site-functions/_terp)
   if(NOT EXISTS ${WORK_DIR}/prefix/share/${file})

@@ -9,7 +9,9 @@ import numpy as np
 PREFIX = Path(__file__).resolve().parent
 MAX_RANK = 4
 
-_library = ctypes.CDLL(str(PREFIX / "lib" / "libterp.so.0"))
+# A wheel's own library, or the system's.
+_path = PREFIX / "lib" / "libterp.so.0"
+_library = ctypes.CDLL(str(_path) if _path.exists() else _path.name)
 
 # enum terp_type, by numpy's names in the host's byte order.
 _TYPES = {"f4": 0, "f8": 1}

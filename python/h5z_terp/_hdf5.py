@@ -11,14 +11,16 @@ import contextlib
 import ctypes
 import os
 import sys
+import sysconfig
 from typing import Any
 
 from ._codec import PREFIX
 from ._settings import FILTER_ID, Terp, settings_of
 
 PLUGIN_DIR = str(PREFIX / "lib" / "hdf5" / "plugin")
-# Where HDF5 looks if the variable is not set.
-_DEFAULT_DIR = "/usr/local/hdf5/lib/plugin"
+# Where HDF5, and Debian's, looks if the variable is not set.
+_DEFAULT_DIRS = ("/usr/local/hdf5/lib/plugin", "/usr/lib/%s/hdf5/serial/plugins"
+                 % sysconfig.get_config_var("MULTIARCH"))
 
 
 def loaded_libraries(name: str) -> list[str]:
@@ -50,7 +52,8 @@ def register() -> None:
     """Called when the package is imported; again, by a program that has changed
     HDF5's plugin paths since, or loaded another HDF5 that does not read
     HDF5_PLUGIN_PATH."""
-    before = os.environ.get("HDF5_PLUGIN_PATH") or _DEFAULT_DIR
+    before = (os.environ.get("HDF5_PLUGIN_PATH") or
+              os.pathsep.join(_DEFAULT_DIRS))
     if PLUGIN_DIR not in before.split(os.pathsep):
         os.environ["HDF5_PLUGIN_PATH"] = os.pathsep.join((PLUGIN_DIR, before))
     objects = sys.modules.get("h5py._objects")

@@ -1,0 +1,14 @@
+# `dist`: the source release, the files of the commit that is checked out. The
+# archive is the same, byte for byte, wherever it is made with the same git
+# and xz.
+find_package(Git)
+find_program(TERP_XZ xz)
+if(Git_FOUND AND TERP_XZ AND EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/.git)
+  set(archive ${CMAKE_BINARY_DIR}/terp-${PROJECT_VERSION}.tar)
+  add_custom_target(dist
+    COMMAND ${GIT_EXECUTABLE} -C ${CMAKE_CURRENT_SOURCE_DIR} archive
+            --format=tar --prefix=terp-${PROJECT_VERSION}/ -o ${archive} HEAD
+    COMMAND ${TERP_XZ} -9 -T1 -f ${archive}
+    COMMENT "${archive}.xz"
+    VERBATIM)
+endif()
