@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Draws what bench/results/ holds: bench/plots.py [DIRECTORY]
+
+SVG files, into doc/plots if no directory is named. They say how many fields a point
+stands for; machines and dates are in the rows.
+"""
+import collections
+import csv
+import math
+import sys
+from pathlib import Path
+
+import common
+
+common.PACKAGES = ("matplotlib",)
+common.use_packages()
+import matplotlib  # noqa: E402
+
+matplotlib.use("svg")
+matplotlib.rcParams.update({
+    "svg.hashsalt": "terp", "svg.fonttype": "none",
+    "axes.axisbelow": True, "font.size": 10, "axes.grid": True,
+    "grid.color": "0.9", "axes.spines.top": False, "axes.spines.right": False})
+import matplotlib.pyplot as plt  # noqa: E402
+
+RESULTS = Path(__file__).resolve().parent / "results"
+PLOTS = common.PROJECT / "doc" / "plots"
+
+# Colours of Okabe and Ito, which are told apart by those who see fewer; each
+# codec has a marker too, for print.
+STYLES = {
+    "terp": ("terp (ratio)", "#D55E00", "o"),
+    "terp:ratio": ("terp (ratio)", "#D55E00", "o"),
+    "terp:huffman": ("terp (huffman)", "#E69F00", "D"),
+    "terp:speed": ("terp (speed)", "#F0E442", "P"),
+    "pysz": ("SZ3 3.4 (pysz)", "#0072B2", "s"),
+    "sz3": ("SZ3's filter", "#56B4E9", "^"),
+    "sperr": ("SPERR", "#009E73", "v"),
+    "zfp": ("zfp", "#CC79A7", "X"),
+    "bitshuffle": ("bitshuffle, zstd (lossless)", "#000000", "*"),
+    "none": ("no filter", "#999999", "_"),
+}
+
+
+def rows(name):
+    with open(RESULTS / f"{name}.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def mean(numbers):
+    """The geometric one."""
+    return math.exp(sum(map(math.log, numbers)) / len(numbers))
+
+
+def ratios_of_all(found, codecs):
+    """{bound: {codec: ratios}} of the fields that all of the codecs took."""
+    cells = collections.defaultdict(dict)
+    for row in found:
+        if row["codec"] in codecs:
+            key = float(row["bound_rel"]), row["field"]
+            cells[key][row["codec"]] = float(row["ratio"])
+    of_bound = collections.defaultdict(lambda: collections.defaultdict(list))
+    for (bound, _), of_codec in cells.items():
+        if len(of_codec) == len(codecs):
+            for codec, ratio in of_codec.items():
+                of_bound[bound][codec].append(ratio)
+    return of_bound
+
+
+def draw_ratios(axes, found, codecs):
+    of_bound = ratios_of_all(found, codecs)
+    bounds = sorted(of_bound)
+    for codec in codecs:
+        label, colour, marker = STYLES[codec]
+        axes.plot(bounds, [mean(of_bound[b][codec]) for b in bounds],
+                  label=label, color=colour, marker=marker)
+    nfields = {len(r) for c in of_bound.values() for r in c.values()}
+    axes.set(xscale="log", yscale="log", xlabel="bound / range of the field",
+             ylabel="ratio, geometric mean")
+    axes.invert_xaxis()
+    axes.set_title(f"{'-'.join(map(str, sorted(nfields)))} real arrays",
+                   loc="left")
+    axes.yaxis.set_major_formatter(matplotlib.ticker.FormatStrFormatter("%g"))
+    axes.yaxis.set_minor_formatter(matplotlib.ticker.NullFormatter())
+    axes.set_yticks([n for n in (1, 2, 5, 10, 20, 50, 100, 200)
+                     if axes.get_ylim()[0] <= n <= axes.get_ylim()[1]])
+    axes.legend(frameon=False)
+
+
+def real_ratios():
+    figure, (loose, tight) = plt.subplots(1, 2, figsize=(9, 4))
+    draw_ratios(loose, rows("real"),
+                ("terp:ratio", "terp:huffman", "pysz", "sz3", "sperr", "zfp"))
+    draw_ratios(tight, rows("real_tight"), ("terp", "pysz", "bitshuffle"))
+    return figure
+
+
+def speed_and_ratio():
+    """h5py's calls in chunks of 64^3 at 1e-3, one thread, beside ratios."""
+    of_chunk = {(r["field"], r["codec"]): float(r["ratio"])
+                for r in rows("ratio")
+                if r["chunk"] == "64x64x64" and r["bound_rel"] == "0.001"}
+    speeds = collections.defaultdict(list)
+    for row in rows("speed"):
+        if row["chunk"] == "64x64x64":
+            key = row["op"], row["codec"], row["field"]
+            speeds[key[:2]].append((key[2], float(row["mb_per_s"])))
+    figure, both = plt.subplots(1, 2, figsize=(9, 4), sharey=True)
+    for axes, op in zip(both, ("write", "read")):
+        for codec, (label, colour, marker) in STYLES.items():
+            points = [(of_chunk[field, codec], speed)
+                      for field, speed in speeds[op, codec]
+                      if (field, codec) in of_chunk]
+            if points:
+                axes.scatter(mean([s for _, s in points]),
+                             mean([r for r, _ in points]), s=70, label=label,
+                             color=colour, marker=marker, edgecolor="black",
+                             linewidth=0.5)
+        axes.margins(0.15)
+        axes.set(xlabel="MB/s", xlim=(0, None), ylim=(0, None))
+        fields = sorted({f for f, _ in speeds[op, "terp:ratio"]})
+        axes.set_title(f"H5D{op}: {', '.join(fields)}", loc="left")
+    both[0].set_ylabel("ratio, geometric mean")
+    both[1].legend(frameon=False)
+    return figure
+
+
+def gpu_speed():
+    """Data on the device, one call."""
+    found = [r for r in rows("cuda_speed_device")
+             if r["what"] == "terp" and r["engine"] == "cuda"
+             and r["memory"] == "device" and r["type"] == "float32"
+             and r["predictor"] == "auto"]
+    cases = [("512", "1", "512^3"), ("64", "512", "512 chunks of 64^3")]
+    pipelines = ("ratio", "huffman", "speed")
+    figure, both = plt.subplots(1, 2, figsize=(9, 3.2), sharex=True)
+    for axes, (extent, chunks, title) in zip(both, cases):
+        for i, pipeline in enumerate(pipelines):
+            _, colour, _ = STYLES[f"terp:{pipeline}"]
+            of = {r["direction"]: r for r in found if r["pipeline"] == pipeline
+                  and (r["extent"], r["chunks"]) == (extent, chunks)}
+            for direction, offset, hatch in (("compress", -0.2, None),
+                                             ("decompress", 0.2, "//")):
+                if direction in of:
+                    speed = float(of[direction]["gb_per_s"])
+                    axes.barh(i + offset, speed, 0.36, color=colour,
+                              edgecolor="black", linewidth=0.5, hatch=hatch)
+                    axes.text(speed + 5, i + offset, f"{direction}",
+                              va="center", fontsize=8)
+        axes.set_yticks(range(len(pipelines)), [
+            f"{p}\nratio {float(r['ratio']):.0f}" for p in pipelines
+            for r in found if r["pipeline"] == p
+            and r["direction"] == "compress"
+            and (r["extent"], r["chunks"]) == (extent, chunks)])
+        axes.set(xlabel="GB/s", title=title)
+        axes.margins(x=0.25)
+        axes.grid(axis="y", visible=False)
+    return figure
+
+
+def main():
+    directory = Path(sys.argv[1]) if len(sys.argv) > 1 else PLOTS
+    directory.mkdir(parents=True, exist_ok=True)
+    for draw in (real_ratios, speed_and_ratio, gpu_speed):
+        figure = draw()
+        figure.tight_layout()
+        # No date: the same rows make the same file.
+        figure.savefig(directory / f"{draw.__name__}.svg",
+                       metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main()
