@@ -195,63 +195,131 @@ constant_of_pointwise(const struct job *job, const struct cpu_pointwise *chunk,
     if (job->pointwise.form == TERP_POINTWISE_ROUNDED)
         return job->constant;
     one.nvalues = 1;
-    if (magnitudes->min_bits == magnitudes->max_bits)
+    if (job->pointwise.floor == 0 &&
+        magnitudes->min_bits == magnitudes->max_bits)
         bits = magnitudes->min_bits;
     else
         terp_cpu_pointwise_decode(&one, &job->pointwise, NULL, &coded_bits,
                                   &bits);
     const double value = cpu_value_of_bits(job->chunk_stages, bits);
+    if (job->pointwise.floor > 0)
+        return value;
     return magnitudes->negative && value > 0 ? -value : value;
+}
+
+/* Goes on as with an absolute bound. */
+static void
+take_absolute_bound(struct job *job, double bound)
+{
+    job->coded_params = *job->params;
+    job->coded_params.bound_mode = TERP_BOUND_ABSOLUTE;
+    job->coded_params.bound = bound;
+    job->params = &job->coded_params;
+    job->frame.bound = bound;
+}
+
+/* What a floor means for the chunk. */
+static enum terp_floor_use
+use_of_floor(const struct job *job, const struct terp_magnitudes *magnitudes)
+{
+    const struct terp_params *params = job->params;
+
+    if (params->floor == 0)
+        return TERP_FLOOR_IS_NONE;
+    return terp_pointwise_use_of_floor(
+        params->bound, params->floor,
+        cpu_value_of_bits(job->chunk_stages, magnitudes->max_bits),
+        job->chunk_stages->value_nbytes);
 }
 
 /* Has what a bound relative to each value codes instead of the values; finds
  * its bound, and the constant that the chunk may be. */
 static enum terp_status
-scan_pointwise(struct job *job, bool *is_constant_ret)
+code_pointwise(struct job *job, const struct cpu_pointwise *chunk,
+               const struct terp_magnitudes *magnitudes, bool is_floored,
+               bool *is_constant_ret)
 {
     struct cpu_prediction *p = &job->prediction;
     const struct cpu_stats *stats = &job->stats;
     const int value_nbytes = job->chunk_stages->value_nbytes;
-    const struct cpu_pointwise chunk = {p->pool, job->frame.chunk.type,
-                                        job->layout.nvalues, &job->fills};
-    struct terp_magnitudes magnitudes;
+    const double bound = job->params->bound;
+    const bool all_same = stats->min == stats->max;
+    const double value = stats->min;
+    const struct terp_pointwise how =
+        is_floored ? terp_pointwise_floored_of(bound, job->params->floor,
+                                               *magnitudes, value_nbytes)
+                   : terp_pointwise_of(bound, *magnitudes, value_nbytes);
     enum terp_status st = TERP_OK;
 
-    terp_cpu_pointwise_measure(&chunk, p->values, &magnitudes);
-    const struct terp_pointwise how =
-        terp_pointwise_of(job->params->bound, magnitudes, value_nbytes);
-    job->pointwise = (struct terp_pointwise_head){
-        how.form, how.signs, job->params->bound, how.center};
+    job->pointwise =
+        (struct terp_pointwise_head){how.form,
+                                     how.signs,
+                                     bound,
+                                     how.center,
+                                     how.joint > 0 ? job->params->floor : 0,
+                                     how.shift};
     job->frame.is_pointwise = true;
-    job->frame.bound = how.bound;
-    job->coded_params = *job->params;
-    job->coded_params.bound_mode = TERP_BOUND_ABSOLUTE;
-    job->coded_params.bound = how.bound;
-    job->params = &job->coded_params;
-    p->stages = stages_of(terp_pointwise_type(how.form, chunk.type));
+    take_absolute_bound(job, how.bound);
+    p->stages = stages_of(terp_pointwise_type(how.form, chunk->type));
     job->coded = terp_cpu_memory_make(
-        p->pool, chunk.nvalues * (uint64_t)p->stages->value_nbytes);
+        p->pool, chunk->nvalues * (uint64_t)p->stages->value_nbytes);
     if (job->coded == NULL)
         return TERP_ERR_MEMORY;
-    terp_cpu_pointwise_code(&chunk, p->values, &how, job->coded, &job->stats);
+    terp_cpu_pointwise_code(chunk, p->values, &how, job->coded, &job->stats);
     if (how.signs == TERP_SIGNS_MIXED) {
-        job->signs = calloc(div_up(chunk.nvalues, 64), 8);
+        job->signs = calloc(div_up(chunk->nvalues, 64), 8);
         st = job->signs == NULL ? TERP_ERR_MEMORY : TERP_OK;
     }
     if (st != TERP_OK)
         return st;
     if (how.signs == TERP_SIGNS_MIXED)
-        terp_cpu_pointwise_signs(&chunk, p->values, job->signs);
+        terp_cpu_pointwise_signs(chunk, p->values, job->signs);
     p->values = job->coded;
     clear_fills(job);
-    const bool all_special = stats->nspecials == chunk.nvalues;
+    const bool all_special = stats->nspecials == chunk->nvalues;
     *is_constant_ret =
         terp_find_constant(stats->min, stats->max, all_special, how.bound,
                            terp_is_lossless(job->params),
                            p->stages->value_nbytes, &job->constant) &&
-        (all_special || !(magnitudes.positive && magnitudes.negative));
+        (all_special || how.joint > 0 ||
+         !(magnitudes->positive && magnitudes->negative));
     if (*is_constant_ret && !all_special)
-        job->constant = constant_of_pointwise(job, &chunk, &magnitudes);
+        job->constant = how.joint > 0 && all_same
+                            ? value
+                            : constant_of_pointwise(job, chunk, magnitudes);
+    return TERP_OK;
+}
+
+/* An absolute bound, and the constant that the chunk may be. */
+static void
+scan_absolute(struct job *job, bool *is_constant_ret)
+{
+    const struct terp_params *params = job->params;
+    const struct cpu_stats *stats = &job->stats;
+
+    job->frame.bound = terp_absolute_bound(params->bound_mode, params->bound,
+                                           stats->min, stats->max);
+    *is_constant_ret = terp_find_constant(
+        stats->min, stats->max, stats->nspecials == job->layout.nvalues,
+        job->frame.bound, terp_is_lossless(params),
+        job->prediction.stages->value_nbytes, &job->constant);
+}
+
+static enum terp_status
+scan_pointwise(struct job *job, bool *is_constant_ret)
+{
+    const struct cpu_pointwise chunk = {job->prediction.pool,
+                                        job->frame.chunk.type,
+                                        job->layout.nvalues, &job->fills};
+    struct terp_magnitudes magnitudes;
+
+    terp_cpu_pointwise_measure(&chunk, job->prediction.values, &magnitudes);
+    const enum terp_floor_use use = use_of_floor(job, &magnitudes);
+    if (use != TERP_FLOOR_IS_ALL)
+        return code_pointwise(job, &chunk, &magnitudes,
+                              use == TERP_FLOOR_IS_JOINED, is_constant_ret);
+    take_absolute_bound(job, job->params->floor);
+    scan_absolute(job, is_constant_ret);
     return TERP_OK;
 }
 
@@ -275,12 +343,7 @@ scan(struct job *job)
             return st;
         params = job->params;
     } else {
-        frame->bound = terp_absolute_bound(params->bound_mode, params->bound,
-                                           stats->min, stats->max);
-        is_constant = terp_find_constant(
-            stats->min, stats->max, stats->nspecials == job->layout.nvalues,
-            frame->bound, terp_is_lossless(params), p->stages->value_nbytes,
-            &job->constant);
+        scan_absolute(job, &is_constant);
     }
     frame->coding = TERP_CODING_CONSTANT;
     if (is_constant)
@@ -879,6 +942,7 @@ terp_cpu_inspect(const struct terp_frame *frame, const uint8_t *body,
     if (st == TERP_OK && frame->is_pointwise) {
         info->bound = 0;
         info->pointwise_bound = job->pointwise.bound;
+        info->floor = job->pointwise.floor;
     }
     if (st == TERP_OK && job->predictor != NULL) {
         info->nescapes = job->escapes.nescapes;

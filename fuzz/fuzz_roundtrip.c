@@ -45,7 +45,8 @@ make_values(const struct terp_chunk *chunk, bool is_walk, const uint8_t *data,
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes);
 
-/* Bytes 0 flags and effort, 1 rank and whether the bound is pointwise, 2
+/* Bytes 0 flags and effort, 1 rank and whether the bound is pointwise, with a
+ * floor (of 2 and 7) or without, 2
  * pipeline and predictor, 3-6 dims, 7 and 8 bound, the next 8 (read again as
  * data) fill value; then data. */
 int
@@ -81,6 +82,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
 
     if (data[1] >= 0x80 && params.bound < 1)
         params.bound_mode = TERP_BOUND_POINTWISE;
+    if (data[1] >= 0xC0 && params.bound_mode == TERP_BOUND_POINTWISE)
+        params.floor = ldexp(1 + data[2] / 256.0, 4 * (int8_t)data[7]);
     uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
     make_values(&chunk, flags & FLAG_WALK, data + 9, nbytes - 9, values);
     terp_case_check("fuzz", &params, &chunk, values);

@@ -13,6 +13,7 @@
 
 enum {
     KEY_EFFORT = 256, /* no letter */
+    KEY_FLOOR,
     KEY_PWR
 };
 
@@ -21,6 +22,7 @@ static const struct argp_option options[] = {
     {"rel", 'r', "X", 0,
      "Bound every error by X times the value range of its chunk", 1},
     {"pwr", KEY_PWR, "X", 0, "Bound every error by X times its own value", 1},
+    {"floor", KEY_FLOOR, "X", 0, TOOL_HELP_FLOOR, 1},
     {"lossless", 'l', NULL, 0, "Let every bit come back", 1},
     {"pipeline", 'p', "NAME", 0, TOOL_HELP_PIPELINES, 2},
     {"predictor", 'd', "NAME", 0, TOOL_HELP_PREDICTORS, 2},
@@ -49,6 +51,8 @@ static const char doc[] =
     "      no error above 0.05, and faster on a GPU\n"
     "  terp args --pwr 1e-3\n"
     "      no error above a thousandth of the value\n"
+    "  terp args --pwr 1e-3 --floor 1e-9\n"
+    "      no error above the larger of a thousandth of the value and 1e-9\n"
     "  terp args --rel 1e-3 --effort best\n"
     "      the smallest file, in up to twenty times the time\n"
     "  terp args --lossless\n"
@@ -71,8 +75,8 @@ static const char doc[] =
 
 struct request {
     unsigned bound_mode;
-    const char *bound_text;
-    double bound;
+    const char *bound_text, *floor_text;
+    double bound, floor;
     unsigned pipeline, predictor, effort;
     struct tool_shape brick, chunk;
     unsigned type;
@@ -115,6 +119,10 @@ parse_option(int key, char *arg, struct argp_state *state)
         set_bound(state, TERP_BOUND_POINTWISE, arg,
                   tool_option_pointwise(state, arg));
         return 0;
+    case KEY_FLOOR:
+        request->floor_text = arg;
+        request->floor = tool_option_number(state, arg);
+        return 0;
     case 'p':
         request->pipeline =
             tool_option_name(state, "pipeline", arg, terp_pipeline_names);
@@ -140,6 +148,8 @@ parse_option(int key, char *arg, struct argp_state *state)
         if (request->bound_text == NULL)
             argp_error(state,
                        "one of --abs, --rel, --pwr and --lossless is needed");
+        if (request->floor > 0 && request->bound_mode != TERP_BOUND_POINTWISE)
+            argp_error(state, "--floor is for --pwr");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -204,6 +214,7 @@ reads_back(const struct request *request, const unsigned *words, size_t nwords)
 
     if (terp_cd_parse(nwords, words, &cd, NULL) != TERP_OK ||
         double_bits(cd.params.bound) != double_bits(request->bound) ||
+        double_bits(cd.params.floor) != double_bits(request->floor) ||
         (unsigned)cd.params.bound_mode != request->bound_mode ||
         (unsigned)cd.params.pipeline != request->pipeline ||
         (unsigned)cd.params.predictor != request->predictor ||
@@ -216,36 +227,55 @@ reads_back(const struct request *request, const unsigned *words, size_t nwords)
     return true;
 }
 
-/* Writes the bound as a decimal, where that is read back as the same double,
- * else as the two words of the double. Returns the number of words, 0 when
- * neither is read back as the request. */
+/* The two words of a decimal; false where it has none. */
+static bool
+decimal_words(const char *text, unsigned *words)
+{
+    uint32_t mantissa;
+    int32_t exponent;
+
+    if (!split_decimal(text, &mantissa, &exponent))
+        return false;
+    words[0] = mantissa;
+    words[1] = (uint32_t)exponent;
+    return true;
+}
+
+static void
+exact_words(double value, unsigned *words)
+{
+    words[0] = (uint32_t)double_bits(value);
+    words[1] = (uint32_t)(double_bits(value) >> 32);
+}
+
+/* Writes the bound, and the floor, as decimals, where these are read back as
+ * the same doubles, else as the two words of the doubles. Returns the number of
+ * words, 0 when neither is read back as the request. */
 static size_t
 make_words(const struct request *request, unsigned *words)
 {
+    const bool has_floor = request->floor > 0;
     unsigned mode = request->bound_mode |
                     request->pipeline << TERP_CD_PIPELINE_SHIFT |
                     request->predictor << TERP_CD_PREDICTOR_SHIFT |
-                    request->effort << TERP_CD_EFFORT_SHIFT;
-    uint64_t bits = double_bits(request->bound);
-    uint32_t mantissa;
-    int32_t exponent;
-    size_t nwords = 3;
+                    request->effort << TERP_CD_EFFORT_SHIFT |
+                    (has_floor ? TERP_CD_FLOOR : 0);
+    size_t nwords = has_floor ? 5 : 3;
 
     if (request->brick.rank > 0)
         words[nwords++] = request->brick.rank;
     for (unsigned i = 0; i < request->brick.rank; i++)
         words[nwords++] = (unsigned)request->brick.dims[i];
 
-    if (split_decimal(request->bound_text, &mantissa, &exponent)) {
-        words[0] = mode;
-        words[1] = mantissa;
-        words[2] = (uint32_t)exponent;
-        if (reads_back(request, words, nwords))
-            return nwords;
-    }
+    words[0] = mode;
+    if (decimal_words(request->bound_text, words + 1) &&
+        (!has_floor || decimal_words(request->floor_text, words + 3)) &&
+        reads_back(request, words, nwords))
+        return nwords;
     words[0] = mode | TERP_CD_EXACT;
-    words[1] = (uint32_t)bits;
-    words[2] = (uint32_t)(bits >> 32);
+    exact_words(request->bound, words + 1);
+    if (has_floor)
+        exact_words(request->floor, words + 3);
     return reads_back(request, words, nwords) ? nwords : 0;
 }
 

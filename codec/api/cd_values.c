@@ -17,7 +17,7 @@ enum {
     WORD_FILL_HIGH = 6,
     WORD_DIMS = 7
 };
-_Static_assert(WORD_DIMS + 2 * TERP_MAX_RANK == TERP_CD_MAX_NWORDS,
+_Static_assert(WORD_DIMS + 2 * TERP_MAX_RANK + 2 == TERP_CD_MAX_NWORDS,
                "the persisted form is the longest");
 
 /* The layout word: version | type << 8 | flags << 16 | rank << 24. */
@@ -80,7 +80,7 @@ parse_mode(uint32_t mode, struct terp_params *params, const char **reason_ret)
     uint32_t known = TERP_CD_MODE_MASK | 0xFu << TERP_CD_PIPELINE_SHIFT |
                      0xFu << TERP_CD_PREDICTOR_SHIFT |
                      0xFu << TERP_CD_EFFORT_SHIFT | TERP_CD_EXACT |
-                     TERP_CD_PERSISTED;
+                     TERP_CD_FLOOR | TERP_CD_PERSISTED;
     uint32_t bound_mode = mode & TERP_CD_MODE_MASK;
     uint32_t pipeline = mode >> TERP_CD_PIPELINE_SHIFT & 0xF;
     uint32_t predictor = mode >> TERP_CD_PREDICTOR_SHIFT & 0xF;
@@ -90,6 +90,10 @@ parse_mode(uint32_t mode, struct terp_params *params, const char **reason_ret)
         return refuse(reason_ret,
                       "cd_values[0] (mode) has bits this version of terp "
                       "does not know");
+    if ((mode & TERP_CD_FLOOR) && bound_mode != TERP_BOUND_POINTWISE)
+        return refuse(reason_ret,
+                      "cd_values[0] (mode) has a floor, but its bound is not "
+                      "relative to each value");
     if (bound_mode < TERP_BOUND_ABSOLUTE || bound_mode >= TERP_NBOUND_MODES)
         return refuse(reason_ret, "cd_values[0] (mode) names no bound mode: 1 "
                                   "is absolute, 2 is relative, 3 is relative "
@@ -110,6 +114,16 @@ parse_mode(uint32_t mode, struct terp_params *params, const char **reason_ret)
     return TERP_OK;
 }
 
+/* A number of two words, as the mode says. */
+static double
+number_of(uint32_t mode, const unsigned *words)
+{
+    return mode & (TERP_CD_PERSISTED | TERP_CD_EXACT)
+               ? double_of_bits(join(words))
+               : decimal(words[0], (int32_t)words[1]);
+}
+
+/* What follows a user's bound. */
 static enum terp_status
 parse_logical(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
               const char **reason_ret)
@@ -117,11 +131,12 @@ parse_logical(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
     if (cd_nelmts < 4)
         return TERP_OK;
     if (cd_values[3] > TERP_MAX_RANK - 1)
-        return refuse(reason_ret,
-                      "cd_values[3] (number of logical dims) exceeds 3");
+        return refuse(reason_ret, "cd_values[3], behind a floor [5] (number of "
+                                  "logical dims), exceeds 3");
     if (cd_nelmts < 4 + (size_t)cd_values[3])
-        return refuse(reason_ret, "cd_values[3] announces more logical dims "
-                                  "than there are cd_values");
+        return refuse(reason_ret,
+                      "cd_values[3], behind a floor [5], announces more "
+                      "logical dims than there are cd_values");
     cd->nlogical = (int)cd_values[3];
     for (int i = 0; i < cd->nlogical; i++) {
         cd->logical[i] = cd_values[4 + i];
@@ -129,6 +144,50 @@ parse_logical(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
             return refuse(reason_ret, "a logical dim is 0");
     }
     return TERP_OK;
+}
+
+/* The floor of words that are to have one at `at`. */
+static enum terp_status
+parse_floor(size_t cd_nelmts, const unsigned *cd_values, size_t at,
+            struct terp_cd *cd, const char **reason_ret)
+{
+    if (cd_nelmts < at + 2)
+        return refuse(reason_ret, "cd_values[0] (mode) announces a floor that "
+                                  "cd_values lack");
+    cd->params.floor = number_of(cd_values[WORD_MODE], cd_values + at);
+    if (is_bound(cd->params.floor))
+        return TERP_OK;
+    *reason_ret = "the floor in cd_values is no finite number above zero";
+    return TERP_ERR_BOUND;
+}
+
+/* What a user says behind the bound. */
+static enum terp_status
+parse_user(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
+           const char **reason_ret)
+{
+    const bool has_floor = cd_values[WORD_MODE] & TERP_CD_FLOOR;
+    enum terp_status st = TERP_OK;
+
+    if (has_floor)
+        st = parse_floor(cd_nelmts, cd_values, 3, cd, reason_ret);
+    if (st != TERP_OK)
+        return st;
+    /* As if there was no floor. */
+    return has_floor
+               ? parse_logical(cd_nelmts - 2, cd_values + 2, cd, reason_ret)
+               : parse_logical(cd_nelmts, cd_values, cd, reason_ret);
+}
+
+/* What a file has behind the dims. */
+static enum terp_status
+parse_tail(size_t cd_nelmts, const unsigned *cd_values, uint32_t rank,
+           struct terp_cd *cd, const char **reason_ret)
+{
+    return cd_values[WORD_MODE] & TERP_CD_FLOOR
+               ? parse_floor(cd_nelmts, cd_values, WORD_DIMS + 2 * (size_t)rank,
+                             cd, reason_ret)
+               : TERP_OK;
 }
 
 static enum terp_status
@@ -154,7 +213,7 @@ parse_persisted(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
     cd->params.has_fill = flags & FLAG_FILL;
     cd->params.fill_bits = join(cd_values + WORD_FILL_LOW);
     if (cd->pass != TERP_PASS_NONE)
-        return TERP_OK;
+        return parse_tail(cd_nelmts, cd_values, 0, cd, reason_ret);
     if (rank < 1 || rank > TERP_MAX_RANK ||
         cd_nelmts < WORD_DIMS + 2 * (size_t)rank)
         return refuse(reason_ret, "persisted cd_values lack the chunk's dims");
@@ -171,7 +230,7 @@ parse_persisted(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
         cd->nlogical = cd->chunk.rank - 1;
     for (int i = 0; i < cd->nlogical; i++)
         cd->logical[i] = cd->chunk.dims[i + 1];
-    return TERP_OK;
+    return parse_tail(cd_nelmts, cd_values, rank, cd, reason_ret);
 }
 
 enum terp_status
@@ -191,10 +250,7 @@ terp_cd_parse(size_t cd_nelmts, const unsigned *cd_values,
     enum terp_status st = parse_mode(mode, &cd.params, reason_ret);
     if (st != TERP_OK)
         return st;
-    if (mode & (TERP_CD_PERSISTED | TERP_CD_EXACT))
-        cd.params.bound = double_of_bits(join(cd_values + WORD_BOUND_LOW));
-    else
-        cd.params.bound = decimal(cd_values[1], (int32_t)cd_values[2]);
+    cd.params.bound = number_of(mode, cd_values + WORD_BOUND_LOW);
     /* A number may be too small for a double. */
     const bool is_zero = cd_values[1] == 0 && terp_is_lossless(&cd.params);
     if (!is_bound(cd.params.bound) && !is_zero) {
@@ -211,7 +267,7 @@ terp_cd_parse(size_t cd_nelmts, const unsigned *cd_values,
     if (mode & TERP_CD_PERSISTED)
         st = parse_persisted(cd_nelmts, cd_values, &cd, reason_ret);
     else
-        st = parse_logical(cd_nelmts, cd_values, &cd, reason_ret);
+        st = parse_user(cd_nelmts, cd_values, &cd, reason_ret);
     if (st == TERP_OK)
         *cd_ret = cd;
     return st;
@@ -223,6 +279,7 @@ terp_cd_persist(const struct terp_cd *cd, unsigned *words_ret)
     const struct terp_params *params = &cd->params;
     const struct terp_chunk *chunk = &cd->chunk;
     int rank = cd->pass == TERP_PASS_NONE ? chunk->rank : 0;
+    size_t nwords = WORD_DIMS;
     uint32_t flags = (chunk->big_endian ? FLAG_BIG_ENDIAN : 0) |
                      (params->has_fill ? FLAG_FILL : 0) |
                      (chunk->stack ? FLAG_STACK : 0);
@@ -231,15 +288,20 @@ terp_cd_persist(const struct terp_cd *cd, unsigned *words_ret)
         TERP_CD_PERSISTED | (unsigned)params->bound_mode |
         (unsigned)params->pipeline << TERP_CD_PIPELINE_SHIFT |
         (unsigned)params->predictor << TERP_CD_PREDICTOR_SHIFT |
-        (unsigned)params->effort << TERP_CD_EFFORT_SHIFT;
+        (unsigned)params->effort << TERP_CD_EFFORT_SHIFT |
+        (params->floor > 0 ? TERP_CD_FLOOR : 0);
     split(double_bits(params->bound), words_ret + WORD_BOUND_LOW);
     words_ret[WORD_LAYOUT] = LAYOUT_VERSION | (unsigned)chunk->type << 8 |
                              flags << 16 | (unsigned)rank << 24;
     words_ret[WORD_PASS] = (unsigned)cd->pass;
     split(params->fill_bits, words_ret + WORD_FILL_LOW);
-    for (int i = 0; i < rank; i++)
-        split(chunk->dims[i], words_ret + WORD_DIMS + 2 * i);
-    return WORD_DIMS + 2 * (size_t)rank;
+    for (int i = 0; i < rank; i++, nwords += 2)
+        split(chunk->dims[i], words_ret + nwords);
+    if (params->floor > 0) {
+        split(double_bits(params->floor), words_ret + nwords);
+        nwords += 2;
+    }
+    return nwords;
 }
 
 bool

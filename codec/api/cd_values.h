@@ -6,6 +6,9 @@
  * Persisted form, in the file:  {mode | PERSISTED, low, high, layout,
  *                                reason, fill low, fill high, dims ...}
  *
+ * With FLOOR in the mode the floor of a pointwise bound follows in two words,
+ * as the bound is given: behind the bound, in a file behind the dims.
+ *
  * mode = bound mode | pipeline << 4 | predictor << 8 | effort << 12. The bound
  * is mantissa * 10^-exponent (the exponent is read as a signed 32-bit number),
  * or the float64 whose words are low and high; 0 is lossless if absolute. n, d1
@@ -21,8 +24,9 @@
 #define TERP_CD_PREDICTOR_SHIFT 8
 #define TERP_CD_EFFORT_SHIFT 12
 #define TERP_CD_EXACT 0x00010000u
+#define TERP_CD_FLOOR 0x00020000u
 #define TERP_CD_PERSISTED 0x80000000u
-#define TERP_CD_MAX_NWORDS 15
+#define TERP_CD_MAX_NWORDS 17
 
 /* Why a dataset passes through uncompressed. Pinned: stored in files. */
 enum terp_pass {

@@ -16,11 +16,10 @@ store_raw(const struct terp_chunk *chunk, const void *src, uint64_t src_nbytes,
     terp_frame_seal(dst, *dst_nbytes_ret);
 }
 
-enum terp_status
-terp_stream_encode(const struct terp_cpu_call *call,
-                   const struct terp_params *params,
-                   const struct terp_chunk *chunk, const void *src,
-                   uint8_t *dst, uint64_t *dst_nbytes_ret)
+static enum terp_status
+encode(const struct terp_cpu_call *call, const struct terp_params *params,
+       const struct terp_chunk *chunk, const void *src, uint8_t *dst,
+       uint64_t *dst_nbytes_ret)
 {
     enum terp_status st = TERP_ERR_CAPACITY;
 
@@ -30,6 +29,44 @@ terp_stream_encode(const struct terp_cpu_call *call,
         return st;
     store_raw(chunk, src, terp_chunk_nbytes(chunk), dst, dst_nbytes_ret);
     return TERP_OK;
+}
+
+/* Logarithms predict some fields better than what a floor makes of them, and
+ * keep its bound as well: the smaller stream counts. */
+static enum terp_status
+encode_with_floor(const struct terp_cpu_call *call,
+                  const struct terp_params *params,
+                  const struct terp_chunk *chunk, const void *src, uint8_t *dst,
+                  uint64_t *dst_nbytes_ret)
+{
+    struct terp_params without = *params;
+    uint64_t nbytes;
+    enum terp_status st = encode(call, params, chunk, src, dst, dst_nbytes_ret);
+
+    without.floor = 0;
+    if (st != TERP_OK || params->effort == TERP_EFFORT_FAST)
+        return st;
+    uint8_t *other = terp_allocate(call->allocator, terp_encode_bound(chunk));
+    if (other == NULL)
+        return TERP_ERR_MEMORY;
+    st = encode(call, &without, chunk, src, other, &nbytes);
+    if (st == TERP_OK && nbytes < *dst_nbytes_ret) {
+        memcpy(dst, other, nbytes);
+        *dst_nbytes_ret = nbytes;
+    }
+    terp_release(call->allocator, other);
+    return st;
+}
+
+enum terp_status
+terp_stream_encode(const struct terp_cpu_call *call,
+                   const struct terp_params *params,
+                   const struct terp_chunk *chunk, const void *src,
+                   uint8_t *dst, uint64_t *dst_nbytes_ret)
+{
+    return (chunk->type != TERP_BYTES && params->floor > 0
+                ? encode_with_floor
+                : encode)(call, params, chunk, src, dst, dst_nbytes_ret);
 }
 
 enum terp_status

@@ -47,6 +47,13 @@ terp_params_check(const struct terp_params *params, const char **reason_ret)
         reason = "terp_params.bound, which is relative to each value, is not "
                  "below 1";
     }
+    if (st == TERP_OK && params->floor != 0 &&
+        (!is_bound(params->floor) ||
+         params->bound_mode != TERP_BOUND_POINTWISE)) {
+        st = TERP_ERR_BOUND;
+        reason = "terp_params.floor is no finite number above zero, or the "
+                 "bound is not relative to each value";
+    }
     if (reason_ret != NULL)
         *reason_ret = reason;
     return st;

@@ -46,7 +46,8 @@ enum terp_bound_mode {
     TERP_BOUND_RELATIVE = 2, /* |x - x'| <= bound * (max - min) of the
                                 chunk's valid values, in float64 */
     /* |x - x'| <= bound * |x| of each value; zeros, and signs, are kept. The
-     * bound is below 1. */
+     * bound is below 1. With a floor, |x - x'| <= max(floor, bound * |x|);
+     * zeros and signs of small values then need not stay. */
     TERP_BOUND_POINTWISE = 3,
     TERP_NBOUND_MODES
 };
@@ -113,6 +114,9 @@ struct terp_params {
     bool has_fill;
     uint64_t fill_bits;
     enum terp_effort effort;
+    /* TERP_BOUND_POINTWISE: finite, the least bound of any value, absolute; 0:
+     * there is none. 0 with other bounds. */
+    double floor;
 };
 
 /* Whether terp_encode takes them: TERP_OK, TERP_ERR_BOUND, or
@@ -159,6 +163,7 @@ struct terp_info {
     struct terp_chunk domain;
     /* Relative to each value; 0 where the bound is another one. */
     double pointwise_bound;
+    double floor; /* of that; 0: there is none */
 };
 
 /* Makes `chunk_ret` of an array's dims: drops unit dims, folds ranks above

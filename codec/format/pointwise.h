@@ -23,29 +23,77 @@ enum terp_pointwise_signs {
     TERP_NSIGNS
 };
 
-/* The first byte; other bits are 0. */
+/* The first byte; other bits are 0. With a floor, signs are those of what is
+ * coded, and are said to be positive. */
 #define TERP_POINTWISE_FORM 0x03u
 #define TERP_POINTWISE_SIGNS_SHIFT 2
 #define TERP_POINTWISE_SIGNS 0x0Cu
+#define TERP_POINTWISE_FLOOR 0x10u
+
+/* The most that a shift is. */
+#define TERP_POINTWISE_MAX_SHIFT 2
 
 struct terp_pointwise_head {
     enum terp_pointwise_form form;
     enum terp_pointwise_signs signs;
     double bound; /* relative to each value */
     int center;   /* is added to logarithms */
+    /* Below it the bound does not fall; 0: there is none. */
+    double floor;
+    double shift; /* with a floor; is taken off logarithms */
 };
+
+/* The magnitude at which a floor is as large as the bound relative to each
+ * value: below are multiples, above it logarithms. */
+static inline TERP_HOST_DEVICE double
+terp_pointwise_joint(double floor, double bound)
+{
+    return floor / bound;
+}
+
+/* Joints that are far enough from the ends of the type for their multiples, and
+ * for the inverse of a step between them. */
+static inline TERP_HOST_DEVICE bool
+terp_pointwise_joint_is_large(double joint, int value_nbytes)
+{
+    return joint >= (value_nbytes == 4 ? 0x1p-124 : 0x1p-1020);
+}
+
+static inline TERP_HOST_DEVICE bool
+terp_pointwise_joint_is_small(double joint, int value_nbytes)
+{
+    return joint <= (value_nbytes == 4 ? 0x1p125 : 0x1p1021);
+}
+
+static inline TERP_HOST_DEVICE bool
+terp_pointwise_floor_is_valid(const struct terp_pointwise_head *head,
+                              int value_nbytes)
+{
+    const double joint = terp_pointwise_joint(head->floor, head->bound);
+
+    return head->form != TERP_POINTWISE_ROUNDED &&
+           head->signs == TERP_SIGNS_POSITIVE && is_bound(head->floor) &&
+           terp_pointwise_joint_is_large(joint, value_nbytes) &&
+           terp_pointwise_joint_is_small(joint, value_nbytes) &&
+           is_bound(head->shift) && head->shift <= TERP_POINTWISE_MAX_SHIFT;
+}
 
 static inline TERP_HOST_DEVICE void
 terp_pointwise_write_head(struct writer *writer,
                           const struct terp_pointwise_head *head)
 {
     write_le(writer,
-             (uint64_t)head->form | (uint64_t)head->signs
-                                        << TERP_POINTWISE_SIGNS_SHIFT,
+             (uint64_t)head->form |
+                 (uint64_t)head->signs << TERP_POINTWISE_SIGNS_SHIFT |
+                 (head->floor > 0 ? TERP_POINTWISE_FLOOR : 0),
              1);
     write_le(writer, double_bits(head->bound), 8);
     if (head->form != TERP_POINTWISE_ROUNDED)
         write_le(writer, (uint64_t)head->center & 0xFFFF, 2);
+    if (head->floor > 0) {
+        write_le(writer, double_bits(head->floor), 8);
+        write_le(writer, double_bits(head->shift), 8);
+    }
 }
 
 /* False where the stream ends too early or no stream has such a head. */
@@ -55,6 +103,7 @@ terp_pointwise_read_head(struct reader *reader, int value_nbytes,
 {
     const unsigned byte = (unsigned)read_le(reader, 1);
     const int max_center = value_nbytes == 4 ? 128 : 1024;
+    const bool has_floor = (byte & TERP_POINTWISE_FLOOR) != 0;
 
     head_ret->form = (enum terp_pointwise_form)(byte & TERP_POINTWISE_FORM);
     head_ret->signs =
@@ -63,14 +112,19 @@ terp_pointwise_read_head(struct reader *reader, int value_nbytes,
     head_ret->center = head_ret->form == TERP_POINTWISE_ROUNDED
                            ? 0
                            : (int16_t)read_le(reader, 2);
+    head_ret->floor = has_floor ? double_of_bits(read_le(reader, 8)) : 0;
+    head_ret->shift = has_floor ? double_of_bits(read_le(reader, 8)) : 0;
     return !reader->underflow &&
-           (byte & ~(TERP_POINTWISE_FORM | TERP_POINTWISE_SIGNS)) == 0 &&
+           (byte & ~(TERP_POINTWISE_FORM | TERP_POINTWISE_SIGNS |
+                     TERP_POINTWISE_FLOOR)) == 0 &&
            head_ret->form < TERP_NPOINTWISE_FORMS &&
            head_ret->signs < TERP_NSIGNS &&
            (head_ret->form != TERP_POINTWISE_ROUNDED ||
             head_ret->signs == TERP_SIGNS_POSITIVE) &&
            is_bound(head_ret->bound) && head_ret->bound < 1 &&
-           head_ret->center >= -max_center && head_ret->center <= max_center;
+           head_ret->center >= -max_center && head_ret->center <= max_center &&
+           (!has_floor ||
+            terp_pointwise_floor_is_valid(head_ret, value_nbytes));
 }
 
 /* ---- signs ---- */

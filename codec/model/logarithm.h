@@ -149,6 +149,22 @@ terp_log_of_f64(double magnitude, int center, double offset)
     return terp_log_f64(k - center, m, offset);
 }
 
+/* ---- with a floor ---- */
+
+/* What magnitudes up to the joint are multiplied by, and what brings them
+ * back. */
+static inline TERP_HOST_DEVICE double
+terp_floor_scale(double joint)
+{
+    return TERP_LOG2_E / joint;
+}
+
+static inline TERP_HOST_DEVICE double
+terp_floor_slope(double joint)
+{
+    return joint / TERP_LOG2_E;
+}
+
 /* ---- logarithms to values ---- */
 
 /* A value's exponents k that are neither tiny nor infinite. */

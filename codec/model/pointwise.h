@@ -7,7 +7,17 @@
  * square root of 1/2 to that of 2. Its logarithm, less the center of the chunk,
  * is y = k - center + log2(m) + offset; a decoder makes sign * 2^(y' + center)
  * of y'. The offset puts y in the middle of what y' may be: from
- * log2|x| + log2(1 - e) to log2|x| + log2(1 + e). */
+ * log2|x| + log2(1 - e) to log2|x| + log2(1 + e).
+ *
+ * With a floor the bound is max(floor, e |x|). The joint, f = floor / e, is
+ * where both are the same. What is coded is then
+ *     y = sign (x) (L |x| / f)               up to it, L = log2(e),
+ *     y = sign (x) (log2(|x| / f) + L)       above it,
+ * which joins smoothly: so zeros, signs and small numbers need nothing else. An
+ * error of log2(1 + e) in y keeps the bound: upwards x' is at most x (1 + e)
+ * above the joint, and f (1 + e) exp(x / f - 1) from below it, which exceeds
+ * x by floor at most; downwards x' is at least x / (1 + e), and x - x' is at
+ * most f ln(1 + e) below the joint. */
 #ifndef TERP_CODEC_MODEL_POINTWISE_H
 #define TERP_CODEC_MODEL_POINTWISE_H
 
@@ -27,6 +37,8 @@ struct terp_pointwise {
     double offset;
     double bound; /* of what is coded, absolute; 0: every bit of it */
     int nzeros;   /* bits that are rounded away, where no logarithms are */
+    double joint; /* 0: there is no floor */
+    double shift; /* with a floor, instead of the offset */
 };
 
 /* What a pass over a chunk's values finds, but for those that are special or
@@ -68,6 +80,14 @@ terp_pointwise_half_width(double e)
         power *= e * e;
     }
     return sum * TERP_LOG2_E;
+}
+
+/* log2(1 + e) = 2 / ln(2) times the series of atanh(e / (2 + e)), whose terms
+ * are at most a ninth of the one before. */
+static inline TERP_HOST_DEVICE double
+terp_pointwise_width_of_floor(double e)
+{
+    return 2 * terp_pointwise_half_width(e / (2 + e));
 }
 
 static inline TERP_HOST_DEVICE double
@@ -112,6 +132,7 @@ terp_pointwise_of(double e, struct terp_magnitudes magnitudes, int value_nbytes)
         (value_nbytes == 4 ? TERP_POINTWISE_NARROWING : 0);
 
     how.offset = terp_pointwise_offset(bound);
+    how.joint = how.shift = 0;
     how.nzeros = 0;
     how.signs = !magnitudes.negative   ? TERP_SIGNS_POSITIVE
                 : !magnitudes.positive ? TERP_SIGNS_NEGATIVE
@@ -132,6 +153,69 @@ terp_pointwise_of(double e, struct terp_magnitudes magnitudes, int value_nbytes)
         how.bound = 0;
     }
     return how;
+}
+
+/* What is added with a floor, in the same units: the shift and its sum 3
+ * instead of 0.75; what is taken off y' rounds by at most |y'|. Multiples make
+ * less: 5.8 on both ways, and 0.35 where they are subnormal. */
+#define TERP_POINTWISE_FLOOR_MARGIN 20
+
+/* What a bound relative to each value means for a chunk, with a floor. */
+enum terp_floor_use {
+    TERP_FLOOR_IS_ALL,  /* it is as large as the bound of any value */
+    TERP_FLOOR_IS_NONE, /* it is so small that it says nothing */
+    TERP_FLOOR_IS_JOINED
+};
+
+static inline TERP_HOST_DEVICE enum terp_floor_use
+terp_pointwise_use_of_floor(double e, double floor, double max,
+                            int value_nbytes)
+{
+    const double joint = terp_pointwise_joint(floor, e);
+
+    return !(joint < max) || !terp_pointwise_joint_is_small(joint, value_nbytes)
+               ? TERP_FLOOR_IS_ALL
+           : terp_pointwise_joint_is_large(joint, value_nbytes)
+               ? TERP_FLOOR_IS_JOINED
+               : TERP_FLOOR_IS_NONE;
+}
+
+/* How a chunk is coded whose floor is joined. `magnitudes` are those of the
+ * chunk; some are above the joint. */
+static inline TERP_HOST_DEVICE struct terp_pointwise
+terp_pointwise_floored_of(double e, double floor,
+                          struct terp_magnitudes magnitudes, int value_nbytes)
+{
+    const double joint = terp_pointwise_joint(floor, e);
+    const int exponent = terp_exponent_of(joint) - 1023;
+    const double m = joint / terp_power_of_two(exponent);
+    const double width = terp_pointwise_width_of_floor(e) * (1 - 0x1p-48);
+    const int high =
+        terp_exponent_of_bits(magnitudes.max_bits, value_nbytes) + 1;
+    /* At most |y| and |y'|: what the shift and a step add is less than 3. */
+    const double units = TERP_POINTWISE_MARGIN + TERP_POINTWISE_FLOOR_MARGIN +
+                         2 * (3 + high - exponent);
+    const double margin_f32 = units * TERP_POINTWISE_UNIT_F32;
+    const double margin_f64 =
+        units * TERP_POINTWISE_UNIT_F64 +
+        (value_nbytes == 4 ? TERP_POINTWISE_NARROWING : 0);
+    struct terp_pointwise how = {TERP_POINTWISE_LOG_F32,
+                                 TERP_SIGNS_POSITIVE,
+                                 exponent,
+                                 0,
+                                 width - margin_f32,
+                                 0,
+                                 joint,
+                                 0};
+
+    how.shift = TERP_LOG2_E - 2 * terp_pointwise_half_width((m - 1) / (m + 1));
+    if (margin_f32 <= width * TERP_POINTWISE_MAX_PART_F32)
+        return how;
+    how.form = TERP_POINTWISE_LOG_F64;
+    how.bound = width - margin_f64;
+    return margin_f64 <= width * TERP_POINTWISE_MAX_PART_F64
+               ? how
+               : terp_pointwise_of(e, magnitudes, value_nbytes);
 }
 
 #endif

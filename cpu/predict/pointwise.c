@@ -119,7 +119,8 @@ code_part(struct work *work, uint64_t begin, uint64_t end,
     for (uint64_t at = begin; at < end; at += BLOCK_NVALUES) {
         const uint64_t n = min_u64(BLOCK_NVALUES, end - at);
         uint8_t *coded = work->coded_ret + at * work->coded_nbytes;
-        work->stages->code[work->how->form](
+        (work->how->joint > 0 ? work->stages->code_floored
+                              : work->stages->code)[work->how->form](
             work->values + at * work->value_nbytes, n, work->chunk->fills,
             work->how, coded);
         coded_stages->scan(coded, n, &no_fills, &stats);
@@ -189,9 +190,13 @@ decode_parts(void *arg, struct cpu_share share)
     for (uint64_t p = share.first; p < share.end; p++) {
         uint64_t nvalues, begin = begin_of(work, p, &nvalues);
         uint8_t *values = work->values_ret + begin * work->value_nbytes;
-        work->stages->decode[head->form](work->coded +
-                                             begin * work->coded_nbytes,
-                                         nvalues, head->center, values);
+        const uint8_t *coded = work->coded + begin * work->coded_nbytes;
+        if (head->floor > 0)
+            work->stages->decode_floored[head->form](coded, nvalues, head,
+                                                     values);
+        else
+            work->stages->decode[head->form](coded, nvalues, head->center,
+                                             values);
         if (head->signs != TERP_SIGNS_POSITIVE)
             work->stages->negate(work->signs == NULL ? NULL
                                                      : work->signs + begin / 64,

@@ -20,10 +20,19 @@ struct cpu_pointwise_stages {
                                         const struct terp_pointwise *how,
                                         void *coded);
 
+    /* The same with a floor, where logarithms are; NaN for those that are
+     * special. */
+    void (*code_floored[TERP_NPOINTWISE_FORMS])(
+        const void *values, uint64_t nvalues, const struct cpu_fills *fills,
+        const struct terp_pointwise *how, void *coded);
+
     /* The magnitudes of what was coded, which may stand in the same place if
      * it is of the same type; NULL where values were. */
     void (*decode[TERP_NPOINTWISE_FORMS])(const void *coded, uint64_t nvalues,
                                           int center, void *values);
+    void (*decode_floored[TERP_NPOINTWISE_FORMS])(
+        const void *coded, uint64_t nvalues,
+        const struct terp_pointwise_head *head, void *values);
 
     /* Bit i of `signs`, 64 a word: value i is negative. A special or tiny one
      * takes the sign of the value before it. */

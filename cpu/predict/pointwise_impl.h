@@ -200,6 +200,121 @@ decode_log_f64(const void *coded, uint64_t nvalues, int center, void *dst)
     }
 }
 
+/* ---- with a floor ---- */
+
+static inline __attribute__((always_inline)) bool
+is_finite(T value)
+{
+    return TERP_ABS(value) <= TERP_CONST(MAX);
+}
+
+static void
+code_floored_f32(const void *src, uint64_t nvalues,
+                 const struct cpu_fills *fills,
+                 const struct terp_pointwise *how, void *coded)
+{
+    const T *values = src;
+    float *coded_values = coded;
+    const T joint = (T)how->joint, scale = (T)terp_floor_scale(how->joint);
+    const float shift = (float)how->shift;
+    const int center = how->center;
+    float k[BLOCK_NVALUES], m[BLOCK_NVALUES];
+    WORD fill[TERP_NFILLS];
+    const bool any_fill = fill_words_of(fills, fill);
+
+    for (uint64_t at = 0; at < nvalues; at += BLOCK_NVALUES) {
+        const uint64_t n = min_u64(BLOCK_NVALUES, nvalues - at);
+        for (uint64_t j = 0; j < n; j++)
+            SPLIT_IN_F32(TERP_ABS(values[at + j]), center, &k[j], &m[j]);
+        for (uint64_t j = 0; j < n; j++) {
+            const T value = values[at + j], magnitude = TERP_ABS(value);
+            const float multiple = (float)(magnitude * scale);
+            const float logarithm = terp_log_f32(k[j], m[j], shift);
+            const float y = magnitude <= joint ? multiple : logarithm;
+            coded_values[at + j] = !is_finite(value) ? NAN : value < 0 ? -y : y;
+        }
+        for (uint64_t j = 0; any_fill && j < n; j++)
+            if (is_special(values[at + j], fill))
+                coded_values[at + j] = NAN;
+    }
+}
+
+static void
+code_floored_f64(const void *src, uint64_t nvalues,
+                 const struct cpu_fills *fills,
+                 const struct terp_pointwise *how, void *coded)
+{
+    const T *values = src;
+    double *coded_values = coded;
+    const double joint = how->joint, scale = terp_floor_scale(joint);
+    const double shift = how->shift;
+    const int center = how->center;
+    WORD fill[TERP_NFILLS];
+    const bool any_fill = fill_words_of(fills, fill);
+
+    for (uint64_t i = 0; i < nvalues; i++) {
+        const double value = (double)values[i], magnitude = fabs(value);
+        const double logarithm = terp_log_of_f64(magnitude, center, shift);
+        const double y = magnitude <= joint ? magnitude * scale : logarithm;
+        coded_values[i] = !is_finite(values[i]) ? (double)NAN
+                          : value < 0           ? -y
+                                                : y;
+    }
+    for (uint64_t i = 0; any_fill && i < nvalues; i++)
+        if (is_special(values[i], fill))
+            coded_values[i] = (double)NAN;
+}
+
+static void
+decode_floored_f32(const void *coded, uint64_t nvalues,
+                   const struct terp_pointwise_head *head, void *dst)
+{
+    const float *coded_values = coded;
+    T *values = dst;
+    const T slope =
+        (T)terp_floor_slope(terp_pointwise_joint(head->floor, head->bound));
+    const float shift = (float)head->shift;
+    const int center = head->center;
+    float block[BLOCK_NVALUES];
+
+    for (uint64_t at = 0; at < nvalues; at += BLOCK_NVALUES) {
+        const uint64_t n = min_u64(BLOCK_NVALUES, nvalues - at);
+        memcpy(block, coded_values + at, n * sizeof *block);
+        for (uint64_t j = 0; j < n; j++) {
+            const float y = fabsf(block[j]);
+            const T power = VALUE_OF_F32(y - shift, center);
+            const T value = y <= (float)TERP_LOG2_E ? (T)y * slope : power;
+            values[at + j] = block[j] < 0 ? -value : value;
+        }
+    }
+}
+
+static void
+decode_floored_f64(const void *coded, uint64_t nvalues,
+                   const struct terp_pointwise_head *head, void *dst)
+{
+    const double *coded_values = coded;
+    T *values = dst;
+    const double slope =
+        terp_floor_slope(terp_pointwise_joint(head->floor, head->bound));
+    const double shift = head->shift;
+    const int center = head->center;
+    double block[BLOCK_NVALUES];
+
+    for (uint64_t at = 0; at < nvalues; at += BLOCK_NVALUES) {
+        const uint64_t n = min_u64(BLOCK_NVALUES, nvalues - at);
+        memcpy(block, coded_values + at, n * sizeof *block);
+        for (uint64_t j = 0; j < n; j++) {
+            const double y = fabs(block[j]);
+            const T power = VALUE_OF_F64(y - shift, center);
+            const T value = y <= TERP_LOG2_E ? (T)(y * slope) : power;
+            values[at + j] = block[j] < 0 ? -value : value;
+        }
+    }
+}
+
+/* ---- signs ---- */
+
 static void
 signs(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
       uint64_t *sign_words)
@@ -241,5 +356,7 @@ const struct cpu_pointwise_stages STAGES = {
     .magnitudes = magnitudes,
     .code = {code_rounded, code_log_f32, code_log_f64},
     .decode = {NULL, decode_log_f32, decode_log_f64},
+    .code_floored = {NULL, code_floored_f32, code_floored_f64},
+    .decode_floored = {NULL, decode_floored_f32, decode_floored_f64},
     .signs = signs,
     .negate = negate};

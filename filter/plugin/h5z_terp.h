@@ -19,8 +19,8 @@
 
 /* Bounds on |x - x'|, in the unit of the data: the bound itself; the bound
  * times (max - min) of the valid values of each chunk; or the bound, which is
- * below 1, times |x|, for each value. By the absolute bound 0 every bit comes
- * back. */
+ * below 1, times |x|, for each value, or a floor where that is less. By the
+ * absolute bound 0 every bit comes back. */
 #define H5Z_TERP_ABSOLUTE 1u
 #define H5Z_TERP_RELATIVE 2u
 #define H5Z_TERP_POINTWISE 3u
@@ -45,7 +45,7 @@
 #define H5Z_TERP_NEFFORTS 3u
 
 #define H5Z_TERP_MAX_NLOGICAL 3
-#define H5Z_TERP_MAX_NWORDS (4 + H5Z_TERP_MAX_NLOGICAL)
+#define H5Z_TERP_MAX_NWORDS (6 + H5Z_TERP_MAX_NLOGICAL)
 
 /* How to compress a dataset. Every field but `bound_mode` and `bound` may be
  * left 0.
@@ -65,6 +65,7 @@ struct H5Z_terp_config {
     unsigned nlogical;
     unsigned logical[H5Z_TERP_MAX_NLOGICAL];
     unsigned effort;
+    double floor; /* of H5Z_TERP_POINTWISE */
 };
 
 /* Writes the cd_values of `config` for H5Pset_filter, nc_def_var_filter and
@@ -74,8 +75,11 @@ static inline size_t
 H5Z_terp_cd_values(const struct H5Z_terp_config *config,
                    unsigned cd_values[H5Z_TERP_MAX_NWORDS])
 {
-    /* Marks the form that holds a float64 in two words, low word first. */
-    const unsigned exact = 0x10000u;
+    /* Mark the form that holds a float64 in two words, low word first, and a
+     * floor, two words more. */
+    const unsigned exact = 0x10000u, floored = 0x20000u;
+    const unsigned has_floor = config->floor != 0;
+    unsigned *more = cd_values + 3 + 2 * has_floor;
     uint64_t bits;
 
     if (config->bound_mode < H5Z_TERP_ABSOLUTE ||
@@ -87,13 +91,17 @@ H5Z_terp_cd_values(const struct H5Z_terp_config *config,
         return 0;
     memcpy(&bits, &config->bound, sizeof bits);
     cd_values[0] = config->bound_mode | config->pipeline << 4 |
-                   config->predictor << 8 | config->effort << 12 | exact;
+                   config->predictor << 8 | config->effort << 12 | exact |
+                   floored * has_floor;
     cd_values[1] = (unsigned)(bits & 0xFFFFFFFFu);
     cd_values[2] = (unsigned)(bits >> 32);
-    cd_values[3] = config->nlogical;
+    memcpy(&bits, &config->floor, sizeof bits);
+    cd_values[3] = (unsigned)(bits & 0xFFFFFFFFu);
+    cd_values[4] = (unsigned)(bits >> 32);
+    more[0] = config->nlogical;
     for (unsigned i = 0; i < config->nlogical; i++)
-        cd_values[4 + i] = config->logical[i];
-    return 4 + config->nlogical;
+        more[1 + i] = config->logical[i];
+    return 4 + 2 * has_floor + config->nlogical;
 }
 
 /* Adds terp to the filters of `dcpl`, a chunked dataset creation property
@@ -102,7 +110,8 @@ H5Z_terp_cd_values(const struct H5Z_terp_config *config,
  * non-negative value, or a negative one with the reason on HDF5's error
  * stack: a field out of range, or the plugin not found. A bound that is no
  * finite number above 0, nor the absolute bound 0, or a pointwise one that is
- * not below 1, is refused when the dataset is created. */
+ * not below 1, is refused when the dataset is created, and so is a floor of
+ * another bound than a pointwise one. */
 static inline herr_t
 H5Pset_terp(hid_t dcpl, const struct H5Z_terp_config *config)
 {
@@ -123,8 +132,8 @@ H5Pset_terp(hid_t dcpl, const struct H5Z_terp_config *config)
 static inline herr_t
 H5Pset_terp_abs(hid_t dcpl, double bound)
 {
-    const struct H5Z_terp_config config = {H5Z_TERP_ABSOLUTE,  bound, 0,   0,
-                                           H5Z_FLAG_MANDATORY, 0,     {0}, 0};
+    const struct H5Z_terp_config config = {
+        H5Z_TERP_ABSOLUTE, bound, 0, 0, H5Z_FLAG_MANDATORY, 0, {0}, 0, 0};
     return H5Pset_terp(dcpl, &config);
 }
 
@@ -140,8 +149,18 @@ H5Pset_terp_lossless(hid_t dcpl)
 static inline herr_t
 H5Pset_terp_rel(hid_t dcpl, double bound)
 {
-    const struct H5Z_terp_config config = {H5Z_TERP_RELATIVE,  bound, 0,   0,
-                                           H5Z_FLAG_MANDATORY, 0,     {0}, 0};
+    const struct H5Z_terp_config config = {
+        H5Z_TERP_RELATIVE, bound, 0, 0, H5Z_FLAG_MANDATORY, 0, {0}, 0, 0};
+    return H5Pset_terp(dcpl, &config);
+}
+
+/* |x - x'| <= max(floor, bound * |x|) of each value, mandatory, everything else
+ * chosen by terp. Zeros and signs of small values need not stay. */
+static inline herr_t
+H5Pset_terp_pwr_floor(hid_t dcpl, double bound, double floor)
+{
+    const struct H5Z_terp_config config = {
+        H5Z_TERP_POINTWISE, bound, 0, 0, H5Z_FLAG_MANDATORY, 0, {0}, 0, floor};
     return H5Pset_terp(dcpl, &config);
 }
 
@@ -150,9 +169,7 @@ H5Pset_terp_rel(hid_t dcpl, double bound)
 static inline herr_t
 H5Pset_terp_pwr(hid_t dcpl, double bound)
 {
-    const struct H5Z_terp_config config = {H5Z_TERP_POINTWISE, bound, 0,   0,
-                                           H5Z_FLAG_MANDATORY, 0,     {0}, 0};
-    return H5Pset_terp(dcpl, &config);
+    return H5Pset_terp_pwr_floor(dcpl, bound, 0);
 }
 
 #endif

@@ -112,6 +112,18 @@ static const struct golden pointwise[] = {
      4e-7},
 };
 
+/* The same, with a floor of a hundredth of the bound. */
+static const struct golden floored[] = {
+    {"f32-floor", /* multiples and logarithms in float32 */
+     TERP_FIELD_GAPS,
+     {TERP_FLOAT32, false, false, 3, {9, 10, 11}},
+     1e-2},
+    {"f64-floor", /* in float64 */
+     TERP_FIELD_ROUGH,
+     {TERP_FLOAT64, true, false, 2, {29, 31}},
+     1e-7},
+};
+
 /* Each once: what needs no mode. */
 static const struct golden plain[] = {
     {"f32-constant",
@@ -143,10 +155,12 @@ write_file(const char *dir, const char *name, const void *bytes,
 
 static bool
 make(const char *dir, const struct golden *golden,
-     enum terp_bound_mode bound_mode, const struct terp_mode *mode, FILE *list)
+     enum terp_bound_mode bound_mode, double floor,
+     const struct terp_mode *mode, FILE *list)
 {
     struct terp_params params = {.bound_mode = bound_mode,
                                  .bound = golden->bound,
+                                 .floor = floor,
                                  .pipeline = mode->pipeline,
                                  .predictor = mode->predictor};
     const struct terp_chunk *chunk = &golden->chunk;
@@ -196,15 +210,19 @@ main(int argc, char **argv)
     }
     for (size_t i = 0; i < COUNT(goldens); i++)
         for (int mode = 1; mode < TERP_NMODES; mode++)
-            made &= make(argv[1], &goldens[i], TERP_BOUND_ABSOLUTE,
+            made &= make(argv[1], &goldens[i], TERP_BOUND_ABSOLUTE, 0,
                          &terp_mode[mode], list);
     for (size_t i = 0; i < COUNT(plain); i++)
-        made &=
-            make(argv[1], &plain[i], TERP_BOUND_ABSOLUTE, &terp_mode[0], list);
+        made &= make(argv[1], &plain[i], TERP_BOUND_ABSOLUTE, 0, &terp_mode[0],
+                     list);
     for (size_t i = 0; i < COUNT(pointwise); i++)
         for (int mode = 1; mode < TERP_NMODES; mode++)
-            made &= make(argv[1], &pointwise[i], TERP_BOUND_POINTWISE,
+            made &= make(argv[1], &pointwise[i], TERP_BOUND_POINTWISE, 0,
                          &terp_mode[mode], list);
+    for (size_t i = 0; i < COUNT(floored); i++)
+        for (int mode = 1; mode < TERP_NMODES; mode++)
+            made &= make(argv[1], &floored[i], TERP_BOUND_POINTWISE,
+                         floored[i].bound / 100, &terp_mode[mode], list);
     made &= fclose(list) == 0;
     return made ? EXIT_SUCCESS : EXIT_FAILURE;
 }

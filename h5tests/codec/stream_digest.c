@@ -36,20 +36,26 @@ static const struct terp_chunk chunks[] = {
 struct bound {
     enum terp_bound_mode mode;
     double bound;
+    double floor;
 };
 
 static const struct bound bounds[] = {
-    {TERP_BOUND_RELATIVE, 1e-2},    {TERP_BOUND_RELATIVE, 1e-3},
-    {TERP_BOUND_RELATIVE, 1e-5},    {TERP_BOUND_ABSOLUTE, 0.5},
-    {TERP_BOUND_ABSOLUTE, 0x1p-23},
+    {TERP_BOUND_RELATIVE, 1e-2, 0},    {TERP_BOUND_RELATIVE, 1e-3, 0},
+    {TERP_BOUND_RELATIVE, 1e-5, 0},    {TERP_BOUND_ABSOLUTE, 0.5, 0},
+    {TERP_BOUND_ABSOLUTE, 0x1p-23, 0},
 };
 
 /* After all others, since the ones before stay as they are. */
 static const struct bound pointwise[] = {
-    {TERP_BOUND_POINTWISE, 1e-2}, {TERP_BOUND_POINTWISE, 1e-4},
-    {TERP_BOUND_POINTWISE, 1e-5}, {TERP_BOUND_POINTWISE, 1e-7},
-    {TERP_BOUND_POINTWISE, 0.5},
+    {TERP_BOUND_POINTWISE, 1e-2, 0}, {TERP_BOUND_POINTWISE, 1e-4, 0},
+    {TERP_BOUND_POINTWISE, 1e-5, 0}, {TERP_BOUND_POINTWISE, 1e-7, 0},
+    {TERP_BOUND_POINTWISE, 0.5, 0},
 };
+
+static const struct bound floored[] = {{TERP_BOUND_POINTWISE, 1e-2, 1e-3},
+                                       {TERP_BOUND_POINTWISE, 1e-4, 1e-5},
+                                       {TERP_BOUND_POINTWISE, 1e-6, 1e-8},
+                                       {TERP_BOUND_POINTWISE, 0.5, 1e-30}};
 
 static const char *const bound_names[TERP_NBOUND_MODES] = {
     [TERP_BOUND_ABSOLUTE] = "abs",
@@ -77,7 +83,7 @@ digest(enum terp_field field, const struct terp_chunk *chunk,
     uint64_t nbytes = terp_chunk_nbytes(chunk), stream_nbytes, got;
     uint64_t cap_nbytes = terp_encode_bound(chunk);
     uint8_t *stream = malloc(cap_nbytes), *decoded = malloc(nbytes);
-    char dims[64];
+    char dims[64], floor[32] = "";
     enum terp_status st = TERP_ERR_MEMORY;
 
     if (stream != NULL && decoded != NULL)
@@ -86,15 +92,17 @@ digest(enum terp_field field, const struct terp_chunk *chunk,
     if (st == TERP_OK)
         st =
             terp_decode(stream, stream_nbytes, decoded, nbytes, &got, nthreads);
+    if (params->floor > 0)
+        snprintf(floor, sizeof floor, " floor %g", params->floor);
     if (st == TERP_OK)
         snprintf(line, LINE_CAP,
-                 "%s %s%s%s %s %s %g %s: %016" PRIx64 " %" PRIu64
+                 "%s %s%s%s %s %s %g%s %s: %016" PRIx64 " %" PRIu64
                  " %016" PRIx64,
                  terp_field_name[field],
                  chunk->type == TERP_FLOAT64 ? "float64" : "float32",
                  chunk->big_endian ? " big-endian" : "",
                  chunk->stack ? " stack" : "", dims_text(chunk, dims),
-                 bound_names[params->bound_mode], params->bound, mode,
+                 bound_names[params->bound_mode], params->bound, floor, mode,
                  XXH3_64bits(stream, stream_nbytes), stream_nbytes,
                  XXH3_64bits(decoded, nbytes));
     else
@@ -122,12 +130,13 @@ report(const char *line, FILE *expected)
     return false;
 }
 
+/* Each field in `nmodes` of the modes, which take turns, as bounds do. */
 static bool
-digest_all(const struct bound *turns, size_t nturns, int nthreads,
+digest_all(const struct bound *turns, size_t nturns, int nmodes, int nthreads,
            FILE *expected)
 {
     bool same = true;
-    size_t turn = 0; /* bounds rotate */
+    size_t turn = 0;
 
     for (size_t c = 0; c < COUNT(chunks); c++)
         for (int field = 0; field < TERP_NFIELDS; field++) {
@@ -135,16 +144,17 @@ digest_all(const struct bound *turns, size_t nturns, int nthreads,
             if (values == NULL)
                 return false;
             terp_field_make((enum terp_field)field, &chunks[c], values);
-            for (int mode = 0; mode < TERP_NMODES; mode++, turn++) {
+            for (int i = 0; i < nmodes; i++, turn++) {
+                const struct terp_mode *mode = &terp_mode[turn % TERP_NMODES];
                 size_t b = turn % nturns;
-                struct terp_params params = {
-                    .bound_mode = turns[b].mode,
-                    .bound = turns[b].bound,
-                    .pipeline = terp_mode[mode].pipeline,
-                    .predictor = terp_mode[mode].predictor};
+                struct terp_params params = {.bound_mode = turns[b].mode,
+                                             .bound = turns[b].bound,
+                                             .pipeline = mode->pipeline,
+                                             .predictor = mode->predictor,
+                                             .floor = turns[b].floor};
                 char line[LINE_CAP];
                 if (!digest((enum terp_field)field, &chunks[c], &params,
-                            terp_mode[mode].name, values, nthreads, line))
+                            mode->name, values, nthreads, line))
                     return false;
                 same &= report(line, expected);
             }
@@ -174,8 +184,12 @@ main(int argc, char **argv)
             return EXIT_FAILURE;
         }
     }
-    bool same = digest_all(bounds, COUNT(bounds), nthreads, expected);
-    same = digest_all(pointwise, COUNT(pointwise), nthreads, expected) && same;
+    bool same =
+        digest_all(bounds, COUNT(bounds), TERP_NMODES, nthreads, expected);
+    same = digest_all(pointwise, COUNT(pointwise), TERP_NMODES, nthreads,
+                      expected) &&
+           same;
+    same = digest_all(floored, COUNT(floored), 1, nthreads, expected) && same;
     if (same && expected != NULL && fgetc(expected) != EOF) {
         puts("more lines are expected");
         same = false;

@@ -353,6 +353,48 @@ persisted_form_reads_back_the_same(void **state)
     }
 }
 
+/* The words of doc/cd_values.md: behind the bound, and in a file behind the
+ * dims. */
+static void
+floor_of_a_pointwise_bound_is_read(void **state)
+{
+    static const unsigned typed[] = {3 + 131072, 1, 3, 25, 7, 2, 8, 9};
+    static const unsigned exact[] = {3 + 65536 + 131072, 0, 0x3F800000, 0,
+                                     0x3E000000};
+    static const unsigned relative[] = {2 + 131072, 1, 3, 25, 7};
+    static const unsigned none[] = {3 + 131072, 1, 3, 0, 7};
+    static const uint64_t dims[] = {10 * 72};
+    unsigned words[TERP_CD_MAX_NWORDS];
+    struct terp_cd cd, again;
+    const char *reason = "";
+
+    (void)state;
+    cd = parsed(8, typed);
+    assert_true(cd.params.bound == 1e-3 && cd.params.floor == 25e-7);
+    assert_int_equal(cd.nlogical, 2);
+    assert_int_equal(cd.logical[1], 9);
+    assert_true(terp_cd_apply_dims(&cd, TERP_FLOAT32, false, 1, dims));
+    size_t n = terp_cd_persist(&cd, words);
+    assert_int_equal(n, 7 + 2 * 3 + 2);
+    again = parsed(n, words);
+    assert_true(again.params.floor == 25e-7 && again.params.bound == 1e-3);
+    assert_int_equal(terp_cd_parse(n - 1, words, &again, &reason),
+                     TERP_ERR_PARAMS);
+    cd.pass = TERP_PASS_NOT_FLOAT;
+    n = terp_cd_persist(&cd, words);
+    assert_int_equal(n, 9);
+    assert_true(parsed(n, words).params.floor == 25e-7);
+
+    cd = parsed(5, exact);
+    assert_true(cd.params.bound == 0x1p-7 && cd.params.floor == 0x1p-31);
+    assert_int_equal(cd.nlogical, 0);
+
+    assert_int_equal(terp_cd_parse(4, typed, &cd, &reason), TERP_ERR_PARAMS);
+    assert_int_equal(terp_cd_parse(5, relative, &cd, &reason), TERP_ERR_PARAMS);
+    assert_int_equal(terp_cd_parse(5, none, &cd, &reason), TERP_ERR_BOUND);
+    assert_true(strlen(reason) > 0);
+}
+
 static void
 persisted_reason_reads_back(void **state)
 {
@@ -445,6 +487,7 @@ main(void)
         cmocka_unit_test(too_large_dims_pass_through),
         cmocka_unit_test(logical_dims_beyond_63_bits_do_not_fit),
         cmocka_unit_test(persisted_form_reads_back_the_same),
+        cmocka_unit_test(floor_of_a_pointwise_bound_is_read),
         cmocka_unit_test(persisted_reason_reads_back),
         cmocka_unit_test(wrong_persisted_words_are_refused),
         cmocka_unit_test(persisted_stack_gives_its_bricks_as_logical_dims),

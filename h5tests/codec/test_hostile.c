@@ -34,14 +34,15 @@ random_below(uint64_t end)
 
 /* Under the second bound codes are wide, and some quants exact; some
  * differences have tails. Under the last ones there are logarithms of either
- * type, and signs. */
+ * type, and signs; and multiples below a floor. */
 static const struct {
     enum terp_bound_mode mode;
-    double bound;
-} bounds[] = {{TERP_BOUND_RELATIVE, 1e-3},
-              {TERP_BOUND_RELATIVE, 1e-7},
-              {TERP_BOUND_POINTWISE, 1e-2},
-              {TERP_BOUND_POINTWISE, 1e-6}};
+    double bound, floor;
+} bounds[] = {{TERP_BOUND_RELATIVE, 1e-3, 0},
+              {TERP_BOUND_RELATIVE, 1e-7, 0},
+              {TERP_BOUND_POINTWISE, 1e-2, 0},
+              {TERP_BOUND_POINTWISE, 1e-6, 0},
+              {TERP_BOUND_POINTWISE, 1e-2, 1e-3}};
 
 static struct terp_stream
 make_stream_of(const struct terp_chunk *chunk, enum terp_field content,
@@ -49,6 +50,7 @@ make_stream_of(const struct terp_chunk *chunk, enum terp_field content,
 {
     struct terp_params params = {.bound_mode = bounds[bound].mode,
                                  .bound = bounds[bound].bound,
+                                 .floor = bounds[bound].floor,
                                  .pipeline = mode->pipeline,
                                  .predictor = mode->predictor};
     uint8_t *values = terp_case_alloc(terp_chunk_nbytes(chunk));

@@ -26,19 +26,21 @@ static const enum terp_field contents[] = {TERP_FIELD_SMOOTH, TERP_FIELD_GAPS,
                                            TERP_FIELD_COAST, TERP_FIELD_NOISE};
 
 /* Under the second codes have low bits, and lorenzo's differences tails; under
- * the third there are logarithms, and signs. */
+ * the third there are logarithms, and signs, or a floor. */
 static const struct bound {
     enum terp_bound_mode mode;
-    double bound;
-} bounds[] = {{TERP_BOUND_RELATIVE, 1e-3},
-              {TERP_BOUND_RELATIVE, 1e-8},
-              {TERP_BOUND_POINTWISE, 1e-3}};
+    double bound, floor;
+} bounds[] = {{TERP_BOUND_RELATIVE, 1e-3, 0},
+              {TERP_BOUND_RELATIVE, 1e-8, 0},
+              {TERP_BOUND_POINTWISE, 1e-3, 0},
+              {TERP_BOUND_POINTWISE, 1e-3, 1e-4}};
 
 static struct terp_params
 params_of(struct bound bound, int mode)
 {
     return (struct terp_params){.bound_mode = bound.mode,
                                 .bound = bound.bound,
+                                .floor = bound.floor,
                                 .pipeline = terp_mode[mode].pipeline,
                                 .predictor = terp_mode[mode].predictor};
 }
@@ -220,7 +222,7 @@ check_peak(const char *what, const struct terp_params *params,
     struct terp_stream stream = {encoded, 0};
     const uint64_t max_nbytes =
         nbytes * (params->bound_mode == TERP_BOUND_POINTWISE
-                      ? POINTWISE_MAX_NCHUNKS
+                      ? POINTWISE_MAX_NCHUNKS + (params->floor > 0 ? 1u : 0u)
                       : MAX_NCHUNKS);
 
     terp_allocations_start(UINT64_MAX, UINT64_MAX);

@@ -5,6 +5,7 @@
 
 #define TERP_VALUE_NBYTES 8
 #include "codec/model/logarithm.h"
+#include "cpu/predict/pointwise.h"
 #include "h5tests/support/cases.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/fields.h"
@@ -27,28 +28,41 @@ static const struct terp_chunk shapes[] = {
 };
 
 static void
-check(const char *what, double bound, const struct terp_mode *mode,
-      const struct terp_chunk *chunk, const uint8_t *values)
+check(const char *what, double bound, double floor,
+      const struct terp_mode *mode, const struct terp_chunk *chunk,
+      const uint8_t *values)
 {
     const struct terp_params params = {.bound_mode = TERP_BOUND_POINTWISE,
                                        .bound = bound,
                                        .pipeline = mode->pipeline,
-                                       .predictor = mode->predictor};
+                                       .predictor = mode->predictor,
+                                       .floor = floor};
     char name[128];
 
-    snprintf(name, sizeof name, "%s, float%d, rank %d, %g, %s", what,
-             8 * value_nbytes(chunk->type), chunk->rank, bound, mode->name);
+    snprintf(name, sizeof name, "%s, float%d, rank %d, %g, floor %g, %s", what,
+             8 * value_nbytes(chunk->type), chunk->rank, bound, floor,
+             mode->name);
     terp_case_check(name, &params, chunk, values);
 }
 
-/* By all modes under all bounds. */
+/* Subnormal, just large enough to be joined, and up to nearly infinite. */
+static const double floors[] = {0x1p-1074, 1e-300, 1e-44, 1e-38, 1e-30, 1e-7,
+                                1e-3,      0.1,    1,     1e3,   1e35,  1e300};
+
+/* By all modes under all bounds; with floors by turns. */
 static void
 check_all(const char *what, const struct terp_chunk *chunk,
           const uint8_t *values)
 {
-    for (size_t b = 0; b < COUNT(bounds); b++)
+    static unsigned turn;
+
+    for (size_t b = 0; b < COUNT(bounds); b++) {
         for (int m = 0; m < TERP_NMODES; m++)
-            check(what, bounds[b], &terp_mode[m], chunk, values);
+            check(what, bounds[b], 0, &terp_mode[m], chunk, values);
+        for (size_t f = 0; f < COUNT(floors); f++)
+            check(what, bounds[b], floors[f], &terp_mode[turn++ % TERP_NMODES],
+                  chunk, values);
+    }
 }
 
 static void
@@ -166,12 +180,13 @@ fill_values_are_kept(void **state)
             value_put(chunk, values, i,
                       i % 7 < 3 ? fill : walk_bits(chunk->type, i));
         for (size_t b = 0; b < COUNT(bounds); b++) {
-            const struct terp_params params = {.bound_mode =
-                                                   TERP_BOUND_POINTWISE,
-                                               .bound = bounds[b],
-                                               .has_fill = true,
-                                               .fill_bits = fill};
+            struct terp_params params = {.bound_mode = TERP_BOUND_POINTWISE,
+                                         .bound = bounds[b],
+                                         .has_fill = true,
+                                         .fill_bits = fill};
             terp_case_check("fill", &params, chunk, values);
+            params.floor = 1e4;
+            terp_case_check("fill and floor", &params, chunk, values);
         }
         free(values);
     }
@@ -189,9 +204,10 @@ bytes_do_not_depend_on_threads(void **state)
 
     (void)state;
     terp_field_make(TERP_FIELD_ROUGH, &chunk, values);
-    for (size_t b = 0; b < 9; b++) {
+    for (size_t b = 0; b < 18; b++) {
         const struct terp_params params = {.bound_mode = TERP_BOUND_POINTWISE,
-                                           .bound = bounds[b]};
+                                           .bound = bounds[b % 9],
+                                           .floor = b < 9 ? 0 : 1e-3};
         struct terp_stream one = terp_case_encode(&params, &chunk, values, 1);
         struct terp_stream three = terp_case_encode(&params, &chunk, values, 3);
         uint64_t nbytes;
@@ -225,6 +241,57 @@ bounds_that_are_none_are_refused(void **state)
         assert_int_equal(terp_params_check(&params, &reason), TERP_ERR_BOUND);
         assert_non_null(reason);
     }
+}
+
+static void
+floors_that_are_none_are_refused(void **state)
+{
+    static const struct terp_params wrong[] = {
+        {.bound_mode = TERP_BOUND_POINTWISE, .bound = 0.1, .floor = -1},
+        {.bound_mode = TERP_BOUND_POINTWISE, .bound = 0.1, .floor = INFINITY},
+        {.bound_mode = TERP_BOUND_POINTWISE, .bound = 0.1, .floor = NAN},
+        {.bound_mode = TERP_BOUND_RELATIVE, .bound = 0.1, .floor = 1},
+        {.bound_mode = TERP_BOUND_ABSOLUTE, .bound = 0, .floor = 1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        const char *reason = NULL;
+        assert_int_equal(terp_params_check(&wrong[i], &reason), TERP_ERR_BOUND);
+        assert_non_null(reason);
+    }
+}
+
+/* What the stream of a chunk says of its bound. */
+static struct terp_info
+info_with_floor(double bound, double floor)
+{
+    const struct terp_chunk chunk = {TERP_FLOAT32, false, false, 1, {700}};
+    const struct terp_params params = {
+        .bound_mode = TERP_BOUND_POINTWISE, .bound = bound, .floor = floor};
+    struct terp_info info = {.size = sizeof info};
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+
+    terp_field_make(TERP_FIELD_ROUGH, &chunk, values); /* up to about 1 */
+    struct terp_stream stream = terp_case_encode(&params, &chunk, values, 1);
+    assert_int_equal(terp_inspect(stream.bytes, stream.nbytes, &info), TERP_OK);
+    free(stream.bytes);
+    free(values);
+    return info;
+}
+
+static void
+floors_are_told_by_the_stream(void **state)
+{
+    (void)state;
+    const struct terp_info joined = info_with_floor(1e-2, 1e-4);
+    assert_true(joined.pointwise_bound == 1e-2 && joined.floor == 1e-4);
+    /* No value has another bound than the floor. */
+    const struct terp_info all = info_with_floor(1e-2, 1);
+    assert_true(all.pointwise_bound == 0 && all.floor == 0 && all.bound == 1);
+    /* Below what a float32 can say. */
+    const struct terp_info none = info_with_floor(1e-2, 1e-60);
+    assert_true(none.pointwise_bound == 1e-2 && none.floor == 0);
 }
 
 /* ---- the margin ---- */
@@ -329,6 +396,91 @@ every_mantissa_keeps_the_bound(void **state)
         }
 }
 
+/* The same with a floor, by the stages themselves: values around the joint,
+ * 2^span below and above it. */
+static uint64_t
+count_lost_with_floor(enum terp_type type, double e, double floor, int span,
+                      bool with_margin)
+{
+    enum {
+        NVALUES = 1 << 16
+    };
+    static uint8_t values[8 * NVALUES], coded[8 * NVALUES], got[8 * NVALUES];
+    const struct terp_chunk line = {type, false, false, 1, {NVALUES}};
+    const struct cpu_pointwise_stages *stages = type == TERP_FLOAT32
+                                                    ? &terp_cpu_pointwise_f32
+                                                    : &terp_cpu_pointwise_f64;
+    const uint64_t no_fill = UINT64_C(1) << (type == TERP_FLOAT32 ? 31 : 63);
+    const struct cpu_fills fills = {{no_fill, no_fill, no_fill}};
+    const double joint = floor / e;
+    struct terp_magnitudes magnitudes;
+    uint64_t nlost = 0;
+
+    for (uint64_t i = 0; i < NVALUES; i++) {
+        const uint64_t word = terp_field_mix(i);
+        const double m = 1 + (double)(word >> 12) * 0x1p-52;
+        const int power = (int)(i % (2 * (uint64_t)span + 1)) - span;
+        value_put(&line, values, i,
+                  value_to_bits(type, (word & 1 ? -m : m) * joint *
+                                          terp_power_of_two(power)));
+    }
+    stages->magnitudes(values, NVALUES, &fills, &magnitudes);
+    struct terp_pointwise how =
+        terp_pointwise_floored_of(e, floor, magnitudes, value_nbytes(type));
+    assert_int_not_equal(how.form, TERP_POINTWISE_ROUNDED);
+    if (!with_margin)
+        how.bound = terp_pointwise_width_of_floor(e);
+    const struct terp_pointwise_head head = {how.form,   how.signs, e,
+                                             how.center, floor,     how.shift};
+    const enum terp_type coded_type = terp_pointwise_type(how.form, type);
+    const struct terp_chunk coded_line = {
+        coded_type, false, false, 1, {NVALUES}};
+    for (int part = -1; part <= 1; part += 2) {
+        stages->code_floored[how.form](values, NVALUES, &fills, &how, coded);
+        for (uint64_t i = 0; i < NVALUES; i++) {
+            const double y =
+                value_of_bits(coded_type, value_bits(&coded_line, coded, i));
+            value_put(&coded_line, coded, i,
+                      value_to_bits(coded_type, y + part * how.bound));
+        }
+        stages->decode_floored[how.form](coded, NVALUES, &head, got);
+        for (uint64_t i = 0; i < NVALUES; i++) {
+            const double x = value_of_bits(type, value_bits(&line, values, i));
+            const double y = value_of_bits(type, value_bits(&line, got, i));
+            nlost += !is_within(x, y, floor) && !is_within_pointwise(x, y, e);
+        }
+    }
+    return nlost;
+}
+
+static void
+margin_keeps_the_bound_with_a_floor(void **state)
+{
+    static const double of_f32[] = {0x1p-123, 1e-20, 1, 1e20};
+    static const double of_f64[] = {0x1p-1018, 1e-200, 1, 1e200};
+
+    (void)state;
+    for (int type = TERP_FLOAT32; type <= TERP_FLOAT64; type++)
+        for (int span = 0; span <= 20; span += 10)
+            for (size_t j = 0; j < COUNT(of_f32); j++) {
+                const double joint =
+                    type == TERP_FLOAT32 ? of_f32[j] : of_f64[j];
+                double e = 0.9;
+                for (int i = 0; i < 21; i++) {
+                    assert_int_equal(count_lost_with_floor((enum terp_type)type,
+                                                           e, joint * e, span,
+                                                           true),
+                                     0);
+                    e /= 1.9;
+                }
+            }
+    /* Without it some are lost. */
+    assert_int_not_equal(
+        count_lost_with_floor(TERP_FLOAT32, 1e-3, 1e-3, 10, false), 0);
+    assert_int_not_equal(
+        count_lost_with_floor(TERP_FLOAT64, 1e-6, 1e-6, 10, false), 0);
+}
+
 int
 main(void)
 {
@@ -338,7 +490,10 @@ main(void)
         cmocka_unit_test(fill_values_are_kept),
         cmocka_unit_test(bytes_do_not_depend_on_threads),
         cmocka_unit_test(bounds_that_are_none_are_refused),
+        cmocka_unit_test(floors_that_are_none_are_refused),
+        cmocka_unit_test(floors_are_told_by_the_stream),
         cmocka_unit_test(margin_is_what_keeps_the_bound),
+        cmocka_unit_test(margin_keeps_the_bound_with_a_floor),
         cmocka_unit_test(every_mantissa_keeps_the_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -176,6 +176,33 @@ pointwise_bound_is_of_each_value(void **state)
 }
 
 static void
+pointwise_bound_has_a_floor(void **state)
+{
+    static const struct h5_shape shape = {3, {40, 41, 42}, {16, 32, 42}};
+    const double bound = 1e-3, floor = 1e-5;
+    size_t nvalues = (size_t)h5_shape_nvalues(&shape);
+    double *want = magnitudes_new(nvalues), *got = values_new(nvalues);
+    hid_t dcpl = h5_dcpl_new(&shape, 0, 0, NULL);
+    struct terp_cd cd;
+
+    (void)state;
+    assert_true(H5Pset_terp_pwr_floor(dcpl, bound, floor) >= 0);
+    hid_t dataset = h5_dataset_new(file, "floor", H5T_IEEE_F64LE, &shape, dcpl);
+    h5_write(dataset, H5T_NATIVE_DOUBLE, want);
+    h5_read(dataset, H5T_NATIVE_DOUBLE, got);
+    for (size_t i = 0; i < nvalues; i++)
+        assert_true(is_within(want[i], got[i], floor) ||
+                    is_within_pointwise(want[i], got[i], bound));
+    h5_dataset_cd(dataset, &cd);
+    assert_int_equal(cd.params.bound_mode, TERP_BOUND_POINTWISE);
+    assert_true(cd.params.bound == bound && cd.params.floor == floor);
+    H5Dclose(dataset);
+    H5Pclose(dcpl);
+    free(want);
+    free(got);
+}
+
+static void
 special_values_come_back_bit_for_bit(void **state)
 {
     static const struct h5_shape shape = {3, {32, 32, 32}, {32, 32, 32}};
@@ -486,6 +513,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_rank_type_and_order_keeps_the_bound),
         cmocka_unit_test(pointwise_bound_is_of_each_value),
+        cmocka_unit_test(pointwise_bound_has_a_floor),
         cmocka_unit_test(special_values_come_back_bit_for_bit),
         cmocka_unit_test(absolute_bound_of_nothing_brings_every_bit_back),
         cmocka_unit_test(relative_bound_is_of_each_chunks_range),

@@ -806,16 +806,20 @@ EXP_F64 = [float.fromhex(text) for text in """
     0x1.e6063f7217bc6p-28 0x1.e9d3fe3952179p-32""".split()]
 
 
+LOG2_E = float.fromhex("0x1.71547652b82fep+0")
+
+
 class Pointwise:
     """What a stream says of such a bound; without one, as if it was form 0."""
 
     def __init__(self, reader, frame):
         self.form = self.signs = self.center = 0
+        self.slope = None
         self.chunk_type = np.dtype("<" + frame.type)
         if frame.is_pointwise:
             byte = reader.uint()
-            self.form, self.signs = byte & 3, byte >> 2
-            check(self.form < 3 and self.signs < 3, "a form")
+            self.form, self.signs = byte & 3, byte >> 2 & 3
+            check(byte < 32 and self.form < 3 and self.signs < 3, "a form")
             check(self.form > 0 or self.signs == 0, "signs")
             bound = float(reader.array("<f8", 1)[0])
             check(0 < bound < 1, "a pointwise bound")
@@ -823,6 +827,14 @@ class Pointwise:
         if self.form > 0:
             self.center = int(reader.array("<i2", 1)[0])
             check(abs(self.center) <= most, "a center")
+        if frame.is_pointwise and byte & 16:
+            floor, self.shift = reader.array("<f8", 2)
+            with np.errstate(all="ignore"):
+                joint = floor / np.float64(bound)
+            check(self.form > 0 and self.signs == 0, "a floor")
+            check(0 < floor < np.inf and 0 < self.shift <= 2, "a floor")
+            check(2.0 ** (4 - most) <= joint <= 2.0 ** (most - 3), "a joint")
+            self.slope = joint / LOG2_E
         self.dtype = (self.chunk_type if self.form == 0
                       else np.dtype("<f4" if self.form == 1 else "<f8"))
 
@@ -830,6 +842,18 @@ class Pointwise:
         """The values of what was coded, but for their signs."""
         if self.form == 0:
             return coded
+        if self.slope is None:
+            return self.powers_of(coded)
+        number, chunk = self.dtype.type, self.chunk_type.type
+        magnitudes = np.abs(coded)
+        both = number if self.form == 1 and chunk == np.float32 else np.float64
+        multiples = (magnitudes.astype(both) * both(self.slope)).astype(chunk)
+        values = np.where(magnitudes <= number(LOG2_E), multiples,
+                          self.powers_of(magnitudes - number(self.shift)))
+        return np.where(coded < 0, -values, values)
+
+    def powers_of(self, coded):
+        """Powers of two, and of the center."""
         number, chunk = self.dtype.type, self.chunk_type.type
         narrow = self.chunk_type.itemsize == 4
         low = number((-125 if narrow else -1021) - self.center)

@@ -178,6 +178,21 @@ static const struct {
      1e-9},
 };
 
+/* Pointwise, with a floor. */
+static const struct {
+    struct terp_chunk chunk;
+    enum terp_field field;
+    double bound, floor;
+} floored[] = {
+    {{TERP_FLOAT32, false, false, 3, {11, 12, 13}},
+     TERP_FIELD_ROUGH,
+     1e-2,
+     1e-4},
+    {{TERP_FLOAT32, false, false, 2, {30, 61}}, TERP_FIELD_GAPS, 1e-5, 1e-6},
+    {{TERP_FLOAT64, true, false, 2, {30, 61}}, TERP_FIELD_SPIKES, 1e-3, 1e-5},
+    {{TERP_FLOAT64, false, false, 2, {30, 61}}, TERP_FIELD_NOISE, 1e-7, 1e-9},
+};
+
 static bool
 write_bytes(const char *path, const void *bytes, uint64_t nbytes)
 {
@@ -201,10 +216,11 @@ write_file(const char *dir, int number, const char *suffix, const void *bytes,
 static bool
 make(const char *dir, int number, const struct terp_chunk *chunk,
      enum terp_field field, enum terp_bound_mode bound_mode, double bound,
-     const struct terp_mode *mode)
+     double floor, const struct terp_mode *mode)
 {
     struct terp_params params = {.bound_mode = bound_mode,
                                  .bound = bound,
+                                 .floor = floor,
                                  .pipeline = mode->pipeline,
                                  .predictor = mode->predictor};
     uint64_t nbytes = terp_chunk_nbytes(chunk), stream_nbytes, got;
@@ -360,7 +376,7 @@ main(int argc, char **argv)
     /* In all modes: few fields have means. */
     for (int mode = 0; mode < TERP_NMODES; mode++, number++) {
         if (!make(argv[1], number, &maps, TERP_FIELD_MAPS, TERP_BOUND_RELATIVE,
-                  1e-3, &terp_mode[mode])) {
+                  1e-3, 0, &terp_mode[mode])) {
             fprintf(stderr, "make_pairs: no pair %d\n", number);
             return EXIT_FAILURE;
         }
@@ -368,7 +384,7 @@ main(int argc, char **argv)
     for (size_t t = 0; t < COUNT(tight); t++) {
         for (int mode = 0; mode < TERP_NMODES; mode++, number++) {
             if (!make(argv[1], number, &tight[t].chunk, tight[t].field,
-                      tight[t].mode, tight[t].bound, &terp_mode[mode])) {
+                      tight[t].mode, tight[t].bound, 0, &terp_mode[mode])) {
                 fprintf(stderr, "make_pairs: no pair %d\n", number);
                 return EXIT_FAILURE;
             }
@@ -381,7 +397,17 @@ main(int argc, char **argv)
             if (!make(argv[1], number, &chunks[c],
                       (enum terp_field)(number % TERP_NFIELDS),
                       TERP_BOUND_RELATIVE,
-                      bounds[(size_t)number % COUNT(bounds)],
+                      bounds[(size_t)number % COUNT(bounds)], 0,
+                      &terp_mode[mode])) {
+                fprintf(stderr, "make_pairs: no pair %d\n", number);
+                return EXIT_FAILURE;
+            }
+        }
+    }
+    for (size_t f = 0; f < COUNT(floored); f++) {
+        for (int mode = 0; mode < TERP_NMODES; mode++, number++) {
+            if (!make(argv[1], number, &floored[f].chunk, floored[f].field,
+                      TERP_BOUND_POINTWISE, floored[f].bound, floored[f].floor,
                       &terp_mode[mode])) {
                 fprintf(stderr, "make_pairs: no pair %d\n", number);
                 return EXIT_FAILURE;

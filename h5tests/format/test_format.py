@@ -3,9 +3,11 @@ decodes the codec's streams to the same bits, and accepts and refuses what the c
 refuses. TEST_PAIRS names make_pairs, TEST_FREQUENCIES the dictionary's file,
 TEST_DOCUMENT the document. Needs numpy."""
 import hashlib
+import math
 import os
 import pathlib
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -58,11 +60,17 @@ def pointwise_variants(example):
     p = POINTWISE
     unsigned = example[:p["signs"]] + example[p["end"]:]
     values = put(example[:p["signs"]] + example[p["end"]:], p["center"], "", 2)
+
+    def with_floor(head="11", floor=0.125, shift=1.4):
+        at = p["center"] + 2
+        numbers = struct.pack("<dd", floor, shift)
+        return put(unsigned[:at] + numbers + unsigned[at:], p["head"], head)
+
     return [
         ("all positive", put(unsigned, p["head"], "01"), True),
         ("all negative", put(unsigned, p["head"], "05"), True),
         ("signs of no kind", put(example, p["head"], "0d"), False),
-        ("a bit of no meaning", put(example, p["head"], "19"), False),
+        ("a bit of no meaning", put(example, p["head"], "29"), False),
         ("logarithms of no form", put(example, p["head"], "0b"), False),
         ("values", put(values, p["head"], "00"), True),
         ("values with signs", put(values, p["head"], "04"), False),
@@ -74,6 +82,21 @@ def pointwise_variants(example):
         ("a greater center", put(example, p["center"], "8100"), False),
         ("the least center", put(example, p["center"], "80ff"), True),
         ("a lesser center", put(example, p["center"], "7fff"), False),
+        ("a floor", with_floor(), True),
+        ("a floor and signs", with_floor(head="19"), False),
+        ("a floor of values", put(with_floor(head="10"), p["center"], "", 2),
+         False),
+        ("a floor of 0", with_floor(floor=0), False),
+        ("a negative floor", with_floor(floor=-0.125), False),
+        ("a floor that is no number", with_floor(floor=math.nan), False),
+        ("the least joint", with_floor(floor=2.0 ** -127), True),
+        ("a lesser joint", with_floor(floor=2.0 ** -127.1), False),
+        ("the greatest joint", with_floor(floor=2.0 ** 122), True),
+        ("a greater joint", with_floor(floor=2.0 ** 122.1), False),
+        ("the greatest shift", with_floor(shift=2), True),
+        ("a greater shift", with_floor(shift=2.1), False),
+        ("no shift", with_floor(shift=0), False),
+        ("no end of a floor", with_floor()[:p["signs"] - 10], False),
         ("signs with a mask delta", put(example, p["signs"], "01"), False),
         ("too many bytes of signs", put(example, p["length"], "1a"), False),
         ("too few bytes of signs", put(example, p["length"], "18"), False),
@@ -275,6 +298,8 @@ def kinds_of(stream):
     if frame.is_pointwise:
         kinds.add(("pointwise", frame.type, pointwise.form))
         kinds.add(("signs", pointwise.signs))
+        if pointwise.slope is not None:
+            kinds.add(("floor", frame.type, pointwise.form))
     if model["low_nbits"] > 0:
         kinds.add(("low bits", frame.type, frame.coding, frame.prediction))
         kinds |= {("low bits", name) for name, holds in (
@@ -402,6 +427,8 @@ class FormatTest(unittest.TestCase):
                               "several groups")}
         needed |= {("pointwise", dtype, form) for dtype in ("f4", "f8")
                    for form in (0, 1, 2)}
+        needed |= {("floor", dtype, form) for dtype in ("f4", "f8")
+                   for form in (1, 2)}
         needed |= {("signs", n) for n in (0, 2)}
         self.assertEqual(needed - found, set())
 

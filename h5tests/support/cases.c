@@ -68,7 +68,7 @@ terp_case_bound(const struct terp_params *params,
     if (params->bound_mode == TERP_BOUND_ABSOLUTE)
         return params->bound;
     if (params->bound_mode == TERP_BOUND_POINTWISE)
-        return 0;
+        return params->floor;
     for (uint64_t i = 0; i < nvalues; i++) {
         uint64_t bits = value_bits(chunk, values, i);
         double value = value_of_bits(chunk->type, bits);
@@ -105,7 +105,9 @@ terp_case_compare(const char *name, const struct terp_params *params,
         double value = value_of_bits(chunk->type, bits);
         double got = value_of_bits(chunk->type, got_bits);
         if (!bits_are_finite(chunk->type, got_bits) ||
-            !(pointwise ? is_within_pointwise(value, got, params->bound)
+            !(pointwise ? is_within_pointwise(value, got, params->bound) ||
+                              (params->floor > 0 &&
+                               is_within(value, got, params->floor))
                         : is_within(value, got, bound)))
             fail_msg("%s: value %" PRIu64 ": %a became %a, bound %a", name, i,
                      value, got, pointwise ? params->bound : bound);
@@ -153,7 +155,8 @@ check_inspection(const char *name, const struct terp_params *params,
         fail_msg("%s: bound %a in the stream, not %a", name, info.bound, bound);
     if (info.pointwise_bound != 0 &&
         (params->bound_mode != TERP_BOUND_POINTWISE ||
-         info.pointwise_bound != params->bound))
+         info.pointwise_bound != params->bound ||
+         (info.floor != 0 && info.floor != params->floor)))
         fail_msg("%s: pointwise bound %a in the stream", name,
                  info.pointwise_bound);
     assert_int_equal(

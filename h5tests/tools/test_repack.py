@@ -162,6 +162,28 @@ class Values(Repack):
                     self.assertTrue(np.all(np.sign(got) == np.sign(values)))
                     self.assertEqual(bound_of(file[name]), ("pwr", 1e-2))
 
+    def test_floor_of_a_pointwise_bound_is_kept(self):
+        generator = np.random.default_rng(6)
+        values = np.exp(generator.normal(0, 9, (32, 32, 32))).astype("f4")
+        values *= generator.choice([-1, 0, 1], values.shape)
+        path = self.write(x=values, y=values.astype("f8"))
+        sizes = [os.path.getsize(self.repack(path, "--pwr=1e-2"))]
+        for options in (("--pwr=1e-2", "--floor=1e-3"),
+                        ("--floor=1e-3", "--pwr=1e-2"),
+                        ("--dataset=*=pwr:1e-2:1e-3",)):
+            out = self.repack(path, *options)
+            sizes.append(os.path.getsize(out))
+            with h5py.File(out, "r") as file:
+                for name in file:
+                    got = file[name][:].astype("f8")
+                    self.assertTrue(np.all(
+                        abs(got - values) <= np.maximum(
+                            1e-2 * abs(values.astype("f8")), 1e-3)))
+                    words = np.array(parameters(file[name]), "u4")
+                    self.assertEqual(bound_of(file[name]), ("pwr", 1e-2))
+                    self.assertEqual(words[-2:].view("f8")[0], 1e-3)
+        self.assertLess(max(sizes[1:]), sizes[0])
+
     def test_lossless_brings_every_bit_back(self):
         values = smooth(30, 40, 50)
         values[3, :, 4] = np.nan
@@ -736,6 +758,8 @@ class Trouble(Repack):
             ("--rel=0",), ("--rel=1",), ("--rel=nan",), ("--rel=x",),
             ("--abs=-1",), ("--abs=inf",), ("--psnr=1",), ("--psnr=1e9",),
             ("--pwr=1",), ("--pwr=0",), ("--pwr=0.1", "--rel=0.1"),
+            ("--rel=0.1", "--floor=1"), ("--pwr=0.1", "--floor=0"),
+            ("--dataset=x=pwr:0.1:",),
             ("--rel=0.1", "--abs=1"), ("--psnr=60", "--psnr=70"),
             ("--dataset=x",), ("--dataset==1",), ("--dataset=x=",),
             ("--dataset=x=abs:0",), ("--dataset=x=2",),

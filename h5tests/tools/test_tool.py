@@ -13,6 +13,7 @@ from fractions import Fraction
 from tool_case import (
     CUBE,
     EXACT,
+    FLOOR,
     FOUND,
     H5REPACK,
     OK,
@@ -64,6 +65,17 @@ class Args(ToolTest):
         words = self.words("--pwr=0x1p-4", "--pipeline=speed")
         self.assertEqual(words[0], 3 | 3 << 4 | EXACT)
         self.assertEqual(bound_of(words), 0.0625)
+
+    def test_floor_takes_two_words_behind_the_bound(self):
+        self.assertEqual(self.words("--pwr=1e-3", "--floor=2.5e-7"),
+                         [3 + FLOOR, 1, 3, 25, 8])
+        self.assertEqual(
+            self.words("--floor=1e-9", "--pwr=1e-3", "--brick=8x8"),
+            [3 + FLOOR, 1, 3, 1, 9, 2, 8, 8])
+        words = self.words("--pwr=1e-3", "--floor=0x1p-30")
+        self.assertEqual(words[0], 3 + FLOOR + EXACT)
+        self.assertEqual(bound_of(words), 1e-3)
+        self.assertEqual(bound_of([EXACT, *words[3:]]), 2.0 ** -30)
 
     def test_other_numbers_take_the_exact_form(self):
         for text in ("0x1p-4", "0.12345678901", "4294967297"):
@@ -123,6 +135,9 @@ class Args(ToolTest):
             ("--pwr", "1e-3", "--abs", "1"),
             ("--pwr", "1"),
             ("--pwr", "0"),
+            ("--pwr=0.1", "--floor=0"),
+            ("--rel=0.1", "--floor=1"),
+            ("--floor=1",),
             ("--rel", "0"),
             ("--abs", "0"),
             ("--lossless", "--abs", "1"),
@@ -491,6 +506,17 @@ class Compare(ToolTest):
         self.compare(OK, a, b + "0", "--pwr=0.5")
         self.compare(FOUND, a, b + "-0.0", "--pwr=0.5")
         self.compare(FOUND, a, b + "1e-300", "--pwr=0.5")
+
+    def test_floor_is_judged_with_the_bound(self):
+        a, b = "new x f64 4 - - 0=0,1=2", "new x f64 4 - - 1=2,0="
+        self.compare(OK, a, b + "-0.0", "--pwr=0.5", "--floor=1e-3")
+        self.compare(OK, a, b + "1e-3", "--pwr=0.5", "--floor=1e-3")
+        text = self.compare(FOUND, a, b + "2e-3", "--pwr=0.5", "--floor=1e-3")
+        self.assertAlmostEqual(float(self.row(text, "/x")[1]), 2)
+        a = "new x f64 410 10 - 3=1e-9,4=5e9"
+        b = "new x f64 410 10 terp=131075,1,3,1,8 4=5e9,3="
+        self.compare(OK, a, b + "1e-9")
+        self.compare(FOUND, a, b + "3e-8")
 
     def test_pointwise_option_refers_to_each_value_of_a(self):
         a = "new x f64 3 - - 0=1,1=100,2=-4"

@@ -30,6 +30,7 @@ class Info(ToolTest):
             {
                 "bound_mode": "absolute",
                 "bound": 0.25,
+                "floor": None,
                 "pipeline": "speed",
                 "predictor": "lorenzo",
                 "effort": "best",
@@ -150,6 +151,7 @@ class Compare(ToolTest):
                 "reason": None,
                 "bound": 2,
                 "pointwise_bound": None,
+                "floor": None,
                 "error_of_bound": 0.5,
                 "max_error": 1,
                 "min": 0,

@@ -15,6 +15,7 @@ H5REPACK = os.environ.get("TERP_H5REPACK")
 
 OK, FOUND, TROUBLE = 0, 1, 2
 EXACT = 0x10000
+FLOOR = 0x20000
 
 
 def terp(*arguments, **options):

@@ -9,13 +9,15 @@
 #include "tools/common/tool.h"
 
 enum {
-    KEY_PWR = 256 /* no letter */
+    KEY_FLOOR = 256, /* no letter */
+    KEY_PWR
 };
 
 static const struct argp_option options[] = {
     {"dataset", 'd', "GLOB", 0,
      "Only datasets whose path matches GLOB; may be given more than once", 0},
     {"pwr", KEY_PWR, NULL, 0, "Measure bounds relative to each value", 0},
+    {"floor", KEY_FLOOR, "X", 0, TOOL_HELP_FLOOR, 0},
     {"json", 'j', NULL, 0, "Print JSON; `man terp` has the keys", 0},
     {0}};
 
@@ -45,6 +47,7 @@ struct request {
     bool *used;         /* which of them match a dataset */
     int nglobs;
     bool pointwise;
+    double floor;
     const struct advise_report *report;
     void *state; /* of the report */
     int code;
@@ -62,6 +65,9 @@ parse_option(int key, char *arg, struct argp_state *state)
     case KEY_PWR:
         request->pointwise = true;
         return 0;
+    case KEY_FLOOR:
+        request->floor = tool_option_number(state, arg);
+        return 0;
     case 'j':
 #ifdef TERP_HAVE_JANSSON
         request->report = &advise_report_json;
@@ -77,6 +83,8 @@ parse_option(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (request->path == NULL)
             argp_error(state, "a file is needed");
+        if (request->floor > 0 && !request->pointwise)
+            argp_error(state, "--floor is for --pwr");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -116,6 +124,7 @@ advise_dataset(const char *path, const struct tool_dataset *dataset,
         return;
     }
     advise_sample_read(dataset, &sample);
+    sample.params.floor = request->floor;
     bool measured = sample.reason[0] == '\0' &&
                     advise_measure(&sample, request->pointwise, choices);
     request->report->add(request->state, path, dataset, &sample,

@@ -21,7 +21,7 @@ struct advise_box {
 
 struct advise_sample {
     enum terp_type type;
-    struct terp_params params; /* the fill value */
+    struct terp_params params; /* the fill value, and the floor of bounds */
     struct tool_grid grid;     /* of boxes; the sample has some of them */
     int nboxes;
     struct advise_box boxes[ADVISE_MAX_BOXES];

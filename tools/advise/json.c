@@ -28,6 +28,9 @@ make_sample(const struct tool_dataset *dataset,
     tool_json_set_count(object, "left_out", sample->nleft_out);
     tool_json_set_number(object, "min", sample->min);
     tool_json_set_number(object, "max", sample->max);
+    tool_json_set_number(object, "floor",
+                         sample->params.floor > 0 ? sample->params.floor
+                                                  : (double)NAN);
     return object;
 }
 

@@ -45,6 +45,8 @@ text_add(void *report, const char *path, const struct tool_dataset *dataset,
     }
     print_sample(dataset, sample);
     const bool pointwise = choices->pointwise > 0;
+    if (sample->params.floor > 0)
+        printf("  no bound is below the floor of %g\n", sample->params.floor);
     printf("  %5s %10s  %-8s %8s %8s %11s %11s\n", pointwise ? "pwr" : "rel",
            pointwise ? "" : "abs", "pipeline", "ratio", "PSNR dB", "write MB/s",
            "read MB/s");

@@ -19,6 +19,9 @@ unsigned
 tool_option_name(struct argp_state *state, const char *what, const char *text,
                  const char *const *names);
 
+#define TOOL_HELP_FLOOR \
+    "With --pwr, allow every error of up to X: the bound is the larger one"
+
 /* The help_filter of commands with options whose help is this: it becomes
  * "auto, huffman, ... or ratio". */
 #define TOOL_HELP_PIPELINES "pipelines"

@@ -14,7 +14,8 @@
 #include "tools/compare/plot.h"
 
 enum {
-    KEY_PWR = 256 /* no letter */
+    KEY_FLOOR = 256, /* no letter */
+    KEY_PWR
 };
 
 static const struct argp_option options[] = {
@@ -23,6 +24,7 @@ static const struct argp_option options[] = {
     {"rel", 'r', "X", 0,
      "The same, times the range of the dataset's values in A", 1},
     {"pwr", KEY_PWR, "X", 0, "The same, times each value in A", 1},
+    {"floor", KEY_FLOOR, "X", 0, TOOL_HELP_FLOOR, 1},
     {"json", 'j', NULL, 0, "Print JSON; `man terp` has the keys", 2},
     {"png", 'p', "DIR", 0,
      "Draw each float dataset that terp compressed, or that differs, into a "
@@ -86,6 +88,9 @@ parse_option(int key, char *arg, struct argp_state *state)
     case KEY_PWR:
         request->bounds.pointwise = tool_option_pointwise(state, arg);
         return 0;
+    case KEY_FLOOR:
+        request->bounds.floor = tool_option_number(state, arg);
+        return 0;
     case 'j':
 #ifdef TERP_HAVE_JANSSON
         request->report = &compare_report_json;
@@ -113,6 +118,8 @@ parse_option(int key, char *arg, struct argp_state *state)
                 (request->bounds.pointwise > 0) >
             1)
             argp_error(state, "give only one of --abs, --rel and --pwr");
+        if (request->bounds.floor > 0 && request->bounds.pointwise == 0)
+            argp_error(state, "--floor is for --pwr");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -36,6 +36,7 @@ struct compare_result {
     double error_of_bound;  /* NAN too where no bound is known */
     double bound;           /* if the same for all values, else NAN */
     double pointwise_bound; /* relative to each value; 0: it is not */
+    double floor;           /* of that */
     double min, max;        /* of A, as PSNR takes them */
     uint64_t nleft_out;     /* values outside min .. max: undeclared fill */
     double psnr;            /* NAN also for a range of 0; may be infinite */
@@ -45,7 +46,7 @@ struct compare_result {
 
 /* Bounds from the command line for datasets without terp; 0: not given. */
 struct compare_bounds {
-    double absolute, relative, pointwise;
+    double absolute, relative, pointwise, floor;
 };
 
 /* A walk over two datasets of one shape and type in steps that fit memory:

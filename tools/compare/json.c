@@ -23,6 +23,8 @@ set_values(json_t *dataset, const struct compare_result *result)
     tool_json_set_number(dataset, "pointwise_bound",
                          result->pointwise_bound > 0 ? result->pointwise_bound
                                                      : (double)NAN);
+    tool_json_set_number(dataset, "floor",
+                         result->floor > 0 ? result->floor : (double)NAN);
     tool_json_set_number(dataset, "error_of_bound", result->error_of_bound);
     tool_json_set_number(dataset, "max_error", result->max_error);
     tool_json_set_number(dataset, "psnr", result->psnr);

@@ -153,6 +153,7 @@ fill_bins(struct plot_data *data, const struct tool_dataset *a,
 {
     double bound = isnan(result->bound) ? result->max_error : result->bound;
     const double pointwise = result->pointwise_bound;
+    const double floor = result->floor;
 
     if (!compare_walk_open(walk, a, b))
         return false;
@@ -168,9 +169,10 @@ fill_bins(struct plot_data *data, const struct tool_dataset *a,
             bool changed;
             if (compare_walk_value(walk, i, &from, &to, &changed) &&
                 is_drawn(result, from))
-                data->bins[bin_of(to - from, pointwise > 0
-                                                 ? pointwise * fabs(from)
-                                                 : bound)]++;
+                data->bins[bin_of(to - from,
+                                  pointwise > 0
+                                      ? fmax(pointwise * fabs(from), floor)
+                                      : bound)]++;
         }
     }
     return walk->trouble == NULL;

@@ -197,18 +197,28 @@ judge(struct sum *sum, struct error error, double bound)
         sum->worst_of_bound = of_bound;
 }
 
-/* Compares an error with a bound relative to the value; a zero is kept. */
+/* A bound relative to each value, not below a floor; 0: there is none. */
+struct pointwise {
+    double bound, floor;
+};
+
+/* Compares an error with a bound relative to the value; without a floor a zero
+ * is kept. */
 static void
-judge_value(struct sum *sum, struct error error, double pointwise, double value,
-            bool changed)
+judge_value(struct sum *sum, struct error error, struct pointwise pointwise,
+            double value, bool changed)
 {
-    const double bound = pointwise * fabs(value);
+    const double bound = pointwise.bound * fabs(value);
     /* The product to the last bit, unless it is subnormal. */
-    const struct error exact = {bound, fma(pointwise, fabs(value), -bound)};
-    const double of_bound = error.high > 0 ? error.high / bound : 0;
+    const struct error exact = {bound,
+                                fma(pointwise.bound, fabs(value), -bound)};
+    const struct error floor = {pointwise.floor, 0};
+    const double of_bound =
+        error.high > 0 ? error.high / fmax(bound, pointwise.floor) : 0;
 
     sum->judged = true;
-    if (error_is_larger(error, exact) || (value == 0 && changed))
+    if ((error_is_larger(error, exact) && error_is_larger(error, floor)) ||
+        (pointwise.floor == 0 && value == 0 && changed))
         sum->exceeded = true;
     if (of_bound > sum->worst_of_bound)
         sum->worst_of_bound = of_bound;
@@ -217,8 +227,8 @@ judge_value(struct sum *sum, struct error error, double pointwise, double value,
 /* Adds the current step; returns its worst error. Errors are judged by a bound
  * relative to each value if that is not 0. */
 static struct error
-add_step(const struct compare_walk *walk, struct sum *sum, double pointwise,
-         struct tool_range *range_ret)
+add_step(const struct compare_walk *walk, struct sum *sum,
+         struct pointwise pointwise, struct tool_range *range_ret)
 {
     struct tool_range range = TOOL_RANGE_EMPTY;
     struct error worst = {0};
@@ -234,7 +244,7 @@ add_step(const struct compare_walk *walk, struct sum *sum, double pointwise,
         struct error error = error_of(a, b);
         if (error_is_larger(error, worst))
             worst = error;
-        if (pointwise > 0)
+        if (pointwise.bound > 0)
             judge_value(sum, error, pointwise, a, changed);
         sum->squares += error.high * error.high;
         sum->zeros_differ |= changed && error.high == 0;
@@ -248,7 +258,8 @@ add_step(const struct compare_walk *walk, struct sum *sum, double pointwise,
 }
 
 static void
-add_steps(struct compare_walk *walk, struct sum *sum, double pointwise)
+add_steps(struct compare_walk *walk, struct sum *sum,
+          struct pointwise pointwise)
 {
     struct tool_range range;
     double bound;
@@ -261,7 +272,7 @@ add_steps(struct compare_walk *walk, struct sum *sum, double pointwise)
             continue;
         }
         struct error worst = add_step(walk, sum, pointwise, &range);
-        if (!walk->b->has_terp || pointwise > 0)
+        if (!walk->b->has_terp || pointwise.bound > 0)
             continue;
         if (!compare_walk_bound(walk, range.low.value, range.high.value,
                                 &bound))
@@ -294,18 +305,18 @@ common_bound(const struct tool_dataset *b, const struct compare_bounds *bounds,
 }
 
 /* The bound relative to each value of B, 0 where it has another or none. */
-static double
+static struct pointwise
 pointwise_bound(const struct tool_dataset *b,
                 const struct compare_bounds *bounds)
 {
     const struct terp_params *params = &b->cd.params;
 
     if (!b->has_terp)
-        return bounds->pointwise;
-    return b->cd.pass == TERP_PASS_NONE &&
-                   params->bound_mode == TERP_BOUND_POINTWISE
-               ? params->bound
-               : 0;
+        return (struct pointwise){bounds->pointwise, bounds->floor};
+    if (b->cd.pass != TERP_PASS_NONE ||
+        params->bound_mode != TERP_BOUND_POINTWISE)
+        return (struct pointwise){0, 0};
+    return (struct pointwise){params->bound, params->floor};
 }
 
 static void
@@ -331,7 +342,7 @@ compare_values(const struct tool_dataset *a, const struct tool_dataset *b,
 {
     struct sum sum = {.range = TOOL_RANGE_EMPTY};
     struct compare_walk walk = {0};
-    const double pointwise = pointwise_bound(b, bounds);
+    const struct pointwise pointwise = pointwise_bound(b, bounds);
 
     if (a->nvalues > 0 && compare_walk_open(&walk, a, b))
         add_steps(&walk, &sum, pointwise);
@@ -346,7 +357,8 @@ compare_values(const struct tool_dataset *a, const struct tool_dataset *b,
     result->compared = true;
     result->type = tool_type(a->type);
     result->bound = common_bound(b, bounds, &sum.range);
-    result->pointwise_bound = pointwise;
+    result->pointwise_bound = pointwise.bound;
+    result->floor = pointwise.floor;
     if (!b->has_terp && !isnan(result->bound))
         judge(&sum, sum.worst, result->bound);
     result->nbytes = b->nvalues * b->value_nbytes;

@@ -1,4 +1,5 @@
 /* terp info: prints the datasets as JSON. doc/terp.1 documents the keys. */
+#include <math.h>
 #include <stdio.h>
 
 #include "codec/api/inspect.h"
@@ -68,6 +69,8 @@ make_params(const struct tool_dataset *dataset)
     tool_json_set_text(object, "bound_mode",
                        terp_bound_mode_names[params->bound_mode]);
     tool_json_set_number(object, "bound", params->bound);
+    tool_json_set_number(object, "floor",
+                         params->floor > 0 ? params->floor : (double)NAN);
     tool_json_set_text(object, "pipeline",
                        terp_pipeline_names[params->pipeline]);
     tool_json_set_text(object, "predictor",

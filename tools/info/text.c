@@ -27,6 +27,8 @@ print_params(const struct tool_dataset *dataset)
     else
         printf("%s bound %.17g", terp_bound_mode_names[params->bound_mode],
                params->bound);
+    if (params->floor > 0)
+        printf(", floor %.17g", params->floor);
     printf(", pipeline %s, predictor %s", terp_pipeline_names[params->pipeline],
            terp_predictor_names[params->predictor]);
     if (params->effort != TERP_EFFORT_DEFAULT)

@@ -131,6 +131,7 @@ resolve_bound(const struct repack_bound *bound, const struct tool_range *range,
     uint64_t nleft_out;
 
     params->bound = bound->number;
+    params->floor = bound->floor;
     params->bound_mode = bound->mode == REPACK_ABS   ? TERP_BOUND_ABSOLUTE
                          : bound->mode == REPACK_PWR ? TERP_BOUND_POINTWISE
                                                      : TERP_BOUND_RELATIVE;

@@ -21,6 +21,7 @@ set_config(const struct repack_job *job, struct H5Z_terp_config *config)
             largest = &job->params[c];
     config->bound_mode = largest->bound_mode;
     config->bound = largest->bound;
+    config->floor = largest->floor;
     config->pipeline = job->repack->request.pipeline;
     config->effort = job->repack->request.effort;
     if (job->level != NULL)
@@ -178,10 +179,13 @@ write_values(struct repack_job *job)
 static void
 print_bounds(const struct repack_job *job)
 {
-    for (uint64_t c = 0; c < job->ncomponents; c++)
+    for (uint64_t c = 0; c < job->ncomponents; c++) {
         printf("%s%s bound %g", c == 0 ? "" : ", ",
                terp_bound_mode_names[job->params[c].bound_mode],
                job->params[c].bound);
+        if (job->params[c].floor > 0)
+            printf(", floor %g", job->params[c].floor);
+    }
 }
 
 /* --verbose. */

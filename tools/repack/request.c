@@ -13,6 +13,7 @@
 enum {
     KEY_AMREX = 256, /* no letter */
     KEY_EFFORT,
+    KEY_FLOOR,
     KEY_PWR,
     MAX_NTHREADS = 1024
 };
@@ -22,12 +23,14 @@ static const struct argp_option options[] = {
      "Bound every error by X times the range of the dataset's valid values", 1},
     {"abs", 'a', "X", 0, "Bound every error by X", 1},
     {"pwr", KEY_PWR, "X", 0, "Bound every error by X times its own value", 1},
+    {"floor", KEY_FLOOR, "X", 0, TOOL_HELP_FLOOR, 1},
     {"psnr", 's', "DB", 0,
      "Bound errors so that the PSNR is DB when they are spread evenly", 1},
     {"lossless", 'l', NULL, 0, "Let every bit come back", 1},
     {"dataset", 'd', "GLOB=BOUND", 0,
      "Another bound for datasets whose path matches GLOB: rel:X, abs:X, "
-     "pwr:X, psnr:DB, X (as rel:X), lossless, or none; the last match counts",
+     "pwr:X, pwr:X:FLOOR, psnr:DB, X (as rel:X), lossless, or none; the last "
+     "match counts",
      1},
     {"chunk", 'c', "auto|AxBxC", 0,
      "New chunks for datasets that have chunks, too: chosen, or of this shape "
@@ -57,6 +60,8 @@ static const char doc[] =
     "  terp repack in.h5 out.h5 --pwr 1e-2\n"
     "      no error above a hundredth of the value: for data of many "
     "magnitudes\n"
+    "  terp repack in.h5 out.h5 --pwr 1e-2 --floor 1e-6\n"
+    "      the same, but no digits below 1e-6\n"
     "  terp repack in.h5 out.h5 --psnr 70 --dataset '*/mask=none'\n"
     "      about 70 dB, and datasets named mask as they are\n"
     "  terp repack in.h5 out.h5 --dataset rho=abs:0.05 -d 'fields/*=1e-4'\n"
@@ -92,7 +97,8 @@ static const char doc[] =
 static struct repack_bound
 read_rel(struct argp_state *state, const char *text)
 {
-    struct repack_bound bound = {REPACK_REL, tool_option_number(state, text)};
+    struct repack_bound bound = {REPACK_REL, tool_option_number(state, text),
+                                 0};
     if (bound.number >= 1)
         argp_error(state, "a relative bound of %s leaves nothing of the data",
                    text);
@@ -102,14 +108,30 @@ read_rel(struct argp_state *state, const char *text)
 static struct repack_bound
 read_abs(struct argp_state *state, const char *text)
 {
-    return (struct repack_bound){REPACK_ABS, tool_option_number(state, text)};
+    return (struct repack_bound){REPACK_ABS, tool_option_number(state, text),
+                                 0};
 }
 
 static struct repack_bound
 read_pwr(struct argp_state *state, const char *text)
 {
-    return (struct repack_bound){REPACK_PWR,
-                                 tool_option_pointwise(state, text)};
+    return (struct repack_bound){REPACK_PWR, tool_option_pointwise(state, text),
+                                 0};
+}
+
+/* "X" or "X:FLOOR", which is taken apart. */
+static struct repack_bound
+read_pwr_floor(struct argp_state *state, char *text)
+{
+    char *colon = strchr(text, ':');
+
+    if (colon == NULL)
+        return read_pwr(state, text);
+    *colon = '\0';
+    struct repack_bound bound = read_pwr(state, text);
+    bound.floor = tool_option_number(state, colon + 1);
+    *colon = ':';
+    return bound;
 }
 
 /* Errors spread evenly in [-b, b] have the mean square b^2 / 3; so PSNR =
@@ -122,26 +144,26 @@ read_psnr(struct argp_state *state, const char *text)
 
     if (rel >= 1 || rel < 1e-300)
         argp_error(state, "a PSNR of %s dB makes no sense", text);
-    return (struct repack_bound){REPACK_REL, rel};
+    return (struct repack_bound){REPACK_REL, rel, 0};
 }
 
-static const struct repack_bound lossless = {REPACK_ABS, 0};
+static const struct repack_bound lossless = {REPACK_ABS, 0, 0};
 
 static struct repack_bound
-read_any(struct argp_state *state, const char *text)
+read_any(struct argp_state *state, char *text)
 {
     if (strncmp(text, "abs:", 4) == 0)
         return read_abs(state, text + 4);
     if (strncmp(text, "rel:", 4) == 0)
         return read_rel(state, text + 4);
     if (strncmp(text, "pwr:", 4) == 0)
-        return read_pwr(state, text + 4);
+        return read_pwr_floor(state, text + 4);
     if (strncmp(text, "psnr:", 5) == 0)
         return read_psnr(state, text + 5);
     if (strcmp(text, "lossless") == 0)
         return lossless;
     if (strcmp(text, "none") == 0)
-        return (struct repack_bound){REPACK_KEEP, 0};
+        return (struct repack_bound){REPACK_KEEP, 0, 0};
     return read_rel(state, text);
 }
 
@@ -152,6 +174,7 @@ set_bound(struct argp_state *state, struct repack_bound bound)
     if (request->bound.mode != REPACK_KEEP)
         argp_error(state, "give one of --rel, --abs, --pwr, --psnr and "
                           "--lossless, once");
+    bound.floor = request->bound.floor;
     request->bound = bound;
 }
 
@@ -192,6 +215,8 @@ check_request(struct argp_state *state, const struct repack_request *request)
     if (request->bound.mode == REPACK_KEEP && request->nrules == 0)
         argp_error(state, "a bound is needed: --rel, --abs, --pwr, --psnr, "
                           "--lossless or --dataset");
+    if (request->bound.floor > 0 && request->bound.mode != REPACK_PWR)
+        argp_error(state, "--floor is for --pwr");
 }
 
 static error_t
@@ -209,6 +234,9 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_PWR:
         set_bound(state, read_pwr(state, arg));
+        return 0;
+    case KEY_FLOOR:
+        request->bound.floor = tool_option_number(state, arg);
         return 0;
     case 's':
         set_bound(state, read_psnr(state, arg));

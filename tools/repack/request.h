@@ -15,6 +15,7 @@ enum repack_mode {
 struct repack_bound {
     enum repack_mode mode;
     double number;
+    double floor; /* of REPACK_PWR; 0: none */
 };
 
 /* --dataset GLOB=BOUND. */
