@@ -12,7 +12,9 @@
 #include "tools/common/tool.h"
 
 enum {
-    KEY_EFFORT = 256, /* no letter */
+    KEY_BITS = 256, /* no letter */
+    KEY_DIGITS,
+    KEY_EFFORT,
     KEY_FLOOR,
     KEY_PWR
 };
@@ -22,6 +24,8 @@ static const struct argp_option options[] = {
     {"rel", 'r', "X", 0,
      "Bound every error by X times the value range of its chunk", 1},
     {"pwr", KEY_PWR, "X", 0, "Bound every error by X times its own value", 1},
+    {"digits", KEY_DIGITS, "D", 0, TOOL_HELP_DIGITS, 1},
+    {"bits", KEY_BITS, "B", 0, TOOL_HELP_BITS, 1},
     {"floor", KEY_FLOOR, "X", 0, TOOL_HELP_FLOOR, 1},
     {"lossless", 'l', NULL, 0, "Let every bit come back", 1},
     {"pipeline", 'p', "NAME", 0, TOOL_HELP_PIPELINES, 2},
@@ -60,7 +64,8 @@ static const char doc[] =
     "  terp args --rel 1e-4 --brick 64x64x64\n"
     "      1-D chunks of 64^3 values or a multiple, such as AMReX writes\n"
     "\n"
-    "Exactly one of --abs, --rel, --pwr and --lossless is needed. The number "
+    "Exactly one of --abs, --rel, --pwr, --digits, --bits and --lossless is "
+    "needed. The number "
     "is written the "
     "way h5repack takes it: as a decimal mantissa and exponent where that "
     "gives the very number, else as the two words of a double.\n"
@@ -76,6 +81,7 @@ static const char doc[] =
 struct request {
     unsigned bound_mode;
     const char *bound_text, *floor_text;
+    char made_text[16]; /* of a bound that follows from another number */
     double bound, floor;
     unsigned pipeline, predictor, effort;
     struct tool_shape brick, chunk;
@@ -89,8 +95,8 @@ set_bound(struct argp_state *state, unsigned mode, const char *text,
     struct request *request = state->input;
 
     if (request->bound_text != NULL)
-        argp_error(state,
-                   "give one of --abs, --rel, --pwr and --lossless, once");
+        argp_error(state, "give one of --abs, --rel, --pwr, --digits, --bits "
+                          "and --lossless, once");
     request->bound_mode = mode;
     request->bound_text = text;
     request->bound = bound;
@@ -119,6 +125,17 @@ parse_option(int key, char *arg, struct argp_state *state)
         set_bound(state, TERP_BOUND_POINTWISE, arg,
                   tool_option_pointwise(state, arg));
         return 0;
+    case KEY_DIGITS:
+        /* Text that is read as this very number. */
+        snprintf(request->made_text, sizeof request->made_text, "%g",
+                 tool_option_digits(state, arg));
+        set_bound(state, TERP_BOUND_POINTWISE, request->made_text,
+                  tool_option_digits(state, arg));
+        return 0;
+    case KEY_BITS:
+        set_bound(state, TERP_BOUND_POINTWISE, "exact",
+                  tool_option_bits(state, arg));
+        return 0;
     case KEY_FLOOR:
         request->floor_text = arg;
         request->floor = tool_option_number(state, arg);
@@ -146,8 +163,8 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (request->bound_text == NULL)
-            argp_error(state,
-                       "one of --abs, --rel, --pwr and --lossless is needed");
+            argp_error(state, "one of --abs, --rel, --pwr, --digits, --bits "
+                              "and --lossless is needed");
         if (request->floor > 0 && request->bound_mode != TERP_BOUND_POINTWISE)
             argp_error(state, "--floor is for --pwr");
         return 0;

@@ -68,6 +68,36 @@ struct H5Z_terp_config {
     double floor; /* of H5Z_TERP_POINTWISE */
 };
 
+/* Digits and bits that netCDF's nc_def_var_quantize can keep of a float64. */
+#define H5Z_TERP_MAX_NDIGITS 15u
+#define H5Z_TERP_MAX_NBITS 52u
+
+/* The pointwise bound that keeps `ndigits` significant decimal digits, from 1
+ * to H5Z_TERP_MAX_NDIGITS, of every value: half of the last one, where that is
+ * least, 10^-ndigits / 2 of the value (Zender, GMD 9, 2016). This is what
+ * netCDF's BITGROOM and GRANULARBR are to keep. 0: another number. */
+static inline double
+H5Z_terp_bound_of_digits(unsigned ndigits)
+{
+    double power = 10;
+
+    for (unsigned i = 0; i < ndigits && i < H5Z_TERP_MAX_NDIGITS; i++)
+        power *= 10;
+    return ndigits < 1 || ndigits > H5Z_TERP_MAX_NDIGITS ? 0 : 5 / power;
+}
+
+/* That of values whose mantissas are rounded to `nbits` bits, from 1 to
+ * H5Z_TERP_MAX_NBITS, as netCDF's BITROUND does: 2^-nbits / 2 of the value. */
+static inline double
+H5Z_terp_bound_of_bits(unsigned nbits)
+{
+    double bound = 0.5;
+
+    for (unsigned i = 0; i < nbits && i < H5Z_TERP_MAX_NBITS; i++)
+        bound /= 2;
+    return nbits < 1 || nbits > H5Z_TERP_MAX_NBITS ? 0 : bound;
+}
+
 /* Writes the cd_values of `config` for H5Pset_filter, nc_def_var_filter and
  * the like. Returns their number, or 0 when a field is out of range. The
  * bound itself is checked when the dataset is created. */
@@ -170,6 +200,21 @@ static inline herr_t
 H5Pset_terp_pwr(hid_t dcpl, double bound)
 {
     return H5Pset_terp_pwr_floor(dcpl, bound, 0);
+}
+
+/* Keeps significant decimal digits, 1 to 15, or bits of mantissas, 1 to 52, of
+ * each value: H5Pset_terp_pwr with the bound that does so. Another number is
+ * refused when the dataset is created. */
+static inline herr_t
+H5Pset_terp_digits(hid_t dcpl, unsigned ndigits)
+{
+    return H5Pset_terp_pwr(dcpl, H5Z_terp_bound_of_digits(ndigits));
+}
+
+static inline herr_t
+H5Pset_terp_bits(hid_t dcpl, unsigned nbits)
+{
+    return H5Pset_terp_pwr(dcpl, H5Z_terp_bound_of_bits(nbits));
 }
 
 #endif

@@ -175,6 +175,41 @@ pointwise_bound_is_of_each_value(void **state)
     free(got);
 }
 
+/* What netCDF's quantize means by them. */
+static void
+digits_and_bits_are_pointwise_bounds(void **state)
+{
+    static const double of_digits[] = {5e-2,  5e-3,  5e-4,  5e-5,  5e-6,
+                                       5e-7,  5e-8,  5e-9,  5e-10, 5e-11,
+                                       5e-12, 5e-13, 5e-14, 5e-15, 5e-16};
+    static const struct h5_shape shape = {1, {64}, {64}};
+    double values[64];
+    hid_t dcpl = h5_dcpl_new(&shape, 0, 0, NULL);
+
+    (void)state;
+    for (unsigned i = 0; i < COUNT(of_digits); i++)
+        assert_true(H5Z_terp_bound_of_digits(i + 1) == of_digits[i]);
+    assert_true(H5Z_terp_bound_of_bits(1) == 0.25);
+    assert_true(H5Z_terp_bound_of_bits(52) == 0x1p-53);
+    assert_true(H5Z_terp_bound_of_digits(0) == 0);
+    assert_true(H5Z_terp_bound_of_digits(16) == 0);
+    assert_true(H5Z_terp_bound_of_bits(0) == 0);
+    assert_true(H5Z_terp_bound_of_bits(53) == 0);
+
+    assert_true(H5Pset_terp_digits(dcpl, 3) >= 0);
+    hid_t dataset =
+        h5_dataset_new(file, "digits", H5T_IEEE_F64LE, &shape, dcpl);
+    for (int i = 0; i < 64; i++)
+        values[i] = 9.87654321 - i * 0.137;
+    h5_write(dataset, H5T_NATIVE_DOUBLE, values);
+    h5_read(dataset, H5T_NATIVE_DOUBLE, values);
+    for (int i = 0; i < 64; i++)
+        assert_true(
+            is_within_pointwise(9.87654321 - i * 0.137, values[i], 5e-4));
+    H5Dclose(dataset);
+    H5Pclose(dcpl);
+}
+
 static void
 pointwise_bound_has_a_floor(void **state)
 {
@@ -513,6 +548,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_rank_type_and_order_keeps_the_bound),
         cmocka_unit_test(pointwise_bound_is_of_each_value),
+        cmocka_unit_test(digits_and_bits_are_pointwise_bounds),
         cmocka_unit_test(pointwise_bound_has_a_floor),
         cmocka_unit_test(special_values_come_back_bit_for_bit),
         cmocka_unit_test(absolute_bound_of_nothing_brings_every_bit_back),

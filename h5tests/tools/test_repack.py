@@ -162,6 +162,18 @@ class Values(Repack):
                     self.assertTrue(np.all(np.sign(got) == np.sign(values)))
                     self.assertEqual(bound_of(file[name]), ("pwr", 1e-2))
 
+    def test_digits_and_bits_are_kept(self):
+        generator = np.random.default_rng(7)
+        values = np.exp(generator.normal(0, 9, (32, 32, 32)))
+        path = self.write(x=values)
+        for option, bound in (("--digits=3", 5e-4), ("--bits=9", 2.0 ** -10),
+                              ("--dataset=x=digits:2", 5e-3),
+                              ("--dataset=x=bits:5", 2.0 ** -6)):
+            with h5py.File(self.repack(path, option), "r") as file:
+                self.assertEqual(bound_of(file["x"]), ("pwr", bound))
+                error = abs(file["x"][:] - values) / values
+                self.assertLessEqual(error.max(), bound * (1 + 1e-12))
+
     def test_floor_of_a_pointwise_bound_is_kept(self):
         generator = np.random.default_rng(6)
         values = np.exp(generator.normal(0, 9, (32, 32, 32))).astype("f4")
@@ -759,7 +771,8 @@ class Trouble(Repack):
             ("--abs=-1",), ("--abs=inf",), ("--psnr=1",), ("--psnr=1e9",),
             ("--pwr=1",), ("--pwr=0",), ("--pwr=0.1", "--rel=0.1"),
             ("--rel=0.1", "--floor=1"), ("--pwr=0.1", "--floor=0"),
-            ("--dataset=x=pwr:0.1:",),
+            ("--dataset=x=pwr:0.1:",), ("--digits=0",), ("--bits=53",),
+            ("--dataset=x=digits:16",), ("--digits=3", "--pwr=0.1"),
             ("--rel=0.1", "--abs=1"), ("--psnr=60", "--psnr=70"),
             ("--dataset=x",), ("--dataset==1",), ("--dataset=x=",),
             ("--dataset=x=abs:0",), ("--dataset=x=2",),

@@ -66,6 +66,17 @@ class Args(ToolTest):
         self.assertEqual(words[0], 3 | 3 << 4 | EXACT)
         self.assertEqual(bound_of(words), 0.0625)
 
+    def test_digits_and_bits_are_pointwise_bounds(self):
+        for digits in range(1, 16):
+            words = self.words(f"--digits={digits}")
+            self.assertEqual(words, [3, 5, digits + 1])
+        for bits in range(1, 53):
+            words = self.words(f"--bits={bits}")
+            self.assertEqual(words[0], 3 + EXACT)
+            self.assertEqual(bound_of(words), 2.0 ** -bits / 2)
+        self.assertEqual(self.words("--digits=2", "--floor=1e-9"),
+                         [3 + FLOOR, 5, 3, 1, 9])
+
     def test_floor_takes_two_words_behind_the_bound(self):
         self.assertEqual(self.words("--pwr=1e-3", "--floor=2.5e-7"),
                          [3 + FLOOR, 1, 3, 25, 8])
@@ -138,6 +149,11 @@ class Args(ToolTest):
             ("--pwr=0.1", "--floor=0"),
             ("--rel=0.1", "--floor=1"),
             ("--floor=1",),
+            ("--digits=0",),
+            ("--digits=16",),
+            ("--bits=53",),
+            ("--bits=x",),
+            ("--bits=3", "--pwr=0.1"),
             ("--rel", "0"),
             ("--abs", "0"),
             ("--lossless", "--abs", "1"),

@@ -9,6 +9,7 @@
 
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
+#include "filter/plugin/h5z_terp.h"
 #include "tools/common/tool.h"
 
 #define MAX_HELP_NBYTES 256
@@ -75,6 +76,33 @@ tool_option_pointwise(struct argp_state *state, const char *text)
         argp_error(state, "a bound of %s times each value leaves nothing of it",
                    text);
     return value;
+}
+
+static int
+read_count(struct argp_state *state, const char *text, const char *what,
+           int max)
+{
+    char *end;
+    long count = strtol(text, &end, 10);
+
+    if (end == text || *end != '\0' || count < 1 || count > max)
+        argp_error(state, "'%s' is no number of %s from 1 to %d", text, what,
+                   max);
+    return (int)count;
+}
+
+double
+tool_option_digits(struct argp_state *state, const char *text)
+{
+    return H5Z_terp_bound_of_digits(
+        (unsigned)read_count(state, text, "digits", H5Z_TERP_MAX_NDIGITS));
+}
+
+double
+tool_option_bits(struct argp_state *state, const char *text)
+{
+    return H5Z_terp_bound_of_bits(
+        (unsigned)read_count(state, text, "bits", H5Z_TERP_MAX_NBITS));
 }
 
 void

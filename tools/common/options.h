@@ -19,6 +19,9 @@ unsigned
 tool_option_name(struct argp_state *state, const char *what, const char *text,
                  const char *const *names);
 
+#define TOOL_HELP_DIGITS \
+    "Keep D significant digits of every value: --pwr with half of 10^-D"
+#define TOOL_HELP_BITS "Keep B bits of every mantissa: --pwr with half of 2^-B"
 #define TOOL_HELP_FLOOR \
     "With --pwr, allow every error of up to X: the bound is the larger one"
 
@@ -37,6 +40,13 @@ tool_option_number(struct argp_state *state, const char *text);
 /* The same, and below one: a bound relative to each value. */
 double
 tool_option_pointwise(struct argp_state *state, const char *text);
+
+/* The bound relative to each value that keeps so many decimal digits, 1 to 15,
+ * or bits of the mantissa, 1 to 52: half of the last one of any value. */
+double
+tool_option_digits(struct argp_state *state, const char *text);
+double
+tool_option_bits(struct argp_state *state, const char *text);
 
 /* Dims such as 64x64x64, at most max_rank of them; otherwise says so, and
  * exits. */

@@ -12,6 +12,8 @@
 
 enum {
     KEY_AMREX = 256, /* no letter */
+    KEY_BITS,
+    KEY_DIGITS,
     KEY_EFFORT,
     KEY_FLOOR,
     KEY_PWR,
@@ -23,13 +25,16 @@ static const struct argp_option options[] = {
      "Bound every error by X times the range of the dataset's valid values", 1},
     {"abs", 'a', "X", 0, "Bound every error by X", 1},
     {"pwr", KEY_PWR, "X", 0, "Bound every error by X times its own value", 1},
+    {"digits", KEY_DIGITS, "D", 0, TOOL_HELP_DIGITS, 1},
+    {"bits", KEY_BITS, "B", 0, TOOL_HELP_BITS, 1},
     {"floor", KEY_FLOOR, "X", 0, TOOL_HELP_FLOOR, 1},
     {"psnr", 's', "DB", 0,
      "Bound errors so that the PSNR is DB when they are spread evenly", 1},
     {"lossless", 'l', NULL, 0, "Let every bit come back", 1},
     {"dataset", 'd', "GLOB=BOUND", 0,
      "Another bound for datasets whose path matches GLOB: rel:X, abs:X, "
-     "pwr:X, pwr:X:FLOOR, psnr:DB, X (as rel:X), lossless, or none; the last "
+     "pwr:X, pwr:X:FLOOR, digits:D, bits:B, psnr:DB, X (as rel:X), lossless, "
+     "or none; the last "
      "match counts",
      1},
     {"chunk", 'c', "auto|AxBxC", 0,
@@ -119,6 +124,19 @@ read_pwr(struct argp_state *state, const char *text)
                                  0};
 }
 
+static struct repack_bound
+read_digits(struct argp_state *state, const char *text)
+{
+    return (struct repack_bound){REPACK_PWR, tool_option_digits(state, text),
+                                 0};
+}
+
+static struct repack_bound
+read_bits(struct argp_state *state, const char *text)
+{
+    return (struct repack_bound){REPACK_PWR, tool_option_bits(state, text), 0};
+}
+
 /* "X" or "X:FLOOR", which is taken apart. */
 static struct repack_bound
 read_pwr_floor(struct argp_state *state, char *text)
@@ -158,6 +176,10 @@ read_any(struct argp_state *state, char *text)
         return read_rel(state, text + 4);
     if (strncmp(text, "pwr:", 4) == 0)
         return read_pwr_floor(state, text + 4);
+    if (strncmp(text, "digits:", 7) == 0)
+        return read_digits(state, text + 7);
+    if (strncmp(text, "bits:", 5) == 0)
+        return read_bits(state, text + 5);
     if (strncmp(text, "psnr:", 5) == 0)
         return read_psnr(state, text + 5);
     if (strcmp(text, "lossless") == 0)
@@ -172,8 +194,8 @@ set_bound(struct argp_state *state, struct repack_bound bound)
 {
     struct repack_request *request = state->input;
     if (request->bound.mode != REPACK_KEEP)
-        argp_error(state, "give one of --rel, --abs, --pwr, --psnr and "
-                          "--lossless, once");
+        argp_error(state, "give one of --rel, --abs, --pwr, --digits, --bits, "
+                          "--psnr and --lossless, once");
     bound.floor = request->bound.floor;
     request->bound = bound;
 }
@@ -213,8 +235,8 @@ check_request(struct argp_state *state, const struct repack_request *request)
     if (request->path_out == NULL)
         argp_error(state, "two files are needed, IN and OUT");
     if (request->bound.mode == REPACK_KEEP && request->nrules == 0)
-        argp_error(state, "a bound is needed: --rel, --abs, --pwr, --psnr, "
-                          "--lossless or --dataset");
+        argp_error(state, "a bound is needed: --rel, --abs, --pwr, --digits, "
+                          "--bits, --psnr, --lossless or --dataset");
     if (request->bound.floor > 0 && request->bound.mode != REPACK_PWR)
         argp_error(state, "--floor is for --pwr");
 }
@@ -234,6 +256,12 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_PWR:
         set_bound(state, read_pwr(state, arg));
+        return 0;
+    case KEY_DIGITS:
+        set_bound(state, read_digits(state, arg));
+        return 0;
+    case KEY_BITS:
+        set_bound(state, read_bits(state, arg));
         return 0;
     case KEY_FLOOR:
         request->bound.floor = tool_option_number(state, arg);
