@@ -69,6 +69,19 @@ enum terp_status
 terp_cpu_inspect(const struct terp_frame *frame, const uint8_t *body,
                  uint64_t body_nbytes, struct terp_info *info);
 
+/* Half the range of a chunk's valid values, 0 where there is none; and the mean
+ * square of how far those of `other` are from them, as a part of the range, or
+ * 0 where that is NULL. Swaps `other`, if it is big-endian. */
+struct terp_measure {
+    double half_range, square;
+};
+
+enum terp_status
+terp_cpu_measure(const struct terp_cpu_call *call,
+                 const struct terp_params *params,
+                 const struct terp_chunk *chunk, const void *src, void *other,
+                 struct terp_measure *measure_ret);
+
 /* Does chunks [first, end) of a batch with `nthreads` for each chunk. */
 typedef void
 terp_cpu_batch_task(void *batch, uint64_t first, uint64_t end, int nthreads);
@@ -82,7 +95,7 @@ terp_cpu_batch(terp_cpu_batch_task *task, void *batch, uint64_t nchunks,
 /* ---- the CUDA engine ---- */
 
 /* Counts changes of what follows, and of the structs of terp.h. */
-#define TERP_CUDA_ABI 5
+#define TERP_CUDA_ABI 6
 
 /* The name of the shared object, and of its only exported function. */
 #define TERP_CUDA_LIBRARY "libterp_cuda.so"
@@ -155,8 +168,8 @@ struct terp_cuda_engine {
 
     /* TERP_OK: dst_nbytes_ret[i] is the stream's size, or 0 for a chunk that
      * is left to the CPU, whose dst[i] may have been written. TERP_BYTES and
-     * TERP_BOUND_POINTWISE are always left to it. Where the result is no
-     * TERP_OK, all dst[i] and dst_nbytes_ret[i] are unspecified. */
+     * those of terp_bound_is_the_cpus are always left to it. Where the result
+     * is no TERP_OK, all dst[i] and dst_nbytes_ret[i] are unspecified. */
     enum terp_status (*encode)(struct terp_cuda_device *device,
                                const struct terp_cuda_call *call,
                                const struct terp_params *params,

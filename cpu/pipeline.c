@@ -18,10 +18,6 @@
 #include "cpu/sections/specials.h"
 #include "cpu/sections/tails.h"
 
-/* A thread that has fewer values to decode than this, 0.2 ms of work, waits
- * longer than it works. */
-#define THREAD_MIN_NVALUES (UINT64_C(1) << 17)
-
 /* A chunk on its way. */
 struct job {
     struct terp_frame frame;
@@ -128,7 +124,7 @@ do_steps(struct job *job, job_step *const *steps,
     fesetenv(FE_DFL_ENV);
     p->pool = terp_cpu_pool_make(
         (int)min_u64((uint64_t)call->nthreads,
-                     job->layout.nvalues / THREAD_MIN_NVALUES),
+                     job->layout.nvalues / CPU_THREAD_MIN_NVALUES),
         call->allocator);
     enum terp_status st = take_steps(job, steps);
     free_prediction(p);

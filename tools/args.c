@@ -27,6 +27,8 @@ static const struct argp_option options[] = {
     {"digits", KEY_DIGITS, "D", 0, TOOL_HELP_DIGITS, 1},
     {"bits", KEY_BITS, "B", 0, TOOL_HELP_BITS, 1},
     {"floor", KEY_FLOOR, "X", 0, TOOL_HELP_FLOOR, 1},
+    {"psnr", 's', "DB", 0,
+     "Let each chunk have a PSNR of DB, or up to half a dB more", 1},
     {"lossless", 'l', NULL, 0, "Let every bit come back", 1},
     {"pipeline", 'p', "NAME", 0, TOOL_HELP_PIPELINES, 2},
     {"predictor", 'd', "NAME", 0, TOOL_HELP_PREDICTORS, 2},
@@ -59,13 +61,15 @@ static const char doc[] =
     "      no error above the larger of a thousandth of the value and 1e-9\n"
     "  terp args --rel 1e-3 --effort best\n"
     "      the smallest file, in up to twenty times the time\n"
+    "  terp args --psnr 60\n"
+    "      a PSNR of 60 dB in each chunk, whose bound is looked for\n"
     "  terp args --lossless\n"
     "      every bit comes back, those of NaN and of -0.0 too\n"
     "  terp args --rel 1e-4 --brick 64x64x64\n"
     "      1-D chunks of 64^3 values or a multiple, such as AMReX writes\n"
     "\n"
-    "Exactly one of --abs, --rel, --pwr, --digits, --bits and --lossless is "
-    "needed. The number "
+    "Exactly one of --abs, --rel, --pwr, --digits, --bits, --psnr and "
+    "--lossless is needed. The number "
     "is written the "
     "way h5repack takes it: as a decimal mantissa and exponent where that "
     "gives the very number, else as the two words of a double.\n"
@@ -95,8 +99,8 @@ set_bound(struct argp_state *state, unsigned mode, const char *text,
     struct request *request = state->input;
 
     if (request->bound_text != NULL)
-        argp_error(state, "give one of --abs, --rel, --pwr, --digits, --bits "
-                          "and --lossless, once");
+        argp_error(state, "give one of --abs, --rel, --pwr, --digits, --bits, "
+                          "--psnr and --lossless, once");
     request->bound_mode = mode;
     request->bound_text = text;
     request->bound = bound;
@@ -117,6 +121,9 @@ parse_option(int key, char *arg, struct argp_state *state)
     case 'r':
         set_bound(state, TERP_BOUND_RELATIVE, arg,
                   tool_option_number(state, arg));
+        return 0;
+    case 's':
+        set_bound(state, TERP_BOUND_PSNR, arg, tool_option_number(state, arg));
         return 0;
     case 'l':
         set_bound(state, TERP_BOUND_ABSOLUTE, "0", 0);
@@ -163,8 +170,8 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (request->bound_text == NULL)
-            argp_error(state, "one of --abs, --rel, --pwr, --digits, --bits "
-                              "and --lossless is needed");
+            argp_error(state, "one of --abs, --rel, --pwr, --digits, --bits, "
+                              "--psnr and --lossless is needed");
         if (request->floor > 0 && request->bound_mode != TERP_BOUND_POINTWISE)
             argp_error(state, "--floor is for --pwr");
         return 0;

@@ -7,6 +7,7 @@
 #include "codec/api/run.h"
 #include "codec/api/stream.h"
 #include "codec/format/base.h"
+#include "codec/model/bound.h"
 
 /* The device, where it should do this call; `params` is an encoder's. */
 static const struct terp_device *
@@ -24,9 +25,12 @@ choose_device(struct terp_run *run, const struct terp_params *params,
         run->result.reason = "bytes are only copied";
         return NULL;
     }
-    if (params != NULL && params->bound_mode == TERP_BOUND_POINTWISE &&
+    if (params != NULL && terp_bound_is_the_cpus(params->bound_mode) &&
         on_host) {
-        run->result.reason = "bounds relative to each value are the CPU's";
+        run->result.reason =
+            params->bound_mode == TERP_BOUND_PSNR
+                ? "the search for a PSNR is the CPU's"
+                : "bounds relative to each value are the CPU's";
         return NULL;
     }
     if (run->engine == TERP_ENGINE_AUTO && on_host) {

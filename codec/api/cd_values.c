@@ -97,7 +97,7 @@ parse_mode(uint32_t mode, struct terp_params *params, const char **reason_ret)
     if (bound_mode < TERP_BOUND_ABSOLUTE || bound_mode >= TERP_NBOUND_MODES)
         return refuse(reason_ret, "cd_values[0] (mode) names no bound mode: 1 "
                                   "is absolute, 2 is relative, 3 is relative "
-                                  "to each value");
+                                  "to each value, 4 is a PSNR");
     if (pipeline >= TERP_NPIPELINES)
         return refuse(reason_ret, "cd_values[0] (mode) names an unknown "
                                   "pipeline");

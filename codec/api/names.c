@@ -3,7 +3,8 @@
 
 const char *const terp_bound_mode_names[TERP_NBOUND_MODES + 1] = {
     "none", [TERP_BOUND_ABSOLUTE] = "absolute",
-    [TERP_BOUND_RELATIVE] = "relative", [TERP_BOUND_POINTWISE] = "pointwise"};
+    [TERP_BOUND_RELATIVE] = "relative", [TERP_BOUND_POINTWISE] = "pointwise",
+    [TERP_BOUND_PSNR] = "psnr"};
 
 const char *const terp_pipeline_names[TERP_NPIPELINES + 1] = {
     [TERP_PIPELINE_AUTO] = "auto",

@@ -2,6 +2,7 @@
  */
 #include "codec/api/stream.h"
 
+#include "codec/api/psnr.h"
 #include "codec/format/base.h"
 
 static void
@@ -64,9 +65,13 @@ terp_stream_encode(const struct terp_cpu_call *call,
                    const struct terp_chunk *chunk, const void *src,
                    uint8_t *dst, uint64_t *dst_nbytes_ret)
 {
-    return (chunk->type != TERP_BYTES && params->floor > 0
-                ? encode_with_floor
-                : encode)(call, params, chunk, src, dst, dst_nbytes_ret);
+    if (chunk->type == TERP_BYTES)
+        return encode(call, params, chunk, src, dst, dst_nbytes_ret);
+    if (params->bound_mode == TERP_BOUND_PSNR)
+        return terp_psnr_search(encode, call, params, chunk, src, dst,
+                                dst_nbytes_ret);
+    return (params->floor > 0 ? encode_with_floor : encode)(
+        call, params, chunk, src, dst, dst_nbytes_ret);
 }
 
 enum terp_status

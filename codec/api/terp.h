@@ -49,6 +49,10 @@ enum terp_bound_mode {
      * bound is below 1. With a floor, |x - x'| <= max(floor, bound * |x|);
      * zeros and signs of small values then need not stay. */
     TERP_BOUND_POINTWISE = 3,
+    /* The PSNR in dB, 20 log10((max - min) / RMSE) of the chunk's valid
+     * values, is at least this, and at most 0.5 dB more where some bound gives
+     * that; the encoder looks for it, which takes it some times as long. */
+    TERP_BOUND_PSNR = 4,
     TERP_NBOUND_MODES
 };
 

@@ -14,6 +14,13 @@ terp_is_lossless(const struct terp_params *params)
            is_zero_bound(params->bound);
 }
 
+/* Whether the CPU alone finds what such a bound asks for. */
+static inline TERP_HOST_DEVICE bool
+terp_bound_is_the_cpus(enum terp_bound_mode mode)
+{
+    return mode == TERP_BOUND_POINTWISE || mode == TERP_BOUND_PSNR;
+}
+
 /* What a relative bound means for a range of values, which may exceed the
  * largest double. */
 static inline TERP_HOST_DEVICE double

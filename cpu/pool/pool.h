@@ -7,6 +7,10 @@
 
 struct cpu_pool;
 
+/* A thread that has fewer values to decode than this, 0.2 ms of work, waits
+ * longer than it works. */
+#define CPU_THREAD_MIN_NVALUES (UINT64_C(1) << 17)
+
 /* Items [first, end) of a task, for worker `worker` of the pool. */
 struct cpu_share {
     int worker;

@@ -151,6 +151,11 @@ struct cpu_stages {
                               const struct cpu_quantizer *quantizer,
                               unsigned dims, int8_t *widths_ret);
 
+    /* The sum of the squares of how far `others` are from values that are not
+     * special, as parts of the range. */
+    double (*squares)(const void *values, const void *others, uint64_t nvalues,
+                      const struct cpu_fills *fills, double half_range);
+
     /* What sampled values have in common, for terp_exact_of. */
     void (*common_bits)(const void *values, uint64_t nvalues,
                         const struct cpu_fills *fills, int *exponent_ret,

@@ -133,6 +133,25 @@ common_bits(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
         *nzeros_ret = *exponent_ret = 0;
 }
 
+/* Halved, since a range may be larger than any number. */
+static double
+squares(const void *src, const void *others, uint64_t nvalues,
+        const struct cpu_fills *fills, double half_range)
+{
+    const T *values = src, *other_values = others;
+    WORD fill[TERP_NFILLS];
+    double sum = 0;
+
+    fill_words_of(fills, fill);
+    for (uint64_t i = 0; i < nvalues; i++) {
+        const double difference =
+            (double)values[i] * 0.5 - (double)other_values[i] * 0.5;
+        const double error = difference / half_range;
+        sum += is_special(values[i], fill) ? 0 : error * error;
+    }
+    return sum;
+}
+
 static void
 mask(const void *src, uint64_t first, uint64_t end,
      const struct cpu_fills *fills, uint64_t *mask_words)
@@ -713,6 +732,7 @@ const struct cpu_stages STAGES = {.value_nbytes = TERP_VALUE_NBYTES,
                                   .lag_errors = lag_errors,
                                   .code_widths = code_widths,
                                   .difference_widths = difference_widths,
+                                  .squares = squares,
                                   .common_bits = common_bits,
                                   .mask = mask,
                                   .deinterleave = deinterleave,

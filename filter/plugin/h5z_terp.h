@@ -24,6 +24,11 @@
 #define H5Z_TERP_ABSOLUTE 1u
 #define H5Z_TERP_RELATIVE 2u
 #define H5Z_TERP_POINTWISE 3u
+/* Instead of a bound, the PSNR of each chunk in dB, 20 log10((max - min) /
+ * RMSE) of its valid values: it is reached, and exceeded by 0.5 dB at most
+ * where some bound gives that. Writing looks for that bound, and takes some
+ * times as long. */
+#define H5Z_TERP_PSNR 4u
 
 #define H5Z_TERP_PIPELINE_AUTO 0u
 #define H5Z_TERP_PIPELINE_HUFFMAN 1u
@@ -113,7 +118,7 @@ H5Z_terp_cd_values(const struct H5Z_terp_config *config,
     uint64_t bits;
 
     if (config->bound_mode < H5Z_TERP_ABSOLUTE ||
-        config->bound_mode > H5Z_TERP_POINTWISE ||
+        config->bound_mode > H5Z_TERP_PSNR ||
         config->pipeline >= H5Z_TERP_NPIPELINES ||
         config->predictor >= H5Z_TERP_NPREDICTORS ||
         config->effort >= H5Z_TERP_NEFFORTS ||
@@ -200,6 +205,15 @@ static inline herr_t
 H5Pset_terp_pwr(hid_t dcpl, double bound)
 {
     return H5Pset_terp_pwr_floor(dcpl, bound, 0);
+}
+
+/* The PSNR of each chunk, in dB, mandatory, everything else chosen by terp. */
+static inline herr_t
+H5Pset_terp_psnr(hid_t dcpl, double psnr)
+{
+    const struct H5Z_terp_config config = {
+        H5Z_TERP_PSNR, psnr, 0, 0, H5Z_FLAG_MANDATORY, 0, {0}, 0, 0};
+    return H5Pset_terp(dcpl, &config);
 }
 
 /* Keeps significant decimal digits, 1 to 15, or bits of mantissas, 1 to 52, of

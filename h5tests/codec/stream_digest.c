@@ -57,10 +57,15 @@ static const struct bound floored[] = {{TERP_BOUND_POINTWISE, 1e-2, 1e-3},
                                        {TERP_BOUND_POINTWISE, 1e-6, 1e-8},
                                        {TERP_BOUND_POINTWISE, 0.5, 1e-30}};
 
+static const struct bound psnrs[] = {{TERP_BOUND_PSNR, 30, 0},
+                                     {TERP_BOUND_PSNR, 60, 0},
+                                     {TERP_BOUND_PSNR, 100, 0}};
+
 static const char *const bound_names[TERP_NBOUND_MODES] = {
     [TERP_BOUND_ABSOLUTE] = "abs",
     [TERP_BOUND_RELATIVE] = "rel",
-    [TERP_BOUND_POINTWISE] = "pwr"};
+    [TERP_BOUND_POINTWISE] = "pwr",
+    [TERP_BOUND_PSNR] = "psnr"};
 
 #define LINE_CAP 160
 
@@ -190,6 +195,7 @@ main(int argc, char **argv)
                       expected) &&
            same;
     same = digest_all(floored, COUNT(floored), 1, nthreads, expected) && same;
+    same = digest_all(psnrs, COUNT(psnrs), 1, nthreads, expected) && same;
     if (same && expected != NULL && fgetc(expected) != EOF) {
         puts("more lines are expected");
         same = false;

@@ -175,7 +175,7 @@ wrong_words_are_refused_by_name(void **state)
         {0, {0}, "at least three"},
         {2, {2, 1}, "at least three"},
         {3, {0, 1, 3}, "cd_values[0]"},
-        {3, {4, 1, 3}, "cd_values[0]"},
+        {3, {5, 1, 3}, "cd_values[0]"},
         {3, {2 | 5 << 4, 1, 3}, "pipeline"},
         {3, {2 | 3 << 8, 1, 3}, "predictor"},
         {3, {2 | 3 << 12, 1, 3}, "effort"},
@@ -224,6 +224,27 @@ effort_is_a_part_of_the_mode(void **state)
         terp_cd_persist(&cd, words);
         assert_int_equal(words[0], TERP_CD_PERSISTED | cases[i].mode);
     }
+}
+
+static void
+psnr_is_mode_4(void **state)
+{
+    static const unsigned words[] = {4, 605, 1}, none[] = {4, 0, 0};
+    unsigned persisted[TERP_CD_MAX_NWORDS];
+    static const uint64_t dims[] = {64};
+    struct terp_cd cd;
+    const char *reason;
+
+    (void)state;
+    assert_int_equal(terp_cd_parse(3, words, &cd, &reason), TERP_OK);
+    assert_int_equal(cd.params.bound_mode, TERP_BOUND_PSNR);
+    assert_true(cd.params.bound == 60.5);
+    assert_true(terp_cd_apply_dims(&cd, TERP_FLOAT32, false, 1, dims));
+    size_t n = terp_cd_persist(&cd, persisted);
+    assert_int_equal(terp_cd_parse(n, persisted, &cd, &reason), TERP_OK);
+    assert_int_equal(cd.params.bound_mode, TERP_BOUND_PSNR);
+    assert_true(cd.params.bound == 60.5);
+    assert_int_equal(terp_cd_parse(3, none, &cd, &reason), TERP_ERR_BOUND);
 }
 
 static void
@@ -482,6 +503,7 @@ main(void)
         cmocka_unit_test(wrong_bounds_are_refused_as_bounds),
         cmocka_unit_test(wrong_words_are_refused_by_name),
         cmocka_unit_test(effort_is_a_part_of_the_mode),
+        cmocka_unit_test(psnr_is_mode_4),
         cmocka_unit_test(logical_dims_are_read),
         cmocka_unit_test(dims_become_a_chunk_or_a_stack),
         cmocka_unit_test(too_large_dims_pass_through),

@@ -15,6 +15,8 @@
 #define MAX_NCHUNKS 6
 /* Logarithms take one more, if they are no wider than the values. */
 #define POINTWISE_MAX_NCHUNKS 7
+/* A search for a PSNR holds what it has decoded, and two streams. */
+#define PSNR_MAX_NCHUNKS 8
 
 static const struct terp_chunk small_chunks[] = {
     {TERP_FLOAT32, false, false, 3, {19, 18, 17}},
@@ -33,7 +35,8 @@ static const struct bound {
 } bounds[] = {{TERP_BOUND_RELATIVE, 1e-3, 0},
               {TERP_BOUND_RELATIVE, 1e-8, 0},
               {TERP_BOUND_POINTWISE, 1e-3, 0},
-              {TERP_BOUND_POINTWISE, 1e-3, 1e-4}};
+              {TERP_BOUND_POINTWISE, 1e-3, 1e-4},
+              {TERP_BOUND_PSNR, 60, 0}};
 
 static struct terp_params
 params_of(struct bound bound, int mode)
@@ -221,7 +224,8 @@ check_peak(const char *what, const struct terp_params *params,
     uint8_t *decoded = terp_case_alloc(nbytes);
     struct terp_stream stream = {encoded, 0};
     const uint64_t max_nbytes =
-        nbytes * (params->bound_mode == TERP_BOUND_POINTWISE
+        nbytes * (params->bound_mode == TERP_BOUND_PSNR ? PSNR_MAX_NCHUNKS
+                  : params->bound_mode == TERP_BOUND_POINTWISE
                       ? POINTWISE_MAX_NCHUNKS + (params->floor > 0 ? 1u : 0u)
                       : MAX_NCHUNKS);
 

@@ -7,6 +7,7 @@
 
 #include "codec/api/memory.h"
 #include "codec/engine.h"
+#include "codec/model/bound.h"
 #include "gpu/engine/device.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -81,7 +82,7 @@ encode(struct terp_cuda_device *device, const struct terp_cuda_call *call,
     }
     for (uint64_t i = 0; st == TERP_OK && i < nchunks; i++)
         if (chunk->type == TERP_BYTES ||
-            params->bound_mode == TERP_BOUND_POINTWISE ||
+            terp_bound_is_the_cpus(params->bound_mode) ||
             (fake_cuda.leaves_odd_chunks && i % 2 == 1))
             dst_nbytes_ret[i] = 0;
         else

@@ -821,6 +821,8 @@ when_pointwise(void)
 {
     const struct terp_params pointwise = {.bound_mode = TERP_BOUND_POINTWISE,
                                           .bound = 1e-2};
+    const struct terp_params psnr = {.bound_mode = TERP_BOUND_PSNR,
+                                     .bound = 60};
     struct terp_run_options run = {.engine = TERP_ENGINE_CUDA};
     struct terp_run_result result = {.size = sizeof result};
     struct fake_cuda *fake = take_fake();
@@ -836,6 +838,10 @@ when_pointwise(void)
     check_cpu(result, "relative to each value");
     CHECK(fake->nopens == 0);
     CHECK(got == nbytes && memcmp(stream, dst, nbytes) == 0);
+    CHECK(terp_encode_batch(&run, &psnr, &chunk, 1, CONST(values), &dst, &got,
+                            &result) == TERP_OK);
+    check_cpu(result, "PSNR");
+    CHECK(fake->nopens == 0);
     /* On the device they go by way of the host. */
     memset(dst, 0, nbytes);
     run.memory = TERP_MEMORY_DEVICE;

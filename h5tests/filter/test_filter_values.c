@@ -175,6 +175,38 @@ pointwise_bound_is_of_each_value(void **state)
     free(got);
 }
 
+static void
+psnr_is_that_of_each_chunk(void **state)
+{
+    static const struct h5_shape shape = {3, {40, 41, 42}, {40, 41, 42}};
+    size_t nvalues = (size_t)h5_shape_nvalues(&shape);
+    double *want = magnitudes_new(nvalues), *got = values_new(nvalues);
+    double min = want[0], max = want[0], squares = 0;
+    hid_t dcpl = h5_dcpl_new(&shape, 0, 0, NULL);
+    struct terp_cd cd;
+
+    (void)state;
+    assert_true(H5Pset_terp_psnr(dcpl, 60) >= 0);
+    hid_t dataset = h5_dataset_new(file, "psnr", H5T_IEEE_F64LE, &shape, dcpl);
+    h5_write(dataset, H5T_NATIVE_DOUBLE, want);
+    h5_read(dataset, H5T_NATIVE_DOUBLE, got);
+    for (size_t i = 0; i < nvalues; i++) {
+        min = want[i] < min ? want[i] : min;
+        max = want[i] > max ? want[i] : max;
+        squares += (want[i] - got[i]) * (want[i] - got[i]);
+    }
+    const double psnr =
+        20 * log10((max - min) / sqrt(squares / (double)nvalues));
+    assert_true(psnr >= 60 && psnr < 61);
+    h5_dataset_cd(dataset, &cd);
+    assert_int_equal(cd.params.bound_mode, TERP_BOUND_PSNR);
+    assert_true(cd.params.bound == 60);
+    H5Dclose(dataset);
+    H5Pclose(dcpl);
+    free(want);
+    free(got);
+}
+
 /* What netCDF's quantize means by them. */
 static void
 digits_and_bits_are_pointwise_bounds(void **state)
@@ -548,6 +580,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_rank_type_and_order_keeps_the_bound),
         cmocka_unit_test(pointwise_bound_is_of_each_value),
+        cmocka_unit_test(psnr_is_that_of_each_chunk),
         cmocka_unit_test(digits_and_bits_are_pointwise_bounds),
         cmocka_unit_test(pointwise_bound_has_a_floor),
         cmocka_unit_test(special_values_come_back_bit_for_bit),

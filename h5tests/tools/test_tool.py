@@ -66,6 +66,10 @@ class Args(ToolTest):
         self.assertEqual(words[0], 3 | 3 << 4 | EXACT)
         self.assertEqual(bound_of(words), 0.0625)
 
+    def test_psnr_is_mode_4(self):
+        self.assertEqual(self.words("--psnr=60"), [4, 60, 0])
+        self.assertEqual(self.words("--psnr=62.5"), [4, 625, 1])
+
     def test_digits_and_bits_are_pointwise_bounds(self):
         for digits in range(1, 16):
             words = self.words(f"--digits={digits}")
@@ -154,6 +158,8 @@ class Args(ToolTest):
             ("--bits=53",),
             ("--bits=x",),
             ("--bits=3", "--pwr=0.1"),
+            ("--psnr=0",),
+            ("--psnr=60", "--floor=1"),
             ("--rel", "0"),
             ("--abs", "0"),
             ("--lossless", "--abs", "1"),
@@ -522,6 +528,12 @@ class Compare(ToolTest):
         self.compare(OK, a, b + "0", "--pwr=0.5")
         self.compare(FOUND, a, b + "-0.0", "--pwr=0.5")
         self.compare(FOUND, a, b + "1e-300", "--pwr=0.5")
+
+    def test_bounds_of_a_psnr_are_those_of_the_chunks(self):
+        a = "new x f64 4096 1024 - 3=7,4000=9"
+        b = "new x f64 4096 1024 terp=4,40,0 4000=9,3="
+        self.compare(OK, a, b + "7")
+        self.compare(FOUND, a, b + "9e5")
 
     def test_floor_is_judged_with_the_bound(self):
         a, b = "new x f64 4 - - 0=0,1=2", "new x f64 4 - - 1=2,0="

@@ -143,7 +143,9 @@ compare_walk_bound(struct compare_walk *walk, double min, double max,
     /* The stream of a constant chunk does not hold the bound, which follows
      * from the values of A. */
     if (strcmp(info.pipeline, "constant") == 0)
-        *bound_ret = relative_bound(b->cd.params.bound, min, max);
+        *bound_ret = b->cd.params.bound_mode == TERP_BOUND_PSNR
+                         ? max - min /* the value is one of the range */
+                         : relative_bound(b->cd.params.bound, min, max);
     return true;
 }
 
