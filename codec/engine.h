@@ -168,7 +168,7 @@ struct terp_cuda_engine {
 
     /* TERP_OK: dst_nbytes_ret[i] is the stream's size, or 0 for a chunk that
      * is left to the CPU, whose dst[i] may have been written. TERP_BYTES and
-     * those of terp_bound_is_the_cpus are always left to it. Where the result
+     * those of terp_is_the_cpus are always left to it. Where the result
      * is no TERP_OK, all dst[i] and dst_nbytes_ret[i] are unspecified. */
     enum terp_status (*encode)(struct terp_cuda_device *device,
                                const struct terp_cuda_call *call,

@@ -332,6 +332,7 @@ scan(struct job *job)
 
     clear_fills(job);
     job->fills.bits[0] = terp_fill_of(params, p->stages->value_nbytes);
+    job->fills.bits[1] = terp_missing_of(params, p->stages->value_nbytes);
     terp_cpu_scan(p, &job->fills, &job->stats);
     if (params->bound_mode == TERP_BOUND_POINTWISE) {
         st = scan_pointwise(job, &is_constant);

@@ -1,6 +1,7 @@
 /* terp args: prints the filter's parameters as other programs take them. */
 #include <argp.h>
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@ enum {
     KEY_DIGITS,
     KEY_EFFORT,
     KEY_FLOOR,
+    KEY_MISSING,
     KEY_PWR
 };
 
@@ -33,6 +35,10 @@ static const struct argp_option options[] = {
     {"pipeline", 'p', "NAME", 0, TOOL_HELP_PIPELINES, 2},
     {"predictor", 'd', "NAME", 0, TOOL_HELP_PREDICTORS, 2},
     {"effort", KEY_EFFORT, "NAME", 0, TOOL_HELP_EFFORTS, 2},
+    {"missing", KEY_MISSING, "X", 0,
+     "Keep X bit for bit, and do not count it for the range, as the dataset's "
+     "own fill value",
+     2},
     {"brick", 'b', "AxBxC", 0,
      "Each chunk is a stack of bricks of this shape, slowest dimension first",
      2},
@@ -86,7 +92,8 @@ struct request {
     unsigned bound_mode;
     const char *bound_text, *floor_text;
     char made_text[16]; /* of a bound that follows from another number */
-    double bound, floor;
+    const char *missing_text;
+    double bound, floor, missing;
     unsigned pipeline, predictor, effort;
     struct tool_shape brick, chunk;
     unsigned type;
@@ -104,6 +111,17 @@ set_bound(struct argp_state *state, unsigned mode, const char *text,
     request->bound_mode = mode;
     request->bound_text = text;
     request->bound = bound;
+}
+
+static double
+read_missing(struct argp_state *state, const char *text)
+{
+    char *end;
+    double value = strtod(text, &end);
+
+    if (end == text || *end != '\0' || !isfinite(value))
+        argp_error(state, "'%s' is not a finite number", text);
+    return value;
 }
 
 static error_t
@@ -142,6 +160,10 @@ parse_option(int key, char *arg, struct argp_state *state)
     case KEY_BITS:
         set_bound(state, TERP_BOUND_POINTWISE, "exact",
                   tool_option_bits(state, arg));
+        return 0;
+    case KEY_MISSING:
+        request->missing_text = arg;
+        request->missing = read_missing(state, arg);
         return 0;
     case KEY_FLOOR:
         request->floor_text = arg;
@@ -239,6 +261,8 @@ reads_back(const struct request *request, const unsigned *words, size_t nwords)
     if (terp_cd_parse(nwords, words, &cd, NULL) != TERP_OK ||
         double_bits(cd.params.bound) != double_bits(request->bound) ||
         double_bits(cd.params.floor) != double_bits(request->floor) ||
+        cd.has_missing != (request->missing_text != NULL) ||
+        double_bits(cd.missing) != double_bits(request->missing) ||
         (unsigned)cd.params.bound_mode != request->bound_mode ||
         (unsigned)cd.params.pipeline != request->pipeline ||
         (unsigned)cd.params.predictor != request->predictor ||
@@ -265,6 +289,18 @@ decimal_words(const char *text, unsigned *words)
     return true;
 }
 
+/* The same of a number that may be negative, whose mantissa has a sign. */
+static bool
+signed_decimal_words(const char *text, unsigned *words)
+{
+    const bool is_negative = *text == '-';
+
+    if (!decimal_words(text + is_negative, words) || words[0] > INT32_MAX)
+        return false;
+    words[0] = is_negative ? 0u - words[0] : words[0];
+    return true;
+}
+
 static void
 exact_words(double value, unsigned *words)
 {
@@ -279,12 +315,14 @@ static size_t
 make_words(const struct request *request, unsigned *words)
 {
     const bool has_floor = request->floor > 0;
-    unsigned mode = request->bound_mode |
-                    request->pipeline << TERP_CD_PIPELINE_SHIFT |
-                    request->predictor << TERP_CD_PREDICTOR_SHIFT |
-                    request->effort << TERP_CD_EFFORT_SHIFT |
-                    (has_floor ? TERP_CD_FLOOR : 0);
-    size_t nwords = has_floor ? 5 : 3;
+    const bool has_missing = request->missing_text != NULL;
+    const size_t missing_at = has_floor ? 5 : 3;
+    unsigned mode =
+        request->bound_mode | request->pipeline << TERP_CD_PIPELINE_SHIFT |
+        request->predictor << TERP_CD_PREDICTOR_SHIFT |
+        request->effort << TERP_CD_EFFORT_SHIFT |
+        (has_floor ? TERP_CD_FLOOR : 0) | (has_missing ? TERP_CD_MISSING : 0);
+    size_t nwords = missing_at + (has_missing ? 2 : 0);
 
     if (request->brick.rank > 0)
         words[nwords++] = request->brick.rank;
@@ -294,12 +332,16 @@ make_words(const struct request *request, unsigned *words)
     words[0] = mode;
     if (decimal_words(request->bound_text, words + 1) &&
         (!has_floor || decimal_words(request->floor_text, words + 3)) &&
+        (!has_missing ||
+         signed_decimal_words(request->missing_text, words + missing_at)) &&
         reads_back(request, words, nwords))
         return nwords;
     words[0] = mode | TERP_CD_EXACT;
     exact_words(request->bound, words + 1);
     if (has_floor)
         exact_words(request->floor, words + 3);
+    if (has_missing)
+        exact_words(request->missing, words + missing_at);
     return reads_back(request, words, nwords) ? nwords : 0;
 }
 

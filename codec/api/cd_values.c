@@ -17,7 +17,7 @@ enum {
     WORD_FILL_HIGH = 6,
     WORD_DIMS = 7
 };
-_Static_assert(WORD_DIMS + 2 * TERP_MAX_RANK + 2 == TERP_CD_MAX_NWORDS,
+_Static_assert(WORD_DIMS + 2 * TERP_MAX_RANK + 4 == TERP_CD_MAX_NWORDS,
                "the persisted form is the longest");
 
 /* The layout word: version | type << 8 | flags << 16 | rank << 24. */
@@ -80,7 +80,7 @@ parse_mode(uint32_t mode, struct terp_params *params, const char **reason_ret)
     uint32_t known = TERP_CD_MODE_MASK | 0xFu << TERP_CD_PIPELINE_SHIFT |
                      0xFu << TERP_CD_PREDICTOR_SHIFT |
                      0xFu << TERP_CD_EFFORT_SHIFT | TERP_CD_EXACT |
-                     TERP_CD_FLOOR | TERP_CD_PERSISTED;
+                     TERP_CD_FLOOR | TERP_CD_MISSING | TERP_CD_PERSISTED;
     uint32_t bound_mode = mode & TERP_CD_MODE_MASK;
     uint32_t pipeline = mode >> TERP_CD_PIPELINE_SHIFT & 0xF;
     uint32_t predictor = mode >> TERP_CD_PREDICTOR_SHIFT & 0xF;
@@ -131,12 +131,12 @@ parse_logical(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
     if (cd_nelmts < 4)
         return TERP_OK;
     if (cd_values[3] > TERP_MAX_RANK - 1)
-        return refuse(reason_ret, "cd_values[3], behind a floor [5] (number of "
-                                  "logical dims), exceeds 3");
+        return refuse(reason_ret, "cd_values[3], or behind a floor and so on "
+                                  "(number of logical dims), exceeds 3");
     if (cd_nelmts < 4 + (size_t)cd_values[3])
         return refuse(reason_ret,
-                      "cd_values[3], behind a floor [5], announces more "
-                      "logical dims than there are cd_values");
+                      "cd_values[3], or behind a floor and so on, announces "
+                      "more logical dims than there are cd_values");
     cd->nlogical = (int)cd_values[3];
     for (int i = 0; i < cd->nlogical; i++) {
         cd->logical[i] = cd_values[4 + i];
@@ -146,16 +146,39 @@ parse_logical(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
     return TERP_OK;
 }
 
-/* The floor of words that are to have one at `at`. */
-static enum terp_status
-parse_floor(size_t cd_nelmts, const unsigned *cd_values, size_t at,
-            struct terp_cd *cd, const char **reason_ret)
+/* A number of two words whose mantissa is signed. */
+static double
+signed_number_of(uint32_t mode, const unsigned *words)
 {
-    if (cd_nelmts < at + 2)
-        return refuse(reason_ret, "cd_values[0] (mode) announces a floor that "
-                                  "cd_values lack");
-    cd->params.floor = number_of(cd_values[WORD_MODE], cd_values + at);
-    if (is_bound(cd->params.floor))
+    const bool is_typed = (mode & (TERP_CD_PERSISTED | TERP_CD_EXACT)) == 0;
+    const bool is_negative = is_typed && (int32_t)words[0] < 0;
+
+    return is_negative ? -decimal(0u - words[0], (int32_t)words[1])
+                       : number_of(mode, words);
+}
+
+/* What the mode announces beside the bound, from word *at on, which is taken on
+ * behind it. */
+static enum terp_status
+parse_more(size_t cd_nelmts, const unsigned *cd_values, size_t *at,
+           struct terp_cd *cd, const char **reason_ret)
+{
+    const uint32_t mode = cd_values[WORD_MODE];
+    const bool has_floor = mode & TERP_CD_FLOOR;
+
+    cd->has_missing = mode & TERP_CD_MISSING;
+    if (cd_nelmts < *at + 2 * ((size_t)has_floor + cd->has_missing))
+        return refuse(reason_ret, "cd_values[0] (mode) announces a floor or a "
+                                  "missing value that cd_values lack");
+    if (has_floor) {
+        cd->params.floor = number_of(mode, cd_values + *at);
+        *at += 2;
+    }
+    if (cd->has_missing) {
+        cd->missing = signed_number_of(mode, cd_values + *at);
+        *at += 2;
+    }
+    if (!has_floor || is_bound(cd->params.floor))
         return TERP_OK;
     *reason_ret = "the floor in cd_values is no finite number above zero";
     return TERP_ERR_BOUND;
@@ -166,28 +189,28 @@ static enum terp_status
 parse_user(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
            const char **reason_ret)
 {
-    const bool has_floor = cd_values[WORD_MODE] & TERP_CD_FLOOR;
-    enum terp_status st = TERP_OK;
+    size_t at = 3;
+    enum terp_status st = parse_more(cd_nelmts, cd_values, &at, cd, reason_ret);
 
-    if (has_floor)
-        st = parse_floor(cd_nelmts, cd_values, 3, cd, reason_ret);
-    if (st != TERP_OK)
-        return st;
-    /* As if there was no floor. */
-    return has_floor
-               ? parse_logical(cd_nelmts - 2, cd_values + 2, cd, reason_ret)
-               : parse_logical(cd_nelmts, cd_values, cd, reason_ret);
+    /* As if nothing was before. */
+    return st == TERP_OK ? parse_logical(cd_nelmts - (at - 3),
+                                         cd_values + (at - 3), cd, reason_ret)
+                         : st;
 }
 
-/* What a file has behind the dims. */
-static enum terp_status
-parse_tail(size_t cd_nelmts, const unsigned *cd_values, uint32_t rank,
-           struct terp_cd *cd, const char **reason_ret)
+/* The second fill value as a value of the chunk's type. */
+static void
+apply_missing(struct terp_cd *cd)
 {
-    return cd_values[WORD_MODE] & TERP_CD_FLOOR
-               ? parse_floor(cd_nelmts, cd_values, WORD_DIMS + 2 * (size_t)rank,
-                             cd, reason_ret)
-               : TERP_OK;
+    const float narrow = (float)cd->missing;
+    uint32_t bits;
+
+    memcpy(&bits, &narrow, sizeof bits);
+    cd->params.has_missing = cd->has_missing;
+    cd->params.missing_bits = !cd->has_missing ? 0
+                              : cd->chunk.type == TERP_FLOAT32
+                                  ? bits
+                                  : double_bits(cd->missing);
 }
 
 static enum terp_status
@@ -199,6 +222,7 @@ parse_persisted(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
     uint32_t layout = cd_values[WORD_LAYOUT];
     uint32_t type = layout >> 8 & 0xFF, flags = layout >> 16 & 0xFF;
     uint32_t rank = layout >> 24;
+    size_t at = WORD_DIMS;
 
     if ((layout & 0xFF) != LAYOUT_VERSION)
         return refuse(reason_ret, "persisted cd_values were written by a "
@@ -213,7 +237,7 @@ parse_persisted(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
     cd->params.has_fill = flags & FLAG_FILL;
     cd->params.fill_bits = join(cd_values + WORD_FILL_LOW);
     if (cd->pass != TERP_PASS_NONE)
-        return parse_tail(cd_nelmts, cd_values, 0, cd, reason_ret);
+        return parse_more(cd_nelmts, cd_values, &at, cd, reason_ret);
     if (rank < 1 || rank > TERP_MAX_RANK ||
         cd_nelmts < WORD_DIMS + 2 * (size_t)rank)
         return refuse(reason_ret, "persisted cd_values lack the chunk's dims");
@@ -230,7 +254,10 @@ parse_persisted(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
         cd->nlogical = cd->chunk.rank - 1;
     for (int i = 0; i < cd->nlogical; i++)
         cd->logical[i] = cd->chunk.dims[i + 1];
-    return parse_tail(cd_nelmts, cd_values, rank, cd, reason_ret);
+    at += 2 * (size_t)rank;
+    enum terp_status st = parse_more(cd_nelmts, cd_values, &at, cd, reason_ret);
+    apply_missing(cd);
+    return st;
 }
 
 enum terp_status
@@ -289,7 +316,8 @@ terp_cd_persist(const struct terp_cd *cd, unsigned *words_ret)
         (unsigned)params->pipeline << TERP_CD_PIPELINE_SHIFT |
         (unsigned)params->predictor << TERP_CD_PREDICTOR_SHIFT |
         (unsigned)params->effort << TERP_CD_EFFORT_SHIFT |
-        (params->floor > 0 ? TERP_CD_FLOOR : 0);
+        (params->floor > 0 ? TERP_CD_FLOOR : 0) |
+        (cd->has_missing ? TERP_CD_MISSING : 0);
     split(double_bits(params->bound), words_ret + WORD_BOUND_LOW);
     words_ret[WORD_LAYOUT] = LAYOUT_VERSION | (unsigned)chunk->type << 8 |
                              flags << 16 | (unsigned)rank << 24;
@@ -299,6 +327,10 @@ terp_cd_persist(const struct terp_cd *cd, unsigned *words_ret)
         split(chunk->dims[i], words_ret + nwords);
     if (params->floor > 0) {
         split(double_bits(params->floor), words_ret + nwords);
+        nwords += 2;
+    }
+    if (cd->has_missing) {
+        split(double_bits(cd->missing), words_ret + nwords);
         nwords += 2;
     }
     return nwords;
@@ -317,6 +349,7 @@ terp_cd_apply_dims(struct terp_cd *cd, enum terp_type type, bool big_endian,
         return true;
     }
     cd->chunk.big_endian = big_endian;
+    apply_missing(cd);
     if (cd->nlogical == 0)
         return true;
     uint64_t nvalues = 1;

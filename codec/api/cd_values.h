@@ -7,7 +7,9 @@
  *                                reason, fill low, fill high, dims ...}
  *
  * With FLOOR in the mode the floor of a pointwise bound follows in two words,
- * as the bound is given: behind the bound, in a file behind the dims.
+ * as the bound is given: behind the bound, in a file behind the dims. MISSING
+ * says the same of a second fill value, which comes behind the floor; its
+ * mantissa is signed.
  *
  * mode = bound mode | pipeline << 4 | predictor << 8 | effort << 12. The bound
  * is mantissa * 10^-exponent (the exponent is read as a signed 32-bit number),
@@ -25,8 +27,9 @@
 #define TERP_CD_EFFORT_SHIFT 12
 #define TERP_CD_EXACT 0x00010000u
 #define TERP_CD_FLOOR 0x00020000u
+#define TERP_CD_MISSING 0x00040000u
 #define TERP_CD_PERSISTED 0x80000000u
-#define TERP_CD_MAX_NWORDS 17
+#define TERP_CD_MAX_NWORDS 19
 
 /* Why a dataset passes through uncompressed. Pinned: stored in files. */
 enum terp_pass {
@@ -40,8 +43,10 @@ enum terp_pass {
 
 /* Everything cd_values can say. */
 struct terp_cd {
-    struct terp_params params;
-    int nlogical; /* user's logical dims; 0 when none */
+    struct terp_params params; /* `missing_bits` once the type is known */
+    bool has_missing;
+    double missing; /* the second fill value */
+    int nlogical;   /* user's logical dims; 0 when none */
     uint64_t logical[TERP_MAX_RANK - 1];
     bool persisted; /* `pass` and `chunk` were read from the words */
     enum terp_pass pass;

@@ -107,7 +107,8 @@ enum terp_memory {
  * and below one for TERP_BOUND_POINTWISE; or it is the absolute bound 0: then
  * every bit comes back, by the Lorenzo predictor.
  * Values whose bits equal `fill_bits` (float32: the low 32 bits) are kept
- * exactly and ignored by prediction and value range, when `has_fill`; if that
+ * exactly and ignored by prediction and value range, when `has_fill`, and so
+ * are those of `missing_bits`, when `has_missing`; if one
  * is a zero, those of either sign. */
 struct terp_params {
     size_t size;
@@ -121,6 +122,10 @@ struct terp_params {
     /* TERP_BOUND_POINTWISE: finite, the least bound of any value, absolute; 0:
      * there is none. 0 with other bounds. */
     double floor;
+    /* Another fill value. Where there are two, no chunk is searched for others
+     * that nobody has told, and the CPU does the work. */
+    bool has_missing;
+    uint64_t missing_bits;
 };
 
 /* Whether terp_encode takes them: TERP_OK, TERP_ERR_BOUND, or

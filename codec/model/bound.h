@@ -14,11 +14,20 @@ terp_is_lossless(const struct terp_params *params)
            is_zero_bound(params->bound);
 }
 
-/* Whether the CPU alone finds what such a bound asks for. */
+/* Whether a caller knows two fill values. */
 static inline TERP_HOST_DEVICE bool
-terp_bound_is_the_cpus(enum terp_bound_mode mode)
+terp_has_two_fills(const struct terp_params *params)
 {
-    return mode == TERP_BOUND_POINTWISE || mode == TERP_BOUND_PSNR;
+    return params->has_fill && params->has_missing &&
+           params->fill_bits != params->missing_bits;
+}
+
+/* Whether the CPU alone does what is asked for. */
+static inline TERP_HOST_DEVICE bool
+terp_is_the_cpus(const struct terp_params *params)
+{
+    return params->bound_mode == TERP_BOUND_POINTWISE ||
+           params->bound_mode == TERP_BOUND_PSNR || terp_has_two_fills(params);
 }
 
 /* What a relative bound means for a range of values, which may exceed the

@@ -17,15 +17,31 @@
  * of -0.0, which no value is compared by. */
 #define TERP_NFILLS 3
 
-/* The bits of a fill value that a caller knows. */
+/* The bits of a slot, for a fill value that there may be. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_slot_of_fill(bool has_fill, uint64_t fill_bits, int value_nbytes)
+{
+    const uint64_t negative_zero = UINT64_C(1) << (8 * value_nbytes - 1);
+    const uint64_t bits = value_nbytes == 4 ? (uint32_t)fill_bits : fill_bits;
+
+    return !has_fill ? negative_zero : bits == negative_zero ? 0 : bits;
+}
+
+/* The bits of the fill value that a caller knows, and of the second one. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_fill_of(const struct terp_params *params, int value_nbytes)
 {
-    const uint64_t negative_zero = UINT64_C(1) << (8 * value_nbytes - 1);
-    const uint64_t bits =
-        value_nbytes == 4 ? (uint32_t)params->fill_bits : params->fill_bits;
+    return terp_slot_of_fill(params->has_fill || params->has_missing,
+                             params->has_fill ? params->fill_bits
+                                              : params->missing_bits,
+                             value_nbytes);
+}
 
-    return !params->has_fill ? negative_zero : bits == negative_zero ? 0 : bits;
+static inline TERP_HOST_DEVICE uint64_t
+terp_missing_of(const struct terp_params *params, int value_nbytes)
+{
+    return terp_slot_of_fill(terp_has_two_fills(params), params->missing_bits,
+                             value_nbytes);
 }
 
 /* Whether a value between the extremes shows that one of these is no fill value

@@ -60,6 +60,7 @@ measure(const struct terp_params *params, const struct terp_chunk *chunk,
 
     terp_layout_make(chunk, &layout);
     fills.bits[0] = terp_fill_of(params, stages->value_nbytes);
+    fills.bits[1] = terp_missing_of(params, stages->value_nbytes);
     const struct cpu_prediction prediction = {
         .stages = stages, .layout = &layout, .pool = pool, .values = values};
     terp_cpu_scan(&prediction, &fills, &stats);

@@ -1,6 +1,7 @@
 /* The min/max scan: which values of a chunk are special, and the range of the
  * others. An extreme that is far from all other values, and repeats, is a fill
- * value: the scan is repeated without it. */
+ * value: the scan is repeated without it. Where a caller knows two, none is
+ * looked for. */
 #include "cpu/predict/predictor.h"
 
 #include <stdatomic.h>
@@ -116,7 +117,7 @@ terp_cpu_scan(const struct cpu_prediction *prediction, struct cpu_fills *fills,
     scan.nparts = div_up(nvalues, scan.part_nvalues);
     scan_all(&scan);
     double min = scan.stats.min, max = scan.stats.max;
-    if (min <= max) {
+    if (min <= max && fills->bits[1] == stages->negative_zero_bits) {
         scan.fills.bits[1] = cpu_value_bits(stages, min);
         scan.fills.bits[2] = cpu_value_bits(stages, max);
         terp_cpu_pool_run(prediction->pool, probe_inner, &scan, scan.nparts, 2);

@@ -20,6 +20,8 @@ move_streams(struct terp_run *run, const struct terp_h5_block *block,
 
     used.has_fill = block->cd.params.has_fill;
     used.fill_bits = block->cd.params.fill_bits;
+    used.has_missing = block->cd.params.has_missing;
+    used.missing_bits = block->cd.params.missing_bits;
     enum terp_status st = terp_h5_batch_make(
         run, block,
         run->call.memory == TERP_MEMORY_DEVICE ? TERP_H5_DEVICE_BATCH_NBYTES

@@ -105,7 +105,7 @@ can_apply(hid_t dcpl, hid_t type, hid_t space)
 static void
 say_words(const struct terp_call *call, const struct terp_cd *cd, bool fits)
 {
-    char dims[128] = "", floor[64] = "";
+    char dims[128] = "", floor[64] = "", missing[64] = "";
     size_t at = 0;
 
     if (cd->pass != TERP_PASS_NONE) {
@@ -118,13 +118,15 @@ say_words(const struct terp_call *call, const struct terp_cd *cd, bool fits)
                                i == 0 ? "" : "x", cd->chunk.dims[i]);
     if (cd->params.floor > 0)
         snprintf(floor, sizeof floor, ", floor %.17g", cd->params.floor);
-    terp_call_say(call, "set_local: %s%s, %s %s, %s bound %.17g%s%s%s",
+    if (cd->has_missing)
+        snprintf(missing, sizeof missing, ", missing value %.17g", cd->missing);
+    terp_call_say(call, "set_local: %s%s, %s %s, %s bound %.17g%s%s%s%s",
                   cd->chunk.type == TERP_FLOAT32 ? "float32" : "float64",
                   cd->chunk.big_endian ? " big-endian" : "",
                   cd->chunk.stack ? "stack" : "chunk", dims,
                   terp_bound_mode_names[cd->params.bound_mode],
                   cd->params.bound, floor,
-                  cd->params.has_fill ? ", fill value" : "",
+                  cd->params.has_fill ? ", fill value" : "", missing,
                   fits ? "" : "; the logical dims do not divide the chunk");
 }
 

@@ -50,7 +50,7 @@
 #define H5Z_TERP_NEFFORTS 3u
 
 #define H5Z_TERP_MAX_NLOGICAL 3
-#define H5Z_TERP_MAX_NWORDS (6 + H5Z_TERP_MAX_NLOGICAL)
+#define H5Z_TERP_MAX_NWORDS (8 + H5Z_TERP_MAX_NLOGICAL)
 
 /* How to compress a dataset. Every field but `bound_mode` and `bound` may be
  * left 0.
@@ -71,7 +71,22 @@ struct H5Z_terp_config {
     unsigned logical[H5Z_TERP_MAX_NLOGICAL];
     unsigned effort;
     double floor; /* of H5Z_TERP_POINTWISE */
+    /* With `has_missing` a value that comes back bit for bit, and is ignored by
+     * bounds, like the fill value that the dataset may have. */
+    unsigned has_missing;
+    double missing;
 };
+
+/* Writes a float64 to two words, low word first. */
+static inline void
+H5Z_terp_put_double(double value, unsigned *words)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &value, sizeof bits);
+    words[0] = (unsigned)(bits & 0xFFFFFFFFu);
+    words[1] = (unsigned)(bits >> 32);
+}
 
 /* Digits and bits that netCDF's nc_def_var_quantize can keep of a float64. */
 #define H5Z_TERP_MAX_NDIGITS 15u
@@ -110,12 +125,12 @@ static inline size_t
 H5Z_terp_cd_values(const struct H5Z_terp_config *config,
                    unsigned cd_values[H5Z_TERP_MAX_NWORDS])
 {
-    /* Mark the form that holds a float64 in two words, low word first, and a
-     * floor, two words more. */
-    const unsigned exact = 0x10000u, floored = 0x20000u;
+    /* Mark the form that holds a float64 in two words, and two words more for a
+     * floor, and for a missing value. */
+    const unsigned exact = 0x10000u, floored = 0x20000u, missing = 0x40000u;
     const unsigned has_floor = config->floor != 0;
-    unsigned *more = cd_values + 3 + 2 * has_floor;
-    uint64_t bits;
+    const unsigned has_missing = config->has_missing != 0;
+    size_t n = 3;
 
     if (config->bound_mode < H5Z_TERP_ABSOLUTE ||
         config->bound_mode > H5Z_TERP_PSNR ||
@@ -124,19 +139,22 @@ H5Z_terp_cd_values(const struct H5Z_terp_config *config,
         config->effort >= H5Z_TERP_NEFFORTS ||
         config->nlogical > H5Z_TERP_MAX_NLOGICAL)
         return 0;
-    memcpy(&bits, &config->bound, sizeof bits);
     cd_values[0] = config->bound_mode | config->pipeline << 4 |
                    config->predictor << 8 | config->effort << 12 | exact |
-                   floored * has_floor;
-    cd_values[1] = (unsigned)(bits & 0xFFFFFFFFu);
-    cd_values[2] = (unsigned)(bits >> 32);
-    memcpy(&bits, &config->floor, sizeof bits);
-    cd_values[3] = (unsigned)(bits & 0xFFFFFFFFu);
-    cd_values[4] = (unsigned)(bits >> 32);
-    more[0] = config->nlogical;
+                   floored * has_floor | missing * has_missing;
+    H5Z_terp_put_double(config->bound, cd_values + 1);
+    if (has_floor) {
+        H5Z_terp_put_double(config->floor, cd_values + n);
+        n += 2;
+    }
+    if (has_missing) {
+        H5Z_terp_put_double(config->missing, cd_values + n);
+        n += 2;
+    }
+    cd_values[n++] = config->nlogical;
     for (unsigned i = 0; i < config->nlogical; i++)
-        more[1 + i] = config->logical[i];
-    return 4 + 2 * has_floor + config->nlogical;
+        cd_values[n++] = config->logical[i];
+    return n;
 }
 
 /* Adds terp to the filters of `dcpl`, a chunked dataset creation property
@@ -168,7 +186,7 @@ static inline herr_t
 H5Pset_terp_abs(hid_t dcpl, double bound)
 {
     const struct H5Z_terp_config config = {
-        H5Z_TERP_ABSOLUTE, bound, 0, 0, H5Z_FLAG_MANDATORY, 0, {0}, 0, 0};
+        H5Z_TERP_ABSOLUTE, bound, 0, 0, H5Z_FLAG_MANDATORY, 0, {0}, 0, 0, 0, 0};
     return H5Pset_terp(dcpl, &config);
 }
 
@@ -185,7 +203,7 @@ static inline herr_t
 H5Pset_terp_rel(hid_t dcpl, double bound)
 {
     const struct H5Z_terp_config config = {
-        H5Z_TERP_RELATIVE, bound, 0, 0, H5Z_FLAG_MANDATORY, 0, {0}, 0, 0};
+        H5Z_TERP_RELATIVE, bound, 0, 0, H5Z_FLAG_MANDATORY, 0, {0}, 0, 0, 0, 0};
     return H5Pset_terp(dcpl, &config);
 }
 
@@ -194,8 +212,17 @@ H5Pset_terp_rel(hid_t dcpl, double bound)
 static inline herr_t
 H5Pset_terp_pwr_floor(hid_t dcpl, double bound, double floor)
 {
-    const struct H5Z_terp_config config = {
-        H5Z_TERP_POINTWISE, bound, 0, 0, H5Z_FLAG_MANDATORY, 0, {0}, 0, floor};
+    const struct H5Z_terp_config config = {H5Z_TERP_POINTWISE,
+                                           bound,
+                                           0,
+                                           0,
+                                           H5Z_FLAG_MANDATORY,
+                                           0,
+                                           {0},
+                                           0,
+                                           floor,
+                                           0,
+                                           0};
     return H5Pset_terp(dcpl, &config);
 }
 
@@ -212,7 +239,7 @@ static inline herr_t
 H5Pset_terp_psnr(hid_t dcpl, double psnr)
 {
     const struct H5Z_terp_config config = {
-        H5Z_TERP_PSNR, psnr, 0, 0, H5Z_FLAG_MANDATORY, 0, {0}, 0, 0};
+        H5Z_TERP_PSNR, psnr, 0, 0, H5Z_FLAG_MANDATORY, 0, {0}, 0, 0, 0, 0};
     return H5Pset_terp(dcpl, &config);
 }
 

@@ -16,7 +16,7 @@ encode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
 
     for (uint64_t i = 0; i < nchunks; i++)
         dst_nbytes_ret[i] = 0;
-    if (chunk->type == TERP_BYTES || terp_bound_is_the_cpus(params->bound_mode))
+    if (chunk->type == TERP_BYTES || terp_is_the_cpus(params))
         return TERP_OK;
     call.chunk = chunk;
     call.params = params;

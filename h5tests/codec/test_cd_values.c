@@ -416,6 +416,46 @@ floor_of_a_pointwise_bound_is_read(void **state)
     assert_true(strlen(reason) > 0);
 }
 
+/* A second fill value, of the type that the chunk turns out to have. */
+static void
+missing_value_is_read(void **state)
+{
+    static const unsigned typed[] = {2 + 262144, 1, 3, 4294957297u, 0, 1, 8};
+    static const unsigned both[] = {3 + 131072 + 262144, 1, 3, 1, 9, 1,
+                                    4294967276u};
+    static const uint64_t dims[] = {80};
+    unsigned words[TERP_CD_MAX_NWORDS];
+    const float narrow = 1e20f;
+    uint32_t narrow_bits;
+    struct terp_cd cd = parsed(7, typed), again;
+    const char *reason = "";
+
+    (void)state;
+    memcpy(&narrow_bits, &narrow, sizeof narrow_bits);
+    assert_true(cd.has_missing && cd.missing == -9999);
+    assert_int_equal(cd.nlogical, 1);
+    assert_true(terp_cd_apply_dims(&cd, TERP_FLOAT64, false, 1, dims));
+    assert_true(cd.params.has_missing);
+    assert_int_equal(cd.params.missing_bits, double_bits(-9999));
+    size_t n = terp_cd_persist(&cd, words);
+    assert_int_equal(n, 7 + 2 * 2 + 2);
+    again = parsed(n, words);
+    assert_true(again.params.missing_bits == double_bits(-9999));
+    assert_int_equal(terp_cd_parse(n - 1, words, &again, &reason),
+                     TERP_ERR_PARAMS);
+
+    cd = parsed(7, both);
+    assert_true(cd.params.floor == 1e-9 && cd.missing == 1e20);
+    assert_true(terp_cd_apply_dims(&cd, TERP_FLOAT32, true, 1, dims));
+    assert_int_equal(cd.params.missing_bits, narrow_bits);
+    n = terp_cd_persist(&cd, words);
+    assert_int_equal(n, 7 + 2 + 2 + 2);
+    again = parsed(n, words);
+    assert_true(again.params.floor == 1e-9 && again.missing == 1e20);
+    assert_int_equal(again.params.missing_bits, narrow_bits);
+    assert_int_equal(terp_cd_parse(6, both, &again, &reason), TERP_ERR_PARAMS);
+}
+
 static void
 persisted_reason_reads_back(void **state)
 {
@@ -510,6 +550,7 @@ main(void)
         cmocka_unit_test(logical_dims_beyond_63_bits_do_not_fit),
         cmocka_unit_test(persisted_form_reads_back_the_same),
         cmocka_unit_test(floor_of_a_pointwise_bound_is_read),
+        cmocka_unit_test(missing_value_is_read),
         cmocka_unit_test(persisted_reason_reads_back),
         cmocka_unit_test(wrong_persisted_words_are_refused),
         cmocka_unit_test(persisted_stack_gives_its_bricks_as_logical_dims),

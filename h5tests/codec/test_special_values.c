@@ -328,6 +328,83 @@ mask_that_repeats_is_stored_once(void **state)
         }
 }
 
+/* Two of them, among values whose bounds they would spoil. */
+static void
+two_fills_are_kept_and_leave_the_range_alone(void **state)
+{
+    static const struct {
+        enum terp_bound_mode mode;
+        double bound, floor;
+    } bounds[] = {{TERP_BOUND_ABSOLUTE, 0.1, 0},
+                  {TERP_BOUND_ABSOLUTE, 0, 0},
+                  {TERP_BOUND_RELATIVE, 1e-3, 0},
+                  {TERP_BOUND_POINTWISE, 1e-2, 0},
+                  {TERP_BOUND_POINTWISE, 1e-2, 1e-1}};
+    static const uint64_t dims[] = {9, 25, 40};
+
+    (void)state;
+    for (int type = TERP_FLOAT32; type <= TERP_FLOAT64; type++)
+        for (size_t b = 0; b < COUNT(bounds); b++)
+            for (int m = 0; m < TERP_NMODES; m++) {
+                struct terp_chunk chunk =
+                    terp_case_chunk((enum terp_type)type, 3, dims);
+                const struct terp_params params = {
+                    .bound_mode = bounds[b].mode,
+                    .bound = bounds[b].bound,
+                    .pipeline = terp_mode[m].pipeline,
+                    .predictor = terp_mode[m].predictor,
+                    .floor = bounds[b].floor,
+                    .has_fill = true,
+                    .fill_bits = value_to_bits(chunk.type, 1e20),
+                    .has_missing = true,
+                    .missing_bits =
+                        value_to_bits(chunk.type, m % 2 ? -9999 : 0)};
+                uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+                for (uint64_t i = 0; i < chunk_nvalues(&chunk); i++)
+                    value_put(
+                        &chunk, values, i,
+                        i % 7 < 2 ? params.fill_bits
+                        : i % 11 == 3
+                            ? params.missing_bits
+                            : value_to_bits(chunk.type, 1 + (double)(i % 40)));
+                terp_case_check("two fills", &params, &chunk, values);
+                free(values);
+            }
+}
+
+/* One that is told as the second is the first where there is none, and the
+ * same one twice is one. */
+static void
+second_fill_alone_is_the_first(void **state)
+{
+    static const uint64_t dims[] = {25, 40};
+    const struct terp_chunk chunk = terp_case_chunk(TERP_FLOAT32, 2, dims);
+    const uint64_t fill = value_to_bits(TERP_FLOAT32, 7);
+    struct terp_params params[3] = {{.has_fill = true, .fill_bits = fill},
+                                    {.has_missing = true, .missing_bits = fill},
+                                    {.has_fill = true,
+                                     .fill_bits = fill,
+                                     .has_missing = true,
+                                     .missing_bits = fill}};
+    struct terp_stream stream[3];
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+
+    (void)state;
+    for (uint64_t i = 0; i < chunk_nvalues(&chunk); i++)
+        value_put(&chunk, values, i,
+                  value_to_bits(TERP_FLOAT32, (double)(i % 9)));
+    for (int i = 0; i < 3; i++) {
+        params[i].bound_mode = TERP_BOUND_ABSOLUTE;
+        params[i].bound = 0.4;
+        stream[i] = terp_case_encode(&params[i], &chunk, values, 1);
+        assert_int_equal(stream[i].nbytes, stream[0].nbytes);
+        assert_memory_equal(stream[i].bytes, stream[0].bytes, stream[0].nbytes);
+    }
+    for (int i = 0; i < 3; i++)
+        free(stream[i].bytes);
+    free(values);
+}
+
 int
 main(void)
 {
@@ -341,6 +418,8 @@ main(void)
         cmocka_unit_test(fill_far_outside_is_found_and_leaves_the_range_alone),
         cmocka_unit_test(neighbours_of_a_fill_keep_the_bound),
         cmocka_unit_test(mask_that_repeats_is_stored_once),
+        cmocka_unit_test(two_fills_are_kept_and_leave_the_range_alone),
+        cmocka_unit_test(second_fill_alone_is_the_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -821,6 +821,12 @@ when_pointwise(void)
 {
     const struct terp_params pointwise = {.bound_mode = TERP_BOUND_POINTWISE,
                                           .bound = 1e-2};
+    const struct terp_params two_fills = {.bound_mode = TERP_BOUND_ABSOLUTE,
+                                          .bound = 1e-2,
+                                          .has_fill = true,
+                                          .fill_bits = 1,
+                                          .has_missing = true,
+                                          .missing_bits = 2};
     const struct terp_params psnr = {.bound_mode = TERP_BOUND_PSNR,
                                      .bound = 60};
     struct terp_run_options run = {.engine = TERP_ENGINE_CUDA};
@@ -841,6 +847,9 @@ when_pointwise(void)
     CHECK(terp_encode_batch(&run, &psnr, &chunk, 1, CONST(values), &dst, &got,
                             &result) == TERP_OK);
     check_cpu(result, "PSNR");
+    CHECK(terp_encode_batch(&run, &two_fills, &chunk, 1, CONST(values), &dst,
+                            &got, &result) == TERP_OK);
+    check_cpu(result, "two fill values");
     CHECK(fake->nopens == 0);
     /* On the device they go by way of the host. */
     memset(dst, 0, nbytes);

@@ -54,7 +54,8 @@ must_be_exact(const struct terp_params *params, enum terp_type type,
     uint64_t mask = type == TERP_FLOAT64 ? UINT64_MAX : UINT32_MAX;
     return !bits_are_finite(type, bits) ||
            (params->bound_mode == TERP_BOUND_ABSOLUTE && params->bound == 0) ||
-           (params->has_fill && bits == (params->fill_bits & mask));
+           (params->has_fill && bits == (params->fill_bits & mask)) ||
+           (params->has_missing && bits == (params->missing_bits & mask));
 }
 
 double

@@ -162,6 +162,38 @@ class Values(Repack):
                     self.assertTrue(np.all(np.sign(got) == np.sign(values)))
                     self.assertEqual(bound_of(file[name]), ("pwr", 1e-2))
 
+    def test_missing_values_of_attributes_are_kept(self):
+        values = smooth(16, 24, 32)
+        valid = np.ones(values.shape, bool)
+        valid[3, 4:9] = valid[:, 7, 8] = False
+        values[3, 4:9] = -9999
+        values[:, 7, 8] = 1e20
+        path = self.path("missing.h5")
+        with h5py.File(path, "w") as file:
+            both = file.create_dataset("both", data=values, fillvalue=1e20)
+            both.attrs["_FillValue"] = np.float32(1e20)
+            both.attrs["missing_value"] = np.float32(-9999)
+            array = file.create_dataset("array", data=values.astype("f8"),
+                                        fillvalue=np.float32(1e20))
+            array.attrs["missing_value"] = np.array(
+                [np.float32(1e20), -9999.0])
+            one = file.create_dataset("one", data=values[:3], fillvalue=0)
+            one.attrs["missing_value"] = 1e20
+        out = self.repack(path, "--rel=1e-3")
+        with h5py.File(out, "r") as file:
+            for name in ("both", "array"):
+                got = file[name][:].astype("f8")
+                self.assertTrue(np.all(got[~valid] == values[~valid]))
+                error = abs(got - values)[valid].max()
+                self.assertLessEqual(
+                    error, 1.0001e-3 * np.ptp(values[valid]))
+                words = np.array(parameters(file[name]), "u4")
+                self.assertTrue(words[0] & 0x40000)
+                self.assertEqual(words[-2:].view("f8")[0], -9999)
+        text = self.expect(OK, "info", out)
+        self.assertIn("fill value kept, missing value -9999 kept", text)
+        self.expect(OK, "compare", path, out)
+
     def test_digits_and_bits_are_kept(self):
         generator = np.random.default_rng(7)
         values = np.exp(generator.normal(0, 9, (32, 32, 32)))

@@ -16,6 +16,7 @@ from tool_case import (
     FLOOR,
     FOUND,
     H5REPACK,
+    MISSING,
     OK,
     TOOL,
     TROUBLE,
@@ -65,6 +66,17 @@ class Args(ToolTest):
         words = self.words("--pwr=0x1p-4", "--pipeline=speed")
         self.assertEqual(words[0], 3 | 3 << 4 | EXACT)
         self.assertEqual(bound_of(words), 0.0625)
+
+    def test_missing_value_takes_two_words(self):
+        self.assertEqual(self.words("--rel=1e-3", "--missing=-9999"),
+                         [2 + MISSING, 1, 3, 2 ** 32 - 9999, 0])
+        self.assertEqual(
+            self.words("--pwr=1e-3", "--floor=1e-9", "--missing=0",
+                       "--brick=8"),
+            [3 + FLOOR + MISSING, 1, 3, 1, 9, 0, 0, 1, 8])
+        words = self.words("--rel=1e-3", "--missing=-1e36")
+        self.assertEqual(words[0], 2 + MISSING + EXACT)
+        self.assertEqual(bound_of([EXACT, *words[3:]]), -1e36)
 
     def test_psnr_is_mode_4(self):
         self.assertEqual(self.words("--psnr=60"), [4, 60, 0])
@@ -159,6 +171,8 @@ class Args(ToolTest):
             ("--bits=x",),
             ("--bits=3", "--pwr=0.1"),
             ("--psnr=0",),
+            ("--missing=1",),
+            ("--rel=0.1", "--missing=nan"),
             ("--psnr=60", "--floor=1"),
             ("--rel", "0"),
             ("--abs", "0"),

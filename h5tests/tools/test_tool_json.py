@@ -36,6 +36,7 @@ class Info(ToolTest):
                 "effort": "best",
                 "bricks": [5, 10],
                 "fill_kept": True,
+                "missing_value": None,
                 "passed_through": None,
             },
         )

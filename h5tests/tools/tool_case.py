@@ -16,6 +16,7 @@ H5REPACK = os.environ.get("TERP_H5REPACK")
 OK, FOUND, TROUBLE = 0, 1, 2
 EXACT = 0x10000
 FLOOR = 0x20000
+MISSING = 0x40000
 
 
 def terp(*arguments, **options):

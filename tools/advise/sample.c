@@ -74,9 +74,11 @@ find_range(struct advise_sample *sample)
         const struct advise_box *box = &sample->boxes[i];
         for (uint64_t k = 0; k < box->nvalues; k++) {
             double value = tool_value_at(wide, box->values, k);
-            if (isfinite(value) && !(sample->params.has_fill &&
-                                     tool_value_bits(wide, box->values, k) ==
-                                         sample->params.fill_bits))
+            const uint64_t bits = tool_value_bits(wide, box->values, k);
+            const struct terp_params *params = &sample->params;
+            if (isfinite(value) &&
+                !(params->has_fill && bits == params->fill_bits) &&
+                !(params->has_missing && bits == params->missing_bits))
                 tool_range_add(&range, value, false);
         }
         sample->nvalues += box->nvalues;
@@ -92,6 +94,14 @@ advise_sample_read(const struct tool_dataset *dataset,
     *sample = (struct advise_sample){.type = tool_type(dataset->type)};
     sample->params.has_fill = tool_fill_bits(
         dataset, sample->type == TERP_FLOAT64, &sample->params.fill_bits);
+    const bool wide = sample->type == TERP_FLOAT64;
+    double missing;
+    sample->params.has_missing = tool_second_fill(dataset, wide, &missing);
+    if (sample->params.has_missing) {
+        const float narrow = (float)missing;
+        sample->params.missing_bits =
+            tool_value_bits(wide, wide ? (const void *)&missing : &narrow, 0);
+    }
     uint64_t nwanted = SAMPLE_NVALUES / choose_boxes(dataset, &sample->grid);
     uint64_t nboxes = tool_grid_nboxes(&sample->grid);
     nwanted = min_u64(min_u64(nwanted, ADVISE_MAX_BOXES), nboxes);

@@ -11,6 +11,7 @@
 
 #include "codec/format/base.h"
 #include "filter/plugin/h5z_terp.h"
+#include "tools/common/range.h"
 
 #define FLETCHER32_NBYTES 4
 
@@ -294,6 +295,66 @@ tool_fill_bits(const struct tool_dataset *dataset, bool wide,
            H5Pget_fill_value(dataset->dcpl,
                              wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT,
                              bits_ret) >= 0;
+}
+
+/* Adds the values of an attribute to those that were found. */
+static int
+add_missing(hid_t dataset, const char *name, bool wide, int nvalues,
+            double *values)
+{
+    double found[TOOL_MAX_NMISSING];
+    hid_t attribute = H5Aopen(dataset, name, H5P_DEFAULT);
+    hid_t space = H5Aget_space(attribute);
+    hid_t type = H5Aget_type(attribute);
+    const hssize_t n = H5Sget_simple_extent_npoints(space);
+
+    if (n >= 1 && n <= TOOL_MAX_NMISSING &&
+        (H5Tget_class(type) == H5T_FLOAT ||
+         H5Tget_class(type) == H5T_INTEGER) &&
+        H5Aread(attribute, H5T_NATIVE_DOUBLE, found) >= 0)
+        for (hssize_t i = 0; i < n && nvalues < TOOL_MAX_NMISSING; i++) {
+            const double value = wide ? found[i] : (double)(float)found[i];
+            bool known = !isfinite(value); /* special anyway */
+            for (int j = 0; j < nvalues; j++)
+                known |= values[j] == value;
+            if (!known)
+                values[nvalues++] = value;
+        }
+    tool_close(type);
+    tool_close(space);
+    tool_close(attribute);
+    return nvalues;
+}
+
+int
+tool_missing_values(const struct tool_dataset *dataset, bool wide,
+                    double values_ret[TOOL_MAX_NMISSING])
+{
+    static const char *const names[] = {"_FillValue", "missing_value"};
+    int nvalues = 0;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (H5Aexists(dataset->id, names[i]) > 0)
+            nvalues =
+                add_missing(dataset->id, names[i], wide, nvalues, values_ret);
+    return nvalues;
+}
+
+bool
+tool_second_fill(const struct tool_dataset *dataset, bool wide,
+                 double *value_ret)
+{
+    double values[TOOL_MAX_NMISSING];
+    uint64_t fill;
+    const int nvalues = tool_missing_values(dataset, wide, values);
+    const bool has_fill = tool_fill_bits(dataset, wide, &fill);
+
+    for (int i = 0; i < nvalues; i++)
+        if (!has_fill || values[i] != tool_value_at(wide, &fill, 0)) {
+            *value_ret = values[i];
+            return true;
+        }
+    return false;
 }
 
 bool

@@ -108,6 +108,20 @@ bool
 tool_fill_bits(const struct tool_dataset *dataset, bool wide,
                uint64_t *bits_ret);
 
+/* The values that attributes of netCDF's conventions name, _FillValue and
+ * missing_value, which may be short arrays: at most TOOL_MAX_NMISSING, without
+ * those that come twice, converted to the dataset's type. Returns how many. */
+#define TOOL_MAX_NMISSING 8
+int
+tool_missing_values(const struct tool_dataset *dataset, bool wide,
+                    double values_ret[TOOL_MAX_NMISSING]);
+
+/* The first of these that is not the fill value: the one that a stream can know
+ * beside it. False where there is none. */
+bool
+tool_second_fill(const struct tool_dataset *dataset, bool wide,
+                 double *value_ret);
+
 /* Selects the grid's current box in a dataset: `count` values from `at` on,
  * every `stride`th (NULL: each); of rank 0, its value. Both dataspaces are to
  * be closed where they are not negative. */

@@ -56,6 +56,8 @@ struct compare_walk {
     enum terp_type type;
     bool has_fill; /* of A's creator: kept like NaN and infinities */
     uint64_t fill_bits;
+    bool has_missing; /* the second one, of B's parameters */
+    double missing;
     struct tool_grid grid; /* its box is the current step */
     struct tool_chunk chunk;
     void *values_a, *values_b; /* of the current step */

@@ -39,6 +39,10 @@ prepare(struct compare_walk *walk, uint64_t nvalues)
     if (walk->type != TERP_BYTES)
         walk->has_fill = tool_fill_bits(walk->a, walk->type == TERP_FLOAT64,
                                         &walk->fill_bits);
+    walk->has_missing = walk->b->has_terp && walk->b->cd.has_missing;
+    walk->missing = walk->type == TERP_FLOAT32
+                        ? (double)(float)walk->b->cd.missing
+                        : walk->b->cd.missing;
     walk->values_a = calloc(nvalues, walk->a->value_nbytes);
     walk->values_b = calloc(nvalues, walk->a->value_nbytes);
     if (walk->values_a == NULL || walk->values_b == NULL)
@@ -105,7 +109,8 @@ compare_walk_value(const struct compare_walk *walk, uint64_t i, double *a_ret,
     *a_ret = tool_value_at(wide, walk->values_a, i);
     *b_ret = tool_value_at(wide, walk->values_b, i);
     *changed_ret = bits != tool_value_bits(wide, walk->values_b, i);
-    return isfinite(*a_ret) && !(walk->has_fill && bits == walk->fill_bits);
+    return isfinite(*a_ret) && !(walk->has_fill && bits == walk->fill_bits) &&
+           !(walk->has_missing && *a_ret == walk->missing);
 }
 
 /* Values that are all the same have no range; their bound is 0, which asks for

@@ -79,6 +79,8 @@ make_params(const struct tool_dataset *dataset)
     tool_json_set_dims(object, "bricks", cd->nlogical,
                        cd->nlogical > 0 ? bricks : NULL);
     tool_json_set(object, "fill_kept", json_boolean(params->has_fill));
+    tool_json_set_number(object, "missing_value",
+                         cd->has_missing ? cd->missing : (double)NAN);
     tool_json_set_text(object, "passed_through", info_pass_text(dataset));
     return object;
 }

@@ -39,6 +39,8 @@ print_params(const struct tool_dataset *dataset)
         printf("%s%" PRIu64, i == 0 ? "" : "x", cd->logical[i]);
     if (params->has_fill)
         printf(", fill value kept");
+    if (cd->has_missing)
+        printf(", missing value %.17g kept", cd->missing);
     printf("\n");
     if (cd->pass != TERP_PASS_NONE)
         printf("  passed      through uncompressed: %s\n",

@@ -14,24 +14,15 @@
 static void
 find_fills(struct repack_job *job)
 {
-    static const char *const names[] = {"_FillValue", "missing_value"};
-    double value;
+    double values[TOOL_MAX_NMISSING];
+    const int nvalues = tool_missing_values(&job->in, job->wide, values);
 
     if (tool_fill_bits(&job->in, job->wide, &job->fills[0]))
         job->nfills++;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (H5Aexists(job->in.id, names[i]) <= 0)
-            continue;
-        hid_t attribute = H5Aopen(job->in.id, names[i], H5P_DEFAULT);
-        hid_t space = H5Aget_space(attribute);
-        hid_t type = H5Aget_type(attribute);
-        if (H5Sget_simple_extent_npoints(space) == 1 &&
-            H5Tget_class(type) == H5T_FLOAT &&
-            H5Aread(attribute, job->native, &value) >= 0)
-            job->fills[job->nfills++] = tool_value_bits(job->wide, &value, 0);
-        H5Tclose(type);
-        H5Sclose(space);
-        H5Aclose(attribute);
+    for (int i = 0; i < nvalues; i++) {
+        const float narrow = (float)values[i];
+        job->fills[job->nfills++] = tool_value_bits(
+            job->wide, job->wide ? (const void *)&values[i] : &narrow, 0);
     }
 }
 

@@ -22,6 +22,8 @@ set_config(const struct repack_job *job, struct H5Z_terp_config *config)
     config->bound_mode = largest->bound_mode;
     config->bound = largest->bound;
     config->floor = largest->floor;
+    config->has_missing =
+        tool_second_fill(&job->in, job->wide, &config->missing);
     config->pipeline = job->repack->request.pipeline;
     config->effort = job->repack->request.effort;
     if (job->level != NULL)

@@ -10,7 +10,7 @@
 #include "tools/repack/objects.h"
 #include "tools/repack/split.h"
 
-#define REPACK_MAX_NFILLS 3
+#define REPACK_MAX_NFILLS (1 + TOOL_MAX_NMISSING)
 
 /* A box of the dataset, from reading to storing. A part's memory is used again
  * for a later part. */
