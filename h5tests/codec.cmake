@@ -37,6 +37,12 @@ foreach(name stream_digest make_golden)
   target_link_libraries(${name} PRIVATE terp_fields)
 endforeach()
 
+# Every float32 there is, for a night; here 2^22 of them for each bound.
+find_package(Threads REQUIRED)
+add_executable(exhaustive codec/exhaustive.c)
+target_link_libraries(exhaustive PRIVATE terp_fields Threads::Threads)
+add_test(NAME exhaustive_sample COMMAND exhaustive --chunks 4 --threads 2)
+
 # One file for all compilers, options and numbers of threads.
 set(digests ${CMAKE_CURRENT_SOURCE_DIR}/codec/stream_digest.txt)
 if(EXISTS ${digests})
