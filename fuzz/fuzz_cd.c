@@ -29,7 +29,7 @@ same_params(const struct terp_params *a, const struct terp_params *b)
     return a->bound_mode == b->bound_mode && a->bound == b->bound &&
            a->pipeline == b->pipeline && a->predictor == b->predictor &&
            a->effort == b->effort && a->has_fill == b->has_fill &&
-           a->fill_bits == b->fill_bits;
+           a->fill_bits == b->fill_bits && a->floor == b->floor;
 }
 
 static void
@@ -44,6 +44,9 @@ persist(const struct terp_cd *cd)
     CHECK(terp_cd_parse(nwords, words, &read, &reason) == TERP_OK);
     CHECK(read.persisted && read.pass == cd->pass);
     CHECK(same_params(&read.params, &cd->params));
+    if (read.pass == TERP_PASS_NONE)
+        CHECK(read.params.has_missing == cd->has_missing &&
+              read.params.missing_bits == cd->params.missing_bits);
     if (read.pass == TERP_PASS_NONE)
         CHECK(same_chunk(&read.chunk, &cd->chunk));
     CHECK(terp_cd_persist(&read, again) == nwords);

@@ -84,6 +84,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
         params.bound_mode = TERP_BOUND_POINTWISE;
     if (data[1] >= 0xC0 && params.bound_mode == TERP_BOUND_POINTWISE)
         params.floor = ldexp(1 + data[2] / 256.0, 4 * (int8_t)data[7]);
+    /* The next number is a second fill value. */
+    params.has_missing = params.has_fill && data[2] >= 0x80;
+    params.missing_bits = params.fill_bits + 1;
     uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
     make_values(&chunk, flags & FLAG_WALK, data + 9, nbytes - 9, values);
     terp_case_check("fuzz", &params, &chunk, values);

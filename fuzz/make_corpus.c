@@ -93,19 +93,24 @@ write_streams(const char *folder)
 static void
 write_cd_values(const char *folder)
 {
-    static const unsigned words[][7] = {
+    static const unsigned words[][9] = {
         {TERP_BOUND_RELATIVE, 1, 3},
         {TERP_BOUND_ABSOLUTE | TERP_PIPELINE_SPEED << TERP_CD_PIPELINE_SHIFT,
          25, (unsigned)-2},
         {TERP_BOUND_ABSOLUTE | TERP_CD_EXACT, 0, 0x3FF00000},
         {TERP_BOUND_ABSOLUTE, 0, 0},
         {TERP_BOUND_RELATIVE, 1, 3, 1, 16},
-        {TERP_BOUND_RELATIVE, 1, 3, 3, 1, 1, 3}};
-    static const size_t nwords[] = {3, 3, 3, 3, 5, 7};
+        {TERP_BOUND_RELATIVE, 1, 3, 3, 1, 1, 3},
+        {TERP_BOUND_PSNR, 60, 0},
+        {TERP_BOUND_POINTWISE | TERP_CD_FLOOR, 1, 3, 1, 9},
+        {TERP_BOUND_POINTWISE | TERP_CD_FLOOR | TERP_CD_MISSING, 1, 3, 1, 9,
+         (unsigned)-9999, 0, 1, 16}};
+    static const size_t nwords[] = {3, 3, 3, 3, 5, 7, 3, 5, 9};
+    const int nseeds = sizeof nwords / sizeof *nwords;
     unsigned persisted[TERP_CD_MAX_NWORDS];
     uint8_t bytes[1 + 4 * TERP_CD_MAX_NWORDS];
 
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < nseeds; i++) {
         struct terp_cd cd;
         const uint64_t dims[] = {6, 8, 16};
 
