@@ -338,11 +338,14 @@ persisted_form_reads_back_the_same(void **state)
         bool stack = i & 1, big_endian = i & 2, has_fill = i & 4;
         int rank = 1 + i % 4;
         struct terp_cd cd = {
-            .params = {0, i % 5 ? TERP_BOUND_ABSOLUTE : TERP_BOUND_RELATIVE,
-                       0.1, (enum terp_pipeline)(i % 5),
-                       (enum terp_predictor)(i % 3), has_fill,
-                       has_fill ? UINT64_C(0xC08F4000DEADBEEF) : 0,
-                       (enum terp_effort)(i / 3 % 3)},
+            .params = {.bound_mode =
+                           i % 5 ? TERP_BOUND_ABSOLUTE : TERP_BOUND_RELATIVE,
+                       .bound = 0.1,
+                       .pipeline = (enum terp_pipeline)(i % 5),
+                       .predictor = (enum terp_predictor)(i % 3),
+                       .has_fill = has_fill,
+                       .fill_bits = has_fill ? UINT64_C(0xC08F4000DEADBEEF) : 0,
+                       .effort = (enum terp_effort)(i / 3 % 3)},
             .persisted = true,
             .chunk = {i % 2 ? TERP_FLOAT64 : TERP_FLOAT32,
                       big_endian,
