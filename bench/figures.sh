@@ -3,8 +3,8 @@
 # and of 64^3 chunks, speed beside SZ3 on 64^3 and 128^3 chunks, ratios of
 # real fields where they are, `terp repack` beside h5repack, small fields whose
 # structure is hard to find, and real ones at tight bounds, and real ones
-# lossless. Words: ratio, speed, real, repack, structures, lossless; all but the
-# last two by default.
+# lossless, and as other types. Words: ratio, speed, real, repack, structures,
+# lossless, types; all but the last three by default.
 # TERP_PLUGIN_DIR: where the plugin was built, build/release/plugin if not set.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -83,6 +83,14 @@ for figure in "$@"; do
             --codecs terp,terp:auto:auto:best,bitshuffle,blosc2,gzip \
             --against peers,bitshuffle
         ;;
+    types)
+        if [ ! -e "$real" ]; then
+            echo "types: skipped, no $real"
+            continue
+        fi
+        record number_types python3 number_types.py --plugin "$plugin" \
+            --fields "$real"
+        ;;
     repack)
         record repack python3 repack.py --plugin "$plugin" \
             --tool "$plugin/../tools/terp" --fields pres,vel,mira,dens \
@@ -90,7 +98,7 @@ for figure in "$@"; do
         ;;
     *)
         echo "usage: figures.sh [ratio] [speed] [real] [repack] [structures]" \
-            "[lossless]" >&2
+            "[lossless] [types]" >&2
         exit 2
         ;;
     esac

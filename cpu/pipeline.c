@@ -9,6 +9,8 @@
 #include "cpu/entropy/contexts.h"
 #include "cpu/entropy/order.h"
 #include "cpu/entropy/tiles.h"
+#include "cpu/parts.h"
+#include "cpu/predict/carrier.h"
 #include "cpu/predict/deinterleave.h"
 #include "cpu/predict/pointwise.h"
 #include "cpu/predict/predictor.h"
@@ -26,6 +28,14 @@ struct job {
     struct cpu_prediction prediction;
     void *dst;
 
+    /* Parts of types that are not plain are carried by values of one that is
+     * (codec/model/carrier.h), which is that of the chunk in all that follows.
+     * Special values alone are parts. */
+    struct terp_carrier_head carrier;
+    struct terp_integer_limits limits; /* decode */
+    int part_nbytes;
+    void *carried; /* the values, where they are not the parts */
+
     /* Under a bound relative to each value other values may be coded than the
      * chunk's, by another type's stages than its own: special values alone are
      * of the chunk. Elsewhere both are the same. */
@@ -36,9 +46,9 @@ struct job {
 
     /* encode */
     const struct terp_params *params; /* an absolute bound's, once scanned */
-    struct terp_params coded_params;  /* under a bound of each value */
+    struct terp_params coded_params;  /* where they are not the caller's */
     void *swapped; /* values in the host's byte order, where they were not */
-    const void *chunk_values; /* in the host's byte order */
+    const void *parts; /* in the host's byte order */
     struct cpu_fills fills;
     struct cpu_stats stats;
     double constant; /* of a constant chunk */
@@ -55,6 +65,7 @@ struct job {
     uint64_t *dst_nbytes;
 
     /* decode */
+    void *values_ret;
     struct reader reader;
     const uint8_t *constant_at;
     struct reader specials; /* its section, whose values are placed last */
@@ -78,6 +89,20 @@ low_nbits_of(const struct job *job)
     return job->prediction.quantizer.low_nbits;
 }
 
+/* Of what a chunk's parts are coded as, by float32 where that is still open. */
+static enum terp_type
+carrier_type_of(const struct job *job)
+{
+    return terp_carrier_type(job->carrier.form, job->frame.chunk.type);
+}
+
+static void
+take_stages(struct job *job)
+{
+    job->chunk_stages = stages_of(carrier_type_of(job));
+    job->prediction.stages = job->chunk_stages;
+}
+
 static struct job *
 make_job(const struct terp_frame *frame)
 {
@@ -88,8 +113,8 @@ make_job(const struct terp_frame *frame)
     job->frame = *frame;
     terp_layout_make(&frame->domain, &job->layout);
     job->prediction.layout = &job->layout;
-    job->chunk_stages = stages_of(frame->chunk.type);
-    job->prediction.stages = job->chunk_stages;
+    job->part_nbytes = terp_part_nbytes(frame->chunk.type);
+    take_stages(job);
     return job;
 }
 
@@ -129,6 +154,7 @@ do_steps(struct job *job, job_step *const *steps,
     enum terp_status st = take_steps(job, steps);
     free_prediction(p);
     terp_cpu_memory_free(p->pool, job->swapped);
+    terp_cpu_memory_free(p->pool, job->carried);
     terp_cpu_memory_free(p->pool, job->coded);
     free(job->signs);
     terp_cpu_pool_free(p->pool);
@@ -145,17 +171,124 @@ swap_source(struct job *job)
     struct cpu_prediction *p = &job->prediction;
     uint64_t chunk_nbytes = terp_chunk_nbytes(&job->frame.chunk);
 
-    job->chunk_values = p->values;
+    job->parts = p->values;
     if (!job->frame.chunk.big_endian)
         return TERP_OK;
     job->swapped = terp_cpu_memory_make(p->pool, chunk_nbytes);
     if (job->swapped == NULL)
         return TERP_ERR_MEMORY;
     memcpy(job->swapped, p->values, chunk_nbytes);
-    terp_swap_values(job->swapped, job->layout.nvalues,
-                     p->stages->value_nbytes);
-    p->values = job->chunk_values = job->swapped;
+    terp_swap_values(job->swapped, job->layout.nvalues, job->part_nbytes);
+    p->values = job->parts = job->swapped;
     return TERP_OK;
+}
+
+static struct cpu_parts
+parts_of(const struct job *job)
+{
+    const struct terp_params *params = job->params;
+    const uint64_t bits = UINT64_MAX >> (64 - 8 * job->part_nbytes);
+    struct cpu_parts parts = {.pool = job->prediction.pool,
+                              .type = terp_type_of_part(job->frame.chunk.type),
+                              .nparts = job->layout.nvalues};
+
+    if (params != NULL && params->has_fill)
+        parts.fill[parts.nfills++] = params->fill_bits & bits;
+    if (params != NULL && params->has_missing)
+        parts.fill[parts.nfills++] = params->missing_bits & bits;
+    return parts;
+}
+
+static enum terp_status
+make_carried(struct job *job)
+{
+    job->carried = terp_cpu_memory_make(
+        job->prediction.pool,
+        job->layout.nvalues * (uint64_t)job->chunk_stages->value_nbytes);
+    return job->carried == NULL ? TERP_ERR_MEMORY : TERP_OK;
+}
+
+/* Has the floats that stand for integers. TERP_ERR_CAPACITY: there are none. */
+static enum terp_status
+carry_integers(struct job *job)
+{
+    const struct cpu_parts parts = parts_of(job);
+    const enum terp_type type = terp_carried_integer(parts.type);
+    struct terp_integers found;
+
+    terp_cpu_integers_measure(&parts, job->parts, &found);
+    const struct terp_integer_carrier carrier =
+        terp_integer_carrier_of(type, terp_integer_bound(job->params), &found);
+    if (!carrier.is_coded)
+        return TERP_ERR_CAPACITY;
+    job->carrier = carrier.head;
+    take_stages(job);
+    enum terp_status st = make_carried(job);
+    if (st != TERP_OK)
+        return st;
+    terp_cpu_integers_code(&parts, job->parts, &carrier.head, job->carried);
+    job->coded_params = *job->params;
+    job->coded_params.bound_mode = TERP_BOUND_ABSOLUTE;
+    job->coded_params.bound = carrier.bound;
+    job->coded_params.has_fill = job->coded_params.has_missing = false;
+    job->params = &job->coded_params;
+    job->prediction.values = job->carried;
+    return TERP_OK;
+}
+
+/* Has the float32 of 16-bit floats. */
+static enum terp_status
+carry_halves(struct job *job)
+{
+    const struct cpu_parts parts = parts_of(job);
+    const bool pointwise = job->params->bound_mode == TERP_BOUND_POINTWISE;
+    const uint16_t fill = (uint16_t)job->params->fill_bits;
+    const uint16_t missing = (uint16_t)job->params->missing_bits;
+
+    if (terp_half_is_exact(parts.type, job->params))
+        return carry_integers(job);
+    enum terp_status st = make_carried(job);
+    if (st != TERP_OK)
+        return st;
+    terp_cpu_halves_code(&parts, job->parts, pointwise, job->carried);
+    job->coded_params = *job->params;
+    job->coded_params.has_fill &= terp_half_is_finite(parts.type, fill);
+    job->coded_params.fill_bits = terp_f32_bits_of_half(parts.type, fill);
+    job->coded_params.has_missing &= terp_half_is_finite(parts.type, missing);
+    job->coded_params.missing_bits = terp_f32_bits_of_half(parts.type, missing);
+    if (pointwise)
+        job->coded_params.bound =
+            terp_half_pointwise_bound_of(parts.type, job->params->bound);
+    job->params = &job->coded_params;
+    job->prediction.values = job->carried;
+    return TERP_OK;
+}
+
+/* Has the values that carry those of a chunk whose type is not plain. */
+static enum terp_status
+carry(struct job *job)
+{
+    const enum terp_type type = job->frame.chunk.type;
+
+    if (terp_type_is_plain(type))
+        return TERP_OK;
+    job->carrier.bound = job->params->bound;
+    return terp_type_is_integer(type) ? carry_integers(job) : carry_halves(job);
+}
+
+/* The absolute bound of the values that are coded. */
+static double
+find_bound(struct job *job)
+{
+    const enum terp_type type = job->frame.chunk.type;
+    const struct terp_params *params = job->params;
+    const double min = job->stats.min, max = job->stats.max;
+    const double bound =
+        terp_absolute_bound(params->bound_mode, params->bound, min, max);
+    if (terp_type_is_plain(type) || job->carrier.form != TERP_CARRIER_FLOATS)
+        return bound;
+    job->carrier.bound = is_bound(bound) ? bound : 0;
+    return terp_half_bound_of(type, bound, max > -min ? max : -min);
 }
 
 /* Exact quants, by what sampled values have in common. */
@@ -254,6 +387,8 @@ code_pointwise(struct job *job, const struct cpu_pointwise *chunk,
                                      how.center,
                                      how.joint > 0 ? job->params->floor : 0,
                                      how.shift};
+    if (!terp_type_is_plain(job->frame.chunk.type))
+        job->pointwise.bound = job->carrier.bound;
     job->frame.is_pointwise = true;
     take_absolute_bound(job, how.bound);
     p->stages = stages_of(terp_pointwise_type(how.form, chunk->type));
@@ -293,8 +428,7 @@ scan_absolute(struct job *job, bool *is_constant_ret)
     const struct terp_params *params = job->params;
     const struct cpu_stats *stats = &job->stats;
 
-    job->frame.bound = terp_absolute_bound(params->bound_mode, params->bound,
-                                           stats->min, stats->max);
+    job->frame.bound = find_bound(job);
     *is_constant_ret = terp_find_constant(
         stats->min, stats->max, stats->nspecials == job->layout.nvalues,
         job->frame.bound, terp_is_lossless(params),
@@ -305,7 +439,7 @@ static enum terp_status
 scan_pointwise(struct job *job, bool *is_constant_ret)
 {
     const struct cpu_pointwise chunk = {job->prediction.pool,
-                                        job->frame.chunk.type,
+                                        carrier_type_of(job),
                                         job->layout.nvalues, &job->fills};
     struct terp_magnitudes magnitudes;
 
@@ -319,6 +453,25 @@ scan_pointwise(struct job *job, bool *is_constant_ret)
     return TERP_OK;
 }
 
+/* What the scan takes for fill values of integers are none where without them
+ * no two differ: flags and masks have no other values. */
+static void
+find_range(struct job *job)
+{
+    struct cpu_prediction *p = &job->prediction;
+    struct cpu_stats *stats = &job->stats;
+
+    clear_fills(job);
+    job->fills.bits[0] = terp_fill_of(job->params, p->stages->value_nbytes);
+    job->fills.bits[1] = terp_missing_of(job->params, p->stages->value_nbytes);
+    terp_cpu_scan(p, &job->fills, stats);
+    if (job->carrier.form != TERP_CARRIER_FLOATS &&
+        !(stats->min < stats->max)) {
+        clear_fills(job);
+        p->stages->scan(p->values, job->layout.nvalues, &job->fills, stats);
+    }
+}
+
 /* Special values, the range of the others, and what follows from it. */
 static enum terp_status
 scan(struct job *job)
@@ -330,10 +483,7 @@ scan(struct job *job)
     enum terp_status st = TERP_OK;
     bool is_constant;
 
-    clear_fills(job);
-    job->fills.bits[0] = terp_fill_of(params, p->stages->value_nbytes);
-    job->fills.bits[1] = terp_missing_of(params, p->stages->value_nbytes);
-    terp_cpu_scan(p, &job->fills, &job->stats);
+    find_range(job);
     if (params->bound_mode == TERP_BOUND_POINTWISE) {
         st = scan_pointwise(job, &is_constant);
         if (st != TERP_OK)
@@ -479,6 +629,8 @@ write_head(struct job *job)
     struct writer *writer = &job->writer;
 
     writer_take(writer, (uint64_t)terp_frame_write(&job->frame, writer->at));
+    if (!terp_type_is_plain(job->frame.chunk.type))
+        terp_carrier_write_head(writer, job->frame.chunk.type, &job->carrier);
     if (job->predictor == NULL) {
         write_le(writer, cpu_value_bits(stages, job->constant),
                  stages->value_nbytes);
@@ -500,9 +652,8 @@ write_specials(struct job *job)
     const struct cpu_prediction *p = &job->prediction;
 
     return job->frame.has_specials
-               ? terp_cpu_specials_write(&job->writer, p->mask,
-                                         job->chunk_values, &job->layout,
-                                         job->chunk_stages->value_nbytes)
+               ? terp_cpu_specials_write(&job->writer, p->mask, job->parts,
+                                         &job->layout, job->part_nbytes)
                : TERP_OK;
 }
 
@@ -647,8 +798,8 @@ encode_smallest(struct job *job)
     return st;
 }
 
-static job_step *const encode_steps[] = {swap_source, scan, find_domain,
-                                         encode_smallest, NULL};
+static job_step *const encode_steps[] = {swap_source, carry,           scan,
+                                         find_domain, encode_smallest, NULL};
 
 enum terp_status
 terp_cpu_encode(const struct terp_cpu_call *call,
@@ -657,8 +808,11 @@ terp_cpu_encode(const struct terp_cpu_call *call,
                 uint64_t *dst_nbytes_ret)
 {
     const struct terp_frame frame = {.chunk = *chunk, .domain = *chunk};
-    struct job *job = make_job(&frame);
 
+    if (terp_type_nparts(chunk->type) > 1)
+        return terp_cpu_parts_encode(call, params, chunk, src, dst,
+                                     dst_nbytes_ret);
+    struct job *job = make_job(&frame);
     if (job == NULL)
         return TERP_ERR_MEMORY;
     job->params = params;
@@ -673,7 +827,7 @@ terp_cpu_encode(const struct terp_cpu_call *call,
 static enum terp_status
 read_pointwise(struct job *job)
 {
-    const enum terp_type type = job->frame.chunk.type;
+    const enum terp_type type = carrier_type_of(job);
 
     if (!terp_pointwise_read_head(&job->reader, job->chunk_stages->value_nbytes,
                                   &job->pointwise))
@@ -683,12 +837,32 @@ read_pointwise(struct job *job)
     return TERP_OK;
 }
 
+static enum terp_status
+read_carrier(struct job *job)
+{
+    const enum terp_type type = job->frame.chunk.type;
+    struct terp_carrier_head *head = &job->carrier;
+
+    if (!terp_carrier_read_head(&job->reader, type, head))
+        return TERP_ERR_CORRUPT;
+    take_stages(job);
+    return head->form == TERP_CARRIER_FLOATS ||
+                   (!job->frame.is_pointwise &&
+                    terp_integer_limits_of(terp_carried_integer(type), head,
+                                           &job->limits))
+               ? TERP_OK
+               : TERP_ERR_CORRUPT;
+}
+
 /* What an encoder's write_head has written behind the frame. */
 static enum terp_status
 read_head(struct job *job)
 {
     struct cpu_prediction *p = &job->prediction;
 
+    if (!terp_type_is_plain(job->frame.chunk.type) &&
+        read_carrier(job) != TERP_OK)
+        return TERP_ERR_CORRUPT;
     if (job->predictor == NULL) {
         job->constant_at =
             reader_take(&job->reader, (uint64_t)p->stages->value_nbytes);
@@ -723,8 +897,8 @@ read_specials(struct job *job)
     job->specials = job->reader;
     return job->frame.has_specials
                ? terp_cpu_specials_read(&job->reader, &job->layout,
-                                        job->chunk_stages->value_nbytes,
-                                        &p->mask, &p->nspecials)
+                                        job->part_nbytes, &p->mask,
+                                        &p->nspecials)
                : TERP_OK;
 }
 
@@ -832,9 +1006,9 @@ static enum terp_status
 reconstruct_logarithms(struct job *job)
 {
     const struct cpu_prediction *p = &job->prediction;
-    const struct cpu_pointwise chunk = {p->pool, job->frame.chunk.type,
+    const struct cpu_pointwise chunk = {p->pool, carrier_type_of(job),
                                         job->layout.nvalues, NULL};
-    void *coded = job->dst;
+    void *coded = job->values_ret;
 
     if (p->stages != job->chunk_stages) {
         coded = job->coded = terp_cpu_memory_make(
@@ -844,8 +1018,28 @@ reconstruct_logarithms(struct job *job)
     }
     job->predictor->reconstruct(&job->prediction, coded);
     terp_cpu_pointwise_decode(&chunk, &job->pointwise, job->signs, coded,
-                              job->dst);
+                              job->values_ret);
     return TERP_OK;
+}
+
+/* Whether the parts are other values than those that carry them. */
+static bool
+is_carried(const struct job *job)
+{
+    return job->carrier.form != TERP_CARRIER_FLOATS ||
+           terp_type_is_half(job->frame.chunk.type);
+}
+
+/* Has room for the values. */
+static enum terp_status
+place_values(struct job *job)
+{
+    job->values_ret = job->dst;
+    if (!is_carried(job))
+        return TERP_OK;
+    enum terp_status st = make_carried(job);
+    job->values_ret = job->carried;
+    return st;
 }
 
 static enum terp_status
@@ -857,10 +1051,24 @@ reconstruct(struct job *job)
         job->pointwise.form != TERP_POINTWISE_ROUNDED)
         return reconstruct_logarithms(job);
     if (job->predictor != NULL)
-        job->predictor->reconstruct(&job->prediction, job->dst);
+        job->predictor->reconstruct(&job->prediction, job->values_ret);
     else
         for (uint64_t i = 0; i < job->layout.nvalues; i++)
-            memcpy((uint8_t *)job->dst + i * nbytes, job->constant_at, nbytes);
+            memcpy((uint8_t *)job->values_ret + i * nbytes, job->constant_at,
+                   nbytes);
+    return TERP_OK;
+}
+
+static enum terp_status
+uncarry(struct job *job)
+{
+    const struct cpu_parts parts = parts_of(job);
+
+    if (job->carrier.form != TERP_CARRIER_FLOATS)
+        terp_cpu_integers_decode(&parts, &job->carrier, &job->limits,
+                                 job->values_ret, job->dst);
+    else if (is_carried(job))
+        terp_cpu_halves_decode(&parts, job->values_ret, job->dst);
     return TERP_OK;
 }
 
@@ -868,8 +1076,7 @@ static enum terp_status
 place_specials(struct job *job)
 {
     if (job->prediction.mask != NULL)
-        terp_cpu_specials_place(&job->specials, &job->layout,
-                                job->chunk_stages->value_nbytes,
+        terp_cpu_specials_place(&job->specials, &job->layout, job->part_nbytes,
                                 job->prediction.mask, job->dst);
     return TERP_OK;
 }
@@ -878,15 +1085,15 @@ static enum terp_status
 swap_destination(struct job *job)
 {
     if (job->frame.chunk.big_endian)
-        terp_swap_values(job->dst, job->layout.nvalues,
-                         job->chunk_stages->value_nbytes);
+        terp_swap_values(job->dst, job->layout.nvalues, job->part_nbytes);
     return TERP_OK;
 }
 
 /* A step does nothing where it does not apply to a constant chunk. */
 static job_step *const decode_steps[] = {
-    read_head,      read_specials,    read_signs,  read_tails,    read_escapes,
-    read_low_bits,  read_tiles,       place_tails, place_escapes, reconstruct,
+    read_head,      read_specials,    read_signs,  read_tails,
+    read_escapes,   read_low_bits,    read_tiles,  place_tails,
+    place_escapes,  place_values,     reconstruct, uncarry,
     place_specials, swap_destination, NULL};
 
 static struct job *
@@ -907,12 +1114,27 @@ terp_cpu_decode(const struct terp_cpu_call *call,
                 const struct terp_frame *frame, const uint8_t *body,
                 uint64_t body_nbytes, void *dst)
 {
+    if (terp_type_nparts(frame->chunk.type) > 1)
+        return terp_cpu_parts_decode(call, &frame->chunk, body, body_nbytes,
+                                     dst);
     struct job *job = make_decode_job(frame, body, body_nbytes);
-
     if (job == NULL)
         return TERP_ERR_MEMORY;
     job->dst = dst;
     return do_steps(job, decode_steps, call);
+}
+
+/* The bound that a stream of carried values keeps. */
+static double
+carried_bound(const struct job *job)
+{
+    const double bound = job->frame.bound;
+
+    return job->predictor == NULL                     ? 0
+           : job->carrier.form == TERP_CARRIER_FLOATS ? job->carrier.bound
+           : bound < 0x1p53
+               ? (double)(uint64_t)bound * (double)job->carrier.scale
+               : bound * (double)job->carrier.scale;
 }
 
 enum terp_status
@@ -926,8 +1148,7 @@ terp_cpu_inspect(const struct terp_frame *frame, const uint8_t *body,
     enum terp_status st = read_head(job);
     if (st == TERP_OK && frame->has_specials)
         st = terp_cpu_specials_read(&job->reader, &job->layout,
-                                    job->chunk_stages->value_nbytes, NULL,
-                                    &info->nspecials);
+                                    job->part_nbytes, NULL, &info->nspecials);
     if (st == TERP_OK && has_signs(job))
         st = terp_cpu_signs_read(NULL, &job->layout, &job->reader, NULL);
     if (st == TERP_OK)
@@ -936,6 +1157,8 @@ terp_cpu_inspect(const struct terp_frame *frame, const uint8_t *body,
         st = read_escapes(job);
     if (st == TERP_OK)
         st = read_low_bits(job);
+    if (!terp_type_is_plain(frame->chunk.type))
+        info->bound = carried_bound(job);
     if (st == TERP_OK && frame->is_pointwise) {
         info->bound = 0;
         info->pointwise_bound = job->pointwise.bound;

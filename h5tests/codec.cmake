@@ -12,7 +12,7 @@ function(terp_add_codec_test folder name)
 endfunction()
 
 foreach(name cd_values domain environment frame pointwise precision psnr ratio roundtrip special_values
-        stages tails threads tight_bounds)
+        stages tails threads tight_bounds types)
   terp_add_codec_test(codec test_${name})
 endforeach()
 

@@ -47,8 +47,8 @@ static const struct argp_option options[] = {
      "nothing",
      3},
     {"type", 't', "NAME", 0,
-     "With --chunk: float32 (if not given) or "
-     "float64",
+     "With --chunk: float32 (if not given), float64, float16, bfloat16, "
+     "complex64, complex128, or int8 to int64 and uint8 to uint64",
      3},
     {0}};
 
@@ -127,8 +127,6 @@ read_missing(struct argp_state *state, const char *text)
 static error_t
 parse_option(int key, char *arg, struct argp_state *state)
 {
-    static const char *const types[] = {
-        [TERP_FLOAT32] = "float32", [TERP_FLOAT64] = "float64", NULL};
     struct request *request = state->input;
 
     switch (key) {
@@ -188,7 +186,9 @@ parse_option(int key, char *arg, struct argp_state *state)
         tool_option_shape(state, arg, H5S_MAX_RANK, &request->chunk);
         return 0;
     case 't':
-        request->type = tool_option_name(state, "type", arg, types);
+        request->type = tool_option_name(state, "type", arg, terp_type_names);
+        if (request->type == TERP_BYTES)
+            argp_error(state, "bytes are not compressed");
         return 0;
     case ARGP_KEY_END:
         if (request->bound_text == NULL)

@@ -24,7 +24,7 @@ static const char doc[] =
     "\v"
     "Commands:\n"
     "  advise    show what bounds and pipelines make of a file's data\n"
-    "  repack    copy a file with its float datasets compressed\n"
+    "  repack    copy a file with its numbers compressed\n"
     "  compare   check a compressed file against its original\n"
     "  info      show how the datasets of a file are compressed\n"
     "  args      print the filter parameters for h5repack, h5py and C\n"

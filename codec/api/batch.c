@@ -7,6 +7,7 @@
 #include "codec/api/run.h"
 #include "codec/api/stream.h"
 #include "codec/format/base.h"
+#include "codec/format/types.h"
 #include "codec/model/bound.h"
 
 /* The device, where it should do this call; `params` is an encoder's. */
@@ -23,6 +24,11 @@ choose_device(struct terp_run *run, const struct terp_params *params,
         return NULL;
     if (chunk->type == TERP_BYTES && on_host) {
         run->result.reason = "bytes are only copied";
+        return NULL;
+    }
+    if (!terp_type_is_plain(chunk->type) && on_host) {
+        run->result.reason = "types other than float32 and float64 are the "
+                             "CPU's";
         return NULL;
     }
     if (params != NULL && terp_is_the_cpus(params) && on_host) {

@@ -3,8 +3,9 @@
 
 #include <fenv.h>
 
-#include "codec/format/base.h"
+#include "codec/format/types.h"
 #include "codec/model/bound.h"
+#include "codec/model/carrier.h"
 
 /* Words of the persisted form before the dims. */
 enum {
@@ -198,19 +199,40 @@ parse_user(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
                          : st;
 }
 
-/* The second fill value as a value of the chunk's type. */
+/* The bits of an integer type's value that is the number, if there is one. */
+static bool
+integer_of_number(enum terp_type type, double number, uint64_t *bits_ret)
+{
+    const int nbits = 8 * terp_part_nbytes(type) - terp_type_is_signed(type);
+    const double top = 2 * (double)(UINT64_C(1) << (nbits - 1));
+
+    if (!(number < top && number >= (terp_type_is_signed(type) ? -top : 0)))
+        return false;
+    *bits_ret = number < 0 ? (uint64_t)(int64_t)number : (uint64_t)number;
+    return number ==
+           (number < 0 ? (double)(int64_t)*bits_ret : (double)*bits_ret);
+}
+
+/* The second fill value as bits of a part of the chunk's type; none where an
+ * integer type has no such value. */
 static void
 apply_missing(struct terp_cd *cd)
 {
+    const enum terp_type type = terp_type_of_part(cd->chunk.type);
     const float narrow = (float)cd->missing;
-    uint32_t bits;
+    uint64_t bits = 0;
+    uint32_t narrow_bits;
+    bool found = cd->has_missing;
 
-    memcpy(&bits, &narrow, sizeof bits);
-    cd->params.has_missing = cd->has_missing;
-    cd->params.missing_bits = !cd->has_missing ? 0
-                              : cd->chunk.type == TERP_FLOAT32
-                                  ? bits
-                                  : double_bits(cd->missing);
+    memcpy(&narrow_bits, &narrow, sizeof narrow_bits);
+    if (terp_type_is_integer(type))
+        found = found && integer_of_number(type, cd->missing, &bits);
+    else if (terp_type_is_half(type))
+        bits = terp_half_of_f32_bits(type, narrow_bits);
+    else
+        bits = type == TERP_FLOAT32 ? narrow_bits : double_bits(cd->missing);
+    cd->params.has_missing = found;
+    cd->params.missing_bits = found ? bits : 0;
 }
 
 static enum terp_status
@@ -227,7 +249,8 @@ parse_persisted(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
     if ((layout & 0xFF) != LAYOUT_VERSION)
         return refuse(reason_ret, "persisted cd_values were written by a "
                                   "newer version of terp");
-    if (type > TERP_BYTES || flags > (FLAG_BIG_ENDIAN | FLAG_FILL | FLAG_STACK))
+    if (!terp_type_is_known((int)type) ||
+        flags > (FLAG_BIG_ENDIAN | FLAG_FILL | FLAG_STACK))
         return refuse(reason_ret, "cd_values[3] (layout) is not valid");
     if (cd_values[WORD_PASS] > TERP_PASS_NOT_FIRST)
         return refuse(reason_ret, "cd_values[4] names an unknown reason to "

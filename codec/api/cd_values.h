@@ -34,8 +34,8 @@
 /* Why a dataset passes through uncompressed. Pinned: stored in files. */
 enum terp_pass {
     TERP_PASS_NONE = 0,
-    TERP_PASS_NOT_FLOAT = 1,      /* integer, string, compound, ... */
-    TERP_PASS_FLOAT_FORMAT = 2,   /* a float, but not IEEE binary32/64 */
+    TERP_PASS_NOT_NUMBER = 1,     /* string, compound, integer of few bits */
+    TERP_PASS_FLOAT_FORMAT = 2,   /* a float, but of no known format */
     TERP_PASS_UNKNOWN_LAYOUT = 3, /* set_local could not ask the library */
     TERP_PASS_TOO_LARGE = 4,      /* dims that terp cannot address */
     TERP_PASS_NOT_FIRST = 5       /* another filter comes before terp */

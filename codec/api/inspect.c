@@ -4,7 +4,7 @@
 #include "codebooks/codebooks.h"
 #include "codec/api/context.h"
 #include "codec/api/stream.h"
-#include "codec/format/base.h"
+#include "codec/format/parts.h"
 
 const char *
 terp_entry_family(int entry, int *place_ret)
@@ -25,6 +25,67 @@ name_of_coding(enum terp_coding coding)
                                             : terp_pipeline_names[coding - 1];
 }
 
+static void
+tell_coding(const struct terp_frame *frame, struct terp_info *info)
+{
+    info->pipeline = name_of_coding(frame->coding);
+    info->predictor = frame->prediction == TERP_PREDICTION_NONE
+                          ? "none"
+                          : terp_predictor_names[frame->prediction];
+    info->domain = frame->domain;
+}
+
+static uint64_t
+sum_of_counts(uint64_t a, uint64_t b)
+{
+    return a == TERP_COUNT_UNKNOWN || b == TERP_COUNT_UNKNOWN
+               ? TERP_COUNT_UNKNOWN
+               : a + b;
+}
+
+static void
+add_counts(struct terp_info *info, const struct terp_info *more)
+{
+    info->nescapes = sum_of_counts(info->nescapes, more->nescapes);
+    info->nspecials = sum_of_counts(info->nspecials, more->nspecials);
+    info->ntiles = sum_of_counts(info->ntiles, more->ntiles);
+    info->ntiles_zero = sum_of_counts(info->ntiles_zero, more->ntiles_zero);
+    info->index_nbytes = sum_of_counts(info->index_nbytes, more->index_nbytes);
+    for (int i = 0; i < TERP_NENTRIES; i++)
+        info->ntiles_with_entry[i] = sum_of_counts(info->ntiles_with_entry[i],
+                                                   more->ntiles_with_entry[i]);
+}
+
+/* Counts are those of both parts. All else is told of the first one, or of the
+ * other where that alone is predicted. */
+static enum terp_status
+inspect_parts(const struct terp_stream *stream, struct terp_info *info)
+{
+    struct terp_part parts[TERP_NPARTS];
+    double bound = 0;
+    bool any = false;
+    enum terp_status st = terp_parts_read(&stream->frame.chunk, stream->body,
+                                          stream->body_nbytes, &bound, parts);
+
+    for (int i = 0; st == TERP_OK && i < TERP_NPARTS; i++) {
+        const struct terp_frame *frame = &parts[i].frame;
+        const bool is_predicted = frame->prediction != TERP_PREDICTION_NONE;
+        struct terp_info part = {0};
+        if (i == 0 || (is_predicted && !any))
+            tell_coding(frame, info);
+        any |= is_predicted;
+        if (frame->coding != TERP_CODING_RAW)
+            st = terp_cpu_inspect(frame, parts[i].body, parts[i].body_nbytes,
+                                  &part);
+        add_counts(info, &part);
+        if (part.pointwise_bound != 0)
+            info->pointwise_bound = part.pointwise_bound;
+    }
+    if (any && info->pointwise_bound == 0)
+        info->bound = bound;
+    return st;
+}
+
 enum terp_status
 terp_inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret)
 {
@@ -39,15 +100,13 @@ terp_inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret)
     *info_ret = (struct terp_info){
         .size = info_ret->size,
         .chunk = frame->chunk,
-        .domain = frame->domain,
         .chunk_nbytes = terp_chunk_nbytes(&frame->chunk),
         .stream_nbytes = src_nbytes,
         .version = ((const uint8_t *)src)[TERP_FRAME_VERSION_AT],
-        .pipeline = name_of_coding(frame->coding),
-        .predictor = frame->prediction == TERP_PREDICTION_NONE
-                         ? "none"
-                         : terp_predictor_names[frame->prediction],
         .bound = frame->bound};
+    if (frame->coding == TERP_CODING_PARTS)
+        return inspect_parts(&stream, info_ret);
+    tell_coding(frame, info_ret);
     return frame->coding == TERP_CODING_RAW
                ? TERP_OK
                : terp_cpu_inspect(frame, stream.body, stream.body_nbytes,

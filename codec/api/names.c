@@ -1,6 +1,16 @@
 /* Names of what callers choose, and texts of result codes: all for people. */
 #include "codec/api/terp.h"
 
+const char *const terp_type_names[TERP_NTYPES + 1] = {
+    [TERP_FLOAT32] = "float32",      [TERP_FLOAT64] = "float64",
+    [TERP_BYTES] = "bytes",          [TERP_INT8] = "int8",
+    [TERP_INT16] = "int16",          [TERP_INT32] = "int32",
+    [TERP_INT64] = "int64",          [TERP_UINT8] = "uint8",
+    [TERP_UINT16] = "uint16",        [TERP_UINT32] = "uint32",
+    [TERP_UINT64] = "uint64",        [TERP_FLOAT16] = "float16",
+    [TERP_BFLOAT16] = "bfloat16",    [TERP_COMPLEX64] = "complex64",
+    [TERP_COMPLEX128] = "complex128"};
+
 const char *const terp_bound_mode_names[TERP_NBOUND_MODES + 1] = {
     "none", [TERP_BOUND_ABSOLUTE] = "absolute",
     [TERP_BOUND_RELATIVE] = "relative", [TERP_BOUND_POINTWISE] = "pointwise",

@@ -4,6 +4,7 @@
 
 #include "codec/api/psnr.h"
 #include "codec/format/base.h"
+#include "codec/format/types.h"
 
 static void
 store_raw(const struct terp_chunk *chunk, const void *src, uint64_t src_nbytes,
@@ -59,6 +60,23 @@ encode_with_floor(const struct terp_cpu_call *call,
     return st;
 }
 
+/* Floors, and the search for a PSNR, are for float32 and float64: other types
+ * have the bound of each value without a floor, or are lossless. */
+static struct terp_params
+params_for(enum terp_type type, const struct terp_params *params)
+{
+    struct terp_params known = *params;
+
+    if (terp_type_is_plain(type))
+        return known;
+    known.floor = 0;
+    if (params->bound_mode == TERP_BOUND_PSNR) {
+        known.bound_mode = TERP_BOUND_ABSOLUTE;
+        known.bound = 0;
+    }
+    return known;
+}
+
 enum terp_status
 terp_stream_encode(const struct terp_cpu_call *call,
                    const struct terp_params *params,
@@ -67,11 +85,12 @@ terp_stream_encode(const struct terp_cpu_call *call,
 {
     if (chunk->type == TERP_BYTES)
         return encode(call, params, chunk, src, dst, dst_nbytes_ret);
-    if (params->bound_mode == TERP_BOUND_PSNR)
-        return terp_psnr_search(encode, call, params, chunk, src, dst,
+    const struct terp_params known = params_for(chunk->type, params);
+    if (known.bound_mode == TERP_BOUND_PSNR)
+        return terp_psnr_search(encode, call, &known, chunk, src, dst,
                                 dst_nbytes_ret);
-    return (params->floor > 0 ? encode_with_floor : encode)(
-        call, params, chunk, src, dst, dst_nbytes_ret);
+    return (known.floor > 0 ? encode_with_floor : encode)(
+        call, &known, chunk, src, dst, dst_nbytes_ret);
 }
 
 enum terp_status

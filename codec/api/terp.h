@@ -35,10 +35,28 @@ terp_version(void);
 
 #define TERP_MAX_RANK 4
 
+/* Values are pinned. Integers are coded by an absolute bound of at least 1,
+ * rounded down; under any other bound every one of them comes back. A complex
+ * value is a real and an imaginary part, which have one fill value; the bound
+ * is one for the modulus of the error, and a relative one of the larger range
+ * of both parts. */
 enum terp_type {
     TERP_FLOAT32 = 0, /* IEEE 754 binary32 */
     TERP_FLOAT64 = 1, /* IEEE 754 binary64 */
-    TERP_BYTES = 2    /* anything else: stored as it is */
+    TERP_BYTES = 2,   /* anything else: stored as it is */
+    TERP_INT8 = 3,
+    TERP_INT16 = 4,
+    TERP_INT32 = 5,
+    TERP_INT64 = 6,
+    TERP_UINT8 = 7,
+    TERP_UINT16 = 8,
+    TERP_UINT32 = 9,
+    TERP_UINT64 = 10,
+    TERP_FLOAT16 = 11,   /* IEEE 754 binary16 */
+    TERP_BFLOAT16 = 12,  /* the upper half of a float32 */
+    TERP_COMPLEX64 = 13, /* two float32 */
+    TERP_COMPLEX128 = 14,
+    TERP_NTYPES
 };
 
 enum terp_bound_mode {
@@ -75,6 +93,7 @@ enum terp_predictor {
 
 /* What people call them: "auto", "huffman", ... By their numbers; a NULL comes
  * last. No bound is the 0th one. */
+extern const char *const terp_type_names[TERP_NTYPES + 1];
 extern const char *const terp_bound_mode_names[TERP_NBOUND_MODES + 1];
 extern const char *const terp_pipeline_names[TERP_NPIPELINES + 1];
 extern const char *const terp_predictor_names[TERP_NPREDICTORS + 1];

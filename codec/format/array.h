@@ -8,14 +8,14 @@
 #define TERP_ARRAY_MAX_RANK 32
 
 /* Chunks are counted in C order of their places. Those at the array's ends
- * reach beyond it; there they hold `pad`, `value_nbytes` (4 or 8) bytes as
- * they are in memory. No dim is 0. */
+ * reach beyond it; there they hold `pad`, `value_nbytes` bytes, a power of
+ * two up to 16, as they are in memory. No dim is 0. */
 struct terp_array {
     int rank;
     uint32_t value_nbytes;
     uint64_t dims[TERP_ARRAY_MAX_RANK];
     uint64_t chunk[TERP_ARRAY_MAX_RANK];
-    uint8_t pad[8];
+    uint8_t pad[16];
 };
 
 /* Row `row` of chunk `chunk`: how many of its values are the array's, and

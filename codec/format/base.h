@@ -44,15 +44,21 @@ store_le(uint8_t *dst, uint64_t word, int nbytes)
         dst[i] = (uint8_t)(word >> (8 * i));
 }
 
-/* The other byte order. By memcpy: the values are of a floating type, and may
- * be anywhere. */
+/* The other byte order. By memcpy: the values are of any type, and may be
+ * anywhere. */
 static inline void
 terp_swap_values(void *values, uint64_t nvalues, int value_nbytes)
 {
     uint8_t *bytes = (uint8_t *)values;
+    uint16_t word16;
     uint32_t word32;
     uint64_t word64;
 
+    for (uint64_t i = 0; value_nbytes == 2 && i < nvalues; i++) {
+        memcpy(&word16, bytes + 2 * i, 2);
+        word16 = __builtin_bswap16(word16);
+        memcpy(bytes + 2 * i, &word16, 2);
+    }
     for (uint64_t i = 0; value_nbytes == 4 && i < nvalues; i++) {
         memcpy(&word32, bytes + 4 * i, 4);
         word32 = __builtin_bswap32(word32);

@@ -2,12 +2,7 @@
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
 #include "codec/format/frame.h"
-
-static uint64_t
-value_nbytes(enum terp_type type)
-{
-    return type == TERP_FLOAT32 ? 4 : type == TERP_FLOAT64 ? 8 : 1;
-}
+#include "codec/format/types.h"
 
 enum terp_status
 terp_chunk_make(enum terp_type type, int ndims, const uint64_t *dims,
@@ -43,10 +38,10 @@ terp_chunk_make(enum terp_type type, int ndims, const uint64_t *dims,
 uint64_t
 terp_chunk_nbytes(const struct terp_chunk *chunk)
 {
-    uint64_t nbytes = value_nbytes(chunk->type);
+    uint64_t nbytes = (uint64_t)terp_value_nbytes(chunk->type);
 
     if (chunk->rank < 1 || chunk->rank > TERP_MAX_RANK ||
-        (int)chunk->type < 0 || chunk->type > TERP_BYTES ||
+        !terp_type_is_known((int)chunk->type) ||
         (chunk->type == TERP_BYTES && chunk->rank != 1) ||
         (chunk->stack && chunk->rank < 2))
         return 0;

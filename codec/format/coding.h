@@ -16,7 +16,8 @@ enum terp_coding {
     TERP_CODING_CUSTOM = 3,
     TERP_CODING_SPEED = 4,
     TERP_CODING_RATIO = 5,
-    TERP_NCODINGS
+    TERP_NCODINGS,
+    TERP_CODING_PARTS = 15 /* of complex values: each part has its own */
 };
 
 /* What a pipeline makes of a chunk that it predicts. */

@@ -6,11 +6,15 @@
 
 #include "codec/format/base.h"
 #include "codec/format/bytes.h"
+#include "codec/format/types.h"
 
 static const uint8_t magic[4] = {'T', 'E', 'R', 'P'};
 
-/* The layout byte: rank - 1 | log2(dim bytes) << 2 | type << 4 | flags. */
+/* The layout byte: rank - 1 | log2(dim bytes) << 2 | type << 4 | flags. Of
+ * types that have no number there a byte behind the dims tells. */
 enum {
+    LAYOUT_TYPE_SHIFT = 4,
+    LAYOUT_OTHER_TYPE = 3,
     LAYOUT_BIG_ENDIAN = 0x40,
     LAYOUT_STACK = 0x80,
     LAYOUT_NOT_OF_DOMAIN = 0x70 /* type and byte order are the chunk's */
@@ -29,7 +33,8 @@ dim_width_log2(const struct terp_chunk *chunk)
 static bool
 has_bound(enum terp_coding coding)
 {
-    return coding != TERP_CODING_RAW && coding != TERP_CODING_CONSTANT;
+    return coding != TERP_CODING_RAW && coding != TERP_CODING_CONSTANT &&
+           coding != TERP_CODING_PARTS;
 }
 
 bool
@@ -56,11 +61,18 @@ has_domain(const struct terp_frame *frame)
            !terp_shapes_are_equal(&frame->chunk, &frame->domain);
 }
 
+static bool
+is_other_type(enum terp_type type)
+{
+    return type >= (enum terp_type)LAYOUT_OTHER_TYPE;
+}
+
 int
 terp_frame_nbytes(const struct terp_frame *frame)
 {
     int nbytes = TERP_FRAME_DIMS_AT +
                  (frame->chunk.rank << dim_width_log2(&frame->chunk)) +
+                 (is_other_type(frame->chunk.type) ? 1 : 0) +
                  (has_bound(frame->coding) ? 8 : 0);
     return has_domain(frame)
                ? nbytes + 1 +
@@ -89,10 +101,12 @@ int
 terp_frame_write(const struct terp_frame *frame, uint8_t *dst)
 {
     const struct terp_chunk *chunk = &frame->chunk;
+    const int type =
+        is_other_type(chunk->type) ? LAYOUT_OTHER_TYPE : (int)chunk->type;
 
     memcpy(dst, magic, sizeof magic);
     dst[TERP_FRAME_VERSION_AT] = TERP_FORMAT_VERSION;
-    dst[5] = (uint8_t)(layout_byte(chunk) | (int)chunk->type << 4 |
+    dst[5] = (uint8_t)(layout_byte(chunk) | type << LAYOUT_TYPE_SHIFT |
                        (chunk->big_endian ? LAYOUT_BIG_ENDIAN : 0));
     dst[TERP_FRAME_CODING_AT] = (uint8_t)frame->coding;
     dst[TERP_FRAME_PREDICTION_AT] =
@@ -103,6 +117,8 @@ terp_frame_write(const struct terp_frame *frame, uint8_t *dst)
                        ? TERP_FRAME_POINTWISE
                        : 0));
     uint8_t *at = write_dims(chunk, dst + TERP_FRAME_DIMS_AT);
+    if (is_other_type(chunk->type))
+        *at++ = (uint8_t)chunk->type;
     if (has_domain(frame)) {
         *at = layout_byte(&frame->domain);
         at = write_dims(&frame->domain, at + 1);
@@ -185,9 +201,11 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
         return TERP_ERR_VERSION;
 
     struct reader reader = {src + TERP_FRAME_DIMS_AT, src + src_nbytes, false};
-    int type = src[5] >> 4 & 3, flags = src[TERP_FRAME_PREDICTION_AT];
+    int type = src[5] >> LAYOUT_TYPE_SHIFT & 3,
+        flags = src[TERP_FRAME_PREDICTION_AT];
     int prediction = flags & TERP_FRAME_PREDICTION;
-    if (type > TERP_BYTES || src[TERP_FRAME_CODING_AT] >= TERP_NCODINGS ||
+    if ((src[TERP_FRAME_CODING_AT] >= TERP_NCODINGS &&
+         src[TERP_FRAME_CODING_AT] != TERP_CODING_PARTS) ||
         prediction >= TERP_NPREDICTIONS ||
         (flags & ~(TERP_FRAME_PREDICTION | TERP_FRAME_SPECIALS |
                    TERP_FRAME_DOMAIN | TERP_FRAME_POINTWISE)))
@@ -199,7 +217,9 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
     frame.has_specials = flags & TERP_FRAME_SPECIALS;
     frame.is_pointwise = flags & TERP_FRAME_POINTWISE;
     if (has_bound(frame.coding) != (prediction != TERP_PREDICTION_NONE) ||
-        (frame.coding == TERP_CODING_RAW && frame.has_specials) ||
+        ((frame.coding == TERP_CODING_RAW ||
+          frame.coding == TERP_CODING_PARTS) &&
+         frame.has_specials) ||
         (!has_bound(frame.coding) &&
          flags & (TERP_FRAME_DOMAIN | TERP_FRAME_POINTWISE)) ||
         (frame.coding != TERP_CODING_RAW && chunk->type == TERP_BYTES))
@@ -207,7 +227,18 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
 
     if (!read_layout(src[5], &reader, chunk))
         return TERP_ERR_TRUNCATED;
-    if (terp_chunk_nbytes(chunk) == 0)
+    if (type == LAYOUT_OTHER_TYPE) {
+        type = (int)read_le(&reader, 1);
+        if (reader.underflow)
+            return TERP_ERR_TRUNCATED;
+        if (type < LAYOUT_OTHER_TYPE || !terp_type_is_known(type))
+            return TERP_ERR_CORRUPT;
+        chunk->type = (enum terp_type)type;
+    }
+    if (terp_chunk_nbytes(chunk) == 0 ||
+        (frame.coding != TERP_CODING_RAW &&
+         (frame.coding == TERP_CODING_PARTS) !=
+             (terp_type_nparts(chunk->type) > 1)))
         return TERP_ERR_CORRUPT;
     frame.domain = *chunk;
     enum terp_status st =

@@ -70,7 +70,7 @@ struct terp_frame {
 #define TERP_FRAME_POINTWISE 0x40
 #define TERP_FRAME_CHECKSUM_AT 8
 #define TERP_FRAME_DIMS_AT 16
-#define TERP_FRAME_RAW_MAX_NBYTES (TERP_FRAME_DIMS_AT + 8 * TERP_MAX_RANK)
+#define TERP_FRAME_RAW_MAX_NBYTES (TERP_FRAME_DIMS_AT + 8 * TERP_MAX_RANK + 1)
 static_assert(TERP_FRAME_RAW_MAX_NBYTES <= TERP_MAX_FRAME_NBYTES,
               "No stored chunk is longer than terp.h promises.");
 /* With the bound and the domain. */

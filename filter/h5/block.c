@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "codec/format/types.h"
 #include "filter/plugin/h5z_terp.h"
 
 _Static_assert(TERP_ARRAY_MAX_RANK >= H5S_MAX_RANK, "any dataset's rank");
@@ -110,7 +111,7 @@ read_chunks(struct terp_h5_block *block)
         block->reason = "the block is not made of whole chunks";
         return TERP_OK;
     }
-    array->value_nbytes = block->cd.chunk.type == TERP_FLOAT32 ? 4 : 8;
+    array->value_nbytes = (uint32_t)terp_value_nbytes(block->cd.chunk.type);
     if (array->value_nbytes != H5Tget_size(block->type) ||
         terp_chunk_nbytes(&block->cd.chunk) !=
             terp_array_chunk_nvalues(array) * array->value_nbytes) {

@@ -1,7 +1,7 @@
 /* What HDF5 says of a dataset that is about to be created, as parameters. */
 #include "filter/plugin/dataset.h"
 
-#include "codec/format/base.h"
+#include "codec/format/types.h"
 #include "filter/plugin/h5z_terp.h"
 
 /* The types that are compressed, by the variables that hold them in HDF5. */
@@ -9,11 +9,27 @@ static const struct {
     const char *variable;
     enum terp_type type;
     bool big_endian;
-} float_types[] = {
+} known_types[] = {
     {"H5T_IEEE_F32LE_g", TERP_FLOAT32, false},
     {"H5T_IEEE_F64LE_g", TERP_FLOAT64, false},
     {"H5T_IEEE_F32BE_g", TERP_FLOAT32, true},
     {"H5T_IEEE_F64BE_g", TERP_FLOAT64, true},
+    {"H5T_STD_I8LE_g", TERP_INT8, false},
+    {"H5T_STD_I16LE_g", TERP_INT16, false},
+    {"H5T_STD_I32LE_g", TERP_INT32, false},
+    {"H5T_STD_I64LE_g", TERP_INT64, false},
+    {"H5T_STD_U8LE_g", TERP_UINT8, false},
+    {"H5T_STD_U16LE_g", TERP_UINT16, false},
+    {"H5T_STD_U32LE_g", TERP_UINT32, false},
+    {"H5T_STD_U64LE_g", TERP_UINT64, false},
+    {"H5T_STD_I8BE_g", TERP_INT8, true},
+    {"H5T_STD_I16BE_g", TERP_INT16, true},
+    {"H5T_STD_I32BE_g", TERP_INT32, true},
+    {"H5T_STD_I64BE_g", TERP_INT64, true},
+    {"H5T_STD_U8BE_g", TERP_UINT8, true},
+    {"H5T_STD_U16BE_g", TERP_UINT16, true},
+    {"H5T_STD_U32BE_g", TERP_UINT32, true},
+    {"H5T_STD_U64BE_g", TERP_UINT64, true},
 };
 
 bool
@@ -66,31 +82,152 @@ check_place(const struct terp_host *host, hid_t dcpl)
 /* Compared as a whole: a program that is linked with libhdf5.a lacks the
  * functions that tell a type's parts unless it calls them itself. */
 static enum terp_pass
+find_type(const struct terp_host *host, hid_t type, enum terp_type *type_ret,
+          bool *big_endian_ret)
+{
+    htri_t (*is_equal)(hid_t, hid_t);
+    hid_t known;
+
+    if (!terp_host_find(host, "H5Tequal", &is_equal))
+        return TERP_PASS_UNKNOWN_LAYOUT;
+    for (size_t i = 0; i < sizeof known_types / sizeof *known_types; i++) {
+        if (!terp_host_find_id(host, known_types[i].variable, &known))
+            return TERP_PASS_UNKNOWN_LAYOUT;
+        if (is_equal(type, known) > 0) {
+            *type_ret = known_types[i].type;
+            *big_endian_ret = known_types[i].big_endian;
+            return TERP_PASS_NONE;
+        }
+    }
+    return TERP_PASS_NOT_NUMBER;
+}
+
+/* A float type of 16 bits, which HDF5 has no name for before version 1.14.4. */
+static enum terp_pass
+read_half(const struct terp_host *host, hid_t type, enum terp_type *type_ret,
+          bool *big_endian_ret)
+{
+    herr_t (*get_fields)(hid_t, size_t *, size_t *, size_t *, size_t *,
+                         size_t *);
+    size_t (*get_size)(hid_t), (*get_precision)(hid_t), (*get_bias)(hid_t);
+    H5T_norm_t (*get_norm)(hid_t);
+    H5T_order_t (*get_order)(hid_t);
+    size_t sign, exponent, exponent_nbits, mantissa, mantissa_nbits;
+
+    if (!terp_host_find(host, "H5Tget_fields", &get_fields) ||
+        !terp_host_find(host, "H5Tget_size", &get_size) ||
+        !terp_host_find(host, "H5Tget_precision", &get_precision) ||
+        !terp_host_find(host, "H5Tget_ebias", &get_bias) ||
+        !terp_host_find(host, "H5Tget_norm", &get_norm) ||
+        !terp_host_find(host, "H5Tget_order", &get_order) ||
+        get_size(type) != 2 || get_precision(type) != 16 ||
+        get_norm(type) != H5T_NORM_IMPLIED ||
+        get_fields(type, &sign, &exponent, &exponent_nbits, &mantissa,
+                   &mantissa_nbits) < 0 ||
+        sign != 15 || mantissa != 0 || exponent != mantissa_nbits ||
+        get_bias(type) != ((size_t)1 << (exponent_nbits - 1)) - 1)
+        return TERP_PASS_FLOAT_FORMAT;
+    *type_ret = mantissa_nbits == 10 ? TERP_FLOAT16 : TERP_BFLOAT16;
+    *big_endian_ret = get_order(type) == H5T_ORDER_BE;
+    return (mantissa_nbits == 10 && exponent_nbits == 5) ||
+                   (mantissa_nbits == 7 && exponent_nbits == 8)
+               ? TERP_PASS_NONE
+               : TERP_PASS_FLOAT_FORMAT;
+}
+
+/* Complex values of the parts' type. */
+static enum terp_pass
+find_complex(const struct terp_host *host, hid_t part, enum terp_type *type_ret,
+             bool *big_endian_ret)
+{
+    enum terp_pass pass = find_type(host, part, type_ret, big_endian_ret);
+
+    if (pass != TERP_PASS_NONE)
+        return pass;
+    if (!terp_type_is_plain(*type_ret))
+        return TERP_PASS_NOT_NUMBER;
+    *type_ret = *type_ret == TERP_FLOAT32 ? TERP_COMPLEX64 : TERP_COMPLEX128;
+    return TERP_PASS_NONE;
+}
+
+/* A compound of two parts, "r" and "i", as h5py writes complex values. */
+static enum terp_pass
+read_compound(const struct terp_host *host, hid_t type,
+              enum terp_type *type_ret, bool *big_endian_ret)
+{
+    int (*count_members)(hid_t), (*find_member)(hid_t, const char *);
+    size_t (*get_offset)(hid_t, unsigned), (*get_size)(hid_t);
+    hid_t (*get_member)(hid_t, unsigned);
+    htri_t (*is_equal)(hid_t, hid_t);
+    herr_t (*close_type)(hid_t);
+
+    if (!terp_host_find(host, "H5Tget_nmembers", &count_members) ||
+        !terp_host_find(host, "H5Tget_member_index", &find_member) ||
+        !terp_host_find(host, "H5Tget_member_offset", &get_offset) ||
+        !terp_host_find(host, "H5Tget_size", &get_size) ||
+        !terp_host_find(host, "H5Tget_member_type", &get_member) ||
+        !terp_host_find(host, "H5Tequal", &is_equal) ||
+        !terp_host_find(host, "H5Tclose", &close_type) ||
+        count_members(type) != 2 || find_member(type, "r") != 0 ||
+        find_member(type, "i") != 1)
+        return TERP_PASS_NOT_NUMBER;
+    const hid_t real = get_member(type, 0), imaginary = get_member(type, 1);
+    enum terp_pass pass = TERP_PASS_NOT_NUMBER;
+    if (real >= 0 && imaginary >= 0 && is_equal(real, imaginary) > 0 &&
+        get_offset(type, 0) == 0 && get_offset(type, 1) == get_size(real) &&
+        get_size(type) == 2 * get_size(real))
+        pass = find_complex(host, real, type_ret, big_endian_ret);
+    close_type(real);
+    close_type(imaginary);
+    return pass;
+}
+
+/* Enumerations are their integers, and complex values those of their parts. */
+static enum terp_pass
+read_derived(const struct terp_host *host, hid_t type, bool is_complex,
+             enum terp_type *type_ret, bool *big_endian_ret)
+{
+    hid_t (*get_super)(hid_t);
+    herr_t (*close_type)(hid_t);
+
+    if (!terp_host_find(host, "H5Tget_super", &get_super) ||
+        !terp_host_find(host, "H5Tclose", &close_type))
+        return TERP_PASS_UNKNOWN_LAYOUT;
+    const hid_t base = get_super(type);
+    if (base < 0)
+        return TERP_PASS_UNKNOWN_LAYOUT;
+    enum terp_pass pass =
+        is_complex ? find_complex(host, base, type_ret, big_endian_ret)
+                   : find_type(host, base, type_ret, big_endian_ret);
+    close_type(base);
+    return pass;
+}
+
+/* H5T_COMPLEX of HDF5 2.0 and later. */
+#define CLASS_COMPLEX 11
+
+static enum terp_pass
 read_type(const struct terp_host *host, hid_t type, enum terp_type *type_ret,
           bool *big_endian_ret)
 {
     H5T_class_t (*get_class)(hid_t);
-    htri_t (*is_equal)(hid_t, hid_t);
-    hid_t known;
 
-    if (!terp_host_find(host, "H5Tget_class", &get_class) ||
-        !terp_host_find(host, "H5Tequal", &is_equal))
+    if (!terp_host_find(host, "H5Tget_class", &get_class))
         return TERP_PASS_UNKNOWN_LAYOUT;
-    H5T_class_t class = get_class(type);
+    const int class = (int)get_class(type);
     if (class == H5T_NO_CLASS)
         return TERP_PASS_UNKNOWN_LAYOUT;
-    if (class != H5T_FLOAT)
-        return TERP_PASS_NOT_FLOAT;
-    for (size_t i = 0; i < sizeof float_types / sizeof *float_types; i++) {
-        if (!terp_host_find_id(host, float_types[i].variable, &known))
-            return TERP_PASS_UNKNOWN_LAYOUT;
-        if (is_equal(type, known) > 0) {
-            *type_ret = float_types[i].type;
-            *big_endian_ret = float_types[i].big_endian;
-            return TERP_PASS_NONE;
-        }
-    }
-    return TERP_PASS_FLOAT_FORMAT;
+    if (class == H5T_ENUM || class == CLASS_COMPLEX)
+        return read_derived(host, type, class == CLASS_COMPLEX, type_ret,
+                            big_endian_ret);
+    if (class == H5T_COMPOUND)
+        return read_compound(host, type, type_ret, big_endian_ret);
+    if (class != H5T_FLOAT && class != H5T_INTEGER)
+        return TERP_PASS_NOT_NUMBER;
+    enum terp_pass pass = find_type(host, type, type_ret, big_endian_ret);
+    return pass == TERP_PASS_NOT_NUMBER && class == H5T_FLOAT
+               ? read_half(host, type, type_ret, big_endian_ret)
+               : pass;
 }
 
 /* A negative result stands for a space that cannot be asked. */
@@ -112,8 +249,19 @@ read_dims(const struct terp_host *host, hid_t space, uint64_t *dims_ret)
     return rank;
 }
 
+/* The bits of a part, as it is in the file. */
+static uint64_t
+bits_of_part(const uint8_t *bytes, int nbytes, bool big_endian)
+{
+    uint64_t bits = 0;
+
+    for (int i = 0; i < nbytes; i++)
+        bits |= (uint64_t)bytes[big_endian ? nbytes - 1 - i : i] << 8 * i;
+    return bits;
+}
+
 /* Takes over the fill value that the user has set. HDF5's own default, 0,
- * is a value like any other. */
+ * is a value like any other, and so is a complex one whose parts differ. */
 static void
 read_fill(const struct terp_host *host, hid_t dcpl, hid_t type,
           struct terp_cd *cd)
@@ -121,19 +269,21 @@ read_fill(const struct terp_host *host, hid_t dcpl, hid_t type,
     herr_t (*get_status)(hid_t, H5D_fill_value_t *);
     herr_t (*get_fill)(hid_t, hid_t, void *);
     H5D_fill_value_t status;
-    uint8_t fill[8];
-    int nbytes = cd->chunk.type == TERP_FLOAT32 ? 4 : 8;
+    uint8_t fill[16];
+    const int nbytes = terp_part_nbytes(cd->chunk.type);
 
     if (!terp_host_find(host, "H5Pfill_value_defined", &get_status) ||
         !terp_host_find(host, "H5Pget_fill_value", &get_fill) ||
         get_status(dcpl, &status) < 0 ||
         status != H5D_FILL_VALUE_USER_DEFINED || get_fill(dcpl, type, fill) < 0)
         return;
-    cd->params.has_fill = true;
-    for (int i = 0; i < nbytes; i++) {
-        uint8_t byte = fill[cd->chunk.big_endian ? nbytes - 1 - i : i];
-        cd->params.fill_bits |= (uint64_t)byte << 8 * i;
-    }
+    cd->params.fill_bits = bits_of_part(fill, nbytes, cd->chunk.big_endian);
+    cd->params.has_fill =
+        terp_type_nparts(cd->chunk.type) == 1 ||
+        bits_of_part(fill + nbytes, nbytes, cd->chunk.big_endian) ==
+            cd->params.fill_bits;
+    if (!cd->params.has_fill)
+        cd->params.fill_bits = 0;
 }
 
 bool
@@ -170,9 +320,10 @@ terp_pass_text(enum terp_pass pass)
 {
     static const char *const texts[] = {
         [TERP_PASS_NONE] = "it is compressed",
-        [TERP_PASS_NOT_FLOAT] = "the type is not a floating-point number",
+        [TERP_PASS_NOT_NUMBER] = "the type is no number that terp knows",
         [TERP_PASS_FLOAT_FORMAT] =
-            "the floating-point type is neither IEEE binary32 nor binary64",
+            "the floating-point type is neither IEEE binary16, 32 or 64 nor "
+            "bfloat16",
         [TERP_PASS_UNKNOWN_LAYOUT] =
             "HDF5 has not told the type and the dims of the chunk",
         [TERP_PASS_TOO_LARGE] = "the chunk is too large",

@@ -121,7 +121,7 @@ say_words(const struct terp_call *call, const struct terp_cd *cd, bool fits)
     if (cd->has_missing)
         snprintf(missing, sizeof missing, ", missing value %.17g", cd->missing);
     terp_call_say(call, "set_local: %s%s, %s %s, %s bound %.17g%s%s%s%s",
-                  cd->chunk.type == TERP_FLOAT32 ? "float32" : "float64",
+                  terp_type_names[cd->chunk.type],
                   cd->chunk.big_endian ? " big-endian" : "",
                   cd->chunk.stack ? "stack" : "chunk", dims,
                   terp_bound_mode_names[cd->params.bound_mode],

@@ -98,6 +98,16 @@ launch_rows(const struct terp_array *array, uint64_t first, uint64_t n,
                   nrows, npieces, (const Value *)src, (Value *)dst);
 }
 
+template <typename Value>
+static cudaError_t
+move(const struct terp_array *array, uint64_t first, uint64_t n,
+     const void *src, void *dst, bool gather, cudaStream_t stream)
+{
+    return gather
+               ? launch_rows<Value, true>(array, first, n, src, dst, stream)
+               : launch_rows<Value, false>(array, first, n, src, dst, stream);
+}
+
 /* Runs `work` on a slot's stream, after the caller's, and waits for it. */
 template <typename Work>
 static enum terp_status
@@ -161,14 +171,17 @@ cuda_array_move(struct terp_cuda_device *device,
                 const void *src, void *dst, bool gather)
 {
     return in_slot(device, call, "moving chunks", [=](cudaStream_t stream) {
-        if (array->value_nbytes == sizeof(uint32_t))
-            return gather ? launch_rows<uint32_t, true>(array, first, n, src,
-                                                        dst, stream)
-                          : launch_rows<uint32_t, false>(array, first, n, src,
-                                                         dst, stream);
-        return gather ? launch_rows<uint64_t, true>(array, first, n, src, dst,
-                                                    stream)
-                      : launch_rows<uint64_t, false>(array, first, n, src, dst,
-                                                     stream);
+        switch (array->value_nbytes) {
+        case 1:
+            return move<uint8_t>(array, first, n, src, dst, gather, stream);
+        case 2:
+            return move<uint16_t>(array, first, n, src, dst, gather, stream);
+        case 4:
+            return move<uint32_t>(array, first, n, src, dst, gather, stream);
+        case 8:
+            return move<uint64_t>(array, first, n, src, dst, gather, stream);
+        default:
+            return move<uint4>(array, first, n, src, dst, gather, stream);
+        }
     });
 }

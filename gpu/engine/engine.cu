@@ -1,5 +1,6 @@
 /* The CUDA engine's table of functions. */
 #include "codec/engine.h"
+#include "codec/format/types.h"
 
 #include <new>
 
@@ -16,7 +17,7 @@ encode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
 
     for (uint64_t i = 0; i < nchunks; i++)
         dst_nbytes_ret[i] = 0;
-    if (chunk->type == TERP_BYTES || terp_is_the_cpus(params))
+    if (!terp_type_is_plain(chunk->type) || terp_is_the_cpus(params))
         return TERP_OK;
     call.chunk = chunk;
     call.params = params;
@@ -44,7 +45,7 @@ decode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
 
     for (uint64_t i = 0; i < nchunks; i++)
         status_ret[i] = TERP_ERR_DEVICE;
-    if (chunk->type == TERP_BYTES)
+    if (!terp_type_is_plain(chunk->type))
         return TERP_OK;
     call.chunk = chunk;
     call.nchunks = nchunks;

@@ -124,6 +124,39 @@ static const struct golden floored[] = {
      1e-7},
 };
 
+/* Other types, whose bounds are absolute too. */
+static const struct golden types[] = {
+    {"i8", TERP_FIELD_ROUGH, {TERP_INT8, false, false, 2, {29, 31}}, 0},
+    {"u16-bound",
+     TERP_FIELD_ROUGH,
+     {TERP_UINT16, true, false, 3, {9, 10, 11}},
+     7},
+    {"i32", TERP_FIELD_STEPS, {TERP_INT32, true, false, 2, {29, 31}}, 0},
+    {"u32-wide", /* in float64 */
+     TERP_FIELD_GAPS,
+     {TERP_UINT32, false, true, 3, {5, 9, 11}},
+     1},
+    {"i64", TERP_FIELD_ROUGH, {TERP_INT64, false, false, 2, {29, 31}}, 0},
+    {"u64-bits", /* by the bits of float64 */
+     TERP_FIELD_GAPS,
+     {TERP_UINT64, false, false, 2, {17, 31}},
+     0},
+    {"f16", TERP_FIELD_GAPS, {TERP_FLOAT16, false, false, 2, {29, 31}}, 1e-2},
+    {"f16-lossless",
+     TERP_FIELD_ROUGH,
+     {TERP_FLOAT16, true, false, 2, {29, 31}},
+     0},
+    {"bf16",
+     TERP_FIELD_ROUGH,
+     {TERP_BFLOAT16, false, false, 3, {9, 10, 11}},
+     1e-2},
+    {"c64", TERP_FIELD_COAST, {TERP_COMPLEX64, true, false, 2, {29, 31}}, 1e-2},
+    {"c128",
+     TERP_FIELD_ROUGH,
+     {TERP_COMPLEX128, false, true, 3, {5, 9, 11}},
+     1e-3},
+};
+
 /* Each once: what needs no mode. */
 static const struct golden plain[] = {
     {"f32-constant",
@@ -223,6 +256,10 @@ main(int argc, char **argv)
         for (int mode = 1; mode < TERP_NMODES; mode++)
             made &= make(argv[1], &floored[i], TERP_BOUND_POINTWISE,
                          floored[i].bound / 100, &terp_mode[mode], list);
+    for (size_t i = 0; i < COUNT(types); i++)
+        for (int mode = 1; mode < TERP_NMODES; mode++)
+            made &= make(argv[1], &types[i], TERP_BOUND_ABSOLUTE, 0,
+                         &terp_mode[mode], list);
     made &= fclose(list) == 0;
     return made ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -60,6 +60,16 @@ static const struct bound floored[] = {{TERP_BOUND_POINTWISE, 1e-2, 1e-3},
 static const struct bound psnrs[] = {{TERP_BOUND_PSNR, 30, 0},
                                      {TERP_BOUND_PSNR, 60, 0},
                                      {TERP_BOUND_PSNR, 100, 0}};
+/* Other types. A chunk of each, under all of these. */
+static const enum terp_type types[] = {
+    TERP_INT8,    TERP_INT16,    TERP_INT32,     TERP_INT64,
+    TERP_UINT8,   TERP_UINT16,   TERP_UINT32,    TERP_UINT64,
+    TERP_FLOAT16, TERP_BFLOAT16, TERP_COMPLEX64, TERP_COMPLEX128};
+
+static const struct bound type_bounds[] = {{TERP_BOUND_ABSOLUTE, 0, 0},
+                                           {TERP_BOUND_ABSOLUTE, 3, 0},
+                                           {TERP_BOUND_RELATIVE, 1e-3, 0},
+                                           {TERP_BOUND_POINTWISE, 1e-2, 0}};
 
 static const char *const bound_names[TERP_NBOUND_MODES] = {
     [TERP_BOUND_ABSOLUTE] = "abs",
@@ -103,8 +113,7 @@ digest(enum terp_field field, const struct terp_chunk *chunk,
         snprintf(line, LINE_CAP,
                  "%s %s%s%s %s %s %g%s %s: %016" PRIx64 " %" PRIu64
                  " %016" PRIx64,
-                 terp_field_name[field],
-                 chunk->type == TERP_FLOAT64 ? "float64" : "float32",
+                 terp_field_name[field], terp_type_names[chunk->type],
                  chunk->big_endian ? " big-endian" : "",
                  chunk->stack ? " stack" : "", dims_text(chunk, dims),
                  bound_names[params->bound_mode], params->bound, floor, mode,
@@ -133,6 +142,37 @@ report(const char *line, FILE *expected)
         return true;
     printf("got      %s\nexpected %s\n", line, wanted);
     return false;
+}
+
+static bool
+digest_types(int nthreads, FILE *expected)
+{
+    bool same = true;
+
+    for (size_t t = 0; t < COUNT(types); t++)
+        for (int field = 0; field < TERP_NFIELDS; field++) {
+            const struct terp_chunk chunk = {
+                types[t], t % 2 > 0, false, 3, {7, 35, 37}};
+            uint8_t *values = malloc(terp_chunk_nbytes(&chunk));
+            if (values == NULL)
+                return false;
+            terp_field_make((enum terp_field)field, &chunk, values);
+            for (size_t b = 0; b < COUNT(type_bounds); b++) {
+                const size_t mode = (b + (size_t)field) % TERP_NMODES;
+                struct terp_params params = {
+                    .bound_mode = type_bounds[b].mode,
+                    .bound = type_bounds[b].bound,
+                    .pipeline = terp_mode[mode].pipeline,
+                    .predictor = terp_mode[mode].predictor};
+                char line[LINE_CAP];
+                if (!digest((enum terp_field)field, &chunk, &params,
+                            terp_mode[mode].name, values, nthreads, line))
+                    return false;
+                same &= report(line, expected);
+            }
+            free(values);
+        }
+    return same;
 }
 
 /* Each field in `nmodes` of the modes, which take turns, as bounds do. */
@@ -196,6 +236,7 @@ main(int argc, char **argv)
            same;
     same = digest_all(floored, COUNT(floored), 1, nthreads, expected) && same;
     same = digest_all(psnrs, COUNT(psnrs), 1, nthreads, expected) && same;
+    same = digest_types(nthreads, expected) && same;
     if (same && expected != NULL && fgetc(expected) != EOF) {
         puts("more lines are expected");
         same = false;

@@ -404,7 +404,7 @@ floor_of_a_pointwise_bound_is_read(void **state)
     assert_true(again.params.floor == 25e-7 && again.params.bound == 1e-3);
     assert_int_equal(terp_cd_parse(n - 1, words, &again, &reason),
                      TERP_ERR_PARAMS);
-    cd.pass = TERP_PASS_NOT_FLOAT;
+    cd.pass = TERP_PASS_NOT_NUMBER;
     n = terp_cd_persist(&cd, words);
     assert_int_equal(n, 9);
     assert_true(parsed(n, words).params.floor == 25e-7);
@@ -463,7 +463,7 @@ static void
 persisted_reason_reads_back(void **state)
 {
     (void)state;
-    for (int pass = TERP_PASS_NOT_FLOAT; pass <= TERP_PASS_TOO_LARGE; pass++) {
+    for (int pass = TERP_PASS_NOT_NUMBER; pass <= TERP_PASS_TOO_LARGE; pass++) {
         struct terp_cd cd = {
             .params = {.bound_mode = TERP_BOUND_RELATIVE, .bound = 1e-3},
             .pass = (enum terp_pass)pass,
@@ -487,7 +487,7 @@ wrong_persisted_words_are_refused(void **state)
         unsigned word;
     } cases[] = {
         {3, 2 | 1 << 24},           /* a newer layout */
-        {3, 1 | 3 << 8 | 1 << 24},  /* a type that is none */
+        {3, 1 | 15 << 8 | 1 << 24}, /* a type that is none */
         {3, 1 | 8 << 16 | 1 << 24}, /* an unknown flag */
         {3, 1 | 0 << 24},           /* no rank */
         {3, 1 | 2 << 24},           /* a rank beyond the words */

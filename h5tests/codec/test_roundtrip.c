@@ -328,7 +328,7 @@ wrong_arguments_are_refused(void **state)
     bad[1].rank = TERP_MAX_RANK + 1;
     bad[2].dims[1] = 0;
     bad[3].dims[0] = UINT64_C(1) << 62;
-    bad[4].type = (enum terp_type)3;
+    bad[4].type = TERP_NTYPES;
     bad[5].type = TERP_BYTES;
     for (size_t i = 0; i < COUNT(bad); i++) {
         assert_int_equal(terp_chunk_nbytes(&bad[i]), 0);

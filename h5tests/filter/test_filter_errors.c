@@ -95,7 +95,7 @@ wrong_words_are_named_and_create_nothing(void **state)
         const char *says;
     } cases[] = {
         {3, {0, 1, 3}, "cd_values[0] (mode) names no bound mode"},
-        {3, {4, 1, 3}, "cd_values[0] (mode) names no bound mode"},
+        {3, {5, 1, 3}, "cd_values[0] (mode) names no bound mode"},
         {3, {3, 1, 0}, "no number below one"},
         {3, {2 | 15 << 4, 1, 3}, "cd_values[0] (mode) names an unknown pipe"},
         {3, {2 | 15 << 8, 1, 3}, "cd_values[0] (mode) names an unknown pred"},
@@ -107,8 +107,8 @@ wrong_words_are_named_and_create_nothing(void **state)
         {3, {1 | TERP_CD_EXACT, 0, 0x7FF00000}, "(bound)"}, /* infinity */
         {3, {1 | TERP_CD_EXACT, 0, 0x7FF80000}, "(bound)"}, /* NaN */
         {2, {2, 1}, "at least three cd_values"},
-        {4, {2, 1, 3, 4}, "cd_values[3] (number of logical dims)"},
-        {5, {2, 1, 3, 3, 8}, "cd_values[3] announces more"},
+        {4, {2, 1, 3, 4}, "(number of logical dims)"},
+        {5, {2, 1, 3, 3, 8}, "announces more"},
         {5, {2, 1, 3, 1, 0}, "a logical dim is 0"},
         {7, {2 | TERP_CD_PERSISTED, 0, 0x3FF00000, 99}, "newer version"},
     };
@@ -134,7 +134,7 @@ config_out_of_range_is_refused_at_once(void **state)
 {
     static const struct H5Z_terp_config cases[] = {
         {.bound_mode = 0, .bound = 1},
-        {.bound_mode = 4, .bound = 1},
+        {.bound_mode = 5, .bound = 1},
         {.bound_mode = 1, .bound = 1, .pipeline = 16},
         {.bound_mode = 1, .bound = 1, .predictor = 16},
         {.bound_mode = 1, .bound = 1, .effort = H5Z_TERP_NEFFORTS},

@@ -48,11 +48,20 @@ string_type(void)
 }
 
 static hid_t
+few_bits_type(void)
+{
+    hid_t type = H5Tcopy(H5T_STD_I32BE);
+    H5Tset_precision(type, 24);
+    return type;
+}
+
+static hid_t
 enum_type(void)
 {
-    hid_t type = H5Tenum_create(H5T_STD_I8LE);
-    signed char value = 1;
+    hid_t base = few_bits_type(), type = H5Tenum_create(base);
+    const int value = 1;
     H5Tenum_insert(type, "one", &value);
+    H5Tclose(base);
     return type;
 }
 
@@ -64,15 +73,6 @@ array_type(void)
 }
 
 /* bfloat16: a float by class, with the exponent of a float32. */
-static hid_t
-bfloat16_type(void)
-{
-    hid_t type = H5Tcopy(H5T_IEEE_F32LE);
-    H5Tset_fields(type, 15, 7, 8, 0, 7);
-    H5Tset_size(type, 2);
-    return type;
-}
-
 /* The size of a float32, and another exponent. */
 static hid_t
 odd_float_type(void)
@@ -90,9 +90,9 @@ long_double_type(void)
 }
 
 static hid_t
-integer_type(void)
+bitfield_type(void)
 {
-    return H5Tcopy(H5T_STD_I32BE);
+    return H5Tcopy(H5T_STD_B16LE);
 }
 
 static hid_t
@@ -108,13 +108,13 @@ static const struct {
     hid_t (*make)(void);
     enum terp_pass pass;
 } types[] = {
-    {"integer", integer_type, TERP_PASS_NOT_FLOAT},
-    {"compound", compound_type, TERP_PASS_NOT_FLOAT},
-    {"string", string_type, TERP_PASS_NOT_FLOAT},
-    {"enum", enum_type, TERP_PASS_NOT_FLOAT},
-    {"array", array_type, TERP_PASS_NOT_FLOAT},
-    {"opaque", opaque_type, TERP_PASS_NOT_FLOAT},
-    {"bfloat16", bfloat16_type, TERP_PASS_FLOAT_FORMAT},
+    {"integer of few bits", few_bits_type, TERP_PASS_NOT_NUMBER},
+    {"bit field", bitfield_type, TERP_PASS_NOT_NUMBER},
+    {"compound", compound_type, TERP_PASS_NOT_NUMBER},
+    {"string", string_type, TERP_PASS_NOT_NUMBER},
+    {"enum", enum_type, TERP_PASS_NOT_NUMBER},
+    {"array", array_type, TERP_PASS_NOT_NUMBER},
+    {"opaque", opaque_type, TERP_PASS_NOT_NUMBER},
     {"odd float", odd_float_type, TERP_PASS_FLOAT_FORMAT},
     {"long double", long_double_type, TERP_PASS_FLOAT_FORMAT},
 };

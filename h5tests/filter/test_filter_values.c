@@ -546,7 +546,9 @@ list_of_another_dataset_is_adapted(void **state)
     assert_true(H5Pset_chunk(copy, shapes[1].rank, shapes[1].chunk) >= 0);
     hid_t second = h5_dataset_new(file, "2", H5T_STD_I16LE, &shapes[1], copy);
     h5_dataset_cd(second, &cd);
-    assert_int_equal(cd.pass, TERP_PASS_NOT_FLOAT);
+    assert_int_equal(cd.pass, TERP_PASS_NONE);
+    assert_int_equal(cd.chunk.type, TERP_INT16);
+    assert_true(cd.params.fill_bits == (uint64_t)fill);
     H5Pclose(copy);
 
     copy = H5Dget_create_plist(second);

@@ -17,6 +17,11 @@ NCONTEXTS, NCONTEXT_LEVELS = 8, 3
 SPLINE, LORENZO = 1, 2
 LORENZO_MEANS, LORENZO_EXACT, LORENZO_TAILS = 16, 32, 64  # beside dimensions
 WIDE_RADIUS, LOW_MAX_NBITS, GROUP_NNUMBERS = 32768, 12, 256
+# Types by their numbers, 16-bit floats as integers of their order.
+TYPES = ("f4", "f8", "u1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8",
+         "i2", "i2", "c8", "c16")
+FLOAT16, BFLOAT16, COMPLEX64 = 11, 12, 13
+PARTS = 15
 BLEND_PAIRS, BLEND_FULL = 170, 255
 CLASSES = (1, 2, 4, 8, 3, 5, 6, 9, 10, 12, 7, 11, 13, 14, 15)
 BOXES = {1: (4096, 1, 1, 1), 2: (64, 64, 1, 1), 3: (16, 16, 16, 1),
@@ -94,19 +99,28 @@ class Frame:
         layout, self.coding, prediction = reader.take(3)
         reader.take(8)
         rank, width = (layout & 3) + 1, 1 << (layout >> 2 & 3)
-        check(layout >> 4 & 3 < 3 and self.coding <= RATIO, "type or coding")
+        check(self.coding <= RATIO or self.coding == PARTS, "coding")
         check(prediction & 0x80 == 0 and prediction & 0xF <= LORENZO
-              and (prediction & 0xF > 0) == (self.coding > CONSTANT),
+              and (prediction & 0xF > 0) == (CONSTANT < self.coding < PARTS),
               "prediction")
-        self.type = ("f4", "f8", "u1")[layout >> 4 & 3]
         self.order = ">" if layout & 0x40 else "<"
         self.prediction = prediction & 0xF
         self.has_specials = bool(prediction & 0x10)
         self.is_pointwise = bool(prediction & 0x40)
+        check(self.coding != PARTS or prediction == 0, "prediction of parts")
         check(not self.is_pointwise or self.coding > CONSTANT, "pointwise")
         dims = [reader.uint(width) for _ in range(rank)]
+        number = layout >> 4 & 3
+        if number == 3:
+            number = reader.uint()
+            check(3 <= number < len(TYPES), "type")
+        self.type, self.number, self.layout = TYPES[number], number, layout
+        self.is_carried = number > 2
+        check(self.coding == RAW
+              or (self.coding == PARTS) == (number >= COMPLEX64), "parts")
+        check(self.coding == RAW or number != 2, "coding of bytes")
         self.take_domain(dims, layout)
-        nvalues = self.nvalues
+        nvalues, own_dims = self.nvalues, dims
         if prediction & 0x20:
             check(self.coding not in (RAW, CONSTANT), "domain")
             other = reader.uint()
@@ -117,7 +131,8 @@ class Frame:
             check((dims, other & 0x80) != own, "domain")
             self.take_domain(dims, other)
             check(self.nvalues == nvalues, "domain")
-        if self.coding not in (RAW, CONSTANT):
+        self.chunk_dims = own_dims
+        if self.coding not in (RAW, CONSTANT, PARTS):
             self.bound = float(reader.array("<f8", 1)[0])
             check(0 < self.bound < np.inf
                   or self.bound == 0 and self.prediction == LORENZO, "bound")
@@ -807,15 +822,82 @@ EXP_F64 = [float.fromhex(text) for text in """
 
 
 LOG2_E = float.fromhex("0x1.71547652b82fep+0")
+def round_to_half(values, number):
+    """The words of the nearest finite values of a 16-bit type."""
+    words = values.view("<u4").astype("u8")
+    sign, words = words >> 16 & 0x8000, words & 0x7FFFFFFF
+    if number == BFLOAT16:
+        rounded = words + 0x7FFF + (words >> 16 & 1) >> 16
+        largest = 0x7F7F
+    else:
+        magnitudes = words.astype("<u4").view("<f4").astype("f8")
+        with np.errstate(all="ignore"):
+            rounded = np.minimum(magnitudes, 65504).astype("<f2")
+        rounded, largest = rounded.view("<u2").astype("u8"), 0x7BFF
+    return (sign | np.minimum(rounded, largest)).astype("<u2")
+
+
+class Carrier:
+    """What stands for values of other types than float32 and float64; for
+    these, they themselves."""
+
+    def __init__(self, reader, frame):
+        self.type, self.form = np.dtype("<" + frame.type), 0
+        self.dtype, self.half = self.type, 0
+        if not frame.is_carried:
+            return
+        byte = reader.uint()
+        self.form, scale_nbytes = byte & 3, (byte >> 4) + 1
+        self.half = frame.number if frame.number >= FLOAT16 else 0
+        if self.form == 0:
+            check(byte == 0 and self.half, "a carrier")
+            bound = float(reader.array("<f8", 1)[0])
+            check(0 <= bound < np.inf, "a carrier's bound")
+            self.dtype = np.dtype("<f4")
+            return
+        check(byte & 0x8C == 0, "a carrier")
+        check(not frame.is_pointwise, "a pointwise bound")
+        self.dtype = np.dtype("<f4" if self.form == 1 else "<f8")
+        self.offset = int(reader.array(self.type, 1)[0])
+        self.scale = reader.uint(scale_nbytes)
+        check(self.scale > 0, "a scale")
+
+    def values_of(self, coded):
+        """Values, those of 16-bit floats as words."""
+        if self.form == 0:
+            return round_to_half(coded, self.half) if self.half else coded
+        integers = self.integers_of(coded)
+        if not self.half:
+            return integers
+        words = integers.view("<u2")
+        return np.where(words & 0x8000, words ^ 0x7FFF, words)
+
+    def integers_of(self, coded):
+        limits = np.iinfo(self.type)
+        most = {1: 1 << 24, 2: 1 << 53, 3: (1 << 63) - 1}[self.form]
+        low = -min((self.offset - int(limits.min)) // self.scale, most)
+        high = min((int(limits.max) - self.offset) // self.scale, most)
+        if self.form == 3:
+            words = coded.reshape(-1).view("<u8").tolist()
+            numbers = [-(w & most) if w >> 63 else w for w in words]
+        else:
+            y = np.where(coded > low, coded, low).astype("f8")
+            y = np.where(y < high, y, high).reshape(-1)
+            rest = np.abs(y) - np.floor(np.abs(y))
+            nearest = np.floor(np.abs(y)) + (rest > 0.5)
+            numbers = [int(n) for n in np.copysign(nearest, y).tolist()]
+        values = [self.offset + self.scale * min(max(n, low), high)
+                  for n in numbers]
+        return np.array(values, self.type).reshape(coded.shape)
 
 
 class Pointwise:
     """What a stream says of such a bound; without one, as if it was form 0."""
 
-    def __init__(self, reader, frame):
+    def __init__(self, reader, frame, chunk_type):
         self.form = self.signs = self.center = 0
         self.slope = None
-        self.chunk_type = np.dtype("<" + frame.type)
+        self.chunk_type = chunk_type
         if frame.is_pointwise:
             byte = reader.uint()
             self.form, self.signs = byte & 3, byte >> 2 & 3
@@ -823,7 +905,7 @@ class Pointwise:
             check(self.form > 0 or self.signs == 0, "signs")
             bound = float(reader.array("<f8", 1)[0])
             check(0 < bound < 1, "a pointwise bound")
-        most = 128 if frame.type == "f4" else 1024
+        most = 128 if chunk_type.itemsize == 4 else 1024
         if self.form > 0:
             self.center = int(reader.array("<i2", 1)[0])
             check(abs(self.center) <= most, "a center")
@@ -898,25 +980,47 @@ def read_signs(reader, frame, frequencies):
     return padded.reshape(-1)[:frame.nvalues]
 
 
+def decode_parts(reader, frame, frequencies):
+    """The chunk of complex values, of streams of its parts."""
+    bound = float(reader.array("<f8", 1)[0])
+    check(0 <= bound < np.inf, "a bound of parts")
+    real = reader.take(reader.uleb())
+    width = 1 << (frame.layout >> 2 & 3)
+    layout = frame.layout & 0x8F | frame.number - COMPLEX64 << 4
+    dims = b"".join(n.to_bytes(width, "little") for n in frame.chunk_dims)
+    parts = []
+    for part in real, reader.rest():
+        check(len(part) >= 2, "a part")
+        data = decode(b"TERP\0" + bytes([layout]) + part[:2] + bytes(8)
+                      + dims + part[2:], frequencies)
+        parts.append(np.frombuffer(data, "<f4" if frame.type == "c8"
+                                   else "<f8"))
+        check(len(parts[-1]) == frame.nvalues, "a part's size")
+    pairs = np.stack(parts, axis=1)
+    return pairs.astype(pairs.dtype.newbyteorder(frame.order)).tobytes()
+
+
 def decode(stream, frequencies):
     """The bytes of a stream's chunk."""
     reader = Reader(stream)
     frame = Frame(reader)
     if frame.coding == RAW:
         return reader.rest()
-    dtype = np.dtype("<" + frame.type)
-    word = np.dtype("<u%d" % dtype.itemsize)
-    values = np.zeros((frame.nbricks, *frame.dims), dtype)
-    words = values.reshape(-1).view(word)
+    if frame.coding == PARTS:
+        return decode_parts(reader, frame, frequencies)
+    carrier = Carrier(reader, frame)
+    word = np.dtype("<u%d" % carrier.type.itemsize)
+    values = np.zeros((frame.nbricks, *frame.dims), carrier.dtype)
     places, exact = np.zeros(0, np.int64), []
     if frame.coding == CONSTANT:
-        words[:] = reader.array(word, 1)[0]
+        values.reshape(-1).view("<u%d" % values.itemsize)[:] = reader.array(
+            "<u%d" % values.itemsize, 1)[0]
         if frame.has_specials:
             places, exact = read_specials(reader, frame, word)
         reader.expect_end()
     else:
-        pointwise = Pointwise(reader, frame)
-        chunk_values, dtype = values, pointwise.dtype
+        pointwise = Pointwise(reader, frame, carrier.dtype)
+        dtype = pointwise.dtype
         model = read_model(reader, frame, dtype)
         if frame.has_specials:
             places, exact = read_specials(reader, frame, word)
@@ -957,8 +1061,8 @@ def decode(stream, frequencies):
             else:
                 reconstruct_spline(frame, model, codes, escaped, values)
             values = pointwise.values_of(values)
+        values = values.astype(carrier.dtype, copy=False)
         values.reshape(-1)[negative] *= -1
-        chunk_values[...] = values
-        values, words = chunk_values, chunk_values.reshape(-1).view(word)
-    words[places] = exact
+    values = carrier.values_of(values)
+    values.reshape(-1).view(word)[places] = exact
     return values.astype(frame.order + frame.type, copy=False).tobytes()

@@ -1,7 +1,8 @@
 /* make_pairs DIR: writes streams of all kinds to an existing folder, N.terp,
  * and beside each the values that it decodes to, N.values; the document's
- * examples, huffman.terp, default.terp, exact.terp, tails.terp and
- * pointwise.terp; and `lengths`, those of all words of the dictionary.
+ * examples, huffman.terp, default.terp, exact.terp, tails.terp,
+ * pointwise.terp and integers.terp; and `lengths`, those of all words of the
+ * dictionary.
  *
  * make_pairs DIR FILE...: the files are streams whose checksum is left open.
  * Completes each and writes what it decodes to beside it, FILE.values, or no
@@ -176,6 +177,92 @@ static const struct {
      TERP_FIELD_OUTLIERS,
      TERP_BOUND_POINTWISE,
      1e-9},
+    /* Integers: of few values, by a bound, by the bits of float64. Then 16-bit
+     * floats and complex values. */
+    {{TERP_INT8, false, false, 2, {31, 60}},
+     TERP_FIELD_ROUGH,
+     TERP_BOUND_RELATIVE,
+     1e-2},
+    {{TERP_UINT16, true, false, 3, {9, 10, 11}},
+     TERP_FIELD_SMOOTH,
+     TERP_BOUND_ABSOLUTE,
+     4.5},
+    {{TERP_INT32, true, false, 2, {31, 60}},
+     TERP_FIELD_SPIKES,
+     TERP_BOUND_ABSOLUTE,
+     1},
+    {{TERP_UINT32, false, true, 3, {5, 20, 30}},
+     TERP_FIELD_GAPS,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_INT64, false, false, 2, {31, 60}},
+     TERP_FIELD_STEPS,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_INT64, false, false, 2, {31, 60}},
+     TERP_FIELD_GAPS,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_UINT64, true, false, 1, {1500}},
+     TERP_FIELD_OUTLIERS,
+     TERP_BOUND_POINTWISE,
+     1e-3},
+    {{TERP_UINT8, false, false, 2, {31, 60}},
+     TERP_FIELD_CONSTANT,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_FLOAT16, false, false, 3, {9, 10, 11}},
+     TERP_FIELD_GAPS,
+     TERP_BOUND_ABSOLUTE,
+     1e-2},
+    {{TERP_FLOAT16, true, false, 2, {31, 60}},
+     TERP_FIELD_ROUGH,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_FLOAT16, false, false, 2, {31, 60}},
+     TERP_FIELD_OUTLIERS,
+     TERP_BOUND_POINTWISE,
+     1e-2},
+    {{TERP_FLOAT16, false, false, 2, {31, 60}},
+     TERP_FIELD_CONSTANT,
+     TERP_BOUND_RELATIVE,
+     1e-2},
+    {{TERP_FLOAT16, false, false, 2, {31, 60}},
+     TERP_FIELD_SPIKES,
+     TERP_BOUND_RELATIVE,
+     1e-1},
+    {{TERP_BFLOAT16, true, false, 3, {9, 10, 11}},
+     TERP_FIELD_COAST,
+     TERP_BOUND_RELATIVE,
+     1e-2},
+    {{TERP_BFLOAT16, false, false, 2, {31, 60}},
+     TERP_FIELD_GAPS,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_BFLOAT16, false, false, 1, {1500}},
+     TERP_FIELD_HUGE,
+     TERP_BOUND_POINTWISE,
+     0.5},
+    {{TERP_COMPLEX64, true, false, 3, {9, 10, 11}},
+     TERP_FIELD_ROUGH,
+     TERP_BOUND_RELATIVE,
+     1e-3},
+    {{TERP_COMPLEX64, false, false, 2, {31, 60}},
+     TERP_FIELD_GAPS,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_COMPLEX128, false, false, 4, {3, 5, 6, 7}},
+     TERP_FIELD_SMOOTH,
+     TERP_BOUND_POINTWISE,
+     1e-3},
+    {{TERP_COMPLEX128, true, false, 1, {4000}},
+     TERP_FIELD_MAPS,
+     TERP_BOUND_ABSOLUTE,
+     1e-2},
+    {{TERP_COMPLEX64, false, false, 1, {40}},
+     TERP_FIELD_NOISE,
+     TERP_BOUND_ABSOLUTE,
+     1e-30},
 };
 
 /* Pointwise, with a floor. */
@@ -265,15 +352,18 @@ make_examples(const char *dir)
                                  .bound = 0.5};
     const float fill = -9999;
     float values[3 * 8 * 8];
+    const struct terp_chunk integers = {TERP_INT16, false, false, 1, {32}};
     double wide[8];
+    int16_t whole[32];
     uint32_t bits;
-    char path[5][4096];
+    char path[6][4096];
 
     snprintf(path[0], sizeof path[0], "%s/huffman.terp", dir);
     snprintf(path[1], sizeof path[1], "%s/default.terp", dir);
     snprintf(path[2], sizeof path[2], "%s/exact.terp", dir);
     snprintf(path[3], sizeof path[3], "%s/tails.terp", dir);
     snprintf(path[4], sizeof path[4], "%s/pointwise.terp", dir);
+    snprintf(path[5], sizeof path[5], "%s/integers.terp", dir);
     for (int i = 0; i < 32; i++)
         values[i] = (float)(i * i) / 8 + (i == 13 ? 9.0f : 0.0f);
     params.pipeline = TERP_PIPELINE_HUFFMAN;
@@ -310,7 +400,17 @@ make_examples(const char *dir)
                                   .bound = 0.125,
                                   .pipeline = TERP_PIPELINE_HUFFMAN,
                                   .predictor = TERP_PREDICTOR_LORENZO};
-    return make_example(path[4], &line, &params, values);
+    if (!make_example(path[4], &line, &params, values))
+        return false;
+    for (int i = 0; i < 32; i++)
+        whole[i] = (int16_t)(i == 7 ? -30000 : 300 + 3 * (i * i % 10));
+    params = (struct terp_params){.bound_mode = TERP_BOUND_RELATIVE,
+                                  .bound = 0.125,
+                                  .pipeline = TERP_PIPELINE_HUFFMAN,
+                                  .predictor = TERP_PREDICTOR_LORENZO,
+                                  .has_fill = true,
+                                  .fill_bits = (uint16_t)-30000};
+    return make_example(path[5], &integers, &params, whole);
 }
 
 /* Entry by entry: of symbols, and then of tokens. */

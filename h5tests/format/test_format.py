@@ -111,7 +111,32 @@ def pointwise_variants(example):
     ]
 
 
-def variants(huffman, default, exact, tails, pointwise):
+def integer_variants(example):
+    """Of int16: the layout, the type's number, form, offset and scale."""
+    at, form = 17, 26
+    return [
+        ("integers", example, True),
+        ("a type of less than 3", put(example, at, "02"), False),
+        ("a type that does not exist", put(example, at, "1f"), False),
+        ("integers of another type", put(example, at, "08"), True),
+        ("integers that are pointwise", put(example, PREDICTION, "52"), False),
+        ("integers in float64", put(example, form, "02"), True),
+        ("integers by bits of float64", put(example, form, "03"), True),
+        ("no carrier", put(example, form, "00"), False),
+        ("a bit of no carrier", put(example, form, "05"), False),
+        ("another bit of no carrier", put(example, form, "81"), False),
+        ("a scale of two bytes", put(example, form, "113801" + "0300", 4),
+         True),
+        ("a scale of eight bytes",
+         put(example, form, "713801" + "ff" * 8, 4), True),
+        ("a scale of nothing", put(example, form + 3, "00"), False),
+        ("the lowest offset", put(example, form + 1, "0080"), True),
+        ("the highest offset", put(example, form + 1, "ff7f"), True),
+        ("a large scale", put(example, form, "1138010011", 4), True),
+    ]
+
+
+def variants(huffman, default, exact, tails, pointwise, integers):
     """Name, stream, and whether it is valid."""
     h, d, e, t = HUFFMAN, DEFAULT, EXACT, TAILS
     reduced = reduce_tile(default[d["tile"]:])
@@ -281,7 +306,7 @@ def variants(huffman, default, exact, tails, pointwise):
         ("tails of escapes", escapes, True),
         ("tails of quants that are not exact",
          put(put(tails, t["dims"] + 1, "", 4), t["dims"], "41"), True),
-    ] + pointwise_variants(pointwise)
+    ] + pointwise_variants(pointwise) + integer_variants(integers)
 
 
 def kinds_of(stream):
@@ -289,12 +314,17 @@ def kinds_of(stream):
     bounds."""
     reader = format_decoder.Reader(stream)
     frame = format_decoder.Frame(reader)
+    if frame.coding == format_decoder.PARTS:
+        return {("parts", frame.type)}
     if frame.prediction == 0:
         return set()
-    pointwise = format_decoder.Pointwise(reader, frame)
+    carrier = format_decoder.Carrier(reader, frame)
+    pointwise = format_decoder.Pointwise(reader, frame, carrier.dtype)
     dtype = pointwise.dtype
     model = format_decoder.read_model(reader, frame, dtype)
     exact, kinds = model.get("exact"), set()
+    if frame.is_carried:
+        kinds.add(("carrier", carrier.half or frame.type, carrier.form))
     if frame.is_pointwise:
         kinds.add(("pointwise", frame.type, pointwise.form))
         kinds.add(("signs", pointwise.signs))
@@ -366,7 +396,8 @@ class FormatTest(unittest.TestCase):
             self.assertEqual(pathlib.Path(folder, "lengths").read_bytes(),
                              b"".join(lengths))
             for name, example in zip(
-                    ("huffman", "default", "exact", "tails", "pointwise"),
+                    ("huffman", "default", "exact", "tails", "pointwise",
+                     "integers"),
                     self.examples):
                 self.assertEqual(
                     pathlib.Path(folder, name + ".terp").read_bytes(), example)
@@ -410,7 +441,7 @@ class FormatTest(unittest.TestCase):
                 found |= kinds_of(stream)
         coded = {(coding, prediction) for coding in (2, 3, 4, 5)
                  for prediction in (1, 2)}
-        self.assertEqual(kinds, {(0, 0), (1, 0)} | coded)
+        self.assertEqual(kinds, {(0, 0), (1, 0), (15, 0)} | coded)
         needed = {("low bits", dtype, *kind) for dtype in ("f4", "f8")
                   for kind in coded}
         needed |= {("exact", "f4", "values"), ("exact", "f4", "wide steps"),
@@ -430,6 +461,10 @@ class FormatTest(unittest.TestCase):
         needed |= {("floor", dtype, form) for dtype in ("f4", "f8")
                    for form in (1, 2)}
         needed |= {("signs", n) for n in (0, 2)}
+        needed |= {("carrier", dtype, form) for dtype, form in (
+            ("i1", 1), ("u2", 1), ("i4", 2), ("u4", 2), ("i8", 1), ("i8", 3),
+            (11, 0), (11, 1), (12, 0), (12, 1))}
+        needed |= {("parts", "c8"), ("parts", "c16")}
         self.assertEqual(needed - found, set())
 
 

@@ -143,17 +143,27 @@ huge(enum terp_type type, const struct place *place)
     return fraction(value) * (type == TERP_FLOAT64 ? 0x1p1023 : 0x1p127);
 }
 
+static int
+mantissa_nbits(enum terp_type type)
+{
+    return type == TERP_FLOAT64    ? 52
+           : type == TERP_FLOAT16  ? 10
+           : type == TERP_BFLOAT16 ? 7
+                                   : 23;
+}
+
 /* Values that IEEE 754 says more about than a number: quiet and signalling
- * NaN with payloads, infinities, -0.0. */
+ * NaN with payloads, infinities, -0.0. Of integers: any. */
 static uint64_t
 special_bits(enum terp_type type, uint64_t word)
 {
-    int fraction_nbits = type == TERP_FLOAT64 ? 52 : 23;
-    uint64_t sign = UINT64_C(1) << (type == TERP_FLOAT64 ? 63 : 31);
-    uint64_t infinity =
-        type == TERP_FLOAT64 ? UINT64_C(0x7FF) << 52 : UINT64_C(0xFF) << 23;
+    int fraction_nbits = mantissa_nbits(type);
+    uint64_t sign = UINT64_C(1) << (8 * value_nbytes(type) - 1);
+    uint64_t infinity = sign - (UINT64_C(1) << fraction_nbits);
     uint64_t payload = word >> 8 & ((UINT64_C(1) << fraction_nbits) - 1);
 
+    if (terp_type_is_integer(type))
+        return word & (sign | (sign - 1));
     if (word % 4 == 0)
         return sign;
     if (word % 4 == 1)
@@ -235,10 +245,18 @@ void
 terp_field_make(enum terp_field field, const struct terp_chunk *chunk,
                 uint8_t *values_ret)
 {
-    uint64_t nvalues = chunk_nvalues(chunk);
+    const enum terp_type part = terp_type_of_part(chunk->type);
+    const uint64_t nparts = (uint64_t)terp_type_nparts(chunk->type);
+    uint64_t nvalues = chunk_nvalues(chunk) / nparts;
 
     for (uint64_t i = 0; i < nvalues; i++) {
         struct place place = place_of(chunk, i);
-        value_put(chunk, values_ret, i, field_bits(field, chunk->type, &place));
+        value_put(chunk, values_ret, nparts * i,
+                  field_bits(field, part, &place));
+        if (nparts == 1)
+            continue;
+        place = place_of(chunk, nvalues - 1 - i);
+        value_put(chunk, values_ret, 2 * i + 1,
+                  field_bits(field, part, &place));
     }
 }

@@ -8,12 +8,13 @@
 #include <stdint.h>
 
 #include "codec/api/terp.h"
-#include "codec/format/base.h"
+#include "codec/model/carrier.h"
 
+/* Values are parts here, where a type has several. */
 static inline int
 value_nbytes(enum terp_type type)
 {
-    return type == TERP_FLOAT32 ? 4 : type == TERP_FLOAT64 ? 8 : 1;
+    return terp_part_nbytes(type);
 }
 
 static inline uint64_t
@@ -56,16 +57,36 @@ value_of_bits(enum terp_type type, uint64_t bits)
     return value;
 }
 
+/* A thousand times as large, as an integer of `type`; or the least one. */
+static inline uint64_t
+integer_to_bits(enum terp_type type, double value)
+{
+    const int nbits = 8 * value_nbytes(type);
+    const double low = terp_type_is_signed(type) ? -ldexp(1, nbits - 1) : 0;
+    const double high = low + ldexp(1, nbits);
+    const double scaled = 1000 * value;
+    const uint64_t least = low < 0 ? UINT64_C(1) << (nbits - 1) : 0;
+
+    if (!(scaled >= low && scaled < high))
+        return least;
+    return (scaled < 0 ? 0 - (uint64_t)-scaled : (uint64_t)scaled) &
+           UINT64_MAX >> (64 - nbits);
+}
+
 /* The bits of `value` rounded to `type`. */
 static inline uint64_t
 value_to_bits(enum terp_type type, double value)
 {
+    if (terp_type_is_integer(type))
+        return integer_to_bits(type, value);
+    if (type == TERP_COMPLEX128)
+        return double_bits(value);
     if (type == TERP_FLOAT64)
         return double_bits(value);
     float rounded = (float)value;
     uint32_t bits;
     memcpy(&bits, &rounded, sizeof bits);
-    return bits;
+    return terp_type_is_half(type) ? terp_half_of_f32_bits(type, bits) : bits;
 }
 
 static inline bool

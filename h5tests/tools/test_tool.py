@@ -190,7 +190,8 @@ class Args(ToolTest):
             ("--abs", "1", "--brick", "4x4x4x4"),
             ("--abs", "1", "--chunk", "100", "--brick", "3x3"),
             ("--abs", "1", "--chunk", "x".join(["4294967295"] * 4)),
-            ("--abs", "1", "--chunk", "4", "--type", "int32"),
+            ("--abs", "1", "--chunk", "4", "--type", "bytes"),
+            ("--abs", "1", "--chunk", "4", "--type", "int128"),
             ("--abs", "1", "--pipeline", "fast"),
             ("--abs", "1", "--predictor", "huffman"),
             ("--abs", "1", "--effort", "ratio"),
@@ -327,11 +328,10 @@ class Info(ToolTest):
             with self.subTest(dataset):
                 self.assertNotIn("domains", self.info("new x f32 " + dataset))
 
-    def test_integers_say_why_they_pass_through(self):
+    def test_integers_are_compressed(self):
         text = self.info("new x i32 100 50 terp=2,1,3 -")
         self.assertIn("int32, 100, chunks 50\n", text)
-        self.assertIn("through uncompressed: not a floating-point type", text)
-        self.assertIn("  chunks      2: 2 raw\n", text)
+        self.assertIn("  chunks      2: 1 constant, 1 ratio\n", text)
 
     def test_terp_behind_another_filter_says_why_it_passes_through(self):
         text = self.info(f"new x f32 {CUBE} gzip+terp=2,1,3 -")

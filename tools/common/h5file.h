@@ -102,6 +102,10 @@ tool_grid_next(struct tool_grid *grid);
 enum terp_type
 tool_type(hid_t type);
 
+/* The type as which the filter codes values, TERP_BYTES where it does not. */
+enum terp_type
+tool_coded_type(hid_t type);
+
 /* The fill value that the creator of a dataset has set, as the bits of a
  * double (`wide`) or float. False where there is none. */
 bool

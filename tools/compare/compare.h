@@ -54,7 +54,9 @@ struct compare_bounds {
 struct compare_walk {
     const struct tool_dataset *a, *b;
     enum terp_type type;
-    bool has_fill; /* of A's creator: kept like NaN and infinities */
+    uint64_t nparts; /* of a value: 2 of complex ones */
+    hid_t pair_type; /* of these in memory; -1 of others */
+    bool has_fill;   /* of A's creator: kept like NaN and infinities */
     uint64_t fill_bits;
     bool has_missing; /* the second one, of B's parameters */
     double missing;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codec/format/types.h"
 #include "codec/model/bound.h"
 #include "tools/common/range.h"
 #include "tools/compare/compare.h"
@@ -31,20 +32,57 @@ plan_steps(const struct tool_dataset *a, const struct tool_dataset *b)
     return grid;
 }
 
+/* As what values are compared: integers that B has within a bound as doubles,
+ * 16-bit floats as floats, and what is neither float by its bytes. */
+static enum terp_type
+type_of_values(const struct tool_dataset *a, const struct tool_dataset *b)
+{
+    const enum terp_type type = tool_coded_type(a->type);
+    const struct terp_params *params = &b->cd.params;
+
+    if (terp_type_is_half(type))
+        return TERP_FLOAT32;
+    if (terp_type_nparts(type) > 1)
+        return TERP_FLOAT64;
+    if (terp_type_is_integer(type) && b->has_terp &&
+        b->cd.pass == TERP_PASS_NONE &&
+        params->bound_mode == TERP_BOUND_ABSOLUTE && params->bound >= 1)
+        return TERP_FLOAT64;
+    return tool_type(a->type);
+}
+
+/* Complex values as pairs of doubles. */
+static hid_t
+make_pair_type(void)
+{
+    hid_t type = H5Tcreate(H5T_COMPOUND, 2 * sizeof(double));
+
+    H5Tinsert(type, "r", 0, H5T_NATIVE_DOUBLE);
+    H5Tinsert(type, "i", sizeof(double), H5T_NATIVE_DOUBLE);
+    return type;
+}
+
 /* Allocates the values of one step. */
 static bool
 prepare(struct compare_walk *walk, uint64_t nvalues)
 {
-    walk->type = tool_type(walk->a->type);
-    if (walk->type != TERP_BYTES)
+    const enum terp_type type = tool_coded_type(walk->a->type);
+    const size_t nbytes = walk->a->value_nbytes < 2 * sizeof(double)
+                              ? 2 * sizeof(double)
+                              : walk->a->value_nbytes;
+
+    walk->nparts = (uint64_t)terp_type_nparts(type);
+    walk->pair_type = walk->nparts > 1 ? make_pair_type() : -1;
+    walk->type = type_of_values(walk->a, walk->b);
+    if (walk->type != TERP_BYTES && walk->nparts == 1)
         walk->has_fill = tool_fill_bits(walk->a, walk->type == TERP_FLOAT64,
                                         &walk->fill_bits);
     walk->has_missing = walk->b->has_terp && walk->b->cd.has_missing;
     walk->missing = walk->type == TERP_FLOAT32
                         ? (double)(float)walk->b->cd.missing
                         : walk->b->cd.missing;
-    walk->values_a = calloc(nvalues, walk->a->value_nbytes);
-    walk->values_b = calloc(nvalues, walk->a->value_nbytes);
+    walk->values_a = calloc(nvalues, nbytes);
+    walk->values_b = calloc(nvalues, nbytes);
     if (walk->values_a == NULL || walk->values_b == NULL)
         walk->trouble = "not enough memory for a chunk";
     return walk->trouble == NULL;
@@ -62,6 +100,7 @@ void
 compare_walk_close(struct compare_walk *walk)
 {
     tool_chunk_free(&walk->chunk);
+    tool_close(walk->pair_type);
     free(walk->values_a);
     free(walk->values_b);
 }
@@ -69,7 +108,8 @@ compare_walk_close(struct compare_walk *walk)
 static bool
 read_both(struct compare_walk *walk, const hsize_t *stride)
 {
-    hid_t type = walk->type == TERP_FLOAT32   ? H5T_NATIVE_FLOAT
+    hid_t type = walk->nparts > 1             ? walk->pair_type
+                 : walk->type == TERP_FLOAT32 ? H5T_NATIVE_FLOAT
                  : walk->type == TERP_FLOAT64 ? H5T_NATIVE_DOUBLE
                                               : walk->a->type;
 
@@ -240,7 +280,7 @@ add_step(const struct compare_walk *walk, struct sum *sum,
     struct tool_range range = TOOL_RANGE_EMPTY;
     struct error worst = {0};
 
-    for (uint64_t i = 0; i < walk->grid.nvalues; i++) {
+    for (uint64_t i = 0; i < walk->grid.nvalues * walk->nparts; i++) {
         double a, b;
         bool changed;
         if (!compare_walk_value(walk, i, &a, &b, &changed)) {
@@ -348,7 +388,7 @@ compare_values(const struct tool_dataset *a, const struct tool_dataset *b,
                struct compare_result *result)
 {
     struct sum sum = {.range = TOOL_RANGE_EMPTY};
-    struct compare_walk walk = {0};
+    struct compare_walk walk = {.pair_type = -1};
     const struct pointwise pointwise = pointwise_bound(b, bounds);
 
     if (a->nvalues > 0 && compare_walk_open(&walk, a, b))
@@ -362,7 +402,11 @@ compare_values(const struct tool_dataset *a, const struct tool_dataset *b,
         return;
 
     result->compared = true;
-    result->type = tool_type(a->type);
+    /* Nothing more is told of complex values than whether they keep the bound,
+     * which each of their parts is held against. */
+    result->type = terp_type_nparts(tool_coded_type(a->type)) > 1
+                       ? TERP_BYTES
+                       : type_of_values(a, b);
     result->bound = common_bound(b, bounds, &sum.range);
     result->pointwise_bound = pointwise.bound;
     result->floor = pointwise.floor;
@@ -375,13 +419,13 @@ compare_values(const struct tool_dataset *a, const struct tool_dataset *b,
     result->nspecials_changed = sum.nspecials_changed;
     if (result->nvalid > 0)
         set_numbers(&sum, result);
-    result->verdict =
-        sum.bytes_differ            ? COMPARE_DIFFERENT
-        : sum.exceeded              ? COMPARE_EXCEEDED
-        : sum.nspecials_changed > 0 ? COMPARE_SPECIALS
-        : result->type == TERP_BYTES || sum.judged || sum.worst.high == 0
-            ? COMPARE_OK
-            : COMPARE_UNJUDGED;
+    result->verdict = sum.bytes_differ            ? COMPARE_DIFFERENT
+                      : sum.exceeded              ? COMPARE_EXCEEDED
+                      : sum.nspecials_changed > 0 ? COMPARE_SPECIALS
+                      : type_of_values(a, b) == TERP_BYTES || sum.judged ||
+                              sum.worst.high == 0
+                          ? COMPARE_OK
+                          : COMPARE_UNJUDGED;
     if (sum.nspecials_changed > 0)
         snprintf(result->reason, sizeof result->reason,
                  "%" PRIu64 " special values changed", sum.nspecials_changed);

@@ -19,10 +19,13 @@ _terp() {
         words="auto huffman custom speed ratio"
     elif [ "$previous" = --predictor ]; then
         words="auto spline lorenzo"
+    elif [ "$previous" = --rest ]; then
+        words="keep deflate"
     elif [ "$previous" = --effort ]; then
         words="default fast best"
     elif [ "$previous" = --type ]; then
-        words="float32 float64"
+        words="float32 float64 float16 bfloat16 complex64 complex128"
+        words+=" int8 int16 int32 int64 uint8 uint16 uint32 uint64"
     elif [ "$previous" = --engine ]; then
         words="cpu cuda auto"
     elif [ "${word:0:1}" = - ]; then

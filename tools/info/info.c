@@ -32,8 +32,9 @@ info_pass_text(const struct tool_dataset *dataset)
 {
     static const char *const texts[] = {
         [TERP_PASS_NONE] = "",
-        [TERP_PASS_NOT_FLOAT] = "not a floating-point type",
-        [TERP_PASS_FLOAT_FORMAT] = "not an IEEE float of 32 or 64 bits",
+        [TERP_PASS_NOT_NUMBER] = "no number that terp knows",
+        [TERP_PASS_FLOAT_FORMAT] =
+            "not an IEEE float of 16, 32 or 64 bits, nor bfloat16",
         [TERP_PASS_UNKNOWN_LAYOUT] = "the library did not tell the layout",
         [TERP_PASS_TOO_LARGE] = "the chunk is too large",
         [TERP_PASS_NOT_FIRST] = "another filter comes before terp"};

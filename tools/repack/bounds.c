@@ -113,7 +113,8 @@ finish_range(struct repack_job *job, struct repack_part *part)
 
 /* Turns a relative bound into an absolute one by the range of all valid values.
  * Where these are all the same, the range is 0, which is no bound, and the
- * relative bound is kept. */
+ * relative bound is kept; so it is where no range is looked for, and each chunk
+ * has its own. */
 static void
 resolve_bound(const struct repack_bound *bound, const struct tool_range *range,
               struct terp_params *params)
@@ -148,8 +149,9 @@ repack_find_bounds(struct repack_job *job)
 
     for (uint64_t c = 0; c < job->ncomponents; c++)
         job->ranges[c] = TOOL_RANGE_EMPTY;
-    find_fills(job);
-    if (bound->mode == REPACK_REL && job->written) {
+    if (job->has_range)
+        find_fills(job);
+    if (bound->mode == REPACK_REL && job->written && job->has_range) {
         ok = repack_job_do(job, job->native, &steps);
         job->has_all = job->split.nparts <= job->split.nslots;
     }

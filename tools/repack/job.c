@@ -104,8 +104,12 @@ repack_job_open(struct repack *repack, const struct repack_object *object,
         .out = -1};
     if (!tool_dataset_open(repack->in, object->path, &job->in))
         return repack_job_fails(job, TERP_ERR_HDF5);
-    job->wide = tool_type(job->in.type) == TERP_FLOAT64;
-    job->native = job->wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
+    const enum terp_type type = tool_type(job->in.type);
+    job->wide = type == TERP_FLOAT64;
+    job->has_range = type != TERP_BYTES;
+    job->native = job->wide              ? H5T_NATIVE_DOUBLE
+                  : type == TERP_FLOAT32 ? H5T_NATIVE_FLOAT
+                                         : job->in.type;
     job->written = H5Dget_storage_size(job->in.id) > 0;
     job->ncomponents = job->level != NULL ? job->level->ncomponents : 1;
     job->split =

@@ -14,6 +14,7 @@
 struct repack_plan {
     struct repack_bound bound; /* REPACK_KEEP: copied as it is */
     const char *reason;        /* why it is copied; static */
+    bool unwanted;             /* nobody asked for it to be compressed */
     hsize_t chunk_dims[H5S_MAX_RANK];
     hsize_t unit_dims[H5S_MAX_RANK]; /* chunks that are best coded together */
     struct amrex_level *level;       /* NULL for other data; of the plan */

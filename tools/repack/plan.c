@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "codec/format/base.h"
+#include "codec/format/types.h"
 #include "tools/common/chunk_shape.h"
 #include "tools/repack/split.h"
 
@@ -21,8 +21,8 @@ repack_obstacle(hid_t id)
 
     if (!tool_dataset_of(id, &dataset))
         return "HDF5 does not tell what it is";
-    if (tool_type(dataset.type) == TERP_BYTES)
-        obstacle = "not float32 or float64";
+    if (tool_coded_type(dataset.type) == TERP_BYTES)
+        obstacle = "no numbers that terp knows";
     else if (dataset.rank == 0)
         obstacle = "no array";
     else if (dataset.nvalues == 0)
@@ -126,7 +126,13 @@ repack_plan(struct repack *repack, struct repack_object *object,
     if (!tool_dataset_open(repack->in, object->path, &dataset))
         return repack_fail(repack, object->path, NULL);
     plan->bound = object->rule != NULL ? object->rule->bound : request->bound;
-    if (plan->reason == NULL && plan->bound.mode == REPACK_KEEP)
+    /* Counts, flags and identifiers stay what they are, unless they are named.
+     */
+    if (object->rule == NULL && plan->bound.mode != REPACK_KEEP &&
+        terp_type_is_integer(tool_coded_type(dataset.type)))
+        plan->bound = (struct repack_bound){.mode = REPACK_ABS};
+    plan->unwanted = plan->bound.mode == REPACK_KEEP;
+    if (plan->reason == NULL && plan->unwanted)
         plan->reason = "not asked for";
     else if (plan->reason == NULL && object->rule == NULL &&
              dataset.nvalues < TOOL_MIN_NVALUES)

@@ -17,6 +17,7 @@ enum {
     KEY_EFFORT,
     KEY_FLOOR,
     KEY_PWR,
+    KEY_REST,
     MAX_NTHREADS = 1024
 };
 
@@ -36,6 +37,10 @@ static const struct argp_option options[] = {
      "pwr:X, pwr:X:FLOOR, digits:D, bits:B, psnr:DB, X (as rel:X), lossless, "
      "or none; the last "
      "match counts",
+     1},
+    {"rest", KEY_REST, "NAME", 0,
+     "What terp does not compress, such as strings, compounds and small "
+     "datasets: keep (if not given) its filters, or deflate, after shuffle",
      1},
     {"chunk", 'c', "auto|AxBxC", 0,
      "New chunks for datasets that have chunks, too: chosen, or of this shape "
@@ -57,7 +62,7 @@ static const struct argp_option options[] = {
     {0}};
 
 static const char doc[] =
-    "Copies the HDF5 file IN to OUT, with its float datasets compressed."
+    "Copies the HDF5 file IN to OUT, with its numbers compressed."
     "\v"
     "Examples:\n"
     "  terp repack in.h5 out.h5 --rel 1e-3\n"
@@ -72,7 +77,7 @@ static const char doc[] =
     "  terp repack in.h5 out.h5 --dataset rho=abs:0.05 -d 'fields/*=1e-4'\n"
     "      only what is named\n"
     "  terp repack in.h5 out.h5 --lossless --dataset 'fields/*=1e-4'\n"
-    "      all float data bit for bit, but what is named\n"
+    "      all numbers bit for bit, but what is named\n"
     "  terp repack in.h5 out.h5 --rel 1e-3 --chunk auto --verbose\n"
     "      chunks that compress well, whatever they were\n"
     "  terp repack in.h5 out.h5 --rel 1e-3 --effort best\n"
@@ -81,7 +86,10 @@ static const char doc[] =
     "      each component of an AMReX plotfile by its own range\n"
     "\n"
     "Groups, links, attributes, types, dimension scales and references are "
-    "kept. Copied as they are: what is not float32 or float64; datasets "
+    "kept. Integers and enumerations are compressed without loss, unless "
+    "--dataset names them. A relative bound of 16-bit floats and of complex "
+    "values is one of the range of each chunk. Copied as they are: what is "
+    "neither integer, float nor complex; datasets "
     "without values, of fewer than 4096, virtual ones, and those in external "
     "files; and dimension scales. --dataset compresses small ones and scales, "
     "too. A dataset with filters is decompressed, and its filters give way to "
@@ -245,6 +253,7 @@ static error_t
 parse_option(int key, char *arg, struct argp_state *state)
 {
     static const char *const engines[] = {"cpu", "cuda", "auto", NULL};
+    static const char *const rests[] = {"keep", "deflate", NULL};
     struct repack_request *request = state->input;
 
     switch (key) {
@@ -284,6 +293,10 @@ parse_option(int key, char *arg, struct argp_state *state)
     case 'p':
         request->pipeline =
             tool_option_name(state, "pipeline", arg, terp_pipeline_names);
+        return 0;
+    case KEY_REST:
+        request->deflates_rest =
+            tool_option_name(state, "way for the rest", arg, rests) > 0;
         return 0;
     case KEY_EFFORT:
         request->effort =

@@ -31,6 +31,7 @@ struct repack_request {
     struct repack_bound bound; /* where no rule says otherwise */
     struct repack_rule *rules;
     int nrules;
+    bool deflates_rest; /* what terp does not compress */
     bool chunk_auto;
     struct tool_shape chunk;
     unsigned pipeline, effort;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "filter/plugin/h5z_terp.h"
+#include "tools/common/chunk_shape.h"
 #include "tools/common/h5file.h"
 #include "tools/repack/compress.h"
 #include "tools/repack/plan.h"
@@ -148,9 +149,50 @@ is_elsewhere(hid_t dcpl)
            H5Pget_external_count(dcpl) > 0;
 }
 
-/* Copies a dataset that stays as it is. H5Ocopy, which needs no filter, is
- * left for those that cannot be created without: it knows nothing of the
- * output's committed types and of where references point, and crashes on a
+/* The rest is deflated from so many bytes on, and up to so many a value. */
+#define DEFLATE_MIN_NBYTES 1024
+#define DEFLATE_MAX_VALUE_NBYTES 4096
+#define DEFLATE_LEVEL 6
+
+/* Whether a dataset that terp does not compress is to be deflated, and can be:
+ * what it holds is in its chunks, and the program can read it. */
+static bool
+is_deflated(const struct repack *repack, const struct repack_object *object,
+            const struct tool_dataset *dataset)
+{
+    return repack->request.deflates_rest && !object->plan.unwanted &&
+           !is_elsewhere(dataset->dcpl) && dataset->rank > 0 &&
+           H5Tdetect_class(dataset->type, H5T_REFERENCE) <= 0 &&
+           H5Tdetect_class(dataset->type, H5T_VLEN) <= 0 &&
+           (H5Tget_class(dataset->type) != H5T_STRING ||
+            H5Tis_variable_str(dataset->type) == 0) &&
+           dataset->value_nbytes <= DEFLATE_MAX_VALUE_NBYTES &&
+           dataset->nvalues * dataset->value_nbytes >= DEFLATE_MIN_NBYTES &&
+           H5Pall_filters_avail(dataset->dcpl) > 0;
+}
+
+/* Chunks stay as they are; a dataset without gets some. */
+static bool
+set_deflate(const struct tool_dataset *dataset)
+{
+    hsize_t chunk_dims[H5S_MAX_RANK];
+    const hid_t dcpl = dataset->dcpl;
+
+    if (!dataset->chunked) {
+        tool_chunk_shape(dataset->rank, dataset->dims, chunk_dims);
+        if (H5Pset_layout(dcpl, H5D_CHUNKED) < 0 ||
+            H5Pset_chunk(dcpl, dataset->rank, chunk_dims) < 0)
+            return false;
+    }
+    return H5Premove_filter(dcpl, H5Z_FILTER_ALL) >= 0 &&
+           H5Pset_alloc_time(dcpl, H5D_ALLOC_TIME_INCR) >= 0 &&
+           H5Pset_shuffle(dcpl) >= 0 &&
+           H5Pset_deflate(dcpl, DEFLATE_LEVEL) >= 0;
+}
+
+/* Copies a dataset that stays as it is, or is deflated. H5Ocopy, which needs no
+ * filter, is left for those that cannot be created without: it knows nothing of
+ * the output's committed types and of where references point, and crashes on a
  * full disk (HDF5 1.10.8). */
 static hid_t
 copy_dataset(struct repack *repack, struct repack_object *object, hid_t in,
@@ -162,6 +204,7 @@ copy_dataset(struct repack *repack, struct repack_object *object, hid_t in,
     if (!tool_dataset_of(in, &dataset))
         return -1;
     bool has_values = !is_elsewhere(dataset.dcpl);
+    const bool deflates = is_deflated(repack, object, &dataset);
     object->deferred = has_references(dataset.type) && has_values;
     if (H5Tcommitted(dataset.type) <= 0 && !has_references(dataset.type) &&
         dataset.chunked && H5Pall_filters_avail(dataset.dcpl) <= 0) {
@@ -173,11 +216,11 @@ copy_dataset(struct repack *repack, struct repack_object *object, hid_t in,
         goto out;
     }
     out_type = repack_type(repack, object->path, dataset.type);
-    if (out_type >= 0)
+    if (out_type >= 0 && (!deflates || set_deflate(&dataset)))
         out = H5Dcreate2(parent, name, out_type, dataset.space, lcpl,
                          dataset.dcpl, H5P_DEFAULT);
     if (out >= 0 && has_values && !object->deferred &&
-        !repack_copy_values(repack, object->path, in, out)) {
+        !repack_copy_values(repack, object->path, in, out, !deflates)) {
         H5Dclose(out);
         out = -1;
     }
@@ -312,7 +355,7 @@ fill_object(struct repack *repack, const struct repack_object *object)
     if (!ok)
         repack_fail(repack, object->path, NULL);
     if (ok && object->deferred)
-        ok = repack_copy_values(repack, object->path, in, out);
+        ok = repack_copy_values(repack, object->path, in, out, true);
     ok = ok && repack_copy_attributes(repack, object->path, in, out);
     tool_close(in);
     tool_close(out);

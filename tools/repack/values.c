@@ -308,7 +308,8 @@ copy_blocks(struct repack *repack, const struct tool_dataset *in, hid_t out)
 }
 
 bool
-repack_copy_values(struct repack *repack, const char *path, hid_t in, hid_t out)
+repack_copy_values(struct repack *repack, const char *path, hid_t in, hid_t out,
+                   bool as_stored)
 {
     struct tool_dataset dataset;
     bool ok = true;
@@ -319,7 +320,7 @@ repack_copy_values(struct repack *repack, const char *path, hid_t in, hid_t out)
         dataset.chunk_dims[i] = 1;
     if (H5Dget_storage_size(in) == 0 || dataset.nvalues == 0)
         ok = true; /* nothing was ever written */
-    else if (dataset.chunked &&
+    else if (as_stored && dataset.chunked &&
              H5Tdetect_class(dataset.type, H5T_REFERENCE) <= 0 &&
              !has_heap_values(dataset.type))
         ok = copy_chunks(&dataset, out);

@@ -1,0 +1,35 @@
+/* The body of a stream of complex values: streams of their real and of their
+ * imaginary parts. doc/format.md, "Complex values". */
+#ifndef TERP_CODEC_FORMAT_PARTS_H
+#define TERP_CODEC_FORMAT_PARTS_H
+
+#include "codec/format/bytes.h"
+#include "codec/format/frame.h"
+
+#define TERP_NPARTS 2
+
+/* A part's stream without what its frame has in common with the chunk's. */
+struct terp_part {
+    struct terp_frame frame;
+    const uint8_t *body;
+    uint64_t body_nbytes;
+};
+
+/* Adds the caller's bound, which comes first. */
+void
+terp_parts_write_bound(struct writer *writer, double bound);
+
+/* Adds a part, of a stream of its chunk; before all but the last how long it
+ * is. */
+void
+terp_parts_write(struct writer *writer, const struct terp_chunk *part,
+                 const uint8_t *stream, uint64_t stream_nbytes, bool last);
+
+/* Reads the frames of both parts of `chunk`. TERP_ERR_TRUNCATED, or
+ * TERP_ERR_CORRUPT. */
+enum terp_status
+terp_parts_read(const struct terp_chunk *chunk, const uint8_t *body,
+                uint64_t body_nbytes, double *bound_ret,
+                struct terp_part parts_ret[TERP_NPARTS]);
+
+#endif

@@ -1,0 +1,95 @@
+/* What the types of values are made of. A value of a complex type has two
+ * parts; any other is its own part, of the same type. */
+#ifndef TERP_CODEC_FORMAT_TYPES_H
+#define TERP_CODEC_FORMAT_TYPES_H
+
+#include "codec/api/terp.h"
+#include "codec/format/base.h"
+
+static inline TERP_HOST_DEVICE bool
+terp_type_is_known(int type)
+{
+    return type >= 0 && type < TERP_NTYPES;
+}
+
+static inline TERP_HOST_DEVICE bool
+terp_type_is_half(enum terp_type type)
+{
+    return type == TERP_FLOAT16 || type == TERP_BFLOAT16;
+}
+
+/* Whether values are coded as they are; those of other types are coded as
+ * floats that stand for them, and bytes are not coded. */
+static inline TERP_HOST_DEVICE bool
+terp_type_is_plain(enum terp_type type)
+{
+    return type == TERP_FLOAT32 || type == TERP_FLOAT64;
+}
+
+static inline TERP_HOST_DEVICE bool
+terp_type_is_integer(enum terp_type type)
+{
+    return type >= TERP_INT8 && type <= TERP_UINT64;
+}
+
+static inline TERP_HOST_DEVICE bool
+terp_type_is_signed(enum terp_type type)
+{
+    return type >= TERP_INT8 && type <= TERP_INT64;
+}
+
+static inline TERP_HOST_DEVICE int
+terp_type_nparts(enum terp_type type)
+{
+    return type == TERP_COMPLEX64 || type == TERP_COMPLEX128 ? 2 : 1;
+}
+
+static inline TERP_HOST_DEVICE enum terp_type
+terp_type_of_part(enum terp_type type)
+{
+    return type == TERP_COMPLEX64    ? TERP_FLOAT32
+           : type == TERP_COMPLEX128 ? TERP_FLOAT64
+                                     : type;
+}
+
+static inline TERP_HOST_DEVICE int
+terp_part_nbytes(enum terp_type type)
+{
+    switch (type) {
+    case TERP_BYTES:
+    case TERP_INT8:
+    case TERP_UINT8:
+        return 1;
+    case TERP_INT16:
+    case TERP_UINT16:
+    case TERP_FLOAT16:
+    case TERP_BFLOAT16:
+        return 2;
+    case TERP_FLOAT32:
+    case TERP_INT32:
+    case TERP_UINT32:
+    case TERP_COMPLEX64:
+        return 4;
+    default:
+        return 8;
+    }
+}
+
+static inline TERP_HOST_DEVICE int
+terp_value_nbytes(enum terp_type type)
+{
+    return terp_part_nbytes(type) * terp_type_nparts(type);
+}
+
+/* The chunk of all real or all imaginary parts, in the host's byte order. */
+static inline TERP_HOST_DEVICE struct terp_chunk
+terp_chunk_of_part(const struct terp_chunk *chunk)
+{
+    struct terp_chunk part = *chunk;
+
+    part.type = terp_type_of_part(chunk->type);
+    part.big_endian = false;
+    return part;
+}
+
+#endif

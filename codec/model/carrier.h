@@ -1,0 +1,302 @@
+/* Integers, 16-bit floats and complex values are coded as float32 or float64
+ * that stand for their parts, their carrier. Here is which, under which bound,
+ * and how a part becomes its carrier and back.
+ *
+ * An integer x is coded as n = (x - offset) / scale, where the scale divides
+ * all that integers of the chunk differ by, and the offset is one of what they
+ * may be, in their middle. A decoder rounds what it has to the nearest integer:
+ * under the bound of a whole number m and a little less than a half, that is at
+ * most m from n. */
+#ifndef TERP_CODEC_MODEL_CARRIER_H
+#define TERP_CODEC_MODEL_CARRIER_H
+
+#include "codec/format/carrier.h"
+#include "codec/model/bound.h"
+
+/* Integers up to here are values of the carrier. */
+#define TERP_CARRIER_F32_MAX (INT64_C(1) << 24)
+#define TERP_CARRIER_F64_MAX (INT64_C(1) << 53)
+/* Words up to here are the bits of finite float64. */
+#define TERP_CARRIER_BITS_MAX INT64_C(0x7FEFFFFFFFFFFFFF)
+
+/* Bounds of integers and of rounded values are less than what is to be below
+ * them by this part. */
+#define TERP_CARRIER_MARGIN 0x1p-30
+
+/* What a pass over a chunk's integers finds, but for fill values. Of all
+ * numbers here 64 bits are taken modulo 2^64. */
+struct terp_integers {
+    uint64_t min, max; /* as distances from the lowest of the type */
+    uint64_t scale;    /* divides what they differ by; 0: they are equal */
+    bool any;
+};
+
+/* How integers are coded. */
+struct terp_integer_carrier {
+    struct terp_carrier_head head;
+    double bound;  /* of n; 0: of its bits */
+    bool is_coded; /* there is a carrier that holds all of them */
+};
+
+/* The bound of integers in whole numbers. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_integer_bound(const struct terp_params *params)
+{
+    return params->bound_mode != TERP_BOUND_ABSOLUTE || !(params->bound >= 1)
+               ? 0
+           : params->bound < 0x1p63 ? (uint64_t)params->bound
+                                    : UINT64_C(1) << 63;
+}
+
+static inline TERP_HOST_DEVICE struct terp_integer_carrier
+terp_integer_carrier_of(enum terp_type type, uint64_t bound,
+                        const struct terp_integers *found)
+{
+    const uint64_t scale = found->scale == 0 ? 1 : found->scale;
+    const uint64_t range = found->any ? found->max - found->min : 0;
+    const uint64_t middle = range / scale / 2;
+    const uint64_t most = range / scale - middle;
+    struct terp_integer_carrier carrier;
+
+    carrier.head.form =
+        most <= (uint64_t)TERP_CARRIER_F32_MAX   ? TERP_CARRIER_INTS_F32
+        : most <= (uint64_t)TERP_CARRIER_F64_MAX ? TERP_CARRIER_INTS_F64
+                                                 : TERP_CARRIER_INTS_BITS;
+    carrier.head.scale = scale;
+    carrier.head.offset = terp_lowest_integer(type) +
+                          (found->any ? found->min : 0) + middle * scale;
+    carrier.head.bound = 0;
+    carrier.is_coded = most <= (uint64_t)TERP_CARRIER_BITS_MAX;
+    carrier.bound =
+        carrier.head.form == TERP_CARRIER_INTS_BITS
+            ? 0
+            : ((double)(bound / scale) + 0.5) * (1 - TERP_CARRIER_MARGIN);
+    return carrier;
+}
+
+/* What of a stream's integers an n may be: they stay in their type. */
+struct terp_integer_limits {
+    int64_t low, high;
+};
+
+/* False where the offset is no integer of the type. */
+static inline TERP_HOST_DEVICE bool
+terp_integer_limits_of(enum terp_type type,
+                       const struct terp_carrier_head *head,
+                       struct terp_integer_limits *limits_ret)
+{
+    const uint64_t below = head->offset - terp_lowest_integer(type);
+    const uint64_t above = terp_integer_range(type) - below;
+    const uint64_t max =
+        (uint64_t)(head->form == TERP_CARRIER_INTS_F32   ? TERP_CARRIER_F32_MAX
+                   : head->form == TERP_CARRIER_INTS_F64 ? TERP_CARRIER_F64_MAX
+                                                         : INT64_MAX);
+
+    limits_ret->low = -(int64_t)min_u64(below / head->scale, max);
+    limits_ret->high = (int64_t)min_u64(above / head->scale, max);
+    return below <= terp_integer_range(type);
+}
+
+/* ---- one part ---- */
+
+/* To the nearest integer within limits; of two, the one nearer to zero. A NaN
+ * is low. */
+static inline TERP_HOST_DEVICE int32_t
+terp_integer_of_f32(float y, float low, float high)
+{
+    const float limited = y > low ? (y < high ? y : high) : low;
+    const int32_t n = (int32_t)limited;
+    const float rest = limited - (float)n;
+
+    return n + (rest > 0.5f) - (rest < -0.5f);
+}
+
+static inline TERP_HOST_DEVICE int64_t
+terp_integer_of_f64(double y, double low, double high)
+{
+    const double limited = y > low ? (y < high ? y : high) : low;
+    const int64_t n = (int64_t)limited;
+    const double rest = limited - (double)n;
+
+    return n + (rest > 0.5) - (rest < -0.5);
+}
+
+/* Sign and magnitude, as of a float64's bits, and back. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_bits_of_integer(int64_t n)
+{
+    return n < 0 ? (UINT64_C(1) << 63 | (0 - (uint64_t)n)) : (uint64_t)n;
+}
+
+static inline TERP_HOST_DEVICE int64_t
+terp_integer_of_bits(uint64_t bits, int64_t low, int64_t high)
+{
+    const int64_t magnitude = (int64_t)(bits & INT64_MAX);
+    const int64_t n = bits >> 63 ? -magnitude : magnitude;
+
+    return n < low ? low : n > high ? high : n;
+}
+
+/* ---- 16-bit floats ---- */
+
+#define TERP_FLOAT16_INFINITY 0x7C00u
+#define TERP_BFLOAT16_INFINITY 0x7F80u
+#define TERP_FLOAT16_MANTISSA_NBITS 10
+#define TERP_BFLOAT16_MANTISSA_NBITS 7
+
+static inline TERP_HOST_DEVICE int
+terp_half_mantissa_nbits(enum terp_type type)
+{
+    return type == TERP_FLOAT16 ? TERP_FLOAT16_MANTISSA_NBITS
+                                : TERP_BFLOAT16_MANTISSA_NBITS;
+}
+
+/* The smallest number above zero, and half of a normal number's last bit, of
+ * 1. */
+static inline TERP_HOST_DEVICE double
+terp_half_least(enum terp_type type)
+{
+    return type == TERP_FLOAT16 ? 0x1p-24 : 0x1p-133;
+}
+
+static inline TERP_HOST_DEVICE double
+terp_half_unit(enum terp_type type)
+{
+    return type == TERP_FLOAT16 ? 0x1p-11 : 0x1p-8;
+}
+
+static inline TERP_HOST_DEVICE bool
+terp_half_is_finite(enum terp_type type, unsigned bits)
+{
+    return (bits & 0x7FFF) < (type == TERP_FLOAT16 ? TERP_FLOAT16_INFINITY
+                                                   : TERP_BFLOAT16_INFINITY);
+}
+
+/* The int16 that stands for a value in the order of all, as a word, and back;
+ * -0.0 is right below 0.0. */
+static inline TERP_HOST_DEVICE uint16_t
+terp_half_in_order(uint16_t bits)
+{
+    return bits & 0x8000 ? bits ^ 0x7FFF : bits;
+}
+
+/* The bits of the float32 that a finite value is. */
+static inline TERP_HOST_DEVICE uint32_t
+terp_f32_bits_of_half(enum terp_type type, uint16_t bits)
+{
+    const uint32_t sign = (uint32_t)(bits & 0x8000) << 16;
+    const uint32_t magnitude = bits & 0x7FFFu;
+
+    if (type == TERP_BFLOAT16)
+        return (uint32_t)bits << 16;
+    if (magnitude >= 1u << TERP_FLOAT16_MANTISSA_NBITS)
+        return sign | ((magnitude << 13) + (112u << 23));
+    if (magnitude == 0)
+        return sign;
+    /* A subnormal number: its highest bit becomes the one that is left out. */
+    const int shift = 24 - bit_width(magnitude);
+    return sign |
+           (((magnitude << shift) & 0x7FFFFF) | (uint32_t)(126 - shift) << 23);
+}
+
+/* Bits of a number, less its last ones, which round to the nearest even. */
+static inline TERP_HOST_DEVICE uint32_t
+terp_round_bits(uint32_t bits, int nbits)
+{
+    return (bits + (1u << (nbits - 1)) - 1 + (bits >> nbits & 1)) >> nbits;
+}
+
+/* The value nearest to a float32, of which the largest finite ones are the
+ * last; of a NaN, whose bits say nothing, one of these. */
+static inline TERP_HOST_DEVICE uint16_t
+terp_half_of_f32_bits(enum terp_type type, uint32_t bits)
+{
+    const uint32_t sign = bits >> 16 & 0x8000;
+    const uint32_t magnitude = bits & 0x7FFFFFFF;
+    const int exponent = (int)(magnitude >> 23);
+    const uint32_t largest = (type == TERP_FLOAT16 ? TERP_FLOAT16_INFINITY
+                                                   : TERP_BFLOAT16_INFINITY) -
+                             1;
+    uint32_t rounded;
+
+    if (type == TERP_BFLOAT16)
+        rounded = terp_round_bits(magnitude, 16);
+    else if (exponent >= 113)
+        rounded = terp_round_bits(magnitude, 13) - (112u << 10);
+    else if (exponent >= 102)
+        rounded =
+            terp_round_bits((magnitude & 0x7FFFFF) | 0x800000, 126 - exponent);
+    else
+        rounded = 0;
+    return (uint16_t)(sign | (rounded < largest ? rounded : largest));
+}
+
+/* The bound by which values are coded so that, rounded to the type, none is
+ * further than `bound` from what it was; `max` is the largest magnitude. With u
+ * a distance of neighbours where a coded value x' is, and r the nearest of
+ * these to it: Where the value x is a multiple of u too, |r - x| is one of at
+ * most the bound if |x' - x| is below that, and u / 2. Where it is not, x is
+ * nearer to zero. Either the distance of its neighbours is u / 2; then r is by
+ * u or more beyond the power of two between them, and |r - x| a multiple of
+ * u / 2 above u. Or x is more than 2^(bits of the mantissa - 1) u away, and
+ * |r - x| is at most |x' - x| + u / 2. */
+static inline TERP_HOST_DEVICE double
+terp_half_bound_of(enum terp_type type, double bound, double max)
+{
+    const int mantissa_nbits = terp_half_mantissa_nbits(type);
+    const double far = (double)(1 << (mantissa_nbits - 1));
+    const double largest =
+        type == TERP_FLOAT16 ? 0x1p16 : 0x1p128; /* all are below */
+    const double top = max + bound < largest ? max + bound : largest;
+    const double least_u = terp_half_least(type);
+    double least = bound;
+
+    /* Where u is a smaller part of the bound than its margin, b - u / 2 does
+     * not matter. */
+    for (double u = least_u;
+         u == least_u || u * (double)(1 << mantissa_nbits) <= top; u *= 2) {
+        if (u < bound * TERP_CARRIER_MARGIN)
+            continue;
+        const double halves = (double)(uint64_t)(2 * bound / u);
+        const double wholes = (double)(uint64_t)(bound / u);
+        const double alike = (wholes + 0.5) * u;
+        const double beside = (halves > 2 ? halves / 2 : 1) * u;
+        least = alike < least ? alike : least;
+        if (u > least_u)
+            least = beside < least ? beside : least;
+        if (bound >= (far / 2) * u && bound - u / 2 < least)
+            least = bound - u / 2;
+    }
+    return least * (1 - TERP_CARRIER_MARGIN);
+}
+
+/* Whether no value may change. */
+static inline TERP_HOST_DEVICE bool
+terp_half_is_exact(enum terp_type type, const struct terp_params *params)
+{
+    return params->bound_mode == TERP_BOUND_POINTWISE
+               ? params->bound < 2 * terp_half_unit(type)
+               : params->bound_mode == TERP_BOUND_ABSOLUTE &&
+                     params->bound < terp_half_least(type);
+}
+
+/* The bound relative to each value that leaves room for rounding, by half of
+ * the last bit of a normal number. */
+static inline TERP_HOST_DEVICE double
+terp_half_pointwise_bound_of(enum terp_type type, double bound)
+{
+    const double unit = terp_half_unit(type);
+    return (bound - unit) / (1 + unit) * (1 - TERP_CARRIER_MARGIN);
+}
+
+/* ---- complex values ---- */
+
+/* Of each part, so that the modulus of the error is at most `bound`: a little
+ * below it over the root of 2. */
+static inline TERP_HOST_DEVICE double
+terp_part_bound_of(double bound)
+{
+    return bound * 0.7071067811865474;
+}
+
+#endif

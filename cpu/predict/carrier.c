@@ -1,0 +1,405 @@
+/* Parts to floats that carry them, and back. */
+#include "cpu/predict/carrier.h"
+
+#include <math.h>
+
+/* Items that the pool takes. */
+#define ITEM_NVALUES 32768
+
+#define INLINE static inline __attribute__((always_inline))
+
+struct work {
+    const struct cpu_parts *parts;
+    const uint8_t *src;
+    uint8_t *dst;
+    const struct terp_carrier_head *head;
+    const struct terp_integer_limits *limits;
+    uint64_t lowest;
+    bool normal_only;
+};
+
+static struct work
+make_work(const struct cpu_parts *parts, const void *src, void *dst,
+          const struct terp_carrier_head *head)
+{
+    return (struct work){
+        .parts = parts,
+        .src = src,
+        .dst = dst,
+        .head = head,
+        .lowest = terp_lowest_integer(terp_carried_integer(parts->type))};
+}
+
+static void
+do_items(struct work *work, cpu_task *task)
+{
+    terp_cpu_pool_run(work->parts->pool, task, work,
+                      div_up(work->parts->nparts, ITEM_NVALUES), 2);
+}
+
+/* Values [begin, end) are those of a share. */
+static uint64_t
+begin_of(const struct work *work, struct cpu_share share, uint64_t *end_ret)
+{
+    *end_ret = min_u64(share.end * ITEM_NVALUES, work->parts->nparts);
+    return share.first * ITEM_NVALUES;
+}
+
+/* ---- words of any width, which a constant tells ---- */
+
+INLINE uint64_t
+load_word(const uint8_t *src, uint64_t i, int nbytes)
+{
+    uint8_t word8;
+    uint16_t word16;
+    uint32_t word32;
+    uint64_t word64;
+
+    switch (nbytes) {
+    case 1:
+        memcpy(&word8, src + i, 1);
+        return word8;
+    case 2:
+        memcpy(&word16, src + 2 * i, 2);
+        return word16;
+    case 4:
+        memcpy(&word32, src + 4 * i, 4);
+        return word32;
+    default:
+        memcpy(&word64, src + 8 * i, 8);
+        return word64;
+    }
+}
+
+INLINE void
+store_word(uint8_t *dst, uint64_t i, int nbytes, uint64_t word)
+{
+    const uint8_t word8 = (uint8_t)word;
+    const uint16_t word16 = (uint16_t)word;
+    const uint32_t word32 = (uint32_t)word;
+
+    switch (nbytes) {
+    case 1:
+        memcpy(dst + i, &word8, 1);
+        break;
+    case 2:
+        memcpy(dst + 2 * i, &word16, 2);
+        break;
+    case 4:
+        memcpy(dst + 4 * i, &word32, 4);
+        break;
+    default:
+        memcpy(dst + 8 * i, &word, 8);
+    }
+}
+
+/* How far the integer is above the lowest of its type. */
+INLINE uint64_t
+distance_of(uint64_t word, int nbytes, uint64_t lowest)
+{
+    return (word - lowest) & UINT64_MAX >> (64 - 8 * nbytes);
+}
+
+/* Part i as a word. Returns whether it counts: fill values do not, nor do NaN
+ * and infinities. Of 16-bit floats the word is that of an integer. */
+INLINE bool
+take_part(const struct work *work, uint64_t i, int nbytes, uint64_t *word_ret)
+{
+    const struct cpu_parts *parts = work->parts;
+    const uint64_t word = load_word(work->src, i, nbytes);
+    const bool counts = !(parts->nfills > 0 && word == parts->fill[0]) &&
+                        !(parts->nfills > 1 && word == parts->fill[1]);
+
+    *word_ret = word;
+    if (nbytes != 2 || !terp_type_is_half(parts->type))
+        return counts;
+    *word_ret = terp_half_in_order((uint16_t)word);
+    return counts && terp_half_is_finite(parts->type, (unsigned)word);
+}
+
+/* Calls a function of a width for that of the work's parts. */
+#define CALL_BY_WIDTH(function, work, ...)               \
+    do {                                                 \
+        switch (terp_part_nbytes((work)->parts->type)) { \
+        case 1:                                          \
+            function(work, 1, __VA_ARGS__);              \
+            break;                                       \
+        case 2:                                          \
+            function(work, 2, __VA_ARGS__);              \
+            break;                                       \
+        case 4:                                          \
+            function(work, 4, __VA_ARGS__);              \
+            break;                                       \
+        default:                                         \
+            function(work, 8, __VA_ARGS__);              \
+        }                                                \
+    } while (0)
+
+/* ---- measuring ---- */
+
+static uint64_t
+common_divisor(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        const uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+INLINE void
+measure(const struct work *work, int nbytes, struct terp_integers *integers_ret)
+{
+    const struct cpu_parts *parts = work->parts;
+    uint64_t min = UINT64_MAX, max = 0, first = 0, scale = 0;
+
+    for (uint64_t i = 0; i < parts->nparts; i++) {
+        uint64_t word;
+        const bool counts = take_part(work, i, nbytes, &word);
+        const uint64_t distance = distance_of(word, nbytes, work->lowest);
+        min = counts && distance < min ? distance : min;
+        max = counts && distance > max ? distance : max;
+    }
+    integers_ret->any = min <= max;
+    first = min;
+    for (uint64_t i = 0; scale != 1 && min < max && i < parts->nparts; i++) {
+        uint64_t word;
+        const bool counts = take_part(work, i, nbytes, &word);
+        const uint64_t distance = distance_of(word, nbytes, work->lowest);
+        if (counts && distance != first)
+            scale = common_divisor(distance - first, scale);
+    }
+    integers_ret->min = min;
+    integers_ret->max = max;
+    integers_ret->scale = scale;
+}
+
+void
+terp_cpu_integers_measure(const struct cpu_parts *parts, const void *src,
+                          struct terp_integers *integers_ret)
+{
+    const struct work work = make_work(parts, src, NULL, NULL);
+
+    CALL_BY_WIDTH(measure, &work, integers_ret);
+}
+
+/* ---- coding ---- */
+
+/* n of an integer: all that is coded fits its type. */
+INLINE int64_t
+number_of(const struct work *work, uint64_t word, int nbytes)
+{
+    const uint64_t distance = distance_of(word, nbytes, work->lowest);
+    const uint64_t offset = work->head->offset - work->lowest;
+    const uint64_t scale = work->head->scale;
+
+    if (scale == 1)
+        return (int64_t)(distance - offset);
+    return distance < offset ? -(int64_t)((offset - distance) / scale)
+                             : (int64_t)((distance - offset) / scale);
+}
+
+INLINE void
+code(const struct work *work, int nbytes, uint64_t begin, uint64_t end)
+{
+    const enum terp_carrier_form form = work->head->form;
+
+    for (uint64_t i = begin; i < end; i++) {
+        uint64_t word;
+        const bool special = !take_part(work, i, nbytes, &word);
+        const int64_t n = number_of(work, word, nbytes);
+        if (form == TERP_CARRIER_INTS_F32) {
+            const float y = special ? NAN : (float)n;
+            memcpy(work->dst + 4 * i, &y, 4);
+        } else {
+            const double y = special ? (double)NAN
+                             : form == TERP_CARRIER_INTS_F64
+                                 ? (double)n
+                                 : double_of_bits(terp_bits_of_integer(n));
+            memcpy(work->dst + 8 * i, &y, 8);
+        }
+    }
+}
+
+static void
+code_items(void *arg, struct cpu_share share)
+{
+    const struct work *work = arg;
+    uint64_t end, begin = begin_of(work, share, &end);
+
+    CALL_BY_WIDTH(code, work, begin, end);
+}
+
+void
+terp_cpu_integers_code(const struct cpu_parts *parts, const void *src,
+                       const struct terp_carrier_head *head, void *coded)
+{
+    struct work work = make_work(parts, src, coded, head);
+
+    do_items(&work, code_items);
+}
+
+/* ---- decoding ---- */
+
+INLINE void
+decode(const struct work *work, int nbytes, uint64_t begin, uint64_t end)
+{
+    const struct terp_carrier_head *head = work->head;
+    const int64_t low = work->limits->low, high = work->limits->high;
+    const bool is_half = nbytes == 2 && terp_type_is_half(work->parts->type);
+    float y32;
+    uint64_t y64;
+
+    for (uint64_t i = begin; i < end; i++) {
+        int64_t n;
+        if (head->form == TERP_CARRIER_INTS_F32) {
+            memcpy(&y32, work->src + 4 * i, 4);
+            n = terp_integer_of_f32(y32, (float)low, (float)high);
+        } else {
+            memcpy(&y64, work->src + 8 * i, 8);
+            n = head->form == TERP_CARRIER_INTS_F64
+                    ? terp_integer_of_f64(double_of_bits(y64), (double)low,
+                                          (double)high)
+                    : terp_integer_of_bits(y64, low, high);
+        }
+        const uint64_t word = head->offset + head->scale * (uint64_t)n;
+        store_word(work->dst, i, nbytes,
+                   is_half ? terp_half_in_order((uint16_t)word) : word);
+    }
+}
+
+static void
+decode_items(void *arg, struct cpu_share share)
+{
+    const struct work *work = arg;
+    uint64_t end, begin = begin_of(work, share, &end);
+
+    CALL_BY_WIDTH(decode, work, begin, end);
+}
+
+void
+terp_cpu_integers_decode(const struct cpu_parts *parts,
+                         const struct terp_carrier_head *head,
+                         const struct terp_integer_limits *limits,
+                         const void *coded, void *dst)
+{
+    struct work work = make_work(parts, coded, dst, head);
+
+    work.limits = limits;
+    do_items(&work, decode_items);
+}
+
+/* ---- 16-bit floats ---- */
+
+static void
+code_half_items(void *arg, struct cpu_share share)
+{
+    const struct work *work = arg;
+    const enum terp_type type = work->parts->type;
+    const unsigned least_normal = 1u << terp_half_mantissa_nbits(type);
+    uint64_t end, begin = begin_of(work, share, &end);
+    float nan = NAN;
+
+    for (uint64_t i = begin; i < end; i++) {
+        const uint16_t half = (uint16_t)load_word(work->src, i, 2);
+        const uint32_t bits = terp_f32_bits_of_half(type, half);
+        const bool special =
+            !terp_half_is_finite(type, half) ||
+            (work->normal_only && (half & 0x7FFF) < least_normal);
+        memcpy(work->dst + 4 * i, special ? (const void *)&nan : &bits, 4);
+    }
+}
+
+void
+terp_cpu_halves_code(const struct cpu_parts *parts, const void *src,
+                     bool normal_only, void *coded)
+{
+    struct work work = make_work(parts, src, coded, NULL);
+
+    work.normal_only = normal_only;
+    do_items(&work, code_half_items);
+}
+
+static void
+decode_half_items(void *arg, struct cpu_share share)
+{
+    const struct work *work = arg;
+    uint64_t end, begin = begin_of(work, share, &end);
+    uint32_t bits;
+
+    for (uint64_t i = begin; i < end; i++) {
+        memcpy(&bits, work->src + 4 * i, 4);
+        store_word(work->dst, i, 2,
+                   terp_half_of_f32_bits(work->parts->type, bits));
+    }
+}
+
+void
+terp_cpu_halves_decode(const struct cpu_parts *parts, const void *coded,
+                       void *dst)
+{
+    struct work work = make_work(parts, coded, dst, NULL);
+
+    do_items(&work, decode_half_items);
+}
+
+/* ---- complex values ---- */
+
+INLINE void
+split(const struct work *work, int nbytes, uint64_t begin, uint64_t end)
+{
+    const uint64_t nvalues = work->parts->nparts / 2;
+
+    for (uint64_t i = begin; i < end; i++)
+        store_word(work->dst, i, nbytes,
+                   load_word(work->src,
+                             i < nvalues ? 2 * i : 2 * (i - nvalues) + 1,
+                             nbytes));
+}
+
+INLINE void
+join(const struct work *work, int nbytes, uint64_t begin, uint64_t end)
+{
+    const uint64_t nvalues = work->parts->nparts / 2;
+
+    for (uint64_t i = begin; i < end; i++)
+        store_word(work->dst, i, nbytes,
+                   load_word(work->src, i / 2 + (i % 2) * nvalues, nbytes));
+}
+
+static void
+split_items(void *arg, struct cpu_share share)
+{
+    const struct work *work = arg;
+    uint64_t end, begin = begin_of(work, share, &end);
+
+    CALL_BY_WIDTH(split, work, begin, end);
+}
+
+static void
+join_items(void *arg, struct cpu_share share)
+{
+    const struct work *work = arg;
+    uint64_t end, begin = begin_of(work, share, &end);
+
+    CALL_BY_WIDTH(join, work, begin, end);
+}
+
+void
+terp_cpu_parts_split(const struct cpu_parts *parts, const void *values,
+                     void *dst)
+{
+    struct work work = make_work(parts, values, dst, NULL);
+
+    do_items(&work, split_items);
+}
+
+void
+terp_cpu_parts_join(const struct cpu_parts *parts, const void *src,
+                    void *values)
+{
+    struct work work = make_work(parts, src, values, NULL);
+
+    do_items(&work, join_items);
+}
