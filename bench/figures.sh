@@ -3,8 +3,9 @@
 # and of 64^3 chunks, speed beside SZ3 on 64^3 and 128^3 chunks, ratios of
 # real fields where they are, `terp repack` beside h5repack, small fields whose
 # structure is hard to find, and real ones at tight bounds, and real ones
-# lossless, and as other types. Words: ratio, speed, real, repack, structures,
-# lossless, types; all but the last three by default.
+# lossless, as other types, and h5py with the connector. Words: ratio, speed,
+# real, repack, structures, lossless, types, connector; all but the last four
+# by default.
 # TERP_PLUGIN_DIR: where the plugin was built, build/release/plugin if not set.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -96,9 +97,15 @@ for figure in "$@"; do
             --tool "$plugin/../tools/terp" --fields pres,vel,mira,dens \
             --large 20
         ;;
+    connector)
+        # h5py's own tests need what no other figure does.
+        ../build/bench-venv/bin/pip install -q pytest pytest-mpi
+        record connector python3 connector.py --plugin "$plugin" \
+            --fields pres,mira --reps 15 --suite 4
+        ;;
     *)
         echo "usage: figures.sh [ratio] [speed] [real] [repack] [structures]" \
-            "[lossless] [types]" >&2
+            "[lossless] [types] [connector]" >&2
         exit 2
         ;;
     esac

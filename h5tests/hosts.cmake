@@ -23,6 +23,7 @@ if(NOT Python3_FOUND)
 endif()
 terp_add_pytest(filter_symbols ${Python3_EXECUTABLE} test_symbols.py)
 set_property(TEST filter_symbols APPEND PROPERTY ENVIRONMENT
+  "TEST_CONNECTOR=$<TARGET_FILE:h5vlterp>"
   "TEST_ARCHIVES=$<TARGET_FILE:terp_codec>:$<TARGET_FILE:terp_codebooks>:\
 $<TARGET_FILE:terp_h5>")
 

@@ -34,6 +34,7 @@ PLACES = [
     ("gpu", r"gpu/\w+/\w+\.(c|h|cu|cuh)"),
     ("header", r"filter/(plugin/h5z_terp|h5/\w+)\.h"),
     ("filter", r"filter/\w+/\w+\.[ch]"),
+    ("connector", r"vol/\w+\.[ch]"),
     ("device user", r"bench/cuda_\w+\.(c|cpp|cu|h|cuh)"),
     ("user", r"(tools|tools/\w+|examples|bench|cmake/consumer)/\w+\.[ch]"),
     ("stage test", r"h5tests/codec/test_(pointwise|stages|tails|tight_bounds)\.c"),
@@ -41,6 +42,7 @@ PLACES = [
     ("device test", r"h5tests/gpu/\w+\.(c|cpp|cu|h|cuh)"),
     ("device test", r"h5tests/engine/(fake_cuda_engine|test_device)\.c"),
     ("device test", r"h5tests/(filter/test_h5_blocks\.c|support/cuda_buffer\.[ch])"),
+    ("connector test", r"h5tests/vol/\w+\.c"),
     ("test", r"(h5tests/\w+|fuzz)/\w+\.[ch]"),
 ]
 
@@ -59,12 +61,14 @@ MAY_INCLUDE = {
     "gpu": MODEL | {"contract", "gpu"},
     "header": {"header", "public", "api", "format"},
     "filter": {"header", "filter", "public", "api", "format"},
+    "connector": {"connector", "header", "filter", "public", "api", "format"},
     "user": {"header", "user", "public", "api", "format", "bound"},
     # Benchmarks of the CUDA engine, and of the CPU's same stages.
     "device user": MODEL | {"header", "user", "contract", "api", "gpu", "cpu",
                             "device user"},
     # Tests reach below the public headers to write bad streams.
     "test": MODEL | {"header", "contract", "api", "test"},
+    "connector test": {"connector", "header", "test"},
     "stage test": MODEL | {"cpu", "test"},
     # A stand-in for CUDA, and tests that compare the stages of both engines.
     "emulator": {"emulator"},
@@ -78,12 +82,13 @@ for height, floor in enumerate(REPACK):
 # Place -> the places whose functions it may call. A public header is included by
 # all, but what it declares stands above the engines, which never call up.
 MAY_CALL = {place: MAY_INCLUDE[place] for place in
-            ("format", "codebooks", "api", "cpu", "gpu", "filter")}
+            ("format", "codebooks", "api", "cpu", "gpu", "filter",
+             "connector")}
 MAY_CALL["api"] = MAY_CALL["api"] | {"cpu"}
 
 # Headers from outside that only some places may include.
 RESTRICTED = [
-    (r"(hdf5|H5\w*)\.h", {"header", "filter", "user", "test", "device user", "device test", *REPACK}),
+    (r"(hdf5|H5\w*)\.h", {"header", "filter", "connector", "connector test", "user", "test", "device user", "device test", *REPACK}),
     (r"(cuda\w*\.h|cub/|cooperative_groups|nv\w*/)",
      {"gpu", "emulator", "device test", "device user"}),
 ]

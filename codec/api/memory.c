@@ -54,18 +54,50 @@ terp_memory_copy(struct terp_run *run, uint64_t n, void *const *dst,
                                                     n, dst, src, nbytes));
 }
 
-/* `gather`: from the array to chunks; or back. */
-static enum terp_status
-move(struct terp_run *run, const struct terp_array *array, uint64_t first,
-     uint64_t n, const void *src, void *dst, bool gather)
+/* Bytes that are moved in less time than a thread takes to begin. */
+#define THREAD_MIN_NBYTES ((uint64_t)1 << 19)
+
+/* Chunks from `first` on, that are moved on the host. */
+struct move {
+    const struct terp_array *array;
+    uint64_t first;
+    const uint8_t *src;
+    uint8_t *dst;
+    bool gather; /* from the array to chunks; or back */
+};
+
+/* Those numbered [begin, end) from move->first on. */
+static void
+move_chunks(void *arg, uint64_t begin, uint64_t end, int nthreads)
 {
+    const struct move *move = arg;
+    const struct terp_array *array = move->array;
     const uint64_t row_nvalues = array->chunk[array->rank - 1];
     const uint64_t nper_chunk = terp_array_chunk_nvalues(array) / row_nvalues;
     const size_t nbytes = array->value_nbytes;
-    const uint8_t *from = src;
-    uint8_t *to = dst;
-    enum terp_status st;
+    const bool gather = move->gather;
     uint64_t at;
+
+    (void)nthreads;
+    for (uint64_t row = begin * nper_chunk; row < end * nper_chunk; row++) {
+        uint64_t inside = terp_array_row(array, move->first + row / nper_chunk,
+                                         row % nper_chunk, &at);
+        uint64_t in_chunks = row * row_nvalues;
+        if (inside > 0)
+            memcpy(move->dst + (gather ? in_chunks : at) * nbytes,
+                   move->src + (gather ? at : in_chunks) * nbytes,
+                   inside * nbytes);
+        for (uint64_t j = inside; gather && j < row_nvalues; j++)
+            memcpy(move->dst + (in_chunks + j) * nbytes, array->pad, nbytes);
+    }
+}
+
+static enum terp_status
+move_array(struct terp_run *run, const struct terp_array *array, uint64_t first,
+           uint64_t n, const void *src, void *dst, bool gather)
+{
+    struct move move = {array, first, src, dst, gather};
+    enum terp_status st;
 
     if (run->call.memory == TERP_MEMORY_DEVICE) {
         const struct terp_device *device = terp_run_device(run, &st);
@@ -76,16 +108,10 @@ move(struct terp_run *run, const struct terp_array *array, uint64_t first,
                          device->engine->move(device->opened, &run->call, array,
                                               first, n, src, dst, gather));
     }
-    for (uint64_t row = 0; row < n * nper_chunk; row++) {
-        uint64_t inside = terp_array_row(array, first + row / nper_chunk,
-                                         row % nper_chunk, &at);
-        uint64_t in_chunks = row * row_nvalues;
-        if (inside > 0)
-            memcpy(to + (gather ? in_chunks : at) * nbytes,
-                   from + (gather ? at : in_chunks) * nbytes, inside * nbytes);
-        for (uint64_t j = inside; gather && j < row_nvalues; j++)
-            memcpy(to + (in_chunks + j) * nbytes, array->pad, nbytes);
-    }
+    uint64_t nbytes = n * terp_array_chunk_nvalues(array) * array->value_nbytes;
+    terp_cpu_batch(move_chunks, &move, n,
+                   (int)min_u64((uint64_t)run->cpu.nthreads,
+                                nbytes / THREAD_MIN_NBYTES + 1));
     return TERP_OK;
 }
 
@@ -93,12 +119,12 @@ enum terp_status
 terp_array_gather(struct terp_run *run, const struct terp_array *array,
                   uint64_t first, uint64_t n, const void *values, void *chunks)
 {
-    return move(run, array, first, n, values, chunks, true);
+    return move_array(run, array, first, n, values, chunks, true);
 }
 
 enum terp_status
 terp_array_scatter(struct terp_run *run, const struct terp_array *array,
                    uint64_t first, uint64_t n, const void *chunks, void *values)
 {
-    return move(run, array, first, n, chunks, values, false);
+    return move_array(run, array, first, n, chunks, values, false);
 }

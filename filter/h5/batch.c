@@ -1,10 +1,15 @@
-/* Batches of chunks, coded by the codec and moved by direct chunk I/O.
- *
- * The functions of HDF5 are those of the program's own library: this file is
- * for programs, not for the plugin. */
+/* Batches of chunks, coded by the codec and moved by the block's storage. No
+ * function of HDF5 is called here. */
 #include "filter/h5/batch.h"
 
 #include <stdlib.h>
+
+/* Values of a batch on the device: enough to fill it. */
+#ifndef TERP_H5_DEVICE_BATCH_NBYTES
+#define TERP_H5_DEVICE_BATCH_NBYTES (UINT64_C(256) << 20)
+#endif
+
+#define NCHUNKS_PER_THREAD 8
 
 /* Of streams on the device (terp_encode_batch). */
 #define STREAM_ALIGNMENT 16
@@ -131,44 +136,31 @@ terp_h5_batch_encode(struct terp_h5_batch *batch,
     return st;
 }
 
+/* Where in the dataset chunk `number` of the block begins. */
+static void
+find_place(const struct terp_h5_block *block, uint64_t number,
+           hsize_t *place_ret)
+{
+    for (int d = block->rank - 1; d >= 0; d--) {
+        uint64_t nchunks = div_up(block->count[d], block->chunk[d]);
+        place_ret[d] = block->offset[d] + number % nchunks * block->chunk[d];
+        number /= nchunks;
+    }
+}
+
 enum terp_status
 terp_h5_batch_store(const struct terp_h5_batch *batch,
                     const struct terp_h5_block *block, uint64_t n)
 {
     hsize_t place[H5S_MAX_RANK];
+    enum terp_status st = TERP_OK;
 
-    for (uint64_t i = 0; i < n; i++) {
-        terp_h5_block_place(block, batch->number[i], place);
-        if (H5Dwrite_chunk(block->dataset, H5P_DEFAULT, 0, place,
-                           batch->stream_nbytes[i], batch->host_stream[i]) < 0)
-            return TERP_ERR_HDF5;
+    for (uint64_t i = 0; st == TERP_OK && i < n; i++) {
+        find_place(block, batch->number[i], place);
+        st = block->storage->store(block, place, batch->host_stream[i],
+                                   batch->stream_nbytes[i]);
     }
-    return TERP_OK;
-}
-
-/* The stream of a chunk; *nbytes_ret is 0 where HDF5 has to read it. */
-static enum terp_status
-read_stream(const struct terp_h5_block *block, uint64_t number, void *stream,
-            uint64_t stream_cap_nbytes, uint64_t *nbytes_ret)
-{
-    hsize_t place[H5S_MAX_RANK], nbytes = 0;
-    uint32_t skipped;
-    herr_t known;
-
-    *nbytes_ret = 0;
-    terp_h5_block_place(block, number, place);
-    /* Of a chunk that was never written it says 0, or fails. */
-    H5E_BEGIN_TRY
-    {
-        known = H5Dget_chunk_storage_size(block->dataset, place, &nbytes);
-    }
-    H5E_END_TRY
-    if (known < 0 || nbytes == 0 || nbytes > stream_cap_nbytes)
-        return TERP_OK;
-    if (H5Dread_chunk(block->dataset, H5P_DEFAULT, place, &skipped, stream) < 0)
-        return TERP_ERR_HDF5;
-    *nbytes_ret = skipped == 0 ? nbytes : 0;
-    return TERP_OK;
+    return st;
 }
 
 /* A chunk that HDF5 has to read. */
@@ -181,11 +173,11 @@ read_chunk(const struct terp_h5_block *block, struct terp_h5_batch *batch,
     void *on_its_way = on_host ? chunk : batch->host_chunk;
     const void *from = on_its_way;
 
-    terp_h5_block_place(block, number, place);
+    find_place(block, number, place);
     for (int d = 0; d < block->rank; d++)
         count[d] = min_u64(block->chunk[d], block->dims[d] - place[d]);
-    enum terp_status st = terp_h5_block_transfer_part(
-        block, place, count, block->chunk, NULL, on_its_way);
+    enum terp_status st =
+        block->storage->read(block, place, count, block->chunk, on_its_way);
     return st != TERP_OK || on_host
                ? st
                : terp_memory_copy(batch->run, 1, &chunk, &from,
@@ -223,13 +215,16 @@ terp_h5_batch_read(struct terp_h5_batch *batch,
                    const struct terp_h5_block *block, uint64_t first,
                    uint64_t n, void *values)
 {
+    hsize_t place[H5S_MAX_RANK];
     enum terp_status st = TERP_OK;
     uint64_t ntaken = 0;
 
     for (uint64_t i = 0; st == TERP_OK && i < n; i++) {
         terp_h5_batch_take(batch, i, first + i, ntaken);
-        st = read_stream(block, first + i, batch->host_stream[ntaken],
-                         batch->stream_stride, &batch->stream_nbytes[ntaken]);
+        find_place(block, first + i, place);
+        st = block->storage->fetch(block, place, batch->host_stream[ntaken],
+                                   batch->stream_stride,
+                                   &batch->stream_nbytes[ntaken]);
         if (st == TERP_OK && batch->stream_nbytes[ntaken] == 0)
             st = read_chunk(block, batch, first + i, batch->chunk[ntaken]);
         else
@@ -240,4 +235,47 @@ terp_h5_batch_read(struct terp_h5_batch *batch,
     return st == TERP_OK ? terp_array_scatter(batch->run, &block->array, first,
                                               n, batch->chunks, values)
                          : st;
+}
+
+/* Values that are worth being in memory at a time. Threads of the CPU share as
+ * many chunks as are needed to end about the same time: more memory only takes
+ * time to get. */
+static uint64_t
+batch_nbytes(const struct terp_run *run, const struct terp_h5_block *block)
+{
+    if (run->call.memory == TERP_MEMORY_DEVICE)
+        return TERP_H5_DEVICE_BATCH_NBYTES;
+    if (run->engine != TERP_ENGINE_CPU)
+        return TERP_H5_BATCH_NBYTES;
+    return min_u64(TERP_H5_BATCH_NBYTES,
+                   NCHUNKS_PER_THREAD * (uint64_t)run->cpu.nthreads *
+                       terp_chunk_nbytes(&block->cd.chunk));
+}
+
+enum terp_status
+terp_h5_batch_move(struct terp_run *run, const struct terp_h5_block *block,
+                   const struct terp_params *params, const void *src, void *dst)
+{
+    uint64_t nchunks = terp_array_nchunks(&block->array), n;
+    struct terp_params used = params != NULL ? *params : block->cd.params;
+    struct terp_h5_batch batch;
+
+    used.has_fill = block->cd.params.has_fill;
+    used.fill_bits = block->cd.params.fill_bits;
+    used.has_missing = block->cd.params.has_missing;
+    used.missing_bits = block->cd.params.missing_bits;
+    enum terp_status st =
+        terp_h5_batch_make(run, block, batch_nbytes(run, block), &batch);
+    for (uint64_t first = 0; st == TERP_OK && first < nchunks; first += n) {
+        n = min_u64(batch.cap_nchunks, nchunks - first);
+        if (src == NULL) {
+            st = terp_h5_batch_read(&batch, block, first, n, dst);
+            continue;
+        }
+        st = terp_h5_batch_encode(&batch, block, &used, first, n, src);
+        if (st == TERP_OK)
+            st = terp_h5_batch_store(&batch, block, n);
+    }
+    terp_h5_batch_free(&batch);
+    return st;
 }

@@ -50,4 +50,12 @@ terp_h5_batch_read(struct terp_h5_batch *batch,
                    const struct terp_h5_block *block, uint64_t first,
                    uint64_t n, void *values);
 
+/* All of the block, one batch after the other: codes and stores the values at
+ * `src`, or where that is NULL fetches and decodes them to `dst`. `params`
+ * NULL: the dataset's. */
+enum terp_status
+terp_h5_batch_move(struct terp_run *run, const struct terp_h5_block *block,
+                   const struct terp_params *params, const void *src,
+                   void *dst);
+
 #endif

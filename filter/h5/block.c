@@ -1,4 +1,8 @@
-/* Asks HDF5 what a block is, and moves those blocks that it has to move. */
+/* Asks HDF5 what a block is, and moves its streams, or those blocks that HDF5
+ * has to move.
+ *
+ * The functions of HDF5 are those of the program's own library: this file is
+ * for programs, not for the plugin. */
 #include "filter/h5/block.h"
 
 #include <stdlib.h>
@@ -7,6 +11,51 @@
 #include "filter/plugin/h5z_terp.h"
 
 _Static_assert(TERP_ARRAY_MAX_RANK >= H5S_MAX_RANK, "any dataset's rank");
+
+/* ---- HDF5's direct chunk I/O ---- */
+
+static enum terp_status
+store_stream(const struct terp_h5_block *block, const hsize_t *place,
+             const void *stream, uint64_t stream_nbytes)
+{
+    return H5Dwrite_chunk(block->dataset, H5P_DEFAULT, 0, place, stream_nbytes,
+                          stream) < 0
+               ? TERP_ERR_HDF5
+               : TERP_OK;
+}
+
+static enum terp_status
+fetch_stream(const struct terp_h5_block *block, const hsize_t *place,
+             void *stream, uint64_t stream_cap_nbytes, uint64_t *nbytes_ret)
+{
+    hsize_t nbytes = 0;
+    uint32_t skipped;
+    herr_t known;
+
+    *nbytes_ret = 0;
+    /* Of a chunk that was never written it says 0, or fails. */
+    H5E_BEGIN_TRY
+    {
+        known = H5Dget_chunk_storage_size(block->dataset, place, &nbytes);
+    }
+    H5E_END_TRY
+    if (known < 0 || nbytes == 0 || nbytes > stream_cap_nbytes)
+        return TERP_OK;
+    if (H5Dread_chunk(block->dataset, H5P_DEFAULT, place, &skipped, stream) < 0)
+        return TERP_ERR_HDF5;
+    *nbytes_ret = skipped == 0 ? nbytes : 0;
+    return TERP_OK;
+}
+
+static enum terp_status
+read_part(const struct terp_h5_block *block, const hsize_t *place,
+          const hsize_t *count, const hsize_t *dims, void *dst)
+{
+    return terp_h5_block_transfer_part(block, place, count, dims, NULL, dst);
+}
+
+static const struct terp_h5_storage storage = {store_stream, fetch_stream,
+                                               read_part};
 
 /* ---- what the dataset is ---- */
 
@@ -137,6 +186,7 @@ terp_h5_block_open(hid_t dataset, const hsize_t *offset, const hsize_t *count,
                    struct terp_h5_block *block)
 {
     memset(block, 0, sizeof *block);
+    block->storage = &storage;
     block->dataset = dataset;
     block->type = H5Dget_type(dataset);
     block->space = block->type < 0 ? -1 : H5Dget_space(dataset);
@@ -147,17 +197,6 @@ terp_h5_block_open(hid_t dataset, const hsize_t *offset, const hsize_t *count,
     if (st != TERP_OK || terp_h5_block_is_empty(block))
         return st;
     return read_chunks(block);
-}
-
-void
-terp_h5_block_place(const struct terp_h5_block *block, uint64_t number,
-                    hsize_t *place_ret)
-{
-    for (int d = block->rank - 1; d >= 0; d--) {
-        uint64_t nchunks = div_up(block->count[d], block->chunk[d]);
-        place_ret[d] = block->offset[d] + number % nchunks * block->chunk[d];
-        number /= nchunks;
-    }
 }
 
 /* ---- what HDF5 moves ---- */

@@ -14,7 +14,27 @@
 #define TERP_H5_BATCH_NBYTES (UINT64_C(64) << 20)
 #endif
 
+struct terp_h5_block;
+
+/* How streams get into a dataset's file and back, at a chunk's `place`. */
+struct terp_h5_storage {
+    enum terp_status (*store)(const struct terp_h5_block *block,
+                              const hsize_t *place, const void *stream,
+                              uint64_t stream_nbytes);
+    /* *nbytes_ret is 0 where HDF5 has to read the chunk. */
+    enum terp_status (*fetch)(const struct terp_h5_block *block,
+                              const hsize_t *place, void *stream,
+                              uint64_t stream_cap_nbytes, uint64_t *nbytes_ret);
+    /* Reads by HDF5: `count` values from `place` on into the beginning of an
+     * array of `dims`, on the host. */
+    enum terp_status (*read)(const struct terp_h5_block *block,
+                             const hsize_t *place, const hsize_t *count,
+                             const hsize_t *dims, void *dst);
+};
+
 struct terp_h5_block {
+    const struct terp_h5_storage *storage;
+    void *context; /* of another storage than HDF5's own functions */
     hid_t dataset, type, space, dcpl;
     int rank;
     hsize_t dims[H5S_MAX_RANK]; /* of the dataset */
@@ -38,11 +58,6 @@ terp_h5_block_close(struct terp_h5_block *block);
 
 bool
 terp_h5_block_is_empty(const struct terp_h5_block *block);
-
-/* Where in the dataset chunk `number` of the block begins. */
-void
-terp_h5_block_place(const struct terp_h5_block *block, uint64_t number,
-                    hsize_t *place_ret);
 
 /* Reads `count` values from `offset` on into the beginning of an array of
  * `dims`, or with `src` writes them from there, by HDF5. All on the host. */

@@ -11,9 +11,8 @@
 
 #define MAX_NTHREADS 1024
 
-/* CPUs that this process may run on. */
-static int
-count_cpus(void)
+int
+terp_call_count_cpus(void)
 {
     cpu_set_t set;
 
@@ -35,7 +34,7 @@ read_nthreads(int *nthreads_ret)
     long number = strtol(text, &end, 10);
     if (*end != '\0' || number < 0 || number > MAX_NTHREADS)
         return false;
-    *nthreads_ret = number == 0 ? count_cpus() : (int)number;
+    *nthreads_ret = number == 0 ? terp_call_count_cpus() : (int)number;
     return true;
 }
 

@@ -81,7 +81,7 @@ report(const struct terp_call *call, enum outcome outcome, const char *cause,
     va_end(arguments);
     terp_call_say(call, "%s", text);
     bool is_shown = terp_host_push(
-        &call->host, function, line,
+        &call->host, "filter/plugin/h5z_terp.c", function, line,
         outcome == REFUSED ? "H5E_SETLOCAL_g" : "H5E_CANTFILTER_g", text);
     if (!is_shown && outcome != SKIPPED && !call->verbose && !call->quiet &&
         is_first(cause))

@@ -157,8 +157,9 @@ prints_errors(const struct terp_host *host)
 }
 
 bool
-terp_host_push(const struct terp_host *host, const char *function,
-               unsigned line, const char *minor, const char *text)
+terp_host_push(const struct terp_host *host, const char *file,
+               const char *function, unsigned line, const char *minor,
+               const char *text)
 {
     herr_t (*push)(hid_t, const char *, const char *, unsigned, hid_t, hid_t,
                    hid_t, const char *, ...);
@@ -174,7 +175,7 @@ terp_host_push(const struct terp_host *host, const char *function,
     /* Asked before: old versions clear the stack in these functions. */
     bool is_printed = prints_errors(host);
     ssize_t nbefore = count(H5E_DEFAULT);
-    push(H5E_DEFAULT, "filter/plugin/h5z_terp.c", function, line, class_id,
-         major_id, minor_id, "H5Z-TERP: %s", text);
+    push(H5E_DEFAULT, file, function, line, class_id, major_id, minor_id,
+         "H5Z-TERP: %s", text);
     return is_printed && count(H5E_DEFAULT) > nbefore;
 }

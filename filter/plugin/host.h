@@ -51,7 +51,8 @@ terp_host_release(const struct terp_host *host, void *memory);
  * HDF5 1.14.5 to 2.0 does so in each call of a filter, 2.2 where the reader has
  * set a callback for failures; the stack is paused then, and does not grow. */
 bool
-terp_host_push(const struct terp_host *host, const char *function,
-               unsigned line, const char *minor, const char *text);
+terp_host_push(const struct terp_host *host, const char *file,
+               const char *function, unsigned line, const char *minor,
+               const char *text);
 
 #endif

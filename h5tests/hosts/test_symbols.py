@@ -1,12 +1,14 @@
-"""The plugin file: it needs no libhdf5, shows three functions, and stays; and
-the static libraries, whose names all begin with terp_. TEST_PLUGIN and
-TEST_ARCHIVES name them. Needs nm and readelf."""
+"""The plugin's file and the connector's: they need no libhdf5, show what HDF5
+asks for, and stay; and the static libraries, whose names all begin with terp_.
+TEST_PLUGIN, TEST_CONNECTOR and TEST_ARCHIVES name them. Needs nm and readelf."""
 import os
 import re
 import subprocess
 import unittest
 
-PLUGIN = os.environ["TEST_PLUGIN"]
+ENTRIES = ["H5PLget_plugin_info", "H5PLget_plugin_type"]
+SHOWN = {os.environ["TEST_PLUGIN"]: [*ENTRIES, "init_filter"],
+         os.environ["TEST_CONNECTOR"]: ENTRIES}
 
 
 def output(*command):
@@ -16,21 +18,22 @@ def output(*command):
 
 class SymbolsTest(unittest.TestCase):
     def test_no_libhdf5_is_needed(self):
-        needed = re.findall(r"\(NEEDED\).*\[(.*)\]",
-                            output("readelf", "-d", PLUGIN))
-        self.assertTrue(needed)
-        self.assertFalse([name for name in needed if "hdf5" in name])
+        for file in SHOWN:
+            needed = re.findall(r"\(NEEDED\).*\[(.*)\]",
+                                output("readelf", "-d", file))
+            self.assertTrue(needed)
+            self.assertFalse([name for name in needed if "hdf5" in name])
 
     def test_no_function_of_hdf5_is_linked(self):
-        names = output("nm", "-D", "--undefined-only", PLUGIN)
-        self.assertRegex(names, r"\bdlsym\b")
-        self.assertNotRegex(names, r"\bH5")
+        for file in SHOWN:
+            names = output("nm", "-D", "--undefined-only", file)
+            self.assertRegex(names, r"\bdlsym\b")
+            self.assertNotRegex(names, r"\bH5")
 
     def test_only_the_entry_points_are_shown(self):
-        names = output("nm", "-D", "--defined-only", PLUGIN).split()[2::3]
-        self.assertEqual(sorted(names), ["H5PLget_plugin_info",
-                                         "H5PLget_plugin_type",
-                                         "init_filter"])
+        for file, shown in SHOWN.items():
+            names = output("nm", "-D", "--defined-only", file).split()[2::3]
+            self.assertEqual(sorted(names), shown)
 
     def test_programs_keep_their_own_names(self):
         archives = os.environ["TEST_ARCHIVES"].split(os.pathsep)
@@ -41,8 +44,9 @@ class SymbolsTest(unittest.TestCase):
         self.assertEqual([name for name in names
                           if not name.startswith(("terp_", "__"))], [])
 
-    def test_plugin_is_not_unloaded(self):
-        self.assertRegex(output("readelf", "-d", PLUGIN), "FLAGS_1.*NODELETE")
+    def test_neither_is_unloaded(self):
+        for file in SHOWN:
+            self.assertRegex(output("readelf", "-d", file), "FLAGS_1.*NODELETE")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,57 @@
+# The connector's rules, which need no HDF5.
+terp_add_ctest(test_vol_rules vol/test_vol_rules.c ${PROJECT_SOURCE_DIR}/vol/rules.c)
+terp_use_hdf5_headers(test_vol_rules)
+
+# The connector under HDF5 2.x and 1.14, which wheels from PyPI bring; and what
+# it declares of HDF5's interface, against the headers of an HDF5 that has it.
+if(TARGET h5vlterp AND Python3_FOUND AND NOT TERP_SANITIZE)
+  foreach(venv venv venv-1.14)
+    terp_add_venv_test(vol_connector_${venv} ${venv} ../vol/test_connector.py)
+    add_dependencies(h5zterp h5vlterp)
+    set_property(TEST vol_connector_${venv} APPEND PROPERTY ENVIRONMENT
+      "HDF5_VOL_CONNECTOR=terp;TERP_NUM_THREADS=2")
+  endforeach()
+
+  # h5py's and netCDF4's own readers and writers of others' programs.
+  set(venv-xarray_packages xarray,h5netcdf,netCDF4,h5py)
+  terp_add_venv_test(vol_xarray venv-xarray ../vol/test_xarray.py)
+  set_property(TEST vol_xarray APPEND PROPERTY ENVIRONMENT
+    "HDF5_VOL_CONNECTOR=terp;TERP_NUM_THREADS=2")
+
+  # No test of h5py's fails that does not fail without the connector.
+  set(venv-suite_packages h5py,pytest,pytest-mpi)
+  terp_add_venv_test(vol_h5py_suite venv-suite ../vol/test_suite.py)
+endif()
+
+# Programs in C, threads and children of theirs, where HDF5 is new enough.
+if(TARGET h5vlterp AND HDF5_VERSION VERSION_GREATER_EQUAL 1.14)
+  foreach(host host_shared host_static host_renamed)
+    foreach(action threads fork)
+      set(file ${CMAKE_CURRENT_BINARY_DIR}/vol_${host}_${action})
+      if(TARGET ${host})
+        add_test(NAME vol_${host}_${action} COMMAND ${host} ${action}
+                 ${file}_1.h5 ${file}_2.h5 ${file}_3.h5)
+        set_tests_properties(vol_${host}_${action} PROPERTIES ENVIRONMENT
+          "HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>;\
+HDF5_VOL_CONNECTOR=terp;TERP_NUM_THREADS=2")
+      endif()
+    endforeach()
+  endforeach()
+endif()
+
+# TERP_VOL_HEADERS: a folder with H5VLconnector.h of HDF5 1.14 or newer, where
+# the HDF5 that terp is built with is older.
+set(TERP_VOL_HEADERS "" CACHE PATH
+    "Headers of HDF5 1.14 or newer, to hold the connector against")
+set(headers ${TERP_VOL_HEADERS})
+if(NOT headers AND HDF5_VERSION VERSION_GREATER_EQUAL 1.14)
+  set(headers ${HDF5_C_INCLUDE_DIRS})
+endif()
+if(headers)
+  add_library(vol_abi OBJECT vol/vol_abi.c)
+  target_include_directories(vol_abi PRIVATE ${PROJECT_SOURCE_DIR})
+  target_include_directories(vol_abi SYSTEM PRIVATE ${headers})
+else()
+  message(STATUS "The connector is not held against HDF5's headers: "
+                 "TERP_VOL_HEADERS is not set")
+endif()

@@ -1,0 +1,487 @@
+"""The connector under h5py, of a wheel whose HDF5 has connectors. Only
+environment variables name it: HDF5_VOL_CONNECTOR and HDF5_PLUGIN_PATH."""
+import ctypes
+import hashlib
+import multiprocessing
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import h5py
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                os.pardir, "hosts"))
+from terp_files import (  # noqa: E402
+    ABSOLUTE, FILTER, RELATIVE, Stderr, check, damage, smooth)
+
+LOSSLESS = (ABSOLUTE, 0, 0)
+BATCH = re.compile(r"connector: (write|read) of (\d+) chunks at once.*success")
+PASSED = re.compile(r"connector: HDF5 (writes|reads) it: (.*) \[")
+
+if not h5py.version.hdf5_version_tuple >= (1, 14):
+    print("skipped: HDF5", h5py.version.hdf5_version, "has no connectors")
+    sys.exit(77)
+
+
+class Said(Stderr):
+    """What the connector says inside a with statement."""
+
+    def __enter__(self):
+        os.environ["TERP_VERBOSE"] = "1"
+        return super().__enter__()
+
+    def __exit__(self, *arguments):
+        super().__exit__(*arguments)
+        del os.environ["TERP_VERBOSE"]
+        self.batches = [(kind, int(n)) for kind, n in BATCH.findall(self.text)]
+        self.passed = [reason for _, reason in PASSED.findall(self.text)]
+
+
+def stored(dataset):
+    """The places of all chunks and what is stored of them."""
+    infos = [dataset.id.get_chunk_info(i)
+             for i in range(dataset.id.get_num_chunks())]
+    return sorted((info.chunk_offset, info.filter_mask,
+                   dataset.id.read_direct_chunk(info.chunk_offset)[1])
+                  for info in infos)
+
+
+def digest_of(path, shape, dtype, chunks, fill):
+    """Writes a dataset, and tells what is stored and what is read."""
+    field = np.cumsum(np.random.default_rng(3).standard_normal(shape), axis=0)
+    digest = hashlib.sha256()
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset(
+            "d", shape, dtype, chunks=chunks, fillvalue=fill,
+            compression=FILTER, compression_opts=(RELATIVE, 1, 3))
+        half = shape[0] // 2 // chunks[0] * chunks[0]
+        dataset[:half] = field[:half].astype(dtype)
+        if fill is None:
+            dataset[half:] = field[half:].astype(dtype)
+        digest.update(repr(stored(dataset)).encode())
+    with h5py.File(path) as file:
+        digest.update(file["d"][()].tobytes())
+    return digest.hexdigest()
+
+
+class BatchTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "file.h5")
+
+    def create(self, field, words=(RELATIVE, 1, 3), chunks=(16, 16, 16), **more):
+        file = h5py.File(self.path, "w")
+        self.addCleanup(file.close)
+        return file.create_dataset("d", field.shape, field.dtype, chunks=chunks,
+                                   compression=FILTER, compression_opts=words,
+                                   **more)
+
+    def test_stored_chunks_are_those_of_the_filter(self):
+        without = dict(os.environ)
+        del without["HDF5_VOL_CONNECTOR"]
+        for dtype in "<f4", ">f4", "<f8", ">f8":
+            for shape, chunks, fill in (
+                    ((64, 48, 32), (16, 16, 16), None),
+                    ((70, 45, 33), (16, 16, 16), None),
+                    ((70, 45, 33), (16, 16, 16), 7.0),
+                    ((100000,), (4096,), None),
+                    ((40, 9, 50, 11), (10, 9, 25, 5), -1.0)):
+                case = self.path, shape, dtype, chunks, fill
+                with Said() as said:
+                    mine = digest_of(*case)
+                self.assertIn("write", dict(said.batches))
+                self.assertIn("read", dict(said.batches))
+                plain = subprocess.run(
+                    [sys.executable, __file__, repr(case)], env=without,
+                    check=True, capture_output=True, text=True).stdout.strip()
+                self.assertEqual(mine, plain, case)
+
+    def test_what_is_not_whole_chunks_goes_down(self):
+        field = smooth((64, 64, 64), "f4")
+        dataset = self.create(field, LOSSLESS)
+        for where in (np.s_[1:], np.s_[:, :40], np.s_[::2], np.s_[5], np.s_[:16, :16, :16]):
+            with Said() as said:
+                dataset[where] = field[where]
+                np.testing.assert_array_equal(dataset[where], field[where])
+            self.assertEqual(said.batches, [])
+        dataset[...] = field
+        with Said() as said:
+            np.testing.assert_array_equal(dataset[()].astype("f8"),
+                                          dataset.astype("f8")[()])
+            np.testing.assert_array_equal(dataset[dataset[()] > 0.5],
+                                          field[field > 0.5])
+        self.assertIn("the type in memory is another one", said.passed)
+
+    def test_memory_with_gaps_goes_down(self):
+        field = smooth((64, 64, 64), "f4")
+        dataset = self.create(field, LOSSLESS)
+        wide = np.zeros((64, 64, 70), "f4")
+        wide[:, :, 3:67] = field
+        with Said() as said:
+            dataset.write_direct(wide, np.s_[:, :, 3:67], np.s_[...])
+        self.assertEqual(said.passed, ["memory has gaps"])
+        long = np.zeros((100, 64, 64), "f4")
+        with Said() as said:
+            dataset.read_direct(long, np.s_[...], np.s_[20:84])
+        self.assertEqual(said.batches, [("read", 64)])
+        np.testing.assert_array_equal(long[20:84], field)
+        self.assertFalse(long[:20].any() or long[84:].any())
+
+    def test_random_calls_do_what_they_say(self):
+        nseeds = int(os.environ.get("TEST_NSEEDS", "12"))
+        nbatches = 0
+        for seed in range(nseeds):
+            with self.subTest(seed=seed):
+                nbatches += self.run_calls(random.Random(seed))
+        self.assertGreater(nbatches, 5 * nseeds)
+
+    def run_calls(self, rng):
+        """Writes, reads and changes a dataset and an array alike."""
+        values = np.random.default_rng(rng.randrange(1 << 30))
+        rank = rng.choice((1, 2, 3))
+        chunks = tuple(rng.choice({1: (9000, 16384), 2: (100, 128),
+                                   3: (24, 32)}[rank]) for _ in range(rank))
+        shape = tuple(rng.randrange(2, 7) * c + rng.choice((0, 0, 3))
+                      for c in chunks)
+        model = np.full(shape, 2.5, rng.choice(("<f4", ">f4", "<f8", ">f8")))
+        file = h5py.File(self.path, "w", libver=rng.choice(("earliest",
+                                                            "latest")))
+        dataset = file.create_dataset(
+            "d", data=None, shape=shape, dtype=model.dtype, chunks=chunks,
+            maxshape=(None,) * rank, compression=FILTER, fillvalue=2.5,
+            compression_opts=LOSSLESS)
+        with Said() as said:
+            for _ in range(40):
+                file, dataset, model = self.call(rng, values, file, dataset,
+                                                 model)
+        file.close()
+        with h5py.File(self.path) as file:
+            np.testing.assert_array_equal(file["d"][()], model)
+        return len(said.batches)
+
+    def box(self, rng, shape, chunks):
+        """A random box, mostly of whole chunks."""
+        where = []
+        for size, chunk in zip(shape, chunks):
+            unit = 1 if rng.random() < 0.1 else chunk
+            n = -(-size // unit)
+            begin = rng.randrange(n)
+            end = rng.choice((rng.randrange(begin, n) + 1, n))
+            where.append(slice(begin * unit, min(end * unit, size)))
+        return tuple(where)
+
+    def call(self, rng, values, file, dataset, model):
+        where = self.box(rng, model.shape, dataset.chunks)
+        action = rng.choice(("write",) * 5 + ("read",) * 5 + (
+            "all", "convert", "points", "resize", "flush", "reopen", "second",
+            "one"))
+        if action == "write":
+            model[where] = values.standard_normal(model[where].shape)
+            dataset[where] = model[where]
+        elif action == "read":
+            np.testing.assert_array_equal(dataset[where], model[where])
+        elif action == "all":
+            np.testing.assert_array_equal(dataset[()], model)
+        elif action == "convert":
+            whole = values.integers(-99, 99, model[where].shape)
+            dataset[where] = model[where] = whole
+        elif action == "points":
+            flat = np.unique(values.integers(0, model.shape[0], 5))
+            np.testing.assert_array_equal(dataset[flat.tolist()], model[flat])
+        elif action == "resize":
+            shape = tuple(max(1, s + rng.choice((-3, 0, 5))) for s in model.shape)
+            dataset.resize(shape)
+            new = np.full(shape, 2.5, model.dtype)
+            kept = tuple(slice(min(a, b)) for a, b in zip(shape, model.shape))
+            new[kept] = model[kept]
+            model = new
+        elif action == "flush":
+            file.flush()
+        elif action == "reopen":
+            file.close()
+            file = h5py.File(self.path, "r+")
+            dataset = file["d"]
+        elif action == "second":
+            with h5py.File(self.path, "r+") as other:
+                model[where] = values.standard_normal(model[where].shape)
+                other["d"][where] = model[where]
+        elif action == "one":
+            at = tuple(rng.randrange(s) for s in model.shape)
+            dataset[at] = model[at] = rng.random()
+        return file, dataset, model
+
+    def test_chunk_in_the_cache_is_neither_lost_nor_kept(self):
+        field = smooth((64, 64, 64), "f8")
+        dataset = self.create(field, LOSSLESS)
+        dataset[0, 0, 0] = 5  # stays in HDF5's cache
+        self.assertEqual(dataset[()][0, 0, 0], 5)
+        dataset[1, 1, 1] = 6
+        dataset[...] = field
+        np.testing.assert_array_equal(dataset[()], field)
+        self.assertEqual(dataset[1, 1, 1], field[1, 1, 1])
+
+    def test_damaged_chunk_is_the_call_s_error(self):
+        field = smooth((64, 64, 64), "f4")
+        dataset = self.create(field)
+        dataset[...] = field
+        damage(dataset)
+        with Stderr(), self.assertRaisesRegex(OSError, "[Cc]an't|filter"):
+            dataset[()]
+
+    def test_other_pipelines_and_fills_go_down(self):
+        field = smooth((64, 64, 64), "f4")
+        for more in ({"shuffle": True}, {"fletcher32": True}):
+            dataset = self.create(field, LOSSLESS, **more)
+            with Said() as said:
+                dataset[...] = field
+                np.testing.assert_array_equal(dataset[()], field)
+            self.assertEqual(said.batches, [])
+            dataset.file.close()
+
+    def test_transform_of_values_goes_down(self):
+        field = smooth((64, 64, 64), "f4")
+        dataset = self.create(field, LOSSLESS)
+        dxpl = h5py.h5p.create(h5py.h5p.DATASET_XFER)
+        library = ctypes.CDLL(hdf5_of_h5py())
+        library.H5Pset_data_transform.argtypes = [ctypes.c_int64,
+                                                  ctypes.c_char_p]
+        self.assertGreaterEqual(
+            library.H5Pset_data_transform(dxpl.id, b"2*x"), 0)
+        everything = h5py.h5s.create_simple(field.shape)
+        with Said() as said:
+            dataset.id.write(everything, everything, field, dxpl=dxpl)
+        self.assertEqual(said.passed, ["the transfer changes the values"])
+        np.testing.assert_array_equal(dataset[()], 2 * field)
+
+    def test_bound_is_kept_by_reader_without_connector(self):
+        field = smooth((64, 64, 64), "f4")
+        dataset = self.create(field, (ABSOLUTE, 1, 3))
+        dataset[...] = field
+        dataset.file.close()
+        without = dict(os.environ)
+        del without["HDF5_VOL_CONNECTOR"]
+        script = ("import h5py, sys; sys.stdout.buffer.write("
+                  "h5py.File(sys.argv[1])['d'][()].tobytes())")
+        read = subprocess.run([sys.executable, "-c", script, self.path],
+                              env=without, check=True, capture_output=True)
+        check(self, field, np.frombuffer(read.stdout, "f4").reshape(field.shape),
+              1e-3)
+
+    def test_swmr_reader_sees_what_is_flushed(self):
+        field = smooth((64, 64, 64), "f4")
+        with h5py.File(self.path, "w", libver="latest") as file:
+            dataset = file.create_dataset(
+                "d", (0, 64, 64), "f4", chunks=(16, 16, 16),
+                maxshape=(None, 64, 64), compression=FILTER,
+                compression_opts=LOSSLESS)
+            file.swmr_mode = True
+            with h5py.File(self.path, "r", swmr=True) as reader:
+                for n in 32, 64:
+                    dataset.resize(n, 0)
+                    dataset[n - 32:n] = field[n - 32:n]
+                    dataset.flush()
+                    reader["d"].refresh()
+                    np.testing.assert_array_equal(reader["d"][()], field[:n])
+
+    def test_threads_have_files_of_their_own(self):
+        failures = []
+
+        def work(number):
+            try:
+                field = smooth((48, 48, 48), "f8", number)
+                path = self.path + str(number)
+                for _ in range(5):
+                    with h5py.File(path, "w") as file:
+                        dataset = file.create_dataset(
+                            "d", field.shape, "f8", chunks=(16, 16, 16),
+                            compression=FILTER, compression_opts=LOSSLESS)
+                        dataset[...] = field
+                        np.testing.assert_array_equal(dataset[()], field)
+            except Exception as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+        # None of the connector's own is left.
+        self.assertLessEqual(len(os.listdir("/proc/self/task")),
+                             threads_at_start)
+
+    def test_child_after_fork_goes_on(self):
+        field = smooth((64, 64, 64), "f4")
+        dataset = self.create(field, LOSSLESS)
+        dataset[...] = field
+        dataset.file.close()
+        child = multiprocessing.get_context("fork").Process(
+            target=read_and_compare, args=(self.path, field))
+        child.start()
+        child.join()
+        self.assertEqual(child.exitcode, 0)
+
+
+def hdf5_of_h5py():
+    with open("/proc/self/maps") as maps:
+        return next(line.split()[-1] for line in maps
+                    if "libhdf5" in line and "_hl" not in line)
+
+
+def read_and_compare(path, field):
+    with h5py.File(path) as file:
+        np.testing.assert_array_equal(file["d"][()], field)
+
+
+class RuleTest(unittest.TestCase):
+    """Datasets of programs that ask for no compression."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.addCleanup(os.environ.pop, "TERP_RULES", None)
+        self.file = h5py.File(os.path.join(self.folder, "file.h5"), "w")
+        self.addCleanup(self.file.close)
+
+    def bound(self, name, rules, field=smooth((80, 90, 100), "f4"), **more):
+        """The cd_values' mode and bound, None of a dataset without terp."""
+        os.environ["TERP_RULES"] = rules
+        with Said() as self.said:
+            dataset = self.file.create_dataset(name, data=field, **more)
+        filters = [dataset.id.get_create_plist().get_filter(i)
+                   for i in range(dataset.id.get_create_plist().get_nfilters())]
+        ours = [words for number, _, words, _ in filters if number == FILTER]
+        if not ours:
+            np.testing.assert_array_equal(dataset[()], field)
+            return None
+        self.assertLess(dataset.id.get_storage_size(), field.nbytes)
+        bits = ours[0][1] | ours[0][2] << 32
+        return ours[0][0] & 15, float(np.uint64(bits).view("f8"))
+
+    def test_first_rule_that_matches_counts(self):
+        rules = "*/velocity*=rel:1e-3; rho=pwr:1e-2;\n x=1=abs:0.5;*=lossless"
+        for name, bound in (("/velocity_x", (RELATIVE, 1e-3)),
+                            ("/deep/er/velocity", (RELATIVE, 1e-3)),
+                            ("rho", (3, 1e-2)), ("a/rho", (3, 1e-2)),
+                            ("x=1", (ABSOLUTE, 0.5)),
+                            ("rhov", (ABSOLUTE, 0.0)),
+                            ("level_0/data:datatype=0", (ABSOLUTE, 0.0))):
+            self.assertEqual(self.bound(name, rules), bound, name)
+
+    def test_dataset_that_gets_its_name_later(self):
+        for rules, chunks in (("velocity=rel:1e-3;*=lossless", None),
+                              (" ;*=lossless;velocity=none", (80, 45, 50))):
+            os.environ["TERP_RULES"] = rules
+            with Said():
+                self.file["velocity"] = smooth((80, 90, 100), "f8")
+            self.assertEqual(self.file["velocity"].chunks, chunks)
+            del self.file["velocity"]
+
+    def test_bound_holds_and_all_goes_in_batches(self):
+        field = smooth((80, 90, 100), "f8")
+        self.assertEqual(self.bound("d", "*=abs:1e-4", field), (ABSOLUTE, 1e-4))
+        self.assertEqual([kind for kind, _ in self.said.batches], ["write"])
+        check(self, field, self.file["d"][()], 1e-4)
+
+    def test_what_no_rule_names_stays(self):
+        self.assertIsNone(self.bound("a", "b=lossless"))
+        self.assertIsNone(self.bound("b", "b=none;*=lossless"))
+        self.assertIsNone(self.bound("c", ""))
+
+    def test_what_has_no_bound_stays_and_is_told(self):
+        rules = "*=abs:1e-3"
+        self.assertIsNone(self.bound("i", rules, np.arange(100000)))
+        self.assertIn("its type has no bound", self.said.text)
+        self.assertIsNone(self.bound("s", rules, np.float32(5)))
+        self.assertIsNone(self.bound("few", rules, smooth((10, 10), "f4")))
+        self.assertIsNone(self.bound("z", rules, compression="gzip"))
+        self.assertIn("it has filters already", self.said.text)
+        self.assertIsNone(self.bound("h", rules, smooth((99, 99), "f2")))
+
+    def test_chunks_of_the_program_stay(self):
+        self.assertEqual(self.bound("d", "d=rel:1e-3", chunks=(20, 30, 50),
+                                    maxshape=(None, 90, 100)), (RELATIVE, 1e-3))
+        self.assertEqual(self.file["d"].chunks, (20, 30, 50))
+
+    def test_rows_are_coded_once(self):
+        field = smooth((64, 256, 256), "f4")
+        os.environ["TERP_RULES"] = "*=abs:1e-3"
+        dataset = self.file.create_dataset("d", field.shape, "f4")
+        with Said() as said:
+            for i, row in enumerate(field):
+                dataset[i] = row
+            self.file.flush()
+        self.assertEqual(said.text.count("H5Z-TERP: write:"),
+                         dataset.id.get_num_chunks())
+        check(self, field, dataset[()], 1e-3)
+
+    def test_wrong_rule_is_told_and_nothing_is_lost(self):
+        for rules in ("nonsense", "d=abs", "d=abs:-1", "d=rel:nan", "d=pwr:2",
+                      "=lossless", "d=abs:1e-3x", "d=lossless;e=gzip",
+                      "@/nonexistent"):
+            self.assertIsNone(self.bound("d", rules), rules)
+            self.assertIn("H5Z-TERP: TERP_RULES: ", self.said.text, rules)
+            del self.file["d"]
+
+    def test_rules_stand_in_a_file(self):
+        path = os.path.join(self.folder, "rules")
+        with open(path, "w") as file:
+            file.write("# bounds; of=the=run\n\n a* = abs:0.25 # tight\n*=none")
+        self.assertEqual(self.bound("abc", "@" + path), (ABSOLUTE, 0.25))
+        self.assertIsNone(self.bound("b", "@" + path))
+
+
+class ErrorTest(unittest.TestCase):
+    """What a user gets wrong; each in a process of its own."""
+
+    def run_with(self, script, **variables):
+        return subprocess.run([sys.executable, "-c", script],
+                              env={**os.environ, **variables},
+                              capture_output=True, text=True)
+
+    def test_missing_file_is_not_found(self):
+        script = ("import h5py\n"
+                  "try: h5py.File('/nonexistent/file')\n"
+                  "except FileNotFoundError: print('not found')")
+        for connector in "terp", "native":
+            said = self.run_with(script, HDF5_VOL_CONNECTOR=connector)
+            self.assertEqual(said.stdout, "not found\n", said)
+
+    def test_connectors_above_and_below(self):
+        script = ("import h5py\nwith h5py.File('m', 'w', driver='core', "
+                  "backing_store=False) as file:\n"
+                  "    file['d'] = range(5)\n"
+                  "    print(file['d'][()].sum())")
+        native = "under_vol=0;under_info={}"
+        for connector in (
+                "terp " + native,
+                "terp under_vol=1;under_info={%s}" % native,
+                "pass_through under_vol=46117;under_info={}",
+                "pass_through under_vol=46117;under_info={%s}" % native):
+            said = self.run_with(script, HDF5_VOL_CONNECTOR=connector)
+            self.assertEqual(said.stdout, "10\n", said)
+
+    def test_wrong_text_is_named(self):
+        for text in "under_vol=x", "under_vol=0;under_info={", "something":
+            said = self.run_with(
+                "import h5py\n"
+                "h5py.File('m', 'w', driver='core', backing_store=False)",
+                HDF5_VOL_CONNECTOR="terp " + text)
+            self.assertIn("under_vol=VALUE;under_info={...}", said.stderr)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 2 and sys.argv[1].startswith("("):
+        print(digest_of(*eval(sys.argv[1])))
+        sys.exit()
+    print("h5py", h5py.version.version, "HDF5", h5py.version.hdf5_version)
+    threads_at_start = len(os.listdir("/proc/self/task"))
+    unittest.main()

@@ -1,0 +1,505 @@
+/* Decides what can go in batches, and moves streams by the native connector's
+ * direct chunk I/O. */
+#include "vol/batches.h"
+
+#include <stdlib.h>
+
+#include "codec/format/types.h"
+#include "filter/h5/batch.h"
+#include "filter/plugin/call.h"
+#include "filter/plugin/h5z_terp.h"
+
+/* Fewer values are coded in less time than threads take to begin. */
+#define MIN_NVALUES 16384
+
+/* H5S_BLOCK of HDF5 1.14, which has replaced no older value: values without
+ * gaps. */
+#define SPACE_BLOCK ((hid_t)1)
+
+/* H5S_PLIST: the selection is one of the transfer's properties. */
+#define SPACE_PLIST ((hid_t)2)
+
+/* What holds of a dataset as long as it is open. */
+struct vol_plan {
+    const char *reason; /* why no batches; NULL: there may be */
+    hid_t type;         /* of the values, and of the dataset */
+    hid_t dxpl;         /* the default one */
+    hsize_t chunk[H5S_MAX_RANK];
+    int rank;
+    struct terp_cd cd;
+    uint8_t pad[8];
+};
+
+/* What a storage has to know. Chunks are moved with the default properties,
+ * since HDF5 notes in others what it has done. */
+struct storage {
+    const struct vol_object *dataset;
+    const struct vol_plan *plan;
+};
+
+/* ---- errors that are none ---- */
+
+/* How the program wants to learn of errors. */
+struct errors {
+    H5E_auto2_t call;
+    void *data;
+    bool known;
+};
+
+/* For calls that may fail: what goes wrong here is done once more by HDF5,
+ * which then tells of it. */
+static void
+silence_errors(const struct vol_library *library, struct errors *errors)
+{
+    unsigned is_v2 = 0;
+
+    /* A function set in the style of HDF5 1.6 must not be asked for so. */
+    library->H5Eauto_is_v2(H5E_DEFAULT, &is_v2);
+    errors->known = is_v2 && library->H5Eget_auto2(H5E_DEFAULT, &errors->call,
+                                                   &errors->data) >= 0;
+    if (errors->known)
+        library->H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+}
+
+static void
+say_errors(const struct vol_library *library, const struct errors *errors)
+{
+    if (errors->known)
+        library->H5Eset_auto2(H5E_DEFAULT, errors->call, errors->data);
+    library->H5Eclear2(H5E_DEFAULT);
+}
+
+/* ---- the native connector's chunks ---- */
+
+static herr_t
+call_native(const struct terp_h5_block *block, int op, void *arguments)
+{
+    const struct storage *storage = block->context;
+    const struct vol_object *on = storage->dataset;
+    struct vol_optional optional = {op, arguments};
+
+    return on->library->H5VLdataset_optional(on->under, on->vol, &optional,
+                                             storage->plan->dxpl, NULL);
+}
+
+static enum terp_status
+store_stream(const struct terp_h5_block *block, const hsize_t *place,
+             const void *stream, uint64_t stream_nbytes)
+{
+    const struct storage *storage = block->context;
+    struct vol_chunk_write_1 old = {place, 0, (uint32_t)stream_nbytes, stream};
+    struct vol_chunk_write_2 new = {place, 0, stream_nbytes, stream};
+    bool is_old = storage->dataset->library->major < 2;
+
+    if (is_old && stream_nbytes > UINT32_MAX)
+        return TERP_ERR_HDF5;
+    return call_native(block, VOL_NATIVE_CHUNK_WRITE,
+                       is_old ? (void *)&old : (void *)&new) < 0
+               ? TERP_ERR_HDF5
+               : TERP_OK;
+}
+
+static enum terp_status
+fetch_stream(const struct terp_h5_block *block, const hsize_t *place,
+             void *stream, uint64_t stream_cap_nbytes, uint64_t *nbytes_ret)
+{
+    hsize_t nbytes = 0;
+    size_t buf_nbytes = stream_cap_nbytes;
+    struct vol_chunk_storage_size size = {place, &nbytes};
+    struct vol_chunk_read read = {place, 0, stream, &buf_nbytes};
+
+    *nbytes_ret = 0;
+    /* Fails where the chunk was never written. */
+    if (call_native(block, VOL_NATIVE_CHUNK_STORAGE_SIZE, &size) < 0 ||
+        nbytes == 0 || nbytes > stream_cap_nbytes)
+        return TERP_OK;
+    if (call_native(block, VOL_NATIVE_CHUNK_READ, &read) < 0)
+        return TERP_ERR_HDF5;
+    *nbytes_ret = read.filters_ret == 0 ? nbytes : 0;
+    return TERP_OK;
+}
+
+static hid_t
+get_id(const struct vol_object *dataset, int op, hid_t dxpl)
+{
+    struct vol_dataset_get get = {op, {H5I_INVALID_HID}};
+
+    return dataset->library->H5VLdataset_get(dataset->under, dataset->vol, &get,
+                                             dxpl, NULL) < 0
+               ? H5I_INVALID_HID
+               : get.args.id;
+}
+
+static enum terp_status
+read_part(const struct terp_h5_block *block, const hsize_t *place,
+          const hsize_t *count, const hsize_t *dims, void *dst)
+{
+    static const hsize_t start[H5S_MAX_RANK];
+    const struct storage *storage = block->context;
+    const struct vol_object *on = storage->dataset;
+    const struct vol_library *library = on->library;
+    hid_t type = storage->plan->type, dxpl = storage->plan->dxpl;
+    hid_t space = get_id(on, VOL_DATASET_GET_SPACE, dxpl);
+    hid_t memory = library->H5Screate_simple(block->rank, dims, NULL);
+    void *under = on->under;
+    herr_t result = -1;
+
+    if (space >= 0 && memory >= 0 &&
+        library->H5Sselect_hyperslab(memory, H5S_SELECT_SET, start, NULL, count,
+                                     NULL) >= 0 &&
+        library->H5Sselect_hyperslab(space, H5S_SELECT_SET, place, NULL, count,
+                                     NULL) >= 0)
+        result = library->H5VLdataset_read(1, &under, on->vol, &type, &memory,
+                                           &space, dxpl, &dst, NULL);
+    if (memory >= 0)
+        library->H5Sclose(memory);
+    if (space >= 0)
+        library->H5Sclose(space);
+    return result < 0 ? TERP_ERR_HDF5 : TERP_OK;
+}
+
+static const struct terp_h5_storage native_storage = {store_stream,
+                                                      fetch_stream, read_part};
+
+/* ---- what holds of the dataset ---- */
+
+static const char *
+reason_of_filters(const struct vol_library *library, hid_t dcpl,
+                  struct vol_plan *plan)
+{
+    unsigned words[TERP_CD_MAX_NWORDS], flags, options;
+    size_t nwords = TERP_CD_MAX_NWORDS;
+
+    if (library->H5Pget_layout(dcpl) != H5D_CHUNKED)
+        return "it has no chunks";
+    if (library->H5Pget_nfilters(dcpl) != 1 ||
+        library->H5Pget_filter2(dcpl, 0, &flags, &nwords, words, 0, NULL,
+                                NULL) != H5Z_FILTER_TERP)
+        return "terp is not its only filter";
+    if (library->H5Pget_chunk_opts(dcpl, &options) < 0 ||
+        (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0)
+        return "its partial chunks are not filtered";
+    nwords = min_u64(nwords, TERP_CD_MAX_NWORDS);
+    if (terp_cd_parse(nwords, words, &plan->cd, NULL) != TERP_OK ||
+        !plan->cd.persisted || plan->cd.pass != TERP_PASS_NONE)
+        return "its values pass through terp as they are";
+    if (!terp_type_is_plain(plan->cd.chunk.type))
+        return "its values are neither float32 nor float64";
+    plan->rank = library->H5Pget_chunk(dcpl, H5S_MAX_RANK, plan->chunk);
+    return NULL;
+}
+
+/* Finds out of which type the values are, and the library's default list. */
+static const char *
+reason_of_type(const void *caller, const struct vol_library *library,
+               hid_t type, struct vol_plan *plan)
+{
+    static const char *const variables[2][2] = {
+        {"H5T_IEEE_F32LE_g", "H5T_IEEE_F32BE_g"},
+        {"H5T_IEEE_F64LE_g", "H5T_IEEE_F64BE_g"}};
+    bool wide = plan->cd.chunk.type != TERP_FLOAT32;
+    struct terp_host host;
+    uint64_t nvalues = 1;
+
+    terp_host_open(caller, &host);
+    bool found =
+        terp_host_find_id(&host, variables[wide][plan->cd.chunk.big_endian],
+                          &plan->type) &&
+        terp_host_find_id(&host, "H5P_LST_DATASET_XFER_ID_g", &plan->dxpl);
+    terp_host_close(&host);
+    if (!found)
+        return "this HDF5 does not tell its types";
+    for (int d = 0; d < plan->rank; d++)
+        nvalues *= plan->chunk[d];
+    if (plan->rank < 1 || library->H5Tequal(type, plan->type) <= 0 ||
+        terp_chunk_nbytes(&plan->cd.chunk) != nvalues * (wide ? 8 : 4))
+        return "its cd_values are of another dataset";
+    return NULL;
+}
+
+/* Where values beyond the dataset's end come from: as HDF5 does it. */
+static const char *
+read_padding(const struct vol_library *library, hid_t dcpl,
+             struct vol_plan *plan)
+{
+    H5D_fill_value_t status;
+    H5D_fill_time_t when;
+
+    if (library->H5Pfill_value_defined(dcpl, &status) < 0 ||
+        library->H5Pget_fill_time(dcpl, &when) < 0 ||
+        (status != H5D_FILL_VALUE_UNDEFINED && when != H5D_FILL_TIME_NEVER &&
+         library->H5Pget_fill_value(dcpl, plan->type, plan->pad) < 0))
+        return "its fill value is not known";
+    return NULL;
+}
+
+static const struct vol_plan *
+make_plan(const void *caller, struct vol_object *dataset, hid_t dxpl)
+{
+    const struct vol_library *library = dataset->library;
+    struct vol_plan *plan = calloc(1, sizeof *plan);
+
+    if (plan == NULL)
+        return NULL;
+    dataset->plan = plan;
+    hid_t dcpl = get_id(dataset, VOL_DATASET_GET_DCPL, dxpl);
+    hid_t type = get_id(dataset, VOL_DATASET_GET_TYPE, dxpl);
+    plan->reason = dcpl < 0 || type < 0
+                       ? "it cannot be asked"
+                       : reason_of_filters(library, dcpl, plan);
+    if (plan->reason == NULL)
+        plan->reason = reason_of_type(caller, library, type, plan);
+    if (plan->reason == NULL)
+        plan->reason = read_padding(library, dcpl, plan);
+    if (plan->reason == NULL &&
+        vol_object_is_shared(dataset, H5I_DATASET, dxpl))
+        plan->reason = "several processes may have its file open";
+    if (type >= 0)
+        library->H5Tclose(type);
+    if (dcpl >= 0)
+        library->H5Pclose(dcpl);
+    return plan;
+}
+
+/* ---- what is selected ---- */
+
+/* A box of a space's values, without gaps between them. */
+struct box {
+    int rank;
+    hsize_t dims[H5S_MAX_RANK], offset[H5S_MAX_RANK], count[H5S_MAX_RANK];
+    uint64_t nvalues;
+};
+
+static bool
+read_dims(const struct vol_library *library, hid_t space, struct box *box)
+{
+    box->rank = library->H5Sget_simple_extent_ndims(space);
+    return box->rank > 0 && box->rank <= H5S_MAX_RANK &&
+           library->H5Sget_simple_extent_dims(space, box->dims, NULL) >= 0;
+}
+
+/* False where another shape than a box is selected, or in another order than
+ * that of the places. */
+static bool
+read_box(const struct vol_library *library, hid_t space, struct box *box)
+{
+    hsize_t end[H5S_MAX_RANK];
+    H5S_sel_type type = library->H5Sget_select_type(space);
+
+    if ((type != H5S_SEL_ALL && type != H5S_SEL_HYPERSLABS) ||
+        !read_dims(library, space, box) || library->H5Sselect_valid(space) <= 0)
+        return false;
+    hssize_t npoints = library->H5Sget_select_npoints(space);
+    if (npoints <= 0 ||
+        library->H5Sget_select_bounds(space, box->offset, end) < 0)
+        return false;
+    box->nvalues = 1;
+    for (int d = 0; d < box->rank; d++) {
+        box->count[d] = end[d] - box->offset[d] + 1;
+        box->nvalues *= box->count[d];
+    }
+    return box->nvalues == (uint64_t)npoints;
+}
+
+/* Where in memory the values of a box begin, when no others are between. */
+static bool
+find_run(const struct box *box, uint64_t *at_ret)
+{
+    uint64_t stride = 1;
+    bool is_full = true;
+
+    *at_ret = 0;
+    for (int d = box->rank - 1; d >= 0; d--) {
+        if (!is_full && box->count[d] != 1)
+            return false;
+        is_full &= box->count[d] == box->dims[d];
+        *at_ret += box->offset[d] * stride;
+        stride *= box->dims[d];
+    }
+    return true;
+}
+
+/* The block in the dataset, and where its values are in memory. */
+static const char *
+reason_of_selection(const struct vol_transfer *transfer, struct box *file,
+                    uint64_t *at_ret)
+{
+    const struct vol_object *dataset = transfer->dataset;
+    const struct vol_library *library = dataset->library;
+    struct box all, memory;
+
+    *at_ret = 0;
+    hid_t space = get_id(dataset, VOL_DATASET_GET_SPACE, transfer->dxpl);
+    if (space < 0)
+        return "it cannot be asked";
+    bool known = read_box(library, space, &all);
+    library->H5Sclose(space);
+    if (known)
+        *file = all;
+    if (known && transfer->file_space != H5S_ALL)
+        known = transfer->file_space > SPACE_PLIST &&
+                read_box(library, transfer->file_space, file) &&
+                file->rank == all.rank &&
+                memcmp(file->dims, all.dims,
+                       (size_t)all.rank * sizeof *all.dims) == 0;
+    if (!known)
+        return "the selection is no box";
+    if (transfer->mem_space == SPACE_BLOCK)
+        return NULL;
+    memory = *file;
+    if (transfer->mem_space != H5S_ALL &&
+        (transfer->mem_space <= SPACE_PLIST ||
+         !read_box(library, transfer->mem_space, &memory) ||
+         memory.nvalues != file->nvalues))
+        return "the selection in memory is no box";
+    return find_run(&memory, at_ret) ? NULL : "memory has gaps";
+}
+
+/* Fills in the block, which is in one piece in memory. */
+static const char *
+make_block(const struct vol_plan *plan, const struct box *box,
+           struct terp_h5_block *block)
+{
+    struct terp_array *array = &block->array;
+    uint64_t nchunks = 1;
+
+    block->storage = &native_storage;
+    block->rank = array->rank = plan->rank;
+    block->cd = plan->cd;
+    array->value_nbytes = plan->cd.chunk.type == TERP_FLOAT32 ? 4 : 8;
+    memcpy(array->pad, plan->pad, sizeof array->pad);
+    if (box->rank != plan->rank)
+        return "its chunks have another rank";
+    for (int d = 0; d < plan->rank; d++) {
+        hsize_t end = box->offset[d] + box->count[d];
+        if (box->offset[d] % plan->chunk[d] != 0 ||
+            (box->count[d] % plan->chunk[d] != 0 && end != box->dims[d]))
+            return "the selection is not made of whole chunks";
+        block->dims[d] = box->dims[d];
+        block->offset[d] = box->offset[d];
+        block->count[d] = array->dims[d] = box->count[d];
+        block->chunk[d] = array->chunk[d] = plan->chunk[d];
+        nchunks *= div_up(box->count[d], plan->chunk[d]);
+    }
+    return nchunks < 2 ? "it is one chunk" : NULL;
+}
+
+/* ---- the transfer ---- */
+
+/* Whether there is nothing to be gained, or so little that asking costs
+ * more. */
+static bool
+is_small(const struct vol_transfer *transfer)
+{
+    return transfer->file_space > SPACE_PLIST &&
+           transfer->dataset->library->H5Sget_select_npoints(
+               transfer->file_space) < MIN_NVALUES;
+}
+
+/* All CPUs unless the user says otherwise, since that is what the connector is
+ * for. */
+static void
+choose_threads(struct terp_run_options *options)
+{
+    const char *text = getenv("TERP_NUM_THREADS");
+
+    if (text == NULL || *text == '\0')
+        options->nthreads = terp_call_count_cpus();
+}
+
+static enum terp_status
+run_batches(struct terp_call *call, const struct vol_transfer *transfer,
+            struct terp_h5_block *block, uint64_t at)
+{
+    const uint64_t skipped_nbytes = at * block->array.value_nbytes;
+    struct terp_run_result result = {.size = sizeof result};
+    const struct vol_library *library = transfer->dataset->library;
+    struct errors said;
+    struct terp_run run;
+    enum terp_status st = terp_run_begin(&call->options, &result, &run);
+
+    if (st == TERP_OK) {
+        silence_errors(library, &said);
+        st = terp_h5_batch_move(
+            &run, block, NULL,
+            transfer->src == NULL
+                ? NULL
+                : (const uint8_t *)transfer->src + skipped_nbytes,
+            transfer->dst == NULL ? NULL
+                                  : (uint8_t *)transfer->dst + skipped_nbytes);
+        say_errors(library, &said);
+    }
+    st = terp_run_end(&run, st, &result);
+    terp_call_say(call, "connector: %s of %llu chunks at once, %d threads: %s",
+                  transfer->src != NULL ? "write" : "read",
+                  (unsigned long long)terp_array_nchunks(&block->array),
+                  call->options.nthreads, terp_status_text(st));
+    return st;
+}
+
+/* Whether the values are an expression of those in memory. Other properties of
+ * a transfer change nothing here. */
+static bool
+transforms(const struct vol_plan *plan, const struct vol_transfer *transfer)
+{
+    const struct vol_library *library = transfer->dataset->library;
+    struct errors said;
+
+    if (transfer->dxpl == plan->dxpl)
+        return false;
+    /* Fails where there is no expression. */
+    silence_errors(library, &said);
+    ssize_t length = library->H5Pget_data_transform(transfer->dxpl, NULL, 0);
+    say_errors(library, &said);
+    return length >= 0;
+}
+
+static const char *
+reason_of_transfer(const struct vol_plan *plan,
+                   const struct vol_transfer *transfer,
+                   struct terp_h5_block *block, uint64_t *at_ret)
+{
+    const struct vol_library *library = transfer->dataset->library;
+    struct box box;
+
+    if (library->H5Tequal(transfer->type, plan->type) <= 0)
+        return "the type in memory is another one";
+    if (transforms(plan, transfer))
+        return "the transfer changes the values";
+    const char *reason = reason_of_selection(transfer, &box, at_ret);
+    if (reason == NULL && box.nvalues < MIN_NVALUES)
+        reason = "there are few values";
+    return reason != NULL ? reason : make_block(plan, &box, block);
+}
+
+bool
+vol_batches_move(const void *caller, const struct vol_transfer *transfer)
+{
+    struct vol_object *dataset = transfer->dataset;
+    const struct vol_plan *plan = dataset->plan;
+    struct storage storage = {.dataset = dataset};
+    struct terp_h5_block block = {.context = &storage};
+    struct terp_call call;
+    uint64_t at = 0;
+
+    if (dataset->vol != dataset->library->native || is_small(transfer) ||
+        (transfer->src == NULL && transfer->dst == NULL))
+        return false;
+    if (plan == NULL)
+        plan = make_plan(caller, dataset, transfer->dxpl);
+    if (plan == NULL || plan->reason != NULL)
+        return false;
+    storage.plan = plan;
+    const char *reason = reason_of_transfer(plan, transfer, &block, &at);
+    bool is_done = false;
+    terp_call_begin(caller, &call);
+    if (reason == NULL) {
+        choose_threads(&call.options);
+        is_done = run_batches(&call, transfer, &block, at) == TERP_OK;
+    } else {
+        terp_call_say(&call, "connector: HDF5 %s it: %s",
+                      transfer->src != NULL ? "writes" : "reads", reason);
+    }
+    terp_host_close(&call.host);
+    return is_done;
+}

@@ -1,0 +1,22 @@
+/* Whole chunks of datasets whose only filter is terp, many at once. */
+#ifndef TERP_VOL_BATCHES_H
+#define TERP_VOL_BATCHES_H
+
+#include "vol/object.h"
+
+/* One dataset of a call of H5Dwrite or H5Dread. */
+struct vol_transfer {
+    struct vol_object *dataset;
+    hid_t type, mem_space, file_space, dxpl;
+    const void *src; /* where the values are to be written, or */
+    void *dst;       /* where they are to be read */
+};
+
+/* Moves the values, where that can be done here: a selection of whole chunks,
+ * in memory without gaps and of the dataset's own type. False: nothing is done,
+ * or not all, and the connector under this one has to do it, errors included.
+ * `caller` is in the library that has called. */
+bool
+vol_batches_move(const void *caller, const struct vol_transfer *transfer);
+
+#endif

@@ -1,0 +1,153 @@
+/* Datasets: created by rules, written and read in batches, and all else by the
+ * connector under this one. */
+#include "vol/dataset.h"
+
+#include <stdlib.h>
+
+#include "vol/batches.h"
+#include "vol/create.h"
+
+void *
+vol_dataset_create(void *at, const struct vol_loc *loc, const char *name,
+                   hid_t lcpl, hid_t type, hid_t space, hid_t dcpl, hid_t dapl,
+                   hid_t dxpl, void **req)
+{
+    const void *caller = __builtin_return_address(0);
+    const struct vol_object *parent = at;
+    const struct vol_library *library = parent->library;
+    struct vol_creation creation = {parent, loc,  name, type,
+                                    space,  dcpl, dapl, dxpl};
+    void *under = NULL;
+
+    if (vol_create_apply(caller, &creation)) {
+        under = library->H5VLdataset_create(
+            parent->under, loc, parent->vol, name, lcpl, type, space,
+            creation.dcpl, creation.dapl, dxpl, req);
+        vol_create_close(&creation);
+        if (under == NULL)
+            vol_create_give_up(caller, name);
+    }
+    if (under == NULL)
+        under = library->H5VLdataset_create(parent->under, loc, parent->vol,
+                                            name, lcpl, type, space, dcpl, dapl,
+                                            dxpl, req);
+    vol_object_take_request(parent, req);
+    return vol_object_make(parent, under);
+}
+
+/* One call of H5Dwrite or H5Dread, or of those of several datasets. */
+struct request {
+    size_t count;
+    void **datasets;
+    hid_t *types, *mem_spaces, *file_spaces;
+    hid_t dxpl;
+    const void *const *src; /* of what is written */
+    void *const *dst;       /* of what is read */
+};
+
+/* What is left of a request for the connector under this one. */
+struct rest {
+    size_t count;
+    void **under;
+    hid_t *types, *mem_spaces, *file_spaces;
+    const void **src;
+    void **dst;
+};
+
+static void
+free_rest(struct rest *rest)
+{
+    free((void *)rest->under);
+    free(rest->types);
+    free((void *)rest->src);
+    free((void *)rest->dst);
+}
+
+static bool
+make_rest(size_t count, struct rest *rest)
+{
+    *rest =
+        (struct rest){.under = (void **)malloc(count * sizeof *rest->under),
+                      .types = malloc(3 * count * sizeof *rest->types),
+                      .src = (const void **)malloc(count * sizeof *rest->src),
+                      .dst = (void **)malloc(count * sizeof *rest->dst)};
+    if (rest->under == NULL || rest->types == NULL || rest->src == NULL ||
+        rest->dst == NULL) {
+        free_rest(rest);
+        return false;
+    }
+    rest->mem_spaces = rest->types + count;
+    rest->file_spaces = rest->mem_spaces + count;
+    return true;
+}
+
+/* Moves in batches what can be, and lists the rest. */
+static void
+move_batches(const void *caller, const struct request *request,
+             struct rest *rest)
+{
+    for (size_t i = 0; i < request->count; i++) {
+        const struct vol_transfer transfer = {
+            .dataset = request->datasets[i],
+            .type = request->types[i],
+            .mem_space = request->mem_spaces[i],
+            .file_space = request->file_spaces[i],
+            .dxpl = request->dxpl,
+            .src = request->src == NULL ? NULL : request->src[i],
+            .dst = request->dst == NULL ? NULL : request->dst[i]};
+        if (vol_batches_move(caller, &transfer))
+            continue;
+        rest->under[rest->count] = transfer.dataset->under;
+        rest->types[rest->count] = transfer.type;
+        rest->mem_spaces[rest->count] = transfer.mem_space;
+        rest->file_spaces[rest->count] = transfer.file_space;
+        rest->src[rest->count] = transfer.src;
+        rest->dst[rest->count] = transfer.dst;
+        rest->count++;
+    }
+}
+
+static herr_t
+serve(const void *caller, const struct request *request, void **req)
+{
+    const struct vol_object *first = request->datasets[0];
+    const struct vol_library *library = first->library;
+    struct rest rest;
+    herr_t result = 0;
+
+    if (!make_rest(request->count, &rest))
+        return -1;
+    move_batches(caller, request, &rest);
+    if (rest.count > 0 && request->src != NULL)
+        result = library->H5VLdataset_write(
+            rest.count, rest.under, first->vol, rest.types, rest.mem_spaces,
+            rest.file_spaces, request->dxpl, rest.src, req);
+    else if (rest.count > 0)
+        result = library->H5VLdataset_read(
+            rest.count, rest.under, first->vol, rest.types, rest.mem_spaces,
+            rest.file_spaces, request->dxpl, rest.dst, req);
+    vol_object_take_request(first, req);
+    free_rest(&rest);
+    return result;
+}
+
+herr_t
+vol_dataset_read(size_t count, void **datasets, hid_t *types, hid_t *mem_spaces,
+                 hid_t *file_spaces, hid_t dxpl, void **buffers, void **req)
+{
+    const struct request request = {count,       datasets, types, mem_spaces,
+                                    file_spaces, dxpl,     NULL,  buffers};
+
+    return serve(__builtin_return_address(0), &request, req);
+}
+
+herr_t
+vol_dataset_write(size_t count, void **datasets, hid_t *types,
+                  hid_t *mem_spaces, hid_t *file_spaces, hid_t dxpl,
+                  const void **buffers, void **req)
+{
+    const struct request request = {count,       datasets, types,   mem_spaces,
+                                    file_spaces, dxpl,     buffers, NULL};
+
+    return serve(__builtin_return_address(0), &request, req);
+}

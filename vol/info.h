@@ -1,0 +1,25 @@
+/* The connector's own information: which connector is under it. Files have none
+ * where that is HDF5's native one. */
+#ifndef TERP_VOL_INFO_H
+#define TERP_VOL_INFO_H
+
+#include "vol/library.h"
+
+struct vol_info {
+    const struct vol_library *library;
+    hid_t vol;
+    void *under; /* that connector's information, or NULL */
+};
+
+void *
+vol_info_copy(const void *info);
+herr_t
+vol_info_cmp(int *result, const void *a, const void *b);
+herr_t
+vol_info_free(void *info);
+herr_t
+vol_info_to_str(const void *info, char **text_ret);
+herr_t
+vol_info_from_str(const char *text, void **info_ret);
+
+#endif

@@ -1,0 +1,168 @@
+/* Finds the libhdf5 that calls, and keeps what was found of it. */
+#define _GNU_SOURCE /* dladdr */
+#include "vol/library.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "filter/plugin/host.h"
+
+/* More than a process has been seen to hold: h5py's, netCDF4's, the system's,
+ * PyTables', VTK's. */
+#define MAX_NLIBRARIES 16
+
+/* Entries stay where they are, and are complete before they are counted. */
+static struct vol_library libraries[MAX_NLIBRARIES];
+static atomic_int nlibraries;
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+
+static const void *
+base_of(const void *caller)
+{
+    Dl_info info;
+
+    return dladdr(caller, &info) == 0 ? NULL : info.dli_fbase;
+}
+
+static struct vol_library *
+find(const void *base)
+{
+    for (int i = 0; i < atomic_load(&nlibraries); i++)
+        if (libraries[i].base == base)
+            return &libraries[i];
+    return NULL;
+}
+
+/* Fills in all functions; the name of the first that is missing, or NULL. */
+static const char *
+find_functions(const struct terp_host *host, struct vol_library *library)
+{
+    const char *missing = NULL;
+    void *function;
+
+#define FIND(result, name, parameters)                                   \
+    if (missing == NULL && !terp_host_find(host, #name, &library->name)) \
+        missing = #name;
+    VOL_PASS_FUNCTIONS(FIND)
+    VOL_PLAIN_FUNCTIONS(FIND)
+#undef FIND
+    library->is_parallel = terp_host_find(host, "H5Pset_fapl_mpio", &function);
+    return missing;
+}
+
+/* On stderr where HDF5 does not say so itself: its function for that may be
+ * missing too. */
+static void
+say_missing(const struct terp_host *host, const char *missing)
+{
+    const char *verbose = getenv("TERP_VERBOSE");
+    char text[128];
+
+    snprintf(text, sizeof text, "this HDF5 cannot have connectors: no %s",
+             missing);
+    if (!terp_host_push(host, "vol/library.c", __func__, __LINE__,
+                        "H5E_CANTINIT_g", text) &&
+        (verbose == NULL || strcmp(verbose, "0") != 0))
+        fprintf(stderr, "H5Z-TERP: %s\n", text);
+}
+
+/* Not after HDF5 was closed and opened anew. */
+static bool
+is_native(const struct vol_library *library, hid_t id)
+{
+    int value;
+
+    return library->H5Iis_valid(id) > 0 &&
+           library->H5VLget_value(id, &value) >= 0 && value == VOL_NATIVE_VALUE;
+}
+
+static const struct vol_library *
+open_locked(const struct terp_host *host, const void *caller, bool says)
+{
+    struct vol_library library = {.base = base_of(caller)};
+    struct vol_library *place = find(library.base);
+    unsigned minor, release;
+
+    const char *missing = find_functions(host, &library);
+    if (missing == NULL && place == NULL && nlibraries == MAX_NLIBRARIES)
+        missing = "place for another one";
+    if (missing != NULL && says)
+        say_missing(host, missing);
+    if (missing != NULL)
+        return NULL;
+    /* HDF5 also looks at connectors where it could not open a file without. */
+    hid_t errors = library.H5Eget_current_stack();
+    if (library.H5get_libversion(&library.major, &minor, &release) < 0)
+        return NULL;
+    /* Kept: HDF5 closes it when it ends. */
+    library.native =
+        place != NULL && is_native(&library, place->native)
+            ? place->native
+            : library.H5VLget_connector_id_by_value(VOL_NATIVE_VALUE);
+    if (library.native < 0)
+        return NULL;
+    library.H5Eset_current_stack(errors);
+    bool is_new = place == NULL;
+    if (is_new)
+        place = &libraries[nlibraries];
+    *place = library;
+    if (is_new)
+        atomic_fetch_add(&nlibraries, 1);
+    return place;
+}
+
+static const struct vol_library *
+open_library(const void *caller, bool says)
+{
+    struct terp_host host;
+
+    terp_host_open(caller, &host);
+    pthread_mutex_lock(&opening);
+    const struct vol_library *library = open_locked(&host, caller, says);
+    pthread_mutex_unlock(&opening);
+    terp_host_close(&host);
+    return library;
+}
+
+void
+vol_library_open(const void *caller)
+{
+    (void)open_library(caller, false);
+}
+
+const struct vol_library *
+vol_library_of(const void *caller)
+{
+    const struct vol_library *library = find(base_of(caller));
+
+    return library != NULL ? library : open_library(caller, true);
+}
+
+bool
+vol_library_suits(const void *caller, unsigned version_ret[3])
+{
+    herr_t (*get_version)(unsigned *, unsigned *, unsigned *);
+    struct terp_host host;
+    unsigned *v = version_ret;
+
+    terp_host_open(caller, &host);
+    bool known = terp_host_find(&host, "H5get_libversion", &get_version) &&
+                 get_version(&v[0], &v[1], &v[2]) >= 0;
+    terp_host_close(&host);
+    return !known || v[0] > 1 || v[1] >= 14;
+}
+
+void
+vol_library_push(const void *caller, const char *function, unsigned line,
+                 const char *text)
+{
+    struct terp_host host;
+
+    terp_host_open(caller, &host);
+    terp_host_push(&host, "vol/info.c", function, line, "H5E_BADVALUE_g", text);
+    terp_host_close(&host);
+}

@@ -1,0 +1,224 @@
+/* One libhdf5 of the process, and the functions of it that the connector uses.
+ *
+ * A process may hold several, of different versions, and all load the same
+ * connector: each object of it knows its own. */
+#ifndef TERP_VOL_LIBRARY_H
+#define TERP_VOL_LIBRARY_H
+
+#include <stdbool.h>
+
+#include "vol/abi.h"
+
+/* X(result, name, parameters): what a connector hands on with. */
+#define VOL_PASS_FUNCTIONS(X)                                                  \
+    X(hid_t, H5VLget_connector_id_by_value, (int))                             \
+    X(hid_t, H5VLregister_connector_by_value, (int, hid_t))                    \
+    X(herr_t, H5VLget_value, (hid_t, int *))                                   \
+    X(herr_t, H5VLget_cap_flags, (hid_t, uint64_t *))                          \
+    X(herr_t, H5VLcopy_connector_info, (hid_t, void **, void *))               \
+    X(herr_t, H5VLcmp_connector_cls, (int *, hid_t, hid_t))                    \
+    X(herr_t, H5VLcmp_connector_info,                                          \
+      (int *, hid_t, const void *, const void *))                              \
+    X(herr_t, H5VLfree_connector_info, (hid_t, void *))                        \
+    X(herr_t, H5VLconnector_info_to_str, (const void *, hid_t, char **))       \
+    X(herr_t, H5VLconnector_str_to_info, (const char *, hid_t, void **))       \
+    X(void *, H5VLget_object, (void *, hid_t))                                 \
+    X(herr_t, H5VLget_wrap_ctx, (void *, hid_t, void **))                      \
+    X(void *, H5VLwrap_object, (void *, H5I_type_t, hid_t, void *))            \
+    X(void *, H5VLunwrap_object, (void *, hid_t))                              \
+    X(herr_t, H5VLfree_wrap_ctx, (void *, hid_t))                              \
+    X(void *, H5VLattr_create,                                                 \
+      (void *, const struct vol_loc *, hid_t, const char *, hid_t, hid_t,      \
+       hid_t, hid_t, hid_t, void **))                                          \
+    X(void *, H5VLattr_open,                                                   \
+      (void *, const struct vol_loc *, hid_t, const char *, hid_t, hid_t,      \
+       void **))                                                               \
+    X(herr_t, H5VLattr_read, (void *, hid_t, hid_t, void *, hid_t, void **))   \
+    X(herr_t, H5VLattr_write,                                                  \
+      (void *, hid_t, hid_t, const void *, hid_t, void **))                    \
+    X(herr_t, H5VLattr_get, (void *, hid_t, void *, hid_t, void **))           \
+    X(herr_t, H5VLattr_specific,                                               \
+      (void *, const struct vol_loc *, hid_t, void *, hid_t, void **))         \
+    X(herr_t, H5VLattr_optional, (void *, hid_t, void *, hid_t, void **))      \
+    X(herr_t, H5VLattr_close, (void *, hid_t, hid_t, void **))                 \
+    X(void *, H5VLdataset_create,                                              \
+      (void *, const struct vol_loc *, hid_t, const char *, hid_t, hid_t,      \
+       hid_t, hid_t, hid_t, hid_t, void **))                                   \
+    X(void *, H5VLdataset_open,                                                \
+      (void *, const struct vol_loc *, hid_t, const char *, hid_t, hid_t,      \
+       void **))                                                               \
+    X(herr_t, H5VLdataset_read,                                                \
+      (size_t, void **, hid_t, hid_t *, hid_t *, hid_t *, hid_t, void **,      \
+       void **))                                                               \
+    X(herr_t, H5VLdataset_write,                                               \
+      (size_t, void **, hid_t, hid_t *, hid_t *, hid_t *, hid_t,               \
+       const void **, void **))                                                \
+    X(herr_t, H5VLdataset_get, (void *, hid_t, void *, hid_t, void **))        \
+    X(herr_t, H5VLdataset_specific, (void *, hid_t, void *, hid_t, void **))   \
+    X(herr_t, H5VLdataset_optional, (void *, hid_t, void *, hid_t, void **))   \
+    X(herr_t, H5VLdataset_close, (void *, hid_t, hid_t, void **))              \
+    X(void *, H5VLdatatype_commit,                                             \
+      (void *, const struct vol_loc *, hid_t, const char *, hid_t, hid_t,      \
+       hid_t, hid_t, hid_t, void **))                                          \
+    X(void *, H5VLdatatype_open,                                               \
+      (void *, const struct vol_loc *, hid_t, const char *, hid_t, hid_t,      \
+       void **))                                                               \
+    X(herr_t, H5VLdatatype_get, (void *, hid_t, void *, hid_t, void **))       \
+    X(herr_t, H5VLdatatype_specific, (void *, hid_t, void *, hid_t, void **))  \
+    X(herr_t, H5VLdatatype_optional, (void *, hid_t, void *, hid_t, void **))  \
+    X(herr_t, H5VLdatatype_close, (void *, hid_t, hid_t, void **))             \
+    X(void *, H5VLfile_create,                                                 \
+      (const char *, unsigned, hid_t, hid_t, hid_t, void **))                  \
+    X(void *, H5VLfile_open, (const char *, unsigned, hid_t, hid_t, void **))  \
+    X(herr_t, H5VLfile_get, (void *, hid_t, void *, hid_t, void **))           \
+    X(herr_t, H5VLfile_specific, (void *, hid_t, void *, hid_t, void **))      \
+    X(herr_t, H5VLfile_optional, (void *, hid_t, void *, hid_t, void **))      \
+    X(herr_t, H5VLfile_close, (void *, hid_t, hid_t, void **))                 \
+    X(void *, H5VLgroup_create,                                                \
+      (void *, const struct vol_loc *, hid_t, const char *, hid_t, hid_t,      \
+       hid_t, hid_t, void **))                                                 \
+    X(void *, H5VLgroup_open,                                                  \
+      (void *, const struct vol_loc *, hid_t, const char *, hid_t, hid_t,      \
+       void **))                                                               \
+    X(herr_t, H5VLgroup_get, (void *, hid_t, void *, hid_t, void **))          \
+    X(herr_t, H5VLgroup_specific, (void *, hid_t, void *, hid_t, void **))     \
+    X(herr_t, H5VLgroup_optional, (void *, hid_t, void *, hid_t, void **))     \
+    X(herr_t, H5VLgroup_close, (void *, hid_t, hid_t, void **))                \
+    X(herr_t, H5VLlink_create,                                                 \
+      (void *, void *, const struct vol_loc *, hid_t, hid_t, hid_t, hid_t,     \
+       void **))                                                               \
+    X(herr_t, H5VLlink_copy,                                                   \
+      (void *, const struct vol_loc *, void *, const struct vol_loc *, hid_t,  \
+       hid_t, hid_t, hid_t, void **))                                          \
+    X(herr_t, H5VLlink_move,                                                   \
+      (void *, const struct vol_loc *, void *, const struct vol_loc *, hid_t,  \
+       hid_t, hid_t, hid_t, void **))                                          \
+    X(herr_t, H5VLlink_get,                                                    \
+      (void *, const struct vol_loc *, hid_t, void *, hid_t, void **))         \
+    X(herr_t, H5VLlink_specific,                                               \
+      (void *, const struct vol_loc *, hid_t, void *, hid_t, void **))         \
+    X(herr_t, H5VLlink_optional,                                               \
+      (void *, const struct vol_loc *, hid_t, void *, hid_t, void **))         \
+    X(void *, H5VLobject_open,                                                 \
+      (void *, const struct vol_loc *, hid_t, H5I_type_t *, hid_t, void **))   \
+    X(herr_t, H5VLobject_copy,                                                 \
+      (void *, const struct vol_loc *, const char *, void *,                   \
+       const struct vol_loc *, const char *, hid_t, hid_t, hid_t, hid_t,       \
+       void **))                                                               \
+    X(herr_t, H5VLobject_get,                                                  \
+      (void *, const struct vol_loc *, hid_t, void *, hid_t, void **))         \
+    X(herr_t, H5VLobject_specific,                                             \
+      (void *, const struct vol_loc *, hid_t, void *, hid_t, void **))         \
+    X(herr_t, H5VLobject_optional,                                             \
+      (void *, const struct vol_loc *, hid_t, void *, hid_t, void **))         \
+    X(herr_t, H5VLintrospect_get_conn_cls,                                     \
+      (void *, hid_t, int, const struct vol_class **))                         \
+    X(herr_t, H5VLintrospect_get_cap_flags, (const void *, hid_t, uint64_t *)) \
+    X(herr_t, H5VLintrospect_opt_query, (void *, hid_t, int, int, uint64_t *)) \
+    X(herr_t, H5VLrequest_wait, (void *, hid_t, uint64_t, int *))              \
+    X(herr_t, H5VLrequest_notify, (void *, hid_t, void (*)(void), void *))     \
+    X(herr_t, H5VLrequest_cancel, (void *, hid_t, int *))                      \
+    X(herr_t, H5VLrequest_specific, (void *, hid_t, void *))                   \
+    X(herr_t, H5VLrequest_optional, (void *, hid_t, void *))                   \
+    X(herr_t, H5VLrequest_free, (void *, hid_t))                               \
+    X(herr_t, H5VLblob_put,                                                    \
+      (void *, hid_t, const void *, size_t, void *, void *))                   \
+    X(herr_t, H5VLblob_get,                                                    \
+      (void *, hid_t, const void *, void *, size_t, void *))                   \
+    X(herr_t, H5VLblob_specific, (void *, hid_t, void *, void *))              \
+    X(herr_t, H5VLblob_optional, (void *, hid_t, void *, void *))              \
+    X(herr_t, H5VLtoken_cmp,                                                   \
+      (void *, hid_t, const void *, const void *, int *))                      \
+    X(herr_t, H5VLtoken_to_str,                                                \
+      (void *, H5I_type_t, hid_t, const void *, char **))                      \
+    X(herr_t, H5VLtoken_from_str,                                              \
+      (void *, H5I_type_t, hid_t, const char *, void *))                       \
+    X(herr_t, H5VLoptional, (void *, hid_t, void *, hid_t, void **))
+
+/* The other functions. */
+#define VOL_PLAIN_FUNCTIONS(X)                                            \
+    X(herr_t, H5get_libversion, (unsigned *, unsigned *, unsigned *))     \
+    X(void *, H5allocate_memory, (size_t, hbool_t))                       \
+    X(herr_t, H5free_memory, (void *))                                    \
+    X(herr_t, H5Eauto_is_v2, (hid_t, unsigned *))                         \
+    X(herr_t, H5Eget_auto2, (hid_t, H5E_auto2_t *, void **))              \
+    X(herr_t, H5Eset_auto2, (hid_t, H5E_auto2_t, void *))                 \
+    X(herr_t, H5Eclear2, (hid_t))                                         \
+    X(hid_t, H5Eget_current_stack, (void))                                \
+    X(herr_t, H5Eset_current_stack, (hid_t))                              \
+    X(herr_t, H5Eappend_stack, (hid_t, hid_t, hbool_t))                   \
+    X(htri_t, H5Iis_valid, (hid_t))                                       \
+    X(int, H5Iinc_ref, (hid_t))                                           \
+    X(int, H5Idec_ref, (hid_t))                                           \
+    X(hid_t, H5Pcopy, (hid_t))                                            \
+    X(herr_t, H5Pclose, (hid_t))                                          \
+    X(herr_t, H5Pset_vol, (hid_t, hid_t, const void *))                   \
+    X(herr_t, H5Pget_vol_info, (hid_t, void **))                          \
+    X(ssize_t, H5Pget_data_transform, (hid_t, char *, size_t))            \
+    X(herr_t, H5FDdriver_query, (hid_t, unsigned long *))                 \
+    X(hid_t, H5Pget_driver, (hid_t))                                      \
+    X(H5D_layout_t, H5Pget_layout, (hid_t))                               \
+    X(herr_t, H5Pset_layout, (hid_t, H5D_layout_t))                       \
+    X(int, H5Pget_chunk, (hid_t, int, hsize_t *))                         \
+    X(herr_t, H5Pset_chunk, (hid_t, int, const hsize_t *))                \
+    X(herr_t, H5Pget_chunk_opts, (hid_t, unsigned *))                     \
+    X(int, H5Pget_external_count, (hid_t))                                \
+    X(int, H5Pget_nfilters, (hid_t))                                      \
+    X(H5Z_filter_t, H5Pget_filter2,                                       \
+      (hid_t, unsigned, unsigned *, size_t *, unsigned *, size_t, char *, \
+       unsigned *))                                                       \
+    X(herr_t, H5Pset_filter,                                              \
+      (hid_t, H5Z_filter_t, unsigned, size_t, const unsigned *))          \
+    X(herr_t, H5Pfill_value_defined, (hid_t, H5D_fill_value_t *))         \
+    X(herr_t, H5Pget_fill_time, (hid_t, H5D_fill_time_t *))               \
+    X(herr_t, H5Pget_fill_value, (hid_t, hid_t, void *))                  \
+    X(herr_t, H5Pget_chunk_cache, (hid_t, size_t *, size_t *, double *))  \
+    X(herr_t, H5Pset_chunk_cache, (hid_t, size_t, size_t, double))        \
+    X(herr_t, H5Sclose, (hid_t))                                          \
+    X(hid_t, H5Screate_simple, (int, const hsize_t *, const hsize_t *))   \
+    X(int, H5Sget_simple_extent_ndims, (hid_t))                           \
+    X(int, H5Sget_simple_extent_dims, (hid_t, hsize_t *, hsize_t *))      \
+    X(H5S_class_t, H5Sget_simple_extent_type, (hid_t))                    \
+    X(H5S_sel_type, H5Sget_select_type, (hid_t))                          \
+    X(hssize_t, H5Sget_select_npoints, (hid_t))                           \
+    X(htri_t, H5Sselect_valid, (hid_t))                                   \
+    X(herr_t, H5Sget_select_bounds, (hid_t, hsize_t *, hsize_t *))        \
+    X(herr_t, H5Sselect_hyperslab,                                        \
+      (hid_t, H5S_seloper_t, const hsize_t *, const hsize_t *,            \
+       const hsize_t *, const hsize_t *))                                 \
+    X(herr_t, H5Tclose, (hid_t))                                          \
+    X(htri_t, H5Tequal, (hid_t, hid_t))
+
+#define VOL_DECLARE(result, name, parameters) result(*name) parameters;
+
+struct vol_library {
+    const void *base; /* where it is loaded */
+    hid_t native;     /* the connector that writes files */
+    unsigned major;   /* version */
+    bool is_parallel; /* built for MPI */
+    VOL_PASS_FUNCTIONS(VOL_DECLARE)
+    VOL_PLAIN_FUNCTIONS(VOL_DECLARE)
+};
+
+/* Finds the functions of the library that `caller`, the return address of a
+ * callback, lies in. To be called when that has registered the connector: it
+ * may be in no need of it, so nothing is said where a function is missing. */
+void
+vol_library_open(const void *caller);
+
+/* The library that `caller` lies in. Where a function is missing, NULL, with
+ * the reason on HDF5's error stack. */
+const struct vol_library *
+vol_library_of(const void *caller);
+
+/* Whether `caller` lies in a libhdf5 that knows connectors like this one;
+ * otherwise its version. */
+bool
+vol_library_suits(const void *caller, unsigned version_ret[3]);
+
+/* The reason of an error, for a call that fails. */
+void
+vol_library_push(const void *caller, const char *function, unsigned line,
+                 const char *text);
+
+#endif

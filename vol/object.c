@@ -1,0 +1,66 @@
+/* Objects, and what is asked of any of them. */
+#include "vol/object.h"
+
+#include <stdlib.h>
+
+/* H5FD_FEAT_HAS_MPI. */
+#define FEATURE_HAS_MPI 0x100UL
+
+void *
+vol_object_make(const struct vol_object *like, void *under)
+{
+    if (under == NULL)
+        return NULL;
+    struct vol_object *object = calloc(1, sizeof *object);
+    if (object != NULL) {
+        object->library = like->library;
+        object->vol = like->vol;
+        object->under = under;
+    }
+    return object;
+}
+
+void
+vol_object_free(struct vol_object *object)
+{
+    free(object->plan);
+    free(object);
+}
+
+void *
+vol_object_under(const void *object)
+{
+    return object == NULL ? NULL : ((const struct vol_object *)object)->under;
+}
+
+void
+vol_object_take_request(const struct vol_object *like, void **req)
+{
+    if (req != NULL && *req != NULL)
+        *req = vol_object_make(like, *req);
+}
+
+bool
+vol_object_is_shared(const struct vol_object *object, int type, hid_t dxpl)
+{
+    const struct vol_library *library = object->library;
+    const struct vol_loc self = {.obj_type = type, .type = VOL_BY_SELF};
+    struct vol_file_get get = {VOL_FILE_GET_FAPL, {.fapl = H5I_INVALID_HID}};
+    void *file = NULL;
+    struct vol_object_get get_file = {VOL_OBJECT_GET_FILE, {.file = {&file}}};
+    unsigned long features = FEATURE_HAS_MPI;
+
+    if (!library->is_parallel)
+        return false;
+    if (object->vol != library->native)
+        return true;
+    if (library->H5VLobject_get(object->under, &self, object->vol, &get_file,
+                                dxpl, NULL) < 0 ||
+        library->H5VLfile_get(file, object->vol, &get, dxpl, NULL) < 0)
+        return true;
+    hid_t driver = library->H5Pget_driver(get.args.fapl);
+    if (library->H5FDdriver_query(driver, &features) < 0)
+        features = FEATURE_HAS_MPI;
+    library->H5Pclose(get.args.fapl);
+    return (features & FEATURE_HAS_MPI) != 0;
+}

@@ -1,0 +1,551 @@
+/* Hands every call on to the connector under this one: objects that come with a
+ * call are replaced by those under them, and objects that a call makes are put
+ * into one of ours. */
+#include "vol/pass.h"
+
+#include <stdlib.h>
+
+#include "vol/dataset.h"
+#include "vol/info.h"
+#include "vol/object.h"
+
+#define LIST(...) __VA_ARGS__
+
+/* ---- calls that make nothing ----
+ *
+ * `what` is the function of HDF5 without H5VL. The object is copied, since a
+ * call such as that of H5Drefresh may close it. */
+
+/* (object, arguments) */
+#define PASS(what, parameters, arguments)                                \
+    static herr_t what(void *at, LIST parameters)                        \
+    {                                                                    \
+        const struct vol_object on = *(struct vol_object *)at;           \
+                                                                         \
+        return on.library->H5VL##what(on.under, on.vol, LIST arguments); \
+    }
+
+/* (object, arguments, request) */
+#define PASS_ASYNC(what, parameters, arguments)                            \
+    static herr_t what(void *at, LIST parameters, void **req)              \
+    {                                                                      \
+        const struct vol_object on = *(struct vol_object *)at;             \
+        herr_t result =                                                    \
+            on.library->H5VL##what(on.under, on.vol, LIST arguments, req); \
+                                                                           \
+        vol_object_take_request(&on, req);                                 \
+        return result;                                                     \
+    }
+
+/* (object, location, arguments, request) */
+#define PASS_AT(what, parameters, arguments)                                 \
+    static herr_t what(void *at, const struct vol_loc *loc, LIST parameters, \
+                       void **req)                                           \
+    {                                                                        \
+        const struct vol_object on = *(struct vol_object *)at;               \
+        herr_t result = on.library->H5VL##what(on.under, loc, on.vol,        \
+                                               LIST arguments, req);         \
+                                                                             \
+        vol_object_take_request(&on, req);                                   \
+        return result;                                                       \
+    }
+
+/* ---- calls that make an object, and those that end it ---- */
+
+#define MAKE_AT(what, parameters, arguments)                                \
+    static void *what(void *at, const struct vol_loc *loc, LIST parameters, \
+                      void **req)                                           \
+    {                                                                       \
+        const struct vol_object *on = at;                                   \
+        void *made = on->library->H5VL##what(on->under, loc, on->vol,       \
+                                             LIST arguments, req);          \
+                                                                            \
+        vol_object_take_request(on, req);                                   \
+        return vol_object_make(on, made);                                   \
+    }
+
+#define CLOSE(what)                                                 \
+    static herr_t what(void *at, hid_t dxpl, void **req)            \
+    {                                                               \
+        struct vol_object *on = at;                                 \
+        herr_t result =                                             \
+            on->library->H5VL##what(on->under, on->vol, dxpl, req); \
+                                                                    \
+        vol_object_take_request(on, req);                           \
+        if (result >= 0)                                            \
+            vol_object_free(on);                                    \
+        return result;                                              \
+    }
+
+/* clang-format off */
+#define PASS_ARGUMENTS(what) \
+    PASS_ASYNC(what, (void *arguments, hid_t dxpl), (arguments, dxpl))
+#define PASS_ARGUMENTS_AT(what) \
+    PASS_AT(what, (void *arguments, hid_t dxpl), (arguments, dxpl))
+
+MAKE_AT(attr_create,
+        (const char *name, hid_t type, hid_t space, hid_t acpl, hid_t aapl,
+         hid_t dxpl),
+        (name, type, space, acpl, aapl, dxpl))
+MAKE_AT(attr_open, (const char *name, hid_t aapl, hid_t dxpl),
+        (name, aapl, dxpl))
+PASS_ASYNC(attr_read, (hid_t type, void *values, hid_t dxpl),
+           (type, values, dxpl))
+PASS_ASYNC(attr_write, (hid_t type, const void *values, hid_t dxpl),
+           (type, values, dxpl))
+PASS_ARGUMENTS(attr_get)
+PASS_ARGUMENTS_AT(attr_specific)
+PASS_ARGUMENTS(attr_optional)
+CLOSE(attr_close)
+
+MAKE_AT(dataset_open, (const char *name, hid_t dapl, hid_t dxpl),
+        (name, dapl, dxpl))
+PASS_ARGUMENTS(dataset_get)
+PASS_ARGUMENTS(dataset_specific)
+PASS_ARGUMENTS(dataset_optional)
+CLOSE(dataset_close)
+
+MAKE_AT(datatype_commit,
+        (const char *name, hid_t type, hid_t lcpl, hid_t tcpl, hid_t tapl,
+         hid_t dxpl),
+        (name, type, lcpl, tcpl, tapl, dxpl))
+MAKE_AT(datatype_open, (const char *name, hid_t tapl, hid_t dxpl),
+        (name, tapl, dxpl))
+PASS_ARGUMENTS(datatype_get)
+PASS_ARGUMENTS(datatype_specific)
+PASS_ARGUMENTS(datatype_optional)
+CLOSE(datatype_close)
+
+PASS_ARGUMENTS(file_get)
+PASS_ARGUMENTS(file_optional)
+CLOSE(file_close)
+
+MAKE_AT(group_create,
+        (const char *name, hid_t lcpl, hid_t gcpl, hid_t gapl, hid_t dxpl),
+        (name, lcpl, gcpl, gapl, dxpl))
+MAKE_AT(group_open, (const char *name, hid_t gapl, hid_t dxpl),
+        (name, gapl, dxpl))
+PASS_ARGUMENTS(group_get)
+PASS_ARGUMENTS(group_optional)
+CLOSE(group_close)
+
+PASS_ARGUMENTS_AT(link_get)
+PASS_ARGUMENTS_AT(link_specific)
+PASS_ARGUMENTS_AT(link_optional)
+
+MAKE_AT(object_open, (H5I_type_t *type_ret, hid_t dxpl), (type_ret, dxpl))
+/* HDF5 itself wraps the file that this may tell. */
+PASS_ARGUMENTS_AT(object_get)
+PASS_ARGUMENTS_AT(object_specific)
+PASS_ARGUMENTS_AT(object_optional)
+
+PASS(introspect_opt_query, (int part, int op, uint64_t *flags_ret),
+     (part, op, flags_ret))
+
+PASS(request_wait, (uint64_t timeout, int *status_ret), (timeout, status_ret))
+PASS(request_notify, (void (*call)(void), void *data), (call, data))
+PASS(request_cancel, (int *status_ret), (status_ret))
+PASS(request_specific, (void *arguments), (arguments))
+PASS(request_optional, (void *arguments), (arguments))
+
+PASS(blob_put, (const void *data, size_t nbytes, void *id, void *context),
+     (data, nbytes, id, context))
+PASS(blob_get, (const void *id, void *data, size_t nbytes, void *context),
+     (id, data, nbytes, context))
+PASS(blob_specific, (void *id, void *arguments), (id, arguments))
+PASS(blob_optional, (void *id, void *arguments), (id, arguments))
+
+PASS(token_cmp, (const void *a, const void *b, int *result), (a, b, result))
+
+PASS_ARGUMENTS(optional)
+/* clang-format on */
+
+static herr_t
+request_free(void *at)
+{
+    struct vol_object *on = at;
+    herr_t result = on->library->H5VLrequest_free(on->under, on->vol);
+
+    if (result >= 0)
+        vol_object_free(on);
+    return result;
+}
+
+static herr_t
+token_to_str(void *at, H5I_type_t type, const void *token, char **text_ret)
+{
+    const struct vol_object *on = at;
+
+    return on->library->H5VLtoken_to_str(on->under, type, on->vol, token,
+                                         text_ret);
+}
+
+static herr_t
+token_from_str(void *at, H5I_type_t type, const char *text, void *token)
+{
+    const struct vol_object *on = at;
+
+    return on->library->H5VLtoken_from_str(on->under, type, on->vol, text,
+                                           token);
+}
+
+/* ---- files ---- */
+
+/* What a file is made with: the connector under this one, and access properties
+ * that name it. */
+struct below {
+    struct vol_object like; /* of the file that is made */
+    hid_t fapl;
+    struct vol_info *info;
+};
+
+static void
+close_below(struct below *below)
+{
+    const struct vol_library *library = below->like.library;
+
+    /* What has gone wrong is for the caller of the call. */
+    hid_t errors = library->H5Eget_current_stack();
+    if (below->fapl >= 0)
+        library->H5Pclose(below->fapl);
+    if (below->info != NULL)
+        vol_info_free(below->info);
+    library->H5Eset_current_stack(errors);
+}
+
+static bool
+open_below(const struct vol_library *library, hid_t fapl, struct below *below)
+{
+    void *info = NULL;
+
+    if (library == NULL || library->H5Pget_vol_info(fapl, &info) < 0)
+        return false;
+    *below = (struct below){.like = {library, library->native, NULL, NULL},
+                            .fapl = library->H5Pcopy(fapl),
+                            .info = info};
+    if (below->info != NULL) {
+        below->like.vol = below->info->vol;
+        /* Files of it may outlive what names it, so it stays as long as HDF5
+         * does. */
+        library->H5Iinc_ref(below->like.vol);
+    }
+    if (below->fapl >= 0 &&
+        library->H5Pset_vol(below->fapl, below->like.vol,
+                            below->info == NULL ? NULL : below->info->under) >=
+            0)
+        return true;
+    close_below(below);
+    return false;
+}
+
+static void *
+take_file(struct below *below, void *file, void **req)
+{
+    vol_object_take_request(&below->like, req);
+    close_below(below);
+    return vol_object_make(&below->like, file);
+}
+
+static void *
+file_create(const char *name, unsigned flags, hid_t fcpl, hid_t fapl,
+            hid_t dxpl, void **req)
+{
+    struct below below;
+
+    if (!open_below(vol_library_of(__builtin_return_address(0)), fapl, &below))
+        return NULL;
+    void *file = below.like.library->H5VLfile_create(name, flags, fcpl,
+                                                     below.fapl, dxpl, req);
+    return take_file(&below, file, req);
+}
+
+static void *
+file_open(const char *name, unsigned flags, hid_t fapl, hid_t dxpl, void **req)
+{
+    struct below below;
+
+    if (!open_below(vol_library_of(__builtin_return_address(0)), fapl, &below))
+        return NULL;
+    void *file =
+        below.like.library->H5VLfile_open(name, flags, below.fapl, dxpl, req);
+    return take_file(&below, file, req);
+}
+
+/* A file that is named and not open. */
+static herr_t
+named_file_specific(const void *caller, struct vol_file_specific *arguments,
+                    hid_t dxpl, void **req)
+{
+    const struct vol_library *library = vol_library_of(caller);
+    const hid_t fapl = arguments->args.named.fapl;
+    struct below below;
+
+    if (library == NULL)
+        return -1;
+    /* HDF5 asks connectors for a file that it could not open without, and tells
+     * of that error where none can. */
+    hid_t errors = library->H5Eget_current_stack();
+    herr_t result = -1;
+    if (open_below(library, fapl, &below)) {
+        arguments->args.named.fapl = below.fapl;
+        result = library->H5VLfile_specific(NULL, below.like.vol, arguments,
+                                            dxpl, req);
+        arguments->args.named.fapl = fapl;
+        vol_object_take_request(&below.like, req);
+        close_below(&below);
+    }
+    if (result < 0)
+        library->H5Eappend_stack(errors, library->H5Eget_current_stack(), 1);
+    library->H5Eset_current_stack(errors);
+    return result;
+}
+
+static herr_t
+file_specific(void *at, struct vol_file_specific *arguments, hid_t dxpl,
+              void **req)
+{
+    const int op = arguments->op;
+
+    if (op == VOL_FILE_IS_ACCESSIBLE || op == VOL_FILE_DELETE)
+        return named_file_specific(__builtin_return_address(0), arguments, dxpl,
+                                   req);
+    const struct vol_object on = *(struct vol_object *)at;
+    void *const other = arguments->args.is_equal.other;
+    if (op == VOL_FILE_IS_EQUAL)
+        arguments->args.is_equal.other = vol_object_under(other);
+    herr_t result =
+        on.library->H5VLfile_specific(on.under, on.vol, arguments, dxpl, req);
+    if (op == VOL_FILE_IS_EQUAL)
+        arguments->args.is_equal.other = other;
+    if (op == VOL_FILE_REOPEN && result >= 0)
+        *arguments->args.reopen.file =
+            vol_object_make(&on, *arguments->args.reopen.file);
+    vol_object_take_request(&on, req);
+    return result;
+}
+
+/* ---- calls with a second object ---- */
+
+static herr_t
+group_specific(void *at, struct vol_group_specific *arguments, hid_t dxpl,
+               void **req)
+{
+    const struct vol_object on = *(struct vol_object *)at;
+    void *const child = arguments->args.mount.child;
+
+    if (arguments->op == VOL_GROUP_MOUNT)
+        arguments->args.mount.child = vol_object_under(child);
+    herr_t result =
+        on.library->H5VLgroup_specific(on.under, on.vol, arguments, dxpl, req);
+    if (arguments->op == VOL_GROUP_MOUNT)
+        arguments->args.mount.child = child;
+    vol_object_take_request(&on, req);
+    return result;
+}
+
+/* H5L_SAME_LOC makes one of two objects NULL. */
+static const struct vol_object *
+either(const void *a, const void *b)
+{
+    return a != NULL ? a : b;
+}
+
+static herr_t
+link_create(struct vol_link_create *arguments, void *at,
+            const struct vol_loc *loc, hid_t lcpl, hid_t lapl, hid_t dxpl,
+            void **req)
+{
+    const bool is_hard = arguments->op == VOL_LINK_CREATE_HARD;
+    void *const linked = is_hard ? arguments->args.hard.object : NULL;
+    const struct vol_object *on = either(at, linked);
+
+    if (is_hard)
+        arguments->args.hard.object = vol_object_under(linked);
+    herr_t result = on->library->H5VLlink_create(
+        arguments, vol_object_under(at), loc, on->vol, lcpl, lapl, dxpl, req);
+    if (is_hard)
+        arguments->args.hard.object = linked;
+    vol_object_take_request(on, req);
+    return result;
+}
+
+static herr_t
+link_copy(void *src, const struct vol_loc *src_loc, void *dst,
+          const struct vol_loc *dst_loc, hid_t lcpl, hid_t lapl, hid_t dxpl,
+          void **req)
+{
+    const struct vol_object *on = either(src, dst);
+    herr_t result = on->library->H5VLlink_copy(vol_object_under(src), src_loc,
+                                               vol_object_under(dst), dst_loc,
+                                               on->vol, lcpl, lapl, dxpl, req);
+
+    vol_object_take_request(on, req);
+    return result;
+}
+
+static herr_t
+link_move(void *src, const struct vol_loc *src_loc, void *dst,
+          const struct vol_loc *dst_loc, hid_t lcpl, hid_t lapl, hid_t dxpl,
+          void **req)
+{
+    const struct vol_object *on = either(src, dst);
+    herr_t result = on->library->H5VLlink_move(vol_object_under(src), src_loc,
+                                               vol_object_under(dst), dst_loc,
+                                               on->vol, lcpl, lapl, dxpl, req);
+
+    vol_object_take_request(on, req);
+    return result;
+}
+
+static herr_t
+object_copy(void *src, const struct vol_loc *src_loc, const char *src_name,
+            void *dst, const struct vol_loc *dst_loc, const char *dst_name,
+            hid_t ocpypl, hid_t lcpl, hid_t dxpl, void **req)
+{
+    const struct vol_object *on = src;
+    herr_t result = on->library->H5VLobject_copy(
+        on->under, src_loc, src_name, vol_object_under(dst), dst_loc, dst_name,
+        on->vol, ocpypl, lcpl, dxpl, req);
+
+    vol_object_take_request(on, req);
+    return result;
+}
+
+/* ---- objects that HDF5 makes and hands out itself ---- */
+
+static void *
+get_object(const void *at)
+{
+    const struct vol_object *on = at;
+
+    return on->library->H5VLget_object(on->under, on->vol);
+}
+
+/* A context is an object whose `under` is the context below it. */
+static herr_t
+get_wrap_ctx(const void *at, void **context_ret)
+{
+    const struct vol_object *on = at;
+    struct vol_object *context = calloc(1, sizeof *context);
+
+    *context_ret = context;
+    if (context == NULL)
+        return -1;
+    context->library = on->library;
+    context->vol = on->vol;
+    return on->library->H5VLget_wrap_ctx(on->under, on->vol, &context->under);
+}
+
+static herr_t
+free_wrap_ctx(void *at)
+{
+    struct vol_object *context = at;
+    const struct vol_library *library = context->library;
+    herr_t result = 0;
+
+    if (context->under != NULL) {
+        hid_t errors = library->H5Eget_current_stack();
+        result = library->H5VLfree_wrap_ctx(context->under, context->vol);
+        library->H5Eset_current_stack(errors);
+    }
+    free(context);
+    return result;
+}
+
+static void *
+wrap_object(void *made, H5I_type_t type, void *at)
+{
+    const struct vol_object *context = at;
+
+    return vol_object_make(
+        context, context->library->H5VLwrap_object(made, type, context->vol,
+                                                   context->under));
+}
+
+static void *
+unwrap_object(void *at)
+{
+    struct vol_object *on = at;
+    void *under = on->library->H5VLunwrap_object(on->under, on->vol);
+
+    if (under != NULL)
+        vol_object_free(on);
+    return under;
+}
+
+/* ---- the connector itself ---- */
+
+/* HDF5 does so also where it only looks for a connector that can open a file,
+ * so that a program's errors must not change by it. */
+static herr_t
+initialize(hid_t properties)
+{
+    (void)properties;
+    vol_library_open(__builtin_return_address(0));
+    return 0;
+}
+
+/* What was found of the library stays, for others that it still calls. */
+static herr_t
+terminate(void)
+{
+    return 0;
+}
+
+static herr_t
+introspect_get_conn_cls(void *at, int level, const struct vol_class **class_ret)
+{
+    const struct vol_object *on = at;
+
+    if (level != VOL_CONNECTOR_CURRENT)
+        return on->library->H5VLintrospect_get_conn_cls(on->under, on->vol,
+                                                        level, class_ret);
+    *class_ret = &vol_pass_class;
+    return 0;
+}
+
+static herr_t
+introspect_get_cap_flags(const void *at, uint64_t *flags_ret)
+{
+    const struct vol_info *info = at;
+
+    *flags_ret = VOL_CAPABILITIES;
+    return info == NULL ? 0
+                        : info->library->H5VLintrospect_get_cap_flags(
+                              info->under, info->vol, flags_ret);
+}
+
+const struct vol_class vol_pass_class = {
+    .version = VOL_CLASS_VERSION,
+    .value = VOL_VALUE,
+    .name = VOL_NAME,
+    .connector_version = 1,
+    .capabilities = VOL_CAPABILITIES,
+    .initialize = initialize,
+    .terminate = terminate,
+    .info = {sizeof(struct vol_info), vol_info_copy, vol_info_cmp,
+             vol_info_free, vol_info_to_str, vol_info_from_str},
+    .wrap = {get_object, get_wrap_ctx, wrap_object, unwrap_object,
+             free_wrap_ctx},
+    .attr = {attr_create, attr_open, attr_read, attr_write, attr_get,
+             attr_specific, attr_optional, attr_close},
+    .dataset = {vol_dataset_create, dataset_open, vol_dataset_read,
+                vol_dataset_write, dataset_get, dataset_specific,
+                dataset_optional, dataset_close},
+    .datatype = {datatype_commit, datatype_open, datatype_get,
+                 datatype_specific, datatype_optional, datatype_close},
+    .file = {file_create, file_open, file_get, file_specific, file_optional,
+             file_close},
+    .group = {group_create, group_open, group_get, group_specific,
+              group_optional, group_close},
+    .link = {link_create, link_copy, link_move, link_get, link_specific,
+             link_optional},
+    .object = {object_open, object_copy, object_get, object_specific,
+               object_optional},
+    .introspect = {introspect_get_conn_cls, introspect_get_cap_flags,
+                   introspect_opt_query},
+    .request = {request_wait, request_notify, request_cancel, request_specific,
+                request_optional, request_free},
+    .blob = {blob_put, blob_get, blob_specific, blob_optional},
+    .token = {token_cmp, token_to_str, token_from_str},
+    .optional = optional};
