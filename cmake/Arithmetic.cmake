@@ -31,6 +31,12 @@ add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off>
                     $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false>
                     $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-ffp-contract=off>)
 
+# Where ISO C may have float evaluated in double, as on s390x.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^s390")
+  add_compile_options(-fexcess-precision=fast)
+  list(APPEND CMAKE_REQUIRED_FLAGS -fexcess-precision=fast)
+endif()
+
 include(CheckCSourceCompiles)
 check_c_source_compiles("
 #include <float.h>

@@ -14,7 +14,7 @@ struct parts {
     struct cpu_pool *pool;
     struct terp_chunk chunk; /* of each */
     uint64_t nvalues, nbytes;
-    uint8_t *values; /* of both */
+    uint8_t *values; /* of both, little-endian */
 };
 
 static struct cpu_parts
@@ -56,6 +56,15 @@ swap_parts(const struct parts *parts, const struct terp_chunk *chunk,
                          terp_part_nbytes(parts->chunk.type));
 }
 
+/* Little-endian values become those of the host, and the other way round. */
+static void
+swap_for_host(const struct parts *parts)
+{
+    if (TERP_HOST_IS_BIG_ENDIAN)
+        terp_swap_values(parts->values, TERP_NPARTS * parts->nvalues,
+                         terp_part_nbytes(parts->chunk.type));
+}
+
 /* That of the part with the larger range; 0 where none has one. */
 static double
 bound_of_ranges(const struct parts *parts, const struct terp_params *params)
@@ -63,6 +72,7 @@ bound_of_ranges(const struct parts *parts, const struct terp_params *params)
     double bound = 0;
     struct terp_layout layout;
 
+    swap_for_host(parts);
     terp_layout_make(&parts->chunk, &layout);
     for (uint64_t i = 0; i < TERP_NPARTS; i++) {
         const struct cpu_prediction prediction = {
@@ -72,9 +82,9 @@ bound_of_ranges(const struct parts *parts, const struct terp_params *params)
                                                         : &terp_cpu_stages_f64,
             .values = parts->values + i * parts->nbytes};
         const uint64_t none = prediction.stages->negative_zero_bits;
-        struct cpu_fills fills = {
-            {terp_fill_of(params, prediction.stages->value_nbytes), none,
-             none}};
+        const int nbytes = prediction.stages->value_nbytes;
+        struct cpu_fills fills = {{terp_fill_of(params, nbytes),
+                                   terp_missing_of(params, nbytes), none}};
         struct cpu_stats stats;
         terp_cpu_scan(&prediction, &fills, &stats);
         const double own =
@@ -83,6 +93,7 @@ bound_of_ranges(const struct parts *parts, const struct terp_params *params)
                 : 0;
         bound = own > bound ? own : bound;
     }
+    swap_for_host(parts);
     return bound;
 }
 

@@ -172,7 +172,7 @@ swap_source(struct job *job)
     uint64_t chunk_nbytes = terp_chunk_nbytes(&job->frame.chunk);
 
     job->parts = p->values;
-    if (!job->frame.chunk.big_endian)
+    if (job->frame.chunk.big_endian == TERP_HOST_IS_BIG_ENDIAN)
         return TERP_OK;
     job->swapped = terp_cpu_memory_make(p->pool, chunk_nbytes);
     if (job->swapped == NULL)
@@ -317,19 +317,21 @@ constant_of_pointwise(const struct job *job, const struct cpu_pointwise *chunk,
                       const struct terp_magnitudes *magnitudes)
 {
     const struct cpu_stages *stages = job->prediction.stages;
-    const uint64_t coded_bits = cpu_value_bits(stages, job->constant);
     struct cpu_pointwise one = *chunk;
-    uint64_t bits = 0;
+    uint64_t bits = 0, coded;
 
     if (job->pointwise.form == TERP_POINTWISE_ROUNDED)
         return job->constant;
     one.nvalues = 1;
     if (job->pointwise.floor == 0 &&
-        magnitudes->min_bits == magnitudes->max_bits)
+        magnitudes->min_bits == magnitudes->max_bits) {
         bits = magnitudes->min_bits;
-    else
-        terp_cpu_pointwise_decode(&one, &job->pointwise, NULL, &coded_bits,
-                                  &bits);
+    } else {
+        store_value(&coded, cpu_value_bits(stages, job->constant),
+                    stages->value_nbytes);
+        terp_cpu_pointwise_decode(&one, &job->pointwise, NULL, &coded, &bits);
+        bits = load_value(&bits, job->chunk_stages->value_nbytes);
+    }
     const double value = cpu_value_of_bits(job->chunk_stages, bits);
     if (job->pointwise.floor > 0)
         return value;
@@ -1045,7 +1047,7 @@ place_values(struct job *job)
 static enum terp_status
 reconstruct(struct job *job)
 {
-    size_t nbytes = (size_t)job->prediction.stages->value_nbytes;
+    const int nbytes = job->prediction.stages->value_nbytes;
 
     if (job->frame.is_pointwise &&
         job->pointwise.form != TERP_POINTWISE_ROUNDED)
@@ -1054,8 +1056,8 @@ reconstruct(struct job *job)
         job->predictor->reconstruct(&job->prediction, job->values_ret);
     else
         for (uint64_t i = 0; i < job->layout.nvalues; i++)
-            memcpy((uint8_t *)job->values_ret + i * nbytes, job->constant_at,
-                   nbytes);
+            store_value((uint8_t *)job->values_ret + i * (uint64_t)nbytes,
+                        load_le(job->constant_at, nbytes), nbytes);
     return TERP_OK;
 }
 
@@ -1084,7 +1086,7 @@ place_specials(struct job *job)
 static enum terp_status
 swap_destination(struct job *job)
 {
-    if (job->frame.chunk.big_endian)
+    if (job->frame.chunk.big_endian != TERP_HOST_IS_BIG_ENDIAN)
         terp_swap_values(job->dst, job->layout.nvalues, job->part_nbytes);
     return TERP_OK;
 }

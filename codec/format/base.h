@@ -24,8 +24,14 @@
 #error "terp needs the arithmetic of IEEE 754: no -ffast-math or parts of it"
 #endif
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-               "Values are copied to and from streams as they are in memory.");
+/* Streams are little-endian on any host. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define TERP_HOST_IS_BIG_ENDIAN 0
+#elif __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define TERP_HOST_IS_BIG_ENDIAN 1
+#else
+#error "terp knows little-endian and big-endian hosts"
+#endif
 
 /* A word of `nbytes` (at most 8) at `src`, little-endian. */
 static inline TERP_HOST_DEVICE uint64_t
@@ -42,6 +48,62 @@ store_le(uint8_t *dst, uint64_t word, int nbytes)
 {
     for (int i = 0; i < nbytes; i++)
         dst[i] = (uint8_t)(word >> (8 * i));
+}
+
+/* Eight bytes at once, little-endian. */
+static inline uint64_t
+load_le64(const void *src)
+{
+    uint64_t word;
+    memcpy(&word, src, sizeof word);
+    return TERP_HOST_IS_BIG_ENDIAN ? __builtin_bswap64(word) : word;
+}
+
+/* The bits of a value of 1, 2, 4 or 8 bytes in the host's byte order. */
+static inline __attribute__((always_inline)) uint64_t
+load_value(const void *src, int nbytes)
+{
+    uint8_t word8;
+    uint16_t word16;
+    uint32_t word32;
+    uint64_t word64;
+
+    switch (nbytes) {
+    case 1:
+        memcpy(&word8, src, 1);
+        return word8;
+    case 2:
+        memcpy(&word16, src, 2);
+        return word16;
+    case 4:
+        memcpy(&word32, src, 4);
+        return word32;
+    default:
+        memcpy(&word64, src, 8);
+        return word64;
+    }
+}
+
+static inline __attribute__((always_inline)) void
+store_value(void *dst, uint64_t bits, int nbytes)
+{
+    const uint8_t word8 = (uint8_t)bits;
+    const uint16_t word16 = (uint16_t)bits;
+    const uint32_t word32 = (uint32_t)bits;
+
+    switch (nbytes) {
+    case 1:
+        memcpy(dst, &word8, 1);
+        break;
+    case 2:
+        memcpy(dst, &word16, 2);
+        break;
+    case 4:
+        memcpy(dst, &word32, 4);
+        break;
+    default:
+        memcpy(dst, &bits, 8);
+    }
 }
 
 /* The other byte order. By memcpy: the values are of any type, and may be

@@ -81,7 +81,7 @@ terp_value_nbytes(enum terp_type type)
     return terp_part_nbytes(type) * terp_type_nparts(type);
 }
 
-/* The chunk of all real or all imaginary parts, in the host's byte order. */
+/* The chunk of all real or all imaginary parts, little-endian. */
 static inline TERP_HOST_DEVICE struct terp_chunk
 terp_chunk_of_part(const struct terp_chunk *chunk)
 {

@@ -322,11 +322,11 @@ count_groups(const uint8_t *groups, uint64_t n,
     };
     _Static_assert(TERP_NGROUPS <= 1 << GROUP_NBITS, "A group has four bits.");
     uint32_t pairs[4][NPAIRS] = {{0}};
-    uint64_t i = 0, eight;
+    uint64_t i = 0;
 
     memset(counts_ret, 0, TERP_NGROUPS * sizeof *counts_ret);
     for (; i + 8 <= n; i += 8) {
-        memcpy(&eight, groups + i, sizeof eight);
+        uint64_t eight = load_le64(groups + i);
         eight |= eight >> (8 - GROUP_NBITS);
         for (unsigned k = 0; k < 4; k++)
             pairs[k][eight >> (16 * k) & (NPAIRS - 1)]++;
@@ -465,7 +465,7 @@ restore_row(void *arg, uint64_t at, uint64_t n)
                     four |=
                         (uint64_t)m
                             ->from[next_place(m, m->groups[at + k + i], &ahead)]
-                        << (16 * i);
+                        << 16 * (TERP_HOST_IS_BIG_ENDIAN ? 3 - i : i);
                 memcpy(m->to + at + k, &four, sizeof four);
             }
         }

@@ -77,14 +77,13 @@ static inline uint64_t
 find_codes(const uint16_t *symbols)
 {
     uint8_t is_code[64];
-    uint64_t codes = 0, eight;
+    uint64_t codes = 0;
 
     for (int i = 0; i < 64; i++)
         is_code[i] = symbols[i] != TERP_ZERO_SYMBOL;
-    for (int i = 0; i < 64; i += 8) {
-        memcpy(&eight, is_code + i, sizeof eight);
-        codes |= eight * UINT64_C(0x0102040810204080) >> 56 << i;
-    }
+    for (int i = 0; i < 64; i += 8)
+        codes |=
+            load_le64(is_code + i) * UINT64_C(0x0102040810204080) >> 56 << i;
     return codes;
 }
 
@@ -154,7 +153,8 @@ terp_cpu_tokens_encode(const struct cpu_codebook *codebook,
         uint64_t bits = codeword << nbits_of(items[i]) | items[i] >> BITS_SHIFT;
         npending += (int)terp_codeword_nbits(packed) + nbits_of(items[i]);
         pending |= bits << (64 - npending);
-        uint64_t bytes = __builtin_bswap64(pending);
+        uint64_t bytes =
+            TERP_HOST_IS_BIG_ENDIAN ? pending : __builtin_bswap64(pending);
         memcpy(at, &bytes, sizeof bytes);
         at += npending / 8;
         pending <<= npending & ~7;

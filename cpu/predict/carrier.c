@@ -50,47 +50,13 @@ begin_of(const struct work *work, struct cpu_share share, uint64_t *end_ret)
 INLINE uint64_t
 load_word(const uint8_t *src, uint64_t i, int nbytes)
 {
-    uint8_t word8;
-    uint16_t word16;
-    uint32_t word32;
-    uint64_t word64;
-
-    switch (nbytes) {
-    case 1:
-        memcpy(&word8, src + i, 1);
-        return word8;
-    case 2:
-        memcpy(&word16, src + 2 * i, 2);
-        return word16;
-    case 4:
-        memcpy(&word32, src + 4 * i, 4);
-        return word32;
-    default:
-        memcpy(&word64, src + 8 * i, 8);
-        return word64;
-    }
+    return load_value(src + i * (uint64_t)nbytes, nbytes);
 }
 
 INLINE void
 store_word(uint8_t *dst, uint64_t i, int nbytes, uint64_t word)
 {
-    const uint8_t word8 = (uint8_t)word;
-    const uint16_t word16 = (uint16_t)word;
-    const uint32_t word32 = (uint32_t)word;
-
-    switch (nbytes) {
-    case 1:
-        memcpy(dst + i, &word8, 1);
-        break;
-    case 2:
-        memcpy(dst + 2 * i, &word16, 2);
-        break;
-    case 4:
-        memcpy(dst + 4 * i, &word32, 4);
-        break;
-    default:
-        memcpy(dst + 8 * i, &word, 8);
-    }
+    store_value(dst + i * (uint64_t)nbytes, word, nbytes);
 }
 
 /* How far the integer is above the lowest of its type. */

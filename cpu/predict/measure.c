@@ -92,7 +92,7 @@ terp_cpu_measure(const struct terp_cpu_call *call,
     void *swapped = NULL;
     fenv_t host;
 
-    if (chunk->big_endian) {
+    if (chunk->big_endian != TERP_HOST_IS_BIG_ENDIAN) {
         swapped = terp_allocate(call->allocator, nbytes);
         if (swapped == NULL)
             return TERP_ERR_MEMORY;

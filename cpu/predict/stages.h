@@ -109,9 +109,8 @@ cpu_find_escape(const uint16_t *symbols, uint64_t first, uint64_t end)
     }
     for (; i + 4 <= end; i += 4) {
         memcpy(word, symbols + i, sizeof *word);
-        uint64_t escapes = ~cpu_not_escapes(word[0]) & high;
-        if (escapes != 0)
-            return i + (uint64_t)__builtin_ctzll(escapes) / 16;
+        if (cpu_not_escapes(word[0]) != high)
+            break;
     }
     while (i < end && symbols[i] != TERP_ESCAPE)
         i++;

@@ -56,7 +56,7 @@ number_at(const struct job *job, uint64_t i, uint64_t *number_ret)
     int64_t integer;
 
     if (!job->on_grid) {
-        uint64_t bits = load_le(raw, stages->value_nbytes);
+        uint64_t bits = load_value(raw, stages->value_nbytes);
         integer = stages->value_nbytes == 4 ? (int32_t)bits : (int64_t)bits;
     } else if (!stages->to_grid(raw, &job->grid, &integer)) {
         return false;
@@ -118,7 +118,7 @@ write_parts(void *arg, struct cpu_share share)
             uint64_t bits = 0;
             i = next_escape(job, i, stop);
             if (job->number_nbytes == 0)
-                bits = load_le(raw_at(job, i), job->nbytes);
+                bits = load_value(raw_at(job, i), job->nbytes);
             else
                 (void)number_at(job, i, &bits);
             store_le(at, bits, job->nbytes);
@@ -185,9 +185,9 @@ place_parts(void *arg, struct cpu_share share)
             uint64_t bits = load_le(at, job->nbytes);
             int64_t integer = unzigzag(bits);
             if (job->number_nbytes == 0)
-                store_le(raw, bits, job->nbytes);
+                store_value(raw, bits, job->nbytes);
             else if (!job->on_grid)
-                store_le(raw, (uint64_t)integer, stages->value_nbytes);
+                store_value(raw, (uint64_t)integer, stages->value_nbytes);
             else
                 stages->from_grid(integer, &job->grid, raw);
             at += job->nbytes;

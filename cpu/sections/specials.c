@@ -77,7 +77,7 @@ next_run(struct walk *walk, struct run *run_ret)
             i++;
         stop = i;
         run_ret->number[TERP_SPECIALS_COLOR] =
-            (uint64_t)color_of(walk, load_le(value, walk->value_nbytes));
+            (uint64_t)color_of(walk, load_value(value, walk->value_nbytes));
     }
     run_ret->number[TERP_SPECIALS_MORE] = stop - first - 1;
     walk->end = stop;
@@ -131,8 +131,11 @@ write_all(struct writer *writer, struct walk walk)
 
     while (next_run(&walk, &run) && !writer->overflow) {
         uint64_t n = run.number[TERP_SPECIALS_MORE] + 1;
-        write_raw(writer, walk.values + (walk.end - n) * value_nbytes,
-                  n * value_nbytes);
+        for (uint64_t i = walk.end - n; i < walk.end; i++)
+            write_le(
+                writer,
+                load_value(walk.values + i * value_nbytes, walk.value_nbytes),
+                walk.value_nbytes);
     }
 }
 
@@ -319,12 +322,15 @@ terp_cpu_specials_read(struct reader *reader, const struct terp_layout *layout,
     return valid ? TERP_OK : TERP_ERR_CORRUPT;
 }
 
+/* Copies of a word of the stream. */
 static void
-fill_values(uint8_t *values, uint64_t nvalues, const uint8_t *value,
-            size_t nbytes)
+fill_values(uint8_t *values, uint64_t nvalues, const uint8_t *word,
+            int value_nbytes)
 {
+    const uint64_t bits = load_le(word, value_nbytes);
+
     for (uint64_t i = 0; i < nvalues; i++)
-        memcpy(values + i * nbytes, value, nbytes);
+        store_value(values + i * (uint64_t)value_nbytes, bits, value_nbytes);
 }
 
 void
@@ -350,9 +356,11 @@ terp_cpu_specials_place(struct reader *reader, const struct terp_layout *layout,
             end = find_bit(&bits, begin, false);
         }
         if (head.ncolors > 0) {
-            fill_values(at, end - begin, words + color * nbytes, nbytes);
+            fill_values(at, end - begin, words + color * nbytes, value_nbytes);
         } else {
             memcpy(at, words, (end - begin) * nbytes);
+            if (TERP_HOST_IS_BIG_ENDIAN)
+                terp_swap_values(at, end - begin, value_nbytes);
             words += (end - begin) * nbytes;
         }
     }
