@@ -1,4 +1,4 @@
-/* stream_digest [--threads N] [--expect FILE]
+/* stream_digest [--threads N] [--every N] [--expect FILE]
  *
  * Prints the XXH3-64 digests of streams, and of what they decode to, for
  * chunks of all kinds in all modes. A line says what the data and the mode
@@ -6,7 +6,8 @@
  * agree when their outputs are the same file.
  *
  * With --expect, prints the lines that differ from FILE instead, and fails
- * when there are any. Needs no test framework. */
+ * when there are any. With --every, one of so many lines is made. Needs no
+ * test framework. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,29 +127,42 @@ digest(enum terp_field field, const struct terp_chunk *chunk,
     return st == TERP_OK;
 }
 
-/* Prints a line, or compares it with the next of `expected`. */
-static bool
-report(const char *line, FILE *expected)
-{
-    char wanted[LINE_CAP + 1] = "";
+struct run {
+    int nthreads;
+    unsigned every;
+    unsigned long nlines; /* so far */
+    FILE *expected;       /* NULL: lines are printed */
+    bool same;
+};
 
-    if (expected == NULL) {
-        puts(line);
-        return true;
-    }
-    if (fgets(wanted, sizeof wanted, expected) != NULL)
+/* Prints the next line, or compares it with that of run->expected. False when
+ * the codec fails. */
+static bool
+report(struct run *run, enum terp_field field, const struct terp_chunk *chunk,
+       const struct terp_params *params, const char *mode,
+       const uint8_t *values)
+{
+    char line[LINE_CAP], wanted[LINE_CAP + 1] = "";
+
+    if (run->expected != NULL &&
+        fgets(wanted, sizeof wanted, run->expected) != NULL)
         wanted[strcspn(wanted, "\n")] = '\0';
-    if (strcmp(line, wanted) == 0)
+    if (run->nlines++ % run->every != 0)
         return true;
-    printf("got      %s\nexpected %s\n", line, wanted);
-    return false;
+    if (!digest(field, chunk, params, mode, values, run->nthreads, line))
+        return false;
+    if (run->expected == NULL) {
+        puts(line);
+    } else if (strcmp(line, wanted) != 0) {
+        printf("got      %s\nexpected %s\n", line, wanted);
+        run->same = false;
+    }
+    return true;
 }
 
 static bool
-digest_types(int nthreads, FILE *expected)
+digest_types(struct run *run)
 {
-    bool same = true;
-
     for (size_t t = 0; t < COUNT(types); t++)
         for (int field = 0; field < TERP_NFIELDS; field++) {
             const struct terp_chunk chunk = {
@@ -164,23 +178,20 @@ digest_types(int nthreads, FILE *expected)
                     .bound = type_bounds[b].bound,
                     .pipeline = terp_mode[mode].pipeline,
                     .predictor = terp_mode[mode].predictor};
-                char line[LINE_CAP];
-                if (!digest((enum terp_field)field, &chunk, &params,
-                            terp_mode[mode].name, values, nthreads, line))
+                if (!report(run, (enum terp_field)field, &chunk, &params,
+                            terp_mode[mode].name, values))
                     return false;
-                same &= report(line, expected);
             }
             free(values);
         }
-    return same;
+    return true;
 }
 
 /* Each field in `nmodes` of the modes, which take turns, as bounds do. */
 static bool
-digest_all(const struct bound *turns, size_t nturns, int nmodes, int nthreads,
-           FILE *expected)
+digest_all(const struct bound *turns, size_t nturns, int nmodes,
+           struct run *run)
 {
-    bool same = true;
     size_t turn = 0;
 
     for (size_t c = 0; c < COUNT(chunks); c++)
@@ -197,51 +208,48 @@ digest_all(const struct bound *turns, size_t nturns, int nmodes, int nthreads,
                                              .pipeline = mode->pipeline,
                                              .predictor = mode->predictor,
                                              .floor = turns[b].floor};
-                char line[LINE_CAP];
-                if (!digest((enum terp_field)field, &chunks[c], &params,
-                            mode->name, values, nthreads, line))
+                if (!report(run, (enum terp_field)field, &chunks[c], &params,
+                            mode->name, values))
                     return false;
-                same &= report(line, expected);
             }
             free(values);
         }
-    return same;
+    return true;
 }
 
 int
 main(int argc, char **argv)
 {
-    int nthreads = 1;
-    FILE *expected = NULL;
+    struct run run = {.nthreads = 1, .every = 1, .same = true};
 
     for (int i = 1; i < argc; i += 2) {
-        if (i + 1 < argc && strcmp(argv[i], "--threads") == 0) {
-            nthreads = atoi(argv[i + 1]);
-        } else if (i + 1 < argc && strcmp(argv[i], "--expect") == 0) {
-            expected = fopen(argv[i + 1], "r");
-            if (expected == NULL) {
-                perror(argv[i + 1]);
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
+        if (strcmp(argv[i], "--threads") == 0 && atoi(value) > 0) {
+            run.nthreads = atoi(value);
+        } else if (strcmp(argv[i], "--every") == 0 && atoi(value) > 0) {
+            run.every = (unsigned)atoi(value);
+        } else if (strcmp(argv[i], "--expect") == 0) {
+            run.expected = fopen(value, "r");
+            if (run.expected == NULL) {
+                perror(value);
                 return EXIT_FAILURE;
             }
         } else {
-            fputs("usage: stream_digest [--threads N] [--expect FILE]\n",
+            fputs("usage: stream_digest [--threads N] [--every N] "
+                  "[--expect FILE]\n",
                   stderr);
             return EXIT_FAILURE;
         }
     }
-    bool same =
-        digest_all(bounds, COUNT(bounds), TERP_NMODES, nthreads, expected);
-    same = digest_all(pointwise, COUNT(pointwise), TERP_NMODES, nthreads,
-                      expected) &&
-           same;
-    same = digest_all(floored, COUNT(floored), 1, nthreads, expected) && same;
-    same = digest_all(psnrs, COUNT(psnrs), 1, nthreads, expected) && same;
-    same = digest_types(nthreads, expected) && same;
-    if (same && expected != NULL && fgetc(expected) != EOF) {
+    bool made = digest_all(bounds, COUNT(bounds), TERP_NMODES, &run) &&
+                digest_all(pointwise, COUNT(pointwise), TERP_NMODES, &run) &&
+                digest_all(floored, COUNT(floored), 1, &run) &&
+                digest_all(psnrs, COUNT(psnrs), 1, &run) && digest_types(&run);
+    if (made && run.expected != NULL && fgetc(run.expected) != EOF) {
         puts("more lines are expected");
-        same = false;
+        run.same = false;
     }
-    if (expected != NULL)
-        fclose(expected);
-    return same ? EXIT_SUCCESS : EXIT_FAILURE;
+    if (run.expected != NULL)
+        fclose(run.expected);
+    return made && run.same ? EXIT_SUCCESS : EXIT_FAILURE;
 }

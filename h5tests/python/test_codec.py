@@ -41,6 +41,34 @@ def test_bounds(bound, limit, pipeline):
     assert bound.get("lossless") or error.max() > 0
 
 
+@pytest.mark.parametrize("dtype", ["?", "i1", "<i2", ">i4", "i8", "u1", ">u2",
+                                   "u4", "u8", "f2", ">f2", "c8", ">c16"])
+def test_other_types(dtype):
+    values = (waves((20, 30), "f8") * 50).astype(dtype)
+    read = h5z_terp.decompress(h5z_terp.compress(values, lossless=True))
+    assert (read == values).all()
+    assert read.dtype == np.dtype(np.uint8 if dtype == "?" else dtype)
+    # Integers are rounded down to a whole bound.
+    error = h5z_terp.decompress(h5z_terp.compress(values, abs=2.5)) - (
+        values.astype("u1") if dtype == "?" else values)
+    if np.dtype(dtype).kind in "fc":
+        assert np.abs(error.astype("c16")).max() <= 2.5
+    elif np.dtype(dtype).kind == "i":
+        assert np.abs(error.astype("i8")).max() <= 2
+
+
+def test_floor_and_psnr():
+    values = noise((20, 30, 40)) * waves((20, 30, 40))
+    settings = h5z_terp.Terp(pwr=0.01, floor=1e-3)
+    stream = settings.compress(values)
+    error = abs(h5z_terp.decompress(stream).astype("f8") - values)
+    assert (error <= np.maximum(1e-3, 0.01 * abs(values.astype("f8")))).all()
+    assert h5z_terp.Terp(**settings.config) == settings
+    read = h5z_terp.decompress(h5z_terp.compress(values, psnr=60))
+    rmse = np.sqrt(np.mean((read.astype("f8") - values) ** 2))
+    assert 60 <= 20 * np.log10(np.ptp(values) / rmse) <= 60.5
+
+
 def test_any_layout_in_memory():
     values = waves((40, 30, 20))
     want = h5z_terp.compress(np.ascontiguousarray(values[::2, ::-1, 3:]),

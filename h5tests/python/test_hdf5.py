@@ -35,6 +35,20 @@ def test_h5py(tmp_path):
     assert stream == whole
 
 
+@pytest.mark.parametrize("options, limit", [
+    ({"psnr": 50}, None), ({"pwr": 1e-2, "floor": 1e-3}, 0.04),
+    ({"abs": 1e-3, "dims": (16, 16)}, 1e-3)])
+def test_words_of_other_settings(tmp_path, options, limit):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("wave", data=VALUES, chunks=(16, 16, 16),
+                            **h5z_terp.Terp(**options))
+    with h5py.File(tmp_path / "a.h5") as file:
+        data = file["wave"]
+        error = abs(data[...] - VALUES).max()
+        assert 0 < error <= (limit or error)
+        assert data.id.get_storage_size() < VALUES.nbytes / 3
+
+
 IMPORTS = [("h5z_terp", "h5py"), ("h5py", "h5z_terp"),
            ("h5z_terp", "netCDF4"), ("netCDF4", "h5z_terp"),
            ("h5py", "netCDF4", "h5z_terp")]

@@ -14,7 +14,8 @@ _path = PREFIX / "lib" / "libterp.so.0"
 _library = ctypes.CDLL(str(_path) if _path.exists() else _path.name)
 
 # enum terp_type, by numpy's names in the host's byte order.
-_TYPES = {"f4": 0, "f8": 1}
+_TYPES = {"f4": 0, "f8": 1, "i1": 3, "i2": 4, "i4": 5, "i8": 6, "u1": 7,
+          "u2": 8, "u4": 9, "u8": 10, "f2": 11, "c8": 13, "c16": 14}
 _DTYPES = {number: name for name, number in _TYPES.items()}
 
 
@@ -41,7 +42,12 @@ class Params(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("bound_mode", ctypes.c_int),
                 ("bound", ctypes.c_double), ("pipeline", ctypes.c_int),
                 ("predictor", ctypes.c_int), ("has_fill", ctypes.c_bool),
-                ("fill_bits", ctypes.c_uint64), ("effort", ctypes.c_int)]
+                ("fill_bits", ctypes.c_uint64), ("effort", ctypes.c_int),
+                ("floor", ctypes.c_double), ("has_missing", ctypes.c_bool),
+                ("missing_bits", ctypes.c_uint64)]
+
+
+PARAMS_NBYTES = ctypes.sizeof(Params)
 
 
 class Info(ctypes.Structure):
@@ -56,7 +62,8 @@ class Info(ctypes.Structure):
                 ("ntiles_zero", ctypes.c_uint64),
                 ("index_nbytes", ctypes.c_uint64),
                 ("ntiles_with_entry", ctypes.c_uint64 * 256),
-                ("domain", Chunk), ("pointwise_bound", ctypes.c_double)]
+                ("domain", Chunk), ("pointwise_bound", ctypes.c_double),
+                ("floor", ctypes.c_double)]
 
 
 def _declare(name, result, *arguments):
@@ -120,7 +127,8 @@ def check(params):
 
 def type_of(dtype):
     """The codec's number of a dtype; TypeError where there is none."""
-    number = _TYPES.get(f"{dtype.kind}{dtype.itemsize}")
+    kind = "u" if dtype.kind == "b" else dtype.kind
+    number = _TYPES.get(f"{kind}{dtype.itemsize}")
     if number is None:
         raise TypeError(f"terp does not compress {dtype}")
     return number

@@ -13,10 +13,15 @@ from . import _codec
 
 FILTER_ID = 46117
 
-_MODES = {"abs": 1, "rel": 2, "pwr": 3}
+_MODES = {"abs": 1, "rel": 2, "pwr": 3, "psnr": 4, "lossless": 1}
 # doc/cd_values.md, "Exact form"
 _EXACT = 0x10000
+_FLOOR = 0x20000
 _SHIFTS = {"pipeline": 4, "predictor": 8, "effort": 12}
+
+
+def _words_of(number: float) -> tuple[int, ...]:
+    return struct.unpack("<2I", struct.pack("<d", number))
 
 
 class Terp(Mapping[str, Any]):
@@ -24,7 +29,8 @@ class Terp(Mapping[str, Any]):
 
     Exactly one bound is given: ``abs``, ``|x - x'| <= abs``; ``rel``,
     ``|x - x'| <= rel * (max - min)`` of each chunk; ``pwr``,
-    ``|x - x'| <= pwr * |x|``; or ``lossless=True``. ``pipeline``,
+    ``|x - x'| <= pwr * |x|``, or with ``floor`` at most that where it is more;
+    ``psnr``, in dB, of each chunk; or ``lossless=True``. ``pipeline``,
     ``predictor`` and ``effort`` are names as in doc/cd_values.md. ``dims``: a
     chunk is a stack of boxes of these dims, slowest first; at most three.
 
@@ -37,23 +43,27 @@ class Terp(Mapping[str, Any]):
     """
 
     def __init__(self, *, abs: float | None = None, rel: float | None = None,
-                 pwr: float | None = None, lossless: bool = False,
+                 pwr: float | None = None, psnr: float | None = None,
+                 lossless: bool = False, floor: float | None = None,
                  pipeline: str = "auto", predictor: str = "auto",
                  effort: str = "default", dims: Sequence[int] = ()) -> None:
-        bounds = {"abs": abs, "rel": rel, "pwr": pwr,
-                  "lossless": True if lossless else None}
+        bounds = {"abs": abs, "rel": rel, "pwr": pwr, "psnr": psnr,
+                  "lossless": lossless or None}
         given = {name: bound for name, bound in bounds.items()
                  if bound is not None}
         if len(given) != 1:
-            raise ValueError("exactly one of abs, rel, pwr and lossless is a "
-                             f"bound, not {' and '.join(given) or 'none'}")
+            raise ValueError(f"exactly one of {', '.join(bounds)} is a bound, "
+                             f"not {' and '.join(given) or 'none'}")
         name, bound = given.popitem()
         self._dims = tuple(int(d) for d in dims)
         if len(self._dims) >= _codec.MAX_RANK or min(self._dims, default=1) < 1:
             raise ValueError("dims are one to three positive numbers")
         self._params = params = _codec.Params()
-        params.bound_mode = _MODES["abs" if lossless else name]
+        params.bound_mode = _MODES[name]
         params.bound = 0.0 if lossless else float(bound)
+        params.size = _codec.PARAMS_NBYTES
+        if floor is not None:
+            params.floor = float(floor)
         for member, value in (("pipeline", pipeline), ("predictor", predictor),
                               ("effort", effort)):
             known = _codec.names(member)
@@ -62,11 +72,11 @@ class Terp(Mapping[str, Any]):
                                  f"{', '.join(known)}")
             setattr(params, member, known.index(value))
         _codec.check(params)
-        words = {name: bound, "pipeline": pipeline,
+        words = {name: bound, "floor": floor, "pipeline": pipeline,
                  "predictor": predictor, "effort": effort,
                  "dims": self._dims}
         self._config = {key: word for key, word in words.items()
-                        if word not in ("auto", "default", ())}
+                        if word not in (None, "auto", "default", ())}
 
     @property
     def cd_values(self) -> tuple[int, ...]:
@@ -74,7 +84,10 @@ class Terp(Mapping[str, Any]):
         mode = self._params.bound_mode | _EXACT
         for member, shift in _SHIFTS.items():
             mode |= getattr(self._params, member) << shift
-        words = struct.unpack("<2I", struct.pack("<d", self._params.bound))
+        words = _words_of(self._params.bound)
+        if self._params.floor:
+            mode |= _FLOOR
+            words += _words_of(self._params.floor)
         return (mode, *words, *((len(self._dims), *self._dims)
                                 if self._dims else ()))
 
@@ -97,7 +110,9 @@ class Terp(Mapping[str, Any]):
         array = np.asarray(array)
         params = _codec.Params.from_buffer_copy(self._params)
         if fill is not None:
-            bits = np.asarray(fill, array.dtype.newbyteorder("<")).tobytes()
+            # Of complex values, both parts.
+            part = array.dtype.type(0).real.dtype
+            bits = np.asarray(fill, part.newbyteorder("<")).tobytes()
             params.has_fill = True
             params.fill_bits = int.from_bytes(bits, "little")
         if self._dims:
@@ -172,6 +187,7 @@ def info(stream: Any) -> dict[str, Any]:
         "predictor": found.predictor.decode(),
         "abs": found.bound,
         "pwr": found.pointwise_bound,
+        "floor": found.floor,
         "predicted_shape": found.domain.shape,
         **{name: count(name) for name in ("nescapes", "nspecials", "ntiles")},
     }
