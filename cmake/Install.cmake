@@ -63,7 +63,8 @@ if(TARGET terp_cuda)
   install(TARGETS terp_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 if(TERP_PYTHON)
-  install(TARGETS h5zterp LIBRARY DESTINATION lib/hdf5/plugin COMPONENT python)
+  install(TARGETS h5zterp h5vlterp
+          LIBRARY DESTINATION lib/hdf5/plugin COMPONENT python)
   install(TARGETS terp_shared LIBRARY DESTINATION lib COMPONENT python
           NAMELINK_SKIP)
   install(TARGETS terp_tool LIBRARY DESTINATION lib COMPONENT python)

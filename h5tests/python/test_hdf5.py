@@ -1,5 +1,6 @@
 """h5py, netCDF4 and xarray with nothing set but an import."""
 
+import os
 import subprocess
 import sys
 
@@ -66,6 +67,27 @@ def test_order_of_imports(tmp_path, imports):
     script = "\n".join(["path = %r" % str(tmp_path / "a.h5"),
                         *("import " + name for name in imports), *reads])
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_connector(tmp_path):
+    if h5py.version.hdf5_version_tuple < (1, 14):
+        pytest.skip("HDF5 before 1.14 has no such connectors")
+    script = """
+import sys
+import h5py, h5z_terp
+from fields import waves
+with h5py.File(sys.argv[1], "w") as file:
+    file.create_dataset("wave", data=waves((64, 64, 64)))
+with h5py.File(sys.argv[1]) as file:
+    print(file["wave"].id.get_storage_size())
+"""
+    environment = {**os.environ, "HDF5_VOL_CONNECTOR": "terp",
+                   "HDF5_PLUGIN_PATH": h5z_terp.PLUGIN_DIR,
+                   "TERP_RULES": "*=abs:1e-3"}
+    ended = subprocess.run([sys.executable, "-c", script, tmp_path / "a.h5"],
+                           check=True, env=environment, capture_output=True,
+                           text=True)
+    assert int(ended.stdout) < 64**3
 
 
 def test_register_again(tmp_path):
