@@ -596,6 +596,85 @@ threads_make_the_same_streams_of_all_types(void **state)
     }
 }
 
+static void
+check_alike(const struct terp_params *a, const struct terp_params *b,
+            const struct terp_chunk *chunk, const uint8_t *values)
+{
+    struct terp_stream one = terp_case_encode(a, chunk, values, 1);
+    struct terp_stream other = terp_case_encode(b, chunk, values, 1);
+
+    assert_int_equal(one.nbytes, other.nbytes);
+    assert_memory_equal(one.bytes, other.bytes, one.nbytes);
+    free(one.bytes);
+    free(other.bytes);
+}
+
+/* A floor and a PSNR are for float32 and float64: others are told what is
+ * tighter. */
+static void
+floors_and_psnr_mean_tighter_bounds(void **state)
+{
+    static const uint64_t dims[] = {7, 30, 20};
+
+    (void)state;
+    for (int type = TERP_INT8; type <= (int)last_type; type++) {
+        const struct terp_params pointwise = {
+            .bound_mode = TERP_BOUND_POINTWISE, .bound = 0.1};
+        const struct terp_params psnr = {.bound_mode = TERP_BOUND_PSNR,
+                                         .bound = 40};
+        const struct terp_params lossless = {.bound_mode = TERP_BOUND_ABSOLUTE};
+        const struct terp_chunk chunk =
+            terp_case_chunk((enum terp_type)type, 3, dims);
+        uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+        struct terp_params floored = pointwise;
+        floored.floor = 1;
+        terp_field_make(TERP_FIELD_ROUGH, &chunk, values);
+        check_alike(&floored, &pointwise, &chunk, values);
+        check_alike(&psnr, &lossless, &chunk, values);
+        free(values);
+    }
+}
+
+/* Both come back, and neither counts. */
+static void
+second_fill_values_come_back(void **state)
+{
+    static const uint64_t dims[] = {7, 30, 20};
+
+    (void)state;
+    for (int type = TERP_INT8; type <= (int)last_type; type++) {
+        const struct terp_chunk chunk =
+            terp_case_chunk((enum terp_type)type, 3, dims);
+        const uint64_t nbytes = terp_chunk_nbytes(&chunk);
+        const uint64_t part_nbytes =
+            (uint64_t)terp_part_nbytes((enum terp_type)type);
+        const uint64_t nparts = nbytes / part_nbytes;
+        /* Finite, of any type. */
+        const uint64_t fill = 0x71 & UINT64_MAX >> (64 - 8 * part_nbytes);
+        const uint64_t missing = UINT64_C(0x3B) << 8 * (part_nbytes - 1);
+        const struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+                                           .bound = 5,
+                                           .has_fill = true,
+                                           .fill_bits = fill,
+                                           .has_missing = true,
+                                           .missing_bits = missing};
+        uint8_t *values = terp_case_alloc(nbytes);
+        struct terp_info info;
+        terp_field_make(TERP_FIELD_ROUGH, &chunk, values);
+        for (uint64_t i = 0; i < nparts; i++)
+            if (i % 9 < 2)
+                store_le(values + i * part_nbytes, i % 9 == 0 ? fill : missing,
+                         (int)part_nbytes);
+        uint8_t *decoded = code(&params, &chunk, values, &info);
+        for (uint64_t i = 0; i < nparts; i++)
+            if (i % 9 < 2)
+                assert_memory_equal(decoded + i * part_nbytes,
+                                    values + i * part_nbytes, part_nbytes);
+        free(decoded);
+        free(values);
+    }
+}
+
 /* Each byte of a stream takes other values, with a checksum that holds: reading
  * ends, with an error or not, and stays in its memory. */
 static void
@@ -650,6 +729,8 @@ main(void)
         cmocka_unit_test(complex_values_keep_every_bound),
         cmocka_unit_test(complex_values_are_as_small_as_their_parts),
         cmocka_unit_test(threads_make_the_same_streams_of_all_types),
+        cmocka_unit_test(floors_and_psnr_mean_tighter_bounds),
+        cmocka_unit_test(second_fill_values_come_back),
         cmocka_unit_test(damaged_streams_of_all_types_are_read_safely),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
