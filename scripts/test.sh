@@ -81,7 +81,8 @@ if command -v nvcc >/dev/null; then
     if [ "$all" ]; then
         devices=-UCMAKE_CUDA_ARCHITECTURES
     fi
-    build cuda "terp_cuda terp test_engine test_filter_engine" "$devices"
+    build cuda "terp_cuda terp terp_shared test_engine test_filter_engine" \
+        "$devices"
     say "tests of the CUDA engine without a device"
     ctest --preset cuda -j "$jobs"
 else
