@@ -15,6 +15,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "codec/format/types.h"
+#include "codec/model/bound.h"
 #include "h5tests/support/fields.h"
 #include "h5tests/support/values.h"
 
@@ -36,17 +38,15 @@ stop(const struct terp_chunk *chunk, const struct terp_params *params,
      const char *problem)
 {
     fprintf(stderr,
-            "%s: float%d, %s%srank %d, %" PRIu64 "x%" PRIu64 "x%" PRIu64
-            "x%" PRIu64,
-            problem, chunk->type == TERP_FLOAT64 ? 64 : 32,
+            "%s: %s, %s%srank %d, %" PRIu64 "x%" PRIu64 "x%" PRIu64 "x%" PRIu64,
+            problem, terp_type_names[chunk->type],
             chunk->big_endian ? "big-endian, " : "",
             chunk->stack ? "stack, " : "", chunk->rank, chunk->dims[0],
             chunk->dims[1], chunk->dims[2], chunk->dims[3]);
     if (params != NULL)
         fprintf(stderr, ", %s %a, pipeline %d, predictor %d%s",
-                params->bound_mode == TERP_BOUND_RELATIVE ? "relative"
-                                                          : "absolute",
-                params->bound, (int)params->pipeline, (int)params->predictor,
+                terp_bound_mode_names[params->bound_mode], params->bound,
+                (int)params->pipeline, (int)params->predictor,
                 params->has_fill ? ", fill" : "");
     fputc('\n', stderr);
     abort();
@@ -74,11 +74,16 @@ take_memory(uint64_t nbytes)
     return bytes;
 }
 
+/* The device does all that is not left to the CPU. */
 static void
-check_use(const struct terp_run_result *result, const struct terp_chunk *chunk)
+check_use(const struct terp_run_result *result, const struct terp_chunk *chunk,
+          const struct terp_params *params)
 {
-    if (result->used != TERP_ENGINE_CUDA)
-        stop(chunk, NULL, result->reason);
+    const bool is_the_cpus = !terp_type_is_plain(chunk->type) ||
+                             (params != NULL && terp_is_the_cpus(params));
+
+    if (result->used != TERP_ENGINE_CUDA && !is_the_cpus)
+        stop(chunk, params, result->reason);
 }
 
 static void
@@ -95,8 +100,7 @@ compare_encoders(const struct terp_params *params,
     if (terp_encode_batch(&options, params, chunk, 1, &src, &dst, &nbytes,
                           &result) != TERP_OK)
         stop(chunk, params, "the device does not encode");
-    if (params->bound_mode != TERP_BOUND_POINTWISE)
-        check_use(&result, chunk);
+    check_use(&result, chunk, params);
     while (at < nbytes && at < expected_nbytes &&
            ((const uint8_t *)dst)[at] == expected[at])
         at++;
@@ -145,13 +149,18 @@ compare_decoders(const void *src, uint64_t src_nbytes, uint64_t room_nbytes,
     memset(dst, 0x5A, nbytes);
     (void)terp_decode_batch(&options, &chunk, 1, &src, &src_nbytes, &dst,
                             &cuda_st, &result);
-    check_use(&result, &chunk);
+    check_use(&result, &chunk, NULL);
     if (st != cuda_st) {
         snprintf(problem, sizeof problem, "\"%s\" (CPU) or \"%s\" (CUDA)",
                  terp_status_text(st), terp_status_text(cuda_st));
         stop(&chunk, NULL, problem);
     }
-    for (uint64_t i = 0; st == TERP_OK && i < chunk_nvalues(&chunk); i++) {
+    if (st == TERP_OK && !terp_type_is_plain(chunk.type) &&
+        memcmp(expected, dst, nbytes) != 0)
+        stop(&chunk, NULL, "values differ");
+    for (uint64_t i = 0; st == TERP_OK && terp_type_is_plain(chunk.type) &&
+                         i < chunk_nvalues(&chunk);
+         i++) {
         uint64_t cpu = value_bits(&chunk, expected, i);
         uint64_t cuda = value_bits(&chunk, dst, i);
         if (cpu == cuda ||
