@@ -322,8 +322,7 @@ terp_pass_text(enum terp_pass pass)
         [TERP_PASS_NONE] = "it is compressed",
         [TERP_PASS_NOT_NUMBER] = "the type is no number that terp knows",
         [TERP_PASS_FLOAT_FORMAT] =
-            "the floating-point type is neither IEEE binary16, 32 or 64 nor "
-            "bfloat16",
+            "the float is neither IEEE binary16, 32 or 64 nor bfloat16",
         [TERP_PASS_UNKNOWN_LAYOUT] =
             "HDF5 has not told the type and the dims of the chunk",
         [TERP_PASS_TOO_LARGE] = "the chunk is too large",
