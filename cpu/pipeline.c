@@ -288,6 +288,9 @@ find_bound(struct job *job)
     if (terp_type_is_plain(type) || job->carrier.form != TERP_CARRIER_FLOATS)
         return bound;
     job->carrier.bound = is_bound(bound) ? bound : 0;
+    /* No values, or no two that differ. */
+    if (!is_bound(bound))
+        return bound;
     return terp_half_bound_of(type, bound, max > -min ? max : -min);
 }
 
