@@ -27,7 +27,7 @@ struct vol_plan {
     hsize_t chunk[H5S_MAX_RANK];
     int rank;
     struct terp_cd cd;
-    uint8_t pad[8];
+    uint8_t pad[sizeof((struct terp_array *)0)->pad];
 };
 
 /* What a storage has to know. Chunks are moved with the default properties,
@@ -367,7 +367,7 @@ make_block(const struct vol_plan *plan, const struct box *box,
     block->rank = array->rank = plan->rank;
     block->cd = plan->cd;
     array->value_nbytes = plan->cd.chunk.type == TERP_FLOAT32 ? 4 : 8;
-    memcpy(array->pad, plan->pad, sizeof array->pad);
+    memcpy(array->pad, plan->pad, sizeof plan->pad);
     if (box->rank != plan->rank)
         return "its chunks have another rank";
     for (int d = 0; d < plan->rank; d++) {

@@ -238,6 +238,8 @@ main(int argc, char **argv)
             fputs("usage: stream_digest [--threads N] [--every N] "
                   "[--expect FILE]\n",
                   stderr);
+            if (run.expected != NULL)
+                fclose(run.expected);
             return EXIT_FAILURE;
         }
     }
