@@ -253,8 +253,9 @@ terp_half_bound_of(enum terp_type type, double bound, double max)
 
     /* Where u is a smaller part of the bound than its margin, b - u / 2 does
      * not matter. */
-    for (double u = least_u;
-         u == least_u || u * (double)(1 << mantissa_nbits) <= top; u *= 2) {
+    double u = least_u / 2;
+    do {
+        u *= 2;
         if (u < bound * TERP_CARRIER_MARGIN)
             continue;
         const double halves = (double)(uint64_t)(2 * bound / u);
@@ -266,7 +267,7 @@ terp_half_bound_of(enum terp_type type, double bound, double max)
             least = beside < least ? beside : least;
         if (bound >= (far / 2) * u && bound - u / 2 < least)
             least = bound - u / 2;
-    }
+    } while (2 * u * (double)(1 << mantissa_nbits) <= top);
     return least * (1 - TERP_CARRIER_MARGIN);
 }
 
