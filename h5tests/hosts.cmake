@@ -136,7 +136,8 @@ list(TRANSFORM wheels PREPEND filter_h5py_ OUTPUT_VARIABLE makers)
 set_tests_properties(filter_hosts PROPERTIES
   RESOURCE_LOCK "${wheels}" DEPENDS "${makers}" LABELS ci)
 
-option(TERP_TEST_READERS "Test VTK, yt, PyTables and xarray: 250 MB of wheels"
+option(TERP_TEST_READERS
+  "Test more of others' programs: VTK, yt, h5py's own tests; 250 MB of wheels"
        OFF)
 if(TERP_TEST_READERS)
   set(venv-readers_packages vtk,yt,tables,xarray,h5netcdf,netCDF4,h5py)
