@@ -45,7 +45,7 @@ persist(const struct terp_cd *cd)
     CHECK(read.persisted && read.pass == cd->pass);
     CHECK(same_params(&read.params, &cd->params));
     if (read.pass == TERP_PASS_NONE)
-        CHECK(read.params.has_missing == cd->has_missing &&
+        CHECK(read.params.has_missing == cd->params.has_missing &&
               read.params.missing_bits == cd->params.missing_bits);
     if (read.pass == TERP_PASS_NONE)
         CHECK(same_chunk(&read.chunk, &cd->chunk));
