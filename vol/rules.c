@@ -12,18 +12,18 @@
  * each of its variables, has 3 KB. */
 #define MAX_FILE_NBYTES 65536
 
-/* Whether `text` is as `pattern`, up to its end, says. Goes back to the last
- * star where that has to stand for more. */
+/* Whether `text` is as `pattern` says. Goes back to the last star where that
+ * has to stand for more. */
 static bool
-matches(const char *pattern, const char *end, const char *text)
+matches(const char *pattern, const char *text)
 {
     const char *star = NULL, *resume = NULL;
 
     while (*text != '\0') {
-        if (pattern < end && *pattern == '*') {
+        if (*pattern == '*') {
             star = pattern++;
             resume = text;
-        } else if (pattern < end && (*pattern == '?' || *pattern == *text)) {
+        } else if (*pattern == '?' || *pattern == *text) {
             pattern++;
             text++;
         } else if (star != NULL) {
@@ -33,18 +33,18 @@ matches(const char *pattern, const char *end, const char *text)
             return false;
         }
     }
-    while (pattern < end && *pattern == '*')
+    while (*pattern == '*')
         pattern++;
-    return pattern == end;
+    return *pattern == '\0';
 }
 
 static bool
-matches_dataset(const char *pattern, const char *end, const char *path)
+matches_dataset(const char *pattern, const char *path)
 {
     const char *slash = strrchr(path, '/');
-    bool is_whole = memchr(pattern, '/', (size_t)(end - pattern)) != NULL;
+    bool is_whole = strchr(pattern, '/') != NULL;
 
-    return matches(pattern, end, is_whole || slash == NULL ? path : slash + 1);
+    return matches(pattern, is_whole || slash == NULL ? path : slash + 1);
 }
 
 static bool
@@ -127,7 +127,7 @@ read_rule(char *rule, const char *path, struct H5Z_terp_config *config,
                  text, rule);
         return VOL_RULE_WRONG;
     }
-    if (path == NULL || !matches_dataset(rule, rule + strlen(rule), path))
+    if (path == NULL || !matches_dataset(rule, path))
         return VOL_RULE_NONE;
     *config = bound;
     return found;
