@@ -71,4 +71,14 @@ bool
 terp_cd_apply_dims(struct terp_cd *cd, enum terp_type type, bool big_endian,
                    int ndims, const uint64_t *dims);
 
+/* Gives other parameters the fill values of a dataset's. */
+static inline void
+terp_cd_copy_fills(const struct terp_cd *cd, struct terp_params *params)
+{
+    params->has_fill = cd->params.has_fill;
+    params->fill_bits = cd->params.fill_bits;
+    params->has_missing = cd->params.has_missing;
+    params->missing_bits = cd->params.missing_bits;
+}
+
 #endif

@@ -260,10 +260,7 @@ terp_h5_batch_move(struct terp_run *run, const struct terp_h5_block *block,
     struct terp_params used = params != NULL ? *params : block->cd.params;
     struct terp_h5_batch batch;
 
-    used.has_fill = block->cd.params.has_fill;
-    used.fill_bits = block->cd.params.fill_bits;
-    used.has_missing = block->cd.params.has_missing;
-    used.missing_bits = block->cd.params.missing_bits;
+    terp_cd_copy_fills(&block->cd, &used);
     enum terp_status st =
         terp_h5_batch_make(run, block, batch_nbytes(run, block), &batch);
     for (uint64_t first = 0; st == TERP_OK && first < nchunks; first += n) {

@@ -92,16 +92,13 @@ advise_sample_read(const struct tool_dataset *dataset,
                    struct advise_sample *sample)
 {
     *sample = (struct advise_sample){.type = tool_type(dataset->type)};
-    sample->params.has_fill = tool_fill_bits(
-        dataset, sample->type == TERP_FLOAT64, &sample->params.fill_bits);
     const bool wide = sample->type == TERP_FLOAT64;
     double missing;
+    sample->params.has_fill =
+        tool_fill_bits(dataset, wide, &sample->params.fill_bits);
     sample->params.has_missing = tool_second_fill(dataset, wide, &missing);
-    if (sample->params.has_missing) {
-        const float narrow = (float)missing;
-        sample->params.missing_bits =
-            tool_value_bits(wide, wide ? (const void *)&missing : &narrow, 0);
-    }
+    if (sample->params.has_missing)
+        sample->params.missing_bits = tool_number_bits(wide, missing);
     uint64_t nwanted = SAMPLE_NVALUES / choose_boxes(dataset, &sample->grid);
     uint64_t nboxes = tool_grid_nboxes(&sample->grid);
     nwanted = min_u64(min_u64(nwanted, ADVISE_MAX_BOXES), nboxes);

@@ -27,6 +27,15 @@ tool_value_bits(bool wide, const void *values, uint64_t i)
     return bits;
 }
 
+/* The bits of a number as such a value. */
+static inline uint64_t
+tool_number_bits(bool wide, double number)
+{
+    const float narrow = (float)number;
+
+    return tool_value_bits(wide, wide ? (const void *)&number : &narrow, 0);
+}
+
 /* The low or the high end of a range. */
 struct tool_range_end {
     double value, next; /* the outermost value, and the next; else infinite */

@@ -428,10 +428,7 @@ amrex_level_encode(const struct amrex_level *level, struct terp_h5_batch *batch,
         uint64_t at = block->offset[0] + i * level->chunk_nvalues;
         find_shape(level, block->cd.chunk.type, at, &work[i].chunk);
         work[i].params = params_at(level, params, at);
-        work[i].params.has_fill = block->cd.params.has_fill;
-        work[i].params.fill_bits = block->cd.params.fill_bits;
-        work[i].params.has_missing = block->cd.params.has_missing;
-        work[i].params.missing_bits = block->cd.params.missing_bits;
+        terp_cd_copy_fills(&block->cd, &work[i].params);
     }
     for (uint64_t i = 0; st == TERP_OK && i < nwork; i++)
         if (!work[i].taken)

@@ -19,11 +19,8 @@ find_fills(struct repack_job *job)
 
     if (tool_fill_bits(&job->in, job->wide, &job->fills[0]))
         job->nfills++;
-    for (int i = 0; i < nvalues; i++) {
-        const float narrow = (float)values[i];
-        job->fills[job->nfills++] = tool_value_bits(
-            job->wide, job->wide ? (const void *)&values[i] : &narrow, 0);
-    }
+    for (int i = 0; i < nvalues; i++)
+        job->fills[job->nfills++] = tool_number_bits(job->wide, values[i]);
 }
 
 static bool
