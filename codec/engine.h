@@ -57,12 +57,19 @@ terp_cpu_encode(const struct terp_cpu_call *call,
                 const struct terp_chunk *chunk, const void *src, uint8_t *dst,
                 uint64_t *dst_nbytes_ret);
 
-/* Decodes the body of a verified stream whose frame was read. `dst` holds
- * terp_chunk_nbytes(&frame->chunk) bytes. */
+/* Decodes the body of a verified stream whose frame was read, which may be the
+ * chunk as it was: every step-th value of each dimension, `step` being a power
+ * of two (codec/model/coarse.h). `dst` holds the chunk of these. */
 enum terp_status
 terp_cpu_decode(const struct terp_cpu_call *call,
                 const struct terp_frame *frame, const uint8_t *body,
-                uint64_t body_nbytes, void *dst);
+                uint64_t body_nbytes, uint64_t step, void *dst);
+
+/* How many of the body's first bytes tell these values. */
+enum terp_status
+terp_cpu_coarse_nbytes(const struct terp_frame *frame, const uint8_t *body,
+                       uint64_t body_nbytes, uint64_t step,
+                       uint64_t *nbytes_ret);
 
 /* Fills in the counts of a stream with a body: escapes, specials, tiles. */
 enum terp_status

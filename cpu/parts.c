@@ -6,6 +6,7 @@
 #include "codec/format/parts.h"
 #include "codec/format/types.h"
 #include "codec/model/carrier.h"
+#include "codec/model/coarse.h"
 #include "cpu/predict/carrier.h"
 #include "cpu/predict/predictor.h"
 
@@ -194,24 +195,12 @@ terp_cpu_parts_encode(const struct terp_cpu_call *call,
     return st;
 }
 
-static enum terp_status
-decode_part(const struct terp_cpu_call *call, const struct terp_part *part,
-            uint64_t nbytes, uint8_t *values)
-{
-    if (part->frame.coding != TERP_CODING_RAW)
-        return terp_cpu_decode(call, &part->frame, part->body,
-                               part->body_nbytes, values);
-    if (part->body_nbytes != nbytes)
-        return TERP_ERR_CORRUPT;
-    memcpy(values, part->body, nbytes);
-    return TERP_OK;
-}
-
 enum terp_status
 terp_cpu_parts_decode(const struct terp_cpu_call *call,
                       const struct terp_chunk *chunk, const uint8_t *body,
-                      uint64_t body_nbytes, void *dst)
+                      uint64_t body_nbytes, uint64_t step, void *dst)
 {
+    const struct terp_chunk coarse = terp_coarse_chunk_of(chunk, step);
     struct terp_part part[TERP_NPARTS];
     struct parts parts;
     double bound;
@@ -220,16 +209,37 @@ terp_cpu_parts_decode(const struct terp_cpu_call *call,
 
     if (st != TERP_OK)
         return st;
-    if (!make_parts(call, chunk, &parts))
+    if (!make_parts(call, &coarse, &parts))
         st = TERP_ERR_MEMORY;
     for (int i = 0; st == TERP_OK && i < TERP_NPARTS; i++)
-        st = decode_part(call, &part[i], parts.nbytes,
-                         parts.values + (uint64_t)i * parts.nbytes);
+        st = terp_cpu_decode(call, &part[i].frame, part[i].body,
+                             part[i].body_nbytes, step,
+                             parts.values + (uint64_t)i * parts.nbytes);
     if (st == TERP_OK) {
         const struct cpu_parts carried = as_carried(&parts);
         terp_cpu_parts_join(&carried, parts.values, dst);
         swap_parts(&parts, chunk, dst);
     }
     free_parts(&parts);
+    return st;
+}
+
+enum terp_status
+terp_cpu_parts_coarse_nbytes(const struct terp_chunk *chunk,
+                             const uint8_t *body, uint64_t body_nbytes,
+                             uint64_t step, uint64_t *nbytes_ret)
+{
+    struct terp_part part[TERP_NPARTS];
+    const struct terp_part *last = &part[TERP_NPARTS - 1];
+    uint64_t nbytes;
+    double bound;
+    enum terp_status st =
+        terp_parts_read(chunk, body, body_nbytes, &bound, part);
+
+    if (st == TERP_OK)
+        st = terp_cpu_coarse_nbytes(&last->frame, last->body, last->body_nbytes,
+                                    step, &nbytes);
+    if (st == TERP_OK)
+        *nbytes_ret = (uint64_t)(last->body - body) + nbytes;
     return st;
 }

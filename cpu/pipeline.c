@@ -5,7 +5,9 @@
 
 #include "codec/engine.h"
 #include "codec/format/bytes.h"
+#include "codec/model/coarse.h"
 #include "codec/model/domain.h"
+#include "cpu/coarse.h"
 #include "cpu/entropy/contexts.h"
 #include "cpu/entropy/order.h"
 #include "cpu/entropy/tiles.h"
@@ -72,6 +74,14 @@ struct job {
     struct cpu_tails_section tails;
     struct cpu_escape_section escapes;
     struct cpu_low_bits_section low_bits;
+    uint64_t nsymbols; /* of the tiles, wanted or not */
+
+    /* decode: what is left out. Once the sections are read, layout, model,
+     * mask and signs are those of the lattice that is left, and these are of
+     * all. */
+    const struct terp_coarse *coarse;
+    struct terp_layout whole;
+    uint64_t *whole_mask;
 };
 
 typedef enum terp_status
@@ -147,16 +157,18 @@ do_steps(struct job *job, job_step *const *steps,
 
     fegetenv(&host);
     fesetenv(FE_DFL_ENV);
-    p->pool = terp_cpu_pool_make(
-        (int)min_u64((uint64_t)call->nthreads,
-                     job->layout.nvalues / CPU_THREAD_MIN_NVALUES),
-        call->allocator);
+    const uint64_t nvalues =
+        job->coarse == NULL ? job->layout.nvalues : job->coarse->nvalues;
+    p->pool = terp_cpu_pool_make((int)min_u64((uint64_t)call->nthreads,
+                                              nvalues / CPU_THREAD_MIN_NVALUES),
+                                 call->allocator);
     enum terp_status st = take_steps(job, steps);
     free_prediction(p);
     terp_cpu_memory_free(p->pool, job->swapped);
     terp_cpu_memory_free(p->pool, job->carried);
     terp_cpu_memory_free(p->pool, job->coded);
     free(job->signs);
+    free(job->whole_mask);
     terp_cpu_pool_free(p->pool);
     free(job);
     fesetenv(&host);
@@ -721,7 +733,7 @@ write_tiles(struct job *job)
         }
         st = terp_cpu_order_contexts(
             p->pool, &job->layout, frame->has_specials ? p->mask : NULL,
-            symbols, low_nbits_of(job), scratch, tiled, true);
+            symbols, low_nbits_of(job), 0, scratch, tiled, true);
     }
     if (st == TERP_OK && low_nbits_of(job) > 0)
         st = terp_cpu_low_bits_split(p->pool, low_nbits_of(job),
@@ -951,6 +963,45 @@ read_low_bits(struct job *job)
                                         job->layout.nvalues, &job->low_bits);
 }
 
+static bool
+is_coarse(const struct job *job)
+{
+    return job->coarse != NULL && job->coarse->nskipped > 0;
+}
+
+/* The lattice's bits instead of those of all, which are kept. */
+static bool
+coarsen_bits(const struct job *job, uint64_t **bits, uint64_t **whole_ret)
+{
+    *whole_ret = *bits;
+    if (*bits != NULL)
+        *bits = terp_cpu_coarse_bits(&job->whole, &job->layout,
+                                     job->coarse->nskipped, *whole_ret);
+    return *whole_ret == NULL || *bits != NULL;
+}
+
+/* On with the levels that are not left out, by the numbers that they have in
+ * the lattice. */
+static enum terp_status
+coarsen(struct job *job)
+{
+    struct cpu_prediction *p = &job->prediction;
+    uint64_t *whole_signs;
+
+    job->nsymbols = job->layout.nvalues;
+    if (!is_coarse(job))
+        return TERP_OK;
+    job->whole = job->layout;
+    terp_layout_make(&job->coarse->domain, &job->layout);
+    for (int l = 1; l <= job->layout.nlevels; l++)
+        p->plan[l] = p->plan[l + job->coarse->nskipped];
+    job->escapes.goes_on = true;
+    bool made = coarsen_bits(job, &p->mask, &job->whole_mask);
+    made &= coarsen_bits(job, &job->signs, &whole_signs);
+    free(whole_signs);
+    return made ? TERP_OK : TERP_ERR_MEMORY;
+}
+
 /* Symbols in the predictor's order. In another order they stand where values
  * will. */
 static enum terp_status
@@ -968,8 +1019,8 @@ read_tiles(struct job *job)
         return st;
     uint16_t *tiled = contexts && raster ? p->symbols : p->work;
     uint16_t *ordered = contexts && raster ? p->work : p->symbols;
-    st = terp_cpu_tiles_decode(p->pool, frame->coding, &job->reader, tiled,
-                               job->layout.nvalues);
+    st = terp_cpu_tiles_decode_first(p->pool, frame->coding, &job->reader,
+                                     tiled, job->nsymbols, job->layout.nvalues);
     if (st == TERP_OK && low_nbits_of(job) > 0)
         st = terp_cpu_low_bits_join(p->pool, low_nbits_of(job),
                                     job->layout.nvalues, &job->low_bits, tiled);
@@ -980,6 +1031,7 @@ read_tiles(struct job *job)
         return st;
     st = terp_cpu_order_contexts(
         p->pool, &job->layout, p->mask, tiled, low_nbits_of(job),
+        is_coarse(job) ? job->coarse->nskipped : 0,
         (uint8_t *)p->work + 2 * job->layout.nvalues, ordered, false);
     if (st == TERP_OK && raster)
         terp_cpu_order_levels(p->pool, &job->layout, ordered, p->symbols,
@@ -1080,9 +1132,15 @@ uncarry(struct job *job)
 static enum terp_status
 place_specials(struct job *job)
 {
-    if (job->prediction.mask != NULL)
+    const uint64_t *mask = job->prediction.mask;
+
+    if (mask != NULL && is_coarse(job))
+        terp_cpu_specials_place_coarse(
+            &job->specials, &job->whole, &job->layout, job->coarse->nskipped,
+            job->part_nbytes, job->whole_mask, mask, job->dst);
+    else if (mask != NULL)
         terp_cpu_specials_place(&job->specials, &job->layout, job->part_nbytes,
-                                job->prediction.mask, job->dst);
+                                mask, job->dst);
     return TERP_OK;
 }
 
@@ -1096,10 +1154,10 @@ swap_destination(struct job *job)
 
 /* A step does nothing where it does not apply to a constant chunk. */
 static job_step *const decode_steps[] = {
-    read_head,      read_specials,    read_signs,  read_tails,
-    read_escapes,   read_low_bits,    read_tiles,  place_tails,
-    place_escapes,  place_values,     reconstruct, uncarry,
-    place_specials, swap_destination, NULL};
+    read_head,    read_specials,  read_signs,       read_tails,
+    read_escapes, read_low_bits,  coarsen,          read_tiles,
+    place_tails,  place_escapes,  place_values,     reconstruct,
+    uncarry,      place_specials, swap_destination, NULL};
 
 static struct job *
 make_decode_job(const struct terp_frame *frame, const uint8_t *body,
@@ -1114,19 +1172,95 @@ make_decode_job(const struct terp_frame *frame, const uint8_t *body,
     return job;
 }
 
+/* Decodes what is not left out of a body. */
+static enum terp_status
+decode_lattice(const struct terp_cpu_call *call, const struct terp_frame *frame,
+               const struct terp_coarse *coarse, const uint8_t *body,
+               uint64_t body_nbytes, void *dst)
+{
+    struct job *job = make_decode_job(frame, body, body_nbytes);
+
+    if (job == NULL)
+        return TERP_ERR_MEMORY;
+    job->coarse = coarse;
+    job->dst = dst;
+    return do_steps(job, decode_steps, call);
+}
+
 enum terp_status
 terp_cpu_decode(const struct terp_cpu_call *call,
                 const struct terp_frame *frame, const uint8_t *body,
-                uint64_t body_nbytes, void *dst)
+                uint64_t body_nbytes, uint64_t step, void *dst)
 {
+    const int value_nbytes = terp_value_nbytes(frame->chunk.type);
+    struct terp_coarse coarse;
+
+    terp_coarse_make(frame, step, &coarse);
+    if (frame->coding == TERP_CODING_RAW) {
+        if (body_nbytes != terp_chunk_nbytes(&frame->chunk))
+            return TERP_ERR_CORRUPT;
+        terp_cpu_coarse_values(&coarse, value_nbytes, body, dst);
+        return TERP_OK;
+    }
     if (terp_type_nparts(frame->chunk.type) > 1)
         return terp_cpu_parts_decode(call, &frame->chunk, body, body_nbytes,
-                                     dst);
+                                     step, dst);
+    if (coarse.is_all)
+        return decode_lattice(call, frame, &coarse, body, body_nbytes, dst);
+    void *lattice =
+        terp_allocate(call->allocator, coarse.nvalues * (uint64_t)value_nbytes);
+    if (lattice == NULL)
+        return TERP_ERR_MEMORY;
+    enum terp_status st =
+        decode_lattice(call, frame, &coarse, body, body_nbytes, lattice);
+    if (st == TERP_OK)
+        terp_cpu_coarse_values(&coarse, value_nbytes, lattice, dst);
+    terp_release(call->allocator, lattice);
+    return st;
+}
+
+/* Reads the sections before the tiles for what they say of themselves. */
+static enum terp_status
+pass_sections(struct job *job, uint64_t *nspecials_ret)
+{
+    static job_step *const steps[] = {read_tails, read_escapes, read_low_bits,
+                                      NULL};
+    enum terp_status st = read_head(job);
+
+    if (st == TERP_OK && job->frame.has_specials)
+        st = terp_cpu_specials_read(&job->reader, &job->layout,
+                                    job->part_nbytes, NULL, nspecials_ret);
+    if (st == TERP_OK && has_signs(job))
+        st = terp_cpu_signs_read(NULL, &job->layout, &job->reader, NULL);
+    return st == TERP_OK ? take_steps(job, steps) : st;
+}
+
+enum terp_status
+terp_cpu_coarse_nbytes(const struct terp_frame *frame, const uint8_t *body,
+                       uint64_t body_nbytes, uint64_t step,
+                       uint64_t *nbytes_ret)
+{
+    struct terp_coarse coarse;
+    uint64_t nspecials;
+
+    *nbytes_ret = body_nbytes;
+    terp_coarse_make(frame, step, &coarse);
+    if (frame->coding == TERP_CODING_RAW)
+        return TERP_OK;
+    if (terp_type_nparts(frame->chunk.type) > 1)
+        return terp_cpu_parts_coarse_nbytes(&frame->chunk, body, body_nbytes,
+                                            step, nbytes_ret);
     struct job *job = make_decode_job(frame, body, body_nbytes);
     if (job == NULL)
         return TERP_ERR_MEMORY;
-    job->dst = dst;
-    return do_steps(job, decode_steps, call);
+    enum terp_status st = pass_sections(job, &nspecials);
+    if (st == TERP_OK && job->predictor != NULL) {
+        st = terp_cpu_tiles_pass(frame->coding, &job->reader,
+                                 job->layout.nvalues, coarse.nvalues);
+        *nbytes_ret = (uint64_t)(job->reader.at - body);
+    }
+    free(job);
+    return st;
 }
 
 /* The bound that a stream of carried values keeps. */
@@ -1150,18 +1284,7 @@ terp_cpu_inspect(const struct terp_frame *frame, const uint8_t *body,
 
     if (job == NULL)
         return TERP_ERR_MEMORY;
-    enum terp_status st = read_head(job);
-    if (st == TERP_OK && frame->has_specials)
-        st = terp_cpu_specials_read(&job->reader, &job->layout,
-                                    job->part_nbytes, NULL, &info->nspecials);
-    if (st == TERP_OK && has_signs(job))
-        st = terp_cpu_signs_read(NULL, &job->layout, &job->reader, NULL);
-    if (st == TERP_OK)
-        st = read_tails(job);
-    if (st == TERP_OK)
-        st = read_escapes(job);
-    if (st == TERP_OK)
-        st = read_low_bits(job);
+    enum terp_status st = pass_sections(job, &info->nspecials);
     if (!terp_type_is_plain(frame->chunk.type))
         info->bound = carried_bound(job);
     if (st == TERP_OK && frame->is_pointwise) {

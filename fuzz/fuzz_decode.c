@@ -7,6 +7,7 @@
 
 #include "codec/api/terp.h"
 #include "codec/format/frame.h"
+#include "codec/format/types.h"
 
 #define MAX_CHUNK_NBYTES (64u << 10)
 
@@ -16,6 +17,56 @@
         if (!(condition)) \
             abort();      \
     } while (0)
+
+/* Copies every step-th value of each dimension. */
+static void
+take(const struct terp_chunk *chunk, const uint8_t *values, uint64_t step,
+     uint8_t *taken)
+{
+    const uint64_t nbytes = (uint64_t)terp_value_nbytes(chunk->type);
+    const uint64_t nvalues = terp_chunk_nbytes(chunk) / nbytes;
+
+    for (uint64_t v = 0; v < nvalues; v++) {
+        uint64_t left = v;
+        bool is_taken = true;
+        for (int i = chunk->rank - 1; i >= 0; left /= chunk->dims[i--])
+            is_taken &= left % chunk->dims[i] % step == 0;
+        if (is_taken) {
+            memcpy(taken, values + v * nbytes, nbytes);
+            taken += nbytes;
+        }
+    }
+}
+
+/* Every step-th value: those of the whole stream, or where `whole` is NULL, and
+ * that is an error, any or an error. */
+static void
+decode_coarse(const uint8_t *src, size_t src_nbytes, uint64_t step,
+              const uint8_t *whole)
+{
+    struct terp_chunk chunk, coarse;
+    uint64_t got = 0, needed = 0;
+
+    if (terp_decoded_chunk(src, src_nbytes, &chunk) != TERP_OK)
+        return;
+    CHECK(terp_coarse_chunk(&chunk, step, &coarse) == TERP_OK);
+    const uint64_t nbytes = terp_chunk_nbytes(&coarse);
+    uint8_t *values = malloc(nbytes + 1), *expected = malloc(nbytes);
+    CHECK(values != NULL && expected != NULL);
+    values[nbytes] = 0x5A;
+    enum terp_status st =
+        terp_decode_coarse(src, src_nbytes, step, values, nbytes, &got, 1);
+    CHECK(values[nbytes] == 0x5A);
+    if (whole != NULL) {
+        take(&chunk, whole, step, expected);
+        CHECK(st == TERP_OK && got == nbytes);
+        CHECK(memcmp(values, expected, nbytes) == 0);
+        CHECK(terp_coarse_nbytes(src, src_nbytes, step, &needed) == TERP_OK);
+        CHECK(needed <= src_nbytes);
+    }
+    free(values);
+    free(expected);
+}
 
 static void
 decode(const uint8_t *src, size_t src_nbytes)
@@ -32,6 +83,7 @@ decode(const uint8_t *src, size_t src_nbytes)
               info.stream_nbytes == src_nbytes);
     if (announced_nbytes > MAX_CHUNK_NBYTES) {
         CHECK(terp_decode(src, src_nbytes, NULL, 0, &one_nbytes, 1) != TERP_OK);
+        (void)terp_coarse_nbytes(src, src_nbytes, 4, &one_nbytes);
         return;
     }
     uint8_t *one = malloc(announced_nbytes + 1);
@@ -50,6 +102,8 @@ decode(const uint8_t *src, size_t src_nbytes)
         CHECK(terp_decode(src, src_nbytes, one, announced_nbytes - 1,
                           &one_nbytes, 1) == TERP_ERR_CAPACITY);
     }
+    for (uint64_t step = 2; step <= 16; step *= 2)
+        decode_coarse(src, src_nbytes, step, decoded == TERP_OK ? one : NULL);
     CHECK(one[announced_nbytes] == 0x00 && two[announced_nbytes] == 0xFF);
     free(one);
     free(two);

@@ -9,11 +9,14 @@
 #include "codec/format/base.h"
 #include "codec/format/types.h"
 #include "codec/model/bound.h"
+#include "codec/model/coarse.h"
+
+static const char reason_of_coarse[] = "every step-th value is the CPU's";
 
 /* The device, where it should do this call; `params` is an encoder's. */
 static const struct terp_device *
 choose_device(struct terp_run *run, const struct terp_params *params,
-              const struct terp_chunk *chunk, uint64_t nchunks,
+              const struct terp_chunk *chunk, uint64_t nchunks, bool is_coarse,
               enum terp_status *st_ret)
 {
     bool on_host = run->call.memory == TERP_MEMORY_HOST;
@@ -24,6 +27,10 @@ choose_device(struct terp_run *run, const struct terp_params *params,
         return NULL;
     if (chunk->type == TERP_BYTES && on_host) {
         run->result.reason = "bytes are only copied";
+        return NULL;
+    }
+    if (is_coarse && on_host) {
+        run->result.reason = reason_of_coarse;
         return NULL;
     }
     if (!terp_type_is_plain(chunk->type) && on_host) {
@@ -88,6 +95,7 @@ struct batch {
     atomic_int failed;    /* the status of a chunk that failed, or TERP_OK */
     /* decode */
     const uint64_t *src_nbytes;
+    uint64_t step;            /* in each dimension; 1: all values */
     enum terp_status *status; /* TERP_ERR_DEVICE: left to the CPU */
 };
 
@@ -112,7 +120,8 @@ code_chunk(const struct batch *batch, uint64_t i, const void *src, void *dst,
     if (st == TERP_OK &&
         !terp_chunks_are_alike(&stream.frame.chunk, batch->chunk))
         st = TERP_ERR_ARGUMENT;
-    return st == TERP_OK ? terp_stream_decode(call, &stream, dst) : st;
+    return st == TERP_OK ? terp_stream_decode(call, &stream, batch->step, dst)
+                         : st;
 }
 
 /* From device to device, by way of host memory. */
@@ -121,7 +130,9 @@ code_on_host(const struct batch *batch, uint64_t i,
              const struct terp_cpu_call *call)
 {
     const bool encode = batch->dst_nbytes != NULL;
-    uint64_t chunk_nbytes = terp_chunk_nbytes(batch->chunk);
+    const struct terp_chunk wanted =
+        terp_coarse_chunk_of(batch->chunk, encode ? 1 : batch->step);
+    uint64_t chunk_nbytes = terp_chunk_nbytes(&wanted);
     uint64_t src_nbytes = encode ? chunk_nbytes : batch->src_nbytes[i];
     void *src = terp_allocate(call->allocator, src_nbytes);
     void *dst =
@@ -167,6 +178,7 @@ static enum terp_status
 code_batch(struct terp_run *run, struct batch *batch, uint64_t nchunks)
 {
     const bool encode = batch->dst_nbytes != NULL;
+    const bool is_coarse = !encode && batch->step > 1;
     const struct terp_chunk *chunk = batch->chunk;
     enum terp_status st = TERP_OK;
     uint64_t nleft = 0;
@@ -176,14 +188,20 @@ code_batch(struct terp_run *run, struct batch *batch, uint64_t nchunks)
         run->result.reason = "terp_chunk is not valid";
         return TERP_ERR_ARGUMENT;
     }
+    if (!encode && !terp_step_is_valid(batch->step)) {
+        run->result.reason = "the step is no power of two";
+        return TERP_ERR_ARGUMENT;
+    }
     if (encode && chunk->type != TERP_BYTES)
         st = terp_params_check(batch->params, &run->result.reason);
     if (st != TERP_OK || nchunks == 0)
         return st;
     const struct terp_device *device =
         choose_device(run, chunk->type == TERP_BYTES ? NULL : batch->params,
-                      chunk, nchunks, &st);
-    if (device != NULL && encode)
+                      chunk, nchunks, is_coarse, &st);
+    if (device != NULL && is_coarse)
+        st = TERP_OK; /* It is there for the copies. */
+    else if (device != NULL && encode)
         st = device->engine->encode(device->opened, &run->call, batch->params,
                                     chunk, nchunks, batch->src, batch->dst,
                                     batch->dst_nbytes);
@@ -193,10 +211,13 @@ code_batch(struct terp_run *run, struct batch *batch, uint64_t nchunks)
                                     batch->status);
     if (!note_call(run, device, st))
         return st;
+    if (is_coarse && device != NULL)
+        run->result = (struct terp_run_result){.used = TERP_ENGINE_CPU,
+                                               .reason = reason_of_coarse};
     for (uint64_t i = 0; i < nchunks; i++) {
         if (st != TERP_OK && encode)
             batch->dst_nbytes[i] = 0;
-        else if (st != TERP_OK)
+        else if (st != TERP_OK || is_coarse)
             batch->status[i] = TERP_ERR_DEVICE;
         nleft += is_left(batch, i);
     }
@@ -224,7 +245,7 @@ terp_run_encode(struct terp_run *run, const struct terp_params *params,
 
 enum terp_status
 terp_run_decode(struct terp_run *run, const struct terp_chunk *chunk,
-                uint64_t nchunks, const void *const *src,
+                uint64_t step, uint64_t nchunks, const void *const *src,
                 const uint64_t *src_nbytes, void *const *dst,
                 enum terp_status *status_ret)
 {
@@ -233,6 +254,7 @@ terp_run_decode(struct terp_run *run, const struct terp_chunk *chunk,
                           .src = src,
                           .dst = dst,
                           .src_nbytes = src_nbytes,
+                          .step = step,
                           .status = status_ret};
     enum terp_status st = code_batch(run, &batch, nchunks);
 
@@ -262,11 +284,12 @@ terp_encode_batch(const struct terp_run_options *options,
 }
 
 enum terp_status
-terp_decode_batch(const struct terp_run_options *options,
-                  const struct terp_chunk *chunk, uint64_t nchunks,
-                  const void *const *src, const uint64_t *src_nbytes,
-                  void *const *dst, enum terp_status *status_ret,
-                  struct terp_run_result *result)
+terp_decode_coarse_batch(const struct terp_run_options *options,
+                         const struct terp_chunk *chunk, uint64_t step,
+                         uint64_t nchunks, const void *const *src,
+                         const uint64_t *src_nbytes, void *const *dst,
+                         enum terp_status *status_ret,
+                         struct terp_run_result *result)
 {
     struct terp_run run;
     enum terp_status st = terp_run_begin(options, result, &run);
@@ -274,7 +297,18 @@ terp_decode_batch(const struct terp_run_options *options,
     for (uint64_t i = 0; st != TERP_OK && i < nchunks; i++)
         status_ret[i] = st;
     if (st == TERP_OK)
-        st = terp_run_decode(&run, chunk, nchunks, src, src_nbytes, dst,
+        st = terp_run_decode(&run, chunk, step, nchunks, src, src_nbytes, dst,
                              status_ret);
     return terp_run_end(&run, st, result);
+}
+
+enum terp_status
+terp_decode_batch(const struct terp_run_options *options,
+                  const struct terp_chunk *chunk, uint64_t nchunks,
+                  const void *const *src, const uint64_t *src_nbytes,
+                  void *const *dst, enum terp_status *status_ret,
+                  struct terp_run_result *result)
+{
+    return terp_decode_coarse_batch(options, chunk, 1, nchunks, src, src_nbytes,
+                                    dst, status_ret, result);
 }

@@ -34,7 +34,8 @@ enum terp_status
 terp_run_note(struct terp_run *run, const struct terp_device *device,
               enum terp_status st);
 
-/* As terp_encode_batch and terp_decode_batch, in a call that has begun. */
+/* As terp_encode_batch and terp_decode_coarse_batch, in a call that has begun.
+ */
 enum terp_status
 terp_run_encode(struct terp_run *run, const struct terp_params *params,
                 const struct terp_chunk *chunk, uint64_t nchunks,
@@ -42,7 +43,7 @@ terp_run_encode(struct terp_run *run, const struct terp_params *params,
                 uint64_t *dst_nbytes_ret);
 enum terp_status
 terp_run_decode(struct terp_run *run, const struct terp_chunk *chunk,
-                uint64_t nchunks, const void *const *src,
+                uint64_t step, uint64_t nchunks, const void *const *src,
                 const uint64_t *src_nbytes, void *const *dst,
                 enum terp_status *status_ret);
 

@@ -110,15 +110,8 @@ terp_stream_open(const uint8_t *src, uint64_t src_nbytes,
 
 enum terp_status
 terp_stream_decode(const struct terp_cpu_call *call,
-                   const struct terp_stream *stream, void *dst)
+                   const struct terp_stream *stream, uint64_t step, void *dst)
 {
-    uint64_t dst_nbytes = terp_chunk_nbytes(&stream->frame.chunk);
-
-    if (stream->frame.coding != TERP_CODING_RAW)
-        return terp_cpu_decode(call, &stream->frame, stream->body,
-                               stream->body_nbytes, dst);
-    if (stream->body_nbytes != dst_nbytes)
-        return TERP_ERR_CORRUPT;
-    memcpy(dst, stream->body, dst_nbytes);
-    return TERP_OK;
+    return terp_cpu_decode(call, &stream->frame, stream->body,
+                           stream->body_nbytes, step, dst);
 }

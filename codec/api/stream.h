@@ -23,9 +23,10 @@ enum terp_status
 terp_stream_open(const uint8_t *src, uint64_t src_nbytes,
                  struct terp_stream *stream_ret);
 
-/* Decodes it; `dst` holds the chunk. */
+/* Decodes every step-th value of each dimension, all with a step of 1; `dst`
+ * holds the chunk of these. */
 enum terp_status
 terp_stream_decode(const struct terp_cpu_call *call,
-                   const struct terp_stream *stream, void *dst);
+                   const struct terp_stream *stream, uint64_t step, void *dst);
 
 #endif

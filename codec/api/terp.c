@@ -5,6 +5,7 @@
 #include "codec/api/stream.h"
 #include "codec/format/base.h"
 #include "codec/model/bound.h"
+#include "codec/model/coarse.h"
 
 const char *
 terp_version(void)
@@ -106,19 +107,60 @@ enum terp_status
 terp_decode(const void *src, uint64_t src_nbytes, void *dst,
             uint64_t dst_cap_nbytes, uint64_t *dst_nbytes_ret, int nthreads)
 {
+    return terp_decode_coarse(src, src_nbytes, 1, dst, dst_cap_nbytes,
+                              dst_nbytes_ret, nthreads);
+}
+
+/* ---- every step-th value ---- */
+
+enum terp_status
+terp_coarse_chunk(const struct terp_chunk *chunk, uint64_t step,
+                  struct terp_chunk *coarse_ret)
+{
+    if (terp_chunk_nbytes(chunk) == 0 || !terp_step_is_valid(step))
+        return TERP_ERR_ARGUMENT;
+    *coarse_ret = terp_coarse_chunk_of(chunk, step);
+    return TERP_OK;
+}
+
+enum terp_status
+terp_decode_coarse(const void *src, uint64_t src_nbytes, uint64_t step,
+                   void *dst, uint64_t dst_cap_nbytes, uint64_t *dst_nbytes_ret,
+                   int nthreads)
+{
     const struct terp_cpu_call call = {.nthreads = nthreads};
     struct terp_stream stream;
 
-    if (nthreads < 1)
+    if (nthreads < 1 || !terp_step_is_valid(step))
         return TERP_ERR_ARGUMENT;
     enum terp_status st = terp_stream_open(src, src_nbytes, &stream);
     if (st != TERP_OK)
         return st;
-    uint64_t dst_nbytes = terp_chunk_nbytes(&stream.frame.chunk);
+    const struct terp_chunk coarse =
+        terp_coarse_chunk_of(&stream.frame.chunk, step);
+    uint64_t dst_nbytes = terp_chunk_nbytes(&coarse);
     if (dst_nbytes > dst_cap_nbytes)
         return TERP_ERR_CAPACITY;
-    st = terp_stream_decode(&call, &stream, dst);
+    st = terp_stream_decode(&call, &stream, step, dst);
     if (st == TERP_OK)
         *dst_nbytes_ret = dst_nbytes;
+    return st;
+}
+
+enum terp_status
+terp_coarse_nbytes(const void *src, uint64_t src_nbytes, uint64_t step,
+                   uint64_t *nbytes_ret)
+{
+    struct terp_stream stream;
+    uint64_t nbytes;
+
+    if (!terp_step_is_valid(step))
+        return TERP_ERR_ARGUMENT;
+    enum terp_status st = terp_stream_open(src, src_nbytes, &stream);
+    if (st == TERP_OK)
+        st = terp_cpu_coarse_nbytes(&stream.frame, stream.body,
+                                    stream.body_nbytes, step, &nbytes);
+    if (st == TERP_OK)
+        *nbytes_ret = src_nbytes - stream.body_nbytes + nbytes;
     return st;
 }

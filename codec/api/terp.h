@@ -249,6 +249,35 @@ enum terp_status
 terp_decode(const void *src, uint64_t src_nbytes, void *dst,
             uint64_t dst_cap_nbytes, uint64_t *dst_nbytes_ret, int nthreads);
 
+/* ---- every 2nd, 4th, 8th... value ---- */
+
+/* The chunk of the values whose every coordinate is a multiple of `step`, also
+ * among the bricks of a stack: dims are divided by it, and rounded up. `step`
+ * is a power of two, else this is TERP_ERR_ARGUMENT, as for a chunk that is not
+ * valid. */
+enum terp_status
+terp_coarse_chunk(const struct terp_chunk *chunk, uint64_t step,
+                  struct terp_chunk *coarse_ret);
+
+/* As terp_decode of those values alone, bit for bit, which `dst` holds:
+ * terp_chunk_nbytes of their chunk. Of a stream of the spline predictor finer
+ * levels are left out, which makes it faster by nearly as much as there are
+ * fewer values. Any other is decoded whole, and takes the memory for that; and
+ * so are chunks of one dimension that were predicted in another shape.
+ * `step` is a power of two, else TERP_ERR_ARGUMENT; a step beyond all dims
+ * leaves the first value. */
+enum terp_status
+terp_decode_coarse(const void *src, uint64_t src_nbytes, uint64_t step,
+                   void *dst, uint64_t dst_cap_nbytes, uint64_t *dst_nbytes_ret,
+                   int nthreads);
+
+/* How many of the first bytes of a stream tell these values; no more are looked
+ * at, but for the checksum, which is that of all. Takes memory as terp_inspect
+ * does. */
+enum terp_status
+terp_coarse_nbytes(const void *src, uint64_t src_nbytes, uint64_t step,
+                   uint64_t *nbytes_ret);
+
 /* ---- contexts ---- */
 
 /* What calls share: the CUDA device that they use, and where working memory
@@ -352,6 +381,17 @@ terp_decode_batch(const struct terp_run_options *options,
                   const void *const *src, const uint64_t *src_nbytes,
                   void *const *dst, enum terp_status *status_ret,
                   struct terp_run_result *result);
+
+/* As terp_decode_batch of every step-th value, as terp_decode_coarse has them:
+ * dst[i] holds the chunk of these. The CPU does the work, also of streams on
+ * the device. */
+enum terp_status
+terp_decode_coarse_batch(const struct terp_run_options *options,
+                         const struct terp_chunk *chunk, uint64_t step,
+                         uint64_t nchunks, const void *const *src,
+                         const uint64_t *src_nbytes, void *const *dst,
+                         enum terp_status *status_ret,
+                         struct terp_run_result *result);
 
 #ifdef __GNUC__
 #pragma GCC visibility pop

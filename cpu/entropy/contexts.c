@@ -548,8 +548,8 @@ move_level(struct cpu_pool *pool, const struct weights *weights,
 enum terp_status
 terp_cpu_order_contexts(struct cpu_pool *pool, const struct terp_layout *layout,
                         const uint64_t *mask, const uint16_t *from,
-                        int low_nbits, uint8_t *scratch, uint16_t *to,
-                        bool into_contexts)
+                        int low_nbits, int nskipped, uint8_t *scratch,
+                        uint16_t *to, bool into_contexts)
 {
     struct sort sort = {.mask = mask,
                         .layout = layout,
@@ -564,7 +564,7 @@ terp_cpu_order_contexts(struct cpu_pool *pool, const struct terp_layout *layout,
     enum terp_status st = start_weights(
         layout, low_nbits, into_contexts ? from : to, &weights, &memory);
     for (; st == TERP_OK && weights.l > 0; go_on(pool, &weights)) {
-        if (weights.l > TERP_NCONTEXT_LEVELS)
+        if (weights.l + nskipped > TERP_NCONTEXT_LEVELS)
             terp_cpu_order_level(pool, layout, weights.l, from, to,
                                  into_contexts);
         else

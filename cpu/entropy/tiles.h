@@ -13,11 +13,28 @@ terp_cpu_tiles_encode(struct cpu_pool *pool, enum terp_coding coding,
                       const uint16_t *symbols, uint64_t nsymbols,
                       struct writer *writer);
 
-/* Reads what terp_cpu_tiles_encode wrote, up to the reader's end. */
+/* Reads what terp_cpu_tiles_encode wrote, up to the reader's end: the first
+ * `nwanted` symbols. */
 enum terp_status
+terp_cpu_tiles_decode_first(struct cpu_pool *pool, enum terp_coding coding,
+                            struct reader *reader, uint16_t *symbols_ret,
+                            uint64_t nsymbols, uint64_t nwanted);
+
+/* All of them. */
+static inline enum terp_status
 terp_cpu_tiles_decode(struct cpu_pool *pool, enum terp_coding coding,
                       struct reader *reader, uint16_t *symbols_ret,
-                      uint64_t nsymbols);
+                      uint64_t nsymbols)
+{
+    return terp_cpu_tiles_decode_first(pool, coding, reader, symbols_ret,
+                                       nsymbols, nsymbols);
+}
+
+/* Moves the reader behind the last byte that the first `nwanted` symbols need;
+ * to its end where it takes too much memory to tell. */
+enum terp_status
+terp_cpu_tiles_pass(enum terp_coding coding, struct reader *reader,
+                    uint64_t nsymbols, uint64_t nwanted);
 
 /* Fills in the tile and index counts. */
 enum terp_status

@@ -23,6 +23,7 @@ _Static_assert(PARTITION_MAX_NBYTES <= TERP_REDUCE_MAX_NBYTES,
 /* A worker's own memory. */
 struct worker_scratch {
     bool failed;
+    uint16_t tile[TERP_TILE_NSYMBOLS]; /* one that is not wanted whole */
     uint8_t partition[PARTITION_MAX_NBYTES + CPU_CODEWORDS_PADDING_NBYTES];
     uint8_t reduce[]; /* terp_reduce_scratch_nbytes */
 };
@@ -35,7 +36,8 @@ struct decoder {
     const uint8_t *payload_end;
     uint16_t *symbols;
     uint64_t nsymbols;
-    void *tables; /* one for each entry in use, of the coding's own kind */
+    uint64_t nwanted; /* of them, the first ones */
+    void *tables;     /* one for each entry in use, of the coding's own kind */
     int16_t table_of_entry[TERP_NENTRIES]; /* -1: not in use */
     uint8_t *scratch; /* a block of scratch_nbytes for each worker */
     size_t scratch_nbytes;
@@ -133,7 +135,13 @@ decode_steps_of(enum terp_coding coding)
 
 /* ---- before the payload ---- */
 
-/* Reads the codebooks and makes the tables of those that occur. */
+static uint64_t
+ntiles_wanted(const struct decoder *decoder)
+{
+    return div_up(decoder->nwanted, TERP_TILE_NSYMBOLS);
+}
+
+/* Reads the codebooks and makes the tables of those that wanted tiles have. */
 static enum terp_status
 read_codebooks(struct decoder *decoder, struct reader *reader)
 {
@@ -154,11 +162,13 @@ read_codebooks(struct decoder *decoder, struct reader *reader)
             ? !terp_cpu_entries_read(reader, index, nnonzero)
             : !terp_cpu_custom_read(reader, nbits))
         return TERP_ERR_CORRUPT;
-    for (uint64_t i = 0; i < index->ntiles; i++) {
+    for (uint64_t i = 0; i < ntiles_wanted(decoder); i++) {
         int16_t *table = &decoder->table_of_entry[index->entry[i]];
         if (bit_at(index->nonzero, i) && *table < 0)
             *table = (int16_t)ntables++;
     }
+    if (ntables == 0)
+        return TERP_OK;
     decoder->tables = malloc((size_t)ntables * steps->table_nbytes);
     if (decoder->tables == NULL)
         return TERP_ERR_MEMORY;
@@ -217,28 +227,53 @@ expand_partition(const struct decoder *decoder, struct worker_scratch *scratch,
     return scratch->partition;
 }
 
+/* One tile; of the last one that is wanted, what is. */
+static bool
+decode_tile(const struct decoder *decoder, struct worker_scratch *scratch,
+            uint64_t tile, const uint8_t *src)
+{
+    uint16_t *symbols = decoder->symbols + tile * TERP_TILE_NSYMBOLS;
+    const uint64_t n = terp_tile_nsymbols(decoder->nsymbols, tile);
+    const uint64_t n_wanted = terp_tile_nsymbols(decoder->nwanted, tile);
+
+    if (!bit_at(decoder->index.nonzero, tile)) {
+        for (uint64_t i = 0; i < n_wanted; i++)
+            symbols[i] = TERP_ZERO_SYMBOL;
+        return true;
+    }
+    if (n_wanted == n)
+        return decoder->steps->decode(decoder, tile, src, symbols, n);
+    if (!decoder->steps->decode(decoder, tile, src, scratch->tile, n))
+        return false;
+    memcpy(symbols, scratch->tile, n_wanted * sizeof *symbols);
+    return true;
+}
+
+static uint64_t
+tiles_nbytes(const struct cpu_tile_index *index, uint64_t first, uint64_t end)
+{
+    uint64_t nbytes = 0;
+
+    for (uint64_t tile = first; tile < end; tile++)
+        nbytes += index->nbytes[tile];
+    return nbytes;
+}
+
 static bool
 decode_partition(const struct decoder *decoder, struct worker_scratch *scratch,
                  uint64_t p)
 {
     const struct cpu_tile_index *index = &decoder->index;
     uint64_t first = cpu_first_tile(p), end = cpu_end_tile(index, p);
-    uint64_t nbytes = 0;
+    const uint8_t *src =
+        expand_partition(decoder, scratch, p, tiles_nbytes(index, first, end));
 
-    for (uint64_t tile = first; tile < end; tile++)
-        nbytes += index->nbytes[tile];
-    const uint8_t *src = expand_partition(decoder, scratch, p, nbytes);
     if (src == NULL)
         return false;
+    end = min_u64(end, ntiles_wanted(decoder));
     for (uint64_t tile = first; tile < end; tile++) {
-        uint16_t *symbols = decoder->symbols + tile * TERP_TILE_NSYMBOLS;
-        uint64_t n = terp_tile_nsymbols(decoder->nsymbols, tile);
-        if (!bit_at(index->nonzero, tile)) {
-            for (uint64_t i = 0; i < n; i++)
-                symbols[i] = TERP_ZERO_SYMBOL;
-        } else if (!decoder->steps->decode(decoder, tile, src, symbols, n)) {
+        if (!decode_tile(decoder, scratch, tile, src))
             return false;
-        }
         src += index->nbytes[tile];
     }
     return true;
@@ -262,9 +297,9 @@ decode_partitions(void *arg, struct cpu_share share)
 }
 
 enum terp_status
-terp_cpu_tiles_decode(struct cpu_pool *pool, enum terp_coding coding,
-                      struct reader *reader, uint16_t *symbols_ret,
-                      uint64_t nsymbols)
+terp_cpu_tiles_decode_first(struct cpu_pool *pool, enum terp_coding coding,
+                            struct reader *reader, uint16_t *symbols_ret,
+                            uint64_t nsymbols, uint64_t nwanted)
 {
     const int nworkers = terp_cpu_pool_nworkers(pool);
     const size_t nbytes = sizeof(struct worker_scratch) +
@@ -273,6 +308,7 @@ terp_cpu_tiles_decode(struct cpu_pool *pool, enum terp_coding coding,
                               .coding = coding,
                               .symbols = symbols_ret,
                               .nsymbols = nsymbols,
+                              .nwanted = nwanted,
                               .scratch_nbytes = div_up(nbytes, 64) * 64};
     struct cpu_tile_index *index = &decoder.index;
 
@@ -286,7 +322,9 @@ terp_cpu_tiles_decode(struct cpu_pool *pool, enum terp_coding coding,
         st = TERP_ERR_MEMORY;
         goto out;
     }
-    terp_cpu_pool_run(pool, decode_partitions, &decoder, index->npartitions, 4);
+    terp_cpu_pool_run(pool, decode_partitions, &decoder,
+                      div_up(ntiles_wanted(&decoder), TERP_PARTITION_NTILES),
+                      4);
     for (int worker = 0; worker < nworkers; worker++)
         if (scratch_of(&decoder, worker)->failed)
             st = TERP_ERR_CORRUPT;
@@ -297,18 +335,27 @@ out:
     return st;
 }
 
+static bool
+are_too_many(const struct decoder *decoder, const struct reader *reader)
+{
+    const uint64_t ntiles = div_up(decoder->nsymbols, TERP_TILE_NSYMBOLS);
+
+    return ntiles > INSPECT_MAX_NTILES &&
+           ntiles > (uint64_t)(reader->end - reader->at);
+}
+
 enum terp_status
 terp_cpu_tiles_inspect(enum terp_coding coding, struct reader *reader,
                        uint64_t nsymbols, struct terp_info *info)
 {
     struct decoder decoder = {.steps = decode_steps_of(coding),
                               .coding = coding,
-                              .nsymbols = nsymbols};
+                              .nsymbols = nsymbols,
+                              .nwanted = nsymbols};
     struct cpu_tile_index *index = &decoder.index;
 
     info->ntiles = div_up(nsymbols, TERP_TILE_NSYMBOLS);
-    if (info->ntiles > INSPECT_MAX_NTILES &&
-        info->ntiles > (uint64_t)(reader->end - reader->at)) {
+    if (are_too_many(&decoder, reader)) {
         info->ntiles_zero = TERP_COUNT_UNKNOWN;
         info->index_nbytes = TERP_COUNT_UNKNOWN;
         return TERP_OK;
@@ -323,5 +370,34 @@ terp_cpu_tiles_inspect(enum terp_coding coding, struct reader *reader,
     }
     free(decoder.tables);
     terp_cpu_tile_index_free(index);
+    return st;
+}
+
+enum terp_status
+terp_cpu_tiles_pass(enum terp_coding coding, struct reader *reader,
+                    uint64_t nsymbols, uint64_t nwanted)
+{
+    struct decoder decoder = {.steps = decode_steps_of(coding),
+                              .coding = coding,
+                              .nsymbols = nsymbols,
+                              .nwanted = nwanted};
+    const struct cpu_tile_index *index = &decoder.index;
+
+    if (are_too_many(&decoder, reader)) {
+        reader->at = reader->end;
+        return TERP_OK;
+    }
+    enum terp_status st = read_index(&decoder, reader);
+    if (st == TERP_OK && reader->at < reader->end) {
+        const uint64_t end = ntiles_wanted(&decoder);
+        const uint64_t p = (end - 1) / TERP_PARTITION_NTILES;
+        reader_take(reader,
+                    index->reduced[p]
+                        ? index->begin[p + 1]
+                        : index->begin[p] +
+                              tiles_nbytes(index, cpu_first_tile(p), end));
+    }
+    free(decoder.tables);
+    terp_cpu_tile_index_free(&decoder.index);
     return st;
 }

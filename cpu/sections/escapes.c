@@ -200,14 +200,15 @@ terp_cpu_escapes_place(const struct cpu_prediction *prediction, bool on_grid,
                        const struct cpu_escape_section *section)
 {
     struct job job;
+    const uint64_t n = count_escapes(prediction, on_grid, &job);
 
-    if (count_escapes(prediction, on_grid, &job) != section->nescapes)
+    if (n > section->nescapes || (n < section->nescapes && !section->goes_on))
         return TERP_ERR_CORRUPT;
     job.number_nbytes = section->number_nbytes;
     job.nbytes = terp_escape_nbytes(section->number_nbytes,
                                     prediction->stages->value_nbytes);
     job.from = section->at;
-    if (section->nescapes > 0)
+    if (n > 0)
         terp_cpu_pool_run(prediction->pool, place_parts, &job, job.nparts, 8);
     return TERP_OK;
 }

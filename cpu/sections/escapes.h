@@ -12,6 +12,7 @@ struct cpu_escape_section {
     uint64_t nescapes;
     int number_nbytes; /* 0: they are raw values */
     const uint8_t *at;
+    bool goes_on; /* there are symbols behind those that are decoded */
 };
 
 /* For each symbol that is an escape, `work` has the raw value: one that is on
@@ -27,7 +28,7 @@ terp_cpu_escapes_read(struct reader *reader, uint64_t nvalues, int value_nbytes,
                       struct cpu_escape_section *section_ret);
 
 /* Puts the section's escapes into `work`. TERP_ERR_CORRUPT unless there are as
- * many escapes among the symbols. */
+ * many escapes among the symbols, or no more where the section goes on. */
 enum terp_status
 terp_cpu_escapes_place(const struct cpu_prediction *prediction, bool on_grid,
                        const struct cpu_escape_section *section);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 #include "codec/format/sections.h"
+#include "codec/model/coarse.h"
+#include "cpu/entropy/rows.h"
 #include "cpu/sections/mask.h"
 
 /* With a mask delta, specials are counted in a mask. Where none is asked for,
@@ -322,46 +324,109 @@ terp_cpu_specials_read(struct reader *reader, const struct terp_layout *layout,
     return valid ? TERP_OK : TERP_ERR_CORRUPT;
 }
 
-/* Copies of a word of the stream. */
-static void
-fill_values(uint8_t *values, uint64_t nvalues, const uint8_t *word,
-            int value_nbytes)
-{
-    const uint64_t bits = load_le(word, value_nbytes);
+/* ---- values back to their places ---- */
 
-    for (uint64_t i = 0; i < nvalues; i++)
-        store_value(values + i * (uint64_t)value_nbytes, bits, value_nbytes);
+/* A walk over the runs of a section that has been read before. */
+struct placing {
+    struct cpu_mask bits;
+    struct terp_specials_head head;
+    struct list lists[TERP_SPECIALS_NFIELDS];
+    const uint8_t *palette; /* or, where there is none, the run's values */
+    uint64_t begin, end;    /* of the run */
+    uint64_t color;
+    int value_nbytes;
+};
+
+static void
+start_placing(struct reader *reader, const struct terp_layout *layout,
+              int value_nbytes, const uint64_t *mask,
+              struct placing *placing_ret)
+{
+    *placing_ret = (struct placing){.bits = {mask, layout->nvalues, 0},
+                                    .value_nbytes = value_nbytes};
+    terp_specials_read_head(reader, layout, &placing_ret->head);
+    for (int field = 0; field < placing_ret->head.nfields; field++)
+        placing_ret->lists[field] = list_at(reader, placing_ret->head.nruns);
+    placing_ret->palette = reader->at;
+}
+
+static bool
+next_placed_run(struct placing *placing)
+{
+    const struct terp_specials_head *head = &placing->head;
+
+    if (head->ncolors == 0)
+        placing->palette +=
+            (placing->end - placing->begin) * (uint64_t)placing->value_nbytes;
+    placing->begin = find_bit(&placing->bits, placing->end, true);
+    if (placing->begin == placing->bits.nvalues)
+        return false;
+    if (head->ncolors > 1) {
+        placing->end = placing->begin +
+                       next_number(&placing->lists[TERP_SPECIALS_MORE]) + 1;
+        placing->color = next_number(&placing->lists[TERP_SPECIALS_COLOR]);
+    } else {
+        placing->end = find_bit(&placing->bits, placing->begin, false);
+    }
+    return true;
+}
+
+/* The bits of the value at `i`, which is in the run. */
+static uint64_t
+placed_value(const struct placing *placing, uint64_t i)
+{
+    const uint64_t number =
+        placing->head.ncolors > 0 ? placing->color : i - placing->begin;
+
+    return load_le(placing->palette + number * (uint64_t)placing->value_nbytes,
+                   placing->value_nbytes);
 }
 
 void
 terp_cpu_specials_place(struct reader *reader, const struct terp_layout *layout,
                         int value_nbytes, const uint64_t *mask, void *values)
 {
-    const struct cpu_mask bits = {mask, layout->nvalues, 0};
     size_t nbytes = (size_t)value_nbytes;
-    struct list lists[TERP_SPECIALS_NFIELDS];
-    struct terp_specials_head head;
+    struct placing placing;
 
-    terp_specials_read_head(reader, layout, &head);
-    for (int field = 0; field < head.nfields; field++)
-        lists[field] = list_at(reader, head.nruns);
-    const uint8_t *words = reader->at;
-    uint64_t begin, end = 0, color = 0;
-    while ((begin = find_bit(&bits, end, true)) < layout->nvalues) {
-        uint8_t *at = (uint8_t *)values + begin * nbytes;
-        if (head.ncolors > 1) {
-            end = begin + next_number(&lists[TERP_SPECIALS_MORE]) + 1;
-            color = next_number(&lists[TERP_SPECIALS_COLOR]);
+    start_placing(reader, layout, value_nbytes, mask, &placing);
+    while (next_placed_run(&placing)) {
+        const uint64_t n = placing.end - placing.begin;
+        uint8_t *at = (uint8_t *)values + placing.begin * nbytes;
+        if (placing.head.ncolors > 0) {
+            const uint64_t bits = placed_value(&placing, placing.begin);
+            for (uint64_t i = 0; i < n; i++)
+                store_value(at + i * nbytes, bits, value_nbytes);
         } else {
-            end = find_bit(&bits, begin, false);
-        }
-        if (head.ncolors > 0) {
-            fill_values(at, end - begin, words + color * nbytes, value_nbytes);
-        } else {
-            memcpy(at, words, (end - begin) * nbytes);
+            memcpy(at, placing.palette, n * nbytes);
             if (TERP_HOST_IS_BIG_ENDIAN)
-                terp_swap_values(at, end - begin, value_nbytes);
-            words += (end - begin) * nbytes;
+                terp_swap_values(at, n, value_nbytes);
+        }
+    }
+}
+
+void
+terp_cpu_specials_place_coarse(struct reader *reader,
+                               const struct terp_layout *whole,
+                               const struct terp_layout *lattice, int nskipped,
+                               int value_nbytes, const uint64_t *mask,
+                               const uint64_t *lattice_mask, void *values)
+{
+    uint64_t at[TERP_NDIMS], i = 0;
+    struct placing placing;
+
+    start_placing(reader, whole, value_nbytes, mask, &placing);
+    uint64_t brick = cpu_find_row(lattice->dims, 0, at);
+    for (; i < lattice->nvalues; brick += cpu_next_row(lattice->dims, at)) {
+        uint64_t from = terp_coarse_row_begin(whole, nskipped, brick, at);
+        for (uint64_t x = 0; x < lattice->dims[0];
+             x++, i++, from += (uint64_t)1 << nskipped) {
+            if ((lattice_mask[i / 64] >> i % 64 & 1) == 0)
+                continue;
+            while (placing.end <= from && next_placed_run(&placing)) {
+            }
+            store_value((uint8_t *)values + i * (uint64_t)value_nbytes,
+                        placed_value(&placing, from), value_nbytes);
         }
     }
 }

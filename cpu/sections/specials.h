@@ -28,4 +28,13 @@ void
 terp_cpu_specials_place(struct reader *reader, const struct terp_layout *layout,
                         int value_nbytes, const uint64_t *mask, void *values);
 
+/* The same of the values on a lattice of the chunk's (codec/model/coarse.h),
+ * which has a mask of its own. */
+void
+terp_cpu_specials_place_coarse(struct reader *reader,
+                               const struct terp_layout *whole,
+                               const struct terp_layout *lattice, int nskipped,
+                               int value_nbytes, const uint64_t *mask,
+                               const uint64_t *lattice_mask, void *values);
+
 #endif

@@ -198,7 +198,7 @@ decode_taken(const struct terp_h5_block *block, struct terp_h5_batch *batch,
                               batch->stream_nbytes);
     if (st != TERP_OK)
         return st;
-    (void)terp_run_decode(run, &block->cd.chunk, n,
+    (void)terp_run_decode(run, &block->cd.chunk, 1, n,
                           (const void *const *)batch->stream,
                           batch->stream_nbytes, batch->chunk, batch->status);
     for (uint64_t i = 0; st == TERP_OK && i < n; i++) {

@@ -104,6 +104,28 @@ check_allocations(struct terp_allocations used)
 
 static uint64_t ncalls;
 
+/* What is damaged may be left out, so that coarse values can be had. */
+static void
+check_coarse_of_refused(const struct terp_stream *stream, uint64_t cap_nbytes)
+{
+    uint8_t *decoded = terp_case_alloc(cap_nbytes);
+    uint64_t nbytes = 0;
+
+    for (uint64_t step = 2; step <= 4; step *= 2) {
+        terp_allocations_start(UINT64_MAX, MAX_WORKING_NBYTES);
+        enum terp_status st =
+            terp_decode_coarse(stream->bytes, stream->nbytes, step, decoded,
+                               cap_nbytes, &nbytes, 1);
+        check_allocations(terp_allocations_stop());
+        assert_int_not_equal(st, TERP_ERR_MEMORY);
+        terp_allocations_start(UINT64_MAX, MAX_WORKING_NBYTES);
+        st = terp_coarse_nbytes(stream->bytes, stream->nbytes, step, &nbytes);
+        check_allocations(terp_allocations_stop());
+        assert_int_not_equal(st, TERP_ERR_MEMORY);
+    }
+    free(decoded);
+}
+
 /* Decodes twice, into memory of different contents: the same result and, if
  * it is data, the same bytes, all of them written. The second time there are
  * threads, now and then. The stream is inspected, too. */
@@ -133,9 +155,11 @@ decode(const struct terp_stream *stream)
         assert_int_equal(nbytes[0], cap_nbytes);
         assert_int_equal(nbytes[1], cap_nbytes);
         assert_memory_equal(decoded[0], decoded[1], cap_nbytes);
+        terp_case_check_coarse("hostile", stream, decoded[0], 2, 1);
     } else {
         assert_true(st[0] >= TERP_ERR_ARGUMENT && st[0] <= TERP_ERR_CORRUPT);
         assert_int_not_equal(st[0], TERP_ERR_MEMORY);
+        check_coarse_of_refused(stream, cap_nbytes);
     }
     terp_allocations_start(UINT64_MAX, MAX_WORKING_NBYTES);
     assert_int_not_equal(terp_inspect(stream->bytes, stream->nbytes, &info),

@@ -180,7 +180,7 @@ sort_symbols(struct bench *b)
         assert_int_equal(terp_cpu_order_contexts(
                              NULL, &b->layout, b->has_specials ? b->mask : NULL,
                              i == SPLINE ? b->symbols[i] : dealt, b->low_nbits,
-                             scratch, b->sorted[i], true),
+                             0, scratch, b->sorted[i], true),
                          TERP_OK);
     free(scratch);
     free(dealt);

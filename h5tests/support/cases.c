@@ -166,6 +166,84 @@ check_inspection(const char *name, const struct terp_params *params,
 }
 
 uint64_t
+terp_case_take(const struct terp_chunk *chunk, const uint8_t *values,
+               uint64_t step, uint8_t *taken_ret)
+{
+    const uint64_t nbytes = (uint64_t)terp_value_nbytes(chunk->type);
+    uint64_t nvalues = 1, ntaken = 0;
+
+    for (int i = 0; i < chunk->rank; i++)
+        nvalues *= chunk->dims[i];
+    for (uint64_t v = 0; v < nvalues; v++) {
+        uint64_t left = v;
+        bool taken = true;
+        for (int i = chunk->rank - 1; i >= 0; left /= chunk->dims[i--])
+            taken &= left % chunk->dims[i] % step == 0;
+        if (taken)
+            memcpy(taken_ret + ntaken++ * nbytes, values + v * nbytes, nbytes);
+    }
+    return ntaken * nbytes;
+}
+
+/* What is behind the bytes that are needed does not count. */
+static void
+check_needed(const char *name, const struct terp_stream *stream, uint64_t step,
+             const uint8_t *expected, uint64_t nbytes)
+{
+    uint8_t *damaged = terp_case_alloc(stream->nbytes);
+    uint8_t *coarse = terp_case_alloc(nbytes);
+    uint64_t needed = 0, got;
+
+    assert_int_equal(
+        terp_coarse_nbytes(stream->bytes, stream->nbytes, step, &needed),
+        TERP_OK);
+    assert_true(needed <= stream->nbytes);
+    memcpy(damaged, stream->bytes, stream->nbytes);
+    for (uint64_t i = needed; i < stream->nbytes; i++)
+        damaged[i] ^= 0xA5;
+    terp_frame_seal(damaged, stream->nbytes);
+    enum terp_status st = terp_decode_coarse(damaged, stream->nbytes, step,
+                                             coarse, nbytes, &got, 1);
+    if (st != TERP_OK || memcmp(coarse, expected, nbytes) != 0)
+        fail_msg("%s: step %" PRIu64 " needs more than %" PRIu64 " bytes", name,
+                 step, needed);
+    free(damaged);
+    free(coarse);
+}
+
+enum terp_status
+terp_case_check_coarse(const char *name, const struct terp_stream *stream,
+                       const uint8_t *decoded, uint64_t step, int nthreads)
+{
+    struct terp_chunk chunk, coarse;
+    uint64_t got = 0;
+
+    if (terp_decoded_chunk(stream->bytes, stream->nbytes, &chunk) != TERP_OK)
+        return TERP_ERR_CORRUPT;
+    assert_int_equal(terp_coarse_chunk(&chunk, step, &coarse), TERP_OK);
+    const uint64_t nbytes = terp_chunk_nbytes(&coarse);
+    uint8_t *values = terp_case_alloc(nbytes);
+    memset(values, 0xA5, nbytes);
+    enum terp_status st = terp_decode_coarse(
+        stream->bytes, stream->nbytes, step, values, nbytes, &got, nthreads);
+    if (decoded != NULL) {
+        uint8_t *expected = terp_case_alloc(terp_chunk_nbytes(&chunk));
+        if (st != TERP_OK)
+            fail_msg("%s: step %" PRIu64 ": %s", name, step,
+                     terp_status_text(st));
+        assert_int_equal(got, nbytes);
+        assert_int_equal(terp_case_take(&chunk, decoded, step, expected),
+                         nbytes);
+        if (memcmp(values, expected, nbytes) != 0)
+            fail_msg("%s: step %" PRIu64 " has other values", name, step);
+        check_needed(name, stream, step, expected, nbytes);
+        free(expected);
+    }
+    free(values);
+    return st;
+}
+
+uint64_t
 terp_case_check(const char *name, const struct terp_params *params,
                 const struct terp_chunk *chunk, const uint8_t *values)
 {
@@ -185,6 +263,8 @@ terp_case_check(const char *name, const struct terp_params *params,
         fail_msg("%s: decoding: %s", name, terp_status_text(st));
     assert_int_equal(decoded_nbytes, nbytes);
     terp_case_compare(name, params, chunk, values, decoded, bound);
+    terp_case_check_coarse(name, &stream, decoded,
+                           UINT64_C(2) << stream.nbytes % 6, 1);
     free(before);
     free(decoded);
     free(stream.bytes);

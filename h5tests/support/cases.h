@@ -44,6 +44,17 @@ terp_case_compare(const char *name, const struct terp_params *params,
 int
 terp_case_tail_nbits(const struct terp_stream *stream);
 
+/* Copies every step-th value of each dimension; returns their bytes. */
+uint64_t
+terp_case_take(const struct terp_chunk *chunk, const uint8_t *values,
+               uint64_t step, uint8_t *taken_ret);
+
+/* Fails unless decoding every step-th value gives those of `decoded`, which is
+ * what the whole stream decodes to, or NULL where it does not. */
+enum terp_status
+terp_case_check_coarse(const char *name, const struct terp_stream *stream,
+                       const uint8_t *decoded, uint64_t step, int nthreads);
+
 /* Encodes, inspects, decodes, compares. Returns the stream's size. */
 uint64_t
 terp_case_check(const char *name, const struct terp_params *params,

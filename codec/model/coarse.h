@@ -1,0 +1,60 @@
+/* Every step-th value of each dimension of a chunk, without the rest of it. The
+ * finest levels of a spline's domain are left out: what the others fill is the
+ * lattice of some stride, a power of two, in C order. That lattice is a chunk
+ * whose levels are the ones that are not left out, one number lower for each
+ * that is; so whatever decodes a chunk decodes it too. */
+#ifndef TERP_CODEC_MODEL_COARSE_H
+#define TERP_CODEC_MODEL_COARSE_H
+
+#include "codec/format/frame.h"
+#include "codec/format/layout.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What is decoded, and which of that is wanted. */
+struct terp_coarse {
+    int nskipped;             /* the domain's finest levels */
+    struct terp_chunk domain; /* what the others fill */
+    uint64_t nvalues;         /* of that */
+    /* It is an array of such dims, slowest first, of which every stride[i]-th
+     * value is wanted, `count` of them. */
+    int rank;
+    uint64_t dims[TERP_MAX_RANK], stride[TERP_MAX_RANK], count[TERP_MAX_RANK];
+    bool is_all; /* every value is wanted */
+};
+
+static inline bool
+terp_step_is_valid(uint64_t step)
+{
+    return step != 0 && (step & (step - 1)) == 0;
+}
+
+/* The chunk of every step-th value. */
+struct terp_chunk
+terp_coarse_chunk_of(const struct terp_chunk *chunk, uint64_t step);
+
+/* `step` is a power of two. */
+void
+terp_coarse_make(const struct terp_frame *frame, uint64_t step,
+                 struct terp_coarse *coarse_ret);
+
+/* Where a row of the lattice that is left, whose coordinates are `at`, begins
+ * in the C order of all; its points are 2^nskipped apart. */
+static inline uint64_t
+terp_coarse_row_begin(const struct terp_layout *whole, int nskipped,
+                      uint64_t brick, const uint64_t at[TERP_NDIMS])
+{
+    uint64_t begin = brick;
+
+    for (int d = TERP_NDIMS - 1; d > 0; d--)
+        begin = begin * whole->dims[d] + (at[d] << nskipped);
+    return begin * whole->dims[0];
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
