@@ -2,7 +2,8 @@
  * into equal chunks, through terp_encode and terp_decode. A line of CSV on
  * standard output; a chunk's time is the best of its repetitions. With --batch
  * all chunks in one call of terp_encode_batch and terp_decode_batch, by one
- * thread and by several in turn: the median times. */
+ * thread and by several in turn: the median times. With --step every 2nd value
+ * of each dimension, every 4th and so on: a line each. */
 #include <argp.h>
 #include <float.h>
 #include <math.h>
@@ -20,6 +21,7 @@ struct options {
     uint64_t chunk; /* extent in every dimension; 0: the whole field */
     int nthreads, nrepeats;
     bool batch;
+    uint64_t max_step;
     enum terp_type type;
     struct terp_params params;
     int ndims;
@@ -48,6 +50,7 @@ static const struct argp_option option_table[] = {
     {"threads", 't', "N", 0, "threads [1]", 0},
     {"repeat", 'n', "N", 0, "repetitions [1]", 0},
     {"batch", 'b', NULL, 0, "all chunks in one call, beside one thread", 0},
+    {"step", 's', "N", 0, "decode every 2nd, 4th and so on to N-th value", 0},
     {0}};
 
 static int
@@ -99,6 +102,11 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case 'b':
         options->batch = true;
+        return 0;
+    case 's':
+        options->max_step = strtoull(arg, NULL, 10);
+        if (options->max_step < 1)
+            argp_error(state, "no step: '%s'", arg);
         return 0;
     case ARGP_KEY_ARG:
         if (state->arg_num > 0)
@@ -313,6 +321,93 @@ print_line(const struct options *options, const struct field *field,
            (unsigned long long)t->nchunks, (unsigned long long)t->nlorenzo);
 }
 
+/* ---- every step-th value ---- */
+
+#define MAX_NSTEPS 64
+
+/* Of all chunks: what each step, 2^i, takes. */
+struct coarse {
+    double decode_s[MAX_NSTEPS];
+    uint64_t stream_nbytes[MAX_NSTEPS];
+};
+
+static bool
+run_coarse_chunk(const struct options *options, const struct terp_chunk *chunk,
+                 const uint8_t *values, uint8_t *stream, uint8_t *decoded,
+                 struct coarse *coarse)
+{
+    uint64_t nbytes, needed_nbytes, got;
+    double best[MAX_NSTEPS];
+
+    if (terp_encode(&options->params, chunk, values, stream,
+                    terp_encode_bound(chunk), &nbytes,
+                    options->nthreads) != TERP_OK)
+        return false;
+    for (int r = 0; r < options->nrepeats; r++)
+        for (int i = 0; i < MAX_NSTEPS && UINT64_C(1) << i <= options->max_step;
+             i++) {
+            double start = seconds();
+            if (terp_decode_coarse(stream, nbytes, UINT64_C(1) << i, decoded,
+                                   terp_chunk_nbytes(chunk), &got,
+                                   options->nthreads) != TERP_OK)
+                return false;
+            best[i] = fmin(r == 0 ? INFINITY : best[i], seconds() - start);
+        }
+    for (int i = 0; i < MAX_NSTEPS && UINT64_C(1) << i <= options->max_step;
+         i++) {
+        if (terp_coarse_nbytes(stream, nbytes, UINT64_C(1) << i,
+                               &needed_nbytes) != TERP_OK)
+            return false;
+        coarse->decode_s[i] += best[i];
+        coarse->stream_nbytes[i] += i == 0 ? nbytes : needed_nbytes;
+    }
+    return true;
+}
+
+static void
+print_coarse(const struct options *options, const struct coarse *coarse)
+{
+    const char *name = strrchr(options->path, '/');
+
+    puts("field,rel_bound,chunk,threads,step,decode_ms,of_all,stream_bytes,"
+         "of_all");
+    for (int i = 0; i < MAX_NSTEPS && UINT64_C(1) << i <= options->max_step;
+         i++)
+        printf("%s,%g,%llu,%d,%llu,%.3f,%.4f,%llu,%.4f\n",
+               name == NULL ? options->path : name + 1, options->relative,
+               (unsigned long long)options->chunk, options->nthreads, 1ULL << i,
+               1e3 * coarse->decode_s[i],
+               coarse->decode_s[i] / coarse->decode_s[0],
+               (unsigned long long)coarse->stream_nbytes[i],
+               (double)coarse->stream_nbytes[i] /
+                   (double)coarse->stream_nbytes[0]);
+}
+
+static bool
+run_coarse(const struct options *options, const struct field *field)
+{
+    struct coarse coarse = {{0}, {0}};
+    struct cut cut;
+
+    if (!make_cut(options, &cut))
+        return false;
+    uint64_t nbytes = terp_chunk_nbytes(&cut.chunk);
+    uint8_t *values = malloc(nbytes), *decoded = malloc(nbytes);
+    uint8_t *stream = malloc(terp_encode_bound(&cut.chunk));
+    bool good = values != NULL && decoded != NULL && stream != NULL;
+    for (uint64_t i = 0; good && i < cut.nchunks; i++) {
+        cut_chunk(field, cut.dims, cut.extent, i, values);
+        good = run_coarse_chunk(options, &cut.chunk, values, stream, decoded,
+                                &coarse);
+    }
+    if (good)
+        print_coarse(options, &coarse);
+    free(values);
+    free(decoded);
+    free(stream);
+    return good;
+}
+
 /* ---- batches ---- */
 
 struct batch {
@@ -487,14 +582,15 @@ main(int argc, char **argv)
         options.pointwise ? TERP_BOUND_POINTWISE : TERP_BOUND_ABSOLUTE;
     options.params.bound =
         options.relative * (options.pointwise ? 1 : field.max - field.min);
-    bool ran = options.batch ? run_batches(&options, &field)
-                             : run_field(&options, &field, &totals);
+    bool ran = options.max_step > 0 ? run_coarse(&options, &field)
+               : options.batch      ? run_batches(&options, &field)
+                                    : run_field(&options, &field, &totals);
     free(field.values);
     if (!ran) {
         fprintf(stderr, "%s: the codec failed\n", options.path);
         return EXIT_FAILURE;
     }
-    if (options.batch)
+    if (options.batch || options.max_step > 0)
         return EXIT_SUCCESS;
     print_line(&options, &field, &totals);
     /* Quotients of errors and values are rounded. */

@@ -20,6 +20,7 @@ endforeach()
 terp_add_ctest(test_h5_blocks filter/test_h5_blocks.c support/cuda_buffer.c
   ${PROJECT_SOURCE_DIR}/filter/h5/batch.c
   ${PROJECT_SOURCE_DIR}/filter/h5/block.c
+  ${PROJECT_SOURCE_DIR}/filter/h5/strided.c
   ${PROJECT_SOURCE_DIR}/filter/h5/terp_h5.c)
 target_compile_definitions(test_h5_blocks
   PRIVATE H5_USE_110_API TERP_H5_BATCH_NBYTES=12000

@@ -131,7 +131,7 @@ code_on_host(const struct batch *batch, uint64_t i,
 {
     const bool encode = batch->dst_nbytes != NULL;
     const struct terp_chunk wanted =
-        terp_coarse_chunk_of(batch->chunk, encode ? 1 : batch->step);
+        terp_coarse_chunk_of(batch->chunk, batch->step);
     uint64_t chunk_nbytes = terp_chunk_nbytes(&wanted);
     uint64_t src_nbytes = encode ? chunk_nbytes : batch->src_nbytes[i];
     void *src = terp_allocate(call->allocator, src_nbytes);
@@ -178,7 +178,7 @@ static enum terp_status
 code_batch(struct terp_run *run, struct batch *batch, uint64_t nchunks)
 {
     const bool encode = batch->dst_nbytes != NULL;
-    const bool is_coarse = !encode && batch->step > 1;
+    const bool is_coarse = batch->step > 1;
     const struct terp_chunk *chunk = batch->chunk;
     enum terp_status st = TERP_OK;
     uint64_t nleft = 0;
@@ -188,7 +188,7 @@ code_batch(struct terp_run *run, struct batch *batch, uint64_t nchunks)
         run->result.reason = "terp_chunk is not valid";
         return TERP_ERR_ARGUMENT;
     }
-    if (!encode && !terp_step_is_valid(batch->step)) {
+    if (!terp_step_is_valid(batch->step)) {
         run->result.reason = "the step is no power of two";
         return TERP_ERR_ARGUMENT;
     }
@@ -238,7 +238,8 @@ terp_run_encode(struct terp_run *run, const struct terp_params *params,
                           .dst = dst,
                           .params = params,
                           .dst_nbytes = dst_nbytes_ret,
-                          .failed = TERP_OK};
+                          .failed = TERP_OK,
+                          .step = 1};
 
     return code_batch(run, &batch, nchunks);
 }

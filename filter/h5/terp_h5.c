@@ -1,7 +1,10 @@
 /* Blocks of datasets, one batch of chunks after the other. */
 #include "filter/h5/terp_h5.h"
 
+#include <stdlib.h>
+
 #include "filter/h5/batch.h"
+#include "filter/h5/strided.h"
 
 /* Writes the values at `src`, or where that is NULL reads them to `dst`. */
 static enum terp_status
@@ -49,4 +52,102 @@ terp_h5_read(const struct terp_run_options *options, hid_t dataset,
 {
     return move_block(options, dataset, offset, count, NULL, NULL, values,
                       result);
+}
+
+/* ---- values that are some steps apart ---- */
+
+/* Completes what is told; false where it is not in the dataset. */
+static bool
+make_strided(const struct terp_h5_block *block, const hsize_t *offset,
+             const hsize_t *stride, const hsize_t *count,
+             struct terp_h5_strided *strided, uint64_t *nvalues_ret)
+{
+    uint64_t nvalues = 1;
+
+    for (int d = 0; d < block->rank; d++) {
+        const hsize_t start = offset == NULL ? 0 : offset[d];
+        if (stride[d] == 0 || start > block->dims[d])
+            return false;
+        const hsize_t n = div_up(block->dims[d] - start, stride[d]);
+        strided->start[d] = start;
+        strided->stride[d] = stride[d];
+        strided->count[d] = count == NULL ? n : count[d];
+        if (strided->count[d] > n)
+            return false;
+        nvalues *= strided->count[d];
+    }
+    *nvalues_ret = nvalues;
+    return true;
+}
+
+static enum terp_status
+read_by_hdf5(const struct terp_h5_block *block,
+             const struct terp_h5_strided *strided, void *dst)
+{
+    hid_t memory = H5S_ALL, space = H5S_ALL;
+    herr_t result = 0;
+
+    if (block->rank > 0) {
+        space = block->space;
+        memory = H5Screate_simple(block->rank, strided->count, NULL);
+        if (memory < 0)
+            return TERP_ERR_HDF5;
+        result = H5Sselect_hyperslab(space, H5S_SELECT_SET, strided->start,
+                                     strided->stride, strided->count, NULL);
+    }
+    if (result >= 0)
+        result = H5Dread(block->dataset, block->type, memory, space,
+                         H5P_DEFAULT, dst);
+    if (memory != H5S_ALL)
+        H5Sclose(memory);
+    return result < 0 ? TERP_ERR_HDF5 : TERP_OK;
+}
+
+/* To the host, and from there where the caller has the memory. */
+static enum terp_status
+read_strided(struct terp_run *run, const struct terp_h5_block *block,
+             const struct terp_h5_strided *strided, uint64_t nvalues,
+             void *values)
+{
+    const bool on_host = run->call.memory == TERP_MEMORY_HOST;
+    uint64_t nbytes = nvalues * H5Tget_size(block->type);
+    void *dst = on_host ? values : malloc(nbytes);
+    const void *src = dst;
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    if (dst != NULL)
+        st = block->reason != NULL
+                 ? read_by_hdf5(block, strided, dst)
+                 : terp_h5_strided_read(run, block, strided, dst);
+    if (st == TERP_OK && !on_host)
+        st = terp_memory_copy(run, 1, &values, &src, &nbytes);
+    if (!on_host)
+        free(dst);
+    return st;
+}
+
+enum terp_status
+terp_h5_read_strided(const struct terp_run_options *options, hid_t dataset,
+                     const hsize_t *offset, const hsize_t *stride,
+                     const hsize_t *count, void *values,
+                     struct terp_run_result *result)
+{
+    struct terp_h5_strided strided;
+    struct terp_h5_block block;
+    struct terp_run run;
+    uint64_t nvalues = 0;
+    enum terp_status st = terp_run_begin(options, result, &run);
+
+    if (st != TERP_OK)
+        return terp_run_end(&run, st, result);
+    st = terp_h5_block_open(dataset, NULL, NULL, &block);
+    if (st == TERP_OK &&
+        !make_strided(&block, offset, stride, count, &strided, &nvalues))
+        st = TERP_ERR_ARGUMENT;
+    if (st == TERP_OK && nvalues > 0)
+        st = read_strided(&run, &block, &strided, nvalues, values);
+    if (run.result.reason == NULL)
+        run.result.reason = block.reason;
+    terp_h5_block_close(&block);
+    return terp_run_end(&run, st, result);
 }

@@ -56,6 +56,21 @@ terp_h5_read(const struct terp_run_options *options, hid_t dataset,
              const hsize_t *offset, const hsize_t *count, void *values,
              struct terp_run_result *result);
 
+/* Reads `count` values of each dimension, which are `stride` apart from
+ * `offset` on, as H5Sselect_hyperslab selects them, into `values`, an array of
+ * `count`. `offset` NULL: from the dataset's beginning; `count` NULL: as many
+ * as there are. Strides are at least 1.
+ *
+ * Where all these values are those of a chunk's coarse levels, as with offsets
+ * of 0, strides of 4 and chunks of 64, no more of it is decoded than that
+ * (terp_decode_coarse). The CPU does the work. Errors, and what HDF5 reads: as
+ * above, but for blocks, which may be of parts of chunks. */
+enum terp_status
+terp_h5_read_strided(const struct terp_run_options *options, hid_t dataset,
+                     const hsize_t *offset, const hsize_t *stride,
+                     const hsize_t *count, void *values,
+                     struct terp_run_result *result);
+
 #ifdef __cplusplus
 }
 #endif

@@ -691,6 +691,153 @@ file_that_is_only_read_is_not_written(void **state)
 #define BLOCK_TEST(test) \
     cmocka_unit_test_setup_teardown(test, open_file, close_file)
 
+/* ---- values that are some steps apart ---- */
+
+/* Reads them both ways. */
+static void
+check_strided(hid_t dataset, const struct h5_shape *shape,
+              const hsize_t *offset, const hsize_t *stride)
+{
+    const struct terp_run_options run = make_options();
+    hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
+    hsize_t count[H5_MAX_RANK];
+
+    for (int d = 0; d < shape->rank; d++)
+        count[d] = (shape->dims[d] - offset[d] + stride[d] - 1) / stride[d];
+    const uint64_t nbytes = nbytes_of(count, shape->rank, type);
+    uint8_t *want = terp_case_alloc(nbytes);
+    hid_t in_memory = H5Screate_simple(shape->rank, count, NULL);
+    assert_true(H5Sselect_hyperslab(space, H5S_SELECT_SET, offset, stride,
+                                    count, NULL) >= 0);
+    assert_true(H5Dread(dataset, type, in_memory, space, H5P_DEFAULT, want) >=
+                0);
+    for (int told = 0; told < 2; told++) {
+        struct cuda_buffer buffer =
+            cuda_buffer_make(memory, NULL, nbytes, OFFSET);
+        assert_int_equal(terp_h5_read_strided(&run, dataset, offset, stride,
+                                              told ? count : NULL, buffer.bytes,
+                                              &result),
+                         TERP_OK);
+        uint8_t *got = cuda_buffer_read(&buffer);
+        assert_memory_equal(got, want, nbytes);
+        cuda_buffer_free(&buffer);
+        free(got);
+    }
+    free(want);
+    H5Sclose(in_memory);
+    H5Sclose(space);
+    H5Tclose(type);
+}
+
+static void
+strided_values_are_those_that_hdf5_reads(void **state)
+{
+    static const hsize_t strides[][H5_MAX_RANK] = {
+        {1, 1, 1, 1, 1}, {2, 2, 2, 2, 2},      {4, 4, 4, 4, 4},
+        {8, 4, 2, 4, 8}, {1, 3, 2, 5, 4},      {16, 16, 16, 16, 16},
+        {4, 1, 1, 2, 2}, {64, 64, 64, 64, 64}, {9999, 99, 98, 97, 96}};
+    static const hsize_t offsets[][H5_MAX_RANK] = {
+        {0}, {1, 1, 1, 1, 1}, {0, 8, 8, 4, 2}, {2, 2, 4, 0, 0}};
+    static const hsize_t zeros[H5_MAX_RANK];
+    const hid_t types[] = {H5T_IEEE_F32LE, H5T_IEEE_F64BE};
+
+    (void)state;
+    for (size_t s = 0; s < COUNT(shapes); s++)
+        for (size_t t = 0; t < COUNT(types); t++) {
+            const struct h5_shape *shape = &shapes[s];
+            uint8_t *values = make_values(shape, types[t]);
+            char name[32];
+            snprintf(name, sizeof name, "strided %zu %zu", s, t);
+            hid_t dataset = create(name, types[t], shape);
+            write_block(dataset, NULL, NULL, NULL, values,
+                        nbytes_of(shape->dims, shape->rank, types[t]));
+            for (size_t i = 0; i < COUNT(strides); i++)
+                for (size_t o = 0; o < COUNT(offsets); o++) {
+                    bool fits = true;
+                    for (int d = 0; d < shape->rank; d++)
+                        fits &= offsets[o][d] < shape->dims[d];
+                    check_strided(dataset, shape, fits ? offsets[o] : zeros,
+                                  strides[i]);
+                    assert_null(result.reason);
+                }
+            free(values);
+            H5Dclose(dataset);
+        }
+}
+
+/* Bricks, chunks that were never written or are no streams, other datasets. */
+static void
+strided_values_of_any_dataset_are_read(void **state)
+{
+    static const hsize_t zeros[H5_MAX_RANK];
+    const hsize_t stride[] = {4, 4, 4}, place[] = {8, 8, 0};
+    const hsize_t raw_at[] = {16, 0, 0};
+    const struct h5_shape bricks = {1, {4096}, {1024}};
+    const unsigned words[] = {TERP_BOUND_ABSOLUTE, 1, 2, 3, 8, 8, 8};
+    uint8_t *values = make_values(&cube, H5T_IEEE_F32LE);
+    uint8_t *flat = make_values(&bricks, H5T_IEEE_F32LE);
+
+    (void)state;
+    hid_t dataset = create("holes", H5T_IEEE_F32LE, &cube);
+    check_strided(dataset, &cube, zeros, stride);
+    write_block(dataset, place, cube.chunk, NULL, values, 8 * 8 * 8 * 4);
+    check_strided(dataset, &cube, zeros, stride);
+    H5Dclose(dataset);
+
+    dataset = create("unfiltered", H5T_IEEE_F32LE, &cube);
+    write_block(dataset, place, cube.chunk, NULL, values, 8 * 8 * 8 * 4);
+    assert_true(H5Dwrite_chunk(dataset, H5P_DEFAULT, 1, raw_at, 8 * 8 * 8 * 4,
+                               values) >= 0);
+    check_strided(dataset, &cube, zeros, stride);
+    H5Dclose(dataset);
+
+    hid_t dcpl = h5_dcpl_new(&bricks, 0, 0, NULL);
+    assert_true(H5Pset_filter(dcpl, H5Z_FILTER_TERP, H5Z_FLAG_MANDATORY,
+                              COUNT(words), words) >= 0);
+    dataset = h5_dataset_new(file, "bricks", H5T_IEEE_F32LE, &bricks, dcpl);
+    write_block(dataset, NULL, NULL, NULL, flat, 4096 * 4);
+    check_strided(dataset, &bricks, zeros, stride);
+    assert_null(result.reason);
+    H5Dclose(dataset);
+    H5Pclose(dcpl);
+
+    dcpl = h5_dcpl_new(&cube, 0, 0, NULL);
+    assert_true(H5Pset_shuffle(dcpl) >= 0);
+    dataset = h5_dataset_new(file, "shuffled", H5T_IEEE_F32LE, &cube, dcpl);
+    assert_true(H5Dwrite(dataset, H5T_IEEE_F32LE, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                         values) >= 0);
+    check_strided(dataset, &cube, zeros, stride);
+    assert_string_equal(result.reason,
+                        "the dataset's first filter is not terp");
+    H5Dclose(dataset);
+    H5Pclose(dcpl);
+    free(values);
+    free(flat);
+}
+
+static void
+wrong_strides_are_refused(void **state)
+{
+    const struct terp_run_options run = make_options();
+    const hsize_t none[] = {4, 0, 4}, stride[] = {4, 4, 4}, zeros[] = {0, 0, 0};
+    const hsize_t many[] = {6, 6, 6}, beyond[] = {0, 0, 23};
+    uint8_t *values = make_values(&cube, H5T_IEEE_F32LE);
+    hid_t dataset = create("refused", H5T_IEEE_F32LE, &cube);
+
+    (void)state;
+    assert_int_equal(
+        terp_h5_read_strided(&run, dataset, zeros, none, NULL, values, &result),
+        TERP_ERR_ARGUMENT);
+    assert_int_equal(terp_h5_read_strided(&run, dataset, NULL, stride, many,
+                                          values, &result),
+                     TERP_ERR_ARGUMENT);
+    assert_int_equal(terp_h5_read_strided(&run, dataset, beyond, stride, NULL,
+                                          values, &result),
+                     TERP_ERR_ARGUMENT);
+    H5Dclose(dataset);
+    free(values);
+}
+
 int
 main(void)
 {
@@ -711,6 +858,9 @@ main(void)
         BLOCK_TEST(damaged_stream_is_told_from_the_others),
         BLOCK_TEST(wrong_arguments_are_refused),
         BLOCK_TEST(file_that_is_only_read_is_not_written),
+        BLOCK_TEST(strided_values_are_those_that_hdf5_reads),
+        BLOCK_TEST(strided_values_of_any_dataset_are_read),
+        BLOCK_TEST(wrong_strides_are_refused),
     };
 
     memory = where != NULL && strcmp(where, "device") == 0 ? TERP_MEMORY_DEVICE

@@ -1,0 +1,284 @@
+/* Fetches the chunks that have such values, decodes them as coarsely as these
+ * allow, and picks the values. No function of HDF5 is called here. */
+#include "filter/h5/strided.h"
+
+#include <stdlib.h>
+
+#include "codec/format/types.h"
+
+#define NCHUNKS_PER_THREAD 8
+#define MAX_STEP (UINT64_C(1) << 32)
+
+/* What of a chunk is wanted: `n` values of each dimension, which go to the
+ * places from `to` on among all that are. */
+struct piece {
+    hsize_t place[H5S_MAX_RANK]; /* of the chunk, in the dataset */
+    hsize_t to[H5S_MAX_RANK], n[H5S_MAX_RANK];
+};
+
+/* Chunks that are decoded at once. */
+struct reading {
+    const struct terp_h5_block *block;
+    const struct terp_h5_strided *strided;
+    struct terp_run run; /* the CPU's, on the host */
+    uint64_t step;
+    uint64_t chunk_nbytes; /* of what is decoded of a chunk */
+    uint64_t stream_cap_nbytes;
+    uint64_t cap_nchunks, ntaken;
+    struct piece *pieces;
+    uint8_t *streams, *chunks, *whole; /* whole: one that HDF5 has read */
+    void **stream, **chunk;
+    uint64_t *stream_nbytes;
+    enum terp_status *status;
+    uint8_t *dst;
+};
+
+/* Whether the codec's chunk has the dataset's dims, without those of 1. */
+static bool
+dims_are_those_of_chunks(const struct terp_h5_block *block)
+{
+    const struct terp_chunk *chunk = &block->cd.chunk;
+    int i = 0;
+
+    for (int d = 0; d < block->rank; d++) {
+        if (block->chunk[d] == 1)
+            continue;
+        while (i < chunk->rank && chunk->dims[i] == 1)
+            i++;
+        if (i == chunk->rank || chunk->dims[i++] != block->chunk[d])
+            return false;
+    }
+    return true;
+}
+
+static hsize_t
+last_of(const struct terp_h5_strided *strided, int d)
+{
+    return strided->start[d] + (strided->count[d] - 1) * strided->stride[d];
+}
+
+uint64_t
+terp_h5_strided_step(const struct terp_h5_block *block,
+                     const struct terp_h5_strided *strided)
+{
+    uint64_t all = MAX_STEP;
+
+    if (!dims_are_those_of_chunks(block))
+        return 1;
+    for (int d = 0; d < block->rank; d++) {
+        const hsize_t chunk = block->chunk[d], start = strided->start[d];
+        if (chunk == 1)
+            continue;
+        all |= start % chunk;
+        if (strided->count[d] > 1)
+            all |= strided->stride[d];
+        if (last_of(strided, d) / chunk != start / chunk)
+            all |= chunk;
+    }
+    return all & (0 - all); /* the lowest bit */
+}
+
+/* What is wanted of the chunk at `piece->place`; false: nothing. */
+static bool
+find_piece(const struct terp_h5_block *block,
+           const struct terp_h5_strided *strided, struct piece *piece)
+{
+    for (int d = 0; d < block->rank; d++) {
+        const hsize_t start = strided->start[d], stride = strided->stride[d];
+        const hsize_t begin = piece->place[d];
+        const hsize_t end = begin + block->chunk[d];
+        const hsize_t first = begin > start ? div_up(begin - start, stride) : 0;
+        const hsize_t stop = end > start ? min_u64(div_up(end - start, stride),
+                                                   strided->count[d])
+                                         : 0;
+        if (first >= stop)
+            return false;
+        piece->to[d] = first;
+        piece->n[d] = stop - first;
+    }
+    return true;
+}
+
+/* Copies the piece's values out of an array that has every step-th value of the
+ * chunk. */
+static void
+pick(const struct reading *reading, const struct piece *piece, uint64_t step,
+     const uint8_t *values)
+{
+    const struct terp_h5_block *block = reading->block;
+    const struct terp_h5_strided *strided = reading->strided;
+    const uint64_t nbytes = block->array.value_nbytes;
+    const int last = block->rank - 1;
+    uint64_t nrows = 1;
+
+    for (int d = 0; d < last; d++)
+        nrows *= piece->n[d];
+    for (uint64_t row = 0; row < nrows; row++) {
+        uint64_t left = row, from = 0, to = 0, from_size = 1, to_size = 1;
+        for (int d = last; d >= 0; d--) {
+            const uint64_t i = d == last ? 0 : left % piece->n[d];
+            left /= d == last ? 1 : piece->n[d];
+            from +=
+                (strided->start[d] + (piece->to[d] + i) * strided->stride[d] -
+                 piece->place[d]) /
+                step * from_size;
+            to += (piece->to[d] + i) * to_size;
+            from_size *= div_up(block->chunk[d], step);
+            to_size *= strided->count[d];
+        }
+        for (uint64_t i = 0; i < piece->n[last]; i++)
+            memcpy(reading->dst + (to + i) * nbytes,
+                   values + (from + i * strided->stride[last] / step) * nbytes,
+                   nbytes);
+    }
+}
+
+/* A chunk that HDF5 has to read. */
+static enum terp_status
+read_whole(struct reading *reading, const struct piece *piece)
+{
+    const struct terp_h5_block *block = reading->block;
+    hsize_t count[H5S_MAX_RANK];
+
+    if (reading->whole == NULL)
+        reading->whole = malloc(terp_chunk_nbytes(&block->cd.chunk));
+    if (reading->whole == NULL)
+        return TERP_ERR_MEMORY;
+    for (int d = 0; d < block->rank; d++)
+        count[d] = min_u64(block->chunk[d], block->dims[d] - piece->place[d]);
+    enum terp_status st = block->storage->read(block, piece->place, count,
+                                               block->chunk, reading->whole);
+    if (st == TERP_OK)
+        pick(reading, piece, 1, reading->whole);
+    return st;
+}
+
+static enum terp_status
+decode_taken(struct reading *reading)
+{
+    enum terp_status st = TERP_OK;
+
+    (void)terp_run_decode(
+        &reading->run, &reading->block->cd.chunk, reading->step,
+        reading->ntaken, (const void *const *)reading->stream,
+        reading->stream_nbytes, reading->chunk, reading->status);
+    for (uint64_t i = 0; st == TERP_OK && i < reading->ntaken; i++) {
+        st = reading->status[i];
+        if (st == TERP_OK)
+            pick(reading, &reading->pieces[i], reading->step,
+                 reading->chunk[i]);
+        /* A stream that only the filter makes something of. */
+        else if (st == TERP_ERR_ARGUMENT)
+            st = read_whole(reading, &reading->pieces[i]);
+    }
+    reading->ntaken = 0;
+    return st;
+}
+
+static enum terp_status
+take_chunk(struct reading *reading, const struct piece *piece)
+{
+    const struct terp_h5_block *block = reading->block;
+    const uint64_t i = reading->ntaken;
+
+    reading->pieces[i] = *piece;
+    reading->stream[i] = reading->streams + i * reading->stream_cap_nbytes;
+    reading->chunk[i] = reading->chunks + i * reading->chunk_nbytes;
+    enum terp_status st = block->storage->fetch(
+        block, piece->place, reading->stream[i], reading->stream_cap_nbytes,
+        &reading->stream_nbytes[i]);
+    if (st != TERP_OK)
+        return st;
+    if (reading->stream_nbytes[i] == 0)
+        return read_whole(reading, piece);
+    reading->ntaken++;
+    return reading->ntaken < reading->cap_nchunks ? TERP_OK
+                                                  : decode_taken(reading);
+}
+
+static uint64_t
+nchunks_along(const struct reading *reading, int d)
+{
+    const hsize_t chunk = reading->block->chunk[d];
+
+    return last_of(reading->strided, d) / chunk -
+           reading->strided->start[d] / chunk + 1;
+}
+
+static enum terp_status
+make_room(struct reading *reading)
+{
+    const struct terp_chunk *chunk = &reading->block->cd.chunk;
+    struct terp_chunk coarse;
+
+    if (terp_coarse_chunk(chunk, reading->step, &coarse) != TERP_OK)
+        return TERP_ERR_ARGUMENT;
+    const uint64_t n =
+        min_u64(NCHUNKS_PER_THREAD * (uint64_t)reading->run.cpu.nthreads,
+                TERP_H5_BATCH_NBYTES / terp_chunk_nbytes(chunk) + 1);
+    reading->cap_nchunks = n;
+    /* Each is aligned to its values. */
+    reading->chunk_nbytes = div_up(terp_chunk_nbytes(&coarse), 16) * 16;
+    reading->stream_cap_nbytes = terp_encode_bound(chunk);
+    reading->pieces = calloc(n, sizeof *reading->pieces);
+    reading->streams = malloc(n * reading->stream_cap_nbytes);
+    reading->chunks = malloc(n * reading->chunk_nbytes);
+    reading->stream = (void **)calloc(n, sizeof *reading->stream);
+    reading->chunk = (void **)calloc(n, sizeof *reading->chunk);
+    reading->stream_nbytes = calloc(n, sizeof *reading->stream_nbytes);
+    reading->status = calloc(n, sizeof *reading->status);
+    return reading->pieces == NULL || reading->streams == NULL ||
+                   reading->chunks == NULL || reading->stream == NULL ||
+                   reading->chunk == NULL || reading->stream_nbytes == NULL ||
+                   reading->status == NULL
+               ? TERP_ERR_MEMORY
+               : TERP_OK;
+}
+
+static void
+free_room(struct reading *reading)
+{
+    free(reading->pieces);
+    free(reading->streams);
+    free(reading->chunks);
+    free(reading->whole);
+    free((void *)reading->stream);
+    free((void *)reading->chunk);
+    free(reading->stream_nbytes);
+    free(reading->status);
+}
+
+enum terp_status
+terp_h5_strided_read(const struct terp_run *run,
+                     const struct terp_h5_block *block,
+                     const struct terp_h5_strided *strided, void *dst)
+{
+    struct reading reading = {.block = block,
+                              .strided = strided,
+                              .run = *run,
+                              .step = terp_h5_strided_step(block, strided),
+                              .dst = dst};
+    uint64_t nchunks = 1;
+    struct piece piece;
+
+    reading.run.engine = TERP_ENGINE_CPU;
+    reading.run.call.memory = TERP_MEMORY_HOST;
+    enum terp_status st = make_room(&reading);
+    for (int d = 0; d < block->rank; d++)
+        nchunks *= nchunks_along(&reading, d);
+    for (uint64_t i = 0; st == TERP_OK && i < nchunks; i++) {
+        uint64_t left = i;
+        for (int d = block->rank - 1; d >= 0; d--) {
+            const uint64_t n = nchunks_along(&reading, d);
+            piece.place[d] = (strided->start[d] / block->chunk[d] + left % n) *
+                             block->chunk[d];
+            left /= n;
+        }
+        if (find_piece(block, strided, &piece))
+            st = take_chunk(&reading, &piece);
+    }
+    if (st == TERP_OK && reading.ntaken > 0)
+        st = decode_taken(&reading);
+    free_room(&reading);
+    return st;
+}
