@@ -47,4 +47,9 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
   set_tests_properties(test_repack PROPERTIES
     ENVIRONMENT "${environment};TEST_FAKE_CUDA=$<TARGET_FILE:fake_cuda_engine>"
     SKIP_RETURN_CODE 77)
+  add_test(NAME test_preview
+           COMMAND ${TERP_SYSTEM_PYTHON}
+                   ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_preview.py)
+  set_tests_properties(test_preview PROPERTIES
+    ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
 endif()

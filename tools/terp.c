@@ -13,7 +13,7 @@ struct command {
 
 static const struct command commands[] = {
     {"advise", tool_advise}, {"repack", tool_repack}, {"compare", tool_compare},
-    {"info", tool_info},     {"args", tool_args},
+    {"info", tool_info},     {"args", tool_args},     {"preview", tool_preview},
 };
 enum {
     NCOMMANDS = sizeof commands / sizeof commands[0]
@@ -28,6 +28,7 @@ static const char doc[] =
     "  compare   check a compressed file against its original\n"
     "  info      show how the datasets of a file are compressed\n"
     "  args      print the filter parameters for h5repack, h5py and C\n"
+    "  preview   copy a file with every 2nd, 4th, 8th... value of its data\n"
     "\n"
     "From a file to a smaller one:\n"
     "  terp advise in.h5\n"

@@ -6,18 +6,13 @@
 
 #include "codec/format/types.h"
 #include "filter/h5/batch.h"
+#include "filter/h5/strided.h"
 #include "filter/plugin/call.h"
 #include "filter/plugin/h5z_terp.h"
+#include "vol/selection.h"
 
 /* Fewer values are coded in less time than threads take to begin. */
 #define MIN_NVALUES 16384
-
-/* H5S_BLOCK of HDF5 1.14, which has replaced no older value: values without
- * gaps. */
-#define SPACE_BLOCK ((hid_t)1)
-
-/* H5S_PLIST: the selection is one of the transfer's properties. */
-#define SPACE_PLIST ((hid_t)2)
 
 /* What holds of a dataset as long as it is open. */
 struct vol_plan {
@@ -261,107 +256,14 @@ make_plan(const void *caller, struct vol_object *dataset, hid_t dxpl)
     return plan;
 }
 
-/* ---- what is selected ---- */
+/* ---- the block ---- */
 
-/* A box of a space's values, without gaps between them. */
-struct box {
-    int rank;
-    hsize_t dims[H5S_MAX_RANK], offset[H5S_MAX_RANK], count[H5S_MAX_RANK];
-    uint64_t nvalues;
-};
-
-static bool
-read_dims(const struct vol_library *library, hid_t space, struct box *box)
-{
-    box->rank = library->H5Sget_simple_extent_ndims(space);
-    return box->rank > 0 && box->rank <= H5S_MAX_RANK &&
-           library->H5Sget_simple_extent_dims(space, box->dims, NULL) >= 0;
-}
-
-/* False where another shape than a box is selected, or in another order than
- * that of the places. */
-static bool
-read_box(const struct vol_library *library, hid_t space, struct box *box)
-{
-    hsize_t end[H5S_MAX_RANK];
-    H5S_sel_type type = library->H5Sget_select_type(space);
-
-    if ((type != H5S_SEL_ALL && type != H5S_SEL_HYPERSLABS) ||
-        !read_dims(library, space, box) || library->H5Sselect_valid(space) <= 0)
-        return false;
-    hssize_t npoints = library->H5Sget_select_npoints(space);
-    if (npoints <= 0 ||
-        library->H5Sget_select_bounds(space, box->offset, end) < 0)
-        return false;
-    box->nvalues = 1;
-    for (int d = 0; d < box->rank; d++) {
-        box->count[d] = end[d] - box->offset[d] + 1;
-        box->nvalues *= box->count[d];
-    }
-    return box->nvalues == (uint64_t)npoints;
-}
-
-/* Where in memory the values of a box begin, when no others are between. */
-static bool
-find_run(const struct box *box, uint64_t *at_ret)
-{
-    uint64_t stride = 1;
-    bool is_full = true;
-
-    *at_ret = 0;
-    for (int d = box->rank - 1; d >= 0; d--) {
-        if (!is_full && box->count[d] != 1)
-            return false;
-        is_full &= box->count[d] == box->dims[d];
-        *at_ret += box->offset[d] * stride;
-        stride *= box->dims[d];
-    }
-    return true;
-}
-
-/* The block in the dataset, and where its values are in memory. */
+/* What of a block does not depend on the selection. */
 static const char *
-reason_of_selection(const struct vol_transfer *transfer, struct box *file,
-                    uint64_t *at_ret)
-{
-    const struct vol_object *dataset = transfer->dataset;
-    const struct vol_library *library = dataset->library;
-    struct box all, memory;
-
-    *at_ret = 0;
-    hid_t space = get_id(dataset, VOL_DATASET_GET_SPACE, transfer->dxpl);
-    if (space < 0)
-        return "it cannot be asked";
-    bool known = read_box(library, space, &all);
-    library->H5Sclose(space);
-    if (known)
-        *file = all;
-    if (known && transfer->file_space != H5S_ALL)
-        known = transfer->file_space > SPACE_PLIST &&
-                read_box(library, transfer->file_space, file) &&
-                file->rank == all.rank &&
-                memcmp(file->dims, all.dims,
-                       (size_t)all.rank * sizeof *all.dims) == 0;
-    if (!known)
-        return "the selection is no box";
-    if (transfer->mem_space == SPACE_BLOCK)
-        return NULL;
-    memory = *file;
-    if (transfer->mem_space != H5S_ALL &&
-        (transfer->mem_space <= SPACE_PLIST ||
-         !read_box(library, transfer->mem_space, &memory) ||
-         memory.nvalues != file->nvalues))
-        return "the selection in memory is no box";
-    return find_run(&memory, at_ret) ? NULL : "memory has gaps";
-}
-
-/* Fills in the block, which is in one piece in memory. */
-static const char *
-make_block(const struct vol_plan *plan, const struct box *box,
-           struct terp_h5_block *block)
+start_block(const struct vol_plan *plan, const struct vol_box *box,
+            struct terp_h5_block *block)
 {
     struct terp_array *array = &block->array;
-    uint64_t nchunks = 1;
 
     block->storage = &native_storage;
     block->rank = array->rank = plan->rank;
@@ -371,29 +273,64 @@ make_block(const struct vol_plan *plan, const struct box *box,
     if (box->rank != plan->rank)
         return "its chunks have another rank";
     for (int d = 0; d < plan->rank; d++) {
+        block->dims[d] = box->dims[d];
+        block->chunk[d] = plan->chunk[d];
+    }
+    return NULL;
+}
+
+/* Fills in the block, which is in one piece in memory. */
+static const char *
+make_block(const struct vol_plan *plan, const struct vol_box *box,
+           struct terp_h5_block *block)
+{
+    struct terp_array *array = &block->array;
+    uint64_t nchunks = 1;
+    const char *reason = start_block(plan, box, block);
+
+    if (reason != NULL)
+        return reason;
+    for (int d = 0; d < plan->rank; d++) {
         hsize_t end = box->offset[d] + box->count[d];
         if (box->offset[d] % plan->chunk[d] != 0 ||
             (box->count[d] % plan->chunk[d] != 0 && end != box->dims[d]))
             return "the selection is not made of whole chunks";
-        block->dims[d] = box->dims[d];
         block->offset[d] = box->offset[d];
         block->count[d] = array->dims[d] = box->count[d];
-        block->chunk[d] = array->chunk[d] = plan->chunk[d];
+        array->chunk[d] = plan->chunk[d];
         nchunks *= div_up(box->count[d], plan->chunk[d]);
     }
     return nchunks < 2 ? "it is one chunk" : NULL;
 }
 
+/* The same of values that are some steps apart. */
+static const char *
+make_strided_block(const struct vol_plan *plan,
+                   const struct vol_selection *selection,
+                   struct terp_h5_block *block)
+{
+    const char *reason = start_block(plan, &selection->file, block);
+
+    if (reason == NULL && terp_h5_strided_step(block, &selection->strided) < 2)
+        reason = "its chunks have no such levels";
+    return reason;
+}
+
 /* ---- the transfer ---- */
 
-/* Whether there is nothing to be gained, or so little that asking costs
- * more. */
+/* Whether there is nothing to be gained, or so little that asking costs more.
+ * Of values that are some steps apart HDF5 decodes those between them too. */
 static bool
 is_small(const struct vol_transfer *transfer)
 {
-    return transfer->file_space > SPACE_PLIST &&
-           transfer->dataset->library->H5Sget_select_npoints(
-               transfer->file_space) < MIN_NVALUES;
+    const struct vol_library *library = transfer->dataset->library;
+
+    if (transfer->file_space <= VOL_SPACE_PLIST)
+        return false;
+    const hssize_t n = library->H5Sget_select_npoints(transfer->file_space);
+    return n < MIN_NVALUES &&
+           (transfer->dst == NULL || n < 2 ||
+            vol_selection_span(library, transfer->file_space) < MIN_NVALUES);
 }
 
 /* All CPUs unless the user says otherwise, since that is what the connector is
@@ -405,6 +342,34 @@ choose_threads(struct terp_run_options *options)
 
     if (text == NULL || *text == '\0')
         options->nthreads = terp_call_count_cpus();
+}
+
+static enum terp_status
+run_strided(struct terp_call *call, const struct vol_transfer *transfer,
+            const struct terp_h5_block *block,
+            const struct vol_selection *selection)
+{
+    const uint64_t skipped_nbytes = selection->at * block->array.value_nbytes;
+    struct terp_run_result result = {.size = sizeof result};
+    const struct vol_library *library = transfer->dataset->library;
+    struct errors said;
+    struct terp_run run;
+    enum terp_status st = terp_run_begin(&call->options, &result, &run);
+
+    if (st == TERP_OK) {
+        silence_errors(library, &said);
+        st = terp_h5_strided_read(&run, block, &selection->strided,
+                                  (uint8_t *)transfer->dst + skipped_nbytes);
+        say_errors(library, &said);
+    }
+    st = terp_run_end(&run, st, &result);
+    terp_call_say(
+        call,
+        "connector: read of every %lluth value of its chunks, %d "
+        "threads: %s",
+        (unsigned long long)terp_h5_strided_step(block, &selection->strided),
+        call->options.nthreads, terp_status_text(st));
+    return st;
 }
 
 static enum terp_status
@@ -457,19 +422,25 @@ transforms(const struct vol_plan *plan, const struct vol_transfer *transfer)
 static const char *
 reason_of_transfer(const struct vol_plan *plan,
                    const struct vol_transfer *transfer,
-                   struct terp_h5_block *block, uint64_t *at_ret)
+                   struct terp_h5_block *block, struct vol_selection *selection)
 {
     const struct vol_library *library = transfer->dataset->library;
-    struct box box;
 
     if (library->H5Tequal(transfer->type, plan->type) <= 0)
         return "the type in memory is another one";
     if (transforms(plan, transfer))
         return "the transfer changes the values";
-    const char *reason = reason_of_selection(transfer, &box, at_ret);
-    if (reason == NULL && box.nvalues < MIN_NVALUES)
+    hid_t space =
+        get_id(transfer->dataset, VOL_DATASET_GET_SPACE, transfer->dxpl);
+    if (space < 0)
+        return "it cannot be asked";
+    const char *reason = vol_selection_read(transfer, space, selection);
+    library->H5Sclose(space);
+    if (reason == NULL && selection->is_strided)
+        return make_strided_block(plan, selection, block);
+    if (reason == NULL && selection->file.nvalues < MIN_NVALUES)
         reason = "there are few values";
-    return reason != NULL ? reason : make_block(plan, &box, block);
+    return reason != NULL ? reason : make_block(plan, &selection->file, block);
 }
 
 bool
@@ -479,8 +450,8 @@ vol_batches_move(const void *caller, const struct vol_transfer *transfer)
     const struct vol_plan *plan = dataset->plan;
     struct storage storage = {.dataset = dataset};
     struct terp_h5_block block = {.context = &storage};
+    struct vol_selection selection;
     struct terp_call call;
-    uint64_t at = 0;
 
     if (dataset->vol != dataset->library->native || is_small(transfer) ||
         (transfer->src == NULL && transfer->dst == NULL))
@@ -490,12 +461,15 @@ vol_batches_move(const void *caller, const struct vol_transfer *transfer)
     if (plan == NULL || plan->reason != NULL)
         return false;
     storage.plan = plan;
-    const char *reason = reason_of_transfer(plan, transfer, &block, &at);
+    const char *reason = reason_of_transfer(plan, transfer, &block, &selection);
     bool is_done = false;
     terp_call_begin(caller, &call);
     if (reason == NULL) {
         choose_threads(&call.options);
-        is_done = run_batches(&call, transfer, &block, at) == TERP_OK;
+        is_done = (selection.is_strided
+                       ? run_strided(&call, transfer, &block, &selection)
+                       : run_batches(&call, transfer, &block, selection.at)) ==
+                  TERP_OK;
     } else {
         terp_call_say(&call, "connector: HDF5 %s it: %s",
                       transfer->src != NULL ? "writes" : "reads", reason);

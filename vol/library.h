@@ -186,6 +186,9 @@
     X(herr_t, H5Sselect_hyperslab,                                        \
       (hid_t, H5S_seloper_t, const hsize_t *, const hsize_t *,            \
        const hsize_t *, const hsize_t *))                                 \
+    X(htri_t, H5Sis_regular_hyperslab, (hid_t))                           \
+    X(herr_t, H5Sget_regular_hyperslab,                                   \
+      (hid_t, hsize_t *, hsize_t *, hsize_t *, hsize_t *))                \
     X(herr_t, H5Tclose, (hid_t))                                          \
     X(htri_t, H5Tequal, (hid_t, hid_t))
 

@@ -22,6 +22,7 @@ from terp_files import (  # noqa: E402
 
 LOSSLESS = (ABSOLUTE, 0, 0)
 BATCH = re.compile(r"connector: (write|read) of (\d+) chunks at once.*success")
+COARSE = re.compile(r"connector: read of every (\d+)th value.*success")
 PASSED = re.compile(r"connector: HDF5 (writes|reads) it: (.*) \[")
 
 if not h5py.version.hdf5_version_tuple >= (1, 14):
@@ -181,7 +182,7 @@ class BatchTest(unittest.TestCase):
         where = self.box(rng, model.shape, dataset.chunks)
         action = rng.choice(("write",) * 5 + ("read",) * 5 + (
             "all", "convert", "points", "resize", "flush", "reopen", "second",
-            "one"))
+            "one", "steps", "steps"))
         if action == "write":
             model[where] = values.standard_normal(model[where].shape)
             dataset[where] = model[where]
@@ -212,16 +213,54 @@ class BatchTest(unittest.TestCase):
             with h5py.File(self.path, "r+") as other:
                 model[where] = values.standard_normal(model[where].shape)
                 other["d"][where] = model[where]
+        elif action == "steps":
+            steps = tuple(slice(rng.choice((0, 0, 4, 8, 1)), None,
+                                rng.choice((1, 2, 4, 4, 8, 16, 3)))
+                          for _ in model.shape)
+            np.testing.assert_array_equal(dataset[steps], model[steps])
         elif action == "one":
             at = tuple(rng.randrange(s) for s in model.shape)
             dataset[at] = model[at] = rng.random()
         return file, dataset, model
+
+    def test_steps_of_powers_of_two_decode_coarse_levels(self):
+        field = smooth((70, 64, 80), "f4")
+        dataset = self.create(field, (RELATIVE, 1, 3), chunks=(32, 32, 40))
+        dataset[...] = field
+        values = dataset[()]
+        for where, step in ((np.s_[::4, ::4, ::4], 4), (np.s_[::2, ::2, ::2], 2),
+                            (np.s_[::64, ::32, ::40], 8),
+                            (np.s_[8::8, 16:60:16, ::8], 8),
+                            (np.s_[::4, ::8, 0:5:4], 4), (np.s_[::4, ::8, 36:45:4], 4),
+                            (np.s_[::6, ::2, ::4], 2)):
+            with Said() as said:
+                got = dataset[where]
+            np.testing.assert_array_equal(got, values[where])
+            self.assertEqual(COARSE.findall(said.text), [str(step)], where)
+        for where in (np.s_[::3, ::3, ::3], np.s_[1::2, ::2, ::2],
+                      np.s_[::4, ::4, ::1]):
+            with Said() as said:
+                got = dataset[where]
+            np.testing.assert_array_equal(got, values[where])
+            self.assertEqual(COARSE.findall(said.text), [], where)
+        with Said() as said:
+            dataset[::4, ::4, ::4] = 0
+        self.assertEqual(COARSE.findall(said.text), [])
+
+    def test_damaged_chunk_of_a_strided_read_is_the_call_s_error(self):
+        field = smooth((64, 64, 64), "f4")
+        dataset = self.create(field)
+        dataset[...] = field
+        damage(dataset)
+        with Stderr(), self.assertRaisesRegex(OSError, "[Cc]an't|filter"):
+            dataset[::4, ::4, ::4]
 
     def test_chunk_in_the_cache_is_neither_lost_nor_kept(self):
         field = smooth((64, 64, 64), "f8")
         dataset = self.create(field, LOSSLESS)
         dataset[0, 0, 0] = 5  # stays in HDF5's cache
         self.assertEqual(dataset[()][0, 0, 0], 5)
+        self.assertEqual(dataset[::4, ::4, ::4][0, 0, 0], 5)
         dataset[1, 1, 1] = 6
         dataset[...] = field
         np.testing.assert_array_equal(dataset[()], field)

@@ -25,6 +25,9 @@ tool_compare(int argc, char **argv);
 int
 tool_repack(int argc, char **argv);
 
+int
+tool_preview(int argc, char **argv);
+
 /* Lets HDF5 find the plugin that was built or installed with this program,
  * after those in HDF5_PLUGIN_PATH. HDF5 ends its search at the first directory
  * that does not exist, so such directories are removed from its list. */

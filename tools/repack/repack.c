@@ -288,34 +288,56 @@ run(struct repack *repack)
     return ok;
 }
 
-int
-tool_repack(int argc, char **argv)
+/* Does what the request asks for. */
+static int
+copy_file(struct repack *repack)
 {
-    struct repack repack = {.in = -1,
-                            .out = -1,
-                            .end_of_objects = &repack.first_object,
-                            .end_of_links = &repack.first_link};
     bool ok = false;
 
-    if (!repack_request_read(argc, argv, &repack.request)) {
-        perror("terp repack");
-        return TOOL_TROUBLE;
-    }
+    repack->in = repack->out = -1;
+    repack->end_of_objects = &repack->first_object;
+    repack->end_of_links = &repack->first_link;
     /* After an error the output is not closed, since HDF5 would try to write
      * again and might not come to an end. It must not do so at exit either. */
     H5dont_atexit();
     watch_ends();
     keep_memory();
     tool_plugin_dirs_add();
-    repack.in = tool_file_open("repack", repack.request.path_in);
-    if (repack.in >= 0) {
-        H5Eset_auto2(H5E_DEFAULT, note_reason, &repack);
-        ok = run(&repack);
+    repack->in =
+        tool_file_open(repack->request.command, repack->request.path_in);
+    if (repack->in >= 0) {
+        H5Eset_auto2(H5E_DEFAULT, note_reason, repack);
+        ok = run(repack);
         if (!ok)
-            fprintf(stderr, "terp repack: %s\n", repack.error);
-        repack_free_objects(&repack);
-        H5Fclose(repack.in);
+            fprintf(stderr, "terp %s: %s\n", repack->request.command,
+                    repack->error);
+        repack_free_objects(repack);
+        H5Fclose(repack->in);
     }
-    repack_request_free(&repack.request);
+    repack_request_free(&repack->request);
     return ok ? TOOL_OK : TOOL_TROUBLE;
+}
+
+int
+tool_repack(int argc, char **argv)
+{
+    struct repack repack = {.in = -1};
+
+    if (!repack_request_read(argc, argv, &repack.request)) {
+        perror("terp repack");
+        return TOOL_TROUBLE;
+    }
+    return copy_file(&repack);
+}
+
+int
+tool_preview(int argc, char **argv)
+{
+    struct repack repack = {.in = -1};
+
+    if (!repack_request_read_preview(argc, argv, &repack.request)) {
+        perror("terp preview");
+        return TOOL_TROUBLE;
+    }
+    return copy_file(&repack);
 }

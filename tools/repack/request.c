@@ -336,11 +336,107 @@ repack_request_read(int argc, char **argv, struct repack_request *request_ret)
                                        .doc = doc,
                                        .help_filter = tool_option_help};
 
-    *request_ret = (struct repack_request){.nthreads = omp_get_num_procs(),
+    *request_ret = (struct repack_request){.command = "repack",
+                                           .nthreads = omp_get_num_procs(),
                                            .engine = TERP_ENGINE_AUTO};
     request_ret->rules = calloc((size_t)argc, sizeof *request_ret->rules);
     if (request_ret->rules == NULL)
         return false;
+    argp_parse(&parser, argc, argv, 0, NULL, request_ret);
+    return true;
+}
+
+/* ---- preview ---- */
+
+static const struct argp_option preview_options[] = {
+    {"step", 's', "N", 0,
+     "Keep every N-th value of each dimension; a power of two, 4 if not given",
+     1},
+    {"threads", 't', "N", 0,
+     "Threads that decode; as many as CPUs if not given", 2},
+    {"verbose", 'v', NULL, 0, "Say what becomes of each dataset", 3},
+    {0}};
+
+static const char preview_doc[] =
+    "Copies the HDF5 file IN to OUT with every N-th value of each dimension of "
+    "its datasets."
+    "\v"
+    "Examples:\n"
+    "  terp preview in.h5 small.h5\n"
+    "      every 4th value of each dimension: of a cube, a 64th of all\n"
+    "  terp preview in.h5 small.h5 --step 16\n"
+    "      every 16th\n"
+    "\n"
+    "Of datasets that terp has compressed only the coarse levels are decoded "
+    "where the predictor is spline, which takes about as much less time as "
+    "there are fewer values. Values are those of IN as it is read.\n"
+    "\n"
+    "Groups, links, attributes, types and references are kept. Dimension "
+    "scales are datasets, and have every N-th value too; openPMD's gridSpacing "
+    "is multiplied by N. Copied as they are: datasets without dims, of "
+    "references, of sequences of varying length, and of compounds with "
+    "strings. The values are stored with shuffle and deflate, which any HDF5 "
+    "reads.\n"
+    "\n"
+    "OUT appears when all is written; until then, and after any failure, it "
+    "is what it was.\n"
+    "\n"
+    "Exit codes: 0 done; 2 wrong usage, or a file cannot be read or written.";
+
+static uint64_t
+read_step(struct argp_state *state, const char *text)
+{
+    char *end;
+    const unsigned long long step = strtoull(text, &end, 10);
+
+    if (end == text || *end != '\0' || *text == '-' || step == 0 ||
+        (step & (step - 1)) != 0)
+        argp_error(state, "the step '%s' is no power of two", text);
+    return step;
+}
+
+static error_t
+parse_preview_option(int key, char *arg, struct argp_state *state)
+{
+    struct repack_request *request = state->input;
+
+    switch (key) {
+    case 's':
+        request->step = read_step(state, arg);
+        return 0;
+    case 't':
+        request->nthreads = read_nthreads(state, arg);
+        return 0;
+    case 'v':
+        request->verbose = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (state->arg_num > 1)
+            argp_error(state, "two files are needed, not more");
+        *(state->arg_num == 0 ? &request->path_in : &request->path_out) = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (request->path_out == NULL)
+            argp_error(state, "two files are needed, IN and OUT");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+bool
+repack_request_read_preview(int argc, char **argv,
+                            struct repack_request *request_ret)
+{
+    static const struct argp parser = {.options = preview_options,
+                                       .parser = parse_preview_option,
+                                       .args_doc = "IN OUT",
+                                       .doc = preview_doc};
+
+    *request_ret = (struct repack_request){.command = "preview",
+                                           .nthreads = omp_get_num_procs(),
+                                           .engine = TERP_ENGINE_CPU,
+                                           .step = 4};
     argp_parse(&parser, argc, argv, 0, NULL, request_ret);
     return true;
 }

@@ -1,4 +1,4 @@
-/* terp repack: what the command line asks for. */
+/* terp repack and terp preview: what the command line asks for. */
 #ifndef TERP_TOOLS_REPACK_REQUEST_H
 #define TERP_TOOLS_REPACK_REQUEST_H
 
@@ -27,7 +27,9 @@ struct repack_rule {
 };
 
 struct repack_request {
+    const char *command; /* "repack" or "preview" */
     const char *path_in, *path_out;
+    uint64_t step;             /* preview: a power of two; repack: 0 */
     struct repack_bound bound; /* where no rule says otherwise */
     struct repack_rule *rules;
     int nrules;
@@ -45,6 +47,11 @@ struct repack_request {
  * memory. The request is to be freed in any case. */
 bool
 repack_request_read(int argc, char **argv, struct repack_request *request_ret);
+
+/* The same of terp preview, which keeps what it copies. */
+bool
+repack_request_read_preview(int argc, char **argv,
+                            struct repack_request *request_ret);
 
 void
 repack_request_free(struct repack_request *request);

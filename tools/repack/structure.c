@@ -11,6 +11,7 @@
 #include "tools/common/h5file.h"
 #include "tools/repack/compress.h"
 #include "tools/repack/plan.h"
+#include "tools/repack/sample.h"
 #include "tools/repack/values.h"
 
 /* Notes the last rule that matches `path`, which may be one of several paths of
@@ -234,6 +235,12 @@ static hid_t
 make_dataset(struct repack *repack, struct repack_object *object, hid_t in,
              hid_t parent, const char *name, hid_t lcpl)
 {
+    if (repack->request.step > 0 && repack_is_sampled(in)) {
+        if (repack->request.verbose)
+            printf("%s: every %lluth value\n", object->path,
+                   (unsigned long long)repack->request.step);
+        return repack_sample(repack, object, in, parent, name, lcpl);
+    }
     if (object->plan.bound.mode != REPACK_KEEP)
         return repack_compress(repack, object, parent, name, lcpl);
     if (repack->request.verbose)
@@ -357,6 +364,8 @@ fill_object(struct repack *repack, const struct repack_object *object)
     if (ok && object->deferred)
         ok = repack_copy_values(repack, object->path, in, out, true);
     ok = ok && repack_copy_attributes(repack, object->path, in, out);
+    if (ok && repack->request.step > 0)
+        ok = repack_sample_attributes(repack, object->path, out);
     tool_close(in);
     tool_close(out);
     return ok;

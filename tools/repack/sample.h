@@ -1,0 +1,24 @@
+/* terp preview: makes datasets of every step-th value. */
+#ifndef TERP_TOOLS_REPACK_SAMPLE_H
+#define TERP_TOOLS_REPACK_SAMPLE_H
+
+#include "tools/repack/objects.h"
+
+/* Whether a dataset is sampled: it has dims, and neither references nor
+ * sequences of varying length other than strings. */
+bool
+repack_is_sampled(hid_t in);
+
+/* Makes the dataset of every step-th value of `in` in each dimension. Returns
+ * it, or a negative number. */
+hid_t
+repack_sample(struct repack *repack, const struct repack_object *object,
+              hid_t in, hid_t parent, const char *name, hid_t lcpl);
+
+/* Changes the attributes of an object of the output that tell how far values
+ * are apart, or how many there are: openPMD's gridSpacing, and the names of
+ * netCDF's dimensions without variables. */
+bool
+repack_sample_attributes(struct repack *repack, const char *path, hid_t out);
+
+#endif

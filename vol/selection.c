@@ -1,0 +1,136 @@
+/* Asks the library of the program for selections. */
+#include "vol/selection.h"
+
+static bool
+read_dims(const struct vol_library *library, hid_t space, struct vol_box *box)
+{
+    box->rank = library->H5Sget_simple_extent_ndims(space);
+    return box->rank > 0 && box->rank <= H5S_MAX_RANK &&
+           library->H5Sget_simple_extent_dims(space, box->dims, NULL) >= 0;
+}
+
+/* False where another shape than a box is selected, or in another order than
+ * that of the places. */
+static bool
+read_box(const struct vol_library *library, hid_t space, struct vol_box *box)
+{
+    hsize_t end[H5S_MAX_RANK];
+    H5S_sel_type type = library->H5Sget_select_type(space);
+
+    if ((type != H5S_SEL_ALL && type != H5S_SEL_HYPERSLABS) ||
+        !read_dims(library, space, box) || library->H5Sselect_valid(space) <= 0)
+        return false;
+    hssize_t npoints = library->H5Sget_select_npoints(space);
+    if (npoints <= 0 ||
+        library->H5Sget_select_bounds(space, box->offset, end) < 0)
+        return false;
+    box->nvalues = 1;
+    for (int d = 0; d < box->rank; d++) {
+        box->count[d] = end[d] - box->offset[d] + 1;
+        box->nvalues *= box->count[d];
+    }
+    return box->nvalues == (uint64_t)npoints;
+}
+
+/* Where in memory the values of a box begin, when no others are between. */
+static bool
+find_run(const struct vol_box *box, uint64_t *at_ret)
+{
+    uint64_t stride = 1;
+    bool is_full = true;
+
+    *at_ret = 0;
+    for (int d = box->rank - 1; d >= 0; d--) {
+        if (!is_full && box->count[d] != 1)
+            return false;
+        is_full &= box->count[d] == box->dims[d];
+        *at_ret += box->offset[d] * stride;
+        stride *= box->dims[d];
+    }
+    return true;
+}
+
+/* Values that are some steps apart, in at least one dimension. False where
+ * something else is selected. */
+static bool
+read_strides(const struct vol_library *library, hid_t space,
+             struct vol_box *file, struct terp_h5_strided *strided)
+{
+    hsize_t block[H5S_MAX_RANK];
+    bool any = false;
+
+    if (space <= VOL_SPACE_PLIST ||
+        library->H5Sget_select_type(space) != H5S_SEL_HYPERSLABS ||
+        library->H5Sis_regular_hyperslab(space) <= 0 ||
+        library->H5Sselect_valid(space) <= 0 ||
+        !read_dims(library, space, file) ||
+        library->H5Sget_regular_hyperslab(
+            space, strided->start, strided->stride, strided->count, block) < 0)
+        return false;
+    file->nvalues = 1;
+    for (int d = 0; d < file->rank; d++) {
+        /* A run of values is a block, or blocks that touch each other. */
+        if (strided->count[d] == 1 || strided->stride[d] == block[d]) {
+            strided->count[d] *= block[d];
+            strided->stride[d] = 1;
+        } else if (block[d] != 1) {
+            return false;
+        }
+        any |= strided->stride[d] > 1;
+        file->nvalues *= strided->count[d];
+    }
+    return any && file->nvalues > 0;
+}
+
+const char *
+vol_selection_read(const struct vol_transfer *transfer, hid_t space,
+                   struct vol_selection *selection)
+{
+    const struct vol_library *library = transfer->dataset->library;
+    struct vol_box all, memory, *file = &selection->file;
+
+    selection->is_strided = false;
+    selection->at = 0;
+    bool known = read_box(library, space, &all);
+    if (known)
+        *file = all;
+    if (known && transfer->file_space != H5S_ALL) {
+        selection->is_strided =
+            transfer->dst != NULL && read_strides(library, transfer->file_space,
+                                                  file, &selection->strided);
+        known = (selection->is_strided ||
+                 (transfer->file_space > VOL_SPACE_PLIST &&
+                  read_box(library, transfer->file_space, file))) &&
+                file->rank == all.rank &&
+                memcmp(file->dims, all.dims,
+                       (size_t)all.rank * sizeof *all.dims) == 0;
+    }
+    if (!known)
+        return "the selection is no box";
+    if (transfer->mem_space == VOL_SPACE_BLOCK)
+        return NULL;
+    if (transfer->mem_space == H5S_ALL && selection->is_strided)
+        return "memory has gaps";
+    memory = *file;
+    if (transfer->mem_space != H5S_ALL &&
+        (transfer->mem_space <= VOL_SPACE_PLIST ||
+         !read_box(library, transfer->mem_space, &memory) ||
+         memory.nvalues != file->nvalues))
+        return "the selection in memory is no box";
+    return find_run(&memory, &selection->at) ? NULL : "memory has gaps";
+}
+
+uint64_t
+vol_selection_span(const struct vol_library *library, hid_t space)
+{
+    hsize_t begin[H5S_MAX_RANK], end[H5S_MAX_RANK];
+    const int rank = library->H5Sget_simple_extent_ndims(space);
+    uint64_t n = 1;
+
+    if (rank < 0 || rank > H5S_MAX_RANK ||
+        library->H5Sget_select_bounds(space, begin, end) < 0)
+        return 0;
+    for (int d = 0; d < rank; d++)
+        n *= end[d] - begin[d] + 1;
+    return n;
+}
