@@ -97,6 +97,25 @@ def test_out():
         h5z_terp.decompress(stream, out)
 
 
+@pytest.mark.parametrize("dtype", ["<f4", ">f8", "i4", "c16"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_steps(shape, dtype):
+    values = (100 * waves(shape)).astype(dtype) if shape else np.array(2, dtype)
+    stream = h5z_terp.compress(values, abs=1)
+    read = h5z_terp.decompress(stream)
+    for step in 1, 2, 4, 8, 2**40:
+        coarse = h5z_terp.decompress(stream, step=step)
+        expected = read[(slice(None, None, step),) * read.ndim]
+        assert coarse.dtype == expected.dtype
+        np.testing.assert_array_equal(coarse, expected)
+    for step in 0, -4, 3, 2**64:
+        with pytest.raises(ValueError, match="is no power of two"):
+            h5z_terp.decompress(stream, step=step)
+    if read.size > 1:
+        with pytest.raises(ValueError):
+            h5z_terp.decompress(stream, np.empty(1, "u1"), step=2)
+
+
 def test_special_values():
     values = waves((30, 30))
     values[3:9, 4:20] = -9999

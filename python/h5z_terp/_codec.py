@@ -89,8 +89,10 @@ _encode = _declare("terp_encode", ctypes.c_int, ctypes.POINTER(Params),
                    ctypes.POINTER(_size), ctypes.c_int)
 _decoded_chunk = _declare("terp_decoded_chunk", ctypes.c_int, _at, _size,
                           ctypes.POINTER(Chunk))
-_decode = _declare("terp_decode", ctypes.c_int, _at, _size, _at, _size,
-                   ctypes.POINTER(_size), ctypes.c_int)
+_coarse_chunk = _declare("terp_coarse_chunk", ctypes.c_int,
+                         ctypes.POINTER(Chunk), _size, ctypes.POINTER(Chunk))
+_decode_coarse = _declare("terp_decode_coarse", ctypes.c_int, _at, _size, _size,
+                          _at, _size, ctypes.POINTER(_size), ctypes.c_int)
 _inspect = _declare("terp_inspect", ctypes.c_int, _at, _size,
                     ctypes.POINTER(Info))
 
@@ -166,18 +168,22 @@ def _bytes_of(stream):
     return np.frombuffer(stream, np.uint8)
 
 
-def decode(stream, out, threads):
+def decode(stream, out, threads, step=1):
     stream = _bytes_of(stream)
     chunk = Chunk()
     nbytes = _size()
+    if step < 1 or step & (step - 1) or step >= 2**64:
+        raise ValueError(f"the step {step} is no power of two")
     _check(_decoded_chunk(stream.ctypes.data, stream.nbytes, chunk))
+    _check(_coarse_chunk(chunk, step, chunk))
     if out is None:
         out = np.empty(chunk.shape, chunk.dtype)
     elif not (out.flags.c_contiguous and out.flags.writeable
               and out.flags.aligned):
         raise ValueError("out is not contiguous, or cannot be written to")
-    _check(_decode(stream.ctypes.data, stream.nbytes, out.ctypes.data,
-                   out.nbytes, nbytes, _threads(threads)))
+    _check(_decode_coarse(stream.ctypes.data, stream.nbytes, step,
+                          out.ctypes.data, out.nbytes, nbytes,
+                          _threads(threads)))
     if nbytes.value != out.nbytes:
         raise ValueError(f"out has {out.nbytes} bytes, the stream "
                          f"{nbytes.value}")

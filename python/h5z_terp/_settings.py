@@ -157,14 +157,17 @@ def compress(array: ArrayLike, settings: Terp | None = None, *,
 
 
 def decompress(stream: Any, out: NDArray[Any] | None = None, *,
-               threads: int | None = None) -> NDArray[Any]:
+               step: int = 1, threads: int | None = None) -> NDArray[Any]:
     """The array of a stream, in the shape and byte order it has there, or in
     ``out``, a C-contiguous array of as many bytes, which is returned.
+
+    With ``step``, a power of two, every step-th value of each dimension alone:
+    of the spline predictor's streams no more is decoded than that.
 
     ``stream``: anything with the buffer protocol. TerpError where it is
     damaged, or none of terp's.
     """
-    return _codec.decode(stream, out, threads)
+    return _codec.decode(stream, out, threads, step)
 
 
 def info(stream: Any) -> dict[str, Any]:
