@@ -404,6 +404,62 @@ device_says_that_a_stream_is_bad(void)
     free(dst);
 }
 
+/* Every step-th value: from and to either memory. */
+static void
+coarse_values_by_cpu(void)
+{
+    struct fake_cuda *fake = take_fake();
+    struct terp_run_options run = {.engine = TERP_ENGINE_CUDA};
+    struct terp_run_result result = {.size = sizeof result};
+    uint8_t *want = malloc(chunk_nbytes), *got = malloc(chunk_nbytes);
+    enum terp_status status;
+    void *dst = got;
+    uint64_t nbytes;
+
+    CHECK(want != NULL && got != NULL);
+    CHECK(terp_decode_coarse(streams[0], stream_nbytes[0], 4, want,
+                             chunk_nbytes, &nbytes, 1) == TERP_OK);
+    for (int memory = TERP_MEMORY_HOST; memory <= TERP_MEMORY_DEVICE;
+         memory++) {
+        memset(got, 0xA5, chunk_nbytes);
+        run.memory = (enum terp_memory)memory;
+        CHECK(terp_decode_coarse_batch(&run, &chunk, 4, 1, CONST(streams),
+                                       stream_nbytes, &dst, &status,
+                                       &result) == TERP_OK);
+        CHECK(status == TERP_OK && memcmp(got, want, nbytes) == 0);
+        CHECK(result.used == TERP_ENGINE_CPU && result.device == NULL);
+        CHECK(strstr(result.reason, "step-th") != NULL);
+        CHECK(fake->ndecodes == 0);
+        CHECK((fake->ncopies > 0) == (memory == TERP_MEMORY_DEVICE));
+    }
+    free(want);
+    free(got);
+}
+
+static void
+coarse_values_without_device(void)
+{
+    struct fake_cuda *fake = take_fake();
+    const struct terp_run_options run = {.engine = TERP_ENGINE_CUDA,
+                                         .memory = TERP_MEMORY_DEVICE};
+    enum terp_status status = TERP_OK;
+    void *dst = NULL;
+
+    fake->open_status = TERP_ERR_DEVICE;
+    CHECK(terp_decode_coarse_batch(&run, &chunk, 4, 1, CONST(streams),
+                                   stream_nbytes, &dst, &status,
+                                   NULL) == TERP_ERR_DEVICE);
+    CHECK(status == TERP_ERR_DEVICE);
+}
+
+static void
+coarse_values_are_the_cpus(void **state)
+{
+    (void)state;
+    run_in_child(coarse_values_by_cpu);
+    run_in_child(coarse_values_without_device);
+}
+
 static void
 device_that_is_lost_is_not_used_again(void **state)
 {
@@ -893,6 +949,7 @@ main(void)
         cmocka_unit_test(device_that_cannot_be_opened_is_not_tried_again),
         cmocka_unit_test(device_that_works_does_the_batches),
         cmocka_unit_test(engine_that_nobody_asks_for_is_not_opened),
+        cmocka_unit_test(coarse_values_are_the_cpus),
         cmocka_unit_test(device_that_is_lost_is_not_used_again),
         cmocka_unit_test(failure_of_one_call_is_made_good_for_that_call),
         cmocka_unit_test(chunks_that_the_device_leaves_are_coded_by_the_cpu),
