@@ -1000,8 +1000,17 @@ def decode_parts(reader, frame, frequencies):
     return pairs.astype(pairs.dtype.newbyteorder(frame.order)).tobytes()
 
 
-def decode(stream, frequencies):
-    """The bytes of a stream's chunk."""
+def forget(frame, nskipped, tiled):
+    """Symbols of the finest levels become any, but the escape."""
+    n = frame.nbricks
+    for extent in frame.dims:
+        n *= -(-extent >> nskipped)
+    tiled[n:] = 77
+
+
+def decode(stream, frequencies, nskipped=0):
+    """The bytes of a stream's chunk. Those values are right that need none of
+    the finest nskipped levels, which a spline's stream must have."""
     reader = Reader(stream)
     frame = Frame(reader)
     if frame.coding == RAW:
@@ -1040,6 +1049,8 @@ def decode(stream, frequencies):
         tiled = join_codes(
             read_tiles(reader, frame.coding, frame.nvalues, frequencies),
             numbers, low_nbits)
+        if nskipped > 0:
+            forget(frame, nskipped, tiled)
         if frame.coding == RATIO:
             special = np.zeros(frame.nvalues, bool)
             special[places] = True
@@ -1047,8 +1058,9 @@ def decode(stream, frequencies):
         else:
             codes[listed] = tiled
         escaped = codes == -(WIDE_RADIUS if low_nbits > 0 else RADIUS)
-        check(escaped.sum() == len(escapes), "an escape")
-        words[work[escaped[work]]] = escapes
+        check(escaped.sum() == len(escapes)
+              or nskipped > 0 and escaped.sum() < len(escapes), "an escape")
+        words[work[escaped[work]]] = escapes[:escaped.sum()]
         codes = codes.reshape(values.shape)
         escaped = escaped.reshape(values.shape)
         with np.errstate(all="ignore"):

@@ -14,6 +14,8 @@ import tempfile
 import unittest
 
 try:
+    import numpy as np
+
     import format_decoder
 except ImportError as error:
     print("skipped:", error)
@@ -426,8 +428,22 @@ class FormatTest(unittest.TestCase):
                     if valid is not None:
                         self.assertEqual(expected is not None, valid)
 
+    def check_coarse(self, stream, values):
+        """Every 2^k-th value of a spline's bricks needs no finer levels."""
+        frame = format_decoder.Frame(format_decoder.Reader(stream))
+        shape = frame.nbricks, *frame.dims
+        nlevels = format_decoder.spline_nlevels(frame.dims)
+        for k in range(1, min(nlevels, 3) + 1):
+            decoded = format_decoder.decode(stream, self.frequencies, k)
+            coarse, whole = (
+                np.frombuffer(data, "V%d" % (len(values) // frame.nvalues))
+                .reshape(shape)[:, ::1 << k, ::1 << k, ::1 << k, ::1 << k]
+                for data in (decoded, values))
+            self.assertEqual(coarse.tobytes(), whole.tobytes())
+        return nlevels > 0
+
     def test_streams_decode_to_the_codecs_bits(self):
-        kinds, found = set(), set()
+        kinds, found, ncoarse = set(), set(), 0
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run([os.environ["TEST_PAIRS"], folder], check=True)
             for path in pathlib.Path(folder).glob("[0-9]*.terp"):
@@ -437,11 +453,14 @@ class FormatTest(unittest.TestCase):
                     self.assertTrue(
                         format_decoder.decode(stream, self.frequencies)
                         == values)
+                    if stream[7] & 0xF == 1:
+                        ncoarse += self.check_coarse(stream, values)
                 kinds.add((stream[6], stream[7] & 0xF))
                 found |= kinds_of(stream)
         coded = {(coding, prediction) for coding in (2, 3, 4, 5)
                  for prediction in (1, 2)}
         self.assertEqual(kinds, {(0, 0), (1, 0), (15, 0)} | coded)
+        self.assertGreater(ncoarse, 100)
         needed = {("low bits", dtype, *kind) for dtype in ("f4", "f8")
                   for kind in coded}
         needed |= {("exact", "f4", "values"), ("exact", "f4", "wide steps"),
