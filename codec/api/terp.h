@@ -262,8 +262,10 @@ terp_coarse_chunk(const struct terp_chunk *chunk, uint64_t step,
 /* As terp_decode of those values alone, bit for bit, which `dst` holds:
  * terp_chunk_nbytes of their chunk. Of a stream of the spline predictor finer
  * levels are left out, so that it takes some percent of the time with a step
- * of 4. Any other is decoded whole, and takes the memory for that; and
- * so are chunks of one dimension that were predicted in another shape.
+ * of 4; memory goes, beside that for these values, by the chunk's tiles, and a
+ * bit for each of its values where some are special or signs are mixed. Any
+ * other stream is decoded whole, and takes the memory for that; and so are
+ * chunks of one dimension that were predicted in another shape.
  * `step` is a power of two, else TERP_ERR_ARGUMENT; a step beyond all dims
  * leaves the first value. */
 enum terp_status
