@@ -91,20 +91,22 @@ terp_scale_cost(uint64_t cost, uint64_t nvalues, uint64_t nsampled)
  * of those whose codes are known. */
 struct terp_class_samples {
     unsigned npredicting;
-    bool blends;
+    bool blends, blends_long;
     uint64_t nsampled, nunknown, nspecial;
     uint64_t cost;
 };
 
 /* The cost of a class of `nvalues` by its samples. An unknown code costs what
  * the known ones do on the mean, or two bits where none is known, and more: the
- * more so the fewer neighbours predict it, of which one is not known. */
+ * more so the fewer neighbours predict it, of which one is not known. A long
+ * spline meets such neighbours where others do not. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_cost_of_class(const struct terp_class_samples *samples, uint64_t nvalues)
 {
     const uint64_t nunknown = samples->nunknown;
     const uint64_t nknown = samples->nsampled - nunknown - samples->nspecial;
-    const uint64_t more_half_bits = samples->blends            ? 2
+    const uint64_t more_half_bits = samples->blends_long       ? 5
+                                    : samples->blends          ? 2
                                     : samples->npredicting > 1 ? 4
                                                                : 5;
     const uint64_t of_unknown =

@@ -26,14 +26,15 @@ terp_plan_store(const struct terp_level_plan *plan, uint8_t *dst)
     dst[1] = plan->priorities;
 }
 
-/* False if the bytes name a spline that does not exist. */
+/* False if the bytes say what no plan says. */
 static inline TERP_HOST_DEVICE bool
 terp_plan_load(const uint8_t *src, struct terp_level_plan *plan_ret)
 {
     plan_ret->bound_ratio = (uint8_t)((src[0] & 63) + 1);
     plan_ret->spline = (uint8_t)(src[0] >> 6);
     plan_ret->priorities = src[1];
-    return plan_ret->spline < TERP_NSPLINES;
+    return plan_ret->spline != TERP_SPLINE_LONG ||
+           plan_ret->priorities != TERP_BLEND_PAIRS;
 }
 
 /* ---- an encoder's choices ---- */
@@ -53,6 +54,56 @@ terp_priorities_are_canonical(unsigned priorities, unsigned active)
             return false;
     }
     return (used & (used + 1)) == 0;
+}
+
+/* What a level under a long spline is compared by: it must be worth its time,
+ * and errors beside edges, which are where samples seldom are. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_price_of_long(uint64_t cost)
+{
+    return cost + cost / 24;
+}
+
+/* Estimated costs of a level whose points are blended. */
+struct terp_blend_costs {
+    uint64_t single[TERP_NSPLINES];   /* of classes of one odd dimension */
+    uint64_t two, two_long;           /* of two, linear and long */
+    uint64_t three_pairs, three_full; /* of three, linear */
+    uint64_t average;                 /* of four, which are not blended */
+};
+
+/* Blends if that costs less than `best`; returns what the level costs. Three
+ * dimensions gain by a long spline what two do. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_choose_blending(const struct terp_blend_costs *costs, uint64_t best,
+                     struct terp_level_plan *plan)
+{
+    const uint64_t of_long = terp_price_of_long(
+        costs->single[TERP_SPLINE_LONG] + costs->two_long +
+        terp_cost_under_spline(costs->three_full, costs->two_long, costs->two) +
+        costs->average);
+    uint8_t left = TERP_SPLINE_CUBIC;
+
+    for (uint8_t kind = 1; kind < TERP_SPLINE_LONG; kind++)
+        if (costs->single[kind] < costs->single[left])
+            left = kind;
+    const uint64_t linear = costs->single[left] + costs->two + costs->average;
+    if (linear + costs->three_pairs < best) {
+        best = linear + costs->three_pairs;
+        plan->spline = left;
+        plan->priorities = TERP_BLEND_PAIRS;
+    }
+    if (linear + costs->three_full < best) {
+        best = linear + costs->three_full;
+        plan->spline = left;
+        plan->priorities = TERP_BLEND_FULL;
+    }
+    if (of_long < best) {
+        best = of_long;
+        plan->spline = TERP_SPLINE_LONG;
+        plan->priorities = TERP_BLEND_FULL;
+    }
+    return best;
 }
 
 /* Codes are few, or some, below so many bits a value. */
@@ -109,8 +160,10 @@ terp_bound_factor(const struct terp_level_plan *plan)
 /* Whether lorenzo is cheap enough to be taken. Where codes are few the spline's
  * error is below that of lorenzo, which is as large as the bound: there it must
  * be cheaper by an eighth, or where they are fewer still, and the spline's
- * error is far below, by three. Values that lorenzo reproduces nearly exactly,
- * as zeros and other constants, do not count: what the codes are of is left. */
+ * error is far below, by three. Where they are many, contexts help it by more
+ * than the splines, which is not estimated. Values that lorenzo reproduces
+ * nearly exactly, as zeros and other constants, do not count: what the codes
+ * are of is left. */
 static inline TERP_HOST_DEVICE bool
 terp_prefers_lorenzo(struct terp_price lorenzo, uint64_t spline_cost,
                      uint64_t nvalues)
@@ -120,8 +173,10 @@ terp_prefers_lorenzo(struct terp_price lorenzo, uint64_t spline_cost,
     const uint64_t fewest = UINT64_C(3) << TERP_COST_FRACTION_NBITS >> 2;
     const uint64_t ncounted = nvalues - lorenzo.nnear;
 
-    if (lorenzo.cost >= spline_cost || spline_cost >= TERP_FEW_COST * ncounted)
-        return lorenzo.cost < spline_cost;
+    if (spline_cost >= TERP_FEW_COST * ncounted)
+        return lorenzo.cost - lorenzo.cost / 64 < spline_cost;
+    if (lorenzo.cost >= spline_cost)
+        return false;
     if (spline_cost >= fewest * ncounted)
         return lorenzo.cost < spline_cost / 8 * 7;
     return lorenzo.cost + lead < spline_cost / 8 * 5;

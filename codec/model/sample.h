@@ -61,11 +61,12 @@ terp_lorenzo_first(uint64_t x)
  * squares; for an average the sum of a cubic spline's, 0.64, is shared; for
  * blending it is three quarters of the root, since many of the points around
  * are of coarser levels, whose bounds are tighter, and since samples blend at
- * no border. */
+ * no border. Long splines are blended in samples of two dimensions alone. */
 static inline TERP_HOST_DEVICE double
-terp_noise_amplitude(int npredicting, int blend_order)
+terp_noise_amplitude(int npredicting, int blend_order, bool is_long)
 {
-    const double steps = blend_order > 1    ? npredicting == 2   ? 0.84
+    const double steps = blend_order > 1    ? is_long            ? 0.95
+                                              : npredicting == 2 ? 0.84
                                               : blend_order == 2 ? 0.65
                                                                  : 1.16
                          : npredicting == 1 ? 0.8

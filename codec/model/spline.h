@@ -5,7 +5,8 @@
  * A point is predicted along one dimension from the four lattice points
  * around it: a, b below and c, d above (b and c are the nearest). The forms
  * are the splines of cuSZ-I and cuSZ-Hi (Liu et al., SC 2024; Wu et al.,
- * 2025), and what is left of them at a border. */
+ * 2025), and what is left of them at a border. Long ones take two or four
+ * points more: y and z below a, y the nearer, and u and v above d. */
 #ifndef TERP_CODEC_MODEL_SPLINE_H
 #define TERP_CODEC_MODEL_SPLINE_H
 
@@ -15,9 +16,10 @@
 enum terp_spline {
     TERP_SPLINE_CUBIC = 0,   /* not-a-knot */
     TERP_SPLINE_NATURAL = 1, /* natural cubic */
-    TERP_SPLINE_LINEAR = 2
+    TERP_SPLINE_LINEAR = 2,
+    TERP_SPLINE_LONG = 3 /* of eight points, at borders of six or cubic */
 };
-#define TERP_NSPLINES 3
+#define TERP_NSPLINES 4
 
 /* What a point's neighbours allow. Ordered: a form of higher order is
  * preferred, see terp_form_order. */
@@ -28,7 +30,9 @@ enum terp_form {
     TERP_FORM_QUAD_BELOW,  /* a, b, c */
     TERP_FORM_QUAD_ABOVE,  /* b, c, d */
     TERP_FORM_CUBIC,       /* a, b, c, d */
-    TERP_FORM_NATURAL      /* a, b, c, d */
+    TERP_FORM_NATURAL,     /* a, b, c, d */
+    TERP_FORM_SIX,         /* y, a, b, c, d, u */
+    TERP_FORM_EIGHT        /* z, y, a, b, c, d, u, v */
 };
 
 /* Forms of equal order are averaged; of different order the higher counts. */
@@ -60,6 +64,18 @@ terp_form_has_d(int form)
     return form >= TERP_FORM_QUAD_ABOVE;
 }
 
+/* Whether it reads the point so many even points above b. */
+static inline TERP_HOST_DEVICE bool
+terp_form_has(int form, int nabove)
+{
+    return nabove == -1                  ? terp_form_has_a(form)
+           : nabove == 0                 ? true
+           : nabove == 1                 ? terp_form_has_c(form)
+           : nabove == 2                 ? terp_form_has_d(form)
+           : nabove == -2 || nabove == 3 ? form >= TERP_FORM_SIX
+                                         : form == TERP_FORM_EIGHT;
+}
+
 /* The form for the odd point between even points i and i + 1 of `neven`. */
 static inline TERP_HOST_DEVICE enum terp_form
 terp_form_at(enum terp_spline spline, uint64_t i, uint64_t neven)
@@ -68,9 +84,14 @@ terp_form_at(enum terp_spline spline, uint64_t i, uint64_t neven)
         return i >= 1 ? TERP_FORM_EXTRAPOLATE : TERP_FORM_COPY;
     if (spline == TERP_SPLINE_LINEAR)
         return TERP_FORM_LINEAR;
-    if (i >= 1 && i + 2 < neven)
-        return spline == TERP_SPLINE_CUBIC ? TERP_FORM_CUBIC
-                                           : TERP_FORM_NATURAL;
+    if (i >= 1 && i + 2 < neven) {
+        if (spline == TERP_SPLINE_NATURAL)
+            return TERP_FORM_NATURAL;
+        return spline == TERP_SPLINE_CUBIC || i < 2 || i + 3 >= neven
+                   ? TERP_FORM_CUBIC
+               : i < 3 || i + 4 >= neven ? TERP_FORM_SIX
+                                         : TERP_FORM_EIGHT;
+    }
     return i >= 1          ? TERP_FORM_QUAD_BELOW
            : i + 2 < neven ? TERP_FORM_QUAD_ABOVE
                            : TERP_FORM_LINEAR;
@@ -99,7 +120,9 @@ terp_predicting_dims(unsigned odd, unsigned priorities)
 /* Priorities that are all equal, and say that points with two or three odd
  * dimensions, inside, are predicted by blending (Gordon, 1971: boolean sums of
  * linear interpolants) instead of averaging: in pairs of dimensions or fully.
- * Pinned: part of the stream. */
+ * Long splines blend fully alone, and are themselves the interpolant of the
+ * point's fastest odd dimension: of what linear ones along the others miss at
+ * the even points of its line. Pinned: part of the stream. */
 #define TERP_BLEND_PAIRS 0xAA
 #define TERP_BLEND_FULL 0xFF
 
@@ -116,6 +139,14 @@ terp_blend_order(unsigned priorities)
 #define TERP_THIRD(T) ((T)(1.0 / 3))
 #define TERP_TWELFTH(T) ((T)(1.0 / 12))
 #define TERP_FORTIETH(T) ((T)0.025)
+
+/* Whether a level's points of two or three odd dimensions are blended by a long
+ * spline. */
+static inline TERP_HOST_DEVICE bool
+terp_blends_long(int spline, int blend_order)
+{
+    return spline == TERP_SPLINE_LONG && blend_order > 1;
+}
 
 /* What a sum of n predictions, 1 to 4, is multiplied by. */
 #define TERP_SHARE(T, n) \
@@ -136,5 +167,12 @@ terp_blend_order(unsigned priorities)
 #define TERP_EXTRAPOLATE(a, b) (1.5f * (b)-0.5f * (a))
 #define TERP_NATURAL(T, a, b, c, d) \
     ((23 * ((b) + (c)) - 3 * ((a) + (d))) * TERP_FORTIETH(T))
+/* Lagrange's polynomials of degree 5 and 7. */
+#define TERP_SIX(y, a, b, c, d, u) \
+    (((150 * ((b) + (c)) - 25 * ((a) + (d))) + 3 * ((y) + (u))) * 0.00390625f)
+#define TERP_EIGHT(z, y, a, b, c, d, u, v)       \
+    (((1225 * ((b) + (c)) - 245 * ((a) + (d))) + \
+      (49 * ((y) + (u)) - 5 * ((z) + (v)))) *    \
+     0.00048828125f)
 
 #endif

@@ -38,6 +38,7 @@ sample_class(const struct cpu_prediction *spline, const struct cpu_class *cls,
     const struct terp_class_samples samples = {
         .npredicting = (unsigned)__builtin_popcount(cls->predicting),
         .blends = cls->blend_order > 1,
+        .blends_long = terp_blends_long(cls->spline, cls->blend_order),
         .nsampled = nsampled,
         .nunknown = counts[TERP_ROW_UNKNOWN],
         .nspecial = counts[TERP_ROW_SPECIAL],
@@ -94,10 +95,10 @@ cost_of_singles(const struct level_costs *costs, unsigned kind, unsigned dims)
     return cost;
 }
 
-/* Chooses who predicts under the cubic spline, then the spline. */
+/* Chooses who predicts under the cubic spline, then among so many splines. */
 static uint64_t
 plan_averages(const struct terp_level *level, const struct level_costs *costs,
-              struct terp_level_plan *plan)
+              unsigned nsplines, struct terp_level_plan *plan)
 {
     unsigned active = 0;
     uint64_t best = UINT64_MAX;
@@ -116,7 +117,7 @@ plan_averages(const struct terp_level *level, const struct level_costs *costs,
         }
     }
     plan->spline = TERP_SPLINE_CUBIC;
-    for (unsigned kind = 1; kind < TERP_NSPLINES; kind++) {
+    for (unsigned kind = 1; kind < nsplines; kind++) {
         uint64_t cost = 0;
         for (unsigned odd = 1; odd < TERP_NCLASSES; odd++) {
             unsigned dims = terp_predicting_dims(odd, plan->priorities);
@@ -124,6 +125,8 @@ plan_averages(const struct terp_level *level, const struct level_costs *costs,
                 costs->cubic[odd][dims], cost_of_singles(costs, kind, dims),
                 cost_of_singles(costs, TERP_SPLINE_CUBIC, dims));
         }
+        if (kind == TERP_SPLINE_LONG)
+            cost = terp_price_of_long(cost);
         if (cost < best) {
             best = cost;
             plan->spline = (uint8_t)kind;
@@ -132,7 +135,25 @@ plan_averages(const struct terp_level *level, const struct level_costs *costs,
     return best;
 }
 
-/* The same, or blending, with the spline that is best for what is left. Few
+/* Estimated costs of the classes of so many odd dimensions that a plan blends.
+ */
+static uint64_t
+sample_blended(const struct cpu_prediction *spline, int l, int nodd_dims,
+               enum terp_spline kind, unsigned priorities, uint16_t *rows)
+{
+    const struct terp_level_plan plan = {.spline = (uint8_t)kind,
+                                         .priorities = (uint8_t)priorities};
+    uint64_t cost = 0;
+    struct cpu_class cls;
+
+    for (unsigned odd = 1; odd < TERP_NCLASSES; odd++)
+        if (__builtin_popcount(odd) == nodd_dims &&
+            terp_cpu_spline_planned_class(spline, l, odd, &plan, &cls))
+            cost += sample_class(spline, &cls, rows);
+    return cost;
+}
+
+/* Averages, or blending, with the spline that is best for what is left. Few
  * points of blended classes are: these are sampled under the linear one. */
 static uint64_t
 plan_level(const struct cpu_prediction *spline, int l, uint16_t *rows,
@@ -140,43 +161,32 @@ plan_level(const struct cpu_prediction *spline, int l, uint16_t *rows,
 {
     const struct terp_level *level = &spline->layout->level[l];
     struct level_costs costs;
-    struct terp_level_plan blended = {.spline = TERP_SPLINE_LINEAR};
-    uint64_t best, least = UINT64_MAX, nvalues = spline->layout->nbricks;
-    unsigned left = TERP_SPLINE_CUBIC;
+    struct terp_blend_costs blends = {0};
+    uint64_t nvalues = spline->layout->nbricks;
+    int nactive = 0;
 
-    sample_level(spline, l, rows, &costs);
-    best = plan_averages(level, &costs, plan);
-    for (int d = 0; d < TERP_NDIMS; d++)
+    for (int d = 0; d < TERP_NDIMS; d++) {
         nvalues *= level->neven[d] + level->nodd[d];
-    if (nvalues <= TERP_BLEND_MIN_NVALUES)
+        nactive += level->nodd[d] > 0;
+    }
+    const bool is_large = nvalues > TERP_BLEND_MIN_NVALUES;
+    sample_level(spline, l, rows, &costs);
+    uint64_t best = plan_averages(
+        level, &costs, is_large ? TERP_NSPLINES : TERP_SPLINE_LONG, plan);
+    if (!is_large || nactive < 2)
         return best;
-    for (unsigned kind = 0; kind < TERP_NSPLINES; kind++) {
-        uint64_t cost = cost_of_singles(&costs, kind, TERP_NCLASSES - 1);
-        if (cost < least) {
-            least = cost;
-            left = kind;
-        }
-    }
-    for (int order = 2; order <= 3; order++) {
-        uint64_t cost = least + costs.cubic[15][15];
-        struct cpu_class cls;
-        bool any = false;
-        blended.priorities = order == 2 ? TERP_BLEND_PAIRS : TERP_BLEND_FULL;
-        for (unsigned odd = 1; odd < TERP_NCLASSES; odd++) {
-            if (!terp_cpu_spline_planned_class(spline, l, odd, &blended,
-                                               &cls) ||
-                cls.blend_order == 1)
-                continue;
-            cost += sample_class(spline, &cls, rows);
-            any = true;
-        }
-        if (any && cost < best) {
-            best = cost;
-            *plan = blended;
-            plan->spline = (uint8_t)left;
-        }
-    }
-    return best;
+    for (unsigned kind = 0; kind < TERP_NSPLINES; kind++)
+        blends.single[kind] = cost_of_singles(&costs, kind, TERP_NCLASSES - 1);
+    blends.average = costs.cubic[15][15];
+    blends.two =
+        sample_blended(spline, l, 2, TERP_SPLINE_LINEAR, TERP_BLEND_FULL, rows);
+    blends.two_long =
+        sample_blended(spline, l, 2, TERP_SPLINE_LONG, TERP_BLEND_FULL, rows);
+    blends.three_pairs = sample_blended(spline, l, 3, TERP_SPLINE_LINEAR,
+                                        TERP_BLEND_PAIRS, rows);
+    blends.three_full =
+        sample_blended(spline, l, 3, TERP_SPLINE_LINEAR, TERP_BLEND_FULL, rows);
+    return terp_choose_blending(&blends, best, plan);
 }
 
 /* Levels, each of which is planned on its own. */

@@ -213,11 +213,20 @@ interleave(const void *even, const void *odd, uint64_t nlattice, void *lattice)
         dst[2 * nodd] = e[nodd];
 }
 
-/* Adds to (or, with `first`, sets) the prediction along one dimension. */
+/* Adds to (or, with `first`, sets) the prediction along one dimension, whose
+ * points b are at `b` and whose next ones `stride` behind. */
 static void
-predict_along(enum terp_form form, const T *a, const T *b, const T *c,
-              const T *d, uint64_t n, bool first, T *restrict pred)
+predict_along(enum terp_form form, const T *b, uint64_t stride, uint64_t n,
+              bool first, T *restrict pred)
 {
+    const T *a = terp_form_has_a((int)form) ? b - stride : b;
+    const T *c = terp_form_has_c((int)form) ? b + stride : b;
+    const T *d = terp_form_has_d((int)form) ? b + 2 * stride : b;
+    const T *y = form >= TERP_FORM_SIX ? b - 2 * stride : b;
+    const T *u = form >= TERP_FORM_SIX ? b + 3 * stride : b;
+    const T *z = form == TERP_FORM_EIGHT ? b - 3 * stride : b;
+    const T *v = form == TERP_FORM_EIGHT ? b + 4 * stride : b;
+
 #define EACH(expression)                     \
     do {                                     \
         if (first)                           \
@@ -249,6 +258,12 @@ predict_along(enum terp_form form, const T *a, const T *b, const T *c,
         break;
     case TERP_FORM_NATURAL:
         EACH(TERP_NATURAL(T, a[i], b[i], c[i], d[i]));
+        break;
+    case TERP_FORM_SIX:
+        EACH(TERP_SIX(y[i], a[i], b[i], c[i], d[i], u[i]));
+        break;
+    case TERP_FORM_EIGHT:
+        EACH(TERP_EIGHT(z[i], y[i], a[i], b[i], c[i], d[i], u[i], v[i]));
         break;
     }
 #undef EACH
@@ -303,6 +318,12 @@ struct run {
     /* For blending, if not NULL: points around that of x = 0 which differ from
      * it in one dimension, in two, in three. */
     const T *face[6], *edge[12], *corner[8];
+    /* For blending by a long spline, along so many dimensions besides it, 0 if
+     * it does not: rows around in these, of which the last four differ in two
+     * of them, with the points that have the row's own coordinate in the
+     * fastest odd dimension, and with the even ones there. */
+    int nothers;
+    const T *odd[8], *even[8];
 };
 
 /* Where x = 0 has its neighbour that differs from it in the dimensions `lack`:
@@ -319,6 +340,37 @@ find_neighbour(const struct cpu_class *cls, const struct place *place,
     return (const T *)cls->source[lack].values + row * extent[0] + (above & 1);
 }
 
+/* Those of blending by a long spline, slowest dimensions first. */
+static void
+find_rows(const struct cpu_class *cls, const struct place *place,
+          struct run *run)
+{
+    const unsigned others = cls->predicting & (cls->predicting - 1);
+    const unsigned first = cls->predicting & ~others;
+    unsigned bit[2];
+    int ndims = 0, nrows = 0;
+
+    for (int d = TERP_NDIMS - 1; d > 0; d--) {
+        if (!(others >> d & 1))
+            continue;
+        if (place->at[d] + 1 >= cls->source[1u << d].extent[d])
+            return;
+        bit[ndims++] = 1u << d;
+    }
+    for (int i = 0; i < ndims; i++)
+        for (unsigned c = 0; c < 2; c++, nrows++) {
+            run->odd[nrows] = find_neighbour(cls, place, bit[i], c * bit[i]);
+            run->even[nrows] =
+                find_neighbour(cls, place, bit[i] | first, c * bit[i]);
+        }
+    for (unsigned c = 0; ndims == 2 && c < 4; c++, nrows++) {
+        const unsigned above = (c >> 1) * bit[0] | (c & 1) * bit[1];
+        run->odd[nrows] = find_neighbour(cls, place, others, above);
+        run->even[nrows] = find_neighbour(cls, place, cls->predicting, above);
+    }
+    run->nothers = ndims;
+}
+
 /* All of those of a row that lies inside, slowest dimensions first. */
 static void
 find_neighbours(const struct cpu_class *cls, const struct place *place,
@@ -328,8 +380,13 @@ find_neighbours(const struct cpu_class *cls, const struct place *place,
     int ndims = 0;
 
     run->face[0] = NULL;
+    run->nothers = 0;
     if (cls->blend_order < 2)
         return;
+    if (cls->spline == TERP_SPLINE_LONG) {
+        find_rows(cls, place, run);
+        return;
+    }
     for (int d = TERP_NDIMS - 1; d >= 0; d--) {
         if (!(cls->predicting >> d & 1))
             continue;
@@ -418,7 +475,6 @@ blend_segment(const struct cpu_class *cls, const struct run *run, uint64_t x,
         pred[i] = TERP_BLEND_3_FULL(pred[i], edges[i],
                                     FOUR(corner, 0, i) + FOUR(corner, 4, i));
 }
-#undef FOUR
 
 /* Points [x, x + n) of the row, whose form along dimension 0 is `form`. */
 static void
@@ -436,11 +492,7 @@ predict_segment(const struct cpu_class *cls, const struct run *run, uint64_t x,
         enum terp_form along = d == 0 ? form : run->form[d];
         if (terp_form_order(along) != order)
             continue;
-        const T *b = run->row[d] + x;
-        uint64_t stride = d == 0 ? 1 : run->stride[d];
-        predict_along(along, terp_form_has_a((int)along) ? b - stride : b, b,
-                      terp_form_has_c((int)along) ? b + stride : b,
-                      terp_form_has_d((int)along) ? b + 2 * stride : b, n,
+        predict_along(along, run->row[d] + x, d == 0 ? 1 : run->stride[d], n,
                       naveraged == 0, pred);
         naveraged++;
     }
@@ -451,6 +503,80 @@ predict_segment(const struct cpu_class *cls, const struct run *run, uint64_t x,
     }
 }
 
+/* Where the form of point x of a row ends. Away from the row's ends all points
+ * share one. */
+static uint64_t
+end_of_form(enum terp_spline spline, uint64_t x, uint64_t end, uint64_t neven)
+{
+    const uint64_t nends = spline == TERP_SPLINE_LONG ? 3 : 1;
+
+    return x >= nends && x + nends + 1 < neven ? min_u64(end, neven - nends - 1)
+                                               : x + 1;
+}
+
+/* What linear interpolants along one or two dimensions predict of `n` points,
+ * `at` behind the rows around them. */
+static void
+blend_rows(const T *const row[8], int ndims, int64_t at, uint64_t n,
+           T *restrict pred)
+{
+    const T *r[8];
+
+    for (int i = 0; i < (ndims == 1 ? 2 : 8); i++)
+        r[i] = row[i] + at;
+    if (ndims == 1)
+        for (uint64_t i = 0; i < n; i++)
+            pred[i] = TERP_LINEAR(r[0][i], r[1][i]);
+    else
+        for (uint64_t i = 0; i < n; i++)
+            pred[i] = TERP_BLEND_2(FOUR(r, 0, i), FOUR(r, 4, i));
+}
+
+/* Points of a run that are blended by a long spline: linear interpolants along
+ * other dimensions, and along the fastest odd one a long spline of what they
+ * miss. */
+static void
+blend_long(const struct cpu_class *cls, const struct run *run,
+           T pred[CPU_RUN_NVALUES])
+{
+    const int first = __builtin_ctz(cls->predicting);
+    const uint64_t neven = cls->source[1u << first].extent[first];
+    T blended[CPU_RUN_NVALUES];
+
+    if (first == 0) {
+        T missed[CPU_RUN_NVALUES + 8];
+        const uint64_t begin = run->x - min_u64(run->x, 3);
+        const uint64_t end = min_u64(run->x + run->n + 4, neven);
+        blend_rows(run->even, run->nothers, (int64_t)begin, end - begin,
+                   missed);
+        for (uint64_t i = 0; i < end - begin; i++)
+            missed[i] = run->row[0][begin + i] - missed[i];
+        for (uint64_t x = run->x, next; x < run->x + run->n; x = next) {
+            next = end_of_form(cls->spline, x, run->x + run->n, neven);
+            predict_along(terp_form_at(cls->spline, x, neven),
+                          missed + (x - begin), 1, next - x, true,
+                          pred + (x - run->x));
+        }
+    } else {
+        T missed[8][CPU_RUN_NVALUES];
+        const enum terp_form form = run->form[first];
+        const int64_t stride = (int64_t)run->stride[first];
+        for (int i = 0; i < 8; i++) {
+            if (!terp_form_has(form, i - 3))
+                continue;
+            const int64_t at = (int64_t)run->x + (i - 3) * stride;
+            blend_rows(run->even, run->nothers, at, run->n, missed[i]);
+            for (uint64_t j = 0; j < run->n; j++)
+                missed[i][j] = run->row[first][at + (int64_t)j] - missed[i][j];
+        }
+        predict_along(form, missed[3], CPU_RUN_NVALUES, run->n, true, pred);
+    }
+    blend_rows(run->odd, run->nothers, (int64_t)run->x, run->n, blended);
+    for (uint64_t i = 0; i < run->n; i++)
+        pred[i] += blended[i];
+}
+#undef FOUR
+
 static void
 predict_run(const struct cpu_class *cls, const struct run *run,
             T pred[CPU_RUN_NVALUES])
@@ -458,6 +584,10 @@ predict_run(const struct cpu_class *cls, const struct run *run,
     uint64_t x = run->x, end = run->x + run->n;
     uint64_t neven = cls->predicting & 1 ? cls->source[1].extent[0] : end + 1;
 
+    if (run->nothers > 0) {
+        blend_long(cls, run, pred);
+        return;
+    }
     if (run->face[0] != NULL && x + 1 < neven) {
         x = min_u64(end, neven - 1);
         blend_segment(cls, run, run->x, x - run->x, pred);
@@ -467,14 +597,11 @@ predict_run(const struct cpu_class *cls, const struct run *run,
             predict_segment(cls, run, x, end - x, TERP_FORM_COPY, pred);
         return;
     }
-    while (x < end) {
-        enum terp_form form = terp_form_at(cls->spline, x, neven);
-        /* Away from the ends all points share one form. */
-        uint64_t next = x + 1;
-        if (x >= 1 && x + 3 < neven)
-            next = min_u64(end, neven - 2);
-        predict_segment(cls, run, x, next - x, form, pred + (x - run->x));
-        x = next;
+    for (uint64_t next; x < end; x = next) {
+        next = end_of_form(cls->spline, x, end, neven);
+        predict_segment(cls, run, x, next - x,
+                        terp_form_at(cls->spline, x, neven),
+                        pred + (x - run->x));
     }
 }
 
@@ -671,7 +798,8 @@ sample(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
 {
     struct constants k = symbol_constants(quantizer);
     T amplitude = (T)(terp_noise_amplitude(__builtin_popcount(cls->predicting),
-                                           cls->blend_order) /
+                                           cls->blend_order,
+                                           cls->spline == TERP_SPLINE_LONG) /
                       (1 << quantizer->low_nbits));
     struct run run;
     T pred[CPU_RUN_NVALUES], noise[CPU_RUN_NVALUES];

@@ -54,7 +54,7 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->contexts = take(&at, ratio ? batch->nvalues : 0);
     regions->mask = take(&at, 8 * div_up(batch->nvalues, 64));
     regions->runs = take(&at, 8 * div_up(batch->nvalues, 64));
-    regions->tune = take(&at, 8 * 3 * 256 * ((uint64_t)nlevels + 1));
+    regions->tune = take(&at, 8 * CUDA_LEVEL_NCOSTS * ((uint64_t)nlevels + 1));
     uint64_t sums_nbytes = batch->raw_nbytes / 16 + 64;
     regions->cost = take(&at, sums_nbytes + 4 * TERP_NENTRIES * batch->ntiles);
     regions->entry = take(&at, batch->ntiles);

@@ -136,6 +136,7 @@ struct cuda_tables {
 
 /* Where a chunk's scratch memory holds what, in bytes from its begin. All are
  * multiples of 256. */
+#define CUDA_LEVEL_NCOSTS (3 * TERP_NCLASSES * TERP_NCLASSES)
 struct cuda_regions {
     /* Zeroed when a call begins. */
     uint64_t ranges;         /* u64[nranges + 1]: escapes, later their first */
@@ -154,12 +155,12 @@ struct cuda_regions {
     uint64_t contexts; /* ratio, else empty: u8[nvalues] in tile order */
     uint64_t mask;     /* u64 words, a bit a value in C order: special */
     uint64_t runs;     /* decode: of special values; as large as mask */
-    uint64_t tune;     /* u64[nlevels + 1][3 * 256]: costs, see its owner.
-                          decode: few escapes, gpu/sections/escapes.cuh */
-    uint64_t cost;     /* u32[ntiles][TERP_NENTRIES]: struct cuda_tile_cost;
-                          then of any coding see gpu/sections/index.cuh.
-                          decode: cuda_verify's sums, 64 bytes for each 1024
-                          of a raw stream, and 64 more */
+    uint64_t tune; /* u64[nlevels + 1][CUDA_LEVEL_NCOSTS]: costs, see its owner.
+                      decode: few escapes, gpu/sections/escapes.cuh */
+    uint64_t cost; /* u32[ntiles][TERP_NENTRIES]: struct cuda_tile_cost;
+                      then of any coding see gpu/sections/index.cuh.
+                      decode: cuda_verify's sums, 64 bytes for each 1024
+                      of a raw stream, and 64 more */
     uint64_t entry;    /* u8[ntiles] */
     uint64_t nonzero;  /* u8[ntiles]: 1, the tile has words */
     uint64_t nbytes;   /* u16[ntiles], before reduction */

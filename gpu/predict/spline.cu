@@ -10,7 +10,9 @@
  * that of a level above 1 in the region `lattice`, that of level 1 in `dst`
  * or, while encoding, in `work`, all in C order. That is for large levels: of a
  * small one a launch makes all steps, by tiles, and coarse levels are done all
- * in one launch, by a block a chunk. */
+ * in one launch, by a block a chunk. Levels of long splines have launches of
+ * their own. */
+#include "gpu/predict/spline_long.cuh"
 #include "gpu/predict/spline_rows.cuh"
 #include "gpu/predict/spline_tile.cuh"
 
@@ -46,7 +48,8 @@ __launch_bounds__(SPLINE_MAX_SPAN,
     const uint64_t first = (uint64_t)(blockIdx.x / ntypes) * nruns_per_block;
 
     copy_state(batch, thread, nthreads, &chunk);
-    if (!chunk_applies(chunk) || first >= type.nruns)
+    if (!chunk_applies(chunk) || level_is_long(chunk, shape.l) ||
+        first >= type.nruns)
         return;
     struct run<T> *s_runs = dynamic_shared<struct run<T>>();
     T *s_even = (T *)(s_runs + nruns_per_block);
@@ -190,7 +193,8 @@ ncoarse_of(const struct cuda_batch *batch)
         if (layout->dims[d] > UINT32_MAX)
             return -1;
     for (; n < layout->nlevels; n++) {
-        make_shape(layout, layout->nlevels - n, 1, &shape);
+        make_shape(layout, layout->nlevels - n, 1, SPLINE_LEFT, SPLINE_RIGHT,
+                   &shape);
         if (shape.fine_nvalues > COARSE_NVALUES)
             break;
     }
@@ -225,17 +229,19 @@ launch_levels(const struct cuda_batch *batch, cudaStream_t stream)
     if (ncoarse < 0)
         return err;
     for (int l = layout->nlevels - ncoarse; l >= 1 && err == cudaSuccess; l--) {
-        make_shape(layout, l, 1, &shape);
+        make_shape(layout, l, 1, SPLINE_LEFT, SPLINE_RIGHT, &shape);
         if (is_tiled(batch, shape)) {
             err = launch_tiles<T, decode>(batch, l, stream);
-            continue;
-        }
-        if (!is_wide(batch, shape)) {
+        } else if (!is_wide(batch, shape)) {
             err = launch_level<T, decode, 1>(batch, shape, stream);
-            continue;
+        } else {
+            make_shape(layout, l, SPLINE_WIDE, SPLINE_LEFT, SPLINE_RIGHT,
+                       &shape);
+            err =
+                launch_level<float, decode, SPLINE_WIDE>(batch, shape, stream);
         }
-        make_shape(layout, l, SPLINE_WIDE, &shape);
-        err = launch_level<float, decode, SPLINE_WIDE>(batch, shape, stream);
+        if (err == cudaSuccess)
+            err = launch_long<T, decode>(batch, l, stream);
     }
     return err;
 }

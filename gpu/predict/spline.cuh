@@ -53,7 +53,7 @@ struct level_shape {
     /* Rows are cut into segments of so many even points and the odd points
      * behind them, `width` of each a thread. If there is more than one
      * segment, threads of both ends (`halo` on the left) make the even points
-     * that odd points reach for: one on the left, two on the right. */
+     * that odd points reach for. */
     uint32_t width;
     uint32_t segment_npoints, nsegments;
     uint32_t span, halo; /* threads of a segment */
@@ -62,9 +62,13 @@ struct level_shape {
 #define SPLINE_MAX_SPAN 256
 #define SPLINE_WIDE 2 /* where rows may be read in words of 16 bytes */
 
+/* Odd points reach for so many even ones on either side of their own. */
+#define SPLINE_LEFT 1
+#define SPLINE_RIGHT 2
+
 static __host__ __device__ inline void
 make_shape(const struct terp_layout *layout, int l, uint32_t width,
-           struct level_shape *shape)
+           uint32_t left, uint32_t right, struct level_shape *shape)
 {
     const struct terp_level *level = &layout->level[l];
     uint64_t fine = 1, src = (uint64_t)1 << (l - 1);
@@ -86,11 +90,13 @@ make_shape(const struct terp_layout *layout, int l, uint32_t width,
     shape->coarse_at = level->lattice_at;
     shape->fine_at = l > 1 ? layout->level[l - 1].lattice_at : 0;
     shape->fine_nvalues = fine * layout->nbricks;
+    left = (left - 1) / width + 1;
+    right = (right - 1) / width + 1;
     uint32_t nthreads = (shape->neven - 1) / width + 1, nhalo = 0;
     shape->width = width;
-    shape->halo = nthreads > SPLINE_MAX_SPAN;
-    if (shape->halo)
-        nhalo = width == 1 ? 3 : 2;
+    shape->halo = nthreads > SPLINE_MAX_SPAN ? left : 0;
+    if (shape->halo > 0)
+        nhalo = left + right;
     shape->nsegments = (nthreads - 1) / (SPLINE_MAX_SPAN - nhalo) + 1;
     nthreads = (nthreads - 1) / shape->nsegments + 1;
     shape->segment_npoints = nthreads * width;

@@ -274,7 +274,8 @@ prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
         if (lane == 0)
             s_level.weights = 2 * first_weights_of(plan.spline);
         /* No encoder of ours does that at such levels. */
-        if (lane == 0 && terp_blend_order(plan.priorities) > 1)
+        if (lane == 0 && (terp_blend_order(plan.priorities) > 1 ||
+                          plan.spline == TERP_SPLINE_LONG))
             batch.d_chunks[blockIdx.y].status = TERP_ERR_DEVICE;
     } else if (lane == 0) {
         double factor = anchors ? 1.0 : terp_bound_factor(&plan);

@@ -577,7 +577,7 @@ __launch_bounds__(TILE_NTHREADS, sizeof(T) == 4 ? 2 : 1)
         shared->weights[threadIdx.x % NWEIGHTS] =
             weights_at<T>(threadIdx.x % NWEIGHTS);
     copy_state_early(batch, shared);
-    if (!chunk_applies(chunk)) {
+    if (!chunk_applies(chunk) || level_is_long(chunk, work.l)) {
         wait_for_kernels();
         return;
     }

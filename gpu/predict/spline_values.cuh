@@ -4,6 +4,7 @@
 #define TERP_GPU_PREDICT_SPLINE_VALUES_CUH
 
 #include "gpu/predict/spline.cuh"
+#include "gpu/predict/spline_forms.cuh"
 #include "gpu/predict/values.cuh"
 
 /* The block's chunk to shared memory: all at once, as what lies in different
@@ -30,26 +31,12 @@ chunk_applies(const struct cuda_chunk &chunk)
            chunk.prediction == TERP_PREDICTION_SPLINE;
 }
 
-template <typename T>
-static __device__ __forceinline__ T
-combine(enum terp_form form, T a, T b, T c, T d)
+/* Whether a level of it is that of a long spline, which has kernels of its own.
+ */
+static __device__ __forceinline__ bool
+level_is_long(const struct cuda_chunk &chunk, int l)
 {
-    switch (form) {
-    case TERP_FORM_COPY:
-        return b;
-    case TERP_FORM_EXTRAPOLATE:
-        return TERP_EXTRAPOLATE(a, b);
-    case TERP_FORM_LINEAR:
-        return TERP_LINEAR(b, c);
-    case TERP_FORM_QUAD_BELOW:
-        return TERP_QUAD_BELOW(a, b, c);
-    case TERP_FORM_QUAD_ABOVE:
-        return TERP_QUAD_ABOVE(b, c, d);
-    case TERP_FORM_CUBIC:
-        return TERP_CUBIC(a, b, c, d);
-    default:
-        return TERP_NATURAL(T, a, b, c, d);
-    }
+    return chunk.model.plan[l].spline == TERP_SPLINE_LONG;
 }
 
 /* The forms in one expression, so that threads of a warp that have different

@@ -247,9 +247,13 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
     for (unsigned h = threadIdx.x / 32; h < n; h += blockDim.x / 32) {
         const uint32_t *s_costs =
             s_histograms + h * TUNE_HISTOGRAM_NWORDS + TUNE_COSTS_AT;
+        const int blend = task.blends             ? (int)h
+                          : h >= task.nhistograms ? (int)(h - task.nhistograms)
+                                                  : -1;
         const struct terp_class_samples samples = {
             npredicting_of(task.number, h),
-            task.blends || h >= task.nhistograms,
+            blend >= 0,
+            blend == 1 && count_bits(task.number) == 2,
             s_costs[RECORD_NSAMPLED],
             s_costs[RECORD_NUNKNOWN],
             s_costs[RECORD_NSPECIAL],
@@ -283,6 +287,7 @@ cost_of_rows(const uint16_t *cost, const uint16_t *s_rows, unsigned n,
     const unsigned lane = threadIdx.x % 32;
     uint32_t sums[TUNE_NLANE_ENTRIES] = {0}, least = 0xFFFFFFFF;
     struct terp_class_samples samples = {npredicting,
+                                         false,
                                          false,
                                          n,
                                          count_rows(s_rows, n, UNKNOWN_ROW_AT),
@@ -421,9 +426,10 @@ nparts_of(uint64_t nsamples, uint64_t part_nvalues, unsigned most)
     return (unsigned)min_u64(div_up(nsamples, part_nvalues), most);
 }
 
-/* Whether a level has so many points that blending pays. */
+/* Whether a level has so many points that blending pays, and long splines do.
+ */
 static bool
-may_blend(const struct terp_layout *layout, int l)
+is_large(const struct terp_layout *layout, int l)
 {
     const struct terp_level *level = &layout->level[l];
     uint64_t nvalues = layout->nbricks;
@@ -478,11 +484,12 @@ assign_blocks(const struct cuda_batch *batch, unsigned most_parts,
                             SPLINE_PART_NVALUES, most_parts);
         grid->active[l] = (uint8_t)dims_above(0, layout->level[l].nodd);
         unsigned nodd = count_bits(grid->active[l]);
-        grid->blends[l] = nodd >= 2 && may_blend(layout, l);
+        grid->is_large[l] = is_large(layout, l);
+        grid->blends[l] = nodd >= 2 && grid->is_large[l];
         if (l == 1)
             grid->nhistograms = max(
                 grid->nhistograms,
-                nhistograms_of(nodd) +
+                max(nhistograms_of(1), nhistograms_of(nodd)) +
                     (grid->is_joint && grid->blends[l] ? nblends_of(nodd) : 0));
         grid->first_block[l] = grid->nblocks;
         for (unsigned number = 1; number < 1u << nodd; number++)

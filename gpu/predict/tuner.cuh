@@ -133,12 +133,13 @@ histograms_before(unsigned number)
     return n;
 }
 
-/* Those of blended predictions, where a level has them: in pairs, and fully;
- * of two odd dimensions both are the same. */
+/* Those of blended predictions, where a level has them: of three odd dimensions
+ * in pairs, and fully; of two linear, for which both are the same, and by a
+ * long spline. */
 static __host__ __device__ __forceinline__ constexpr unsigned
 nblends_of(unsigned nodd)
 {
-    return nodd == 2 ? 1 : nodd == 3 ? 2 : 0;
+    return nodd == 2 || nodd == 3 ? 2 : 0;
 }
 
 /* Of the classes with lower numbers. */

@@ -20,6 +20,7 @@ struct tune_grid {
     unsigned first_block[TERP_MAX_LEVELS + 1];
     unsigned nparts[TERP_MAX_LEVELS + 1]; /* 0: a small level, one block */
     uint8_t active[TERP_MAX_LEVELS + 1];  /* dimensions with odd points */
+    bool is_large[TERP_MAX_LEVELS + 1];   /* may have a long spline */
     bool blends[TERP_MAX_LEVELS + 1];     /* whether a level may */
     bool is_joint; /* a class's block averages and blends */
     unsigned first_record[TERP_MAX_LEVELS + 1]; /* where parts are many */
@@ -30,13 +31,12 @@ struct tune_grid {
  * there is not, the sums. */
 #define COST_SPLINE 0
 #define COST_LORENZO 1
-#define LEVEL_NCOSTS (TERP_NSPLINES * TERP_NCLASSES * TERP_NCLASSES)
 
 static __device__ __forceinline__ uint64_t *
 costs_of_level(const struct cuda_batch &batch, int l)
 {
     return region<uint64_t>(batch, blockIdx.y, batch.at.tune) +
-           (unsigned)l * LEVEL_NCOSTS;
+           (unsigned)l * CUDA_LEVEL_NCOSTS;
 }
 
 /* ---- candidates ---- */
@@ -105,7 +105,7 @@ find_candidates(const struct tune_grid &grid, struct candidate *s_candidates)
 static __host__ __device__ __forceinline__ constexpr unsigned
 ncosts_of(unsigned nactive)
 {
-    return UINT64_C(0x4919090300) >> (8 * nactive) & 0xFF;
+    return UINT64_C(0x4D1C0B0400) >> (8 * nactive) & 0xFF;
 }
 _Static_assert(
     ncosts_of(4) == 81 - 16 + 4 * (TERP_NSPLINES - 1) &&
@@ -116,7 +116,7 @@ _Static_assert(
     "other splines for single dimensions.");
 
 #define LEVEL_MAX_NCOSTS (ncosts_of(TERP_NDIMS) + blends_before(TERP_NCLASSES))
-_Static_assert(LEVEL_MAX_NCOSTS <= LEVEL_NCOSTS,
+_Static_assert(LEVEL_MAX_NCOSTS <= CUDA_LEVEL_NCOSTS,
                "A level's costs fit its part of the region.");
 
 struct choice_shared {
@@ -145,58 +145,54 @@ fetch_costs(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
         copy_async(s_costs + i, costs + i);
 }
 
-/* Costs of a level that blends, in pairs and fully, with the spline that is the
- * best for points of one odd dimension: by a warp. Returns that spline. */
-static __device__ __forceinline__ unsigned
-cost_blends(unsigned nactive, const uint64_t *s_costs, uint64_t cost_ret[2])
+/* Costs of a level that blends: by a warp. */
+static __device__ __forceinline__ struct terp_blend_costs
+cost_blends(unsigned nactive, const uint64_t *s_costs)
 {
     const unsigned lane = threadIdx.x % 32;
     const uint64_t *s_blends = s_costs + ncosts_of(nactive);
-    uint64_t cost = 0, least = ~UINT64_C(0);
+    uint64_t cost = 0;
 
-    /* A lane a spline, then one an order. */
+    /* A lane a spline, then one a kind of blending. */
     if (lane < TERP_NSPLINES) {
 #pragma unroll
         for (unsigned i = 0; i < TERP_NDIMS; i++)
             if (i < nactive)
                 cost += s_costs[histograms_before(1u << i) + lane];
-    } else if (lane < TERP_NSPLINES + 2) {
-        const unsigned fully = lane - TERP_NSPLINES;
+    } else if (lane < TERP_NSPLINES + 4) {
+        const unsigned nodd = 2 + (lane - TERP_NSPLINES) / 2;
 #pragma unroll
-        for (unsigned number = 3; number < TERP_NCLASSES; number++) {
-            const unsigned n = nblends_of(count_bits(number));
-            if (n > 0 && number < 1u << nactive)
-                cost += s_blends[blends_before(number) + (n == 2 ? fully : 0)];
-        }
-        if (nactive == TERP_NDIMS)
-            cost += s_costs[histograms_before(TERP_NCLASSES - 1) +
-                            TERP_NCLASSES - 2];
+        for (unsigned number = 3; number < TERP_NCLASSES; number++)
+            if (count_bits(number) == nodd && number < 1u << nactive)
+                cost += s_blends[blends_before(number) + lane % 2];
     }
+    struct terp_blend_costs costs;
 #pragma unroll
-    for (unsigned s = 0; s < TERP_NSPLINES; s++) {
-        uint64_t key = __shfl_sync(FULL_WARP_MASK, cost, (int)s) << 2 | s;
-        least = min_u64(least, key);
-    }
-    for (int i = 0; i < 2; i++)
-        cost_ret[i] =
-            (least >> 2) + __shfl_sync(FULL_WARP_MASK, cost, TERP_NSPLINES + i);
-    return (unsigned)(least & 3);
+    for (int s = 0; s < TERP_NSPLINES; s++)
+        costs.single[s] = __shfl_sync(FULL_WARP_MASK, cost, s);
+    costs.two = __shfl_sync(FULL_WARP_MASK, cost, TERP_NSPLINES);
+    costs.two_long = __shfl_sync(FULL_WARP_MASK, cost, TERP_NSPLINES + 1);
+    costs.three_pairs = __shfl_sync(FULL_WARP_MASK, cost, TERP_NSPLINES + 2);
+    costs.three_full = __shfl_sync(FULL_WARP_MASK, cost, TERP_NSPLINES + 3);
+    costs.average =
+        nactive < TERP_NDIMS
+            ? 0
+            : s_costs[histograms_before(TERP_NCLASSES - 1) + TERP_NCLASSES - 2];
+    return costs;
 }
+_Static_assert(TERP_NSPLINES % 2 == 0, "Kinds of blending begin evenly.");
 
-/* The least cost of a level under a spline other than the cubic, and below it,
- * in two bits, that spline: by a warp. */
+/* The cost of a level under a spline other than the cubic, and below it, in two
+ * bits, that spline: by a warp. */
 static __device__ __forceinline__ uint64_t
-cost_splines(unsigned nactive, const uint64_t *s_costs,
-             const struct candidate &candidate)
+cost_spline(unsigned nactive, const uint64_t *s_costs,
+            const struct candidate &candidate, unsigned spline)
 {
-    const unsigned lane = threadIdx.x % 32;
-    const unsigned spline = 1 + lane % 2, odd = 1 + lane / 2;
+    const unsigned odd = threadIdx.x % 32;
     uint64_t cost = 0, of_spline = 0, of_cubic = 0;
 
-    /* A lane a spline and class. */
-    static_assert(TERP_NSPLINES == 3 && TERP_SPLINE_CUBIC == 0,
-                  "Besides the cubic spline there are two.");
-    if (odd < 1u << nactive) {
+    /* A lane a class. */
+    if (odd > 0 && odd < 1u << nactive) {
         unsigned dims = terp_predicting_dims(odd, candidate.priorities);
 #pragma unroll
         for (unsigned i = 0; i < TERP_NDIMS; i++) {
@@ -210,17 +206,21 @@ cost_splines(unsigned nactive, const uint64_t *s_costs,
                                       of_cubic);
     }
 #pragma unroll
-    for (int lanes = 16; lanes > 1; lanes /= 2)
+    for (int lanes = 16; lanes > 0; lanes /= 2)
         cost += __shfl_xor_sync(FULL_WARP_MASK, cost, lanes);
-    const uint64_t other = __shfl_xor_sync(FULL_WARP_MASK, cost, 1);
-    return min_u64(cost << 2 | spline, other << 2 | (3 - spline));
+    if (spline == TERP_SPLINE_LONG)
+        cost = terp_price_of_long(cost);
+    return cost << 2 | spline;
 }
+_Static_assert(
+    TERP_SPLINE_CUBIC == 0 && TERP_NSPLINES <= 4,
+    "Splines other than the cubic come after it, and have two bits.");
 
 /* A level's plan but for its bound, and its cost: by a warp. Least are found
  * among keys of a cost and, below it, what ties go to; a chunk on a device has
  * fewer than 2^40 values, whose costs have less than 2^16 units each. */
 static __device__ __forceinline__ uint64_t
-plan_level(unsigned active, bool blends, const uint64_t *s_costs,
+plan_level(unsigned active, bool is_large, bool blends, const uint64_t *s_costs,
            const struct candidate *s_candidates, struct terp_level_plan *plan)
 {
     const unsigned nactive = count_bits(active), lane = threadIdx.x % 32;
@@ -249,33 +249,31 @@ plan_level(unsigned active, bool blends, const uint64_t *s_costs,
         least = min_u64(least, __shfl_xor_sync(FULL_WARP_MASK, least, lanes));
     unsigned winners = __ballot_sync(FULL_WARP_MASK, key == least);
     nth = __shfl_sync(FULL_WARP_MASK, nth, __ffs((int)winners) - 1);
-    const uint64_t least_spline = min_u64(
-        least >> 8 << 2, cost_splines(nactive, s_costs, s_candidates[nth]));
-    unsigned spline = (unsigned)(least_spline & 3), blend = 0;
-    uint64_t best = least_spline >> 2;
+    uint64_t least_spline = least >> 8 << 2;
+    for (unsigned spline = 1; spline < TERP_NSPLINES; spline++)
+        if (spline != TERP_SPLINE_LONG || is_large)
+            least_spline =
+                min_u64(least_spline, cost_spline(nactive, s_costs,
+                                                  s_candidates[nth], spline));
+    unsigned pushed = (unsigned)(least & 0xFF), priorities = 0;
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        if (!(active >> d & 1))
+            continue;
+        priorities |= (pushed & 3) << (2 * d);
+        pushed >>= 2;
+    }
+    struct terp_level_plan best = {(uint8_t)(least_spline & 3),
+                                   (uint8_t)priorities, 0};
+    uint64_t cost = least_spline >> 2;
     if (blends) {
-        uint64_t cost[2];
-        unsigned left = cost_blends(nactive, s_costs, cost);
-        for (unsigned i = 0; i < 2; i++) {
-            if (cost[i] >= best)
-                continue;
-            best = cost[i];
-            blend = i == 0 ? TERP_BLEND_PAIRS : TERP_BLEND_FULL;
-            spline = left;
-        }
+        const struct terp_blend_costs costs = cost_blends(nactive, s_costs);
+        cost = terp_choose_blending(&costs, cost, &best);
     }
     if (lane == 0) {
-        unsigned pushed = (unsigned)(least & 0xFF), priorities = 0;
-        for (int d = 0; d < TERP_NDIMS; d++) {
-            if (!(active >> d & 1))
-                continue;
-            priorities |= (pushed & 3) << (2 * d);
-            pushed >>= 2;
-        }
-        plan->priorities = (uint8_t)(blend != 0 ? blend : priorities);
-        plan->spline = (uint8_t)spline;
+        plan->priorities = best.priorities;
+        plan->spline = best.spline;
     }
-    return best;
+    return cost;
 }
 
 /* What lorenzo costs along the h-th set of dimensions: by a warp. What it
@@ -387,8 +385,9 @@ __launch_bounds__(CHOICE_NTHREADS)
             wait_async();
             __syncwarp();
         }
-        uint64_t cost = plan_level(grid.active[l], grid.blends[l], s_costs,
-                                   s.candidates, &chunk.model.plan[l]);
+        uint64_t cost =
+            plan_level(grid.active[l], grid.is_large[l], grid.blends[l],
+                       s_costs, s.candidates, &chunk.model.plan[l]);
         if (threadIdx.x % 32 == 0)
             s.spline_cost[l] = cost;
     }

@@ -3,6 +3,7 @@
 #ifndef TERP_GPU_PREDICT_TUNER_SPLINE_CUH
 #define TERP_GPU_PREDICT_TUNER_SPLINE_CUH
 
+#include "gpu/predict/spline_forms.cuh"
 #include "gpu/predict/tuner.cuh"
 
 /* A class and the runs of it that a block samples. */
@@ -122,6 +123,32 @@ predict_along(const struct neighbours<T> &near, enum terp_form form,
     return average<T>{pred, 1, order};
 }
 
+static __device__ __forceinline__ enum terp_form
+form_along(unsigned forms, unsigned d)
+{
+    return (enum terp_form)(forms >> (4 * d) & 15);
+}
+
+/* Where a long spline has this form, the cubic one's. */
+static __device__ __forceinline__ enum terp_form
+cubic_form(enum terp_form form)
+{
+    return form < TERP_FORM_CUBIC ? form : TERP_FORM_CUBIC;
+}
+
+/* By a long spline. */
+template <typename T>
+static __device__ __forceinline__ struct average<T>
+predict_far(const struct source<T> &source, const T *point, uint64_t stride,
+            enum terp_form form) {
+    const int64_t step = (int64_t)stride;
+    const T pred = combine_at<T>(form, [&](int nabove) {
+        return known(source, __ldg(point + (2 * nabove - 1) * step));
+    });
+
+    return average<T>{pred, 1, terp_form_order(form)};
+}
+
 /* Dimensions come from the slowest to the fastest. */
 template <typename T>
 static __device__ __forceinline__ struct average<T>
@@ -227,9 +254,9 @@ predict_sets(T value, T noise, const struct average<T> along[],
         T pred = all.sum;
         if constexpr (SLOWER != 0)
             pred *= share_of<NDIMS, T>(all.n);
-        take_slot(
-            to, SET - 1,
-            slot_of(value, pred, noise * (T)terp_noise_amplitude(NDIMS, 1), k));
+        take_slot(to, SET - 1,
+                  slot_of(value, pred,
+                          noise * (T)terp_noise_amplitude(NDIMS, 1, false), k));
         predict_sets<D - 1, SET>(value, noise, along, all, k, to);
         predict_sets<D - 1, SLOWER>(value, noise, along, slower, k, to);
     }
@@ -239,7 +266,8 @@ predict_sets(T value, T noise, const struct average<T> along[],
 struct sampled_run {
     uint64_t at;      /* in the chunk */
     uint64_t x;       /* in the class */
-    unsigned forms;   /* four bits a dimension, but for dimension 0 */
+    unsigned forms;   /* of long splines, four bits a dimension, but for
+                         dimension 0 */
     uint32_t nvalues; /* at most run_nvalues */
 };
 #define TUNE_MAX_NRUNS 96 /* found at once */
@@ -260,7 +288,7 @@ find_point(const volatile struct sampled_class &cls, uint64_t row, uint64_t x)
         uint64_t slower = extent == 1 ? row : row / extent;
         uint64_t at = row - slower * extent;
         found.forms |=
-            (unsigned)terp_form_at(TERP_SPLINE_CUBIC, at, cls.neven[d])
+            (unsigned)terp_form_at(TERP_SPLINE_LONG, at, cls.neven[d])
             << (4 * d);
         found.at += (2 * at + (cls.odd >> d & 1)) * cls.stride[d];
         row = slower;
@@ -300,9 +328,8 @@ sample_value(const volatile struct sampled_class &cls,
 {
     const T *point = source.values + run.at + 2 * x * cls.stride[0];
     const unsigned odd_dims = cls.odd_dims;
-    unsigned forms =
-        run.forms |
-        (unsigned)terp_form_at(TERP_SPLINE_CUBIC, run.x + x, cls.neven[0]);
+    unsigned forms = run.forms | (unsigned)terp_form_at(
+                                     TERP_SPLINE_LONG, run.x + x, cls.neven[0]);
     enum terp_form form[N];
     struct neighbours<T> near[N];
     T value = __ldg(point);
@@ -310,7 +337,7 @@ sample_value(const volatile struct sampled_class &cls,
 #pragma unroll
     for (int i = 0; i < N; i++) {
         unsigned d = odd_dims >> (4 * i) & 15;
-        form[i] = (enum terp_form)(forms >> (4 * d) & 15);
+        form[i] = cubic_form(form_along(forms, d));
         near[i] = load_neighbours(point, cls.stride[d], form[i]);
     }
     if (source.has_specials) {
@@ -332,14 +359,19 @@ sample_value(const volatile struct sampled_class &cls,
     if constexpr (N == 1) {
         To here = to;
 #pragma unroll
-        for (int spline = 1; spline < TERP_NSPLINES; spline++) {
+        for (int spline = 1; spline < TERP_SPLINE_LONG; spline++) {
             here = go_on(here, 1);
             along[0] = predict_along(near[0], form[0], spline);
             predict_sets<1, 0>(value, noise, along, along[0], k, here);
         }
+        const unsigned d = odd_dims & 15;
+        along[0] =
+            predict_far(source, point, cls.stride[d], form_along(forms, d));
+        predict_sets<1, 0>(value, noise, along, along[0], k, go_on(here, 1));
     }
 }
-_Static_assert(TERP_SPLINE_CUBIC == 0, "The cubic spline is the first.");
+_Static_assert(TERP_SPLINE_CUBIC == 0 && TERP_SPLINE_LONG == TERP_NSPLINES - 1,
+               "The cubic spline is the first, the long one the last.");
 
 /* ---- blending ---- */
 
@@ -425,6 +457,31 @@ predict_end(const struct source<T> &source, const T *point,
     return all.sum * share_of<N, T>(all.n);
 }
 
+/* By a long spline along the second of two dimensions, of what the linear one
+ * misses along the first: where that ends at the point, along whichever does
+ * better, or both. */
+template <typename T>
+static __device__ __forceinline__ T
+blend_far(const struct source<T> &source, const T *point,
+          const uint64_t stride[2], const enum terp_form form[2])
+{
+    const int64_t slow = (int64_t)stride[0], fast = (int64_t)stride[1];
+
+    if (form[0] < TERP_FORM_LINEAR) {
+        const struct average<T> all =
+            average_with(predict_far(source, point, stride[0], form[0]),
+                         predict_far(source, point, stride[1], form[1]));
+        return all.sum * share_of<2, T>(all.n);
+    }
+    const auto value = [&](const T *at) { return known(source, __ldg(at)); };
+    const T along = combine_at<T>(form[1], [&](int nabove) {
+        const T *even = point + (2 * nabove - 1) * fast;
+        return value(even) -
+               TERP_LINEAR(value(even - slow), value(even + slow));
+    });
+    return along + TERP_LINEAR(value(point - slow), value(point + slow));
+}
+
 /* Takes the slots of the x-th value of a run, in a class of N odd dimensions,
  * blended in pairs, and fully. */
 template <int N, typename T>
@@ -438,7 +495,7 @@ blend_value(const volatile struct sampled_class &cls,
     const unsigned odd_dims = cls.odd_dims;
     const unsigned forms =
         run.forms |
-        (unsigned)terp_form_at(TERP_SPLINE_CUBIC, run.x + x, cls.neven[0]);
+        (unsigned)terp_form_at(TERP_SPLINE_LONG, run.x + x, cls.neven[0]);
     const T noise = (T)terp_noise_at(run.x + x) * source.noise_scale;
     enum terp_form form[N]; /* slowest dimension first */
     uint64_t stride[N];
@@ -449,7 +506,7 @@ blend_value(const volatile struct sampled_class &cls,
 #pragma unroll
     for (int i = 0; i < N; i++) {
         unsigned d = odd_dims >> (4 * (N - 1 - i)) & 15;
-        form[i] = (enum terp_form)(forms >> (4 * d) & 15);
+        form[i] = form_along(forms, d);
         stride[i] = cls.stride[d];
         ends[i] = form[i] < TERP_FORM_LINEAR;
         inside &= !ends[i];
@@ -472,13 +529,15 @@ blend_value(const volatile struct sampled_class &cls,
     if (!inside)
         pairs = full =
             predict_end<N>(source, point, stride, form, ends, middle);
-    take_slot(
-        to, 0,
-        slot_of(*middle, pairs, noise * (T)terp_noise_amplitude(N, 2), k));
-    if (N == 3)
-        take_slot(
-            to, 1,
-            slot_of(*middle, full, noise * (T)terp_noise_amplitude(N, 3), k));
+    take_slot(to, 0,
+              slot_of(*middle, pairs,
+                      noise * (T)terp_noise_amplitude(N, 2, false), k));
+    const bool is_long = N == 2;
+    if constexpr (is_long)
+        full = blend_far(source, point, stride, form);
+    take_slot(to, 1,
+              slot_of(*middle, full,
+                      noise * (T)terp_noise_amplitude(N, 3, is_long), k));
 }
 
 /* ---- runs ---- */

@@ -15,7 +15,7 @@
  * lists their places in tile order, in any order, in the region `tune`, and
  * CUDA_PROGRESS_LISTED counts them. Else they are counted in ranges. */
 #define CUDA_MAX_NLISTED 512
-static_assert(CUDA_MAX_NLISTED <= 3 * 256,
+static_assert(CUDA_MAX_NLISTED <= CUDA_LEVEL_NCOSTS,
               "The region `tune` holds one level's costs at least.");
 
 static __device__ __forceinline__ bool

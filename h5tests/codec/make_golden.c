@@ -86,6 +86,10 @@ static const struct golden goldens[] = {
      TERP_FIELD_FINE,
      {TERP_FLOAT64, false, false, 2, {17, 31}},
      1e-12},
+    {"f32-sines", /* long splines, blended */
+     TERP_FIELD_SINES,
+     {TERP_FLOAT32, false, false, 3, {17, 18, 19}},
+     1e-4},
     {"f32-lossless", /* with specials */
      TERP_FIELD_COAST,
      {TERP_FLOAT32, false, false, 3, {7, 8, 9}},

@@ -23,6 +23,7 @@ TYPES = ("f4", "f8", "u1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8",
 FLOAT16, BFLOAT16, COMPLEX64 = 11, 12, 13
 PARTS = 15
 BLEND_PAIRS, BLEND_FULL = 170, 255
+LONG = 3
 CLASSES = (1, 2, 4, 8, 3, 5, 6, 9, 10, 12, 7, 11, 13, 14, 15)
 BOXES = {1: (4096, 1, 1, 1), 2: (64, 64, 1, 1), 3: (16, 16, 16, 1),
          4: (8, 8, 8, 8)}
@@ -482,6 +483,8 @@ def predict_along(even, nodd, axis, kind, dtype):
     predictions, orders = [], []
     for i in range(nodd):
         has_a, has_c, has_d = i > 0, i + 1 < neven, i + 2 < neven
+        is_six = kind == LONG and i >= 2 and i + 3 < neven
+        is_eight = is_six and i >= 3 and i + 4 < neven
         a = even[i - 1] if has_a else None
         b = even[i]
         c = even[i + 1] if has_c else None
@@ -497,7 +500,18 @@ def predict_along(even, nodd, axis, kind, dtype):
         elif not has_a:
             order = 3
             p = (number(3) * b + number(6) * c - d) * number(0.125)
-        elif kind == 0:
+        elif is_six:
+            order = 4
+            y, u = even[i - 2], even[i + 3]
+            if is_eight:
+                z, v = even[i - 3], even[i + 4]
+                p = (((number(1225) * (b + c) - number(245) * (a + d))
+                      + (number(49) * (y + u) - number(5) * (z + v)))
+                     * number(2.0 ** -11))
+            else:
+                p = (((number(150) * (b + c) - number(25) * (a + d))
+                      + number(3) * (y + u)) * number(2.0 ** -8))
+        elif kind != 1:
             order = 4
             p = (number(9) * (b + c) - (a + d)) * number(0.0625)
         else:
@@ -533,21 +547,41 @@ def predict_class(values, level, odd, kind, priorities):
         n = n + counts
     shares = np.array([1, 1, 1 / 2, 1 / 3, 1 / 4], values.dtype)
     average = np.where(n > 1, total * shares[n], total)
-    if priorities in (BLEND_PAIRS, BLEND_FULL) and len(priority) in (2, 3):
-        return blend_class(values, level, odd, priorities, average)
-    return average
-
-
-def blend_class(values, level, odd, priorities, average):
-    """The class predicted by blending, but by `average` at far ends."""
-    dtype, shape = values.dtype.type, average.shape
+    if priorities not in (BLEND_PAIRS, BLEND_FULL) or len(priority) not in (
+            2, 3):
+        return average
     dims = [d for d in (3, 2, 1, 0) if odd >> d & 1]
+    if kind != LONG:
+        return np.where(is_inside(values, level, odd, dims),
+                        blend_class(values, level, odd, dims, priorities),
+                        average)
+    others, fastest = dims[:-1], dims[-1]
+    below = odd & ~(1 << fastest)
+    even = values[class_slices(level, below)]
+    missed = even - blend_class(values, level, below, others, priorities)
+    along, _ = predict_along(missed, shape[4 - fastest], 4 - fastest, kind,
+                             values.dtype)
+    blended = along + blend_class(values, level, odd, others, priorities)
+    return np.where(is_inside(values, level, odd, others), blended, average)
+
+
+def is_inside(values, level, odd, dims):
+    """Whether points of a class have an even point above in `dims`."""
+    shape = values[class_slices(level, odd)].shape
     inside = np.ones(shape, bool)
     for d in dims:
         nbelow = values[class_slices(level, odd & ~(1 << d))].shape[4 - d] - 1
         axis_shape = [1] * 5
         axis_shape[4 - d] = -1
         inside &= (np.arange(shape[4 - d]) < nbelow).reshape(axis_shape)
+    return inside
+
+
+def blend_class(values, level, odd, dims, priorities):
+    """What linear interpolants along odd dimensions predict of a class. At far
+    ends it says nothing."""
+    dtype = values.dtype.type
+    shape = values[class_slices(level, odd)].shape
 
     def around(differing):
         """Points that differ in these dimensions, slowest first."""
@@ -564,16 +598,17 @@ def blend_class(values, level, odd, priorities, average):
             found = [a + b for a, b in zip(found[::2], found[1::2])]
         return found[0]
 
-    faces, edges = [functools.reduce(np.add, [
-        around(differing) for differing in itertools.combinations(dims, n)])
-        for n in (1, 2)]
+    faces = functools.reduce(np.add, [around((d,)) for d in dims])
+    if len(dims) == 1:
+        return faces * dtype(0.5)
+    edges = functools.reduce(np.add, [
+        around(pair) for pair in itertools.combinations(dims, 2)])
     if len(dims) == 3 and priorities == BLEND_PAIRS:
-        blended = faces * dtype(1 / 3) - edges * dtype(1 / 12)
-    else:
-        blended = faces * dtype(0.5) - edges * dtype(0.25)
-        if len(dims) == 3:
-            blended = blended + around(dims) * dtype(0.125)
-    return np.where(inside, blended, average)
+        return faces * dtype(1 / 3) - edges * dtype(1 / 12)
+    blended = faces * dtype(0.5) - edges * dtype(0.25)
+    if len(dims) == 3:
+        blended = blended + around(dims) * dtype(0.125)
+    return blended
 
 
 def reconstruct_spline(frame, model, codes, escaped, values):
@@ -704,7 +739,8 @@ def read_model(reader, frame, dtype):
         return model
     reference = reader.array(dtype, 1)[0]
     plans = [reader.take(2) for _ in range(spline_nlevels(frame.dims))]
-    check(all(plan[0] >> 6 < 3 for plan in plans), "a spline")
+    check(not any(plan[0] >> 6 == LONG and plan[1] == BLEND_PAIRS
+                  for plan in plans), "a plan")
     model.update(reference=reference, plans=plans)
     return model
 

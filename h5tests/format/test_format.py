@@ -184,7 +184,11 @@ def variants(huffman, default, exact, tails, pointwise, integers):
          put(default, d["control"], "85")[:d["tile"]] + reduced, True),
         ("a reduced ratio tile and a byte",
          put(default, d["control"], "85")[:d["tile"]] + reduced + b"\0", False),
-        ("a spline that does not exist", put(default, d["plans"], "e3"), False),
+        ("a long spline", put(default, d["plans"], "e3"), True),
+        ("a long spline that blends",
+         put(default, d["plans"], "e3ff"), True),
+        ("a long spline that blends in pairs",
+         put(default, d["plans"], "e3aa"), False),
         ("a priority of no dimension",
          put(huffman, h["plans"] + 1, "40"), True),
         ("no step slack", put(default, d["slack"], "00"), False),
@@ -324,7 +328,11 @@ def kinds_of(stream):
     pointwise = format_decoder.Pointwise(reader, frame, carrier.dtype)
     dtype = pointwise.dtype
     model = format_decoder.read_model(reader, frame, dtype)
-    exact, kinds = model.get("exact"), set()
+    exact = model.get("exact")
+    ndims = sum(n > 1 for n in frame.dims)
+    kinds = {("long", "blends" if plan[1] == format_decoder.BLEND_FULL else
+              "averages", ndims) for plan in model.get("plans", ())
+             if plan[0] >> 6 == format_decoder.LONG}
     if frame.is_carried:
         kinds.add(("carrier", carrier.half or frame.type, carrier.form))
     if frame.is_pointwise:
@@ -484,6 +492,8 @@ class FormatTest(unittest.TestCase):
             ("i1", 1), ("u2", 1), ("i4", 2), ("u4", 2), ("i8", 1), ("i8", 3),
             (11, 0), (11, 1), (12, 0), (12, 1))}
         needed |= {("parts", "c8"), ("parts", "c16")}
+        needed |= {("long", "blends", ndims) for ndims in (2, 3, 4)}
+        needed |= {("long", "averages", 4)}
         self.assertEqual(needed - found, set())
 
 

@@ -361,10 +361,14 @@ check_spline(struct bench *b, int blend, uint64_t *seed)
             (uint8_t)(r % 3 * (r >> 8 & 1)),
             (uint8_t)(r >> 16 & 1 ? r >> 24 : 0),
             (uint8_t)(r >> 40 & 1 ? TERP_BOUND_RATIO_ONE : 1 + (r >> 48) % 64)};
-        if (blend > 1 && fine_nvalues(&b->layout, l) > TERP_BLEND_MIN_NVALUES)
+        const bool is_large =
+            fine_nvalues(&b->layout, l) > TERP_BLEND_MIN_NVALUES;
+        if (blend > 1 && is_large)
             plan.priorities = blend == 2 ? TERP_BLEND_PAIRS : TERP_BLEND_FULL;
         else if (terp_blend_order(plan.priorities) > 1)
             plan.priorities = 0;
+        if (is_large && blend != 2 && (r >> 56 & 1) != 0)
+            plan.spline = TERP_SPLINE_LONG;
         cpu.plan[l] = plan;
         for (int i = 0; i < NCHUNKS; i++) {
             b->state[i].model.plan[l].spline = plan.spline;

@@ -91,8 +91,8 @@ make_bench(struct bench *b, enum terp_type type, const struct shape *shape,
     batch->h_layout = batch->d_layout = &b->layout;
     batch->tables.d_cost = &terp_entry_cost[0][0];
     batch->at.frequency = place_region(&end, 8 * TERP_NSYMBOLS);
-    batch->at.tune =
-        place_region(&end, 8 * 3 * 256 * ((uint64_t)b->layout.nlevels + 1));
+    batch->at.tune = place_region(&end, 8 * CUDA_LEVEL_NCOSTS *
+                                            ((uint64_t)b->layout.nlevels + 1));
     batch->at.staging =
         place_region(&end, batch->npartitions * CUDA_PARTITION_MAX_NBYTES);
     batch->at.stride = end;
@@ -176,8 +176,9 @@ tune(struct bench *b, enum terp_predictor predictor)
     assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
 }
 
-/* Levels that were planned, by rank and terp_blend_order. */
-static int nplanned[TERP_NDIMS + 1][4];
+/* Levels that were planned, by rank and terp_blend_order; those of long
+ * splines. */
+static int nplanned[TERP_NDIMS + 1][4], nlong;
 
 static void
 check_chunk(const struct bench *b, int i, const struct answer *answer)
@@ -209,6 +210,7 @@ check_chunk(const struct bench *b, int i, const struct answer *answer)
         assert_int_equal(state->model.plan[l].spline, plan->spline);
         assert_int_equal(state->model.plan[l].bound_ratio, plan->bound_ratio);
         nplanned[b->layout.rank][terp_blend_order(plan->priorities)]++;
+        nlong += plan->spline == TERP_SPLINE_LONG;
     }
 }
 
@@ -320,8 +322,8 @@ a_large_chunk_is_planned_alike_alone_and_in_a_batch(void **)
                 8);
 }
 
-/* Of every rank that may. Of two dimensions both orders are the same, and pairs
- * come first. */
+/* Of every rank that may, and by long splines, which alone blend two dimensions
+ * fully: for others both orders are the same, and pairs come first. */
 static void
 levels_are_blended_as_by_the_cpu(void **)
 {
@@ -333,20 +335,23 @@ levels_are_blended_as_by_the_cpu(void **)
     static const struct {
         enum terp_field field;
         double bound;
-    } contents[] = {{TERP_FIELD_SMOOTH, 1e-4},
+    } contents[] = {{TERP_FIELD_SINES, 1e-4},
+                    {TERP_FIELD_SMOOTH, 1e-4},
                     {TERP_FIELD_STEPS, 0.1},
                     {TERP_FIELD_STEPS, 1e-4},
                     {TERP_FIELD_GAPS, 1e-5}};
 
     memset(nplanned, 0, sizeof nplanned);
+    nlong = 0;
     for (int i = 0; i < 5; i++)
-        for (int j = 0; j < 4; j++)
+        for (int j = 0; j < 5; j++)
             check_batch((i + j) % 2 ? TERP_FLOAT64 : TERP_FLOAT32, &blended[i],
                         contents[j].field, contents[j].bound, TERP_MAX_CODE, 0,
                         1 + j % 2);
     for (int rank = 2; rank <= TERP_NDIMS; rank++)
         for (int order = 1; order <= 3; order++)
-            assert_true(nplanned[rank][order] > 0 || (rank == 2 && order == 3));
+            assert_true(nplanned[rank][order] > 0);
+    assert_true(nlong > 0);
 }
 
 static void

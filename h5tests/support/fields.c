@@ -3,10 +3,10 @@
 
 #include "h5tests/support/values.h"
 
-const char *const terp_field_name[TERP_NFIELDS] = {
-    "constant", "ramp",     "smooth",    "rough",  "noise",    "spikes",
-    "steps",    "integers", "denormals", "huge",   "outliers", "coast",
-    "gaps",     "maps",     "fine",      "rounded"};
+const char *const terp_field_name[TERP_NFIELDS + 1] = {
+    "constant", "ramp",     "smooth",    "rough",   "noise",    "spikes",
+    "steps",    "integers", "denormals", "huge",    "outliers", "coast",
+    "gaps",     "maps",     "fine",      "rounded", "sines"};
 
 /* Fixed-point numbers have this many bits behind the point. */
 #define FRACTION_NBITS 30
@@ -68,6 +68,21 @@ waves(const struct place *place, int64_t nwaves)
         product = product / 2 * (u / ONE % 2 ? -arc : arc) / (ONE / 2);
     }
     return product;
+}
+
+/* A sum of sines by parabolas and their squares, a dim each. */
+static int64_t
+sines(const struct place *place)
+{
+    int64_t sum = 0;
+
+    for (int i = 0; i < place->rank; i++) {
+        const int64_t u = (int64_t)place->at[i] * (ONE / 16) * (3 + i);
+        const int64_t arc = parabola(u % ONE);
+        const int64_t half = arc / 40 * (31 + 9 * (arc / (ONE / 64)) / 64);
+        sum += u / ONE % 2 ? -half : half;
+    }
+    return sum / 4;
 }
 
 static int64_t
@@ -235,7 +250,8 @@ field_bits(enum terp_field field, enum terp_type type,
     case TERP_FIELD_ROUNDED:
         return value_to_bits(type, fine(place)) &
                ~((UINT64_C(1) << (type == TERP_FLOAT64 ? 29 : 12)) - 1);
-    case TERP_NFIELDS:
+    case TERP_FIELD_SINES:
+        value = fraction(sines(place));
         break;
     }
     return value_to_bits(type, value);

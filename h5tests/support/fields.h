@@ -29,10 +29,12 @@ enum terp_field {
     TERP_FIELD_FINE,      /* rough, with digits to the last bit */
     TERP_FIELD_ROUNDED,   /* the same, but the last 12 bits, of float64 29, are
                              0: float64 of float32 */
-    TERP_NFIELDS
+    TERP_NFIELDS,
+    TERP_FIELD_SINES = TERP_NFIELDS /* nearly, of some ten points a period: for
+                                       long splines, and asked for by name */
 };
 
-extern const char *const terp_field_name[TERP_NFIELDS];
+extern const char *const terp_field_name[TERP_NFIELDS + 1];
 
 /* Writes terp_chunk_nbytes(chunk) bytes, in the chunk's byte order. In a
  * stack every brick has its own phase. */
