@@ -2,6 +2,7 @@
  * call of the public interface. CSV on standard output, a line a figure; what
  * the lines are is said in README.md. */
 #include <cuda_profiler_api.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,8 @@ print_head(void)
          "reps,median_us,min_us,gb_per_s,ratio");
 }
 
+static const char *what = "terp";
+
 static void
 print_terp(const struct bench_chunks *chunks, enum terp_engine_kind engine,
            const char *direction, const struct bench_times *times)
@@ -63,7 +66,7 @@ print_terp(const struct bench_chunks *chunks, enum terp_engine_kind engine,
     for (const struct pipeline &p : pipelines)
         if (p.pipeline == chunks->params.pipeline)
             pipeline = p.name;
-    printf("terp,%s,%s,%s,%llu,%llu,%s,%s,%s,%d,%.1f,%.1f,%.2f,%.2f\n",
+    printf("%s,%s,%s,%s,%llu,%llu,%s,%s,%s,%d,%.1f,%.1f,%.2f,%.2f\n", what,
            engine == TERP_ENGINE_CUDA ? "cuda" : "cpu",
            chunks->memory == TERP_MEMORY_DEVICE ? "device" : "host",
            chunks->chunk.type == TERP_FLOAT64 ? "float64" : "float32",
@@ -175,6 +178,49 @@ run_device(const struct bench_field *field)
         field, TERP_FLOAT64, whole / 4 * 3, 1, 1, TERP_MEMORY_DEVICE);
     measure_all(&doubles);
     bench_chunks_free(&doubles);
+}
+
+/* ---- bounds relative to each value, data on the device ---- */
+
+static void
+measure_pointwise(const struct bench_field *field, uint64_t extent,
+                  uint64_t nchunks)
+{
+    static const enum terp_pipeline wanted[] = {TERP_PIPELINE_HUFFMAN,
+                                                TERP_PIPELINE_RATIO};
+    struct bench_chunks chunks = bench_chunks_make(
+        field, TERP_FLOAT32, extent, nchunks,
+        nchunks == 1 && extent <= field->extent / 4 ? NSETS : 1,
+        TERP_MEMORY_DEVICE);
+
+    chunks.params.bound_mode = TERP_BOUND_POINTWISE;
+    for (enum terp_pipeline pipeline : wanted) {
+        chunks.params.pipeline = pipeline;
+        measure(&chunks, TERP_ENGINE_CUDA);
+    }
+    bench_chunks_free(&chunks);
+}
+
+/* Of a field of one sign, as a density is, and of one of both signs, whose
+ * logarithms are rough where it crosses zero. */
+static void
+run_pointwise(const struct bench_field *field)
+{
+    const uint64_t whole = field->extent, nvalues = whole * whole * whole;
+    struct bench_field density = {
+        (float *)bench_alloc(TERP_MEMORY_HOST, nvalues * sizeof(float)), whole};
+
+    for (uint64_t i = 0; i < nvalues; i++)
+        density.values[i] = expf(field->values[i]);
+    for (const struct bench_field *one :
+         {(const struct bench_field *)&density, field}) {
+        what = one == field ? "pwr of both signs" : "pwr";
+        measure_pointwise(one, whole, 1);
+        measure_pointwise(one, whole / 8, 1);
+        measure_pointwise(one, whole / 8, 512);
+    }
+    what = "terp";
+    bench_free(TERP_MEMORY_HOST, density.values);
 }
 
 /* ---- data on the host ---- */
@@ -312,7 +358,8 @@ run_profile(const struct bench_field *field, const char *pipeline,
 static int
 usage(void)
 {
-    fputs("usage: cuda_speed FIELD_NxNxN.f32 [device] [host] [crossover]\n"
+    fputs("usage: cuda_speed FIELD_NxNxN.f32 [device] [pointwise] [host] "
+          "[crossover]\n"
           "       cuda_speed FIELD_NxNxN.f32 profile PIPELINE EXTENT NCHUNKS\n",
           stderr);
     return EXIT_FAILURE;
@@ -322,8 +369,9 @@ int
 main(int argc, char **argv)
 {
     static void (*const parts[])(const struct bench_field *) = {
-        run_device, run_host, run_crossover};
-    static const char *const names[] = {"device", "host", "crossover"};
+        run_device, run_pointwise, run_host, run_crossover};
+    static const char *const names[] = {"device", "pointwise", "host",
+                                        "crossover"};
 
     if (argc < 2)
         return usage();
@@ -334,7 +382,7 @@ main(int argc, char **argv)
         return EXIT_SUCCESS;
     }
     print_head();
-    for (int part = 0; part < 3; part++) {
+    for (int part = 0; part < 4; part++) {
         bool wanted = argc == 2;
         for (int i = 2; i < argc; i++)
             wanted = wanted || strcmp(argv[i], names[part]) == 0;

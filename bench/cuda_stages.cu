@@ -42,7 +42,8 @@ bench_stages_begin(const struct bench_chunks *chunks, bool decode)
         decode ? NULL : &chunks->params,
         1,
         false,
-        {chunks->params.pipeline == TERP_PIPELINE_RATIO, true}};
+        {chunks->params.pipeline == TERP_PIPELINE_RATIO, true},
+        CUDA_VALUES};
     struct bench_stages stages;
 
     open_device();
@@ -57,6 +58,7 @@ bench_stages_begin(const struct bench_chunks *chunks, bool decode)
     chunk->src = decode ? chunks->streams[0] : chunks->values[0];
     chunk->original = chunk->src;
     chunk->dst = decode ? chunks->decoded[0] : chunks->streams[0];
+    chunk->values = decode ? chunk->dst : (void *)chunk->src;
     chunk->src_nbytes = chunks->stream_nbytes[0];
     bench_check("cudaMalloc",
                 cudaMalloc((void **)&stages.d_saved, sizeof *chunk));

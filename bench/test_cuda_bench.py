@@ -86,6 +86,15 @@ class CudaBench(unittest.TestCase):
                                      for extent in ("16", "24", "32")
                                      for engine in ("cpu", "cuda")])
 
+    def test_speed_of_bounds_relative_to_each_value(self):
+        rows = self.rows_of("cuda_speed", 32, "pointwise")
+        self.assertEqual(
+            [(row["what"], row["extent"], row["chunks"]) for row in rows
+             if row["pipeline"] == "huffman" and
+             row["direction"] == "decompress"],
+            [(what, *size) for what in ("pwr", "pwr of both signs")
+             for size in (("32", "1"), ("4", "1"), ("4", "512"))])
+
     def test_batch_in_device_memory_can_be_profiled(self):
         self.assertEqual(
             self.rows_of("cuda_speed", 32, "profile", "huffman", "8", "5"), [])

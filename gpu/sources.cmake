@@ -20,12 +20,14 @@ set(TERP_CUDA_SOURCES
   predict/lorenzo_quantize.cu
   predict/lorenzo_reconstruct.cu
   predict/low_bits.cu
+  predict/pointwise.cu
   predict/scan.cu
   predict/spline.cu
   predict/tuner.cu
   sections/escapes.cu
   sections/low_bits.cu
   sections/seal.cu
+  sections/signs.cu
   sections/specials_mask.cu
   sections/specials_read.cu
   sections/specials_write.cu

@@ -156,6 +156,29 @@ if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/golden/list.txt)
 endif()
 terp_add_emulated(cuda_bytes 1)
 
+# Chunks of all bounds by an engine whose launches are shaped as for large ones.
+add_library(terp_cuda_busy_library SHARED)
+set(busy_sources predict/pointwise.cu predict/scan.cu sections/signs.cu
+  sections/specials_mask.cu sections/specials_write.cu sections/stream_read.cu
+  entropy/tiles_decode.cu)
+list(TRANSFORM busy_sources PREPEND ${PROJECT_SOURCE_DIR}/gpu/)
+terp_emulate_cuda(terp_cuda_busy_library ${busy_sources})
+target_compile_definitions(terp_cuda_busy_library PRIVATE
+  CUDA_SCAN_SMALL_MAX_NBLOCKS=0 CUDA_SINGLE_BLOCK_MAX_NSUMMED=0
+  CUDA_SINGLE_BLOCK_MAX_NSEGMENTS=0 CUDA_LONG_INDEX_NPARTITIONS=1
+  CUDA_LARGE_BATCH_NTILES=1 CUDA_POINTWISE_MAX_NBLOCKS=3
+  CUDA_SIGNS_MAX_NBLOCKS=3)
+set_target_properties(terp_cuda_busy_library PROPERTIES LINKER_LANGUAGE CXX
+  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/emulated)
+target_link_options(terp_cuda_busy_library PRIVATE LINKER:-u,terp_cuda_open)
+target_link_libraries(terp_cuda_busy_library
+  PRIVATE terp_cuda_emulated terp_codec terp_codebooks terp_cuda_emulator)
+add_test(NAME cuda_bytes_busy COMMAND cuda_bytes batch_under_each_bound*)
+set(library $<TARGET_FILE:terp_cuda_busy_library>)
+set_tests_properties(cuda_bytes_busy PROPERTIES ENVIRONMENT
+  "TERP_CUDA_LIBRARY=${library};TERP_TEST_CUDART=${library}")
+add_dependencies(cuda_bytes terp_cuda_busy_library)
+
 terp_add_cuda_program(test_cuda_failures gpu/test_cuda_failures.c)
 target_include_directories(test_cuda_failures PRIVATE emulator)
 target_link_libraries(test_cuda_failures PRIVATE ${CMAKE_DL_LIBS})

@@ -245,7 +245,7 @@ field() {
 benchmark() {
     local name=$1
     shift
-    if timeout 300 "$@" >"$results/$name.csv" 2>"$logs/$name.log"; then
+    if timeout 500 "$@" >"$results/$name.csv" 2>"$logs/$name.log"; then
         if command -v column >/dev/null; then
             column -s, -t <"$results/$name.csv"
         else

@@ -39,11 +39,7 @@ choose_device(struct terp_run *run, const struct terp_params *params,
         return NULL;
     }
     if (params != NULL && terp_is_the_cpus(params) && on_host) {
-        run->result.reason = params->bound_mode == TERP_BOUND_PSNR
-                                 ? "the search for a PSNR is the CPU's"
-                             : params->bound_mode == TERP_BOUND_POINTWISE
-                                 ? "bounds relative to each value are the CPU's"
-                                 : "chunks with two fill values are the CPU's";
+        run->result.reason = "the search for a PSNR is the CPU's";
         return NULL;
     }
     if (run->engine == TERP_ENGINE_AUTO && on_host) {

@@ -142,7 +142,7 @@ struct terp_params {
      * there is none. 0 with other bounds. */
     double floor;
     /* Another fill value. Where there are two, no chunk is searched for others
-     * that nobody has told, and the CPU does the work. */
+     * that nobody has told. */
     bool has_missing;
     uint64_t missing_bits;
 };

@@ -155,6 +155,17 @@ terp_pointwise_of(double e, struct terp_magnitudes magnitudes, int value_nbytes)
     return how;
 }
 
+/* Signs are found in so many parts of a chunk, which begin where a word of 64
+ * signs does: a value that is special or tiny takes the sign of the one before
+ * it in its part, if there is one, and else that of a positive one. */
+#define TERP_POINTWISE_NPARTS 64
+
+static inline TERP_HOST_DEVICE uint64_t
+terp_pointwise_part_nvalues(uint64_t nvalues)
+{
+    return div_up(div_up(nvalues, TERP_POINTWISE_NPARTS), 64) * 64;
+}
+
 /* What is added with a floor, in the same units: the shift and its sum 3
  * instead of 0.75; what is taken off y' rounds by at most |y'|. Multiples make
  * less: 5.8 on both ways, and 0.35 where they are subnormal. */

@@ -3,8 +3,8 @@
 
 #include "codec/format/base.h"
 
-/* Parts that the pool takes; they begin where a word of signs does. */
-#define NPARTS 64
+/* Parts that the pool takes. */
+#define NPARTS TERP_POINTWISE_NPARTS
 
 /* What is coded is scanned while it is in the cache. */
 #define BLOCK_NVALUES 2048
@@ -37,7 +37,7 @@ make_work(const struct cpu_pointwise *chunk, enum terp_pointwise_form form)
         .chunk = chunk,
         .stages = chunk->type == TERP_FLOAT32 ? &terp_cpu_pointwise_f32
                                               : &terp_cpu_pointwise_f64,
-        .part_nvalues = div_up(div_up(chunk->nvalues, NPARTS), 64) * 64,
+        .part_nvalues = terp_pointwise_part_nvalues(chunk->nvalues),
         .value_nbytes = value_nbytes_of(chunk->type),
         .coded_nbytes =
             value_nbytes_of(terp_pointwise_type(form, chunk->type))};

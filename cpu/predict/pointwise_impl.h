@@ -12,17 +12,19 @@
 /* Logarithms are taken of so many values at a time. */
 #define BLOCK_NVALUES 256
 
-/* Returns whether there are any. */
+/* Returns whether there are any; with a floor 0 counts, which has no logarithm
+ * anyhow. */
 static bool
-fill_words_of(const struct cpu_fills *fills, WORD fill[TERP_NFILLS])
+fill_words_of(const struct cpu_fills *fills, bool has_floor,
+              WORD fill[TERP_NFILLS])
 {
-    WORD all = SIGN_BIT;
+    bool any = false;
 
     for (int i = 0; i < TERP_NFILLS; i++) {
         fill[i] = (WORD)fills->bits[i];
-        all |= fill[i] ^ SIGN_BIT;
+        any |= fill[i] != SIGN_BIT && (has_floor || fill[i] != 0);
     }
-    return all != SIGN_BIT;
+    return any;
 }
 
 /* Whether a value has a magnitude that is neither tiny nor infinite. Fills are
@@ -69,7 +71,7 @@ magnitudes(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
 {
     const T *values = src;
     WORD fill[TERP_NFILLS];
-    const bool any_fill = fill_words_of(fills, fill);
+    const bool any_fill = fill_words_of(fills, false, fill);
     T low = TERP_CONST(MAX), high = -low, least = low;
     struct lanes lanes;
     uint64_t at = 0;
@@ -105,7 +107,7 @@ code_rounded(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
     const T *values = src;
     T *rounded = coded;
     WORD fill[TERP_NFILLS];
-    const bool any_fill = fill_words_of(fills, fill);
+    const bool any_fill = fill_words_of(fills, false, fill);
     const int nzeros = how->nzeros;
     const WORD half = nzeros > 0 ? (WORD)1 << (nzeros - 1) : 0;
 
@@ -129,7 +131,7 @@ code_log_f32(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
     const int center = how->center;
     float k[BLOCK_NVALUES], m[BLOCK_NVALUES];
     WORD fill[TERP_NFILLS];
-    const bool any_fill = fill_words_of(fills, fill);
+    const bool any_fill = fill_words_of(fills, false, fill);
 
     for (uint64_t at = 0; at < nvalues; at += BLOCK_NVALUES) {
         const uint64_t n = min_u64(BLOCK_NVALUES, nvalues - at);
@@ -156,7 +158,7 @@ code_log_f64(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
     const double offset = how->offset;
     const int center = how->center;
     WORD fill[TERP_NFILLS];
-    const bool any_fill = fill_words_of(fills, fill);
+    const bool any_fill = fill_words_of(fills, false, fill);
 
     for (uint64_t i = 0; i < nvalues; i++) {
         const T value = values[i];
@@ -220,7 +222,7 @@ code_floored_f32(const void *src, uint64_t nvalues,
     const int center = how->center;
     float k[BLOCK_NVALUES], m[BLOCK_NVALUES];
     WORD fill[TERP_NFILLS];
-    const bool any_fill = fill_words_of(fills, fill);
+    const bool any_fill = fill_words_of(fills, true, fill);
 
     for (uint64_t at = 0; at < nvalues; at += BLOCK_NVALUES) {
         const uint64_t n = min_u64(BLOCK_NVALUES, nvalues - at);
@@ -250,7 +252,7 @@ code_floored_f64(const void *src, uint64_t nvalues,
     const double shift = how->shift;
     const int center = how->center;
     WORD fill[TERP_NFILLS];
-    const bool any_fill = fill_words_of(fills, fill);
+    const bool any_fill = fill_words_of(fills, true, fill);
 
     for (uint64_t i = 0; i < nvalues; i++) {
         const double value = (double)values[i], magnitude = fabs(value);
@@ -321,7 +323,7 @@ signs(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
 {
     const T *values = src;
     WORD fill[TERP_NFILLS];
-    const bool any_fill = fill_words_of(fills, fill);
+    const bool any_fill = fill_words_of(fills, false, fill);
     uint64_t before = 0;
 
     for (uint64_t at = 0; at < nvalues; at += 64) {

@@ -1,12 +1,15 @@
-/* Chunks that are coded again: in the domain that was found, or that their
- * streams tell, or in all ways that are to be tried. */
+/* Chunks that are coded again: in the form that they ask for, in the domain
+ * that was found, or as their streams tell; or in all ways that are to be
+ * tried. */
 #include "gpu/engine/again.cuh"
 
 #include <fenv.h>
 #include <new>
 
+#include "codec/format/types.h"
 #include "codec/model/lag_errors.h"
 #include "gpu/engine/array.cuh"
+#include "gpu/predict/pointwise.cuh"
 
 /* How a chunk is to be coded again. */
 enum order_kind {
@@ -18,7 +21,12 @@ enum order_kind {
 struct order {
     enum order_kind how;
     struct terp_trial trial;
+    enum cuda_form form;
 };
+
+/* The begin of a stream, which tells how it is to be decoded: its frame and the
+ * first byte of a form's head. */
+#define BEGIN_NBYTES (TERP_FRAME_MAX_NBYTES + 1)
 
 /* Values that are tried at once, at most, but for one chunk. */
 #define TRIAL_NBYTES (UINT64_C(256) << 20)
@@ -47,9 +55,9 @@ free_part(struct part *part)
     delete[] part->status;
 }
 
-/* With room for all chunks of `call`, to be coded as `trial` says. */
+/* With room for all chunks of `call`, to be coded as `order` says. */
 static bool
-make_part(const struct cuda_call *call, const struct terp_trial *trial,
+make_part(const struct cuda_call *call, const struct order *order,
           struct part *part)
 {
     const size_t n = (size_t)call->nchunks;
@@ -57,12 +65,13 @@ make_part(const struct cuda_call *call, const struct terp_trial *trial,
     *part = {};
     part->call = *call;
     part->call.found = NULL;
-    if (!terp_shapes_are_equal(&trial->domain, call->chunk))
-        part->call.domain = &trial->domain;
+    part->call.form = order->form;
+    if (!terp_shapes_are_equal(&order->trial.domain, call->chunk))
+        part->call.domain = &order->trial.domain;
     if (call->params != NULL) {
         part->params = *call->params;
-        part->params.predictor = trial->predictor;
-        part->params.pipeline = trial->pipeline;
+        part->params.predictor = order->trial.predictor;
+        part->params.pipeline = order->trial.pipeline;
         part->call.params = &part->params;
     }
     part->at = new (std::nothrow) uint64_t[n];
@@ -98,11 +107,16 @@ copy(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     return TERP_OK;
 }
 
+/* Codes the chunks of a call. */
+typedef enum terp_status
+encode_function(struct terp_cuda_device *device,
+                const struct terp_cuda_call *where, struct cuda_call *call);
+
 /* Codes the chunks of a part where the smaller stream of two is to be kept. */
 static enum terp_status
 encode_trial(struct terp_cuda_device *device,
              const struct terp_cuda_call *where, const struct cuda_call *call,
-             struct part *part)
+             struct part *part, encode_function *encode)
 {
     const uint64_t stride = (terp_encode_bound(call->chunk) + 15) / 16 * 16;
     void *memory = NULL;
@@ -115,7 +129,7 @@ encode_trial(struct terp_cuda_device *device,
     for (uint64_t i = 0; i < part->n; i++)
         part->dst[i] = (uint8_t *)memory + i * stride;
     if (memory != NULL)
-        st = cuda_call_do(device, where, &part->call);
+        st = encode(device, where, &part->call);
     for (uint64_t i = 0; st == TERP_OK && i < part->n; i++) {
         uint64_t at = part->at[i], own_nbytes = call->dst_nbytes[at];
         /* Without memory, or what the CPU is to do in one domain, it does in
@@ -139,7 +153,8 @@ encode_trial(struct terp_cuda_device *device,
 static bool
 orders_are_equal(const struct order *a, const struct order *b)
 {
-    return a->how == b->how && a->trial.predictor == b->trial.predictor &&
+    return a->how == b->how && a->form == b->form &&
+           a->trial.predictor == b->trial.predictor &&
            a->trial.pipeline == b->trial.pipeline &&
            terp_shapes_are_equal(&a->trial.domain, &b->trial.domain);
 }
@@ -157,14 +172,15 @@ code_part(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     struct part part;
     enum terp_status st = TERP_ERR_MEMORY;
 
-    if (make_part(call, &like.trial, &part)) {
+    if (make_part(call, &like, &part)) {
         for (uint64_t i = first; i < call->nchunks && part.n < most; i++)
             if (orders_are_equal(&orders[i], &like)) {
                 add_to_part(call, i, &part);
                 orders[i].how = NOT_AGAIN;
             }
-        st = like.how == IF_SMALLER ? encode_trial(device, where, call, &part)
-                                    : cuda_call_do(device, where, &part.call);
+        st = like.how == IF_SMALLER
+                 ? encode_trial(device, where, call, &part, cuda_call_do)
+                 : cuda_call_do(device, where, &part.call);
         for (uint64_t i = 0; st == TERP_OK && i < part.n; i++)
             if (call->params == NULL)
                 call->status[part.at[i]] = part.status[i];
@@ -187,9 +203,66 @@ code_again(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     return st;
 }
 
+/* ---- forms ---- */
+
+/* Codes all chunks that ask for the same other form as chunk `first` does, and
+ * learns of them what the call has learnt of the others. */
+static enum terp_status
+encode_in_form(struct terp_cuda_device *device,
+               const struct terp_cuda_call *where, const struct cuda_call *call,
+               uint64_t first)
+{
+    const struct order own = {
+        INSTEAD,
+        {*call->chunk, call->params->predictor, call->params->pipeline},
+        call->found[first].form};
+    struct cuda_found_domain *found =
+        new (std::nothrow) struct cuda_found_domain[(size_t)call->nchunks]();
+    struct part part;
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    if (make_part(call, &own, &part) && found != NULL) {
+        part.call.found = found;
+        for (uint64_t i = first; i < call->nchunks; i++)
+            if (call->dst_nbytes[i] == 0 && call->found[i].form == own.form)
+                add_to_part(call, i, &part);
+        st = cuda_call_do(device, where, &part.call);
+        for (uint64_t i = 0; st == TERP_OK && i < part.n; i++) {
+            call->dst_nbytes[part.at[i]] = part.dst_nbytes[i];
+            call->found[part.at[i]] = found[i];
+        }
+    }
+    free_part(&part);
+    delete[] found;
+    return st;
+}
+
+/* Codes the chunks that ask for another form than the call has, each in its
+ * own.
+ */
+static enum terp_status
+encode_in_forms(struct terp_cuda_device *device,
+                const struct terp_cuda_call *where,
+                const struct cuda_call *call)
+{
+    enum terp_status st = TERP_OK;
+    unsigned done = 1u << call->form; /* what is left has another reason */
+
+    for (uint64_t i = 0; st == TERP_OK && i < call->nchunks; i++) {
+        const unsigned form = 1u << call->found[i].form;
+        if (call->dst_nbytes[i] != 0 || done & form)
+            continue;
+        done |= form;
+        st = encode_in_form(device, where, call, i);
+    }
+    return st;
+}
+
+/* ---- domains ---- */
+
 /* A flat chunk, on the host. */
 struct flat_chunk {
-    const void *values;
+    const void *values; /* what is coded */
     uint64_t nvalues;
     const struct cuda_found_domain *found;
 };
@@ -202,9 +275,59 @@ flat_errors(void *arg, uint64_t lag, struct terp_lag_errors *errors_ret)
     typename value_traits<T>::WORD fills[TERP_NFILLS];
 
     for (int i = 0; i < TERP_NFILLS; i++)
-        fills[i] = (typename value_traits<T>::WORD)flat->found->fills[i];
+        fills[i] = (typename value_traits<T>::WORD)(
+            flat->found->form == CUDA_VALUES
+                ? flat->found->fills[i]
+                : terp_slot_of_fill(false, 0, sizeof(T)));
     lag_errors_of_samples((const T *)flat->values, flat->nvalues, fills, lag,
                           1 / flat->found->step, errors_ret);
+}
+
+template <typename V, typename C, enum cuda_form form>
+static void
+code_values(const struct flat_chunk *flat, C *coded)
+{
+    const coder_of<V, C, form> coder(flat->found->how);
+    const V *values = (const V *)flat->values;
+    typename value_traits<V>::WORD fills[TERP_NFILLS];
+
+    for (int i = 0; i < TERP_NFILLS; i++)
+        fills[i] = (typename value_traits<V>::WORD)flat->found->fills[i];
+    for (uint64_t i = 0; i < flat->nvalues; i++)
+        coded[i] = is_special(values[i], fills) ? (C)NAN : coder(values[i]);
+}
+
+template <typename V>
+static void
+code_values_of(const struct flat_chunk *flat, void *coded)
+{
+    switch (flat->found->form) {
+    case CUDA_LOG_F32:
+        code_values<V, float, CUDA_LOG_F32>(flat, (float *)coded);
+        break;
+    case CUDA_LOG_F64:
+        code_values<V, double, CUDA_LOG_F64>(flat, (double *)coded);
+        break;
+    case CUDA_FLOORED_F32:
+        code_values<V, float, CUDA_FLOORED_F32>(flat, (float *)coded);
+        break;
+    case CUDA_FLOORED_F64:
+        code_values<V, double, CUDA_FLOORED_F64>(flat, (double *)coded);
+        break;
+    default:
+        code_values<V, V, CUDA_ROUNDED>(flat, (V *)coded);
+        break;
+    }
+}
+
+/* What the device has coded instead of a flat chunk's values. */
+static void
+code_flat(enum terp_type type, const struct flat_chunk *flat, void *coded)
+{
+    if (type == TERP_FLOAT32)
+        code_values_of<float>(flat, coded);
+    else
+        code_values_of<double>(flat, coded);
 }
 
 /* Searches for rows of a flat chunk, as the CPU engine does, in the same
@@ -213,11 +336,14 @@ static enum terp_status
 find_rows(struct terp_cuda_device *device, const struct terp_cuda_call *where,
           const struct cuda_call *call, uint64_t i)
 {
-    const bool wide = call->chunk->type == TERP_FLOAT64;
     struct cuda_found_domain *found = &call->found[i];
+    const bool wide =
+        cuda_form_type(found->form, call->chunk->type) == TERP_FLOAT64;
     uint64_t nbytes = terp_chunk_nbytes(call->chunk);
-    struct flat_chunk flat = {call->src[i], nbytes / (wide ? 8 : 4), found};
-    void *values = NULL;
+    const int own_nbytes = terp_value_nbytes(call->chunk->type);
+    struct flat_chunk flat = {call->src[i], nbytes / (uint64_t)own_nbytes,
+                              found};
+    void *values = NULL, *coded = NULL;
     enum terp_status st = TERP_OK;
     fenv_t host;
 
@@ -229,9 +355,16 @@ find_rows(struct terp_cuda_device *device, const struct terp_cuda_call *where,
         flat.values = values;
     }
     if (call->chunk->big_endian)
-        terp_swap_values(values, flat.nvalues, wide ? 8 : 4);
+        terp_swap_values(values, flat.nvalues, own_nbytes);
     fegetenv(&host);
     fesetenv(FE_DFL_ENV);
+    if (st == TERP_OK && found->form != CUDA_VALUES) {
+        coded = malloc(flat.nvalues * (wide ? 8 : 4));
+        if (coded != NULL)
+            code_flat(call->chunk->type, &flat, coded);
+        st = coded == NULL ? TERP_ERR_MEMORY : TERP_OK;
+        flat.values = coded;
+    }
     if (st == TERP_OK)
         st = terp_domain_find(
             call->chunk,
@@ -239,6 +372,7 @@ find_rows(struct terp_cuda_device *device, const struct terp_cuda_call *where,
             wide ? flat_errors<double> : flat_errors<float>, &flat,
             &found->domain, &found->verdict);
     fesetenv(&host);
+    free(coded);
     free(values);
     return st;
 }
@@ -252,15 +386,18 @@ order_of_round(const struct cuda_call *call,
 {
     const uint64_t nvalues = terp_chunk_nbytes(call->chunk) /
                              (call->chunk->type == TERP_FLOAT64 ? 8 : 4);
+    const struct terp_params params =
+        cuda_coded_params(call->params, found->form);
     struct terp_trial trials[TERP_MAX_NTRIALS];
-    const int n = terp_trials_make(
-        call->params, call->chunk,
-        terp_domain_is_open(call->chunk, nvalues, call->params), &found->domain,
-        found->verdict, trials);
+    const int n =
+        terp_trials_make(&params, call->chunk,
+                         terp_domain_is_open(call->chunk, nvalues, &params),
+                         &found->domain, found->verdict, trials);
     const bool is_instead = found->verdict == TERP_DOMAIN_TAKE &&
                             call->params->effort != TERP_EFFORT_BEST;
 
     order_ret->how = NOT_AGAIN;
+    order_ret->form = found->form;
     if (found->is_constant || round >= n)
         return false;
     if (is_instead || round > 0) {
@@ -270,10 +407,11 @@ order_of_round(const struct cuda_call *call,
     return true;
 }
 
-enum terp_status
-cuda_encode_again(struct terp_cuda_device *device,
-                  const struct terp_cuda_call *where,
-                  const struct cuda_call *call)
+/* Codes the chunks anew for which another domain was found, or whose caller
+ * wants all to be tried. */
+static enum terp_status
+encode_again(struct terp_cuda_device *device,
+             const struct terp_cuda_call *where, const struct cuda_call *call)
 {
     struct order *orders =
         new (std::nothrow) struct order[(size_t)call->nchunks]();
@@ -296,7 +434,106 @@ cuda_encode_again(struct terp_cuda_device *device,
     return st;
 }
 
-/* To decode a stream in the domain that its frame tells, if it is otherwise
+/* ---- encoding ---- */
+
+/* Each chunk in the form that it asks for, in its own shape and then in what
+ * was found to be better. */
+static enum terp_status
+encode_all(struct terp_cuda_device *device, const struct terp_cuda_call *where,
+           struct cuda_call *call)
+{
+    struct cuda_found_domain *found =
+        new (std::nothrow) struct cuda_found_domain[(size_t)call->nchunks]();
+
+    if (found == NULL)
+        return TERP_ERR_MEMORY;
+    call->found = found;
+    call->form =
+        cuda_form_expected(call->params, terp_value_nbytes(call->chunk->type));
+    enum terp_status st = cuda_call_do(device, where, call);
+    if (st == TERP_OK)
+        st = encode_in_forms(device, where, call);
+    if (st == TERP_OK)
+        st = encode_again(device, where, call);
+    delete[] found;
+    call->found = NULL;
+    return st;
+}
+
+/* Codes all chunks again without the floor, a portion at a time, and keeps the
+ * smaller streams: codec/api/stream.c does the same. */
+static enum terp_status
+encode_without_floor(struct terp_cuda_device *device,
+                     const struct terp_cuda_call *where,
+                     const struct cuda_call *call)
+{
+    const struct order own = {
+        IF_SMALLER,
+        {*call->chunk, call->params->predictor, call->params->pipeline},
+        CUDA_VALUES};
+    const uint64_t most = TRIAL_NBYTES / terp_chunk_nbytes(call->chunk) + 1;
+    enum terp_status st = TERP_OK;
+
+    for (uint64_t i = 0; st == TERP_OK && i < call->nchunks;) {
+        struct part part;
+        st = TERP_ERR_MEMORY;
+        if (make_part(call, &own, &part)) {
+            part.params.floor = 0;
+            for (; i < call->nchunks && part.n < most; i++)
+                if (call->dst_nbytes[i] != 0)
+                    add_to_part(call, i, &part);
+            st = part.n == 0
+                     ? TERP_OK
+                     : encode_trial(device, where, call, &part, encode_all);
+        }
+        free_part(&part);
+    }
+    return st;
+}
+
+enum terp_status
+cuda_encode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
+            struct cuda_call *call)
+{
+    const struct terp_params *params = call->params;
+    enum terp_status st = encode_all(device, where, call);
+
+    return st == TERP_OK && params->bound_mode == TERP_BOUND_POINTWISE &&
+                   params->floor > 0 && params->effort != TERP_EFFORT_FAST
+               ? encode_without_floor(device, where, call)
+               : st;
+}
+
+/* ---- decoding ---- */
+
+/* The form that a stream's frame and what stands behind it tell. */
+static enum cuda_form
+form_of_stream(const struct terp_frame *frame, const uint8_t *head,
+               uint64_t left_nbytes)
+{
+    return frame->is_pointwise && left_nbytes > 0 ? cuda_form_of_head(*head)
+                                                  : CUDA_VALUES;
+}
+
+enum cuda_form
+cuda_form_of_streams(const struct cuda_call *call)
+{
+    struct terp_frame frame;
+    int nbytes;
+
+    for (uint64_t i = 0; i < call->nchunks; i++) {
+        const uint8_t *bytes = (const uint8_t *)call->src[i];
+        if (terp_frame_read(bytes, call->src_nbytes[i], &frame, &nbytes) ==
+                TERP_OK &&
+            frame.coding != TERP_CODING_RAW &&
+            frame.coding != TERP_CODING_CONSTANT)
+            return form_of_stream(&frame, bytes + nbytes,
+                                  call->src_nbytes[i] - (uint64_t)nbytes);
+    }
+    return CUDA_VALUES;
+}
+
+/* To decode a stream in the form and domain that it tells, if it is otherwise
  * like the call's. */
 static struct order
 order_of_frame(const struct cuda_call *call, const uint8_t *bytes,
@@ -309,9 +546,14 @@ order_of_frame(const struct cuda_call *call, const uint8_t *bytes,
 
     if (terp_frame_read(bytes, nbytes, &frame, &frame_nbytes) == TERP_OK &&
         terp_chunks_are_alike(&frame.chunk, chunk) &&
-        !terp_shapes_are_equal(&frame.domain, chunk)) {
-        order.how = INSTEAD;
+        frame.coding != TERP_CODING_RAW &&
+        frame.coding != TERP_CODING_CONSTANT) {
         order.trial.domain = frame.domain;
+        order.form = form_of_stream(&frame, bytes + frame_nbytes,
+                                    nbytes - (uint64_t)frame_nbytes);
+        if (order.form != call->form ||
+            !terp_shapes_are_equal(&frame.domain, chunk))
+            order.how = INSTEAD;
     }
     return order;
 }
@@ -322,10 +564,12 @@ cuda_decode_again(struct terp_cuda_device *device,
                   const struct cuda_call *call)
 {
     const size_t n = (size_t)call->nchunks;
-    const struct terp_trial own = {*call->chunk, TERP_PREDICTOR_AUTO,
-                                   TERP_PIPELINE_AUTO};
+    const struct order own = {
+        INSTEAD,
+        {*call->chunk, TERP_PREDICTOR_AUTO, TERP_PIPELINE_AUTO},
+        call->form};
     struct order *orders = new (std::nothrow) struct order[n]();
-    uint8_t *frames = new (std::nothrow) uint8_t[n * TERP_FRAME_MAX_NBYTES];
+    uint8_t *frames = new (std::nothrow) uint8_t[n * BEGIN_NBYTES];
     struct part left;
     enum terp_status st = TERP_ERR_MEMORY;
 
@@ -334,14 +578,17 @@ cuda_decode_again(struct terp_cuda_device *device,
             if (call->status[i] != TERP_ERR_DEVICE || call->src_nbytes[i] == 0)
                 continue;
             add_to_part(call, i, &left);
-            left.dst[left.n - 1] = frames + i * TERP_FRAME_MAX_NBYTES;
+            left.dst[left.n - 1] = frames + i * BEGIN_NBYTES;
             left.src_nbytes[left.n - 1] =
-                min_u64(call->src_nbytes[i], TERP_FRAME_MAX_NBYTES);
+                min_u64(call->src_nbytes[i], BEGIN_NBYTES);
         }
         st = copy(device, where, left.n, left.dst, left.src, left.src_nbytes);
         for (uint64_t i = 0; st == TERP_OK && i < left.n; i++)
             orders[left.at[i]] = order_of_frame(
                 call, (const uint8_t *)left.dst[i], left.src_nbytes[i]);
+        for (uint64_t i = 0; st == TERP_OK && i < left.n; i++)
+            if (orders[left.at[i]].how == INSTEAD)
+                device->form_seen = orders[left.at[i]].form;
         if (st == TERP_OK)
             st = code_again(device, where, call, orders);
     }

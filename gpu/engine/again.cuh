@@ -1,17 +1,19 @@
-/* What follows a call in which chunks were coded in their own shape. */
+/* Calls in which chunks are coded more than once. */
 #ifndef TERP_GPU_ENGINE_AGAIN_CUH
 #define TERP_GPU_ENGINE_AGAIN_CUH
 
 #include "gpu/engine/call.cuh"
 
-/* Codes the chunks anew for which another domain was found, or whose caller
- * wants all to be tried. */
-enum terp_status
-cuda_encode_again(struct terp_cuda_device *device,
-                  const struct terp_cuda_call *where,
-                  const struct cuda_call *call);
+/* The form of the first stream in host memory that is coded. */
+enum cuda_form
+cuda_form_of_streams(const struct cuda_call *call);
 
-/* Decodes what was left because it has another domain. */
+/* Codes all chunks, each in the form, domain and way that suits it. */
+enum terp_status
+cuda_encode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
+            struct cuda_call *call);
+
+/* Decodes what was left because it has another form or domain. */
 enum terp_status
 cuda_decode_again(struct terp_cuda_device *device,
                   const struct terp_cuda_call *where,

@@ -2,32 +2,30 @@
  * shrinks and is released. */
 #include "gpu/engine/batch.cuh"
 
+#include "codec/format/types.h"
 #include "codec/model/domain.h"
 #include "codec/model/low_bits.h"
 
 #include <string.h>
 
+#include "gpu/engine/places.cuh"
 #include "gpu/engine/sequence.cuh"
 #include "gpu/entropy/contexts.cuh"
 #include "gpu/sections/low_bits.cuh"
+#include "gpu/sections/signs.cuh"
 
 /* Of the device's memory, what all slots may take of their own accord. */
 #define MEMORY_SHARE 0.8
 
 /* ---- places ---- */
 
-static uint64_t
-aligned(uint64_t nbytes)
+/* Whether what is coded has a place of its own: while it is decoded, where it
+ * is of another type than the values. */
+static bool
+has_coded_values(const struct cuda_batch *batch)
 {
-    return (nbytes + 255) / 256 * 256;
-}
-
-static uint64_t
-take(uint64_t *at, uint64_t nbytes)
-{
-    uint64_t begin = *at;
-    *at += aligned(nbytes);
-    return begin;
+    return batch->decode ? batch->value_nbytes != batch->own_nbytes
+                         : batch->form != CUDA_VALUES;
 }
 
 static void
@@ -36,42 +34,51 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     uint64_t value_nbytes = (uint64_t)batch->value_nbytes, at = 0;
     struct cuda_regions *regions = &batch->at;
 
-    regions->ranges = take(&at, 8 * (batch->nranges + 1));
-    regions->frequency = take(&at, 8 * TERP_NSYMBOLS);
+    regions->ranges = place_take(&at, 8 * (batch->nranges + 1));
+    regions->frequency = place_take(&at, 8 * TERP_NSYMBOLS);
     const bool ratio = batch->coding == TERP_CODING_RATIO;
     regions->context_counts =
-        take(&at, ratio ? cuda_context_counts_nbytes(batch->ntiles) : 0);
+        place_take(&at, ratio ? cuda_context_counts_nbytes(batch->ntiles) : 0);
+    cuda_signs_lay_out_zeroed(batch, &at);
     regions->zeroed_nbytes = at;
-    regions->work = take(&at, batch->nvalues * value_nbytes);
+    regions->work = place_take(&at, batch->nvalues * value_nbytes);
     uint64_t staging_nbytes = batch->npartitions * CUDA_PARTITION_MAX_NBYTES;
     uint64_t tiles_nbytes = batch->npartitions * TERP_PARTITION_NTILES *
                             terp_tile_max_nbytes(batch->coding);
     uint64_t lattice_nbytes = nlattice * value_nbytes;
-    regions->lattice = take(
+    regions->lattice = place_take(
         &at, lattice_nbytes > staging_nbytes ? lattice_nbytes : staging_nbytes);
-    regions->symbols = take(&at, 2 * batch->nvalues);
-    regions->coded = take(&at, ratio ? 2 * batch->nvalues : 0);
-    regions->contexts = take(&at, ratio ? batch->nvalues : 0);
-    regions->mask = take(&at, 8 * div_up(batch->nvalues, 64));
-    regions->runs = take(&at, 8 * div_up(batch->nvalues, 64));
-    regions->tune = take(&at, 8 * CUDA_LEVEL_NCOSTS * ((uint64_t)nlevels + 1));
+    regions->symbols = place_take(&at, 2 * batch->nvalues);
+    regions->coded = place_take(&at, ratio ? 2 * batch->nvalues : 0);
+    regions->contexts = place_take(&at, ratio ? batch->nvalues : 0);
+    regions->mask = place_take(&at, 8 * div_up(batch->nvalues, 64));
+    regions->runs = place_take(&at, 8 * div_up(batch->nvalues, 64));
+    regions->tune =
+        place_take(&at, 8 * CUDA_LEVEL_NCOSTS * ((uint64_t)nlevels + 1));
     uint64_t sums_nbytes = batch->raw_nbytes / 16 + 64;
-    regions->cost = take(&at, sums_nbytes + 4 * TERP_NENTRIES * batch->ntiles);
-    regions->entry = take(&at, batch->ntiles);
-    regions->nonzero = take(&at, batch->ntiles);
-    regions->nbytes = take(&at, 2 * batch->ntiles);
-    regions->begin = take(&at, 8 * (batch->npartitions + 1));
-    regions->reduced = take(&at, batch->npartitions);
-    regions->staging = take(&at, tiles_nbytes);
-    regions->codebook = take(&at, 32 << 10);
+    regions->cost =
+        place_take(&at, sums_nbytes + 4 * TERP_NENTRIES * batch->ntiles);
+    regions->entry = place_take(&at, batch->ntiles);
+    regions->nonzero = place_take(&at, batch->ntiles);
+    regions->nbytes = place_take(&at, 2 * batch->ntiles);
+    regions->begin = place_take(&at, 8 * (batch->npartitions + 1));
+    regions->reduced = place_take(&at, batch->npartitions);
+    regions->staging = place_take(&at, tiles_nbytes);
+    regions->codebook = place_take(&at, 32 << 10);
     const uint64_t low_ntiles = batch->may_have_low_bits ? batch->ntiles : 0;
-    regions->low_tiles = take(&at, sizeof(struct cuda_low_tile) * low_ntiles);
+    regions->low_tiles =
+        place_take(&at, sizeof(struct cuda_low_tile) * low_ntiles);
     regions->low_bits =
-        take(&at, batch->decode ? 0 : LOW_TILE_MAX_NBYTES * low_ntiles);
-    regions->tail_widths = take(&at, LOW_TILE_NGROUPS * low_ntiles);
-    regions->tail_begins = take(&at, 8 * low_ntiles);
+        place_take(&at, batch->decode ? 0 : LOW_TILE_MAX_NBYTES * low_ntiles);
+    regions->tail_widths = place_take(&at, LOW_TILE_NGROUPS * low_ntiles);
+    regions->tail_begins = place_take(&at, 8 * low_ntiles);
     regions->swapped =
-        take(&at, batch->chunk.big_endian ? batch->nvalues * value_nbytes : 0);
+        place_take(&at, batch->chunk.big_endian
+                            ? batch->nvalues * (uint64_t)batch->own_nbytes
+                            : 0);
+    regions->coded_values = place_take(
+        &at, has_coded_values(batch) ? batch->nvalues * value_nbytes : 0);
+    cuda_signs_lay_out(batch, &at);
     regions->stride = at;
 }
 
@@ -92,7 +99,10 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
     memset(&batch, 0, sizeof batch);
     batch.nchunks = (int)request->nchunks;
     batch.chunk = *request->chunk;
-    batch.value_nbytes = request->chunk->type == TERP_FLOAT32 ? 4 : 8;
+    batch.own_nbytes = terp_value_nbytes(request->chunk->type);
+    batch.form = request->form;
+    batch.value_nbytes =
+        terp_value_nbytes(cuda_form_type(request->form, request->chunk->type));
     frame.chunk = *request->chunk;
     frame.domain = *domain_of(request);
     frame.coding = TERP_CODING_RAW;
@@ -100,24 +110,25 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
         (uint64_t)terp_frame_nbytes(&frame) + terp_chunk_nbytes(request->chunk);
     frame.coding = TERP_CODING_HUFFMAN;
     batch.frame_nbytes = (uint64_t)terp_frame_write(&frame, batch.frame);
+    batch.model_at = batch.frame_nbytes + cuda_form_head_nbytes(batch.form);
     batch.dims_end = batch.raw_nbytes - terp_chunk_nbytes(request->chunk);
     batch.has_domain = request->domain != NULL;
     batch.decode = request->params == NULL;
     if (batch.decode && request->expects.ratio)
         batch.coding = TERP_CODING_RATIO;
-    batch.may_have_low_bits =
-        batch.decode ? request->expects.low_bits
-                     : terp_bound_may_have_low_bits(request->params->bound_mode,
-                                                    request->params->bound);
+    batch.may_have_low_bits = request->expects.low_bits;
     if (!batch.decode) {
-        batch.params = *request->params;
-        batch.params.predictor = terp_predictor_asked(request->params);
+        batch.params = cuda_coded_params(request->params, batch.form);
+        batch.pointwise_bound = request->params->bound;
+        batch.floor = request->params->floor;
+        batch.may_have_low_bits = terp_bound_may_have_low_bits(
+            batch.params.bound_mode, batch.params.bound);
+        batch.params.predictor = terp_predictor_asked(&batch.params);
         batch.coding = terp_coding_of(request->params->pipeline);
         batch.max_code = terp_coding_max_code(batch.coding);
         batch.finds_domains =
             request->domain == NULL &&
-            terp_domain_is_open(request->chunk, layout->nvalues,
-                                request->params);
+            terp_domain_is_open(request->chunk, layout->nvalues, &batch.params);
     }
     batch.nvalues = layout->nvalues;
     batch.ntiles = div_up(batch.nvalues, TERP_TILE_NSYMBOLS);
@@ -129,7 +140,7 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
 
 /* Places of what a batch keeps in device memory, from its begin. */
 struct places {
-    uint64_t layout, chunks, src, dst, scratch, end;
+    uint64_t layout, chunks, sign_chunks, src, dst, scratch, end;
     uint64_t src_stride, dst_stride;
 };
 
@@ -141,16 +152,19 @@ place(const struct cuda_request *request, const struct cuda_batch *batch)
 
     if (request->host) {
         /* A stream is at most as long as the values and a frame. */
-        uint64_t stream = aligned(terp_encode_bound(request->chunk));
-        uint64_t values = aligned(terp_chunk_nbytes(request->chunk));
+        uint64_t stream = place_aligned(terp_encode_bound(request->chunk));
+        uint64_t values = place_aligned(terp_chunk_nbytes(request->chunk));
         p.src_stride = batch->decode ? stream : values;
         p.dst_stride = batch->decode ? values : stream;
     }
-    p.layout = take(&at, sizeof(struct terp_layout));
-    p.chunks = take(&at, n * sizeof(struct cuda_chunk));
-    p.src = take(&at, n * p.src_stride);
-    p.dst = take(&at, n * p.dst_stride);
-    p.scratch = take(&at, n * batch->at.stride);
+    p.layout = place_take(&at, sizeof(struct terp_layout));
+    p.chunks = place_take(&at, n * sizeof(struct cuda_chunk));
+    p.sign_chunks = place_take(&at, cuda_form_may_have_signs(batch->form)
+                                        ? n * sizeof(struct cuda_chunk)
+                                        : 0);
+    p.src = place_take(&at, n * p.src_stride);
+    p.dst = place_take(&at, n * p.dst_stride);
+    p.scratch = place_take(&at, n * batch->at.stride);
     p.end = at;
     return p;
 }
@@ -177,9 +191,9 @@ place_on_host(uint64_t nchunks)
     struct host_places p;
     uint64_t at = 0;
 
-    p.layout = take(&at, sizeof(struct terp_layout));
-    p.chunks = take(&at, nchunks * sizeof(struct cuda_chunk));
-    p.streams = take(&at, nchunks * CUDA_SHORT_NBYTES);
+    p.layout = place_take(&at, sizeof(struct terp_layout));
+    p.chunks = place_take(&at, nchunks * sizeof(struct cuda_chunk));
+    p.streams = place_take(&at, nchunks * CUDA_SHORT_NBYTES);
     p.end = at;
     return p;
 }
@@ -314,6 +328,7 @@ cuda_slot_prepare(const struct terp_cuda_device *device, struct cuda_slot *slot,
     batch.h_layout = slot->h_layout;
     batch.d_layout = (const struct terp_layout *)(slot->d_memory + p.layout);
     batch.d_chunks = (struct cuda_chunk *)(slot->d_memory + p.chunks);
+    batch.d_sign_chunks = (struct cuda_chunk *)(slot->d_memory + p.sign_chunks);
     batch.d_scratch = slot->d_memory + p.scratch;
     batch.h_chunks = (struct cuda_chunk *)(slot->h_memory + h.chunks);
     slot->h_short = slot->h_memory + h.streams;

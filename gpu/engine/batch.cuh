@@ -16,6 +16,7 @@ struct cuda_request {
     bool host; /* the caller's memory */
     /* decode: what there may be among the streams */
     struct cuda_stream_kinds expects;
+    enum cuda_form form;
 };
 
 /* Memory for such batches, which may have fewer chunks or expect less.

@@ -53,9 +53,15 @@ domain_of(const struct cuda_call *call, const struct cuda_chunk *chunk)
         chunk->min,
         chunk->max,
         chunk->model.step,
+        {},
+        call->form,
         {}};
 
     memcpy(found.fills, chunk->fills, sizeof found.fills);
+    if (call->form != CUDA_VALUES) {
+        found.form = chunk->form;
+        found.how = chunk->how;
+    }
     return found;
 }
 
@@ -114,7 +120,9 @@ is_not_for_batch(const struct cuda_call *call, uint64_t at)
 
     return call->src_nbytes[at] > terp_encode_bound(call->chunk) ||
            peek_frame(call, at, TERP_FRAME_CODING_AT) == TERP_CODING_RAW ||
-           (flags >= 0 && call->domain == NULL && flags & TERP_FRAME_DOMAIN);
+           (flags >= 0 && call->domain == NULL && flags & TERP_FRAME_DOMAIN) ||
+           (flags >= 0 && call->form == CUDA_VALUES &&
+            flags & TERP_FRAME_POINTWISE);
 }
 
 /* Where a coded stream has its model. */
@@ -126,7 +134,8 @@ model_at(const struct cuda_call *call)
     frame.chunk = *call->chunk;
     frame.domain = call->domain != NULL ? *call->domain : *call->chunk;
     frame.coding = TERP_CODING_HUFFMAN;
-    return (uint64_t)terp_frame_nbytes(&frame);
+    return (uint64_t)terp_frame_nbytes(&frame) +
+           cuda_form_head_nbytes(call->form);
 }
 
 /* What there may be among a batch's streams. Those in device memory are taken
@@ -250,6 +259,11 @@ upload(const struct cuda_call *call, const struct in_flight *batch)
         chunk->original = chunk->src;
         chunk->dst =
             call->host ? slot->d_dst + i * slot->dst_stride : call->dst[at];
+        chunk->values = slot->batch.decode ? chunk->dst : (void *)chunk->src;
+        if (slot->batch.decode &&
+            slot->batch.value_nbytes != slot->batch.own_nbytes)
+            chunk->dst = slot->batch.d_scratch + i * slot->batch.at.stride +
+                         slot->batch.at.coded_values;
         if (slot->batch.decode) {
             chunk->src_nbytes = nbytes = call->src_nbytes[at];
             if (is_not_for_batch(call, at))
@@ -267,7 +281,8 @@ start(struct terp_cuda_device *device, const struct cuda_call *call,
       struct in_flight *batch)
 {
     struct cuda_request request = {call->chunk, call->domain, call->params,
-                                   batch->n,    call->host,   {}};
+                                   batch->n,    call->host,   {},
+                                   call->form};
 
     if (call->params == NULL)
         request.expects = expected_kinds(call, batch);
@@ -321,9 +336,9 @@ static cudaError_t
 reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
         struct cuda_call *call)
 {
-    struct cuda_request request = {call->chunk,  call->domain,
-                                   call->params, call->batch_nchunks,
-                                   call->host,   {true, true}};
+    struct cuda_request request = {
+        call->chunk, call->domain, call->params, call->batch_nchunks,
+        call->host,  {true, true}, call->form};
     cudaError_t error = cuda_slot_reserve(device, slot, &request);
 
     call->batch_nchunks = request.nchunks;

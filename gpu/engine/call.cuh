@@ -14,7 +14,9 @@ struct cuda_found_domain {
     /* A flat chunk may have rows: what the search for them needs. */
     bool is_periodic;
     double min, max, step;
-    uint64_t fills[TERP_NFILLS];
+    uint64_t fills[TERP_NFILLS]; /* of the chunk's own values */
+    enum cuda_form form;         /* the chunk asks for it */
+    struct terp_pointwise how;   /* where that is another than its values */
 };
 
 /* What is to be done. */
@@ -22,6 +24,7 @@ struct cuda_call {
     const struct terp_chunk *chunk;
     const struct terp_chunk *domain;  /* NULL: the chunk */
     const struct terp_params *params; /* NULL: decode */
+    enum cuda_form form; /* chunks and streams of other ones are left */
     uint64_t nchunks;
     const void *const *src;
     const uint64_t *src_nbytes; /* decode */

@@ -39,7 +39,11 @@ take_frame(const struct cuda_batch &batch, const uint8_t *frame,
     chunk->bound = double_of_bits(load_le(frame + bound_at, 8));
     return coding <= last_coding && prediction < TERP_NPREDICTIONS &&
            (flags & ~TERP_FRAME_SPECIALS) ==
-               (has_bound && batch.has_domain ? TERP_FRAME_DOMAIN : 0) &&
+               ((has_bound && batch.has_domain ? TERP_FRAME_DOMAIN : 0) |
+                (has_bound && batch.form != CUDA_VALUES ? TERP_FRAME_POINTWISE
+                                                        : 0)) &&
+           (!has_bound || batch.form == CUDA_VALUES ||
+            cuda_form_of_head(frame[batch.frame_nbytes]) == batch.form) &&
            has_bound == (prediction != TERP_PREDICTION_NONE) &&
            chunk->src_nbytes >=
                (has_bound ? batch.frame_nbytes : batch.dims_end) &&
@@ -97,6 +101,17 @@ __launch_bounds__(NTHREADS) begin_chunks(const struct cuda_batch batch)
         read_frame(batch, chunk);
 }
 
+/* What else the host needs to know of a chunk whose values are not coded as
+ * they are. */
+static __device__ void
+tell_form(const struct cuda_chunk &chunk, struct cuda_chunk *h_chunk)
+{
+    h_chunk->form = chunk.form;
+    h_chunk->how = chunk.how;
+    for (int k = 0; k < TERP_NFILLS; k++)
+        h_chunk->fills[k] = chunk.own_fills[k];
+}
+
 /* Grid: y chunks. To the host's pinned memory. */
 static __global__ void
 __launch_bounds__(NTHREADS)
@@ -125,6 +140,8 @@ __launch_bounds__(NTHREADS)
         h_chunk->max = chunk.max;
         for (int k = 0; k < TERP_NFILLS; k++)
             h_chunk->fills[k] = chunk.fills[k];
+        if (batch.form != CUDA_VALUES && !batch.decode)
+            tell_form(chunk, h_chunk);
     }
     if (status != TERP_ERR_DEVICE && nbytes <= CUDA_SHORT_NBYTES &&
         threadIdx.x < nbytes)

@@ -2,8 +2,6 @@
 #include "codec/engine.h"
 #include "codec/format/types.h"
 
-#include <new>
-
 #include "gpu/engine/again.cuh"
 #include "gpu/engine/array.cuh"
 
@@ -25,14 +23,7 @@ encode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     call.src = src;
     call.dst = dst;
     call.dst_nbytes = dst_nbytes_ret;
-    call.found = new (std::nothrow) struct cuda_found_domain[(size_t)nchunks]();
-    if (call.found == NULL)
-        return TERP_ERR_MEMORY;
-    enum terp_status st = cuda_call_do(device, where, &call);
-    if (st == TERP_OK)
-        st = cuda_encode_again(device, where, &call);
-    delete[] call.found;
-    return st;
+    return cuda_encode(device, where, &call);
 }
 
 static enum terp_status
@@ -53,6 +44,8 @@ decode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     call.src_nbytes = src_nbytes;
     call.dst = dst;
     call.status = status_ret;
+    call.form = where->memory == TERP_MEMORY_HOST ? cuda_form_of_streams(&call)
+                                                  : device->form_seen.load();
     enum terp_status st = cuda_call_do(device, where, &call);
     for (uint64_t i = 0; st == TERP_OK && i < nchunks; i++)
         if (status_ret[i] == TERP_ERR_DEVICE)

@@ -37,6 +37,7 @@ struct step {
 
 static const struct step encode_steps[] = {{cuda_swap_src, 0},
                                            {cuda_scan, 0},
+                                           {cuda_pointwise_code, 0},
                                            {cuda_find_domains, APART},
                                            {cuda_low_bits_find, 0},
                                            {cuda_tune, 0},
@@ -44,6 +45,7 @@ static const struct step encode_steps[] = {{cuda_swap_src, 0},
                                            {cuda_lorenzo_quantize, SIDE},
                                            {cuda_spline_quantize, 0},
                                            {cuda_specials_write, JOIN | SIDE},
+                                           {cuda_signs_write, SIDE},
                                            {cuda_tails_write, SIDE},
                                            {cuda_escapes_write, SIDE},
                                            {cuda_context_sort, 0},
@@ -56,14 +58,22 @@ static const struct step encode_steps[] = {{cuda_swap_src, 0},
                                            {NULL, 0}};
 
 /* The stages bear with any bytes: they need not wait for the checksum. */
-static const struct step decode_steps[] = {
-    {cuda_verify, APART},         {cuda_model_read, 0},
-    {cuda_specials_mask, SIDE},   {cuda_tiles_decode, 0},
-    {cuda_low_bits_join, 0},      {cuda_context_restore, JOIN_RATIO},
-    {cuda_tails_place, 0},        {cuda_spline_begin, 0},
-    {cuda_escapes_place, 0},      {cuda_lorenzo_reconstruct, SIDE},
-    {cuda_spline_reconstruct, 0}, {cuda_specials_read, JOIN},
-    {cuda_swap_dst, JOIN_APART},  {NULL, 0}};
+static const struct step decode_steps[] = {{cuda_verify, APART},
+                                           {cuda_model_read, 0},
+                                           {cuda_specials_mask, SIDE},
+                                           {cuda_signs_read, SIDE},
+                                           {cuda_tiles_decode, 0},
+                                           {cuda_low_bits_join, 0},
+                                           {cuda_context_restore, JOIN_RATIO},
+                                           {cuda_tails_place, 0},
+                                           {cuda_spline_begin, 0},
+                                           {cuda_escapes_place, 0},
+                                           {cuda_lorenzo_reconstruct, SIDE},
+                                           {cuda_spline_reconstruct, 0},
+                                           {cuda_pointwise_decode, JOIN},
+                                           {cuda_specials_read, 0},
+                                           {cuda_swap_dst, JOIN_APART},
+                                           {NULL, 0}};
 
 /* ---- a graph in the making ---- */
 

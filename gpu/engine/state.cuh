@@ -15,6 +15,7 @@
 #include "codec/model/plan.h"
 #include "codec/model/range.h"
 #include "codec/model/sample.h"
+#include "gpu/engine/form.cuh"
 #include "gpu/engine/platform.cuh"
 
 /* A chunk's counters of blocks that are done, and its flags. Each has one
@@ -49,10 +50,13 @@ struct cuda_model {
 /* A chunk on its way. The host fills in the first part, all else is zero when
  * a call begins. */
 struct cuda_chunk {
-    const void *src;      /* encode: values; decode: the stream */
+    const void *src;      /* encode: what is coded; decode: the stream */
     const void *original; /* encode: values in their own byte order */
-    void *dst;            /* encode: the stream; decode: values */
-    uint64_t src_nbytes;  /* decode: of the stream */
+    void *dst; /* encode: the stream; decode: what was coded goes there */
+    /* The chunk's own values, in the host's byte order; encode: they are only
+     * read. What is coded is the same unless logarithms are. */
+    void *values;
+    uint64_t src_nbytes; /* decode: of the stream */
     /* decode: what the frame says. encode: coding and prediction follow. */
     enum terp_coding coding;
     enum terp_prediction prediction; /* none: constant or raw */
@@ -73,7 +77,6 @@ struct cuda_chunk {
     unsigned long long nspecials; /* decode: values in runs */
     double min, max;              /* of values that are not special */
     uint64_t fills[TERP_NFILLS];
-    uint64_t constant_bits; /* of the value, when coding is constant */
     unsigned progress[CUDA_NPROGRESS];
     unsigned escape_nbytes; /* encode: likely, of a number */
 
@@ -82,10 +85,13 @@ struct cuda_chunk {
     unsigned long long differences_sum, means_sum;
     double grid_step, grid_inverse; /* encode: of ratio one, in the type */
 
+    uint64_t constant_bits; /* of the value, when coding is constant */
+
     /* Sections, as bytes of the stream. Each begins where the last ends. */
     uint64_t model_end;
-    uint64_t specials_end; /* encode: then that of tails */
-    uint64_t tails_at;     /* of groups, behind all widths */
+    uint64_t specials_end;        /* encode: then that of tails */
+    uint64_t signs_at, signs_end; /* decode: the section of signs */
+    uint64_t tails_at;            /* of groups, behind all widths */
     unsigned long long nescapes;
     unsigned number_nbytes;  /* of an escape; 0: a word */
     unsigned numbers_nbytes; /* encode: a bit for each that some escape needs */
@@ -103,6 +109,18 @@ struct cuda_chunk {
     unsigned domain_verdict;
     int domain_nslow;
     bool is_periodic;
+
+    /* encode, where other values are coded: the range of the chunk's own, and
+     * what is coded instead. */
+    double own_min, own_max;
+    uint64_t own_fills[TERP_NFILLS];
+    unsigned long long least_key; /* the complement of a magnitude's bits */
+    bool measures_again;          /* since a fill value had that */
+    enum cuda_form form;          /* that the chunk asks for */
+    struct terp_magnitudes magnitudes;
+    struct terp_pointwise how;
+    struct terp_pointwise_head head;           /* decode: too */
+    unsigned long long nsigns[1 + TERP_NDIMS]; /* see sections/signs.cu */
 };
 
 /* What the host fills in. */
@@ -178,15 +196,23 @@ struct cuda_regions {
     uint64_t low_tiles; /* struct cuda_low_tile[ntiles] */
     uint64_t low_bits;  /* encode: LOW_TILE_MAX_NBYTES a tile */
     /* The same, see gpu/sections/tails.cuh. */
-    uint64_t tail_widths; /* u8[ntiles][LOW_TILE_NGROUPS] */
-    uint64_t tail_begins; /* u64[ntiles] */
-    uint64_t swapped;     /* T[nvalues] of big-endian chunks, else empty */
-    uint64_t stride;      /* of chunks */
+    uint64_t tail_widths;  /* u8[ntiles][LOW_TILE_NGROUPS] */
+    uint64_t tail_begins;  /* u64[ntiles] */
+    uint64_t swapped;      /* the values of big-endian chunks, else empty */
+    uint64_t coded_values; /* T[nvalues] of what is coded instead of values,
+                              where that is needed, else empty */
+    /* Where there may be signs, else empty: gpu/sections/signs.cuh. */
+    uint64_t signs;         /* u64 words, a bit a value in C order: negative */
+    uint64_t sign_pieces;   /* encode: u32, see gpu/predict/pointwise.cu.
+                               decode: sums of the mask delta */
+    uint64_t signs_zeroed;  /* of their tiles: zeroed when a call begins, */
+    uint64_t signs_scratch; /* and not */
+    uint64_t stride;        /* of chunks */
 };
 
 #define CUDA_FRAME_NBYTES 96
-static_assert(CUDA_FRAME_NBYTES >= TERP_FRAME_MAX_NBYTES,
-              "A batch has room for any frame.");
+static_assert(CUDA_FRAME_NBYTES > TERP_FRAME_MAX_NBYTES,
+              "A batch has room for any frame, and the first byte of a head.");
 
 struct cuda_batch {
     int nchunks;
@@ -196,8 +222,13 @@ struct cuda_batch {
     /* encode: asked for; decode: ratio if there may be such streams, which
      * are refused otherwise, else raw. */
     enum terp_coding coding;
-    int max_code; /* encode: of the symbols of tiles */
-    int value_nbytes;
+    int max_code;     /* encode: of the symbols of tiles */
+    int value_nbytes; /* of what is coded */
+    int own_nbytes;   /* of the chunks' values */
+    /* What is coded. Chunks that ask for another form, and streams of another
+     * one, are left out. */
+    enum cuda_form form;
+    double pointwise_bound, floor; /* encode */
     /* encode: codes may be wide; decode: there may be such streams, which are
      * refused otherwise. */
     bool may_have_low_bits;
@@ -207,11 +238,14 @@ struct cuda_batch {
     bool has_domain;
     uint64_t dims_end; /* where the frame of a raw or constant stream ends */
     uint64_t frame_nbytes; /* of a coded stream's frame, the bound being last */
+    uint64_t model_at;     /* behind that, and the head of a form */
     uint8_t frame[CUDA_FRAME_NBYTES]; /* of one, but for the bound */
     uint64_t raw_nbytes; /* of a raw stream: coded ones are shorter */
     uint64_t nvalues, ntiles, npartitions, nranges;
     const struct terp_layout *h_layout, *d_layout;
     struct cuda_chunk *d_chunks;
+    struct cuda_chunk *d_sign_chunks; /* of signs' tiles, where there may be
+                                         some */
     struct cuda_chunk *h_chunks; /* pinned: the device may read it at once */
     struct cuda_tables tables;
     struct cuda_regions at;
@@ -281,6 +315,12 @@ cuda_swap_src(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_scan(const struct cuda_batch *batch, cudaStream_t stream);
 
+/* What is coded instead of values: to the region coded_values, which becomes
+ * src; what cuda_scan finds, of that; how, head; signs. Chunks that ask for
+ * another form: TERP_ERR_DEVICE. */
+cudaError_t
+cuda_pointwise_code(const struct cuda_batch *batch, cudaStream_t stream);
+
 /* domain_verdict, domain_nslow, is_periodic: for the host. No other stage reads
  * them. */
 cudaError_t
@@ -322,6 +362,11 @@ cuda_low_bits_split(const struct cuda_batch *batch, cudaStream_t stream);
  * chunks too, whose stream it completes but for frame, value and checksum. */
 cudaError_t
 cuda_specials_write(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* The section of signs, of chunks whose signs are mixed, at specials_end of
+ * dst, which becomes their end. */
+cudaError_t
+cuda_signs_write(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* The section of tails at specials_end of dst, which becomes their end. */
 cudaError_t
@@ -371,7 +416,8 @@ cuda_seal(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_verify(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Model; walks over the section of specials (runs, specials_end), of tails
+/* Head and model; walks over the section of specials (runs, specials_end), of
+ * signs (signs_at, signs_end), of tails
  * (tails_at, tail_widths, tail_begins), of escapes (nescapes, escapes_end) and
  * of low bits (low_tiles), and reads the index of tiles (nonzero, entry,
  * nbytes, begin, reduced; payload_at; books). Constant: its value. It looks at
@@ -383,6 +429,10 @@ cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream);
  * it may run beside what comes before these. */
 cudaError_t
 cuda_specials_mask(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* The section of signs to the region of signs. */
+cudaError_t
+cuda_signs_read(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Symbols in tile order; `ranges`, or the list of escapes. Those in context
  * order go to the region `coded`, and nothing tells of their escapes. */
@@ -420,7 +470,11 @@ cuda_spline_reconstruct(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_lorenzo_reconstruct(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Special values, and the value of a constant chunk, into dst. */
+/* Logarithms in dst to values. */
+cudaError_t
+cuda_pointwise_decode(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Special values, and the value of a constant chunk, into values. */
 cudaError_t
 cuda_specials_read(const struct cuda_batch *batch, cudaStream_t stream);
 

@@ -34,16 +34,13 @@ predictor_write_model(const struct cuda_batch &batch,
     }
 }
 
-/* Reads the part of a model's thread. False where it is not valid. The bound
- * stands before it. */
+/* Reads the part of a model's thread. False where it is not valid. */
 static __device__ __forceinline__ bool
 predictor_read_model(const struct cuda_batch &batch,
                      enum terp_prediction prediction, bool has_specials,
-                     int nlevels, const uint8_t *src, int thread,
+                     int nlevels, double bound, const uint8_t *src, int thread,
                      struct cuda_model *s_model)
 {
-    const double bound = double_of_bits(load_le(src - sizeof(double), 8));
-
     if (thread == 0) {
         const int step_slack_log2 = src[0] & TERP_STEP_SLACK;
         const int low_nbits = src[0] >> TERP_LOW_NBITS_SHIFT;

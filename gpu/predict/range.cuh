@@ -4,7 +4,8 @@
 #define TERP_GPU_PREDICT_RANGE_CUH
 
 #include "codec/model/cost.h"
-#include "gpu/predict/values.cuh"
+#include "gpu/predict/extremes.cuh"
+#include "gpu/predict/pointwise.cuh"
 
 /* Of a chunk's values that are not special. */
 struct value_range {
@@ -42,6 +43,8 @@ take_fills(const struct cuda_batch &batch, struct value_range *range)
     const double min = range->min, max = range->max;
     bool min_isolated = true, max_isolated = true, any = min < max;
 
+    if (terp_has_two_fills(&batch.params)) /* There are no others. */
+        return;
     if (!any) /* All values are the same. */
         range->nmin = range->nmax = batch.nvalues - range->nspecials;
     if (any && range->inner) {
@@ -72,16 +75,15 @@ take_fills(const struct cuda_batch &batch, struct value_range *range)
         range->nspecials = min_u64(range->nspecials, batch.nvalues);
 }
 
-/* The parameters that follow from specials and range. `first` is the chunk's
- * first value. */
+/* The parameters that follow from specials and range of what is coded. `first`
+ * is the first of it. With `may_be_constant` false no value stands for all. */
 template <typename T>
 static __device__ void
 finalize_params(const struct cuda_batch &batch, struct cuda_chunk &chunk,
-                const struct value_range &range, T first)
+                const struct value_range &range, T first, double bound,
+                bool may_be_constant)
 {
     const double min = range.min, max = range.max;
-    const double bound = terp_absolute_bound(batch.params.bound_mode,
-                                             batch.params.bound, min, max);
     fill_words<T> fills;
     double constant;
 
@@ -97,7 +99,8 @@ finalize_params(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     chunk.bound = bound;
     chunk.coding = batch.coding;
     const bool lossless = terp_is_lossless(&batch.params);
-    if (terp_find_constant(min, max, range.nspecials == batch.nvalues, bound,
+    if (may_be_constant &&
+        terp_find_constant(min, max, range.nspecials == batch.nvalues, bound,
                            lossless, sizeof(T), &constant)) {
         chunk.coding = TERP_CODING_CONSTANT;
         chunk.prediction = TERP_PREDICTION_NONE;
@@ -121,6 +124,36 @@ finalize_params(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     chunk.model.reference =
         terp_reference_of((double)with_one_zero(first),
                           is_special(first, fills), min, max, sizeof(T));
+}
+
+/* What the scan of a chunk's values was for: its parameters; or, where other
+ * values are coded, what these follow from. A fill value that the scan has
+ * found may have had the least magnitude. */
+template <typename T>
+static __device__ void
+finish_range(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+             const struct value_range &range, T first)
+{
+    const word_of<T> sign = (word_of<T>)1 << (8 * sizeof(T) - 1);
+
+    if (batch.form == CUDA_VALUES) {
+        finalize_params<T>(batch, chunk, range, first,
+                           terp_absolute_bound(batch.params.bound_mode,
+                                               batch.params.bound, range.min,
+                                               range.max),
+                           true);
+        return;
+    }
+    chunk.progress[CUDA_PROGRESS_NOT_ISOLATED] = RANGE_IS_FINAL;
+    chunk.own_min = range.min;
+    chunk.own_max = range.max;
+    for (int i = 0; i < TERP_NFILLS; i++) {
+        chunk.own_fills[i] = range.fills[i];
+        if (((word_of<T>)range.fills[i] & ~sign) == ~chunk.least_key)
+            chunk.measures_again = true;
+    }
+    if (chunk.measures_again)
+        chunk.least_key = 0;
 }
 
 #endif

@@ -50,10 +50,10 @@ __launch_bounds__(NTHREADS) swap_values(const struct cuda_batch batch, bool src)
     if (chunk.status != TERP_OK)
         return;
     const word_of<T> *from =
-        (const word_of<T> *)(src ? chunk.original : chunk.dst);
+        (const word_of<T> *)(src ? chunk.original : chunk.values);
     word_of<T> *to =
         src ? region<word_of<T>>(batch, blockIdx.y, batch.at.swapped)
-            : (word_of<T> *)chunk.dst;
+            : (word_of<T> *)chunk.values;
     uint64_t first = (uint64_t)blockIdx.x * (NTHREADS * NLOADS) + threadIdx.x;
     word_of<T> words[NLOADS];
 
@@ -70,7 +70,9 @@ static __global__ void
 adopt_swapped(const struct cuda_batch batch)
 {
     begin_kernel();
-    batch.d_chunks[blockIdx.y].src =
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+
+    chunk.src = chunk.values =
         region<uint8_t>(batch, blockIdx.y, batch.at.swapped);
 }
 
@@ -79,7 +81,7 @@ launch_swap(const struct cuda_batch *batch, bool src, cudaStream_t stream)
 {
     return launch_stage(
         batch, stream,
-        batch->value_nbytes == 4 ? swap_values<float> : swap_values<double>,
+        batch->own_nbytes == 4 ? swap_values<float> : swap_values<double>,
         div_up(batch->nvalues, NTHREADS * NLOADS), NTHREADS, src);
 }
 
@@ -99,73 +101,6 @@ cuda_swap_dst(const struct cuda_batch *batch, cudaStream_t stream)
 {
     return batch->chunk.big_endian ? launch_swap(batch, false, stream)
                                    : cudaSuccess;
-}
-
-/* ---- extremes ---- */
-
-/* Keys order values like the values; 0 is below the key of any that is not
- * special. */
-static __device__ __forceinline__ unsigned long long
-key_of(double value)
-{
-    uint64_t bits = bits_of(value);
-    return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
-}
-
-static __device__ __forceinline__ double
-value_of_key(unsigned long long key)
-{
-    uint64_t bits = key >> 63 ? key & ~(UINT64_C(1) << 63) : ~key;
-    return value_of_bits(bits);
-}
-
-/* The largest and, by its complement, the smallest value so far. Few blocks
- * change it: the others only read. */
-static __device__ __forceinline__ void
-raise_key(unsigned long long *at, unsigned long long key)
-{
-    if (*(volatile unsigned long long *)at < key)
-        atomicMax(at, key);
-}
-
-/* Extremes of some values and two counts of them. `min` > `max`: none. */
-template <typename T> struct extremes {
-    T min, max;
-    unsigned long long n[2];
-};
-
-template <typename T>
-static __device__ __forceinline__ extremes<T>
-no_extremes(void)
-{
-    return {value_traits<T>::MAX, -value_traits<T>::MAX, {0, 0}};
-}
-
-/* The extremes of all threads of the block, for its first thread. */
-template <typename T>
-static __device__ extremes<T>
-reduce_extremes(extremes<T> own)
-{
-    __shared__ extremes<T> s_of_warps[NWARPS];
-
-    for (int distance = 16; distance > 0; distance /= 2) {
-        own.min = smaller(own.min,
-                          __shfl_xor_sync(FULL_WARP_MASK, own.min, distance));
-        own.max =
-            larger(own.max, __shfl_xor_sync(FULL_WARP_MASK, own.max, distance));
-        for (int i = 0; i < 2; i++)
-            own.n[i] += __shfl_xor_sync(FULL_WARP_MASK, own.n[i], distance);
-    }
-    if (threadIdx.x % 32 == 0)
-        s_of_warps[threadIdx.x / 32] = own;
-    __syncthreads();
-    for (int warp = 1; warp < NWARPS && threadIdx.x == 0; warp++) {
-        own.min = smaller(own.min, s_of_warps[warp].min);
-        own.max = larger(own.max, s_of_warps[warp].max);
-        for (int i = 0; i < 2; i++)
-            own.n[i] += s_of_warps[warp].n[i];
-    }
-    return own;
 }
 
 /* ---- loads ---- */
@@ -298,13 +233,13 @@ end_scan(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     struct value_range range = range_of_chunk(chunk);
     if (s_min >= s_max)
         take_fills<T>(batch, &range);
-    finalize_params<T>(batch, chunk, range, src[0]);
+    finish_range<T>(batch, chunk, range, src[0]);
 }
 
 /* Grid: x cuts a chunk into shares of block_nunits, y chunks. A block reduces
  * its share and adds it to the chunk's state; order does not matter to
  * extremes and counts. The last block of a chunk goes on with them. */
-template <typename T>
+template <typename T, bool magnitudes>
 static __global__ void
 __launch_bounds__(NTHREADS)
     scan_values(const struct cuda_batch batch, uint64_t block_nunits)
@@ -317,6 +252,7 @@ __launch_bounds__(NTHREADS)
     extremes<T> own = no_extremes<T>();
     const fill_words<T> fills = given_fills<T>(batch);
     unsigned nvalid = 0;
+    T least = value_traits<T>::MAX;
 
     for (uint64_t unit = share.unit; unit < share.end_unit; unit++) {
         vector16<T> values[NLOADS];
@@ -328,11 +264,15 @@ __launch_bounds__(NTHREADS)
                 own.min = smaller(own.min, special ? own.min : value);
                 own.max = larger(own.max, special ? own.max : value);
                 nvalid += !special;
+                if (magnitudes)
+                    least = special ? least : lesser_magnitude(value, least);
             }
         }
     }
+    if (magnitudes)
+        note_least(chunk, least);
     own.n[0] = nvalid;
-    own = reduce_extremes(own);
+    own = reduce_extremes<NWARPS>(own);
     if (threadIdx.x == 0 && share.unit < share.end_unit) {
         uint64_t nspecials = share_nvalues(share) - own.n[0];
         if (own.min <= own.max) {
@@ -386,7 +326,7 @@ __launch_bounds__(NTHREADS)
                 }
             }
         }
-        own = reduce_extremes(own);
+        own = reduce_extremes<NWARPS>(own);
         if (threadIdx.x == 0) {
             if (own.min <= own.max) {
                 found = (not_isolated(own.min, chunk.min, chunk.max) &
@@ -410,7 +350,7 @@ __launch_bounds__(NTHREADS)
     struct value_range range = range_of_chunk(chunk);
     if (*flags != NONE_IS_ISOLATED)
         take_fills<T>(batch, &range);
-    finalize_params<T>(batch, chunk, range, *(const T *)chunk.src);
+    finish_range<T>(batch, chunk, range, *(const T *)chunk.src);
 }
 
 /* Every block of a chunk has a share, which may be empty for the last one. */
@@ -431,8 +371,10 @@ launch_scan(const struct cuda_batch *batch, cudaStream_t stream)
         min_u64(nunits, isolate_nunits < ISOLATE_MIN_NUNITS ? ISOLATE_MIN_NUNITS
                                                             : isolate_nunits);
     cudaError_t error =
-        launch_stage(batch, stream, scan_values<T>, div_up(nunits, scan_nunits),
-                     NTHREADS, scan_nunits);
+        launch_stage(batch, stream,
+                     batch->form == CUDA_VALUES ? scan_values<T, false>
+                                                : scan_values<T, true>,
+                     div_up(nunits, scan_nunits), NTHREADS, scan_nunits);
     return error == cudaSuccess
                ? launch_stage(batch, stream, isolate_extremes<T>,
                               div_up(nunits, isolate_nunits), NTHREADS,
@@ -443,6 +385,6 @@ launch_scan(const struct cuda_batch *batch, cudaStream_t stream)
 cudaError_t
 cuda_scan(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return batch->value_nbytes == 4 ? launch_scan<float>(batch, stream)
-                                    : launch_scan<double>(batch, stream);
+    return batch->own_nbytes == 4 ? launch_scan<float>(batch, stream)
+                                  : launch_scan<double>(batch, stream);
 }

@@ -27,6 +27,7 @@ given_fills(const struct cuda_batch &batch)
     for (int i = 0; i < TERP_NFILLS; i++)
         fills.at[i] = (word_of<T>)((word_of<T>)1 << (8 * sizeof(T) - 1));
     fills.at[0] = (word_of<T>)terp_fill_of(&batch.params, sizeof(T));
+    fills.at[1] = (word_of<T>)terp_missing_of(&batch.params, sizeof(T));
     return fills;
 }
 
@@ -112,7 +113,7 @@ reduce_range(found_range<T> own)
 
 /* Grid: x cuts a chunk into SCAN_SMALL_NBYTES, y chunks. A warp leaves the
  * range of what it loads in the region `staging`. */
-template <typename T>
+template <typename T, bool magnitudes>
 static __global__ void
 __launch_bounds__(SCAN_SMALL_NTHREADS)
     scan_small_values(const struct cuda_batch batch)
@@ -150,6 +151,12 @@ __launch_bounds__(SCAN_SMALL_NTHREADS)
     const fill_words<T> fills = given_fills<T>(batch);
     for (T &value : values)
         value = is_special(value, fills) ? (T)NAN : with_one_zero(value);
+    if (magnitudes) {
+        T least = value_traits<T>::MAX;
+        for (T value : values)
+            least = lesser_magnitude(value, least);
+        note_least(batch.d_chunks[blockIdx.y], least);
+    }
     const found_range<T> range = reduce_range(range_of_values(values));
     const unsigned warp = (blockIdx.x * SCAN_SMALL_NTHREADS + threadIdx.x) / 32;
     if (threadIdx.x % 32 == 0)
@@ -225,14 +232,14 @@ __launch_bounds__(FINALIZE_NTHREADS)
     for (int i = 0; i < TERP_NFILLS; i++)
         range.fills[i] = fills.at[i];
     take_fills<T>(batch, &range);
-    finalize_params<T>(batch, chunk, range, first);
+    finish_range<T>(batch, chunk, range, first);
 }
 
 /* The number of blocks that scan a chunk. */
 static inline uint64_t
 scan_small_nblocks(const struct cuda_batch *batch)
 {
-    return div_up(batch->nvalues * (uint64_t)batch->value_nbytes,
+    return div_up(batch->nvalues * (uint64_t)batch->own_nbytes,
                   SCAN_SMALL_NBYTES);
 }
 
@@ -241,8 +248,11 @@ static cudaError_t
 launch_scan_small(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const unsigned nblocks = (unsigned)scan_small_nblocks(batch);
-    cudaError_t error = launch_stage(batch, stream, scan_small_values<T>,
-                                     nblocks, SCAN_SMALL_NTHREADS);
+    cudaError_t error =
+        launch_stage(batch, stream,
+                     batch->form == CUDA_VALUES ? scan_small_values<T, false>
+                                                : scan_small_values<T, true>,
+                     nblocks, SCAN_SMALL_NTHREADS);
 
     return error == cudaSuccess
                ? launch_stage(batch, stream, finalize_ranges<T>, 1,

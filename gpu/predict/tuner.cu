@@ -541,7 +541,7 @@ cuda_tune(const struct cuda_batch *batch, cudaStream_t stream)
            most_parts > 1)
         most_parts /= 2;
     if (grid.nblocks > 0)
-        error = batch->chunk.type == TERP_FLOAT32
+        error = batch->value_nbytes == 4
                     ? launch_tune<float>(batch, &grid, stream)
                     : launch_tune<double>(batch, &grid, stream);
     return error == cudaSuccess

@@ -30,6 +30,9 @@ frame_byte(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                          (chunk.has_specials ? TERP_FRAME_SPECIALS : 0) |
                          (batch.has_domain && frame_has_bound(chunk)
                               ? TERP_FRAME_DOMAIN
+                              : 0) |
+                         (batch.form != CUDA_VALUES && frame_has_bound(chunk)
+                              ? TERP_FRAME_POINTWISE
                               : 0));
     return i < bound_at
                ? batch.frame[i]
@@ -48,6 +51,20 @@ write_frame(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     for (unsigned i = 0; i < end; i++)
         dst[i] = frame_byte(batch, chunk, i);
     return end;
+}
+
+/* Thread i of MODEL_NTHREADS writes its part of what is between the frame and
+ * the section of special values, into the stream at `dst`. */
+static __device__ __forceinline__ void
+write_model(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+            uint8_t *dst, int i)
+{
+    if (i == 0 && batch.form != CUDA_VALUES) {
+        struct writer writer = {dst + batch.frame_nbytes, dst + batch.model_at,
+                                false};
+        terp_pointwise_write_head(&writer, &chunk.head);
+    }
+    predictor_write_model(batch, chunk, dst + batch.model_at, i);
 }
 
 /* Puts up to 32 bits from bit `at` on, where all bits are 0. Other threads may

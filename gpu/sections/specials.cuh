@@ -35,8 +35,8 @@ static __device__ inline uint64_t
 specials_begin(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
     if (chunk.coding == TERP_CODING_CONSTANT) /* its frame has no bound */
-        return batch.dims_end + (uint64_t)batch.value_nbytes;
-    return batch.frame_nbytes +
+        return batch.dims_end + (uint64_t)batch.own_nbytes;
+    return batch.model_at +
            terp_model_nbytes(
                chunk.prediction, batch.value_nbytes, batch.d_layout->nlevels,
                chunk.model.exact.significand > 0, chunk.model.tail_nbits > 0);

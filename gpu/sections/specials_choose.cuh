@@ -58,17 +58,19 @@ add_colors(struct palette &s_palette, const T values[SPECIALS_NITEMS],
 
 /* Finds special values and the begins of runs in a segment of 16 values a
  * thread. A warp owns 512 values, in rows of 32, and so 16 words of each bit
- * map, which its first 16 lanes keep. */
-template <typename T>
+ * map, which its first 16 lanes keep. Whether a value is special is told by
+ * what is coded instead of it, of type C. */
+template <typename T, typename C>
 static __device__ void
 find_in_segment(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                 const struct specials_scratch &scratch, uint64_t segment,
                 struct palette &s_palette)
 {
     __shared__ unsigned s_count[3];
-    const T *src = (const T *)chunk.src;
+    const T *src = (const T *)chunk.values;
+    const C *coded = (const C *)chunk.src;
     uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
-    const fill_words<T> fills = fills_of<T>(chunk);
+    const fill_words<C> fills = fills_of<C>(chunk);
     bool mask_is_made = terp_prediction_makes_mask(chunk.prediction);
     unsigned lane = threadIdx.x % 32;
     unsigned place = threadIdx.x / 32 * (32 * SPECIALS_NITEMS);
@@ -76,6 +78,12 @@ find_in_segment(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     T values[SPECIALS_NITEMS], before = 0;
     unsigned special_word = 0, run_word = 0, runs = 0;
     bool special_before = false;
+    const auto special_at = [&](uint64_t at, T value) {
+        if constexpr (sizeof(T) == sizeof(C))
+            if (chunk.src == chunk.values)
+                return is_special(value, fills);
+        return at < batch.nvalues && is_special(coded[at], fills);
+    };
 
     for (int i = 0; i < SPECIALS_NITEMS; i++) {
         uint64_t at = first + 32 * i + lane;
@@ -87,14 +95,14 @@ find_in_segment(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     if (first > 0 && first <= batch.nvalues) {
         before = src[first - 1];
         special_before = mask_is_made ? mask[(first - 1) / 32] >> 31
-                                      : is_special(before, fills);
+                                      : special_at(first - 1, before);
     }
     unsigned first_bit = special_before;
     for (int i = 0; i < SPECIALS_NITEMS; i++) {
         bool special =
             mask_is_made
                 ? __shfl_sync(FULL_WARP_MASK, special_word, i) >> lane & 1
-                : is_special(values[i], fills);
+                : special_at(first + 32 * i + lane, values[i]);
         special &= first + 32 * i + lane < batch.nvalues;
         T neighbor =
             __shfl_sync(FULL_WARP_MASK, values[i], (int)(lane + 31) % 32);
@@ -243,7 +251,7 @@ finish_find(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         chunk.status = TERP_ERR_DEVICE;
 }
 
-template <typename T>
+template <typename T, typename C>
 static __device__ void
 find(const struct cuda_batch &batch, struct cuda_chunk &chunk,
      const struct specials_scratch &scratch)
@@ -254,7 +262,7 @@ find(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         s_palette.table.ncolors = 0;
     __syncthreads();
     for (uint64_t i = blockIdx.x; i < scratch.nsegments; i += gridDim.x)
-        find_in_segment<T>(batch, chunk, scratch, i, s_palette);
+        find_in_segment<T, C>(batch, chunk, scratch, i, s_palette);
     if (threadIdx.x == 0)
         scratch.tables[blockIdx.x] = s_palette.table;
     if (is_last_block(&chunk.progress[CUDA_PROGRESS_FIND_RUNS], gridDim.x))

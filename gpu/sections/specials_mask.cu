@@ -1,28 +1,13 @@
 /* Makes the mask of special values from their runs. With a mask delta runs tell
- * where the mask differs from itself so many values before. Such differences
- * are summed up (modulo 2): the chunk is cut into rows as long as the mask
- * delta's distance and into columns of 32 values, and a thread goes down a
- * column from row to row. Long columns are cut into parts: first each part's
- * sum is found, then all parts are done side by side. */
+ * where the mask differs from itself so many values before; these differences
+ * are summed up. */
+#include "gpu/sections/mask_sums.cuh"
 #include "gpu/sections/specials_runs.cuh"
 
 static_assert(SPECIALS_SHARE_NVALUES == 32 * SPECIALS_READ_NTHREADS,
               "Each thread makes one word of its block's share.");
 
-/* The last block of the first launch sums up a chunk of no more values than
- * this by itself. */
-#ifndef CUDA_SINGLE_BLOCK_MAX_NSUMMED
-#define CUDA_SINGLE_BLOCK_MAX_NSUMMED (1 << 20)
-#endif
 #define MAX_NSUM_BLOCKS 264
-
-/* The most parts of a column: each part reads the sums of all before it. A
- * device is busy with so many parts of all columns together. */
-#define MAX_NPARTS 512
-#define BUSY_NITEMS (UINT64_C(1) << 17)
-
-/* Rows whose loads a thread has on their way at once. */
-#define NROWS_AHEAD 8
 
 /* ---- words of the share ---- */
 
@@ -91,113 +76,13 @@ fill_share(const struct cuda_batch &batch, const struct specials_view &view)
 
 /* ---- sums of a mask delta ---- */
 
-/* How the mask is cut for threads: each takes every so many of the parts of all
- * columns. */
-struct mask_cut {
-    uint32_t *mask, *sums; /* sums[nparts][ncolumns] */
-    uint64_t distance, nvalues;
-    uint64_t ncolumns, nrows, nparts, part_nrows;
-};
-
+/* The batches of runs are no longer needed. */
 static __device__ struct mask_cut
-cut_mask(const struct cuda_batch &batch, uint64_t distance)
+cut_mask_of(const struct cuda_batch &batch, uint64_t distance)
 {
-    struct mask_cut cut;
-    uint64_t nwords = div_up(batch.nvalues, 32);
-
-    cut.mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
-    /* The batches of runs are no longer needed. */
-    cut.sums = region<uint32_t>(batch, blockIdx.y, batch.at.runs);
-    cut.distance = distance;
-    cut.nvalues = batch.nvalues;
-    cut.ncolumns = div_up(distance, 32);
-    cut.nrows = div_up(batch.nvalues, distance);
-    cut.nparts = min_u64(nwords / 4, BUSY_NITEMS) / cut.ncolumns;
-    cut.nparts = cut.nparts > 0 ? min_u64(cut.nparts, MAX_NPARTS) : 1;
-    cut.part_nrows = div_up(cut.nrows, cut.nparts);
-    return cut;
-}
-
-/* The bits of a column in a row. */
-static __device__ __forceinline__ unsigned
-bits_at(const struct mask_cut &cut, uint64_t row, uint64_t column)
-{
-    const uint64_t at = row * cut.distance + 32 * column;
-    const uint64_t end = min_u64((row + 1) * cut.distance, cut.nvalues);
-    const unsigned shift = (unsigned)(at % 32);
-
-    if (at >= end)
-        return 0;
-    const unsigned nbits = (unsigned)min_u64(32, end - at);
-    const uint32_t *word = cut.mask + at / 32;
-    const unsigned bits =
-        __funnelshift_r(word[0], shift + nbits > 32 ? word[1] : 0, shift);
-    return nbits == 32 ? bits : bits & ((1u << nbits) - 1);
-}
-
-/* Toggles bits of a column in a row, and atomically: columns share words. */
-static __device__ __forceinline__ void
-toggle_bits(const struct mask_cut &cut, uint64_t row, uint64_t column,
-            unsigned bits)
-{
-    const uint64_t at = row * cut.distance + 32 * column;
-    const uint64_t end = min_u64((row + 1) * cut.distance, cut.nvalues);
-    const unsigned shift = (unsigned)(at % 32);
-
-    if (at >= end)
-        return;
-    if (end - at < 32)
-        bits &= (1u << (end - at)) - 1;
-    if (bits << shift != 0)
-        atomicXor(&cut.mask[at / 32], bits << shift);
-    if (shift > 0 && bits >> (32 - shift) != 0)
-        atomicXor(&cut.mask[at / 32 + 1], bits >> (32 - shift));
-}
-
-/* The sum of a part of a column and of `before`, the sum of the parts before
- * it. SUM_UP: the part's bits become the sums up to each. */
-template <bool SUM_UP>
-static __device__ unsigned
-sum_part(const struct mask_cut &cut, uint64_t part, uint64_t column,
-         unsigned before)
-{
-    const uint64_t end = min_u64((part + 1) * cut.part_nrows, cut.nrows);
-    unsigned bits[NROWS_AHEAD], sum = before;
-
-    for (uint64_t row = part * cut.part_nrows; row < end; row += NROWS_AHEAD) {
-        for (unsigned k = 0; k < NROWS_AHEAD; k++)
-            bits[k] = row + k < end ? bits_at(cut, row + k, column) : 0;
-        for (unsigned k = 0; k < NROWS_AHEAD; k++) {
-            if (SUM_UP && row + k < end)
-                toggle_bits(cut, row + k, column, sum);
-            sum ^= bits[k];
-        }
-    }
-    return sum;
-}
-
-/* The sums of all parts but the last. The caller is thread `first` of
- * `nthreads`. */
-static __device__ void
-sum_parts(const struct mask_cut &cut, uint64_t first, uint64_t nthreads)
-{
-    for (uint64_t i = first; i < cut.ncolumns * (cut.nparts - 1); i += nthreads)
-        cut.sums[i] =
-            sum_part<false>(cut, i / cut.ncolumns, i % cut.ncolumns, 0);
-}
-
-/* Sums up all parts, once the sum of each is known. */
-static __device__ void
-sum_up(const struct mask_cut &cut, uint64_t first, uint64_t nthreads)
-{
-    for (uint64_t i = first; i < cut.ncolumns * cut.nparts; i += nthreads) {
-        const uint64_t part = i / cut.ncolumns, column = i % cut.ncolumns;
-        unsigned before = 0;
-#pragma unroll 8
-        for (uint64_t k = 0; k < part; k++)
-            before ^= cut.sums[k * cut.ncolumns + column];
-        sum_part<true>(cut, part, column, before);
-    }
+    return cut_mask(region<uint32_t>(batch, blockIdx.y, batch.at.mask),
+                    region<uint32_t>(batch, blockIdx.y, batch.at.runs),
+                    batch.nvalues, distance);
 }
 
 /* ---- kernels ---- */
@@ -229,7 +114,8 @@ __launch_bounds__(SPECIALS_READ_NTHREADS)
     if (!SINGLE_BLOCK || view.head.mask_delta_distance == 0 ||
         !is_last_block(&chunk.progress[CUDA_PROGRESS_MASK], gridDim.x))
         return;
-    const struct mask_cut cut = cut_mask(batch, view.head.mask_delta_distance);
+    const struct mask_cut cut =
+        cut_mask_of(batch, view.head.mask_delta_distance);
     sum_parts(cut, threadIdx.x, SPECIALS_READ_NTHREADS);
     __syncthreads();
     sum_up(cut, threadIdx.x, SPECIALS_READ_NTHREADS);
@@ -254,7 +140,7 @@ __launch_bounds__(SPECIALS_READ_NTHREADS)
         specials_view_of(batch, chunk, 0).head.mask_delta_distance;
     if (distance == 0)
         return;
-    const struct mask_cut cut = cut_mask(batch, distance);
+    const struct mask_cut cut = cut_mask_of(batch, distance);
     if (SUM_UP)
         sum_up(cut, first, nthreads);
     else

@@ -99,7 +99,7 @@ __launch_bounds__(SPECIALS_READ_NTHREADS)
 
     if (chunk.status != TERP_OK || (!constant && !chunk.has_specials))
         return;
-    word_of<T> *share = (word_of<T> *)chunk.dst + begin;
+    word_of<T> *share = (word_of<T> *)chunk.values + begin;
     if (constant)
         for (unsigned i = threadIdx.x; i < nvalues; i += SPECIALS_READ_NTHREADS)
             share[i] = (word_of<T>)chunk.constant_bits;
@@ -126,6 +126,6 @@ cuda_specials_read(const struct cuda_batch *batch, cudaStream_t stream)
 {
     return launch_stage(
         batch, stream,
-        batch->value_nbytes == 4 ? read_specials<float> : read_specials<double>,
+        batch->own_nbytes == 4 ? read_specials<float> : read_specials<double>,
         div_up(batch->nvalues, SPECIALS_SHARE_NVALUES), SPECIALS_READ_NTHREADS);
 }

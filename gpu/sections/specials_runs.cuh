@@ -44,7 +44,7 @@ specials_view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     view.batches =
         region<struct specials_batch>(batch, blockIdx.y, batch.at.runs);
     view.nbatches = div_up(view.head.nruns, SPECIALS_BATCH_NRUNS);
-    view.raw_at = chunk.specials_end - (uint64_t)batch.value_nbytes *
+    view.raw_at = chunk.specials_end - (uint64_t)batch.own_nbytes *
                                            (view.head.ncolors == 0
                                                 ? chunk.nspecials
                                                 : (uint64_t)view.head.ncolors);

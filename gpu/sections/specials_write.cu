@@ -67,7 +67,7 @@ number_of(const struct cuda_chunk &chunk,
         return begin - (i == 0 ? 0 : scratch.run_end[i - 1]);
     if (field == TERP_SPECIALS_MORE)
         return scratch.run_end[i] - begin - 1;
-    uint64_t bits = bits_of(((const T *)chunk.src)[begin]);
+    uint64_t bits = bits_of(((const T *)chunk.values)[begin]);
     while (scratch.summary->palette[color] != bits)
         color++;
     return color;
@@ -81,7 +81,7 @@ finish_measure(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 {
     struct specials_summary *summary = scratch.summary;
     uint64_t nbatches = div_up(summary->nruns, SPECIALS_PACK_NRUNS);
-    uint64_t value_nbytes = (uint64_t)batch.value_nbytes;
+    uint64_t value_nbytes = (uint64_t)batch.own_nbytes;
     uint64_t at = chunk.model_end + 2;
 
     for (uint64_t left = summary->nruns >> 7; left > 0; left >>= 7)
@@ -112,7 +112,7 @@ finish_measure(const struct cuda_batch &batch, struct cuda_chunk &chunk,
                              (int)summary->mask_delta_dim);
     for (unsigned c = 0; c < summary->ncolors; c++)
         store_le(dst + at + c * value_nbytes, summary->palette[c],
-                 batch.value_nbytes);
+                 batch.own_nbytes);
 }
 
 /* Finds the widths of groups. A warp owns a group. */
@@ -237,7 +237,7 @@ pack_values(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             const struct specials_scratch &scratch)
 {
     const uint16_t *mask = region<uint16_t>(batch, blockIdx.y, batch.at.mask);
-    size_t nbytes = (size_t)batch.value_nbytes;
+    size_t nbytes = (size_t)batch.own_nbytes;
 
     for (uint64_t i = blockIdx.x; i < scratch.nsegments; i += gridDim.x) {
         uint64_t piece = i * SPECIALS_WRITE_NTHREADS + threadIdx.x;
@@ -248,7 +248,7 @@ pack_values(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             (uint8_t *)chunk.dst + scratch.summary->values_at + at * nbytes;
         for (; special != 0; special &= special - 1, to += nbytes) {
             uint64_t value = piece * SPECIALS_NITEMS + __ffs((int)special) - 1;
-            memcpy(to, (const uint8_t *)chunk.src + value * nbytes, nbytes);
+            memcpy(to, (const uint8_t *)chunk.values + value * nbytes, nbytes);
         }
     }
 }
@@ -300,8 +300,9 @@ begin_section(const struct cuda_batch &batch, struct cuda_chunk &chunk)
         chunk.status = TERP_ERR_CAPACITY;
 }
 
-/* Grid: x blocks of a chunk, y chunks. */
-template <typename T, int STEPS>
+/* Grid: x blocks of a chunk, y chunks. T: of the chunk's values, C: of what is
+ * coded. */
+template <typename T, typename C, int STEPS>
 static __global__ void
 __launch_bounds__(SPECIALS_WRITE_NTHREADS)
     write_specials(const struct cuda_batch batch)
@@ -317,7 +318,7 @@ __launch_bounds__(SPECIALS_WRITE_NTHREADS)
     lay_out(batch, s_scratch);
     __syncthreads();
     if (STEPS & STEP_FIND)
-        find<T>(batch, chunk, s_scratch);
+        find<T, C>(batch, chunk, s_scratch);
     if (STEPS == STEP_ALL && !is_ready(chunk))
         return;
     if (STEPS & STEP_CHOOSE)
@@ -336,20 +337,20 @@ __launch_bounds__(SPECIALS_WRITE_NTHREADS)
         pack<T>(batch, chunk, s_scratch);
 }
 
-template <typename T>
+template <typename T, typename C>
 static cudaError_t
 launch_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
     typedef void kernel(struct cuda_batch);
     static kernel *const steps[] = {
-        write_specials<T, STEP_FIND>, write_specials<T, STEP_CHOOSE>,
-        write_specials<T, STEP_LIST>, write_specials<T, STEP_MEASURE>,
-        write_specials<T, STEP_PACK>};
+        write_specials<T, C, STEP_FIND>, write_specials<T, T, STEP_CHOOSE>,
+        write_specials<T, T, STEP_LIST>, write_specials<T, T, STEP_MEASURE>,
+        write_specials<T, T, STEP_PACK>};
     const uint64_t nsegments = div_up(batch->nvalues, SPECIALS_SEGMENT_NVALUES);
     cudaError_t error = cudaSuccess;
 
     if (nsegments <= CUDA_SINGLE_BLOCK_MAX_NSEGMENTS)
-        return launch_stage(batch, stream, write_specials<T, STEP_ALL>, 1,
+        return launch_stage(batch, stream, write_specials<T, C, STEP_ALL>, 1,
                             SPECIALS_WRITE_NTHREADS);
     for (kernel *step : steps)
         if (error == cudaSuccess)
@@ -362,6 +363,11 @@ launch_write(const struct cuda_batch *batch, cudaStream_t stream)
 cudaError_t
 cuda_specials_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return batch->value_nbytes == 4 ? launch_write<float>(batch, stream)
-                                    : launch_write<double>(batch, stream);
+    if (batch->own_nbytes == 4)
+        return batch->value_nbytes == 4
+                   ? launch_write<float, float>(batch, stream)
+                   : launch_write<float, double>(batch, stream);
+    return batch->value_nbytes == 4
+               ? launch_write<double, float>(batch, stream)
+               : launch_write<double, double>(batch, stream);
 }

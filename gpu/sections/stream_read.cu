@@ -4,6 +4,7 @@
  * same, and whatever they refuse is TERP_ERR_CORRUPT here too. */
 #include "gpu/predict/predictor.cuh"
 #include "gpu/sections/index_read.cuh"
+#include "gpu/sections/signs.cuh"
 #include "gpu/sections/specials.cuh"
 #include "gpu/sections/tails.cuh"
 
@@ -18,7 +19,9 @@ struct stream_facts {
 /* What the block finds out, in shared memory. */
 struct stream_found {
     uint64_t constant_bits;
-    uint64_t model_end, specials_end, tails_at, escapes_end, payload_at;
+    struct terp_pointwise_head head;
+    uint64_t model_end, specials_end, signs_at, signs_end, tails_at,
+        escapes_end, payload_at;
     unsigned long long nspecials;
     uint64_t nescapes;
     unsigned number_nbytes;
@@ -74,11 +77,39 @@ pass_specials(const struct cuda_batch &batch, const struct stream_facts &facts,
     if (!facts.has_specials)
         return true;
     if (!skip_specials(
-            reader->src, begin, reader->end, batch.d_layout, batch.value_nbytes,
+            reader->src, begin, reader->end, batch.d_layout, batch.own_nbytes,
             region<struct specials_batch>(batch, blockIdx.y, batch.at.runs),
             s_found))
         return false;
     advance_to<NTHREADS>(reader, s_found->specials_end, s.staged);
+    return true;
+}
+
+/* Goes on behind the section of signs. False where it is not valid. */
+template <unsigned NTHREADS>
+static __device__ __forceinline__ bool
+pass_signs(const struct cuda_batch &batch, bool has_signs,
+           struct stream_found *s_found, struct staged_reader *reader,
+           read_shared<NTHREADS> &s)
+{
+    const uint64_t begin = position_of(*reader);
+
+    if (!has_signs)
+        return true;
+    const uint8_t *at = take_bytes(reader, SIGNS_HEAD_NBYTES);
+    if (reader->underflow)
+        return false;
+    const int d = at[0];
+    const uint64_t nbytes = load_le_loop(at + 1, TERP_SIGNS_LENGTH_NBYTES);
+    if (nbytes > reader->end - position_of(*reader) || d > TERP_NDIMS ||
+        (d > 0 && terp_mask_delta_distance(batch.d_layout, d) == 0))
+        return false;
+    const uint64_t end = position_of(*reader) + nbytes;
+    if (threadIdx.x == 0) {
+        s_found->signs_at = begin;
+        s_found->signs_end = end;
+    }
+    advance_to<NTHREADS>(reader, end, s.staged);
     return true;
 }
 
@@ -227,33 +258,59 @@ take_model(const struct cuda_batch &batch, const struct stream_facts &facts,
     return at;
 }
 
-/* Reads what stands before the specials: the value of a constant chunk, or the
- * model, of which all threads get the numbers of low bits and of
- * bits of tails. False in some
- * threads, or in all, where it is not valid. */
+/* What all threads get to know of head and model. */
+struct first_facts {
+    int low_nbits, tail_nbits;
+    bool has_signs;
+};
+
+/* Reads the head of a form, where there is one: by one thread. */
+static __device__ __forceinline__ bool
+read_pointwise_head(const struct cuda_batch &batch, const uint8_t *at,
+                    unsigned nbytes, struct terp_pointwise_head *s_head)
+{
+    struct reader reader = {at, at + nbytes, false};
+
+    return terp_pointwise_read_head(&reader, batch.own_nbytes, s_head);
+}
+
+/* Reads what stands before the specials: the value of a constant chunk, or head
+ * and model. False in some threads, or in all, where it is not valid. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 read_first(const struct cuda_batch &batch, const struct stream_facts &facts,
            struct stream_found *s_found, struct staged_reader *reader,
-           int *low_nbits_ret, int *tail_nbits_ret)
+           struct first_facts *first)
 {
     const bool constant = facts.coding == TERP_CODING_CONSTANT;
-    const unsigned value_nbytes = (unsigned)batch.value_nbytes;
+    const unsigned value_nbytes = (unsigned)batch.own_nbytes;
+    const unsigned head_nbytes =
+        constant ? 0 : cuda_form_head_nbytes(batch.form);
+    const uint8_t *bound_at = reader->s_at - sizeof(double);
+    const uint8_t *head = take_bytes(reader, head_nbytes);
     const uint8_t *at = constant ? take_bytes(reader, value_nbytes)
                                  : take_model(batch, facts, reader);
     const int thread = model_thread<NTHREADS>();
 
-    *low_nbits_ret =
+    first->has_signs =
+        !reader->underflow && head_nbytes > 0 &&
+        (head[0] & TERP_POINTWISE_SIGNS) >> TERP_POINTWISE_SIGNS_SHIFT ==
+            TERP_SIGNS_MIXED;
+    first->low_nbits =
         reader->underflow || constant ? 0 : at[0] >> TERP_LOW_NBITS_SHIFT;
-    *tail_nbits_ret = reader->underflow || constant ||
-                              facts.prediction != TERP_PREDICTION_LORENZO
-                          ? 0
-                          : lorenzo_tail_nbits(at + 1);
+    first->tail_nbits = reader->underflow || constant ||
+                                facts.prediction != TERP_PREDICTION_LORENZO
+                            ? 0
+                            : lorenzo_tail_nbits(at + 1);
     if (reader->underflow || thread < 0)
         return !reader->underflow;
     if (!constant)
         return predictor_read_model(batch, facts.prediction, facts.has_specials,
-                                    facts.nlevels, at, thread, &s_found->model);
+                                    facts.nlevels,
+                                    double_of_bits(load_le(bound_at, 8)), at,
+                                    thread, &s_found->model) &&
+               (thread > 0 || head_nbytes == 0 ||
+                read_pointwise_head(batch, head, head_nbytes, &s_found->head));
     if (thread == 0)
         s_found->constant_bits = load_le_loop(at, value_nbytes);
     return true;
@@ -268,20 +325,21 @@ read_body(const struct cuda_batch &batch, const struct stream_facts &facts,
           read_shared<NTHREADS> &s)
 {
     uint64_t payload_at = 0;
-    int low_nbits, tail_nbits;
+    struct first_facts first;
 
-    bool valid = read_first<NTHREADS>(batch, facts, s_found, reader, &low_nbits,
-                                      &tail_nbits);
+    bool valid = read_first<NTHREADS>(batch, facts, s_found, reader, &first);
     if (reader->underflow ||
         !pass_specials<NTHREADS>(batch, facts, s_found, reader, s))
         return false;
     if (facts.coding == TERP_CODING_CONSTANT)
         return valid && position_of(*reader) == reader->end;
-    if (!pass_tails<NTHREADS>(batch, tail_nbits, s_found, reader, s))
+    if (!pass_signs<NTHREADS>(batch, first.has_signs, s_found, reader, s))
+        return false;
+    if (!pass_tails<NTHREADS>(batch, first.tail_nbits, s_found, reader, s))
         return false;
     if (!pass_escapes<NTHREADS>(batch, s_found, reader, s))
         return false;
-    if (!pass_low_bits<NTHREADS>(batch, low_nbits, reader, s))
+    if (!pass_low_bits<NTHREADS>(batch, first.low_nbits, reader, s))
         return false;
     if constexpr (is_short_index<NTHREADS>) {
         valid &=
@@ -315,6 +373,9 @@ write_found(const struct stream_found &s_found, struct cuda_chunk *chunk)
     chunk->constant_bits = s_found.constant_bits;
     chunk->model_end = s_found.model_end;
     chunk->specials_end = s_found.specials_end;
+    chunk->head = s_found.head;
+    chunk->signs_at = s_found.signs_at;
+    chunk->signs_end = s_found.signs_end;
     chunk->tails_at = s_found.tails_at;
     chunk->nspecials = s_found.nspecials;
     chunk->nescapes = s_found.nescapes;
@@ -383,4 +444,70 @@ cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream)
                               1, SHORT_INDEX_NTHREADS)
                : launch_stage(batch, stream, read_streams<LONG_INDEX_NTHREADS>,
                               1, LONG_INDEX_NTHREADS);
+}
+
+/* ---- signs ---- */
+
+/* Grid: x 1, y chunks. Sets up a chunk's state in the batch of signs' symbols
+ * and reads the index of their tiles. */
+template <unsigned NTHREADS>
+static __global__ void
+__launch_bounds__(NTHREADS) read_signs_index(const struct cuda_batch batch,
+                                             const struct cuda_batch signs)
+{
+    begin_kernel();
+    __shared__ read_shared<NTHREADS> s;
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk *own = &signs.d_chunks[blockIdx.y];
+    struct staged_reader reader = {};
+    uint64_t payload_at = 0;
+    bool valid = true;
+
+    for (unsigned i = threadIdx.x; i < sizeof *own / 8; i += NTHREADS)
+        ((uint64_t *)own)[i] = 0;
+    /* The stages of tiles may set the chunk's status meanwhile. */
+    const bool applies = !__syncthreads_or(chunk.status != TERP_OK) &&
+                         chunk.prediction != TERP_PREDICTION_NONE &&
+                         chunk.head.signs == TERP_SIGNS_MIXED;
+    if (applies) {
+        reader.src = (const uint8_t *)chunk.src;
+        reader.end = chunk.signs_end;
+        const uint64_t at = chunk.signs_at + SIGNS_HEAD_NBYTES;
+        if constexpr (is_short_index<NTHREADS>) {
+            stage_at<NTHREADS>(&reader, at, s.staged);
+            valid = read_index<NTHREADS>(signs, TERP_SIGNS_CODING, &reader, s,
+                                         &payload_at);
+        } else {
+            struct block_reader block = {};
+            block.src = reader.src;
+            block.at = at;
+            block.end = reader.end;
+            stage_bytes<NTHREADS>(&block, s.staged, STAGED_READER_NBYTES);
+            valid = read_index<NTHREADS>(signs, TERP_SIGNS_CODING, &block, s,
+                                         &payload_at);
+        }
+        valid = __syncthreads_and(valid) != 0;
+    }
+    if (threadIdx.x != 0)
+        return;
+    own->src = chunk.src;
+    own->src_nbytes = chunk.signs_end;
+    own->coding = TERP_SIGNS_CODING;
+    own->payload_at = payload_at;
+    own->status = !applies ? TERP_ERR_DEVICE
+                  : valid  ? TERP_OK
+                           : TERP_ERR_CORRUPT;
+}
+
+cudaError_t
+cuda_signs_index_read(const struct cuda_batch *batch,
+                      const struct cuda_batch *signs, cudaStream_t stream)
+{
+    return signs->npartitions < CUDA_LONG_INDEX_NPARTITIONS
+               ? launch_stage(batch, stream,
+                              read_signs_index<SHORT_INDEX_NTHREADS>, 1,
+                              SHORT_INDEX_NTHREADS, *signs)
+               : launch_stage(batch, stream,
+                              read_signs_index<LONG_INDEX_NTHREADS>, 1,
+                              LONG_INDEX_NTHREADS, *signs);
 }

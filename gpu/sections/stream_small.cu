@@ -25,8 +25,10 @@ static_assert(SMALL_NTHREADS >= CUDA_FRAME_NBYTES,
 #define STREAM_NBYTES (64 << 10)
 #define INDEX_AT 512
 #define INDEX_MAX_NBYTES (STREAM_NBYTES - INDEX_AT)
-static_assert(CUDA_FRAME_NBYTES + 1 + 8 + 2 * TERP_MAX_LEVELS <= INDEX_AT,
-              "Frame and model end before the index.");
+static_assert(CUDA_FRAME_NBYTES + CUDA_HEAD_MAX_NBYTES + 1 + 8 +
+                      2 * TERP_MAX_LEVELS <=
+                  INDEX_AT,
+              "Frame, head and model end before the index.");
 #define ENTRY_NBITS 7
 static_assert(TERP_NENTRIES <= 1 << ENTRY_NBITS,
               "An entry's number has no more bits.");
@@ -204,7 +206,7 @@ write_plain(const struct cuda_batch &batch, struct cuda_chunk &chunk, bool raw)
             chunk.has_specials = false;
             chunk.status = TERP_OK;
         } else {
-            store_le(dst + at, chunk.constant_bits, batch.value_nbytes);
+            store_le(dst + at, chunk.constant_bits, batch.own_nbytes);
         }
         chunk.stream_nbytes = raw ? batch.raw_nbytes : chunk.specials_end;
         write_frame(batch, chunk, dst);
@@ -426,8 +428,8 @@ __launch_bounds__(SMALL_NTHREADS)
     if (threadIdx.x < batch.frame_nbytes)
         s_stream[threadIdx.x] = frame_byte(batch, s.chunk, threadIdx.x);
     if (share.p == 1 && share.thread >= PART_NTHREADS - MODEL_NTHREADS)
-        predictor_write_model(batch, s.chunk, s_stream + batch.frame_nbytes,
-                              (int)(PART_NTHREADS - 1 - share.thread));
+        write_model(batch, s.chunk, s_stream,
+                    (int)(PART_NTHREADS - 1 - share.thread));
     __syncthreads();
 
     const struct small_index index = index_of(batch, &s);

@@ -4,6 +4,7 @@
 #include "gpu/block/concatenate.cuh"
 #include "gpu/sections/head.cuh"
 #include "gpu/sections/index.cuh"
+#include "gpu/sections/signs.cuh"
 #include "gpu/sections/stream_small.cuh"
 
 /* Threads of the block that writes all but the payload. */
@@ -314,7 +315,7 @@ write_head(const struct cuda_batch &batch, struct cuda_chunk &chunk)
     /* The last threads, which have the fewest partitions, do the rest. */
     const unsigned i = HEAD_NTHREADS - 1 - threadIdx.x;
     if (!raw && coding != TERP_CODING_CONSTANT)
-        predictor_write_model(batch, chunk, dst + batch.frame_nbytes, (int)i);
+        write_model(batch, chunk, dst, (int)i);
     if (i != MODEL_NTHREADS)
         return;
     if (raw) {
@@ -325,7 +326,7 @@ write_head(const struct cuda_batch &batch, struct cuda_chunk &chunk)
     }
     uint64_t at = write_frame(batch, chunk, dst);
     if (coding == TERP_CODING_CONSTANT) {
-        store_le(dst + at, chunk.constant_bits, batch.value_nbytes);
+        store_le(dst + at, chunk.constant_bits, batch.own_nbytes);
         chunk.stream_nbytes = chunk.specials_end;
     }
     if (coding == TERP_CODING_RAW) {
@@ -385,7 +386,7 @@ __launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
     const unsigned p = blockIdx.x;
     const uint64_t slice_nbytes = (uint64_t)TERP_PARTITION_NTILES *
                                   TERP_TILE_NSYMBOLS *
-                                  (unsigned)batch.value_nbytes;
+                                  (unsigned)batch.own_nbytes;
     const struct cuda_index_scratch scratch = index_scratch(batch, blockIdx.y);
     const struct cuda_partition partition = scratch.partition[p];
     const struct cuda_partition_prefix prefix = scratch.prefix[p];
@@ -449,6 +450,55 @@ cuda_stream_write(const struct cuda_batch *batch, cudaStream_t stream)
         launch_stage(batch, stream, write_stream, 1, HEAD_NTHREADS);
     return error == cudaSuccess
                ? launch_stage(batch, stream, write_payload, batch->npartitions,
+                              PAYLOAD_NTHREADS)
+               : error;
+}
+
+/* ---- signs ---- */
+
+/* Grid: x 1, y chunks. What stands before the payload of signs, at the chunk's
+ * specials_end. */
+static __global__ void
+__launch_bounds__(HEAD_NTHREADS) write_signs_head(const struct cuda_batch batch,
+                                                  const struct cuda_batch signs)
+{
+    begin_kernel();
+    __shared__ struct head_shared s_head;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &own = signs.d_chunks[blockIdx.y];
+    const uint64_t begin = chunk.specials_end;
+    const uint64_t tiles_at = begin + SIGNS_HEAD_NBYTES;
+
+    /* The stages of tiles may set the chunk's status meanwhile. */
+    if (__syncthreads_or((own.status != TERP_OK) | (chunk.status != TERP_OK)))
+        return;
+    if (threadIdx.x == 0)
+        own.escapes_end = tiles_at;
+    __syncthreads();
+    const bool fits =
+        tiles_at < batch.raw_nbytes && write_index(signs, own, &s_head);
+    __syncthreads();
+    if (threadIdx.x > 0)
+        return;
+    if (!fits) {
+        own.status = chunk.status = TERP_ERR_CAPACITY;
+        return;
+    }
+    uint8_t *head = (uint8_t *)chunk.dst + begin;
+    head[0] = (uint8_t)signs_choose_dim(batch, chunk);
+    store_le(head + 1, own.stream_nbytes - tiles_at, TERP_SIGNS_LENGTH_NBYTES);
+    chunk.specials_end = own.stream_nbytes;
+}
+
+cudaError_t
+cuda_signs_place(const struct cuda_batch *batch, const struct cuda_batch *signs,
+                 cudaStream_t stream)
+{
+    cudaError_t error =
+        launch_stage(batch, stream, write_signs_head, 1, HEAD_NTHREADS, *signs);
+
+    return error == cudaSuccess
+               ? launch_stage(signs, stream, write_payload, signs->npartitions,
                               PAYLOAD_NTHREADS)
                : error;
 }

@@ -105,10 +105,11 @@ check_modes(const char *what, const struct terp_params *base,
 {
     static const struct {
         enum terp_bound_mode mode;
-        double bound;
-    } bounds[] = {{TERP_BOUND_RELATIVE, 1e-3},
-                  {TERP_BOUND_ABSOLUTE, 1e-5},
-                  {TERP_BOUND_ABSOLUTE, 1e30}};
+        double bound, floor;
+    } bounds[] = {
+        {TERP_BOUND_RELATIVE, 1e-3, 0},  {TERP_BOUND_ABSOLUTE, 1e-5, 0},
+        {TERP_BOUND_ABSOLUTE, 1e30, 0},  {TERP_BOUND_POINTWISE, 1e-3, 0},
+        {TERP_BOUND_POINTWISE, 1e-6, 0}, {TERP_BOUND_POINTWISE, 1e-2, 1e-3}};
     uint8_t *values = make_values(chunk, place, bits);
 
     for (size_t b = 0; b < COUNT(bounds); b++)
@@ -117,6 +118,7 @@ check_modes(const char *what, const struct terp_params *base,
             char name[128];
             params.bound_mode = bounds[b].mode;
             params.bound = bounds[b].bound;
+            params.floor = bounds[b].floor;
             params.pipeline = terp_mode[mode].pipeline;
             params.predictor = terp_mode[mode].predictor;
             snprintf(name, sizeof name, "%s at place %d, rank %d, %g, %s", what,
@@ -372,6 +374,36 @@ two_fills_are_kept_and_leave_the_range_alone(void **state)
             }
 }
 
+/* Under a floor other zeros are kept as closely as it says. */
+static void
+zero_that_is_a_fill_is_exact_under_a_floor(void **state)
+{
+    static const uint64_t dims[] = {9, 25, 40};
+
+    (void)state;
+    for (int type = TERP_FLOAT32; type <= TERP_FLOAT64; type++)
+        for (int m = 0; m < TERP_NMODES; m++) {
+            struct terp_chunk chunk =
+                terp_case_chunk((enum terp_type)type, 3, dims);
+            const struct terp_params params = {
+                .bound_mode = TERP_BOUND_POINTWISE,
+                .bound = 1e-2,
+                .pipeline = terp_mode[m].pipeline,
+                .predictor = terp_mode[m].predictor,
+                .floor = 1e-3,
+                .has_fill = true};
+            uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+            for (uint64_t i = 0; i < chunk_nvalues(&chunk); i++)
+                value_put(&chunk, values, i,
+                          i % 7 < 3
+                              ? 0
+                              : value_to_bits(chunk.type,
+                                              1 + (double)(i % 13) / 1000));
+            terp_case_check("zeros", &params, &chunk, values);
+            free(values);
+        }
+}
+
 /* One that is told as the second is the first where there is none, and the
  * same one twice is one. */
 static void
@@ -419,6 +451,7 @@ main(void)
         cmocka_unit_test(neighbours_of_a_fill_keep_the_bound),
         cmocka_unit_test(mask_that_repeats_is_stored_once),
         cmocka_unit_test(two_fills_are_kept_and_leave_the_range_alone),
+        cmocka_unit_test(zero_that_is_a_fill_is_exact_under_a_floor),
         cmocka_unit_test(second_fill_alone_is_the_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

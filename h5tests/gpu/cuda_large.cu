@@ -225,13 +225,13 @@ compare_values(const struct terp_chunk *chunk, const struct buffers *b,
 }
 
 static void
-check_mode(const struct terp_mode *mode, const struct terp_chunk *chunk,
-           struct buffers *b)
+check_mode(const struct terp_mode *mode, enum terp_bound_mode bound_mode,
+           const struct terp_chunk *chunk, struct buffers *b)
 {
     struct terp_params params = {};
     uint64_t nbytes = terp_chunk_nbytes(chunk), stream_nbytes, got;
 
-    params.bound_mode = TERP_BOUND_RELATIVE;
+    params.bound_mode = bound_mode;
     params.bound = 1e-4;
     params.pipeline = mode->pipeline;
     params.predictor = mode->predictor;
@@ -252,18 +252,20 @@ check_mode(const struct terp_mode *mode, const struct terp_chunk *chunk,
                              &got, nthreads));
     double cpu_decode_s = now() - begin;
     double decode_s = compare_values(chunk, b, stream_nbytes);
-    printf("ok: %s %llu bytes, %s: ratio %.2f, CPU (%d threads) %.2f and "
-           "%.2f s, device %.3f and %.3f s\n",
-           chunk->type == TERP_FLOAT32 ? "float32" : "float64",
-           (unsigned long long)nbytes, mode->name,
-           (double)nbytes / (double)stream_nbytes, nthreads, cpu_encode_s,
-           cpu_decode_s, encode_s, decode_s);
+    printf(
+        "ok: %s %llu bytes, %s, mode %d: ratio %.2f, CPU (%d threads) %.2f and "
+        "%.2f s, device %.3f and %.3f s\n",
+        chunk->type == TERP_FLOAT32 ? "float32" : "float64",
+        (unsigned long long)nbytes, mode->name, (int)bound_mode,
+        (double)nbytes / (double)stream_nbytes, nthreads, cpu_encode_s,
+        cpu_decode_s, encode_s, decode_s);
     fflush(stdout);
 }
 
 static void
 check_chunk(const struct terp_chunk *chunk, enum terp_memory memory,
-            int first_mode, int nmodes, uint64_t free_before_nbytes)
+            enum terp_bound_mode bound_mode, int first_mode, int nmodes,
+            uint64_t free_before_nbytes)
 {
     uint64_t nbytes = terp_chunk_nbytes(chunk);
     uint64_t cap_nbytes = terp_encode_bound(chunk);
@@ -281,7 +283,7 @@ check_chunk(const struct terp_chunk *chunk, enum terp_memory memory,
     if (on_device)
         b.free_before_nbytes -= nbytes + cap_nbytes;
     for (int i = 0; i < nmodes; i++)
-        check_mode(&terp_mode[first_mode + i], chunk, &b);
+        check_mode(&terp_mode[first_mode + i], bound_mode, chunk, &b);
     if (on_device) {
         check_cuda("cudaFree", cudaFree(b.values));
         check_cuda("cudaFree", cudaFree(b.stream));
@@ -322,11 +324,17 @@ main(int argc, char **argv)
         make_chunk(TERP_FLOAT32, 1, 8 * extent * extent * extent + 4095);
     struct terp_chunk long_line =
         make_chunk(TERP_FLOAT32, 1, 16 * extent * extent * extent + 4095);
-    check_chunk(&doubles, TERP_MEMORY_HOST, 0, TERP_NMODES, free_nbytes);
-    check_chunk(&cube, TERP_MEMORY_HOST, 0, TERP_NMODES, free_nbytes);
+    const enum terp_bound_mode of_range = TERP_BOUND_RELATIVE,
+                               of_each = TERP_BOUND_POINTWISE;
+    check_chunk(&doubles, TERP_MEMORY_HOST, of_range, 0, TERP_NMODES,
+                free_nbytes);
+    check_chunk(&cube, TERP_MEMORY_HOST, of_range, 0, TERP_NMODES, free_nbytes);
+    /* Logarithms, and signs. */
+    check_chunk(&doubles, TERP_MEMORY_HOST, of_each, 1, 1, free_nbytes);
+    check_chunk(&cube, TERP_MEMORY_HOST, of_each, 0, 2, free_nbytes);
     /* By the default pipeline; and by another, since a lane has no memory for
      * as many values and their contexts. */
-    check_chunk(&line, TERP_MEMORY_DEVICE, 0, 1, free_nbytes);
-    check_chunk(&long_line, TERP_MEMORY_DEVICE, 1, 1, free_nbytes);
+    check_chunk(&line, TERP_MEMORY_DEVICE, of_range, 0, 1, free_nbytes);
+    check_chunk(&long_line, TERP_MEMORY_DEVICE, of_range, 1, 1, free_nbytes);
     return EXIT_SUCCESS;
 }

@@ -79,14 +79,15 @@ complain(const struct random_case *c, const char *what)
 {
     if (nwrong++ < MAX_NSHOWN) {
         printf("WRONG: %s: case %llu, type %d, rank %d, %llu x %llu x %llu x "
-               "%llu, pipeline %d, predictor %d, bound %g, %llu chunks, %s\n",
+               "%llu, pipeline %d, predictor %d, mode %d, bound %g, floor %g, "
+               "%llu chunks, %s\n",
                what, (unsigned long long)c->number, (int)c->chunk.type,
                c->chunk.rank, (unsigned long long)c->chunk.dims[0],
                (unsigned long long)c->chunk.dims[1],
                (unsigned long long)c->chunk.dims[2],
                (unsigned long long)c->chunk.dims[3], (int)c->params.pipeline,
-               (int)c->params.predictor, c->params.bound,
-               (unsigned long long)c->nchunks,
+               (int)c->params.predictor, (int)c->params.bound_mode,
+               c->params.bound, c->params.floor, (unsigned long long)c->nchunks,
                c->on_device ? "device memory" : "host memory");
         fflush(stdout);
     }
@@ -128,6 +129,24 @@ draw_shape(uint64_t *random, struct terp_chunk *chunk)
     }
 }
 
+/* A bound, and with one in three that are relative to each value a floor. */
+static void
+draw_bound(uint64_t *random, struct terp_params *params)
+{
+    static const enum terp_bound_mode modes[] = {
+        TERP_BOUND_ABSOLUTE, TERP_BOUND_RELATIVE, TERP_BOUND_POINTWISE};
+
+    params->bound_mode = modes[draw(random, 3)];
+    params->bound = params->bound_mode == TERP_BOUND_POINTWISE ? 0.5 : 1;
+    for (uint64_t i = draw(random, 24); i > 0; i--)
+        params->bound *= 0.5;
+    if (params->bound_mode != TERP_BOUND_POINTWISE || draw(random, 3) > 0)
+        return;
+    params->floor = params->bound;
+    for (uint64_t i = draw(random, 24); i > 0; i--)
+        params->floor *= 0.5;
+}
+
 static struct random_case
 make_case(uint64_t number)
 {
@@ -136,17 +155,15 @@ make_case(uint64_t number)
 
     c.number = number;
     draw_shape(&random, &c.chunk);
-    c.params.bound_mode =
-        draw(&random, 2) == 0 ? TERP_BOUND_ABSOLUTE : TERP_BOUND_RELATIVE;
-    c.params.bound = 1;
-    for (uint64_t i = draw(&random, 24); i > 0; i--)
-        c.params.bound *= 0.5;
+    draw_bound(&random, &c.params);
     const struct terp_mode *mode = &terp_mode[draw(&random, TERP_NMODES)];
     c.params.pipeline = mode->pipeline;
     c.params.predictor = mode->predictor;
     c.params.has_fill = draw(&random, 3) == 0;
     c.params.fill_bits =
         draw(&random, 2) == 0 ? 0 : value_to_bits(c.chunk.type, -999.25);
+    c.params.has_missing = draw(&random, 6) == 0;
+    c.params.missing_bits = value_to_bits(c.chunk.type, 1e20);
     c.nchunks = draw(&random, 4) == 0 ? 1 + draw(&random, MAX_NCHUNKS) : 1;
     c.field = (enum terp_field)draw(&random, TERP_NFIELDS);
     c.on_device = draw(&random, 2) == 0;

@@ -39,13 +39,27 @@ static const struct place places[] = {
     {TERP_MEMORY_DEVICE, true},
 };
 
+/* Bounds under which other values are coded: logarithms of either type, values
+ * without their last bits, multiples and logarithms; and others. */
+static const struct {
+    enum terp_bound_mode mode;
+    double bound, floor;
+} bounds[] = {
+    {TERP_BOUND_RELATIVE, 1e-3, 0},     {TERP_BOUND_POINTWISE, 1e-2, 0},
+    {TERP_BOUND_POINTWISE, 3e-5, 0},    {TERP_BOUND_POINTWISE, 1e-7, 0},
+    {TERP_BOUND_POINTWISE, 1e-15, 0},   {TERP_BOUND_POINTWISE, 1e-2, 1e-3},
+    {TERP_BOUND_POINTWISE, 1e-6, 1e-8}, {TERP_BOUND_POINTWISE, 0.1, 1e30},
+};
+#define NBOUNDS ((int)COUNT(bounds))
+
 static struct terp_params
-params_of(int mode)
+params_of(int mode, int bound)
 {
-    return (struct terp_params){.bound_mode = TERP_BOUND_RELATIVE,
-                                .bound = 1e-3,
+    return (struct terp_params){.bound_mode = bounds[bound].mode,
+                                .bound = bounds[bound].bound,
                                 .pipeline = terp_mode[mode].pipeline,
-                                .predictor = terp_mode[mode].predictor};
+                                .predictor = terp_mode[mode].predictor,
+                                .floor = bounds[bound].floor};
 }
 
 /* Chunk i holds field `first` + i, so that a batch has chunks of all kinds:
@@ -223,7 +237,7 @@ batch_of_mixed_contents_equals_single_chunks(void **state)
     (void)state;
     for (size_t c = 0; c < COUNT(chunks); c++)
         for (int mode = 0; mode < TERP_NMODES; mode++) {
-            struct terp_params params = params_of(mode);
+            struct terp_params params = params_of(mode, 0);
             struct batch *batch =
                 make_batch(&params, &chunks[c], TERP_NFIELDS, (uint64_t)mode);
             const struct place *place = &places[(c + (size_t)mode) % 4];
@@ -234,13 +248,31 @@ batch_of_mixed_contents_equals_single_chunks(void **state)
 }
 
 static void
+batch_under_each_bound_equals_single_chunks(void **state)
+{
+    (void)state;
+    for (size_t c = 0; c < COUNT(chunks); c++)
+        for (int b = 1 + (int)c % 2; b < NBOUNDS; b += 2) {
+            const size_t turn = c + (size_t)b;
+            struct terp_params params = params_of((int)turn % TERP_NMODES, b);
+            params.has_fill = turn % 3 == 0;
+            params.has_missing = turn % 2 == 0;
+            params.missing_bits = value_to_bits(chunks[c].type, 1e20);
+            struct batch *batch =
+                make_batch(&params, &chunks[c], TERP_NFIELDS, turn);
+            check_encode(batch, &params, &places[turn % 4]);
+            check_decode(batch, &places[turn % 4]);
+            free_batch(batch);
+        }
+}
+
+static void
 chunks_may_lie_anywhere_that_is_allowed(void **state)
 {
-    struct terp_params params = params_of(0);
-
     (void)state;
     for (size_t p = 0; p < COUNT(places); p++)
         for (size_t c = 0; c < 4; c++) {
+            struct terp_params params = params_of(0, (int)(p + c) % 3);
             struct batch *batch = make_batch(&params, &chunks[c], 5, 7);
             check_encode(batch, &params, &places[p]);
             check_decode(batch, &places[p]);
@@ -304,7 +336,7 @@ chunks_of_a_batch_may_have_other_domains(void **state)
     (void)state;
     for (size_t c = 0; c < COUNT(shapes); c++)
         for (int mode = 0; mode < 2; mode++) {
-            struct terp_params params = params_of(mode);
+            struct terp_params params = params_of(mode, (int)c % 3);
             struct batch *batch = make_batch_of_domains(&params, &shapes[c], 6);
             assert_true(count_domains(batch) >= 3);
             check_encode(batch, &params, &places[(c + (size_t)mode) % 4]);
@@ -324,7 +356,7 @@ call_that_comes_again_does_its_own_work(void **state)
 
     (void)state;
     for (int mode = 0; mode < TERP_NMODES; mode++) {
-        struct terp_params params = params_of(mode);
+        struct terp_params params = params_of(mode, mode % NBOUNDS);
         for (size_t i = 0; i < COUNT(nchunks); i++) {
             const struct place *place = &places[i / 2 % COUNT(places)];
             struct batch *batch =
@@ -341,7 +373,7 @@ batch_of_hundreds_equals_single_chunks(void **state)
 {
     static const uint64_t dims[] = {4, 5, 6};
     struct terp_chunk chunk = terp_case_chunk(TERP_FLOAT32, 3, dims);
-    struct terp_params params = params_of(0);
+    struct terp_params params = params_of(0, 1);
     struct batch *batch = make_batch(&params, &chunk, MAX_NCHUNKS, 0);
 
     (void)state;
@@ -401,7 +433,8 @@ bad_streams_spoil_no_good_ones(void **state)
     (void)state;
     type.type = TERP_FLOAT64;
     for (uint64_t turn = 0; turn < 4 * TERP_NMODES; turn++) {
-        struct terp_params params = params_of((int)(turn % TERP_NMODES));
+        struct terp_params params =
+            params_of((int)(turn % TERP_NMODES), (int)(turn % (NBOUNDS - 1)));
         struct batch *batch = make_batch(&params, &chunks[0], 29, turn);
         struct batch *other = make_batch(&params, &shape, 1, 2);
         struct batch *wide = make_batch(&params, &type, 1, 2);
@@ -469,9 +502,10 @@ calls_at_the_same_time_do_not_meet(void **state)
 
     (void)state;
     for (int i = 0; i < (int)COUNT(callers); i++) {
-        callers[i] = (struct caller){.params = params_of(i % TERP_NMODES),
-                                     .nturns = 20,
-                                     .nwrong = &nwrong};
+        callers[i] =
+            (struct caller){.params = params_of(i % TERP_NMODES, i % NBOUNDS),
+                            .nturns = 20,
+                            .nwrong = &nwrong};
         callers[i].batch =
             make_batch(&callers[i].params, &chunks[(size_t)i % COUNT(chunks)],
                        1, TERP_FIELD_ROUGH + (uint64_t)i);
@@ -486,11 +520,14 @@ calls_at_the_same_time_do_not_meet(void **state)
         free_batch(callers[i].batch);
 }
 
+/* cuda_bytes [TESTS]: those whose names this pattern matches, instead of all.
+ */
 int
-main(void)
+main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batch_of_mixed_contents_equals_single_chunks),
+        cmocka_unit_test(batch_under_each_bound_equals_single_chunks),
         cmocka_unit_test(chunks_may_lie_anywhere_that_is_allowed),
         cmocka_unit_test(chunks_of_a_batch_may_have_other_domains),
         cmocka_unit_test(call_that_comes_again_does_its_own_work),
@@ -498,5 +535,7 @@ main(void)
         cmocka_unit_test(bad_streams_spoil_no_good_ones),
         cmocka_unit_test(calls_at_the_same_time_do_not_meet),
     };
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

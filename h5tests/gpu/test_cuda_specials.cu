@@ -66,12 +66,13 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
     frame.chunk = b->chunk;
     batch->nchunks = NCHUNKS;
     batch->chunk = b->chunk;
-    batch->value_nbytes = (int)b->value_nbytes;
+    batch->value_nbytes = batch->own_nbytes = (int)b->value_nbytes;
     batch->raw_nbytes = (uint64_t)terp_frame_nbytes(&frame) + b->nbytes;
     frame.coding = TERP_CODING_HUFFMAN;
     batch->coding = TERP_CODING_HUFFMAN;
     batch->max_code = TERP_MAX_CODE;
     batch->frame_nbytes = (uint64_t)terp_frame_write(&frame, batch->frame);
+    batch->model_at = batch->frame_nbytes;
     batch->dims_end = batch->frame_nbytes - sizeof(double);
     batch->nvalues = b->nvalues;
     batch->ntiles = div_up(b->nvalues, TERP_TILE_NSYMBOLS);
@@ -114,6 +115,7 @@ begin_call(struct bench *b, bool decode)
         state->original = b->values;
         state->src = decode ? b->stream + 1 : b->values;
         state->dst = decode ? b->output : b->stream + 1;
+        state->values = decode ? state->dst : (void *)b->values;
     }
     if (!decode)
         memset(b->stream, GUARD, b->batch.raw_nbytes + 2);

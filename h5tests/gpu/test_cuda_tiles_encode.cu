@@ -70,12 +70,13 @@ make_bench(struct bench *b, enum terp_type type, enum terp_coding coding,
     batch->chunk.rank = 1;
     batch->chunk.dims[0] = nvalues;
     batch->coding = coding;
-    batch->value_nbytes = type == TERP_FLOAT32 ? 4 : 8;
+    batch->value_nbytes = batch->own_nbytes = type == TERP_FLOAT32 ? 4 : 8;
     struct terp_frame frame = frame_of(batch, TERP_CODING_RAW);
     batch->raw_nbytes = (uint64_t)terp_frame_nbytes(&frame) +
                         nvalues * (uint64_t)batch->value_nbytes;
     frame.coding = TERP_CODING_HUFFMAN;
     batch->frame_nbytes = (uint64_t)terp_frame_write(&frame, batch->frame);
+    batch->model_at = batch->frame_nbytes;
     batch->dims_end = batch->frame_nbytes - sizeof(double);
     terp_layout_make(&batch->chunk, &layout);
     batch->h_layout = batch->d_layout = &layout;
@@ -149,7 +150,7 @@ begin(struct bench *b)
         memset(scratch, 0, batch->at.zeroed_nbytes);
         memcpy(scratch + batch->at.symbols, b->symbols, 2 * batch->nvalues);
         memcpy(scratch + batch->at.coded, b->symbols, 2 * batch->nvalues);
-        chunk->original = chunk->src = b->values;
+        chunk->original = chunk->src = chunk->values = b->values;
         chunk->dst = b->dst + (uint64_t)i * b->dst_stride;
         chunk->coding = batch->coding;
         chunk->prediction = TERP_PREDICTION_SPLINE;

@@ -1,0 +1,129 @@
+/* What the values of a chunk are coded as: themselves, or what a bound relative
+ * to each value makes of them (codec/format/pointwise.h). A batch has chunks of
+ * one form. */
+#ifndef TERP_GPU_ENGINE_FORM_CUH
+#define TERP_GPU_ENGINE_FORM_CUH
+
+#include "codec/model/pointwise.h"
+
+enum cuda_form {
+    CUDA_VALUES = 0,
+    CUDA_ROUNDED,
+    CUDA_LOG_F32,
+    CUDA_LOG_F64,
+    CUDA_FLOORED_F32,
+    CUDA_FLOORED_F64
+};
+
+static constexpr TERP_HOST_DEVICE enum cuda_form
+cuda_form_of(enum terp_pointwise_form form, bool has_floor)
+{
+    const enum cuda_form plain = form == TERP_POINTWISE_ROUNDED ? CUDA_ROUNDED
+                                 : form == TERP_POINTWISE_LOG_F32
+                                     ? CUDA_LOG_F32
+                                     : CUDA_LOG_F64;
+
+    return !has_floor              ? plain
+           : plain == CUDA_LOG_F32 ? CUDA_FLOORED_F32
+                                   : CUDA_FLOORED_F64;
+}
+
+/* By the first byte of a stream's head. */
+static constexpr TERP_HOST_DEVICE enum cuda_form
+cuda_form_of_head(unsigned byte)
+{
+    return cuda_form_of((enum terp_pointwise_form)(byte & TERP_POINTWISE_FORM),
+                        (byte & TERP_POINTWISE_FLOOR) != 0);
+}
+
+static constexpr TERP_HOST_DEVICE bool
+cuda_form_is_floored(enum cuda_form form)
+{
+    return form >= CUDA_FLOORED_F32;
+}
+
+/* Whether logarithms are coded, with a floor or without, and not values. */
+static constexpr TERP_HOST_DEVICE bool
+cuda_form_has_logarithms(enum cuda_form form)
+{
+    return form >= CUDA_LOG_F32;
+}
+
+/* Whether chunks of the form may have a section of signs. */
+static constexpr TERP_HOST_DEVICE bool
+cuda_form_may_have_signs(enum cuda_form form)
+{
+    return form == CUDA_LOG_F32 || form == CUDA_LOG_F64;
+}
+
+/* The type of what is coded. */
+static constexpr TERP_HOST_DEVICE enum terp_type
+cuda_form_type(enum cuda_form form, enum terp_type type)
+{
+    return !cuda_form_has_logarithms(form)                    ? type
+           : form == CUDA_LOG_F32 || form == CUDA_FLOORED_F32 ? TERP_FLOAT32
+                                                              : TERP_FLOAT64;
+}
+
+/* Bytes of the head. */
+#define CUDA_HEAD_MAX_NBYTES (1 + 8 + 2 + 8 + 8)
+static constexpr TERP_HOST_DEVICE unsigned
+cuda_form_head_nbytes(enum cuda_form form)
+{
+    return form == CUDA_VALUES          ? 0
+           : form == CUDA_ROUNDED       ? 1 + 8
+           : cuda_form_is_floored(form) ? CUDA_HEAD_MAX_NBYTES
+                                        : 1 + 8 + 2;
+}
+
+/* ---- for the host ---- */
+
+/* The form that a caller's bound has for most chunks: of some sixty powers of
+ * two, which few exceed. */
+static inline enum cuda_form
+cuda_form_expected(const struct terp_params *params, int value_nbytes)
+{
+    const int mantissa_nbits = terp_mantissa_nbits(value_nbytes);
+    const uint64_t one = (uint64_t)(value_nbytes == 4 ? 127 : 1023)
+                         << mantissa_nbits;
+    const uint64_t span = UINT64_C(30) << mantissa_nbits;
+    const struct terp_magnitudes usual = {one - span, one + span, true, false};
+
+    if (params->bound_mode != TERP_BOUND_POINTWISE)
+        return CUDA_VALUES;
+    const double joint = terp_pointwise_joint(params->floor, params->bound);
+    if (params->floor > 0 &&
+        terp_pointwise_joint_is_large(joint, value_nbytes) &&
+        terp_pointwise_joint_is_small(joint, value_nbytes)) {
+        const int above = terp_exponent_of(joint) - 1023 + 20;
+        const int most = value_nbytes == 4 ? 127 : 1023;
+        const struct terp_magnitudes some = {
+            one,
+            one + ((uint64_t)(int64_t)(above < most ? above : most)
+                   << mantissa_nbits),
+            true, true};
+        const struct terp_pointwise how = terp_pointwise_floored_of(
+            params->bound, params->floor, some, value_nbytes);
+        return cuda_form_of(how.form, how.joint > 0);
+    }
+    return cuda_form_of(
+        terp_pointwise_of(params->bound, usual, value_nbytes).form, false);
+}
+
+/* What a caller's parameters are to those who code a form: an absolute bound,
+ * of which only matters that it is 0 where every bit is to come back. */
+static inline struct terp_params
+cuda_coded_params(const struct terp_params *params, enum cuda_form form)
+{
+    struct terp_params coded = *params;
+
+    if (params->bound_mode != TERP_BOUND_POINTWISE)
+        return coded;
+    coded.bound_mode = TERP_BOUND_ABSOLUTE;
+    coded.bound = form == CUDA_VALUES    ? params->floor
+                  : form == CUDA_ROUNDED ? 0
+                                         : params->bound;
+    return coded;
+}
+
+#endif

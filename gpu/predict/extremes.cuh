@@ -1,0 +1,74 @@
+/* Extremes of a chunk's values, which many blocks find together: in an order in
+ * which integers can be compared by atomics. */
+#ifndef TERP_GPU_PREDICT_EXTREMES_CUH
+#define TERP_GPU_PREDICT_EXTREMES_CUH
+
+#include "gpu/predict/values.cuh"
+
+/* Keys order values like the values; 0 is below the key of any that is not
+ * special. */
+static __device__ __forceinline__ unsigned long long
+key_of(double value)
+{
+    uint64_t bits = bits_of(value);
+    return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
+}
+
+static __device__ __forceinline__ double
+value_of_key(unsigned long long key)
+{
+    uint64_t bits = key >> 63 ? key & ~(UINT64_C(1) << 63) : ~key;
+    return value_of_bits(bits);
+}
+
+/* The largest and, by its complement, the smallest value so far. Few blocks
+ * change it: the others only read. */
+static __device__ __forceinline__ void
+raise_key(unsigned long long *at, unsigned long long key)
+{
+    if (*(volatile unsigned long long *)at < key)
+        atomicMax(at, key);
+}
+
+/* Extremes of some values and two counts of them. `min` > `max`: none. */
+template <typename T> struct extremes {
+    T min, max;
+    unsigned long long n[2];
+};
+
+template <typename T>
+static __device__ __forceinline__ extremes<T>
+no_extremes(void)
+{
+    return {value_traits<T>::MAX, -value_traits<T>::MAX, {0, 0}};
+}
+
+/* The extremes of all threads of a block of NWARPS warps, for its first thread.
+ */
+template <int NWARPS, typename T>
+static __device__ extremes<T>
+reduce_extremes(extremes<T> own)
+{
+    __shared__ extremes<T> s_of_warps[NWARPS];
+
+    for (int distance = 16; distance > 0; distance /= 2) {
+        own.min = smaller(own.min,
+                          __shfl_xor_sync(FULL_WARP_MASK, own.min, distance));
+        own.max =
+            larger(own.max, __shfl_xor_sync(FULL_WARP_MASK, own.max, distance));
+        for (int i = 0; i < 2; i++)
+            own.n[i] += __shfl_xor_sync(FULL_WARP_MASK, own.n[i], distance);
+    }
+    if (threadIdx.x % 32 == 0)
+        s_of_warps[threadIdx.x / 32] = own;
+    __syncthreads();
+    for (int warp = 1; warp < NWARPS && threadIdx.x == 0; warp++) {
+        own.min = smaller(own.min, s_of_warps[warp].min);
+        own.max = larger(own.max, s_of_warps[warp].max);
+        for (int i = 0; i < 2; i++)
+            own.n[i] += s_of_warps[warp].n[i];
+    }
+    return own;
+}
+
+#endif

@@ -1,0 +1,448 @@
+/* Bounds relative to each value: what is coded instead of values, before all
+ * that predicts, and values again after it (codec/model/pointwise.h).
+ *
+ * The scan has found the range of the values and their least magnitude. One
+ * thread a chunk finds from that how logarithms are taken; then all blocks
+ * take them, which is one pass over the values, and find the range of what
+ * they have made. A chunk that asks for another form than the batch has is
+ * left out: the host codes it again. */
+#include "gpu/block/warp.cuh"
+#include "gpu/predict/range.cuh"
+#include "gpu/sections/signs.cuh"
+
+#define NTHREADS 256
+#define NWARPS (NTHREADS / 32)
+
+/* Values that a thread loads before it waits for them; a block takes pieces of
+ * as many of each thread's. */
+#define NLOADS 8
+#define PIECE_NVALUES (NTHREADS * NLOADS)
+#define PIECE_NWORDS (PIECE_NVALUES / 32)
+static_assert(PIECE_NVALUES == SIGN_PIECE_NVALUES,
+              "A block notes what signs a piece ends with.");
+static_assert(PIECE_NWORDS <= NTHREADS, "A word of signs has a thread.");
+
+/* Blocks of all chunks: few enough that what each adds to its chunk's state
+ * costs nothing. */
+#ifndef CUDA_POINTWISE_MAX_NBLOCKS
+#define CUDA_POINTWISE_MAX_NBLOCKS 8192
+#endif
+
+static uint64_t
+nblocks_for(const struct cuda_batch *batch)
+{
+    const uint64_t npieces = div_up(batch->nvalues, PIECE_NVALUES);
+    const uint64_t most = CUDA_POINTWISE_MAX_NBLOCKS / (unsigned)batch->nchunks;
+
+    return min_u64(npieces, most > 1 ? most : 1);
+}
+
+/* ---- how logarithms are taken ---- */
+
+template <typename V>
+static __device__ __forceinline__ fill_words<V>
+own_fills_of(const struct cuda_chunk &chunk)
+{
+    fill_words<V> fills;
+
+    for (int i = 0; i < TERP_NFILLS; i++)
+        fills.at[i] = (word_of<V>)chunk.own_fills[i];
+    return fills;
+}
+
+/* Blocks of a launch that mostly has nothing to do. */
+#define AGAIN_MAX_NBLOCKS 512
+
+/* Grid: (AGAIN_MAX_NBLOCKS at most, chunks). Where the least magnitude was that
+ * of a fill value, the least of the others. */
+template <typename V>
+static __global__ void
+__launch_bounds__(NTHREADS) measure_again(const struct cuda_batch batch)
+{
+    begin_kernel();
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const V *values = (const V *)chunk.values;
+    V least = value_traits<V>::MAX;
+
+    if (chunk.status != TERP_OK || !chunk.measures_again)
+        return;
+    const fill_words<V> fills = own_fills_of<V>(chunk);
+    for (uint64_t at = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
+         at < batch.nvalues; at += (uint64_t)gridDim.x * NTHREADS) {
+        const V value = values[at];
+        least =
+            is_special(value, fills) ? least : lesser_magnitude(value, least);
+    }
+    note_least(chunk, least);
+}
+
+/* What the scan has found of magnitudes. */
+template <typename V>
+static __device__ struct terp_magnitudes
+magnitudes_of(const struct cuda_chunk &chunk)
+{
+    const V min = (V)chunk.own_min, max = (V)chunk.own_max;
+    const bool negative = min <= -smallest_with_logarithm<V>;
+    const bool positive = max >= smallest_with_logarithm<V>;
+    const V below = negative ? -min : (V)0, above = positive ? max : (V)0;
+    struct terp_magnitudes magnitudes;
+
+    magnitudes.min_bits = ~chunk.least_key;
+    magnitudes.max_bits = bits_of(above > below ? above : below);
+    magnitudes.positive = positive;
+    magnitudes.negative = negative;
+    return magnitudes;
+}
+
+/* Grid: (1, chunks), a thread. Finds how the chunk is coded. */
+template <typename V>
+static __global__ void
+choose_form(const struct cuda_batch batch)
+{
+    begin_kernel();
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const double bound = batch.pointwise_bound, floor = batch.floor;
+
+    if (chunk.status != TERP_OK)
+        return;
+    const struct terp_magnitudes magnitudes = magnitudes_of<V>(chunk);
+    const enum terp_floor_use use =
+        floor == 0 ? TERP_FLOOR_IS_NONE
+                   : terp_pointwise_use_of_floor(
+                         bound, floor,
+                         (double)value_of_bits((word_of<V>)magnitudes.max_bits),
+                         sizeof(V));
+    const struct terp_pointwise how =
+        use == TERP_FLOOR_IS_JOINED
+            ? terp_pointwise_floored_of(bound, floor, magnitudes, sizeof(V))
+            : terp_pointwise_of(bound, magnitudes, sizeof(V));
+    chunk.magnitudes = magnitudes;
+    chunk.how = how;
+    chunk.head = {
+        how.form, how.signs, bound, how.center, how.joint > 0 ? floor : 0,
+        how.shift};
+    chunk.form = use == TERP_FLOOR_IS_ALL
+                     ? CUDA_VALUES
+                     : cuda_form_of(how.form, how.joint > 0);
+    if (chunk.form != batch.form)
+        chunk.status = TERP_ERR_DEVICE;
+    chunk.src = region<uint8_t>(batch, blockIdx.y, batch.at.coded_values);
+    chunk.min_key = chunk.max_key = chunk.nspecials = 0;
+}
+
+/* ---- signs ---- */
+
+/* Signs of a piece, in shared memory: of values that have one or, from the
+ * first of these in a word on, of the one before; which have one; and which
+ * words a part begins with. */
+struct piece_signs {
+    uint32_t negative[PIECE_NWORDS], coded[PIECE_NWORDS];
+    bool begins[PIECE_NWORDS];
+    unsigned nopen; /* values before the first that is known */
+};
+
+/* A warp notes the signs of 32 values. */
+static __device__ __forceinline__ void
+note_signs(struct piece_signs *s, unsigned word, bool is_coded,
+           bool is_negative)
+{
+    const unsigned lane = threadIdx.x % 32;
+    const uint32_t coded = __ballot_sync(FULL_WARP_MASK, is_coded);
+    const uint32_t negative =
+        __ballot_sync(FULL_WARP_MASK, is_coded && is_negative);
+    const uint32_t before = coded & UINT32_MAX >> (31 - lane);
+    const bool sign =
+        before != 0 && (negative >> (31 - __clz((int)before)) & 1);
+    const uint32_t signs = __ballot_sync(FULL_WARP_MASK, sign);
+
+    if (lane == 0) {
+        s->negative[word] = signs;
+        s->coded[word] = coded;
+    }
+}
+
+/* The sign that goes on behind a word: 1, 0, or -1 if the piece does not tell.
+ */
+static __device__ __forceinline__ int
+sign_behind(const struct piece_signs *s, int word)
+{
+    for (; word >= 0; word--) {
+        if (s->coded[word] != 0)
+            return (int)(s->negative[word] >> 31);
+        if (s->begins[word])
+            return 0;
+    }
+    return -1;
+}
+
+/* Ends the words of a piece, each by a thread, and writes them. Its first
+ * values are open where only a piece before it tells the sign: it is taken to
+ * be positive for now. Ends with a barrier. */
+static __device__ void
+store_signs(const struct cuda_batch &batch, uint64_t piece,
+            struct piece_signs *s)
+{
+    const unsigned w = threadIdx.x;
+    const uint64_t word = piece * PIECE_NWORDS + w;
+    const uint64_t part_nvalues = terp_pointwise_part_nvalues(batch.nvalues);
+    uint32_t *signs = region<uint32_t>(batch, blockIdx.y, batch.at.signs);
+
+    if (w < PIECE_NWORDS)
+        s->begins[w] = word * 32 % part_nvalues == 0;
+    if (w == 0)
+        s->nopen = 0;
+    __syncthreads();
+    if (w < PIECE_NWORDS && word < 2 * div_up(batch.nvalues, 64)) {
+        const uint32_t coded = s->coded[w];
+        const int nopen = coded == 0 ? 32 : __ffs((int)coded) - 1;
+        uint32_t own = s->negative[w];
+        if (nopen > 0) {
+            const int sign = s->begins[w] ? 0 : sign_behind(s, (int)w - 1);
+            if (sign < 0)
+                atomicAdd(&s->nopen, (unsigned)nopen);
+            if (sign > 0)
+                own |= UINT32_MAX >> (32 - nopen);
+        }
+        const uint64_t left =
+            word * 32 < batch.nvalues ? batch.nvalues - word * 32 : 0;
+        signs[word] = left >= 32 ? own : own & ((1u << left) - 1);
+    }
+    __syncthreads();
+    if (w == 0) {
+        const int sign = sign_behind(s, PIECE_NWORDS - 1);
+        region<uint32_t>(batch, blockIdx.y, batch.at.sign_pieces)[piece] =
+            s->nopen | (sign < 0   ? 0
+                        : sign > 0 ? SIGN_PIECE_KNOWN | SIGN_PIECE_NEGATIVE
+                                   : SIGN_PIECE_KNOWN);
+    }
+    __syncthreads();
+}
+
+/* ---- values to what is coded ---- */
+
+/* Grid: (nblocks_for, chunks). A block takes pieces in turn: reads values,
+ * writes what is coded, of which it finds the range, and signs. */
+template <typename V, typename C, enum cuda_form form>
+static __global__ void
+__launch_bounds__(NTHREADS) code_values(const struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ struct piece_signs s_signs;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const uint64_t npieces = div_up(batch.nvalues, PIECE_NVALUES);
+    const V *from = (const V *)chunk.values;
+    C *to = region<C>(batch, blockIdx.y, batch.at.coded_values);
+    extremes<C> own = no_extremes<C>();
+
+    if (chunk.status != TERP_OK)
+        return;
+    const coder_of<V, C, form> coder(chunk.how);
+    const fill_words<V> fills = own_fills_of<V>(chunk);
+    const bool has_signs =
+        cuda_form_may_have_signs(form) && chunk.how.signs == TERP_SIGNS_MIXED;
+    for (uint64_t piece = blockIdx.x; piece < npieces; piece += gridDim.x) {
+        const uint64_t first = piece * PIECE_NVALUES + threadIdx.x;
+        V values[NLOADS];
+#pragma unroll
+        for (unsigned i = 0; i < NLOADS; i++)
+            values[i] = first + i * NTHREADS < batch.nvalues
+                            ? from[first + i * NTHREADS]
+                            : (V)NAN;
+#pragma unroll
+        for (unsigned i = 0; i < NLOADS; i++) {
+            const V value = values[i];
+            const bool special = is_special(value, fills);
+            const C coded = special ? (C)NAN : coder(value);
+            const C plain = with_one_zero(coded);
+            const bool is_coded = TERP_ABS(plain) <= value_traits<C>::MAX;
+            const bool is_there = first + i * NTHREADS < batch.nvalues;
+            if (is_there)
+                to[first + i * NTHREADS] = coded;
+            own.min = smaller(own.min, is_coded ? plain : own.min);
+            own.max = larger(own.max, is_coded ? plain : own.max);
+            own.n[0] += is_there && !is_coded;
+            if (has_signs)
+                note_signs(&s_signs, i * NWARPS + threadIdx.x / 32, is_coded,
+                           value < 0);
+        }
+        if (has_signs)
+            store_signs(batch, piece, &s_signs);
+    }
+    own = reduce_extremes<NWARPS>(own);
+    if (threadIdx.x != 0)
+        return;
+    if (own.min <= own.max) {
+        raise_key(&chunk.min_key, ~key_of((double)own.min));
+        raise_key(&chunk.max_key, key_of((double)own.max));
+    }
+    if (own.n[0] > 0)
+        atomicAdd(&chunk.nspecials, own.n[0]);
+}
+
+/* The bits of the value that stands for all of a chunk, of which `constant` is
+ * what is coded. */
+template <typename V, typename C, enum cuda_form form>
+static __device__ uint64_t
+constant_of(const struct cuda_chunk &chunk, C constant)
+{
+    const struct terp_magnitudes &magnitudes = chunk.magnitudes;
+
+    if constexpr (form == CUDA_ROUNDED) {
+        return bits_of(constant);
+    } else if constexpr (cuda_form_is_floored(form)) {
+        return chunk.own_min == chunk.own_max
+                   ? bits_of((V)chunk.own_min)
+                   : bits_of(floored_decoder<V, C>(chunk.head)(constant));
+    } else {
+        const V value = magnitudes.min_bits == magnitudes.max_bits
+                            ? value_of_bits((word_of<V>)magnitudes.min_bits)
+                            : log_decoder<V, C>(chunk.head)(constant);
+        return bits_of(magnitudes.negative ? -value : value);
+    }
+}
+
+/* Grid: (1, chunks), a thread. The parameters that follow from what is coded.
+ */
+template <typename V, typename C, enum cuda_form form>
+static __global__ void
+finish_coded(const struct cuda_batch batch)
+{
+    begin_kernel();
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const C *coded = region<C>(batch, blockIdx.y, batch.at.coded_values);
+    const struct terp_magnitudes &magnitudes = chunk.magnitudes;
+    struct value_range range = {};
+
+    if (chunk.status != TERP_OK)
+        return;
+    const bool all_special = chunk.nspecials == batch.nvalues;
+    range.min =
+        all_special ? value_traits<C>::MAX : value_of_key(~chunk.min_key);
+    range.max =
+        all_special ? -value_traits<C>::MAX : value_of_key(chunk.max_key);
+    range.nspecials = chunk.nspecials;
+    for (int i = 0; i < TERP_NFILLS; i++)
+        range.fills[i] = terp_slot_of_fill(false, 0, sizeof(C));
+    finalize_params<C>(batch, chunk, range, coded[0], chunk.how.bound,
+                       all_special || chunk.how.joint > 0 ||
+                           !(magnitudes.positive && magnitudes.negative));
+    if (chunk.coding == TERP_CODING_CONSTANT)
+        chunk.constant_bits =
+            all_special
+                ? 0
+                : constant_of<V, C, form>(
+                      chunk, value_of_bits((word_of<C>)chunk.constant_bits));
+}
+
+template <typename V, typename C, enum cuda_form form>
+static cudaError_t
+launch_code(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    cudaError_t error =
+        launch_stage(batch, stream, measure_again<V>,
+                     min_u64(nblocks_for(batch), AGAIN_MAX_NBLOCKS), NTHREADS);
+
+    if (error == cudaSuccess)
+        error = launch_stage(batch, stream, choose_form<V>, 1, 1);
+    if (error == cudaSuccess)
+        error = launch_stage(batch, stream, code_values<V, C, form>,
+                             nblocks_for(batch), NTHREADS);
+    return error == cudaSuccess
+               ? launch_stage(batch, stream, finish_coded<V, C, form>, 1, 1)
+               : error;
+}
+
+template <typename V>
+static cudaError_t
+launch_code_of(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    switch (batch->form) {
+    case CUDA_ROUNDED:
+        return launch_code<V, V, CUDA_ROUNDED>(batch, stream);
+    case CUDA_LOG_F32:
+        return launch_code<V, float, CUDA_LOG_F32>(batch, stream);
+    case CUDA_LOG_F64:
+        return launch_code<V, double, CUDA_LOG_F64>(batch, stream);
+    case CUDA_FLOORED_F32:
+        return launch_code<V, float, CUDA_FLOORED_F32>(batch, stream);
+    case CUDA_FLOORED_F64:
+        return launch_code<V, double, CUDA_FLOORED_F64>(batch, stream);
+    default:
+        return cudaSuccess;
+    }
+}
+
+cudaError_t
+cuda_pointwise_code(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    return batch->own_nbytes == 4 ? launch_code_of<float>(batch, stream)
+                                  : launch_code_of<double>(batch, stream);
+}
+
+/* ---- what is coded to values ---- */
+
+/* Grid: x cuts the values into pieces, y chunks. A thread owns the values that
+ * it makes, which may stand where it has read. */
+template <typename V, typename C, bool floored>
+static __global__ void
+__launch_bounds__(NTHREADS) decode_values(const struct cuda_batch batch)
+{
+    begin_kernel();
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const uint64_t first = (uint64_t)blockIdx.x * PIECE_NVALUES + threadIdx.x;
+    const uint32_t *signs = region<uint32_t>(batch, blockIdx.y, batch.at.signs);
+    const C *from = (const C *)chunk.dst;
+    V *to = (V *)chunk.values;
+    C coded[NLOADS];
+
+    if (chunk.status != TERP_OK || chunk.prediction == TERP_PREDICTION_NONE)
+        return;
+    const decoder_of<V, C, floored> decoder(chunk.head);
+    const enum terp_pointwise_signs kind = chunk.head.signs;
+    if (!floored && kind == TERP_SIGNS_MIXED &&
+        batch.d_sign_chunks[blockIdx.y].status != TERP_OK) {
+        if (threadIdx.x == 0)
+            chunk.status = TERP_ERR_CORRUPT;
+        return;
+    }
+#pragma unroll
+    for (unsigned i = 0; i < NLOADS; i++)
+        coded[i] = first + i * NTHREADS < batch.nvalues
+                       ? from[first + i * NTHREADS]
+                       : (C)0;
+#pragma unroll
+    for (unsigned i = 0; i < NLOADS; i++) {
+        const uint64_t at = first + i * NTHREADS;
+        if (at >= batch.nvalues)
+            break;
+        const V value = decoder(coded[i]);
+        bool negative = kind == TERP_SIGNS_NEGATIVE;
+        if (!floored && kind == TERP_SIGNS_MIXED)
+            negative = signs[at / 32] >> (at % 32) & 1;
+        to[at] = negative ? -value : value;
+    }
+}
+
+template <typename V>
+static cudaError_t
+launch_decode_of(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    typedef void kernel(struct cuda_batch);
+    kernel *const decode =
+        batch->form == CUDA_LOG_F32       ? decode_values<V, float, false>
+        : batch->form == CUDA_LOG_F64     ? decode_values<V, double, false>
+        : batch->form == CUDA_FLOORED_F32 ? decode_values<V, float, true>
+                                          : decode_values<V, double, true>;
+
+    return launch_stage(batch, stream, decode,
+                        div_up(batch->nvalues, PIECE_NVALUES), NTHREADS);
+}
+
+cudaError_t
+cuda_pointwise_decode(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    if (!cuda_form_has_logarithms(batch->form))
+        return cudaSuccess;
+    return batch->own_nbytes == 4 ? launch_decode_of<float>(batch, stream)
+                                  : launch_decode_of<double>(batch, stream);
+}

@@ -1,0 +1,35 @@
+/* Bits of a mask, 16 at a time. */
+#ifndef TERP_GPU_SECTIONS_MASK_PIECES_CUH
+#define TERP_GPU_SECTIONS_MASK_PIECES_CUH
+
+#include "gpu/engine/platform.cuh"
+
+/* Piece `i`, 16 bits, of a bit map of values; bits behind the last are 0. */
+static __device__ __forceinline__ unsigned
+piece_of(const uint16_t *bits, uint64_t i, uint64_t nvalues)
+{
+    if (i * 16 >= nvalues)
+        return 0;
+    uint64_t left = nvalues - i * 16;
+    return left >= 16 ? bits[i] : bits[i] & ((1u << left) - 1);
+}
+
+/* The same of what differs between the bit map and itself `distance` values
+ * before. */
+static __device__ __forceinline__ unsigned
+mask_delta_piece(const uint16_t *bits, uint64_t i, uint64_t nvalues,
+                 uint64_t distance)
+{
+    uint64_t nwords = distance / 16, left = nvalues - i * 16;
+    unsigned piece = piece_of(bits, i, nvalues),
+             shift = (unsigned)(distance % 16);
+
+    if (distance == 0 || i < nwords || i * 16 >= nvalues)
+        return piece;
+    piece ^= (unsigned)bits[i - nwords] << shift;
+    if (shift > 0 && i > nwords)
+        piece ^= (unsigned)bits[i - nwords - 1] >> (16 - shift);
+    return piece & (left >= 16 ? 0xFFFF : (1u << left) - 1);
+}
+
+#endif
