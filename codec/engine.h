@@ -48,46 +48,55 @@ struct terp_cpu_call {
     const struct terp_allocator *allocator; /* NULL: the C library */
 };
 
-/* Encodes a chunk of floats into a sealed stream at `dst`, whose capacity is
- * terp_encode_bound. TERP_ERR_CAPACITY: the stream would not be smaller than
- * a raw one; the caller stores the chunk. */
-enum terp_status
-terp_cpu_encode(const struct terp_cpu_call *call,
-                const struct terp_params *params,
-                const struct terp_chunk *chunk, const void *src, uint8_t *dst,
-                uint64_t *dst_nbytes_ret);
-
-/* Decodes the body of a verified stream whose frame was read, which may be the
- * chunk as it was: every step-th value of each dimension, `step` being a power
- * of two (codec/model/coarse.h). `dst` holds the chunk of these. */
-enum terp_status
-terp_cpu_decode(const struct terp_cpu_call *call,
-                const struct terp_frame *frame, const uint8_t *body,
-                uint64_t body_nbytes, uint64_t step, void *dst);
-
-/* How many of the body's first bytes tell these values. */
-enum terp_status
-terp_cpu_coarse_nbytes(const struct terp_frame *frame, const uint8_t *body,
-                       uint64_t body_nbytes, uint64_t step,
-                       uint64_t *nbytes_ret);
-
-/* Fills in the counts of a stream with a body: escapes, specials, tiles. */
-enum terp_status
-terp_cpu_inspect(const struct terp_frame *frame, const uint8_t *body,
-                 uint64_t body_nbytes, struct terp_info *info);
-
 /* Half the range of a chunk's valid values, 0 where there is none; and the mean
- * square of how far those of `other` are from them, as a part of the range, or
- * 0 where that is NULL. Swaps `other`, if it is big-endian. */
+ * square of how far those of `other` are from them, as a part of the range. */
 struct terp_measure {
     double half_range, square;
 };
 
-enum terp_status
-terp_cpu_measure(const struct terp_cpu_call *call,
-                 const struct terp_params *params,
-                 const struct terp_chunk *chunk, const void *src, void *other,
-                 struct terp_measure *measure_ret);
+/* The functions of the CPU engine, which is compiled once for each instruction
+ * set that it makes use of. All make the same bytes. */
+struct terp_cpu_engine {
+    const char *instructions; /* "baseline", which all processors of the
+                                 architecture run, or a name of more */
+
+    /* Encodes a chunk of floats into a sealed stream at `dst`, whose capacity
+     * is terp_encode_bound. TERP_ERR_CAPACITY: the stream would not be smaller
+     * than a raw one; the caller stores the chunk. */
+    enum terp_status (*encode)(const struct terp_cpu_call *call,
+                               const struct terp_params *params,
+                               const struct terp_chunk *chunk, const void *src,
+                               uint8_t *dst, uint64_t *dst_nbytes_ret);
+
+    /* Decodes the body of a verified stream whose frame was read, which may be
+     * the chunk as it was: every step-th value of each dimension, `step` being
+     * a power of two (codec/model/coarse.h). `dst` holds the chunk of these. */
+    enum terp_status (*decode)(const struct terp_cpu_call *call,
+                               const struct terp_frame *frame,
+                               const uint8_t *body, uint64_t body_nbytes,
+                               uint64_t step, void *dst);
+
+    /* How many of the body's first bytes tell these values. */
+    enum terp_status (*coarse_nbytes)(const struct terp_frame *frame,
+                                      const uint8_t *body, uint64_t body_nbytes,
+                                      uint64_t step, uint64_t *nbytes_ret);
+
+    /* Fills in the counts of a stream with a body: escapes, specials, tiles. */
+    enum terp_status (*inspect)(const struct terp_frame *frame,
+                                const uint8_t *body, uint64_t body_nbytes,
+                                struct terp_info *info);
+
+    /* measure_ret->square is 0 where `other` is NULL. Swaps `other`, if it is
+     * big-endian. */
+    enum terp_status (*measure)(const struct terp_cpu_call *call,
+                                const struct terp_params *params,
+                                const struct terp_chunk *chunk, const void *src,
+                                void *other, struct terp_measure *measure_ret);
+};
+
+/* codec/api/processor.h tells which of them a processor runs; of the others,
+ * builds have those that cpu/CMakeLists.txt names. */
+extern const struct terp_cpu_engine terp_cpu_baseline, terp_cpu_avx2;
 
 /* Does chunks [first, end) of a batch with `nthreads` for each chunk. */
 typedef void

@@ -7,6 +7,7 @@
 #include "codec/format/types.h"
 #include "codec/model/carrier.h"
 #include "codec/model/coarse.h"
+#include "cpu/pipeline.h"
 #include "cpu/predict/carrier.h"
 #include "cpu/predict/predictor.h"
 

@@ -1,9 +1,10 @@
 /* The CPU engine: a chunk's way from values to a stream, and back, as tables of
  * steps. doc/format.md describes what is written. */
+#include "cpu/pipeline.h"
+
 #include <fenv.h>
 #include <stdlib.h>
 
-#include "codec/engine.h"
 #include "codec/format/bytes.h"
 #include "codec/model/coarse.h"
 #include "codec/model/domain.h"

@@ -11,7 +11,7 @@ function(terp_add_codec_test folder name)
   target_link_libraries(${name} PRIVATE terp_cases)
 endfunction()
 
-foreach(name cd_values coarse domain environment frame pointwise precision psnr ratio roundtrip special_values
+foreach(name cd_values coarse domain environment frame pointwise precision processor psnr ratio roundtrip special_values
         stages tails threads tight_bounds types)
   terp_add_codec_test(codec test_${name})
 endforeach()
@@ -50,6 +50,13 @@ if(EXISTS ${digests})
     add_test(NAME stream_digest_${nthreads}
              COMMAND stream_digest --threads ${nthreads} --expect ${digests})
   endforeach()
+  # By other instructions than the best that the processor has.
+  foreach(instructions baseline avx2)
+    add_test(NAME stream_digest_${instructions}
+             COMMAND stream_digest --threads 2 --expect ${digests})
+    set_tests_properties(stream_digest_${instructions} PROPERTIES
+      ENVIRONMENT TERP_CPU=${instructions} SKIP_RETURN_CODE 77)
+  endforeach()
 endif()
 
 if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/golden/list.txt)
@@ -58,4 +65,8 @@ if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/golden/list.txt)
   target_link_libraries(test_golden PRIVATE terp_cases)
   add_test(NAME test_golden
            COMMAND test_golden ${CMAKE_CURRENT_SOURCE_DIR}/golden)
+  add_test(NAME test_golden_baseline
+           COMMAND test_golden ${CMAKE_CURRENT_SOURCE_DIR}/golden)
+  set_tests_properties(test_golden_baseline PROPERTIES
+    ENVIRONMENT TERP_CPU=baseline)
 endif()

@@ -69,6 +69,10 @@ terp_add_engine_test(small ${plugin_dir_built}
 terp_add_engine_test(cpu ${plugin_dir_built} "engine cpu, threads"
   TERP_ENGINE=cpu)
 terp_add_engine_test(default ${plugin_dir_built} "engine cpu, threads")
+terp_add_engine_test(baseline ${plugin_dir_built}
+  "threads 1, instructions baseline" TERP_CPU=baseline)
+terp_add_engine_test(no_instructions ${plugin_dir_built}
+  "threads 1, instructions " TERP_CPU=abacus)
 
 # The CUDA engine itself, without a driver or without a device.
 if(TARGET terp_cuda)

@@ -3,6 +3,7 @@
 
 #include "codebooks/codebooks.h"
 #include "codec/api/context.h"
+#include "codec/api/processor.h"
 #include "codec/api/stream.h"
 #include "codec/format/parts.h"
 
@@ -75,8 +76,8 @@ inspect_parts(const struct terp_stream *stream, struct terp_info *info)
             tell_coding(frame, info);
         any |= is_predicted;
         if (frame->coding != TERP_CODING_RAW)
-            st = terp_cpu_inspect(frame, parts[i].body, parts[i].body_nbytes,
-                                  &part);
+            st = terp_processor_engine()->inspect(frame, parts[i].body,
+                                                  parts[i].body_nbytes, &part);
         add_counts(info, &part);
         if (part.pointwise_bound != 0)
             info->pointwise_bound = part.pointwise_bound;
@@ -109,6 +110,6 @@ terp_inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret)
     tell_coding(frame, info_ret);
     return frame->coding == TERP_CODING_RAW
                ? TERP_OK
-               : terp_cpu_inspect(frame, stream.body, stream.body_nbytes,
-                                  info_ret);
+               : terp_processor_engine()->inspect(frame, stream.body,
+                                                  stream.body_nbytes, info_ret);
 }

@@ -7,6 +7,8 @@
 #include <fenv.h>
 #include <string.h>
 
+#include "codec/api/processor.h"
+
 #define TERP_VALUE_NBYTES 8
 #include "codec/model/logarithm.h"
 
@@ -136,8 +138,9 @@ try_bound(struct trial *trial, uint8_t *dst, uint64_t *nbytes_ret,
     if (st == TERP_OK)
         st = terp_stream_decode(trial->call, &stream, 1, trial->decoded);
     if (st == TERP_OK)
-        st = terp_cpu_measure(trial->call, &trial->params, trial->chunk,
-                              trial->src, trial->decoded, &measure);
+        st = terp_processor_engine()->measure(trial->call, &trial->params,
+                                              trial->chunk, trial->src,
+                                              trial->decoded, &measure);
     *square_ret = st == TERP_OK ? measure.square : 0;
     return st;
 }
@@ -189,8 +192,8 @@ search_in_default_environment(terp_psnr_encode *encode,
                           .src = src,
                           .params = *params};
     struct terp_measure measure;
-    enum terp_status st =
-        terp_cpu_measure(call, params, chunk, src, NULL, &measure);
+    enum terp_status st = terp_processor_engine()->measure(call, params, chunk,
+                                                           src, NULL, &measure);
     uint8_t *other = NULL;
 
     if (st != TERP_OK)

@@ -2,6 +2,7 @@
  */
 #include "codec/api/stream.h"
 
+#include "codec/api/processor.h"
 #include "codec/api/psnr.h"
 #include "codec/format/base.h"
 #include "codec/format/types.h"
@@ -26,7 +27,8 @@ encode(const struct terp_cpu_call *call, const struct terp_params *params,
     enum terp_status st = TERP_ERR_CAPACITY;
 
     if (chunk->type != TERP_BYTES)
-        st = terp_cpu_encode(call, params, chunk, src, dst, dst_nbytes_ret);
+        st = terp_processor_engine()->encode(call, params, chunk, src, dst,
+                                             dst_nbytes_ret);
     if (st != TERP_ERR_CAPACITY)
         return st;
     store_raw(chunk, src, terp_chunk_nbytes(chunk), dst, dst_nbytes_ret);
@@ -112,6 +114,6 @@ enum terp_status
 terp_stream_decode(const struct terp_cpu_call *call,
                    const struct terp_stream *stream, uint64_t step, void *dst)
 {
-    return terp_cpu_decode(call, &stream->frame, stream->body,
-                           stream->body_nbytes, step, dst);
+    return terp_processor_engine()->decode(call, &stream->frame, stream->body,
+                                           stream->body_nbytes, step, dst);
 }

@@ -2,6 +2,7 @@
 #include "codec/api/terp.h"
 
 #include "codec/api/context.h"
+#include "codec/api/processor.h"
 #include "codec/api/stream.h"
 #include "codec/format/base.h"
 #include "codec/model/bound.h"
@@ -158,8 +159,8 @@ terp_coarse_nbytes(const void *src, uint64_t src_nbytes, uint64_t step,
         return TERP_ERR_ARGUMENT;
     enum terp_status st = terp_stream_open(src, src_nbytes, &stream);
     if (st == TERP_OK)
-        st = terp_cpu_coarse_nbytes(&stream.frame, stream.body,
-                                    stream.body_nbytes, step, &nbytes);
+        st = terp_processor_engine()->coarse_nbytes(
+            &stream.frame, stream.body, stream.body_nbytes, step, &nbytes);
     if (st == TERP_OK)
         *nbytes_ret = src_nbytes - stream.body_nbytes + nbytes;
     return st;

@@ -380,7 +380,7 @@ struct move {
 #define MAX_NAHEAD 255
 _Static_assert(TERP_NCONTEXTS == 8, "A context has a byte of eight.");
 
-static void
+static inline void
 catch_up(struct move *m)
 {
     for (int c = 0; c < TERP_NCONTEXTS; c++)
@@ -398,16 +398,6 @@ go_ahead(struct move *m, uint64_t nleft)
         catch_up(m);
     m->nahead += n;
     return n;
-}
-
-/* Whether eight points have one group. */
-static inline bool
-are_alike(const uint8_t *groups)
-{
-    uint64_t eight;
-
-    memcpy(&eight, groups, sizeof eight);
-    return eight == groups[0] * UINT64_C(0x0101010101010101);
 }
 
 /* The place in context order of a point that is not special; that of the next
@@ -428,17 +418,10 @@ sort_row(void *arg, uint64_t at, uint64_t n)
 
     for (uint64_t end = at + n; at < end;) {
         uint64_t stop = at + go_ahead(m, end - at), ahead = m->ahead;
-        for (; at + 8 <= stop; at += 8) {
-            if (are_alike(m->groups + at)) {
-                uint64_t to = next_place(m, m->groups[at], &ahead);
-                memcpy(m->to + to, m->from + at, 8 * sizeof *m->to);
-                ahead += UINT64_C(7) << (8 * m->groups[at]);
-                continue;
-            }
+        for (; at + 8 <= stop; at += 8)
             for (unsigned k = 0; k < 8; k++)
                 m->to[next_place(m, m->groups[at + k], &ahead)] =
                     m->from[at + k];
-        }
         for (; at < stop; at++)
             m->to[next_place(m, m->groups[at], &ahead)] = m->from[at];
         m->ahead = ahead;
@@ -452,23 +435,10 @@ restore_row(void *arg, uint64_t at, uint64_t n)
 
     for (uint64_t end = at + n; at < end;) {
         uint64_t stop = at + go_ahead(m, end - at), ahead = m->ahead;
-        for (; at + 8 <= stop; at += 8) {
-            if (are_alike(m->groups + at)) {
-                uint64_t from = next_place(m, m->groups[at], &ahead);
-                memcpy(m->to + at, m->from + from, 8 * sizeof *m->to);
-                ahead += UINT64_C(7) << (8 * m->groups[at]);
-                continue;
-            }
-            for (unsigned k = 0; k < 8; k += 4) {
-                uint64_t four = 0; /* are stored at once */
-                for (unsigned i = 0; i < 4; i++)
-                    four |=
-                        (uint64_t)m
-                            ->from[next_place(m, m->groups[at + k + i], &ahead)]
-                        << 16 * (TERP_HOST_IS_BIG_ENDIAN ? 3 - i : i);
-                memcpy(m->to + at + k, &four, sizeof four);
-            }
-        }
+        for (; at + 8 <= stop; at += 8)
+            for (unsigned k = 0; k < 8; k++)
+                m->to[at + k] =
+                    m->from[next_place(m, m->groups[at + k], &ahead)];
         for (; at < stop; at++)
             m->to[at] = m->from[next_place(m, m->groups[at], &ahead)];
         m->ahead = ahead;

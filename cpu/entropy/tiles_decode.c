@@ -43,24 +43,28 @@ struct decoder {
     size_t scratch_nbytes;
 };
 
+struct tile;
+
 struct decode_steps {
     size_t table_nbytes; /* 0: there are no codebooks */
     /* Makes a table of codewords' lengths. False when there is no such code. */
     bool (*make_table)(struct decoder *decoder, int table,
                        const uint8_t nbits[TERP_NSYMBOLS]);
-    /* False unless exactly these bytes make the tile's symbols. */
-    bool (*decode)(const struct decoder *decoder, uint64_t tile,
-                   const uint8_t *src, uint16_t *symbols_ret,
-                   uint64_t nsymbols);
+    /* False unless exactly their bytes make the tiles' symbols. */
+    bool (*decode)(const struct decoder *decoder, const struct tile *tiles,
+                   int ntiles);
+};
+
+/* A tile that has bytes. */
+struct tile {
+    const uint8_t *src;
+    uint64_t nbytes;
+    int table; /* of those in use */
+    uint16_t *symbols;
+    uint64_t nsymbols;
 };
 
 /* ---- what codings do ---- */
-
-static int
-table_of_tile(const struct decoder *decoder, uint64_t tile)
-{
-    return decoder->table_of_entry[decoder->index.entry[tile]];
-}
 
 static bool
 make_codeword_table(struct decoder *decoder, int table,
@@ -72,14 +76,17 @@ make_codeword_table(struct decoder *decoder, int table,
 }
 
 static bool
-decode_codewords(const struct decoder *decoder, uint64_t tile,
-                 const uint8_t *src, uint16_t *symbols, uint64_t nsymbols)
+decode_codewords(const struct decoder *decoder, const struct tile *tiles,
+                 int ntiles)
 {
     const struct cpu_decode_table *tables = decoder->tables;
+    bool good = true;
 
-    return terp_cpu_codewords_decode(&tables[table_of_tile(decoder, tile)], src,
-                                     decoder->index.nbytes[tile], symbols,
-                                     nsymbols);
+    for (const struct tile *tile = tiles; good && tile < tiles + ntiles; tile++)
+        good = terp_cpu_codewords_decode(&tables[tile->table], tile->src,
+                                         tile->nbytes, tile->symbols,
+                                         tile->nsymbols);
+    return good;
 }
 
 static bool
@@ -91,29 +98,46 @@ make_token_table(struct decoder *decoder, int table,
     return terp_cpu_token_decode_table_make(nbits, &tables[table]);
 }
 
-static bool
-decode_tokens(const struct decoder *decoder, uint64_t tile, const uint8_t *src,
-              uint16_t *symbols, uint64_t nsymbols)
+static struct cpu_token_tile
+token_tile_of(const struct decoder *decoder, const struct tile *tile)
 {
     const struct cpu_token_decode_table *tables = decoder->tables;
 
-    return terp_cpu_tokens_decode(&tables[table_of_tile(decoder, tile)], src,
-                                  decoder->index.nbytes[tile], symbols,
-                                  nsymbols);
+    return (struct cpu_token_tile){&tables[tile->table], tile->src,
+                                   tile->nbytes, tile->symbols, tile->nsymbols};
 }
 
 static bool
-decode_planes(const struct decoder *decoder, uint64_t tile, const uint8_t *src,
-              uint16_t *symbols, uint64_t nsymbols)
+decode_tokens(const struct decoder *decoder, const struct tile *tiles,
+              int ntiles)
+{
+    bool good = true;
+
+    for (int i = 0; good && i < ntiles; i += 2) {
+        struct cpu_token_tile two[2];
+        int n = ntiles - i < 2 ? ntiles - i : 2;
+        for (int k = 0; k < n; k++)
+            two[k] = token_tile_of(decoder, &tiles[i + k]);
+        good = terp_cpu_tokens_decode(two, n);
+    }
+    return good;
+}
+
+static bool
+decode_planes(const struct decoder *decoder, const struct tile *tiles,
+              int ntiles)
 {
     int8_t codes[TERP_TILE_NSYMBOLS];
-    struct reader reader = {src, src + decoder->index.nbytes[tile], false};
 
-    terp_planes_read(&reader, codes, nsymbols);
-    if (reader.underflow || reader.at != reader.end)
-        return false;
-    for (uint64_t i = 0; i < nsymbols; i++)
-        symbols[i] = (uint16_t)terp_speed_symbol(codes[i]);
+    (void)decoder;
+    for (const struct tile *tile = tiles; tile < tiles + ntiles; tile++) {
+        struct reader reader = {tile->src, tile->src + tile->nbytes, false};
+        terp_planes_read(&reader, codes, tile->nsymbols);
+        if (reader.underflow || reader.at != reader.end)
+            return false;
+        for (uint64_t i = 0; i < tile->nsymbols; i++)
+            tile->symbols[i] = (uint16_t)terp_speed_symbol(codes[i]);
+    }
     return true;
 }
 
@@ -227,28 +251,6 @@ expand_partition(const struct decoder *decoder, struct worker_scratch *scratch,
     return scratch->partition;
 }
 
-/* One tile; of the last one that is wanted, what is. */
-static bool
-decode_tile(const struct decoder *decoder, struct worker_scratch *scratch,
-            uint64_t tile, const uint8_t *src)
-{
-    uint16_t *symbols = decoder->symbols + tile * TERP_TILE_NSYMBOLS;
-    const uint64_t n = terp_tile_nsymbols(decoder->nsymbols, tile);
-    const uint64_t n_wanted = terp_tile_nsymbols(decoder->nwanted, tile);
-
-    if (!bit_at(decoder->index.nonzero, tile)) {
-        for (uint64_t i = 0; i < n_wanted; i++)
-            symbols[i] = TERP_ZERO_SYMBOL;
-        return true;
-    }
-    if (n_wanted == n)
-        return decoder->steps->decode(decoder, tile, src, symbols, n);
-    if (!decoder->steps->decode(decoder, tile, src, scratch->tile, n))
-        return false;
-    memcpy(symbols, scratch->tile, n_wanted * sizeof *symbols);
-    return true;
-}
-
 static uint64_t
 tiles_nbytes(const struct cpu_tile_index *index, uint64_t first, uint64_t end)
 {
@@ -267,15 +269,35 @@ decode_partition(const struct decoder *decoder, struct worker_scratch *scratch,
     uint64_t first = cpu_first_tile(p), end = cpu_end_tile(index, p);
     const uint8_t *src =
         expand_partition(decoder, scratch, p, tiles_nbytes(index, first, end));
+    struct tile tiles[TERP_PARTITION_NTILES];
+    uint16_t *last = NULL; /* symbols of a tile that is not wanted whole */
+    uint64_t n_last = 0;
+    int ntiles = 0;
 
     if (src == NULL)
         return false;
     end = min_u64(end, ntiles_wanted(decoder));
-    for (uint64_t tile = first; tile < end; tile++) {
-        if (!decode_tile(decoder, scratch, tile, src))
-            return false;
-        src += index->nbytes[tile];
+    for (uint64_t i = first; i < end; src += index->nbytes[i++]) {
+        uint16_t *symbols = decoder->symbols + i * TERP_TILE_NSYMBOLS;
+        const uint64_t n = terp_tile_nsymbols(decoder->nsymbols, i);
+        const uint64_t n_wanted = terp_tile_nsymbols(decoder->nwanted, i);
+        if (!bit_at(index->nonzero, i)) {
+            for (uint64_t k = 0; k < n_wanted; k++)
+                symbols[k] = TERP_ZERO_SYMBOL;
+            continue;
+        }
+        if (n_wanted < n) {
+            last = symbols;
+            n_last = n_wanted;
+        }
+        tiles[ntiles++] = (struct tile){
+            src, index->nbytes[i], decoder->table_of_entry[index->entry[i]],
+            n_wanted < n ? scratch->tile : symbols, n};
     }
+    if (!decoder->steps->decode(decoder, tiles, ntiles))
+        return false;
+    if (last != NULL)
+        memcpy(last, scratch->tile, n_last * sizeof *last);
     return true;
 }
 

@@ -136,28 +136,19 @@ count_for_custom(struct encoder *encoder, int worker, uint64_t tile)
     return true;
 }
 
-static uint64_t
-cut_tile(const struct encoder *encoder, uint64_t tile,
-         uint32_t items[TERP_TILE_NSYMBOLS])
-{
-    uint64_t n;
-    const uint16_t *symbols = tile_symbols(encoder, tile, &n);
-
-    return terp_cpu_tokens_cut(&encoder->tokens, symbols, n, items);
-}
-
 /* Tokens are not kept for the second pass, which cuts the tile up again: to
  * store and load four bytes for each took longer. */
 static bool
 count_tokens(struct encoder *encoder, int worker, uint64_t tile)
 {
-    uint32_t items[TERP_TILE_NSYMBOLS], counts[TERP_NSYMBOLS];
+    uint32_t counts[TERP_NSYMBOLS], nbits;
+    uint64_t n;
+    const uint16_t *symbols = tile_symbols(encoder, tile, &n);
 
     (void)worker;
-    uint64_t nitems = cut_tile(encoder, tile, items);
-    if (nitems == 0)
+    if (terp_cpu_tokens_count(&encoder->tokens, symbols, n, counts, &nbits) ==
+        0)
         return false;
-    uint32_t nbits = terp_cpu_tokens_count(items, nitems, counts);
     encoder->index.entry[tile] =
         terp_cpu_entry_costs(encoder->coding, counts, encoder->cost[tile]);
     for (int e = 0; e < TERP_NENTRIES; e++)
@@ -262,11 +253,11 @@ encode_planes(const struct encoder *encoder, uint64_t tile, uint8_t *dst)
 static uint64_t
 encode_tokens(const struct encoder *encoder, uint64_t tile, uint8_t *dst)
 {
-    uint32_t items[TERP_TILE_NSYMBOLS];
-    uint64_t nitems = cut_tile(encoder, tile, items);
+    uint64_t n;
+    const uint16_t *symbols = tile_symbols(encoder, tile, &n);
 
-    return terp_cpu_tokens_encode(codebook_of_tile(encoder, tile), items,
-                                  nitems, dst);
+    return terp_cpu_tokens_encode(
+        &encoder->tokens, codebook_of_tile(encoder, tile), symbols, n, dst);
 }
 
 /* ---- the table ---- */

@@ -87,11 +87,16 @@ find_codes(const uint16_t *symbols)
     return codes;
 }
 
-uint64_t
-terp_cpu_tokens_cut(const struct cpu_tokens *tokens, const uint16_t *symbols,
-                    uint64_t nsymbols, uint32_t items[TERP_TILE_NSYMBOLS])
+/* The item of a token's run, and that of the code behind it. */
+typedef void
+visit_token(void *arg, uint32_t run, uint32_t code);
+
+/* Visits a tile's tokens. Inline, and so is the visitor. */
+static inline void
+cut_tile(const struct cpu_tokens *tokens, const uint16_t *symbols,
+         uint64_t nsymbols, visit_token *visit, void *arg)
 {
-    uint64_t nitems = 0, begin = 0; /* of the run */
+    uint64_t begin = 0; /* of the run */
 
     for (uint64_t i = 0; i < nsymbols; i += 64) {
         uint64_t codes = 0;
@@ -103,69 +108,90 @@ terp_cpu_tokens_cut(const struct cpu_tokens *tokens, const uint16_t *symbols,
         for (; codes != 0; codes &= codes - 1) {
             uint64_t at = i + (uint64_t)__builtin_ctzll(codes);
             uint64_t run = at - begin;
-            items[nitems++] =
-                join_items(run < CPU_TOKENS_NRUNS ? tokens->run[run]
-                                                  : item_of_run((unsigned)run),
-                           tokens->code[symbols[at]]);
+            visit(arg,
+                  run < CPU_TOKENS_NRUNS ? tokens->run[run]
+                                         : item_of_run((unsigned)run),
+                  tokens->code[symbols[at]]);
             begin = at + 1;
         }
     }
-    return nitems;
 }
 
-uint32_t
-terp_cpu_tokens_count(const uint32_t *items, uint64_t nitems,
-                      uint32_t counts_ret[TERP_NSYMBOLS])
-{
-    /* Equal neighbours go to different counters. */
-    uint16_t lane[2][TERP_NTOKENS] = {{0}};
-    uint32_t nbits = 0;
-    uint64_t i = 0;
+struct count {
+    uint16_t (*lane)[TERP_NTOKENS]; /* of two */
+    uint64_t ntokens;
+    uint32_t nbits;
+};
 
-    for (; i + 2 <= nitems; i += 2) {
-        for (uint64_t k = 0; k < 2; k++) {
-            lane[k][number_of(items[i + k])]++;
-            nbits += (uint32_t)nbits_of(items[i + k]);
-        }
-    }
-    if (i < nitems) {
-        lane[0][number_of(items[i])]++;
-        nbits += (uint32_t)nbits_of(items[i]);
-    }
+/* Equal neighbours go to different counters. */
+static inline void
+count_token(void *arg, uint32_t run, uint32_t code)
+{
+    struct count *count = arg;
+
+    count->lane[count->ntokens++ % 2][number_of(run + code)]++;
+    count->nbits += (uint32_t)nbits_of(run + code);
+}
+
+uint64_t
+terp_cpu_tokens_count(const struct cpu_tokens *tokens, const uint16_t *symbols,
+                      uint64_t nsymbols, uint32_t counts_ret[TERP_NSYMBOLS],
+                      uint32_t *nbits_ret)
+{
+    uint16_t lane[2][TERP_NTOKENS] = {{0}};
+    struct count count = {.lane = lane};
+
+    cut_tile(tokens, symbols, nsymbols, count_token, &count);
     for (int n = 0; n < TERP_NTOKENS; n++)
         counts_ret[n] = (uint32_t)lane[0][n] + lane[1][n];
     memset(counts_ret + TERP_NTOKENS, 0,
            (TERP_NSYMBOLS - TERP_NTOKENS) * sizeof *counts_ret);
-    return nbits;
+    *nbits_ret = count.nbits;
+    return count.ntokens;
+}
+
+struct output {
+    const struct cpu_codebook *codebook;
+    uint8_t *at;
+    uint64_t pending; /* fewer than eight bits, the highest */
+    int npending;
+};
+
+static inline void
+put_token(void *arg, uint32_t run, uint32_t code)
+{
+    struct output *output = arg;
+    const uint32_t item = join_items(run, code);
+    const uint32_t packed = output->codebook->codeword[number_of(item)];
+    const uint64_t codeword = terp_codeword_bits(packed);
+    uint64_t bits = codeword << nbits_of(item) | item >> BITS_SHIFT;
+
+    output->npending += (int)terp_codeword_nbits(packed) + nbits_of(item);
+    output->pending |= bits << (64 - output->npending);
+    uint64_t bytes = TERP_HOST_IS_BIG_ENDIAN
+                         ? output->pending
+                         : __builtin_bswap64(output->pending);
+    memcpy(output->at, &bytes, sizeof bytes);
+    output->at += output->npending / 8;
+    output->pending <<= output->npending & ~7;
+    output->npending &= 7;
 }
 
 uint64_t
-terp_cpu_tokens_encode(const struct cpu_codebook *codebook,
-                       const uint32_t *items, uint64_t nitems, uint8_t *dst)
+terp_cpu_tokens_encode(const struct cpu_tokens *tokens,
+                       const struct cpu_codebook *codebook,
+                       const uint16_t *symbols, uint64_t nsymbols, uint8_t *dst)
 {
-    uint8_t *at = dst;
-    uint64_t pending = 0; /* fewer than eight bits, the highest */
-    int npending = 0;
+    struct output output = {.codebook = codebook, .at = dst};
 
-    for (uint64_t i = 0; i < nitems; i++) {
-        const uint32_t packed = codebook->codeword[number_of(items[i])];
-        const uint64_t codeword = terp_codeword_bits(packed);
-        uint64_t bits = codeword << nbits_of(items[i]) | items[i] >> BITS_SHIFT;
-        npending += (int)terp_codeword_nbits(packed) + nbits_of(items[i]);
-        pending |= bits << (64 - npending);
-        uint64_t bytes =
-            TERP_HOST_IS_BIG_ENDIAN ? pending : __builtin_bswap64(pending);
-        memcpy(at, &bytes, sizeof bytes);
-        at += npending / 8;
-        pending <<= npending & ~7;
-        npending &= 7;
-    }
+    cut_tile(tokens, symbols, nsymbols, put_token, &output);
     /* Ones fill the last byte up. A decoder does not take them for a token:
      * they are fewer than eight, while the only codeword of ones alone is the
      * last of the longest ones, which have nine bits or more. */
-    if (npending > 0)
-        *at++ = (uint8_t)(pending >> 56 | 0xFFu >> npending);
-    return (uint64_t)(at - dst);
+    if (output.npending > 0)
+        *output.at++ =
+            (uint8_t)(output.pending >> 56 | 0xFFu >> output.npending);
+    return (uint64_t)(output.at - dst);
 }
 _Static_assert(TERP_NTOKENS > 1 << 8,
                "Not all codewords have eight bits or fewer.");
@@ -263,25 +289,24 @@ terp_cpu_token_decode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
 
 /* A tile on its way. */
 struct tile_reader {
-    const struct cpu_token_decode_table *table;
-    const uint8_t *src;
+    struct cpu_token_tile tile;
     uint64_t at, nbits; /* next bit, and all */
-    uint16_t *symbols;
-    uint64_t i, nsymbols; /* next symbol, and all */
+    uint64_t i;         /* next symbol */
 };
 
 static inline uint64_t
-next_bits(const struct tile_reader *tile)
+next_bits(const struct tile_reader *reader)
 {
-    return load_be64(tile->src + tile->at / 8) << (tile->at % 8);
+    return load_be64(reader->tile.src + reader->at / 8) << (reader->at % 8);
 }
 
 /* One token of any length. False when there is none; then `*good_ret` tells if
  * that is the tile's end. */
 static bool
-decode_token(struct tile_reader *tile, bool *good_ret)
+decode_token(struct tile_reader *reader, bool *good_ret)
 {
-    uint64_t next = next_bits(tile), nleft = tile->nbits - tile->at;
+    const struct cpu_token_tile *tile = &reader->tile;
+    uint64_t next = next_bits(reader), nleft = reader->nbits - reader->at;
     uint32_t found = tile->table->lookup[next >> (64 - CPU_TOKEN_LOOKUP_NBITS)];
     unsigned number = found >> 16, length = found >> 4 & 15, run, symbol;
 
@@ -289,7 +314,7 @@ decode_token(struct tile_reader *tile, bool *good_ret)
     if (*good_ret)
         return false;
     if ((found & 15) != 0) {
-        tile->at += found & 15;
+        reader->at += found & 15;
         run = found >> 4 & 0xFFF;
         symbol = found >> 16;
     } else {
@@ -303,14 +328,14 @@ decode_token(struct tile_reader *tile, bool *good_ret)
         }
         struct token token = token_of(number);
         unsigned bits = (unsigned)(next << length >> 1 >> (63 - token.nbits));
-        tile->at += length + (unsigned)token.nbits;
+        reader->at += length + (unsigned)token.nbits;
         if (!read_token(&token, bits, &run, &symbol))
             return false;
     }
-    tile->i += run;
-    if (tile->i >= tile->nsymbols || tile->at > tile->nbits)
+    reader->i += run;
+    if (reader->i >= tile->nsymbols || reader->at > reader->nbits)
         return false;
-    tile->symbols[tile->i++] = (uint16_t)symbol;
+    tile->symbols[reader->i++] = (uint16_t)symbol;
     return true;
 }
 
@@ -320,47 +345,97 @@ enum {
     TOKENS_PER_LOAD = (64 - 7) / CPU_TOKEN_LOOKUP_NBITS
 };
 
+/* The next short token, in `next`. False when it is longer, or too long a run;
+ * then nothing is done. */
+static inline bool
+decode_short_token(struct tile_reader *reader, uint64_t *next)
+{
+    uint32_t found =
+        reader->tile.table->lookup[*next >> (64 - CPU_TOKEN_LOOKUP_NBITS)];
+    uint64_t place = reader->i + (found >> 4 & 0xFFF);
+
+    if ((found & 15) == 0 || place >= reader->tile.nsymbols)
+        return false;
+    reader->tile.symbols[place] = (uint16_t)(found >> 16);
+    reader->i = place + 1;
+    *next <<= found & 15;
+    reader->at += found & 15;
+    return true;
+}
+
+static inline bool
+has_load(const struct tile_reader *reader)
+{
+    return reader->at + 64 <= reader->nbits;
+}
+
 /* Short tokens, until one is not, or the end is near. */
 static void
-decode_short_tokens(struct tile_reader *tile)
+decode_short_tokens(struct tile_reader *reader)
 {
-    const uint32_t *lookup = tile->table->lookup;
-    uint64_t at = tile->at, i = tile->i;
+    struct tile_reader own = *reader; /* for registers */
+    bool goes_on = true;
 
-    while (at + 64 <= tile->nbits) {
-        uint64_t next = load_be64(tile->src + at / 8) << (at % 8);
-        for (int k = 0; k < TOKENS_PER_LOAD; k++) {
-            uint32_t found = lookup[next >> (64 - CPU_TOKEN_LOOKUP_NBITS)];
-            uint64_t place = i + (found >> 4 & 0xFFF);
-            if ((found & 15) == 0 || place >= tile->nsymbols)
-                goto out;
-            tile->symbols[place] = (uint16_t)(found >> 16);
-            i = place + 1;
-            next <<= found & 15;
-            at += found & 15;
+    while (goes_on && has_load(&own)) {
+        uint64_t next = next_bits(&own);
+        for (int k = 0; goes_on && k < TOKENS_PER_LOAD; k++)
+            goes_on = decode_short_token(&own, &next);
+    }
+    *reader = own;
+}
+
+/* The same of two tiles, until one stops: each token has to wait for the one
+ * before it, but not for those of the other tile. */
+static void
+decode_short_tokens_of_two(struct tile_reader *one, struct tile_reader *other)
+{
+    struct tile_reader a = *one, b = *other;
+    bool goes_on = true;
+
+    while (goes_on && has_load(&a) && has_load(&b)) {
+        uint64_t next_a = next_bits(&a), next_b = next_bits(&b);
+        for (int k = 0; goes_on && k < TOKENS_PER_LOAD; k++) {
+            goes_on = decode_short_token(&a, &next_a);
+            goes_on = decode_short_token(&b, &next_b) && goes_on;
         }
     }
-out:
-    tile->at = at;
-    tile->i = i;
+    *one = a;
+    *other = b;
+}
+
+static struct tile_reader
+start_tile(const struct cpu_token_tile *tile)
+{
+    for (uint64_t i = 0; i < tile->nsymbols; i++)
+        tile->symbols[i] = TERP_ZERO_SYMBOL;
+    return (struct tile_reader){.tile = *tile, .nbits = 8 * tile->nbytes};
+}
+
+static bool
+finish_tile(struct tile_reader *reader)
+{
+    bool good;
+
+    do
+        decode_short_tokens(reader);
+    while (decode_token(reader, &good));
+    return good;
 }
 
 bool
-terp_cpu_tokens_decode(const struct cpu_token_decode_table *table,
-                       const uint8_t *src, uint64_t nbytes,
-                       uint16_t *symbols_ret, uint64_t nsymbols)
+terp_cpu_tokens_decode(const struct cpu_token_tile *tiles, int ntiles)
 {
-    struct tile_reader tile = {.table = table,
-                               .src = src,
-                               .nbits = 8 * nbytes,
-                               .symbols = symbols_ret,
-                               .nsymbols = nsymbols};
-    bool good;
+    struct tile_reader one = start_tile(&tiles[0]), other;
+    bool good, other_good;
 
-    for (uint64_t i = 0; i < nsymbols; i++)
-        symbols_ret[i] = TERP_ZERO_SYMBOL;
-    do
-        decode_short_tokens(&tile);
-    while (decode_token(&tile, &good));
-    return good;
+    if (ntiles == 1)
+        return finish_tile(&one);
+    other = start_tile(&tiles[1]);
+    for (;;) {
+        decode_short_tokens_of_two(&one, &other);
+        if (!decode_token(&one, &good))
+            return good && finish_tile(&other);
+        if (!decode_token(&other, &other_good))
+            return other_good && finish_tile(&one);
+    }
 }

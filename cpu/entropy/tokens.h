@@ -20,22 +20,21 @@ struct cpu_tokens {
 void
 terp_cpu_tokens_make(struct cpu_tokens *tokens_ret);
 
-/* Cuts a tile up. Returns the number of tokens: an item each. */
+/* How often each token of a tile occurs, and the number of their plain bits.
+ * Returns the number of tokens. */
 uint64_t
-terp_cpu_tokens_cut(const struct cpu_tokens *tokens, const uint16_t *symbols,
-                    uint64_t nsymbols, uint32_t items_ret[TERP_TILE_NSYMBOLS]);
-
-/* How often each token occurs. Returns the number of their plain bits. */
-uint32_t
-terp_cpu_tokens_count(const uint32_t *items, uint64_t nitems,
-                      uint32_t counts_ret[TERP_NSYMBOLS]);
+terp_cpu_tokens_count(const struct cpu_tokens *tokens, const uint16_t *symbols,
+                      uint64_t nsymbols, uint32_t counts_ret[TERP_NSYMBOLS],
+                      uint32_t *nbits_ret);
 
 /* Returns the number of bytes. `dst` has room for TERP_TOKENS_MAX_NBYTES, and
  * CPU_TOKENS_PADDING_NBYTES behind these, which may be overwritten. */
 #define CPU_TOKENS_PADDING_NBYTES 8
 uint64_t
-terp_cpu_tokens_encode(const struct cpu_codebook *codebook,
-                       const uint32_t *items, uint64_t nitems, uint8_t *dst);
+terp_cpu_tokens_encode(const struct cpu_tokens *tokens,
+                       const struct cpu_codebook *codebook,
+                       const uint16_t *symbols, uint64_t nsymbols,
+                       uint8_t *dst);
 
 /* ---- decoding ---- */
 
@@ -57,11 +56,19 @@ bool
 terp_cpu_token_decode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
                                  struct cpu_token_decode_table *table_ret);
 
-/* False unless `nbytes` bytes are a tile of `nsymbols` symbols. As for
- * terp_cpu_codewords_decode some bytes behind `src` are readable. */
+/* A tile of tokens. As for terp_cpu_codewords_decode some bytes behind `src`
+ * are readable. */
+struct cpu_token_tile {
+    const struct cpu_token_decode_table *table;
+    const uint8_t *src;
+    uint64_t nbytes;
+    uint16_t *symbols;
+    uint64_t nsymbols;
+};
+
+/* Decodes one tile, or two, which take less time together. False unless their
+ * bytes are tiles of so many symbols. */
 bool
-terp_cpu_tokens_decode(const struct cpu_token_decode_table *table,
-                       const uint8_t *src, uint64_t nbytes,
-                       uint16_t *symbols_ret, uint64_t nsymbols);
+terp_cpu_tokens_decode(const struct cpu_token_tile *tiles, int ntiles);
 
 #endif

@@ -3,6 +3,7 @@
 #include <fenv.h>
 
 #include "codec/format/base.h"
+#include "cpu/pipeline.h"
 #include "cpu/predict/predictor.h"
 
 /* Parts that the pool takes. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "codec/format/base.h"
+#include "cpu/entropy/rows.h"
 
 /* Fewer values than this are not worth waking the pool for. */
 #define MIN_NVALUES_SHARED 16384
@@ -103,17 +104,16 @@ transfer_runs(void *arg, struct cpu_share share)
     const struct cpu_prediction *spline = t->spline;
     const struct terp_level *level = &spline->layout->level[t->l];
 
+    uint64_t row = share.first / t->nruns_per_row;
+    uint64_t run = share.first % t->nruns_per_row;
+    uint64_t at[TERP_NDIMS], brick = cpu_find_row(t->fine_extent, row, at);
+
     for (uint64_t i = share.first; i < share.end; i++) {
-        uint64_t row = i / t->nruns_per_row, left = row;
-        uint64_t x = i % t->nruns_per_row * CPU_RUN_NVALUES;
-        uint64_t at[TERP_NDIMS];
+        uint64_t x = run * CPU_RUN_NVALUES;
         unsigned odd = 0;
-        for (int d = 1; d < TERP_NDIMS; d++) {
-            at[d] = left % t->fine_extent[d];
-            left /= t->fine_extent[d];
+        for (int d = 1; d < TERP_NDIMS; d++)
             odd |= (unsigned)(at[d] & 1) << d;
-        }
-        uint64_t class_row = left; /* the brick */
+        uint64_t class_row = brick;
         for (int d = TERP_NDIMS - 1; d > 0; d--)
             class_row =
                 class_row * terp_class_extent(level, odd, d) + at[d] / 2;
@@ -127,6 +127,11 @@ transfer_runs(void *arg, struct cpu_share share)
             spline->stages->interleave(even, odds, n, fine);
         else
             spline->stages->deinterleave(fine, n, t->fills, even, odds);
+        if (++run < t->nruns_per_row)
+            continue;
+        run = 0;
+        row++;
+        brick += cpu_next_row(t->fine_extent, at);
     }
 }
 

@@ -307,6 +307,23 @@ advance(const struct cpu_class *cls, struct place *place)
     place->at[TERP_NDIMS]++;
 }
 
+/* On by as many runs as `step` is from the first one, also without. */
+static void
+advance_by(const struct cpu_class *cls, const struct place *step,
+           struct place *place)
+{
+    place->run_in_row += step->run_in_row;
+    bool carry = place->run_in_row >= cls->nruns_per_row;
+    place->run_in_row -= carry ? cls->nruns_per_row : 0;
+    place->row += step->row + carry;
+    for (int d = 1; d < TERP_NDIMS; d++) {
+        place->at[d] += step->at[d] + carry;
+        carry = place->at[d] >= cls->extent[d];
+        place->at[d] -= carry ? cls->extent[d] : 0;
+    }
+    place->at[TERP_NDIMS] += step->at[TERP_NDIMS] + carry;
+}
+
 /* A run of a row: where it is, and where its neighbours stand. */
 struct run {
     uint64_t at; /* in the class's arrays */
@@ -808,8 +825,10 @@ sample(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
     for (uint64_t i = 0; i < CPU_RUN_NVALUES; i++)
         noise[i] = (T)terp_noise_at(i) * amplitude;
 
-    for (uint64_t i = every / 2; i < nruns; i += every) {
-        struct place place = find_place(cls, i);
+    struct place place = find_place(cls, every / 2);
+    const struct place step = find_place(cls, every);
+    for (uint64_t i = every / 2; i < nruns;
+         i += every, advance_by(cls, &step, &place)) {
         find_run(cls, &place, &run);
         predict_run(cls, &run, pred);
         rows_of_codes((const T *)cls->values + run.at, pred, noise, run.n, k,

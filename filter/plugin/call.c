@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "codec/api/processor.h"
+
 #define MAX_NTHREADS 1024
 
 int
@@ -77,6 +79,8 @@ terp_call_begin(const void *caller, struct terp_call *call_ret)
     if (!read_engine(&call_ret->options.engine))
         terp_call_say(call_ret, "TERP_ENGINE is none of cpu, cuda, auto; "
                                 "cpu is used");
+    if (terp_processor_reason() != NULL)
+        terp_call_say(call_ret, "%s", terp_processor_reason());
 }
 
 void

@@ -12,6 +12,7 @@
 
 #include <H5PLextern.h>
 
+#include "codec/api/processor.h"
 #include "codec/format/base.h"
 #include "filter/plugin/call.h"
 #include "filter/plugin/dataset.h"
@@ -221,13 +222,13 @@ say_stream(const struct terp_call *call, const struct terp_run_result *result,
         call,
         "%s: %" PRIu64 " bytes, stored %" PRIu64
         ", ratio %.2f, pipeline %s, predictor %s, engine %s%s%s%s%s, "
-        "threads %d",
+        "threads %d, instructions %s",
         action, info.chunk_nbytes, stream_nbytes,
         (double)info.chunk_nbytes / (double)stream_nbytes, info.pipeline,
         info.predictor, result->used == TERP_ENGINE_CUDA ? "cuda" : "cpu",
         more != NULL ? " (" : "", result->reason != NULL ? "not cuda: " : "",
         more != NULL ? more : "", more != NULL ? ")" : "",
-        call->options.nthreads);
+        call->options.nthreads, terp_processor_instructions());
 }
 
 /* Why the words do not allow to compress `nbytes`; NULL when they do. */

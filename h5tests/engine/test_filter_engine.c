@@ -88,6 +88,9 @@ chunk_has_the_bytes_of_the_cpu_whoever_codes_it(void **state)
     restore_stderr(kept, file_of_text, text, sizeof text);
     check_said(text, "write: ");
     check_said(text, "read: ");
+    const char *cpu = getenv("TERP_CPU");
+    assert_int_equal(strstr(text, "TERP_CPU names nothing") != NULL,
+                     cpu != NULL && strcmp(cpu, "abacus") == 0);
 
     uint8_t *bytes = h5_chunk_bytes(dataset, start, &stored, &skipped);
     uint8_t *stream = malloc(terp_encode_bound(&cd.chunk));

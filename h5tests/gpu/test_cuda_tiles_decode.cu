@@ -11,6 +11,7 @@ extern "C" {
 #include "cpu/entropy/order.h"
 #include "cpu/entropy/tiles.h"
 #include "cpu/entropy/tokens.h"
+#include "cpu/pipeline.h"
 #include "cpu/sections/escapes.h"
 #include "cpu/sections/index.h"
 #include "cpu/sections/low_bits.h"
@@ -529,7 +530,6 @@ static void
 make_token_tile(int entry, unsigned max_run_class, struct token_tile *tile)
 {
     uint16_t symbols[TERP_TILE_NSYMBOLS];
-    uint32_t items[TERP_TILE_NSYMBOLS];
     struct cpu_codebook codebook;
     uint8_t lengths[TERP_NSYMBOLS];
     unsigned at = 0;
@@ -560,10 +560,8 @@ make_token_tile(int entry, unsigned max_run_class, struct token_tile *tile)
     symbols[random_below(tile->nsymbols)] = TERP_RADIUS - 1;
     terp_cpu_entry_lengths(TERP_CODING_RATIO, entry, lengths);
     terp_cpu_encode_table_make(lengths, &codebook);
-    uint64_t nitems =
-        terp_cpu_tokens_cut(&tokens, symbols, tile->nsymbols, items);
-    tile->nbytes =
-        terp_cpu_tokens_encode(&codebook, items, nitems, tile->bytes);
+    tile->nbytes = terp_cpu_tokens_encode(&tokens, &codebook, symbols,
+                                          tile->nsymbols, tile->bytes);
 }
 
 static void

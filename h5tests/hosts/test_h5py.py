@@ -193,7 +193,8 @@ class H5pyTest(unittest.TestCase):
             self.write("string", np.full(100, b"text"), (ABSOLUTE, 1, 3))
         for said in (r"set_local: float32, chunk 40x50, absolute bound",
                      r"write: 8000 bytes, stored \d+, ratio \d+\.\d+, "
-                     r"pipeline \w+, .*, engine cpu, threads 1 \[.*libhdf5",
+                     r"pipeline \w+, .*, engine cpu, threads 1, "
+                     r"instructions \w+ \[.*libhdf5",
                      r"read: 8000 bytes", r"TERP_ENGINE is none of",
                      r"passes through: the type is no number"):
             self.assertRegex(stderr.text, said)

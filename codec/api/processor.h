@@ -1,0 +1,25 @@
+/* Which of the CPU engine's tables the processor runs. */
+#ifndef TERP_CODEC_API_PROCESSOR_H
+#define TERP_CODEC_API_PROCESSOR_H
+
+#include "codec/engine.h"
+
+/* The process's engine, chosen by its first call from any thread: the best that
+ * the processor runs, or that which the environment's TERP_CPU names. */
+const struct terp_cpu_engine *
+terp_processor_engine(void);
+
+/* Why TERP_CPU was not followed, NULL where it was or is not set. */
+const char *
+terp_processor_reason(void);
+
+/* The name of the process's engine. */
+const char *
+terp_processor_instructions(void);
+
+/* What the processor runs of this build, best first and the baseline last;
+ * NULL: no more. */
+const struct terp_cpu_engine *
+terp_processor_nth_engine(size_t n);
+
+#endif
