@@ -82,20 +82,20 @@ terp_choose_blending(const struct terp_blend_costs *costs, uint64_t best,
         costs->single[TERP_SPLINE_LONG] + costs->two_long +
         terp_cost_under_spline(costs->three_full, costs->two_long, costs->two) +
         costs->average);
-    uint8_t left = TERP_SPLINE_CUBIC;
+    int left = TERP_SPLINE_CUBIC;
 
-    for (uint8_t kind = 1; kind < TERP_SPLINE_LONG; kind++)
+    for (int kind = 1; kind < TERP_SPLINE_LONG; kind++)
         if (costs->single[kind] < costs->single[left])
             left = kind;
     const uint64_t linear = costs->single[left] + costs->two + costs->average;
     if (linear + costs->three_pairs < best) {
         best = linear + costs->three_pairs;
-        plan->spline = left;
+        plan->spline = (uint8_t)left;
         plan->priorities = TERP_BLEND_PAIRS;
     }
     if (linear + costs->three_full < best) {
         best = linear + costs->three_full;
-        plan->spline = left;
+        plan->spline = (uint8_t)left;
         plan->priorities = TERP_BLEND_FULL;
     }
     if (of_long < best) {

@@ -143,7 +143,7 @@ terp_blend_order(unsigned priorities)
 /* Whether a level's points of two or three odd dimensions are blended by a long
  * spline. */
 static inline TERP_HOST_DEVICE bool
-terp_blends_long(int spline, int blend_order)
+terp_blends_long(enum terp_spline spline, int blend_order)
 {
     return spline == TERP_SPLINE_LONG && blend_order > 1;
 }

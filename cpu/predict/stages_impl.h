@@ -579,7 +579,7 @@ blend_long(const struct cpu_class *cls, const struct run *run,
         const enum terp_form form = run->form[first];
         const int64_t stride = (int64_t)run->stride[first];
         for (int i = 0; i < 8; i++) {
-            if (!terp_form_has(form, i - 3))
+            if (!terp_form_has((int)form, i - 3))
                 continue;
             const int64_t at = (int64_t)run->x + (i - 3) * stride;
             blend_rows(run->even, run->nothers, at, run->n, missed[i]);
