@@ -80,7 +80,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
         .has_fill = flags & FLAG_FILL,
         .fill_bits = load_le(data + 8, 8)};
 
-    if (data[1] >= 0x80 && params.bound < 1)
+    if (data[1] >= 0x80 && params.bound > 0 && params.bound < 1)
         params.bound_mode = TERP_BOUND_POINTWISE;
     if (data[1] >= 0xC0 && params.bound_mode == TERP_BOUND_POINTWISE)
         params.floor = ldexp(1 + data[2] / 256.0, 4 * (int8_t)data[7]);
