@@ -26,7 +26,7 @@ terp_plan_store(const struct terp_level_plan *plan, uint8_t *dst)
     dst[1] = plan->priorities;
 }
 
-/* False if the bytes say what no plan says. */
+/* False of what no plan says: that a long spline blends in pairs. */
 static inline TERP_HOST_DEVICE bool
 terp_plan_load(const uint8_t *src, struct terp_level_plan *plan_ret)
 {
