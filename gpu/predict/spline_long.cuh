@@ -121,8 +121,8 @@ make_long_point(const struct level_view<T> &view, T value, T pred,
                                                        : made;
 }
 
-/* Makes the points of `nruns` runs of one type, `s_even` being of the turn's
- * block. */
+/* Makes a thread's points of a turn, of which `run` is its own if it is one. A
+ * turn's half of shared memory is at `s_even`. Has one barrier. */
 template <typename T, int nodd_dims, bool decode>
 static __device__ __forceinline__ void
 make_long_turn(const struct level_shape &shape, const struct row_type &type,

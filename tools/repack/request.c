@@ -249,6 +249,29 @@ check_request(struct argp_state *state, const struct repack_request *request)
         argp_error(state, "--floor is for --pwr");
 }
 
+/* What repack and preview have both. */
+static error_t
+parse_shared_option(int key, char *arg, struct argp_state *state)
+{
+    struct repack_request *request = state->input;
+
+    switch (key) {
+    case 't':
+        request->nthreads = read_nthreads(state, arg);
+        return 0;
+    case 'v':
+        request->verbose = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (state->arg_num > 1)
+            argp_error(state, "two files are needed, not more");
+        *(state->arg_num == 0 ? &request->path_in : &request->path_out) = arg;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
 static error_t
 parse_option(int key, char *arg, struct argp_state *state)
 {
@@ -302,28 +325,17 @@ parse_option(int key, char *arg, struct argp_state *state)
         request->effort =
             tool_option_name(state, "effort", arg, terp_effort_names);
         return 0;
-    case 't':
-        request->nthreads = read_nthreads(state, arg);
-        return 0;
     case 'e':
         request->engine = tool_option_name(state, "engine", arg, engines);
         return 0;
     case KEY_AMREX:
         request->amrex = true;
         return 0;
-    case 'v':
-        request->verbose = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (state->arg_num > 1)
-            argp_error(state, "two files are needed, not more");
-        *(state->arg_num == 0 ? &request->path_in : &request->path_out) = arg;
-        return 0;
     case ARGP_KEY_END:
         check_request(state, request);
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return parse_shared_option(key, arg, state);
     }
 }
 
@@ -404,23 +416,12 @@ parse_preview_option(int key, char *arg, struct argp_state *state)
     case 's':
         request->step = read_step(state, arg);
         return 0;
-    case 't':
-        request->nthreads = read_nthreads(state, arg);
-        return 0;
-    case 'v':
-        request->verbose = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (state->arg_num > 1)
-            argp_error(state, "two files are needed, not more");
-        *(state->arg_num == 0 ? &request->path_in : &request->path_out) = arg;
-        return 0;
     case ARGP_KEY_END:
         if (request->path_out == NULL)
             argp_error(state, "two files are needed, IN and OUT");
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return parse_shared_option(key, arg, state);
     }
 }
 
