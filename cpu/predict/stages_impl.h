@@ -222,10 +222,6 @@ predict_along(enum terp_form form, const T *b, uint64_t stride, uint64_t n,
     const T *a = terp_form_has_a((int)form) ? b - stride : b;
     const T *c = terp_form_has_c((int)form) ? b + stride : b;
     const T *d = terp_form_has_d((int)form) ? b + 2 * stride : b;
-    const T *y = form >= TERP_FORM_SIX ? b - 2 * stride : b;
-    const T *u = form >= TERP_FORM_SIX ? b + 3 * stride : b;
-    const T *z = form == TERP_FORM_EIGHT ? b - 3 * stride : b;
-    const T *v = form == TERP_FORM_EIGHT ? b + 4 * stride : b;
 
 #define EACH(expression)                     \
     do {                                     \
@@ -259,12 +255,17 @@ predict_along(enum terp_form form, const T *b, uint64_t stride, uint64_t n,
     case TERP_FORM_NATURAL:
         EACH(TERP_NATURAL(T, a[i], b[i], c[i], d[i]));
         break;
-    case TERP_FORM_SIX:
+    case TERP_FORM_SIX: {
+        const T *y = a - stride, *u = d + stride;
         EACH(TERP_SIX(y[i], a[i], b[i], c[i], d[i], u[i]));
         break;
-    case TERP_FORM_EIGHT:
+    }
+    case TERP_FORM_EIGHT: {
+        const T *y = a - stride, *u = d + stride;
+        const T *z = y - stride, *v = u + stride;
         EACH(TERP_EIGHT(z[i], y[i], a[i], b[i], c[i], d[i], u[i], v[i]));
         break;
+    }
     }
 #undef EACH
 }
