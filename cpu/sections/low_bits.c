@@ -26,12 +26,14 @@ make_job(struct cpu_pool *pool, int low_nbits, uint64_t nsymbols,
     const uint64_t ngroups = terp_low_ngroups(nsymbols);
     uint64_t *begin = terp_cpu_memory_make(pool, ngroups * (sizeof *begin + 1));
 
+    if (begin == NULL)
+        return false;
     *job_ret = (struct job){.low_nbits = low_nbits,
                             .nsymbols = nsymbols,
                             .symbols = symbols,
                             .begin = begin,
                             .width = (uint8_t *)(begin + ngroups)};
-    return begin != NULL;
+    return true;
 }
 
 uint64_t

@@ -144,7 +144,9 @@ failed_allocations_are_reported_and_leak_nothing(void **state)
         for (size_t f = 0; f < COUNT(contents); f++)
             for (int mode = 0; mode < TERP_NMODES; mode++)
                 for (size_t b = 0; b < COUNT(bounds); b++)
-                    fail_all(&small_chunks[c], contents[f], bounds[b], mode, 1);
+                    if (terp_case_taken(4))
+                        fail_all(&small_chunks[c], contents[f], bounds[b], mode,
+                                 1);
 }
 
 /* A chunk that is large enough for two threads. */
@@ -276,6 +278,8 @@ working_memory_is_at_most_some_chunks(void **state)
             }
             for (int i = 0; i < TERP_NMODES * (int)COUNT(bounds); i++) {
                 const int mode = i % TERP_NMODES;
+                if (!terp_case_taken(3))
+                    continue;
                 const struct bound bound = bounds[i / TERP_NMODES];
                 struct terp_params params = params_of(bound, mode);
                 char what[128];

@@ -21,7 +21,8 @@ struct bound {
     double bound;
 };
 
-/* Of at most some thousand values: tried with all else there is. */
+/* Of at most some thousand values: tried with all else there is, or with one
+ * in five of such cases. */
 static const struct shape small_shapes[] = {
     {1, false, {1}},          {1, false, {2}},
     {1, false, {3}},          {1, false, {5}},
@@ -113,8 +114,9 @@ small_chunks_of(enum terp_type type)
             uint8_t *values = make_field((enum terp_field)field, &chunk);
             for (size_t b = 0; b < COUNT(bounds); b++)
                 for (int mode = 0; mode < TERP_NMODES; mode++)
-                    check((enum terp_field)field, &chunk, &bounds[b],
-                          &terp_mode[mode], values);
+                    if (terp_case_taken(5))
+                        check((enum terp_field)field, &chunk, &bounds[b],
+                              &terp_mode[mode], values);
             free(values);
         }
     }

@@ -116,6 +116,8 @@ check_modes(const char *what, const struct terp_params *base,
         for (int mode = 0; mode < TERP_NMODES; mode++) {
             struct terp_params params = *base;
             char name[128];
+            if (!terp_case_taken(5))
+                continue;
             params.bound_mode = bounds[b].mode;
             params.bound = bounds[b].bound;
             params.floor = bounds[b].floor;

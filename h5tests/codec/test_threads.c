@@ -70,7 +70,8 @@ any_number_of_threads_gives_the_same_bytes(void **state)
             terp_field_make(contents[f], &chunks[c], values);
             for (int mode = 0; mode < TERP_NMODES; mode++) {
                 struct terp_params params = params_of(mode);
-                compare_threads(&params, &chunks[c], values);
+                if (terp_case_taken(1))
+                    compare_threads(&params, &chunks[c], values);
             }
         }
         free(values);

@@ -237,6 +237,8 @@ batch_of_mixed_contents_equals_single_chunks(void **state)
     (void)state;
     for (size_t c = 0; c < COUNT(chunks); c++)
         for (int mode = 0; mode < TERP_NMODES; mode++) {
+            if (!terp_case_taken(2))
+                continue;
             struct terp_params params = params_of(mode, 0);
             struct batch *batch =
                 make_batch(&params, &chunks[c], TERP_NFIELDS, (uint64_t)mode);
@@ -253,6 +255,8 @@ batch_under_each_bound_equals_single_chunks(void **state)
     (void)state;
     for (size_t c = 0; c < COUNT(chunks); c++)
         for (int b = 1 + (int)c % 2; b < NBOUNDS; b += 2) {
+            if (!terp_case_taken(2))
+                continue;
             const size_t turn = c + (size_t)b;
             struct terp_params params = params_of((int)turn % TERP_NMODES, b);
             params.has_fill = turn % 3 == 0;
@@ -336,6 +340,8 @@ chunks_of_a_batch_may_have_other_domains(void **state)
     (void)state;
     for (size_t c = 0; c < COUNT(shapes); c++)
         for (int mode = 0; mode < 2; mode++) {
+            if (!terp_case_taken(2))
+                continue;
             struct terp_params params = params_of(mode, (int)c % 3);
             struct batch *batch = make_batch_of_domains(&params, &shapes[c], 6);
             assert_true(count_domains(batch) >= 3);

@@ -26,7 +26,7 @@
 #define NTURNS 3
 
 /* One call in so many fails, or loses the device. */
-#define FAILURE_STEP 3
+#define FAILURE_STEP 7
 #define LOSS_STEP 11
 
 /* Of the device, that a caller takes: array, chunk, stream. */

@@ -9,6 +9,7 @@
 #include "codec/format/sections.h"
 #include "codec/model/lorenzo.h"
 #include "h5tests/support/cmocka_all.h"
+#include "h5tests/support/fields.h"
 #include "h5tests/support/values.h"
 
 void *
@@ -17,6 +18,29 @@ terp_case_alloc(uint64_t nbytes)
     void *bytes = malloc(nbytes);
     assert_non_null(bytes);
     return bytes;
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED
+#endif
+#endif
+
+#ifdef SANITIZED
+#define FEWER 3u /* as much as cases take longer */
+#else
+#define FEWER 1u
+#endif
+
+bool
+terp_case_taken(unsigned every)
+{
+    static uint64_t ncases;
+
+    return getenv("TERP_TEST_ALL") != NULL ||
+           terp_field_mix(ncases++) % (every * FEWER) == 0;
 }
 
 struct terp_chunk

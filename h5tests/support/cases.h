@@ -14,6 +14,12 @@ struct terp_stream {
 void *
 terp_case_alloc(uint64_t nbytes);
 
+/* Whether the next case of a product of many is tried: about one in `every`,
+ * always the same ones, fewer where a sanitizer watches, and all where
+ * TERP_TEST_ALL is set. */
+bool
+terp_case_taken(unsigned every);
+
 /* A chunk of `rank` dims, at most four, that is no stack. */
 struct terp_chunk
 terp_case_chunk(enum terp_type type, int rank, const uint64_t *dims);
