@@ -494,33 +494,6 @@ blend_segment(const struct cpu_class *cls, const struct run *run, uint64_t x,
                                     FOUR(corner, 0, i) + FOUR(corner, 4, i));
 }
 
-/* Points [x, x + n) of the row, whose form along dimension 0 is `form`. */
-static void
-predict_segment(const struct cpu_class *cls, const struct run *run, uint64_t x,
-                uint64_t n, enum terp_form form, T *pred)
-{
-    int order = run->order, naveraged = 0;
-    bool along_0 = cls->predicting & 1;
-
-    if (along_0 && terp_form_order(form) > order)
-        order = terp_form_order(form);
-    for (int d = TERP_NDIMS - 1; d >= 0; d--) {
-        if (!(cls->predicting >> d & 1))
-            continue;
-        enum terp_form along = d == 0 ? form : run->form[d];
-        if (terp_form_order(along) != order)
-            continue;
-        predict_along(along, run->row[d] + x, d == 0 ? 1 : run->stride[d], n,
-                      naveraged == 0, pred);
-        naveraged++;
-    }
-    if (naveraged > 1) {
-        const T share = TERP_SHARE(T, naveraged);
-        for (uint64_t i = 0; i < n; i++)
-            pred[i] *= share;
-    }
-}
-
 /* Where the form of point x of a row ends. Away from the row's ends all points
  * share one. */
 static uint64_t
@@ -530,6 +503,47 @@ end_of_form(enum terp_spline spline, uint64_t x, uint64_t end, uint64_t neven)
 
     return x >= nends && x + nends + 1 < neven ? min_u64(end, neven - nends - 1)
                                                : x + 1;
+}
+
+static void
+average(uint64_t n, int npredictions, T *pred)
+{
+    const T share = TERP_SHARE(T, npredictions);
+
+    if (npredictions > 1)
+        for (uint64_t i = 0; i < n; i++)
+            pred[i] *= share;
+}
+
+/* Points [x, end) of the row. Dimension 0, which comes last in the sum, has
+ * other forms at the row's ends. */
+static void
+average_segment(const struct cpu_class *cls, const struct run *run, uint64_t x,
+                uint64_t end, T *pred)
+{
+    int nothers = 0;
+
+    for (int d = TERP_NDIMS - 1; d > 0; d--) {
+        if (!(cls->predicting >> d & 1) ||
+            terp_form_order(run->form[d]) != run->order)
+            continue;
+        predict_along(run->form[d], run->row[d] + x, run->stride[d], end - x,
+                      nothers == 0, pred);
+        nothers++;
+    }
+    if (!(cls->predicting & 1)) {
+        average(end - x, nothers, pred);
+        return;
+    }
+    const uint64_t neven = cls->source[1].extent[0];
+    for (uint64_t next; x < end; pred += next - x, x = next) {
+        const enum terp_form form = terp_form_at(cls->spline, x, neven);
+        const int above = terp_form_order(form) - run->order;
+        next = end_of_form(cls->spline, x, end, neven);
+        if (above >= 0)
+            predict_along(form, run->row[0] + x, 1, next - x, above > 0, pred);
+        average(next - x, above > 0 ? 1 : nothers + (above == 0), pred);
+    }
 }
 
 /* What linear interpolants along one or two dimensions predict of `n` points,
@@ -599,28 +613,24 @@ static void
 predict_run(const struct cpu_class *cls, const struct run *run,
             T pred[CPU_RUN_NVALUES])
 {
-    uint64_t x = run->x, end = run->x + run->n;
-    uint64_t neven = cls->predicting & 1 ? cls->source[1].extent[0] : end + 1;
+    uint64_t x = run->x;
+    const uint64_t end = x + run->n;
 
     if (run->nothers > 0) {
         blend_long(cls, run, pred);
         return;
     }
-    if (run->face[0] != NULL && x + 1 < neven) {
-        x = min_u64(end, neven - 1);
-        blend_segment(cls, run, run->x, x - run->x, pred);
+    if (run->face[0] != NULL) {
+        /* Above the last even point along dimension 0 nothing is. */
+        const uint64_t inside =
+            cls->predicting & 1 ? cls->source[1].extent[0] - 1 : end;
+        if (x < inside) {
+            x = min_u64(end, inside);
+            blend_segment(cls, run, run->x, x - run->x, pred);
+        }
     }
-    if (!(cls->predicting & 1)) {
-        if (x < end)
-            predict_segment(cls, run, x, end - x, TERP_FORM_COPY, pred);
-        return;
-    }
-    for (uint64_t next; x < end; x = next) {
-        next = end_of_form(cls->spline, x, end, neven);
-        predict_segment(cls, run, x, next - x,
-                        terp_form_at(cls->spline, x, neven),
-                        pred + (x - run->x));
-    }
+    if (x < end)
+        average_segment(cls, run, x, end, pred + (x - run->x));
 }
 
 static struct constants
