@@ -51,11 +51,11 @@ terp_cpu_spline_class(const struct cpu_prediction *spline, int l, unsigned odd,
         spline->symbols == NULL ? NULL : spline->symbols + level->class_at[odd];
     cls_ret->blend_order = 1;
     for (unsigned lack = predicting; lack > 0; lack = (lack - 1) & predicting) {
-        unsigned source = odd & ~lack;
-        cls_ret->source[lack].values = class_values(spline, l, source);
+        const unsigned source = odd & ~lack;
+        uint64_t extent[TERP_NDIMS];
         for (int d = 0; d < TERP_NDIMS; d++)
-            cls_ret->source[lack].extent[d] =
-                terp_class_extent(level, source, d);
+            extent[d] = terp_class_extent(level, source, d);
+        cpu_set_source(cls_ret, lack, class_values(spline, l, source), extent);
     }
     return true;
 }

@@ -40,8 +40,22 @@ struct cpu_class {
     struct {
         const void *values;
         uint64_t extent[TERP_NDIMS];
+        uint64_t stride[TERP_NDIMS + 1]; /* the last one of bricks */
     } source[TERP_NCLASSES]; /* the class that lacks these odd dimensions */
 };
+
+static inline void
+cpu_set_source(struct cpu_class *cls, unsigned lack, const void *values,
+               const uint64_t extent[TERP_NDIMS])
+{
+    cls->source[lack].values = values;
+    cls->source[lack].stride[0] = 1;
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        cls->source[lack].extent[d] = extent[d];
+        cls->source[lack].stride[d + 1] =
+            cls->source[lack].stride[d] * extent[d];
+    }
+}
 
 /* Step and limits of a level's quantizer. */
 struct cpu_quantizer {

@@ -344,18 +344,34 @@ struct run {
     const T *odd[8], *even[8];
 };
 
-/* Where x = 0 has its neighbour that differs from it in the dimensions `lack`:
- * it stands above the point in those of `above`. */
+/* Where x = 0 has its neighbour that differs from it in the dimensions `lack`,
+ * and is below it in all of them. */
 static const T *
 find_neighbour(const struct cpu_class *cls, const struct place *place,
-               unsigned lack, unsigned above)
+               unsigned lack)
 {
-    const uint64_t *extent = cls->source[lack].extent;
-    uint64_t row = place->at[TERP_NDIMS];
+    const uint64_t *stride = cls->source[lack].stride;
+    uint64_t at = 0;
 
-    for (int d = TERP_NDIMS - 1; d > 0; d--)
-        row = row * extent[d] + place->at[d] + (above >> d & 1);
-    return (const T *)cls->source[lack].values + row * extent[0] + (above & 1);
+    for (int d = 1; d <= TERP_NDIMS; d++)
+        at += place->at[d] * stride[d];
+    return (const T *)cls->source[lack].values + at;
+}
+
+/* Those that differ from it in the dimensions `all`, of which they stand below
+ * and above it in the `n` ones `dim`, the last one's turns the fastest. Returns
+ * how many. */
+static unsigned
+find_neighbours_in(const struct cpu_class *cls, const struct place *place,
+                   unsigned all, const int *dim, int n, const T **neighbours)
+{
+    const uint64_t *stride = cls->source[all].stride;
+
+    neighbours[0] = find_neighbour(cls, place, all);
+    for (int i = 0; i < n; i++)
+        for (unsigned c = 0; c < 1u << i; c++)
+            neighbours[(1u << i) + c] = neighbours[c] + stride[dim[n - 1 - i]];
+    return 1u << n;
 }
 
 /* Those of blending by a long spline, slowest dimensions first. */
@@ -365,26 +381,26 @@ find_rows(const struct cpu_class *cls, const struct place *place,
 {
     const unsigned others = cls->predicting & (cls->predicting - 1);
     const unsigned first = cls->predicting & ~others;
-    unsigned bit[2];
-    int ndims = 0, nrows = 0;
+    int dim[2], ndims = 0;
+    unsigned nrows = 0;
 
     for (int d = TERP_NDIMS - 1; d > 0; d--) {
         if (!(others >> d & 1))
             continue;
         if (place->at[d] + 1 >= cls->source[1u << d].extent[d])
             return;
-        bit[ndims++] = 1u << d;
+        dim[ndims++] = d;
     }
-    for (int i = 0; i < ndims; i++)
-        for (unsigned c = 0; c < 2; c++, nrows++) {
-            run->odd[nrows] = find_neighbour(cls, place, bit[i], c * bit[i]);
-            run->even[nrows] =
-                find_neighbour(cls, place, bit[i] | first, c * bit[i]);
-        }
-    for (unsigned c = 0; ndims == 2 && c < 4; c++, nrows++) {
-        const unsigned above = (c >> 1) * bit[0] | (c & 1) * bit[1];
-        run->odd[nrows] = find_neighbour(cls, place, others, above);
-        run->even[nrows] = find_neighbour(cls, place, cls->predicting, above);
+    for (int i = 0; i < ndims; i++) {
+        const unsigned bit = 1u << dim[i];
+        find_neighbours_in(cls, place, bit, &dim[i], 1, &run->odd[nrows]);
+        nrows += find_neighbours_in(cls, place, bit | first, &dim[i], 1,
+                                    &run->even[nrows]);
+    }
+    if (ndims == 2) {
+        find_neighbours_in(cls, place, others, dim, 2, &run->odd[nrows]);
+        find_neighbours_in(cls, place, cls->predicting, dim, 2,
+                           &run->even[nrows]);
     }
     run->nothers = ndims;
 }
@@ -394,8 +410,8 @@ static void
 find_neighbours(const struct cpu_class *cls, const struct place *place,
                 struct run *run)
 {
-    unsigned bit[TERP_NDIMS], nfaces = 0, nedges = 0;
-    int ndims = 0;
+    unsigned nfaces = 0, nedges = 0;
+    int dim[TERP_NDIMS], ndims = 0;
 
     run->face[0] = NULL;
     run->nothers = 0;
@@ -410,22 +426,18 @@ find_neighbours(const struct cpu_class *cls, const struct place *place,
             continue;
         if (d > 0 && place->at[d] + 1 >= cls->source[1u << d].extent[d])
             return;
-        bit[ndims++] = 1u << d;
+        dim[ndims++] = d;
     }
     for (int i = 0; i < ndims; i++)
-        for (unsigned c = 0; c < 2; c++)
-            run->face[nfaces++] =
-                find_neighbour(cls, place, bit[i], c * bit[i]);
+        nfaces += find_neighbours_in(cls, place, 1u << dim[i], &dim[i], 1,
+                                     &run->face[nfaces]);
     for (int i = 0; i < ndims; i++)
         for (int j = i + 1; j < ndims; j++)
-            for (unsigned c = 0; c < 4; c++)
-                run->edge[nedges++] =
-                    find_neighbour(cls, place, bit[i] | bit[j],
-                                   (c >> 1) * bit[i] | (c & 1) * bit[j]);
-    for (unsigned c = 0; ndims == 3 && c < 8; c++)
-        run->corner[c] = find_neighbour(
-            cls, place, cls->predicting,
-            (c >> 2) * bit[0] | (c >> 1 & 1) * bit[1] | (c & 1) * bit[2]);
+            nedges += find_neighbours_in(
+                cls, place, 1u << dim[i] | 1u << dim[j],
+                (const int[]){dim[i], dim[j]}, 2, &run->edge[nedges]);
+    if (ndims == 3)
+        find_neighbours_in(cls, place, cls->predicting, dim, 3, run->corner);
 }
 
 static void
@@ -439,14 +451,12 @@ find_run(const struct cpu_class *cls, const struct place *place,
     for (int d = 0; d < TERP_NDIMS; d++) {
         if (!(cls->predicting >> d & 1))
             continue;
-        const uint64_t *extent = cls->source[1u << d].extent;
-        run->row[d] = find_neighbour(cls, place, 1u << d, 0);
+        run->row[d] = find_neighbour(cls, place, 1u << d);
         if (d == 0)
             continue;
-        run->stride[d] = 1;
-        for (int e = 0; e < d; e++)
-            run->stride[d] *= extent[e];
-        run->form[d] = terp_form_at(cls->spline, place->at[d], extent[d]);
+        run->stride[d] = cls->source[1u << d].stride[d];
+        run->form[d] = terp_form_at(cls->spline, place->at[d],
+                                    cls->source[1u << d].extent[d]);
         int order = terp_form_order(run->form[d]);
         if (order > run->order)
             run->order = order;

@@ -65,9 +65,7 @@ row(void *values, const void *even, uint16_t *symbols)
                             .nruns_per_row = NVALUES / CPU_RUN_NVALUES,
                             .values = values,
                             .symbols = symbols};
-    cls.source[1].values = even;
-    for (int d = 0; d < TERP_NDIMS; d++)
-        cls.source[1].extent[d] = cls.extent[d];
+    cpu_set_source(&cls, 1, even, cls.extent);
     return cls;
 }
 
