@@ -213,61 +213,79 @@ interleave(const void *even, const void *odd, uint64_t nlattice, void *lattice)
         dst[2 * nodd] = e[nodd];
 }
 
-/* Adds to (or, with `first`, sets) the prediction along one dimension, whose
- * points b are at `b` and whose next ones `stride` behind. */
+/* The prediction along one dimension, of a point whose b is at `b`, and whose
+ * next ones are `stride` on. */
+TERP_INLINE T
+predict_point(enum terp_form form, const T *b, int64_t stride)
+{
+#define AT(nabove) b[(nabove)*stride]
+    switch (form) {
+    case TERP_FORM_COPY:
+        return AT(0);
+    case TERP_FORM_EXTRAPOLATE:
+        return TERP_EXTRAPOLATE(AT(-1), AT(0));
+    case TERP_FORM_LINEAR:
+        return TERP_LINEAR(AT(0), AT(1));
+    case TERP_FORM_QUAD_BELOW:
+        return TERP_QUAD_BELOW(AT(-1), AT(0), AT(1));
+    case TERP_FORM_QUAD_ABOVE:
+        return TERP_QUAD_ABOVE(AT(0), AT(1), AT(2));
+    case TERP_FORM_CUBIC:
+        return TERP_CUBIC(AT(-1), AT(0), AT(1), AT(2));
+    case TERP_FORM_NATURAL:
+        return TERP_NATURAL(T, AT(-1), AT(0), AT(1), AT(2));
+    case TERP_FORM_SIX:
+        return TERP_SIX(AT(-2), AT(-1), AT(0), AT(1), AT(2), AT(3));
+    case TERP_FORM_EIGHT:
+        break;
+    }
+    return TERP_EIGHT(AT(-3), AT(-2), AT(-1), AT(0), AT(1), AT(2), AT(3),
+                      AT(4));
+#undef AT
+}
+
+/* Adds to (or, with `first`, sets) the predictions of `n` points of a row. */
 static void
 predict_along(enum terp_form form, const T *b, uint64_t stride, uint64_t n,
               bool first, T *restrict pred)
 {
-    const T *a = terp_form_has_a((int)form) ? b - stride : b;
-    const T *c = terp_form_has_c((int)form) ? b + stride : b;
-    const T *d = terp_form_has_d((int)form) ? b + 2 * stride : b;
+    const int64_t on = (int64_t)stride;
 
-#define EACH(expression)                     \
-    do {                                     \
-        if (first)                           \
-            for (uint64_t i = 0; i < n; i++) \
-                pred[i] = (expression);      \
-        else                                 \
-            for (uint64_t i = 0; i < n; i++) \
-                pred[i] += (expression);     \
-    } while (0)
-
+    /* With a constant each, for the compiler's sake. */
+#define CASE(constant)                                         \
+    case constant:                                             \
+        if (first)                                             \
+            for (uint64_t i = 0; i < n; i++)                   \
+                pred[i] = predict_point(constant, b + i, on);  \
+        else                                                   \
+            for (uint64_t i = 0; i < n; i++)                   \
+                pred[i] += predict_point(constant, b + i, on); \
+        break
     switch (form) {
-    case TERP_FORM_COPY:
-        EACH(b[i]);
-        break;
-    case TERP_FORM_EXTRAPOLATE:
-        EACH(TERP_EXTRAPOLATE(a[i], b[i]));
-        break;
-    case TERP_FORM_LINEAR:
-        EACH(TERP_LINEAR(b[i], c[i]));
-        break;
-    case TERP_FORM_QUAD_BELOW:
-        EACH(TERP_QUAD_BELOW(a[i], b[i], c[i]));
-        break;
-    case TERP_FORM_QUAD_ABOVE:
-        EACH(TERP_QUAD_ABOVE(b[i], c[i], d[i]));
-        break;
-    case TERP_FORM_CUBIC:
-        EACH(TERP_CUBIC(a[i], b[i], c[i], d[i]));
-        break;
-    case TERP_FORM_NATURAL:
-        EACH(TERP_NATURAL(T, a[i], b[i], c[i], d[i]));
-        break;
-    case TERP_FORM_SIX: {
-        const T *y = a - stride, *u = d + stride;
-        EACH(TERP_SIX(y[i], a[i], b[i], c[i], d[i], u[i]));
-        break;
+        CASE(TERP_FORM_COPY);
+        CASE(TERP_FORM_EXTRAPOLATE);
+        CASE(TERP_FORM_LINEAR);
+        CASE(TERP_FORM_QUAD_BELOW);
+        CASE(TERP_FORM_QUAD_ABOVE);
+        CASE(TERP_FORM_CUBIC);
+        CASE(TERP_FORM_NATURAL);
+        CASE(TERP_FORM_SIX);
+        CASE(TERP_FORM_EIGHT);
     }
-    case TERP_FORM_EIGHT: {
-        const T *y = a - stride, *u = d + stride;
-        const T *z = y - stride, *v = u + stride;
-        EACH(TERP_EIGHT(z[i], y[i], a[i], b[i], c[i], d[i], u[i], v[i]));
-        break;
+#undef CASE
+}
+
+/* The same along dimension 0, where the points at a row's ends come alone. */
+static inline void
+predict_along_0(enum terp_form form, const T *b, uint64_t n, bool first,
+                T *restrict pred)
+{
+    if (n > 1) {
+        predict_along(form, b, 1, n, first, pred);
+        return;
     }
-    }
-#undef EACH
+    const T along = predict_point(form, b, 1);
+    *pred = first ? along : *pred + along;
 }
 
 /* Where a run stands: the row's coordinates, its brick at TERP_NDIMS, and the
@@ -551,7 +569,7 @@ average_segment(const struct cpu_class *cls, const struct run *run, uint64_t x,
         const int above = terp_form_order(form) - run->order;
         next = end_of_form(cls->spline, x, end, neven);
         if (above >= 0)
-            predict_along(form, run->row[0] + x, 1, next - x, above > 0, pred);
+            predict_along_0(form, run->row[0] + x, next - x, above > 0, pred);
         average(next - x, above > 0 ? 1 : nothers + (above == 0), pred);
     }
 }
@@ -595,9 +613,9 @@ blend_long(const struct cpu_class *cls, const struct run *run,
             missed[i] = run->row[0][begin + i] - missed[i];
         for (uint64_t x = run->x, next; x < run->x + run->n; x = next) {
             next = end_of_form(cls->spline, x, run->x + run->n, neven);
-            predict_along(terp_form_at(cls->spline, x, neven),
-                          missed + (x - begin), 1, next - x, true,
-                          pred + (x - run->x));
+            predict_along_0(terp_form_at(cls->spline, x, neven),
+                            missed + (x - begin), next - x, true,
+                            pred + (x - run->x));
         }
     } else {
         T missed[8][CPU_RUN_NVALUES];
