@@ -1,18 +1,27 @@
 #!/usr/bin/env python3
-"""What `terp compare --png` draws, pixel by pixel."""
+"""What `terp compare --png` and `terp advise --png` draw, pixel by pixel."""
+import math
 import os
 import subprocess
 import unittest
 
 from tool_case import CUBE, FOUND, OK, TROUBLE, ToolTest, terp
 
-# Where tools/plot.c puts things, and colours of tools/plot_draw.c.
+# Where tools/compare/plot.c and tools/advise/plot.c put things, and colours of
+# tools/common/plot_draw.c.
 SIDE = 320
 ORIGINAL, COPY, ERROR = (20, 100), (356, 100), (800, 100)
 CHART_X, CHART_WIDTH = 80, 1060
 CURVE, ERROR_CURVE, BINS = (100, 170), (310, 110), (480, 170)
 NBINS, INSIDE = 49, 20
 GREY, BLACK = (0x80, 0x80, 0x80), (0, 0, 0)
+ADVICE_Y, ADVICE_WIDTH, ADVICE_HEIGHT = 120, 400, 280
+ADVICE_RATIO_X, ADVICE_PSNR_X = 70, 560
+SERIES = {
+    "ratio": (0x00, 0x72, 0xB2),
+    "huffman": (0xD5, 0x5E, 0x00),
+    "speed": (0x00, 0x9E, 0x73),
+}
 BAR, RED = (0x3B, 0x6F, 0xB6), (0xD5, 0x5E, 0x00)
 
 
@@ -333,6 +342,90 @@ class Files(Picture):
                 self.path("a.h5"),
                 self.path("b.h5"),
             )
+            self.assertIn(reason, text)
+
+
+class Advice(Picture):
+    """The marks of `terp advise --png`, held against its numbers."""
+
+    def draw(self, *instructions, options=()):
+        self.pictures = self.path("png")
+        path = self.make("a.h5", *instructions)
+        result = terp("advise", path, f"--png={self.pictures}", *options)
+        if "built without" in result.stderr:
+            self.skipTest(result.stderr)
+        self.assertEqual(result.returncode, OK, result.stderr)
+        document = self.json(
+            OK, "advise", path, f"--png={self.pictures}", *options
+        )
+        return {d["path"]: d for d in document["datasets"]}
+
+    def marked(self, rows, left, bound, pipeline):
+        """From 0, the lower edge, to 1: where the column of a bound has the
+        colour of a pipeline."""
+        x = left + int((bound + 0.5) / 4 * ADVICE_WIDTH)
+        found = [
+            y
+            for y in range(ADVICE_Y - 6, ADVICE_Y + ADVICE_HEIGHT + 6)
+            if rows[y][x] == SERIES[pipeline]
+        ]
+        self.assertTrue(found, (bound, pipeline))
+        middle = (found[0] + found[-1] + 1) / 2
+        return 1 - (middle - ADVICE_Y) / ADVICE_HEIGHT
+
+    def test_marks_stand_where_the_numbers_are(self):
+        for options in ([], ["--pwr"]):
+            x = self.draw("new x f32 40x40x40 - - -", options=options)["/x"]
+            self.assertEqual(x["png"], self.path("png/x.png"))
+            rows = Rows(x["png"])
+            ratios = [c["ratio"] for c in x["choices"]]
+            psnrs = [c["psnr"] for c in x["choices"]]
+            steps = [m * 10**k for k in range(-1, 7) for m in (1, 2, 5)]
+            low = max(s for s in steps if s <= min(ratios))
+            high = min(s for s in steps if s > max(ratios))
+            bottom = 20 * (min(psnrs) // 20)
+            top = 20 * (max(psnrs) // 20 + 1)
+            for i, choice in enumerate(x["choices"]):
+                # The last one's marks are above those of others.
+                if choice["pipeline"] != "speed":
+                    continue
+                place = math.log(choice["ratio"] / low) / math.log(high / low)
+                with self.subTest(options=options, bound=i // 3):
+                    self.assertAlmostEqual(
+                        self.marked(rows, ADVICE_RATIO_X, i // 3, "speed"),
+                        place,
+                        delta=0.02,
+                    )
+                    self.assertAlmostEqual(
+                        self.marked(rows, ADVICE_PSNR_X, i // 3, "speed"),
+                        (choice["psnr"] - bottom) / (top - bottom),
+                        delta=0.02,
+                    )
+
+    def test_series_have_a_legend(self):
+        rows = Rows(self.draw("new x f32 40x40x40 - - -")["/x"]["png"])
+        for k, colour in enumerate(SERIES.values()):
+            self.assertEqual(rows[80][ADVICE_RATIO_X + 120 * k], colour)
+
+    def test_what_is_not_measured_is_not_drawn(self):
+        found = self.draw(
+            "new x f32 40x40x40 - - -",
+            "new few f32 100 - - -",
+            "new i i32 40x40x40 - - -",
+        )
+        self.assertEqual(
+            {path for path, d in found.items() if d["png"]}, {"/x"}
+        )
+        self.assertEqual(os.listdir(self.pictures), ["x.png"])
+
+    def test_directory_that_is_none_is_trouble(self):
+        self.draw("new x f32 40x40x40 - - -")
+        a = self.path("a.h5")
+        for directory, reason in (
+            (a, "no picture of /x"),
+            (self.path("no/such"), "No such file"),
+        ):
+            text = self.expect(TROUBLE, "advise", a, f"--png={directory}")
             self.assertIn(reason, text)
 
 

@@ -19,6 +19,11 @@ static const struct argp_option options[] = {
     {"pwr", KEY_PWR, NULL, 0, "Measure bounds relative to each value", 0},
     {"floor", KEY_FLOOR, "X", 0, TOOL_HELP_FLOOR, 0},
     {"json", 'j', NULL, 0, "Print JSON; `man terp` has the keys", 0},
+    {"png", 'p', "DIR", 0,
+     "Draw ratio and PSNR over the bound, a curve for each pipeline, into a "
+     "PNG "
+     "file in DIR for each dataset",
+     0},
     {0}};
 
 static const char doc[] =
@@ -28,6 +33,7 @@ static const char doc[] =
     "Examples:\n"
     "  terp advise in.h5\n"
     "  terp advise in.h5 --dataset 'fields/*' --dataset rho\n"
+    "  terp advise in.h5 --png pictures\n"
     "  terp advise in.h5 --json | jq '.datasets[].choices[0].ratio'\n"
     "\n"
     "The sample is about a million values in whole chunks, or in chunks as "
@@ -38,7 +44,8 @@ static const char doc[] =
     "--dataset names them.\n"
     "\n"
     "Exit codes: 0 done; 1 a dataset cannot be read; 2 wrong usage, the file "
-    "cannot be opened, or --dataset matches no float dataset.";
+    "cannot be opened, --dataset matches no float dataset, or a picture "
+    "cannot be written.";
 
 /* What the command line asks for, and what has come of it so far. */
 struct request {
@@ -49,7 +56,9 @@ struct request {
     bool pointwise;
     double floor;
     const struct advise_report *report;
-    void *state; /* of the report */
+    const char *png_directory;
+    advise_plot *plot; /* NULL: no pictures */
+    void *state;       /* of the report */
     int code;
 };
 
@@ -73,6 +82,14 @@ parse_option(int key, char *arg, struct argp_state *state)
         request->report = &advise_report_json;
 #else
         tool_option_missing(state, "--json", "jansson");
+#endif
+        return 0;
+    case 'p':
+        request->png_directory = arg;
+#ifdef TERP_HAVE_CAIRO
+        request->plot = advise_plot_choices;
+#else
+        tool_option_missing(state, "--png", "cairo");
 #endif
         return 0;
     case ARGP_KEY_ARG:
@@ -102,6 +119,32 @@ is_wanted(struct request *request, const char *path)
     return wanted;
 }
 
+/* A dataset cannot be read; what is worse stays. */
+static void
+find(struct request *request)
+{
+    if (request->code == TOOL_OK)
+        request->code = TOOL_FOUND;
+}
+
+/* The path of the picture, which is to be freed; NULL where there is none. */
+static char *
+plot(struct request *request, const char *path,
+     const struct advise_sample *sample, const struct advise_choice *choices)
+{
+    char reason[512];
+
+    if (request->plot == NULL)
+        return NULL;
+    char *picture = request->plot(request->png_directory, path, sample, choices,
+                                  reason, sizeof reason);
+    if (picture == NULL) {
+        fprintf(stderr, "terp advise: no picture of %s: %s\n", path, reason);
+        request->code = TOOL_TROUBLE;
+    }
+    return picture;
+}
+
 static void
 advise_dataset(const char *path, const struct tool_dataset *dataset,
                const char *reason, void *context)
@@ -111,15 +154,16 @@ advise_dataset(const char *path, const struct tool_dataset *dataset,
     struct advise_sample sample;
 
     if (dataset == NULL) {
-        request->report->add(request->state, path, NULL, NULL, NULL, reason);
-        request->code = TOOL_FOUND;
+        request->report->add(request->state, path, NULL, NULL, NULL, NULL,
+                             reason);
+        find(request);
         return;
     }
     if (tool_type(dataset->type) == TERP_BYTES || dataset->nvalues == 0 ||
         dataset->rank == 0 || !is_wanted(request, path))
         return;
     if (request->nglobs == 0 && dataset->nvalues < TOOL_MIN_NVALUES) {
-        request->report->add(request->state, path, dataset, NULL, NULL,
+        request->report->add(request->state, path, dataset, NULL, NULL, NULL,
                              "few values");
         return;
     }
@@ -127,10 +171,12 @@ advise_dataset(const char *path, const struct tool_dataset *dataset,
     sample.params.floor = request->floor;
     bool measured = sample.reason[0] == '\0' &&
                     advise_measure(&sample, request->pointwise, choices);
+    char *picture = measured ? plot(request, path, &sample, choices) : NULL;
     request->report->add(request->state, path, dataset, &sample,
-                         measured ? choices : NULL, sample.reason);
+                         measured ? choices : NULL, picture, sample.reason);
+    free(picture);
     if (sample.damaged)
-        request->code = TOOL_FOUND;
+        find(request);
     advise_sample_free(&sample);
 }
 
@@ -143,7 +189,7 @@ advise_file(struct request *request, hid_t file)
         fprintf(stderr,
                 "terp advise: %s: the file's structure cannot be followed\n",
                 request->path);
-        request->code = TOOL_FOUND;
+        find(request);
     }
     request->report->end(request->state);
     for (int i = 0; i < request->nglobs; i++)
@@ -173,10 +219,9 @@ tool_advise(int argc, char **argv)
     argp_parse(&parser, argc, argv, 0, NULL, &request);
     tool_plugin_dirs_add();
     hid_t file = tool_file_open("advise", request.path);
-    if (file >= 0) {
+    if (file >= 0 && tool_directory_make("advise", request.png_directory))
         advise_file(&request, file);
-        H5Fclose(file);
-    }
+    tool_close(file);
 out:
     free(request.globs);
     free(request.used);

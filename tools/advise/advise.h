@@ -59,15 +59,27 @@ bool
 advise_measure(struct advise_sample *sample, bool pointwise,
                struct advise_choice choices_ret[ADVISE_NCHOICES]);
 
+/* Draws the choices into a PNG file in `directory`, named after the dataset.
+ * Returns its path, which the caller frees, or NULL with a reason. Only in
+ * builds with cairo. */
+typedef char *
+advise_plot(const char *directory, const char *path,
+            const struct advise_sample *sample,
+            const struct advise_choice choices[ADVISE_NCHOICES],
+            char *reason_ret, size_t reason_cap);
+advise_plot advise_plot_choices;
+
 /* A way to print the results. `begin` returns the state that the other
  * functions get; `end` frees it. */
 struct advise_report {
     void *(*begin)(const char *path);
-    /* `choices` is NULL where nothing was measured, because of `reason`. */
+    /* `choices` is NULL where nothing was measured, because of `reason`;
+     * `picture`, the path of a file, where none was drawn. */
     void (*add)(void *report, const char *path,
                 const struct tool_dataset *dataset,
                 const struct advise_sample *sample,
-                const struct advise_choice *choices, const char *reason);
+                const struct advise_choice *choices, const char *picture,
+                const char *reason);
     void (*end)(void *report);
 };
 

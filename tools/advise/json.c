@@ -55,7 +55,8 @@ make_choice(const struct advise_choice *choice)
 static void
 json_add(void *report, const char *path, const struct tool_dataset *dataset,
          const struct advise_sample *sample,
-         const struct advise_choice *choices, const char *reason)
+         const struct advise_choice *choices, const char *picture,
+         const char *reason)
 {
     json_t *object = json_object(), *array = json_array();
     char type[64];
@@ -63,6 +64,7 @@ json_add(void *report, const char *path, const struct tool_dataset *dataset,
     tool_json_append(json_object_get(report, "datasets"), object);
     tool_json_set_text(object, "path", path);
     tool_json_set_text(object, "reason", reason);
+    tool_json_set_text(object, "png", picture);
     tool_json_set(object, "choices", array);
     if (choices == NULL)
         return;

@@ -35,9 +35,11 @@ print_sample(const struct tool_dataset *dataset,
 static void
 text_add(void *report, const char *path, const struct tool_dataset *dataset,
          const struct advise_sample *sample,
-         const struct advise_choice *choices, const char *reason)
+         const struct advise_choice *choices, const char *picture,
+         const char *reason)
 {
     (void)report;
+    (void)picture;
     printf("\n%s\n", path);
     if (choices == NULL) {
         printf("  %s\n", reason);

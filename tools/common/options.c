@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
@@ -127,6 +128,15 @@ tool_option_shape(struct argp_state *state, const char *text, unsigned max_rank,
             return;
         at = *end == 'x' ? end + 1 : end;
     }
+}
+
+bool
+tool_directory_make(const char *command, const char *path)
+{
+    if (path == NULL || mkdir(path, 0777) == 0 || errno == EEXIST)
+        return true;
+    fprintf(stderr, "terp %s: %s: %s\n", command, path, strerror(errno));
+    return false;
 }
 
 void

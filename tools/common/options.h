@@ -3,6 +3,7 @@
 #define TERP_TOOLS_COMMON_OPTIONS_H
 
 #include <argp.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <hdf5.h>
@@ -53,6 +54,10 @@ tool_option_bits(struct argp_state *state, const char *text);
 void
 tool_option_shape(struct argp_state *state, const char *text, unsigned max_rank,
                   struct tool_shape *shape_ret);
+
+/* Makes the directory, unless it is there or NULL; otherwise says why not. */
+bool
+tool_directory_make(const char *command, const char *path);
 
 /* For an option that this program was built without: says so, and exits. */
 void

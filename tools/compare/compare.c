@@ -1,11 +1,8 @@
 /* terp compare: holds a compressed file against its original. */
 #include <argp.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #include "filter/plugin/h5z_terp.h"
 #include "tools/common/options.h"
@@ -269,15 +266,6 @@ compare_files(struct request *request)
         request->report->end(request->state, request->code);
 }
 
-static bool
-make_directory(const char *path)
-{
-    if (path == NULL || mkdir(path, 0777) == 0 || errno == EEXIST)
-        return true;
-    fprintf(stderr, "terp compare: %s: %s\n", path, strerror(errno));
-    return false;
-}
-
 int
 tool_compare(int argc, char **argv)
 {
@@ -293,7 +281,7 @@ tool_compare(int argc, char **argv)
     request.file_a = tool_file_open("compare", request.path_a);
     request.file_b = tool_file_open("compare", request.path_b);
     if (request.file_a >= 0 && request.file_b >= 0 &&
-        make_directory(request.png_directory))
+        tool_directory_make("compare", request.png_directory))
         compare_files(&request);
     tool_close(request.file_a);
     tool_close(request.file_b);

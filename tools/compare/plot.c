@@ -1,14 +1,10 @@
-/* terp compare --png: names the file of a picture, and lays the picture out. */
+/* terp compare --png: lays a picture out. */
 #include "tools/compare/plot.h"
 
-#include <cairo.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "tools/compare/plot_draw.h"
+#include "tools/common/plot_draw.h"
 
 /* Pixels. h5tests/tools/test_tool_png.py finds the images at these places. */
 enum {
@@ -31,44 +27,6 @@ enum {
     BINS_Y = 480,
     BINS_HEIGHT = 170
 };
-
-/* File names: letters, digits and these stay, '/' becomes '+', and other bytes
- * %XX, so that no two datasets share a file. */
-#define KEPT_IN_NAMES "_-=,@."
-#define MAX_NAME_NBYTES 200
-
-static char *
-file_path(const char *directory, const char *dataset)
-{
-    const char *name = dataset + (*dataset == '/');
-    size_t cap = strlen(directory) + 3 * strlen(name) + 32;
-    char *path = malloc(cap);
-    uint64_t hash = 0xCBF29CE484222325; /* FNV-1a */
-    size_t start, at;
-
-    if (path == NULL)
-        return NULL;
-    start = at = (size_t)snprintf(path, cap, "%s/", directory);
-    for (const char *c = name; *c != '\0'; c++) {
-        bool letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
-                      (*c >= '0' && *c <= '9');
-        hash = (hash ^ (unsigned char)*c) * 0x100000001B3;
-        if (letter ||
-            (strchr(KEPT_IN_NAMES, *c) != NULL && !(*c == '.' && at == start)))
-            path[at++] = *c;
-        else if (*c == '/')
-            path[at++] = '+';
-        else
-            at += (size_t)snprintf(path + at, cap - at, "%%%02X",
-                                   (unsigned)(unsigned char)*c);
-    }
-    if (at - start > MAX_NAME_NBYTES) {
-        at = start + MAX_NAME_NBYTES;
-        at += (size_t)snprintf(path + at, cap - at, "%%%016" PRIX64, hash);
-    }
-    snprintf(path + at, cap - at, ".png");
-    return path;
-}
 
 static void
 draw_images(cairo_t *cairo, const struct plot_data *data)
@@ -156,28 +114,24 @@ draw_title(cairo_t *cairo, const struct tool_dataset *b,
     plot_draw_text(cairo, MARGIN, TITLE_Y + 24, 13, false, line);
 }
 
-static cairo_status_t
-draw(const char *path, const struct tool_dataset *b,
-     const struct compare_result *result, const struct plot_data *data)
-{
-    cairo_surface_t *surface =
-        cairo_image_surface_create(CAIRO_FORMAT_RGB24, WIDTH, HEIGHT);
-    cairo_t *cairo = cairo_create(surface);
+/* What is known of a pair. */
+struct plot {
+    const struct tool_dataset *b;
+    const struct compare_result *result;
+    const struct plot_data *data;
+};
 
-    cairo_set_source_rgb(cairo, 1, 1, 1);
-    cairo_paint(cairo);
-    draw_title(cairo, b, result, data);
-    if (data->rank == 2)
-        draw_images(cairo, data);
+static void
+draw(cairo_t *cairo, const void *context)
+{
+    const struct plot *plot = context;
+
+    draw_title(cairo, plot->b, plot->result, plot->data);
+    if (plot->data->rank == 2)
+        draw_images(cairo, plot->data);
     else
-        draw_curves(cairo, data);
-    draw_bins(cairo, data);
-    cairo_status_t status = cairo_status(cairo);
-    cairo_destroy(cairo);
-    if (status == CAIRO_STATUS_SUCCESS)
-        status = cairo_surface_write_to_png(surface, path);
-    cairo_surface_destroy(surface);
-    return status;
+        draw_curves(cairo, plot->data);
+    draw_bins(cairo, plot->data);
 }
 
 bool
@@ -186,21 +140,13 @@ plot_compared(const char *directory, const struct tool_dataset *a,
               char *reason_ret, size_t reason_cap)
 {
     struct plot_data data;
+    const struct plot plot = {b, result, &data};
     bool ok = plot_data_read(&data, a, b, result, reason_ret, reason_cap);
 
     if (ok && data.rank > 0) {
-        char *path = file_path(directory, result->path);
-        cairo_status_t status = path == NULL ? CAIRO_STATUS_NO_MEMORY
-                                             : draw(path, b, result, &data);
-        ok = status == CAIRO_STATUS_SUCCESS;
-        if (ok) {
-            result->picture = path;
-        } else {
-            snprintf(reason_ret, reason_cap, "%s: %s",
-                     path != NULL ? path : directory,
-                     cairo_status_to_string(status));
-            free(path);
-        }
+        result->picture = plot_draw_file(directory, result->path, WIDTH, HEIGHT,
+                                         draw, &plot, reason_ret, reason_cap);
+        ok = result->picture != NULL;
     }
     plot_data_free(&data);
     return ok;

@@ -1,10 +1,19 @@
-/* The parts of a picture, drawn with cairo. */
-#ifndef TERP_TOOLS_COMPARE_PLOT_DRAW_H
-#define TERP_TOOLS_COMPARE_PLOT_DRAW_H
+/* Pictures and their parts, drawn with cairo. Only in builds with it. */
+#ifndef TERP_TOOLS_COMMON_PLOT_DRAW_H
+#define TERP_TOOLS_COMMON_PLOT_DRAW_H
 
 #include <cairo.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+/* Draws a white picture of so many pixels into a PNG file in `directory`, which
+ * is named after the dataset. Returns the file's path, which the caller frees,
+ * or NULL with a reason. */
+char *
+plot_draw_file(const char *directory, const char *dataset, int width,
+               int height, void (*draw)(cairo_t *cairo, const void *context),
+               const void *context, char *reason_ret, size_t reason_cap);
 
 /* In pixels, from the top left. */
 struct plot_box {
@@ -46,6 +55,22 @@ plot_draw_frame(cairo_t *cairo, struct plot_box box, const char *caption,
 void
 plot_draw_curve(cairo_t *cairo, struct plot_box box, const double *values,
                 int nvalues, double min, double max, uint32_t colour);
+
+/* A grid line with its label: across the box at `place` of its height, 0 being
+ * the lower edge, or up the box at `place` of its width. */
+void
+plot_draw_tick(cairo_t *cairo, struct plot_box box, double place, bool across,
+               const char *label);
+
+/* Lines from one mark to the next, at places of the box from 0 to 1; a mark
+ * that is at none of them is left out. Series differ in colour, dashes and
+ * marks. */
+enum {
+    PLOT_NSERIES = 3
+};
+void
+plot_draw_series(cairo_t *cairo, struct plot_box box, const double *x,
+                 const double *y, int nmarks, int series);
 
 /* Bars; those more than `ninside` away from the middle are red, and never
  * lower than can be seen. */

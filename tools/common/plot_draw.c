@@ -1,14 +1,15 @@
-/* terp compare --png: draws images, curves, bars and numbers with cairo. */
-#include "tools/compare/plot_draw.h"
+/* Draws pictures with cairo: files, images, curves, bars and numbers. */
+#include "tools/common/plot_draw.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define INK 0x202020u
-#define GREY 0x808080u  /* kept bit for bit */
+#define GREY 0x808080u /* kept bit for bit */
+#define LIGHT 0xDDDDDDu
 #define BLACK 0x000000u /* should have been kept */
 #define INSIDE 0x3B6FB6u
 #define OUTSIDE 0xD55E00u
@@ -19,6 +20,73 @@
  * they do not become a line. */
 #define MAX_ASPECT 4.0
 #define RADIANS_PER_DEGREE 0.017453292519943295
+
+/* ---- files ---- */
+
+/* File names: letters, digits and these stay, '/' becomes '+', and other bytes
+ * %XX, so that no two datasets share a file. */
+#define KEPT_IN_NAMES "_-=,@."
+#define MAX_NAME_NBYTES 200
+
+static char *
+file_path(const char *directory, const char *dataset)
+{
+    const char *name = dataset + (*dataset == '/');
+    size_t cap = strlen(directory) + 3 * strlen(name) + 32;
+    char *path = malloc(cap);
+    uint64_t hash = 0xCBF29CE484222325; /* FNV-1a */
+    size_t start, at;
+
+    if (path == NULL)
+        return NULL;
+    start = at = (size_t)snprintf(path, cap, "%s/", directory);
+    for (const char *c = name; *c != '\0'; c++) {
+        bool letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
+                      (*c >= '0' && *c <= '9');
+        hash = (hash ^ (unsigned char)*c) * 0x100000001B3;
+        if (letter ||
+            (strchr(KEPT_IN_NAMES, *c) != NULL && !(*c == '.' && at == start)))
+            path[at++] = *c;
+        else if (*c == '/')
+            path[at++] = '+';
+        else
+            at += (size_t)snprintf(path + at, cap - at, "%%%02X",
+                                   (unsigned)(unsigned char)*c);
+    }
+    if (at - start > MAX_NAME_NBYTES) {
+        at = start + MAX_NAME_NBYTES;
+        at += (size_t)snprintf(path + at, cap - at, "%%%016" PRIX64, hash);
+    }
+    snprintf(path + at, cap - at, ".png");
+    return path;
+}
+
+char *
+plot_draw_file(const char *directory, const char *dataset, int width,
+               int height, void (*draw)(cairo_t *cairo, const void *context),
+               const void *context, char *reason_ret, size_t reason_cap)
+{
+    char *path = file_path(directory, dataset);
+    cairo_surface_t *surface =
+        cairo_image_surface_create(CAIRO_FORMAT_RGB24, width, height);
+    cairo_t *cairo = cairo_create(surface);
+
+    cairo_set_source_rgb(cairo, 1, 1, 1);
+    cairo_paint(cairo);
+    draw(cairo, context);
+    cairo_status_t status =
+        path == NULL ? CAIRO_STATUS_NO_MEMORY : cairo_status(cairo);
+    cairo_destroy(cairo);
+    if (status == CAIRO_STATUS_SUCCESS)
+        status = cairo_surface_write_to_png(surface, path);
+    cairo_surface_destroy(surface);
+    if (status == CAIRO_STATUS_SUCCESS)
+        return path;
+    snprintf(reason_ret, reason_cap, "%s: %s", path != NULL ? path : directory,
+             cairo_status_to_string(status));
+    free(path);
+    return NULL;
+}
 
 /* ---- colours ---- */
 
@@ -248,6 +316,80 @@ plot_draw_curve(cairo_t *cairo, struct plot_box box, const double *values,
     cairo_set_line_cap(cairo, CAIRO_LINE_CAP_ROUND);
     cairo_stroke(cairo);
     cairo_restore(cairo);
+}
+
+void
+plot_draw_tick(cairo_t *cairo, struct plot_box box, double place, bool across,
+               const char *label)
+{
+    const double x = box.x + box.width * place;
+    const double y = box.y + box.height * (1 - place);
+    cairo_text_extents_t extents;
+
+    set_colour(cairo, LIGHT);
+    cairo_set_line_width(cairo, 1);
+    cairo_move_to(cairo, across ? box.x : x, across ? y : box.y);
+    cairo_line_to(cairo, across ? box.x + box.width : x,
+                  across ? y : box.y + box.height);
+    cairo_stroke(cairo);
+    cairo_set_font_size(cairo, TEXT_SIZE);
+    cairo_text_extents(cairo, label, &extents);
+    if (across)
+        plot_draw_text(cairo, box.x - 6 - extents.x_advance,
+                       y + TEXT_SIZE / 3.0, TEXT_SIZE, false, label);
+    else
+        plot_draw_text(cairo, x - extents.x_advance / 2,
+                       box.y + box.height + TEXT_SIZE + 6, TEXT_SIZE, false,
+                       label);
+}
+
+static void
+draw_mark(cairo_t *cairo, double x, double y, int series)
+{
+    if (series == 0) {
+        cairo_arc(cairo, x, y, 4, 0, 360 * RADIANS_PER_DEGREE);
+    } else if (series == 1) {
+        cairo_rectangle(cairo, x - 4, y - 4, 8, 8);
+    } else {
+        cairo_move_to(cairo, x, y - 5);
+        cairo_line_to(cairo, x + 5, y + 4);
+        cairo_line_to(cairo, x - 5, y + 4);
+        cairo_close_path(cairo);
+    }
+    cairo_fill(cairo);
+}
+
+void
+plot_draw_series(cairo_t *cairo, struct plot_box box, const double *x,
+                 const double *y, int nmarks, int series)
+{
+    /* Told apart by eyes that see fewer colours, and in print: M. Okabe and
+     * K. Ito, "Color universal design", 2008. */
+    static const uint32_t colours[PLOT_NSERIES] = {0x0072B2, 0xD55E00,
+                                                   0x009E73};
+    static const double dashes[PLOT_NSERIES][2] = {{1, 0}, {7, 4}, {2, 3}};
+    bool down = false;
+
+    set_colour(cairo, colours[series]);
+    cairo_set_line_width(cairo, 1.6);
+    cairo_set_dash(cairo, dashes[series], series == 0 ? 0 : 2, 0);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < nmarks; i++) {
+            const double at_x = box.x + box.width * x[i];
+            const double at_y = box.y + box.height * (1 - y[i]);
+            const bool drawn = y[i] >= 0 && y[i] <= 1;
+            if (drawn && pass == 1)
+                draw_mark(cairo, at_x, at_y, series);
+            else if (drawn && down)
+                cairo_line_to(cairo, at_x, at_y);
+            else if (drawn)
+                cairo_move_to(cairo, at_x, at_y);
+            down = drawn;
+        }
+        if (pass == 0)
+            cairo_stroke(cairo);
+    }
+    cairo_set_dash(cairo, NULL, 0, 0);
 }
 
 /* Draws the lines of the bound, the numbers below them, and how many values the
