@@ -40,6 +40,7 @@
 # TERP_H5_FOLDER: where h5 and mpi write their files (/dev/shm)
 # TERP_TEST_EVERY: bytes and sanitize take one call in so many to the device
 #                  (bytes: all but those of damaged streams, one in 5)
+# TERP_TEST_ALL: set, bytes tries all cases, not the one in some that ctest does
 # TERP_SEEDS: of the cases of random ("20261122 20261123 20261124")
 # Exit status: 0, 1 (a stage failed), 3 (there is no GPU; build needs none).
 set -uo pipefail
