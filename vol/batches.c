@@ -279,11 +279,11 @@ start_block(const struct vol_plan *plan, const struct vol_box *box,
     return NULL;
 }
 
-/* Fills in the block, which is in one piece in memory. */
 static const char *
-make_block(const struct vol_plan *plan, const struct vol_box *box,
+make_block(const struct vol_plan *plan, const struct vol_selection *selection,
            struct terp_h5_block *block)
 {
+    const struct vol_box *box = &selection->file;
     struct terp_array *array = &block->array;
     uint64_t nchunks = 1;
     const char *reason = start_block(plan, box, block);
@@ -298,8 +298,11 @@ make_block(const struct vol_plan *plan, const struct vol_box *box,
         block->offset[d] = box->offset[d];
         block->count[d] = array->dims[d] = box->count[d];
         array->chunk[d] = plan->chunk[d];
+        array->stride[d] = selection->stride[d];
         nchunks *= div_up(box->count[d], plan->chunk[d]);
     }
+    if (selection->is_dense)
+        terp_array_make_dense(array);
     return nchunks < 2 ? "it is one chunk" : NULL;
 }
 
@@ -440,7 +443,7 @@ reason_of_transfer(const struct vol_plan *plan,
         return make_strided_block(plan, selection, block);
     if (reason == NULL && selection->file.nvalues < MIN_NVALUES)
         reason = "there are few values";
-    return reason != NULL ? reason : make_block(plan, &selection->file, block);
+    return reason != NULL ? reason : make_block(plan, selection, block);
 }
 
 bool

@@ -13,7 +13,7 @@ struct vol_transfer {
 };
 
 /* Moves the values, where that can be done here: a selection of whole chunks,
- * in memory without gaps and of the dataset's own type. False: nothing is done,
+ * in memory a box too and of the dataset's own type. False: nothing is done,
  * or not all, and the connector under this one has to do it, errors included.
  * `caller` is in the library that has called. */
 bool

@@ -32,22 +32,72 @@ read_box(const struct vol_library *library, hid_t space, struct vol_box *box)
     return box->nvalues == (uint64_t)npoints;
 }
 
-/* Where in memory the values of a box begin, when no others are between. */
+/* Whether no other values are between those of a box in memory. */
 static bool
-find_run(const struct vol_box *box, uint64_t *at_ret)
+is_run(const struct vol_box *box)
 {
-    uint64_t stride = 1;
     bool is_full = true;
 
-    *at_ret = 0;
     for (int d = box->rank - 1; d >= 0; d--) {
         if (!is_full && box->count[d] != 1)
             return false;
         is_full &= box->count[d] == box->dims[d];
-        *at_ret += box->offset[d] * stride;
-        stride *= box->dims[d];
     }
     return true;
+}
+
+/* The next dimension from `d` down which has more than one value. */
+static int
+next_dim(const struct vol_box *box, int d)
+{
+    while (d >= 0 && box->count[d] == 1)
+        d--;
+    return d;
+}
+
+/* How far apart a box's values are in memory, if they are a box of the same
+ * shape there whose rows have no gaps: a field without its ghost cells, say, or
+ * one of several. */
+static bool
+find_strides(const struct vol_box *memory, const struct vol_box *file,
+             uint64_t *strides_ret)
+{
+    uint64_t stride = 1;
+    int d = next_dim(file, file->rank - 1);
+
+    memset(strides_ret, 0, (size_t)file->rank * sizeof *strides_ret);
+    for (int m = memory->rank - 1; m >= 0; m--) {
+        if (memory->count[m] > 1) {
+            if (d < 0 || file->count[d] != memory->count[m] ||
+                (d == file->rank - 1 && stride != 1))
+                return false;
+            strides_ret[d] = stride;
+            d = next_dim(file, d - 1);
+        }
+        stride *= memory->dims[m];
+    }
+    return true;
+}
+
+/* Where in memory the values are, or why they are nowhere for batches. */
+static const char *
+find_places(const struct vol_box *memory, struct vol_selection *selection)
+{
+    uint64_t stride = 1;
+
+    selection->at = 0;
+    for (int m = memory->rank - 1; m >= 0; m--) {
+        selection->at += memory->offset[m] * stride;
+        stride *= memory->dims[m];
+    }
+    selection->is_dense = is_run(memory);
+    if (selection->is_dense)
+        return NULL;
+    if (selection->is_strided)
+        return "memory has gaps";
+    return find_strides(memory, &selection->file, selection->stride)
+               ? NULL
+               : "memory has gaps in rows, or another shape";
 }
 
 /* Values that are some steps apart, in at least one dimension. False where
@@ -107,17 +157,19 @@ vol_selection_read(const struct vol_transfer *transfer, hid_t space,
     }
     if (!known)
         return "the selection is no box";
-    if (transfer->mem_space == VOL_SPACE_BLOCK)
-        return NULL;
     if (transfer->mem_space == H5S_ALL && selection->is_strided)
         return "memory has gaps";
     memory = *file;
-    if (transfer->mem_space != H5S_ALL &&
-        (transfer->mem_space <= VOL_SPACE_PLIST ||
-         !read_box(library, transfer->mem_space, &memory) ||
-         memory.nvalues != file->nvalues))
+    if (transfer->mem_space == VOL_SPACE_BLOCK) {
+        memory.rank = 1;
+        memory.dims[0] = memory.count[0] = file->nvalues;
+        memory.offset[0] = 0;
+    } else if (transfer->mem_space != H5S_ALL &&
+               (transfer->mem_space <= VOL_SPACE_PLIST ||
+                !read_box(library, transfer->mem_space, &memory) ||
+                memory.nvalues != file->nvalues))
         return "the selection in memory is no box";
-    return find_run(&memory, &selection->at) ? NULL : "memory has gaps";
+    return find_places(&memory, selection);
 }
 
 uint64_t

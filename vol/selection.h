@@ -23,7 +23,9 @@ struct vol_selection {
     struct vol_box file;
     bool is_strided; /* no box of the file's values, but these: */
     struct terp_h5_strided strided;
-    uint64_t at; /* in memory, where the values begin */
+    uint64_t at;   /* in memory, where the values begin */
+    bool is_dense; /* there, without gaps; or a box's are so many apart: */
+    uint64_t stride[H5S_MAX_RANK];
 };
 
 /* What a transfer selects in its dataset, whose dataspace is `space`; or why

@@ -1,5 +1,5 @@
-/* A dense array in C order, on host or device, and the chunks that it is cut
- * into. */
+/* An array in C order, on host or device, and the chunks that it is cut into.
+ */
 #ifndef TERP_CODEC_FORMAT_ARRAY_H
 #define TERP_CODEC_FORMAT_ARRAY_H
 
@@ -9,14 +9,28 @@
 
 /* Chunks are counted in C order of their places. Those at the array's ends
  * reach beyond it; there they hold `pad`, `value_nbytes` bytes, a power of
- * two up to 16, as they are in memory. No dim is 0. */
+ * two up to 16, as they are in memory. No dim is 0. The last dim's values are
+ * next to each other, those of others `stride` values apart. */
 struct terp_array {
     int rank;
     uint32_t value_nbytes;
     uint64_t dims[TERP_ARRAY_MAX_RANK];
+    uint64_t stride[TERP_ARRAY_MAX_RANK];
     uint64_t chunk[TERP_ARRAY_MAX_RANK];
     uint8_t pad[16];
 };
+
+/* No other values are between those of the array. */
+static inline void
+terp_array_make_dense(struct terp_array *array)
+{
+    uint64_t stride = 1;
+
+    for (int d = array->rank - 1; d >= 0; d--) {
+        array->stride[d] = stride;
+        stride *= array->dims[d];
+    }
+}
 
 /* Row `row` of chunk `chunk`: how many of its values are the array's, and
  * where in the array these begin. */
@@ -25,7 +39,7 @@ terp_array_row(const struct terp_array *array, uint64_t chunk, uint64_t row,
                uint64_t *at_ret)
 {
     const int last = array->rank - 1;
-    uint64_t at = 0, stride = 1, nvalues = 0;
+    uint64_t at = 0, nvalues = 0;
 
     for (int d = last; d >= 0; d--) {
         uint64_t nchunks = div_up(array->dims[d], array->chunk[d]);
@@ -39,8 +53,7 @@ terp_array_row(const struct terp_array *array, uint64_t chunk, uint64_t row,
             if (place >= array->dims[d])
                 nvalues = 0;
         }
-        at += place * stride;
-        stride *= array->dims[d];
+        at += place * array->stride[d];
     }
     *at_ret = at;
     return nvalues;

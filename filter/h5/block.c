@@ -153,6 +153,7 @@ read_chunks(struct terp_h5_block *block)
         array->dims[d] = block->count[d];
         array->chunk[d] = block->chunk[d];
     }
+    terp_array_make_dense(array);
     block->reason = reason_of_filters(block);
     if (block->reason != NULL)
         return TERP_OK;

@@ -137,6 +137,7 @@ encode_from_device(struct terp_run *run, void **d_memory, void *stream,
 
     for (int d = 0; d < array.rank; d++)
         array.dims[d] = array.chunk[d] = sample.chunk.dims[d];
+    terp_array_make_dense(&array);
     enum terp_status st = TERP_OK;
     for (int i = 0; st == TERP_OK && i < NMEMORIES; i++)
         st = terp_memory_make(run, cap_nbytes, &d_memory[i]);

@@ -120,20 +120,61 @@ class BatchTest(unittest.TestCase):
                                           field[field > 0.5])
         self.assertIn("the type in memory is another one", said.passed)
 
-    def test_memory_with_gaps_goes_down(self):
+    def test_boxes_in_memory_go_in_batches(self):
         field = smooth((64, 64, 64), "f4")
         dataset = self.create(field, LOSSLESS)
-        wide = np.zeros((64, 64, 70), "f4")
-        wide[:, :, 3:67] = field
+        for shape, box in (
+                ((70, 68, 66), np.s_[2:66, 4:, 1:65]),  # ghost cells
+                ((64, 64, 70), np.s_[:, :, 3:67]),
+                ((100, 64, 64), np.s_[20:84]),
+                ((3, 64, 66, 64), np.s_[1, :, 1:65]),  # one of three fields
+                ((64, 2, 64, 64), np.s_[:, 1])):
+            with self.subTest(shape=shape), Said() as said:
+                memory = np.full(shape, 7, "f4")
+                memory[box] = field
+                dataset.write_direct(memory, box, np.s_[...])
+                np.testing.assert_array_equal(dataset[()], field)
+                expected = np.full(shape, -7, "f4")
+                expected[box] = field
+                memory[...] = -7
+                dataset.read_direct(memory, np.s_[...], box)
+                np.testing.assert_array_equal(memory, expected)
+            self.assertEqual(said.batches, [("write", 64), ("read", 64),
+                                            ("read", 64)])
+
+    def test_part_of_a_dataset_is_a_box_in_memory(self):
+        field = smooth((64, 64, 64), "f4")
+        dataset = self.create(field, LOSSLESS)
+        dataset[...] = field
+        memory = np.zeros((40, 80, 33), "f4")
         with Said() as said:
-            dataset.write_direct(wide, np.s_[:, :, 3:67], np.s_[...])
-        self.assertEqual(said.passed, ["memory has gaps"])
-        long = np.zeros((100, 64, 64), "f4")
+            dataset.read_direct(memory, np.s_[16:48, :, 32:],
+                                np.s_[8:, 8:72, 1:])
+        np.testing.assert_array_equal(memory[8:, 8:72, 1:],
+                                      field[16:48, :, 32:])
+        memory[8:, 8:72, 1:] = 0
+        self.assertFalse(memory.any())
+        self.assertEqual(said.batches, [("read", 16)])
+
+    def test_other_shapes_in_memory_go_down(self):
+        field = smooth((64, 64, 64), "f4")
+        dataset = self.create(field, LOSSLESS)
+        for shape, box in (((64, 64, 64, 3), np.s_[..., 1]),
+                           ((64, 64, 128), np.s_[:, :, ::2])):
+            memory = np.full(shape, 7, "f4")
+            memory[box] = field
+            with self.subTest(shape=shape), Said() as said:
+                dataset.write_direct(memory, box, np.s_[...])
+            self.assertEqual(said.batches, [])
+            np.testing.assert_array_equal(dataset[()], field)
+        memory = np.full((128, 32, 66), 7, "f4")
+        memory[:, :, 1:65] = -field.reshape(128, 32, 64)
+        space = h5py.h5s.create_simple(memory.shape)
+        space.select_hyperslab((0, 0, 1), (128, 32, 64))
         with Said() as said:
-            dataset.read_direct(long, np.s_[...], np.s_[20:84])
-        self.assertEqual(said.batches, [("read", 64)])
-        np.testing.assert_array_equal(long[20:84], field)
-        self.assertFalse(long[:20].any() or long[84:].any())
+            dataset.id.write(space, dataset.id.get_space(), memory)
+        self.assertEqual(said.batches, [])
+        np.testing.assert_array_equal(dataset[()], -field)
 
     def test_random_calls_do_what_they_say(self):
         nseeds = int(os.environ.get("TEST_NSEEDS", "12"))
@@ -182,7 +223,7 @@ class BatchTest(unittest.TestCase):
         where = self.box(rng, model.shape, dataset.chunks)
         action = rng.choice(("write",) * 5 + ("read",) * 5 + (
             "all", "convert", "points", "resize", "flush", "reopen", "second",
-            "one", "steps", "steps"))
+            "one", "steps", "steps") + ("ghosts",) * 3)
         if action == "write":
             model[where] = values.standard_normal(model[where].shape)
             dataset[where] = model[where]
@@ -218,6 +259,20 @@ class BatchTest(unittest.TestCase):
                                 rng.choice((1, 2, 4, 4, 8, 16, 3)))
                           for _ in model.shape)
             np.testing.assert_array_equal(dataset[steps], model[steps])
+        elif action == "ghosts":
+            inside = tuple(slice(rng.randrange(3), None) for _ in model.shape)
+            inside = tuple(slice(i.start, i.start + n) for i, n in
+                           zip(inside, model[where].shape))
+            shape = tuple(i.stop + rng.randrange(3) for i in inside)
+            memory = values.standard_normal(shape).astype(model.dtype)
+            if rng.random() < 0.5:
+                dataset.write_direct(memory, inside, where)
+                model[where] = memory[inside]
+            else:
+                expected = memory.copy()
+                expected[inside] = model[where]
+                dataset.read_direct(memory, where, inside)
+                np.testing.assert_array_equal(memory, expected)
         elif action == "one":
             at = tuple(rng.randrange(s) for s in model.shape)
             dataset[at] = model[at] = rng.random()
