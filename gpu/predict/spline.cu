@@ -13,6 +13,7 @@
  * in one launch, by a block a chunk. Levels of long splines have launches of
  * their own. */
 #include "gpu/predict/spline_long.cuh"
+#include "gpu/predict/spline_march.cuh"
 #include "gpu/predict/spline_rows.cuh"
 #include "gpu/predict/spline_tile.cuh"
 
@@ -49,6 +50,7 @@ __launch_bounds__(SPLINE_MAX_SPAN,
 
     copy_state(batch, thread, nthreads, &chunk);
     if (!chunk_applies(chunk) || level_is_long(chunk, shape.l) ||
+        (shape.marches && plan_marches<T, decode>(chunk, shape.l)) ||
         first >= type.nruns)
         return;
     struct run<T> *s_runs = dynamic_shared<struct run<T>>();
@@ -156,6 +158,15 @@ is_wide(const struct cuda_batch *batch, const struct level_shape &shape)
            shape.fine_nvalues * (uint64_t)batch->nchunks >= WIDE_NVALUES;
 }
 
+/* Whether a level is marched through, in chunks whose plan allows it: blocks
+ * must be many, as one takes many steps. */
+static bool
+is_marched(const struct cuda_batch *batch, const struct level_shape &shape)
+{
+    return shape_marches(batch->h_layout, shape.l) &&
+           shape.fine_nvalues * (uint64_t)batch->nchunks >= WIDE_NVALUES;
+}
+
 /* ---- all levels ---- */
 
 /* Whether a level is done by tiles: they make more points, but wait less.
@@ -232,13 +243,19 @@ launch_levels(const struct cuda_batch *batch, cudaStream_t stream)
         make_shape(layout, l, 1, SPLINE_LEFT, SPLINE_RIGHT, &shape);
         if (is_tiled(batch, shape)) {
             err = launch_tiles<T, decode>(batch, l, stream);
-        } else if (!is_wide(batch, shape)) {
-            err = launch_level<T, decode, 1>(batch, shape, stream);
         } else {
-            make_shape(layout, l, SPLINE_WIDE, SPLINE_LEFT, SPLINE_RIGHT,
-                       &shape);
-            err =
-                launch_level<float, decode, SPLINE_WIDE>(batch, shape, stream);
+            const bool marches = is_marched(batch, shape);
+            const bool wide = is_wide(batch, shape);
+            if (wide)
+                make_shape(layout, l, SPLINE_WIDE, SPLINE_LEFT, SPLINE_RIGHT,
+                           &shape);
+            shape.marches = marches;
+            if (marches)
+                err = launch_march<T, decode>(batch, l, stream);
+            if (err == cudaSuccess)
+                err = wide ? launch_level<float, decode, SPLINE_WIDE>(
+                                 batch, shape, stream)
+                           : launch_level<T, decode, 1>(batch, shape, stream);
         }
         if (err == cudaSuccess)
             err = launch_long<T, decode>(batch, l, stream);
