@@ -48,9 +48,11 @@ __launch_bounds__(SPLINE_MAX_SPAN,
     const struct row_type &type = step.type[blockIdx.x % ntypes];
     const uint64_t first = (uint64_t)(blockIdx.x / ntypes) * nruns_per_block;
 
+    if (shape.marches &&
+        plan_marches<T, decode>(batch.d_chunks[blockIdx.y], shape.l))
+        return;
     copy_state(batch, thread, nthreads, &chunk);
     if (!chunk_applies(chunk) || level_is_long(chunk, shape.l) ||
-        (shape.marches && plan_marches<T, decode>(chunk, shape.l)) ||
         first >= type.nruns)
         return;
     struct run<T> *s_runs = dynamic_shared<struct run<T>>();
@@ -158,15 +160,6 @@ is_wide(const struct cuda_batch *batch, const struct level_shape &shape)
            shape.fine_nvalues * (uint64_t)batch->nchunks >= WIDE_NVALUES;
 }
 
-/* Whether a level is marched through, in chunks whose plan allows it: blocks
- * must be many, as one takes many steps. */
-static bool
-is_marched(const struct cuda_batch *batch, const struct level_shape &shape)
-{
-    return shape_marches(batch->h_layout, shape.l) &&
-           shape.fine_nvalues * (uint64_t)batch->nchunks >= WIDE_NVALUES;
-}
-
 /* ---- all levels ---- */
 
 /* Whether a level is done by tiles: they make more points, but wait less.
@@ -244,7 +237,7 @@ launch_levels(const struct cuda_batch *batch, cudaStream_t stream)
         if (is_tiled(batch, shape)) {
             err = launch_tiles<T, decode>(batch, l, stream);
         } else {
-            const bool marches = is_marched(batch, shape);
+            const bool marches = shape_marches(layout, l);
             const bool wide = is_wide(batch, shape);
             if (wide)
                 make_shape(layout, l, SPLINE_WIDE, SPLINE_LEFT, SPLINE_RIGHT,
