@@ -351,8 +351,9 @@ fine_nvalues(const struct terp_layout *layout, int l)
 }
 
 /* Dimensions that are blended at a time where they may be; 1: none. Or plans
- * that large levels are marched through by. */
+ * that a chunk's finest level is marched through by. */
 #define CHECK_MARCHES 4
+#define CHECK_MARCHES_LONG 6
 
 static void
 check_spline(struct bench *b, int blend, uint64_t *seed)
@@ -379,7 +380,9 @@ check_spline(struct bench *b, int blend, uint64_t *seed)
             (uint8_t)(r >> 40 & 1 ? TERP_BOUND_RATIO_ONE : 1 + (r >> 48) % 64)};
         const bool is_large =
             fine_nvalues(&b->layout, l) > TERP_BLEND_MIN_NVALUES;
-        if (blend == CHECK_MARCHES && l == 1)
+        if (blend == CHECK_MARCHES_LONG && l == 1 && is_large)
+            plan = {TERP_SPLINE_LONG, TERP_BLEND_FULL, plan.bound_ratio};
+        else if (blend == CHECK_MARCHES && l == 1)
             plan = {TERP_SPLINE_CUBIC, (uint8_t)(r >> 16 & 1 ? 0x55 : 0),
                     plan.bound_ratio};
         else if (blend > 1 && is_large)
@@ -613,7 +616,7 @@ full_blending_equals_the_cpu_for_all_shapes(void **state)
  * through: an odd extent, rows of an odd number of cubes, values at any place.
  */
 static void
-marched_levels_equal_the_cpu(void **state)
+all_marched_shapes(int plan)
 {
     static const struct shape marched[] = {
         {3, false, {2, 2, 4}},       {3, false, {4, 6, 8}},
@@ -629,7 +632,6 @@ marched_levels_equal_the_cpu(void **state)
     uint64_t seed = 4000;
     unsigned ncases = 0;
 
-    (void)state;
     for (size_t i = 0; i < sizeof marched / sizeof *marched; i++)
         for (size_t f = 0; f < sizeof fields / sizeof *fields; f++, ncases++) {
             struct bench b;
@@ -639,9 +641,23 @@ marched_levels_equal_the_cpu(void **state)
                        f == 2 ? 4 : 0);
             if (ncases % 7 == 0)
                 misalign(&b);
-            check_spline(&b, CHECK_MARCHES, &seed);
+            check_spline(&b, plan, &seed);
             free_bench(&b);
         }
+}
+
+static void
+marched_levels_equal_the_cpu(void **state)
+{
+    (void)state;
+    all_marched_shapes(CHECK_MARCHES);
+}
+
+static void
+marched_levels_of_long_splines_equal_the_cpu(void **state)
+{
+    (void)state;
+    all_marched_shapes(CHECK_MARCHES_LONG);
 }
 
 static void
@@ -812,6 +828,7 @@ main(void)
         cmocka_unit_test(blended_pairs_equal_the_cpu_for_all_shapes),
         cmocka_unit_test(full_blending_equals_the_cpu_for_all_shapes),
         cmocka_unit_test(marched_levels_equal_the_cpu),
+        cmocka_unit_test(marched_levels_of_long_splines_equal_the_cpu),
         cmocka_unit_test(lorenzo_equals_the_cpu_for_all_shapes),
         cmocka_unit_test(exact_quants_equal_the_cpu_for_all_shapes),
         cmocka_unit_test(lorenzo_equals_the_cpu_around_special_values),
