@@ -1,5 +1,5 @@
-/* Marching through a level of splines, which reads and writes each of its points
- * once: what all kernels that do so have in common.
+/* Marching through a level of splines, which reads and writes each of its
+ * points once: what all kernels that do so have in common.
  *
  * A cube is an even point and the seven points behind it, one of each class. A
  * block has the cubes of a tile along x and y and of a segment along z, and
@@ -36,8 +36,8 @@ struct march_work {
     uint32_t ntiles_x, ntiles_y, nsegments;
     int segment_nz;
     uint32_t plane_ncubes, fine_plane; /* the latter in values */
-    uint32_t brick_at;                 /* cubes of the bricks before a block's */
-    uint64_t coarse_at;                /* in `lattice` */
+    uint32_t brick_at;  /* cubes of the bricks before a block's */
+    uint64_t coarse_at; /* in `lattice` */
     uint32_t class_at[MARCH_NCLASSES];
     uint32_t class_byte_at[MARCH_NCLASSES]; /* of its symbols */
 };
@@ -66,8 +66,8 @@ values_march(const struct cuda_chunk &chunk)
     return (decode || !chunk.has_specials) && (uintptr_t)values % 16 == 0;
 }
 
-/* Whether a chunk is marched through, where the shape of its level allows it: as
- * gpu/predict/spline_march.cuh says, or .../spline_march_long.cuh. */
+/* Whether a chunk is marched through, where the shape of its level allows it:
+ * as gpu/predict/spline_march.cuh says, or .../spline_march_long.cuh. */
 template <bool decode>
 static __device__ __forceinline__ bool
 plan_marches(const struct cuda_chunk &chunk, int l)
@@ -117,7 +117,8 @@ is_low(unsigned reach)
     return reach != REACHES_ALL;
 }
 
-/* Four even points around an odd one: two below, b the nearer, and two above. */
+/* Four even points around an odd one: two below, b the nearer, and two above.
+ */
 template <typename T> struct around {
     T a, b, c, d;
 };
@@ -151,7 +152,7 @@ struct march_thread {
     bool is_beside_y;          /* in a row of the tile, or next to it */
     bool is_seen;              /* has a place in shared memory: seen_at */
     unsigned seen_at;
-    uint32_t kx, ky;           /* of the first cube, if it exists */
+    uint32_t kx, ky; /* of the first cube, if it exists */
     /* Where its symbols stand, see symbols_at. */
     uint32_t before, box_plane, in_box;
 };
@@ -210,8 +211,7 @@ template <typename T>
 static __device__ __noinline__ struct both<T>
 escape_both(struct cuda_chunk *s_chunk, struct cuda_chunk *d_chunk,
             unsigned long long *range, T limit, uint32_t symbols,
-            struct both<T> values)
-{
+            struct both<T> values) {
     const struct value_grid<T> grid = grid_of<T>(*s_chunk, limit);
     unsigned n = 0;
 
@@ -267,8 +267,7 @@ class_point_at(const struct march<T> &m)
 template <int odd, typename T>
 static __device__ __forceinline__ struct both<T>
 quantize_both(const struct march<T> &m, const struct row<T> &values,
-              const struct both<T> &pred)
-{
+              const struct both<T> &pred) {
     const bool owns = odd & MARCH_ODD_Z ? m.step.owns_odd : m.step.owns_even;
     uint32_t symbol[MARCH_WIDTH];
     struct both<T> made;
@@ -296,8 +295,7 @@ quantize_both(const struct march<T> &m, const struct row<T> &values,
 template <int odd, bool escapes, typename T>
 static __device__ __forceinline__ struct both<T>
 reconstruct_both(const struct march<T> &m, uint32_t symbols,
-                 const struct both<T> &pred)
-{
+                 const struct both<T> &pred) {
     struct both<T> made;
 
 #pragma unroll
@@ -312,8 +310,8 @@ reconstruct_both(const struct march<T> &m, uint32_t symbols,
 
 /* ---- a block ---- */
 
-/* What a kind of spline asks for: cubes below and above a tile along x and y; by
- * how many planes odd points are behind even ones, and coarse ones ahead of
+/* What a kind of spline asks for: cubes below and above a tile along x and y;
+ * by how many planes odd points are behind even ones, and coarse ones ahead of
  * these; classes in shared memory. For a cubic one: */
 struct march_cubic {
     static constexpr int below = SPLINE_LEFT, above = SPLINE_RIGHT;
@@ -361,8 +359,7 @@ template <typename T> struct march_input {
 
 template <typename tile, typename T>
 static __device__ __forceinline__ struct march_input<T>
-march_input_of(unsigned stage)
-{
+march_input_of(unsigned stage) {
     unsigned char *s_block = dynamic_shared<unsigned char>();
     unsigned char *s_input =
         s_block + tile::input_at +
@@ -375,7 +372,8 @@ march_input_of(unsigned stage)
 }
 
 /* Where a thread's cubes have their even rows of a step, and coarse points. */
-template <typename T> struct march_place {
+template <typename T>
+struct march_place {
     const T *src, *coarse;
     T *fine;
 };
@@ -406,9 +404,9 @@ fetch_half(const struct march_work &work, const struct level_view<T> &view,
 #pragma unroll
         for (int odd = odd_z ? 4 : 1; odd < (odd_z ? 8 : 4); odd++)
             if (!(odd & MARCH_ODD_Y) || thread.in_tile_y)
-                copy_async(in.s_symbols + (odd - 1) * N,
-                           (const uint32_t *)(symbols +
-                                              work.class_byte_at[odd]));
+                copy_async(
+                    in.s_symbols + (odd - 1) * N,
+                    (const uint32_t *)(symbols + work.class_byte_at[odd]));
     } else {
         /* Of rows further away no point of odd x is reached for. */
         constexpr bool far = tile::above > SPLINE_RIGHT;
@@ -438,18 +436,17 @@ fetch_input(const struct march_work &work, const struct level_view<T> &view,
     if (z < work.nz)
         fetch_half<tile, false>(work, view, thread, place.src, z, in);
     if (odd_z >= begin)
-        fetch_half<tile, true>(
-            work, view, thread,
-            place.src - (2 * tile::odd_lag - 1) * (int64_t)work.fine_plane,
-            odd_z, in);
+        fetch_half<tile, true>(work, view, thread,
+                               place.src - (2 * tile::odd_lag - 1) *
+                                               (int64_t)work.fine_plane,
+                               odd_z, in);
 }
 
 /* Makes both points of a class, by the step's input. */
 template <typename tile, int odd, bool escapes, typename T>
 static __device__ __forceinline__ struct both<T>
 make_both(const struct march<T> &m, const struct march_input<T> &in,
-          const struct both<T> &pred)
-{
+          const struct both<T> &pred) {
     constexpr int N = tile::nthreads;
 
     if constexpr (tile::decode)
@@ -464,9 +461,7 @@ template <typename T>
 static __device__ __forceinline__ void
 store_row(T *at, const struct both<T> &even, const struct both<T> &odd)
 {
-    *(struct row<T> *)at = {
-        {even.at[0], odd.at[0], even.at[1], odd.at[1]}
-    };
+    *(struct row<T> *)at = {{even.at[0], odd.at[0], even.at[1], odd.at[1]}};
 }
 
 /* Stores what a decoding thread owns of a step's even and odd points. */
@@ -528,23 +523,23 @@ march_thread_of(const struct march_work &work, int x, int y)
     struct march_thread thread = {};
 
     thread.is_seen = r < tile::nrows;
-    thread.in_tile_x = column >= tile::nleft &&
-                       column < tile::nleft + tile::nx / MARCH_WIDTH;
+    thread.in_tile_x =
+        column >= tile::nleft && column < tile::nleft + tile::nx / MARCH_WIDTH;
     thread.in_tile_y = r < tile::ny;
     thread.is_beside_y = row >= -1 && row <= tile::ny;
-    thread.exists = thread.is_seen && kx >= 0 && kx < work.nx && ky >= 0 &&
-                    ky < work.ny;
+    thread.exists =
+        thread.is_seen && kx >= 0 && kx < work.nx && ky >= 0 && ky < work.ny;
     thread.owns = thread.exists && thread.in_tile_x && thread.in_tile_y;
     if (thread.exists) {
         thread.kx = (uint32_t)kx;
         thread.ky = (uint32_t)ky;
         place_symbols(work, &thread);
     }
-    thread.seen_at = (unsigned)(tile::nleft +
-                                (thread.is_seen ? (row + tile::below) *
-                                                          tile::ncolumns +
-                                                      column
-                                                : 0));
+    thread.seen_at =
+        (unsigned)(tile::nleft +
+                   (thread.is_seen
+                        ? (row + tile::below) * tile::ncolumns + column
+                        : 0));
     return thread;
 }
 
@@ -552,11 +547,10 @@ march_thread_of(const struct march_work &work, int x, int y)
 template <typename tile, typename T>
 static __device__ __forceinline__ struct march_place<T>
 march_place_of(const struct march_work &work, const struct level_view<T> &view,
-               const struct march_thread &thread, int z)
-{
+               const struct march_thread &thread, int z) {
     const uint64_t in_row = thread.ky * (uint64_t)work.nx;
-    const uint64_t fine = 4 * in_row + 2 * thread.kx +
-                          2 * (uint64_t)z * work.fine_plane;
+    const uint64_t fine =
+        4 * in_row + 2 * thread.kx + 2 * (uint64_t)z * work.fine_plane;
 
     return {view.src + fine,
             view.coarse + in_row + thread.kx +
@@ -613,9 +607,10 @@ march_part_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     return {x, y, begin, min(begin + work->segment_nz, work->nz)};
 }
 
-/* How segments are cut: of each, three planes of cubes are read and half made
+/* How segments are cut: of each, a few planes of cubes are read and half made
  * for the others' sake. All planes if they are few, else about so many; fewer
- * where blocks would be, so that a large device is busy twice over. */
+ * where blocks would be, so that a large device is busy twice over. The last
+ * segment has no single plane either: what ends there is predicted by two. */
 #define MARCH_WHOLE_NZ 32
 #define MARCH_SEGMENT_NZ 24
 #define MARCH_MIN_NZ 2
@@ -627,12 +622,15 @@ static inline int
 march_segment_nz(int nz, uint64_t ntiles)
 {
     const uint64_t wanted = div_up(CUDA_MARCH_NBLOCKS, ntiles);
-    const int segment_nz = nz <= MARCH_WHOLE_NZ ? nz : MARCH_SEGMENT_NZ;
-    const int nsegments = (nz - 1) / segment_nz + 1;
     const int most = nz / MARCH_MIN_NZ;
-    const int more = wanted > (uint64_t)most ? most : (int)wanted;
+    int nsegments = nz <= MARCH_WHOLE_NZ ? 1 : (nz - 1) / MARCH_SEGMENT_NZ + 1;
 
-    return (nz - 1) / (nsegments > more ? nsegments : more) + 1;
+    if (wanted > (uint64_t)nsegments)
+        nsegments = wanted > (uint64_t)most ? most : (int)wanted;
+    int segment_nz = (nz - 1) / nsegments + 1;
+    while (nz % segment_nz > 0 && nz % segment_nz < MARCH_MIN_NZ)
+        segment_nz++;
+    return segment_nz;
 }
 
 /* Of level l; returns the number of blocks for a chunk. */

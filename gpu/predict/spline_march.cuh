@@ -17,40 +17,37 @@ template <typename T> struct line {
 /* Along x, where `s_even` has the thread's even points among others. */
 template <typename T>
 static __device__ __forceinline__ struct line<T>
-line_along_x(const struct both<T> *s_even, const struct both<T> &own)
-{
+line_along_x(const struct both<T> *s_even, const struct both<T> &own) {
     const T below = s_even[-1].at[1];
     const struct both<T> above = s_even[1];
 
-    return {
-        {{below, own.at[0], own.at[1], above.at[0]},
-         {own.at[0], own.at[1], above.at[0], above.at[1]}}
-    };
+    return {{{below, own.at[0], own.at[1], above.at[0]},
+             {own.at[0], own.at[1], above.at[0], above.at[1]}}};
 }
 
 template <typename T>
 static __device__ __forceinline__ struct line<T>
 line_of(const struct both<T> &a, const struct both<T> &b,
-        const struct both<T> &c, const struct both<T> &d)
-{
-    return {
-        {{a.at[0], b.at[0], c.at[0], d.at[0]},
-         {a.at[1], b.at[1], c.at[1], d.at[1]}}
-    };
+        const struct both<T> &c, const struct both<T> &d) {
+    return {{{a.at[0], b.at[0], c.at[0], d.at[0]},
+             {a.at[1], b.at[1], c.at[1], d.at[1]}}};
 }
 
 /* Along y, where rows stand so many threads apart. */
 template <int ncolumns, typename T>
 static __device__ __forceinline__ struct line<T>
-line_along_y(const struct both<T> *s_even, const struct both<T> &own)
-{
+line_along_y(const struct both<T> *s_even, const struct both<T> &own) {
     return line_of(s_even[-ncolumns], own, s_even[ncolumns],
                    s_even[2 * ncolumns]);
 }
 
 /* Of which borders of the chunk some thread of the warp has points, whose forms
  * are of lower order. */
-enum march_borders { MARCH_INSIDE, MARCH_BORDER_X, MARCH_BORDER_ANY };
+enum march_borders {
+    MARCH_INSIDE,
+    MARCH_BORDER_X,
+    MARCH_BORDER_ANY
+};
 
 template <typename T>
 static __device__ __forceinline__ T
@@ -120,8 +117,7 @@ predict_marched(const struct march_reach &reach, unsigned reach_x,
 template <int odd, int borders, typename T>
 static __device__ __forceinline__ struct both<T>
 predict_both(const struct march_reach &reach, const struct line<T> &z,
-             const struct line<T> &y, const struct line<T> &x)
-{
+             const struct line<T> &y, const struct line<T> &x) {
     struct both<T> pred;
 
 #pragma unroll
@@ -146,11 +142,13 @@ make_step(const struct march<T> &m, const struct march_input<T> &in,
     /* Steps of one half alone are at ends of a segment. */
     const bool even = borders != MARCH_BORDER_ANY || m.step.has_even;
     const bool odd = borders != MARCH_BORDER_ANY || m.step.has_odd;
-    const struct line<T> none = {};
-    struct both<T> e[4] = {}, o[4] = {};
+    const struct line<T> none = {
+    };
+    struct both<T> e[4] = {}, o[4] = {
+    };
 
 #define MARCH_Z(i) line_of(old[0][i], old[1][i], old[2][i], e[i])
-#define MARCH_MAKE(class, z, y, x)                     \
+#define MARCH_MAKE(class, z, y, x)                       \
     make_both<tile, class, borders == MARCH_BORDER_ANY>( \
         m, in, predict_both<class, borders>(m.reach, z, y, x))
     if (even) {
@@ -222,8 +220,8 @@ march_along_z(const struct march_work &work, const struct level_view<T> &view,
                   reach_at(thread.kx + 1, (uint32_t)work.nx)},
                  reach_at(thread.ky, (uint32_t)work.ny),
                  0};
-    const bool border_x = __any_sync(FULL_WARP_MASK,
-                                     is_low(reach.x[0]) || is_low(reach.x[1]));
+    const bool border_x =
+        __any_sync(FULL_WARP_MASK, is_low(reach.x[0]) || is_low(reach.x[1]));
     const bool border_y =
         __any_sync(FULL_WARP_MASK, thread.in_tile_y && is_low(reach.y));
     const bool escapes = tile::decode && s_chunk->nescapes > 0;
@@ -238,13 +236,16 @@ march_along_z(const struct march_work &work, const struct level_view<T> &view,
     for (int z = first; z < last; z++) {
         const int odd_z = z - SPLINE_RIGHT;
         const bool has_odd = odd_z >= begin;
-        const struct march_step step = {
-            z,       odd_z,
-            z < work.nz, has_odd,
-            thread.owns && z >= begin && z < end, thread.owns && has_odd};
+        const struct march_step step = {z,
+                                        odd_z,
+                                        z < work.nz,
+                                        has_odd,
+                                        thread.owns && z >= begin && z < end,
+                                        thread.owns && has_odd};
         const struct march_input<T> in = march_input_of<tile, T>(stage);
-        struct march<T> m = {work,  view, s_chunk, thread,
-                             reach, step, NULL,    NULL};
+        struct march<T> m = {
+            work, view, s_chunk, thread, reach, step, NULL, NULL
+        };
 
         wait_async_but<tile::nstages - 2>();
         fetch_next<tile>(work, view, thread, begin, last, &next, &to_fetch,
@@ -269,8 +270,8 @@ march_along_z(const struct march_work &work, const struct level_view<T> &view,
 }
 
 /* Grid: (tiles along x, then y, then segments, then bricks; chunks). Block:
- * tile::nthreads. Shared: tile::shared_nbytes: points of the classes that others
- * reach for along x or y, then input on its way. */
+ * tile::nthreads. Shared: tile::shared_nbytes: points of the classes that
+ * others reach for along x or y, then input on its way. */
 template <typename T, typename tile>
 static __global__ void
 __launch_bounds__(tile::nthreads, tile::nblocks)

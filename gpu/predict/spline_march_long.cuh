@@ -1,14 +1,14 @@
 /* A level of a long spline whose points are fully blended: what rough chunks
  * have at their finest level. It is marched through (gpu/predict/march.cuh):
  * along z only points of one odd dimension reach far, and these for coarse
- * points, which are read ahead; so points of odd z are one plane behind. Along x
- * and y lines have what is missed at their even points, as
+ * points, which are read ahead; so points of odd z are one plane behind. Along
+ * x and y lines have what is missed at their even points, as
  * gpu/predict/spline_long.cuh says.
  *
  * Points of three odd dimensions without an even point above them along y or z,
  * a row of each plane and the last plane, are not blended. They reach far along
- * z too: a launch of its own makes them from the others, which an encoder leaves
- * in `work` for it. */
+ * z too: a launch of its own makes them from the others, which an encoder
+ * leaves in `work` for it. */
 #ifndef TERP_GPU_PREDICT_SPLINE_MARCH_LONG_CUH
 #define TERP_GPU_PREDICT_SPLINE_MARCH_LONG_CUH
 
@@ -45,8 +45,7 @@ template <typename T> struct long_lines {
 
 template <typename T>
 static __device__ __forceinline__ struct long_lines<T>
-long_along_x(const struct both<T> *s)
-{
+long_along_x(const struct both<T> *s) {
     constexpr int N = LONG_NREACHED + MARCH_WIDTH;
     struct long_lines<T> lines;
     T at[N];
@@ -68,8 +67,7 @@ long_along_x(const struct both<T> *s)
 
 template <int ncolumns, typename T>
 static __device__ __forceinline__ struct long_lines<T>
-long_along_y(const struct both<T> *s)
-{
+long_along_y(const struct both<T> *s) {
     struct long_lines<T> lines;
 
 #pragma unroll
@@ -83,8 +81,7 @@ long_along_y(const struct both<T> *s)
 
 template <typename T>
 static __device__ __forceinline__ struct long_lines<T>
-long_along_z(const struct both<T> planes[LONG_NREACHED])
-{
+long_along_z(const struct both<T> planes[LONG_NREACHED]) {
     struct long_lines<T> lines;
 
 #pragma unroll
@@ -108,7 +105,9 @@ long_of(enum terp_form form, const struct long_line<T> &line)
         return eight;
     const unsigned reach = (terp_form_has_a(form) ? REACHES_A : 0) |
                            (terp_form_has_c(form) ? REACHES_C : 0);
-    const struct around<T> near = {b[-1], b[0], b[1], b[2]};
+    const struct around<T> near = {
+        b[-1], b[0], b[1], b[2]
+    };
     const T low = low_of(reach, near);
     const T cubic = TERP_CUBIC(b[-1], b[0], b[1], b[2]);
     const T six = TERP_SIX(b[-2], b[-1], b[0], b[1], b[2], b[3]);
@@ -120,11 +119,8 @@ long_of(enum terp_form form, const struct long_line<T> &line)
 
 template <typename T>
 static __device__ __forceinline__ struct both<T>
-sum_of(const struct both<T> &a, const struct both<T> &b)
-{
-    return {
-        {a.at[0] + b.at[0], a.at[1] + b.at[1]}
-    };
+sum_of(const struct both<T> &a, const struct both<T> &b) {
+    return {{a.at[0] + b.at[0], a.at[1] + b.at[1]}};
 }
 
 /* What linear interpolants along one dimension predict, of the sum of what is
@@ -132,32 +128,24 @@ sum_of(const struct both<T> &a, const struct both<T> &b)
  * points between. */
 template <typename T>
 static __device__ __forceinline__ struct both<T>
-linear_of(const struct both<T> &faces)
-{
-    return {
-        {faces.at[0] * (T)0.5, faces.at[1] * (T)0.5}
-    };
+linear_of(const struct both<T> &faces) {
+    return {{faces.at[0] * (T)0.5, faces.at[1] * (T)0.5}};
 }
 
 template <typename T>
 static __device__ __forceinline__ struct both<T>
 bilinear_of(const struct both<T> &slow, const struct both<T> &fast,
-            const struct both<T> &edges)
-{
-    return {
-        {TERP_BLEND_2(slow.at[0] + fast.at[0], edges.at[0]),
-         TERP_BLEND_2(slow.at[1] + fast.at[1], edges.at[1])}
-    };
+            const struct both<T> &edges) {
+    return {{TERP_BLEND_2(slow.at[0] + fast.at[0], edges.at[0]),
+             TERP_BLEND_2(slow.at[1] + fast.at[1], edges.at[1])}};
 }
 
 template <typename T>
 static __device__ __forceinline__ struct both<T>
-missed_at(const struct both<T> &point, const struct both<T> &blend, bool blends)
-{
-    return {
-        {blends ? point.at[0] - blend.at[0] : point.at[0],
-         blends ? point.at[1] - blend.at[1] : point.at[1]}
-    };
+missed_at(const struct both<T> &point, const struct both<T> &blend,
+          bool blends) {
+    return {{blends ? point.at[0] - blend.at[0] : point.at[0],
+             blends ? point.at[1] - blend.at[1] : point.at[1]}};
 }
 
 /* The prediction of a point along its line, and by what is blended along its
@@ -167,8 +155,7 @@ template <bool inside, typename T>
 static __device__ __forceinline__ struct both<T>
 predict_long(const enum terp_form form[MARCH_WIDTH],
              const struct long_lines<T> &lines, const struct both<T> &blend,
-             bool blends, const struct both<T> &beyond)
-{
+             bool blends, const struct both<T> &beyond) {
     struct both<T> pred;
 
 #pragma unroll
@@ -186,37 +173,33 @@ predict_long(const enum terp_form form[MARCH_WIDTH],
 template <bool inside, typename T>
 static __device__ __forceinline__ struct both<T>
 predict_long_alone(const enum terp_form form[MARCH_WIDTH],
-                   const struct long_lines<T> &lines)
-{
-    return {
-        {long_of<inside>(form[0], lines.of[0]),
-         long_of<inside>(form[1], lines.of[1])}
-    };
+                   const struct long_lines<T> &lines) {
+    return {{long_of<inside>(form[0], lines.of[0]),
+             long_of<inside>(form[1], lines.of[1])}};
 }
 
 template <typename T>
 static __device__ __forceinline__ struct both<T>
-beyond_of(const struct both<T> &a, const struct both<T> &b)
-{
-    return {
-        {TERP_EXTRAPOLATE(a.at[0], b.at[0]), TERP_EXTRAPOLATE(a.at[1], b.at[1])}
-    };
+beyond_of(const struct both<T> &a, const struct both<T> &b) {
+    return {{TERP_EXTRAPOLATE(a.at[0], b.at[0]),
+             TERP_EXTRAPOLATE(a.at[1], b.at[1])}};
 }
 
 /* ---- a block ---- */
 
 /* What a thread has of earlier planes: coarse points around the odd plane at
- * hand, from the lowest that is reached to the highest; even points of the plane
- * below it, and of the one below that; sums of two rows of that plane, of coarse
- * points and of those of odd x. */
-template <typename T> struct long_planes {
+ * hand, from the lowest that is reached to the highest; even points of the
+ * plane below it, and of the one below that; sums of two rows of that plane, of
+ * coarse points and of those of odd x. */
+template <typename T>
+struct long_planes {
     struct both<T> coarse[LONG_NREACHED];
     struct both<T> below[4], before[4];
     struct both<T> rows_0, rows_1;
 };
 
-/* What points of odd y of the last row and of odd z of the last plane an encoder
- * leaves to spline_march_last. */
+/* What points of odd y of the last row and of odd z of the last plane an
+ * encoder leaves to spline_march_last. */
 template <typename tile, typename T>
 static __device__ __forceinline__ void
 leave_last(const struct march<T> &m, const struct long_forms &forms, T *fine,
@@ -250,18 +233,20 @@ make_long_step(const struct march<T> &m, const struct long_forms &forms,
     const bool above_z = inside || forms.has_above_z;
     const enum terp_form form_y[] = {forms.y, forms.y};
     const enum terp_form form_z[] = {forms.z, forms.z};
-    const struct both<T> none = {};
+    const struct both<T> none = {
+    };
     /* What others reach for. */
     struct both<T> *s_coarse = s, *s_4 = s + N, *s_missed_4 = s + 2 * N;
     struct both<T> *s_1 = s + 3 * N, *s_5 = s + 4 * N;
     struct both<T> *s_missed_2 = s + 5 * N, *s_missed_6 = s + 6 * N;
-    struct both<T> e[4] = {}, o[4] = {}, rows_0 = {}, rows_1 = {};
+    struct both<T> e[4] = {}, o[4] = {}, rows_0 = {}, rows_1 = {
+    };
 
 #define MARCH_MAKE(class, pred) make_both<tile, class, !inside>(m, in, pred)
     e[0] = p->coarse[LONG_B + 1];
     if (odd) {
-        o[0] = MARCH_MAKE(4, predict_long_alone<inside>(
-                                 form_z, long_along_z(p->coarse)));
+        o[0] = MARCH_MAKE(
+            4, predict_long_alone<inside>(form_z, long_along_z(p->coarse)));
         if (m.thread.is_seen) {
             *s_4 = o[0];
             *s_missed_4 = missed_at(
@@ -273,14 +258,14 @@ make_long_step(const struct march<T> &m, const struct long_forms &forms,
     __syncthreads();
     if (m.thread.is_beside_y) {
         if (even)
-            *s_1 = e[1] = MARCH_MAKE(1, predict_long_alone<inside>(
-                                            forms.x, long_along_x(s_coarse)));
+            *s_1 = e[1] = MARCH_MAKE(
+                1, predict_long_alone<inside>(forms.x, long_along_x(s_coarse)));
         if (odd)
-            *s_5 = o[1] = MARCH_MAKE(
-                5, predict_long<inside>(
-                       forms.x, long_along_x(s_missed_4),
-                       linear_of(sum_of(p->below[1], e[1])), above_z,
-                       beyond_of(p->before[1], p->below[1])));
+            *s_5 = o[1] =
+                MARCH_MAKE(5, predict_long<inside>(
+                                  forms.x, long_along_x(s_missed_4),
+                                  linear_of(sum_of(p->below[1], e[1])), above_z,
+                                  beyond_of(p->before[1], p->below[1])));
     }
     if (m.thread.in_tile_y) {
         rows_0 = sum_of(e[0], s_coarse[W]);
@@ -295,29 +280,27 @@ make_long_step(const struct march<T> &m, const struct long_forms &forms,
                 6, predict_long<inside>(form_y, long_along_y<W>(s_missed_4),
                                         linear_of(planes), above_z,
                                         beyond_of(p->before[2], p->below[2])));
-            *s_missed_6 = missed_at(
-                o[2],
-                bilinear_of(planes, sum_of(o[0], s_4[W]),
-                            sum_of(p->rows_0, rows_0)),
-                above_y && above_z);
+            *s_missed_6 = missed_at(o[2],
+                                    bilinear_of(planes, sum_of(o[0], s_4[W]),
+                                                sum_of(p->rows_0, rows_0)),
+                                    above_y && above_z);
         }
     }
     __syncthreads();
     if (m.thread.in_tile_y) {
         rows_1 = sum_of(e[1], s_1[W]);
         if (even)
-            e[3] = MARCH_MAKE(
-                3, predict_long<inside>(
-                       forms.x, long_along_x(s_missed_2), linear_of(rows_1),
-                       above_y, inside ? none : beyond_of(s_1[-W], e[1])));
+            e[3] = MARCH_MAKE(3, predict_long<inside>(
+                                     forms.x, long_along_x(s_missed_2),
+                                     linear_of(rows_1), above_y,
+                                     inside ? none : beyond_of(s_1[-W], e[1])));
         if (odd && above_y && above_z)
             o[3] = MARCH_MAKE(
-                7, predict_long<inside>(
-                       forms.x, long_along_x(s_missed_6),
-                       bilinear_of(sum_of(p->below[3], e[3]),
-                                   sum_of(o[1], s_5[W]),
-                                   sum_of(p->rows_1, rows_1)),
-                       true, none));
+                7, predict_long<inside>(forms.x, long_along_x(s_missed_6),
+                                        bilinear_of(sum_of(p->below[3], e[3]),
+                                                    sum_of(o[1], s_5[W]),
+                                                    sum_of(p->rows_1, rows_1)),
+                                        true, none));
     }
 #undef MARCH_MAKE
     if constexpr (tile::decode)
@@ -362,10 +345,11 @@ march_long_along_z(const struct march_work &work,
     struct march_place<T> place =
         march_place_of<tile>(work, view, thread, begin);
     /* Of threads without cubes, any. */
-    struct long_forms forms = {
-        {TERP_FORM_EIGHT, TERP_FORM_EIGHT}, TERP_FORM_EIGHT, TERP_FORM_EIGHT,
-        true, true
-    };
+    struct long_forms forms = {{TERP_FORM_EIGHT, TERP_FORM_EIGHT},
+                               TERP_FORM_EIGHT,
+                               TERP_FORM_EIGHT,
+                               true,
+                               true};
     if (thread.exists && thread.in_tile_x)
         for (int i = 0; i < MARCH_WIDTH; i++)
             forms.x[i] = terp_form_at(spline, thread.kx + (unsigned)i,
@@ -373,13 +357,14 @@ march_long_along_z(const struct march_work &work,
     if (thread.exists && thread.in_tile_y)
         forms.y = terp_form_at(spline, thread.ky, (uint64_t)work.ny);
     forms.has_above_y = terp_form_has_c(forms.y);
-    const bool border = __any_sync(FULL_WARP_MASK,
-                                   forms.x[0] != TERP_FORM_EIGHT ||
+    const bool border =
+        __any_sync(FULL_WARP_MASK, forms.x[0] != TERP_FORM_EIGHT ||
                                        forms.x[1] != TERP_FORM_EIGHT ||
                                        forms.y != TERP_FORM_EIGHT);
     const bool escapes = tile::decode && s_chunk->nescapes > 0;
     const struct march_reach none = {};
-    struct long_planes<T> planes = {};
+    struct long_planes<T> planes = {
+    };
     unsigned stage = 0, to_fetch = 0;
     int next = begin;
 
@@ -391,13 +376,16 @@ march_long_along_z(const struct march_work &work,
     for (int z = begin; z <= end; z++) {
         const int odd_z = z - tile::odd_lag;
         const bool has_odd = odd_z >= begin;
-        const struct march_step step = {
-            z,           odd_z,
-            z < work.nz, has_odd,
-            thread.owns && z < end, thread.owns && has_odd};
+        const struct march_step step = {z,
+                                        odd_z,
+                                        z < work.nz,
+                                        has_odd,
+                                        thread.owns && z < end,
+                                        thread.owns && has_odd};
         const struct march_input<T> in = march_input_of<tile, T>(stage);
-        struct march<T> m = {work, view, s_chunk, thread,
-                             none, step, NULL,    NULL};
+        struct march<T> m = {
+            work, view, s_chunk, thread, none, step, NULL, NULL
+        };
 
         wait_async_but<tile::nstages - 2>();
         fetch_next<tile>(work, view, thread, begin, end + 1, &next, &to_fetch,
@@ -427,8 +415,8 @@ march_long_along_z(const struct march_work &work,
 }
 
 /* Grid: (tiles along x, then y, then segments, then bricks; chunks). Block:
- * tile::nthreads. Shared: tile::shared_nbytes: points of the classes that others
- * reach for along x or y, then input on its way. */
+ * tile::nthreads. Shared: tile::shared_nbytes: points of the classes that
+ * others reach for along x or y, then input on its way. */
 template <typename T, typename tile>
 static __global__ void
 __launch_bounds__(tile::nthreads, tile::nblocks)
@@ -469,16 +457,16 @@ predict_last(const struct march_work &work, const uint32_t cube[MARCH_NDIMS],
     T sum = 0;
 
     for (int d = 0; d < MARCH_NDIMS; d++)
-        best = max(best, terp_form_order(
-                             terp_form_at(TERP_SPLINE_LONG, cube[d], n[d])));
+        best =
+            max(best,
+                terp_form_order(terp_form_at(TERP_SPLINE_LONG, cube[d], n[d])));
     for (int d = MARCH_NDIMS - 1; d >= 0; d--) {
         const enum terp_form form =
             terp_form_at(TERP_SPLINE_LONG, cube[d], n[d]);
         if (terp_form_order(form) != best)
             continue;
-        const T along = combine_at<T>(form, [&](int nabove) {
-            return at[(2 * nabove - 1) * stride[d]];
-        });
+        const T along = combine_at<T>(
+            form, [&](int nabove) { return at[(2 * nabove - 1) * stride[d]]; });
         sum = npredictions++ == 0 ? along : sum + along;
     }
     return sum * TERP_SHARE(T, npredictions);
@@ -512,34 +500,30 @@ spline_march_last(const __grid_constant__ struct cuda_batch batch,
     if (left >= batch.d_layout->nbricks)
         return;
     const bool last_y = row < (uint32_t)work.nz;
-    const uint32_t y = last_y ? (uint32_t)work.ny - 1
-                              : row - (uint32_t)work.nz;
+    const uint32_t y = last_y ? (uint32_t)work.ny - 1 : row - (uint32_t)work.nz;
     const uint32_t z = last_y ? row : (uint32_t)work.nz - 1;
     const uint32_t cube[] = {x, y, z};
-    const uint64_t brick_at =
-        left * work.plane_ncubes * (uint64_t)work.nz;
-    const uint64_t at = MARCH_NCLASSES * brick_at +
-                        (2 * (uint64_t)z + 1) * work.fine_plane +
-                        (2 * (uint64_t)y + 1) * 2 * (uint64_t)work.nx + 2 * x +
-                        1;
+    const uint64_t brick_at = left * work.plane_ncubes * (uint64_t)work.nz;
+    const uint64_t at =
+        MARCH_NCLASSES * brick_at + (2 * (uint64_t)z + 1) * work.fine_plane +
+        (2 * (uint64_t)y + 1) * 2 * (uint64_t)work.nx + 2 * x + 1;
     struct level_view<T> view = view_of<T>(batch, chunk);
     view.k = level_constants<T>(batch, chunk, chunk.model.plan[l]);
     struct march_thread thread = {};
     thread.kx = x;
     thread.ky = y;
     place_symbols(work, &thread);
-    uint16_t *at_symbol =
-        (uint16_t *)(symbols_at(work, view, thread, (int)z) +
-                     work.class_byte_at[ODD]) +
-        brick_at;
+    uint16_t *at_symbol = (uint16_t *)(symbols_at(work, view, thread, (int)z) +
+                                       work.class_byte_at[ODD]) +
+                          brick_at;
     const uint64_t work_at = work.class_at[ODD] + brick_at +
                              (uint64_t)z * work.plane_ncubes +
                              (uint64_t)y * (uint64_t)work.nx + x;
     T *fine = decode ? view.dst : view.work;
     uint32_t symbol = decode ? *at_symbol : 0;
     const T made = make_long_point<T, decode>(
-        view, decode ? (T)0 : view.src[at],
-        predict_last(work, cube, fine + at), work_at, &symbol);
+        view, decode ? (T)0 : view.src[at], predict_last(work, cube, fine + at),
+        work_at, &symbol);
     if (decode) {
         fine[at] = made;
     } else {
@@ -553,7 +537,9 @@ template <typename T, bool decode>
 static cudaError_t
 launch_march_long(const struct cuda_batch *batch, int l, cudaStream_t stream)
 {
-    typedef march_tile<T, decode, march_long, 32, 16, 2, 1> tile;
+    typedef march_tile<T, decode, march_long, 32, sizeof(T) == 4 ? 32 : 16, 2,
+                       1>
+        tile;
     struct march_work work;
     const uint64_t nblocks = make_march_work<tile>(batch, l, &work);
 
@@ -562,8 +548,8 @@ launch_march_long(const struct cuda_batch *batch, int l, cudaStream_t stream)
                       tile::nthreads, tile::shared_nbytes, work, l);
     if (error != cudaSuccess)
         return error;
-    const uint64_t npoints = last_nrows(work) * (uint64_t)work.nx *
-                             batch->h_layout->nbricks;
+    const uint64_t npoints =
+        last_nrows(work) * (uint64_t)work.nx * batch->h_layout->nbricks;
     return launch_stage(batch, stream, spline_march_last<T, decode>,
                         div_up(npoints, LAST_NTHREADS), LAST_NTHREADS, work, l);
 }
