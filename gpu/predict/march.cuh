@@ -74,7 +74,8 @@ plan_marches(const struct cuda_chunk &chunk, int l)
 {
     const struct terp_level_plan &plan = chunk.model.plan[l];
 
-    return plan.spline == TERP_SPLINE_CUBIC &&
+    return (plan.spline == TERP_SPLINE_CUBIC ||
+            plan.spline == TERP_SPLINE_NATURAL) &&
            terp_blend_order(plan.priorities) == 1 &&
            terp_predicting_dims(MARCH_NCLASSES - 1, plan.priorities) ==
                MARCH_NCLASSES - 1 &&
@@ -312,11 +313,13 @@ reconstruct_both(const struct march<T> &m, uint32_t symbols,
 
 /* What a kind of spline asks for: cubes below and above a tile along x and y;
  * by how many planes odd points are behind even ones, and coarse ones ahead of
- * these; classes in shared memory. For a cubic one: */
+ * these; classes in shared memory; planes of a segment where there are several
+ * chunks. For a cubic one: */
 struct march_cubic {
     static constexpr int below = SPLINE_LEFT, above = SPLINE_RIGHT;
     static constexpr int odd_lag = SPLINE_RIGHT, coarse_lead = 0;
     static constexpr int nseen = 6;
+    static constexpr int batch_nz = 16;
 };
 
 /* How many cubes a tile has, how many steps' input is on its way, and how many
@@ -608,10 +611,11 @@ march_part_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 }
 
 /* How segments are cut: of each, a few planes of cubes are read and half made
- * for the others' sake. All planes if they are few, else about so many; fewer
- * where blocks would be, so that a large device is busy twice over. The last
- * segment has no single plane either: what ends there is predicted by two. */
-#define MARCH_WHOLE_NZ 32
+ * for the others' sake. One chunk has about so many in each, or fewer where
+ * blocks would be few, so that a large device is busy twice over. Of several
+ * chunks few may have the plan, for which all others wait: segments are short.
+ * The last one has no single plane either: what ends there is predicted by two.
+ */
 #define MARCH_SEGMENT_NZ 24
 #define MARCH_MIN_NZ 2
 #ifndef CUDA_MARCH_NBLOCKS
@@ -619,11 +623,11 @@ march_part_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 #endif
 
 static inline int
-march_segment_nz(int nz, uint64_t ntiles)
+march_segment_nz(int nz, int asked_nz, uint64_t ntiles)
 {
     const uint64_t wanted = div_up(CUDA_MARCH_NBLOCKS, ntiles);
     const int most = nz / MARCH_MIN_NZ;
-    int nsegments = nz <= MARCH_WHOLE_NZ ? 1 : (nz - 1) / MARCH_SEGMENT_NZ + 1;
+    int nsegments = (nz - 1) / asked_nz + 1;
 
     if (wanted > (uint64_t)nsegments)
         nsegments = wanted > (uint64_t)most ? most : (int)wanted;
@@ -649,8 +653,9 @@ make_march_work(const struct cuda_batch *batch, int l, struct march_work *work)
     work->ntiles_y = (uint32_t)((work->ny - 1) / tile::ny + 1);
     const uint64_t ntiles =
         (uint64_t)work->ntiles_x * work->ntiles_y * layout->nbricks;
-    work->segment_nz =
-        march_segment_nz(work->nz, ntiles * (uint64_t)batch->nchunks);
+    work->segment_nz = march_segment_nz(
+        work->nz, batch->nchunks > 1 ? tile::batch_nz : MARCH_SEGMENT_NZ,
+        ntiles * (uint64_t)batch->nchunks);
     work->nsegments = (uint32_t)((work->nz - 1) / work->segment_nz + 1);
     work->plane_ncubes = (uint32_t)(work->nx * work->ny);
     work->fine_plane = 4 * work->plane_ncubes;

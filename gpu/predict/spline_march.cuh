@@ -1,7 +1,7 @@
-/* A level of a cubic spline whose points are averages over all their odd
- * dimensions: what most smooth chunks have at their finest level. It is marched
- * through (gpu/predict/march.cuh): points of odd z are two planes behind, so
- * that the even planes below and above them are made. */
+/* A level of a cubic spline, of either kind, whose points are averages over all
+ * their odd dimensions: what most smooth chunks have at their finest level. It
+ * is marched through (gpu/predict/march.cuh): points of odd z are two planes
+ * behind, so that the even planes below and above them are made. */
 #ifndef TERP_GPU_PREDICT_SPLINE_MARCH_CUH
 #define TERP_GPU_PREDICT_SPLINE_MARCH_CUH
 
@@ -49,11 +49,12 @@ enum march_borders {
     MARCH_BORDER_ANY
 };
 
-template <typename T>
+template <enum terp_spline spline, typename T>
 static __device__ __forceinline__ T
 cubic_of(const struct around<T> &p)
 {
-    return TERP_CUBIC(p.a, p.b, p.c, p.d);
+    return spline == TERP_SPLINE_NATURAL ? TERP_NATURAL(T, p.a, p.b, p.c, p.d)
+                                         : TERP_CUBIC(p.a, p.b, p.c, p.d);
 }
 
 /* Where all odd dimensions have forms of lower order. Out of the way: few
@@ -78,7 +79,7 @@ predict_corner(unsigned reach_z, unsigned reach_y, unsigned reach_x,
 
 /* The prediction of a point of the class. Beside a cubic form none of lower
  * order counts: -0 takes its place, which changes no sum. */
-template <int odd, int borders, typename T>
+template <enum terp_spline spline, int odd, int borders, typename T>
 static __device__ __forceinline__ T
 predict_marched(const struct march_reach &reach, unsigned reach_x,
                 const struct around<T> &z, const struct around<T> &y,
@@ -100,21 +101,21 @@ predict_marched(const struct march_reach &reach, unsigned reach_x,
         const unsigned own = odd == MARCH_ODD_X   ? reach_x
                              : odd == MARCH_ODD_Y ? reach.y
                                                   : reach.z;
-        return n == 0 ? low_of(own, p) : cubic_of(p);
+        return n == 0 ? low_of(own, p) : cubic_of<spline>(p);
     } else {
         if (ANY && n == 0)
             return predict_corner<odd>(reach.z, reach.y, reach_x, z, y, x);
         if (odd & MARCH_ODD_Z)
-            sum += low_z ? (T)-0.0 : cubic_of(z);
+            sum += low_z ? (T)-0.0 : cubic_of<spline>(z);
         if (odd & MARCH_ODD_Y)
-            sum += low_y ? (T)-0.0 : cubic_of(y);
+            sum += low_y ? (T)-0.0 : cubic_of<spline>(y);
         if (odd & MARCH_ODD_X)
-            sum += low_x ? (T)-0.0 : cubic_of(x);
+            sum += low_x ? (T)-0.0 : cubic_of<spline>(x);
         return sum * TERP_SHARE(T, n);
     }
 }
 
-template <int odd, int borders, typename T>
+template <enum terp_spline spline, int odd, int borders, typename T>
 static __device__ __forceinline__ struct both<T>
 predict_both(const struct march_reach &reach, const struct line<T> &z,
              const struct line<T> &y, const struct line<T> &x) {
@@ -122,8 +123,8 @@ predict_both(const struct march_reach &reach, const struct line<T> &z,
 
 #pragma unroll
     for (int i = 0; i < MARCH_WIDTH; i++)
-        pred.at[i] = predict_marched<odd, borders>(reach, reach.x[i], z.of[i],
-                                                   y.of[i], x.of[i]);
+        pred.at[i] = predict_marched<spline, odd, borders>(
+            reach, reach.x[i], z.of[i], y.of[i], x.of[i]);
     return pred;
 }
 
@@ -133,7 +134,7 @@ predict_both(const struct march_reach &reach, const struct line<T> &z,
  * oldest first; `s` its place in shared memory; `fine` its even row. Has two
  * barriers: what is written to before the first is read before the second, and
  * what is written between them is read before the next step's first. */
-template <typename tile, int borders, typename T>
+template <typename tile, enum terp_spline spline, int borders, typename T>
 static __device__ __forceinline__ void
 make_step(const struct march<T> &m, const struct march_input<T> &in,
           struct both<T> (&old)[3][4], struct both<T> *s, T *fine)
@@ -150,7 +151,7 @@ make_step(const struct march<T> &m, const struct march_input<T> &in,
 #define MARCH_Z(i) line_of(old[0][i], old[1][i], old[2][i], e[i])
 #define MARCH_MAKE(class, z, y, x)                       \
     make_both<tile, class, borders == MARCH_BORDER_ANY>( \
-        m, in, predict_both<class, borders>(m.reach, z, y, x))
+        m, in, predict_both<spline, class, borders>(m.reach, z, y, x))
     if (even) {
         e[0] = *in.s_coarse;
         if (m.thread.is_seen)
@@ -202,7 +203,7 @@ make_step(const struct march<T> &m, const struct march_input<T> &in,
 }
 
 /* All steps of a block, for the cubes of a segment along z. */
-template <typename tile, typename T>
+template <typename tile, enum terp_spline spline, typename T>
 static __device__ __forceinline__ void
 march_along_z(const struct march_work &work, const struct level_view<T> &view,
               struct cuda_chunk *s_chunk, const struct march_thread &thread,
@@ -259,11 +260,12 @@ march_along_z(const struct march_work &work, const struct level_view<T> &view,
         if (escapes)
             any |= warp_has_escapes<tile>(in);
         if (any)
-            make_step<tile, MARCH_BORDER_ANY>(m, in, old, s, place.fine);
+            make_step<tile, spline, MARCH_BORDER_ANY>(m, in, old, s,
+                                                      place.fine);
         else if (border_x)
-            make_step<tile, MARCH_BORDER_X>(m, in, old, s, place.fine);
+            make_step<tile, spline, MARCH_BORDER_X>(m, in, old, s, place.fine);
         else
-            make_step<tile, MARCH_INSIDE>(m, in, old, s, place.fine);
+            make_step<tile, spline, MARCH_INSIDE>(m, in, old, s, place.fine);
         stage = stage + 1 == tile::nstages ? 0 : stage + 1;
         place.fine += 2 * (int64_t)work.fine_plane;
     }
@@ -272,7 +274,7 @@ march_along_z(const struct march_work &work, const struct level_view<T> &view,
 /* Grid: (tiles along x, then y, then segments, then bricks; chunks). Block:
  * tile::nthreads. Shared: tile::shared_nbytes: points of the classes that
  * others reach for along x or y, then input on its way. */
-template <typename T, typename tile>
+template <typename T, typename tile, enum terp_spline spline>
 static __global__ void
 __launch_bounds__(tile::nthreads, tile::nblocks)
     spline_march(const __grid_constant__ struct cuda_batch batch,
@@ -282,7 +284,8 @@ __launch_bounds__(tile::nthreads, tile::nblocks)
     __shared__ struct cuda_chunk chunk;
 
     const struct cuda_chunk &state = batch.d_chunks[blockIdx.y];
-    if (!chunk_applies(state) || !plan_marches<tile::decode>(state, l))
+    if (!chunk_applies(state) || !plan_marches<tile::decode>(state, l) ||
+        state.model.plan[l].spline != spline)
         return;
     copy_state(batch, threadIdx.x, tile::nthreads, &chunk);
     struct march_work work = shape;
@@ -291,9 +294,9 @@ __launch_bounds__(tile::nthreads, tile::nblocks)
         march_part_of<tile>(batch, chunk, l, &work, &view);
     if (tile::decode)
         clear_symbols<tile, T>();
-    march_along_z<tile>(work, view, &chunk,
-                        march_thread_of<tile>(work, part.x, part.y), part.begin,
-                        part.end);
+    march_along_z<tile, spline>(work, view, &chunk,
+                                march_thread_of<tile>(work, part.x, part.y),
+                                part.begin, part.end);
 }
 
 template <typename T, bool decode>
@@ -306,8 +309,14 @@ launch_march(const struct cuda_batch *batch, int l, cudaStream_t stream)
     struct march_work work;
     const uint64_t nblocks = make_march_work<tile>(batch, l, &work);
 
-    return launch_shared(batch, stream, spline_march<T, tile>, nblocks,
-                         tile::nthreads, tile::shared_nbytes, work, l);
+    const cudaError_t error =
+        launch_shared(batch, stream, spline_march<T, tile, TERP_SPLINE_CUBIC>,
+                      nblocks, tile::nthreads, tile::shared_nbytes, work, l);
+    return error == cudaSuccess
+               ? launch_shared(
+                     batch, stream, spline_march<T, tile, TERP_SPLINE_NATURAL>,
+                     nblocks, tile::nthreads, tile::shared_nbytes, work, l)
+               : error;
 }
 
 #endif

@@ -19,6 +19,7 @@ struct march_long {
     static constexpr int below = LONG_LEFT, above = LONG_RIGHT;
     static constexpr int odd_lag = 1, coarse_lead = LONG_RIGHT - 1;
     static constexpr int nseen = 7;
+    static constexpr int batch_nz = 8;
 };
 
 /* Points of a line, and which of them is next below. */

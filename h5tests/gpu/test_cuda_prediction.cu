@@ -383,8 +383,8 @@ check_spline(struct bench *b, int blend, uint64_t *seed)
         if (blend == CHECK_MARCHES_LONG && l == 1 && is_large)
             plan = {TERP_SPLINE_LONG, TERP_BLEND_FULL, plan.bound_ratio};
         else if (blend == CHECK_MARCHES && l == 1)
-            plan = {TERP_SPLINE_CUBIC, (uint8_t)(r >> 16 & 1 ? 0x55 : 0),
-                    plan.bound_ratio};
+            plan = {(uint8_t)(r & 1 ? TERP_SPLINE_NATURAL : TERP_SPLINE_CUBIC),
+                    (uint8_t)(r >> 16 & 1 ? 0x55 : 0), plan.bound_ratio};
         else if (blend > 1 && is_large)
             plan.priorities = blend == 2 ? TERP_BLEND_PAIRS : TERP_BLEND_FULL;
         else if (terp_blend_order(plan.priorities) > 1)
