@@ -67,15 +67,17 @@ values_march(const struct cuda_chunk &chunk)
 }
 
 /* Whether a chunk is marched through, where the shape of its level allows it:
- * as gpu/predict/spline_march.cuh says, or .../spline_march_long.cuh. */
-template <bool decode>
+ * as gpu/predict/spline_march.cuh says, or .../spline_march_blended.cuh. */
+template <typename T, bool decode>
 static __device__ __forceinline__ bool
 plan_marches(const struct cuda_chunk &chunk, int l)
 {
     const struct terp_level_plan &plan = chunk.model.plan[l];
+    /* Eight planes of wide values are more than a thread has room for. */
+    const bool may_be_long = sizeof(T) == 4;
 
-    return (plan.spline == TERP_SPLINE_CUBIC ||
-            plan.spline == TERP_SPLINE_NATURAL) &&
+    return plan.spline != TERP_SPLINE_LINEAR &&
+           (plan.spline != TERP_SPLINE_LONG || may_be_long) &&
            terp_blend_order(plan.priorities) == 1 &&
            terp_predicting_dims(MARCH_NCLASSES - 1, plan.priorities) ==
                MARCH_NCLASSES - 1 &&
@@ -84,7 +86,7 @@ plan_marches(const struct cuda_chunk &chunk, int l)
 
 template <bool decode>
 static __device__ __forceinline__ bool
-plan_marches_long(const struct cuda_chunk &chunk, int l)
+plan_marches_blended(const struct cuda_chunk &chunk, int l)
 {
     const struct terp_level_plan &plan = chunk.model.plan[l];
 
@@ -105,8 +107,84 @@ template <typename T> struct alignas(16) row {
     T at[2 * MARCH_WIDTH];
 };
 
-/* What a thread's points reach for: of both cubes along x, along y and z; see
- * reach_at. */
+/* The even points around an odd one, or what is missed at these, as many below
+ * as above it; and around both cubes'. */
+template <typename T, int npoints> struct line {
+    T at[npoints];
+};
+
+template <typename T, int npoints> struct lines {
+    struct line<T, npoints> of[MARCH_WIDTH];
+};
+
+/* Along x, where `s` has the thread's own points among others. */
+template <typename tile, typename T>
+static __device__ __forceinline__ struct lines<T, tile::npoints>
+along_x(const struct both<T> *s, const struct both<T> &own) {
+    constexpr int N = tile::npoints;
+    struct lines<T, N> lines;
+    T at[N + MARCH_WIDTH];
+
+    static_assert(tile::below % MARCH_WIDTH == 1,
+                  "The first of these points is one more than is reached.");
+#pragma unroll
+    for (int i = 0; i < N + MARCH_WIDTH; i += MARCH_WIDTH) {
+        const int n = i / MARCH_WIDTH - tile::nleft;
+        const struct both<T> two = n == 0 ? own : s[n];
+        at[i] = two.at[0];
+        at[i + 1] = two.at[1];
+    }
+#pragma unroll
+    for (int i = 0; i < MARCH_WIDTH; i++)
+#pragma unroll
+        for (int n = 0; n < N; n++)
+            lines.of[i].at[n] = at[1 + i + n];
+    return lines;
+}
+
+/* Along y, where rows stand so many threads apart. */
+template <typename tile, typename T>
+static __device__ __forceinline__ struct lines<T, tile::npoints>
+along_y(const struct both<T> *s, const struct both<T> &own) {
+    struct lines<T, tile::npoints> lines;
+
+#pragma unroll
+    for (int n = 0; n < tile::npoints; n++) {
+        const struct both<T> two =
+            n == tile::below ? own : s[(n - tile::below) * tile::ncolumns];
+        lines.of[0].at[n] = two.at[0];
+        lines.of[1].at[n] = two.at[1];
+    }
+    return lines;
+}
+
+/* What a point reaches for along a dimension, see reach_at; by a long spline
+ * its form too, above these bits. */
+#define MARCH_REACH_NBITS 3
+
+template <enum terp_spline spline>
+static __device__ __forceinline__ unsigned
+march_reach_at(uint32_t i, int neven)
+{
+    const unsigned reach = reach_at(i, (uint32_t)neven);
+
+    return spline == TERP_SPLINE_LONG
+               ? reach | (unsigned)terp_form_at(spline, i, (uint64_t)neven)
+                             << MARCH_REACH_NBITS
+               : reach;
+}
+
+/* Of points away from all borders. */
+template <enum terp_spline spline>
+static __device__ __forceinline__ unsigned
+reach_inside(void)
+{
+    return spline == TERP_SPLINE_LONG
+               ? REACHES_ALL | (unsigned)TERP_FORM_EIGHT << MARCH_REACH_NBITS
+               : REACHES_ALL;
+}
+
+/* Both cubes' along x, and along y and z. */
 struct march_reach {
     unsigned x[MARCH_WIDTH], y, z;
 };
@@ -115,33 +193,67 @@ struct march_reach {
 static __device__ __forceinline__ bool
 is_low(unsigned reach)
 {
-    return reach != REACHES_ALL;
+    return (reach & REACHES_ALL) != REACHES_ALL;
 }
 
-/* Four even points around an odd one: two below, b the nearer, and two above.
- */
-template <typename T> struct around {
-    T a, b, c, d;
-};
+/* Whether there is an even point above the odd one. */
+static __device__ __forceinline__ bool
+has_above(unsigned reach)
+{
+    return (reach & REACHES_C) != 0;
+}
 
 /* By one of the forms of lower order that three or more even points have: the
  * quadratic ones, which mirror each other, and behind the last even point. */
-template <typename T>
+template <typename T, int npoints>
 static __device__ __forceinline__ T
-low_of(unsigned reach, const struct around<T> &p)
+low_of(unsigned reach, const struct line<T, npoints> &line)
 {
+    const T *b = &line.at[npoints / 2 - 1];
     const bool above = !(reach & REACHES_A);
-    const T quad = TERP_QUAD_BELOW(above ? p.d : p.a, above ? p.c : p.b,
-                                   above ? p.b : p.c);
+    const T quad = TERP_QUAD_BELOW(above ? b[2] : b[-1], above ? b[1] : b[0],
+                                   above ? b[0] : b[1]);
 
-    return reach & REACHES_C ? quad : TERP_EXTRAPOLATE(p.a, p.b);
+    return has_above(reach) ? quad : TERP_EXTRAPOLATE(b[-1], b[0]);
 }
 
 static __device__ __forceinline__ int
 order_of_low(unsigned reach)
 {
-    return terp_form_order(reach & REACHES_C ? TERP_FORM_QUAD_BELOW
-                                             : TERP_FORM_EXTRAPOLATE);
+    return terp_form_order(has_above(reach) ? TERP_FORM_QUAD_BELOW
+                                            : TERP_FORM_EXTRAPOLATE);
+}
+
+/* By a form that is not low; which one is known of points inside. */
+template <enum terp_spline spline, bool inside, typename T, int npoints>
+static __device__ __forceinline__ T
+whole_of(unsigned reach, const struct line<T, npoints> &line)
+{
+    const T *b = &line.at[npoints / 2 - 1];
+
+    if constexpr (spline == TERP_SPLINE_NATURAL)
+        return TERP_NATURAL(T, b[-1], b[0], b[1], b[2]);
+    const T cubic = TERP_CUBIC(b[-1], b[0], b[1], b[2]);
+    if constexpr (spline == TERP_SPLINE_LONG) {
+        const unsigned form = reach >> MARCH_REACH_NBITS;
+        const T six = TERP_SIX(b[-2], b[-1], b[0], b[1], b[2], b[3]);
+        const T eight =
+            TERP_EIGHT(b[-3], b[-2], b[-1], b[0], b[1], b[2], b[3], b[4]);
+        if (!inside && form != TERP_FORM_EIGHT)
+            return form == TERP_FORM_SIX ? six : cubic;
+        return eight;
+    }
+    return cubic;
+}
+
+/* By any form. */
+template <enum terp_spline spline, bool inside, typename T, int npoints>
+static __device__ __forceinline__ T
+value_of(unsigned reach, const struct line<T, npoints> &line)
+{
+    const T whole = whole_of<spline, inside>(reach, line);
+
+    return !inside && is_low(reach) ? low_of(reach, line) : whole;
 }
 
 /* ---- a thread's place and points ---- */
@@ -210,21 +322,23 @@ symbols_at(const struct march_work &work, const struct level_view<T> &view,
  * block's copy of the state tells which numbers it has noted. */
 template <typename T>
 static __device__ __noinline__ struct both<T>
-escape_both(struct cuda_chunk *s_chunk, struct cuda_chunk *d_chunk,
-            unsigned long long *range, T limit, uint32_t symbols,
-            struct both<T> values) {
-    const struct value_grid<T> grid = grid_of<T>(*s_chunk, limit);
+escape_both(const struct value_grid<T> *s_grid, struct cuda_chunk *s_chunk,
+            struct cuda_chunk *d_chunk, unsigned long long *range,
+            uint32_t symbols, struct both<T> values) {
+    const struct value_grid<T> grid = *s_grid;
     unsigned n = 0;
 
 #pragma unroll
     for (int i = 0; i < MARCH_WIDTH; i++) {
         const struct grid_point<T> point = find_on_grid(grid, values.at[i]);
-        const uint64_t number = point.fits ? zigzag((int64_t)point.nsteps) : 0;
         if ((symbols >> (16 * i) & 0xFFFF) != TERP_ESCAPE)
             continue;
         n++;
         values.at[i] = point.fits ? point.value : values.at[i];
-        if (range != NULL && note_number(s_chunk, point.fits, number))
+        if (range == NULL)
+            continue;
+        const uint64_t number = point.fits ? zigzag((int64_t)point.nsteps) : 0;
+        if (note_number(s_chunk, point.fits, number))
             note_number(d_chunk, point.fits, number);
     }
     if (range != NULL)
@@ -244,6 +358,7 @@ template <typename T> struct march {
     const struct march_work &work;
     const struct level_view<T> &view;
     struct cuda_chunk *s_chunk; /* encode: the block's copy of the state */
+    const struct value_grid<T> *s_grid; /* the same of the grid of escapes */
     const struct march_thread &thread;
     const struct march_reach &reach;
     const struct march_step &step;
@@ -281,10 +396,10 @@ quantize_both(const struct march<T> &m, const struct row<T> &values,
     if (__builtin_expect(min_u32(symbol[0], symbol[1]) == TERP_ESCAPE, 0) &&
         is_made<odd>(m.thread))
         made = escape_both(
-            m.s_chunk, m.view.d_chunk,
+            m.s_grid, m.s_chunk, m.view.d_chunk,
             owns ? &m.view.ranges[class_point_at<odd>(m) / CUDA_RANGE_NVALUES]
                  : NULL,
-            m.view.k.limit, symbols, made);
+            symbols, made);
     if (owns) {
         uint8_t *at = odd & MARCH_ODD_Z ? m.odd_symbols : m.even_symbols;
         *(uint32_t *)(at + m.work.class_byte_at[odd]) = symbols;
@@ -313,12 +428,14 @@ reconstruct_both(const struct march<T> &m, uint32_t symbols,
 
 /* What a kind of spline asks for: cubes below and above a tile along x and y;
  * by how many planes odd points are behind even ones, and coarse ones ahead of
- * these; classes in shared memory; planes of a segment where there are several
- * chunks. For a cubic one: */
+ * these; classes in shared memory; whether points of odd x are reached for from
+ * other rows than those next to theirs; planes of a segment where there are
+ * several chunks. For a cubic one: */
 struct march_cubic {
     static constexpr int below = SPLINE_LEFT, above = SPLINE_RIGHT;
-    static constexpr int odd_lag = SPLINE_RIGHT, coarse_lead = 0;
+    static constexpr int odd_lag = above, coarse_lead = 0;
     static constexpr int nseen = 6;
+    static constexpr bool odd_x_far = true;
     static constexpr int batch_nz = 16;
 };
 
@@ -336,6 +453,7 @@ struct march_tile : spline {
         nleft + nx / MARCH_WIDTH + (spline::above - 1) / MARCH_WIDTH + 1;
     static constexpr int nrows = ny + spline::below + spline::above;
     static constexpr int nthreads = (ncolumns * nrows + 31) / 32 * 32;
+    static constexpr int npoints = spline::below + 1 + spline::above;
     /* Points of a class, with what rows' ends see before and behind it. */
     static constexpr int nboth = ncolumns * nrows + 2 * nleft;
     /* A thread's input of a step: four rows, or symbols of all classes; and its
@@ -411,10 +529,8 @@ fetch_half(const struct march_work &work, const struct level_view<T> &view,
                     in.s_symbols + (odd - 1) * N,
                     (const uint32_t *)(symbols + work.class_byte_at[odd]));
     } else {
-        /* Of rows further away no point of odd x is reached for. */
-        constexpr bool far = tile::above > SPLINE_RIGHT;
         struct row<T> *s_rows = in.s_rows + (odd_z ? 2 * N : 0);
-        if (odd_z || !far || thread.is_beside_y)
+        if (odd_z || tile::odd_x_far || thread.is_beside_y)
             copy_row_async(s_rows, src);
         if (thread.in_tile_y)
             copy_row_async(s_rows + N, src + 2 * work.nx);
@@ -578,6 +694,12 @@ fetch_next(const struct march_work &work, const struct level_view<T> &view,
 }
 
 /* ---- the launch ---- */
+
+/* What a block shares. */
+template <typename T> struct march_shared {
+    struct cuda_chunk chunk; /* first, as it is copied by words */
+    struct value_grid<T> grid;
+};
 
 /* A block's part: its tile's first cubes, and its segment's along z. The brick
  * goes to `work` and `view`. */

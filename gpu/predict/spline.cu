@@ -14,7 +14,7 @@
  * their own. */
 #include "gpu/predict/spline_long.cuh"
 #include "gpu/predict/spline_march.cuh"
-#include "gpu/predict/spline_march_long.cuh"
+#include "gpu/predict/spline_march_blended.cuh"
 #include "gpu/predict/spline_rows.cuh"
 #include "gpu/predict/spline_tile.cuh"
 
@@ -50,7 +50,7 @@ __launch_bounds__(SPLINE_MAX_SPAN,
     const uint64_t first = (uint64_t)(blockIdx.x / ntypes) * nruns_per_block;
 
     if (shape.marches &&
-        plan_marches<decode>(batch.d_chunks[blockIdx.y], shape.l))
+        plan_marches<T, decode>(batch.d_chunks[blockIdx.y], shape.l))
         return;
     copy_state(batch, thread, nthreads, &chunk);
     if (!chunk_applies(chunk) || level_is_long(chunk, shape.l) ||
@@ -247,7 +247,7 @@ launch_levels(const struct cuda_batch *batch, cudaStream_t stream)
             if (marches)
                 err = launch_march<T, decode>(batch, l, stream);
             if (marches && err == cudaSuccess)
-                err = launch_march_long<T, decode>(batch, l, stream);
+                err = launch_march_blended<T, decode>(batch, l, stream);
             if (err == cudaSuccess)
                 err = wide ? launch_level<float, decode, SPLINE_WIDE>(
                                  batch, shape, stream)

@@ -1,45 +1,23 @@
-/* A level of a cubic spline, of either kind, whose points are averages over all
+/* A level of a cubic, natural or long spline whose points are averages over all
  * their odd dimensions: what most smooth chunks have at their finest level. It
- * is marched through (gpu/predict/march.cuh): points of odd z are two planes
- * behind, so that the even planes below and above them are made. */
+ * is marched through (gpu/predict/march.cuh): points of odd z are so many
+ * planes behind that the even planes above them are made. */
 #ifndef TERP_GPU_PREDICT_SPLINE_MARCH_CUH
 #define TERP_GPU_PREDICT_SPLINE_MARCH_CUH
 
 #include "gpu/predict/march.cuh"
+#include "gpu/predict/spline_long.cuh"
 
-/* ---- prediction ---- */
-
-/* Of both odd points. */
-template <typename T> struct line {
-    struct around<T> of[MARCH_WIDTH];
+/* What a long spline asks for. */
+struct march_far {
+    static constexpr int below = LONG_LEFT, above = LONG_RIGHT;
+    static constexpr int odd_lag = above, coarse_lead = 0;
+    static constexpr int nseen = 6;
+    static constexpr bool odd_x_far = true;
+    static constexpr int batch_nz = 32;
 };
 
-/* Along x, where `s_even` has the thread's even points among others. */
-template <typename T>
-static __device__ __forceinline__ struct line<T>
-line_along_x(const struct both<T> *s_even, const struct both<T> &own) {
-    const T below = s_even[-1].at[1];
-    const struct both<T> above = s_even[1];
-
-    return {{{below, own.at[0], own.at[1], above.at[0]},
-             {own.at[0], own.at[1], above.at[0], above.at[1]}}};
-}
-
-template <typename T>
-static __device__ __forceinline__ struct line<T>
-line_of(const struct both<T> &a, const struct both<T> &b,
-        const struct both<T> &c, const struct both<T> &d) {
-    return {{{a.at[0], b.at[0], c.at[0], d.at[0]},
-             {a.at[1], b.at[1], c.at[1], d.at[1]}}};
-}
-
-/* Along y, where rows stand so many threads apart. */
-template <int ncolumns, typename T>
-static __device__ __forceinline__ struct line<T>
-line_along_y(const struct both<T> *s_even, const struct both<T> &own) {
-    return line_of(s_even[-ncolumns], own, s_even[ncolumns],
-                   s_even[2 * ncolumns]);
-}
+/* ---- prediction ---- */
 
 /* Of which borders of the chunk some thread of the warp has points, whose forms
  * are of lower order. */
@@ -49,12 +27,30 @@ enum march_borders {
     MARCH_BORDER_ANY
 };
 
-template <enum terp_spline spline, typename T>
-static __device__ __forceinline__ T
-cubic_of(const struct around<T> &p)
-{
-    return spline == TERP_SPLINE_NATURAL ? TERP_NATURAL(T, p.a, p.b, p.c, p.d)
-                                         : TERP_CUBIC(p.a, p.b, p.c, p.d);
+/* Along z, by the planes before and the one at hand. */
+template <typename tile, typename T>
+static __device__ __forceinline__ struct lines<T, tile::npoints>
+along_z(const struct both<T> (&old)[tile::npoints - 1][4],
+        const struct both<T> &now, int of_class) {
+    struct lines<T, tile::npoints> lines;
+
+#pragma unroll
+    for (int i = 0; i < MARCH_WIDTH; i++) {
+#pragma unroll
+        for (int n = 0; n + 1 < tile::npoints; n++)
+            lines.of[i].at[n] = old[n][of_class].at[i];
+        lines.of[i].at[tile::npoints - 1] = now.at[i];
+    }
+    return lines;
+}
+
+/* The four points next to an odd one. */
+template <typename T, int npoints>
+static __device__ __forceinline__ struct line<T, 4>
+nearest_of(const struct line<T, npoints> &line) {
+    const T *b = &line.at[npoints / 2 - 1];
+
+    return {{b[-1], b[0], b[1], b[2]}};
 }
 
 /* Where all odd dimensions have forms of lower order. Out of the way: few
@@ -62,7 +58,7 @@ cubic_of(const struct around<T> &p)
 template <int odd, typename T>
 static __device__ __noinline__ T
 predict_corner(unsigned reach_z, unsigned reach_y, unsigned reach_x,
-               struct around<T> z, struct around<T> y, struct around<T> x)
+               struct line<T, 4> z, struct line<T, 4> y, struct line<T, 4> x)
 {
     const int order_z = odd & MARCH_ODD_Z ? order_of_low(reach_z) : -1;
     const int order_y = odd & MARCH_ODD_Y ? order_of_low(reach_y) : -1;
@@ -79,14 +75,16 @@ predict_corner(unsigned reach_z, unsigned reach_y, unsigned reach_x,
 
 /* The prediction of a point of the class. Beside a cubic form none of lower
  * order counts: -0 takes its place, which changes no sum. */
-template <enum terp_spline spline, int odd, int borders, typename T>
+template <enum terp_spline spline, int odd, int borders, typename T,
+          int npoints>
 static __device__ __forceinline__ T
 predict_marched(const struct march_reach &reach, unsigned reach_x,
-                const struct around<T> &z, const struct around<T> &y,
-                const struct around<T> &x)
+                const struct line<T, npoints> &z,
+                const struct line<T, npoints> &y,
+                const struct line<T, npoints> &x)
 {
     constexpr int N = (odd & 1) + (odd >> 1 & 1) + (odd >> 2);
-    constexpr bool ANY = borders == MARCH_BORDER_ANY;
+    constexpr bool ANY = borders == MARCH_BORDER_ANY, INSIDE = !ANY;
     const bool low_x =
         borders != MARCH_INSIDE && odd & MARCH_ODD_X && is_low(reach_x);
     const bool low_y = ANY && odd & MARCH_ODD_Y && is_low(reach.y);
@@ -95,30 +93,33 @@ predict_marched(const struct march_reach &reach, unsigned reach_x,
     T sum = (T)-0.0;
 
     if constexpr (N == 1) {
-        const struct around<T> &p = odd == MARCH_ODD_X   ? x
-                                    : odd == MARCH_ODD_Y ? y
-                                                         : z;
+        const struct line<T, npoints> &line = odd == MARCH_ODD_X   ? x
+                                              : odd == MARCH_ODD_Y ? y
+                                                                   : z;
         const unsigned own = odd == MARCH_ODD_X   ? reach_x
                              : odd == MARCH_ODD_Y ? reach.y
                                                   : reach.z;
-        return n == 0 ? low_of(own, p) : cubic_of<spline>(p);
+        return n == 0 ? low_of(own, line) : whole_of<spline, INSIDE>(own, line);
     } else {
         if (ANY && n == 0)
-            return predict_corner<odd>(reach.z, reach.y, reach_x, z, y, x);
+            return predict_corner<odd>(reach.z, reach.y, reach_x, nearest_of(z),
+                                       nearest_of(y), nearest_of(x));
         if (odd & MARCH_ODD_Z)
-            sum += low_z ? (T)-0.0 : cubic_of<spline>(z);
+            sum += low_z ? (T)-0.0 : whole_of<spline, INSIDE>(reach.z, z);
         if (odd & MARCH_ODD_Y)
-            sum += low_y ? (T)-0.0 : cubic_of<spline>(y);
+            sum += low_y ? (T)-0.0 : whole_of<spline, INSIDE>(reach.y, y);
         if (odd & MARCH_ODD_X)
-            sum += low_x ? (T)-0.0 : cubic_of<spline>(x);
+            sum += low_x ? (T)-0.0 : whole_of<spline, INSIDE>(reach_x, x);
         return sum * TERP_SHARE(T, n);
     }
 }
 
-template <enum terp_spline spline, int odd, int borders, typename T>
+template <enum terp_spline spline, int odd, int borders, typename T,
+          int npoints>
 static __device__ __forceinline__ struct both<T>
-predict_both(const struct march_reach &reach, const struct line<T> &z,
-             const struct line<T> &y, const struct line<T> &x) {
+predict_both(const struct march_reach &reach, const struct lines<T, npoints> &z,
+             const struct lines<T, npoints> &y,
+             const struct lines<T, npoints> &x) {
     struct both<T> pred;
 
 #pragma unroll
@@ -130,25 +131,26 @@ predict_both(const struct march_reach &reach, const struct line<T> &z,
 
 /* ---- a block ---- */
 
-/* A step of a thread. `old` has its even points of the three planes before, the
+/* A step of a thread. `old` has its even points of the planes before, the
  * oldest first; `s` its place in shared memory; `fine` its even row. Has two
  * barriers: what is written to before the first is read before the second, and
  * what is written between them is read before the next step's first. */
 template <typename tile, enum terp_spline spline, int borders, typename T>
 static __device__ __forceinline__ void
 make_step(const struct march<T> &m, const struct march_input<T> &in,
-          struct both<T> (&old)[3][4], struct both<T> *s, T *fine)
+          struct both<T> (&old)[tile::npoints - 1][4], struct both<T> *s,
+          T *fine)
 {
-    constexpr int W = tile::ncolumns, N = tile::nboth;
+    constexpr int N = tile::nboth, NOLD = tile::npoints - 1;
     /* Steps of one half alone are at ends of a segment. */
     const bool even = borders != MARCH_BORDER_ANY || m.step.has_even;
     const bool odd = borders != MARCH_BORDER_ANY || m.step.has_odd;
-    const struct line<T> none = {
+    const struct lines<T, tile::npoints> none = {
     };
     struct both<T> e[4] = {}, o[4] = {
     };
 
-#define MARCH_Z(i) line_of(old[0][i], old[1][i], old[2][i], e[i])
+#define MARCH_Z(i) along_z<tile>(old, e[i], i)
 #define MARCH_MAKE(class, z, y, x)                       \
     make_both<tile, class, borders == MARCH_BORDER_ANY>( \
         m, in, predict_both<spline, class, borders>(m.reach, z, y, x))
@@ -164,31 +166,30 @@ make_step(const struct march<T> &m, const struct march_input<T> &in,
     }
     __syncthreads();
     if (even) {
-        e[1] = MARCH_MAKE(1, none, none, line_along_x(s, e[0]));
+        e[1] = MARCH_MAKE(1, none, none, along_x<tile>(s, e[0]));
         if (m.thread.is_seen)
             s[2 * N] = e[1];
     }
     if (odd) {
-        o[1] = MARCH_MAKE(5, MARCH_Z(1), none, line_along_x(s + N, o[0]));
+        o[1] = MARCH_MAKE(5, MARCH_Z(1), none, along_x<tile>(s + N, o[0]));
         if (m.thread.is_seen)
             s[3 * N] = o[1];
     }
     if (m.thread.in_tile_y) {
         if (even)
-            s[4 * N] = e[2] =
-                MARCH_MAKE(2, none, line_along_y<W>(s, e[0]), none);
+            s[4 * N] = e[2] = MARCH_MAKE(2, none, along_y<tile>(s, e[0]), none);
         if (odd)
             s[5 * N] = o[2] =
-                MARCH_MAKE(6, MARCH_Z(2), line_along_y<W>(s + N, o[0]), none);
+                MARCH_MAKE(6, MARCH_Z(2), along_y<tile>(s + N, o[0]), none);
     }
     __syncthreads();
     if (m.thread.in_tile_y) {
         if (even)
-            e[3] = MARCH_MAKE(3, none, line_along_y<W>(s + 2 * N, e[1]),
-                              line_along_x(s + 4 * N, e[2]));
+            e[3] = MARCH_MAKE(3, none, along_y<tile>(s + 2 * N, e[1]),
+                              along_x<tile>(s + 4 * N, e[2]));
         if (odd)
-            o[3] = MARCH_MAKE(7, MARCH_Z(3), line_along_y<W>(s + 3 * N, o[1]),
-                              line_along_x(s + 5 * N, o[2]));
+            o[3] = MARCH_MAKE(7, MARCH_Z(3), along_y<tile>(s + 3 * N, o[1]),
+                              along_x<tile>(s + 5 * N, o[2]));
     }
 #undef MARCH_MAKE
 #undef MARCH_Z
@@ -196,9 +197,10 @@ make_step(const struct march<T> &m, const struct march_input<T> &in,
         store_step<tile>(m, fine, e, o);
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        old[0][i] = old[1][i];
-        old[1][i] = old[2][i];
-        old[2][i] = e[i];
+#pragma unroll
+        for (int n = 0; n + 1 < NOLD; n++)
+            old[n][i] = old[n + 1][i];
+        old[NOLD - 1][i] = e[i];
     }
 }
 
@@ -206,27 +208,31 @@ make_step(const struct march<T> &m, const struct march_input<T> &in,
 template <typename tile, enum terp_spline spline, typename T>
 static __device__ __forceinline__ void
 march_along_z(const struct march_work &work, const struct level_view<T> &view,
-              struct cuda_chunk *s_chunk, const struct march_thread &thread,
-              int begin, int end)
+              struct march_shared<T> *s_block,
+              const struct march_thread &thread, int begin, int end)
 {
-    const int first = begin > 0 ? begin - SPLINE_LEFT : 0;
-    const int last = end + SPLINE_RIGHT;
+    const int first = max(begin - tile::below, 0);
+    const int last = end + tile::odd_lag;
+    const unsigned inside = reach_inside<spline>();
     struct both<T> *s = dynamic_shared<struct both<T>>() + thread.seen_at;
     struct march_place<T> place =
         march_place_of<tile>(work, view, thread, first);
     /* Threads without cubes reach for anything. */
-    struct march_reach reach = {{REACHES_ALL, REACHES_ALL}, REACHES_ALL, 0};
-    if (thread.exists)
-        reach = {{reach_at(thread.kx, (uint32_t)work.nx),
-                  reach_at(thread.kx + 1, (uint32_t)work.nx)},
-                 reach_at(thread.ky, (uint32_t)work.ny),
-                 0};
-    const bool border_x =
-        __any_sync(FULL_WARP_MASK, is_low(reach.x[0]) || is_low(reach.x[1]));
-    const bool border_y =
-        __any_sync(FULL_WARP_MASK, thread.in_tile_y && is_low(reach.y));
-    const bool escapes = tile::decode && s_chunk->nescapes > 0;
-    struct both<T> old[3][4] = {};
+    struct march_reach reach = {{inside, inside}, inside, inside};
+    if (thread.exists && thread.in_tile_x)
+        for (int i = 0; i < MARCH_WIDTH; i++)
+            reach.x[i] =
+                march_reach_at<spline>(thread.kx + (uint32_t)i, work.nx);
+    if (thread.exists && thread.in_tile_y)
+        reach.y = march_reach_at<spline>(thread.ky, work.ny);
+    const bool border_x = __any_sync(FULL_WARP_MASK, reach.x[0] != inside ||
+                                                         reach.x[1] != inside);
+    const bool border_y = __any_sync(FULL_WARP_MASK, reach.y != inside);
+    /* Borders of x have few forms, but for long splines. */
+    const bool any_border =
+        border_y || (spline == TERP_SPLINE_LONG && border_x);
+    const bool escapes = tile::decode && s_block->chunk.nescapes > 0;
+    struct both<T> old[tile::npoints - 1][4] = {};
     unsigned stage = 0, to_fetch = 0;
     int next = first;
 
@@ -235,7 +241,7 @@ march_along_z(const struct march_work &work, const struct level_view<T> &view,
                          &place);
 #pragma unroll 1
     for (int z = first; z < last; z++) {
-        const int odd_z = z - SPLINE_RIGHT;
+        const int odd_z = z - tile::odd_lag;
         const bool has_odd = odd_z >= begin;
         const struct march_step step = {z,
                                         odd_z,
@@ -245,7 +251,8 @@ march_along_z(const struct march_work &work, const struct level_view<T> &view,
                                         thread.owns && has_odd};
         const struct march_input<T> in = march_input_of<tile, T>(stage);
         struct march<T> m = {
-            work, view, s_chunk, thread, reach, step, NULL, NULL
+            work, view, &s_block->chunk, &s_block->grid, thread, reach, step,
+                NULL, NULL
         };
 
         wait_async_but<tile::nstages - 2>();
@@ -255,14 +262,15 @@ march_along_z(const struct march_work &work, const struct level_view<T> &view,
             m.even_symbols = symbols_at(work, view, thread, z);
             m.odd_symbols = symbols_at(work, view, thread, odd_z);
         }
-        reach.z = reach_at((uint32_t)odd_z, (uint32_t)work.nz);
-        bool any = border_y || !step.has_even || !has_odd || is_low(reach.z);
+        reach.z = march_reach_at<spline>((uint32_t)odd_z, work.nz);
+        bool any =
+            any_border || !step.has_even || !has_odd || reach.z != inside;
         if (escapes)
             any |= warp_has_escapes<tile>(in);
         if (any)
             make_step<tile, spline, MARCH_BORDER_ANY>(m, in, old, s,
                                                       place.fine);
-        else if (border_x)
+        else if (spline != TERP_SPLINE_LONG && border_x)
             make_step<tile, spline, MARCH_BORDER_X>(m, in, old, s, place.fine);
         else
             make_step<tile, spline, MARCH_INSIDE>(m, in, old, s, place.fine);
@@ -281,22 +289,36 @@ __launch_bounds__(tile::nthreads, tile::nblocks)
                  const __grid_constant__ struct march_work shape, int l)
 {
     begin_kernel();
-    __shared__ struct cuda_chunk chunk;
+    __shared__ struct march_shared<T> s_block;
+    const struct cuda_chunk &chunk = s_block.chunk;
 
     const struct cuda_chunk &state = batch.d_chunks[blockIdx.y];
-    if (!chunk_applies(state) || !plan_marches<tile::decode>(state, l) ||
+    if (!chunk_applies(state) || !plan_marches<T, tile::decode>(state, l) ||
         state.model.plan[l].spline != spline)
         return;
-    copy_state(batch, threadIdx.x, tile::nthreads, &chunk);
+    copy_state(batch, threadIdx.x, tile::nthreads, &s_block.chunk);
     struct march_work work = shape;
     struct level_view<T> view;
     const struct march_part part =
         march_part_of<tile>(batch, chunk, l, &work, &view);
+    if (!tile::decode && threadIdx.x == 0)
+        s_block.grid = grid_of<T>(chunk, view.k.limit);
     if (tile::decode)
         clear_symbols<tile, T>();
-    march_along_z<tile, spline>(work, view, &chunk,
+    march_along_z<tile, spline>(work, view, &s_block,
                                 march_thread_of<tile>(work, part.x, part.y),
                                 part.begin, part.end);
+}
+
+template <typename T, typename tile, enum terp_spline spline>
+static cudaError_t
+launch_march_by(const struct cuda_batch *batch, int l, cudaStream_t stream)
+{
+    struct march_work work;
+    const uint64_t nblocks = make_march_work<tile>(batch, l, &work);
+
+    return launch_shared(batch, stream, spline_march<T, tile, spline>, nblocks,
+                         tile::nthreads, tile::shared_nbytes, work, l);
 }
 
 template <typename T, bool decode>
@@ -306,17 +328,18 @@ launch_march(const struct cuda_batch *batch, int l, cudaStream_t stream)
     typedef march_tile<T, decode, march_cubic, 32, 16, decode ? 3 : 2,
                        sizeof(T) == 4 ? 2 : 1>
         tile;
-    struct march_work work;
-    const uint64_t nblocks = make_march_work<tile>(batch, l, &work);
 
-    const cudaError_t error =
-        launch_shared(batch, stream, spline_march<T, tile, TERP_SPLINE_CUBIC>,
-                      nblocks, tile::nthreads, tile::shared_nbytes, work, l);
-    return error == cudaSuccess
-               ? launch_shared(
-                     batch, stream, spline_march<T, tile, TERP_SPLINE_NATURAL>,
-                     nblocks, tile::nthreads, tile::shared_nbytes, work, l)
-               : error;
+    cudaError_t error =
+        launch_march_by<T, tile, TERP_SPLINE_CUBIC>(batch, l, stream);
+    if (error == cudaSuccess)
+        error = launch_march_by<T, tile, TERP_SPLINE_NATURAL>(batch, l, stream);
+    if constexpr (sizeof(T) == 4) {
+        typedef march_tile<T, decode, march_far, 32, 16, 2, 1> far_tile;
+        if (error == cudaSuccess)
+            error = launch_march_by<T, far_tile, TERP_SPLINE_LONG>(batch, l,
+                                                                   stream);
+    }
+    return error;
 }
 
 #endif

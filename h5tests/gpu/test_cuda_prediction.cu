@@ -353,12 +353,14 @@ fine_nvalues(const struct terp_layout *layout, int l)
 /* Dimensions that are blended at a time where they may be; 1: none. Or plans
  * that a chunk's finest level is marched through by. */
 #define CHECK_MARCHES 4
-#define CHECK_MARCHES_LONG 6
+#define CHECK_MARCHES_BLENDED 6
 
 static void
 check_spline(struct bench *b, int blend, uint64_t *seed)
 {
     struct cpu_prediction cpu;
+    static const uint8_t marched[] = {TERP_SPLINE_CUBIC, TERP_SPLINE_NATURAL,
+                                      TERP_SPLINE_LONG};
     struct cuda_chunk *state = &b->state[0];
     uint8_t *values = (uint8_t *)malloc(b->nbytes);
 
@@ -380,10 +382,10 @@ check_spline(struct bench *b, int blend, uint64_t *seed)
             (uint8_t)(r >> 40 & 1 ? TERP_BOUND_RATIO_ONE : 1 + (r >> 48) % 64)};
         const bool is_large =
             fine_nvalues(&b->layout, l) > TERP_BLEND_MIN_NVALUES;
-        if (blend == CHECK_MARCHES_LONG && l == 1 && is_large)
+        if (blend == CHECK_MARCHES_BLENDED && l == 1 && is_large)
             plan = {TERP_SPLINE_LONG, TERP_BLEND_FULL, plan.bound_ratio};
         else if (blend == CHECK_MARCHES && l == 1)
-            plan = {(uint8_t)(r & 1 ? TERP_SPLINE_NATURAL : TERP_SPLINE_CUBIC),
+            plan = {marched[r % (is_large ? 3 : 2)],
                     (uint8_t)(r >> 16 & 1 ? 0x55 : 0), plan.bound_ratio};
         else if (blend > 1 && is_large)
             plan.priorities = blend == 2 ? TERP_BLEND_PAIRS : TERP_BLEND_FULL;
@@ -655,10 +657,10 @@ marched_levels_equal_the_cpu(void **state)
 }
 
 static void
-marched_levels_of_long_splines_equal_the_cpu(void **state)
+marched_levels_that_blend_equal_the_cpu(void **state)
 {
     (void)state;
-    all_marched_shapes(CHECK_MARCHES_LONG);
+    all_marched_shapes(CHECK_MARCHES_BLENDED);
 }
 
 static void
@@ -829,7 +831,7 @@ main(void)
         cmocka_unit_test(blended_pairs_equal_the_cpu_for_all_shapes),
         cmocka_unit_test(full_blending_equals_the_cpu_for_all_shapes),
         cmocka_unit_test(marched_levels_equal_the_cpu),
-        cmocka_unit_test(marched_levels_of_long_splines_equal_the_cpu),
+        cmocka_unit_test(marched_levels_that_blend_equal_the_cpu),
         cmocka_unit_test(lorenzo_equals_the_cpu_for_all_shapes),
         cmocka_unit_test(exact_quants_equal_the_cpu_for_all_shapes),
         cmocka_unit_test(lorenzo_equals_the_cpu_around_special_values),

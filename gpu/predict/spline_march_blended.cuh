@@ -9,17 +9,18 @@
  * a row of each plane and the last plane, are not blended. They reach far along
  * z too: a launch of its own makes them from the others, which an encoder
  * leaves in `work` for it. */
-#ifndef TERP_GPU_PREDICT_SPLINE_MARCH_LONG_CUH
-#define TERP_GPU_PREDICT_SPLINE_MARCH_LONG_CUH
+#ifndef TERP_GPU_PREDICT_SPLINE_MARCH_BLENDED_CUH
+#define TERP_GPU_PREDICT_SPLINE_MARCH_BLENDED_CUH
 
 #include "gpu/predict/march.cuh"
 #include "gpu/predict/spline_long.cuh"
 
-struct march_long {
+struct march_blended {
     static constexpr int below = LONG_LEFT, above = LONG_RIGHT;
     static constexpr int odd_lag = 1, coarse_lead = LONG_RIGHT - 1;
     static constexpr int nseen = 7;
-    static constexpr int batch_nz = 8;
+    static constexpr bool odd_x_far = false;
+    static constexpr int batch_nz = 16;
 };
 
 /* Points of a line, and which of them is next below. */
@@ -28,62 +29,11 @@ struct march_long {
 
 /* ---- prediction ---- */
 
-/* Forms of a thread's points along x and y, and of a step's along z; whether
- * they have even points above them along y and z. */
-struct long_forms {
-    enum terp_form x[MARCH_WIDTH], y, z;
-    bool has_above_y, has_above_z;
-};
-
-/* Even points of a line, or what is missed at these. */
-template <typename T> struct long_line {
-    T at[LONG_NREACHED];
-};
-
-template <typename T> struct long_lines {
-    struct long_line<T> of[MARCH_WIDTH];
-};
-
+/* Along z, by coarse points of so many planes. */
 template <typename T>
-static __device__ __forceinline__ struct long_lines<T>
-long_along_x(const struct both<T> *s) {
-    constexpr int N = LONG_NREACHED + MARCH_WIDTH;
-    struct long_lines<T> lines;
-    T at[N];
-
-    /* The first one is that of the cube below the first reached. */
-#pragma unroll
-    for (int i = 0; i < N; i += MARCH_WIDTH) {
-        const struct both<T> two = s[i / MARCH_WIDTH - (LONG_LEFT + 1) / 2];
-        at[i] = two.at[0];
-        at[i + 1] = two.at[1];
-    }
-#pragma unroll
-    for (int i = 0; i < MARCH_WIDTH; i++)
-#pragma unroll
-        for (int n = 0; n < LONG_NREACHED; n++)
-            lines.of[i].at[n] = at[1 + i + n];
-    return lines;
-}
-
-template <int ncolumns, typename T>
-static __device__ __forceinline__ struct long_lines<T>
-long_along_y(const struct both<T> *s) {
-    struct long_lines<T> lines;
-
-#pragma unroll
-    for (int n = 0; n < LONG_NREACHED; n++) {
-        const struct both<T> two = s[(n - LONG_LEFT) * ncolumns];
-        lines.of[0].at[n] = two.at[0];
-        lines.of[1].at[n] = two.at[1];
-    }
-    return lines;
-}
-
-template <typename T>
-static __device__ __forceinline__ struct long_lines<T>
-long_along_z(const struct both<T> planes[LONG_NREACHED]) {
-    struct long_lines<T> lines;
+static __device__ __forceinline__ struct lines<T, LONG_NREACHED>
+along_coarse(const struct both<T> planes[LONG_NREACHED]) {
+    struct lines<T, LONG_NREACHED> lines;
 
 #pragma unroll
     for (int n = 0; n < LONG_NREACHED; n++) {
@@ -91,31 +41,6 @@ long_along_z(const struct both<T> planes[LONG_NREACHED]) {
         lines.of[1].at[n] = planes[n].at[1];
     }
     return lines;
-}
-
-/* By the form; of lines that are inside that is known. */
-template <bool inside, typename T>
-static __device__ __forceinline__ T
-long_of(enum terp_form form, const struct long_line<T> &line)
-{
-    const T *b = &line.at[LONG_B];
-    const T eight =
-        TERP_EIGHT(b[-3], b[-2], b[-1], b[0], b[1], b[2], b[3], b[4]);
-
-    if (inside)
-        return eight;
-    const unsigned reach = (terp_form_has_a(form) ? REACHES_A : 0) |
-                           (terp_form_has_c(form) ? REACHES_C : 0);
-    const struct around<T> near = {
-        b[-1], b[0], b[1], b[2]
-    };
-    const T low = low_of(reach, near);
-    const T cubic = TERP_CUBIC(b[-1], b[0], b[1], b[2]);
-    const T six = TERP_SIX(b[-2], b[-1], b[0], b[1], b[2], b[3]);
-    return form == TERP_FORM_EIGHT   ? eight
-           : form == TERP_FORM_SIX   ? six
-           : form == TERP_FORM_CUBIC ? cubic
-                                     : low;
 }
 
 template <typename T>
@@ -154,16 +79,18 @@ missed_at(const struct both<T> &point, const struct both<T> &blend,
  * higher order than what ends along the other dimension: `beyond`. */
 template <bool inside, typename T>
 static __device__ __forceinline__ struct both<T>
-predict_long(const enum terp_form form[MARCH_WIDTH],
-             const struct long_lines<T> &lines, const struct both<T> &blend,
-             bool blends, const struct both<T> &beyond) {
+predict_long(const unsigned reach[MARCH_WIDTH],
+             const struct lines<T, LONG_NREACHED> &lines,
+             const struct both<T> &blend, bool blends,
+             const struct both<T> &beyond) {
     struct both<T> pred;
 
 #pragma unroll
     for (int i = 0; i < MARCH_WIDTH; i++) {
-        const T along = long_of<inside>(form[i], lines.of[i]);
+        const T along =
+            value_of<TERP_SPLINE_LONG, inside>(reach[i], lines.of[i]);
         pred.at[i] = inside || blends ? along + blend.at[i]
-                     : form[i] == TERP_FORM_EXTRAPOLATE
+                     : !has_above(reach[i])
                          ? (beyond.at[i] + along) * TERP_SHARE(T, 2)
                          : along;
     }
@@ -173,10 +100,10 @@ predict_long(const enum terp_form form[MARCH_WIDTH],
 /* Of a point with one odd dimension. */
 template <bool inside, typename T>
 static __device__ __forceinline__ struct both<T>
-predict_long_alone(const enum terp_form form[MARCH_WIDTH],
-                   const struct long_lines<T> &lines) {
-    return {{long_of<inside>(form[0], lines.of[0]),
-             long_of<inside>(form[1], lines.of[1])}};
+predict_long_alone(const unsigned reach[MARCH_WIDTH],
+                   const struct lines<T, LONG_NREACHED> &lines) {
+    return {{value_of<TERP_SPLINE_LONG, inside>(reach[0], lines.of[0]),
+             value_of<TERP_SPLINE_LONG, inside>(reach[1], lines.of[1])}};
 }
 
 template <typename T>
@@ -203,17 +130,17 @@ struct long_planes {
  * encoder leaves to spline_march_last. */
 template <typename tile, typename T>
 static __device__ __forceinline__ void
-leave_last(const struct march<T> &m, const struct long_forms &forms, T *fine,
-           const struct both<T> even[4], const struct both<T> odd[4])
+leave_last(const struct march<T> &m, T *fine, const struct both<T> even[4],
+           const struct both<T> odd[4])
 {
     const int64_t row = 2 * (int64_t)m.work.nx;
     T *fine_odd = fine - (int64_t)m.work.fine_plane;
 
-    if (m.step.owns_even && !forms.has_above_y)
+    if (m.step.owns_even && !has_above(m.reach.y))
         store_row(fine + row, even[2], even[3]);
-    if (m.step.owns_odd && (!forms.has_above_y || !forms.has_above_z))
+    if (m.step.owns_odd && (!has_above(m.reach.y) || !has_above(m.reach.z)))
         store_row(fine_odd + row, odd[2], odd[3]);
-    if (m.step.owns_odd && !forms.has_above_z)
+    if (m.step.owns_odd && !has_above(m.reach.z))
         store_row(fine_odd, odd[0], odd[1]);
 }
 
@@ -223,17 +150,16 @@ leave_last(const struct march<T> &m, const struct long_forms &forms, T *fine,
  * first. */
 template <typename tile, bool inside, typename T>
 static __device__ __forceinline__ void
-make_long_step(const struct march<T> &m, const struct long_forms &forms,
-               const struct march_input<T> &in, struct long_planes<T> *p,
-               struct both<T> *s, T *fine)
+make_long_step(const struct march<T> &m, const struct march_input<T> &in,
+               struct long_planes<T> *p, struct both<T> *s, T *fine)
 {
     constexpr int W = tile::ncolumns, N = tile::nboth;
     const bool even = inside || m.step.has_even;
     const bool odd = inside || m.step.has_odd;
-    const bool above_y = inside || forms.has_above_y;
-    const bool above_z = inside || forms.has_above_z;
-    const enum terp_form form_y[] = {forms.y, forms.y};
-    const enum terp_form form_z[] = {forms.z, forms.z};
+    const bool above_y = inside || has_above(m.reach.y);
+    const bool above_z = inside || has_above(m.reach.z);
+    const unsigned reach_y[] = {m.reach.y, m.reach.y};
+    const unsigned reach_z[] = {m.reach.z, m.reach.z};
     const struct both<T> none = {
     };
     /* What others reach for. */
@@ -247,7 +173,7 @@ make_long_step(const struct march<T> &m, const struct long_forms &forms,
     e[0] = p->coarse[LONG_B + 1];
     if (odd) {
         o[0] = MARCH_MAKE(
-            4, predict_long_alone<inside>(form_z, long_along_z(p->coarse)));
+            4, predict_long_alone<inside>(reach_z, along_coarse(p->coarse)));
         if (m.thread.is_seen) {
             *s_4 = o[0];
             *s_missed_4 = missed_at(
@@ -260,25 +186,28 @@ make_long_step(const struct march<T> &m, const struct long_forms &forms,
     if (m.thread.is_beside_y) {
         if (even)
             *s_1 = e[1] = MARCH_MAKE(
-                1, predict_long_alone<inside>(forms.x, long_along_x(s_coarse)));
+                1, predict_long_alone<inside>(
+                       m.reach.x, along_x<tile>(s_coarse, *s_coarse)));
         if (odd)
-            *s_5 = o[1] =
-                MARCH_MAKE(5, predict_long<inside>(
-                                  forms.x, long_along_x(s_missed_4),
-                                  linear_of(sum_of(p->below[1], e[1])), above_z,
-                                  beyond_of(p->before[1], p->below[1])));
+            *s_5 = o[1] = MARCH_MAKE(
+                5, predict_long<inside>(
+                       m.reach.x, along_x<tile>(s_missed_4, *s_missed_4),
+                       linear_of(sum_of(p->below[1], e[1])), above_z,
+                       beyond_of(p->before[1], p->below[1])));
     }
     if (m.thread.in_tile_y) {
         rows_0 = sum_of(e[0], s_coarse[W]);
         if (even) {
-            e[2] = MARCH_MAKE(2, predict_long_alone<inside>(
-                                     form_y, long_along_y<W>(s_coarse)));
+            e[2] =
+                MARCH_MAKE(2, predict_long_alone<inside>(
+                                  reach_y, along_y<tile>(s_coarse, *s_coarse)));
             *s_missed_2 = missed_at(e[2], linear_of(rows_0), above_y);
         }
         if (odd) {
             const struct both<T> planes = sum_of(p->below[2], e[2]);
             o[2] = MARCH_MAKE(
-                6, predict_long<inside>(form_y, long_along_y<W>(s_missed_4),
+                6, predict_long<inside>(reach_y,
+                                        along_y<tile>(s_missed_4, *s_missed_4),
                                         linear_of(planes), above_z,
                                         beyond_of(p->before[2], p->below[2])));
             *s_missed_6 = missed_at(o[2],
@@ -292,12 +221,14 @@ make_long_step(const struct march<T> &m, const struct long_forms &forms,
         rows_1 = sum_of(e[1], s_1[W]);
         if (even)
             e[3] = MARCH_MAKE(3, predict_long<inside>(
-                                     forms.x, long_along_x(s_missed_2),
+                                     m.reach.x,
+                                     along_x<tile>(s_missed_2, *s_missed_2),
                                      linear_of(rows_1), above_y,
                                      inside ? none : beyond_of(s_1[-W], e[1])));
         if (odd && above_y && above_z)
             o[3] = MARCH_MAKE(
-                7, predict_long<inside>(forms.x, long_along_x(s_missed_6),
+                7, predict_long<inside>(m.reach.x,
+                                        along_x<tile>(s_missed_6, *s_missed_6),
                                         bilinear_of(sum_of(p->below[3], e[3]),
                                                     sum_of(o[1], s_5[W]),
                                                     sum_of(p->rows_1, rows_1)),
@@ -307,7 +238,7 @@ make_long_step(const struct march<T> &m, const struct long_forms &forms,
     if constexpr (tile::decode)
         store_step<tile>(m, fine, e, o);
     else if (!inside)
-        leave_last<tile>(m, forms, fine, e, o);
+        leave_last<tile>(m, fine, e, o);
 #pragma unroll
     for (int i = 1; i < 4; i++) {
         p->before[i] = p->below[i];
@@ -337,33 +268,28 @@ load_coarse(const struct march_work &work, const struct march_thread &thread,
 /* All steps of a block, for the cubes of a segment along z. */
 template <typename tile, typename T>
 static __device__ __forceinline__ void
-march_long_along_z(const struct march_work &work,
-                   const struct level_view<T> &view, struct cuda_chunk *s_chunk,
-                   const struct march_thread &thread, int begin, int end)
+march_blended_along_z(const struct march_work &work,
+                      const struct level_view<T> &view,
+                      struct march_shared<T> *s_block,
+                      const struct march_thread &thread, int begin, int end)
 {
-    const enum terp_spline spline = TERP_SPLINE_LONG;
+    constexpr enum terp_spline spline = TERP_SPLINE_LONG;
     struct both<T> *s = dynamic_shared<struct both<T>>() + thread.seen_at;
     struct march_place<T> place =
         march_place_of<tile>(work, view, thread, begin);
-    /* Of threads without cubes, any. */
-    struct long_forms forms = {{TERP_FORM_EIGHT, TERP_FORM_EIGHT},
-                               TERP_FORM_EIGHT,
-                               TERP_FORM_EIGHT,
-                               true,
-                               true};
+    /* Threads without cubes reach for anything. */
+    const unsigned all = reach_inside<spline>();
+    struct march_reach reach = {{all, all}, all, all};
     if (thread.exists && thread.in_tile_x)
         for (int i = 0; i < MARCH_WIDTH; i++)
-            forms.x[i] = terp_form_at(spline, thread.kx + (unsigned)i,
-                                      (uint64_t)work.nx);
+            reach.x[i] =
+                march_reach_at<spline>(thread.kx + (uint32_t)i, work.nx);
     if (thread.exists && thread.in_tile_y)
-        forms.y = terp_form_at(spline, thread.ky, (uint64_t)work.ny);
-    forms.has_above_y = terp_form_has_c(forms.y);
+        reach.y = march_reach_at<spline>(thread.ky, work.ny);
     const bool border =
-        __any_sync(FULL_WARP_MASK, forms.x[0] != TERP_FORM_EIGHT ||
-                                       forms.x[1] != TERP_FORM_EIGHT ||
-                                       forms.y != TERP_FORM_EIGHT);
-    const bool escapes = tile::decode && s_chunk->nescapes > 0;
-    const struct march_reach none = {};
+        __any_sync(FULL_WARP_MASK,
+                   reach.x[0] != all || reach.x[1] != all || reach.y != all);
+    const bool escapes = tile::decode && s_block->chunk.nescapes > 0;
     struct long_planes<T> planes = {
     };
     unsigned stage = 0, to_fetch = 0;
@@ -385,7 +311,8 @@ march_long_along_z(const struct march_work &work,
                                         thread.owns && has_odd};
         const struct march_input<T> in = march_input_of<tile, T>(stage);
         struct march<T> m = {
-            work, view, s_chunk, thread, none, step, NULL, NULL
+            work, view, &s_block->chunk, &s_block->grid, thread, reach, step,
+                NULL, NULL
         };
 
         wait_async_but<tile::nstages - 2>();
@@ -398,18 +325,14 @@ march_long_along_z(const struct march_work &work,
         for (int n = 0; n + 1 < LONG_NREACHED; n++)
             planes.coarse[n] = planes.coarse[n + 1];
         planes.coarse[LONG_NREACHED - 1] = *in.s_coarse;
-        bool inside = !border && step.has_even && has_odd &&
-                      odd_z >= LONG_LEFT && odd_z + LONG_RIGHT < work.nz;
+        reach.z = march_reach_at<spline>((uint32_t)odd_z, work.nz);
+        bool inside = !border && step.has_even && has_odd && reach.z == all;
         if (escapes)
             inside = inside && !warp_has_escapes<tile>(in);
-        if (inside) {
-            make_long_step<tile, true>(m, forms, in, &planes, s, place.fine);
-        } else {
-            forms.z = terp_form_at(spline, (uint64_t)(has_odd ? odd_z : 0),
-                                   (uint64_t)work.nz);
-            forms.has_above_z = terp_form_has_c(forms.z);
-            make_long_step<tile, false>(m, forms, in, &planes, s, place.fine);
-        }
+        if (inside)
+            make_long_step<tile, true>(m, in, &planes, s, place.fine);
+        else
+            make_long_step<tile, false>(m, in, &planes, s, place.fine);
         stage = stage + 1 == tile::nstages ? 0 : stage + 1;
         place.fine += 2 * (int64_t)work.fine_plane;
     }
@@ -421,25 +344,28 @@ march_long_along_z(const struct march_work &work,
 template <typename T, typename tile>
 static __global__ void
 __launch_bounds__(tile::nthreads, tile::nblocks)
-    spline_march_long(const __grid_constant__ struct cuda_batch batch,
-                      const __grid_constant__ struct march_work shape, int l)
+    spline_march_blended(const __grid_constant__ struct cuda_batch batch,
+                         const __grid_constant__ struct march_work shape, int l)
 {
     begin_kernel();
-    __shared__ struct cuda_chunk chunk;
+    __shared__ struct march_shared<T> s_block;
+    const struct cuda_chunk &chunk = s_block.chunk;
 
     const struct cuda_chunk &state = batch.d_chunks[blockIdx.y];
-    if (!chunk_applies(state) || !plan_marches_long<tile::decode>(state, l))
+    if (!chunk_applies(state) || !plan_marches_blended<tile::decode>(state, l))
         return;
-    copy_state(batch, threadIdx.x, tile::nthreads, &chunk);
+    copy_state(batch, threadIdx.x, tile::nthreads, &s_block.chunk);
     struct march_work work = shape;
     struct level_view<T> view;
     const struct march_part part =
         march_part_of<tile>(batch, chunk, l, &work, &view);
+    if (!tile::decode && threadIdx.x == 0)
+        s_block.grid = grid_of<T>(chunk, view.k.limit);
     if (tile::decode)
         clear_symbols<tile, T>();
-    march_long_along_z<tile>(work, view, &chunk,
-                             march_thread_of<tile>(work, part.x, part.y),
-                             part.begin, part.end);
+    march_blended_along_z<tile>(work, view, &s_block,
+                                march_thread_of<tile>(work, part.x, part.y),
+                                part.begin, part.end);
 }
 
 /* ---- what is left ---- */
@@ -492,7 +418,7 @@ spline_march_last(const __grid_constant__ struct cuda_batch batch,
     constexpr int ODD = MARCH_NCLASSES - 1;
 
     const struct cuda_chunk &state = batch.d_chunks[blockIdx.y];
-    if (!chunk_applies(state) || !plan_marches_long<decode>(state, l))
+    if (!chunk_applies(state) || !plan_marches_blended<decode>(state, l))
         return;
     copy_state(batch, threadIdx.x, LAST_NTHREADS, &chunk);
     uint64_t left = blockIdx.x * (uint64_t)LAST_NTHREADS + threadIdx.x;
@@ -534,25 +460,43 @@ spline_march_last(const __grid_constant__ struct cuda_batch batch,
     }
 }
 
-template <typename T, bool decode>
+template <typename T, typename tile>
 static cudaError_t
-launch_march_long(const struct cuda_batch *batch, int l, cudaStream_t stream)
+launch_blended_by(const struct cuda_batch *batch, int l, cudaStream_t stream)
 {
-    typedef march_tile<T, decode, march_long, 32, sizeof(T) == 4 ? 32 : 16, 2,
-                       1>
-        tile;
     struct march_work work;
     const uint64_t nblocks = make_march_work<tile>(batch, l, &work);
 
-    cudaError_t error =
-        launch_shared(batch, stream, spline_march_long<T, tile>, nblocks,
+    const cudaError_t error =
+        launch_shared(batch, stream, spline_march_blended<T, tile>, nblocks,
                       tile::nthreads, tile::shared_nbytes, work, l);
     if (error != cudaSuccess)
         return error;
     const uint64_t npoints =
         last_nrows(work) * (uint64_t)work.nx * batch->h_layout->nbricks;
-    return launch_stage(batch, stream, spline_march_last<T, decode>,
+    return launch_stage(batch, stream, spline_march_last<T, tile::decode>,
                         div_up(npoints, LAST_NTHREADS), LAST_NTHREADS, work, l);
+}
+
+/* Tiles that fit chunks of up to so many cubes along y, or make most of a
+ * multiprocessor. */
+#define BLENDED_SMALL_NY 64
+template <typename T, bool decode>
+static cudaError_t
+launch_march_blended(const struct cuda_batch *batch, int l, cudaStream_t stream)
+{
+    if constexpr (sizeof(T) == 8)
+        return launch_blended_by<
+            T, march_tile<T, decode, march_blended, 32, 16, 2, 1>>(batch, l,
+                                                                   stream);
+    else if (batch->h_layout->level[l].neven[1] <= BLENDED_SMALL_NY)
+        return launch_blended_by<
+            T, march_tile<T, decode, march_blended, 32, 32, 2, 1>>(batch, l,
+                                                                   stream);
+    else
+        return launch_blended_by<
+            T, march_tile<T, decode, march_blended, 32, 24, 2, 1>>(batch, l,
+                                                                   stream);
 }
 
 #endif
