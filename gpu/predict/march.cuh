@@ -174,7 +174,7 @@ march_reach_at(uint32_t i, int neven)
                : reach;
 }
 
-/* Of points away from all borders. */
+/* Of points away from all borders; whether a tile's spline has such there. */
 template <enum terp_spline spline>
 static __device__ __forceinline__ unsigned
 reach_inside(void)
@@ -182,6 +182,13 @@ reach_inside(void)
     return spline == TERP_SPLINE_LONG
                ? REACHES_ALL | (unsigned)TERP_FORM_EIGHT << MARCH_REACH_NBITS
                : REACHES_ALL;
+}
+
+template <typename tile>
+static __device__ __forceinline__ bool
+is_inside(int i, int neven)
+{
+    return i >= tile::below && i + tile::above < neven;
 }
 
 /* Both cubes' along x, and along y and z. */
@@ -224,26 +231,30 @@ order_of_low(unsigned reach)
                                             : TERP_FORM_EXTRAPOLATE);
 }
 
-/* By a form that is not low; which one is known of points inside. */
+/* By a form that is not low; which one is known of points inside. Else all are
+ * made, as lanes have different ones. */
 template <enum terp_spline spline, bool inside, typename T, int npoints>
 static __device__ __forceinline__ T
 whole_of(unsigned reach, const struct line<T, npoints> &line)
 {
     const T *b = &line.at[npoints / 2 - 1];
 
-    if constexpr (spline == TERP_SPLINE_NATURAL)
-        return TERP_NATURAL(T, b[-1], b[0], b[1], b[2]);
-    const T cubic = TERP_CUBIC(b[-1], b[0], b[1], b[2]);
     if constexpr (spline == TERP_SPLINE_LONG) {
-        const unsigned form = reach >> MARCH_REACH_NBITS;
-        const T six = TERP_SIX(b[-2], b[-1], b[0], b[1], b[2], b[3]);
         const T eight =
             TERP_EIGHT(b[-3], b[-2], b[-1], b[0], b[1], b[2], b[3], b[4]);
-        if (!inside && form != TERP_FORM_EIGHT)
-            return form == TERP_FORM_SIX ? six : cubic;
-        return eight;
+        if (inside)
+            return eight;
+        const unsigned form = reach >> MARCH_REACH_NBITS;
+        const T six = TERP_SIX(b[-2], b[-1], b[0], b[1], b[2], b[3]);
+        const T cubic = TERP_CUBIC(b[-1], b[0], b[1], b[2]);
+        return form == TERP_FORM_EIGHT ? eight
+               : form == TERP_FORM_SIX ? six
+                                       : cubic;
+    } else if constexpr (spline == TERP_SPLINE_NATURAL) {
+        return TERP_NATURAL(T, b[-1], b[0], b[1], b[2]);
+    } else {
+        return TERP_CUBIC(b[-1], b[0], b[1], b[2]);
     }
-    return cubic;
 }
 
 /* By any form. */
@@ -253,7 +264,10 @@ value_of(unsigned reach, const struct line<T, npoints> &line)
 {
     const T whole = whole_of<spline, inside>(reach, line);
 
-    return !inside && is_low(reach) ? low_of(reach, line) : whole;
+    if (inside)
+        return whole;
+    const T low = low_of(reach, line);
+    return is_low(reach) ? low : whole;
 }
 
 /* ---- a thread's place and points ---- */

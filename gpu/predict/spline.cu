@@ -161,6 +161,15 @@ is_wide(const struct cuda_batch *batch, const struct level_shape &shape)
            shape.fine_nvalues * (uint64_t)batch->nchunks >= WIDE_NVALUES;
 }
 
+/* Whether a level is marched through, in chunks whose plan allows it. One chunk
+ * of less is faster by its rows. */
+static bool
+is_marched(const struct cuda_batch *batch, const struct level_shape &shape)
+{
+    return shape_marches(batch->h_layout, shape.l) &&
+           shape.fine_nvalues * (uint64_t)batch->nchunks >= WIDE_NVALUES;
+}
+
 /* ---- all levels ---- */
 
 /* Whether a level is done by tiles: they make more points, but wait less.
@@ -238,7 +247,7 @@ launch_levels(const struct cuda_batch *batch, cudaStream_t stream)
         if (is_tiled(batch, shape)) {
             err = launch_tiles<T, decode>(batch, l, stream);
         } else {
-            const bool marches = shape_marches(layout, l);
+            const bool marches = is_marched(batch, shape);
             const bool wide = is_wide(batch, shape);
             if (wide)
                 make_shape(layout, l, SPLINE_WIDE, SPLINE_LEFT, SPLINE_RIGHT,

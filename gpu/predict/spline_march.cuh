@@ -262,18 +262,19 @@ march_along_z(const struct march_work &work, const struct level_view<T> &view,
             m.even_symbols = symbols_at(work, view, thread, z);
             m.odd_symbols = symbols_at(work, view, thread, odd_z);
         }
-        reach.z = march_reach_at<spline>((uint32_t)odd_z, work.nz);
-        bool any =
-            any_border || !step.has_even || !has_odd || reach.z != inside;
+        bool any = any_border || !step.has_even || !has_odd ||
+                   !is_inside<tile>(odd_z, work.nz);
         if (escapes)
             any |= warp_has_escapes<tile>(in);
-        if (any)
+        if (any) {
+            reach.z = march_reach_at<spline>((uint32_t)odd_z, work.nz);
             make_step<tile, spline, MARCH_BORDER_ANY>(m, in, old, s,
                                                       place.fine);
-        else if (spline != TERP_SPLINE_LONG && border_x)
+        } else if (spline != TERP_SPLINE_LONG && border_x) {
             make_step<tile, spline, MARCH_BORDER_X>(m, in, old, s, place.fine);
-        else
+        } else {
             make_step<tile, spline, MARCH_INSIDE>(m, in, old, s, place.fine);
+        }
         stage = stage + 1 == tile::nstages ? 0 : stage + 1;
         place.fine += 2 * (int64_t)work.fine_plane;
     }

@@ -325,14 +325,16 @@ march_blended_along_z(const struct march_work &work,
         for (int n = 0; n + 1 < LONG_NREACHED; n++)
             planes.coarse[n] = planes.coarse[n + 1];
         planes.coarse[LONG_NREACHED - 1] = *in.s_coarse;
-        reach.z = march_reach_at<spline>((uint32_t)odd_z, work.nz);
-        bool inside = !border && step.has_even && has_odd && reach.z == all;
+        bool inside = !border && step.has_even && has_odd &&
+                      is_inside<tile>(odd_z, work.nz);
         if (escapes)
             inside = inside && !warp_has_escapes<tile>(in);
-        if (inside)
+        if (inside) {
             make_long_step<tile, true>(m, in, &planes, s, place.fine);
-        else
+        } else {
+            reach.z = march_reach_at<spline>((uint32_t)odd_z, work.nz);
             make_long_step<tile, false>(m, in, &planes, s, place.fine);
+        }
         stage = stage + 1 == tile::nstages ? 0 : stage + 1;
         place.fine += 2 * (int64_t)work.fine_plane;
     }
