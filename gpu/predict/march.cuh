@@ -331,15 +331,22 @@ symbols_at(const struct march_work &work, const struct level_view<T> &view,
     return (uint8_t *)view.symbols + (uint32_t)sizeof(uint16_t) * at;
 }
 
+/* What a block shares: its copy of the state, and the grid of escapes
+ * (encode). */
+template <typename T> struct march_shared {
+    struct cuda_chunk chunk;
+    struct value_grid<T> grid;
+};
+
 /* Both points of a class, of which one has escaped or both: what the decoder
  * makes of these. `range` counts them; NULL where another thread does that. The
  * block's copy of the state tells which numbers it has noted. */
 template <typename T>
 static __device__ __noinline__ struct both<T>
-escape_both(const struct value_grid<T> *s_grid, struct cuda_chunk *s_chunk,
-            struct cuda_chunk *d_chunk, unsigned long long *range,
-            uint32_t symbols, struct both<T> values) {
-    const struct value_grid<T> grid = *s_grid;
+escape_both(struct march_shared<T> *s_block, struct cuda_chunk *d_chunk,
+            unsigned long long *range, uint32_t symbols,
+            struct both<T> values) {
+    const struct value_grid<T> grid = s_block->grid;
     unsigned n = 0;
 
 #pragma unroll
@@ -352,7 +359,7 @@ escape_both(const struct value_grid<T> *s_grid, struct cuda_chunk *s_chunk,
         if (range == NULL)
             continue;
         const uint64_t number = point.fits ? zigzag((int64_t)point.nsteps) : 0;
-        if (note_number(s_chunk, point.fits, number))
+        if (note_number(&s_block->chunk, point.fits, number))
             note_number(d_chunk, point.fits, number);
     }
     if (range != NULL)
@@ -371,8 +378,7 @@ struct march_step {
 template <typename T> struct march {
     const struct march_work &work;
     const struct level_view<T> &view;
-    struct cuda_chunk *s_chunk; /* encode: the block's copy of the state */
-    const struct value_grid<T> *s_grid; /* the same of the grid of escapes */
+    struct march_shared<T> *s_block;
     const struct march_thread &thread;
     const struct march_reach &reach;
     const struct march_step &step;
@@ -410,7 +416,7 @@ quantize_both(const struct march<T> &m, const struct row<T> &values,
     if (__builtin_expect(min_u32(symbol[0], symbol[1]) == TERP_ESCAPE, 0) &&
         is_made<odd>(m.thread))
         made = escape_both(
-            m.s_grid, m.s_chunk, m.view.d_chunk,
+            m.s_block, m.view.d_chunk,
             owns ? &m.view.ranges[class_point_at<odd>(m) / CUDA_RANGE_NVALUES]
                  : NULL,
             symbols, made);
@@ -708,12 +714,6 @@ fetch_next(const struct march_work &work, const struct level_view<T> &view,
 }
 
 /* ---- the launch ---- */
-
-/* What a block shares. */
-template <typename T> struct march_shared {
-    struct cuda_chunk chunk; /* first, as it is copied by words */
-    struct value_grid<T> grid;
-};
 
 /* A block's part: its tile's first cubes, and its segment's along z. The brick
  * goes to `work` and `view`. */

@@ -251,8 +251,7 @@ march_along_z(const struct march_work &work, const struct level_view<T> &view,
                                         thread.owns && has_odd};
         const struct march_input<T> in = march_input_of<tile, T>(stage);
         struct march<T> m = {
-            work, view, &s_block->chunk, &s_block->grid, thread, reach, step,
-                NULL, NULL
+            work, view, s_block, thread, reach, step, NULL, NULL
         };
 
         wait_async_but<tile::nstages - 2>();

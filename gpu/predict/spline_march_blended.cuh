@@ -311,8 +311,7 @@ march_blended_along_z(const struct march_work &work,
                                         thread.owns && has_odd};
         const struct march_input<T> in = march_input_of<tile, T>(stage);
         struct march<T> m = {
-            work, view, &s_block->chunk, &s_block->grid, thread, reach, step,
-                NULL, NULL
+            work, view, s_block, thread, reach, step, NULL, NULL
         };
 
         wait_async_but<tile::nstages - 2>();
