@@ -665,7 +665,7 @@ march_thread_of(const struct march_work &work, int x, int y)
     thread.in_tile_x =
         column >= tile::nleft && column < tile::nleft + tile::nx / MARCH_WIDTH;
     thread.in_tile_y = r < tile::ny;
-    thread.is_beside_y = row >= -1 && row <= tile::ny;
+    thread.is_beside_y = thread.is_seen && row >= -1 && row <= tile::ny;
     thread.exists =
         thread.is_seen && kx >= 0 && kx < work.nx && ky >= 0 && ky < work.ny;
     thread.owns = thread.exists && thread.in_tile_x && thread.in_tile_y;

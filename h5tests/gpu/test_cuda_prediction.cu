@@ -621,7 +621,7 @@ static void
 all_marched_shapes(int plan)
 {
     static const struct shape marched[] = {
-        {3, false, {2, 2, 4}},     {3, false, {4, 6, 8}},
+        {3, false, {4, 6, 8}},     {3, false, {6, 10, 12}},
         {3, false, {64, 64, 64}},  {3, false, {90, 36, 140}},
         {3, false, {42, 34, 132}}, {3, false, {6, 50, 264}},
         {3, false, {130, 4, 12}},  {4, true, {3, 44, 18, 68}},
