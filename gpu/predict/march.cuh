@@ -174,7 +174,7 @@ march_reach_at(uint32_t i, int neven)
                : reach;
 }
 
-/* Of points away from all borders; whether a tile's spline has such there. */
+/* Of points away from all borders. */
 template <enum terp_spline spline>
 static __device__ __forceinline__ unsigned
 reach_inside(void)
@@ -184,6 +184,7 @@ reach_inside(void)
                : REACHES_ALL;
 }
 
+/* Whether a tile's spline has all its points there. */
 template <typename tile>
 static __device__ __forceinline__ bool
 is_inside(int i, int neven)

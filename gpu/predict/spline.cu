@@ -11,7 +11,8 @@
  * or, while encoding, in `work`, all in C order. That is for large levels: of a
  * small one a launch makes all steps, by tiles, and coarse levels are done all
  * in one launch, by a block a chunk. Levels of long splines have launches of
- * their own. */
+ * their own, and so has the finest level of large chunks whose plan allows to
+ * march through it. */
 #include "gpu/predict/spline_long.cuh"
 #include "gpu/predict/spline_march.cuh"
 #include "gpu/predict/spline_march_blended.cuh"

@@ -150,8 +150,8 @@ leave_last(const struct march<T> &m, T *fine, const struct both<T> even[4],
  * first. */
 template <typename tile, bool inside, typename T>
 static __device__ __forceinline__ void
-make_long_step(const struct march<T> &m, const struct march_input<T> &in,
-               struct long_planes<T> *p, struct both<T> *s, T *fine)
+make_blended_step(const struct march<T> &m, const struct march_input<T> &in,
+                  struct long_planes<T> *p, struct both<T> *s, T *fine)
 {
     constexpr int W = tile::ncolumns, N = tile::nboth;
     const bool even = inside || m.step.has_even;
@@ -329,10 +329,10 @@ march_blended_along_z(const struct march_work &work,
         if (escapes)
             inside = inside && !warp_has_escapes<tile>(in);
         if (inside) {
-            make_long_step<tile, true>(m, in, &planes, s, place.fine);
+            make_blended_step<tile, true>(m, in, &planes, s, place.fine);
         } else {
             reach.z = march_reach_at<spline>((uint32_t)odd_z, work.nz);
-            make_long_step<tile, false>(m, in, &planes, s, place.fine);
+            make_blended_step<tile, false>(m, in, &planes, s, place.fine);
         }
         stage = stage + 1 == tile::nstages ? 0 : stage + 1;
         place.fine += 2 * (int64_t)work.fine_plane;
