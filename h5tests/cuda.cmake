@@ -108,7 +108,8 @@ terp_add_cuda_test(test_cuda_prediction_busy gpu/test_cuda_prediction.cu
   ${PROJECT_SOURCE_DIR}/gpu/predict/lorenzo_quantize.cu
   ${PROJECT_SOURCE_DIR}/gpu/predict/lorenzo_reconstruct.cu)
 target_compile_definitions(test_cuda_prediction_busy
-  PRIVATE CUDA_BUSY_NTHREADS=64 CUDA_SINGLE_BLOCK_MAX_NRANGES=0
+  PRIVATE CUDA_BUSY_NTHREADS=64 CUDA_MARCH_NBLOCKS=24u
+    CUDA_SINGLE_BLOCK_MAX_NRANGES=0
     CUDA_LORENZO_MAX_NBLOCKS=1 CUDA_LORENZO_MIN_NBLOCKS=1u)
 terp_add_cuda_test(test_cuda_specials_busy gpu/test_cuda_specials.cu
   ${PROJECT_SOURCE_DIR}/gpu/predict/scan.cu

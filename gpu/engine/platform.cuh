@@ -92,14 +92,32 @@ copy_async(T *s_to, const T *from)
 #endif
 }
 
-/* Until the thread's own copies are there. */
+/* Makes one group of the thread's copies since the last one. */
 static __device__ __forceinline__ void
-wait_async(void)
+commit_async(void)
 {
 #ifdef __CUDACC__
     __pipeline_commit();
-    __pipeline_wait_prior(0);
 #endif
+}
+
+/* Until the thread's own copies are there, but for so many groups that were
+ * made last. */
+template <int ngroups>
+static __device__ __forceinline__ void
+wait_async_but(void)
+{
+#ifdef __CUDACC__
+    __pipeline_wait_prior(ngroups);
+#endif
+}
+
+/* Until all are. */
+static __device__ __forceinline__ void
+wait_async(void)
+{
+    commit_async();
+    wait_async_but<0>();
 }
 
 /* On the device that the thread works on, kernels wait for each other by

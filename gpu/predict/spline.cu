@@ -11,8 +11,11 @@
  * or, while encoding, in `work`, all in C order. That is for large levels: of a
  * small one a launch makes all steps, by tiles, and coarse levels are done all
  * in one launch, by a block a chunk. Levels of long splines have launches of
- * their own. */
+ * their own, and so has the finest level of large chunks whose plan allows to
+ * march through it. */
 #include "gpu/predict/spline_long.cuh"
+#include "gpu/predict/spline_march.cuh"
+#include "gpu/predict/spline_march_blended.cuh"
 #include "gpu/predict/spline_rows.cuh"
 #include "gpu/predict/spline_tile.cuh"
 
@@ -47,6 +50,9 @@ __launch_bounds__(SPLINE_MAX_SPAN,
     const struct row_type &type = step.type[blockIdx.x % ntypes];
     const uint64_t first = (uint64_t)(blockIdx.x / ntypes) * nruns_per_block;
 
+    if (shape.marches &&
+        plan_marches<T, decode>(batch.d_chunks[blockIdx.y], shape.l))
+        return;
     copy_state(batch, thread, nthreads, &chunk);
     if (!chunk_applies(chunk) || level_is_long(chunk, shape.l) ||
         first >= type.nruns)
@@ -156,6 +162,15 @@ is_wide(const struct cuda_batch *batch, const struct level_shape &shape)
            shape.fine_nvalues * (uint64_t)batch->nchunks >= WIDE_NVALUES;
 }
 
+/* Whether a level is marched through, in chunks whose plan allows it. One chunk
+ * of less is faster by its rows. */
+static bool
+is_marched(const struct cuda_batch *batch, const struct level_shape &shape)
+{
+    return shape_marches(batch->h_layout, shape.l) &&
+           shape.fine_nvalues * (uint64_t)batch->nchunks >= WIDE_NVALUES;
+}
+
 /* ---- all levels ---- */
 
 /* Whether a level is done by tiles: they make more points, but wait less.
@@ -232,16 +247,24 @@ launch_levels(const struct cuda_batch *batch, cudaStream_t stream)
         make_shape(layout, l, 1, SPLINE_LEFT, SPLINE_RIGHT, &shape);
         if (is_tiled(batch, shape)) {
             err = launch_tiles<T, decode>(batch, l, stream);
-        } else if (!is_wide(batch, shape)) {
-            err = launch_level<T, decode, 1>(batch, shape, stream);
         } else {
-            make_shape(layout, l, SPLINE_WIDE, SPLINE_LEFT, SPLINE_RIGHT,
-                       &shape);
-            err =
-                launch_level<float, decode, SPLINE_WIDE>(batch, shape, stream);
+            const bool marches = is_marched(batch, shape);
+            const bool wide = is_wide(batch, shape);
+            if (wide)
+                make_shape(layout, l, SPLINE_WIDE, SPLINE_LEFT, SPLINE_RIGHT,
+                           &shape);
+            shape.marches = marches;
+            if (marches)
+                err = launch_march<T, decode>(batch, l, stream);
+            if (marches && err == cudaSuccess)
+                err = launch_march_blended<T, decode>(batch, l, stream);
+            if (err == cudaSuccess)
+                err = wide ? launch_level<float, decode, SPLINE_WIDE>(
+                                 batch, shape, stream)
+                           : launch_level<T, decode, 1>(batch, shape, stream);
         }
         if (err == cudaSuccess)
-            err = launch_long<T, decode>(batch, l, stream);
+            err = launch_long<T, decode>(batch, l, shape.marches, stream);
     }
     return err;
 }

@@ -57,6 +57,7 @@ struct level_shape {
     uint32_t width;
     uint32_t segment_npoints, nsegments;
     uint32_t span, halo; /* threads of a segment */
+    bool marches; /* of chunks whose plan allows it; see spline_march.cuh */
 };
 
 #define SPLINE_MAX_SPAN 256
@@ -74,6 +75,7 @@ make_shape(const struct terp_layout *layout, int l, uint32_t width,
     uint64_t fine = 1, src = (uint64_t)1 << (l - 1);
 
     shape->l = l;
+    shape->marches = false;
     shape->rank = layout->rank;
     shape->neven = (uint32_t)level->neven[0];
     shape->nodd = (uint32_t)level->nodd[0];

@@ -7,6 +7,7 @@
 #ifndef TERP_GPU_PREDICT_SPLINE_LONG_CUH
 #define TERP_GPU_PREDICT_SPLINE_LONG_CUH
 
+#include "gpu/predict/march.cuh"
 #include "gpu/predict/spline_rows.cuh"
 
 /* Even points that an odd one reaches for, left and right of its own. */
@@ -188,7 +189,10 @@ __launch_bounds__(SPLINE_MAX_SPAN, sizeof(T) == 4 ? 4 : 3)
     const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
     const struct place place = {blockDim.y, threadIdx.y, threadIdx.x};
 
-    if (!level_is_long(batch.d_chunks[blockIdx.y], shape.l))
+    const struct cuda_chunk &state = batch.d_chunks[blockIdx.y];
+    if (!level_is_long(state, shape.l) ||
+        (shape.marches && (plan_marches<T, decode>(state, shape.l) ||
+                           plan_marches_blended<decode>(state, shape.l))))
         return;
     copy_state(batch, thread, nthreads, &chunk);
     if (!chunk_applies(chunk))
@@ -262,11 +266,13 @@ launch_long_step(const struct cuda_batch *batch,
 
 template <typename T, bool decode>
 static cudaError_t
-launch_long(const struct cuda_batch *batch, int l, cudaStream_t stream)
+launch_long(const struct cuda_batch *batch, int l, bool marches,
+            cudaStream_t stream)
 {
     struct level_shape shape;
 
     make_shape(batch->h_layout, l, 1, LONG_LEFT, LONG_RIGHT, &shape);
+    shape.marches = marches;
     cudaError_t err = launch_long_step<T, 0, decode>(batch, shape, stream);
     if (err == cudaSuccess)
         err = launch_long_step<T, 1, decode>(batch, shape, stream);

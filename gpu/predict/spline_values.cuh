@@ -75,6 +75,7 @@ weights_of(enum terp_form form) {
 #define REACHES_A 1u
 #define REACHES_C 2u
 #define REACHES_D 4u
+#define REACHES_ALL 7u
 #define NREACHES 8
 #define NWEIGHTS (2 * NREACHES) /* then those of natural splines */
 

@@ -124,15 +124,18 @@ grid_of(const struct cuda_chunk &chunk, T limit) {
 }
 
 /* Notes how many bytes the number of an escape takes, or that it has none. Few
- * threads find something new: only these have to write. */
-static __device__ __forceinline__ void
+ * threads find something new, which is returned: only these have to write. */
+static __device__ __forceinline__ bool
 note_number(struct cuda_chunk *chunk, bool exists, uint64_t number)
 {
     const unsigned bit =
         exists ? 1u << ((unsigned)bit_width(number | 1) + 7) / 8 : 1;
+    const bool is_new =
+        !(*(const volatile unsigned *)&chunk->numbers_nbytes & bit);
 
-    if (!(*(const volatile unsigned *)&chunk->numbers_nbytes & bit))
+    if (is_new)
         atomicOr(&chunk->numbers_nbytes, bit);
+    return is_new;
 }
 
 #endif

@@ -20,6 +20,7 @@
 #define __host__
 #define __constant__ static
 #define __forceinline__ inline
+#define __noinline__
 #define __launch_bounds__(...)
 #define __shared__ static thread_local
 #define __align__(nbytes) alignas(nbytes)

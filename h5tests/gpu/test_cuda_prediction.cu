@@ -35,6 +35,7 @@ struct bench {
     struct cuda_batch batch;
     struct cuda_chunk *state; /* of the batch's chunks */
     uint8_t *dst;
+    size_t shift; /* of values and dst, see misalign */
 };
 
 static uint64_t
@@ -75,7 +76,7 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
         type == TERP_FLOAT32 ? &terp_cpu_stages_f32 : &terp_cpu_stages_f64;
     b->nvalues = b->layout.nvalues;
     b->nbytes = b->nvalues * (uint64_t)b->stages->value_nbytes;
-    b->values = (uint8_t *)terp_case_alloc(b->nbytes);
+    b->values = (uint8_t *)terp_case_alloc(b->nbytes + sizeof(double));
     b->symbols = (uint16_t *)terp_case_alloc(2 * b->nvalues);
     b->tiled = (uint16_t *)terp_case_alloc(2 * b->nvalues);
     b->mask = (uint64_t *)calloc(b->nvalues / 64 + 1, 8);
@@ -151,16 +152,28 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
     }
 }
 
+/* Values are at a multiple of their own size now, and of no more. */
+static void
+misalign(struct bench *b)
+{
+    b->shift = (size_t)b->stages->value_nbytes;
+    memmove(b->values + b->shift, b->values, b->nbytes);
+    b->values += b->shift;
+    b->dst += b->shift;
+    for (int i = 0; i < NCHUNKS; i++)
+        b->state[i].dst = b->dst + (uint64_t)i * b->batch.raw_nbytes;
+}
+
 static void
 free_bench(struct bench *b)
 {
-    free(b->values);
+    free(b->values - b->shift);
     free(b->symbols);
     free(b->tiled);
     free(b->mask);
     cudaFree(b->batch.d_scratch);
     cudaFree(b->state);
-    cudaFree(b->dst);
+    cudaFree(b->dst - b->shift);
 }
 
 static uint8_t *
@@ -337,11 +350,17 @@ fine_nvalues(const struct terp_layout *layout, int l)
     return nvalues;
 }
 
-/* `blend` dimensions at a time are blended where they may be; 1: none. */
+/* Dimensions that are blended at a time where they may be; 1: none. Or plans
+ * that a chunk's finest level is marched through by. */
+#define CHECK_MARCHES 4
+#define CHECK_MARCHES_BLENDED 6
+
 static void
 check_spline(struct bench *b, int blend, uint64_t *seed)
 {
     struct cpu_prediction cpu;
+    static const uint8_t marched[] = {TERP_SPLINE_CUBIC, TERP_SPLINE_NATURAL,
+                                      TERP_SPLINE_LONG};
     struct cuda_chunk *state = &b->state[0];
     uint8_t *values = (uint8_t *)malloc(b->nbytes);
 
@@ -363,11 +382,16 @@ check_spline(struct bench *b, int blend, uint64_t *seed)
             (uint8_t)(r >> 40 & 1 ? TERP_BOUND_RATIO_ONE : 1 + (r >> 48) % 64)};
         const bool is_large =
             fine_nvalues(&b->layout, l) > TERP_BLEND_MIN_NVALUES;
-        if (blend > 1 && is_large)
+        if (blend == CHECK_MARCHES_BLENDED && l == 1 && is_large)
+            plan = {TERP_SPLINE_LONG, TERP_BLEND_FULL, plan.bound_ratio};
+        else if (blend == CHECK_MARCHES && l == 1)
+            plan = {marched[r % (is_large ? 3 : 2)],
+                    (uint8_t)(r >> 16 & 1 ? 0x55 : 0), plan.bound_ratio};
+        else if (blend > 1 && is_large)
             plan.priorities = blend == 2 ? TERP_BLEND_PAIRS : TERP_BLEND_FULL;
         else if (terp_blend_order(plan.priorities) > 1)
             plan.priorities = 0;
-        if (is_large && blend != 2 && (r >> 56 & 1) != 0)
+        if (is_large && (blend & 1) != 0 && (r >> 56 & 1) != 0)
             plan.spline = TERP_SPLINE_LONG;
         cpu.plan[l] = plan;
         for (int i = 0; i < NCHUNKS; i++) {
@@ -589,6 +613,56 @@ full_blending_equals_the_cpu_for_all_shapes(void **state)
     all_shapes(3);
 }
 
+/* A tile and less, several of them, cut short by one or more cubes in every
+ * dimension; segments, bricks, boxes cut short; and what may not be marched
+ * through: an odd extent, rows of an odd number of cubes, values at any place.
+ */
+static void
+all_marched_shapes(int plan)
+{
+    static const struct shape marched[] = {
+        {3, false, {4, 6, 8}},     {3, false, {6, 10, 12}},
+        {3, false, {64, 64, 64}},  {3, false, {90, 36, 140}},
+        {3, false, {42, 34, 132}}, {3, false, {6, 50, 264}},
+        {3, false, {130, 4, 12}},  {4, true, {3, 44, 18, 68}},
+        {3, false, {26, 12, 16}},  {3, false, {20, 90, 24}},
+        {3, false, {63, 40, 64}},  {3, false, {40, 41, 64}},
+        {3, false, {40, 40, 70}},
+    };
+    static const enum terp_field fields[] = {
+        TERP_FIELD_SMOOTH, TERP_FIELD_ROUGH,    TERP_FIELD_NOISE,
+        TERP_FIELD_GAPS,   TERP_FIELD_OUTLIERS, TERP_FIELD_SPIKES};
+    uint64_t seed = 4000;
+    unsigned ncases = 0;
+
+    for (size_t i = 0; i < sizeof marched / sizeof *marched; i++)
+        for (size_t f = 0; f < sizeof fields / sizeof *fields; f++, ncases++) {
+            struct bench b;
+            make_bench(&b, ncases % 4 == 3 ? TERP_FLOAT64 : TERP_FLOAT32,
+                       marched[i].rank, marched[i].dims, marched[i].stack,
+                       fields[f], fields[f] == TERP_FIELD_NOISE ? 3e-4 : 1e-4,
+                       f == 2 ? 4 : 0);
+            if (ncases % 7 == 0)
+                misalign(&b);
+            check_spline(&b, plan, &seed);
+            free_bench(&b);
+        }
+}
+
+static void
+marched_levels_equal_the_cpu(void **state)
+{
+    (void)state;
+    all_marched_shapes(CHECK_MARCHES);
+}
+
+static void
+marched_levels_that_blend_equal_the_cpu(void **state)
+{
+    (void)state;
+    all_marched_shapes(CHECK_MARCHES_BLENDED);
+}
+
 static void
 lorenzo_equals_the_cpu_for_all_shapes(void **state)
 {
@@ -756,6 +830,8 @@ main(void)
         cmocka_unit_test(spline_equals_the_cpu_for_all_shapes),
         cmocka_unit_test(blended_pairs_equal_the_cpu_for_all_shapes),
         cmocka_unit_test(full_blending_equals_the_cpu_for_all_shapes),
+        cmocka_unit_test(marched_levels_equal_the_cpu),
+        cmocka_unit_test(marched_levels_that_blend_equal_the_cpu),
         cmocka_unit_test(lorenzo_equals_the_cpu_for_all_shapes),
         cmocka_unit_test(exact_quants_equal_the_cpu_for_all_shapes),
         cmocka_unit_test(lorenzo_equals_the_cpu_around_special_values),

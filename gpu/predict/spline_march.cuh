@@ -1,0 +1,345 @@
+/* A level of a cubic, natural or long spline whose points are averages over all
+ * their odd dimensions: what most smooth chunks have at their finest level. It
+ * is marched through (gpu/predict/march.cuh): points of odd z are so many
+ * planes behind that the even planes above them are made. */
+#ifndef TERP_GPU_PREDICT_SPLINE_MARCH_CUH
+#define TERP_GPU_PREDICT_SPLINE_MARCH_CUH
+
+#include "gpu/predict/march.cuh"
+#include "gpu/predict/spline_long.cuh"
+
+/* What a long spline asks for. */
+struct march_far {
+    static constexpr int below = LONG_LEFT, above = LONG_RIGHT;
+    static constexpr int odd_lag = above, coarse_lead = 0;
+    static constexpr int nseen = 6;
+    static constexpr bool odd_x_far = true;
+    static constexpr int batch_nz = 32;
+};
+
+/* ---- prediction ---- */
+
+/* Of which borders of the chunk some thread of the warp has points, whose forms
+ * are of lower order. */
+enum march_borders {
+    MARCH_INSIDE,
+    MARCH_BORDER_X,
+    MARCH_BORDER_ANY
+};
+
+/* Along z, by the planes before and the one at hand. */
+template <typename tile, typename T>
+static __device__ __forceinline__ struct lines<T, tile::npoints>
+along_z(const struct both<T> (&old)[tile::npoints - 1][4],
+        const struct both<T> &now, int of_class) {
+    struct lines<T, tile::npoints> lines;
+
+#pragma unroll
+    for (int i = 0; i < MARCH_WIDTH; i++) {
+#pragma unroll
+        for (int n = 0; n + 1 < tile::npoints; n++)
+            lines.of[i].at[n] = old[n][of_class].at[i];
+        lines.of[i].at[tile::npoints - 1] = now.at[i];
+    }
+    return lines;
+}
+
+/* The four points next to an odd one. */
+template <typename T, int npoints>
+static __device__ __forceinline__ struct line<T, 4>
+nearest_of(const struct line<T, npoints> &line) {
+    const T *b = &line.at[npoints / 2 - 1];
+
+    return {{b[-1], b[0], b[1], b[2]}};
+}
+
+/* Where all odd dimensions have forms of lower order. Out of the way: few
+ * points do. */
+template <int odd, typename T>
+static __device__ __noinline__ T
+predict_corner(unsigned reach_z, unsigned reach_y, unsigned reach_x,
+               struct line<T, 4> z, struct line<T, 4> y, struct line<T, 4> x)
+{
+    const int order_z = odd & MARCH_ODD_Z ? order_of_low(reach_z) : -1;
+    const int order_y = odd & MARCH_ODD_Y ? order_of_low(reach_y) : -1;
+    const int order_x = odd & MARCH_ODD_X ? order_of_low(reach_x) : -1;
+    const int best = max(order_z, max(order_y, order_x));
+    T sum = (T)-0.0;
+
+    sum += order_z == best ? low_of(reach_z, z) : (T)-0.0;
+    sum += order_y == best ? low_of(reach_y, y) : (T)-0.0;
+    sum += order_x == best ? low_of(reach_x, x) : (T)-0.0;
+    const int n = (order_z == best) + (order_y == best) + (order_x == best);
+    return sum * TERP_SHARE(T, n);
+}
+
+/* The prediction of a point of the class. Beside a cubic form none of lower
+ * order counts: -0 takes its place, which changes no sum. */
+template <enum terp_spline spline, int odd, int borders, typename T,
+          int npoints>
+static __device__ __forceinline__ T
+predict_marched(const struct march_reach &reach, unsigned reach_x,
+                const struct line<T, npoints> &z,
+                const struct line<T, npoints> &y,
+                const struct line<T, npoints> &x)
+{
+    constexpr int N = (odd & 1) + (odd >> 1 & 1) + (odd >> 2);
+    constexpr bool ANY = borders == MARCH_BORDER_ANY, INSIDE = !ANY;
+    const bool low_x =
+        borders != MARCH_INSIDE && odd & MARCH_ODD_X && is_low(reach_x);
+    const bool low_y = ANY && odd & MARCH_ODD_Y && is_low(reach.y);
+    const bool low_z = ANY && odd & MARCH_ODD_Z && is_low(reach.z);
+    const int n = N - (int)low_x - (int)low_y - (int)low_z;
+    T sum = (T)-0.0;
+
+    if constexpr (N == 1) {
+        const struct line<T, npoints> &line = odd == MARCH_ODD_X   ? x
+                                              : odd == MARCH_ODD_Y ? y
+                                                                   : z;
+        const unsigned own = odd == MARCH_ODD_X   ? reach_x
+                             : odd == MARCH_ODD_Y ? reach.y
+                                                  : reach.z;
+        return n == 0 ? low_of(own, line) : whole_of<spline, INSIDE>(own, line);
+    } else {
+        if (ANY && n == 0)
+            return predict_corner<odd>(reach.z, reach.y, reach_x, nearest_of(z),
+                                       nearest_of(y), nearest_of(x));
+        if (odd & MARCH_ODD_Z)
+            sum += low_z ? (T)-0.0 : whole_of<spline, INSIDE>(reach.z, z);
+        if (odd & MARCH_ODD_Y)
+            sum += low_y ? (T)-0.0 : whole_of<spline, INSIDE>(reach.y, y);
+        if (odd & MARCH_ODD_X)
+            sum += low_x ? (T)-0.0 : whole_of<spline, INSIDE>(reach_x, x);
+        return sum * TERP_SHARE(T, n);
+    }
+}
+
+template <enum terp_spline spline, int odd, int borders, typename T,
+          int npoints>
+static __device__ __forceinline__ struct both<T>
+predict_both(const struct march_reach &reach, const struct lines<T, npoints> &z,
+             const struct lines<T, npoints> &y,
+             const struct lines<T, npoints> &x) {
+    struct both<T> pred;
+
+#pragma unroll
+    for (int i = 0; i < MARCH_WIDTH; i++)
+        pred.at[i] = predict_marched<spline, odd, borders>(
+            reach, reach.x[i], z.of[i], y.of[i], x.of[i]);
+    return pred;
+}
+
+/* ---- a block ---- */
+
+/* A step of a thread. `old` has its even points of the planes before, the
+ * oldest first; `s` its place in shared memory; `fine` its even row. Has two
+ * barriers: what is written to before the first is read before the second, and
+ * what is written between them is read before the next step's first. */
+template <typename tile, enum terp_spline spline, int borders, typename T>
+static __device__ __forceinline__ void
+make_step(const struct march<T> &m, const struct march_input<T> &in,
+          struct both<T> (&old)[tile::npoints - 1][4], struct both<T> *s,
+          T *fine)
+{
+    constexpr int N = tile::nboth, NOLD = tile::npoints - 1;
+    /* Steps of one half alone are at ends of a segment. */
+    const bool even = borders != MARCH_BORDER_ANY || m.step.has_even;
+    const bool odd = borders != MARCH_BORDER_ANY || m.step.has_odd;
+    const struct lines<T, tile::npoints> none = {
+    };
+    struct both<T> e[4] = {}, o[4] = {
+    };
+
+#define MARCH_Z(i) along_z<tile>(old, e[i], i)
+#define MARCH_MAKE(class, z, y, x)                       \
+    make_both<tile, class, borders == MARCH_BORDER_ANY>( \
+        m, in, predict_both<spline, class, borders>(m.reach, z, y, x))
+    if (even) {
+        e[0] = *in.s_coarse;
+        if (m.thread.is_seen)
+            s[0] = e[0];
+    }
+    if (odd) {
+        o[0] = MARCH_MAKE(4, MARCH_Z(0), none, none);
+        if (m.thread.is_seen)
+            s[N] = o[0];
+    }
+    __syncthreads();
+    if (even) {
+        e[1] = MARCH_MAKE(1, none, none, along_x<tile>(s, e[0]));
+        if (m.thread.is_seen)
+            s[2 * N] = e[1];
+    }
+    if (odd) {
+        o[1] = MARCH_MAKE(5, MARCH_Z(1), none, along_x<tile>(s + N, o[0]));
+        if (m.thread.is_seen)
+            s[3 * N] = o[1];
+    }
+    if (m.thread.in_tile_y) {
+        if (even)
+            s[4 * N] = e[2] = MARCH_MAKE(2, none, along_y<tile>(s, e[0]), none);
+        if (odd)
+            s[5 * N] = o[2] =
+                MARCH_MAKE(6, MARCH_Z(2), along_y<tile>(s + N, o[0]), none);
+    }
+    __syncthreads();
+    if (m.thread.in_tile_y) {
+        if (even)
+            e[3] = MARCH_MAKE(3, none, along_y<tile>(s + 2 * N, e[1]),
+                              along_x<tile>(s + 4 * N, e[2]));
+        if (odd)
+            o[3] = MARCH_MAKE(7, MARCH_Z(3), along_y<tile>(s + 3 * N, o[1]),
+                              along_x<tile>(s + 5 * N, o[2]));
+    }
+#undef MARCH_MAKE
+#undef MARCH_Z
+    if constexpr (tile::decode)
+        store_step<tile>(m, fine, e, o);
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+#pragma unroll
+        for (int n = 0; n + 1 < NOLD; n++)
+            old[n][i] = old[n + 1][i];
+        old[NOLD - 1][i] = e[i];
+    }
+}
+
+/* All steps of a block, for the cubes of a segment along z. */
+template <typename tile, enum terp_spline spline, typename T>
+static __device__ __forceinline__ void
+march_along_z(const struct march_work &work, const struct level_view<T> &view,
+              struct march_shared<T> *s_block,
+              const struct march_thread &thread, int begin, int end)
+{
+    const int first = max(begin - tile::below, 0);
+    const int last = end + tile::odd_lag;
+    const unsigned inside = reach_inside<spline>();
+    struct both<T> *s = dynamic_shared<struct both<T>>() + thread.seen_at;
+    struct march_place<T> place =
+        march_place_of<tile>(work, view, thread, first);
+    /* Threads without cubes reach for anything. */
+    struct march_reach reach = {{inside, inside}, inside, inside};
+    if (thread.exists && thread.in_tile_x)
+        for (int i = 0; i < MARCH_WIDTH; i++)
+            reach.x[i] =
+                march_reach_at<spline>(thread.kx + (uint32_t)i, work.nx);
+    if (thread.exists && thread.in_tile_y)
+        reach.y = march_reach_at<spline>(thread.ky, work.ny);
+    const bool border_x = __any_sync(FULL_WARP_MASK, reach.x[0] != inside ||
+                                                         reach.x[1] != inside);
+    const bool border_y = __any_sync(FULL_WARP_MASK, reach.y != inside);
+    /* Borders of x have few forms, but for long splines. */
+    const bool any_border =
+        border_y || (spline == TERP_SPLINE_LONG && border_x);
+    const bool escapes = tile::decode && s_block->chunk.nescapes > 0;
+    struct both<T> old[tile::npoints - 1][4] = {};
+    unsigned stage = 0, to_fetch = 0;
+    int next = first;
+
+    for (int i = 0; i + 1 < tile::nstages; i++)
+        fetch_next<tile>(work, view, thread, begin, last, &next, &to_fetch,
+                         &place);
+#pragma unroll 1
+    for (int z = first; z < last; z++) {
+        const int odd_z = z - tile::odd_lag;
+        const bool has_odd = odd_z >= begin;
+        const struct march_step step = {z,
+                                        odd_z,
+                                        z < work.nz,
+                                        has_odd,
+                                        thread.owns && z >= begin && z < end,
+                                        thread.owns && has_odd};
+        const struct march_input<T> in = march_input_of<tile, T>(stage);
+        struct march<T> m = {
+            work, view, s_block, thread, reach, step, NULL, NULL
+        };
+
+        wait_async_but<tile::nstages - 2>();
+        fetch_next<tile>(work, view, thread, begin, last, &next, &to_fetch,
+                         &place);
+        if (!tile::decode) {
+            m.even_symbols = symbols_at(work, view, thread, z);
+            m.odd_symbols = symbols_at(work, view, thread, odd_z);
+        }
+        bool any = any_border || !step.has_even || !has_odd ||
+                   !is_inside<tile>(odd_z, work.nz);
+        if (escapes)
+            any |= warp_has_escapes<tile>(in);
+        if (any) {
+            reach.z = march_reach_at<spline>((uint32_t)odd_z, work.nz);
+            make_step<tile, spline, MARCH_BORDER_ANY>(m, in, old, s,
+                                                      place.fine);
+        } else if (spline != TERP_SPLINE_LONG && border_x) {
+            make_step<tile, spline, MARCH_BORDER_X>(m, in, old, s, place.fine);
+        } else {
+            make_step<tile, spline, MARCH_INSIDE>(m, in, old, s, place.fine);
+        }
+        stage = stage + 1 == tile::nstages ? 0 : stage + 1;
+        place.fine += 2 * (int64_t)work.fine_plane;
+    }
+}
+
+/* Grid: (tiles along x, then y, then segments, then bricks; chunks). Block:
+ * tile::nthreads. Shared: tile::shared_nbytes: points of the classes that
+ * others reach for along x or y, then input on its way. */
+template <typename T, typename tile, enum terp_spline spline>
+static __global__ void
+__launch_bounds__(tile::nthreads, tile::nblocks)
+    spline_march(const __grid_constant__ struct cuda_batch batch,
+                 const __grid_constant__ struct march_work shape, int l)
+{
+    begin_kernel();
+    __shared__ struct march_shared<T> s_block;
+    const struct cuda_chunk &chunk = s_block.chunk;
+
+    const struct cuda_chunk &state = batch.d_chunks[blockIdx.y];
+    if (!chunk_applies(state) || !plan_marches<T, tile::decode>(state, l) ||
+        state.model.plan[l].spline != spline)
+        return;
+    copy_state(batch, threadIdx.x, tile::nthreads, &s_block.chunk);
+    struct march_work work = shape;
+    struct level_view<T> view;
+    const struct march_part part =
+        march_part_of<tile>(batch, chunk, l, &work, &view);
+    if (!tile::decode && threadIdx.x == 0)
+        s_block.grid = grid_of<T>(chunk, view.k.limit);
+    if (tile::decode)
+        clear_symbols<tile, T>();
+    march_along_z<tile, spline>(work, view, &s_block,
+                                march_thread_of<tile>(work, part.x, part.y),
+                                part.begin, part.end);
+}
+
+template <typename T, typename tile, enum terp_spline spline>
+static cudaError_t
+launch_march_by(const struct cuda_batch *batch, int l, cudaStream_t stream)
+{
+    struct march_work work;
+    const uint64_t nblocks = make_march_work<tile>(batch, l, &work);
+
+    return launch_shared(batch, stream, spline_march<T, tile, spline>, nblocks,
+                         tile::nthreads, tile::shared_nbytes, work, l);
+}
+
+template <typename T, bool decode>
+static cudaError_t
+launch_march(const struct cuda_batch *batch, int l, cudaStream_t stream)
+{
+    typedef march_tile<T, decode, march_cubic, 32, 16, decode ? 3 : 2,
+                       sizeof(T) == 4 ? 2 : 1>
+        tile;
+
+    cudaError_t error =
+        launch_march_by<T, tile, TERP_SPLINE_CUBIC>(batch, l, stream);
+    if (error == cudaSuccess)
+        error = launch_march_by<T, tile, TERP_SPLINE_NATURAL>(batch, l, stream);
+    if constexpr (sizeof(T) == 4) {
+        typedef march_tile<T, decode, march_far, 32, 16, 2, 1> far_tile;
+        if (error == cudaSuccess)
+            error = launch_march_by<T, far_tile, TERP_SPLINE_LONG>(batch, l,
+                                                                   stream);
+    }
+    return error;
+}
+
+#endif

@@ -1,0 +1,503 @@
+/* A level of a long spline whose points are fully blended: what rough chunks
+ * have at their finest level. It is marched through (gpu/predict/march.cuh):
+ * along z only points of one odd dimension reach far, and these for coarse
+ * points, which are read ahead; so points of odd z are one plane behind. Along
+ * x and y lines have what is missed at their even points, as
+ * gpu/predict/spline_long.cuh says.
+ *
+ * Points of three odd dimensions without an even point above them along y or z,
+ * a row of each plane and the last plane, are not blended. They reach far along
+ * z too: a launch of its own makes them from the others, which an encoder
+ * leaves in `work` for it. */
+#ifndef TERP_GPU_PREDICT_SPLINE_MARCH_BLENDED_CUH
+#define TERP_GPU_PREDICT_SPLINE_MARCH_BLENDED_CUH
+
+#include "gpu/predict/march.cuh"
+#include "gpu/predict/spline_long.cuh"
+
+struct march_blended {
+    static constexpr int below = LONG_LEFT, above = LONG_RIGHT;
+    static constexpr int odd_lag = 1, coarse_lead = LONG_RIGHT - 1;
+    static constexpr int nseen = 7;
+    static constexpr bool odd_x_far = false;
+    static constexpr int batch_nz = 16;
+};
+
+/* Points of a line, and which of them is next below. */
+#define LONG_NREACHED (LONG_LEFT + 1 + LONG_RIGHT)
+#define LONG_B LONG_LEFT
+
+/* ---- prediction ---- */
+
+/* Along z, by coarse points of so many planes. */
+template <typename T>
+static __device__ __forceinline__ struct lines<T, LONG_NREACHED>
+along_coarse(const struct both<T> planes[LONG_NREACHED]) {
+    struct lines<T, LONG_NREACHED> lines;
+
+#pragma unroll
+    for (int n = 0; n < LONG_NREACHED; n++) {
+        lines.of[0].at[n] = planes[n].at[0];
+        lines.of[1].at[n] = planes[n].at[1];
+    }
+    return lines;
+}
+
+template <typename T>
+static __device__ __forceinline__ struct both<T>
+sum_of(const struct both<T> &a, const struct both<T> &b) {
+    return {{a.at[0] + b.at[0], a.at[1] + b.at[1]}};
+}
+
+/* What linear interpolants along one dimension predict, of the sum of what is
+ * below and above; or along two, of the sum of that of both, and of all four
+ * points between. */
+template <typename T>
+static __device__ __forceinline__ struct both<T>
+linear_of(const struct both<T> &faces) {
+    return {{faces.at[0] * (T)0.5, faces.at[1] * (T)0.5}};
+}
+
+template <typename T>
+static __device__ __forceinline__ struct both<T>
+bilinear_of(const struct both<T> &slow, const struct both<T> &fast,
+            const struct both<T> &edges) {
+    return {{TERP_BLEND_2(slow.at[0] + fast.at[0], edges.at[0]),
+             TERP_BLEND_2(slow.at[1] + fast.at[1], edges.at[1])}};
+}
+
+template <typename T>
+static __device__ __forceinline__ struct both<T>
+missed_at(const struct both<T> &point, const struct both<T> &blend,
+          bool blends) {
+    return {{blends ? point.at[0] - blend.at[0] : point.at[0],
+             blends ? point.at[1] - blend.at[1] : point.at[1]}};
+}
+
+/* The prediction of a point along its line, and by what is blended along its
+ * other dimensions; where that is not, its line alone counts, if this is of
+ * higher order than what ends along the other dimension: `beyond`. */
+template <bool inside, typename T>
+static __device__ __forceinline__ struct both<T>
+predict_long(const unsigned reach[MARCH_WIDTH],
+             const struct lines<T, LONG_NREACHED> &lines,
+             const struct both<T> &blend, bool blends,
+             const struct both<T> &beyond) {
+    struct both<T> pred;
+
+#pragma unroll
+    for (int i = 0; i < MARCH_WIDTH; i++) {
+        const T along =
+            value_of<TERP_SPLINE_LONG, inside>(reach[i], lines.of[i]);
+        pred.at[i] = inside || blends ? along + blend.at[i]
+                     : !has_above(reach[i])
+                         ? (beyond.at[i] + along) * TERP_SHARE(T, 2)
+                         : along;
+    }
+    return pred;
+}
+
+/* Of a point with one odd dimension. */
+template <bool inside, typename T>
+static __device__ __forceinline__ struct both<T>
+predict_long_alone(const unsigned reach[MARCH_WIDTH],
+                   const struct lines<T, LONG_NREACHED> &lines) {
+    return {{value_of<TERP_SPLINE_LONG, inside>(reach[0], lines.of[0]),
+             value_of<TERP_SPLINE_LONG, inside>(reach[1], lines.of[1])}};
+}
+
+template <typename T>
+static __device__ __forceinline__ struct both<T>
+beyond_of(const struct both<T> &a, const struct both<T> &b) {
+    return {{TERP_EXTRAPOLATE(a.at[0], b.at[0]),
+             TERP_EXTRAPOLATE(a.at[1], b.at[1])}};
+}
+
+/* ---- a block ---- */
+
+/* What a thread has of earlier planes: coarse points around the odd plane at
+ * hand, from the lowest that is reached to the highest; even points of the
+ * plane below it, and of the one below that; sums of two rows of that plane, of
+ * coarse points and of those of odd x. */
+template <typename T>
+struct long_planes {
+    struct both<T> coarse[LONG_NREACHED];
+    struct both<T> below[4], before[4];
+    struct both<T> rows_0, rows_1;
+};
+
+/* What points of odd y of the last row and of odd z of the last plane an
+ * encoder leaves to spline_march_last. */
+template <typename tile, typename T>
+static __device__ __forceinline__ void
+leave_last(const struct march<T> &m, T *fine, const struct both<T> even[4],
+           const struct both<T> odd[4])
+{
+    const int64_t row = 2 * (int64_t)m.work.nx;
+    T *fine_odd = fine - (int64_t)m.work.fine_plane;
+
+    if (m.step.owns_even && !has_above(m.reach.y))
+        store_row(fine + row, even[2], even[3]);
+    if (m.step.owns_odd && (!has_above(m.reach.y) || !has_above(m.reach.z)))
+        store_row(fine_odd + row, odd[2], odd[3]);
+    if (m.step.owns_odd && !has_above(m.reach.z))
+        store_row(fine_odd, odd[0], odd[1]);
+}
+
+/* A step of a thread; `s` is its place in shared memory, `fine` its even row.
+ * Has two barriers: what is written to before the first is read before the
+ * second, and what is written between them is read before the next step's
+ * first. */
+template <typename tile, bool inside, typename T>
+static __device__ __forceinline__ void
+make_blended_step(const struct march<T> &m, const struct march_input<T> &in,
+                  struct long_planes<T> *p, struct both<T> *s, T *fine)
+{
+    constexpr int W = tile::ncolumns, N = tile::nboth;
+    const bool even = inside || m.step.has_even;
+    const bool odd = inside || m.step.has_odd;
+    const bool above_y = inside || has_above(m.reach.y);
+    const bool above_z = inside || has_above(m.reach.z);
+    const unsigned reach_y[] = {m.reach.y, m.reach.y};
+    const unsigned reach_z[] = {m.reach.z, m.reach.z};
+    const struct both<T> none = {
+    };
+    /* What others reach for. */
+    struct both<T> *s_coarse = s, *s_4 = s + N, *s_missed_4 = s + 2 * N;
+    struct both<T> *s_1 = s + 3 * N, *s_5 = s + 4 * N;
+    struct both<T> *s_missed_2 = s + 5 * N, *s_missed_6 = s + 6 * N;
+    struct both<T> e[4] = {}, o[4] = {}, rows_0 = {}, rows_1 = {
+    };
+
+#define MARCH_MAKE(class, pred) make_both<tile, class, !inside>(m, in, pred)
+    e[0] = p->coarse[LONG_B + 1];
+    if (odd) {
+        o[0] = MARCH_MAKE(
+            4, predict_long_alone<inside>(reach_z, along_coarse(p->coarse)));
+        if (m.thread.is_seen) {
+            *s_4 = o[0];
+            *s_missed_4 = missed_at(
+                o[0], linear_of(sum_of(p->coarse[LONG_B], e[0])), above_z);
+        }
+    }
+    if (m.thread.is_seen)
+        *s_coarse = e[0];
+    __syncthreads();
+    if (m.thread.is_beside_y) {
+        if (even)
+            *s_1 = e[1] = MARCH_MAKE(
+                1, predict_long_alone<inside>(
+                       m.reach.x, along_x<tile>(s_coarse, *s_coarse)));
+        if (odd)
+            *s_5 = o[1] = MARCH_MAKE(
+                5, predict_long<inside>(
+                       m.reach.x, along_x<tile>(s_missed_4, *s_missed_4),
+                       linear_of(sum_of(p->below[1], e[1])), above_z,
+                       beyond_of(p->before[1], p->below[1])));
+    }
+    if (m.thread.in_tile_y) {
+        rows_0 = sum_of(e[0], s_coarse[W]);
+        if (even) {
+            e[2] =
+                MARCH_MAKE(2, predict_long_alone<inside>(
+                                  reach_y, along_y<tile>(s_coarse, *s_coarse)));
+            *s_missed_2 = missed_at(e[2], linear_of(rows_0), above_y);
+        }
+        if (odd) {
+            const struct both<T> planes = sum_of(p->below[2], e[2]);
+            o[2] = MARCH_MAKE(
+                6, predict_long<inside>(reach_y,
+                                        along_y<tile>(s_missed_4, *s_missed_4),
+                                        linear_of(planes), above_z,
+                                        beyond_of(p->before[2], p->below[2])));
+            *s_missed_6 = missed_at(o[2],
+                                    bilinear_of(planes, sum_of(o[0], s_4[W]),
+                                                sum_of(p->rows_0, rows_0)),
+                                    above_y && above_z);
+        }
+    }
+    __syncthreads();
+    if (m.thread.in_tile_y) {
+        rows_1 = sum_of(e[1], s_1[W]);
+        if (even)
+            e[3] = MARCH_MAKE(3, predict_long<inside>(
+                                     m.reach.x,
+                                     along_x<tile>(s_missed_2, *s_missed_2),
+                                     linear_of(rows_1), above_y,
+                                     inside ? none : beyond_of(s_1[-W], e[1])));
+        if (odd && above_y && above_z)
+            o[3] = MARCH_MAKE(
+                7, predict_long<inside>(m.reach.x,
+                                        along_x<tile>(s_missed_6, *s_missed_6),
+                                        bilinear_of(sum_of(p->below[3], e[3]),
+                                                    sum_of(o[1], s_5[W]),
+                                                    sum_of(p->rows_1, rows_1)),
+                                        true, none));
+    }
+#undef MARCH_MAKE
+    if constexpr (tile::decode)
+        store_step<tile>(m, fine, e, o);
+    else if (!inside)
+        leave_last<tile>(m, fine, e, o);
+#pragma unroll
+    for (int i = 1; i < 4; i++) {
+        p->before[i] = p->below[i];
+        p->below[i] = e[i];
+    }
+    p->rows_0 = rows_0;
+    p->rows_1 = rows_1;
+}
+
+/* The coarse points that the first step's odd points would reach for, but for
+ * those that are its input. */
+template <typename tile, typename T>
+static __device__ __forceinline__ void
+load_coarse(const struct march_work &work, const struct march_thread &thread,
+            const T *at, int z, struct long_planes<T> *planes)
+{
+#pragma unroll
+    for (int n = 0; n + 1 < LONG_NREACHED; n++) {
+        const int plane = z - 1 - LONG_LEFT + n;
+        if (thread.exists && plane >= 0 && plane < work.nz)
+            planes->coarse[n + 1] =
+                *(const struct both<T> *)(at + (n - LONG_NREACHED + 1) *
+                                                   (int64_t)work.plane_ncubes);
+    }
+}
+
+/* All steps of a block, for the cubes of a segment along z. */
+template <typename tile, typename T>
+static __device__ __forceinline__ void
+march_blended_along_z(const struct march_work &work,
+                      const struct level_view<T> &view,
+                      struct march_shared<T> *s_block,
+                      const struct march_thread &thread, int begin, int end)
+{
+    constexpr enum terp_spline spline = TERP_SPLINE_LONG;
+    struct both<T> *s = dynamic_shared<struct both<T>>() + thread.seen_at;
+    struct march_place<T> place =
+        march_place_of<tile>(work, view, thread, begin);
+    /* Threads without cubes reach for anything. */
+    const unsigned all = reach_inside<spline>();
+    struct march_reach reach = {{all, all}, all, all};
+    if (thread.exists && thread.in_tile_x)
+        for (int i = 0; i < MARCH_WIDTH; i++)
+            reach.x[i] =
+                march_reach_at<spline>(thread.kx + (uint32_t)i, work.nx);
+    if (thread.exists && thread.in_tile_y)
+        reach.y = march_reach_at<spline>(thread.ky, work.ny);
+    const bool border =
+        __any_sync(FULL_WARP_MASK,
+                   reach.x[0] != all || reach.x[1] != all || reach.y != all);
+    const bool escapes = tile::decode && s_block->chunk.nescapes > 0;
+    struct long_planes<T> planes = {
+    };
+    unsigned stage = 0, to_fetch = 0;
+    int next = begin;
+
+    load_coarse<tile>(work, thread, place.coarse, begin, &planes);
+    for (int i = 0; i + 1 < tile::nstages; i++)
+        fetch_next<tile>(work, view, thread, begin, end + 1, &next, &to_fetch,
+                         &place);
+#pragma unroll 1
+    for (int z = begin; z <= end; z++) {
+        const int odd_z = z - tile::odd_lag;
+        const bool has_odd = odd_z >= begin;
+        const struct march_step step = {z,
+                                        odd_z,
+                                        z < work.nz,
+                                        has_odd,
+                                        thread.owns && z < end,
+                                        thread.owns && has_odd};
+        const struct march_input<T> in = march_input_of<tile, T>(stage);
+        struct march<T> m = {
+            work, view, s_block, thread, reach, step, NULL, NULL
+        };
+
+        wait_async_but<tile::nstages - 2>();
+        fetch_next<tile>(work, view, thread, begin, end + 1, &next, &to_fetch,
+                         &place);
+        if (!tile::decode) {
+            m.even_symbols = symbols_at(work, view, thread, z);
+            m.odd_symbols = symbols_at(work, view, thread, odd_z);
+        }
+        for (int n = 0; n + 1 < LONG_NREACHED; n++)
+            planes.coarse[n] = planes.coarse[n + 1];
+        planes.coarse[LONG_NREACHED - 1] = *in.s_coarse;
+        bool inside = !border && step.has_even && has_odd &&
+                      is_inside<tile>(odd_z, work.nz);
+        if (escapes)
+            inside = inside && !warp_has_escapes<tile>(in);
+        if (inside) {
+            make_blended_step<tile, true>(m, in, &planes, s, place.fine);
+        } else {
+            reach.z = march_reach_at<spline>((uint32_t)odd_z, work.nz);
+            make_blended_step<tile, false>(m, in, &planes, s, place.fine);
+        }
+        stage = stage + 1 == tile::nstages ? 0 : stage + 1;
+        place.fine += 2 * (int64_t)work.fine_plane;
+    }
+}
+
+/* Grid: (tiles along x, then y, then segments, then bricks; chunks). Block:
+ * tile::nthreads. Shared: tile::shared_nbytes: points of the classes that
+ * others reach for along x or y, then input on its way. */
+template <typename T, typename tile>
+static __global__ void
+__launch_bounds__(tile::nthreads, tile::nblocks)
+    spline_march_blended(const __grid_constant__ struct cuda_batch batch,
+                         const __grid_constant__ struct march_work shape, int l)
+{
+    begin_kernel();
+    __shared__ struct march_shared<T> s_block;
+    const struct cuda_chunk &chunk = s_block.chunk;
+
+    const struct cuda_chunk &state = batch.d_chunks[blockIdx.y];
+    if (!chunk_applies(state) || !plan_marches_blended<tile::decode>(state, l))
+        return;
+    copy_state(batch, threadIdx.x, tile::nthreads, &s_block.chunk);
+    struct march_work work = shape;
+    struct level_view<T> view;
+    const struct march_part part =
+        march_part_of<tile>(batch, chunk, l, &work, &view);
+    if (!tile::decode && threadIdx.x == 0)
+        s_block.grid = grid_of<T>(chunk, view.k.limit);
+    if (tile::decode)
+        clear_symbols<tile, T>();
+    march_blended_along_z<tile>(work, view, &s_block,
+                                march_thread_of<tile>(work, part.x, part.y),
+                                part.begin, part.end);
+}
+
+/* ---- what is left ---- */
+
+/* The prediction of a point of three odd dimensions at `at`, by averages. */
+template <typename T>
+static __device__ __forceinline__ T
+predict_last(const struct march_work &work, const uint32_t cube[MARCH_NDIMS],
+             const T *at)
+{
+    const uint32_t n[] = {(uint32_t)work.nx, (uint32_t)work.ny,
+                          (uint32_t)work.nz};
+    const int64_t stride[] = {1, 2 * (int64_t)work.nx,
+                              (int64_t)work.fine_plane};
+    int best = -1, npredictions = 0;
+    T sum = 0;
+
+    for (int d = 0; d < MARCH_NDIMS; d++)
+        best =
+            max(best,
+                terp_form_order(terp_form_at(TERP_SPLINE_LONG, cube[d], n[d])));
+    for (int d = MARCH_NDIMS - 1; d >= 0; d--) {
+        const enum terp_form form =
+            terp_form_at(TERP_SPLINE_LONG, cube[d], n[d]);
+        if (terp_form_order(form) != best)
+            continue;
+        const T along = combine_at<T>(
+            form, [&](int nabove) { return at[(2 * nabove - 1) * stride[d]]; });
+        sum = npredictions++ == 0 ? along : sum + along;
+    }
+    return sum * TERP_SHARE(T, npredictions);
+}
+
+/* Rows of points that have no even point above them along y or z. */
+static __host__ __device__ __forceinline__ uint32_t
+last_nrows(const struct march_work &work)
+{
+    return (uint32_t)(work.nz + work.ny - 1);
+}
+
+/* Grid: (points, by LAST_NTHREADS; chunks). */
+#define LAST_NTHREADS 256
+template <typename T, bool decode>
+static __global__ void
+spline_march_last(const __grid_constant__ struct cuda_batch batch,
+                  const __grid_constant__ struct march_work work, int l)
+{
+    begin_kernel();
+    __shared__ struct cuda_chunk chunk;
+    constexpr int ODD = MARCH_NCLASSES - 1;
+
+    const struct cuda_chunk &state = batch.d_chunks[blockIdx.y];
+    if (!chunk_applies(state) || !plan_marches_blended<decode>(state, l))
+        return;
+    copy_state(batch, threadIdx.x, LAST_NTHREADS, &chunk);
+    uint64_t left = blockIdx.x * (uint64_t)LAST_NTHREADS + threadIdx.x;
+    const uint32_t x = (uint32_t)split(&left, (uint64_t)work.nx);
+    const uint32_t row = (uint32_t)split(&left, last_nrows(work));
+    if (left >= batch.d_layout->nbricks)
+        return;
+    const bool last_y = row < (uint32_t)work.nz;
+    const uint32_t y = last_y ? (uint32_t)work.ny - 1 : row - (uint32_t)work.nz;
+    const uint32_t z = last_y ? row : (uint32_t)work.nz - 1;
+    const uint32_t cube[] = {x, y, z};
+    const uint64_t brick_at = left * work.plane_ncubes * (uint64_t)work.nz;
+    const uint64_t at =
+        MARCH_NCLASSES * brick_at + (2 * (uint64_t)z + 1) * work.fine_plane +
+        (2 * (uint64_t)y + 1) * 2 * (uint64_t)work.nx + 2 * x + 1;
+    struct level_view<T> view = view_of<T>(batch, chunk);
+    view.k = level_constants<T>(batch, chunk, chunk.model.plan[l]);
+    struct march_thread thread = {};
+    thread.kx = x;
+    thread.ky = y;
+    place_symbols(work, &thread);
+    uint16_t *at_symbol = (uint16_t *)(symbols_at(work, view, thread, (int)z) +
+                                       work.class_byte_at[ODD]) +
+                          brick_at;
+    const uint64_t work_at = work.class_at[ODD] + brick_at +
+                             (uint64_t)z * work.plane_ncubes +
+                             (uint64_t)y * (uint64_t)work.nx + x;
+    T *fine = decode ? view.dst : view.work;
+    uint32_t symbol = decode ? *at_symbol : 0;
+    const T made = make_long_point<T, decode>(
+        view, decode ? (T)0 : view.src[at], predict_last(work, cube, fine + at),
+        work_at, &symbol);
+    if (decode) {
+        fine[at] = made;
+    } else {
+        *at_symbol = (uint16_t)symbol;
+        if (symbol == TERP_ESCAPE)
+            count_escape(view, work_at);
+    }
+}
+
+template <typename T, typename tile>
+static cudaError_t
+launch_blended_by(const struct cuda_batch *batch, int l, cudaStream_t stream)
+{
+    struct march_work work;
+    const uint64_t nblocks = make_march_work<tile>(batch, l, &work);
+
+    const cudaError_t error =
+        launch_shared(batch, stream, spline_march_blended<T, tile>, nblocks,
+                      tile::nthreads, tile::shared_nbytes, work, l);
+    if (error != cudaSuccess)
+        return error;
+    const uint64_t npoints =
+        last_nrows(work) * (uint64_t)work.nx * batch->h_layout->nbricks;
+    return launch_stage(batch, stream, spline_march_last<T, tile::decode>,
+                        div_up(npoints, LAST_NTHREADS), LAST_NTHREADS, work, l);
+}
+
+/* Tiles that fit chunks of up to so many cubes along y, or make most of a
+ * multiprocessor. */
+#define BLENDED_SMALL_NY 64
+template <typename T, bool decode>
+static cudaError_t
+launch_march_blended(const struct cuda_batch *batch, int l, cudaStream_t stream)
+{
+    if constexpr (sizeof(T) == 8)
+        return launch_blended_by<
+            T, march_tile<T, decode, march_blended, 32, 16, 2, 1>>(batch, l,
+                                                                   stream);
+    else if (batch->h_layout->level[l].neven[1] <= BLENDED_SMALL_NY)
+        return launch_blended_by<
+            T, march_tile<T, decode, march_blended, 32, 32, 2, 1>>(batch, l,
+                                                                   stream);
+    else
+        return launch_blended_by<
+            T, march_tile<T, decode, march_blended, 32, 24, 2, 1>>(batch, l,
+                                                                   stream);
+}
+
+#endif
