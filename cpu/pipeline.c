@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 #include "codec/format/bytes.h"
+#include "codec/format/references.h"
+#include "codec/format/types.h"
 #include "codec/model/coarse.h"
 #include "codec/model/domain.h"
 #include "cpu/coarse.h"
@@ -17,8 +19,11 @@
 #include "cpu/predict/deinterleave.h"
 #include "cpu/predict/pointwise.h"
 #include "cpu/predict/predictor.h"
+#include "cpu/references.h"
 #include "cpu/sections/escapes.h"
 #include "cpu/sections/low_bits.h"
+#include "cpu/sections/remainders.h"
+#include "cpu/sections/shifts.h"
 #include "cpu/sections/signs.h"
 #include "cpu/sections/specials.h"
 #include "cpu/sections/tails.h"
@@ -73,6 +78,8 @@ struct job {
     const uint8_t *constant_at;
     struct reader specials; /* its section, whose values are placed last */
     struct cpu_tails_section tails;
+    struct cpu_shifts_section shifts;
+    struct cpu_remainders_section remainders;
     struct cpu_escape_section escapes;
     struct cpu_low_bits_section low_bits;
     uint64_t nsymbols; /* of the tiles, wanted or not */
@@ -254,12 +261,12 @@ static enum terp_status
 carry_halves(struct job *job)
 {
     const struct cpu_parts parts = parts_of(job);
-    const bool pointwise = job->params->bound_mode == TERP_BOUND_POINTWISE;
+    const bool is_exact = terp_half_is_exact(parts.type, job->params);
+    const bool pointwise =
+        !is_exact && job->params->bound_mode == TERP_BOUND_POINTWISE;
     const uint16_t fill = (uint16_t)job->params->fill_bits;
     const uint16_t missing = (uint16_t)job->params->missing_bits;
 
-    if (terp_half_is_exact(parts.type, job->params))
-        return carry_integers(job);
     enum terp_status st = make_carried(job);
     if (st != TERP_OK)
         return st;
@@ -272,6 +279,10 @@ carry_halves(struct job *job)
     if (pointwise)
         job->coded_params.bound =
             terp_half_pointwise_bound_of(parts.type, job->params->bound);
+    if (is_exact) {
+        job->coded_params.bound_mode = TERP_BOUND_ABSOLUTE;
+        job->coded_params.bound = 0;
+    }
     job->params = &job->coded_params;
     job->prediction.values = job->carried;
     return TERP_OK;
@@ -307,15 +318,32 @@ find_bound(struct job *job)
     return terp_half_bound_of(type, bound, max > -min ? max : -min);
 }
 
-/* Exact quants, by what sampled values have in common. */
-static struct terp_exact
-find_exact(const struct job *job)
+/* Whether values, or the integers that they stand for, come back as they are,
+ * and these are too many for all to have symbols. */
+static bool
+is_lossless(const struct job *job)
 {
-    const struct cpu_prediction *p = &job->prediction;
+    return (terp_is_lossless(job->params) && !job->frame.is_pointwise) ||
+           (job->carrier.form != TERP_CARRIER_FLOATS && job->frame.bound < 1 &&
+            job->may_be_wide);
+}
+
+/* Steps of the lossless prediction, and exact quants of lorenzo, by what
+ * sampled values have in common. */
+static struct terp_exact
+find_exact(struct job *job)
+{
+    struct cpu_prediction *p = &job->prediction;
     int exponent, nzeros;
 
     p->stages->common_bits(p->values, job->layout.nvalues, &job->fills,
                            &exponent, &nzeros);
+    if (is_lossless(job))
+        p->nsteps = terp_lossless_steps(job->stats.min, job->stats.max,
+                                        p->stages->value_nbytes, exponent,
+                                        nzeros, p->steps);
+    if (job->carrier.form == TERP_CARRIER_INTS_BITS)
+        p->nsteps = 1;
     return terp_exact_of(job->frame.bound, job->stats.min, job->stats.max,
                          p->stages->value_nbytes, exponent, nzeros);
 }
@@ -471,6 +499,32 @@ scan_pointwise(struct job *job, bool *is_constant_ret)
     return TERP_OK;
 }
 
+/* A value that stands in runs, as zeros do where there is nothing, is taken for
+ * a fill value where all come back as they are: differences to it are large,
+ * and none of what they tell of. */
+static void
+find_common(struct job *job)
+{
+    struct cpu_prediction *p = &job->prediction;
+    const struct cpu_stages *stages = p->stages;
+    struct cpu_stats stats;
+
+    for (int i = 0; i < TERP_NFILLS; i++) {
+        const struct cpu_fills before = job->fills;
+        if (before.bits[i] != stages->negative_zero_bits)
+            continue;
+        if (!stages->common_value(p->values, job->layout.nvalues, &before,
+                                  &job->fills.bits[i]))
+            return;
+        stages->scan(p->values, job->layout.nvalues, &job->fills, &stats);
+        if (!(stats.min < stats.max)) {
+            job->fills = before;
+            return;
+        }
+        job->stats = stats;
+    }
+}
+
 /* What the scan takes for fill values of integers are none where without them
  * no two differ: flags and masks have no other values. */
 static void
@@ -488,6 +542,10 @@ find_range(struct job *job)
         clear_fills(job);
         p->stages->scan(p->values, job->layout.nvalues, &job->fills, stats);
     }
+    if (terp_is_lossless(job->params) ||
+        (job->carrier.form != TERP_CARRIER_FLOATS && job->params->bound < 1 &&
+         stats->max - stats->min >= TERP_LOW_BITS_MIN_NSTEPS))
+        find_common(job);
 }
 
 /* Special values, the range of the others, and what follows from it. */
@@ -523,7 +581,7 @@ scan(struct job *job)
     job->may_be_wide =
         terp_bound_may_have_low_bits(params->bound_mode, params->bound) &&
         terp_may_be_wide(nsteps);
-    if (job->may_be_wide)
+    if (job->may_be_wide || is_lossless(job))
         job->exact = find_exact(job);
     /* A range may be larger than any double. */
     return is_bound(frame->bound) || terp_is_lossless(params)
@@ -692,6 +750,35 @@ has_tails(const struct job *job)
            job->prediction.quantizer.tail_nbits > 0;
 }
 
+static bool
+has_shifts(const struct job *job)
+{
+    return job->frame.prediction == TERP_PREDICTION_LOSSLESS;
+}
+
+static bool
+has_remainders(const struct job *job)
+{
+    return has_shifts(job) &&
+           job->prediction.lossless.form == TERP_LOSSLESS_REMAINDERS;
+}
+
+static enum terp_status
+write_shifts(struct job *job)
+{
+    return has_shifts(job)
+               ? terp_cpu_shifts_write(&job->prediction, &job->writer)
+               : TERP_OK;
+}
+
+static enum terp_status
+write_remainders(struct job *job)
+{
+    return has_remainders(job)
+               ? terp_cpu_remainders_write(&job->prediction, &job->writer)
+               : TERP_OK;
+}
+
 static enum terp_status
 write_tails(struct job *job)
 {
@@ -748,8 +835,9 @@ write_tiles(struct job *job)
 /* Those of one stream. A step does nothing where it does not apply to a
  * constant chunk. */
 static job_step *const stream_steps[] = {
-    make_mask,   choose_predictor, quantize,      write_head,  write_specials,
-    write_signs, write_tails,      write_escapes, write_tiles, NULL};
+    make_mask,        choose_predictor, quantize,    write_head,
+    write_specials,   write_signs,      write_tails, write_shifts,
+    write_remainders, write_escapes,    write_tiles, NULL};
 
 /* Writes a stream of the chunk, in less than `cap_nbytes`, which a frame
  * fits. */
@@ -820,16 +908,13 @@ static job_step *const encode_steps[] = {swap_source, carry,           scan,
                                          find_domain, encode_smallest, NULL};
 
 enum terp_status
-terp_cpu_encode(const struct terp_cpu_call *call,
-                const struct terp_params *params,
-                const struct terp_chunk *chunk, const void *src, uint8_t *dst,
-                uint64_t *dst_nbytes_ret)
+terp_cpu_encode_plainly(const struct terp_cpu_call *call,
+                        const struct terp_params *params,
+                        const struct terp_chunk *chunk, const void *src,
+                        uint8_t *dst, uint64_t *dst_nbytes_ret)
 {
     const struct terp_frame frame = {.chunk = *chunk, .domain = *chunk};
 
-    if (terp_type_nparts(chunk->type) > 1)
-        return terp_cpu_parts_encode(call, params, chunk, src, dst,
-                                     dst_nbytes_ret);
     struct job *job = make_job(&frame);
     if (job == NULL)
         return TERP_ERR_MEMORY;
@@ -838,6 +923,45 @@ terp_cpu_encode(const struct terp_cpu_call *call,
     job->dst = dst;
     job->dst_nbytes = dst_nbytes_ret;
     return do_steps(job, encode_steps, call);
+}
+
+/* Whether all values are to come back as they are, of a type whose values may
+ * refer to each other. */
+static bool
+may_refer(const struct terp_params *params, enum terp_type type)
+{
+    return params->effort != TERP_EFFORT_FAST &&
+           terp_references_are_possible(type) &&
+           (terp_is_lossless(params) ||
+            (terp_type_is_half(type) && terp_half_is_exact(type, params)) ||
+            (terp_type_is_integer(type) && terp_integer_bound(params) == 0));
+}
+
+enum terp_status
+terp_cpu_encode(const struct terp_cpu_call *call,
+                const struct terp_params *params,
+                const struct terp_chunk *chunk, const void *src, uint8_t *dst,
+                uint64_t *dst_nbytes_ret)
+{
+    const struct terp_frame raw = {.chunk = *chunk};
+
+    if (terp_type_nparts(chunk->type) > 1)
+        return terp_cpu_parts_encode(call, params, chunk, src, dst,
+                                     dst_nbytes_ret);
+    const enum terp_status st =
+        terp_cpu_encode_plainly(call, params, chunk, src, dst, dst_nbytes_ret);
+    if ((st != TERP_OK && st != TERP_ERR_CAPACITY) ||
+        !may_refer(params, chunk->type))
+        return st;
+    const uint64_t raw_nbytes =
+        (uint64_t)terp_frame_nbytes(&raw) + terp_chunk_nbytes(chunk);
+    uint64_t nbytes = st == TERP_OK ? *dst_nbytes_ret : raw_nbytes;
+    const enum terp_status of_references =
+        terp_cpu_references_encode(call, params, chunk, src, dst, &nbytes);
+    if (of_references != TERP_OK)
+        return of_references;
+    *dst_nbytes_ret = nbytes;
+    return nbytes < raw_nbytes ? TERP_OK : st;
 }
 
 /* ---- decoding ---- */
@@ -946,6 +1070,26 @@ read_tails(struct job *job)
 }
 
 static enum terp_status
+read_shifts(struct job *job)
+{
+    const struct cpu_prediction *p = &job->prediction;
+
+    return has_shifts(job)
+               ? terp_cpu_shifts_read(&job->reader, p->stages->value_nbytes,
+                                      job->layout.nvalues - p->nspecials,
+                                      &job->shifts)
+               : TERP_OK;
+}
+
+static enum terp_status
+read_remainders(struct job *job)
+{
+    return has_remainders(job)
+               ? terp_cpu_remainders_read(&job->reader, &job->remainders)
+               : TERP_OK;
+}
+
+static enum terp_status
 read_escapes(struct job *job)
 {
     return job->predictor == NULL
@@ -1045,6 +1189,23 @@ place_tails(struct job *job)
 {
     return has_tails(job) ? terp_cpu_tails_place(&job->prediction, &job->tails)
                           : TERP_OK;
+}
+
+static enum terp_status
+place_shifts(struct job *job)
+{
+    return has_shifts(job)
+               ? terp_cpu_shifts_place(&job->prediction, &job->shifts)
+               : TERP_OK;
+}
+
+static enum terp_status
+place_remainders(struct job *job)
+{
+    return has_remainders(job)
+               ? terp_cpu_remainders_place(&job->prediction, &job->remainders,
+                                           job->values_ret)
+               : TERP_OK;
 }
 
 static enum terp_status
@@ -1155,10 +1316,11 @@ swap_destination(struct job *job)
 
 /* A step does nothing where it does not apply to a constant chunk. */
 static job_step *const decode_steps[] = {
-    read_head,    read_specials,  read_signs,       read_tails,
-    read_escapes, read_low_bits,  coarsen,          read_tiles,
-    place_tails,  place_escapes,  place_values,     reconstruct,
-    uncarry,      place_specials, swap_destination, NULL};
+    read_head,     read_specials,   read_signs,       read_tails,
+    read_shifts,   read_remainders, read_escapes,     read_low_bits,
+    coarsen,       read_tiles,      place_tails,      place_shifts,
+    place_escapes, place_values,    reconstruct,      place_remainders,
+    uncarry,       place_specials,  swap_destination, NULL};
 
 static struct job *
 make_decode_job(const struct terp_frame *frame, const uint8_t *body,
@@ -1179,8 +1341,10 @@ decode_lattice(const struct terp_cpu_call *call, const struct terp_frame *frame,
                const struct terp_coarse *coarse, const uint8_t *body,
                uint64_t body_nbytes, void *dst)
 {
+    if (frame->coding == TERP_CODING_REFERENCES)
+        return terp_cpu_references_decode(call, &frame->chunk, body,
+                                          body_nbytes, dst);
     struct job *job = make_decode_job(frame, body, body_nbytes);
-
     if (job == NULL)
         return TERP_ERR_MEMORY;
     job->coarse = coarse;
@@ -1224,13 +1388,16 @@ terp_cpu_decode(const struct terp_cpu_call *call,
 static enum terp_status
 pass_sections(struct job *job, uint64_t *nspecials_ret)
 {
-    static job_step *const steps[] = {read_tails, read_escapes, read_low_bits,
-                                      NULL};
+    static job_step *const steps[] = {read_tails,      read_shifts,
+                                      read_remainders, read_escapes,
+                                      read_low_bits,   NULL};
     enum terp_status st = read_head(job);
 
     if (st == TERP_OK && job->frame.has_specials)
-        st = terp_cpu_specials_read(&job->reader, &job->layout,
-                                    job->part_nbytes, NULL, nspecials_ret);
+        st =
+            terp_cpu_specials_read(&job->reader, &job->layout, job->part_nbytes,
+                                   NULL, &job->prediction.nspecials);
+    *nspecials_ret = job->prediction.nspecials;
     if (st == TERP_OK && has_signs(job))
         st = terp_cpu_signs_read(NULL, &job->layout, &job->reader, NULL);
     return st == TERP_OK ? take_steps(job, steps) : st;
@@ -1246,7 +1413,8 @@ terp_cpu_coarse_nbytes(const struct terp_frame *frame, const uint8_t *body,
 
     *nbytes_ret = body_nbytes;
     terp_coarse_make(frame, step, &coarse);
-    if (frame->coding == TERP_CODING_RAW)
+    if (frame->coding == TERP_CODING_RAW ||
+        frame->coding == TERP_CODING_REFERENCES)
         return TERP_OK;
     if (terp_type_nparts(frame->chunk.type) > 1)
         return terp_cpu_parts_coarse_nbytes(&frame->chunk, body, body_nbytes,

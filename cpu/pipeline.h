@@ -10,6 +10,13 @@ terp_cpu_encode(const struct terp_cpu_call *call,
                 const struct terp_chunk *chunk, const void *src, uint8_t *dst,
                 uint64_t *dst_nbytes_ret);
 
+/* Without references to values before. */
+enum terp_status
+terp_cpu_encode_plainly(const struct terp_cpu_call *call,
+                        const struct terp_params *params,
+                        const struct terp_chunk *chunk, const void *src,
+                        uint8_t *dst, uint64_t *dst_nbytes_ret);
+
 enum terp_status
 terp_cpu_decode(const struct terp_cpu_call *call,
                 const struct terp_frame *frame, const uint8_t *body,

@@ -5,7 +5,7 @@
 #include "codec/api/context.h"
 #include "codec/api/processor.h"
 #include "codec/api/stream.h"
-#include "codec/format/parts.h"
+#include "codec/format/references.h"
 
 const char *
 terp_entry_family(int entry, int *place_ret)
@@ -30,10 +30,36 @@ static void
 tell_coding(const struct terp_frame *frame, struct terp_info *info)
 {
     info->pipeline = name_of_coding(frame->coding);
-    info->predictor = frame->prediction == TERP_PREDICTION_NONE
-                          ? "none"
+    info->predictor = frame->prediction == TERP_PREDICTION_NONE ? "none"
+                      : frame->prediction == TERP_PREDICTION_LOSSLESS
+                          ? "lossless"
                           : terp_predictor_names[frame->prediction];
     info->domain = frame->domain;
+}
+
+/* Of a stream with references all is told of its values. */
+static enum terp_status
+inspect_one(const struct terp_frame *frame, const uint8_t *body,
+            uint64_t body_nbytes, bool tells_coding, struct terp_info *info)
+{
+    struct terp_references references;
+
+    if (frame->coding == TERP_CODING_REFERENCES) {
+        const struct terp_part *values =
+            &references.part[TERP_REFERENCES_VALUES];
+        enum terp_status st =
+            terp_references_read(&frame->chunk, body, body_nbytes, &references);
+        return st == TERP_OK
+                   ? inspect_one(&values->frame, values->body,
+                                 values->body_nbytes, tells_coding, info)
+                   : st;
+    }
+    if (tells_coding)
+        tell_coding(frame, info);
+    return frame->coding == TERP_CODING_RAW
+               ? TERP_OK
+               : terp_processor_engine()->inspect(frame, body, body_nbytes,
+                                                  info);
 }
 
 static uint64_t
@@ -72,12 +98,15 @@ inspect_parts(const struct terp_stream *stream, struct terp_info *info)
         const struct terp_frame *frame = &parts[i].frame;
         const bool is_predicted = frame->prediction != TERP_PREDICTION_NONE;
         struct terp_info part = {0};
-        if (i == 0 || (is_predicted && !any))
-            tell_coding(frame, info);
+        const bool tells_coding = i == 0 || (is_predicted && !any);
         any |= is_predicted;
-        if (frame->coding != TERP_CODING_RAW)
-            st = terp_processor_engine()->inspect(frame, parts[i].body,
-                                                  parts[i].body_nbytes, &part);
+        st = inspect_one(frame, parts[i].body, parts[i].body_nbytes,
+                         tells_coding, &part);
+        if (tells_coding) {
+            info->pipeline = part.pipeline;
+            info->predictor = part.predictor;
+            info->domain = part.domain;
+        }
         add_counts(info, &part);
         if (part.pointwise_bound != 0)
             info->pointwise_bound = part.pointwise_bound;
@@ -107,9 +136,5 @@ terp_inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret)
         .bound = frame->bound};
     if (frame->coding == TERP_CODING_PARTS)
         return inspect_parts(&stream, info_ret);
-    tell_coding(frame, info_ret);
-    return frame->coding == TERP_CODING_RAW
-               ? TERP_OK
-               : terp_processor_engine()->inspect(frame, stream.body,
-                                                  stream.body_nbytes, info_ret);
+    return inspect_one(frame, stream.body, stream.body_nbytes, true, info_ret);
 }

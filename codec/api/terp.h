@@ -124,7 +124,7 @@ enum terp_memory {
 
 /* What to do. `bound_mode` must be said, and `bound` is finite and above zero,
  * and below one for TERP_BOUND_POINTWISE; or it is the absolute bound 0: then
- * every bit comes back, by the Lorenzo predictor.
+ * every bit comes back, by a prediction of its own, whatever `predictor` says.
  * Values whose bits equal `fill_bits` (float32: the low 32 bits) are kept
  * exactly and ignored by prediction and value range, when `has_fill`, and so
  * are those of `missing_bits`, when `has_missing`; if one
@@ -176,7 +176,7 @@ struct terp_info {
     uint64_t stream_nbytes;
     int version;           /* of the stream's format */
     const char *pipeline;  /* "raw", "constant", "huffman", ... */
-    const char *predictor; /* "none", "spline", "lorenzo" */
+    const char *predictor; /* "none", "spline", "lorenzo", "lossless" */
     double bound;          /* absolute; 0 for raw, constant and lossless, and
                               where pointwise_bound is not 0 */
     uint64_t nescapes;

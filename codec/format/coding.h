@@ -17,7 +17,8 @@ enum terp_coding {
     TERP_CODING_SPEED = 4,
     TERP_CODING_RATIO = 5,
     TERP_NCODINGS,
-    TERP_CODING_PARTS = 15 /* of complex values: each part has its own */
+    TERP_CODING_REFERENCES = 14, /* codec/format/references.h */
+    TERP_CODING_PARTS = 15       /* of complex values: each part has its own */
 };
 
 /* What a pipeline makes of a chunk that it predicts. */

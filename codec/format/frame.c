@@ -34,7 +34,7 @@ static bool
 has_bound(enum terp_coding coding)
 {
     return coding != TERP_CODING_RAW && coding != TERP_CODING_CONSTANT &&
-           coding != TERP_CODING_PARTS;
+           coding != TERP_CODING_PARTS && coding != TERP_CODING_REFERENCES;
 }
 
 bool
@@ -205,6 +205,7 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
         flags = src[TERP_FRAME_PREDICTION_AT];
     int prediction = flags & TERP_FRAME_PREDICTION;
     if ((src[TERP_FRAME_CODING_AT] >= TERP_NCODINGS &&
+         src[TERP_FRAME_CODING_AT] != TERP_CODING_REFERENCES &&
          src[TERP_FRAME_CODING_AT] != TERP_CODING_PARTS) ||
         prediction >= TERP_NPREDICTIONS ||
         (flags & ~(TERP_FRAME_PREDICTION | TERP_FRAME_SPECIALS |
@@ -218,6 +219,7 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
     frame.is_pointwise = flags & TERP_FRAME_POINTWISE;
     if (has_bound(frame.coding) != (prediction != TERP_PREDICTION_NONE) ||
         ((frame.coding == TERP_CODING_RAW ||
+          frame.coding == TERP_CODING_REFERENCES ||
           frame.coding == TERP_CODING_PARTS) &&
          frame.has_specials) ||
         (!has_bound(frame.coding) &&
@@ -250,7 +252,8 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
     if (reader.underflow)
         return TERP_ERR_TRUNCATED;
     if (has_bound(frame.coding) && !is_bound(frame.bound) &&
-        !(is_zero_bound(frame.bound) && prediction == TERP_PREDICTION_LORENZO))
+        !(is_zero_bound(frame.bound) &&
+          terp_prediction_is_raster(frame.prediction)))
         return TERP_ERR_CORRUPT;
     *frame_ret = frame;
     *frame_nbytes_ret = (int)(reader.at - src);

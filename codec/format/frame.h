@@ -21,6 +21,7 @@ enum terp_prediction {
     TERP_PREDICTION_NONE = 0,
     TERP_PREDICTION_SPLINE = 1,
     TERP_PREDICTION_LORENZO = 2,
+    TERP_PREDICTION_LOSSLESS = 3, /* no caller asks for it */
     TERP_NPREDICTIONS
 };
 
@@ -28,7 +29,7 @@ enum terp_prediction {
 static inline TERP_HOST_DEVICE bool
 terp_prediction_is_raster(enum terp_prediction prediction)
 {
-    return prediction == TERP_PREDICTION_LORENZO;
+    return prediction >= TERP_PREDICTION_LORENZO;
 }
 
 /* What escapes is a value, on the grid if it can be; else an integer. */
@@ -43,7 +44,7 @@ terp_prediction_has_grid(enum terp_prediction prediction)
 static inline TERP_HOST_DEVICE bool
 terp_prediction_makes_mask(enum terp_prediction prediction)
 {
-    return prediction == TERP_PREDICTION_LORENZO;
+    return prediction >= TERP_PREDICTION_LORENZO;
 }
 
 struct terp_frame {

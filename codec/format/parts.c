@@ -35,9 +35,9 @@ terp_parts_write(struct writer *writer, const struct terp_chunk *part,
 }
 
 /* Puts the frame together again, to read it as any other. */
-static enum terp_status
-read_part(const struct terp_chunk *chunk, const uint8_t *bytes, uint64_t nbytes,
-          struct terp_part *part_ret)
+enum terp_status
+terp_part_read(const struct terp_chunk *chunk, const uint8_t *bytes,
+               uint64_t nbytes, struct terp_part *part_ret)
 {
     const struct terp_frame raw = {.chunk = *chunk, .coding = TERP_CODING_RAW};
     uint8_t frame[TERP_FRAME_MAX_NBYTES] = {0};
@@ -75,9 +75,10 @@ terp_parts_read(const struct terp_chunk *chunk, const uint8_t *body,
         return TERP_ERR_TRUNCATED;
     if (!is_bound(*bound_ret) && !is_zero_bound(*bound_ret))
         return TERP_ERR_CORRUPT;
-    enum terp_status st = read_part(&part, first, first_nbytes, &parts_ret[0]);
-    return st == TERP_OK
-               ? read_part(&part, reader.at, (uint64_t)(reader.end - reader.at),
-                           &parts_ret[1])
-               : st;
+    enum terp_status st =
+        terp_part_read(&part, first, first_nbytes, &parts_ret[0]);
+    return st == TERP_OK ? terp_part_read(&part, reader.at,
+                                          (uint64_t)(reader.end - reader.at),
+                                          &parts_ret[1])
+                         : st;
 }

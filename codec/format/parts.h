@@ -25,6 +25,11 @@ void
 terp_parts_write(struct writer *writer, const struct terp_chunk *part,
                  const uint8_t *stream, uint64_t stream_nbytes, bool last);
 
+/* Reads the frame of a part, which is such a chunk. */
+enum terp_status
+terp_part_read(const struct terp_chunk *part, const uint8_t *bytes,
+               uint64_t nbytes, struct terp_part *part_ret);
+
 /* Reads the frames of both parts of `chunk`. TERP_ERR_TRUNCATED, or
  * TERP_ERR_CORRUPT. */
 enum terp_status

@@ -53,6 +53,15 @@ terp_exponent_is_normal(int exponent, int value_nbytes)
            exponent + terp_mantissa_nbits(value_nbytes) <= -min_exponent;
 }
 
+static inline TERP_HOST_DEVICE bool
+terp_exact_is_valid(struct terp_exact exact, int value_nbytes)
+{
+    return exact.significand > 0 &&
+           exact.nzeros <= terp_mantissa_nbits(value_nbytes) &&
+           (terp_exponent_is_normal(exact.exponent, value_nbytes) ||
+            exact.exponent == terp_least_exponent(value_nbytes));
+}
+
 /* False where the bytes say what cannot be. */
 static inline TERP_HOST_DEVICE bool
 terp_exact_load(const uint8_t *src, int value_nbytes,
@@ -61,9 +70,7 @@ terp_exact_load(const uint8_t *src, int value_nbytes,
     exact_ret->significand = src[0];
     exact_ret->nzeros = src[1];
     exact_ret->exponent = (int16_t)load_le(src + 2, 2);
-    return src[0] > 0 && src[1] <= terp_mantissa_nbits(value_nbytes) &&
-           (terp_exponent_is_normal(exact_ret->exponent, value_nbytes) ||
-            exact_ret->exponent == terp_least_exponent(value_nbytes));
+    return terp_exact_is_valid(*exact_ret, value_nbytes);
 }
 
 /* 2^exponent, which is a normal double. */

@@ -9,6 +9,9 @@
 
 #include "codec/format/layout.h"
 
+/* The bits of the dimensions. */
+#define TERP_LORENZO_DIMS ((1u << TERP_NDIMS) - 1)
+
 /* A bit above those of the dimensions. */
 #define TERP_LORENZO_MEANS (1u << TERP_NDIMS)
 

@@ -186,11 +186,24 @@ terp_prefers_lorenzo(struct terp_price lorenzo, uint64_t spline_cost,
 static inline TERP_HOST_DEVICE bool
 terp_may_take(enum terp_predictor asked, enum terp_prediction prediction)
 {
-    return asked == TERP_PREDICTOR_AUTO || (int)asked == (int)prediction;
+    return asked == TERP_PREDICTOR_AUTO ? prediction != TERP_PREDICTION_LOSSLESS
+                                        : (int)asked == (int)prediction;
 }
 _Static_assert((int)TERP_PREDICTION_SPLINE == TERP_PREDICTOR_SPLINE &&
-                   (int)TERP_NPREDICTIONS == TERP_NPREDICTORS,
+                   (int)TERP_PREDICTION_LOSSLESS == TERP_NPREDICTORS,
                "A predictor has one number for callers and in streams.");
+
+/* The same where integers are to come back as they are. Nothing but lossless
+ * prediction gives every bit of a float back. */
+static inline TERP_HOST_DEVICE bool
+terp_may_take_losslessly(enum terp_predictor asked,
+                         enum terp_prediction prediction)
+{
+    return (prediction == TERP_PREDICTION_SPLINE &&
+            asked != TERP_PREDICTOR_LORENZO) ||
+           (prediction == TERP_PREDICTION_LOSSLESS &&
+            asked != TERP_PREDICTOR_SPLINE);
+}
 
 /* What a chunk is predicted by, by the predictors' prices. */
 static inline TERP_HOST_DEVICE enum terp_prediction

@@ -7,31 +7,7 @@
 #include "cpu/predict/predictor.h"
 
 #include "codec/format/base.h"
-
-static struct cpu_axis
-axis_of(const struct terp_layout *layout, int d)
-{
-    struct cpu_axis axis = {.extent = layout->dims[d], .ninner = 1};
-
-    for (int e = 0; e < d; e++)
-        axis.ninner *= layout->dims[e];
-    axis.nouter = layout->nvalues / (axis.extent * axis.ninner);
-    return axis;
-}
-
-/* Special points, 0 at the begin of a line, take the last integer before them
- * that is not special's: differences then are 0 there, and elsewhere to this
- * integer. */
-static void
-repeat_along(const struct cpu_stages *stages, const struct cpu_axis *axis,
-             const uint64_t *mask, void *quants)
-{
-    uint64_t nvalues = axis->extent * axis->ninner;
-
-    for (uint64_t o = 0; o < axis->nouter; o++)
-        stages->repeat(quants, mask, o * nvalues + axis->ninner,
-                       (o + 1) * nvalues, axis->ninner);
-}
+#include "cpu/predict/differences.h"
 
 /* Whether means are smaller than differences along dimension d, of stretches as
  * the tuner samples them. */
@@ -40,7 +16,7 @@ means_are_smaller(const struct cpu_prediction *lorenzo, int d,
                   const void *quants)
 {
     const struct terp_layout *layout = lorenzo->layout;
-    const struct cpu_axis axis = axis_of(layout, d);
+    const struct cpu_axis axis = terp_cpu_axis_of(layout, d);
     uint64_t nx = layout->dims[0];
     uint64_t nper_row = div_up(nx, TERP_LORENZO_NVALUES);
     uint64_t nstretches = layout->nvalues / nx * nper_row;
@@ -59,22 +35,6 @@ means_are_smaller(const struct cpu_prediction *lorenzo, int d,
             cpu_nbits_below(&lorenzo->quantizer), &differences, &means);
     }
     return means < differences;
-}
-
-/* Along all of the dimensions but `left_out`. `mask` is NULL where no point is
- * special. */
-static void
-take_differences(const struct cpu_prediction *lorenzo, const uint64_t *mask,
-                 int left_out, void *quants)
-{
-    for (int d = TERP_NDIMS - 1; d >= 0; d--) {
-        struct cpu_axis axis = axis_of(lorenzo->layout, d);
-        if (d == left_out || !(lorenzo->lorenzo_dims >> d & 1))
-            continue;
-        if (mask != NULL)
-            repeat_along(lorenzo->stages, &axis, mask, quants);
-        lorenzo->stages->difference(quants, axis);
-    }
 }
 
 /* Where differences may be wide: how many of their bits are below symbols. */
@@ -110,8 +70,9 @@ quantize(struct cpu_prediction *lorenzo)
     if (terp_means_are_possible(lorenzo->layout, lorenzo->lorenzo_dims,
                                 has_specials)) {
         int d = terp_means_dim(lorenzo->layout);
-        struct cpu_axis axis = axis_of(lorenzo->layout, d);
-        take_differences(lorenzo, NULL, d, quants);
+        struct cpu_axis axis = terp_cpu_axis_of(lorenzo->layout, d);
+        terp_cpu_differences_take(stages, lorenzo->layout, NULL,
+                                  lorenzo->lorenzo_dims & ~(1u << d), quants);
         if (means_are_smaller(lorenzo, d, quants)) {
             lorenzo->lorenzo_dims |= TERP_LORENZO_MEANS;
             stages->difference_means(quants, axis);
@@ -119,8 +80,9 @@ quantize(struct cpu_prediction *lorenzo)
             stages->difference(quants, axis);
         }
     } else {
-        take_differences(lorenzo, has_specials ? lorenzo->mask : NULL, -1,
-                         quants);
+        terp_cpu_differences_take(stages, lorenzo->layout,
+                                  has_specials ? lorenzo->mask : NULL,
+                                  lorenzo->lorenzo_dims, quants);
     }
     stages->symbols_of_quants(quants, nvalues, &lorenzo->quantizer,
                               lorenzo->symbols);
@@ -142,18 +104,12 @@ reconstruct(struct cpu_prediction *lorenzo, void *values)
                               quants);
     if (dims & TERP_LORENZO_MEANS) {
         int d = terp_means_dim(lorenzo->layout);
-        struct cpu_axis axis = axis_of(lorenzo->layout, d);
+        struct cpu_axis axis = terp_cpu_axis_of(lorenzo->layout, d);
         stages->accumulate_means(quants, axis);
         dims &= ~(1u << d);
     }
-    for (int d = 0; d < TERP_NDIMS; d++) {
-        struct cpu_axis axis = axis_of(lorenzo->layout, d);
-        if (!(dims >> d & 1))
-            continue;
-        if (lorenzo->mask != NULL)
-            stages->clear(quants, lorenzo->mask, nvalues);
-        stages->accumulate(quants, axis);
-    }
+    terp_cpu_differences_sum(stages, lorenzo->layout, lorenzo->mask,
+                             dims & TERP_LORENZO_DIMS, quants);
     stages->dequantize(quants, nvalues, &lorenzo->quantizer, values);
 }
 

@@ -129,7 +129,7 @@ difference(void *inout, struct cpu_axis axis)
 
     for (uint64_t o = 0; o < axis.nouter; o++) {
         WORD *base = (WORD *)inout + o * axis.extent * ninner;
-        for (uint64_t i = axis.extent - 1; i > 0; i--) {
+        for (uint64_t i = axis.extent - 1; i > axis.first; i--) {
             WORD *restrict to = base + i * ninner;
             const WORD *from = to - ninner;
             for (uint64_t j = 0; j < ninner; j++)
@@ -145,7 +145,7 @@ accumulate(void *inout, struct cpu_axis axis)
 
     for (uint64_t o = 0; o < axis.nouter; o++) {
         WORD *base = (WORD *)inout + o * axis.extent * ninner;
-        for (uint64_t i = 1; i < axis.extent; i++) {
+        for (uint64_t i = axis.first + 1; i < axis.extent; i++) {
             WORD *restrict to = base + i * ninner;
             const WORD *from = to - ninner;
             for (uint64_t j = 0; j < ninner; j++)

@@ -106,9 +106,9 @@ count_differences(const struct cpu_prediction *lorenzo, unsigned dims,
         if (dims >> d & 1)
             stages->difference(
                 stencil->differences,
-                (struct cpu_axis){4u >> (d - 1), 2, n << (d - 1)});
+                (struct cpu_axis){4u >> (d - 1), 2, n << (d - 1), 0});
     if (dims & 1)
-        stages->difference(last, (struct cpu_axis){1, n, 1});
+        stages->difference(last, (struct cpu_axis){1, n, 1, 0});
     stages->symbols_of_quants(last, n, &lorenzo->quantizer, stencil->symbols);
     for (uint64_t first = 0; first < n; first += TERP_LORENZO_RUN_NVALUES)
         count_run(&lorenzo->quantizer, first == 0 ? stencil->first : first,

@@ -5,7 +5,8 @@
 
 const struct cpu_predictor *const terp_cpu_predictors[TERP_NPREDICTIONS] = {
     [TERP_PREDICTION_SPLINE] = &terp_cpu_spline,
-    [TERP_PREDICTION_LORENZO] = &terp_cpu_lorenzo};
+    [TERP_PREDICTION_LORENZO] = &terp_cpu_lorenzo,
+    [TERP_PREDICTION_LOSSLESS] = &terp_cpu_lossless};
 
 enum terp_status
 terp_cpu_prediction_make(struct cpu_prediction *prediction)
@@ -42,16 +43,23 @@ terp_cpu_predictor_choose(struct cpu_prediction *prediction,
                           enum terp_predictor asked,
                           enum terp_prediction *prediction_ret)
 {
+    const bool lossless = prediction->nsteps > 0;
     struct terp_price price[TERP_NPREDICTIONS];
     enum terp_status st = TERP_OK;
 
     for (int i = 0; i < TERP_NPREDICTIONS && st == TERP_OK; i++) {
         price[i] = (struct terp_price){UINT64_MAX, 0};
         if (terp_cpu_predictors[i] != NULL &&
-            terp_may_take(asked, (enum terp_prediction)i))
+            (lossless ? terp_may_take_losslessly
+                      : terp_may_take)(asked, (enum terp_prediction)i))
             st = terp_cpu_predictors[i]->tune(prediction, &price[i]);
     }
     *prediction_ret =
-        terp_choose_prediction(asked, price, prediction->layout->nvalues);
+        !lossless
+            ? terp_choose_prediction(asked, price, prediction->layout->nvalues)
+        : price[TERP_PREDICTION_SPLINE].cost <
+                price[TERP_PREDICTION_LOSSLESS].cost
+            ? TERP_PREDICTION_SPLINE
+            : TERP_PREDICTION_LOSSLESS;
     return st;
 }

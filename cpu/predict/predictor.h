@@ -38,6 +38,11 @@ struct cpu_prediction {
     /* The predictors' models, chosen by `tune` or read from a stream. */
     struct terp_level_plan plan[TERP_MAX_LEVELS + 1];
     unsigned lorenzo_dims; /* bit 0 the fastest; terp_lorenzo_dims_are_valid */
+    struct cpu_lossless lossless;
+
+    /* encode: the steps that the lossless prediction chooses from */
+    struct terp_lossless_step steps[TERP_LOSSLESS_MAX_NSTEPS];
+    int nsteps; /* 0: it is not for this chunk */
 };
 
 struct cpu_predictor {
@@ -61,7 +66,8 @@ struct cpu_predictor {
     void (*reconstruct)(struct cpu_prediction *prediction, void *values);
 };
 
-extern const struct cpu_predictor terp_cpu_spline, terp_cpu_lorenzo;
+extern const struct cpu_predictor terp_cpu_spline, terp_cpu_lorenzo,
+    terp_cpu_lossless;
 
 /* By enum terp_prediction; NULL where nothing is predicted. */
 extern const struct cpu_predictor *const terp_cpu_predictors[TERP_NPREDICTIONS];
@@ -79,6 +85,11 @@ terp_cpu_scan(const struct cpu_prediction *prediction, struct cpu_fills *fills,
 enum terp_status
 terp_cpu_lorenzo_tune(struct cpu_prediction *lorenzo,
                       struct terp_price *price_ret);
+
+/* Chooses the step, of those given, and the dimensions and how often. */
+enum terp_status
+terp_cpu_lossless_tune(struct cpu_prediction *lossless,
+                       struct terp_price *price_ret);
 
 /* Allocates work, lattice and symbols. */
 enum terp_status

@@ -8,6 +8,7 @@
 #include "codec/model/domain.h"
 #include "codec/model/exact.h"
 #include "codec/model/lorenzo.h"
+#include "codec/model/lossless.h"
 #include "codec/model/low_bits.h"
 #include "codec/model/range.h"
 #include "codec/model/sample.h"
@@ -131,9 +132,54 @@ cpu_find_escape(const uint16_t *symbols, uint64_t first, uint64_t end)
     return i;
 }
 
+/* The model of the lossless prediction. */
+struct cpu_lossless {
+    struct terp_exact exact; /* whose significand is 1 */
+    enum terp_lossless_form form;
+    unsigned dims;  /* terp_lossless_dims_are_valid */
+    int64_t center; /* what integers are told from */
+};
+
+/* A sample of its tuner: values of a row, that are so far into each dimension
+ * that differences of those orders are known of all. */
+#define CPU_LOSSLESS_RUN_NVALUES 64
+struct cpu_run {
+    uint64_t at, n;
+    int most[TERP_NDIMS];
+};
+
+/* The bits of samples' differences of each order along each dimension. */
+#define CPU_LOSSLESS_NORDERS 81
+struct cpu_order_weights {
+    uint64_t nbits[CPU_LOSSLESS_NORDERS];
+    uint64_t remainder_nbits;
+    uint64_t nsampled;
+};
+
+/* A number of base 3 whose last digit is dimension 0. */
+static inline int
+cpu_number_of_order(const int order[TERP_NDIMS])
+{
+    int number = 0;
+
+    for (int d = TERP_NDIMS - 1; d >= 0; d--)
+        number = 3 * number + order[d];
+    return number;
+}
+
+/* By a byte of dimensions. */
+static inline void
+cpu_order_of_dims(unsigned dims, int order_ret[TERP_NDIMS])
+{
+    for (int d = 0; d < TERP_NDIMS; d++)
+        order_ret[d] = (int)(dims >> d & 1) +
+                       (int)(dims >> (d + TERP_LOSSLESS_TWICE_SHIFT) & 1);
+}
+
 /* A dimension of an array [nouter][extent][ninner]. */
 struct cpu_axis {
     uint64_t nouter, extent, ninner;
+    uint64_t first; /* that differences are taken to: usually 0 */
 };
 
 struct cpu_stages {
@@ -173,6 +219,11 @@ struct cpu_stages {
     void (*common_bits)(const void *values, uint64_t nvalues,
                         const struct cpu_fills *fills, int *exponent_ret,
                         int *nzeros_ret);
+
+    /* The bits of a value that is not special yet and stands in runs, if
+     * samples show one. */
+    bool (*common_value)(const void *values, uint64_t nvalues,
+                         const struct cpu_fills *fills, uint64_t *bits_ret);
 
     /* Bit i of `mask` (nvalues bits, 64 a word) tells if value i is special.
      * Works on whole words: `first` is a multiple of 64. */
@@ -271,6 +322,56 @@ struct cpu_stages {
                              uint64_t n, const struct cpu_quantizer *quantizer,
                              uint64_t *numbers);
     void (*tails_of_numbers)(const uint64_t *numbers, uint64_t n, void *quants);
+
+    /* The lossless prediction's integers, as prequantize has lorenzo's, and
+     * the values that they stand for but for remainders. */
+    uint64_t (*lossless_quantize)(const void *values, uint64_t nvalues,
+                                  const struct cpu_lossless *model,
+                                  uint64_t *mask, void *quants);
+    uint64_t (*count_unpredictable)(const void *values, uint64_t nvalues,
+                                    const struct cpu_fills *fills,
+                                    const struct cpu_lossless *model);
+    void (*lossless_restore)(const void *quants, uint64_t nvalues,
+                             const struct cpu_lossless *model, void *values);
+
+    /* Remainders of points [first, end) and their bits: of values, without
+     * those that are special, which returns how many are left; and to join
+     * them to integers. */
+    uint64_t (*remainders_of_values)(const void *values, uint64_t first,
+                                     uint64_t end,
+                                     const struct cpu_lossless *model,
+                                     const uint64_t *mask,
+                                     uint64_t *numbers_ret, uint8_t *nbits_ret);
+    void (*nbits_of_remainders)(const void *quants, uint64_t first,
+                                uint64_t end, const struct cpu_lossless *model,
+                                uint8_t *nbits_ret);
+    void (*join_remainders)(const void *quants, uint64_t first, uint64_t end,
+                            const struct cpu_lossless *model,
+                            const uint64_t *numbers, void *values);
+
+    /* Differences at places, and back. */
+    void (*gather)(const void *quants, const uint64_t *places, uint64_t n,
+                   int64_t *differences_ret);
+    void (*scatter)(const int64_t *differences, const uint64_t *places,
+                    uint64_t n, void *quants);
+
+    /* The integer in the middle of samples'. */
+    int64_t (*center)(const void *values, uint64_t nvalues,
+                      const struct cpu_fills *fills,
+                      const struct cpu_lossless *model);
+
+    /* Adds what differences of a run take up by every order; what they cost, in
+     * 1/16 bit, by the model's. Nothing where that is not known. */
+    void (*weigh_orders)(const void *values, const struct terp_layout *layout,
+                         const struct cpu_fills *fills,
+                         const struct cpu_lossless *model,
+                         const struct cpu_run *run,
+                         struct cpu_order_weights *weights);
+    uint64_t (*cost_of_run)(const void *values,
+                            const struct terp_layout *layout,
+                            const struct cpu_fills *fills,
+                            const struct cpu_lossless *model,
+                            const struct cpu_run *run);
 };
 
 /* The bits of a value that was widened to a double, and back. */

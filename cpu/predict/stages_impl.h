@@ -5,6 +5,7 @@
  * shaped for vectors; the formulas in them are those of codec/model. */
 
 #include <limits.h>
+#include <stdlib.h>
 
 #include "codebooks/codebooks.h"
 #include "codec/format/base.h"
@@ -12,6 +13,7 @@
 #include "codec/model/cost.h"
 #include "codec/model/difference_widths.h"
 #include "codec/model/lag_errors.h"
+#include "codec/model/lossless_quants.h"
 #include "codec/model/quantizer.h"
 #include "cpu/predict/stages.h"
 
@@ -909,6 +911,7 @@ reconstruct_chain(void *inout, uint64_t nvalues,
 }
 
 #include "cpu/predict/lorenzo_impl.h"
+#include "cpu/predict/lossless_impl.h"
 #include "cpu/predict/means_impl.h"
 
 const struct cpu_stages STAGES = {.value_nbytes = TERP_VALUE_NBYTES,
@@ -919,6 +922,7 @@ const struct cpu_stages STAGES = {.value_nbytes = TERP_VALUE_NBYTES,
                                   .code_widths = code_widths,
                                   .difference_widths = difference_widths,
                                   .squares = squares,
+                                  .common_value = common_value,
                                   .common_bits = common_bits,
                                   .mask = mask,
                                   .deinterleave = deinterleave,
@@ -944,4 +948,15 @@ const struct cpu_stages STAGES = {.value_nbytes = TERP_VALUE_NBYTES,
                                   .symbols_of_quants = symbols_of_quants,
                                   .quants_of_symbols = quants_of_symbols,
                                   .numbers_of_tails = numbers_of_tails,
-                                  .tails_of_numbers = tails_of_numbers};
+                                  .tails_of_numbers = tails_of_numbers,
+                                  .lossless_quantize = lossless_quantize,
+                                  .lossless_restore = lossless_restore,
+                                  .count_unpredictable = count_unpredictable,
+                                  .remainders_of_values = remainders_of_values,
+                                  .nbits_of_remainders = nbits_of_remainders,
+                                  .join_remainders = join_remainders,
+                                  .gather = gather,
+                                  .scatter = scatter,
+                                  .weigh_orders = weigh_orders,
+                                  .cost_of_run = cost_of_run,
+                                  .center = center};

@@ -37,7 +37,7 @@ take_frame(const struct cuda_batch &batch, const uint8_t *frame,
     chunk->prediction = (enum terp_prediction)prediction;
     chunk->has_specials = (flags & TERP_FRAME_SPECIALS) != 0;
     chunk->bound = double_of_bits(load_le(frame + bound_at, 8));
-    return coding <= last_coding && prediction < TERP_NPREDICTIONS &&
+    return coding <= last_coding && prediction < TERP_PREDICTION_LOSSLESS &&
            (flags & ~TERP_FRAME_SPECIALS) ==
                ((has_bound && batch.has_domain ? TERP_FRAME_DOMAIN : 0) |
                 (has_bound && batch.form != CUDA_VALUES ? TERP_FRAME_POINTWISE

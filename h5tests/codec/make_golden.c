@@ -94,6 +94,22 @@ static const struct golden goldens[] = {
      TERP_FIELD_COAST,
      {TERP_FLOAT32, false, false, 3, {7, 8, 9}},
      0},
+    {"f32-remainders", /* what lossless integers leave, shifts, no dimensions */
+     TERP_FIELD_NOISE,
+     {TERP_FLOAT32, false, false, 2, {37, 41}},
+     0},
+    {"f64-smooth", /* lossless, differences of differences */
+     TERP_FIELD_SINES,
+     {TERP_FLOAT64, false, false, 2, {37, 41}},
+     0},
+    {"f32-mirrors", /* references */
+     TERP_FIELD_MIRRORS,
+     {TERP_FLOAT32, false, false, 2, {37, 42}},
+     0},
+    {"f64-mirrors", /* to values that are not quite the same */
+     TERP_FIELD_MIRRORS,
+     {TERP_FLOAT64, true, false, 2, {37, 42}},
+     0},
     {"f64-lossless", /* subnormal numbers: all values are counted */
      TERP_FIELD_DENORMALS,
      {TERP_FLOAT64, false, false, 2, {17, 31}},

@@ -160,6 +160,7 @@ wrong_fields_are_refused(void **state)
     /* a wider layout than there are bytes */
     assert_int_equal(status_with_byte(5, 0x0E), TERP_ERR_TRUNCATED);
     for (int coding = TERP_CODING_RATIO + 1; coding < 256; coding++)
+        /* 14 and 15 have no bound */
         assert_int_equal(status_with_byte(6, (uint8_t)coding),
                          TERP_ERR_CORRUPT);
     /* raw and constant have no prediction */
@@ -168,7 +169,7 @@ wrong_fields_are_refused(void **state)
                      TERP_ERR_CORRUPT);
     /* no prediction, an unknown one, unknown flags */
     assert_int_equal(status_with_byte(7, 0), TERP_ERR_CORRUPT);
-    assert_int_equal(status_with_byte(7, 3), TERP_ERR_CORRUPT);
+    assert_int_equal(status_with_byte(7, 4), TERP_ERR_CORRUPT);
     /* The flag of a domain: the bound is taken for it. */
     assert_int_equal(status_with_byte(7, 1 | 0x20), TERP_ERR_CORRUPT);
     assert_int_equal(status_with_byte(7, 1 | 0x80), TERP_ERR_CORRUPT);

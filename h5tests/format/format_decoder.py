@@ -14,14 +14,16 @@ TILE_NSYMBOLS, PARTITION_NTILES = 4096, 16
 RAW, CONSTANT, HUFFMAN, CUSTOM, SPEED, RATIO = range(6)
 NRUN_CLASSES, NCODE_CLASSES = 24, 21
 NCONTEXTS, NCONTEXT_LEVELS = 8, 3
-SPLINE, LORENZO = 1, 2
+SPLINE, LORENZO, LOSSLESS = 1, 2, 3
 LORENZO_MEANS, LORENZO_EXACT, LORENZO_TAILS = 16, 32, 64  # beside dimensions
 WIDE_RADIUS, LOW_MAX_NBITS, GROUP_NNUMBERS = 32768, 12, 256
 # Types by their numbers, 16-bit floats as integers of their order.
 TYPES = ("f4", "f8", "u1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8",
          "i2", "i2", "c8", "c16")
 FLOAT16, BFLOAT16, COMPLEX64 = 11, 12, 13
-PARTS = 15
+REFERENCES, PARTS = 14, 15
+REMAINDERS, MAGNITUDES = 1, 2  # forms of lossless prediction
+REMAINDERS_NVALUES = 4096
 BLEND_PAIRS, BLEND_FULL = 170, 255
 LONG = 3
 CLASSES = (1, 2, 4, 8, 3, 5, 6, 9, 10, 12, 7, 11, 13, 14, 15)
@@ -100,15 +102,16 @@ class Frame:
         layout, self.coding, prediction = reader.take(3)
         reader.take(8)
         rank, width = (layout & 3) + 1, 1 << (layout >> 2 & 3)
-        check(self.coding <= RATIO or self.coding == PARTS, "coding")
-        check(prediction & 0x80 == 0 and prediction & 0xF <= LORENZO
-              and (prediction & 0xF > 0) == (CONSTANT < self.coding < PARTS),
+        check(self.coding <= RATIO or self.coding in (REFERENCES, PARTS),
+              "coding")
+        check(prediction & 0x80 == 0 and prediction & 0xF <= LOSSLESS
+              and (prediction & 0xF > 0) == (CONSTANT < self.coding <= RATIO),
               "prediction")
         self.order = ">" if layout & 0x40 else "<"
         self.prediction = prediction & 0xF
         self.has_specials = bool(prediction & 0x10)
         self.is_pointwise = bool(prediction & 0x40)
-        check(self.coding != PARTS or prediction == 0, "prediction of parts")
+        check(self.coding <= RATIO or prediction == 0, "prediction of parts")
         check(not self.is_pointwise or self.coding > CONSTANT, "pointwise")
         dims = [reader.uint(width) for _ in range(rank)]
         number = layout >> 4 & 3
@@ -133,10 +136,10 @@ class Frame:
             self.take_domain(dims, other)
             check(self.nvalues == nvalues, "domain")
         self.chunk_dims = own_dims
-        if self.coding not in (RAW, CONSTANT, PARTS):
+        if CONSTANT < self.coding <= RATIO:
             self.bound = float(reader.array("<f8", 1)[0])
             check(0 < self.bound < np.inf
-                  or self.bound == 0 and self.prediction == LORENZO, "bound")
+                  or self.bound == 0 and self.prediction >= LORENZO, "bound")
 
     def take_domain(self, dims, layout):
         check(not layout & 0x80 or len(dims) > 1, "rank of a stack")
@@ -407,7 +410,7 @@ def boxes(points, rank):
 def point_orders(frame):
     """Places in C order of the symbols as listed, and of the escapes."""
     points = np.arange(frame.nvalues).reshape(frame.nbricks, *frame.dims)
-    if frame.prediction == LORENZO:
+    if frame.prediction >= LORENZO:
         return boxes(points, frame.rank), points.reshape(-1)
     listed = [points[:, 0, 0, 0, 0]]
     work = [points[:, 0, 0, 0, 0]]
@@ -646,7 +649,7 @@ def read_escapes(reader, frame, model, dtype):
     numbers = numbers.view("<u8").reshape(n)
     numbers = numbers >> np.uint64(1) ^ (0 - (numbers & np.uint64(1)))
     numbers = numbers.astype(word)
-    if frame.prediction == LORENZO:
+    if frame.prediction >= LORENZO:
         return numbers
     nsteps = numbers.view("<i%d" % dtype.itemsize).astype(dtype)
     values = model["reference"] + nsteps * step_of(dtype, model["step"])
@@ -719,6 +722,122 @@ def reconstruct_lorenzo(model, tails, codes, escaped, special, values):
                    * step_of(values.dtype, model["step"]))
 
 
+# ---- lossless prediction ----
+
+def read_lossless(reader, low_nbits, dtype):
+    dims, form, nzeros = reader.take(3)
+    exponent = int(reader.array("<i2", 1)[0])
+    of_all, least, most = exact_exponents(dtype)
+    word = "<u%d" % dtype.itemsize
+    check(dims >> 4 & ~dims == 0, "dimensions")
+    check(form < 8 and form & 3 <= MAGNITUDES, "a form")
+    check(nzeros <= (23 if dtype.itemsize == 4 else 52), "a number of zeros")
+    check(exponent == of_all or least <= exponent <= most, "an exponent")
+    check(low_nbits == 0, "the number of low bits")
+    center = reader.array(word, 1)[0] if form & 4 else np.dtype(word).type(0)
+    return {"dims": dims, "form": form & 3, "nzeros": nzeros,
+            "exponent": exponent, "center": center, "means": None,
+            "exact": None}
+
+
+def read_shifts(reader, nvalues, word):
+    """The shift and the zeros of each value's group, and what is below its
+    code."""
+    sizes = group_sizes(nvalues)
+    width = 5 if word.itemsize == 4 else 6
+    has = reader.uint()
+    check(has < 4, "what is told of groups")
+    shifts, zeros = [reader.packed(len(sizes), width) if has >> i & 1
+                     else [0] * len(sizes) for i in range(2)]
+    check(max(shifts, default=0) <= 8 * word.itemsize - 2, "a shift")
+    below = [number for n, shift in zip(sizes, shifts)
+             for number in reader.packed(n, shift)]
+    return [np.repeat(np.array(numbers, word), sizes)
+            for numbers in (shifts, zeros)] + [np.array(below, word)]
+
+
+def bit_length(words):
+    lengths = np.zeros(words.shape, np.int64)
+    for i in range(8 * words.itemsize):
+        lengths[words >> words.dtype.type(i) > 0] = i + 1
+    return lengths
+
+
+def lossless_words(model, integers, valid, dtype, section):
+    """The words of values, of integers and the section of remainders."""
+    word = integers.dtype.type
+    top = word(1 << 8 * dtype.itemsize - 1)
+    integers = integers + model["center"]
+    nzeros = word(model["nzeros"])
+    of_all = exact_exponents(dtype)[0]
+    step = dtype.type(1 if model["exponent"] == of_all
+                      else 2.0 ** model["exponent"])
+    if model["form"] == MAGNITUDES:
+        center = np.array(step).view(integers.dtype)
+        sign = integers & word(1)
+        return ((integers >> word(1)) + center) % top | sign * top
+    negative = integers & top != 0
+    magnitudes = np.where(negative, 0 - integers, integers)
+    count = word(0 if model["exponent"] == of_all else
+                 (1 << (23 if dtype.itemsize == 4 else 52)) >> model["nzeros"])
+    first = np.array(dtype.type(count) * step).view(integers.dtype)
+
+    def least_word(magnitudes):
+        steps = (magnitudes.astype(dtype) * step).view(integers.dtype)
+        return np.where(magnitudes < count, steps,
+                        first + ((magnitudes - count) << nzeros))
+
+    words = least_word(magnitudes)
+    sign = negative
+    if model["form"] == REMAINDERS:
+        last = least_word(magnitudes + word(1)) - word(1) - words
+        nbits = bit_length(last >> nzeros) + (magnitudes == 0)
+        nbits[(magnitudes >= count) | ~valid] = 0
+        numbers = read_remainders(section, nbits, integers.dtype)
+        is_zero = (magnitudes == 0) & (count > 0)
+        sign = np.where(is_zero, numbers & word(1) == 1, negative)
+        words = words + (np.where(is_zero, numbers >> word(1), numbers)
+                         << nzeros)
+    return np.where(sign, words | top, words)
+
+
+def read_remainders(section, nbits, word):
+    numbers = []
+    for at in range(0, len(nbits), REMAINDERS_NVALUES):
+        widths = nbits[at:at + REMAINDERS_NVALUES].tolist()
+        bits = int.from_bytes(section.take((sum(widths) + 7) // 8), "little")
+        for width in widths:
+            numbers.append(bits & (1 << width) - 1)
+            bits >>= width
+    section.expect_end()
+    return np.array(numbers, np.uint64).astype(word)
+
+
+def reconstruct_lossless(model, groups, codes, escaped, special, section,
+                         values):
+    """`values` holds the escaped differences."""
+    word = np.dtype("u%d" % values.dtype.itemsize)
+    integers = np.zeros(values.size, word)
+    valid = ~special.reshape(-1)
+    shifts, zeros, below = groups
+    half = (word.type(1) << shifts) >> word.type(1)
+    integers[valid] = ((codes.reshape(-1)[valid].astype(word) << shifts)
+                       + below - half) << zeros
+    integers = np.where(escaped, values.view(word),
+                        integers.reshape(values.shape))
+    for d in range(4):
+        for order in 2, 1:
+            if model["dims"] >> (d + 4 * (order - 1)) & 1 == 0:
+                continue
+            integers[special] = 0
+            lines = np.moveaxis(integers, 4 - d, 0)[order - 1:]
+            lines[...] = np.cumsum(lines, axis=0, dtype=word)
+    integers[special] = 0
+    words = lossless_words(model, integers.reshape(-1), valid, values.dtype,
+                           section)
+    values.reshape(-1).view(word)[...] = words
+
+
 # ---- sections ----
 
 def read_model(reader, frame, dtype):
@@ -736,6 +855,9 @@ def read_model(reader, frame, dtype):
                             if dims & LORENZO_EXACT else None),
                      tail_nbits=(read_tail_nbits(reader, low_nbits, dtype)
                                  if dims & LORENZO_TAILS else 0))
+        return model
+    if frame.prediction == LOSSLESS:
+        model.update(read_lossless(reader, low_nbits, dtype))
         return model
     reference = reader.array(dtype, 1)[0]
     plans = [reader.take(2) for _ in range(spline_nlevels(frame.dims))]
@@ -1036,6 +1158,45 @@ def decode_parts(reader, frame, frequencies):
     return pairs.astype(pairs.dtype.newbyteorder(frame.order)).tobytes()
 
 
+def decode_references(reader, frame, frequencies):
+    """The chunk of values some of which repeat earlier ones."""
+    size = np.dtype(frame.type).itemsize
+    word = np.dtype("<u%d" % size)
+    marker, n = reader.array(word, 1)[0], reader.uleb()
+    check(0 < n <= frame.nvalues, "the number of references")
+    width = 1 << (frame.layout >> 2 & 3)
+    nwidth = next(i for i in range(4) if n >> 8 * (1 << i) == 0)
+    line = n.to_bytes(1 << nwidth, "little")
+    dims = b"".join(i.to_bytes(width, "little") for i in frame.chunk_dims)
+    own = bytes([frame.number]) if frame.is_carried else b""
+    heads = ((0x30 | nwidth << 2, line + bytes([9])),   # uint32
+             (0x30 | nwidth << 2, line + bytes([6])),   # int64
+             (frame.layout & 0xBF, dims + own))
+    parts = []
+    for i, (layout, behind) in enumerate(heads):
+        part = reader.rest() if i == 2 else reader.take(reader.uleb())
+        check(len(part) >= 2 and part[0] != REFERENCES, "a part")
+        parts.append(decode(b"TERP\0" + bytes([layout]) + part[:2] + bytes(8)
+                            + behind + part[2:], frequencies))
+    distances = np.frombuffer(parts[0], "<u4").astype(np.int64)
+    differences = np.frombuffer(parts[1], "<i8")
+    words = np.frombuffer(parts[2], word).copy()
+    places = np.flatnonzero(words == marker)
+    check(len(distances) == len(differences) == len(places) == n,
+          "the number of references")
+    check((distances > 0).all() and (distances <= places).all(), "a distance")
+    sources = words[places - distances]
+    check((sources != marker).all(), "a source")
+    if frame.number in (0, 1, FLOAT16, BFLOAT16):
+        top = word.type(1 << 8 * size - 1)
+        signs = sources & top ^ (differences & 1).astype(word) * top
+        words[places] = ((sources & ~top) + (differences >> 1).astype(word)
+                         ) & ~top | signs
+    else:
+        words[places] = sources + differences.astype(word)
+    return words.astype(word.newbyteorder(frame.order)).tobytes()
+
+
 def forget(frame, nskipped, tiled):
     """Symbols of the finest levels become any, but the escape."""
     n = frame.nbricks
@@ -1053,6 +1214,8 @@ def decode(stream, frequencies, nskipped=0):
         return reader.rest()
     if frame.coding == PARTS:
         return decode_parts(reader, frame, frequencies)
+    if frame.coding == REFERENCES:
+        return decode_references(reader, frame, frequencies)
     carrier = Carrier(reader, frame)
     word = np.dtype("<u%d" % carrier.type.itemsize)
     values = np.zeros((frame.nbricks, *frame.dims), carrier.dtype)
@@ -1074,6 +1237,12 @@ def decode(stream, frequencies, nskipped=0):
             negative = read_signs(reader, frame, frequencies)
         tails = read_tails(reader, model, frame.nvalues,
                            np.dtype("<u%d" % dtype.itemsize))
+        groups = section = None
+        if frame.prediction == LOSSLESS:
+            groups = read_shifts(reader, frame.nvalues - len(places),
+                                 np.dtype("u%d" % dtype.itemsize))
+            if model["form"] == REMAINDERS:
+                section = Reader(reader.take(reader.uleb()))
         values = np.zeros(values.shape, dtype)
         words = values.reshape(-1).view("<u%d" % dtype.itemsize)
         with np.errstate(all="ignore"):
@@ -1106,6 +1275,12 @@ def decode(stream, frequencies, nskipped=0):
                 reconstruct_lorenzo(model, tails.reshape(values.shape), codes,
                                     escaped, special.reshape(values.shape),
                                     values)
+            elif frame.prediction == LOSSLESS:
+                special = np.zeros(frame.nvalues, bool)
+                special[places] = True
+                reconstruct_lossless(model, groups, codes, escaped,
+                                     special.reshape(values.shape), section,
+                                     values)
             else:
                 reconstruct_spline(frame, model, codes, escaped, values)
             values = pointwise.values_of(values)

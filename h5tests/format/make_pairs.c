@@ -1,8 +1,8 @@
 /* make_pairs DIR: writes streams of all kinds to an existing folder, N.terp,
  * and beside each the values that it decodes to, N.values; the document's
  * examples, huffman.terp, default.terp, exact.terp, tails.terp,
- * pointwise.terp and integers.terp; and `lengths`, those of all words of the
- * dictionary.
+ * pointwise.terp, integers.terp and lossless.terp; and `lengths`, those of all
+ * words of the dictionary.
  *
  * make_pairs DIR FILE...: the files are streams whose checksum is left open.
  * Completes each and writes what it decodes to beside it, FILE.values, or no
@@ -167,6 +167,70 @@ static const struct {
      0},
     {{TERP_FLOAT32, false, false, 2, {30, 61}},
      TERP_FIELD_HUGE,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_FLOAT32, true, false, 3, {11, 12, 70}},
+     TERP_FIELD_FINE,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_FLOAT64, false, true, 4, {2, 11, 12, 40}},
+     TERP_FIELD_FINE,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_FLOAT64, false, false, 2, {70, 80}},
+     TERP_FIELD_SINES,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_FLOAT32, false, false, 3, {7, 30, 31}},
+     TERP_FIELD_COAST,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_FLOAT64, false, false, 1, {5000}},
+     TERP_FIELD_OUTLIERS,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_FLOAT32, false, false, 2, {61, 60}},
+     TERP_FIELD_NOISE,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_FLOAT32, true, false, 2, {61, 60}},
+     TERP_FIELD_MIRRORS,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_FLOAT64, false, true, 3, {3, 21, 60}},
+     TERP_FIELD_MIRRORS,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_UINT16, true, false, 2, {61, 60}},
+     TERP_FIELD_MIRRORS,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_INT32, false, false, 2, {61, 60}},
+     TERP_FIELD_MIRRORS,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_FLOAT32, false, false, 2, {8, 512}},
+     TERP_FIELD_GRIDS,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_FLOAT64, false, false, 2, {8, 512}},
+     TERP_FIELD_GRIDS,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_FLOAT32, false, false, 2, {30, 61}},
+     TERP_FIELD_DECADES,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_FLOAT64, false, false, 2, {30, 61}},
+     TERP_FIELD_DECADES,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_FLOAT32, false, false, 2, {61, 60}},
+     TERP_FIELD_SPIKES,
+     TERP_BOUND_ABSOLUTE,
+     0},
+    {{TERP_FLOAT16, false, false, 2, {61, 60}},
+     TERP_FIELD_MIRRORS,
      TERP_BOUND_ABSOLUTE,
      0},
     {{TERP_FLOAT32, false, false, 3, {11, 12, 70}},
@@ -376,7 +440,7 @@ make_examples(const char *dir)
     double wide[8];
     int16_t whole[32];
     uint32_t bits;
-    char path[6][4096];
+    char path[7][4096];
 
     snprintf(path[0], sizeof path[0], "%s/huffman.terp", dir);
     snprintf(path[1], sizeof path[1], "%s/default.terp", dir);
@@ -384,6 +448,7 @@ make_examples(const char *dir)
     snprintf(path[3], sizeof path[3], "%s/tails.terp", dir);
     snprintf(path[4], sizeof path[4], "%s/pointwise.terp", dir);
     snprintf(path[5], sizeof path[5], "%s/integers.terp", dir);
+    snprintf(path[6], sizeof path[6], "%s/lossless.terp", dir);
     for (int i = 0; i < 32; i++)
         values[i] = (float)(i * i) / 8 + (i == 13 ? 9.0f : 0.0f);
     params.pipeline = TERP_PIPELINE_HUFFMAN;
@@ -430,7 +495,14 @@ make_examples(const char *dir)
                                   .predictor = TERP_PREDICTOR_LORENZO,
                                   .has_fill = true,
                                   .fill_bits = (uint16_t)-30000};
-    return make_example(path[5], &integers, &params, whole);
+    if (!make_example(path[5], &integers, &params, whole))
+        return false;
+    for (int i = 0; i < 32; i++)
+        values[i] = (float)(i - 11) / 7;
+    values[11] = -0.0f;
+    params = (struct terp_params){.bound_mode = TERP_BOUND_ABSOLUTE,
+                                  .pipeline = TERP_PIPELINE_HUFFMAN};
+    return make_example(path[6], &line, &params, values);
 }
 
 /* Entry by entry: of symbols, and then of tokens. */

@@ -138,7 +138,90 @@ def integer_variants(example):
     ]
 
 
-def variants(huffman, default, exact, tails, pointwise, integers):
+def lossless_variants(example):
+    """The model, shifts, numbers, remainders and escapes of float32."""
+    dims, form, zeros, exponent, told, shift = 26, 27, 28, 29, 31, 32
+    remainders, escapes = 37, 48
+    without = example[:remainders] + example[escapes:]
+    return [
+        ("lossless", example, True),
+        ("dimensions that are taken twice only", put(example, dims, "10"),
+         False),
+        ("dimensions that are taken once", put(example, dims, "01"), None),
+        ("dimensions of one value", put(example, dims, "33"), None),
+        ("no dimensions", put(put(without, form, "00"), dims, "00"), True),
+        ("a center", put(without, form, "04")[:told]
+         + bytes.fromhex("01020384") + without[told:], True),
+        ("a center that is not there", put(without, form, "04"), False),
+        ("another bit of the form", put(without, form, "08"), False),
+        ("steps", put(without, form, "00"), True),
+        ("magnitudes", put(without, form, "02"), True),
+        ("a form that does not exist", put(without, form, "03"), False),
+        ("remainders that nobody asks for", put(example, form, "00"), False),
+        ("no remainders", without, False),
+        ("low bits", put(example, 25, "11"), False),
+        ("zeros of all bits", put(put(without, form, "00"), zeros, "17"),
+         True),
+        ("zeros of more bits", put(without, zeros, "18"), False),
+        ("integers that count all values",
+         put(put(without, form, "00"), exponent, "6bff"), True),
+        ("remainders where all values are counted",
+         put(example[:remainders] + b"\0" + example[escapes:], exponent,
+             "6bff"), True),
+        ("an exponent below the least", put(example, exponent, "81ff"), False),
+        ("the most", put(put(without, form, "00"), exponent, "6700"), True),
+        ("a greater one", put(example, exponent, "6800"), False),
+        ("another bit told of groups", put(example, told, "05"), False),
+        ("zeros told", put(put(example[:shift + 1] + b"\3"
+                               + example[shift + 1:], told, "03"), form, "00"),
+         None),
+        ("no shifts, but numbers", put(example, told, "00", 2), False),
+        ("a shift of 31", put(example, shift, "1f"), False),
+        ("a byte of remainders too few",
+         put(example, remainders, "09", 2), False),
+        ("a byte of remainders too many",
+         put(example, remainders, "0b00", 1), False),
+        ("remainders without end", put(example, remainders, "ffff03", 1),
+         False),
+    ]
+
+
+def reference_variants(example):
+    """The marker, the number of references, distances, differences and
+    values."""
+    marker, n, distances, differences, values = 17, 21, 25, 36, 54
+    return [
+        ("references", example, True),
+        ("a marker that is nowhere", put(example, marker, "00"), False),
+        ("no references", put(example, n, "00"), False),
+        ("more references than values", put(example, n, "05"), False),
+        ("fewer references than markers",
+         put(example[:n] + bytes.fromhex("01" + "060000" + "01000000"
+                                         + "0a0000" + "01" + "00" * 7)
+             + example[values - 2:], n, "01"), False),
+        ("more references than markers",
+         put(example, values + 8, "00000000"), False),
+        ("a distance of 0", put(example, distances, "00"), False),
+        ("a distance to before the first value",
+         put(example, distances, "03"), False),
+        ("the longest distance", put(example, distances, "02"), True),
+        ("a source that is a marker", put(example, distances + 4, "01"),
+         False),
+        ("other differences", put(example, differences, "fe" + "ff" * 7),
+         True),
+        ("a prediction", put(example, PREDICTION, "01"), False),
+        ("specials", put(example, PREDICTION, "10"), False),
+        ("references of references", put(example, values - 2, "0e"), False),
+        ("parts of references", put(example, values - 2, "0f"), False),
+        ("no end of values", example[:-1], False),
+        ("no end of differences", example[:differences + 5], False),
+        ("references of bytes", put(put(example, LAYOUT, "20"), 16, "10"),
+         False),
+    ]
+
+
+def variants(huffman, default, exact, tails, pointwise, integers, lossless,
+             references):
     """Name, stream, and whether it is valid."""
     h, d, e, t = HUFFMAN, DEFAULT, EXACT, TAILS
     reduced = reduce_tile(default[d["tile"]:])
@@ -312,7 +395,8 @@ def variants(huffman, default, exact, tails, pointwise, integers):
         ("tails of escapes", escapes, True),
         ("tails of quants that are not exact",
          put(put(tails, t["dims"] + 1, "", 4), t["dims"], "41"), True),
-    ] + pointwise_variants(pointwise) + integer_variants(integers)
+    ] + (pointwise_variants(pointwise) + integer_variants(integers)
+         + lossless_variants(lossless) + reference_variants(references))
 
 
 def kinds_of(stream):
@@ -322,12 +406,19 @@ def kinds_of(stream):
     frame = format_decoder.Frame(reader)
     if frame.coding == format_decoder.PARTS:
         return {("parts", frame.type)}
+    if frame.coding == format_decoder.REFERENCES:
+        return {("references", frame.number)}
     if frame.prediction == 0:
         return set()
     carrier = format_decoder.Carrier(reader, frame)
     pointwise = format_decoder.Pointwise(reader, frame, carrier.dtype)
     dtype = pointwise.dtype
     model = format_decoder.read_model(reader, frame, dtype)
+    if frame.prediction == format_decoder.LOSSLESS:
+        kinds = lossless_kinds_of(reader, frame, model, dtype)
+        if frame.is_carried:
+            kinds.add(("carrier", carrier.half or frame.type, carrier.form))
+        return kinds
     exact = model.get("exact")
     ndims = sum(n > 1 for n in frame.dims)
     kinds = {("long", "blends" if plan[1] == format_decoder.BLEND_FULL else
@@ -377,6 +468,27 @@ def kinds_of(stream):
     return kinds
 
 
+def lossless_kinds_of(reader, frame, model, dtype):
+    places = ()
+    if frame.has_specials:
+        places, _ = format_decoder.read_specials(
+            reader, frame, format_decoder.np.dtype("<u" + frame.type[1]))
+    word = format_decoder.np.dtype("<u%d" % dtype.itemsize)
+    shifts, zeros, _ = format_decoder.read_shifts(
+        reader, frame.nvalues - len(places), word)
+    if model["form"] == format_decoder.REMAINDERS:
+        reader.take(reader.uleb())
+    kinds = {("lossless", dtype.itemsize, "form %d" % model["form"])}
+    kinds |= {("lossless", dtype.itemsize, name) for name, holds in (
+        ("specials", frame.has_specials), ("stack", frame.nbricks > 1),
+        ("shifts", any(shifts)), ("no shifts", not any(shifts)),
+        ("zeros", any(zeros)), ("no dimensions", model["dims"] == 0),
+        ("twice", model["dims"] > 15), ("center", model["center"] != 0), ("escapes", reader.uleb() > 0),
+        ("counted", model["exponent"]
+         == format_decoder.exact_exponents(dtype)[0])) if holds}
+    return kinds
+
+
 class FormatTest(unittest.TestCase):
     def setUp(self):
         self.frequencies = format_decoder.read_frequencies(
@@ -407,7 +519,7 @@ class FormatTest(unittest.TestCase):
                              b"".join(lengths))
             for name, example in zip(
                     ("huffman", "default", "exact", "tails", "pointwise",
-                     "integers"),
+                     "integers", "lossless"),
                     self.examples):
                 self.assertEqual(
                     pathlib.Path(folder, name + ".terp").read_bytes(), example)
@@ -467,7 +579,9 @@ class FormatTest(unittest.TestCase):
                 found |= kinds_of(stream)
         coded = {(coding, prediction) for coding in (2, 3, 4, 5)
                  for prediction in (1, 2)}
-        self.assertEqual(kinds, {(0, 0), (1, 0), (15, 0)} | coded)
+        lossless = {(coding, 3) for coding in (2, 3, 4, 5)}
+        self.assertEqual(kinds, {(0, 0), (1, 0), (14, 0), (15, 0)} | coded
+                         | lossless)
         self.assertGreater(ncoarse, 100)
         needed = {("low bits", dtype, *kind) for dtype in ("f4", "f8")
                   for kind in coded}
@@ -477,8 +591,12 @@ class FormatTest(unittest.TestCase):
                    ("exact", "means"), ("exact", "specials"),
                    ("low bits", "stack"), ("low bits", "specials"),
                    ("low bits", "exact"), ("low bits", "several groups")}
-        needed |= {("exact", dtype, of) for dtype in ("f4", "f8")
-                   for of in ("all counted", "lossless", "lossless, specials")}
+        needed |= {("lossless", nbytes, of) for nbytes in (4, 8)
+                   for of in ("form 0", "form 1", "form 2", "specials",
+                              "stack", "shifts", "zeros", "no dimensions",
+                              "center",
+                              "twice", "escapes", "counted")}
+        needed |= {("references", number) for number in (0, 1, 8, 11)}
         needed |= {("tails", dtype, of) for dtype in ("f4", "f8")
                    for of in (2, 3, 4, 5, "means", "exact", "not exact",
                               "stack", "specials", "escapes",
@@ -490,7 +608,7 @@ class FormatTest(unittest.TestCase):
         needed |= {("signs", n) for n in (0, 2)}
         needed |= {("carrier", dtype, form) for dtype, form in (
             ("i1", 1), ("u2", 1), ("i4", 2), ("u4", 2), ("i8", 1), ("i8", 3),
-            (11, 0), (11, 1), (12, 0), (12, 1))}
+            (11, 0), (12, 0))}
         needed |= {("parts", "c8"), ("parts", "c16")}
         needed |= {("long", "blends", ndims) for ndims in (2, 3, 4)}
         needed |= {("long", "averages", 4)}

@@ -3,10 +3,10 @@
 
 #include "h5tests/support/values.h"
 
-const char *const terp_field_name[TERP_NFIELDS + 1] = {
-    "constant", "ramp",     "smooth",    "rough",   "noise",    "spikes",
-    "steps",    "integers", "denormals", "huge",    "outliers", "coast",
-    "gaps",     "maps",     "fine",      "rounded", "sines"};
+const char *const terp_field_name[TERP_NNAMED_FIELDS] = {
+    "constant", "ramp",      "smooth", "rough",    "noise", "spikes", "steps",
+    "integers", "denormals", "huge",   "outliers", "coast", "gaps",   "maps",
+    "fine",     "rounded",   "sines",  "mirrors",  "grids", "decades"};
 
 /* Fixed-point numbers have this many bits behind the point. */
 #define FRACTION_NBITS 30
@@ -147,6 +147,41 @@ fine(const struct place *place)
 }
 
 static double
+mirrors(enum terp_type type, const struct place *place)
+{
+    const int last = place->rank - 1;
+    const uint64_t x = place->at[last], n = place->n[last];
+    const uint64_t nlast = terp_field_mix(place->index) % 8;
+    struct place mirrored = *place;
+
+    if (2 * x < n)
+        return fraction(noise(place)) / 3;
+    mirrored.index += n - 1 - 2 * x;
+    const double value = fraction(noise(&mirrored)) / 3;
+    return terp_type_is_integer(type) ? value
+           : type == TERP_FLOAT64     ? -value * (1 + 0x1p-50 * (double)nlast)
+                                      : -value;
+}
+
+static double
+grids(const struct place *place)
+{
+    const uint64_t slice = place->index / 512;
+    const double first = (double)(terp_field_mix(slice) >> 42);
+    const double nsteps = (double)(terp_field_mix(~place->index) % 64);
+
+    return 1 + first * 0x1p-23 + nsteps * (slice % 2 ? 0x1p-10 : 0x1p-12);
+}
+
+static double
+decades(const struct place *place)
+{
+    const int nbits = (int)(terp_field_mix(~place->index) % 40);
+
+    return fraction(noise(place)) / 3 / (double)(UINT64_C(1) << nbits);
+}
+
+static double
 huge(enum terp_type type, const struct place *place)
 {
     double largest =
@@ -252,6 +287,17 @@ field_bits(enum terp_field field, enum terp_type type,
                ~((UINT64_C(1) << (type == TERP_FLOAT64 ? 29 : 12)) - 1);
     case TERP_FIELD_SINES:
         value = fraction(sines(place));
+        break;
+    case TERP_FIELD_MIRRORS:
+        value = mirrors(type, place);
+        break;
+    case TERP_FIELD_GRIDS:
+        value = grids(place);
+        break;
+    case TERP_FIELD_DECADES:
+        value = decades(place);
+        break;
+    case TERP_NNAMED_FIELDS:
         break;
     }
     return value_to_bits(type, value);

@@ -30,11 +30,19 @@ enum terp_field {
     TERP_FIELD_ROUNDED,   /* the same, but the last 12 bits, of float64 29, are
                              0: float64 of float32 */
     TERP_NFIELDS,
-    TERP_FIELD_SINES = TERP_NFIELDS /* nearly, of some ten points a period: for
-                                       long splines, and asked for by name */
+    /* Asked for by name. */
+    TERP_FIELD_SINES = TERP_NFIELDS, /* nearly, of some ten points a period: for
+                                        long splines */
+    TERP_FIELD_MIRRORS, /* noise, and the same mirrored along the fastest dim:
+                           of floats its negative, of float64 with other last
+                           bits
+                         */
+    TERP_FIELD_GRIDS,   /* of each slice whole steps from another value */
+    TERP_FIELD_DECADES, /* noise of all magnitudes from 1e-12 to 1 */
+    TERP_NNAMED_FIELDS
 };
 
-extern const char *const terp_field_name[TERP_NFIELDS + 1];
+extern const char *const terp_field_name[TERP_NNAMED_FIELDS];
 
 /* Writes terp_chunk_nbytes(chunk) bytes, in the chunk's byte order. In a
  * stack every brick has its own phase. */

@@ -24,7 +24,9 @@ info_kind_name(int kind)
 const char *
 info_predictor_name(int predictor)
 {
-    return predictor == 0 ? "none" : terp_predictor_names[predictor];
+    return predictor == 0                  ? "none"
+           : predictor == TERP_NPREDICTORS ? "lossless"
+                                           : terp_predictor_names[predictor];
 }
 
 const char *
@@ -104,7 +106,7 @@ add_stream(struct info_summary *sum, const struct terp_info *info)
     for (int i = 0; i < 256; i++)
         sum->ntiles_with_entry[i] += info->ntiles_with_entry[i];
     count_name(info->pipeline, info_kind_name, INFO_PLAIN, sum->nof_kind);
-    count_name(info->predictor, info_predictor_name, TERP_NPREDICTORS,
+    count_name(info->predictor, info_predictor_name, INFO_NPREDICTORS,
                sum->nwith_predictor);
     add_domain(sum, info);
 }

@@ -17,6 +17,10 @@ enum info_kind {
     INFO_NKINDS
 };
 
+/* What chunks may be predicted by: what a caller may ask for, and "lossless".
+ */
+#define INFO_NPREDICTORS (TERP_NPREDICTORS + 1)
+
 /* Names of kinds, and of predictors, "none" for 0. */
 const char *
 info_kind_name(int kind);
@@ -36,7 +40,7 @@ struct info_domain {
 struct info_summary {
     uint64_t nchunks; /* in the grid */
     uint64_t nof_kind[INFO_NKINDS];
-    uint64_t nwith_predictor[TERP_NPREDICTORS];
+    uint64_t nwith_predictor[INFO_NPREDICTORS];
     uint64_t nwith_domain; /* streams of chunks with another domain */
     struct info_domain domains[INFO_MAX_NDOMAINS];
     uint64_t nvalues, nescapes, nspecials;

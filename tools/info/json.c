@@ -164,7 +164,7 @@ make_streams(const struct tool_dataset *dataset, const struct info_summary *sum)
                   make_counts(info_kind_name, sum->nof_kind, INFO_NKINDS));
     tool_json_set(object, "predictors",
                   make_counts(info_predictor_name, sum->nwith_predictor,
-                              TERP_NPREDICTORS));
+                              INFO_NPREDICTORS));
     tool_json_set_count(object, "domains", sum->nwith_domain);
     tool_json_set(object, "domain", make_domain(sum));
     tool_json_set_count(object, "values", sum->nvalues);

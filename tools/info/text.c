@@ -123,10 +123,10 @@ print_summary(const struct tool_dataset *dataset,
 {
     printf("  chunks      %" PRIu64 ": ", sum->nchunks);
     print_counts(info_kind_name, sum->nof_kind, INFO_NKINDS);
-    if (any(sum->nwith_predictor + 1, TERP_NPREDICTORS - 1)) {
+    if (any(sum->nwith_predictor + 1, INFO_NPREDICTORS - 1)) {
         printf("  predictors  ");
         print_counts(info_predictor_name, sum->nwith_predictor,
-                     TERP_NPREDICTORS);
+                     INFO_NPREDICTORS);
     }
     if (sum->nwith_domain > 0)
         print_domains(sum);

@@ -1,0 +1,167 @@
+/* The lossless prediction. Values become integers, of which nearly all are
+ * linear in them, so that differences are small wherever values are smooth,
+ * around zero too; what a value has below its integer is a remainder. Of
+ * integers differences are taken, once or twice along each dimension, and each
+ * group of these has its own shift. What an encoder chooses of it is here.
+ * doc/format.md, "Lossless". */
+#ifndef TERP_CODEC_MODEL_LOSSLESS_H
+#define TERP_CODEC_MODEL_LOSSLESS_H
+
+#include "codec/format/lossless.h"
+#include "codec/model/cost.h"
+#include "codec/model/exact.h"
+
+/* Integers that are in the middle of less are told from 0. */
+#define TERP_LOSSLESS_MIN_CENTER 256
+
+/* Runs whose first values may be common ones: one value in so many at least,
+ * which are so many after one another on the mean. */
+#define TERP_COMMON_VALUE_NRUNS 512
+#define TERP_COMMON_VALUE_ONE_IN 64
+#define TERP_COMMON_VALUE_MIN_RUN 8
+
+static inline TERP_HOST_DEVICE uint64_t
+terp_common_value_run_at(uint64_t nvalues, uint64_t i)
+{
+    const uint64_t distance = nvalues / TERP_COMMON_VALUE_NRUNS + 1;
+
+    return (i * distance + i * 7919 % distance) % nvalues;
+}
+
+/* Differences are taken so often along a dimension, and in all. */
+#define TERP_LOSSLESS_MAX_ORDER 2
+#define TERP_LOSSLESS_MAX_SUM 4
+
+/* Steps are tried that are so many powers of two below the last bit of the
+ * largest value, besides the grid that values have, and values counted. */
+#define TERP_LOSSLESS_MAX_NSTEPS 10
+
+struct terp_lossless_step {
+    struct terp_exact exact; /* whose significand is 1 */
+    enum terp_lossless_form form;
+};
+
+/* By the range of values, and by the bits that samples have in common
+ * (terp_exact_of). The first ones have integers for all values. Returns how
+ * many there are. */
+static inline int
+terp_lossless_steps(
+    double min, double max, int value_nbytes, int exponent, int nzeros,
+    struct terp_lossless_step step_ret[TERP_LOSSLESS_MAX_NSTEPS])
+{
+    static const int below[] = {0, 3, 6, 10};
+    const int of_range = terp_exponent_of_range(min, max) - 1023;
+    const int of_last = of_range - terp_mantissa_nbits(value_nbytes);
+    const struct terp_lossless_step all = {{1, 0, 0}, TERP_LOSSLESS_STEPS};
+    struct terp_lossless_step step = all;
+    int n = 0;
+
+    step.exact.exponent = (int16_t)terp_least_exponent(value_nbytes);
+    step_ret[n++] = step;
+    step.form = TERP_LOSSLESS_REMAINDERS;
+    for (int i = 0; i < 4; i++) {
+        step.exact.exponent = (int16_t)(of_last - below[i]);
+        if (of_last - below[i] > exponent &&
+            terp_exponent_is_normal(of_last - below[i], value_nbytes))
+            step_ret[n++] = step;
+    }
+    step.form = TERP_LOSSLESS_MAGNITUDES;
+    for (int i = 1; i < 3; i++) {
+        step.exact.exponent = (int16_t)(of_range - 3 * i);
+        if (terp_exponent_is_normal(of_range - 3 * i, value_nbytes))
+            step_ret[n++] = step;
+    }
+    if (nzeros > 0) {
+        step = step_ret[0];
+        step.exact.nzeros = (uint8_t)nzeros;
+        step_ret[n++] = step;
+        step.form = TERP_LOSSLESS_REMAINDERS;
+        step.exact.exponent = (int16_t)(of_last + nzeros);
+        if (of_last + nzeros > exponent &&
+            terp_exponent_is_normal(of_last + nzeros, value_nbytes))
+            step_ret[n++] = step;
+    }
+    step = all;
+    step.exact.nzeros = (uint8_t)nzeros;
+    step.exact.exponent = (int16_t)exponent;
+    if (terp_exponent_is_normal(exponent, value_nbytes))
+        step_ret[n++] = step;
+    return n;
+}
+
+/* What a group's codes cost, by the widths of its differences: those of
+ * `shift` bits and less have nearly nothing above the shift. In 1/16 bit. */
+static inline TERP_HOST_DEVICE uint32_t
+terp_cost_above_shift(int width, int shift, unsigned escape_nbytes)
+{
+    const int high = width - shift;
+
+    return high > 9    ? 16 * (8 * escape_nbytes + 6)
+           : high <= 0 ? 14
+                       : 24 + 22 * (uint32_t)high;
+}
+
+/* Differences have from 0 to so many bits, less one. */
+#define TERP_NWIDTHS 65
+
+/* What a group costs by how many of its differences have a width. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_cost_of_shift(const uint16_t counts[TERP_NWIDTHS], int shift,
+                   unsigned escape_nbytes)
+{
+    uint64_t cost = 0;
+
+    for (int width = 0; width < TERP_NWIDTHS; width++)
+        cost += counts[width] *
+                (16 * (uint64_t)shift +
+                 terp_cost_above_shift(width, shift, escape_nbytes));
+    return cost;
+}
+
+/* The shift that costs least; `most` at most. */
+static inline TERP_HOST_DEVICE int
+terp_shift_of_group(const uint16_t counts[TERP_NWIDTHS], int most,
+                    unsigned escape_nbytes)
+{
+    uint64_t least = UINT64_MAX;
+    int shift = 0, first = 0, last = TERP_NWIDTHS - 1;
+
+    while (first < last && counts[first] == 0)
+        first++;
+    while (last > 0 && counts[last] == 0)
+        last--;
+    last = last < most ? last : most;
+    for (int n = first > 10 ? first - 10 : 0; n <= last; n++) {
+        const uint64_t cost = terp_cost_of_shift(counts, n, escape_nbytes);
+        if (cost < least) {
+            least = cost;
+            shift = n;
+        }
+    }
+    return shift;
+}
+
+/* What a group costs. Where codes are few they cost what their mean does, which
+ * is less than a bit of each. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_cost_of_group(const uint16_t counts[TERP_NWIDTHS], int most,
+                   unsigned escape_nbytes)
+{
+    const int shift = terp_shift_of_group(counts, most, escape_nbytes);
+    const uint64_t cost = terp_cost_of_shift(counts, shift, escape_nbytes);
+    uint64_t n = 0, sum = 0;
+
+    for (int width = 0; width < TERP_NWIDTHS; width++) {
+        const int high = width - shift;
+        n += counts[width];
+        sum += counts[width] * (high < 0 || width == 0 ? 0
+                                : high > 9             ? 512
+                                : high == 0            ? 1
+                                            : UINT64_C(3) << high >> 2);
+    }
+    const uint64_t by_mean =
+        16 * n * (uint64_t)shift + (terp_cost_of_sum(sum, n) >> 6);
+    return by_mean < cost ? by_mean : cost;
+}
+
+#endif

@@ -1,0 +1,125 @@
+/* The integers of the lossless prediction, and their remainders. Of a value
+ * both together are all bits. doc/format.md, "Lossless". */
+#ifndef TERP_CODEC_MODEL_LOSSLESS_QUANTS_H
+#define TERP_CODEC_MODEL_LOSSLESS_QUANTS_H
+
+#include "codec/format/lossless.h"
+#include "codec/model/exact.h"
+#include "codec/model/value.h"
+
+/* What a model says of integers, in the type. Below `count` an integer stands
+ * for the values from so many steps to one more; from there on integers count
+ * values by their bits. */
+TERP_TYPED(T)
+struct lossless_quants {
+    T step, inverse;
+    TERP_WORD count, first; /* the bits of the value at `count` */
+    int nzeros;
+    enum terp_lossless_form form;
+};
+
+TERP_TYPED(T)
+TERP_INLINE
+TERP_STRUCT(lossless_quants)
+lossless_quants_of(struct terp_exact exact, enum terp_lossless_form form)
+{
+    const bool all_counted =
+        exact.exponent == terp_least_exponent((int)sizeof(T));
+    const bool of_magnitudes = form == TERP_LOSSLESS_MAGNITUDES;
+    TERP_STRUCT(lossless_quants) k;
+
+    k.step = all_counted ? (T)1 : (T)terp_power_of_two(exact.exponent);
+    k.inverse = (T)1 / k.step;
+    k.count = all_counted ? 0 : (TERP_WORD)TERP_CONST(MANTISSA) >> exact.nzeros;
+    k.first = of_magnitudes ? TERP_CALL(bits_of)(k.step)
+                            : TERP_CALL(bits_of)((T)(TERP_INT)k.count * k.step);
+    k.nzeros = exact.nzeros;
+    k.form = form;
+    return k;
+}
+
+/* The least magnitude that an integer's magnitude stands for, as a word. */
+TERP_TYPED(T)
+TERP_INLINE TERP_WORD
+word_of_magnitude(TERP_WORD magnitude, TERP_STRUCT(lossless_quants) k)
+{
+    return magnitude < k.count
+               ? TERP_CALL(bits_of)((T)(TERP_INT)magnitude * k.step)
+               : k.first + ((magnitude - k.count) << k.nzeros);
+}
+
+/* The bits of a remainder. That of 0 has the sign, too. */
+TERP_TYPED(T)
+TERP_INLINE int
+nbits_of_remainder(TERP_INT quant, TERP_STRUCT(lossless_quants) k)
+{
+    const TERP_WORD sign = (TERP_WORD)(quant < 0);
+    const TERP_WORD magnitude = ((TERP_WORD)quant ^ (0 - sign)) + sign;
+
+    if (k.form != TERP_LOSSLESS_REMAINDERS || magnitude >= k.count)
+        return 0;
+    const TERP_WORD last = TERP_CALL(word_of_magnitude)(magnitude + 1, k) - 1 -
+                           TERP_CALL(word_of_magnitude)(magnitude, k);
+    return bit_width(last >> k.nzeros) + (magnitude == 0);
+}
+
+/* The integer of a value that is neither NaN nor an infinity, its remainder,
+ * and whether both are all of it. */
+TERP_TYPED(T)
+TERP_INLINE TERP_INT
+lossless_quant_of(T value, TERP_STRUCT(lossless_quants) k,
+                  TERP_WORD *remainder_ret, bool *fits_ret)
+{
+    const TERP_WORD bits = TERP_CALL(bits_of)(value);
+    const TERP_WORD sign = bits >> (8 * sizeof(T) - 1);
+    const TERP_WORD word = bits & ~((TERP_WORD)1 << (8 * sizeof(T) - 1));
+    const TERP_WORD zeros = ((TERP_WORD)1 << k.nzeros) - 1;
+
+    if (k.form == TERP_LOSSLESS_MAGNITUDES) {
+        *remainder_ret = 0;
+        *fits_ret = true;
+        return (TERP_INT)((word - k.first) << 1 | sign);
+    }
+    const bool counted = word >= k.first;
+    const TERP_WORD magnitude =
+        counted ? k.count + ((word - k.first) >> k.nzeros)
+                : (TERP_WORD)(TERP_INT)(TERP_ABS(value) * k.inverse);
+    const TERP_WORD left = word - TERP_CALL(word_of_magnitude)(magnitude, k);
+    const TERP_WORD remainder = left >> k.nzeros;
+
+    *remainder_ret = magnitude == 0 ? remainder << 1 | sign : remainder;
+    *fits_ret = (left & zeros) == 0 &&
+                (k.form == TERP_LOSSLESS_REMAINDERS && !counted
+                     ? true
+                     : remainder == 0 && !(magnitude == 0 && sign));
+    return (TERP_INT)((magnitude ^ (0 - sign)) + sign);
+}
+
+TERP_TYPED(T)
+TERP_INLINE T
+value_of_lossless(TERP_INT quant, TERP_WORD remainder,
+                  TERP_STRUCT(lossless_quants) k)
+{
+    const TERP_WORD negative = (TERP_WORD)(quant < 0);
+    const TERP_WORD magnitude = ((TERP_WORD)quant ^ (0 - negative)) + negative;
+    const bool is_zero =
+        magnitude == 0 && k.form == TERP_LOSSLESS_REMAINDERS && k.count > 0;
+    const bool of_magnitudes = k.form == TERP_LOSSLESS_MAGNITUDES;
+    const TERP_WORD left = is_zero ? remainder >> 1 : remainder;
+    const TERP_WORD sign = is_zero         ? remainder & 1
+                           : of_magnitudes ? (TERP_WORD)quant & 1
+                                           : negative;
+    const TERP_WORD word =
+        of_magnitudes
+            ? ((TERP_WORD)quant >> 1) + k.first
+            : TERP_CALL(word_of_magnitude)(magnitude, k) + (left << k.nzeros);
+    const TERP_WORD top = (TERP_WORD)1 << (8 * sizeof(T) - 1);
+    const TERP_WORD bits =
+        (of_magnitudes ? word & (top - 1) : word) | sign * top;
+    T value;
+
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+#endif

@@ -1,0 +1,26 @@
+/* Differences of integers along dimensions, which are exact, and sums, which
+ * undo them. Differences do not see special points: along a dimension each is
+ * to the last point before it that is not special. */
+#ifndef TERP_CPU_PREDICT_DIFFERENCES_H
+#define TERP_CPU_PREDICT_DIFFERENCES_H
+
+#include "cpu/predict/stages.h"
+
+struct cpu_axis
+terp_cpu_axis_of(const struct terp_layout *layout, int d);
+
+/* Along the dimensions of `dims`, and once more along those of the bits above
+ * (codec/format/lossless.h). `mask` is NULL where no point is special; else
+ * special points are 0. */
+void
+terp_cpu_differences_take(const struct cpu_stages *stages,
+                          const struct terp_layout *layout,
+                          const uint64_t *mask, unsigned dims, void *quants);
+
+/* Special points may be anything. */
+void
+terp_cpu_differences_sum(const struct cpu_stages *stages,
+                         const struct terp_layout *layout, const uint64_t *mask,
+                         unsigned dims, void *quants);
+
+#endif

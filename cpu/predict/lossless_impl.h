@@ -1,0 +1,439 @@
+/* The lossless prediction's part of cpu/predict/stages_impl.h: values to
+ * integers and remainders, and back; differences in groups; and how wide
+ * differences of sampled values are. */
+
+static struct lossless_quants
+quants_of_model(const struct cpu_lossless *model)
+{
+    return lossless_quants_of(model->exact, model->form);
+}
+
+/* Of no fills, words that no value is compared by. */
+static void
+fill_words_or_none(const struct cpu_fills *fills, WORD fill[TERP_NFILLS])
+{
+    for (int i = 0; i < TERP_NFILLS; i++)
+        fill[i] = (WORD)1 << (8 * sizeof(WORD) - 1);
+    if (fills != NULL)
+        fill_words_of(fills, fill);
+}
+
+static uint64_t
+lossless_quantize(const void *src, uint64_t nvalues,
+                  const struct cpu_lossless *model, uint64_t *mask_words,
+                  void *quants_ret)
+{
+    const struct lossless_quants k = quants_of_model(model);
+    const T *values = src;
+    const WORD center = (WORD)model->center;
+    INT *quants = quants_ret;
+    uint64_t nunpredictable = 0;
+
+    for (uint64_t at = 0; at < nvalues; at += 64) {
+        const uint64_t n = min_u64(64, nvalues - at);
+        uint64_t special = mask_words[at / 64], misses = 0;
+        for (uint64_t j = 0; j < n; j++) {
+            WORD remainder;
+            bool fits;
+            quants[at + j] = (INT)((WORD)lossless_quant_of(values[at + j], k,
+                                                           &remainder, &fits) -
+                                   center);
+            misses |= (uint64_t)!fits << j;
+        }
+        nunpredictable += (uint64_t)__builtin_popcountll(misses & ~special);
+        special |= misses;
+        mask_words[at / 64] = special;
+        for (; special != 0; special &= special - 1)
+            quants[at + (uint64_t)__builtin_ctzll(special)] = 0;
+    }
+    return nunpredictable;
+}
+
+static uint64_t
+count_unpredictable(const void *src, uint64_t nvalues,
+                    const struct cpu_fills *fills,
+                    const struct cpu_lossless *model)
+{
+    const struct lossless_quants k = quants_of_model(model);
+    const T *values = src;
+    WORD fill[TERP_NFILLS];
+    uint64_t n = 0;
+
+    fill_words_or_none(fills, fill);
+    for (uint64_t i = 0; i < nvalues; i++) {
+        WORD remainder;
+        bool fits;
+        (void)lossless_quant_of(values[i], k, &remainder, &fits);
+        n += !fits && !is_special(values[i], fill);
+    }
+    return n;
+}
+
+/* An integer of those that are told from the center. */
+TERP_INLINE INT
+quant_at(const INT *quants, uint64_t i, const struct cpu_lossless *model)
+{
+    return (INT)((WORD)quants[i] + (WORD)model->center);
+}
+
+static void
+lossless_restore(const void *quants_in, uint64_t nvalues,
+                 const struct cpu_lossless *model, void *dst)
+{
+    const struct lossless_quants k = quants_of_model(model);
+    const INT *quants = quants_in;
+    T *values = dst;
+
+    for (uint64_t i = 0; i < nvalues; i++)
+        values[i] = value_of_lossless(quant_at(quants, i, model), 0, k);
+}
+
+static uint64_t
+remainders_of_values(const void *src, uint64_t first, uint64_t end,
+                     const struct cpu_lossless *model,
+                     const uint64_t *mask_words, uint64_t *numbers_ret,
+                     uint8_t *nbits_ret)
+{
+    const struct lossless_quants k = quants_of_model(model);
+    const T *values = src;
+    uint64_t n = 0;
+
+    for (uint64_t i = first; i < end; i++) {
+        WORD remainder;
+        bool fits;
+        if (mask_words[i / 64] >> i % 64 & 1)
+            continue;
+        const INT quant = lossless_quant_of(values[i], k, &remainder, &fits);
+        numbers_ret[n] = remainder;
+        nbits_ret[n++] = (uint8_t)nbits_of_remainder(quant, k);
+    }
+    return n;
+}
+
+static void
+nbits_of_remainders(const void *quants_in, uint64_t first, uint64_t end,
+                    const struct cpu_lossless *model, uint8_t *nbits_ret)
+{
+    const struct lossless_quants k = quants_of_model(model);
+    const INT *quants = quants_in;
+
+    for (uint64_t i = first; i < end; i++)
+        nbits_ret[i - first] =
+            (uint8_t)nbits_of_remainder(quant_at(quants, i, model), k);
+}
+
+static void
+join_remainders(const void *quants_in, uint64_t first, uint64_t end,
+                const struct cpu_lossless *model, const uint64_t *numbers,
+                void *dst)
+{
+    const struct lossless_quants k = quants_of_model(model);
+    const INT *quants = quants_in;
+    T *values = dst;
+
+    for (uint64_t i = first; i < end; i++)
+        values[i] = value_of_lossless(quant_at(quants, i, model),
+                                      (WORD)numbers[i - first], k);
+}
+
+static void
+gather(const void *quants_in, const uint64_t *places, uint64_t n,
+       int64_t *differences_ret)
+{
+    const INT *quants = quants_in;
+
+    for (uint64_t i = 0; i < n; i++)
+        differences_ret[i] = quants[places[i]];
+}
+
+static void
+scatter(const int64_t *differences, const uint64_t *places, uint64_t n,
+        void *quants_ret)
+{
+    INT *quants = quants_ret;
+
+    for (uint64_t i = 0; i < n; i++)
+        quants[places[i]] = (INT)differences[i];
+}
+
+/* ---- samples ---- */
+
+#define SAMPLE_NVALUES CPU_LOSSLESS_RUN_NVALUES
+#define HALO TERP_LOSSLESS_MAX_ORDER
+#define ROW_NVALUES (SAMPLE_NVALUES + HALO)
+
+/* Integers of a row from `values` on, `n` of them. A special point has that of
+ * the point before it; those at the begin have the first one that is not.
+ * False where all are special. */
+static bool
+sample_row(const T *values, uint64_t n, const WORD *fills,
+           struct lossless_quants k, WORD center, WORD *quants)
+{
+    uint64_t nleading = 0;
+
+    for (uint64_t i = 0; i < n; i++) {
+        WORD remainder;
+        bool fits;
+        if (!is_special(values[i], fills))
+            quants[i] =
+                (WORD)lossless_quant_of(values[i], k, &remainder, &fits) -
+                center;
+        else if (i > nleading)
+            quants[i] = quants[i - 1];
+        else
+            nleading++;
+    }
+    for (uint64_t i = 0; i < nleading && nleading < n; i++)
+        quants[i] = quants[nleading];
+    return nleading < n;
+}
+
+/* rows[0] less so many rows before it: once, or twice. Rows are `stride` rows
+ * apart, the later first. */
+static void
+take_order(WORD (*rows)[ROW_NVALUES], uint64_t nrows, int order,
+           WORD (*to)[ROW_NVALUES])
+{
+    for (uint64_t r = 0; r < nrows; r++) {
+        const WORD *a = rows[r], *b = rows[r + nrows], *c = rows[r + 2 * nrows];
+        for (int i = 0; i < ROW_NVALUES; i++)
+            to[r][i] = order == 0   ? a[i]
+                       : order == 1 ? a[i] - b[i]
+                                    : a[i] - 2 * b[i] + c[i];
+    }
+}
+
+/* Rows that a sample needs, the later first: [3][3][3] of dimensions 3 to 1. */
+struct sample {
+    WORD rows[27][ROW_NVALUES];
+    uint64_t n;
+    bool counts[SAMPLE_NVALUES];
+    uint64_t ncounted, remainder_nbits;
+};
+
+static void
+count_values(const T *values, const WORD *fills, struct lossless_quants k,
+             struct sample *sample)
+{
+    for (uint64_t i = 0; i < sample->n; i++) {
+        WORD remainder;
+        bool fits;
+        sample->counts[i] = !is_special(values[i], fills);
+        if (!sample->counts[i])
+            continue;
+        const INT quant = lossless_quant_of(values[i], k, &remainder, &fits);
+        sample->remainder_nbits += (uint64_t)nbits_of_remainder(quant, k);
+        sample->ncounted++;
+    }
+}
+
+/* False where a row has special values only. */
+static bool
+take_sample(const void *src, const struct terp_layout *layout,
+            const struct cpu_fills *fills, const struct cpu_lossless *model,
+            const struct cpu_run *run, struct sample *sample)
+{
+    const struct lossless_quants k = quants_of_model(model);
+    const T *values = (const T *)src + run->at;
+    uint64_t stride[TERP_NDIMS] = {1};
+    WORD fill[TERP_NFILLS];
+
+    fill_words_or_none(fills, fill);
+    for (int d = 1; d < TERP_NDIMS; d++)
+        stride[d] = stride[d - 1] * layout->dims[d - 1];
+    memset(sample, 0, sizeof *sample);
+    sample->n = run->n;
+    for (int r = 0; r < 27; r++) {
+        const int step[3] = {r % 3, r / 3 % 3, r / 9};
+        const T *row = values;
+        if (step[0] > run->most[1] || step[1] > run->most[2] ||
+            step[2] > run->most[3])
+            continue;
+        for (int d = 1; d < TERP_NDIMS; d++)
+            row -= (uint64_t)step[d - 1] * stride[d];
+        if (!sample_row(row - run->most[0], run->n + (uint64_t)run->most[0],
+                        fill, k, (WORD)model->center,
+                        sample->rows[r] + HALO - run->most[0]))
+            return false;
+    }
+    count_values(values, fill, k, sample);
+    return true;
+}
+
+/* Difference i of a row of differences along slower dimensions. */
+TERP_INLINE WORD
+last_difference(const WORD *row, uint64_t i, int order)
+{
+    const WORD *at = row + HALO + i;
+
+    return order == 0   ? at[0]
+           : order == 1 ? at[0] - at[-1]
+                        : at[0] - 2 * at[-1] + at[-2];
+}
+
+/* The bits of differences, but for zeros that all of them end in. */
+static uint64_t
+sum_of_widths(const struct sample *sample, const WORD *row, int order)
+{
+    WORD all = 0;
+    uint64_t sum = 0, nnonzero = 0;
+
+    for (uint64_t i = 0; i < sample->n; i++) {
+        const WORD d = last_difference(row, i, order);
+        if (!sample->counts[i])
+            continue;
+        all |= d;
+        nnonzero += d != 0;
+        sum += (uint64_t)bit_width(d ^ (0 - (d >> (8 * sizeof(WORD) - 1)))) +
+               (d != 0);
+    }
+    return all == 0 ? 0 : sum - nnonzero * (uint64_t)__builtin_ctzll(all);
+}
+
+static void
+weigh_orders(const void *src, const struct terp_layout *layout,
+             const struct cpu_fills *fills, const struct cpu_lossless *model,
+             const struct cpu_run *run, struct cpu_order_weights *weights)
+{
+    WORD of_3[9][ROW_NVALUES], of_2[3][ROW_NVALUES], of_1[1][ROW_NVALUES];
+    const int *most = run->most;
+    struct sample sample;
+    int order[TERP_NDIMS];
+
+    if (!take_sample(src, layout, fills, model, run, &sample))
+        return;
+    weights->nsampled += sample.ncounted;
+    weights->remainder_nbits += sample.remainder_nbits;
+    for (order[3] = 0; order[3] <= most[3]; order[3]++) {
+        take_order(sample.rows, 9, order[3], of_3);
+        for (order[2] = 0; order[2] <= most[2]; order[2]++) {
+            take_order(of_3, 3, order[2], of_2);
+            for (order[1] = 0; order[1] <= most[1]; order[1]++) {
+                take_order(of_2, 1, order[1], of_1);
+                for (order[0] = 0; order[0] <= most[0]; order[0]++)
+                    weights->nbits[cpu_number_of_order(order)] +=
+                        sum_of_widths(&sample, of_1[0], order[0]);
+            }
+        }
+    }
+}
+
+static uint64_t
+cost_of_run(const void *src, const struct terp_layout *layout,
+            const struct cpu_fills *fills, const struct cpu_lossless *model,
+            const struct cpu_run *run)
+{
+    WORD of_3[9][ROW_NVALUES], of_2[3][ROW_NVALUES], of_1[1][ROW_NVALUES];
+    uint16_t counts[TERP_NWIDTHS] = {0};
+    struct cpu_run own = *run;
+    struct sample sample;
+    int order[TERP_NDIMS];
+    WORD all = 0;
+
+    cpu_order_of_dims(model->dims, order);
+    memcpy(own.most, order, sizeof own.most);
+    if (!take_sample(src, layout, fills, model, &own, &sample))
+        return 0;
+    take_order(sample.rows, 9, order[3], of_3);
+    take_order(of_3, 3, order[2], of_2);
+    take_order(of_2, 1, order[1], of_1);
+    for (uint64_t i = 0; i < sample.n; i++)
+        all |= sample.counts[i] ? last_difference(of_1[0], i, order[0]) : 0;
+    const int nzeros = all == 0 ? 0 : __builtin_ctzll(all);
+    for (uint64_t i = 0; i < sample.n; i++) {
+        const WORD d = last_difference(of_1[0], i, order[0]);
+        const WORD opposite = 0 - d;
+        if (sample.counts[i])
+            counts[bit_width((d < opposite ? d : opposite) >> nzeros)]++;
+    }
+    return 16 * sample.remainder_nbits +
+           terp_cost_of_group(counts, terp_max_shift(TERP_VALUE_NBYTES),
+                              TERP_VALUE_NBYTES);
+}
+
+static int
+compare_integers(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static int64_t
+center(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
+       const struct cpu_lossless *model)
+{
+    const struct lossless_quants k = quants_of_model(model);
+    const T *values = src;
+    int64_t samples[TERP_COMMON_VALUE_NRUNS] = {0};
+    WORD fill[TERP_NFILLS];
+    size_t n = 0;
+
+    fill_words_or_none(fills, fill);
+    for (uint64_t i = 0; i < TERP_COMMON_VALUE_NRUNS; i++) {
+        const T value = values[terp_common_value_run_at(nvalues, i)];
+        WORD remainder;
+        bool fits;
+        if (!is_special(value, fill))
+            samples[n++] = lossless_quant_of(value, k, &remainder, &fits);
+    }
+    qsort(samples, n, sizeof *samples, compare_integers);
+    const int64_t middle = n == 0 ? 0 : samples[n / 2];
+    return middle > -TERP_LOSSLESS_MIN_CENTER &&
+                   middle < TERP_LOSSLESS_MIN_CENTER
+               ? 0
+               : middle;
+}
+
+/* ---- common values ---- */
+
+/* Of the first values of all runs, how many are like this. */
+static uint64_t
+count_alike(const WORD firsts[TERP_COMMON_VALUE_NRUNS], WORD word)
+{
+    uint64_t n = 0;
+
+    for (int i = 0; i < TERP_COMMON_VALUE_NRUNS; i++)
+        n += firsts[i] == word;
+    return n;
+}
+
+static bool
+common_value(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
+             uint64_t *bits_ret)
+{
+    const T *values = src;
+    WORD fill[TERP_NFILLS], firsts[TERP_COMMON_VALUE_NRUNS], found = 0;
+    uint64_t most = 0, nsampled = 0, nruns = 0, nfound = 0;
+
+    fill_words_of(fills, fill);
+    for (uint64_t i = 0; i < TERP_COMMON_VALUE_NRUNS; i++)
+        firsts[i] = bits_of(
+            with_one_zero(values[terp_common_value_run_at(nvalues, i)]));
+    for (uint64_t i = 0; i < TERP_COMMON_VALUE_NRUNS; i++) {
+        const uint64_t n = count_alike(firsts, firsts[i]);
+        const T value = values[terp_common_value_run_at(nvalues, i)];
+        if (n > most && !is_special(value, fill)) {
+            most = n;
+            found = firsts[i];
+        }
+    }
+    if (most < TERP_COMMON_VALUE_NRUNS / TERP_COMMON_VALUE_ONE_IN)
+        return false;
+    for (uint64_t i = 0; i < TERP_COMMON_VALUE_NRUNS; i++) {
+        const uint64_t at = terp_common_value_run_at(nvalues, i);
+        bool before = true;
+        for (uint64_t j = at; j < min_u64(nvalues, at + 32); j++) {
+            const bool is_found = bits_of(with_one_zero(values[j])) == found;
+            nfound += is_found;
+            nruns += is_found && !before;
+            before = is_found;
+            nsampled++;
+        }
+    }
+    if (nfound * TERP_COMMON_VALUE_ONE_IN < nsampled ||
+        nfound < TERP_COMMON_VALUE_MIN_RUN * nruns)
+        return false;
+    *bits_ret = found;
+    return true;
+}

@@ -1,0 +1,402 @@
+/* Makes and follows references. A value that repeats an earlier one becomes a
+ * marker, which is special for all that predicts; what it repeats, and how it
+ * differs from that, are streams of integers. */
+#include "cpu/references.h"
+
+#include <string.h>
+
+#include "codec/format/references.h"
+#include "codec/format/types.h"
+#include "codec/model/bound.h"
+#include "cpu/pipeline.h"
+#include "cpu/references_find.h"
+
+/* A chunk with room for what it is made of. */
+struct job {
+    const struct terp_cpu_call *call;
+    const struct terp_chunk *chunk;
+    struct cpu_pool *pool;
+    uint64_t nvalues, nreferences;
+    int value_nbytes;
+    bool is_float;
+    uint64_t marker;
+    uint8_t *values; /* little-endian */
+    uint64_t *words;
+    uint8_t *usable;
+    uint32_t *sources;
+    uint8_t *distances, *differences; /* of references, little-endian */
+};
+
+static uint64_t
+sign_bit(const struct job *job)
+{
+    return UINT64_C(1) << (8 * job->value_nbytes - 1);
+}
+
+static uint64_t
+value_at(const struct job *job, uint64_t i)
+{
+    const uint8_t *at = job->values + i * (uint64_t)job->value_nbytes;
+
+    return job->value_nbytes == 4   ? load_le(at, 4)
+           : job->value_nbytes == 8 ? load_le(at, 8)
+                                    : load_le(at, 2);
+}
+
+static void
+put_value(const struct job *job, uint64_t i, uint64_t bits)
+{
+    store_le(job->values + i * (uint64_t)job->value_nbytes, bits,
+             job->value_nbytes);
+}
+
+/* What is compared of a value: floats by magnitude. */
+static uint64_t
+word_of(const struct job *job, uint64_t bits)
+{
+    return job->is_float ? bits & ~sign_bit(job) : bits;
+}
+
+/* A source's value and the difference make a value, and the other way round.
+ * The lowest bit of a float's difference is that of the sign. */
+static uint64_t
+value_of(const struct job *job, uint64_t source, uint64_t difference)
+{
+    if (!job->is_float)
+        return source + difference;
+    const uint64_t sign =
+        (source ^ difference << (8 * job->value_nbytes - 1)) & sign_bit(job);
+    const uint64_t word =
+        word_of(job, source) + (uint64_t)((int64_t)difference >> 1);
+    return word_of(job, word) | sign;
+}
+
+static uint64_t
+difference_of(const struct job *job, uint64_t value, uint64_t source)
+{
+    if (!job->is_float)
+        return value - source;
+    return (word_of(job, value) - word_of(job, source)) << 1 |
+           ((value ^ source) & sign_bit(job)) >> (8 * job->value_nbytes - 1);
+}
+
+static void
+free_job(struct job *job)
+{
+    terp_cpu_memory_free(job->pool, job->values);
+    terp_cpu_memory_free(job->pool, job->words);
+    terp_cpu_memory_free(job->pool, job->sources);
+    terp_cpu_memory_free(job->pool, job->distances);
+    terp_cpu_pool_free(job->pool);
+}
+
+static struct job
+job_of(const struct terp_cpu_call *call, const struct terp_chunk *chunk)
+{
+    struct job job = {.call = call,
+                      .chunk = chunk,
+                      .value_nbytes = terp_value_nbytes(chunk->type),
+                      .is_float = !terp_type_is_integer(chunk->type)};
+
+    job.nvalues = terp_chunk_nbytes(chunk) / (uint64_t)job.value_nbytes;
+    job.pool = terp_cpu_pool_make(call->nthreads, call->allocator);
+    return job;
+}
+
+/* ---- encoding ---- */
+
+static bool
+make_values(struct job *job, const void *src)
+{
+    const uint64_t nbytes = job->nvalues * (uint64_t)job->value_nbytes;
+
+    job->values = terp_cpu_memory_make(job->pool, nbytes);
+    job->words = terp_cpu_memory_make(job->pool, job->nvalues * 9);
+    job->sources = terp_cpu_memory_make(job->pool, job->nvalues * 4);
+    if (job->values == NULL || job->words == NULL || job->sources == NULL)
+        return false;
+    job->usable = (uint8_t *)(job->words + job->nvalues);
+    memcpy(job->values, src, nbytes);
+    if (job->chunk->big_endian)
+        terp_swap_values(job->values, job->nvalues, job->value_nbytes);
+    return true;
+}
+
+/* Integers and fill values, to which others are not alike. */
+static bool
+is_fill(const struct job *job, const struct terp_params *params, uint64_t bits)
+{
+    const uint64_t ones = UINT64_MAX >> (64 - 8 * job->value_nbytes);
+
+    return (params->has_fill && bits == (params->fill_bits & ones)) ||
+           (params->has_missing && bits == (params->missing_bits & ones));
+}
+
+static uint64_t
+infinity_of(const struct job *job)
+{
+    switch (job->chunk->type) {
+    case TERP_FLOAT16:
+        return 0x7C00;
+    case TERP_BFLOAT16:
+        return 0x7F80;
+    case TERP_FLOAT32:
+        return 0x7F800000;
+    default:
+        return UINT64_C(0x7FF0000000000000);
+    }
+}
+
+/* Words that are compared. Zeros, what is not finite, and what equals its
+ * neighbour, cost little as it is. */
+static void
+find_words(const struct job *job, const struct terp_params *params)
+{
+    const uint64_t infinity = infinity_of(job);
+
+    for (uint64_t i = 0; i < job->nvalues; i++) {
+        const uint64_t bits = value_at(job, i);
+        const uint64_t word = word_of(job, bits);
+        job->words[i] = word;
+        job->usable[i] = word != 0 && !is_fill(job, params, bits) &&
+                         (!job->is_float || word < infinity) &&
+                         (i == 0 || job->words[i - 1] != word);
+    }
+}
+
+/* A NaN, or an integer, that no value is. */
+static bool
+find_marker(struct job *job)
+{
+    uint64_t least = UINT64_MAX, most = 0;
+
+    if (job->is_float) {
+        job->marker = sign_bit(job) - 2;
+        for (uint64_t i = 0; i < job->nvalues; i++)
+            if (value_at(job, i) == job->marker)
+                return false;
+        return true;
+    }
+    /* As unsigned integers, in whose order signed ones are rotated. */
+    for (uint64_t i = 0; i < job->nvalues; i++) {
+        const uint64_t bits = value_at(job, i);
+        least = bits < least ? bits : least;
+        most = bits > most ? bits : most;
+    }
+    job->marker = least > 0 ? least - 1 : most + 1;
+    return least > 0 || most < UINT64_MAX >> (64 - 8 * job->value_nbytes);
+}
+
+/* Puts markers and lists references. */
+static bool
+make_references(struct job *job)
+{
+    uint64_t n = 0;
+
+    for (uint64_t i = 0; i < job->nvalues; i++)
+        n += job->sources[i] != CPU_NO_SOURCE;
+    job->nreferences = n;
+    job->distances = terp_cpu_memory_make(job->pool, 12 * n);
+    if (job->distances == NULL)
+        return false;
+    job->differences = job->distances + 4 * n;
+    n = 0;
+    for (uint64_t i = 0; i < job->nvalues; i++) {
+        const uint32_t source = job->sources[i];
+        if (source == CPU_NO_SOURCE)
+            continue;
+        store_le(job->distances + 4 * n, i - source, 4);
+        store_le(job->differences + 8 * n,
+                 difference_of(job, value_at(job, i), value_at(job, source)),
+                 8);
+        n++;
+    }
+    for (uint64_t i = 0; i < job->nvalues; i++)
+        if (job->sources[i] != CPU_NO_SOURCE)
+            put_value(job, i, job->marker);
+    return true;
+}
+
+static enum terp_status
+encode_part(const struct job *job, const struct terp_params *params,
+            enum terp_references_part part, uint8_t *stream,
+            struct writer *writer)
+{
+    const struct terp_chunk chunk =
+        terp_references_chunk(job->chunk, part, job->nreferences);
+    const uint8_t *const values[] = {job->distances, job->differences,
+                                     job->values};
+    struct terp_params own = {.size = params->size,
+                              .bound_mode = TERP_BOUND_ABSOLUTE};
+    uint64_t nbytes;
+
+    if (part == TERP_REFERENCES_VALUES) {
+        own = *params;
+        if (!job->is_float) {
+            own.has_missing = true;
+            own.missing_bits = job->marker;
+        }
+    }
+    enum terp_status st = terp_cpu_encode_plainly(
+        job->call, &own, &chunk, values[part], stream, &nbytes);
+    if (st == TERP_ERR_CAPACITY && part != TERP_REFERENCES_VALUES) {
+        const struct terp_frame raw = {.chunk = chunk,
+                                       .coding = TERP_CODING_RAW};
+        const int frame_nbytes = terp_frame_write(&raw, stream);
+        nbytes = terp_chunk_nbytes(&chunk);
+        memcpy(stream + frame_nbytes, values[part], nbytes);
+        nbytes += (uint64_t)frame_nbytes;
+        st = TERP_OK;
+    }
+    if (st == TERP_OK)
+        terp_parts_write(writer, &chunk, stream, nbytes,
+                         part == TERP_REFERENCES_VALUES);
+    return st;
+}
+
+/* Keeps the stream if it is shorter. */
+static enum terp_status
+encode_references(const struct job *job, const struct terp_params *params,
+                  uint8_t *dst, uint64_t *nbytes_ret)
+{
+    const struct terp_frame frame = {.chunk = *job->chunk,
+                                     .coding = TERP_CODING_REFERENCES};
+    const struct terp_chunk largest = terp_references_chunk(
+        job->chunk, TERP_REFERENCES_DIFFERENCES, job->nreferences);
+    const uint64_t room = terp_encode_bound(job->chunk);
+    uint8_t *other = terp_cpu_memory_make(job->pool, room);
+    uint8_t *stream =
+        terp_cpu_memory_make(job->pool, room + terp_encode_bound(&largest));
+    enum terp_status st =
+        other == NULL || stream == NULL ? TERP_ERR_MEMORY : TERP_OK;
+
+    if (st == TERP_OK) {
+        uint8_t *body = other + terp_frame_write(&frame, other);
+        struct writer writer = {body, other + *nbytes_ret - 1, false};
+        write_le(&writer, job->marker, job->value_nbytes);
+        write_uleb(&writer, job->nreferences);
+        for (int i = 0; st == TERP_OK && i < TERP_REFERENCES_NPARTS; i++)
+            st = encode_part(job, params, (enum terp_references_part)i, stream,
+                             &writer);
+        if (st == TERP_OK && !writer.overflow) {
+            *nbytes_ret = (uint64_t)(writer.at - other);
+            memcpy(dst, other, *nbytes_ret);
+            terp_frame_seal(dst, *nbytes_ret);
+        }
+    }
+    terp_cpu_memory_free(job->pool, stream);
+    terp_cpu_memory_free(job->pool, other);
+    return st == TERP_ERR_CAPACITY ? TERP_OK : st;
+}
+
+enum terp_status
+terp_cpu_references_encode(const struct terp_cpu_call *call,
+                           const struct terp_params *params,
+                           const struct terp_chunk *chunk, const void *src,
+                           uint8_t *dst, uint64_t *nbytes_ret)
+{
+    struct job job = job_of(call, chunk);
+    enum terp_status st = TERP_OK;
+    uint64_t saved = 0;
+
+    if (job.nvalues >= CPU_NO_SOURCE ||
+        (!job.is_float && params->has_missing)) {
+        free_job(&job);
+        return TERP_OK;
+    }
+    if (!make_values(&job, src))
+        st = TERP_ERR_MEMORY;
+    if (st == TERP_OK && find_marker(&job)) {
+        const struct cpu_repeats repeats = {.words = job.words,
+                                            .usable = job.usable,
+                                            .nvalues = job.nvalues,
+                                            .word_nbits = 8 * job.value_nbytes -
+                                                          job.is_float,
+                                            .nbits = 8 * *nbytes_ret};
+        find_words(&job, params);
+        st = terp_cpu_repeats_find(job.pool, &repeats, job.sources, &saved);
+    }
+    /* Two percent are not worth the time. */
+    if (st == TERP_OK && saved / 8 > *nbytes_ret / 50) {
+        st = make_references(&job)
+                 ? encode_references(&job, params, dst, nbytes_ret)
+                 : TERP_ERR_MEMORY;
+    }
+    free_job(&job);
+    return st;
+}
+
+/* ---- decoding ---- */
+
+static enum terp_status
+decode_parts(struct job *job, const struct terp_references *references)
+{
+    uint8_t *const to[] = {job->distances, job->differences, job->values};
+    enum terp_status st = TERP_OK;
+
+    for (int i = 0; st == TERP_OK && i < TERP_REFERENCES_NPARTS; i++)
+        st = terp_cpu_decode(job->call, &references->part[i].frame,
+                             references->part[i].body,
+                             references->part[i].body_nbytes, 1, to[i]);
+    return st;
+}
+
+/* False where markers are not as many as references, or one has no source that
+ * is before it and no marker. */
+static bool
+follow_references(const struct job *job)
+{
+    uint64_t n = 0;
+    bool valid = true;
+
+    for (uint64_t i = 0; i < job->nvalues; i++) {
+        if (value_at(job, i) != job->marker)
+            continue;
+        const uint64_t distance =
+            n < job->nreferences ? load_le(job->distances + 4 * n, 4) : 0;
+        valid &= distance > 0 && distance <= i;
+        job->words[i] = 0;
+        if (valid)
+            valid = value_at(job, i - distance) != job->marker;
+        if (valid)
+            job->words[i] = value_of(job, value_at(job, i - distance),
+                                     load_le(job->differences + 8 * n, 8));
+        n++;
+    }
+    for (uint64_t i = 0; i < job->nvalues; i++)
+        if (value_at(job, i) == job->marker)
+            put_value(job, i, job->words[i]);
+    return valid && n == job->nreferences;
+}
+
+enum terp_status
+terp_cpu_references_decode(const struct terp_cpu_call *call,
+                           const struct terp_chunk *chunk, const uint8_t *body,
+                           uint64_t body_nbytes, void *dst)
+{
+    struct terp_references references;
+    enum terp_status st =
+        terp_references_read(chunk, body, body_nbytes, &references);
+
+    if (st != TERP_OK)
+        return st;
+    struct job job = job_of(call, chunk);
+    job.nreferences = references.nreferences;
+    job.marker = references.marker;
+    job.values = dst;
+    job.words = terp_cpu_memory_make(job.pool, 8 * job.nvalues);
+    job.distances = terp_cpu_memory_make(job.pool, 12 * job.nreferences);
+    if (job.words == NULL || job.distances == NULL) {
+        st = TERP_ERR_MEMORY;
+    } else {
+        job.differences = job.distances + 4 * job.nreferences;
+        st = decode_parts(&job, &references);
+    }
+    if (st == TERP_OK && !follow_references(&job))
+        st = TERP_ERR_CORRUPT;
+    if (st == TERP_OK && chunk->big_endian)
+        terp_swap_values(dst, job.nvalues, job.value_nbytes);
+    job.values = NULL;
+    free_job(&job);
+    return st;
+}

@@ -1,0 +1,346 @@
+/* Finds repeats. Fields are often symmetric, by mirrors and transpositions, and
+ * parts of them are what other parts were: so points after one another refer to
+ * points that are as far from one another, in either direction. */
+#include "cpu/references_find.h"
+
+#include <string.h>
+
+#include "codec/format/bytes.h"
+
+/* Values of 64 bits are told apart by themselves, and are alike where they
+ * differ by less than so many bits, 20 below what a value takes. Others are
+ * told apart by some that follow one another, and are alike where they are
+ * equal. */
+#define LONE_WORD_NBITS 63
+#define NEAR_MAX_NBITS 28
+#define NEAR_SAVED_NBITS 20
+#define WINDOW_NVALUES 3
+
+/* What a reference costs that does not follow from the one before it, besides
+ * the bits of its distance. */
+#define JUMP_NBITS 6
+
+struct search {
+    const struct cpu_repeats *repeats;
+    uint32_t *sources;
+    uint32_t *table; /* point + 1 by a hash of what stands there, or 0 */
+    int table_nbits;
+    bool lone;            /* values are told apart by themselves */
+    int near_nbits;       /* words that differ by no more bits are alike */
+    uint64_t value_nbits; /* of a value without references, in 1/16 bit */
+
+    /* The segment of points that refer, up to the last one. */
+    uint64_t begin; /* its first point; nvalues: there is none */
+    uint64_t match; /* what the last point was found to repeat */
+    int64_t stride; /* from what the one before it repeats */
+    int64_t gain;   /* in 1/16 bit */
+    uint64_t saved; /* by segments that are done */
+};
+
+static uint64_t
+hash_of(const struct search *s, uint64_t word)
+{
+    return (word * UINT64_C(0x9E3779B97F4A7C15)) >> (64 - s->table_nbits);
+}
+
+/* Of the points from `i` on, in steps of `step`. False where there are none. */
+static bool
+window_key(const struct search *s, uint64_t i, int step, uint64_t *key_ret)
+{
+    const struct cpu_repeats *r = s->repeats;
+    uint64_t key = 0;
+
+    for (int j = 0; j < WINDOW_NVALUES; j++, i += (uint64_t)(int64_t)step) {
+        if (i >= r->nvalues || !r->usable[i])
+            return false;
+        key = (key ^ r->words[i]) * UINT64_C(0xD6E8FEB86659FD93);
+        key ^= key >> 32;
+    }
+    *key_ret = key;
+    return true;
+}
+
+static uint64_t
+root_of(const struct search *s, uint64_t i)
+{
+    return s->sources[i] == CPU_NO_SOURCE ? i : s->sources[i];
+}
+
+/* The bits in which two words differ. */
+static int
+difference_nbits(const struct search *s, uint64_t i, uint64_t j)
+{
+    const uint64_t a = s->repeats->words[i], b = s->repeats->words[j];
+
+    return bit_width(a > b ? a - b : b - a);
+}
+
+/* Whether point i may refer to what stands at `match`. */
+static bool
+fits(const struct search *s, uint64_t i, uint64_t match)
+{
+    return match < i && s->repeats->usable[match] &&
+           difference_nbits(s, i, root_of(s, match)) <= s->near_nbits;
+}
+
+static void
+insert(const struct search *s, uint64_t i)
+{
+    uint64_t key;
+
+    if (s->lone) {
+        if (s->sources[i] == CPU_NO_SOURCE && s->repeats->usable[i])
+            s->table[hash_of(s, s->repeats->words[i] >> s->near_nbits)] =
+                (uint32_t)(i + 1);
+        return;
+    }
+    /* A window that ends here, read either way. */
+    if (i + 1 < WINDOW_NVALUES)
+        return;
+    if (window_key(s, i + 1 - WINDOW_NVALUES, 1, &key))
+        s->table[hash_of(s, key)] = (uint32_t)(i + 1 - WINDOW_NVALUES + 1);
+    if (window_key(s, i, -1, &key))
+        s->table[hash_of(s, key ^ 1)] = (uint32_t)(i + 1);
+}
+
+static bool
+look_up(const struct search *s, uint64_t key, uint64_t i, int64_t stride,
+        uint64_t *match_ret, int64_t *stride_ret)
+{
+    const uint32_t found = s->table[hash_of(s, key)];
+
+    if (found == 0 || !fits(s, i, found - 1))
+        return false;
+    *match_ret = found - 1;
+    *stride_ret = stride;
+    return true;
+}
+
+/* Some earlier point that i repeats, and where those after it may be; 0: nobody
+ * knows. */
+static bool
+find_anew(const struct search *s, uint64_t i, uint64_t *match_ret,
+          int64_t *stride_ret)
+{
+    const uint64_t word = s->repeats->words[i];
+    uint64_t key;
+
+    if (s->lone) {
+        key = word >> s->near_nbits;
+        return look_up(s, key, i, 0, match_ret, stride_ret) ||
+               (s->near_nbits > 0 &&
+                look_up(s, word >> (s->near_nbits - 1) & 1 ? key + 1 : key - 1,
+                        i, 0, match_ret, stride_ret));
+    }
+    return window_key(s, i, 1, &key) &&
+           (look_up(s, key, i, 1, match_ret, stride_ret) ||
+            look_up(s, key ^ 1, i, -1, match_ret, stride_ret));
+}
+
+/* ---- whether there are any ---- */
+
+/* Points of which it is asked whether others are like them, and how many have
+ * to be for a search. */
+#define NSAMPLES 1024
+#define MIN_NREPEATED (NSAMPLES / 32)
+#define SAMPLES_NBITS 12
+_Static_assert(4 * NSAMPLES <= 1 << SAMPLES_NBITS,
+               "Most of what is looked up is not there.");
+
+struct samples {
+    uint64_t key[1 << SAMPLES_NBITS];
+    uint64_t point[1 << SAMPLES_NBITS]; /* plus one; 0: none */
+    bool is_repeated[1 << SAMPLES_NBITS];
+    uint64_t maybe[1 << SAMPLES_NBITS]; /* 64 bits a slot, by other bits */
+};
+
+static uint64_t
+mixed(uint64_t key)
+{
+    return key * UINT64_C(0x9E3779B97F4A7C15);
+}
+
+static uint64_t
+slot_of(uint64_t mixed_key)
+{
+    return mixed_key >> (64 - SAMPLES_NBITS);
+}
+
+static uint64_t
+bit_of(uint64_t mixed_key)
+{
+    return UINT64_C(1) << (mixed_key >> 32 & 63);
+}
+
+static bool
+key_of(const struct search *s, uint64_t i, int step, uint64_t *key_ret)
+{
+    *key_ret = s->repeats->words[i] >> s->near_nbits;
+    return s->lone ? s->repeats->usable[i] : window_key(s, i, step, key_ret);
+}
+
+static void
+take_samples(const struct search *s, struct samples *samples)
+{
+    const uint64_t nvalues = s->repeats->nvalues;
+    const uint64_t distance = nvalues / NSAMPLES + 1;
+
+    for (uint64_t j = 0; j < NSAMPLES; j++) {
+        const uint64_t i = (j * distance + j * 7919 % distance) % nvalues;
+        uint64_t key;
+        if (!key_of(s, i, 1, &key))
+            continue;
+        const uint64_t mixed_key = mixed(key), slot = slot_of(mixed_key);
+        samples->key[slot] = key;
+        samples->point[slot] = i + 1;
+        samples->maybe[slot] = bit_of(mixed_key);
+    }
+}
+
+static void
+ask_samples(struct samples *samples, uint64_t key, uint64_t i)
+{
+    const uint64_t mixed_key = mixed(key), slot = slot_of(mixed_key);
+
+    if ((samples->maybe[slot] & bit_of(mixed_key)) != 0 &&
+        samples->key[slot] == key && samples->point[slot] != i + 1)
+        samples->is_repeated[slot] = true;
+}
+
+/* Whether so many samples are repeated that a search is worth its time. */
+static enum terp_status
+ask_all(const struct search *s, struct cpu_pool *pool, bool *worth_ret)
+{
+    struct samples *samples = terp_cpu_memory_make(pool, sizeof *samples);
+    uint64_t key, nrepeated = 0;
+
+    if (samples == NULL)
+        return TERP_ERR_MEMORY;
+    memset(samples, 0, sizeof *samples);
+    take_samples(s, samples);
+    for (uint64_t i = 0; i < s->repeats->nvalues; i++) {
+        if (key_of(s, i, 1, &key))
+            ask_samples(samples, key, i);
+        if (!s->lone && key_of(s, i, -1, &key))
+            ask_samples(samples, key, i);
+    }
+    for (uint64_t slot = 0; slot < 1 << SAMPLES_NBITS; slot++)
+        nrepeated += samples->is_repeated[slot];
+    terp_cpu_memory_free(pool, samples);
+    *worth_ret = nrepeated >= MIN_NREPEATED;
+    return TERP_OK;
+}
+
+/* ---- the search ---- */
+
+static void
+end_segment(struct search *s, uint64_t end)
+{
+    const uint64_t nvalues = s->repeats->nvalues;
+
+    if (s->begin == nvalues)
+        return;
+    if (s->gain > 0)
+        s->saved += (uint64_t)s->gain;
+    for (uint64_t i = s->begin; i < end; i++) {
+        if (s->gain <= 0)
+            s->sources[i] = CPU_NO_SOURCE;
+        insert(s, i);
+    }
+    s->begin = nvalues;
+}
+
+/* What a point repeats. */
+struct match {
+    uint64_t at;
+    int64_t stride; /* to where the next one may be; 0: unknown */
+    bool found, follows;
+};
+
+/* What point i repeats, and whether it follows from what the points before it
+ * repeat. */
+static struct match
+find_match(const struct search *s, uint64_t i)
+{
+    const int64_t strides[] = {s->stride, 1, -1};
+    const bool goes_on = s->begin < s->repeats->nvalues;
+    struct match match = {0};
+
+    for (int j = 0; goes_on && j < 3; j++) {
+        match = (struct match){s->match + (uint64_t)strides[j], strides[j],
+                               true, j == 0};
+        if (strides[j] != 0 && fits(s, i, match.at))
+            return match;
+    }
+    match.follows = false;
+    match.found = find_anew(s, i, &match.at, &match.stride);
+    if (match.found && match.stride == 0 && goes_on)
+        match.stride = (int64_t)(match.at - s->match);
+    return match;
+}
+
+static void
+take_point(struct search *s, uint64_t i)
+{
+    const uint64_t nvalues = s->repeats->nvalues;
+    struct match match = {0};
+
+    if (s->repeats->usable[i])
+        match = find_match(s, i);
+    if (!match.found) {
+        end_segment(s, i);
+        insert(s, i);
+        return;
+    }
+    const uint64_t root = root_of(s, match.at);
+    const int left = difference_nbits(s, i, root);
+    int64_t gain = (int64_t)s->value_nbits - 16 * (left + (left > 0)) - 8;
+    if (!match.follows)
+        gain -= 16 * (JUMP_NBITS + bit_width(i - root));
+    if (s->begin == nvalues) {
+        s->begin = i;
+        s->gain = 0;
+    }
+    s->gain += gain;
+    s->match = match.at;
+    s->stride = match.stride;
+    s->sources[i] = (uint32_t)root;
+}
+
+enum terp_status
+terp_cpu_repeats_find(struct cpu_pool *pool, const struct cpu_repeats *repeats,
+                      uint32_t *sources_ret, uint64_t *saved_nbits_ret)
+{
+    struct search s = {
+        .repeats = repeats, .sources = sources_ret, .begin = repeats->nvalues};
+    uint64_t nusable = 0;
+    bool worth;
+
+    *saved_nbits_ret = 0;
+    for (uint64_t i = 0; i < repeats->nvalues; i++) {
+        sources_ret[i] = CPU_NO_SOURCE;
+        nusable += repeats->usable[i];
+    }
+    if (nusable == 0)
+        return TERP_OK;
+    s.value_nbits = 16 * repeats->nbits / nusable;
+    const int near_nbits = (int)(s.value_nbits / 16) - NEAR_SAVED_NBITS;
+    s.lone = repeats->word_nbits == LONE_WORD_NBITS && near_nbits >= 0;
+    s.near_nbits = !s.lone                       ? 0
+                   : near_nbits < NEAR_MAX_NBITS ? near_nbits
+                                                 : NEAR_MAX_NBITS;
+    enum terp_status st = ask_all(&s, pool, &worth);
+    if (st != TERP_OK || !worth)
+        return st;
+    s.table_nbits = bit_width(repeats->nvalues) + 1;
+    s.table = terp_cpu_memory_make(pool, UINT64_C(4) << s.table_nbits);
+    if (s.table == NULL)
+        return TERP_ERR_MEMORY;
+    memset(s.table, 0, UINT64_C(4) << s.table_nbits);
+    for (uint64_t i = 0; i < repeats->nvalues; i++)
+        take_point(&s, i);
+    end_segment(&s, repeats->nvalues);
+    terp_cpu_memory_free(pool, s.table);
+    *saved_nbits_ret = s.saved / 16;
+    return TERP_OK;
+}

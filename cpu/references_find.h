@@ -1,0 +1,29 @@
+/* The search for values that repeat earlier ones: all bits of them, or nearly,
+ * but for the sign. */
+#ifndef TERP_CPU_REFERENCES_FIND_H
+#define TERP_CPU_REFERENCES_FIND_H
+
+#include "codec/format/base.h"
+#include "cpu/pool/pool.h"
+
+/* No point has this for a source. */
+#define CPU_NO_SOURCE UINT32_MAX
+
+/* Values as they are compared: magnitudes by their bits, or integers from the
+ * least on. A point that is not usable neither refers nor is referred to. */
+struct cpu_repeats {
+    const uint64_t *words;
+    const uint8_t *usable;
+    uint64_t nvalues; /* fewer than CPU_NO_SOURCE */
+    int word_nbits;
+    uint64_t nbits; /* of a stream without references, in all */
+};
+
+/* Has for each point the one that it refers to, which itself refers to none.
+ * Returns roughly how many bits that saves; `sources_ret` is to have room for
+ * all. TERP_ERR_MEMORY or TERP_OK. */
+enum terp_status
+terp_cpu_repeats_find(struct cpu_pool *pool, const struct cpu_repeats *repeats,
+                      uint32_t *sources_ret, uint64_t *saved_nbits_ret);
+
+#endif
