@@ -87,13 +87,13 @@ class CudaBench(unittest.TestCase):
                                      for engine in ("cpu", "cuda")])
 
     def test_speed_of_bounds_relative_to_each_value(self):
-        rows = self.rows_of("cuda_speed", 32, "pointwise")
+        rows = self.rows_of("cuda_speed", 16, "pointwise")
         self.assertEqual(
             [(row["what"], row["extent"], row["chunks"]) for row in rows
              if row["pipeline"] == "huffman" and
              row["direction"] == "decompress"],
             [(what, *size) for what in ("pwr", "pwr of both signs")
-             for size in (("32", "1"), ("4", "1"), ("4", "512"))])
+             for size in (("16", "1"), ("2", "1"), ("2", "512"))])
 
     def test_batch_in_device_memory_can_be_profiled(self):
         self.assertEqual(
