@@ -23,6 +23,7 @@ clang-tidy)
     # the emulator.
     once=$(mktemp -d)
     trap 'rm -r "$once"' EXIT
+    # shellcheck disable=SC2016 # the inner shell expands
     python3 - "$database" "$once/compile_commands.json" <<'END' |
 import json, sys
 with open(sys.argv[1]) as database, open(sys.argv[2], "w") as once:
