@@ -46,6 +46,13 @@ _Static_assert(TERP_NENTRIES > 1 << (TERP_PALETTE_MAX_WIDTH - 1) &&
 extern const uint32_t terp_entry_frequency[TERP_NENTRIES][TERP_NROWS];
 extern const uint16_t terp_entry_cost[TERP_NROWS][TERP_ENTRY_STRIDE];
 
+/* The same of octaves of magnitudes, in the mean: 0, 1, then those from a power
+ * of two to the next one, each end counting half, as rounding gives them to
+ * codes of one width. Last the escape. */
+#define TERP_NOCTAVES 12
+#define TERP_OCTAVE_ESCAPE (TERP_NOCTAVES - 1)
+extern const uint16_t terp_entry_octave_cost[TERP_NOCTAVES][TERP_ENTRY_STRIDE];
+
 /* Lengths of the entries' canonical Huffman codes in bits, 1 to
  * TERP_MAX_CODE_NBITS, padded like the costs. Each code is complete (Kraft sum
  * 1). Indexed [symbol][entry]. */

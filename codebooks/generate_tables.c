@@ -71,6 +71,40 @@ print_costs(void)
     puts("};\n");
 }
 
+/* The mean cost of an octave's magnitudes, both ends of which count half. */
+static uint32_t
+octave_cost(const uint32_t *row, int octave)
+{
+    const int first = octave < 2 ? octave : 1 << (octave - 2);
+    const int last = octave < 2 ? octave : 1 << (octave - 1);
+    uint64_t sum = 0, n = 0;
+
+    if (octave == TERP_OCTAVE_ESCAPE)
+        return cost(row[TERP_ROW_ESCAPE]);
+    for (int m = first; m <= last; m++) {
+        const unsigned weight = m == first || m == last ? 1 : 2;
+        sum += weight * cost(row[m]);
+        n += weight;
+    }
+    return (uint32_t)((sum + n / 2) / n);
+}
+
+static void
+print_octave_costs(void)
+{
+    puts("const uint16_t "
+         "terp_entry_octave_cost[TERP_NOCTAVES][TERP_ENTRY_STRIDE] = {");
+    for (int octave = 0; octave < TERP_NOCTAVES; octave++) {
+        puts("{");
+        int column = 0;
+        for (int entry = 0; entry < TERP_NENTRIES; entry++)
+            column = print_number(
+                octave_cost(terp_entry_frequency[entry], octave), column);
+        puts("\n},");
+    }
+    puts("};\n");
+}
+
 static void
 print_nbits(const char *name, uint8_t nbits[TERP_NENTRIES][TERP_NSYMBOLS],
             int nsymbols)
@@ -164,6 +198,7 @@ main(void)
     puts("#include \"codebooks/codebooks.h\"\n");
     puts("/* clang-format off */");
     print_costs();
+    print_octave_costs();
     print_code_nbits();
     print_token_nbits();
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

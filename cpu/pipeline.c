@@ -102,9 +102,9 @@ stages_of(enum terp_type type)
 }
 
 static int
-low_nbits_of(const struct job *job)
+wide_of(const struct job *job)
 {
-    return job->prediction.quantizer.low_nbits;
+    return job->prediction.quantizer.wide;
 }
 
 /* Of what a chunk's parts are coded as, by float32 where that is still open. */
@@ -715,8 +715,7 @@ write_head(struct job *job)
     if (job->frame.is_pointwise)
         terp_pointwise_write_head(writer, &job->pointwise);
     write_le(writer,
-             (uint64_t)(job->step_slack_log2 | low_nbits_of(job)
-                                                   << TERP_LOW_NBITS_SHIFT),
+             (uint64_t)(job->step_slack_log2 | wide_of(job) << TERP_WIDE_SHIFT),
              1);
     job->predictor->write_model(&job->prediction, writer);
     return TERP_OK;
@@ -821,10 +820,10 @@ write_tiles(struct job *job)
         }
         st = terp_cpu_order_contexts(
             p->pool, &job->layout, frame->has_specials ? p->mask : NULL,
-            symbols, low_nbits_of(job), 0, scratch, tiled, true);
+            symbols, wide_of(job), 0, scratch, tiled, true);
     }
-    if (st == TERP_OK && low_nbits_of(job) > 0)
-        st = terp_cpu_low_bits_split(p->pool, low_nbits_of(job),
+    if (st == TERP_OK && wide_of(job) > 0)
+        st = terp_cpu_low_bits_split(p->pool, p->quantizer.max_high,
                                      job->layout.nvalues, tiled, &job->writer);
     return st == TERP_OK
                ? terp_cpu_tiles_encode(p->pool, frame->coding, tiled,
@@ -1014,18 +1013,17 @@ read_head(struct job *job)
         return TERP_ERR_CORRUPT;
     int byte = (int)read_le(&job->reader, 1);
     int step_slack_log2 = byte & TERP_STEP_SLACK;
-    int low_nbits = byte >> TERP_LOW_NBITS_SHIFT;
+    int wide = byte >> TERP_WIDE_SHIFT;
     if (job->reader.underflow || step_slack_log2 < TERP_MIN_STEP_SLACK_LOG2 ||
-        step_slack_log2 > TERP_MAX_STEP_SLACK_LOG2 ||
-        low_nbits > TERP_LOW_MAX_NBITS)
+        step_slack_log2 > TERP_MAX_STEP_SLACK_LOG2 || wide > TERP_WIDE_MAX)
         return TERP_ERR_CORRUPT;
     double step = terp_step_of(job->frame.bound, step_slack_log2);
     p->quantizer =
         (struct cpu_quantizer){.step = step,
                                .grid_step = step,
                                .bound = job->frame.bound,
-                               .low_nbits = low_nbits,
-                               .radius = terp_radius_of(low_nbits),
+                               .wide = wide,
+                               .radius = terp_radius_of(wide),
                                .has_specials = job->frame.has_specials};
     return job->predictor->read_model(p, &job->reader);
 }
@@ -1102,10 +1100,10 @@ read_escapes(struct job *job)
 static enum terp_status
 read_low_bits(struct job *job)
 {
-    return job->predictor == NULL || low_nbits_of(job) == 0
+    return job->predictor == NULL || wide_of(job) == 0
                ? TERP_OK
-               : terp_cpu_low_bits_read(&job->reader, low_nbits_of(job),
-                                        job->layout.nvalues, &job->low_bits);
+               : terp_cpu_low_bits_read(&job->reader, job->layout.nvalues,
+                                        &job->low_bits);
 }
 
 static bool
@@ -1166,16 +1164,16 @@ read_tiles(struct job *job)
     uint16_t *ordered = contexts && raster ? p->work : p->symbols;
     st = terp_cpu_tiles_decode_first(p->pool, frame->coding, &job->reader,
                                      tiled, job->nsymbols, job->layout.nvalues);
-    if (st == TERP_OK && low_nbits_of(job) > 0)
-        st = terp_cpu_low_bits_join(p->pool, low_nbits_of(job),
-                                    job->layout.nvalues, &job->low_bits, tiled);
+    if (st == TERP_OK && wide_of(job) > 0)
+        st = terp_cpu_low_bits_join(p->pool, job->nsymbols, job->layout.nvalues,
+                                    &job->low_bits, tiled);
     if (st == TERP_OK && !contexts)
         terp_cpu_order_tiles(p->pool, &job->layout, frame->prediction, tiled,
                              ordered, false);
     if (st != TERP_OK || !contexts)
         return st;
     st = terp_cpu_order_contexts(
-        p->pool, &job->layout, p->mask, tiled, low_nbits_of(job),
+        p->pool, &job->layout, p->mask, tiled, wide_of(job),
         is_coarse(job) ? job->coarse->nskipped : 0,
         (uint8_t *)p->work + 2 * job->layout.nvalues, ordered, false);
     if (st == TERP_OK && raster)

@@ -1,33 +1,44 @@
-/* How a wide code is split into a symbol and low bits, and the groups that low
- * bits are packed in. doc/format.md, "Low bits". */
+/* How the wide codes of a tile are split into symbols and low bits, which of
+ * them are listed, and the groups that numbers are packed in. doc/format.md,
+ * "Low bits". */
 #ifndef TERP_CODEC_FORMAT_LOW_BITS_H
 #define TERP_CODEC_FORMAT_LOW_BITS_H
 
 #include "codec/format/bytes.h"
 #include "codec/format/limits.h"
 
-/* The most low bits of a code. The model's first byte holds their number above
- * the step slack. */
+/* The most low bits of a code. */
 #define TERP_LOW_MAX_NBITS 12
-#define TERP_LOW_NBITS_SHIFT 4
+
+/* The model's first byte tells above the step slack whether codes are wide: 0,
+ * or one more than the *unit*, a number of low bits that contexts weigh codes
+ * by. */
+#define TERP_WIDE_SHIFT 4
+#define TERP_WIDE_MAX (TERP_LOW_MAX_NBITS + 1)
 #define TERP_STEP_SLACK 0x0F
+
+static inline TERP_HOST_DEVICE int
+terp_unit_nbits(int wide)
+{
+    return wide > 0 ? wide - 1 : 0;
+}
 
 /* A predictor's symbols are codes and a radius; those of wide codes fill 16
  * bits. */
 #define TERP_WIDE_RADIUS 32768
+#define TERP_WIDE_MAX_CODE (TERP_WIDE_RADIUS - 1)
 
 static inline TERP_HOST_DEVICE int
-terp_radius_of(int low_nbits)
+terp_radius_of(int wide)
 {
-    return low_nbits == 0 ? TERP_RADIUS : TERP_WIDE_RADIUS;
+    return wide > 0 ? TERP_WIDE_RADIUS : TERP_RADIUS;
 }
 
-/* The largest code, of which some bits are low, by the largest symbol's. */
+/* The largest code of a predictor, by that of tiles. */
 static inline TERP_HOST_DEVICE int
-terp_wide_max_code(int max_code, int low_nbits)
+terp_wide_max_code(int max_code, int wide)
 {
-    const int wide = max_code << low_nbits;
-    return wide < TERP_WIDE_RADIUS ? wide : TERP_WIDE_RADIUS - 1;
+    return wide > 0 ? TERP_WIDE_MAX_CODE : max_code;
 }
 
 /* What is above a code's low bits: the nearest multiple, rounded up. */
@@ -37,29 +48,42 @@ terp_high_of(int code, int low_nbits)
     return (code + (1 << low_nbits >> 1)) >> low_nbits;
 }
 
-/* A predictor's symbol to the tiles' symbol and the number of the low bits,
- * and back. An escape has no low bits. */
+/* A predictor's symbol to the tile's and the number of the low bits. What is
+ * above them must not exceed `max_high`, else the code escapes from the tile;
+ * an escape has no low bits. */
 static inline TERP_HOST_DEVICE unsigned
-terp_low_split(unsigned wide, int low_nbits, unsigned *low_ret)
+terp_low_split(unsigned wide, int low_nbits, int max_high, unsigned *low_ret)
 {
     const int code = (int)wide - TERP_WIDE_RADIUS;
     const int high = terp_high_of(code, low_nbits);
     const int low = code - high * (1 << low_nbits);
+    const bool fits =
+        (wide != TERP_ESCAPE) & (high >= -max_high) & (high <= max_high);
 
-    *low_ret = wide == TERP_ESCAPE ? 0 : (unsigned)zigzag(low);
-    return wide == TERP_ESCAPE ? TERP_ESCAPE : (unsigned)(high + TERP_RADIUS);
+    /* As zigzag, in 32 bits, which loops over symbols vectorize with. */
+    *low_ret = fits ? (unsigned)low << 1 ^ (low < 0 ? ~0u : 0) : 0;
+    return fits ? (unsigned)(high + TERP_RADIUS) : TERP_ESCAPE;
 }
 
+/* A code's symbol of a predictor: an encoder makes no larger ones. */
+static inline TERP_HOST_DEVICE unsigned
+terp_symbol_of_wide(int code)
+{
+    const int most = TERP_WIDE_MAX_CODE;
+    const int kept = code < -most ? -most : code > most ? most : code;
+
+    return (unsigned)(kept + TERP_WIDE_RADIUS);
+}
+
+/* Back, but for escapes, which stay what they are. */
 static inline TERP_HOST_DEVICE unsigned
 terp_low_join(unsigned symbol, unsigned low, int low_nbits)
 {
     const int high = (int)symbol - TERP_RADIUS;
-    const int code = high * (1 << low_nbits) + (int)unzigzag(low);
-    const int most = TERP_WIDE_RADIUS - 1; /* an encoder makes no larger ones */
-    const int kept = code < -most ? -most : code > most ? most : code;
+    const int rest = (int)(low >> 1) ^ -(int)(low & 1);
+    const unsigned joined = terp_symbol_of_wide(high * (1 << low_nbits) + rest);
 
-    return symbol == TERP_ESCAPE ? TERP_ESCAPE
-                                 : (unsigned)(kept + TERP_WIDE_RADIUS);
+    return symbol == TERP_ESCAPE ? TERP_ESCAPE : joined;
 }
 
 /* ---- tails ---- */
@@ -73,10 +97,10 @@ terp_tail_max_nbits(int value_nbytes)
 }
 
 static inline TERP_HOST_DEVICE bool
-terp_tail_nbits_are_valid(int tail_nbits, int low_nbits, int value_nbytes)
+terp_tail_nbits_are_valid(int tail_nbits, int wide, int value_nbytes)
 {
     return tail_nbits > 0 && tail_nbits <= terp_tail_max_nbits(value_nbytes) &&
-           low_nbits == TERP_LOW_MAX_NBITS;
+           wide == TERP_WIDE_MAX;
 }
 
 /* ---- groups ---- */
@@ -105,5 +129,72 @@ terp_low_group_nbytes(uint64_t nsymbols, uint64_t group, int width)
 {
     return packed_nbytes(terp_low_group_nnumbers(nsymbols, group), width);
 }
+
+/* ---- tiles ---- */
+
+/* What the section says of a tile: two bits, a record, and what stands behind
+ * all records. */
+#define TERP_LOW_TILE_NGROUPS (TERP_TILE_NSYMBOLS / TERP_LOW_GROUP_NNUMBERS)
+#define TERP_LOW_KIND_NBITS 2
+#define TERP_LOW_HAS_BITS 1u /* record: their number, the widths of groups */
+#define TERP_LOW_HAS_LIST 2u /* record: the list's bytes */
+#define TERP_LOW_LIST_LENGTH_NBYTES 2
+
+static inline TERP_HOST_DEVICE unsigned
+terp_low_widths_nbytes(unsigned ngroups)
+{
+    return (ngroups * TERP_LOW_WIDTH_NBITS + 7) / 8;
+}
+
+/* Bytes of the record of a tile of so many groups. */
+static inline TERP_HOST_DEVICE unsigned
+terp_low_record_nbytes(unsigned kind, unsigned ngroups)
+{
+    return (kind & TERP_LOW_HAS_BITS ? 1 + terp_low_widths_nbytes(ngroups)
+                                     : 0) +
+           (kind & TERP_LOW_HAS_LIST ? TERP_LOW_LIST_LENGTH_NBYTES : 0);
+}
+
+/* ---- lists ---- */
+
+/* Codes that escape from a tile are listed, in groups of so many numbers, each
+ * with its own width. An escape whose code no predictor's symbol holds is not:
+ * where there are such, a bit for each escape tells which are. */
+#define TERP_LIST_GROUP_NNUMBERS 32
+#define TERP_LIST_MAX_WIDTH 16
+
+/* A list begins with the number of its codes, and whether there are such bits,
+ * at its end. */
+#define TERP_LIST_HEAD_NBYTES 2
+#define TERP_LIST_HAS_BITS 0x8000u
+
+static inline TERP_HOST_DEVICE unsigned
+terp_list_ngroups(unsigned nlisted)
+{
+    return (nlisted + TERP_LIST_GROUP_NNUMBERS - 1) / TERP_LIST_GROUP_NNUMBERS;
+}
+
+/* Fewer only of the last. */
+static inline TERP_HOST_DEVICE unsigned
+terp_list_group_nnumbers(unsigned nlisted, unsigned group)
+{
+    const unsigned left = nlisted - group * TERP_LIST_GROUP_NNUMBERS;
+
+    return left < TERP_LIST_GROUP_NNUMBERS ? left : TERP_LIST_GROUP_NNUMBERS;
+}
+
+static inline TERP_HOST_DEVICE unsigned
+terp_list_group_nbytes(unsigned nlisted, unsigned group, int width)
+{
+    return (terp_list_group_nnumbers(nlisted, group) * (unsigned)width + 7) / 8;
+}
+
+#define TERP_LIST_MAX_NBYTES                                                 \
+    (TERP_LIST_HEAD_NBYTES + TERP_TILE_NSYMBOLS / TERP_LIST_GROUP_NNUMBERS + \
+     TERP_TILE_NSYMBOLS * TERP_LIST_MAX_WIDTH / 8 + TERP_TILE_NSYMBOLS / 8)
+_Static_assert(TERP_LIST_MAX_NBYTES < 1 << (8 * TERP_LOW_LIST_LENGTH_NBYTES),
+               "A record has room for the length of any list.");
+_Static_assert(TERP_TILE_NSYMBOLS < TERP_LIST_HAS_BITS,
+               "A list's number of codes leaves the highest bit free.");
 
 #endif

@@ -4,6 +4,8 @@
 #ifndef TERP_CODEC_MODEL_CONTEXTS_H
 #define TERP_CODEC_MODEL_CONTEXTS_H
 
+#include <math.h>
+
 #include "codec/format/layout.h"
 #include "codec/format/low_bits.h"
 
@@ -16,21 +18,25 @@
 #define TERP_GROUP_SPECIALS TERP_NCONTEXTS
 #define TERP_NGROUPS (TERP_NCONTEXTS + 1)
 
-/* A point weighs this for each unit of its code's magnitude above the low bits,
- * up to a limit, when it is an even point of the next finer level, and half of
- * that, rounded down, of each level further down. */
+/* A point weighs this for each unit of its code's magnitude, up to a limit,
+ * when it is an even point of the next finer level, and half of that, rounded
+ * down, of each level further down. Where codes are wide it weighs the root of
+ * that, rounded down: magnitudes differ by more there than contexts could tell.
+ */
 #define TERP_CONTEXT_UNIT 4
-#define TERP_CONTEXT_MAX_CODE 63
+#define TERP_CONTEXT_MAX_WEIGHT 252
 
 static inline TERP_HOST_DEVICE uint8_t
-terp_context_weight(unsigned symbol, int low_nbits)
+terp_context_weight(unsigned symbol, int wide)
 {
-    const int code = (int)symbol - terp_radius_of(low_nbits);
-    const int magnitude = (code < 0 ? -code : code) >> low_nbits;
+    const int code = (int)symbol - terp_radius_of(wide);
+    const int units =
+        (code < 0 ? -code : code) * TERP_CONTEXT_UNIT >> terp_unit_nbits(wide);
+    const int weight = wide > 0 ? (int)sqrtf((float)units) : units;
 
-    return (uint8_t)(TERP_CONTEXT_UNIT * (magnitude < TERP_CONTEXT_MAX_CODE
-                                              ? magnitude
-                                              : TERP_CONTEXT_MAX_CODE));
+    return (uint8_t)(weight < TERP_CONTEXT_MAX_WEIGHT
+                         ? weight
+                         : TERP_CONTEXT_MAX_WEIGHT);
 }
 
 /* By the weights of the 2^n corners around a point of n odd dimensions: their

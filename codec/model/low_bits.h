@@ -1,8 +1,9 @@
 /* Wide codes. Where the bound is tight, codes are wider than the dictionary's
  * symbols. Of such a chunk a code is split: its low bits, of which nothing can
  * be known, go to a section of their own, and what is above them is the
- * symbol. How many bits are low is found by interpolating sampled values, the
- * same for a whole chunk. doc/format.md, "Low bits". */
+ * symbol. How many bits are low is chosen for each tile, by its codes. What the
+ * tuner takes for it, and contexts, is found by interpolating sampled values,
+ * the same for a whole chunk. doc/format.md, "Low bits". */
 #ifndef TERP_CODEC_MODEL_LOW_BITS_H
 #define TERP_CODEC_MODEL_LOW_BITS_H
 
@@ -13,16 +14,27 @@
 
 /* ---- prices ---- */
 
-/* The dictionary's row of what is above the low bits of a predictor's symbol.
- */
+/* The dictionary's row of what is above the low bits of a predictor's symbol,
+ * where symbols of tiles go up to `max_high`. */
 static inline TERP_HOST_DEVICE uint32_t
-terp_row_of_wide(unsigned wide, int low_nbits)
+terp_row_of_wide(unsigned symbol, int wide, int max_high)
 {
     const int high =
-        terp_high_of((int)wide - terp_radius_of(low_nbits), low_nbits);
+        terp_high_of((int)symbol - terp_radius_of(wide), terp_unit_nbits(wide));
+    const uint32_t row = (uint32_t)(high < 0 ? -high : high);
 
-    return wide == TERP_ESCAPE ? TERP_ROW_ESCAPE
-                               : (uint32_t)(high < 0 ? -high : high);
+    return symbol == TERP_ESCAPE || row > (uint32_t)max_high ? TERP_ROW_ESCAPE
+                                                             : row;
+}
+
+/* The largest row of a code that is none of an escape, be it from the tile. */
+static inline TERP_HOST_DEVICE int
+terp_sampled_max_code(int max_high, int wide)
+{
+    const int most =
+        terp_wide_max_code(max_high, wide) >> terp_unit_nbits(wide);
+
+    return most < max_high ? most : max_high;
 }
 
 /* A chunk's cost by that of its symbols: what is below them is in addition. */
@@ -124,28 +136,71 @@ terp_number_width(int width, int nbits_below)
     return width < nbits_below ? width + (width > 0) : nbits_below;
 }
 
-/* What a code of `width` bits costs of which `nbits_below` are below its
- * symbol, in 1/16 bit: above these its logarithm and 2.2 bits. Those below are
- * packed in groups, whose widest number counts: it is between the widest of a
- * run and that of all. Codes of `max_code` and less have symbols; others are
- * escapes, whose words have six bits. */
+/* Bits of a listed code: its number, a sign and all, and what a list and its
+ * groups take besides. */
+static inline TERP_HOST_DEVICE unsigned
+terp_listed_nbits(int width)
+{
+    return (unsigned)width + 4;
+}
+
+/* What a code of `width` bits costs, in 1/16 bit, where `nbits_below` are below
+ * its symbol in all tiles: what is above these has the cost of its logarithm
+ * and 2.2 bits. Those below are packed in groups, whose widest number counts:
+ * it is between the widest of a run and that of all. Codes of `max_code` and
+ * less have symbols; others are escapes, whose words have six bits. */
+static inline TERP_HOST_DEVICE uint32_t
+terp_cost_in_all_tiles(int width, int run_width, int all_width, int nbits_below,
+                       int max_code, unsigned escape_nbytes)
+{
+    const int low_nbits = terp_low_of(nbits_below);
+    const int code_width = width - (nbits_below - low_nbits);
+    const int high = width - nbits_below;
+    const int of_run = terp_number_width(run_width, nbits_below);
+    const int of_all = terp_number_width(all_width, nbits_below);
+    const bool fits = code_width < bit_width(TERP_WIDE_MAX_CODE) &&
+                      code_width < bit_width((unsigned)max_code << low_nbits);
+
+    return (nbits_below > 0 ? 8u : 0) + 8 * (uint32_t)(of_run + of_all) +
+           (!fits       ? 16 * (8 * escape_nbytes + 6)
+            : high <= 0 ? 8
+            : high == 1 ? 40
+                        : 35 + 16 * (uint32_t)high);
+}
+
+/* The same where tiles choose how many bits are low: a code costs its bits,
+ * however many these are, but for those of a tail, and has a number where it is
+ * none of a predictor's symbol. Four bits more of a code that no symbol of a
+ * tile holds, with so many low bits, keep the tuner's samples in sight of how
+ * wide codes are. */
+static inline TERP_HOST_DEVICE uint32_t
+terp_cost_in_own_tiles(int width, int run_width, int all_width, int nbits_below,
+                       int max_code, unsigned escape_nbytes)
+{
+    const int tail_nbits = nbits_below - terp_low_of(nbits_below);
+    const int code_width = width - tail_nbits;
+    const int of_run = terp_number_width(run_width, tail_nbits);
+    const int of_all = terp_number_width(all_width, tail_nbits);
+    const bool is_listed = width - nbits_below >= bit_width((unsigned)max_code);
+
+    return 8 * (uint32_t)(of_run + of_all) +
+           (code_width > bit_width(TERP_WIDE_MAX_CODE)
+                ? 16 * (8 * escape_nbytes + 6)
+            : width == 0 ? 8
+            : code_width <= 0
+                ? 24
+                : 24 + 16 * (uint32_t)code_width + (is_listed ? 64u : 0u));
+}
+
+/* What decides is the second; where numbers are alike by it, the first does. */
 static inline TERP_HOST_DEVICE uint32_t
 terp_cost_of_width(int width, int run_width, int all_width, int nbits_below,
                    int max_code, unsigned escape_nbytes)
 {
-    const int low_nbits = terp_low_of(nbits_below);
-    const int high = width - nbits_below;
-    const int of_run = terp_number_width(run_width, nbits_below);
-    const int of_all = terp_number_width(all_width, nbits_below);
-    const bool escapes =
-        width - (nbits_below - low_nbits) >=
-        bit_width((unsigned)terp_wide_max_code(max_code, low_nbits));
-
-    return (nbits_below > 0 ? 8u : 0) + 8 * (uint32_t)(of_run + of_all) +
-           (escapes     ? 16 * (8 * escape_nbytes + 6)
-            : high <= 0 ? 8
-            : high == 1 ? 40
-                        : 35 + 16 * (uint32_t)high);
+    return terp_cost_in_all_tiles(width, run_width, all_width, nbits_below,
+                                  max_code, escape_nbytes) +
+           4 * terp_cost_in_own_tiles(width, run_width, all_width, nbits_below,
+                                      max_code, escape_nbytes);
 }
 
 /* Whether an interpolation's codes have fewer bits on the mean than another's,
@@ -168,5 +223,61 @@ terp_nbits_below(const int8_t *widths, int nwidths, int most, int max_code,
 int
 terp_nbits_below_of_forms(const struct terp_code_widths *widths, int most,
                           int max_code, unsigned escape_nbytes);
+
+/* ---- the low bits of a tile ---- */
+
+/* A tile's codes are told by their widths, of which a predictor's escape has
+ * the last. A group's are a bit each. */
+#define TERP_TILE_WIDTH_ESCAPE 16
+#define TERP_TILE_NWIDTHS (TERP_TILE_WIDTH_ESCAPE + 1)
+
+/* Bits that do not count where means are weighed against differences: somewhat
+ * fewer than are below symbols, which may be all there are. */
+static inline TERP_HOST_DEVICE int
+terp_nbits_not_weighed(int nbits_below)
+{
+    return nbits_below > 4 ? nbits_below - 4 : 0;
+}
+
+/* Where all codes have fewer bits than this, none of them are low: the
+ * dictionary has entries for such. */
+#define TERP_TILE_MIN_WIDTH 7
+
+/* The octave of what is above the low bits of a code. Symbols go up to
+ * `max_high_width` bits. */
+static inline TERP_HOST_DEVICE int
+terp_octave_of_width(int width, int low_nbits, int max_high_width)
+{
+    const int octave = low_nbits == 0      ? width + (width > 1)
+                       : width < low_nbits ? 0
+                                           : width - low_nbits + 1;
+
+    return width == TERP_TILE_WIDTH_ESCAPE || octave > max_high_width + 1
+               ? TERP_OCTAVE_ESCAPE
+               : octave;
+}
+
+/* What a symbol that is not zero counts more, in 1/1024 bit: a token takes
+ * time, and more low bits leave fewer of them. */
+#define TERP_PRICE_OF_TOKEN 128u
+
+/* Bits of a group's low numbers: the widest counts of those that do not escape.
+ */
+static inline TERP_HOST_DEVICE unsigned
+terp_low_group_nbits(uint32_t widths, unsigned nnumbers, int low_nbits,
+                     int max_high_width)
+{
+    const int most = low_nbits + max_high_width;
+    const uint32_t kept = most < TERP_TILE_WIDTH_ESCAPE
+                              ? widths & ((2u << most) - 1)
+                              : widths & ((1u << TERP_TILE_WIDTH_ESCAPE) - 1);
+    const int width = bit_width(kept) - 1;
+
+    return low_nbits == 0
+               ? 0
+               : TERP_LOW_WIDTH_NBITS +
+                     nnumbers * (unsigned)terp_number_width(
+                                    width < 0 ? 0 : width, low_nbits);
+}
 
 #endif

@@ -19,7 +19,7 @@ struct weights {
     uint8_t *even;           /* extents neven of the level */
     uint8_t *fine;           /* those of the level's own points too */
     const uint16_t *symbols; /* level order */
-    int low_nbits;           /* of a symbol's code */
+    int wide;                /* symbols' codes */
 };
 
 /* Contexts are made of so many points at once, of which a row may have fewer:
@@ -59,9 +59,9 @@ interleave_rows(void *arg, struct cpu_share share)
             for (uint64_t i = 0; odd == 0 && i < neven; i++)
                 half[0][i] = even[x + i] / 2;
             for (uint64_t i = 0; odd != 0 && i < neven; i++)
-                half[0][i] = terp_context_weight(evens[x + i], w->low_nbits);
+                half[0][i] = terp_context_weight(evens[x + i], w->wide);
             for (uint64_t i = 0; i < nodd; i++)
-                half[1][i] = terp_context_weight(odds[x + i], w->low_nbits);
+                half[1][i] = terp_context_weight(odds[x + i], w->wide);
             for (uint64_t i = 0; i < nodd; i++) {
                 to[2 * (x + i)] = half[0][i];
                 to[2 * (x + i) + 1] = half[1][i];
@@ -86,7 +86,7 @@ even_nvalues(const struct terp_layout *layout, int l)
 /* The weights of the anchors, of which those of all levels are made in turn.
  * Memory: `even`, and behind it `fine`. */
 static enum terp_status
-start_weights(const struct terp_layout *layout, int low_nbits,
+start_weights(const struct terp_layout *layout, int wide,
               const uint16_t *symbols, struct weights *weights_ret,
               void **memory_ret)
 {
@@ -101,9 +101,9 @@ start_weights(const struct terp_layout *layout, int low_nbits,
                                     .even = memory,
                                     .fine = memory + nvalues,
                                     .symbols = symbols,
-                                    .low_nbits = low_nbits};
+                                    .wide = wide};
     for (uint64_t i = 0; layout->nlevels > 0 && i < layout->nbricks; i++)
-        weights_ret->even[i] = terp_context_weight(symbols[i], low_nbits);
+        weights_ret->even[i] = terp_context_weight(symbols[i], wide);
     return TERP_OK;
 }
 
@@ -517,9 +517,9 @@ move_level(struct cpu_pool *pool, const struct weights *weights,
 /* All levels, from the coarsest on, as their weights become known. */
 enum terp_status
 terp_cpu_order_contexts(struct cpu_pool *pool, const struct terp_layout *layout,
-                        const uint64_t *mask, const uint16_t *from,
-                        int low_nbits, int nskipped, uint8_t *scratch,
-                        uint16_t *to, bool into_contexts)
+                        const uint64_t *mask, const uint16_t *from, int wide,
+                        int nskipped, uint8_t *scratch, uint16_t *to,
+                        bool into_contexts)
 {
     struct sort sort = {.mask = mask,
                         .layout = layout,
@@ -531,8 +531,8 @@ terp_cpu_order_contexts(struct cpu_pool *pool, const struct terp_layout *layout,
     void *memory;
 
     memcpy(to, from, layout->nbricks * sizeof *to);
-    enum terp_status st = start_weights(
-        layout, low_nbits, into_contexts ? from : to, &weights, &memory);
+    enum terp_status st = start_weights(layout, wide, into_contexts ? from : to,
+                                        &weights, &memory);
     for (; st == TERP_OK && weights.l > 0; go_on(pool, &weights)) {
         if (weights.l + nskipped > TERP_NCONTEXT_LEVELS)
             terp_cpu_order_level(pool, layout, weights.l, from, to,

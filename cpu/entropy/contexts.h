@@ -9,7 +9,7 @@
 #include "codec/format/layout.h"
 #include "cpu/pool/pool.h"
 
-/* Symbols are a predictor's, of codes with `low_nbits` low bits, but for those
+/* Symbols are a predictor's, of codes that are `wide`, but for those
  * of the chunk's finest `nskipped` levels, which the layout does not have
  * (codec/model/coarse.h). `mask` names
  * the special points (C order, bit i % 64 of word i / 64), whose symbols are 0
@@ -17,8 +17,8 @@
  * Nothing overlaps. */
 enum terp_status
 terp_cpu_order_contexts(struct cpu_pool *pool, const struct terp_layout *layout,
-                        const uint64_t *mask, const uint16_t *from,
-                        int low_nbits, int nskipped, uint8_t *scratch,
-                        uint16_t *to, bool into_contexts);
+                        const uint64_t *mask, const uint16_t *from, int wide,
+                        int nskipped, uint8_t *scratch, uint16_t *to,
+                        bool into_contexts);
 
 #endif

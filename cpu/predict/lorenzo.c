@@ -32,7 +32,8 @@ means_are_smaller(const struct cpu_prediction *lorenzo, int d,
             (at - i * axis.ninner) * (uint64_t)lorenzo->stages->value_nbytes;
         lorenzo->stages->weigh_means(
             line, i, axis, min_u64(TERP_LORENZO_NVALUES, nx - x),
-            cpu_nbits_below(&lorenzo->quantizer), &differences, &means);
+            terp_nbits_not_weighed(cpu_nbits_below(&lorenzo->quantizer)),
+            &differences, &means);
     }
     return means < differences;
 }
@@ -145,7 +146,7 @@ read_model(struct cpu_prediction *lorenzo, struct reader *reader)
         lorenzo->quantizer.tail_nbits = (int)read_le(reader, 1);
         valid = !reader->underflow &&
                 terp_tail_nbits_are_valid(lorenzo->quantizer.tail_nbits,
-                                          lorenzo->quantizer.low_nbits,
+                                          lorenzo->quantizer.wide,
                                           lorenzo->stages->value_nbytes);
     }
     valid &= lorenzo->quantizer.exact.significand > 0 ||

@@ -10,6 +10,8 @@ quantize(struct cpu_prediction *lossless)
     const struct cpu_stages *stages = lossless->stages;
     void *quants = lossless->work;
 
+    /* Shifts take the place of low bits. */
+    lossless->quantizer.may_be_wide = false;
     cpu_set_nbits_below(&lossless->quantizer, 0);
     lossless->nspecials +=
         stages->lossless_quantize(lossless->values, lossless->layout->nvalues,
@@ -68,7 +70,7 @@ read_model(struct cpu_prediction *lossless, struct reader *reader)
                    model->form < TERP_LOSSLESS_NFORMS &&
                    terp_lossless_dims_are_valid(model->dims) &&
                    terp_exact_is_valid(model->exact, value_nbytes) &&
-                   lossless->quantizer.low_nbits == 0
+                   lossless->quantizer.wide == 0
                ? TERP_OK
                : TERP_ERR_CORRUPT;
 }

@@ -230,7 +230,7 @@ terp_cpu_spline_tune(struct cpu_prediction *spline,
     for (int l = 1; l <= spline->layout->nlevels; l++)
         cost += planning.cost[l];
     cost = terp_cost_with_low_bits(cost, spline->layout->nvalues,
-                                   spline->quantizer.low_nbits);
+                                   terp_unit_nbits(spline->quantizer.wide));
     for (int l = 1; l <= spline->layout->nlevels; l++)
         spline->plan[l].bound_ratio = (uint8_t)terp_bound_ratio_of(
             l, ndims, cost, spline->layout->nvalues);

@@ -63,9 +63,9 @@ struct cpu_quantizer {
     double step;
     double grid_step; /* of bound ratio one */
     double bound;
-    int max_code;            /* of codes, low bits and all */
-    int max_high;            /* of what is above the low bits */
-    int low_nbits;           /* of a code */
+    int max_code;            /* of the predictor's codes */
+    int max_high;            /* of those of tiles */
+    int wide;                /* terp_unit_nbits */
     int tail_nbits;          /* of lorenzo's differences, below codes */
     int radius;              /* terp_radius_of */
     bool may_be_wide;        /* terp_may_be_wide */
@@ -79,18 +79,20 @@ struct cpu_quantizer {
 static inline void
 cpu_set_nbits_below(struct cpu_quantizer *quantizer, int nbits_below)
 {
-    quantizer->low_nbits = terp_low_of(nbits_below);
-    quantizer->tail_nbits = nbits_below - quantizer->low_nbits;
+    const int unit_nbits = terp_low_of(nbits_below);
+
+    quantizer->wide = quantizer->may_be_wide ? unit_nbits + 1 : 0;
+    quantizer->tail_nbits = nbits_below - unit_nbits;
     quantizer->max_code =
-        terp_wide_max_code(quantizer->max_high, quantizer->low_nbits);
-    quantizer->radius = terp_radius_of(quantizer->low_nbits);
+        terp_wide_max_code(quantizer->max_high, quantizer->wide);
+    quantizer->radius = terp_radius_of(quantizer->wide);
 }
 
 /* Bits of lorenzo's differences below symbols. */
 static inline int
 cpu_nbits_below(const struct cpu_quantizer *quantizer)
 {
-    return quantizer->low_nbits + quantizer->tail_nbits;
+    return terp_unit_nbits(quantizer->wide) + quantizer->tail_nbits;
 }
 
 /* Where escaped values are put: whole steps of bound ratio one from the

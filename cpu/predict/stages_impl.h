@@ -695,9 +695,10 @@ difference_widths(const void *src, const struct terp_layout *layout,
 static struct constants
 symbol_constants(const struct cpu_quantizer *quantizer)
 {
-    return constants_of(quantizer->step * (1 << quantizer->low_nbits),
-                        quantizer->bound,
-                        quantizer->max_code >> quantizer->low_nbits);
+    return constants_of(
+        quantizer->step * (1 << terp_unit_nbits(quantizer->wide)),
+        quantizer->bound,
+        terp_sampled_max_code(quantizer->max_high, quantizer->wide));
 }
 
 /* ---- escapes ---- */
@@ -858,7 +859,7 @@ sample(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
     T amplitude = (T)(terp_noise_amplitude(__builtin_popcount(cls->predicting),
                                            cls->blend_order,
                                            cls->spline == TERP_SPLINE_LONG) /
-                      (1 << quantizer->low_nbits));
+                      (1 << terp_unit_nbits(quantizer->wide)));
     struct run run;
     T pred[CPU_RUN_NVALUES], noise[CPU_RUN_NVALUES];
     uint64_t nruns = cls->nrows * cls->nruns_per_row, nsampled = 0;

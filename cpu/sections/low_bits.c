@@ -1,40 +1,24 @@
-/* The section of low bits, written and read. */
+/* The section of low bits, written and read. Workers take tiles: first they
+ * find what each will take, then they write it where it belongs. */
 #include "cpu/sections/low_bits.h"
 
 #include "codec/format/low_bits.h"
+#include "cpu/sections/low_bits_tile.h"
 
-#define GROUP TERP_LOW_GROUP_NNUMBERS
-
-/* Fewer groups than this are not worth waking the pool for. */
-#define MIN_NGROUPS_SHARED 64
+/* Fewer tiles than this are not worth waking the pool for. */
+#define MIN_NTILES_SHARED 4
 
 /* What the threads share. */
 struct job {
-    int low_nbits;
-    uint64_t nsymbols;
+    int max_high;
+    uint64_t nsymbols; /* of all tiles */
+    uint64_t nwanted;  /* of them, the first ones */
     uint16_t *symbols;
-    uint8_t *width;  /* of each group */
-    uint64_t *begin; /* of each group, among the bytes of all */
-    uint8_t *to;
-    const uint8_t *from;
+    struct cpu_low_tile *tiles;
+    uint8_t *to;         /* what stands behind all records */
+    const uint8_t *from; /* the same */
+    uint8_t *records;
 };
-
-static bool
-make_job(struct cpu_pool *pool, int low_nbits, uint64_t nsymbols,
-         uint16_t *symbols, struct job *job_ret)
-{
-    const uint64_t ngroups = terp_low_ngroups(nsymbols);
-    uint64_t *begin = terp_cpu_memory_make(pool, ngroups * (sizeof *begin + 1));
-
-    if (begin == NULL)
-        return false;
-    *job_ret = (struct job){.low_nbits = low_nbits,
-                            .nsymbols = nsymbols,
-                            .symbols = symbols,
-                            .begin = begin,
-                            .width = (uint8_t *)(begin + ngroups)};
-    return true;
-}
 
 uint64_t
 terp_cpu_place_groups(const uint8_t *widths, uint64_t nnumbers,
@@ -49,148 +33,166 @@ terp_cpu_place_groups(const uint8_t *widths, uint64_t nnumbers,
     return nbytes;
 }
 
+static uint64_t
+ntiles_of(uint64_t nsymbols)
+{
+    return div_up(nsymbols, TERP_TILE_NSYMBOLS);
+}
+
+static unsigned
+tile_nsymbols(uint64_t nsymbols, uint64_t tile)
+{
+    return (unsigned)min_u64(TERP_TILE_NSYMBOLS,
+                             nsymbols - tile * TERP_TILE_NSYMBOLS);
+}
+
 /* ---- writing ---- */
 
 static void
-measure_groups(void *arg, struct cpu_share share)
+measure_tiles(void *arg, struct cpu_share share)
 {
     const struct job *job = arg;
 
-    for (uint64_t g = share.first; g < share.end; g++) {
-        const uint16_t *symbols = job->symbols + g * GROUP;
-        uint64_t n = terp_low_group_nnumbers(job->nsymbols, g);
-        unsigned all = 0, low;
-        for (uint64_t i = 0; i < n; i++) {
-            terp_low_split(symbols[i], job->low_nbits, &low);
-            all |= low;
-        }
-        job->width[g] = (uint8_t)bit_width(all);
-    }
+    for (uint64_t t = share.first; t < share.end; t++)
+        terp_cpu_low_tile_measure(job->symbols + t * TERP_TILE_NSYMBOLS,
+                                  tile_nsymbols(job->nsymbols, t),
+                                  job->max_high, &job->tiles[t]);
 }
 
 static void
-split_groups(void *arg, struct cpu_share share)
+split_tiles(void *arg, struct cpu_share share)
 {
     const struct job *job = arg;
 
-    for (uint64_t g = share.first; g < share.end; g++) {
-        uint16_t *symbols = job->symbols + g * GROUP;
-        uint64_t n = terp_low_group_nnumbers(job->nsymbols, g), bits = 0;
-        uint8_t *to = job->to + job->begin[g];
-        int nbits = 0;
-        for (uint64_t i = 0; i < n; i++) {
-            unsigned low;
-            symbols[i] =
-                (uint16_t)terp_low_split(symbols[i], job->low_nbits, &low);
-            bits |= (uint64_t)low << nbits;
-            for (nbits += job->width[g]; nbits >= 32;
-                 nbits -= 32, bits >>= 32) {
-                store_le(to, bits, 4);
-                to += 4;
-            }
-        }
-        store_le(to, bits, (nbits + 7) / 8);
-    }
+    for (uint64_t t = share.first; t < share.end; t++)
+        terp_cpu_low_tile_split(&job->tiles[t], tile_nsymbols(job->nsymbols, t),
+                                job->max_high, job->records, job->to,
+                                job->symbols + t * TERP_TILE_NSYMBOLS);
 }
 
 enum terp_status
-terp_cpu_low_bits_split(struct cpu_pool *pool, int low_nbits, uint64_t nsymbols,
+terp_cpu_low_bits_split(struct cpu_pool *pool, int max_high, uint64_t nsymbols,
                         uint16_t *symbols, struct writer *writer)
 {
-    const uint64_t ngroups = terp_low_ngroups(nsymbols);
-    struct job job;
+    const uint64_t ntiles = ntiles_of(nsymbols);
+    uint64_t records_nbytes = 0, nbytes = 0;
+    struct job job = {
+        .max_high = max_high,
+        .nsymbols = nsymbols,
+        .symbols = symbols,
+        .tiles = terp_cpu_memory_make(pool, ntiles * sizeof *job.tiles)};
 
-    if (!make_job(pool, low_nbits, nsymbols, symbols, &job))
+    if (job.tiles == NULL)
         return TERP_ERR_MEMORY;
-    terp_cpu_pool_run(pool, measure_groups, &job, ngroups, MIN_NGROUPS_SHARED);
-    uint8_t *widths = writer_take_packed(writer, ngroups, TERP_LOW_WIDTH_NBITS);
-    job.to = writer_take(writer,
-                         terp_cpu_place_groups(job.width, nsymbols, job.begin));
-    if (job.to != NULL) {
-        for (uint64_t g = 0; g < ngroups; g++)
-            pack_bits(widths, g * TERP_LOW_WIDTH_NBITS, TERP_LOW_WIDTH_NBITS,
-                      job.width[g]);
-        terp_cpu_pool_run(pool, split_groups, &job, ngroups,
-                          MIN_NGROUPS_SHARED);
+    terp_cpu_pool_run(pool, measure_tiles, &job, ntiles, MIN_NTILES_SHARED);
+    uint8_t *kinds = writer_take_packed(writer, ntiles, TERP_LOW_KIND_NBITS);
+    for (uint64_t t = 0; t < ntiles; t++) {
+        struct cpu_low_tile *tile = &job.tiles[t];
+        const unsigned kind = terp_cpu_low_tile_kind(tile);
+        tile->record_at = records_nbytes;
+        tile->at = nbytes;
+        records_nbytes += terp_low_record_nbytes(
+            kind, terp_cpu_low_tile_ngroups(tile_nsymbols(nsymbols, t)));
+        nbytes += tile->numbers_nbytes + tile->list_nbytes;
+        if (kinds != NULL)
+            pack_bits(kinds, t * TERP_LOW_KIND_NBITS, TERP_LOW_KIND_NBITS,
+                      kind);
     }
-    terp_cpu_memory_free(pool, job.begin);
+    job.records = writer_take(writer, records_nbytes);
+    job.to = writer_take(writer, nbytes);
+    if (!writer->overflow)
+        terp_cpu_pool_run(pool, split_tiles, &job, ntiles, MIN_NTILES_SHARED);
+    terp_cpu_memory_free(pool, job.tiles);
     return writer->overflow ? TERP_ERR_CAPACITY : TERP_OK;
 }
 
 /* ---- reading ---- */
 
-static int
-width_at(const uint8_t *widths, uint64_t group)
+static unsigned
+kind_at(const uint8_t *kinds, uint64_t tile)
 {
-    return (int)unpack_bits(widths, group * TERP_LOW_WIDTH_NBITS,
-                            TERP_LOW_WIDTH_NBITS);
+    return (unsigned)unpack_bits(kinds, tile * TERP_LOW_KIND_NBITS,
+                                 TERP_LOW_KIND_NBITS);
+}
+
+/* Reads the record of the next tile. False where it is not valid. */
+static bool
+read_record(struct reader *records, unsigned kind, unsigned nsymbols,
+            struct cpu_low_tile *tile_ret)
+{
+    const uint8_t *at = reader_take(
+        records,
+        terp_low_record_nbytes(kind, terp_cpu_low_tile_ngroups(nsymbols)));
+
+    return at != NULL && terp_cpu_low_tile_read(at, kind, nsymbols, tile_ret);
 }
 
 enum terp_status
-terp_cpu_low_bits_read(struct reader *reader, int low_nbits, uint64_t nsymbols,
+terp_cpu_low_bits_read(struct reader *reader, uint64_t nsymbols,
                        struct cpu_low_bits_section *section_ret)
 {
-    const uint64_t ngroups = terp_low_ngroups(nsymbols);
+    const uint64_t ntiles = ntiles_of(nsymbols);
     uint64_t nbytes = 0;
 
-    section_ret->widths =
-        reader_take(reader, packed_nbytes(ngroups, TERP_LOW_WIDTH_NBITS));
-    if (section_ret->widths == NULL)
+    section_ret->kinds =
+        reader_take(reader, packed_nbytes(ntiles, TERP_LOW_KIND_NBITS));
+    if (section_ret->kinds == NULL)
         return TERP_ERR_CORRUPT;
-    for (uint64_t g = 0; g < ngroups; g++) {
-        int width = width_at(section_ret->widths, g);
-        if (width > low_nbits)
+    section_ret->records = reader->at;
+    for (uint64_t t = 0; t < ntiles; t++) {
+        struct cpu_low_tile tile;
+        if (!read_record(reader, kind_at(section_ret->kinds, t),
+                         tile_nsymbols(nsymbols, t), &tile))
             return TERP_ERR_CORRUPT;
-        nbytes += terp_low_group_nbytes(nsymbols, g, width);
+        nbytes += tile.numbers_nbytes + tile.list_nbytes;
     }
     section_ret->at = reader_take(reader, nbytes);
     return section_ret->at == NULL ? TERP_ERR_CORRUPT : TERP_OK;
 }
 
 static void
-join_groups(void *arg, struct cpu_share share)
+join_tiles(void *arg, struct cpu_share share)
 {
     const struct job *job = arg;
 
-    for (uint64_t g = share.first; g < share.end; g++) {
-        uint16_t *symbols = job->symbols + g * GROUP;
-        const int width = job->width[g];
-        uint64_t n = terp_low_group_nnumbers(job->nsymbols, g), bits = 0;
-        uint64_t nbytes = terp_low_group_nbytes(job->nsymbols, g, width);
-        const uint8_t *from = job->from + job->begin[g];
-        int nbits = 0;
-        for (uint64_t i = 0; i < n; i++) {
-            if (nbits < width) {
-                int more = (int)min_u64(4, nbytes);
-                bits |= load_le(from, more) << nbits;
-                from += more;
-                nbytes -= (uint64_t)more;
-                nbits += 8 * more;
-            }
-            symbols[i] = (uint16_t)terp_low_join(
-                symbols[i], (unsigned)bits & ((1u << width) - 1),
-                job->low_nbits);
-            bits >>= width;
-            nbits -= width;
-        }
+    for (uint64_t t = share.first; t < share.end; t++) {
+        struct cpu_low_tile *tile = &job->tiles[t];
+        tile->is_valid = terp_cpu_low_tile_join(
+            tile, tile_nsymbols(job->nsymbols, t),
+            tile_nsymbols(job->nwanted, t), job->from + tile->at,
+            job->symbols + t * TERP_TILE_NSYMBOLS);
     }
 }
 
 enum terp_status
-terp_cpu_low_bits_join(struct cpu_pool *pool, int low_nbits, uint64_t nsymbols,
+terp_cpu_low_bits_join(struct cpu_pool *pool, uint64_t nsymbols,
+                       uint64_t nwanted,
                        const struct cpu_low_bits_section *section,
                        uint16_t *symbols)
 {
-    const uint64_t ngroups = terp_low_ngroups(nsymbols);
-    struct job job;
+    const uint64_t ntiles = ntiles_of(nwanted);
+    struct reader records = {section->records, section->at, false};
+    struct job job = {
+        .nsymbols = nsymbols,
+        .nwanted = nwanted,
+        .symbols = symbols,
+        .from = section->at,
+        .tiles = terp_cpu_memory_make(pool, ntiles * sizeof *job.tiles)};
+    uint64_t nbytes = 0;
+    bool valid = true;
 
-    if (!make_job(pool, low_nbits, nsymbols, symbols, &job))
+    if (job.tiles == NULL)
         return TERP_ERR_MEMORY;
-    for (uint64_t g = 0; g < ngroups; g++)
-        job.width[g] = (uint8_t)width_at(section->widths, g);
-    terp_cpu_place_groups(job.width, nsymbols, job.begin);
-    job.from = section->at;
-    terp_cpu_pool_run(pool, join_groups, &job, ngroups, MIN_NGROUPS_SHARED);
-    terp_cpu_memory_free(pool, job.begin);
-    return TERP_OK;
+    for (uint64_t t = 0; t < ntiles; t++) {
+        valid &= read_record(&records, kind_at(section->kinds, t),
+                             tile_nsymbols(nsymbols, t), &job.tiles[t]);
+        job.tiles[t].at = nbytes;
+        nbytes += job.tiles[t].numbers_nbytes + job.tiles[t].list_nbytes;
+    }
+    if (valid)
+        terp_cpu_pool_run(pool, join_tiles, &job, ntiles, MIN_NTILES_SHARED);
+    for (uint64_t t = 0; valid && t < ntiles; t++)
+        valid = job.tiles[t].is_valid;
+    terp_cpu_memory_free(pool, job.tiles);
+    return valid ? TERP_OK : TERP_ERR_CORRUPT;
 }

@@ -69,8 +69,8 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->low_tiles =
         place_take(&at, sizeof(struct cuda_low_tile) * low_ntiles);
     regions->low_bits =
-        place_take(&at, batch->decode ? 0 : LOW_TILE_MAX_NBYTES * low_ntiles);
-    regions->tail_widths = place_take(&at, LOW_TILE_NGROUPS * low_ntiles);
+        place_take(&at, batch->decode ? 0 : LOW_SLOT_NBYTES * low_ntiles);
+    regions->tail_widths = place_take(&at, TERP_LOW_TILE_NGROUPS * low_ntiles);
     regions->tail_begins = place_take(&at, 8 * low_ntiles);
     regions->swapped =
         place_take(&at, batch->chunk.big_endian

@@ -143,7 +143,7 @@ model_at(const struct cuda_call *call)
 static struct cuda_stream_kinds
 expected_kinds(const struct cuda_call *call, const struct in_flight *batch)
 {
-    const uint64_t low_nbits_at = model_at(call);
+    const uint64_t wide_at = model_at(call);
     struct cuda_stream_kinds kinds = {};
 
     if (!call->host)
@@ -152,9 +152,8 @@ expected_kinds(const struct cuda_call *call, const struct in_flight *batch)
         const uint64_t at = batch->first + i;
         const int coding = peek_frame(call, at, TERP_FRAME_CODING_AT);
         kinds.ratio |= coding == TERP_CODING_RATIO;
-        kinds.low_bits |=
-            coding >= TERP_CODING_HUFFMAN &&
-            peek_frame(call, at, low_nbits_at) >> TERP_LOW_NBITS_SHIFT > 0;
+        kinds.low_bits |= coding >= TERP_CODING_HUFFMAN &&
+                          peek_frame(call, at, wide_at) >> TERP_WIDE_SHIFT > 0;
     }
     return kinds;
 }
@@ -183,7 +182,7 @@ seen_kinds(const struct in_flight *batch)
 
     for (uint64_t i = 0; i < batch->n; i++) {
         kinds.ratio |= chunks[i].coding == TERP_CODING_RATIO;
-        kinds.low_bits |= chunks[i].model.low_nbits > 0;
+        kinds.low_bits |= chunks[i].model.wide > 0;
     }
     return kinds;
 }

@@ -135,7 +135,7 @@ __launch_bounds__(NTHREADS)
         h_chunk->domain_nslow = chunk.domain_nslow;
         h_chunk->is_periodic = chunk.is_periodic;
         h_chunk->model.step = chunk.model.step;
-        h_chunk->model.low_nbits = chunk.model.low_nbits;
+        h_chunk->model.wide = chunk.model.wide;
         h_chunk->min = chunk.min;
         h_chunk->max = chunk.max;
         for (int k = 0; k < TERP_NFILLS; k++)

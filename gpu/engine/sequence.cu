@@ -19,15 +19,16 @@ stage_function(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Where a stage runs: on the slot's stream; or on one of its two others, from
  * here on beside the stages that follow, up to a stage that joins that one, or
- * that does so where there may be ratio streams. Some stages are for large
- * chunks only. */
+ * that does so where there may be ratio streams, or others with wide codes.
+ * Some stages are for large chunks only. */
 enum {
     SIDE = 1,
     JOIN = 2,
     JOIN_RATIO = 4,
     LARGE = 8,
     APART = 16, /* the second other one */
-    JOIN_APART = 32
+    JOIN_APART = 32,
+    JOIN_WIDE = 64 /* where there may be wide codes, in tile order */
 };
 
 struct step {
@@ -49,7 +50,7 @@ static const struct step encode_steps[] = {{cuda_swap_src, 0},
                                            {cuda_tails_write, SIDE},
                                            {cuda_escapes_write, SIDE},
                                            {cuda_context_sort, 0},
-                                           {cuda_low_bits_split, 0},
+                                           {cuda_low_bits_split, JOIN_WIDE},
                                            {cuda_tiles_encode, 0},
                                            {cuda_partitions_encode, JOIN},
                                            {cuda_stream_write, JOIN_APART},
@@ -197,15 +198,20 @@ static cudaError_t
 enqueue(const struct cuda_slot *slot, struct recording *recording)
 {
     const bool ratio = slot->batch.coding == TERP_CODING_RATIO;
+    unsigned joins = JOIN;
     const bool large = slot->batch.npartitions > CUDA_SMALL_CHUNK_NPARTITIONS;
     const struct step *step = slot->batch.decode ? decode_steps : encode_steps;
 
+    if (ratio)
+        joins |= JOIN_RATIO;
+    else if (slot->batch.may_have_low_bits)
+        joins |= JOIN_WIDE;
     cudaError_t error = cuda_chunks_begin(slot);
     for (; error == cudaSuccess && step->run != NULL; step++) {
         cudaStream_t stream = slot->stream;
         if ((step->where & LARGE) != 0 && !large)
             continue;
-        if (step->where & (ratio ? JOIN | JOIN_RATIO : JOIN))
+        if (step->where & joins)
             error = join_side(slot, 0, recording);
         if (error == cudaSuccess && step->where & JOIN_APART)
             error = join_side(slot, 1, recording);

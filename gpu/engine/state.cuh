@@ -38,7 +38,7 @@ enum cuda_progress {
 /* What a stream's model says. */
 struct cuda_model {
     int step_slack_log2;
-    int low_nbits;           /* of a code; codec/format/low_bits.h */
+    int wide;                /* codes; codec/format/low_bits.h */
     int tail_nbits;          /* lorenzo; encode: if that predicts */
     struct terp_exact exact; /* the same */
     double step;             /* of ratio one */
@@ -97,6 +97,7 @@ struct cuda_chunk {
     unsigned numbers_nbytes; /* encode: a bit for each that some escape needs */
     uint64_t escapes_end;
     uint64_t low_bits_nbytes; /* encode */
+    uint64_t low_records_nbytes;
     uint64_t payload_at;
     uint64_t stream_nbytes;
 
@@ -133,10 +134,11 @@ static_assert(CUDA_HOST_NBYTES % 8 == 0 && sizeof(struct cuda_chunk) % 8 == 0,
 struct cuda_decode_table;
 struct cuda_token_decode_table;
 struct cuda_tables {
-    const uint16_t *d_cost;      /* [TERP_NROWS][TERP_ENTRY_STRIDE] */
-    const uint8_t *d_code_nbits; /* [TERP_NSYMBOLS][TERP_ENTRY_STRIDE] */
-    const uint32_t *d_codewords; /* [TERP_NENTRIES][TERP_NSYMBOLS],
-                                packed */
+    const uint16_t *d_cost;        /* [TERP_NROWS][TERP_ENTRY_STRIDE] */
+    const uint16_t *d_octave_cost; /* [TERP_NOCTAVES][TERP_ENTRY_STRIDE] */
+    const uint8_t *d_code_nbits;   /* [TERP_NSYMBOLS][TERP_ENTRY_STRIDE] */
+    const uint32_t *d_codewords;   /* [TERP_NENTRIES][TERP_NSYMBOLS],
+                                  packed */
     const struct cuda_decode_table *d_decode_tables; /* [TERP_NENTRIES] */
     /* The same of tokens. */
     const uint8_t *d_token_nbits;      /* [TERP_NTOKENS][TERP_ENTRY_STRIDE] */
@@ -194,7 +196,7 @@ struct cuda_regions {
     /* Where chunks may have low bits, else empty, see
        gpu/sections/low_bits.cuh. */
     uint64_t low_tiles; /* struct cuda_low_tile[ntiles] */
-    uint64_t low_bits;  /* encode: LOW_TILE_MAX_NBYTES a tile */
+    uint64_t low_bits;  /* encode: LOW_SLOT_NBYTES a tile */
     /* The same, see gpu/sections/tails.cuh. */
     uint64_t tail_widths;  /* u8[ntiles][LOW_TILE_NGROUPS] */
     uint64_t tail_begins;  /* u64[ntiles] */
@@ -260,11 +262,18 @@ region(const struct cuda_batch &batch, unsigned chunk, uint64_t at)
     return (T *)(batch.d_scratch + chunk * batch.at.stride + at);
 }
 
-/* encode: of a chunk's codes, low bits and all. */
+/* encode: bits below symbols, as the tuner takes them. */
+static __device__ __forceinline__ int
+cuda_nbits_below(const struct cuda_model &model)
+{
+    return terp_unit_nbits(model.wide) + model.tail_nbits;
+}
+
+/* encode: of a predictor's codes. */
 static __device__ __forceinline__ int
 max_code_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
-    return terp_wide_max_code(batch.max_code, chunk.model.low_nbits);
+    return terp_wide_max_code(batch.max_code, chunk.model.wide);
 }
 
 /* ---- stages: each launches its kernels on the stream ---- */
@@ -326,7 +335,7 @@ cuda_pointwise_code(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_find_domains(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* The model's exact quants, low_nbits and tail_nbits. */
+/* The model's exact quants, wide and tail_nbits. */
 cudaError_t
 cuda_low_bits_find(const struct cuda_batch *batch, cudaStream_t stream);
 
@@ -334,7 +343,7 @@ cuda_low_bits_find(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_tune(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* The model's low_nbits and tail_nbits, of lorenzo's differences. */
+/* The model's wide and tail_nbits, of lorenzo's differences. */
 cudaError_t
 cuda_lorenzo_low_bits(const struct cuda_batch *batch, cudaStream_t stream);
 
@@ -354,7 +363,7 @@ cuda_context_sort(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* What tiles are made of: a predictor's symbols, whose codes may be wide, to
  * symbols of tiles, in place. Low bits to the region low_bits; their
- * section's size. It may run beside escapes, which it leaves. */
+ * section's size. In place of tile order it must not run beside escapes. */
 cudaError_t
 cuda_low_bits_split(const struct cuda_batch *batch, cudaStream_t stream);
 
@@ -435,12 +444,13 @@ cudaError_t
 cuda_signs_read(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Symbols in tile order; `ranges`, or the list of escapes. Those in context
- * order go to the region `coded`, and nothing tells of their escapes. */
+ * order go to the region `coded`, and nothing tells of their escapes, nor of
+ * those of wide codes. */
 cudaError_t
 cuda_tiles_decode(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Symbols of tiles to a predictor's, in place: their low bits. Escapes stay
- * what they are. */
+/* Symbols of tiles to a predictor's, in place, where codes are wide. Of those
+ * in tile order, what tells of their escapes. */
 cudaError_t
 cuda_low_bits_join(const struct cuda_batch *batch, cudaStream_t stream);
 

@@ -38,7 +38,7 @@ struct find_view {
     bool has_specials;
     const uint64_t *specials; /* a bit a value in C order; NULL: by values */
     int value_nbytes;
-    int low_nbits; /* of a symbol's code */
+    int wide; /* codes */
 };
 
 /* A level's counts. */
@@ -143,7 +143,7 @@ weigh_level_above(const struct find_view &view,
                                : above->class_at[odd | k % 2] +
                                      tiled_at(row, layout->rank, n0, at0 / 2);
             store_weight(level, r, s_weights + (i - x / 4), x + k,
-                         terp_context_weight(view.symbols[p], view.low_nbits));
+                         terp_context_weight(view.symbols[p], view.wide));
         }
     }
 }
@@ -189,8 +189,7 @@ weigh_coarse(const struct find_view &view, const struct context_level &level,
                                             : brick];
         }
         store_weight(level, r, s_weights + words, x,
-                     terp_context_weight(symbol, view.low_nbits) >>
-                         min(shift, 31));
+                     terp_context_weight(symbol, view.wide) >> min(shift, 31));
     }
 }
 
@@ -465,7 +464,7 @@ find_view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
             chunk.has_specials,
             decode || is_lorenzo ? specials : NULL,
             batch.value_nbytes,
-            chunk.model.low_nbits};
+            chunk.model.wide};
 }
 
 /* Finds the contexts of block number `block` of the level, whose coarser levels

@@ -52,6 +52,16 @@ note_escapes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         list[to++] = tiled + (unsigned)__ffs((int)escapes) - 1;
 }
 
+/* The same of a tile's symbols: those of wide codes may be listed. */
+static __device__ __forceinline__ void
+note_escapes_of_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+                     uint64_t tiled, unsigned escapes)
+{
+    if (chunk.model.wide == 0)
+        note_escapes(batch, chunk, escapes_are_listed(batch, chunk), tiled,
+                     escapes);
+}
+
 /* A bit for each of two symbols: it is an escape. */
 static __device__ __forceinline__ unsigned
 find_escapes_of_two(uint32_t two)

@@ -217,9 +217,9 @@ decode_codewords(const struct cuda_batch &batch, struct cuda_chunk &chunk,
             find_escapes_of_two(unit.x) | find_escapes_of_two(unit.y) << 2 |
             find_escapes_of_two(unit.z) << 4 | find_escapes_of_two(unit.w) << 6;
         if (escapes != 0)
-            note_escapes(batch, chunk, escapes_are_listed(batch, chunk),
-                         tile * TERP_TILE_NSYMBOLS + DECODE_UNIT_NSYMBOLS * i,
-                         escapes);
+            note_escapes_of_tile(
+                batch, chunk,
+                tile * TERP_TILE_NSYMBOLS + DECODE_UNIT_NSYMBOLS * i, escapes);
     }
     return valid;
 }

@@ -84,8 +84,8 @@ decode_planes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         }
         ((uint4 *)symbols)[i] = make_uint4(two[0], two[1], two[2], two[3]);
         if (escapes != 0)
-            note_escapes(batch, chunk, escapes_are_listed(batch, chunk),
-                         tile * TERP_TILE_NSYMBOLS + 8 * i, escapes);
+            note_escapes_of_tile(batch, chunk,
+                                 tile * TERP_TILE_NSYMBOLS + 8 * i, escapes);
     }
     return true;
 }

@@ -317,7 +317,6 @@ __launch_bounds__(SMALL_BATCH_NTHREADS, 1)
     wait_for_kernels();
     struct tile_place place = load_place(batch, tile);
     const enum terp_coding coding = chunk.coding;
-    const bool listed = escapes_are_listed(batch, chunk);
     struct block_reader reader = {};
     unsigned escapes = 0;
     bool valid;
@@ -352,10 +351,10 @@ __launch_bounds__(SMALL_BATCH_NTHREADS, 1)
                           fused && place.reduced ? s_fused : nullptr, reader,
                           place, tile, src, symbols, nsymbols, &escapes);
     if (escapes != 0)
-        note_escapes(batch, chunk, listed,
-                     tile * TERP_TILE_NSYMBOLS +
-                         DECODE_UNIT_NSYMBOLS * threadIdx.x,
-                     escapes);
+        note_escapes_of_tile(batch, chunk,
+                             tile * TERP_TILE_NSYMBOLS +
+                                 DECODE_UNIT_NSYMBOLS * threadIdx.x,
+                             escapes);
     if (!valid && threadIdx.x == 0)
         chunk.status = TERP_ERR_CORRUPT;
 }

@@ -45,7 +45,7 @@ lorenzo_read_model(const struct cuda_batch &batch, bool has_specials,
                 : terp_exact_load(src + 1, batch.value_nbytes,
                                   &s_model->exact)) &&
            ((*src & TERP_LORENZO_TAILS) == 0 ||
-            terp_tail_nbits_are_valid(s_model->tail_nbits, s_model->low_nbits,
+            terp_tail_nbits_are_valid(s_model->tail_nbits, s_model->wide,
                                       batch.value_nbytes));
 }
 

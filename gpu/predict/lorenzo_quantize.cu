@@ -1,5 +1,6 @@
 /* The Lorenzo predictor with dual quantization: values to integers, which lie
  * in the region `work` in C order, and integers to symbols. */
+#include "codec/model/low_bits.h"
 #include "gpu/predict/lorenzo_shape.cuh"
 
 /* ---- values to integers ---- */
@@ -204,7 +205,8 @@ weigh_means(const struct terp_layout *layout, const W *quants,
     const uint64_t nstretches = layout->nvalues / nx * nper_row;
     const uint64_t every = terp_lorenzo_distance(layout->nvalues);
     const int means_dim = terp_means_dim(layout);
-    const int nbits_below = chunk->model.low_nbits + chunk->model.tail_nbits;
+    const int nbits_below =
+        terp_nbits_not_weighed(cuda_nbits_below(chunk->model));
     const unsigned lane = threadIdx.x % 32;
     unsigned long long differences = 0, means = 0;
     uint64_t stride[TERP_NDIMS], inner = 1, line_stride = 1;
@@ -429,7 +431,7 @@ __launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_symbols(struct cuda_batch batch)
             region<uint16_t>(batch, blockIdx.y, batch.at.symbols),
             region<unsigned long long>(batch, blockIdx.y, batch.at.ranges),
             max_code_of(batch, chunk),
-            terp_radius_of(chunk.model.low_nbits), chunk.model.tail_nbits
+            terp_radius_of(chunk.model.wide), chunk.model.tail_nbits
     };
     if (means_dim_of(chunk, batch.d_layout) > 0)
         make_symbols_of_means(maker);

@@ -67,7 +67,7 @@ __launch_bounds__(LORENZO_NTHREADS)
     const uint16_t *symbols =
         region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
     word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
-    const int radius = terp_radius_of(chunk.model.low_nbits);
+    const int radius = terp_radius_of(chunk.model.wide);
     for (uint64_t first = (uint64_t)blockIdx.x * 32; first < nlines;
          first += (uint64_t)gridDim.x * 32) {
         const bool exists = find_line(layout, d, first + lane, &line);
@@ -112,7 +112,7 @@ symbols_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
     return {chunk.model.lorenzo_dims & TERP_LORENZO_MEANS
                 ? nullptr
                 : region<uint16_t>(batch, blockIdx.y, batch.at.symbols),
-            terp_radius_of(chunk.model.low_nbits), chunk.model.tail_nbits};
+            terp_radius_of(chunk.model.wide), chunk.model.tail_nbits};
 }
 
 /* The mask of special points, or NULL when there are none. */

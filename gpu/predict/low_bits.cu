@@ -64,8 +64,8 @@ set_nbits_below(const struct cuda_batch &batch, const int width[NSAMPLES],
         return;
     for (int n = 1; n <= most_nbits; n++)
         nbits_below = s->cost[n] < s->cost[nbits_below] ? n : nbits_below;
-    chunk->model.low_nbits = terp_low_of(nbits_below);
-    chunk->model.tail_nbits = nbits_below - chunk->model.low_nbits;
+    chunk->model.wide = terp_low_of(nbits_below) + 1;
+    chunk->model.tail_nbits = nbits_below - terp_low_of(nbits_below);
 }
 
 /* ---- of interpolations ---- */

@@ -21,7 +21,7 @@ predictor_write_model(const struct cuda_batch &batch,
 {
     if (l == 0)
         dst[0] = (uint8_t)(chunk.model.step_slack_log2 |
-                           chunk.model.low_nbits << TERP_LOW_NBITS_SHIFT);
+                           chunk.model.wide << TERP_WIDE_SHIFT);
     switch (chunk.prediction) {
     case TERP_PREDICTION_SPLINE:
         spline_write_model(batch, chunk, dst + 1, l);
@@ -43,13 +43,12 @@ predictor_read_model(const struct cuda_batch &batch,
 {
     if (thread == 0) {
         const int step_slack_log2 = src[0] & TERP_STEP_SLACK;
-        const int low_nbits = src[0] >> TERP_LOW_NBITS_SHIFT;
+        const int wide = src[0] >> TERP_WIDE_SHIFT;
         if (step_slack_log2 < TERP_MIN_STEP_SLACK_LOG2 ||
-            step_slack_log2 > TERP_MAX_STEP_SLACK_LOG2 ||
-            low_nbits > TERP_LOW_MAX_NBITS)
+            step_slack_log2 > TERP_MAX_STEP_SLACK_LOG2 || wide > TERP_WIDE_MAX)
             return false;
         s_model->step_slack_log2 = step_slack_log2;
-        s_model->low_nbits = low_nbits;
+        s_model->wide = wide;
         s_model->step = terp_step_of(bound, step_slack_log2);
     }
     switch (prediction) {

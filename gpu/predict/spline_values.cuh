@@ -179,7 +179,7 @@ view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk) {
     view.ranges = region<unsigned long long>(batch, c, batch.at.ranges);
     view.fills = fills_of<T>(chunk);
     view.has_specials = chunk.has_specials;
-    view.radius = (uint32_t)terp_radius_of(chunk.model.low_nbits);
+    view.radius = (uint32_t)terp_radius_of(chunk.model.wide);
     return view;
 }
 

@@ -396,15 +396,16 @@ __launch_bounds__(TUNE_SINGLE_NTHREADS<T>, 1)
     if (!is_tuned(s_chunk))
         return;
     const struct source<T> source = source_of<T>(s_chunk);
-    const int low_nbits = s_chunk.model.low_nbits;
-    const int max_code = max_code_of(batch, s_chunk);
+    const int wide = s_chunk.model.wide;
     /* Lorenzo's integers are of steps, a spline's samples of what is above the
      * low bits. */
     const struct constants<T> k =
         task.l == 0
-            ? constants_of<T>(s_chunk.model.step, s_chunk.bound, max_code)
-            : constants_of<T>(s_chunk.model.step * (1 << low_nbits),
-                              s_chunk.bound, max_code >> low_nbits);
+            ? constants_of<T>(s_chunk.model.step, s_chunk.bound,
+                              max_code_of(batch, s_chunk))
+            : constants_of<T>(s_chunk.model.step * (1 << terp_unit_nbits(wide)),
+                              s_chunk.bound,
+                              terp_sampled_max_code(batch.max_code, wide));
     if (task.l == 0)
         tune_lorenzo(batch, grid, task, s_samples.stretches, source, k, s_chunk,
                      s_histograms, &s_found);

@@ -69,7 +69,7 @@ template <typename T>
 static __device__ __forceinline__ struct source<T>
 source_of(const struct cuda_chunk &chunk) {
     return {(const T *)chunk.src, chunk.has_specials, fills_of<T>(chunk),
-            (T)1 / (T)(1 << chunk.model.low_nbits)};
+            (T)1 / (T)(1 << terp_unit_nbits(chunk.model.wide))};
 }
 
 template <typename T>

@@ -127,15 +127,15 @@ difference_corners(W corners[NCORNERS], unsigned slower)
 /* What codes there are, and the largest slot that is not the escape's: that of
  * a code's row of the dictionary. */
 struct wide_codes {
-    int max_code, low_nbits, tail_nbits;
+    int max_code, wide, tail_nbits;
     unsigned max_slot;
 };
 
 static __device__ __forceinline__ struct wide_codes
 wide_codes_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
-    return {max_code_of(batch, chunk), chunk.model.low_nbits,
-            chunk.model.tail_nbits, (unsigned)batch.max_code};
+    return {max_code_of(batch, chunk), chunk.model.wide, chunk.model.tail_nbits,
+            (unsigned)batch.max_code};
 }
 
 template <typename T>
@@ -144,11 +144,12 @@ slot_of_difference(word_of<T> difference, const struct wide_codes &codes)
 {
     const int_of<T> code = code_above_tail<T>(difference, codes.tail_nbits);
     const bool fits = code >= -codes.max_code && code <= codes.max_code;
-    const unsigned symbol =
-        (unsigned)((int)code + terp_radius_of(codes.low_nbits));
+    const unsigned symbol = (unsigned)((int)code + terp_radius_of(codes.wide));
 
-    return fits ? terp_row_of_wide(symbol, codes.low_nbits)
-                : codes.max_slot + 1;
+    const unsigned row =
+        terp_row_of_wide(symbol, codes.wide, (int)codes.max_slot);
+
+    return fits ? min(row, codes.max_slot + 1) : codes.max_slot + 1;
 }
 
 /* See TERP_LORENZO_RUN_NVALUES. */

@@ -313,13 +313,13 @@ decide(const struct cuda_batch &batch, const struct tune_grid &grid,
 {
     const enum terp_predictor asked = batch.params.predictor;
     const int lane = (int)threadIdx.x;
-    const int low_nbits = shared->chunk.model.low_nbits;
+    const int unit_nbits = terp_unit_nbits(shared->chunk.model.wide);
     uint64_t spline_cost = 0, least = ~UINT64_C(0);
 
     for (int l = 1; l <= grid.nlevels; l++)
         spline_cost += shared->spline_cost[l];
     spline_cost =
-        terp_cost_with_low_bits(spline_cost, batch.nvalues, low_nbits);
+        terp_cost_with_low_bits(spline_cost, batch.nvalues, unit_nbits);
     for (int l = 1 + lane; l <= grid.nlevels; l += 32)
         chunk.model.plan[l].bound_ratio = (uint8_t)terp_bound_ratio_of(
             l, (int)count_bits(grid.dims_in_use), spline_cost, batch.nvalues);
@@ -395,8 +395,7 @@ __launch_bounds__(CHOICE_NTHREADS)
 #pragma unroll 1
     for (int h = CHOICE_NWARPS - 1 - warp; h < (int)nsets; h += CHOICE_NWARPS) {
         weigh_lorenzo(batch, s.lorenzo_record + (unsigned)h * TUNE_COSTS_NWORDS,
-                      s.chunk.escape_nbytes,
-                      s.chunk.model.low_nbits + s.chunk.model.tail_nbits,
+                      s.chunk.escape_nbytes, cuda_nbits_below(s.chunk.model),
                       (unsigned)h, &s.lorenzo_weight[h], &s.lorenzo_price[h]);
     }
     __syncthreads();

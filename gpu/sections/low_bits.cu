@@ -3,19 +3,22 @@
  * number has bits. */
 #include "gpu/sections/low_bits.cuh"
 
+#include "codec/model/low_bits.h"
 #include "gpu/block/warp.cuh"
 #include "gpu/entropy/contexts.cuh"
+#include "gpu/entropy/decode_bits.cuh"
+#include "gpu/sections/low_list.cuh"
 
 #define NTHREADS 256
 #define NWARPS (NTHREADS / 32)
 #define LANE_NNUMBERS (TERP_LOW_GROUP_NNUMBERS / 32)
 static_assert(LANE_NNUMBERS == 8, "A lane's numbers are whole bytes.");
-static_assert(LOW_TILE_NGROUPS % NWARPS == 0,
+static_assert(TERP_LOW_TILE_NGROUPS % NWARPS == 0,
               "A warp has as many groups of a tile as the others.");
-#define WARP_NGROUPS (LOW_TILE_NGROUPS / NWARPS)
+#define WARP_NGROUPS (TERP_LOW_TILE_NGROUPS / NWARPS)
 
-/* Blocks of a launch take tiles in turns: chunks without low bits should cost
- * few blocks that have nothing to do. */
+/* Blocks of a launch take tiles in turns: chunks whose codes are not wide
+ * should cost few blocks that have nothing to do. */
 #define MAX_NBLOCKS 2048
 
 #define PLACE_NTHREADS 1024
@@ -120,41 +123,220 @@ symbols_at(uint64_t tile, unsigned i)
            threadIdx.x % 32 * LANE_NNUMBERS;
 }
 
+/* ---- how many bits are low ---- */
+
+struct tile_widths {
+    uint32_t count[TERP_TILE_NWIDTHS];
+    uint32_t of_group[TERP_LOW_TILE_NGROUPS]; /* a bit each */
+    uint64_t cost[TERP_LOW_MAX_NBITS + 1];
+};
+
+static __device__ __forceinline__ int
+width_of_wide(unsigned symbol)
+{
+    const int code = (int)symbol - TERP_WIDE_RADIUS;
+
+    return symbol == TERP_ESCAPE
+               ? TERP_TILE_WIDTH_ESCAPE
+               : bit_width((unsigned)(code < 0 ? -code : code));
+}
+
+/* Counts the widths of a group's symbols, of which this lane has n: by a warp,
+ * for one width after another of those that occur. */
+static __device__ __forceinline__ void
+count_widths(const unsigned symbol[LANE_NNUMBERS], unsigned n, unsigned group,
+             struct tile_widths *s)
+{
+    int width[LANE_NNUMBERS];
+    uint32_t all = 0;
+
+#pragma unroll
+    for (unsigned k = 0; k < LANE_NNUMBERS; k++) {
+        width[k] = k < n ? width_of_wide(symbol[k]) : -1;
+        all |= k < n ? 1u << width[k] : 0;
+    }
+    all = warp_or(all);
+    if (threadIdx.x % 32 == 0)
+        s->of_group[group] = all;
+#pragma unroll 1
+    for (uint32_t left = all; left != 0; left &= left - 1) {
+        const int w = __ffs((int)left) - 1;
+        unsigned count = 0;
+#pragma unroll
+        for (unsigned k = 0; k < LANE_NNUMBERS; k++)
+            count +=
+                (unsigned)__popc(__ballot_sync(FULL_WARP_MASK, width[k] == w));
+        if (threadIdx.x % 32 == 0)
+            atomicAdd(&s->count[w], count);
+    }
+}
+
+/* What the tile costs with so many low bits: by a warp. */
+static __device__ __forceinline__ uint64_t
+cost_of_low_bits(const struct tile_widths *s, unsigned nsymbols,
+                 const uint16_t *d_octave_cost, int low_nbits,
+                 int max_high_width)
+{
+    const unsigned lane = threadIdx.x % 32;
+    uint32_t cost[TERP_ENTRY_STRIDE / 32 + 1] = {};
+    uint32_t least = UINT32_MAX;
+    uint64_t nbits = 0, of_tokens = 0;
+
+#pragma unroll 1
+    for (int width = 0; width < TERP_TILE_NWIDTHS; width++) {
+        const uint32_t n = s->count[width];
+        const int octave =
+            terp_octave_of_width(width, low_nbits, max_high_width);
+        if (n == 0)
+            continue;
+        if (octave == TERP_OCTAVE_ESCAPE && width < TERP_TILE_WIDTH_ESCAPE)
+            nbits += n * terp_listed_nbits(width);
+        of_tokens += octave > 0 ? n * TERP_PRICE_OF_TOKEN : 0;
+#pragma unroll
+        for (unsigned i = 0; i < TERP_ENTRY_STRIDE / 32 + 1; i++)
+            if (lane + 32 * i < TERP_NENTRIES)
+                cost[i] +=
+                    n *
+                    d_octave_cost[octave * TERP_ENTRY_STRIDE + lane + 32 * i];
+    }
+#pragma unroll
+    for (unsigned i = 0; i < TERP_ENTRY_STRIDE / 32 + 1; i++)
+        if (lane + 32 * i < TERP_NENTRIES)
+            least = min(least, cost[i]);
+    least = warp_min(least);
+    for (unsigned g = 0; g < terp_low_ngroups(nsymbols); g++)
+        nbits += terp_low_group_nbits(
+            s->of_group[g], (unsigned)terp_low_group_nnumbers(nsymbols, g),
+            low_nbits, max_high_width);
+    return (nbits << TERP_COST_FRACTION_NBITS) + of_tokens + least;
+}
+
+/* How many bits of a tile are low, by its counted widths: by the block. */
+static __device__ __forceinline__ int
+choose_low_nbits(const struct cuda_batch &batch, unsigned nsymbols,
+                 struct tile_widths *s)
+{
+    const int max_high_width = bit_width((unsigned)batch.max_code);
+    uint32_t all = 0;
+    int best = 0;
+
+    for (unsigned g = 0; g < terp_low_ngroups(nsymbols); g++)
+        all |= s->of_group[g];
+    const int widest =
+        bit_width(all & ((1u << TERP_TILE_WIDTH_ESCAPE) - 1)) - 1;
+    if (widest < TERP_TILE_MIN_WIDTH)
+        return 0;
+    const int most = min(widest, TERP_LOW_MAX_NBITS);
+    for (int n = (int)(threadIdx.x / 32); n <= most; n += NWARPS) {
+        const uint64_t cost = cost_of_low_bits(
+            s, nsymbols, batch.tables.d_octave_cost, n, max_high_width);
+        if (threadIdx.x % 32 == 0)
+            s->cost[n] = cost;
+    }
+    __syncthreads();
+    for (int n = 1; n <= most; n++)
+        best = s->cost[n] < s->cost[best] ? n : best;
+    return best;
+}
+
 /* ---- splitting ---- */
 
 struct split_shared {
     alignas(16) uint8_t bytes[LOW_TILE_MAX_NBYTES];
-    uint8_t width[LOW_TILE_NGROUPS];
+    uint8_t width[TERP_LOW_TILE_NGROUPS];
+    struct tile_widths widths;
+    struct low_list_shared list;
 };
 
-/* Splits a tile's symbols in place. Its low bits go together in shared memory,
- * and then to their place in scratch memory. */
+/* The symbols of a thread. */
+struct thread_symbols {
+    unsigned n[WARP_NGROUPS];
+    unsigned symbol[WARP_NGROUPS][LANE_NNUMBERS];
+};
+
 static __device__ __forceinline__ void
-split_tile(const struct low_bits_view &view, int low_nbits, uint64_t tile,
-           uint16_t *symbols, struct split_shared *s)
+load_symbols(const struct low_bits_view &view, uint64_t tile,
+             const uint16_t *symbols, struct thread_symbols *own)
 {
-    unsigned number[WARP_NGROUPS][LANE_NNUMBERS];
+#pragma unroll
+    for (unsigned i = 0; i < WARP_NGROUPS; i++) {
+        const uint64_t at = symbols_at(tile, i);
+        own->n[i] = count_symbols(view, at);
+        load_eight(symbols + at, own->n[i], own->symbol[i]);
+    }
+}
+
+/* Has the tile's codes that escape from it, and only from it, and which of its
+ * escapes they are, in shared memory. `split` are its own symbols. */
+static __device__ __forceinline__ void
+gather_list(const struct thread_symbols &wide,
+            const struct thread_symbols &split, struct low_list_shared *s)
+{
+    const unsigned lane = threadIdx.x % 32;
+    uint32_t escapes[WARP_NGROUPS], listed[WARP_NGROUPS];
+
+    for (unsigned w = threadIdx.x; w < TERP_TILE_NSYMBOLS / 32; w += NTHREADS)
+        s->is_listed[w] = 0;
+#pragma unroll
+    for (unsigned i = 0; i < WARP_NGROUPS; i++) {
+        escapes[i] = listed[i] = 0;
+#pragma unroll
+        for (unsigned k = 0; k < LANE_NNUMBERS; k++) {
+            const bool escaped =
+                k < wide.n[i] && split.symbol[i][k] == TERP_ESCAPE;
+            escapes[i] |= (uint32_t)escaped << k;
+            listed[i] |= (uint32_t)(escaped && wide.symbol[i][k] != TERP_ESCAPE)
+                         << k;
+        }
+        const unsigned nescapes = warp_sum((unsigned)__popc(escapes[i]));
+        const unsigned nlisted = warp_sum((unsigned)__popc(listed[i]));
+        if (lane == 0) {
+            s->nescapes[group_of_warp(i)] = nescapes;
+            s->nlisted[group_of_warp(i)] = nlisted;
+        }
+    }
+    __syncthreads();
+#pragma unroll
+    for (unsigned i = 0; i < WARP_NGROUPS; i++) {
+        unsigned e = sum_of_groups(s->nescapes, group_of_warp(i)) +
+                     warp_inclusive_sum((unsigned)__popc(escapes[i])) -
+                     (unsigned)__popc(escapes[i]);
+        unsigned l = sum_of_groups(s->nlisted, group_of_warp(i)) +
+                     warp_inclusive_sum((unsigned)__popc(listed[i])) -
+                     (unsigned)__popc(listed[i]);
+#pragma unroll
+        for (unsigned k = 0; k < LANE_NNUMBERS; k++) {
+            if (listed[i] >> k & 1) {
+                atomicOr(&s->is_listed[e / 32], 1u << (e % 32));
+                s->number[l++] =
+                    (uint16_t)zigzag((int)wide.symbol[i][k] - TERP_WIDE_RADIUS);
+            }
+            e += escapes[i] >> k & 1;
+        }
+    }
+    __syncthreads();
+}
+
+/* Packs a tile's low numbers in shared memory. Returns the widths of groups. */
+static __device__ __forceinline__ uint64_t
+pack_numbers(const unsigned number[WARP_NGROUPS][LANE_NNUMBERS],
+             struct split_shared *s)
+{
     uint64_t widths = 0;
 
 #pragma unroll
     for (unsigned i = 0; i < WARP_NGROUPS; i++) {
-        const uint64_t at = symbols_at(tile, i);
-        const unsigned n = count_symbols(view, at);
-        unsigned symbol[LANE_NNUMBERS], any = 0;
-        load_eight(symbols + at, n, symbol);
+        unsigned any = 0;
 #pragma unroll
-        for (unsigned k = 0; k < LANE_NNUMBERS; k++) {
-            symbol[k] = terp_low_split(symbol[k], low_nbits, &number[i][k]);
+        for (unsigned k = 0; k < LANE_NNUMBERS; k++)
             any |= number[i][k];
-        }
-        store_eight(symbols + at, n, symbol);
         any = warp_or(any);
         if (threadIdx.x % 32 == 0)
             s->width[group_of_warp(i)] = (uint8_t)bit_width(any);
     }
     __syncthreads();
 #pragma unroll
-    for (unsigned g = 0; g < LOW_TILE_NGROUPS; g++)
+    for (unsigned g = 0; g < TERP_LOW_TILE_NGROUPS; g++)
         widths |= (uint64_t)s->width[g] << (TERP_LOW_WIDTH_NBITS * g);
 #pragma unroll
     for (unsigned i = 0; i < WARP_NGROUPS; i++) {
@@ -167,34 +349,78 @@ split_tile(const struct low_bits_view &view, int low_nbits, uint64_t tile,
             store_le(to + 8, packed.high, width - 8);
     }
     __syncthreads();
-    copy_bytes(view.slots + tile * LOW_TILE_MAX_NBYTES, s->bytes,
-               low_tile_nbytes(view, tile, widths), threadIdx.x, NTHREADS);
+    return widths;
+}
+
+/* Splits a tile's symbols in place. Its low bits go together in shared memory,
+ * and then to their place in scratch memory, and so does its list. */
+static __device__ __forceinline__ void
+split_tile(const struct cuda_batch &batch, const struct low_bits_view &view,
+           uint64_t tile, uint16_t *symbols, struct split_shared *s)
+{
+    uint8_t *slot = view.slots + tile * LOW_SLOT_NBYTES;
+    unsigned number[WARP_NGROUPS][LANE_NNUMBERS];
+    struct thread_symbols wide, split;
+    struct cuda_low_tile low = {};
+    bool any_listed = false;
+
+    if (threadIdx.x < TERP_TILE_NWIDTHS)
+        s->widths.count[threadIdx.x] = 0;
+    __syncthreads();
+    load_symbols(view, tile, symbols, &wide);
+#pragma unroll
+    for (unsigned i = 0; i < WARP_NGROUPS; i++)
+        count_widths(wide.symbol[i], wide.n[i], group_of_warp(i), &s->widths);
+    __syncthreads();
+    const int low_nbits = choose_low_nbits(
+        batch, (unsigned)terp_tile_nsymbols(view.nvalues, tile), &s->widths);
+    split = wide;
+#pragma unroll
+    for (unsigned i = 0; i < WARP_NGROUPS; i++) {
+#pragma unroll
+        for (unsigned k = 0; k < LANE_NNUMBERS; k++) {
+            split.symbol[i][k] = terp_low_split(wide.symbol[i][k], low_nbits,
+                                                batch.max_code, &number[i][k]);
+            any_listed |= k < wide.n[i] && split.symbol[i][k] == TERP_ESCAPE &&
+                          wide.symbol[i][k] != TERP_ESCAPE;
+        }
+        store_eight(symbols + symbols_at(tile, i), wide.n[i], split.symbol[i]);
+    }
+    low.low_nbits = (uint32_t)low_nbits;
+    if (low_nbits > 0)
+        low.widths = pack_numbers(number, s);
+    if (__syncthreads_or(any_listed)) {
+        gather_list(wide, split, &s->list);
+        low.list_nbytes = write_low_list<NTHREADS>(
+            sum_of_groups(s->list.nescapes, TERP_LOW_TILE_NGROUPS),
+            sum_of_groups(s->list.nlisted, TERP_LOW_TILE_NGROUPS), &s->list,
+            slot + LOW_TILE_MAX_NBYTES);
+    }
+    copy_bytes(slot, s->bytes, low_numbers_nbytes(view, tile, low.widths),
+               threadIdx.x, NTHREADS);
     if (threadIdx.x == 0)
-        view.tiles[tile].widths = widths;
+        view.tiles[tile] = low;
     __syncthreads(); /* the next tile may take the storage */
 }
 
-/* Grid: (nblocks_for, chunks), whose blocks take tiles in turns. Other stages
- * that look at symbols meanwhile ask which are escapes, and no symbol becomes
- * one here, or ceases to be one. */
+/* Grid: (nblocks_for, chunks), whose blocks take tiles in turns. */
 static __global__ void
 __launch_bounds__(NTHREADS) split_low_bits(const struct cuda_batch batch)
 {
     begin_kernel();
     __shared__ struct split_shared s;
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const int low_nbits = chunk.model.low_nbits;
 
-    if (!has_tiles(chunk) || low_nbits == 0)
+    if (!has_tiles(chunk) || chunk.model.wide == 0)
         return;
     const struct low_bits_view view = low_bits_of(batch);
     uint16_t *symbols = coded_symbols(batch, chunk);
 #pragma unroll 1
     for (uint64_t tile = blockIdx.x; tile < view.ntiles; tile += gridDim.x)
-        split_tile(view, low_nbits, tile, symbols, &s);
+        split_tile(batch, view, tile, symbols, &s);
 }
 
-/* Grid: (1, chunks). Finds where tiles' low bits are to begin. */
+/* Grid: (1, chunks). Finds where tiles' records and low bits are to begin. */
 static __global__ void
 __launch_bounds__(PLACE_NTHREADS) place_low_bits(const struct cuda_batch batch)
 {
@@ -203,12 +429,21 @@ __launch_bounds__(PLACE_NTHREADS) place_low_bits(const struct cuda_batch batch)
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const struct low_bits_view view = low_bits_of(batch);
 
-    if (!has_tiles(chunk) || chunk.model.low_nbits == 0)
+    if (!has_tiles(chunk) || chunk.model.wide == 0)
         return;
-    const uint64_t nbytes = place_low_tiles<PLACE_NTHREADS>(
-        view, s_scan, [&](uint64_t tile) { return view.tiles[tile].widths; });
-    if (threadIdx.x == 0)
-        chunk.low_bits_nbytes = low_widths_nbytes(view) + nbytes;
+    const struct low_sizes sizes = place_low_tiles<PLACE_NTHREADS>(
+        view, s_scan,
+        [&](uint64_t tile) { return low_kind_of(view.tiles[tile]); },
+        [&](uint64_t tile, struct cuda_low_tile *low) {
+            const uint64_t record_at = low->record_at;
+            *low = view.tiles[tile];
+            low->record_at = record_at;
+        });
+    if (threadIdx.x > 0)
+        return;
+    chunk.low_records_nbytes = sizes.records_nbytes;
+    chunk.low_bits_nbytes =
+        low_kinds_nbytes(view) + sizes.records_nbytes + sizes.nbytes;
 }
 
 cudaError_t
@@ -237,7 +472,7 @@ __launch_bounds__(NTHREADS) write_sections(const struct cuda_batch batch)
 #pragma unroll 1
     for (uint64_t tile = (uint64_t)blockIdx.x * NWARPS + threadIdx.x / 32;
          tile < view.ntiles; tile += (uint64_t)gridDim.x * NWARPS)
-        write_low_bits(view, tile, section);
+        write_low_bits(view, chunk.low_records_nbytes, tile, section);
 }
 
 cudaError_t
@@ -273,30 +508,107 @@ load_numbers(const uint8_t *at, unsigned nbytes, int width,
     unpack_eight(packed, width, number_ret);
 }
 
-/* Joins a tile's symbols with the low bits at `low_bits`, in place. */
+/* Finds a tile's escapes among a thread's symbols, a bit each, and how many
+ * groups have. */
 static __device__ __forceinline__ void
-join_tile(const struct low_bits_view &view, int low_nbits, uint64_t tile,
-          const uint8_t *low_bits, uint16_t *symbols)
+count_escapes(const struct thread_symbols &own,
+              uint32_t escapes_ret[WARP_NGROUPS], struct low_list_shared *s)
 {
-    const uint64_t widths = view.tiles[tile].widths;
-
 #pragma unroll
     for (unsigned i = 0; i < WARP_NGROUPS; i++) {
-        const uint64_t at = symbols_at(tile, i);
-        const unsigned n = count_symbols(view, at), g = group_of_warp(i);
-        const int width = low_width_at(widths, g);
-        unsigned symbol[LANE_NNUMBERS], number[LANE_NNUMBERS];
-        if (n == 0)
+        escapes_ret[i] = 0;
+#pragma unroll
+        for (unsigned k = 0; k < LANE_NNUMBERS; k++)
+            escapes_ret[i] |=
+                (uint32_t)(k < own.n[i] && own.symbol[i][k] == TERP_ESCAPE)
+                << k;
+        const unsigned sum = warp_sum((unsigned)__popc(escapes_ret[i]));
+        if (threadIdx.x % 32 == 0)
+            s->nescapes[group_of_warp(i)] = sum;
+    }
+    __syncthreads();
+}
+
+/* Puts listed codes in the places of escapes. False, in all threads, where the
+ * list at `from` is not valid. */
+static __device__ __forceinline__ bool
+place_list(const uint8_t *from, unsigned nbytes, struct thread_symbols *own,
+           struct low_list_shared *s)
+{
+    uint32_t escapes[WARP_NGROUPS];
+
+    count_escapes(*own, escapes, s);
+    if (!read_low_list<NTHREADS>(
+            from, nbytes, sum_of_groups(s->nescapes, TERP_LOW_TILE_NGROUPS), s))
+        return false;
+#pragma unroll
+    for (unsigned i = 0; i < WARP_NGROUPS; i++) {
+        unsigned e = sum_of_groups(s->nescapes, group_of_warp(i)) +
+                     warp_inclusive_sum((unsigned)__popc(escapes[i])) -
+                     (unsigned)__popc(escapes[i]);
+#pragma unroll
+        for (unsigned k = 0; k < LANE_NNUMBERS; k++)
+            if (escapes[i] >> k & 1)
+                own->symbol[i][k] = listed_symbol(s, e++);
+    }
+    return true;
+}
+
+/* Joins a tile's symbols with what the stream has of it at `from`, in place.
+ * False, in all threads, where that is not valid. */
+static __device__ __forceinline__ bool
+join_tile(const struct low_bits_view &view, uint64_t tile, const uint8_t *from,
+          uint16_t *symbols, struct low_list_shared *s,
+          struct thread_symbols *own)
+{
+    const struct cuda_low_tile low = view.tiles[tile];
+    bool valid = true;
+
+    load_symbols(view, tile, symbols, own);
+#pragma unroll
+    for (unsigned i = 0; i < WARP_NGROUPS; i++) {
+        const unsigned g = group_of_warp(i);
+        const int width = low_width_at(low.widths, g);
+        unsigned number[LANE_NNUMBERS];
+        if (own->n[i] == 0)
             continue;
-        load_eight(symbols + at, n, symbol);
-        load_numbers(low_bits + low_group_begin(widths, g),
+        load_numbers(from + low_group_begin(low.widths, g),
                      (unsigned)terp_low_group_nbytes(
-                         view.nvalues, tile * LOW_TILE_NGROUPS + g, width),
+                         view.nvalues, tile * TERP_LOW_TILE_NGROUPS + g, width),
                      width, number);
 #pragma unroll
         for (unsigned k = 0; k < LANE_NNUMBERS; k++)
-            symbol[k] = terp_low_join(symbol[k], number[k], low_nbits);
-        store_eight(symbols + at, n, symbol);
+            own->symbol[i][k] =
+                terp_low_join(own->symbol[i][k], number[k], (int)low.low_nbits);
+    }
+    if (low.list_nbytes > 0) {
+        __syncthreads(); /* no thread needs the storage any more */
+        valid = place_list(from + low_numbers_nbytes(view, tile, low.widths),
+                           low.list_nbytes, own, s);
+    }
+#pragma unroll
+    for (unsigned i = 0; i < WARP_NGROUPS; i++)
+        store_eight(symbols + symbols_at(tile, i), own->n[i], own->symbol[i]);
+    return valid;
+}
+
+/* Notes escapes that are left among a thread's symbols in tile order. */
+static __device__ __forceinline__ void
+note_left_escapes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+                  uint64_t tile, const struct thread_symbols &own)
+{
+    const bool listed = escapes_are_listed(batch, chunk);
+
+#pragma unroll
+    for (unsigned i = 0; i < WARP_NGROUPS; i++) {
+        unsigned escapes = 0;
+#pragma unroll
+        for (unsigned k = 0; k < LANE_NNUMBERS; k++)
+            escapes |=
+                (unsigned)(k < own.n[i] && own.symbol[i][k] == TERP_ESCAPE)
+                << k;
+        if (escapes != 0)
+            note_escapes(batch, chunk, listed, symbols_at(tile, i), escapes);
     }
 }
 
@@ -305,19 +617,26 @@ static __global__ void
 __launch_bounds__(NTHREADS) join_low_bits(const struct cuda_batch batch)
 {
     begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const int low_nbits = chunk.model.low_nbits;
+    __shared__ struct low_list_shared s;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct thread_symbols own;
 
-    if (!has_tiles(chunk) || low_nbits == 0)
+    /* Other blocks of this launch may set the status meanwhile. */
+    if (__syncthreads_or(!has_tiles(chunk)) || chunk.model.wide == 0)
         return;
     const struct low_bits_view view = low_bits_of(batch);
-    const uint8_t *low_bits = (const uint8_t *)chunk.src + chunk.escapes_end +
-                              low_widths_nbytes(view);
+    const uint8_t *from = (const uint8_t *)chunk.src + chunk.escapes_end +
+                          low_kinds_nbytes(view) + chunk.low_records_nbytes;
     uint16_t *symbols = coded_symbols(batch, chunk);
 #pragma unroll 1
-    for (uint64_t tile = blockIdx.x; tile < view.ntiles; tile += gridDim.x)
-        join_tile(view, low_nbits, tile, low_bits + view.tiles[tile].begin,
-                  symbols);
+    for (uint64_t tile = blockIdx.x; tile < view.ntiles; tile += gridDim.x) {
+        if (!join_tile(view, tile, from + view.tiles[tile].begin, symbols, &s,
+                       &own) &&
+            threadIdx.x == 0)
+            chunk.status = TERP_ERR_CORRUPT;
+        if (!is_in_context_order(chunk))
+            note_left_escapes(batch, chunk, tile, own);
+    }
 }
 
 cudaError_t

@@ -1,5 +1,5 @@
-/* The section of low bits: where it has those of each tile, whose groups follow
- * each other, and how a block writes it. */
+/* The section of low bits: where it has those of each tile, and its list of
+ * codes, and how a block writes it. */
 #ifndef TERP_GPU_SECTIONS_LOW_BITS_CUH
 #define TERP_GPU_SECTIONS_LOW_BITS_CUH
 
@@ -11,14 +11,23 @@
 
 /* What is known of a tile's low bits. */
 struct alignas(16) cuda_low_tile {
-    uint64_t widths; /* of its groups, as the section has them */
-    uint64_t begin;  /* behind all widths */
+    uint64_t widths; /* of its groups, as its record has them */
+    uint64_t record_at;
+    uint64_t begin; /* behind all records; the list follows the numbers */
+    uint32_t list_nbytes;
+    uint32_t low_nbits;
 };
 
-#define LOW_TILE_NGROUPS (TERP_TILE_NSYMBOLS / TERP_LOW_GROUP_NNUMBERS)
 #define LOW_TILE_MAX_NBYTES (TERP_TILE_NSYMBOLS * TERP_LOW_MAX_NBITS / 8)
-static_assert(LOW_TILE_NGROUPS * TERP_LOW_WIDTH_NBITS == 64,
+static_assert(TERP_LOW_TILE_NGROUPS * TERP_LOW_WIDTH_NBITS == 64,
               "The widths of a tile's groups fill a word.");
+
+/* encode: a tile's numbers and its list, before they are put together. */
+#define LOW_LIST_SLOT_NBYTES ((TERP_LIST_MAX_NBYTES + 31) / 16 * 16)
+#define LOW_SLOT_NBYTES (LOW_TILE_MAX_NBYTES + LOW_LIST_SLOT_NBYTES)
+static_assert(LOW_TILE_MAX_NBYTES % 16 == 0,
+              "Numbers and lists are aligned, and some bytes behind them are "
+              "readable.");
 
 template <unsigned NTHREADS>
 using low_tile_scan = cub::BlockScan<unsigned long long, (int)NTHREADS,
@@ -28,7 +37,7 @@ using low_tile_scan = cub::BlockScan<unsigned long long, (int)NTHREADS,
 struct low_bits_view {
     uint64_t nvalues, ntiles;
     struct cuda_low_tile *tiles;
-    uint8_t *slots; /* encode: LOW_TILE_MAX_NBYTES a tile */
+    uint8_t *slots; /* encode: LOW_SLOT_NBYTES a tile */
 };
 
 static __device__ __forceinline__ struct low_bits_view
@@ -39,13 +48,29 @@ low_bits_of(const struct cuda_batch &batch)
             region<uint8_t>(batch, blockIdx.y, batch.at.low_bits)};
 }
 
-/* ---- widths ---- */
+/* ---- records ---- */
 
-/* Bytes of the widths of all groups. */
 static __device__ __forceinline__ uint64_t
-low_widths_nbytes(const struct low_bits_view &view)
+low_kinds_nbytes(const struct low_bits_view &view)
 {
-    return packed_nbytes(terp_low_ngroups(view.nvalues), TERP_LOW_WIDTH_NBITS);
+    return packed_nbytes(view.ntiles, TERP_LOW_KIND_NBITS);
+}
+
+static __device__ __forceinline__ unsigned
+low_kind_of(const struct cuda_low_tile &tile)
+{
+    return (tile.low_nbits > 0 ? TERP_LOW_HAS_BITS : 0u) |
+           (tile.list_nbytes > 0 ? TERP_LOW_HAS_LIST : 0u);
+}
+
+static __device__ __forceinline__ unsigned
+load_low_kind(const uint8_t *kinds, uint64_t tile)
+{
+    const unsigned per_byte = 8 / TERP_LOW_KIND_NBITS;
+
+    return kinds[tile / per_byte] >>
+               (TERP_LOW_KIND_NBITS * (unsigned)(tile % per_byte)) &
+           ((1u << TERP_LOW_KIND_NBITS) - 1);
 }
 
 static __device__ __forceinline__ int
@@ -59,32 +84,39 @@ low_width_at(uint64_t widths, unsigned group)
 static __device__ __forceinline__ unsigned
 low_tile_ngroups(const struct low_bits_view &view, uint64_t tile)
 {
-    return (unsigned)min_u64(LOW_TILE_NGROUPS, terp_low_ngroups(view.nvalues) -
-                                                   tile * LOW_TILE_NGROUPS);
+    return (unsigned)min_u64(TERP_LOW_TILE_NGROUPS,
+                             terp_low_ngroups(view.nvalues) -
+                                 tile * TERP_LOW_TILE_NGROUPS);
 }
 
-/* A tile's widths from those of all at `at`; 0 where it has no group. */
-static __device__ __forceinline__ uint64_t
-load_low_widths(const struct low_bits_view &view, const uint8_t *at,
-                uint64_t tile)
-{
-    const unsigned nbits = low_tile_ngroups(view, tile) * TERP_LOW_WIDTH_NBITS;
-
-    return load_le(at + 8 * tile, (int)(nbits + 7) / 8) &
-           UINT64_MAX >> (64 - nbits);
-}
-
-/* Whether all widths of a tile may be. */
+/* Reads a record. False where it is not valid. */
 static __device__ __forceinline__ bool
-low_widths_fit(uint64_t widths, int low_nbits)
+load_low_record(const uint8_t *at, unsigned kind, unsigned ngroups,
+                struct cuda_low_tile *tile)
 {
-    bool fit = true;
+    bool valid = true;
 
+    tile->widths = 0;
+    tile->low_nbits = tile->list_nbytes = 0;
+    if (kind & TERP_LOW_HAS_BITS) {
+        const unsigned nbits = ngroups * TERP_LOW_WIDTH_NBITS;
+        tile->low_nbits = *at++;
+        valid = tile->low_nbits >= 1 && tile->low_nbits <= TERP_LOW_MAX_NBITS;
+        tile->widths = load_le(at, (int)terp_low_widths_nbytes(ngroups)) &
+                       UINT64_MAX >> (64 - nbits);
+        at += terp_low_widths_nbytes(ngroups);
 #pragma unroll
-    for (unsigned g = 0; g < LOW_TILE_NGROUPS; g++)
-        fit &= low_width_at(widths, g) <= low_nbits;
-    return fit;
+        for (unsigned g = 0; g < TERP_LOW_TILE_NGROUPS; g++)
+            valid &= (unsigned)low_width_at(tile->widths, g) <= tile->low_nbits;
+    }
+    if (kind & TERP_LOW_HAS_LIST) {
+        tile->list_nbytes = (uint32_t)load_le(at, TERP_LOW_LIST_LENGTH_NBYTES);
+        valid &= tile->list_nbytes > 0;
+    }
+    return valid;
 }
+
+/* ---- places ---- */
 
 /* Where a tile's group begins behind the first: only the last of all may have
  * fewer numbers than others. */
@@ -96,68 +128,106 @@ low_group_begin(uint64_t widths, unsigned group)
         widths & ((UINT64_C(1) << (TERP_LOW_WIDTH_NBITS * group)) - 1);
     const uint64_t pairs = (before & nibbles) + (before >> 4 & nibbles);
 
-    static_assert(LOW_TILE_NGROUPS * TERP_LOW_MAX_NBITS < 256,
+    static_assert(TERP_LOW_TILE_NGROUPS * TERP_LOW_MAX_NBITS < 256,
                   "A byte holds the sum of a tile's widths.");
     return (unsigned)(pairs * UINT64_C(0x0101010101010101) >> 56) *
            (TERP_LOW_GROUP_NNUMBERS / 8);
 }
 
-/* Bytes of a tile's low bits. */
+/* Bytes of a tile's low numbers. */
 static __device__ __forceinline__ unsigned
-low_tile_nbytes(const struct low_bits_view &view, uint64_t tile,
-                uint64_t widths)
+low_numbers_nbytes(const struct low_bits_view &view, uint64_t tile,
+                   uint64_t widths)
 {
     const unsigned last = low_tile_ngroups(view, tile) - 1;
 
     return low_group_begin(widths, last) +
            (unsigned)terp_low_group_nbytes(view.nvalues,
-                                           tile * LOW_TILE_NGROUPS + last,
+                                           tile * TERP_LOW_TILE_NGROUPS + last,
                                            low_width_at(widths, last));
 }
 
-/* A block finds where tiles' low bits begin, by widths_of(tile). Returns the
- * bytes of all. */
-template <unsigned NTHREADS, typename F>
-static __device__ __forceinline__ uint64_t
+/* Bytes of the records, and of what stands behind them. */
+struct low_sizes {
+    uint64_t records_nbytes, nbytes;
+};
+
+/* A block finds where tiles' records and low bits begin. kind_of(tile) tells
+ * what its record has, and load(tile, record_at, &low) all of it but places. */
+template <unsigned NTHREADS, typename F, typename G>
+static __device__ __forceinline__ struct low_sizes
 place_low_tiles(const struct low_bits_view &view,
                 typename low_tile_scan<NTHREADS>::TempStorage &s_scan,
-                const F &widths_of)
+                const F &kind_of, const G &load)
 {
-    unsigned long long end = 0;
+    struct low_sizes sizes = {0, 0};
 
 #pragma unroll 1
     for (uint64_t first = 0; first < view.ntiles; first += NTHREADS) {
         const uint64_t tile = first + threadIdx.x;
         const bool exists = tile < view.ntiles;
-        const uint64_t widths = exists ? widths_of(tile) : 0;
         unsigned long long nbytes = 0, before, all;
+        struct cuda_low_tile low = {};
         if (exists)
-            nbytes = low_tile_nbytes(view, tile, widths);
+            nbytes = terp_low_record_nbytes(kind_of(tile),
+                                            low_tile_ngroups(view, tile));
         __syncthreads(); /* no thread needs the storage any more */
         low_tile_scan<NTHREADS>(s_scan).ExclusiveSum(nbytes, before, all);
+        low.record_at = sizes.records_nbytes + before;
+        sizes.records_nbytes += all;
+        nbytes = 0;
+        if (exists) {
+            load(tile, &low);
+            nbytes =
+                low_numbers_nbytes(view, tile, low.widths) + low.list_nbytes;
+        }
+        __syncthreads();
+        low_tile_scan<NTHREADS>(s_scan).ExclusiveSum(nbytes, before, all);
+        low.begin = sizes.nbytes + before;
+        sizes.nbytes += all;
         if (exists)
-            view.tiles[tile] = {widths, end + before};
-        end += all;
+            view.tiles[tile] = low;
     }
-    return end;
+    return sizes;
 }
 
 /* ---- writing ---- */
 
 /* A warp writes what the section, which begins at `section`, has of a tile. */
 static __device__ __forceinline__ void
-write_low_bits(const struct low_bits_view &view, uint64_t tile,
-               uint8_t *section)
+write_low_bits(const struct low_bits_view &view, uint64_t records_nbytes,
+               uint64_t tile, uint8_t *section)
 {
     const unsigned lane = threadIdx.x % 32;
-    const uint64_t widths_nbytes = low_widths_nbytes(view);
+    const unsigned per_byte = 8 / TERP_LOW_KIND_NBITS;
     const struct cuda_low_tile low = view.tiles[tile];
+    const unsigned kind = low_kind_of(low);
+    const unsigned ngroups = low_tile_ngroups(view, tile);
+    const unsigned widths_nbytes =
+        kind & TERP_LOW_HAS_BITS ? terp_low_widths_nbytes(ngroups) : 0;
+    const unsigned numbers_nbytes = low_numbers_nbytes(view, tile, low.widths);
+    const uint8_t *slot = view.slots + tile * LOW_SLOT_NBYTES;
+    uint8_t *record = section + low_kinds_nbytes(view) + low.record_at;
+    uint8_t *to = section + low_kinds_nbytes(view) + records_nbytes + low.begin;
 
-    if (lane < 8 && 8 * tile + lane < widths_nbytes)
-        section[8 * tile + lane] = (uint8_t)(low.widths >> (8 * lane));
-    copy_bytes(section + widths_nbytes + low.begin,
-               view.slots + tile * LOW_TILE_MAX_NBYTES,
-               low_tile_nbytes(view, tile, low.widths), lane, 32);
+    if (tile % per_byte == 0 && lane == 0) {
+        unsigned kinds = 0;
+        for (unsigned i = 0; i < per_byte && tile + i < view.ntiles; i++)
+            kinds |= low_kind_of(view.tiles[tile + i])
+                     << (TERP_LOW_KIND_NBITS * i);
+        section[tile / per_byte] = (uint8_t)kinds;
+    }
+    if ((kind & TERP_LOW_HAS_BITS) && lane == 0)
+        *record = (uint8_t)low.low_nbits;
+    if (kind & TERP_LOW_HAS_BITS)
+        record++;
+    if (lane < widths_nbytes)
+        record[lane] = (uint8_t)(low.widths >> (8 * lane));
+    if ((kind & TERP_LOW_HAS_LIST) && lane < TERP_LOW_LIST_LENGTH_NBYTES)
+        record[widths_nbytes + lane] = (uint8_t)(low.list_nbytes >> (8 * lane));
+    copy_bytes(to, slot, numbers_nbytes, lane, 32);
+    copy_bytes(to + numbers_nbytes, slot + LOW_TILE_MAX_NBYTES, low.list_nbytes,
+               lane, 32);
 }
 
 #endif

@@ -21,7 +21,7 @@ struct stream_found {
     uint64_t constant_bits;
     struct terp_pointwise_head head;
     uint64_t model_end, specials_end, signs_at, signs_end, tails_at,
-        escapes_end, payload_at;
+        escapes_end, low_records_nbytes, payload_at;
     unsigned long long nspecials;
     uint64_t nescapes;
     unsigned number_nbytes;
@@ -198,21 +198,28 @@ pass_escapes(const struct cuda_batch &batch, struct stream_found *s_found,
  * is not inlined, as above. */
 template <unsigned NTHREADS>
 static __device__ __attribute__((noinline)) uint64_t
-measure_low_bits(struct low_bits_view view, int low_nbits, const uint8_t *at,
-                 uint64_t left, read_shared<NTHREADS> &s)
+measure_low_bits(struct low_bits_view view, const uint8_t *at, uint64_t left,
+                 uint64_t *records_nbytes_ret, read_shared<NTHREADS> &s)
 {
-    const uint64_t widths_nbytes = low_widths_nbytes(view);
+    const uint64_t kinds_nbytes = low_kinds_nbytes(view);
     bool valid = true;
 
-    if (low_nbits > TERP_LOW_MAX_NBITS || widths_nbytes > left)
+    if (kinds_nbytes > left)
         return 0;
-    const uint64_t nbytes =
-        widths_nbytes +
-        place_low_tiles<NTHREADS>(view, s.scan, [&](uint64_t tile) {
-            const uint64_t widths = load_low_widths(view, at, tile);
-            valid &= low_widths_fit(widths, low_nbits);
-            return widths;
+    const struct low_sizes sizes = place_low_tiles<NTHREADS>(
+        view, s.scan, [&](uint64_t tile) { return load_low_kind(at, tile); },
+        [&](uint64_t tile, struct cuda_low_tile *low) {
+            const unsigned kind = load_low_kind(at, tile);
+            const unsigned ngroups = low_tile_ngroups(view, tile);
+            const uint64_t record = kinds_nbytes + low->record_at;
+            if (record + terp_low_record_nbytes(kind, ngroups) > left)
+                valid = false;
+            else
+                valid &= load_low_record(at + record, kind, ngroups, low);
         });
+    const uint64_t nbytes = kinds_nbytes + sizes.records_nbytes + sizes.nbytes;
+    if (threadIdx.x == 0)
+        *records_nbytes_ret = sizes.records_nbytes;
     return __syncthreads_and(valid) && nbytes <= left ? nbytes : 0;
 }
 
@@ -220,18 +227,19 @@ measure_low_bits(struct low_bits_view view, int low_nbits, const uint8_t *at,
  * expected. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
-pass_low_bits(const struct cuda_batch &batch, int low_nbits,
-              struct staged_reader *reader, read_shared<NTHREADS> &s)
+pass_low_bits(const struct cuda_batch &batch, int wide,
+              struct stream_found *s_found, struct staged_reader *reader,
+              read_shared<NTHREADS> &s)
 {
     const uint64_t begin = position_of(*reader);
 
-    if (low_nbits == 0)
+    if (wide == 0)
         return true;
     if (!batch.may_have_low_bits)
         return false;
-    const uint64_t nbytes =
-        measure_low_bits<NTHREADS>(low_bits_of(batch), low_nbits,
-                                   reader->src + begin, reader->end - begin, s);
+    const uint64_t nbytes = measure_low_bits<NTHREADS>(
+        low_bits_of(batch), reader->src + begin, reader->end - begin,
+        &s_found->low_records_nbytes, s);
     if (nbytes > 0)
         advance_to<NTHREADS>(reader, begin + nbytes, s.staged);
     return nbytes > 0;
@@ -260,7 +268,7 @@ take_model(const struct cuda_batch &batch, const struct stream_facts &facts,
 
 /* What all threads get to know of head and model. */
 struct first_facts {
-    int low_nbits, tail_nbits;
+    int wide, tail_nbits;
     bool has_signs;
 };
 
@@ -296,8 +304,7 @@ read_first(const struct cuda_batch &batch, const struct stream_facts &facts,
         !reader->underflow && head_nbytes > 0 &&
         (head[0] & TERP_POINTWISE_SIGNS) >> TERP_POINTWISE_SIGNS_SHIFT ==
             TERP_SIGNS_MIXED;
-    first->low_nbits =
-        reader->underflow || constant ? 0 : at[0] >> TERP_LOW_NBITS_SHIFT;
+    first->wide = reader->underflow || constant ? 0 : at[0] >> TERP_WIDE_SHIFT;
     first->tail_nbits = reader->underflow || constant ||
                                 facts.prediction != TERP_PREDICTION_LORENZO
                             ? 0
@@ -339,7 +346,7 @@ read_body(const struct cuda_batch &batch, const struct stream_facts &facts,
         return false;
     if (!pass_escapes<NTHREADS>(batch, s_found, reader, s))
         return false;
-    if (!pass_low_bits<NTHREADS>(batch, first.low_nbits, reader, s))
+    if (!pass_low_bits<NTHREADS>(batch, first.wide, s_found, reader, s))
         return false;
     if constexpr (is_short_index<NTHREADS>) {
         valid &=
@@ -381,6 +388,7 @@ write_found(const struct stream_found &s_found, struct cuda_chunk *chunk)
     chunk->nescapes = s_found.nescapes;
     chunk->number_nbytes = s_found.number_nbytes;
     chunk->escapes_end = s_found.escapes_end;
+    chunk->low_records_nbytes = s_found.low_records_nbytes;
     chunk->payload_at = s_found.payload_at;
 }
 

@@ -353,12 +353,13 @@ fetch_sections(uint8_t *s_stream, const uint8_t *dst, unsigned model_end,
 
 /* Writes the low bits of all tiles. It is not inlined: few chunks have such. */
 static __device__ __attribute__((noinline)) void
-write_section(struct low_bits_view view, uint8_t *section)
+write_section(struct low_bits_view view, uint64_t records_nbytes,
+              uint8_t *section)
 {
 #pragma unroll 1
     for (unsigned tile = threadIdx.x / 32; tile < view.ntiles;
          tile += SMALL_NTHREADS / 32)
-        write_low_bits(view, tile, section);
+        write_low_bits(view, records_nbytes, tile, section);
 }
 
 /* Finds the checksum of a stream, of which all but the first bytes up to the
@@ -446,7 +447,8 @@ __launch_bounds__(SMALL_NTHREADS)
     write_payload(batch, &s, share, loads.five,
                   out + payload_at + index.payload_before);
     if (s.chunk.low_bits_nbytes > 0)
-        write_section(low_bits_of(batch), out + escapes_end);
+        write_section(low_bits_of(batch), s.chunk.low_records_nbytes,
+                      out + escapes_end);
     if (fits)
         fetch_sections(s_stream, dst, model_end, escapes_end, section);
     xxh3_make_secret(load_le(s_stream, TERP_FRAME_CHECKSUM_AT), s.secret);

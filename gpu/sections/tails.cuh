@@ -39,9 +39,10 @@ place_tail_tiles(const struct tails_view &view,
 #pragma unroll 1
     for (uint64_t first = 0; first < view.ntiles; first += NTHREADS) {
         const uint64_t tile = first + threadIdx.x;
-        const uint64_t stop = min_u64(ngroups, (tile + 1) * LOW_TILE_NGROUPS);
+        const uint64_t stop =
+            min_u64(ngroups, (tile + 1) * TERP_LOW_TILE_NGROUPS);
         unsigned long long nbytes = 0, before, all;
-        for (uint64_t g = tile * LOW_TILE_NGROUPS; g < stop; g++)
+        for (uint64_t g = tile * TERP_LOW_TILE_NGROUPS; g < stop; g++)
             nbytes += group_nbytes_of(view, g);
         __syncthreads(); /* no thread needs the storage any more */
         low_tile_scan<NTHREADS>(s_scan).ExclusiveSum(nbytes, before, all);
@@ -57,10 +58,10 @@ place_tail_tiles(const struct tails_view &view,
 static __device__ __forceinline__ uint64_t
 tail_group_begin(const struct tails_view &view, uint64_t group)
 {
-    const uint64_t tile = group / LOW_TILE_NGROUPS;
+    const uint64_t tile = group / TERP_LOW_TILE_NGROUPS;
     unsigned widths = 0;
 
-    for (uint64_t g = tile * LOW_TILE_NGROUPS; g < group; g++)
+    for (uint64_t g = tile * TERP_LOW_TILE_NGROUPS; g < group; g++)
         widths += view.widths[g];
     return view.begins[tile] + widths * (TERP_LOW_GROUP_NNUMBERS / 8);
 }

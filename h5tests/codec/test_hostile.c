@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "codec/format/frame.h"
+#include "codec/format/low_bits.h"
 #include "h5tests/support/allocations.h"
 #include "h5tests/support/cases.h"
 #include "h5tests/support/cmocka_all.h"
@@ -517,7 +518,8 @@ make_noise(enum terp_type type, uint64_t limit, uint64_t *model_at_ret)
 }
 
 /* It has low bits and exact quants. The model is 6 bytes long, and nothing is
- * special or escapes: widths of low bits are behind the escapes' zero. */
+ * special or escapes: the one tile's kind is behind the escapes' zero, then its
+ * record, and no code is listed. */
 static struct terp_stream
 make_integers(enum terp_type type, uint64_t *model_at_ret)
 {
@@ -539,18 +541,31 @@ low_bits_and_exact_quants_are_refused_where_they_cannot_be(void **state)
         const int least_exponent = type == TERP_FLOAT32 ? -149 : -1074;
         uint64_t at;
         struct terp_stream stream = make_integers((enum terp_type)type, &at);
-        const uint64_t exact = at + 2, widths = at + 7;
-        const int low_nbits = stream.bytes[at] >> 4;
+        const uint64_t exact = at + 2, kinds = at + 7, low = at + 8;
+        const uint64_t widths = at + 9;
+        int widest = 0;
 
-        assert_in_range(low_nbits, 1, 11);
+        assert_int_equal(stream.bytes[kinds], TERP_LOW_HAS_BITS);
+        for (unsigned g = 0; g < 4; g++) {
+            const int width = stream.bytes[widths + g / 2] >> g % 2 * 4 & 0xF;
+            widest = width > widest ? width : widest;
+        }
+        assert_in_range(widest, 1, TERP_LOW_MAX_NBITS - 1);
         assert_int_equal(stream.bytes[at + 1] & 0x30, 0x20);
         for (int byte = 0; byte <= 0xFF; byte++) {
-            int slack = byte & 0xF, n = byte >> 4;
-            enum terp_status st = decode_with(&stream, at, (unsigned)byte);
-            if (slack == 0 || slack > 12 || n > 12 || n < low_nbits)
-                assert_int_equal(st, TERP_ERR_CORRUPT);
-            else
-                assert_int_equal(st, TERP_OK);
+            const int slack = byte & 0xF, wide = byte >> 4;
+            assert_int_equal(decode_with(&stream, at, (unsigned)byte),
+                             slack >= 1 && slack <= 12 && wide >= 1 &&
+                                     wide <= TERP_WIDE_MAX
+                                 ? TERP_OK
+                                 : TERP_ERR_CORRUPT);
+            assert_int_equal(
+                decode_with(&stream, kinds, (unsigned)byte),
+                (byte & 3) == TERP_LOW_HAS_BITS ? TERP_OK : TERP_ERR_CORRUPT);
+            assert_int_equal(decode_with(&stream, low, (unsigned)byte),
+                             byte >= widest && byte <= TERP_LOW_MAX_NBITS
+                                 ? TERP_OK
+                                 : TERP_ERR_CORRUPT);
             assert_int_equal(decode_with(&stream, exact, (unsigned)byte),
                              byte > 0 ? TERP_OK : TERP_ERR_CORRUPT);
             assert_int_equal(decode_with(&stream, exact + 1, (unsigned)byte),
@@ -588,7 +603,7 @@ make_tails(enum terp_type type, uint64_t *model_at_ret)
     struct terp_stream stream =
         make_noise(type, UINT64_C(1) << nbits, model_at_ret);
 
-    assert_int_equal(stream.bytes[*model_at_ret] >> 4, 12);
+    assert_int_equal(stream.bytes[*model_at_ret] >> 4, TERP_WIDE_MAX);
     assert_int_equal(stream.bytes[*model_at_ret + 1] & 0x60, 0x60);
     return stream;
 }
@@ -612,23 +627,6 @@ end_of_tails(const struct terp_stream *stream, uint64_t widths_at)
     return end;
 }
 
-/* The stream with low numbers of no bits, so that a model may tell of any. */
-static struct terp_stream
-without_low_numbers(const struct terp_stream *stream, uint64_t widths_at)
-{
-    const uint64_t at = widths_at + 2;
-    uint64_t end = at;
-
-    for (uint64_t g = 0; g < NTAIL_GROUPS; g++)
-        end += group_nbytes(g, stream->bytes[widths_at + g / 2] >> g % 2 * 4 &
-                                   0xFu);
-    struct terp_stream made = copy_of(stream->bytes, stream->nbytes);
-    memset(made.bytes + widths_at, 0, 2);
-    memmove(made.bytes + at, made.bytes + end, made.nbytes - end);
-    made.nbytes -= end - at;
-    return made;
-}
-
 /* doc/format.md, "Model" and "Tails". */
 static void
 tails_are_refused_where_they_cannot_be(void **state)
@@ -640,7 +638,6 @@ tails_are_refused_where_they_cannot_be(void **state)
         struct terp_stream stream = make_tails((enum terp_type)type, &at);
         const uint64_t nbits_at = at + 6, widths_at = at + 7;
         const uint64_t end = end_of_tails(&stream, widths_at);
-        struct terp_stream bare = without_low_numbers(&stream, end + 1);
         int least = 0;
 
         for (uint64_t g = 0; g < NTAIL_GROUPS; g++)
@@ -649,9 +646,9 @@ tails_are_refused_where_they_cannot_be(void **state)
         assert_in_range(least, 1, stream.bytes[nbits_at]);
         assert_in_range(stream.bytes[nbits_at], least, max_nbits);
         for (int byte = 0; byte <= 0xFF; byte++) {
-            const int slack = byte & 0xF, n = byte >> 4;
-            assert_int_equal(decode_with(&bare, at, (unsigned)byte),
-                             slack >= 1 && slack <= 12 && n == 12
+            const int slack = byte & 0xF, wide = byte >> 4;
+            assert_int_equal(decode_with(&stream, at, (unsigned)byte),
+                             slack >= 1 && slack <= 12 && wide == TERP_WIDE_MAX
                                  ? TERP_OK
                                  : TERP_ERR_CORRUPT);
             assert_int_equal(decode_with(&stream, nbits_at, (unsigned)byte),
@@ -677,7 +674,6 @@ tails_are_refused_where_they_cannot_be(void **state)
             assert_int_equal(decode_with(&stream, i, stream.bytes[i] ^ 0xFFu),
                              TERP_OK);
         survive_damage(&stream, 2000);
-        free(bare.bytes);
         free(stream.bytes);
     }
 }

@@ -440,15 +440,17 @@ def contexts_of(weights, level, odd, shape):
     return np.where(total == 0, 0, np.clip(widths - 2, 1, NCONTEXTS - 1))
 
 
-def place_by_context(frame, special, low_nbits, sorted_codes, codes):
+def place_by_context(frame, special, unit, sorted_codes, codes):
     """Codes in C order of those in context order. A code is the escape's
-    where it is the least there is."""
+    where it is the least there is. `unit` is None unless codes are wide."""
     points = np.arange(frame.nvalues).reshape(frame.nbricks, *frame.dims)
     weights = np.zeros(points.shape, np.int64)
 
     def weigh(places):
-        high = abs(codes[places]) >> low_nbits
-        weights.reshape(-1)[places] = 4 * np.minimum(high, 63)
+        weight = 4 * abs(codes[places])
+        if unit is not None:
+            weight = np.floor(np.sqrt(weight >> unit)).astype(np.int64)
+        weights.reshape(-1)[places] = np.minimum(weight, 252)
 
     at = frame.nbricks
     anchors = points[:, 0, 0, 0, 0]
@@ -724,7 +726,7 @@ def reconstruct_lorenzo(model, tails, codes, escaped, special, values):
 
 # ---- lossless prediction ----
 
-def read_lossless(reader, low_nbits, dtype):
+def read_lossless(reader, unit, dtype):
     dims, form, nzeros = reader.take(3)
     exponent = int(reader.array("<i2", 1)[0])
     of_all, least, most = exact_exponents(dtype)
@@ -733,7 +735,7 @@ def read_lossless(reader, low_nbits, dtype):
     check(form < 8 and form & 3 <= MAGNITUDES, "a form")
     check(nzeros <= (23 if dtype.itemsize == 4 else 52), "a number of zeros")
     check(exponent == of_all or least <= exponent <= most, "an exponent")
-    check(low_nbits == 0, "the number of low bits")
+    check(unit is None, "the unit of contexts")
     center = reader.array(word, 1)[0] if form & 4 else np.dtype(word).type(0)
     return {"dims": dims, "form": form & 3, "nzeros": nzeros,
             "exponent": exponent, "center": center, "means": None,
@@ -841,11 +843,12 @@ def reconstruct_lossless(model, groups, codes, escaped, special, section,
 # ---- sections ----
 
 def read_model(reader, frame, dtype):
-    low_nbits, step_slack_log2 = divmod(reader.uint(), 16)
+    wide, step_slack_log2 = divmod(reader.uint(), 16)
     check(1 <= step_slack_log2 <= 12, "the step slack")
-    check(low_nbits <= LOW_MAX_NBITS, "the number of low bits")
+    check(wide <= LOW_MAX_NBITS + 1, "the unit of contexts")
+    unit = wide - 1 if wide > 0 else None
     step = 2 * frame.bound - 2 * frame.bound * 2.0 ** -step_slack_log2
-    model = {"step": step, "low_nbits": low_nbits}
+    model = {"step": step, "unit": unit}
     if frame.prediction == LORENZO:
         dims = reader.uint()
         check(dims < 2 * LORENZO_TAILS, "a dimension")
@@ -853,11 +856,11 @@ def read_model(reader, frame, dtype):
         model.update(dims=dims, means=means_dim(frame, dims),
                      exact=(read_exact(reader, dtype)
                             if dims & LORENZO_EXACT else None),
-                     tail_nbits=(read_tail_nbits(reader, low_nbits, dtype)
+                     tail_nbits=(read_tail_nbits(reader, unit, dtype)
                                  if dims & LORENZO_TAILS else 0))
         return model
     if frame.prediction == LOSSLESS:
-        model.update(read_lossless(reader, low_nbits, dtype))
+        model.update(read_lossless(reader, unit, dtype))
         return model
     reference = reader.array(dtype, 1)[0]
     plans = [reader.take(2) for _ in range(spline_nlevels(frame.dims))]
@@ -878,10 +881,10 @@ def read_exact(reader, dtype):
     return significand, nzeros, exponent
 
 
-def read_tail_nbits(reader, low_nbits, dtype):
+def read_tail_nbits(reader, unit, dtype):
     tail_nbits = reader.uint()
     check(1 <= tail_nbits <= 8 * dtype.itemsize - 16 and
-          low_nbits == LOW_MAX_NBITS, "the number of tails' bits")
+          unit == LOW_MAX_NBITS, "the number of tails' bits")
     return tail_nbits
 
 
@@ -911,22 +914,73 @@ def read_tails(reader, model, nvalues, word):
     return integers_of(numbers).astype(word)
 
 
-def read_low_bits(reader, low_nbits, nsymbols):
-    """The low number of each symbol, in the order of tiles."""
-    if low_nbits == 0:
-        return np.zeros(nsymbols, np.int64)
-    sizes = group_sizes(nsymbols)
-    return read_groups(reader, sizes, reader.packed(len(sizes), 4), low_nbits)
+class LowBits:
+    """What the section of low bits has of a tile."""
+
+    def __init__(self, reader, kind, nsymbols):
+        self.nbits, self.list_nbytes = 0, 0
+        self.sizes = group_sizes(nsymbols)
+        self.widths = [0] * len(self.sizes)
+        if kind & 1:
+            self.nbits = reader.uint()
+            check(1 <= self.nbits <= LOW_MAX_NBITS, "the number of low bits")
+            self.widths = reader.packed(len(self.sizes), 4)
+        if kind & 2:
+            self.list_nbytes = reader.uint(2)
+            check(self.list_nbytes > 0, "a list's length")
+
+    def read(self, reader):
+        self.numbers = read_groups(reader, self.sizes, self.widths, self.nbits)
+        self.list = reader.take(self.list_nbytes)
+
+    def join(self, symbols):
+        """Codes of the tile's symbols; an escape's is -WIDE_RADIUS."""
+        codes = (symbols - RADIUS) * (1 << self.nbits)
+        codes += integers_of(self.numbers)
+        escaped = np.flatnonzero(symbols == ESCAPE)
+        codes = np.clip(codes, 1 - WIDE_RADIUS, WIDE_RADIUS - 1)
+        codes[escaped] = -WIDE_RADIUS
+        if self.list_nbytes > 0:
+            listed, places = self.read_list(Reader(self.list), escaped)
+            codes[places] = np.clip(integers_of(listed), 1 - WIDE_RADIUS,
+                                    WIDE_RADIUS - 1)
+        return codes
+
+    def read_list(self, reader, escaped):
+        """The numbers of listed codes, and their places."""
+        head = reader.uint(2)
+        n, places = head & 0x7FFF, escaped
+        check(1 <= n <= TILE_NSYMBOLS, "a list's number of codes")
+        sizes = [min(32, n - at) for at in range(0, n, 32)]
+        numbers = read_groups(reader, sizes, reader.take(len(sizes)), 16)
+        if head & 0x8000:
+            check(len(escaped) > 0, "a list's bits")
+            bits = np.array(reader.packed(len(escaped), 1), bool)
+            places = escaped[bits]
+        reader.expect_end()
+        check(len(places) == n, "a list's number of codes")
+        return numbers, places
 
 
-def join_codes(symbols, numbers, low_nbits):
-    """Codes of the tiles' symbols and low numbers; an escape's is the least
-    there is, -RADIUS or -WIDE_RADIUS."""
-    if low_nbits == 0:
+def read_low_bits(reader, nsymbols):
+    """What there is of each tile."""
+    sizes = [min(TILE_NSYMBOLS, nsymbols - at)
+             for at in range(0, nsymbols, TILE_NSYMBOLS)]
+    kinds = reader.packed(len(sizes), 2)
+    tiles = [LowBits(reader, kind, n) for kind, n in zip(kinds, sizes)]
+    for tile in tiles:
+        tile.read(reader)
+    return tiles
+
+
+def join_codes(symbols, tiles):
+    """Codes of the tiles' symbols; an escape's is the least there is, -RADIUS
+    or, of wide codes, -WIDE_RADIUS."""
+    if tiles is None:
         return symbols - RADIUS
-    codes = (symbols - RADIUS) * (1 << low_nbits) + integers_of(numbers)
-    codes = np.clip(codes, 1 - WIDE_RADIUS, WIDE_RADIUS - 1)
-    return np.where(symbols == ESCAPE, -WIDE_RADIUS, codes)
+    return np.concatenate([
+        tile.join(symbols[i * TILE_NSYMBOLS:(i + 1) * TILE_NSYMBOLS])
+        for i, tile in enumerate(tiles)])
 
 
 def read_list(reader, n):
@@ -1249,20 +1303,21 @@ def decode(stream, frequencies, nskipped=0):
             escapes = read_escapes(reader, frame, model, dtype)
         listed, work = point_orders(frame)
         codes = np.zeros(frame.nvalues, np.int64)
-        low_nbits = model["low_nbits"]
-        numbers = read_low_bits(reader, low_nbits, frame.nvalues)
+        unit = model["unit"]
+        low_bits = (None if unit is None
+                    else read_low_bits(reader, frame.nvalues))
         tiled = join_codes(
             read_tiles(reader, frame.coding, frame.nvalues, frequencies),
-            numbers, low_nbits)
+            low_bits)
         if nskipped > 0:
             forget(frame, nskipped, tiled)
         if frame.coding == RATIO:
             special = np.zeros(frame.nvalues, bool)
             special[places] = True
-            place_by_context(frame, special, low_nbits, tiled, codes)
+            place_by_context(frame, special, unit, tiled, codes)
         else:
             codes[listed] = tiled
-        escaped = codes == -(WIDE_RADIUS if low_nbits > 0 else RADIUS)
+        escaped = codes == -(RADIUS if unit is None else WIDE_RADIUS)
         check(escaped.sum() == len(escapes)
               or nskipped > 0 and escaped.sum() < len(escapes), "an escape")
         words[work[escaped[work]]] = escapes[:escaped.sum()]

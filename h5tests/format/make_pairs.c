@@ -1,6 +1,6 @@
 /* make_pairs DIR: writes streams of all kinds to an existing folder, N.terp,
  * and beside each the values that it decodes to, N.values; the document's
- * examples, huffman.terp, default.terp, exact.terp, tails.terp,
+ * examples, huffman.terp, default.terp, exact.terp, listed.terp, tails.terp,
  * pointwise.terp, integers.terp and lossless.terp; and `lengths`, those of all
  * words of the dictionary.
  *
@@ -440,15 +440,16 @@ make_examples(const char *dir)
     double wide[8];
     int16_t whole[32];
     uint32_t bits;
-    char path[7][4096];
+    char path[8][4096];
 
     snprintf(path[0], sizeof path[0], "%s/huffman.terp", dir);
     snprintf(path[1], sizeof path[1], "%s/default.terp", dir);
     snprintf(path[2], sizeof path[2], "%s/exact.terp", dir);
-    snprintf(path[3], sizeof path[3], "%s/tails.terp", dir);
-    snprintf(path[4], sizeof path[4], "%s/pointwise.terp", dir);
-    snprintf(path[5], sizeof path[5], "%s/integers.terp", dir);
-    snprintf(path[6], sizeof path[6], "%s/lossless.terp", dir);
+    snprintf(path[3], sizeof path[3], "%s/listed.terp", dir);
+    snprintf(path[4], sizeof path[4], "%s/tails.terp", dir);
+    snprintf(path[5], sizeof path[5], "%s/pointwise.terp", dir);
+    snprintf(path[6], sizeof path[6], "%s/integers.terp", dir);
+    snprintf(path[7], sizeof path[7], "%s/lossless.terp", dir);
     for (int i = 0; i < 32; i++)
         values[i] = (float)(i * i) / 8 + (i == 13 ? 9.0f : 0.0f);
     params.pipeline = TERP_PIPELINE_HUFFMAN;
@@ -468,16 +469,20 @@ make_examples(const char *dir)
     if (!make_example(path[1], &box, &params, values))
         return false;
     for (int i = 0; i < 32; i++)
-        values[i] = (float)(i * 1237 % 4099 * 2);
+        values[i] = (float)(i * 506 % 509 * 2);
     params = (struct terp_params){.bound_mode = TERP_BOUND_ABSOLUTE,
                                   .bound = 0.25,
                                   .pipeline = TERP_PIPELINE_HUFFMAN,
                                   .predictor = TERP_PREDICTOR_LORENZO};
     if (!make_example(path[2], &line, &params, values))
         return false;
+    for (int i = 0; i < 32; i++)
+        values[i] = (float)(i == 13 ? 40002 : i * i % 7 * 2);
+    if (!make_example(path[3], &line, &params, values))
+        return false;
     for (int i = 0; i < 8; i++)
         wide[i] = i * 456420 % 1000003;
-    if (!make_example(path[3], &doubles, &params, wide))
+    if (!make_example(path[4], &doubles, &params, wide))
         return false;
     for (int i = 0; i < 32; i++)
         values[i] = (float)((i - 12) * (i - 12) * (i - 12)) / 4;
@@ -485,7 +490,7 @@ make_examples(const char *dir)
                                   .bound = 0.125,
                                   .pipeline = TERP_PIPELINE_HUFFMAN,
                                   .predictor = TERP_PREDICTOR_LORENZO};
-    if (!make_example(path[4], &line, &params, values))
+    if (!make_example(path[5], &line, &params, values))
         return false;
     for (int i = 0; i < 32; i++)
         whole[i] = (int16_t)(i == 7 ? -30000 : 300 + 3 * (i * i % 10));
@@ -495,14 +500,14 @@ make_examples(const char *dir)
                                   .predictor = TERP_PREDICTOR_LORENZO,
                                   .has_fill = true,
                                   .fill_bits = (uint16_t)-30000};
-    if (!make_example(path[5], &integers, &params, whole))
+    if (!make_example(path[6], &integers, &params, whole))
         return false;
     for (int i = 0; i < 32; i++)
         values[i] = (float)(i - 11) / 7;
     values[11] = -0.0f;
     params = (struct terp_params){.bound_mode = TERP_BOUND_ABSOLUTE,
                                   .pipeline = TERP_PIPELINE_HUFFMAN};
-    return make_example(path[6], &line, &params, values);
+    return make_example(path[7], &line, &params, values);
 }
 
 /* Entry by entry: of symbols, and then of tokens. */

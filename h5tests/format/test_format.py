@@ -30,9 +30,11 @@ DEFAULT = {"dims": 16, "bound": 19, "slack": 27, "plans": 32, "runs": 38,
            "entries": 52, "control": 54, "offsets": 55, "lengths": 56,
            "tile": 57}
 EXACT = {"slack": 25, "dims": 26, "significand": 27, "zeros": 28,
-         "exponent": 29, "escapes": 31, "widths": 32, "numbers": 33, "map": 77}
+         "exponent": 29, "escapes": 31, "kinds": 32, "low bits": 33,
+         "widths": 34, "numbers": 35, "map": 47}
+LISTED = {"escapes": 31, "kinds": 32, "length": 33, "map": 40}
 TAILS = {"slack": 25, "dims": 26, "zeros": 28, "exponent": 29, "nbits": 31,
-         "width": 32, "tails": 33, "escapes": 40, "low bits": 41, "map": 53}
+         "width": 32, "tails": 33, "escapes": 40, "low bits": 41, "map": 48}
 POINTWISE = {"head": 25, "bound": 26, "center": 34, "signs": 47, "length": 48,
              "map": 56, "low": 57, "words": 80, "end": 81}
 
@@ -220,8 +222,44 @@ def reference_variants(example):
     ]
 
 
-def variants(huffman, default, exact, tails, pointwise, integers, lossless,
-             references):
+def list_variants(example):
+    """Of a tile's list of one code, which is the tile's only symbol 0."""
+    p = LISTED
+
+    def with_list(listed):
+        length = len(bytes.fromhex(listed)).to_bytes(2, "little").hex()
+        return put(example, p["length"], length + listed, 7)
+
+    unlisted = put(example, p["kinds"], "00", 8)
+    return [
+        ("a list", example, True),
+        ("the same list", with_list("0100" + "10" + "429c"), True),
+        ("a list of no bytes", with_list(""), False),
+        ("a list of a byte", with_list("01"), False),
+        ("a list and a byte", with_list("0100" + "10" + "429c" + "00"), False),
+        ("a list that lacks a byte", with_list("0100" + "10" + "42"), False),
+        ("a list of no code", with_list("0000"), False),
+        ("a list of two codes", with_list("0200" + "10" + "429c" * 2), False),
+        ("a list of 4097 codes", with_list("0110" + "00" * 129), False),
+        ("numbers of 17 bits", with_list("0100" + "11" + "429c00"), False),
+        ("a small code", with_list("0100" + "01" + "01"), True),
+        ("a code of no bits", with_list("0100" + "00"), True),
+        ("the largest number", with_list("0100" + "10" + "ffff"), True),
+        ("a bit of the code", with_list("0180" + "10" + "429c" + "ff"), True),
+        ("no bit of the code", with_list("0180" + "10" + "429c" + "fe"), False),
+        ("no bits", with_list("0180" + "10" + "429c"), False),
+        ("bits and a byte", with_list("0180" + "10" + "429c" + "0100"), False),
+        ("a list of a zero tile",
+         put(example, p["map"], "00")[:p["map"] + 1], False),
+        ("an escape without a number", unlisted, False),
+        ("an escape", put(unlisted, p["escapes"], "010107", 1), True),
+        ("an escape that is listed",
+         put(example, p["escapes"], "010107", 1), False),
+    ]
+
+
+def variants(huffman, default, exact, listed, tails, pointwise, integers,
+             lossless, references):
     """Name, stream, and whether it is valid."""
     h, d, e, t = HUFFMAN, DEFAULT, EXACT, TAILS
     reduced = reduce_tile(default[d["tile"]:])
@@ -305,24 +343,29 @@ def variants(huffman, default, exact, tails, pointwise, integers, lossless,
         ("a huffman tile that is too long",
          put(huffman, h["lengths"], "06") + b"\0", False),
         ("exact quants", exact, True),
-        ("a step slack of 13, and low bits", put(exact, e["slack"], "bd"),
+        ("a step slack of 13, and wide codes", put(exact, e["slack"], "cd"),
          False),
-        ("12 low bits", put(exact, e["slack"], "c8"), True),
-        ("13 low bits", put(exact, e["slack"], "d8"), False),
-        ("15 low bits", put(exact, e["slack"], "f8"), False),
-        ("low bits that the model does not announce",
+        ("a unit of 12", put(exact, e["slack"], "d8"), True),
+        ("a unit of 13", put(exact, e["slack"], "e8"), False),
+        ("a unit of 14", put(exact, e["slack"], "f8"), False),
+        ("wide codes that the model does not announce",
          put(exact, e["slack"], "08"), False),
-        ("no low bits",
-         put(put(exact, e["widths"], "", 45), e["slack"], "08"), True),
-        ("low bits of no width", put(exact, e["widths"], "10", 45), True),
-        ("a width above the low bits", put(exact, e["slack"], "a8"), False),
+        ("no wide codes",
+         put(put(exact, e["kinds"], "", 15), e["slack"], "08"), True),
+        ("bits behind kinds", put(exact, e["kinds"], "fd"), True),
+        ("a tile without low bits", put(exact, e["kinds"], "00", 15), True),
+        ("low bits of no width", put(exact, e["widths"], "00", 13), True),
+        ("a width above the low bits", put(exact, e["widths"], "04"), False),
+        ("a record of no low bits", put(exact, e["low bits"], "00"), False),
+        ("12 low bits", put(exact, e["low bits"], "0c"), True),
+        ("13 low bits", put(exact, e["low bits"], "0d"), False),
         ("a width that leaves too few bytes",
-         put(put(exact, e["slack"], "c8"), e["widths"], "0c"), False),
-        ("wide low bits", put(put(exact, e["slack"], "c8"), e["widths"],
-                              "0c" + "108842" * 16, 45), True),
+         put(exact, e["low bits"], "0c0c"), False),
+        ("wide low bits", put(exact, e["low bits"], "0c0c" + "108842" * 16, 14),
+         True),
         ("low bits end too early", exact[:e["map"] - 1], False),
-        ("no widths", exact[:e["widths"]], False),
-        ("all low bits", put(exact, e["numbers"], "ff" * 44), True),
+        ("no record", exact[:e["low bits"]], False),
+        ("all low bits", put(exact, e["numbers"], "ff" * 12), True),
         ("low bits of zero tiles",
          put(exact, e["map"], "00")[:e["map"] + 1], True),
         ("a step of nothing", put(exact, e["significand"], "00"), False),
@@ -366,7 +409,7 @@ def variants(huffman, default, exact, tails, pointwise, integers, lossless,
         ("a bound that is infinite", put(exact, BOUND + 6, "f07f"), False),
         ("a bound that is no number", put(exact, BOUND + 6, "f8ff"), False),
         ("means of one dimension", put(exact, e["dims"], "31"), False),
-        ("tails of too few low bits", put(exact, e["dims"], "61"), False),
+        ("tails of such", put(exact, e["dims"], "61"), False),
         ("a bit of no dimension", put(tails, t["dims"], "e1"), False),
         ("quants that are not exact",
          put(put(exact, e["significand"], "", 4), e["dims"], "01"), True),
@@ -381,7 +424,7 @@ def variants(huffman, default, exact, tails, pointwise, integers, lossless,
              "30" + "fedcba9876ff" * 8, 8), True),
         ("tails of 16 bits of float32", put(float32, t["nbits"], "10"), True),
         ("tails of 17 bits of float32", put(float32, t["nbits"], "11"), False),
-        ("tails of 11 low bits", put(tails, t["slack"], "bc"), False),
+        ("tails below a unit of 11", put(tails, t["slack"], "cc"), False),
         ("tails of no width", put(tails, t["width"], "00", 8), True),
         ("tails that the model does not announce",
          put(tails, t["dims"], "21"), False),
@@ -395,8 +438,9 @@ def variants(huffman, default, exact, tails, pointwise, integers, lossless,
         ("tails of escapes", escapes, True),
         ("tails of quants that are not exact",
          put(put(tails, t["dims"] + 1, "", 4), t["dims"], "41"), True),
-    ] + (pointwise_variants(pointwise) + integer_variants(integers)
-         + lossless_variants(lossless) + reference_variants(references))
+    ] + (list_variants(listed) + pointwise_variants(pointwise)
+         + integer_variants(integers) + lossless_variants(lossless)
+         + reference_variants(references))
 
 
 def kinds_of(stream):
@@ -431,7 +475,7 @@ def kinds_of(stream):
         kinds.add(("signs", pointwise.signs))
         if pointwise.slope is not None:
             kinds.add(("floor", frame.type, pointwise.form))
-    if model["low_nbits"] > 0:
+    if model["unit"] is not None:
         kinds.add(("low bits", frame.type, frame.coding, frame.prediction))
         kinds |= {("low bits", name) for name, holds in (
             ("stack", frame.nbricks > 1), ("specials", frame.has_specials),
@@ -518,8 +562,8 @@ class FormatTest(unittest.TestCase):
             self.assertEqual(pathlib.Path(folder, "lengths").read_bytes(),
                              b"".join(lengths))
             for name, example in zip(
-                    ("huffman", "default", "exact", "tails", "pointwise",
-                     "integers", "lossless"),
+                    ("huffman", "default", "exact", "listed", "tails",
+                     "pointwise", "integers", "lossless"),
                     self.examples):
                 self.assertEqual(
                     pathlib.Path(folder, name + ".terp").read_bytes(), example)
@@ -599,8 +643,8 @@ class FormatTest(unittest.TestCase):
         needed |= {("references", number) for number in (0, 1, 8, 11)}
         needed |= {("tails", dtype, of) for dtype in ("f4", "f8")
                    for of in (2, 3, 4, 5, "means", "exact", "not exact",
-                              "stack", "specials", "escapes",
-                              "several groups")}
+                              "stack", "specials", "several groups")}
+        needed.add(("tails", "f4", "escapes"))
         needed |= {("pointwise", dtype, form) for dtype in ("f4", "f8")
                    for form in (0, 1, 2)}
         needed |= {("floor", dtype, form) for dtype in ("f4", "f8")

@@ -39,7 +39,7 @@ struct bench {
     uint64_t nescapes[NSORTED];
     uint64_t *mask;
     bool has_specials;
-    int low_nbits;   /* of codes */
+    int wide;        /* codes */
     uint8_t *values; /* special ones are NaN */
     struct cuda_batch batch;
     struct cuda_chunk *state;
@@ -128,9 +128,9 @@ make_symbols(struct bench *b, uint64_t seed, int rarity)
             uint64_t where = terp_field_mix(seed ^ (k / 97)) % 6;
             int most = where < 2 ? 0 : where < 5 ? 1 << (2 * where - 4) : 511;
             int code = (int)(r % (unsigned)(2 * most + 1)) - most;
-            code = code * (1 << b->low_nbits) +
-                   (int)(r >> 20 & ((1u << b->low_nbits) - 1));
-            const int radius = terp_radius_of(b->low_nbits);
+            code = code * (1 << terp_unit_nbits(b->wide)) +
+                   (int)(r >> 20 & ((1u << terp_unit_nbits(b->wide)) - 1));
+            const int radius = terp_radius_of(b->wide);
             code = code < -radius + 1  ? -radius + 1
                    : code > radius - 1 ? radius - 1
                                        : code;
@@ -179,8 +179,8 @@ sort_symbols(struct bench *b)
     for (int i = 0; i < NSORTED; i++)
         assert_int_equal(terp_cpu_order_contexts(
                              NULL, &b->layout, b->has_specials ? b->mask : NULL,
-                             i == SPLINE ? b->symbols[i] : dealt, b->low_nbits,
-                             0, scratch, b->sorted[i], true),
+                             i == SPLINE ? b->symbols[i] : dealt, b->wide, 0,
+                             scratch, b->sorted[i], true),
                          TERP_OK);
     free(scratch);
     free(dealt);
@@ -205,7 +205,7 @@ begin_call(struct bench *b, uint64_t from, uint16_t *const *symbols)
         state->prediction =
             i == LORENZO ? TERP_PREDICTION_LORENZO : TERP_PREDICTION_SPLINE;
         state->has_specials = b->has_specials;
-        state->model.low_nbits = b->low_nbits;
+        state->model.wide = b->wide;
         state->nescapes = b->nescapes[like];
         for (int k = 0; k < TERP_NFILLS; k++)
             state->fills[k] = UINT64_MAX;
@@ -284,7 +284,7 @@ check_both_ways(struct bench *b, uint64_t seed, int rarity)
 {
     const struct cuda_regions *at = &b->batch.at;
 
-    b->low_nbits = seed % 3 == 0 ? (int)(seed / 3) % TERP_LOW_MAX_NBITS + 1 : 0;
+    b->wide = seed % 3 == 0 ? (int)(seed / 3) % TERP_WIDE_MAX + 1 : 0;
     make_symbols(b, seed, rarity);
     make_specials(b, seed);
     sort_symbols(b);

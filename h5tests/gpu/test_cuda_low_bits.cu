@@ -1,5 +1,6 @@
 /* Low bits on the device against the CPU engine's: how many there are, their
  * section, and symbols split and joined. */
+#include "gpu/engine/tables.cuh"
 #include "gpu/sections/low_bits.cuh"
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@ extern "C" {
 
 struct bench {
     uint64_t nvalues, section_nbytes;
+    uint8_t *d_tables;
     /* Of the CPU: what predictors make, what is left for tiles, and the
      * section. */
     uint16_t *wide, *split;
@@ -42,6 +44,12 @@ region_of(const struct bench *b, int chunk, uint64_t at)
     return b->batch.d_scratch + (uint64_t)chunk * b->batch.at.stride + at;
 }
 
+static uint64_t
+section_cap_nbytes(uint64_t nvalues)
+{
+    return 3 * nvalues + 64;
+}
+
 static void
 make_bench(struct bench *b, uint64_t nvalues)
 {
@@ -54,15 +62,18 @@ make_bench(struct bench *b, uint64_t nvalues)
     b->nvalues = nvalues;
     b->wide = (uint16_t *)terp_case_alloc(2 * nvalues);
     b->split = (uint16_t *)terp_case_alloc(2 * nvalues);
-    b->section = (uint8_t *)terp_case_alloc(2 * nvalues + 1);
+    b->section = (uint8_t *)terp_case_alloc(section_cap_nbytes(nvalues));
     batch->nchunks = NCHUNKS;
     batch->may_have_low_bits = true;
     batch->nvalues = nvalues;
     batch->ntiles = ntiles;
-    batch->at.symbols = place_region(&end, 2 * nvalues);
+    batch->max_code = TERP_MAX_CODE;
+    assert_int_equal(cuda_tables_make(&batch->tables, &b->d_tables, nullptr),
+                     cudaSuccess);
+    batch->at.coded = place_region(&end, 2 * nvalues);
     batch->at.low_tiles =
         place_region(&end, sizeof(struct cuda_low_tile) * ntiles);
-    batch->at.low_bits = place_region(&end, LOW_TILE_MAX_NBYTES * ntiles);
+    batch->at.low_bits = place_region(&end, LOW_SLOT_NBYTES * ntiles);
     batch->at.stride = end;
     assert_int_equal(cudaMalloc(&memory, NCHUNKS * end), cudaSuccess);
     batch->d_scratch = (uint8_t *)memory;
@@ -76,46 +87,69 @@ free_bench(struct bench *b)
     free(b->split);
     free(b->section);
     cudaFree(b->batch.d_scratch);
+    cudaFree(b->d_tables);
 }
 
-/* Codes of all widths, which differ from group to group: the largest there are,
- * none at all; now and then an escape. */
-static void
-make_symbols(struct bench *b, int low_nbits, uint64_t seed)
-{
-    const int max_code = terp_wide_max_code(TERP_MAX_CODE, low_nbits);
+/* What a tile may be like. */
+enum style {
+    STYLE_WIDE,   /* codes of all widths, which differ from group to group, and
+                     escapes */
+    STYLE_SPIKES, /* narrow codes, and now and then one of any width */
+    STYLE_SPIKES_AND_ESCAPES,
+    STYLE_ESCAPES, /* zeros, and escapes alone */
+    STYLE_NARROW,
+    NSTYLES
+};
 
+static uint16_t
+symbol_of_style(enum style style, uint64_t group_seed, uint64_t r)
+{
+    const bool is_rare = (r >> 40) % 50 == 0;
+    const bool is_spike = (r >> 48) % 20 == 0;
+    int width = (int)(terp_field_mix(group_seed) % 16);
+
+    if (style != STYLE_WIDE)
+        width = is_spike && style < STYLE_ESCAPES ? (int)(r >> 56) % 16
+                : style == STYLE_ESCAPES          ? 0
+                                                  : 3;
+    const int code =
+        width == 15 ? TERP_WIDE_MAX_CODE : (int)(r & ((1u << width) - 1));
+    if (is_rare && style != STYLE_SPIKES && style != STYLE_NARROW)
+        return TERP_ESCAPE;
+    return (uint16_t)((r >> 32 & 1 ? -code : code) + TERP_WIDE_RADIUS);
+}
+
+static void
+make_symbols(struct bench *b, uint64_t seed)
+{
     for (uint64_t i = 0; i < b->nvalues; i++) {
-        const uint64_t r = terp_field_mix(seed << 32 | i);
+        const uint64_t tile = i / TERP_TILE_NSYMBOLS;
         const uint64_t group = i / TERP_LOW_GROUP_NNUMBERS;
-        const int width = (int)(terp_field_mix(seed ^ group) % 16);
-        int code = (int)(r & ((1u << width) - 1)) % (max_code + 1);
-        if (width == 15)
-            code = max_code;
-        code = r >> 32 & 1 ? -code : code;
-        b->wide[i] = (uint16_t)(code + TERP_WIDE_RADIUS);
-        if ((r >> 40) % 50 == 0)
-            b->wide[i] = TERP_ESCAPE;
+        b->wide[i] =
+            symbol_of_style((enum style)((seed + tile) % NSTYLES),
+                            seed ^ group << 20, terp_field_mix(seed << 32 | i));
     }
-    struct writer writer = {b->section, b->section + 2 * b->nvalues + 1, false};
+    struct writer writer = {b->section,
+                            b->section + section_cap_nbytes(b->nvalues), false};
     memcpy(b->split, b->wide, 2 * b->nvalues);
-    assert_int_equal(
-        terp_cpu_low_bits_split(NULL, low_nbits, b->nvalues, b->split, &writer),
-        TERP_OK);
+    assert_int_equal(terp_cpu_low_bits_split(NULL, b->batch.max_code,
+                                             b->nvalues, b->split, &writer),
+                     TERP_OK);
     assert_false(writer.overflow);
     b->section_nbytes = (uint64_t)(writer.at - b->section);
 }
 
+/* Codes are wide, or not. */
 static void
-begin_call(struct bench *b, int low_nbits, const uint16_t *symbols)
+begin_call(struct bench *b, int wide, const uint16_t *symbols)
 {
     memset((void *)b->state, 0, sizeof b->state);
     for (int i = 0; i < NCHUNKS; i++) {
         b->state[i].status = i == 0 ? TERP_OK : TERP_ERR_CAPACITY;
-        b->state[i].coding = TERP_CODING_HUFFMAN;
+        b->state[i].coding = TERP_CODING_RATIO;
         b->state[i].prediction = TERP_PREDICTION_SPLINE;
-        b->state[i].model.low_nbits = low_nbits;
-        memcpy(region_of(b, i, b->batch.at.symbols), symbols, 2 * b->nvalues);
+        b->state[i].model.wide = wide;
+        memcpy(region_of(b, i, b->batch.at.coded), symbols, 2 * b->nvalues);
     }
 }
 
@@ -123,9 +157,9 @@ static void
 check_symbols(const struct bench *b, const uint16_t *symbols,
               const uint16_t *before)
 {
-    assert_memory_equal(region_of(b, 0, b->batch.at.symbols), symbols,
+    assert_memory_equal(region_of(b, 0, b->batch.at.coded), symbols,
                         2 * b->nvalues);
-    assert_memory_equal(region_of(b, 1, b->batch.at.symbols), before,
+    assert_memory_equal(region_of(b, 1, b->batch.at.coded), before,
                         2 * b->nvalues);
 }
 
@@ -160,17 +194,21 @@ symbols_are_split_and_joined_as_the_cpu_does(void **state)
     for (size_t i = 0; i < COUNT(nvalues); i++) {
         struct bench b;
         make_bench(&b, nvalues[i]);
-        for (int low_nbits = 1; low_nbits <= TERP_LOW_MAX_NBITS; low_nbits++) {
-            make_symbols(&b, low_nbits, ++seed);
-            begin_call(&b, low_nbits, b.wide);
+        for (int k = 0; k < 2 * NSTYLES; k++) {
+            b.batch.max_code = k % 3 ? TERP_MAX_CODE : TERP_SPEED_MAX_CODE;
+            make_symbols(&b, ++seed);
+            begin_call(&b, 1 + k, b.wide);
             assert_int_equal(cuda_low_bits_split(&b.batch, nullptr),
                              cudaSuccess);
             check_symbols(&b, b.split, b.wide);
             check_section(&b, seed % 4);
-            begin_call(&b, low_nbits, b.split);
+            const uint64_t records_nbytes = b.state[0].low_records_nbytes;
+            begin_call(&b, 1 + k, b.split);
             b.state[0].src = b.section;
+            b.state[0].low_records_nbytes = records_nbytes;
             assert_int_equal(cuda_low_bits_join(&b.batch, nullptr),
                              cudaSuccess);
+            assert_int_equal(b.state[0].status, TERP_OK);
             check_symbols(&b, b.wide, b.split);
         }
         free_bench(&b);
@@ -184,7 +222,7 @@ narrow_codes_stay_what_they_are(void **state)
 
     (void)state;
     make_bench(&b, 5000);
-    make_symbols(&b, 3, 1);
+    make_symbols(&b, 1);
     begin_call(&b, 0, b.wide);
     assert_int_equal(cuda_low_bits_split(&b.batch, nullptr), cudaSuccess);
     assert_int_equal(cuda_low_bits_join(&b.batch, nullptr), cudaSuccess);
@@ -224,7 +262,7 @@ check_nbits_below(const struct terp_chunk *chunk, enum terp_field field,
     struct cpu_fills fills;
     struct cpu_stats stats;
     struct terp_exact exact = {};
-    int nbits_below = 0;
+    int nbits_below = 0, wide = 0;
 
     terp_layout_make(chunk, &layout);
     terp_field_make(field, chunk, values);
@@ -266,13 +304,14 @@ check_nbits_below(const struct terp_chunk *chunk, enum terp_field field,
                 &widths,
                 terp_below_max_nbits(stages->value_nbytes, TERP_PREDICTOR_AUTO),
                 batch.max_code, state[0].escape_nbytes);
+            wide = terp_low_of(nbits_below) + 1;
         }
         assert_int_equal(cuda_low_bits_find(&batch, nullptr), cudaSuccess);
-        assert_int_equal(state[0].model.low_nbits, terp_low_of(nbits_below));
+        assert_int_equal(state[0].model.wide, wide);
         assert_int_equal(state[0].model.tail_nbits,
                          nbits_below - terp_low_of(nbits_below));
         assert_memory_equal(&state[0].model.exact, &exact, sizeof exact);
-        assert_int_equal(state[1].model.low_nbits, 0);
+        assert_int_equal(state[1].model.wide, 0);
     }
     free(values);
     return nbits_below;

@@ -64,7 +64,7 @@ random_of(uint64_t *seed)
  * hundredth of its range, and the tighter, the wider codes are. */
 static void
 make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
-           bool stack, enum terp_field field, double bound, int low_nbits)
+           bool stack, enum terp_field field, double bound, int wide)
 {
     memset(b, 0, sizeof *b);
     b->chunk.type = type;
@@ -92,12 +92,12 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
     }
     struct cpu_stats stats;
     b->stages->scan(b->values, b->nvalues, &b->fills, &stats);
-    bound /= 1 << low_nbits;
+    bound /= 1 << terp_unit_nbits(wide);
     b->quantizer.step = b->quantizer.grid_step = terp_step_of(bound, 10);
     b->quantizer.bound = bound;
-    b->quantizer.max_code = terp_wide_max_code(TERP_MAX_CODE, low_nbits);
-    b->quantizer.low_nbits = low_nbits;
-    b->quantizer.radius = terp_radius_of(low_nbits);
+    b->quantizer.max_code = terp_wide_max_code(TERP_MAX_CODE, wide);
+    b->quantizer.wide = wide;
+    b->quantizer.radius = terp_radius_of(wide);
     b->quantizer.has_specials = stats.nspecials > 0;
     b->quantizer.reference = 0.25;
     b->stages->mask(b->values, 0, b->nvalues, &b->fills, b->mask);
@@ -141,7 +141,7 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
         state->dst = b->dst + (uint64_t)i * batch->raw_nbytes;
         state->bound = bound;
         state->model.step = b->quantizer.step;
-        state->model.low_nbits = low_nbits;
+        state->model.wide = wide;
         state->model.reference = grid.reference;
         state->grid_step = grid.step;
         state->grid_inverse = grid.inverse;

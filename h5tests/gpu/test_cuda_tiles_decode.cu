@@ -97,7 +97,7 @@ device_make(const struct terp_chunk *chunk, bool ratio, struct device *device)
     at->staging = take(&nbytes, batch->npartitions * CUDA_PARTITION_MAX_NBYTES);
     at->codebook = take(&nbytes, 32 << 10);
     at->low_tiles = take(&nbytes, sizeof(struct cuda_low_tile) * batch->ntiles);
-    at->tail_widths = take(&nbytes, LOW_TILE_NGROUPS * batch->ntiles);
+    at->tail_widths = take(&nbytes, TERP_LOW_TILE_NGROUPS * batch->ntiles);
     at->tail_begins = take(&nbytes, 8 * batch->ntiles);
     at->stride = nbytes;
     batch->d_scratch = (uint8_t *)aligned_alloc(256, nbytes);
@@ -190,13 +190,13 @@ cpu_read(const struct terp_frame *frame, const uint8_t *stream, uint64_t nbytes,
         terp_cpu_tails_read(&reader, tail_nbits, layout.nvalues,
                             &tails_section);
     terp_cpu_escapes_read(&reader, layout.nvalues, value_nbytes, &section);
-    const int low_nbits = stream[frame_nbytes] >> TERP_LOW_NBITS_SHIFT;
-    if (low_nbits > 0)
-        terp_cpu_low_bits_read(&reader, low_nbits, layout.nvalues, &low_bits);
+    const int wide = stream[frame_nbytes] >> TERP_WIDE_SHIFT;
+    if (wide > 0)
+        terp_cpu_low_bits_read(&reader, layout.nvalues, &low_bits);
     st = terp_cpu_tiles_decode(NULL, frame->coding, &reader, symbols,
                                layout.nvalues);
-    return st == TERP_OK && low_nbits > 0
-               ? terp_cpu_low_bits_join(NULL, low_nbits, layout.nvalues,
+    return st == TERP_OK && wide > 0
+               ? terp_cpu_low_bits_join(NULL, layout.nvalues, layout.nvalues,
                                         &low_bits, symbols)
                : st;
 }
@@ -917,10 +917,10 @@ streams_are_read_as_by_the_cpu(void **state)
         assert_true(head.mask_delta_distance > 0 ||
                     chunk->nspecials == info.nspecials);
         const int step_slack_log2 = model[0] & TERP_STEP_SLACK;
-        const int low_nbits = model[0] >> TERP_LOW_NBITS_SHIFT;
+        const int wide = model[0] >> TERP_WIDE_SHIFT;
         assert_int_equal(chunk->model.step_slack_log2, step_slack_log2);
-        assert_int_equal(chunk->model.low_nbits, low_nbits);
-        nwide += low_nbits > 0;
+        assert_int_equal(chunk->model.wide, wide);
+        nwide += wide > 0;
         assert_true(chunk->model.step ==
                     terp_step_of(stream.frame.bound, step_slack_log2));
         if (stream.frame.prediction == TERP_PREDICTION_LORENZO) {

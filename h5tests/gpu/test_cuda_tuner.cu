@@ -111,8 +111,8 @@ make_bench(struct bench *b, enum terp_type type, const struct shape *shape,
         state->model.step_slack_log2 = terp_step_slack_of(
             bound, stats.min, stats.max, b->stages->value_nbytes);
         state->model.step = terp_step_of(bound, state->model.step_slack_log2);
-        state->model.low_nbits = terp_low_of(nbits_below);
-        state->model.tail_nbits = nbits_below - state->model.low_nbits;
+        state->model.wide = nbits_below > 0 ? terp_low_of(nbits_below) + 1 : 0;
+        state->model.tail_nbits = nbits_below - terp_low_of(nbits_below);
         state->model.exact =
             exact_quants_of_kind((enum exact_kind)(nbits_below % EXACT_NKINDS),
                                  state->model.step, b->stages->value_nbytes);
@@ -149,13 +149,14 @@ ask_cpu(const struct bench *b, struct answer *answer)
     cpu->layout = &b->layout;
     cpu->quantizer.step = state->model.step;
     cpu->quantizer.bound = state->bound;
-    cpu->quantizer.low_nbits = state->model.low_nbits;
+    cpu->quantizer.wide = state->model.wide;
+    cpu->quantizer.max_high = b->batch.max_code;
     cpu->quantizer.tail_nbits = state->model.tail_nbits;
     cpu->quantizer.exact = state->model.exact;
     cpu->quantizer.escape_nbytes = state->escape_nbytes;
-    cpu->quantizer.radius = terp_radius_of(cpu->quantizer.low_nbits);
+    cpu->quantizer.radius = terp_radius_of(cpu->quantizer.wide);
     cpu->quantizer.max_code =
-        terp_wide_max_code(b->batch.max_code, cpu->quantizer.low_nbits);
+        terp_wide_max_code(b->batch.max_code, cpu->quantizer.wide);
     cpu->quantizer.has_specials = state->has_specials;
     cpu->values = b->values;
     cpu->fills = state->has_specials ? &fills : NULL;
