@@ -111,7 +111,7 @@ static cudaError_t
 launch_step(const struct cuda_batch *batch, const struct level_shape &shape,
             cudaStream_t stream)
 {
-    struct step step;
+    struct step step = {};
     uint64_t most = 0, nruns = 0;
 
     make_step(batch->h_layout, &shape, nodd_dims, &step);

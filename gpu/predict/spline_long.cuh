@@ -238,7 +238,7 @@ launch_long_step(const struct cuda_batch *batch,
     const uint64_t most_blocks =
         div_up(LONG_MAX_NBLOCKS, (uint64_t)batch->nchunks);
     uint64_t most = 0, nruns = 0;
-    struct step step;
+    struct step step = {};
 
     make_step(batch->h_layout, &shape, nodd_dims, &step);
     for (int i = 0; i < step.ntypes; i++) {
