@@ -168,9 +168,8 @@ measure_groups(void *arg, struct cpu_share share)
             all == 0 || !job->has_zeros ? 0 : __builtin_ctzll(all);
         for (uint64_t i = 0; i < n; i++) {
             differences[i] >>= nzeros;
-            counts[bit_width((uint64_t)(differences[i] < 0
-                                            ? -differences[i]
-                                            : differences[i]))]++;
+            const uint64_t bits = (uint64_t)differences[i];
+            counts[bit_width(differences[i] < 0 ? 0 - bits : bits)]++;
         }
         const int shift =
             terp_shift_of_group(counts, terp_max_shift(value_nbytes),

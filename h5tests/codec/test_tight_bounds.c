@@ -30,7 +30,7 @@ check_split(unsigned wide, int n, int max_high)
         assert_int_equal(symbol, TERP_ESCAPE);
         assert_int_equal(low, 0);
     } else {
-        assert_int_equal(high, (int)symbol - TERP_RADIUS);
+        assert_int_equal((int)high, (int)symbol - TERP_RADIUS);
         assert_int_equal(terp_low_join(symbol, low, n), wide);
     }
 }
