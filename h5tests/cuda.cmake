@@ -121,6 +121,7 @@ target_compile_definitions(test_cuda_specials_busy
 terp_add_cuda_test(test_cuda_tiles_decode gpu/test_cuda_tiles_decode.cu)
 # The same with launches shaped as for large chunks.
 terp_add_cuda_test(test_cuda_tiles_decode_busy gpu/test_cuda_tiles_decode.cu
+  ${PROJECT_SOURCE_DIR}/gpu/sections/low_bits.cu
   ${PROJECT_SOURCE_DIR}/gpu/sections/stream_read.cu
   ${PROJECT_SOURCE_DIR}/gpu/entropy/tiles_decode.cu)
 target_compile_definitions(test_cuda_tiles_decode_busy
@@ -161,8 +162,8 @@ terp_add_emulated(cuda_bytes 1)
 # Chunks of all bounds by an engine whose launches are shaped as for large ones.
 add_library(terp_cuda_busy_library SHARED)
 set(busy_sources predict/pointwise.cu predict/scan.cu sections/signs.cu
-  sections/specials_mask.cu sections/specials_write.cu sections/stream_read.cu
-  entropy/tiles_decode.cu)
+  sections/low_bits.cu sections/specials_mask.cu sections/specials_write.cu
+  sections/stream_read.cu entropy/tiles_decode.cu)
 list(TRANSFORM busy_sources PREPEND ${PROJECT_SOURCE_DIR}/gpu/)
 terp_emulate_cuda(terp_cuda_busy_library ${busy_sources})
 target_compile_definitions(terp_cuda_busy_library PRIVATE

@@ -85,15 +85,15 @@ make_axis(const double *values, bool logarithmic)
 static void
 draw_axis(cairo_t *cairo, struct plot_box box, const struct axis *axis)
 {
-    double step = 20;
+    double step = 20, at = axis->min;
     char label[32];
 
     while ((axis->max - axis->min) / step > 10)
         step *= 2;
-    for (double at = axis->min; at <= axis->max * (1 + 1e-9);
-         at = axis->logarithmic ? next_step(at) : at + step) {
+    while (at <= axis->max * (1 + 1e-9)) {
         snprintf(label, sizeof label, "%.4g", at);
         plot_draw_tick(cairo, box, place_on(axis, at), true, label);
+        at = axis->logarithmic ? next_step(at) : at + step;
     }
 }
 
