@@ -30,6 +30,19 @@ nearest_exact_quants(const T *values, uint64_t n, struct exact_quants k,
     return misses;
 }
 
+/* Points of a word of the mask, of which those that miss become special. All
+ * special ones have the quant 0. Returns how many were not special before. */
+static uint64_t
+set_aside(uint64_t misses, uint64_t *mask_word, INT *quants)
+{
+    const uint64_t n = (uint64_t)__builtin_popcountll(misses & ~*mask_word);
+
+    *mask_word |= misses;
+    for (uint64_t left = *mask_word; left != 0; left &= left - 1)
+        quants[__builtin_ctzll(left)] = 0;
+    return n;
+}
+
 static uint64_t
 prequantize(const void *src, uint64_t nvalues,
             const struct cpu_quantizer *quantizer, uint64_t *mask_words,
@@ -44,16 +57,11 @@ prequantize(const void *src, uint64_t nvalues,
 
     for (uint64_t at = 0; at < nvalues; at += 64) {
         uint64_t n = min_u64(64, nvalues - at);
-        uint64_t special = mask_words[at / 64];
-        uint64_t misses =
+        const uint64_t misses =
             quantizer->exact.significand > 0
                 ? nearest_exact_quants(values + at, n, exact, quants + at)
                 : nearest_quants(values + at, n, k, quants + at);
-        nunpredictable += (uint64_t)__builtin_popcountll(misses & ~special);
-        special |= misses;
-        mask_words[at / 64] = special;
-        for (; special != 0; special &= special - 1)
-            quants[at + (uint64_t)__builtin_ctzll(special)] = 0;
+        nunpredictable += set_aside(misses, &mask_words[at / 64], quants + at);
     }
     return nunpredictable;
 }

@@ -31,7 +31,7 @@ lossless_quantize(const void *src, uint64_t nvalues,
 
     for (uint64_t at = 0; at < nvalues; at += 64) {
         const uint64_t n = min_u64(64, nvalues - at);
-        uint64_t special = mask_words[at / 64], misses = 0;
+        uint64_t misses = 0;
         for (uint64_t j = 0; j < n; j++) {
             WORD remainder;
             bool fits;
@@ -40,11 +40,7 @@ lossless_quantize(const void *src, uint64_t nvalues,
                                    center);
             misses |= (uint64_t)!fits << j;
         }
-        nunpredictable += (uint64_t)__builtin_popcountll(misses & ~special);
-        special |= misses;
-        mask_words[at / 64] = special;
-        for (; special != 0; special &= special - 1)
-            quants[at + (uint64_t)__builtin_ctzll(special)] = 0;
+        nunpredictable += set_aside(misses, &mask_words[at / 64], quants + at);
     }
     return nunpredictable;
 }
