@@ -15,6 +15,9 @@
 #define MAX_NCHUNKS 6
 /* Logarithms take one more, if they are no wider than the values. */
 #define POINTWISE_MAX_NCHUNKS 7
+/* What repeats is looked for with tables of all values, and coded beside the
+ * stream without it. */
+#define LOSSLESS_MAX_NCHUNKS 15
 /* A search for a PSNR holds what it has decoded, and two streams. */
 #define PSNR_MAX_NCHUNKS 8
 
@@ -32,11 +35,10 @@ static const enum terp_field contents[] = {TERP_FIELD_SMOOTH, TERP_FIELD_GAPS,
 static const struct bound {
     enum terp_bound_mode mode;
     double bound, floor;
-} bounds[] = {{TERP_BOUND_RELATIVE, 1e-3, 0},
-              {TERP_BOUND_RELATIVE, 1e-8, 0},
-              {TERP_BOUND_POINTWISE, 1e-3, 0},
-              {TERP_BOUND_POINTWISE, 1e-3, 1e-4},
-              {TERP_BOUND_PSNR, 60, 0}};
+} bounds[] = {
+    {TERP_BOUND_RELATIVE, 1e-3, 0},  {TERP_BOUND_RELATIVE, 1e-8, 0},
+    {TERP_BOUND_POINTWISE, 1e-3, 0}, {TERP_BOUND_POINTWISE, 1e-3, 1e-4},
+    {TERP_BOUND_PSNR, 60, 0},        {TERP_BOUND_ABSOLUTE, 0, 0}};
 
 static struct terp_params
 params_of(struct bound bound, int mode)
@@ -227,6 +229,7 @@ check_peak(const char *what, const struct terp_params *params,
     struct terp_stream stream = {encoded, 0};
     const uint64_t max_nbytes =
         nbytes * (params->bound_mode == TERP_BOUND_PSNR ? PSNR_MAX_NCHUNKS
+                  : params->bound == 0                  ? LOSSLESS_MAX_NCHUNKS
                   : params->bound_mode == TERP_BOUND_POINTWISE
                       ? POINTWISE_MAX_NCHUNKS + (params->floor > 0 ? 1u : 0u)
                       : MAX_NCHUNKS);
