@@ -10,7 +10,9 @@
 #include "codec/format/types.h"
 #include "codec/model/coarse.h"
 #include "codec/model/domain.h"
+#include "codec/model/repeats.h"
 #include "cpu/coarse.h"
+#include "cpu/copies.h"
 #include "cpu/entropy/contexts.h"
 #include "cpu/entropy/order.h"
 #include "cpu/entropy/tiles.h"
@@ -27,6 +29,18 @@
 #include "cpu/sections/signs.h"
 #include "cpu/sections/specials.h"
 #include "cpu/sections/tails.h"
+
+/* In what other streams a chunk's values may be smaller
+ * (codec/model/repeats.h).
+ */
+struct more {
+    double bound;               /* the absolute one */
+    bool has_fill[TERP_NFILLS]; /* whether there are fill values */
+    struct cpu_fills fills;
+    unsigned copied; /* without these dimensions */
+    bool repeats;    /* with references */
+    bool lossless;
+};
 
 /* A chunk on its way. */
 struct job {
@@ -71,6 +85,7 @@ struct job {
     enum terp_predictor asked;
     struct writer writer;
     uint64_t *dst_nbytes;
+    struct more *more; /* NULL: nobody asks */
 
     /* decode */
     void *values_ret;
@@ -617,6 +632,51 @@ find_domain(struct job *job)
 }
 
 static enum terp_status
+find_repeats(const struct job *job, bool *repeats_ret)
+{
+    const struct cpu_prediction *p = &job->prediction;
+    const int near_nbits =
+        terp_repeats_near_nbits(job->frame.bound, job->stats.min,
+                                job->stats.max, p->stages->value_nbytes);
+    struct cpu_repeats_table *table =
+        terp_cpu_memory_make(p->pool, sizeof *table);
+
+    if (table == NULL)
+        return TERP_ERR_MEMORY;
+    *repeats_ret =
+        p->stages->count_repeats(p->values, job->layout.nvalues, near_nbits,
+                                 table) >= TERP_REPEATS_MIN_NFOUND;
+    terp_cpu_memory_free(p->pool, table);
+    return TERP_OK;
+}
+
+/* Whether other streams are worth a trial. */
+static enum terp_status
+find_more(struct job *job)
+{
+    const struct cpu_stats *stats = &job->stats;
+    const uint64_t nvalues = job->layout.nvalues;
+    struct more *more = job->more;
+
+    if (more == NULL || job->frame.coding == TERP_CODING_CONSTANT ||
+        !terp_is_open_to_more(job->params, &job->frame.chunk, nvalues))
+        return TERP_OK;
+    more->bound = job->frame.bound;
+    more->fills = job->fills;
+    for (int i = 0; i < TERP_NFILLS; i++)
+        more->has_fill[i] =
+            job->fills.bits[i] != job->prediction.stages->negative_zero_bits;
+    more->copied = terp_cpu_copies_find(&job->frame.chunk, job->parts);
+    more->lossless =
+        terp_may_be_lossless(job->params->effort, stats->min, stats->max,
+                             job->step, job->prediction.stages->value_nbytes);
+    if (more->copied != 0 ||
+        !terp_may_repeat(nvalues, stats->min, stats->max, job->step))
+        return TERP_OK;
+    return find_repeats(job, &more->repeats);
+}
+
+static enum terp_status
 make_mask(struct job *job)
 {
     struct cpu_prediction *p = &job->prediction;
@@ -901,14 +961,14 @@ encode_smallest(struct job *job)
     return st;
 }
 
-static job_step *const encode_steps[] = {swap_source, carry,           scan,
-                                         find_domain, encode_smallest, NULL};
+static job_step *const encode_steps[] = {
+    swap_source, carry, scan, find_domain, find_more, encode_smallest, NULL};
 
-enum terp_status
-terp_cpu_encode_plainly(const struct terp_cpu_call *call,
-                        const struct terp_params *params,
-                        const struct terp_chunk *chunk, const void *src,
-                        uint8_t *dst, uint64_t *dst_nbytes_ret)
+static enum terp_status
+encode_values(const struct terp_cpu_call *call,
+              const struct terp_params *params, const struct terp_chunk *chunk,
+              const void *src, uint8_t *dst, uint64_t *dst_nbytes_ret,
+              struct more *more)
 {
     const struct terp_frame frame = {.chunk = *chunk, .domain = *chunk};
 
@@ -919,7 +979,17 @@ terp_cpu_encode_plainly(const struct terp_cpu_call *call,
     job->prediction.values = src;
     job->dst = dst;
     job->dst_nbytes = dst_nbytes_ret;
+    job->more = more;
     return do_steps(job, encode_steps, call);
+}
+
+enum terp_status
+terp_cpu_encode_plainly(const struct terp_cpu_call *call,
+                        const struct terp_params *params,
+                        const struct terp_chunk *chunk, const void *src,
+                        uint8_t *dst, uint64_t *dst_nbytes_ret)
+{
+    return encode_values(call, params, chunk, src, dst, dst_nbytes_ret, NULL);
 }
 
 /* Whether all values are to come back as they are, of a type whose values may
@@ -934,6 +1004,51 @@ may_refer(const struct terp_params *params, enum terp_type type)
             (terp_type_is_integer(type) && terp_integer_bound(params) == 0));
 }
 
+/* What is left has the bound and the fill values that the whole has. */
+static enum terp_status
+encode_without_copies(const struct terp_cpu_call *call,
+                      const struct terp_params *params,
+                      const struct terp_chunk *chunk, const struct more *more,
+                      const void *src, uint8_t *dst, uint64_t *nbytes)
+{
+    struct terp_params own = *params;
+
+    own.bound_mode = TERP_BOUND_ABSOLUTE;
+    own.bound = more->bound;
+    own.has_fill = more->has_fill[0];
+    own.fill_bits = more->fills.bits[0];
+    own.has_missing = more->has_fill[1];
+    own.missing_bits = more->fills.bits[1];
+    return terp_cpu_copies_encode(call, &own, chunk, more->copied, src, dst,
+                                  nbytes);
+}
+
+/* Has the stream without a loss, of `nbytes` at most, in place of a stream,
+ * where it is smaller. */
+static enum terp_status
+encode_losslessly(const struct terp_cpu_call *call,
+                  const struct terp_params *params,
+                  const struct terp_chunk *chunk, const void *src, uint8_t *dst,
+                  uint64_t *nbytes)
+{
+    struct terp_params lossless = *params;
+    uint8_t *other = terp_allocate(call->allocator, terp_encode_bound(chunk));
+    uint64_t other_nbytes;
+
+    if (other == NULL)
+        return TERP_ERR_MEMORY;
+    lossless.bound_mode = TERP_BOUND_ABSOLUTE;
+    lossless.bound = 0;
+    enum terp_status st =
+        terp_cpu_encode(call, &lossless, chunk, src, other, &other_nbytes);
+    if (st == TERP_OK && other_nbytes < *nbytes) {
+        memcpy(dst, other, other_nbytes);
+        *nbytes = other_nbytes;
+    }
+    terp_release(call->allocator, other);
+    return st == TERP_ERR_CAPACITY ? TERP_OK : st;
+}
+
 enum terp_status
 terp_cpu_encode(const struct terp_cpu_call *call,
                 const struct terp_params *params,
@@ -941,22 +1056,31 @@ terp_cpu_encode(const struct terp_cpu_call *call,
                 uint64_t *dst_nbytes_ret)
 {
     const struct terp_frame raw = {.chunk = *chunk};
+    const bool pointwise = params->bound_mode == TERP_BOUND_POINTWISE;
+    struct more more = {0};
 
     if (terp_type_nparts(chunk->type) > 1)
         return terp_cpu_parts_encode(call, params, chunk, src, dst,
                                      dst_nbytes_ret);
     const enum terp_status st =
-        terp_cpu_encode_plainly(call, params, chunk, src, dst, dst_nbytes_ret);
-    if ((st != TERP_OK && st != TERP_ERR_CAPACITY) ||
-        !may_refer(params, chunk->type))
+        encode_values(call, params, chunk, src, dst, dst_nbytes_ret,
+                      pointwise ? NULL : &more);
+    if (st != TERP_OK && st != TERP_ERR_CAPACITY)
         return st;
     const uint64_t raw_nbytes =
         (uint64_t)terp_frame_nbytes(&raw) + terp_chunk_nbytes(chunk);
     uint64_t nbytes = st == TERP_OK ? *dst_nbytes_ret : raw_nbytes;
-    const enum terp_status of_references =
-        terp_cpu_references_encode(call, params, chunk, src, dst, &nbytes);
-    if (of_references != TERP_OK)
-        return of_references;
+    enum terp_status other = TERP_OK;
+    if (more.copied != 0)
+        other = encode_without_copies(call, params, chunk, &more, src, dst,
+                                      &nbytes);
+    else if (more.repeats || may_refer(params, chunk->type))
+        other = terp_cpu_references_encode(call, params, chunk, more.bound, src,
+                                           dst, &nbytes);
+    if (other == TERP_OK && more.lossless && more.copied == 0)
+        other = encode_losslessly(call, params, chunk, src, dst, &nbytes);
+    if (other != TERP_OK)
+        return other;
     *dst_nbytes_ret = nbytes;
     return nbytes < raw_nbytes ? TERP_OK : st;
 }
@@ -1337,6 +1461,9 @@ decode_lattice(const struct terp_cpu_call *call, const struct terp_frame *frame,
                const struct terp_coarse *coarse, const uint8_t *body,
                uint64_t body_nbytes, void *dst)
 {
+    if (frame->coding == TERP_CODING_COPIES)
+        return terp_cpu_copies_decode(call, &frame->chunk, body, body_nbytes,
+                                      dst);
     if (frame->coding == TERP_CODING_REFERENCES)
         return terp_cpu_references_decode(call, &frame->chunk, body,
                                           body_nbytes, dst);
@@ -1410,6 +1537,7 @@ terp_cpu_coarse_nbytes(const struct terp_frame *frame, const uint8_t *body,
     *nbytes_ret = body_nbytes;
     terp_coarse_make(frame, step, &coarse);
     if (frame->coding == TERP_CODING_RAW ||
+        frame->coding == TERP_CODING_COPIES ||
         frame->coding == TERP_CODING_REFERENCES)
         return TERP_OK;
     if (terp_type_nparts(frame->chunk.type) > 1)

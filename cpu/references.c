@@ -3,11 +3,13 @@
  * differs from that, are streams of integers. */
 #include "cpu/references.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "codec/format/references.h"
 #include "codec/format/types.h"
 #include "codec/model/bound.h"
+#include "codec/model/repeats.h"
 #include "cpu/pipeline.h"
 #include "cpu/references_find.h"
 
@@ -19,9 +21,11 @@ struct job {
     uint64_t nvalues, nreferences;
     int value_nbytes;
     bool is_float;
+    double
+        bound; /* encode: the absolute one of floats; 0: all bits come back */
     uint64_t marker;
     uint8_t *values; /* little-endian */
-    uint64_t *words;
+    uint64_t *words; /* encode: of what refers, in the end its value's bits */
     uint8_t *usable;
     uint32_t *sources;
     uint8_t *distances, *differences; /* of references, little-endian */
@@ -34,13 +38,19 @@ sign_bit(const struct job *job)
 }
 
 static uint64_t
-value_at(const struct job *job, uint64_t i)
+bits_at(const struct job *job, const uint8_t *values, uint64_t i)
 {
-    const uint8_t *at = job->values + i * (uint64_t)job->value_nbytes;
+    const uint8_t *at = values + i * (uint64_t)job->value_nbytes;
 
     return job->value_nbytes == 4   ? load_le(at, 4)
            : job->value_nbytes == 8 ? load_le(at, 8)
                                     : load_le(at, 2);
+}
+
+static uint64_t
+value_at(const struct job *job, uint64_t i)
+{
+    return bits_at(job, job->values, i);
 }
 
 static void
@@ -78,6 +88,19 @@ difference_of(const struct job *job, uint64_t value, uint64_t source)
         return value - source;
     return (word_of(job, value) - word_of(job, source)) << 1 |
            ((value ^ source) & sign_bit(job)) >> (8 * job->value_nbytes - 1);
+}
+
+/* A float, given as what a stream has of it. */
+static double
+float_of(const struct job *job, uint64_t bits)
+{
+    const uint32_t bits_of_float = (uint32_t)bits;
+    float value;
+
+    if (job->value_nbytes == 8)
+        return double_of_bits(bits);
+    memcpy(&value, &bits_of_float, sizeof value);
+    return (double)value;
 }
 
 static void
@@ -164,6 +187,22 @@ find_words(const struct job *job, const struct terp_params *params)
     }
 }
 
+/* How near values have to be; -1: all bits come back. */
+static int
+near_nbits_of(const struct job *job)
+{
+    double most = 0;
+
+    if (job->bound == 0)
+        return -1;
+    for (uint64_t i = 0; i < job->nvalues; i++)
+        if (job->usable[i]) {
+            const double magnitude = float_of(job, job->words[i]);
+            most = magnitude > most ? magnitude : most;
+        }
+    return terp_repeats_near_nbits(job->bound, -most, most, job->value_nbytes);
+}
+
 /* A NaN, or an integer, that no value is. */
 static bool
 find_marker(struct job *job)
@@ -187,7 +226,7 @@ find_marker(struct job *job)
     return least > 0 || most < UINT64_MAX >> (64 - 8 * job->value_nbytes);
 }
 
-/* Puts markers and lists references. */
+/* Puts markers and lists distances. */
 static bool
 make_references(struct job *job)
 {
@@ -206,99 +245,193 @@ make_references(struct job *job)
         if (source == CPU_NO_SOURCE)
             continue;
         store_le(job->distances + 4 * n, i - source, 4);
-        store_le(job->differences + 8 * n,
-                 difference_of(job, value_at(job, i), value_at(job, source)),
-                 8);
+        job->words[i] = value_at(job, i);
+        put_value(job, i, job->marker);
         n++;
     }
-    for (uint64_t i = 0; i < job->nvalues; i++)
-        if (job->sources[i] != CPU_NO_SOURCE)
-            put_value(job, i, job->marker);
     return true;
 }
 
+/* What makes a value of that at its source, as decoded: under a bound, the
+ * sign, if that will do. */
+static uint64_t
+difference_to(const struct job *job, uint64_t value, uint64_t source)
+{
+    if (job->bound > 0) {
+        const uint64_t sign = (value ^ source) & sign_bit(job) ? 1 : 0;
+        const double error =
+            float_of(job, value_of(job, source, sign)) - float_of(job, value);
+        if (fabs(error) < job->bound)
+            return sign;
+    }
+    return difference_of(job, value, source);
+}
+
+/* `decoded`: values as a decoder has them. */
+static void
+list_differences(const struct job *job, const uint8_t *decoded)
+{
+    uint64_t n = 0;
+
+    for (uint64_t i = 0; i < job->nvalues; i++)
+        if (job->sources[i] != CPU_NO_SOURCE)
+            store_le(job->differences + 8 * n++,
+                     difference_to(job, job->words[i],
+                                   bits_at(job, decoded, job->sources[i])),
+                     8);
+}
+
+struct part_stream {
+    uint8_t *bytes;
+    uint64_t nbytes;
+};
+
+static struct terp_params
+params_of_part(const struct job *job, const struct terp_params *params,
+               enum terp_references_part part)
+{
+    struct terp_params own = {.size = params->size,
+                              .bound_mode = TERP_BOUND_ABSOLUTE};
+
+    if (part != TERP_REFERENCES_VALUES)
+        return own;
+    own = *params;
+    if (job->bound > 0) {
+        own.bound_mode = TERP_BOUND_ABSOLUTE;
+        own.bound = job->bound;
+    }
+    if (!job->is_float) {
+        own.has_missing = true;
+        own.missing_bits = job->marker;
+    }
+    return own;
+}
+
+/* Stored, if it is not the values, where it does not become smaller. */
 static enum terp_status
 encode_part(const struct job *job, const struct terp_params *params,
-            enum terp_references_part part, uint8_t *stream,
-            struct writer *writer)
+            enum terp_references_part part, struct part_stream *stream_ret)
 {
     const struct terp_chunk chunk =
         terp_references_chunk(job->chunk, part, job->nreferences);
+    const struct terp_params own = params_of_part(job, params, part);
     const uint8_t *const values[] = {job->distances, job->differences,
                                      job->values};
-    struct terp_params own = {.size = params->size,
-                              .bound_mode = TERP_BOUND_ABSOLUTE};
-    uint64_t nbytes;
+    uint8_t *room = terp_cpu_memory_make(job->pool, terp_encode_bound(&chunk));
+    uint64_t nbytes = 0;
 
-    if (part == TERP_REFERENCES_VALUES) {
-        own = *params;
-        if (!job->is_float) {
-            own.has_missing = true;
-            own.missing_bits = job->marker;
-        }
-    }
-    enum terp_status st = terp_cpu_encode_plainly(
-        job->call, &own, &chunk, values[part], stream, &nbytes);
+    if (room == NULL)
+        return TERP_ERR_MEMORY;
+    enum terp_status st = terp_cpu_encode_plainly(job->call, &own, &chunk,
+                                                  values[part], room, &nbytes);
     if (st == TERP_ERR_CAPACITY && part != TERP_REFERENCES_VALUES) {
         const struct terp_frame raw = {.chunk = chunk,
                                        .coding = TERP_CODING_RAW};
-        const int frame_nbytes = terp_frame_write(&raw, stream);
-        nbytes = terp_chunk_nbytes(&chunk);
-        memcpy(stream + frame_nbytes, values[part], nbytes);
-        nbytes += (uint64_t)frame_nbytes;
+        const int frame_nbytes = terp_frame_write(&raw, room);
+        nbytes = terp_chunk_nbytes(&chunk) + (uint64_t)frame_nbytes;
+        memcpy(room + frame_nbytes, values[part], terp_chunk_nbytes(&chunk));
         st = TERP_OK;
     }
+    if (st == TERP_OK) {
+        *stream_ret = (struct part_stream){
+            terp_cpu_memory_make(job->pool, nbytes), nbytes};
+        st = stream_ret->bytes == NULL ? TERP_ERR_MEMORY : TERP_OK;
+    }
     if (st == TERP_OK)
-        terp_parts_write(writer, &chunk, stream, nbytes,
-                         part == TERP_REFERENCES_VALUES);
+        memcpy(stream_ret->bytes, room, nbytes);
+    terp_cpu_memory_free(job->pool, room);
+    return st;
+}
+
+/* Differences are taken to what a decoder will have. */
+static enum terp_status
+tell_differences(const struct job *job, const struct part_stream *stream)
+{
+    struct terp_frame frame;
+    int nbytes;
+
+    if (job->bound == 0) {
+        list_differences(job, job->values);
+        return TERP_OK;
+    }
+    uint8_t *decoded = terp_cpu_memory_make(
+        job->pool, job->nvalues * (uint64_t)job->value_nbytes);
+    if (decoded == NULL)
+        return TERP_ERR_MEMORY;
+    enum terp_status st =
+        terp_frame_read(stream->bytes, stream->nbytes, &frame, &nbytes);
+    if (st == TERP_OK)
+        st = terp_cpu_decode(job->call, &frame, stream->bytes + nbytes,
+                             stream->nbytes - (uint64_t)nbytes, 1, decoded);
+    if (st == TERP_OK)
+        list_differences(job, decoded);
+    terp_cpu_memory_free(job->pool, decoded);
     return st;
 }
 
 /* Keeps the stream if it is shorter. */
 static enum terp_status
-encode_references(const struct job *job, const struct terp_params *params,
-                  uint8_t *dst, uint64_t *nbytes_ret)
+write_streams(const struct job *job, const struct part_stream *streams,
+              uint8_t *dst, uint64_t *nbytes_ret)
 {
     const struct terp_frame frame = {.chunk = *job->chunk,
                                      .coding = TERP_CODING_REFERENCES};
-    const struct terp_chunk largest = terp_references_chunk(
-        job->chunk, TERP_REFERENCES_DIFFERENCES, job->nreferences);
-    const uint64_t room = terp_encode_bound(job->chunk);
-    uint8_t *other = terp_cpu_memory_make(job->pool, room);
-    uint8_t *stream =
-        terp_cpu_memory_make(job->pool, room + terp_encode_bound(&largest));
-    enum terp_status st =
-        other == NULL || stream == NULL ? TERP_ERR_MEMORY : TERP_OK;
+    uint8_t *other =
+        terp_cpu_memory_make(job->pool, terp_encode_bound(job->chunk));
 
-    if (st == TERP_OK) {
-        uint8_t *body = other + terp_frame_write(&frame, other);
-        struct writer writer = {body, other + *nbytes_ret - 1, false};
-        write_le(&writer, job->marker, job->value_nbytes);
-        write_uleb(&writer, job->nreferences);
-        for (int i = 0; st == TERP_OK && i < TERP_REFERENCES_NPARTS; i++)
-            st = encode_part(job, params, (enum terp_references_part)i, stream,
-                             &writer);
-        if (st == TERP_OK && !writer.overflow) {
-            *nbytes_ret = (uint64_t)(writer.at - other);
-            memcpy(dst, other, *nbytes_ret);
-            terp_frame_seal(dst, *nbytes_ret);
-        }
+    if (other == NULL)
+        return TERP_ERR_MEMORY;
+    uint8_t *body = other + terp_frame_write(&frame, other);
+    struct writer writer = {body, other + *nbytes_ret - 1, false};
+    write_le(&writer, job->marker, job->value_nbytes);
+    write_uleb(&writer, job->nreferences);
+    for (int i = 0; i < TERP_REFERENCES_NPARTS; i++) {
+        const enum terp_references_part part = (enum terp_references_part)i;
+        const struct terp_chunk chunk =
+            terp_references_chunk(job->chunk, part, job->nreferences);
+        terp_parts_write(&writer, &chunk, streams[i].bytes, streams[i].nbytes,
+                         part == TERP_REFERENCES_VALUES);
     }
-    terp_cpu_memory_free(job->pool, stream);
+    if (!writer.overflow) {
+        *nbytes_ret = (uint64_t)(writer.at - other);
+        memcpy(dst, other, *nbytes_ret);
+        terp_frame_seal(dst, *nbytes_ret);
+    }
     terp_cpu_memory_free(job->pool, other);
+    return TERP_OK;
+}
+
+static enum terp_status
+encode_references(const struct job *job, const struct terp_params *params,
+                  uint8_t *dst, uint64_t *nbytes_ret)
+{
+    struct part_stream streams[TERP_REFERENCES_NPARTS] = {{0}};
+    enum terp_status st = encode_part(job, params, TERP_REFERENCES_VALUES,
+                                      &streams[TERP_REFERENCES_VALUES]);
+
+    if (st == TERP_OK)
+        st = tell_differences(job, &streams[TERP_REFERENCES_VALUES]);
+    for (int i = 0; st == TERP_OK && i < TERP_REFERENCES_VALUES; i++)
+        st =
+            encode_part(job, params, (enum terp_references_part)i, &streams[i]);
+    if (st == TERP_OK)
+        st = write_streams(job, streams, dst, nbytes_ret);
+    for (int i = 0; i < TERP_REFERENCES_NPARTS; i++)
+        terp_cpu_memory_free(job->pool, streams[i].bytes);
     return st == TERP_ERR_CAPACITY ? TERP_OK : st;
 }
 
 enum terp_status
 terp_cpu_references_encode(const struct terp_cpu_call *call,
                            const struct terp_params *params,
-                           const struct terp_chunk *chunk, const void *src,
-                           uint8_t *dst, uint64_t *nbytes_ret)
+                           const struct terp_chunk *chunk, double bound,
+                           const void *src, uint8_t *dst, uint64_t *nbytes_ret)
 {
     struct job job = job_of(call, chunk);
     enum terp_status st = TERP_OK;
     uint64_t saved = 0;
 
+    job.bound = bound;
     if (job.nvalues >= CPU_NO_SOURCE ||
         (!job.is_float && params->has_missing)) {
         free_job(&job);
@@ -307,17 +440,18 @@ terp_cpu_references_encode(const struct terp_cpu_call *call,
     if (!make_values(&job, src))
         st = TERP_ERR_MEMORY;
     if (st == TERP_OK && find_marker(&job)) {
+        find_words(&job, params);
         const struct cpu_repeats repeats = {.words = job.words,
                                             .usable = job.usable,
                                             .nvalues = job.nvalues,
                                             .word_nbits = 8 * job.value_nbytes -
                                                           job.is_float,
-                                            .nbits = 8 * *nbytes_ret};
-        find_words(&job, params);
+                                            .nbits = 8 * *nbytes_ret,
+                                            .near_nbits = near_nbits_of(&job)};
         st = terp_cpu_repeats_find(job.pool, &repeats, job.sources, &saved);
     }
     /* Two percent are not worth the time. */
-    if (st == TERP_OK && saved / 8 > *nbytes_ret / 50) {
+    if (st == TERP_OK && saved / 8 > *nbytes_ret / (bound > 0 ? 8 : 50)) {
         st = make_references(&job)
                  ? encode_references(&job, params, dst, nbytes_ret)
                  : TERP_ERR_MEMORY;

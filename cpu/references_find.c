@@ -10,7 +10,7 @@
 /* Values of 64 bits are told apart by themselves, and are alike where they
  * differ by less than so many bits, 20 below what a value takes. Others are
  * told apart by some that follow one another, and are alike where they are
- * equal. */
+ * equal; or, under a bound, where it allows. */
 #define LONE_WORD_NBITS 63
 #define NEAR_MAX_NBITS 28
 #define NEAR_SAVED_NBITS 20
@@ -53,7 +53,8 @@ window_key(const struct search *s, uint64_t i, int step, uint64_t *key_ret)
     for (int j = 0; j < WINDOW_NVALUES; j++, i += (uint64_t)(int64_t)step) {
         if (i >= r->nvalues || !r->usable[i])
             return false;
-        key = (key ^ r->words[i]) * UINT64_C(0xD6E8FEB86659FD93);
+        key =
+            (key ^ r->words[i] >> s->near_nbits) * UINT64_C(0xD6E8FEB86659FD93);
         key ^= key >> 32;
     }
     *key_ret = key;
@@ -293,7 +294,8 @@ take_point(struct search *s, uint64_t i)
         return;
     }
     const uint64_t root = root_of(s, match.at);
-    const int left = difference_nbits(s, i, root);
+    const int left =
+        s->repeats->near_nbits < 0 ? difference_nbits(s, i, root) : 0;
     int64_t gain = (int64_t)s->value_nbits - 16 * (left + (left > 0)) - 8;
     if (!match.follows)
         gain -= 16 * (JUMP_NBITS + bit_width(i - root));
@@ -305,6 +307,25 @@ take_point(struct search *s, uint64_t i)
     s->match = match.at;
     s->stride = match.stride;
     s->sources[i] = (uint32_t)root;
+}
+
+/* How values are told apart, by their type and what they cost. */
+static void
+choose_keys(struct search *s)
+{
+    const struct cpu_repeats *repeats = s->repeats;
+    const bool is_long = repeats->word_nbits == LONE_WORD_NBITS;
+    const int near_nbits = (int)(s->value_nbits / 16) - NEAR_SAVED_NBITS;
+
+    if (repeats->near_nbits >= 0) {
+        s->lone = is_long;
+        s->near_nbits = repeats->near_nbits;
+        return;
+    }
+    s->lone = is_long && near_nbits >= 0;
+    s->near_nbits = !s->lone                      ? 0
+                    : near_nbits < NEAR_MAX_NBITS ? near_nbits
+                                                  : NEAR_MAX_NBITS;
 }
 
 enum terp_status
@@ -324,14 +345,13 @@ terp_cpu_repeats_find(struct cpu_pool *pool, const struct cpu_repeats *repeats,
     if (nusable == 0)
         return TERP_OK;
     s.value_nbits = 16 * repeats->nbits / nusable;
-    const int near_nbits = (int)(s.value_nbits / 16) - NEAR_SAVED_NBITS;
-    s.lone = repeats->word_nbits == LONE_WORD_NBITS && near_nbits >= 0;
-    s.near_nbits = !s.lone                       ? 0
-                   : near_nbits < NEAR_MAX_NBITS ? near_nbits
-                                                 : NEAR_MAX_NBITS;
-    enum terp_status st = ask_all(&s, pool, &worth);
-    if (st != TERP_OK || !worth)
-        return st;
+    choose_keys(&s);
+    /* Under a bound that has been asked before. */
+    if (repeats->near_nbits < 0) {
+        enum terp_status st = ask_all(&s, pool, &worth);
+        if (st != TERP_OK || !worth)
+            return st;
+    }
     s.table_nbits = bit_width(repeats->nvalues) + 1;
     s.table = terp_cpu_memory_make(pool, UINT64_C(4) << s.table_nbits);
     if (s.table == NULL)

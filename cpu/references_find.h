@@ -17,6 +17,8 @@ struct cpu_repeats {
     uint64_t nvalues; /* fewer than CPU_NO_SOURCE */
     int word_nbits;
     uint64_t nbits; /* of a stream without references, in all */
+    int near_nbits; /* words that differ by less stand for each other, at no
+                       cost; negative: all bits have to come back */
 };
 
 /* Has for each point the one that it refers to, which itself refers to none.

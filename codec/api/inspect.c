@@ -5,6 +5,7 @@
 #include "codec/api/context.h"
 #include "codec/api/processor.h"
 #include "codec/api/stream.h"
+#include "codec/format/copies.h"
 #include "codec/format/references.h"
 
 const char *
@@ -37,23 +38,29 @@ tell_coding(const struct terp_frame *frame, struct terp_info *info)
     info->domain = frame->domain;
 }
 
-/* Of a stream with references all is told of its values. */
+/* Of a stream with references, or of copies, all is told of its values. */
 static enum terp_status
 inspect_one(const struct terp_frame *frame, const uint8_t *body,
             uint64_t body_nbytes, bool tells_coding, struct terp_info *info)
 {
+    const struct terp_part *values = NULL;
     struct terp_references references;
+    struct terp_copies copies;
+    enum terp_status st = TERP_OK;
 
     if (frame->coding == TERP_CODING_REFERENCES) {
-        const struct terp_part *values =
-            &references.part[TERP_REFERENCES_VALUES];
-        enum terp_status st =
+        values = &references.part[TERP_REFERENCES_VALUES];
+        st =
             terp_references_read(&frame->chunk, body, body_nbytes, &references);
+    } else if (frame->coding == TERP_CODING_COPIES) {
+        values = &copies.values;
+        st = terp_copies_read(&frame->chunk, body, body_nbytes, &copies);
+    }
+    if (values != NULL)
         return st == TERP_OK
                    ? inspect_one(&values->frame, values->body,
                                  values->body_nbytes, tells_coding, info)
                    : st;
-    }
     if (tells_coding)
         tell_coding(frame, info);
     return frame->coding == TERP_CODING_RAW

@@ -16,6 +16,7 @@ enum terp_coding {
     TERP_CODING_HUFFMAN = 2,
     TERP_CODING_CUSTOM = 3,
     TERP_CODING_RATIO = 5,
+    TERP_CODING_COPIES = 13,     /* codec/format/copies.h */
     TERP_CODING_REFERENCES = 14, /* codec/format/references.h */
     TERP_CODING_PARTS = 15       /* of complex values: each part has its own */
 };
@@ -37,7 +38,7 @@ static inline bool
 terp_coding_is_valid(unsigned coding)
 {
     return coding <= TERP_CODING_CUSTOM || coding == TERP_CODING_RATIO ||
-           coding == TERP_CODING_REFERENCES || coding == TERP_CODING_PARTS;
+           (coding >= TERP_CODING_COPIES && coding <= TERP_CODING_PARTS);
 }
 
 /* Each tile's codebook is one of the dictionary. */

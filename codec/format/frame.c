@@ -34,7 +34,7 @@ static bool
 has_bound(enum terp_coding coding)
 {
     return coding != TERP_CODING_RAW && coding != TERP_CODING_CONSTANT &&
-           coding != TERP_CODING_PARTS && coding != TERP_CODING_REFERENCES;
+           coding < TERP_CODING_COPIES;
 }
 
 bool
@@ -217,8 +217,7 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
     frame.is_pointwise = flags & TERP_FRAME_POINTWISE;
     if (has_bound(frame.coding) != (prediction != TERP_PREDICTION_NONE) ||
         ((frame.coding == TERP_CODING_RAW ||
-          frame.coding == TERP_CODING_REFERENCES ||
-          frame.coding == TERP_CODING_PARTS) &&
+          frame.coding >= TERP_CODING_COPIES) &&
          frame.has_specials) ||
         (!has_bound(frame.coding) &&
          flags & (TERP_FRAME_DOMAIN | TERP_FRAME_POINTWISE)) ||

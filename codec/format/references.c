@@ -51,7 +51,8 @@ terp_references_read(const struct terp_chunk *chunk, const uint8_t *body,
         st = at == NULL ? TERP_ERR_TRUNCATED
                         : terp_part_read(&of_part, at, nbytes, &ret->part[i]);
         if (st == TERP_OK &&
-            ret->part[i].frame.coding == TERP_CODING_REFERENCES)
+            (ret->part[i].frame.coding == TERP_CODING_COPIES ||
+             ret->part[i].frame.coding == TERP_CODING_REFERENCES))
             st = TERP_ERR_CORRUPT;
     }
     return st;

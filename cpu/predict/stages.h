@@ -11,6 +11,7 @@
 #include "codec/model/lossless.h"
 #include "codec/model/low_bits.h"
 #include "codec/model/range.h"
+#include "codec/model/repeats.h"
 #include "codec/model/sample.h"
 #include "codec/model/spline.h"
 
@@ -182,6 +183,12 @@ struct cpu_axis {
     uint64_t first; /* that differences are taken to: usually 0 */
 };
 
+/* What is looked up of sampled values. */
+struct cpu_repeats_table {
+    uint64_t entry[TERP_REPEATS_NSLOTS];
+    bool is_found[TERP_REPEATS_NSLOTS];
+};
+
 struct cpu_stages {
     int value_nbytes;
     uint64_t negative_zero_bits;
@@ -194,6 +201,10 @@ struct cpu_stages {
     void (*lag_errors)(const void *values, uint64_t nvalues,
                        const struct cpu_fills *fills, double inverse_step,
                        uint64_t lag, struct terp_lag_errors *errors_ret);
+
+    /* How many samples are found to repeat others (codec/model/repeats.h). */
+    uint64_t (*count_repeats)(const void *values, uint64_t nvalues,
+                              int near_nbits, struct cpu_repeats_table *table);
 
     /* The bits of the codes of a chunk's samples (codec/model/low_bits.h), with
      * steps of 1 / inverse_step. */

@@ -15,6 +15,7 @@
 #include "codec/model/lag_errors.h"
 #include "codec/model/lossless_quants.h"
 #include "codec/model/quantizer.h"
+#include "codec/model/repeat_keys.h"
 #include "cpu/predict/stages.h"
 
 _Static_assert(FLT_EVAL_METHOD == 0,
@@ -89,6 +90,33 @@ lag_errors(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
     fill_words_of(fills, fill);
     lag_errors_of_samples((const T *)src, nvalues, fill, lag, inverse_step,
                           errors_ret);
+}
+
+static uint64_t
+count_repeats(const void *src, uint64_t nvalues, int near_nbits,
+              struct cpu_repeats_table *table)
+{
+    const T *values = src;
+    uint64_t key, nfound = 0;
+
+    *table = (struct cpu_repeats_table){0};
+    for (uint64_t j = 0; j < TERP_REPEATS_NSAMPLES; j++) {
+        const uint64_t i = terp_repeats_sample_at(nvalues, j);
+        if (repeat_key_of(values, i, near_nbits, &key))
+            table->entry[terp_repeats_slot(key)] = terp_repeats_entry(key, i);
+    }
+    for (uint64_t k = 0; k < nvalues / TERP_REPEATS_STRETCH_NVALUES; k++) {
+        const uint64_t first = terp_repeats_span_at(k);
+        for (uint64_t i = first; i < first + TERP_REPEATS_SPAN_NVALUES; i++) {
+            const bool asks = repeat_key_of(values, i, near_nbits, &key);
+            const unsigned slot = terp_repeats_slot(key);
+            if (terp_repeats_match(table->entry[slot], key, i) && asks)
+                table->is_found[slot] = true;
+        }
+    }
+    for (int slot = 0; slot < TERP_REPEATS_NSLOTS; slot++)
+        nfound += table->is_found[slot];
+    return nfound;
 }
 
 static void
@@ -919,6 +947,7 @@ const struct cpu_stages STAGES = {.value_nbytes = TERP_VALUE_NBYTES,
                                       (WORD)1 << (8 * sizeof(WORD) - 1),
                                   .scan = scan,
                                   .lag_errors = lag_errors,
+                                  .count_repeats = count_repeats,
                                   .code_widths = code_widths,
                                   .difference_widths = difference_widths,
                                   .squares = squares,

@@ -5,6 +5,7 @@
 #include "codec/format/types.h"
 #include "codec/model/domain.h"
 #include "codec/model/low_bits.h"
+#include "codec/model/repeats.h"
 
 #include <string.h>
 
@@ -128,6 +129,9 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
         batch.finds_domains =
             request->domain == NULL &&
             terp_domain_is_open(request->chunk, layout->nvalues, &batch.params);
+        batch.finds_more = batch.finds_domains &&
+                           terp_is_open_to_more(request->params, request->chunk,
+                                                layout->nvalues);
     }
     batch.nvalues = layout->nvalues;
     batch.ntiles = div_up(batch.nvalues, TERP_TILE_NSYMBOLS);

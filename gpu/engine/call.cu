@@ -76,7 +76,7 @@ finish_encode(const struct cuda_call *call, const struct in_flight *batch)
     for (uint64_t i = 0; error == cudaSuccess && i < batch->n; i++) {
         const struct cuda_chunk *chunk = &slot->batch.h_chunks[i];
         uint64_t at = batch->first + i;
-        bool is_done = chunk->status == TERP_OK;
+        bool is_done = chunk->status == TERP_OK && !chunk->is_the_cpus;
         call->dst_nbytes[at] = is_done ? chunk->stream_nbytes : 0;
         if (call->found != NULL)
             call->found[at] = domain_of(call, chunk);

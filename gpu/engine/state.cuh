@@ -110,6 +110,7 @@ struct cuda_chunk {
     unsigned domain_verdict;
     int domain_nslow;
     bool is_periodic;
+    bool is_the_cpus; /* what is found of the chunk, the CPU alone can use */
 
     /* encode, where other values are coded: the range of the chunk's own, and
      * what is coded instead. */
@@ -236,6 +237,7 @@ struct cuda_batch {
     /* encode: domains are to be looked for. Where there is one already, the
      * layout is that of the domain, and `frame` tells it. */
     bool finds_domains;
+    bool finds_more;
     bool has_domain;
     uint64_t dims_end; /* where the frame of a raw or constant stream ends */
     uint64_t frame_nbytes; /* of a coded stream's frame, the bound being last */
@@ -322,8 +324,8 @@ cuda_scan(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_pointwise_code(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* domain_verdict, domain_nslow, is_periodic: for the host. No other stage reads
- * them. */
+/* domain_verdict, domain_nslow, is_periodic, is_the_cpus: for the host. No
+ * other stage reads them. */
 cudaError_t
 cuda_find_domains(const struct cuda_batch *batch, cudaStream_t stream);
 

@@ -1,8 +1,11 @@
 /* Looks for the domain of each chunk, the shape in which it predicts best
  * (codec/model/domain.h): how many slow dims count bricks. Of a chunk of one
  * dimension it only finds out if it may be rows, planes or boxes; then the host
- * searches. */
+ * searches. Beside that another block finds out whether the CPU is to have
+ * the chunk, whose values repeat, or had better all come back as they are
+ * (codec/model/repeats.h), or may not change along some dimension. */
 #include "codec/model/lag_errors.h"
+#include "codec/model/repeat_keys.h"
 #include "gpu/block/warp.cuh"
 #include "gpu/predict/values.cuh"
 
@@ -101,18 +104,13 @@ find_period(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     return false;
 }
 
-/* Grid: y chunks. */
 template <typename T>
-static __global__ void
-__launch_bounds__(NTHREADS) find_domains(const struct cuda_batch batch)
+static __device__ void
+find_domain(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+            struct survey &s)
 {
-    begin_kernel();
-    __shared__ struct survey s;
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     int nslow = 0;
 
-    if (chunk.status != TERP_OK || chunk.coding == TERP_CODING_CONSTANT)
-        return;
     price_dims<T>(batch, chunk, &s);
     if (batch.chunk.rank == 1) {
         if (__syncthreads_or(find_period<T>(batch, chunk, &s)) &&
@@ -129,12 +127,120 @@ __launch_bounds__(NTHREADS) find_domains(const struct cuda_batch batch)
     chunk.domain_nslow = nslow;
 }
 
+/* What is looked up of sampled values; a bit a slot: another point has its key.
+ */
+struct repeats_table {
+    unsigned long long entry[TERP_REPEATS_NSLOTS];
+    uint32_t is_found[TERP_REPEATS_NSLOTS / 32];
+};
+static_assert(TERP_REPEATS_NSLOTS / 32 <= NTHREADS &&
+                  NTHREADS % TERP_REPEATS_SPAN_NVALUES == 0,
+              "A thread has a word of bits, and a place in a span.");
+
+template <typename T>
+static __device__ void
+find_repeats(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+             struct repeats_table &s)
+{
+    const T *values = (const T *)chunk.src;
+    const uint64_t nstretches = batch.nvalues / TERP_REPEATS_STRETCH_NVALUES;
+    const int near_nbits =
+        terp_repeats_near_nbits(chunk.bound, chunk.min, chunk.max, sizeof(T));
+    uint64_t key;
+
+    if (!terp_may_repeat(batch.nvalues, chunk.min, chunk.max, chunk.model.step))
+        return;
+    for (unsigned slot = threadIdx.x; slot < TERP_REPEATS_NSLOTS;
+         slot += NTHREADS)
+        s.entry[slot] = 0;
+    if (threadIdx.x < TERP_REPEATS_NSLOTS / 32)
+        s.is_found[threadIdx.x] = 0;
+    __syncthreads();
+    for (unsigned j = threadIdx.x; j < TERP_REPEATS_NSAMPLES; j += NTHREADS) {
+        const uint64_t i = terp_repeats_sample_at(batch.nvalues, j);
+        if (repeat_key_of(values, i, near_nbits, &key))
+            atomicMax(&s.entry[terp_repeats_slot(key)],
+                      (unsigned long long)terp_repeats_entry(key, i));
+    }
+    __syncthreads();
+    for (uint64_t k = threadIdx.x / TERP_REPEATS_SPAN_NVALUES; k < nstretches;
+         k += NTHREADS / TERP_REPEATS_SPAN_NVALUES) {
+        const uint64_t i =
+            terp_repeats_span_at(k) + threadIdx.x % TERP_REPEATS_SPAN_NVALUES;
+        const bool asks = repeat_key_of(values, i, near_nbits, &key);
+        const unsigned slot = terp_repeats_slot(key);
+        if (terp_repeats_match(s.entry[slot], key, i) && asks)
+            atomicOr(&s.is_found[slot / 32], 1u << slot % 32);
+    }
+    __syncthreads();
+    if (threadIdx.x >= 32)
+        return;
+    unsigned nfound = 0;
+    for (unsigned k = threadIdx.x; k < TERP_REPEATS_NSLOTS / 32; k += 32)
+        nfound += (unsigned)__popc(s.is_found[k]);
+    nfound = warp_sum(nfound);
+    if (threadIdx.x == 0 && nfound >= TERP_REPEATS_MIN_NFOUND)
+        chunk.is_the_cpus = true;
+}
+
+/* Whether some values, one a thread, are all what the next one along some
+ * dimension is, or the one before the last: then the whole chunk may be so. */
+template <typename T>
+static __device__ bool
+may_be_copies(const struct cuda_batch &batch, const T *values)
+{
+    const int rank = batch.chunk.rank;
+    const uint64_t at = batch.nvalues / NTHREADS * threadIdx.x +
+                        threadIdx.x * 7919 % (batch.nvalues / NTHREADS);
+    uint64_t stride = 1;
+    bool any = false;
+
+    for (int d = 0; d < rank; d++) {
+        const uint64_t extent = batch.chunk.dims[rank - 1 - d];
+        const bool is_last = at / stride % extent == extent - 1;
+        const uint64_t other = extent == 1 ? at
+                               : is_last   ? at - stride
+                                           : at + stride;
+        const bool differs = bits_of(values[at]) != bits_of(values[other]);
+        any |= !__syncthreads_or(differs) && extent > 1;
+        stride *= extent;
+    }
+    return any;
+}
+
+/* Grid: x two blocks, or the first one alone; y chunks. */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS) find_domains(const struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ union {
+        struct survey survey;
+        struct repeats_table repeats;
+    } s;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+
+    if (chunk.status != TERP_OK || chunk.coding == TERP_CODING_CONSTANT)
+        return;
+    if (blockIdx.x == 0)
+        find_domain<T>(batch, chunk, s.survey);
+    else if (terp_may_be_lossless(batch.params.effort, chunk.min, chunk.max,
+                                  chunk.model.step, sizeof(T)) ||
+             may_be_copies(batch, (const T *)chunk.src))
+        chunk.is_the_cpus = true;
+    else
+        find_repeats<T>(batch, chunk, s.repeats);
+}
+
 cudaError_t
 cuda_find_domains(const struct cuda_batch *batch, cudaStream_t stream)
 {
     if (!batch->finds_domains)
         return cudaSuccess;
+    const uint64_t nblocks = batch->finds_more ? 2 : 1;
     return batch->value_nbytes == 4
-               ? launch_stage(batch, stream, find_domains<float>, 1, NTHREADS)
-               : launch_stage(batch, stream, find_domains<double>, 1, NTHREADS);
+               ? launch_stage(batch, stream, find_domains<float>, nblocks,
+                              NTHREADS)
+               : launch_stage(batch, stream, find_domains<double>, nblocks,
+                              NTHREADS);
 }

@@ -191,6 +191,14 @@ static const struct golden plain[] = {
      TERP_FIELD_GAPS,
      {TERP_FLOAT64, false, false, 2, {20, 20}},
      10},
+    {"f32-copies",
+     TERP_FIELD_PROFILE,
+     {TERP_FLOAT32, false, false, 3, {19, 20, 30}},
+     1e-3},
+    {"f64-repeats", /* references under a bound */
+     TERP_FIELD_MIRRORS,
+     {TERP_FLOAT64, true, false, 2, {259, 254}},
+     1e-3},
     {"f32-raw", TERP_FIELD_NOISE, {TERP_FLOAT32, false, false, 1, {50}}, 1e-30},
     {"bytes", TERP_FIELD_NOISE, {TERP_BYTES, false, false, 1, {99}}, 1},
 };

@@ -79,7 +79,7 @@ stacks_are_found(void **state)
                 struct terp_chunk stack = chunk;
                 stack.stack = true;
                 struct terp_info info =
-                    code_field(TERP_FIELD_SMOOTH, &stack, &chunk);
+                    code_field(TERP_FIELD_ROUGH, &stack, &chunk);
                 assert_true(terp_shapes_are_equal(&info.domain, &stack));
                 assert_int_equal(info.domain.big_endian, big_endian);
             }

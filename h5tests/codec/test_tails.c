@@ -139,6 +139,8 @@ tails_keep_the_bound(void **state)
                                          .predictor =
                                              terp_mode[mode].predictor};
             char name[128];
+            /* Else all bits of the large ones come back. */
+            params.effort = TERP_EFFORT_FAST;
             snprintf(name, sizeof name, "case %zu, %s", c,
                      terp_mode[mode].name);
             terp_case_check(name, &params, chunk, values);

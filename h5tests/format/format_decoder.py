@@ -5,6 +5,7 @@ not valid."""
 
 import functools
 import itertools
+import math
 import re
 
 import numpy as np
@@ -21,7 +22,7 @@ WIDE_RADIUS, LOW_MAX_NBITS, GROUP_NNUMBERS = 32768, 12, 256
 TYPES = ("f4", "f8", "u1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8",
          "i2", "i2", "c8", "c16")
 FLOAT16, BFLOAT16, COMPLEX64 = 11, 12, 13
-REFERENCES, PARTS = 14, 15
+COPIES, REFERENCES, PARTS = 13, 14, 15
 REMAINDERS, MAGNITUDES = 1, 2  # forms of lossless prediction
 REMAINDERS_NVALUES = 4096
 BLEND_PAIRS, BLEND_FULL = 170, 255
@@ -102,8 +103,7 @@ class Frame:
         layout, self.coding, prediction = reader.take(3)
         reader.take(8)
         rank, width = (layout & 3) + 1, 1 << (layout >> 2 & 3)
-        check(self.coding <= RATIO or self.coding in (REFERENCES, PARTS),
-              "coding")
+        check(self.coding <= RATIO or COPIES <= self.coding <= PARTS, "coding")
         check(prediction & 0x80 == 0 and prediction & 0xF <= LOSSLESS
               and (prediction & 0xF > 0) == (CONSTANT < self.coding <= RATIO),
               "prediction")
@@ -1212,7 +1212,7 @@ def decode_references(reader, frame, frequencies):
     parts = []
     for i, (layout, behind) in enumerate(heads):
         part = reader.rest() if i == 2 else reader.take(reader.uleb())
-        check(len(part) >= 2 and part[0] != REFERENCES, "a part")
+        check(len(part) >= 2 and part[0] not in (COPIES, REFERENCES), "a part")
         parts.append(decode(b"TERP\0" + bytes([layout]) + part[:2] + bytes(8)
                             + behind + part[2:], frequencies))
     distances = np.frombuffer(parts[0], "<u4").astype(np.int64)
@@ -1234,6 +1234,30 @@ def decode_references(reader, frame, frequencies):
     return words.astype(word.newbyteorder(frame.order)).tobytes()
 
 
+def decode_copies(reader, frame, frequencies):
+    """The chunk that is the same along some dimensions."""
+    dims, shape = reader.array("u1", 1)[0], list(frame.chunk_dims)
+    rank = len(shape)
+    copied = [dims >> rank - 1 - i & 1 for i in range(rank)]
+    check(dims > 0 and dims >> rank == 0 and frame.layout >> 7 == 0,
+          "dimensions of copies")
+    check(all(n > 1 for n, is_copied in zip(shape, copied) if is_copied),
+          "a dimension of copies")
+    left = [n for n, is_copied in zip(shape, copied) if not is_copied] or [1]
+    width = next(i for i in range(4) if max(left) >> 8 * (1 << i) == 0)
+    line = b"".join(n.to_bytes(1 << width, "little") for n in left)
+    own = bytes([frame.number]) if frame.is_carried else b""
+    part = reader.rest()
+    check(len(part) >= 2 and part[0] != COPIES, "values of copies")
+    layout = frame.layout & 0x70 | width << 2 | len(left) - 1
+    values = decode(b"TERP\0" + bytes([layout]) + part[:2] + bytes(8) + line
+                    + own + part[2:], frequencies)
+    word = np.dtype("V%d" % (len(values) // math.prod(left)))
+    single = [1 if is_copied else n for n, is_copied in zip(shape, copied)]
+    return np.broadcast_to(np.frombuffer(values, word).reshape(single),
+                           shape).tobytes()
+
+
 def forget(frame, nskipped, tiled):
     """Symbols of the finest levels become any, but the escape."""
     n = frame.nbricks
@@ -1253,6 +1277,8 @@ def decode(stream, frequencies, nskipped=0):
         return decode_parts(reader, frame, frequencies)
     if frame.coding == REFERENCES:
         return decode_references(reader, frame, frequencies)
+    if frame.coding == COPIES:
+        return decode_copies(reader, frame, frequencies)
     carrier = Carrier(reader, frame)
     word = np.dtype("<u%d" % carrier.type.itemsize)
     values = np.zeros((frame.nbricks, *frame.dims), carrier.dtype)

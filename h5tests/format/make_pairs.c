@@ -44,6 +44,18 @@ static const struct {
     enum terp_bound_mode mode;
     double bound;
 } tight[] = {
+    {{TERP_FLOAT32, true, false, 3, {23, 20, 11}},
+     TERP_FIELD_PROFILE,
+     TERP_BOUND_RELATIVE,
+     1e-3},
+    {{TERP_FLOAT64, false, false, 2, {71, 67}},
+     TERP_FIELD_PROFILE,
+     TERP_BOUND_RELATIVE,
+     1e-5},
+    {{TERP_FLOAT32, false, false, 2, {263, 251}},
+     TERP_FIELD_MIRRORS,
+     TERP_BOUND_RELATIVE,
+     1e-3},
     {{TERP_FLOAT32, false, false, 3, {17, 35, 21}},
      TERP_FIELD_FINE,
      TERP_BOUND_RELATIVE,

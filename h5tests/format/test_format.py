@@ -222,6 +222,28 @@ def reference_variants(example):
     ]
 
 
+def copy_variants(example):
+    """The dimensions, and the values."""
+    dims, values = 18, 19
+    return [
+        ("copies", example, True),
+        ("copies along both dimensions",
+         put(example[:-4], dims, "03"), True),
+        ("copies along no dimension", put(example, dims, "00"), False),
+        ("copies along a third dimension", put(example, dims, "05"), False),
+        ("copies along a dimension of one point",
+         put(put(example, dims - 1, "01"), dims, "01"), False),
+        ("copies of bricks", put(example, LAYOUT, "81"), False),
+        ("copies of other values", put(example, dims, "02"), False),
+        ("copies of copies", put(example, values, "0d"), False),
+        ("copies of constants", put(example, values, "01")[:-4], True),
+        ("copies of parts", put(example, values, "0f"), False),
+        ("a prediction of copies", put(example, PREDICTION, "01"), False),
+        ("specials of copies", put(example, PREDICTION, "10"), False),
+        ("no end of copies", example[:-1], False),
+    ]
+
+
 def list_variants(example):
     """Of a tile's list of one code, which is the tile's only symbol 0."""
     p = LISTED
@@ -259,7 +281,7 @@ def list_variants(example):
 
 
 def variants(huffman, default, exact, listed, tails, pointwise, integers,
-             lossless, references):
+             lossless, references, copies):
     """Name, stream, and whether it is valid."""
     h, d, e, t = HUFFMAN, DEFAULT, EXACT, TAILS
     reduced = reduce_tile(default[d["tile"]:])
@@ -440,7 +462,7 @@ def variants(huffman, default, exact, listed, tails, pointwise, integers,
          put(put(tails, t["dims"] + 1, "", 4), t["dims"], "41"), True),
     ] + (list_variants(listed) + pointwise_variants(pointwise)
          + integer_variants(integers) + lossless_variants(lossless)
-         + reference_variants(references))
+         + reference_variants(references) + copy_variants(copies))
 
 
 def kinds_of(stream):
@@ -452,6 +474,8 @@ def kinds_of(stream):
         return {("parts", frame.type)}
     if frame.coding == format_decoder.REFERENCES:
         return {("references", frame.number)}
+    if frame.coding == format_decoder.COPIES:
+        return {("copies", frame.number)}
     if frame.prediction == 0:
         return set()
     carrier = format_decoder.Carrier(reader, frame)
@@ -624,7 +648,7 @@ class FormatTest(unittest.TestCase):
         coded = {(coding, prediction) for coding in (2, 3, 5)
                  for prediction in (1, 2)}
         lossless = {(coding, 3) for coding in (2, 3, 5)}
-        self.assertEqual(kinds, {(0, 0), (1, 0), (14, 0), (15, 0)} | coded
+        self.assertEqual(kinds, {(0, 0), (1, 0), (13, 0), (14, 0), (15, 0)} | coded
                          | lossless)
         self.assertGreater(ncoarse, 100)
         needed = {("low bits", dtype, *kind) for dtype in ("f4", "f8")
@@ -641,6 +665,7 @@ class FormatTest(unittest.TestCase):
                               "center",
                               "twice", "escapes", "counted")}
         needed |= {("references", number) for number in (0, 1, 8, 11)}
+        needed |= {("copies", number) for number in (0, 1)}
         needed |= {("tails", dtype, of) for dtype in ("f4", "f8")
                    for of in (2, 3, 5, "means", "exact", "not exact",
                               "stack", "specials", "several groups")}

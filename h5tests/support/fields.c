@@ -4,9 +4,10 @@
 #include "h5tests/support/values.h"
 
 const char *const terp_field_name[TERP_NNAMED_FIELDS] = {
-    "constant", "ramp",      "smooth", "rough",    "noise", "spikes", "steps",
-    "integers", "denormals", "huge",   "outliers", "coast", "gaps",   "maps",
-    "fine",     "rounded",   "sines",  "mirrors",  "grids", "decades"};
+    "constant", "ramp",     "smooth",    "rough",   "noise",    "spikes",
+    "steps",    "integers", "denormals", "huge",    "outliers", "coast",
+    "gaps",     "maps",     "fine",      "rounded", "sines",    "mirrors",
+    "grids",    "decades",  "profile"};
 
 /* Fixed-point numbers have this many bits behind the point. */
 #define FRACTION_NBITS 30
@@ -164,6 +165,16 @@ mirrors(enum terp_type type, const struct place *place)
 }
 
 static double
+profile(const struct place *place)
+{
+    struct place first = *place;
+
+    first.index -= place->at[place->rank - 1];
+    first.at[place->rank - 1] = 0;
+    return fraction(smooth(&first) + noise(&first) / 64);
+}
+
+static double
 grids(const struct place *place)
 {
     const uint64_t slice = place->index / 512;
@@ -296,6 +307,9 @@ field_bits(enum terp_field field, enum terp_type type,
         break;
     case TERP_FIELD_DECADES:
         value = decades(place);
+        break;
+    case TERP_FIELD_PROFILE:
+        value = profile(place);
         break;
     case TERP_NNAMED_FIELDS:
         break;

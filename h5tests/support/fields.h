@@ -39,6 +39,7 @@ enum terp_field {
                          */
     TERP_FIELD_GRIDS,   /* of each slice whole steps from another value */
     TERP_FIELD_DECADES, /* noise of all magnitudes from 1e-12 to 1 */
+    TERP_FIELD_PROFILE, /* rough, but the same along the fastest dim */
     TERP_NNAMED_FIELDS
 };
 

@@ -1,0 +1,44 @@
+/* What is left of a chunk without copies, and what its stream tells of it. */
+#include "codec/format/copies.h"
+
+struct terp_chunk
+terp_copies_chunk(const struct terp_chunk *chunk, unsigned dims)
+{
+    struct terp_chunk left = {.type = chunk->type,
+                              .big_endian = chunk->big_endian};
+
+    for (int d = chunk->rank - 1; d >= 0; d--)
+        if ((dims >> d & 1) == 0)
+            left.dims[left.rank++] = terp_extent_of(chunk, d);
+    if (left.rank == 0)
+        left.dims[left.rank++] = 1;
+    return left;
+}
+
+/* Some dimensions, none of which has a single point. */
+static bool
+are_valid(const struct terp_chunk *chunk, unsigned dims)
+{
+    bool valid = dims > 0 && dims >> chunk->rank == 0 && !chunk->stack;
+
+    for (int d = 0; d < chunk->rank; d++)
+        valid = valid && ((dims >> d & 1) == 0 || terp_extent_of(chunk, d) > 1);
+    return valid;
+}
+
+enum terp_status
+terp_copies_read(const struct terp_chunk *chunk, const uint8_t *body,
+                 uint64_t body_nbytes, struct terp_copies *ret)
+{
+    if (body_nbytes == 0)
+        return TERP_ERR_TRUNCATED;
+    ret->dims = body[0];
+    if (!are_valid(chunk, ret->dims))
+        return TERP_ERR_CORRUPT;
+    const struct terp_chunk left = terp_copies_chunk(chunk, ret->dims);
+    const enum terp_status st =
+        terp_part_read(&left, body + 1, body_nbytes - 1, &ret->values);
+    return st == TERP_OK && ret->values.frame.coding == TERP_CODING_COPIES
+               ? TERP_ERR_CORRUPT
+               : st;
+}

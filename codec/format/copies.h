@@ -1,0 +1,30 @@
+/* The body of a stream of copies: along some dimensions all values are what the
+ * first ones are, and these alone are coded. doc/format.md, "Copies". */
+#ifndef TERP_CODEC_FORMAT_COPIES_H
+#define TERP_CODEC_FORMAT_COPIES_H
+
+#include "codec/format/parts.h"
+
+struct terp_copies {
+    unsigned dims; /* a bit mask, bit 0 the fastest */
+    struct terp_part values;
+};
+
+/* The extent of dimension d, 0 being the fastest. */
+static inline uint64_t
+terp_extent_of(const struct terp_chunk *chunk, int d)
+{
+    return chunk->dims[chunk->rank - 1 - d];
+}
+
+/* What is left of a chunk without some dimensions: one value at least. */
+struct terp_chunk
+terp_copies_chunk(const struct terp_chunk *chunk, unsigned dims);
+
+/* Reads all but the body of the values. TERP_ERR_TRUNCATED, or
+ * TERP_ERR_CORRUPT. */
+enum terp_status
+terp_copies_read(const struct terp_chunk *chunk, const uint8_t *body,
+                 uint64_t body_nbytes, struct terp_copies *ret);
+
+#endif

@@ -1,0 +1,38 @@
+/* The keys by which repeated values are looked up: the part of
+ * codec/model/repeats.h that depends on the type of values. */
+#ifndef TERP_CODEC_MODEL_REPEAT_KEYS_H
+#define TERP_CODEC_MODEL_REPEAT_KEYS_H
+
+#include "codec/model/repeats.h"
+#include "codec/model/value.h"
+
+TERP_TYPED(T)
+TERP_INLINE TERP_WORD
+magnitude_bits_of(T value)
+{
+    return TERP_CALL(bits_of)(value) & (TERP_WORD)((TERP_WORD)-1 >> 1);
+}
+
+/* The key of a point that is neither the first nor the last: values of 64 bits
+ * are told apart by themselves, others by both neighbours, too, in whichever
+ * order. False where it would be that of what costs little as it is: a zero,
+ * what equals its neighbour, or what is not finite. */
+TERP_TYPED(T)
+TERP_INLINE bool
+repeat_key_of(const T *values, uint64_t at, int near_nbits, uint64_t *key_ret)
+{
+    const TERP_WORD before = TERP_CALL(magnitude_bits_of)(values[at - 1]);
+    const TERP_WORD own = TERP_CALL(magnitude_bits_of)(values[at]);
+    const TERP_WORD after = TERP_CALL(magnitude_bits_of)(values[at + 1]);
+    uint64_t key = (uint64_t)(own >> near_nbits);
+
+    if (sizeof(T) == 4) {
+        const uint64_t a = before >> near_nbits, b = after >> near_nbits;
+        key += (a + b) * UINT64_C(0xD6E8FEB86659FD93) + ((a ^ b) << 32);
+    }
+    *key_ret = key * UINT64_C(0x9E3779B97F4A7C15);
+    return own != 0 && own <= TERP_CALL(bits_of)(TERP_CONST(MAX)) &&
+           own != before && own != after;
+}
+
+#endif

@@ -1,0 +1,123 @@
+/* Whether what serves where all bits come back may serve under a bound above
+ * 0, too: references, where many values of a chunk repeat others, and the
+ * lossless prediction, where the bound is next to nothing. The CPU has both.
+ * doc/design/11-lossless.md, "Under bounds above 0". */
+#ifndef TERP_CODEC_MODEL_REPEATS_H
+#define TERP_CODEC_MODEL_REPEATS_H
+
+#include "codec/model/domain.h"
+#include "codec/model/low_bits.h"
+
+/* Whether a chunk's values are to be looked at. */
+static inline TERP_HOST_DEVICE bool
+terp_is_open_to_more(const struct terp_params *params,
+                     const struct terp_chunk *chunk, uint64_t nvalues)
+{
+    return params->bound_mode != TERP_BOUND_POINTWISE &&
+           !terp_is_lossless(params) && chunk->type <= TERP_FLOAT64 &&
+           params->predictor == TERP_PREDICTOR_AUTO &&
+           terp_domain_is_open(chunk, nvalues, params);
+}
+
+/* ---- the lossless prediction ---- */
+
+/* Whether a stream of all bits may be the smaller one: steps are smaller than
+ * the last bit of the largest value, so that most bits come back as it is. With
+ * all effort, wherever codes may be wide. */
+static inline TERP_HOST_DEVICE bool
+terp_may_be_lossless(enum terp_effort effort, double min, double max,
+                     double step, int value_nbytes)
+{
+    return effort == TERP_EFFORT_BEST
+               ? terp_may_be_wide(terp_nsteps_of(min, max, step))
+               : terp_exponent_of(step) + terp_mantissa_nbits(value_nbytes) <
+                     terp_exponent_of_range(min, max);
+}
+
+/* ---- repeats ---- */
+
+/* Sampled points are looked for among some of all. Where that finds them an
+ * encoder searches, which takes longer than all else it does. In smaller chunks
+ * the samples would take too much of the time, in larger ones the search. */
+#define TERP_REPEATS_MIN_NVALUES (1 << 16)
+#define TERP_REPEATS_MAX_NVALUES (1 << 22)
+
+/* Samples, and the slots of a table that has them by their keys. */
+#define TERP_REPEATS_NSAMPLES 1024
+#define TERP_REPEATS_SLOT_NBITS 11
+#define TERP_REPEATS_NSLOTS (1 << TERP_REPEATS_SLOT_NBITS)
+
+/* Of each stretch of values a span is looked at. So of 1024 samples that all
+ * are repeated once 32 are found. */
+#define TERP_REPEATS_STRETCH_NVALUES 2048
+#define TERP_REPEATS_SPAN_NVALUES 64
+#define TERP_REPEATS_MIN_NFOUND 5
+
+/* Where the range has fewer steps, values cost too little. */
+#define TERP_REPEATS_MIN_NSTEPS 256
+
+static inline TERP_HOST_DEVICE bool
+terp_may_repeat(uint64_t nvalues, double min, double max, double step)
+{
+    return nvalues >= TERP_REPEATS_MIN_NVALUES &&
+           nvalues <= TERP_REPEATS_MAX_NVALUES &&
+           terp_nsteps_of(min, max, step) >= TERP_REPEATS_MIN_NSTEPS;
+}
+
+/* Values are alike where the bits of their magnitudes, as integers, differ by
+ * less than so many bits: by less than a 64th of the bound, and so little that
+ * few are alike by chance. */
+static inline TERP_HOST_DEVICE int
+terp_repeats_near_nbits(double bound, double min, double max, int value_nbytes)
+{
+    const int most = value_nbytes == 4 ? 6 : 28;
+    const int nbits = terp_exponent_of(bound) - 6 -
+                      terp_exponent_of_range(min, max) +
+                      terp_mantissa_nbits(value_nbytes);
+
+    return nbits < 0 ? 0 : nbits < most ? nbits : most;
+}
+
+/* Neither a sample nor a span has the first value or the last. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_repeats_sample_at(uint64_t nvalues, uint64_t i)
+{
+    const uint64_t distance = (nvalues - 2) / TERP_REPEATS_NSAMPLES;
+    return 1 + i * distance + i * 7919 % distance;
+}
+
+static inline TERP_HOST_DEVICE uint64_t
+terp_repeats_span_at(uint64_t i)
+{
+    return 1 + i * TERP_REPEATS_STRETCH_NVALUES +
+           i * 7919 %
+               (TERP_REPEATS_STRETCH_NVALUES - TERP_REPEATS_SPAN_NVALUES - 2);
+}
+
+/* ---- the table ---- */
+
+static inline TERP_HOST_DEVICE unsigned
+terp_repeats_slot(uint64_t key)
+{
+    return (unsigned)(key >> (64 - TERP_REPEATS_SLOT_NBITS));
+}
+
+/* What a slot holds of a sample: of several the largest counts, the one of the
+ * last point. 0: there is none. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_repeats_entry(uint64_t key, uint64_t point)
+{
+    return (point + 1) << 32 |
+           (uint32_t)(key >> (32 - TERP_REPEATS_SLOT_NBITS));
+}
+
+/* Whether an entry's point has the key of `point`, and is another one. */
+static inline TERP_HOST_DEVICE bool
+terp_repeats_match(uint64_t entry, uint64_t key, uint64_t point)
+{
+    const uint64_t own = terp_repeats_entry(key, point);
+
+    return entry != 0 && (uint32_t)entry == (uint32_t)own && entry != own;
+}
+
+#endif

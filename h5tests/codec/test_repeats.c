@@ -1,0 +1,189 @@
+/* Values that repeat others, and dimensions along which nothing changes, under
+ * bounds above 0: streams are as much smaller, and every value keeps its bound.
+ * doc/format.md, "References" and "Copies". */
+#include <stdlib.h>
+#include <string.h>
+
+#include "codec/format/copies.h"
+#include "codec/format/frame.h"
+#include "codec/model/repeats.h"
+#include "cpu/copies.h"
+#include "h5tests/support/cases.h"
+#include "h5tests/support/cmocka_all.h"
+#include "h5tests/support/fields.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static const struct terp_chunk chunks[] = {
+    {TERP_FLOAT32, false, false, 3, {5, 200, 70}},
+    {TERP_FLOAT32, true, false, 2, {300, 251}},
+    {TERP_FLOAT64, false, false, 1, {70001}},
+    {TERP_FLOAT64, true, false, 4, {3, 4, 60, 100}},
+};
+
+/* Puts `few`, which lack some dimensions, along these. */
+static void
+copy_along(const struct terp_chunk *chunk, unsigned dims, const uint8_t *few,
+           uint8_t *values_ret)
+{
+    const uint64_t nbytes = chunk->type == TERP_FLOAT32 ? 4 : 8;
+
+    for (uint64_t i = 0; i < terp_chunk_nbytes(chunk) / nbytes; i++) {
+        uint64_t at = 0, left = i, stride = 1;
+        for (int d = 0; d < chunk->rank; d++) {
+            const uint64_t extent = terp_extent_of(chunk, d);
+            if ((dims >> d & 1) == 0) {
+                at += left % extent * stride;
+                stride *= extent;
+            }
+            left /= extent;
+        }
+        memcpy(values_ret + i * nbytes, few + at * nbytes, nbytes);
+    }
+}
+
+static struct terp_params
+relative(double bound)
+{
+    return (struct terp_params){.bound_mode = TERP_BOUND_RELATIVE,
+                                .bound = bound};
+}
+
+/* The bytes of a field, which all keep the bound, and in *refers_ret whether
+ * values refer to others. */
+static uint64_t
+code(const struct terp_params *params, const struct terp_chunk *chunk,
+     enum terp_field field, bool *refers_ret)
+{
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(chunk));
+
+    terp_field_make(field, chunk, values);
+    const uint64_t nbytes = terp_case_check("repeats", params, chunk, values);
+    terp_case_check_threads(params, chunk, values);
+    struct terp_stream stream = terp_case_encode(params, chunk, values, 1);
+    *refers_ret = stream.bytes[TERP_FRAME_CODING_AT] == TERP_CODING_REFERENCES;
+    free(stream.bytes);
+    free(values);
+    return nbytes;
+}
+
+/* Half of the values are another half, with another sign. Under the last bound
+ * some of those that differ by some last bits miss it by the sign alone. */
+static void
+what_repeats_refers(void **state)
+{
+    static const double bounds[] = {1e-3, 1e-6, 1e-12};
+
+    (void)state;
+    for (size_t c = 0; c < COUNT(chunks); c++)
+        for (size_t b = 0; b < COUNT(bounds); b++) {
+            const struct terp_params params = relative(bounds[b]);
+            bool refers, other_refers;
+            if (!terp_case_taken(3) ||
+                (chunks[c].type == TERP_FLOAT32 && bounds[b] < 1e-9))
+                continue;
+            const uint64_t nbytes =
+                code(&params, &chunks[c], TERP_FIELD_MIRRORS, &refers);
+            const uint64_t other_nbytes =
+                code(&params, &chunks[c], TERP_FIELD_NOISE, &other_refers);
+            assert_true(refers);
+            assert_false(other_refers);
+            assert_true(nbytes < other_nbytes * 8 / 10);
+        }
+}
+
+/* What is left out is told by some bytes, along any dimensions. */
+static void
+what_does_not_change_is_left_out(void **state)
+{
+    static const struct terp_chunk whole[] = {
+        {TERP_FLOAT32, false, false, 3, {40, 30, 50}},
+        {TERP_FLOAT64, true, false, 3, {40, 30, 50}},
+        {TERP_FLOAT32, false, false, 4, {5, 40, 30, 2}},
+        {TERP_FLOAT64, false, false, 2, {1200, 70}},
+    };
+    static const double bounds[] = {1e-2, 1e-4};
+
+    (void)state;
+    for (size_t c = 0; c < COUNT(whole); c++)
+        for (unsigned dims = 1; dims < 1u << whole[c].rank; dims++) {
+            struct terp_chunk left = terp_copies_chunk(&whole[c], dims);
+            const struct terp_params params = relative(bounds[dims % 2]);
+            uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&whole[c]));
+            uint8_t *few = terp_case_alloc(terp_chunk_nbytes(&left));
+            if (dims + 1 == 1u << whole[c].rank || !terp_case_taken(3)) {
+                free(values);
+                free(few);
+                continue;
+            }
+            terp_field_make(TERP_FIELD_GAPS, &left, few);
+            copy_along(&whole[c], dims, few, values);
+            assert_int_equal(terp_cpu_copies_find(&whole[c], values), dims);
+            struct terp_stream of_few =
+                terp_case_encode(&params, &left, few, 1);
+            const uint64_t nbytes =
+                terp_case_check("copies", &params, &whole[c], values);
+            struct terp_stream stream =
+                terp_case_encode(&params, &whole[c], values, 1);
+            assert_int_equal(stream.bytes[TERP_FRAME_CODING_AT],
+                             TERP_CODING_COPIES);
+            assert_true(nbytes < of_few.nbytes + of_few.nbytes / 16 + 32);
+            free(stream.bytes);
+            free(of_few.bytes);
+            free(values);
+            free(few);
+        }
+}
+
+/* One value that is another one is enough. */
+static void
+what_changes_once_is_not_left_out(void **state)
+{
+    const struct terp_chunk chunk = {
+        TERP_FLOAT32, false, false, 3, {12, 34, 21}};
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+    const struct terp_params params = relative(1e-3);
+
+    (void)state;
+    terp_field_make(TERP_FIELD_PROFILE, &chunk, values);
+    assert_int_equal(terp_cpu_copies_find(&chunk, values), 1);
+    values[terp_chunk_nbytes(&chunk) - 3] ^= 1;
+    assert_int_equal(terp_cpu_copies_find(&chunk, values), 0);
+    terp_case_check("nearly copies", &params, &chunk, values);
+    free(values);
+}
+
+/* Few steps, few values, and what callers ask for. */
+static void
+other_chunks_are_coded_plainly(void **state)
+{
+    const struct terp_chunk small = {
+        TERP_FLOAT64, false, false, 1, {TERP_REPEATS_MIN_NVALUES - 1}};
+    struct terp_params params[] = {relative(1e-2), relative(1e-4),
+                                   relative(1e-4), relative(1e-4),
+                                   relative(1e-4)};
+    bool refers;
+
+    (void)state;
+    params[1].predictor = TERP_PREDICTOR_LORENZO;
+    params[2].effort = TERP_EFFORT_FAST;
+    params[3].bound_mode = TERP_BOUND_POINTWISE;
+    for (size_t i = 0; i < COUNT(params); i++) {
+        const bool is_small = i + 1 == COUNT(params);
+        code(&params[i], is_small ? &small : &chunks[2], TERP_FIELD_MIRRORS,
+             &refers);
+        assert_false(refers);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_repeats_refers),
+        cmocka_unit_test(what_does_not_change_is_left_out),
+        cmocka_unit_test(what_changes_once_is_not_left_out),
+        cmocka_unit_test(other_chunks_are_coded_plainly),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
