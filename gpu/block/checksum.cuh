@@ -12,15 +12,20 @@ static_assert(CUDA_SHORT_NBYTES - TERP_FRAME_DIMS_AT + 1 >= XXH3_MIN_NBYTES &&
                   TERP_CHECKSUM_PIECE_NBYTES >= XXH3_MIN_NBYTES,
               "XXH3 hashes shorter inputs in another way.");
 
-/* Blocks of XXH3 that a piece has at most. */
+/* Blocks of XXH3 that the last piece has at most, and warps that share a piece,
+ * a block each of the others. */
 #define PIECE_MAX_NBLOCKS (2 * TERP_CHECKSUM_PIECE_NBYTES / XXH3_BLOCK_NBYTES)
+#define PIECE_NWARPS (PIECE_MAX_NBLOCKS / 2)
 
 /* What a block of threads shares: the seed's secret; sums of the blocks of a
- * piece and of the next; and what each warp has summed up. */
-struct checksum_shared {
+ * piece and of the next, for each of the pieces at once; and what each warp has
+ * summed up. */
+template <unsigned NTHREADS> struct checksum_shared {
+    static constexpr unsigned NWARPS = NTHREADS / 32;
+    static constexpr unsigned NAT_ONCE = NWARPS / PIECE_NWARPS;
     uint64_t secret[XXH3_TABLE_NWORDS];
-    uint64_t sums[2][PIECE_MAX_NBLOCKS][XXH3_NLANES];
-    uint64_t of_warp[32];
+    uint64_t sums[2][NAT_ONCE][PIECE_MAX_NBLOCKS][XXH3_NLANES];
+    uint64_t of_warp[NWARPS];
 };
 
 static __device__ __forceinline__ uint2
@@ -58,8 +63,7 @@ sum_last_stripe(const uint8_t *end, const uint64_t *s_secret)
            __shfl_xor_sync(FULL_WARP_MASK, word, 1);
 }
 
-/* The warps of a block of threads sum up the blocks of a piece. */
-template <unsigned NTHREADS>
+/* The warps of a piece sum up its blocks. */
 static __device__ __forceinline__ void
 sum_blocks(const uint8_t *piece, uint64_t nbytes, const uint64_t *s_secret,
            uint64_t (*s_sums)[XXH3_NLANES])
@@ -69,7 +73,8 @@ sum_blocks(const uint8_t *piece, uint64_t nbytes, const uint64_t *s_secret,
 
     xxh3_stripe_keys(s_secret, key);
 #pragma unroll 1
-    for (unsigned b = threadIdx.x / 32; b <= nblocks; b += NTHREADS / 32) {
+    for (unsigned b = threadIdx.x / 32 % PIECE_NWARPS; b <= nblocks;
+         b += PIECE_NWARPS) {
         const unsigned at = b * XXH3_BLOCK_NBYTES;
         const unsigned nstripes =
             b < nblocks ? XXH3_BLOCK_NSTRIPES
@@ -82,37 +87,43 @@ sum_blocks(const uint8_t *piece, uint64_t nbytes, const uint64_t *s_secret,
     }
 }
 
-/* Returns, in the first warp, what every nblocks-th piece from number `block`
- * on adds to the checksum. The secret is in shared memory. Warps take turns
- * chaining a piece, while the others sum up the next. */
+/* Returns, in the first warp, what a block of threads adds to the checksum,
+ * which is one of so many that share the pieces. The secret is in shared
+ * memory. A piece's warps take turns chaining its sums, while the others sum up
+ * the next. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ uint64_t
 sum_pieces(const uint8_t *input, uint64_t nbytes, unsigned block,
-           unsigned nblocks, struct checksum_shared *s)
+           unsigned nblocks, struct checksum_shared<NTHREADS> *s)
 {
-    const unsigned warp = threadIdx.x / 32;
+    constexpr unsigned NWARPS = checksum_shared<NTHREADS>::NWARPS;
+    constexpr unsigned NAT_ONCE = checksum_shared<NTHREADS>::NAT_ONCE;
+    const unsigned warp = threadIdx.x / 32, which = warp / PIECE_NWARPS;
     const uint64_t npieces = terp_checksum_npieces(nbytes);
     uint64_t sum = 0;
     unsigned turn = 0;
 
 #pragma unroll 1
-    for (uint64_t i = block; i < npieces; i += nblocks, turn++) {
+    for (uint64_t first = block * NAT_ONCE; first < npieces;
+         first += nblocks * NAT_ONCE, turn++) {
+        const uint64_t i = first + which;
         const uint64_t at = i * TERP_CHECKSUM_PIECE_NBYTES;
         const uint64_t n =
             i + 1 < npieces ? TERP_CHECKSUM_PIECE_NBYTES : nbytes - at;
-        sum_blocks<NTHREADS>(input + at, n, s->secret, s->sums[turn % 2]);
+        uint64_t(*sums)[XXH3_NLANES] = s->sums[turn % 2][which];
+        if (i < npieces)
+            sum_blocks(input + at, n, s->secret, sums);
         __syncthreads();
-        if (warp == turn % (NTHREADS / 32))
-            sum += terp_checksum_share(
-                hash_of_sums(s->sums[turn % 2], n, s->secret), i);
+        if (i < npieces && warp % PIECE_NWARPS == turn % PIECE_NWARPS)
+            sum += terp_checksum_share(hash_of_sums(sums, n, s->secret), i);
     }
-    if (npieces <= nblocks) /* there was one turn at most */
+    if (npieces <= nblocks) /* the first warp alone has taken one */
         return sum;
     if (threadIdx.x % 32 == 0)
         s->of_warp[warp] = sum;
     __syncthreads();
-    return warp_sum(threadIdx.x < NTHREADS / 32 ? s->of_warp[threadIdx.x]
-                                                : UINT64_C(0));
+    return warp_sum(threadIdx.x < NWARPS ? s->of_warp[threadIdx.x]
+                                         : UINT64_C(0));
 }
 
 /* Returns the checksum of a stream in all threads of the first warp of the
@@ -123,7 +134,7 @@ static __device__ bool
 checksum(struct cuda_chunk &chunk, const uint8_t *stream,
          uint64_t stream_nbytes, uint64_t *hash_ret)
 {
-    __shared__ struct checksum_shared s;
+    __shared__ struct checksum_shared<NTHREADS> s;
     const uint64_t nbytes = stream_nbytes - TERP_FRAME_DIMS_AT;
     const unsigned nactive =
         (unsigned)min_u64(gridDim.x, terp_checksum_npieces(nbytes));

@@ -110,6 +110,9 @@ make_bench(struct bench *b, enum terp_type type, enum terp_coding coding,
     words = (uint32_t *)device_memory(4 * TERP_NENTRIES * TERP_NTOKENS);
     cuda_token_codewords_fill(words);
     batch->tables.d_token_codewords = words;
+    words = (uint32_t *)device_memory(4 * TOKEN_NPARTS);
+    cuda_token_parts_fill(words);
+    batch->tables.d_token_parts = words;
 
     b->chunk = (struct cuda_chunk *)device_memory(NCHUNKS * sizeof *b->chunk);
     batch->d_chunks = b->chunk;
@@ -128,6 +131,7 @@ free_bench(struct bench *b)
     cudaFree(b->batch.d_scratch);
     cudaFree((void *)b->batch.tables.d_codewords);
     cudaFree((void *)b->batch.tables.d_token_codewords);
+    cudaFree((void *)b->batch.tables.d_token_parts);
     cudaFree(b->chunk);
     cudaFree(b->dst);
     free(b->symbols);
