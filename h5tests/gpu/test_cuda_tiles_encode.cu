@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/entropy/tokens_encode.cuh"
 #include "gpu/sections/index.cuh"
 
 extern "C" {
