@@ -246,22 +246,23 @@ predict_point(enum terp_form form, const T *b, int64_t stride)
 #undef AT
 }
 
-/* Adds to (or, with `first`, sets) the predictions of `n` points of a row. */
-static void
-predict_along(enum terp_form form, const T *b, uint64_t stride, uint64_t n,
-              bool first, T *restrict pred)
+/* Adds to (or, with `first`, sets) the predictions of `n` points, whose b are
+ * `step` apart. */
+TERP_INLINE void
+predict_points(enum terp_form form, const T *b, uint64_t stride, uint64_t step,
+               uint64_t n, bool first, T *restrict pred)
 {
     const int64_t on = (int64_t)stride;
 
     /* With a constant each, for the compiler's sake. */
-#define CASE(constant)                                         \
-    case constant:                                             \
-        if (first)                                             \
-            for (uint64_t i = 0; i < n; i++)                   \
-                pred[i] = predict_point(constant, b + i, on);  \
-        else                                                   \
-            for (uint64_t i = 0; i < n; i++)                   \
-                pred[i] += predict_point(constant, b + i, on); \
+#define CASE(constant)                                                \
+    case constant:                                                    \
+        if (first)                                                    \
+            for (uint64_t i = 0; i < n; i++)                          \
+                pred[i] = predict_point(constant, b + i * step, on);  \
+        else                                                          \
+            for (uint64_t i = 0; i < n; i++)                          \
+                pred[i] += predict_point(constant, b + i * step, on); \
         break
     switch (form) {
         CASE(TERP_FORM_COPY);
@@ -277,17 +278,14 @@ predict_along(enum terp_form form, const T *b, uint64_t stride, uint64_t n,
 #undef CASE
 }
 
-/* The same along dimension 0, where the points at a row's ends come alone. */
-static inline void
-predict_along_0(enum terp_form form, const T *b, uint64_t n, bool first,
-                T *restrict pred)
+static void
+predict_along(enum terp_form form, const T *b, uint64_t stride, uint64_t step,
+              uint64_t n, bool first, T *restrict pred)
 {
-    if (n > 1) {
-        predict_along(form, b, 1, n, first, pred);
-        return;
-    }
-    const T along = predict_point(form, b, 1);
-    *pred = first ? along : *pred + along;
+    if (step == 1)
+        predict_points(form, b, stride, 1, n, first, pred);
+    else
+        predict_points(form, b, stride, step, n, first, pred);
 }
 
 /* Where a run stands: the row's coordinates, its brick at TERP_NDIMS, and the
@@ -312,20 +310,22 @@ find_place(const struct cpu_class *cls, uint64_t index)
     return place;
 }
 
-/* The next run, without a division. */
+/* The next run, behind `nrows` rows that have as many runs, without a division.
+ */
 static void
-advance(const struct cpu_class *cls, struct place *place)
+advance(const struct cpu_class *cls, uint64_t nrows, struct place *place)
 {
     if (++place->run_in_row < cls->nruns_per_row)
         return;
     place->run_in_row = 0;
-    place->row++;
+    place->row += nrows;
+    place->at[1] += nrows;
     for (int d = 1; d < TERP_NDIMS; d++) {
-        if (++place->at[d] < cls->extent[d])
+        if (place->at[d] < cls->extent[d])
             return;
         place->at[d] = 0;
+        place->at[d + 1]++;
     }
-    place->at[TERP_NDIMS]++;
 }
 
 /* On by as many runs as `step` is from the first one, also without. */
@@ -345,10 +345,12 @@ advance_by(const struct cpu_class *cls, const struct place *step,
     place->at[TERP_NDIMS] += step->at[TERP_NDIMS] + carry;
 }
 
-/* A run of a row: where it is, and where its neighbours stand. */
+/* A run of a row, or rows that are alike: where it is, and where its neighbours
+ * stand. */
 struct run {
     uint64_t at; /* in the class's arrays */
     uint64_t x, n;
+    uint64_t nrows, row_n; /* rows, and points of each */
     const T *row[TERP_NDIMS]; /* point b of the row's x = 0, per dimension */
     uint64_t stride[TERP_NDIMS];
     enum terp_form form[TERP_NDIMS]; /* of dimensions above 0 */
@@ -460,12 +462,46 @@ find_neighbours(const struct cpu_class *cls, const struct place *place,
         find_neighbours_in(cls, place, cls->predicting, dim, 3, run->corner);
 }
 
+/* Where the form of point x of a row ends. Away from the row's ends all points
+ * share one. */
+static uint64_t
+end_of_form(enum terp_spline spline, uint64_t x, uint64_t end, uint64_t neven)
+{
+    const uint64_t nends = spline == TERP_SPLINE_LONG ? 3 : 1;
+
+    return x >= nends && x + nends + 1 < neven ? min_u64(end, neven - nends - 1)
+                                               : x + 1;
+}
+
+/* Rows from one on, `most` at most, that have neighbours of the same forms, and
+ * stand one behind the other wherever these do. */
+static uint64_t
+count_rows(const struct cpu_class *cls, const struct place *place,
+           uint64_t most)
+{
+    if (cls->predicting & 1 && cls->source[1].extent[0] != cls->extent[0])
+        return 1;
+    const uint64_t y = place->at[1];
+    const uint64_t end =
+        min_u64(cls->extent[1],
+                y + min_u64(most, CPU_RUN_NVALUES / cls->extent[0]));
+    if (end <= y + 1)
+        return 1;
+    return (cls->predicting & 2 ? end_of_form(cls->spline, y, end,
+                                              cls->source[2].extent[1])
+                                : end) -
+           y;
+}
+
+/* The run at a place, of so many rows at most. */
 static void
 find_run(const struct cpu_class *cls, const struct place *place,
-         struct run *run)
+         uint64_t max_nrows, struct run *run)
 {
     run->x = place->run_in_row * CPU_RUN_NVALUES;
-    run->n = min_u64(CPU_RUN_NVALUES, cls->extent[0] - run->x);
+    run->row_n = min_u64(CPU_RUN_NVALUES, cls->extent[0] - run->x);
+    run->nrows = count_rows(cls, place, max_nrows);
+    run->n = run->nrows * run->row_n;
     run->at = place->row * cls->extent[0] + run->x;
     run->order = -1;
     for (int d = 0; d < TERP_NDIMS; d++) {
@@ -524,17 +560,6 @@ blend_segment(const struct cpu_class *cls, const struct run *run, uint64_t x,
                                     FOUR(corner, 0, i) + FOUR(corner, 4, i));
 }
 
-/* Where the form of point x of a row ends. Away from the row's ends all points
- * share one. */
-static uint64_t
-end_of_form(enum terp_spline spline, uint64_t x, uint64_t end, uint64_t neven)
-{
-    const uint64_t nends = spline == TERP_SPLINE_LONG ? 3 : 1;
-
-    return x >= nends && x + nends + 1 < neven ? min_u64(end, neven - nends - 1)
-                                               : x + 1;
-}
-
 static void
 average(uint64_t n, int npredictions, T *pred)
 {
@@ -545,35 +570,78 @@ average(uint64_t n, int npredictions, T *pred)
             pred[i] *= share;
 }
 
-/* Points [x, end) of the row. Dimension 0, which comes last in the sum, has
- * other forms at the row's ends. */
-static void
-average_segment(const struct cpu_class *cls, const struct run *run, uint64_t x,
-                uint64_t end, T *pred)
-{
-    int nothers = 0;
+/* What a run's points are predicted by along dimension 0: all of them, or these
+ * alone. */
+struct line {
+    const T *b; /* of the run's first point */
+    bool alone;
+};
 
-    for (int d = TERP_NDIMS - 1; d > 0; d--) {
+/* Points of a run, the first one `at` behind the run's, that are `step` apart
+ * and have one form along dimension 0, which comes last in the sum. */
+static void
+average_points(const struct cpu_class *cls, const struct run *run,
+               const struct line *line, enum terp_form form, uint64_t at,
+               uint64_t step, uint64_t n, T *restrict pred)
+{
+    const int order = line->alone ? -1 : run->order;
+    int npredictions = 0;
+
+    for (int d = TERP_NDIMS - 1; d > 0 && !line->alone; d--) {
         if (!(cls->predicting >> d & 1) ||
-            terp_form_order(run->form[d]) != run->order)
+            terp_form_order(run->form[d]) != order)
             continue;
-        predict_along(run->form[d], run->row[d] + x, run->stride[d], end - x,
-                      nothers == 0, pred);
-        nothers++;
+        predict_along(run->form[d], run->row[d] + run->x + at, run->stride[d],
+                      step, n, npredictions == 0, pred);
+        npredictions++;
     }
-    if (!(cls->predicting & 1)) {
-        average(end - x, nothers, pred);
+    if (line->b != NULL && terp_form_order(form) >= order) {
+        const bool first = terp_form_order(form) > order;
+        predict_along(form, line->b + at, 1, step, n, first, pred);
+        npredictions = first ? 1 : npredictions + 1;
+    }
+    average(n, npredictions, pred);
+}
+
+/* Points of a run's rows from the x-th on, one at a time of each row. */
+static void
+average_ends(const struct cpu_class *cls, const struct run *run,
+             const struct line *line, uint64_t x, uint64_t end, T *pred)
+{
+    T at_end[CPU_RUN_NVALUES];
+
+    for (uint64_t at = x - run->x; x < end; x++, at++) {
+        average_points(cls, run, line,
+                       terp_form_at(cls->spline, x, cls->source[1].extent[0]),
+                       at, run->row_n, run->nrows, at_end);
+        for (uint64_t i = 0; i < run->nrows; i++)
+            pred[at + i * run->row_n] = at_end[i];
+    }
+}
+
+/* All points of a run. Along dimension 0 there are other forms at rows' ends:
+ * what the form inside makes of these is written over. */
+static void
+average_run(const struct cpu_class *cls, const struct run *run,
+            const struct line *line, T *pred)
+{
+    const uint64_t end = run->x + run->row_n;
+
+    if (line->b == NULL) {
+        average_points(cls, run, line, TERP_FORM_COPY, 0, 1, run->n, pred);
         return;
     }
     const uint64_t neven = cls->source[1].extent[0];
-    for (uint64_t next; x < end; pred += next - x, x = next) {
-        const enum terp_form form = terp_form_at(cls->spline, x, neven);
-        const int above = terp_form_order(form) - run->order;
-        next = end_of_form(cls->spline, x, end, neven);
-        if (above >= 0)
-            predict_along_0(form, run->row[0] + x, next - x, above > 0, pred);
-        average(next - x, above > 0 ? 1 : nothers + (above == 0), pred);
-    }
+    uint64_t x = run->x, next = x;
+    while (x < end &&
+           (next = end_of_form(cls->spline, x, end, neven)) == x + 1)
+        x++;
+    if (x < end)
+        average_points(cls, run, line, terp_form_at(cls->spline, x, neven),
+                       x - run->x, 1, run->n - (x - run->x) - (end - next),
+                       pred + (x - run->x));
+    average_ends(cls, run, line, run->x, x, pred);
+    average_ends(cls, run, line, x < end ? next : end, end, pred);
 }
 
 /* What linear interpolants along one or two dimensions predict of `n` points,
@@ -607,18 +675,15 @@ blend_long(const struct cpu_class *cls, const struct run *run,
 
     if (first == 0) {
         T missed[CPU_RUN_NVALUES + 8];
-        const uint64_t begin = run->x - min_u64(run->x, 3);
-        const uint64_t end = min_u64(run->x + run->n + 4, neven);
-        blend_rows(run->even, run->nothers, (int64_t)begin, end - begin,
-                   missed);
-        for (uint64_t i = 0; i < end - begin; i++)
+        const uint64_t before = min_u64(run->x, 3);
+        const uint64_t behind = min_u64(4, neven - run->x - run->row_n);
+        const uint64_t begin = run->x - before;
+        const uint64_t n = before + run->n + behind;
+        const struct line line = {missed + before, true};
+        blend_rows(run->even, run->nothers, (int64_t)begin, n, missed);
+        for (uint64_t i = 0; i < n; i++)
             missed[i] = run->row[0][begin + i] - missed[i];
-        for (uint64_t x = run->x, next; x < run->x + run->n; x = next) {
-            next = end_of_form(cls->spline, x, run->x + run->n, neven);
-            predict_along_0(terp_form_at(cls->spline, x, neven),
-                            missed + (x - begin), next - x, true,
-                            pred + (x - run->x));
-        }
+        average_run(cls, run, &line, pred);
     } else {
         T missed[8][CPU_RUN_NVALUES];
         const enum terp_form form = run->form[first];
@@ -631,7 +696,7 @@ blend_long(const struct cpu_class *cls, const struct run *run,
             for (uint64_t j = 0; j < run->n; j++)
                 missed[i][j] = run->row[first][at + (int64_t)j] - missed[i][j];
         }
-        predict_along(form, missed[3], CPU_RUN_NVALUES, run->n, true, pred);
+        predict_along(form, missed[3], CPU_RUN_NVALUES, 1, run->n, true, pred);
     }
     blend_rows(run->odd, run->nothers, (int64_t)run->x, run->n, blended);
     for (uint64_t i = 0; i < run->n; i++)
@@ -643,24 +708,23 @@ static void
 predict_run(const struct cpu_class *cls, const struct run *run,
             T pred[CPU_RUN_NVALUES])
 {
-    uint64_t x = run->x;
-    const uint64_t end = x + run->n;
+    const uint64_t end = run->x + run->row_n;
+    const struct line line = {
+        cls->predicting & 1 ? run->row[0] + run->x : NULL, false};
 
     if (run->nothers > 0) {
         blend_long(cls, run, pred);
         return;
     }
-    if (run->face[0] != NULL) {
-        /* Above the last even point along dimension 0 nothing is. */
-        const uint64_t inside =
-            cls->predicting & 1 ? cls->source[1].extent[0] - 1 : end;
-        if (x < inside) {
-            x = min_u64(end, inside);
-            blend_segment(cls, run, run->x, x - run->x, pred);
-        }
+    if (run->face[0] == NULL) {
+        average_run(cls, run, &line, pred);
+        return;
     }
-    if (x < end)
-        average_segment(cls, run, x, end, pred + (x - run->x));
+    /* Above the last even point along dimension 0 nothing is. */
+    const uint64_t inside =
+        min_u64(end, cls->predicting & 1 ? cls->source[1].extent[0] - 1 : end);
+    blend_segment(cls, run, run->x, run->n - (end - inside), pred);
+    average_ends(cls, run, &line, inside, end, pred);
 }
 
 static struct constants
@@ -801,8 +865,9 @@ quantize(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
     struct run run;
     T pred[CPU_RUN_NVALUES];
 
-    for (uint64_t i = first; i < end; i++, advance(cls, &place)) {
-        find_run(cls, &place, &run);
+    for (uint64_t i = first; i < end;
+         i += run.nrows, advance(cls, run.nrows, &place)) {
+        find_run(cls, &place, end - i, &run);
         predict_run(cls, &run, pred);
         T *values = (T *)cls->values + run.at;
         uint16_t *symbols = cls->symbols + run.at;
@@ -825,8 +890,9 @@ reconstruct(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
     struct run run;
     T pred[CPU_RUN_NVALUES];
 
-    for (uint64_t i = first; i < end; i++, advance(cls, &place)) {
-        find_run(cls, &place, &run);
+    for (uint64_t i = first; i < end;
+         i += run.nrows, advance(cls, run.nrows, &place)) {
+        find_run(cls, &place, end - i, &run);
         predict_run(cls, &run, pred);
         reconstruct_values((T *)cls->values + run.at, pred, run.n, step,
                            quantizer->radius, cls->symbols + run.at);
@@ -871,7 +937,7 @@ sample(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
     const struct place step = find_place(cls, every);
     for (uint64_t i = every / 2; i < nruns;
          i += every, advance_by(cls, &step, &place)) {
-        find_run(cls, &place, &run);
+        find_run(cls, &place, 1, &run);
         predict_run(cls, &run, pred);
         rows_of_codes((const T *)cls->values + run.at, pred, noise, run.n, k,
                       rows + nsampled);
