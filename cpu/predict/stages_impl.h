@@ -570,78 +570,105 @@ average(uint64_t n, int npredictions, T *pred)
             pred[i] *= share;
 }
 
-/* What a run's points are predicted by along dimension 0: all of them, or these
- * alone. */
+/* Sums up the predictions along the dimensions but 0 of `n` points of a run, the
+ * first one `at` behind its first, the others `step` apart. Returns how many
+ * each sum has. */
+static int
+sum_others(const struct cpu_class *cls, const struct run *run, uint64_t at,
+           uint64_t step, uint64_t n, T *restrict sums)
+{
+    int nothers = 0;
+
+    for (int d = TERP_NDIMS - 1; d > 0; d--)
+        if (cls->predicting >> d & 1 &&
+            terp_form_order(run->form[d]) == run->order)
+            predict_along(run->form[d], run->row[d] + run->x + at,
+                          run->stride[d], step, n, nothers++ == 0, sums);
+    return nothers;
+}
+
+/* What is predicted along dimension 0, which comes last in a sum: the b of the
+ * run's first point, and the order of what is summed up before. */
 struct line {
-    const T *b; /* of the run's first point */
-    bool alone;
+    const T *b;
+    int order, nothers;
 };
 
-/* Points of a run, the first one `at` behind the run's, that are `step` apart
- * and have one form along dimension 0, which comes last in the sum. */
+/* Makes predictions of sums of points whose coordinate along dimension 0 is x,
+ * or that have the same form along it, and whose b are `step` apart. */
 static void
-average_points(const struct cpu_class *cls, const struct run *run,
-               const struct line *line, enum terp_form form, uint64_t at,
-               uint64_t step, uint64_t n, T *restrict pred)
+add_line(const struct cpu_class *cls, const struct line *line, const T *b,
+         uint64_t x, uint64_t step, uint64_t n, T *restrict sums)
 {
-    const int order = line->alone ? -1 : run->order;
-    int npredictions = 0;
+    const enum terp_form form =
+        terp_form_at(cls->spline, x, cls->source[1].extent[0]);
+    const int above = terp_form_order(form) - line->order;
 
-    for (int d = TERP_NDIMS - 1; d > 0 && !line->alone; d--) {
-        if (!(cls->predicting >> d & 1) ||
-            terp_form_order(run->form[d]) != order)
-            continue;
-        predict_along(run->form[d], run->row[d] + run->x + at, run->stride[d],
-                      step, n, npredictions == 0, pred);
-        npredictions++;
-    }
-    if (line->b != NULL && terp_form_order(form) >= order) {
-        const bool first = terp_form_order(form) > order;
-        predict_along(form, line->b + at, 1, step, n, first, pred);
-        npredictions = first ? 1 : npredictions + 1;
-    }
-    average(n, npredictions, pred);
+    if (above >= 0)
+        predict_along(form, b, 1, step, n, above > 0, sums);
+    average(n, above > 0 ? 1 : line->nothers + (above == 0), sums);
 }
 
-/* Points of a run's rows from the x-th on, one at a time of each row. */
+/* The same of all points of a run. Along dimension 0 there are other forms at
+ * rows' ends: what the form inside makes of these is written over. */
 static void
-average_ends(const struct cpu_class *cls, const struct run *run,
-             const struct line *line, uint64_t x, uint64_t end, T *pred)
-{
-    T at_end[CPU_RUN_NVALUES];
-
-    for (uint64_t at = x - run->x; x < end; x++, at++) {
-        average_points(cls, run, line,
-                       terp_form_at(cls->spline, x, cls->source[1].extent[0]),
-                       at, run->row_n, run->nrows, at_end);
-        for (uint64_t i = 0; i < run->nrows; i++)
-            pred[at + i * run->row_n] = at_end[i];
-    }
-}
-
-/* All points of a run. Along dimension 0 there are other forms at rows' ends:
- * what the form inside makes of these is written over. */
-static void
-average_run(const struct cpu_class *cls, const struct run *run,
-            const struct line *line, T *pred)
+add_line_to_rows(const struct cpu_class *cls, const struct run *run,
+                 const struct line *line, T *pred)
 {
     const uint64_t end = run->x + run->row_n;
+    uint64_t begin = run->x, stop = end; /* of what is inside */
+    T at_ends[CPU_RUN_NVALUES];
 
-    if (line->b == NULL) {
-        average_points(cls, run, line, TERP_FORM_COPY, 0, 1, run->n, pred);
-        return;
+    while (begin < end && (stop = end_of_form(cls->spline, begin, end,
+                                              cls->source[1].extent[0])) ==
+                              begin + 1)
+        begin++;
+    const uint64_t nbelow = begin - run->x, nends = nbelow + (end - stop);
+    for (uint64_t k = 0; k < nends; k++) {
+        const uint64_t at = k < nbelow ? k : k + (stop - begin);
+        T *sums = at_ends + k * run->nrows;
+        for (uint64_t i = 0; i < run->nrows; i++)
+            sums[i] = pred[at + i * run->row_n];
+        add_line(cls, line, line->b + at, run->x + at, run->row_n, run->nrows,
+                 sums);
     }
-    const uint64_t neven = cls->source[1].extent[0];
-    uint64_t x = run->x, next = x;
-    while (x < end &&
-           (next = end_of_form(cls->spline, x, end, neven)) == x + 1)
-        x++;
-    if (x < end)
-        average_points(cls, run, line, terp_form_at(cls->spline, x, neven),
-                       x - run->x, 1, run->n - (x - run->x) - (end - next),
-                       pred + (x - run->x));
-    average_ends(cls, run, line, run->x, x, pred);
-    average_ends(cls, run, line, x < end ? next : end, end, pred);
+    if (begin < end)
+        add_line(cls, line, line->b + nbelow, begin, 1, run->n - nends,
+                 pred + nbelow);
+    for (uint64_t k = 0; k < nends; k++) {
+        const uint64_t at = k < nbelow ? k : k + (stop - begin);
+        for (uint64_t i = 0; i < run->nrows; i++)
+            pred[at + i * run->row_n] = at_ends[k * run->nrows + i];
+    }
+}
+
+static void
+average_run(const struct cpu_class *cls, const struct run *run, T *pred)
+{
+    const int nothers = sum_others(cls, run, 0, 1, run->n, pred);
+
+    if (cls->predicting & 1) {
+        const struct line line = {run->row[0] + run->x, run->order, nothers};
+        add_line_to_rows(cls, run, &line, pred);
+    } else {
+        average(run->n, nothers, pred);
+    }
+}
+
+/* The last points of a run's rows. */
+static void
+average_last(const struct cpu_class *cls, const struct run *run, T *pred)
+{
+    const uint64_t last = run->row_n - 1;
+    T sums[CPU_RUN_NVALUES];
+    const int nothers =
+        sum_others(cls, run, last, run->row_n, run->nrows, sums);
+    const struct line line = {run->row[0] + run->x, run->order, nothers};
+
+    add_line(cls, &line, line.b + last, run->x + last, run->row_n, run->nrows,
+             sums);
+    for (uint64_t i = 0; i < run->nrows; i++)
+        pred[last + i * run->row_n] = sums[i];
 }
 
 /* What linear interpolants along one or two dimensions predict of `n` points,
@@ -679,11 +706,11 @@ blend_long(const struct cpu_class *cls, const struct run *run,
         const uint64_t behind = min_u64(4, neven - run->x - run->row_n);
         const uint64_t begin = run->x - before;
         const uint64_t n = before + run->n + behind;
-        const struct line line = {missed + before, true};
+        const struct line line = {missed + before, -1, 0};
         blend_rows(run->even, run->nothers, (int64_t)begin, n, missed);
         for (uint64_t i = 0; i < n; i++)
             missed[i] = run->row[0][begin + i] - missed[i];
-        average_run(cls, run, &line, pred);
+        add_line_to_rows(cls, run, &line, pred);
     } else {
         T missed[8][CPU_RUN_NVALUES];
         const enum terp_form form = run->form[first];
@@ -708,23 +735,18 @@ static void
 predict_run(const struct cpu_class *cls, const struct run *run,
             T pred[CPU_RUN_NVALUES])
 {
-    const uint64_t end = run->x + run->row_n;
-    const struct line line = {
-        cls->predicting & 1 ? run->row[0] + run->x : NULL, false};
-
     if (run->nothers > 0) {
         blend_long(cls, run, pred);
-        return;
+    } else if (run->face[0] == NULL) {
+        average_run(cls, run, pred);
+    } else if (cls->predicting & 1 &&
+               run->x + run->row_n == cls->source[1].extent[0]) {
+        /* Above the last even point along dimension 0 nothing is. */
+        blend_segment(cls, run, run->x, run->n - 1, pred);
+        average_last(cls, run, pred);
+    } else {
+        blend_segment(cls, run, run->x, run->n, pred);
     }
-    if (run->face[0] == NULL) {
-        average_run(cls, run, &line, pred);
-        return;
-    }
-    /* Above the last even point along dimension 0 nothing is. */
-    const uint64_t inside =
-        min_u64(end, cls->predicting & 1 ? cls->source[1].extent[0] - 1 : end);
-    blend_segment(cls, run, run->x, run->n - (end - inside), pred);
-    average_ends(cls, run, &line, inside, end, pred);
 }
 
 static struct constants
