@@ -250,10 +250,12 @@ struct cpu_stages {
                         uint64_t end);
 
     /* One in `every` runs of a class, predicted from original values: rows of
-     * the dictionary that its codes would be. Returns how many. */
+     * the dictionary that its codes would be, along each set of its dimensions,
+     * or all of them where they are blended, [dims][capacity]. Returns how many
+     * there are of each. */
     uint64_t (*sample)(const struct cpu_class *cls,
                        const struct cpu_quantizer *quantizer, uint64_t every,
-                       uint16_t *rows_ret);
+                       uint64_t capacity, uint16_t *rows_ret);
 
     /* Anchors, each predicted by the one before, the first by the reference
      * value. */

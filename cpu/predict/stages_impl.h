@@ -921,50 +921,155 @@ reconstruct(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
     }
 }
 
-/* Rows of the dictionary that the codes of `values` would be. */
+/* Samples on their way: runs one behind the other, and what they are predicted
+ * as along each set of dimensions. */
+struct samples {
+    uint64_t n;
+    T values[CPU_RUN_NVALUES], noise[CPU_RUN_NVALUES];
+    T pred[TERP_NCLASSES][CPU_RUN_NVALUES];
+};
+
+/* Averages what the dimensions of `set` predict of points [at, at + n), the
+ * slowest first, as the prediction along `dims`. */
 static void
-rows_of_codes(const T *restrict values, const T *restrict pred,
-              const T *restrict noise, uint64_t n, struct constants k,
-              uint16_t *restrict rows)
+average_set(struct samples *samples, unsigned set, unsigned dims, uint64_t at,
+            uint64_t n)
 {
-    for (uint64_t i = 0; i < n; i++) {
-        T magnitude =
-            sampled_magnitude(values[i], pred[i], noise[i], k.inverse);
+    const T share = TERP_SHARE(T, __builtin_popcount(set));
+    T *restrict pred = samples->pred[dims] + at;
+    const T *p[TERP_NDIMS];
+    int ndims = 0;
+
+    for (int d = TERP_NDIMS - 1; d >= 0; d--)
+        if (set >> d & 1)
+            p[ndims++] = samples->pred[1u << d] + at;
+    if (ndims == 1)
+        memcpy(pred, p[0], n * sizeof *pred);
+    else if (ndims == 2)
+        for (uint64_t i = 0; i < n; i++)
+            pred[i] = (p[0][i] + p[1][i]) * share;
+    else if (ndims == 3)
+        for (uint64_t i = 0; i < n; i++)
+            pred[i] = (p[0][i] + p[1][i] + p[2][i]) * share;
+    else
+        for (uint64_t i = 0; i < n; i++)
+            pred[i] = (p[0][i] + p[1][i] + p[2][i] + p[3][i]) * share;
+}
+
+/* Predicts a run's row along each set of the class's dimensions. */
+static void
+predict_sets(const struct cpu_class *cls, const struct run *run,
+             struct samples *samples)
+{
+    const unsigned all = cls->predicting;
+    const uint64_t neven = cls->source[all & 1].extent[0];
+    const struct line line = {run->row[0] + (all & 1 ? run->x : 0), -1, 0};
+
+    for (int d = 1; d < TERP_NDIMS; d++)
+        if (all >> d & 1)
+            predict_along(run->form[d], run->row[d] + run->x, run->stride[d], 1,
+                          run->n, true, samples->pred[1u << d] + samples->n);
+    if (all & 1)
+        add_line_to_rows(cls, run, &line, samples->pred[1] + samples->n);
+    for (unsigned dims = all; dims > 0; dims = (dims - 1) & all) {
+        unsigned set = 0;
+        int order = -1;
+        if ((dims & (dims - 1)) == 0)
+            continue;
+        for (int d = 1; d < TERP_NDIMS; d++) {
+            if (!(dims >> d & 1) || terp_form_order(run->form[d]) < order)
+                continue;
+            set = terp_form_order(run->form[d]) == order ? set : 0;
+            set |= 1u << d;
+            order = terp_form_order(run->form[d]);
+        }
+        if (!(dims & 1)) {
+            average_set(samples, set, dims, samples->n, run->n);
+            continue;
+        }
+        const uint64_t end = run->x + run->n;
+        for (uint64_t x = run->x, next; x < end; x = next) {
+            const int above =
+                terp_form_order(terp_form_at(cls->spline, x, neven)) - order;
+            next = end_of_form(cls->spline, x, end, neven);
+            average_set(samples, above > 0 ? 1 : set | (above == 0), dims,
+                        samples->n + (x - run->x), next - x);
+        }
+    }
+}
+
+/* Rows of the dictionary that the codes of samples would be. */
+static void
+rows_of_codes(const struct samples *samples, const T *restrict pred,
+              T amplitude, struct constants k, uint16_t *restrict rows)
+{
+    for (uint64_t i = 0; i < samples->n; i++) {
+        const T value = samples->values[i];
+        T magnitude = sampled_magnitude(
+            value, pred[i], samples->noise[i] * amplitude, k.inverse);
         bool fits = magnitude < k.max_code + (T)0.5;
         T row = fits ? magnitude + (T)0.5 : (T)TERP_ROW_ESCAPE;
         /* A NaN alone differs from itself. */
-        T unknown =
-            (T)(values[i] == values[i] ? TERP_ROW_UNKNOWN : TERP_ROW_SPECIAL);
+        T unknown = (T)(value == value ? TERP_ROW_UNKNOWN : TERP_ROW_SPECIAL);
         rows[i] = (uint16_t)(INT)(magnitude == magnitude ? row : unknown);
     }
 }
 
+/* The samples' rows, along each set of dimensions that was predicted. */
+static void
+put_rows(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
+         uint64_t capacity, struct samples *samples, uint16_t *rows)
+{
+    const struct constants k = symbol_constants(quantizer);
+    const unsigned all = cls->predicting;
+
+    for (unsigned dims = all; dims > 0; dims = (dims - 1) & all) {
+        const T amplitude =
+            (T)(terp_noise_amplitude(__builtin_popcount(dims), cls->blend_order,
+                                     cls->spline == TERP_SPLINE_LONG) /
+                (1 << terp_unit_nbits(quantizer->wide)));
+        rows_of_codes(samples, samples->pred[dims], amplitude, k,
+                      rows + dims * capacity);
+        if (cls->blend_order > 1)
+            break;
+    }
+    samples->n = 0;
+}
+
 static uint64_t
 sample(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
-       uint64_t every, uint16_t *rows)
+       uint64_t every, uint64_t capacity, uint16_t *rows)
 {
-    struct constants k = symbol_constants(quantizer);
-    T amplitude = (T)(terp_noise_amplitude(__builtin_popcount(cls->predicting),
-                                           cls->blend_order,
-                                           cls->spline == TERP_SPLINE_LONG) /
-                      (1 << terp_unit_nbits(quantizer->wide)));
     struct run run;
-    T pred[CPU_RUN_NVALUES], noise[CPU_RUN_NVALUES];
+    struct samples samples;
+    T noise[CPU_RUN_NVALUES];
     uint64_t nruns = cls->nrows * cls->nruns_per_row, nsampled = 0;
 
+    samples.n = 0;
+
     for (uint64_t i = 0; i < CPU_RUN_NVALUES; i++)
-        noise[i] = (T)terp_noise_at(i) * amplitude;
+        noise[i] = (T)terp_noise_at(i);
 
     struct place place = find_place(cls, every / 2);
     const struct place step = find_place(cls, every);
     for (uint64_t i = every / 2; i < nruns;
          i += every, advance_by(cls, &step, &place)) {
         find_run(cls, &place, 1, &run);
-        predict_run(cls, &run, pred);
-        rows_of_codes((const T *)cls->values + run.at, pred, noise, run.n, k,
-                      rows + nsampled);
+        if (samples.n + run.n > CPU_RUN_NVALUES) {
+            rows += samples.n;
+            put_rows(cls, quantizer, capacity, &samples, rows - samples.n);
+        }
+        memcpy(samples.values + samples.n, (const T *)cls->values + run.at,
+               run.n * sizeof *samples.values);
+        memcpy(samples.noise + samples.n, noise, run.n * sizeof *noise);
+        if (cls->blend_order > 1)
+            predict_run(cls, &run, samples.pred[cls->predicting] + samples.n);
+        else
+            predict_sets(cls, &run, &samples);
+        samples.n += run.n;
         nsampled += run.n;
     }
+    put_rows(cls, quantizer, capacity, &samples, rows);
     return nsampled;
 }
 
