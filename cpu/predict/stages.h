@@ -301,6 +301,9 @@ struct cpu_stages {
     void (*difference)(void *quants, struct cpu_axis axis);
     void (*accumulate)(void *quants, struct cpu_axis axis);
 
+    /* inout[i] = quants[i] - inout[i], modulo 2^width. */
+    void (*subtract_from)(const void *quants, uint64_t n, void *inout);
+
     /* The same by means (codec/model/lorenzo.h). */
     void (*difference_means)(void *quants, struct cpu_axis axis);
     void (*accumulate_means)(void *quants, struct cpu_axis axis);
