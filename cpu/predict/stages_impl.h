@@ -246,23 +246,24 @@ predict_point(enum terp_form form, const T *b, int64_t stride)
 #undef AT
 }
 
-/* Adds to (or, with `first`, sets) the predictions of `n` points, whose b are
- * `step` apart. */
+/* Every step-th of `n` points: predictions, or with `sums` these added to them,
+ * times `share`. */
 TERP_INLINE void
 predict_points(enum terp_form form, const T *b, uint64_t stride, uint64_t step,
-               uint64_t n, bool first, T *restrict pred)
+               uint64_t n, const T *restrict sums, T share, T *restrict pred)
 {
     const int64_t on = (int64_t)stride;
 
     /* With a constant each, for the compiler's sake. */
-#define CASE(constant)                                                \
-    case constant:                                                    \
-        if (first)                                                    \
-            for (uint64_t i = 0; i < n; i++)                          \
-                pred[i] = predict_point(constant, b + i * step, on);  \
-        else                                                          \
-            for (uint64_t i = 0; i < n; i++)                          \
-                pred[i] += predict_point(constant, b + i * step, on); \
+#define CASE(constant)                                                  \
+    case constant:                                                      \
+        if (sums == NULL)                                               \
+            for (uint64_t i = 0; i < n * step; i += step)               \
+                pred[i] = predict_point(constant, b + i, on) * share;   \
+        else                                                            \
+            for (uint64_t i = 0; i < n * step; i += step)               \
+                pred[i] =                                               \
+                    (sums[i] + predict_point(constant, b + i, on)) * share; \
         break
     switch (form) {
         CASE(TERP_FORM_COPY);
@@ -280,12 +281,12 @@ predict_points(enum terp_form form, const T *b, uint64_t stride, uint64_t step,
 
 static void
 predict_along(enum terp_form form, const T *b, uint64_t stride, uint64_t step,
-              uint64_t n, bool first, T *restrict pred)
+              uint64_t n, const T *restrict sums, T share, T *restrict pred)
 {
     if (step == 1)
-        predict_points(form, b, stride, 1, n, first, pred);
+        predict_points(form, b, stride, 1, n, sums, share, pred);
     else
-        predict_points(form, b, stride, step, n, first, pred);
+        predict_points(form, b, stride, step, n, sums, share, pred);
 }
 
 /* Where a run stands: the row's coordinates, its brick at TERP_NDIMS, and the
@@ -560,98 +561,104 @@ blend_segment(const struct cpu_class *cls, const struct run *run, uint64_t x,
                                     FOUR(corner, 0, i) + FOUR(corner, 4, i));
 }
 
-static void
-average(uint64_t n, int npredictions, T *pred)
-{
-    const T share = TERP_SHARE(T, npredictions);
-
-    if (npredictions > 1)
-        for (uint64_t i = 0; i < n; i++)
-            pred[i] *= share;
-}
-
-/* Sums up the predictions along the dimensions but 0 of `n` points of a run, the
- * first one `at` behind its first, the others `step` apart. Returns how many
- * each sum has. */
+/* How many of the dimensions but 0 predict a run's points: those of the highest
+ * order. */
 static int
-sum_others(const struct cpu_class *cls, const struct run *run, uint64_t at,
-           uint64_t step, uint64_t n, T *restrict sums)
+count_others(const struct cpu_class *cls, const struct run *run)
 {
     int nothers = 0;
 
-    for (int d = TERP_NDIMS - 1; d > 0; d--)
-        if (cls->predicting >> d & 1 &&
-            terp_form_order(run->form[d]) == run->order)
-            predict_along(run->form[d], run->row[d] + run->x + at,
-                          run->stride[d], step, n, nothers++ == 0, sums);
+    for (int d = 1; d < TERP_NDIMS; d++)
+        nothers += cls->predicting >> d & 1 &&
+                   terp_form_order(run->form[d]) == run->order;
     return nothers;
 }
 
+/* The sums of what these predict, times `share`, at every step-th of `n`
+ * points, the first one `at` behind the run's. */
+static void
+sum_others(const struct cpu_class *cls, const struct run *run, uint64_t at,
+           uint64_t step, uint64_t n, T share, T *sums)
+{
+    T own[2][CPU_RUN_NVALUES];
+    const T *before = NULL;
+    int nleft = count_others(cls, run);
+
+    for (int d = TERP_NDIMS - 1; nleft > 0; d--) {
+        if (!(cls->predicting >> d & 1) ||
+            terp_form_order(run->form[d]) != run->order)
+            continue;
+        T *to = --nleft > 0 ? own[nleft % 2] : sums;
+        predict_along(run->form[d], run->row[d] + run->x + at, run->stride[d],
+                      step, n, before, nleft > 0 ? (T)1 : share, to);
+        before = to;
+    }
+}
+
 /* What is predicted along dimension 0, which comes last in a sum: the b of the
- * run's first point, and the order of what is summed up before. */
+ * run's first point, and what is summed up before. */
 struct line {
     const T *b;
     int order, nothers;
+    const T *sums;
 };
 
-/* Makes predictions of sums of points whose coordinate along dimension 0 is x,
- * or that have the same form along it, and whose b are `step` apart. */
+/* Points of a run's rows that have the form of point x along dimension 0: every
+ * step-th of `n`. */
 static void
-add_line(const struct cpu_class *cls, const struct line *line, const T *b,
-         uint64_t x, uint64_t step, uint64_t n, T *restrict sums)
+add_line(const struct cpu_class *cls, const struct run *run,
+         const struct line *line, uint64_t x, uint64_t step, uint64_t n,
+         T *restrict pred)
 {
     const enum terp_form form =
         terp_form_at(cls->spline, x, cls->source[1].extent[0]);
     const int above = terp_form_order(form) - line->order;
+    const T share = TERP_SHARE(T, above > 0 ? 1 : line->nothers + (above == 0));
+    const uint64_t at = x - run->x;
 
     if (above >= 0)
-        predict_along(form, b, 1, step, n, above > 0, sums);
-    average(n, above > 0 ? 1 : line->nothers + (above == 0), sums);
+        predict_along(form, line->b + at, 1, step, n,
+                      above > 0 ? NULL : line->sums + at, share, pred + at);
+    else
+        for (uint64_t i = at; i < at + n * step; i += step)
+            pred[i] = line->sums[i] * share;
 }
 
-/* The same of all points of a run. Along dimension 0 there are other forms at
- * rows' ends: what the form inside makes of these is written over. */
+/* All points of a run. Along dimension 0 there are other forms at rows' ends:
+ * what the form inside makes of these is written over. */
 static void
 add_line_to_rows(const struct cpu_class *cls, const struct run *run,
                  const struct line *line, T *pred)
 {
     const uint64_t end = run->x + run->row_n;
     uint64_t begin = run->x, stop = end; /* of what is inside */
-    T at_ends[CPU_RUN_NVALUES];
 
     while (begin < end && (stop = end_of_form(cls->spline, begin, end,
                                               cls->source[1].extent[0])) ==
                               begin + 1)
         begin++;
-    const uint64_t nbelow = begin - run->x, nends = nbelow + (end - stop);
-    for (uint64_t k = 0; k < nends; k++) {
-        const uint64_t at = k < nbelow ? k : k + (stop - begin);
-        T *sums = at_ends + k * run->nrows;
-        for (uint64_t i = 0; i < run->nrows; i++)
-            sums[i] = pred[at + i * run->row_n];
-        add_line(cls, line, line->b + at, run->x + at, run->row_n, run->nrows,
-                 sums);
-    }
     if (begin < end)
-        add_line(cls, line, line->b + nbelow, begin, 1, run->n - nends,
-                 pred + nbelow);
-    for (uint64_t k = 0; k < nends; k++) {
-        const uint64_t at = k < nbelow ? k : k + (stop - begin);
-        for (uint64_t i = 0; i < run->nrows; i++)
-            pred[at + i * run->row_n] = at_ends[k * run->nrows + i];
-    }
+        add_line(cls, run, line, begin, 1,
+                 run->n - run->row_n + (stop - begin), pred);
+    for (uint64_t x = run->x; x < begin; x++)
+        add_line(cls, run, line, x, run->row_n, run->nrows, pred);
+    for (uint64_t x = stop; x < end; x++)
+        add_line(cls, run, line, x, run->row_n, run->nrows, pred);
 }
 
 static void
 average_run(const struct cpu_class *cls, const struct run *run, T *pred)
 {
-    const int nothers = sum_others(cls, run, 0, 1, run->n, pred);
+    T sums[CPU_RUN_NVALUES];
+    const int nothers = count_others(cls, run);
 
     if (cls->predicting & 1) {
-        const struct line line = {run->row[0] + run->x, run->order, nothers};
+        const struct line line = {run->row[0] + run->x, run->order, nothers,
+                                  sums};
+        sum_others(cls, run, 0, 1, run->n, (T)1, sums);
         add_line_to_rows(cls, run, &line, pred);
     } else {
-        average(run->n, nothers, pred);
+        sum_others(cls, run, 0, 1, run->n, TERP_SHARE(T, nothers), pred);
     }
 }
 
@@ -661,14 +668,11 @@ average_last(const struct cpu_class *cls, const struct run *run, T *pred)
 {
     const uint64_t last = run->row_n - 1;
     T sums[CPU_RUN_NVALUES];
-    const int nothers =
-        sum_others(cls, run, last, run->row_n, run->nrows, sums);
-    const struct line line = {run->row[0] + run->x, run->order, nothers};
+    const struct line line = {run->row[0] + run->x, run->order,
+                              count_others(cls, run), sums};
 
-    add_line(cls, &line, line.b + last, run->x + last, run->row_n, run->nrows,
-             sums);
-    for (uint64_t i = 0; i < run->nrows; i++)
-        pred[last + i * run->row_n] = sums[i];
+    sum_others(cls, run, last, run->row_n, run->nrows, (T)1, sums + last);
+    add_line(cls, run, &line, run->x + last, run->row_n, run->nrows, pred);
 }
 
 /* What linear interpolants along one or two dimensions predict of `n` points,
@@ -706,7 +710,7 @@ blend_long(const struct cpu_class *cls, const struct run *run,
         const uint64_t behind = min_u64(4, neven - run->x - run->row_n);
         const uint64_t begin = run->x - before;
         const uint64_t n = before + run->n + behind;
-        const struct line line = {missed + before, -1, 0};
+        const struct line line = {missed + before, -1, 0, NULL};
         blend_rows(run->even, run->nothers, (int64_t)begin, n, missed);
         for (uint64_t i = 0; i < n; i++)
             missed[i] = run->row[0][begin + i] - missed[i];
@@ -723,7 +727,8 @@ blend_long(const struct cpu_class *cls, const struct run *run,
             for (uint64_t j = 0; j < run->n; j++)
                 missed[i][j] = run->row[first][at + (int64_t)j] - missed[i][j];
         }
-        predict_along(form, missed[3], CPU_RUN_NVALUES, 1, run->n, true, pred);
+        predict_along(form, missed[3], CPU_RUN_NVALUES, 1, run->n, NULL, 1,
+                      pred);
     }
     blend_rows(run->odd, run->nothers, (int64_t)run->x, run->n, blended);
     for (uint64_t i = 0; i < run->n; i++)
@@ -963,12 +968,13 @@ predict_sets(const struct cpu_class *cls, const struct run *run,
 {
     const unsigned all = cls->predicting;
     const uint64_t neven = cls->source[all & 1].extent[0];
-    const struct line line = {run->row[0] + (all & 1 ? run->x : 0), -1, 0};
+    const struct line line = {run->row[0] + run->x, -1, 0, NULL};
 
     for (int d = 1; d < TERP_NDIMS; d++)
         if (all >> d & 1)
             predict_along(run->form[d], run->row[d] + run->x, run->stride[d], 1,
-                          run->n, true, samples->pred[1u << d] + samples->n);
+                          run->n, NULL, 1,
+                          samples->pred[1u << d] + samples->n);
     if (all & 1)
         add_line_to_rows(cls, run, &line, samples->pred[1] + samples->n);
     for (unsigned dims = all; dims > 0; dims = (dims - 1) & all) {
