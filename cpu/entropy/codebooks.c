@@ -4,6 +4,10 @@
 
 #include "codec/model/cost.h"
 
+/* Rows that are looked at at once. */
+#define BLOCK_NROWS 16
+_Static_assert(TERP_RADIUS % BLOCK_NROWS == 0, "Rows but the escape's fit.");
+
 uint64_t
 terp_cpu_cost_of_counts(const uint32_t counts[TERP_NROWS],
                         unsigned escape_nbytes)
@@ -11,8 +15,12 @@ terp_cpu_cost_of_counts(const uint32_t counts[TERP_NROWS],
     uint32_t cost[TERP_ENTRY_STRIDE], least = UINT32_MAX;
     int nrows = TERP_RADIUS;
 
-    while (nrows > 0 && counts[nrows - 1] == 0)
-        nrows--;
+    for (uint32_t any = 0; nrows > 0; nrows -= BLOCK_NROWS) {
+        for (int i = 1; i <= BLOCK_NROWS; i++)
+            any |= counts[nrows - i];
+        if (any != 0)
+            break;
+    }
 
     for (int e = 0; e < TERP_ENTRY_STRIDE; e++)
         cost[e] = counts[TERP_ROW_ESCAPE] * terp_entry_cost[TERP_ROW_ESCAPE][e];

@@ -9,9 +9,9 @@
 /* At most so many numbers are counted at once. */
 #define CPU_COUNT_MAX_NNUMBERS (4 * (uint64_t)UINT16_MAX)
 
-/* How often each number below TERP_NSYMBOLS occurs. */
+/* How often each number occurs: they are below `end`, at most TERP_NSYMBOLS. */
 void
-terp_cpu_histogram(const uint16_t *numbers, uint64_t nnumbers,
-                   uint32_t counts_ret[TERP_NSYMBOLS]);
+terp_cpu_histogram(const uint16_t *numbers, uint64_t nnumbers, int end,
+                   uint32_t *counts_ret);
 
 #endif

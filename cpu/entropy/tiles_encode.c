@@ -107,7 +107,7 @@ count_symbols(struct encoder *encoder, int worker, uint64_t tile,
 
     if (!find_nonzero(encoder, worker, tile))
         return false;
-    terp_cpu_histogram(symbols, n, counts_ret);
+    terp_cpu_histogram(symbols, n, TERP_NSYMBOLS, counts_ret);
     return true;
 }
 

@@ -9,6 +9,8 @@
 
 /* Equal neighbours go to different counters. */
 #define NLANES 4
+_Static_assert(TERP_LORENZO_RUN_NVALUES == 32,
+               "A run has half a word of the mask of special values.");
 _Static_assert(2 * TERP_MAX_NSAMPLES / NLANES + TERP_LORENZO_NVALUES <
                    UINT16_MAX,
                "A lane counts its part of all samples.");
@@ -110,12 +112,22 @@ count_run(const uint16_t *rows, uint64_t first, uint64_t end, unsigned dims,
     uint16_t(*lanes)[TERP_NROWS] = stencil->lanes[dims];
     uint32_t sum = 0, n = 0;
 
-    for (uint64_t i = first; i < end; i++) {
-        if (stencil->special[i / 64] >> i % 64 & 1)
-            continue; /* A special value costs nothing. */
-        lanes[i % NLANES][rows[i]]++;
-        sum += rows[i];
-        n++;
+    if (end - first == TERP_LORENZO_RUN_NVALUES &&
+        (uint32_t)(stencil->special[first / 64] >> first % 64) == 0) {
+        n = TERP_LORENZO_RUN_NVALUES;
+        for (uint32_t i = 0; i < n; i++)
+            sum += rows[first + i];
+        for (uint32_t i = 0; i < n; i += NLANES)
+            for (uint32_t j = 0; j < NLANES; j++)
+                lanes[j][rows[first + i + j]]++;
+    } else {
+        for (uint64_t i = first; i < end; i++) {
+            if (stencil->special[i / 64] >> i % 64 & 1)
+                continue; /* A special value costs nothing. */
+            lanes[i % NLANES][rows[i]]++;
+            sum += rows[i];
+            n++;
+        }
     }
     stencil->sums[dims] += sum;
     stencil->run_costs[dims] += terp_cost_of_run(sum, n);

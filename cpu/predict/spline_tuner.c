@@ -14,8 +14,8 @@
 #define MAX_NROWS (2 * (TERP_MAX_NSAMPLES + TERP_MIN_NSAMPLES))
 _Static_assert(TERP_MIN_NSAMPLES >= 4 * CPU_RUN_NVALUES,
                "The rows of a class's sampled runs fit.");
-_Static_assert(MAX_NROWS / 4 < UINT16_MAX,
-               "Rows can be counted in one histogram of four lanes.");
+_Static_assert(MAX_NROWS <= CPU_COUNT_MAX_NNUMBERS,
+               "Rows can be counted in one histogram.");
 _Static_assert((uint64_t)MAX_NROWS *(24 << TERP_COST_FRACTION_NBITS) <
                    (uint64_t)1 << 32,
                "The cost of all rows fits 32 bits.");
@@ -47,10 +47,10 @@ static uint64_t
 cost_of_rows(const struct sampler *sampler, const struct cpu_class *cls,
              unsigned dims, uint64_t nsampled)
 {
-    uint32_t counts[TERP_NSYMBOLS];
+    uint32_t counts[TERP_ROW_SPECIAL + 1];
 
     terp_cpu_histogram(sampler->rows + dims * sampler->capacity, nsampled,
-                       counts);
+                       TERP_ROW_SPECIAL + 1, counts);
     const struct terp_class_samples samples = {
         .npredicting = (unsigned)__builtin_popcount(dims),
         .blends = cls->blend_order > 1,

@@ -283,7 +283,10 @@ static void
 predict_along(enum terp_form form, const T *b, uint64_t stride, uint64_t step,
               uint64_t n, const T *restrict sums, T share, T *restrict pred)
 {
-    if (step == 1)
+    if (n == 1) {
+        const T along = predict_point(form, b, (int64_t)stride);
+        *pred = (sums == NULL ? along : *sums + along) * share;
+    } else if (step == 1)
         predict_points(form, b, stride, 1, n, sums, share, pred);
     else
         predict_points(form, b, stride, step, n, sums, share, pred);
