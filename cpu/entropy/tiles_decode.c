@@ -339,11 +339,13 @@ terp_cpu_tiles_decode_first(struct cpu_pool *pool, enum terp_coding coding,
         goto out;
     decoder.payload = reader->at;
     decoder.payload_end = reader->end;
-    decoder.scratch = calloc((size_t)nworkers, decoder.scratch_nbytes);
+    decoder.scratch = malloc((size_t)nworkers * decoder.scratch_nbytes);
     if (decoder.scratch == NULL) {
         st = TERP_ERR_MEMORY;
         goto out;
     }
+    for (int worker = 0; worker < nworkers; worker++)
+        scratch_of(&decoder, worker)->failed = false;
     terp_cpu_pool_run(pool, decode_partitions, &decoder,
                       div_up(ntiles_wanted(&decoder), TERP_PARTITION_NTILES),
                       4);

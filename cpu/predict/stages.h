@@ -115,18 +115,18 @@ cpu_not_escapes(uint64_t symbols)
 static inline uint64_t
 cpu_find_escape(const uint16_t *symbols, uint64_t first, uint64_t end)
 {
-    const uint64_t high = UINT64_C(0x8000800080008000);
-    uint64_t i = first, word[4];
+    uint64_t i = first, word;
 
-    for (; i + 16 <= end; i += 16) {
-        memcpy(word, symbols + i, sizeof word);
-        if ((cpu_not_escapes(word[0]) & cpu_not_escapes(word[1]) &
-             cpu_not_escapes(word[2]) & cpu_not_escapes(word[3])) != high)
+    for (; i + 64 <= end; i += 64) {
+        uint16_t found = 0;
+        for (uint64_t j = 0; j < 64; j++)
+            found |= symbols[i + j] == TERP_ESCAPE;
+        if (found)
             break;
     }
     for (; i + 4 <= end; i += 4) {
-        memcpy(word, symbols + i, sizeof *word);
-        if (cpu_not_escapes(word[0]) != high)
+        memcpy(&word, symbols + i, sizeof word);
+        if (cpu_not_escapes(word) != UINT64_C(0x8000800080008000))
             break;
     }
     while (i < end && symbols[i] != TERP_ESCAPE)
