@@ -40,6 +40,7 @@ struct encoder {
     uint8_t *scratch; /* a block of scratch_nbytes for each worker */
     size_t scratch_nbytes;
     struct cpu_codebook *codebooks; /* those in use */
+    struct cpu_token_codebook *token_codebooks; /* ratio */
     uint8_t codebook_of_entry[TERP_NENTRIES];
     struct cpu_tokens tokens; /* ratio */
     uint8_t *payload;
@@ -74,12 +75,10 @@ scratch_of(const struct encoder *encoder, int worker)
                                      (size_t)worker * encoder->scratch_nbytes);
 }
 
-static const struct cpu_codebook *
+static uint8_t
 codebook_of_tile(const struct encoder *encoder, uint64_t tile)
 {
-    int entry = encoder->index.entry[tile];
-
-    return &encoder->codebooks[encoder->codebook_of_entry[entry]];
+    return encoder->codebook_of_entry[encoder->index.entry[tile]];
 }
 
 /* ---- counting ---- */
@@ -146,8 +145,7 @@ count_tokens(struct encoder *encoder, int worker, uint64_t tile)
     const uint16_t *symbols = tile_symbols(encoder, tile, &n);
 
     (void)worker;
-    if (terp_cpu_tokens_count(&encoder->tokens, symbols, n, counts, &nbits) ==
-        0)
+    if (!terp_cpu_tokens_count(&encoder->tokens, symbols, n, counts, &nbits))
         return false;
     encoder->index.entry[tile] =
         terp_cpu_entry_costs(encoder->coding, counts, encoder->cost[tile]);
@@ -187,15 +185,24 @@ choose_entries(struct encoder *encoder, struct writer *writer)
     for (int e = 0; e < TERP_NENTRIES; e++)
         if (used[e])
             encoder->codebook_of_entry[e] = (uint8_t)nused++;
-    encoder->codebooks = malloc((nused + 1) * sizeof *encoder->codebooks);
-    if (encoder->codebooks == NULL)
+    const bool tokens = encoder->coding == TERP_CODING_RATIO;
+    if (tokens)
+        encoder->token_codebooks =
+            malloc((nused + 1) * sizeof *encoder->token_codebooks);
+    else
+        encoder->codebooks = malloc((nused + 1) * sizeof *encoder->codebooks);
+    if (encoder->codebooks == NULL && encoder->token_codebooks == NULL)
         return false;
     for (int e = 0; e < TERP_NENTRIES; e++) {
+        const uint8_t i = encoder->codebook_of_entry[e];
         if (!used[e])
             continue;
         terp_cpu_entry_lengths(encoder->coding, e, nbits);
-        terp_cpu_encode_table_make(
-            nbits, &encoder->codebooks[encoder->codebook_of_entry[e]]);
+        if (tokens)
+            terp_cpu_token_encode_table_make(&encoder->tokens, nbits,
+                                             &encoder->token_codebooks[i]);
+        else
+            terp_cpu_encode_table_make(nbits, &encoder->codebooks[i]);
     }
     return true;
 }
@@ -232,8 +239,8 @@ encode_codewords(const struct encoder *encoder, uint64_t tile, uint8_t *dst)
     uint64_t n;
     const uint16_t *symbols = tile_symbols(encoder, tile, &n);
 
-    return terp_cpu_codewords_encode(codebook_of_tile(encoder, tile), symbols,
-                                     n, dst);
+    return terp_cpu_codewords_encode(
+        &encoder->codebooks[codebook_of_tile(encoder, tile)], symbols, n, dst);
 }
 
 static uint64_t
@@ -257,7 +264,9 @@ encode_tokens(const struct encoder *encoder, uint64_t tile, uint8_t *dst)
     const uint16_t *symbols = tile_symbols(encoder, tile, &n);
 
     return terp_cpu_tokens_encode(
-        &encoder->tokens, codebook_of_tile(encoder, tile), symbols, n, dst);
+        &encoder->tokens,
+        &encoder->token_codebooks[codebook_of_tile(encoder, tile)], symbols, n,
+        dst);
 }
 
 /* ---- the table ---- */
@@ -450,6 +459,7 @@ terp_cpu_tiles_encode(struct cpu_pool *pool, enum terp_coding coding,
 out:
     free(encoder->scratch);
     free(encoder->codebooks);
+    free(encoder->token_codebooks);
     free(encoder->cost);
     terp_cpu_memory_free(pool, encoder->staging);
     terp_cpu_tile_index_free(index);
