@@ -162,11 +162,16 @@ cut_tile(const uint16_t *symbols, uint64_t nsymbols, visit_token *visit,
     }
 }
 
-/* Equal neighbours go to different lanes of counters. */
+/* Equal neighbours go to different lanes of counters, which need not wait for
+ * each other. */
+enum {
+    LANE_NCOUNTERS = 1 << NUMBER_NBITS,
+    NLANES = 4
+};
 struct count {
     const struct cpu_tokens *tokens;
-    uint16_t lanes[2 << NUMBER_NBITS];
-    unsigned lane; /* 0, or where the other one begins */
+    uint16_t lanes[NLANES * LANE_NCOUNTERS];
+    unsigned lane; /* where the next one begins */
 };
 
 static inline void
@@ -177,7 +182,7 @@ count_token(void *arg, uint64_t run, unsigned symbol)
                                       count->tokens->code[symbol]);
 
     count->lanes[number | count->lane]++;
-    count->lane ^= 1u << NUMBER_NBITS;
+    count->lane = (count->lane + LANE_NCOUNTERS) % (NLANES * LANE_NCOUNTERS);
 }
 
 bool
@@ -190,8 +195,9 @@ terp_cpu_tokens_count(const struct cpu_tokens *tokens, const uint16_t *symbols,
 
     cut_tile(symbols, nsymbols, count_token, &count);
     for (int n = 0; n < TERP_NTOKENS; n++) {
-        counts_ret[n] = (uint32_t)count.lanes[n] +
-                        count.lanes[n | 1 << NUMBER_NBITS];
+        counts_ret[n] = 0;
+        for (int lane = 0; lane < NLANES; lane++)
+            counts_ret[n] += count.lanes[lane * LANE_NCOUNTERS + n];
         ntokens += counts_ret[n];
         nbits += counts_ret[n] * tokens->nbits[n];
     }
