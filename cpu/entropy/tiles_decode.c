@@ -82,10 +82,17 @@ decode_codewords(const struct decoder *decoder, const struct tile *tiles,
     const struct cpu_decode_table *tables = decoder->tables;
     bool good = true;
 
-    for (const struct tile *tile = tiles; good && tile < tiles + ntiles; tile++)
-        good = terp_cpu_codewords_decode(&tables[tile->table], tile->src,
-                                         tile->nbytes, tile->symbols,
-                                         tile->nsymbols);
+    for (int i = 0; good && i < ntiles; i += 2) {
+        struct cpu_codeword_tile two[2];
+        int n = ntiles - i < 2 ? ntiles - i : 2;
+        for (int k = 0; k < n; k++) {
+            const struct tile *tile = &tiles[i + k];
+            two[k] = (struct cpu_codeword_tile){&tables[tile->table], tile->src,
+                                                tile->nbytes, tile->symbols,
+                                                tile->nsymbols};
+        }
+        good = terp_cpu_codewords_decode(two, n);
+    }
     return good;
 }
 

@@ -17,8 +17,9 @@ _Static_assert(TERP_PLANES_MAX_NBYTES <= TERP_CODEWORDS_MAX_NBYTES,
 _Static_assert(TERP_TILE_NSYMBOLS <= TERP_PLANES_MAX_NCODES,
                "A tile's codes fit in planes.");
 
-#define STAGED_PARTITION_NBYTES \
-    ((uint64_t)TERP_PARTITION_NTILES * TERP_CODEWORDS_MAX_NBYTES)
+#define STAGED_PARTITION_NBYTES                                    \
+    ((uint64_t)TERP_PARTITION_NTILES * TERP_CODEWORDS_MAX_NBYTES + \
+     CPU_OUTPUT_PADDING_NBYTES)
 
 /* A worker's own memory, where partitions are reduced. */
 struct worker_scratch {
@@ -304,7 +305,7 @@ encode_in_place(void *arg, struct cpu_share share)
     const struct encoder *encoder = arg;
     const struct cpu_tile_index *index = &encoder->index;
     /* The encoder stores whole words, and would reach into the next tile. */
-    uint8_t bytes[TERP_TOKENS_MAX_NBYTES + CPU_TOKENS_PADDING_NBYTES];
+    uint8_t bytes[TERP_TOKENS_MAX_NBYTES + CPU_OUTPUT_PADDING_NBYTES];
 
     for (uint64_t p = share.first; p < share.end; p++) {
         uint64_t stop = cpu_end_tile(index, p);

@@ -237,41 +237,31 @@ terp_cpu_token_encode_table_make(const struct cpu_tokens *tokens,
         }
 }
 
-struct output {
+struct encoding {
     const struct cpu_tokens *tokens;
     const struct cpu_token_codebook *codebook;
-    uint8_t *at;
-    uint64_t pending; /* fewer than eight bits, the highest */
-    int npending;
+    struct cpu_output output;
 };
 
 static inline void
 put_token(void *arg, uint64_t run, unsigned symbol)
 {
-    struct output *output = arg;
+    struct encoding *e = arg;
     const unsigned code = symbol - CPU_SHORT_FIRST;
     uint64_t bits;
     int nbits;
 
     if (run < CPU_SHORT_NRUNS && code < CPU_SHORT_NCODES) {
-        const uint32_t token = output->codebook->token[run][code];
+        const uint32_t token = e->codebook->token[run][code];
         bits = token >> COUNT_NBITS;
         nbits = (int)(token & ((1u << COUNT_NBITS) - 1));
     } else {
-        bits = bits_of_item(&output->codebook->all,
-                            join_items(find_run(output->tokens, run),
-                                       output->tokens->code[symbol]),
-                            &nbits);
+        bits = bits_of_item(
+            &e->codebook->all,
+            join_items(find_run(e->tokens, run), e->tokens->code[symbol]),
+            &nbits);
     }
-    output->npending += nbits;
-    output->pending |= bits << (64 - output->npending);
-    uint64_t bytes = TERP_HOST_IS_BIG_ENDIAN
-                         ? output->pending
-                         : __builtin_bswap64(output->pending);
-    memcpy(output->at, &bytes, sizeof bytes);
-    output->at += output->npending / 8;
-    output->pending <<= output->npending & ~7;
-    output->npending &= 7;
+    cpu_put_bits(&e->output, bits, (unsigned)nbits);
 }
 
 uint64_t
@@ -279,21 +269,23 @@ terp_cpu_tokens_encode(const struct cpu_tokens *tokens,
                        const struct cpu_token_codebook *codebook,
                        const uint16_t *symbols, uint64_t nsymbols, uint8_t *dst)
 {
-    struct output output = {.tokens = tokens, .codebook = codebook, .at = dst};
+    struct encoding e = {
+        .tokens = tokens, .codebook = codebook, .output.at = dst};
+    struct cpu_output *output = &e.output;
 
-    cut_tile(symbols, nsymbols, put_token, &output);
+    cut_tile(symbols, nsymbols, put_token, &e);
     /* Ones fill the last byte up. A decoder does not take them for a token:
      * they are fewer than eight, while the only codeword of ones alone is the
      * last of the longest ones, which have nine bits or more. */
-    if (output.npending > 0)
-        *output.at++ =
-            (uint8_t)(output.pending >> 56 | 0xFFu >> output.npending);
-    return (uint64_t)(output.at - dst);
+    if (output->npending > 0)
+        *output->at++ =
+            (uint8_t)(output->pending >> 56 | 0xFFu >> output->npending);
+    return (uint64_t)(output->at - dst);
 }
 _Static_assert(TERP_NTOKENS > 1 << 8,
                "Not all codewords have eight bits or fewer.");
-_Static_assert(7 + TERP_MAX_CODE_NBITS + (1 << COUNT_NBITS) <= 64,
-               "A token's bits fit behind those that are pending.");
+_Static_assert(TERP_MAX_CODE_NBITS + (1 << COUNT_NBITS) <= 56,
+               "A token's bits are put at once.");
 
 /* ---- decoding ---- */
 

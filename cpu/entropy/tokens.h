@@ -44,9 +44,8 @@ terp_cpu_token_encode_table_make(const struct cpu_tokens *tokens,
                                  const uint8_t nbits[TERP_NSYMBOLS],
                                  struct cpu_token_codebook *codebook_ret);
 
-/* Returns the number of bytes. `dst` has room for TERP_TOKENS_MAX_NBYTES, and
- * CPU_TOKENS_PADDING_NBYTES behind these, which may be overwritten. */
-#define CPU_TOKENS_PADDING_NBYTES 8
+/* Returns the number of bytes. `dst` has room for TERP_TOKENS_MAX_NBYTES and
+ * CPU_OUTPUT_PADDING_NBYTES. */
 uint64_t
 terp_cpu_tokens_encode(const struct cpu_tokens *tokens,
                        const struct cpu_token_codebook *codebook,
