@@ -152,8 +152,8 @@ count_differences(const struct cpu_prediction *lorenzo, unsigned dims,
     }
     stages->symbols_of_quants(row, n, quantizer, stencil->symbols);
     for (uint64_t i = 0; i < n; i++)
-        rows[i] = (uint16_t)terp_row_of_wide(
-            stencil->symbols[i], quantizer->wide, quantizer->max_high);
+        rows[i] =
+            (uint16_t)terp_row_of_wide(stencil->symbols[i], quantizer->wide);
     for (uint64_t first = 0; first < n; first += TERP_LORENZO_RUN_NVALUES)
         count_run(rows, first == 0 ? stencil->first : first,
                   min_u64(n, first + TERP_LORENZO_RUN_NVALUES), dims, stencil);
