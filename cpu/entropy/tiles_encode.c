@@ -36,14 +36,15 @@ struct encoder {
     uint8_t *staging; /* unless lengths are known before: a partition's tiles */
     uint8_t *scratch; /* a block of scratch_nbytes for each worker */
     size_t scratch_nbytes;
-    struct cpu_codebook *codebooks; /* those in use */
-    struct cpu_token_codebook *token_codebooks; /* ratio */
-    uint8_t codebook_of_entry[TERP_NENTRIES];
-    struct cpu_tokens tokens; /* ratio */
+    const void *codebook_of_entry[TERP_NENTRIES]; /* of the coding's own kind */
+    void *codebooks;                              /* those that are not kept */
+    const struct cpu_tokens *tokens;              /* ratio */
+    struct cpu_tokens own_tokens;                 /* unless they are kept */
     uint8_t *payload;
 };
 
 struct encode_steps {
+    struct cpu_kept *codebooks; /* NULL: the stream has its own code */
     /* First pass: counts a tile for the choice of codebooks. False where all
      * of its codes are 0: the tile is left out of the payload. */
     bool (*count)(struct encoder *encoder, int worker, uint64_t tile);
@@ -72,7 +73,7 @@ scratch_of(const struct encoder *encoder, int worker)
                                      (size_t)worker * encoder->scratch_nbytes);
 }
 
-static uint8_t
+static const void *
 codebook_of_tile(const struct encoder *encoder, uint64_t tile)
 {
     return encoder->codebook_of_entry[encoder->index.entry[tile]];
@@ -132,7 +133,7 @@ count_tokens(struct encoder *encoder, int worker, uint64_t tile)
     const uint16_t *symbols = tile_symbols(encoder, tile, &n);
 
     (void)worker;
-    if (!terp_cpu_tokens_count(&encoder->tokens, symbols, n, counts, &nbits))
+    if (!terp_cpu_tokens_count(encoder->tokens, symbols, n, counts, &nbits))
         return false;
     encoder->index.entry[tile] =
         terp_cpu_entry_costs(encoder->coding, counts, encoder->cost[tile]);
@@ -155,12 +156,48 @@ count_partitions(void *arg, struct cpu_share share)
 
 /* ---- codebooks ---- */
 
+static void
+make_codeword_codebook(int entry, void *codebook)
+{
+    uint8_t nbits[TERP_NSYMBOLS];
+
+    terp_cpu_entry_lengths(TERP_CODING_HUFFMAN, entry, nbits);
+    terp_cpu_encode_table_make(nbits, codebook);
+}
+
+static void
+make_tokens(int entry, void *tokens)
+{
+    (void)entry;
+    terp_cpu_tokens_make(tokens);
+}
+
+/* What all entries have in common, kept as entry 0's. */
+static const struct cpu_tokens *
+find_tokens(struct cpu_tokens *own)
+{
+    static struct cpu_tokens tokens;
+    static struct cpu_kept kept = {.tables = &tokens, .make = make_tokens};
+
+    return terp_cpu_kept_table(&kept, 0, own);
+}
+
+static void
+make_token_codebook(int entry, void *codebook)
+{
+    uint8_t nbits[TERP_NSYMBOLS];
+    struct cpu_tokens own;
+
+    terp_cpu_entry_lengths(TERP_CODING_RATIO, entry, nbits);
+    terp_cpu_token_encode_table_make(find_tokens(&own), nbits, codebook);
+}
+
 static bool
 choose_entries(struct encoder *encoder, struct writer *writer)
 {
     struct cpu_tile_index *index = &encoder->index;
+    struct cpu_kept *kept = encoder->steps->codebooks;
     bool used[TERP_NENTRIES] = {false};
-    uint8_t nbits[TERP_NSYMBOLS];
     size_t nused = 0;
 
     terp_cpu_entries_select(index,
@@ -170,27 +207,16 @@ choose_entries(struct encoder *encoder, struct writer *writer)
         if (bit_at(index->nonzero, i))
             used[index->entry[i]] = true;
     for (int e = 0; e < TERP_NENTRIES; e++)
-        if (used[e])
-            encoder->codebook_of_entry[e] = (uint8_t)nused++;
-    const bool tokens = encoder->coding == TERP_CODING_RATIO;
-    if (tokens)
-        encoder->token_codebooks =
-            malloc((nused + 1) * sizeof *encoder->token_codebooks);
-    else
-        encoder->codebooks = malloc((nused + 1) * sizeof *encoder->codebooks);
-    if (encoder->codebooks == NULL && encoder->token_codebooks == NULL)
+        nused += used[e];
+    encoder->codebooks = malloc((nused + 1) * kept->table_nbytes);
+    if (encoder->codebooks == NULL)
         return false;
-    for (int e = 0; e < TERP_NENTRIES; e++) {
-        const uint8_t i = encoder->codebook_of_entry[e];
-        if (!used[e])
-            continue;
-        terp_cpu_entry_lengths(encoder->coding, e, nbits);
-        if (tokens)
-            terp_cpu_token_encode_table_make(&encoder->tokens, nbits,
-                                             &encoder->token_codebooks[i]);
-        else
-            terp_cpu_encode_table_make(nbits, &encoder->codebooks[i]);
-    }
+    uint8_t *own = encoder->codebooks;
+    for (int e = 0; e < TERP_NENTRIES; e++)
+        if (used[e]) {
+            encoder->codebook_of_entry[e] = terp_cpu_kept_table(kept, e, own);
+            own += kept->table_nbytes;
+        }
     return true;
 }
 
@@ -202,7 +228,7 @@ choose_custom(struct encoder *encoder, struct writer *writer)
     uint8_t nbits[TERP_NSYMBOLS];
     bool any = false;
 
-    encoder->codebooks = malloc(sizeof *encoder->codebooks);
+    encoder->codebooks = malloc(sizeof(struct cpu_codebook));
     if (encoder->codebooks == NULL)
         return false;
     for (int worker = 1; worker < encoder->nworkers; worker++)
@@ -214,6 +240,7 @@ choose_custom(struct encoder *encoder, struct writer *writer)
         return true;
     terp_huffman_lengths(frequency, nbits);
     terp_cpu_encode_table_make(nbits, encoder->codebooks);
+    encoder->codebook_of_entry[0] = encoder->codebooks;
     terp_cpu_custom_write(writer, nbits);
     return true;
 }
@@ -226,8 +253,8 @@ encode_codewords(const struct encoder *encoder, uint64_t tile, uint8_t *dst)
     uint64_t n;
     const uint16_t *symbols = tile_symbols(encoder, tile, &n);
 
-    return terp_cpu_codewords_encode(
-        &encoder->codebooks[codebook_of_tile(encoder, tile)], symbols, n, dst);
+    return terp_cpu_codewords_encode(codebook_of_tile(encoder, tile), symbols,
+                                     n, dst);
 }
 
 static uint64_t
@@ -237,9 +264,7 @@ encode_tokens(const struct encoder *encoder, uint64_t tile, uint8_t *dst)
     const uint16_t *symbols = tile_symbols(encoder, tile, &n);
 
     return terp_cpu_tokens_encode(
-        &encoder->tokens,
-        &encoder->token_codebooks[codebook_of_tile(encoder, tile)], symbols, n,
-        dst);
+        encoder->tokens, codebook_of_tile(encoder, tile), symbols, n, dst);
 }
 
 /* ---- the table ---- */
@@ -247,13 +272,21 @@ encode_tokens(const struct encoder *encoder, uint64_t tile, uint8_t *dst)
 static const struct encode_steps *
 encode_steps_of(enum terp_coding coding)
 {
+    static struct cpu_codebook codewords[TERP_NENTRIES];
+    static struct cpu_kept kept_codewords = {.tables = codewords,
+                                             .table_nbytes = sizeof *codewords,
+                                             .make = make_codeword_codebook};
+    static struct cpu_token_codebook tokens[TERP_NENTRIES];
+    static struct cpu_kept kept_tokens = {.tables = tokens,
+                                          .table_nbytes = sizeof *tokens,
+                                          .make = make_token_codebook};
     static const struct encode_steps steps[] = {
-        [TERP_CODING_HUFFMAN] = {count_for_entry, choose_entries,
-                                 encode_codewords, false},
-        [TERP_CODING_CUSTOM] = {count_for_custom, choose_custom,
+        [TERP_CODING_HUFFMAN] = {&kept_codewords, count_for_entry,
+                                 choose_entries, encode_codewords, false},
+        [TERP_CODING_CUSTOM] = {NULL, count_for_custom, choose_custom,
                                 encode_codewords, false},
-        [TERP_CODING_RATIO] = {count_tokens, choose_entries, encode_tokens,
-                               true},
+        [TERP_CODING_RATIO] = {&kept_tokens, count_tokens, choose_entries,
+                               encode_tokens, true},
     };
 
     return &steps[coding];
@@ -377,7 +410,7 @@ make_encoder(struct encoder *encoder, struct cpu_pool *pool)
     bool good = true;
 
     if (encoder->coding == TERP_CODING_RATIO)
-        terp_cpu_tokens_make(&encoder->tokens);
+        encoder->tokens = find_tokens(&encoder->own_tokens);
     if (terp_coding_selects_entries(encoder->coding)) {
         encoder->cost = malloc(index->ntiles * sizeof *encoder->cost);
         good = encoder->cost != NULL;
@@ -427,7 +460,6 @@ terp_cpu_tiles_encode(struct cpu_pool *pool, enum terp_coding coding,
 out:
     free(encoder->scratch);
     free(encoder->codebooks);
-    free(encoder->token_codebooks);
     free(encoder->cost);
     terp_cpu_memory_free(pool, encoder->staging);
     terp_cpu_tile_index_free(index);
