@@ -87,7 +87,7 @@ count_symbols(const struct encoder *encoder, uint64_t tile,
 {
     uint64_t n;
     const uint16_t *symbols = tile_symbols(encoder, tile, &n);
-    unsigned differs = 0;
+    uint16_t differs = 0;
 
     for (uint64_t i = 0; i < n; i++)
         differs |= symbols[i] ^ TERP_ZERO_SYMBOL;
