@@ -87,14 +87,8 @@ count_symbols(const struct encoder *encoder, uint64_t tile,
 {
     uint64_t n;
     const uint16_t *symbols = tile_symbols(encoder, tile, &n);
-    uint16_t differs = 0;
 
-    for (uint64_t i = 0; i < n; i++)
-        differs |= symbols[i] ^ TERP_ZERO_SYMBOL;
-    if (differs == 0)
-        return false;
-    terp_cpu_histogram(symbols, n, TERP_NSYMBOLS, counts_ret);
-    return true;
+    return terp_cpu_symbols_count(symbols, n, counts_ret);
 }
 
 static bool

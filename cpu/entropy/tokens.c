@@ -207,6 +207,43 @@ terp_cpu_tokens_count(const struct cpu_tokens *tokens, const uint16_t *symbols,
     return ntokens > 0;
 }
 
+/* Zeros are counted many at a time where most symbols are zero. */
+bool
+terp_cpu_symbols_count(const uint16_t *symbols, uint64_t nsymbols,
+                       uint32_t counts_ret[TERP_NSYMBOLS])
+{
+    uint16_t lanes[NLANES][TERP_NSYMBOLS] = {{0}};
+    uint64_t i = 0, any = 0;
+    unsigned lane = 0;
+
+    for (; i + 64 <= nsymbols; i += 64) {
+        uint64_t codes = find_codes(symbols + i);
+        const int ncodes = __builtin_popcountll(codes);
+        any |= codes;
+        if (ncodes > 32) {
+            for (uint64_t k = 0; k < 64; k += NLANES)
+                for (uint64_t j = 0; j < NLANES; j++)
+                    lanes[j][symbols[i + k + j]]++;
+            continue;
+        }
+        lanes[0][TERP_ZERO_SYMBOL] =
+            (uint16_t)(lanes[0][TERP_ZERO_SYMBOL] + 64 - ncodes);
+        for (; codes != 0; codes &= codes - 1)
+            lanes[lane++ % NLANES]
+                 [symbols[i + (uint64_t)__builtin_ctzll(codes)]]++;
+    }
+    for (; i < nsymbols; i++) {
+        lanes[0][symbols[i]]++;
+        any |= symbols[i] != TERP_ZERO_SYMBOL;
+    }
+    for (int s = 0; s < TERP_NSYMBOLS; s++) {
+        counts_ret[s] = 0;
+        for (int j = 0; j < NLANES; j++)
+            counts_ret[s] += lanes[j][s];
+    }
+    return any != 0;
+}
+
 /* A codeword and the plain bits behind it. */
 static inline uint64_t
 bits_of_item(const struct cpu_codebook *codebook, uint32_t item,
