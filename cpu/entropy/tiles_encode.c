@@ -88,7 +88,8 @@ count_symbols(const struct encoder *encoder, uint64_t tile,
     uint64_t n;
     const uint16_t *symbols = tile_symbols(encoder, tile, &n);
 
-    return terp_cpu_symbols_count(symbols, n, counts_ret);
+    terp_cpu_histogram(symbols, n, TERP_NSYMBOLS, TERP_ZERO_SYMBOL, counts_ret);
+    return counts_ret[TERP_ZERO_SYMBOL] < n;
 }
 
 static bool

@@ -3,10 +3,7 @@
 #include "cpu/entropy/tokens.h"
 
 #include "codec/format/base.h"
-
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
+#include "cpu/entropy/histogram.h"
 
 /* ---- items ---- */
 
@@ -110,32 +107,6 @@ join_items(uint32_t run, uint32_t code)
     return ((run + code) & fields) | bits << BITS_SHIFT;
 }
 
-/* Bit i tells if symbol i of the next 64 is not zero. */
-static inline uint64_t
-find_codes(const uint16_t *symbols)
-{
-    uint64_t codes = 0;
-
-#ifdef __SSE2__
-    const __m128i zero = _mm_set1_epi16(TERP_ZERO_SYMBOL);
-    for (int i = 0; i < 64; i += 16) {
-        const __m128i *at = (const void *)(symbols + i);
-        const __m128i low = _mm_cmpeq_epi16(_mm_loadu_si128(at), zero);
-        const __m128i high = _mm_cmpeq_epi16(_mm_loadu_si128(at + 1), zero);
-        const int zeros = _mm_movemask_epi8(_mm_packs_epi16(low, high));
-        codes |= (uint64_t)(zeros ^ 0xFFFF) << i;
-    }
-#else
-    uint8_t is_code[64];
-    for (int i = 0; i < 64; i++)
-        is_code[i] = symbols[i] != TERP_ZERO_SYMBOL;
-    for (int i = 0; i < 64; i += 8)
-        codes |=
-            load_le64(is_code + i) * UINT64_C(0x0102040810204080) >> 56 << i;
-#endif
-    return codes;
-}
-
 /* A token: a run and the symbol behind it. */
 typedef void
 visit_token(void *arg, uint64_t run, unsigned symbol);
@@ -150,7 +121,7 @@ cut_tile(const uint16_t *symbols, uint64_t nsymbols, visit_token *visit,
     for (uint64_t i = 0; i < nsymbols; i += 64) {
         uint64_t codes = 0;
         if (i + 64 <= nsymbols)
-            codes = find_codes(symbols + i);
+            codes = cpu_find_others(symbols + i, TERP_ZERO_SYMBOL);
         else
             for (uint64_t k = 0; i + k < nsymbols; k++)
                 codes |= (uint64_t)(symbols[i + k] != TERP_ZERO_SYMBOL) << k;
@@ -205,43 +176,6 @@ terp_cpu_tokens_count(const struct cpu_tokens *tokens, const uint16_t *symbols,
            (TERP_NSYMBOLS - TERP_NTOKENS) * sizeof *counts_ret);
     *nbits_ret = nbits;
     return ntokens > 0;
-}
-
-/* Zeros are counted many at a time where most symbols are zero. */
-bool
-terp_cpu_symbols_count(const uint16_t *symbols, uint64_t nsymbols,
-                       uint32_t counts_ret[TERP_NSYMBOLS])
-{
-    uint16_t lanes[NLANES][TERP_NSYMBOLS] = {{0}};
-    uint64_t i = 0, any = 0;
-    unsigned lane = 0;
-
-    for (; i + 64 <= nsymbols; i += 64) {
-        uint64_t codes = find_codes(symbols + i);
-        const int ncodes = __builtin_popcountll(codes);
-        any |= codes;
-        if (ncodes > 32) {
-            for (uint64_t k = 0; k < 64; k += NLANES)
-                for (uint64_t j = 0; j < NLANES; j++)
-                    lanes[j][symbols[i + k + j]]++;
-            continue;
-        }
-        lanes[0][TERP_ZERO_SYMBOL] =
-            (uint16_t)(lanes[0][TERP_ZERO_SYMBOL] + 64 - ncodes);
-        for (; codes != 0; codes &= codes - 1)
-            lanes[lane++ % NLANES]
-                 [symbols[i + (uint64_t)__builtin_ctzll(codes)]]++;
-    }
-    for (; i < nsymbols; i++) {
-        lanes[0][symbols[i]]++;
-        any |= symbols[i] != TERP_ZERO_SYMBOL;
-    }
-    for (int s = 0; s < TERP_NSYMBOLS; s++) {
-        counts_ret[s] = 0;
-        for (int j = 0; j < NLANES; j++)
-            counts_ret[s] += lanes[j][s];
-    }
-    return any != 0;
 }
 
 /* A codeword and the plain bits behind it. */

@@ -28,11 +28,6 @@ terp_cpu_tokens_count(const struct cpu_tokens *tokens, const uint16_t *symbols,
                       uint64_t nsymbols, uint32_t counts_ret[TERP_NSYMBOLS],
                       uint32_t *nbits_ret);
 
-/* How often each symbol of a tile occurs. False where all of them are zero. */
-bool
-terp_cpu_symbols_count(const uint16_t *symbols, uint64_t nsymbols,
-                       uint32_t counts_ret[TERP_NSYMBOLS]);
-
 /* A codebook as encoders look it up: packed codewords by a token's number, and
  * of tokens of short runs and small codes all bits, from bit 5 on, of which
  * bits 0-4 hold the number. */

@@ -50,7 +50,7 @@ cost_of_rows(const struct sampler *sampler, const struct cpu_class *cls,
     uint32_t counts[TERP_ROW_SPECIAL + 1];
 
     terp_cpu_histogram(sampler->rows + dims * sampler->capacity, nsampled,
-                       TERP_ROW_SPECIAL + 1, counts);
+                       TERP_ROW_SPECIAL + 1, 0, counts);
     const struct terp_class_samples samples = {
         .npredicting = (unsigned)__builtin_popcount(dims),
         .blends = cls->blend_order > 1,
