@@ -24,9 +24,8 @@ terp_cpu_codewords_encode(const struct cpu_codebook *codebook,
     const uint64_t zeros = TERP_ZERO_SYMBOL * UINT64_C(0x0001000100010001);
     const uint32_t zero = codebook->codeword[TERP_ZERO_SYMBOL];
     const unsigned zero_nbits = terp_codeword_nbits(zero);
-    const uint64_t two =
-        (uint64_t)terp_codeword_bits(zero) << zero_nbits |
-        terp_codeword_bits(zero);
+    const uint64_t two = (uint64_t)terp_codeword_bits(zero) << zero_nbits |
+                         terp_codeword_bits(zero);
     struct cpu_output output = {.at = dst};
     uint64_t i = 0, four;
 
@@ -40,7 +39,8 @@ terp_cpu_codewords_encode(const struct cpu_codebook *codebook,
             continue;
         }
         for (int k = 0; k < 4; k++) {
-            const uint32_t packed = codebook->codeword[symbols[i + (uint64_t)k]];
+            const uint32_t packed =
+                codebook->codeword[symbols[i + (uint64_t)k]];
             nbits[k] = terp_codeword_nbits(packed);
             bits[k] = terp_codeword_bits(packed);
         }
@@ -251,10 +251,9 @@ decode_one(struct tile_reader *reader, decode_step *step, uint64_t max_nsymbols)
 static bool
 finish_tile(struct tile_reader *reader)
 {
-    bool good =
-        (!reader->tile.table->has_bursts ||
-         decode_one(reader, decode_burst, CPU_BURST_MAX_NSYMBOLS)) &&
-        decode_one(reader, decode_symbol, 1);
+    bool good = (!reader->tile.table->has_bursts ||
+                 decode_one(reader, decode_burst, CPU_BURST_MAX_NSYMBOLS)) &&
+                decode_one(reader, decode_symbol, 1);
 
     while (good && reader->i < reader->tile.nsymbols) {
         if (reader->at > reader->nbits)

@@ -330,7 +330,8 @@ count_group(const uint8_t *groups, uint64_t n, uint8_t group)
 
     for (; i + BLOCK_NVALUES <= n; i += BLOCK_NVALUES)
         for (int j = 0; j < BLOCK_NVALUES; j++)
-            counts[j] = (uint8_t)(counts[j] + (groups[i + (uint64_t)j] == group));
+            counts[j] =
+                (uint8_t)(counts[j] + (groups[i + (uint64_t)j] == group));
     for (int j = 0; j < BLOCK_NVALUES; j++)
         count += counts[j];
     for (; i < n; i++)

@@ -36,9 +36,9 @@ struct decoder {
     const uint8_t *payload_end;
     uint16_t *symbols;
     uint64_t nsymbols;
-    uint64_t nwanted; /* of them, the first ones */
+    uint64_t nwanted;                          /* of them, the first ones */
     const void *table_of_entry[TERP_NENTRIES]; /* NULL: not in use */
-    void *tables; /* room for those that are not kept */
+    void *tables;     /* room for those that are not kept */
     uint8_t *scratch; /* a block of scratch_nbytes for each worker */
     size_t scratch_nbytes;
 };
@@ -201,9 +201,8 @@ read_codebooks(struct decoder *decoder, struct reader *reader)
         return TERP_OK;
     if (!terp_coding_selects_entries(decoder->coding))
         return read_table(decoder, reader);
-    return terp_cpu_entries_read(reader, index, nnonzero)
-               ? find_tables(decoder)
-               : TERP_ERR_CORRUPT;
+    return terp_cpu_entries_read(reader, index, nnonzero) ? find_tables(decoder)
+                                                          : TERP_ERR_CORRUPT;
 }
 
 /* Reads all before the payload, at which the reader is left. */

@@ -149,8 +149,8 @@ static inline void
 count_token(void *arg, uint64_t run, unsigned symbol)
 {
     struct count *count = arg;
-    const uint32_t number = number_of(find_run(count->tokens, run) +
-                                      count->tokens->code[symbol]);
+    const uint32_t number =
+        number_of(find_run(count->tokens, run) + count->tokens->code[symbol]);
 
     count->lanes[number | count->lane]++;
     count->lane = (count->lane + LANE_NCOUNTERS) % (NLANES * LANE_NCOUNTERS);
@@ -180,8 +180,7 @@ terp_cpu_tokens_count(const struct cpu_tokens *tokens, const uint16_t *symbols,
 
 /* A codeword and the plain bits behind it. */
 static inline uint64_t
-bits_of_item(const struct cpu_codebook *codebook, uint32_t item,
-             int *nbits_ret)
+bits_of_item(const struct cpu_codebook *codebook, uint32_t item, int *nbits_ret)
 {
     const uint32_t packed = codebook->codeword[number_of(item)];
     const uint64_t codeword = terp_codeword_bits(packed);

@@ -75,9 +75,8 @@ fill_row(const struct cpu_prediction *lorenzo, uint64_t row, uint64_t x,
     uint64_t nunpredictable = stages->prequantize(
         from, stencil->n, &lorenzo->quantizer, mask, quants);
     if (before == 0)
-        stencil->nnear +=
-            stages->count_near(from, quants, mask, stencil->first, stencil->n,
-                               &lorenzo->quantizer);
+        stencil->nnear += stages->count_near(from, quants, mask, stencil->first,
+                                             stencil->n, &lorenzo->quantizer);
     /* The predictor repeats along each dimension in turn, which a sample
      * cannot: rows further away are not there. */
     stages->repeat(quants, mask, 1, stencil->n, 1);

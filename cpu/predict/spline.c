@@ -142,8 +142,8 @@ transfer_runs(void *arg, struct cpu_share share)
         void *fine = value_at(spline, t->fine, row * t->fine_extent[0] + 2 * x);
         void *even = value_at(spline, t->rows[odd].even,
                               class_row * level->neven[0] + x);
-        void *odds = value_at(spline, t->rows[odd].odd,
-                              class_row * level->nodd[0] + x);
+        void *odds =
+            value_at(spline, t->rows[odd].odd, class_row * level->nodd[0] + x);
         if (t->interleave)
             spline->stages->interleave(even, odds, n, fine);
         else

@@ -37,9 +37,9 @@ sample_rows(const struct sampler *sampler, const struct cpu_class *cls)
     const uint64_t nruns = cls->nrows * cls->nruns_per_row;
     const uint64_t nvalues = cls->nrows * cls->extent[0];
 
-    return sampler->spline->stages->sample(
-        cls, &sampler->spline->quantizer, terp_sample_distance(nvalues, nruns),
-        sampler->capacity, sampler->rows);
+    return sampler->spline->stages->sample(cls, &sampler->spline->quantizer,
+                                           terp_sample_distance(nvalues, nruns),
+                                           sampler->capacity, sampler->rows);
 }
 
 /* What a class that is predicted along `dims` costs by its samples. */
@@ -221,10 +221,10 @@ plan_levels(void *arg, struct cpu_share share)
     struct planning *planning = arg;
     struct cpu_prediction *spline = planning->spline;
     const uint64_t nrows = TERP_NCLASSES * planning->capacity;
-    struct sampler sampler = {
-        .spline = spline,
-        .capacity = planning->capacity,
-        .rows = planning->rows + (uint64_t)share.worker * nrows};
+    struct sampler sampler = {.spline = spline,
+                              .capacity = planning->capacity,
+                              .rows = planning->rows +
+                                      (uint64_t)share.worker * nrows};
 
     while ((sampler.l = atomic_fetch_add(&planning->next, 1)) <=
            spline->layout->nlevels)

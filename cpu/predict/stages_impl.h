@@ -255,14 +255,14 @@ predict_points(enum terp_form form, const T *b, uint64_t stride, uint64_t step,
     const int64_t on = (int64_t)stride;
 
     /* With a constant each, for the compiler's sake. */
-#define CASE(constant)                                                  \
-    case constant:                                                      \
-        if (sums == NULL)                                               \
-            for (uint64_t i = 0; i < n * step; i += step)               \
-                pred[i] = predict_point(constant, b + i, on) * share;   \
-        else                                                            \
-            for (uint64_t i = 0; i < n * step; i += step)               \
-                pred[i] =                                               \
+#define CASE(constant)                                                      \
+    case constant:                                                          \
+        if (sums == NULL)                                                   \
+            for (uint64_t i = 0; i < n * step; i += step)                   \
+                pred[i] = predict_point(constant, b + i, on) * share;       \
+        else                                                                \
+            for (uint64_t i = 0; i < n * step; i += step)                   \
+                pred[i] =                                                   \
                     (sums[i] + predict_point(constant, b + i, on)) * share; \
         break
     switch (form) {
@@ -354,7 +354,7 @@ advance_by(const struct cpu_class *cls, const struct place *step,
 struct run {
     uint64_t at; /* in the class's arrays */
     uint64_t x, n;
-    uint64_t nrows, row_n; /* rows, and points of each */
+    uint64_t nrows, row_n;    /* rows, and points of each */
     const T *row[TERP_NDIMS]; /* point b of the row's x = 0, per dimension */
     uint64_t stride[TERP_NDIMS];
     enum terp_form form[TERP_NDIMS]; /* of dimensions above 0 */
@@ -486,14 +486,13 @@ count_rows(const struct cpu_class *cls, const struct place *place,
     if (cls->predicting & 1 && cls->source[1].extent[0] != cls->extent[0])
         return 1;
     const uint64_t y = place->at[1];
-    const uint64_t end =
-        min_u64(cls->extent[1],
-                y + min_u64(most, CPU_RUN_NVALUES / cls->extent[0]));
+    const uint64_t end = min_u64(
+        cls->extent[1], y + min_u64(most, CPU_RUN_NVALUES / cls->extent[0]));
     if (end <= y + 1)
         return 1;
-    return (cls->predicting & 2 ? end_of_form(cls->spline, y, end,
-                                              cls->source[2].extent[1])
-                                : end) -
+    return (cls->predicting & 2
+                ? end_of_form(cls->spline, y, end, cls->source[2].extent[1])
+                : end) -
            y;
 }
 
@@ -636,13 +635,13 @@ add_line_to_rows(const struct cpu_class *cls, const struct run *run,
     const uint64_t end = run->x + run->row_n;
     uint64_t begin = run->x, stop = end; /* of what is inside */
 
-    while (begin < end && (stop = end_of_form(cls->spline, begin, end,
-                                              cls->source[1].extent[0])) ==
-                              begin + 1)
+    while (begin < end &&
+           (stop = end_of_form(cls->spline, begin, end,
+                               cls->source[1].extent[0])) == begin + 1)
         begin++;
     if (begin < end)
-        add_line(cls, run, line, begin, 1,
-                 run->n - run->row_n + (stop - begin), pred);
+        add_line(cls, run, line, begin, 1, run->n - run->row_n + (stop - begin),
+                 pred);
     for (uint64_t x = run->x; x < begin; x++)
         add_line(cls, run, line, x, run->row_n, run->nrows, pred);
     for (uint64_t x = stop; x < end; x++)
@@ -975,8 +974,7 @@ predict_sets(const struct cpu_class *cls, const struct run *run,
     for (int d = 1; d < TERP_NDIMS; d++)
         if (all >> d & 1)
             predict_along(run->form[d], run->row[d] + run->x, run->stride[d], 1,
-                          run->n, NULL, 1,
-                          samples->pred[1u << d] + samples->n);
+                          run->n, NULL, 1, samples->pred[1u << d] + samples->n);
     if (all & 1)
         add_line_to_rows(cls, run, &line, samples->pred[1] + samples->n);
     for (unsigned dims = all; dims > 0; dims = (dims - 1) & all) {
