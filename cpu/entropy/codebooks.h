@@ -2,8 +2,6 @@
 #ifndef TERP_CPU_ENTROPY_CODEBOOKS_H
 #define TERP_CPU_ENTROPY_CODEBOOKS_H
 
-#include <stdatomic.h>
-
 #include "cpu/sections/index.h"
 
 /* What sampled codes cost whose magnitudes, or escapes, were counted: their
@@ -33,19 +31,6 @@ terp_cpu_entries_select(struct cpu_tile_index *index,
 void
 terp_cpu_entry_lengths(enum terp_coding coding, int entry,
                        uint8_t nbits_ret[TERP_NSYMBOLS]);
-
-/* Tables that follow from the dictionary alone: made when a process first asks
- * for an entry's, and kept. What another thread is making is made once more, at
- * `own`: none waits for another, of which a forked child may have no copy. */
-struct cpu_kept {
-    atomic_int state[TERP_NENTRIES];
-    void *tables; /* one for each entry */
-    size_t table_nbytes;
-    void (*make)(int entry, void *table_ret);
-};
-
-const void *
-terp_cpu_kept_table(struct cpu_kept *kept, int entry, void *own);
 
 /* The entries in use, ascending, then for each non-zero tile which of these
  * it uses, in as few bits as number them. */

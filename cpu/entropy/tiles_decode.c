@@ -5,6 +5,7 @@
 #include "codec/format/reduce.h"
 #include "cpu/entropy/codebooks.h"
 #include "cpu/entropy/codewords.h"
+#include "cpu/entropy/kept.h"
 #include "cpu/entropy/tiles.h"
 #include "cpu/entropy/tokens.h"
 

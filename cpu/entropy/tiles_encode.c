@@ -7,6 +7,7 @@
 #include "cpu/entropy/codebooks.h"
 #include "cpu/entropy/codewords.h"
 #include "cpu/entropy/histogram.h"
+#include "cpu/entropy/kept.h"
 #include "cpu/entropy/tiles.h"
 #include "cpu/entropy/tokens.h"
 
