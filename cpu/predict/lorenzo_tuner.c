@@ -27,7 +27,6 @@ struct stencil {
     uint16_t symbols[TERP_LORENZO_NVALUES];
     /* Of all stretches, by the dimensions of the differences. */
     uint16_t lanes[TERP_NCLASSES][NLANES][TERP_NROWS];
-    uint32_t counts[TERP_NCLASSES][TERP_NROWS];
     uint64_t sums[TERP_NCLASSES];      /* of the codes' magnitudes */
     uint64_t run_costs[TERP_NCLASSES]; /* of runs, on their own */
     uint64_t nsampled;
@@ -192,14 +191,12 @@ sample_stretches(void *arg, struct cpu_share share)
 static void
 add_stencils(struct stencil *stencils, int nworkers)
 {
-    for (int id = 0; id < nworkers; id++)
-        for (int dims = 0; dims < TERP_NCLASSES; dims++)
-            for (int lane = 0; lane < NLANES; lane++)
-                for (int row = 0; row < TERP_NROWS; row++)
-                    stencils[0].counts[dims][row] +=
-                        stencils[id].lanes[dims][lane][row];
     for (int id = 1; id < nworkers; id++) {
         for (int dims = 0; dims < TERP_NCLASSES; dims++) {
+            for (int lane = 0; lane < NLANES; lane++)
+                for (int row = 0; row < TERP_NROWS; row++)
+                    stencils[0].lanes[dims][lane][row] +=
+                        stencils[id].lanes[dims][lane][row];
             stencils[0].sums[dims] += stencils[id].sums[dims];
             stencils[0].run_costs[dims] += stencils[id].run_costs[dims];
         }
@@ -214,15 +211,19 @@ static uint64_t
 cost_of_dims(const struct terp_layout *layout, const struct stencil *stencil,
              unsigned dims, unsigned escape_nbytes, bool in_runs)
 {
+    uint32_t counts[TERP_NROWS] = {0};
     struct terp_difference_samples samples = {
         .nsampled = stencil->nsampled,
         .nunpredictable = stencil->nunpredictable,
-        .cost = terp_cpu_cost_of_counts(stencil->counts[dims], escape_nbytes),
         .run_costs = stencil->run_costs[dims],
         .sum = stencil->sums[dims]};
 
+    for (int lane = 0; lane < NLANES; lane++)
+        for (int row = 0; row < TERP_NROWS; row++)
+            counts[row] += stencil->lanes[dims][lane][row];
     for (int row = 0; row < TERP_NROWS; row++)
-        samples.ncodes += stencil->counts[dims][row];
+        samples.ncodes += counts[row];
+    samples.cost = terp_cpu_cost_of_counts(counts, escape_nbytes);
     return terp_cost_of_differences(&samples, layout->nvalues, in_runs);
 }
 

@@ -242,8 +242,9 @@ terp_cpu_spline_tune(struct cpu_prediction *spline,
     int ndims = 0;
 
     terp_cpu_spline_deinterleave(spline);
-    planning.capacity =
-        2 * (terp_nsamples_of(spline->layout->nvalues) + TERP_MIN_NSAMPLES);
+    planning.capacity = min_u64(
+        2 * (terp_nsamples_of(spline->layout->nvalues) + TERP_MIN_NSAMPLES),
+        spline->layout->nvalues);
     planning.rows = malloc(nworkers * TERP_NCLASSES * planning.capacity *
                            sizeof *planning.rows);
     if (planning.rows == NULL)
