@@ -14,14 +14,16 @@
 _Static_assert(TERP_PARTITION_NTILES % 8 == 0,
                "Workers share no byte of the bit map of tiles.");
 
-#define STAGED_PARTITION_NBYTES                                    \
-    ((uint64_t)TERP_PARTITION_NTILES * TERP_CODEWORDS_MAX_NBYTES + \
-     CPU_OUTPUT_PADDING_NBYTES)
+/* Where a partition is staged: its tiles, and what is overwritten behind. */
+#define PARTITION_MAX_NBYTES \
+    ((uint64_t)TERP_PARTITION_NTILES * TERP_CODEWORDS_MAX_NBYTES)
+#define STAGED_PARTITION_NBYTES \
+    (PARTITION_MAX_NBYTES + CPU_OUTPUT_PADDING_NBYTES)
 
 /* A worker's own memory, where partitions are reduced. */
 struct worker_scratch {
     uint64_t frequency[TERP_NSYMBOLS]; /* custom: of non-zero tiles */
-    uint8_t reduced[STAGED_PARTITION_NBYTES];
+    uint8_t reduced[PARTITION_MAX_NBYTES];
     uint8_t reduce[]; /* terp_reduce_scratch_nbytes */
 };
 
@@ -414,7 +416,7 @@ make_encoder(struct encoder *encoder, struct cpu_pool *pool)
     if (good && terp_coding_reduces(encoder->coding)) {
         const size_t nbytes =
             sizeof(struct worker_scratch) +
-            terp_reduce_scratch_nbytes(STAGED_PARTITION_NBYTES);
+            terp_reduce_scratch_nbytes(PARTITION_MAX_NBYTES);
         encoder->scratch_nbytes = div_up(nbytes, 64) * 64;
         encoder->scratch =
             calloc((size_t)encoder->nworkers, encoder->scratch_nbytes);
