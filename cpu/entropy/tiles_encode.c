@@ -414,9 +414,8 @@ make_encoder(struct encoder *encoder, struct cpu_pool *pool)
         good = encoder->cost != NULL;
     }
     if (good && terp_coding_reduces(encoder->coding)) {
-        const size_t nbytes =
-            sizeof(struct worker_scratch) +
-            terp_reduce_scratch_nbytes(PARTITION_MAX_NBYTES);
+        const size_t nbytes = sizeof(struct worker_scratch) +
+                              terp_reduce_scratch_nbytes(PARTITION_MAX_NBYTES);
         encoder->scratch_nbytes = div_up(nbytes, 64) * 64;
         encoder->scratch =
             calloc((size_t)encoder->nworkers, encoder->scratch_nbytes);

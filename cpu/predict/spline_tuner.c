@@ -9,11 +9,12 @@
 #include "cpu/entropy/histogram.h"
 #include "cpu/predict/spline.h"
 
-/* Runs are sampled whole: with odd distances a few more than wanted, and of
- * rows of three runs the longest alone at worst. */
-#define MAX_NROWS (2 * (TERP_MAX_NSAMPLES + TERP_MIN_NSAMPLES))
-_Static_assert(TERP_MIN_NSAMPLES >= 4 * CPU_RUN_NVALUES,
-               "The rows of a class's sampled runs fit.");
+/* Runs are sampled whole: of rows of three runs, at worst, the longest alone,
+ * which are half as many more values, and one more run; or five runs. */
+#define MAX_NROWS (2 * TERP_MAX_NSAMPLES)
+_Static_assert(TERP_MIN_NSAMPLES / 2 >= CPU_RUN_NVALUES &&
+                   2 * TERP_MIN_NSAMPLES >= 5 * CPU_RUN_NVALUES,
+               "The rows of a class's sampled runs fit in twice those wanted.");
 _Static_assert(MAX_NROWS <= CPU_COUNT_MAX_NNUMBERS,
                "Rows can be counted in one histogram.");
 _Static_assert((uint64_t)MAX_NROWS *(24 << TERP_COST_FRACTION_NBITS) <
@@ -242,9 +243,8 @@ terp_cpu_spline_tune(struct cpu_prediction *spline,
     int ndims = 0;
 
     terp_cpu_spline_deinterleave(spline);
-    planning.capacity = min_u64(
-        2 * (terp_nsamples_of(spline->layout->nvalues) + TERP_MIN_NSAMPLES),
-        spline->layout->nvalues);
+    /* A class has no more than half of all values. */
+    planning.capacity = 2 * terp_nsamples_of(spline->layout->nvalues / 2 + 1);
     planning.rows = malloc(nworkers * TERP_NCLASSES * planning.capacity *
                            sizeof *planning.rows);
     if (planning.rows == NULL)
