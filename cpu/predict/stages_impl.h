@@ -590,7 +590,9 @@ sum_others(const struct cpu_class *cls, const struct run *run, uint64_t at,
         if (!(cls->predicting >> d & 1) ||
             terp_form_order(run->form[d]) != run->order)
             continue;
-        T *to = --nleft > 0 ? own[nleft % 2] : sums;
+        T *to = sums;
+        if (--nleft > 0)
+            to = own[nleft % 2];
         predict_along(run->form[d], run->row[d] + run->x + at, run->stride[d],
                       step, n, before, nleft > 0 ? (T)1 : share, to);
         before = to;
