@@ -19,6 +19,7 @@ set(TERP_CUDA_SOURCES
   predict/domain.cu
   predict/lorenzo_quantize.cu
   predict/lorenzo_reconstruct.cu
+  predict/lossless_reconstruct.cu
   predict/low_bits.cu
   predict/pointwise.cu
   predict/scan.cu
@@ -26,7 +27,10 @@ set(TERP_CUDA_SOURCES
   predict/tuner.cu
   sections/escapes.cu
   sections/low_bits.cu
+  sections/ranks.cu
+  sections/remainders.cu
   sections/seal.cu
+  sections/shifts.cu
   sections/signs.cu
   sections/specials_mask.cu
   sections/specials_read.cu

@@ -342,9 +342,12 @@ cost_of_run(const void *src, const struct terp_layout *layout,
         if (sample.counts[i])
             counts[bit_width((d < opposite ? d : opposite) >> nzeros)]++;
     }
+    uint64_t cost;
+    const int shift =
+        terp_shift_of_group(counts, terp_max_shift(TERP_VALUE_NBYTES),
+                            TERP_VALUE_NBYTES, &cost);
     return 16 * sample.remainder_nbits +
-           terp_cost_of_group(counts, terp_max_shift(TERP_VALUE_NBYTES),
-                              TERP_VALUE_NBYTES);
+           terp_cost_of_group(counts, shift, cost);
 }
 
 static int

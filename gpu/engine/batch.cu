@@ -12,6 +12,7 @@
 #include "gpu/engine/sequence.cuh"
 #include "gpu/entropy/contexts.cuh"
 #include "gpu/sections/low_bits.cuh"
+#include "gpu/sections/shifts.cuh"
 #include "gpu/sections/signs.cuh"
 
 /* Of the device's memory, what all slots may take of their own accord. */
@@ -72,6 +73,12 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
         place_take(&at, batch->decode ? 0 : LOW_SLOT_NBYTES * low_ntiles);
     regions->tail_widths = place_take(&at, TERP_LOW_TILE_NGROUPS * low_ntiles);
     regions->tail_begins = place_take(&at, 8 * low_ntiles);
+    const uint64_t lossless_ntiles =
+        batch->may_be_lossless ? batch->ntiles + 1 : 0;
+    regions->ranks = place_take(&at, 8 * lossless_ntiles);
+    regions->shift_groups =
+        place_take(&at, 8 * SHIFT_TILE_NGROUPS * lossless_ntiles);
+    regions->remainders = place_take(&at, 8 * lossless_ntiles);
     regions->swapped =
         place_take(&at, batch->chunk.big_endian
                             ? batch->nvalues * (uint64_t)batch->own_nbytes
@@ -117,6 +124,7 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
     if (batch.decode && request->expects.ratio)
         batch.coding = TERP_CODING_RATIO;
     batch.may_have_low_bits = request->expects.low_bits;
+    batch.may_be_lossless = request->expects.lossless;
     if (!batch.decode) {
         batch.params = cuda_coded_params(request->params, batch.form);
         batch.pointwise_bound = request->params->bound;

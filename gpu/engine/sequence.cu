@@ -28,7 +28,8 @@ enum {
     LARGE = 8,
     APART = 16, /* the second other one */
     JOIN_APART = 32,
-    JOIN_WIDE = 64 /* where there may be wide codes, in tile order */
+    JOIN_WIDE = 64, /* where there may be wide codes, in tile order */
+    JOIN_LOSSLESS = 128 /* where there may be lossless streams */
 };
 
 struct step {
@@ -63,13 +64,17 @@ static const struct step decode_steps[] = {{cuda_verify, APART},
                                            {cuda_model_read, 0},
                                            {cuda_specials_mask, SIDE},
                                            {cuda_signs_read, SIDE},
+                                           {cuda_lossless_read, JOIN_LOSSLESS},
                                            {cuda_tiles_decode, 0},
                                            {cuda_low_bits_join, 0},
                                            {cuda_context_restore, JOIN_RATIO},
                                            {cuda_tails_place, 0},
+                                           {cuda_shifts_place, 0},
                                            {cuda_spline_begin, 0},
                                            {cuda_escapes_place, 0},
                                            {cuda_lorenzo_reconstruct, SIDE},
+                                           {cuda_lossless_reconstruct, SIDE},
+                                           {cuda_remainders_place, SIDE},
                                            {cuda_spline_reconstruct, 0},
                                            {cuda_pointwise_decode, JOIN},
                                            {cuda_specials_read, 0},
@@ -206,6 +211,8 @@ enqueue(const struct cuda_slot *slot, struct recording *recording)
         joins |= JOIN_RATIO;
     else if (slot->batch.may_have_low_bits)
         joins |= JOIN_WIDE;
+    if (slot->batch.may_be_lossless)
+        joins |= JOIN_LOSSLESS;
     cudaError_t error = cuda_chunks_begin(slot);
     for (; error == cudaSuccess && step->run != NULL; step++) {
         cudaStream_t stream = slot->stream;

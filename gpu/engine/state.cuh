@@ -10,6 +10,7 @@
 
 #include "codec/format/frame.h"
 #include "codec/format/layout.h"
+#include "codec/format/lossless.h"
 #include "codec/format/low_bits.h"
 #include "codec/model/exact.h"
 #include "codec/model/plan.h"
@@ -35,16 +36,24 @@ enum cuda_progress {
     CUDA_NPROGRESS = 12
 };
 
+/* What the model of the lossless prediction says besides `exact`. */
+struct cuda_lossless {
+    int64_t center;
+    enum terp_lossless_form form;
+    unsigned dims;
+};
+
 /* What a stream's model says. */
 struct cuda_model {
     int step_slack_log2;
     int wide;                /* codes; codec/format/low_bits.h */
     int tail_nbits;          /* lorenzo; encode: if that predicts */
-    struct terp_exact exact; /* the same */
+    struct terp_exact exact; /* the same; lossless: of integers */
     double step;             /* of ratio one */
     double reference;
     struct terp_level_plan plan[TERP_MAX_LEVELS + 1]; /* [0] is not used */
     unsigned lorenzo_dims;
+    struct cuda_lossless lossless;
 };
 
 /* A chunk on its way. The host fills in the first part, all else is zero when
@@ -92,6 +101,8 @@ struct cuda_chunk {
     uint64_t specials_end;        /* encode: then that of tails */
     uint64_t signs_at, signs_end; /* decode: the section of signs */
     uint64_t tails_at;            /* of groups, behind all widths */
+    uint64_t shifts_at;           /* lossless: numbers of groups */
+    uint64_t remainders_at, remainders_nbytes; /* the same */
     unsigned long long nescapes;
     unsigned number_nbytes;  /* of an escape; 0: a word */
     unsigned numbers_nbytes; /* encode: a bit for each that some escape needs */
@@ -200,6 +211,11 @@ struct cuda_regions {
     /* The same, see gpu/sections/tails.cuh. */
     uint64_t tail_widths;  /* u8[ntiles][LOW_TILE_NGROUPS] */
     uint64_t tail_begins;  /* u64[ntiles] */
+    /* Where there may be lossless predictions, else empty:
+       gpu/sections/ranks.cuh, shifts.cuh, remainders.cu. */
+    uint64_t ranks;        /* u64[ntiles + 1] */
+    uint64_t shift_groups; /* u64[ntiles * TERP_TILE_NGROUPS] */
+    uint64_t remainders;   /* u64[ntiles + 1]: where those of each tile begin */
     uint64_t swapped;      /* the values of big-endian chunks, else empty */
     uint64_t coded_values; /* T[nvalues] of what is coded instead of values,
                               where that is needed, else empty */
@@ -234,6 +250,9 @@ struct cuda_batch {
     /* encode: codes may be wide; decode: there may be such streams, which are
      * refused otherwise. */
     bool may_have_low_bits;
+    /* encode: all are coded losslessly, but for constant ones; decode: there
+     * may be such streams, which are refused otherwise. */
+    bool may_be_lossless;
     /* encode: domains are to be looked for. Where there is one already, the
      * layout is that of the domain, and `frame` tells it. */
     bool finds_domains;
@@ -277,6 +296,11 @@ max_code_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 }
 
 /* ---- stages: each launches its kernels on the stream ---- */
+
+/* In either direction, of lossless predictions whose mask is known: how many
+ * points are not special before each tile of them. */
+cudaError_t
+cuda_ranks_find(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Launches a kernel whose first parameter is the batch: `nblocks` blocks for
  * each chunk, blockIdx.y. */
@@ -434,6 +458,12 @@ cuda_verify(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream);
 
+/* Of lossless streams, once there is a mask: ranks; walks over the sections of
+ * shifts (shifts_at, shift_groups), of remainders (remainders_at and _nbytes)
+ * and of escapes, and reads the index of tiles. */
+cudaError_t
+cuda_lossless_read(const struct cuda_batch *batch, cudaStream_t stream);
+
 /* The mask, where has_specials. Values need it, and symbols in context order:
  * it may run beside what comes before these. */
 cudaError_t
@@ -462,6 +492,10 @@ cuda_context_restore(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_tails_place(const struct cuda_batch *batch, cudaStream_t stream);
 
+/* Differences of lossless predictions into work. */
+cudaError_t
+cuda_shifts_place(const struct cuda_batch *batch, cudaStream_t stream);
+
 /* Coarse levels of splines, whose escapes it finds itself: all are placed
  * meanwhile. It launches nothing if there are none. */
 bool
@@ -479,6 +513,13 @@ cudaError_t
 cuda_spline_reconstruct(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_lorenzo_reconstruct(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Integers into work, and their values into dst but for those that have
+ * remainders; these. */
+cudaError_t
+cuda_lossless_reconstruct(const struct cuda_batch *batch, cudaStream_t stream);
+cudaError_t
+cuda_remainders_place(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Logarithms in dst to values. */
 cudaError_t
