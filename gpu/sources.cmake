@@ -19,9 +19,13 @@ set(TERP_CUDA_SOURCES
   predict/domain.cu
   predict/lorenzo_quantize.cu
   predict/lorenzo_reconstruct.cu
+  predict/lossless_common.cu
+  predict/lossless_quantize.cu
   predict/lossless_reconstruct.cu
+  predict/lossless_tuner.cu
   predict/low_bits.cu
   predict/pointwise.cu
+  predict/references_find.cu
   predict/scan.cu
   predict/spline.cu
   predict/tuner.cu

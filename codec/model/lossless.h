@@ -18,7 +18,17 @@
  * which are so many after one another on the mean. */
 #define TERP_COMMON_VALUE_NRUNS 512
 #define TERP_COMMON_VALUE_ONE_IN 64
+#define TERP_COMMON_VALUE_RUN_NVALUES 32
 #define TERP_COMMON_VALUE_MIN_RUN 8
+
+/* By how many of the sampled values are such, in runs that begin after
+ * others. */
+static inline TERP_HOST_DEVICE bool
+terp_value_is_common(uint64_t nfound, uint64_t nruns, uint64_t nsampled)
+{
+    return nfound * TERP_COMMON_VALUE_ONE_IN >= nsampled &&
+           nfound >= TERP_COMMON_VALUE_MIN_RUN * nruns;
+}
 
 static inline TERP_HOST_DEVICE uint64_t
 terp_common_value_run_at(uint64_t nvalues, uint64_t i)
@@ -180,7 +190,7 @@ terp_shift_of_group(const uint16_t counts[TERP_NWIDTHS], int max_shift,
         most--;
     const struct terp_shift_range range =
         terp_shift_range_of(least, most, max_shift);
-    *cost_ret = UINT64_MAX;
+    *cost_ret = least > most ? 0 : UINT64_MAX; /* There are none. */
     for (int n = range.first; n <= range.last; n++) {
         const uint64_t cost =
             terp_cost_of_shift(counts, least, most, n, escape_nbytes);

@@ -168,8 +168,7 @@ measure_groups(void *arg, struct cpu_share share)
         job->zeros[g] = (uint8_t)nzeros;
         job->shifts[g] = (uint8_t)shift;
         for (uint64_t i = 0; i < n; i++) {
-            const int64_t code = 
-                terp_code_above_shift(differences[i], shift);
+            const int64_t code = terp_code_above_shift(differences[i], shift);
             lossless->symbols[places[i]] = code < -max_code || code > max_code
                                                ? TERP_ESCAPE
                                                : (uint16_t)(code + TERP_RADIUS);
@@ -322,8 +321,7 @@ read_groups(void *arg, struct cpu_share share)
         for (uint64_t i = 0; i < n; i++) {
             const int64_t code =
                 (int64_t)lossless->symbols[places[i]] - TERP_RADIUS;
-            const uint64_t below =
-                load_bits(from, i * (uint64_t)shift, shift);
+            const uint64_t below = load_bits(from, i * (uint64_t)shift, shift);
             differences[i] =
                 (int64_t)(terp_join_shift(code, below, shift) << job->zeros[g]);
         }

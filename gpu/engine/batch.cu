@@ -11,6 +11,8 @@
 #include "gpu/engine/places.cuh"
 #include "gpu/engine/sequence.cuh"
 #include "gpu/entropy/contexts.cuh"
+#include "gpu/predict/lossless_tuner.cuh"
+#include "gpu/predict/references_find.cuh"
 #include "gpu/sections/low_bits.cuh"
 #include "gpu/sections/shifts.cuh"
 #include "gpu/sections/signs.cuh"
@@ -41,6 +43,9 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->context_counts =
         place_take(&at, ratio ? cuda_context_counts_nbytes(batch->ntiles) : 0);
     cuda_signs_lay_out_zeroed(batch, &at);
+    const bool encodes_losslessly = batch->may_be_lossless && !batch->decode;
+    regions->lossless_tuner = place_take(
+        &at, encodes_losslessly ? sizeof(struct cuda_lossless_tuner) : 0);
     regions->zeroed_nbytes = at;
     regions->work = place_take(&at, batch->nvalues * value_nbytes);
     uint64_t staging_nbytes = batch->npartitions * CUDA_PARTITION_MAX_NBYTES;
@@ -79,6 +84,10 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->shift_groups =
         place_take(&at, 8 * SHIFT_TILE_NGROUPS * lossless_ntiles);
     regions->remainders = place_take(&at, 8 * lossless_ntiles);
+    regions->differences =
+        place_take(&at, encodes_losslessly ? batch->nvalues * value_nbytes : 0);
+    regions->samples = place_take(
+        &at, encodes_losslessly ? sizeof(struct cuda_repeat_samples) : 0);
     regions->swapped =
         place_take(&at, batch->chunk.big_endian
                             ? batch->nvalues * (uint64_t)batch->own_nbytes
@@ -129,8 +138,12 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
         batch.params = cuda_coded_params(request->params, batch.form);
         batch.pointwise_bound = request->params->bound;
         batch.floor = request->params->floor;
-        batch.may_have_low_bits = terp_bound_may_have_low_bits(
-            batch.params.bound_mode, batch.params.bound);
+        batch.may_be_lossless =
+            batch.form == CUDA_VALUES && terp_is_lossless(&batch.params);
+        batch.may_have_low_bits =
+            !batch.may_be_lossless &&
+            terp_bound_may_have_low_bits(batch.params.bound_mode,
+                                         batch.params.bound);
         batch.params.predictor = terp_predictor_asked(&batch.params);
         batch.coding = terp_coding_of(request->params->pipeline);
         batch.max_code = terp_coding_max_code(batch.coding);

@@ -342,7 +342,7 @@ reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
         struct cuda_call *call)
 {
     struct cuda_request request = {
-        call->chunk, call->domain, call->params, call->batch_nchunks,
+        call->chunk, call->domain,       call->params, call->batch_nchunks,
         call->host,  {true, true, true}, call->form};
     cudaError_t error = cuda_slot_reserve(device, slot, &request);
 

@@ -26,9 +26,8 @@ take_frame(const struct cuda_batch &batch, const uint8_t *frame,
     const int last_coding = batch.coding == TERP_CODING_RATIO
                                 ? TERP_CODING_RATIO
                                 : TERP_CODING_SPEED;
-    const int last_prediction = batch.may_be_lossless
-                                    ? TERP_PREDICTION_LOSSLESS
-                                    : TERP_PREDICTION_LORENZO;
+    const int last_prediction = batch.may_be_lossless ? TERP_PREDICTION_LOSSLESS
+                                                      : TERP_PREDICTION_LORENZO;
     const int coding = frame[TERP_FRAME_CODING_AT],
               prediction = frame[TERP_FRAME_PREDICTION_AT] & 0xF,
               flags = frame[TERP_FRAME_PREDICTION_AT] & ~0xF;

@@ -3,7 +3,7 @@
 #ifndef TERP_GPU_PREDICT_LOSSLESS_MODEL_CUH
 #define TERP_GPU_PREDICT_LOSSLESS_MODEL_CUH
 
-#include "gpu/predict/lossless.cuh"
+#include "gpu/sections/ranks.cuh"
 
 /* Bytes of the center that the model at `src` tells, from the byte of
  * dimensions on. */
@@ -54,6 +54,19 @@ lossless_read_model(const struct cuda_batch &batch, const uint8_t *src,
            terp_lossless_dims_are_valid(src[0]) &&
            terp_exact_is_valid(s_model->exact, batch.value_nbytes) &&
            s_model->wide == 0;
+}
+
+template <typename T>
+static __device__ __forceinline__ uint64_t
+lossless_escape_bits(const struct cuda_batch &batch,
+                     const struct cuda_chunk &chunk, uint64_t position)
+{
+    const word_of<T> *differences =
+        region<word_of<T>>(batch, blockIdx.y, batch.at.differences);
+    const uint64_t rank =
+        rank_of_point(valid_points_of(batch, chunk), position);
+
+    return zigzag((int64_t)(int_of<T>)differences[rank]);
 }
 
 #endif

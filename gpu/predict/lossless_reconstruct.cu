@@ -92,8 +92,8 @@ __launch_bounds__(LORENZO_NTHREADS)
 
     if (!chunk_is_lossless(chunk) || !sums_of_rows(batch, chunk, asked))
         return;
-    for (uint64_t row = (uint64_t)blockIdx.x * LORENZO_NWARPS +
-                        threadIdx.x / 32;
+    for (uint64_t row =
+             (uint64_t)blockIdx.x * LORENZO_NWARPS + threadIdx.x / 32;
          row < nrows; row += (uint64_t)gridDim.x * LORENZO_NWARPS) {
         word_of<T> *sums =
             region<word_of<T>>(batch, blockIdx.y, batch.at.staging) +
@@ -135,7 +135,9 @@ __launch_bounds__(LORENZO_NTHREADS)
          find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
         const word_of<T> before =
             is_split ? sums[block * LORENZO_NWARPS + threadIdx.x / 32] : 0;
-        struct line_sums<word_of<T>> carry = {before, before};
+        struct line_sums<word_of<T>> carry = {
+            before, before
+        };
         for (uint64_t first = 0; first < segment.nx; first += 32) {
             const uint64_t x = segment.x + first + lane;
             const bool exists = first + lane < segment.nx;
@@ -189,7 +191,9 @@ template <typename W, bool twice, bool masked>
 static __device__ __forceinline__ void
 sum_line(const struct line &line, const uint32_t *mask, W *quants)
 {
-    struct line_sums<W> sums = {0, 0};
+    struct line_sums<W> sums = {
+        0, 0
+    };
     uint64_t at = line.at;
 
 #pragma unroll 8
@@ -252,8 +256,7 @@ __launch_bounds__(LORENZO_NTHREADS)
     const word_of<T> *quants =
         region<word_of<T>>(batch, blockIdx.y, batch.at.work);
     T *values = (T *)chunk.dst;
-    for (uint64_t i = line_of_thread(); i < batch.nvalues;
-         i += lines_at_once())
+    for (uint64_t i = line_of_thread(); i < batch.nvalues; i += lines_at_once())
         values[i] = value_of_lossless<T>((int_of<T>)(quants[i] + center), 0, k);
 }
 

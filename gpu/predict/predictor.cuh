@@ -82,6 +82,8 @@ predictor_escape_bits(const struct cuda_batch &batch,
         return spline_escape_bits(chunk, grid, raster);
     case TERP_PREDICTION_LORENZO:
         return lorenzo_escape_bits<T>(batch, chunk, position);
+    case TERP_PREDICTION_LOSSLESS:
+        return lossless_escape_bits<T>(batch, chunk, position);
     default:
         return 0;
     }

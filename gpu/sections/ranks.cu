@@ -49,8 +49,7 @@ cuda_ranks_find(const struct cuda_batch *batch, cudaStream_t stream)
 {
     cudaError_t error = launch_stage(
         batch, stream, count_tiles,
-        nblocks_for(batch, div_up(batch->ntiles, NTHREADS / 32)),
-        NTHREADS);
+        nblocks_for(batch, div_up(batch->ntiles, NTHREADS / 32)), NTHREADS);
 
     return error == cudaSuccess
                ? launch_stage(batch, stream, sum_tiles, 1, SUM_NTHREADS)

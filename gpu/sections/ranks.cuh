@@ -65,6 +65,44 @@ count_valid(const struct valid_points &points, uint64_t tile, uint64_t end)
     return warp_sum(n);
 }
 
+/* The last point of [first, end) that is valid, plus one; 0: there is none. */
+static __device__ __forceinline__ uint64_t
+last_valid_before(const struct valid_points &points, uint64_t first,
+                  uint64_t end)
+{
+    if (points.mask == nullptr || end == first)
+        return end == first ? 0 : end;
+    uint64_t word = (end - 1) / 32;
+    uint32_t valid = valid_of_word(points, word, end);
+    while (valid == 0 && word > first / 32) {
+        const uint64_t tile = word / RANKS_TILE_NWORDS;
+        /* A tile without any is passed over. */
+        if (word % RANKS_TILE_NWORDS == RANKS_TILE_NWORDS - 1 &&
+            points.ranks[tile + 1] == points.ranks[tile])
+            word = tile * RANKS_TILE_NWORDS;
+        if (word <= first / 32)
+            return 0;
+        valid = valid_of_word(points, --word, end);
+    }
+    if (valid == 0)
+        return 0;
+    const uint64_t found = word * 32 + 32 - (unsigned)__clz((int)valid);
+    return found > first ? found : 0;
+}
+
+/* The rank of a point that is not special: by one thread. */
+static __device__ __forceinline__ uint64_t
+rank_of_point(const struct valid_points &points, uint64_t at)
+{
+    if (points.mask == nullptr)
+        return at;
+    const uint64_t tile = at / RANKS_TILE_NVALUES;
+    uint64_t rank = points.ranks[tile];
+    for (uint64_t word = tile * RANKS_TILE_NWORDS; word * 32 < at; word++)
+        rank += (unsigned)__popc(valid_of_word(points, word, at));
+    return rank;
+}
+
 /* The rank of the point at `at`, or of the next one that is valid: by a warp,
  * which is told the same. */
 static __device__ __forceinline__ uint64_t

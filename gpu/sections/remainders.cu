@@ -24,8 +24,8 @@ has_remainders(const struct cuda_chunk &chunk)
 template <typename T> struct remainders_view {
     struct lossless_quants<T> k;
     const uint32_t *mask;
-    const T *values;           /* encode */
-    const word_of<T> *quants;  /* decode */
+    const T *values;          /* encode */
+    const word_of<T> *quants; /* decode */
     word_of<T> center;
     uint64_t *begins; /* of tiles */
     uint64_t nvalues;
@@ -33,8 +33,7 @@ template <typename T> struct remainders_view {
 
 template <typename T>
 static __device__ __forceinline__ struct remainders_view<T>
-remainders_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
-{
+remainders_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk) {
     return {quants_of_model<T>(chunk),
             lossless_mask(batch, chunk),
             (const T *)chunk.src,
@@ -67,8 +66,8 @@ nbits_at(const struct remainders_view<T> &view, uint64_t at,
     if (decode)
         quant = quant_at(view, at);
     else
-        quant = lossless_quant_of(view.values[at], view.k, remainder_ret,
-                                  &fits);
+        quant =
+            lossless_quant_of(view.values[at], view.k, remainder_ret, &fits);
     return nbits_of_remainder<T>(quant, view.k);
 }
 
@@ -144,8 +143,7 @@ __launch_bounds__(SUM_NTHREADS) place_tiles(const struct cuda_batch batch)
     begin_kernel();
     __shared__ typename number_scan<SUM_NTHREADS>::TempStorage s_scan;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    uint64_t *begins =
-        region<uint64_t>(batch, blockIdx.y, batch.at.remainders);
+    uint64_t *begins = region<uint64_t>(batch, blockIdx.y, batch.at.remainders);
 
     /* Other stages may change the state meanwhile. */
     if (__syncthreads_or(!has_remainders(chunk)))
@@ -260,19 +258,18 @@ launch_typed(const struct cuda_batch *batch, cudaStream_t stream)
     if (error == cudaSuccess)
         error =
             launch_stage(batch, stream, place_tiles<decode>, 1, SUM_NTHREADS);
-    return error == cudaSuccess
-               ? launch_stage(batch, stream,
-                              decode ? place_remainders<T> : write_remainders<T>,
-                              nblocks, NTHREADS)
-               : error;
+    return error == cudaSuccess ? launch_stage(batch, stream,
+                                               decode ? place_remainders<T>
+                                                      : write_remainders<T>,
+                                               nblocks, NTHREADS)
+                                : error;
 }
 
 cudaError_t
 cuda_remainders_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return batch->value_nbytes == 8
-               ? launch_typed<double, false>(batch, stream)
-               : launch_typed<float, false>(batch, stream);
+    return batch->value_nbytes == 8 ? launch_typed<double, false>(batch, stream)
+                                    : launch_typed<float, false>(batch, stream);
 }
 
 cudaError_t

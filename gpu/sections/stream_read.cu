@@ -476,7 +476,8 @@ read_body(const struct cuda_batch &batch, const struct stream_facts &facts,
         return false;
     if (!pass_low_bits<NTHREADS>(batch, first.wide, s_found, reader, s))
         return false;
-    valid &= read_tiles_index<NTHREADS>(batch, facts.coding, s_found, reader, s);
+    valid &=
+        read_tiles_index<NTHREADS>(batch, facts.coding, s_found, reader, s);
     return valid;
 }
 
@@ -564,8 +565,7 @@ __launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)
  * once ranks are known. */
 template <unsigned NTHREADS>
 static __global__ void
-__launch_bounds__(NTHREADS)
-    read_lossless_streams(const struct cuda_batch batch)
+__launch_bounds__(NTHREADS) read_lossless_streams(const struct cuda_batch batch)
 {
     begin_kernel();
     __shared__ read_shared<NTHREADS> s;
