@@ -42,28 +42,103 @@ static const struct terp_chunk chunks[] = {
 static const enum terp_pipeline pipelines[] = {TERP_PIPELINE_RATIO,
                                                TERP_PIPELINE_HUFFMAN};
 
+/* What else asks for another step, order or list of special values. */
+enum other_field {
+    OTHER_GRID,        /* whole steps from a value, in each row another one */
+    OTHER_EXPONENTS,   /* noise of all exponents and signs */
+    OTHER_OFFSET,      /* small noise far from 0 */
+    OTHER_LAND,        /* one value in long runs, and zeros in others */
+    OTHER_PAYLOADS,    /* NaN of many payloads, and -0.0 among zeros */
+    OTHER_PLANES,      /* squares of coordinates: smooth, by two differences */
+    OTHER_MIRRORED,    /* the second half is the first one, mirrored */
+    OTHER_LATE_COLORS, /* smooth, and some values that no step has */
+    NOTHERS
+};
+#define NFIELDS (TERP_NFIELDS + NOTHERS)
+
+static double
+other_value(int field, const struct terp_chunk *chunk, uint64_t i, uint64_t n)
+{
+    const uint64_t random = terp_field_mix(i ^ (uint64_t)field << 56);
+    const uint64_t nx = chunk->dims[chunk->rank - 1];
+    const double unit = (double)(random >> 44) / (1 << 20);
+
+    switch (field) {
+    case OTHER_GRID:
+        return 253.4375 + (double)(i / nx % 7) / 1024 +
+               (double)(terp_field_mix(i / 5) % 64) / 512;
+    case OTHER_EXPONENTS:
+        return (random & 1 ? -1 - unit : 1 + unit) *
+               (random >> 1 & 1 ? 1.0 / (double)(1ull << (random >> 8 & 63))
+                                : (double)(1ull << (random >> 8 & 63)));
+    case OTHER_OFFSET:
+        return 98304 + (double)(random % 997) / 256;
+    case OTHER_LAND:
+        return i / 37 % 3 == 0   ? 20
+               : i / 41 % 4 == 0 ? 0
+                                 : (double)(i % 501) + unit;
+    case OTHER_PLANES:
+        return (double)(i % nx * (i % nx)) / 3 +
+               (double)(i / nx * (i / nx)) / 7;
+    case OTHER_MIRRORED:
+        return 2 * i < n ? 1 + unit : other_value(field, chunk, n - 1 - i, n);
+    case OTHER_LATE_COLORS:
+        return random % 4099 == 0 ? unit : (double)(i % nx);
+    default:
+        return i % 5 == 0 ? -0.0 : 0.0;
+    }
+}
+
+static void
+make_other(int field, const struct terp_chunk *chunk, uint8_t *values)
+{
+    const int nbytes = chunk->type == TERP_FLOAT32 ? 4 : 8;
+    const uint64_t n = terp_chunk_nbytes(chunk) / (uint64_t)nbytes;
+
+    for (uint64_t i = 0; i < n; i++) {
+        const double value = other_value(field, chunk, i, n);
+        const float narrow = (float)value;
+        uint64_t bits;
+        memcpy(&bits, &value, 8);
+        if (nbytes == 4)
+            memcpy(&bits, &narrow, 4);
+        if (field == OTHER_PAYLOADS && i % 7 == 0)
+            bits |= (nbytes == 4 ? UINT64_C(0x7F800001)
+                                 : UINT64_C(0x7FF0000000000001)) |
+                    terp_field_mix(i) % 32 << 8;
+        for (int b = 0; b < nbytes; b++)
+            values[i * (uint64_t)nbytes +
+                   (uint64_t)(chunk->big_endian ? nbytes - 1 - b : b)] =
+                (uint8_t)(bits >> (8 * b));
+    }
+}
+
 /* Chunks of all fields, and what the CPU makes of them. */
 static struct {
     struct terp_chunk chunk;
     struct terp_params params;
     uint64_t chunk_nbytes;
-    uint8_t *values[TERP_NFIELDS], *out[TERP_NFIELDS];
-    struct terp_stream stream[TERP_NFIELDS];
+    uint8_t *values[NFIELDS], *out[NFIELDS];
+    struct terp_stream stream[NFIELDS];
 } sample;
 
 static void
-make_sample(const struct terp_chunk *chunk, enum terp_pipeline pipeline)
+make_sample(const struct terp_chunk *chunk, enum terp_pipeline pipeline,
+            enum terp_effort effort)
 {
     sample.chunk = *chunk;
     sample.params = {};
     sample.params.bound_mode = TERP_BOUND_ABSOLUTE;
     sample.params.pipeline = pipeline;
-    sample.params.effort = TERP_EFFORT_FAST;
+    sample.params.effort = effort;
     sample.chunk_nbytes = terp_chunk_nbytes(chunk);
-    for (int i = 0; i < TERP_NFIELDS; i++) {
+    for (int i = 0; i < NFIELDS; i++) {
         sample.values[i] = (uint8_t *)terp_case_alloc(sample.chunk_nbytes);
         sample.out[i] = (uint8_t *)terp_case_alloc(terp_encode_bound(chunk));
-        terp_field_make((enum terp_field)i, chunk, sample.values[i]);
+        if (i < TERP_NFIELDS)
+            terp_field_make((enum terp_field)i, chunk, sample.values[i]);
+        else
+            make_other(i - TERP_NFIELDS, chunk, sample.values[i]);
         sample.stream[i] =
             terp_case_encode(&sample.params, chunk, sample.values[i], 1);
     }
@@ -72,7 +147,7 @@ make_sample(const struct terp_chunk *chunk, enum terp_pipeline pipeline)
 static void
 free_sample(void)
 {
-    for (int i = 0; i < TERP_NFIELDS; i++) {
+    for (int i = 0; i < NFIELDS; i++) {
         free(sample.values[i]);
         free(sample.out[i]);
         free(sample.stream[i].bytes);
@@ -96,20 +171,20 @@ check_bytes(const char *what, int chunk, int field, const uint8_t *bytes,
 static void
 check_decoder(int chunk)
 {
-    const void *src[TERP_NFIELDS];
-    void *dst[TERP_NFIELDS];
-    uint64_t nbytes[TERP_NFIELDS];
-    enum terp_status status[TERP_NFIELDS];
+    const void *src[NFIELDS];
+    void *dst[NFIELDS];
+    uint64_t nbytes[NFIELDS];
+    enum terp_status status[NFIELDS];
 
-    for (int i = 0; i < TERP_NFIELDS; i++) {
+    for (int i = 0; i < NFIELDS; i++) {
         src[i] = sample.stream[i].bytes;
         nbytes[i] = sample.stream[i].nbytes;
         dst[i] = sample.out[i];
     }
-    assert_int_equal(engine->decode(device, &on_host, &sample.chunk,
-                                    TERP_NFIELDS, src, nbytes, dst, status),
+    assert_int_equal(engine->decode(device, &on_host, &sample.chunk, NFIELDS,
+                                    src, nbytes, dst, status),
                      TERP_OK);
-    for (int i = 0; i < TERP_NFIELDS; i++) {
+    for (int i = 0; i < NFIELDS; i++) {
         const uint8_t *stream = sample.stream[i].bytes;
         if (stream[TERP_FRAME_CODING_AT] == TERP_CODING_RAW)
             continue; /* the CPU copies it */
@@ -125,19 +200,18 @@ check_decoder(int chunk)
 static uint64_t
 check_encoder(int chunk)
 {
-    const void *src[TERP_NFIELDS];
-    void *dst[TERP_NFIELDS];
-    uint64_t nbytes[TERP_NFIELDS], nleft = 0;
+    const void *src[NFIELDS];
+    void *dst[NFIELDS];
+    uint64_t nbytes[NFIELDS], nleft = 0;
 
-    for (int i = 0; i < TERP_NFIELDS; i++) {
+    for (int i = 0; i < NFIELDS; i++) {
         src[i] = sample.values[i];
         dst[i] = sample.out[i];
     }
     assert_int_equal(engine->encode(device, &on_host, &sample.params,
-                                    &sample.chunk, TERP_NFIELDS, src, dst,
-                                    nbytes),
+                                    &sample.chunk, NFIELDS, src, dst, nbytes),
                      TERP_OK);
-    for (int i = 0; i < TERP_NFIELDS; i++) {
+    for (int i = 0; i < NFIELDS; i++) {
         const struct terp_stream *stream = &sample.stream[i];
         if (nbytes[i] == 0 && sample.params.effort != TERP_EFFORT_FAST) {
             nleft++;
@@ -156,10 +230,25 @@ device_encodes_what_the_cpu_does(void **state)
     (void)state;
     for (int c = 0; c < NCHUNKS; c++)
         for (enum terp_pipeline pipeline : pipelines) {
-            make_sample(&chunks[c], pipeline);
+            make_sample(&chunks[c], pipeline, TERP_EFFORT_FAST);
             check_encoder(c);
             free_sample();
         }
+}
+
+/* Whether values repeat is asked of samples. */
+static void
+device_leaves_repeats_to_the_cpu(void **state)
+{
+    uint64_t nleft = 0;
+
+    (void)state;
+    for (int c = 0; c < NCHUNKS; c++) {
+        make_sample(&chunks[c], pipelines[0], TERP_EFFORT_DEFAULT);
+        nleft += check_encoder(c);
+        free_sample();
+    }
+    assert_in_range(nleft, 1, (uint64_t)NCHUNKS * NFIELDS / 4);
 }
 
 static void
@@ -168,7 +257,7 @@ device_decodes_what_the_cpu_encodes(void **state)
     (void)state;
     for (int c = 0; c < NCHUNKS; c++)
         for (enum terp_pipeline pipeline : pipelines) {
-            make_sample(&chunks[c], pipeline);
+            make_sample(&chunks[c], pipeline, TERP_EFFORT_FAST);
             check_decoder(c);
             free_sample();
         }
@@ -180,6 +269,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(device_decodes_what_the_cpu_encodes),
         cmocka_unit_test(device_encodes_what_the_cpu_does),
+        cmocka_unit_test(device_leaves_repeats_to_the_cpu),
     };
     const struct terp_cuda_options options = {-1, 0};
     const char *name = NULL, *reason = NULL;
