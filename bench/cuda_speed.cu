@@ -21,7 +21,6 @@ static const struct pipeline pipelines[] = {
     {"ratio", TERP_PIPELINE_RATIO},
     {"huffman", TERP_PIPELINE_HUFFMAN},
     {"custom", TERP_PIPELINE_CUSTOM},
-    {"speed", TERP_PIPELINE_SPEED},
 };
 
 static const char *const predictor_names[] = {"auto", "spline", "lorenzo"};

@@ -14,7 +14,7 @@ results=results
 plugin=${TERP_PLUGIN_DIR:-../build/release/plugin}
 real=../../shared/data/real_dev.h5
 generator=../../shared/data/gen_structures.py
-pipelines=terp:ratio,terp:huffman,terp:custom,terp:speed
+pipelines=terp:ratio,terp:huffman,terp:custom
 
 # record NAME COMMAND...: CSV and summary, replaced only by a complete run.
 record() {
@@ -36,7 +36,7 @@ for figure in "$@"; do
     ratio)
         record ratio python3 ratio.py --plugin "$plugin" \
             --fields pres,dens,mira,rtm,vel,temp,cesm,part,pres64 \
-            --codecs terp:ratio,terp:huffman,terp:speed,sz3,pysz
+            --codecs terp:ratio,terp:huffman,sz3,pysz
         ;;
     speed)
         record speed python3 speed.py --plugin "$plugin" \

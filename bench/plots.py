@@ -32,7 +32,6 @@ STYLES = {
     "terp": ("terp (ratio)", "#D55E00", "o"),
     "terp:ratio": ("terp (ratio)", "#D55E00", "o"),
     "terp:huffman": ("terp (huffman)", "#E69F00", "D"),
-    "terp:speed": ("terp (speed)", "#F0E442", "P"),
     "pysz": ("SZ3 3.4 (pysz)", "#0072B2", "s"),
     "sz3": ("SZ3's filter", "#56B4E9", "^"),
     "sperr": ("SPERR", "#009E73", "v"),
@@ -132,7 +131,7 @@ def gpu_speed():
              and r["memory"] == "device" and r["type"] == "float32"
              and r["predictor"] == "auto"]
     cases = [("512", "1", "512^3"), ("64", "512", "512 chunks of 64^3")]
-    pipelines = ("ratio", "huffman", "speed")
+    pipelines = ("ratio", "huffman")
     figure, both = plt.subplots(1, 2, figsize=(9, 3.2), sharex=True)
     for axes, (extent, chunks, title) in zip(both, cases):
         for i, pipeline in enumerate(pipelines):

@@ -7,7 +7,7 @@ import itertools
 
 import common
 
-CODECS = "terp:huffman,terp:custom,terp:speed,sz3,pysz,zfp,sperr"
+CODECS = "terp:huffman,terp:custom,sz3,pysz,zfp,sperr"
 COLUMNS = ("version", "field", "dims", "type", "bound_rel", "bound_abs",
            "chunk", "codec", "stored_bytes", "ratio", "max_err_over_bound",
            "psnr_db")

@@ -657,7 +657,7 @@ find_nbits_below(const struct job *job)
                            job->exact.nzeros, &widths);
     return terp_nbits_below_of_forms(
         &widths, terp_below_max_nbits(p->stages->value_nbytes, job->asked),
-        terp_coding_max_code(job->frame.coding), job->escape_nbytes);
+        job->escape_nbytes);
 }
 
 static enum terp_status
@@ -667,16 +667,14 @@ choose_predictor(struct job *job)
 
     if (job->frame.coding == TERP_CODING_CONSTANT)
         return TERP_OK;
-    p->quantizer = (struct cpu_quantizer){
-        .step = job->step,
-        .grid_step = job->step,
-        .bound = job->frame.bound,
-        .max_high = terp_coding_max_code(job->frame.coding),
-        .may_be_wide = job->may_be_wide,
-        .escape_nbytes = job->escape_nbytes,
-        .exact = job->exact,
-        .has_specials = p->nspecials > 0,
-        .reference = reference_of(job)};
+    p->quantizer = (struct cpu_quantizer){.step = job->step,
+                                          .grid_step = job->step,
+                                          .bound = job->frame.bound,
+                                          .may_be_wide = job->may_be_wide,
+                                          .escape_nbytes = job->escape_nbytes,
+                                          .exact = job->exact,
+                                          .has_specials = p->nspecials > 0,
+                                          .reference = reference_of(job)};
     cpu_set_nbits_below(&p->quantizer, find_nbits_below(job));
     p->fills = p->nspecials > 0 ? &job->fills : NULL;
     enum terp_status st = terp_cpu_prediction_make(p);
@@ -823,8 +821,8 @@ write_tiles(struct job *job)
             symbols, wide_of(job), 0, scratch, tiled, true);
     }
     if (st == TERP_OK && wide_of(job) > 0)
-        st = terp_cpu_low_bits_split(p->pool, p->quantizer.max_high,
-                                     job->layout.nvalues, tiled, &job->writer);
+        st = terp_cpu_low_bits_split(p->pool, job->layout.nvalues, tiled,
+                                     &job->writer);
     return st == TERP_OK
                ? terp_cpu_tiles_encode(p->pool, frame->coding, tiled,
                                        job->layout.nvalues, &job->writer)

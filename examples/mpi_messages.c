@@ -4,7 +4,7 @@
  *
  *     mpirun -n 2 mpi_messages [PIPELINE [ENGINE [MAX_MIB [FIELD]]]]
  *
- * PIPELINE: ratio, huffman or speed. ENGINE: cpu or cuda. MAX_MIB: 64 if not
+ * PIPELINE: ratio or huffman. ENGINE: cpu or cuda. MAX_MIB: 64 if not
  * given. FIELD: a file of 256^3 float32 values; else there is a formula.
  * Prints CSV, see `head`.
  *
@@ -344,9 +344,8 @@ find_name(const char *const *names, int nnames, const char *text)
 int
 main(int argc, char **argv)
 {
-    static const char *const pipelines[] = {[TERP_PIPELINE_HUFFMAN] = "huffman",
-                                            [TERP_PIPELINE_SPEED] = "speed",
-                                            [TERP_PIPELINE_RATIO] = "ratio"};
+    static const char *const pipelines[] = {
+        [TERP_PIPELINE_HUFFMAN] = "huffman", [TERP_PIPELINE_RATIO] = "ratio"};
     static const char *const engines[] = {
         [TERP_ENGINE_CPU] = "cpu", [TERP_ENGINE_CUDA] = "cuda"};
     const char *pipeline = argc > 1 ? argv[1] : "ratio";

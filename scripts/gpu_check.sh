@@ -278,7 +278,7 @@ stage_profile() {
     timeout 300 python3 bench/cuda_profile.py "$build/bench/cuda_speed" \
         "$path" "ratio:$extent:1" "ratio:$((extent / 8)):1" \
         "huffman:$extent:1" "huffman:$((extent / 8)):1" \
-        "huffman:$((extent / 8)):512" "speed:$extent:1" \
+        "huffman:$((extent / 8)):512" \
         2>&1 | tee "$results/cuda_profile.txt"
     status=${PIPESTATUS[0]}
     return "$status"

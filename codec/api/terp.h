@@ -74,13 +74,14 @@ enum terp_bound_mode {
     TERP_NBOUND_MODES
 };
 
-/* How codes become bytes. AUTO is this version's default, RATIO. */
+/* How codes become bytes. AUTO is this version's default, RATIO; SPEED is what
+ * is fastest, HUFFMAN. */
 enum terp_pipeline {
     TERP_PIPELINE_AUTO = 0,
     TERP_PIPELINE_HUFFMAN = 1, /* dictionary codebook per tile */
     TERP_PIPELINE_CUSTOM = 2,  /* codebook from the chunk's own histogram */
-    TERP_PIPELINE_SPEED = 3,   /* bit planes, no entropy coder */
-    TERP_PIPELINE_RATIO = 4,   /* contexts, and words for runs of zeros */
+    TERP_PIPELINE_SPEED = 3,
+    TERP_PIPELINE_RATIO = 4, /* contexts, and words for runs of zeros */
     TERP_NPIPELINES
 };
 

@@ -8,15 +8,14 @@
 #include "codec/api/terp.h"
 #include "codec/format/tokens.h"
 
-/* Pipelines as the stream numbers them. Values are pinned. */
+/* Pipelines as the stream numbers them. Values are pinned; 4 had bit planes,
+ * which were no faster than codewords. */
 enum terp_coding {
     TERP_CODING_RAW = 0,
     TERP_CODING_CONSTANT = 1,
     TERP_CODING_HUFFMAN = 2,
     TERP_CODING_CUSTOM = 3,
-    TERP_CODING_SPEED = 4,
     TERP_CODING_RATIO = 5,
-    TERP_NCODINGS,
     TERP_CODING_REFERENCES = 14, /* codec/format/references.h */
     TERP_CODING_PARTS = 15       /* of complex values: each part has its own */
 };
@@ -25,12 +24,21 @@ enum terp_coding {
 static inline enum terp_coding
 terp_coding_of(enum terp_pipeline pipeline)
 {
-    return pipeline == TERP_PIPELINE_AUTO ? TERP_CODING_RATIO
-                                          : (enum terp_coding)(pipeline + 1);
+    return pipeline == TERP_PIPELINE_AUTO    ? TERP_CODING_RATIO
+           : pipeline == TERP_PIPELINE_SPEED ? TERP_CODING_HUFFMAN
+                                             : (enum terp_coding)(pipeline + 1);
 }
 _Static_assert((int)TERP_CODING_HUFFMAN == TERP_PIPELINE_HUFFMAN + 1 &&
-                   (int)TERP_NCODINGS == TERP_NPIPELINES + 1,
+                   (int)TERP_CODING_RATIO == TERP_PIPELINE_RATIO + 1,
                "A stream's number of a pipeline is the caller's and one.");
+
+/* A stream may have this number. */
+static inline bool
+terp_coding_is_valid(unsigned coding)
+{
+    return coding <= TERP_CODING_CUSTOM || coding == TERP_CODING_RATIO ||
+           coding == TERP_CODING_REFERENCES || coding == TERP_CODING_PARTS;
+}
 
 /* Each tile's codebook is one of the dictionary. */
 static inline TERP_HOST_DEVICE bool
@@ -54,30 +62,9 @@ terp_coding_has_contexts(enum terp_coding coding)
     return coding == TERP_CODING_RATIO;
 }
 
-static inline TERP_HOST_DEVICE int
-terp_coding_max_code(enum terp_coding coding)
-{
-    return coding == TERP_CODING_SPEED ? TERP_SPEED_MAX_CODE : TERP_MAX_CODE;
-}
-
-/* A symbol as the byte that a speed stream has for it. */
-static inline TERP_HOST_DEVICE int8_t
-terp_speed_code(unsigned symbol)
-{
-    return (int8_t)(symbol == TERP_ESCAPE ? TERP_SPEED_ESCAPE
-                                          : (int)symbol - TERP_RADIUS);
-}
-
-static inline TERP_HOST_DEVICE unsigned
-terp_speed_symbol(int8_t code)
-{
-    return code == TERP_SPEED_ESCAPE ? TERP_ESCAPE
-                                     : (unsigned)(code + TERP_RADIUS);
-}
-
 /* ---- sizes ---- */
 
-/* Longest tile of one codeword a symbol; bit planes are no longer. */
+/* Longest tile of one codeword a symbol. */
 #define TERP_CODEWORDS_MAX_NBYTES (TERP_TILE_NSYMBOLS * TERP_MAX_CODE_NBITS / 8)
 
 static inline TERP_HOST_DEVICE unsigned

@@ -204,9 +204,7 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
     int type = src[5] >> LAYOUT_TYPE_SHIFT & 3,
         flags = src[TERP_FRAME_PREDICTION_AT];
     int prediction = flags & TERP_FRAME_PREDICTION;
-    if ((src[TERP_FRAME_CODING_AT] >= TERP_NCODINGS &&
-         src[TERP_FRAME_CODING_AT] != TERP_CODING_REFERENCES &&
-         src[TERP_FRAME_CODING_AT] != TERP_CODING_PARTS) ||
+    if (!terp_coding_is_valid(src[TERP_FRAME_CODING_AT]) ||
         prediction >= TERP_NPREDICTIONS ||
         (flags & ~(TERP_FRAME_PREDICTION | TERP_FRAME_SPECIALS |
                    TERP_FRAME_DOMAIN | TERP_FRAME_POINTWISE)))

@@ -7,11 +7,14 @@
 /* Codes run from -TERP_MAX_CODE to TERP_MAX_CODE; symbol = code + RADIUS,
  * and symbol 0 is the escape. */
 #define TERP_MAX_CODE 511
+#define TERP_MAX_CODE_WIDTH 9 /* in bits */
 #define TERP_RADIUS (TERP_MAX_CODE + 1)
 #define TERP_ESCAPE 0
 #define TERP_ZERO_SYMBOL TERP_RADIUS
 #define TERP_NSYMBOLS (2 * TERP_RADIUS)
 _Static_assert(TERP_NSYMBOLS == 1024, "Symbols are 1023 codes and the escape.");
+_Static_assert(TERP_MAX_CODE == (1 << TERP_MAX_CODE_WIDTH) - 1,
+               "All codes of so many bits have symbols.");
 
 /* Longest code word of any codebook; a length fits in four bits. */
 #define TERP_MAX_CODE_NBITS 15
@@ -19,10 +22,6 @@ _Static_assert(TERP_NSYMBOLS == 1024, "Symbols are 1023 codes and the escape.");
 /* Symbols in a tile, tiles in a partition. */
 #define TERP_TILE_NSYMBOLS 4096
 #define TERP_PARTITION_NTILES 16
-
-/* Largest code of a speed stream, whose codes are bytes. */
-#define TERP_SPEED_MAX_CODE 127
-#define TERP_SPEED_ESCAPE (-128)
 
 /* The step is 2 * bound * (1 - 2^-step_slack_log2): what is left of the bound
  * absorbs the rounding of reconstructed values. */

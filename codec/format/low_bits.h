@@ -34,11 +34,11 @@ terp_radius_of(int wide)
     return wide > 0 ? TERP_WIDE_RADIUS : TERP_RADIUS;
 }
 
-/* The largest code of a predictor, by that of tiles. */
+/* The largest code of a predictor. */
 static inline TERP_HOST_DEVICE int
-terp_wide_max_code(int max_code, int wide)
+terp_max_code_of(int wide)
 {
-    return wide > 0 ? TERP_WIDE_MAX_CODE : max_code;
+    return wide > 0 ? TERP_WIDE_MAX_CODE : TERP_MAX_CODE;
 }
 
 /* What is above a code's low bits: the nearest multiple, rounded up. */
@@ -49,16 +49,16 @@ terp_high_of(int code, int low_nbits)
 }
 
 /* A predictor's symbol to the tile's and the number of the low bits. What is
- * above them must not exceed `max_high`, else the code escapes from the tile;
- * an escape has no low bits. */
+ * above them must not exceed TERP_MAX_CODE, else the code escapes from the
+ * tile; an escape has no low bits. */
 static inline TERP_HOST_DEVICE unsigned
-terp_low_split(unsigned wide, int low_nbits, int max_high, unsigned *low_ret)
+terp_low_split(unsigned wide, int low_nbits, unsigned *low_ret)
 {
     const int code = (int)wide - TERP_WIDE_RADIUS;
     const int high = terp_high_of(code, low_nbits);
     const int low = code - high * (1 << low_nbits);
-    const bool fits =
-        (wide != TERP_ESCAPE) & (high >= -max_high) & (high <= max_high);
+    const bool fits = (wide != TERP_ESCAPE) & (high >= -TERP_MAX_CODE) &
+                      (high <= TERP_MAX_CODE);
 
     /* As zigzag, in 32 bits, which loops over symbols vectorize with. */
     *low_ret = fits ? (unsigned)low << 1 ^ (low < 0 ? ~0u : 0) : 0;

@@ -5,7 +5,6 @@
  *       zero) and is dropped; the bit map is itself reduced, see below
  * RZEk  the same for words that are zero
  * TCMSk two's complement to magnitude and sign: (w << 1) ^ (w >> sign)
- * BIT1  bit planes of bytes, the highest plane first
  *
  * A bit map of up to 8 bytes is stored; a longer one as the reduced bit map
  * of its RRE1, then the bytes that are kept. */
@@ -34,19 +33,6 @@ terp_tcms8_inverse(uint64_t word)
     return word >> 1 ^ (0 - (word & 1));
 }
 
-/* Transposes the 8x8 bit matrix whose rows are the bytes of a word (Warren,
- * Hacker's Delight, 7-3, describes the three swaps). It is its own inverse. */
-static inline TERP_HOST_DEVICE uint64_t
-terp_transpose_8x8(uint64_t m)
-{
-    uint64_t swap = (m ^ m >> 7) & UINT64_C(0x00AA00AA00AA00AA);
-    m ^= swap ^ swap << 7;
-    swap = (m ^ m >> 14) & UINT64_C(0x0000CCCC0000CCCC);
-    m ^= swap ^ swap << 14;
-    swap = (m ^ m >> 28) & UINT64_C(0x00000000F0F0F0F0);
-    return m ^ swap ^ swap << 28;
-}
-
 /* `scratch`: TERP_BITMAP_MAX_NBYTES(nbytes) bytes. */
 void
 terp_bitmap_write(struct writer *writer, const uint8_t *bitmap, uint64_t nbytes,
@@ -71,17 +57,5 @@ terp_reduce_write(struct writer *writer, const uint8_t *src, uint64_t nbytes,
 void
 terp_reduce_read(struct reader *reader, uint8_t *dst, uint64_t nbytes,
                  uint8_t *scratch);
-
-/* TCMS1-BIT1-RRE1 of `ncodes` bytes, at most TERP_PLANES_MAX_NCODES. */
-#define TERP_PLANES_MAX_NCODES 4096
-#define TERP_PLANES_MAX_NBYTES \
-    (TERP_PLANES_MAX_NCODES +  \
-     TERP_BITMAP_MAX_NBYTES(TERP_PLANES_MAX_NCODES / 8))
-
-void
-terp_planes_write(struct writer *writer, const int8_t *codes, uint64_t ncodes);
-
-void
-terp_planes_read(struct reader *reader, int8_t *codes_ret, uint64_t ncodes);
 
 #endif

@@ -14,7 +14,7 @@ widest_of(const int8_t *widths, int nwidths)
 }
 
 int
-terp_nbits_below(const int8_t *widths, int nwidths, int most, int max_code,
+terp_nbits_below(const int8_t *widths, int nwidths, int most,
                  unsigned escape_nbytes)
 {
     const int all_width = widest_of(widths, nwidths);
@@ -25,7 +25,7 @@ terp_nbits_below(const int8_t *widths, int nwidths, int most, int max_code,
         const int run_width = widest_of(widths + i / RUN * RUN, RUN);
         for (int n = 0; widths[i] >= 0 && n <= most; n++)
             cost[n] += terp_cost_of_width(widths[i], run_width, all_width, n,
-                                          max_code, escape_nbytes);
+                                          escape_nbytes);
     }
     for (int n = 1; n <= most; n++)
         if (cost[n] < cost[nbits_below])
@@ -35,7 +35,7 @@ terp_nbits_below(const int8_t *widths, int nwidths, int most, int max_code,
 
 int
 terp_nbits_below_of_forms(const struct terp_code_widths *widths, int most,
-                          int max_code, unsigned escape_nbytes)
+                          unsigned escape_nbytes)
 {
     uint32_t best_sum = 0, best_n = 0;
     int best = 0;
@@ -54,5 +54,5 @@ terp_nbits_below_of_forms(const struct terp_code_widths *widths, int most,
         }
     }
     return terp_nbits_below(widths->at[best], TERP_LOW_BITS_NVALUES, most,
-                            max_code, escape_nbytes);
+                            escape_nbytes);
 }

@@ -14,27 +14,25 @@
 
 /* ---- prices ---- */
 
-/* The dictionary's row of what is above the low bits of a predictor's symbol,
- * where symbols of tiles go up to `max_high`. */
+/* The dictionary's row of what is above the low bits of a predictor's symbol.
+ */
 static inline TERP_HOST_DEVICE uint32_t
-terp_row_of_wide(unsigned symbol, int wide, int max_high)
+terp_row_of_wide(unsigned symbol, int wide)
 {
     const int high =
         terp_high_of((int)symbol - terp_radius_of(wide), terp_unit_nbits(wide));
     const uint32_t row = (uint32_t)(high < 0 ? -high : high);
 
-    return symbol == TERP_ESCAPE || row > (uint32_t)max_high ? TERP_ROW_ESCAPE
-                                                             : row;
+    return symbol == TERP_ESCAPE || row > TERP_MAX_CODE ? TERP_ROW_ESCAPE : row;
 }
 
 /* The largest row of a code that is none of an escape, be it from the tile. */
 static inline TERP_HOST_DEVICE int
-terp_sampled_max_code(int max_high, int wide)
+terp_sampled_max_code(int wide)
 {
-    const int most =
-        terp_wide_max_code(max_high, wide) >> terp_unit_nbits(wide);
+    const int most = terp_max_code_of(wide) >> terp_unit_nbits(wide);
 
-    return most < max_high ? most : max_high;
+    return most < TERP_MAX_CODE ? most : TERP_MAX_CODE;
 }
 
 /* A chunk's cost by that of its symbols: what is below them is in addition. */
@@ -147,11 +145,11 @@ terp_listed_nbits(int width)
 /* What a code of `width` bits costs, in 1/16 bit, where `nbits_below` are below
  * its symbol in all tiles: what is above these has the cost of its logarithm
  * and 2.2 bits. Those below are packed in groups, whose widest number counts:
- * it is between the widest of a run and that of all. Codes of `max_code` and
- * less have symbols; others are escapes, whose words have six bits. */
+ * it is between the widest of a run and that of all. Codes that have no symbols
+ * are escapes, whose words have six bits. */
 static inline TERP_HOST_DEVICE uint32_t
 terp_cost_in_all_tiles(int width, int run_width, int all_width, int nbits_below,
-                       int max_code, unsigned escape_nbytes)
+                       unsigned escape_nbytes)
 {
     const int low_nbits = terp_low_of(nbits_below);
     const int code_width = width - (nbits_below - low_nbits);
@@ -159,7 +157,7 @@ terp_cost_in_all_tiles(int width, int run_width, int all_width, int nbits_below,
     const int of_run = terp_number_width(run_width, nbits_below);
     const int of_all = terp_number_width(all_width, nbits_below);
     const bool fits = code_width < bit_width(TERP_WIDE_MAX_CODE) &&
-                      code_width < bit_width((unsigned)max_code << low_nbits);
+                      code_width < TERP_MAX_CODE_WIDTH + low_nbits;
 
     return (nbits_below > 0 ? 8u : 0) + 8 * (uint32_t)(of_run + of_all) +
            (!fits       ? 16 * (8 * escape_nbytes + 6)
@@ -175,13 +173,13 @@ terp_cost_in_all_tiles(int width, int run_width, int all_width, int nbits_below,
  * wide codes are. */
 static inline TERP_HOST_DEVICE uint32_t
 terp_cost_in_own_tiles(int width, int run_width, int all_width, int nbits_below,
-                       int max_code, unsigned escape_nbytes)
+                       unsigned escape_nbytes)
 {
     const int tail_nbits = nbits_below - terp_low_of(nbits_below);
     const int code_width = width - tail_nbits;
     const int of_run = terp_number_width(run_width, tail_nbits);
     const int of_all = terp_number_width(all_width, tail_nbits);
-    const bool is_listed = width - nbits_below >= bit_width((unsigned)max_code);
+    const bool is_listed = width - nbits_below >= TERP_MAX_CODE_WIDTH;
 
     return 8 * (uint32_t)(of_run + of_all) +
            (code_width > bit_width(TERP_WIDE_MAX_CODE)
@@ -195,12 +193,12 @@ terp_cost_in_own_tiles(int width, int run_width, int all_width, int nbits_below,
 /* What decides is the second; where numbers are alike by it, the first does. */
 static inline TERP_HOST_DEVICE uint32_t
 terp_cost_of_width(int width, int run_width, int all_width, int nbits_below,
-                   int max_code, unsigned escape_nbytes)
+                   unsigned escape_nbytes)
 {
     return terp_cost_in_all_tiles(width, run_width, all_width, nbits_below,
-                                  max_code, escape_nbytes) +
+                                  escape_nbytes) +
            4 * terp_cost_in_own_tiles(width, run_width, all_width, nbits_below,
-                                      max_code, escape_nbytes);
+                                      escape_nbytes);
 }
 
 /* Whether an interpolation's codes have fewer bits on the mean than another's,
@@ -213,16 +211,16 @@ terp_has_fewer_bits(uint32_t sum, uint32_t n, uint32_t other_sum,
 }
 
 /* How many bits of a chunk's codes are below symbols, `most` of them, by the
- * widths of samples, whole runs of them. Symbols of tiles go up to `max_code`;
- * escapes' numbers have so many bytes. */
+ * widths of samples, whole runs of them. Escapes' numbers have so many bytes.
+ */
 int
-terp_nbits_below(const int8_t *widths, int nwidths, int most, int max_code,
+terp_nbits_below(const int8_t *widths, int nwidths, int most,
                  unsigned escape_nbytes);
 
 /* By the interpolation whose codes have the fewest. */
 int
 terp_nbits_below_of_forms(const struct terp_code_widths *widths, int most,
-                          int max_code, unsigned escape_nbytes);
+                          unsigned escape_nbytes);
 
 /* ---- the low bits of a tile ---- */
 
@@ -243,16 +241,15 @@ terp_nbits_not_weighed(int nbits_below)
  * dictionary has entries for such. */
 #define TERP_TILE_MIN_WIDTH 7
 
-/* The octave of what is above the low bits of a code. Symbols go up to
- * `max_high_width` bits. */
+/* The octave of what is above the low bits of a code. */
 static inline TERP_HOST_DEVICE int
-terp_octave_of_width(int width, int low_nbits, int max_high_width)
+terp_octave_of_width(int width, int low_nbits)
 {
     const int octave = low_nbits == 0      ? width + (width > 1)
                        : width < low_nbits ? 0
                                            : width - low_nbits + 1;
 
-    return width == TERP_TILE_WIDTH_ESCAPE || octave > max_high_width + 1
+    return width == TERP_TILE_WIDTH_ESCAPE || octave > TERP_MAX_CODE_WIDTH + 1
                ? TERP_OCTAVE_ESCAPE
                : octave;
 }
@@ -264,10 +261,9 @@ terp_octave_of_width(int width, int low_nbits, int max_high_width)
 /* Bits of a group's low numbers: the widest counts of those that do not escape.
  */
 static inline TERP_HOST_DEVICE unsigned
-terp_low_group_nbits(uint32_t widths, unsigned nnumbers, int low_nbits,
-                     int max_high_width)
+terp_low_group_nbits(uint32_t widths, unsigned nnumbers, int low_nbits)
 {
-    const int most = low_nbits + max_high_width;
+    const int most = low_nbits + TERP_MAX_CODE_WIDTH;
     const uint32_t kept = most < TERP_TILE_WIDTH_ESCAPE
                               ? widths & ((2u << most) - 1)
                               : widths & ((1u << TERP_TILE_WIDTH_ESCAPE) - 1);

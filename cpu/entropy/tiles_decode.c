@@ -46,7 +46,7 @@ struct decoder {
 struct tile;
 
 struct decode_steps {
-    size_t table_nbytes; /* 0: there are no codebooks */
+    size_t table_nbytes;
     /* Makes a table of codewords' lengths. False when there is no such code. */
     bool (*make_table)(struct decoder *decoder, int table,
                        const uint8_t nbits[TERP_NSYMBOLS]);
@@ -123,24 +123,6 @@ decode_tokens(const struct decoder *decoder, const struct tile *tiles,
     return good;
 }
 
-static bool
-decode_planes(const struct decoder *decoder, const struct tile *tiles,
-              int ntiles)
-{
-    int8_t codes[TERP_TILE_NSYMBOLS];
-
-    (void)decoder;
-    for (const struct tile *tile = tiles; tile < tiles + ntiles; tile++) {
-        struct reader reader = {tile->src, tile->src + tile->nbytes, false};
-        terp_planes_read(&reader, codes, tile->nsymbols);
-        if (reader.underflow || reader.at != reader.end)
-            return false;
-        for (uint64_t i = 0; i < tile->nsymbols; i++)
-            tile->symbols[i] = (uint16_t)terp_speed_symbol(codes[i]);
-    }
-    return true;
-}
-
 static const struct decode_steps *
 decode_steps_of(enum terp_coding coding)
 {
@@ -149,7 +131,6 @@ decode_steps_of(enum terp_coding coding)
                                  make_codeword_table, decode_codewords},
         [TERP_CODING_CUSTOM] = {sizeof(struct cpu_decode_table),
                                 make_codeword_table, decode_codewords},
-        [TERP_CODING_SPEED] = {0, NULL, decode_planes},
         [TERP_CODING_RATIO] = {sizeof(struct cpu_token_decode_table),
                                make_token_table, decode_tokens},
     };
@@ -179,7 +160,7 @@ read_codebooks(struct decoder *decoder, struct reader *reader)
         decoder->table_of_entry[e] = -1;
     for (uint64_t i = 0; i < index->ntiles; i++)
         nnonzero += bit_at(index->nonzero, i);
-    if (nnonzero == 0 || steps->table_nbytes == 0)
+    if (nnonzero == 0)
         return TERP_OK;
     /* All tiles of a custom stream use table 0, as entry 0. */
     if (terp_coding_selects_entries(decoder->coding)

@@ -12,10 +12,6 @@
 
 _Static_assert(TERP_PARTITION_NTILES % 8 == 0,
                "Workers share no byte of the bit map of tiles.");
-_Static_assert(TERP_PLANES_MAX_NBYTES <= TERP_CODEWORDS_MAX_NBYTES,
-               "A tile's planes fit where its codewords do.");
-_Static_assert(TERP_TILE_NSYMBOLS <= TERP_PLANES_MAX_NCODES,
-               "A tile's codes fit in planes.");
 
 #define STAGED_PARTITION_NBYTES \
     ((uint64_t)TERP_PARTITION_NTILES * TERP_CODEWORDS_MAX_NBYTES)
@@ -50,7 +46,7 @@ struct encode_steps {
      * of its codes are 0: the tile is left out of the payload. */
     bool (*count)(struct encoder *encoder, int worker, uint64_t tile);
     /* Between the passes: chooses codebooks, writes which, and makes their
-     * codewords. False when memory runs out. NULL: there are none. */
+     * codewords. False when memory runs out. */
     bool (*choose)(struct encoder *encoder, struct writer *writer);
     /* Second pass: returns the number of bytes. */
     uint64_t (*encode)(const struct encoder *encoder, uint64_t tile,
@@ -84,28 +80,17 @@ codebook_of_tile(const struct encoder *encoder, uint64_t tile)
 
 /* ---- counting ---- */
 
-/* Speed, which has no codebooks. */
 static bool
-find_nonzero(struct encoder *encoder, int worker, uint64_t tile)
+count_symbols(const struct encoder *encoder, uint64_t tile,
+              uint32_t counts_ret[TERP_NSYMBOLS])
 {
     uint64_t n;
     const uint16_t *symbols = tile_symbols(encoder, tile, &n);
     unsigned differs = 0;
 
-    (void)worker;
     for (uint64_t i = 0; i < n; i++)
         differs |= symbols[i] ^ TERP_ZERO_SYMBOL;
-    return differs != 0;
-}
-
-static bool
-count_symbols(struct encoder *encoder, int worker, uint64_t tile,
-              uint32_t counts_ret[TERP_NSYMBOLS])
-{
-    uint64_t n;
-    const uint16_t *symbols = tile_symbols(encoder, tile, &n);
-
-    if (!find_nonzero(encoder, worker, tile))
+    if (differs == 0)
         return false;
     terp_cpu_histogram(symbols, n, counts_ret);
     return true;
@@ -116,7 +101,8 @@ count_for_entry(struct encoder *encoder, int worker, uint64_t tile)
 {
     uint32_t counts[TERP_NSYMBOLS];
 
-    if (!count_symbols(encoder, worker, tile, counts))
+    (void)worker;
+    if (!count_symbols(encoder, tile, counts))
         return false;
     encoder->index.entry[tile] =
         terp_cpu_entry_costs(encoder->coding, counts, encoder->cost[tile]);
@@ -129,7 +115,7 @@ count_for_custom(struct encoder *encoder, int worker, uint64_t tile)
     uint64_t *frequency = scratch_of(encoder, worker)->frequency;
     uint32_t counts[TERP_NSYMBOLS];
 
-    if (!count_symbols(encoder, worker, tile, counts))
+    if (!count_symbols(encoder, tile, counts))
         return false;
     for (int s = 0; s < TERP_NSYMBOLS; s++)
         frequency[s] += counts[s];
@@ -237,20 +223,6 @@ encode_codewords(const struct encoder *encoder, uint64_t tile, uint8_t *dst)
 }
 
 static uint64_t
-encode_planes(const struct encoder *encoder, uint64_t tile, uint8_t *dst)
-{
-    int8_t codes[TERP_TILE_NSYMBOLS];
-    struct writer writer = {dst, dst + TERP_CODEWORDS_MAX_NBYTES, false};
-    uint64_t n;
-    const uint16_t *symbols = tile_symbols(encoder, tile, &n);
-
-    for (uint64_t i = 0; i < n; i++)
-        codes[i] = terp_speed_code(symbols[i]);
-    terp_planes_write(&writer, codes, n);
-    return (uint64_t)(writer.at - dst);
-}
-
-static uint64_t
 encode_tokens(const struct encoder *encoder, uint64_t tile, uint8_t *dst)
 {
     uint64_t n;
@@ -270,7 +242,6 @@ encode_steps_of(enum terp_coding coding)
                                  encode_codewords, false},
         [TERP_CODING_CUSTOM] = {count_for_custom, choose_custom,
                                 encode_codewords, false},
-        [TERP_CODING_SPEED] = {find_nonzero, NULL, encode_planes, false},
         [TERP_CODING_RATIO] = {count_tokens, choose_entries, encode_tokens,
                                true},
     };
@@ -366,7 +337,7 @@ encode_staged(void *arg, struct cpu_share share)
                 (uint16_t)encoder->steps->encode(encoder, tile, base + nbytes);
             nbytes += index->nbytes[tile];
         }
-        if (terp_coding_reduces(encoder->coding) && nbytes > 0)
+        if (nbytes > 0)
             nbytes = reduce_partition(encoder, share.worker, p, base, nbytes);
         index->begin[p + 1] = nbytes;
     }
@@ -397,12 +368,7 @@ make_encoder(struct encoder *encoder, struct cpu_pool *pool)
 
     if (encoder->coding == TERP_CODING_RATIO)
         terp_cpu_tokens_make(&encoder->tokens);
-    if (!encoder->steps->costs_are_lengths) {
-        encoder->staging = terp_cpu_memory_make(
-            pool, index->npartitions * STAGED_PARTITION_NBYTES);
-        good = encoder->staging != NULL;
-    }
-    if (good && terp_coding_selects_entries(encoder->coding)) {
+    if (terp_coding_selects_entries(encoder->coding)) {
         encoder->cost = malloc(index->ntiles * sizeof *encoder->cost);
         good = encoder->cost != NULL;
     }
@@ -413,7 +379,9 @@ make_encoder(struct encoder *encoder, struct cpu_pool *pool)
         encoder->scratch_nbytes = div_up(nbytes, 64) * 64;
         encoder->scratch =
             calloc((size_t)encoder->nworkers, encoder->scratch_nbytes);
-        good = encoder->scratch != NULL;
+        encoder->staging = terp_cpu_memory_make(
+            pool, index->npartitions * STAGED_PARTITION_NBYTES);
+        good = encoder->scratch != NULL && encoder->staging != NULL;
     }
     return good;
 }
@@ -440,8 +408,7 @@ terp_cpu_tiles_encode(struct cpu_pool *pool, enum terp_coding coding,
         goto out;
     terp_cpu_pool_run(pool, count_partitions, encoder, index->npartitions, 4);
     terp_cpu_tile_index_write_nonzero(writer, index);
-    if (encoder->steps->choose != NULL &&
-        !encoder->steps->choose(encoder, writer))
+    if (!encoder->steps->choose(encoder, writer))
         st = TERP_ERR_MEMORY;
     else
         st = encoder->steps->costs_are_lengths

@@ -53,7 +53,7 @@ set_nbits_below(struct cpu_prediction *lorenzo)
     const int nbits_below = terp_nbits_below(
         widths, TERP_DIFFERENCES_NVALUES,
         terp_below_max_nbits(stages->value_nbytes, TERP_PREDICTOR_LORENZO),
-        quantizer->max_high, quantizer->escape_nbytes);
+        quantizer->escape_nbytes);
     cpu_set_nbits_below(quantizer, nbits_below);
 }
 

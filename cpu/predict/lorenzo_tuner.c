@@ -82,8 +82,7 @@ count_run(const struct cpu_quantizer *quantizer, uint64_t first, uint64_t end,
     for (uint64_t i = first; i < end; i++) {
         if (stencil->special[i / 64] >> i % 64 & 1)
             continue; /* A special value costs nothing. */
-        uint32_t row = terp_row_of_wide(stencil->symbols[i], quantizer->wide,
-                                        quantizer->max_high);
+        uint32_t row = terp_row_of_wide(stencil->symbols[i], quantizer->wide);
         stencil->counts[dims][row]++;
         sum += row;
         n++;

@@ -65,7 +65,6 @@ struct cpu_quantizer {
     double grid_step; /* of bound ratio one */
     double bound;
     int max_code;            /* of the predictor's codes */
-    int max_high;            /* of those of tiles */
     int wide;                /* terp_unit_nbits */
     int tail_nbits;          /* of lorenzo's differences, below codes */
     int radius;              /* terp_radius_of */
@@ -84,8 +83,7 @@ cpu_set_nbits_below(struct cpu_quantizer *quantizer, int nbits_below)
 
     quantizer->wide = quantizer->may_be_wide ? unit_nbits + 1 : 0;
     quantizer->tail_nbits = nbits_below - unit_nbits;
-    quantizer->max_code =
-        terp_wide_max_code(quantizer->max_high, quantizer->wide);
+    quantizer->max_code = terp_max_code_of(quantizer->wide);
     quantizer->radius = terp_radius_of(quantizer->wide);
 }
 

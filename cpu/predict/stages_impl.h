@@ -697,8 +697,7 @@ symbol_constants(const struct cpu_quantizer *quantizer)
 {
     return constants_of(
         quantizer->step * (1 << terp_unit_nbits(quantizer->wide)),
-        quantizer->bound,
-        terp_sampled_max_code(quantizer->max_high, quantizer->wide));
+        quantizer->bound, terp_sampled_max_code(quantizer->wide));
 }
 
 /* ---- escapes ---- */

@@ -10,7 +10,6 @@
 
 /* What the threads share. */
 struct job {
-    int max_high;
     uint64_t nsymbols; /* of all tiles */
     uint64_t nwanted;  /* of them, the first ones */
     uint16_t *symbols;
@@ -56,7 +55,7 @@ measure_tiles(void *arg, struct cpu_share share)
     for (uint64_t t = share.first; t < share.end; t++)
         terp_cpu_low_tile_measure(job->symbols + t * TERP_TILE_NSYMBOLS,
                                   tile_nsymbols(job->nsymbols, t),
-                                  job->max_high, &job->tiles[t]);
+                                  &job->tiles[t]);
 }
 
 static void
@@ -66,18 +65,17 @@ split_tiles(void *arg, struct cpu_share share)
 
     for (uint64_t t = share.first; t < share.end; t++)
         terp_cpu_low_tile_split(&job->tiles[t], tile_nsymbols(job->nsymbols, t),
-                                job->max_high, job->records, job->to,
+                                job->records, job->to,
                                 job->symbols + t * TERP_TILE_NSYMBOLS);
 }
 
 enum terp_status
-terp_cpu_low_bits_split(struct cpu_pool *pool, int max_high, uint64_t nsymbols,
+terp_cpu_low_bits_split(struct cpu_pool *pool, uint64_t nsymbols,
                         uint16_t *symbols, struct writer *writer)
 {
     const uint64_t ntiles = ntiles_of(nsymbols);
     uint64_t records_nbytes = 0, nbytes = 0;
     struct job job = {
-        .max_high = max_high,
         .nsymbols = nsymbols,
         .symbols = symbols,
         .tiles = terp_cpu_memory_make(pool, ntiles * sizeof *job.tiles)};

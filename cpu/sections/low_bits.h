@@ -25,7 +25,7 @@ terp_cpu_place_groups(const uint8_t *widths, uint64_t nnumbers,
  * have them. TERP_ERR_CAPACITY where it does not fit, and symbols are as they
  * were; TERP_ERR_MEMORY, or TERP_OK. */
 enum terp_status
-terp_cpu_low_bits_split(struct cpu_pool *pool, int max_high, uint64_t nsymbols,
+terp_cpu_low_bits_split(struct cpu_pool *pool, uint64_t nsymbols,
                         uint16_t *symbols, struct writer *writer);
 
 /* Passes over the section. TERP_ERR_CORRUPT unless the stream has one. */

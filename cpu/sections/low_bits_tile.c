@@ -53,7 +53,7 @@ add_group(const uint16_t *symbols, unsigned n, struct widths *widths)
 
 /* Bits, in units of the dictionary's costs. */
 static uint64_t
-cost_of_low_bits(const struct widths *widths, int low_nbits, int max_high_width)
+cost_of_low_bits(const struct widths *widths, int low_nbits)
 {
     uint32_t costs[TERP_ENTRY_STRIDE] = {0};
     uint32_t least = UINT32_MAX;
@@ -61,8 +61,7 @@ cost_of_low_bits(const struct widths *widths, int low_nbits, int max_high_width)
 
     for (int width = 0; width < TERP_TILE_NWIDTHS; width++) {
         const uint32_t n = widths->count[width];
-        const int octave =
-            terp_octave_of_width(width, low_nbits, max_high_width);
+        const int octave = terp_octave_of_width(width, low_nbits);
         const uint16_t *of_octave = terp_entry_octave_cost[octave];
         if (n == 0)
             continue;
@@ -77,13 +76,12 @@ cost_of_low_bits(const struct widths *widths, int low_nbits, int max_high_width)
     for (unsigned g = 0; g < widths->ngroups; g++)
         nbits += terp_low_group_nbits(
             widths->of_group[g],
-            (unsigned)terp_low_group_nnumbers(widths->nsymbols, g), low_nbits,
-            max_high_width);
+            (unsigned)terp_low_group_nnumbers(widths->nsymbols, g), low_nbits);
     return (nbits << TERP_COST_FRACTION_NBITS) + of_tokens + least;
 }
 
 static int
-choose_low_nbits(const struct widths *widths, int max_high)
+choose_low_nbits(const struct widths *widths)
 {
     uint64_t least = UINT64_MAX;
     uint32_t all = 0;
@@ -96,8 +94,7 @@ choose_low_nbits(const struct widths *widths, int max_high)
     if (widest < TERP_TILE_MIN_WIDTH)
         return 0;
     for (int n = 0; n <= TERP_LOW_MAX_NBITS && (n == 0 || n <= widest); n++) {
-        const uint64_t cost =
-            cost_of_low_bits(widths, n, bit_width((unsigned)max_high));
+        const uint64_t cost = cost_of_low_bits(widths, n);
         if (cost < least) {
             least = cost;
             best = n;
@@ -116,15 +113,14 @@ struct list {
 };
 
 static void
-list_group(const uint16_t *symbols, unsigned n, int low_nbits, int max_high,
+list_group(const uint16_t *symbols, unsigned n, int low_nbits,
            struct list *list)
 {
     uint16_t split[GROUP];
 
     for (unsigned i = 0; i < n; i++) {
         unsigned low;
-        split[i] =
-            (uint16_t)terp_low_split(symbols[i], low_nbits, max_high, &low);
+        split[i] = (uint16_t)terp_low_split(symbols[i], low_nbits, &low);
     }
     for (unsigned i = 0; i < n; i++) {
         if (split[i] != TERP_ESCAPE)
@@ -139,7 +135,7 @@ list_group(const uint16_t *symbols, unsigned n, int low_nbits, int max_high,
 }
 
 static void
-make_list(const uint16_t *symbols, unsigned nsymbols, int max_high,
+make_list(const uint16_t *symbols, unsigned nsymbols,
           const struct cpu_low_tile *tile, struct list *list)
 {
     list->nescapes = list->nlisted = 0;
@@ -148,7 +144,7 @@ make_list(const uint16_t *symbols, unsigned nsymbols, int max_high,
         if (tile->escaping >> g & 1)
             list_group(symbols + (size_t)g * GROUP,
                        (unsigned)terp_low_group_nnumbers(nsymbols, g),
-                       tile->low_nbits, max_high, list);
+                       tile->low_nbits, list);
 }
 
 static int
@@ -216,13 +212,13 @@ numbers_nbytes(const struct cpu_low_tile *tile, unsigned nsymbols)
 
 /* The bits of a group's low numbers. */
 static int
-width_of_group(const uint16_t *symbols, unsigned n, int low_nbits, int max_high)
+width_of_group(const uint16_t *symbols, unsigned n, int low_nbits)
 {
     unsigned all = 0;
 
     for (unsigned i = 0; i < n; i++) {
         unsigned low;
-        terp_low_split(symbols[i], low_nbits, max_high, &low);
+        terp_low_split(symbols[i], low_nbits, &low);
         all |= low;
     }
     return bit_width(all);
@@ -230,28 +226,27 @@ width_of_group(const uint16_t *symbols, unsigned n, int low_nbits, int max_high)
 
 void
 terp_cpu_low_tile_measure(const uint16_t *symbols, unsigned nsymbols,
-                          int max_high, struct cpu_low_tile *tile_ret)
+                          struct cpu_low_tile *tile_ret)
 {
     struct widths widths = {.ngroups = 0};
 
     for (unsigned i = 0; i < nsymbols; i += GROUP)
         add_group(symbols + i, nsymbols - i < GROUP ? nsymbols - i : GROUP,
                   &widths);
-    *tile_ret =
-        (struct cpu_low_tile){.low_nbits = choose_low_nbits(&widths, max_high)};
+    *tile_ret = (struct cpu_low_tile){.low_nbits = choose_low_nbits(&widths)};
     const int n = tile_ret->low_nbits;
     for (unsigned g = 0; n > 0 && g < widths.ngroups; g++)
         tile_ret->width[g] = (uint8_t)width_of_group(
             symbols + (size_t)g * GROUP,
-            (unsigned)terp_low_group_nnumbers(nsymbols, g), n, max_high);
+            (unsigned)terp_low_group_nnumbers(nsymbols, g), n);
     tile_ret->numbers_nbytes = n > 0 ? numbers_nbytes(tile_ret, nsymbols) : 0;
-    const int widest = n + bit_width((unsigned)max_high);
+    const int widest = n + TERP_MAX_CODE_WIDTH;
     for (unsigned g = 0; g < widths.ngroups; g++)
         tile_ret->escaping |= (unsigned)(widths.of_group[g] >> widest != 0)
                               << g;
     if (tile_ret->escaping != 0) {
         struct list list;
-        make_list(symbols, nsymbols, max_high, tile_ret, &list);
+        make_list(symbols, nsymbols, tile_ret, &list);
         tile_ret->list_nbytes = list_nbytes(&list);
     }
 }
@@ -275,8 +270,8 @@ write_record(const struct cpu_low_tile *tile, unsigned nsymbols, uint8_t *to)
 
 /* Splits a group's symbols, and writes their low numbers. */
 static void
-split_group(uint16_t *symbols, unsigned n, int low_nbits, int max_high,
-            int width, uint8_t *to)
+split_group(uint16_t *symbols, unsigned n, int low_nbits, int width,
+            uint8_t *to)
 {
     uint16_t number[GROUP];
     uint64_t bits = 0;
@@ -284,8 +279,7 @@ split_group(uint16_t *symbols, unsigned n, int low_nbits, int max_high,
 
     for (unsigned i = 0; i < n; i++) {
         unsigned low;
-        symbols[i] =
-            (uint16_t)terp_low_split(symbols[i], low_nbits, max_high, &low);
+        symbols[i] = (uint16_t)terp_low_split(symbols[i], low_nbits, &low);
         number[i] = (uint16_t)low;
     }
     for (unsigned i = 0; width > 0 && i < n; i++) {
@@ -300,20 +294,19 @@ split_group(uint16_t *symbols, unsigned n, int low_nbits, int max_high,
 
 void
 terp_cpu_low_tile_split(const struct cpu_low_tile *tile, unsigned nsymbols,
-                        int max_high, uint8_t *records, uint8_t *to,
-                        uint16_t *symbols)
+                        uint8_t *records, uint8_t *to, uint16_t *symbols)
 {
     write_record(tile, nsymbols, records + tile->record_at);
     to += tile->at;
     if (tile->list_nbytes > 0) {
         struct list list;
-        make_list(symbols, nsymbols, max_high, tile, &list);
+        make_list(symbols, nsymbols, tile, &list);
         write_list(&list, to + tile->numbers_nbytes);
     }
     for (unsigned g = 0; g < terp_cpu_low_tile_ngroups(nsymbols); g++) {
         split_group(symbols + (size_t)g * GROUP,
                     (unsigned)terp_low_group_nnumbers(nsymbols, g),
-                    tile->low_nbits, max_high, tile->width[g], to);
+                    tile->low_nbits, tile->width[g], to);
         to += terp_low_group_nbytes(nsymbols, g, tile->width[g]);
     }
 }

@@ -31,14 +31,13 @@ terp_cpu_low_tile_kind(const struct cpu_low_tile *tile)
  * of `max_high` at most, and finds what the tile takes. */
 void
 terp_cpu_low_tile_measure(const uint16_t *symbols, unsigned nsymbols,
-                          int max_high, struct cpu_low_tile *tile_ret);
+                          struct cpu_low_tile *tile_ret);
 
 /* Writes the tile's record and what stands behind all records, at its places
  * from `records` and `to` on, and leaves symbols as tiles have them. */
 void
 terp_cpu_low_tile_split(const struct cpu_low_tile *tile, unsigned nsymbols,
-                        int max_high, uint8_t *records, uint8_t *to,
-                        uint16_t *symbols);
+                        uint8_t *records, uint8_t *to, uint16_t *symbols);
 
 /* Reads a record. False where it is not valid. */
 bool

@@ -83,62 +83,6 @@ template <unsigned NTHREADS>
 using block_sum =
     cub::BlockScan<unsigned, (int)NTHREADS, cub::BLOCK_SCAN_WARP_SCANS>;
 
-/* How many of `n` items the i-th group of eight has. */
-static __device__ __forceinline__ unsigned
-group_of_eight(unsigned n, unsigned i)
-{
-    return 8 * i >= n ? 0 : min(8u, n - 8 * i);
-}
-
-/* RRE1 backwards: dst[i] is the byte kept for the last bit that is set in
- * bitmap[0 .. i], or 0. dst is aligned to 8 bytes, and has room for a multiple
- * of them. A thread makes NGROUPS times 8 bytes at a time. Ends with a
- * barrier. */
-template <unsigned NTHREADS, unsigned NGROUPS>
-static __device__ void
-expand_rre1(struct block_reader *reader, const uint8_t *bitmap, uint8_t *dst,
-            unsigned nbytes, typename block_sum<NTHREADS>::TempStorage &s_scan)
-{
-    const unsigned ngroups = (nbytes + 7) / 8;
-    const uint64_t most = min_u64(nbytes, reader->end - reader->at);
-    const uint8_t *kept = bytes_at(*reader, reader->at, most);
-    unsigned nkept = 0;
-
-#pragma unroll 1
-    for (unsigned first = 0; first < ngroups; first += NTHREADS * NGROUPS) {
-        unsigned i = first + NGROUPS * threadIdx.x, before, all, n = 0;
-        unsigned bits[NGROUPS];
-#pragma unroll
-        for (unsigned g = 0; g < NGROUPS; g++) {
-            unsigned mask = (1u << group_of_eight(nbytes, i + g)) - 1;
-            bits[g] = i + g < ngroups ? bitmap[i + g] & mask : 0;
-            n += (unsigned)__popc(bits[g]);
-        }
-        block_sum<NTHREADS>(s_scan).ExclusiveSum(n, before, all);
-        before += nkept;
-        nkept += all;
-        if (nkept > most)
-            break;
-        uint8_t last = before > 0 ? kept[before - 1] : 0;
-#pragma unroll
-        for (unsigned g = 0; g < NGROUPS; g++) {
-            uint64_t word = last * UINT64_C(0x0101010101010101);
-            /* From each byte that is kept on, the word repeats it. */
-#pragma unroll 1
-            for (; bits[g] != 0; bits[g] &= bits[g] - 1) {
-                int shift = 8 * (__ffs((int)bits[g]) - 1);
-                uint8_t next = kept[before++];
-                word ^= (last ^ next) * UINT64_C(0x0101010101010101) << shift;
-                last = next;
-            }
-            if (i + g < ngroups)
-                *(uint64_t *)(dst + 8 * (i + g)) = word;
-        }
-        __syncthreads();
-    }
-    take_bytes(reader, nkept);
-}
-
 /* Word i of a bit map of `nbits`; bits behind the last are 0. */
 static __device__ __forceinline__ uint32_t
 map_word(const uint32_t *map, unsigned nbits, unsigned i)
@@ -165,8 +109,9 @@ count_map(const uint32_t *map, unsigned nbits, unsigned end,
     return __reduce_add_sync(FULL_WARP_MASK, all);
 }
 
-/* RRE1 backwards, as above, for few bytes: a warp has some words of the map
- * that follow each other, and makes a byte a lane. */
+/* RRE1 backwards: dst[i] is the byte kept for the last bit that is set in the
+ * first i + 1 of the map, or 0. A warp has some words of the map that follow
+ * each other, and makes a byte a lane. Ends with a barrier. */
 template <unsigned NTHREADS>
 static __device__ void
 expand_level(struct block_reader *reader, const uint32_t *map, uint8_t *dst,

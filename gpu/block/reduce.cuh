@@ -70,7 +70,7 @@ keep_bytes(uint8_t *dst, uint64_t bytes, unsigned bits)
         *dst++ = (uint8_t)(bytes >> (8 * (__ffs((int)bits) - 1)));
 }
 
-/* Bytes and the bit maps above them: level 0 is the bytes, each further level
+/* A bit map and those above it: level 0 is its bytes, each further level
  * the bit map of the RRE1 of the one below, the last one short enough to be
  * stored. The stream has the last level, then the bytes that RRE1 keeps of
  * each level below, down to level 0.
@@ -96,16 +96,14 @@ level_nwords(unsigned nbytes)
     return (nbytes + 63) / 64 * 2;
 }
 
-/* Words of all levels above `nbytes` bytes, and bytes of the last level. A
- * short bit map needs no level above it; other bytes need one at least. */
+/* Words of all levels above a bit map of `nbytes`, and bytes of the last. */
 static __host__ __device__ __forceinline__ unsigned
-tower_nwords(unsigned nbytes, bool is_bitmap, unsigned *top_nbytes_ret)
+tower_nwords(unsigned nbytes, unsigned *top_nbytes_ret)
 {
     unsigned nwords = 0;
 
 #pragma unroll 1
-    for (bool more = !is_bitmap; more || nbytes > TERP_BITMAP_STORED_NBYTES;
-         more = false) {
+    while (nbytes > TERP_BITMAP_STORED_NBYTES) {
         nwords += level_nwords(nbytes);
         nbytes = (nbytes + 7) / 8;
     }
@@ -116,13 +114,13 @@ tower_nwords(unsigned nbytes, bool is_bitmap, unsigned *top_nbytes_ret)
 /* A tower whose levels are yet to be made. It takes twice the words of its
  * levels from *memory, which is aligned to 8. */
 static __device__ __forceinline__ struct cuda_tower
-tower_of(const void *bytes, unsigned nbytes, bool is_bitmap, uint32_t **memory)
+tower_of(const void *bitmap, unsigned nbytes, uint32_t **memory)
 {
     struct cuda_tower tower = {};
 
-    tower.bytes = (const uint64_t *)bytes;
+    tower.bytes = (const uint64_t *)bitmap;
     tower.nbytes = nbytes;
-    tower.nwords = tower_nwords(nbytes, is_bitmap, &tower.top_nbytes);
+    tower.nwords = tower_nwords(nbytes, &tower.top_nbytes);
     tower.words = *memory;
     tower.before = *memory + tower.nwords;
     *memory += 2 * tower.nwords;

@@ -146,7 +146,6 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
                                          batch.params.bound);
         batch.params.predictor = terp_predictor_asked(&batch.params);
         batch.coding = terp_coding_of(request->params->pipeline);
-        batch.max_code = terp_coding_max_code(batch.coding);
         batch.finds_domains =
             request->domain == NULL &&
             terp_domain_is_open(request->chunk, layout->nvalues, &batch.params);

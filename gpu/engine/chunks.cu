@@ -23,9 +23,6 @@ static __device__ bool
 take_frame(const struct cuda_batch &batch, const uint8_t *frame,
            struct cuda_chunk *chunk)
 {
-    const int last_coding = batch.coding == TERP_CODING_RATIO
-                                ? TERP_CODING_RATIO
-                                : TERP_CODING_SPEED;
     const int last_prediction = batch.may_be_lossless ? TERP_PREDICTION_LOSSLESS
                                                       : TERP_PREDICTION_LORENZO;
     const int coding = frame[TERP_FRAME_CODING_AT],
@@ -39,7 +36,12 @@ take_frame(const struct cuda_batch &batch, const uint8_t *frame,
     chunk->prediction = (enum terp_prediction)prediction;
     chunk->has_specials = (flags & TERP_FRAME_SPECIALS) != 0;
     chunk->bound = double_of_bits(load_le(frame + bound_at, 8));
+<<<<<<< HEAD
     return coding <= last_coding && prediction <= last_prediction &&
+=======
+    return (coding <= TERP_CODING_CUSTOM || coding == batch.coding) &&
+           prediction < TERP_PREDICTION_LOSSLESS &&
+>>>>>>> main
            (flags & ~TERP_FRAME_SPECIALS) ==
                ((has_bound && batch.has_domain ? TERP_FRAME_DOMAIN : 0) |
                 (has_bound && batch.form != CUDA_VALUES ? TERP_FRAME_POINTWISE

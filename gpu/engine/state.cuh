@@ -262,7 +262,6 @@ struct cuda_batch {
     /* encode: asked for; decode: ratio if there may be such streams, which
      * are refused otherwise, else raw. */
     enum terp_coding coding;
-    int max_code;     /* encode: of the symbols of tiles */
     int value_nbytes; /* of what is coded */
     int own_nbytes;   /* of the chunks' values */
     /* What is coded. Chunks that ask for another form, and streams of another
@@ -308,13 +307,6 @@ static __device__ __forceinline__ int
 cuda_nbits_below(const struct cuda_model &model)
 {
     return terp_unit_nbits(model.wide) + model.tail_nbits;
-}
-
-/* encode: of a predictor's codes. */
-static __device__ __forceinline__ int
-max_code_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
-{
-    return terp_wide_max_code(batch.max_code, chunk.model.wide);
 }
 
 /* ---- stages: each launches its kernels on the stream ---- */

@@ -12,7 +12,6 @@
 #include "gpu/block/expand_partition.cuh"
 #include "gpu/entropy/contexts.cuh"
 #include "gpu/entropy/decode_codewords.cuh"
-#include "gpu/entropy/decode_planes.cuh"
 #include "gpu/entropy/decode_tokens_small_batch.cuh"
 
 /* ---- partitions ---- */
@@ -29,20 +28,13 @@ staged_partition(const struct cuda_batch &batch, uint64_t p)
            p * CUDA_PARTITION_MAX_NBYTES;
 }
 
-/* Partitions may be reduced, and are then expanded on the device. */
-static __device__ __forceinline__ bool
-has_partitions(enum terp_coding coding)
-{
-    return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_CUSTOM ||
-           coding == TERP_CODING_SPEED;
-}
-
 /* The device decodes tiles of this coding. */
 template <bool tokens>
 static __device__ __forceinline__ bool
 has_tiles(enum terp_coding coding)
 {
-    return has_partitions(coding) || (tokens && coding == TERP_CODING_RATIO);
+    return terp_coding_reduces(coding) ||
+           (tokens && coding == TERP_CODING_RATIO);
 }
 
 /* Grid (npartitions, nchunks): a block a partition, a thread a word at a time.
@@ -71,7 +63,7 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
     reader.end = begin[1] - begin[0];
     /* Other blocks of this launch may set the status meanwhile. */
     if (__syncthreads_or(chunk.status != TERP_OK) ||
-        !has_partitions(chunk.coding) || !reduced)
+        !terp_coding_reduces(chunk.coding) || !reduced)
         return;
     nbytes = __reduce_add_sync(FULL_WARP_MASK, nbytes);
     stage_bytes<EXPAND_NTHREADS>(&reader, s.staged, EXPAND_STAGED_NBYTES);
@@ -193,18 +185,14 @@ store_zero_tile(uint16_t *symbols, unsigned nsymbols)
 /* ---- small batches ---- */
 
 /* Takes the tile's bytes out of its reduced partition, at which the reader
- * stands: to the bits that are decoded, or in speed streams to memory. False
- * where the partition is not valid. */
+ * stands. False where the partition is not valid. */
 static __device__ __forceinline__ bool
-expand_tile(const struct cuda_batch &batch, enum terp_coding coding,
-            struct small_batch_codewords &s_codewords, fused_shared &s,
+expand_tile(struct small_batch_codewords &s_codewords, fused_shared &s,
             struct block_reader *reader, const struct tile_place &place,
-            uint64_t tile, struct tile_bits *bits_ret)
+            struct tile_bits *bits_ret)
 {
     const unsigned skipped = place.nbytes_before % 4;
     const unsigned end = skipped + place.nbytes;
-    uint32_t *dst =
-        (uint32_t *)staged_partition(batch, tile / TERP_PARTITION_NTILES);
     struct kept_bytes kept;
 
     static_assert(EXPAND_NTHREADS == SMALL_BATCH_NTHREADS,
@@ -216,10 +204,7 @@ expand_tile(const struct cuda_batch &batch, enum terp_coding coding,
         /* One more word is stored, since codewords are looked up across two. */
         const unsigned at = place.nbytes_before / 4 + i;
         const uint32_t word = at < kept.nwords ? kept_word(s, kept, at) : 0;
-        if (coding != TERP_CODING_SPEED)
-            s_codewords.bits[i] = __byte_perm(word, 0, 0x0123);
-        else if (at < kept.nwords)
-            dst[at] = word;
+        s_codewords.bits[i] = __byte_perm(word, 0, 0x0123);
     }
     *bits_ret = {8 * skipped, 8 * end};
     return true;
@@ -227,11 +212,9 @@ expand_tile(const struct cuda_batch &batch, enum terp_coding coding,
 
 template <bool tokens> union small_batch_shared {
     struct small_batch_codewords codewords;
-    struct planes_shared planes;
 };
 template <> union small_batch_shared<true> {
     struct small_batch_codewords codewords;
-    struct planes_shared planes;
     struct small_batch_tokens tokens;
 };
 
@@ -250,50 +233,35 @@ decode_token_tile(struct small_batch_tokens &s,
     return decode_small_batch_tokens(s, s_scan, bits, symbols, nsymbols);
 }
 
-/* A tile of codewords or planes; where `s_fused` is not NULL, out of a reduced
- * partition, at which the reader stands. False where it is not valid. Sets a
- * bit for each escape of the thread's codewords; those of planes are noted. */
+/* A tile of codewords; where `s_fused` is not NULL, out of a reduced partition,
+ * at which the reader stands. False where it is not valid. Sets a bit for each
+ * escape of the thread's codewords. */
 static __device__ __forceinline__ bool
-decode_other_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
-                  enum terp_coding coding,
-                  struct small_batch_codewords &s_codewords,
-                  struct planes_shared &s_planes,
-                  tile_scan<SMALL_BATCH_NTHREADS> &s_scan,
-                  fused_shared *s_fused, struct block_reader reader,
-                  const struct tile_place &place, uint64_t tile,
-                  const uint8_t *src, uint16_t *symbols, unsigned nsymbols,
-                  unsigned *escapes_ret)
+decode_codeword_tile(struct small_batch_codewords &s_codewords,
+                     tile_scan<SMALL_BATCH_NTHREADS> &s_scan,
+                     const struct cuda_decode_table *table,
+                     fused_shared *s_fused, struct block_reader reader,
+                     const struct tile_place &place, const uint8_t *src,
+                     uint16_t *symbols, unsigned nsymbols,
+                     unsigned *escapes_ret)
 {
-    const bool is_speed = coding == TERP_CODING_SPEED;
     const bool expands = s_fused != nullptr;
     struct tile_bits bits = {};
-    bool valid = true;
 
-    if (!is_speed)
-        stage_codeword_table(s_codewords,
-                             tile_decode_table(batch, coding, place.entry));
+    stage_codeword_table(s_codewords, table);
     if (expands)
         stage_bytes<SMALL_BATCH_NTHREADS>(&reader, s_fused->staged,
                                           sizeof s_fused->staged);
-    else if (!is_speed)
+    else
         bits = stage_bits<SMALL_BATCH_NTHREADS>(s_codewords.bits, src,
                                                 place.nbytes);
-    if (!is_speed) {
-        wait_async();
-        __syncthreads();
-        make_lengths(s_codewords);
-    }
-    if (expands)
-        valid = expand_tile(batch, coding, s_codewords, *s_fused, &reader,
-                            place, tile, &bits);
-    if (valid && is_speed)
-        valid = decode_planes<SMALL_BATCH_NTHREADS>(
-            batch, chunk, s_planes, s_scan, tile, src, place.nbytes, symbols,
-            nsymbols);
-    else if (valid)
-        valid = decode_small_batch_codewords(s_codewords, s_scan, bits, symbols,
-                                             nsymbols, escapes_ret);
-    return valid;
+    wait_async();
+    __syncthreads();
+    make_lengths(s_codewords);
+    if (expands && !expand_tile(s_codewords, *s_fused, &reader, place, &bits))
+        return false;
+    return decode_small_batch_codewords(s_codewords, s_scan, bits, symbols,
+                                        nsymbols, escapes_ret);
 }
 
 /* Grid (ntiles, nchunks): a block a tile. With `fused` it expands reduced tiles
@@ -346,10 +314,10 @@ __launch_bounds__(SMALL_BATCH_NTHREADS, 1)
             return;
         }
     }
-    valid =
-        decode_other_tile(batch, chunk, coding, s.codewords, s.planes, s_scan,
-                          fused && place.reduced ? s_fused : nullptr, reader,
-                          place, tile, src, symbols, nsymbols, &escapes);
+    valid = decode_codeword_tile(
+        s.codewords, s_scan, tile_decode_table(batch, coding, place.entry),
+        fused && place.reduced ? s_fused : nullptr, reader, place, src, symbols,
+        nsymbols, &escapes);
     if (escapes != 0)
         note_escapes_of_tile(batch, chunk,
                              tile * TERP_TILE_NSYMBOLS +
@@ -363,11 +331,9 @@ __launch_bounds__(SMALL_BATCH_NTHREADS, 1)
 
 template <bool tokens> union large_batch_shared {
     struct codewords_shared<LARGE_BATCH_NTHREADS> codewords;
-    struct planes_shared planes;
 };
 template <> union large_batch_shared<true> {
     struct codewords_shared<LARGE_BATCH_NTHREADS> codewords;
-    struct planes_shared planes;
     struct tokens_shared<LARGE_BATCH_NTHREADS> tokens;
 };
 
@@ -423,17 +389,11 @@ __launch_bounds__(LARGE_BATCH_NTHREADS, LARGE_BATCH_NBLOCKS)
                 continue;
             }
         }
-        if (coding == TERP_CODING_SPEED) {
-            valid = decode_planes<LARGE_BATCH_NTHREADS>(
-                batch, chunk, s.planes, s_scan, tile, src, place.nbytes,
-                symbols, nsymbols);
-        } else {
-            book = tile_decode_table(batch, coding, place.entry);
-            valid = decode_codewords<LARGE_BATCH_NTHREADS>(
-                batch, chunk, s.codewords, s_scan, book, book != staged, tile,
-                src, place.nbytes, symbols, nsymbols);
-            staged = book;
-        }
+        book = tile_decode_table(batch, coding, place.entry);
+        valid = decode_codewords<LARGE_BATCH_NTHREADS>(
+            batch, chunk, s.codewords, s_scan, book, book != staged, tile, src,
+            place.nbytes, symbols, nsymbols);
+        staged = book;
         if (!valid && threadIdx.x == 0)
             chunk.status = TERP_ERR_CORRUPT;
     }

@@ -2,7 +2,6 @@
  * makes them. What a coding does in each step stands in a table (steps_of).
  */
 #include "gpu/block/concatenate.cuh"
-#include "gpu/block/planes.cuh"
 #include "gpu/block/reduce_partition.cuh"
 #include "gpu/entropy/tile_encode.cuh"
 #include "gpu/entropy/tokens_encode.cuh"
@@ -143,7 +142,7 @@ __launch_bounds__(ENCODE_NTHREADS, 8) count_tiles(const struct cuda_batch batch)
     bool nonzero = __syncthreads_or(differs != 0) != 0;
     if (i == 0)
         region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile] = nonzero;
-    if (!nonzero || coding == TERP_CODING_SPEED)
+    if (!nonzero)
         return;
 
     count_symbols(symbols, s_counts);
@@ -250,17 +249,6 @@ __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 4 : 6)
     store_tile(batch, tile, TERP_CODEWORDS_MAX_NBYTES, s_bits, total, entry);
 }
 
-/* ---- planes ---- */
-
-#define PLANES_TOWER_NWORDS 146
-static_assert(level_nwords(TERP_TILE_NSYMBOLS) +
-                      level_nwords(TERP_TILE_NSYMBOLS / 8) +
-                      level_nwords(TERP_TILE_NSYMBOLS / 64) ==
-                  PLANES_TOWER_NWORDS,
-              "The tower has bit maps of 512, 64 and 8 bytes.");
-static_assert(TERP_PLANES_MAX_NBYTES <= TERP_CODEWORDS_MAX_NBYTES,
-              "A tile's planes fit where its codewords do.");
-
 /* Copies whole words. Bytes behind the last one mean nothing. */
 template <int NTHREADS>
 static __device__ __forceinline__ void
@@ -269,60 +257,6 @@ copy_words(uint8_t *slot, const uint32_t *words, unsigned nbytes)
 #pragma unroll 1
     for (unsigned i = threadIdx.x; 4 * i < nbytes; i += NTHREADS)
         ((uint32_t *)slot)[i] = words[i];
-}
-
-/* Grid: x tiles, y chunks; speed. A thread has 16 symbols that follow each
- * other, two bytes of each plane. */
-static __global__ void
-__launch_bounds__(ENCODE_NTHREADS, 8)
-    encode_planes(const struct cuda_batch batch)
-{
-    begin_kernel();
-    alignas(8) __shared__ uint8_t s_planes[TERP_TILE_NSYMBOLS];
-    alignas(8) __shared__ uint32_t s_tower[2 * PLANES_TOWER_NWORDS];
-    __shared__ uint32_t s_bytes[TERP_PLANES_MAX_NBYTES / 4 + 1];
-    __shared__ scan_storage<ENCODE_NTHREADS> s_scan;
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    unsigned tile = blockIdx.x,
-             nsymbols = terp_tile_nsymbols(batch.nvalues, tile);
-    unsigned first = ENCODE_THREAD_NSYMBOLS * threadIdx.x;
-    unsigned plane_nbytes = (nsymbols + 7) / 8;
-
-    if (!has_tiles(chunk) ||
-        region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile] == 0)
-        return;
-    struct thread_symbols symbols = load_thread_symbols(
-        region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
-            (uint64_t)tile * TERP_TILE_NSYMBOLS,
-        first, first + 8, nsymbols);
-#pragma unroll
-    for (unsigned half = 0; half < 2; half++) {
-        uint64_t codes = 0;
-        unsigned at = 2 * threadIdx.x + half;
-#pragma unroll
-        for (unsigned i = 0; i < 8; i++) {
-            const int8_t code =
-                terp_speed_code(symbol_at(symbols, 8 * half + i));
-            codes |= (uint64_t)(uint8_t)code << (8 * i);
-        }
-        uint64_t planes = planes_of_codes(codes);
-        for (unsigned p = 0; p < 8 && at < plane_nbytes; p++)
-            s_planes[(7 - p) * plane_nbytes + at] =
-                (uint8_t)(planes >> (8 * p));
-    }
-    __syncthreads();
-    uint32_t *memory = s_tower;
-    struct cuda_tower tower =
-        tower_of(s_planes, 8 * plane_nbytes, false, &memory);
-    tower_build<ENCODE_NTHREADS>(&tower, s_scan);
-    tower_store<ENCODE_NTHREADS>(tower, (uint8_t *)s_bytes);
-    __syncthreads();
-    copy_words<ENCODE_NTHREADS>(
-        tile_slot(batch, tile, TERP_CODEWORDS_MAX_NBYTES), s_bytes,
-        tower_nbytes(tower));
-    if (threadIdx.x == 0)
-        region<uint16_t>(batch, blockIdx.y, batch.at.nbytes)[tile] =
-            (uint16_t)tower_nbytes(tower);
 }
 
 /* ---- partitions ---- */
@@ -350,16 +284,13 @@ __launch_bounds__(PARTITION_NTHREADS, 3)
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const unsigned p = blockIdx.x;
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const bool is_words = batch.coding != TERP_CODING_SPEED;
     uint8_t *to =
         tile_slot(batch, p * TERP_PARTITION_NTILES, TERP_CODEWORDS_MAX_NBYTES);
     const uint8_t *slot = to + warp * TERP_CODEWORDS_MAX_NBYTES;
-    struct five_words five = {};
 
     wait_for_kernels();
-    /* A tile that has words has as many bytes, whatever its length. */
-    if (is_words)
-        five = load_five(slot, lane);
+    /* A tile's slot has as many bytes, whatever its length. */
+    const struct five_words five = load_five(slot, lane);
     const unsigned length = tile_length(batch, blockIdx.y, p);
     if (!has_tiles(chunk))
         return;
@@ -367,7 +298,7 @@ __launch_bounds__(PARTITION_NTHREADS, 3)
     const unsigned nbytes =
         __shfl_sync(FULL_WARP_MASK, end, TERP_PARTITION_NTILES - 1);
     unsigned reduced = 0;
-    if (nbytes > 0 && is_words) {
+    if (nbytes > 0) {
         unsigned kept_nbytes = 4 * reduce_kept_nwords(nbytes);
         unsigned maps_nbytes = 4 * reduce_maps_nwords(nbytes);
         uint8_t *words = s_memory + maps_nbytes;
@@ -418,23 +349,10 @@ launch_codewords(const struct cuda_batch *batch, cudaStream_t stream)
 }
 
 static cudaError_t
-launch_planes(const struct cuda_batch *batch, cudaStream_t stream)
-{
-    return launch_stage(batch, stream, encode_planes, batch->ntiles,
-                        ENCODE_NTHREADS);
-}
-
-static cudaError_t
 launch_partitions(const struct cuda_batch *batch, cudaStream_t stream)
 {
     return launch_shared(batch, stream, end_partitions, batch->npartitions,
                          PARTITION_NTHREADS, PARTITION_SHARED_NBYTES);
-}
-
-static cudaError_t
-choose_none(const struct cuda_batch *, cudaStream_t)
-{
-    return cudaSuccess;
 }
 
 /* What a coding does, each step for all tiles: counts them, chooses codebooks,
@@ -449,21 +367,17 @@ struct encode_steps {
 static const struct encode_steps &
 steps_of(enum terp_coding coding)
 {
-    static const struct encode_steps steps[] = {
-        {launch_count_tiles, cuda_entries_select, launch_codewords,
-         launch_partitions},
-        {launch_count_tiles, cuda_custom_make, launch_codewords,
-         launch_partitions},
-        {launch_count_tiles, choose_none, launch_planes, launch_partitions},
-        {cuda_tokens_histogram, cuda_entries_select, cuda_tokens_encode,
-         cuda_tokens_note},
-    };
-    static_assert(TERP_CODING_CUSTOM == TERP_CODING_HUFFMAN + 1 &&
-                      TERP_CODING_SPEED == TERP_CODING_HUFFMAN + 2 &&
-                      TERP_CODING_RATIO == TERP_CODING_HUFFMAN + 3,
-                  "The rows are huffman, custom, speed and ratio.");
+    static const struct encode_steps
+        huffman = {launch_count_tiles, cuda_entries_select, launch_codewords,
+                   launch_partitions},
+        custom = {launch_count_tiles, cuda_custom_make, launch_codewords,
+                  launch_partitions},
+        ratio = {cuda_tokens_histogram, cuda_entries_select, cuda_tokens_encode,
+                 cuda_tokens_note};
 
-    return steps[coding - TERP_CODING_HUFFMAN];
+    return coding == TERP_CODING_RATIO    ? ratio
+           : coding == TERP_CODING_CUSTOM ? custom
+                                          : huffman;
 }
 
 cudaError_t

@@ -133,7 +133,7 @@ __launch_bounds__(LORENZO_NTHREADS, 8)
     else
         prequantize<T>(batch, chunk,
                        constants_of<T>(chunk.model.step, chunk.bound,
-                                       max_code_of(batch, chunk)),
+                                       terp_max_code_of(chunk.model.wide)),
                        &s_found);
 }
 
@@ -430,7 +430,7 @@ __launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_symbols(struct cuda_batch batch)
             region<word_of<T>>(batch, blockIdx.y, batch.at.work),
             region<uint16_t>(batch, blockIdx.y, batch.at.symbols),
             region<unsigned long long>(batch, blockIdx.y, batch.at.ranges),
-            max_code_of(batch, chunk),
+            terp_max_code_of(chunk.model.wide),
             terp_radius_of(chunk.model.wide), chunk.model.tail_nbits
     };
     if (means_dim_of(chunk, batch.d_layout) > 0)

@@ -212,8 +212,8 @@ __launch_bounds__(LORENZO_NTHREADS)
 /* What integers are multiplied with that are not exact. */
 template <typename T>
 static __device__ __forceinline__ struct constants<T>
-constants_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk) {
-    return constants_of<T>(chunk.model.step, chunk.bound, batch.max_code);
+constants_of(const struct cuda_chunk &chunk) {
+    return constants_of<T>(chunk.model.step, chunk.bound, TERP_MAX_CODE);
 }
 
 /* By K integers become values, see value_of_quant. */
@@ -279,7 +279,7 @@ __launch_bounds__(LORENZO_NTHREADS, 5)
     if (is_exact(chunk))
         sum_rows_exactly<T>(batch, chunk);
     else
-        sum_rows<T>(batch, chunk, constants_of<T>(batch, chunk));
+        sum_rows<T>(batch, chunk, constants_of<T>(chunk));
 }
 
 /* Sums along a line, of its points that are not special; to values, if that is
@@ -350,7 +350,7 @@ __launch_bounds__(LORENZO_NTHREADS, 8)
     if (is_last && is_exact(chunk))
         sum_lines_exactly<T>(batch, chunk, d);
     else
-        sum_lines<T>(batch, chunk, d, is_last, constants_of<T>(batch, chunk));
+        sum_lines<T>(batch, chunk, d, is_last, constants_of<T>(chunk));
 }
 
 cudaError_t

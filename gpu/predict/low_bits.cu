@@ -50,11 +50,10 @@ set_nbits_below(const struct cuda_batch &batch, const int width[NSAMPLES],
         uint32_t cost = 0;
 #pragma unroll
         for (int i = 0; i < NSAMPLES; i++)
-            cost +=
-                width[i] < 0
-                    ? 0
-                    : terp_cost_of_width(width[i], of_run[i], s->most, n,
-                                         batch.max_code, chunk->escape_nbytes);
+            cost += width[i] < 0
+                        ? 0
+                        : terp_cost_of_width(width[i], of_run[i], s->most, n,
+                                             chunk->escape_nbytes);
         cost = warp_sum(cost);
         if (threadIdx.x % 32 == 0)
             atomicAdd(&s->cost[n], cost);
@@ -168,7 +167,7 @@ __launch_bounds__(DIFFERENCES_NTHREADS)
         ((uint32_t *)&s)[i] = 0;
     const fill_words<T> fills = fills_of<T>(chunk);
     const struct constants<T> k =
-        constants_of<T>(chunk.model.step, chunk.bound, batch.max_code);
+        constants_of<T>(chunk.model.step, chunk.bound, TERP_MAX_CODE);
     const struct exact_quants<T> of_exact = exact_quants_of<T>(chunk);
 #pragma unroll
     for (int i = 0; i < nsamples; i++)

@@ -737,7 +737,7 @@ march_part_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 
     work->brick_at = brick * work->plane_ncubes * (uint32_t)work->nz;
     *view = view_of<T>(batch, chunk);
-    view->k = level_constants<T>(batch, chunk, chunk.model.plan[l]);
+    view->k = level_constants<T>(chunk, chunk.model.plan[l]);
     view->has_specials = false; /* see values_march */
     view->coarse = view->lattice + work->coarse_at + work->brick_at;
     view->src += (uint64_t)MARCH_NCLASSES * work->brick_at;

@@ -118,7 +118,7 @@ finalize_params(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     chunk.escape_nbytes = terp_likely_escape_nbytes(
         terp_nsteps_of(min, max, chunk.model.step), sizeof(T));
     const struct constants<T> k =
-        constants_of<T>(chunk.model.step, bound, batch.max_code);
+        constants_of<T>(chunk.model.step, bound, TERP_MAX_CODE);
     chunk.grid_step = (double)k.step;
     chunk.grid_inverse = (double)k.inverse;
     chunk.model.reference =

@@ -69,7 +69,7 @@ __launch_bounds__(SPLINE_MAX_SPAN,
             make_run(shape, type, p, first + i, &s_runs[i]);
     }
     struct level_view<T> view = view_of<T>(batch, chunk);
-    view_level<T, decode>(batch, chunk, shape, &view);
+    view_level<T, decode>(chunk, shape, &view);
     __syncthreads();
     const unsigned nturns = (nruns - 1) / place.nat_once + 1;
     bool vector = shape.nodd == shape.neven && is_aligned<width>(view.fine) &&

@@ -62,7 +62,7 @@ make_only_anchors(const struct cuda_batch &batch,
         return;
     }
     view_ret->k = constants_of<T>(chunk.model.step, chunk.bound,
-                                  max_code_of(batch, chunk));
+                                  terp_max_code_of(chunk.model.wide));
     for (uint64_t first = 0; first < nbricks; first += COARSE_NTHREADS) {
         unsigned n = (unsigned)min_u64(COARSE_NTHREADS, nbricks - first);
         const uint64_t at = first + threadIdx.x;
@@ -280,8 +280,9 @@ prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
     } else if (lane == 0) {
         double factor = anchors ? 1.0 : terp_bound_factor(&plan);
         struct constants<T> &s_k = anchors ? shared->k : s_level.k;
-        struct constants<T> k = constants_of<T>(
-            chunk.model.step * factor, chunk.bound, max_code_of(batch, chunk));
+        struct constants<T> k =
+            constants_of<T>(chunk.model.step * factor, chunk.bound,
+                            terp_max_code_of(chunk.model.wide));
         if (decode)
             s_k.step = k.step;
         else

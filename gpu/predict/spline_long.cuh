@@ -200,7 +200,7 @@ __launch_bounds__(SPLINE_MAX_SPAN, sizeof(T) == 4 ? 4 : 3)
     struct run<T> *s_runs = dynamic_shared<struct run<T>>();
     T *s_even = (T *)(s_runs + nruns_per_task);
     struct level_view<T> view = view_of<T>(batch, chunk);
-    view_level<T, decode>(batch, chunk, shape, &view);
+    view_level<T, decode>(chunk, shape, &view);
     uint64_t task = blockIdx.x;
 #pragma unroll 1
     for (int t = 0; t < step.ntypes; t++) {

@@ -436,7 +436,7 @@ spline_march_last(const __grid_constant__ struct cuda_batch batch,
         MARCH_NCLASSES * brick_at + (2 * (uint64_t)z + 1) * work.fine_plane +
         (2 * (uint64_t)y + 1) * 2 * (uint64_t)work.nx + 2 * x + 1;
     struct level_view<T> view = view_of<T>(batch, chunk);
-    view.k = level_constants<T>(batch, chunk, chunk.model.plan[l]);
+    view.k = level_constants<T>(chunk, chunk.model.plan[l]);
     struct march_thread thread = {};
     thread.kx = x;
     thread.ky = y;

@@ -76,8 +76,8 @@ store_symbols(uint16_t *at, uint32_t n, const uint32_t symbol[width])
 
 template <typename T, bool decode>
 static __device__ __forceinline__ void
-view_level(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-           const struct level_shape &shape, struct level_view<T> *view)
+view_level(const struct cuda_chunk &chunk, const struct level_shape &shape,
+           struct level_view<T> *view)
 {
     const struct terp_level_plan &plan = chunk.model.plan[shape.l];
 
@@ -85,7 +85,7 @@ view_level(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     view->fine = shape.l > 1 ? view->lattice + shape.fine_at
                  : decode    ? view->dst
                              : view->work;
-    view->k = level_constants<T>(batch, chunk, plan);
+    view->k = level_constants<T>(chunk, plan);
     view->spline = (enum terp_spline)plan.spline;
     view->blend_order = terp_blend_order(plan.priorities);
 }

@@ -517,8 +517,8 @@ make_tile_row(const struct tile_work &work, const struct level_view<T> &view,
  * much, and how it is quantized. */
 template <typename T>
 static __device__ __forceinline__ void
-plan_tile(const struct cuda_batch &batch, const struct tile_work &work,
-          struct tile_column<T> *column, struct tile_shared<T> *shared)
+plan_tile(const struct tile_work &work, struct tile_column<T> *column,
+          struct tile_shared<T> *shared)
 {
     const struct cuda_chunk &chunk = shared->chunk;
     const struct terp_level_plan &plan = chunk.model.plan[work.l];
@@ -527,7 +527,7 @@ plan_tile(const struct cuda_batch &batch, const struct tile_work &work,
     if (threadIdx.x < work.row_end[TILE_NTYPES - 1])
         plan_row(work, plan, &shared->rows[threadIdx.x]);
     else if (threadIdx.x == TILE_NTHREADS - 1)
-        shared->k = level_constants<T>(batch, chunk, plan);
+        shared->k = level_constants<T>(chunk, plan);
     column->order =
         terp_form_order(terp_form_at(spline, column->x, work.axis[0].neven));
     column->reach = reach_at(column->x, work.axis[0].neven);
@@ -581,7 +581,7 @@ __launch_bounds__(TILE_NTHREADS, sizeof(T) == 4 ? 2 : 1)
         wait_for_kernels();
         return;
     }
-    plan_tile(batch, work, &column, shared);
+    plan_tile(work, &column, shared);
     __syncthreads();
     struct level_view<T> view = view_of<T>(batch, chunk);
     view.coarse = view.lattice + work.coarse_at;

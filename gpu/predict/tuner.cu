@@ -202,13 +202,12 @@ tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
     const unsigned n = task.nhistograms;
 
     if (s_chunk.model.exact.significand > 0)
-        sample_lorenzo_exactly<T>(s_stretches, batch, s_chunk, s_histograms,
-                                  s_found);
+        sample_lorenzo_exactly<T>(s_stretches, s_chunk, s_histograms, s_found);
     else
-        sample_lorenzo(s_stretches, source, k, wide_codes_of(batch, s_chunk),
+        sample_lorenzo(s_stretches, source, k, wide_codes_of(s_chunk),
                        s_histograms, s_found);
-    cost_histograms(batch.tables.d_cost, (unsigned)batch.max_code, s_histograms,
-                    n, s_found);
+    cost_histograms(batch.tables.d_cost, TERP_MAX_CODE, s_histograms, n,
+                    s_found);
     write_records(region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
                       (grid.lorenzo_record + task.part * n) * TUNE_COSTS_NWORDS,
                   s_histograms, n);
@@ -402,10 +401,9 @@ __launch_bounds__(TUNE_SINGLE_NTHREADS<T>, 1)
     const struct constants<T> k =
         task.l == 0
             ? constants_of<T>(s_chunk.model.step, s_chunk.bound,
-                              max_code_of(batch, s_chunk))
+                              terp_max_code_of(s_chunk.model.wide))
             : constants_of<T>(s_chunk.model.step * (1 << terp_unit_nbits(wide)),
-                              s_chunk.bound,
-                              terp_sampled_max_code(batch.max_code, wide));
+                              s_chunk.bound, terp_sampled_max_code(wide));
     if (task.l == 0)
         tune_lorenzo(batch, grid, task, s_samples.stretches, source, k, s_chunk,
                      s_histograms, &s_found);

@@ -124,20 +124,19 @@ difference_corners(W corners[NCORNERS], unsigned slower)
     }
 }
 
-/* What codes there are, and the largest slot that is not the escape's: that of
- * a code's row of the dictionary. */
+/* What codes there are. */
 struct wide_codes {
     int max_code, wide, tail_nbits;
-    unsigned max_slot;
 };
 
 static __device__ __forceinline__ struct wide_codes
-wide_codes_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
+wide_codes_of(const struct cuda_chunk &chunk)
 {
-    return {max_code_of(batch, chunk), chunk.model.wide, chunk.model.tail_nbits,
-            (unsigned)batch.max_code};
+    return {terp_max_code_of(chunk.model.wide), chunk.model.wide,
+            chunk.model.tail_nbits};
 }
 
+/* The slot, which is the row of the dictionary. */
 template <typename T>
 static __device__ __forceinline__ unsigned
 slot_of_difference(word_of<T> difference, const struct wide_codes &codes)
@@ -146,17 +145,7 @@ slot_of_difference(word_of<T> difference, const struct wide_codes &codes)
     const bool fits = code >= -codes.max_code && code <= codes.max_code;
     const unsigned symbol = (unsigned)((int)code + terp_radius_of(codes.wide));
 
-    const unsigned row =
-        terp_row_of_wide(symbol, codes.wide, (int)codes.max_slot);
-
-    return fits ? min(row, codes.max_slot + 1) : codes.max_slot + 1;
-}
-
-/* See TERP_LORENZO_RUN_NVALUES. */
-static __device__ __forceinline__ uint32_t
-magnitude_of_slot(unsigned slot, const struct wide_codes &codes)
-{
-    return slot > codes.max_slot ? TERP_ROW_ESCAPE : slot;
+    return fits ? terp_row_of_wide(symbol, codes.wide) : TERP_ROW_ESCAPE;
 }
 
 /* Counts the codes of a value by the dimensions of the difference, if it
@@ -182,11 +171,11 @@ count_differences(word_of<T> row[NCORNERS], word_of<T> column[NCORNERS],
         if (counts) {
             unsigned slot = slot_of_difference<T>(column[corner], codes);
             count_slot(s_histogram, slot);
-            sums = magnitude_of_slot(slot, codes);
+            sums = slot;
             if (has_rows) {
                 slot = slot_of_difference<T>(row[corner], codes);
                 count_slot(s_histogram + TUNE_HISTOGRAM_NWORDS, slot);
-                sums |= magnitude_of_slot(slot, codes) << 16;
+                sums |= slot << 16;
             }
         }
         sums = __reduce_add_sync(FULL_WARP_MASK, sums);
@@ -381,12 +370,11 @@ sample_lorenzo(const struct sampled_stretches &some,
 template <typename T>
 static __device__ __attribute__((noinline)) void
 sample_lorenzo_exactly(const struct sampled_stretches &some,
-                       const struct cuda_batch &batch,
                        const struct cuda_chunk &s_chunk, uint32_t *s_histograms,
                        struct findings *s_found)
 {
     sample_lorenzo(some, source_of<T>(s_chunk), exact_quants_of<T>(s_chunk),
-                   wide_codes_of(batch, s_chunk), s_histograms, s_found);
+                   wide_codes_of(s_chunk), s_histograms, s_found);
 }
 
 #endif

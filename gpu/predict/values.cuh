@@ -69,10 +69,10 @@ is_special(T value, const fill_words<T> &fills)
 /* What a level is quantized with. */
 template <typename T>
 static __device__ __forceinline__ struct constants<T>
-level_constants(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+level_constants(const struct cuda_chunk &chunk,
                 const struct terp_level_plan &plan) {
     return constants_of<T>(chunk.model.step * terp_bound_factor(&plan),
-                           chunk.bound, max_code_of(batch, chunk));
+                           chunk.bound, terp_max_code_of(chunk.model.wide));
 }
 
 /* ---- lorenzo's integers: by a step, or exact ones ---- */

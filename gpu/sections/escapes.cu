@@ -194,7 +194,7 @@ move_escapes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     const struct value_grid<T> grid =
         grid_of<T>(chunk, limit_of<T>(chunk.bound));
     const T step =
-        constants_of<T>(chunk.model.step, chunk.bound, batch.max_code).step;
+        constants_of<T>(chunk.model.step, chunk.bound, TERP_MAX_CODE).step;
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     word_of<T> *work = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
     unsigned turn = 0;
@@ -368,7 +368,7 @@ do_all(const struct cuda_batch &batch, const struct terp_layout *layout,
         else if (n > 0)
             place_listed<T>(
                 layout, state,
-                constants_of<T>(state.model.step, state.bound, batch.max_code)
+                constants_of<T>(state.model.step, state.bound, TERP_MAX_CODE)
                     .step,
                 tiled, region<word_of<T>>(batch, blockIdx.y, batch.at.work),
                 &s->listed);

@@ -174,8 +174,7 @@ count_widths(const unsigned symbol[LANE_NNUMBERS], unsigned n, unsigned group,
 /* What the tile costs with so many low bits: by a warp. */
 static __device__ __forceinline__ uint64_t
 cost_of_low_bits(const struct tile_widths *s, unsigned nsymbols,
-                 const uint16_t *d_octave_cost, int low_nbits,
-                 int max_high_width)
+                 const uint16_t *d_octave_cost, int low_nbits)
 {
     const unsigned lane = threadIdx.x % 32;
     uint32_t cost[TERP_ENTRY_STRIDE / 32 + 1] = {};
@@ -185,8 +184,7 @@ cost_of_low_bits(const struct tile_widths *s, unsigned nsymbols,
 #pragma unroll 1
     for (int width = 0; width < TERP_TILE_NWIDTHS; width++) {
         const uint32_t n = s->count[width];
-        const int octave =
-            terp_octave_of_width(width, low_nbits, max_high_width);
+        const int octave = terp_octave_of_width(width, low_nbits);
         if (n == 0)
             continue;
         if (octave == TERP_OCTAVE_ESCAPE && width < TERP_TILE_WIDTH_ESCAPE)
@@ -207,7 +205,7 @@ cost_of_low_bits(const struct tile_widths *s, unsigned nsymbols,
     for (unsigned g = 0; g < terp_low_ngroups(nsymbols); g++)
         nbits += terp_low_group_nbits(
             s->of_group[g], (unsigned)terp_low_group_nnumbers(nsymbols, g),
-            low_nbits, max_high_width);
+            low_nbits);
     return (nbits << TERP_COST_FRACTION_NBITS) + of_tokens + least;
 }
 
@@ -216,7 +214,6 @@ static __device__ __forceinline__ int
 choose_low_nbits(const struct cuda_batch &batch, unsigned nsymbols,
                  struct tile_widths *s)
 {
-    const int max_high_width = bit_width((unsigned)batch.max_code);
     uint32_t all = 0;
     int best = 0;
 
@@ -228,8 +225,8 @@ choose_low_nbits(const struct cuda_batch &batch, unsigned nsymbols,
         return 0;
     const int most = min(widest, TERP_LOW_MAX_NBITS);
     for (int n = (int)(threadIdx.x / 32); n <= most; n += NWARPS) {
-        const uint64_t cost = cost_of_low_bits(
-            s, nsymbols, batch.tables.d_octave_cost, n, max_high_width);
+        const uint64_t cost =
+            cost_of_low_bits(s, nsymbols, batch.tables.d_octave_cost, n);
         if (threadIdx.x % 32 == 0)
             s->cost[n] = cost;
     }
@@ -379,8 +376,8 @@ split_tile(const struct cuda_batch &batch, const struct low_bits_view &view,
     for (unsigned i = 0; i < WARP_NGROUPS; i++) {
 #pragma unroll
         for (unsigned k = 0; k < LANE_NNUMBERS; k++) {
-            split.symbol[i][k] = terp_low_split(wide.symbol[i][k], low_nbits,
-                                                batch.max_code, &number[i][k]);
+            split.symbol[i][k] =
+                terp_low_split(wide.symbol[i][k], low_nbits, &number[i][k]);
             any_listed |= k < wide.n[i] && split.symbol[i][k] == TERP_ESCAPE &&
                           wide.symbol[i][k] != TERP_ESCAPE;
         }

@@ -128,7 +128,7 @@ index_of(const struct cuda_batch &batch, unsigned chunk, struct head_shared *s)
         words = (uint32_t *)index.map + (npartitions + 3) / 4 * 2;
     }
     index.tower =
-        tower_of(index.map, (unsigned)div_up(batch.ntiles, 8), true, &words);
+        tower_of(index.map, (unsigned)div_up(batch.ntiles, 8), &words);
     return index;
 }
 

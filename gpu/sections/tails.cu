@@ -70,7 +70,7 @@ number_at(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
         batch.d_layout, chunk,
         region<const word_of<T>>(batch, blockIdx.y, batch.at.work), position);
     const int_of<T> code = code_above_tail<T>(difference, nbits);
-    const int max_code = max_code_of(batch, chunk);
+    const int max_code = terp_max_code_of(chunk.model.wide);
     const word_of<T> tail = difference - ((word_of<T>)code << nbits);
 
     return code < -max_code || code > max_code

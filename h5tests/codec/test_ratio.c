@@ -39,12 +39,12 @@ static const struct {
     enum terp_field field;
     double ratio[TERP_NMODES];
 } floors[] = {
-    {TERP_FIELD_RAMP, {5000, 5000, 15, 1500, 15, 1000, 10, 5000, 15}},
-    {TERP_FIELD_SMOOTH, {50, 50, 8, 50, 8, 35, 6, 60, 10}},
-    {TERP_FIELD_ROUGH, {3.5, 3.5, 3, 3.5, 3, 3, 2.5, 3.5, 3}},
-    {TERP_FIELD_SPIKES, {15, 12, 15, 14, 18, 4, 4, 12, 15}},
-    {TERP_FIELD_STEPS, {50, 3.5, 50, 7, 70, 1.5, 15, 3.5, 50}},
-    {TERP_FIELD_COAST, {12, 12, 7, 12, 6.5, 6.5, 3.5, 12, 7}},
+    {TERP_FIELD_RAMP, {5000, 5000, 15, 1500, 15, 5000, 15}},
+    {TERP_FIELD_SMOOTH, {50, 50, 8, 50, 8, 60, 10}},
+    {TERP_FIELD_ROUGH, {3.5, 3.5, 3, 3.5, 3, 3.5, 3}},
+    {TERP_FIELD_SPIKES, {15, 12, 15, 14, 18, 12, 15}},
+    {TERP_FIELD_STEPS, {50, 3.5, 50, 7, 70, 3.5, 50}},
+    {TERP_FIELD_COAST, {12, 12, 7, 12, 6.5, 12, 7}},
 };
 
 static void
@@ -73,6 +73,27 @@ forced_mode_is_the_one_in_the_stream(void **state)
         assert_int_equal(terp_mode[mode].name[n], '/');
         assert_string_equal(terp_mode[mode].name + n + 1, info.predictor);
     }
+}
+
+static void
+the_fastest_pipeline_is_huffman(void **state)
+{
+    const struct terp_chunk chunk = terp_case_chunk(TERP_FLOAT32, 3, cube);
+    struct terp_params params = {.bound_mode = TERP_BOUND_RELATIVE,
+                                 .bound = 1e-3,
+                                 .pipeline = TERP_PIPELINE_SPEED};
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+
+    (void)state;
+    terp_field_make(TERP_FIELD_ROUGH, &chunk, values);
+    struct terp_stream fastest = terp_case_encode(&params, &chunk, values, 1);
+    params.pipeline = TERP_PIPELINE_HUFFMAN;
+    struct terp_stream huffman = terp_case_encode(&params, &chunk, values, 1);
+    assert_int_equal(fastest.nbytes, huffman.nbytes);
+    assert_memory_equal(fastest.bytes, huffman.bytes, huffman.nbytes);
+    free(huffman.bytes);
+    free(fastest.bytes);
+    free(values);
 }
 
 static void
@@ -178,6 +199,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_mode_compresses_what_it_can),
         cmocka_unit_test(forced_mode_is_the_one_in_the_stream),
+        cmocka_unit_test(the_fastest_pipeline_is_huffman),
         cmocka_unit_test(automatic_choice_fits_the_data),
         cmocka_unit_test(constant_cube_takes_at_most_96_bytes),
         cmocka_unit_test(cube_of_one_special_takes_at_most_96_bytes),

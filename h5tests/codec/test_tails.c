@@ -46,7 +46,7 @@ split_and_join(enum terp_type type, int tail_nbits)
     const struct cpu_stages *stages =
         type == TERP_FLOAT32 ? &terp_cpu_stages_f32 : &terp_cpu_stages_f64;
     const struct cpu_quantizer quantizer = {
-        .max_code = terp_wide_max_code(TERP_MAX_CODE, TERP_WIDE_MAX),
+        .max_code = terp_max_code_of(TERP_WIDE_MAX),
         .wide = TERP_WIDE_MAX,
         .tail_nbits = tail_nbits,
         .radius = terp_radius_of(TERP_WIDE_MAX)};

@@ -11,7 +11,7 @@ import numpy as np
 
 RADIUS, ESCAPE, NSYMBOLS, MAX_NBITS = 512, 0, 1024, 15
 TILE_NSYMBOLS, PARTITION_NTILES = 4096, 16
-RAW, CONSTANT, HUFFMAN, CUSTOM, SPEED, RATIO = range(6)
+RAW, CONSTANT, HUFFMAN, CUSTOM, RATIO = 0, 1, 2, 3, 5
 NRUN_CLASSES, NCODE_CLASSES = 24, 21
 NCONTEXTS, NCONTEXT_LEVELS = 8, 3
 SPLINE, LORENZO, LOSSLESS = 1, 2, 3
@@ -277,19 +277,6 @@ def decode_tokens(data, n, table):
     return symbols
 
 
-def decode_planes(data, n):
-    plane_nbytes = (n + 7) // 8
-    reader = Reader(data)
-    planes = reader.rre1(8 * plane_nbytes, reader.bit_map(plane_nbytes))
-    reader.expect_end()
-    codes = np.zeros(n, np.int64)
-    for p in range(8):
-        plane = planes[p * plane_nbytes:(p + 1) * plane_nbytes]
-        codes = 2 * codes + bit_array(plane, n)
-    codes = codes >> 1 ^ -(codes & 1)
-    return np.where(codes == -128, ESCAPE, codes + RADIUS)
-
-
 def expand_partition(data, nbytes):
     """The inverse of RRE4-TCMS8-RZE1."""
     reader, nwords = Reader(data), (nbytes + 3) // 4
@@ -307,8 +294,6 @@ def expand_partition(data, nbytes):
 
 def read_books(reader, coding, ntiles, frequencies):
     """A table for each of the tiles that are not zero tiles."""
-    if coding == SPEED:
-        return [None] * ntiles
     if coding == CUSTOM:
         low, high = reader.uint(2), reader.uint(2)
         check(1 <= low <= high < NSYMBOLS, "a codebook's range")
@@ -354,8 +339,7 @@ def read_tiles(reader, coding, nsymbols, frequencies):
     for control, members in zip(controls, partitions.values()):
         numbers = reader.packed(len(members), control & 0x7F)
         for tile, number in zip(members, numbers):
-            least = (1 if coding in (SPEED, RATIO)
-                     else (sizes[tile] + 7) // 8)
+            least = 1 if coding == RATIO else (sizes[tile] + 7) // 8
             lengths[tile] = least + number
             check(lengths[tile] <= (11776 if coding == RATIO else 7680),
                   "a length")
@@ -372,8 +356,7 @@ def read_tiles(reader, coding, nsymbols, frequencies):
             code = part.take(lengths[tile])
             at = tile * TILE_NSYMBOLS
             symbols[at:at + sizes[tile]] = (
-                decode_planes(code, sizes[tile]) if coding == SPEED
-                else decode_tokens(code, sizes[tile], books[tile])
+                decode_tokens(code, sizes[tile], books[tile])
                 if coding == RATIO
                 else decode_words(code, sizes[tile], books[tile]))
         part.expect_end()

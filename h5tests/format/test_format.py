@@ -263,15 +263,15 @@ def variants(huffman, default, exact, listed, tails, pointwise, integers,
     """Name, stream, and whether it is valid."""
     h, d, e, t = HUFFMAN, DEFAULT, EXACT, TAILS
     reduced = reduce_tile(default[d["tile"]:])
-    # Eight escapes, of numbers of a byte; a speed tile is the map of eight
-    # planes, which are alike, and the first of them.
-    escapes = (put(tails[:t["escapes"]], CODING, "04")
+    # Eight escapes, of numbers of a byte; the tile is eight words of a bit.
+    escapes = (put(tails[:t["escapes"]], CODING, "03")
                + bytes.fromhex("0801" + "0102030405060708")
                + tails[t["low bits"]:t["map"]]
-               + bytes.fromhex("01" + "010101" + "01ff"))
+               + bytes.fromhex("01" + "0002000201" + "0001" + "00"))
     float32 = put(put(tails, LAYOUT, "00"), t["zeros"], "17")
     return [
         ("as it is", default, True),
+        ("no coding", put(default, CODING, "04"), False),
         ("wide dims",
          put(put(default, LAYOUT, "06"), d["dims"], "030008000800", 3), True),
         ("a long ULEB of runs", put(default, d["runs"], "8400", 1), True),
@@ -621,9 +621,9 @@ class FormatTest(unittest.TestCase):
                         ncoarse += self.check_coarse(stream, values)
                 kinds.add((stream[6], stream[7] & 0xF))
                 found |= kinds_of(stream)
-        coded = {(coding, prediction) for coding in (2, 3, 4, 5)
+        coded = {(coding, prediction) for coding in (2, 3, 5)
                  for prediction in (1, 2)}
-        lossless = {(coding, 3) for coding in (2, 3, 4, 5)}
+        lossless = {(coding, 3) for coding in (2, 3, 5)}
         self.assertEqual(kinds, {(0, 0), (1, 0), (14, 0), (15, 0)} | coded
                          | lossless)
         self.assertGreater(ncoarse, 100)
@@ -642,7 +642,7 @@ class FormatTest(unittest.TestCase):
                               "twice", "escapes", "counted")}
         needed |= {("references", number) for number in (0, 1, 8, 11)}
         needed |= {("tails", dtype, of) for dtype in ("f4", "f8")
-                   for of in (2, 3, 4, 5, "means", "exact", "not exact",
+                   for of in (2, 3, 5, "means", "exact", "not exact",
                               "stack", "specials", "several groups")}
         needed.add(("tails", "f4", "escapes"))
         needed |= {("pointwise", dtype, form) for dtype in ("f4", "f8")

@@ -67,7 +67,6 @@ make_bench(struct bench *b, uint64_t nvalues)
     batch->may_have_low_bits = true;
     batch->nvalues = nvalues;
     batch->ntiles = ntiles;
-    batch->max_code = TERP_MAX_CODE;
     assert_int_equal(cuda_tables_make(&batch->tables, &b->d_tables, nullptr),
                      cudaSuccess);
     batch->at.coded = place_region(&end, 2 * nvalues);
@@ -132,9 +131,8 @@ make_symbols(struct bench *b, uint64_t seed)
     struct writer writer = {b->section,
                             b->section + section_cap_nbytes(b->nvalues), false};
     memcpy(b->split, b->wide, 2 * b->nvalues);
-    assert_int_equal(terp_cpu_low_bits_split(NULL, b->batch.max_code,
-                                             b->nvalues, b->split, &writer),
-                     TERP_OK);
+    assert_int_equal(
+        terp_cpu_low_bits_split(NULL, b->nvalues, b->split, &writer), TERP_OK);
     assert_false(writer.overflow);
     b->section_nbytes = (uint64_t)(writer.at - b->section);
 }
@@ -195,7 +193,6 @@ symbols_are_split_and_joined_as_the_cpu_does(void **state)
         struct bench b;
         make_bench(&b, nvalues[i]);
         for (int k = 0; k < 2 * NSTYLES; k++) {
-            b.batch.max_code = k % 3 ? TERP_MAX_CODE : TERP_SPEED_MAX_CODE;
             make_symbols(&b, ++seed);
             begin_call(&b, 1 + k, b.wide);
             assert_int_equal(cuda_low_bits_split(&b.batch, nullptr),
@@ -274,7 +271,6 @@ check_nbits_below(const struct terp_chunk *chunk, enum terp_field field,
     batch.may_have_low_bits = true;
     batch.value_nbytes = stages->value_nbytes;
     batch.nvalues = layout.nvalues;
-    batch.max_code = field % 2 ? TERP_MAX_CODE : TERP_SPEED_MAX_CODE;
     batch.d_layout = &layout;
     batch.d_chunks = state;
     for (int i = 0; i < NCHUNKS; i++) {
@@ -303,7 +299,7 @@ check_nbits_below(const struct terp_chunk *chunk, enum terp_field field,
             nbits_below = terp_nbits_below_of_forms(
                 &widths,
                 terp_below_max_nbits(stages->value_nbytes, TERP_PREDICTOR_AUTO),
-                batch.max_code, state[0].escape_nbytes);
+                state[0].escape_nbytes);
             wide = terp_low_of(nbits_below) + 1;
         }
         assert_int_equal(cuda_low_bits_find(&batch, nullptr), cudaSuccess);

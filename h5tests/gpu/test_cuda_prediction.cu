@@ -95,7 +95,7 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
     bound /= 1 << terp_unit_nbits(wide);
     b->quantizer.step = b->quantizer.grid_step = terp_step_of(bound, 10);
     b->quantizer.bound = bound;
-    b->quantizer.max_code = terp_wide_max_code(TERP_MAX_CODE, wide);
+    b->quantizer.max_code = terp_max_code_of(wide);
     b->quantizer.wide = wide;
     b->quantizer.radius = terp_radius_of(wide);
     b->quantizer.has_specials = stats.nspecials > 0;
@@ -105,7 +105,6 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
     struct cuda_batch *batch = &b->batch;
     batch->nchunks = NCHUNKS;
     batch->chunk = b->chunk;
-    batch->max_code = TERP_MAX_CODE;
     batch->value_nbytes = b->stages->value_nbytes;
     batch->raw_nbytes = b->nbytes + 64;
     batch->nvalues = b->nvalues;

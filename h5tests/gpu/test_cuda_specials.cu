@@ -70,7 +70,6 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
     batch->raw_nbytes = (uint64_t)terp_frame_nbytes(&frame) + b->nbytes;
     frame.coding = TERP_CODING_HUFFMAN;
     batch->coding = TERP_CODING_HUFFMAN;
-    batch->max_code = TERP_MAX_CODE;
     batch->frame_nbytes = (uint64_t)terp_frame_write(&frame, batch->frame);
     batch->model_at = batch->frame_nbytes;
     batch->dims_end = batch->frame_nbytes - sizeof(double);

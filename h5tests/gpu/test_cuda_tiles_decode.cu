@@ -366,19 +366,16 @@ stream_of_symbols(enum terp_coding coding, const uint16_t *symbols,
 /* Codes of about so many bits; one in `every` is an escape, 0: none. Of
  * tiles, one in `sparse` has codes other than 0. */
 static uint16_t *
-make_symbols(enum terp_coding coding, uint64_t nsymbols, int nbits,
-             uint64_t every, uint64_t sparse)
+make_symbols(uint64_t nsymbols, int nbits, uint64_t every, uint64_t sparse)
 {
     uint16_t *symbols = (uint16_t *)malloc(2 * nsymbols);
-    int max_code =
-        coding == TERP_CODING_SPEED ? TERP_SPEED_MAX_CODE : TERP_MAX_CODE;
 
     for (uint64_t i = 0; i < nsymbols; i++) {
         uint64_t random = random_below(UINT64_C(1) << 40);
         int zeros = random >> 20 == 0 ? 40 : __builtin_ctzll(random >> 20);
         int code = (int)(random % (1u << nbits)) * (zeros + 1) >> nbits / 2;
         code = zeros < 3 && nbits < 3 ? 0 : code;
-        code = code > max_code ? max_code : code;
+        code = code > TERP_MAX_CODE ? TERP_MAX_CODE : code;
         symbols[i] =
             (uint16_t)(TERP_RADIUS + (random >> 19 & 1 ? -code : code));
         if (every > 0 && random_below(every) == 0)
@@ -390,8 +387,7 @@ make_symbols(enum terp_coding coding, uint64_t nsymbols, int nbits,
 }
 
 static const enum terp_coding codings[] = {
-    TERP_CODING_HUFFMAN, TERP_CODING_CUSTOM, TERP_CODING_SPEED,
-    TERP_CODING_RATIO};
+    TERP_CODING_HUFFMAN, TERP_CODING_CUSTOM, TERP_CODING_RATIO};
 
 static void
 check_symbols(enum terp_coding coding, const uint16_t *symbols, uint64_t n)
@@ -417,8 +413,7 @@ symbols_come_back(void **state)
     for (enum terp_coding coding : codings)
         for (uint64_t n : sizes)
             for (int nbits = 0; nbits <= 10; nbits++) {
-                uint16_t *symbols =
-                    make_symbols(coding, n, nbits, n % 2 ? 50 : 0, 1);
+                uint16_t *symbols = make_symbols(n, nbits, n % 2 ? 50 : 0, 1);
                 check_symbols(coding, symbols, n);
                 free(symbols);
             }
@@ -434,7 +429,7 @@ many_tiles_come_back(void **state)
         for (uint64_t sparse = 3; sparse < 200; sparse += 61)
             for (uint64_t tiles : ntiles) {
                 const uint64_t n = tiles * TERP_TILE_NSYMBOLS - 5;
-                uint16_t *symbols = make_symbols(coding, n, 2, 5000, sparse);
+                uint16_t *symbols = make_symbols(n, 2, 5000, sparse);
                 check_symbols(coding, symbols, n);
                 free(symbols);
             }
@@ -658,7 +653,7 @@ chunks_of_a_batch_are_read_apart(void **state)
 
     (void)state;
     for (int i = 0; i < NCODINGS; i++) {
-        symbols[i] = make_symbols(codings[i], n, 3, 3000, 7);
+        symbols[i] = make_symbols(n, 3, 3000, 7);
         streams[i] = stream_of_symbols(codings[i], symbols[i], n);
     }
     device_make(&streams[0].frame.chunk, true, &device);
@@ -731,7 +726,7 @@ damaged_tiles_are_refused_as_by_the_cpu(void **state)
     (void)state;
     for (enum terp_coding coding : codings)
         for (int nbits = 1; nbits <= 9; nbits += 4) {
-            uint16_t *symbols = make_symbols(coding, 70000, nbits, 900, 2);
+            uint16_t *symbols = make_symbols(70000, nbits, 900, 2);
             struct stream stream = stream_of_symbols(coding, symbols, 70000);
             struct device device;
             device_make(&stream.frame.chunk, coding == TERP_CODING_RATIO,
@@ -780,7 +775,7 @@ static const struct variant variants[] = {
      3,
      {33, 20, 40},
      TERP_FIELD_OUTLIERS,
-     TERP_PIPELINE_SPEED,
+     TERP_PIPELINE_HUFFMAN,
      TERP_PREDICTOR_SPLINE,
      3e-3},
     {TERP_FLOAT32,
@@ -1022,7 +1017,7 @@ long_index_is_read_as_by_the_cpu(void **state)
     frame.chunk.rank = 1;
     frame.chunk.dims[0] = ntiles * TERP_TILE_NSYMBOLS - 77;
     frame.domain = frame.chunk;
-    frame.coding = TERP_CODING_SPEED;
+    frame.coding = TERP_CODING_CUSTOM;
     frame.prediction = TERP_PREDICTION_LORENZO;
     frame.bound = 1;
     assert_int_equal(terp_cpu_tile_index_make(frame.chunk.dims[0], &index),
@@ -1031,7 +1026,7 @@ long_index_is_read_as_by_the_cpu(void **state)
         if (random_below(3) == 0 || i / 1000 % 2 == 0)
             continue;
         index.nonzero[i / 8] |= (uint8_t)(1u << (i % 8));
-        index.nbytes[i] = (uint16_t)(1 + random_below(i % 100 + 1));
+        index.nbytes[i] = (uint16_t)(512 + random_below(i % 100 + 1));
         index.begin[i / TERP_PARTITION_NTILES + 1] += index.nbytes[i];
     }
     for (uint64_t p = 0; p < index.npartitions; p++)
@@ -1044,7 +1039,10 @@ long_index_is_read_as_by_the_cpu(void **state)
     write_le(&writer, 1, 1);
     write_uleb(&writer, 0);
     terp_cpu_tile_index_write_nonzero(&writer, &index);
-    terp_cpu_tile_index_write_places(&writer, &index, TERP_CODING_SPEED);
+    write_le(&writer, TERP_ZERO_SYMBOL, 2); /* the least symbol, the largest */
+    write_le(&writer, TERP_ZERO_SYMBOL, 2);
+    write_le(&writer, 0x11, 1); /* words of a bit: the escape's and its own */
+    terp_cpu_tile_index_write_places(&writer, &index, TERP_CODING_CUSTOM);
     assert_false(writer.overflow);
     uint64_t payload_at = (uint64_t)(writer.at - stream);
 

@@ -312,7 +312,7 @@ enum pattern {
 };
 
 static uint16_t
-make_symbol(enum pattern pattern, uint64_t i, int max_code)
+make_symbol(enum pattern pattern, uint64_t i)
 {
     uint64_t random = terp_field_mix(i), tile = i / TERP_TILE_NSYMBOLS;
     int code = 0;
@@ -324,32 +324,32 @@ make_symbol(enum pattern pattern, uint64_t i, int max_code)
         code = tile % 3 == 0 && random % 500 == 0 ? (int)(random >> 32) % 3 : 0;
         break;
     case NARROW:
-        while (code < max_code && (random >> code & 1) != 0)
+        while (code < TERP_MAX_CODE && (random >> code & 1) != 0)
             code++;
         code = random >> 63 ? -code : code;
         break;
     case WIDE:
-        code = (int)(random % (2 * (unsigned)max_code + 2)) - max_code;
-        if (code > max_code)
+        code =
+            (int)(random % (2 * (unsigned)TERP_MAX_CODE + 2)) - TERP_MAX_CODE;
+        if (code > TERP_MAX_CODE)
             return TERP_ESCAPE;
         break;
     case ESCAPES:
         return TERP_ESCAPE;
     case STEPS:
-        code = (int)(terp_field_mix(tile) % 41) * max_code / 40;
+        code = (int)(terp_field_mix(tile) % 41) * TERP_MAX_CODE / 40;
         code = tile % 2 != 0 ? -code : code;
         break;
     case RUNS:
         if (random % (UINT64_C(1) << terp_field_mix(tile) % 13) == 0)
-            return make_symbol(WIDE, random >> 32, max_code);
+            return make_symbol(WIDE, random >> 32);
         break;
     case LAST:
         if ((i + 1) % TERP_TILE_NSYMBOLS == 0)
-            code = tile % 2 != 0 ? -max_code : max_code;
+            code = tile % 2 != 0 ? -TERP_MAX_CODE : TERP_MAX_CODE;
         break;
     default:
-        return make_symbol((enum pattern)(terp_field_mix(tile + 7) % MIXED), i,
-                           max_code);
+        return make_symbol((enum pattern)(terp_field_mix(tile + 7) % MIXED), i);
     }
     return (uint16_t)(code + TERP_RADIUS);
 }
@@ -357,10 +357,8 @@ make_symbol(enum pattern pattern, uint64_t i, int max_code)
 static void
 make_symbols(struct bench *b, enum pattern pattern)
 {
-    int max_code = b->batch.coding == TERP_CODING_SPEED ? TERP_SPEED_MAX_CODE
-                                                        : TERP_MAX_CODE;
     for (uint64_t i = 0; i < b->batch.nvalues; i++)
-        b->symbols[i] = make_symbol(pattern, i, max_code);
+        b->symbols[i] = make_symbol(pattern, i);
 }
 
 static void
@@ -394,13 +392,6 @@ custom_streams_equal_the_cpu_engines(void **state)
 {
     (void)state;
     check_sizes(TERP_FLOAT64, TERP_CODING_CUSTOM);
-}
-
-static void
-speed_streams_equal_the_cpu_engines(void **state)
-{
-    (void)state;
-    check_sizes(TERP_FLOAT32, TERP_CODING_SPEED);
 }
 
 static void
@@ -583,7 +574,6 @@ main(void)
         cmocka_unit_test(constant_stream_gets_frame_and_value),
         cmocka_unit_test(huffman_streams_equal_the_cpu_engines),
         cmocka_unit_test(custom_streams_equal_the_cpu_engines),
-        cmocka_unit_test(speed_streams_equal_the_cpu_engines),
         cmocka_unit_test(ratio_streams_equal_the_cpu_engines),
         cmocka_unit_test(large_partitions_are_reduced),
         cmocka_unit_test(long_index_equals_the_cpu_engines),

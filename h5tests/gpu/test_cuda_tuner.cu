@@ -47,8 +47,7 @@ device_memory(uint64_t nbytes)
 /* A batch of equal chunks, as cuda_scan leaves them. */
 static void
 make_bench(struct bench *b, enum terp_type type, const struct shape *shape,
-           enum terp_field field, double bound, int max_code, int nbits_below,
-           int nchunks)
+           enum terp_field field, double bound, int nbits_below, int nchunks)
 {
     struct cuda_batch *batch = &b->batch;
     struct cpu_fills fills;
@@ -83,7 +82,6 @@ make_bench(struct bench *b, enum terp_type type, const struct shape *shape,
     batch->nchunks = nchunks;
     batch->chunk = b->chunk;
     batch->coding = TERP_CODING_HUFFMAN;
-    batch->max_code = max_code;
     batch->value_nbytes = b->stages->value_nbytes;
     batch->nvalues = b->layout.nvalues;
     batch->ntiles = div_up(batch->nvalues, TERP_TILE_NSYMBOLS);
@@ -150,13 +148,11 @@ ask_cpu(const struct bench *b, struct answer *answer)
     cpu->quantizer.step = state->model.step;
     cpu->quantizer.bound = state->bound;
     cpu->quantizer.wide = state->model.wide;
-    cpu->quantizer.max_high = b->batch.max_code;
     cpu->quantizer.tail_nbits = state->model.tail_nbits;
     cpu->quantizer.exact = state->model.exact;
     cpu->quantizer.escape_nbytes = state->escape_nbytes;
     cpu->quantizer.radius = terp_radius_of(cpu->quantizer.wide);
-    cpu->quantizer.max_code =
-        terp_wide_max_code(b->batch.max_code, cpu->quantizer.wide);
+    cpu->quantizer.max_code = terp_max_code_of(cpu->quantizer.wide);
     cpu->quantizer.has_specials = state->has_specials;
     cpu->values = b->values;
     cpu->fills = state->has_specials ? &fills : NULL;
@@ -217,13 +213,12 @@ check_chunk(const struct bench *b, int i, const struct answer *answer)
 
 static void
 check_batch(enum terp_type type, const struct shape *shape,
-            enum terp_field field, double bound, int max_code, int nbits_below,
-            int nchunks)
+            enum terp_field field, double bound, int nbits_below, int nchunks)
 {
     struct bench b;
     struct answer answer;
 
-    make_bench(&b, type, shape, field, bound, max_code, nbits_below, nchunks);
+    make_bench(&b, type, shape, field, bound, nbits_below, nchunks);
     if (is_bound(b.state[0].bound)) {
         ask_cpu(&b, &answer);
         for (int predictor = TERP_PREDICTOR_AUTO;
@@ -269,9 +264,9 @@ any_shape_is_planned_as_by_the_cpu(void **)
 
     for (size_t i = 0; i < NSHAPES; i++) {
         enum terp_type type = i % 2 ? TERP_FLOAT64 : TERP_FLOAT32;
-        check_batch(type, &shapes[i], fields[i % 3], 1e-3, TERP_MAX_CODE, 0, 1);
+        check_batch(type, &shapes[i], fields[i % 3], 1e-3, 0, 1);
         type = i % 2 ? TERP_FLOAT32 : TERP_FLOAT64;
-        check_batch(type, &shapes[i], fields[(i + 1) % 3], 1e-5, TERP_MAX_CODE,
+        check_batch(type, &shapes[i], fields[(i + 1) % 3], 1e-5,
                     (int)i % (TERP_LOW_MAX_NBITS + 5), 2);
     }
 }
@@ -287,9 +282,9 @@ any_values_are_planned_as_by_the_cpu(void **)
             const int nbits_below =
                 i < 2 ? 0 : field % (TERP_LOW_MAX_NBITS + 5);
             check_batch(TERP_FLOAT32, &shape, (enum terp_field)field, bounds[i],
-                        TERP_MAX_CODE, nbits_below, 1);
+                        nbits_below, 1);
             check_batch(TERP_FLOAT64, &shape, (enum terp_field)field, bounds[i],
-                        TERP_SPEED_MAX_CODE, nbits_below, 1);
+                        nbits_below, 1);
         }
     }
 }
@@ -299,9 +294,9 @@ special_values_in_any_rank_are_planned_as_by_the_cpu(void **)
 {
     for (size_t i = 0; i < NSHAPES; i++) {
         check_batch(i % 2 ? TERP_FLOAT64 : TERP_FLOAT32, &shapes[i],
-                    TERP_FIELD_GAPS, 1e-3, TERP_MAX_CODE, 0, 1);
+                    TERP_FIELD_GAPS, 1e-3, 0, 1);
         check_batch(i % 2 ? TERP_FLOAT32 : TERP_FLOAT64, &shapes[i],
-                    TERP_FIELD_COAST, 1e-3, TERP_MAX_CODE, 2, 1);
+                    TERP_FIELD_COAST, 1e-3, 2, 1);
     }
 }
 
@@ -313,14 +308,10 @@ a_large_chunk_is_planned_alike_alone_and_in_a_batch(void **)
     static const struct shape large = {3, {104, 108, 112}, false};
     static const struct shape rows = {2, {700, 1025}, false};
 
-    check_batch(TERP_FLOAT32, &large, TERP_FIELD_ROUGH, 1e-3, TERP_MAX_CODE, 0,
-                1);
-    check_batch(TERP_FLOAT32, &large, TERP_FIELD_ROUGH, 1e-3, TERP_MAX_CODE, 0,
-                9);
-    check_batch(TERP_FLOAT64, &rows, TERP_FIELD_NOISE, 1e-4, TERP_MAX_CODE, 7,
-                1);
-    check_batch(TERP_FLOAT64, &rows, TERP_FIELD_NOISE, 1e-4, TERP_MAX_CODE, 7,
-                8);
+    check_batch(TERP_FLOAT32, &large, TERP_FIELD_ROUGH, 1e-3, 0, 1);
+    check_batch(TERP_FLOAT32, &large, TERP_FIELD_ROUGH, 1e-3, 0, 9);
+    check_batch(TERP_FLOAT64, &rows, TERP_FIELD_NOISE, 1e-4, 7, 1);
+    check_batch(TERP_FLOAT64, &rows, TERP_FIELD_NOISE, 1e-4, 7, 8);
 }
 
 /* Of every rank that may, and by long splines, which alone blend two dimensions
@@ -347,8 +338,7 @@ levels_are_blended_as_by_the_cpu(void **)
     for (int i = 0; i < 5; i++)
         for (int j = 0; j < 5; j++)
             check_batch((i + j) % 2 ? TERP_FLOAT64 : TERP_FLOAT32, &blended[i],
-                        contents[j].field, contents[j].bound, TERP_MAX_CODE, 0,
-                        1 + j % 2);
+                        contents[j].field, contents[j].bound, 0, 1 + j % 2);
     for (int rank = 2; rank <= TERP_NDIMS; rank++)
         for (int order = 1; order <= 3; order++)
             assert_true(nplanned[rank][order] > 0);
@@ -362,8 +352,7 @@ a_chunk_that_failed_or_is_constant_is_left_alone(void **)
     struct bench b;
     struct answer answer;
 
-    make_bench(&b, TERP_FLOAT32, &shape, TERP_FIELD_SMOOTH, 1e-3, TERP_MAX_CODE,
-               0, 3);
+    make_bench(&b, TERP_FLOAT32, &shape, TERP_FIELD_SMOOTH, 1e-3, 0, 3);
     b.state[0].status = TERP_ERR_DEVICE;
     b.state[1].coding = TERP_CODING_CONSTANT;
     struct cuda_chunk before[2] = {b.state[0], b.state[1]};

@@ -7,8 +7,6 @@ const struct terp_mode terp_mode[TERP_NMODES] = {
     {TERP_PIPELINE_HUFFMAN, TERP_PREDICTOR_LORENZO, "huffman/lorenzo"},
     {TERP_PIPELINE_CUSTOM, TERP_PREDICTOR_SPLINE, "custom/spline"},
     {TERP_PIPELINE_CUSTOM, TERP_PREDICTOR_LORENZO, "custom/lorenzo"},
-    {TERP_PIPELINE_SPEED, TERP_PREDICTOR_SPLINE, "speed/spline"},
-    {TERP_PIPELINE_SPEED, TERP_PREDICTOR_LORENZO, "speed/lorenzo"},
     {TERP_PIPELINE_RATIO, TERP_PREDICTOR_SPLINE, "ratio/spline"},
     {TERP_PIPELINE_RATIO, TERP_PREDICTOR_LORENZO, "ratio/lorenzo"},
 };

@@ -14,7 +14,7 @@ struct terp_mode {
     const char *name;
 };
 
-#define TERP_NMODES 9
+#define TERP_NMODES 7
 extern const struct terp_mode terp_mode[TERP_NMODES];
 
 #ifdef __cplusplus

@@ -11,7 +11,7 @@
 
 static const double bounds[ADVISE_NBOUNDS] = {1e-2, 1e-3, 1e-4, 1e-5};
 static const enum terp_pipeline pipelines[ADVISE_NPIPELINES] = {
-    TERP_PIPELINE_RATIO, TERP_PIPELINE_HUFFMAN, TERP_PIPELINE_SPEED};
+    TERP_PIPELINE_RATIO, TERP_PIPELINE_HUFFMAN};
 
 /* Memory for the stream of any box, and for what is decoded of it. */
 struct buffers {

@@ -365,9 +365,8 @@ plot_draw_series(cairo_t *cairo, struct plot_box box, const double *x,
 {
     /* Told apart by eyes that see fewer colours, and in print: M. Okabe and
      * K. Ito, "Color universal design", 2008. */
-    static const uint32_t colours[PLOT_NSERIES] = {0x0072B2, 0xD55E00,
-                                                   0x009E73};
-    static const double dashes[PLOT_NSERIES][2] = {{1, 0}, {7, 4}, {2, 3}};
+    static const uint32_t colours[PLOT_NSERIES] = {0x0072B2, 0xD55E00};
+    static const double dashes[PLOT_NSERIES][2] = {{1, 0}, {7, 4}};
     bool down = false;
 
     set_colour(cairo, colours[series]);

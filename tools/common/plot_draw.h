@@ -66,7 +66,7 @@ plot_draw_tick(cairo_t *cairo, struct plot_box box, double place, bool across,
  * that is at none of them is left out. Series differ in colour, dashes and
  * marks. */
 enum {
-    PLOT_NSERIES = 3
+    PLOT_NSERIES = 2
 };
 void
 plot_draw_series(cairo_t *cairo, struct plot_box box, const double *x,
