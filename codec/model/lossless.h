@@ -54,12 +54,12 @@ struct terp_lossless_step {
 /* By the range of values, and by the bits that samples have in common
  * (terp_exact_of). The first ones have integers for all values. Returns how
  * many there are. */
-static inline int
+static inline TERP_HOST_DEVICE int
 terp_lossless_steps(
     double min, double max, int value_nbytes, int exponent, int nzeros,
     struct terp_lossless_step step_ret[TERP_LOSSLESS_MAX_NSTEPS])
 {
-    static const int below[] = {0, 3, 6, 10};
+    const int below[] = {0, 3, 6, 10};
     const int of_range = terp_exponent_of_range(min, max) - 1023;
     const int of_last = of_range - terp_mantissa_nbits(value_nbytes);
     const struct terp_lossless_step all = {{1, 0, 0}, TERP_LOSSLESS_STEPS};
@@ -123,9 +123,9 @@ terp_code_above_shift(int64_t difference, int shift)
 static inline TERP_HOST_DEVICE uint64_t
 terp_number_below_shift(int64_t difference, int shift)
 {
-    const uint64_t half = UINT64_C(1) << shift >> 1;
+    const uint64_t middle = UINT64_C(1) << shift >> 1;
 
-    return ((uint64_t)difference + half) & ((UINT64_C(1) << shift) - 1);
+    return ((uint64_t)difference + middle) & ((UINT64_C(1) << shift) - 1);
 }
 
 /* Back, modulo 2^64. */

@@ -36,12 +36,8 @@ take_frame(const struct cuda_batch &batch, const uint8_t *frame,
     chunk->prediction = (enum terp_prediction)prediction;
     chunk->has_specials = (flags & TERP_FRAME_SPECIALS) != 0;
     chunk->bound = double_of_bits(load_le(frame + bound_at, 8));
-<<<<<<< HEAD
-    return coding <= last_coding && prediction <= last_prediction &&
-=======
     return (coding <= TERP_CODING_CUSTOM || coding == batch.coding) &&
-           prediction < TERP_PREDICTION_LOSSLESS &&
->>>>>>> main
+           prediction <= last_prediction &&
            (flags & ~TERP_FRAME_SPECIALS) ==
                ((has_bound && batch.has_domain ? TERP_FRAME_DOMAIN : 0) |
                 (has_bound && batch.form != CUDA_VALUES ? TERP_FRAME_POINTWISE

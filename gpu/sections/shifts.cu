@@ -177,7 +177,7 @@ __launch_bounds__(NTHREADS) make_symbols(const struct cuda_batch batch)
                 code = code_of(
                     difference,
                     shift_group_of(view.groups[own / TERP_SHIFT_GROUP_NVALUES]),
-                    batch.max_code, &fits);
+                    TERP_MAX_CODE, &fits);
                 if (!fits) {
                     atomicAdd(&ranges[at / CUDA_RANGE_NVALUES], 1ull);
                     note_number(&chunk, true, zigzag(difference));
@@ -295,7 +295,7 @@ __launch_bounds__(NTHREADS) write_groups(const struct cuda_batch batch)
                           zeros_at);
     }
     for (uint64_t g = first_group(); g < view.ngroups; g += groups_at_once())
-        write_group(view, g, batch.max_code, dst + chunk.shifts_at);
+        write_group(view, g, TERP_MAX_CODE, dst + chunk.shifts_at);
 }
 
 static unsigned
